@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+
+#include "transport/base/ids.h"
+#include "transport/base/psn.h"
+#include "transport/wire/be.h"
+
+namespace urnic::wire {
+
+// Base transport header, IBTA 9.2.
+//
+//   0      7 8     15 16             31
+//  | opcode |S|M|P|V |     P_Key       |  S solicited event, M MigReq,
+//  |F|B| resv6 |      dest QP (24)     |  P pad count (2), V version (4),
+//  |A| resv7   |        PSN (24)       |  F FECN, B BECN, A ack request
+struct Bth {
+  uint8_t opcode = 0;
+  uint8_t flags = 0;
+  Be<uint16_t> pkey;
+  Be<uint32_t> fecn_becn_qpn;
+  Be<uint32_t> ack_psn;
+
+  bool solicited() const { return (flags & 0x80) != 0; }
+  bool mig_req() const { return (flags & 0x40) != 0; }
+  uint32_t pad_bytes() const { return (flags >> 4) & 3; }
+  uint32_t version() const { return flags & 0x0f; }
+  bool fecn() const { return (fecn_becn_qpn.value() >> 31) != 0; }
+  bool becn() const { return (fecn_becn_qpn.value() >> 30 & 1) != 0; }
+  Qpn dest_qp() const { return Qpn{fecn_becn_qpn.value() & 0x00ffffff}; }
+  bool ack_requested() const { return (ack_psn.value() >> 31) != 0; }
+  Psn psn() const { return Psn(ack_psn.value()); }
+
+  // The S, M, pad bits of `flags`; the version is 0.
+  static uint8_t MakeFlags(bool solicited, bool mig_req, uint32_t pad) {
+    return static_cast<uint8_t>((solicited ? 0x80 : 0) | (mig_req ? 0x40 : 0) |
+                                (pad << 4));
+  }
+  static Be<uint32_t> MakeAckPsn(bool ack_requested, Psn psn) {
+    return Be<uint32_t>((ack_requested ? 0x80000000u : 0) | psn.value());
+  }
+};
+static_assert(sizeof(Bth) == 12 && alignof(Bth) == 1);
+static_assert(offsetof(Bth, pkey) == 2 && offsetof(Bth, fecn_becn_qpn) == 4);
+static_assert(offsetof(Bth, ack_psn) == 8);
+
+}  // namespace urnic::wire

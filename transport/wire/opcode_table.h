@@ -1,0 +1,83 @@
+#pragma once
+
+// IBTA 9.2.1 (table 38): what each BTH opcode is and which headers follow it.
+
+#include <array>
+#include <cstdint>
+
+namespace urnic::wire {
+
+// The RC opcodes (top three bits 000). UC is 001, RD 010, UD 011, XRC 101.
+enum class Opcode : uint8_t {
+  kRcSendFirst = 0x00,
+  kRcSendMiddle = 0x01,
+  kRcSendLast = 0x02,
+  kRcSendLastImm = 0x03,
+  kRcSendOnly = 0x04,
+  kRcSendOnlyImm = 0x05,
+  kRcWriteFirst = 0x06,
+  kRcWriteMiddle = 0x07,
+  kRcWriteLast = 0x08,
+  kRcWriteLastImm = 0x09,
+  kRcWriteOnly = 0x0a,
+  kRcWriteOnlyImm = 0x0b,
+  kRcReadRequest = 0x0c,
+  kRcReadResponseFirst = 0x0d,
+  kRcReadResponseMiddle = 0x0e,
+  kRcReadResponseLast = 0x0f,
+  kRcReadResponseOnly = 0x10,
+  kRcAcknowledge = 0x11,
+  kRcAtomicAcknowledge = 0x12,
+  kRcCompareSwap = 0x13,
+  kRcFetchAdd = 0x14,
+  kRcSendLastInvalidate = 0x16,
+  kRcSendOnlyInvalidate = 0x17,
+  kUdSendOnly = 0x64,
+  kUdSendOnlyImm = 0x65,
+  kCnp = 0x81,
+};
+
+enum class Service : uint8_t { kNone, kRc, kUc, kRd, kUd, kXrc, kCnp };
+
+// What a packet is to its QP.
+enum class PacketKind : uint8_t {
+  kNone,  // not an opcode
+  kSend,
+  kWrite,
+  kReadRequest,
+  kReadResponse,
+  kAck,
+  kAtomicAck,
+  kAtomic,
+  kCnp,
+};
+
+struct OpcodeInfo {
+  const char* name = nullptr;  // as tshark and the specification write it
+  Service service = Service::kNone;
+  PacketKind kind = PacketKind::kNone;
+  bool first = false;  // starts a message (First, Only and single packets)
+  bool last = false;   // ends a message
+  bool has_deth = false;
+  bool has_reth = false;
+  bool has_aeth = false;
+  bool has_atomic_eth = false;
+  bool has_atomic_ack_eth = false;
+  bool has_imm = false;
+  bool has_ieth = false;
+  bool has_payload = false;
+  uint8_t header_bytes = 0;  // BTH and extended headers
+
+  bool valid() const { return kind != PacketKind::kNone; }
+  // To the responder, as opposed to the requester.
+  bool request() const {
+    return kind == PacketKind::kSend || kind == PacketKind::kWrite ||
+           kind == PacketKind::kReadRequest || kind == PacketKind::kAtomic;
+  }
+};
+
+extern const std::array<OpcodeInfo, 256> kOpcodeTable;
+
+inline const OpcodeInfo& InfoOf(uint8_t opcode) { return kOpcodeTable[opcode]; }
+
+}  // namespace urnic::wire

@@ -1,0 +1,91 @@
+#pragma once
+
+// The extended transport headers of IBTA 9.3 that follow the BTH, in the
+// order in which the opcode table says (transport/wire/opcode_table.h).
+
+#include <cstddef>
+
+#include "transport/base/ids.h"
+#include "transport/wire/be.h"
+
+namespace urnic::wire {
+
+// RDMA extended transport header, IBTA 9.3.3: writes and read requests.
+struct Reth {
+  Be<uint64_t> virtual_address;
+  Be<uint32_t> rkey;
+  Be<uint32_t> dma_length;
+};
+static_assert(sizeof(Reth) == 16 && alignof(Reth) == 1);
+static_assert(offsetof(Reth, rkey) == 8 && offsetof(Reth, dma_length) == 12);
+
+// ACK extended transport header, IBTA 9.3.5: syndrome (8) and MSN (24).
+struct Aeth {
+  Be<uint32_t> syndrome_msn;
+
+  uint8_t syndrome() const {
+    return static_cast<uint8_t>(syndrome_msn.value() >> 24);
+  }
+  uint32_t msn() const { return syndrome_msn.value() & 0x00ffffff; }
+  static Aeth Make(uint8_t syndrome, uint32_t msn) {
+    Aeth aeth;
+    aeth.syndrome_msn = Be<uint32_t>(static_cast<uint32_t>(syndrome) << 24 |
+                                     (msn & 0x00ffffff));
+    return aeth;
+  }
+};
+static_assert(sizeof(Aeth) == 4 && alignof(Aeth) == 1);
+
+// AETH syndromes, IBTA 9.7.5.2.1 (table 45) and 9.7.5.2.8 (NAK codes). The
+// low five bits of an ACK are end-to-end credits, of an RNR NAK the timer.
+inline constexpr uint8_t kAethTypeMask = 0x60;
+inline constexpr uint8_t kAethValueMask = 0x1f;
+inline constexpr uint8_t kAethAck = 0x00;
+inline constexpr uint8_t kAethRnrNak = 0x20;
+inline constexpr uint8_t kAethNak = 0x60;
+inline constexpr uint8_t kAethCreditsInvalid = 0x1f;
+inline constexpr uint8_t kNakPsnSequenceError = 0x60;
+inline constexpr uint8_t kNakInvalidRequest = 0x61;
+inline constexpr uint8_t kNakRemoteAccessError = 0x62;
+inline constexpr uint8_t kNakRemoteOperationalError = 0x63;
+
+// Atomic extended transport header, IBTA 9.3.4.
+struct AtomicEth {
+  Be<uint64_t> virtual_address;
+  Be<uint32_t> rkey;
+  Be<uint64_t> swap_or_add;
+  Be<uint64_t> compare;
+};
+static_assert(sizeof(AtomicEth) == 28 && alignof(AtomicEth) == 1);
+static_assert(offsetof(AtomicEth, rkey) == 8);
+static_assert(offsetof(AtomicEth, swap_or_add) == 12);
+
+// Atomic ACK extended transport header, IBTA 9.3.6.
+struct AtomicAckEth {
+  Be<uint64_t> original_value;
+};
+static_assert(sizeof(AtomicAckEth) == 8);
+
+// Immediate data, IBTA 9.3.7. Opaque bytes: verbs hands them over in network
+// order and so do we.
+struct ImmDt {
+  uint8_t data[4] = {};
+};
+static_assert(sizeof(ImmDt) == 4);
+
+// Invalidate extended transport header, IBTA 9.3.8.
+struct Ieth {
+  Be<uint32_t> rkey;
+};
+static_assert(sizeof(Ieth) == 4);
+
+// Datagram extended transport header, IBTA 9.3.1: Q_Key and source QP.
+struct Deth {
+  Be<uint32_t> qkey;
+  Be<uint32_t> source_qp;
+
+  Qpn src_qp() const { return Qpn{source_qp.value() & 0x00ffffff}; }
+};
+static_assert(sizeof(Deth) == 8);
+
+}  // namespace urnic::wire

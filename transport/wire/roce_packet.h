@@ -1,0 +1,73 @@
+#pragma once
+
+// A RoCE packet from the BTH on, in the form that a transport works with.
+
+#include <cstdint>
+#include <cstring>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/wire/bth.h"
+#include "transport/wire/opcode_table.h"
+#include "transport/wire/rdma_headers.h"
+
+namespace urnic::wire {
+
+inline constexpr uint32_t kIcrcBytes = 4;
+inline constexpr uint16_t kRoceUdpPort = 4791;
+
+// Pointers into the received frame, valid as long as the frame is. All
+// lengths have been checked by ParseRoce, so the accessors need not.
+struct RocePacket {
+  const Bth* bth = nullptr;
+  const OpcodeInfo* info = nullptr;
+  const uint8_t* payload = nullptr;
+  uint32_t payload_bytes = 0;  // without padding
+
+  Psn psn() const { return bth->psn(); }
+
+  // REQUIRES: the matching info->has_...
+  const Reth& reth() const { return At<Reth>(sizeof(Bth)); }
+  const Aeth& aeth() const { return At<Aeth>(sizeof(Bth)); }
+  const AtomicEth& atomic_eth() const { return At<AtomicEth>(sizeof(Bth)); }
+  const Deth& deth() const { return At<Deth>(sizeof(Bth)); }
+  const AtomicAckEth& atomic_ack_eth() const {
+    return At<AtomicAckEth>(sizeof(Bth) + sizeof(Aeth));
+  }
+  // Immediate data and IETH are always the last extended header.
+  const ImmDt& imm() const { return At<ImmDt>(info->header_bytes - 4u); }
+  const Ieth& ieth() const { return At<Ieth>(info->header_bytes - 4u); }
+
+ private:
+  template <typename H>
+  const H& At(uint32_t offset) const {
+    return *reinterpret_cast<const H*>(reinterpret_cast<const uint8_t*>(bth) +
+                                       offset);
+  }
+};
+
+// Takes apart `bytes` .. `bytes + length`: BTH up to and including the ICRC
+// field (which is not verified here: transport/wire/icrc.h). `length` comes
+// from the IP or UDP header, never from the frame (padding of short frames).
+// Checks the version, the opcode, the header lengths and the pad count; a
+// verdict other than kAccept leaves `out` unspecified.
+[[nodiscard]] inline RxVerdict ParseRoce(const uint8_t* bytes, uint32_t length,
+                                         RocePacket& out) {
+  if (length < sizeof(Bth) + kIcrcBytes) return RxVerdict::kTruncated;
+  out.bth = reinterpret_cast<const Bth*>(bytes);
+  if (out.bth->version() != 0) return RxVerdict::kBadBthVersion;
+  out.info = &InfoOf(out.bth->opcode);
+  if (!out.info->valid()) return RxVerdict::kUnknownOpcode;
+  const uint32_t headers = out.info->header_bytes;
+  const uint32_t pad = out.bth->pad_bytes();
+  if (length < headers + pad + kIcrcBytes) return RxVerdict::kTruncated;
+  out.payload = bytes + headers;
+  out.payload_bytes = length - headers - pad - kIcrcBytes;
+  // IBTA 9.2.3: payload and padding together are a multiple of four bytes.
+  if (((out.payload_bytes + pad) & 3) != 0) return RxVerdict::kBadPadding;
+  if (!out.info->has_payload && out.payload_bytes + pad != 0) {
+    return RxVerdict::kBadPayloadLength;
+  }
+  return RxVerdict::kAccept;
+}
+
+}  // namespace urnic::wire
