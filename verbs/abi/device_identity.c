@@ -1,0 +1,391 @@
+#define _GNU_SOURCE
+#include "verbs/abi/device_identity.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// One text under inspection: a slice of URNIC_PORTS, never copied.
+struct slice {
+  const char* p;
+  size_t len;
+};
+
+struct parser {
+  char* error;
+  size_t error_size;
+  int entry;         // 1 based, for messages
+  struct slice dev;  // of this entry, for messages
+};
+
+static int fail(const struct parser* at, int err, const char* fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int fail(const struct parser* at, int err, const char* fmt, ...) {
+  if (at->error_size == 0) return -err;
+  int used =
+      snprintf(at->error, at->error_size, "port %d (\"%.*s\"): ", at->entry,
+               (int)at->dev.len, at->dev.p);
+  if (used < 0 || (size_t)used >= at->error_size) return -err;
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(at->error + used, at->error_size - (size_t)used, fmt, args);
+  va_end(args);
+  return -err;
+}
+
+static int starts_with(struct slice s, const char* prefix) {
+  size_t n = strlen(prefix);
+  return s.len >= n && memcmp(s.p, prefix, n) == 0;
+}
+
+static int equals(struct slice s, const char* text) {
+  return s.len == strlen(text) && starts_with(s, text);
+}
+
+// Cuts the text before the next `separator` off `rest`.
+static struct slice take_until(struct slice* rest, char separator) {
+  const char* end = memchr(rest->p, separator, rest->len);
+  struct slice head = {rest->p, end ? (size_t)(end - rest->p) : rest->len};
+  size_t eaten = head.len + (end != NULL);
+  rest->p += eaten;
+  rest->len -= eaten;
+  return head;
+}
+
+// Digits only, at most nine: strtoul would accept signs and blanks.
+static int parse_number(struct slice s, uint32_t* out) {
+  if (s.len == 0 || s.len > 9) return 0;
+  uint32_t value = 0;
+  for (size_t i = 0; i < s.len; ++i) {
+    if (!isdigit((unsigned char)s.p[i])) return 0;
+    value = value * 10 + (uint32_t)(s.p[i] - '0');
+  }
+  *out = value;
+  return 1;
+}
+
+// Takes `digits` (at most) hexadecimal digits and then `end` off `s`.
+static int take_hex(struct slice* s, size_t digits, char end) {
+  size_t n = 0;
+  while (n < s->len && isxdigit((unsigned char)s->p[n])) ++n;
+  if (n == 0 || n > digits) return 0;
+  if (end != '\0' && (n == s->len || s->p[n] != end)) return 0;
+  s->p += n + (end != '\0');
+  s->len -= n + (end != '\0');
+  return 1;
+}
+
+// [DOMAIN:]BUS:SLOT.FUNCTION, then nothing or ",ARGS".
+static int is_pci_address(struct slice s) {
+  struct slice with_domain = s;
+  if (take_hex(&with_domain, 8, ':') && take_hex(&with_domain, 2, ':')) {
+    s = with_domain;
+  } else if (!take_hex(&s, 2, ':')) {
+    return 0;
+  }
+  return take_hex(&s, 2, '.') && take_hex(&s, 1, '\0') &&
+         (s.len == 0 || s.p[0] == ',');
+}
+
+static int parse_ifname(struct parser* at, struct slice name,
+                        struct urnic_device_identity* d) {
+  if (name.len == 0 || name.len >= IFNAMSIZ)
+    return fail(at, EINVAL, "an interface name has 1 to %d characters",
+                IFNAMSIZ - 1);
+  memcpy(d->ifname, name.p, name.len);
+  return 0;
+}
+
+static int parse_dev(struct parser* at, struct urnic_device_identity* d) {
+  struct slice dev = at->dev;
+  if (dev.len == 0)
+    return fail(at, EINVAL,
+                "no device; an entry is DEV|IP/LEN, entries are separated by "
+                "\";\"");
+  if (dev.len >= sizeof(d->dev))
+    return fail(at, E2BIG, "%zu characters, at most %zu", dev.len,
+                sizeof(d->dev) - 1);
+  memcpy(d->dev, dev.p, dev.len);
+  if (equals(dev, "loop")) {
+    d->kind = URNIC_PORT_LOOP;
+  } else if (starts_with(dev, "iface:")) {
+    d->kind = URNIC_PORT_IFACE;
+    return parse_ifname(at, (struct slice){dev.p + 6, dev.len - 6}, d);
+  } else if (starts_with(dev, "xdp:")) {
+    d->kind = URNIC_PORT_XDP;
+    return parse_ifname(at, (struct slice){dev.p + 4, dev.len - 4}, d);
+  } else if (is_pci_address(dev)) {
+    d->kind = URNIC_PORT_PCI;
+  } else if (starts_with(dev, "net_") && dev.len > 4) {
+    d->kind = URNIC_PORT_VDEV;
+  } else {
+    return fail(at, EINVAL,
+                "not a port; write loop, iface:NAME, xdp:NAME, a PCI address, "
+                "or a DPDK device net_...");
+  }
+  return 0;
+}
+
+static int is_usable_ipv4(const uint8_t* a) {
+  return a[0] != 0 && a[0] < 224;  // neither "this host" nor a group
+}
+
+static int is_usable_ipv6(const uint8_t* a) {
+  static const uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  struct in6_addr in6;
+  memcpy(&in6, a, sizeof(in6));
+  return a[0] != 0xff && !IN6_IS_ADDR_UNSPECIFIED(&in6) &&
+         memcmp(a, kMapped, sizeof(kMapped)) != 0;
+}
+
+static int parse_address(struct parser* at, struct slice field,
+                         struct urnic_device_identity* d) {
+  struct slice rest = field;
+  struct slice ip = take_until(&rest, '/');
+  struct urnic_ip_address address = {0};
+  char text[INET6_ADDRSTRLEN] = "";
+  if (ip.len < sizeof(text)) memcpy(text, ip.p, ip.len);
+  if (inet_pton(AF_INET, text, address.bytes) != 1) {
+    address.is_ipv6 = 1;
+    if (inet_pton(AF_INET6, text, address.bytes) != 1)
+      return fail(at, EINVAL,
+                  "\"%.*s\" is neither IP/LEN nor mtu=N nor mac=port",
+                  (int)field.len, field.p);
+  }
+  uint32_t max_len = address.is_ipv6 ? 128 : 32;
+  uint32_t len;
+  if (!parse_number(rest, &len) || len < 1 || len > max_len)
+    return fail(
+        at, EINVAL, "\"%.*s\" needs a prefix length of 1 to %u, as in %s/%u",
+        (int)field.len, field.p, max_len, text, address.is_ipv6 ? 64 : 24);
+  address.prefix_len = (uint8_t)len;
+  if (!(address.is_ipv6 ? is_usable_ipv6(address.bytes)
+                        : is_usable_ipv4(address.bytes)))
+    return fail(at, EINVAL, "%s is not an address that a host can have", text);
+  for (uint32_t i = 0; i < d->num_addresses; ++i)
+    if (d->addresses[i].is_ipv6 == address.is_ipv6 &&
+        memcmp(d->addresses[i].bytes, address.bytes, 16) == 0)
+      return fail(at, EEXIST, "address %s is given twice", text);
+  if (d->num_addresses == URNIC_MAX_ADDRS)
+    return fail(at, E2BIG, "address %s is one too many, at most %d", text,
+                URNIC_MAX_ADDRS);
+  d->addresses[d->num_addresses++] = address;
+  return 0;
+}
+
+static int parse_field(struct parser* at, struct slice field,
+                       struct urnic_device_identity* d) {
+  if (starts_with(field, "mtu=")) {
+    struct slice number = {field.p + 4, field.len - 4};
+    if (!parse_number(number, &d->mtu) || d->mtu < URNIC_PORT_MTU_MIN ||
+        d->mtu > URNIC_PORT_MTU_MAX)
+      return fail(at, ERANGE, "mtu=%.*s is not in %d to %d", (int)number.len,
+                  number.p, URNIC_PORT_MTU_MIN, URNIC_PORT_MTU_MAX);
+    return 0;
+  }
+  if (equals(field, "mac=port")) {
+    if (d->ifname[0] == '\0')
+      return fail(at, EINVAL,
+                  "mac=port needs iface: or xdp:; the MAC of other ports is "
+                  "not known before they start");
+    d->mac_is_port = 1;
+    return 0;
+  }
+  return parse_address(at, field, d);
+}
+
+// Fills in what only the kernel knows about the interface.
+static int ask_kernel(struct parser* at, struct urnic_device_identity* d) {
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) {
+    int err = errno;
+    return fail(at, err, "no socket to ask for the MTU: %s", strerror(err));
+  }
+  struct ifreq mtu = {0};
+  struct ifreq mac = {0};
+  memcpy(mtu.ifr_name, d->ifname, sizeof(mtu.ifr_name));
+  memcpy(mac.ifr_name, d->ifname, sizeof(mac.ifr_name));
+  int err = 0;
+  if (ioctl(fd, SIOCGIFMTU, &mtu) != 0 || ioctl(fd, SIOCGIFHWADDR, &mac) != 0)
+    err = errno;
+  close(fd);
+  if (err == ENODEV)
+    return fail(at, err, "no interface \"%s\" in this network namespace",
+                d->ifname);
+  if (err != 0)
+    return fail(at, err, "interface \"%s\": %s", d->ifname, strerror(err));
+  uint32_t kernel_mtu = mtu.ifr_mtu > 0 ? (uint32_t)mtu.ifr_mtu : 0;
+  if (d->mtu > kernel_mtu)
+    return fail(at, ERANGE, "mtu=%u is more than the interface's %u", d->mtu,
+                kernel_mtu);
+  if (d->mtu == 0)
+    d->mtu = kernel_mtu < URNIC_PORT_MTU_MAX ? kernel_mtu : URNIC_PORT_MTU_MAX;
+  if (d->mtu < URNIC_PORT_MTU_MIN)
+    return fail(at, ERANGE, "the interface's MTU %u is less than %d", d->mtu,
+                URNIC_PORT_MTU_MIN);
+  if (d->mac_is_port) memcpy(d->mac, mac.ifr_hwaddr.sa_data, 6);
+  return 0;
+}
+
+// FNV-1a with a final mix, because FNV leaves the high bits of short texts
+// alike and the MAC takes 46 of them.
+static uint64_t hash_bytes(uint64_t h, const void* data, size_t len) {
+  const uint8_t* p = data;
+  for (size_t i = 0; i < len; ++i) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+  return h;
+}
+
+static uint64_t hash_finish(uint64_t h) {
+  h = (h ^ (h >> 33)) * UINT64_C(0xff51afd7ed558ccd);
+  h = (h ^ (h >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
+  return h ^ (h >> 33);
+}
+
+static void derive_mac(uint64_t host, struct urnic_device_identity* d) {
+  uint64_t h = hash_bytes(UINT64_C(0xcbf29ce484222325), &host, sizeof(host));
+  uint8_t ordinal = (uint8_t)d->ordinal;
+  h = hash_bytes(h, d->dev, strlen(d->dev));
+  h = hash_bytes(h, &ordinal, 1);
+  if (d->num_addresses > 0) h = hash_bytes(h, d->addresses[0].bytes, 16);
+  h = hash_finish(h);
+  for (int i = 0; i < 6; ++i) d->mac[i] = (uint8_t)(h >> (8 * i));
+  // Locally administered, not a group: IEEE 802 bits of the first byte.
+  d->mac[0] = (uint8_t)((d->mac[0] & 0xfc) | 0x02);
+}
+
+static void set_gid(struct urnic_device_identity* d, int index,
+                    const uint8_t* gid) {
+  memcpy(d->gids[index].gid, gid, 16);
+  d->gids[index].type = URNIC_GID_ROCE_V2;
+}
+
+// Only RoCE v2 is spoken, so the RoCE v1 half of each pair stays empty; it
+// keeps its index, because programs are told "-x 3" and mean the first IPv4.
+static void derive_gids(struct urnic_device_identity* d) {
+  // EUI-64 by RFC 4291 appendix A: ff:fe in the middle, U/L bit inverted.
+  const uint8_t* m = d->mac;
+  const uint8_t eui[8] = {
+      (uint8_t)(m[0] ^ 2), m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
+  memcpy(d->node_guid, eui, sizeof(eui));
+  uint8_t gid[16] = {0xfe, 0x80};
+  memcpy(gid + 8, eui, sizeof(eui));
+  set_gid(d, 1, gid);
+  for (uint32_t i = 0; i < d->num_addresses; ++i) {
+    const struct urnic_ip_address* a = &d->addresses[i];
+    uint8_t mapped[16] = {[10] = 0xff, [11] = 0xff};
+    memcpy(mapped + 12, a->bytes, 4);
+    set_gid(d, 3 + 2 * (int)i, a->is_ipv6 ? a->bytes : mapped);
+  }
+}
+
+static int parse_entry(struct parser* at, struct slice entry, uint64_t host,
+                       struct urnic_device_identity* devices, int ordinal) {
+  struct urnic_device_identity* d = &devices[ordinal];
+  memset(d, 0, sizeof(*d));
+  d->ordinal = ordinal;
+  snprintf(d->name, sizeof(d->name), "urnic%d", ordinal);
+  int dangling = entry.len > 0 && entry.p[entry.len - 1] == '|';
+  at->entry = ordinal + 1;
+  at->dev = take_until(&entry, '|');
+  int rc = parse_dev(at, d);
+  if (rc != 0) return rc;
+  for (int i = 0; i < ordinal; ++i)
+    if (d->kind != URNIC_PORT_LOOP && strcmp(devices[i].dev, d->dev) == 0)
+      return fail(at, EEXIST, "port %d is the same device", i + 1);
+  if (dangling) return fail(at, EINVAL, "nothing follows the last \"|\"");
+  while (entry.len > 0) {
+    rc = parse_field(at, take_until(&entry, '|'), d);
+    if (rc != 0) return rc;
+  }
+  if (d->ifname[0] != '\0') {
+    rc = ask_kernel(at, d);
+    if (rc != 0) return rc;
+  } else if (d->mtu == 0) {
+    d->mtu = d->kind == URNIC_PORT_PCI ? URNIC_PORT_MTU_PHYSICAL
+                                       : URNIC_PORT_MTU_VIRTUAL;
+  }
+  if (!d->mac_is_port) derive_mac(host, d);
+  derive_gids(d);
+  return 0;
+}
+
+int urnic_device_identity_parse(const char* ports, uint64_t host,
+                                struct urnic_device_identity* devices,
+                                char* error, size_t error_size) {
+  struct parser at = {.error = error, .error_size = error_size};
+  if (error_size > 0) error[0] = '\0';
+  struct slice rest = {ports, ports ? strlen(ports) : 0};
+  int count = 0;
+  while (rest.len > 0) {
+    struct slice entry = take_until(&rest, ';');
+    if (count == URNIC_MAX_PORTS) {
+      at.entry = count + 1;
+      at.dev = take_until(&entry, '|');
+      return fail(&at, E2BIG, "one port too many, at most %d", URNIC_MAX_PORTS);
+    }
+    int rc = parse_entry(&at, entry, host, devices, count);
+    if (rc != 0) return rc;
+    ++count;
+  }
+  return count;
+}
+
+int urnic_device_identity_from_env(struct urnic_device_identity* devices,
+                                   char* error, size_t error_size) {
+  return urnic_device_identity_parse(
+      getenv("URNIC_PORTS"), urnic_host_identity(), devices, error, error_size);
+}
+
+uint64_t urnic_host_identity(void) {
+  char text[256] = "";
+  ssize_t len = -1;
+  int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    len = read(fd, text, sizeof(text));
+    close(fd);
+  }
+  if (len <= 0) {  // containers may have none, or an empty one
+    if (gethostname(text, sizeof(text) - 1) != 0) text[0] = '\0';
+    len = (ssize_t)strlen(text);
+  }
+  uint64_t h = hash_bytes(UINT64_C(0xcbf29ce484222325), text, (size_t)len);
+  struct stat ns;
+  if (stat("/proc/self/ns/net", &ns) == 0)
+    h = hash_bytes(h, &ns.st_ino, sizeof(ns.st_ino));
+  return hash_finish(h);
+}
+
+uint32_t urnic_ib_mtu(uint32_t port_mtu) {
+  // IPv6 or GRH, UDP, BTH, XRCETH, AtomicETH, ICRC: iboe_get_mtu()'s sum.
+  const uint32_t headers = 40 + 8 + 12 + 4 + 28 + 4;
+  for (uint32_t mtu = 4096; mtu >= 256; mtu /= 2)
+    if (port_mtu >= mtu + headers) return mtu;
+  return 0;
+}
+
+const char* urnic_port_kind_name(int kind) {
+  switch (kind) {
+    case URNIC_PORT_LOOP:
+      return "loop";
+    case URNIC_PORT_IFACE:
+      return "iface";
+    case URNIC_PORT_XDP:
+      return "xdp";
+    case URNIC_PORT_PCI:
+      return "pci";
+    case URNIC_PORT_VDEV:
+      return "vdev";
+  }
+  return "unknown";
+}

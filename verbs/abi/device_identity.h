@@ -1,0 +1,135 @@
+#ifndef URNIC_VERBS_ABI_DEVICE_IDENTITY_H_
+#define URNIC_VERBS_ABI_DEVICE_IDENTITY_H_
+
+// Who the RNICs of a process are: names, addresses, MACs, GUIDs, GID tables.
+//
+// The preload renders this into sysfs, the provider answers verbs queries with
+// it and puts it on the wire, the command line checks it before it starts a
+// program. All three read the same text with the same code, so they cannot
+// disagree. Plain C11, libc only, because the preload may link nothing else.
+//
+// The text (URNIC_PORTS):
+//
+//   PORTS  = ENTRY *( ";" ENTRY ) [ ";" ]        at most URNIC_MAX_PORTS
+//   ENTRY  = DEV *( "|" FIELD )                  the n-th is device urnic<n>
+//   FIELD  = IP "/" LEN                          at most URNIC_MAX_ADDRS
+//          | "mtu=" N                            bytes of an IP packet
+//          | "mac=port"                          use the interface's own MAC
+//   DEV    = "loop"                              talks to itself only
+//          | "iface:" NAME | "xdp:" NAME         a kernel interface
+//          | [DOMAIN ":"] BUS ":" SLOT "." FN ["," ARGS]       a PCI device
+//          | "net_" DRIVER ["," ARGS]            a DPDK virtual device
+//
+// Fields come in any order, without white space. DPDK device strings hold
+// commas and equal signs but neither "|" nor ";", hence these separators. Two
+// entries may not name the same DEV, except "loop".
+//
+// Thread: every function is safe from any thread and keeps no state. Nothing
+// allocates. struct urnic_device_identity is about 2 KB: an array of them
+// belongs in static or heap memory, because program stacks may be small.
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// rkeys carry three bits of NIC ordinal, and one value is kept for "none".
+#define URNIC_MAX_PORTS 7
+#define URNIC_MAX_ADDRS 16
+// Linux's order: the link-local GID, then the addresses, each as RoCE v1 and
+// then as RoCE v2. So the first address is RoCE v2 at index 3, on every host.
+#define URNIC_GID_TABLE_LEN (2 * (1 + URNIC_MAX_ADDRS))
+
+// IP packet sizes in bytes. The minimum carries an IB MTU of 256. The default
+// of virtual ports is the smallest round figure that carries IB MTU 4096
+// (4096 + 96 of headers): both ends must agree without talking to each other,
+// and a larger one would only cost buffer memory.
+#define URNIC_PORT_MTU_MIN 352
+#define URNIC_PORT_MTU_MAX 9000
+#define URNIC_PORT_MTU_VIRTUAL 4200
+// A physical network whose MTU is unknown: a switch drops larger frames
+// without a word.
+#define URNIC_PORT_MTU_PHYSICAL 1500
+
+enum urnic_port_kind {
+  URNIC_PORT_LOOP,
+  URNIC_PORT_IFACE,
+  URNIC_PORT_XDP,
+  URNIC_PORT_PCI,
+  URNIC_PORT_VDEV,
+};
+
+enum urnic_gid_type {
+  URNIC_GID_NONE = 0,
+  URNIC_GID_ROCE_V1 = 1,
+  URNIC_GID_ROCE_V2 = 2,
+};
+
+// All address bytes are in network order.
+struct urnic_gid_entry {
+  uint8_t gid[16];
+  int type;  // enum urnic_gid_type; NONE: the index is valid but empty
+};
+
+struct urnic_ip_address {
+  uint8_t bytes[16];   // IPv4 uses the first four
+  uint8_t is_ipv6;     // 0 or 1
+  uint8_t prefix_len;  // 1 to 32, 1 to 128
+};
+
+struct urnic_device_identity {
+  char name[16];    // "urnic0"
+  char dev[512];    // DEV as given
+  char ifname[16];  // kernel interface of IFACE and XDP, else ""
+  int kind;         // enum urnic_port_kind
+  int ordinal;      // position in URNIC_PORTS, 0 based
+  int mac_is_port;  // "mac=port" was given
+  uint32_t mtu;     // bytes of an IP packet on this port
+  uint32_t num_addresses;
+  struct urnic_ip_address addresses[URNIC_MAX_ADDRS];
+  uint8_t mac[6];
+  uint8_t node_guid[8];  // EUI-64 of the MAC
+  struct urnic_gid_entry gids[URNIC_GID_TABLE_LEN];
+};
+
+// A number for this host and network namespace: from /etc/machine-id (or the
+// host name) and the namespace's inode. Stable while both live.
+uint64_t urnic_host_identity(void);
+
+// Reads `ports` into `devices` and returns how many there are (0 for NULL or
+// ""). For IFACE and XDP it asks the kernel for the interface's MTU, through a
+// socket that is closed again. MACs are derived from `host`, DEV, the ordinal
+// and the first address: the same on every run, and different at the two ends
+// of a virtual cable, even in one namespace.
+//
+// On a mistake returns -errno, and `error` (of `error_size` bytes, always
+// terminated) names the entry, the value and the limit:
+//   EINVAL        not of the grammar, or an unusable value
+//   E2BIG         more ports or addresses than the limit, or a text too long
+//   EEXIST        an address or a DEV given twice
+//   ENODEV        no such kernel interface
+//   ERANGE        MTU out of range, or larger than the interface's
+//   another errno from the kernel when the interface could not be asked
+int urnic_device_identity_parse(const char* ports, uint64_t host,
+                                struct urnic_device_identity* devices,
+                                char* error, size_t error_size);
+
+// The same for the environment variable URNIC_PORTS and this host.
+int urnic_device_identity_from_env(struct urnic_device_identity* devices,
+                                   char* error, size_t error_size);
+
+// The largest IB MTU (256, 512, 1024, 2048 or 4096 bytes) whose packets fit a
+// port MTU with the largest headers of any transport, or 0 if none does. The
+// rule is Linux's iboe_get_mtu(), so that the peers of one network agree.
+uint32_t urnic_ib_mtu(uint32_t port_mtu);
+
+// "loop", "iface", "xdp", "pci", "vdev".
+const char* urnic_port_kind_name(int kind);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // URNIC_VERBS_ABI_DEVICE_IDENTITY_H_

@@ -1,0 +1,179 @@
+#include "verbs/abi/device_identity.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Parsed {
+  int rc;
+  std::vector<urnic_device_identity> devices;
+  std::string error;
+};
+
+Parsed Parse(const char* ports, uint64_t host = 1) {
+  Parsed p{0, std::vector<urnic_device_identity>(URNIC_MAX_PORTS), ""};
+  char error[256];
+  p.rc = urnic_device_identity_parse(ports, host, p.devices.data(), error,
+                                     sizeof(error));
+  p.error = error;
+  return p;
+}
+
+std::string Gid(const urnic_device_identity& d, int index) {
+  char text[INET6_ADDRSTRLEN];
+  return inet_ntop(AF_INET6, d.gids[index].gid, text, sizeof(text));
+}
+
+TEST(DeviceIdentityTest, NothingGivenIsNoDevice) {
+  EXPECT_EQ(Parse(nullptr).rc, 0);
+  EXPECT_EQ(Parse("").rc, 0);
+}
+
+TEST(DeviceIdentityTest, ReadsEveryKindOfPort) {
+  Parsed p = Parse(
+      "loop|10.0.0.1/24;net_virtio_user0,path=/x,server=1|10.1.0.1/16;"
+      "0000:03:00.0|10.2.0.1/24;3:00.1,dv=1;loop;");
+  ASSERT_EQ(p.rc, 5) << p.error;
+  EXPECT_EQ(p.devices[0].kind, URNIC_PORT_LOOP);
+  EXPECT_EQ(p.devices[1].kind, URNIC_PORT_VDEV);
+  EXPECT_STREQ(p.devices[1].dev, "net_virtio_user0,path=/x,server=1");
+  EXPECT_STREQ(p.devices[1].name, "urnic1");
+  EXPECT_EQ(p.devices[2].kind, URNIC_PORT_PCI);
+  EXPECT_EQ(p.devices[3].kind, URNIC_PORT_PCI);
+  EXPECT_EQ(p.devices[1].mtu, unsigned{URNIC_PORT_MTU_VIRTUAL});
+  EXPECT_EQ(p.devices[2].mtu, unsigned{URNIC_PORT_MTU_PHYSICAL});
+  EXPECT_EQ(p.devices[4].num_addresses, 0u);
+}
+
+TEST(DeviceIdentityTest, TakesTheMtuOfAnInterfaceFromTheKernel) {
+  Parsed p = Parse("iface:lo|127.0.0.1/8");
+  ASSERT_EQ(p.rc, 1) << p.error;
+  EXPECT_EQ(p.devices[0].kind, URNIC_PORT_IFACE);
+  EXPECT_STREQ(p.devices[0].ifname, "lo");
+  EXPECT_EQ(p.devices[0].mtu, unsigned{URNIC_PORT_MTU_MAX});  // lo has 65536
+  EXPECT_EQ(Parse("iface:lo|mtu=1500").devices[0].mtu, 1500u);
+}
+
+TEST(DeviceIdentityTest, MacOfThePortIsTheInterfaces) {
+  Parsed p = Parse("iface:lo|mac=port|10.0.0.1/24");
+  ASSERT_EQ(p.rc, 1) << p.error;
+  const uint8_t zero[6] = {};
+  EXPECT_EQ(std::memcmp(p.devices[0].mac, zero, 6), 0);  // lo has none
+}
+
+TEST(DeviceIdentityTest, GidTableHasLinuxsOrder) {
+  Parsed p = Parse("loop|10.1.2.3/24|2001:db8::7/64");
+  ASSERT_EQ(p.rc, 1) << p.error;
+  const urnic_device_identity& d = p.devices[0];
+  const int types[] = {0, 2, 0, 2, 0, 2, 0, 0};
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(d.gids[i].type, types[i]) << i;
+  EXPECT_EQ(Gid(d, 3), "::ffff:10.1.2.3");
+  EXPECT_EQ(Gid(d, 5), "2001:db8::7");
+  const uint8_t* m = d.mac;
+  const uint8_t local[16] = {0xfe, 0x80, 0,
+                             0,    0,    0,
+                             0,    0,    static_cast<uint8_t>(m[0] ^ 2),
+                             m[1], m[2], 0xff,
+                             0xfe, m[3], m[4],
+                             m[5]};
+  EXPECT_EQ(std::memcmp(d.gids[1].gid, local, 16), 0);
+  EXPECT_EQ(std::memcmp(d.node_guid, local + 8, 8), 0);
+}
+
+TEST(DeviceIdentityTest, MacIsLocalStableAndDistinct) {
+  const char* ports = "net_memif0|10.0.0.1/24";
+  Parsed a = Parse(ports), again = Parse(ports);
+  EXPECT_EQ(a.devices[0].mac[0] & 3, 2);
+  EXPECT_EQ(std::memcmp(a.devices[0].mac, again.devices[0].mac, 6), 0);
+  const Parsed others[] = {Parse("net_memif0|10.0.0.2/24"),
+                           Parse("net_memif1|10.0.0.1/24"), Parse("net_memif0"),
+                           Parse(ports, 2)};
+  for (const Parsed& other : others)
+    EXPECT_NE(std::memcmp(a.devices[0].mac, other.devices[0].mac, 6), 0);
+  Parsed two = Parse("loop|10.0.0.1/24;loop|10.0.0.1/24");
+  EXPECT_NE(std::memcmp(two.devices[0].mac, two.devices[1].mac, 6), 0);
+}
+
+TEST(DeviceIdentityTest, HostIdentityIsStable) {
+  EXPECT_EQ(urnic_host_identity(), urnic_host_identity());
+}
+
+struct Mistake {
+  const char* ports;
+  int err;
+  const char* message;
+};
+
+class DeviceIdentityMistakeTest : public testing::TestWithParam<Mistake> {};
+
+TEST_P(DeviceIdentityMistakeTest, NamesEntryValueAndLimit) {
+  Parsed p = Parse(GetParam().ports);
+  EXPECT_EQ(p.rc, -GetParam().err);
+  EXPECT_THAT(p.error, HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, DeviceIdentityMistakeTest,
+    testing::Values(
+        Mistake{"veth0", EINVAL, "port 1 (\"veth0\"): not a port; write"},
+        Mistake{"loop;;loop", EINVAL, "port 2 (\"\"): no device"},
+        Mistake{"loop|", EINVAL, "nothing follows"},
+        Mistake{"loop||mtu=1500", EINVAL, "\"\" is neither"},
+        Mistake{"loop|10.0.0.1", EINVAL, "prefix length of 1 to 32"},
+        Mistake{"loop|10.0.0.1/33", EINVAL, "\"10.0.0.1/33\" needs"},
+        Mistake{"loop|10.0.0.1/+8", EINVAL, "prefix length"},
+        Mistake{"loop|::1:2/129", EINVAL, "1 to 128"},
+        Mistake{"loop|10.0.0/8", EINVAL, "neither IP/LEN"},
+        Mistake{"loop|224.0.0.1/8", EINVAL, "224.0.0.1 is not an address"},
+        Mistake{"loop|ff02::1/8", EINVAL, "ff02::1 is not an address"},
+        Mistake{"loop|::ffff:1.2.3.4/96", EINVAL, "not an address"},
+        Mistake{"loop|10.0.0.1/8|10.0.0.1/9", EEXIST, "given twice"},
+        Mistake{"net_ring0;net_ring0", EEXIST, "port 1 is the same"},
+        Mistake{"loop|mtu=351", ERANGE, "mtu=351 is not in 352 to 9000"},
+        Mistake{"loop|mtu=9001", ERANGE, "9001"},
+        Mistake{"loop|mtu=x", ERANGE, "mtu=x"},
+        Mistake{"loop|mac=port", EINVAL, "mac=port needs iface:"},
+        Mistake{"iface:", EINVAL, "1 to 15 characters"},
+        Mistake{"iface:0123456789abcdef", EINVAL, "1 to 15 characters"},
+        Mistake{"iface:no-such-if", ENODEV, "no interface \"no-such-if\""},
+        Mistake{"loop;loop;loop;loop;loop;loop;loop;loop", E2BIG,
+                "port 8 (\"loop\"): one port too many, at most 7"}));
+
+TEST(DeviceIdentityTest, LimitsTheNumberOfAddressesAndTheLengthOfDev) {
+  std::string ports = "loop";
+  for (int i = 1; i <= URNIC_MAX_ADDRS; ++i)
+    ports += "|10.0.0." + std::to_string(i) + "/24";
+  EXPECT_EQ(Parse(ports.c_str()).rc, 1);
+  Parsed p = Parse((ports + "|10.0.0.99/24").c_str());
+  EXPECT_EQ(p.rc, -E2BIG);
+  EXPECT_THAT(p.error, HasSubstr("10.0.0.99 is one too many, at most 16"));
+  EXPECT_EQ(Parse(("net_" + std::string(508, 'x')).c_str()).rc, -E2BIG);
+}
+
+TEST(DeviceIdentityTest, ErrorBufferMayBeSmallOrAbsent) {
+  std::vector<urnic_device_identity> d(URNIC_MAX_PORTS);
+  char error[8];
+  EXPECT_EQ(urnic_device_identity_parse("x", 1, d.data(), error, 8), -EINVAL);
+  EXPECT_EQ(std::strlen(error), 7u);
+  EXPECT_EQ(urnic_device_identity_parse("x", 1, d.data(), nullptr, 0), -EINVAL);
+}
+
+TEST(IbMtuTest, FollowsTheRuleOfLinux) {
+  EXPECT_EQ(urnic_ib_mtu(1500), 1024u);
+  EXPECT_EQ(urnic_ib_mtu(9000), 4096u);
+  EXPECT_EQ(urnic_ib_mtu(URNIC_PORT_MTU_VIRTUAL), 4096u);
+  EXPECT_EQ(urnic_ib_mtu(4191), 2048u);
+  EXPECT_EQ(urnic_ib_mtu(URNIC_PORT_MTU_MIN), 256u);
+  EXPECT_EQ(urnic_ib_mtu(URNIC_PORT_MTU_MIN - 1), 0u);
+}
+
+}  // namespace
