@@ -74,9 +74,8 @@ _DPDK_LIBRARIES = ["vhost", "cryptodev", "dmadev", "hash", "rcu", "ethdev", "met
 
 def _dpdk_static_impl(rctx):
     cflags = _pkg_config(rctx, ["libdpdk"], ["--cflags"], "libdpdk-dev libnuma-dev libbsd-dev")
-    archive = lambda l: "-l:librte_%s.a" % l
-    _write(rctx, cflags, ["-Wl,--whole-archive"] + [archive(l) for l in _DPDK_DRIVERS] +
-                         ["-Wl,--no-whole-archive", "-Wl,--start-group"] + [archive(l) for l in _DPDK_LIBRARIES] +
+    _write(rctx, cflags, ["-Wl,--whole-archive"] + ["-l:librte_%s.a" % l for l in _DPDK_DRIVERS] +
+                         ["-Wl,--no-whole-archive", "-Wl,--start-group"] + ["-l:librte_%s.a" % l for l in _DPDK_LIBRARIES] +
                          ["-Wl,--end-group", "-lnuma", "-lbsd", "-lpthread", "-lm", "-ldl"])
 
 dpdk_static = repository_rule(implementation = _dpdk_static_impl, local = True, environ = ["PKG_CONFIG_PATH"])
