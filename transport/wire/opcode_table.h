@@ -52,8 +52,13 @@ enum class PacketKind : uint8_t {
   kCnp,
 };
 
-struct OpcodeInfo {
-  const char* name = nullptr;  // as tshark and the specification write it
+// One row; 32 bytes, so that the hot path touches one cache line of it.
+struct alignas(32) OpcodeInfo {
+  // As the specification and tshark write it, without the service:
+  // "RDMA WRITE Only". Null in a reserved row.
+  const char* name = nullptr;
+  // As packet scripts and transport/wire/pretty.h write it: "WRITE_ONLY".
+  const char* token = nullptr;
   Service service = Service::kNone;
   PacketKind kind = PacketKind::kNone;
   bool first = false;  // starts a message (First, Only and single packets)
@@ -68,6 +73,9 @@ struct OpcodeInfo {
   bool has_payload = false;
   uint8_t header_bytes = 0;  // BTH and extended headers
 
+  // False for reserved opcodes and for those of the services that uRNIC does
+  // not speak (RD, and XRC whose XRCETH moves every later header): these have
+  // a name, for messages, but nothing else.
   bool valid() const { return kind != PacketKind::kNone; }
   // To the responder, as opposed to the requester.
   bool request() const {
@@ -76,8 +84,13 @@ struct OpcodeInfo {
   }
 };
 
+static_assert(sizeof(OpcodeInfo) == 32);
+
 extern const std::array<OpcodeInfo, 256> kOpcodeTable;
 
 inline const OpcodeInfo& InfoOf(uint8_t opcode) { return kOpcodeTable[opcode]; }
+
+// "RC", "UC", ..; "reserved" for kNone.
+const char* ServiceName(Service service);
 
 }  // namespace urnic::wire

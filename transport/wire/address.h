@@ -1,0 +1,72 @@
+#pragma once
+
+// MAC addresses and GIDs as values. The bytes are as on the wire.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "transport/wire/be.h"
+
+namespace urnic::wire {
+
+struct MacAddress {
+  std::array<uint8_t, 6> bytes = {};
+
+  static constexpr MacAddress Broadcast() {
+    return {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+  }
+  bool is_group() const { return (bytes[0] & 1) != 0; }
+  friend bool operator==(const MacAddress&, const MacAddress&) = default;
+};
+static_assert(sizeof(MacAddress) == 6 && alignof(MacAddress) == 1);
+
+// A RoCEv2 GID: an IPv6 address, or an IPv4 address as ::ffff:a.b.c.d
+// (annex A17.4.5). Compares as two words.
+struct Gid {
+  std::array<uint8_t, 16> bytes = {};
+
+  // `address` is the number that 10.0.0.1 = 0x0a000001 stands for.
+  static Gid FromIpv4(uint32_t address) {
+    Gid gid;
+    gid.bytes[10] = gid.bytes[11] = 0xff;
+    const Be<uint32_t> wire(address);
+    std::memcpy(&gid.bytes[12], &wire, sizeof(wire));
+    return gid;
+  }
+  static Gid FromIpv6(const uint8_t address[16]) {
+    Gid gid;
+    std::memcpy(gid.bytes.data(), address, sizeof(gid.bytes));
+    return gid;
+  }
+
+  bool is_ipv4() const {
+    constexpr uint64_t kMappedPrefix = 0xffff0000;  // 00 00 00 00 ff ff
+    return word(0) == 0 && (word(1) & 0xffffffff) == kMappedPrefix;
+  }
+  // REQUIRES: is_ipv4()
+  uint32_t ipv4() const {
+    Be<uint32_t> wire;
+    std::memcpy(&wire, &bytes[12], sizeof(wire));
+    return wire.value();
+  }
+  bool is_link_local() const {
+    return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
+  }
+  bool is_multicast() const {
+    return is_ipv4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff;
+  }
+  // Half of the address as it lies in memory: for hashing and comparing only.
+  uint64_t word(size_t i) const {
+    uint64_t w;
+    std::memcpy(&w, &bytes[8 * i], sizeof(w));
+    return w;
+  }
+  friend bool operator==(const Gid& a, const Gid& b) {
+    return ((a.word(0) ^ b.word(0)) | (a.word(1) ^ b.word(1))) == 0;
+  }
+};
+static_assert(sizeof(Gid) == 16 && alignof(Gid) == 1);
+
+}  // namespace urnic::wire

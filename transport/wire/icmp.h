@@ -1,0 +1,73 @@
+#pragma once
+
+// The parts of ICMP and ICMPv6 that a host needs to be found and pinged.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/wire/address.h"
+#include "transport/wire/be.h"
+
+namespace urnic::wire {
+
+// What every message of both starts with, RFC 792 and RFC 4443 2.1. The
+// ICMPv6 checksum covers an IPv6 pseudo header, the ICMP one does not.
+struct IcmpHeader {
+  uint8_t type = 0;
+  uint8_t code = 0;
+  Be<uint16_t> checksum;
+};
+static_assert(sizeof(IcmpHeader) == 4 && alignof(IcmpHeader) == 1);
+
+inline constexpr uint8_t kIcmpEchoReply = 0;
+inline constexpr uint8_t kIcmpEchoRequest = 8;
+inline constexpr uint8_t kIcmpv6EchoRequest = 128;
+inline constexpr uint8_t kIcmpv6EchoReply = 129;
+inline constexpr uint8_t kIcmpv6NeighborSolicitation = 135;
+inline constexpr uint8_t kIcmpv6NeighborAdvertisement = 136;
+
+// Echo request and reply of both; the data follows.
+struct IcmpEcho {
+  IcmpHeader header;
+  Be<uint16_t> identifier;
+  Be<uint16_t> sequence;
+};
+static_assert(sizeof(IcmpEcho) == 8 && alignof(IcmpEcho) == 1);
+
+// Neighbour solicitation and advertisement, RFC 4861 4.3 and 4.4; options
+// follow. The flags are an advertisement's, reserved in a solicitation.
+struct NeighborMessage {
+  IcmpHeader header;
+  Be<uint32_t> flags;
+  Gid target;
+
+  static constexpr uint32_t kFromRouter = 0x80000000;
+  static constexpr uint32_t kSolicited = 0x40000000;
+  static constexpr uint32_t kOverride = 0x20000000;
+};
+static_assert(sizeof(NeighborMessage) == 24 && alignof(NeighborMessage) == 1);
+static_assert(offsetof(NeighborMessage, target) == 8);
+
+// RFC 4861 4.6: every option starts so; `units` counts 8 bytes each, 0 is
+// malformed.
+struct NeighborOption {
+  uint8_t type = 0;
+  uint8_t units = 0;
+};
+static_assert(sizeof(NeighborOption) == 2);
+
+inline constexpr uint8_t kNeighborSourceLinkLayer = 1;
+inline constexpr uint8_t kNeighborTargetLinkLayer = 2;
+
+// RFC 4861 4.6.1 with an Ethernet address.
+struct LinkLayerOption {
+  NeighborOption option;
+  MacAddress mac;
+};
+static_assert(sizeof(LinkLayerOption) == 8 && alignof(LinkLayerOption) == 1);
+
+// RFC 4861: a neighbour message with another hop limit came through a router
+// and is ignored.
+inline constexpr uint8_t kNeighborHopLimit = 255;
+
+}  // namespace urnic::wire

@@ -1,0 +1,251 @@
+#include "transport/wire/icrc.h"
+
+#include <isa-l/crc.h>
+#include <smmintrin.h>
+#include <wmmintrin.h>
+
+#include <array>
+
+#include "transport/wire/bth.h"
+#include "transport/wire/ipv4.h"
+#include "transport/wire/ipv6.h"
+#include "transport/wire/udp.h"
+
+// How short packets are hashed
+// ----------------------------
+// A CRC is linear, so the CRC of a message is the sum (XOR) of its 64-bit
+// words, each multiplied by the power of x that its distance from the end
+// stands for, modulo P. The products do not depend on each other, unlike the
+// folding of long messages, so a 36-byte write costs one multiplication's
+// latency, an XOR tree and one reduction of 96 to 32 bits (two more
+// multiplications). ISA-L's start-up alone is longer than that.
+//
+// Bits are reflected: bit 0 of a byte is the highest power. Written as
+// little-endian numbers: bit i of a 64-bit word stands for x^(63-i), of a
+// constant for x^(32-i), of the 96-bit sum for x^(95-i). The reduction adds
+// the multiple of P that clears the sum's low 64 bits; that multiple is found
+// by the inverse of P modulo 2^64 (carry-less), as in Montgomery reduction.
+
+namespace urnic::wire {
+namespace {
+
+constexpr uint32_t kPolynomial = 0xedb88320;  // reflected, without x^32
+constexpr size_t kBthMaskedByte = 4;          // FECN, BECN, reserved
+
+constexpr uint32_t StepBit(uint32_t state) {
+  return state >> 1 ^ ((state & 1) != 0 ? kPolynomial : 0);
+}
+
+constexpr uint32_t StepByte(uint32_t state, uint8_t byte) {
+  state ^= byte;
+  for (int bit = 0; bit < 8; ++bit) state = StepBit(state);
+  return state;
+}
+
+// The state before the IP header: eight bytes of ones.
+constexpr uint32_t OnesState() {
+  uint32_t state = 0xffffffff;
+  for (int i = 0; i < 8; ++i) state = StepByte(state, 0xff);
+  return state;
+}
+constexpr uint32_t kOnesState = OnesState();
+
+// What to add to the state before the BTH so that its byte 4 counts as 0xff
+// though it holds `byte`: the difference, taken back over four bytes.
+constexpr uint32_t BthMaskAsState(uint8_t byte) {
+  uint32_t state = byte ^ 0xffu;
+  for (size_t bit = 0; bit < 8 * kBthMaskedByte; ++bit) {
+    const bool carried = (state & 0x80000000) != 0;
+    state = carried ? (state ^ kPolynomial) << 1 | 1 : state << 1;
+  }
+  return state;
+}
+constexpr std::array<uint32_t, 256> BthMaskTable() {
+  std::array<uint32_t, 256> table{};
+  for (size_t i = 0; i < table.size(); ++i) {
+    table[i] = BthMaskAsState(static_cast<uint8_t>(i));
+  }
+  return table;
+}
+constexpr std::array<uint32_t, 256> kBthMask = BthMaskTable();
+
+// Longer messages go to ISA-L, which folds 256 bytes at a time.
+constexpr size_t kShortBytes = 256;
+constexpr size_t kShortBlocks = kShortBytes / 16;
+
+// The multipliers of a 16-byte block's two words.
+struct alignas(16) BlockPowers {
+  uint64_t first = 0;
+  uint64_t second = 0;
+};
+
+// Entry i is for the block that has kShortBlocks - 1 - i blocks after it.
+constexpr std::array<BlockPowers, kShortBlocks> PowersTable() {
+  std::array<BlockPowers, kShortBlocks> table{};
+  // x^32 modulo P, then times x^64 for each word nearer to the front.
+  uint32_t power = kPolynomial;
+  const auto advance = [&power] {
+    for (int bit = 0; bit < 64; ++bit) power = StepBit(power);
+  };
+  for (size_t i = kShortBlocks; i-- > 0;) {
+    table[i].second = static_cast<uint64_t>(power) << 1;
+    advance();
+    table[i].first = static_cast<uint64_t>(power) << 1;
+    advance();
+  }
+  return table;
+}
+alignas(64) constexpr std::array<BlockPowers, kShortBlocks> kPowers =
+    PowersTable();
+
+// P with its x^32, and its inverse modulo 2^64.
+constexpr uint64_t kFullPolynomial =
+    static_cast<uint64_t>(kPolynomial) << 1 | 1;
+constexpr uint64_t InversePolynomial() {
+  uint64_t inverse = 0;
+  uint64_t product = 0;
+  for (int bit = 0; bit < 64; ++bit) {
+    const uint64_t wanted = bit == 0 ? 1 : 0;
+    if ((product >> bit & 1) == wanted) continue;
+    inverse |= uint64_t{1} << bit;
+    product ^= kFullPolynomial << bit;
+  }
+  return inverse;
+}
+alignas(16) constexpr uint64_t kReduce[2] = {InversePolynomial(),
+                                             kFullPolynomial};
+
+// Entry r moves the first r bytes of a block to its end and clears the rest.
+constexpr std::array<std::array<uint8_t, 16>, 17> AlignTable() {
+  std::array<std::array<uint8_t, 16>, 17> table{};
+  for (size_t r = 0; r <= 16; ++r) {
+    for (size_t i = 0; i < 16; ++i) {
+      table[r][i] = static_cast<uint8_t>(i < 16 - r ? 0x80 : i - (16 - r));
+    }
+  }
+  return table;
+}
+alignas(16) constexpr std::array<std::array<uint8_t, 16>, 17> kAlign =
+    AlignTable();
+
+#define URNIC_PCLMUL __attribute__((target("pclmul,sse4.1")))
+
+__m128i Load(const void* p) {
+  return _mm_loadu_si128(static_cast<const __m128i*>(p));
+}
+
+URNIC_PCLMUL inline __m128i Multiply(__m128i block, const BlockPowers& power) {
+  const __m128i c = _mm_load_si128(reinterpret_cast<const __m128i*>(&power));
+  return _mm_xor_si128(_mm_clmulepi64_si128(block, c, 0x00),
+                       _mm_clmulepi64_si128(block, c, 0x11));
+}
+
+URNIC_PCLMUL inline uint32_t Reduce(__m128i sum) {
+  const __m128i c = _mm_load_si128(reinterpret_cast<const __m128i*>(kReduce));
+  const __m128i quotient = _mm_clmulepi64_si128(sum, c, 0x00);
+  const __m128i multiple = _mm_clmulepi64_si128(quotient, c, 0x10);
+  return static_cast<uint32_t>(
+      _mm_extract_epi32(_mm_xor_si128(sum, multiple), 2));
+}
+
+// REQUIRES: bytes a multiple of four in [4, kShortBytes], 16 readable.
+URNIC_PCLMUL uint32_t ExtendShort(uint32_t state, const uint8_t* p,
+                                  size_t bytes) {
+  const size_t blocks = (bytes + 15) / 16;
+  const size_t lead = bytes - 16 * (blocks - 1);
+  const BlockPowers* power = kPowers.data() + kShortBlocks - blocks;
+  __m128i block =
+      _mm_xor_si128(Load(p), _mm_cvtsi32_si128(static_cast<int>(state)));
+  block = _mm_shuffle_epi8(block, Load(kAlign[lead].data()));
+  __m128i sum = Multiply(block, *power);
+  const uint8_t* const end = p + bytes;
+  for (p += lead; p != end; p += 16) {
+    sum = _mm_xor_si128(sum, Multiply(Load(p), *++power));
+  }
+  return Reduce(sum);
+}
+
+uint32_t ExtendLong(uint32_t state, const uint8_t* p, size_t bytes) {
+  // ISA-L takes and gives the inverted register; it does not write, though
+  // its prototype lacks the const in older versions.
+  return ~crc32_gzip_refl(~state, const_cast<uint8_t*>(p), bytes);
+}
+
+const bool kHasPclmul = [] {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("pclmul") != 0;
+}();
+
+uint32_t Extend(uint32_t state, const uint8_t* p, size_t bytes) {
+  if (bytes <= kShortBytes && kHasPclmul) return ExtendShort(state, p, bytes);
+  return ExtendLong(state, p, bytes);
+}
+
+// The IP and UDP headers with what a router may change set to ones.
+// Annex A17.3.4: time to live, type of service and checksum of IPv4; traffic
+// class, flow label and hop limit of IPv6; the UDP checksum.
+template <size_t kBytes>
+std::array<uint8_t, kBytes> MaskedHeaders(const uint8_t* l3) {
+  std::array<uint8_t, kBytes> masked;
+  std::memcpy(masked.data(), l3, kBytes);
+  if constexpr (kBytes == kIpv4UdpBytes) {
+    masked[offsetof(Ipv4, tos)] = 0xff;
+    masked[offsetof(Ipv4, ttl)] = 0xff;
+    masked[offsetof(Ipv4, checksum)] = 0xff;
+    masked[offsetof(Ipv4, checksum) + 1] = 0xff;
+  } else {
+    masked[0] |= 0x0f;
+    masked[1] = masked[2] = masked[3] = 0xff;
+    masked[offsetof(Ipv6, hop_limit)] = 0xff;
+  }
+  constexpr size_t kUdp = kBytes - sizeof(Udp);
+  masked[kUdp + offsetof(Udp, checksum)] = 0xff;
+  masked[kUdp + offsetof(Udp, checksum) + 1] = 0xff;
+  return masked;
+}
+
+}  // namespace
+
+uint32_t IcrcPrefix(const uint8_t* l3, bool ipv6) {
+  if (ipv6) {
+    const auto masked = MaskedHeaders<kIpv6UdpBytes>(l3);
+    return Extend(kOnesState, masked.data(), masked.size());
+  }
+  const auto masked = MaskedHeaders<kIpv4UdpBytes>(l3);
+  return Extend(kOnesState, masked.data(), masked.size());
+}
+
+uint32_t IcrcExtend(uint32_t state, const uint8_t* bth, size_t bytes) {
+  return Extend(state ^ kBthMask[bth[kBthMaskedByte]], bth, bytes);
+}
+
+bool VerifyIcrc(const uint8_t* l3, bool ipv6, size_t roce_bytes) {
+  if (roce_bytes < sizeof(Bth) + kIcrcBytes || roce_bytes % 4 != 0) {
+    return false;
+  }
+  const uint8_t* bth = l3 + (ipv6 ? kIpv6UdpBytes : kIpv4UdpBytes);
+  return VerifyIcrcAfter(IcrcPrefix(l3, ipv6), bth, roce_bytes);
+}
+
+uint32_t IcrcReference(std::span<const uint8_t> l3) {
+  const bool ipv6 = l3[0] >> 4 == 6;
+  const size_t udp = ipv6 ? sizeof(Ipv6) : sizeof(Ipv4);
+  const size_t bth = udp + sizeof(Udp);
+  const auto masked = [&](size_t i) -> bool {
+    if (i == udp + offsetof(Udp, checksum)) return true;
+    if (i == udp + offsetof(Udp, checksum) + 1) return true;
+    if (i == bth + kBthMaskedByte) return true;
+    if (ipv6) return (i >= 1 && i <= 3) || i == offsetof(Ipv6, hop_limit);
+    return i == offsetof(Ipv4, tos) || i == offsetof(Ipv4, ttl) ||
+           i == offsetof(Ipv4, checksum) || i == offsetof(Ipv4, checksum) + 1;
+  };
+  uint32_t state = kOnesState;
+  for (size_t i = 0; i < l3.size(); ++i) {
+    uint8_t byte = masked(i) ? 0xff : l3[i];
+    if (ipv6 && i == 0) byte |= 0x0f;  // the traffic class's first half
+    state = StepByte(state, byte);
+  }
+  return ~state;
+}
+
+}  // namespace urnic::wire

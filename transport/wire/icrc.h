@@ -1,0 +1,72 @@
+#pragma once
+
+// The invariant CRC of RoCEv2: IBTA 7.8.1 and annex A17.3.4. It covers eight
+// bytes of ones (where InfiniBand has its LRH), the IP and UDP headers with
+// the fields that routers may change set to ones, and everything from the BTH
+// to the last payload or pad byte.
+//
+// Two versions. IcrcReference() is the definition, bit by bit: the judge. The
+// others are for the packet path and split the work, because the part before
+// the BTH is the same for every frame of a queue pair that has the same
+// length (IPv4 identification 0): a sender keeps IcrcPrefix() and runs only
+//
+//   StoreIcrc(bth + bytes, IcrcExtend(prefix, bth, bytes));
+//
+// IcrcExtend() never writes: the BTH's masked byte 4 is accounted for in the
+// state, so sender and receiver use it alike. All functions are pure, may run
+// in any thread and never fail. Lengths are multiples of four, as RoCE pads.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "transport/wire/roce_packet.h"
+
+namespace urnic::wire {
+
+// The bytes between the start of the IP header and the BTH. IPv4 options and
+// IPv6 extension headers never get this far.
+inline constexpr size_t kIpv4UdpBytes = 28;
+inline constexpr size_t kIpv6UdpBytes = 48;
+
+// The ICRC of `l3`, which starts at the IP header and ends before the ICRC
+// field: what IcrcFinish() gives on the packet path. One bit at a time.
+// REQUIRES: an IP and a UDP header without options, and a BTH.
+uint32_t IcrcReference(std::span<const uint8_t> l3);
+
+// A running ICRC after the ones and the masked IP and UDP headers at `l3`.
+// For IPv4 it depends on no masked field: version, IHL, length,
+// identification, flags, protocol, addresses, UDP ports and UDP length.
+uint32_t IcrcPrefix(const uint8_t* l3, bool ipv6);
+
+// The running ICRC after `bytes` more, from the BTH on, without the ICRC
+// field. REQUIRES: bytes >= 12, a multiple of four, and 16 readable bytes at
+// `bth` (the ICRC field has room by then; its content does not matter).
+uint32_t IcrcExtend(uint32_t state, const uint8_t* bth, size_t bytes);
+
+// The number of which the ICRC field holds the bytes, least significant
+// first.
+inline uint32_t IcrcFinish(uint32_t state) { return ~state; }
+
+inline void StoreIcrc(uint8_t* field, uint32_t state) {
+  const uint32_t value = IcrcFinish(state);
+  std::memcpy(field, &value, kIcrcBytes);
+}
+
+// Whether the ICRC field that ends the `roce_bytes` after the UDP header is
+// right. `roce_bytes` counts BTH to ICRC, and is the UDP payload's length.
+// False when that is too short or no multiple of four.
+[[nodiscard]] bool VerifyIcrc(const uint8_t* l3, bool ipv6, size_t roce_bytes);
+
+// The same for a caller that has the prefix's state (IcrcPrefix()).
+// REQUIRES: roce_bytes >= 16, a multiple of four.
+[[nodiscard]] inline bool VerifyIcrcAfter(uint32_t prefix, const uint8_t* bth,
+                                          size_t roce_bytes) {
+  const size_t bytes = roce_bytes - kIcrcBytes;
+  uint32_t stored;
+  std::memcpy(&stored, bth + bytes, kIcrcBytes);
+  return stored == IcrcFinish(IcrcExtend(prefix, bth, bytes));
+}
+
+}  // namespace urnic::wire

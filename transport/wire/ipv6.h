@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/wire/address.h"
+#include "transport/wire/be.h"
+
+namespace urnic::wire {
+
+inline constexpr uint8_t kIpv6NextFragment = 44;
+
+// RFC 8200 3.
+//
+//   0    3 4          11 12              31
+//  |  6   | traffic class |   flow label     |
+//  |    payload length      | next | hop lim |
+//  |             source address (16)         |
+//  |          destination address (16)       |
+struct Ipv6 {
+  Be<uint32_t> version_class_flow;
+  Be<uint16_t> payload_length;
+  uint8_t next_header = 0;
+  uint8_t hop_limit = 0;
+  Gid src;
+  Gid dst;
+
+  uint32_t version() const { return version_class_flow.value() >> 28; }
+  uint8_t traffic_class() const {
+    return static_cast<uint8_t>(version_class_flow.value() >> 20);
+  }
+  uint32_t flow_label() const { return version_class_flow.value() & 0xfffff; }
+  static Be<uint32_t> MakeVersionClassFlow(uint8_t traffic_class,
+                                           uint32_t flow_label) {
+    return Be<uint32_t>(6u << 28 | static_cast<uint32_t>(traffic_class) << 20 |
+                        (flow_label & 0xfffff));
+  }
+};
+static_assert(sizeof(Ipv6) == 40 && alignof(Ipv6) == 1);
+static_assert(offsetof(Ipv6, src) == 8 && offsetof(Ipv6, dst) == 24);
+
+}  // namespace urnic::wire

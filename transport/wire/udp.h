@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+#include "transport/wire/be.h"
+
+namespace urnic::wire {
+
+// RFC 768. `length` counts this header and what follows.
+struct Udp {
+  Be<uint16_t> src_port;
+  Be<uint16_t> dst_port;
+  Be<uint16_t> length;
+  Be<uint16_t> checksum;
+};
+static_assert(sizeof(Udp) == 8 && alignof(Udp) == 1);
+
+}  // namespace urnic::wire
