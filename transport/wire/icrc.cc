@@ -69,8 +69,10 @@ constexpr std::array<uint32_t, 256> BthMaskTable() {
 }
 constexpr std::array<uint32_t, 256> kBthMask = BthMaskTable();
 
-// Longer messages go to ISA-L, which folds 256 bytes at a time.
-constexpr size_t kShortBytes = 256;
+// Longer messages go to ISA-L, which folds 256 bytes at a time. Measured
+// latencies (Zen 5, ns, ours against ISA-L): 36 bytes 8.6 / 15.4, 128 bytes
+// 11 / 25, 240 bytes 14 / 40, 256 bytes 15 / 18.
+constexpr size_t kShortBytes = 240;
 constexpr size_t kShortBlocks = kShortBytes / 16;
 
 // The multipliers of a 16-byte block's two words.
@@ -148,19 +150,28 @@ URNIC_PCLMUL inline uint32_t Reduce(__m128i sum) {
       _mm_extract_epi32(_mm_xor_si128(sum, multiple), 2));
 }
 
-// REQUIRES: bytes a multiple of four in [4, kShortBytes], 16 readable.
+// What a message's bytes are ORed with, for the longest short message.
+using Mask = std::array<uint8_t, kShortBytes>;
+
+// The state after `bytes` at `p`, each ORed with the mask's byte when there
+// is a mask. REQUIRES: bytes a multiple of four in [4, kShortBytes], 16
+// readable.
+template <bool kMasked>
 URNIC_PCLMUL uint32_t ExtendShort(uint32_t state, const uint8_t* p,
-                                  size_t bytes) {
+                                  size_t bytes, const uint8_t* mask) {
+  const auto load = [p, mask](size_t at) URNIC_PCLMUL {
+    if constexpr (!kMasked) return Load(p + at);
+    return _mm_or_si128(Load(p + at), Load(mask + at));
+  };
   const size_t blocks = (bytes + 15) / 16;
   const size_t lead = bytes - 16 * (blocks - 1);
   const BlockPowers* power = kPowers.data() + kShortBlocks - blocks;
   __m128i block =
-      _mm_xor_si128(Load(p), _mm_cvtsi32_si128(static_cast<int>(state)));
+      _mm_xor_si128(load(0), _mm_cvtsi32_si128(static_cast<int>(state)));
   block = _mm_shuffle_epi8(block, Load(kAlign[lead].data()));
   __m128i sum = Multiply(block, *power);
-  const uint8_t* const end = p + bytes;
-  for (p += lead; p != end; p += 16) {
-    sum = _mm_xor_si128(sum, Multiply(Load(p), *++power));
+  for (size_t at = lead; at != bytes; at += 16) {
+    sum = _mm_xor_si128(sum, Multiply(load(at), *++power));
   }
   return Reduce(sum);
 }
@@ -176,55 +187,68 @@ const bool kHasPclmul = [] {
   return __builtin_cpu_supports("pclmul") != 0;
 }();
 
-uint32_t Extend(uint32_t state, const uint8_t* p, size_t bytes) {
-  if (bytes <= kShortBytes && kHasPclmul) return ExtendShort(state, p, bytes);
-  return ExtendLong(state, p, bytes);
-}
-
-// The IP and UDP headers with what a router may change set to ones.
-// Annex A17.3.4: time to live, type of service and checksum of IPv4; traffic
-// class, flow label and hop limit of IPv6; the UDP checksum.
-template <size_t kBytes>
-std::array<uint8_t, kBytes> MaskedHeaders(const uint8_t* l3) {
-  std::array<uint8_t, kBytes> masked;
-  std::memcpy(masked.data(), l3, kBytes);
-  if constexpr (kBytes == kIpv4UdpBytes) {
-    masked[offsetof(Ipv4, tos)] = 0xff;
-    masked[offsetof(Ipv4, ttl)] = 0xff;
-    masked[offsetof(Ipv4, checksum)] = 0xff;
-    masked[offsetof(Ipv4, checksum) + 1] = 0xff;
+// Annex A17.3.4: what a router may change counts as ones. Time to live, type
+// of service and checksum of IPv4; traffic class, flow label and hop limit of
+// IPv6; the UDP checksum; and FECN, BECN and the reserved bits of the BTH.
+constexpr Mask MakeMask(bool ipv6) {
+  Mask mask{};
+  if (ipv6) {
+    mask[0] = 0x0f;
+    mask[1] = mask[2] = mask[3] = 0xff;
+    mask[offsetof(Ipv6, hop_limit)] = 0xff;
   } else {
-    masked[0] |= 0x0f;
-    masked[1] = masked[2] = masked[3] = 0xff;
-    masked[offsetof(Ipv6, hop_limit)] = 0xff;
+    mask[offsetof(Ipv4, tos)] = 0xff;
+    mask[offsetof(Ipv4, ttl)] = 0xff;
+    mask[offsetof(Ipv4, checksum)] = 0xff;
+    mask[offsetof(Ipv4, checksum) + 1] = 0xff;
   }
-  constexpr size_t kUdp = kBytes - sizeof(Udp);
-  masked[kUdp + offsetof(Udp, checksum)] = 0xff;
-  masked[kUdp + offsetof(Udp, checksum) + 1] = 0xff;
-  return masked;
+  const size_t udp = ipv6 ? sizeof(Ipv6) : sizeof(Ipv4);
+  mask[udp + offsetof(Udp, checksum)] = 0xff;
+  mask[udp + offsetof(Udp, checksum) + 1] = 0xff;
+  mask[udp + sizeof(Udp) + kBthMaskedByte] = 0xff;
+  return mask;
+}
+constexpr Mask kIpv4Mask = MakeMask(false);
+constexpr Mask kIpv6Mask = MakeMask(true);
+
+// The state after the first `bytes` of a packet, from the IP header on.
+uint32_t ExtendMasked(const uint8_t* l3, size_t bytes, const Mask& mask) {
+  if (kHasPclmul) {
+    return ExtendShort<true>(kOnesState, l3, bytes, mask.data());
+  }
+  std::array<uint8_t, kShortBytes> copy;
+  for (size_t i = 0; i < bytes; ++i) copy[i] = l3[i] | mask[i];
+  return ExtendLong(kOnesState, copy.data(), bytes);
 }
 
 }  // namespace
 
 uint32_t IcrcPrefix(const uint8_t* l3, bool ipv6) {
-  if (ipv6) {
-    const auto masked = MaskedHeaders<kIpv6UdpBytes>(l3);
-    return Extend(kOnesState, masked.data(), masked.size());
-  }
-  const auto masked = MaskedHeaders<kIpv4UdpBytes>(l3);
-  return Extend(kOnesState, masked.data(), masked.size());
+  return ipv6 ? ExtendMasked(l3, kIpv6UdpBytes, kIpv6Mask)
+              : ExtendMasked(l3, kIpv4UdpBytes, kIpv4Mask);
 }
 
 uint32_t IcrcExtend(uint32_t state, const uint8_t* bth, size_t bytes) {
-  return Extend(state ^ kBthMask[bth[kBthMaskedByte]], bth, bytes);
+  state ^= kBthMask[bth[kBthMaskedByte]];
+  if (bytes <= kShortBytes && kHasPclmul) {
+    return ExtendShort<false>(state, bth, bytes, nullptr);
+  }
+  return ExtendLong(state, bth, bytes);
 }
 
 bool VerifyIcrc(const uint8_t* l3, bool ipv6, size_t roce_bytes) {
   if (roce_bytes < sizeof(Bth) + kIcrcBytes || roce_bytes % 4 != 0) {
     return false;
   }
-  const uint8_t* bth = l3 + (ipv6 ? kIpv6UdpBytes : kIpv4UdpBytes);
-  return VerifyIcrcAfter(IcrcPrefix(l3, ipv6), bth, roce_bytes);
+  const size_t headers = ipv6 ? kIpv6UdpBytes : kIpv4UdpBytes;
+  const size_t bytes = headers + roce_bytes - kIcrcBytes;
+  if (bytes > kShortBytes) {
+    return VerifyIcrcAfter(IcrcPrefix(l3, ipv6), l3 + headers, roce_bytes);
+  }
+  uint32_t stored;
+  std::memcpy(&stored, l3 + bytes, kIcrcBytes);
+  return stored ==
+         IcrcFinish(ExtendMasked(l3, bytes, ipv6 ? kIpv6Mask : kIpv4Mask));
 }
 
 uint32_t IcrcReference(std::span<const uint8_t> l3) {
