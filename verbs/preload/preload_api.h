@@ -1,0 +1,82 @@
+#ifndef URNIC_VERBS_PRELOAD_PRELOAD_API_H_
+#define URNIC_VERBS_PRELOAD_PRELOAD_API_H_
+
+// What the preload library offers to the provider in the same process.
+//
+// The two are separate shared objects that never link each other. The provider
+// finds the preload by
+//
+//   const struct urnic_preload_api* api = dlsym(RTLD_DEFAULT,
+//                                               URNIC_PRELOAD_SYMBOL);
+//
+// NULL means that the program was started without it; then there is no device
+// node and no completion channel either. The struct lives as long as the
+// process. A later version only appends members and raises `size`; a change of
+// meaning gets a new symbol name.
+
+#include <signal.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define URNIC_PRELOAD_SYMBOL "urnic_preload_v1"
+
+enum urnic_fd_kind {
+  URNIC_FD_FOREIGN = 0,
+  URNIC_FD_UVERBS = 1,   // an open /dev/infiniband/uverbsN
+  URNIC_FD_CHANNEL = 2,  // a completion channel
+};
+
+typedef void (*urnic_signal_handler)(int signo, siginfo_t* info,
+                                     void* ucontext);
+
+struct urnic_preload_api {
+  uint32_t size;  // of this struct, in bytes
+
+  // Whose descriptor `fd` is: enum urnic_fd_kind. One system call when ours.
+  int (*fd_kind)(int fd);
+
+  // The ordinal of the device behind an open uverbs node (its place in
+  // URNIC_PORTS, 0 based), or -EBADF.
+  int (*uverbs_device)(int fd);
+
+  // Adds a completion event for the CQ to the channel, from any thread. Never
+  // waits for the program to read. `cq_handle` is what ibv_get_cq_event hands
+  // back: the address of the struct ibv_cq, never 0.
+  // Events go into a pipe and, when that is full (some 8000 unread ones, 512 if
+  // the user has many pipes), into a set of CQs that the next read of the
+  // channel or the next push moves on. In the set, events of one CQ become one.
+  // Returns 1: one more event will be read. 0: the CQ already waits in the set
+  // and no event was added, do not count one. -EBADF: no such channel.
+  // -ENOMEM: not added.
+  int (*channel_push)(int channel_fd, uint64_t cq_handle);
+
+  // Removes the CQ's events that nobody has read yet, and returns how many; 0
+  // when there is no such channel. For destroy_cq, which waits until the
+  // program has acknowledged all others. No push of the same CQ may run
+  // meanwhile.
+  unsigned (*channel_drop)(int channel_fd, uint64_t cq_handle);
+
+  // Makes `handler` the handler of SIGSEGV and SIGBUS, with SA_SIGINFO,
+  // SA_ONSTACK and SA_RESTART, and keeps it: from now on sigaction() and its
+  // relatives for these two only remember what the program asks for and tell it
+  // what it asked for before. To be called once (-EBUSY after that); -errno if
+  // the kernel refuses.
+  int (*set_signal_hooks)(urnic_signal_handler handler);
+
+  // Does what the program's own action would have done. For `handler` when the
+  // fault is not its own; its arguments unchanged, as the handler's last act.
+  // Safe in signal handlers. May not return (a program's handler may jump).
+  void (*chain_signal)(int signo, siginfo_t* info, void* ucontext);
+};
+
+// The symbol, for the preload itself and for tests that link it.
+extern const struct urnic_preload_api urnic_preload_v1;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // URNIC_VERBS_PRELOAD_PRELOAD_API_H_
