@@ -1,0 +1,346 @@
+#pragma once
+
+// The receiving half of an RC requester: acknowledgements, read and atomic
+// responses and time-outs move the state of SendState forward, and work
+// requests complete in order. IBTA 9.7.5, 9.7.6, 9.9.
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/rc/requester.h"
+#include "transport/rc/send_state.h"
+
+namespace urnic::rc {
+
+class Completer {
+ public:
+  Completer(SendState& state, Requester& requester)
+      : s_(state), requester_(requester) {}
+
+  // Any response, valid or hostile, in any state. `sink.Place(Placement)` gets
+  // the data of read responses; the work request it belongs to completes in
+  // PollCompletion(), which the caller asks after the placements.
+  template <typename Sink>
+  RxVerdict OnResponse(const RxPacket& packet, uint8_t position, Time now,
+                       Sink& sink) {
+    if (!s_.running) return RxVerdict::kQpNotReady;
+    const Psn psn = packet.psn();
+    //= IBTA 9.7.5.1.1: ghost and stale acknowledgements are ignored
+    if (psn - s_.sent_psn >= 0) return RxVerdict::kUnsentAck;
+    if (psn - s_.una_psn < 0) return RxVerdict::kStaleAck;
+    switch (packet.info->kind) {
+      case wire::PacketKind::kReadResponse:
+        return OnReadResponse(packet, position, now, sink);
+      case wire::PacketKind::kAtomicAck:
+        return OnAtomicResponse(packet, position, now, sink);
+      default:
+        return OnAck(packet, now);
+    }
+  }
+
+  // The next completion to hand to the program, in posting order; false when
+  // there is none. Unsignaled successes are skipped.
+  bool PollCompletion(SendCompletion& out) {
+    while (s_.head != s_.una) {
+      const SendRecord& record = s_.RecordOf(s_.head);
+      const uint32_t index = s_.head++;
+      if (!record.signaled) continue;
+      out = SendCompletion{.status = URNIC_WC_SUCCESS,
+                           .opcode = CompletionOpcode(record.opcode),
+                           .byte_len = record.length,
+                           .wr_id = s_.sq.Read<urnic_sq_wqe>(index).wr_id};
+      return true;
+    }
+    if (s_.failed && s_.head == s_.failed_index) {
+      out = SendCompletion{.status = s_.failed_status,
+                           .opcode = OpcodeInRing(s_.head),
+                           .cause = s_.failed_cause,
+                           .wr_id = s_.sq.Read<urnic_sq_wqe>(s_.head).wr_id};
+      s_.failed = false;
+      EnterError();
+      s_.una = ++s_.head;
+      return true;
+    }
+    return s_.flushing && PollFlush(out);
+  }
+
+  // REQUIRES: called when now >= NextDeadline().
+  void OnTimer(Time now) {
+    if (now < s_.deadline) return;
+    s_.deadline = Time::Infinite();
+    if (!s_.running) return;
+    if (s_.rnr_waiting) {
+      s_.rnr_waiting = false;
+      if (s_.Outstanding()) requester_.ArmTimer(now);
+      return;
+    }
+    if (!s_.Outstanding()) return;
+    ++s_.timeouts;
+    s_.lost_response_seen = false;
+    Retry(now, URNIC_WC_RETRY_EXC_ERR);
+  }
+
+  Time NextDeadline() const { return s_.deadline; }
+
+  // A placement of read data failed: its request ends in error.
+  void OnPlacementFault(uint32_t index) {
+    s_.FailAt(index, URNIC_WC_LOC_PROT_ERR, RxVerdict::kRemoteOperational);
+  }
+
+  // State ERR: what is posted, and what will be, is flushed.
+  void EnterError() {
+    s_.flushing = true;
+    s_.running = false;
+    s_.rnr_waiting = false;
+    s_.deadline = Time::Infinite();
+    s_.sent_psn = s_.tx_psn = s_.una_psn;
+  }
+
+ private:
+  static uint8_t CompletionOpcode(uint8_t wr_opcode) {
+    switch (wr_opcode) {
+      case URNIC_WR_RDMA_WRITE:
+      case URNIC_WR_RDMA_WRITE_WITH_IMM:
+        return URNIC_WC_RDMA_WRITE;
+      case URNIC_WR_RDMA_READ:
+        return URNIC_WC_RDMA_READ;
+      case URNIC_WR_ATOMIC_CMP_AND_SWP:
+        return URNIC_WC_COMP_SWAP;
+      case URNIC_WR_ATOMIC_FETCH_AND_ADD:
+        return URNIC_WC_FETCH_ADD;
+      default:
+        return URNIC_WC_SEND;
+    }
+  }
+  uint8_t OpcodeInRing(uint32_t index) const {
+    return CompletionOpcode(s_.sq.Read<urnic_sq_wqe>(index).opcode);
+  }
+
+  bool PollFlush(SendCompletion& out) {
+    const uint32_t posted = s_.sq.Posted(s_.head);
+    if (posted == 0 || posted == UINT32_MAX) return false;
+    out = SendCompletion{.status = URNIC_WC_WR_FLUSH_ERR,
+                         .opcode = OpcodeInRing(s_.head),
+                         .wr_id = s_.sq.Read<urnic_sq_wqe>(s_.head).wr_id};
+    s_.una = s_.next = s_.assigned = s_.posted = ++s_.head;
+    return true;
+  }
+
+  // Acknowledges every packet before `limit`. False when a read or atomic
+  // without its response is in the way.
+  bool AckBefore(Psn limit, Time now) {
+    const Psn before = s_.una_psn;
+    bool clear = true;
+    while (s_.una != s_.assigned && limit - s_.una_psn > 0) {
+      const SendRecord& record = s_.RecordOf(s_.una);
+      if (ExpectsResponseData(record.opcode)) {
+        clear = false;
+        break;
+      }
+      const Psn end = record.first_psn + static_cast<int32_t>(record.packets);
+      if (limit - end < 0) {
+        s_.una_psn = limit;
+        break;
+      }
+      s_.una_psn = end;
+      ++s_.una;
+    }
+    if (s_.una_psn != before) OnProgress(s_.una_psn - before, now);
+    return clear;
+  }
+
+  void OnProgress(int32_t packets, Time now) {
+    s_.retries_left = s_.config.retry_count;
+    s_.rnr_retries_left = s_.config.rnr_retry;
+    s_.lost_response_seen = false;
+    if (s_.una_psn - s_.tx_psn > 0) s_.SeekTransmit();
+    s_.window_acked += static_cast<uint32_t>(packets);
+    if (s_.window_acked >= s_.window) {
+      s_.window_acked = 0;
+      s_.window =
+          std::min(s_.window_max, s_.window + std::max(1u, s_.window_max / 16));
+    }
+    if (s_.rnr_waiting) return;
+    if (s_.Outstanding()) {
+      requester_.ArmTimer(now);
+    } else {
+      s_.deadline = Time::Infinite();
+    }
+  }
+
+  void HalveWindow() {
+    s_.window = std::max(2u, s_.window / 2);
+    s_.window_acked = 0;
+  }
+
+  // Go-back-N, or the end of the oldest request when no retry is left.
+  void Retry(Time now, uint8_t exhausted_status) {
+    if (s_.retries_left == 0) {
+      s_.FailAt(s_.una, exhausted_status, RxVerdict::kAccept);
+      return;
+    }
+    --s_.retries_left;
+    HalveWindow();
+    s_.RewindToUna();
+    requester_.ArmTimer(now);
+  }
+
+  // A response beyond an unanswered read: that read's response was lost. Only
+  // the first such response of a flight starts a retry.
+  RxVerdict OnLostResponse(Time now) {
+    if (!s_.lost_response_seen) {
+      Retry(now, URNIC_WC_RETRY_EXC_ERR);
+      s_.lost_response_seen = true;
+    }
+    return RxVerdict::kLostResponse;
+  }
+
+  RxVerdict OnAck(const RxPacket& packet, Time now) {
+    const uint8_t syndrome = packet.aeth().syndrome();
+    const Psn psn = packet.psn();
+    switch (syndrome & wire::kAethTypeMask) {
+      case wire::kAethAck:
+        return AckBefore(psn.Next(), now) ? RxVerdict::kAccept
+                                          : OnLostResponse(now);
+      case wire::kAethRnrNak:
+        return AckBefore(psn, now) ? OnRnr(syndrome & wire::kAethValueMask, now)
+                                   : OnLostResponse(now);
+      case wire::kAethNak:
+        return AckBefore(psn, now) ? OnNak(syndrome, now) : OnLostResponse(now);
+      default:
+        return RxVerdict::kBadSyndrome;
+    }
+  }
+
+  //= IBTA 9.7.5.2.8: RNR NAK; retry_cnt is not touched
+  RxVerdict OnRnr(uint8_t timer_code, Time now) {
+    if (s_.rnr_waiting) return RxVerdict::kStaleAck;
+    ++s_.rnr_naks;
+    if (s_.rnr_retries_left == 0) {
+      s_.FailAt(s_.una, URNIC_WC_RNR_RETRY_EXC_ERR, RxVerdict::kRnrReceived);
+      return RxVerdict::kRnrReceived;
+    }
+    if (s_.config.rnr_retry != 7) --s_.rnr_retries_left;
+    s_.RewindToUna();
+    s_.rnr_waiting = true;
+    s_.deadline = now + RnrTimer(timer_code);
+    return RxVerdict::kRnrReceived;
+  }
+
+  RxVerdict OnNak(uint8_t syndrome, Time now) {
+    switch (syndrome) {
+      case wire::kNakPsnSequenceError:
+        ++s_.sequence_naks;
+        if (s_.tx_psn != s_.una_psn) Retry(now, URNIC_WC_RETRY_EXC_ERR);
+        return RxVerdict::kNakReceived;
+      case wire::kNakInvalidRequest:
+        return OnFatalNak(URNIC_WC_REM_INV_REQ_ERR);
+      case wire::kNakRemoteAccessError:
+        return OnFatalNak(URNIC_WC_REM_ACCESS_ERR);
+      case wire::kNakRemoteOperationalError:
+        return OnFatalNak(URNIC_WC_REM_OP_ERR);
+      default:
+        return RxVerdict::kBadSyndrome;
+    }
+  }
+
+  RxVerdict OnFatalNak(uint8_t status) {
+    s_.FailAt(s_.una, status, RxVerdict::kNakReceived);
+    return RxVerdict::kNakReceived;
+  }
+
+  // Common to read and atomic responses: acknowledges what lies before and
+  // says whether `psn` is the response that the oldest request waits for.
+  RxVerdict Expect(Psn psn, wire::PacketKind kind, Time now) {
+    if (!AckBefore(psn, now)) return OnLostResponse(now);
+    if (s_.una == s_.assigned) return RxVerdict::kUnexpectedResponse;
+    const SendRecord& record = s_.RecordOf(s_.una);
+    const bool read = record.opcode == URNIC_WR_RDMA_READ;
+    if (!ExpectsResponseData(record.opcode) ||
+        read != (kind == wire::PacketKind::kReadResponse)) {
+      return RxVerdict::kUnexpectedResponse;
+    }
+    return RxVerdict::kAccept;
+  }
+
+  void FinishRead(SendRecord& record) {
+    if (record.read_in_flight) {
+      record.read_in_flight = false;
+      --s_.reads_in_flight;
+    }
+    ++s_.una;
+  }
+
+  template <typename Sink>
+  RxVerdict OnReadResponse(const RxPacket& packet, uint8_t position, Time now,
+                           Sink& sink) {
+    const RxVerdict expected =
+        Expect(packet.psn(), wire::PacketKind::kReadResponse, now);
+    if (expected != RxVerdict::kAccept) return expected;
+    SendRecord& record = s_.RecordOf(s_.una);
+    const uint64_t offset =
+        static_cast<uint64_t>(s_.una_psn - record.first_psn) * s_.config.mtu;
+    const uint32_t left = record.length - static_cast<uint32_t>(offset);
+    const uint32_t want = std::min(left, s_.config.mtu);
+    if (packet.payload_bytes != want || packet.info->last != (want == left)) {
+      s_.FailAt(s_.una, URNIC_WC_BAD_RESP_ERR, RxVerdict::kBadResponse);
+      return RxVerdict::kBadResponse;
+    }
+    if (!Scatter(packet.payload, want, offset, position, sink)) {
+      s_.FailAt(s_.una, URNIC_WC_LOC_PROT_ERR, RxVerdict::kAccept);
+      return RxVerdict::kAccept;
+    }
+    s_.una_psn = s_.una_psn.Next();
+    if (want == left) FinishRead(record);
+    OnProgress(1, now);
+    return RxVerdict::kAccept;
+  }
+
+  template <typename Sink>
+  RxVerdict OnAtomicResponse(const RxPacket& packet, uint8_t position, Time now,
+                             Sink& sink) {
+    const RxVerdict expected =
+        Expect(packet.psn(), wire::PacketKind::kAtomicAck, now);
+    if (expected != RxVerdict::kAccept) return expected;
+    // The value arrives in network order; memory holds it in the host's.
+    atomic_value_ = packet.atomic_ack_eth().original_value.value();
+    if (!Scatter(reinterpret_cast<const uint8_t*>(&atomic_value_), 8, 0,
+                 position, sink)) {
+      s_.FailAt(s_.una, URNIC_WC_LOC_PROT_ERR, RxVerdict::kAccept);
+      return RxVerdict::kAccept;
+    }
+    FinishRead(s_.RecordOf(s_.una));
+    s_.una_psn = s_.una_psn.Next();
+    OnProgress(1, now);
+    return RxVerdict::kAccept;
+  }
+
+  // Places response data into the scatter list of the oldest request, as the
+  // ring has it now: keys are checked again, so memory deregistered in
+  // between is safe.
+  template <typename Sink>
+  bool Scatter(const uint8_t* data, uint32_t bytes, uint64_t offset,
+               uint8_t position, Sink& sink) {
+    const uint32_t num_sge = std::min<uint32_t>(
+        s_.sq.Read<urnic_sq_wqe>(s_.una).num_sge, s_.limits.max_sge_send);
+    if (offset == 0) scatter_ = SgeCursor{};
+    return WalkSges<urnic_sq_wqe>(s_.sq, s_.una, num_sge, scatter_, offset,
+                                  bytes, *s_.mrs, s_.limits.pd,
+                                  mem::kLocalWrite,
+                                  [&](uint64_t address, uint32_t piece) {
+                                    sink.Place(Placement{.packet = position,
+                                                         .origin = s_.una,
+                                                         .bytes = piece,
+                                                         .target = address,
+                                                         .source = data});
+                                    data += piece;
+                                  }) == WalkResult::kOk;
+  }
+
+  SendState& s_;
+  Requester& requester_;
+  SgeCursor scatter_;
+  uint64_t atomic_value_ = 0;
+};
+
+}  // namespace urnic::rc

@@ -1,0 +1,98 @@
+#include "transport/rc/qp.h"
+
+#include <algorithm>
+
+#include "transport/base/check.h"
+
+namespace urnic::rc {
+
+void Qp::Modify(QpState target, const QpConfig& config) {
+  switch (target) {
+    case QpState::kReset: {
+      responder_.Stop();
+      rq_->Reset();
+      // What was posted is forgotten without completions.
+      const uint32_t posted = send_.sq.Posted(send_.head);
+      if (posted != UINT32_MAX) send_.head += posted;
+      send_.sq.PublishConsumer(published_ = send_.head);
+      send_.una = send_.next = send_.assigned = send_.posted = send_.head;
+      send_.running = send_.draining = send_.failed = send_.flushing = false;
+      send_.rnr_waiting = send_.current_index_valid = false;
+      send_.una_psn = send_.tx_psn = send_.sent_psn = send_.next_psn = Psn();
+      send_.reads_in_flight = send_.unacked_since_request = 0;
+      send_.deadline = Time::Infinite();
+      event_ = QpEvent::kNone;
+      break;
+    }
+    case QpState::kInit:
+      break;
+    case QpState::kRtr:
+      responder_.Start(config);
+      break;
+    case QpState::kRts:
+      if (state_ == QpState::kRtr) {
+        send_.una_psn = send_.tx_psn = config.sq_psn;
+        send_.sent_psn = send_.next_psn = config.sq_psn;
+        send_.window_max = std::clamp(config.window_bytes / config.mtu, 2u,
+                                      config.window_packets);
+        send_.window = send_.window_max;
+        send_.retries_left = config.retry_count;
+        send_.rnr_retries_left = config.rnr_retry;
+        send_.lost_response_seen = false;
+      }
+      send_.draining = false;
+      send_.running = true;
+      break;
+    case QpState::kSqd:
+      send_.draining = true;
+      send_.drain_limit = send_.assigned;
+      drain_reported_ = false;
+      break;
+    case QpState::kErr:
+      state_ = target;
+      completer_.EnterError();
+      responder_.Stop();
+      break;
+    case QpState::kSqe:
+      URNIC_CHECK(false);  // not a state of RC
+  }
+  send_.config = config;
+  responder_.Reconfigure(config);
+  state_ = target;
+}
+
+void Qp::Reconfigure(const QpConfig& config) {
+  send_.config = config;
+  responder_.Reconfigure(config);
+}
+
+void Qp::EnterError() {
+  state_ = QpState::kErr;
+  completer_.EnterError();
+  // After a fatal NAK the responder has refused everything by itself and
+  // still owes that NAK.
+  if (!responder_.failed()) responder_.Stop();
+}
+
+void Qp::CheckInvariants() const {
+  const SendState& s = send_;
+  auto ahead = [](uint32_t a, uint32_t b) {
+    return static_cast<int32_t>(a - b);
+  };
+  URNIC_CHECK(ahead(s.una, s.head) >= 0);
+  URNIC_CHECK(ahead(s.next, s.una) >= 0);
+  URNIC_CHECK(ahead(s.assigned, s.next) >= 0);
+  URNIC_CHECK(ahead(s.posted, s.assigned) >= 0);
+  URNIC_CHECK(s.tx_psn - s.una_psn >= 0);
+  URNIC_CHECK(s.sent_psn - s.tx_psn >= 0);
+  if (!s.flushing) URNIC_CHECK(s.next_psn - s.sent_psn >= 0);
+  URNIC_CHECK(s.reads_in_flight <= s.config.max_rd_atomic);
+  URNIC_CHECK(s.window <= s.window_max || s.window_max == 0);
+  uint32_t reads = 0;
+  for (uint32_t i = s.una; i != s.assigned; ++i) {
+    reads += s.RecordOf(i).read_in_flight ? 1 : 0;
+  }
+  URNIC_CHECK(reads == s.reads_in_flight);
+}
+
+}  // namespace urnic::rc

@@ -1,0 +1,152 @@
+#pragma once
+
+// One reliable-connected queue pair: wires the responder, the requester and
+// the completer together and keeps the state of IBTA 10.3.1. Sans-IO: packets,
+// doorbells and the time come in as arguments; packets, placements and
+// completions go out as values. It never allocates after construction.
+//
+// Thread: one at a time (the holder of the engine's token).
+//
+// The caller's duty for each burst, in this order:
+//   1. OnBurst() with packets of this queue pair; a run ends behind an atomic
+//      request or response, whose values live in one place each.
+//   2. Execute the placements in order. On a fault: skip this queue pair's
+//      later ones and call OnPlacementFault() with the faulty one.
+//   3. Write the receive completions of packets before the fault, then what
+//      PollSend() and PollRecvFlush() give.
+//   4. Transmit() while HasWork(), now or soon; re-read NextDeadline().
+
+#include <span>
+
+#include "transport/rc/completer.h"
+#include "transport/rc/requester.h"
+#include "transport/rc/responder.h"
+#include "transport/rc/send_state.h"
+
+namespace urnic::rc {
+
+class Qp {
+ public:
+  // `records` has as many entries as the send queue, `replay` kReplaySlots;
+  // they, `recv_queue` and `mrs` outlive the queue pair.
+  Qp(const QpLimits& limits, WorkQueueView sq, std::span<SendRecord> records,
+     ReplaySlot* replay, RecvQueue* recv_queue, mem::MrTable* mrs)
+      : send_(limits, sq, records, *mrs),
+        requester_(send_),
+        completer_(send_, requester_),
+        responder_(limits, recv_queue, replay, mrs),
+        rq_(recv_queue) {}
+  Qp(const Qp&) = delete;
+  Qp& operator=(const Qp&) = delete;
+
+  QpState state() const { return state_; }
+  const QpConfig& config() const { return send_.config; }
+  const QpLimits& limits() const { return send_.limits; }
+
+  // The caller has checked that the transition is allowed and that `config`
+  // is within the device's limits (verbs/control). Any state to RESET or ERR;
+  // RESET to INIT to RTR to RTS; RTS to SQD and back.
+  void Modify(QpState target, const QpConfig& config);
+
+  // Attributes that may change within a state (access rights, RNR timer,
+  // and in SQD the rest).
+  void Reconfigure(const QpConfig& config);
+
+  // sink: Place(Placement), Complete(RecvCompletion), Count(RxVerdict).
+  template <typename Sink>
+  void OnBurst(std::span<const RxPacket> packets, Time now, Sink& sink) {
+    for (size_t i = 0; i < packets.size(); ++i) {
+      const RxPacket& packet = packets[i];
+      const uint8_t position = static_cast<uint8_t>(i);
+      sink.Count(packet.info->request()
+                     ? responder_.OnRequest(packet, position, sink)
+                     : completer_.OnResponse(packet, position, now, sink));
+    }
+    rq_->PublishConsumer();
+    if (responder_.failed() && state_ != QpState::kErr) EnterError();
+  }
+
+  void OnPlacementFault(const Placement& placement) {
+    if (placement.from_responder) {
+      responder_.OnPlacementFault(Psn(placement.origin));
+      if (state_ != QpState::kErr) EnterError();
+    } else {
+      completer_.OnPlacementFault(placement.origin);
+    }
+  }
+
+  // Responses and acknowledgements first, then requests.
+  uint32_t Transmit(Time now, std::span<TxSlot> slots) {
+    const uint32_t responses = responder_.Transmit(slots);
+    if (responder_.failed() && state_ != QpState::kErr) EnterError();
+    return responses + requester_.Transmit(now, slots.subspan(responses));
+  }
+  bool HasWork() const { return responder_.HasWork() || requester_.HasWork(); }
+  // An acknowledgement waits and nothing else: it may wait for company.
+  bool OnlyAckWaits() const {
+    return responder_.OnlyAckWaits() && !requester_.HasWork();
+  }
+
+  // The memory of a packet that Transmit() gave could not be read; the packet
+  // and this queue pair's later ones are not sent.
+  void OnGatherFault(const TxSlot& slot) {
+    if (slot.from_responder) {
+      responder_.OnGatherFault(Psn(slot.origin));
+      if (state_ != QpState::kErr) EnterError();
+    } else {
+      requester_.OnGatherFault(slot.origin);
+    }
+  }
+
+  // Completions of send requests, in order, and in state ERR the flushed ones.
+  bool PollSend(SendCompletion& out) {
+    const bool any = completer_.PollCompletion(out);
+    if (send_.flushing && state_ != QpState::kErr) EnterError();
+    if (!any && send_.head != published_) {
+      published_ = send_.head;
+      send_.sq.PublishConsumer(send_.head);
+    }
+    if (send_.draining && !drain_reported_ && send_.una == send_.drain_limit) {
+      drain_reported_ = true;
+      if (event_ == QpEvent::kNone) event_ = QpEvent::kSqDrained;
+    }
+    return any;
+  }
+  // Receive requests flushed in state ERR.
+  bool PollRecvFlush(RecvCompletion& out) {
+    if (state_ != QpState::kErr) return false;
+    const bool any = responder_.PollFlush(out);
+    if (!any) rq_->PublishConsumer();
+    return any;
+  }
+
+  Time NextDeadline() const { return completer_.NextDeadline(); }
+  void OnTimer(Time now) { completer_.OnTimer(now); }
+
+  // What the owner must be told asynchronously; once each.
+  QpEvent TakeEvent() {
+    if (event_ != QpEvent::kNone) return std::exchange(event_, QpEvent::kNone);
+    return responder_.TakeEvent();
+  }
+
+  // For queries, tests and the trace.
+  const SendState& send_state() const { return send_; }
+  const Responder& responder() const { return responder_; }
+  // Aborts when the invariants of SendState do not hold.
+  void CheckInvariants() const;
+
+ private:
+  void EnterError();
+
+  SendState send_;
+  Requester requester_;
+  Completer completer_;
+  Responder responder_;
+  RecvQueue* rq_;
+  uint32_t published_ = 0;
+  QpState state_ = QpState::kReset;
+  bool drain_reported_ = false;
+  QpEvent event_ = QpEvent::kNone;
+};
+
+}  // namespace urnic::rc

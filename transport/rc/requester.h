@@ -1,0 +1,336 @@
+#pragma once
+
+// The sending half of an RC requester: work requests become packets. Sans-IO;
+// the caller owns the slots and the time. IBTA 9.7.
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "transport/rc/send_state.h"
+
+namespace urnic::rc {
+
+class Requester {
+ public:
+  explicit Requester(SendState& state) : s_(state) {}
+
+  // Fills up to slots.size() packets; returns how many. Stops at the window,
+  // at max_rd_atomic, at a fence, in an RNR wait, when nothing is posted.
+  uint32_t Transmit(Time now, std::span<TxSlot> slots) {
+    if (!s_.running || s_.rnr_waiting) return 0;
+    uint32_t count = 0;
+    const bool was_idle = !s_.Outstanding();
+    while (count < slots.size() && Ready()) {
+      if (!BuildPacket(slots[count])) break;
+      ++count;
+    }
+    if (count == 0) return 0;
+    RequestAck(slots[count - 1]);
+    if (was_idle || s_.deadline.IsInfinite()) ArmTimer(now);
+    return count;
+  }
+
+  // Would Transmit() produce a packet now? (May be pessimistic only about a
+  // program that posts at the same moment.)
+  bool HasWork() const {
+    if (!s_.running || s_.rnr_waiting || AtFailure()) return false;
+    if (s_.InFlight() >= s_.window) return false;
+    if (s_.next != s_.assigned) return true;
+    const uint32_t ready = s_.sq.Posted(s_.next);
+    return ready != 0 && !(s_.draining && s_.next == s_.drain_limit);
+  }
+
+  // The memory behind work request `index` could not be read.
+  void OnGatherFault(uint32_t index) {
+    s_.FailAt(index, URNIC_WC_LOC_PROT_ERR, RxVerdict::kRemoteOperational);
+  }
+
+  void ArmTimer(Time now) {
+    s_.deadline = s_.config.timeout.ns() == 0 ? Time::Infinite()
+                                              : now + s_.config.timeout;
+  }
+
+ private:
+  bool AtFailure() const {
+    return s_.failed && static_cast<int32_t>(s_.next - s_.failed_index) >= 0;
+  }
+
+  // Is there a packet that may go now? Loads the work request if need be.
+  bool Ready() {
+    if (AtFailure() || s_.InFlight() >= s_.window) return false;
+    if (s_.next == s_.assigned) {
+      if (s_.next == s_.posted && !RefreshPosted()) return false;
+      if (s_.draining && s_.next == s_.drain_limit) return false;
+      if (!StartNew()) return false;
+    } else if (!s_.current_index_valid && !Reload()) {
+      return false;
+    }
+    const SendRecord& record = s_.RecordOf(s_.next);
+    if (ExpectsResponseData(record.opcode) &&
+        s_.reads_in_flight >= s_.config.max_rd_atomic) {
+      return false;
+    }
+    // IBTA 10.8.3.3: a fenced request waits for all earlier reads and atomics.
+    return (s_.current.flags & URNIC_SEND_FENCE) == 0 || s_.next_offset != 0 ||
+           s_.reads_in_flight == 0;
+  }
+
+  bool RefreshPosted() {
+    const uint32_t ready = s_.sq.Posted(s_.next);
+    if (ready == UINT32_MAX || ready + (s_.next - s_.head) > s_.sq.entries()) {
+      Fail(URNIC_WC_LOC_QP_OP_ERR);
+      return false;
+    }
+    s_.posted = s_.next + ready;
+    return ready != 0;
+  }
+
+  void Fail(uint8_t status) { s_.FailAt(s_.next, status, RxVerdict::kAccept); }
+
+  // Copies the work request out of the ring and finds its length.
+  bool Load(uint64_t& length) {
+    s_.current = s_.sq.Read<urnic_sq_wqe>(s_.next);
+    s_.gather = SgeCursor{};
+    s_.current_index_valid = true;
+    const urnic_sq_wqe& wqe = s_.current;
+    if ((wqe.flags & URNIC_SEND_INLINE) != 0) {
+      length = wqe.inline_bytes;
+      return length <= s_.limits.max_inline && !ExpectsResponseData(wqe.opcode);
+    }
+    if (wqe.num_sge > s_.limits.max_sge_send) return false;
+    length = 0;
+    for (uint32_t i = 0; i < wqe.num_sge; ++i) {
+      length += s_.sq.ReadSge<urnic_sq_wqe>(s_.next, i).length;
+    }
+    return true;
+  }
+
+  bool StartNew() {
+    uint64_t length = 0;
+    if (!Load(length)) return Fail(URNIC_WC_LOC_QP_OP_ERR), false;
+    const urnic_sq_wqe& wqe = s_.current;
+    if (length > URNIC_MAX_MESSAGE_BYTES) {
+      return Fail(URNIC_WC_LOC_LEN_ERR), false;
+    }
+    uint32_t packets = std::max<uint32_t>(
+        1, static_cast<uint32_t>((length + s_.config.mtu - 1) / s_.config.mtu));
+    switch (wqe.opcode) {
+      case URNIC_WR_RDMA_WRITE:
+      case URNIC_WR_RDMA_WRITE_WITH_IMM:
+      case URNIC_WR_SEND:
+      case URNIC_WR_SEND_WITH_IMM:
+      case URNIC_WR_SEND_WITH_INV:
+      case URNIC_WR_RDMA_READ:
+        break;
+      case URNIC_WR_ATOMIC_CMP_AND_SWP:
+      case URNIC_WR_ATOMIC_FETCH_AND_ADD:
+        if (length != 8) return Fail(URNIC_WC_LOC_LEN_ERR), false;
+        packets = 1;
+        break;
+      default:
+        return Fail(URNIC_WC_LOC_QP_OP_ERR), false;
+    }
+    if (!CheckKeys(length, packets)) return Fail(URNIC_WC_LOC_PROT_ERR), false;
+    s_.RecordOf(s_.next) =
+        SendRecord{.first_psn = s_.next_psn,
+                   .packets = packets,
+                   .length = static_cast<uint32_t>(length),
+                   .opcode = wqe.opcode,
+                   .signaled = s_.limits.sq_sig_all ||
+                               (wqe.flags & URNIC_SEND_SIGNALED) != 0};
+    s_.next_psn = s_.next_psn + static_cast<int32_t>(packets);
+    s_.assigned = s_.next + 1;
+    s_.next_offset = 0;
+    return true;
+  }
+
+  // Requests of one packet are checked when they are gathered; longer ones,
+  // and those whose data comes later, before anything goes on the wire.
+  bool CheckKeys(uint64_t length, uint32_t packets) {
+    const bool response = ExpectsResponseData(s_.current.opcode);
+    if ((packets == 1 && !response) || length == 0 ||
+        (s_.current.flags & URNIC_SEND_INLINE) != 0) {
+      return true;
+    }
+    SgeCursor cursor;
+    return WalkSges<urnic_sq_wqe>(s_.sq, s_.next, s_.current.num_sge, cursor, 0,
+                                  static_cast<uint32_t>(length), *s_.mrs,
+                                  s_.limits.pd,
+                                  response ? mem::kLocalWrite : mem::kLocalRead,
+                                  [](uint64_t, uint32_t) {}) == WalkResult::kOk;
+  }
+
+  // Reads a work request again for retransmission. One that the program has
+  // changed since is an error of its queue pair, not a new message.
+  bool Reload() {
+    uint64_t length = 0;
+    const SendRecord& record = s_.RecordOf(s_.next);
+    if (!Load(length) || length != record.length ||
+        s_.current.opcode != record.opcode) {
+      return Fail(URNIC_WC_LOC_QP_OP_ERR), false;
+    }
+    return true;
+  }
+
+  bool BuildPacket(TxSlot& slot) {
+    SendRecord& record = s_.RecordOf(s_.next);
+    slot.from_responder = false;
+    slot.origin = s_.next;
+    slot.payload_bytes = 0;
+    slot.pad_bytes = 0;
+    slot.segment_count = 0;
+    uint32_t psns = 1;
+    bool message_done = true;
+    if (record.opcode == URNIC_WR_RDMA_READ) {
+      psns = record.packets - s_.next_offset / s_.config.mtu;
+      WriteReadRequest(slot, record);
+    } else if (ExpectsResponseData(record.opcode)) {
+      WriteAtomic(slot, record);
+    } else if (!WriteData(slot, record, message_done)) {
+      return false;
+    }
+    if (ExpectsResponseData(record.opcode)) {
+      record.read_in_flight = true;
+      ++s_.reads_in_flight;
+    }
+    ++s_.packets_sent;
+    if (s_.sent_psn - s_.tx_psn > 0) ++s_.packets_resent;
+    s_.tx_psn = s_.tx_psn + static_cast<int32_t>(psns);
+    if (s_.tx_psn - s_.sent_psn > 0) s_.sent_psn = s_.tx_psn;
+    ++s_.unacked_since_request;
+    if (message_done) {
+      ++s_.next;
+      s_.next_offset = 0;
+      s_.current_index_valid = false;
+    } else {
+      s_.next_offset += slot.payload_bytes;
+    }
+    return true;
+  }
+
+  wire::Bth* WriteBth(TxSlot& slot, wire::Opcode opcode, bool solicited) {
+    auto* bth = reinterpret_cast<wire::Bth*>(slot.headers);
+    bth->opcode = static_cast<uint8_t>(opcode);
+    bth->flags = wire::Bth::MakeFlags(solicited, true, slot.pad_bytes);
+    bth->pkey = wire::Be<uint16_t>(s_.config.pkey);
+    bth->fecn_becn_qpn = wire::Be<uint32_t>(s_.config.dest_qpn);
+    bth->ack_psn = wire::Bth::MakeAckPsn(false, s_.tx_psn);
+    slot.header_bytes = sizeof(wire::Bth);
+    return bth;
+  }
+
+  template <typename Header>
+  static void Append(TxSlot& slot, const Header& header) {
+    std::memcpy(slot.headers + slot.header_bytes, &header, sizeof(header));
+    slot.header_bytes += sizeof(header);
+  }
+
+  wire::Reth MakeReth(uint32_t offset, uint32_t length) const {
+    wire::Reth reth;
+    reth.virtual_address = wire::Be<uint64_t>(s_.current.remote_addr + offset);
+    reth.rkey = wire::Be<uint32_t>(s_.current.rkey);
+    reth.dma_length = wire::Be<uint32_t>(length);
+    return reth;
+  }
+
+  //= IBTA 9.7.5.1.9: a read is resumed behind what has arrived
+  void WriteReadRequest(TxSlot& slot, const SendRecord& record) {
+    WriteBth(slot, wire::Opcode::kRcReadRequest, false);
+    Append(slot, MakeReth(s_.next_offset, record.length - s_.next_offset));
+  }
+
+  void WriteAtomic(TxSlot& slot, const SendRecord& record) {
+    const bool swap = record.opcode == URNIC_WR_ATOMIC_CMP_AND_SWP;
+    WriteBth(slot,
+             swap ? wire::Opcode::kRcCompareSwap : wire::Opcode::kRcFetchAdd,
+             false);
+    wire::AtomicEth eth;
+    eth.virtual_address = wire::Be<uint64_t>(s_.current.remote_addr);
+    eth.rkey = wire::Be<uint32_t>(s_.current.rkey);
+    eth.swap_or_add =
+        wire::Be<uint64_t>(swap ? s_.current.swap : s_.current.compare_add);
+    eth.compare = wire::Be<uint64_t>(swap ? s_.current.compare_add : 0);
+    Append(slot, eth);
+  }
+
+  // A packet of a send or write.
+  bool WriteData(TxSlot& slot, const SendRecord& record, bool& last) {
+    const uint32_t left = record.length - s_.next_offset;
+    const uint32_t chunk = std::min(left, s_.config.mtu);
+    const bool first = s_.next_offset == 0;
+    last = chunk == left;
+    if (!Gather(slot, chunk)) return Fail(URNIC_WC_LOC_PROT_ERR), false;
+    slot.payload_bytes = chunk;
+    slot.pad_bytes = static_cast<uint8_t>(-chunk & 3);
+    const bool write = record.opcode == URNIC_WR_RDMA_WRITE ||
+                       record.opcode == URNIC_WR_RDMA_WRITE_WITH_IMM;
+    const bool imm = last && (record.opcode == URNIC_WR_SEND_WITH_IMM ||
+                              record.opcode == URNIC_WR_RDMA_WRITE_WITH_IMM);
+    const bool inv = last && record.opcode == URNIC_WR_SEND_WITH_INV;
+    const bool solicited = last && (!write || imm) &&
+                           (s_.current.flags & URNIC_SEND_SOLICITED) != 0;
+    WriteBth(slot, DataOpcode(write, first, last, imm, inv), solicited);
+    if (write && first) Append(slot, MakeReth(0, record.length));
+    if (imm) {
+      wire::ImmDt data;
+      std::memcpy(data.data, &s_.current.imm_or_key, sizeof(data.data));
+      Append(slot, data);
+    }
+    if (inv)
+      Append(slot, wire::Ieth{wire::Be<uint32_t>(s_.current.imm_or_key)});
+    return true;
+  }
+
+  static wire::Opcode DataOpcode(bool write, bool first, bool last, bool imm,
+                                 bool inv) {
+    using enum wire::Opcode;
+    if (write) {
+      if (first && last) return imm ? kRcWriteOnlyImm : kRcWriteOnly;
+      if (first) return kRcWriteFirst;
+      if (last) return imm ? kRcWriteLastImm : kRcWriteLast;
+      return kRcWriteMiddle;
+    }
+    if (first && last) {
+      return inv ? kRcSendOnlyInvalidate : imm ? kRcSendOnlyImm : kRcSendOnly;
+    }
+    if (first) return kRcSendFirst;
+    if (!last) return kRcSendMiddle;
+    return inv ? kRcSendLastInvalidate : imm ? kRcSendLastImm : kRcSendLast;
+  }
+
+  bool Gather(TxSlot& slot, uint32_t bytes) {
+    if (bytes == 0) return true;
+    if ((s_.current.flags & URNIC_SEND_INLINE) != 0) {
+      slot.segments[0] = {s_.sq.InlineAddress(s_.next) + s_.next_offset, bytes};
+      slot.segment_count = 1;
+      return true;
+    }
+    uint32_t count = 0;
+    const WalkResult result = WalkSges<urnic_sq_wqe>(
+        s_.sq, s_.next, s_.current.num_sge, s_.gather, s_.next_offset, bytes,
+        *s_.mrs, s_.limits.pd, mem::kLocalRead,
+        [&](uint64_t address, uint32_t piece) {
+          slot.segments[count++] = {address, piece};
+        });
+    slot.segment_count = static_cast<uint8_t>(count);
+    return result == WalkResult::kOk;
+  }
+
+  // design.md 3.14: AckReq on the last packet of a burst when it ends a
+  // message, and at half window, so that a long message keeps moving.
+  void RequestAck(TxSlot& slot) {
+    auto* bth = reinterpret_cast<wire::Bth*>(slot.headers);
+    const wire::OpcodeInfo& info = wire::InfoOf(bth->opcode);
+    const bool closes = info.last || s_.InFlight() >= s_.window;
+    if (!closes && s_.unacked_since_request < std::max(1u, s_.window / 2)) {
+      return;
+    }
+    bth->ack_psn = wire::Bth::MakeAckPsn(true, bth->psn());
+    s_.unacked_since_request = 0;
+  }
+
+  SendState& s_;
+};
+
+}  // namespace urnic::rc

@@ -1,0 +1,558 @@
+#pragma once
+
+// The responder half of an RC queue pair: requests become placements, receive
+// completions, and responses. Sans-IO and total: any packet in any state
+// yields a verdict. IBTA 9.7.
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "transport/mem/mr_table.h"
+#include "transport/rc/recv_queue.h"
+#include "transport/rc/replay.h"
+#include "transport/rc/types.h"
+
+namespace urnic::rc {
+
+class Responder {
+ public:
+  // `replay` holds kReplaySlots; all three outlive the responder.
+  Responder(const QpLimits& limits, RecvQueue* recv_queue, ReplaySlot* replay,
+            mem::MrTable* mrs)
+      : limits_(limits), rq_(recv_queue), mrs_(mrs), replay_(replay) {}
+
+  // RESET to RTR. `config.rq_psn` is the first PSN expected.
+  void Start(const QpConfig& config) {
+    config_ = config;
+    expected_ = config.rq_psn;
+    replay_.Reset(std::min<uint32_t>(config.max_dest_rd_atomic, kReplaySlots));
+    message_ = Message::kNone;
+    msn_ = 0;
+    ack_due_ = gap_reported_ = failed_ = established_ = false;
+    nak_due_ = 0;
+    receiving_ = true;
+    event_ = QpEvent::kNone;
+    recv_status_ = URNIC_WC_WR_FLUSH_ERR;
+  }
+  // qp_access_flags, min_rnr_timer may change in any state.
+  void Reconfigure(const QpConfig& config) { config_ = config; }
+
+  // State ERR or RESET by the owner's wish: nothing more is received or sent.
+  void Stop() {
+    receiving_ = false;
+    ack_due_ = false;
+    nak_due_ = 0;
+    replay_.Reset(0);
+  }
+
+  // A request of this queue pair. `sink` takes Place(Placement) and
+  // Complete(RecvCompletion).
+  template <typename Sink>
+  RxVerdict OnRequest(const RxPacket& packet, uint8_t position, Sink& sink) {
+    if (!receiving_) return RxVerdict::kQpNotReady;
+    if (!established_) {
+      established_ = true;
+      event_ = QpEvent::kCommEstablished;
+    }
+    const int32_t distance = packet.psn() - expected_;
+    if (distance > 0) return OnGap();
+    if (distance < 0) return OnDuplicate(packet);
+    const RxVerdict shape = CheckShape(packet);
+    if (shape != RxVerdict::kAccept) return shape;
+    switch (packet.info->kind) {
+      case wire::PacketKind::kSend:
+        return OnSend(packet, position, sink);
+      case wire::PacketKind::kWrite:
+        return OnWrite(packet, position, sink);
+      case wire::PacketKind::kReadRequest:
+        return OnRead(packet);
+      default:
+        return OnAtomic(packet, position, sink);
+    }
+  }
+
+  // Read responses first, in order, then at most one ACK or NAK: an
+  // acknowledgement never overtakes a response that is owed.
+  uint32_t Transmit(std::span<TxSlot> slots) {
+    uint32_t count = 0;
+    while (count < slots.size() && replay_.AnyPending()) {
+      ReplaySlot& slot = replay_.OldestPending();
+      if (slot.kind == ReplaySlot::Kind::kAtomic) {
+        WriteAtomicAck(slots[count++], slot);
+      } else if (WriteReadResponse(slots[count], slot)) {
+        ++count;
+      }
+    }
+    if (count < slots.size() && !replay_.AnyPending() && AckWaits()) {
+      WriteAck(slots[count++]);
+    }
+    return count;
+  }
+
+  bool HasWork() const { return replay_.AnyPending() || AckWaits(); }
+  // Only an acknowledgement waits: it may go out with whatever is next.
+  bool OnlyAckWaits() const { return !replay_.AnyPending() && AckWaits(); }
+
+  // A placement of the packet with PSN `psn` failed in memory.
+  void OnPlacementFault(Psn psn) {
+    if (failed_) return;
+    expected_ = psn;
+    replay_.DropFrom(psn);
+    if (rq_->taken()) recv_status_ = URNIC_WC_LOC_PROT_ERR;
+    (void)Refuse(wire::kNakRemoteOperationalError, QpEvent::kFatal);
+  }
+
+  // The memory of the read response with PSN `psn` could not be read.
+  void OnGatherFault(Psn psn) {
+    if (failed_) return;
+    (void)FailRead(psn, wire::kNakRemoteOperationalError, QpEvent::kFatal);
+  }
+
+  // The next receive request to flush in state ERR.
+  bool PollFlush(RecvCompletion& out) {
+    if (rq_->Take() != RecvQueue::TakeResult::kTaken) return false;
+    out = RecvCompletion{.status = recv_status_, .wr_id = rq_->Consume()};
+    recv_status_ = URNIC_WC_WR_FLUSH_ERR;
+    return true;
+  }
+
+  // Set by a fatal NAK: the owner moves the queue pair to ERR. The NAK itself
+  // still goes out through Transmit().
+  bool failed() const { return failed_; }
+  QpEvent TakeEvent() { return std::exchange(event_, QpEvent::kNone); }
+  Psn expected_psn() const { return expected_; }
+  uint32_t msn() const { return msn_; }
+
+ private:
+  enum class Message : uint8_t { kNone, kSend, kWrite };
+
+  bool AckWaits() const { return ack_due_ || nak_due_ != 0; }
+
+  RxVerdict OnGap() {
+    //= IBTA 9.7.5.2.8: one NAK until the missing packet arrives; none while
+    //= an RNR NAK stands
+    if (gap_reported_) return RxVerdict::kAfterGap;
+    gap_reported_ = true;
+    nak_psn_ = expected_;
+    nak_due_ = wire::kNakPsnSequenceError;
+    return RxVerdict::kSequenceGap;
+  }
+
+  // Ends the connection with a NAK for the expected PSN.
+  RxVerdict Refuse(uint8_t syndrome, QpEvent event) {
+    nak_due_ = syndrome;
+    nak_psn_ = expected_;
+    failed_ = true;
+    receiving_ = false;
+    event_ = event;
+    switch (syndrome) {
+      case wire::kNakInvalidRequest:
+        return RxVerdict::kInvalidRequest;
+      case wire::kNakRemoteAccessError:
+        return RxVerdict::kRemoteAccess;
+      default:
+        return RxVerdict::kRemoteOperational;
+    }
+  }
+  RxVerdict RefuseRequest() {
+    return Refuse(wire::kNakInvalidRequest, QpEvent::kRequestError);
+  }
+  RxVerdict RefuseAccess() {
+    return Refuse(wire::kNakRemoteAccessError, QpEvent::kAccessError);
+  }
+
+  //= IBTA 9.7.4.1: opcode order and payload lengths
+  RxVerdict CheckShape(const RxPacket& packet) {
+    const wire::OpcodeInfo& info = *packet.info;
+    const Message kind = info.kind == wire::PacketKind::kSend ? Message::kSend
+                         : info.kind == wire::PacketKind::kWrite
+                             ? Message::kWrite
+                             : Message::kNone;
+    const Message wanted = info.first ? Message::kNone : kind;
+    if (message_ != wanted) return RefuseRequest();
+    const uint32_t bytes = packet.payload_bytes;
+    const bool length_ok =
+        info.last ? bytes <= config_.mtu && (info.first || bytes > 0)
+                  : bytes == config_.mtu;
+    return length_ok ? RxVerdict::kAccept : RefuseRequest();
+  }
+
+  void Advance(const RxPacket& packet, uint32_t psns) {
+    expected_ = expected_ + static_cast<int32_t>(psns);
+    gap_reported_ = false;
+    nak_due_ = 0;
+    if (packet.info->last) msn_ = (msn_ + 1) & 0x00ffffff;
+    if (packet.bth->ack_requested()) ack_due_ = true;
+  }
+
+  RxVerdict OnNoReceive() {
+    //= IBTA 9.7.5.2.8: the PSN stays expected, later packets are ignored
+    gap_reported_ = true;
+    nak_psn_ = expected_;
+    nak_due_ = wire::kAethRnrNak | (config_.min_rnr_timer & 0x1f);
+    return RxVerdict::kRnrNak;
+  }
+
+  // A receive request for this packet, or the verdict that it has none.
+  RxVerdict TakeReceive() {
+    switch (rq_->Take()) {
+      case RecvQueue::TakeResult::kTaken:
+        return RxVerdict::kAccept;
+      case RecvQueue::TakeResult::kEmpty:
+        return OnNoReceive();
+      default:
+        return Refuse(wire::kNakRemoteOperationalError, QpEvent::kFatal);
+    }
+  }
+
+  template <typename Sink>
+  RxVerdict OnSend(const RxPacket& packet, uint8_t position, Sink& sink) {
+    const wire::OpcodeInfo& info = *packet.info;
+    const RxVerdict taken = TakeReceive();
+    if (taken != RxVerdict::kAccept) return taken;
+    if (info.first) offset_ = 0;
+    if (info.has_ieth && !Invalidate(packet)) return RefuseAccess();
+    const uint8_t* data = packet.payload;
+    const WalkResult walk =
+        rq_->Walk(offset_, packet.payload_bytes, *mrs_, limits_.pd,
+                  [&](uint64_t address, uint32_t piece) {
+                    sink.Place(Placement{.packet = position,
+                                         .from_responder = true,
+                                         .origin = packet.psn().value(),
+                                         .bytes = piece,
+                                         .target = address,
+                                         .source = data});
+                    data += piece;
+                  });
+    if (walk != WalkResult::kOk) return OnReceiveFault(walk);
+    offset_ += packet.payload_bytes;
+    message_ = info.last ? Message::kNone : Message::kSend;
+    Advance(packet, 1);
+    if (info.last) {
+      CompleteReceive(packet, position, URNIC_WC_RECV, sink);
+    }
+    return RxVerdict::kAccept;
+  }
+
+  bool Invalidate(const RxPacket& packet) {
+    return mrs_->InvalidateRemote(MrKey{packet.ieth().rkey.value()},
+                                  limits_.pd) == mem::MemFault::kNone;
+  }
+
+  RxVerdict OnReceiveFault(WalkResult walk) {
+    if (walk == WalkResult::kTooShort) {
+      //= IBTA 9.7.4.1.6: a message longer than the receive is an invalid
+      //= request (Linux rxe answers 0x63 instead)
+      recv_status_ = URNIC_WC_LOC_LEN_ERR;
+      return RefuseRequest();
+    }
+    recv_status_ = URNIC_WC_LOC_PROT_ERR;
+    return Refuse(wire::kNakRemoteOperationalError, QpEvent::kFatal);
+  }
+
+  template <typename Sink>
+  void CompleteReceive(const RxPacket& packet, uint8_t position, uint8_t opcode,
+                       Sink& sink) {
+    const wire::OpcodeInfo& info = *packet.info;
+    RecvCompletion done{
+        .packet = position,
+        .opcode = opcode,
+        .solicited = packet.bth->solicited(),
+        .byte_len = static_cast<uint32_t>(offset_),
+        .wr_id = rq_->Consume(),
+    };
+    if (info.has_imm) {
+      done.wc_flags = URNIC_WC_WITH_IMM;
+      std::memcpy(&done.imm_or_key, packet.imm().data, 4);
+    } else if (info.has_ieth) {
+      done.wc_flags = URNIC_WC_WITH_INV;
+      done.imm_or_key = packet.ieth().rkey.value();
+    }
+    sink.Complete(done);
+  }
+
+  template <typename Sink>
+  RxVerdict OnWrite(const RxPacket& packet, uint8_t position, Sink& sink) {
+    const wire::OpcodeInfo& info = *packet.info;
+    if ((config_.access & mem::kRemoteWrite) == 0) return RefuseRequest();
+    // Asked before anything is placed: the packet comes again after the RNR.
+    if (info.has_imm) {
+      const RxVerdict taken = TakeReceive();
+      if (taken != RxVerdict::kAccept) return taken;
+    }
+    if (info.first) {
+      const wire::Reth& reth = packet.reth();
+      write_address_ = reth.virtual_address.value();
+      write_key_ = MrKey{reth.rkey.value()};
+      write_length_ = reth.dma_length.value();
+      offset_ = 0;
+      if (write_length_ > URNIC_MAX_MESSAGE_BYTES) return RefuseRequest();
+      // IBTA 9.7.4.1.5: an empty write opens nothing, so its key is not
+      // looked at. The whole range is checked before the first byte lands.
+      if (write_length_ != 0 &&
+          !mrs_->Check(write_key_, limits_.pd, write_address_, write_length_,
+                       mem::kRemoteWrite)
+               .ok()) {
+        return RefuseAccess();
+      }
+    }
+    const uint64_t end = offset_ + packet.payload_bytes;
+    if (info.last ? end != write_length_ : end >= write_length_) {
+      return RefuseRequest();
+    }
+    if (packet.payload_bytes != 0) {
+      const mem::Translation at =
+          mrs_->Check(write_key_, limits_.pd, write_address_ + offset_,
+                      packet.payload_bytes, mem::kRemoteWrite);
+      if (!at.ok()) return RefuseAccess();
+      sink.Place(Placement{.packet = position,
+                           .from_responder = true,
+                           .origin = packet.psn().value(),
+                           .bytes = packet.payload_bytes,
+                           .target = at.host,
+                           .source = packet.payload});
+    }
+    offset_ = end;
+    message_ = info.last ? Message::kNone : Message::kWrite;
+    Advance(packet, 1);
+    if (info.has_imm) {
+      CompleteReceive(packet, position, URNIC_WC_RECV_RDMA_WITH_IMM, sink);
+    }
+    return RxVerdict::kAccept;
+  }
+
+  RxVerdict OnRead(const RxPacket& packet) {
+    if ((config_.access & mem::kRemoteRead) == 0) return RefuseRequest();
+    const wire::Reth& reth = packet.reth();
+    const uint32_t length = reth.dma_length.value();
+    if (length > URNIC_MAX_MESSAGE_BYTES) return RefuseRequest();
+    const MrKey key{reth.rkey.value()};
+    if (length != 0 &&
+        !mrs_->Check(key, limits_.pd, reth.virtual_address.value(), length,
+                     mem::kRemoteRead)
+             .ok()) {
+      return RefuseAccess();
+    }
+    ReplaySlot* slot = replay_.Add();
+    if (slot == nullptr) {
+      (void)RefuseRequest();
+      return RxVerdict::kTooManyReads;
+    }
+    slot->kind = ReplaySlot::Kind::kRead;
+    slot->first_psn = expected_;
+    slot->packets =
+        std::max(1u, static_cast<uint32_t>(
+                         (uint64_t{length} + config_.mtu - 1) / config_.mtu));
+    slot->address = reth.virtual_address.value();
+    slot->rkey = key.value;
+    slot->length = slot->answer_end = length;
+    Advance(packet, slot->packets);
+    slot->msn = msn_;
+    ack_due_ = false;  // the response acknowledges all that came before
+    replay_.MarkPending(*slot);
+    return RxVerdict::kAccept;
+  }
+
+  template <typename Sink>
+  RxVerdict OnAtomic(const RxPacket& packet, uint8_t position, Sink& sink) {
+    const wire::AtomicEth& eth = packet.atomic_eth();
+    const uint64_t address = eth.virtual_address.value();
+    if ((config_.access & mem::kRemoteAtomic) == 0) return RefuseRequest();
+    if ((address & 7) != 0) return RefuseRequest();  // IBTA 9.4.5
+    const mem::Translation at = mrs_->Check(MrKey{eth.rkey.value()}, limits_.pd,
+                                            address, 8, mem::kRemoteAtomic);
+    if (!at.ok()) return RefuseAccess();
+    if ((at.host & 7) != 0) return RefuseRequest();
+    ReplaySlot* slot = replay_.Add();
+    if (slot == nullptr) {
+      (void)RefuseRequest();
+      return RxVerdict::kTooManyReads;
+    }
+    slot->kind = ReplaySlot::Kind::kAtomic;
+    slot->first_psn = expected_;
+    slot->packets = 1;
+    const bool swap = packet.bth->opcode ==
+                      static_cast<uint8_t>(wire::Opcode::kRcCompareSwap);
+    sink.Place(Placement{.kind = swap ? Placement::Kind::kCompareSwap
+                                      : Placement::Kind::kFetchAdd,
+                         .packet = position,
+                         .from_responder = true,
+                         .origin = packet.psn().value(),
+                         .bytes = 8,
+                         .target = at.host,
+                         .compare = eth.compare.value(),
+                         .swap_or_add = eth.swap_or_add.value(),
+                         .original = &slot->original});
+    Advance(packet, 1);
+    slot->msn = msn_;
+    ack_due_ = false;
+    replay_.MarkPending(*slot);
+    return RxVerdict::kAccept;
+  }
+
+  //= IBTA 9.7.5.1.2 to 9.7.5.1.5: duplicates are answered, never executed
+  RxVerdict OnDuplicate(const RxPacket& packet) {
+    switch (packet.info->kind) {
+      case wire::PacketKind::kReadRequest:
+        return OnDuplicateRead(packet);
+      case wire::PacketKind::kAtomic: {
+        ReplaySlot* slot = replay_.Find(packet.psn());
+        if (slot == nullptr || slot->kind != ReplaySlot::Kind::kAtomic) {
+          return RxVerdict::kDuplicateGone;
+        }
+        replay_.MarkPending(*slot);
+        return RxVerdict::kDuplicate;
+      }
+      default:
+        ack_due_ = true;
+        return RxVerdict::kDuplicate;
+    }
+  }
+
+  // May ask for the rest of a read from the middle on; its key is checked
+  // anew, and it must lie inside the original.
+  RxVerdict OnDuplicateRead(const RxPacket& packet) {
+    ReplaySlot* slot = replay_.Find(packet.psn());
+    if (slot == nullptr || slot->kind != ReplaySlot::Kind::kRead) {
+      return RxVerdict::kDuplicateGone;
+    }
+    const wire::Reth& reth = packet.reth();
+    const uint64_t offset =
+        static_cast<uint64_t>(packet.psn() - slot->first_psn) * config_.mtu;
+    const uint32_t length = reth.dma_length.value();
+    if (reth.virtual_address.value() != slot->address + offset ||
+        length > slot->length - offset || reth.rkey.value() != slot->rkey) {
+      return RxVerdict::kDuplicateGone;
+    }
+    if (length != 0 &&
+        !mrs_->Check(MrKey{slot->rkey}, limits_.pd, slot->address + offset,
+                     length, mem::kRemoteRead)
+             .ok()) {
+      return FailRead(packet.psn(), wire::kNakRemoteAccessError,
+                      QpEvent::kAccessError);
+    }
+    slot->answer_begin = slot->answer_next = static_cast<uint32_t>(offset);
+    slot->answer_end = static_cast<uint32_t>(offset) + length;
+    replay_.MarkPending(*slot);
+    return RxVerdict::kDuplicate;
+  }
+
+  // A read that was accepted cannot be answered: the memory or its key has
+  // gone. What is owed from there on is dropped; the NAK names the PSN whose
+  // response is missing.
+  RxVerdict FailRead(Psn psn, uint8_t syndrome, QpEvent event) {
+    replay_.Reset(0);
+    const RxVerdict verdict = Refuse(syndrome, event);
+    nak_psn_ = psn;
+    return verdict;
+  }
+
+  wire::Bth* WriteBth(TxSlot& slot, wire::Opcode opcode, Psn psn) {
+    slot.from_responder = true;
+    slot.segment_count = 0;
+    slot.payload_bytes = 0;
+    slot.pad_bytes = 0;
+    auto* bth = reinterpret_cast<wire::Bth*>(slot.headers);
+    bth->opcode = static_cast<uint8_t>(opcode);
+    bth->flags = wire::Bth::MakeFlags(false, true, 0);
+    bth->pkey = wire::Be<uint16_t>(config_.pkey);
+    bth->fecn_becn_qpn = wire::Be<uint32_t>(config_.dest_qpn);
+    bth->ack_psn = wire::Bth::MakeAckPsn(false, psn);
+    slot.header_bytes = sizeof(wire::Bth);
+    return bth;
+  }
+
+  static void AppendAeth(TxSlot& slot, uint8_t syndrome, uint32_t msn) {
+    const wire::Aeth aeth = wire::Aeth::Make(syndrome, msn);
+    std::memcpy(slot.headers + slot.header_bytes, &aeth, sizeof(aeth));
+    slot.header_bytes += sizeof(aeth);
+  }
+
+  void WriteAck(TxSlot& slot) {
+    const bool nak = nak_due_ != 0;
+    WriteBth(slot, wire::Opcode::kRcAcknowledge,
+             nak ? nak_psn_ : expected_ + -1);
+    AppendAeth(slot,
+               nak ? nak_due_ : wire::kAethAck | wire::kAethCreditsInvalid,
+               msn_);
+    ack_due_ = false;
+    nak_due_ = 0;
+  }
+
+  void WriteAtomicAck(TxSlot& out, ReplaySlot& slot) {
+    WriteBth(out, wire::Opcode::kRcAtomicAcknowledge, slot.first_psn);
+    AppendAeth(out, wire::kAethAck | wire::kAethCreditsInvalid, slot.msn);
+    const wire::AtomicAckEth eth{wire::Be<uint64_t>(slot.original)};
+    std::memcpy(out.headers + out.header_bytes, &eth, sizeof(eth));
+    out.header_bytes += sizeof(eth);
+    replay_.MarkAnswered(slot);
+  }
+
+  bool WriteReadResponse(TxSlot& out, ReplaySlot& slot) {
+    const uint32_t left = slot.answer_end - slot.answer_next;
+    const uint32_t chunk = std::min(left, config_.mtu);
+    const bool first = slot.answer_next == slot.answer_begin;
+    const bool last = chunk == left;
+    const Psn psn =
+        slot.first_psn + static_cast<int32_t>(slot.answer_next / config_.mtu);
+    mem::Translation at;
+    if (chunk != 0) {
+      at =
+          mrs_->Check(MrKey{slot.rkey}, limits_.pd,
+                      slot.address + slot.answer_next, chunk, mem::kRemoteRead);
+      if (!at.ok()) {
+        (void)FailRead(psn, wire::kNakRemoteAccessError, QpEvent::kAccessError);
+        return false;
+      }
+    }
+    using enum wire::Opcode;
+    WriteBth(out,
+             first ? (last ? kRcReadResponseOnly : kRcReadResponseFirst)
+                   : (last ? kRcReadResponseLast : kRcReadResponseMiddle),
+             psn);
+    if (first || last) {
+      AppendAeth(out, wire::kAethAck | wire::kAethCreditsInvalid, slot.msn);
+    }
+    out.payload_bytes = chunk;
+    out.pad_bytes = static_cast<uint8_t>(-chunk & 3);
+    auto* bth = reinterpret_cast<wire::Bth*>(out.headers);
+    bth->flags = wire::Bth::MakeFlags(false, true, out.pad_bytes);
+    out.origin = psn.value();
+    if (chunk != 0) {
+      out.segments[0] = {at.host, chunk};
+      out.segment_count = 1;
+    }
+    slot.answer_next += chunk;
+    if (last) replay_.MarkAnswered(slot);
+    return true;
+  }
+
+  QpLimits limits_;
+  QpConfig config_;
+  RecvQueue* rq_;
+  mem::MrTable* mrs_;
+
+  Psn expected_;
+  uint32_t msn_ = 0;
+  Message message_ = Message::kNone;
+  bool receiving_ = false;
+  bool established_ = false;
+  bool gap_reported_ = false;  // a sequence or RNR NAK stands
+  bool ack_due_ = false;
+  bool failed_ = false;
+  uint8_t nak_due_ = 0;  // the syndrome; 0: none
+  Psn nak_psn_;
+  uint8_t recv_status_ = URNIC_WC_WR_FLUSH_ERR;  // of the next flushed receive
+  QpEvent event_ = QpEvent::kNone;
+
+  uint64_t offset_ = 0;  // bytes of the current message placed so far
+  uint64_t write_address_ = 0;
+  uint32_t write_length_ = 0;
+  MrKey write_key_;
+
+  ReplayRing replay_;
+};
+
+}  // namespace urnic::rc

@@ -1,0 +1,145 @@
+#pragma once
+
+// What the two halves of the requester share: which work requests are posted,
+// which PSNs they own, what has been sent and what has been acknowledged.
+//
+//   head <= una <= next <= assigned <= posted          (work request indices)
+//   una_psn <= tx_psn <= sent_psn <= next_psn          (on the PSN circle)
+//
+// head..una: acknowledged, completion not taken yet. una..next: in flight.
+// next: being transmitted (or resent, when next < assigned).
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "transport/base/check.h"
+#include "transport/mem/mr_table.h"
+#include "transport/rc/sge_walk.h"
+#include "transport/rc/types.h"
+#include "transport/rc/work_queue.h"
+
+namespace urnic::rc {
+
+// What the requester remembers of a transmitted work request. Private, so that
+// a program that alters a posted entry cannot alter PSN accounting.
+struct SendRecord {
+  Psn first_psn;
+  uint32_t packets = 0;
+  uint32_t length = 0;
+  uint8_t opcode = 0;  // enum urnic_wr_opcode
+  bool signaled = false;
+  bool read_in_flight = false;  // counts against max_rd_atomic
+  uint8_t reserved = 0;
+};
+static_assert(sizeof(SendRecord) == 16);
+
+inline bool ExpectsResponseData(uint8_t wr_opcode) {
+  return wr_opcode == URNIC_WR_RDMA_READ ||
+         wr_opcode == URNIC_WR_ATOMIC_CMP_AND_SWP ||
+         wr_opcode == URNIC_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+struct SendState {
+  SendState(const QpLimits& limits, WorkQueueView queue,
+            std::span<SendRecord> records, const mem::MrTable& mrs)
+      : limits(limits),
+        sq(queue),
+        records(records.data()),
+        record_mask(static_cast<uint32_t>(records.size()) - 1),
+        mrs(&mrs) {}
+
+  SendRecord& RecordOf(uint32_t index) const {
+    return records[index & record_mask];
+  }
+  uint32_t InFlight() const { return static_cast<uint32_t>(tx_psn - una_psn); }
+  bool Outstanding() const { return una_psn != sent_psn; }
+
+  // Back to the oldest unacknowledged packet (go-back-N). Work requests in
+  // flight are transmitted again from there.
+  void RewindToUna() {
+    for (uint32_t i = una; i != assigned; ++i)
+      RecordOf(i).read_in_flight = false;
+    reads_in_flight = 0;
+    SeekTransmit();
+  }
+
+  // Puts the transmit position on una_psn, which may lie ahead (a late ACK
+  // after a rewind) or behind (a rewind).
+  void SeekTransmit() {
+    next = una;
+    tx_psn = una_psn;
+    current_index_valid = false;
+    next_offset = 0;
+    if (next != assigned) {
+      const SendRecord& record = RecordOf(next);
+      next_offset =
+          static_cast<uint32_t>(una_psn - record.first_psn) * config.mtu;
+    }
+  }
+
+  // Work request `index` ends in error once all before it are complete;
+  // nothing from it on is transmitted any more.
+  void FailAt(uint32_t index, uint8_t status, RxVerdict cause) {
+    if (failed && static_cast<int32_t>(index - failed_index) >= 0) return;
+    failed = true;
+    failed_index = index;
+    failed_status = status;
+    failed_cause = cause;
+    if (static_cast<int32_t>(una - index) > 0) una = index;
+  }
+
+  QpLimits limits;
+  QpConfig config;
+  WorkQueueView sq;
+  SendRecord* records;
+  uint32_t record_mask;
+  const mem::MrTable* mrs;
+
+  uint32_t head = 0;
+  uint32_t una = 0;
+  uint32_t next = 0;
+  uint32_t assigned = 0;
+  uint32_t posted = 0;       // as last seen
+  uint32_t drain_limit = 0;  // with `draining`: start nothing from here on
+  uint32_t next_offset = 0;  // bytes of `next` already transmitted
+
+  Psn una_psn;
+  Psn tx_psn;
+  Psn sent_psn;  // one past the highest PSN ever transmitted
+  Psn next_psn;  // the first PSN of the next new work request
+
+  uint32_t reads_in_flight = 0;
+  uint32_t unacked_since_request = 0;  // packets since the last AckReq
+  uint32_t window = 0;                 // packets
+  uint32_t window_max = 0;
+  uint32_t window_acked = 0;  // toward the next growth step
+
+  uint8_t retries_left = 0;
+  uint8_t rnr_retries_left = 0;
+  bool rnr_waiting = false;
+  bool lost_response_seen = false;  // until the next progress or timeout
+  bool running = false;             // RTS, or SQD with work to finish
+  bool draining = false;
+  bool failed = false;
+  bool flushing = false;  // state ERR: everything posted is flushed
+  uint8_t failed_status = 0;
+  RxVerdict failed_cause = RxVerdict::kAccept;
+  uint32_t failed_index = 0;
+
+  Time deadline = Time::Infinite();
+
+  // The work request under transmission, read once from the ring.
+  bool current_index_valid = false;
+  urnic_sq_wqe current = {};
+  SgeCursor gather;
+
+  // Counted, never reset.
+  uint64_t packets_sent = 0;
+  uint64_t packets_resent = 0;
+  uint64_t timeouts = 0;
+  uint64_t sequence_naks = 0;
+  uint64_t rnr_naks = 0;
+};
+
+}  // namespace urnic::rc

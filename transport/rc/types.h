@@ -1,0 +1,143 @@
+#pragma once
+
+// What goes into and comes out of an RC queue pair. All values; nothing here
+// does I/O (docs/design/0001-sans-io.md).
+
+#include <cstdint>
+
+#include "transport/base/ids.h"
+#include "transport/base/psn.h"
+#include "transport/base/time.h"
+#include "transport/wire/roce_packet.h"
+#include "verbs/abi/rnic_abi.h"
+
+namespace urnic::rc {
+
+// A received packet of one queue pair. ICRC, lengths, transport service,
+// P_Key and addresses have been checked; everything else is the core's.
+using RxPacket = wire::RocePacket;
+
+// A burst never holds more packets of one queue pair than this.
+inline constexpr uint32_t kBurstMax = 32;
+
+// How many reads and atomics a responder can replay (max_dest_rd_atomic).
+inline constexpr uint32_t kReplaySlots = URNIC_MAX_RD_ATOMIC;
+
+// A piece of registered (or, for inline data, ring) memory of the program.
+struct Segment {
+  uint64_t address = 0;
+  uint32_t bytes = 0;
+};
+
+// One packet to transmit. The core writes BTH and extended headers to
+// `headers`; the caller copies the segments behind them, appends `pad_bytes`
+// zeros and the ICRC, and puts the path's headers in front.
+struct TxSlot {
+  uint8_t* headers = nullptr;  // in: room for kMaxHeaderBytes
+  uint16_t header_bytes = 0;
+  uint8_t pad_bytes = 0;
+  uint8_t segment_count = 0;
+  uint32_t payload_bytes = 0;
+  // For OnGatherFault(): the index of the work request, or the PSN.
+  bool from_responder = false;
+  uint32_t origin = 0;
+  Segment segments[URNIC_MAX_SGE];
+};
+inline constexpr uint32_t kMaxHeaderBytes = 48;
+
+// A memory effect that the caller executes, in order. `packet` is the index
+// within the burst, so that a fault can be traced back.
+struct Placement {
+  enum class Kind : uint8_t { kCopy, kCompareSwap, kFetchAdd };
+  Kind kind = Kind::kCopy;
+  uint8_t packet = 0;
+  // For OnPlacementFault(): the index of the work request, or the PSN.
+  bool from_responder = false;
+  uint32_t origin = 0;
+  uint32_t bytes = 0;
+  uint64_t target = 0;              // in the program's memory
+  const uint8_t* source = nullptr;  // kCopy: in the packet or in the core
+  uint64_t compare = 0;             // atomics
+  uint64_t swap_or_add = 0;
+  uint64_t* original = nullptr;  // atomics: where the old value goes
+};
+
+// A receive work request is done. Released only after the placements of its
+// packet have been executed.
+struct RecvCompletion {
+  uint8_t packet = 0;
+  uint8_t status = URNIC_WC_SUCCESS;
+  uint8_t opcode = URNIC_WC_RECV;
+  uint8_t wc_flags = 0;
+  bool solicited = false;
+  RxVerdict cause = RxVerdict::kAccept;  // of an error
+  uint32_t byte_len = 0;
+  uint32_t imm_or_key = 0;
+  uint64_t wr_id = 0;
+};
+
+// A send work request is done.
+struct SendCompletion {
+  uint8_t status = URNIC_WC_SUCCESS;
+  uint8_t opcode = URNIC_WC_SEND;
+  RxVerdict cause = RxVerdict::kAccept;
+  uint32_t byte_len = 0;
+  uint64_t wr_id = 0;
+};
+
+// The states of IBTA 10.3.1, with the values of enum ibv_qp_state.
+enum class QpState : uint8_t {
+  kReset = 0,
+  kInit = 1,
+  kRtr = 2,
+  kRts = 3,
+  kSqd = 4,
+  kSqe = 5,
+  kErr = 6,
+};
+
+// What happened to a queue pair that its owner must hear of asynchronously.
+enum class QpEvent : uint8_t {
+  kNone = 0,
+  kFatal = 1,            // IBV_EVENT_QP_FATAL
+  kRequestError = 2,     // IBV_EVENT_QP_REQ_ERR
+  kAccessError = 3,      // IBV_EVENT_QP_ACCESS_ERR
+  kCommEstablished = 4,  // IBV_EVENT_COMM_EST
+  kSqDrained = 5,        // IBV_EVENT_SQ_DRAINED
+};
+
+// Fixed when the queue pair is created.
+struct QpLimits {
+  uint32_t qpn = 0;
+  uint32_t pd = 0;
+  uint32_t max_sge_send = 1;
+  uint32_t max_sge_recv = 1;
+  uint32_t max_inline = 0;
+  bool sq_sig_all = false;
+};
+
+// Set by modify; the RC part of struct ibv_qp_attr in our units.
+struct QpConfig {
+  uint32_t dest_qpn = 0;
+  uint16_t pkey = 0xffff;
+  uint32_t mtu = 1024;  // payload bytes per packet
+  Psn rq_psn;
+  Psn sq_psn;
+  uint32_t access = 0;  // mem::kRemote...
+  Duration timeout;     // 0: never
+  uint8_t retry_count = 7;
+  uint8_t rnr_retry = 7;  // 7: for ever
+  uint8_t min_rnr_timer = 0;
+  uint8_t max_rd_atomic = 1;
+  uint8_t max_dest_rd_atomic = 1;
+  uint32_t window_packets = 128;
+  uint32_t window_bytes = 256 * 1024;
+};
+
+// The 5-bit RNR timer field in time, IBTA table 46 (code 0 is the longest).
+Duration RnrTimer(uint8_t code);
+
+// 4.096 us * 2^code, IBTA 9.9.2.1.1; code 0 means "no timeout" and gives 0.
+Duration AckTimeout(uint8_t code);
+
+}  // namespace urnic::rc

@@ -1,0 +1,165 @@
+#ifndef URNIC_VERBS_ABI_RNIC_ABI_H_
+#define URNIC_VERBS_ABI_RNIC_ABI_H_
+
+/*
+ * The boundary between a program and the RNIC: work queues, completion queues
+ * and their indices, as a NIC would lay them out in shared memory. Plain C,
+ * offsets and numbers only, no pointers but the program's own virtual
+ * addresses inside scatter/gather entries.
+ *
+ * In embedded mode both sides are in one process and the memory is private; in
+ * service mode it is shared and the program is not trusted. Either way:
+ *   - the program writes entries and producer indices of SQ, RQ and the
+ *     consumer index of a CQ; the RNIC reads each once, into private memory,
+ *     before it validates it, and keeps no state of its own here;
+ *   - the RNIC writes CQ entries, the producer index of a CQ and the consumer
+ *     indices of SQ and RQ. It never reads them back.
+ *
+ * Indices are free-running 32-bit counters; an entry lives at
+ * (index & (entries - 1)) * stride. Entries are powers of two.
+ * A change of any size or offset below changes URNIC_ABI_VERSION.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#define URNIC_ABI_ASSERT(c) static_assert(c, #c)
+#else
+#define URNIC_ABI_ASSERT(c) _Static_assert(c, #c)
+#endif
+
+#define URNIC_ABI_VERSION 1u
+#define URNIC_ABI_LINE 64
+
+/* Limits of a queue pair, as ibv_query_device reports them. */
+#define URNIC_MAX_SGE 32u
+#define URNIC_MAX_INLINE 512u
+#define URNIC_MAX_QP_WR 16384u
+#define URNIC_MAX_CQE 65536u
+#define URNIC_MAX_RD_ATOMIC 16u
+#define URNIC_MAX_MESSAGE_BYTES 0x80000000u /* IBTA 9.7.7: 2^31 */
+
+/* Values of urnic_sq_wqe.opcode: those of enum ibv_wr_opcode. */
+enum urnic_wr_opcode {
+  URNIC_WR_RDMA_WRITE = 0,
+  URNIC_WR_RDMA_WRITE_WITH_IMM = 1,
+  URNIC_WR_SEND = 2,
+  URNIC_WR_SEND_WITH_IMM = 3,
+  URNIC_WR_RDMA_READ = 4,
+  URNIC_WR_ATOMIC_CMP_AND_SWP = 5,
+  URNIC_WR_ATOMIC_FETCH_AND_ADD = 6,
+  URNIC_WR_SEND_WITH_INV = 9,
+};
+
+/* urnic_sq_wqe.flags: the values of enum ibv_send_flags. */
+enum {
+  URNIC_SEND_FENCE = 1 << 0,
+  URNIC_SEND_SIGNALED = 1 << 1,
+  URNIC_SEND_SOLICITED = 1 << 2,
+  URNIC_SEND_INLINE = 1 << 3,
+};
+
+struct urnic_sge {
+  uint64_t addr; /* the program's virtual address */
+  uint32_t length;
+  uint32_t lkey;
+};
+URNIC_ABI_ASSERT(sizeof(struct urnic_sge) == 16);
+
+/* A send work request. SGEs, or the inline bytes, follow at offset 48: one
+ * SGE or 16 inline bytes make exactly one cache line. */
+struct urnic_sq_wqe {
+  uint8_t opcode; /* enum urnic_wr_opcode */
+  uint8_t flags;
+  uint8_t num_sge;
+  uint8_t reserved;
+  uint32_t imm_or_key; /* immediate in network order, or the rkey to
+                          invalidate in host order */
+  uint64_t wr_id;
+  uint64_t remote_addr;
+  uint32_t rkey;
+  uint32_t inline_bytes; /* with URNIC_SEND_INLINE */
+  uint64_t compare_add;
+  uint64_t swap;
+};
+URNIC_ABI_ASSERT(sizeof(struct urnic_sq_wqe) == 48);
+URNIC_ABI_ASSERT(offsetof(struct urnic_sq_wqe, remote_addr) == 16);
+URNIC_ABI_ASSERT(offsetof(struct urnic_sq_wqe, compare_add) == 32);
+
+/* A receive work request; SGEs follow at offset 16. */
+struct urnic_rq_wqe {
+  uint64_t wr_id;
+  uint32_t num_sge;
+  uint32_t reserved;
+};
+URNIC_ABI_ASSERT(sizeof(struct urnic_rq_wqe) == 16);
+
+/* urnic_cqe.wc_flags: the values of enum ibv_wc_flags. */
+enum {
+  URNIC_WC_GRH = 1 << 0,
+  URNIC_WC_WITH_IMM = 1 << 1,
+  URNIC_WC_WITH_INV = 1 << 3,
+};
+
+/* urnic_cqe.opcode: the values of enum ibv_wc_opcode. */
+enum {
+  URNIC_WC_SEND = 0,
+  URNIC_WC_RDMA_WRITE = 1,
+  URNIC_WC_RDMA_READ = 2,
+  URNIC_WC_COMP_SWAP = 3,
+  URNIC_WC_FETCH_ADD = 4,
+  URNIC_WC_RECV = 128,
+  URNIC_WC_RECV_RDMA_WITH_IMM = 129,
+};
+
+/* urnic_cqe.status: the values of enum ibv_wc_status that we produce. */
+enum urnic_wc_status {
+  URNIC_WC_SUCCESS = 0,
+  URNIC_WC_LOC_LEN_ERR = 1,
+  URNIC_WC_LOC_QP_OP_ERR = 2,
+  URNIC_WC_LOC_PROT_ERR = 4,
+  URNIC_WC_WR_FLUSH_ERR = 5,
+  URNIC_WC_BAD_RESP_ERR = 7,
+  URNIC_WC_LOC_ACCESS_ERR = 8,
+  URNIC_WC_REM_INV_REQ_ERR = 9,
+  URNIC_WC_REM_ACCESS_ERR = 10,
+  URNIC_WC_REM_OP_ERR = 11,
+  URNIC_WC_RETRY_EXC_ERR = 12,
+  URNIC_WC_RNR_RETRY_EXC_ERR = 13,
+};
+
+/* A completion: one cache line, with room for the timestamps of extended CQs
+ * and the address data of datagrams. */
+struct urnic_cqe {
+  uint64_t wr_id;
+  uint32_t byte_len;
+  uint32_t imm_or_key; /* as in the WQE */
+  uint32_t qp_num;
+  uint32_t src_qp;
+  uint32_t vendor_err; /* RxVerdict that caused an error, for people */
+  uint8_t status;      /* enum urnic_wc_status */
+  uint8_t opcode;
+  uint8_t wc_flags;
+  uint8_t solicited;
+  uint8_t reserved[32];
+};
+URNIC_ABI_ASSERT(sizeof(struct urnic_cqe) == URNIC_ABI_LINE);
+URNIC_ABI_ASSERT(offsetof(struct urnic_cqe, status) == 28);
+
+/* The two indices of a queue, each on a line with one writer. */
+struct urnic_queue_indices {
+  uint32_t producer;
+  uint8_t pad0[URNIC_ABI_LINE - 4];
+  uint32_t consumer;
+  uint8_t pad1[URNIC_ABI_LINE - 4];
+};
+URNIC_ABI_ASSERT(sizeof(struct urnic_queue_indices) == 2 * URNIC_ABI_LINE);
+URNIC_ABI_ASSERT(offsetof(struct urnic_queue_indices, consumer) == 64);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* URNIC_VERBS_ABI_RNIC_ABI_H_ */
