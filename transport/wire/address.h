@@ -29,10 +29,13 @@ struct Gid {
 
   // `address` is the number that 10.0.0.1 = 0x0a000001 stands for.
   static Gid FromIpv4(uint32_t address) {
+    return FromIpv4(Be<uint32_t>(address));
+  }
+  static Gid FromIpv4(Be<uint32_t> address) {
+    const uint32_t prefix = kIpv4Prefix;
     Gid gid;
-    gid.bytes[10] = gid.bytes[11] = 0xff;
-    const Be<uint32_t> wire(address);
-    std::memcpy(&gid.bytes[12], &wire, sizeof(wire));
+    std::memcpy(&gid.bytes[8], &prefix, sizeof(prefix));
+    std::memcpy(&gid.bytes[12], &address, sizeof(address));
     return gid;
   }
   static Gid FromIpv6(const uint8_t address[16]) {
@@ -42,8 +45,7 @@ struct Gid {
   }
 
   bool is_ipv4() const {
-    constexpr uint64_t kMappedPrefix = 0xffff0000;  // 00 00 00 00 ff ff
-    return word(0) == 0 && (word(1) & 0xffffffff) == kMappedPrefix;
+    return word(0) == 0 && (word(1) & 0xffffffff) == kIpv4Prefix;
   }
   // REQUIRES: is_ipv4()
   uint32_t ipv4() const {
@@ -66,6 +68,9 @@ struct Gid {
   friend bool operator==(const Gid& a, const Gid& b) {
     return ((a.word(0) ^ b.word(0)) | (a.word(1) ^ b.word(1))) == 0;
   }
+
+ private:
+  static constexpr uint32_t kIpv4Prefix = 0xffff0000;  // 00 00 ff ff
 };
 static_assert(sizeof(Gid) == 16 && alignof(Gid) == 1);
 

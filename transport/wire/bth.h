@@ -36,6 +36,10 @@ struct Bth {
     return static_cast<uint8_t>((solicited ? 0x80 : 0) | (mig_req ? 0x40 : 0) |
                                 (pad << 4));
   }
+  static Be<uint32_t> MakeQpn(bool fecn, bool becn, Qpn dest_qp) {
+    return Be<uint32_t>((fecn ? 0x80000000u : 0) | (becn ? 0x40000000u : 0) |
+                        (dest_qp.value & 0x00ffffff));
+  }
   static Be<uint32_t> MakeAckPsn(bool ack_requested, Psn psn) {
     return Be<uint32_t>((ack_requested ? 0x80000000u : 0) | psn.value());
   }

@@ -15,6 +15,12 @@ namespace urnic::wire {
 inline constexpr uint32_t kIcrcBytes = 4;
 inline constexpr uint16_t kRoceUdpPort = 4791;
 
+// The longest RoCE packet of all, BTH to ICRC: a UDP payload over IPv4.
+inline constexpr uint32_t kRoceMaxBytes = 65535 - 28;
+
+// How many pad bytes follow a payload, IBTA 9.2.3.
+constexpr uint32_t PadOf(uint32_t payload_bytes) { return -payload_bytes & 3; }
+
 // Pointers into the received frame, valid as long as the frame is. All
 // lengths have been checked by ParseRoce, so the accessors need not.
 struct RocePacket {

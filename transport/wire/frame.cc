@@ -1,0 +1,117 @@
+#include "transport/wire/frame.h"
+
+#include "transport/wire/arp.h"
+#include "transport/wire/reader.h"
+
+namespace urnic::wire {
+namespace {
+
+// REQUIRES: `reader` stands behind the IP header and ends with the packet.
+RxVerdict ParseUdp(Reader reader, FrameView& out) {
+  const size_t bytes = reader.rest().size();
+  const Udp* udp = reader.Take<Udp>();
+  if (udp == nullptr) return RxVerdict::kTruncated;
+  if (udp->dst_port.value() != kRoceUdpPort) return RxVerdict::kNotRoce;
+  if (udp->length.value() != bytes) return RxVerdict::kBadUdpLength;
+  out.udp_src_port = udp->src_port.value();
+  out.payload = reader.rest().data();
+  out.payload_bytes = static_cast<uint32_t>(reader.rest().size());
+  return RxVerdict::kAccept;
+}
+
+// What the IP header's protocol field leads to.
+RxVerdict ParseUpper(uint8_t protocol, uint8_t icmp_protocol, Reader reader,
+                     FrameView& out) {
+  if (protocol == kIpProtocolUdp) return ParseUdp(reader, out);
+  if (protocol != icmp_protocol) return RxVerdict::kNotRoce;
+  out.payload = reader.rest().data();
+  out.payload_bytes = static_cast<uint32_t>(reader.rest().size());
+  return RxVerdict::kIcmp;
+}
+
+RxVerdict ParseIpv4(Reader reader, FrameView& out) {
+  const std::span<const uint8_t> l3 = reader.rest();
+  const Ipv4* ip = reader.Take<Ipv4>();
+  if (ip == nullptr) return RxVerdict::kTruncated;
+  if (ip->version() != 4 || ip->header_bytes() < sizeof(Ipv4)) {
+    return RxVerdict::kBadIpHeader;
+  }
+  if (ip->header_bytes() > sizeof(Ipv4)) return RxVerdict::kIpOptions;
+  if (ChecksumSum().AddHeader(*ip).Finish() != 0) {
+    return RxVerdict::kBadIpChecksum;
+  }
+  const uint32_t ip_bytes = ip->total_length.value();
+  if (ip_bytes < sizeof(Ipv4)) return RxVerdict::kBadIpHeader;
+  if (!reader.Limit(ip_bytes - sizeof(Ipv4))) return RxVerdict::kTruncated;
+  if (ip->is_fragment()) return RxVerdict::kIpFragment;
+  out.ipv6 = false;
+  out.tos = ip->tos;
+  out.hop_limit = ip->ttl;
+  out.l3 = l3.data();
+  out.l3_bytes = ip_bytes;
+  out.src = Gid::FromIpv4(ip->src);
+  out.dst = Gid::FromIpv4(ip->dst);
+  return ParseUpper(ip->protocol, kIpProtocolIcmp, reader, out);
+}
+
+bool IsExtensionHeader(uint8_t next_header) {
+  constexpr uint8_t kHopByHop = 0;
+  constexpr uint8_t kRouting = 43;
+  constexpr uint8_t kAuthentication = 51;
+  constexpr uint8_t kDestinationOptions = 60;
+  return next_header == kHopByHop || next_header == kRouting ||
+         next_header == kAuthentication || next_header == kDestinationOptions;
+}
+
+RxVerdict ParseIpv6(Reader reader, FrameView& out) {
+  const std::span<const uint8_t> l3 = reader.rest();
+  const Ipv6* ip = reader.Take<Ipv6>();
+  if (ip == nullptr) return RxVerdict::kTruncated;
+  if (ip->version() != 6) return RxVerdict::kBadIpHeader;
+  const uint32_t payload_bytes = ip->payload_length.value();
+  if (!reader.Limit(payload_bytes)) return RxVerdict::kTruncated;
+  if (ip->next_header == kIpv6NextFragment) return RxVerdict::kIpFragment;
+  if (IsExtensionHeader(ip->next_header)) return RxVerdict::kIpOptions;
+  out.ipv6 = true;
+  out.tos = ip->traffic_class();
+  out.hop_limit = ip->hop_limit;
+  out.l3 = l3.data();
+  out.l3_bytes = static_cast<uint32_t>(sizeof(Ipv6)) + payload_bytes;
+  out.src = ip->src;
+  out.dst = ip->dst;
+  return ParseUpper(ip->next_header, kIpProtocolIcmpv6, reader, out);
+}
+
+RxVerdict ParseArp(Reader reader, FrameView& out) {
+  out.l3 = reader.rest().data();
+  out.l3_bytes = sizeof(Arp);
+  if (!reader.Skip(sizeof(Arp))) return RxVerdict::kTruncated;
+  return RxVerdict::kArp;
+}
+
+}  // namespace
+
+RxVerdict ParseAnyFrame(std::span<const uint8_t> frame, FrameView& out) {
+  out = FrameView();
+  Reader reader(frame);
+  out.eth = reader.Take<Ethernet>();
+  if (out.eth == nullptr) return RxVerdict::kTruncated;
+  uint16_t ether_type = out.eth->ether_type.value();
+  if (ether_type == kEtherTypeVlan) {
+    out.vlan = reader.Take<VlanTag>();
+    if (out.vlan == nullptr) return RxVerdict::kTruncated;
+    ether_type = out.vlan->ether_type.value();
+  }
+  switch (ether_type) {
+    case kEtherTypeIpv4:
+      return ParseIpv4(reader, out);
+    case kEtherTypeIpv6:
+      return ParseIpv6(reader, out);
+    case kEtherTypeArp:
+      return ParseArp(reader, out);
+    default:
+      return RxVerdict::kUnknownEtherType;
+  }
+}
+
+}  // namespace urnic::wire

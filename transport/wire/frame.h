@@ -1,0 +1,117 @@
+#pragma once
+
+// A received frame in the form that an engine works with: from the Ethernet
+// header to where the transport's bytes start.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/wire/address.h"
+#include "transport/wire/checksum.h"
+#include "transport/wire/ethernet.h"
+#include "transport/wire/ipv4.h"
+#include "transport/wire/ipv6.h"
+#include "transport/wire/reader.h"
+#include "transport/wire/roce_packet.h"
+#include "transport/wire/udp.h"
+
+namespace urnic::wire {
+
+// Pointers into the frame, valid as long as the frame is.
+struct FrameView {
+  const Ethernet* eth = nullptr;
+  const VlanTag* vlan = nullptr;  // null in an untagged frame
+  bool ipv6 = false;
+  uint8_t tos = 0;  // IPv4 TOS or IPv6 traffic class, ECN in the low two bits
+  uint8_t hop_limit = 0;      // or IPv4 TTL
+  uint16_t udp_src_port = 0;  // 0 where there is no UDP
+  // The IP header, or the ARP message, and its length as it says itself: what
+  // follows in the frame is the padding of a short frame.
+  const uint8_t* l3 = nullptr;
+  uint32_t l3_bytes = 0;
+  // What follows the UDP header (of a RoCE packet: BTH to ICRC) or, of an
+  // ICMP message, the IP header.
+  const uint8_t* payload = nullptr;
+  uint32_t payload_bytes = 0;
+  Gid src;  // IPv4 addresses as ::ffff:a.b.c.d; unset for ARP
+  Gid dst;
+
+  bool congestion_experienced() const {
+    return (tos & kEcnMask) == kEcnCongestionExperienced;
+  }
+  std::span<const uint8_t> payload_span() const {
+    return {payload, payload_bytes};
+  }
+};
+
+// Takes a frame apart. kAccept: a RoCEv2 packet (UDP port 4791), to go on
+// with ParseRoce(out.payload, out.payload_bytes). kArp, kIcmp: an ARP message,
+// or an ICMP or ICMPv6 message whose own fields have not been looked at: for
+// the resolver (transport/wire/neighbor.h). Anything else: why the frame is
+// of no use; `out` is unspecified.
+//
+// Checked: EtherType, one optional 802.1Q tag, IP version, header length (IP
+// options and extension headers are refused), fragments, the IPv4 header
+// checksum, IP length against the frame, UDP length against the IP length
+// (they must agree). Whose the addresses are is the caller's question.
+//
+// Not checked: the UDP checksum. Senders of RoCEv2 store zero (rxe does, also
+// over IPv6), and where it is not zero, the ICRC covers all that it covers.
+[[nodiscard]] inline RxVerdict ParseFrame(const uint8_t* frame, size_t bytes,
+                                          FrameView& out);
+
+// ParseFrame() without the short cut for what nearly every frame is.
+[[nodiscard]] RxVerdict ParseAnyFrame(std::span<const uint8_t> frame,
+                                      FrameView& out);
+
+// What nearly every frame starts with.
+struct PlainHeaders {
+  Ethernet eth;
+  Ipv4 ip;
+  Udp udp;
+};
+static_assert(sizeof(PlainHeaders) == 42 && alignof(PlainHeaders) == 1);
+
+// The short cut: an untagged IPv4 RoCEv2 packet without fault. Anything that
+// it is not is left for ParseAnyFrame(), which names the fault.
+[[nodiscard]] inline bool ParsePlainFrame(std::span<const uint8_t> frame,
+                                          FrameView& out) {
+  Reader reader(frame);
+  const PlainHeaders* headers = reader.Take<PlainHeaders>();
+  if (headers == nullptr) return false;
+  const auto& [eth, ip, udp] = *headers;
+  const uint32_t ip_bytes = ip.total_length.value();
+  const uint32_t udp_bytes = udp.length.value();
+  const bool plain =
+      eth.ether_type.value() == kEtherTypeIpv4 && ip.version_ihl == 0x45 &&
+      !ip.is_fragment() && ip.protocol == kIpProtocolUdp &&
+      udp.dst_port.value() == kRoceUdpPort && udp_bytes >= sizeof(Udp) &&
+      udp_bytes + sizeof(Ipv4) == ip_bytes &&
+      reader.Limit(udp_bytes - sizeof(Udp)) &&
+      ChecksumSum().AddHeader(ip).Finish() == 0;
+  if (!plain) return false;
+  out.eth = &eth;
+  out.vlan = nullptr;
+  out.ipv6 = false;
+  out.tos = ip.tos;
+  out.hop_limit = ip.ttl;
+  out.udp_src_port = udp.src_port.value();
+  out.l3 = reinterpret_cast<const uint8_t*>(&ip);
+  out.l3_bytes = ip_bytes;
+  out.payload = reader.rest().data();
+  out.payload_bytes = static_cast<uint32_t>(reader.rest().size());
+  out.src = Gid::FromIpv4(ip.src);
+  out.dst = Gid::FromIpv4(ip.dst);
+  return true;
+}
+
+inline RxVerdict ParseFrame(const uint8_t* frame, size_t bytes,
+                            FrameView& out) {
+  if (ParsePlainFrame({frame, bytes}, out)) return RxVerdict::kAccept;
+  return ParseAnyFrame({frame, bytes}, out);
+}
+
+}  // namespace urnic::wire

@@ -1,0 +1,65 @@
+#include "transport/wire/header_template.h"
+
+#include "transport/base/check.h"
+#include "transport/wire/appender.h"
+#include "transport/wire/roce_packet.h"
+
+namespace urnic::wire {
+namespace {
+
+Ipv4 MakeIpv4(const PathHeaders& path) {
+  Ipv4 ip;
+  ip.tos = path.traffic_class;
+  ip.identification = Be<uint16_t>(path.ipv4_identification);
+  ip.flags_fragment = Be<uint16_t>(Ipv4::kDontFragment);
+  ip.ttl = path.hop_limit;
+  ip.protocol = kIpProtocolUdp;
+  ip.src = Be<uint32_t>(path.src.ipv4());
+  ip.dst = Be<uint32_t>(path.dst.ipv4());
+  return ip;
+}
+
+Ipv6 MakeIpv6(const PathHeaders& path) {
+  Ipv6 ip;
+  ip.version_class_flow =
+      Ipv6::MakeVersionClassFlow(path.traffic_class, path.flow_label);
+  ip.next_header = kIpProtocolUdp;
+  ip.hop_limit = path.hop_limit;
+  ip.src = path.src;
+  ip.dst = path.dst;
+  return ip;
+}
+
+}  // namespace
+
+HeaderTemplate::HeaderTemplate(const PathHeaders& path)
+    : ipv6_(!path.src.is_ipv4()) {
+  static_assert(sizeof(Ethernet) + sizeof(VlanTag) + sizeof(Ipv6) +
+                    sizeof(Udp) <=
+                kMaxBytes);
+  static_assert(sizeof(Ethernet) + sizeof(Ipv4) + sizeof(Udp) <= kFirstCopy);
+  URNIC_CHECK(path.src.is_ipv4() == path.dst.is_ipv4());
+  const Be<uint16_t> ip_type(ipv6_ ? kEtherTypeIpv6 : kEtherTypeIpv4);
+  Appender out(bytes_.data());
+  const Be<uint16_t> first_type =
+      path.vlan_tci ? Be<uint16_t>(kEtherTypeVlan) : ip_type;
+  out.Append(Ethernet{path.dst_mac, path.src_mac, first_type});
+  if (path.vlan_tci) {
+    out.Append(VlanTag{Be<uint16_t>(*path.vlan_tci), ip_type});
+  }
+  ip_offset_ = static_cast<uint8_t>(out.size());
+  if (ipv6_) {
+    out.Append(MakeIpv6(path));
+  } else {
+    const Ipv4 ip = MakeIpv4(path);
+    ipv4_sum_ = static_cast<uint16_t>(~ChecksumSum().AddHeader(ip).Finish());
+    out.Append(ip);
+  }
+  Udp udp;
+  udp.src_port = Be<uint16_t>(path.udp_src_port);
+  udp.dst_port = Be<uint16_t>(kRoceUdpPort);
+  out.Append(udp);
+  size_ = static_cast<uint8_t>(out.size());
+}
+
+}  // namespace urnic::wire

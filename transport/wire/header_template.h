@@ -1,0 +1,108 @@
+#pragma once
+
+// The headers before the BTH, built once per path and copied per packet.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "transport/wire/address.h"
+#include "transport/wire/checksum.h"
+#include "transport/wire/ethernet.h"
+#include "transport/wire/ipv4.h"
+#include "transport/wire/ipv6.h"
+#include "transport/wire/udp.h"
+
+namespace urnic::wire {
+
+// Where a path leads and how its packets look on the way.
+struct PathHeaders {
+  MacAddress src_mac;
+  MacAddress dst_mac;
+  // The 802.1Q tag (VlanTag::MakeTci), if there is one.
+  std::optional<uint16_t> vlan_tci;
+  // Both IPv4-mapped, or neither.
+  Gid src;
+  Gid dst;
+  uint8_t traffic_class = 0;  // IPv4 TOS, with the ECN bits
+  uint8_t hop_limit = 64;     // IPv4 TTL
+  uint16_t udp_src_port = 0;
+  uint32_t flow_label = 0;  // 20 bits, IPv6 only
+  // IPv4 only. Zero with "don't fragment" (RFC 6864), so that all packets of
+  // one length have the same headers and one ICRC prefix; only a replay of
+  // someone else's packets sets it.
+  uint16_t ipv4_identification = 0;
+};
+
+// A value; copies freely. Not thread-safe to change while another writes.
+class HeaderTemplate {
+ public:
+  // The room that Write() needs at `out`, whatever size() is.
+  static constexpr size_t kMaxBytes = 72;
+
+  HeaderTemplate() = default;
+  // REQUIRES: path.src.is_ipv4() == path.dst.is_ipv4()
+  explicit HeaderTemplate(const PathHeaders& path);
+
+  // Bytes before the BTH: 42 for untagged IPv4, at most 66.
+  size_t size() const { return size_; }
+  bool ipv6() const { return ipv6_; }
+  // Where the IP header starts: what IcrcPrefix() takes.
+  size_t ip_offset() const { return ip_offset_; }
+
+  // Writes the headers of a packet of `roce_bytes` from BTH to ICRC to
+  // `out`. All of out[0, kMaxBytes) may be overwritten: write the BTH at
+  // out + size() afterwards. REQUIRES: roce_bytes <= kRoceMaxBytes.
+  void Write(uint8_t* out, uint16_t roce_bytes) const {
+    // Two copies of constant size: the first is all of untagged IPv4.
+    std::memcpy(out, bytes_.data(), kFirstCopy);
+    if (size_ > kFirstCopy) {
+      std::memcpy(out + kFirstCopy, bytes_.data() + kFirstCopy,
+                  kMaxBytes - kFirstCopy);
+    }
+    const auto udp_bytes = static_cast<uint16_t>(roce_bytes + sizeof(Udp));
+    StoreBe16(out + size_ - sizeof(Udp) + offsetof(Udp, length), udp_bytes);
+    uint8_t* ip = out + ip_offset_;
+    if (ipv6_) {
+      StoreBe16(ip + offsetof(Ipv6, payload_length), udp_bytes);
+      return;
+    }
+    const auto ip_bytes = static_cast<uint16_t>(udp_bytes + sizeof(Ipv4));
+    StoreBe16(ip + offsetof(Ipv4, total_length), ip_bytes);
+    StoreBe16(ip + offsetof(Ipv4, checksum), Ipv4Checksum(ip_bytes));
+  }
+
+  // For a neighbour that was resolved, or has moved, after the template was
+  // built.
+  void set_dst_mac(const MacAddress& mac) {
+    std::memcpy(bytes_.data() + offsetof(Ethernet, dst), &mac, sizeof(mac));
+  }
+  MacAddress dst_mac() const {
+    MacAddress mac;
+    std::memcpy(&mac, bytes_.data() + offsetof(Ethernet, dst), sizeof(mac));
+    return mac;
+  }
+
+ private:
+  static constexpr size_t kFirstCopy = 48;
+
+  static void StoreBe16(uint8_t* p, uint16_t v) {
+    const Be<uint16_t> wire(v);
+    std::memcpy(p, &wire, sizeof(wire));
+  }
+  // RFC 1624 in the small: the rest of the header has been summed.
+  uint16_t Ipv4Checksum(uint16_t total_length) const {
+    const uint32_t sum = ipv4_sum_ + total_length;  // at most 0x1fffe
+    return static_cast<uint16_t>(~((sum & 0xffff) + (sum >> 16)));
+  }
+
+  std::array<uint8_t, kMaxBytes> bytes_ = {};
+  uint16_t ipv4_sum_ = 0;  // of the IPv4 header without length and checksum
+  uint8_t size_ = 0;
+  uint8_t ip_offset_ = 0;
+  bool ipv6_ = false;
+};
+
+}  // namespace urnic::wire

@@ -1,0 +1,79 @@
+#pragma once
+
+// ARP, neighbour discovery and echo: what a host must understand and say to
+// be found and pinged, in one form for IPv4 and IPv6. For the resolver; not
+// on the packet path.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/wire/address.h"
+#include "transport/wire/frame.h"
+
+namespace urnic::wire {
+
+enum class NeighborKind : uint8_t {
+  kOther,        // nothing that needs an answer
+  kSolicit,      // ARP request or neighbour solicitation: who has `asked`?
+  kAdvertise,    // ARP reply or neighbour advertisement
+  kEchoRequest,  // ping: answer with EmitEchoReply()
+};
+
+struct NeighborInfo {
+  NeighborKind kind = NeighborKind::kOther;
+  // kSolicit: the address whose owner should answer.
+  Gid asked;
+  // The binding that the message tells, if it tells one: of its sender, or of
+  // the advertised address. Never a group address.
+  bool has_owner = false;
+  Gid owner;
+  MacAddress owner_mac;
+  // kAdvertise: it answers a question; and it may replace a known binding
+  // (RFC 4861 4.4; both true for an ARP reply).
+  bool solicited = false;
+  bool may_override = false;
+};
+
+// For a frame that ParseFrame() called kArp: kArp again, or kBadArp.
+[[nodiscard]] RxVerdict ParseArp(const FrameView& frame, NeighborInfo& out);
+
+// For a frame that ParseFrame() called kIcmp: kIcmp again, or kBadIcmp. The
+// checksum is verified; neighbour discovery as RFC 4861 7.1 demands.
+[[nodiscard]] RxVerdict ParseIcmp(const FrameView& frame, NeighborInfo& out);
+
+// Who speaks.
+struct NeighborSelf {
+  MacAddress mac;
+  Gid gid;
+  std::optional<uint16_t> vlan_tci;
+};
+
+// The room that the two functions below need; frames are padded to
+// Ethernet's minimum.
+inline constexpr size_t kNeighborFrameBytes = 96;
+
+// "Who has `target`?": an ARP request or a neighbour solicitation, to all, or
+// to `known_mac` alone when an old binding is to be confirmed. Returns the
+// frame's length. REQUIRES: out.size() >= kNeighborFrameBytes;
+// self.gid.is_ipv4() == target.is_ipv4().
+[[nodiscard]] size_t EmitSolicitation(
+    const NeighborSelf& self, const Gid& target,
+    const std::optional<MacAddress>& known_mac, std::span<uint8_t> out);
+
+// The answer to a kSolicit that asked for self.gid. Returns the frame's
+// length. REQUIRES: out.size() >= kNeighborFrameBytes; info.kind == kSolicit.
+[[nodiscard]] size_t EmitAdvertisement(const NeighborSelf& self,
+                                       const FrameView& request,
+                                       const NeighborInfo& info,
+                                       std::span<uint8_t> out);
+
+// The answer to a kEchoRequest whose destination is self.gid, with its data.
+// Returns the frame's length; 0 when `out` is too small for it.
+[[nodiscard]] size_t EmitEchoReply(const NeighborSelf& self,
+                                   const FrameView& request,
+                                   std::span<uint8_t> out);
+
+}  // namespace urnic::wire

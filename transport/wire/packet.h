@@ -1,0 +1,63 @@
+#pragma once
+
+// A RoCE packet as values: for tests, scripts, tools and replays, which build
+// and compare whole packets. The transports write their few header shapes
+// straight into the frame; this is the judge of what they write.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "transport/base/ids.h"
+#include "transport/base/psn.h"
+#include "transport/wire/header_template.h"
+#include "transport/wire/roce_packet.h"
+
+namespace urnic::wire {
+
+// Fields of headers that the opcode does not have stay zero when taken from
+// a packet, and are ignored when one is made.
+struct PacketFields {
+  uint8_t opcode = 0;
+  bool solicited = false;
+  bool mig_req = true;  // always sent as 1, ignored on receipt
+  bool fecn = false;
+  bool becn = false;
+  bool ack_requested = false;
+  uint16_t pkey = 0xffff;
+  Qpn dest_qp;
+  Psn psn;
+
+  uint64_t virtual_address = 0;  // RETH, AtomicETH
+  uint32_t rkey = 0;             // RETH, AtomicETH, IETH
+  uint32_t dma_length = 0;       // RETH
+  uint64_t swap_or_add = 0;      // AtomicETH
+  uint64_t compare = 0;          // AtomicETH
+  uint8_t syndrome = 0;          // AETH
+  uint32_t msn = 0;              // AETH
+  uint64_t original_value = 0;   // AtomicAckETH
+  ImmDt imm;                     // ImmDt
+  uint32_t qkey = 0;             // DETH
+  Qpn src_qp;                    // DETH
+
+  // Without padding. Not owned; must outlive the fields.
+  std::span<const uint8_t> payload;
+};
+
+// The fields of a packet that ParseRoce() accepted. Reserved bits are lost.
+PacketFields FieldsOf(const RocePacket& packet);
+
+// Writes BTH, extended headers, payload and padding to `out` and returns how
+// many bytes that was (a multiple of four); the ICRC is not written, but its
+// four bytes must fit. 0 when `out` is too small or the opcode is one that
+// uRNIC does not speak. Reserved bits and padding are zero.
+[[nodiscard]] size_t EmitRoce(const PacketFields& fields,
+                              std::span<uint8_t> out);
+
+// A whole frame, ICRC included; returns its length, or 0 as EmitRoce() does.
+// `out` must have room for HeaderTemplate::kMaxBytes in any case.
+[[nodiscard]] size_t EmitFrame(const HeaderTemplate& headers,
+                               const PacketFields& fields,
+                               std::span<uint8_t> out);
+
+}  // namespace urnic::wire
