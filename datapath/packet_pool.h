@@ -1,0 +1,32 @@
+#pragma once
+
+// Pools of packet buffers. All memory is taken when a pool is made, so the
+// packet path never allocates.
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+
+struct rte_mempool;
+
+namespace urnic {
+
+// Buffers that the pool keeps ready per lcore id (TakeLcore()), without a
+// shared ring in between.
+inline constexpr uint32_t kPoolCache = 256;
+
+// How many buffers a port needs so that it never runs dry: full rings, the
+// caches of both directions and what an engine holds back.
+uint32_t PoolSize(uint32_t rx_ring, uint32_t tx_ring);
+
+// A pool of `count` buffers with `data_room` bytes each, headroom included.
+// Any thread. REQUIRES: EalUsable().
+// RESOURCE_EXHAUSTED: says how much memory is missing.
+absl::StatusOr<rte_mempool*> TakePool(uint16_t data_room, uint32_t count);
+
+// Gives a pool back. A buffer that is still elsewhere, in the ring of a peer
+// in this process for example, keeps the pool alive until it is home; the
+// memory is reclaimed by a later TakePool().
+void ReturnPool(rte_mempool* pool);
+
+}  // namespace urnic

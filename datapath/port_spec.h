@@ -1,0 +1,76 @@
+#pragma once
+
+// What a DEV string means: `--port DEV`, URNIC_PORTS="DEV|IP/LEN;..".
+//
+//   iface:NAME        a kernel interface, through its packet socket
+//   loop              no wire: an RNIC that only talks to itself
+//   ring:NAME:a|b     one end of a pair of rings inside this process
+//   net_DRIVER..,K=V  a DPDK virtual device: net_virtio_user, net_vhost,
+//                     net_memif, net_af_packet, net_ring, net_tap, net_null
+//   a PCI address, xdp:NAME: known, but this build carries no driver for them
+//
+// Of a DPDK string, everything that the user wrote is passed on as it is; what
+// is missing and matters is added (see AddDefaults in the .cc). Only the number
+// behind the driver's name is replaced, by one that is unique in the process.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace urnic {
+
+enum class PortKind : uint8_t {
+  kLoop,
+  kRing,        // ring:NAME:a|b
+  kAfPacket,    // iface:NAME and net_af_packet
+  kVirtioUser,  // net_virtio_user, virtio_user
+  kVhost,
+  kMemif,
+  kOther,  // a driver without special needs: net_ring, net_tap, net_null
+};
+
+struct PortSpec {
+  PortKind kind = PortKind::kLoop;
+  // The resource behind the string: two strings with the same identity cannot
+  // be open at the same time. Also the name in messages.
+  std::string identity;
+  // For rte_dev_probe(): `driver` + a number, then `args` (",k=v,k=v" or "").
+  std::string driver;
+  std::string args;
+  // kAfPacket: the kernel interface. kRing: NAME. Else empty.
+  std::string name;
+  // kRing: 0 for a, 1 for b.
+  int side = 0;
+  // The unix socket of virtio_user, vhost and memif in the file system; empty
+  // for an abstract one. `listens`: our side makes that file.
+  std::string socket_path;
+  bool listens = false;
+  // The probe returns only when a peer has connected (virtio_user server).
+  bool probe_waits = false;
+
+  uint16_t mtu = 0;
+  // The longest frame, and the room that one buffer needs for it including
+  // the headroom (af_packet: also for what its ring slots can hold).
+  uint16_t frame_bytes_max = 0;
+  uint16_t data_room = 0;
+
+  // The argument to probe instance `number` with.
+  std::string Devargs(unsigned number) const;
+};
+
+inline constexpr uint16_t kMtuMin = 576;
+inline constexpr uint16_t kMtuMax = 9216;
+// Ports without a network behind them carry a 4096-byte RoCE payload with the
+// longest headers.
+inline constexpr uint16_t kVirtualMtu = 4200;
+
+// `mtu` 0 takes the interface's (at most 9000; 1500 while there is none), or
+// kVirtualMtu. Looks at the interface's MTU and at how much
+// memory can be locked, and changes nothing.
+// INVALID_ARGUMENT: malformed, or an MTU out of range or above the
+// interface's. UNIMPLEMENTED: no driver in this build.
+absl::StatusOr<PortSpec> ParsePortSpec(std::string_view dev, uint16_t mtu);
+
+}  // namespace urnic

@@ -1,0 +1,109 @@
+#include "datapath/port_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace urnic {
+namespace {
+
+using testing::HasSubstr;
+
+PortSpec Parse(std::string_view dev, uint16_t mtu = 0) {
+  absl::StatusOr<PortSpec> spec = ParsePortSpec(dev, mtu);
+  EXPECT_TRUE(spec.ok()) << dev << ": " << spec.status();
+  return spec.ok() ? *spec : PortSpec();
+}
+
+std::string Error(std::string_view dev, uint16_t mtu = 0) {
+  return std::string(ParsePortSpec(dev, mtu).status().ToString());
+}
+
+TEST(PortSpecTest, InterfaceGetsSlotsThatHoldItsFrames) {
+  const PortSpec spec = Parse("iface:lo", 1500);
+  EXPECT_EQ(spec.kind, PortKind::kAfPacket);
+  EXPECT_EQ(spec.identity, "iface:lo");
+  EXPECT_EQ(spec.name, "lo");
+  EXPECT_THAT(spec.Devargs(7),
+              HasSubstr("net_af_packet_u7,iface=lo,"
+                        "framesz=2048,blocksz=8192,framecnt="));
+  EXPECT_EQ(spec.frame_bytes_max, 1518);
+  EXPECT_GE(spec.data_room, 2048 - 32 + 128);
+  EXPECT_THAT(Parse("iface:lo", 9000).args, HasSubstr("framesz=9216"));
+}
+
+TEST(PortSpecTest, InterfaceMtuIsTheDefaultUpTo9000AndTheLimit) {
+  EXPECT_EQ(Parse("iface:lo").mtu, 9000);
+  EXPECT_EQ(Parse("iface:not_there").mtu, 1500);
+  EXPECT_EQ(Parse("iface:not_there", 4200).mtu, 4200);
+}
+
+TEST(PortSpecTest, SameResourceHasSameIdentity) {
+  EXPECT_EQ(Parse("iface:lo").identity,
+            Parse("net_af_packet3,iface=lo").identity);
+  EXPECT_EQ(Parse("net_vhost0,iface=/a").identity,
+            Parse("eth_vhost9,client=1,iface=/a").identity);
+  EXPECT_NE(Parse("ring:x:a").identity, Parse("ring:x:b").identity);
+  EXPECT_NE(Parse("net_memif0,role=server,socket=/m").identity,
+            Parse("net_memif0,role=client,socket=/m").identity);
+}
+
+TEST(PortSpecTest, UserArgumentsAreKept) {
+  EXPECT_EQ(
+      Parse("net_virtio_user0,path=/run/x,server=1,queue_size=512").Devargs(2),
+      "net_virtio_user_u2,path=/run/x,server=1,queue_size=512");
+  EXPECT_EQ(Parse("virtio_user5,path=/x").Devargs(0),
+            "net_virtio_user_u0,path=/x");
+  EXPECT_EQ(Parse("net_memif0,role=client,bsize=4096").Devargs(0),
+            "net_memif_u0,role=client,bsize=4096");
+  EXPECT_THAT(Parse("net_memif0,role=client", 9000).args,
+              HasSubstr("bsize=9024"));
+}
+
+TEST(PortSpecTest, KnowsWhoListensAndWhoWaits) {
+  const PortSpec server = Parse("net_virtio_user0,path=/s,server=1");
+  EXPECT_TRUE(server.listens && server.probe_waits);
+  const PortSpec client = Parse("net_virtio_user0,path=/s");
+  EXPECT_FALSE(client.listens || client.probe_waits);
+  EXPECT_TRUE(Parse("net_vhost0,iface=/s").listens);
+  EXPECT_FALSE(Parse("net_vhost0,iface=/s,client=1").listens);
+  EXPECT_EQ(Parse("net_memif0,role=server,socket=/m").socket_path, "");
+  EXPECT_TRUE(
+      Parse("net_memif0,role=server,socket=/m,socket-abstract=no").listens);
+}
+
+TEST(PortSpecTest, BufferHoldsFrameBehindHeadroom) {
+  for (uint16_t mtu : {576, 1500, 4200, 9216}) {
+    const PortSpec spec = Parse("net_vhost0,iface=/s", mtu);
+    EXPECT_EQ(spec.frame_bytes_max, mtu + 18);
+    EXPECT_GE(spec.data_room, 128 + mtu + 18);
+  }
+  EXPECT_EQ(Parse("loop").mtu, kVirtualMtu);
+}
+
+TEST(PortSpecTest, SaysWhatIsWrong) {
+  EXPECT_THAT(Error(""), HasSubstr("missing"));
+  EXPECT_THAT(Error("loop", 100), HasSubstr("MTU 100 is not within 576 to"));
+  EXPECT_THAT(Error("iface:"), HasSubstr("1 to 15"));
+  EXPECT_THAT(Error("iface:sixteen_letters_"), HasSubstr("1 to 15"));
+  EXPECT_THAT(Error("iface:lo,x=1"), HasSubstr("no arguments"));
+  EXPECT_THAT(Error("net_vhost0"), HasSubstr("iface= is missing"));
+  EXPECT_THAT(Error("net_virtio_user0,queues=1"),
+              HasSubstr("path= is missing"));
+  EXPECT_THAT(Error("net_virtio_user0,path"), HasSubstr("'path' is not key"));
+  EXPECT_THAT(Error("ring:x"), HasSubstr("ring:NAME:a"));
+  EXPECT_THAT(Error("net_af_packet0,iface=lo,framesz=1024", 1500),
+              HasSubstr("framesz must be at least"));
+}
+
+TEST(PortSpecTest, UnknownDriversAreNamed) {
+  for (const char* dev : {"0000:3b:00.0", "3b:00.1,x=1", "xdp:eth0"}) {
+    EXPECT_THAT(Error(dev), HasSubstr("no driver for NICs")) << dev;
+  }
+  EXPECT_THAT(Error("net_mlx5"), HasSubstr("no driver 'net_mlx'"));
+  EXPECT_THAT(Error("eth0"), HasSubstr("no driver 'eth'"));
+}
+
+}  // namespace
+}  // namespace urnic
