@@ -1,0 +1,60 @@
+#include "transport/wire/checksum.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/support/random.h"
+
+namespace urnic::wire {
+namespace {
+
+using ::urnic::testing::Random;
+
+//= RFC1071 s3
+//= type=test
+//# The example: 00 01 f2 03 f4 f5 f6 f7 sums to ddf2.
+TEST(ChecksumTest, ComputesTheExampleOfTheRfc) {
+  const uint8_t bytes[] = {0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7};
+  EXPECT_EQ(ChecksumReference(bytes), 0x220d);
+  EXPECT_EQ(Checksum(bytes), 0x220d);
+}
+
+TEST(ChecksumTest, FastAgreesWithTheReferenceAtEveryLengthAndAlignment) {
+  Random random(1);
+  std::vector<uint8_t> bytes(300);
+  for (size_t length = 0; length < 290; ++length) {
+    for (uint8_t& b : bytes) b = random.OneIn(3) ? 0xff : random.Byte();
+    const std::span<const uint8_t> part(&bytes[length % 8], length);
+    ASSERT_EQ(Checksum(part), ChecksumReference(part)) << length;
+  }
+}
+
+TEST(ChecksumTest, AllOnesDoNotOverflowTheSum) {
+  const std::vector<uint8_t> ones(65536, 0xff);
+  EXPECT_EQ(Checksum(ones), ChecksumReference(ones));
+}
+
+TEST(ChecksumTest, PiecesSumToTheWhole) {
+  Random random(2);
+  std::vector<uint8_t> bytes(64);
+  for (uint8_t& b : bytes) b = random.Byte();
+  const std::span<const uint8_t> all(bytes);
+  for (size_t cut = 0; cut <= bytes.size(); cut += 2) {
+    EXPECT_EQ(ChecksumSum().Add(all.first(cut)).Add(all.subspan(cut)).Finish(),
+              Checksum(all));
+  }
+}
+
+TEST(ChecksumTest, ACorrectMessageLeavesNothing) {
+  Ipv4 ip;
+  ip.ttl = 64;
+  ip.src = Be<uint32_t>(0x0a070001);
+  ip.checksum = Be<uint16_t>(ChecksumSum().AddHeader(ip).Finish());
+  EXPECT_EQ(ChecksumSum().AddHeader(ip).Finish(), 0);
+  ip.ttl = 63;
+  EXPECT_NE(ChecksumSum().AddHeader(ip).Finish(), 0);
+}
+
+}  // namespace
+}  // namespace urnic::wire
