@@ -53,6 +53,17 @@ extern "C" {
 // without a word.
 #define URNIC_PORT_MTU_PHYSICAL 1500
 
+// What sysfs and the verbs queries both answer, so it is said once. The rate is
+// IBV_SPEED 32 (EDR), IBV_WIDTH 4X: a figure for programs that want one, as the
+// speed of a software port has no other meaning.
+#define URNIC_FW_VERSION "0.1.0"
+#define URNIC_HW_REVISION 1
+#define URNIC_PORT_RATE_TEXT "100 Gb/sec (4X EDR)"
+#define URNIC_PORT_ACTIVE_SPEED 32
+#define URNIC_PORT_ACTIVE_WIDTH 2
+#define URNIC_PORT_CAP_FLAGS 0x00010000u  // IBV_PORT_CM_SUP
+#define URNIC_PROVIDER_ABI 1  // uverbsN/abi_version, match_*_abi_version
+
 enum urnic_port_kind {
   URNIC_PORT_LOOP,
   URNIC_PORT_IFACE,

@@ -12,7 +12,7 @@
 // NULL means that the program was started without it; then there is no device
 // node and no completion channel either. The struct lives as long as the
 // process. A later version only appends members and raises `size`; a change of
-// meaning gets a new symbol name.
+// meaning gets a new symbol name. C sources define _GNU_SOURCE first.
 
 #include <signal.h>
 #include <stdint.h>

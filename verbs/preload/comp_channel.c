@@ -1,0 +1,156 @@
+#define _GNU_SOURCE
+#include "verbs/preload/comp_channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "verbs/preload/fd_table.h"
+#include "verbs/preload/fork_safety.h"
+#include "verbs/preload/real_libc.h"
+
+// What one write moves: not more than is written whole or not at all, and small
+// enough for a stack that may be small.
+#define CHUNK 128
+_Static_assert(CHUNK * sizeof(uint64_t) <= PIPE_BUF, "writes must be atomic");
+
+// Our descriptors stay out of the way of programs that count on low numbers.
+#define OWN_FD_MIN 200
+
+// One more descriptor for the pipe, open for both directions: it writes events,
+// takes them back, and keeps a reader in being, so that no write ever raises
+// SIGPIPE. A second pipe end could not have its own O_NONBLOCK.
+static int open_own_end(int fd) {
+  char path[32];
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  int low = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  if (low < 0) return -1;
+  int high = fcntl(low, F_DUPFD_CLOEXEC, OWN_FD_MIN);
+  if (high < 0) return low;  // a small descriptor limit; low works as well
+  close(low);
+  return high;
+}
+
+// One page of events, for drop only.
+static pthread_mutex_t page_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t page[4096 / sizeof(uint64_t)];
+
+static void unlock_page_in_child(void) { pthread_mutex_init(&page_lock, NULL); }
+
+int urnic_channel_open(void) {
+  int ends[2];
+  urnic_fork_safety_on(unlock_page_in_child);
+  if (pipe2(ends, O_CLOEXEC) != 0) return -errno;
+  int err = 0;
+  struct urnic_fd_object* channel =
+      urnic_fd_object_new(URNIC_FD_CHANNEL, ends[0]);
+  if (channel == NULL || (channel->own_fd = open_own_end(ends[0])) < 0)
+    err = -errno;
+  close(ends[1]);
+  if (err == 0) err = urnic_fd_publish(channel);
+  if (err == 0) return ends[0];
+  if (channel != NULL) urnic_fd_object_free(channel);
+  close(ends[0]);
+  return err;
+}
+
+// Returns the channel locked, or NULL.
+static struct urnic_fd_object* lock_channel(int fd) {
+  struct urnic_fd_object* channel = urnic_fd_hint(fd);
+  if (channel == NULL) return NULL;
+  pthread_mutex_lock(&channel->lock);
+  if (channel->kind == URNIC_FD_CHANNEL && channel->fd == fd) return channel;
+  pthread_mutex_unlock(&channel->lock);
+  return NULL;
+}
+
+static void unlock_channel(struct urnic_fd_object* channel) {
+  atomic_store_explicit(&channel->num_waiting, channel->waiting.count,
+                        memory_order_release);
+  pthread_mutex_unlock(&channel->lock);
+}
+
+static int write_whole(const struct urnic_fd_object* channel,
+                       const uint64_t* handles, uint32_t n) {
+  ssize_t bytes = (ssize_t)(n * sizeof(*handles));
+  return urnic_real()->write(channel->own_fd, handles, (size_t)bytes) == bytes;
+}
+
+static void move_waiting(struct urnic_fd_object* channel) {
+  uint64_t chunk[CHUNK];
+  while (channel->waiting.count > 0) {
+    uint32_t n = urnic_event_set_peek(&channel->waiting, chunk, CHUNK);
+    if (!write_whole(channel, chunk, n)) return;
+    for (uint32_t i = 0; i < n; ++i)
+      urnic_event_set_remove(&channel->waiting, chunk[i]);
+  }
+}
+
+int urnic_channel_push(int channel_fd, uint64_t cq_handle) {
+  struct urnic_fd_object* channel = lock_channel(channel_fd);
+  if (channel == NULL) return -EBADF;
+  int saved_errno = errno;
+  int rc = 1;
+  // Not past the waiting ones, or they could wait for ever.
+  if (channel->waiting.count > 0 || !write_whole(channel, &cq_handle, 1)) {
+    rc = urnic_event_set_add(&channel->waiting, cq_handle);
+    // First told, then tried once more: a reader that empties the pipe after
+    // this try comes after it in the pipe's lock, so it sees the number.
+    atomic_store(&channel->num_waiting, channel->waiting.count);
+    move_waiting(channel);
+  }
+  unlock_channel(channel);
+  errno = saved_errno;
+  return rc;
+}
+
+// Turns the pipe over once, page by page, leaving the CQ's events out. A page
+// read frees a slot of the pipe and what is kept of it takes one at most, so it
+// always fits again: the channel's lock keeps other writers away.
+static unsigned drop_from_pipe(struct urnic_fd_object* channel,
+                               uint64_t cq_handle) {
+  int left = 0;
+  if (ioctl(channel->own_fd, FIONREAD, &left) != 0) return 0;
+  unsigned dropped = 0;
+  pthread_mutex_lock(&page_lock);
+  while (left > 0) {
+    size_t want = (size_t)left < sizeof(page) ? (size_t)left : sizeof(page);
+    ssize_t got = urnic_real()->read(channel->own_fd, page, want);
+    if (got <= 0) break;  // the program has read the rest meanwhile
+    left -= (int)got;
+    uint32_t kept = 0;
+    for (size_t i = 0; i < (size_t)got / sizeof(page[0]); ++i) {
+      if (page[i] == cq_handle)
+        ++dropped;
+      else
+        page[kept++] = page[i];
+    }
+    if (kept > 0) write_whole(channel, page, kept);
+  }
+  pthread_mutex_unlock(&page_lock);
+  return dropped;
+}
+
+unsigned urnic_channel_drop(int channel_fd, uint64_t cq_handle) {
+  struct urnic_fd_object* channel = lock_channel(channel_fd);
+  if (channel == NULL) return 0;
+  int saved_errno = errno;
+  unsigned dropped = drop_from_pipe(channel, cq_handle);
+  dropped += (unsigned)urnic_event_set_remove(&channel->waiting, cq_handle);
+  move_waiting(channel);
+  unlock_channel(channel);
+  errno = saved_errno;
+  return dropped;
+}
+
+void urnic_channel_after_read(struct urnic_fd_object* channel) {
+  if (atomic_load(&channel->num_waiting) == 0) return;
+  int saved_errno = errno;
+  pthread_mutex_lock(&channel->lock);
+  if (channel->kind == URNIC_FD_CHANNEL) move_waiting(channel);
+  unlock_channel(channel);
+  errno = saved_errno;
+}

@@ -1,0 +1,110 @@
+#define _GNU_SOURCE
+#include "verbs/preload/fd_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs/preload/fork_safety.h"
+#include "verbs/preload/real_libc.h"
+
+_Atomic(urnic_fd_slot*) urnic_fd_rows[URNIC_FD_ROWS];
+atomic_int urnic_fd_any;
+
+static pthread_mutex_t free_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct urnic_fd_object* free_list;
+
+static struct urnic_fd_object* take_free(void) {
+  pthread_mutex_lock(&free_lock);
+  struct urnic_fd_object* object = free_list;
+  if (object != NULL) free_list = object->next_free;
+  pthread_mutex_unlock(&free_lock);
+  if (object != NULL) return object;
+  object = calloc(1, sizeof(*object));
+  if (object != NULL) pthread_mutex_init(&object->lock, NULL);
+  return object;
+}
+
+struct urnic_fd_object* urnic_fd_object_new(int kind, int fd) {
+  struct stat st;
+  if (urnic_real()->fstat(fd, &st) != 0) return NULL;
+  struct urnic_fd_object* object = take_free();
+  if (object == NULL) return NULL;
+  object->kind = kind;
+  object->fd = fd;
+  object->dev = st.st_dev;
+  object->ino = st.st_ino;
+  object->owner = getpid();
+  object->own_fd = -1;
+  return object;
+}
+
+// The place of `fd` in its row, which is made when `make` is set.
+static urnic_fd_slot* slot_of(int fd, int make) {
+  if ((unsigned)fd >= URNIC_FD_ROWS * URNIC_FD_ROW_SIZE) return NULL;
+  _Atomic(urnic_fd_slot*)* place = &urnic_fd_rows[fd >> URNIC_FD_ROW_BITS];
+  urnic_fd_slot* row = atomic_load(place);
+  if (row == NULL && make) {
+    urnic_fd_slot* fresh = calloc(URNIC_FD_ROW_SIZE, sizeof(*fresh));
+    if (atomic_compare_exchange_strong(place, &row, fresh))
+      row = fresh;
+    else
+      free(fresh);
+  }
+  return row ? &row[fd & (URNIC_FD_ROW_SIZE - 1)] : NULL;
+}
+
+int urnic_fd_publish(struct urnic_fd_object* object) {
+  if ((unsigned)object->fd >= URNIC_FD_ROWS * URNIC_FD_ROW_SIZE) return -EMFILE;
+  urnic_fd_slot* slot = slot_of(object->fd, 1);
+  if (slot == NULL) return -ENOMEM;
+  struct urnic_fd_object* unseen = atomic_exchange(slot, object);
+  urnic_fork_safety_on(urnic_fd_forget_all);
+  atomic_store(&urnic_fd_any, 1);
+  if (unseen != NULL) urnic_fd_object_free(unseen);
+  return 0;
+}
+
+void urnic_fd_object_free(struct urnic_fd_object* object) {
+  urnic_fd_slot* slot = slot_of(object->fd, 0);
+  struct urnic_fd_object* expected = object;
+  // Another thread may already have put a newer object there.
+  if (slot != NULL) atomic_compare_exchange_strong(slot, &expected, NULL);
+
+  pthread_mutex_lock(&object->lock);
+  object->kind = URNIC_FD_FOREIGN;
+  if (object->own_fd >= 0) urnic_real()->close(object->own_fd);
+  object->own_fd = -1;
+  urnic_event_set_clear(&object->waiting);
+  atomic_store(&object->num_waiting, 0);
+  pthread_mutex_unlock(&object->lock);
+
+  pthread_mutex_lock(&free_lock);
+  object->next_free = free_list;
+  free_list = object;
+  pthread_mutex_unlock(&free_lock);
+}
+
+void urnic_fd_forget_all(void) {
+  atomic_store(&urnic_fd_any, 0);
+  for (int i = 0; i < URNIC_FD_ROWS; ++i) {
+    urnic_fd_slot* row = atomic_load(&urnic_fd_rows[i]);
+    if (row != NULL) memset((void*)row, 0, URNIC_FD_ROW_SIZE * sizeof(*row));
+  }
+  // Its holder may be a thread that does not exist here.
+  pthread_mutex_init(&free_lock, NULL);
+  free_list = NULL;
+}
+
+struct urnic_fd_object* urnic_fd_find(int fd, int kind) {
+  struct urnic_fd_object* object = urnic_fd_hint(fd);
+  if (object == NULL || object->kind != kind) return NULL;
+  struct stat st;
+  int saved_errno = errno;
+  int rc = urnic_real()->fstat(fd, &st);
+  errno = saved_errno;
+  if (rc == 0 && st.st_dev == object->dev && st.st_ino == object->ino)
+    return object;
+  return NULL;
+}

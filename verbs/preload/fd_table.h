@@ -1,0 +1,71 @@
+#ifndef URNIC_VERBS_PRELOAD_FD_TABLE_H_
+#define URNIC_VERBS_PRELOAD_FD_TABLE_H_
+
+// Which descriptors of the process are ours.
+//
+// A program can close or replace a descriptor by roads that are not watched
+// (dup2, close_range, a raw system call), and a child inherits descriptors that
+// mean nothing there. So an entry is a hint that is believed only while the
+// descriptor still is the same inode: every pipe has its own.
+//
+// Objects are never given back to malloc, only to a list for reuse: a thread
+// that still holds a pointer reads stale but valid memory and finds out under
+// the object's lock.
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "verbs/preload/event_set.h"
+#include "verbs/preload/preload_api.h"
+
+struct urnic_fd_object {
+  int kind;   // enum urnic_fd_kind; FOREIGN while unused
+  int fd;     // the program's descriptor
+  dev_t dev;  // identity of the pipe behind it
+  ino_t ino;
+  pid_t owner;  // a vfork child shares this memory: not its to free
+  int device;   // UVERBS: ordinal
+  struct urnic_fd_object* next_free;
+
+  // CHANNEL only.
+  pthread_mutex_t lock;
+  int own_fd;                      // both ends of the pipe, non-blocking
+  struct urnic_event_set waiting;  // under `lock`
+  atomic_uint num_waiting;         // waiting.count, to be read without it
+};
+
+// A new object for the open pipe end `fd`, or NULL with errno.
+struct urnic_fd_object* urnic_fd_object_new(int kind, int fd);
+// Makes the object findable; one that was there was closed unseen and goes.
+// 0, -ENOMEM, or -EMFILE for a descriptor beyond the table (1 Mi).
+int urnic_fd_publish(struct urnic_fd_object* object);
+// Forgets the object if published and releases all it holds but `fd` itself.
+void urnic_fd_object_free(struct urnic_fd_object* object);
+// In a forked child: none of the inherited descriptors is ours.
+void urnic_fd_forget_all(void);
+
+#define URNIC_FD_ROW_BITS 10
+#define URNIC_FD_ROWS 1024
+#define URNIC_FD_ROW_SIZE (1 << URNIC_FD_ROW_BITS)
+typedef _Atomic(struct urnic_fd_object*) urnic_fd_slot;
+extern _Atomic(urnic_fd_slot*) urnic_fd_rows[URNIC_FD_ROWS];
+extern atomic_int urnic_fd_any;
+
+// The object believed to be behind `fd`, unchecked. A load and a branch while
+// the process has none.
+static inline struct urnic_fd_object* urnic_fd_hint(int fd) {
+  if (!atomic_load_explicit(&urnic_fd_any, memory_order_acquire)) return NULL;
+  if ((unsigned)fd >= URNIC_FD_ROWS * URNIC_FD_ROW_SIZE) return NULL;
+  urnic_fd_slot* row = atomic_load_explicit(
+      &urnic_fd_rows[fd >> URNIC_FD_ROW_BITS], memory_order_acquire);
+  if (row == NULL) return NULL;
+  return atomic_load_explicit(&row[fd & (URNIC_FD_ROW_SIZE - 1)],
+                              memory_order_acquire);
+}
+
+// The same, checked: the descriptor still is what it was. Keeps errno.
+struct urnic_fd_object* urnic_fd_find(int fd, int kind);
+
+#endif  // URNIC_VERBS_PRELOAD_FD_TABLE_H_

@@ -1,0 +1,13 @@
+#ifndef URNIC_VERBS_PRELOAD_FORK_SAFETY_H_
+#define URNIC_VERBS_PRELOAD_FORK_SAFETY_H_
+
+// Work for the child of a fork, registered only once there is something to do.
+// Not called in vfork children: those borrow their parent's memory and must not
+// change it.
+
+// Calls `in_child` in every later child of fork(). Each function is registered
+// once however often it is given. Room for URNIC_FORK_FUNCTIONS of them.
+#define URNIC_FORK_FUNCTIONS 4
+void urnic_fork_safety_on(void (*in_child)(void));
+
+#endif  // URNIC_VERBS_PRELOAD_FORK_SAFETY_H_

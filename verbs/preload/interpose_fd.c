@@ -1,0 +1,59 @@
+#define _GNU_SOURCE
+// The libc functions that take a descriptor, and socket. Descriptors that are
+// not ours cost a load and a branch.
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "verbs/preload/comp_channel.h"
+#include "verbs/preload/export.h"
+#include "verbs/preload/fd_table.h"
+#include "verbs/preload/real_libc.h"
+#include "verbs/preload/sysfs_tree.h"
+#include "verbs/preload/uverbs_node.h"
+
+URNIC_EXPORT ssize_t read(int fd, void* out, size_t size) {
+  struct urnic_fd_object* object = urnic_fd_hint(fd);
+  ssize_t n = urnic_real()->read(fd, out, size);
+  if (__builtin_expect(object != NULL, 0) && n > 0 &&
+      object->kind == URNIC_FD_CHANNEL)
+    urnic_channel_after_read(object);
+  return n;
+}
+
+// The fortified twin: the compiler knew that `room` bytes follow `out`.
+URNIC_EXPORT ssize_t __read_chk(int fd, void* out, size_t size, size_t room) {
+  if (size > room) abort();
+  return read(fd, out, size);
+}
+
+URNIC_EXPORT ssize_t write(int fd, const void* data, size_t size) {
+  if (__builtin_expect(urnic_fd_hint(fd) != NULL, 0) &&
+      urnic_fd_find(fd, URNIC_FD_UVERBS) != NULL)
+    return urnic_uverbs_write(data, size);
+  return urnic_real()->write(fd, data, size);
+}
+
+URNIC_EXPORT int close(int fd) {
+  struct urnic_fd_object* object = urnic_fd_hint(fd);
+  // A vfork child closes its own descriptors but shares its parent's memory.
+  if (__builtin_expect(object != NULL, 0) && object->owner == getpid() &&
+      urnic_fd_find(fd, object->kind) != NULL)
+    urnic_fd_object_free(object);
+  return urnic_real()->close(fd);
+}
+
+// libibverbs asks the kernel for its devices here first. Where ib_core is a
+// module, opening this socket loads it, the list comes back empty without an
+// error, and sysfs would never be looked at.
+URNIC_EXPORT int socket(int domain, int type, int protocol) {
+  if (__builtin_expect(domain == AF_NETLINK && protocol == NETLINK_RDMA, 0) &&
+      urnic_tree_wanted()) {
+    errno = EPROTONOSUPPORT;
+    return -1;
+  }
+  return urnic_real()->socket(domain, type, protocol);
+}

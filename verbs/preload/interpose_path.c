@@ -1,0 +1,372 @@
+#define _GNU_SOURCE
+// The libc functions that take a path. Each passes through unless the path may
+// be RDMA; then it is looked at closely, and the answer is that of the rendered
+// tree or of a device node. The 64 and __xstat twins exist because programs
+// built against older or large-file headers call them.
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs/preload/export.h"
+#include "verbs/preload/fd_table.h"
+#include "verbs/preload/rdma_path.h"
+#include "verbs/preload/real_libc.h"
+#include "verbs/preload/uverbs_node.h"
+
+// Where to send a call that treats nodes like any file. NULL: errno is set.
+static const char* redirect(int* dirfd, const char* path,
+                            struct urnic_rdma_path* where) {
+  switch (urnic_rdma_resolve(*dirfd, path, where)) {
+    case URNIC_PATH_OTHER:
+      return path;
+    case URNIC_PATH_TREE:
+    case URNIC_PATH_NODE:
+      *dirfd = AT_FDCWD;
+      return where->path;
+    case URNIC_PATH_ABSENT:
+      break;
+  }
+  errno = ENOENT;
+  return NULL;
+}
+
+// ------------------------------------------------------------------- open
+
+static int open_rdma(int dirfd, const char* path, int flags, mode_t mode) {
+  struct urnic_rdma_path where;
+  switch (urnic_rdma_resolve(dirfd, path, &where)) {
+    case URNIC_PATH_OTHER:
+      return urnic_real()->openat(dirfd, path, flags, mode);
+    case URNIC_PATH_TREE:
+      return urnic_real()->openat(AT_FDCWD, where.path, flags, mode);
+    case URNIC_PATH_NODE:
+      return urnic_uverbs_open(where.device, flags);
+    case URNIC_PATH_ABSENT:
+      break;
+  }
+  errno = ENOENT;
+  return -1;
+}
+
+// The optional third argument of open.
+#define TAKE_MODE(mode, flags)                                      \
+  mode_t mode = 0;                                                  \
+  if (((flags)&O_CREAT) != 0 || ((flags)&O_TMPFILE) == O_TMPFILE) { \
+    va_list args;                                                   \
+    va_start(args, flags);                                          \
+    mode = va_arg(args, mode_t);                                    \
+    va_end(args);                                                   \
+  }
+
+URNIC_EXPORT int open(const char* path, int flags, ...) {
+  TAKE_MODE(mode, flags)
+  if (!urnic_may_be_rdma(path)) return urnic_real()->open(path, flags, mode);
+  return open_rdma(AT_FDCWD, path, flags, mode);
+}
+
+URNIC_EXPORT int open64(const char* path, int flags, ...) {
+  TAKE_MODE(mode, flags)
+  if (!urnic_may_be_rdma(path)) return urnic_real()->open64(path, flags, mode);
+  return open_rdma(AT_FDCWD, path, flags | O_LARGEFILE, mode);
+}
+
+URNIC_EXPORT int openat(int dirfd, const char* path, int flags, ...) {
+  TAKE_MODE(mode, flags)
+  if (!urnic_may_be_rdma(path))
+    return urnic_real()->openat(dirfd, path, flags, mode);
+  return open_rdma(dirfd, path, flags, mode);
+}
+
+URNIC_EXPORT int openat64(int dirfd, const char* path, int flags, ...) {
+  TAKE_MODE(mode, flags)
+  if (!urnic_may_be_rdma(path))
+    return urnic_real()->openat64(dirfd, path, flags, mode);
+  return open_rdma(dirfd, path, flags | O_LARGEFILE, mode);
+}
+
+// What _FORTIFY_SOURCE makes of open without a mode.
+URNIC_EXPORT int __open_2(const char* path, int flags) {
+  return open(path, flags);
+}
+URNIC_EXPORT int __open64_2(const char* path, int flags) {
+  return open64(path, flags);
+}
+URNIC_EXPORT int __openat_2(int dirfd, const char* path, int flags) {
+  return openat(dirfd, path, flags);
+}
+URNIC_EXPORT int __openat64_2(int dirfd, const char* path, int flags) {
+  return openat64(dirfd, path, flags);
+}
+
+URNIC_EXPORT FILE* fopen(const char* path, const char* mode) {
+  struct urnic_rdma_path where;
+  int dirfd = AT_FDCWD;
+  if (!urnic_may_be_rdma(path)) return urnic_real()->fopen(path, mode);
+  const char* real_path = redirect(&dirfd, path, &where);
+  return real_path ? urnic_real()->fopen(real_path, mode) : NULL;
+}
+
+URNIC_EXPORT FILE* fopen64(const char* path, const char* mode) {
+  struct urnic_rdma_path where;
+  int dirfd = AT_FDCWD;
+  if (!urnic_may_be_rdma(path)) return urnic_real()->fopen64(path, mode);
+  const char* real_path = redirect(&dirfd, path, &where);
+  return real_path ? urnic_real()->fopen64(real_path, mode) : NULL;
+}
+
+// ------------------------------------------------------------ directories
+
+URNIC_EXPORT DIR* opendir(const char* path) {
+  struct urnic_rdma_path where;
+  int dirfd = AT_FDCWD;
+  if (!urnic_may_be_rdma(path)) return urnic_real()->opendir(path);
+  const char* real_path = redirect(&dirfd, path, &where);
+  return real_path ? urnic_real()->opendir(real_path) : NULL;
+}
+
+URNIC_EXPORT int scandir(const char* path, struct dirent*** list,
+                         urnic_dirent_filter filter,
+                         urnic_dirent_compare compare) {
+  struct urnic_rdma_path where;
+  int dirfd = AT_FDCWD;
+  if (!urnic_may_be_rdma(path))
+    return urnic_real()->scandir(path, list, filter, compare);
+  const char* real_path = redirect(&dirfd, path, &where);
+  return real_path ? urnic_real()->scandir(real_path, list, filter, compare)
+                   : -1;
+}
+
+_Static_assert(sizeof(struct dirent) == sizeof(struct dirent64) &&
+                   sizeof(struct stat) == sizeof(struct stat64),
+               "64-bit machines only: the 64 twins are the same");
+
+URNIC_EXPORT int scandir64(const char* path, struct dirent64*** list,
+                           int (*filter)(const struct dirent64*),
+                           int (*compare)(const struct dirent64**,
+                                          const struct dirent64**)) {
+  return scandir(path, (struct dirent***)list, (urnic_dirent_filter)filter,
+                 (urnic_dirent_compare)compare);
+}
+
+URNIC_EXPORT int chdir(const char* path) {
+  struct urnic_rdma_path where;
+  int dirfd = AT_FDCWD;
+  if (!urnic_may_be_rdma(path)) return urnic_real()->chdir(path);
+  const char* real_path = redirect(&dirfd, path, &where);
+  return real_path ? urnic_real()->chdir(real_path) : -1;
+}
+
+// ----------------------------------------------------------------- access
+
+static int access_rdma(int dirfd, const char* path, int mode, int flags) {
+  struct urnic_rdma_path where;
+  switch (urnic_rdma_resolve(dirfd, path, &where)) {
+    case URNIC_PATH_OTHER:
+      return urnic_real()->faccessat(dirfd, path, mode, flags);
+    case URNIC_PATH_TREE:
+      return urnic_real()->faccessat(AT_FDCWD, where.path, mode, flags);
+    case URNIC_PATH_NODE:
+      return urnic_uverbs_access(mode);
+    case URNIC_PATH_ABSENT:
+      break;
+  }
+  errno = ENOENT;
+  return -1;
+}
+
+URNIC_EXPORT int access(const char* path, int mode) {
+  if (!urnic_may_be_rdma(path)) return urnic_real()->access(path, mode);
+  return access_rdma(AT_FDCWD, path, mode, 0);
+}
+
+URNIC_EXPORT int faccessat(int dirfd, const char* path, int mode, int flags) {
+  if (!urnic_may_be_rdma(path))
+    return urnic_real()->faccessat(dirfd, path, mode, flags);
+  return access_rdma(dirfd, path, mode, flags);
+}
+
+URNIC_EXPORT int euidaccess(const char* path, int mode) {
+  if (!urnic_may_be_rdma(path)) return urnic_real()->euidaccess(path, mode);
+  return access_rdma(AT_FDCWD, path, mode, AT_EACCESS);
+}
+
+URNIC_EXPORT int eaccess(const char* path, int mode) {
+  return euidaccess(path, mode);
+}
+
+// ------------------------------------------------------------------- stat
+
+// An open node that is named by an empty path, as fstat does since glibc 2.33.
+static struct urnic_fd_object* open_node(int fd, const char* path, int flags) {
+  if ((flags & AT_EMPTY_PATH) == 0 || (path != NULL && path[0] != '\0'))
+    return NULL;
+  return urnic_fd_find(fd, URNIC_FD_UVERBS);
+}
+
+static int stat_at(int dirfd, const char* path, struct stat* out, int flags) {
+  const struct urnic_fd_object* node = open_node(dirfd, path, flags);
+  if (node != NULL) {
+    urnic_uverbs_stat(node->device, out);
+    return 0;
+  }
+  if (!urnic_may_be_rdma(path))
+    return urnic_real()->fstatat(dirfd, path, out, flags);
+  struct urnic_rdma_path where;
+  switch (urnic_rdma_resolve(dirfd, path, &where)) {
+    case URNIC_PATH_OTHER:
+      return urnic_real()->fstatat(dirfd, path, out, flags);
+    case URNIC_PATH_TREE:
+      return urnic_real()->fstatat(AT_FDCWD, where.path, out, flags);
+    case URNIC_PATH_NODE:
+      urnic_uverbs_stat(where.device, out);
+      return 0;
+    case URNIC_PATH_ABSENT:
+      break;
+  }
+  errno = ENOENT;
+  return -1;
+}
+
+static int stat_fd(int fd, struct stat* out) {
+  const struct urnic_fd_object* node = urnic_fd_find(fd, URNIC_FD_UVERBS);
+  if (node == NULL) return urnic_real()->fstat(fd, out);
+  urnic_uverbs_stat(node->device, out);
+  return 0;
+}
+
+URNIC_EXPORT int stat(const char* path, struct stat* out) {
+  return stat_at(AT_FDCWD, path, out, 0);
+}
+URNIC_EXPORT int lstat(const char* path, struct stat* out) {
+  return stat_at(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW);
+}
+URNIC_EXPORT int fstat(int fd, struct stat* out) { return stat_fd(fd, out); }
+URNIC_EXPORT int fstatat(int dirfd, const char* path, struct stat* out,
+                         int flags) {
+  return stat_at(dirfd, path, out, flags);
+}
+URNIC_EXPORT int stat64(const char* path, struct stat64* out) {
+  return stat_at(AT_FDCWD, path, (struct stat*)out, 0);
+}
+URNIC_EXPORT int lstat64(const char* path, struct stat64* out) {
+  return stat_at(AT_FDCWD, path, (struct stat*)out, AT_SYMLINK_NOFOLLOW);
+}
+URNIC_EXPORT int fstat64(int fd, struct stat64* out) {
+  return stat_fd(fd, (struct stat*)out);
+}
+URNIC_EXPORT int fstatat64(int dirfd, const char* path, struct stat64* out,
+                           int flags) {
+  return stat_at(dirfd, path, (struct stat*)out, flags);
+}
+
+// Before glibc 2.33. The version has one value on each machine.
+URNIC_EXPORT int __xstat(int version, const char* path, struct stat* out) {
+  (void)version;
+  return stat_at(AT_FDCWD, path, out, 0);
+}
+URNIC_EXPORT int __lxstat(int version, const char* path, struct stat* out) {
+  (void)version;
+  return stat_at(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW);
+}
+URNIC_EXPORT int __fxstat(int version, int fd, struct stat* out) {
+  (void)version;
+  return stat_fd(fd, out);
+}
+URNIC_EXPORT int __fxstatat(int version, int dirfd, const char* path,
+                            struct stat* out, int flags) {
+  (void)version;
+  return stat_at(dirfd, path, out, flags);
+}
+URNIC_EXPORT int __xstat64(int version, const char* path, struct stat64* out) {
+  return __xstat(version, path, (struct stat*)out);
+}
+URNIC_EXPORT int __lxstat64(int version, const char* path, struct stat64* out) {
+  return __lxstat(version, path, (struct stat*)out);
+}
+URNIC_EXPORT int __fxstat64(int version, int fd, struct stat64* out) {
+  return __fxstat(version, fd, (struct stat*)out);
+}
+URNIC_EXPORT int __fxstatat64(int version, int dirfd, const char* path,
+                              struct stat64* out, int flags) {
+  return __fxstatat(version, dirfd, path, (struct stat*)out, flags);
+}
+
+URNIC_EXPORT int statx(int dirfd, const char* path, int flags, unsigned mask,
+                       struct statx* out) {
+  const struct urnic_fd_object* node = open_node(dirfd, path, flags);
+  if (node != NULL) {
+    urnic_uverbs_statx(node->device, out);
+    return 0;
+  }
+  if (!urnic_may_be_rdma(path))
+    return urnic_real()->statx(dirfd, path, flags, mask, out);
+  struct urnic_rdma_path where;
+  if (urnic_rdma_resolve(dirfd, path, &where) == URNIC_PATH_NODE) {
+    urnic_uverbs_statx(where.device, out);
+    return 0;
+  }
+  const char* real_path = redirect(&dirfd, path, &where);
+  return real_path ? urnic_real()->statx(dirfd, real_path, flags, mask, out)
+                   : -1;
+}
+
+// ------------------------------------------------------------------ links
+
+URNIC_EXPORT ssize_t readlinkat(int dirfd, const char* path, char* out,
+                                size_t size) {
+  if (!urnic_may_be_rdma(path))
+    return urnic_real()->readlinkat(dirfd, path, out, size);
+  struct urnic_rdma_path where;
+  const char* real_path = redirect(&dirfd, path, &where);
+  return real_path ? urnic_real()->readlinkat(dirfd, real_path, out, size) : -1;
+}
+
+URNIC_EXPORT ssize_t readlink(const char* path, char* out, size_t size) {
+  if (!urnic_may_be_rdma(path)) return urnic_real()->readlink(path, out, size);
+  return readlinkat(AT_FDCWD, path, out, size);
+}
+
+// Fortified twins: the compiler knew that `room` bytes follow `out`.
+URNIC_EXPORT ssize_t __readlink_chk(const char* path, char* out, size_t size,
+                                    size_t room) {
+  if (size > room) abort();
+  return readlink(path, out, size);
+}
+URNIC_EXPORT ssize_t __readlinkat_chk(int dirfd, const char* path, char* out,
+                                      size_t size, size_t room) {
+  if (size > room) abort();
+  return readlinkat(dirfd, path, out, size);
+}
+
+// `out` as in realpath(3): PATH_MAX bytes, or NULL for malloc.
+static char* realpath_rdma(const char* path, char* out) {
+  struct urnic_rdma_path where;
+  int dirfd = AT_FDCWD;
+  if (urnic_rdma_resolve(dirfd, path, &where) == URNIC_PATH_NODE) {
+    // It must stay recognizable when it is opened later.
+    snprintf(where.path, sizeof(where.path), "/dev/infiniband/uverbs%d",
+             where.device);
+    return out ? strcpy(out, where.path) : strdup(where.path);
+  }
+  const char* real_path = redirect(&dirfd, path, &where);
+  return real_path ? urnic_real()->realpath(real_path, out) : NULL;
+}
+
+URNIC_EXPORT char* realpath(const char* path, char* out) {
+  if (!urnic_may_be_rdma(path)) return urnic_real()->realpath(path, out);
+  return realpath_rdma(path, out);
+}
+URNIC_EXPORT char* __realpath_chk(const char* path, char* out, size_t room) {
+  if (room < PATH_MAX) abort();
+  return realpath(path, out);
+}
+URNIC_EXPORT char* canonicalize_file_name(const char* path) {
+  return realpath(path, NULL);
+}

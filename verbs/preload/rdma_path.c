@@ -1,0 +1,76 @@
+#define _GNU_SOURCE
+#include "verbs/preload/rdma_path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs/preload/real_libc.h"
+#include "verbs/preload/sysfs_tree.h"
+
+int urnic_may_be_rdma(const char* path) {
+  if (path == NULL) return 0;
+  if (path[0] != '/')
+    return strstr(path, "infiniband") != NULL ||
+           strstr(path, "rdma_cm") != NULL;
+  if (path[1] == 's')
+    return strncmp(path, "/sys/class/infiniband", 21) == 0 ||
+           strncmp(path, "/sys/class/misc/rdma_cm", 23) == 0;
+  return path[1] == 'd' && strncmp(path, "/dev/infiniband", 15) == 0;
+}
+
+// "DIR/PATH" for a path relative to an open directory; 0 if that fails.
+static int make_absolute(int dirfd, const char* path, char* out, size_t size) {
+  char link[40] = "/proc/self/cwd";
+  if (dirfd != AT_FDCWD)
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", dirfd);
+  ssize_t len = urnic_real()->readlink(link, out, size);
+  if (len <= 0 || out[0] != '/' || (size_t)len >= size) return 0;
+  int rest = snprintf(out + len, size - (size_t)len, "%s%s",
+                      len == 1 ? "" : "/", path);
+  return rest >= 0 && (size_t)rest < size - (size_t)len;
+}
+
+// The number in "/dev/infiniband/uverbsN" if that is the whole path, else -1.
+static int node_number(const char* path) {
+  static const char kPrefix[] = "/dev/infiniband/uverbs";
+  if (strncmp(path, kPrefix, sizeof(kPrefix) - 1) != 0) return -1;
+  const char* digit = path + sizeof(kPrefix) - 1;
+  // One digit: there are at most seven devices.
+  return digit[0] >= '0' && digit[0] <= '9' && digit[1] == '\0' ? digit[0] - '0'
+                                                                : -1;
+}
+
+static enum urnic_path_kind resolve(int dirfd, const char* path,
+                                    struct urnic_rdma_path* out) {
+  if (path[0] != '/') {
+    if (!make_absolute(dirfd, path, out->path, sizeof(out->path)) ||
+        !urnic_may_be_rdma(out->path))
+      return URNIC_PATH_OTHER;
+  } else if ((size_t)snprintf(out->path, sizeof(out->path), "%s", path) >=
+             sizeof(out->path)) {
+    return URNIC_PATH_ABSENT;
+  }
+  if (!urnic_tree_wanted()) return URNIC_PATH_OTHER;
+  const char* root = urnic_tree_root();
+  if (root == NULL) return URNIC_PATH_ABSENT;
+  out->device = node_number(out->path);
+  size_t path_len = strlen(out->path) + 1;
+  size_t root_len = strlen(root);
+  if (root_len + path_len > sizeof(out->path)) return URNIC_PATH_ABSENT;
+  memmove(out->path + root_len, out->path, path_len);
+  memcpy(out->path, root, root_len);
+  if (out->device < 0) return URNIC_PATH_TREE;
+  return out->device < urnic_tree_num_devices() ? URNIC_PATH_NODE
+                                                : URNIC_PATH_ABSENT;
+}
+
+enum urnic_path_kind urnic_rdma_resolve(int dirfd, const char* path,
+                                        struct urnic_rdma_path* out) {
+  int saved_errno = errno;
+  enum urnic_path_kind kind = resolve(dirfd, path, out);
+  errno = saved_errno;
+  return kind;
+}

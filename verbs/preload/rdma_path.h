@@ -1,0 +1,39 @@
+#ifndef URNIC_VERBS_PRELOAD_RDMA_PATH_H_
+#define URNIC_VERBS_PRELOAD_RDMA_PATH_H_
+
+// Which paths are answered here, and by what.
+//
+//   /sys/class/infiniband*     the rendered tree
+//   /sys/class/misc/rdma_cm*   the rendered tree, where it does not exist: so
+//                              librdmacm finds no device (connection management
+//                              is not built), not the kernel's
+//   /dev/infiniband            the rendered tree, for listings
+//   /dev/infiniband/uverbsN    a device node (uverbs_node.h)
+//
+// Relative paths count as well, from the working directory or an open
+// directory. Paths that take a detour (/sys/./class, a symbolic link) are not
+// recognized.
+
+enum urnic_path_kind {
+  URNIC_PATH_OTHER,   // none of the above: libc's own business
+  URNIC_PATH_TREE,    // `path` says where it really is
+  URNIC_PATH_NODE,    // the node of device `device`; `path` is its listing
+  URNIC_PATH_ABSENT,  // RDMA, but there is nothing: ENOENT
+};
+
+struct urnic_rdma_path {
+  int device;
+  char path[768];
+};
+
+// A cheap look that every file operation of the program goes through. Not
+// inline: libc's headers promise the compiler that paths are never NULL, and
+// programs that break the promise deserve EFAULT and not a crash.
+int urnic_may_be_rdma(const char* path);
+
+// The answer for a path that may be RDMA. Renders the tree if it is. `dirfd`
+// as in openat(2). Keeps errno.
+enum urnic_path_kind urnic_rdma_resolve(int dirfd, const char* path,
+                                        struct urnic_rdma_path* out);
+
+#endif  // URNIC_VERBS_PRELOAD_RDMA_PATH_H_

@@ -1,0 +1,134 @@
+#define _GNU_SOURCE
+#include "verbs/preload/run_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// Deeper than the rendered sysfs; a stop for a tree that someone else built.
+#define MAX_DEPTH 16
+
+struct owner {
+  unsigned long long pid_namespace;
+  unsigned long long pid;
+  unsigned long long start_time;  // in clock ticks since boot
+};
+
+static void format_name(const struct owner* who, char* out, size_t size) {
+  snprintf(out, size, "urnic-%llu-%llu-%llu", who->pid_namespace, who->pid,
+           who->start_time);
+}
+
+static int parse_name(const char* name, struct owner* who) {
+  char again[80];
+  if (sscanf(name, "urnic-%llu-%llu-%llu", &who->pid_namespace, &who->pid,
+             &who->start_time) != 3)
+    return 0;
+  format_name(who, again, sizeof(again));
+  return strcmp(name, again) == 0;
+}
+
+// Field 22 of /proc/PID/stat, counted from the end of the program's name, which
+// may hold anything. 0 if there is no such process.
+static unsigned long long start_time_of(unsigned long long pid) {
+  char path[48];
+  char text[1024];
+  snprintf(path, sizeof(path), "/proc/%llu/stat", pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  ssize_t len = read(fd, text, sizeof(text) - 1);
+  close(fd);
+  if (len <= 0) return 0;
+  text[len] = '\0';
+  const char* p = strrchr(text, ')');
+  for (int field = 2; p != NULL && field < 22; ++field) p = strchr(p + 1, ' ');
+  return p ? strtoull(p + 1, NULL, 10) : 0;
+}
+
+static struct owner this_process(void) {
+  struct owner me = {.pid = (unsigned long long)getpid()};
+  struct stat ns;
+  if (stat("/proc/self/ns/pid", &ns) == 0) me.pid_namespace = ns.st_ino;
+  me.start_time = start_time_of(me.pid);
+  return me;
+}
+
+// The places in the order they are tried; NULL ends.
+static const char* place(int i) {
+  const char* runtime = getenv("XDG_RUNTIME_DIR");
+  int has_runtime = runtime != NULL && runtime[0] == '/';
+  if (i == 0) return has_runtime ? runtime : "/tmp";
+  return i == 1 && has_runtime ? "/tmp" : NULL;
+}
+
+static void remove_tree(int parent, const char* name, int depth) {
+  int fd =
+      openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  DIR* dir = fd >= 0 ? fdopendir(fd) : NULL;
+  if (dir == NULL) {
+    if (fd >= 0) close(fd);
+    return;
+  }
+  const struct dirent* e;
+  while ((e = readdir(dir)) != NULL) {
+    if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+    if (unlinkat(fd, e->d_name, 0) != 0 && depth < MAX_DEPTH)
+      remove_tree(fd, e->d_name, depth + 1);
+  }
+  closedir(dir);
+  unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+void urnic_run_dir_remove(const char* path) { remove_tree(AT_FDCWD, path, 0); }
+
+// A directory of ours, not something that another user put in our way.
+static int is_own_dir(int parent, const char* name) {
+  struct stat st;
+  return fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+}
+
+int urnic_run_dir_make(char* path, size_t size) {
+  const struct owner me = this_process();
+  char name[80];
+  format_name(&me, name, sizeof(name));
+  int err = ENOENT;
+  for (int i = 0; place(i) != NULL; ++i) {
+    int len = snprintf(path, size, "%s/%s", place(i), name);
+    if (len < 0 || (size_t)len >= size) {
+      err = ENAMETOOLONG;
+      continue;
+    }
+    if (is_own_dir(AT_FDCWD, path)) urnic_run_dir_remove(path);
+    if (mkdir(path, 0700) == 0) return 0;
+    err = errno;
+  }
+  return -err;
+}
+
+int urnic_run_dir_sweep(int remove) {
+  const struct owner me = this_process();
+  int found = 0;
+  for (int i = 0; place(i) != NULL; ++i) {
+    DIR* dir = opendir(place(i));
+    if (dir == NULL) continue;
+    const struct dirent* e;
+    while ((e = readdir(dir)) != NULL) {
+      struct owner who;
+      if (!parse_name(e->d_name, &who) ||
+          who.pid_namespace != me.pid_namespace ||
+          start_time_of(who.pid) == who.start_time ||
+          !is_own_dir(dirfd(dir), e->d_name))
+        continue;
+      ++found;
+      if (remove) remove_tree(dirfd(dir), e->d_name, 0);
+    }
+    closedir(dir);
+  }
+  return found;
+}

@@ -1,0 +1,34 @@
+#ifndef URNIC_VERBS_PRELOAD_RUN_DIR_H_
+#define URNIC_VERBS_PRELOAD_RUN_DIR_H_
+
+// The directory of a process, which holds its rendered sysfs:
+//
+//   $XDG_RUNTIME_DIR or /tmp  /urnic-<pid namespace>-<pid>-<start time>
+//
+// The name tells every other process of the user, without opening anything,
+// whether the owner is gone: a pid alone comes back, and containers that share
+// /tmp count their pids apart. Mode 0700. Not for hot paths; any thread.
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Makes this process's directory, empty, and writes its path to `path`. What
+// was left by an earlier program of the same process (exec keeps the pid) is
+// removed first. 0, or -errno when no place allows it.
+int urnic_run_dir_make(char* path, size_t size);
+
+// Removes the directory with all it holds; symbolic links are not followed.
+void urnic_run_dir_remove(const char* path);
+
+// Looks through the places for directories of this user whose process is gone,
+// and removes them if `remove` is set. Returns how many there were.
+int urnic_run_dir_sweep(int remove);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // URNIC_VERBS_PRELOAD_RUN_DIR_H_

@@ -1,0 +1,130 @@
+#define _GNU_SOURCE
+#include "verbs/preload/signal_hooks.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "verbs/preload/real_libc.h"
+
+static _Atomic(urnic_signal_handler) guard;  // set once
+static pid_t owner;  // a vfork child must not change what it shares
+
+// What the program asked for: [0] SIGSEGV, [1] SIGBUS. The lock is held for a
+// copy with all signals blocked, so neither a handler nor a fault can come
+// between on the same thread.
+static struct sigaction asked[2];
+static atomic_flag lock_bit = ATOMIC_FLAG_INIT;
+
+static int index_of(int signo) {
+  return signo == SIGSEGV ? 0 : signo == SIGBUS ? 1 : -1;
+}
+
+static void lock(sigset_t* outer) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, outer);
+  while (atomic_flag_test_and_set_explicit(&lock_bit, memory_order_acquire)) {
+  }
+}
+
+static void unlock(const sigset_t* outer) {
+  atomic_flag_clear_explicit(&lock_bit, memory_order_release);
+  pthread_sigmask(SIG_SETMASK, outer, NULL);
+}
+
+int urnic_signal_hooks_set(urnic_signal_handler handler) {
+  if (atomic_load(&guard) != NULL) return -EBUSY;
+  struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART,
+                             .sa_sigaction = handler};
+  sigemptyset(&action.sa_mask);
+  const struct urnic_real_libc* real = urnic_real();
+  // What chain needs must be there before the first signal can arrive.
+  if (real->sigaction(SIGSEGV, NULL, &asked[0]) != 0 ||
+      real->sigaction(SIGBUS, NULL, &asked[1]) != 0)
+    return -errno;
+  owner = getpid();
+  if (real->sigaction(SIGSEGV, &action, NULL) != 0) return -errno;
+  if (real->sigaction(SIGBUS, &action, NULL) != 0) {
+    int err = errno;
+    real->sigaction(SIGSEGV, &asked[0], NULL);
+    return -err;
+  }
+  atomic_store(&guard, handler);
+  return 0;
+}
+
+int urnic_signal_hooks_hold(int signo) {
+  return index_of(signo) >= 0 && atomic_load(&guard) != NULL &&
+         owner == getpid();
+}
+
+void urnic_signal_hooks_action(int signo, const struct sigaction* action,
+                               struct sigaction* old) {
+  struct sigaction* kept = &asked[index_of(signo)];
+  // The program's pointers are touched outside the lock: they may fault.
+  struct sigaction wanted = {0}, before;
+  if (action != NULL) wanted = *action;
+  sigset_t outer;
+  lock(&outer);
+  before = *kept;
+  if (action != NULL) *kept = wanted;
+  unlock(&outer);
+  if (old != NULL) *old = before;
+}
+
+void urnic_signal_hooks_mask_old(int signo, struct sigaction* old) {
+  urnic_signal_handler ours = atomic_load(&guard);
+  int i = index_of(signo);
+  if (old == NULL || i < 0 || ours == NULL || old->sa_sigaction != ours) return;
+  struct sigaction before;
+  sigset_t outer;
+  lock(&outer);
+  before = asked[i];
+  unlock(&outer);
+  *old = before;
+}
+
+// The default action is death. A fault comes again as soon as the handler
+// returns; what was sent, or found by a memory scrubber, must be sent again. It
+// stays blocked until the handler returns.
+static void die_by_default(int signo, const siginfo_t* info) {
+  struct sigaction action = {.sa_handler = SIG_DFL};
+  sigemptyset(&action.sa_mask);
+  urnic_real()->sigaction(signo, &action, NULL);
+  if (info->si_code <= 0 || (signo == SIGBUS && info->si_code == BUS_MCEERR_AO))
+    raise(signo);
+}
+
+void urnic_signal_hooks_chain(int signo, siginfo_t* info, void* ucontext) {
+  struct sigaction* kept = &asked[index_of(signo)];
+  struct sigaction action;
+  sigset_t outer;
+  lock(&outer);
+  action = *kept;
+  if ((action.sa_flags & SA_RESETHAND) != 0) kept->sa_handler = SIG_DFL;
+  unlock(&outer);
+
+  if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;
+  // A fault cannot be ignored: the kernel takes the default action then.
+  if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) {
+    die_by_default(signo, info);
+    return;
+  }
+  // The mask that the kernel would have set; returning from the signal undoes
+  // it, as it undoes the kernel's.
+  pthread_sigmask(SIG_BLOCK, &action.sa_mask, NULL);
+  if ((action.sa_flags & SA_NODEFER) != 0 &&
+      !sigismember(&action.sa_mask, signo)) {
+    sigset_t self;
+    sigemptyset(&self);
+    sigaddset(&self, signo);
+    pthread_sigmask(SIG_UNBLOCK, &self, NULL);
+  }
+  if ((action.sa_flags & SA_SIGINFO) != 0)
+    action.sa_sigaction(signo, info, ucontext);
+  else
+    action.sa_handler(signo);
+}

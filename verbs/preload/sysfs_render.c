@@ -1,0 +1,169 @@
+#define _GNU_SOURCE
+#include "verbs/preload/sysfs_render.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "verbs/preload/uverbs_node.h"
+
+// Where the next file goes: below `dir`, a path relative to `root`. The first
+// failure is kept and ends all further writing.
+struct writer {
+  int root;
+  int error;
+  char dir[128];
+};
+
+static void keep_errno(struct writer* w) {
+  if (w->error == 0) w->error = -errno;
+}
+
+// Makes w->dir and all above it.
+static void enter(struct writer* w, const char* fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void enter(struct writer* w, const char* fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(w->dir, sizeof(w->dir), fmt, args);
+  va_end(args);
+  for (char* p = w->dir; w->error == 0 && p != NULL;) {
+    p = strchr(p + 1, '/');
+    if (p != NULL) *p = '\0';
+    if (mkdirat(w->root, w->dir, 0755) != 0 && errno != EEXIST) keep_errno(w);
+    if (p != NULL) *p = '/';
+  }
+}
+
+static void put(struct writer* w, const char* name, const char* fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void put(struct writer* w, const char* name, const char* fmt, ...) {
+  if (w->error != 0) return;
+  char path[sizeof(w->dir) + 32];
+  char text[128];
+  snprintf(path, sizeof(path), "%s/%s", w->dir, name);
+  va_list args;
+  va_start(args, fmt);
+  int len = vsnprintf(text, sizeof(text), fmt, args);
+  va_end(args);
+  int fd = openat(w->root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+  if (fd < 0 || write(fd, text, (size_t)len) != len) keep_errno(w);
+  if (fd >= 0) close(fd);
+}
+
+static void put_link(struct writer* w, const char* name, const char* target) {
+  if (w->error != 0) return;
+  char path[sizeof(w->dir) + 32];
+  snprintf(path, sizeof(path), "%s/%s", w->dir, name);
+  if (symlinkat(target, w->root, path) != 0) keep_errno(w);
+}
+
+static void put_gid(struct writer* w, const char* name, const uint8_t* g) {
+  put(w, name,
+      "%02x%02x:%02x%02x:%02x%02x:%02x%02x:"
+      "%02x%02x:%02x%02x:%02x%02x:%02x%02x\n",
+      g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7], g[8], g[9], g[10], g[11],
+      g[12], g[13], g[14], g[15]);
+}
+
+static void put_guid(struct writer* w, const char* name, const uint8_t* g) {
+  put(w, name, "%02x%02x:%02x%02x:%02x%02x:%02x%02x\n", g[0], g[1], g[2], g[3],
+      g[4], g[5], g[6], g[7]);
+}
+
+// An empty index has a zero GID and no type: Linux answers EINVAL when its type
+// is read, see rdma_path.h.
+static void put_gid_table(struct writer* w,
+                          const struct urnic_device_identity* d) {
+  char index[16];
+  enter(w, "sys/class/infiniband/%s/ports/1/gids", d->name);
+  for (int i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
+    snprintf(index, sizeof(index), "%d", i);
+    put_gid(w, index, d->gids[i].gid);
+  }
+  enter(w, "sys/class/infiniband/%s/ports/1/gid_attrs/ndevs", d->name);
+  for (int i = 0; i < URNIC_GID_TABLE_LEN && d->ifname[0] != '\0'; ++i) {
+    snprintf(index, sizeof(index), "%d", i);
+    if (d->gids[i].type != URNIC_GID_NONE) put(w, index, "%s\n", d->ifname);
+  }
+  enter(w, "sys/class/infiniband/%s/ports/1/gid_attrs/types", d->name);
+  for (int i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
+    snprintf(index, sizeof(index), "%d", i);
+    if (d->gids[i].type == URNIC_GID_ROCE_V1)
+      put(w, index, "IB/RoCE v1\n");
+    else if (d->gids[i].type == URNIC_GID_ROCE_V2)
+      put(w, index, "RoCE v2\n");
+  }
+}
+
+static void put_port(struct writer* w, const struct urnic_device_identity* d) {
+  enter(w, "sys/class/infiniband/%s/ports/1/pkeys", d->name);
+  put(w, "0", "0xffff\n");
+  enter(w, "sys/class/infiniband/%s/ports/1", d->name);
+  put(w, "state", "4: ACTIVE\n");
+  put(w, "phys_state", "5: LinkUp\n");
+  put(w, "link_layer", "Ethernet\n");
+  put(w, "rate", "%s\n", URNIC_PORT_RATE_TEXT);
+  put(w, "lid", "0x0\n");
+  put(w, "sm_lid", "0x0\n");
+  put(w, "lid_mask_count", "0\n");
+  put(w, "sm_sl", "0\n");
+  put(w, "cap_mask", "0x%08x\n", URNIC_PORT_CAP_FLAGS);
+  put_gid_table(w, d);
+}
+
+static void put_device(struct writer* w,
+                       const struct urnic_device_identity* d) {
+  enter(w, "sys/class/infiniband/%s/device/infiniband_verbs/uverbs%d", d->name,
+        d->ordinal);
+  enter(w, "sys/class/infiniband/%s/device/infiniband/%s", d->name, d->name);
+  enter(w, "sys/class/infiniband/%s/device/net", d->name);
+  if (d->ifname[0] != '\0') {
+    char target[64];
+    snprintf(target, sizeof(target), "/sys/class/net/%s", d->ifname);
+    put_link(w, d->ifname, target);
+  }
+  enter(w, "sys/class/infiniband/%s/device", d->name);
+  put(w, "numa_node", "-1\n");
+  enter(w, "sys/class/infiniband/%s", d->name);
+  put(w, "node_type", "1: CA\n");
+  put_guid(w, "node_guid", d->node_guid);
+  put_guid(w, "sys_image_guid", d->node_guid);
+  put(w, "node_desc", "%s\n", d->name);
+  put(w, "fw_ver", "%s\n", URNIC_FW_VERSION);
+  put(w, "hw_rev", "0x%x\n", URNIC_HW_REVISION);
+  put(w, "hca_type", "uRNIC\n");
+  put(w, "board_id", "uRNIC-%s\n", urnic_port_kind_name(d->kind));
+  put_port(w, d);
+
+  enter(w, "sys/class/infiniband_verbs/uverbs%d", d->ordinal);
+  put(w, "ibdev", "%s\n", d->name);
+  put(w, "dev", "%d:%d\n", URNIC_UVERBS_MAJOR,
+      URNIC_UVERBS_MINOR_0 + d->ordinal);
+  put(w, "abi_version", "%d\n", URNIC_PROVIDER_ABI);
+  char target[64];
+  snprintf(target, sizeof(target), "../../infiniband/%s/device", d->name);
+  put_link(w, "device", target);
+  // So that a listing shows the node; opening it never comes here.
+  enter(w, "dev/infiniband");
+  char node[32];
+  snprintf(node, sizeof(node), "uverbs%d", d->ordinal);
+  put(w, node, "%s", "");
+}
+
+int urnic_sysfs_render(int root, const struct urnic_device_identity* devices,
+                       int num_devices) {
+  struct writer w = {.root = root};
+  enter(&w, "sys/class/infiniband_verbs");
+  // IB_USER_VERBS_ABI_VERSION of <rdma/ib_user_verbs.h>
+  put(&w, "abi_version", "6\n");
+  enter(&w, "sys/class/infiniband");
+  for (int i = 0; i < num_devices; ++i) put_device(&w, &devices[i]);
+  return w.error;
+}

@@ -1,0 +1,15 @@
+#ifndef URNIC_VERBS_PRELOAD_SYSFS_RENDER_H_
+#define URNIC_VERBS_PRELOAD_SYSFS_RENDER_H_
+
+// The files that the kernel would show for RDMA devices, as far as libibverbs,
+// perftest, UCX and pyverbs read them. README.md lists what is left out, and
+// why a missing file is better than a wrong one.
+
+#include "verbs/abi/device_identity.h"
+
+// Writes /sys/class/... and /dev/infiniband below the open directory `root`.
+// 0 or -errno.
+int urnic_sysfs_render(int root, const struct urnic_device_identity* devices,
+                       int num_devices);
+
+#endif  // URNIC_VERBS_PRELOAD_SYSFS_RENDER_H_

@@ -1,0 +1,93 @@
+#define _GNU_SOURCE
+#include "verbs/preload/sysfs_tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs/abi/device_identity.h"
+#include "verbs/preload/fork_safety.h"
+#include "verbs/preload/run_dir.h"
+#include "verbs/preload/sysfs_render.h"
+
+enum { NOT_YET, READY, FAILED };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int state = NOT_YET;  // the rest is fixed once it is READY
+static char root[256];
+static pid_t owner;
+static int num_devices;
+static struct urnic_device_identity devices[URNIC_MAX_PORTS];
+
+int urnic_tree_wanted(void) {
+  const char* ports = getenv("URNIC_PORTS");
+  return ports != NULL && ports[0] != '\0';
+}
+
+static void complain(const char* what, const char* why) {
+  char text[512];
+  int len = snprintf(text, sizeof(text), "urnic: %s: %s\n", what, why);
+  if (len >= (int)sizeof(text)) len = (int)sizeof(text) - 1;
+  if (len > 0 && write(STDERR_FILENO, text, (size_t)len) < 0) return;
+}
+
+static void remove_at_exit(void) {
+  // A child that was forked behind our back must leave its parent's alone.
+  if (atomic_load(&state) == READY && owner == getpid())
+    urnic_run_dir_remove(root);
+}
+
+static void forget_in_child(void) {
+  pthread_mutex_init(&lock, NULL);
+  if (atomic_load(&state) == READY) atomic_store(&state, NOT_YET);
+}
+
+static int render(void) {
+  char error[320];
+  int n = urnic_device_identity_from_env(devices, error, sizeof(error));
+  if (n < 0) {
+    complain("URNIC_PORTS", error);
+    return FAILED;
+  }
+  urnic_run_dir_sweep(1);
+  int err = urnic_run_dir_make(root, sizeof(root));
+  if (err != 0) {
+    complain("no directory for sysfs in $XDG_RUNTIME_DIR or /tmp",
+             strerror(-err));
+    return FAILED;
+  }
+  int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  err = fd < 0 ? -errno : urnic_sysfs_render(fd, devices, n);
+  if (fd >= 0) close(fd);
+  if (err != 0) {
+    complain(root, strerror(-err));
+    urnic_run_dir_remove(root);
+    return FAILED;
+  }
+  static int registered;
+  if (!registered) registered = atexit(remove_at_exit) == 0;
+  urnic_fork_safety_on(forget_in_child);
+  owner = getpid();
+  num_devices = n;
+  return READY;
+}
+
+const char* urnic_tree_root(void) {
+  if (atomic_load_explicit(&state, memory_order_acquire) == NOT_YET) {
+    int saved_errno = errno;
+    pthread_mutex_lock(&lock);
+    if (atomic_load(&state) == NOT_YET) atomic_store(&state, render());
+    pthread_mutex_unlock(&lock);
+    errno = saved_errno;
+  }
+  return atomic_load(&state) == READY ? root : NULL;
+}
+
+int urnic_tree_num_devices(void) {
+  return atomic_load(&state) == READY ? num_devices : 0;
+}

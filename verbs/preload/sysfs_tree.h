@@ -1,0 +1,20 @@
+#ifndef URNIC_VERBS_PRELOAD_SYSFS_TREE_H_
+#define URNIC_VERBS_PRELOAD_SYSFS_TREE_H_
+
+// When this process's devices come into being: on the first touch of an RDMA
+// path, from URNIC_PORTS, once. Removed at exit. A forked child has none until
+// it touches such a path itself, because its parent may exit first.
+
+#include <stddef.h>
+
+// Does URNIC_PORTS name any port? If not, this library changes nothing.
+int urnic_tree_wanted(void);
+
+// The directory that stands for "/" (see run_dir.h), rendered if need be; NULL
+// when it cannot be, after one message on stderr that says why. Keeps errno.
+const char* urnic_tree_root(void);
+
+// How many devices there are; 0 before urnic_tree_root() succeeded.
+int urnic_tree_num_devices(void);
+
+#endif  // URNIC_VERBS_PRELOAD_SYSFS_TREE_H_
