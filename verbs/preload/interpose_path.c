@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "verbs/preload/export.h"
@@ -39,13 +41,27 @@ static const char* redirect(int* dirfd, const char* path,
 
 // ------------------------------------------------------------------- open
 
+// Linux lets the attributes of an empty GID index be opened and answers EINVAL
+// when they are read; libibverbs takes no other answer for "empty". An epoll
+// descriptor behaves just so.
+static int open_tree(const char* path, int flags, mode_t mode) {
+  int fd = urnic_real()->openat(AT_FDCWD, path, flags, mode);
+  struct stat st;
+  if (fd < 0 || strstr(path, "/gid_attrs/") == NULL ||
+      urnic_real()->fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
+      st.st_size != 0)
+    return fd;
+  urnic_real()->close(fd);
+  return epoll_create1(flags & O_CLOEXEC ? EPOLL_CLOEXEC : 0);
+}
+
 static int open_rdma(int dirfd, const char* path, int flags, mode_t mode) {
   struct urnic_rdma_path where;
   switch (urnic_rdma_resolve(dirfd, path, &where)) {
     case URNIC_PATH_OTHER:
       return urnic_real()->openat(dirfd, path, flags, mode);
     case URNIC_PATH_TREE:
-      return urnic_real()->openat(AT_FDCWD, where.path, flags, mode);
+      return open_tree(where.path, flags, mode);
     case URNIC_PATH_NODE:
       return urnic_uverbs_open(where.device, flags);
     case URNIC_PATH_ABSENT:
@@ -105,20 +121,28 @@ URNIC_EXPORT int __openat64_2(int dirfd, const char* path, int flags) {
   return openat64(dirfd, path, flags);
 }
 
-URNIC_EXPORT FILE* fopen(const char* path, const char* mode) {
+static FILE* fopen_rdma(const char* path, const char* mode) {
   struct urnic_rdma_path where;
   int dirfd = AT_FDCWD;
-  if (!urnic_may_be_rdma(path)) return urnic_real()->fopen(path, mode);
   const char* real_path = redirect(&dirfd, path, &where);
-  return real_path ? urnic_real()->fopen(real_path, mode) : NULL;
+  if (real_path == NULL) return NULL;
+  // Files of the tree are for reading; for anything else libc decides.
+  if (real_path == path || mode[0] != 'r')
+    return urnic_real()->fopen(real_path, mode);
+  int fd = open_tree(real_path, O_RDONLY | O_CLOEXEC, 0);
+  FILE* file = fd >= 0 ? fdopen(fd, "r") : NULL;
+  if (fd >= 0 && file == NULL) urnic_real()->close(fd);
+  return file;
+}
+
+URNIC_EXPORT FILE* fopen(const char* path, const char* mode) {
+  if (!urnic_may_be_rdma(path)) return urnic_real()->fopen(path, mode);
+  return fopen_rdma(path, mode);
 }
 
 URNIC_EXPORT FILE* fopen64(const char* path, const char* mode) {
-  struct urnic_rdma_path where;
-  int dirfd = AT_FDCWD;
   if (!urnic_may_be_rdma(path)) return urnic_real()->fopen64(path, mode);
-  const char* real_path = redirect(&dirfd, path, &where);
-  return real_path ? urnic_real()->fopen64(real_path, mode) : NULL;
+  return fopen_rdma(path, mode);
 }
 
 // ------------------------------------------------------------ directories
@@ -369,4 +393,26 @@ URNIC_EXPORT char* __realpath_chk(const char* path, char* out, size_t room) {
 }
 URNIC_EXPORT char* canonicalize_file_name(const char* path) {
   return realpath(path, NULL);
+}
+
+// ------------------------------------------------------ attributes (ls -l)
+
+URNIC_EXPORT ssize_t getxattr(const char* path, const char* name, void* out,
+                              size_t size) {
+  struct urnic_rdma_path where;
+  int dirfd = AT_FDCWD;
+  if (!urnic_may_be_rdma(path))
+    return urnic_real()->getxattr(path, name, out, size);
+  const char* real_path = redirect(&dirfd, path, &where);
+  return real_path ? urnic_real()->getxattr(real_path, name, out, size) : -1;
+}
+
+URNIC_EXPORT ssize_t lgetxattr(const char* path, const char* name, void* out,
+                               size_t size) {
+  struct urnic_rdma_path where;
+  int dirfd = AT_FDCWD;
+  if (!urnic_may_be_rdma(path))
+    return urnic_real()->lgetxattr(path, name, out, size);
+  const char* real_path = redirect(&dirfd, path, &where);
+  return real_path ? urnic_real()->lgetxattr(real_path, name, out, size) : -1;
 }

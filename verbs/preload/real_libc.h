@@ -24,36 +24,38 @@ typedef void (*urnic_plain_handler)(int);
 
 // URNIC_REAL(result, name, arguments). The ...64 twins of the stat and dirent
 // functions are the same on 64-bit machines and go through these.
-#define URNIC_REAL_FUNCTIONS(URNIC_REAL)                                   \
-  URNIC_REAL(int, open, (const char*, int, ...))                           \
-  URNIC_REAL(int, open64, (const char*, int, ...))                         \
-  URNIC_REAL(int, openat, (int, const char*, int, ...))                    \
-  URNIC_REAL(int, openat64, (int, const char*, int, ...))                  \
-  URNIC_REAL(FILE*, fopen, (const char*, const char*))                     \
-  URNIC_REAL(FILE*, fopen64, (const char*, const char*))                   \
-  URNIC_REAL(DIR*, opendir, (const char*))                                 \
-  URNIC_REAL(int, scandir,                                                 \
-             (const char*, struct dirent***, urnic_dirent_filter,          \
-              urnic_dirent_compare))                                       \
-  URNIC_REAL(int, chdir, (const char*))                                    \
-  URNIC_REAL(int, access, (const char*, int))                              \
-  URNIC_REAL(int, euidaccess, (const char*, int))                          \
-  URNIC_REAL(int, faccessat, (int, const char*, int, int))                 \
-  URNIC_REAL(int, fstat, (int, struct stat*))                              \
-  URNIC_REAL(int, fstatat, (int, const char*, struct stat*, int))          \
-  URNIC_REAL(int, statx, (int, const char*, int, unsigned, struct statx*)) \
-  URNIC_REAL(ssize_t, readlink, (const char*, char*, size_t))              \
-  URNIC_REAL(ssize_t, readlinkat, (int, const char*, char*, size_t))       \
-  URNIC_REAL(char*, realpath, (const char*, char*))                        \
-  URNIC_REAL(ssize_t, read, (int, void*, size_t))                          \
-  URNIC_REAL(ssize_t, write, (int, const void*, size_t))                   \
-  URNIC_REAL(int, close, (int))                                            \
-  URNIC_REAL(int, socket, (int, int, int))                                 \
-  URNIC_REAL(int, sigaction,                                               \
-             (int, const struct sigaction*, struct sigaction*))            \
-  URNIC_REAL(urnic_plain_handler, signal, (int, urnic_plain_handler))      \
-  URNIC_REAL(urnic_plain_handler, sysv_signal, (int, urnic_plain_handler)) \
-  URNIC_REAL(urnic_plain_handler, sigset, (int, urnic_plain_handler))      \
+#define URNIC_REAL_FUNCTIONS(URNIC_REAL)                                    \
+  URNIC_REAL(int, open, (const char*, int, ...))                            \
+  URNIC_REAL(int, open64, (const char*, int, ...))                          \
+  URNIC_REAL(int, openat, (int, const char*, int, ...))                     \
+  URNIC_REAL(int, openat64, (int, const char*, int, ...))                   \
+  URNIC_REAL(FILE*, fopen, (const char*, const char*))                      \
+  URNIC_REAL(FILE*, fopen64, (const char*, const char*))                    \
+  URNIC_REAL(DIR*, opendir, (const char*))                                  \
+  URNIC_REAL(int, scandir,                                                  \
+             (const char*, struct dirent***, urnic_dirent_filter,           \
+              urnic_dirent_compare))                                        \
+  URNIC_REAL(int, chdir, (const char*))                                     \
+  URNIC_REAL(int, access, (const char*, int))                               \
+  URNIC_REAL(int, euidaccess, (const char*, int))                           \
+  URNIC_REAL(int, faccessat, (int, const char*, int, int))                  \
+  URNIC_REAL(int, fstat, (int, struct stat*))                               \
+  URNIC_REAL(int, fstatat, (int, const char*, struct stat*, int))           \
+  URNIC_REAL(int, statx, (int, const char*, int, unsigned, struct statx*))  \
+  URNIC_REAL(ssize_t, readlink, (const char*, char*, size_t))               \
+  URNIC_REAL(ssize_t, readlinkat, (int, const char*, char*, size_t))        \
+  URNIC_REAL(char*, realpath, (const char*, char*))                         \
+  URNIC_REAL(ssize_t, getxattr, (const char*, const char*, void*, size_t))  \
+  URNIC_REAL(ssize_t, lgetxattr, (const char*, const char*, void*, size_t)) \
+  URNIC_REAL(ssize_t, read, (int, void*, size_t))                           \
+  URNIC_REAL(ssize_t, write, (int, const void*, size_t))                    \
+  URNIC_REAL(int, close, (int))                                             \
+  URNIC_REAL(int, socket, (int, int, int))                                  \
+  URNIC_REAL(int, sigaction,                                                \
+             (int, const struct sigaction*, struct sigaction*))             \
+  URNIC_REAL(urnic_plain_handler, signal, (int, urnic_plain_handler))       \
+  URNIC_REAL(urnic_plain_handler, sysv_signal, (int, urnic_plain_handler))  \
+  URNIC_REAL(urnic_plain_handler, sigset, (int, urnic_plain_handler))       \
   URNIC_REAL(int, sigignore, (int))
 
 struct urnic_real_libc {

@@ -77,28 +77,28 @@ static void put_guid(struct writer* w, const char* name, const uint8_t* g) {
       g[4], g[5], g[6], g[7]);
 }
 
-// An empty index has a zero GID and no type: Linux answers EINVAL when its type
-// is read, see rdma_path.h.
+// An empty index has a zero GID. Its type and interface are empty files, which
+// interpose_path.c turns into what Linux answers, EINVAL on reading.
 static void put_gid_table(struct writer* w,
                           const struct urnic_device_identity* d) {
+  static const char* const kTypes[] = {"", "IB/RoCE v1\n", "RoCE v2\n"};
   char index[16];
   enter(w, "sys/class/infiniband/%s/ports/1/gids", d->name);
   for (int i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
     snprintf(index, sizeof(index), "%d", i);
     put_gid(w, index, d->gids[i].gid);
   }
-  enter(w, "sys/class/infiniband/%s/ports/1/gid_attrs/ndevs", d->name);
-  for (int i = 0; i < URNIC_GID_TABLE_LEN && d->ifname[0] != '\0'; ++i) {
-    snprintf(index, sizeof(index), "%d", i);
-    if (d->gids[i].type != URNIC_GID_NONE) put(w, index, "%s\n", d->ifname);
-  }
   enter(w, "sys/class/infiniband/%s/ports/1/gid_attrs/types", d->name);
   for (int i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
     snprintf(index, sizeof(index), "%d", i);
-    if (d->gids[i].type == URNIC_GID_ROCE_V1)
-      put(w, index, "IB/RoCE v1\n");
-    else if (d->gids[i].type == URNIC_GID_ROCE_V2)
-      put(w, index, "RoCE v2\n");
+    put(w, index, "%s", kTypes[d->gids[i].type]);
+  }
+  enter(w, "sys/class/infiniband/%s/ports/1/gid_attrs/ndevs", d->name);
+  for (int i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
+    snprintf(index, sizeof(index), "%d", i);
+    int has_interface = d->gids[i].type != 0 && d->ifname[0] != '\0';
+    put(w, index, "%s%s", has_interface ? d->ifname : "",
+        has_interface ? "\n" : "");
   }
 }
 
