@@ -10,10 +10,12 @@
 // The caller's duty for each burst, in this order:
 //   1. OnBurst() with packets of this queue pair; a run ends behind an atomic
 //      request or response, whose values live in one place each.
-//   2. Execute the placements in order. On a fault: skip this queue pair's
-//      later ones and call OnPlacementFault() with the faulty one.
-//   3. Write the receive completions of packets before the fault, then what
-//      PollSend() and PollRecvFlush() give.
+//   2. Execute the placements in order. On a fault: call OnPlacementFault()
+//      with the faulty one and the burst's receive completions (it turns
+//      those that are not true any more into errors), and skip this queue
+//      pair's later placements with the same `from_responder`.
+//   3. Write the receive completions, then what PollSend() and
+//      PollRecvFlush() give.
 //   4. Transmit() while HasWork(), now or soon; re-read NextDeadline().
 
 #include <span>
@@ -66,9 +68,10 @@ class Qp {
     if (responder_.failed() && state_ != QpState::kErr) EnterError();
   }
 
-  void OnPlacementFault(const Placement& placement) {
+  void OnPlacementFault(const Placement& placement,
+                        std::span<RecvCompletion> completions) {
     if (placement.from_responder) {
-      responder_.OnPlacementFault(Psn(placement.origin));
+      responder_.OnPlacementFault(placement, completions);
       if (state_ != QpState::kErr) EnterError();
     } else {
       completer_.OnPlacementFault(placement.origin);

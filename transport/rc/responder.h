@@ -95,12 +95,26 @@ class Responder {
   // Only an acknowledgement waits: it may go out with whatever is next.
   bool OnlyAckWaits() const { return !replay_.AnyPending() && AckWaits(); }
 
-  // A placement of the packet with PSN `psn` failed in memory.
-  void OnPlacementFault(Psn psn) {
-    if (failed_) return;
+  // A placement of a request failed in memory: its packet and all later ones
+  // of the burst count as not executed, so their completions turn into errors
+  // and the NAK names this packet.
+  void OnPlacementFault(const Placement& placement,
+                        std::span<RecvCompletion> completions) {
+    uint8_t status =
+        placement.to_receive ? URNIC_WC_LOC_PROT_ERR : URNIC_WC_WR_FLUSH_ERR;
+    for (RecvCompletion& done : completions) {
+      if (done.packet < placement.packet) continue;
+      done = RecvCompletion{.packet = done.packet,
+                            .status = status,
+                            .cause = RxVerdict::kRemoteOperational,
+                            .wr_id = done.wr_id};
+      status = URNIC_WC_WR_FLUSH_ERR;
+    }
+    recv_status_ = status;
+    const Psn psn(placement.origin);
+    if (failed_ && psn - nak_psn_ >= 0) return;
     expected_ = psn;
     replay_.DropFrom(psn);
-    if (rq_->taken()) recv_status_ = URNIC_WC_LOC_PROT_ERR;
     (void)Refuse(wire::kNakRemoteOperationalError, QpEvent::kFatal);
   }
 
@@ -220,6 +234,7 @@ class Responder {
                   [&](uint64_t address, uint32_t piece) {
                     sink.Place(Placement{.packet = position,
                                          .from_responder = true,
+                                         .to_receive = true,
                                          .origin = packet.psn().value(),
                                          .bytes = piece,
                                          .target = address,

@@ -51,8 +51,10 @@ struct Placement {
   enum class Kind : uint8_t { kCopy, kCompareSwap, kFetchAdd };
   Kind kind = Kind::kCopy;
   uint8_t packet = 0;
-  // For OnPlacementFault(): the index of the work request, or the PSN.
+  // For OnPlacementFault(): the index of the work request, or the PSN; and
+  // whether a receive request, rather than the peer, named the memory.
   bool from_responder = false;
+  bool to_receive = false;
   uint32_t origin = 0;
   uint32_t bytes = 0;
   uint64_t target = 0;              // in the program's memory

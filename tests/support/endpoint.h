@@ -1,0 +1,122 @@
+#pragma once
+
+// A queue pair with its rings, driven as the engine drives it: the duty list
+// of transport/rc/qp.h, executed on a FakeHost, with every placement and
+// every gathered byte judged by the host's book of regions. Unit tests,
+// packet scripts, the simulator and the fuzzer all stand on this.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/support/fake_host.h"
+#include "tests/support/fake_rings.h"
+#include "transport/rc/qp.h"
+#include "transport/wire/packet.h"
+
+namespace urnic::testing {
+
+// BTH to ICRC field. The ICRC is a real one, over the packet from the BTH on
+// (the network headers before it do not exist here).
+using Packet = std::vector<uint8_t>;
+
+void SealPacket(Packet& packet);
+bool SealIntact(const Packet& packet);
+Packet MakePacket(const wire::PacketFields& fields);
+// One line of text; any bytes will do.
+std::string Describe(const Packet& packet);
+
+// A completion as the program sees it.
+struct Completion {
+  bool recv = false;
+  uint8_t status = 0;
+  uint8_t opcode = 0;
+  uint8_t wc_flags = 0;
+  bool solicited = false;
+  RxVerdict cause = RxVerdict::kAccept;
+  uint32_t byte_len = 0;
+  uint32_t imm_or_key = 0;
+  uint64_t wr_id = 0;
+};
+
+struct EndpointOptions {
+  uint32_t qpn = 0x11;
+  uint32_t pd = 1;
+  uint32_t sq_entries = 64;
+  uint32_t rq_entries = 64;
+  uint32_t max_sge = 4;
+  uint32_t max_inline = 64;
+  bool sq_sig_all = false;
+};
+
+class Endpoint {
+ public:
+  // `host` outlives the endpoint.
+  Endpoint(FakeHost& host, const EndpointOptions& options);
+
+  rc::Qp& qp() { return qp_; }
+  FakeRings& rings() { return rings_; }
+  FakeHost& host() { return host_; }
+  const EndpointOptions& options() const { return options_; }
+
+  // RESET to INIT to RTR to RTS.
+  void Connect(const rc::QpConfig& config);
+
+  bool PostSend(const SendWr& wr) { return rings_.PostSend(wr); }
+  bool PostRecv(const RecvWr& wr) { return rings_.PostRecv(wr); }
+
+  // Hands over packets, in bursts as the engine cuts them, and does all that
+  // follows but transmitting. Packets that do not parse are dropped. Returns
+  // the verdicts, one per parsed packet.
+  std::vector<RxVerdict> Deliver(std::span<const Packet> packets, Time now);
+  std::vector<RxVerdict> Deliver(const Packet& packet, Time now) {
+    return Deliver(std::span(&packet, 1), now);
+  }
+
+  // Up to `max` packets, payload gathered and sealed.
+  std::vector<Packet> Transmit(Time now, uint32_t max = 32);
+
+  // OnTimer(), if it is due.
+  void AdvanceTo(Time now);
+
+  // Takes what completes now into completions().
+  void Poll();
+
+  // Everything since the last call.
+  std::vector<Completion> TakeCompletions();
+  const std::vector<Completion>& completions() const { return completions_; }
+  uint64_t CountOf(RxVerdict verdict) const {
+    return counts_[static_cast<size_t>(verdict)];
+  }
+
+  // Called before a placement is executed, with the bytes it will write.
+  std::function<void(const rc::Placement&)> on_place;
+  // Called behind the completions of a burst, one by one.
+  std::function<void(const Completion&)> on_completion;
+
+ private:
+  struct Sink;
+
+  size_t DeliverRun(std::span<const rc::RxPacket> run, Time now,
+                    std::vector<RxVerdict>& verdicts);
+  void ExecutePlacements(std::span<const rc::Placement> placements,
+                         std::span<rc::RecvCompletion> completions);
+  bool Execute(const rc::Placement& placement);
+  void CheckPlacement(const rc::Placement& placement) const;
+  bool Gather(const rc::TxSlot& slot, Packet& packet) const;
+  void Report(const Completion& completion);
+
+  FakeHost& host_;
+  EndpointOptions options_;
+  FakeRings rings_;
+  std::vector<rc::SendRecord> records_;
+  std::vector<rc::ReplaySlot> replay_;
+  rc::RecvQueue recv_queue_;
+  rc::Qp qp_;
+  std::vector<Completion> completions_;
+  std::vector<uint64_t> counts_;
+};
+
+}  // namespace urnic::testing
