@@ -46,6 +46,23 @@ TEST(ChecksumTest, PiecesSumToTheWhole) {
   }
 }
 
+TEST(ChecksumTest, Ipv4CheckAgreesWithTheReference) {
+  Random random(3);
+  for (int i = 0; i < 10000; ++i) {
+    uint8_t bytes[sizeof(Ipv4)];
+    for (uint8_t& b : bytes) b = random.OneIn(2) ? 0xff : random.Byte();
+    bytes[0] = 0x45;
+    Ipv4 ip;
+    std::memcpy(static_cast<void*>(&ip), bytes, sizeof(ip));
+    if (random.OneIn(2)) {
+      ip.checksum = Be<uint16_t>(0);
+      ip.checksum = Be<uint16_t>(ChecksumSum().AddHeader(ip).Finish());
+    }
+    std::memcpy(bytes, &ip, sizeof(ip));
+    ASSERT_EQ(Ipv4ChecksumHolds(ip), ChecksumReference(bytes) == 0);
+  }
+}
+
 TEST(ChecksumTest, ACorrectMessageLeavesNothing) {
   Ipv4 ip;
   ip.ttl = 64;

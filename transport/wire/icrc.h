@@ -12,6 +12,12 @@
 //
 //   StoreIcrc(bth + bytes, IcrcExtend(prefix, bth, bytes));
 //
+// Do that in a second pass over a burst, not right after writing a packet:
+// 16-byte loads of bytes that were just stored in smaller pieces wait for the
+// stores to retire. Measured for a 36-byte write (Zen 5, headers + ICRC): at
+// once 13.2 ns per packet, two packets later 6.1 ns. (IcrcExtend() alone 3.8,
+// 8.7 latency; VerifyIcrc() 5.5, IcrcPrefix() 3.3.)
+//
 // IcrcExtend() never writes: the BTH's masked byte 4 is accounted for in the
 // state, so sender and receiver use it alike. All functions are pure, may run
 // in any thread and never fail. Lengths are multiples of four, as RoCE pads.

@@ -1,0 +1,136 @@
+// Any bytes as a received frame: through every parser, and through the
+// emitters with what was parsed. A checksum or ICRC is a wall that random
+// changes do not climb, so each input is tried twice: as it is, and with both
+// mended.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "transport/base/check.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/icmp.h"
+#include "transport/wire/icrc.h"
+#include "transport/wire/neighbor.h"
+#include "transport/wire/packet.h"
+#include "transport/wire/pretty.h"
+
+namespace urnic::wire {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+bool Within(const Bytes& frame, const uint8_t* first, size_t bytes) {
+  return first >= frame.data() && bytes <= frame.size() &&
+         first + bytes <= frame.data() + frame.size();
+}
+
+// A RoCE packet's fields make the same bytes again, but for reserved bits and
+// what the padding holds.
+void CheckRoce(const Bytes& frame, const FrameView& view) {
+  RocePacket packet;
+  const RxVerdict verdict = ParseRoce(view.payload, view.payload_bytes, packet);
+  if (verdict != RxVerdict::kAccept) return;
+  URNIC_CHECK(Within(frame, packet.payload, packet.payload_bytes));
+  const PacketFields fields = FieldsOf(packet);
+  Bytes again(view.payload_bytes);
+  const size_t bytes = EmitRoce(fields, again);
+  URNIC_CHECK(bytes + kIcrcBytes == view.payload_bytes);
+  RocePacket reparsed;
+  URNIC_CHECK(ParseRoce(again.data(), view.payload_bytes, reparsed) ==
+              RxVerdict::kAccept);
+  Bytes third(view.payload_bytes);
+  URNIC_CHECK(EmitRoce(FieldsOf(reparsed), third) == bytes);
+  URNIC_CHECK(again == third);
+}
+
+void CheckIcrc(const FrameView& view) {
+  if (view.payload_bytes < sizeof(Bth) + kIcrcBytes) return;
+  if (view.payload_bytes % 4 != 0) return;
+  const size_t hashed = view.l3_bytes - kIcrcBytes;
+  uint32_t stored;
+  std::memcpy(&stored, view.l3 + hashed, kIcrcBytes);
+  const bool right = IcrcReference({view.l3, hashed}) == stored;
+  URNIC_CHECK(VerifyIcrc(view.l3, view.ipv6, view.payload_bytes) == right);
+}
+
+void CheckNeighbor(const FrameView& view, const NeighborInfo& info) {
+  URNIC_CHECK(!info.has_owner || !info.owner_mac.is_group());
+  NeighborSelf self;
+  self.gid = view.ipv6 ? Gid::FromIpv6(view.dst.bytes.data())
+                       : Gid::FromIpv4(0x0a000001);
+  Bytes out(view.l3_bytes + kNeighborFrameBytes);
+  FrameView answer;
+  if (info.kind == NeighborKind::kSolicit) {
+    out.resize(EmitAdvertisement(self, view, info, out));
+  } else if (info.kind == NeighborKind::kEchoRequest) {
+    out.resize(EmitEchoReply(self, view, out));
+  } else {
+    return;
+  }
+  const RxVerdict verdict = ParseFrame(out.data(), out.size(), answer);
+  URNIC_CHECK(verdict == RxVerdict::kArp || verdict == RxVerdict::kIcmp);
+}
+
+void Check(const Bytes& frame) {
+  FrameView view;
+  const RxVerdict verdict = ParseFrame(frame.data(), frame.size(), view);
+  FrameView other;
+  URNIC_CHECK(ParseAnyFrame(frame, other) == verdict);
+  NeighborInfo info;
+  if (verdict == RxVerdict::kAccept) {
+    URNIC_CHECK(Within(frame, view.payload, view.payload_bytes));
+    CheckRoce(frame, view);
+    CheckIcrc(view);
+  } else if (verdict == RxVerdict::kArp) {
+    if (ParseArp(view, info) == verdict) CheckNeighbor(view, info);
+  } else if (verdict == RxVerdict::kIcmp) {
+    URNIC_CHECK(Within(frame, view.payload, view.payload_bytes));
+    if (ParseIcmp(view, info) == verdict) CheckNeighbor(view, info);
+  }
+  URNIC_CHECK(!PrettyFrame(frame).empty());
+}
+
+// Makes the IPv4 checksum, the ICRC and the ICMP checksum right where the
+// frame is long enough to have one.
+void Mend(Bytes& frame) {
+  constexpr size_t kIp = sizeof(Ethernet);
+  if (frame.size() >= kIp + sizeof(Ipv4) && frame[kIp] >> 4 == 4) {
+    auto* ip = reinterpret_cast<Ipv4*>(&frame[kIp]);
+    ip->checksum = Be<uint16_t>(0);
+    ip->checksum = Be<uint16_t>(ChecksumSum().AddHeader(*ip).Finish());
+  }
+  FrameView view;
+  const RxVerdict verdict = ParseFrame(frame.data(), frame.size(), view);
+  const bool roce = verdict == RxVerdict::kAccept &&
+                    view.payload_bytes >= sizeof(Bth) + kIcrcBytes;
+  const bool icmp =
+      verdict == RxVerdict::kIcmp && view.payload_bytes >= sizeof(IcmpHeader);
+  if (!roce && !icmp) return;
+  uint8_t* payload = &frame[view.payload - frame.data()];
+  if (roce) {
+    const uint32_t icrc = IcrcReference({view.l3, view.l3_bytes - kIcrcBytes});
+    std::memcpy(payload + view.payload_bytes - kIcrcBytes, &icrc, kIcrcBytes);
+    return;
+  }
+  auto* header = reinterpret_cast<IcmpHeader*>(payload);
+  header->checksum = Be<uint16_t>(0);
+  header->checksum = Be<uint16_t>(
+      view.ipv6 ? Ipv6UpperChecksum(view.src, view.dst, kIpProtocolIcmpv6,
+                                    view.payload_span())
+                : Checksum(view.payload_span()));
+}
+
+}  // namespace
+}  // namespace urnic::wire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  // A copy of exactly this size, so that the sanitizer sees the first byte
+  // beyond.
+  urnic::wire::Bytes frame(data, data + size);
+  urnic::wire::Check(frame);
+  urnic::wire::Mend(frame);
+  urnic::wire::Check(frame);
+  return 0;
+}
