@@ -1,0 +1,105 @@
+#pragma once
+
+// The RNIC's end of a completion queue in ABI memory: it writes entries, the
+// program reads them. Overflow is an error of the queue, never an overwritten
+// entry.
+
+#include <atomic>
+#include <cstdint>
+
+#include "verbs/abi/rnic_abi.h"
+
+namespace urnic {
+
+class CompletionQueue;
+
+// What the datapath tells the owner of a completion queue or queue pair.
+// Called by the holder of the engine's token, in the middle of a burst: an
+// implementation neither waits nor calls back into the engine.
+class EngineEvents {
+ public:
+  // The queue was armed and a completion that it waits for has been written.
+  virtual void OnCompletionEvent(CompletionQueue& cq) = 0;
+  // The queue was full: entries were lost, and the queue takes no more.
+  virtual void OnCqOverflow(CompletionQueue& cq) = 0;
+
+ protected:
+  ~EngineEvents() = default;
+};
+
+class CompletionQueue {
+ public:
+  enum Arm : uint32_t { kNotArmed = 0, kArmedSolicited = 1, kArmedAny = 2 };
+
+  // `ring` has `entries` (a power of two) entries and, like `indices` and
+  // `events`, outlives the queue. `owner` is the owner's own.
+  CompletionQueue(urnic_cqe* ring, urnic_queue_indices* indices,
+                  uint32_t entries, EngineEvents* events, void* owner)
+      : ring_(ring),
+        indices_(indices),
+        mask_(entries - 1),
+        events_(events),
+        owner_(owner) {}
+
+  // Token holder. Writes one entry and, if the queue is armed for it, raises
+  // the event.
+  void Push(const urnic_cqe& cqe) {
+    if (producer_ - consumer_seen_ > mask_ && !RefreshConsumer()) return;
+    ring_[producer_ & mask_] = cqe;
+    ++producer_;
+    std::atomic_ref(indices_->producer)
+        .store(producer_, std::memory_order_release);
+    if (armed_.load(std::memory_order_relaxed) != kNotArmed) Notify(cqe);
+  }
+
+  // Program side, any thread: an event is wanted for the next completion
+  // (or the next solicited one or error). Stays armed if it already was for
+  // more.
+  void ArmFor(Arm what) {
+    uint32_t now = armed_.load(std::memory_order_relaxed);
+    while (now < what && !armed_.compare_exchange_weak(
+                             now, what, std::memory_order_seq_cst)) {
+    }
+  }
+
+  void* owner() const { return owner_; }
+  bool overflowed() const { return overflowed_; }
+  uint32_t produced() const { return producer_; }
+
+ private:
+  bool RefreshConsumer() {
+    const uint32_t consumer =
+        std::atomic_ref(indices_->consumer).load(std::memory_order_acquire);
+    // A consumer index from outside the ring is a broken program's: the
+    // queue counts as full.
+    if (producer_ - consumer <= mask_ + 1) consumer_seen_ = consumer;
+    if (producer_ - consumer_seen_ <= mask_ && !overflowed_) return true;
+    if (!overflowed_) {
+      overflowed_ = true;
+      events_->OnCqOverflow(*this);
+    }
+    return false;
+  }
+
+  void Notify(const urnic_cqe& cqe) {
+    const bool solicited = cqe.solicited != 0 || cqe.status != 0;
+    if (armed_.load(std::memory_order_relaxed) == kArmedSolicited &&
+        !solicited) {
+      return;
+    }
+    armed_.store(kNotArmed, std::memory_order_seq_cst);
+    events_->OnCompletionEvent(*this);
+  }
+
+  urnic_cqe* ring_;
+  urnic_queue_indices* indices_;
+  uint32_t mask_;
+  uint32_t producer_ = 0;
+  uint32_t consumer_seen_ = 0;
+  bool overflowed_ = false;
+  std::atomic<uint32_t> armed_{kNotArmed};
+  EngineEvents* events_;
+  void* owner_;
+};
+
+}  // namespace urnic

@@ -1,0 +1,247 @@
+#include "datapath/engine.h"
+
+#include <rte_cycles.h>
+#include <rte_mbuf.h>
+#include <rte_pause.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include "absl/strings/str_cat.h"
+#include "datapath/eal.h"
+#include "datapath/engine_sink.h"
+#include "datapath/helper_thread.h"
+#include "transport/base/check.h"
+
+namespace urnic {
+
+namespace {
+
+constexpr uint32_t kQpIndexMask = (1u << 21) - 1;
+
+// Where numbers start is drawn per incarnation: what a dead process's peers
+// still send meets no live queue pair and no live key (design.md 3.4).
+uint32_t Draw() {
+  uint32_t value = 0;
+  if (getrandom(&value, sizeof(value), 0) != sizeof(value)) {
+    value = static_cast<uint32_t>(rte_rdtsc()) ^ static_cast<uint32_t>(getpid())
+                                                     << 8;
+  }
+  return value;
+}
+
+// Zeroed memory that costs nothing until it is touched.
+std::span<mem::MemoryRegion> MapRegions(uint32_t count, void** memory) {
+  URNIC_CHECK(std::has_single_bit(count));
+  void* at =
+      mmap(nullptr, count * sizeof(mem::MemoryRegion), PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  URNIC_CHECK(at != MAP_FAILED);
+  *memory = at;
+  return {static_cast<mem::MemoryRegion*>(at), count};
+}
+
+}  // namespace
+
+Time Engine::Now() {
+  // 2^32 ns per cycle: one multiplication per reading.
+  static const uint64_t scale = static_cast<uint64_t>(
+      (static_cast<unsigned __int128>(1000000000) << 32) / rte_get_tsc_hz());
+  return Time::FromNs(static_cast<int64_t>(
+      static_cast<unsigned __int128>(rte_rdtsc()) * scale >> 32));
+}
+
+Engine::Engine(const EngineConfig& config)
+    : pending_(config.max_qps),
+      port_(config.port),
+      mrs_(MapRegions(config.max_mrs, &mr_memory_), config.port->ordinal(),
+           Draw(), static_cast<uint8_t>(Draw())),
+      qps_(new EngineQp*[config.max_qps]()),
+      qp_mask_(config.max_qps - 1),
+      next_qp_index_(Draw() & kQpIndexMask),
+      wheel_(Now()),
+      neighbors_(1024),
+      local_gids_(config.local_gids),
+      prefix_bits_(config.prefix_bits),
+      sink_(new Sink) {
+  URNIC_CHECK(std::has_single_bit(config.max_qps));
+  URNIC_CHECK(prefix_bits_.size() == local_gids_.size());
+  mr_capacity_ = config.max_mrs;
+  for (uint32_t i = 0; i < kBurstMax; ++i) slots_[i].headers = slot_headers_[i];
+}
+
+Engine::~Engine() {
+  helper_.reset();
+  URNIC_CHECK(qp_count_ == 0);
+  TakeLcore(port_->lcore());
+  rte_pktmbuf_free_bulk(backlog_ + backlog_first_, backlog_count_);
+  rte_pktmbuf_free_bulk(loop_, loop_count_);
+  rte_pktmbuf_free_bulk(spare_, spare_count_);
+  ReleaseLcore();
+  munmap(mr_memory_, mr_capacity_ * sizeof(mem::MemoryRegion));
+}
+
+Engine::ControlScope::ControlScope(Engine& engine) : engine_(engine) {
+  // The holder is at most one iteration away, unless it has been preempted.
+  for (int spins = 0; !engine_.token_.TryTake(); ++spins) {
+    if (spins < 1000) {
+      rte_pause();
+    } else {
+      sched_yield();
+    }
+  }
+  engine_.Enter();
+}
+
+Engine::ControlScope::~ControlScope() {
+  engine_.Leave();
+  if (!engine_.token_.Release(engine_.pending_)) return;
+  engine_.Progress();
+}
+
+absl::StatusOr<EngineQp*> Engine::CreateQp(EngineQpConfig config) {
+  if (qp_count_ > qp_mask_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("all ", qp_mask_ + 1, " queue pairs are in use"));
+  }
+  uint32_t index = 0;
+  do {
+    index = next_qp_index_;
+    next_qp_index_ = (next_qp_index_ + 1) & kQpIndexMask;
+    // 0 and 1 are the management queue pairs, 0xffffff is multicast.
+  } while (qps_[index & qp_mask_] != nullptr || index < 2 ||
+           index == kQpIndexMask);
+  config.limits.qpn = port_->ordinal() << 21 | index;
+  in_error_.reserve(qp_count_ + 1);
+  auto* qp = new EngineQp(config, &mrs_);
+  qps_[index & qp_mask_] = qp;
+  ++qp_count_;
+  return qp;
+}
+
+void Engine::Unlink(EngineQp& qp) {
+  wheel_.Remove(qp);
+  std::erase(in_error_, &qp);
+  qp.in_error.store(false);
+  if (!qp.ready) return;
+  qp.ready = false;
+  EngineQp* before = nullptr;
+  for (EngineQp* at = ready_head_; at != &qp; at = at->ready_next) before = at;
+  (before == nullptr ? ready_head_ : before->ready_next) = qp.ready_next;
+  if (ready_tail_ == &qp) ready_tail_ = before;
+}
+
+void Engine::DestroyQp(EngineQp* qp) {
+  // What it owes goes out first, as far as the port takes it: a peer that
+  // waits for its last acknowledgement would retry for nothing.
+  if (qp->rc.responder().HasWork() && SendBacklog() && RefillFrames()) {
+    TransmitQp(*qp, Now(), spare_count_);
+    SendBacklog();
+  }
+  Unlink(*qp);
+  qps_[qp->qpn() & qp_mask_] = nullptr;
+  --qp_count_;
+  delete qp;
+}
+
+void Engine::ModifyQp(EngineQp& qp, rc::QpState target,
+                      const rc::QpConfig& config) {
+  if (target == rc::QpState::kReset || target == rc::QpState::kErr) {
+    Unlink(qp);
+  }
+  qp.rc.Modify(target, config);
+  if (target == rc::QpState::kRtr) {
+    qp.path.sent.Clear();
+    qp.path.received.Clear();
+  }
+  AfterWork(qp);
+}
+
+void Engine::ReconfigureQp(EngineQp& qp, const rc::QpConfig& config) {
+  qp.rc.Reconfigure(config);
+}
+
+absl::StatusOr<Path> Engine::ResolvePath(const PathRequest& request,
+                                         Duration timeout) {
+  if (request.local.is_ipv4() != request.remote.is_ipv4() ||
+      request.remote.is_multicast()) {
+    return absl::InvalidArgumentError(
+        "a connected path needs two unicast GIDs of one family");
+  }
+  const auto local =
+      std::find(local_gids_.begin(), local_gids_.end(), request.local);
+  if (local == local_gids_.end()) {
+    return absl::NotFoundError("the source GID is not an address of this port");
+  }
+  Path path;
+  path.local = request.local;
+  path.remote = request.remote;
+  path.loopback = IsLocal(request.remote);
+  wire::PathHeaders headers;
+  headers.src_mac.bytes = port_->mac();
+  headers.dst_mac = headers.src_mac;
+  headers.src = request.local;
+  headers.dst = request.remote;
+  headers.traffic_class = request.traffic_class;
+  headers.hop_limit = request.hop_limit;
+  headers.flow_label = request.flow_label;
+  headers.udp_src_port = request.udp_src_port;
+  if (!path.loopback) {
+    const uint8_t bits =
+        prefix_bits_[static_cast<size_t>(local - local_gids_.begin())];
+    if (!SamePrefix(request.local, request.remote, bits)) {
+      return absl::UnavailableError(
+          absl::StrCat("the destination is outside the /",
+                       request.local.is_ipv4() ? bits - 96 : bits,
+                       " of the source address, and there are no routes"));
+    }
+    const auto mac = FindNeighbor(request.local, request.remote, timeout);
+    if (!mac.has_value()) {
+      return absl::DeadlineExceededError(
+          "the destination answers neither ARP nor neighbour discovery");
+    }
+    headers.dst_mac = *mac;
+  }
+  path.headers = wire::HeaderTemplate(headers);
+  return path;
+}
+
+std::optional<wire::MacAddress> Engine::FindNeighbor(const wire::Gid& local,
+                                                     const wire::Gid& remote,
+                                                     Duration timeout) {
+  const Time end = Now() + timeout;
+  Time ask_next = Now();
+  Duration wait = Duration::Milliseconds(20);
+  for (;;) {
+    {
+      ControlScope scope(*this);
+      const Time now = Now();
+      if (auto mac = neighbors_.Find(remote, now)) return mac;
+      if (now >= ask_next) {
+        Solicit(local, remote);
+        ask_next = now + wait;
+        wait = std::min(wait * 2, Duration::Seconds(1));
+      }
+      Iterate(/*inline_poll=*/false);
+      if (auto mac = neighbors_.Find(remote, now)) return mac;
+      if (now >= end) return std::nullopt;
+    }
+    usleep(50);
+  }
+}
+
+void Engine::StartHelper() {
+  URNIC_CHECK(helper_ == nullptr);
+  helper_ = std::make_unique<HelperThread>(*this);
+}
+
+void Engine::HandOver() {
+  if (helper_ != nullptr) helper_->HandOver();
+}
+
+}  // namespace urnic

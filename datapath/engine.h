@@ -1,0 +1,243 @@
+#pragma once
+
+// The engine of one port: the loop that receives, steers, lets the transport
+// work, places, completes and transmits; with the tables that it needs.
+//
+// Threads. Everything is done by whoever holds the token (datapath/token.h):
+// a program thread inside Doorbell() or Progress(), the helper thread when no
+// program thread looks, or a control call inside a ControlScope. There is no
+// other lock, and the data path never waits for the token.
+//
+// Clock: the engine is the only reader of the clock on the packet path, once
+// per iteration.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "datapath/engine_qp.h"
+#include "datapath/guarded_memory.h"
+#include "datapath/neighbor_table.h"
+#include "datapath/pending_set.h"
+#include "datapath/port.h"
+#include "datapath/timer_wheel.h"
+#include "datapath/token.h"
+#include "ras/metrics/rx_verdict.h"
+#include "transport/mem/mr_table.h"
+#include "transport/wire/frame.h"
+
+namespace urnic {
+
+class HelperThread;
+
+struct EngineConfig {
+  Port* port = nullptr;               // outlives the engine
+  std::vector<wire::Gid> local_gids;  // addresses that are ours
+  // On-link test for IPv4-mapped and IPv6 addresses: prefix bits of each
+  // local GID, counted in its 128 bits (10.0.0.1/24: 96 + 24).
+  std::vector<uint8_t> prefix_bits;
+  uint32_t max_qps = 1u << 16;  // powers of two
+  uint32_t max_mrs = 1u << 18;
+};
+
+// Sums since the start, written by the token holder; reading them without the
+// token gives values that may be a moment old.
+struct EngineCounters {
+  uint64_t verdicts[kRxVerdictCount] = {};
+  uint64_t iterations = 0;
+  uint64_t rx_packets = 0;
+  uint64_t tx_packets = 0;
+  uint64_t tx_no_mbuf = 0;
+  uint64_t ce_received = 0;  // ECN congestion experienced
+  uint64_t placement_faults = 0;
+  uint64_t loopback_packets = 0;
+};
+
+class Engine {
+ public:
+  explicit Engine(const EngineConfig& config);
+  // REQUIRES: no queue pair is left and no other thread is inside.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // --- Data path: any thread, never waits -------------------------------
+
+  // After posting to `qp`: transmits at once if the engine is free, else
+  // leaves word for whoever holds it.
+  void Doorbell(EngineQp& qp);
+
+  // One bounded iteration on behalf of a thread that polls. False if another
+  // thread is at it.
+  bool Progress();
+
+  // The caller is about to sleep (ibv_req_notify_cq): the helper thread takes
+  // over at once.
+  void HandOver();
+
+  // --- Control: inside a ControlScope ------------------------------------
+
+  // Takes the token, waiting if it must; nothing else runs meanwhile.
+  class ControlScope {
+   public:
+    explicit ControlScope(Engine& engine);
+    ~ControlScope();
+    ControlScope(const ControlScope&) = delete;
+    ControlScope& operator=(const ControlScope&) = delete;
+
+   private:
+    Engine& engine_;
+  };
+
+  mem::MrTable& mrs() { return mrs_; }
+
+  // `config.limits.qpn` is ignored: the engine chooses the number.
+  // RESOURCE_EXHAUSTED at max_qps.
+  absl::StatusOr<EngineQp*> CreateQp(EngineQpConfig config);
+  // Nothing of the queue pair is touched afterwards.
+  void DestroyQp(EngineQp* qp);
+  // Moves the queue pair, which must be allowed (verbs/control checks), and
+  // completes what that flushes.
+  void ModifyQp(EngineQp& qp, rc::QpState target, const rc::QpConfig& config);
+  void ReconfigureQp(EngineQp& qp, const rc::QpConfig& config);
+
+  uint32_t qp_count() const { return qp_count_; }
+
+  // --- Control: outside a ControlScope -----------------------------------
+
+  struct PathRequest {
+    wire::Gid local;
+    wire::Gid remote;
+    uint8_t traffic_class = 0;
+    uint8_t hop_limit = 64;
+    uint32_t flow_label = 0;
+    uint16_t udp_src_port = 0;
+  };
+  // Finds the way to a GID: asks for its MAC by ARP or neighbour discovery,
+  // running the engine meanwhile. Waits up to `timeout`.
+  // NOT_FOUND: `local` is not ours; UNAVAILABLE: `remote` is not on the link
+  // of `local`; DEADLINE_EXCEEDED: nobody answered; INVALID_ARGUMENT: IPv4 and
+  // IPv6 mixed, or a multicast GID.
+  absl::StatusOr<Path> ResolvePath(const PathRequest& request,
+                                   Duration timeout);
+
+  // Starts the helper thread (datapath/helper_thread.h). Once.
+  void StartHelper();
+
+  const EngineCounters& counters() const { return counters_; }
+  Port& port() { return *port_; }
+
+  // The time of the engine's clock: monotonic nanoseconds.
+  static Time Now();
+
+ private:
+  friend class HelperThread;
+
+  // A run of packets of one queue pair out of one burst.
+  struct Run {
+    EngineQp* qp = nullptr;
+    uint32_t count = 0;
+    rc::RxPacket packets[kBurstMax];
+  };
+  struct Sink;  // datapath/engine_sink.h
+
+  // Entering and leaving with the token held: the lcore id, and whether this
+  // thread may fault.
+  void Enter();
+  // Leaves; wakes the helper if it sleeps past what is due.
+  void Leave();
+
+  // One bounded iteration by the token holder; true if there was anything to
+  // do. `inline_poll`: an acknowledgement may wait for the caller's next call.
+  bool Iterate(bool inline_poll);
+
+  void DrainPending();
+  void ServicePost(EngineQp& qp);
+  bool Receive(Time now);
+  void ProcessFrames(rte_mbuf** frames, uint32_t count, Time now);
+  RxVerdict Classify(const uint8_t* frame, size_t bytes, rc::RxPacket& packet,
+                     EngineQp*& qp, Time now);
+  bool IcrcIsRight(EngineQp& qp, const wire::FrameView& view);
+  void FinishRun(Time now);
+  // Completions, events, readiness and timer after `qp` has moved.
+  void AfterWork(EngineQp& qp);
+  void PushSendCompletions(EngineQp& qp);
+  void PushFlushedReceives(EngineQp& qp);
+
+  void MakeReady(EngineQp& qp);
+  void TransmitReady(Time now, bool may_defer_acks);
+  uint32_t TransmitQp(EngineQp& qp, Time now, uint32_t room);
+  bool BuildFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame);
+  bool SendBacklog();
+  bool RefillFrames();
+
+  // Takes `qp` off every list of the engine.
+  void Unlink(EngineQp& qp);
+  std::optional<wire::MacAddress> FindNeighbor(const wire::Gid& local,
+                                               const wire::Gid& remote,
+                                               Duration timeout);
+
+  // Address resolution and echo, off the packet path (network_services.cc).
+  RxVerdict OnNeighborMessage(const wire::FrameView& view, RxVerdict kind,
+                              Time now);
+  void TransmitControl(const uint8_t* frame, size_t bytes);
+  void Solicit(const wire::Gid& local, const wire::Gid& target);
+  bool IsLocal(const wire::Gid& gid) const;
+  static bool SamePrefix(const wire::Gid& a, const wire::Gid& b, uint32_t bits);
+  // Echo replies carry what the request did, up to a frame of this size.
+  static constexpr size_t kControlFrameMax = 1600;
+
+  EngineQp* FindQp(uint32_t qpn) const {
+    EngineQp* qp = qps_[qpn & qp_mask_];
+    return qp != nullptr && qp->qpn() == qpn ? qp : nullptr;
+  }
+
+  // What every thread looks at.
+  alignas(64) Token<std::atomic> token_;
+  PendingSet<std::atomic> pending_;
+
+  // The token holder's, from here on.
+  alignas(64) Port* port_;
+  void* mr_memory_ = nullptr;  // behind mrs_
+  uint32_t mr_capacity_ = 0;
+  CopyMode copy_mode_ = CopyMode::kGuarded;
+  bool wrote_cqe_ = false;  // in this iteration
+  Time last_now_;           // its time
+  mem::MrTable mrs_;
+  std::unique_ptr<EngineQp*[]> qps_;
+  uint32_t qp_mask_;
+  uint32_t qp_count_ = 0;
+  uint32_t next_qp_index_;  // 21 bits, free-running
+  EngineQp* ready_head_ = nullptr;
+  EngineQp* ready_tail_ = nullptr;
+  std::vector<EngineQp*> in_error_;  // flush what is posted late
+  TimerWheel wheel_;
+  NeighborTable neighbors_;
+  std::vector<wire::Gid> local_gids_;
+  std::vector<uint8_t> prefix_bits_;
+  EngineCounters counters_;
+
+  Run run_;
+  rte_mbuf* rx_[kBurstMax];
+  // Built frames that the port has not taken yet.
+  rte_mbuf* backlog_[2 * kBurstMax];
+  uint32_t backlog_first_ = 0;
+  uint32_t backlog_count_ = 0;
+  // Frames to ourselves, on their way to the next iteration.
+  rte_mbuf* loop_[4 * kBurstMax];
+  uint32_t loop_count_ = 0;
+  // Empty frames at hand.
+  rte_mbuf* spare_[kBurstMax];
+  uint32_t spare_count_ = 0;
+  rc::TxSlot slots_[kBurstMax];
+  uint8_t slot_headers_[kBurstMax][rc::kMaxHeaderBytes];
+  std::unique_ptr<Sink> sink_;
+  std::unique_ptr<HelperThread> helper_;
+};
+
+}  // namespace urnic

@@ -1,0 +1,390 @@
+// The packet path: everything that runs per burst, in one translation unit so
+// that the compiler sees it whole. Nothing here allocates, locks or waits.
+
+#include <rte_cycles.h>
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "datapath/eal.h"
+#include "datapath/engine.h"
+#include "datapath/engine_sink.h"
+#include "datapath/helper_thread.h"
+#include "datapath/placer.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/icrc.h"
+
+namespace urnic {
+
+void Engine::Enter() {
+  TakeLcore(port_->lcore());
+  copy_mode_ = CopyModeOfThisThread();
+}
+
+void Engine::Leave() {
+  if (helper_ != nullptr) {
+    helper_->BeforeRelease(ready_head_ != nullptr || backlog_count_ != 0,
+                           wheel_.NextDeadline());
+  }
+  ReleaseLcore();
+}
+
+void Engine::Doorbell(EngineQp& qp) {
+  if (token_.TryTake()) {
+    Enter();
+    ServicePost(qp);
+    TransmitReady(Now(), /*may_defer_acks=*/false);
+    Leave();
+    if (!token_.Release(pending_)) return;
+  } else {
+    pending_.Mark(qp.qpn() & qp_mask_);
+  }
+  ServeIfFree(token_, pending_, [this] {
+    Enter();
+    Iterate(/*inline_poll=*/true);
+    Leave();
+  });
+}
+
+bool Engine::Progress() {
+  return ServeIfFree(token_, pending_, [this] {
+    Enter();
+    Iterate(/*inline_poll=*/true);
+    if (helper_ != nullptr) helper_->OnProgramPoll(last_now_);
+    Leave();
+  });
+}
+
+bool Engine::Iterate(bool inline_poll) {
+  const Time now = last_now_ = Now();
+  ++counters_.iterations;
+  wrote_cqe_ = false;
+  if (pending_.Any()) DrainPending();
+  for (size_t i = 0; i < in_error_.size(); ++i) ServicePost(*in_error_[i]);
+  bool worked = ready_head_ != nullptr || backlog_count_ != 0;
+  if (worked) TransmitReady(now, /*may_defer_acks=*/false);
+  worked |= Receive(now);
+  if (wheel_.Due(now)) {
+    wheel_.Fire(now, [&](EngineQp& qp) {
+      qp.rc.OnTimer(now);
+      PushSendCompletions(qp);
+      if (qp.rc.HasWork()) MakeReady(qp);
+      worked = true;
+    });
+  }
+  if (ready_head_ != nullptr) {
+    TransmitReady(now,
+                  inline_poll && (helper_ == nullptr || !helper_->active()));
+  }
+  return worked;
+}
+
+void Engine::DrainPending() {
+  pending_.Drain([this](uint32_t index) {
+    // The queue pair may have been destroyed since, and its place reused.
+    if (EngineQp* qp = qps_[index]) ServicePost(*qp);
+  });
+}
+
+void Engine::ServicePost(EngineQp& qp) {
+  if (__builtin_expect(qp.rc.state() == rc::QpState::kErr, 0)) {
+    PushSendCompletions(qp);
+    PushFlushedReceives(qp);
+  }
+  if (qp.rc.HasWork()) MakeReady(qp);
+}
+
+void Engine::MakeReady(EngineQp& qp) {
+  if (qp.ready) return;
+  qp.ready = true;
+  qp.ready_next = nullptr;
+  (ready_head_ == nullptr ? ready_head_ : ready_tail_->ready_next) = &qp;
+  ready_tail_ = &qp;
+}
+
+// --- Receive ---------------------------------------------------------------
+
+bool Engine::Receive(Time now) {
+  bool worked = false;
+  if (loop_count_ != 0) {
+    const uint32_t count = std::min<uint32_t>(loop_count_, kBurstMax);
+    std::copy(loop_, loop_ + count, rx_);
+    std::copy(loop_ + count, loop_ + loop_count_, loop_);
+    loop_count_ -= count;
+    counters_.loopback_packets += count;
+    ProcessFrames(rx_, count, now);
+    worked = true;
+  }
+  const uint32_t count = port_->Receive(rx_, kBurstMax);
+  if (count != 0) ProcessFrames(rx_, count, now);
+  return worked || count != 0;
+}
+
+void Engine::ProcessFrames(rte_mbuf** frames, uint32_t count, Time now) {
+  counters_.rx_packets += count;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint8_t* data = rte_pktmbuf_mtod(frames[i], const uint8_t*);
+    __builtin_prefetch(data);
+    __builtin_prefetch(data + 64);
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    rc::RxPacket packet;
+    EngineQp* qp = nullptr;
+    const RxVerdict verdict =
+        Classify(rte_pktmbuf_mtod(frames[i], const uint8_t*),
+                 frames[i]->data_len, packet, qp, now);
+    if (__builtin_expect(verdict != RxVerdict::kAccept, 0)) {
+      ++counters_.verdicts[static_cast<size_t>(verdict)];
+      continue;
+    }
+    if (qp != run_.qp) FinishRun(now);
+    run_.qp = qp;
+    run_.packets[run_.count++] = packet;
+    // The values of an atomic live in one place each until they are placed.
+    if (packet.info->kind == wire::PacketKind::kAtomic ||
+        packet.info->kind == wire::PacketKind::kAtomicAck) {
+      FinishRun(now);
+    }
+  }
+  FinishRun(now);
+  rte_pktmbuf_free_bulk(frames, count);
+}
+
+RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes,
+                           rc::RxPacket& packet, EngineQp*& qp, Time now) {
+  wire::FrameView view;
+  const RxVerdict shape = wire::ParseFrame(frame, bytes, view);
+  if (shape == RxVerdict::kArp || shape == RxVerdict::kIcmp) {
+    return OnNeighborMessage(view, shape, now);
+  }
+  if (shape != RxVerdict::kAccept) return shape;
+  const RxVerdict form =
+      wire::ParseRoce(view.payload, view.payload_bytes, packet);
+  if (form != RxVerdict::kAccept) return form;
+  if (view.congestion_experienced()) ++counters_.ce_received;
+  qp = FindQp(packet.bth->dest_qp().value);
+  if (qp == nullptr) {
+    return IsLocal(view.dst) ? RxVerdict::kUnknownQp : RxVerdict::kNotForUs;
+  }
+  if (!IcrcIsRight(*qp, view)) return RxVerdict::kBadIcrc;
+  if (packet.info->service != wire::Service::kRc) {
+    return packet.info->kind == wire::PacketKind::kCnp
+               ? RxVerdict::kCnp
+               : RxVerdict::kWrongTransport;
+  }
+  if (qp->rc.state() < rc::QpState::kRtr) return RxVerdict::kQpNotReady;
+  if (!(view.src == qp->path.remote) || !(view.dst == qp->path.local)) {
+    return RxVerdict::kWrongPeer;
+  }
+  // IBTA 10.9.3: the 15 bits must match and one side be a full member.
+  const uint16_t theirs = packet.bth->pkey.value();
+  const uint16_t ours = qp->rc.config().pkey;
+  if (((theirs ^ ours) & 0x7fff) != 0 || ((theirs | ours) & 0x8000) == 0) {
+    return RxVerdict::kBadPkey;
+  }
+  return RxVerdict::kAccept;
+}
+
+bool Engine::IcrcIsRight(EngineQp& qp, const wire::FrameView& view) {
+  if (__builtin_expect(view.ipv6 || !(view.src == qp.path.remote) ||
+                           !(view.dst == qp.path.local),
+                       0)) {
+    return wire::VerifyIcrc(view.l3, view.ipv6, view.payload_bytes);
+  }
+  // All that differs between the headers of two packets of one peer: length,
+  // UDP source port and, from peers that count it, the IPv4 identification;
+  // "don't fragment" may be set or not.
+  const auto* ip = reinterpret_cast<const wire::Ipv4*>(view.l3);
+  uint32_t id_and_flags;
+  std::memcpy(&id_and_flags, &ip->identification, sizeof(id_and_flags));
+  const uint64_t key = uint64_t{id_and_flags} << 32 |
+                       uint64_t{view.udp_src_port} << 16 | view.payload_bytes;
+  const uint32_t prefix = qp.path.received.Get(
+      key, [&] { return wire::IcrcPrefix(view.l3, false); });
+  return wire::VerifyIcrcAfter(prefix, view.payload, view.payload_bytes);
+}
+
+void Engine::FinishRun(Time now) {
+  EngineQp* qp = run_.qp;
+  if (run_.count == 0) return;
+  sink_->Begin(qp, copy_mode_, &counters_);
+  qp->rc.OnBurst({run_.packets, run_.count}, now, *sink_);
+  sink_->Execute();
+  if (__builtin_expect(sink_->faulted(), 0)) {
+    ++counters_.placement_faults;
+    qp->rc.OnPlacementFault(sink_->fault(), sink_->receives());
+  }
+  for (uint32_t i = 0; i < sink_->recv_count(); ++i) {
+    qp->recv_cq->Push(sink_->MakeCqe(i));
+    wrote_cqe_ = true;
+  }
+  run_.count = 0;
+  run_.qp = nullptr;
+  AfterWork(*qp);
+}
+
+void Engine::AfterWork(EngineQp& qp) {
+  PushSendCompletions(qp);
+  if (__builtin_expect(qp.rc.state() == rc::QpState::kErr, 0)) {
+    PushFlushedReceives(qp);
+  }
+  const rc::QpEvent event = qp.rc.TakeEvent();
+  if (event != rc::QpEvent::kNone && qp.events() != nullptr) {
+    qp.events()->OnQpEvent(qp, event);
+  }
+  if (qp.rc.HasWork()) MakeReady(qp);
+  wheel_.Schedule(qp);
+}
+
+void Engine::PushSendCompletions(EngineQp& qp) {
+  rc::SendCompletion done;
+  while (qp.rc.PollSend(done)) {
+    urnic_cqe cqe = {};
+    cqe.wr_id = done.wr_id;
+    cqe.byte_len = done.byte_len;
+    cqe.qp_num = qp.qpn();
+    cqe.vendor_err = static_cast<uint32_t>(done.cause);
+    cqe.status = done.status;
+    cqe.opcode = done.opcode;
+    qp.send_cq->Push(cqe);
+    wrote_cqe_ = true;
+  }
+  if (__builtin_expect(qp.rc.state() == rc::QpState::kErr, 0) &&
+      !qp.in_error.load(std::memory_order_relaxed)) {
+    qp.in_error.store(true);
+    in_error_.push_back(&qp);  // room was reserved when it was created
+    PushFlushedReceives(qp);
+  }
+}
+
+void Engine::PushFlushedReceives(EngineQp& qp) {
+  rc::RecvCompletion done;
+  while (qp.rc.PollRecvFlush(done)) {
+    urnic_cqe cqe = {};
+    cqe.wr_id = done.wr_id;
+    cqe.qp_num = qp.qpn();
+    cqe.status = done.status;
+    cqe.opcode = done.opcode;
+    qp.recv_cq->Push(cqe);
+    wrote_cqe_ = true;
+  }
+}
+
+// --- Transmit --------------------------------------------------------------
+
+bool Engine::SendBacklog() {
+  if (backlog_count_ == 0) return true;
+  const uint32_t sent = port_->Transmit(backlog_ + backlog_first_,
+                                        static_cast<uint16_t>(backlog_count_));
+  counters_.tx_packets += sent;
+  backlog_first_ += sent;
+  backlog_count_ -= sent;
+  if (backlog_count_ != 0) return false;
+  backlog_first_ = 0;
+  return true;
+}
+
+bool Engine::RefillFrames() {
+  const uint32_t missing = kBurstMax - spare_count_;
+  if (rte_pktmbuf_alloc_bulk(port_->pool(), spare_ + spare_count_, missing) !=
+      0) {
+    ++counters_.tx_no_mbuf;
+    return spare_count_ != 0;
+  }
+  spare_count_ = kBurstMax;
+  return true;
+}
+
+void Engine::TransmitReady(Time now, bool may_defer_acks) {
+  // What the port has not taken yet goes first, and nothing is built behind
+  // it: a full ring is back-pressure, not loss.
+  if (!SendBacklog()) return;
+  EngineQp* deferred_head = nullptr;
+  EngineQp* deferred_tail = nullptr;
+  uint32_t room = kBurstMax;
+  while (ready_head_ != nullptr && room != 0) {
+    EngineQp& qp = *ready_head_;
+    ready_head_ = qp.ready_next;
+    if (may_defer_acks && wrote_cqe_ && qp.rc.OnlyAckWaits()) {
+      // It goes out with the answer that the program may be about to post.
+      qp.ready_next = nullptr;
+      (deferred_head == nullptr ? deferred_head : deferred_tail->ready_next) =
+          &qp;
+      deferred_tail = &qp;
+      continue;
+    }
+    qp.ready = false;
+    if (spare_count_ < room && !RefillFrames()) break;
+    const uint32_t sent = TransmitQp(qp, now, std::min(room, spare_count_));
+    room -= sent;
+    // With work but nothing sent it waits for a response, which makes it
+    // ready again.
+    if (sent != 0 && qp.rc.HasWork()) MakeReady(qp);
+  }
+  if (deferred_head != nullptr) {
+    deferred_tail->ready_next = ready_head_;
+    if (ready_head_ == nullptr) ready_tail_ = deferred_tail;
+    ready_head_ = deferred_head;
+  }
+  SendBacklog();
+}
+
+uint32_t Engine::TransmitQp(EngineQp& qp, Time now, uint32_t room) {
+  if (qp.path.loopback) {
+    room = std::min<uint32_t>(room, std::size(loop_) - loop_count_);
+  }
+  const uint32_t count = qp.rc.Transmit(now, {slots_, room});
+  uint32_t built = 0;
+  for (; built < count; ++built) {
+    rte_mbuf* frame = spare_[spare_count_ - 1];
+    if (!BuildFrame(qp, slots_[built], frame)) {
+      qp.rc.OnGatherFault(slots_[built]);
+      ++counters_.placement_faults;
+      break;
+    }
+    --spare_count_;
+    if (qp.path.loopback) {
+      loop_[loop_count_++] = frame;
+    } else {
+      backlog_[backlog_first_ + backlog_count_++] = frame;
+    }
+  }
+  // A request that failed before it went out completes without an answer.
+  if (qp.rc.send_state().failed || qp.rc.state() == rc::QpState::kErr) {
+    AfterWork(qp);
+  }
+  wheel_.Schedule(qp);
+  return built;
+}
+
+bool Engine::BuildFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame) {
+  uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
+  const wire::HeaderTemplate& headers = qp.path.headers;
+  const uint32_t covered =
+      slot.header_bytes + slot.payload_bytes + slot.pad_bytes;
+  const auto roce_bytes = static_cast<uint16_t>(covered + wire::kIcrcBytes);
+  headers.Write(start, roce_bytes);
+  uint8_t* const bth = start + headers.size();
+  std::memcpy(bth, slot.headers, rc::kMaxHeaderBytes);
+  uint8_t* at = bth + slot.header_bytes;
+  for (uint32_t i = 0; i < slot.segment_count; ++i) {
+    const rc::Segment& segment = slot.segments[i];
+    if (!GuardedCopy(copy_mode_, at,
+                     reinterpret_cast<const void*>(segment.address),
+                     segment.bytes)) {
+      return false;
+    }
+    at += segment.bytes;
+  }
+  std::memset(at, 0, 4);  // the padding; the ICRC follows or overwrites
+  const uint32_t prefix = qp.path.sent.Get(roce_bytes, [&] {
+    return wire::IcrcPrefix(start + headers.ip_offset(), headers.ipv6());
+  });
+  wire::StoreIcrc(bth + covered, wire::IcrcExtend(prefix, bth, covered));
+  frame->data_len = static_cast<uint16_t>(headers.size() + roce_bytes);
+  frame->pkt_len = frame->data_len;
+  return true;
+}
+
+}  // namespace urnic

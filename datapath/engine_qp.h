@@ -1,0 +1,84 @@
+#pragma once
+
+// A queue pair as the engine holds it: the transport's state, the path of its
+// packets, its completion queues, and the engine's own links.
+
+#include <memory>
+
+#include "datapath/completion_queue.h"
+#include "datapath/path.h"
+#include "transport/rc/qp.h"
+
+namespace urnic {
+
+class EngineQp;
+
+// What becomes of a queue pair without its owner asking. As EngineEvents.
+class QpEvents {
+ public:
+  virtual void OnQpEvent(EngineQp& qp, rc::QpEvent event) = 0;
+
+ protected:
+  ~QpEvents() = default;
+};
+
+struct EngineQpConfig {
+  rc::QpLimits limits;
+  rc::WorkQueueView sq;
+  rc::WorkQueueView rq;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* recv_cq = nullptr;
+  QpEvents* events = nullptr;
+  void* owner = nullptr;
+};
+
+// Created and destroyed through Engine; everything but owner(), qpn() and
+// wants_post_kick() belongs to the token holder.
+class EngineQp {
+ public:
+  EngineQp(const EngineQpConfig& config, mem::MrTable* mrs)
+      : records_(new rc::SendRecord[config.sq.entries()]),
+        replay_(new rc::ReplaySlot[rc::kReplaySlots]),
+        recv_queue(config.rq, config.limits.max_sge_recv),
+        rc(config.limits, config.sq, {records_.get(), config.sq.entries()},
+           replay_.get(), &recv_queue, mrs),
+        send_cq(config.send_cq),
+        recv_cq(config.recv_cq),
+        events_(config.events),
+        owner_(config.owner) {}
+
+  uint32_t qpn() const { return rc.limits().qpn; }
+  void* owner() const { return owner_; }
+  QpEvents* events() const { return events_; }
+  // In state ERR a posted receive must be flushed: the poster calls
+  // Engine::Doorbell() for receives too while this is set.
+  bool wants_recv_doorbell() const {
+    return in_error.load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::unique_ptr<rc::SendRecord[]> records_;
+  std::unique_ptr<rc::ReplaySlot[]> replay_;
+
+ public:
+  rc::RecvQueue recv_queue;
+  rc::Qp rc;
+  Path path;
+  CompletionQueue* send_cq;
+  CompletionQueue* recv_cq;
+  std::atomic<bool> in_error{false};
+
+  // Engine's links, token holder only.
+  EngineQp* ready_next = nullptr;  // FIFO of queue pairs with work
+  bool ready = false;
+  EngineQp* timer_next = nullptr;  // doubly linked list of a wheel slot
+  EngineQp* timer_prev = nullptr;
+  int32_t timer_slot = -1;
+  int64_t timer_tick = 0;
+
+ private:
+  QpEvents* events_;
+  void* owner_;
+};
+
+}  // namespace urnic

@@ -1,0 +1,86 @@
+#pragma once
+
+// Collects what a run of packets does (rc::Qp's sink) and executes it.
+
+#include <cstdint>
+#include <span>
+
+#include "datapath/engine.h"
+#include "datapath/placer.h"
+
+namespace urnic {
+
+struct Engine::Sink {
+ public:
+  void Begin(EngineQp* qp, CopyMode mode, EngineCounters* counters) {
+    qp_ = qp;
+    mode_ = mode;
+    counters_ = counters;
+    placement_count_ = 0;
+    recv_count_ = 0;
+    faulted_ = false;
+  }
+
+  void Place(const rc::Placement& placement) {
+    if (placement_count_ == kPlacementMax) Execute();
+    placements_[placement_count_++] = placement;
+  }
+  void Complete(const rc::RecvCompletion& done) {
+    recvs_[recv_count_++] = done;
+  }
+  void Count(RxVerdict verdict) {
+    ++counters_->verdicts[static_cast<size_t>(verdict)];
+  }
+
+  // Executes what has been collected. Behind a fault the half that it hit,
+  // responder or requester, places nothing any more.
+  void Execute() {
+    for (uint32_t i = 0; i < placement_count_; ++i) {
+      const rc::Placement& placement = placements_[i];
+      if (faulted_ && placement.from_responder == fault_.from_responder) {
+        continue;
+      }
+      if (__builtin_expect(!ExecutePlacement(mode_, placement), 0)) {
+        if (!faulted_) fault_ = placement;
+        faulted_ = true;
+      }
+    }
+    placement_count_ = 0;
+  }
+
+  bool faulted() const { return faulted_; }
+  const rc::Placement& fault() const { return fault_; }
+  std::span<rc::RecvCompletion> receives() { return {recvs_, recv_count_}; }
+  uint32_t recv_count() const { return recv_count_; }
+
+  urnic_cqe MakeCqe(uint32_t index) const {
+    const rc::RecvCompletion& done = recvs_[index];
+    urnic_cqe cqe = {};
+    cqe.wr_id = done.wr_id;
+    cqe.byte_len = done.byte_len;
+    cqe.imm_or_key = done.imm_or_key;
+    cqe.qp_num = qp_->qpn();
+    cqe.src_qp = qp_->rc.config().dest_qpn;
+    cqe.vendor_err = static_cast<uint32_t>(done.cause);
+    cqe.status = done.status;
+    cqe.opcode = done.opcode;
+    cqe.wc_flags = done.wc_flags;
+    cqe.solicited = done.solicited ? 1 : 0;
+    return cqe;
+  }
+
+ private:
+  static constexpr uint32_t kPlacementMax = 128;
+
+  EngineQp* qp_ = nullptr;
+  EngineCounters* counters_ = nullptr;
+  CopyMode mode_ = CopyMode::kGuarded;
+  bool faulted_ = false;
+  uint32_t placement_count_ = 0;
+  uint32_t recv_count_ = 0;
+  rc::Placement fault_;
+  rc::Placement placements_[kPlacementMax];
+  rc::RecvCompletion recvs_[kBurstMax];
+};
+
+}  // namespace urnic

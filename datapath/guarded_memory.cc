@@ -1,0 +1,133 @@
+#include "datapath/guarded_memory.h"
+
+#include <sys/uio.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+
+namespace urnic {
+
+extern "C" {
+extern const char urnic_guarded_begin[];
+extern const char urnic_guarded_end[];
+extern const char urnic_guarded_fault[];
+int urnic_guarded_cmpxchg(uint64_t* target, uint64_t compare, uint64_t swap,
+                          uint64_t* original);
+int urnic_guarded_xadd(uint64_t* target, uint64_t add, uint64_t* original);
+// From this many bytes on, `rep movsb` beats the loop (bench/inner_loops).
+extern const uint64_t urnic_guarded_rep_min;
+const uint64_t urnic_guarded_rep_min = 512;
+}
+
+namespace {
+
+SignalHandler chain_to = nullptr;
+struct sigaction before_us[NSIG];
+
+void ChainToPrevious(int signo, siginfo_t* info, void* context) {
+  const struct sigaction& previous = before_us[signo];
+  if ((previous.sa_flags & SA_SIGINFO) != 0) {
+    previous.sa_sigaction(signo, info, context);
+  } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+    previous.sa_handler(signo);
+  } else {
+    // The default action, at the instruction that faulted.
+    sigaction(signo, &previous, nullptr);
+  }
+}
+
+void OnFault(int signo, siginfo_t* info, void* context) {
+  auto* machine = static_cast<ucontext_t*>(context);
+  greg_t& rip = machine->uc_mcontext.gregs[REG_RIP];
+  const auto at = reinterpret_cast<const char*>(rip);
+  // si_code > 0: raised by the kernel for an access, not sent by a process.
+  if (at >= urnic_guarded_begin && at < urnic_guarded_end &&
+      info->si_code > 0) {
+    rip = reinterpret_cast<greg_t>(urnic_guarded_fault);
+    return;
+  }
+  chain_to(signo, info, context);
+}
+
+}  // namespace
+
+void InstallMemoryGuard(int (*set_hooks)(SignalHandler), SignalHandler chain) {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    if (set_hooks != nullptr && chain != nullptr) {
+      chain_to = chain;
+      if (set_hooks(OnFault) == 0) return;
+    }
+    chain_to = ChainToPrevious;
+    struct sigaction action = {};
+    action.sa_sigaction = OnFault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    for (const int signo : {SIGSEGV, SIGBUS}) {
+      sigaction(signo, &action, &before_us[signo]);
+    }
+  });
+}
+
+CopyMode CopyModeOfThisThread() {
+  // 0: not asked yet. A thread that changes its mask later is not noticed;
+  // programs set masks when they start a thread.
+  static __attribute__((tls_model("initial-exec"))) thread_local uint8_t known;
+  if (__builtin_expect(known == 0, 0)) {
+    sigset_t mask;
+    sigemptyset(&mask);
+    pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+    const bool blocked =
+        sigismember(&mask, SIGSEGV) == 1 || sigismember(&mask, SIGBUS) == 1;
+    known = blocked ? 2 : 1;
+  }
+  return known == 1 ? CopyMode::kGuarded : CopyMode::kThroughKernel;
+}
+
+bool CopyThroughKernel(void* target, const void* source, size_t bytes) {
+  // The last eight bytes in a call of their own, behind the others.
+  const size_t tail = bytes < 8 ? bytes : 8;
+  const size_t parts[] = {bytes - tail, tail};
+  size_t done = 0;
+  for (const size_t part : parts) {
+    if (part == 0) continue;
+    const iovec local{static_cast<char*>(const_cast<void*>(source)) + done,
+                      part};
+    const iovec remote{static_cast<char*>(target) + done, part};
+    // EFAULT is reported for either side, local or remote.
+    if (process_vm_writev(getpid(), &local, 1, &remote, 1, 0) !=
+        static_cast<ssize_t>(part)) {
+      return false;
+    }
+    done += part;
+  }
+  return true;
+}
+
+bool GuardedCompareSwap(CopyMode mode, uint64_t target, uint64_t compare,
+                        uint64_t swap, uint64_t* original) {
+  uint64_t probe;
+  // The kernel has no atomics on another address: it only tells whether the
+  // word is there, and the access follows at once.
+  if (mode == CopyMode::kThroughKernel &&
+      !CopyThroughKernel(&probe, reinterpret_cast<const void*>(target), 8)) {
+    return false;
+  }
+  return urnic_guarded_cmpxchg(reinterpret_cast<uint64_t*>(target), compare,
+                               swap, original) == 0;
+}
+
+bool GuardedFetchAdd(CopyMode mode, uint64_t target, uint64_t add,
+                     uint64_t* original) {
+  uint64_t probe;
+  if (mode == CopyMode::kThroughKernel &&
+      !CopyThroughKernel(&probe, reinterpret_cast<const void*>(target), 8)) {
+    return false;
+  }
+  return urnic_guarded_xadd(reinterpret_cast<uint64_t*>(target), add,
+                            original) == 0;
+}
+
+}  // namespace urnic

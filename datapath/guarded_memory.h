@@ -1,0 +1,51 @@
+#pragma once
+
+// Memory of the program, touched so that its absence is a result and not a
+// crash: registered memory is never trusted to exist (design.md 3.5).
+//
+// In the common case a fault is caught by a handler for SIGSEGV and SIGBUS. A
+// thread that blocks these signals would be killed instead: it gets the slower
+// way through the kernel (process_vm_writev, 0.6 us).
+
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+
+namespace urnic {
+
+using SignalHandler = void (*)(int, siginfo_t*, void*);
+
+// Installs the handler; the first call counts, any thread. With the preload,
+// `set_hooks` installs it and keeps it in front of what the program installs
+// later, and `chain` is the program's own. Both null: sigaction() directly,
+// chaining to what was there before.
+void InstallMemoryGuard(int (*set_hooks)(SignalHandler), SignalHandler chain);
+
+// How the calling thread may copy. Once per entry into the engine.
+enum class CopyMode : uint8_t { kGuarded, kThroughKernel };
+CopyMode CopyModeOfThisThread();
+
+// True if all went well, false if some byte of either range is not there (an
+// unknown part of the target may have been written).
+inline bool GuardedCopy(CopyMode mode, void* target, const void* source,
+                        size_t bytes);
+// Aligned 8-byte atomics; *original gets the value before.
+bool GuardedCompareSwap(CopyMode mode, uint64_t target, uint64_t compare,
+                        uint64_t swap, uint64_t* original);
+bool GuardedFetchAdd(CopyMode mode, uint64_t target, uint64_t add,
+                     uint64_t* original);
+
+extern "C" {
+int urnic_guarded_copy(void* target, const void* source, size_t bytes);
+}
+
+bool CopyThroughKernel(void* target, const void* source, size_t bytes);
+
+inline bool GuardedCopy(CopyMode mode, void* target, const void* source,
+                        size_t bytes) {
+  return __builtin_expect(mode == CopyMode::kGuarded, 1)
+             ? urnic_guarded_copy(target, source, bytes) == 0
+             : CopyThroughKernel(target, source, bytes);
+}
+
+}  // namespace urnic

@@ -1,0 +1,194 @@
+#include "datapath/helper_thread.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "datapath/eal.h"
+#include "datapath/engine.h"
+#include "transport/base/check.h"
+
+namespace urnic {
+
+namespace {
+
+// Polls closer together than this belong to one run of polling; a run as long
+// as that means that the program waits by polling.
+constexpr Duration kPollGap = Duration::Microseconds(5);
+constexpr Duration kPollRun = Duration::Microseconds(50);
+// How often a watching helper looks.
+constexpr Duration kLookFirst = Duration::Microseconds(200);
+constexpr Duration kLookLast = Duration::Milliseconds(1);
+// The longest sleep of an active helper on a port that wakes it, and on one
+// that cannot.
+constexpr Duration kSleepWoken = Duration::Milliseconds(100);
+constexpr Duration kSleepPolled = Duration::Milliseconds(1);
+
+// So many packets since the last sleep are a stream.
+constexpr uint64_t kStream = 64;
+
+int CpusInMask() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
+  return CPU_COUNT(&mask);
+}
+
+}  // namespace
+
+HelperThread::HelperThread(Engine& engine)
+    : engine_(engine),
+      event_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      alone_(CpusInMask() > 1) {
+  URNIC_CHECK(event_fd_ >= 0);
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { Run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread_.native_handle(), "urnic-helper");
+}
+
+HelperThread::~HelperThread() {
+  stop_.store(true);
+  Wake();
+  thread_.join();
+  close(event_fd_);
+}
+
+void HelperThread::Wake() {
+  const uint64_t one = 1;
+  // A full counter is as good: it is readable.
+  [[maybe_unused]] const ssize_t written = write(event_fd_, &one, sizeof(one));
+}
+
+void HelperThread::TakeOver() {
+  hand_over_.store(true, std::memory_order_release);
+  Wake();
+}
+
+void HelperThread::OnProgramPoll(Time now) {
+  polls_.store(polls_.load(std::memory_order_relaxed) + 1,
+               std::memory_order_relaxed);
+  if (!active_.load(std::memory_order_relaxed)) return;
+  if (now - last_poll_ > kPollGap) poll_run_start_ = now;
+  last_poll_ = now;
+  if (now - poll_run_start_ < kPollRun) return;
+  active_.store(false, std::memory_order_release);
+  Disarm();
+  if (asleep_) Wake();
+}
+
+void HelperThread::Disarm() {
+  if (!armed_) return;
+  armed_ = false;
+  engine_.port().DisarmWakeup();
+}
+
+void HelperThread::BeforeRelease(bool work_left, Time next_deadline) {
+  if (!asleep_ || kicked_) return;
+  if (!work_left && next_deadline >= planned_wake_) return;
+  kicked_ = true;
+  Wake();
+}
+
+bool HelperThread::Wait(int64_t timeout_ns, int port_fd) {
+  pollfd fds[2] = {{event_fd_, POLLIN, 0}, {port_fd, POLLIN, 0}};
+  const timespec timeout{timeout_ns / 1000000000, timeout_ns % 1000000000};
+  const int ready = ppoll(fds, port_fd >= 0 ? 2 : 1, &timeout, nullptr);
+  if (ready > 0 && fds[0].revents != 0) {
+    uint64_t count;
+    [[maybe_unused]] const ssize_t n = read(event_fd_, &count, sizeof(count));
+  }
+  return ready > 0;
+}
+
+void HelperThread::Run() {
+  while (!stop_.load()) {
+    Watch();
+    Serve();
+  }
+}
+
+void HelperThread::Watch() {
+  uint64_t seen = UINT64_MAX;
+  Duration look = kLookFirst;
+  while (!stop_.load() && !hand_over_.exchange(false)) {
+    const uint64_t polls = polls_.load(std::memory_order_relaxed);
+    if (polls == seen) break;
+    seen = polls;
+    Wait(look.ns(), -1);
+    look = std::min(look * 2, kLookLast);
+  }
+  active_.store(true, std::memory_order_release);
+}
+
+Duration HelperThread::SpinTime(uint64_t packets) const {
+  // With a CPU for itself it may poll on. On a CPU that it shares it may only
+  // while a stream comes in: the program would wait for milliseconds.
+  if (alone_) return Duration::Microseconds(50);
+  return packets >= kStream ? Duration::Microseconds(20) : Duration();
+}
+
+void HelperThread::Serve() {
+  uint64_t packets_before = engine_.counters().rx_packets;
+  Time last_work = Engine::Now();
+  while (!stop_.load() && active_.load(std::memory_order_acquire)) {
+    bool worked = false;
+    ServeIfFree(engine_.token_, engine_.pending_, [&] {
+      engine_.Enter();
+      asleep_ = kicked_ = false;
+      worked |= engine_.Iterate(/*inline_poll=*/false);
+      // In a stream the peer need not kick any more.
+      if (engine_.counters().rx_packets - packets_before >= kStream) Disarm();
+      ReleaseLcore();
+    });
+    const Time now = Engine::Now();
+    if (worked) {
+      last_work = now;
+      continue;
+    }
+    const uint64_t packets = engine_.counters().rx_packets - packets_before;
+    if (now - last_work < SpinTime(packets)) continue;
+    Sleep();
+    packets_before = engine_.counters().rx_packets;
+    last_work = Engine::Now();
+  }
+}
+
+void HelperThread::Sleep() {
+  bool worked = false;
+  Time wake;
+  const bool mine = ServeIfFree(engine_.token_, engine_.pending_, [&] {
+    engine_.Enter();
+    armed_ = engine_.port().ArmWakeup();
+    // What came before the port was armed raises nothing: look once more.
+    worked |= engine_.Iterate(/*inline_poll=*/false);
+    const Time now = Engine::Now();
+    wake =
+        std::min(now + (armed_ || engine_.port().wait_fd() < 0 ? kSleepWoken
+                                                               : kSleepPolled),
+                 engine_.wheel_.NextDeadline());
+    planned_wake_ = wake;
+    asleep_ = true;
+    kicked_ = false;
+    ReleaseLcore();
+  });
+  if (!mine) {
+    // A program thread is inside; it has been told to expect us.
+    Wait(kLookFirst.ns(), -1);
+    return;
+  }
+  if (worked) return;
+  const int64_t timeout = (wake - Engine::Now()).ns();
+  if (timeout > 0) Wait(timeout, engine_.port().wait_fd());
+}
+
+}  // namespace urnic

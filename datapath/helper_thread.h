@@ -1,0 +1,78 @@
+#pragma once
+
+// The thread that runs the engine when no thread of the program does.
+//
+// Three modes (design.md 3.3c):
+//   watching  The program polls. The helper looks now and then whether it
+//             still does; if the count of polls stands still, it takes over.
+//   active    The helper runs the engine: after traffic it polls on for a
+//             moment, then arms the port's wake-up and sleeps in poll().
+// A program that polls now and then leaves an active helper alone: both work
+// under the token. One that keeps polling sends it back to watching, so that
+// the port need not interrupt anybody.
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "transport/base/time.h"
+
+namespace urnic {
+
+class Engine;
+
+class HelperThread {
+ public:
+  // Starts the thread with all signals blocked; it inherits the caller's
+  // affinity. `engine` outlives it.
+  explicit HelperThread(Engine& engine);
+  // Stops and joins; not under the token.
+  ~HelperThread();
+  HelperThread(const HelperThread&) = delete;
+  HelperThread& operator=(const HelperThread&) = delete;
+
+  // Token holder: a program thread polls, at `now`.
+  void OnProgramPoll(Time now);
+  // Token holder, before release: wakes the helper if it would sleep past
+  // what is to be done.
+  void BeforeRelease(bool work_left, Time next_deadline);
+  // Any thread: the program is about to sleep; take over at once.
+  void HandOver() {
+    if (!active_.load(std::memory_order_acquire)) TakeOver();
+  }
+  // Token holder.
+  bool active() const { return active_.load(std::memory_order_relaxed); }
+
+ private:
+  void Run();
+  // Until the program polls no more, or stop.
+  void Watch();
+  // Until the program polls again, or stop.
+  void Serve();
+  void Sleep();
+  void Disarm();
+  void TakeOver();
+  void Wake();
+  bool Wait(int64_t timeout_ns, int port_fd);
+  Duration SpinTime(uint64_t packets) const;
+
+  Engine& engine_;
+  int event_fd_;
+  bool alone_;  // the affinity mask has more than one CPU
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> active_{false};
+  std::atomic<bool> hand_over_{false};
+  std::atomic<uint64_t> polls_{0};  // written by token holders only
+
+  // Token holder only.
+  Time last_poll_;
+  Time poll_run_start_;
+  bool armed_ = false;   // the port raises wake-ups
+  bool asleep_ = false;  // or about to be
+  bool kicked_ = false;
+  Time planned_wake_;
+
+  std::thread thread_;
+};
+
+}  // namespace urnic

@@ -1,0 +1,48 @@
+#pragma once
+
+// Where the packets of a queue pair go: everything that a packet needs, built
+// once (design.md 3.6).
+
+#include <cstdint>
+
+#include "transport/wire/address.h"
+#include "transport/wire/header_template.h"
+#include "transport/wire/icrc.h"
+
+namespace urnic {
+
+// The running ICRC over the headers before the BTH, per frame length: those
+// headers depend on nothing else while identification is 0.
+class IcrcPrefixCache {
+ public:
+  // `key` stands for everything in the headers that may differ between two
+  // packets of this path and that the ICRC covers.
+  template <typename Compute>
+  uint32_t Get(uint64_t key, Compute&& compute) {
+    Entry& entry = entries_[(key ^ (key >> 4)) & (kEntries - 1)];
+    if (entry.key != key) entry = {key, compute()};
+    return entry.state;
+  }
+  void Clear() {
+    for (Entry& entry : entries_) entry = Entry{};
+  }
+
+ private:
+  static constexpr size_t kEntries = 4;
+  struct Entry {
+    uint64_t key = 0;  // no real key is 0: lengths are not
+    uint32_t state = 0;
+  };
+  Entry entries_[kEntries];
+};
+
+struct Path {
+  wire::HeaderTemplate headers;
+  IcrcPrefixCache sent;
+  IcrcPrefixCache received;
+  wire::Gid local;
+  wire::Gid remote;
+  bool loopback = false;  // `remote` is an address of this same device
+};
+
+}  // namespace urnic

@@ -1,0 +1,29 @@
+#pragma once
+
+// Executes the memory effects that the transport decided on. Keys and ranges
+// have been checked; whether the memory is there has not.
+
+#include <cstdint>
+
+#include "datapath/guarded_memory.h"
+#include "transport/rc/types.h"
+
+namespace urnic {
+
+// False if the memory is not there.
+inline bool ExecutePlacement(CopyMode mode, const rc::Placement& placement) {
+  switch (placement.kind) {
+    case rc::Placement::Kind::kCopy:
+      return GuardedCopy(mode, reinterpret_cast<void*>(placement.target),
+                         placement.source, placement.bytes);
+    case rc::Placement::Kind::kCompareSwap:
+      return GuardedCompareSwap(mode, placement.target, placement.compare,
+                                placement.swap_or_add, placement.original);
+    case rc::Placement::Kind::kFetchAdd:
+      return GuardedFetchAdd(mode, placement.target, placement.swap_or_add,
+                             placement.original);
+  }
+  return false;
+}
+
+}  // namespace urnic
