@@ -1,0 +1,42 @@
+#ifndef URNIC_VERBS_CLI_CHECKS_H_
+#define URNIC_VERBS_CLI_CHECKS_H_
+
+// What `urnic doctor` looks at. Each check looks, changes nothing, and says
+// what it found and what to do.
+
+#include <string>
+#include <vector>
+
+#include "verbs/abi/device_identity.h"
+
+namespace urnic {
+
+enum class Finding { kOk, kWarn, kFail };
+
+struct Check {
+  Finding finding;
+  std::string what;    // two or three words
+  std::string found;   // one line
+  std::string remedy;  // what to do; empty when nothing needs doing
+};
+
+// The machine.
+Check CheckInstall();
+Check CheckVerbsLibrary();
+Check CheckVerbsPrograms();
+Check CheckProc();
+Check CheckHugePages();
+Check CheckMemlock();
+Check CheckCpus();
+Check CheckTun();
+Check CheckStaleDirectories();
+Check CheckKernelDevices();
+
+// The ports. `needed`: a port with a kernel interface is configured.
+Check CheckRawSockets(bool needed);
+// Everything about one port's kernel interface; empty for other kinds.
+std::vector<Check> CheckInterface(const urnic_device_identity& device);
+
+}  // namespace urnic
+
+#endif  // URNIC_VERBS_CLI_CHECKS_H_

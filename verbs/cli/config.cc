@@ -1,0 +1,158 @@
+#include "verbs/cli/config.h"
+
+#include <array>
+#include <cstdlib>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "verbs/abi/device_identity.h"
+
+namespace urnic {
+namespace {
+
+const char* NonEmptyEnv(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+bool SaysMtu(const std::string& port) {
+  return port.find("|mtu=") != std::string::npos;
+}
+
+absl::Status CheckMode(const std::string& mode) {
+  if (mode == "embedded") return absl::OkStatus();
+  if (mode == "service")
+    return absl::InvalidArgumentError(
+        "mode service is not built yet; use --mode embedded");
+  return absl::InvalidArgumentError(
+      absl::StrCat("mode \"", mode, "\" is neither embedded nor service"));
+}
+
+absl::Status CheckPorts(const std::string& ports) {
+  static std::array<urnic_device_identity, URNIC_MAX_PORTS> devices;
+  char error[512];
+  const int count =
+      urnic_device_identity_parse(ports.c_str(), urnic_host_identity(),
+                                  devices.data(), error, sizeof(error));
+  if (count < 0) return absl::InvalidArgumentError(error);
+  for (int i = 0; i < count; ++i) {
+    const urnic_device_identity& d = devices[i];
+    if (d.kind == URNIC_PORT_XDP)
+      return absl::InvalidArgumentError(absl::StrCat(
+          "port ", i + 1, " (\"", d.dev,
+          "\"): this build has no af_xdp driver; use iface:", d.ifname,
+          " (af_packet)"));
+    if (d.kind == URNIC_PORT_PCI)
+      return absl::InvalidArgumentError(
+          absl::StrCat("port ", i + 1, " (\"", d.dev,
+                       "\"): this build has no drivers for physical NICs; use "
+                       "iface:NAME with the NIC's kernel interface"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
+  port_option_ =
+      command
+          .add_option("--port", ports_,
+                      "A port, the n-th is device urnic<n>: loop, iface:NAME, "
+                      "or a DPDK device such as net_memif0,role=server")
+          ->type_name("DEV")
+          ->allow_extra_args(false);
+  addr_option_ = command
+                     .add_option("--addr", addrs_,
+                                 "An address of the port before it; repeatable")
+                     ->type_name("IP/LEN")
+                     ->allow_extra_args(false);
+  command
+      .add_option("--mtu", mtu_,
+                  "Largest IP packet in bytes, for all ports (URNIC_MTU)")
+      ->type_name("N");
+  command
+      .add_option("--mode", mode_,
+                  "embedded: the RNIC lives in the program (URNIC_MODE)")
+      ->type_name("MODE");
+  command.add_option("--config", file_, "TOML file with the same keys")
+      ->type_name("FILE")
+      ->envname("URNIC_CONFIG");
+}
+
+absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
+  ConfigSource source;
+  source.mtu = mtu_;
+  source.mode = mode_;
+  size_t port = 0;
+  size_t addr = 0;
+  for (const CLI::Option* option : command_.parse_order()) {
+    if (option == port_option_) {
+      source.ports.push_back(ports_.at(port++));
+      if (source.ports.back().find(';') != std::string::npos)
+        return absl::InvalidArgumentError(
+            absl::StrCat("--port ", source.ports.back(),
+                         ": \";\" separates ports in URNIC_PORTS; give --port "
+                         "once for each"));
+    } else if (option == addr_option_) {
+      const std::string& value = addrs_.at(addr++);
+      if (source.ports.empty())
+        return absl::InvalidArgumentError(
+            absl::StrCat("--addr ", value, " comes before any --port"));
+      absl::StrAppend(&source.ports.back(), "|", value);
+    }
+  }
+  return source;
+}
+
+absl::StatusOr<Config> ConfigFlags::Resolve() const {
+  absl::StatusOr<ConfigSource> flags = FromFlags();
+  if (!flags.ok()) return flags.status();
+  absl::StatusOr<ConfigSource> environment = ReadConfigEnvironment();
+  if (!environment.ok()) return environment.status();
+  ConfigSource file;
+  if (!file_.empty()) {
+    absl::StatusOr<ConfigSource> read = ReadConfigFile(file_);
+    if (!read.ok()) return read.status();
+    file = *std::move(read);
+  }
+  return JoinConfig({*flags, *environment, file});
+}
+
+absl::StatusOr<ConfigSource> ReadConfigEnvironment() {
+  ConfigSource source;
+  if (const char* ports = NonEmptyEnv("URNIC_PORTS")) {
+    source.ports = absl::StrSplit(ports, ';');
+    if (source.ports.back().empty()) source.ports.pop_back();
+  }
+  if (const char* mtu = NonEmptyEnv("URNIC_MTU")) {
+    uint32_t value;
+    if (!absl::SimpleAtoi(mtu, &value))
+      return absl::InvalidArgumentError(
+          absl::StrCat("URNIC_MTU \"", mtu, "\" is not a number"));
+    source.mtu = value;
+  }
+  if (const char* mode = NonEmptyEnv("URNIC_MODE")) source.mode = mode;
+  return source;
+}
+
+absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources) {
+  ConfigSource chosen;
+  for (const ConfigSource& source : sources) {
+    if (chosen.ports.empty()) chosen.ports = source.ports;
+    if (!chosen.mtu) chosen.mtu = source.mtu;
+    if (!chosen.mode) chosen.mode = source.mode;
+  }
+  Config config;
+  config.mode = chosen.mode.value_or("embedded");
+  if (absl::Status s = CheckMode(config.mode); !s.ok()) return s;
+  for (std::string& port : chosen.ports)
+    if (chosen.mtu && !SaysMtu(port))
+      absl::StrAppend(&port, "|mtu=", *chosen.mtu);
+  config.ports = absl::StrJoin(chosen.ports, ";");
+  if (absl::Status s = CheckPorts(config.ports); !s.ok()) return s;
+  return config;
+}
+
+}  // namespace urnic

@@ -1,0 +1,81 @@
+// The parser is compiled in: the command runs where the library's package is
+// not installed.
+#undef TOML_SHARED_LIB
+#undef TOML_HEADER_ONLY
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+
+#include "absl/strings/str_cat.h"
+#include "verbs/abi/device_identity.h"
+#include "verbs/cli/config.h"
+
+namespace urnic {
+namespace {
+
+absl::Status At(const std::string& path, const toml::node& node,
+                std::string_view text) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ":", node.source().begin.line, ": ",
+                   absl::string_view(text.data(), text.size())));
+}
+
+absl::Status ReadPorts(const std::string& path, const toml::node& node,
+                       ConfigSource* source) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr)
+    return At(path, node, "ports must be a list: [\"DEV|IP/LEN\", ...]");
+  for (const toml::node& element : *list) {
+    const std::optional<std::string> port = element.value<std::string>();
+    if (!port)
+      return At(path, element, "a port must be a text: \"DEV|IP/LEN\"");
+    if (port->find(';') != std::string::npos)
+      return At(path, element,
+                "a port holds no \";\": write one text for each");
+    source->ports.push_back(*port);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadKey(const std::string& path, std::string_view key,
+                     const toml::node& node, ConfigSource* source) {
+  if (key == "ports") return ReadPorts(path, node, source);
+  if (key == "mtu") {
+    const std::optional<int64_t> mtu = node.value_exact<int64_t>();
+    if (!mtu || *mtu < URNIC_PORT_MTU_MIN || *mtu > URNIC_PORT_MTU_MAX)
+      return At(path, node,
+                absl::StrCat("mtu must be a number from ", URNIC_PORT_MTU_MIN,
+                             " to ", URNIC_PORT_MTU_MAX));
+    source->mtu = static_cast<uint32_t>(*mtu);
+    return absl::OkStatus();
+  }
+  if (key == "mode") {
+    source->mode = node.value_exact<std::string>();
+    if (!source->mode) return At(path, node, "mode must be a text");
+    return absl::OkStatus();
+  }
+  return At(
+      path, node,
+      absl::StrCat("unknown key \"", absl::string_view(key.data(), key.size()),
+                   "\"; there are ports, mtu and mode"));
+}
+
+}  // namespace
+
+absl::StatusOr<ConfigSource> ReadConfigFile(const std::string& path) {
+  toml::table table;
+  try {
+    table = toml::parse_file(path);
+  } catch (const toml::parse_error& e) {
+    const auto line = e.source().begin.line;
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, line ? absl::StrCat(":", line) : "", ": ",
+        absl::string_view(e.description().data(), e.description().size())));
+  }
+  ConfigSource source;
+  for (const auto& [key, node] : table)
+    if (absl::Status s = ReadKey(path, key.str(), node, &source); !s.ok())
+      return s;
+  return source;
+}
+
+}  // namespace urnic

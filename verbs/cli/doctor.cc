@@ -1,0 +1,69 @@
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "verbs/cli/checks.h"
+#include "verbs/cli/command.h"
+#include "verbs/cli/config.h"
+
+namespace urnic {
+namespace {
+
+std::vector<Check> CheckMachine() {
+  return {CheckInstall(),      CheckVerbsLibrary(), CheckVerbsPrograms(),
+          CheckProc(),         CheckHugePages(),    CheckMemlock(),
+          CheckCpus(),         CheckTun(),          CheckStaleDirectories(),
+          CheckKernelDevices()};
+}
+
+std::vector<Check> CheckPorts(const ConfigFlags& flags) {
+  const absl::StatusOr<Config> config = flags.Resolve();
+  if (!config.ok())
+    return {{Finding::kFail, "configuration",
+             std::string(config.status().message()),
+             "correct --port, --config or URNIC_PORTS"}};
+  static std::array<urnic_device_identity, URNIC_MAX_PORTS> devices;
+  char error[512];
+  const int count =
+      urnic_device_identity_parse(config->ports.c_str(), urnic_host_identity(),
+                                  devices.data(), error, sizeof(error));
+  std::vector<Check> checks;
+  bool any_interface = false;
+  for (int i = 0; i < count; ++i) {
+    const urnic_device_identity& d = devices[i];
+    any_interface |= d.ifname[0] != '\0';
+    checks.push_back({Finding::kOk, d.name, d.dev, ""});
+    for (Check& check : CheckInterface(d)) checks.push_back(std::move(check));
+  }
+  checks.push_back(CheckRawSockets(any_interface));
+  return checks;
+}
+
+// Prints one check and returns true if it is a failure.
+bool Print(const Check& check) {
+  static constexpr const char* kNames[] = {"OK", "WARN", "FAIL"};
+  std::printf("%-4s  %-20s %s\n", kNames[static_cast<int>(check.finding)],
+              check.what.c_str(), check.found.c_str());
+  if (!check.remedy.empty())
+    std::printf("      %-20s -> %s\n", "", check.remedy.c_str());
+  return check.finding == Finding::kFail;
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App& app, int* exit_status) {
+  CLI::App* command = app.add_subcommand(
+      "doctor", "Say what this machine lacks, and what to do about it");
+  command->footer("Exit status 0 unless a line says FAIL.");
+  auto flags = std::make_shared<ConfigFlags>(*command);
+  command->callback([flags, exit_status] {
+    bool failed = false;
+    for (const Check& check : CheckMachine()) failed |= Print(check);
+    for (const Check& check : CheckPorts(*flags)) failed |= Print(check);
+    *exit_status = failed ? kExitFailed : kExitOk;
+  });
+}
+
+}  // namespace urnic

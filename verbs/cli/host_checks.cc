@@ -1,0 +1,165 @@
+#include <dlfcn.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "verbs/cli/checks.h"
+#include "verbs/cli/install_paths.h"
+#include "verbs/cli/verbs_library.h"
+#include "verbs/preload/run_dir.h"
+
+namespace urnic {
+namespace {
+
+bool InPath(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  for (absl::string_view dir : absl::StrSplit(path ? path : "", ':'))
+    if (access(absl::StrCat(dir, "/", program).c_str(), X_OK) == 0) return true;
+  return false;
+}
+
+long ReadNumber(const char* path) {
+  long value = -1;
+  std::ifstream(path) >> value;
+  return value;
+}
+
+}  // namespace
+
+Check CheckInstall() {
+  const absl::StatusOr<InstallPaths> paths = FindInstallPaths();
+  if (paths.ok()) return {Finding::kOk, "installation", paths->preload, ""};
+  return {Finding::kFail, "installation", std::string(paths.status().message()),
+          "run ./dev build and use out/bin/urnic"};
+}
+
+Check CheckVerbsLibrary() {
+  constexpr char kWhat[] = "libibverbs";
+  const absl::StatusOr<VerbsLibrary> library = ProbeVerbsLibrary();
+  if (!library.ok())
+    return {Finding::kFail, kWhat, std::string(library.status().message()),
+            "apt-get install libibverbs1"};
+  const std::string found = absl::StrCat(
+      library->path, ", newest symbols IBVERBS_1.", library->newest_minor,
+      ", private ABI ", library->private_abi);
+  if (IsSupported(*library)) return {Finding::kOk, kWhat, found, ""};
+  return {Finding::kFail, kWhat,
+          absl::StrCat(found, "; this build knows IBVERBS_1.",
+                       kSupportedNewestMinor, " with private ABI ",
+                       kSupportedPrivateAbi),
+          "use rdma-core v36 to v56 (Debian 12, Ubuntu 22.04 and 24.04, RHEL "
+          "9)"};
+}
+
+Check CheckVerbsPrograms() {
+  std::string missing;
+  const std::pair<const char*, const char*> programs[] = {
+      {"ibv_devinfo", "ibverbs-utils"}, {"ib_write_bw", "perftest"}};
+  for (const auto& [program, package] : programs)
+    if (!InPath(program)) absl::StrAppend(&missing, " ", package);
+  if (missing.empty())
+    return {Finding::kOk, "verbs programs", "ibv_devinfo and perftest", ""};
+  return {Finding::kWarn, "verbs programs", "not installed:" + missing,
+          "to try uRNIC with them: apt-get install" + missing};
+}
+
+Check CheckProc() {
+  if (access("/proc/self/fd", X_OK) == 0)
+    return {Finding::kOk, "/proc", "mounted", ""};
+  return {Finding::kFail, "/proc", "not mounted",
+          "mount -t proc proc /proc (completion channels need it)"};
+}
+
+Check CheckHugePages() {
+  const long pages =
+      ReadNumber("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+  if (pages >= 64)
+    return {Finding::kOk, "huge pages", absl::StrCat(pages, " of 2 MB free"),
+            ""};
+  return {Finding::kWarn, "huge pages",
+          absl::StrCat(pages < 0 ? 0 : pages,
+                       " of 2 MB free; without them packet buffers lie in 4 KB "
+                       "pages and cost TLB misses, nothing else"),
+          "not required; for speed: sysctl vm.nr_hugepages=256"};
+}
+
+Check CheckMemlock() {
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  // Registration pins nothing; libibverbs warns all the same below 32 KB.
+  if (limit.rlim_cur > 32768 || geteuid() == 0)
+    return {Finding::kOk, "locked memory",
+            limit.rlim_cur == RLIM_INFINITY
+                ? "unlimited"
+                : absl::StrCat(limit.rlim_cur / 1024,
+                               " KB; memory "
+                               "registration locks none"),
+            ""};
+  return {
+      Finding::kWarn, "locked memory",
+      absl::StrCat(limit.rlim_cur / 1024,
+                   " KB; libibverbs will print a warning, uRNIC locks none"),
+      "ulimit -l 65536, if the warning disturbs"};
+}
+
+Check CheckCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof(set), &set);
+  const int allowed = CPU_COUNT(&set);
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  const std::string found =
+      absl::StrCat(allowed, " allowed of ", online, " online");
+  if (allowed >= 2) return {Finding::kOk, "CPUs", found, ""};
+  return {Finding::kWarn, "CPUs", found + "; two ends that poll share one core",
+          "give each program a core of its own (taskset)"};
+}
+
+Check CheckTun() {
+  if (access("/dev/net/tun", R_OK | W_OK) == 0)
+    return {Finding::kOk, "/dev/net/tun", "usable", ""};
+  return {Finding::kWarn, "/dev/net/tun", "not usable; needed for net_tap only",
+          "modprobe tun, or run the container with --device /dev/net/tun"};
+}
+
+Check CheckStaleDirectories() {
+  const int stale = urnic_run_dir_sweep(/*remove=*/0);
+  if (stale == 0) return {Finding::kOk, "left-overs", "none", ""};
+  return {Finding::kWarn, "left-overs",
+          absl::StrCat(stale, " sysfs directories of dead programs"),
+          "nothing: the next program on uRNIC removes them"};
+}
+
+Check CheckKernelDevices() {
+  std::string names;
+  std::error_code error;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/sys/class/infiniband", error))
+    absl::StrAppend(&names, " ", entry.path().filename().string());
+  if (names.empty()) return {Finding::kOk, "kernel RDMA devices", "none", ""};
+  return {Finding::kWarn, "kernel RDMA devices",
+          "programs under urnic run do not see them:" + names,
+          "run a program without urnic run to use them"};
+}
+
+Check CheckRawSockets(bool needed) {
+  constexpr char kWhat[] = "raw sockets";
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+  syscall(SYS_capget, &header, data);
+  if ((data[0].effective & (1u << CAP_NET_RAW)) != 0)
+    return {Finding::kOk, kWhat, "allowed (CAP_NET_RAW)", ""};
+  return {needed ? Finding::kFail : Finding::kWarn, kWhat,
+          "not allowed; iface: ports need CAP_NET_RAW",
+          "run as root, or in a user namespace of your own: unshare -Urn"};
+}
+
+}  // namespace urnic

@@ -1,0 +1,36 @@
+#include "verbs/cli/install_paths.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+
+namespace urnic {
+
+absl::StatusOr<InstallPaths> FindInstallPaths() {
+  std::error_code error;
+  const std::filesystem::path self =
+      std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error)
+    return absl::NotFoundError(absl::StrCat("/proc/self/exe: ", error.message(),
+                                            "; is /proc mounted?"));
+  const std::string lib = (self.parent_path().parent_path() / "lib").string();
+  InstallPaths paths{.preload = lib + "/liburnic-preload.so",
+                     .ibv_drivers = lib + "/liburnic"};
+  const std::string provider = absl::StrCat(paths.ibv_drivers, "-rdmav34.so");
+  for (const std::string& file : {paths.preload, provider})
+    if (access(file.c_str(), R_OK) != 0)
+      return absl::NotFoundError(absl::StrCat(
+          file,
+          " is missing; the urnic command needs its lib folder beside "
+          "its bin folder (./dev build makes both in out/)"));
+  if (lib.find_first_of(" \t:;") != std::string::npos)
+    return absl::InvalidArgumentError(absl::StrCat(
+        lib,
+        ": LD_PRELOAD and IBV_DRIVERS cannot hold a path with a blank, "
+        "':' or ';'; copy the tree elsewhere"));
+  return paths;
+}
+
+}  // namespace urnic

@@ -1,0 +1,27 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "verbs/abi/device_identity.h"
+#include "verbs/cli/command.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("uRNIC: an RDMA NIC in user space", "urnic");
+  app.set_version_flag("--version", "urnic " URNIC_FW_VERSION);
+  app.require_subcommand(1);
+  int exit_status = urnic::kExitOk;
+  std::vector<std::string> program;
+  urnic::AddRunCommand(app, &program, &exit_status);
+  urnic::AddDoctorCommand(app, &exit_status);
+  std::vector<std::string> args(argv + 1, argv + argc);
+  program = urnic::SplitProgram(app, &args);
+  // CLI11 takes a vector from its end.
+  std::reverse(args.begin(), args.end());
+  try {
+    app.parse(args);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? urnic::kExitOk : urnic::kExitUsage;
+  }
+  return exit_status;
+}

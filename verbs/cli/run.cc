@@ -1,0 +1,107 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "verbs/cli/command.h"
+#include "verbs/cli/config.h"
+#include "verbs/cli/install_paths.h"
+
+namespace urnic {
+namespace {
+
+int Complain(const absl::Status& status) {
+  std::fprintf(stderr, "urnic run: %.*s\n",
+               static_cast<int>(status.message().size()),
+               status.message().data());
+  return kExitUsage;
+}
+
+// Puts `value` before what the variable holds: ours must come first, what the
+// user preloads must stay.
+void PrependEnv(const char* name, const std::string& value) {
+  const char* old = std::getenv(name);
+  const std::string joined =
+      old != nullptr && *old != '\0' ? value + ":" + old : value;
+  setenv(name, joined.c_str(), 1);
+}
+
+void SetEnvironment(const Config& config, const InstallPaths& paths) {
+  PrependEnv("LD_PRELOAD", paths.preload);
+  PrependEnv("IBV_DRIVERS", paths.ibv_drivers);
+  // The older name of IBV_DRIVERS; where it is set, libibverbs reads only it.
+  if (std::getenv("RDMAV_DRIVERS") != nullptr)
+    PrependEnv("RDMAV_DRIVERS", paths.ibv_drivers);
+  setenv("URNIC_PORTS", config.ports.c_str(), 1);
+  unsetenv("SYSFS_PATH");  // would lead libibverbs past our devices
+}
+
+int Execute(std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  const int err = errno;
+  std::fprintf(stderr, "urnic run: %s: %s\n", argv[0], std::strerror(err));
+  return err == ENOENT || err == ENOTDIR ? kExitNotFound : kExitCannotExecute;
+}
+
+int Run(const ConfigFlags& flags, std::vector<std::string> words) {
+  if (words.empty())
+    return Complain(absl::InvalidArgumentError(
+        "no program; urnic run --port DEV --addr IP/LEN -- PROGRAM ARGS..."));
+  absl::StatusOr<Config> config = flags.Resolve();
+  if (!config.ok()) return Complain(config.status());
+  if (config->ports.empty())
+    return Complain(absl::InvalidArgumentError(
+        "no port; give --port (for a first try: --port loop --addr "
+        "10.0.0.1/24), URNIC_PORTS or --config"));
+  absl::StatusOr<InstallPaths> paths = FindInstallPaths();
+  if (!paths.ok()) return Complain(paths.status());
+  SetEnvironment(*config, *paths);
+  return Execute(words);
+}
+
+}  // namespace
+
+std::vector<std::string> SplitProgram(const CLI::App& app,
+                                      std::vector<std::string>* args) {
+  if (args->empty() || args->front() != "run") return {};
+  const CLI::App* run = app.get_subcommand("run");
+  size_t end = 1;
+  for (; end < args->size() && args->at(end).starts_with('-'); ++end) {
+    const std::string& word = args->at(end);
+    if (word == "--") break;
+    const CLI::Option* option = run->get_option_no_throw(word);
+    if (option != nullptr && option->get_items_expected_max() > 0) ++end;
+  }
+  end = std::min(end, args->size());
+  std::vector<std::string> program(args->begin() + end, args->end());
+  args->resize(end);
+  if (!program.empty() && program.front() == "--")
+    program.erase(program.begin());
+  return program;
+}
+
+void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
+                   int* exit_status) {
+  CLI::App* command = app.add_subcommand(
+      "run", "Run an unmodified verbs program on a uRNIC device");
+  command->footer(
+      "usage: urnic run [--port DEV --addr IP/LEN [--addr ..]]... [--mtu N]\n"
+      "                 [--mode embedded] [--config FILE] [--] PROGRAM "
+      "ARGS...\n"
+      "The exit status is the program's; 2 for a mistake on this command "
+      "line.");
+  auto flags = std::make_shared<ConfigFlags>(*command);
+  command->callback(
+      [flags, program, exit_status] { *exit_status = Run(*flags, *program); });
+}
+
+}  // namespace urnic
