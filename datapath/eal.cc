@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/asymmetric_fence.h"
 
 namespace urnic {
 namespace {
@@ -167,6 +168,7 @@ absl::Status StartOnce(const EalOptions& options) {
   if (absl::Status s = ChooseMemory(options, huge, memory_mb); !s.ok()) {
     return s;
   }
+  EnableAsymmetricFence();
   OpenLog();
   StartArgs args;
   args.words = {"urnic",

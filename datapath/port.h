@@ -19,6 +19,7 @@
 // After fork() a child may not call anything here (EalUsable() is false there).
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -67,6 +68,19 @@ struct PortInfo {
   // flight must stay below rx_ring of the *other* side; ours is the best guess.
   uint16_t rx_ring = 0;
   uint16_t tx_ring = 0;
+};
+
+// A count that one thread at a time adds to and any thread may read.
+class HotCounter {
+ public:
+  void Add(uint64_t n) {
+    count_.store(count_.load(std::memory_order_relaxed) + n,
+                 std::memory_order_relaxed);
+  }
+  uint64_t value() const { return count_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> count_ = 0;
 };
 
 class Port {

@@ -170,6 +170,8 @@ absl::Status FitAfPacket(std::string_view dev, Pairs& pairs, PortSpec& spec) {
     }
     slot = *given;
   }
+  spec.ring_slots = static_cast<uint16_t>(
+      ParseNumber(Get(pairs, "framecnt", "512")).value_or(512));
   // The driver refuses a buffer that could not take a whole slot.
   spec.data_room = static_cast<uint16_t>(
       RTE_PKTMBUF_HEADROOM + slot - (TPACKET2_HDRLEN - sizeof(sockaddr_ll)));
@@ -206,6 +208,8 @@ absl::Status Identify(std::string_view dev, const Pairs& pairs,
       spec.socket_path = Get(pairs, "path", "");
       if (spec.socket_path.empty()) return Bad(dev, "path= is missing");
       spec.listens = spec.probe_waits = Get(pairs, "server", "0") != "0";
+      spec.ring_slots = static_cast<uint16_t>(
+          ParseNumber(Get(pairs, "queue_size", "256")).value_or(256));
       spec.identity = absl::StrCat("virtio_user:", spec.socket_path);
       return absl::OkStatus();
     case PortKind::kVhost:
@@ -217,10 +221,11 @@ absl::Status Identify(std::string_view dev, const Pairs& pairs,
     case PortKind::kMemif: {
       const std::string role = Get(pairs, "role", "client");
       const std::string path = Get(pairs, "socket", "/run/memif.sock");
-      if (Get(pairs, "socket-abstract", "yes") == "no") {
-        spec.socket_path = path;
-        spec.listens = role == "server" || role == "master";
-      }
+      spec.listens = role == "server" || role == "master";
+      if (Get(pairs, "socket-abstract", "yes") == "no") spec.socket_path = path;
+      spec.ring_slots = static_cast<uint16_t>(
+          1u << std::min(ParseNumber(Get(pairs, "rsize", "10")).value_or(10),
+                         14u));
       spec.identity =
           absl::StrCat("memif:", path, ":", Get(pairs, "id", "0"), ":", role);
       return absl::OkStatus();
@@ -244,6 +249,7 @@ absl::StatusOr<PortSpec> ParseRing(std::string_view dev, uint16_t mtu) {
   spec.name = S(rest.substr(0, colon));
   spec.side = side == "b";
   spec.driver = "net_ring";
+  spec.ring_slots = kRingPairSlots;
   spec.identity = S(dev);
   if (absl::Status s = ChooseMtu(dev, mtu, spec); !s.ok()) return s;
   return spec;

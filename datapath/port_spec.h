@@ -44,11 +44,16 @@ struct PortSpec {
   // kRing: 0 for a, 1 for b.
   int side = 0;
   // The unix socket of virtio_user, vhost and memif in the file system; empty
-  // for an abstract one. `listens`: our side makes that file.
+  // for an abstract one.
   std::string socket_path;
+  // Our side waits for peers at a socket; it makes the file if there is one.
   bool listens = false;
   // The probe returns only when a peer has connected (virtio_user server).
   bool probe_waits = false;
+
+  // Slots of each ring where the arguments decide; 0 where the peer does
+  // (vhost) or nobody (kOther).
+  uint16_t ring_slots = 0;
 
   uint16_t mtu = 0;
   // The longest frame, and the room that one buffer needs for it including
@@ -59,6 +64,9 @@ struct PortSpec {
   // The argument to probe instance `number` with.
   std::string Devargs(unsigned number) const;
 };
+
+// Slots of each ring of a ring: pair.
+inline constexpr uint16_t kRingPairSlots = 1024;
 
 inline constexpr uint16_t kMtuMin = 576;
 inline constexpr uint16_t kMtuMax = 9216;

@@ -73,6 +73,17 @@ TEST(PortSpecTest, KnowsWhoListensAndWhoWaits) {
       Parse("net_memif0,role=server,socket=/m,socket-abstract=no").listens);
 }
 
+TEST(PortSpecTest, ArgumentsDecideTheRingSize) {
+  EXPECT_EQ(Parse("net_virtio_user0,path=/s").ring_slots, 256);
+  EXPECT_EQ(Parse("net_virtio_user0,path=/s,queue_size=1024").ring_slots, 1024);
+  EXPECT_EQ(Parse("net_vhost0,iface=/s").ring_slots, 0);
+  EXPECT_EQ(Parse("net_memif0,rsize=11").ring_slots, 2048);
+  EXPECT_EQ(Parse("net_af_packet0,iface=lo,framesz=16384,blocksz=65536,"
+                  "framecnt=64")
+                .ring_slots,
+            64);
+}
+
 TEST(PortSpecTest, BufferHoldsFrameBehindHeadroom) {
   for (uint16_t mtu : {576, 1500, 4200, 9216}) {
     const PortSpec spec = Parse("net_vhost0,iface=/s", mtu);

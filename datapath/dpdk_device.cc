@@ -1,0 +1,312 @@
+#include "datapath/dpdk_device.h"
+
+#include <pthread.h>
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_eth_ring.h>
+#include <rte_eth_vhost.h>
+#include <rte_ethdev.h>
+#include <rte_vhost.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "datapath/eal.h"
+#include "datapath/interface_watch.h"
+#include "datapath/ring_pair.h"
+#include "datapath/unix_socket.h"
+#include "transport/base/check.h"
+
+namespace urnic {
+namespace {
+
+constexpr int kStepUs = 1000;
+// The socket of a virtio_user server listens within this time or never.
+constexpr int kListenSteps = 2000;
+constexpr int kAbandonSteps = 1000;
+// After a peer's death virtio_user finishes in an alarm, 1 us later, which
+// must not find the device gone.
+constexpr int kAlarmGraceUs = 20'000;
+
+// DPDK's lists of devices and arguments.
+std::mutex g_hotplug;
+
+absl::Status Failed(const PortSpec& spec, const char* what, int error) {
+  const std::string message = TakeLastEalError();
+  return absl::UnavailableError(
+      absl::StrCat(spec.identity, ": ", what,
+                   " failed: ", rte_strerror(error < 0 ? -error : error),
+                   message.empty() ? "" : absl::StrCat(" (", message, ")")));
+}
+
+std::string DeviceName(const std::string& devargs) {
+  return devargs.substr(0, devargs.find(','));
+}
+
+int ProbeRing(const PortSpec& spec, unsigned number) {
+  absl::StatusOr<RingEnd> end = RingEndOf(spec.name, spec.side);
+  if (!end.ok()) return -ENOMEM;
+  // The driver puts "net_ring_" in front.
+  const std::string name = absl::StrCat("u", number);
+  const int id =
+      rte_eth_from_rings(name.c_str(), &end->rx, 1, &end->tx, 1, SOCKET_ID_ANY);
+  return id < 0 ? -rte_errno : 0;
+}
+
+int LinkChanged(uint16_t, rte_eth_event_type, void* device, void*) {
+  static_cast<DpdkDevice*>(device)->OnLinkChange();
+  return 0;
+}
+
+}  // namespace
+
+DpdkDevice::DpdkDevice(const PortSpec& spec, uint16_t id)
+    : spec_(spec), id_(id) {
+  rte_eth_dev_info info = {};
+  if (rte_eth_dev_info_get(id_, &info) != 0) return;
+  device_ = info.device;
+  interface_index_ = static_cast<int>(info.if_index);
+  reports_link_ = info.dev_flags != nullptr &&
+                  (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
+}
+
+DpdkDevice::~DpdkDevice() {
+  std::lock_guard lock(g_hotplug);
+  if (serves_ring_) UnserveRing(spec_.name, spec_.side);
+  if (configured_ && reports_link_) {
+    // -EAGAIN: the callback runs right now.
+    while (rte_eth_dev_callback_unregister(id_, RTE_ETH_EVENT_INTR_LSC,
+                                           LinkChanged, this) == -EAGAIN) {
+      usleep(kStepUs);
+    }
+  }
+  if (started_) {
+    if (spec_.kind == PortKind::kVirtioUser) usleep(kAlarmGraceUs);
+    rte_eth_dev_stop(id_);
+  }
+  rte_eth_dev_close(id_);
+  if (device_ != nullptr) rte_dev_remove(device_);
+}
+
+absl::Status DpdkDevice::Configure(rte_mempool* pool, uint16_t rx_ring,
+                                   uint16_t tx_ring, DeviceGate* gate,
+                                   int event_fd) {
+  std::lock_guard lock(g_hotplug);
+  gate_ = gate;
+  event_fd_ = event_fd;
+  const auto conf = std::make_unique<rte_eth_conf>();
+  conf->intr_conf.lsc = reports_link_;
+  conf->intr_conf.rxq =
+      spec_.kind == PortKind::kVhost || spec_.kind == PortKind::kVirtioUser;
+  int rc = rte_eth_dev_configure(id_, 1, 1, conf.get());
+  if (rc != 0) return Failed(spec_, "configure", rc);
+  configured_ = true;
+  if (reports_link_) {
+    rc = rte_eth_dev_callback_register(id_, RTE_ETH_EVENT_INTR_LSC, LinkChanged,
+                                       this);
+    if (rc != 0) return Failed(spec_, "link callback", rc);
+  }
+  rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx_ring, &tx_ring);
+  rc = rte_eth_rx_queue_setup(id_, 0, rx_ring, SOCKET_ID_ANY, nullptr, pool);
+  if (rc != 0) return Failed(spec_, "receive queue", rc);
+  rc = rte_eth_tx_queue_setup(id_, 0, tx_ring, SOCKET_ID_ANY, nullptr);
+  if (rc != 0) return Failed(spec_, "transmit queue", rc);
+  return absl::OkStatus();
+}
+
+absl::Status DpdkDevice::Start() {
+  std::lock_guard lock(g_hotplug);
+  LowFdsOccupied low;
+  NewFdsCloseOnExec cloexec;
+  const int rc = rte_eth_dev_start(id_);
+  if (rc != 0) return Failed(spec_, "start", rc);
+  started_ = true;
+  // af_packet gets the same from its socket; others that refuse it receive
+  // everything anyway.
+  if (spec_.kind == PortKind::kOther) rte_eth_promiscuous_enable(id_);
+  if (absl::Status s = FindWakeup(); !s.ok()) return s;
+  if (spec_.kind == PortKind::kRing) {
+    ServeRing(spec_.name, spec_.side, gate_, event_fd_);
+    serves_ring_ = true;
+  }
+  PollLink();
+  return absl::OkStatus();
+}
+
+absl::Status DpdkDevice::FindWakeup() {
+  switch (spec_.kind) {
+    case PortKind::kVhost:
+    case PortKind::kVirtioUser:
+      wake_fd_ = rte_eth_dev_rx_intr_ctl_q_get_fd(id_, 0);
+      if (wake_fd_ < 0) return Failed(spec_, "receive interrupt", ENOTSUP);
+      wake_kind_ = WakeKind::kInterrupt;
+      return absl::OkStatus();
+    case PortKind::kAfPacket: {
+      wake_fd_ = FindPacketSocket(interface_index_);
+      if (wake_fd_ < 0) return Failed(spec_, "search for its socket", ENOENT);
+      wake_kind_ = WakeKind::kSocket;
+      const int rc = PreparePacketSocket(wake_fd_, interface_index_);
+      if (rc != 0) return Failed(spec_, "promiscuous mode", rc);
+      return absl::OkStatus();
+    }
+    default:
+      return absl::OkStatus();
+  }
+}
+
+void DpdkDevice::OnLinkChange() {
+  // Once started and told to report, DPDK answers this from memory. Before,
+  // the question itself could block in virtio_user's accept().
+  rte_eth_link link = {};
+  rte_eth_link_get_nowait(id_, &link);
+  gate_->SetCarrier(link.link_status == RTE_ETH_LINK_UP);
+  const uint64_t one = 1;
+  static_cast<void>(write(event_fd_, &one, sizeof(one)) == 0);
+}
+
+void DpdkDevice::PollLink() {
+  // A ring's carrier is its partner's presence, an interface's is the kernel's
+  // word: both drivers always claim to be up.
+  if (spec_.kind == PortKind::kRing || spec_.kind == PortKind::kAfPacket) {
+    return;
+  }
+  rte_eth_link link = {};
+  if (rte_eth_link_get_nowait(id_, &link) != 0) return;
+  const bool up = link.link_status == RTE_ETH_LINK_UP;
+  if (up != gate_->Peek().has_carrier_bit()) gate_->SetCarrier(up);
+}
+
+void DpdkDevice::ReadRings(uint16_t& rx, uint16_t& tx) const {
+  rx = tx = spec_.ring_slots;
+  if (spec_.kind != PortKind::kVhost) return;
+  const int vid = rte_eth_vhost_get_vid_from_port_id(id_);
+  rte_vhost_vring ring = {};
+  // What the peer transmits into, its ring 1, is what we receive from.
+  if (vid < 0) return;
+  if (rte_vhost_get_vhost_vring(vid, 1, &ring) == 0) rx = ring.size;
+  if (rte_vhost_get_vhost_vring(vid, 0, &ring) == 0) tx = ring.size;
+}
+
+void DpdkDevice::AddCounters(PortCounters& sum) const {
+  rte_eth_stats stats = {};
+  if (rte_eth_stats_get(id_, &stats) != 0) return;
+  sum.rx_packets += stats.ipackets;
+  sum.rx_bytes += stats.ibytes;
+  sum.rx_missed += stats.imissed;
+  sum.rx_no_mbuf += stats.rx_nombuf;
+  sum.tx_packets += stats.opackets;
+  sum.tx_bytes += stats.obytes;
+  sum.tx_errors += stats.oerrors;
+}
+
+// --- DeviceProbe ------------------------------------------------------------
+
+// Shared with the probing thread, which may outlive everybody else.
+struct DeviceProbe::Job {
+  std::string devargs;
+  std::string socket_path;
+  int event_fd = -1;
+  int result = 0;
+  std::string message;
+  std::atomic<bool> done = false;
+};
+
+DeviceProbe::DeviceProbe(const PortSpec& spec, unsigned number, int event_fd)
+    : spec_(spec), event_fd_(event_fd), job_(std::make_shared<Job>()) {
+  job_->devargs = spec.Devargs(number);
+  job_->socket_path = spec.socket_path;
+  if (spec.listens) RemoveStaleSocket(spec.socket_path);
+  if (spec.kind == PortKind::kRing) {
+    std::lock_guard lock(g_hotplug);
+    job_->result = ProbeRing(spec, number);
+    job_->devargs = absl::StrCat("net_ring_u", number);
+    job_->done = true;
+  } else if (spec.probe_waits) {
+    RunWaiting();
+  } else {
+    Run();
+  }
+}
+
+void DeviceProbe::Run() {
+  std::lock_guard lock(g_hotplug);
+  LowFdsOccupied low;
+  NewFdsCloseOnExec cloexec;
+  TakeLastEalError();
+  job_->result = rte_dev_probe(job_->devargs.c_str());
+  job_->message = TakeLastEalError();
+  job_->done = true;
+}
+
+void DeviceProbe::RunWaiting() {
+  std::lock_guard lock(g_hotplug);
+  job_->event_fd = event_fd_;
+  auto* handover = new std::shared_ptr<Job>(job_);
+  pthread_t thread;
+  const auto body = [](void* arg) -> void* {
+    auto* handover = static_cast<std::shared_ptr<Job>*>(arg);
+    const std::shared_ptr<Job> job = *handover;
+    delete handover;
+    job->result = rte_dev_probe(job->devargs.c_str());
+    job->message = TakeLastEalError();
+    SetCloseOnExec(job->socket_path);
+    job->done = true;
+    const uint64_t one = 1;
+    static_cast<void>(write(job->event_fd, &one, sizeof(one)) == 0);
+    return nullptr;
+  };
+  LowFdsOccupied low;
+  const int rc = pthread_create(&thread, nullptr, body, handover);
+  if (rc != 0) {
+    delete handover;
+    job_->result = -rc;
+    job_->done = true;
+    return;
+  }
+  pthread_setname_np(thread, "urnic-probe");
+  pthread_detach(thread);
+  for (int i = 0; i < kListenSteps && !job_->done; ++i) {
+    if (HasListener(job_->socket_path)) return;
+    usleep(kStepUs);
+  }
+}
+
+bool DeviceProbe::done() const { return job_->done; }
+
+absl::StatusOr<std::unique_ptr<DpdkDevice>> DeviceProbe::Take() {
+  URNIC_CHECK(done());
+  std::lock_guard lock(g_hotplug);
+  uint16_t id = 0;
+  if (job_->result == 0 && rte_eth_dev_get_port_by_name(
+                               DeviceName(job_->devargs).c_str(), &id) != 0) {
+    job_->result = -ENODEV;
+  }
+  if (job_->result != 0) {
+    // What a failed virtio_user server leaves behind would take the
+    // connections meant for the next one.
+    if (spec_.probe_waits) CloseSocketsAt(job_->socket_path);
+    return absl::UnavailableError(absl::StrCat(
+        spec_.identity, ": DPDK found no device: ",
+        job_->message.empty() ? rte_strerror(-job_->result) : job_->message));
+  }
+  return std::unique_ptr<DpdkDevice>(new DpdkDevice(spec_, id));
+}
+
+bool DeviceProbe::Abandon() {
+  if (!done()) ShutDownSocketsAt(job_->socket_path);
+  for (int i = 0; i < kAbandonSteps; ++i) {
+    if (done()) return true;
+    usleep(kStepUs);
+  }
+  return false;
+}
+
+}  // namespace urnic

@@ -1,0 +1,49 @@
+#pragma once
+
+// What becomes of a kernel interface, and the packet socket that DPDK's
+// af_packet driver opened on it: the driver itself reports neither the death
+// of the interface nor a descriptor to wait for.
+
+#include <cstdint>
+#include <string>
+
+namespace urnic {
+
+struct InterfaceState {
+  int index = 0;         // 0: does not exist; a new one has a new index
+  bool running = false;  // up, and its other end is up too
+};
+
+// One user thread.
+class InterfaceWatch {
+ public:
+  explicit InterfaceWatch(std::string name);
+  ~InterfaceWatch();
+  InterfaceWatch(const InterfaceWatch&) = delete;
+  InterfaceWatch& operator=(const InterfaceWatch&) = delete;
+
+  // Readable when some interface of this network namespace changed; -1 if
+  // netlink is not available, then look every now and then.
+  int fd() const { return netlink_; }
+  // Empties fd() and looks.
+  InterfaceState Read();
+
+ private:
+  const std::string name_;
+  int netlink_ = -1;
+  int ioctl_socket_ = -1;
+};
+
+// The driver's socket on the interface: readable while frames wait. -1 if it
+// cannot be told apart. The descriptor belongs to the driver.
+int FindPacketSocket(int interface_index);
+
+// Makes the interface promiscuous for as long as the socket lives (unlike
+// IFF_PROMISC, which a crash leaves set) and stops the host's own outgoing
+// frames from coming back as received. Returns 0 or errno.
+int PreparePacketSocket(int fd, int interface_index);
+
+// Frames lost because the receive ring was full, since the last call.
+uint32_t TakePacketSocketDrops(int fd);
+
+}  // namespace urnic

@@ -1,0 +1,17 @@
+// Opens a port, lets its keeper begin, and returns from main() without closing
+// it: what every program does that ends in exit(). port_exit DEV
+
+#include <unistd.h>
+
+#include "datapath/port_factory.h"
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  urnic::PortConfig config;
+  config.dev = argv[1];
+  auto port = urnic::CreatePort(config);
+  if (!port.ok()) return 1;
+  usleep(100'000);
+  static_cast<void>(port->release());
+  return 0;
+}

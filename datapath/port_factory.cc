@@ -1,0 +1,116 @@
+#include "datapath/port_factory.h"
+
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "datapath/dpdk_port.h"
+#include "datapath/eal.h"
+#include "datapath/loop_port.h"
+#include "datapath/packet_pool.h"
+#include "datapath/port_keeper.h"
+#include "datapath/port_spec.h"
+
+namespace urnic {
+namespace {
+
+// FNV-1a: short, and the same in every build.
+uint64_t Hash(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  }
+  return hash;
+}
+
+absl::StatusOr<MacAddress> InterfaceMac(const std::string& name) {
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ifreq request = {};
+  std::strncpy(request.ifr_name, name.c_str(), IFNAMSIZ - 1);
+  const int rc = fd < 0 ? -1 : ioctl(fd, SIOCGIFHWADDR, &request);
+  if (fd >= 0) close(fd);
+  if (rc != 0) {
+    return absl::NotFoundError(
+        absl::StrCat("mac=port: there is no interface ", name));
+  }
+  MacAddress mac;
+  std::memcpy(mac.data(), request.ifr_hwaddr.sa_data, mac.size());
+  return mac;
+}
+
+absl::StatusOr<MacAddress> ChooseMac(const PortConfig& config,
+                                     const PortSpec& spec) {
+  if (config.mac_of_interface) {
+    if (spec.kind != PortKind::kAfPacket) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "port ", config.dev, ": mac=port needs a kernel interface"));
+    }
+    return InterfaceMac(spec.name);
+  }
+  if (config.mac != MacAddress{}) return config.mac;
+  return DeriveMac(spec.identity);
+}
+
+}  // namespace
+
+MacAddress DeriveMac(std::string_view identity) {
+  std::string host;
+  std::ifstream("/etc/machine-id") >> host;
+  if (host.empty()) std::ifstream("/proc/sys/kernel/random/boot_id") >> host;
+  struct stat net_namespace = {};
+  stat("/proc/self/ns/net", &net_namespace);
+  const uint64_t hash = Hash(absl::StrCat(host, "/", net_namespace.st_ino, "/",
+                                          std::string(identity)));
+  MacAddress mac;
+  for (size_t i = 0; i < mac.size(); ++i) {
+    mac[i] = static_cast<uint8_t>(hash >> (8 * i));
+  }
+  mac[0] = static_cast<uint8_t>((mac[0] & 0xfc) | 0x02);  // local, unicast
+  return mac;
+}
+
+absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config) {
+  absl::StatusOr<PortSpec> spec = ParsePortSpec(config.dev, config.mtu);
+  if (!spec.ok()) return spec.status();
+  const absl::StatusOr<MacAddress> mac = ChooseMac(config, *spec);
+  if (!mac.ok()) return mac.status();
+  absl::StatusOr<PortClaim> claim = PortClaim::Take(
+      // A pair of rings is this process's own.
+      spec->kind == PortKind::kRing
+          ? absl::StrCat(spec->identity, ":", getpid())
+          : spec->identity,
+      config.mode);
+  if (!claim.ok()) return claim.status();
+  absl::Status status = StartEal({.memory_mb = config.memory_mb});
+  if (!status.ok()) return status;
+  const absl::StatusOr<unsigned> lcore = AllocateLcore();
+  if (!lcore.ok()) return lcore.status();
+  const absl::StatusOr<rte_mempool*> pool =
+      TakePool(spec->data_room, PoolSize(config.rx_ring, config.tx_ring));
+  if (!pool.ok()) {
+    FreeLcore(*lcore);
+    return pool.status();
+  }
+  if (spec->kind == PortKind::kLoop) {
+    return std::make_unique<LoopPort>(std::move(*claim), spec->mtu, *mac, *pool,
+                                      *lcore);
+  }
+  absl::StatusOr<std::shared_ptr<PortKeeper>> keeper =
+      PortKeeper::Start(*spec, *pool, config.rx_ring, config.tx_ring);
+  if (!keeper.ok()) {
+    ReturnPool(*pool);
+    FreeLcore(*lcore);
+    return keeper.status();
+  }
+  return std::make_unique<DpdkPort>(std::move(*claim), *spec, *mac, *pool,
+                                    *lcore, std::move(*keeper));
+}
+
+}  // namespace urnic

@@ -1,0 +1,230 @@
+// Two processes at one unix socket: late start, death by SIGKILL and return of
+// either side. The other process is port_echo.
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "datapath/port_factory.h"
+#include "datapath/port_test_util.h"
+#include "datapath/unix_socket.h"
+
+namespace urnic {
+namespace {
+
+using testing::HasSubstr;
+
+std::unique_ptr<Port> Create(const std::string& dev) {
+  PortConfig config;
+  config.dev = dev;
+  auto port = CreatePort(config);
+  EXPECT_TRUE(port.ok()) << dev << ": " << port.status();
+  return port.ok() ? std::move(*port) : nullptr;
+}
+
+class PairTest : public testing::Test {
+ protected:
+  PairTest() {
+    char directory[] = "/tmp/urnic_XXXXXX";
+    directory_ = mkdtemp(directory);
+    path_ = directory_ + "/s";
+  }
+  ~PairTest() override {
+    unlink(path_.c_str());
+    rmdir(directory_.c_str());
+  }
+  std::unique_ptr<Process> Echo(const std::string& dev) {
+    return std::make_unique<Process>(
+        std::vector<std::string>{"datapath/port_echo", dev});
+  }
+
+  std::string VirtioServer() const {
+    return "net_virtio_user0,server=1,path=" + path_;
+  }
+  std::string VirtioClient() const { return "net_virtio_user0,path=" + path_; }
+  std::string VhostServer() const { return "net_vhost0,iface=" + path_; }
+  std::string VhostClient() const {
+    return "net_vhost0,client=1,iface=" + path_;
+  }
+
+  // Whichever side starts first and whichever dies, frames flow again.
+  void PeerComesDiesAndReturns(const std::string& ours,
+                               const std::string& theirs) {
+    const auto port = Create(ours);
+    EXPECT_TRUE(Send(*port, 1)) << "drops, does not wait";
+    auto peer = Echo(theirs);
+    ASSERT_TRUE(RoundTrip(*port)) << port->info().text;
+    EXPECT_EQ(port->info().state, PortState::kUp);
+    EXPECT_EQ(port->info().rx_ring, 256);
+    peer->Kill();
+    ASSERT_TRUE(Eventually([&] {
+      return port->info().state != PortState::kUp;
+    })) << port->info().text;
+    const uint64_t dropped = port->counters().tx_dropped_down;
+    for (int i = 0; i < 1000; ++i) EXPECT_TRUE(Send(*port, 1));
+    EXPECT_EQ(port->counters().tx_dropped_down, dropped + 1000);
+    peer = Echo(theirs);
+    ASSERT_TRUE(RoundTrip(*port)) << port->info().text;
+    const PortCounters counters = port->counters();
+    EXPECT_GE(counters.rx_packets, 2u);
+    EXPECT_GE(counters.tx_packets, counters.rx_packets);
+    EXPECT_GE(counters.tx_bytes, 64 * counters.tx_packets);
+  }
+
+  std::string directory_;
+  std::string path_;
+};
+
+TEST_F(PairTest, VirtioServerSurvivesItsPeer) {
+  PeerComesDiesAndReturns(VirtioServer(), VhostClient());
+}
+
+TEST_F(PairTest, VhostClientSurvivesItsPeer) {
+  PeerComesDiesAndReturns(VhostClient(), VirtioServer());
+}
+
+TEST_F(PairTest, VhostServerSurvivesItsPeer) {
+  PeerComesDiesAndReturns(VhostServer(), VirtioClient());
+}
+
+TEST_F(PairTest, VirtioClientSurvivesItsPeer) {
+  PeerComesDiesAndReturns(VirtioClient(), VhostServer());
+}
+
+TEST_F(PairTest, MemifServerMeetsLateClient) {
+  const std::string memif = "net_memif0,socket=" + path_;
+  const auto port = Create(memif + ",role=server");
+  EXPECT_TRUE(Send(*port, 1));
+  const auto peer = Echo(memif + ",role=client");
+  EXPECT_TRUE(RoundTrip(*port)) << port->info().text;
+}
+
+TEST_F(PairTest, MemifClientMeetsLateServer) {
+  const std::string memif = "net_memif0,socket=" + path_;
+  const auto port = Create(memif + ",role=client");
+  EXPECT_TRUE(Send(*port, 1));
+  ASSERT_TRUE(Eventually([&] { return !port->info().text.empty(); }));
+  const auto peer = Echo(memif + ",role=server");
+  EXPECT_TRUE(RoundTrip(*port)) << port->info().text;
+}
+
+TEST_F(PairTest, WaitingServerBlocksNoOtherPortAndCanBeClosed) {
+  auto waiting = Create(VirtioServer());
+  ASSERT_TRUE(Eventually([&] {
+    return waiting->info().text.find("waiting for a peer") != std::string::npos;
+  }));
+  EXPECT_TRUE(HasListener(path_));
+  const auto a = Create("ring:other:a");
+  const auto b = Create("ring:other:b");
+  EXPECT_TRUE(StateBecomes(*a, PortState::kUp, 500));
+  waiting = nullptr;
+  EXPECT_FALSE(HasListener(path_));
+  EXPECT_NE(access(path_.c_str(), F_OK), 0) << "the file is gone";
+  // And again, with a peer.
+  waiting = Create(VirtioServer());
+  const auto peer = Echo(VhostClient());
+  EXPECT_TRUE(RoundTrip(*waiting)) << waiting->info().text;
+}
+
+TEST_F(PairTest, ConnectionThatIsNoPeerDoesNotEndTheServer) {
+  const auto port = Create(VirtioServer());
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(Eventually([&] { return SomebodyListens(path_); })) << i;
+    usleep(100'000);
+  }
+  const auto peer = Echo(VhostClient());
+  EXPECT_TRUE(RoundTrip(*port)) << port->info().text;
+}
+
+TEST_F(PairTest, StaleSocketFileIsReplaced) {
+  auto first = Echo(VhostServer());
+  ASSERT_TRUE(Eventually([&] { return access(path_.c_str(), F_OK) == 0; }));
+  first->Kill();
+  ASSERT_EQ(access(path_.c_str(), F_OK), 0) << "left behind";
+  const auto port = Create(VhostServer());
+  const auto peer = Echo(VirtioClient());
+  EXPECT_TRUE(RoundTrip(*port)) << port->info().text;
+}
+
+// Frame, arm, sleep: on both kinds of device that can wake us.
+TEST_F(PairTest, ArmedPortBecomesReadableWhenAFrameComes) {
+  for (bool vhost : {true, false}) {
+    const auto port = Create(vhost ? VhostClient() : VirtioServer());
+    const auto peer = Echo(vhost ? VirtioServer() : VhostClient());
+    ASSERT_TRUE(RoundTrip(*port)) << port->info().text;
+    usleep(20'000);
+    pollfd p = {.fd = port->wait_fd(), .events = POLLIN, .revents = 0};
+    for (int i = 0; i < 100; ++i) {
+      port->DisarmWakeup();
+      ReceiveNumbers(*port);
+      ASSERT_TRUE(port->ArmWakeup());
+      if (!ReceiveNumbers(*port).empty()) continue;
+      if (i % 10 == 0) {
+        EXPECT_EQ(poll(&p, 1, 5), 0) << "nothing was sent";
+      }
+      ASSERT_TRUE(Send(*port, 1));
+      ASSERT_EQ(poll(&p, 1, 1000), 1) << vhost << i;
+      EXPECT_EQ(ReceiveNumbers(*port).size(), 1u);
+    }
+    port->DisarmWakeup();
+    ASSERT_TRUE(Send(*port, 1));
+    usleep(10'000);
+    EXPECT_EQ(poll(&p, 1, 0), 0) << "disarmed";
+    unlink(path_.c_str());
+  }
+}
+
+TEST_F(PairTest, LateFramesFindTheHelperAwakeAfterPeerReturns) {
+  const auto port = Create(VhostClient());
+  auto peer = Echo(VirtioServer());
+  ASSERT_TRUE(RoundTrip(*port)) << port->info().text;
+  ASSERT_TRUE(port->ArmWakeup());
+  peer->Kill();
+  pollfd p = {.fd = port->wait_fd(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&p, 1, 3000), 1) << "state change wakes";
+}
+
+TEST_F(PairTest, DescriptorsAreHighAndNotInherited) {
+  std::set<int> before;
+  for (int fd = 0; fd < 1024; ++fd) {
+    if (fcntl(fd, F_GETFD) >= 0) before.insert(fd);
+  }
+  const auto port = Create(VirtioServer());
+  const auto peer = Echo(VhostClient());
+  ASSERT_TRUE(RoundTrip(*port));
+  for (int fd = 0; fd < 1024; ++fd) {
+    const int flags = fcntl(fd, F_GETFD);
+    if (flags < 0 || before.contains(fd)) continue;
+    EXPECT_GE(fd, 10);
+    EXPECT_TRUE(flags & FD_CLOEXEC) << fd;
+  }
+}
+
+TEST_F(PairTest, ExitWithoutDestructorDoesNotHang) {
+  // A waiting probe and a live port at the moment of exit().
+  for (const std::string& dev : {VirtioServer(), VhostClient()}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      execl("datapath/port_exit", "port_exit", dev.c_str(), nullptr);
+      _exit(127);
+    }
+    int status = -1;
+    ASSERT_TRUE(
+        Eventually([&] { return waitpid(child, &status, WNOHANG) == child; }));
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+}
+
+}  // namespace
+}  // namespace urnic

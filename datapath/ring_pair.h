@@ -1,0 +1,34 @@
+#pragma once
+
+// Pairs of rings inside this process, by name: `ring:NAME:a` sends what
+// `ring:NAME:b` receives and the reverse. A pair lives as long as the process;
+// each end may come and go.
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+struct rte_ring;
+
+namespace urnic {
+
+class DeviceGate;
+
+struct RingEnd {
+  rte_ring* rx = nullptr;
+  rte_ring* tx = nullptr;
+};
+
+// Any thread. REQUIRES: EalUsable().
+absl::StatusOr<RingEnd> RingEndOf(const std::string& name, int side);
+
+// The end begins to serve its ring, respectively no longer will. The gates of
+// both ends have a carrier while both serve, and each change of it is written
+// to their eventfds. UnserveRing() frees the frames
+// that nobody will receive now. REQUIRES: at most one gate per end at a time.
+void ServeRing(const std::string& name, int side, DeviceGate* gate,
+               int event_fd);
+void UnserveRing(const std::string& name, int side);
+
+}  // namespace urnic

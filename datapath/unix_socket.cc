@@ -1,0 +1,88 @@
+#include "datapath/unix_socket.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace urnic {
+namespace {
+
+bool IsAt(int fd, const std::string& path) {
+  sockaddr_un address = {};
+  socklen_t bytes = sizeof(address);
+  return getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) == 0 &&
+         address.sun_family == AF_UNIX && path == address.sun_path;
+}
+
+template <typename F>
+void ForEachSocketAt(const std::string& path, F fn) {
+  if (path.empty()) return;
+  DIR* dir = opendir("/proc/self/fd");
+  if (dir == nullptr) return;
+  while (const dirent* entry = readdir(dir)) {
+    char* end;
+    const auto fd = static_cast<int>(std::strtol(entry->d_name, &end, 10));
+    if (*end == 0 && IsAt(fd, path)) fn(fd);
+  }
+  closedir(dir);
+}
+
+}  // namespace
+
+bool SomebodyListens(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return false;
+  std::strcpy(address.sun_path, path.c_str());
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return false;
+  const int rc =
+      connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  // EAGAIN: its backlog is full. EPROTOTYPE: it is not a stream socket (memif).
+  const bool somebody =
+      rc == 0 || errno == EAGAIN || errno == EPROTOTYPE || errno == EACCES;
+  close(fd);
+  return somebody;
+}
+
+void RemoveStaleSocket(const std::string& path) {
+  struct stat info = {};
+  if (path.empty() || lstat(path.c_str(), &info) != 0) return;
+  if (!S_ISSOCK(info.st_mode) || SomebodyListens(path)) return;
+  unlink(path.c_str());
+}
+
+bool HasListener(const std::string& path) {
+  bool found = false;
+  ForEachSocketAt(path, [&](int fd) {
+    int listening = 0;
+    socklen_t bytes = sizeof(listening);
+    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &bytes);
+    found = found || listening != 0;
+  });
+  return found;
+}
+
+void SetCloseOnExec(const std::string& path) {
+  ForEachSocketAt(path, [](int fd) {
+    const int flags = fcntl(fd, F_GETFD);
+    if (flags >= 0) fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+  });
+}
+
+void ShutDownSocketsAt(const std::string& path) {
+  ForEachSocketAt(path, [](int fd) { shutdown(fd, SHUT_RDWR); });
+}
+
+void CloseSocketsAt(const std::string& path) {
+  ForEachSocketAt(path, [](int fd) { close(fd); });
+}
+
+}  // namespace urnic
