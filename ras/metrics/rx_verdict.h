@@ -7,7 +7,7 @@ namespace urnic {
 
 // What became of a received packet. Every path that drops one names its
 // verdict here, and every verdict is counted: nothing is lost silently.
-enum class [[nodiscard]] RxVerdict : uint8_t {
+enum class [[nodiscard]] RxVerdict : uint8_t{
 #define URNIC_RX_VERDICT(name, text) k##name,
 #include "ras/metrics/rx_verdicts.def"
 #undef URNIC_RX_VERDICT
@@ -23,6 +23,7 @@ inline constexpr const char* kRxVerdictTexts[] = {
 #include "ras/metrics/rx_verdicts.def"
 #undef URNIC_RX_VERDICT
 };
-inline constexpr size_t kRxVerdictCount = sizeof(kRxVerdictNames) / sizeof(char*);
+inline constexpr size_t kRxVerdictCount =
+    sizeof(kRxVerdictNames) / sizeof(char*);
 
 }  // namespace urnic

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/golden.h"
 #include "tests/support/pcap.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/header_template.h"
@@ -150,6 +151,17 @@ TEST_P(CaptureTest, AnyFlippedBitSpoilsTheIcrc) {
       bytes[at] ^= 1 << (at & 7);
     }
   }
+}
+
+// Short captures also as text, for the eye: what a packet says is checked in.
+TEST_P(CaptureTest, ShortOnesDecodeToTheGoldenText) {
+  const PcapFile file = Read(GetParam());
+  constexpr size_t kShort = 50;
+  if (file.frames.size() > kShort) GTEST_SKIP() << "too long to read";
+  std::string text;
+  for (const Bytes& frame : file.frames) text += PrettyFrame(frame) + "\n";
+  ::urnic::testing::ExpectGolden(
+      std::string("transport/wire/testdata/") + GetParam().name + ".txt", text);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rxe, CaptureTest, ::testing::ValuesIn(kCaptures),

@@ -1,0 +1,289 @@
+"""The rules of STYLE.md that a program can check, one function each.
+
+Each rule takes a File and yields (rule name, line number, message). A rule
+whose finding is a number (lines of a file, of a function) says the number, so
+that the ratchet can hold it.
+"""
+
+import collections
+import os
+import re
+
+FILE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 70
+COLUMNS_MAX = 80
+
+TOP_FOLDERS = ("bench", "datapath", "docs", "overlay", "ras", "tests",
+               "third_party", "transport", "verbs")
+# No clock, randomness, threads, allocation or output in these.
+PURE_FOLDERS = ("transport/", "overlay/")
+PURE_EXCEPTIONS = ("transport/base/check.h",)
+DPDK_FOLDERS = ("datapath/", "bench/")
+CODE_SUFFIXES = (".h", ".c", ".cc", ".def")
+TEXT_SUFFIXES = CODE_SUFFIXES + (".S", ".py", ".sh", ".bzl", ".bazel", ".md",
+                                 ".txt", ".toml", ".map")
+# Data, and what belongs to the folder above.
+NO_README = re.compile(r"/(testdata|corpus|goldens)(/|$)|^third_party/.|"
+                       r"^docs/.|^tests/scripts/.")
+
+PURE_BANNED = [
+    (r"\brte_", "DPDK"),
+    (r"infiniband/", "libibverbs"),
+    (r"::now\(", "a clock"),
+    (r"\babsl::Now\b", "a clock"),
+    (r"\bclock_gettime\b", "a clock"),
+    (r"\brand\b|\brandom_device\b|\bmt19937", "randomness"),
+    (r"\bnew\s+[A-Za-z_:(]", "allocation"),
+    (r"\bmalloc\(", "allocation"),
+    (r"\bstd::(mutex|thread|condition_variable)\b", "threads"),
+    (r"printf\(", "output"),
+    (r"\bstd::(cout|cerr|clog)\b", "output"),
+]
+
+Finding = collections.namedtuple("Finding", "rule path line message number")
+
+
+class File:
+    """A source file: its path from the root, its text, its code alone."""
+
+    def __init__(self, path, text):
+        self.path = path
+        self.text = text
+        self.lines = text.split("\n")
+        if self.lines and not self.lines[-1]:
+            self.lines.pop()
+        self._code = None
+
+    @property
+    def is_code(self):
+        return self.path.endswith(CODE_SUFFIXES)
+
+    @property
+    def is_pure(self):
+        """Of a pure folder, and not a test or fuzzer of it."""
+        stem = os.path.splitext(self.path)[0]
+        return (self.path.startswith(PURE_FOLDERS) and
+                self.path not in PURE_EXCEPTIONS and
+                not stem.endswith(("_test", "_fuzz")))
+
+    @property
+    def code(self):
+        """The text with comments and literals blanked, line by line alike."""
+        if self._code is None:
+            self._code = strip_code(self.text)
+        return self._code
+
+
+_TOKEN = re.compile(
+    r'(?P<include>^[ \t]*#[ \t]*include[^\n]*)'
+    r'|(?P<raw>R"(?P<delimiter>[^()\\ ]{0,16})\(.*?\)(?P=delimiter)")'
+    r'|(?P<comment>//[^\n]*|/\*.*?\*/)'
+    r'|(?P<string>"(?:\\.|[^"\\\n])*")'
+    r"|(?P<char>(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+')",
+    re.DOTALL | re.MULTILINE)
+
+
+def strip_code(text):
+    def blank(match):
+        if match.group("include"):
+            return match.group(0)
+        return re.sub(r"[^\n]", " ", match.group(0))
+    return _TOKEN.sub(blank, text)
+
+
+def finding(rule, f, line, message, number=None):
+    return Finding(rule, f.path, line, message, number)
+
+
+def check_pure(f):
+    if not f.is_code or not f.is_pure:
+        return
+    for i, line in enumerate(f.code.split("\n"), 1):
+        for pattern, what in PURE_BANNED:
+            if re.search(pattern, line):
+                yield finding("pure", f, i, "a pure folder must not use " +
+                              what + ": " + line.strip())
+
+
+def check_dpdk(f):
+    if not f.is_code or f.path.startswith(DPDK_FOLDERS):
+        return
+    for i, line in enumerate(f.lines, 1):
+        if re.match(r'\s*#\s*include\s*[<"]rte_', line):
+            yield finding("dpdk", f, i,
+                          "only datapath/ and bench/ may include " +
+                          line.split()[-1])
+
+
+def check_file_lines(f):
+    if f.path.endswith((".md", ".txt")) or len(f.lines) <= FILE_LINES_MAX:
+        return
+    yield finding("file-lines", f, len(f.lines), "%d lines, limit %d" %
+                  (len(f.lines), FILE_LINES_MAX), len(f.lines))
+
+
+def check_columns(f):
+    if not f.is_code:
+        return
+    worst, at = 0, 0
+    for i, line in enumerate(f.lines, 1):
+        if len(line) > COLUMNS_MAX and not line.startswith("#include"):
+            if len(line) > worst:
+                worst, at = len(line), i
+    if worst:
+        yield finding("columns", f, at, "%d columns, limit %d" %
+                      (worst, COLUMNS_MAX), worst)
+
+
+def check_whitespace(f):
+    for i, line in enumerate(f.lines, 1):
+        if "\t" in line:
+            yield finding("tab", f, i, "a tab")
+        if line != line.rstrip():
+            yield finding("trailing", f, i, "white space at the end")
+
+
+def check_words(f):
+    for i, line in enumerate(f.lines, 1):
+        # Split so that this file does not accuse itself.
+        if re.search(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b", line):
+            yield finding("todo", f, i, "unfinished: " + line.strip())
+        if re.search(r"(^|[^A-Za-z0-9_.$}/])/(wo" r"rk|tm" r"p)/", line):
+            yield finding("machine-path", f, i,
+                          "a path of one machine: " + line.strip())
+
+
+def check_guard(f):
+    if not f.path.endswith(".h"):
+        return
+    if not re.search(r"^#pragma once$", f.text, re.MULTILINE):
+        yield finding("guard", f, 1, "no #pragma once")
+
+
+_CONTAINER = re.compile(r"\b(namespace|class|struct|union|enum)\b|"
+                        r'extern\s*$')
+
+
+def check_function_lines(f):
+    """Rough: a brace at namespace or class level whose head has a ')'."""
+    if not f.path.endswith((".h", ".c", ".cc")):
+        return
+    stack = []
+    head, head_line, line = "", 1, 1
+    worst = None
+    # Preprocessor lines, with their continuations, open and close nothing.
+    code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*",
+                  lambda m: "\n" * m.group(0).count("\n"), f.code,
+                  flags=re.MULTILINE)
+    for ch in code:
+        if ch == "\n":
+            line += 1
+        if ch == "{":
+            outer = all(kind == "container" for kind, _ in stack)
+            parameters = re.sub(r"<[^<>]*>", "", head)
+            if outer and _CONTAINER.search(parameters.split("(")[0]):
+                kind = "container"
+            elif outer and ")" in head and not re.search(r"=\s*$", head):
+                kind = "function"
+            else:
+                kind = "block"
+            stack.append((kind, head_line))
+        elif ch == "}" and stack:
+            kind, start = stack.pop()
+            length = line - start + 1
+            if kind == "function" and length > FUNCTION_LINES_MAX:
+                if worst is None or length > worst[1]:
+                    worst = (start, length)
+        if ch in "{};":
+            head = ""
+        elif head or not ch.isspace():
+            if not head:
+                head_line = line
+            head += ch
+    if worst:
+        yield finding("function-lines", f, worst[0], "%d lines, limit %d" %
+                      (worst[1], FUNCTION_LINES_MAX), worst[1])
+
+
+RULES = (check_pure, check_dpdk, check_file_lines, check_columns,
+         check_whitespace, check_words, check_guard, check_function_lines)
+
+
+def check_file(path, text):
+    f = File(path, text)
+    return [found for rule in RULES for found in rule(f)]
+
+
+def check_readmes(paths):
+    """Every folder that has files says what lives there."""
+    folders = {os.path.dirname(p) for p in paths}
+    for folder in sorted(folders):
+        if not folder or NO_README.search(folder):
+            continue
+        readme = folder + "/README.md"
+        if readme not in paths:
+            yield Finding("readme", readme, 1, "is missing", None)
+
+
+def source_paths(root):
+    """The project's text files, from the root, without what a build leaves."""
+    paths = []
+    tops = [name for name in os.listdir(root)
+            if name in TOP_FOLDERS or name in (".ci",)]
+    for name in sorted(os.listdir(root)):
+        if os.path.isfile(os.path.join(root, name)):
+            if name.endswith(TEXT_SUFFIXES) or name in ("dev", "WORKSPACE"):
+                paths.append(name)
+    for top in sorted(tops):
+        for folder, subfolders, names in os.walk(os.path.join(root, top)):
+            subfolders[:] = [s for s in subfolders if s != "__pycache__"]
+            for name in names:
+                paths.append(os.path.relpath(os.path.join(folder, name), root))
+    return sorted(paths)
+
+
+def check_tree(root):
+    paths = source_paths(root)
+    found = list(check_readmes(set(paths)))
+    for path in paths:
+        if "/testdata/" in path or "/corpus/" in path:
+            continue
+        if not path.endswith(TEXT_SUFFIXES) and path not in ("dev", ".ci/run"):
+            continue
+        with open(os.path.join(root, path), encoding="utf-8") as handle:
+            found += check_file(path, handle.read())
+    return found
+
+
+def read_ratchet(text):
+    """Lines of "rule path [number]" -> {(rule, path): number or None}."""
+    entries = {}
+    for line in text.splitlines():
+        words = line.split("#")[0].split()
+        if words:
+            number = int(words[2]) if len(words) > 2 else None
+            entries[words[0], words[1]] = number
+    return entries
+
+
+def apply_ratchet(found, ratchet):
+    """What is to be reported: new findings, and entries that are too lax."""
+    problems = []
+    seen = {}
+    for item in found:
+        key = (item.rule, item.path)
+        if key in ratchet:
+            limit = ratchet[key]
+            seen[key] = max(seen.get(key, 0), item.number or 0)
+            if limit is None or (item.number or 0) <= limit:
+                continue
+        problems.append("%s:%d: [%s] %s" %
+                        (item.path, item.line, item.rule, item.message))
+    for (rule, path), limit in sorted(ratchet.items()):
+        if (rule, path) not in seen:
+            problems.append("ratchet.txt: %s %s is no longer needed: remove "
+                            "the line" % (rule, path))
+        elif limit is not None and seen[rule, path] < limit:
+            problems.append("ratchet.txt: %s %s can be lowered to %d" %
+                            (rule, path, seen[rule, path]))
+    return problems

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Each rule of tidy.py is shown something bad and something good."""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+sys.dont_write_bytecode = True
+
+import tidy  # noqa: E402 (the path must come first)
+
+
+def rules(path, text):
+    return sorted({f.rule for f in tidy.check_file(path, text)})
+
+
+def function(lines):
+    return "int F(int a,\n      int b) {\n" + "  a;\n" * (lines - 3) + "}\n"
+
+
+class RulesTest(unittest.TestCase):
+
+    def test_pure_folders(self):
+        bad = ["auto t = std::chrono::steady_clock::now();",
+               "int x = rand();", "auto* p = new Thing;", "std::mutex m;",
+               'printf("x");', "rte_mbuf* m;", "absl::Now();",
+               "#include <infiniband/verbs.h>", "int* p = new (place) int;"]
+        for line in bad:
+            self.assertIn("pure", rules("transport/rc/qp.cc", line + "\n"),
+                          line)
+            self.assertIn("pure", rules("overlay/encap.h", line + "\n"), line)
+            self.assertNotIn("pure", rules("datapath/engine.cc", line + "\n"))
+            self.assertNotIn("pure", rules("transport/rc/a_test.cc",
+                                           line + "\n"))
+        good = ["// a new view, at random, from the rte_ world",
+                'Say("printf(");', "int renew = 1;", "int operand;",
+                "/* std::mutex\n new Thing */"]
+        for line in good:
+            self.assertEqual([], rules("transport/rc/qp.cc", line + "\n"),
+                             line)
+        self.assertEqual([], rules("transport/base/check.h",
+                                   '#pragma once\nfprintf(stderr, "x");\n'))
+
+    def test_dpdk_only_in_the_datapath(self):
+        line = "#include <rte_mbuf.h>\n"
+        self.assertEqual(["dpdk"], rules("verbs/control/mr.cc", line))
+        self.assertEqual([], rules("datapath/port.cc", line))
+        self.assertEqual([], rules("bench/raw.cc", line))
+
+    def test_file_length(self):
+        self.assertEqual([], rules("verbs/a.py", "x\n" * 600))
+        self.assertEqual(["file-lines"], rules("verbs/a.py", "x\n" * 601))
+        self.assertEqual([], rules("verbs/README.md", "x\n" * 601))
+
+    def test_columns(self):
+        self.assertEqual([], rules("verbs/a.cc", "x" * 80 + "\n"))
+        self.assertEqual(["columns"], rules("verbs/a.cc", "x" * 81 + "\n"))
+
+    def test_white_space(self):
+        self.assertEqual(["tab"], rules("verbs/a.cc", "\tx;\n"))
+        self.assertEqual(["trailing"], rules("verbs/a.cc", "x; \n"))
+
+    def test_words(self):
+        self.assertEqual(["todo"], rules("verbs/a.cc", "// TO" "DO: x\n"))
+        for path in ["/wo" "rk/main/x", "/tm" "p/x"]:
+            self.assertEqual(["machine-path"],
+                             rules("verbs/a.py", "f = '%s'\n" % path), path)
+        self.assertEqual([], rules("verbs/a.py", "f = d + 'a/tm" "p/x'\n"))
+
+    def test_guard(self):
+        self.assertEqual(["guard"], rules("verbs/a.h", "int x;\n"))
+        self.assertEqual([], rules("verbs/a.h", "#pragma once\n"))
+
+    def test_function_length(self):
+        self.assertEqual([], rules("verbs/a.cc", function(70)))
+        self.assertEqual(["function-lines"], rules("verbs/a.cc", function(71)))
+        inner = "namespace a {\nclass B {\n" + function(71) + "};\n}\n"
+        self.assertEqual(["function-lines"], rules("verbs/a.cc", inner))
+        # A long table, class or namespace is not a function.
+        for head in ["constexpr int kTable[] = ", "struct A ", "namespace a ",
+                     "class alignas(64) B : public C<int()> "]:
+            self.assertEqual([], rules("verbs/a.cc",
+                                       head + "{\n" + "1,\n" * 90 + "};\n"),
+                             head)
+        text = 'extern "C" {\n' + function(60) + function(60) + "}\n"
+        self.assertEqual([], rules("verbs/a.cc", text))
+        text = "#define M(x) {\n" + function(60) + function(60)
+        self.assertEqual([], rules("verbs/a.cc", text))
+
+    def test_readmes(self):
+        missing = {f.path for f in tidy.check_readmes(
+            {"a/b/x.cc", "a/README.md", "a/b/testdata/x", "dev",
+             "third_party/x/BUILD.bazel", "third_party/README.md"})}
+        self.assertEqual({"a/b/README.md"}, missing)
+
+    def test_ratchet(self):
+        found = tidy.check_file("verbs/a.cc", "x\n" * 650)
+        self.assertEqual(1, len(tidy.apply_ratchet(found, {})))
+        entry = ("file-lines", "verbs/a.cc")
+        self.assertEqual([], tidy.apply_ratchet(found, {entry: 650}))
+        self.assertEqual(1, len(tidy.apply_ratchet(found, {entry: 640})))
+        lower = tidy.apply_ratchet(found, {entry: 660})
+        self.assertIn("lowered to 650", lower[0])
+        gone = tidy.apply_ratchet([], {entry: 650})
+        self.assertIn("no longer needed", gone[0])
+        self.assertEqual({entry: 650}, tidy.read_ratchet(
+            "# why\nfile-lines verbs/a.cc 650  # a reason\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
