@@ -1,0 +1,462 @@
+"""Test beds: where two RNICs meet, and the programs that run on them.
+
+A bed is made of things that outlive a process (network namespaces, socket
+files), so whoever makes one must remove it:
+
+    with VethBed(tools, mtu=9000) as bed:
+        server = bed.spawn(0, ["ib_write_bw", "-x", "3"])
+
+Leaving the block kills what still runs in the bed and removes the rest, also
+after an exception; main programs turn SIGTERM and Ctrl-C into exceptions (see
+raise_on_signals). What a killed harness leaves behind bears its process id and
+is swept by the next one. Only processes started here are ever killed, by id.
+
+Standard library only. One thread, except where a function says otherwise.
+"""
+
+import ctypes
+import itertools
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+PREFIX = "urnic-e2e"
+RUN_NETNS = pathlib.Path("/run/netns")
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+_CLONE_NEWNET = 0x40000000
+_numbers = itertools.count()
+
+
+class BedError(Exception):
+    """The bed could not be made: a matter of the machine, not of uRNIC."""
+
+
+class Timeout(Exception):
+    """A program did not end in time; it has been killed."""
+
+
+def raise_on_signals():
+    """Makes SIGTERM and SIGHUP unwind the stack as Ctrl-C does."""
+
+    def stop(number, _frame):
+        signal.signal(number, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+
+
+class Tools:
+    """The tree under test: what `./dev build` leaves in out/."""
+
+    def __init__(self, out):
+        self.out = pathlib.Path(out).resolve()
+        self.urnic = str(self.out / "bin" / "urnic")
+        self.preload = str(self.out / "lib" / "liburnic-preload.so")
+
+    def missing(self):
+        wanted = [self.urnic, self.preload,
+                  str(self.out / "lib" / "liburnic-rdmav34.so")]
+        return [path for path in wanted if not os.path.exists(path)]
+
+
+class Result:
+    """How a program ended. `status` is negative for a signal."""
+
+    def __init__(self, argv, status, out, err, seconds):
+        self.argv = argv
+        self.status = status
+        self.out = out
+        self.err = err
+        self.seconds = seconds
+
+    def __str__(self):
+        return (f"$ {' '.join(self.argv)}\n[status {self.status}, "
+                f"{self.seconds:.1f} s]\n{self.out}{self.err}")
+
+
+class Process:
+    """A running program with its output in files, so that it never blocks."""
+
+    def __init__(self, argv, directory, env=None):
+        number = next(_numbers)
+        self.argv = argv
+        self._started = time.monotonic()
+        self._paths = [os.path.join(directory, f"{number}.{kind}")
+                       for kind in ("out", "err")]
+        with open(self._paths[0], "wb") as out, \
+                open(self._paths[1], "wb") as err:
+            # Its own session: Ctrl-C at the terminal is ours to pass on.
+            # pylint: disable-next=consider-using-with
+            self._popen = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                env=env, start_new_session=True, preexec_fn=_die_with_parent)
+
+    @property
+    def pid(self):
+        return self._popen.pid
+
+    def running(self):
+        return self._popen.poll() is None
+
+    def signal(self, number):
+        """Sends a signal to this process alone, if it still runs."""
+        if self.running():
+            os.kill(self.pid, number)
+
+    def output(self):
+        """What it has written so far: (stdout, stderr)."""
+        texts = []
+        for path in self._paths:
+            with open(path, "rb") as file:
+                texts.append(file.read().decode(errors="replace"))
+        return tuple(texts)
+
+    def result(self):
+        out, err = self.output()
+        return Result(self.argv, self._popen.returncode, out, err,
+                      time.monotonic() - self._started)
+
+    def wait(self, seconds):
+        """Its Result. Timeout (after killing it) if it takes longer."""
+        try:
+            self._popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise Timeout(f"still running after {seconds} s: "
+                          f"{self.result()}") from None
+        return self.result()
+
+    def kill(self):
+        """Ends it and the children it made. It may have ended already."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        self._popen.wait()
+
+    def listens(self, port):
+        """True once something in its network namespace listens on TCP port."""
+        wanted = f":{port:04X}"
+        for name in ("tcp", "tcp6"):
+            try:
+                with open(f"/proc/{self.pid}/net/{name}",
+                          encoding="ascii") as file:
+                    lines = file.readlines()[1:]
+            except OSError:
+                continue
+            for line in lines:
+                field = line.split()
+                if field[1].endswith(wanted) and field[3] == "0A":
+                    return True
+        return False
+
+    def cpu_seconds(self):
+        """User and system time of all its threads so far."""
+        with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:
+            field = file.read().rsplit(")", 1)[1].split()
+        return (int(field[11]) + int(field[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _die_with_parent():
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def await_true(condition, seconds, what):
+    """Polls `condition` every few milliseconds; Timeout names `what`."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise Timeout(f"{what}: not within {seconds} s")
+        time.sleep(0.005)
+
+
+def _command(*argv):
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BedError(f"{' '.join(argv)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def sweep():
+    """Removes namespaces and directories that dead harnesses left."""
+    places = [(RUN_NETNS, lambda path: _command("ip", "netns", "del",
+                                                path.name)),
+              (pathlib.Path(tempfile.gettempdir()), shutil.rmtree)]
+    for place, remove in places:
+        for path in place.glob(f"{PREFIX}-*"):
+            pid = path.name[len(PREFIX) + 1:].split("-")[0]
+            if pid.isdigit() and not _alive(int(pid)):
+                try:
+                    remove(path)
+                except (BedError, OSError) as error:
+                    print(f"# leftover {path}: {error}")
+
+
+class Side:
+    """One end of a bed: an RNIC, and the host it lives in."""
+
+    def __init__(self, dev, addresses, namespace, host_address):
+        self.dev = dev
+        self.addresses = addresses  # the RNIC's own, "IP/LEN"
+        self.namespace = namespace  # None: the harness's
+        self.host_address = host_address  # the kernel's: for TCP
+
+
+class Bed:
+    """What all beds share; use one of the classes below."""
+
+    name = ""  # for the lines of a report
+    # Where the first IPv4 and the first IPv6 address stand in the GID table:
+    # Linux's order, see verbs/abi/device_identity.h.
+    gid_v4 = 3
+    gid_v6 = 5
+
+    def __init__(self, tools):
+        self.tools = tools
+        self.sides = []
+        self.mtu_option = None
+        self.directory = None
+        self._id = f"{PREFIX}-{os.getpid()}-{next(_numbers)}"
+        self._namespaces = []
+        self._processes = []
+        self._port = 20000 + os.getpid() % 20000
+
+    def __enter__(self):
+        self.directory = tempfile.mkdtemp(prefix=self._id + "-")
+        try:
+            self._make()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, *_unused):
+        self.kill_all()
+        for name in self._namespaces:
+            subprocess.run(["ip", "netns", "del", name], check=False)
+        self._namespaces = []
+        if self.directory is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            self.directory = None
+
+    def _make(self):
+        raise NotImplementedError
+
+    def _add_namespace(self, suffix):
+        name = f"{self._id}-{suffix}"
+        _command("ip", "netns", "add", name)
+        self._namespaces.append(name)
+        _command("ip", "-n", name, "link", "set", "lo", "up")
+        return name
+
+    def next_port(self):
+        """A TCP port nobody has used in this bed."""
+        self._port += 1
+        return self._port
+
+    def in_namespace(self, side, argv):
+        name = self.sides[side].namespace
+        return ["ip", "netns", "exec", name, *argv] if name else list(argv)
+
+    def run_options(self, side):
+        """The options of `urnic run` for this side's RNIC."""
+        end = self.sides[side]
+        options = ["--port", end.dev]
+        for address in end.addresses:
+            options += ["--addr", address]
+        if self.mtu_option is not None:
+            options += ["--mtu", str(self.mtu_option)]
+        return options
+
+    def spawn(self, side, argv, env=None, wrap=(), rnic=True):
+        """Starts a program on the side's RNIC (or, without `rnic`, just in its
+        namespace), behind `wrap` (taskset, strace, ..)."""
+        command = list(argv)
+        if rnic:
+            command = [self.tools.urnic, "run", *self.run_options(side), "--",
+                       *command]
+        command = self.in_namespace(side, [*wrap, *command])
+        process = Process(command, self.directory,
+                          None if env is None else {**os.environ, **env})
+        self._processes.append(process)
+        return process
+
+    def run(self, side, argv, seconds=30, **options):
+        return self.spawn(side, argv, **options).wait(seconds)
+
+    def spawn_pair(self, argv, server_options=None, client_options=None,
+                   server_side=0, seconds=20, port=None, common=True):
+        """A perftest-like pair: the server, and once that listens, the client
+        with the server's address behind. Returns (server, client)."""
+        port = port if port is not None else self.next_port()
+        options = [*argv, "-p", str(port)] if common else list(argv)
+        server = self.spawn(server_side, options, **(server_options or {}))
+        await_true(lambda: server.listens(port) or not server.running(),
+                   seconds, f"{argv[0]} listening")
+        if not server.running():
+            raise Timeout(f"the server ended: {server.result()}")
+        address = self.sides[server_side].host_address
+        client = self.spawn(1 - server_side, [*options, address],
+                            **(client_options or {}))
+        return server, client
+
+    def run_pair(self, argv, seconds=30, **options):
+        """Both Results of a pair that ends by itself: (server, client)."""
+        server, client = self.spawn_pair(argv, **options)
+        end = time.monotonic() + seconds
+        try:
+            client_result = client.wait(seconds)
+        except Timeout as error:
+            server.kill()
+            raise Timeout(f"{error}\nserver: {server.result()}") from None
+        # A client that failed leaves its server waiting for ever.
+        rest = max(5, end - time.monotonic()) if client_result.status == 0 \
+            else 3
+        try:
+            return server.wait(rest), client_result
+        except Timeout as error:
+            raise Timeout(f"{error}\nclient: {client_result}") from None
+
+    def kill_all(self):
+        for process in self._processes:
+            process.kill()
+        self._processes = []
+
+    def open_socket(self, side, family, kind, protocol=0):
+        """A socket in the side's namespace. (A thread of its own goes there,
+        since a namespace belongs to a thread.)"""
+        name = self.sides[side].namespace
+        if name is None:
+            return socket.socket(family, kind, protocol)
+        made = []
+
+        def enter_and_open():
+            with open(RUN_NETNS / name, "rb") as file:
+                if _LIBC.setns(file.fileno(), _CLONE_NEWNET) != 0:
+                    made.append(OSError(ctypes.get_errno(), f"setns {name}"))
+                    return
+            try:
+                made.append(socket.socket(family, kind, protocol))
+            except OSError as error:
+                made.append(error)
+
+        thread = threading.Thread(target=enter_and_open)
+        thread.start()
+        thread.join()
+        if isinstance(made[0], OSError):
+            raise made[0]
+        return made[0]
+
+
+class VethBed(Bed):
+    """Two hosts: network namespaces joined by a veth pair, the RNICs on the
+    kernel's interfaces through packet sockets. Needs root. The kernel's own
+    addresses on the same wire carry the programs' TCP connections."""
+
+    interface = "u0"
+
+    def __init__(self, tools, mtu=9000):
+        super().__init__(tools)
+        self.name = f"veth{mtu}"
+        self.mtu = mtu
+
+    def _make(self):
+        names = [self._add_namespace(suffix) for suffix in "ab"]
+        self.sides = [
+            Side(f"iface:{self.interface}",
+                 [f"10.1.0.{n}/24", f"fd01::{n}/64"], name, f"10.77.0.{n}")
+            for n, name in enumerate(names, 1)]
+        self.join()
+
+    def join(self):
+        """Makes the cable; also after unplug()."""
+        a, b = (side.namespace for side in self.sides)
+        _command("ip", "-n", a, "link", "add", self.interface, "type", "veth",
+                 "peer", "name", self.interface, "netns", b)
+        for n, side in enumerate(self.sides, 1):
+            at = ["ip", "-n", side.namespace]
+            # The kernel's own frames must look as they would on a wire: with
+            # checksums, and no longer than the MTU.
+            _command(*self.in_namespace(n - 1, [
+                "ethtool", "-K", self.interface, "tx", "off", "rx", "off",
+                "tso", "off", "gso", "off", "gro", "off"]))
+            _command(*at, "link", "set", self.interface, "mtu", str(self.mtu),
+                     "up")
+            _command(*at, "addr", "add", f"10.77.0.{n}/24", "dev",
+                     self.interface)
+            _command(*at, "addr", "add", f"fd77::{n}/64", "dev",
+                     self.interface, "nodad")
+
+    def unplug(self):
+        """Removes the interfaces of both sides, as when a NIC is pulled."""
+        _command("ip", "-n", self.sides[0].namespace, "link", "del",
+                 self.interface)
+
+    def set_link(self, side, state):
+        _command("ip", "-n", self.sides[side].namespace, "link", "set",
+                 self.interface, state)
+
+    def add_host_address(self, side, address):
+        _command("ip", "-n", self.sides[side].namespace, "addr", "add",
+                 address, "dev", self.interface,
+                 *(["nodad"] if ":" in address else []))
+
+
+class SocketBed(Bed):
+    """Two processes of one host whose DPDK ports meet at a unix socket. As
+    root in a namespace of its own, so that port claims and TCP ports do not
+    meet those of other programs."""
+
+    # Without huge pages DPDK gives every buffer segment a descriptor of its
+    # own, more than the vhost protocol can pass: hence one segment.
+    pairs = {
+        "vhost": ("net_virtio_user0,server=1,path={},queue_size=1024",
+                  "net_vhost0,iface={},client=1"),
+        "vhost-swapped": ("net_vhost0,iface={},client=1",
+                          "net_virtio_user0,server=1,path={},queue_size=1024"),
+        "memif": ("net_memif0,role=server,socket={},socket-abstract=no",
+                  "net_memif0,role=client,socket={},socket-abstract=no"),
+    }
+
+    def __init__(self, tools, kind="vhost"):
+        super().__init__(tools)
+        self.name = kind
+
+    def _make(self):
+        name = self._add_namespace("a") if os.geteuid() == 0 else None
+        path = os.path.join(self.directory, "port.sock")
+        self.sides = [
+            Side(dev.format(path), [f"10.1.0.{n}/24", f"fd01::{n}/64"], name,
+                 "127.0.0.1")
+            for n, dev in enumerate(self.pairs[self.name], 1)]
+
+
+class LoopBed(Bed):
+    """One RNIC that only talks to itself."""
+
+    name = "loop"
+
+    def _make(self):
+        name = self._add_namespace("a") if os.geteuid() == 0 else None
+        self.sides = [Side("loop", ["10.1.0.1/24", "fd01::1/64"], name,
+                           "127.0.0.1")]
