@@ -6,6 +6,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct urnic_event_set {
   uint64_t* slots;    // open addressing; 0 is empty, UINT64_MAX deleted
   uint32_t capacity;  // power of two, or 0
@@ -22,5 +26,9 @@ uint32_t urnic_event_set_peek(const struct urnic_event_set* set, uint64_t* out,
                               uint32_t max);
 // Gives the memory back; the set is empty and usable.
 void urnic_event_set_clear(struct urnic_event_set* set);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif  // URNIC_VERBS_PRELOAD_EVENT_SET_H_

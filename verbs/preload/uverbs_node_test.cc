@@ -1,0 +1,101 @@
+#include <gtest/gtest.h>
+#include <rdma/rdma_user_ioctl.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <string>
+
+#include "verbs/preload/testing/preloaded.h"
+
+namespace urnic {
+namespace {
+
+constexpr char kNode0[] = "/dev/infiniband/uverbs0";
+constexpr char kNode1[] = "/dev/infiniband/uverbs1";
+constexpr char kNode2[] = "/dev/infiniband/uverbs2";  // two ports only
+
+TEST(UverbsNodeTest, LooksLikeTheKernelsCharacterDevice) {
+  struct stat st;
+  ASSERT_EQ(stat(kNode1, &st), 0);
+  EXPECT_TRUE(S_ISCHR(st.st_mode));
+  EXPECT_EQ(st.st_rdev, makedev(231, 193));
+  ASSERT_EQ(lstat(kNode0, &st), 0);
+  EXPECT_EQ(st.st_rdev, makedev(231, 192));
+  struct statx stx;
+  ASSERT_EQ(statx(AT_FDCWD, kNode1, 0, STATX_BASIC_STATS, &stx), 0);
+  EXPECT_EQ(stx.stx_rdev_minor, 193u);
+  EXPECT_EQ(access(kNode0, R_OK | W_OK), 0);
+  EXPECT_EQ(access(kNode0, X_OK), -1);
+}
+
+TEST(UverbsNodeTest, OpensAsOftenAsAskedAndKnowsItsDevice) {
+  const int a = open(kNode0, O_RDWR | O_CLOEXEC);
+  const int b = open(kNode1, O_RDWR);
+  ASSERT_GE(a, 0);
+  ASSERT_GE(b, 0);
+  EXPECT_EQ(fcntl(a, F_GETFD), FD_CLOEXEC);
+  EXPECT_EQ(fcntl(b, F_GETFD), 0);
+  EXPECT_EQ(PreloadApi().fd_kind(a), URNIC_FD_UVERBS);
+  EXPECT_EQ(PreloadApi().uverbs_device(a), 0);
+  EXPECT_EQ(PreloadApi().uverbs_device(b), 1);
+  EXPECT_EQ(PreloadApi().uverbs_device(0), -EBADF);
+  struct stat st;
+  ASSERT_EQ(fstat(b, &st), 0);
+  EXPECT_EQ(st.st_rdev, makedev(231, 193));
+  ASSERT_EQ(fstatat(b, "", &st, AT_EMPTY_PATH), 0);
+  EXPECT_TRUE(S_ISCHR(st.st_mode));
+  close(a);
+  close(b);
+  EXPECT_EQ(PreloadApi().fd_kind(a), URNIC_FD_FOREIGN);
+}
+
+TEST(UverbsNodeTest, WhatDoesNotExistIsAbsent) {
+  struct stat st;
+  for (const char* path :
+       {kNode2, "/dev/infiniband/uverbs", "/dev/infiniband/uverbs01",
+        "/dev/infiniband/rdma_cm", "/sys/class/misc/rdma_cm/abi_version"}) {
+    EXPECT_EQ(open(path, O_RDWR), -1) << path;
+    EXPECT_EQ(errno, ENOENT) << path;
+    EXPECT_EQ(stat(path, &st), -1) << path;
+    EXPECT_EQ(access(path, F_OK), -1) << path;
+  }
+}
+
+TEST(UverbsNodeTest, IoctlSendsLibibverbsToTheWriteProtocol) {
+  const int fd = open(kNode0, O_RDWR);
+  ib_uverbs_ioctl_hdr header{};
+  EXPECT_EQ(ioctl(fd, RDMA_VERBS_IOCTL, &header), -1);
+  EXPECT_EQ(errno, ENOTTY);
+  close(fd);
+}
+
+TEST(UverbsNodeTest, RefusesEveryOtherCommand) {
+  const int fd = open(kNode0, O_RDWR);
+  ib_uverbs_cmd_hdr header{IB_USER_VERBS_CMD_ALLOC_PD, 2, 0};
+  EXPECT_EQ(write(fd, &header, sizeof(header)), -1);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(write(fd, &header, 3), -1);
+  EXPECT_EQ(errno, EINVAL);
+  header.command = IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL;
+  EXPECT_EQ(write(fd, &header, sizeof(header)), -1);
+  EXPECT_EQ(errno, EINVAL);
+  close(fd);
+}
+
+TEST(UverbsNodeTest, StaysRecognizableThroughRealpathAndDirectories) {
+  char path[PATH_MAX];
+  ASSERT_NE(realpath(kNode1, path), nullptr);
+  EXPECT_STREQ(path, kNode1);
+  const int dir = open("/dev", O_RDONLY | O_DIRECTORY);
+  const int fd = openat(dir, "infiniband/uverbs1", O_RDWR);
+  EXPECT_EQ(PreloadApi().uverbs_device(fd), 1);
+  close(fd);
+  close(dir);
+}
+
+}  // namespace
+}  // namespace urnic
