@@ -1,0 +1,88 @@
+#pragma once
+
+// A completion queue: its memory, the RNIC's end of it, and its events.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "datapath/completion_queue.h"
+#include "verbs/control/completion_ring.h"
+#include "verbs/control/device.h"
+#include "verbs/control/event_sink.h"
+#include "verbs/control/queue_memory.h"
+#include "verbs/control/spin_lock.h"
+
+namespace urnic::control {
+
+struct CqRequest {
+  uint32_t entries = 0;  // at least
+  uint32_t comp_vector = 0;
+  // The polling thread is always the same one, or does its own locking.
+  bool single_threaded = false;
+  EventSink* events = nullptr;
+  void* user = nullptr;
+};
+
+// Lives on its device, which must outlive it. `polling`, the fields that one
+// polling thread at a time owns, is public for the caller's inner loop.
+class Cq final : private EngineEvents {
+ public:
+  // INVALID_ARGUMENT: entries 0 or more than kMaxCqe, or no such vector.
+  // RESOURCE_EXHAUSTED: memory or the device's limit.
+  static absl::StatusOr<std::unique_ptr<Cq>> Create(Device& device,
+                                                    const CqRequest& request);
+  // REQUIRES: !in_use()
+  ~Cq();
+  Cq(const Cq&) = delete;
+  Cq& operator=(const Cq&) = delete;
+
+  // How many completions fit: a power of two.
+  uint32_t entries() const { return entries_; }
+
+  // Asks for an event at the next completion, or the next solicited one or
+  // error; completions that are in the queue already raise none (IBTA
+  // 11.4.2.2). When it returns, either the event is sure or the completion is
+  // visible to Poll: the caller polls once more before it sleeps.
+  void RequestEvent(bool solicited_only);
+
+  struct Polling {
+    CompletionRing ring;
+    SpinLock lock_storage;
+    SpinLock* lock = nullptr;  // null: single_threaded
+    uint32_t polls_since_progress = 0;
+  };
+  Polling& polling() { return polling_; }
+
+  // Removes the completions of a queue pair. REQUIRES: inside a ControlScope.
+  void Forget(uint32_t qpn);
+
+  void Ref() { ++users_; }
+  void Unref() { --users_; }
+  bool in_use() const { return users_ != 0; }
+
+  Device& device() const { return device_; }
+  CompletionQueue* engine_end() { return &engine_end_; }
+  void* user() const { return user_; }
+  const Owner& owner() const { return owner_; }
+
+ private:
+  Cq(Device& device, const CqRequest& request, QueueMemory memory,
+     uint32_t entries);
+
+  void OnCompletionEvent(CompletionQueue& cq) override;
+  void OnCqOverflow(CompletionQueue& cq) override;
+
+  Polling polling_;
+  Device& device_;
+  QueueMemory memory_;
+  const uint32_t entries_;
+  EventSink* const events_;
+  void* const user_;
+  const Owner owner_;
+  std::atomic<int> users_{0};
+  CompletionQueue engine_end_;
+};
+
+}  // namespace urnic::control

@@ -1,0 +1,150 @@
+#include "verbs/control/device.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "datapath/port_factory.h"
+#include "transport/base/check.h"
+#include "verbs/control/fork_guard.h"
+
+namespace urnic::control {
+
+namespace {
+
+// The devices that this process has open, by position in URNIC_PORTS. Never
+// destroyed: contexts may outlive main(). The mutex is held while a device is
+// opened or closed, so that one that closes has given its port back before it
+// is opened again.
+struct Registry {
+  struct Place {
+    std::unique_ptr<Device> device;
+    int users = 0;
+  };
+  std::mutex mutex;
+  std::array<Place, URNIC_MAX_PORTS> places;
+};
+
+Registry& TheRegistry() {
+  static Registry* const registry = new Registry;
+  return *registry;
+}
+
+std::shared_ptr<Device> Share(Registry::Place& place) {
+  ++place.users;
+  return {place.device.get(), [&place](Device*) {
+            std::lock_guard lock(TheRegistry().mutex);
+            if (--place.users == 0) place.device.reset();
+          }};
+}
+
+uint8_t MtuCode(uint32_t bytes) {
+  return static_cast<uint8_t>(std::bit_width(bytes / 256));
+}
+
+// How many of a GID's 128 bits name its link.
+uint8_t PrefixBits(const urnic_device_identity& identity, uint32_t index) {
+  constexpr uint8_t kLinkLocalBits = 64;
+  constexpr uint8_t kMappedBits = 96;
+  // The GID pairs are the link-local one and then the addresses.
+  const uint32_t pair = index / 2;
+  if (pair == 0) return kLinkLocalBits;
+  const urnic_ip_address& address = identity.addresses[pair - 1];
+  return static_cast<uint8_t>(address.prefix_len +
+                              (address.is_ipv6 != 0 ? 0 : kMappedBits));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Device>> Device::Open(
+    const urnic_device_identity& identity, const SignalHooks& hooks) {
+  if (InForkedChild()) {
+    return absl::AbortedError(
+        absl::StrCat(identity.name,
+                     ": the device belongs to the parent of "
+                     "this forked process"));
+  }
+  InstallForkGuard();
+  Registry& registry = TheRegistry();
+  std::lock_guard lock(registry.mutex);
+  URNIC_CHECK(identity.ordinal >= 0 && identity.ordinal < URNIC_MAX_PORTS);
+  Registry::Place& place =
+      registry.places[static_cast<size_t>(identity.ordinal)];
+  if (place.device != nullptr) return Share(place);
+  std::unique_ptr<Device> device(new Device(identity, hooks));
+  if (absl::Status s = device->Start(); !s.ok()) {
+    return absl::Status(
+        s.code(), absl::StrCat(identity.name, ": ", std::string(s.message())));
+  }
+  place.device = std::move(device);
+  return Share(place);
+}
+
+Device::Device(const urnic_device_identity& identity, const SignalHooks& hooks)
+    : identity_(identity),
+      hooks_(hooks),
+      mtu_max_(urnic_ib_mtu(identity.mtu)) {}
+
+absl::Status Device::Start() {
+  if (mtu_max_ == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an MTU of ", identity_.mtu,
+                     " bytes is too small for packets of 256 bytes"));
+  }
+  PortConfig port_config;
+  port_config.dev = identity_.dev;
+  port_config.mtu = static_cast<uint16_t>(identity_.mtu);
+  std::copy_n(identity_.mac, port_config.mac.size(), port_config.mac.begin());
+  port_config.mac_of_interface = identity_.mac_is_port != 0;
+  auto port = CreatePort(port_config);
+  if (!port.ok()) return port.status();
+  port_ = *std::move(port);
+
+  EngineConfig config;
+  config.port = port_.get();
+  config.max_qps = kMaxQps;
+  config.max_mrs = kMaxMrs;
+  for (uint32_t i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
+    const urnic_gid_entry& entry = identity_.gids[i];
+    if (entry.type != URNIC_GID_ROCE_V2) continue;
+    config.local_gids.push_back(wire::Gid::FromIpv6(entry.gid));
+    config.prefix_bits.push_back(PrefixBits(identity_, i));
+  }
+  engine_ = std::make_unique<Engine>(config);
+  engine_->StartHelper();
+  return absl::OkStatus();
+}
+
+Device::~Device() { URNIC_CHECK(counts().none()); }
+
+PortAttributes Device::QueryPort() const {
+  // A port whose peer is away, or that is still coming up, is ready to be
+  // used: programs query once, right after they opened the device.
+  return {.active = port_->info().state != PortState::kFailed,
+          .active_mtu = MtuCode(mtu_max_)};
+}
+
+uint32_t Device::window_packets() const {
+  // Half of the ring stays free for other queue pairs and for responses.
+  const uint32_t ring = port_->info().rx_ring;
+  return ring == 0 ? kWindowPackets
+                   : std::clamp<uint32_t>(ring / 2, 2, kWindowPackets);
+}
+
+void Device::GuardMemory() {
+  InstallMemoryGuard(hooks_.set_signal_hooks, hooks_.chain_signal);
+}
+
+absl::Status Device::Add(std::atomic<int>& count, uint32_t limit,
+                         const char* what) {
+  if (static_cast<uint32_t>(++count) <= limit) return absl::OkStatus();
+  --count;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(identity_.name, ": all ", limit, " ", what, " in use"));
+}
+
+}  // namespace urnic::control

@@ -1,0 +1,103 @@
+#pragma once
+
+// One RNIC inside this process: a port, its engine, and what is alive on them.
+// All contexts that a program opens on the same device share one.
+//
+// Lifecycle. The first Open() claims the port, starts the EAL if nothing has,
+// creates port and engine and starts the helper thread; it does not wait for
+// the port to come up. When the last reference goes, the engine stops and the
+// port is given back, so that this process or another can open it again. The
+// EAL stays. At process exit nothing needs to be closed: nothing here has a
+// static destructor.
+//
+// Threads: every function may be called by any thread.
+
+#include <atomic>
+#include <csignal>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "datapath/engine.h"
+#include "datapath/port.h"
+#include "verbs/abi/device_identity.h"
+#include "verbs/control/limits.h"
+#include "verbs/control/owner.h"
+
+namespace urnic::control {
+
+// What the program's side offers for the guard around its memory: the
+// preload's functions (verbs/preload/preload_api.h), or null without it.
+struct SignalHooks {
+  int (*set_signal_hooks)(SignalHandler handler) = nullptr;
+  SignalHandler chain_signal = nullptr;
+};
+
+// What a port query answers, beyond the constants of limits.h.
+struct PortAttributes {
+  bool active = true;
+  uint8_t active_mtu = 0;  // IBTA code, 1: 256 bytes .. 5: 4096 bytes
+};
+
+class Device {
+ public:
+  // Opens the device, or shares it if this process has it open.
+  // ALREADY_EXISTS: another process has the port; its pid is in the message.
+  // INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNIMPLEMENTED: from the
+  // port or the EAL, in their words. ABORTED: in a forked child.
+  static absl::StatusOr<std::shared_ptr<Device>> Open(
+      const urnic_device_identity& identity, const SignalHooks& hooks);
+
+  // REQUIRES: every object of the device is gone.
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const urnic_device_identity& identity() const { return identity_; }
+  Engine& engine() { return *engine_; }
+  Port& port() { return *port_; }
+
+  PortAttributes QueryPort() const;
+  // Payload bytes per packet that the port can carry at most: 256 to 4096.
+  uint32_t mtu_max() const { return mtu_max_; }
+  // How many packets one queue pair may keep in flight on this port.
+  uint32_t window_packets() const;
+
+  // Installs the guard around the program's memory; the first call counts.
+  void GuardMemory();
+
+  // Takes a place for one more object, respectively gives it back.
+  // RESOURCE_EXHAUSTED: names the kind and the limit.
+  absl::Status AddPd() { return Add(pds_, kMaxPds, "protection domains"); }
+  absl::Status AddCq() { return Add(cqs_, kMaxCqs, "completion queues"); }
+  void RemovePd() { --pds_; }
+  void RemoveCq() { --cqs_; }
+  void CountMr(int change) { mrs_ += change; }
+  void CountQp(int change) { qps_ += change; }
+  // A number that no other protection domain of this device has had.
+  uint32_t NextPdId() { return next_pd_id_.fetch_add(1); }
+
+  ObjectCounts counts() const {
+    return {.pds = pds_, .mrs = mrs_, .cqs = cqs_, .qps = qps_};
+  }
+
+ private:
+  Device(const urnic_device_identity& identity, const SignalHooks& hooks);
+  absl::Status Start();
+  absl::Status Add(std::atomic<int>& count, uint32_t limit, const char* what);
+
+  const urnic_device_identity identity_;
+  const SignalHooks hooks_;
+  const uint32_t mtu_max_;
+  // In this order: the engine dies before the port.
+  std::unique_ptr<Port> port_;
+  std::unique_ptr<Engine> engine_;
+
+  std::atomic<int> pds_{0};
+  std::atomic<int> mrs_{0};
+  std::atomic<int> cqs_{0};
+  std::atomic<int> qps_{0};
+  std::atomic<uint32_t> next_pd_id_{1};
+};
+
+}  // namespace urnic::control

@@ -1,0 +1,27 @@
+#pragma once
+
+// How control code tells a program that it was wrong.
+//
+// A failure is an absl::Status whose message names object, value and limit
+// ("qp 17: max_send_wr 70000 > device limit 16384"). The verbs interface only
+// has room for an errno: ErrnoOf() chooses it by the code, and the message goes
+// to the debug log (debug_log.h).
+
+#include "absl/status/status.h"
+
+namespace urnic::control {
+
+// One code, one errno:
+//
+//   kInvalidArgument     EINVAL      an attribute is wrong or in the wrong
+//   state kFailedPrecondition  EBUSY       the object is in use kAlreadyExists
+//   EBUSY       another process has the port kResourceExhausted   ENOMEM memory
+//   or a table is full kOutOfRange          EFAULT      memory is not mapped,
+//   or not writable kUnimplemented       EOPNOTSUPP  not built kUnavailable
+//   ENETUNREACH no route to the destination kDeadlineExceeded    ETIMEDOUT the
+//   destination does not answer kNotFound            ENODEV      no such device
+//   or interface kPermissionDenied    EACCES anything else        EIO also
+//   after fork(), in the child
+int ErrnoOf(const absl::Status& status);
+
+}  // namespace urnic::control

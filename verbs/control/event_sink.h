@@ -1,0 +1,29 @@
+#pragma once
+
+// Where a program's events go. Implemented by whoever faces the program (the
+// verbs provider, a test), one object per open context or for all.
+//
+// Called by the holder of the engine's token, in the middle of a burst: an
+// implementation neither waits nor calls back into control or the engine. The
+// object that an event is about is alive during the call.
+
+#include "transport/rc/types.h"
+
+namespace urnic::control {
+
+class Cq;
+class Qp;
+
+class EventSink {
+ public:
+  // The queue was armed, and what it was armed for has been written to it.
+  virtual void OnCompletion(Cq& cq) = 0;
+  // The queue overflowed: it takes no more completions (IBV_EVENT_CQ_ERR).
+  virtual void OnCqError(Cq& cq) = 0;
+  virtual void OnQpEvent(Qp& qp, rc::QpEvent event) = 0;
+
+ protected:
+  ~EventSink() = default;
+};
+
+}  // namespace urnic::control

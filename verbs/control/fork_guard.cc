@@ -1,0 +1,16 @@
+#include "verbs/control/fork_guard.h"
+
+#include <pthread.h>
+
+namespace urnic::control {
+
+std::atomic<bool> internal::in_forked_child{false};
+
+void InstallForkGuard() {
+  static const int installed = pthread_atfork(nullptr, nullptr, [] {
+    internal::in_forked_child.store(true, std::memory_order_relaxed);
+  });
+  static_cast<void>(installed);
+}
+
+}  // namespace urnic::control

@@ -1,0 +1,23 @@
+#pragma once
+
+// After fork() the child has a copy of our memory but none of our threads, and
+// the port belongs to the parent. Everything answers EIO there, and nothing of
+// ours is cleaned up (design.md 3.13).
+
+#include <atomic>
+
+namespace urnic::control {
+
+namespace internal {
+extern std::atomic<bool> in_forked_child;
+}
+
+// Arms the guard; the first call counts. Any thread.
+void InstallForkGuard();
+
+// True in a child of the process that armed the guard. One load.
+inline bool InForkedChild() {
+  return internal::in_forked_child.load(std::memory_order_relaxed);
+}
+
+}  // namespace urnic::control

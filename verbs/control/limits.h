@@ -1,0 +1,41 @@
+#pragma once
+
+// What one device can do: the only place where these numbers stand. Create and
+// modify calls enforce them, queries report them, so both tell the truth.
+
+#include <cstdint>
+
+#include "verbs/abi/rnic_abi.h"
+
+namespace urnic::control {
+
+inline constexpr uint32_t kMaxQps = 1u << 16;
+inline constexpr uint32_t kMaxCqs = 1u << 16;
+inline constexpr uint32_t kMaxPds = 1u << 16;
+inline constexpr uint32_t kMaxMrs = 1u << 18;
+// All of a program's address space.
+inline constexpr uint64_t kMaxMrBytes = uint64_t{1} << 47;
+
+inline constexpr uint32_t kMaxQpWr = URNIC_MAX_QP_WR;
+inline constexpr uint32_t kMaxSge = URNIC_MAX_SGE;
+inline constexpr uint32_t kMaxInline = URNIC_MAX_INLINE;
+inline constexpr uint32_t kMaxCqe = URNIC_MAX_CQE;
+// Reads and atomics in flight, as initiator and as target, per queue pair.
+inline constexpr uint32_t kMaxRdAtomic = URNIC_MAX_RD_ATOMIC;
+inline constexpr uint32_t kMaxMessageBytes = URNIC_MAX_MESSAGE_BYTES;
+
+inline constexpr uint8_t kPortNumber = 1;  // a device has one port
+inline constexpr uint16_t kDefaultPkey = 0xffff;
+inline constexpr uint32_t kPkeyTableLen = 1;
+inline constexpr uint32_t kCompVectors = 1;
+
+// How long an acknowledgement may wait for its sender to wake up, as
+// 4.096 us * 2^n: 4.2 ms. The helper thread looks every millisecond at worst
+// and takes over when it has seen the same state twice (design.md 3.3c).
+inline constexpr uint8_t kLocalCaAckDelay = 10;
+
+// Packets that a queue pair keeps in flight at most; less where the port's
+// ring is short.
+inline constexpr uint32_t kWindowPackets = 128;
+
+}  // namespace urnic::control

@@ -1,0 +1,93 @@
+#include "verbs/control/mapped_range.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+
+namespace urnic::control {
+
+namespace {
+
+// "START-END rwxp OFFSET DEVICE INODE PATH": the numbers are hexadecimal.
+bool ParseLine(std::string_view line, uint64_t& start, uint64_t& end,
+               std::string_view& rights) {
+  const char* at = line.data();
+  const char* stop = at + line.size();
+  auto number = std::from_chars(at, stop, start, 16);
+  if (number.ec != std::errc() || number.ptr == stop || *number.ptr != '-') {
+    return false;
+  }
+  number = std::from_chars(number.ptr + 1, stop, end, 16);
+  if (number.ec != std::errc() || stop - number.ptr < 5) return false;
+  rights = std::string_view(number.ptr + 1, 4);
+  return true;
+}
+
+}  // namespace
+
+bool MappedRangeCheck::Line(std::string_view line) {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  std::string_view rights;
+  if (!ParseLine(line, start, end, rights) || end <= next_) return true;
+  if (start > next_) return false;  // a hole
+  if (rights[0] != 'r' || (writable_ && rights[1] != 'w')) {
+    wrong_rights_ = true;
+    return false;
+  }
+  next_ = std::min(end, end_);
+  return next_ < end_;
+}
+
+absl::Status MappedRangeCheck::Result() const {
+  if (next_ == end_) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat("address 0x", absl::Hex(next_),
+                                            " is ",
+                                            !wrong_rights_ ? "not mapped"
+                                            : writable_    ? "not writable"
+                                                           : "not readable"));
+}
+
+absl::Status CheckMapped(uint64_t address, uint64_t bytes, bool writable) {
+  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return absl::InternalError(
+        absl::StrCat("cannot open /proc/self/maps: ", strerror(errno)));
+  }
+  MappedRangeCheck check(address, bytes, writable);
+  // Not on the stack: program threads and fibres have small ones. The kernel
+  // hands out a page at a time at most.
+  constexpr size_t kBuffer = 32768;
+  const auto buffer = std::make_unique<char[]>(kBuffer);
+  size_t held = 0;
+  bool more = true;
+  while (more) {
+    const ssize_t got = read(fd, buffer.get() + held, kBuffer - held);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    held += static_cast<size_t>(got);
+    size_t from = 0;
+    while (more) {
+      const void* newline = memchr(buffer.get() + from, '\n', held - from);
+      if (newline == nullptr) break;
+      const size_t to =
+          static_cast<size_t>(static_cast<const char*>(newline) - buffer.get());
+      more = check.Line({buffer.get() + from, to - from});
+      from = to + 1;
+    }
+    held -= from;
+    memmove(buffer.get(), buffer.get() + from, held);
+    if (held == kBuffer) break;  // no line is that long
+  }
+  close(fd);
+  return check.Result();
+}
+
+}  // namespace urnic::control

@@ -1,0 +1,61 @@
+#pragma once
+
+// A memory region: a range of the program's memory under a key. Nothing is
+// pinned and nothing is touched; memory that disappears later is an error of
+// the queue pair that uses it (design.md 3.5).
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "verbs/control/pd.h"
+
+namespace urnic::control {
+
+// Access rights as in enum ibv_access_flags; mem::kLocalWrite and the others
+// of transport/mem are the first four.
+enum AccessFlags : uint32_t {
+  kAccessMwBind = 1u << 4,
+  kAccessZeroBased = 1u << 5,
+  kAccessOnDemand = 1u << 6,
+  kAccessHugetlb = 1u << 7,
+  kAccessOptionalFirst = 1u << 20,  // hints, such as relaxed ordering
+  kAccessOptionalLast = 1u << 29,
+};
+
+struct MrRequest {
+  uint64_t address = 0;  // in this process
+  uint64_t bytes = 0;
+  uint64_t iova = 0;  // how work requests and peers name its first byte
+  uint32_t access = 0;
+};
+
+// Any thread. The domain must outlive it.
+class Mr {
+ public:
+  // INVALID_ARGUMENT: no bytes, more than kMaxMrBytes, a range that wraps,
+  // unknown rights, or remote writing or atomics without local writing (IBTA
+  // 10.6.3.1). UNIMPLEMENTED: on-demand paging. OUT_OF_RANGE: not mapped, or
+  // not with the rights. RESOURCE_EXHAUSTED: the device's limit.
+  static absl::StatusOr<std::unique_ptr<Mr>> Register(Pd& pd,
+                                                      const MrRequest& request);
+
+  // Deregisters: nothing of the memory is touched afterwards.
+  ~Mr();
+  Mr(const Mr&) = delete;
+  Mr& operator=(const Mr&) = delete;
+
+  // lkey and rkey are the same number.
+  uint32_t key() const { return key_; }
+  Pd& pd() const { return pd_; }
+  const Owner& owner() const { return owner_; }
+
+ private:
+  Mr(Pd& pd, uint32_t key) : pd_(pd), key_(key), owner_(ThisProcess()) {}
+
+  Pd& pd_;
+  const uint32_t key_;
+  const Owner owner_;
+};
+
+}  // namespace urnic::control

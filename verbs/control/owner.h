@@ -1,0 +1,27 @@
+#pragma once
+
+// Whose an object is: carried by each from the start, for `urnic show` and for
+// the day when a device serves many programs (design.md 3.11).
+
+#include <sys/types.h>
+
+namespace urnic::control {
+
+struct Owner {
+  pid_t pid = 0;
+  char program[16] = {};  // as in /proc/PID/comm, terminated
+};
+
+// This process. Cheap after the first call; any thread.
+const Owner& ThisProcess();
+
+// What is alive on a device.
+struct ObjectCounts {
+  int pds = 0;
+  int mrs = 0;
+  int cqs = 0;
+  int qps = 0;
+  bool none() const { return (pds | mrs | cqs | qps) == 0; }
+};
+
+}  // namespace urnic::control

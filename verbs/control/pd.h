@@ -1,0 +1,46 @@
+#pragma once
+
+// A protection domain: a number that queue pairs and memory regions share.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "verbs/control/device.h"
+
+namespace urnic::control {
+
+// Any thread. Lives on its device, which must outlive it.
+class Pd {
+ public:
+  // RESOURCE_EXHAUSTED: the device's limit.
+  static absl::StatusOr<std::unique_ptr<Pd>> Create(Device& device) {
+    if (absl::Status added = device.AddPd(); !added.ok()) return added;
+    return std::unique_ptr<Pd>(new Pd(device));
+  }
+  // REQUIRES: !in_use()
+  ~Pd() { device_.RemovePd(); }
+  Pd(const Pd&) = delete;
+  Pd& operator=(const Pd&) = delete;
+
+  Device& device() const { return device_; }
+  uint32_t id() const { return id_; }
+  const Owner& owner() const { return owner_; }
+
+  // Held by each object that belongs to the domain.
+  void Ref() { ++users_; }
+  void Unref() { --users_; }
+  bool in_use() const { return users_ != 0; }
+
+ private:
+  explicit Pd(Device& device)
+      : device_(device), id_(device.NextPdId()), owner_(ThisProcess()) {}
+
+  Device& device_;
+  const uint32_t id_;
+  const Owner owner_;
+  std::atomic<int> users_{0};
+};
+
+}  // namespace urnic::control

@@ -1,0 +1,351 @@
+#include "verbs/control/qp.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/mem/mr_table.h"
+#include "verbs/control/qp_path.h"
+#include "verbs/control/qp_state_table.h"
+
+namespace urnic::control {
+
+namespace {
+
+using rc::QpState;
+
+constexpr Duration kResolveTimeout = Duration::Seconds(3);
+constexpr uint32_t kRemoteRights =
+    mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
+constexpr uint32_t kQpnMask = 0xffffff;
+constexpr uint8_t kMaxMtuCode = 5;
+
+uint32_t MtuBytes(uint8_t code) { return 128u << code; }
+
+absl::Status AtMost(const char* name, uint64_t value, uint64_t limit) {
+  if (value <= limit) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " ", value, " > device limit ", limit));
+}
+
+absl::Status CheckCaps(const QpCaps& caps) {
+  const struct {
+    const char* name;
+    uint32_t value;
+    uint32_t limit;
+  } kChecks[] = {
+      {"max_send_wr", caps.max_send_wr, kMaxQpWr},
+      {"max_recv_wr", caps.max_recv_wr, kMaxQpWr},
+      {"max_send_sge", caps.max_send_sge, kMaxSge},
+      {"max_recv_sge", caps.max_recv_sge, kMaxSge},
+      {"max_inline_data", caps.max_inline_data, kMaxInline},
+  };
+  for (const auto& check : kChecks) {
+    if (absl::Status s = AtMost(check.name, check.value, check.limit);
+        !s.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("create_qp: ", std::string(s.message())));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What the layout has room for beyond what was asked for is granted as well.
+QpCaps Granted(const QpCaps& asked, const QpLayout& layout) {
+  const uint32_t send_data = layout.inline_bytes();
+  return {.max_send_wr = layout.sq_entries,
+          .max_recv_wr = layout.rq_entries,
+          .max_send_sge = std::min<uint32_t>(
+              kMaxSge, send_data / static_cast<uint32_t>(sizeof(urnic_sge))),
+          .max_recv_sge = std::max(asked.max_recv_sge, 1u),
+          .max_inline_data = std::min(kMaxInline, send_data)};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Qp>> Qp::Create(Pd& pd,
+                                               const QpRequest& request) {
+  if (request.send_cq == nullptr || request.recv_cq == nullptr) {
+    return absl::InvalidArgumentError(
+        "create_qp: send_cq and recv_cq are needed");
+  }
+  if (&request.send_cq->device() != &pd.device() ||
+      &request.recv_cq->device() != &pd.device()) {
+    return absl::InvalidArgumentError(
+        "create_qp: domain and completion queues are of different devices");
+  }
+  if (absl::Status s = CheckCaps(request.caps); !s.ok()) return s;
+  const QpLayout layout =
+      MakeQpLayout(request.caps.max_send_wr, request.caps.max_send_sge,
+                   request.caps.max_inline_data, request.caps.max_recv_wr,
+                   request.caps.max_recv_sge);
+  auto memory = QueueMemory::Map(layout.bytes());
+  if (!memory.ok()) return memory.status();
+  std::unique_ptr<Qp> qp(new Qp(pd, request, layout, *std::move(memory)));
+  if (absl::Status s = qp->CreateInEngine(request, layout); !s.ok()) return s;
+  return qp;
+}
+
+Qp::Qp(Pd& pd, const QpRequest& request, const QpLayout& layout,
+       QueueMemory memory)
+    : pd_(pd),
+      send_cq_(request.send_cq),
+      recv_cq_(request.recv_cq),
+      memory_(std::move(memory)),
+      caps_(Granted(request.caps, layout)),
+      events_(request.events),
+      user_(request.user),
+      owner_(ThisProcess()) {
+  posting_.sq = WorkRing(memory_.at(QpLayout::kSqRing),
+                         memory_.indices_at(QpLayout::kSqIndices),
+                         layout.sq_entries, layout.sq_stride);
+  posting_.rq = WorkRing(memory_.at(layout.rq_ring()),
+                         memory_.indices_at(QpLayout::kRqIndices),
+                         layout.rq_entries, layout.rq_stride);
+  posting_.engine = &pd.device().engine();
+  posting_.max_send_sge = caps_.max_send_sge;
+  posting_.max_recv_sge = caps_.max_recv_sge;
+  posting_.max_inline = caps_.max_inline_data;
+  if (!request.single_threaded) {
+    posting_.sq_lock = &posting_.sq_lock_storage;
+    posting_.rq_lock = &posting_.rq_lock_storage;
+  }
+}
+
+absl::Status Qp::CreateInEngine(const QpRequest& request,
+                                const QpLayout& layout) {
+  EngineQpConfig config;
+  config.limits.pd = pd_.id();
+  config.limits.max_sge_send = caps_.max_send_sge;
+  config.limits.max_sge_recv = caps_.max_recv_sge;
+  config.limits.max_inline = caps_.max_inline_data;
+  config.limits.sq_sig_all = request.sq_sig_all;
+  config.sq = rc::WorkQueueView(memory_.at(QpLayout::kSqRing),
+                                memory_.indices_at(QpLayout::kSqIndices),
+                                layout.sq_entries, layout.sq_stride);
+  config.rq = rc::WorkQueueView(memory_.at(layout.rq_ring()),
+                                memory_.indices_at(QpLayout::kRqIndices),
+                                layout.rq_entries, layout.rq_stride);
+  config.send_cq = send_cq_->engine_end();
+  config.recv_cq = recv_cq_->engine_end();
+  config.events = this;
+  config.owner = this;
+  Engine& engine = pd_.device().engine();
+  {
+    Engine::ControlScope scope(engine);
+    absl::StatusOr<EngineQp*> created = engine.CreateQp(config);
+    if (!created.ok()) return created.status();
+    engine_qp_ = *created;
+  }
+  posting_.engine_qp = engine_qp_;
+  pd_.Ref();
+  send_cq_->Ref();
+  recv_cq_->Ref();
+  pd_.device().CountQp(1);
+  return absl::OkStatus();
+}
+
+Qp::~Qp() {
+  if (engine_qp_ == nullptr) return;  // Create() failed
+  Engine& engine = pd_.device().engine();
+  {
+    Engine::ControlScope scope(engine);
+    ForgetCompletions();
+    engine.DestroyQp(engine_qp_);
+  }
+  pd_.device().CountQp(-1);
+  send_cq_->Unref();
+  recv_cq_->Unref();
+  pd_.Unref();
+}
+
+void Qp::ForgetCompletions() {
+  send_cq_->Forget(qpn());
+  if (recv_cq_ != send_cq_) recv_cq_->Forget(qpn());
+}
+
+rc::QpState Qp::State() {
+  Engine::ControlScope scope(pd_.device().engine());
+  return engine_qp_->rc.state();
+}
+
+absl::Status Qp::Named(const absl::Status& status) const {
+  if (status.ok()) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrCat("qp ", qpn(), ": ", std::string(status.message())));
+}
+
+absl::Status Qp::CheckValues(const QpAttributes& a, uint32_t mask) const {
+  const struct {
+    uint32_t bit;
+    const char* name;
+    uint64_t value;
+    uint64_t limit;
+  } kChecks[] = {
+      {kQpPkeyIndex, "pkey_index", a.pkey_index, kPkeyTableLen - 1},
+      {kQpDestQpn, "dest_qp_num", a.dest_qp_num, kQpnMask},
+      {kQpTimeout, "timeout", a.timeout, 31},
+      {kQpRetryCnt, "retry_cnt", a.retry_cnt, 7},
+      {kQpRnrRetry, "rnr_retry", a.rnr_retry, 7},
+      {kQpMinRnrTimer, "min_rnr_timer", a.min_rnr_timer, 31},
+      {kQpMaxRdAtomic, "max_rd_atomic", a.max_rd_atomic, kMaxRdAtomic},
+      {kQpMaxDestRdAtomic, "max_dest_rd_atomic", a.max_dest_rd_atomic,
+       kMaxRdAtomic},
+      {kQpPathMtu, "path_mtu", a.path_mtu, kMaxMtuCode},
+  };
+  for (const auto& check : kChecks) {
+    if ((mask & check.bit) == 0) continue;
+    absl::Status s = AtMost(check.name, check.value, check.limit);
+    if (!s.ok()) return s;
+  }
+  if ((mask & kQpPort) != 0 && a.port_num != kPortNumber) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("port_num ", int{a.port_num}, ", the device has port 1"));
+  }
+  if ((mask & kQpPathMtu) != 0 &&
+      (a.path_mtu == 0 || MtuBytes(a.path_mtu) > pd_.device().mtu_max())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "path_mtu ", a.path_mtu == 0 ? 0 : MtuBytes(a.path_mtu),
+        " bytes, the port carries 256 to ", pd_.device().mtu_max()));
+  }
+  if ((mask & kQpPathMigState) != 0 && a.path_mig_state != kPathMigrated) {
+    return absl::InvalidArgumentError(
+        "path_mig_state: only MIGRATED, there are no alternate paths");
+  }
+  if ((mask & kQpAltPath) != 0) {
+    return absl::UnimplementedError("alternate paths are not supported");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Path> Qp::Resolve(const AddressVector& vector,
+                                 uint32_t dest_qpn) {
+  Device& device = pd_.device();
+  auto request = MakePathRequest(device.identity(), vector, qpn(), dest_qpn);
+  if (!request.ok()) return request.status();
+  return device.engine().ResolvePath(*request, kResolveTimeout);
+}
+
+rc::QpConfig Qp::MakeConfig(const QpAttributes& a) const {
+  rc::QpConfig config;
+  config.dest_qpn = a.dest_qp_num;
+  config.pkey = kDefaultPkey;
+  if (a.path_mtu != 0) config.mtu = MtuBytes(a.path_mtu);
+  config.rq_psn = Psn(a.rq_psn);
+  config.sq_psn = Psn(a.sq_psn);
+  config.access = a.qp_access_flags & kRemoteRights;
+  config.timeout = rc::AckTimeout(a.timeout);
+  config.retry_count = a.retry_cnt;
+  config.rnr_retry = a.rnr_retry;
+  config.min_rnr_timer = a.min_rnr_timer;
+  config.max_rd_atomic = a.max_rd_atomic;
+  config.max_dest_rd_atomic = a.max_dest_rd_atomic;
+  config.window_packets = pd_.device().window_packets();
+  return config;
+}
+
+namespace {
+
+// `attributes` with those of `mask` taken from `change`.
+QpAttributes Merge(QpAttributes attributes, const QpAttributes& change,
+                   uint32_t mask) {
+  const auto take = [&](uint32_t bit, auto QpAttributes::*member) {
+    if ((mask & bit) != 0) attributes.*member = change.*member;
+  };
+  take(kQpState, &QpAttributes::qp_state);
+  take(kQpEnSqdAsyncNotify, &QpAttributes::en_sqd_async_notify);
+  take(kQpAccessFlags, &QpAttributes::qp_access_flags);
+  take(kQpPkeyIndex, &QpAttributes::pkey_index);
+  take(kQpPort, &QpAttributes::port_num);
+  take(kQpAv, &QpAttributes::ah_attr);
+  take(kQpPathMtu, &QpAttributes::path_mtu);
+  take(kQpTimeout, &QpAttributes::timeout);
+  take(kQpRetryCnt, &QpAttributes::retry_cnt);
+  take(kQpRnrRetry, &QpAttributes::rnr_retry);
+  take(kQpRqPsn, &QpAttributes::rq_psn);
+  take(kQpMaxRdAtomic, &QpAttributes::max_rd_atomic);
+  take(kQpMinRnrTimer, &QpAttributes::min_rnr_timer);
+  take(kQpSqPsn, &QpAttributes::sq_psn);
+  take(kQpMaxDestRdAtomic, &QpAttributes::max_dest_rd_atomic);
+  take(kQpDestQpn, &QpAttributes::dest_qp_num);
+  attributes.rq_psn &= kQpnMask;
+  attributes.sq_psn &= kQpnMask;
+  return attributes;
+}
+
+}  // namespace
+
+absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
+  std::lock_guard lock(modify_mutex_);
+  const QpState from = State();
+  const QpState to = (mask & kQpState) != 0 ? change.qp_state : from;
+  if ((mask & kQpCurState) != 0 && change.cur_qp_state != from) {
+    return Named(absl::InvalidArgumentError(
+        absl::StrCat("cur_qp_state is ", QpStateName(change.cur_qp_state),
+                     ", the state is ", QpStateName(from))));
+  }
+  if (absl::Status s = CheckQpTransition(from, to, mask); !s.ok()) {
+    return Named(s);
+  }
+  if (absl::Status s = CheckValues(change, mask); !s.ok()) return Named(s);
+  QpAttributes next =
+      to == QpState::kReset ? QpAttributes{} : Merge(attributes_, change, mask);
+  next.qp_state = to;
+  std::optional<Path> path;
+  if ((mask & kQpAv) != 0) {
+    auto resolved = Resolve(next.ah_attr, next.dest_qp_num);
+    if (!resolved.ok()) return Named(resolved.status());
+    path = *std::move(resolved);
+  }
+  Engine& engine = pd_.device().engine();
+  Engine::ControlScope scope(engine);
+  if (engine_qp_->rc.state() != from) {
+    return Named(absl::InvalidArgumentError(
+        absl::StrCat("went to ", QpStateName(engine_qp_->rc.state()),
+                     " by itself meanwhile")));
+  }
+  if (path.has_value()) engine_qp_->path = *std::move(path);
+  notify_sqd_ = to == QpState::kSqd && next.en_sqd_async_notify != 0;
+  const rc::QpConfig config = MakeConfig(next);
+  if (from == to) {
+    engine.ReconfigureQp(*engine_qp_, config);
+  } else {
+    engine.ModifyQp(*engine_qp_, to, config);
+  }
+  if (to == QpState::kReset) ForgetCompletions();
+  attributes_ = next;
+  OpenForPosting(next);
+  return absl::OkStatus();
+}
+
+void Qp::OpenForPosting(const QpAttributes& attributes) {
+  //= IBTA 10.3.1: requests may be posted from INIT (receive) and RTS (send)
+  const QpState state = attributes.qp_state;
+  posting_.may_recv.store(state != QpState::kReset, std::memory_order_relaxed);
+  posting_.may_send.store(state == QpState::kRts || state == QpState::kSqd ||
+                              state == QpState::kErr,
+                          std::memory_order_relaxed);
+  posting_.may_read.store(attributes.max_rd_atomic != 0,
+                          std::memory_order_relaxed);
+}
+
+QpAttributes Qp::Query() {
+  std::lock_guard lock(modify_mutex_);
+  Engine::ControlScope scope(pd_.device().engine());
+  QpAttributes now = attributes_;
+  now.qp_state = now.cur_qp_state = engine_qp_->rc.state();
+  const rc::SendState& send = engine_qp_->rc.send_state();
+  now.sq_draining =
+      now.qp_state == QpState::kSqd && send.una != send.drain_limit;
+  return now;
+}
+
+void Qp::OnQpEvent(EngineQp&, rc::QpEvent event) {
+  if (events_ == nullptr) return;
+  if (event == rc::QpEvent::kSqDrained && !notify_sqd_) return;
+  events_->OnQpEvent(*this, event);
+}
+
+}  // namespace urnic::control

@@ -1,0 +1,122 @@
+#pragma once
+
+// A reliable-connected queue pair: its memory, its attributes, and the road
+// through its states.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "datapath/engine_qp.h"
+#include "verbs/control/cq.h"
+#include "verbs/control/event_sink.h"
+#include "verbs/control/pd.h"
+#include "verbs/control/qp_attributes.h"
+#include "verbs/control/queue_memory.h"
+#include "verbs/control/spin_lock.h"
+#include "verbs/control/work_ring.h"
+
+namespace urnic::control {
+
+struct QpRequest {
+  Cq* send_cq = nullptr;
+  Cq* recv_cq = nullptr;
+  QpCaps caps;
+  bool sq_sig_all = false;
+  // The posting thread is always the same one (a thread domain).
+  bool single_threaded = false;
+  EventSink* events = nullptr;
+  void* user = nullptr;
+};
+
+// The domain and the completion queues must outlive it. `posting`, the fields
+// that one posting thread at a time owns, is public for the caller's inner
+// loop; all other functions may be called by any thread.
+class Qp final : private QpEvents {
+ public:
+  // INVALID_ARGUMENT: a size beyond the device's limits, or objects of
+  // different devices. RESOURCE_EXHAUSTED: memory or the device's limit.
+  static absl::StatusOr<std::unique_ptr<Qp>> Create(Pd& pd,
+                                                    const QpRequest& request);
+
+  // Removes the queue pair, and its completions from its completion queues.
+  ~Qp();
+  Qp(const Qp&) = delete;
+  Qp& operator=(const Qp&) = delete;
+
+  // Changes the attributes in `mask` (QpAttrMask). On failure nothing changes.
+  // With an address vector it asks the network for the destination's MAC and
+  // waits for up to three seconds, while the engine runs on.
+  // INVALID_ARGUMENT: see CheckQpTransition(), or a value out of range.
+  // UNIMPLEMENTED: alternate paths. UNAVAILABLE: the destination is not on the
+  // link. DEADLINE_EXCEEDED: it does not answer.
+  absl::Status Modify(const QpAttributes& attributes, uint32_t mask);
+
+  // As last set, with the present state.
+  QpAttributes Query();
+
+  // What was granted: at least what was asked for.
+  const QpCaps& caps() const { return caps_; }
+  uint32_t qpn() const { return engine_qp_->qpn(); }
+
+  struct Posting {
+    WorkRing sq;
+    WorkRing rq;
+    EngineQp* engine_qp = nullptr;
+    Engine* engine = nullptr;
+    SpinLock* sq_lock = nullptr;  // null: single_threaded
+    SpinLock* rq_lock = nullptr;
+    uint32_t max_send_sge = 0;
+    uint32_t max_recv_sge = 0;
+    uint32_t max_inline = 0;
+    // By the state as last modified. A queue pair that failed by itself
+    // accepts everything, and flushes it.
+    std::atomic<bool> may_send = false;
+    std::atomic<bool> may_recv = false;
+    std::atomic<bool> may_read = false;  // max_rd_atomic is not 0
+    SpinLock sq_lock_storage;
+    SpinLock rq_lock_storage;
+  };
+  Posting& posting() { return posting_; }
+
+  Pd& pd() const { return pd_; }
+  Cq& send_cq() const { return *send_cq_; }
+  Cq& recv_cq() const { return *recv_cq_; }
+  void* user() const { return user_; }
+  const Owner& owner() const { return owner_; }
+
+ private:
+  Qp(Pd& pd, const QpRequest& request, const QpLayout& layout,
+     QueueMemory memory);
+  absl::Status CreateInEngine(const QpRequest& request, const QpLayout& layout);
+  rc::QpState State();
+  absl::Status CheckValues(const QpAttributes& attributes, uint32_t mask) const;
+  absl::StatusOr<Path> Resolve(const AddressVector& vector, uint32_t dest_qpn);
+  rc::QpConfig MakeConfig(const QpAttributes& attributes) const;
+  void OpenForPosting(const QpAttributes& attributes);
+  // Removes this queue pair's completions. REQUIRES: inside a ControlScope.
+  void ForgetCompletions();
+  absl::Status Named(const absl::Status& status) const;
+
+  void OnQpEvent(EngineQp& qp, rc::QpEvent event) override;
+
+  Posting posting_;
+  Pd& pd_;
+  Cq* const send_cq_;
+  Cq* const recv_cq_;
+  QueueMemory memory_;
+  QpCaps caps_;
+  EventSink* const events_;
+  void* const user_;
+  const Owner owner_;
+  EngineQp* engine_qp_ = nullptr;
+
+  std::mutex modify_mutex_;  // one Modify() or Query() at a time
+  QpAttributes attributes_;  // under modify_mutex_
+  bool notify_sqd_ = false;  // under the engine's token
+};
+
+}  // namespace urnic::control

@@ -1,0 +1,72 @@
+#include "verbs/control/qp_path.h"
+
+#include "absl/strings/str_cat.h"
+#include "verbs/control/limits.h"
+
+namespace urnic::control {
+
+namespace {
+
+constexpr uint32_t kFlowLabelMask = 0xfffff;
+constexpr uint32_t kUdpPortBits = 14;
+constexpr uint8_t kDefaultHopLimit = 64;
+
+absl::Status CheckVector(const AddressVector& vector) {
+  if (vector.is_global == 0) {
+    return absl::InvalidArgumentError(
+        "ah_attr.is_global is 0, but RoCE needs GIDs");
+  }
+  if (vector.port_num != kPortNumber) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ah_attr.port_num ", int{vector.port_num}, ", the device has port 1"));
+  }
+  if (vector.flow_label > kFlowLabelMask) {
+    return absl::InvalidArgumentError(absl::StrCat("ah_attr flow_label 0x",
+                                                   absl::Hex(vector.flow_label),
+                                                   " has more than 20 bits"));
+  }
+  if (vector.dgid == wire::Gid{}) {
+    return absl::InvalidArgumentError("ah_attr dgid is zero");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+uint16_t UdpSourcePort(uint32_t flow_label, uint32_t local_qpn,
+                       uint32_t remote_qpn) {
+  if (flow_label == 0) {
+    uint64_t mix = uint64_t{local_qpn} * remote_qpn;
+    mix ^= mix >> 20;
+    mix ^= mix >> 40;
+    flow_label = static_cast<uint32_t>(mix & kFlowLabelMask);
+  }
+  const uint32_t low = flow_label & ((1u << kUdpPortBits) - 1);
+  return static_cast<uint16_t>(0xc000 | (low ^ flow_label >> kUdpPortBits));
+}
+
+absl::StatusOr<Engine::PathRequest> MakePathRequest(
+    const urnic_device_identity& identity, const AddressVector& vector,
+    uint32_t local_qpn, uint32_t remote_qpn) {
+  if (absl::Status s = CheckVector(vector); !s.ok()) return s;
+  const uint32_t index = vector.sgid_index;
+  if (index >= URNIC_GID_TABLE_LEN ||
+      identity.gids[index].type != URNIC_GID_ROCE_V2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ah_attr sgid_index ", index, " of ", identity.name,
+                     index < URNIC_GID_TABLE_LEN ? " holds no RoCE v2 GID"
+                                                 : " is beyond the GID table"));
+  }
+  Engine::PathRequest request;
+  request.local = wire::Gid::FromIpv6(identity.gids[index].gid);
+  request.remote = vector.dgid;
+  request.traffic_class = vector.traffic_class;
+  request.hop_limit =
+      vector.hop_limit == 0 ? kDefaultHopLimit : vector.hop_limit;
+  request.flow_label = vector.flow_label;
+  request.udp_src_port =
+      UdpSourcePort(vector.flow_label, local_qpn, remote_qpn);
+  return request;
+}
+
+}  // namespace urnic::control

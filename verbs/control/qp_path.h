@@ -1,0 +1,29 @@
+#pragma once
+
+// From the address vector of a program to the path that the engine resolves.
+// Pure.
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "datapath/engine.h"
+#include "verbs/abi/device_identity.h"
+#include "verbs/control/qp_attributes.h"
+
+namespace urnic::control {
+
+// INVALID_ARGUMENT: not global (RoCE needs the GID), a source index without a
+// RoCE v2 GID, a destination that is all zero, another port than 1, or a flow
+// label beyond 20 bits.
+absl::StatusOr<Engine::PathRequest> MakePathRequest(
+    const urnic_device_identity& identity, const AddressVector& vector,
+    uint32_t local_qpn, uint32_t remote_qpn);
+
+// The UDP source port, which routers and NICs hash to spread flows: 0xc000 to
+// 0xffff, from the flow label, or from both queue pair numbers where the
+// program chose none (IBTA annex A17.9.1; the same mixing as in Linux, so that
+// captures look alike).
+uint16_t UdpSourcePort(uint32_t flow_label, uint32_t local_qpn,
+                       uint32_t remote_qpn);
+
+}  // namespace urnic::control

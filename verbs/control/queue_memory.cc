@@ -1,0 +1,58 @@
+#include "verbs/control/queue_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace urnic::control {
+
+absl::StatusOr<QueueMemory> QueueMemory::Map(size_t bytes) {
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no memory for a queue of ", bytes, " bytes: ", strerror(errno)));
+  }
+  QueueMemory memory;
+  memory.base_ = static_cast<uint8_t*>(at);
+  memory.bytes_ = bytes;
+  return memory;
+}
+
+QueueMemory::~QueueMemory() {
+  if (base_ != nullptr) munmap(base_, bytes_);
+}
+
+namespace {
+
+uint32_t RoundUp(uint32_t value, uint32_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+uint32_t Entries(uint32_t wanted) {
+  return wanted == 0 ? 0 : std::bit_ceil(wanted);
+}
+
+}  // namespace
+
+QpLayout MakeQpLayout(uint32_t max_send_wr, uint32_t max_send_sge,
+                      uint32_t max_inline, uint32_t max_recv_wr,
+                      uint32_t max_recv_sge) {
+  constexpr uint32_t kSge = sizeof(urnic_sge);
+  const uint32_t send_data = std::max({max_send_sge * kSge, max_inline, kSge});
+  QpLayout layout;
+  layout.sq_entries = Entries(max_send_wr);
+  layout.rq_entries = Entries(max_recv_wr);
+  // Whole lines: an entry is written by one core and read by another.
+  layout.sq_stride = RoundUp(sizeof(urnic_sq_wqe) + send_data, URNIC_ABI_LINE);
+  // Receives of one entry are so small that two share a line.
+  layout.rq_stride = sizeof(urnic_rq_wqe) + std::max(max_recv_sge, 1u) * kSge;
+  return layout;
+}
+
+}  // namespace urnic::control

@@ -1,0 +1,67 @@
+#pragma once
+
+// The memory of queues in the layout of verbs/abi: zeroed pages of their own,
+// taken when first touched. Positions inside are offsets, so that the same
+// memory can be shared with another process one day.
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "verbs/abi/rnic_abi.h"
+
+namespace urnic::control {
+
+// Pages, given back when the object dies. Thread: its owner's.
+class QueueMemory {
+ public:
+  // RESOURCE_EXHAUSTED: the kernel has no more.
+  static absl::StatusOr<QueueMemory> Map(size_t bytes);
+
+  QueueMemory() = default;
+  ~QueueMemory();
+  QueueMemory(QueueMemory&& other) noexcept { *this = std::move(other); }
+  QueueMemory& operator=(QueueMemory&& other) noexcept {
+    std::swap(base_, other.base_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+
+  uint8_t* at(size_t offset) const { return base_ + offset; }
+  urnic_queue_indices* indices_at(size_t offset) const {
+    return reinterpret_cast<urnic_queue_indices*>(base_ + offset);
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  uint8_t* base_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// Where the parts of a queue pair lie: the indices of both queues, then the
+// rings, each part on cache lines of its own.
+struct QpLayout {
+  uint32_t sq_entries = 0;  // powers of two, or 0: no such queue
+  uint32_t rq_entries = 0;
+  uint32_t sq_stride = 0;  // bytes from one entry to the next
+  uint32_t rq_stride = 0;
+
+  static constexpr size_t kSqIndices = 0;
+  static constexpr size_t kRqIndices = sizeof(urnic_queue_indices);
+  static constexpr size_t kSqRing = 2 * sizeof(urnic_queue_indices);
+  size_t rq_ring() const { return kSqRing + size_t{sq_entries} * sq_stride; }
+  size_t bytes() const { return rq_ring() + size_t{rq_entries} * rq_stride; }
+
+  // Room for the inline bytes of a send request.
+  uint32_t inline_bytes() const {
+    return sq_stride - static_cast<uint32_t>(sizeof(urnic_sq_wqe));
+  }
+};
+
+// REQUIRES: all within the device's limits.
+QpLayout MakeQpLayout(uint32_t max_send_wr, uint32_t max_send_sge,
+                      uint32_t max_inline, uint32_t max_recv_wr,
+                      uint32_t max_recv_sge);
+
+}  // namespace urnic::control
