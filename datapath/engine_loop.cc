@@ -31,20 +31,19 @@ void Engine::Leave() {
 }
 
 void Engine::Doorbell(EngineQp& qp) {
-  if (token_.TryTake()) {
-    Enter();
-    ServicePost(qp);
-    TransmitReady(Now(), /*may_defer_acks=*/false);
-    Leave();
-    if (!token_.Release(pending_)) return;
-  } else {
-    pending_.Mark(qp.qpn() & qp_mask_);
-  }
-  ServeIfFree(token_, pending_, [this] {
-    Enter();
-    Iterate(/*inline_poll=*/true);
-    Leave();
-  });
+  Post(
+      token_, pending_, qp.qpn() & qp_mask_,
+      [&] {
+        Enter();
+        ServicePost(qp);
+        TransmitReady(Now(), /*may_defer_acks=*/false);
+        Leave();
+      },
+      [this] {
+        Enter();
+        Iterate(/*inline_poll=*/true);
+        Leave();
+      });
 }
 
 bool Engine::Progress() {

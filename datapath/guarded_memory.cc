@@ -17,8 +17,8 @@ int urnic_guarded_cmpxchg(uint64_t* target, uint64_t compare, uint64_t swap,
                           uint64_t* original);
 int urnic_guarded_xadd(uint64_t* target, uint64_t add, uint64_t* original);
 // From this many bytes on, `rep movsb` beats the loop (bench/inner_loops).
-extern const uint64_t urnic_guarded_rep_min;
-const uint64_t urnic_guarded_rep_min = 512;
+extern uint64_t urnic_guarded_rep_min;
+uint64_t urnic_guarded_rep_min = 512;
 }
 
 namespace {

@@ -12,8 +12,8 @@
 //     poster: mark; try token          holder: release; look for marks
 //
 // at least one sees the other: either the poster's try succeeds, or the
-// holder's look finds the mark. tests/token_interleaving_test.cc enumerates
-// the interleavings of exactly this code with its own `Atomic`.
+// holder's look finds the mark. token_test.cc enumerates the
+// interleavings of exactly this code, with its own `Atomic`.
 
 #include <cstdint>
 
@@ -41,9 +41,8 @@ class Token {
 
 // Runs `serve` under the token until nothing is pending. False if the token
 // was taken: then its holder will.
-template <template <typename> class Atomic, typename Serve>
-bool ServeIfFree(Token<Atomic>& token, PendingSet<Atomic>& pending,
-                 Serve&& serve) {
+template <typename TokenT, typename PendingT, typename Serve>
+bool ServeIfFree(TokenT& token, PendingT& pending, Serve&& serve) {
   if (!token.TryTake()) return false;
   do {
     serve();
@@ -51,11 +50,18 @@ bool ServeIfFree(Token<Atomic>& token, PendingSet<Atomic>& pending,
   return true;
 }
 
-// Announces work number `index` for `serve`, which drains the set.
-template <template <typename> class Atomic, typename Serve>
-void Announce(Token<Atomic>& token, PendingSet<Atomic>& pending, uint32_t index,
-              Serve&& serve) {
-  pending.Mark(index);
+// Rings the doorbell of number `index`: if the token is free, `serve_one` does
+// just that work; else it is marked, and `serve`, which drains the set, runs
+// if the holder has left meanwhile.
+template <typename TokenT, typename PendingT, typename ServeOne, typename Serve>
+void Post(TokenT& token, PendingT& pending, uint32_t index,
+          ServeOne&& serve_one, Serve&& serve) {
+  if (token.TryTake()) {
+    serve_one();
+    if (!token.Release(pending)) return;
+  } else {
+    pending.Mark(index);
+  }
   ServeIfFree(token, pending, serve);
 }
 

@@ -1,0 +1,134 @@
+#include "datapath/guarded_memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace urnic {
+namespace {
+
+class GuardedMemoryTest : public ::testing::TestWithParam<CopyMode> {
+ protected:
+  GuardedMemoryTest() {
+    InstallMemoryGuard(nullptr, nullptr);
+    page_ =
+        static_cast<uint8_t*>(mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    munmap(page_ + kPage, kPage);
+  }
+  ~GuardedMemoryTest() override { munmap(page_, kPage); }
+
+  static constexpr size_t kPage = 4096;
+  uint8_t* page_;  // followed by nothing
+};
+
+TEST_P(GuardedMemoryTest, CopiesEveryLengthAndAlignment) {
+  std::vector<uint8_t> from(2048);
+  for (size_t i = 0; i < from.size(); ++i)
+    from[i] = static_cast<uint8_t>(i * 31 + 1);
+  std::vector<uint8_t> to(2048);
+  for (size_t bytes = 0; bytes < 1100; ++bytes) {
+    for (const size_t shift : {0u, 1u, 7u}) {
+      std::fill(to.begin(), to.end(), 0xee);
+      ASSERT_TRUE(GuardedCopy(GetParam(), &to[8 + shift], &from[shift], bytes));
+      ASSERT_EQ(std::memcmp(&to[8 + shift], &from[shift], bytes), 0) << bytes;
+      ASSERT_EQ(to[7 + shift], 0xee) << bytes;
+      ASSERT_EQ(to[8 + shift + bytes], 0xee) << bytes;
+    }
+  }
+}
+
+TEST_P(GuardedMemoryTest, AMissingTargetOrSourceIsAResult) {
+  std::vector<uint8_t> mine(kPage);
+  for (const size_t bytes : {1u, 3u, 7u, 8u, 15u, 16u, 17u, 64u, 511u, 2000u}) {
+    uint8_t* edge = page_ + kPage - bytes + 1;  // one byte too far
+    EXPECT_FALSE(GuardedCopy(GetParam(), edge, mine.data(), bytes)) << bytes;
+    EXPECT_FALSE(GuardedCopy(GetParam(), mine.data(), edge, bytes)) << bytes;
+    EXPECT_TRUE(GuardedCopy(GetParam(), edge - 1, mine.data(), bytes)) << bytes;
+  }
+}
+
+TEST_P(GuardedMemoryTest, AReadOnlyTargetIsAResult) {
+  ASSERT_EQ(mprotect(page_, kPage, PROT_READ), 0);
+  const uint64_t value = 1;
+  EXPECT_FALSE(GuardedCopy(GetParam(), page_, &value, 8));
+}
+
+TEST_P(GuardedMemoryTest, AtomicsAnswerTheValueBefore) {
+  alignas(8) uint64_t word = 5;
+  uint64_t before = 0;
+  const auto at = reinterpret_cast<uint64_t>(&word);
+  EXPECT_TRUE(GuardedFetchAdd(GetParam(), at, 3, &before));
+  EXPECT_EQ(before, 5u);
+  EXPECT_TRUE(GuardedCompareSwap(GetParam(), at, 8, 9, &before));
+  EXPECT_EQ(before, 8u);
+  EXPECT_TRUE(GuardedCompareSwap(GetParam(), at, 8, 10, &before));
+  EXPECT_EQ(word, 9u);
+  const auto gone = reinterpret_cast<uint64_t>(page_ + kPage);
+  EXPECT_FALSE(GuardedFetchAdd(GetParam(), gone, 1, &before));
+  EXPECT_FALSE(GuardedCompareSwap(GetParam(), gone, 1, 2, &before));
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, GuardedMemoryTest,
+                         ::testing::Values(CopyMode::kGuarded,
+                                           CopyMode::kThroughKernel));
+
+TEST(GuardedMemoryDeathTest, AFaultOfTheProgramIsStillItsOwn) {
+  InstallMemoryGuard(nullptr, nullptr);
+  EXPECT_EXIT(*const_cast<volatile int*>(static_cast<int*>(nullptr)) = 1,
+              ::testing::KilledBySignal(SIGSEGV), "");
+}
+
+TEST(CopyModeTest, AThreadThatBlocksTheSignalsGoesThroughTheKernel) {
+  EXPECT_EQ(CopyModeOfThisThread(), CopyMode::kGuarded);
+  CopyMode other = CopyMode::kGuarded;
+  std::thread([&] {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGSEGV);
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    other = CopyModeOfThisThread();
+  }).join();
+  EXPECT_EQ(other, CopyMode::kThroughKernel);
+}
+
+// A program that spins on the last byte of a Write must find all of it.
+TEST(TearingTest, WhoeverSeesTheLastByteSeesAllBytes) {
+  for (const size_t bytes :
+       {8u, 9u, 16u, 24u, 64u, 256u, 1000u, 1024u, 4096u}) {
+    std::vector<uint8_t> target(bytes + 64);
+    uint8_t* const at = target.data() + 5;
+    std::atomic<int> round{0};
+    std::atomic<bool> torn{false};
+    std::thread watcher([&] {
+      for (int r = 1; r <= 300; ++r) {
+        const auto mark = static_cast<uint8_t>(r % 250 + 1);
+        volatile uint8_t* last = at + bytes - 1;
+        while (*last != mark) {
+        }
+        std::atomic_thread_fence(std::memory_order_acquire);
+        for (size_t i = 0; i < bytes; ++i) {
+          if (static_cast<volatile uint8_t*>(at)[i] != mark) torn = true;
+        }
+        round.store(r, std::memory_order_release);
+      }
+    });
+    for (int r = 1; r <= 300; ++r) {
+      std::vector<uint8_t> from(bytes, static_cast<uint8_t>(r % 250 + 1));
+      ASSERT_TRUE(GuardedCopy(CopyMode::kGuarded, at, from.data(), bytes));
+      while (round.load(std::memory_order_acquire) != r) {
+        std::this_thread::yield();
+      }
+    }
+    watcher.join();
+    EXPECT_FALSE(torn) << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace urnic
