@@ -172,7 +172,10 @@ class Engine {
   void MakeReady(EngineQp& qp);
   void TransmitReady(Time now, bool may_defer_acks);
   uint32_t TransmitQp(EngineQp& qp, Time now, uint32_t room);
-  bool BuildFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame);
+  // Headers and payload; false if the payload's memory is not there.
+  bool WriteFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame);
+  // The ICRC.
+  void SealFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame);
   bool SendBacklog();
   bool RefillFrames();
 

@@ -336,13 +336,17 @@ uint32_t Engine::TransmitQp(EngineQp& qp, Time now, uint32_t room) {
   const uint32_t count = qp.rc.Transmit(now, {slots_, room});
   uint32_t built = 0;
   for (; built < count; ++built) {
-    rte_mbuf* frame = spare_[spare_count_ - 1];
-    if (!BuildFrame(qp, slots_[built], frame)) {
+    if (!WriteFrame(qp, slots_[built], spare_[spare_count_ - 1 - built])) {
       qp.rc.OnGatherFault(slots_[built]);
       ++counters_.placement_faults;
       break;
     }
-    --spare_count_;
+  }
+  // In a second pass: right behind the stores of the headers the loads of the
+  // ICRC would stall (13 ns a packet instead of 6).
+  for (uint32_t i = 0; i < built; ++i) {
+    rte_mbuf* frame = spare_[--spare_count_];
+    SealFrame(qp, slots_[i], frame);
     if (qp.path.loopback) {
       loop_[loop_count_++] = frame;
     } else {
@@ -377,13 +381,22 @@ bool Engine::BuildFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame) {
     at += segment.bytes;
   }
   std::memset(at, 0, 4);  // the padding; the ICRC follows or overwrites
+  frame->data_len = static_cast<uint16_t>(headers.size() + roce_bytes);
+  frame->pkt_len = frame->data_len;
+  return true;
+}
+
+void Engine::SealFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame) {
+  const uint8_t* const start = rte_pktmbuf_mtod(frame, const uint8_t*);
+  const wire::HeaderTemplate& headers = qp.path.headers;
+  uint8_t* const bth = rte_pktmbuf_mtod_offset(frame, uint8_t*, headers.size());
+  const uint32_t covered =
+      slot.header_bytes + slot.payload_bytes + slot.pad_bytes;
+  const uint64_t roce_bytes = covered + wire::kIcrcBytes;
   const uint32_t prefix = qp.path.sent.Get(roce_bytes, [&] {
     return wire::IcrcPrefix(start + headers.ip_offset(), headers.ipv6());
   });
   wire::StoreIcrc(bth + covered, wire::IcrcExtend(prefix, bth, covered));
-  frame->data_len = static_cast<uint16_t>(headers.size() + roce_bytes);
-  frame->pkt_len = frame->data_len;
-  return true;
 }
 
 }  // namespace urnic
