@@ -57,8 +57,8 @@ class Completer {
                            .cause = s_.failed_cause,
                            .wr_id = s_.sq.Read<urnic_sq_wqe>(s_.head).wr_id};
       s_.failed = false;
-      EnterError();
       s_.una = ++s_.head;
+      EnterError();
       return true;
     }
     return s_.flushing && PollFlush(out);
@@ -93,6 +93,8 @@ class Completer {
     s_.running = false;
     s_.rnr_waiting = false;
     s_.deadline = Time::Infinite();
+    s_.next = s_.assigned = s_.posted = s_.una;
+    s_.reads_in_flight = 0;
     s_.sent_psn = s_.tx_psn = s_.una_psn;
   }
 
@@ -160,7 +162,7 @@ class Completer {
       s_.window =
           std::min(s_.window_max, s_.window + std::max(1u, s_.window_max / 16));
     }
-    if (s_.rnr_waiting) return;
+    s_.rnr_waiting = false;  // what it waited for was taken after all
     if (s_.Outstanding()) {
       requester_.ArmTimer(now);
     } else {
@@ -169,12 +171,13 @@ class Completer {
   }
 
   void HalveWindow() {
-    s_.window = std::max(2u, s_.window / 2);
+    s_.window = std::max(std::min(2u, s_.window_max), s_.window / 2);
     s_.window_acked = 0;
   }
 
   // Go-back-N, or the end of the oldest request when no retry is left.
   void Retry(Time now, uint8_t exhausted_status) {
+    if (s_.rnr_waiting) return;  // everything is sent again anyway
     if (s_.retries_left == 0) {
       s_.FailAt(s_.una, exhausted_status, RxVerdict::kAccept);
       return;
@@ -206,6 +209,9 @@ class Completer {
         return AckBefore(psn, now) ? OnRnr(syndrome & wire::kAethValueMask, now)
                                    : OnLostResponse(now);
       case wire::kAethNak:
+        if (syndrome > wire::kNakRemoteOperationalError) {
+          return RxVerdict::kBadSyndrome;
+        }
         return AckBefore(psn, now) ? OnNak(syndrome, now) : OnLostResponse(now);
       default:
         return RxVerdict::kBadSyndrome;
@@ -237,10 +243,8 @@ class Completer {
         return OnFatalNak(URNIC_WC_REM_INV_REQ_ERR);
       case wire::kNakRemoteAccessError:
         return OnFatalNak(URNIC_WC_REM_ACCESS_ERR);
-      case wire::kNakRemoteOperationalError:
-        return OnFatalNak(URNIC_WC_REM_OP_ERR);
       default:
-        return RxVerdict::kBadSyndrome;
+        return OnFatalNak(URNIC_WC_REM_OP_ERR);
     }
   }
 

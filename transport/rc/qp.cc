@@ -33,8 +33,9 @@ void Qp::Modify(QpState target, const QpConfig& config) {
       if (state_ == QpState::kRtr) {
         send_.una_psn = send_.tx_psn = config.sq_psn;
         send_.sent_psn = send_.next_psn = config.sq_psn;
-        send_.window_max = std::clamp(config.window_bytes / config.mtu, 2u,
-                                      config.window_packets);
+        send_.window_max =
+            std::min(std::max(config.window_bytes / config.mtu, 2u),
+                     std::max(config.window_packets, 1u));
         send_.window = send_.window_max;
         send_.retries_left = config.retry_count;
         send_.rnr_retries_left = config.rnr_retry;
@@ -49,9 +50,7 @@ void Qp::Modify(QpState target, const QpConfig& config) {
       drain_reported_ = false;
       break;
     case QpState::kErr:
-      state_ = target;
-      completer_.EnterError();
-      responder_.Stop();
+      EnterError();
       break;
     case QpState::kSqe:
       URNIC_CHECK(false);  // not a state of RC
@@ -85,7 +84,6 @@ void Qp::CheckInvariants() const {
   URNIC_CHECK(ahead(s.posted, s.assigned) >= 0);
   URNIC_CHECK(s.tx_psn - s.una_psn >= 0);
   URNIC_CHECK(s.sent_psn - s.tx_psn >= 0);
-  if (!s.flushing) URNIC_CHECK(s.next_psn - s.sent_psn >= 0);
   URNIC_CHECK(s.reads_in_flight <= s.config.max_rd_atomic);
   URNIC_CHECK(s.window <= s.window_max || s.window_max == 0);
   uint32_t reads = 0;

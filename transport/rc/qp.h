@@ -109,9 +109,10 @@ class Qp {
       published_ = send_.head;
       send_.sq.PublishConsumer(send_.head);
     }
-    if (send_.draining && !drain_reported_ && send_.una == send_.drain_limit) {
+    if (send_.draining && !drain_reported_ && send_.running &&
+        send_.una == send_.drain_limit) {
       drain_reported_ = true;
-      if (event_ == QpEvent::kNone) event_ = QpEvent::kSqDrained;
+      event_ = QpEvent::kSqDrained;
     }
     return any;
   }

@@ -12,7 +12,8 @@ namespace urnic::rc {
 struct ReplaySlot {
   enum class Kind : uint8_t { kFree, kRead, kAtomic };
   Kind kind = Kind::kFree;
-  bool pending = false;  // a response is owed
+  bool pending = false;   // a response is owed
+  bool answered = false;  // once in full, at least
   uint32_t msn = 0;
   Psn first_psn;
   uint32_t packets = 0;
@@ -29,7 +30,9 @@ struct ReplaySlot {
 };
 
 // A ring of the last `limit` reads and atomics in PSN order. A slot is reused
-// oldest first, and only when it owes nothing.
+// oldest first, and only when it does not owe its first answer: a requester
+// that sends a new request has the old answer, even if a duplicate has asked
+// for it again.
 class ReplayRing {
  public:
   // `storage` holds kReplaySlots and is the caller's.
@@ -48,7 +51,9 @@ class ReplayRing {
   ReplaySlot* Add() {
     if (limit_ == 0) return nullptr;
     if (count_ == limit_) {
-      if (At(0).pending) return nullptr;
+      ReplaySlot& oldest = At(0);
+      if (oldest.pending && !oldest.answered) return nullptr;
+      if (oldest.pending) --pending_;
       --count_;
     }
     newest_ = (newest_ + 1) % kReplaySlots;
@@ -63,6 +68,7 @@ class ReplayRing {
   }
   void MarkAnswered(ReplaySlot& slot) {
     slot.pending = false;
+    slot.answered = true;
     --pending_;
   }
 

@@ -19,12 +19,10 @@ class Requester {
   // at max_rd_atomic, at a fence, in an RNR wait, when nothing is posted.
   uint32_t Transmit(Time now, std::span<TxSlot> slots) {
     if (!s_.running || s_.rnr_waiting) return 0;
-    uint32_t count = 0;
     const bool was_idle = !s_.Outstanding();
-    while (count < slots.size() && Ready()) {
-      if (!BuildPacket(slots[count])) break;
-      ++count;
-    }
+    uint32_t count = Fill(slots);
+    // A request that failed here may have sent earlier ones back to be resent.
+    if (count == 0 && s_.failed) count = Fill(slots);
     if (count == 0) return 0;
     RequestAck(slots[count - 1]);
     if (was_idle || s_.deadline.IsInfinite()) ArmTimer(now);
@@ -36,15 +34,15 @@ class Requester {
   bool HasWork() const {
     if (!s_.running || s_.rnr_waiting || AtFailure()) return false;
     if (s_.InFlight() >= s_.window) return false;
-    if (s_.next != s_.assigned) return true;
+    if (s_.next != s_.assigned) {
+      return !s_.current_index_valid || !Blocked();
+    }
     const uint32_t ready = s_.sq.Posted(s_.next);
     return ready != 0 && !(s_.draining && s_.next == s_.drain_limit);
   }
 
   // The memory behind work request `index` could not be read.
-  void OnGatherFault(uint32_t index) {
-    s_.FailAt(index, URNIC_WC_LOC_PROT_ERR, RxVerdict::kRemoteOperational);
-  }
+  void OnGatherFault(uint32_t index) { Fail(index, URNIC_WC_LOC_PROT_ERR); }
 
   void ArmTimer(Time now) {
     s_.deadline = s_.config.timeout.ns() == 0 ? Time::Infinite()
@@ -52,6 +50,18 @@ class Requester {
   }
 
  private:
+  uint32_t Fill(std::span<TxSlot> slots) {
+    uint32_t count = 0;
+    while (count < slots.size() && Ready() && BuildPacket(slots[count])) {
+      ++count;
+    }
+    return count;
+  }
+
+  // A read takes all its PSNs at once, and all that is outstanding must stay
+  // within half the circle. Only 1 GB and more at MTU 256 is beyond.
+  static constexpr uint32_t kMaxReadPackets = 1u << 22;
+
   bool AtFailure() const {
     return s_.failed && static_cast<int32_t>(s_.next - s_.failed_index) >= 0;
   }
@@ -66,27 +76,37 @@ class Requester {
     } else if (!s_.current_index_valid && !Reload()) {
       return false;
     }
-    const SendRecord& record = s_.RecordOf(s_.next);
-    if (ExpectsResponseData(record.opcode) &&
+    return !Blocked();
+  }
+
+  // Must the loaded work request wait for responses to earlier ones?
+  bool Blocked() const {
+    if (s_.reads_in_flight == 0) return false;
+    if (ExpectsResponseData(s_.RecordOf(s_.next).opcode) &&
         s_.reads_in_flight >= s_.config.max_rd_atomic) {
-      return false;
+      return true;
     }
     // IBTA 10.8.3.3: a fenced request waits for all earlier reads and atomics.
-    return (s_.current.flags & URNIC_SEND_FENCE) == 0 || s_.next_offset != 0 ||
-           s_.reads_in_flight == 0;
+    return (s_.current.flags & URNIC_SEND_FENCE) != 0 && s_.next_offset == 0;
   }
 
   bool RefreshPosted() {
     const uint32_t ready = s_.sq.Posted(s_.next);
     if (ready == UINT32_MAX || ready + (s_.next - s_.head) > s_.sq.entries()) {
-      Fail(URNIC_WC_LOC_QP_OP_ERR);
-      return false;
+      return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);
     }
     s_.posted = s_.next + ready;
     return ready != 0;
   }
 
-  void Fail(uint8_t status) { s_.FailAt(s_.next, status, RxVerdict::kAccept); }
+  // A local error of work request `index`. Earlier ones are sent once more if
+  // need be: the packet that asked for their acknowledgement may have been
+  // one of those that now stay behind. Returns false.
+  bool Fail(uint32_t index, uint8_t status) {
+    s_.FailAt(index, status, RxVerdict::kAccept);
+    if (s_.una != s_.assigned) s_.RewindToUna();
+    return false;
+  }
 
   // Copies the work request out of the ring and finds its length.
   bool Load(uint64_t& length) {
@@ -108,10 +128,10 @@ class Requester {
 
   bool StartNew() {
     uint64_t length = 0;
-    if (!Load(length)) return Fail(URNIC_WC_LOC_QP_OP_ERR), false;
+    if (!Load(length)) return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);
     const urnic_sq_wqe& wqe = s_.current;
     if (length > URNIC_MAX_MESSAGE_BYTES) {
-      return Fail(URNIC_WC_LOC_LEN_ERR), false;
+      return Fail(s_.next, URNIC_WC_LOC_LEN_ERR);
     }
     uint32_t packets = std::max<uint32_t>(
         1, static_cast<uint32_t>((length + s_.config.mtu - 1) / s_.config.mtu));
@@ -121,17 +141,26 @@ class Requester {
       case URNIC_WR_SEND:
       case URNIC_WR_SEND_WITH_IMM:
       case URNIC_WR_SEND_WITH_INV:
+        break;
       case URNIC_WR_RDMA_READ:
+        if (packets > kMaxReadPackets) {
+          return Fail(s_.next, URNIC_WC_LOC_LEN_ERR);
+        }
         break;
       case URNIC_WR_ATOMIC_CMP_AND_SWP:
       case URNIC_WR_ATOMIC_FETCH_AND_ADD:
-        if (length != 8) return Fail(URNIC_WC_LOC_LEN_ERR), false;
+        if (length != 8) return Fail(s_.next, URNIC_WC_LOC_LEN_ERR);
         packets = 1;
         break;
       default:
-        return Fail(URNIC_WC_LOC_QP_OP_ERR), false;
+        return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);
     }
-    if (!CheckKeys(length, packets)) return Fail(URNIC_WC_LOC_PROT_ERR), false;
+    if (ExpectsResponseData(wqe.opcode) && s_.config.max_rd_atomic == 0) {
+      return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);  // it could never go
+    }
+    if (!CheckKeys(length, packets)) {
+      return Fail(s_.next, URNIC_WC_LOC_PROT_ERR);
+    }
     s_.RecordOf(s_.next) =
         SendRecord{.first_psn = s_.next_psn,
                    .packets = packets,
@@ -168,7 +197,7 @@ class Requester {
     const SendRecord& record = s_.RecordOf(s_.next);
     if (!Load(length) || length != record.length ||
         s_.current.opcode != record.opcode) {
-      return Fail(URNIC_WC_LOC_QP_OP_ERR), false;
+      return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);
     }
     return true;
   }
@@ -260,7 +289,7 @@ class Requester {
     const uint32_t chunk = std::min(left, s_.config.mtu);
     const bool first = s_.next_offset == 0;
     last = chunk == left;
-    if (!Gather(slot, chunk)) return Fail(URNIC_WC_LOC_PROT_ERR), false;
+    if (!Gather(slot, chunk)) return Fail(s_.next, URNIC_WC_LOC_PROT_ERR);
     slot.payload_bytes = chunk;
     slot.pad_bytes = static_cast<uint8_t>(-chunk & 3);
     const bool write = record.opcode == URNIC_WR_RDMA_WRITE ||

@@ -57,7 +57,7 @@ class Responder {
       event_ = QpEvent::kCommEstablished;
     }
     const int32_t distance = packet.psn() - expected_;
-    if (distance > 0) return OnGap();
+    if (distance > 0) return OnGap(packet.psn());
     if (distance < 0) return OnDuplicate(packet);
     const RxVerdict shape = CheckShape(packet);
     if (shape != RxVerdict::kAccept) return shape;
@@ -120,7 +120,7 @@ class Responder {
 
   // The memory of the read response with PSN `psn` could not be read.
   void OnGatherFault(Psn psn) {
-    if (failed_) return;
+    if (failed_ && psn - nak_psn_ >= 0) return;
     (void)FailRead(psn, wire::kNakRemoteOperationalError, QpEvent::kFatal);
   }
 
@@ -144,11 +144,15 @@ class Responder {
 
   bool AckWaits() const { return ack_due_ || nak_due_ != 0; }
 
-  RxVerdict OnGap() {
+  RxVerdict OnGap(Psn psn) {
     //= IBTA 9.7.5.2.8: one NAK until the missing packet arrives; none while
     //= an RNR NAK stands
-    if (gap_reported_) return RxVerdict::kAfterGap;
+    if (gap_reported_) {
+      if (psn - dropped_psn_ > 0) dropped_psn_ = psn;
+      return RxVerdict::kAfterGap;
+    }
     gap_reported_ = true;
+    dropped_psn_ = psn;
     nak_psn_ = expected_;
     nak_due_ = wire::kNakPsnSequenceError;
     return RxVerdict::kSequenceGap;
@@ -196,14 +200,23 @@ class Responder {
   void Advance(const RxPacket& packet, uint32_t psns) {
     expected_ = expected_ + static_cast<int32_t>(psns);
     gap_reported_ = false;
-    nak_due_ = 0;
+    if (nak_due_ != 0) MoveNak();
     if (packet.info->last) msn_ = (msn_ + 1) & 0x00ffffff;
     if (packet.bth->ack_requested()) ack_due_ = true;
+  }
+
+  // The packet that a NAK asks for has come before the NAK was sent. What was
+  // dropped behind it is still missing.
+  void MoveNak() {
+    gap_reported_ = dropped_psn_ - expected_ >= 0;
+    nak_psn_ = expected_;
+    nak_due_ = gap_reported_ ? wire::kNakPsnSequenceError : uint8_t{0};
   }
 
   RxVerdict OnNoReceive() {
     //= IBTA 9.7.5.2.8: the PSN stays expected, later packets are ignored
     gap_reported_ = true;
+    dropped_psn_ = expected_;
     nak_psn_ = expected_;
     nak_due_ = wire::kAethRnrNak | (config_.min_rnr_timer & 0x1f);
     return RxVerdict::kRnrNak;
@@ -304,23 +317,18 @@ class Responder {
       write_length_ = reth.dma_length.value();
       offset_ = 0;
       if (write_length_ > URNIC_MAX_MESSAGE_BYTES) return RefuseRequest();
-      // IBTA 9.7.4.1.5: an empty write opens nothing, so its key is not
-      // looked at. The whole range is checked before the first byte lands.
-      if (write_length_ != 0 &&
-          !mrs_->Check(write_key_, limits_.pd, write_address_, write_length_,
-                       mem::kRemoteWrite)
-               .ok()) {
-        return RefuseAccess();
-      }
     }
     const uint64_t end = offset_ + packet.payload_bytes;
     if (info.last ? end != write_length_ : end >= write_length_) {
       return RefuseRequest();
     }
+    // IBTA 9.7.4.1.5: an empty write opens nothing, so its key is not looked
+    // at. The whole range is checked before the first byte lands, and each
+    // later packet's part again: the region may be gone by then.
     if (packet.payload_bytes != 0) {
-      const mem::Translation at =
-          mrs_->Check(write_key_, limits_.pd, write_address_ + offset_,
-                      packet.payload_bytes, mem::kRemoteWrite);
+      const mem::Translation at = mrs_->Check(
+          write_key_, limits_.pd, write_address_ + offset_,
+          info.first ? write_length_ : packet.payload_bytes, mem::kRemoteWrite);
       if (!at.ok()) return RefuseAccess();
       sink.Place(Placement{.packet = position,
                            .from_responder = true,
@@ -445,8 +453,11 @@ class Responder {
         !mrs_->Check(MrKey{slot->rkey}, limits_.pd, slot->address + offset,
                      length, mem::kRemoteRead)
              .ok()) {
-      return FailRead(packet.psn(), wire::kNakRemoteAccessError,
-                      QpEvent::kAccessError);
+      // Older reads are still answered, ahead of the NAK.
+      replay_.DropFrom(slot->first_psn);
+      const RxVerdict verdict = RefuseAccess();
+      nak_psn_ = packet.psn();
+      return verdict;
     }
     slot->answer_begin = slot->answer_next = static_cast<uint32_t>(offset);
     slot->answer_end = static_cast<uint32_t>(offset) + length;
@@ -559,6 +570,7 @@ class Responder {
   bool failed_ = false;
   uint8_t nak_due_ = 0;  // the syndrome; 0: none
   Psn nak_psn_;
+  Psn dropped_psn_;  // the newest one ignored in this gap
   uint8_t recv_status_ = URNIC_WC_WR_FLUSH_ERR;  // of the next flushed receive
   QpEvent event_ = QpEvent::kNone;
 

@@ -79,13 +79,19 @@ struct SendState {
   }
 
   // Work request `index` ends in error once all before it are complete;
-  // nothing from it on is transmitted any more.
+  // nothing from it on is transmitted or acknowledged any more.
   void FailAt(uint32_t index, uint8_t status, RxVerdict cause) {
     if (failed && static_cast<int32_t>(index - failed_index) >= 0) return;
     failed = true;
     failed_index = index;
     failed_status = status;
     failed_cause = cause;
+    for (; static_cast<int32_t>(assigned - index) > 0; --assigned) {
+      SendRecord& record = RecordOf(assigned - 1);
+      if (record.read_in_flight) --reads_in_flight;
+      record.read_in_flight = false;
+    }
+    if (static_cast<int32_t>(next - index) > 0) next = index;
     if (static_cast<int32_t>(una - index) > 0) una = index;
   }
 

@@ -21,7 +21,8 @@ struct SgeCursor {
 enum class WalkResult : uint8_t { kOk, kTooShort, kFault };
 
 // Calls emit(host_address, bytes) for each piece of [offset, offset + bytes)
-// of the message in request `index`. kTooShort: the list ends before; kFault:
+// of the message in request `index`, at most num_sge times whatever another
+// thread does to the ring meanwhile. kTooShort: the list ends before; kFault:
 // a key, range or right is wrong. Pieces emitted before a failure are void.
 template <typename Wqe, typename Emit>
 WalkResult WalkSges(const WorkQueueView& queue, uint32_t index,
@@ -46,6 +47,10 @@ WalkResult WalkSges(const WorkQueueView& queue, uint32_t index,
     emit(at.host, piece);
     offset += piece;
     bytes -= piece;
+    if (skip + piece == sge.length) {
+      cursor.sge_start += sge.length;
+      ++cursor.sge;
+    }
   }
   return WalkResult::kOk;
 }

@@ -1,0 +1,49 @@
+#pragma once
+
+// A packet as a script writes it: "WRITE_ONLY psn 100 ackreq to a+16 len 64".
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "tests/scripts/words.h"
+#include "tests/support/endpoint.h"
+#include "transport/wire/packet.h"
+
+namespace urnic::scripts {
+
+// Somewhere in memory: "a+16" in a region of ours, or "0x1000" at the peer.
+struct Place {
+  uint64_t address = 0;
+  uint32_t key = 0;
+  size_t offset = 0;
+  bool is_region = false;
+};
+using ResolvePlace = std::function<bool(const std::string& word, Place& out)>;
+
+struct PacketText {
+  wire::PacketFields fields;
+  std::set<std::string> said;  // the words that were given
+  uint32_t len = 0;            // payload
+  uint8_t data = 0;            // its first byte; each next is one more
+};
+
+// Byte `i` of a message whose data is `first`.
+inline uint8_t PatternByte(uint8_t first, size_t i) {
+  return static_cast<uint8_t>(first + i);
+}
+
+// Takes all words. Returns "" or what is wrong with them.
+std::string ParsePacketText(Words& words, const ResolvePlace& resolve,
+                            PacketText& out);
+
+// The packet that `text` describes, sealed.
+testing::Packet BuildPacket(const PacketText& text);
+
+// How `got` differs from what `want` says; "" when it fits. Words that were
+// not said are not compared, with four exceptions: AckReq must be there only
+// if said, MigReq always, credits are 31 always, padding is zero always.
+std::string Mismatch(const PacketText& want, const testing::Packet& got);
+
+}  // namespace urnic::scripts
