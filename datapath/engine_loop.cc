@@ -361,7 +361,7 @@ uint32_t Engine::TransmitQp(EngineQp& qp, Time now, uint32_t room) {
   return built;
 }
 
-bool Engine::BuildFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame) {
+bool Engine::WriteFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame) {
   uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
   const wire::HeaderTemplate& headers = qp.path.headers;
   const uint32_t covered =
