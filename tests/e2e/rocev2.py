@@ -1,0 +1,204 @@
+"""RoCEv2 packets on the wire, seen by somebody else.
+
+An implementation that shares no line with the project's: the tests judge our
+packets with it and make wrong ones on purpose. Slow and plain. Standard
+library only; the CRC is zlib's.
+
+Sources: InfiniBand Architecture Specification 1.4, 9.2 (BTH), 7.8 (ICRC), and
+annex A17 (RoCEv2): UDP port 4791, the ICRC's pseudo header of eight 0xff bytes
+in the place of the LRH, and which fields count as ones.
+"""
+
+import ipaddress
+import socket
+import struct
+import threading
+import time
+import zlib
+
+UDP_PORT = 4791
+ETHERTYPE_IPV4 = 0x0800
+ETHERTYPE_IPV6 = 0x86DD
+
+# BTH opcodes of the RC service that the tests name.
+SEND_ONLY = 0x04
+WRITE_FIRST = 0x06
+WRITE_ONLY = 0x0A
+READ_REQUEST = 0x0C
+READ_RESPONSE_FIRST = 0x0D
+READ_RESPONSE_ONLY = 0x10
+ACKNOWLEDGE = 0x11
+CNP = 0x81
+# Those whose payload is 4-byte words of a header, not data.
+EXTENDED_BYTES = {
+    0x06: 16, 0x0A: 16, 0x0B: 20, 0x0C: 16, 0x0D: 4, 0x0F: 4, 0x10: 4,
+    0x11: 4, 0x12: 12, 0x13: 28, 0x14: 28, 0x03: 4, 0x05: 4, 0x09: 4,
+    0x16: 4, 0x17: 4,
+}
+
+
+def icrc(l3):
+    """The ICRC over `l3`, the packet from its IP header on, without the ICRC
+    itself; four bytes as they stand in the packet."""
+    masked = bytearray(l3)
+    if masked[0] >> 4 == 4:
+        header_bytes = (masked[0] & 15) * 4
+        masked[1] = 0xFF  # DSCP and ECN
+        masked[8] = 0xFF  # time to live
+        masked[10:12] = b"\xff\xff"  # header checksum
+    else:
+        header_bytes = 40
+        masked[0] |= 0x0F  # traffic class, flow label
+        masked[1:4] = b"\xff\xff\xff"
+        masked[7] = 0xFF  # hop limit
+    masked[header_bytes + 6:header_bytes + 8] = b"\xff\xff"  # UDP checksum
+    masked[header_bytes + 8 + 4] = 0xFF  # FECN, BECN, reserved
+    return struct.pack("<I", zlib.crc32(b"\xff" * 8 + bytes(masked)))
+
+
+def ip_checksum(header):
+    total = sum(struct.unpack(f">{len(header) // 2}H", header))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+class Packet:
+    """A received RoCEv2 packet; None from parse() for anything else."""
+
+    def __init__(self, frame, l3, header_bytes):
+        self.frame = frame
+        self.l3 = l3
+        self.is_ipv6 = l3[0] >> 4 == 6
+        self.ecn = (l3[1] & 3) if not self.is_ipv6 else (l3[1] >> 4) & 3
+        self.udp = l3[header_bytes:header_bytes + 8]
+        bth = l3[header_bytes + 8:header_bytes + 20]
+        self.opcode, flags, self.pkey, qpn, ack_psn = struct.unpack(
+            ">BBHII", bth)
+        self.pad = flags >> 4 & 3
+        self.migrated = bool(flags & 0x40)
+        self.version = flags & 15
+        self.qpn = qpn & 0xFFFFFF
+        self.psn = ack_psn & 0xFFFFFF
+        self.ack_requested = bool(ack_psn >> 31)
+        extended = EXTENDED_BYTES.get(self.opcode, 0)
+        self.payload_bytes = (len(l3) - header_bytes - 8 - 12 - extended - 4 -
+                              self.pad)
+        addresses = l3[8:40] if self.is_ipv6 else l3[12:20]
+        half = len(addresses) // 2
+        self.src = str(ipaddress.ip_address(addresses[:half]))
+        self.dst = str(ipaddress.ip_address(addresses[half:]))
+        self.icrc_is_right = icrc(l3[:-4]) == l3[-4:]
+
+    @classmethod
+    def parse(cls, frame):
+        ethertype, = struct.unpack(">H", frame[12:14])
+        if ethertype == ETHERTYPE_IPV4:
+            length, = struct.unpack(">H", frame[16:18])
+            header_bytes, protocol = (frame[14] & 15) * 4, frame[23]
+        elif ethertype == ETHERTYPE_IPV6:
+            length = 40 + struct.unpack(">H", frame[18:20])[0]
+            header_bytes, protocol = 40, frame[20]
+        else:
+            return None
+        l3 = frame[14:14 + length]
+        if protocol != 17 or len(l3) < header_bytes + 24:
+            return None
+        port, = struct.unpack(">H", l3[header_bytes + 2:header_bytes + 4])
+        return cls(frame, l3, header_bytes) if port == UDP_PORT else None
+
+
+class Maker:
+    """Makes frames from one host to another: right ones by default, and wrong
+    in exactly the fields that the caller names."""
+
+    def __init__(self, src_mac, dst_mac, src, dst, source_port=0xC123):
+        self.src_mac = src_mac
+        self.dst_mac = dst_mac
+        self.src = ipaddress.ip_address(src)
+        self.dst = ipaddress.ip_address(dst)
+        self.source_port = source_port
+
+    # pylint: disable-next=too-many-arguments,too-many-locals
+    def frame(self, opcode, qpn, psn, body=b"", *, pad=0, pkey=0xFFFF,
+              version=0, ack=False, ecn=0, ip_options=b"", fragment=0x4000,
+              udp_length_error=0, crc_error=0, trailer=b""):
+        bth = struct.pack(">BBHII", opcode, 0x40 | pad << 4 | version, pkey,
+                          qpn, (0x80000000 if ack else 0) | psn)
+        covered = bth + body
+        udp_bytes = 8 + len(covered) + 4
+        udp = struct.pack(">HHHH", self.source_port, UDP_PORT,
+                          udp_bytes + udp_length_error, 0)
+        if self.src.version == 4:
+            words = 5 + len(ip_options) // 4
+            head = struct.pack(
+                ">BBHHHBBH", 0x40 | words, ecn, 4 * words + udp_bytes, 0,
+                fragment, 64, 17, 0)
+            head += self.src.packed + self.dst.packed + ip_options
+            check = struct.pack(">H", ip_checksum(head))
+            head = head[:10] + check + head[12:]
+            ethertype = ETHERTYPE_IPV4
+        else:
+            head = struct.pack(">IHBB", 6 << 28 | ecn << 20, udp_bytes, 17, 64)
+            head += self.src.packed + self.dst.packed
+            ethertype = ETHERTYPE_IPV6
+        l3 = head + udp + covered
+        crc, = struct.unpack("<I", icrc(l3))
+        return (self.dst_mac + self.src_mac + struct.pack(">H", ethertype) +
+                l3 + struct.pack("<I", crc ^ crc_error) + trailer)
+
+
+class Capture:
+    """Records what passes an interface, both ways, while the block runs.
+
+    with Capture(socket, "u0") as capture: ..
+    capture.frames  # afterwards: [(seconds, bytes)]
+    """
+
+    def __init__(self, packet_socket, interface):
+        self.frames = []
+        self._socket = packet_socket
+        # Large enough for a burst that comes faster than Python reads.
+        self._socket.setsockopt(socket.SOL_SOCKET, 33, 256 << 20)  # RCVBUFFORCE
+        self._socket.bind((interface, 3))
+        self._socket.settimeout(0.05)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_unused):
+        self._stop.set()
+        self._thread.join()
+        self._socket.close()
+
+    def _read(self):
+        while True:
+            try:
+                frame = self._socket.recv(65536)
+            except socket.timeout:
+                if self._stop.is_set():
+                    return
+                continue
+            self.frames.append((time.time(), frame))
+
+    def dropped(self):
+        """Frames that the kernel could not store; call inside the block."""
+        stats = self._socket.getsockopt(263, 6, 8)  # SOL_PACKET, STATISTICS
+        return struct.unpack("II", stats)[1]
+
+    def packets(self):
+        """The RoCEv2 packets among the frames."""
+        parsed = (Packet.parse(frame) for _, frame in self.frames)
+        return [packet for packet in parsed if packet is not None]
+
+    def write_pcap(self, path):
+        with open(path, "wb") as file:
+            file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144,
+                                   1))
+            for when, frame in self.frames:
+                file.write(struct.pack("<IIII", int(when),
+                                       int(when % 1 * 1000000), len(frame),
+                                       len(frame)) + frame)
