@@ -17,6 +17,14 @@
 
 namespace urnic {
 
+namespace {
+
+// Payloads from this size on get their ICRC while they are in the first-level
+// cache; below, the burst as a whole still is.
+constexpr uint32_t kSealAtOnce = 512;
+
+}  // namespace
+
 void Engine::Enter() {
   TakeLcore(port_->lcore());
   copy_mode_ = CopyModeOfThisThread();
@@ -341,12 +349,17 @@ uint32_t Engine::TransmitQp(EngineQp& qp, Time now, uint32_t room) {
       ++counters_.placement_faults;
       break;
     }
+    if (slots_[built].payload_bytes >= kSealAtOnce) {
+      SealFrame(qp, slots_[built], spare_[spare_count_ - 1 - built]);
+    }
   }
-  // In a second pass: right behind the stores of the headers the loads of the
-  // ICRC would stall (13 ns a packet instead of 6).
+  // Small packets in a second pass: right behind the stores of the headers the
+  // loads of the ICRC would stall (13 ns a packet instead of 6).
   for (uint32_t i = 0; i < built; ++i) {
     rte_mbuf* frame = spare_[--spare_count_];
-    SealFrame(qp, slots_[i], frame);
+    if (slots_[i].payload_bytes < kSealAtOnce) {
+      SealFrame(qp, slots_[i], frame);
+    }
     if (qp.path.loopback) {
       loop_[loop_count_++] = frame;
     } else {
