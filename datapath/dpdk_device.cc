@@ -1,6 +1,8 @@
 #include "datapath/dpdk_device.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
@@ -15,6 +17,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -32,9 +35,10 @@ constexpr int kStepUs = 1000;
 // The socket of a virtio_user server listens within this time or never.
 constexpr int kListenSteps = 2000;
 constexpr int kAbandonSteps = 1000;
-// After a peer's death virtio_user finishes in an alarm, 1 us later, which
-// must not find the device gone.
-constexpr int kAlarmGraceUs = 20'000;
+constexpr int kQuietRounds = 20;
+constexpr int kQuietSteps = 2000;
+// Later than any alarm that a driver sets, all of which are due in 1 us.
+constexpr uint64_t kBarrierUs = 1000;
 
 // DPDK's lists of devices and arguments.
 std::mutex g_hotplug;
@@ -66,6 +70,25 @@ int LinkChanged(uint16_t, rte_eth_event_type, void* device, void*) {
   return 0;
 }
 
+// Returns when DPDK's interrupt thread has done all it had to do, false if it
+// does not come to an end.
+bool AwaitInterruptThread() {
+  using Flag = std::shared_ptr<std::atomic<bool>>;
+  const Flag done = std::make_shared<std::atomic<bool>>(false);
+  auto* handover = new Flag(done);
+  const auto set = [](void* arg) {
+    auto* flag = static_cast<Flag*>(arg);
+    **flag = true;
+    delete flag;
+  };
+  if (rte_eal_alarm_set(kBarrierUs, set, handover) != 0) {
+    delete handover;
+    return false;
+  }
+  for (int i = 0; i < kQuietSteps && !*done; ++i) usleep(kStepUs);
+  return *done;
+}
+
 }  // namespace
 
 DpdkDevice::DpdkDevice(const PortSpec& spec, uint16_t id)
@@ -79,6 +102,9 @@ DpdkDevice::DpdkDevice(const PortSpec& spec, uint16_t id)
 }
 
 DpdkDevice::~DpdkDevice() {
+  if (started_ && spec_.kind == PortKind::kVirtioUser && !QuietVirtioUser()) {
+    return;
+  }
   std::lock_guard lock(g_hotplug);
   if (serves_ring_) UnserveRing(spec_.name, spec_.side);
   if (configured_ && reports_link_) {
@@ -88,12 +114,32 @@ DpdkDevice::~DpdkDevice() {
       usleep(kStepUs);
     }
   }
-  if (started_) {
-    if (spec_.kind == PortKind::kVirtioUser) usleep(kAlarmGraceUs);
-    rte_eth_dev_stop(id_);
-  }
+  if (started_) rte_eth_dev_stop(id_);
   rte_eth_dev_close(id_);
   if (device_ != nullptr) rte_dev_remove(device_);
+}
+
+// The driver reacts to its socket in DPDK's interrupt thread, partly in an
+// alarm a moment later, and does not expect to be closed in between: a
+// callback that stays registered for a closed descriptor makes that thread
+// abort the program. So first nothing may be left to react to: no way to
+// connect, no connection, no alarm.
+bool DpdkDevice::QuietVirtioUser() {
+  const std::string& path = spec_.socket_path;
+  if (spec_.listens) unlink(path.c_str());
+  for (int round = 0; round < kQuietRounds; ++round) {
+    ShutDownConnections(path);
+    // A server's connection is closed by the driver; a client's stays open,
+    // but its link goes down.
+    const auto reacted = [&] {
+      return spec_.listens ? !HasConnection(path) : !link_up_;
+    };
+    for (int i = 0; i < kQuietSteps && !reacted(); ++i) usleep(kStepUs);
+    if (!reacted() || !AwaitInterruptThread()) return false;
+    // Somebody may have connected just before unlink().
+    if (reacted()) return true;
+  }
+  return false;
 }
 
 absl::Status DpdkDevice::Configure(rte_mempool* pool, uint16_t rx_ring,
@@ -167,7 +213,8 @@ void DpdkDevice::OnLinkChange() {
   // the question itself could block in virtio_user's accept().
   rte_eth_link link = {};
   rte_eth_link_get_nowait(id_, &link);
-  gate_->SetCarrier(link.link_status == RTE_ETH_LINK_UP);
+  link_up_ = link.link_status == RTE_ETH_LINK_UP;
+  gate_->SetCarrier(link_up_);
   const uint64_t one = 1;
   static_cast<void>(write(event_fd_, &one, sizeof(one)) == 0);
 }
@@ -180,8 +227,29 @@ void DpdkDevice::PollLink() {
   }
   rte_eth_link link = {};
   if (rte_eth_link_get_nowait(id_, &link) != 0) return;
-  const bool up = link.link_status == RTE_ETH_LINK_UP;
-  if (up != gate_->Peek().has_carrier_bit()) gate_->SetCarrier(up);
+  link_up_ = link.link_status == RTE_ETH_LINK_UP;
+  if (link_up_ != gate_->Peek().has_carrier_bit()) gate_->SetCarrier(link_up_);
+}
+
+void DpdkDevice::MarkPeerDescriptors() const {
+  if (spec_.kind != PortKind::kVhost) return;
+  const int vid = rte_eth_vhost_get_vid_from_port_id(id_);
+  const auto mark = [](int fd) {
+    const int flags = fcntl(fd, F_GETFD);
+    if (flags >= 0) fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+  };
+  for (uint16_t i = 0; vid >= 0 && i < 2; ++i) {
+    rte_vhost_vring ring = {};
+    if (rte_vhost_get_vhost_vring(vid, i, &ring) != 0) continue;
+    mark(ring.kickfd);
+    mark(ring.callfd);
+  }
+  rte_vhost_memory* memory = nullptr;
+  if (vid >= 0 && rte_vhost_get_mem_table(vid, &memory) == 0) {
+    for (uint32_t i = 0; i < memory->nregions; ++i) mark(memory->regions[i].fd);
+    free(memory);
+  }
+  SetCloseOnExec(spec_.socket_path);
 }
 
 void DpdkDevice::ReadRings(uint16_t& rx, uint16_t& tx) const {
@@ -292,7 +360,7 @@ absl::StatusOr<std::unique_ptr<DpdkDevice>> DeviceProbe::Take() {
   if (job_->result != 0) {
     // What a failed virtio_user server leaves behind would take the
     // connections meant for the next one.
-    if (spec_.probe_waits) CloseSocketsAt(job_->socket_path);
+    if (spec_.probe_waits) CloseSockets(job_->socket_path);
     return absl::UnavailableError(absl::StrCat(
         spec_.identity, ": DPDK found no device: ",
         job_->message.empty() ? rte_strerror(-job_->result) : job_->message));
@@ -301,7 +369,7 @@ absl::StatusOr<std::unique_ptr<DpdkDevice>> DeviceProbe::Take() {
 }
 
 bool DeviceProbe::Abandon() {
-  if (!done()) ShutDownSocketsAt(job_->socket_path);
+  if (!done()) ShutDownSockets(job_->socket_path);
   for (int i = 0; i < kAbandonSteps; ++i) {
     if (done()) return true;
     usleep(kStepUs);

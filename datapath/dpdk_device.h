@@ -11,6 +11,7 @@
 // listens, since from there on the probe touches nothing shared (measured with
 // DPDK 22.11: another port comes up meanwhile).
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -36,7 +37,8 @@ class DeviceProbe;
 
 class DpdkDevice {
  public:
-  // Stops and removes it. REQUIRES: the gate is withdrawn.
+  // Stops and removes it. REQUIRES: the gate is withdrawn. If DPDK's interrupt
+  // thread hangs, it is left as it is.
   ~DpdkDevice();
   DpdkDevice(const DpdkDevice&) = delete;
   DpdkDevice& operator=(const DpdkDevice&) = delete;
@@ -61,6 +63,9 @@ class DpdkDevice {
   // kAfPacket: of which interface; 0 else.
   int interface_index() const { return interface_index_; }
 
+  // Marks close-on-exec what a vhost has received from its peer.
+  void MarkPeerDescriptors() const;
+
   // The slots in use; a vhost's are known only while there is a peer.
   void ReadRings(uint16_t& rx, uint16_t& tx) const;
 
@@ -75,6 +80,7 @@ class DpdkDevice {
   friend class DeviceProbe;
   DpdkDevice(const PortSpec& spec, uint16_t id);
   absl::Status FindWakeup();
+  bool QuietVirtioUser();
 
   const PortSpec& spec_;
   const uint16_t id_;
@@ -82,6 +88,7 @@ class DpdkDevice {
   DeviceGate* gate_ = nullptr;
   int event_fd_ = -1;
   bool reports_link_ = false;
+  std::atomic<bool> link_up_ = false;
   bool configured_ = false;
   bool started_ = false;
   bool serves_ring_ = false;

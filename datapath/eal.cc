@@ -8,6 +8,7 @@
 #include <rte_log.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -253,8 +254,14 @@ LowFdsOccupied::LowFdsOccupied() {
 }
 
 LowFdsOccupied::~LowFdsOccupied() {
+  // The program may have put something of its own there meanwhile.
+  struct stat null_device, now;
+  if (stat("/dev/null", &null_device) != 0) null_device.st_rdev = 0;
   for (int fd = 0; fd < kLowFds; ++fd) {
-    if ((occupied_ >> fd & 1) != 0) close(fd);
+    if ((occupied_ >> fd & 1) != 0 && fstat(fd, &now) == 0 &&
+        now.st_rdev == null_device.st_rdev) {
+      close(fd);
+    }
   }
 }
 

@@ -378,6 +378,7 @@ void PortKeeper::SayLink(bool up) {
     Say(PortState::kNoPeer,
         absl::StrCat(spec_.identity, ": no peer is connected"));
   }
+  if (up) device_->MarkPeerDescriptors();
   std::lock_guard lock(mutex_);
   device_->ReadRings(info_.rx_ring, info_.tx_ring);
 }

@@ -27,6 +27,10 @@ inline rte_mbuf* TestFrame(Port& port, uint64_t number, uint16_t bytes = 64) {
   rte_mbuf* m = rte_pktmbuf_alloc(port.pool());
   if (m == nullptr) return nullptr;
   auto* data = reinterpret_cast<uint8_t*>(rte_pktmbuf_append(m, bytes));
+  if (data == nullptr) {  // longer than a buffer
+    rte_pktmbuf_free(m);
+    return nullptr;
+  }
   std::memset(data, 0, bytes);
   std::memset(data, 0xff, 6);
   std::memcpy(data + 6, port.mac().data(), 6);

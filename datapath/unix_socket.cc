@@ -14,11 +14,20 @@
 namespace urnic {
 namespace {
 
-bool IsAt(int fd, const std::string& path) {
+using NameOf = int (*)(int, sockaddr*, socklen_t*);
+
+bool IsAt(int fd, NameOf name_of, const std::string& path) {
   sockaddr_un address = {};
   socklen_t bytes = sizeof(address);
-  return getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) == 0 &&
+  return name_of(fd, reinterpret_cast<sockaddr*>(&address), &bytes) == 0 &&
          address.sun_family == AF_UNIX && path == address.sun_path;
+}
+
+bool IsListener(int fd) {
+  int listening = 0;
+  socklen_t bytes = sizeof(listening);
+  getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &bytes);
+  return listening != 0;
 }
 
 template <typename F>
@@ -29,7 +38,8 @@ void ForEachSocketAt(const std::string& path, F fn) {
   while (const dirent* entry = readdir(dir)) {
     char* end;
     const auto fd = static_cast<int>(std::strtol(entry->d_name, &end, 10));
-    if (*end == 0 && IsAt(fd, path)) fn(fd);
+    if (*end != 0) continue;
+    if (IsAt(fd, getsockname, path) || IsAt(fd, getpeername, path)) fn(fd);
   }
   closedir(dir);
 }
@@ -61,13 +71,28 @@ void RemoveStaleSocket(const std::string& path) {
 
 bool HasListener(const std::string& path) {
   bool found = false;
-  ForEachSocketAt(path, [&](int fd) {
-    int listening = 0;
-    socklen_t bytes = sizeof(listening);
-    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &bytes);
-    found = found || listening != 0;
-  });
+  ForEachSocketAt(path, [&](int fd) { found |= IsListener(fd); });
   return found;
+}
+
+bool HasConnection(const std::string& path) {
+  bool found = false;
+  ForEachSocketAt(path, [&](int fd) { found |= !IsListener(fd); });
+  return found;
+}
+
+void ShutDownConnections(const std::string& path) {
+  ForEachSocketAt(path, [](int fd) {
+    if (!IsListener(fd)) shutdown(fd, SHUT_RDWR);
+  });
+}
+
+void ShutDownSockets(const std::string& path) {
+  ForEachSocketAt(path, [](int fd) { shutdown(fd, SHUT_RDWR); });
+}
+
+void CloseSockets(const std::string& path) {
+  ForEachSocketAt(path, [](int fd) { close(fd); });
 }
 
 void SetCloseOnExec(const std::string& path) {
@@ -75,14 +100,6 @@ void SetCloseOnExec(const std::string& path) {
     const int flags = fcntl(fd, F_GETFD);
     if (flags >= 0) fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
   });
-}
-
-void ShutDownSocketsAt(const std::string& path) {
-  ForEachSocketAt(path, [](int fd) { shutdown(fd, SHUT_RDWR); });
-}
-
-void CloseSocketsAt(const std::string& path) {
-  ForEachSocketAt(path, [](int fd) { close(fd); });
 }
 
 }  // namespace urnic

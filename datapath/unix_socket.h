@@ -14,11 +14,15 @@ void RemoveStaleSocket(const std::string& path);
 // True if this process listens at `path`.
 bool HasListener(const std::string& path);
 
-// For every socket of this process that is bound to or was accepted at `path`.
+// True if this process has a connection from or to `path`.
+bool HasConnection(const std::string& path);
+// Hangs up: whoever reads from them sees the end.
+void ShutDownConnections(const std::string& path);
+
+// The same and the listener: ends accept(), too, in whatever thread.
+void ShutDownSockets(const std::string& path);
+void CloseSockets(const std::string& path);
 void SetCloseOnExec(const std::string& path);
-// Ends every accept() and recv() on them, in whatever thread.
-void ShutDownSocketsAt(const std::string& path);
-void CloseSocketsAt(const std::string& path);
 
 // True if somebody listens at `path`: connects and hangs up.
 bool SomebodyListens(const std::string& path);
