@@ -1,0 +1,210 @@
+// The whole engine, in one thread: two engines on the two ends of a ring in
+// this process, so that each side can be timed by itself; and one engine that
+// talks to itself. What is missing against two processes is the cost of moving
+// lines between cores.
+
+#include <rte_cycles.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "bench/loops.h"
+#include "datapath/engine.h"
+#include "datapath/port_factory.h"
+#include "tests/support/fake_rings.h"
+
+namespace urnic::bench {
+namespace {
+
+constexpr uint32_t kBurst = 32;
+constexpr uint32_t kPd = 7;
+constexpr size_t kStride = 8192 + 192;  // see memory_loops.cc
+constexpr uint32_t kAll = mem::kLocalWrite | mem::kRemoteWrite |
+                          mem::kRemoteRead | mem::kRemoteAtomic;
+
+class NoEvents : public EngineEvents, public QpEvents {
+ public:
+  void OnCompletionEvent(CompletionQueue&) override {}
+  void OnCqOverflow(CompletionQueue&) override { Fail("overflow"); }
+  void OnQpEvent(EngineQp&, rc::QpEvent) override {}
+  [[noreturn]] static void Fail(const char* what) {
+    std::fprintf(stderr, "engine loop: %s\n", what);
+    std::exit(1);
+  }
+};
+NoEvents g_events;
+
+// Ports and engines live as long as the process, as in programs.
+Port* OpenPort(const char* dev) {
+  PortConfig config;
+  config.dev = dev;
+  auto port = CreatePort(config);
+  if (!port.ok()) NoEvents::Fail(port.status().ToString().c_str());
+  return port->release();
+}
+
+// One engine with one queue pair, its rings and its memory.
+class Node {
+ public:
+  Node(Port* port, uint32_t ip) : gid_(wire::Gid::FromIpv4(ip)) {
+    EngineConfig config;
+    config.port = port;
+    config.local_gids = {gid_};
+    config.prefix_bits = {120};
+    engine_ = new Engine(config);
+    memory_ = new (std::align_val_t(4096)) uint8_t[1 << 20]();
+  }
+
+  Engine& engine() { return *engine_; }
+  EngineQp& qp() { return *qp_; }
+  wire::Gid gid() const { return gid_; }
+
+  void CreateQp() {
+    EngineQpConfig config;
+    config.limits = {.pd = kPd};
+    config.sq = rings_->sq().view();
+    config.rq = rings_->rq().view();
+    config.send_cq = &cq_;
+    config.recv_cq = &cq_;
+    config.events = &g_events;
+    Engine::ControlScope scope(*engine_);
+    qp_ = *engine_->CreateQp(config);
+    key_ = engine_->mrs().Register(kPd, Address(0), Address(0), 1 << 20, kAll);
+  }
+
+  // `peer` must run meanwhile to answer the address resolution.
+  void Connect(Node& peer, uint32_t mtu) {
+    absl::StatusOr<Path> path = absl::UnknownError("");
+    for (int i = 0; i < 1000 && !path.ok(); ++i) {
+      path = engine_->ResolvePath(
+          {.local = gid_, .remote = peer.gid_, .udp_src_port = 50000},
+          Duration::Milliseconds(1));
+      peer.engine_->Progress();
+    }
+    if (!path.ok()) NoEvents::Fail("no path to the peer");
+    rc::QpConfig config;
+    config.dest_qpn = peer.qp_->qpn();
+    config.mtu = mtu;
+    config.access = kAll;
+    config.timeout = Duration::Milliseconds(67);
+    config.max_rd_atomic = config.max_dest_rd_atomic = 4;
+    Engine::ControlScope scope(*engine_);
+    qp_->path = *path;
+    for (auto state :
+         {rc::QpState::kInit, rc::QpState::kRtr, rc::QpState::kRts}) {
+      engine_->ModifyQp(*qp_, state, config);
+    }
+  }
+
+  // Fills the ring once; Post() then moves the index only.
+  void Prepare(uint8_t opcode, uint32_t bytes, const Node& peer) {
+    for (uint32_t i = 0; i < rings_->sq().entries(); ++i) {
+      testing::SendWr wr;
+      wr.opcode = opcode;
+      wr.flags = i % kBurst == kBurst - 1 ? URNIC_SEND_SIGNALED : 0;
+      wr.sges = {{Address(kStride * (i % kBurst)), bytes, key_}};
+      wr.remote_addr = peer.Address(kStride * (i % kBurst));
+      wr.rkey = peer.key_;
+      rings_->WriteSend(i, wr);
+    }
+  }
+  void Post(uint32_t count) {
+    std::atomic_ref(rings_->sq().indices().producer)
+        .fetch_add(count, std::memory_order_release);
+    engine_->Doorbell(*qp_);
+  }
+  // True if there was a completion, which is consumed.
+  bool Poll() {
+    if (cq_indices_.consumer == cq_indices_.producer) return false;
+    if (cq_ring_[cq_indices_.consumer & 255].status != URNIC_WC_SUCCESS) {
+      NoEvents::Fail("a completion in error");
+    }
+    ++cq_indices_.consumer;
+    return true;
+  }
+
+ private:
+  uint64_t Address(size_t offset) const {
+    return reinterpret_cast<uint64_t>(memory_) + offset;
+  }
+
+  wire::Gid gid_;
+  Engine* engine_;
+  uint8_t* memory_;
+  EngineQp* qp_ = nullptr;
+  testing::FakeRings* rings_ = new testing::FakeRings(256, 1, 0, 64, 1);
+  urnic_cqe* cq_ring_ = new urnic_cqe[256];
+  urnic_queue_indices cq_indices_ = {};
+  CompletionQueue cq_{cq_ring_, &cq_indices_, 256, &g_events, nullptr};
+  uint32_t key_ = 0;
+};
+
+struct Nodes {
+  Node* a;
+  Node* b;
+};
+
+Nodes& RingNodes() {
+  static Nodes nodes = [] {
+    InstallMemoryGuard(nullptr, nullptr);
+    Nodes n{new Node(OpenPort("ring:bench:a"), 0x0a010001),
+            new Node(OpenPort("ring:bench:b"), 0x0a010002)};
+    n.a->CreateQp();
+    n.b->CreateQp();
+    n.a->Connect(*n.b, 4096);
+    n.b->Connect(*n.a, 4096);
+    return n;
+  }();
+  return nodes;
+}
+
+// 32 writes, one after the other: the poster's doorbell, the peer's
+// receive and ACK, the poster's completion. Each part is timed.
+void Writes(benchmark::State& state, uint32_t bytes) {
+  Nodes& nodes = RingNodes();
+  nodes.a->Prepare(URNIC_WR_RDMA_WRITE, bytes, *nodes.b);
+  uint64_t post = 0;
+  uint64_t respond = 0;
+  uint64_t complete = 0;
+  Measure(state, kBurst, [&] {
+    const uint64_t t0 = rte_rdtsc();
+    nodes.a->Post(kBurst);
+    const uint64_t t1 = rte_rdtsc();
+    nodes.b->engine().Progress();
+    const uint64_t t2 = rte_rdtsc();
+    while (!nodes.a->Poll()) {
+      if (!nodes.a->engine().Progress()) NoEvents::Fail("token is taken");
+      nodes.b->engine().Progress();
+    }
+    const uint64_t t3 = rte_rdtsc();
+    post += t1 - t0;
+    respond += t2 - t1;
+    complete += t3 - t2;
+  });
+  const double packets = static_cast<double>(state.iterations()) * kBurst;
+  const double ns = 1e9 / static_cast<double>(rte_get_tsc_hz()) / packets;
+  state.counters["post"] = static_cast<double>(post) * ns;
+  state.counters["respond"] = static_cast<double>(respond) * ns;
+  state.counters["complete"] = static_cast<double>(complete) * ns;
+}
+
+// What an iteration costs that finds nothing.
+void IdleIteration(benchmark::State& state) {
+  Nodes& nodes = RingNodes();
+  Measure(state, 1, [&] { nodes.a->engine().Progress(); });
+}
+
+}  // namespace
+
+void AddEngineLoops(std::vector<Loop>& loops) {
+  loops.push_back(
+      {"engine/write/8", [](benchmark::State& state) { Writes(state, 8); }});
+  loops.push_back({"engine/write/4096",
+                   [](benchmark::State& state) { Writes(state, 4096); }});
+  loops.push_back({"engine/idle_iteration", IdleIteration});
+}
+
+}  // namespace urnic::bench
