@@ -219,7 +219,7 @@ class Engine {
   EngineQp* ready_head_ = nullptr;
   EngineQp* ready_tail_ = nullptr;
   std::vector<EngineQp*> in_error_;  // flush what is posted late
-  TimerWheel wheel_;
+  TimerWheel<EngineQp> wheel_;
   NeighborTable neighbors_;
   std::vector<wire::Gid> local_gids_;
   std::vector<uint8_t> prefix_bits_;

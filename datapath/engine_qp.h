@@ -7,6 +7,7 @@
 
 #include "datapath/completion_queue.h"
 #include "datapath/path.h"
+#include "datapath/timer_wheel.h"
 #include "transport/rc/qp.h"
 
 namespace urnic {
@@ -50,6 +51,7 @@ class EngineQp {
   uint32_t qpn() const { return rc.limits().qpn; }
   void* owner() const { return owner_; }
   QpEvents* events() const { return events_; }
+  Time NextDeadline() const { return rc.NextDeadline(); }
   // In state ERR a posted receive must be flushed: the poster calls
   // Engine::Doorbell() for receives too while this is set.
   bool wants_recv_doorbell() const {
@@ -71,10 +73,7 @@ class EngineQp {
   // Engine's links, token holder only.
   EngineQp* ready_next = nullptr;  // FIFO of queue pairs with work
   bool ready = false;
-  EngineQp* timer_next = nullptr;  // doubly linked list of a wheel slot
-  EngineQp* timer_prev = nullptr;
-  int32_t timer_slot = -1;
-  int64_t timer_tick = 0;
+  TimerLink<EngineQp> timer;
 
  private:
   QpEvents* events_;

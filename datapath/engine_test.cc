@@ -7,8 +7,10 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "datapath/port_factory.h"
@@ -251,6 +253,47 @@ TEST_F(EngineTest, AnArmedQueueRaisesOneEvent) {
   Await(send_cq_);
   Await(send_cq_);
   EXPECT_EQ(events_.completion_events, 1);
+}
+
+// A program that posts and then only looks at its memory: the helper thread
+// must carry a message of many bursts to its end.
+TEST_F(EngineTest, TheHelperFinishesWhatNobodyPolls) {
+  engine_->StartHelper();
+  for (int round = 0; round < 3; ++round) {
+    std::memset(memory_.data(), round + 1, 300000);
+    ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 400000, 300000)));
+    engine_->Doorbell(*qp_[0]);
+    urnic_cqe cqe = {};
+    std::atomic_ref producer(send_cq_.indices.producer);
+    while (producer.load() == send_cq_.indices.consumer) {
+      std::this_thread::yield();
+    }
+    ASSERT_TRUE(send_cq_.Poll(cqe));
+    EXPECT_EQ(cqe.status, URNIC_WC_SUCCESS);
+    EXPECT_EQ(std::memcmp(&memory_[0], &memory_[400000], 300000), 0);
+  }
+}
+
+// The other way round: a program that polls without end sends the helper back
+// to watching, and a hand-over fetches it at once.
+TEST_F(EngineTest, PollingAndHandingOverAlternate) {
+  engine_->StartHelper();
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 400000, 50000)));
+    engine_->Doorbell(*qp_[0]);
+    if (round % 2 == 0) {
+      for (int i = 0; i < 2000; ++i) engine_->Progress();
+    } else {
+      engine_->HandOver();
+    }
+    std::atomic_ref producer(send_cq_.indices.producer);
+    while (producer.load() == send_cq_.indices.consumer) {
+      std::this_thread::yield();
+    }
+    urnic_cqe cqe = {};
+    ASSERT_TRUE(send_cq_.Poll(cqe));
+    EXPECT_EQ(cqe.status, URNIC_WC_SUCCESS);
+  }
 }
 
 }  // namespace

@@ -1,56 +1,68 @@
 #pragma once
 
-// Who is due: queue pairs hang in a ring of slots, 8.2 us apart. Rescheduling
-// to a later time costs nothing: the queue pair stays where it is and is moved
-// when its old slot comes up. One thread (the token holder).
+// Who is due: nodes (queue pairs) hang in a ring of slots, 8.2 us apart.
+// Rescheduling to a later time costs nothing: the node stays where it is and
+// is moved when its old slot comes up. One thread (the token holder).
 
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
-#include "datapath/engine_qp.h"
 #include "transport/base/time.h"
 
 namespace urnic {
 
+// A node's place in the wheel. The wheel's own.
+template <typename Node>
+struct TimerLink {
+  Node* next = nullptr;
+  Node* prev = nullptr;
+  int32_t slot = -1;
+  int64_t tick = 0;
+};
+
+// Node has a member `TimerLink<Node> timer` and a function NextDeadline().
+template <typename Node>
 class TimerWheel {
  public:
   explicit TimerWheel(Time now) : tick_(TickOf(now)) {}
 
-  // Makes sure that Fire() visits `qp` at its rc.NextDeadline().
-  void Schedule(EngineQp& qp) {
-    const Time deadline = qp.rc.NextDeadline();
+  // Makes sure that Fire() visits `node` at its NextDeadline().
+  void Schedule(Node& node) {
+    const Time deadline = node.NextDeadline();
     if (deadline.IsInfinite()) return;
     // Rounded up: nothing fires before its time.
     int64_t tick = TickOf(deadline) + 1;
     if (tick <= tick_) tick = tick_ + 1;
     if (tick > tick_ + kSlots - 1) tick = tick_ + kSlots - 1;
-    if (qp.timer_slot >= 0) {
-      if (qp.timer_tick <= tick) return;
-      Remove(qp);
+    if (node.timer.slot >= 0) {
+      if (node.timer.tick <= tick) return;
+      Remove(node);
     }
-    Insert(qp, tick);
+    Insert(node, tick);
   }
 
-  void Remove(EngineQp& qp) {
-    if (qp.timer_slot < 0) return;
-    const auto slot = static_cast<size_t>(qp.timer_slot);
-    if (qp.timer_prev != nullptr) {
-      qp.timer_prev->timer_next = qp.timer_next;
+  void Remove(Node& node) {
+    if (node.timer.slot < 0) return;
+    const auto slot = static_cast<size_t>(node.timer.slot);
+    if (node.timer.prev != nullptr) {
+      node.timer.prev->timer.next = node.timer.next;
     } else {
-      slots_[slot] = qp.timer_next;
+      slots_[slot] = node.timer.next;
     }
-    if (qp.timer_next != nullptr) qp.timer_next->timer_prev = qp.timer_prev;
+    if (node.timer.next != nullptr)
+      node.timer.next->timer.prev = node.timer.prev;
     if (slots_[slot] == nullptr) {
       occupied_[slot / 64] &= ~(uint64_t{1} << (slot % 64));
     }
-    qp.timer_next = qp.timer_prev = nullptr;
-    qp.timer_slot = -1;
+    node.timer.next = node.timer.prev = nullptr;
+    node.timer.slot = -1;
   }
 
   bool Due(Time now) const { return TickOf(now) >= earliest_; }
 
-  // Calls on_due(qp) for each queue pair whose deadline has passed and
+  // Calls on_due(node) for each node whose deadline has passed and
   // schedules it anew.
   template <typename OnDue>
   void Fire(Time now, OnDue&& on_due) {
@@ -76,24 +88,24 @@ class TimerWheel {
 
   static int64_t TickOf(Time t) { return t.ns() >> kTickShift; }
 
-  void Insert(EngineQp& qp, int64_t tick) {
+  void Insert(Node& node, int64_t tick) {
     const auto slot = static_cast<size_t>(tick & (kSlots - 1));
-    qp.timer_slot = static_cast<int32_t>(slot);
-    qp.timer_tick = tick;
-    qp.timer_prev = nullptr;
-    qp.timer_next = slots_[slot];
-    if (qp.timer_next != nullptr) qp.timer_next->timer_prev = &qp;
-    slots_[slot] = &qp;
+    node.timer.slot = static_cast<int32_t>(slot);
+    node.timer.tick = tick;
+    node.timer.prev = nullptr;
+    node.timer.next = slots_[slot];
+    if (node.timer.next != nullptr) node.timer.next->timer.prev = &node;
+    slots_[slot] = &node;
     occupied_[slot / 64] |= uint64_t{1} << (slot % 64);
     if (tick < earliest_) earliest_ = tick;
   }
 
   template <typename OnDue>
   void FireSlot(size_t slot, Time now, OnDue&& on_due) {
-    while (EngineQp* qp = slots_[slot]) {
-      Remove(*qp);
-      if (qp->rc.NextDeadline() <= now) on_due(*qp);
-      Schedule(*qp);  // never into the slot of this very tick
+    while (Node* node = slots_[slot]) {
+      Remove(*node);
+      if (node->NextDeadline() <= now) on_due(*node);
+      Schedule(*node);  // never into the slot of this very tick
     }
   }
 
@@ -109,7 +121,7 @@ class TimerWheel {
 
   int64_t tick_;  // the last one that was fired
   int64_t earliest_ = INT64_MAX;
-  std::array<EngineQp*, kSlots> slots_ = {};
+  std::array<Node*, kSlots> slots_ = {};
   std::array<uint64_t, kSlots / 64> occupied_ = {};
 };
 
