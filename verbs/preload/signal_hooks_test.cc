@@ -118,6 +118,7 @@ TEST(SignalHooksTest, HonoursResetHandAndMask) {
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 TEST(SignalHooksTest, SigsetHoldsAndReleases) {
   auto run = [] {
+    signal(SIGBUS, SIG_DFL);  // sanitizers have one of their own
     CHECK_OR_EXIT(PreloadApi().set_signal_hooks(Guard) == 0);
     CHECK_OR_EXIT(sigset(SIGBUS, ProgramHandler) == SIG_DFL);
     CHECK_OR_EXIT(sigset(SIGBUS, SIG_HOLD) == ProgramHandler);
@@ -135,6 +136,7 @@ void DieOfAFault() {
   Touch(Forbidden());
 }
 void DieOfASentSignal() {
+  signal(SIGBUS, SIG_DFL);
   PreloadApi().set_signal_hooks(Guard);
   raise(SIGBUS);
 }

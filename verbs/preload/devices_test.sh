@@ -1,0 +1,119 @@
+#!/bin/bash
+# The distribution's own programs see our devices through the preload, and
+# nothing is left behind.
+set -u
+here=$PWD/verbs/preload
+. "$here/testing/expect.sh"
+need ibv_devinfo:ibverbs-utils readelf:binutils python3:python3
+
+library=$(realpath "$here/liburnic-preload.so")
+drivers=$(dirname "$(realpath "$here/testing/liburnic-rdmav34.so")")
+export IBV_DRIVERS=$drivers/liburnic
+export XDG_RUNTIME_DIR=$TEST_TMPDIR/run
+mkdir -p "$XDG_RUNTIME_DIR"
+two_ports='loop|10.0.0.1/24|fd00::1/64;iface:lo|10.0.0.2/24'
+
+# with PORTS COMMAND...: runs it with the preload.
+with() {
+  local ports=$1
+  shift
+  env URNIC_PORTS="$ports" LD_PRELOAD="$library" "$@"
+}
+nothing_left() { [[ -z $(ls -A "$XDG_RUNTIME_DIR") ]]; }
+
+echo "== the library itself"
+dynamic=$(readelf -d "$library")
+needed=$(grep NEEDED <<<"$dynamic" | sed 's/.*\[\(.*\)\]/\1/' | tr '\n' ' ')
+expect "needs libc only, not: $needed" [ "$needed" = "libc.so.6 " ]
+# One entry is the compiler's own frame_dummy, in every shared object.
+expect "has no constructor" contains "$dynamic" 'INIT_ARRAYSZ\) +8 '
+expect "has no destructor" contains "$dynamic" 'FINI_ARRAYSZ\) +8 '
+
+echo "== libibverbs"
+out=$(with "$two_ports" ibv_devices)
+expect "lists urnic0" contains "$out" 'urnic0 +.[0-9a-f]{16}'
+expect "lists urnic1" contains "$out" 'urnic1 +.[0-9a-f]{16}'
+out=$(with "$two_ports" ibv_devinfo -l)
+expect "ibv_devinfo -l: $out" contains "$out" '2 HCAs'
+out=$(with "$two_ports" ibv_devinfo -v -d urnic0)
+expect "port is active" contains "$out" 'PORT_ACTIVE'
+expect "first IPv4 at 3" contains "$out" 'GID\[ +3\]:.*::ffff:10.0.0.1, RoCE v2'
+expect "IPv6 at 5" contains "$out" 'GID\[ +5\]:.*fd00::1, RoCE v2'
+expect "link-local at 1" contains "$out" 'GID\[ +1\]:.*fe80::.*, RoCE v2'
+expect "no v1 entries" lacks "$out" 'GID\[ +[024]\]'
+expect "nothing is left" nothing_left
+
+echo "== files, as programs read them"
+out=$(with "$two_ports" python3 - <<'PY'
+import errno, os
+base = "/sys/class/infiniband/urnic1"
+assert sorted(os.listdir("/sys/class/infiniband")) == ["urnic0", "urnic1"]
+assert os.listdir(base + "/device/net") == ["lo"]
+assert os.path.exists(base + "/device/net/lo/mtu")
+assert open(base + "/ports/1/link_layer").read() == "Ethernet\n"
+assert open(base + "/ports/1/gid_attrs/types/3").read() == "RoCE v2\n"
+assert open(base + "/ports/1/gid_attrs/ndevs/3").read() == "lo\n"
+assert len(os.listdir(base + "/ports/1/gids")) == 34
+try:
+    open(base + "/ports/1/gid_attrs/types/2").read()
+    assert False, "an empty index must not have a type"
+except OSError as e:
+    assert e.errno == errno.EINVAL, e
+os.chdir("/sys/class/infiniband_verbs")
+assert open("uverbs1/ibdev").read() == "urnic1\n"
+d = os.open("/sys/class", os.O_PATH)
+assert os.readlink("infiniband_verbs/uverbs0/device", dir_fd=d)
+assert not os.path.exists("/sys/class/infiniband/urnic2")
+assert os.access("/dev/infiniband/uverbs0", os.R_OK | os.W_OK)
+assert os.listdir("/dev/infiniband") and os.stat("/dev/infiniband/uverbs1")
+print("fine")
+PY
+)
+expect "files: $out" [ "$out" = fine ]
+expect "nothing is left" nothing_left
+
+echo "== children, exec, sudden death"
+with "$two_ports" bash -c 'shopt -s execfail
+  [[ -e /sys/class/infiniband/urnic0 ]]; exec /nonexistent; exit 3' 2>/dev/null
+expect "exit status after a failed exec" [ $? = 3 ]
+expect "nothing is left after a failed exec" nothing_left
+out=$(with "$two_ports" bash -c '[[ -e /sys/class/infiniband/urnic0 ]]
+  exec ibv_devices')
+expect "devices after an exec" contains "$out" urnic1
+expect "nothing is left after an exec" nothing_left
+# The parent is gone, with its directory, when the child looks.
+out=$(with "$two_ports" python3 -c '
+import os, sys, time
+os.listdir("/sys/class/infiniband")
+r, w = os.pipe()
+if os.fork():
+    sys.exit(0)
+os.close(w)
+while os.getppid() != 1 and not os.read(r, 1) == b"":
+    pass
+os.stat("/dev/null")
+print(os.listdir("/sys/class/infiniband"))' | cat)
+expect "a child outlives its parent: $out" contains "$out" urnic1
+expect "nothing is left of parent and child" nothing_left
+with "$two_ports" bash -c '[[ -e /sys/class/infiniband ]]; kill -9 $$' \
+  2>/dev/null
+expect "a killed program leaves its directory" [ -n "$(ls "$XDG_RUNTIME_DIR")" ]
+with "$two_ports" ibv_devices >/dev/null
+expect "the next one sweeps it" nothing_left
+mkdir "$XDG_RUNTIME_DIR/urnic-1-2-3" "$XDG_RUNTIME_DIR/urnic-notes"
+with "$two_ports" ibv_devices >/dev/null
+expect "other namespaces and names are left alone" \
+  [ "$(ls "$XDG_RUNTIME_DIR" | wc -l)" = 2 ]
+rmdir "$XDG_RUNTIME_DIR"/*
+
+echo "== mistakes"
+err=$(with 'veth0|10.0.0.1/24' ibv_devices 2>&1 >/dev/null)
+expect "names the entry: $err" contains "$err" 'urnic: URNIC_PORTS: port 1 .*veth0'
+expect "says it once" [ "$(grep -c URNIC_PORTS <<<"$err")" = 1 ]
+plain=$(ibv_devices 2>&1)
+expect "transparent without URNIC_PORTS" \
+  [ "$(LD_PRELOAD=$library ibv_devices 2>&1)" = "$plain" ]
+err=$(XDG_RUNTIME_DIR=/proc/self with loop ibv_devices 2>&1)
+expect "falls back to /tmp: $err" contains "$err" urnic0
+
+finish

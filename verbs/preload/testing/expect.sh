@@ -1,0 +1,35 @@
+# Shell helpers for the preload's tests; sourced. Counts failures and exits with
+# them at the end by `finish`.
+
+failures=0
+
+fail() {
+  echo "FAIL: $*" >&2
+  failures=$((failures + 1))
+}
+
+# expect WHAT COMMAND...: the command must succeed.
+expect() {
+  local what=$1
+  shift
+  "$@" || fail "$what"
+}
+
+# contains TEXT PATTERN: PATTERN (extended, whole words are up to it) occurs.
+contains() { grep -Eq -- "$2" <<<"$1"; }
+lacks() { ! contains "$@"; }
+
+need() {
+  local program package
+  for program in "$@"; do
+    command -v "${program%%:*}" >/dev/null && continue
+    package=${program#*:}
+    echo "${program%%:*} is missing. Run: apt-get install $package" >&2
+    exit 1
+  done
+}
+
+finish() {
+  [[ $failures == 0 ]] || echo "$failures failures" >&2
+  exit $((failures != 0))
+}
