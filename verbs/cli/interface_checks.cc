@@ -17,9 +17,9 @@ namespace {
 // One question to the kernel about an interface.
 class InterfaceQuery {
  public:
-  explicit InterfaceQuery(const char* name)
+  explicit InterfaceQuery(const char (&name)[IFNAMSIZ])
       : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-    std::strncpy(request_.ifr_name, name, sizeof(request_.ifr_name) - 1);
+    std::memcpy(request_.ifr_name, name, IFNAMSIZ);
   }
   InterfaceQuery(const InterfaceQuery&) = delete;
   InterfaceQuery& operator=(const InterfaceQuery&) = delete;

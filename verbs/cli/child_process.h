@@ -1,0 +1,74 @@
+#ifndef URNIC_VERBS_CLI_CHILD_PROCESS_H_
+#define URNIC_VERBS_CLI_CHILD_PROCESS_H_
+
+// Programs that a subcommand runs for itself, with what they print kept aside,
+// and Ctrl-C turned into an orderly end.
+//
+// Thread: the main thread only.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace urnic {
+
+// From here on SIGINT, SIGTERM and SIGHUP do not end this process: they make
+// StopRequested() true, and whoever waits for a child gets CANCELLED.
+void CatchStopSignals();
+bool StopRequested();
+// The signal that came, 0 if none.
+int StopSignal();
+
+// One running program. It has its own process group, so that Ctrl-C reaches
+// only us, and default signal handling.
+class ChildProcess {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // NOT_FOUND when there is no such program in PATH; INTERNAL otherwise.
+  static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(
+      const std::vector<std::string>& words);
+  // Kills it and its process group if it still runs.
+  ~ChildProcess();
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  bool Running();
+  // OK when it ended with status 0. DEADLINE_EXCEEDED: still running at
+  // `deadline`. CANCELLED: StopRequested(). ABORTED: it failed; the message
+  // holds its last lines. In all these cases but the first, the program is
+  // named.
+  absl::Status Wait(Clock::time_point deadline);
+  // True once a socket of the program's network namespace listens on the port.
+  bool Listens(uint16_t tcp_port) const;
+  // What it has printed so far, stdout and stderr together.
+  std::string Output() const;
+
+ private:
+  ChildProcess(std::string name, pid_t pid, int output_fd)
+      : name_(std::move(name)), pid_(pid), output_fd_(output_fd) {}
+  absl::Status Verdict() const;
+
+  const std::string name_;
+  const pid_t pid_;
+  const int output_fd_;
+  bool ended_ = false;
+  int wait_status_ = 0;
+};
+
+// Runs a short command to its end, whatever signals come meanwhile, and returns
+// what it printed. Statuses as for Start() and Wait().
+absl::StatusOr<std::string> RunTool(const std::vector<std::string>& words);
+
+// True if PATH has such a program.
+bool IsInstalled(const std::string& program);
+
+}  // namespace urnic
+
+#endif  // URNIC_VERBS_CLI_CHILD_PROCESS_H_

@@ -1,0 +1,149 @@
+#include "verbs/cli/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "verbs/cli/command.h"
+
+namespace urnic {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string Message(const absl::Status& status) {
+  return std::string(status.message());
+}
+
+// The flags of `words` joined with the environment, as `urnic run` does it.
+absl::StatusOr<Config> Resolve(std::vector<std::string> words) {
+  CLI::App app;
+  ConfigFlags flags(app);
+  std::reverse(words.begin(), words.end());
+  app.parse(words);
+  return flags.Resolve();
+}
+
+std::string WriteFile(const std::string& text) {
+  const std::string path = testing::TempDir() + "/config.toml";
+  std::ofstream(path) << text;
+  return path;
+}
+
+class ConfigTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name :
+         {"URNIC_PORTS", "URNIC_MTU", "URNIC_MODE", "URNIC_CONFIG"})
+      unsetenv(name);
+  }
+};
+
+TEST_F(ConfigTest, AddressesBelongToThePortBeforeThem) {
+  const auto config = Resolve(
+      {"--port", "loop", "--addr", "10.0.0.1/24", "--addr", "fd00::1/64",
+       "--port=net_memif0,role=server", "--addr=10.1.0.1/24"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->ports,
+            "loop|10.0.0.1/24|fd00::1/64;"
+            "net_memif0,role=server|10.1.0.1/24");
+  EXPECT_EQ(config->mode, "embedded");
+}
+
+TEST_F(ConfigTest, MtuIsForPortsThatDoNotSayTheirOwn) {
+  const auto config =
+      Resolve({"--port", "loop|mtu=1500", "--port", "loop", "--mtu", "9000"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->ports, "loop|mtu=1500;loop|mtu=9000");
+}
+
+TEST_F(ConfigTest, FlagBeatsEnvironmentBeatsFile) {
+  const std::string file =
+      WriteFile("ports = [\"loop|10.0.0.1/24\"]\nmtu = 2000\n");
+  EXPECT_EQ(Resolve({"--config", file})->ports, "loop|10.0.0.1/24|mtu=2000");
+  setenv("URNIC_CONFIG", file.c_str(), 1);
+  setenv("URNIC_PORTS", "loop|10.0.0.2/24;", 1);
+  EXPECT_EQ(Resolve({})->ports, "loop|10.0.0.2/24|mtu=2000");
+  setenv("URNIC_MTU", "3000", 1);
+  EXPECT_EQ(Resolve({})->ports, "loop|10.0.0.2/24|mtu=3000");
+  EXPECT_EQ(Resolve({"--port", "loop", "--mtu", "4000"})->ports,
+            "loop|mtu=4000");
+}
+
+TEST_F(ConfigTest, NothingConfiguredIsNoPort) {
+  EXPECT_EQ(Resolve({})->ports, "");
+}
+
+TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
+  const struct {
+    std::vector<std::string> words;
+    const char* message;
+  } cases[] = {
+      {{"--addr", "10.0.0.1/24"}, "--addr 10.0.0.1/24 comes before any --port"},
+      {{"--port", "loop;loop"}, "give --port once for each"},
+      {{"--port", "veth0"}, "port 1 (\"veth0\"): not a port"},
+      {{"--port", "xdp:lo"}, "no af_xdp driver"},
+      {{"--port", "0000:01:00.0"}, "no drivers for physical NICs"},
+      {{"--port", "iface:no-such-if"}, "no interface \"no-such-if\""},
+      {{"--mtu", "9001", "--port", "loop"}, "mtu=9001 is not in 352 to 9000"},
+      {{"--mode", "service"}, "not built yet"},
+      {{"--mode", "fast"}, "\"fast\" is neither embedded nor service"},
+      {{"--config", "/no/such/file"}, "/no/such/file: "},
+  };
+  for (const auto& c : cases) {
+    const auto config = Resolve(c.words);
+    EXPECT_FALSE(config.ok()) << c.message;
+    EXPECT_THAT(Message(config.status()), HasSubstr(c.message));
+  }
+  setenv("URNIC_MTU", "15OO", 1);
+  EXPECT_THAT(Message(Resolve({}).status()), HasSubstr("URNIC_MTU \"15OO\""));
+}
+
+TEST_F(ConfigTest, MistakesInTheFileNameTheLine) {
+  const struct {
+    const char* text;
+    const char* message;
+  } cases[] = {
+      {"# nothing\nprots = []\n", "config.toml:2: unknown key \"prots\""},
+      {"mtu = \"1500\"\n", ":1: mtu must be a number from 352 to 9000"},
+      {"mtu = 100000\n", ":1: mtu must be"},
+      {"\n\nports = \"loop\"\n", ":3: ports must be a list"},
+      {"ports = [\n \"loop\",\n 5]\n", ":3: a port must be a text"},
+      {"ports = [\"loop;loop\"]\n", "a port holds no \";\""},
+      {"mode = 3\n", ":1: mode must be a text"},
+      {"mtu = \n", ":1: "},
+  };
+  for (const auto& c : cases)
+    EXPECT_THAT(Message(ReadConfigFile(WriteFile(c.text)).status()),
+                HasSubstr(c.message));
+}
+
+std::vector<std::string> Split(std::vector<std::string>* args) {
+  CLI::App app;
+  int exit_status = 0;
+  std::vector<std::string> program;
+  AddRunCommand(app, &program, &exit_status);
+  return SplitProgram(app, args);
+}
+
+TEST(SplitProgramTest, CutsAtTheFirstWordOrAtTheDashes) {
+  std::vector<std::string> args = {"run",  "--port", "loop", "--mtu=1500",
+                                   "prog", "--port", "5"};
+  EXPECT_THAT(Split(&args), ElementsAre("prog", "--port", "5"));
+  EXPECT_THAT(args, ElementsAre("run", "--port", "loop", "--mtu=1500"));
+  args = {"run", "--port", "loop", "--", "-x", "--"};
+  EXPECT_THAT(Split(&args), ElementsAre("-x", "--"));
+  EXPECT_THAT(args, ElementsAre("run", "--port", "loop"));
+  args = {"run", "--port"};
+  EXPECT_THAT(Split(&args), IsEmpty());
+  args = {"doctor", "--", "x"};
+  EXPECT_THAT(Split(&args), IsEmpty());
+  EXPECT_EQ(args.size(), 3u);
+}
+
+}  // namespace
+}  // namespace urnic

@@ -1,0 +1,282 @@
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "verbs/cli/child_process.h"
+#include "verbs/cli/command.h"
+#include "verbs/cli/demo_bed.h"
+#include "verbs/cli/install_paths.h"
+#include "verbs/cli/perftest_report.h"
+
+namespace urnic {
+namespace {
+
+using Clock = ChildProcess::Clock;
+
+constexpr uint16_t kTcpPort = 18515;  // perftest's own
+constexpr auto kServerTime = std::chrono::seconds(15);
+constexpr auto kClientTime = std::chrono::seconds(20);
+constexpr auto kLook = std::chrono::milliseconds(5);
+
+enum class Figure { kLatency, kBandwidth, kRate };
+
+// A line of the table.
+struct Measurement {
+  std::string program;
+  std::string size;  // bytes
+  // Per bed, as the beds differ in speed: each run takes about a second.
+  std::string hosts_count;
+  std::string memory_count;
+  Figure figure;
+};
+
+const std::vector<Measurement>& Measurements() {
+  static const auto* const list = new std::vector<Measurement>{
+      {"ib_write_lat", "8", "5000", "50000", Figure::kLatency},
+      {"ib_send_lat", "8", "5000", "50000", Figure::kLatency},
+      {"ib_read_lat", "8", "5000", "50000", Figure::kLatency},
+      {"ib_atomic_lat", "8", "5000", "50000", Figure::kLatency},
+      {"ib_write_bw", "8", "102400", "1024000", Figure::kRate},
+      {"ib_write_bw", "65536", "5000", "20000", Figure::kBandwidth},
+      {"ib_send_bw", "65536", "5000", "20000", Figure::kBandwidth},
+      {"ib_read_bw", "65536", "5000", "20000", Figure::kBandwidth},
+      {"ib_write_bw", "1048576", "500", "2000", Figure::kBandwidth},
+      {"ib_read_bw", "1048576", "500", "2000", Figure::kBandwidth},
+  };
+  return *list;
+}
+
+struct Row {
+  std::string test;
+  std::string bed;
+  std::string size;
+  std::string result;
+  std::string unit;
+};
+
+// One line that is rewritten on a terminal, and plain lines elsewhere.
+class Progress {
+ public:
+  explicit Progress(size_t total)
+      : total_(total), terminal_(isatty(STDERR_FILENO) == 1) {}
+  ~Progress() { Clear(); }
+
+  void Step(const std::string& text) {
+    ++done_;
+    Clear();
+    std::fprintf(stderr, "[%2zu/%zu] %s%s", done_, total_, text.c_str(),
+                 terminal_ ? " ..." : "\n");
+    std::fflush(stderr);
+  }
+
+ private:
+  void Clear() const {
+    if (terminal_) std::fputs("\r\033[K", stderr);
+  }
+
+  const size_t total_;
+  const bool terminal_;
+  size_t done_ = 0;
+};
+
+std::vector<std::string> ProgramOf(const Measurement& m, bool on_hosts,
+                                   uint16_t tcp_port) {
+  std::vector<std::string> words = {
+      m.program, "-F",
+      "-x",      "3",
+      "-p",      absl::StrCat(tcp_port),
+      "-n",      on_hosts ? m.hosts_count : m.memory_count};
+  // ib_atomic_* knows one size and takes no option for it.
+  if (m.program.find("atomic") == std::string::npos)
+    words.insert(words.end(), {"-s", m.size});
+  if (m.figure != Figure::kLatency) words.push_back("--report_gbits");
+  if (m.figure == Figure::kRate)
+    words.insert(words.end(), {"-l", "32", "-Q", "32"});
+  return words;
+}
+
+absl::Status AwaitListener(ChildProcess& server, uint16_t tcp_port) {
+  const auto deadline = Clock::now() + kServerTime;
+  while (!server.Listens(tcp_port)) {
+    if (!server.Running()) {
+      absl::Status status = server.Wait(deadline);
+      return status.ok() ? absl::AbortedError("the server ended at once")
+                         : status;
+    }
+    if (StopRequested()) return absl::CancelledError("interrupted");
+    if (Clock::now() > deadline)
+      return absl::DeadlineExceededError("the server does not listen");
+    std::this_thread::sleep_for(kLook);
+  }
+  return absl::OkStatus();
+}
+
+// Runs server and client; what the client printed.
+absl::StatusOr<std::string> RunPair(const DemoBed& bed,
+                                    std::vector<std::string> program,
+                                    uint16_t tcp_port) {
+  auto server = ChildProcess::Start(bed.Command(0, program));
+  if (!server.ok()) return server.status();
+  if (absl::Status s = AwaitListener(**server, tcp_port); !s.ok()) return s;
+  program.push_back(bed.server_address());
+  auto client = ChildProcess::Start(bed.Command(1, program));
+  if (!client.ok()) return client.status();
+  const auto deadline = Clock::now() + kClientTime;
+  if (absl::Status s = (*client)->Wait(deadline); !s.ok()) return s;
+  if (absl::Status s = (*server)->Wait(deadline); !s.ok()) return s;
+  return (*client)->Output();
+}
+
+absl::Status ReadResult(const Measurement& m, const std::string& output,
+                        Row* row) {
+  char text[32];
+  if (m.figure == Figure::kLatency) {
+    const auto microseconds = ReadLatency(output);
+    if (!microseconds.ok()) return microseconds.status();
+    std::snprintf(text, sizeof(text), "%.2f", *microseconds);
+    row->unit = "us";
+  } else {
+    const auto report = ReadBandwidth(output);
+    if (!report.ok()) return report.status();
+    const bool rate = m.figure == Figure::kRate;
+    std::snprintf(text, sizeof(text), "%.2f",
+                  rate ? report->million_messages_per_second
+                       : report->gigabits_per_second);
+    row->unit = rate ? "M/s" : "Gb/s";
+  }
+  row->result = text;
+  return absl::OkStatus();
+}
+
+struct BedKind {
+  std::string name;
+  bool on_hosts;
+  std::function<absl::StatusOr<std::unique_ptr<DemoBed>>()> make;
+};
+
+std::vector<BedKind> BedKinds() {
+  std::vector<BedKind> kinds;
+  if (geteuid() == 0) kinds.push_back({"two hosts", true, DemoBed::MakeHosts});
+  kinds.push_back({"shared memory", false, DemoBed::MakeSharedMemory});
+  return kinds;
+}
+
+void PrintTable(const std::vector<Row>& rows) {
+  std::printf("%-14s %-14s %10s %10s %s\n", "test", "between", "bytes",
+              "result", "unit");
+  for (const Row& row : rows) {
+    std::printf("%-14s %-14s %10s %10s %s\n", row.test.c_str(), row.bed.c_str(),
+                row.size.c_str(), row.result.c_str(), row.unit.c_str());
+  }
+  std::printf(
+      "\ntwo hosts: network namespaces joined by a veth pair (af_packet).\n"
+      "shared memory: two processes of one host (virtio_user and vhost).\n"
+      "us: half a round trip for write and send, a whole one for read and\n"
+      "atomic, the typical value. Same programs, same packets: RoCEv2.\n");
+}
+
+// What this machine lacks to run the demo; an empty list when nothing.
+std::vector<std::string> Missing() {
+  std::vector<std::string> missing;
+  for (const Measurement& m : Measurements()) {
+    if (!IsInstalled(m.program)) {
+      missing.push_back("perftest is not installed: apt install perftest");
+      break;
+    }
+  }
+  if (geteuid() == 0) {
+    if (!IsInstalled("ip"))
+      missing.push_back("ip is not installed: apt install iproute2");
+    if (!IsInstalled("ethtool"))
+      missing.push_back("ethtool is not installed: apt install ethtool");
+  }
+  const auto paths = FindInstallPaths();
+  if (!paths.ok()) missing.emplace_back(paths.status().message());
+  return missing;
+}
+
+// Runs everything on one bed; stops at CANCELLED. Failures are told in `rows`
+// and `problems`.
+absl::Status RunOn(const BedKind& kind, Progress* progress,
+                   std::vector<Row>* rows, std::vector<std::string>* problems) {
+  const auto bed = kind.make();
+  if (absl::IsCancelled(bed.status())) return bed.status();
+  if (!bed.ok()) {
+    problems->push_back(absl::StrCat(
+        kind.name, ": cannot be made: ", std::string(bed.status().message())));
+    return absl::OkStatus();
+  }
+  const uint16_t tcp_port =
+      geteuid() == 0 ? kTcpPort
+                     : static_cast<uint16_t>(kTcpPort + getpid() % 10000);
+  for (const Measurement& m : Measurements()) {
+    progress->Step(
+        absl::StrCat(kind.name, ": ", m.program, ", ", m.size, " bytes"));
+    Row row{m.program, kind.name, m.size, "failed", ""};
+    const auto output =
+        RunPair(**bed, ProgramOf(m, kind.on_hosts, tcp_port), tcp_port);
+    absl::Status status = output.status();
+    if (absl::IsCancelled(status)) return status;
+    if (status.ok()) status = ReadResult(m, *output, &row);
+    if (!status.ok())
+      problems->push_back(absl::StrCat(kind.name, ": ", m.program, ": ",
+                                       std::string(status.message())));
+    rows->push_back(row);
+  }
+  return absl::OkStatus();
+}
+
+int Demo() {
+  const std::vector<std::string> missing = Missing();
+  for (const std::string& text : missing)
+    std::fprintf(stderr, "urnic demo: %s\n", text.c_str());
+  if (!missing.empty()) return kExitFailed;
+  if (geteuid() != 0)
+    std::fputs(
+        "urnic demo: not root, so no network namespaces: only the part over "
+        "shared memory runs (sudo urnic demo runs both)\n",
+        stderr);
+  CatchStopSignals();
+  RemoveDeadBeds();
+  const std::vector<BedKind> kinds = BedKinds();
+  std::vector<Row> rows;
+  std::vector<std::string> problems;
+  absl::Status status;
+  {
+    Progress progress(kinds.size() * Measurements().size());
+    for (const BedKind& kind : kinds) {
+      status = RunOn(kind, &progress, &rows, &problems);
+      if (!status.ok()) break;
+    }
+  }
+  if (!status.ok()) {
+    std::fputs("urnic demo: interrupted; everything has been removed\n",
+               stderr);
+    return 128 + StopSignal();
+  }
+  PrintTable(rows);
+  for (const std::string& text : problems)
+    std::fprintf(stderr, "urnic demo: %s\n", text.c_str());
+  return problems.empty() ? kExitOk : kExitFailed;
+}
+
+}  // namespace
+
+void AddDemoCommand(CLI::App& app, int* exit_status) {
+  CLI::App* command = app.add_subcommand(
+      "demo", "Measure perftest between two hosts made for the occasion");
+  command->footer(
+      "Makes two network namespaces (as root) and a pair of processes that "
+      "share\nmemory, runs perftest on both and removes everything again. "
+      "Takes less than\na minute. Exit status 1 when a test failed.");
+  command->callback([exit_status] { *exit_status = Demo(); });
+}
+
+}  // namespace urnic

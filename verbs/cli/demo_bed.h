@@ -1,0 +1,61 @@
+#ifndef URNIC_VERBS_CLI_DEMO_BED_H_
+#define URNIC_VERBS_CLI_DEMO_BED_H_
+
+// Where the two RNICs of `urnic demo` meet. A bed makes what it needs and
+// removes it when it is destroyed: namespaces and directories whose names hold
+// this process's id, so that a later run finds what a killed one has left.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace urnic {
+
+class DemoBed {
+ public:
+  // Two hosts: network namespaces joined by a veth pair with an MTU of 9000,
+  // the RNICs on the kernel's interfaces, with addresses of their own. Needs
+  // root. Errors name the command that failed.
+  static absl::StatusOr<std::unique_ptr<DemoBed>> MakeHosts();
+  // Two processes of one host that share memory: virtio_user and vhost. As
+  // root they get a namespace of their own, else they use the caller's.
+  static absl::StatusOr<std::unique_ptr<DemoBed>> MakeSharedMemory();
+
+  ~DemoBed();
+  DemoBed(const DemoBed&) = delete;
+  DemoBed& operator=(const DemoBed&) = delete;
+
+  // The command that runs `program` on the RNIC of a side, 0 or 1.
+  std::vector<std::string> Command(
+      int side, const std::vector<std::string>& program) const;
+  // Where a program of side 1 reaches one of side 0 by TCP.
+  const std::string& server_address() const { return server_address_; }
+
+ private:
+  struct Side {
+    std::string name_space;  // "": the caller's
+    std::string port;
+    std::string address;  // the RNIC's, IP/LEN
+  };
+  DemoBed() = default;
+  absl::Status AddNamespace(const std::string& suffix);
+  absl::Status JoinHosts();
+  absl::Status ConfigureHost(int side);
+
+  std::string urnic_;  // this program
+  std::vector<std::string> namespaces_;
+  std::string directory_;
+  Side sides_[2];
+  std::string server_address_;
+};
+
+// Removes the namespaces and directories of runs whose process is dead, and
+// ends the programs that they left behind in those namespaces.
+void RemoveDeadBeds();
+
+}  // namespace urnic
+
+#endif  // URNIC_VERBS_CLI_DEMO_BED_H_

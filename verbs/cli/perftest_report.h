@@ -1,0 +1,26 @@
+#ifndef URNIC_VERBS_CLI_PERFTEST_REPORT_H_
+#define URNIC_VERBS_CLI_PERFTEST_REPORT_H_
+
+// What a program of perftest prints at its end: a line of figures.
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace urnic {
+
+struct BandwidthReport {
+  double gigabits_per_second = 0;  // average; 1e9 bits
+  double million_messages_per_second = 0;
+};
+
+// `output` of ib_*_bw run with --report_gbits. NotFound without such a line.
+absl::StatusOr<BandwidthReport> ReadBandwidth(const std::string& output);
+
+// `output` of ib_*_lat: the typical time in microseconds, which is half the
+// round trip for send and write, and the whole one for read and atomics.
+absl::StatusOr<double> ReadLatency(const std::string& output);
+
+}  // namespace urnic
+
+#endif  // URNIC_VERBS_CLI_PERFTEST_REPORT_H_

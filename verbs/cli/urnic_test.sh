@@ -1,0 +1,72 @@
+#!/bin/bash
+# The urnic command as a user has it: bin and lib beside each other, anywhere.
+set -u
+here=$PWD/verbs
+. "$here/preload/testing/expect.sh"
+need ibv_devices:ibverbs-utils
+
+tree=$TEST_TMPDIR/tree
+mkdir -p "$tree/bin" "$tree/lib" "$TEST_TMPDIR/run"
+cp "$here/cli/urnic" "$tree/bin/"
+cp "$here/preload/liburnic-preload.so" \
+  "$here/preload/testing/liburnic-rdmav34.so" "$tree/lib/"
+export XDG_RUNTIME_DIR=$TEST_TMPDIR/run
+unset LD_PRELOAD IBV_DRIVERS URNIC_PORTS
+urnic=$tree/bin/urnic
+cd /
+
+# status WANTED COMMAND...: its exit status; its output goes to $out.
+status() {
+  local wanted=$1 got
+  shift
+  out=$("$@" 2>&1)
+  got=$?
+  [[ $got == "$wanted" ]] || fail "exit status $got, not $wanted: $*"$'\n'"$out"
+}
+
+echo "== run"
+status 0 "$urnic" run --port loop --addr 10.0.0.1/24 ibv_devices
+expect "lists the device: $out" contains "$out" urnic0
+status 0 "$urnic" run --port loop --port iface:lo -- ibv_devices
+expect "lists the second: $out" contains "$out" urnic1
+status 0 env RDMAV_DRIVERS=other SYSFS_PATH=/nowhere \
+  "$urnic" run --port loop ibv_devices
+expect "lists it against other variables: $out" contains "$out" urnic0
+status 7 "$urnic" run --port loop -- sh -c 'exit 7'
+status 127 "$urnic" run --port loop no-such-program
+status 126 "$urnic" run --port loop /etc/passwd
+status 2 "$urnic" run --port loop
+expect "says how: $out" contains "$out" 'no program'
+status 2 "$urnic" run ibv_devices
+expect "says how: $out" contains "$out" 'no port; give --port'
+status 2 "$urnic" run --port loop --mode service true
+expect "says so: $out" contains "$out" 'service is not built yet'
+status 0 env LD_PRELOAD= IBV_DRIVERS=mine "$urnic" run --port loop env
+expect "keeps IBV_DRIVERS" contains "$out" "^IBV_DRIVERS=$tree/lib/liburnic:mine$"
+expect "no empty part" contains "$out" "^LD_PRELOAD=$tree/lib/[^:]*\$"
+status 0 "$urnic" run --port loop "$urnic" run --port loop env
+expect "nests" contains "$out" '^URNIC_PORTS=loop$'
+
+echo "== an incomplete tree"
+mkdir -p "$TEST_TMPDIR/half/bin"
+cp "$tree/bin/urnic" "$TEST_TMPDIR/half/bin/"
+status 2 "$TEST_TMPDIR/half/bin/urnic" run --port loop true
+expect "names the file: $out" contains "$out" 'half/lib/liburnic-preload.so is mis'
+status 1 "$TEST_TMPDIR/half/bin/urnic" doctor
+expect "doctor says so: $out" contains "$out" '^FAIL  installation'
+
+echo "== doctor, help, version"
+status 0 "$urnic" doctor --port loop --addr 10.0.0.1/24
+expect "knows the library: $out" contains "$out" 'OK +libibverbs .*IBVERBS_1'
+expect "shows the port: $out" contains "$out" 'OK +urnic0 +loop'
+status 1 "$urnic" doctor --port iface:no-such-if
+expect "names the interface: $out" contains "$out" 'FAIL .*no-such-if'
+status 0 "$urnic" --version
+expect "version: $out" contains "$out" '^urnic [0-9]+\.'
+status 0 "$urnic" --help
+expect "help has run and doctor: $out" contains "$out" '^ +run .*'
+expect "help has nothing unbuilt" lacks "$out" '^ +(show|trace|dump|top) '
+status 2 "$urnic"
+status 2 "$urnic" dance
+
+finish
