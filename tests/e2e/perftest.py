@@ -1,0 +1,48 @@
+"""Reading what the programs of perftest and ibv_rc_pingpong print."""
+
+import re
+
+import suite
+
+ROW = re.compile(r"^\s*\d+\s+\d+(\s+-?[\d.]+)+\s*$")
+
+
+class Row:
+    """A line of the table: one message size."""
+
+    def __init__(self, line):
+        fields = line.split()
+        self.size = int(fields[0])
+        self.iterations = int(fields[1])
+        self.values = [float(field) for field in fields[2:]]
+
+
+def rows(text):
+    return [Row(line) for line in text.splitlines() if ROW.match(line)]
+
+
+def check_report(context, server, client, sizes=None):
+    """Both ended well and the client's table is believable: one line for each
+    size, all figures positive. Returns the client's rows."""
+    context.check_ok(server, client)
+    table = rows(client.out)
+    if not table:
+        raise suite.Failure(f"no result in:\n{client}")
+    if sizes is not None:
+        context.check([row.size for row in table] == sizes,
+                      f"sizes {[row.size for row in table]}, not {sizes}")
+    for row in table:
+        # Bandwidth: peak, average, message rate; the peak is 0 with many
+        # iterations or -D. Latency: min, max, typical, average, deviation, ..
+        average = row.values[3] if len(row.values) > 3 else row.values[1]
+        context.check(average > 0, f"average {average} in:\n{client}")
+    return table
+
+
+def note_last(context, argv, table):
+    """Writes the last line's result, with its unit, beside the test."""
+    row = table[-1]
+    if argv[0].endswith("_lat"):
+        context.note(f"{row.values[2]:.2f} us typical at {row.size} B")
+    else:
+        context.note(f"{row.values[1]:.0f} MiB/s at {row.size} B")

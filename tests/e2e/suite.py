@@ -1,0 +1,116 @@
+"""A list of named tests and the loop that runs them.
+
+A test is a function of one argument, the Context; it passes by returning,
+fails by raising, and is skipped by raising Skip, which says what is missing.
+"""
+
+import contextlib
+import shutil
+import sys
+import time
+import traceback
+
+import bed
+
+
+class Skip(Exception):
+    """This machine cannot run the test."""
+
+
+class Failure(Exception):
+    """What was expected and what came instead."""
+
+
+class Context:
+    """What a test gets: the tree under test and a place for a remark."""
+
+    def __init__(self, tools):
+        self.tools = tools
+        self.remark = ""
+
+    def note(self, text):
+        """A measured value for the test's line."""
+        self.remark = f"{self.remark}, {text}" if self.remark else text
+
+    @staticmethod
+    def check(condition, message):
+        if not condition:
+            raise Failure(str(message))
+
+    @staticmethod
+    def need(*programs):
+        """Skips unless all are installed."""
+        for program in programs:
+            if shutil.which(program) is None:
+                raise Skip(f"{program} is not installed")
+
+    def check_ok(self, *results):
+        """Every program ended with status 0."""
+        if any(result.status != 0 for result in results):
+            raise Failure("\n".join(map(str, results)))
+
+
+class Test:
+    def __init__(self, name, body, core):
+        self.name = name
+        self.body = body
+        self.core = core
+
+
+TESTS = []
+
+
+def test(name, core=True):
+    """Registers the function below. `core`: part of the short set."""
+
+    def register(body):
+        TESTS.append(Test(name, body, core))
+        return body
+
+    return register
+
+
+def add(name, body, core=True):
+    TESTS.append(Test(name, body, core))
+
+
+def _run_one(one, tools, log):
+    """(outcome, text) of one test."""
+    context = Context(tools)
+    try:
+        one.body(context)
+    except Skip as reason:
+        return "skipped", str(reason)
+    except (Failure, bed.Timeout) as reason:
+        # The line must fit a line; the whole story goes below it.
+        log.write(f"--- {one.name}\n{reason}\n")
+        return "FAILED", str(reason)
+    except bed.BedError as reason:
+        return "FAILED", f"the bed could not be made: {reason}"
+    except Exception:  # pylint: disable=broad-except
+        return "FAILED", traceback.format_exc()
+    return "passed", context.remark
+
+
+def run(tests, tools, log=None):
+    """Runs them, one line each; the exit status for main()."""
+    count = {"passed": 0, "FAILED": 0, "skipped": 0}
+    failed = []
+    with contextlib.ExitStack() as stack:
+        if log is None:
+            log = stack.enter_context(open("/dev/null", "w", encoding="utf-8"))
+        for one in tests:
+            begin = time.monotonic()
+            outcome, text = _run_one(one, tools, log)
+            seconds = time.monotonic() - begin
+            count[outcome] += 1
+            separator = ":\n" if "\n" in text else ": " if text else ""
+            print(f"{outcome:8}{one.name} ({seconds:.1f} s){separator}{text}")
+            sys.stdout.flush()
+            if outcome == "FAILED":
+                failed.append(one.name)
+    if failed:
+        print("failed: " + " ".join(failed))
+    print(f"{count['passed']} passed, {count['FAILED']} failed, "
+          f"{count['skipped']} skipped")
+    return 1 if failed else 0

@@ -1,0 +1,152 @@
+"""The distribution's perftest and ibv_rc_pingpong, unmodified, on every bed."""
+
+import functools
+
+import bed
+import perftest
+import suite
+
+VERBS = ("send", "write", "read", "atomic")
+# 2 B to 8 MB, what perftest's -a goes through.
+ALL_SIZES = [1 << n for n in range(1, 24)]
+
+
+def make_bed(tools, name):
+    if name.startswith("veth"):
+        return bed.VethBed(tools, mtu=int(name[4:]))
+    return bed.SocketBed(tools, name)
+
+
+def run_perftest(context, bed_name, argv, gid="v4", sizes=None, seconds=60):
+    context.need(argv[0])
+    with make_bed(context.tools, bed_name) as place:
+        index = place.gid_v4 if gid == "v4" else place.gid_v6
+        server, client = place.run_pair([*argv, "-x", str(index), "-F"],
+                                        seconds=seconds)
+        table = perftest.check_report(context, server, client, sizes)
+        perftest.note_last(context, argv, table)
+
+
+def options_of(verb, kind):
+    """The variants of one program: {name: (options, sizes)}."""
+    variants = {"default": (["-n", "1000"], None),
+                "events": (["-n", "1000", "-e"], None)}
+    if verb in ("send", "write"):
+        variants["inline"] = (["-n", "1000", "-I", "64", "-s", "64"], [64])
+    if kind == "bw":
+        variants["qps"] = (["-n", "500", "-q", "4"], None)
+        variants["both-ways"] = (["-n", "500", "-b"], None)
+        variants["lists"] = (["-n", "1024", "-l", "16", "-Q", "16"], None)
+        variants["qps-events-both-ways"] = (
+            ["-n", "200", "-q", "4", "-e", "-b"], None)
+    if verb != "atomic":
+        variants["one-byte"] = (["-n", "200", "-s", "1"], [1])
+        variants["8MB"] = (["-n", "5", "-s", "8388608"], [8388608])
+        variants["all-sizes"] = (["-n", "20", "-a"], ALL_SIZES)
+        variants["mtu256"] = (["-n", "200", "-m", "256"], None)
+    else:
+        variants["compare-and-swap"] = (["-n", "1000", "-A", "CMP_AND_SWAP"],
+                                        None)
+    return variants
+
+
+# What the short set runs beside "default" on the two main beds.
+CORE_VHOST = ("default", "events", "inline", "qps", "both-ways", "all-sizes",
+              "lists")
+CORE_VETH = ("default", "events", "8MB")
+CORE_ONCE = ("default",)
+
+
+def add_matrix(bed_name, core_variants, core_verbs=VERBS, gid="v4"):
+    for verb in VERBS:
+        for kind in ("bw", "lat"):
+            for name, (options, sizes) in options_of(verb, kind).items():
+                core = name in core_variants and verb in core_verbs
+                suffix = "" if gid == "v4" else "/ipv6"
+                suite.add(
+                    f"{bed_name}{suffix}/ib_{verb}_{kind}/{name}",
+                    functools.partial(
+                        run_perftest, bed_name=bed_name, gid=gid, sizes=sizes,
+                        argv=[f"ib_{verb}_{kind}", *options]), core)
+
+
+add_matrix("vhost", CORE_VHOST)
+add_matrix("vhost-swapped", CORE_ONCE)
+add_matrix("veth9000", CORE_VETH)
+add_matrix("veth9000", CORE_ONCE, ("send", "read"), gid="v6")
+add_matrix("veth1500", CORE_ONCE, ("write", "read"))
+add_matrix("memif", CORE_ONCE, ("send", "write"))
+
+
+def run_pingpong(context, bed_name, options, gid="v4"):
+    """ibv_rc_pingpong -c compares the data, which perftest does not."""
+    context.need("ibv_rc_pingpong")
+    with make_bed(context.tools, bed_name) as place:
+        index = place.gid_v4 if gid == "v4" else place.gid_v6
+        server, client = place.run_pair(
+            ["ibv_rc_pingpong", "-g", str(index), "-c", *options])
+        context.check_ok(server, client)
+        for result in (server, client):
+            context.check("invalid data" not in result.out + result.err,
+                          result)
+            context.check("Mbit/sec" in result.out, result)
+
+
+for _bed in ("vhost", "vhost-swapped", "veth9000", "veth1500", "memif"):
+    for _name, _options in {
+            "poll": [], "events": ["-e"], "1MB": ["-s", "1048576", "-n", "50"],
+            "1MB-events-mtu": ["-s", "1048576", "-n", "50", "-e", "-m",
+                               "4096" if _bed != "veth1500" else "512"],
+            "odd-size": ["-s", "4097", "-n", "200"]}.items():
+        suite.add(f"{_bed}/ibv_rc_pingpong/{_name}",
+                  functools.partial(run_pingpong, bed_name=_bed,
+                                    options=_options))
+suite.add("veth9000/ipv6/ibv_rc_pingpong/events",
+          functools.partial(run_pingpong, bed_name="veth9000",
+                            options=["-e"], gid="v6"))
+
+
+@suite.test("veth/path-mtu-follows-the-interface")
+def path_mtu(context):
+    """1500 bytes carry an IB MTU of 1024, 9000 one of 4096."""
+    context.need("ib_write_bw")
+    for mtu, expected in ((1500, 1024), (9000, 4096)):
+        with bed.VethBed(context.tools, mtu) as place:
+            server, client = place.run_pair(
+                ["ib_write_bw", "-x", "3", "-F", "-n", "50"])
+            context.check_ok(server, client)
+            words = client.out.split("Mtu")[1].split("\n")[0]
+            context.check(f"{expected}[B]" in words,
+                          f"interface {mtu}: {words}")
+
+
+@suite.test("veth9000/late-client")
+def late_client(context):
+    """The server waits seconds for its peer's interface, then serves it."""
+    context.need("ib_send_bw")
+    with bed.VethBed(context.tools) as place:
+        place.set_link(1, "down")
+        port = place.next_port()
+        argv = ["ib_send_bw", "-x", "3", "-F", "-n", "100", "-p", str(port)]
+        server = place.spawn(0, argv)
+        bed.await_true(lambda: server.listens(port), 10, "listening")
+        place.set_link(1, "up")
+        client = place.run(1, [*argv, place.sides[0].host_address])
+        perftest.check_report(context, server.wait(5), client)
+
+
+@suite.test("vhost/late-start-of-either-side")
+def late_vhost(context):
+    """A port without its peer serves later, whichever side comes first. (A
+    perftest server opens its device before it listens.)"""
+    context.need("ib_send_lat")
+    for kind in ("vhost", "vhost-swapped"):
+        with bed.SocketBed(context.tools, kind) as place:
+            port = place.next_port()
+            argv = ["ib_send_lat", "-x", "3", "-F", "-n", "100", "-p",
+                    str(port)]
+            server = place.spawn(0, argv)
+            bed.await_true(lambda: server.listens(port), 10, "listening")
+            bed.time.sleep(2)
+            client = place.run(1, [*argv, place.sides[0].host_address])
+            perftest.check_report(context, server.wait(5), client)
