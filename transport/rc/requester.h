@@ -102,7 +102,7 @@ class Requester {
   // A local error of work request `index`. Earlier ones are sent once more if
   // need be: the packet that asked for their acknowledgement may have been
   // one of those that now stay behind. Returns false.
-  bool Fail(uint32_t index, uint8_t status) {
+  [[gnu::cold, gnu::noinline]] bool Fail(uint32_t index, uint8_t status) {
     s_.FailAt(index, status, RxVerdict::kAccept);
     if (s_.una != s_.assigned) s_.RewindToUna();
     return false;
@@ -133,8 +133,12 @@ class Requester {
     if (length > URNIC_MAX_MESSAGE_BYTES) {
       return Fail(s_.next, URNIC_WC_LOC_LEN_ERR);
     }
-    uint32_t packets = std::max<uint32_t>(
-        1, static_cast<uint32_t>((length + s_.config.mtu - 1) / s_.config.mtu));
+    // A division costs as much as the rest of a short request's bookkeeping.
+    uint32_t packets = 1;
+    if (length > s_.config.mtu) {
+      packets =
+          static_cast<uint32_t>((length + s_.config.mtu - 1) / s_.config.mtu);
+    }
     switch (wqe.opcode) {
       case URNIC_WR_RDMA_WRITE:
       case URNIC_WR_RDMA_WRITE_WITH_IMM:
@@ -192,7 +196,7 @@ class Requester {
 
   // Reads a work request again for retransmission. One that the program has
   // changed since is an error of its queue pair, not a new message.
-  bool Reload() {
+  [[gnu::cold, gnu::noinline]] bool Reload() {
     uint64_t length = 0;
     const SendRecord& record = s_.RecordOf(s_.next);
     if (!Load(length) || length != record.length ||

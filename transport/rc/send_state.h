@@ -57,7 +57,7 @@ struct SendState {
 
   // Back to the oldest unacknowledged packet (go-back-N). Work requests in
   // flight are transmitted again from there.
-  void RewindToUna() {
+  [[gnu::cold, gnu::noinline]] void RewindToUna() {
     for (uint32_t i = una; i != assigned; ++i)
       RecordOf(i).read_in_flight = false;
     reads_in_flight = 0;
@@ -80,7 +80,8 @@ struct SendState {
 
   // Work request `index` ends in error once all before it are complete;
   // nothing from it on is transmitted or acknowledged any more.
-  void FailAt(uint32_t index, uint8_t status, RxVerdict cause) {
+  [[gnu::cold, gnu::noinline]] void FailAt(uint32_t index, uint8_t status,
+                                           RxVerdict cause) {
     if (failed && static_cast<int32_t>(index - failed_index) >= 0) return;
     failed = true;
     failed_index = index;
