@@ -1,0 +1,96 @@
+#include "verbs/provider/async_events.h"
+
+#include <fcntl.h>
+#include <rdma/ib_user_verbs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <vector>
+
+namespace urnic::provider {
+
+namespace {
+
+using Event = ib_uverbs_async_event_desc;
+static_assert(sizeof(Event) == 16);
+
+constexpr int kHighFd = 64;
+constexpr int kPipeBytes = 1 << 20;
+
+// The same pipe through a description of its own, so that its O_NONBLOCK is
+// ours alone; out of the way of the program's descriptors.
+int OpenAgain(int fd) {
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  const int low = open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  if (low < 0) return -1;
+  const int high = fcntl(low, F_DUPFD_CLOEXEC, kHighFd);
+  if (high < 0) return low;
+  close(low);
+  return high;
+}
+
+}  // namespace
+
+int AsyncEvents::Open() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return errno;
+  own_fd_ = OpenAgain(ends[0]);
+  const int error = errno;
+  close(ends[1]);
+  if (own_fd_ < 0) {
+    close(ends[0]);
+    return error;
+  }
+  read_fd_ = ends[0];
+  return 0;
+}
+
+AsyncEvents::~AsyncEvents() {
+  if (own_fd_ >= 0) close(own_fd_);
+}
+
+bool AsyncEvents::Write(const void* events, size_t bytes) {
+  ssize_t written = 0;
+  do {
+    written = write(own_fd_, events, bytes);
+  } while (written < 0 && errno == EINTR);
+  return written == static_cast<ssize_t>(bytes);
+}
+
+bool AsyncEvents::Push(uint64_t element, uint32_t type) {
+  const int saved = errno;
+  Event event = {};
+  event.element = element;
+  event.event_type = type;
+  bool done = Write(&event, sizeof(event));
+  // 4096 events fit at first; one that has so many queue pairs fail at once
+  // gets a larger pipe.
+  if (!done && fcntl(own_fd_, F_SETPIPE_SZ, kPipeBytes) >= 0) {
+    done = Write(&event, sizeof(event));
+  }
+  errno = saved;
+  return done;
+}
+
+uint32_t AsyncEvents::Drop(uint64_t element) {
+  // One at a time: another thread must not find the pipe empty while this one
+  // holds its events.
+  std::lock_guard lock(drop_mutex_);
+  const int saved = errno;
+  uint32_t dropped = 0;
+  std::vector<Event> others;
+  Event event;
+  while (read(own_fd_, &event, sizeof(event)) == sizeof(event)) {
+    if (event.element == element) {
+      ++dropped;
+    } else {
+      others.push_back(event);
+    }
+  }
+  for (const Event& other : others) Write(&other, sizeof(other));
+  errno = saved;
+  return dropped;
+}
+
+}  // namespace urnic::provider

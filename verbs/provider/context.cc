@@ -1,0 +1,208 @@
+#include "verbs/provider/context.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "verbs/control/debug_log.h"
+#include "verbs/control/errors.h"
+#include "verbs/control/fork_guard.h"
+#include "verbs/provider/ops.h"
+
+namespace urnic::provider {
+
+namespace {
+
+template <typename T>
+void DeleteAll(std::unordered_set<T*>& objects) {
+  for (T* object : objects) delete object;
+  objects.clear();
+}
+
+ibv_event_type TypeOf(rc::QpEvent event) {
+  switch (event) {
+    case rc::QpEvent::kRequestError:
+      return IBV_EVENT_QP_REQ_ERR;
+    case rc::QpEvent::kAccessError:
+      return IBV_EVENT_QP_ACCESS_ERR;
+    case rc::QpEvent::kCommEstablished:
+      return IBV_EVENT_COMM_EST;
+    case rc::QpEvent::kSqDrained:
+      return IBV_EVENT_SQ_DRAINED;
+    default:
+      return IBV_EVENT_QP_FATAL;
+  }
+}
+
+}  // namespace
+
+int Fail(const absl::Status& status) {
+  if (!status.ok()) control::DebugLog(std::string(status.message()));
+  return control::ErrnoOf(status);
+}
+
+std::nullptr_t FailNull(int error) {
+  errno = error;
+  return nullptr;
+}
+
+std::nullptr_t FailNull(const absl::Status& status) {
+  return FailNull(Fail(status));
+}
+
+const urnic_preload_api* Preload() {
+  static const auto* const api = static_cast<const urnic_preload_api*>(
+      dlsym(RTLD_DEFAULT, URNIC_PRELOAD_SYMBOL));
+  return api;
+}
+
+Context::~Context() {
+  DeleteAll(qps_);
+  DeleteAll(cqs_);
+  DeleteAll(regions_);
+  DeleteAll(parent_domains_);
+  DeleteAll(domains_);
+  DeleteAll(thread_domains_);
+}
+
+void Context::OnCompletion(control::Cq& cq) {
+  auto* handle = static_cast<CompletionQueueHandle*>(cq.user());
+  if (handle->channel_fd < 0) return;
+  const int result = Preload()->channel_push(
+      handle->channel_fd, reinterpret_cast<uint64_t>(&handle->cq));
+  if (result > 0) handle->comp_events.fetch_add(1);
+  if (result < 0) {
+    control::DebugLog(
+        absl::StrCat("a completion event was lost: ", strerror(-result)));
+  }
+}
+
+void Context::OnCqError(control::Cq& cq) {
+  auto* handle = static_cast<CompletionQueueHandle*>(cq.user());
+  if (events_.Push(reinterpret_cast<uint64_t>(&handle->cq), IBV_EVENT_CQ_ERR)) {
+    handle->async_events.fetch_add(1);
+  }
+}
+
+void Context::OnQpEvent(control::Qp& qp, rc::QpEvent event) {
+  auto* handle = static_cast<QueuePair*>(qp.user());
+  if (events_.Push(reinterpret_cast<uint64_t>(&handle->qp), TypeOf(event))) {
+    handle->async_events.fetch_add(1);
+  }
+}
+
+namespace {
+
+// The device that sysfs shows under this name. 0 or an errno, said on stderr:
+// programs only say that they could not open the device.
+int FindIdentity(const char* name, urnic_device_identity* out) {
+  std::vector<urnic_device_identity> devices(URNIC_MAX_PORTS);
+  char error[256] = "";
+  const int count =
+      urnic_device_identity_from_env(devices.data(), error, sizeof(error));
+  if (count < 0) {
+    control::ComplainLoudly(absl::StrCat("URNIC_PORTS: ", error));
+    return -count;
+  }
+  for (int i = 0; i < count; ++i) {
+    const urnic_device_identity& device = devices[static_cast<size_t>(i)];
+    if (std::strcmp(device.name, name) != 0) continue;
+    *out = device;
+    return 0;
+  }
+  control::ComplainLoudly(absl::StrCat("URNIC_PORTS names no port for ", name));
+  return ENODEV;
+}
+
+absl::StatusOr<std::shared_ptr<control::Device>> OpenDevice(
+    const urnic_device_identity& identity) {
+  control::SignalHooks hooks;
+  if (const urnic_preload_api* preload = Preload()) {
+    hooks.set_signal_hooks = preload->set_signal_hooks;
+    hooks.chain_signal = preload->chain_signal;
+  }
+  return control::Device::Open(identity, hooks);
+}
+
+// 0 or an errno, with the reason on stderr.
+int MakeContext(const char* name, std::unique_ptr<Context>& out) {
+  const auto identity = std::make_unique<urnic_device_identity>();
+  if (const int error = FindIdentity(name, identity.get())) return error;
+  auto device = OpenDevice(*identity);
+  if (!device.ok()) {
+    control::ComplainLoudly(std::string(device.status().message()));
+    return control::ErrnoOf(device.status());
+  }
+  out = std::make_unique<Context>(*std::move(device));
+  if (const int error = out->OpenEvents()) {
+    control::ComplainLoudly(
+        absl::StrCat(name, ": no pipe for events: ", strerror(error)));
+    return error;
+  }
+  return 0;
+}
+
+void SetOps(verbs_context* context) {
+  verbs_context_ops ops = {};
+  ops.alloc_parent_domain = AllocParentDomain;
+  ops.alloc_pd = AllocPd;
+  ops.alloc_td = AllocTd;
+  ops.create_cq = CreateCq;
+  ops.create_qp = CreateQp;
+  ops.dealloc_pd = DeallocPd;
+  ops.dealloc_td = DeallocTd;
+  ops.dereg_mr = DeregMr;
+  ops.destroy_cq = DestroyCq;
+  ops.destroy_qp = DestroyQp;
+  ops.free_context = CloseContext;
+  ops.modify_qp = ModifyQp;
+  ops.poll_cq = PollCq;
+  ops.post_recv = PostRecv;
+  ops.post_send = PostSend;
+  ops.query_device_ex = QueryDeviceEx;
+  ops.query_port = QueryPort;
+  ops.query_qp = QueryQp;
+  ops.reg_mr = RegMr;
+  ops.req_notify_cq = ReqNotifyCq;
+  verbs_set_ops(context, &ops);
+}
+
+}  // namespace
+
+verbs_context* OpenContext(ibv_device* device, int cmd_fd, void*) {
+  std::unique_ptr<Context> context;
+  if (const int error = MakeContext(device->name, context)) {
+    close(cmd_fd);
+    return FailNull(error);
+  }
+  constexpr uint32_t kUnknownDriver = 0;
+  auto* memory = static_cast<ContextMemory*>(_verbs_init_and_alloc_context(
+      device, cmd_fd, sizeof(ContextMemory), nullptr, kUnknownDriver));
+  if (memory == nullptr) {
+    const int error = errno;
+    close(context->async_fd());
+    return FailNull(error);
+  }
+  memory->verbs.context.async_fd = context->async_fd();
+  memory->verbs.context.num_comp_vectors = control::kCompVectors;
+  memory->context = context.release();
+  SetOps(&memory->verbs);
+  return &memory->verbs;
+}
+
+void CloseContext(ibv_context* context) {
+  auto* memory = reinterpret_cast<ContextMemory*>(verbs_get_ctx(context));
+  // In a forked child the objects are the parent's.
+  if (!control::InForkedChild()) delete memory->context;
+  verbs_uninit_context(&memory->verbs);
+  std::free(memory);
+}
+
+}  // namespace urnic::provider

@@ -1,0 +1,97 @@
+#pragma once
+
+// An open device, as a program sees it: what it has created, and where its
+// events go. One per ibv_open_device().
+
+#include <memory>
+#include <mutex>
+#include <unordered_set>
+
+#include "verbs/control/device.h"
+#include "verbs/control/event_sink.h"
+#include "verbs/preload/preload_api.h"
+#include "verbs/provider/async_events.h"
+#include "verbs/provider/objects.h"
+
+namespace urnic::provider {
+
+class Context final : public control::EventSink {
+ public:
+  explicit Context(std::shared_ptr<control::Device> device)
+      : device_(std::move(device)) {}
+  // Destroys what the program has left, as the kernel does when the device's
+  // descriptor is closed.
+  ~Context();
+
+  static Context* From(ibv_context* context);
+
+  // 0 or an errno.
+  int OpenEvents() { return events_.Open(); }
+  int async_fd() const { return events_.read_fd(); }
+
+  control::Device& device() { return *device_; }
+  AsyncEvents& events() { return events_; }
+
+  // What is created must be known, so that it can be destroyed. Any thread.
+  template <typename T>
+  void Add(T* object) {
+    std::lock_guard lock(mutex_);
+    SetOf(object).insert(object);
+  }
+  // Forgets and deletes.
+  template <typename T>
+  void Delete(T* object) {
+    {
+      std::lock_guard lock(mutex_);
+      SetOf(object).erase(object);
+    }
+    delete object;
+  }
+
+  void OnCompletion(control::Cq& cq) override;
+  void OnCqError(control::Cq& cq) override;
+  void OnQpEvent(control::Qp& qp, rc::QpEvent event) override;
+
+ private:
+  template <typename T>
+  using Set = std::unordered_set<T*>;
+
+  Set<ThreadDomain>& SetOf(ThreadDomain*) { return thread_domains_; }
+  Set<ProtectionDomain>& SetOf(ProtectionDomain* d) {
+    return d->parent != nullptr ? parent_domains_ : domains_;
+  }
+  Set<MemoryRegion>& SetOf(MemoryRegion*) { return regions_; }
+  Set<CompletionQueueHandle>& SetOf(CompletionQueueHandle*) { return cqs_; }
+  Set<QueuePair>& SetOf(QueuePair*) { return qps_; }
+
+  std::shared_ptr<control::Device> device_;
+  AsyncEvents events_;
+  std::mutex mutex_;
+  // In the order of creation; destroyed in reverse.
+  Set<ThreadDomain> thread_domains_;
+  Set<ProtectionDomain> domains_;
+  Set<ProtectionDomain> parent_domains_;
+  Set<MemoryRegion> regions_;
+  Set<CompletionQueueHandle> cqs_;
+  Set<QueuePair> qps_;
+};
+
+// The preload's interface, or nullptr without it.
+const urnic_preload_api* Preload();
+
+// ibv_context.. of libibverbs, with ours behind it.
+struct ContextMemory {
+  verbs_context verbs;
+  Context* context;
+};
+
+// Opens the device (verbs_device_ops.alloc_context).
+verbs_context* OpenContext(ibv_device* device, int cmd_fd, void* private_data);
+// Closes it (verbs_context_ops.free_context).
+void CloseContext(ibv_context* context);
+
+inline Context* Context::From(ibv_context* context) {
+  return reinterpret_cast<ContextMemory*>(verbs_get_ctx(context))->context;
+}
+
+}  // namespace urnic::provider

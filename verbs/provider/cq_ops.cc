@@ -1,0 +1,85 @@
+// Completion queues: creation, destruction, arming. Polling is in poll.cc.
+
+#include <pthread.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "verbs/control/fork_guard.h"
+#include "verbs/provider/context.h"
+#include "verbs/provider/ops.h"
+
+namespace urnic::provider {
+
+ibv_cq* CreateCq(ibv_context* ibv, int cqe, ibv_comp_channel* channel,
+                 int comp_vector) {
+  if (control::InForkedChild()) return FailNull(EIO);
+  Context* context = Context::From(ibv);
+  if (cqe <= 0 || comp_vector < 0) {
+    return FailNull(absl::InvalidArgumentError(absl::StrCat(
+        "create_cq: ", cqe, " entries, comp_vector ", comp_vector)));
+  }
+  if (channel != nullptr && Preload() == nullptr) return FailNull(EINVAL);
+  auto handle = std::make_unique<CompletionQueueHandle>();
+  control::CqRequest request;
+  request.entries = static_cast<uint32_t>(cqe);
+  request.comp_vector = static_cast<uint32_t>(comp_vector);
+  request.events = context;
+  request.user = handle.get();
+  auto created = control::Cq::Create(context->device(), request);
+  if (!created.ok()) return FailNull(created.status());
+  handle->context = context;
+  handle->control = *std::move(created);
+  handle->engine = &context->device().engine();
+  handle->channel_fd = channel != nullptr ? channel->fd : -1;
+  handle->cq.cqe = static_cast<int>(handle->control->entries());
+  context->Add(handle.get());
+  return &handle.release()->cq;
+}
+
+namespace {
+
+// What the kernel's verbs do before they free an object: events that nobody
+// has read are withdrawn, and the others must have been acknowledged.
+void WaitForAcknowledgements(CompletionQueueHandle& handle) {
+  const uint64_t element = reinterpret_cast<uint64_t>(&handle.cq);
+  uint32_t comp = handle.comp_events;
+  if (handle.channel_fd >= 0) {
+    comp -= Preload()->channel_drop(handle.channel_fd, element);
+  }
+  uint32_t async = handle.async_events;
+  if (async != 0) async -= handle.context->events().Drop(element);
+  pthread_mutex_lock(&handle.cq.mutex);
+  while (handle.cq.comp_events_completed != comp ||
+         handle.cq.async_events_completed != async) {
+    pthread_cond_wait(&handle.cq.cond, &handle.cq.mutex);
+  }
+  pthread_mutex_unlock(&handle.cq.mutex);
+}
+
+}  // namespace
+
+int DestroyCq(ibv_cq* cq) {
+  if (control::InForkedChild()) return EIO;
+  CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
+  if (handle->control->in_use()) {
+    return Fail(absl::FailedPreconditionError(
+        "destroy_cq: queue pairs still complete to it"));
+  }
+  // No queue pair, no more events.
+  WaitForAcknowledgements(*handle);
+  handle->context->Delete(handle);
+  return 0;
+}
+
+int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
+  if (control::InForkedChild()) return EIO;
+  CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
+  handle->control->RequestEvent(solicited_only != 0);
+  // The program is about to sleep.
+  handle->engine->HandOver();
+  return 0;
+}
+
+}  // namespace urnic::provider

@@ -1,0 +1,137 @@
+// Protection domains, thread domains, parent domains, memory regions.
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "verbs/control/fork_guard.h"
+#include "verbs/provider/context.h"
+#include "verbs/provider/ops.h"
+
+namespace urnic::provider {
+
+static_assert(IBV_ACCESS_LOCAL_WRITE == mem::kLocalWrite &&
+              IBV_ACCESS_REMOTE_WRITE == mem::kRemoteWrite &&
+              IBV_ACCESS_REMOTE_READ == mem::kRemoteRead &&
+              IBV_ACCESS_REMOTE_ATOMIC == mem::kRemoteAtomic &&
+              IBV_ACCESS_MW_BIND == uint32_t{control::kAccessMwBind} &&
+              IBV_ACCESS_ZERO_BASED == uint32_t{control::kAccessZeroBased} &&
+              IBV_ACCESS_ON_DEMAND == uint32_t{control::kAccessOnDemand} &&
+              IBV_ACCESS_HUGETLB == uint32_t{control::kAccessHugetlb} &&
+              IBV_ACCESS_OPTIONAL_FIRST ==
+                  uint32_t{control::kAccessOptionalFirst});
+
+ibv_pd* AllocPd(ibv_context* ibv) {
+  if (control::InForkedChild()) return FailNull(EIO);
+  Context* context = Context::From(ibv);
+  auto created = control::Pd::Create(context->device());
+  if (!created.ok()) return FailNull(created.status());
+  auto* domain = new ProtectionDomain;
+  domain->context = context;
+  domain->own = *std::move(created);
+  domain->pd.handle = domain->own->id();
+  context->Add(domain);
+  return &domain->pd;
+}
+
+int DeallocPd(ibv_pd* pd) {
+  if (control::InForkedChild()) return EIO;
+  ProtectionDomain* domain = ProtectionDomain::From(pd);
+  if (domain->users != 0) {
+    return Fail(absl::FailedPreconditionError(absl::StrCat(
+        "pd ", pd->handle, ": still has ", domain->users.load(), " objects")));
+  }
+  if (domain->parent != nullptr) --domain->parent->users;
+  if (domain->thread_domain != nullptr) --domain->thread_domain->users;
+  domain->context->Delete(domain);
+  return 0;
+}
+
+ibv_td* AllocTd(ibv_context* ibv, ibv_td_init_attr* attr) {
+  if (control::InForkedChild()) return FailNull(EIO);
+  if (attr->comp_mask != 0) {
+    return FailNull(absl::InvalidArgumentError(absl::StrCat(
+        "alloc_td: unknown comp_mask 0x", absl::Hex(attr->comp_mask))));
+  }
+  auto* domain = new ThreadDomain;
+  domain->td.context = ibv;
+  domain->context = Context::From(ibv);
+  domain->context->Add(domain);
+  return &domain->td;
+}
+
+int DeallocTd(ibv_td* td) {
+  if (control::InForkedChild()) return EIO;
+  ThreadDomain* domain = ThreadDomain::From(td);
+  if (domain->users != 0) {
+    return Fail(absl::FailedPreconditionError(absl::StrCat(
+        "thread domain: still in ", domain->users.load(), " parent domains")));
+  }
+  domain->context->Delete(domain);
+  return 0;
+}
+
+ibv_pd* AllocParentDomain(ibv_context* ibv, ibv_parent_domain_init_attr* attr) {
+  constexpr uint32_t kAllocators = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+                                   IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+  if (control::InForkedChild()) return FailNull(EIO);
+  if (attr->pd == nullptr || (attr->comp_mask & ~kAllocators) != 0) {
+    return FailNull(absl::InvalidArgumentError(
+        absl::StrCat("alloc_parent_domain: no pd, or unknown comp_mask 0x",
+                     absl::Hex(attr->comp_mask))));
+  }
+  if (attr->comp_mask != 0) {
+    return FailNull(absl::UnimplementedError(
+        "alloc_parent_domain: queues cannot be placed by the program"));
+  }
+  ProtectionDomain* parent = ProtectionDomain::From(attr->pd);
+  Context* context = Context::From(ibv);
+  if (parent->context != context || parent->parent != nullptr) {
+    return FailNull(absl::InvalidArgumentError(
+        "alloc_parent_domain: pd must be a plain one of this context"));
+  }
+  auto* domain = new ProtectionDomain;
+  domain->context = context;
+  domain->parent = parent;
+  domain->pd.context = ibv;
+  domain->pd.handle = parent->pd.handle;
+  ++parent->users;
+  if (attr->td != nullptr) {
+    domain->thread_domain = ThreadDomain::From(attr->td);
+    ++domain->thread_domain->users;
+  }
+  context->Add(domain);
+  return &domain->pd;
+}
+
+ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
+              int access) {
+  if (control::InForkedChild()) return FailNull(EIO);
+  ProtectionDomain* domain = ProtectionDomain::From(pd);
+  const control::MrRequest request = {
+      .address = reinterpret_cast<uint64_t>(address),
+      .bytes = bytes,
+      .iova = iova,
+      .access = static_cast<uint32_t>(access)};
+  auto registered = control::Mr::Register(domain->control(), request);
+  if (!registered.ok()) return FailNull(registered.status());
+  auto* region = new MemoryRegion;
+  region->domain = domain;
+  region->control = *std::move(registered);
+  region->mr.access = access;
+  const uint32_t key = region->control->key();
+  region->mr.mr.lkey = region->mr.mr.rkey = region->mr.mr.handle = key;
+  ++domain->users;
+  domain->context->Add(region);
+  return &region->mr.mr;
+}
+
+int DeregMr(verbs_mr* mr) {
+  if (control::InForkedChild()) return EIO;
+  MemoryRegion* region = MemoryRegion::From(mr);
+  --region->domain->users;
+  region->domain->context->Delete(region);
+  return 0;
+}
+
+}  // namespace urnic::provider

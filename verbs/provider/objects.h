@@ -1,0 +1,90 @@
+#pragma once
+
+// The objects that a program holds pointers to: libibverbs' struct first, then
+// ours. The casts between the two live here and nowhere else.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "verbs/control/cq.h"
+#include "verbs/control/mr.h"
+#include "verbs/control/pd.h"
+#include "verbs/control/qp.h"
+#include "verbs/provider/rdmav34.h"
+
+namespace urnic::provider {
+
+class Context;
+
+// A promise of the program: what is created in it is used by one thread.
+struct ThreadDomain {
+  ibv_td td = {};
+  Context* context = nullptr;
+  std::atomic<int> users = 0;
+
+  static ThreadDomain* From(ibv_td* td) {
+    return reinterpret_cast<ThreadDomain*>(td);
+  }
+};
+
+// A protection domain, or a parent domain: another name for one, with a thread
+// domain.
+struct ProtectionDomain {
+  ibv_pd pd = {};
+  Context* context = nullptr;
+  std::unique_ptr<control::Pd> own;
+  ProtectionDomain* parent = nullptr;
+  ThreadDomain* thread_domain = nullptr;
+  std::atomic<int> users = 0;  // of this name, parent domains included
+
+  control::Pd& control() { return parent != nullptr ? *parent->own : *own; }
+  static ProtectionDomain* From(ibv_pd* pd) {
+    return reinterpret_cast<ProtectionDomain*>(pd);
+  }
+};
+
+struct MemoryRegion {
+  verbs_mr mr = {};
+  ProtectionDomain* domain = nullptr;
+  std::unique_ptr<control::Mr> control;
+
+  static MemoryRegion* From(verbs_mr* mr) {
+    return reinterpret_cast<MemoryRegion*>(mr);
+  }
+};
+
+struct alignas(64) CompletionQueueHandle {
+  ibv_cq cq = {};
+  Context* context = nullptr;
+  std::unique_ptr<control::Cq> control;
+  // The engine of the device, at hand for each poll.
+  Engine* engine = nullptr;
+  int channel_fd = -1;
+  // Events that the program will read, or has; written under the engine's
+  // token.
+  std::atomic<uint32_t> comp_events = 0;
+  std::atomic<uint32_t> async_events = 0;
+
+  static CompletionQueueHandle* From(ibv_cq* cq) {
+    return reinterpret_cast<CompletionQueueHandle*>(cq);
+  }
+};
+
+struct alignas(64) QueuePair {
+  ibv_qp qp = {};
+  uint8_t end_of_qp_ex[kQpExBytesMax - sizeof(ibv_qp)] = {};
+  control::Qp::Posting* posting = nullptr;  // of *control
+  std::unique_ptr<control::Qp> control;
+  Context* context = nullptr;
+  ProtectionDomain* domain = nullptr;
+  int sq_sig_all = 0;
+  std::atomic<uint32_t> async_events = 0;
+
+  static QueuePair* From(ibv_qp* qp) {
+    return reinterpret_cast<QueuePair*>(qp);
+  }
+};
+static_assert(offsetof(QueuePair, posting) == kQpExBytesMax);
+
+}  // namespace urnic::provider

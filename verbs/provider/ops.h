@@ -1,0 +1,61 @@
+#pragma once
+
+// The provider's operations, by file. All of them: any thread; what they answer
+// is libibverbs' contract (0 or an errno; or a pointer, nullptr with errno).
+// After fork(), in the child, all answer EIO.
+
+#include "absl/status/status.h"
+#include "verbs/provider/rdmav34.h"
+
+namespace urnic::provider {
+
+// query.cc
+int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
+                  ibv_device_attr_ex* attr, size_t bytes);
+int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr);
+
+// domain_ops.cc
+ibv_pd* AllocPd(ibv_context* context);
+int DeallocPd(ibv_pd* pd);
+ibv_td* AllocTd(ibv_context* context, ibv_td_init_attr* attr);
+int DeallocTd(ibv_td* td);
+ibv_pd* AllocParentDomain(ibv_context* context,
+                          ibv_parent_domain_init_attr* attr);
+ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
+              int access);
+int DeregMr(verbs_mr* mr);
+
+// cq_ops.cc
+ibv_cq* CreateCq(ibv_context* context, int cqe, ibv_comp_channel* channel,
+                 int comp_vector);
+int DestroyCq(ibv_cq* cq);
+int ReqNotifyCq(ibv_cq* cq, int solicited_only);
+
+// poll.cc
+int PollCq(ibv_cq* cq, int entries, ibv_wc* wc);
+
+// qp_ops.cc
+ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr);
+int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
+int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int mask,
+            ibv_qp_init_attr* init_attr);
+int DestroyQp(ibv_qp* qp);
+
+// post.cc
+//
+// post_send: EINVAL for a state before RTS, too many SGEs, more inline bytes
+// than granted, flags that RC does not have, and reads or atomics on a queue
+// pair with max_rd_atomic 0. (mlx5 answers ENOMEM to too many inline bytes, but
+// programs take that for a full queue and try again for ever.) EOPNOTSUPP for
+// opcodes that are not built, ENOMEM for a full queue.
+int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
+// post_recv: EINVAL in state RESET and for too many SGEs, ENOMEM when full.
+int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
+
+// The errno of a failed control call, whose message goes to the debug log.
+int Fail(const absl::Status& status);
+// The same through errno.
+std::nullptr_t FailNull(const absl::Status& status);
+std::nullptr_t FailNull(int error);
+
+}  // namespace urnic::provider

@@ -1,0 +1,71 @@
+// Polling a completion queue: with posting, the code that a fast program spends
+// its life in.
+
+#include "verbs/control/fork_guard.h"
+#include "verbs/provider/context.h"
+#include "verbs/provider/ops.h"
+
+namespace urnic::provider {
+
+namespace {
+
+static_assert(URNIC_WC_RECV_RDMA_WITH_IMM == int{IBV_WC_RECV_RDMA_WITH_IMM} &&
+              URNIC_WC_FETCH_ADD == int{IBV_WC_FETCH_ADD} &&
+              URNIC_WC_RNR_RETRY_EXC_ERR == int{IBV_WC_RNR_RETRY_EXC_ERR} &&
+              URNIC_WC_REM_ACCESS_ERR == int{IBV_WC_REM_ACCESS_ERR} &&
+              URNIC_WC_WR_FLUSH_ERR == int{IBV_WC_WR_FLUSH_ERR} &&
+              URNIC_WC_WITH_INV == int{IBV_WC_WITH_INV} &&
+              URNIC_WC_WITH_IMM == int{IBV_WC_WITH_IMM});
+
+// A queue that is never found empty must not keep the wire waiting
+// (design.md 3.3b).
+constexpr uint32_t kPollsPerProgress = 8;
+
+inline void Translate(const urnic_cqe& cqe, ibv_wc& wc) {
+  wc.wr_id = cqe.wr_id;
+  wc.status = static_cast<ibv_wc_status>(cqe.status);
+  wc.opcode = static_cast<ibv_wc_opcode>(cqe.opcode);
+  wc.vendor_err = cqe.vendor_err;
+  wc.byte_len = cqe.byte_len;
+  wc.imm_data = cqe.imm_or_key;
+  wc.qp_num = cqe.qp_num;
+  wc.src_qp = cqe.src_qp;
+  wc.wc_flags = cqe.wc_flags;
+  wc.pkey_index = 0;
+  wc.slid = 0;
+  wc.sl = 0;
+  wc.dlid_path_bits = 0;
+}
+
+inline uint32_t Take(control::Cq::Polling& polling, uint32_t max, ibv_wc* wc) {
+  return polling.ring.Poll(
+      max, [&wc](const urnic_cqe& cqe) { Translate(cqe, *wc++); });
+}
+
+}  // namespace
+
+int PollCq(ibv_cq* cq, int entries, ibv_wc* wc) {
+  if (__builtin_expect(control::InForkedChild(), 0)) return -1;
+  if (entries <= 0) return 0;
+  CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
+  control::Cq::Polling& polling = handle->control->polling();
+  const uint32_t wanted = static_cast<uint32_t>(entries);
+  uint32_t found = 0;
+  {
+    control::OptionalLock lock(polling.lock);
+    found = Take(polling, wanted, wc);
+    if (found == wanted && ++polling.polls_since_progress < kPollsPerProgress) {
+      return entries;
+    }
+    polling.polls_since_progress = 0;
+  }
+  // Without the lock: other threads may poll meanwhile.
+  handle->engine->Progress();
+  if (found < wanted) {
+    control::OptionalLock lock(polling.lock);
+    found += Take(polling, wanted - found, wc + found);
+  }
+  return static_cast<int>(found);
+}
+
+}  // namespace urnic::provider

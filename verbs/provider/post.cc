@@ -1,0 +1,181 @@
+// Posting work requests: a translation from libibverbs' lists straight into the
+// ring. ops.h says what is refused.
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "verbs/control/fork_guard.h"
+#include "verbs/provider/context.h"
+#include "verbs/provider/ops.h"
+
+namespace urnic::provider {
+
+namespace {
+
+using Posting = control::Qp::Posting;
+
+static_assert(URNIC_WR_SEND_WITH_INV == int{IBV_WR_SEND_WITH_INV} &&
+              URNIC_WR_ATOMIC_FETCH_AND_ADD ==
+                  int{IBV_WR_ATOMIC_FETCH_AND_ADD} &&
+              URNIC_WR_RDMA_READ == int{IBV_WR_RDMA_READ});
+static_assert(URNIC_SEND_FENCE == int{IBV_SEND_FENCE} &&
+              URNIC_SEND_SIGNALED == int{IBV_SEND_SIGNALED} &&
+              URNIC_SEND_SOLICITED == int{IBV_SEND_SOLICITED} &&
+              URNIC_SEND_INLINE == int{IBV_SEND_INLINE});
+static_assert(sizeof(ibv_sge) == sizeof(urnic_sge) &&
+              offsetof(ibv_sge, length) == offsetof(urnic_sge, length) &&
+              offsetof(ibv_sge, lkey) == offsetof(urnic_sge, lkey));
+
+constexpr uint32_t kSendFlags =
+    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+constexpr uint32_t Bit(uint32_t opcode) { return 1u << opcode; }
+constexpr uint32_t kAtomics =
+    Bit(IBV_WR_ATOMIC_CMP_AND_SWP) | Bit(IBV_WR_ATOMIC_FETCH_AND_ADD);
+constexpr uint32_t kWithResponse = kAtomics | Bit(IBV_WR_RDMA_READ);
+constexpr uint32_t kBuilt =
+    kWithResponse | Bit(IBV_WR_RDMA_WRITE) | Bit(IBV_WR_RDMA_WRITE_WITH_IMM) |
+    Bit(IBV_WR_SEND) | Bit(IBV_WR_SEND_WITH_IMM) | Bit(IBV_WR_SEND_WITH_INV);
+// The last one that libibverbs knows; some below it are not built.
+constexpr uint32_t kLastOpcode = IBV_WR_ATOMIC_WRITE;
+
+// 0 or the errno for a request that cannot go into the ring. All that makes a
+// usual one differ is one comparison.
+inline int Check(const Posting& posting, const ibv_send_wr& wr) {
+  const uint32_t opcode = wr.opcode;
+  if (opcode > kLastOpcode) return EINVAL;
+  if ((Bit(opcode) & kBuilt) == 0) return EOPNOTSUPP;
+  if ((wr.send_flags & ~kSendFlags) != 0) return EINVAL;
+  if (static_cast<uint32_t>(wr.num_sge) > posting.max_send_sge) return EINVAL;
+  if ((Bit(opcode) & kWithResponse) != 0) {
+    if ((wr.send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
+    if (!posting.may_read.load(std::memory_order_relaxed)) return EINVAL;
+  }
+  return 0;
+}
+
+// Copies the data behind the header: 0, or EINVAL when there is too much.
+inline int CopyInline(const Posting& posting, const ibv_send_wr& wr,
+                      urnic_sq_wqe* wqe) {
+  auto* to = reinterpret_cast<uint8_t*>(wqe + 1);
+  uint32_t bytes = 0;
+  for (int i = 0; i < wr.num_sge; ++i) {
+    const ibv_sge& sge = wr.sg_list[i];
+    if (sge.length > posting.max_inline - bytes) return EINVAL;
+    std::memcpy(to + bytes, reinterpret_cast<const void*>(sge.addr),
+                sge.length);
+    bytes += sge.length;
+  }
+  wqe->inline_bytes = bytes;
+  return 0;
+}
+
+inline int WriteSend(const Posting& posting, const ibv_send_wr& wr,
+                     uint8_t* entry) {
+  if (const int error = Check(posting, wr)) return error;
+  auto* wqe = reinterpret_cast<urnic_sq_wqe*>(entry);
+  wqe->opcode = static_cast<uint8_t>(wr.opcode);
+  wqe->flags = static_cast<uint8_t>(wr.send_flags);
+  wqe->num_sge = static_cast<uint8_t>(wr.num_sge);
+  wqe->reserved = 0;
+  wqe->imm_or_key = wr.imm_data;
+  wqe->wr_id = wr.wr_id;
+  // At the same place for all kinds.
+  wqe->remote_addr = wr.wr.rdma.remote_addr;
+  if ((Bit(wr.opcode) & kAtomics) != 0) {
+    wqe->rkey = wr.wr.atomic.rkey;
+    wqe->compare_add = wr.wr.atomic.compare_add;
+    wqe->swap = wr.wr.atomic.swap;
+  } else {
+    wqe->rkey = wr.wr.rdma.rkey;
+  }
+  if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
+    return CopyInline(posting, wr, wqe);
+  }
+  wqe->inline_bytes = 0;
+  auto* to = reinterpret_cast<ibv_sge*>(wqe + 1);
+  for (int i = 0; i < wr.num_sge; ++i) to[i] = wr.sg_list[i];
+  return 0;
+}
+static_assert(offsetof(ibv_send_wr, wr.rdma.remote_addr) ==
+              offsetof(ibv_send_wr, wr.atomic.remote_addr));
+
+inline int WriteRecv(const Posting& posting, const ibv_recv_wr& wr,
+                     uint8_t* entry) {
+  if (static_cast<uint32_t>(wr.num_sge) > posting.max_recv_sge) return EINVAL;
+  auto* wqe = reinterpret_cast<urnic_rq_wqe*>(entry);
+  wqe->wr_id = wr.wr_id;
+  wqe->num_sge = static_cast<uint32_t>(wr.num_sge);
+  wqe->reserved = 0;
+  auto* to = reinterpret_cast<ibv_sge*>(wqe + 1);
+  for (int i = 0; i < wr.num_sge; ++i) to[i] = wr.sg_list[i];
+  return 0;
+}
+
+// Writes the list into the ring and hands it over. Returns the errno at which
+// it stopped, with `wr` left at that request.
+template <typename Wr, typename Write>
+inline int Fill(control::WorkRing& ring, Wr*& wr, Write&& write) {
+  const uint32_t before = ring.producer();
+  int error = 0;
+  for (; wr != nullptr; wr = wr->next) {
+    uint8_t* entry = ring.Next();
+    error = entry == nullptr ? ENOMEM : write(*wr, entry);
+    if (error != 0) break;
+    ring.Advance();
+  }
+  if (ring.producer() != before) ring.Publish();
+  return error;
+}
+
+// A queue pair that failed by itself takes requests in any state but RESET,
+// and flushes them.
+inline bool May(const std::atomic<bool>& may, const Posting& posting) {
+  return may.load(std::memory_order_relaxed) ||
+         posting.engine_qp->wants_recv_doorbell();
+}
+
+}  // namespace
+
+int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  Posting& posting = *QueuePair::From(qp)->posting;
+  int error = control::InForkedChild()          ? EIO
+              : !May(posting.may_send, posting) ? EINVAL
+                                                : 0;
+  if (__builtin_expect(error == 0, 1)) {
+    {
+      control::OptionalLock lock(posting.sq_lock);
+      error = Fill(posting.sq, wr, [&](const ibv_send_wr& r, uint8_t* entry) {
+        return WriteSend(posting, r, entry);
+      });
+    }
+    posting.engine->Doorbell(*posting.engine_qp);
+  }
+  if (__builtin_expect(error != 0, 0)) *bad = wr;
+  return error;
+}
+
+int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  Posting& posting = *QueuePair::From(qp)->posting;
+  int error = control::InForkedChild()          ? EIO
+              : !May(posting.may_recv, posting) ? EINVAL
+                                                : 0;
+  if (__builtin_expect(error == 0, 1)) {
+    {
+      control::OptionalLock lock(posting.rq_lock);
+      error = Fill(posting.rq, wr, [&](const ibv_recv_wr& r, uint8_t* entry) {
+        return WriteRecv(posting, r, entry);
+      });
+    }
+    // The engine sets the flag and then reads the producer index; this side
+    // does it the other way round, so one of the two sees the other.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (__builtin_expect(posting.engine_qp->wants_recv_doorbell(), 0)) {
+      posting.engine->Doorbell(*posting.engine_qp);
+    }
+  }
+  if (__builtin_expect(error != 0, 0)) *bad = wr;
+  return error;
+}
+
+}  // namespace urnic::provider

@@ -1,0 +1,248 @@
+// Queue pairs: creation, attributes, destruction. Posting is in post.cc.
+
+#include <pthread.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "verbs/control/fork_guard.h"
+#include "verbs/provider/context.h"
+#include "verbs/provider/ops.h"
+
+namespace urnic::provider {
+
+namespace {
+
+using control::QpAttributes;
+
+static_assert(IBV_QP_STATE == int{control::kQpState} &&
+              IBV_QP_CUR_STATE == int{control::kQpCurState} &&
+              IBV_QP_EN_SQD_ASYNC_NOTIFY == int{control::kQpEnSqdAsyncNotify} &&
+              IBV_QP_ACCESS_FLAGS == int{control::kQpAccessFlags} &&
+              IBV_QP_PKEY_INDEX == int{control::kQpPkeyIndex} &&
+              IBV_QP_PORT == int{control::kQpPort} &&
+              IBV_QP_AV == int{control::kQpAv} &&
+              IBV_QP_PATH_MTU == int{control::kQpPathMtu} &&
+              IBV_QP_TIMEOUT == int{control::kQpTimeout} &&
+              IBV_QP_RETRY_CNT == int{control::kQpRetryCnt} &&
+              IBV_QP_RNR_RETRY == int{control::kQpRnrRetry} &&
+              IBV_QP_RQ_PSN == int{control::kQpRqPsn} &&
+              IBV_QP_MAX_QP_RD_ATOMIC == int{control::kQpMaxRdAtomic} &&
+              IBV_QP_ALT_PATH == int{control::kQpAltPath} &&
+              IBV_QP_MIN_RNR_TIMER == int{control::kQpMinRnrTimer} &&
+              IBV_QP_SQ_PSN == int{control::kQpSqPsn} &&
+              IBV_QP_MAX_DEST_RD_ATOMIC == int{control::kQpMaxDestRdAtomic} &&
+              IBV_QP_PATH_MIG_STATE == int{control::kQpPathMigState} &&
+              IBV_QP_DEST_QPN == int{control::kQpDestQpn});
+static_assert(IBV_QPS_SQD == int{static_cast<int>(rc::QpState::kSqd)} &&
+              IBV_QPS_ERR == int{static_cast<int>(rc::QpState::kErr)} &&
+              IBV_MIG_MIGRATED == int{control::kPathMigrated});
+
+control::AddressVector FromIbv(const ibv_ah_attr& a) {
+  control::AddressVector vector;
+  std::memcpy(vector.dgid.bytes.data(), a.grh.dgid.raw, 16);
+  vector.flow_label = a.grh.flow_label;
+  vector.sgid_index = a.grh.sgid_index;
+  vector.hop_limit = a.grh.hop_limit;
+  vector.traffic_class = a.grh.traffic_class;
+  vector.sl = a.sl;
+  vector.is_global = a.is_global;
+  vector.port_num = a.port_num;
+  return vector;
+}
+
+ibv_ah_attr ToIbv(const control::AddressVector& vector) {
+  ibv_ah_attr a = {};
+  std::memcpy(a.grh.dgid.raw, vector.dgid.bytes.data(), 16);
+  a.grh.flow_label = vector.flow_label;
+  a.grh.sgid_index = vector.sgid_index;
+  a.grh.hop_limit = vector.hop_limit;
+  a.grh.traffic_class = vector.traffic_class;
+  a.sl = vector.sl;
+  a.is_global = vector.is_global;
+  a.port_num = vector.port_num;
+  return a;
+}
+
+// Only what `mask` names has been set by the program.
+QpAttributes FromIbv(const ibv_qp_attr& a, uint32_t mask) {
+  QpAttributes b;
+  const auto take = [mask](uint32_t bit, auto& to, auto from) {
+    if ((mask & bit) != 0) to = static_cast<std::decay_t<decltype(to)>>(from);
+  };
+  take(IBV_QP_STATE, b.qp_state, a.qp_state);
+  take(IBV_QP_CUR_STATE, b.cur_qp_state, a.cur_qp_state);
+  take(IBV_QP_EN_SQD_ASYNC_NOTIFY, b.en_sqd_async_notify,
+       a.en_sqd_async_notify);
+  take(IBV_QP_ACCESS_FLAGS, b.qp_access_flags, a.qp_access_flags);
+  take(IBV_QP_PKEY_INDEX, b.pkey_index, a.pkey_index);
+  take(IBV_QP_PORT, b.port_num, a.port_num);
+  take(IBV_QP_PATH_MTU, b.path_mtu, a.path_mtu);
+  take(IBV_QP_TIMEOUT, b.timeout, a.timeout);
+  take(IBV_QP_RETRY_CNT, b.retry_cnt, a.retry_cnt);
+  take(IBV_QP_RNR_RETRY, b.rnr_retry, a.rnr_retry);
+  take(IBV_QP_RQ_PSN, b.rq_psn, a.rq_psn);
+  take(IBV_QP_MAX_QP_RD_ATOMIC, b.max_rd_atomic, a.max_rd_atomic);
+  take(IBV_QP_MIN_RNR_TIMER, b.min_rnr_timer, a.min_rnr_timer);
+  take(IBV_QP_SQ_PSN, b.sq_psn, a.sq_psn);
+  take(IBV_QP_MAX_DEST_RD_ATOMIC, b.max_dest_rd_atomic, a.max_dest_rd_atomic);
+  take(IBV_QP_PATH_MIG_STATE, b.path_mig_state, a.path_mig_state);
+  take(IBV_QP_DEST_QPN, b.dest_qp_num, a.dest_qp_num);
+  if ((mask & IBV_QP_AV) != 0) b.ah_attr = FromIbv(a.ah_attr);
+  return b;
+}
+
+ibv_qp_cap ToIbv(const control::QpCaps& caps) {
+  return {.max_send_wr = caps.max_send_wr,
+          .max_recv_wr = caps.max_recv_wr,
+          .max_send_sge = caps.max_send_sge,
+          .max_recv_sge = caps.max_recv_sge,
+          .max_inline_data = caps.max_inline_data};
+}
+
+control::QpCaps FromIbv(const ibv_qp_cap& cap) {
+  return {.max_send_wr = cap.max_send_wr,
+          .max_recv_wr = cap.max_recv_wr,
+          .max_send_sge = cap.max_send_sge,
+          .max_recv_sge = cap.max_recv_sge,
+          .max_inline_data = cap.max_inline_data};
+}
+
+absl::Status CheckKind(const ibv_qp_init_attr& attr) {
+  switch (attr.qp_type) {
+    case IBV_QPT_RC:
+      break;
+    case IBV_QPT_UC:
+    case IBV_QPT_UD:
+    case IBV_QPT_RAW_PACKET:
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV:
+    case IBV_QPT_DRIVER:
+      return absl::UnimplementedError(absl::StrCat(
+          "create_qp: type ", static_cast<int>(attr.qp_type),
+          " is not built, only RC (", static_cast<int>(IBV_QPT_RC), ")"));
+    default:
+      return absl::InvalidArgumentError(absl::StrCat(
+          "create_qp: unknown type ", static_cast<int>(attr.qp_type)));
+  }
+  if (attr.srq != nullptr) {
+    return absl::UnimplementedError(
+        "create_qp: shared receive queues are not built");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  if (control::InForkedChild()) return FailNull(EIO);
+  if (absl::Status s = CheckKind(*attr); !s.ok()) return FailNull(s);
+  ProtectionDomain* domain = ProtectionDomain::From(pd);
+  auto handle = std::make_unique<QueuePair>();
+  control::QpRequest request;
+  if (attr->send_cq != nullptr) {
+    request.send_cq = CompletionQueueHandle::From(attr->send_cq)->control.get();
+  }
+  if (attr->recv_cq != nullptr) {
+    request.recv_cq = CompletionQueueHandle::From(attr->recv_cq)->control.get();
+  }
+  request.caps = FromIbv(attr->cap);
+  request.sq_sig_all = attr->sq_sig_all != 0;
+  request.single_threaded = domain->thread_domain != nullptr;
+  request.events = domain->context;
+  request.user = handle.get();
+  auto created = control::Qp::Create(domain->control(), request);
+  if (!created.ok()) return FailNull(created.status());
+  handle->control = *std::move(created);
+  handle->posting = &handle->control->posting();
+  handle->context = domain->context;
+  handle->domain = domain;
+  handle->sq_sig_all = attr->sq_sig_all;
+  ibv_qp& qp = handle->qp;
+  qp.context = pd->context;
+  qp.qp_context = attr->qp_context;
+  qp.pd = pd;
+  qp.send_cq = attr->send_cq;
+  qp.recv_cq = attr->recv_cq;
+  qp.handle = qp.qp_num = handle->control->qpn();
+  qp.state = IBV_QPS_RESET;
+  qp.qp_type = attr->qp_type;
+  pthread_mutex_init(&qp.mutex, nullptr);
+  pthread_cond_init(&qp.cond, nullptr);
+  attr->cap = ToIbv(handle->control->caps());
+  ++domain->users;
+  domain->context->Add(handle.get());
+  return &handle.release()->qp;
+}
+
+int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int ibv_mask) {
+  if (control::InForkedChild()) return EIO;
+  const uint32_t mask = static_cast<uint32_t>(ibv_mask);
+  if (((mask & IBV_QP_STATE) != 0 && attr->qp_state > IBV_QPS_ERR) ||
+      ((mask & IBV_QP_CUR_STATE) != 0 && attr->cur_qp_state > IBV_QPS_ERR)) {
+    return Fail(absl::InvalidArgumentError(
+        absl::StrCat("qp ", qp->qp_num, ": unknown state")));
+  }
+  return Fail(QueuePair::From(qp)->control->Modify(FromIbv(*attr, mask), mask));
+}
+
+int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
+  if (control::InForkedChild()) return EIO;
+  QueuePair* handle = QueuePair::From(qp);
+  const QpAttributes a = handle->control->Query();
+  *attr = ibv_qp_attr{};
+  attr->qp_state = static_cast<ibv_qp_state>(a.qp_state);
+  attr->cur_qp_state = static_cast<ibv_qp_state>(a.cur_qp_state);
+  attr->path_mtu = static_cast<ibv_mtu>(a.path_mtu);
+  attr->path_mig_state = IBV_MIG_MIGRATED;
+  attr->rq_psn = a.rq_psn;
+  attr->sq_psn = a.sq_psn;
+  attr->dest_qp_num = a.dest_qp_num;
+  attr->qp_access_flags = a.qp_access_flags;
+  attr->cap = ToIbv(handle->control->caps());
+  attr->ah_attr = ToIbv(a.ah_attr);
+  attr->pkey_index = a.pkey_index;
+  attr->en_sqd_async_notify = a.en_sqd_async_notify;
+  attr->sq_draining = a.sq_draining;
+  attr->max_rd_atomic = a.max_rd_atomic;
+  attr->max_dest_rd_atomic = a.max_dest_rd_atomic;
+  attr->min_rnr_timer = a.min_rnr_timer;
+  attr->port_num = a.port_num;
+  attr->timeout = a.timeout;
+  attr->retry_cnt = a.retry_cnt;
+  attr->rnr_retry = a.rnr_retry;
+  *init_attr = ibv_qp_init_attr{};
+  init_attr->qp_context = qp->qp_context;
+  init_attr->send_cq = qp->send_cq;
+  init_attr->recv_cq = qp->recv_cq;
+  init_attr->cap = attr->cap;
+  init_attr->qp_type = qp->qp_type;
+  init_attr->sq_sig_all = handle->sq_sig_all;
+  return 0;
+}
+
+int DestroyQp(ibv_qp* qp) {
+  if (control::InForkedChild()) return EIO;
+  QueuePair* handle = QueuePair::From(qp);
+  handle->control.reset();
+  // Gone, so no more events: what nobody has read is withdrawn, the rest must
+  // have been acknowledged.
+  uint32_t events = handle->async_events;
+  if (events != 0) {
+    events -= handle->context->events().Drop(reinterpret_cast<uint64_t>(qp));
+  }
+  pthread_mutex_lock(&qp->mutex);
+  while (qp->events_completed != events) {
+    pthread_cond_wait(&qp->cond, &qp->mutex);
+  }
+  pthread_mutex_unlock(&qp->mutex);
+  pthread_cond_destroy(&qp->cond);
+  pthread_mutex_destroy(&qp->mutex);
+  --handle->domain->users;
+  handle->context->Delete(handle);
+  return 0;
+}
+
+}  // namespace urnic::provider

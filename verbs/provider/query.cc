@@ -1,0 +1,86 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "verbs/control/fork_guard.h"
+#include "verbs/control/limits.h"
+#include "verbs/provider/context.h"
+#include "verbs/provider/ops.h"
+
+namespace urnic::provider {
+
+namespace {
+
+// Vendor and part of devices without an IEEE number, as Linux rxe reports them.
+constexpr uint32_t kNoVendor = 0xffffff;
+constexpr uint8_t kPhysLinkUp = 5;
+constexpr uint8_t kPhysDisabled = 3;
+constexpr uint8_t kPortNeedsGrh = 1;  // IBV_QPF_GRH_REQUIRED
+
+void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
+  using namespace control;
+  std::strncpy(a.fw_ver, URNIC_FW_VERSION, sizeof(a.fw_ver) - 1);
+  std::memcpy(&a.node_guid, identity.node_guid, sizeof(a.node_guid));
+  a.sys_image_guid = a.node_guid;
+  a.max_mr_size = kMaxMrBytes;
+  a.page_size_cap = 0xfffff000;  // any: nothing here has pages
+  a.vendor_id = kNoVendor;
+  a.hw_ver = URNIC_HW_REVISION;
+  a.max_qp = kMaxQps;
+  a.max_qp_wr = kMaxQpWr;
+  a.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD |
+                       IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
+  a.max_sge = kMaxSge;
+  a.max_sge_rd = kMaxSge;
+  a.max_cq = kMaxCqs;
+  a.max_cqe = kMaxCqe;
+  a.max_mr = kMaxMrs;
+  a.max_pd = kMaxPds;
+  a.max_qp_rd_atom = kMaxRdAtomic;
+  a.max_qp_init_rd_atom = kMaxRdAtomic;
+  a.max_res_rd_atom = kMaxQps * kMaxRdAtomic;
+  // Executed by the CPU: atomic toward its own atomics, too.
+  a.atomic_cap = IBV_ATOMIC_GLOB;
+  a.max_pkeys = kPkeyTableLen;
+  a.local_ca_ack_delay = kLocalCaAckDelay;
+  a.phys_port_cnt = 1;
+}
+
+}  // namespace
+
+int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
+                  ibv_device_attr_ex* attr, size_t bytes) {
+  if (control::InForkedChild()) return EIO;
+  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  // Older programs have room for less, newer ones for more.
+  ibv_device_attr_ex answer = {};
+  FillLimits(Context::From(context)->device().identity(), answer.orig_attr);
+  answer.device_cap_flags_ex = answer.orig_attr.device_cap_flags;
+  answer.phys_port_cnt_ex = 1;
+  std::memset(attr, 0, bytes);
+  std::memcpy(attr, &answer, std::min(bytes, sizeof(answer)));
+  return 0;
+}
+
+int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
+  if (control::InForkedChild()) return EIO;
+  if (port != control::kPortNumber) return EINVAL;
+  const control::PortAttributes now =
+      Context::From(context)->device().QueryPort();
+  attr->state = now.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+  attr->phys_state = now.active ? kPhysLinkUp : kPhysDisabled;
+  attr->max_mtu = IBV_MTU_4096;
+  attr->active_mtu = static_cast<ibv_mtu>(now.active_mtu);
+  attr->gid_tbl_len = URNIC_GID_TABLE_LEN;
+  attr->port_cap_flags = URNIC_PORT_CAP_FLAGS;
+  attr->max_msg_sz = control::kMaxMessageBytes;
+  attr->pkey_tbl_len = control::kPkeyTableLen;
+  attr->max_vl_num = 1;
+  attr->active_width = URNIC_PORT_ACTIVE_WIDTH;
+  attr->active_speed = URNIC_PORT_ACTIVE_SPEED;
+  attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+  attr->flags = kPortNeedsGrh;
+  return 0;
+}
+
+}  // namespace urnic::provider
