@@ -66,12 +66,13 @@ int urnic_fd_publish(struct urnic_fd_object* object) {
   return 0;
 }
 
-void urnic_fd_object_free(struct urnic_fd_object* object) {
+int urnic_fd_unpublish(struct urnic_fd_object* object) {
   urnic_fd_slot* slot = slot_of(object->fd, 0);
   struct urnic_fd_object* expected = object;
-  // Another thread may already have put a newer object there.
-  if (slot != NULL) atomic_compare_exchange_strong(slot, &expected, NULL);
+  return slot != NULL && atomic_compare_exchange_strong(slot, &expected, NULL);
+}
 
+void urnic_fd_object_free(struct urnic_fd_object* object) {
   pthread_mutex_lock(&object->lock);
   object->kind = URNIC_FD_FOREIGN;
   if (object->own_fd >= 0) urnic_real()->close(object->own_fd);

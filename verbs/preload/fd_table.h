@@ -21,9 +21,9 @@
 #include "verbs/preload/preload_api.h"
 
 struct urnic_fd_object {
-  int kind;   // enum urnic_fd_kind; FOREIGN while unused
-  int fd;     // the program's descriptor
-  dev_t dev;  // identity of the pipe behind it
+  atomic_int kind;  // enum urnic_fd_kind; FOREIGN while unused
+  int fd;           // the program's descriptor
+  dev_t dev;        // identity of the pipe behind it
   ino_t ino;
   pid_t owner;  // a vfork child shares this memory: not its to free
   int device;   // UVERBS: ordinal
@@ -41,7 +41,9 @@ struct urnic_fd_object* urnic_fd_object_new(int kind, int fd);
 // Makes the object findable; one that was there was closed unseen and goes.
 // 0, -ENOMEM, or -EMFILE for a descriptor beyond the table (1 Mi).
 int urnic_fd_publish(struct urnic_fd_object* object);
-// Forgets the object if published and releases all it holds but `fd` itself.
+// Makes it unfindable. False if another thread was faster.
+int urnic_fd_unpublish(struct urnic_fd_object* object);
+// Releases all that an object holds but `fd` itself. It must not be published.
 void urnic_fd_object_free(struct urnic_fd_object* object);
 // In a forked child: none of the inherited descriptors is ours.
 void urnic_fd_forget_all(void);

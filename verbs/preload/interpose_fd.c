@@ -41,7 +41,7 @@ URNIC_EXPORT int close(int fd) {
   struct urnic_fd_object* object = urnic_fd_hint(fd);
   // A vfork child closes its own descriptors but shares its parent's memory.
   if (__builtin_expect(object != NULL, 0) && object->owner == getpid() &&
-      urnic_fd_find(fd, object->kind) != NULL)
+      urnic_fd_find(fd, object->kind) != NULL && urnic_fd_unpublish(object))
     urnic_fd_object_free(object);
   return urnic_real()->close(fd);
 }

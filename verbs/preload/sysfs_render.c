@@ -11,31 +11,33 @@
 
 #include "verbs/preload/uverbs_node.h"
 
-// Where the next file goes: below `dir`, a path relative to `root`. The first
-// failure is kept and ends all further writing.
+// Where the next file goes. The first failure is kept and ends all further
+// writing. Paths are absolute: a relative one with "infiniband" in it would
+// make this library ask itself what it means.
 struct writer {
-  int root;
+  const char* root;
   int error;
-  char dir[128];
+  char dir[384];
 };
 
 static void keep_errno(struct writer* w) {
   if (w->error == 0) w->error = -errno;
 }
 
-// Makes w->dir and all above it.
+// Makes w->dir, a path below the root, and all above it.
 static void enter(struct writer* w, const char* fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 static void enter(struct writer* w, const char* fmt, ...) {
+  size_t root_len = (size_t)snprintf(w->dir, sizeof(w->dir), "%s/", w->root);
   va_list args;
   va_start(args, fmt);
-  vsnprintf(w->dir, sizeof(w->dir), fmt, args);
+  vsnprintf(w->dir + root_len, sizeof(w->dir) - root_len, fmt, args);
   va_end(args);
-  for (char* p = w->dir; w->error == 0 && p != NULL;) {
+  for (char* p = w->dir + root_len; w->error == 0 && p != NULL;) {
     p = strchr(p + 1, '/');
     if (p != NULL) *p = '\0';
-    if (mkdirat(w->root, w->dir, 0755) != 0 && errno != EEXIST) keep_errno(w);
+    if (mkdir(w->dir, 0755) != 0 && errno != EEXIST) keep_errno(w);
     if (p != NULL) *p = '/';
   }
 }
@@ -52,7 +54,7 @@ static void put(struct writer* w, const char* name, const char* fmt, ...) {
   va_start(args, fmt);
   int len = vsnprintf(text, sizeof(text), fmt, args);
   va_end(args);
-  int fd = openat(w->root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
   if (fd < 0 || write(fd, text, (size_t)len) != len) keep_errno(w);
   if (fd >= 0) close(fd);
 }
@@ -61,7 +63,7 @@ static void put_link(struct writer* w, const char* name, const char* target) {
   if (w->error != 0) return;
   char path[sizeof(w->dir) + 32];
   snprintf(path, sizeof(path), "%s/%s", w->dir, name);
-  if (symlinkat(target, w->root, path) != 0) keep_errno(w);
+  if (symlink(target, path) != 0) keep_errno(w);
 }
 
 static void put_gid(struct writer* w, const char* name, const uint8_t* g) {
@@ -157,7 +159,8 @@ static void put_device(struct writer* w,
   put(w, node, "%s", "");
 }
 
-int urnic_sysfs_render(int root, const struct urnic_device_identity* devices,
+int urnic_sysfs_render(const char* root,
+                       const struct urnic_device_identity* devices,
                        int num_devices) {
   struct writer w = {.root = root};
   enter(&w, "sys/class/infiniband_verbs");

@@ -7,9 +7,10 @@
 
 #include "verbs/abi/device_identity.h"
 
-// Writes /sys/class/... and /dev/infiniband below the open directory `root`.
+// Writes sys/class/... and dev/infiniband below the existing directory `root`.
 // 0 or -errno.
-int urnic_sysfs_render(int root, const struct urnic_device_identity* devices,
+int urnic_sysfs_render(const char* root,
+                       const struct urnic_device_identity* devices,
                        int num_devices);
 
 #endif  // URNIC_VERBS_PRELOAD_SYSFS_RENDER_H_

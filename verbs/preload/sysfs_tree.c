@@ -2,7 +2,6 @@
 #include "verbs/preload/sysfs_tree.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -61,9 +60,7 @@ static int render(void) {
              strerror(-err));
     return FAILED;
   }
-  int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  err = fd < 0 ? -errno : urnic_sysfs_render(fd, devices, n);
-  if (fd >= 0) close(fd);
+  err = urnic_sysfs_render(root, devices, n);
   if (err != 0) {
     complain(root, strerror(-err));
     urnic_run_dir_remove(root);

@@ -3,11 +3,15 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "verbs/preload/testing/preloaded.h"
 
@@ -95,6 +99,43 @@ TEST(UverbsNodeTest, StaysRecognizableThroughRealpathAndDirectories) {
   EXPECT_EQ(PreloadApi().uverbs_device(fd), 1);
   close(fd);
   close(dir);
+}
+
+// In a child, where nothing has been rendered yet.
+TEST(UverbsNodeTest, ManyThreadsMayBeTheFirstAtOnce) {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::atomic<int> found{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 16; ++i)
+      threads.emplace_back([&found] {
+        struct stat st;
+        const int fd = open(kNode1, O_RDWR);
+        if (stat("/sys/class/infiniband/urnic1/ports/1/gids/33", &st) == 0 &&
+            PreloadApi().uverbs_device(fd) == 1 && close(fd) == 0)
+          ++found;
+      });
+    for (std::thread& t : threads) t.join();
+    std::exit(found == 16 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(UverbsNodeTest, TwoThreadsMayCloseTheSameDescriptor) {
+  for (int i = 0; i < 2000; ++i) {
+    const int fd = open(kNode0, O_RDWR);
+    std::thread other([fd] { close(fd); });
+    close(fd);
+    other.join();
+  }
+  const int a = open(kNode0, O_RDWR);
+  const int b = open(kNode1, O_RDWR);
+  EXPECT_EQ(PreloadApi().uverbs_device(a), 0);
+  EXPECT_EQ(PreloadApi().uverbs_device(b), 1);
+  close(a);
+  close(b);
 }
 
 }  // namespace
