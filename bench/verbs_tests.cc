@@ -1,0 +1,311 @@
+#include "bench/verbs_tests.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <vector>
+
+namespace urnic::bench {
+namespace {
+
+double Percentile(std::vector<int64_t>& sorted, double share) {
+  const auto last = static_cast<double>(sorted.size() - 1);
+  return static_cast<double>(sorted[static_cast<size_t>(last * share)]);
+}
+
+// `samples`: nanoseconds of whole round trips; `divisor` 2 where the test
+// reports half of them.
+void PrintLatency(const BenchOptions& o, std::vector<int64_t>& samples,
+                  int divisor) {
+  std::sort(samples.begin(), samples.end());
+  std::printf(
+      "{\"test\": \"%s\", \"size\": %u, \"samples\": %zu, \"min_us\": %.3f, "
+      "\"median_us\": %.3f, \"p99_us\": %.3f}\n",
+      o.test.c_str(), o.size, samples.size(),
+      static_cast<double>(samples[0]) / divisor / 1e3,
+      Percentile(samples, 0.5) / divisor / 1e3,
+      Percentile(samples, 0.99) / divisor / 1e3);
+}
+
+// Calls `round` until the time is up; every call is one sample.
+template <typename Round>
+std::vector<int64_t> Sample(uint32_t seconds, Round&& round) {
+  std::vector<int64_t> samples;
+  samples.reserve(4u << 20);
+  for (int i = 0; i < 1000; ++i) round();
+  int64_t before = NowNs();
+  const int64_t end = before + int64_t{seconds} * 1000000000;
+  while (before < end && samples.size() < samples.capacity()) {
+    round();
+    const int64_t now = NowNs();
+    samples.push_back(now - before);
+    before = now;
+  }
+  return samples;
+}
+
+// A list of writes that is posted again and again; every cq_mod-th write is
+// signaled.
+class WriteList {
+ public:
+  WriteList(Endpoint& from, const BenchOptions& o)
+      : cq_mod_(o.cq_mod), wrs_(o.post_list), sge_{} {
+    sge_ = {reinterpret_cast<uint64_t>(from.memory()), o.size, from.lkey()};
+    for (size_t i = 0; i < wrs_.size(); ++i) {
+      ibv_send_wr& wr = wrs_[i];
+      std::memset(&wr, 0, sizeof(wr));
+      wr.next = i + 1 < wrs_.size() ? &wrs_[i + 1] : nullptr;
+      wr.sg_list = &sge_;
+      wr.num_sge = 1;
+      wr.opcode = IBV_WR_RDMA_WRITE;
+      wr.wr.rdma.remote_addr = from.peer().memory + from.half();
+      wr.wr.rdma.rkey = from.peer().rkey;
+    }
+  }
+  WriteList(const WriteList&) = delete;
+  WriteList& operator=(const WriteList&) = delete;
+
+  void Post(ibv_qp* qp) {
+    if (wrs_.size() % cq_mod_ != 0 || posted_ == 0) {
+      for (ibv_send_wr& wr : wrs_) {
+        wr.send_flags = ++posted_ % cq_mod_ == 0 ? IBV_SEND_SIGNALED : 0;
+      }
+    }
+    ibv_send_wr* bad = nullptr;
+    errno = ibv_post_send(qp, wrs_.data(), &bad);
+    if (errno != 0) Die("ibv_post_send");
+  }
+
+ private:
+  uint32_t cq_mod_;
+  uint64_t posted_ = 0;
+  std::vector<ibv_send_wr> wrs_;
+  ibv_sge sge_;
+};
+
+void RunWriteBw(Pair& pair, const BenchOptions& o) {
+  Endpoint& here = pair.here();
+  WriteList list(here, o);
+  uint64_t posted = 0;
+  uint64_t done = 0;
+  ibv_wc wc[32];
+  const int64_t start = NowNs();
+  const int64_t end = start + int64_t{o.seconds} * 1000000000;
+  int64_t now = start;
+  for (uint32_t turn = 0; now < end; ++turn) {
+    while (posted - done + o.post_list <= o.depth) {
+      list.Post(here.qp());
+      posted += o.post_list;
+    }
+    const int found = ibv_poll_cq(here.cq(), 32, wc);
+    if (found < 0) Die("ibv_poll_cq");
+    for (int i = 0; i < found; ++i) {
+      errno = 0;
+      if (wc[i].status != IBV_WC_SUCCESS) Die(ibv_wc_status_str(wc[i].status));
+    }
+    done += static_cast<uint64_t>(found) * o.cq_mod;
+    if (turn % 64 == 0) now = NowNs();
+  }
+  const double seconds = static_cast<double>(NowNs() - start) / 1e9;
+  const double rate = static_cast<double>(done) / seconds;
+  std::printf(
+      "{\"test\": \"write_bw\", \"size\": %u, \"ops\": %llu, \"mops\": %.4f, "
+      "\"gbps\": %.3f}\n",
+      o.size, static_cast<unsigned long long>(done), rate / 1e6,
+      rate * o.size * 8 / 1e9);
+  const auto rest = static_cast<int>((posted - done) / o.cq_mod);
+  here.Await(rest);
+}
+
+void WriteBw(Pair& pair, const BenchOptions& o) {
+  if (!pair.is_server()) RunWriteBw(pair, o);
+  pair.Barrier(pair.is_server() && o.server_polls);
+}
+
+// --- Latency ---------------------------------------------------------------
+
+// The side that answers runs until the other closes the round: a zero.
+constexpr uint8_t kStop = 255;
+
+void WriteLat(Pair& pair, const BenchOptions& o) {
+  Endpoint& here = pair.here();
+  const uint32_t bytes = std::max(o.size, 1u);
+  uint8_t turn = 0;
+  int unpolled = 0;
+  const auto put = [&](Endpoint& from, uint8_t value) {
+    from.memory()[bytes - 1] = value;
+    from.PostWrite(bytes, 0, from.half());
+    // Polled so seldom that the median does not see it.
+    if (++unpolled == 32) {
+      from.Await(32);
+      unpolled = 0;
+    }
+  };
+  const auto arrived = [&](Endpoint& at) {
+    return std::atomic_ref(at.memory()[at.half() + bytes - 1])
+        .load(std::memory_order_acquire);
+  };
+  const auto next = [&] { return turn = static_cast<uint8_t>(turn % 250 + 1); };
+  if (pair.is_server()) {
+    for (;;) {
+      const uint8_t want = next();
+      uint8_t got;
+      while ((got = arrived(here)) != want && got != kStop) {
+      }
+      if (got == kStop) break;
+      put(here, want);
+    }
+  } else {
+    std::vector<int64_t> samples = Sample(o.seconds, [&] {
+      put(here, next());
+      Endpoint& at = pair.in_one_process() ? pair.other() : here;
+      while (arrived(at) != turn) {
+      }
+    });
+    PrintLatency(o, samples, pair.in_one_process() ? 1 : 2);
+    put(here, kStop);
+  }
+  if (unpolled > 0) here.Await(unpolled);
+  pair.Barrier();
+}
+
+void ReadLat(Pair& pair, const BenchOptions& o) {
+  if (!pair.is_server()) {
+    Endpoint& here = pair.here();
+    std::vector<int64_t> samples = Sample(o.seconds, [&] {
+      here.PostRead(o.size, 0, here.half());
+      here.Await();
+    });
+    PrintLatency(o, samples, 1);
+  }
+  pair.Barrier(pair.is_server());
+}
+
+void SendLat(Pair& pair, const BenchOptions& o) {
+  Endpoint& here = pair.here();
+  here.PostRecv(static_cast<uint32_t>(here.half()), here.half());
+  if (pair.in_one_process()) {
+    pair.other().PostRecv(static_cast<uint32_t>(here.half()), here.half());
+  }
+  pair.Barrier();
+  uint64_t sends_open = 0;
+  // Waits for a receive; completions of sends may come in between.
+  const auto await_receive = [&](Endpoint& at) {
+    for (;;) {
+      const ibv_wc wc = at.Await();
+      if (wc.opcode == IBV_WC_RECV) return at.memory()[at.half()];
+      --sends_open;
+    }
+  };
+  const auto answer = [&](Endpoint& from, uint8_t value) {
+    from.PostRecv(static_cast<uint32_t>(from.half()), from.half());
+    from.memory()[0] = value;
+    from.PostSend(std::max(o.size, 1u), 0);
+    ++sends_open;
+  };
+  if (pair.is_server()) {
+    while (await_receive(here) != kStop) answer(here, 0);
+  } else {
+    Endpoint& far = pair.in_one_process() ? pair.other() : here;
+    std::vector<int64_t> samples = Sample(o.seconds, [&] {
+      here.memory()[0] = 0;
+      here.PostSend(std::max(o.size, 1u), 0);
+      ++sends_open;
+      if (pair.in_one_process()) {
+        await_receive(far);
+        answer(far, 0);
+      }
+      await_receive(here);
+      here.PostRecv(static_cast<uint32_t>(here.half()), here.half());
+    });
+    PrintLatency(o, samples, 2);
+    here.memory()[0] = kStop;
+    here.PostSend(std::max(o.size, 1u), 0);
+  }
+  pair.Barrier(true);
+}
+
+// --- Data --------------------------------------------------------------------
+
+// The server of a check: returns what it is sent, until that is nothing.
+void Echo(Endpoint& here) {
+  const auto half = static_cast<uint32_t>(here.half());
+  for (;;) {
+    const ibv_wc wc = here.Await();
+    if (wc.opcode != IBV_WC_RECV) continue;
+    if (wc.byte_len == 0) return;
+    std::memcpy(here.memory(), here.memory() + half, wc.byte_len);
+    here.PostRecv(half, half);
+    here.PostSend(wc.byte_len, 0);
+  }
+}
+
+// What was written is read back and compared; what is sent comes back; every
+// addition counts once.
+void CheckRound(Endpoint& here, uint32_t bytes, std::minstd_rand& random,
+                uint64_t round, bool echo) {
+  std::vector<uint8_t> copy(bytes);
+  for (uint8_t& byte : copy) byte = static_cast<uint8_t>(random());
+  const auto half = static_cast<uint32_t>(here.half());
+  const auto expect = [&](const char* what) {
+    errno = 0;
+    if (std::memcmp(here.memory() + half, copy.data(), bytes) != 0) Die(what);
+    std::memset(here.memory() + half, 0, bytes);
+  };
+  std::memcpy(here.memory(), copy.data(), bytes);
+  here.PostWrite(bytes, 0, 0);
+  here.PostRead(bytes, 0, half);
+  here.Await(2);
+  expect("a read returned other bytes than were written");
+  here.PostFetchAdd(1, here.counter(), here.counter());
+  here.Await();
+  uint64_t before;
+  std::memcpy(&before, here.memory() + here.counter(), sizeof(before));
+  errno = 0;
+  if (before != round) Die("an addition was lost or done twice");
+  if (!echo) return;
+  here.PostRecv(half, half);
+  here.PostSend(bytes, 0);
+  here.Await(2);
+  expect("an echo returned other bytes than were sent");
+}
+
+void Check(Pair& pair, const BenchOptions& o) {
+  Endpoint& here = pair.here();
+  const bool echo = !pair.in_one_process();
+  if (pair.is_server()) {
+    here.PostRecv(static_cast<uint32_t>(here.half()), here.half());
+    pair.Barrier();
+    Echo(here);
+    return pair.Barrier(true);
+  }
+  pair.Barrier();
+  std::minstd_rand random(1);
+  const int64_t end = NowNs() + int64_t{o.seconds} * 1000000000;
+  uint64_t rounds = 0;
+  for (; NowNs() < end; ++rounds) {
+    const uint32_t bytes = 1 + random() % std::max(o.size, 1u);
+    CheckRound(here, bytes, random, rounds, echo);
+  }
+  std::printf(
+      "{\"test\": \"check\", \"size\": %u, \"rounds\": %llu, "
+      "\"ok\": true}\n",
+      o.size, static_cast<unsigned long long>(rounds));
+  if (echo) here.PostSend(0, 0);
+  pair.Barrier(true);
+}
+
+}  // namespace
+
+std::map<std::string, std::function<void(Pair&, const BenchOptions&)>> Tests() {
+  return {{"write_bw", WriteBw},
+          {"write_lat", WriteLat},
+          {"read_lat", ReadLat},
+          {"send_lat", SendLat},
+          {"check", Check}};
+}
+
+}  // namespace urnic::bench
