@@ -13,6 +13,7 @@
         .globl  urnic_guarded_copy, urnic_guarded_cmpxchg, urnic_guarded_xadd
         .hidden urnic_guarded_begin, urnic_guarded_end, urnic_guarded_fault
         .hidden urnic_guarded_copy, urnic_guarded_cmpxchg, urnic_guarded_xadd
+        .hidden urnic_guarded_rep_min
         .p2align 6
 urnic_guarded_begin:
 

@@ -74,7 +74,7 @@ void InstallMemoryGuard(int (*set_hooks)(SignalHandler), SignalHandler chain) {
 CopyMode CopyModeOfThisThread() {
   // 0: not asked yet. A thread that changes its mask later is not noticed;
   // programs set masks when they start a thread.
-  static __attribute__((tls_model("initial-exec"))) thread_local uint8_t known;
+  static thread_local uint8_t known;
   if (__builtin_expect(known == 0, 0)) {
     sigset_t mask;
     sigemptyset(&mask);
