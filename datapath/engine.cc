@@ -144,6 +144,12 @@ void Engine::DestroyQp(EngineQp* qp) {
     SendBacklog();
   }
   Unlink(*qp);
+  const rc::SendState& sent = qp->rc.send_state();
+  counters_.requests_sent += sent.packets_sent;
+  counters_.requests_resent += sent.packets_resent;
+  counters_.timeouts += sent.timeouts;
+  counters_.sequence_naks += sent.sequence_naks;
+  counters_.rnr_naks += sent.rnr_naks;
   qps_[qp->qpn() & qp_mask_] = nullptr;
   --qp_count_;
   delete qp;

@@ -56,6 +56,14 @@ struct EngineCounters {
   uint64_t ce_received = 0;  // ECN congestion experienced
   uint64_t placement_faults = 0;
   uint64_t loopback_packets = 0;
+  // Of the requesters of queue pairs that are gone (transport/rc keeps those
+  // of the living): request packets, those among them that were sent before,
+  // and why.
+  uint64_t requests_sent = 0;
+  uint64_t requests_resent = 0;
+  uint64_t timeouts = 0;
+  uint64_t sequence_naks = 0;
+  uint64_t rnr_naks = 0;
 };
 
 class Engine {

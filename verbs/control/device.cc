@@ -11,6 +11,7 @@
 #include "datapath/port_factory.h"
 #include "transport/base/check.h"
 #include "verbs/control/fork_guard.h"
+#include "verbs/control/stats_file.h"
 
 namespace urnic::control {
 
@@ -119,7 +120,12 @@ absl::Status Device::Start() {
   return absl::OkStatus();
 }
 
-Device::~Device() { URNIC_CHECK(counts().none()); }
+Device::~Device() {
+  URNIC_CHECK(counts().none());
+  // A device that failed to start has counted nothing.
+  if (engine_ == nullptr) return;
+  AppendStats(identity_.name, engine_->counters(), port_->counters());
+}
 
 PortAttributes Device::QueryPort() const {
   // A port whose peer is away, or that is still coming up, is ready to be

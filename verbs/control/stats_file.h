@@ -1,0 +1,29 @@
+#pragma once
+
+// What a device has counted, for whoever asks afterwards.
+//
+// URNIC_STATS=FILE: each device that a process closes appends one line to the
+// file, a JSON object:
+//   {"device": "urnic0", "pid": 1, "program": "ib_write_bw",
+//    "port": {"rx_packets": 1, ..},    datapath/port.h PortCounters
+//    "engine": {"iterations": 1, ..},  datapath/engine.h EngineCounters
+//    "verdicts": {"Accept": 1, ..}}    ras/metrics/rx_verdicts.def, those > 0
+// A process that is killed leaves no line.
+
+#include <string>
+
+#include "datapath/engine.h"
+#include "datapath/port.h"
+
+namespace urnic::control {
+
+// The line, without its end.
+std::string StatsLine(const char* device, const EngineCounters& engine,
+                      const PortCounters& port);
+
+// Appends the line if URNIC_STATS is set; failures are no concern of the
+// program's and go to the debug log. Allocates.
+void AppendStats(const char* device, const EngineCounters& engine,
+                 const PortCounters& port);
+
+}  // namespace urnic::control
