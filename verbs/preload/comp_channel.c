@@ -62,7 +62,10 @@ static struct urnic_fd_object* lock_channel(int fd) {
   struct urnic_fd_object* channel = urnic_fd_hint(fd);
   if (channel == NULL) return NULL;
   pthread_mutex_lock(&channel->lock);
-  if (channel->kind == URNIC_FD_CHANNEL && channel->fd == fd) return channel;
+  // A tenth of a microsecond, beside the write that wakes the program up.
+  if (channel->kind == URNIC_FD_CHANNEL && channel->fd == fd &&
+      urnic_fd_is_same(channel, channel->own_fd))
+    return channel;
   pthread_mutex_unlock(&channel->lock);
   return NULL;
 }

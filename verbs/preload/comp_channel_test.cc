@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -163,6 +164,29 @@ TEST(CompChannelTest, ADescriptorReplacedUnseenIsNoLongerOurs) {
   EXPECT_EQ(PreloadApi().fd_kind(channel.fd()), URNIC_FD_FOREIGN);
   channel.Push(1);  // must not raise SIGPIPE
   close(other);
+}
+
+TEST(CompChannelTest, AfterACloseOfEverythingNoStrangerIsWrittenTo) {
+  const pid_t child = fork();
+  if (child == 0) {
+    Channel channel;
+    close_range(3, ~0u, 0);
+    // Whatever number the private descriptor had is now this file.
+    std::vector<int> files;
+    for (int i = 0; i < 300; ++i)
+      files.push_back(memfd_create("stranger", MFD_CLOEXEC));
+    const int pushed = channel.Push(5);
+    off_t written = 0;
+    for (int fd : files) written += lseek(fd, 0, SEEK_END);
+    close(channel.fd());
+    bool open = true;
+    for (int fd : files)
+      if (fd != channel.fd()) open &= fcntl(fd, F_GETFD) >= 0;
+    _exit(pushed == -EBADF && written == 0 && open ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(CompChannelTest, AVforkChildThatClosesEverythingHarmsNobody) {

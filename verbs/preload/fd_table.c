@@ -75,7 +75,8 @@ int urnic_fd_unpublish(struct urnic_fd_object* object) {
 void urnic_fd_object_free(struct urnic_fd_object* object) {
   pthread_mutex_lock(&object->lock);
   object->kind = URNIC_FD_FOREIGN;
-  if (object->own_fd >= 0) urnic_real()->close(object->own_fd);
+  if (object->own_fd >= 0 && urnic_fd_is_same(object, object->own_fd))
+    urnic_real()->close(object->own_fd);
   object->own_fd = -1;
   urnic_event_set_clear(&object->waiting);
   atomic_store(&object->num_waiting, 0);
@@ -98,14 +99,16 @@ void urnic_fd_forget_all(void) {
   free_list = NULL;
 }
 
-struct urnic_fd_object* urnic_fd_find(int fd, int kind) {
-  struct urnic_fd_object* object = urnic_fd_hint(fd);
-  if (object == NULL || object->kind != kind) return NULL;
+int urnic_fd_is_same(const struct urnic_fd_object* object, int fd) {
   struct stat st;
   int saved_errno = errno;
   int rc = urnic_real()->fstat(fd, &st);
   errno = saved_errno;
-  if (rc == 0 && st.st_dev == object->dev && st.st_ino == object->ino)
-    return object;
-  return NULL;
+  return rc == 0 && st.st_dev == object->dev && st.st_ino == object->ino;
+}
+
+struct urnic_fd_object* urnic_fd_find(int fd, int kind) {
+  struct urnic_fd_object* object = urnic_fd_hint(fd);
+  if (object == NULL || object->kind != kind) return NULL;
+  return urnic_fd_is_same(object, fd) ? object : NULL;
 }

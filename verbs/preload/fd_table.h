@@ -41,6 +41,9 @@ struct urnic_fd_object* urnic_fd_object_new(int kind, int fd);
 // Makes the object findable; one that was there was closed unseen and goes.
 // 0, -ENOMEM, or -EMFILE for a descriptor beyond the table (1 Mi).
 int urnic_fd_publish(struct urnic_fd_object* object);
+// Is descriptor `fd` still the object's pipe? Keeps errno. Programs that close
+// everything close our private descriptors as well, and the numbers come back.
+int urnic_fd_is_same(const struct urnic_fd_object* object, int fd);
 // Makes it unfindable. False if another thread was faster.
 int urnic_fd_unpublish(struct urnic_fd_object* object);
 // Releases all that an object holds but `fd` itself. It must not be published.

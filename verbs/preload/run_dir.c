@@ -105,7 +105,7 @@ int urnic_run_dir_make(char* path, size_t size) {
       continue;
     }
     if (is_own_dir(AT_FDCWD, path)) urnic_run_dir_remove(path);
-    if (mkdir(path, 0700) == 0) return 0;
+    if (mkdir(path, 0755) == 0) return 0;
     err = errno;
   }
   return -err;

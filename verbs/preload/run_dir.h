@@ -7,7 +7,8 @@
 //
 // The name tells every other process of the user, without opening anything,
 // whether the owner is gone: a pid alone comes back, and containers that share
-// /tmp count their pids apart. Mode 0700. Not for hot paths; any thread.
+// /tmp count their pids apart. Readable by all, as sysfs is: a program may give
+// up root after it has listed the devices. Not for hot paths; any thread.
 
 #include <stddef.h>
 
