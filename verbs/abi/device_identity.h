@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_ABI_DEVICE_IDENTITY_H_
-#define URNIC_VERBS_ABI_DEVICE_IDENTITY_H_
+#pragma once
 
 // Who the RNICs of a process are: names, addresses, MACs, GUIDs, GID tables.
 //
@@ -142,5 +141,3 @@ const char* urnic_port_kind_name(int kind);
 #ifdef __cplusplus
 }
 #endif
-
-#endif  // URNIC_VERBS_ABI_DEVICE_IDENTITY_H_

@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -165,6 +167,25 @@ TEST(DeviceIdentityTest, ErrorBufferMayBeSmallOrAbsent) {
   EXPECT_EQ(urnic_device_identity_parse("x", 1, d.data(), error, 8), -EINVAL);
   EXPECT_EQ(std::strlen(error), 7u);
   EXPECT_EQ(urnic_device_identity_parse("x", 1, d.data(), nullptr, 0), -EINVAL);
+}
+
+// Whatever the text: an answer, and an error that says something.
+TEST(DeviceIdentityTest, AnyTextHasAnAnswer) {
+  const char* const words[] = {"loop", "net_x",    "iface:",   "1:2.3",
+                               "|",    "|",        ";",        ",",
+                               "/24",  "fd00::1",  "10.0.0.1", "mtu=",
+                               "1500", "mac=port", "\xff",     "xdp:"};
+  std::mt19937 random(1);
+  for (int i = 0; i < 50000; ++i) {
+    std::string text;
+    for (unsigned n = random() % 12; n > 0; --n)
+      text += words[random() % std::size(words)];
+    const Parsed p = Parse(text.c_str());
+    if (p.rc < 0)
+      EXPECT_NE(p.error, "") << text;
+    else
+      EXPECT_LE(p.rc, URNIC_MAX_PORTS);
+  }
 }
 
 TEST(IbMtuTest, FollowsTheRuleOfLinux) {

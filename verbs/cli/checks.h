@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_CLI_CHECKS_H_
-#define URNIC_VERBS_CLI_CHECKS_H_
+#pragma once
 
 // What `urnic doctor` looks at. Each check looks, changes nothing, and says
 // what it found and what to do.
@@ -38,5 +37,3 @@ Check CheckRawSockets(bool needed);
 std::vector<Check> CheckInterface(const urnic_device_identity& device);
 
 }  // namespace urnic
-
-#endif  // URNIC_VERBS_CLI_CHECKS_H_

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_CLI_COMMAND_H_
-#define URNIC_VERBS_CLI_COMMAND_H_
+#pragma once
 
 // The subcommands of `urnic`, one file each. A new one adds a function here and
 // a line in main.cc.
@@ -34,5 +33,3 @@ std::vector<std::string> SplitProgram(const CLI::App& app,
                                       std::vector<std::string>* args);
 
 }  // namespace urnic
-
-#endif  // URNIC_VERBS_CLI_COMMAND_H_

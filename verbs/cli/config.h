@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_CLI_CONFIG_H_
-#define URNIC_VERBS_CLI_CONFIG_H_
+#pragma once
 
 // What the user configured, from three places; the first that says something
 // about a key wins:
@@ -70,5 +69,3 @@ absl::StatusOr<ConfigSource> ReadConfigEnvironment();
 absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources);
 
 }  // namespace urnic
-
-#endif  // URNIC_VERBS_CLI_CONFIG_H_

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_CLI_INSTALL_PATHS_H_
-#define URNIC_VERBS_CLI_INSTALL_PATHS_H_
+#pragma once
 
 // Where the shared objects are: in ../lib beside this program, wherever the
 // tree was copied to.
@@ -20,5 +19,3 @@ struct InstallPaths {
 absl::StatusOr<InstallPaths> FindInstallPaths();
 
 }  // namespace urnic
-
-#endif  // URNIC_VERBS_CLI_INSTALL_PATHS_H_

@@ -42,7 +42,8 @@ expect "says how: $out" contains "$out" 'no port; give --port'
 status 2 "$urnic" run --port loop --mode service true
 expect "says so: $out" contains "$out" 'service is not built yet'
 status 0 env LD_PRELOAD= IBV_DRIVERS=mine "$urnic" run --port loop env
-expect "keeps IBV_DRIVERS" contains "$out" "^IBV_DRIVERS=$tree/lib/liburnic:mine$"
+expect "keeps IBV_DRIVERS" \
+  contains "$out" "^IBV_DRIVERS=$tree/lib/liburnic:mine$"
 expect "no empty part" contains "$out" "^LD_PRELOAD=$tree/lib/[^:]*\$"
 status 0 "$urnic" run --port loop "$urnic" run --port loop env
 expect "nests" contains "$out" '^URNIC_PORTS=loop$'
@@ -51,7 +52,8 @@ echo "== an incomplete tree"
 mkdir -p "$TEST_TMPDIR/half/bin"
 cp "$tree/bin/urnic" "$TEST_TMPDIR/half/bin/"
 status 2 "$TEST_TMPDIR/half/bin/urnic" run --port loop true
-expect "names the file: $out" contains "$out" 'half/lib/liburnic-preload.so is mis'
+expect "names the file: $out" \
+  contains "$out" 'half/lib/liburnic-preload.so is mis'
 status 1 "$TEST_TMPDIR/half/bin/urnic" doctor
 expect "doctor says so: $out" contains "$out" '^FAIL  installation'
 

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_CLI_VERBS_LIBRARY_H_
-#define URNIC_VERBS_CLI_VERBS_LIBRARY_H_
+#pragma once
 
 // Which libibverbs this machine has. Its private interface to providers changes
 // without a change of any name, so it is told by the newest public symbol
@@ -30,5 +29,3 @@ inline bool IsSupported(const VerbsLibrary& library) {
 }
 
 }  // namespace urnic
-
-#endif  // URNIC_VERBS_CLI_VERBS_LIBRARY_H_

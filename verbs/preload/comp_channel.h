@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_PRELOAD_COMP_CHANNEL_H_
-#define URNIC_VERBS_PRELOAD_COMP_CHANNEL_H_
+#pragma once
 
 // Completion channels: a pipe whose read end is the program's, so that poll,
 // epoll, O_NONBLOCK and read(8) are the kernel's own; events that do not fit
@@ -18,5 +17,3 @@ unsigned urnic_channel_drop(int channel_fd, uint64_t cq_handle);
 // After the program has read the channel: moves waiting events into the pipe.
 // Keeps errno.
 void urnic_channel_after_read(struct urnic_fd_object* channel);
-
-#endif  // URNIC_VERBS_PRELOAD_COMP_CHANNEL_H_

@@ -97,7 +97,8 @@ expect "a child outlives its parent: $out" contains "$out" urnic1
 expect "nothing is left of parent and child" nothing_left
 with "$two_ports" bash -c '[[ -e /sys/class/infiniband ]]; kill -9 $$' \
   2>/dev/null
-expect "a killed program leaves its directory" [ -n "$(ls "$XDG_RUNTIME_DIR")" ]
+expect "a killed program leaves its directory" \
+  [ -n "$(ls "$XDG_RUNTIME_DIR")" ]
 with "$two_ports" ibv_devices >/dev/null
 expect "the next one sweeps it" nothing_left
 mkdir "$XDG_RUNTIME_DIR/urnic-1-2-3" "$XDG_RUNTIME_DIR/urnic-notes"
@@ -108,7 +109,8 @@ rmdir "$XDG_RUNTIME_DIR"/*
 
 echo "== mistakes"
 err=$(with 'veth0|10.0.0.1/24' ibv_devices 2>&1 >/dev/null)
-expect "names the entry: $err" contains "$err" 'urnic: URNIC_PORTS: port 1 .*veth0'
+expect "names the entry: $err" \
+  contains "$err" 'urnic: URNIC_PORTS: port 1 .*veth0'
 expect "says it once" [ "$(grep -c URNIC_PORTS <<<"$err")" = 1 ]
 plain=$(ibv_devices 2>&1)
 expect "transparent without URNIC_PORTS" \

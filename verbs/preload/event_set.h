@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_PRELOAD_EVENT_SET_H_
-#define URNIC_VERBS_PRELOAD_EVENT_SET_H_
+#pragma once
 
 // A set of CQ handles (neither 0 nor UINT64_MAX), in no order. One thread at a
 // time; memory comes from malloc and is bounded by the most handles ever held.
@@ -30,5 +29,3 @@ void urnic_event_set_clear(struct urnic_event_set* set);
 #ifdef __cplusplus
 }
 #endif
-
-#endif  // URNIC_VERBS_PRELOAD_EVENT_SET_H_

@@ -1,8 +1,5 @@
-#ifndef URNIC_VERBS_PRELOAD_EXPORT_H_
-#define URNIC_VERBS_PRELOAD_EXPORT_H_
+#pragma once
 
 // The library is compiled with hidden visibility; only what has this mark
 // shows.
 #define URNIC_EXPORT __attribute__((visibility("default")))
-
-#endif  // URNIC_VERBS_PRELOAD_EXPORT_H_

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_PRELOAD_FD_TABLE_H_
-#define URNIC_VERBS_PRELOAD_FD_TABLE_H_
+#pragma once
 
 // Which descriptors of the process are ours.
 //
@@ -72,5 +71,3 @@ static inline struct urnic_fd_object* urnic_fd_hint(int fd) {
 
 // The same, checked: the descriptor still is what it was. Keeps errno.
 struct urnic_fd_object* urnic_fd_find(int fd, int kind);
-
-#endif  // URNIC_VERBS_PRELOAD_FD_TABLE_H_

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_PRELOAD_FORK_SAFETY_H_
-#define URNIC_VERBS_PRELOAD_FORK_SAFETY_H_
+#pragma once
 
 // Work for the child of a fork, registered only once there is something to do.
 // Not called in vfork children: those borrow their parent's memory and must not
@@ -9,5 +8,3 @@
 // once however often it is given. Room for URNIC_FORK_FUNCTIONS of them.
 #define URNIC_FORK_FUNCTIONS 4
 void urnic_fork_safety_on(void (*in_child)(void));
-
-#endif  // URNIC_VERBS_PRELOAD_FORK_SAFETY_H_

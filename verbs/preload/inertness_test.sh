@@ -36,7 +36,8 @@ check() {
     "$@" || fail "$name: does not run with the preload"
   expect "$name: the preload was not loaded" \
     grep -q liburnic-preload "$TEST_TMPDIR"/preloaded.*
-  diff <(normalize "$TEST_TMPDIR/plain") <(normalize "$TEST_TMPDIR/preloaded") ||
+  diff <(normalize "$TEST_TMPDIR/plain") \
+    <(normalize "$TEST_TMPDIR/preloaded") ||
     fail "$name: does something else with the preload"
 }
 

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_PRELOAD_PRELOAD_API_H_
-#define URNIC_VERBS_PRELOAD_PRELOAD_API_H_
+#pragma once
 
 // What the preload library offers to the provider in the same process.
 //
@@ -78,5 +77,3 @@ extern const struct urnic_preload_api urnic_preload_v1;
 #ifdef __cplusplus
 }
 #endif
-
-#endif  // URNIC_VERBS_PRELOAD_PRELOAD_API_H_

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_PRELOAD_RDMA_PATH_H_
-#define URNIC_VERBS_PRELOAD_RDMA_PATH_H_
+#pragma once
 
 // Which paths are answered here, and by what.
 //
@@ -35,5 +34,3 @@ int urnic_may_be_rdma(const char* path);
 // as in openat(2). Keeps errno.
 enum urnic_path_kind urnic_rdma_resolve(int dirfd, const char* path,
                                         struct urnic_rdma_path* out);
-
-#endif  // URNIC_VERBS_PRELOAD_RDMA_PATH_H_

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_PRELOAD_REAL_LIBC_H_
-#define URNIC_VERBS_PRELOAD_REAL_LIBC_H_
+#pragma once
 
 // The functions that this library stands in front of, as libc has them.
 //
@@ -75,5 +74,3 @@ static inline const struct urnic_real_libc* urnic_real(void) {
     urnic_real_libc_look_up();
   return &urnic_real_libc_table;
 }
-
-#endif  // URNIC_VERBS_PRELOAD_REAL_LIBC_H_

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_PRELOAD_RUN_DIR_H_
-#define URNIC_VERBS_PRELOAD_RUN_DIR_H_
+#pragma once
 
 // The directory of a process, which holds its rendered sysfs:
 //
@@ -31,5 +30,3 @@ int urnic_run_dir_sweep(int remove);
 #ifdef __cplusplus
 }
 #endif
-
-#endif  // URNIC_VERBS_PRELOAD_RUN_DIR_H_

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_PRELOAD_SIGNAL_HOOKS_H_
-#define URNIC_VERBS_PRELOAD_SIGNAL_HOOKS_H_
+#pragma once
 
 // SIGSEGV and SIGBUS, shared between the provider's guard and the program.
 // preload_api.h says what set and chain promise.
@@ -26,5 +25,3 @@ void urnic_signal_hooks_action(int signo, const struct sigaction* action,
 // After a real sigaction reported `old`: if that is the guard (a forked child
 // sees it), puts what the program had asked for instead.
 void urnic_signal_hooks_mask_old(int signo, struct sigaction* old);
-
-#endif  // URNIC_VERBS_PRELOAD_SIGNAL_HOOKS_H_

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_PRELOAD_SYSFS_RENDER_H_
-#define URNIC_VERBS_PRELOAD_SYSFS_RENDER_H_
+#pragma once
 
 // The files that the kernel would show for RDMA devices, as far as libibverbs,
 // perftest, UCX and pyverbs read them. README.md lists what is left out, and
@@ -12,5 +11,3 @@
 int urnic_sysfs_render(const char* root,
                        const struct urnic_device_identity* devices,
                        int num_devices);
-
-#endif  // URNIC_VERBS_PRELOAD_SYSFS_RENDER_H_

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_PRELOAD_SYSFS_TREE_H_
-#define URNIC_VERBS_PRELOAD_SYSFS_TREE_H_
+#pragma once
 
 // When this process's devices come into being: on the first touch of an RDMA
 // path, from URNIC_PORTS, once. Removed at exit. A forked child has none until
@@ -16,5 +15,3 @@ const char* urnic_tree_root(void);
 
 // How many devices there are; 0 before urnic_tree_root() succeeded.
 int urnic_tree_num_devices(void);
-
-#endif  // URNIC_VERBS_PRELOAD_SYSFS_TREE_H_

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_PRELOAD_UVERBS_NODE_H_
-#define URNIC_VERBS_PRELOAD_UVERBS_NODE_H_
+#pragma once
 
 // /dev/infiniband/uverbsN without a node: what open, stat and write answer.
 //
@@ -26,5 +25,3 @@ void urnic_uverbs_statx(int device, struct statx* out);
 // One command of the write protocol. Completion channels are created here;
 // everything else is the provider's, so it answers EOPNOTSUPP.
 ssize_t urnic_uverbs_write(const void* command, size_t size);
-
-#endif  // URNIC_VERBS_PRELOAD_UVERBS_NODE_H_

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_PRELOAD_TESTING_PRELOADED_H_
-#define URNIC_VERBS_PRELOAD_TESTING_PRELOADED_H_
+#pragma once
 
 // For tests whose main() is preloaded_main.cc.
 
@@ -64,5 +63,3 @@ class Channel {
 };
 
 }  // namespace urnic
-
-#endif  // URNIC_VERBS_PRELOAD_TESTING_PRELOADED_H_
