@@ -211,6 +211,7 @@ class Engine {
   // What every thread looks at.
   alignas(64) Token<std::atomic> token_;
   PendingSet<std::atomic> pending_;
+  std::atomic<uint32_t> refused_polls_{0};
 
   // The token holder's, from here on.
   alignas(64) Port* port_;

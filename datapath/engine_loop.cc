@@ -3,6 +3,7 @@
 
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstring>
@@ -22,6 +23,9 @@ namespace {
 // Payloads from this size on get their ICRC while they are in the first-level
 // cache; below, the burst as a whole still is.
 constexpr uint32_t kSealAtOnce = 512;
+
+// About a microsecond of polling in vain.
+constexpr uint32_t kRefusalsBeforeYield = 64;
 
 }  // namespace
 
@@ -55,12 +59,22 @@ void Engine::Doorbell(EngineQp& qp) {
 }
 
 bool Engine::Progress() {
-  return ServeIfFree(token_, pending_, [this] {
-    Enter();
-    Iterate(/*inline_poll=*/true);
-    if (helper_ != nullptr) helper_->OnProgramPoll(last_now_);
-    Leave();
-  });
+  if (ServeIfFree(token_, pending_, [this] {
+        Enter();
+        Iterate(/*inline_poll=*/true);
+        if (helper_ != nullptr) helper_->OnProgramPoll(last_now_);
+        Leave();
+      })) {
+    return true;
+  }
+  // A holder that stays this long has probably been preempted, and perhaps by
+  // this very thread, which polls: let it finish.
+  if (refused_polls_.fetch_add(1, std::memory_order_relaxed) %
+          kRefusalsBeforeYield ==
+      kRefusalsBeforeYield - 1) {
+    sched_yield();
+  }
+  return false;
 }
 
 bool Engine::Iterate(bool inline_poll) {

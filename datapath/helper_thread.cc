@@ -33,6 +33,9 @@ constexpr Duration kSleepPolled = Duration::Milliseconds(1);
 // So many packets since the last sleep are a stream.
 constexpr uint64_t kStream = 64;
 
+// How often the helper yields to a holder of the token before it sleeps.
+constexpr int kRefusalsBeforeWait = 32;
+
 int CpusInMask() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -140,9 +143,10 @@ Duration HelperThread::SpinTime(uint64_t packets) const {
 void HelperThread::Serve() {
   uint64_t packets_before = engine_.counters().rx_packets;
   Time last_work = Engine::Now();
+  int refusals = 0;
   while (!stop_.load() && active_.load(std::memory_order_acquire)) {
     bool worked = false;
-    ServeIfFree(engine_.token_, engine_.pending_, [&] {
+    const bool mine = ServeIfFree(engine_.token_, engine_.pending_, [&] {
       engine_.Enter();
       asleep_ = kicked_ = false;
       worked |= engine_.Iterate(/*inline_poll=*/false);
@@ -150,6 +154,19 @@ void HelperThread::Serve() {
       if (engine_.counters().rx_packets - packets_before >= kStream) Disarm();
       ReleaseLcore();
     });
+    if (!mine) {
+      // The holder may have been preempted by this very thread: it is asked
+      // to look once more before it leaves, and gets the CPU to do so.
+      engine_.pending_.Mark(0);
+      if (++refusals < kRefusalsBeforeWait) {
+        sched_yield();
+      } else {
+        refusals = 0;
+        Wait(kLookFirst.ns(), -1);
+      }
+      continue;
+    }
+    refusals = 0;
     const Time now = Engine::Now();
     if (worked) {
       last_work = now;
@@ -181,12 +198,8 @@ void HelperThread::Sleep() {
     kicked_ = false;
     ReleaseLcore();
   });
-  if (!mine) {
-    // A program thread is inside; it has been told to expect us.
-    Wait(kLookFirst.ns(), -1);
-    return;
-  }
-  if (worked) return;
+  // If a program thread is inside, Serve() comes round again.
+  if (!mine || worked) return;
   const int64_t timeout = (wake - Engine::Now()).ns();
   if (timeout > 0) Wait(timeout, engine_.port().wait_fd());
 }
