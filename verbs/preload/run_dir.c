@@ -111,6 +111,35 @@ int urnic_run_dir_make(char* path, size_t size) {
   return -err;
 }
 
+// The inode of the first pid namespace (PROC_PID_INIT_INO), the ancestor of
+// all.
+#define INITIAL_PID_NAMESPACE 0xEFFFFFFCull
+
+// Is any process in this pid namespace? Root in the initial namespace sees
+// every process; others see too little to say no.
+static int namespace_lives(const struct owner* me, unsigned long long wanted) {
+  if (me->pid_namespace != INITIAL_PID_NAMESPACE || geteuid() != 0) return 1;
+  DIR* proc = opendir("/proc");
+  if (proc == NULL) return 1;
+  int lives = 0;
+  const struct dirent* e;
+  while (!lives && (e = readdir(proc)) != NULL) {
+    char path[sizeof(e->d_name) + 16];
+    struct stat ns;
+    if (e->d_name[0] < '0' || e->d_name[0] > '9') continue;
+    snprintf(path, sizeof(path), "/proc/%s/ns/pid", e->d_name);
+    lives = stat(path, &ns) == 0 && ns.st_ino == wanted;
+  }
+  closedir(proc);
+  return lives;
+}
+
+static int owner_lives(const struct owner* me, const struct owner* who) {
+  if (who->pid_namespace == me->pid_namespace)
+    return start_time_of(who->pid) == who->start_time;
+  return namespace_lives(me, who->pid_namespace);
+}
+
 int urnic_run_dir_sweep(int remove) {
   const struct owner me = this_process();
   int found = 0;
@@ -120,9 +149,7 @@ int urnic_run_dir_sweep(int remove) {
     const struct dirent* e;
     while ((e = readdir(dir)) != NULL) {
       struct owner who;
-      if (!parse_name(e->d_name, &who) ||
-          who.pid_namespace != me.pid_namespace ||
-          start_time_of(who.pid) == who.start_time ||
+      if (!parse_name(e->d_name, &who) || owner_lives(&me, &who) ||
           !is_own_dir(dirfd(dir), e->d_name))
         continue;
       ++found;

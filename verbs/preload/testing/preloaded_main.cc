@@ -26,6 +26,8 @@ void ReexecWithPreload(char** argv) {
       std::string(options ? options : "") + ":verify_asan_link_order=0";
   setenv("ASAN_OPTIONS", with_order.c_str(), 1);
   setenv("LD_PRELOAD", path, 1);
+  // Children that end in _exit leave their directory for a sweep to find.
+  setenv("XDG_RUNTIME_DIR", testing::TempDir().c_str(), 1);
   setenv("URNIC_PORTS", "loop|10.0.0.1/24;loop|10.0.0.2/24", 1);
   execv("/proc/self/exe", argv);
   std::perror("execv");
