@@ -102,10 +102,12 @@ class Qp {
   }
 
   // Completions of send requests, in order, and in state ERR the flushed ones.
+  // By the time that one is returned its place in the ring is free: a program
+  // that sees the completion may post at once.
   bool PollSend(SendCompletion& out) {
     const bool any = completer_.PollCompletion(out);
     if (send_.flushing && state_ != QpState::kErr) EnterError();
-    if (!any && send_.head != published_) {
+    if (send_.head != published_) {
       published_ = send_.head;
       send_.sq.PublishConsumer(send_.head);
     }
@@ -120,7 +122,7 @@ class Qp {
   bool PollRecvFlush(RecvCompletion& out) {
     if (state_ != QpState::kErr) return false;
     const bool any = responder_.PollFlush(out);
-    if (!any) rq_->PublishConsumer();
+    rq_->PublishConsumer();
     return any;
   }
 
