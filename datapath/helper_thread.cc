@@ -53,6 +53,9 @@ HelperThread::HelperThread(Engine& engine)
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
+  // The guard around the program's memory needs these two.
+  sigdelset(&all, SIGSEGV);
+  sigdelset(&all, SIGBUS);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this] { Run(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

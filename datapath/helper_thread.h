@@ -23,8 +23,8 @@ class Engine;
 
 class HelperThread {
  public:
-  // Starts the thread with all signals blocked; it inherits the caller's
-  // affinity. `engine` outlives it.
+  // Starts the thread, with all signals blocked but those of the memory guard
+  // (guarded_memory.h); it inherits the caller's affinity. `engine` outlives it.
   explicit HelperThread(Engine& engine);
   // Stops and joins; not under the token.
   ~HelperThread();
