@@ -53,15 +53,14 @@ uint32_t FakeHost::RegisterAt(uint32_t pd, size_t offset, uint64_t length,
 
 void FakeHost::Deregister(uint32_t key) {
   URNIC_CHECK(mrs_.Deregister(MrKey{key}));
-  for (BookedRegion& region : regions_) {
-    if (region.key == key) region.live = false;
-  }
+  std::erase_if(regions_,
+                [key](const BookedRegion& r) { return r.key == key; });
 }
 
 bool FakeHost::Allowed(uint64_t address, uint64_t bytes, uint32_t pd,
                        uint32_t rights) const {
   for (const BookedRegion& region : regions_) {
-    if (region.live && region.pd == pd && (region.access & rights) == rights &&
+    if (region.pd == pd && (region.access & rights) == rights &&
         address >= region.host && bytes <= region.length &&
         address - region.host <= region.length - bytes) {
       return true;

@@ -13,14 +13,13 @@
 
 namespace urnic::testing {
 
-// A registered region as the test's own book knows it.
+// A region that is registered now, as the test's own book knows it.
 struct BookedRegion {
   uint32_t key = 0;
   uint32_t pd = 0;
   uint32_t access = 0;
   uint64_t host = 0;
   uint64_t length = 0;
-  bool live = true;
 };
 
 class FakeHost {

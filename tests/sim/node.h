@@ -1,0 +1,116 @@
+#pragma once
+
+// Drives one queue pair as an engine would: takes what has arrived in bursts,
+// fires the timer, transmits in bursts of changing size, and lets lonely
+// acknowledgements wait for company now and then.
+
+#include <deque>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tests/sim/world.h"
+#include "tests/support/endpoint.h"
+
+namespace urnic::sim {
+
+using testing::Endpoint;
+using testing::Packet;
+
+class Node {
+ public:
+  Node(World& world, Endpoint& end, uint64_t seed,
+       std::function<void(Packet)> send)
+      : world_(world), end_(end), random_(seed), send_(std::move(send)) {}
+
+  void OnPacket(Packet packet) {
+    if (!testing::SealIntact(packet)) {
+      ++corrupt_dropped_;
+      return;
+    }
+    arrived_.push_back(std::move(packet));
+    Kick();
+  }
+
+  // The program has posted, or has modified the queue pair.
+  void Kick() {
+    if (scheduled_) return;
+    scheduled_ = true;
+    world_.After(
+        Duration::Nanoseconds(200 + static_cast<int64_t>(random_.Below(2000))),
+        [this] { Step(); });
+  }
+
+  uint64_t corrupt_dropped() const { return corrupt_dropped_; }
+
+ private:
+  void Step() {
+    scheduled_ = false;
+    Receive();
+    FireTimer();
+    TransmitSome();
+    end_.Poll();
+    end_.qp().CheckInvariants();
+    if (!arrived_.empty() || end_.qp().HasWork()) Kick();
+    WatchDeadline();
+  }
+
+  void Receive() {
+    std::vector<Packet> burst;
+    const uint64_t limit = 1 + random_.Below(rc::kBurstMax);
+    while (!arrived_.empty() && burst.size() < limit) {
+      burst.push_back(std::move(arrived_.front()));
+      arrived_.pop_front();
+    }
+    end_.Deliver(burst, world_.now());
+    end_.qp().CheckInvariants();
+  }
+
+  void TransmitSome() {
+    if (end_.qp().OnlyAckWaits() && random_.OneIn(4)) return;
+    // HasWork() may be wrong once: a request that turns out to have to wait.
+    for (int futile = 0; end_.qp().HasWork();) {
+      const auto slots = static_cast<uint32_t>(1 + random_.Below(32));
+      std::vector<Packet> packets = end_.Transmit(world_.now(), slots);
+      futile = packets.empty() ? futile + 1 : 0;
+      Require(futile < 4, "HasWork() but nothing to transmit");
+      for (Packet& packet : packets) send_(std::move(packet));
+      end_.qp().CheckInvariants();
+      if (random_.OneIn(8)) return;  // the port is full; the rest later
+    }
+  }
+
+  void FireTimer() {
+    const Time due = end_.qp().NextDeadline();
+    if (due > world_.now()) return;
+    end_.AdvanceTo(world_.now());
+    Require(end_.qp().NextDeadline() > world_.now(),
+            "OnTimer() leaves a deadline that has passed");
+  }
+
+  // One event per deadline. It is exact: when it comes and still stands,
+  // OnTimer() must have something to do.
+  void WatchDeadline() {
+    const Time due = end_.qp().NextDeadline();
+    if (due.IsInfinite() || due == watched_) return;
+    watched_ = due;
+    world_.At(due, [this, due] {
+      if (watched_ == due) watched_ = Time::Infinite();
+      if (end_.qp().NextDeadline() != due) return WatchDeadline();
+      FireTimer();
+      Kick();
+    });
+  }
+
+  World& world_;
+  Endpoint& end_;
+  Random random_;
+  std::function<void(Packet)> send_;
+  std::deque<Packet> arrived_;
+  bool scheduled_ = false;
+  Time watched_ = Time::Infinite();
+  uint64_t corrupt_dropped_ = 0;
+};
+
+}  // namespace urnic::sim

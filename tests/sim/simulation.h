@@ -1,0 +1,88 @@
+#pragma once
+
+// One run: two hosts, some connections between them, faulty links, random
+// programs, and the oracle. Everything follows from the seed.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/sim/flow.h"
+#include "tests/sim/image.h"
+#include "tests/sim/link.h"
+#include "tests/sim/node.h"
+#include "tests/sim/world.h"
+
+namespace urnic::sim {
+
+// What goes wrong in a connection beside the network.
+enum class Trouble : uint8_t {
+  kNone,
+  kDrain,  // not an error: SQD and back, again and again
+  kBadRequest,
+  kSmallReceive,
+  kDeregister,
+  kBrokenMemory,
+  kModifyToError,
+};
+
+struct RunStats {
+  uint64_t requests = 0;  // that succeeded
+  uint64_t packets = 0;
+  uint64_t resent = 0;
+  uint64_t lost = 0;
+  uint64_t corrupted = 0;
+  uint32_t connections = 0;
+  uint32_t in_error = 0;
+  Duration virtual_time;
+};
+
+class Simulation {
+ public:
+  explicit Simulation(uint64_t seed);
+  ~Simulation();
+
+  // Throws Violation.
+  RunStats Run();
+
+  // One line about what this seed is like.
+  std::string Describe() const;
+
+ private:
+  struct Connection;
+
+  void BuildHosts();
+  void BuildConnection(uint32_t number);
+  void BuildSide(Connection& c, uint32_t which, uint32_t number);
+  void ConfigureEnds(Connection& c);
+  void ChooseTrouble(Connection& c);
+  void Wire(Connection& c);
+  LinkConfig MakeLinkConfig();
+
+  void ProgramStep(Connection& c);
+  void MakeTrouble(Connection& c);
+  void Drain(Connection& c, uint32_t which);
+  void StopFaults();
+  void CheckErrors(const Connection& c) const;
+  void CheckAtEnd(RunStats& stats);
+
+  uint64_t seed_;
+  Random random_;
+  World world_;
+  LinkConfig link_config_;
+  bool mild_ = false;  // so few faults that no retry counter runs out
+  bool faults_on_ = true;
+  uint32_t connection_count_;
+  uint32_t message_max_;
+  uint32_t slots_;
+  size_t slot_bytes_;
+  size_t arena_bytes_ = 0;  // of one side of one connection
+
+  std::unique_ptr<FakeHost> hosts_[2];
+  std::unique_ptr<Image> images_[2];
+  std::vector<std::unique_ptr<Connection>> connections_;
+};
+
+}  // namespace urnic::sim
