@@ -37,6 +37,7 @@ constexpr int kListenSteps = 2000;
 constexpr int kAbandonSteps = 1000;
 constexpr int kQuietRounds = 20;
 constexpr int kQuietSteps = 2000;
+constexpr int kSettleUs = 20'000;
 // Later than any alarm that a driver sets, all of which are due in 1 us.
 constexpr uint64_t kBarrierUs = 1000;
 
@@ -102,9 +103,8 @@ DpdkDevice::DpdkDevice(const PortSpec& spec, uint16_t id)
 }
 
 DpdkDevice::~DpdkDevice() {
-  if (started_ && spec_.kind == PortKind::kVirtioUser && !QuietVirtioUser()) {
-    return;
-  }
+  if (spec_.kind == PortKind::kVirtioUser && !QuietVirtioUser()) return;
+  if (spec_.kind == PortKind::kVhost && !spec_.listens) QuietVhostClient();
   std::lock_guard lock(g_hotplug);
   if (serves_ring_) UnserveRing(spec_.name, spec_.side);
   if (configured_ && reports_link_) {
@@ -115,6 +115,13 @@ DpdkDevice::~DpdkDevice() {
     }
   }
   if (started_) rte_eth_dev_stop(id_);
+  if (configured_ && spec_.kind == PortKind::kVirtioUser) {
+    // Closed with interrupts on, the driver closes the queue's eventfd twice
+    // (DPDK 22.11), milliseconds apart: the second time it may be a file that
+    // the program has opened meanwhile.
+    const auto conf = std::make_unique<rte_eth_conf>();
+    rte_eth_dev_configure(id_, 1, 1, conf.get());
+  }
   rte_eth_dev_close(id_);
   if (device_ != nullptr) rte_dev_remove(device_);
 }
@@ -126,6 +133,9 @@ DpdkDevice::~DpdkDevice() {
 // connect, no connection, no alarm.
 bool DpdkDevice::QuietVirtioUser() {
   const std::string& path = spec_.socket_path;
+  // Configuring already registers the callback, only stopping removes it.
+  if (configured_ && !started_ && !Start().ok()) return false;
+  if (!started_) return true;
   if (spec_.listens) unlink(path.c_str());
   for (int round = 0; round < kQuietRounds; ++round) {
     ShutDownConnections(path);
@@ -142,10 +152,24 @@ bool DpdkDevice::QuietVirtioUser() {
   return false;
 }
 
+// If the vhost library notices the peer's end in the very moment in which it
+// is told to forget the port, it keeps an entry for reconnecting that outlives
+// the port, and crashes a second later. Both ends of a pair are often closed
+// together, so wait until that moment has passed.
+void DpdkDevice::QuietVhostClient() {
+  uint32_t seen = link_changes_ - 1;
+  for (int i = 0; i < kQuietRounds && seen != link_changes_; ++i) {
+    seen = link_changes_;
+    usleep(kSettleUs);
+  }
+}
+
 absl::Status DpdkDevice::Configure(rte_mempool* pool, uint16_t rx_ring,
                                    uint16_t tx_ring, DeviceGate* gate,
                                    int event_fd) {
   std::lock_guard lock(g_hotplug);
+  LowFdsOccupied low;
+  NewFdsCloseOnExec cloexec;
   gate_ = gate;
   event_fd_ = event_fd;
   const auto conf = std::make_unique<rte_eth_conf>();
@@ -214,6 +238,7 @@ void DpdkDevice::OnLinkChange() {
   rte_eth_link link = {};
   rte_eth_link_get_nowait(id_, &link);
   link_up_ = link.link_status == RTE_ETH_LINK_UP;
+  ++link_changes_;
   gate_->SetCarrier(link_up_);
   const uint64_t one = 1;
   static_cast<void>(write(event_fd_, &one, sizeof(one)) == 0);

@@ -81,6 +81,7 @@ class DpdkDevice {
   DpdkDevice(const PortSpec& spec, uint16_t id);
   absl::Status FindWakeup();
   bool QuietVirtioUser();
+  void QuietVhostClient();
 
   const PortSpec& spec_;
   const uint16_t id_;
@@ -89,6 +90,7 @@ class DpdkDevice {
   int event_fd_ = -1;
   bool reports_link_ = false;
   std::atomic<bool> link_up_ = false;
+  std::atomic<uint32_t> link_changes_ = 0;
   bool configured_ = false;
   bool started_ = false;
   bool serves_ring_ = false;

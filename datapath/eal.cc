@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <pthread.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -128,15 +129,42 @@ struct StartArgs {
   std::string message;
 };
 
+// DPDK parses its words with getopt, whose state the program shares: where it
+// stopped among its own words, and which of those were no options. This begins
+// anew, and puts back what the program can see.
+class FreshGetopt {
+ public:
+  FreshGetopt() : optind_(optind), optopt_(optopt), optarg_(optarg) {
+    char name[] = "urnic";
+    char* words[] = {name, nullptr};
+    optind = 0;  // glibc: reinitialise
+    getopt(1, words, "");
+  }
+  ~FreshGetopt() {
+    optind = optind_;
+    optopt = optopt_;
+    optarg = optarg_;
+  }
+  FreshGetopt(const FreshGetopt&) = delete;
+  FreshGetopt& operator=(const FreshGetopt&) = delete;
+
+ private:
+  int optind_;
+  int optopt_;
+  char* optarg_;
+};
+
 void* InitThread(void* arg) {
   auto* args = static_cast<StartArgs*>(arg);
-  // DPDK keeps these pointers.
-  auto* argv = new std::vector<char*>;
+  // DPDK keeps these pointers; so does this, that leak checkers find them.
+  static std::vector<char*>* kept = nullptr;
+  auto* argv = kept = new std::vector<char*>;
   for (const std::string& word : args->words)
     argv->push_back(strdup(word.c_str()));
   argv->push_back(nullptr);
   LowFdsOccupied low;
   NewFdsCloseOnExec cloexec;
+  const FreshGetopt getopt_state;
   args->result = rte_eal_init(static_cast<int>(argv->size()) - 1, argv->data());
   args->error = rte_errno;
   args->message = TakeLastEalError();

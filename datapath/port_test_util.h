@@ -4,6 +4,7 @@
 
 #include <rte_mbuf.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,6 +115,7 @@ class Process {
   explicit Process(const std::vector<std::string>& words) {
     pid_ = fork();
     if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     std::vector<char*> argv;
     for (const std::string& word : words) {
       argv.push_back(const_cast<char*>(word.c_str()));
