@@ -85,6 +85,20 @@ absl::StatusOr<std::shared_ptr<Device>> Device::Open(
   return Share(place);
 }
 
+void Device::FlushAll() {
+  if (InForkedChild()) return;
+  Registry& registry = TheRegistry();
+  // exit() may have been called anywhere, even inside of ours.
+  std::unique_lock lock(registry.mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  for (Registry::Place& place : registry.places) {
+    if (place.device == nullptr) continue;
+    // The first look may find packets, whose acknowledgements the second sends.
+    place.device->engine().Progress();
+    place.device->engine().Progress();
+  }
+}
+
 Device::Device(const urnic_device_identity& identity, const SignalHooks& hooks)
     : identity_(identity),
       hooks_(hooks),

@@ -7,8 +7,8 @@
 // creates port and engine and starts the helper thread; it does not wait for
 // the port to come up. When the last reference goes, the engine stops and the
 // port is given back, so that this process or another can open it again. The
-// EAL stays. At process exit nothing needs to be closed: nothing here has a
-// static destructor.
+// EAL stays. At process exit nothing needs to be closed (FlushAll() is enough):
+// nothing here has a static destructor.
 //
 // Threads: every function may be called by any thread.
 
@@ -47,6 +47,11 @@ class Device {
   // port or the EAL, in their words. ABORTED: in a forked child.
   static absl::StatusOr<std::shared_ptr<Device>> Open(
       const urnic_device_identity& identity, const SignalHooks& hooks);
+
+  // Sends what the open devices of this process still owe their peers, as far
+  // as that needs no waiting: at the end of a program that has not destroyed
+  // its queue pairs, a peer would otherwise miss its last acknowledgement.
+  static void FlushAll();
 
   // REQUIRES: every object of the device is gone.
   ~Device();

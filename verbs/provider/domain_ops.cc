@@ -129,8 +129,9 @@ ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
 int DeregMr(verbs_mr* mr) {
   if (control::InForkedChild()) return EIO;
   MemoryRegion* region = MemoryRegion::From(mr);
-  --region->domain->users;
-  region->domain->context->Delete(region);
+  ProtectionDomain* domain = region->domain;
+  domain->context->Delete(region);
+  --domain->users;
   return 0;
 }
 

@@ -167,9 +167,8 @@ int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
         return WriteRecv(posting, r, entry);
       });
     }
-    // The engine sets the flag and then reads the producer index; this side
-    // does it the other way round, so one of the two sees the other.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    // Without a fence: a queue pair that fails at this very moment flushes the
+    // request in the engine's next iteration.
     if (__builtin_expect(posting.engine_qp->wants_recv_doorbell(), 0)) {
       posting.engine->Doorbell(*posting.engine_qp);
     }

@@ -40,6 +40,8 @@ __attribute__((constructor)) void Register() {
   if (LibraryIsSupported()) verbs_register_driver_34(&kDeviceOps);
 }
 
+__attribute__((destructor)) void AtExit() { control::Device::FlushAll(); }
+
 }  // namespace
 
 }  // namespace urnic::provider

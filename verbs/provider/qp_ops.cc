@@ -240,8 +240,9 @@ int DestroyQp(ibv_qp* qp) {
   pthread_mutex_unlock(&qp->mutex);
   pthread_cond_destroy(&qp->cond);
   pthread_mutex_destroy(&qp->mutex);
-  --handle->domain->users;
+  ProtectionDomain* domain = handle->domain;
   handle->context->Delete(handle);
+  --domain->users;
   return 0;
 }
 

@@ -1,0 +1,95 @@
+#include "verbs/control/qp_path.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+
+namespace urnic::control {
+namespace {
+
+using ::testing::HasSubstr;
+
+class QpPathTest : public testing::Test {
+ protected:
+  QpPathTest() : identities_(new urnic_device_identity[URNIC_MAX_PORTS]) {
+    char error[256];
+    EXPECT_EQ(
+        urnic_device_identity_parse("loop|10.1.0.1/24|fd00::1/64", 1,
+                                    identities_.get(), error, sizeof(error)),
+        1);
+    vector_.is_global = 1;
+    vector_.port_num = 1;
+    vector_.sgid_index = 3;
+    vector_.dgid = wire::Gid::FromIpv4(0x0a010002u);
+  }
+  absl::StatusOr<Engine::PathRequest> Make() {
+    return MakePathRequest(identities_[0], vector_, 0x123456, 0x654321);
+  }
+  std::string Error() { return std::string(Make().status().message()); }
+
+  std::unique_ptr<urnic_device_identity[]> identities_;
+  AddressVector vector_;
+};
+
+TEST_F(QpPathTest, TakesTheProgramsRoute) {
+  vector_.flow_label = 0xabcde;
+  vector_.traffic_class = 0x68;
+  vector_.hop_limit = 3;
+  const auto request = Make();
+  ASSERT_TRUE(request.ok()) << request.status().message();
+  EXPECT_EQ(request->local, wire::Gid::FromIpv4(0x0a010001u));
+  EXPECT_EQ(request->remote, vector_.dgid);
+  EXPECT_EQ(request->flow_label, 0xabcdeu);
+  EXPECT_EQ(request->traffic_class, 0x68);
+  EXPECT_EQ(request->hop_limit, 3);
+  // 0xabcde: the low 14 bits 0x3cde, mixed with the upper 6 bits 0x2a.
+  EXPECT_EQ(request->udp_src_port, 0xc000 | (0x3cde ^ 0x2a));
+}
+
+TEST_F(QpPathTest, AHopLimitOf0MeansTheDefault) {
+  EXPECT_EQ(Make()->hop_limit, 64);
+}
+
+TEST_F(QpPathTest, RefusesWhatRoceCannotUse) {
+  vector_.is_global = 0;
+  EXPECT_THAT(Error(), HasSubstr("is_global"));
+  vector_.is_global = 1;
+  vector_.port_num = 2;
+  EXPECT_THAT(Error(), HasSubstr("port_num 2"));
+  vector_.port_num = 1;
+  vector_.flow_label = 1 << 20;
+  EXPECT_THAT(Error(), HasSubstr("0x100000"));
+  vector_.flow_label = 0;
+  vector_.dgid = wire::Gid{};
+  EXPECT_THAT(Error(), HasSubstr("dgid"));
+}
+
+TEST_F(QpPathTest, RefusesIndicesWithoutAGid) {
+  for (int index : {0, 2, 7, 33}) {
+    vector_.sgid_index = static_cast<uint8_t>(index);
+    EXPECT_THAT(Error(), HasSubstr("holds no RoCE v2 GID")) << index;
+  }
+  vector_.sgid_index = 34;
+  EXPECT_THAT(Error(), HasSubstr("beyond the GID table"));
+  for (int index : {1, 3, 5}) {
+    vector_.sgid_index = static_cast<uint8_t>(index);
+    EXPECT_TRUE(Make().ok()) << index;
+  }
+}
+
+TEST(UdpSourcePortTest, SpreadsQueuePairsOverTheDynamicPorts) {
+  std::set<uint16_t> ports;
+  for (uint32_t qpn = 0x100000; qpn < 0x100100; ++qpn) {
+    const uint16_t port = UdpSourcePort(0, qpn, 0x2345);
+    EXPECT_GE(port, 0xc000);
+    EXPECT_EQ(port, UdpSourcePort(0, 0x2345, qpn)) << "the same both ways";
+    ports.insert(port);
+  }
+  EXPECT_GT(ports.size(), 200u);
+}
+
+}  // namespace
+}  // namespace urnic::control
