@@ -100,11 +100,12 @@ class Node {
   }
 
   // Fills the ring once; Post() then moves the index only.
-  void Prepare(uint8_t opcode, uint32_t bytes, const Node& peer) {
+  void Prepare(uint8_t opcode, uint32_t bytes, uint32_t list,
+               const Node& peer) {
     for (uint32_t i = 0; i < rings_->sq().entries(); ++i) {
       testing::SendWr wr;
       wr.opcode = opcode;
-      wr.flags = i % kBurst == kBurst - 1 ? URNIC_SEND_SIGNALED : 0;
+      wr.flags = i % list == list - 1 ? URNIC_SEND_SIGNALED : 0;
       wr.sges = {{Address(kStride * (i % kBurst)), bytes, key_}};
       wr.remote_addr = peer.Address(kStride * (i % kBurst));
       wr.rkey = peer.key_;
@@ -161,17 +162,17 @@ Nodes& RingNodes() {
   return nodes;
 }
 
-// 32 writes, one after the other: the poster's doorbell, the peer's
-// receive and ACK, the poster's completion. Each part is timed.
-void Writes(benchmark::State& state, uint32_t bytes) {
+// `count` writes in one list: the poster's doorbell, the peer's receive and
+// ACK, the poster's completion. Each part is timed.
+void Writes(benchmark::State& state, uint32_t bytes, uint32_t count) {
   Nodes& nodes = RingNodes();
-  nodes.a->Prepare(URNIC_WR_RDMA_WRITE, bytes, *nodes.b);
+  nodes.a->Prepare(URNIC_WR_RDMA_WRITE, bytes, count, *nodes.b);
   uint64_t post = 0;
   uint64_t respond = 0;
   uint64_t complete = 0;
-  Measure(state, kBurst, [&] {
+  Measure(state, count, [&] {
     const uint64_t t0 = rte_rdtsc();
-    nodes.a->Post(kBurst);
+    nodes.a->Post(count);
     const uint64_t t1 = rte_rdtsc();
     nodes.b->engine().Progress();
     const uint64_t t2 = rte_rdtsc();
@@ -184,7 +185,7 @@ void Writes(benchmark::State& state, uint32_t bytes) {
     respond += t2 - t1;
     complete += t3 - t2;
   });
-  const double packets = static_cast<double>(state.iterations()) * kBurst;
+  const double packets = static_cast<double>(state.iterations()) * count;
   const double ns = 1e9 / static_cast<double>(rte_get_tsc_hz()) / packets;
   state.counters["post"] = static_cast<double>(post) * ns;
   state.counters["respond"] = static_cast<double>(respond) * ns;
@@ -200,10 +201,14 @@ void IdleIteration(benchmark::State& state) {
 }  // namespace
 
 void AddEngineLoops(std::vector<Loop>& loops) {
-  loops.push_back(
-      {"engine/write/8", [](benchmark::State& state) { Writes(state, 8); }});
-  loops.push_back({"engine/write/4096",
-                   [](benchmark::State& state) { Writes(state, 4096); }});
+  for (const uint32_t bytes : {8, 4096}) {
+    for (const uint32_t count : {1, 32}) {
+      loops.push_back(
+          {"engine/write/" + std::to_string(bytes) + "/list_of_" +
+               std::to_string(count),
+           [=](benchmark::State& state) { Writes(state, bytes, count); }});
+    }
+  }
   loops.push_back({"engine/idle_iteration", IdleIteration});
 }
 
