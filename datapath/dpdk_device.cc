@@ -288,9 +288,13 @@ void DpdkDevice::ReadRings(uint16_t& rx, uint16_t& tx) const {
   if (rte_vhost_get_vhost_vring(vid, 0, &ring) == 0) tx = ring.size;
 }
 
-void DpdkDevice::AddCounters(PortCounters& sum) const {
+void DpdkDevice::AddCounters(PortCounters& sum) {
   rte_eth_stats stats = {};
   if (rte_eth_stats_get(id_, &stats) != 0) return;
+  if (wake_kind_ == WakeKind::kSocket) {
+    socket_drops_ += TakePacketSocketDrops(wake_fd_);
+    sum.rx_missed += socket_drops_;
+  }
   sum.rx_packets += stats.ipackets;
   sum.rx_bytes += stats.ibytes;
   sum.rx_missed += stats.imissed;

@@ -72,9 +72,9 @@ class DpdkDevice {
   // For DPDK's callback.
   void OnLinkChange();
 
-  // Adds what the device counted since Start(). Any thread, but not while the
-  // device is being destroyed.
-  void AddCounters(PortCounters& sum) const;
+  // Adds what the device counted since Start(). Any thread, one at a time, and
+  // not while the device is being destroyed.
+  void AddCounters(PortCounters& sum);
 
  private:
   friend class DeviceProbe;
@@ -97,6 +97,7 @@ class DpdkDevice {
   WakeKind wake_kind_ = WakeKind::kNone;
   int wake_fd_ = -1;
   int interface_index_ = 0;
+  uint64_t socket_drops_ = 0;  // the kernel forgets them when it tells them
 };
 
 // The search for a device. One thread; it may be abandoned at any time.

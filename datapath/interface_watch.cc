@@ -109,6 +109,12 @@ int PreparePacketSocket(int fd, int interface_index) {
              : errno;
 }
 
+void ForgetPacketSocketError(int fd) {
+  int error = 0;
+  socklen_t bytes = sizeof(error);
+  getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
+}
+
 uint32_t TakePacketSocketDrops(int fd) {
   tpacket_stats stats = {};
   socklen_t bytes = sizeof(stats);

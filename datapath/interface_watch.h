@@ -43,6 +43,10 @@ int FindPacketSocket(int interface_index);
 // frames from coming back as received. Returns 0 or errno.
 int PreparePacketSocket(int fd, int interface_index);
 
+// Takes away the error that the kernel left on the socket when the interface
+// was down: it would make the next send fail and its frames wait in the ring.
+void ForgetPacketSocketError(int fd);
+
 // Frames lost because the receive ring was full, since the last call.
 uint32_t TakePacketSocketDrops(int fd);
 

@@ -193,7 +193,6 @@ bool PortKeeper::BringUp() {
     return false;
   }
   AddWakeup();
-  if (interface_ != nullptr) gate_.SetCarrier(interface_->Read().running);
   {
     std::lock_guard lock(mutex_);
     ++past_.incarnations;
@@ -231,6 +230,7 @@ PortKeeper::Verdict PortKeeper::LookAfterDevice() {
   if (interface_ != nullptr) {
     const InterfaceState state = interface_->Read();
     if (state.index != device_->interface_index()) return Verdict::kReplace;
+    if (state.running) ForgetPacketSocketError(device_->wake_fd());
     if (state.running != gate_.Peek().carrier()) {
       gate_.SetCarrier(state.running);
     }
