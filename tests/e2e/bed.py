@@ -16,6 +16,7 @@ Standard library only. One thread, except where a function says otherwise.
 
 import ctypes
 import itertools
+import json
 import os
 import pathlib
 import shutil
@@ -268,6 +269,15 @@ class Bed:
         self._namespaces.append(name)
         _command("ip", "-n", name, "link", "set", "lo", "up")
         return name
+
+    def stats_path(self, side):
+        """For URNIC_STATS; see verbs/control/stats_file.h."""
+        return os.path.join(self.directory, f"stats.{side}")
+
+    def read_stats(self, side):
+        """The counters of each device that was closed with stats_path()."""
+        with open(self.stats_path(side), encoding="ascii") as file:
+            return [json.loads(line) for line in file]
 
     def next_port(self):
         """A TCP port nobody has used in this bed."""

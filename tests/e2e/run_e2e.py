@@ -14,6 +14,8 @@ import sys
 import bed
 import suite
 # Each adds its tests to suite.TESTS.
+import test_devices  # pylint: disable=unused-import
+import test_faults  # pylint: disable=unused-import
 import test_perftest  # pylint: disable=unused-import
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -27,6 +29,10 @@ def parse_arguments():
     which.add_argument("--full", action="store_true", help="everything")
     parser.add_argument("--out", default=HERE.parents[1] / "out",
                         help="the tree under test (default: out/)")
+    parser.add_argument("--echo-peer", type=pathlib.Path,
+                        default=HERE.parents[1] /
+                        "bazel-bin/tests/e2e/echo_peer",
+                        help="the program //tests/e2e:echo_peer")
     parser.add_argument("--list", action="store_true",
                         help="print the names and stop")
     parser.add_argument("pattern", nargs="*",
@@ -58,7 +64,9 @@ def main():
         return 2
     bed.raise_on_signals()
     bed.sweep()
-    return suite.run(tests, tools)
+    peer = arguments.echo_peer
+    return suite.run(tests, tools,
+                     str(peer.resolve()) if peer.exists() else None)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,7 @@ A test is a function of one argument, the Context; it passes by returning,
 fails by raising, and is skipped by raising Skip, which says what is missing.
 """
 
-import contextlib
 import shutil
-import sys
 import time
 import traceback
 
@@ -24,8 +22,9 @@ class Failure(Exception):
 class Context:
     """What a test gets: the tree under test and a place for a remark."""
 
-    def __init__(self, tools):
+    def __init__(self, tools, echo_peer):
         self.tools = tools
+        self.echo_peer = echo_peer  # path; None: not built
         self.remark = ""
 
     def note(self, text):
@@ -74,16 +73,14 @@ def add(name, body, core=True):
     TESTS.append(Test(name, body, core))
 
 
-def _run_one(one, tools, log):
+def _run_one(one, tools, echo_peer):
     """(outcome, text) of one test."""
-    context = Context(tools)
+    context = Context(tools, echo_peer)
     try:
         one.body(context)
     except Skip as reason:
         return "skipped", str(reason)
     except (Failure, bed.Timeout) as reason:
-        # The line must fit a line; the whole story goes below it.
-        log.write(f"--- {one.name}\n{reason}\n")
         return "FAILED", str(reason)
     except bed.BedError as reason:
         return "FAILED", f"the bed could not be made: {reason}"
@@ -92,23 +89,20 @@ def _run_one(one, tools, log):
     return "passed", context.remark
 
 
-def run(tests, tools, log=None):
+def run(tests, tools, echo_peer):
     """Runs them, one line each; the exit status for main()."""
     count = {"passed": 0, "FAILED": 0, "skipped": 0}
     failed = []
-    with contextlib.ExitStack() as stack:
-        if log is None:
-            log = stack.enter_context(open("/dev/null", "w", encoding="utf-8"))
-        for one in tests:
-            begin = time.monotonic()
-            outcome, text = _run_one(one, tools, log)
-            seconds = time.monotonic() - begin
-            count[outcome] += 1
-            separator = ":\n" if "\n" in text else ": " if text else ""
-            print(f"{outcome:8}{one.name} ({seconds:.1f} s){separator}{text}")
-            sys.stdout.flush()
-            if outcome == "FAILED":
-                failed.append(one.name)
+    for one in tests:
+        begin = time.monotonic()
+        outcome, text = _run_one(one, tools, echo_peer)
+        seconds = time.monotonic() - begin
+        count[outcome] += 1
+        separator = ":\n" if "\n" in text else ": " if text else ""
+        print(f"{outcome:8}{one.name} ({seconds:.1f} s){separator}{text}",
+              flush=True)
+        if outcome == "FAILED":
+            failed.append(one.name)
     if failed:
         print("failed: " + " ".join(failed))
     print(f"{count['passed']} passed, {count['FAILED']} failed, "

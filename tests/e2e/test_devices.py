@@ -1,0 +1,185 @@
+"""What programs see of the device, and `urnic run` as a good citizen."""
+
+import glob
+import os
+import re
+import signal
+import time
+
+import bed
+import suite
+
+
+def devinfo(context, place, side=0):
+    context.need("ibv_devinfo")
+    result = place.run(side, ["ibv_devinfo", "-v"])
+    context.check_ok(result)
+    text = result.out
+    pairs = re.findall(r"^\s*([\w\[\] ]+?):\s+(.*?)\s*$", text, re.MULTILINE)
+    return text, dict(pairs)
+
+
+@suite.test("loop/ibv_devices")
+def devices(context):
+    context.need("ibv_devices")
+    with bed.LoopBed(context.tools) as place:
+        result = place.run(0, ["ibv_devices"])
+        context.check_ok(result)
+        context.check(re.search(r"^\s+urnic0\s+[0-9a-f]{16}$", result.out,
+                                re.MULTILINE), result)
+
+
+@suite.test("loop/ibv_devinfo-limits")
+def devinfo_limits(context):
+    """Limits that are neither zero nor boasts, and nothing that is not
+    there."""
+    with bed.LoopBed(context.tools) as place:
+        text, value = devinfo(context, place)
+        for name in ("max_qp", "max_qp_wr", "max_sge", "max_cq", "max_cqe",
+                     "max_mr", "max_pd", "max_qp_rd_atom",
+                     "max_qp_init_rd_atom", "max_res_rd_atom"):
+            context.check(int(value[name]) > 0, f"{name} in\n{text}")
+        # Not built: nobody may be led to believe otherwise.
+        for name in ("max_srq", "max_mw", "max_ah", "max_mcast_grp", "max_fmr",
+                     "max_raw_ethy_qp"):
+            context.check(int(value[name]) == 0, f"{name} in\n{text}")
+        for name, expected in {"state": "PORT_ACTIVE (4)",
+                               "max_mtu": "4096 (5)",
+                               "active_mtu": "4096 (5)",
+                               "link_layer": "Ethernet",
+                               "transport": "InfiniBand (0)",
+                               "phys_port_cnt": "1",
+                               "port_lid": "0"}.items():
+            context.check(value[name] == expected, f"{name} in\n{text}")
+
+
+@suite.test("loop/gid-table-in-linux-order")
+def gid_table(context):
+    """Link-local and then the addresses, each as v1 (empty) and as v2."""
+    with bed.LoopBed(context.tools) as place:
+        text, value = devinfo(context, place)
+        for index, start in ((1, "fe80::"), (3, "::ffff:10.1.0.1"),
+                             (5, "fd01::1")):
+            gid = value.get(f"GID[  {index}]", "")
+            context.check(gid.startswith(start) and "RoCE v2" in gid,
+                          f"GID {index} is '{gid}' in\n{text}")
+        for index in (0, 2, 4, 6, 7):
+            context.check(f"GID[  {index}]" not in value,
+                          f"GID {index} in\n{text}")
+
+
+@suite.test("veth/devinfo-tells-the-interface's-mtu")
+def devinfo_mtu(context):
+    for mtu, code in ((1500, "1024 (3)"), (9000, "4096 (5)")):
+        with bed.VethBed(context.tools, mtu) as place:
+            text, value = devinfo(context, place)
+            context.check(value["active_mtu"] == code, text)
+
+
+@suite.test("veth9000/second-opener-is-told-who-has-the-port")
+def second_opener(context):
+    context.need("ibv_rc_pingpong", "ibv_devinfo")
+    with bed.VethBed(context.tools) as place:
+        port = place.next_port()
+        holder = place.spawn(0, ["ibv_rc_pingpong", "-g", "3", "-p",
+                                 str(port)])
+        bed.await_true(lambda: holder.listens(port), 10, "listening")
+        second = place.run(0, ["ibv_devinfo"])
+        context.check(second.status != 0, second)
+        context.check(str(holder.pid) in second.err and
+                      "embedded" in second.err, second)
+        # Listing opens nothing.
+        context.check_ok(place.run(0, ["ibv_devices"]))
+        # The claim ends with its holder, however that ends.
+        holder.kill()
+        context.check_ok(place.run(0, ["ibv_devinfo"]))
+
+
+@suite.test("loop/exit-status-passes-through")
+def exit_status(context):
+    with bed.LoopBed(context.tools) as place:
+        for argv, expected in ((["sh", "-c", "exit 7"], 7), (["true"], 0),
+                               (["sh", "-c", "kill -TERM $$"],
+                                -signal.SIGTERM),
+                               (["no-such-program-here"], 127),
+                               (["/dev/null"], 126)):
+            result = place.run(0, argv)
+            context.check(result.status == expected,
+                          f"expected {expected}: {result}")
+
+
+@suite.test("loop/inert-under-other-programs")
+def inert(context):
+    """The preload is inherited by whatever starts a verbs program: it must
+    neither be in the way nor leave anything behind."""
+    context.need("bash", "taskset", "timeout", "env", "python3", "ibv_devinfo")
+    chain = ["bash", "-c",
+             "set -e; x=$(taskset -c 0 timeout 20 env A=b python3 -c "
+             "'import os, subprocess; print(6 * 7); "
+             "subprocess.run([\"true\"], check=True)'); echo \"got $x\"; "
+             "for i in 1 2 3; do (echo $i) | cat; done"]
+    with bed.LoopBed(context.tools) as place:
+        environment = {"XDG_RUNTIME_DIR": place.directory}
+        result = place.run(0, chain, env=environment)
+        context.check_ok(result)
+        context.check(result.out == "got 42\n1\n2\n3\n" and not result.err,
+                      result)
+        left = glob.glob(os.path.join(place.directory, "urnic-*"))
+        context.check(not left, f"left behind: {left}")
+        # And at the end of such a chain a verbs program works.
+        result = place.run(0, ["bash", "-c", "timeout 20 taskset -c 0 env A=b "
+                               "python3 -c 'import subprocess, sys; sys.exit("
+                               "subprocess.call([\"ibv_devinfo\"]))'"],
+                           env=environment)
+        context.check_ok(result)
+        context.check("PORT_ACTIVE" in result.out, result)
+        left = glob.glob(os.path.join(place.directory, "urnic-*"))
+        context.check(not left, f"left behind: {left}")
+
+
+def ping(context, address, option):
+    """The kernel of one host pings the RNIC of the other."""
+    context.need("ping", "ibv_rc_pingpong")
+    with bed.VethBed(context.tools) as place:
+        place.add_host_address(0, "10.1.0.101/24")
+        place.add_host_address(0, "fd01::101/64")
+        port = place.next_port()
+        server = place.spawn(1, ["ibv_rc_pingpong", "-g", "3", "-p",
+                                 str(port)])
+        bed.await_true(lambda: server.listens(port), 10, "listening")
+        for size in ("56", "1400", "8000"):
+            result = place.run(0, ["ping", option, "-c", "3", "-i", "0.2",
+                                   "-W", "2", "-s", size, address],
+                               rnic=False)
+            context.check_ok(result)
+            context.check("3 received" in result.out, result)
+        context.check(server.running(), server.result())
+
+
+suite.add("veth9000/ping-icmpv4", lambda context: ping(context, "10.1.0.2",
+                                                       "-4"))
+suite.add("veth9000/ping-icmpv6", lambda context: ping(context, "fd01::2",
+                                                       "-6"))
+
+
+@suite.test("vhost/ctrl-c-ends-a-running-program")
+def ctrl_c(context):
+    """Status: killed by SIGINT; no hang, and the next pair works."""
+    context.need("ib_write_bw")
+    with bed.SocketBed(context.tools) as place:
+        for _ in range(2):
+            server, client = place.spawn_pair(
+                ["ib_write_bw", "-x", "3", "-F", "-D", "1",
+                 "--run_infinitely"])
+            bed.await_true(lambda end=client: "65536" in end.output()[0], 20,
+                           "the first result")
+            begin = time.monotonic()
+            client.signal(signal.SIGINT)
+            result = client.wait(5)
+            context.note(f"{(time.monotonic() - begin) * 1000:.0f} ms")
+            context.check(result.status == -signal.SIGINT, result)
+            server.signal(signal.SIGINT)
+            server.wait(5)
+        server, client = place.run_pair(["ib_write_bw", "-x", "3", "-F", "-n",
+                                         "100"])
+        context.check_ok(server, client)

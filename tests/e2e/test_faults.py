@@ -1,0 +1,161 @@
+"""Deaths, restarts and missing cables: nobody crashes, nobody hangs."""
+
+import functools
+import signal
+import time
+
+import bed
+import suite
+from test_perftest import make_bed
+
+# IBV_WC_RETRY_EXC_ERR, as perftest prints it.
+RETRY_EXCEEDED = "status 12"
+
+
+def kill_in_transfer(context, bed_name, victim):
+    """One side of a running transfer dies by SIGKILL. The other hears of it
+    as "retry exceeded" within the time that its retries take, and a new pair
+    on the same ports works."""
+    context.need("ib_write_bw")
+    # Both sides send, so both must notice. 2^12 * 4.096 us = 17 ms, 7 times.
+    argv = ["ib_write_bw", "-x", "3", "-F", "-b", "-D", "1", "-u", "12",
+            "--run_infinitely"]
+    with make_bed(context.tools, bed_name) as place:
+        for _ in range(2):
+            pair = place.spawn_pair(argv)
+            bed.await_true(lambda: "65536" in pair[1].output()[0], 20,
+                           "the first result")
+            dying, other = pair[victim], pair[1 - victim]
+            dying.signal(signal.SIGKILL)
+            begin = time.monotonic()
+            result = other.wait(20)
+            context.note(f"noticed in {time.monotonic() - begin:.1f} s")
+            context.check(result.status > 0, result)
+            context.check(RETRY_EXCEEDED in result.out + result.err, result)
+        server, client = place.run_pair(["ib_write_bw", "-x", "3", "-F", "-n",
+                                         "200"])
+        context.check_ok(server, client)
+
+
+for _bed in ("vhost", "vhost-swapped", "veth9000"):
+    for _victim, _name in enumerate(("server", "client")):
+        suite.add(f"{_bed}/kill-the-{_name}-in-transfer",
+                  functools.partial(kill_in_transfer, bed_name=_bed,
+                                    victim=_victim))
+
+
+class EchoPair:
+    """echo_peer on both sides: programs that go on when a peer is lost."""
+
+    def __init__(self, context, place):
+        if not context.echo_peer:
+            raise suite.Skip("echo_peer is not built: "
+                             "bazel build //tests/e2e:echo_peer")
+        self.place = place
+        self.program = context.echo_peer
+        self.port = str(place.next_port())
+        self.server = self.start_server()
+        self.client = self.start_client()
+
+    def start_server(self):
+        return self.place.spawn(0, [self.program, "server", self.port])
+
+    def start_client(self):
+        return self.place.spawn(1, [self.program, "client", self.port,
+                                    self.place.sides[0].host_address,
+                                    "5000", "20"])
+
+    @staticmethod
+    def lines(process):
+        return process.output()[0].splitlines()
+
+    def await_more(self, process, start, seconds=15):
+        """Waits until `process` prints a line beginning with `start`, in
+        addition to those it has printed so far."""
+        seen = len(self.lines(process))
+
+        def more():
+            if not process.running():
+                raise suite.Failure(process.result())
+            return any(line.startswith(start)
+                       for line in self.lines(process)[seen:])
+
+        bed.await_true(more, seconds, f"{process.argv[-6:]} printing {start}, "
+                       f"after {self.lines(process)[-3:]}")
+
+    def check_alive(self, context):
+        for process in (self.server, self.client):
+            context.check(process.running(), process.result())
+            context.check("WRONG" not in process.output()[0],
+                          process.result())
+
+
+def restart_peer(context, bed_name):
+    """Each side in turn is killed and started again, while the other keeps
+    its device open and carries on with the newcomer."""
+    with make_bed(context.tools, bed_name) as place:
+        pair = EchoPair(context, place)
+        pair.await_more(pair.client, "ok")
+        for _ in range(2):
+            pair.server.kill()
+            pair.await_more(pair.client, "failed")
+            pair.server = pair.start_server()
+            pair.await_more(pair.client, "ok")
+            pair.client.kill()
+            pair.client = pair.start_client()
+            pair.await_more(pair.client, "ok")
+            pair.await_more(pair.server, "ok")
+        pair.check_alive(context)
+
+
+for _bed in ("vhost", "vhost-swapped", "veth9000"):
+    suite.add(f"{_bed}/peer-restarts-under-a-living-device",
+              functools.partial(restart_peer, bed_name=_bed))
+
+
+@suite.test("veth9000/interface-removed-and-made-again")
+def interface_returns(context):
+    with bed.VethBed(context.tools) as place:
+        pair = EchoPair(context, place)
+        pair.await_more(pair.client, "ok")
+        for _ in range(2):
+            place.unplug()
+            pair.await_more(pair.client, "failed")
+            time.sleep(0.5)
+            place.join()
+            pair.await_more(pair.client, "ok")
+        pair.check_alive(context)
+
+
+@suite.test("veth9000/link-down-and-up")
+def link_flaps(context):
+    with bed.VethBed(context.tools) as place:
+        pair = EchoPair(context, place)
+        pair.await_more(pair.client, "ok")
+        for side in (0, 1):
+            place.set_link(side, "down")
+            pair.await_more(pair.client, "failed")
+            place.set_link(side, "up")
+            pair.await_more(pair.client, "ok")
+        pair.check_alive(context)
+
+
+@suite.test("veth9000/1MB-writes-do-not-collapse")
+def no_collapse(context):
+    """af_packet drops silently when it is overrun; the sender's window must
+    keep that rare. Counted by the sender itself."""
+    context.need("ib_write_bw")
+    with bed.VethBed(context.tools) as place:
+        server, client = place.run_pair(
+            ["ib_write_bw", "-x", "3", "-F", "-s", "1048576", "-n", "1000"],
+            seconds=60,
+            client_options={"env": {"URNIC_STATS": place.stats_path(1)}})
+        context.check_ok(server, client)
+        stats, = place.read_stats(1)
+        engine = stats["engine"]
+        share = engine["requests_resent"] / max(1, engine["requests_sent"])
+        context.note(f"{100 * share:.2f} % of {engine['requests_sent']} "
+                     f"packets sent again, {engine['timeouts']} timeouts, "
+                     f"{engine['sequence_naks']} sequence NAKs")
+        context.check(engine["requests_sent"] >= 1000 * 256, stats)
+        context.check(share < 0.1, stats)
