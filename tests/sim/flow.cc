@@ -135,7 +135,8 @@ void Flow::PostOne() {
   if (request.signaled && !from_.end->options().sq_sig_all) {
     wr.flags |= URNIC_SEND_SIGNALED;
   }
-  if (random_.OneIn(10)) wr.flags |= URNIC_SEND_FENCE;
+  request.fenced = random_.OneIn(10);
+  if (request.fenced) wr.flags |= URNIC_SEND_FENCE;
   if (random_.OneIn(3)) wr.flags |= URNIC_SEND_SOLICITED;
   if (IsAtomic(request.opcode)) {
     PrepareAtomic(request, wr);
@@ -144,9 +145,18 @@ void Flow::PostOne() {
   } else {
     PrepareData(request, wr);
   }
+  AssignPsns(request);
   if (config_.bad_request == request.id) Spoil(wr);
   Require(from_.end->PostSend(wr), "a send queue that is full");
   pending_.push_back(std::move(request));
+}
+
+void Flow::AssignPsns(Request& request) {
+  const size_t bytes = IsAtomic(request.opcode) ? 8 : request.content.size();
+  request.first_psn = next_psn_;
+  request.packets = static_cast<int32_t>(
+      std::max<size_t>(1, (bytes + config_.mtu - 1) / config_.mtu));
+  next_psn_ = next_psn_ + request.packets;
 }
 
 void Flow::PrepareRemote(Request& request, testing::SendWr& wr,
@@ -238,8 +248,12 @@ void Flow::Spoil(testing::SendWr& wr) {
     case 1:
       wr.remote_addr += uint64_t{1} << 40;
       break;
-    default:
-      wr.rkey = to_.receive_key;  // a key without the right
+    default: {  // a key without the right
+      const uint64_t shift = to_.remote_iova_shift;
+      wr.rkey = to_.receive_key;
+      wr.remote_addr = to_.end->host().address(to_.receive->begin()) +
+                       (wr.remote_addr - shift) % 64;
+    }
   }
 }
 
@@ -404,6 +418,22 @@ void Flow::CheckMessage(const Request& message, const Receive& receive,
   to_.receive->Check(receive.slot, "received data");
 }
 
+// The request that is executed with this PSN may have waited for others.
+void Flow::CheckFence(Psn placed) const {
+  const uint32_t una = from_.end->qp().send_state().una;
+  bool fetch_before = false;  // one that has not come back
+  for (const Request& request : pending_) {
+    if (placed - request.first_psn < 0) return;
+    if (request.fenced && placed - request.first_psn < request.packets) {
+      Require(!fetch_before, "a fenced request has overtaken a read");
+      return;
+    }
+    const bool fetches =
+        request.opcode == URNIC_WR_RDMA_READ || IsAtomic(request.opcode);
+    fetch_before |= fetches && una < request.id;
+  }
+}
+
 void Flow::OnPlace(const rc::Placement& placement) {
   const Psn psn(placement.origin);
   if (last_placed_) {
@@ -411,6 +441,7 @@ void Flow::OnPlace(const rc::Placement& placement) {
     if (psn != *last_placed_) bytes_of_last_ = 0;
   }
   last_placed_ = psn;
+  CheckFence(psn);
   bytes_of_last_ += placement.bytes;
   Require(bytes_of_last_ <= config_.mtu, "a packet is placed twice");
   if (placement.kind == rc::Placement::Kind::kCopy) return;

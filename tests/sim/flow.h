@@ -11,6 +11,7 @@
 //     value that the model holds, each once, and their results come back;
 //   - messages meet the receives in the order of both, with their length,
 //     immediate data and bytes; a send is acknowledged only after that;
+//   - a fenced request starts after the reads and atomics before it;
 //   - a key that a peer invalidates is dead when the receive completes.
 
 #include <cstdint>
@@ -47,6 +48,7 @@ inline constexpr uint32_t kAtomicWords = 4;
 struct FlowConfig {
   uint32_t requests = 40;
   uint32_t mtu = 256;
+  Psn first_psn = {};
   uint32_t message_max = 2048;
   uint32_t max_sge = 4;
   uint32_t max_inline = 64;
@@ -63,7 +65,11 @@ struct FlowConfig {
 class Flow {
  public:
   Flow(uint64_t seed, Side& from, Side& to, const FlowConfig& config)
-      : random_(seed), from_(from), to_(to), config_(config) {}
+      : random_(seed),
+        from_(from),
+        to_(to),
+        config_(config),
+        next_psn_(config.first_psn) {}
 
   // The programs: called now and then. True if something was posted.
   bool PostRequests();
@@ -95,6 +101,9 @@ class Flow {
     uint64_t id = 0;
     uint8_t opcode = 0;
     bool signaled = false;
+    bool fenced = false;
+    Psn first_psn = {};
+    int32_t packets = 1;
     std::optional<size_t> local = {};
     std::optional<size_t> remote = {};
     size_t remote_at = 0;
@@ -127,6 +136,8 @@ class Flow {
   void PrepareAtomic(Request& request, testing::SendWr& wr);
   void PrepareRemote(Request& request, testing::SendWr& wr, uint32_t length);
   void Spoil(testing::SendWr& wr);
+  void AssignPsns(Request& request);
+  void CheckFence(Psn placed) const;
 
   void Succeed(Request& request);
   void Fail(Request& request);
@@ -139,6 +150,7 @@ class Flow {
   FlowConfig config_;
 
   uint64_t next_id_ = 1;
+  Psn next_psn_;
   std::deque<Request> pending_;
   bool failed_ = false;
   uint32_t late_posts_ = 3;  // requests that the program adds after an error

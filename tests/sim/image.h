@@ -93,6 +93,7 @@ class SlotPool {
   }
 
   bool empty() const { return free_.empty(); }
+  size_t begin() const { return begin_; }
   size_t slot_bytes() const { return slot_bytes_; }
   Image& image() { return image_; }
 

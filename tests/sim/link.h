@@ -58,7 +58,8 @@ class Link {
     }
     if (Hit(config_.duplicate_ppm)) {
       ++stats_.duplicated;
-      Arrive(packet, left);
+      const auto late = random_.Below(10 * config_.delay.ns());
+      Arrive(packet, left + Duration::Nanoseconds(static_cast<int64_t>(late)));
     }
     if (Hit(config_.corrupt_ppm)) {
       ++stats_.corrupted;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/sim/wire_rules.h"
 #include "tests/sim/world.h"
 #include "tests/support/endpoint.h"
 
@@ -20,9 +21,13 @@ using testing::Packet;
 
 class Node {
  public:
-  Node(World& world, Endpoint& end, uint64_t seed,
+  Node(World& world, Endpoint& end, const rc::QpConfig& config, uint64_t seed,
        std::function<void(Packet)> send)
-      : world_(world), end_(end), random_(seed), send_(std::move(send)) {}
+      : world_(world),
+        end_(end),
+        rules_(config),
+        random_(seed),
+        send_(std::move(send)) {}
 
   void OnPacket(Packet packet) {
     if (!testing::SealIntact(packet)) {
@@ -37,9 +42,11 @@ class Node {
   void Kick() {
     if (scheduled_) return;
     scheduled_ = true;
-    world_.After(
-        Duration::Nanoseconds(200 + static_cast<int64_t>(random_.Below(2000))),
-        [this] { Step(); });
+    // Now and then the thread was busy with something else.
+    const uint64_t busy_ns = random_.OneIn(100) ? 400000 : 2000;
+    world_.After(Duration::Nanoseconds(
+                     200 + static_cast<int64_t>(random_.Below(busy_ns))),
+                 [this] { Step(); });
   }
 
   uint64_t corrupt_dropped() const { return corrupt_dropped_; }
@@ -63,7 +70,19 @@ class Node {
       burst.push_back(std::move(arrived_.front()));
       arrived_.pop_front();
     }
-    end_.Deliver(burst, world_.now());
+    std::vector<wire::RocePacket> parsed;
+    for (const Packet& packet : burst) {
+      wire::RocePacket p;
+      if (wire::ParseRoce(packet.data(), static_cast<uint32_t>(packet.size()),
+                          p) == RxVerdict::kAccept) {
+        parsed.push_back(p);
+      }
+    }
+    const std::vector<RxVerdict> verdicts = end_.Deliver(burst, world_.now());
+    Require(verdicts.size() == parsed.size(), "a packet without a verdict");
+    for (size_t i = 0; i < parsed.size(); ++i) {
+      rules_.OnReceived(parsed[i], verdicts[i]);
+    }
     end_.qp().CheckInvariants();
   }
 
@@ -75,10 +94,19 @@ class Node {
       std::vector<Packet> packets = end_.Transmit(world_.now(), slots);
       futile = packets.empty() ? futile + 1 : 0;
       Require(futile < 4, "HasWork() but nothing to transmit");
-      for (Packet& packet : packets) send_(std::move(packet));
+      for (Packet& packet : packets) Send(std::move(packet));
       end_.qp().CheckInvariants();
       if (random_.OneIn(8)) return;  // the port is full; the rest later
     }
+  }
+
+  void Send(Packet packet) {
+    wire::RocePacket parsed;
+    Require(wire::ParseRoce(packet.data(), static_cast<uint32_t>(packet.size()),
+                            parsed) == RxVerdict::kAccept,
+            "a malformed packet is sent");
+    rules_.OnSent(parsed);
+    send_(std::move(packet));
   }
 
   void FireTimer() {
@@ -105,6 +133,7 @@ class Node {
 
   World& world_;
   Endpoint& end_;
+  WireRules rules_;
   Random random_;
   std::function<void(Packet)> send_;
   std::deque<Packet> arrived_;

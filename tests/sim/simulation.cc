@@ -46,9 +46,19 @@ LinkConfig Simulation::MakeLinkConfig() {
   config.delay =
       Duration::Microseconds(static_cast<int64_t>(1 + random_.Below(30)));
   switch (random_.Below(4)) {
-    case 0:  // nothing goes wrong, but the order may be odd
+    case 0:
       mild_ = true;
-      if (random_.OneIn(2)) config.jitter = config.delay;
+      switch (random_.Below(3)) {
+        case 0:  // nothing is lost or reordered: no timer is ever needed
+          no_timer_ = true;
+          config.duplicate_ppm = 3000;
+          break;
+        case 1:  // the order may be odd
+          config.jitter = config.delay;
+          break;
+        default:
+          break;
+      }
       break;
     case 1:
       mild_ = true;
@@ -124,9 +134,11 @@ void Simulation::ConfigureEnds(Connection& c) {
     q.sq_psn = psn[i];
     q.rq_psn = psn[1 - i];
     q.access = mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
-    q.timeout = rc::AckTimeout(static_cast<uint8_t>(pick(8, 12)));
+    q.timeout = rc::AckTimeout(no_timer_ ? uint8_t{0}
+                                         : static_cast<uint8_t>(pick(8, 12)));
     q.retry_count = mild_ ? 7 : static_cast<uint8_t>(pick(3, 7));
-    q.rnr_retry = random_.OneIn(4) ? static_cast<uint8_t>(pick(1, 6)) : 7;
+    q.rnr_retry =
+        !no_timer_ && random_.OneIn(4) ? static_cast<uint8_t>(pick(1, 6)) : 7;
     q.min_rnr_timer = static_cast<uint8_t>(pick(1, 14));
     q.max_rd_atomic = static_cast<uint8_t>(pick(1, rd_max[1 - i]));
     q.max_dest_rd_atomic = static_cast<uint8_t>(rd_max[i]);
@@ -134,6 +146,7 @@ void Simulation::ConfigureEnds(Connection& c) {
     FlowConfig& f = c.flow_config[i];
     f.requests = static_cast<uint32_t>(pick(10, 80));
     f.mtu = mtu;
+    f.first_psn = psn[i];
     f.message_max = message_max_;
     f.max_sge = o.max_sge;
     f.max_inline = o.max_inline;
@@ -147,7 +160,8 @@ void Simulation::ConfigureEnds(Connection& c) {
 void Simulation::ChooseTrouble(Connection& c) {
   c.trouble_side = static_cast<uint32_t>(random_.Below(2));
   FlowConfig& flow = c.flow_config[c.trouble_side];
-  switch (random_.Below(16)) {
+  // Without timers nobody notices that the other side has died.
+  switch (no_timer_ ? 7 + random_.Below(2) : random_.Below(16)) {
     case 0:
     case 1:
       c.trouble = Trouble::kBadRequest;
@@ -211,7 +225,7 @@ void Simulation::Wire(Connection& c) {
         world_, random_.Next(), link_config_,
         [&c, i](Packet p) { c.nodes[1 - i]->OnPacket(std::move(p)); });
     c.nodes[i] = std::make_unique<Node>(
-        world_, *c.ends[i], random_.Next(),
+        world_, *c.ends[i], c.config[i], random_.Next(),
         [&c, i](Packet p) { c.links[i]->Send(std::move(p)); });
     c.sides[i].node = c.nodes[i].get();
     c.ends[i]->on_completion = [&c, i](const Completion& done) {

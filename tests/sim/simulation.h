@@ -72,7 +72,8 @@ class Simulation {
   Random random_;
   World world_;
   LinkConfig link_config_;
-  bool mild_ = false;  // so few faults that no retry counter runs out
+  bool mild_ = false;      // so few faults that no retry counter runs out
+  bool no_timer_ = false;  // local_ack_timeout 0
   bool faults_on_ = true;
   uint32_t connection_count_;
   uint32_t message_max_;

@@ -153,18 +153,15 @@ void Endpoint::ExecutePlacements(std::span<const rc::Placement> placements,
 // mistake: abort.
 void Endpoint::CheckPlacement(const rc::Placement& placement) const {
   URNIC_CHECK(placement.bytes != 0);
-  uint32_t rights = mem::kLocalWrite;
+  uint32_t rights = placement.from_responder && !placement.to_receive
+                        ? mem::kRemoteWrite
+                        : mem::kLocalWrite;
   if (placement.kind != rc::Placement::Kind::kCopy) {
     rights = mem::kRemoteAtomic;
     URNIC_CHECK(placement.bytes == 8 && placement.target % 8 == 0);
   }
-  const bool allowed =
-      host_.Allowed(placement.target, placement.bytes, options_.pd, rights) ||
-      (placement.kind == rc::Placement::Kind::kCopy &&
-       placement.from_responder &&
-       host_.Allowed(placement.target, placement.bytes, options_.pd,
-                     mem::kRemoteWrite));
-  URNIC_CHECK(allowed);
+  URNIC_CHECK(
+      host_.Allowed(placement.target, placement.bytes, options_.pd, rights));
 }
 
 bool Endpoint::Execute(const rc::Placement& placement) {

@@ -1,0 +1,41 @@
+"""Makes one source file of the RC core, the simulator and a main function,
+with one line of the core changed: a mutant that the oracle must find.
+
+usage: amalgamate.py OLD NEW FILE... ; OLD must occur exactly once in what is
+inlined. The result goes to standard output.
+"""
+
+import re
+import sys
+
+INLINED = ("transport/rc/", "tests/sim/", "tests/support/endpoint",
+           "tests/support/fake_")
+INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
+
+
+def expand(path, seen):
+    """The text of `path`, with the includes that belong to us inlined once."""
+    if path in seen:
+        return ""
+    seen.add(path)
+    with open(path, encoding="utf-8") as source:
+        text = source.read().replace("#pragma once\n", "")
+
+    def replace(match):
+        name = match.group(1)
+        return expand(name, seen) if name.startswith(INLINED) else match.group(0)
+
+    return INCLUDE.sub(replace, text)
+
+
+def main():
+    old, new, *files = sys.argv[1:]
+    seen = set()
+    text = "".join(expand(path, seen) for path in files)
+    if text.count(old) != 1:
+        sys.exit("mutation: %d places, expected one: %s" %
+                 (text.count(old), old))
+    sys.stdout.write(text.replace(old, new))
+
+
+main()

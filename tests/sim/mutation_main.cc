@@ -1,0 +1,38 @@
+// Built together with a core that was broken on purpose (mutants.bzl): passes
+// when the oracle, or a check of the core, finds that out.
+
+#include <unistd.h>
+
+#include <cinttypes>
+#include <csignal>
+#include <cstdio>
+
+#include "tests/sim/simulation.h"
+
+namespace {
+
+constexpr uint64_t kSeeds = 2000;
+
+void OnSignal(int) {
+  static constexpr char kText[] = "caught: a check of the core failed\n";
+  if (write(STDOUT_FILENO, kText, sizeof(kText) - 1) < 0) _exit(1);
+  _exit(0);
+}
+
+}  // namespace
+
+int main() {
+  std::signal(SIGABRT, OnSignal);
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    urnic::sim::Simulation simulation(seed);
+    try {
+      simulation.Run();
+    } catch (const urnic::sim::Violation& violation) {
+      std::printf("caught by seed %" PRIu64 ": %s\n", seed,
+                  violation.what.c_str());
+      return 0;
+    }
+  }
+  std::printf("NOT CAUGHT by %" PRIu64 " seeds\n", kSeeds);
+  return 1;
+}

@@ -1,0 +1,106 @@
+#pragma once
+
+// What one queue pair may put on the wire, judged by nothing but the packets
+// that it was given and those that it sends:
+//
+//   - an acknowledgement covers no read or atomic that is still unanswered;
+//   - no more reads and atomics outstanding than max_rd_atomic;
+//   - requests are new ones in PSN order, or repeat what was sent before;
+//   - no packet beyond the path MTU; end-to-end credits are 31, MigReq is 1.
+
+#include <deque>
+#include <optional>
+
+#include "tests/sim/world.h"
+#include "tests/support/endpoint.h"
+
+namespace urnic::sim {
+
+class WireRules {
+ public:
+  WireRules(const rc::QpConfig& config)
+      : config_(config), next_new_(config.sq_psn) {}
+
+  // A packet was handed to the queue pair, with this verdict.
+  void OnReceived(const wire::RocePacket& packet, RxVerdict verdict) {
+    const Psn psn = packet.psn();
+    switch (packet.info->kind) {
+      case wire::PacketKind::kReadRequest:
+      case wire::PacketKind::kAtomic:
+        if (verdict == RxVerdict::kAccept) {
+          owed_.push_back({psn, psn + ResponsePackets(packet)});
+        }
+        return;
+      case wire::PacketKind::kReadResponse:
+      case wire::PacketKind::kAtomicAck:
+        if (verdict == RxVerdict::kAccept && !asked_.empty()) {
+          Answer(asked_, psn);
+        }
+        return;
+      default:
+        return;
+    }
+  }
+
+  void OnSent(const wire::RocePacket& packet) {
+    Require(packet.payload_bytes <= config_.mtu, "a packet beyond the MTU");
+    Require(packet.bth->mig_req(), "MigReq is not 1");
+    if (packet.info->request()) {
+      OnRequest(packet);
+      return;
+    }
+    const uint8_t syndrome =
+        packet.info->has_aeth ? packet.aeth().syndrome() : 0x1f;
+    Require((syndrome & wire::kAethTypeMask) != 0 ||
+                syndrome == wire::kAethCreditsInvalid,
+            "credits are not 31");
+    if (packet.info->kind == wire::PacketKind::kAck) {
+      const bool nak = (syndrome & wire::kAethTypeMask) != 0;
+      const Psn end = nak ? packet.psn() : packet.psn().Next();
+      Require(owed_.empty() || end - owed_.front().next <= 0,
+              "an acknowledgement overtakes a response");
+      return;
+    }
+    if (!owed_.empty()) Answer(owed_, packet.psn());
+  }
+
+ private:
+  // PSNs of responses: the next one that has not come, and the end.
+  struct Range {
+    Psn next;
+    Psn end;
+  };
+
+  int32_t ResponsePackets(const wire::RocePacket& packet) const {
+    if (packet.info->kind != wire::PacketKind::kReadRequest) return 1;
+    const uint64_t bytes = packet.reth().dma_length.value();
+    return std::max<int32_t>(
+        1, static_cast<int32_t>((bytes + config_.mtu - 1) / config_.mtu));
+  }
+
+  void Answer(std::deque<Range>& ranges, Psn psn) {
+    if (psn != ranges.front().next) return;  // a repetition
+    ranges.front().next = psn.Next();
+    if (ranges.front().next == ranges.front().end) ranges.pop_front();
+  }
+
+  void OnRequest(const wire::RocePacket& packet) {
+    const Psn psn = packet.psn();
+    Require(psn - next_new_ <= 0, "a request skips PSNs");
+    if (psn != next_new_) return;
+    const bool fetches = packet.info->kind == wire::PacketKind::kReadRequest ||
+                         packet.info->kind == wire::PacketKind::kAtomic;
+    next_new_ = psn + (fetches ? ResponsePackets(packet) : 1);
+    if (!fetches) return;
+    asked_.push_back({psn, next_new_});
+    Require(asked_.size() <= config_.max_rd_atomic,
+            "more reads and atomics than max_rd_atomic");
+  }
+
+  const rc::QpConfig config_;
+  Psn next_new_;
+  std::deque<Range> owed_;   // by the responder
+  std::deque<Range> asked_;  // by the requester
+};
+
+}  // namespace urnic::sim
