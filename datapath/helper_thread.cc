@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "datapath/eal.h"
 #include "datapath/engine.h"
@@ -30,9 +31,6 @@ constexpr Duration kLookLast = Duration::Milliseconds(1);
 constexpr Duration kSleepWoken = Duration::Milliseconds(100);
 constexpr Duration kSleepPolled = Duration::Milliseconds(1);
 
-// So many packets since the last sleep are a stream.
-constexpr uint64_t kStream = 64;
-
 // How often the helper yields to a holder of the token before it sleeps.
 constexpr int kRefusalsBeforeWait = 32;
 
@@ -48,7 +46,7 @@ int CpusInMask() {
 HelperThread::HelperThread(Engine& engine)
     : engine_(engine),
       event_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      alone_(CpusInMask() > 1) {
+      spin_(/*alone=*/CpusInMask() > 1) {
   URNIC_CHECK(event_fd_ >= 0);
   sigset_t all;
   sigset_t before;
@@ -136,25 +134,17 @@ void HelperThread::Watch() {
   active_.store(true, std::memory_order_release);
 }
 
-Duration HelperThread::SpinTime(uint64_t packets) const {
-  // With a CPU for itself it may poll on. On a CPU that it shares it may only
-  // while a stream comes in: the program would wait for milliseconds.
-  if (alone_) return Duration::Microseconds(50);
-  return packets >= kStream ? Duration::Microseconds(20) : Duration();
-}
-
 void HelperThread::Serve() {
-  uint64_t packets_before = engine_.counters().rx_packets;
   Time last_work = Engine::Now();
+  Time last_look = last_work;
   int refusals = 0;
   while (!stop_.load() && active_.load(std::memory_order_acquire)) {
     bool worked = false;
     const bool mine = ServeIfFree(engine_.token_, engine_.pending_, [&] {
       engine_.Enter();
       asleep_ = kicked_ = false;
-      worked |= engine_.Iterate(/*inline_poll=*/false);
-      // In a stream the peer need not kick any more.
-      if (engine_.counters().rx_packets - packets_before >= kStream) Disarm();
+      worked |= Iterate();
+      if (spin_.spinning()) Disarm();
       ReleaseLcore();
     });
     if (!mine) {
@@ -167,30 +157,37 @@ void HelperThread::Serve() {
         refusals = 0;
         Wait(kLookFirst.ns(), -1);
       }
+      last_look = Engine::Now();
       continue;
     }
     refusals = 0;
     const Time now = Engine::Now();
     if (worked) {
-      last_work = now;
+      last_work = last_look = now;
       continue;
     }
-    const uint64_t packets = engine_.counters().rx_packets - packets_before;
-    if (now - last_work < SpinTime(packets)) continue;
-    Sleep();
-    packets_before = engine_.counters().rx_packets;
-    last_work = Engine::Now();
+    if (spin_.MaySpin(now, std::exchange(last_look, now), last_work)) continue;
+    const bool slept = Sleep();
+    last_work = last_look = Engine::Now();
+    if (slept) spin_.OnSlept(last_look - now);
   }
 }
 
-void HelperThread::Sleep() {
+bool HelperThread::Iterate() {
+  const uint64_t before = engine_.counters().rx_packets;
+  const bool worked = engine_.Iterate(/*inline_poll=*/false);
+  spin_.OnPackets(engine_.counters().rx_packets - before);
+  return worked;
+}
+
+bool HelperThread::Sleep() {
   bool worked = false;
   Time wake;
   const bool mine = ServeIfFree(engine_.token_, engine_.pending_, [&] {
     engine_.Enter();
     armed_ = engine_.port().ArmWakeup();
     // What came before the port was armed raises nothing: look once more.
-    worked |= engine_.Iterate(/*inline_poll=*/false);
+    worked |= Iterate();
     const Time now = Engine::Now();
     wake =
         std::min(now + (armed_ || engine_.port().wait_fd() < 0 ? kSleepWoken
@@ -202,9 +199,10 @@ void HelperThread::Sleep() {
     ReleaseLcore();
   });
   // If a program thread is inside, Serve() comes round again.
-  if (!mine || worked) return;
+  if (!mine || worked) return false;
   const int64_t timeout = (wake - Engine::Now()).ns();
   if (timeout > 0) Wait(timeout, engine_.port().wait_fd());
+  return true;
 }
 
 }  // namespace urnic

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <thread>
 
+#include "datapath/spin_policy.h"
 #include "transport/base/time.h"
 
 namespace urnic {
@@ -24,7 +25,8 @@ class Engine;
 class HelperThread {
  public:
   // Starts the thread, with all signals blocked but those of the memory guard
-  // (guarded_memory.h); it inherits the caller's affinity. `engine` outlives it.
+  // (guarded_memory.h); it inherits the caller's affinity. `engine` outlives
+  // it.
   explicit HelperThread(Engine& engine);
   // Stops and joins; not under the token.
   ~HelperThread();
@@ -49,16 +51,18 @@ class HelperThread {
   void Watch();
   // Until the program polls again, or stop.
   void Serve();
-  void Sleep();
+  // False if there was work after all.
+  bool Sleep();
+  // One iteration under the token; true if there was work.
+  bool Iterate();
   void Disarm();
   void TakeOver();
   void Wake();
   bool Wait(int64_t timeout_ns, int port_fd);
-  Duration SpinTime(uint64_t packets) const;
 
   Engine& engine_;
   int event_fd_;
-  bool alone_;  // the affinity mask has more than one CPU
+  SpinPolicy spin_;  // this thread's
   std::atomic<bool> stop_{false};
   std::atomic<bool> active_{false};
   std::atomic<bool> hand_over_{false};
