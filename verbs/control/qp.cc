@@ -342,9 +342,14 @@ QpAttributes Qp::Query() {
   return now;
 }
 
-void Qp::OnQpEvent(EngineQp&, rc::QpEvent event) {
+void Qp::OnQpEvent(EngineQp& qp, rc::QpEvent event) {
   if (events_ == nullptr) return;
   if (event == rc::QpEvent::kSqDrained && !notify_sqd_) return;
+  //= IBTA 11.6.3.2: "communication established" is for those who wait in RTR
+  if (event == rc::QpEvent::kCommEstablished &&
+      qp.rc.state() != QpState::kRtr) {
+    return;
+  }
   events_->OnQpEvent(*this, event);
 }
 

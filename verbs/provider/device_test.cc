@@ -1,0 +1,170 @@
+// Devices, domains and queries; opening and closing.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "verbs/provider/testing/verbs_pair.h"
+
+namespace urnic {
+namespace {
+
+TEST(DeviceTest, QueriesTellTheTruth) {
+  OpenDevice device;
+  ibv_device_attr attr;
+  ASSERT_EQ(ibv_query_device(device, &attr), 0);
+  EXPECT_STREQ(attr.fw_ver, "0.1.0");
+  EXPECT_EQ(attr.node_guid, ibv_get_device_guid(device.get()->device));
+  EXPECT_EQ(attr.max_qp_rd_atom, 16);
+  EXPECT_EQ(attr.max_srq, 0);
+  EXPECT_EQ(attr.phys_port_cnt, 1);
+  ibv_device_attr_ex ex;
+  ASSERT_EQ(ibv_query_device_ex(device, nullptr, &ex), 0);
+  EXPECT_EQ(std::memcmp(&ex.orig_attr, &attr, sizeof(attr)), 0);
+  ibv_query_device_ex_input input = {1};
+  EXPECT_EQ(ibv_query_device_ex(device, &input, &ex), EINVAL);
+
+  ibv_port_attr port;
+  ASSERT_EQ(ibv_query_port(device, 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(port.active_mtu, IBV_MTU_4096);
+  EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+  EXPECT_EQ(port.max_msg_sz, 1u << 31);
+  EXPECT_EQ(ibv_query_port(device, 0, &port), EINVAL);
+  EXPECT_EQ(ibv_query_port(device, 2, &port), EINVAL);
+
+  union ibv_gid gid;
+  ASSERT_EQ(ibv_query_gid(device, 1, kGidIndexIpv4, &gid), 0);
+  const uint8_t mapped[16] = {0, 0, 0,    0,    0,  0, 0, 0,
+                              0, 0, 0xff, 0xff, 10, 9, 0, 1};
+  EXPECT_EQ(std::memcmp(gid.raw, mapped, 16), 0);
+}
+
+TEST(DeviceTest, QueryQpReturnsWhatWasSet) {
+  OpenDevice device;
+  Pair pair(device);
+  ibv_qp_attr a = {};
+  ibv_qp_init_attr init = {};
+  ASSERT_EQ(ibv_query_qp(pair.a.qp(), &a, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(a.qp_state, IBV_QPS_RTS);
+  EXPECT_EQ(a.dest_qp_num, pair.b.qp()->qp_num);
+  EXPECT_EQ(a.path_mtu, IBV_MTU_1024);
+  EXPECT_EQ(a.sq_psn, 0xfffff0u);
+  EXPECT_EQ(a.timeout, 14);
+  EXPECT_EQ(a.ah_attr.grh.sgid_index, kGidIndexIpv4);
+  EXPECT_EQ(a.ah_attr.is_global, 1);
+  EXPECT_EQ(a.port_num, 1);
+  EXPECT_EQ(a.cap.max_send_wr, 64u);
+  EXPECT_EQ(init.send_cq, pair.a.cq());
+  EXPECT_EQ(init.qp_type, IBV_QPT_RC);
+  EXPECT_EQ(init.sq_sig_all, 1);
+}
+
+TEST(DeviceTest, DomainsCountTheirUsers) {
+  OpenDevice device;
+  ibv_pd* pd = ibv_alloc_pd(device);
+  ibv_td_init_attr td_attr = {};
+  ibv_td* td = ibv_alloc_td(device, &td_attr);
+  ASSERT_NE(td, nullptr);
+  ibv_parent_domain_init_attr attr = {};
+  attr.pd = pd;
+  attr.td = td;
+  ibv_pd* parent = ibv_alloc_parent_domain(device, &attr);
+  ASSERT_NE(parent, nullptr);
+  EXPECT_EQ(ibv_dealloc_td(td), EBUSY);
+  EXPECT_EQ(ibv_dealloc_pd(pd), EBUSY);
+  static char memory[64];
+  // One protection domain under two names: keys work across.
+  ibv_mr* mr = ibv_reg_mr(parent, memory, sizeof(memory), 0);
+  EXPECT_EQ(ibv_dealloc_pd(parent), EBUSY);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(ibv_dealloc_pd(parent), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  EXPECT_EQ(ibv_dealloc_td(td), 0);
+
+  td_attr.comp_mask = 1;
+  EXPECT_EQ(ibv_alloc_td(device, &td_attr), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  attr = {};
+  EXPECT_EQ(ibv_alloc_parent_domain(device, &attr), nullptr);
+  EXPECT_EQ(errno, EINVAL) << "no pd";
+  pd = ibv_alloc_pd(device);
+  attr.pd = pd;
+  attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+  EXPECT_EQ(ibv_alloc_parent_domain(device, &attr), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+TEST(DeviceTest, AThreadDomainWorksLikeAnyOther) {
+  OpenDevice device;
+  ibv_pd* pd = ibv_alloc_pd(device);
+  ibv_td_init_attr td_attr = {};
+  ibv_parent_domain_init_attr attr = {};
+  attr.pd = pd;
+  attr.td = ibv_alloc_td(device, &td_attr);
+  PairOptions options;
+  options.pd = ibv_alloc_parent_domain(device, &attr);
+  {
+    Pair pair(device, options);
+    for (int i = 0; i < 100; ++i) {
+      EXPECT_EQ(pair.b.PostRecv(0, {pair.b.Sge(0, 64)}), 0);
+      EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 64)}), 0);
+      EXPECT_EQ(pair.b.Poll().status, IBV_WC_SUCCESS);
+      EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS);
+    }
+  }
+  EXPECT_EQ(ibv_dealloc_pd(options.pd), 0);
+  EXPECT_EQ(ibv_dealloc_td(attr.td), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+TEST(DeviceTest, ContextsShareTheDevice) {
+  OpenDevice first;
+  OpenDevice second;
+  PairOptions options;
+  End a(first, options);
+  End b(second, options);
+  a.Connect(b.qp()->qp_num);
+  b.Connect(a.qp()->qp_num);
+  EXPECT_EQ(b.PostRecv(0, {b.Sge(0, 8)}), 0);
+  EXPECT_EQ(a.PostSend({a.Sge(0, 8)}), 0);
+  EXPECT_EQ(b.Poll().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(a.Poll().status, IBV_WC_SUCCESS);
+}
+
+TEST(DeviceTest, ClosingTakesAlongWhatWasLeft) {
+  for (int i = 0; i < 3; ++i) {
+    OpenDevice device;
+    ibv_pd* pd = ibv_alloc_pd(device);
+    ibv_cq* cq = ibv_create_cq(device, 16, nullptr, nullptr, 0);
+    ibv_qp_init_attr init = {};
+    init.send_cq = init.recv_cq = cq;
+    init.qp_type = IBV_QPT_RC;
+    init.cap.max_recv_wr = 1;
+    ASSERT_NE(ibv_create_qp(pd, &init), nullptr);
+    static char memory[64];
+    ASSERT_NE(ibv_reg_mr(pd, memory, sizeof(memory), 0), nullptr);
+  }
+}
+
+int OpenDescriptors() {
+  int count = 0;
+  for (int fd = 0; fd < 1024; ++fd)
+    count += access(("/proc/self/fd/" + std::to_string(fd)).c_str(), F_OK) == 0;
+  return count;
+}
+
+TEST(DeviceTest, OpeningAndClosingLeaksNoDescriptors) {
+  { OpenDevice warm_up; }
+  const int before = OpenDescriptors();
+  for (int i = 0; i < 5; ++i) {
+    OpenDevice device;
+    Pair pair(device);
+  }
+  EXPECT_EQ(OpenDescriptors(), before);
+}
+
+}  // namespace
+}  // namespace urnic

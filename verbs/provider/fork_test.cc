@@ -1,0 +1,89 @@
+// After fork(): the child's verbs answer EIO and harm nobody.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "verbs/provider/testing/verbs_pair.h"
+
+namespace urnic {
+namespace {
+
+// Exit status of the child: the number of the first check that failed.
+int InChild(ibv_context* context, Pair& pair) {
+  ibv_wc wc;
+  if (ibv_poll_cq(pair.a.cq(), 1, &wc) != -1) return 1;
+  if (pair.a.PostSend({pair.a.Sge(0, 8)}) != EIO) return 2;
+  if (pair.a.PostRecv(0, {}) != EIO) return 3;
+  if (ibv_req_notify_cq(pair.a.cq(), 0) != EIO) return 4;
+  if (pair.a.To(IBV_QPS_ERR) != EIO) return 5;
+  if (ibv_destroy_qp(pair.a.qp()) != EIO) return 6;
+  if (ibv_destroy_cq(pair.a.cq()) != EIO) return 7;
+  if (ibv_dereg_mr(pair.a.mr()) != EIO) return 8;
+  if (ibv_dealloc_pd(pair.a.pd()) != EIO) return 9;
+  ibv_device_attr device;
+  if (ibv_query_device(context, &device) != EIO) return 10;
+  ibv_port_attr port;
+  if (ibv_query_port(context, 1, &port) != EIO) return 11;
+  errno = 0;
+  if (ibv_alloc_pd(context) != nullptr || errno != EIO) return 12;
+  errno = 0;
+  if (ibv_create_cq(context, 1, nullptr, nullptr, 0) != nullptr ||
+      errno != EIO) {
+    return 13;
+  }
+  static char memory[8];
+  errno = 0;
+  if (ibv_reg_mr(pair.a.pd(), memory, 8, 0) != nullptr || errno != EIO) {
+    return 14;
+  }
+  if (ibv_close_device(context) != 0) return 15;
+  return 0;
+}
+
+TEST(ForkTest, TheChildGetsEioAndTheParentGoesOn) {
+  OpenDevice device;
+  Pair pair(device);
+  for (int round = 0; round < 3; ++round) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    // exit() and not _exit(): nothing of ours may run there.
+    if (child == 0) std::exit(InChild(device, pair));
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    EXPECT_EQ(pair.b.PostRecv(0, {pair.b.Sge(0, 8)}), 0);
+    EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
+    EXPECT_EQ(pair.b.Poll().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS);
+  }
+}
+
+TEST(ForkTest, AProgramMayExitWithEverythingOpen) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    // The parent has not opened a device yet in a fresh process; this one
+    // becomes a verbs program of its own, by exec.
+    execl("/proc/self/exe", "fork_test", "--gtest_also_run_disabled_tests",
+          "--gtest_filter=ForkTest.DISABLED_ExitsWithEverythingOpen", nullptr);
+    _exit(99);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 42);
+}
+
+// A part of the test above.
+TEST(ForkTest, DISABLED_ExitsWithEverythingOpen) {
+  auto* device = new OpenDevice;
+  auto* pair = new Pair(*device);
+  EXPECT_EQ(pair->b.PostRecv(0, {pair->b.Sge(0, 8)}), 0);
+  EXPECT_EQ(pair->a.PostSend({pair->a.Sge(0, 8)}), 0);
+  std::exit(42);
+}
+
+}  // namespace
+}  // namespace urnic
