@@ -31,13 +31,20 @@ constexpr uint32_t kRefusalsBeforeYield = 64;
 
 void Engine::Enter() {
   TakeLcore(port_->lcore());
-  copy_mode_ = CopyModeOfThisThread();
+  copy_mode_known_ = false;
+}
+
+CopyMode Engine::ThisThreadsCopyMode() {
+  if (!copy_mode_known_) copy_mode_ = CopyModeOfThisThread();
+  copy_mode_known_ = true;
+  return copy_mode_;
 }
 
 void Engine::Leave() {
   if (helper_ != nullptr) {
-    helper_->BeforeRelease(ready_head_ != nullptr || backlog_count_ != 0,
-                           wheel_.NextDeadline());
+    helper_->BeforeRelease(
+        ready_head_ != nullptr || backlog_count_ != 0 || loop_count_ != 0,
+        wheel_.NextDeadline());
   }
   ReleaseLcore();
 }
@@ -128,6 +135,11 @@ void Engine::MakeReady(EngineQp& qp) {
 
 bool Engine::Receive(Time now) {
   bool worked = false;
+  // Not before now: the program waits for what came in them.
+  if (held_count_ != 0) {
+    rte_pktmbuf_free_bulk(rx_, held_count_);
+    held_count_ = 0;
+  }
   if (loop_count_ != 0) {
     const uint32_t count = std::min<uint32_t>(loop_count_, kBurstMax);
     std::copy(loop_, loop_ + count, rx_);
@@ -135,11 +147,12 @@ bool Engine::Receive(Time now) {
     loop_count_ -= count;
     counters_.loopback_packets += count;
     ProcessFrames(rx_, count, now);
+    rte_pktmbuf_free_bulk(rx_, count);
     worked = true;
   }
-  const uint32_t count = port_->Receive(rx_, kBurstMax);
-  if (count != 0) ProcessFrames(rx_, count, now);
-  return worked || count != 0;
+  held_count_ = port_->Receive(rx_, kBurstMax);
+  if (held_count_ != 0) ProcessFrames(rx_, held_count_, now);
+  return worked || held_count_ != 0;
 }
 
 void Engine::ProcessFrames(rte_mbuf** frames, uint32_t count, Time now) {
@@ -169,7 +182,6 @@ void Engine::ProcessFrames(rte_mbuf** frames, uint32_t count, Time now) {
     }
   }
   FinishRun(now);
-  rte_pktmbuf_free_bulk(frames, count);
 }
 
 RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes,
@@ -229,7 +241,7 @@ bool Engine::IcrcIsRight(EngineQp& qp, const wire::FrameView& view) {
 void Engine::FinishRun(Time now) {
   EngineQp* qp = run_.qp;
   if (run_.count == 0) return;
-  sink_->Begin(qp, copy_mode_, &counters_);
+  sink_->Begin(qp, ThisThreadsCopyMode(), &counters_);
   qp->rc.OnBurst({run_.packets, run_.count}, now, *sink_);
   sink_->Execute();
   if (__builtin_expect(sink_->faulted(), 0)) {
@@ -306,6 +318,7 @@ bool Engine::SendBacklog() {
   return true;
 }
 
+// After the port has been given its frames, so that the next ones find theirs.
 bool Engine::RefillFrames() {
   const uint32_t missing = kBurstMax - spare_count_;
   if (rte_pktmbuf_alloc_bulk(port_->pool(), spare_ + spare_count_, missing) !=
@@ -336,7 +349,7 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
       continue;
     }
     qp.ready = false;
-    if (spare_count_ < room && !RefillFrames()) break;
+    if (spare_count_ == 0 && !RefillFrames()) break;
     const uint32_t sent = TransmitQp(qp, now, std::min(room, spare_count_));
     room -= sent;
     // With work but nothing sent it waits for a response, which makes it
@@ -349,6 +362,7 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
     ready_head_ = deferred_head;
   }
   SendBacklog();
+  if (spare_count_ < kBurstMax / 2) RefillFrames();
 }
 
 uint32_t Engine::TransmitQp(EngineQp& qp, Time now, uint32_t room) {
@@ -400,7 +414,7 @@ bool Engine::WriteFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame) {
   uint8_t* at = bth + slot.header_bytes;
   for (uint32_t i = 0; i < slot.segment_count; ++i) {
     const rc::Segment& segment = slot.segments[i];
-    if (!GuardedCopy(copy_mode_, at,
+    if (!GuardedCopy(ThisThreadsCopyMode(), at,
                      reinterpret_cast<const void*>(segment.address),
                      segment.bytes)) {
       return false;
