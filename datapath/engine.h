@@ -154,9 +154,11 @@ class Engine {
   };
   struct Sink;  // datapath/engine_sink.h
 
-  // Entering and leaving with the token held: the lcore id, and whether this
-  // thread may fault.
+  // Entering with the token held: the lcore id.
   void Enter();
+  // Whether the thread that is inside may fault; asked when there is something
+  // to copy.
+  CopyMode ThisThreadsCopyMode();
   // Leaves; wakes the helper if it sleeps past what is due.
   void Leave();
 
@@ -196,12 +198,14 @@ class Engine {
   // Address resolution and echo, off the packet path (network_services.cc).
   RxVerdict OnNeighborMessage(const wire::FrameView& view, RxVerdict kind,
                               Time now);
-  void TransmitControl(const uint8_t* frame, size_t bytes);
+  // Room for one message of these; empty when there is none: a host may always
+  // drop such a message, whoever asked will ask again.
+  std::span<uint8_t> ControlFrame();
+  // Sends the first `bytes` of ControlFrame(); 0: nothing.
+  void TransmitControl(size_t bytes);
   void Solicit(const wire::Gid& local, const wire::Gid& target);
   bool IsLocal(const wire::Gid& gid) const;
   static bool SamePrefix(const wire::Gid& a, const wire::Gid& b, uint32_t bits);
-  // Echo replies carry what the request did, up to a frame of this size.
-  static constexpr size_t kControlFrameMax = 1600;
 
   EngineQp* FindQp(uint32_t qpn) const {
     EngineQp* qp = qps_[qpn & qp_mask_];
@@ -218,6 +222,7 @@ class Engine {
   void* mr_memory_ = nullptr;  // behind mrs_
   uint32_t mr_capacity_ = 0;
   CopyMode copy_mode_ = CopyMode::kGuarded;
+  bool copy_mode_known_ = false;  // of the thread that is inside
   bool wrote_cqe_ = false;  // in this iteration
   Time last_now_;           // its time
   mem::MrTable mrs_;
@@ -235,7 +240,9 @@ class Engine {
   EngineCounters counters_;
 
   Run run_;
+  // The latest burst, freed when the next is asked for.
   rte_mbuf* rx_[kBurstMax];
+  uint32_t held_count_ = 0;
   // Built frames that the port has not taken yet.
   rte_mbuf* backlog_[2 * kBurstMax];
   uint32_t backlog_first_ = 0;

@@ -4,8 +4,9 @@
 
 #include <rte_mbuf.h>
 
-#include <array>
+#include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "datapath/engine.h"
 #include "transport/wire/neighbor.h"
@@ -35,15 +36,15 @@ RxVerdict Engine::OnNeighborMessage(const wire::FrameView& view, RxVerdict kind,
   if (verdict != kind) return verdict;
   wire::NeighborSelf self;
   self.mac.bytes = port_->mac();
-  std::array<uint8_t, kControlFrameMax> frame;
   switch (info.kind) {
     case wire::NeighborKind::kSolicit:
       if (!IsLocal(info.asked)) return RxVerdict::kNotForUs;
       // Who asks for us is about to talk to us.
       if (info.has_owner) neighbors_.Learn(info.owner, info.owner_mac, now);
       self.gid = info.asked;
-      TransmitControl(frame.data(),
-                      wire::EmitAdvertisement(self, view, info, frame));
+      if (const auto frame = ControlFrame(); !frame.empty()) {
+        TransmitControl(wire::EmitAdvertisement(self, view, info, frame));
+      }
       break;
     case wire::NeighborKind::kAdvertise:
       if (!info.has_owner) break;
@@ -56,7 +57,9 @@ RxVerdict Engine::OnNeighborMessage(const wire::FrameView& view, RxVerdict kind,
     case wire::NeighborKind::kEchoRequest:
       if (!IsLocal(view.dst)) return RxVerdict::kNotForUs;
       self.gid = view.dst;
-      TransmitControl(frame.data(), wire::EmitEchoReply(self, view, frame));
+      if (const auto frame = ControlFrame(); !frame.empty()) {
+        TransmitControl(wire::EmitEchoReply(self, view, frame));
+      }
       break;
     case wire::NeighborKind::kOther:
       break;
@@ -68,22 +71,28 @@ void Engine::Solicit(const wire::Gid& local, const wire::Gid& target) {
   wire::NeighborSelf self;
   self.mac.bytes = port_->mac();
   self.gid = local;
-  std::array<uint8_t, wire::kNeighborFrameBytes> frame;
-  TransmitControl(frame.data(),
-                  wire::EmitSolicitation(self, target, std::nullopt, frame));
+  if (const auto frame = ControlFrame(); !frame.empty()) {
+    TransmitControl(wire::EmitSolicitation(self, target, std::nullopt, frame));
+  }
 }
 
-void Engine::TransmitControl(const uint8_t* frame, size_t bytes) {
-  // A host may always drop such a message: whoever asked will ask again.
-  if (bytes == 0 || backlog_count_ + backlog_first_ >= std::size(backlog_) ||
+std::span<uint8_t> Engine::ControlFrame() {
+  if (backlog_count_ + backlog_first_ >= std::size(backlog_) ||
       (spare_count_ == 0 && !RefillFrames())) {
-    return;
+    return {};
   }
-  rte_mbuf* out = spare_[--spare_count_];
-  std::memcpy(rte_pktmbuf_mtod(out, void*), frame, bytes);
-  out->data_len = static_cast<uint16_t>(bytes);
-  out->pkt_len = out->data_len;
-  backlog_[backlog_first_ + backlog_count_++] = out;
+  rte_mbuf* frame = spare_[spare_count_ - 1];
+  return {rte_pktmbuf_mtod(frame, uint8_t*),
+          std::min<size_t>(frame->buf_len - frame->data_off,
+                           port_->mtu() + kL2HeaderBytesMax)};
+}
+
+void Engine::TransmitControl(size_t bytes) {
+  if (bytes == 0) return;
+  rte_mbuf* frame = spare_[--spare_count_];
+  frame->data_len = static_cast<uint16_t>(bytes);
+  frame->pkt_len = frame->data_len;
+  backlog_[backlog_first_ + backlog_count_++] = frame;
   SendBacklog();
 }
 
