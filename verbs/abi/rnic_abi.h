@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_ABI_RNIC_ABI_H_
-#define URNIC_VERBS_ABI_RNIC_ABI_H_
+#pragma once
 
 /*
  * The boundary between a program and the RNIC: work queues, completion queues
@@ -161,5 +160,3 @@ URNIC_ABI_ASSERT(offsetof(struct urnic_queue_indices, consumer) == 64);
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
-
-#endif /* URNIC_VERBS_ABI_RNIC_ABI_H_ */
