@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +32,13 @@ constexpr size_t kTailBytes = 400;
 volatile sig_atomic_t g_stop_signal = 0;
 
 void OnStopSignal(int number) { g_stop_signal = number; }
+
+bool SameFile(const std::string& a, const std::string& b) {
+  struct stat first;
+  struct stat second;
+  return stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
 
 // /proc/net/tcp: "sl local_address rem_address st ..", all hexadecimal.
 bool HasListener(const std::string& path, uint16_t tcp_port) {
@@ -144,7 +152,13 @@ absl::Status ChildProcess::Verdict() const {
   return absl::AbortedError(absl::StrCat(name_, ": ", how, "\n", tail));
 }
 
-bool ChildProcess::Listens(uint16_t tcp_port) const {
+bool ChildProcess::Listens(uint16_t tcp_port,
+                           const std::string& name_space) const {
+  // `ip netns exec` starts in our namespace, where others may listen, too.
+  if (!name_space.empty() &&
+      !SameFile(absl::StrCat("/proc/", pid_, "/ns/net"), name_space)) {
+    return false;
+  }
   const std::string net = absl::StrCat("/proc/", pid_, "/net/");
   return HasListener(net + "tcp", tcp_port) ||
          HasListener(net + "tcp6", tcp_port);

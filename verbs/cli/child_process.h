@@ -45,8 +45,9 @@ class ChildProcess {
   // holds its last lines. In all these cases but the first, the program is
   // named.
   absl::Status Wait(Clock::time_point deadline);
-  // True once a socket of the program's network namespace listens on the port.
-  bool Listens(uint16_t tcp_port) const;
+  // True once a socket of the program's network namespace listens on the port
+  // and that namespace is the one behind `name_space`, a file ("": any one).
+  bool Listens(uint16_t tcp_port, const std::string& name_space) const;
   // What it has printed so far, stdout and stderr together.
   std::string Output() const;
 

@@ -149,6 +149,11 @@ std::vector<std::string> DemoBed::Command(
   return words;
 }
 
+std::string DemoBed::server_namespace() const {
+  if (sides_[0].name_space.empty()) return "";
+  return absl::StrCat(kNamespaces, "/", sides_[0].name_space);
+}
+
 void RemoveDeadBeds() {
   if (geteuid() == 0) {
     for (const std::string& name : DeadNames(kNamespaces))

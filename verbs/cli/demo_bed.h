@@ -33,6 +33,8 @@ class DemoBed {
       int side, const std::vector<std::string>& program) const;
   // Where a program of side 1 reaches one of side 0 by TCP.
   const std::string& server_address() const { return server_address_; }
+  // The file of side 0's network namespace; "": the caller's.
+  std::string server_namespace() const;
 
  private:
   struct Side {
