@@ -38,12 +38,15 @@ class Node {
     Kick();
   }
 
+  // An engine that is always there, takes what it can, and never hesitates.
+  void MakeSteady() { steady_ = true; }
+
   // The program has posted, or has modified the queue pair.
   void Kick() {
     if (scheduled_) return;
     scheduled_ = true;
     // Now and then the thread was busy with something else.
-    const uint64_t busy_ns = random_.OneIn(100) ? 400000 : 2000;
+    const uint64_t busy_ns = steady_ ? 1 : random_.OneIn(100) ? 400000 : 2000;
     world_.After(Duration::Nanoseconds(
                      200 + static_cast<int64_t>(random_.Below(busy_ns))),
                  [this] { Step(); });
@@ -65,7 +68,8 @@ class Node {
 
   void Receive() {
     std::vector<Packet> burst;
-    const uint64_t limit = 1 + random_.Below(rc::kBurstMax);
+    const uint64_t limit =
+        steady_ ? rc::kBurstMax : 1 + random_.Below(rc::kBurstMax);
     while (!arrived_.empty() && burst.size() < limit) {
       burst.push_back(std::move(arrived_.front()));
       arrived_.pop_front();
@@ -87,16 +91,18 @@ class Node {
   }
 
   void TransmitSome() {
-    if (end_.qp().OnlyAckWaits() && random_.OneIn(4)) return;
+    if (!steady_ && end_.qp().OnlyAckWaits() && random_.OneIn(4)) return;
     // HasWork() may be wrong once: a request that turns out to have to wait.
     for (int futile = 0; end_.qp().HasWork();) {
-      const auto slots = static_cast<uint32_t>(1 + random_.Below(32));
+      const auto slots =
+          steady_ ? 32u : static_cast<uint32_t>(1 + random_.Below(32));
       std::vector<Packet> packets = end_.Transmit(world_.now(), slots);
       futile = packets.empty() ? futile + 1 : 0;
       Require(futile < 4, "HasWork() but nothing to transmit");
       for (Packet& packet : packets) Send(std::move(packet));
       end_.qp().CheckInvariants();
-      if (random_.OneIn(8)) return;  // the port is full; the rest later
+      if (!steady_ && random_.OneIn(8))
+        return;  // the port is full; the rest later
     }
   }
 
@@ -138,6 +144,7 @@ class Node {
   std::function<void(Packet)> send_;
   std::deque<Packet> arrived_;
   bool scheduled_ = false;
+  bool steady_ = false;
   Time watched_ = Time::Infinite();
   uint64_t corrupt_dropped_ = 0;
 };

@@ -24,7 +24,7 @@ class Requester {
     // A request that failed here may have sent earlier ones back to be resent.
     if (count == 0 && s_.failed) count = Fill(slots);
     if (count == 0) return 0;
-    RequestAck(slots[count - 1]);
+    RequestAckOfBurst(slots[count - 1]);
     if (was_idle || s_.deadline.IsInfinite()) ArmTimer(now);
     return count;
   }
@@ -51,8 +51,10 @@ class Requester {
 
  private:
   uint32_t Fill(std::span<TxSlot> slots) {
+    const uint32_t half_window = std::max(1u, s_.window / 2);
     uint32_t count = 0;
     while (count < slots.size() && Ready() && BuildPacket(slots[count])) {
+      if (s_.unacked_since_request >= half_window) SetAckReq(slots[count]);
       ++count;
     }
     return count;
@@ -350,15 +352,18 @@ class Requester {
     return result == WalkResult::kOk;
   }
 
-  // design.md 3.14: AckReq on the last packet of a burst when it ends a
-  // message, and at half window, so that a long message keeps moving.
-  void RequestAck(TxSlot& slot) {
-    auto* bth = reinterpret_cast<wire::Bth*>(slot.headers);
-    const wire::OpcodeInfo& info = wire::InfoOf(bth->opcode);
-    const bool closes = info.last || s_.InFlight() >= s_.window;
-    if (!closes && s_.unacked_since_request < std::max(1u, s_.window / 2)) {
-      return;
+  // design.md 3.14: AckReq at half a window, so that a long message keeps
+  // moving, and on the last packet of a burst when it ends a message or closes
+  // the window.
+  void RequestAckOfBurst(TxSlot& last) {
+    const auto* bth = reinterpret_cast<const wire::Bth*>(last.headers);
+    if (wire::InfoOf(bth->opcode).last || s_.InFlight() >= s_.window) {
+      SetAckReq(last);
     }
+  }
+
+  void SetAckReq(TxSlot& slot) {
+    auto* bth = reinterpret_cast<wire::Bth*>(slot.headers);
     bth->ack_psn = wire::Bth::MakeAckPsn(true, bth->psn());
     s_.unacked_since_request = 0;
   }

@@ -1,0 +1,146 @@
+#include "tests/sim/goodput.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <memory>
+
+#include "tests/sim/link.h"
+#include "tests/sim/node.h"
+#include "tests/sim/world.h"
+
+namespace urnic::sim {
+namespace {
+
+using testing::FakeHost;
+
+constexpr uint64_t kBitsPerSecond = 10'000'000'000;
+constexpr uint32_t kMtu = 4096;
+constexpr uint32_t kDeepQueue = 1024;
+constexpr uint32_t kMessageBytes = 1024 * 1024;
+constexpr Duration kRunTime = Duration::Milliseconds(50);
+
+struct Outcome {
+  double goodput_percent = 0;
+  double resent_percent = 0;
+  uint64_t timeouts = 0;
+};
+
+// One queue pair, writes of 1 MB, sixteen posted at any time.
+class Stream {
+ public:
+  Stream(uint32_t loss_ppm, uint32_t window, uint8_t opcode,
+         uint32_t queue_packets) {
+    const uint32_t rights =
+        mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+    const uint32_t key = hosts_[0].Register(1, 0, kMessageBytes, rights);
+    wr_.opcode = opcode;
+    wr_.sges = {{hosts_[0].address(0), kMessageBytes, key}};
+    wr_.remote_addr = hosts_[1].address(0);
+    wr_.rkey = hosts_[1].Register(1, 0, kMessageBytes, rights);
+    rc::QpConfig config;
+    config.dest_qpn = 0x11;
+    config.mtu = kMtu;
+    config.access = rights;
+    config.timeout = rc::AckTimeout(8);
+    config.max_rd_atomic = config.max_dest_rd_atomic = 4;
+    config.window_packets = window;
+    config.window_bytes = window * kMtu;
+    LinkConfig link{.delay = Duration::Microseconds(5),
+                    .jitter = {},
+                    .loss_ppm = loss_ppm,
+                    .bits_per_second = kBitsPerSecond,
+                    .queue_packets = queue_packets};
+    for (int i = 0; i < 2; ++i) {
+      links_[i] = std::make_unique<Link>(
+          world_, 1 + i, link,
+          [this, i](Packet p) { nodes_[1 - i]->OnPacket(std::move(p)); });
+      nodes_[i] = std::make_unique<Node>(
+          world_, *ends_[i], config, 3 + i,
+          [this, i](Packet p) { links_[i]->Send(std::move(p)); });
+      nodes_[i]->MakeSteady();
+      ends_[i]->Connect(config);
+    }
+    ends_[0]->on_completion = [this](const testing::Completion& done) {
+      Require(done.status == URNIC_WC_SUCCESS, "a request has failed");
+      Post();
+    };
+  }
+
+  Outcome Run() {
+    const Time begin = world_.now();
+    for (int i = 0; i < 16; ++i) Post();
+    nodes_[0]->Kick();
+    world_.RunUntil(begin + kRunTime);
+    const rc::SendState& s = ends_[0]->qp().send_state();
+    const auto acked = static_cast<double>(s.una_psn - Psn());
+    const double link_bytes = static_cast<double>(kBitsPerSecond) / 8 *
+                              static_cast<double>(kRunTime.ns()) / 1e9;
+    Outcome outcome;
+    outcome.goodput_percent = 100 * acked * kMtu / link_bytes;
+    outcome.resent_percent = 100 * static_cast<double>(s.packets_resent) /
+                             static_cast<double>(s.packets_sent);
+    outcome.timeouts = s.timeouts;
+    return outcome;
+  }
+
+ private:
+  void Post() { (void)ends_[0]->PostSend(wr_); }
+
+  World world_;
+  FakeHost hosts_[2] = {FakeHost(kMessageBytes), FakeHost(kMessageBytes)};
+  std::unique_ptr<Endpoint> ends_[2] = {
+      std::make_unique<Endpoint>(hosts_[0], testing::EndpointOptions{}),
+      std::make_unique<Endpoint>(hosts_[1], testing::EndpointOptions{})};
+  std::unique_ptr<Link> links_[2];
+  std::unique_ptr<Node> nodes_[2];
+  testing::SendWr wr_;
+};
+
+std::string Format(const char* format, double a, double b, uint64_t c) {
+  char text[64];
+  std::snprintf(text, sizeof(text), format, a, b, c);
+  return text;
+}
+
+std::string Show(const Outcome& o) {
+  return Format("  %5.1f /%5.1f /%3" PRIu64, o.goodput_percent,
+                o.resent_percent, o.timeouts);
+}
+
+void AppendTable(const char* title, uint8_t opcode, std::string& table) {
+  table += title;
+  table += "\n  loss      window 8           window 32          window 128\n";
+  for (const uint32_t loss : {0u, 100u, 1000u, 10000u, 50000u}) {
+    table += Format("%5.2f %% ", loss / 1e4, 0, 0);
+    for (const uint32_t window : {8u, 32u, 128u}) {
+      table += Show(Stream(loss, window, opcode, kDeepQueue).Run());
+    }
+    table += "\n";
+  }
+}
+
+// A window that the queue before the slow link cannot hold.
+void AppendQueueTable(std::string& table) {
+  table += "\nRDMA write, no loss but what overflows a queue of 64 packets";
+  table += "\n  window 32           window 64           window 128";
+  table += "          window 512\n";
+  for (const uint32_t window : {32u, 64u, 128u, 512u}) {
+    table += Show(Stream(0, window, URNIC_WR_RDMA_WRITE, 64).Run());
+  }
+  table += "\n";
+}
+
+}  // namespace
+
+std::string GoodputTable() {
+  std::string table =
+      "One queue pair, 1 MB messages, MTU 4096, 10 Gb/s, 5 us each way, 50 ms,"
+      "\nlocal_ack_timeout 8 (1 ms). Payload as % of the link's rate / packets"
+      "\nresent as % of packets sent / timeouts.\n\n";
+  AppendTable("RDMA write", URNIC_WR_RDMA_WRITE, table);
+  AppendTable("\nRDMA read (resent: read requests)", URNIC_WR_RDMA_READ, table);
+  AppendQueueTable(table);
+  return table;
+}
+
+}  // namespace urnic::sim
