@@ -66,10 +66,18 @@ int ProbeRing(const PortSpec& spec, unsigned number) {
   return id < 0 ? -rte_errno : 0;
 }
 
-int LinkChanged(uint16_t, rte_eth_event_type, void* device, void*) {
-  static_cast<DpdkDevice*>(device)->OnLinkChange();
+int Changed(uint16_t, rte_eth_event_type event, void* self, void*) {
+  auto* device = static_cast<DpdkDevice*>(self);
+  if (event == RTE_ETH_EVENT_INTR_LSC) {
+    device->OnLinkChange();
+  } else {
+    device->OnQueueChange();
+  }
   return 0;
 }
+
+constexpr rte_eth_event_type kEvents[] = {RTE_ETH_EVENT_INTR_LSC,
+                                          RTE_ETH_EVENT_QUEUE_STATE};
 
 // Returns when DPDK's interrupt thread has done all it had to do, false if it
 // does not come to an end.
@@ -107,10 +115,10 @@ DpdkDevice::~DpdkDevice() {
   if (spec_.kind == PortKind::kVhost && !spec_.listens) QuietVhostClient();
   std::lock_guard lock(g_hotplug);
   if (serves_ring_) UnserveRing(spec_.name, spec_.side);
-  if (configured_ && reports_link_) {
+  for (rte_eth_event_type event : kEvents) {
     // -EAGAIN: the callback runs right now.
-    while (rte_eth_dev_callback_unregister(id_, RTE_ETH_EVENT_INTR_LSC,
-                                           LinkChanged, this) == -EAGAIN) {
+    while (rte_eth_dev_callback_unregister(id_, event, Changed, this) ==
+           -EAGAIN) {
       usleep(kStepUs);
     }
   }
@@ -157,9 +165,9 @@ bool DpdkDevice::QuietVirtioUser() {
 // the port, and crashes a second later. Both ends of a pair are often closed
 // together, so wait until that moment has passed.
 void DpdkDevice::QuietVhostClient() {
-  uint32_t seen = link_changes_ - 1;
-  for (int i = 0; i < kQuietRounds && seen != link_changes_; ++i) {
-    seen = link_changes_;
+  uint32_t seen = changes_ - 1;
+  for (int i = 0; i < kQuietRounds && seen != changes_; ++i) {
+    seen = changes_;
     usleep(kSettleUs);
   }
 }
@@ -179,9 +187,8 @@ absl::Status DpdkDevice::Configure(rte_mempool* pool, uint16_t rx_ring,
   int rc = rte_eth_dev_configure(id_, 1, 1, conf.get());
   if (rc != 0) return Failed(spec_, "configure", rc);
   configured_ = true;
-  if (reports_link_) {
-    rc = rte_eth_dev_callback_register(id_, RTE_ETH_EVENT_INTR_LSC, LinkChanged,
-                                       this);
+  for (rte_eth_event_type event : kEvents) {
+    rc = rte_eth_dev_callback_register(id_, event, Changed, this);
     if (rc != 0) return Failed(spec_, "link callback", rc);
   }
   rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx_ring, &tx_ring);
@@ -238,8 +245,12 @@ void DpdkDevice::OnLinkChange() {
   rte_eth_link link = {};
   rte_eth_link_get_nowait(id_, &link);
   link_up_ = link.link_status == RTE_ETH_LINK_UP;
-  ++link_changes_;
   gate_->SetCarrier(link_up_);
+  OnQueueChange();
+}
+
+void DpdkDevice::OnQueueChange() {
+  ++changes_;
   const uint64_t one = 1;
   static_cast<void>(write(event_fd_, &one, sizeof(one)) == 0);
 }

@@ -69,8 +69,11 @@ class DpdkDevice {
   // The slots in use; a vhost's are known only while there is a peer.
   void ReadRings(uint16_t& rx, uint16_t& tx) const;
 
-  // For DPDK's callback.
+  // For DPDK's callbacks.
   void OnLinkChange();
+  void OnQueueChange();
+  // Counts them: a link may go down and up again unseen otherwise.
+  uint32_t changes() const { return changes_; }
 
   // Adds what the device counted since Start(). Any thread, one at a time, and
   // not while the device is being destroyed.
@@ -90,7 +93,7 @@ class DpdkDevice {
   int event_fd_ = -1;
   bool reports_link_ = false;
   std::atomic<bool> link_up_ = false;
-  std::atomic<uint32_t> link_changes_ = 0;
+  std::atomic<uint32_t> changes_ = 0;
   bool configured_ = false;
   bool started_ = false;
   bool serves_ring_ = false;

@@ -156,11 +156,12 @@ class FreshGetopt {
 
 void* InitThread(void* arg) {
   auto* args = static_cast<StartArgs*>(arg);
-  // DPDK keeps these pointers; so does this, that leak checkers find them.
-  static std::vector<char*>* kept = nullptr;
-  auto* argv = kept = new std::vector<char*>;
-  for (const std::string& word : args->words)
-    argv->push_back(strdup(word.c_str()));
+  // DPDK keeps these pointers, and so does this for leak checkers.
+  [[gnu::used]] static std::vector<std::string>* kept;
+  kept = new std::vector<std::string>(args->words);
+  [[gnu::used]] static std::vector<char*>* argv;
+  argv = new std::vector<char*>;
+  for (std::string& word : *kept) argv->push_back(word.data());
   argv->push_back(nullptr);
   LowFdsOccupied low;
   NewFdsCloseOnExec cloexec;

@@ -11,7 +11,8 @@ int main(int argc, char** argv) {
   config.dev = argv[1];
   auto port = urnic::CreatePort(config);
   if (!port.ok()) return 1;
+  [[gnu::used]] static urnic::Port* kept;
+  kept = port->release();
   usleep(100'000);
-  static_cast<void>(port->release());
   return 0;
 }

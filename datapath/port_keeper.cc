@@ -206,12 +206,13 @@ bool PortKeeper::BringUp() {
 void PortKeeper::Watch() {
   had_carrier_ = false;
   bool said_up = false;
-  bool said_anything = false;
+  uint32_t seen = device_->changes() - 1;
   while (!stop_ && LookAfterDevice() == Verdict::kKeep) {
     const bool up = gate_.Peek().carrier();
-    if (up != said_up || !said_anything) {
+    const uint32_t changes = device_->changes();
+    if (up != said_up || changes != seen) {
       said_up = up;
-      said_anything = true;
+      seen = changes;
       SayLink(up);
       WakeEngine();
     }

@@ -20,10 +20,16 @@
 #include "datapath/port_test_util.h"
 #include "datapath/unix_socket.h"
 
+// DPDK 22.11 forgets four bytes with each virtio_user device that is closed,
+// and a failed probe of one altogether.
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:rte_intr_vec_list_alloc\n"
+         "leak:rte_intr_instance_alloc\n"
+         "leak:vhost_user_setup\n";
+}
+
 namespace urnic {
 namespace {
-
-using testing::HasSubstr;
 
 std::unique_ptr<Port> Create(const std::string& dev) {
   PortConfig config;
@@ -65,8 +71,8 @@ class PairTest : public testing::Test {
     EXPECT_TRUE(Send(*port, 1)) << "drops, does not wait";
     auto peer = Echo(theirs);
     ASSERT_TRUE(RoundTrip(*port)) << port->info().text;
-    EXPECT_EQ(port->info().state, PortState::kUp);
-    EXPECT_EQ(port->info().rx_ring, 256);
+    EXPECT_TRUE(StateBecomes(*port, PortState::kUp)) << port->info().text;
+    EXPECT_TRUE(Eventually([&] { return port->info().rx_ring == 256; }));
     peer->Kill();
     ASSERT_TRUE(Eventually([&] {
       return port->info().state != PortState::kUp;
@@ -195,6 +201,20 @@ TEST_F(PairTest, LateFramesFindTheHelperAwakeAfterPeerReturns) {
   EXPECT_EQ(poll(&p, 1, 3000), 1) << "state change wakes";
 }
 
+std::string InheritedExcept(const std::set<int>& known) {
+  std::string list;
+  for (int fd = 0; fd < 1024; ++fd) {
+    const int flags = fcntl(fd, F_GETFD);
+    if (flags < 0 || (flags & FD_CLOEXEC) != 0 || known.contains(fd)) continue;
+    char link[64] = {};
+    const std::string name = "/proc/self/fd/" + std::to_string(fd);
+    static_cast<void>(readlink(name.c_str(), link, sizeof(link) - 1) == 0);
+    if (std::string(link) == "anon_inode:[eventpoll]") continue;
+    list += " " + std::to_string(fd) + "=" + link;
+  }
+  return list;
+}
+
 // In all roles, as far as it is in our hands: DPDK's interrupt thread makes a
 // new epoll descriptor whenever it likes.
 TEST_F(PairTest, DescriptorsAreNotInherited) {
@@ -210,17 +230,12 @@ TEST_F(PairTest, DescriptorsAreNotInherited) {
     const auto port = Create(ours);
     const auto peer = Echo(theirs);
     ASSERT_TRUE(RoundTrip(*port));
-    ASSERT_TRUE(StateBecomes(*port, PortState::kUp));
-    usleep(10'000);
-    for (int fd = 0; fd < 1024; ++fd) {
-      const int flags = fcntl(fd, F_GETFD);
-      if (flags < 0 || before.contains(fd)) continue;
-      char link[64] = {};
-      const std::string name = "/proc/self/fd/" + std::to_string(fd);
-      static_cast<void>(readlink(name.c_str(), link, sizeof(link) - 1) == 0);
-      if (std::string(link) == "anon_inode:[eventpoll]") continue;
-      EXPECT_TRUE(flags & FD_CLOEXEC) << ours << " " << fd << " " << link;
-    }
+    std::string inherited;
+    EXPECT_TRUE(Eventually([&] {
+      inherited = InheritedExcept(before);
+      return inherited.empty();
+    })) << ours
+        << inherited;
   }
 }
 
