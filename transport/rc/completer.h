@@ -267,12 +267,11 @@ class Completer {
     return RxVerdict::kAccept;
   }
 
-  void FinishRead(SendRecord& record) {
-    if (record.read_in_flight) {
-      record.read_in_flight = false;
-      --s_.reads_in_flight;
-    }
-    ++s_.una;
+  // A read request (of several, for a long read) or an atomic is answered.
+  void FinishPart(SendRecord& record) {
+    if (record.reads_in_flight == 0) return;  // it was about to be resent
+    --record.reads_in_flight;
+    --s_.reads_in_flight;
   }
 
   template <typename Sink>
@@ -282,11 +281,12 @@ class Completer {
         Expect(packet.psn(), wire::PacketKind::kReadResponse, now);
     if (expected != RxVerdict::kAccept) return expected;
     SendRecord& record = s_.RecordOf(s_.una);
-    const uint64_t offset =
-        static_cast<uint64_t>(s_.una_psn - record.first_psn) * s_.config.mtu;
+    const auto index = static_cast<uint32_t>(s_.una_psn - record.first_psn);
+    const uint64_t offset = uint64_t{index} * s_.config.mtu;
     const uint32_t left = record.length - static_cast<uint32_t>(offset);
     const uint32_t want = std::min(left, s_.config.mtu);
-    if (packet.payload_bytes != want || packet.info->last != (want == left)) {
+    const bool ends_part = index + 1 == s_.EndOfReadPart(record, index);
+    if (packet.payload_bytes != want || packet.info->last != ends_part) {
       s_.FailAt(s_.una, URNIC_WC_BAD_RESP_ERR, RxVerdict::kBadResponse);
       return RxVerdict::kBadResponse;
     }
@@ -295,7 +295,8 @@ class Completer {
       return RxVerdict::kAccept;
     }
     s_.una_psn = s_.una_psn.Next();
-    if (want == left) FinishRead(record);
+    if (ends_part) FinishPart(record);
+    if (index + 1 == record.packets) ++s_.una;
     OnProgress(1, now);
     return RxVerdict::kAccept;
   }
@@ -313,7 +314,8 @@ class Completer {
       s_.FailAt(s_.una, URNIC_WC_LOC_PROT_ERR, RxVerdict::kAccept);
       return RxVerdict::kAccept;
     }
-    FinishRead(s_.RecordOf(s_.una));
+    FinishPart(s_.RecordOf(s_.una));
+    ++s_.una;
     s_.una_psn = s_.una_psn.Next();
     OnProgress(1, now);
     return RxVerdict::kAccept;

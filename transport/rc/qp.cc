@@ -37,6 +37,7 @@ void Qp::Modify(QpState target, const QpConfig& config) {
             std::min(std::max(config.window_bytes / config.mtu, 2u),
                      std::max(config.window_packets, 1u));
         send_.window = send_.window_max;
+        send_.read_packets = std::max(1u, send_.window_max / 2);
         send_.retries_left = config.retry_count;
         send_.rnr_retries_left = config.rnr_retry;
         send_.lost_response_seen = false;
@@ -88,7 +89,7 @@ void Qp::CheckInvariants() const {
   URNIC_CHECK(s.window <= s.window_max || s.window_max == 0);
   uint32_t reads = 0;
   for (uint32_t i = s.una; i != s.assigned; ++i) {
-    reads += s.RecordOf(i).read_in_flight ? 1 : 0;
+    reads += s.RecordOf(i).reads_in_flight;
   }
   URNIC_CHECK(reads == s.reads_in_flight);
 }

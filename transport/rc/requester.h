@@ -60,10 +60,6 @@ class Requester {
     return count;
   }
 
-  // A read takes all its PSNs at once, and all that is outstanding must stay
-  // within half the circle. Only 1 GB and more at MTU 256 is beyond.
-  static constexpr uint32_t kMaxReadPackets = 1u << 22;
-
   bool AtFailure() const {
     return s_.failed && static_cast<int32_t>(s_.next - s_.failed_index) >= 0;
   }
@@ -147,11 +143,7 @@ class Requester {
       case URNIC_WR_SEND:
       case URNIC_WR_SEND_WITH_IMM:
       case URNIC_WR_SEND_WITH_INV:
-        break;
       case URNIC_WR_RDMA_READ:
-        if (packets > kMaxReadPackets) {
-          return Fail(s_.next, URNIC_WC_LOC_LEN_ERR);
-        }
         break;
       case URNIC_WR_ATOMIC_CMP_AND_SWP:
       case URNIC_WR_ATOMIC_FETCH_AND_ADD:
@@ -216,17 +208,23 @@ class Requester {
     slot.pad_bytes = 0;
     slot.segment_count = 0;
     uint32_t psns = 1;
+    uint32_t bytes = 0;
     bool message_done = true;
     if (record.opcode == URNIC_WR_RDMA_READ) {
-      psns = record.packets - s_.next_offset / s_.config.mtu;
-      WriteReadRequest(slot, record);
+      const uint32_t index = s_.next_offset / s_.config.mtu;
+      const uint32_t end = s_.EndOfReadPart(record, index);
+      psns = end - index;
+      bytes = psns * s_.config.mtu;
+      message_done = end == record.packets;
+      if (message_done) bytes = record.length - s_.next_offset;
+      WriteReadRequest(slot, bytes);
     } else if (ExpectsResponseData(record.opcode)) {
       WriteAtomic(slot, record);
     } else if (!WriteData(slot, record, message_done)) {
       return false;
     }
     if (ExpectsResponseData(record.opcode)) {
-      record.read_in_flight = true;
+      ++record.reads_in_flight;
       ++s_.reads_in_flight;
     }
     ++s_.packets_sent;
@@ -239,7 +237,7 @@ class Requester {
       s_.next_offset = 0;
       s_.current_index_valid = false;
     } else {
-      s_.next_offset += slot.payload_bytes;
+      s_.next_offset += bytes + slot.payload_bytes;
     }
     return true;
   }
@@ -270,9 +268,9 @@ class Requester {
   }
 
   //= IBTA 9.7.5.1.9: a read is resumed behind what has arrived
-  void WriteReadRequest(TxSlot& slot, const SendRecord& record) {
+  void WriteReadRequest(TxSlot& slot, uint32_t bytes) {
     WriteBth(slot, wire::Opcode::kRcReadRequest, false);
-    Append(slot, MakeReth(s_.next_offset, record.length - s_.next_offset));
+    Append(slot, MakeReth(s_.next_offset, bytes));
   }
 
   void WriteAtomic(TxSlot& slot, const SendRecord& record) {

@@ -29,7 +29,7 @@ struct SendRecord {
   uint32_t length = 0;
   uint8_t opcode = 0;  // enum urnic_wr_opcode
   bool signaled = false;
-  bool read_in_flight = false;  // counts against max_rd_atomic
+  uint8_t reads_in_flight = 0;  // its share of SendState::reads_in_flight
   uint8_t reserved = 0;
 };
 static_assert(sizeof(SendRecord) == 16);
@@ -52,14 +52,20 @@ struct SendState {
   SendRecord& RecordOf(uint32_t index) const {
     return records[index & record_mask];
   }
+  // A long read is asked for in parts of `read_packets`, so that what comes
+  // back stays near the window. The index of the first packet behind the part
+  // that packet `index` of the read belongs to.
+  uint32_t EndOfReadPart(const SendRecord& record, uint32_t index) const {
+    if (record.packets <= read_packets) return record.packets;
+    return std::min(record.packets, (index / read_packets + 1) * read_packets);
+  }
   uint32_t InFlight() const { return static_cast<uint32_t>(tx_psn - una_psn); }
   bool Outstanding() const { return una_psn != sent_psn; }
 
   // Back to the oldest unacknowledged packet (go-back-N). Work requests in
   // flight are transmitted again from there.
   [[gnu::cold, gnu::noinline]] void RewindToUna() {
-    for (uint32_t i = una; i != assigned; ++i)
-      RecordOf(i).read_in_flight = false;
+    for (uint32_t i = una; i != assigned; ++i) RecordOf(i).reads_in_flight = 0;
     reads_in_flight = 0;
     SeekTransmit();
   }
@@ -89,8 +95,8 @@ struct SendState {
     failed_cause = cause;
     for (; static_cast<int32_t>(assigned - index) > 0; --assigned) {
       SendRecord& record = RecordOf(assigned - 1);
-      if (record.read_in_flight) --reads_in_flight;
-      record.read_in_flight = false;
+      reads_in_flight -= record.reads_in_flight;
+      record.reads_in_flight = 0;
     }
     if (static_cast<int32_t>(next - index) > 0) next = index;
     if (static_cast<int32_t>(una - index) > 0) una = index;
@@ -116,7 +122,8 @@ struct SendState {
   Psn sent_psn;  // one past the highest PSN ever transmitted
   Psn next_psn;  // the first PSN of the next new work request
 
-  uint32_t reads_in_flight = 0;
+  uint32_t reads_in_flight = 0;  // and atomics, against max_rd_atomic
+  uint32_t read_packets = 1;
   uint32_t unacked_since_request = 0;  // packets since the last AckReq
   uint32_t window = 0;                 // packets
   uint32_t window_max = 0;
