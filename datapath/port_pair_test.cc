@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -42,8 +43,9 @@ std::unique_ptr<Port> Create(const std::string& dev) {
 class PairTest : public testing::Test {
  protected:
   PairTest() {
-    char directory[] = "/tmp/urnic_XXXXXX";
-    directory_ = mkdtemp(directory);
+    // Not the test's own directory: socket paths hold 107 characters.
+    directory_ = std::filesystem::temp_directory_path() / "urnic_XXXXXX";
+    if (mkdtemp(directory_.data()) == nullptr) abort();
     path_ = directory_ + "/s";
   }
   ~PairTest() override {

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -236,6 +237,14 @@ absl::Status Identify(std::string_view dev, const Pairs& pairs,
   }
 }
 
+// DPDK would cut it off and use another file.
+absl::Status CheckSocketPath(std::string_view dev, const std::string& path) {
+  constexpr size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
+  if (path.size() <= kLongest) return absl::OkStatus();
+  return Bad(dev, absl::StrCat("the socket path has ", path.size(),
+                               " characters, the limit is ", kLongest));
+}
+
 absl::StatusOr<PortSpec> ParseRing(std::string_view dev, uint16_t mtu) {
   PortSpec spec;
   spec.kind = PortKind::kRing;
@@ -292,6 +301,9 @@ absl::StatusOr<PortSpec> ParseVdev(std::string_view dev, uint16_t mtu) {
   spec.kind = known->kind;
   spec.driver = known->dpdk_name;
   if (absl::Status s = Identify(dev, *pairs, spec); !s.ok()) return s;
+  if (absl::Status s = CheckSocketPath(dev, spec.socket_path); !s.ok()) {
+    return s;
+  }
   if (absl::Status s = ChooseMtu(dev, mtu, spec); !s.ok()) return s;
   if (absl::Status s = AddDefaults(dev, *pairs, spec); !s.ok()) return s;
   for (const auto& [key, value] : *pairs) {
