@@ -292,10 +292,17 @@ TEST_F(FailureTest, CreationChecksItsArguments) {
 TEST_F(FailureTest, ModifyChecksItsArguments) {
   End end(device_, {});
   EXPECT_EQ(end.ToRtr(1), EINVAL) << "RESET to RTR";
-  EXPECT_EQ(end.To(static_cast<ibv_qp_state>(7)), EINVAL);
+  for (int state : {7, 8, 259, -1}) {
+    EXPECT_EQ(end.To(static_cast<ibv_qp_state>(state)), EINVAL) << state;
+  }
   EXPECT_EQ(end.To(IBV_QPS_INIT), EINVAL) << "attributes are missing";
   EXPECT_EQ(end.ToInit(), 0);
   EXPECT_EQ(end.ToRtr(1 << 24), EINVAL);
+  PairOptions strange;
+  strange.mtu = 256 + IBV_MTU_1024;
+  End odd(device_, strange);
+  EXPECT_EQ(odd.ToInit(), 0);
+  EXPECT_EQ(odd.ToRtr(1), EINVAL);
   EXPECT_EQ(end.qp()->state, IBV_QPS_INIT);
   PairOptions options;
   options.gid_index = 2;  // RoCE v1: empty

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "verbs/control/cq.h"
@@ -16,6 +17,16 @@
 namespace urnic::provider {
 
 class Context;
+
+// The number in an enum that a program has filled in: it may be none of the
+// enum's, and then must not be read as one.
+template <typename Enum>
+inline uint32_t Number(const Enum& value) {
+  static_assert(sizeof(value) == sizeof(uint32_t));
+  uint32_t number;
+  std::memcpy(&number, &value, sizeof(number));
+  return number;
+}
 
 // A promise of the program: what is created in it is used by one thread.
 struct ThreadDomain {

@@ -13,7 +13,9 @@ needed=$(sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' <<<"$dynamic" | sort | tr '\n' ' '
 # numa and bsd are DPDK's.
 expected="ld-linux-x86-64.so.2 libbsd.so.0 libc.so.6 libibverbs.so.1 \
 libisal.so.2 libm.so.6 libnuma.so.1 "
-if ! contains "$needed" 'lib[atu]+san'; then
+sanitized=no
+contains "$needed" 'lib[atu]+b?san' && sanitized=yes
+if [[ $sanitized = no ]]; then
   expect "needs no other libraries: $needed" [ "$needed" = "$expected" ]
   expect "no static TLS, which dlopen() has little of" \
     lacks "$dynamic" STATIC_TLS
@@ -23,6 +25,8 @@ shown=$(nm -D --defined-only "$plugin" | wc -l)
 expect "shows no symbols, not $shown" [ "$shown" = 0 ]
 
 echo "== inside other releases of libibverbs"
+# A plain python cannot load a sanitized library.
+[[ $sanitized = yes ]] && finish
 # load VERSION: the plugin's words when loaded beside that library.
 load() {
   local dir=$TEST_TMPDIR/$1

@@ -42,7 +42,7 @@ constexpr uint32_t kLastOpcode = IBV_WR_ATOMIC_WRITE;
 // 0 or the errno for a request that cannot go into the ring. All that makes a
 // usual one differ is one comparison.
 inline int Check(const Posting& posting, const ibv_send_wr& wr) {
-  const uint32_t opcode = wr.opcode;
+  const uint32_t opcode = Number(wr.opcode);
   if (opcode > kLastOpcode) return EINVAL;
   if ((Bit(opcode) & kBuilt) == 0) return EOPNOTSUPP;
   if ((wr.send_flags & ~kSendFlags) != 0) return EINVAL;
@@ -62,6 +62,7 @@ inline int CopyInline(const Posting& posting, const ibv_send_wr& wr,
   for (int i = 0; i < wr.num_sge; ++i) {
     const ibv_sge& sge = wr.sg_list[i];
     if (sge.length > posting.max_inline - bytes) return EINVAL;
+    if (sge.length == 0) continue;
     std::memcpy(to + bytes, reinterpret_cast<const void*>(sge.addr),
                 sge.length);
     bytes += sge.length;

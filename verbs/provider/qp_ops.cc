@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -72,14 +73,18 @@ QpAttributes FromIbv(const ibv_qp_attr& a, uint32_t mask) {
   const auto take = [mask](uint32_t bit, auto& to, auto from) {
     if ((mask & bit) != 0) to = static_cast<std::decay_t<decltype(to)>>(from);
   };
-  take(IBV_QP_STATE, b.qp_state, a.qp_state);
-  take(IBV_QP_CUR_STATE, b.cur_qp_state, a.cur_qp_state);
+  // What does not fit is out of any range.
+  const auto code = [](const auto& value) {
+    return static_cast<uint8_t>(std::min(Number(value), 255u));
+  };
+  take(IBV_QP_STATE, b.qp_state, code(a.qp_state));
+  take(IBV_QP_CUR_STATE, b.cur_qp_state, code(a.cur_qp_state));
   take(IBV_QP_EN_SQD_ASYNC_NOTIFY, b.en_sqd_async_notify,
        a.en_sqd_async_notify);
   take(IBV_QP_ACCESS_FLAGS, b.qp_access_flags, a.qp_access_flags);
   take(IBV_QP_PKEY_INDEX, b.pkey_index, a.pkey_index);
   take(IBV_QP_PORT, b.port_num, a.port_num);
-  take(IBV_QP_PATH_MTU, b.path_mtu, a.path_mtu);
+  take(IBV_QP_PATH_MTU, b.path_mtu, code(a.path_mtu));
   take(IBV_QP_TIMEOUT, b.timeout, a.timeout);
   take(IBV_QP_RETRY_CNT, b.retry_cnt, a.retry_cnt);
   take(IBV_QP_RNR_RETRY, b.rnr_retry, a.rnr_retry);
@@ -88,7 +93,7 @@ QpAttributes FromIbv(const ibv_qp_attr& a, uint32_t mask) {
   take(IBV_QP_MIN_RNR_TIMER, b.min_rnr_timer, a.min_rnr_timer);
   take(IBV_QP_SQ_PSN, b.sq_psn, a.sq_psn);
   take(IBV_QP_MAX_DEST_RD_ATOMIC, b.max_dest_rd_atomic, a.max_dest_rd_atomic);
-  take(IBV_QP_PATH_MIG_STATE, b.path_mig_state, a.path_mig_state);
+  take(IBV_QP_PATH_MIG_STATE, b.path_mig_state, code(a.path_mig_state));
   take(IBV_QP_DEST_QPN, b.dest_qp_num, a.dest_qp_num);
   if ((mask & IBV_QP_AV) != 0) b.ah_attr = FromIbv(a.ah_attr);
   return b;
@@ -111,7 +116,8 @@ control::QpCaps FromIbv(const ibv_qp_cap& cap) {
 }
 
 absl::Status CheckKind(const ibv_qp_init_attr& attr) {
-  switch (attr.qp_type) {
+  const uint32_t type = Number(attr.qp_type);
+  switch (type) {
     case IBV_QPT_RC:
       break;
     case IBV_QPT_UC:
@@ -120,12 +126,12 @@ absl::Status CheckKind(const ibv_qp_init_attr& attr) {
     case IBV_QPT_XRC_SEND:
     case IBV_QPT_XRC_RECV:
     case IBV_QPT_DRIVER:
-      return absl::UnimplementedError(absl::StrCat(
-          "create_qp: type ", static_cast<int>(attr.qp_type),
-          " is not built, only RC (", static_cast<int>(IBV_QPT_RC), ")"));
+      return absl::UnimplementedError(
+          absl::StrCat("create_qp: type ", type, " is not built, only RC (",
+                       static_cast<int>(IBV_QPT_RC), ")"));
     default:
-      return absl::InvalidArgumentError(absl::StrCat(
-          "create_qp: unknown type ", static_cast<int>(attr.qp_type)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("create_qp: unknown type ", type));
   }
   if (attr.srq != nullptr) {
     return absl::UnimplementedError(
@@ -180,8 +186,11 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int ibv_mask) {
   if (control::InForkedChild()) return EIO;
   const uint32_t mask = static_cast<uint32_t>(ibv_mask);
-  if (((mask & IBV_QP_STATE) != 0 && attr->qp_state > IBV_QPS_ERR) ||
-      ((mask & IBV_QP_CUR_STATE) != 0 && attr->cur_qp_state > IBV_QPS_ERR)) {
+  const auto unknown = [](const ibv_qp_state& state) {
+    return Number(state) > uint32_t{IBV_QPS_ERR};
+  };
+  if (((mask & IBV_QP_STATE) != 0 && unknown(attr->qp_state)) ||
+      ((mask & IBV_QP_CUR_STATE) != 0 && unknown(attr->cur_qp_state))) {
     return Fail(absl::InvalidArgumentError(
         absl::StrCat("qp ", qp->qp_num, ": unknown state")));
   }

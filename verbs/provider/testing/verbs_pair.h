@@ -54,7 +54,7 @@ struct PairOptions {
   uint32_t max_sge = 4;
   uint32_t max_inline = 64;
   int sq_sig_all = 1;
-  ibv_mtu mtu = IBV_MTU_1024;
+  int mtu = IBV_MTU_1024;  // ibv_mtu, or what is none
   int gid_index = kGidIndexIpv4;
   uint8_t timeout = 14;
   uint8_t retry_cnt = 7;
@@ -133,7 +133,7 @@ class End {
   int ToRtr(uint32_t dest_qpn) {
     ibv_qp_attr a = {};
     a.qp_state = IBV_QPS_RTR;
-    a.path_mtu = options_.mtu;
+    std::memcpy(&a.path_mtu, &options_.mtu, sizeof(a.path_mtu));
     a.dest_qp_num = dest_qpn;
     a.rq_psn = kPsn;
     a.max_dest_rd_atomic = options_.rd_atomic;
