@@ -333,13 +333,15 @@ void PortKeeper::DiscardEdges() {
 bool PortKeeper::Arm() {
   const DeviceGate::View device = gate_.Enter();
   bool can = true;
+  // What the engine was told of before is over, whatever the device: poll()
+  // on an epoll descriptor finds an edge again and again until it is fetched.
+  DiscardEdges();
   if (device.present()) {
     switch (wake_kind_) {
       case WakeKind::kNone:
         can = false;
         break;
       case WakeKind::kInterrupt:
-        DiscardEdges();
         rte_eth_dev_rx_intr_enable(device.id(), 0);
         break;
       case WakeKind::kSocket:
