@@ -10,11 +10,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "datapath/port_factory.h"
@@ -108,6 +110,59 @@ TEST_F(PairTest, VhostServerSurvivesItsPeer) {
 
 TEST_F(PairTest, VirtioClientSurvivesItsPeer) {
   PeerComesDiesAndReturns(VirtioClient(), VhostServer());
+}
+
+// Sends and receives as fast as it can until told to stop.
+class Load {
+ public:
+  explicit Load(Port& port) : port_(port), thread_([this] { Run(); }) {}
+  ~Load() {
+    stop_ = true;
+    thread_.join();
+  }
+  uint64_t received() const { return received_; }
+
+ private:
+  void Run() {
+    TakeLcore(port_.lcore());
+    rte_mbuf* frames[kBurstMax];
+    uint64_t next = 0;
+    while (!stop_) {
+      uint16_t made = 0;
+      while (made < kBurstMax) {
+        frames[made] = TestFrame(port_, next++, 1000);
+        if (frames[made] == nullptr) break;
+        ++made;
+      }
+      const uint16_t sent = port_.Transmit(frames, made);
+      rte_pktmbuf_free_bulk(frames + sent, made - sent);
+      const uint16_t n = port_.Receive(frames, kBurstMax);
+      rte_pktmbuf_free_bulk(frames, n);
+      received_ += n;
+    }
+    ReleaseLcore();
+  }
+
+  Port& port_;
+  std::atomic<bool> stop_ = false;
+  std::atomic<uint64_t> received_ = 0;
+  std::thread thread_;
+};
+
+TEST_F(PairTest, PeersMayBeKilledUnderFullLoad) {
+  for (const auto& [ours, theirs] :
+       {std::pair(VirtioServer(), VhostClient()),
+        std::pair(VhostServer(), VirtioClient())}) {
+    const auto port = Create(ours);
+    Load load(*port);
+    for (int round = 0; round < 5; ++round) {
+      const uint64_t before = load.received();
+      const auto peer = Echo(theirs);
+      ASSERT_TRUE(Eventually([&] { return load.received() > before + 1000; }))
+          << ours << round << port->info().text;
+    }
+    EXPECT_EQ(port->counters().incarnations, 1u);
+  }
 }
 
 TEST_F(PairTest, MemifServerMeetsLateClient) {

@@ -1,0 +1,14 @@
+#!/bin/bash
+# raw_port's loops run and its output is JSON; no rate is judged here.
+set -eu
+for mode in tx rx duplex echo; do
+  bench/raw_port $mode net_ring0 seconds=0.1 wait=2 > "$TEST_TMPDIR/$mode"
+  python3 -m json.tool "$TEST_TMPDIR/$mode" > /dev/null
+done
+# DPDK's own ring is a loopback: what is sent comes back.
+bench/raw_port duplex net_ring0 seconds=0.1 through=port |
+  grep -q '"rx_mpps":[0-9]*\.[0-9]*[1-9]'
+bench/raw_port ping net_ring0 seconds=0.1 | grep -q '"p50":0\.[0-9]*[1-9]'
+! bench/raw_port tx loop 2> /dev/null
+! bench/raw_port fly net_ring0 2> /dev/null
+! bench/raw_port tx net_ring0 size=9 2> /dev/null
