@@ -1,0 +1,139 @@
+#include "transport/rc/requester.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/support/matchers.h"
+#include "tests/support/rc_fixture.h"
+
+namespace urnic::rc {
+namespace {
+
+using testing::Ack;
+using testing::AsksForAck;
+using ::testing::ElementsAre;
+using testing::IsDone;
+using ::testing::IsEmpty;
+using testing::IsOpcode;
+using ::testing::Not;
+using testing::Packet;
+using testing::ReadsFrom;
+using testing::RnrNak;
+using wire::Opcode;
+
+class RequesterTest : public testing::RcFixture {};
+
+TEST_F(RequesterTest, CutsMessagesAtTheMtu) {
+  Connect();
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 513));
+  EXPECT_THAT(Transmit(),
+              ElementsAre(IsOpcode(Opcode::kRcWriteFirst, Psn(100)),
+                          IsOpcode(Opcode::kRcWriteMiddle, Psn(101)),
+                          IsOpcode(Opcode::kRcWriteLast, Psn(102))));
+  ASSERT_TRUE(Post(URNIC_WR_SEND, 2, 256));
+  EXPECT_THAT(Transmit(), ElementsAre(IsOpcode(Opcode::kRcSendOnly, Psn(103))));
+}
+
+TEST_F(RequesterTest, AReadOwnsThePsnsOfItsResponses) {
+  Connect();
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_READ, 1, 600));
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 2, 8));
+  const auto sent = Transmit();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_THAT(sent[0], IsOpcode(Opcode::kRcReadRequest, Psn(100)));
+  EXPECT_THAT(sent[0], ReadsFrom(kPeer, 600));
+  EXPECT_THAT(sent[1], IsOpcode(Opcode::kRcWriteOnly, Psn(103)));
+}
+
+TEST_F(RequesterTest, StopsAtTheWindowAndAsksForAnAckThere) {
+  config_.window_packets = 4;
+  Connect();
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 4096));
+  const auto sent = Transmit();
+  EXPECT_THAT(sent, ElementsAre(Not(AsksForAck()), AsksForAck(),
+                                Not(AsksForAck()), AsksForAck()));
+  EXPECT_FALSE(end_.qp().HasWork());
+  EXPECT_EQ(Deliver(Ack(Psn(101))), RxVerdict::kAccept);
+  EXPECT_TRUE(end_.qp().HasWork());
+  EXPECT_EQ(Transmit().size(), 2u);
+}
+
+TEST_F(RequesterTest, AWindowOfOnePacketStillMoves) {
+  config_.window_packets = 1;
+  Connect();
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 600));
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_THAT(Transmit(), ElementsAre(AsksForAck()));
+    EXPECT_EQ(Deliver(Ack(Psn(100 + i))), RxVerdict::kAccept);
+  }
+  EXPECT_THAT(end_.completions(), ElementsAre(IsDone(1u, URNIC_WC_SUCCESS)));
+}
+
+TEST_F(RequesterTest, HasWorkIsNotTrueForARequestThatMustWait) {
+  config_.max_rd_atomic = 1;
+  Connect();
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_READ, 1, 8));
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_READ, 2, 8));
+  EXPECT_EQ(end_.Transmit(now_).size(), 1u);
+  EXPECT_FALSE(end_.qp().HasWork());
+}
+
+TEST_F(RequesterTest, WaitsOutAnRnrNakWithoutTransmitting) {
+  Connect();
+  ASSERT_TRUE(Post(URNIC_WR_SEND, 1, 8));
+  EXPECT_EQ(Transmit().size(), 1u);
+  EXPECT_EQ(Deliver(RnrNak(Psn(100), 12)), RxVerdict::kRnrReceived);
+  EXPECT_FALSE(end_.qp().HasWork());
+  EXPECT_EQ(end_.qp().NextDeadline(), now_ + RnrTimer(12));
+  now_ = end_.qp().NextDeadline() - Duration::Nanoseconds(1);
+  end_.AdvanceTo(now_);
+  EXPECT_THAT(Transmit(), IsEmpty());
+  now_ = now_ + Duration::Nanoseconds(1);
+  end_.AdvanceTo(now_);
+  EXPECT_THAT(Transmit(), ElementsAre(IsOpcode(Opcode::kRcSendOnly, Psn(100))));
+}
+
+TEST_F(RequesterTest, TransmitKeepsWhatDoesNotFitTheSlots) {
+  Connect();
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 1024));
+  for (uint32_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(end_.Transmit(now_, 1).size(), 1u);
+    EXPECT_EQ(end_.qp().send_state().tx_psn, Psn(101 + i));
+  }
+  EXPECT_EQ(end_.Transmit(now_, 0).size(), 0u);
+}
+
+TEST_F(RequesterTest, UsesTheWholeRingAndGivesCreditsBack) {
+  Connect();
+  for (uint64_t round = 0; round < 5; ++round) {
+    for (uint64_t i = 0; i < 64; ++i) {
+      ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, i, 8, 0));
+    }
+    ASSERT_FALSE(Post(URNIC_WR_RDMA_WRITE, 99, 8));
+    const auto sent = Transmit();
+    ASSERT_EQ(sent.size(), 64u);
+    (void)Deliver(Ack(testing::FieldsOfPacket(sent.back()).psn));
+    EXPECT_TRUE(end_.completions().empty());  // all unsignaled
+    EXPECT_EQ(end_.rings().sq().indices().consumer, 64 * (round + 1));
+  }
+}
+
+TEST_F(RequesterTest, TwoGigabytesAtTheSmallestMtuFitThePsnCircle) {
+  // 2^23 packets: the read is asked for in parts, the rest waits.
+  Connect();
+  // A region that claims 2 GB; nothing touches it before a response comes.
+  const uint32_t big = host_.mrs().Register(1, At(0), At(0), uint64_t{1} << 31,
+                                            mem::kLocalWrite);
+  ASSERT_TRUE(end_.PostSend({.opcode = URNIC_WR_RDMA_READ,
+                             .wr_id = 1,
+                             .sges = {{At(0), 1u << 31, big}},
+                             .remote_addr = kPeer,
+                             .rkey = kPeerKey}));
+  const auto sent = Transmit();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_THAT(sent[0], ReadsFrom(kPeer, 64 * 256));
+  EXPECT_THAT(sent[1], ReadsFrom(kPeer + 64 * 256, 64 * 256));
+  EXPECT_FALSE(end_.qp().HasWork());
+}
+
+}  // namespace
+}  // namespace urnic::rc
