@@ -28,6 +28,8 @@ import tempfile
 import threading
 import time
 
+import rocev2
+
 PREFIX = "urnic-e2e"
 RUN_NETNS = pathlib.Path("/run/netns")
 
@@ -88,9 +90,10 @@ class Result:
 class Process:
     """A running program with its output in files, so that it never blocks."""
 
-    def __init__(self, argv, directory, env=None):
+    def __init__(self, argv, directory, env=None, namespace=None):
         number = next(_numbers)
         self.argv = argv
+        self._namespace = namespace
         self._started = time.monotonic()
         self._paths = [os.path.join(directory, f"{number}.{kind}")
                        for kind in ("out", "err")]
@@ -146,7 +149,11 @@ class Process:
         self._popen.wait()
 
     def listens(self, port):
-        """True once something in its network namespace listens on TCP port."""
+        """True once something in its network namespace listens on TCP port.
+        (`ip netns exec` starts in ours, where others may listen.)"""
+        if self._namespace is not None and not _same_file(
+                f"/proc/{self.pid}/ns/net", RUN_NETNS / self._namespace):
+            return False
         wanted = f":{port:04X}"
         for name in ("tcp", "tcp6"):
             try:
@@ -166,6 +173,13 @@ class Process:
         with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:
             field = file.read().rsplit(")", 1)[1].split()
         return (int(field[11]) + int(field[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _same_file(one, other):
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
 
 
 def _die_with_parent():
@@ -307,7 +321,8 @@ class Bed:
                        *command]
         command = self.in_namespace(side, [*wrap, *command])
         process = Process(command, self.directory,
-                          None if env is None else {**os.environ, **env})
+                          None if env is None else {**os.environ, **env},
+                          self.sides[side].namespace)
         self._processes.append(process)
         return process
 
@@ -430,6 +445,13 @@ class VethBed(Bed):
         _command("ip", "-n", self.sides[side].namespace, "addr", "add",
                  address, "dev", self.interface,
                  *(["nodad"] if ":" in address else []))
+
+
+    def capture(self):
+        """A rocev2.Capture of what passes the cable, both ways."""
+        return rocev2.Capture([
+            (self.open_socket(side, socket.AF_PACKET, socket.SOCK_RAW),
+             self.interface) for side in (0, 1)])
 
 
 class SocketBed(Bed):

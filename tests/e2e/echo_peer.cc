@@ -6,8 +6,9 @@
 //   urnic run .. -- echo_peer client TCP_PORT ADDRESS BYTES COUNT
 //
 // The client makes a reliable connection, sends COUNT messages of BYTES, each
-// of which must come back unchanged, disconnects, and starts over, for ever.
-// Each attempt prints a line on both sides: "ok COUNT" or "failed WHY".
+// of which must come back unchanged, disconnects, and starts over, until
+// SIGTERM. Each attempt prints a line on both sides: "ok COUNT" or "failed
+// WHY".
 
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -41,6 +43,8 @@ struct Hello {
   uint32_t bytes;
   uint32_t count;
 };
+
+volatile sig_atomic_t g_stop = 0;
 
 // Why this attempt ended; the program goes on.
 using Lost = std::runtime_error;
@@ -147,6 +151,7 @@ class Connection {
       ibv_wc done;
       const int got = ibv_poll_cq(cq_, 1, &done);
       if (got < 0) throw Lost("ibv_poll_cq");
+      if (g_stop != 0) throw Lost("stopped");
       if (got == 0 && Clock::now() > deadline) throw Lost("silence");
       if (got == 0) continue;
       if (done.status != IBV_WC_SUCCESS)
@@ -223,6 +228,11 @@ Device OpenDevice() {
   return device;
 }
 
+void CloseDevice(const Device& device) {
+  if (ibv_dealloc_pd(device.pd) != 0) Die("ibv_dealloc_pd");
+  if (ibv_close_device(device.context) != 0) Die("ibv_close_device");
+}
+
 // Runs one attempt and says how it went.
 template <typename Attempt>
 void Report(Attempt&& attempt) {
@@ -279,12 +289,13 @@ void Serve(uint16_t port) {
       listen(listener, 4) != 0) {
     Die("bind or listen");
   }
-  for (;;) {
+  while (g_stop == 0) {
     const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0) continue;
     Report([&] { return ServeOne(device, fd); });
     close(fd);
   }
+  CloseDevice(device);
 }
 
 void Ask(uint16_t port, const char* address, uint32_t bytes, uint32_t count) {
@@ -293,7 +304,7 @@ void Ask(uint16_t port, const char* address, uint32_t bytes, uint32_t count) {
   there.sin_family = AF_INET;
   there.sin_port = htons(port);
   if (inet_pton(AF_INET, address, &there.sin_addr) != 1) Die(address);
-  for (;;) {
+  while (g_stop == 0) {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     // Connecting to a host that is away must end soon.
     const timeval limit = {1, 0};
@@ -306,18 +317,25 @@ void Ask(uint16_t port, const char* address, uint32_t bytes, uint32_t count) {
     close(fd);
     usleep(50'000);
   }
+  CloseDevice(device);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Without SA_RESTART: accept() and connect() return.
+  struct sigaction stop = {};
+  stop.sa_handler = [](int) { g_stop = 1; };
+  sigaction(SIGTERM, &stop, nullptr);
   if (argc == 3 && std::strcmp(argv[1], "server") == 0) {
     Serve(static_cast<uint16_t>(std::atoi(argv[2])));
+    return 0;
   }
   if (argc == 6 && std::strcmp(argv[1], "client") == 0) {
     Ask(static_cast<uint16_t>(std::atoi(argv[2])), argv[3],
         static_cast<uint32_t>(std::atoi(argv[4])),
         static_cast<uint32_t>(std::atoi(argv[5])));
+    return 0;
   }
   std::fprintf(stderr,
                "usage: echo_peer server TCP_PORT\n"

@@ -10,6 +10,7 @@ in the place of the LRH, and which fields count as ones.
 """
 
 import ipaddress
+import select
 import socket
 import struct
 import threading
@@ -19,6 +20,12 @@ import zlib
 UDP_PORT = 4791
 ETHERTYPE_IPV4 = 0x0800
 ETHERTYPE_IPV6 = 0x86DD
+
+_SO_RCVBUFFORCE = 33
+_SOL_PACKET = 263
+_PACKET_STATISTICS = 6
+_PACKET_OUTGOING = 4
+_ETH_P_ALL = 3
 
 # BTH opcodes of the RC service that the tests name.
 SEND_ONLY = 0x04
@@ -149,21 +156,27 @@ class Maker:
 
 
 class Capture:
-    """Records what passes an interface, both ways, while the block runs.
+    """Records what arrives at interfaces while the block runs. Frames sent by
+    a packet socket that bypasses queueing, as DPDK's do, are seen by other
+    sockets only where they arrive: for both ways, record both ends.
 
-    with Capture(socket, "u0") as capture: ..
-    capture.frames  # afterwards: [(seconds, bytes)]
+    with Capture([(socket, "u0"), ..]) as capture: ..
+    capture.frames  # afterwards: [(seconds, bytes)], in order of time
     """
 
-    def __init__(self, packet_socket, interface):
+    def __init__(self, sockets_and_interfaces):
         self.frames = []
-        self._socket = packet_socket
-        # Large enough for a burst that comes faster than Python reads.
-        self._socket.setsockopt(socket.SOL_SOCKET, 33, 256 << 20)  # RCVBUFFORCE
-        self._socket.bind((interface, 3))
-        self._socket.settimeout(0.05)
+        self.dropped = 0  # frames that the kernel could not store
+        self._sockets = []
+        for packet_socket, interface in sockets_and_interfaces:
+            # Room for a burst that comes faster than Python reads.
+            packet_socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE,
+                                     256 << 20)
+            packet_socket.bind((interface, _ETH_P_ALL))
+            packet_socket.setblocking(False)
+            self._sockets.append(packet_socket)
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self):
         self._thread.start()
@@ -172,22 +185,32 @@ class Capture:
     def __exit__(self, *_unused):
         self._stop.set()
         self._thread.join()
-        self._socket.close()
+        for packet_socket in self._sockets:
+            stats = packet_socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS,
+                                             8)
+            self.dropped += struct.unpack("II", stats)[1]
+            packet_socket.close()
+        self.frames.sort(key=lambda timed: timed[0])
 
-    def _read(self):
+    def _run(self):
+        stopping = False
         while True:
-            try:
-                frame = self._socket.recv(65536)
-            except socket.timeout:
-                if self._stop.is_set():
-                    return
-                continue
-            self.frames.append((time.time(), frame))
+            ready = select.select(self._sockets, [], [], 0.05)[0]
+            for packet_socket in ready:
+                self._drain(packet_socket)
+            # Once more after the stop, for what had arrived by then.
+            if stopping:
+                return
+            stopping = self._stop.is_set()
 
-    def dropped(self):
-        """Frames that the kernel could not store; call inside the block."""
-        stats = self._socket.getsockopt(263, 6, 8)  # SOL_PACKET, STATISTICS
-        return struct.unpack("II", stats)[1]
+    def _drain(self, packet_socket):
+        try:
+            while True:
+                frame, address = packet_socket.recvfrom(65536)
+                if address[2] != _PACKET_OUTGOING:
+                    self.frames.append((time.time(), frame))
+        except BlockingIOError:
+            pass
 
     def packets(self):
         """The RoCEv2 packets among the frames."""

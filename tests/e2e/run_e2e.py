@@ -14,9 +14,12 @@ import sys
 import bed
 import suite
 # Each adds its tests to suite.TESTS.
+import test_bad_packets  # pylint: disable=unused-import
+import test_cost  # pylint: disable=unused-import
 import test_devices  # pylint: disable=unused-import
 import test_faults  # pylint: disable=unused-import
 import test_perftest  # pylint: disable=unused-import
+import test_wire  # pylint: disable=unused-import
 
 HERE = pathlib.Path(__file__).resolve().parent
 

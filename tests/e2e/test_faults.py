@@ -47,23 +47,26 @@ for _bed in ("vhost", "vhost-swapped", "veth9000"):
 class EchoPair:
     """echo_peer on both sides: programs that go on when a peer is lost."""
 
-    def __init__(self, context, place):
+    def __init__(self, context, place, count=20, size=5000, server_env=None):
         if not context.echo_peer:
             raise suite.Skip("echo_peer is not built: "
                              "bazel build //tests/e2e:echo_peer")
         self.place = place
         self.program = context.echo_peer
         self.port = str(place.next_port())
+        self.message = [str(size), str(count)]
+        self.server_env = server_env
         self.server = self.start_server()
         self.client = self.start_client()
 
     def start_server(self):
-        return self.place.spawn(0, [self.program, "server", self.port])
+        return self.place.spawn(0, [self.program, "server", self.port],
+                                env=self.server_env)
 
     def start_client(self):
         return self.place.spawn(1, [self.program, "client", self.port,
                                     self.place.sides[0].host_address,
-                                    "5000", "20"])
+                                    *self.message])
 
     @staticmethod
     def lines(process):
