@@ -116,7 +116,7 @@ def parts(full):
     sim = ["--test_arg=--seconds=600"] if full else []
     yield "format", 1, lambda: run_program(["./dev", "format", "--check"])
     yield "build", 7, lambda: run_program(["./dev", "build"])
-    yield "unit, golden, lint", 2, lambda: run_bazel(["//...", "-//tests/sim/..."])
+    yield "unit, golden, lint", 2, lambda: run_bazel(["--", "//...", "-//tests/sim/..."])
     yield "simulator", 3, lambda: run_bazel(["//tests/sim/...", *sim])
     yield "fuzzers", 3, lambda: run_program(["./dev", "fuzz", fuzz_seconds])
     yield "ASan + UBSan", 8, lambda: run_bazel(["--config=asan", "//..."])
