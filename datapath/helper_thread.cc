@@ -30,6 +30,11 @@ constexpr Duration kLookLast = Duration::Milliseconds(1);
 // that cannot.
 constexpr Duration kSleepWoken = Duration::Milliseconds(100);
 constexpr Duration kSleepPolled = Duration::Milliseconds(1);
+// The latter when nothing has happened for so long: an idle RNIC costs less
+// than 1 % of a core (measured on memif: 2 % at 1 ms). Still within the
+// delay that local_ca_ack_delay announces.
+constexpr Duration kSleepPolledIdle = Duration::Milliseconds(3);
+constexpr Duration kIdle = Duration::Seconds(1);
 
 // How often the helper yields to a holder of the token before it sleeps.
 constexpr int kRefusalsBeforeWait = 32;
@@ -167,9 +172,16 @@ void HelperThread::Serve() {
       continue;
     }
     if (spin_.MaySpin(now, std::exchange(last_look, now), last_work)) continue;
-    const bool slept = Sleep();
-    last_work = last_look = Engine::Now();
-    if (slept) spin_.OnSlept(last_look - now);
+    const bool slept =
+        Sleep(now - last_work < kIdle ? kSleepPolled : kSleepPolledIdle);
+    last_look = Engine::Now();
+    // Waking up is no work: on a port that must be looked at every millisecond
+    // that would mean to spin every millisecond.
+    if (slept) {
+      spin_.OnSlept(last_look - now);
+    } else {
+      last_work = last_look;
+    }
   }
 }
 
@@ -180,7 +192,7 @@ bool HelperThread::Iterate() {
   return worked;
 }
 
-bool HelperThread::Sleep() {
+bool HelperThread::Sleep(Duration polled) {
   bool worked = false;
   Time wake;
   const bool mine = ServeIfFree(engine_.token_, engine_.pending_, [&] {
@@ -189,10 +201,9 @@ bool HelperThread::Sleep() {
     // What came before the port was armed raises nothing: look once more.
     worked |= Iterate();
     const Time now = Engine::Now();
-    wake =
-        std::min(now + (armed_ || engine_.port().wait_fd() < 0 ? kSleepWoken
-                                                               : kSleepPolled),
-                 engine_.wheel_.NextDeadline());
+    const bool woken = armed_ || engine_.port().wait_fd() < 0;
+    wake = std::min(now + (woken ? kSleepWoken : polled),
+                    engine_.wheel_.NextDeadline());
     planned_wake_ = wake;
     asleep_ = true;
     kicked_ = false;

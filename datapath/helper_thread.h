@@ -51,8 +51,9 @@ class HelperThread {
   void Watch();
   // Until the program polls again, or stop.
   void Serve();
-  // False if there was work after all.
-  bool Sleep();
+  // At most for `polled` on a port that cannot wake anybody. False if there
+  // was work after all.
+  bool Sleep(Duration polled);
   // One iteration under the token; true if there was work.
   bool Iterate();
   void Disarm();
