@@ -17,7 +17,7 @@ constexpr uint64_t kBitsPerSecond = 10'000'000'000;
 constexpr uint32_t kMtu = 4096;
 constexpr uint32_t kDeepQueue = 1024;
 constexpr uint32_t kMessageBytes = 1024 * 1024;
-constexpr Duration kRunTime = Duration::Milliseconds(50);
+constexpr Duration kRunTime = Duration::Milliseconds(20);
 
 struct Outcome {
   double goodput_percent = 0;
@@ -134,7 +134,7 @@ void AppendQueueTable(std::string& table) {
 
 std::string GoodputTable() {
   std::string table =
-      "One queue pair, 1 MB messages, MTU 4096, 10 Gb/s, 5 us each way, 50 ms,"
+      "One queue pair, 1 MB messages, MTU 4096, 10 Gb/s, 5 us each way, 20 ms,"
       "\nlocal_ack_timeout 8 (1 ms). Payload as % of the link's rate / packets"
       "\nresent as % of packets sent / timeouts.\n\n";
   AppendTable("RDMA write", URNIC_WR_RDMA_WRITE, table);

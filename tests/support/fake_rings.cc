@@ -10,6 +10,12 @@ namespace {
 
 uint32_t RoundUp16(uint32_t bytes) { return (bytes + 15) & ~15u; }
 
+void CopySges(uint8_t* to, const std::vector<urnic_sge>& sges) {
+  if (!sges.empty()) {
+    std::memcpy(to, sges.data(), sges.size() * sizeof(urnic_sge));
+  }
+}
+
 }  // namespace
 
 FakeRing::FakeRing(uint32_t entries, uint32_t stride)
@@ -64,7 +70,7 @@ void FakeRings::WriteSend(uint32_t index, const SendWr& wr) {
     std::memcpy(tail, wr.inline_data.data(), wr.inline_data.size());
   } else {
     wqe.num_sge = static_cast<uint8_t>(wr.sges.size());
-    std::memcpy(tail, wr.sges.data(), wr.sges.size() * sizeof(urnic_sge));
+    CopySges(tail, wr.sges);
   }
   std::memcpy(entry, &wqe, sizeof(wqe));
 }
@@ -83,8 +89,7 @@ bool FakeRings::PostRecv(const RecvWr& wr) {
   wqe.num_sge = static_cast<uint32_t>(wr.sges.size());
   uint8_t* entry = rq_.entry(rq_.indices().producer);
   std::memcpy(entry, &wqe, sizeof(wqe));
-  std::memcpy(entry + sizeof(wqe), wr.sges.data(),
-              wr.sges.size() * sizeof(urnic_sge));
+  CopySges(entry + sizeof(wqe), wr.sges);
   ++rq_.indices().producer;
   return true;
 }
