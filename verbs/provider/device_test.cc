@@ -1,9 +1,9 @@
 // Devices, domains and queries; opening and closing.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "verbs/provider/testing/verbs_pair.h"
 
@@ -149,21 +149,32 @@ TEST(DeviceTest, ClosingTakesAlongWhatWasLeft) {
   }
 }
 
-int OpenDescriptors() {
+int Entries(const char* directory) {
   int count = 0;
-  for (int fd = 0; fd < 1024; ++fd)
-    count += access(("/proc/self/fd/" + std::to_string(fd)).c_str(), F_OK) == 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    static_cast<void>(entry);
+    ++count;
+  }
   return count;
+}
+
+TEST(DeviceTest, ListingStartsNothing) {
+  ibv_free_device_list(ibv_get_device_list(nullptr));
+  const int threads = Entries("/proc/self/task");
+  const int descriptors = Entries("/proc/self/fd");
+  ibv_free_device_list(ibv_get_device_list(nullptr));
+  EXPECT_EQ(Entries("/proc/self/task"), threads);
+  EXPECT_EQ(Entries("/proc/self/fd"), descriptors);
 }
 
 TEST(DeviceTest, OpeningAndClosingLeaksNoDescriptors) {
   { OpenDevice warm_up; }
-  const int before = OpenDescriptors();
+  const int before = Entries("/proc/self/fd");
   for (int i = 0; i < 5; ++i) {
     OpenDevice device;
     Pair pair(device);
   }
-  EXPECT_EQ(OpenDescriptors(), before);
+  EXPECT_EQ(Entries("/proc/self/fd"), before);
 }
 
 }  // namespace

@@ -3,9 +3,10 @@
 # from a libibverbs whose private interface it does not know.
 set -u
 . "$PWD/verbs/preload/testing/expect.sh"
-need readelf:binutils nm:binutils python3:python3
+need readelf:binutils nm:binutils python3:python3 ibv_asyncwatch:ibverbs-utils
 
 plugin=$(realpath verbs/provider/liburnic-rdmav34.so)
+preload=$(realpath verbs/preload/liburnic-preload.so)
 
 echo "== the file"
 dynamic=$(readelf -dW "$plugin")
@@ -25,7 +26,7 @@ shown=$(nm -D --defined-only "$plugin" | wc -l)
 expect "shows no symbols, not $shown" [ "$shown" = 0 ]
 
 echo "== inside other releases of libibverbs"
-# A plain python cannot load a sanitized library.
+# Programs that are not sanitized cannot load a library that is.
 [[ $sanitized = yes ]] && finish
 # load VERSION: the plugin's words when loaded beside that library.
 load() {
@@ -43,5 +44,33 @@ for version in 1.13 1.15 1.16; do
   expect "names $version: $out" contains "$out" "offers IBVERBS_$version,"
   expect "names its own" contains "$out" "built for IBVERBS_1.14"
 done
+
+echo "== words for people"
+# as PORTS COMMAND...: becomes a verbs program on these ports; for subshells.
+as() {
+  local ports=$1
+  shift
+  exec env URNIC_PORTS="$ports" IBV_DRIVERS="${plugin%-rdmav34.so}" \
+    XDG_RUNTIME_DIR="$TEST_TMPDIR" LD_PRELOAD="$preload" "$@"
+}
+out=$(export URNIC_DEBUG=-; as 'loop|10.9.0.1/24' ibv_ud_pingpong -g 3 -d urnic0 2>&1)
+expect "says what is not built: $out" contains "$out" \
+  'urnic: create_qp: type 4 is not built'
+
+echo "== a port belongs to one process"
+as 'net_null0|10.9.0.1/24' ibv_asyncwatch -d urnic0 >"$TEST_TMPDIR/watch" 2>&1 &
+holder=$!
+for ((i = 0; i < 100; ++i)); do
+  grep -q 'event FD' "$TEST_TMPDIR/watch" && break
+  sleep 0.1
+done
+out=$(as 'net_null0|10.9.0.1/24' ibv_devices)
+expect "listing needs no port: $out" contains "$out" urnic0
+out=$(as 'net_null0|10.9.0.1/24' ibv_devinfo 2>&1)
+expect "names the holder, $holder: $out" contains "$out" "pid $holder\b"
+kill "$holder"
+wait "$holder" 2>/dev/null
+out=$(as 'net_null0|10.9.0.1/24' ibv_devinfo 2>&1)
+expect "is free again: $out" contains "$out" PORT_ACTIVE
 
 finish
