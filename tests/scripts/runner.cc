@@ -105,6 +105,9 @@ bool Runner::RunVerb(Words& words, const std::string& verb) {
   if (verb == "post") return Post(words);
   if (verb == "recv") return PostRecv(words);
   if (verb == "modify") return Modify(words);
+  if (verb == "reconfigure") {
+    return SetUpQp(words) && (end_->qp().Reconfigure(config_), true);
+  }
   if (verb == "mem") return SetMemory(words);
   if (verb == "alter") return Alter(words);
   if (verb == "break") return Break(words);
