@@ -183,7 +183,8 @@ class Engine {
   void TransmitReady(Time now, bool may_defer_acks);
   uint32_t TransmitQp(EngineQp& qp, Time now, uint32_t room);
   // Headers and payload; false if the payload's memory is not there.
-  bool WriteFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame);
+  bool WriteFrame(EngineQp& qp, CopyMode mode, const rc::TxSlot& slot,
+                  rte_mbuf* frame);
   // The ICRC.
   void SealFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame);
   bool SendBacklog();
@@ -223,8 +224,8 @@ class Engine {
   uint32_t mr_capacity_ = 0;
   CopyMode copy_mode_ = CopyMode::kGuarded;
   bool copy_mode_known_ = false;  // of the thread that is inside
-  bool wrote_cqe_ = false;  // in this iteration
-  Time last_now_;           // its time
+  bool wrote_cqe_ = false;        // in this iteration
+  Time last_now_;                 // its time
   mem::MrTable mrs_;
   std::unique_ptr<EngineQp*[]> qps_;
   uint32_t qp_mask_;
@@ -240,9 +241,7 @@ class Engine {
   EngineCounters counters_;
 
   Run run_;
-  // The latest burst, freed when the next is asked for.
   rte_mbuf* rx_[kBurstMax];
-  uint32_t held_count_ = 0;
   // Built frames that the port has not taken yet.
   rte_mbuf* backlog_[2 * kBurstMax];
   uint32_t backlog_first_ = 0;

@@ -135,11 +135,6 @@ void Engine::MakeReady(EngineQp& qp) {
 
 bool Engine::Receive(Time now) {
   bool worked = false;
-  // Not before now: the program waits for what came in them.
-  if (held_count_ != 0) {
-    rte_pktmbuf_free_bulk(rx_, held_count_);
-    held_count_ = 0;
-  }
   if (loop_count_ != 0) {
     const uint32_t count = std::min<uint32_t>(loop_count_, kBurstMax);
     std::copy(loop_, loop_ + count, rx_);
@@ -147,12 +142,11 @@ bool Engine::Receive(Time now) {
     loop_count_ -= count;
     counters_.loopback_packets += count;
     ProcessFrames(rx_, count, now);
-    rte_pktmbuf_free_bulk(rx_, count);
     worked = true;
   }
-  held_count_ = port_->Receive(rx_, kBurstMax);
-  if (held_count_ != 0) ProcessFrames(rx_, held_count_, now);
-  return worked || held_count_ != 0;
+  const uint32_t count = port_->Receive(rx_, kBurstMax);
+  if (count != 0) ProcessFrames(rx_, count, now);
+  return worked || count != 0;
 }
 
 void Engine::ProcessFrames(rte_mbuf** frames, uint32_t count, Time now) {
@@ -182,6 +176,7 @@ void Engine::ProcessFrames(rte_mbuf** frames, uint32_t count, Time now) {
     }
   }
   FinishRun(now);
+  rte_pktmbuf_free_bulk(frames, count);
 }
 
 RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes,
@@ -318,7 +313,6 @@ bool Engine::SendBacklog() {
   return true;
 }
 
-// After the port has been given its frames, so that the next ones find theirs.
 bool Engine::RefillFrames() {
   const uint32_t missing = kBurstMax - spare_count_;
   if (rte_pktmbuf_alloc_bulk(port_->pool(), spare_ + spare_count_, missing) !=
@@ -338,6 +332,8 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
   EngineQp* deferred_tail = nullptr;
   uint32_t room = kBurstMax;
   while (ready_head_ != nullptr && room != 0) {
+    // Without an empty frame it stays where it is.
+    if (spare_count_ == 0 && !RefillFrames()) break;
     EngineQp& qp = *ready_head_;
     ready_head_ = qp.ready_next;
     if (may_defer_acks && wrote_cqe_ && qp.rc.OnlyAckWaits()) {
@@ -349,7 +345,7 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
       continue;
     }
     qp.ready = false;
-    if (spare_count_ == 0 && !RefillFrames()) break;
+    if (spare_count_ < room && !RefillFrames()) break;
     const uint32_t sent = TransmitQp(qp, now, std::min(room, spare_count_));
     room -= sent;
     // With work but nothing sent it waits for a response, which makes it
@@ -362,17 +358,18 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
     ready_head_ = deferred_head;
   }
   SendBacklog();
-  if (spare_count_ < kBurstMax / 2) RefillFrames();
 }
 
 uint32_t Engine::TransmitQp(EngineQp& qp, Time now, uint32_t room) {
   if (qp.path.loopback) {
     room = std::min<uint32_t>(room, std::size(loop_) - loop_count_);
   }
+  const CopyMode mode = ThisThreadsCopyMode();
   const uint32_t count = qp.rc.Transmit(now, {slots_, room});
   uint32_t built = 0;
   for (; built < count; ++built) {
-    if (!WriteFrame(qp, slots_[built], spare_[spare_count_ - 1 - built])) {
+    if (!WriteFrame(qp, mode, slots_[built],
+                    spare_[spare_count_ - 1 - built])) {
       qp.rc.OnGatherFault(slots_[built]);
       ++counters_.placement_faults;
       break;
@@ -402,7 +399,8 @@ uint32_t Engine::TransmitQp(EngineQp& qp, Time now, uint32_t room) {
   return built;
 }
 
-bool Engine::WriteFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame) {
+bool Engine::WriteFrame(EngineQp& qp, CopyMode mode, const rc::TxSlot& slot,
+                        rte_mbuf* frame) {
   uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
   const wire::HeaderTemplate& headers = qp.path.headers;
   const uint32_t covered =
@@ -414,8 +412,7 @@ bool Engine::WriteFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame) {
   uint8_t* at = bth + slot.header_bytes;
   for (uint32_t i = 0; i < slot.segment_count; ++i) {
     const rc::Segment& segment = slot.segments[i];
-    if (!GuardedCopy(ThisThreadsCopyMode(), at,
-                     reinterpret_cast<const void*>(segment.address),
+    if (!GuardedCopy(mode, at, reinterpret_cast<const void*>(segment.address),
                      segment.bytes)) {
       return false;
     }

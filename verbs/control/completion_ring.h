@@ -29,6 +29,14 @@ class CompletionRing {
     return count;
   }
 
+  // May be asked while another thread polls: if not, the queue was empty a
+  // moment ago or that thread takes what was there.
+  bool MayHaveSome() const {
+    return std::atomic_ref(indices_->producer)
+               .load(std::memory_order_relaxed) !=
+           std::atomic_ref(indices_->consumer).load(std::memory_order_relaxed);
+  }
+
   // Removes what queue pair `qpn` has left in the queue, keeping the order of
   // the rest. REQUIRES: the RNIC writes nothing meanwhile.
   void Forget(uint32_t qpn) {

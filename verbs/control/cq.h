@@ -51,7 +51,8 @@ class Cq final : private EngineEvents {
     CompletionRing ring;
     SpinLock lock_storage;
     SpinLock* lock = nullptr;  // null: single_threaded
-    uint32_t polls_since_progress = 0;
+    // About: several threads count without a lock.
+    std::atomic<uint32_t> polls_since_progress{0};
   };
   Polling& polling() { return polling_; }
 

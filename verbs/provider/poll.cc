@@ -37,7 +37,10 @@ inline void Translate(const urnic_cqe& cqe, ibv_wc& wc) {
   wc.dlid_path_bits = 0;
 }
 
+// Takes what is there, if that can be seen without the lock.
 inline uint32_t Take(control::Cq::Polling& polling, uint32_t max, ibv_wc* wc) {
+  if (!polling.ring.MayHaveSome()) return 0;
+  control::OptionalLock lock(polling.lock);
   return polling.ring.Poll(
       max, [&wc](const urnic_cqe& cqe) { Translate(cqe, *wc++); });
 }
@@ -50,21 +53,18 @@ int PollCq(ibv_cq* cq, int entries, ibv_wc* wc) {
   CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
   control::Cq::Polling& polling = handle->control->polling();
   const uint32_t wanted = static_cast<uint32_t>(entries);
-  uint32_t found = 0;
-  {
-    control::OptionalLock lock(polling.lock);
-    found = Take(polling, wanted, wc);
-    if (found == wanted && ++polling.polls_since_progress < kPollsPerProgress) {
-      return entries;
-    }
-    polling.polls_since_progress = 0;
+  uint32_t found = Take(polling, wanted, wc);
+  // Also with some found: the acknowledgement of what the program was given
+  // last goes out, and its sender may be waiting for it.
+  const uint32_t polls =
+      polling.polls_since_progress.load(std::memory_order_relaxed) + 1;
+  if (found == wanted && polls < kPollsPerProgress) {
+    polling.polls_since_progress.store(polls, std::memory_order_relaxed);
+    return entries;
   }
-  // Without the lock: other threads may poll meanwhile.
+  polling.polls_since_progress.store(0, std::memory_order_relaxed);
   handle->engine->Progress();
-  if (found < wanted) {
-    control::OptionalLock lock(polling.lock);
-    found += Take(polling, wanted - found, wc + found);
-  }
+  if (found < wanted) found += Take(polling, wanted - found, wc + found);
   return static_cast<int>(found);
 }
 
