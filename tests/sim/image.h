@@ -55,6 +55,10 @@ class Image {
   void Forget(size_t offset, size_t bytes) {
     unknown_.push_back({offset, bytes});
   }
+  // The program has filled them again.
+  void Remember(size_t offset) {
+    std::erase_if(unknown_, [&](const auto& u) { return u.first == offset; });
+  }
 
   void Check(size_t offset, size_t bytes, const std::string& what) const {
     const uint8_t* have = host_.bytes(offset, bytes).data();
@@ -120,8 +124,19 @@ class SlotPool {
     free_.push_back(
         static_cast<uint32_t>((offset - begin_) / (slot_bytes_ + kGuardBytes)));
   }
-  // The slot is never used again.
-  void Lose(size_t offset) { image_.Forget(offset, slot_bytes_); }
+  // What the slot holds is not known, and may still change.
+  void Lose(size_t offset) {
+    image_.Forget(offset, slot_bytes_);
+    lost_.push_back(offset);
+  }
+  // Nobody can write to lost slots any more.
+  void Reclaim(Random& random) {
+    for (const size_t offset : lost_) {
+      image_.Remember(offset);
+      Release(offset, random);
+    }
+    lost_.clear();
+  }
 
  private:
   size_t OffsetOf(uint32_t slot) const {
@@ -132,6 +147,7 @@ class SlotPool {
   size_t begin_;
   size_t slot_bytes_;
   std::vector<uint32_t> free_;
+  std::vector<size_t> lost_;
 };
 
 }  // namespace urnic::sim

@@ -41,6 +41,12 @@ class Node {
   // An engine that is always there, takes what it can, and never hesitates.
   void MakeSteady() { steady_ = true; }
 
+  // The queue pair begins a new life.
+  void Restart(const rc::QpConfig& config) {
+    Require(arrived_.empty(), "packets of an earlier life");
+    rules_ = WireRules(config);
+  }
+
   // The program has posted, or has modified the queue pair.
   void Kick() {
     if (scheduled_) return;

@@ -25,6 +25,7 @@ struct Simulation::Connection {
   Trouble trouble = Trouble::kNone;
   uint32_t trouble_side = 0;
   bool trouble_made = false;
+  uint32_t lives_left = 0;
   bool draining[2] = {false, false};
 };
 
@@ -99,15 +100,30 @@ void Simulation::BuildHosts() {
 void Simulation::BuildConnection(uint32_t number) {
   connections_.push_back(std::make_unique<Connection>());
   Connection& c = *connections_.back();
+  c.lives_left = static_cast<uint32_t>(random_.Below(4));
   ConfigureEnds(c);
   ChooseTrouble(c);
   for (uint32_t which = 0; which < 2; ++which) BuildSide(c, which, number);
-  for (uint32_t which = 0; which < 2; ++which) {
-    c.flows[which] =
-        std::make_unique<Flow>(random_.Next(), c.sides[which],
-                               c.sides[1 - which], c.flow_config[which]);
-  }
   Wire(c);
+  StartFlows(c);
+}
+
+// New PSNs, new programs, and both queue pairs to RTS.
+void Simulation::StartFlows(Connection& c) {
+  // Near the ends of the circle more often than not.
+  const Psn psn[2] = {Psn(static_cast<uint32_t>(-random_.Below(300))),
+                      Psn(static_cast<uint32_t>(random_.Next()))};
+  for (uint32_t i = 0; i < 2; ++i) {
+    c.config[i].sq_psn = psn[i];
+    c.config[i].rq_psn = psn[1 - i];
+    c.flow_config[i].first_psn = psn[i];
+    c.flows[i] = std::make_unique<Flow>(random_.Next(), c.sides[i],
+                                        c.sides[1 - i], c.flow_config[i]);
+  }
+  for (uint32_t i = 0; i < 2; ++i) {
+    c.nodes[i]->Restart(c.config[i]);
+    c.ends[i]->Connect(c.config[i]);
+  }
 }
 
 void Simulation::ConfigureEnds(Connection& c) {
@@ -115,9 +131,6 @@ void Simulation::ConfigureEnds(Connection& c) {
     return low + random_.Below(high - low + 1);
   };
   const auto mtu = static_cast<uint32_t>(256 << random_.Below(5));
-  // Near the ends of the circle more often than not.
-  const Psn psn[2] = {Psn(static_cast<uint32_t>(-random_.Below(300))),
-                      Psn(static_cast<uint32_t>(random_.Next()))};
   const uint64_t rd_max[2] = {pick(1, 16), pick(1, 16)};
   for (uint32_t i = 0; i < 2; ++i) {
     testing::EndpointOptions& o = c.options[i];
@@ -131,8 +144,6 @@ void Simulation::ConfigureEnds(Connection& c) {
     rc::QpConfig& q = c.config[i];
     q.dest_qpn = 0x100 + (1 - i);
     q.mtu = mtu;
-    q.sq_psn = psn[i];
-    q.rq_psn = psn[1 - i];
     q.access = mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
     q.timeout = rc::AckTimeout(no_timer_ ? uint8_t{0}
                                          : static_cast<uint8_t>(pick(8, 12)));
@@ -146,7 +157,6 @@ void Simulation::ConfigureEnds(Connection& c) {
     FlowConfig& f = c.flow_config[i];
     f.requests = static_cast<uint32_t>(pick(10, 80));
     f.mtu = mtu;
-    f.first_psn = psn[i];
     f.message_max = message_max_;
     f.max_sge = o.max_sge;
     f.max_inline = o.max_inline;
@@ -207,16 +217,35 @@ void Simulation::BuildSide(Connection& c, uint32_t which, uint32_t number) {
   side.local = c.pools[which][0].get();
   side.remote = c.pools[which][1].get();
   side.receive = c.pools[which][2].get();
-  side.local_key = host.Register(pd, begin, part, mem::kLocalWrite);
-  side.remote_iova_shift = random_.OneIn(2) ? 0 : random_.Next() >> 24 << 12;
-  side.remote_key =
-      host.RegisterAt(pd, begin + part, part, kAllRights & ~mem::kRemoteAtomic,
-                      host.address(begin + part) + side.remote_iova_shift);
-  side.receive_key =
-      host.Register(pd, begin + 2 * part, part, mem::kLocalWrite);
   side.atomic_words = 256;
   side.atomic_key = host.Register(pd, side.atomic_words, 8 * kAtomicWords,
                                   mem::kLocalWrite | mem::kRemoteAtomic);
+  RegisterKeys(c, which);
+}
+
+// Those that are not registered now.
+void Simulation::RegisterKeys(Connection& c, uint32_t which) {
+  FakeHost& host = *hosts_[which];
+  Side& side = c.sides[which];
+  const uint32_t pd = c.options[which].pd;
+  const size_t part = SlotPool::BytesFor(slots_, slot_bytes_);
+  const size_t begin = side.local->begin();
+  const auto missing = [&host](uint32_t key) {
+    return host.mrs().Find(MrKey{key}) == nullptr;
+  };
+  if (missing(side.local_key)) {
+    side.local_key = host.Register(pd, begin, part, mem::kLocalWrite);
+  }
+  if (missing(side.remote_key)) {
+    side.remote_iova_shift = random_.OneIn(2) ? 0 : random_.Next() >> 24 << 12;
+    side.remote_key = host.RegisterAt(
+        pd, begin + part, part, kAllRights & ~mem::kRemoteAtomic,
+        host.address(begin + part) + side.remote_iova_shift);
+  }
+  if (missing(side.receive_key)) {
+    side.receive_key =
+        host.Register(pd, begin + 2 * part, part, mem::kLocalWrite);
+  }
 }
 
 void Simulation::Wire(Connection& c) {
@@ -238,7 +267,6 @@ void Simulation::Wire(Connection& c) {
     c.ends[i]->on_place = [&c, i](const rc::Placement& placement) {
       if (placement.from_responder) c.flows[1 - i]->OnPlace(placement);
     };
-    c.ends[i]->Connect(c.config[i]);
   }
 }
 
@@ -247,13 +275,12 @@ RunStats Simulation::Run() {
     world_.After(Duration::Microseconds(1), [this, &c] { ProgramStep(*c); });
   }
   world_.After(
-      Duration::Microseconds(2000 + static_cast<int64_t>(random_.Below(50000))),
+      Duration::Microseconds(2000 + static_cast<int64_t>(random_.Below(90000))),
       [this] { StopFaults(); });
   const Time limit = world_.now() + kPatience;
   Require(world_.RunUntil(limit), "not idle long after the faults stopped");
-  RunStats stats;
-  CheckAtEnd(stats);
-  return stats;
+  CheckAtEnd();
+  return stats_;
 }
 
 void Simulation::ProgramStep(Connection& c) {
@@ -267,10 +294,37 @@ void Simulation::ProgramStep(Connection& c) {
   if (c.trouble != Trouble::kNone) MakeTrouble(c);
   // A program that waits for receives to be used looks less often.
   const bool idle = c.flows[0]->idle() && c.flows[1]->idle();
-  if (idle && !c.draining[0] && !c.draining[1]) return;
+  if (idle && !c.draining[0] && !c.draining[1]) return EndLife(c);
   const bool busy = !c.flows[0]->posted_all() || !c.flows[1]->posted_all();
   const auto pause = static_cast<int64_t>(1 + random_.Below(busy ? 60 : 500));
   world_.After(Duration::Microseconds(pause), [this, &c] { ProgramStep(c); });
+}
+
+void Simulation::EndLife(Connection& c) {
+  if (c.lives_left == 0) return;
+  --c.lives_left;
+  // By then the links have delivered all that they hold.
+  world_.After(Duration::Milliseconds(5), [this, &c] { BeginNextLife(c); });
+}
+
+void Simulation::BeginNextLife(Connection& c) {
+  CheckConnection(c);
+  c.trouble_made = false;
+  for (FlowConfig& flow : c.flow_config) {
+    flow.bad_request.reset();
+    flow.small_receive.reset();
+  }
+  ChooseTrouble(c);
+  for (uint32_t i = 0; i < 2; ++i) {
+    c.ends[i]->qp().Modify(rc::QpState::kReset, c.config[i]);
+    const urnic_queue_indices& rq = c.ends[i]->rings().rq().indices();
+    Require(rq.consumer == rq.producer, "RESET keeps receives");
+    hosts_[i]->Mend();
+    RegisterKeys(c, i);
+    for (auto& pool : c.pools[i]) pool->Reclaim(random_);
+  }
+  StartFlows(c);
+  ProgramStep(c);
 }
 
 void Simulation::MakeTrouble(Connection& c) {
@@ -353,24 +407,29 @@ void Simulation::CheckErrors(const Connection& c) const {
   }
 }
 
-void Simulation::CheckAtEnd(RunStats& stats) {
+void Simulation::CheckConnection(Connection& c) {
+  CheckErrors(c);
+  ++stats_.connections;
+  for (auto& flow : c.flows) {
+    flow->CheckAtEnd();
+    stats_.requests += flow->succeeded();
+  }
+  stats_.in_error += c.ends[0]->qp().state() == rc::QpState::kErr ||
+                     c.ends[1]->qp().state() == rc::QpState::kErr;
+}
+
+void Simulation::CheckAtEnd() {
   for (auto& c : connections_) {
-    CheckErrors(*c);
-    ++stats.connections;
+    CheckConnection(*c);
     for (uint32_t i = 0; i < 2; ++i) {
-      c->flows[i]->CheckAtEnd();
-      const rc::SendState& s = c->ends[i]->qp().send_state();
-      stats.requests += c->flows[i]->succeeded();
-      stats.packets += c->links[i]->stats().sent;
-      stats.lost += c->links[i]->stats().lost;
-      stats.corrupted += c->nodes[i]->corrupt_dropped();
-      stats.resent += s.packets_resent;
+      stats_.packets += c->links[i]->stats().sent;
+      stats_.lost += c->links[i]->stats().lost;
+      stats_.corrupted += c->nodes[i]->corrupt_dropped();
+      stats_.resent += c->ends[i]->qp().send_state().packets_resent;
     }
-    stats.in_error += c->ends[0]->qp().state() == rc::QpState::kErr ||
-                      c->ends[1]->qp().state() == rc::QpState::kErr;
   }
   for (auto& image : images_) image->CheckAll("the memory at the end");
-  stats.virtual_time = world_.now() - Time::FromNs(1000000000);
+  stats_.virtual_time = world_.now() - Time::FromNs(1000000000);
 }
 
 std::string Simulation::Describe() const {

@@ -61,12 +61,20 @@ class Simulation {
   void Wire(Connection& c);
   LinkConfig MakeLinkConfig();
 
+  void RegisterKeys(Connection& c, uint32_t which);
+  void StartFlows(Connection& c);
+  // A connection that has come to rest, well or in error, is reset and used
+  // again, now and then.
+  void EndLife(Connection& c);
+  void BeginNextLife(Connection& c);
+  void CheckConnection(Connection& c);
+
   void ProgramStep(Connection& c);
   void MakeTrouble(Connection& c);
   void Drain(Connection& c, uint32_t which);
   void StopFaults();
   void CheckErrors(const Connection& c) const;
-  void CheckAtEnd(RunStats& stats);
+  void CheckAtEnd();
 
   uint64_t seed_;
   Random random_;
@@ -80,6 +88,7 @@ class Simulation {
   uint32_t slots_;
   size_t slot_bytes_;
   size_t arena_bytes_ = 0;  // of one side of one connection
+  RunStats stats_;
 
   std::unique_ptr<FakeHost> hosts_[2];
   std::unique_ptr<Image> images_[2];
