@@ -4,7 +4,11 @@ import re
 
 import suite
 
-ROW = re.compile(r"^\s*\d+\s+\d+(\s+-?[\d.]+)+\s*$")
+# perftest prints the deviation of a noisy run as "-nan".
+ROW = re.compile(r"^\s*\d+\s+\d+(\s+-?(?:[\d.]+|nan|inf))+\s*$")
+# What perftest says when its own clock calibration failed on a busy machine:
+# its figures mean nothing then, 0 included.
+NO_CLOCK = "Correlation coefficient"
 
 
 class Row:
@@ -35,7 +39,8 @@ def check_report(context, server, client, sizes=None):
         # Bandwidth: peak, average, message rate; MB/s of small messages round
         # to 0. Latency: min, max, typical, average, deviation, ..
         figure = row.values[2]
-        context.check(figure > 0, f"figure {figure} in:\n{client}")
+        context.check(figure > 0 or NO_CLOCK in client.out + server.out,
+                      f"figure {figure} in:\n{client}")
     return table
 
 
