@@ -3,12 +3,11 @@
 // How one hot thread uses a device that other threads may take away at any
 // moment, without a lock or a fence instruction on the hot side.
 
-#include <sched.h>
-
 #include <atomic>
 #include <cstdint>
 
 #include "datapath/asymmetric_fence.h"
+#include "datapath/give_way.h"
 
 namespace urnic {
 
@@ -68,7 +67,7 @@ class alignas(64) DeviceGate {
 
   void AwaitOutside() {
     HeavyFence();
-    while (inside_.load(std::memory_order_acquire) != 0) sched_yield();
+    while (inside_.load(std::memory_order_acquire) != 0) GiveWay();
   }
 
   std::atomic<uint32_t> word_ = 0;    // device id + 1, and the carrier bit

@@ -3,7 +3,6 @@
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
 #include <rte_pause.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/eal.h"
 #include "datapath/engine_sink.h"
+#include "datapath/give_way.h"
 #include "datapath/helper_thread.h"
 #include "transport/base/check.h"
 
@@ -92,7 +92,7 @@ Engine::ControlScope::ControlScope(Engine& engine) : engine_(engine) {
     if (spins < 1000) {
       rte_pause();
     } else {
-      sched_yield();
+      GiveWay();
     }
   }
   engine_.Enter();

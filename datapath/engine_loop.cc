@@ -3,7 +3,6 @@
 
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,6 +10,7 @@
 #include "datapath/eal.h"
 #include "datapath/engine.h"
 #include "datapath/engine_sink.h"
+#include "datapath/give_way.h"
 #include "datapath/helper_thread.h"
 #include "datapath/placer.h"
 #include "transport/wire/frame.h"
@@ -24,8 +24,9 @@ namespace {
 // cache; below, the burst as a whole still is.
 constexpr uint32_t kSealAtOnce = 512;
 
-// About a microsecond of polling in vain.
-constexpr uint32_t kRefusalsBeforeYield = 64;
+// About 50 us of polling in vain: longer than an iteration takes, and as long
+// as giving way does.
+constexpr uint32_t kRefusalsBeforeGivingWay = 4096;
 
 }  // namespace
 
@@ -77,9 +78,9 @@ bool Engine::Progress() {
   // A holder that stays this long has probably been preempted, and perhaps by
   // this very thread, which polls: let it finish.
   if (refused_polls_.fetch_add(1, std::memory_order_relaxed) %
-          kRefusalsBeforeYield ==
-      kRefusalsBeforeYield - 1) {
-    sched_yield();
+          kRefusalsBeforeGivingWay ==
+      kRefusalsBeforeGivingWay - 1) {
+    GiveWay();
   }
   return false;
 }
@@ -240,8 +241,12 @@ void Engine::FinishRun(Time now) {
   qp->rc.OnBurst({run_.packets, run_.count}, now, *sink_);
   sink_->Execute();
   if (__builtin_expect(sink_->faulted(), 0)) {
-    ++counters_.placement_faults;
-    qp->rc.OnPlacementFault(sink_->fault(), sink_->receives());
+    for (const bool of_responder : {false, true}) {
+      const rc::Placement* fault = sink_->fault(of_responder);
+      if (fault == nullptr) continue;
+      ++counters_.placement_faults;
+      qp->rc.OnPlacementFault(*fault, sink_->receives());
+    }
   }
   for (uint32_t i = 0; i < sink_->recv_count(); ++i) {
     qp->recv_cq->Push(sink_->MakeCqe(i));

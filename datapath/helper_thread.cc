@@ -13,6 +13,7 @@
 
 #include "datapath/eal.h"
 #include "datapath/engine.h"
+#include "datapath/give_way.h"
 #include "transport/base/check.h"
 
 namespace urnic {
@@ -36,8 +37,9 @@ constexpr Duration kSleepPolled = Duration::Milliseconds(1);
 constexpr Duration kSleepPolledIdle = Duration::Milliseconds(3);
 constexpr Duration kIdle = Duration::Seconds(1);
 
-// How often the helper yields to a holder of the token before it sleeps.
-constexpr int kRefusalsBeforeWait = 32;
+// How often the helper gives way to a holder of the token before it leaves it
+// alone for longer.
+constexpr int kRefusalsBeforeWait = 4;
 
 int CpusInMask() {
   cpu_set_t mask;
@@ -157,7 +159,7 @@ void HelperThread::Serve() {
       // to look once more before it leaves, and gets the CPU to do so.
       engine_.pending_.Mark(0);
       if (++refusals < kRefusalsBeforeWait) {
-        sched_yield();
+        GiveWay();
       } else {
         refusals = 0;
         Wait(kLookFirst.ns(), -1);

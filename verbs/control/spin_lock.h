@@ -3,9 +3,9 @@
 // The lock that the thread safety of verbs needs around a queue: held for some
 // tens of nanoseconds, and not contended in programs that care about speed.
 
-#include <sched.h>
-
 #include <atomic>
+
+#include "datapath/give_way.h"
 
 namespace urnic::control {
 
@@ -23,7 +23,7 @@ class SpinLock {
       if (spins < 100) {
         __builtin_ia32_pause();
       } else {
-        sched_yield();
+        GiveWay();
       }
     }
   }
