@@ -122,6 +122,8 @@ absl::Status ChooseMemory(const EalOptions& options, bool& huge,
   return absl::OkStatus();
 }
 
+constexpr int kInitAttempts = 3;
+
 struct StartArgs {
   std::vector<std::string> words;
   int result = 0;
@@ -166,7 +168,14 @@ void* InitThread(void* arg) {
   LowFdsOccupied low;
   NewFdsCloseOnExec cloexec;
   const FreshGetopt getopt_state;
-  args->result = rte_eal_init(static_cast<int>(argv->size()) - 1, argv->data());
+  // DPDK has been seen, on a machine with five times more work than CPUs, to
+  // refuse words that it takes at once when asked again (2 of some 500 starts;
+  // the reason is unknown). It allows another call after that refusal.
+  for (int attempt = 0; attempt < kInitAttempts; ++attempt) {
+    args->result =
+        rte_eal_init(static_cast<int>(argv->size()) - 1, argv->data());
+    if (args->result >= 0 || rte_errno != EINVAL) break;
+  }
   args->error = rte_errno;
   args->message = TakeLastEalError();
   return nullptr;

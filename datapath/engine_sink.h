@@ -18,7 +18,7 @@ struct Engine::Sink {
     counters_ = counters;
     placement_count_ = 0;
     recv_count_ = 0;
-    faulted_ = false;
+    faulted_[0] = faulted_[1] = false;
   }
 
   void Place(const rc::Placement& placement) {
@@ -37,19 +37,21 @@ struct Engine::Sink {
   void Execute() {
     for (uint32_t i = 0; i < placement_count_; ++i) {
       const rc::Placement& placement = placements_[i];
-      if (faulted_ && placement.from_responder == fault_.from_responder) {
-        continue;
-      }
+      const bool half = placement.from_responder;
+      if (faulted_[half]) continue;
       if (__builtin_expect(!ExecutePlacement(mode_, placement), 0)) {
-        if (!faulted_) fault_ = placement;
-        faulted_ = true;
+        faulted_[half] = true;
+        faults_[half] = placement;
       }
     }
     placement_count_ = 0;
   }
 
-  bool faulted() const { return faulted_; }
-  const rc::Placement& fault() const { return fault_; }
+  // The first fault of a half of the queue pair, or nullptr.
+  const rc::Placement* fault(bool of_responder) const {
+    return faulted_[of_responder] ? &faults_[of_responder] : nullptr;
+  }
+  bool faulted() const { return faulted_[0] || faulted_[1]; }
   std::span<rc::RecvCompletion> receives() { return {recvs_, recv_count_}; }
   uint32_t recv_count() const { return recv_count_; }
 
@@ -75,10 +77,11 @@ struct Engine::Sink {
   EngineQp* qp_ = nullptr;
   EngineCounters* counters_ = nullptr;
   CopyMode mode_ = CopyMode::kGuarded;
-  bool faulted_ = false;
+  // Index 0: the requester, 1: the responder.
+  bool faulted_[2] = {};
   uint32_t placement_count_ = 0;
   uint32_t recv_count_ = 0;
-  rc::Placement fault_;
+  rc::Placement faults_[2];
   rc::Placement placements_[kPlacementMax];
   rc::RecvCompletion recvs_[kBurstMax];
 };
