@@ -103,7 +103,7 @@ class Process:
             # pylint: disable-next=consider-using-with
             self._popen = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                env=env, start_new_session=True, preexec_fn=_die_with_parent)
+                env=env, process_group=0, preexec_fn=_die_with_parent)
 
     @property
     def pid(self):

@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_CLI_CHILD_PROCESS_H_
-#define URNIC_VERBS_CLI_CHILD_PROCESS_H_
+#pragma once
 
 // Programs that a subcommand runs for itself, with what they print kept aside,
 // and Ctrl-C turned into an orderly end.
@@ -71,5 +70,3 @@ absl::StatusOr<std::string> RunTool(const std::vector<std::string>& words);
 bool IsInstalled(const std::string& program);
 
 }  // namespace urnic
-
-#endif  // URNIC_VERBS_CLI_CHILD_PROCESS_H_

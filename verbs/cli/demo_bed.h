@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_CLI_DEMO_BED_H_
-#define URNIC_VERBS_CLI_DEMO_BED_H_
+#pragma once
 
 // Where the two RNICs of `urnic demo` meet. A bed makes what it needs and
 // removes it when it is destroyed: namespaces and directories whose names hold
@@ -59,5 +58,3 @@ class DemoBed {
 void RemoveDeadBeds();
 
 }  // namespace urnic
-
-#endif  // URNIC_VERBS_CLI_DEMO_BED_H_

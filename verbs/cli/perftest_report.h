@@ -1,5 +1,4 @@
-#ifndef URNIC_VERBS_CLI_PERFTEST_REPORT_H_
-#define URNIC_VERBS_CLI_PERFTEST_REPORT_H_
+#pragma once
 
 // What a program of perftest prints at its end: a line of figures.
 
@@ -22,5 +21,3 @@ absl::StatusOr<BandwidthReport> ReadBandwidth(const std::string& output);
 absl::StatusOr<double> ReadLatency(const std::string& output);
 
 }  // namespace urnic
-
-#endif  // URNIC_VERBS_CLI_PERFTEST_REPORT_H_

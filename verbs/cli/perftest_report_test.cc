@@ -14,10 +14,11 @@ constexpr char kBandwidth[] = R"(
  65536      5000             21.50              20.25              0.038624
 -------------------------------------------------------------------------
 )";
-constexpr char kLatency[] = R"(
- #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]
- 8       1000          1.11           9.99         1.25     	       1.30        	0.22   		2.00    		9.00
-)";
+constexpr char kLatency[] =
+    " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]"
+    "    t_avg[usec]    t_stdev[usec]   99% percentile[usec] \n"
+    " 8       1000          1.11           9.99         1.25     \t       "
+    "1.30        \t0.22   \t\t2.00    \t\t9.00\n";
 
 TEST(PerftestReportTest, ReadsTheAverageBandwidthAndTheMessageRate) {
   const auto report = ReadBandwidth(kBandwidth);
