@@ -236,7 +236,9 @@ def source_paths(root):
                 paths.append(name)
     for top in sorted(tops):
         for folder, subfolders, names in os.walk(os.path.join(root, top)):
-            subfolders[:] = [s for s in subfolders if s != "__pycache__"]
+            # bench/results: what `./dev bench` has measured, not checked in.
+            subfolders[:] = [s for s in subfolders
+                             if s not in ("__pycache__", "results")]
             for name in names:
                 paths.append(os.path.relpath(os.path.join(folder, name), root))
     return sorted(paths)
