@@ -84,6 +84,7 @@ class DpdkDevice {
   DpdkDevice(const PortSpec& spec, uint16_t id);
   absl::Status FindWakeup();
   bool QuietVirtioUser();
+  void AwaitTransmitted();
   void QuietVhostClient();
 
   const PortSpec& spec_;
