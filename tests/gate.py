@@ -133,7 +133,7 @@ def parts(full):
     yield "end to end", 6, lambda: end_to_end(e2e)
     yield "fuzzers", 3, lambda: run_program(["./dev", "fuzz", fuzz_seconds])
     yield "ASan + UBSan", 8, lambda: run_bazel(["--config=asan", "//..."])
-    yield "TSan", 5, lambda: run_bazel(["--config=tsan", "//..."])
+    yield "TSan", 5, lambda: run_bazel(["--config=tsan", "--build_tests_only", "//..."])
 
 
 def main():
