@@ -10,6 +10,9 @@
 //   burst=32     frames per call
 //   seconds=5    from the first frame on
 //   wait=30      seconds to wait for the port and the first frame
+//   fill=header|frame  what a sender writes: the first 64 bytes, or all; what
+//   is
+//                not written stays in the receiver's cache from the last time
 //   mtu=0 cpu=-1 cpu to run on
 //   through=device|port  call the driver itself, or through datapath/port.h:
 //                the difference is what the seam costs
@@ -60,6 +63,7 @@ struct Options {
   uint16_t mtu = 0;
   int cpu = -1;
   bool through_port = false;
+  bool fill_frame = false;
 };
 
 struct Result {
@@ -105,6 +109,8 @@ Options ParseOptions(int argc, char** argv) {
       o.cpu = number;
     } else if (key == "through" && (value == "device" || value == "port")) {
       o.through_port = value == "port";
+    } else if (key == "fill" && (value == "header" || value == "frame")) {
+      o.fill_frame = value == "frame";
     } else {
       Die("unknown: " + std::string(word));
     }
@@ -135,21 +141,23 @@ struct PortIo {
   }
 };
 
-// Writes what every sender of small packets has to write: one cache line.
+// Writes what every sender has to write: the headers, in one cache line; or,
+// as a sender of fresh data does, the whole frame.
 class FrameWriter {
  public:
-  FrameWriter(const Port& port, uint16_t size) : size_(size) {
-    std::memset(header_, 0, sizeof(header_));
-    std::memset(header_, 0xff, 6);
-    std::memcpy(header_ + 6, port.mac().data(), 6);
-    header_[12] = 0x88;
-    header_[13] = 0xb5;  // for local experiments
+  FrameWriter(const Port& port, const Options& o)
+      : size_(o.size),
+        written_(o.fill_frame ? o.size : std::min(o.size, kHeaderBytes)),
+        frame_(std::max(o.size, kHeaderBytes)) {
+    std::memset(frame_.data(), 0xff, 6);
+    std::memcpy(frame_.data() + 6, port.mac().data(), 6);
+    frame_[12] = 0x88;
+    frame_[13] = 0xb5;  // for local experiments
   }
   void Write(rte_mbuf* m) const {
     m->data_len = size_;
     m->pkt_len = size_;
-    std::memcpy(rte_pktmbuf_mtod(m, void*), header_,
-                std::min(size_, kHeaderBytes));
+    std::memcpy(rte_pktmbuf_mtod(m, void*), frame_.data(), written_);
   }
   static bool IsOurs(const rte_mbuf* m) {
     const auto* data = rte_pktmbuf_mtod(m, const uint8_t*);
@@ -158,7 +166,8 @@ class FrameWriter {
 
  private:
   const uint16_t size_;
-  uint8_t header_[kHeaderBytes];
+  const uint16_t written_;
+  std::vector<uint8_t> frame_;
 };
 
 // Counts and frees (or keeps, at the front of `frames`) what was received.
@@ -185,7 +194,7 @@ template <typename Io>
 class Sender {
  public:
   Sender(const Port& port, const Options& o)
-      : pool_(port.pool()), writer_(port, o.size), burst_(o.burst) {}
+      : pool_(port.pool()), writer_(port, o), burst_(o.burst) {}
   ~Sender() { rte_pktmbuf_free_bulk(frames_ + first_, count_ - first_); }
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
@@ -282,7 +291,7 @@ bool AwaitAnswer(const Io& io, uint64_t sequence, uint64_t deadline,
 template <typename Io>
 Result Ping(const Io& io, const Port& port, const Options& o) {
   const auto hz = static_cast<double>(rte_get_tsc_hz());
-  const FrameWriter writer(port, o.size);
+  const FrameWriter writer(port, o);
   Result result;
   result.rtt_us.reserve(kSamplesMax);
   uint64_t start = rte_rdtsc();
