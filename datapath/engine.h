@@ -182,11 +182,24 @@ class Engine {
   void MakeReady(EngineQp& qp);
   void TransmitReady(Time now, bool may_defer_acks);
   uint32_t TransmitQp(EngineQp& qp, Time now, uint32_t room);
+  // Everything in front of the payload, and the lengths; returns the BTH.
+  uint8_t* WriteHeaders(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame);
   // Headers and payload; false if the payload's memory is not there.
   bool WriteFrame(EngineQp& qp, CopyMode mode, const rc::TxSlot& slot,
                   rte_mbuf* frame);
-  // The ICRC.
+  // The ICRC of a frame that WriteFrame() wrote.
   void SealFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame);
+  // All of that for a long payload in one piece.
+  static bool HashesOnTheWay(const rc::TxSlot& slot);
+  bool WriteLongFrame(EngineQp& qp, CopyMode mode, const rc::TxSlot& slot,
+                      rte_mbuf* frame);
+  // The running ICRC in front of the BTH of a frame with its headers.
+  static uint32_t SentPrefix(EngineQp& qp, const rc::TxSlot& slot,
+                             const uint8_t* frame);
+  // From the BTH to the padding.
+  static uint32_t CoveredBytes(const rc::TxSlot& slot) {
+    return slot.header_bytes + slot.payload_bytes + slot.pad_bytes;
+  }
   bool SendBacklog();
   bool RefillFrames();
 

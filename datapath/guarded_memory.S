@@ -11,8 +11,10 @@
         .text
         .globl  urnic_guarded_begin, urnic_guarded_end, urnic_guarded_fault
         .globl  urnic_guarded_copy, urnic_guarded_cmpxchg, urnic_guarded_xadd
+        .globl  urnic_guarded_copy_fold_avx512, urnic_guarded_copy_fold_sse
         .hidden urnic_guarded_begin, urnic_guarded_end, urnic_guarded_fault
         .hidden urnic_guarded_copy, urnic_guarded_cmpxchg, urnic_guarded_xadd
+        .hidden urnic_guarded_copy_fold_avx512, urnic_guarded_copy_fold_sse
         .hidden urnic_guarded_rep_min
         .p2align 6
 urnic_guarded_begin:
@@ -120,6 +122,84 @@ urnic_guarded_xadd:
         xorl    %eax, %eax
         ret
         .size   urnic_guarded_xadd, . - urnic_guarded_xadd
+
+// int urnic_guarded_copy_fold_X(void* rdi, const void* rsi, size_t rdx,
+//                               uint8_t* rcx, uint32_t r8d, const void* r9)
+// Copies rdx bytes, a multiple of N and not 0, and leaves in rcx[0, N) the
+// accumulators that IcrcFold of transport/wire/icrc.h describes: N is 256 with
+// AVX-512 and 128 with SSE, r8d is the running state, r9 the multipliers.
+        .macro  FOLD512 acc, at
+        vmovdqu64 \at(%rsi), %zmm4
+        vmovdqu64 %zmm4, \at(%rdi)
+        vpclmulqdq $0x00, %zmm8, \acc, %zmm5
+        vpclmulqdq $0x11, %zmm8, \acc, \acc
+        vpternlogq $0x96, %zmm4, %zmm5, \acc     // three-way xor
+        .endm
+        .type   urnic_guarded_copy_fold_avx512, @function
+        .p2align 6
+urnic_guarded_copy_fold_avx512:
+        vbroadcasti32x4 (%r9), %zmm8
+        vmovd   %r8d, %xmm4
+        .irp    i, 0, 1, 2, 3
+        vmovdqu64 64*\i(%rsi), %zmm\i
+        vmovdqu64 %zmm\i, 64*\i(%rdi)
+        .endr
+        vpxorq  %zmm4, %zmm0, %zmm0
+        jmp     .Lnext512
+        .p2align 6
+.Lloop512:
+        .irp    i, 0, 1, 2, 3
+        FOLD512 %zmm\i, 64*\i
+        .endr
+.Lnext512:
+        addq    $256, %rsi
+        addq    $256, %rdi
+        subq    $256, %rdx
+        jne     .Lloop512
+        .irp    i, 0, 1, 2, 3
+        vmovdqu64 %zmm\i, 64*\i(%rcx)
+        .endr
+        vzeroupper
+        xorl    %eax, %eax
+        ret
+        .size   urnic_guarded_copy_fold_avx512, . - urnic_guarded_copy_fold_avx512
+
+        .macro  FOLD128 acc, at
+        movdqu  \at(%rsi), %xmm9
+        movdqa  \acc, %xmm10
+        movdqu  %xmm9, \at(%rdi)
+        pclmulqdq $0x00, %xmm8, %xmm10
+        pclmulqdq $0x11, %xmm8, \acc
+        pxor    %xmm9, %xmm10
+        pxor    %xmm10, \acc
+        .endm
+        .type   urnic_guarded_copy_fold_sse, @function
+        .p2align 6
+urnic_guarded_copy_fold_sse:
+        movdqu  (%r9), %xmm8
+        movd    %r8d, %xmm9
+        .irp    i, 0, 1, 2, 3, 4, 5, 6, 7
+        movdqu  16*\i(%rsi), %xmm\i
+        movdqu  %xmm\i, 16*\i(%rdi)
+        .endr
+        pxor    %xmm9, %xmm0
+        jmp     .Lnext128
+        .p2align 6
+.Lloop128:
+        .irp    i, 0, 1, 2, 3, 4, 5, 6, 7
+        FOLD128 %xmm\i, 16*\i
+        .endr
+.Lnext128:
+        subq    $-128, %rsi
+        subq    $-128, %rdi
+        addq    $-128, %rdx
+        jne     .Lloop128
+        .irp    i, 0, 1, 2, 3, 4, 5, 6, 7
+        movdqu  %xmm\i, 16*\i(%rcx)
+        .endr
+        xorl    %eax, %eax
+        ret
+        .size   urnic_guarded_copy_fold_sse, . - urnic_guarded_copy_fold_sse
 
 urnic_guarded_fault:
         movl    $1, %eax

@@ -7,12 +7,20 @@
 #include <atomic>
 #include <mutex>
 
+#include "transport/wire/icrc.h"
+
 namespace urnic {
 
 extern "C" {
 extern const char urnic_guarded_begin[];
 extern const char urnic_guarded_end[];
 extern const char urnic_guarded_fault[];
+int urnic_guarded_copy_fold_avx512(void* target, const void* source,
+                                   size_t bytes, uint8_t* accumulators,
+                                   uint32_t state, const void* multipliers);
+int urnic_guarded_copy_fold_sse(void* target, const void* source, size_t bytes,
+                                uint8_t* accumulators, uint32_t state,
+                                const void* multipliers);
 int urnic_guarded_cmpxchg(uint64_t* target, uint64_t compare, uint64_t swap,
                           uint64_t* original);
 int urnic_guarded_xadd(uint64_t* target, uint64_t add, uint64_t* original);
@@ -22,6 +30,24 @@ uint64_t urnic_guarded_rep_min = 512;
 }
 
 namespace {
+
+// How this processor hashes while it copies, `bytes` at a time; 0: not at all.
+struct CopyFold {
+  decltype(&urnic_guarded_copy_fold_sse) copy;
+  size_t bytes;
+  const wire::IcrcFold* multipliers;
+};
+const CopyFold copy_fold = []() -> CopyFold {
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") &&
+      __builtin_cpu_supports("vpclmulqdq")) {
+    return {urnic_guarded_copy_fold_avx512, 256, &wire::kIcrcFold256};
+  }
+  if (__builtin_cpu_supports("pclmul")) {
+    return {urnic_guarded_copy_fold_sse, 128, &wire::kIcrcFold128};
+  }
+  return {nullptr, 0, nullptr};
+}();
 
 SignalHandler chain_to = nullptr;
 struct sigaction before_us[NSIG];
@@ -103,6 +129,29 @@ bool CopyThroughKernel(void* target, const void* source, size_t bytes) {
     }
     done += part;
   }
+  return true;
+}
+
+bool GuardedCopyHashed(CopyMode mode, void* target, const void* source,
+                       size_t bytes, uint32_t* state) {
+  auto* to = static_cast<uint8_t*>(target);
+  auto* from = static_cast<const uint8_t*>(source);
+  if (mode == CopyMode::kGuarded && copy_fold.bytes != 0 &&
+      bytes >= copy_fold.bytes) {
+    const size_t folded = bytes & ~(copy_fold.bytes - 1);
+    alignas(64) uint8_t accumulators[256];
+    if (copy_fold.copy(to, from, folded, accumulators, *state,
+                       copy_fold.multipliers) != 0) {
+      return false;
+    }
+    *state = wire::IcrcContinue(0, accumulators, copy_fold.bytes);
+    to += folded;
+    from += folded;
+    bytes -= folded;
+  }
+  if (bytes == 0) return true;
+  if (!GuardedCopy(mode, to, from, bytes)) return false;
+  *state = wire::IcrcContinue(*state, to, bytes);
   return true;
 }
 

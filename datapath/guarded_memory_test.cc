@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "transport/wire/icrc.h"
+
 namespace urnic {
 namespace {
 
@@ -40,6 +42,71 @@ TEST_P(GuardedMemoryTest, CopiesEveryLengthAndAlignment) {
       ASSERT_EQ(to[7 + shift], 0xee) << bytes;
       ASSERT_EQ(to[8 + shift + bytes], 0xee) << bytes;
     }
+  }
+}
+
+TEST_P(GuardedMemoryTest, HashesWhatItCopies) {
+  std::vector<uint8_t> from(4200);
+  for (size_t i = 0; i < from.size(); ++i)
+    from[i] = static_cast<uint8_t>(i * i * 37 + i);
+  for (size_t bytes = 4; bytes <= 4100; bytes += bytes < 800 ? 4 : 260) {
+    for (const size_t shift : {0u, 1u, 70u}) {
+      std::vector<uint8_t> to(from.size() + 16);
+      uint32_t state = 0x12345678;
+      ASSERT_TRUE(
+          GuardedCopyHashed(GetParam(), &to[70], &from[shift], bytes, &state));
+      ASSERT_EQ(std::memcmp(&to[70], &from[shift], bytes), 0) << bytes;
+      ASSERT_EQ(to[70 + bytes], 0) << bytes;
+      ASSERT_EQ(state, wire::IcrcContinue(0x12345678, &from[shift], bytes))
+          << bytes;
+    }
+  }
+}
+
+extern "C" {
+int urnic_guarded_copy_fold_avx512(void*, const void*, size_t, uint8_t*,
+                                   uint32_t, const void*);
+int urnic_guarded_copy_fold_sse(void*, const void*, size_t, uint8_t*, uint32_t,
+                                const void*);
+}
+
+TEST(GuardedMemoryFoldTest, EveryWayToHashGivesTheSame) {
+  std::vector<uint8_t> from(4096);
+  for (size_t i = 0; i < from.size(); ++i)
+    from[i] = static_cast<uint8_t>(i * i * 41 + 3);
+  for (size_t bytes = 256; bytes <= from.size(); bytes += 256) {
+    const uint32_t expected = wire::IcrcContinue(77, from.data(), bytes);
+    std::vector<uint8_t> to(bytes);
+    uint8_t left[256];
+    ASSERT_EQ(urnic_guarded_copy_fold_sse(to.data(), from.data(), bytes, left,
+                                          77, &wire::kIcrcFold128),
+              0);
+    ASSERT_EQ(wire::IcrcContinue(0, left, 128), expected) << bytes;
+    ASSERT_EQ(std::memcmp(to.data(), from.data(), bytes), 0);
+    if (!__builtin_cpu_supports("vpclmulqdq") ||
+        !__builtin_cpu_supports("avx512f")) {
+      continue;
+    }
+    std::fill(to.begin(), to.end(), 0);
+    ASSERT_EQ(urnic_guarded_copy_fold_avx512(to.data(), from.data(), bytes,
+                                             left, 77, &wire::kIcrcFold256),
+              0);
+    ASSERT_EQ(wire::IcrcContinue(0, left, 256), expected) << bytes;
+    ASSERT_EQ(std::memcmp(to.data(), from.data(), bytes), 0);
+  }
+}
+
+TEST_P(GuardedMemoryTest, HashingCopiesMissWhatIsMissing) {
+  std::vector<uint8_t> mine(kPage);
+  uint32_t state = 0;
+  for (const size_t bytes : {8u, 256u, 1024u, 1100u}) {
+    uint8_t* edge = page_ + kPage - bytes;
+    EXPECT_TRUE(
+        GuardedCopyHashed(GetParam(), mine.data(), edge, bytes, &state));
+    EXPECT_FALSE(
+        GuardedCopyHashed(GetParam(), mine.data(), edge + 1, bytes, &state));
+    EXPECT_FALSE(
+        GuardedCopyHashed(GetParam(), edge + 1, mine.data(), bytes, &state));
   }
 }
 

@@ -117,6 +117,14 @@ constexpr uint64_t InversePolynomial() {
 alignas(16) constexpr uint64_t kReduce[2] = {InversePolynomial(),
                                              kFullPolynomial};
 
+// A multiplier that moves a word by `bits` bits: the product of a 64-bit word
+// and a 33-bit multiplier stands for 32 bits less than where it lies.
+constexpr uint64_t FoldMultiplier(int bits) {
+  uint32_t power = 0x80000000;  // x^0
+  for (int bit = 0; bit < bits; ++bit) power = StepBit(power);
+  return static_cast<uint64_t>(power) << 1;
+}
+
 // Entry r moves the first r bytes of a block to its end and clears the rest.
 constexpr std::array<std::array<uint8_t, 16>, 17> AlignTable() {
   std::array<std::array<uint8_t, 16>, 17> table{};
@@ -228,17 +236,25 @@ uint32_t ExtendMasked(const uint8_t* l3, size_t bytes, const Mask& mask) {
 
 }  // namespace
 
+constexpr IcrcFold kIcrcFold128 = {FoldMultiplier(8 * 128 + 32),
+                                   FoldMultiplier(8 * 128 - 32)};
+constexpr IcrcFold kIcrcFold256 = {FoldMultiplier(8 * 256 + 32),
+                                   FoldMultiplier(8 * 256 - 32)};
+
 uint32_t IcrcPrefix(const uint8_t* l3, bool ipv6) {
   return ipv6 ? ExtendMasked(l3, kIpv6UdpBytes, kIpv6Mask)
               : ExtendMasked(l3, kIpv4UdpBytes, kIpv4Mask);
 }
 
-uint32_t IcrcExtend(uint32_t state, const uint8_t* bth, size_t bytes) {
-  state ^= kBthMask[bth[kBthMaskedByte]];
+uint32_t IcrcContinue(uint32_t state, const uint8_t* p, size_t bytes) {
   if (bytes <= kShortBytes && kHasPclmul) {
-    return ExtendShort<false>(state, bth, bytes, nullptr);
+    return ExtendShort<false>(state, p, bytes, nullptr);
   }
-  return ExtendLong(state, bth, bytes);
+  return ExtendLong(state, p, bytes);
+}
+
+uint32_t IcrcExtend(uint32_t state, const uint8_t* bth, size_t bytes) {
+  return IcrcContinue(state ^ kBthMask[bth[kBthMaskedByte]], bth, bytes);
 }
 
 bool VerifyIcrc(const uint8_t* l3, bool ipv6, size_t roce_bytes) {

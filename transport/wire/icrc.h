@@ -55,6 +55,22 @@ uint32_t IcrcExtend(uint32_t state, const uint8_t* bth, size_t bytes);
 // first.
 inline uint32_t IcrcFinish(uint32_t state) { return ~state; }
 
+// The same for what comes later, behind the BTH. REQUIRES: bytes >= 4, a
+// multiple of four, and 16 readable bytes at `p`.
+uint32_t IcrcContinue(uint32_t state, const uint8_t* p, size_t bytes);
+
+// For code that hashes while it copies: it keeps the message so far as a few
+// 16-byte accumulators, each of which it multiplies and adds to the bytes
+// that lie so many further on. To start, the running state is added to the
+// first four bytes; in the end, IcrcContinue(0, ..) of the accumulators, in
+// memory order, is the state.
+struct alignas(16) IcrcFold {
+  uint64_t first;   // for the first eight bytes of an accumulator
+  uint64_t second;  // for the others
+};
+extern const IcrcFold kIcrcFold128;
+extern const IcrcFold kIcrcFold256;
+
 inline void StoreIcrc(uint8_t* field, uint32_t state) {
   const uint32_t value = IcrcFinish(state);
   std::memcpy(field, &value, kIcrcBytes);
