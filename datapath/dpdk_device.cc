@@ -41,6 +41,7 @@ constexpr int kQuietSteps = 2000;
 constexpr int kSettleUs = 20'000;
 // A peer on a busy machine may be without a CPU for a while.
 constexpr int kTransmittedSteps = 300;
+constexpr int kMemifGraceUs = 20'000;
 // Later than any alarm that a driver sets, all of which are due in 1 us.
 constexpr uint64_t kBarrierUs = 1000;
 
@@ -137,6 +138,9 @@ DpdkDevice::DpdkDevice(const PortSpec& spec, uint16_t id)
 DpdkDevice::~DpdkDevice() {
   if (spec_.kind == PortKind::kVirtioUser && !QuietVirtioUser()) return;
   if (spec_.kind == PortKind::kVhost && !spec_.listens) QuietVhostClient();
+  // As AwaitTransmitted(), but here nobody can tell: a peer that sleeps looks
+  // every few milliseconds.
+  if (spec_.kind == PortKind::kMemif && link_up_) usleep(kMemifGraceUs);
   std::lock_guard lock(g_hotplug);
   if (serves_ring_) UnserveRing(spec_.name, spec_.side);
   for (rte_eth_event_type event : kEvents) {
