@@ -79,6 +79,7 @@ Engine::~Engine() {
   helper_.reset();
   URNIC_CHECK(qp_count_ == 0);
   TakeLcore(port_->lcore());
+  FreeReceived();
   rte_pktmbuf_free_bulk(backlog_ + backlog_first_, backlog_count_);
   rte_pktmbuf_free_bulk(loop_, loop_count_);
   rte_pktmbuf_free_bulk(spare_, spare_count_);

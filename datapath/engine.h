@@ -169,7 +169,9 @@ class Engine {
   void DrainPending();
   void ServicePost(EngineQp& qp);
   bool Receive(Time now);
-  void ProcessFrames(rte_mbuf** frames, uint32_t count, Time now);
+  // The first `count` of rx_.
+  void ProcessFrames(uint32_t count, Time now);
+  void FreeReceived();
   RxVerdict Classify(const uint8_t* frame, size_t bytes, rc::RxPacket& packet,
                      EngineQp*& qp, Time now);
   bool IcrcIsRight(EngineQp& qp, const wire::FrameView& view);
@@ -255,6 +257,7 @@ class Engine {
 
   Run run_;
   rte_mbuf* rx_[kBurstMax];
+  uint32_t rx_count_ = 0;  // processed, not freed yet
   // Built frames that the port has not taken yet.
   rte_mbuf* backlog_[2 * kBurstMax];
   uint32_t backlog_first_ = 0;

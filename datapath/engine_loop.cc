@@ -135,21 +135,32 @@ void Engine::MakeReady(EngineQp& qp) {
 
 bool Engine::Receive(Time now) {
   bool worked = false;
+  FreeReceived();
   if (loop_count_ != 0) {
     const uint32_t count = std::min<uint32_t>(loop_count_, kBurstMax);
     std::copy(loop_, loop_ + count, rx_);
     std::copy(loop_ + count, loop_ + loop_count_, loop_);
     loop_count_ -= count;
     counters_.loopback_packets += count;
-    ProcessFrames(rx_, count, now);
+    ProcessFrames(count, now);
+    FreeReceived();
     worked = true;
   }
   const uint32_t count = port_->Receive(rx_, kBurstMax);
-  if (count != 0) ProcessFrames(rx_, count, now);
+  if (count != 0) ProcessFrames(count, now);
   return worked || count != 0;
 }
 
-void Engine::ProcessFrames(rte_mbuf** frames, uint32_t count, Time now) {
+// What is done with is freed at the next look, when nobody waits for us.
+void Engine::FreeReceived() {
+  if (rx_count_ == 0) return;
+  rte_pktmbuf_free_bulk(rx_, rx_count_);
+  rx_count_ = 0;
+}
+
+void Engine::ProcessFrames(uint32_t count, Time now) {
+  rte_mbuf** const frames = rx_;
+  rx_count_ = count;
   counters_.rx_packets += count;
   for (uint32_t i = 0; i < count; ++i) {
     const uint8_t* data = rte_pktmbuf_mtod(frames[i], const uint8_t*);
@@ -176,7 +187,6 @@ void Engine::ProcessFrames(rte_mbuf** frames, uint32_t count, Time now) {
     }
   }
   FinishRun(now);
-  rte_pktmbuf_free_bulk(frames, count);
 }
 
 RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes,
@@ -349,7 +359,6 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
       continue;
     }
     qp.ready = false;
-    if (spare_count_ < room && !RefillFrames()) break;
     const uint32_t sent = TransmitQp(qp, now, std::min(room, spare_count_));
     room -= sent;
     // With work but nothing sent it waits for a response, which makes it
@@ -362,6 +371,8 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
     ready_head_ = deferred_head;
   }
   SendBacklog();
+  // Now, with everything on its way, rather than in front of the next frame.
+  if (spare_count_ < kBurstMax / 2) RefillFrames();
 }
 
 uint32_t Engine::TransmitQp(EngineQp& qp, Time now, uint32_t room) {
