@@ -459,8 +459,6 @@ class SocketBed(Bed):
     root in a namespace of its own, so that port claims and TCP ports do not
     meet those of other programs."""
 
-    # Without huge pages DPDK gives every buffer segment a descriptor of its
-    # own, more than the vhost protocol can pass: hence one segment.
     pairs = {
         "vhost": ("net_virtio_user0,server=1,path={},queue_size=1024",
                   "net_vhost0,iface={},client=1"),

@@ -153,18 +153,33 @@ TEST_P(CaptureTest, AnyFlippedBitSpoilsTheIcrc) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Rxe, CaptureTest, ::testing::ValuesIn(kCaptures),
+                         [](const auto& info) {
+                           return std::string(info.param.name);
+                         });
+
 // Short captures also as text, for the eye: what a packet says is checked in.
-TEST_P(CaptureTest, ShortOnesDecodeToTheGoldenText) {
-  const PcapFile file = Read(GetParam());
+class ShortCaptureTest : public CaptureTest {};
+
+std::vector<Capture> ShortOnes() {
   constexpr size_t kShort = 50;
-  if (file.frames.size() > kShort) GTEST_SKIP() << "too long to read";
+  std::vector<Capture> list;
+  for (const Capture& capture : kCaptures) {
+    if (capture.roce_packets <= kShort) list.push_back(capture);
+  }
+  return list;
+}
+
+TEST_P(ShortCaptureTest, DecodesToTheGoldenText) {
+  const PcapFile file = Read(GetParam());
   std::string text;
   for (const Bytes& frame : file.frames) text += PrettyFrame(frame) + "\n";
   ::urnic::testing::ExpectGolden(
       std::string("transport/wire/testdata/") + GetParam().name + ".txt", text);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rxe, CaptureTest, ::testing::ValuesIn(kCaptures),
+INSTANTIATE_TEST_SUITE_P(Rxe, ShortCaptureTest,
+                         ::testing::ValuesIn(ShortOnes()),
                          [](const auto& info) {
                            return std::string(info.param.name);
                          });
