@@ -2,9 +2,10 @@
 """The gate behind `./dev test`: runs every part, prints each with its time and
 ends with one line "N passed, N failed, N skipped", counted from real results.
 
-A part is a list of commands. Bazel parts are counted by the test cases in
-their test.xml files; the others print PASSED/FAILED/SKIPPED lines, one per
-test, or end with a line of the form above.
+Bazel parts are counted by the test cases in their test.xml files; the others
+print PASSED/FAILED/SKIPPED lines, one per test, or end with a line of the form
+above. Nothing is tried again, but for end-to-end tests that ran into a
+time-out: these print their names behind AGAIN, and the summary repeats them.
 """
 import argparse
 import json
@@ -19,20 +20,29 @@ import urllib.parse
 import xml.etree.ElementTree as xml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-QUIET = ["--noshow_progress", "--ui_event_filters=-info", "--test_output=errors"]
+QUIET = ["--noshow_progress", "--ui_event_filters=-info"]
+# Seconds for a test of each size: these are for what hangs, not for what is
+# slow on a machine that others share.
+TEST = [*QUIET, "--test_output=errors", "--test_timeout=300,600,1200,3600"]
+PACKAGES_MINUTES = 7
 
 
 class Count:
     def __init__(self, passed=0, failed=0, skipped=0):
         self.passed, self.failed, self.skipped = passed, failed, skipped
+        self.again = []  # names of those that passed or failed at a second try
 
     def add(self, other):
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
+        self.again += other.again
 
     def __str__(self):
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+    def with_again(self):
+        return f"{self}, {len(self.again)} of them again" if self.again else str(self)
 
 
 def cases_of(path):
@@ -53,18 +63,14 @@ def run_bazel(args):
     """Runs `bazel test` and counts by what it says it did."""
     with tempfile.NamedTemporaryFile(suffix=".json") as events:
         status = subprocess.run(
-            ["bazel", "test", *QUIET, "--flaky_test_attempts=3", f"--build_event_json_file={events.name}", *args],
+            ["bazel", "test", *TEST, f"--build_event_json_file={events.name}", *args],
             cwd=ROOT, stdin=subprocess.DEVNULL).returncode
         lines = [json.loads(l) for l in open(events.name, encoding="utf8") if l.strip()]
-    # A test that fails is tried again, as the machine is shared and some tests
-    # run real peers against their time-outs: the last attempt counts, and the
-    # others are named.
-    last = {}
+    total = Count()
     for event in lines:
         result = event.get("testResult")
         if not result:
             continue
-        label = event["id"]["testResult"]["label"]
         count = Count()
         for output in result.get("testActionOutput", []):
             if output["name"] == "test.xml":
@@ -73,13 +79,8 @@ def run_bazel(args):
                     count = cases_of(path)
         if result["status"] != "PASSED" and count.failed == 0:
             count = Count(failed=1)
-        if label in last:
-            print(f"TRIED AGAIN {label}")
-        last[label] = count
-    total = Count()
-    for label, count in last.items():
         if count.failed:
-            print(f"FAILED {label}")
+            print(f"FAILED {event['id']['testResult']['label']}")
         total.add(count)
     # 4: no test in the pattern. Any other failure without a failed test is a
     # build that broke.
@@ -90,7 +91,7 @@ def run_bazel(args):
 
 def run_program(args):
     """Runs a program and counts what it reports."""
-    count, closing = Count(), None
+    count, closing, again = Count(), None, []
     with subprocess.Popen(args, cwd=ROOT, stdin=subprocess.DEVNULL, text=True,
                           errors="replace", stdout=subprocess.PIPE) as process:
         for line in process.stdout:
@@ -99,11 +100,14 @@ def run_program(args):
             end = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", line.strip())
             if end:
                 closing = Count(*map(int, end.groups()))
-            word = line.split(" ", 1)[0].strip()
+            word, *names = line.rstrip().split(" ")
+            if word == "AGAIN":
+                again += names
             count.passed += word == "PASSED"
             count.failed += word == "FAILED"
             count.skipped += word == "SKIPPED"
     count = closing or count
+    count.again = again
     if process.returncode != 0 and count.failed == 0:
         count.failed += 1
     elif count.passed + count.failed + count.skipped == 0:
@@ -115,8 +119,15 @@ def end_to_end(args):
     if os.geteuid() != 0:
         print("SKIPPED this part makes network namespaces: run it as root")
         return Count(skipped=1)
-    built = subprocess.run(["bazel", "build", *QUIET[:2], "//tests/e2e:echo_peer"], cwd=ROOT, check=False)
+    built = subprocess.run(["bazel", "build", *QUIET, "//tests/e2e:echo_peer"], cwd=ROOT, check=False)
     return run_program(args) if built.returncode == 0 else Count(failed=1)
+
+
+def unit():
+    """Our style is part of lint, and clang-format no part of Bazel's."""
+    count = run_program(["./dev", "format", "--check"])
+    count.add(run_bazel(["--", "//...", "-//tests/sim/..."]))
+    return count
 
 
 def parts(full):
@@ -125,9 +136,8 @@ def parts(full):
     fuzz_seconds = "600" if full else "40"
     e2e = ["python3", "tests/e2e/run_e2e.py", "--full" if full else "--core"]
     sim = ["--test_arg=--seconds=600"] if full else []
-    yield "format", 1, lambda: run_program(["./dev", "format", "--check"])
     yield "build", 7, lambda: run_program(["./dev", "build"])
-    yield "unit, golden, lint", 2, lambda: run_bazel(["--", "//...", "-//tests/sim/..."])
+    yield "unit, golden, lint", 2, unit
     yield "simulator", 3, lambda: run_bazel(["//tests/sim/...", *sim])
     # Before the sanitizers: all builds share one output tree.
     yield "end to end", 6, lambda: end_to_end(e2e)
@@ -141,8 +151,13 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="long seeds and fuzzing, every size, every judge")
     parser.add_argument("--part", help="only the part with this name")
+    parser.add_argument("--packages-seconds", type=float, metavar="N",
+                        help="what ./dev spent on installing packages, for the summary")
     options = parser.parse_args()
-    total, table = Count(), []
+    total, table, spent, allowed = Count(), [], 0, 0
+    if options.packages_seconds is not None:
+        spent, allowed = options.packages_seconds / 60, PACKAGES_MINUTES
+        table.append(f"{'packages':20} {spent:5.1f} of {allowed:2} min")
     for name, minutes, run in parts(options.full):
         if options.part and name != options.part:
             continue
@@ -151,10 +166,14 @@ def main():
         count = run()
         took = (time.monotonic() - start) / 60
         total.add(count)
-        table.append(f"{name:20} {took:5.1f} of {minutes} min   {count}")
+        spent, allowed = spent + took, allowed + minutes
+        table.append(f"{name:20} {took:5.1f} of {minutes:2} min   {count.with_again()}")
         print(table[-1], flush=True)
     print("\n== summary")
     print("\n".join(table))
+    print(f"{'all':20} {spent:5.1f} of {allowed:2} min")
+    if total.again:
+        print(f"{len(total.again)} tried again after a time-out: {' '.join(total.again)}")
     print(total, flush=True)
     return 1 if total.failed or total.passed == 0 else 0
 

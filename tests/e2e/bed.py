@@ -43,8 +43,13 @@ class BedError(Exception):
     """The bed could not be made: a matter of the machine, not of uRNIC."""
 
 
+class Died(Exception):
+    """A program ended that should have gone on."""
+
+
 class Timeout(Exception):
-    """A program did not end in time; it has been killed."""
+    """Something did not happen in time; a program that should have ended has
+    been killed."""
 
 
 def raise_on_signals():
@@ -339,7 +344,7 @@ class Bed:
         await_true(lambda: server.listens(port) or not server.running(),
                    seconds, f"{argv[0]} listening")
         if not server.running():
-            raise Timeout(f"the server ended: {server.result()}")
+            raise Died(f"the server ended: {server.result()}")
         address = self.sides[server_side].host_address
         client = self.spawn(1 - server_side, [*options, address],
                             **(client_options or {}))
