@@ -141,6 +141,50 @@ TEST_P(GuardedMemoryTest, AtomicsAnswerTheValueBefore) {
   EXPECT_FALSE(GuardedCompareSwap(GetParam(), gone, 1, 2, &before));
 }
 
+TEST_P(GuardedMemoryTest, AtomicsOnReadOnlyMemoryAreAResult) {
+  ASSERT_EQ(mprotect(page_, kPage, PROT_READ), 0);
+  const auto at = reinterpret_cast<uint64_t>(page_);
+  uint64_t before = 0;
+  EXPECT_FALSE(GuardedFetchAdd(GetParam(), at, 3, &before));
+  EXPECT_FALSE(GuardedCompareSwap(GetParam(), at, 0, 9, &before)) << "equal";
+  EXPECT_FALSE(GuardedCompareSwap(GetParam(), at, 8, 9, &before));
+}
+
+// Without a guard such a thread dies of its fault, whatever handler there is.
+TEST_P(GuardedMemoryTest, AThreadThatBlocksTheSignalsSurvives) {
+  if (GetParam() == CopyMode::kGuarded) GTEST_SKIP() << "needs the signals";
+  ASSERT_EQ(mprotect(page_, kPage, PROT_READ), 0);
+  const auto read_only = reinterpret_cast<uint64_t>(page_);
+  const uint64_t gone = read_only + kPage;
+  alignas(8) uint64_t word = 5;
+  const auto good = reinterpret_cast<uint64_t>(&word);
+  std::thread([&] {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGSEGV);
+    sigaddset(&set, SIGBUS);
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    const CopyMode mode = CopyModeOfThisThread();
+    uint64_t value = 1;
+    for (const uint64_t at : {read_only, gone}) {
+      auto* const target = reinterpret_cast<void*>(at);
+      EXPECT_FALSE(GuardedFetchAdd(mode, at, 3, &value));
+      EXPECT_FALSE(GuardedCompareSwap(mode, at, 0, 9, &value));
+      EXPECT_FALSE(GuardedCopy(mode, target, &value, 8));
+    }
+    EXPECT_TRUE(GuardedFetchAdd(mode, good, 3, &value));
+    EXPECT_EQ(value, 5u);
+    EXPECT_TRUE(GuardedCompareSwap(mode, good, 8, 9, &value));
+    EXPECT_EQ(value, 8u);
+    sigset_t after;
+    pthread_sigmask(SIG_BLOCK, nullptr, &after);
+    EXPECT_TRUE(sigismember(&after, SIGSEGV) == 1 &&
+                sigismember(&after, SIGBUS) == 1)
+        << "blocked as before";
+  }).join();
+  EXPECT_EQ(word, 9u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, GuardedMemoryTest,
                          ::testing::Values(CopyMode::kGuarded,
                                            CopyMode::kThroughKernel));
@@ -168,7 +212,9 @@ TEST(CopyModeTest, AThreadThatBlocksTheSignalsGoesThroughTheKernel) {
 }
 
 // A program that spins on the last byte of a Write must find all of it.
-TEST(TearingTest, WhoeverSeesTheLastByteSeesAllBytes) {
+class TearingTest : public ::testing::TestWithParam<CopyMode> {};
+
+TEST_P(TearingTest, WhoeverSeesTheLastByteSeesAllBytes) {
   for (const size_t bytes :
        {8u, 9u, 16u, 24u, 64u, 256u, 1000u, 1024u, 4096u}) {
     std::vector<uint8_t> target(bytes + 64);
@@ -191,7 +237,7 @@ TEST(TearingTest, WhoeverSeesTheLastByteSeesAllBytes) {
     });
     for (int r = 1; r <= 150; ++r) {
       std::vector<uint8_t> from(bytes, static_cast<uint8_t>(r % 250 + 1));
-      ASSERT_TRUE(GuardedCopy(CopyMode::kGuarded, at, from.data(), bytes));
+      ASSERT_TRUE(GuardedCopy(GetParam(), at, from.data(), bytes));
       while (round.load(std::memory_order_acquire) != r) {
         std::this_thread::yield();
       }
@@ -200,6 +246,10 @@ TEST(TearingTest, WhoeverSeesTheLastByteSeesAllBytes) {
     EXPECT_FALSE(torn) << bytes;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Modes, TearingTest,
+                         ::testing::Values(CopyMode::kGuarded,
+                                           CopyMode::kThroughKernel));
 
 }  // namespace
 }  // namespace urnic

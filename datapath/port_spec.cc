@@ -25,7 +25,6 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-constexpr uint16_t kIfaceMtuMax = 9000;
 // What the kernel puts in front of a frame in its receive ring, at most.
 constexpr uint32_t kRingSlotHeader = 80;
 constexpr uint32_t kRingSlotAlign = 1024;
@@ -123,7 +122,7 @@ absl::Status ChooseMtu(std::string_view dev, uint16_t wish, PortSpec& spec) {
     }
     if (wish == 0) {
       spec.mtu = static_cast<uint16_t>(
-          std::min<uint32_t>(actual.value_or(1500), kIfaceMtuMax));
+          std::min<uint32_t>(actual.value_or(kPhysicalMtu), kMtuMax));
     }
   }
   spec.frame_bytes_max = static_cast<uint16_t>(spec.mtu + kL2HeaderBytesMax);

@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "verbs/abi/device_identity.h"
 
 namespace urnic {
 
@@ -68,14 +69,14 @@ struct PortSpec {
 // Slots of each ring of a ring: pair.
 inline constexpr uint16_t kRingPairSlots = 1024;
 
-inline constexpr uint16_t kMtuMin = 576;
-inline constexpr uint16_t kMtuMax = 9216;
-// Ports without a network behind them carry a 4096-byte RoCE payload with the
-// longest headers.
-inline constexpr uint16_t kVirtualMtu = 4200;
+// The same limits and defaults that URNIC_PORTS is checked with.
+inline constexpr uint16_t kMtuMin = URNIC_PORT_MTU_MIN;
+inline constexpr uint16_t kMtuMax = URNIC_PORT_MTU_MAX;
+inline constexpr uint16_t kVirtualMtu = URNIC_PORT_MTU_VIRTUAL;
+inline constexpr uint16_t kPhysicalMtu = URNIC_PORT_MTU_PHYSICAL;
 
-// `mtu` 0 takes the interface's (at most 9000; 1500 while there is none), or
-// kVirtualMtu. Looks at the interface's MTU and at how much
+// `mtu` 0 takes the interface's (at most kMtuMax; kPhysicalMtu while there is
+// none), or kVirtualMtu. Looks at the interface's MTU and at how much
 // memory can be locked, and changes nothing.
 // INVALID_ARGUMENT: malformed, or an MTU out of range or above the
 // interface's. UNIMPLEMENTED: no driver in this build.

@@ -85,7 +85,7 @@ TEST(PortSpecTest, ArgumentsDecideTheRingSize) {
 }
 
 TEST(PortSpecTest, BufferHoldsFrameBehindHeadroom) {
-  for (uint16_t mtu : {576, 1500, 4200, 9216}) {
+  for (uint16_t mtu : {352, 1500, 4200, 9000}) {
     const PortSpec spec = Parse("net_vhost0,iface=/s", mtu);
     EXPECT_EQ(spec.frame_bytes_max, mtu + 18);
     EXPECT_GE(spec.data_room, 128 + mtu + 18);
@@ -95,7 +95,8 @@ TEST(PortSpecTest, BufferHoldsFrameBehindHeadroom) {
 
 TEST(PortSpecTest, SaysWhatIsWrong) {
   EXPECT_THAT(Error(""), HasSubstr("missing"));
-  EXPECT_THAT(Error("loop", 100), HasSubstr("MTU 100 is not within 576 to"));
+  EXPECT_THAT(Error("loop", 351), HasSubstr("MTU 351 is not within 352 to"));
+  EXPECT_THAT(Error("loop", 9001), HasSubstr("is not within 352 to 9000"));
   EXPECT_THAT(Error("iface:"), HasSubstr("1 to 15"));
   EXPECT_THAT(Error("iface:sixteen_letters_"), HasSubstr("1 to 15"));
   EXPECT_THAT(Error("iface:lo,x=1"), HasSubstr("no arguments"));

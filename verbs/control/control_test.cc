@@ -299,6 +299,12 @@ TEST_F(ControlTest, RefusesPortsAndKeysThatDoNotExist) {
   a.port_num = 1;
   a.pkey_index = 1;
   EXPECT_THAT(ModifyError(a, kInitMask), HasSubstr("pkey_index 1"));
+  a.pkey_index = 0;
+  a.qp_access_flags = mem::kRemoteRead | 1u << 15;
+  EXPECT_THAT(ModifyError(a, kInitMask), HasSubstr("unknown flags 0x8000"));
+  a.qp_access_flags = mem::kLocalWrite | mem::kRemoteRead | kAccessMwBind |
+                      kAccessOptionalFirst;
+  EXPECT_TRUE(qp_->Modify(a, kInitMask).ok()) << "those of memory regions";
 }
 
 TEST_F(ControlTest, SaysWhenTheDestinationIsNotOnTheLink) {
@@ -324,6 +330,28 @@ TEST_F(ControlTest, ManyQueuePairsFit) {
     qps.push_back(*MakeQp({.max_send_wr = 1, .max_recv_wr = 1}));
   }
   EXPECT_EQ(device_->counts().qps, 1000);
+}
+
+// What the command line accepts, a port can carry.
+TEST(PortMtuTest, TheLeastAndTheMostOpen) {
+  const struct {
+    uint32_t bytes;
+    uint32_t ib_mtu;
+  } kLimits[] = {{URNIC_PORT_MTU_MIN, 256}, {URNIC_PORT_MTU_MAX, 4096}};
+  std::vector<urnic_device_identity> identities(URNIC_MAX_PORTS);
+  for (const auto& limit : kLimits) {
+    char error[256];
+    const std::string ports =
+        "loop|10.9.0.1/24|mtu=" + std::to_string(limit.bytes);
+    ASSERT_EQ(urnic_device_identity_parse(ports.c_str(), 1, identities.data(),
+                                          error, sizeof(error)),
+              1)
+        << error;
+    auto device = Device::Open(identities.front(), {});
+    ASSERT_TRUE(device.ok()) << device.status().message();
+    EXPECT_EQ((*device)->mtu_max(), limit.ib_mtu);
+    EXPECT_EQ((*device)->port().mtu(), limit.bytes);
+  }
 }
 
 }  // namespace

@@ -10,16 +10,14 @@ namespace {
 
 constexpr uint32_t kRights = mem::kLocalWrite | mem::kRemoteWrite |
                              mem::kRemoteRead | mem::kRemoteAtomic;
-constexpr uint32_t kHints = (kAccessOptionalLast << 1) - kAccessOptionalFirst;
-constexpr uint32_t kKnown = kRights | kAccessMwBind | kAccessZeroBased |
-                            kAccessOnDemand | kAccessHugetlb | kHints;
 constexpr uint32_t kNeedsWriting =
     mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteAtomic;
 
 absl::Status CheckRights(uint32_t access) {
-  if ((access & ~kKnown) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "reg_mr: unknown access flags 0x", absl::Hex(access & ~kKnown)));
+  if ((access & ~kKnownAccessFlags) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("reg_mr: unknown access flags 0x",
+                     absl::Hex(access & ~kKnownAccessFlags)));
   }
   if ((access & kAccessOnDemand) != 0) {
     return absl::UnimplementedError(

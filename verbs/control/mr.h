@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "transport/mem/mr_table.h"
 #include "verbs/control/pd.h"
 
 namespace urnic::control {
@@ -22,6 +23,13 @@ enum AccessFlags : uint32_t {
   kAccessOptionalFirst = 1u << 20,  // hints, such as relaxed ordering
   kAccessOptionalLast = 1u << 29,
 };
+
+// All that are defined. A program may name any of them for a queue pair, too:
+// there only the remote rights mean something, the others are passed along.
+inline constexpr uint32_t kKnownAccessFlags =
+    mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead |
+    mem::kRemoteAtomic | kAccessMwBind | kAccessZeroBased | kAccessOnDemand |
+    kAccessHugetlb | ((kAccessOptionalLast << 1) - kAccessOptionalFirst);
 
 struct MrRequest {
   uint64_t address = 0;  // in this process

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/mem/mr_table.h"
+#include "verbs/control/mr.h"
 #include "verbs/control/qp_path.h"
 #include "verbs/control/qp_state_table.h"
 
@@ -199,6 +200,13 @@ absl::Status Qp::CheckValues(const QpAttributes& a, uint32_t mask) const {
     if ((mask & check.bit) == 0) continue;
     absl::Status s = AtMost(check.name, check.value, check.limit);
     if (!s.ok()) return s;
+  }
+  if ((mask & kQpAccessFlags) != 0 &&
+      (a.qp_access_flags & ~kKnownAccessFlags) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("qp_access_flags 0x", absl::Hex(a.qp_access_flags),
+                     ": unknown flags 0x",
+                     absl::Hex(a.qp_access_flags & ~kKnownAccessFlags)));
   }
   if ((mask & kQpPort) != 0 && a.port_num != kPortNumber) {
     return absl::InvalidArgumentError(
