@@ -79,8 +79,11 @@ inline std::vector<uint64_t> ReceiveNumbers(Port& port) {
   return numbers;
 }
 
+// For what must happen: long enough for a machine that has others to serve.
+inline constexpr int kPatienceMs = 30'000;
+
 template <typename F>
-bool Eventually(F condition, int timeout_ms = 5000) {
+bool Eventually(F condition, int timeout_ms = kPatienceMs) {
   const auto end =
       std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   while (!condition()) {
@@ -91,7 +94,7 @@ bool Eventually(F condition, int timeout_ms = 5000) {
 }
 
 // True once something that was sent after the call comes back.
-inline bool RoundTrip(Port& port, int timeout_ms = 5000) {
+inline bool RoundTrip(Port& port, int timeout_ms = kPatienceMs) {
   static uint64_t next = 1;
   const uint64_t first = next;
   return Eventually(
@@ -105,7 +108,18 @@ inline bool RoundTrip(Port& port, int timeout_ms = 5000) {
       timeout_ms);
 }
 
-inline bool StateBecomes(Port& port, PortState state, int timeout_ms = 5000) {
+// Nothing is on its way any more: what was sent first arrives first.
+inline bool NothingIsUnderWay(Port& port) {
+  constexpr uint64_t kMark = ~uint64_t{0} - 1;
+  if (!Send(port, kMark)) return false;
+  return Eventually([&] {
+    const std::vector<uint64_t> numbers = ReceiveNumbers(port);
+    return !numbers.empty() && numbers.back() == kMark;
+  });
+}
+
+inline bool StateBecomes(Port& port, PortState state,
+                         int timeout_ms = kPatienceMs) {
   return Eventually([&] { return port.info().state == state; }, timeout_ms);
 }
 

@@ -1,5 +1,9 @@
 #include "tests/support/alloc_guard.h"
 
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstddef>
 
@@ -54,6 +58,13 @@ void* aligned_alloc(size_t alignment, size_t bytes) {
 int posix_memalign(void** out, size_t alignment, size_t bytes) {
   *out = memalign(alignment, bytes);
   return *out == nullptr ? ENOMEM : 0;
+}
+void* mmap(void* at, size_t bytes, int protection, int flags, int fd,
+           off_t offset) noexcept {
+  ++g_allocations;
+  const long result =
+      syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+  return reinterpret_cast<void*>(result);
 }
 
 }  // extern "C"

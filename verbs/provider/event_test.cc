@@ -124,7 +124,7 @@ TEST_F(EventTest, ChannelsWorkWithEpollAndWithoutBlocking) {
   EXPECT_EQ(epoll_wait(epoll, &got, 1, 0), 0);
   ASSERT_EQ(ibv_req_notify_cq(b().cq(), 0), 0);
   Send();
-  EXPECT_EQ(epoll_wait(epoll, &got, 1, 5000), 1);
+  EXPECT_EQ(epoll_wait(epoll, &got, 1, 30000), 1);
   EXPECT_EQ(GetEvent(), b().cq());
   close(epoll);
 }
@@ -133,7 +133,7 @@ TEST_F(EventTest, DestructionDropsUnreadEventsAndWaitsForReadOnes) {
   Make();
   ASSERT_EQ(ibv_req_notify_cq(b().cq(), 0), 0);
   Send();
-  ASSERT_TRUE(Readable(channel_->fd, 5000));
+  ASSERT_TRUE(Readable(channel_->fd, 30000));
   pair_.reset();  // hangs if it waited for the unread one
   EXPECT_FALSE(Readable(channel_->fd, 0));
 
@@ -218,7 +218,7 @@ TEST_F(EventTest, DestroyDropsAsyncEventsThatNobodyRead) {
                          }),
             0);
   EXPECT_EQ(a().Poll().status, IBV_WC_REM_ACCESS_ERR);
-  ASSERT_TRUE(Readable(device_.get()->async_fd, 5000));
+  ASSERT_TRUE(Readable(device_.get()->async_fd, 30000));
   pair_.reset();
   EXPECT_FALSE(Readable(device_.get()->async_fd, 0));
 }

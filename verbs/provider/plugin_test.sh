@@ -60,7 +60,7 @@ expect "says what is not built: $out" contains "$out" \
 echo "== a port belongs to one process"
 as 'net_null0|10.9.0.1/24' ibv_asyncwatch -d urnic0 >"$TEST_TMPDIR/watch" 2>&1 &
 holder=$!
-for ((i = 0; i < 100; ++i)); do
+for ((i = 0; i < 600; ++i)); do
   grep -q 'event FD' "$TEST_TMPDIR/watch" && break
   sleep 0.1
 done
