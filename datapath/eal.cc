@@ -25,6 +25,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "datapath/asymmetric_fence.h"
+#include "verbs/abi/high_fd.h"
 
 namespace urnic {
 namespace {
@@ -68,7 +69,13 @@ ssize_t WriteLog(void*, const char* text, size_t bytes) {
 void OpenLog() {
   const char* where = std::getenv("URNIC_DEBUG");
   if (where != nullptr && *where != 0) {
-    g_debug = std::string_view(where) == "-" ? stderr : fopen(where, "ae");
+    if (std::string_view(where) == "-") {
+      g_debug = stderr;
+    } else {
+      const int fd = urnic_move_fd_high(
+          open(where, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+      if (fd >= 0) g_debug = fdopen(fd, "a");
+    }
   }
   cookie_io_functions_t functions = {};
   functions.write = WriteLog;

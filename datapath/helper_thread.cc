@@ -15,6 +15,7 @@
 #include "datapath/engine.h"
 #include "datapath/give_way.h"
 #include "transport/base/check.h"
+#include "verbs/abi/high_fd.h"
 
 namespace urnic {
 
@@ -52,7 +53,7 @@ int CpusInMask() {
 
 HelperThread::HelperThread(Engine& engine)
     : engine_(engine),
-      event_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      event_fd_(urnic_move_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
       spin_(/*alone=*/CpusInMask() > 1) {
   URNIC_CHECK(event_fd_ >= 0);
   sigset_t all;
@@ -180,7 +181,7 @@ void HelperThread::Serve() {
     // Waking up is no work: on a port that must be looked at every millisecond
     // that would mean to spin every millisecond.
     if (slept) {
-      spin_.OnSlept(last_look - now);
+      spin_.OnSlept(last_look - now, /*polled=*/!can_be_woken_);
     } else {
       last_work = last_look;
     }
@@ -203,8 +204,8 @@ bool HelperThread::Sleep(Duration polled) {
     // What came before the port was armed raises nothing: look once more.
     worked |= Iterate();
     const Time now = Engine::Now();
-    const bool woken = armed_ || engine_.port().wait_fd() < 0;
-    wake = std::min(now + (woken ? kSleepWoken : polled),
+    can_be_woken_ = armed_ || engine_.port().wait_fd() < 0;
+    wake = std::min(now + (can_be_woken_ ? kSleepWoken : polled),
                     engine_.wheel_.NextDeadline());
     planned_wake_ = wake;
     asleep_ = true;

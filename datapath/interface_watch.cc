@@ -16,6 +16,8 @@
 #include <cstring>
 #include <utility>
 
+#include "verbs/abi/high_fd.h"
+
 #ifndef PACKET_IGNORE_OUTGOING
 #define PACKET_IGNORE_OUTGOING 23
 #endif
@@ -46,9 +48,10 @@ bool IsDriverSocket(int fd, int interface_index) {
 }  // namespace
 
 InterfaceWatch::InterfaceWatch(std::string name) : name_(std::move(name)) {
-  ioctl_socket_ = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  netlink_ = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                    NETLINK_ROUTE);
+  ioctl_socket_ =
+      urnic_move_fd_high(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  netlink_ = urnic_move_fd_high(socket(
+      AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
   sockaddr_nl address = {};
   address.nl_family = AF_NETLINK;
   address.nl_groups = RTMGRP_LINK;

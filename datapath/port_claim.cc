@@ -1,6 +1,5 @@
 #include "datapath/port_claim.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -14,12 +13,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "verbs/abi/high_fd.h"
 
 namespace urnic {
 namespace {
 
-// Descriptors at or above this number are not what programs count on.
-constexpr int kHighFd = 64;
 constexpr int kTrackedFds = 64;
 // The plain name is the lock. The service adds a second name, so that a later
 // opener can say who holds the port without anybody answering questions.
@@ -74,12 +72,9 @@ std::string NameOf(std::string_view identity, std::string_view suffix) {
 
 // A listening socket with the abstract name, or -errno.
 int Listen(const std::string& name) {
-  const int low = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (low < 0) return -errno;
-  const int fd = fcntl(low, F_DUPFD_CLOEXEC, kHighFd);
-  const int dup_error = errno;
-  close(low);
-  if (fd < 0) return -dup_error;
+  const int fd =
+      urnic_move_fd_high(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (fd < 0) return -errno;
   sockaddr_un address;
   const socklen_t bytes = Address(name, address);
   if (bind(fd, reinterpret_cast<sockaddr*>(&address), bytes) < 0 ||

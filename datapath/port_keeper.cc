@@ -1,6 +1,5 @@
 #include "datapath/port_keeper.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <rte_ethdev.h>
@@ -16,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "datapath/unix_socket.h"
+#include "verbs/abi/high_fd.h"
 
 namespace urnic {
 namespace {
@@ -28,16 +28,6 @@ constexpr int kPollLinkMs = 50;
 constexpr int kPollInterfaceMs = 200;
 constexpr int kStopSteps = 5000;
 constexpr int kStepUs = 1000;
-constexpr int kHighFd = 64;
-
-// Numbers below kHighFd mean something to programs.
-int MoveHigh(int fd) {
-  if (fd < 0) return fd;
-  const int high = fcntl(fd, F_DUPFD_CLOEXEC, kHighFd);
-  if (high < 0) return fd;
-  close(fd);
-  return high;
-}
 
 void Signal(int fd) {
   const uint64_t one = 1;
@@ -72,9 +62,9 @@ PortKeeper::~PortKeeper() {
 }
 
 absl::Status PortKeeper::OpenDescriptors() {
-  epoll_fd_ = MoveHigh(epoll_create1(EPOLL_CLOEXEC));
-  engine_event_fd_ = MoveHigh(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  event_fd_ = MoveHigh(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  epoll_fd_ = urnic_move_fd_high(epoll_create1(EPOLL_CLOEXEC));
+  engine_event_fd_ = urnic_move_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  event_fd_ = urnic_move_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (epoll_fd_ < 0 || engine_event_fd_ < 0 || event_fd_ < 0 ||
       !EpollControl(epoll_fd_, EPOLL_CTL_ADD, engine_event_fd_,
                     EPOLLIN | EPOLLET)) {

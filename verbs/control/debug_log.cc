@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "verbs/abi/high_fd.h"
+
 namespace urnic::control {
 namespace {
 
@@ -14,13 +16,8 @@ int OpenLog() {
   const char* where = std::getenv("URNIC_DEBUG");
   if (where == nullptr || *where == 0) return -1;
   if (std::string_view(where) == "-") return STDERR_FILENO;
-  const int fd = open(where, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0) return -1;
-  // The low numbers are the program's: it may count on what it gets next.
-  const int high = fcntl(fd, F_DUPFD_CLOEXEC, 64);
-  if (high < 0) return fd;
-  close(fd);
-  return high;
+  return urnic_move_fd_high(
+      open(where, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
 }
 
 void WriteLine(int fd, std::string_view text) {

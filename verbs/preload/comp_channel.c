@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "verbs/abi/high_fd.h"
 #include "verbs/preload/fd_table.h"
 #include "verbs/preload/fork_safety.h"
 #include "verbs/preload/real_libc.h"
@@ -17,21 +18,13 @@
 #define CHUNK 128
 _Static_assert(CHUNK * sizeof(uint64_t) <= PIPE_BUF, "writes must be atomic");
 
-// Our descriptors stay out of the way of programs that count on low numbers.
-#define OWN_FD_MIN 200
-
 // One more descriptor for the pipe, open for both directions: it writes events,
 // takes them back, and keeps a reader in being, so that no write ever raises
 // SIGPIPE. A second pipe end could not have its own O_NONBLOCK.
 static int open_own_end(int fd) {
   char path[32];
   snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-  int low = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-  if (low < 0) return -1;
-  int high = fcntl(low, F_DUPFD_CLOEXEC, OWN_FD_MIN);
-  if (high < 0) return low;  // a small descriptor limit; low works as well
-  close(low);
-  return high;
+  return urnic_move_fd_high(open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC));
 }
 
 // One page of events, for drop only.

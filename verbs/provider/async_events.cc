@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "verbs/abi/high_fd.h"
+
 namespace urnic::provider {
 
 namespace {
@@ -15,19 +17,14 @@ namespace {
 using Event = ib_uverbs_async_event_desc;
 static_assert(sizeof(Event) == 16);
 
-constexpr int kHighFd = 64;
 constexpr int kPipeBytes = 1 << 20;
 
 // The same pipe through a description of its own, so that its O_NONBLOCK is
 // ours alone; out of the way of the program's descriptors.
 int OpenAgain(int fd) {
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  const int low = open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
-  if (low < 0) return -1;
-  const int high = fcntl(low, F_DUPFD_CLOEXEC, kHighFd);
-  if (high < 0) return low;
-  close(low);
-  return high;
+  return urnic_move_fd_high(
+      open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
 }
 
 }  // namespace
