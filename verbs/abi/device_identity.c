@@ -127,7 +127,8 @@ static int parse_dev(struct parser* at, struct urnic_device_identity* d) {
     return parse_ifname(at, (struct slice){dev.p + 4, dev.len - 4}, d);
   } else if (is_pci_address(dev)) {
     d->kind = URNIC_PORT_PCI;
-  } else if (starts_with(dev, "net_") && dev.len > 4) {
+  } else if ((starts_with(dev, "net_") && dev.len > 4) ||
+             (starts_with(dev, "ring:") && dev.len > 5)) {
     d->kind = URNIC_PORT_VDEV;
   } else {
     return fail(at, EINVAL,

@@ -18,6 +18,8 @@
 //          | "iface:" NAME | "xdp:" NAME         a kernel interface
 //          | [DOMAIN ":"] BUS ":" SLOT "." FN ["," ARGS]       a PCI device
 //          | "net_" DRIVER ["," ARGS]            a DPDK virtual device
+//          | "ring:" NAME (":a" | ":b")          an end of a ring in this
+//          process
 //
 // Fields come in any order, without white space. DPDK device strings hold
 // commas and equal signs but neither "|" nor ";", hence these separators. Two

@@ -140,6 +140,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"loop|::ffff:1.2.3.4/96", EINVAL, "not an address"},
         Mistake{"loop|10.0.0.1/8|10.0.0.1/9", EEXIST, "given twice"},
         Mistake{"net_ring0;net_ring0", EEXIST, "port 1 is the same"},
+        Mistake{"ring:", EINVAL, "not a port"},
         Mistake{"loop|mtu=351", ERANGE, "mtu=351 is not in 352 to 9000"},
         Mistake{"loop|mtu=9001", ERANGE, "9001"},
         Mistake{"loop|mtu=x", ERANGE, "mtu=x"},

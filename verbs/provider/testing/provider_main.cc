@@ -1,6 +1,6 @@
 // main() for tests of the provider inside the distribution's libibverbs: starts
 // the test again with the preload, our plugin and one port that talks to
-// itself.
+// itself; or, with --ring, two ports that meet at a ring.
 
 #include <gtest/gtest.h>
 #include <limits.h>
@@ -22,7 +22,10 @@ std::string Find(const char* file) {
   return path;
 }
 
-void ReexecAsVerbsProgram(char** argv) {
+constexpr char kLoop[] = "loop|10.9.0.1/24|fd09::1/64";
+constexpr char kRing[] = "ring:t:a|10.9.0.1/24;ring:t:b|10.9.0.2/24";
+
+void ReexecAsVerbsProgram(int argc, char** argv) {
   const std::string plugin = Find("verbs/provider/liburnic-rdmav34.so");
   // libibverbs appends the suffix itself.
   const std::string drivers = plugin.substr(0, plugin.rfind("-rdmav34.so"));
@@ -34,7 +37,8 @@ void ReexecAsVerbsProgram(char** argv) {
   setenv("LD_PRELOAD", Find("verbs/preload/liburnic-preload.so").c_str(), 1);
   setenv("IBV_DRIVERS", drivers.c_str(), 1);
   setenv("XDG_RUNTIME_DIR", testing::TempDir().c_str(), 1);
-  setenv("URNIC_PORTS", "loop|10.9.0.1/24|fd09::1/64", 1);
+  const bool ring = argc > 1 && std::strcmp(argv[1], "--ring") == 0;
+  setenv("URNIC_PORTS", ring ? kRing : kLoop, 1);
   execv("/proc/self/exe", argv);
   std::perror("execv");
   std::exit(1);
@@ -45,7 +49,7 @@ void ReexecAsVerbsProgram(char** argv) {
 int main(int argc, char** argv) {
   const char* preload = std::getenv("LD_PRELOAD");
   if (preload == nullptr || std::strstr(preload, "liburnic-preload") == nullptr)
-    ReexecAsVerbsProgram(argv);
+    ReexecAsVerbsProgram(argc, argv);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -20,13 +20,15 @@ inline constexpr unsigned kAllRights =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
     IBV_ACCESS_REMOTE_ATOMIC;
 
-// urnic0, opened.
+// urnic0, opened; or the last device, which is the same where there is one.
 class OpenDevice {
  public:
-  OpenDevice() {
-    ibv_device** list = ibv_get_device_list(nullptr);
-    if (list != nullptr && list[0] != nullptr) {
-      context_ = ibv_open_device(list[0]);
+  enum Which { kFirst, kLast };
+  explicit OpenDevice(Which which = kFirst) {
+    int count = 0;
+    ibv_device** list = ibv_get_device_list(&count);
+    if (list != nullptr && count > 0) {
+      context_ = ibv_open_device(list[which == kFirst ? 0 : count - 1]);
       ibv_free_device_list(list);
     }
     if (context_ == nullptr) {
@@ -61,8 +63,8 @@ struct PairOptions {
   uint8_t rnr_retry = 7;
   uint8_t min_rnr_timer = 1;
   uint8_t rd_atomic = 16;
-  ibv_comp_channel* channel = nullptr;
-  ibv_pd* pd = nullptr;  // nullptr: one of its own
+  ibv_comp_channel* channel = nullptr;  // for ends on the channel's device
+  ibv_pd* pd = nullptr;                 // nullptr: one of its own
 };
 
 // One end: its queue pair, its completion queue, a megabyte of memory.
@@ -75,8 +77,11 @@ class End {
     own_pd_ = options.pd == nullptr ? ibv_alloc_pd(context) : nullptr;
     pd_ = options.pd == nullptr ? own_pd_ : options.pd;
     mr_ = ibv_reg_mr(pd_, memory_.data(), memory_.size(), kAllRights);
+    const bool on_channel =
+        options.channel != nullptr && options.channel->context == context;
     cq_ = ibv_create_cq(context, 2 * static_cast<int>(options.depth), this,
-                        options.channel, 0);
+                        on_channel ? options.channel : nullptr, 0);
+    ibv_query_gid(context, 1, options.gid_index, &peer_gid_);
     ibv_qp_init_attr init = {};
     init.send_cq = init.recv_cq = cq_;
     init.cap.max_send_wr = init.cap.max_recv_wr = options.depth;
@@ -114,6 +119,10 @@ class End {
   ibv_sge Sge(size_t offset, uint32_t bytes) {
     return {address(offset), bytes, mr_->lkey};
   }
+  // The device that Connect() will look for the queue pair on; else its own.
+  void set_peer(const End& peer) {
+    ibv_query_gid(peer.context_, 1, options_.gid_index, &peer_gid_);
+  }
   void DestroyQp() {
     EXPECT_EQ(ibv_destroy_qp(qp_), 0);
     qp_ = nullptr;
@@ -141,7 +150,7 @@ class End {
     a.ah_attr.is_global = 1;
     a.ah_attr.port_num = 1;
     a.ah_attr.grh.sgid_index = static_cast<uint8_t>(options_.gid_index);
-    ibv_query_gid(context_, 1, options_.gid_index, &a.ah_attr.grh.dgid);
+    a.ah_attr.grh.dgid = peer_gid_;
     return ibv_modify_qp(qp_, &a, kRtrMask);
   }
   int ToRts() {
@@ -232,6 +241,7 @@ class End {
   static constexpr uint32_t kPsn = 0xfffff0;
 
   ibv_context* context_;
+  ibv_gid peer_gid_ = {};
   PairOptions options_;
   std::vector<uint8_t> memory_;
   ibv_pd* own_pd_ = nullptr;
@@ -242,10 +252,15 @@ class End {
   ibv_qp_cap cap_ = {};
 };
 
-// Two ends, connected.
+// Two ends, connected; of one device, or of two that meet.
 struct Pair {
   explicit Pair(ibv_context* context, const PairOptions& options = {})
-      : a(context, options), b(context, options) {
+      : Pair(context, context, options) {}
+  Pair(ibv_context* context_a, ibv_context* context_b,
+       const PairOptions& options)
+      : a(context_a, options), b(context_b, options) {
+    a.set_peer(b);
+    b.set_peer(a);
     a.Connect(b.qp()->qp_num);
     b.Connect(a.qp()->qp_num);
   }
