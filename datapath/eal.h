@@ -35,7 +35,7 @@ struct EalOptions {
 // Huge pages: URNIC_HUGEPAGES=on|off|auto. `auto`, the default, uses 2 MB
 // pages when enough are free for memory_mb, else 4 KB pages.
 // DPDK's messages: URNIC_DEBUG=FILE appends them there, URNIC_DEBUG=- writes
-// them to stderr; else only the latest error is kept (LastEalError()).
+// them to stderr; else only the latest error is kept (TakeLastEalError()).
 //
 // FAILED_PRECONDITION: after fork(). INVALID_ARGUMENT: an environment variable.
 // INTERNAL: DPDK said no.

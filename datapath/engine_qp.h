@@ -33,8 +33,8 @@ struct EngineQpConfig {
   void* owner = nullptr;
 };
 
-// Created and destroyed through Engine; everything but owner(), qpn() and
-// wants_post_kick() belongs to the token holder.
+// Created and destroyed through Engine; everything but owner() and qpn()
+// belongs to the token holder.
 class EngineQp {
  public:
   EngineQp(const EngineQpConfig& config, mem::MrTable* mrs)

@@ -50,7 +50,6 @@ class WorkQueueView {
   uint64_t InlineAddress(uint32_t index) const {
     return reinterpret_cast<uint64_t>(Entry(index) + sizeof(urnic_sq_wqe));
   }
-  void Prefetch(uint32_t index) const { __builtin_prefetch(Entry(index)); }
 
   // Tells the program that entries before `consumer` may be reused.
   void PublishConsumer(uint32_t consumer) {

@@ -60,7 +60,10 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
       command
           .add_option("--port", ports_,
                       "A port, the n-th is device urnic<n>: loop, iface:NAME, "
-                      "or a DPDK device such as net_memif0,role=server")
+                      "or a DPDK device. For two processes on one machine "
+                      "(either may die and come back): net_virtio_user0,"
+                      "server=1,path=/run/x.sock,queue_size=1024 and "
+                      "net_vhost0,client=1,iface=/run/x.sock")
           ->type_name("DEV")
           ->allow_extra_args(false);
   addr_option_ = command

@@ -13,15 +13,19 @@ namespace urnic::control {
 
 // One code, one errno:
 //
-//   kInvalidArgument     EINVAL      an attribute is wrong or in the wrong
-//   state kFailedPrecondition  EBUSY       the object is in use kAlreadyExists
-//   EBUSY       another process has the port kResourceExhausted   ENOMEM memory
-//   or a table is full kOutOfRange          EFAULT      memory is not mapped,
-//   or not writable kUnimplemented       EOPNOTSUPP  not built kUnavailable
-//   ENETUNREACH no route to the destination kDeadlineExceeded    ETIMEDOUT the
-//   destination does not answer kNotFound            ENODEV      no such device
-//   or interface kPermissionDenied    EACCES anything else        EIO also
-//   after fork(), in the child
+// clang-format off
+//   kInvalidArgument     EINVAL       an attribute, or the state for it
+//   kFailedPrecondition  EBUSY        the object is in use
+//   kAlreadyExists       EBUSY        another process has the port
+//   kResourceExhausted   ENOMEM       memory or a table is full
+//   kOutOfRange          EFAULT       memory is not mapped, or not writable
+//   kUnimplemented       EOPNOTSUPP   not built
+//   kUnavailable         ENETUNREACH  no route to the destination
+//   kDeadlineExceeded    ETIMEDOUT    the destination does not answer
+//   kNotFound            ENODEV       no such device or interface
+//   kPermissionDenied    EACCES
+//   anything else        EIO          also after fork(), in the child
+// clang-format on
 int ErrnoOf(const absl::Status& status);
 
 }  // namespace urnic::control
