@@ -42,14 +42,15 @@ class CompletionQueue {
         owner_(owner) {}
 
   // Token holder. Writes one entry and, if the queue is armed for it, raises
-  // the event.
-  void Push(const urnic_cqe& cqe) {
-    if (producer_ - consumer_seen_ > mask_ && !RefreshConsumer()) return;
+  // the event. False: the entry is lost, because the queue is full or was once.
+  bool Push(const urnic_cqe& cqe) {
+    if (producer_ - consumer_seen_ > mask_ && !RefreshConsumer()) return false;
     ring_[producer_ & mask_] = cqe;
     ++producer_;
     std::atomic_ref(indices_->producer)
         .store(producer_, std::memory_order_release);
     if (armed_.load(std::memory_order_relaxed) != kNotArmed) Notify(cqe);
+    return true;
   }
 
   // Program side, any thread: an event is wanted for the next completion
@@ -64,20 +65,19 @@ class CompletionQueue {
 
   void* owner() const { return owner_; }
   bool overflowed() const { return overflowed_; }
-  uint32_t produced() const { return producer_; }
 
  private:
   bool RefreshConsumer() {
+    // Behind a lost entry nothing more is written: `consumer_seen_` stays.
+    if (overflowed_) return false;
     const uint32_t consumer =
         std::atomic_ref(indices_->consumer).load(std::memory_order_acquire);
     // A consumer index from outside the ring is a broken program's: the
     // queue counts as full.
     if (producer_ - consumer <= mask_ + 1) consumer_seen_ = consumer;
-    if (producer_ - consumer_seen_ <= mask_ && !overflowed_) return true;
-    if (!overflowed_) {
-      overflowed_ = true;
-      events_->OnCqOverflow(*this);
-    }
+    if (producer_ - consumer_seen_ <= mask_) return true;
+    overflowed_ = true;
+    events_->OnCqOverflow(*this);
     return false;
   }
 

@@ -137,11 +137,27 @@ void Engine::Unlink(EngineQp& qp) {
   if (ready_tail_ == &qp) ready_tail_ = before;
 }
 
+void Engine::FailUsersOfFullQueues() {
+  completion_lost_ = false;
+  for (uint32_t i = 0; i <= qp_mask_; ++i) {
+    EngineQp* const qp = qps_[i];
+    if (qp == nullptr || qp->rc.state() == rc::QpState::kReset ||
+        qp->rc.state() == rc::QpState::kErr ||
+        !(qp->send_cq->overflowed() || qp->recv_cq->overflowed())) {
+      continue;
+    }
+    ModifyQp(*qp, rc::QpState::kErr, qp->rc.config());
+    if (qp->events() != nullptr) {
+      qp->events()->OnQpEvent(*qp, rc::QpEvent::kFatal);
+    }
+  }
+}
+
 void Engine::DestroyQp(EngineQp* qp) {
   // What it owes goes out first, as far as the port takes it: a peer that
   // waits for its last acknowledgement would retry for nothing.
   if (qp->rc.responder().HasWork() && SendBacklog() && RefillFrames()) {
-    TransmitQp(*qp, Now(), spare_count_);
+    TransmitSlots(*qp, qp->rc.TransmitResponses({slots_, spare_count_}));
     SendBacklog();
   }
   Unlink(*qp);

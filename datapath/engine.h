@@ -178,12 +178,15 @@ class Engine {
   void FinishRun(Time now);
   // Completions, events, readiness and timer after `qp` has moved.
   void AfterWork(EngineQp& qp);
+  void Complete(CompletionQueue& cq, const urnic_cqe& cqe);
   void PushSendCompletions(EngineQp& qp);
   void PushFlushedReceives(EngineQp& qp);
 
   void MakeReady(EngineQp& qp);
   void TransmitReady(Time now, bool may_defer_acks);
   uint32_t TransmitQp(EngineQp& qp, Time now, uint32_t room);
+  // Builds frames of the first `count` slots; returns how many.
+  uint32_t TransmitSlots(EngineQp& qp, uint32_t count);
   // Everything in front of the payload, and the lengths; returns the BTH.
   uint8_t* WriteHeaders(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame);
   // Headers and payload; false if the payload's memory is not there.
@@ -207,6 +210,8 @@ class Engine {
 
   // Takes `qp` off every list of the engine.
   void Unlink(EngineQp& qp);
+  // A queue pair that cannot complete cannot go on (IBTA 11.6.3.3).
+  void FailUsersOfFullQueues();
   std::optional<wire::MacAddress> FindNeighbor(const wire::Gid& local,
                                                const wire::Gid& remote,
                                                Duration timeout);
@@ -240,6 +245,7 @@ class Engine {
   CopyMode copy_mode_ = CopyMode::kGuarded;
   bool copy_mode_known_ = false;  // of the thread that is inside
   bool wrote_cqe_ = false;        // in this iteration
+  bool completion_lost_ = false;  // some queue has overflowed
   Time last_now_;                 // its time
   mem::MrTable mrs_;
   std::unique_ptr<EngineQp*[]> qps_;

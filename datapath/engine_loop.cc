@@ -43,7 +43,8 @@ CopyMode Engine::ThisThreadsCopyMode() {
 void Engine::Leave() {
   if (helper_ != nullptr) {
     helper_->BeforeRelease(
-        ready_head_ != nullptr || backlog_count_ != 0 || loop_count_ != 0,
+        ready_head_ != nullptr || backlog_count_ != 0 || loop_count_ != 0 ||
+            completion_lost_,
         wheel_.NextDeadline());
   }
   ReleaseLcore();
@@ -86,6 +87,7 @@ bool Engine::Progress() {
 
 bool Engine::Iterate(bool inline_poll) {
   const Time now = last_now_ = Now();
+  if (__builtin_expect(completion_lost_, 0)) FailUsersOfFullQueues();
   ++counters_.iterations;
   wrote_cqe_ = false;
   if (pending_.Any()) DrainPending();
@@ -193,6 +195,10 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes,
                            rc::RxPacket& packet, EngineQp*& qp, Time now) {
   wire::FrameView view;
   const RxVerdict shape = wire::ParseFrame(frame, bytes, view);
+  // A tag of VLAN 0 gives a priority only.
+  if (view.vlan != nullptr && view.vlan->vlan_id() != 0) {
+    return RxVerdict::kForeignVlan;
+  }
   if (shape == RxVerdict::kArp || shape == RxVerdict::kIcmp) {
     return OnNeighborMessage(view, shape, now);
   }
@@ -258,12 +264,16 @@ void Engine::FinishRun(Time now) {
     }
   }
   for (uint32_t i = 0; i < sink_->recv_count(); ++i) {
-    qp->recv_cq->Push(sink_->MakeCqe(i));
-    wrote_cqe_ = true;
+    Complete(*qp->recv_cq, sink_->MakeCqe(i));
   }
   run_.count = 0;
   run_.qp = nullptr;
   AfterWork(*qp);
+}
+
+void Engine::Complete(CompletionQueue& cq, const urnic_cqe& cqe) {
+  if (__builtin_expect(!cq.Push(cqe), 0)) completion_lost_ = true;
+  wrote_cqe_ = true;
 }
 
 void Engine::AfterWork(EngineQp& qp) {
@@ -289,8 +299,7 @@ void Engine::PushSendCompletions(EngineQp& qp) {
     cqe.vendor_err = static_cast<uint32_t>(done.cause);
     cqe.status = done.status;
     cqe.opcode = done.opcode;
-    qp.send_cq->Push(cqe);
-    wrote_cqe_ = true;
+    Complete(*qp.send_cq, cqe);
   }
   if (__builtin_expect(qp.rc.state() == rc::QpState::kErr, 0) &&
       !qp.in_error.load(std::memory_order_relaxed)) {
@@ -308,8 +317,7 @@ void Engine::PushFlushedReceives(EngineQp& qp) {
     cqe.qp_num = qp.qpn();
     cqe.status = done.status;
     cqe.opcode = done.opcode;
-    qp.recv_cq->Push(cqe);
-    wrote_cqe_ = true;
+    Complete(*qp.recv_cq, cqe);
   }
 }
 
@@ -350,8 +358,10 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
     if (spare_count_ == 0 && !RefillFrames()) break;
     EngineQp& qp = *ready_head_;
     ready_head_ = qp.ready_next;
-    if (may_defer_acks && wrote_cqe_ && qp.rc.OnlyAckWaits()) {
-      // It goes out with the answer that the program may be about to post.
+    // An acknowledgement goes out with the answer that the program may be about
+    // to post; a packet to ourselves, when the next iteration has made room.
+    if ((may_defer_acks && wrote_cqe_ && qp.rc.OnlyAckWaits()) ||
+        (qp.path.loopback && loop_count_ == std::size(loop_))) {
       qp.ready_next = nullptr;
       (deferred_head == nullptr ? deferred_head : deferred_tail->ready_next) =
           &qp;
@@ -379,8 +389,11 @@ uint32_t Engine::TransmitQp(EngineQp& qp, Time now, uint32_t room) {
   if (qp.path.loopback) {
     room = std::min<uint32_t>(room, std::size(loop_) - loop_count_);
   }
+  return TransmitSlots(qp, qp.rc.Transmit(now, {slots_, room}));
+}
+
+uint32_t Engine::TransmitSlots(EngineQp& qp, uint32_t count) {
   const CopyMode mode = ThisThreadsCopyMode();
-  const uint32_t count = qp.rc.Transmit(now, {slots_, room});
   uint32_t built = 0;
   for (; built < count; ++built) {
     const rc::TxSlot& slot = slots_[built];

@@ -1,6 +1,7 @@
-// The engine over the loop port: two queue pairs of one device, one thread,
-// no helper. What the transport does is tests/sim's business; here it is
-// steering, placement, completion, faults and teardown.
+// The engine over the loop port: two queue pairs of one device that talk to
+// each other and one that talks to itself, one thread, no helper. What the
+// transport does is tests/sim's business; here it is steering, placement,
+// completion, faults and teardown.
 
 #include "datapath/engine.h"
 
@@ -68,9 +69,10 @@ class EngineTest : public ::testing::Test {
     config.local_gids = {gid_};
     config.prefix_bits = {120};
     engine_ = std::make_unique<Engine>(config);
-    for (int i = 0; i < 2; ++i) qp_[i] = Create(rings_[i]);
+    for (int i = 0; i < 3; ++i) qp_[i] = Create(rings_[i]);
     Connect(0, 1);
     Connect(1, 0);
+    Connect(2, 2);
     {
       Engine::ControlScope scope(*engine_);
       key_ = engine_->mrs().Register(kPd, Address(memory_.data()),
@@ -147,8 +149,9 @@ class EngineTest : public ::testing::Test {
   Cq send_cq_;
   Cq recv_cq_;
   std::unique_ptr<Engine> engine_;
-  FakeRings rings_[2] = {{64, 4, 64, 64, 4}, {64, 4, 64, 64, 4}};
-  EngineQp* qp_[2];
+  FakeRings rings_[3] = {
+      {128, 4, 64, 64, 4}, {64, 4, 64, 64, 4}, {4, 4, 64, 4, 4}};
+  EngineQp* qp_[3];
   alignas(64) std::vector<uint8_t> memory_ = std::vector<uint8_t>(1 << 20);
   uint32_t key_ = 0;
 };
@@ -232,6 +235,21 @@ TEST_F(EngineTest, SourceThatWentAwayIsALocalProtectionError) {
   ASSERT_TRUE(rings_[0].PostSend(write));
   engine_->Doorbell(*qp_[0]);
   EXPECT_EQ(Await(send_cq_).status, URNIC_WC_LOC_PROT_ERR);
+}
+
+// Packets to ourselves wait in a place for 128. Who finds it full must not be
+// forgotten, though nothing of its own is under way that would bring it back.
+TEST_F(EngineTest, AFullWayToOurselvesMakesOthersWait) {
+  uint32_t posted = 1;
+  while (rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 4096, 8))) ++posted;
+  ASSERT_GE(posted, 128u);
+  // Each doorbell sends a burst, and none receives.
+  for (int i = 0; i < 8; ++i) engine_->Doorbell(*qp_[0]);
+  ASSERT_TRUE(rings_[2].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 8192, 8)));
+  engine_->Doorbell(*qp_[2]);
+  for (uint32_t i = 0; i < posted; ++i) {
+    ASSERT_EQ(Await(send_cq_).status, URNIC_WC_SUCCESS) << i;
+  }
 }
 
 TEST_F(EngineTest, ForeignKeyIsARemoteAccessErrorAndFlushes) {

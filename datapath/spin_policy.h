@@ -12,6 +12,10 @@
 //     needs twice as many packets;
 //   - if this thread was preempted while it polled, somebody needs the CPU.
 //
+// A port that cannot wake us is looked at every millisecond, and then says
+// nothing about the succession: what it had may be all that its peer could send
+// without an answer. A packet found there earns one try.
+//
 // So a server that sleeps while its memory is read or written is served by
 // polling after 64 packets, and a program that spins on its memory loses
 // 20 us in 64 packets, then in 128, and so on up to one in 65536.
@@ -45,7 +49,8 @@ class SpinPolicy {
     }
     const Duration idle = now - last_work;
     if (alone_ && idle < kSpinAlone) return true;
-    if (evidence_ < needed_) return false;
+    if (evidence_ < needed_)
+      return polled_ && since_sleep_ != 0 && idle < kSpin;
     if (idle < kSpin) return true;
     // The end of a stream is no failure.
     Forget(since_sleep_ >= kNeededFirst ? kNeededFirst
@@ -56,9 +61,11 @@ class SpinPolicy {
   // Polling is what this thread does at the moment: the peer need not kick.
   bool spinning() const { return evidence_ >= needed_; }
 
-  // A sleep is over that took so long.
-  void OnSlept(Duration slept) {
+  // A sleep is over that took so long. `polled`: a packet would not have ended
+  // it.
+  void OnSlept(Duration slept, bool polled = false) {
     since_sleep_ = 0;
+    polled_ = polled;
     if (slept > kQuick) evidence_ = 0;
   }
 
@@ -74,12 +81,14 @@ class SpinPolicy {
   void Forget(uint64_t needed) {
     needed_ = needed;
     evidence_ = 0;
+    polled_ = false;
   }
 
   const bool alone_;
   uint64_t evidence_ = 0;  // packets in quick succession
   uint64_t needed_ = kNeededFirst;
   uint64_t since_sleep_ = 0;  // packets
+  bool polled_ = false;       // the last sleep
 };
 
 }  // namespace urnic

@@ -83,6 +83,29 @@ TEST_F(SpinPolicyTest, GivesWayToWhoeverPreemptsIt) {
   EXPECT_FALSE(policy.spinning());
 }
 
+// A peer that waits for each answer would else get one a millisecond, for ever.
+TEST_F(SpinPolicyTest, APacketFoundByPollingEarnsOneTry) {
+  SpinPolicy policy(/*alone=*/false);
+  policy.OnSlept(Duration::Milliseconds(1), /*polled=*/true);
+  EXPECT_EQ(SpinUntilRefused(policy).ns(), 0);
+  policy.OnPackets(1);
+  EXPECT_EQ(SpinUntilRefused(policy).ns(), 20000);
+  EXPECT_FALSE(policy.spinning());
+  policy.OnSlept(Duration::Milliseconds(1), /*polled=*/true);
+  policy.OnPackets(64);
+  EXPECT_TRUE(policy.spinning());
+}
+
+TEST_F(SpinPolicyTest, TheTryEndsWhenSomebodyNeedsTheCpu) {
+  SpinPolicy policy(/*alone=*/false);
+  policy.OnSlept(Duration::Milliseconds(1), /*polled=*/true);
+  policy.OnPackets(1);
+  const Time previous = now_;
+  now_ = now_ + Duration::Milliseconds(3);
+  EXPECT_FALSE(policy.MaySpin(now_, previous, now_));
+  EXPECT_FALSE(policy.MaySpin(now_, now_, now_));
+}
+
 TEST_F(SpinPolicyTest, SpinsWhereThereIsACpuToSpare) {
   SpinPolicy policy(/*alone=*/true);
   EXPECT_EQ(SpinUntilRefused(policy).ns(), 50000);

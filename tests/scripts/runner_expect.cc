@@ -170,6 +170,7 @@ bool Runner::ExpectVerdicts(Words& words) {
 bool Runner::ExpectState(Words& words) {
   static const std::map<std::string, rc::QpState> kStates = {
       {"reset", rc::QpState::kReset},
+      {"init", rc::QpState::kInit},
       {"rtr", rc::QpState::kRtr},
       {"rts", rc::QpState::kRts},
       {"sqd", rc::QpState::kSqd},

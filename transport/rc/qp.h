@@ -84,6 +84,10 @@ class Qp {
     if (responder_.failed() && state_ != QpState::kErr) EnterError();
     return responses + requester_.Transmit(now, slots.subspan(responses));
   }
+  // The former alone: what a queue pair that is about to go still owes.
+  uint32_t TransmitResponses(std::span<TxSlot> slots) {
+    return responder_.Transmit(slots);
+  }
   bool HasWork() const { return responder_.HasWork() || requester_.HasWork(); }
   // An acknowledgement waits and nothing else: it may wait for company.
   bool OnlyAckWaits() const {

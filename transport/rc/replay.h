@@ -46,11 +46,14 @@ class ReplayRing {
     for (uint32_t i = 0; i < kReplaySlots; ++i) slots_[i] = ReplaySlot{};
   }
 
+  // Takes effect with the next request: what is owed stays owed.
+  void SetLimit(uint32_t limit) { limit_ = limit; }
+
   // The slot for a new request, or nullptr when the requester has more
   // outstanding than max_dest_rd_atomic allows.
   ReplaySlot* Add() {
     if (limit_ == 0) return nullptr;
-    if (count_ == limit_) {
+    while (count_ >= limit_) {
       ReplaySlot& oldest = At(0);
       if (oldest.pending && !oldest.answered) return nullptr;
       if (oldest.pending) --pending_;

@@ -188,8 +188,9 @@ class Requester {
                                   [](uint64_t, uint32_t) {}) == WalkResult::kOk;
   }
 
-  // Reads a work request again for retransmission. One that the program has
-  // changed since is an error of its queue pair, not a new message.
+  // Reads a work request again for retransmission. One whose length or opcode
+  // the program has changed since is an error of its queue pair: the packets
+  // would not fit their PSNs. Other changes are the program's own fault.
   [[gnu::cold, gnu::noinline]] bool Reload() {
     uint64_t length = 0;
     const SendRecord& record = s_.RecordOf(s_.next);

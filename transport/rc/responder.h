@@ -36,12 +36,18 @@ class Responder {
     event_ = QpEvent::kNone;
     recv_status_ = URNIC_WC_WR_FLUSH_ERR;
   }
-  // qp_access_flags, min_rnr_timer may change in any state.
-  void Reconfigure(const QpConfig& config) { config_ = config; }
+  // qp_access_flags and min_rnr_timer may change in any state,
+  // max_dest_rd_atomic in SQD.
+  void Reconfigure(const QpConfig& config) {
+    config_ = config;
+    replay_.SetLimit(std::min<uint32_t>(config.max_dest_rd_atomic,
+                                        kReplaySlots));
+  }
 
   // State ERR or RESET by the owner's wish: nothing more is received or sent.
   void Stop() {
     receiving_ = false;
+    failed_ = false;
     ack_due_ = false;
     nak_due_ = 0;
     replay_.Reset(0);

@@ -74,11 +74,6 @@ class HeaderTemplate {
     StoreBe16(ip + offsetof(Ipv4, checksum), Ipv4Checksum(ip_bytes));
   }
 
-  // For a neighbour that was resolved, or has moved, after the template was
-  // built.
-  void set_dst_mac(const MacAddress& mac) {
-    std::memcpy(bytes_.data() + offsetof(Ethernet, dst), &mac, sizeof(mac));
-  }
   MacAddress dst_mac() const {
     MacAddress mac;
     std::memcpy(&mac, bytes_.data() + offsetof(Ethernet, dst), sizeof(mac));

@@ -62,15 +62,5 @@ TEST(HeaderTemplateTest, SizesOfTheOtherShapes) {
   EXPECT_TRUE(HeaderTemplate(path).ipv6());
 }
 
-TEST(HeaderTemplateTest, TheNeighbourCanMove) {
-  HeaderTemplate headers(Ipv4Path());
-  const MacAddress mac = {{2, 0, 0, 0, 0, 9}};
-  headers.set_dst_mac(mac);
-  EXPECT_EQ(headers.dst_mac(), mac);
-  std::vector<uint8_t> out(HeaderTemplate::kMaxBytes);
-  headers.Write(out.data(), 16);
-  EXPECT_EQ(out[5], 9);
-}
-
 }  // namespace
 }  // namespace urnic::wire

@@ -152,8 +152,9 @@ Qp::~Qp() {
   Engine& engine = pd_.device().engine();
   {
     Engine::ControlScope scope(engine);
-    ForgetCompletions();
+    const uint32_t number = qpn();
     engine.DestroyQp(engine_qp_);
+    ForgetCompletions(number);
   }
   pd_.device().CountQp(-1);
   send_cq_->Unref();
@@ -161,9 +162,9 @@ Qp::~Qp() {
   pd_.Unref();
 }
 
-void Qp::ForgetCompletions() {
-  send_cq_->Forget(qpn());
-  if (recv_cq_ != send_cq_) recv_cq_->Forget(qpn());
+void Qp::ForgetCompletions(uint32_t number) {
+  send_cq_->Forget(number);
+  if (recv_cq_ != send_cq_) recv_cq_->Forget(number);
 }
 
 rc::QpState Qp::State() {
@@ -233,7 +234,16 @@ absl::StatusOr<Path> Qp::Resolve(const AddressVector& vector,
   Device& device = pd_.device();
   auto request = MakePathRequest(device.identity(), vector, qpn(), dest_qpn);
   if (!request.ok()) return request.status();
-  return device.engine().ResolvePath(*request, kResolveTimeout);
+  auto path = device.engine().ResolvePath(*request, kResolveTimeout);
+  if (!absl::IsDeadlineExceeded(path.status())) return path;
+  const PortInfo port = device.port().info();
+  if (port.state == PortState::kUp) return path;
+  // Nobody can have heard the question.
+  return absl::Status(
+      path.status().code(),
+      absl::StrCat(std::string(path.status().message()),
+                   "; the port is not up: ", port.text,
+                   port.remedy.empty() ? "" : "; ", port.remedy));
 }
 
 rc::QpConfig Qp::MakeConfig(const QpAttributes& a) const {
@@ -322,7 +332,7 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   } else {
     engine.ModifyQp(*engine_qp_, to, config);
   }
-  if (to == QpState::kReset) ForgetCompletions();
+  if (to == QpState::kReset) ForgetCompletions(qpn());
   attributes_ = next;
   OpenForPosting(next);
   return absl::OkStatus();

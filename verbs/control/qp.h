@@ -98,7 +98,7 @@ class Qp final : private QpEvents {
   rc::QpConfig MakeConfig(const QpAttributes& attributes) const;
   void OpenForPosting(const QpAttributes& attributes);
   // Removes this queue pair's completions. REQUIRES: inside a ControlScope.
-  void ForgetCompletions();
+  void ForgetCompletions(uint32_t number);
   absl::Status Named(const absl::Status& status) const;
 
   void OnQpEvent(EngineQp& qp, rc::QpEvent event) override;

@@ -382,6 +382,13 @@ TEST_F(FailureTest, AFullCompletionQueueIsAnEventAndNothingIsOverwritten) {
   ibv_wc wc[16];
   EXPECT_EQ(ibv_poll_cq(small, 16, wc), 4);
   for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(wc[i].wr_id, i);
+  // Nothing comes behind what is missing, though there is room now.
+  ibv_recv_wr late = {};
+  ibv_recv_wr* bad = nullptr;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ibv_post_recv(qp, &late, &bad), 0);
+    EXPECT_EQ(ibv_poll_cq(small, 16, wc), 0);
+  }
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_cq(small), 0);
 }
