@@ -21,6 +21,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 struct rte_mbuf;
@@ -64,11 +65,19 @@ struct PortInfo {
   // What the state means here and what to do about it, one line for people:
   // "waiting for a peer at /run/x.sock".
   std::string text;
+  // Not empty if the port will not come up before somebody does something:
+  // what, in one line. A peer that is not there yet is no such case.
+  std::string remedy = {};
   // Slots of the rings, 0 while unknown. The frames that engines keep in
   // flight must stay below rx_ring of the *other* side; ours is the best guess.
   uint16_t rx_ring = 0;
   uint16_t tx_ring = 0;
 };
+
+// Told of each new text of a port, in the port's own thread, one call at a
+// time. It may be called until the port is gone, and until the end of the
+// process if DPDK does not let go of the device: what it holds must last.
+using PortReport = std::function<void(const PortInfo& info)>;
 
 // A count that one thread at a time adds to and any thread may read.
 class HotCounter {

@@ -3,11 +3,9 @@
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,18 +15,10 @@
 #include "datapath/packet_pool.h"
 #include "datapath/port_keeper.h"
 #include "datapath/port_spec.h"
+#include "verbs/abi/device_identity.h"
 
 namespace urnic {
 namespace {
-
-// FNV-1a: short, and the same in every build.
-uint64_t Hash(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  }
-  return hash;
-}
 
 absl::StatusOr<MacAddress> InterfaceMac(const std::string& name) {
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -55,26 +45,13 @@ absl::StatusOr<MacAddress> ChooseMac(const PortConfig& config,
     return InterfaceMac(spec.name);
   }
   if (config.mac != MacAddress{}) return config.mac;
-  return DeriveMac(spec.identity);
+  MacAddress mac;
+  urnic_derive_mac(urnic_host_identity(), spec.identity.c_str(), /*ordinal=*/0,
+                   /*address=*/nullptr, mac.data());
+  return mac;
 }
 
 }  // namespace
-
-MacAddress DeriveMac(std::string_view identity) {
-  std::string host;
-  std::ifstream("/etc/machine-id") >> host;
-  if (host.empty()) std::ifstream("/proc/sys/kernel/random/boot_id") >> host;
-  struct stat net_namespace = {};
-  stat("/proc/self/ns/net", &net_namespace);
-  const uint64_t hash = Hash(absl::StrCat(host, "/", net_namespace.st_ino, "/",
-                                          std::string(identity)));
-  MacAddress mac;
-  for (size_t i = 0; i < mac.size(); ++i) {
-    mac[i] = static_cast<uint8_t>(hash >> (8 * i));
-  }
-  mac[0] = static_cast<uint8_t>((mac[0] & 0xfc) | 0x02);  // local, unicast
-  return mac;
-}
 
 absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config) {
   absl::StatusOr<PortSpec> spec = ParsePortSpec(config.dev, config.mtu);
@@ -102,8 +79,8 @@ absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config) {
     return std::make_unique<LoopPort>(std::move(*claim), spec->mtu, *mac, *pool,
                                       *lcore);
   }
-  absl::StatusOr<std::shared_ptr<PortKeeper>> keeper =
-      PortKeeper::Start(*spec, *pool, config.rx_ring, config.tx_ring);
+  absl::StatusOr<std::shared_ptr<PortKeeper>> keeper = PortKeeper::Start(
+      *spec, *pool, config.rx_ring, config.tx_ring, config.report);
   if (!keeper.ok()) {
     ReturnPool(*pool);
     FreeLcore(*lcore);

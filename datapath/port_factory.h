@@ -23,6 +23,8 @@ struct PortConfig {
   // Slots of the rings, where the driver does not decide itself.
   uint16_t rx_ring = 1024;
   uint16_t tx_ring = 1024;
+  // Null: nobody is told, Port::info() knows.
+  PortReport report = nullptr;
   // For the EAL, if this is the first port: EalOptions::memory_mb.
   uint32_t memory_mb = 0;
 };
@@ -35,8 +37,5 @@ struct PortConfig {
 // Failures: of ParsePortSpec(), PortClaim::Take(), StartEal(), TakePool() and
 // AllocateLcore(); NOT_FOUND if mac_of_interface meets no interface.
 absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config);
-
-// The address that CreatePort() derives for `identity` (PortSpec) here.
-MacAddress DeriveMac(std::string_view identity);
 
 }  // namespace urnic

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "datapath/unix_socket.h"
 #include "verbs/abi/high_fd.h"
@@ -34,6 +36,54 @@ void Signal(int fd) {
   static_cast<void>(write(fd, &one, sizeof(one)) == 0);
 }
 
+// Whether the kernel refuses packet sockets to this process, or what the driver
+// does with the interface (it sets an address and promiscuous mode).
+bool LacksRights(const absl::Status& status) {
+  if (absl::StrContains(status.message(), strerror(EPERM))) return true;
+  const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno == EPERM || errno == EACCES;
+  close(fd);
+  return false;
+}
+
+// Why a device could not be had, as a text and what to do about it; nothing to
+// do where all that is missing is the peer.
+struct Trouble {
+  std::string text;
+  std::string remedy;
+};
+
+Trouble Diagnose(const PortSpec& spec, const absl::Status& status) {
+  Trouble trouble{std::string(status.message()), ""};
+  const bool file = !spec.socket_path.empty();
+  if (spec.kind == PortKind::kAfPacket && LacksRights(status)) {
+    trouble.text =
+        absl::StrCat(spec.identity, ": needs CAP_NET_RAW and CAP_NET_ADMIN");
+    trouble.remedy =
+        "run as root, in a user namespace of your own (unshare -Urn), or with "
+        "both as ambient capabilities (setpriv; with those of setcap a program "
+        "preloads nothing)";
+  } else if (spec.kind == PortKind::kVirtioUser && !spec.listens) {
+    // Else the peer left its socket behind, or went away in this moment.
+    if (access(spec.socket_path.c_str(), R_OK | W_OK) != 0 && errno == EACCES) {
+      trouble.remedy = absl::StrCat("make ", spec.socket_path,
+                                    " readable and writable for this user");
+    }
+  } else if (spec.kind == PortKind::kMemif && !spec.listens) {
+    // Its start fails until the server is there.
+  } else if (file && spec.listens) {
+    trouble.remedy =
+        absl::StrCat("the socket ", spec.socket_path,
+                     " is made by this side: its directory must exist and be "
+                     "writable, and no other program may listen there");
+  } else {
+    trouble.remedy =
+        "`urnic doctor` says what this machine lacks; URNIC_DEBUG=- shows "
+        "DPDK's own messages";
+  }
+  return trouble;
+}
+
 bool EpollControl(int epoll, int operation, int fd, uint32_t events) {
   epoll_event event = {};
   event.events = events;
@@ -44,7 +94,7 @@ bool EpollControl(int epoll, int operation, int fd, uint32_t events) {
 }  // namespace
 
 PortKeeper::PortKeeper(PortSpec spec, rte_mempool* pool, uint16_t rx_ring,
-                       uint16_t tx_ring)
+                       uint16_t tx_ring, PortReport report)
     : spec_(std::move(spec)),
       pool_(pool),
       rx_ring_(rx_ring),
@@ -52,7 +102,8 @@ PortKeeper::PortKeeper(PortSpec spec, rte_mempool* pool, uint16_t rx_ring,
       number_([] {
         static std::atomic<unsigned> next;
         return next.fetch_add(1);
-      }()) {}
+      }()),
+      report_(std::move(report)) {}
 
 PortKeeper::~PortKeeper() {
   if (leave_fds_open_) return;
@@ -75,9 +126,10 @@ absl::Status PortKeeper::OpenDescriptors() {
 }
 
 absl::StatusOr<std::shared_ptr<PortKeeper>> PortKeeper::Start(
-    PortSpec spec, rte_mempool* pool, uint16_t rx_ring, uint16_t tx_ring) {
-  std::shared_ptr<PortKeeper> keeper(
-      new PortKeeper(std::move(spec), pool, rx_ring, tx_ring));
+    PortSpec spec, rte_mempool* pool, uint16_t rx_ring, uint16_t tx_ring,
+    PortReport report) {
+  std::shared_ptr<PortKeeper> keeper(new PortKeeper(
+      std::move(spec), pool, rx_ring, tx_ring, std::move(report)));
   if (absl::Status s = keeper->OpenDescriptors(); !s.ok()) return s;
   auto* handover = new std::shared_ptr<PortKeeper>(keeper);
   sigset_t all, old;
@@ -124,6 +176,9 @@ void PortKeeper::Run() {
       backoff_ms_ = 0;
       Watch();
       TakeDown();
+      if (!stop_) {
+        Say(PortState::kFailed, absl::StrCat(spec_.identity, " went away"));
+      }
     }
     if (!stop_) WaitBackOff();
   }
@@ -134,7 +189,9 @@ void PortKeeper::Run() {
 bool PortKeeper::PrerequisitesMet() {
   const PortState state = was_up_ ? PortState::kFailed : PortState::kStarting;
   if (interface_ != nullptr && interface_->Read().index == 0) {
-    Say(state, absl::StrCat("interface ", spec_.name, " does not exist"));
+    Say(state, absl::StrCat("interface ", spec_.name, " does not exist"),
+        "create it, or move it into this network namespace: the port comes up "
+        "by itself");
     return false;
   }
   if (spec_.kind == PortKind::kVirtioUser && !spec_.listens &&
@@ -159,8 +216,7 @@ bool PortKeeper::Probe() {
   absl::StatusOr<std::unique_ptr<DpdkDevice>> device = probe_->Take();
   probe_ = nullptr;
   if (!device.ok()) {
-    Say(was_up_ ? PortState::kFailed : PortState::kStarting,
-        std::string(device.status().message()));
+    SayFailure(device.status());
     return false;
   }
   std::lock_guard lock(mutex_);
@@ -178,8 +234,7 @@ bool PortKeeper::BringUp() {
   if (!status.ok()) {
     // A memif client only lacks its server: the device can stay.
     if (!configured_ || spec_.kind != PortKind::kMemif) TakeDown();
-    Say(was_up_ ? PortState::kFailed : PortState::kStarting,
-        std::string(status.message()));
+    SayFailure(status);
     return false;
   }
   AddWakeup();
@@ -255,9 +310,6 @@ void PortKeeper::TakeDown() {
   // The driver may have set the carrier once more on its way out.
   gate_.Withdraw();
   configured_ = false;
-  if (!stop_) {
-    Say(PortState::kFailed, absl::StrCat(spec_.identity, " went away"));
-  }
   WakeEngine();
 }
 
@@ -356,10 +408,24 @@ void PortKeeper::Disarm() {
 
 // --- For people -------------------------------------------------------------
 
-void PortKeeper::Say(PortState state, std::string text) {
-  std::lock_guard lock(mutex_);
+void PortKeeper::Say(PortState state, std::string text, std::string remedy) {
+  std::unique_lock lock(mutex_);
+  const bool news = info_.text != text;
   info_.state = state;
   info_.text = std::move(text);
+  info_.remedy = std::move(remedy);
+  if (!news || report_ == nullptr) return;
+  const PortInfo info = info_;
+  lock.unlock();
+  report_(info);
+}
+
+void PortKeeper::SayFailure(const absl::Status& status) {
+  // It may just have been removed, which the next attempt says better.
+  if (interface_ != nullptr && interface_->Read().index == 0) return;
+  Trouble trouble = Diagnose(spec_, status);
+  Say(was_up_ ? PortState::kFailed : PortState::kStarting,
+      std::move(trouble.text), std::move(trouble.remedy));
 }
 
 void PortKeeper::SayLink(bool up) {

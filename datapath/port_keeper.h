@@ -2,8 +2,9 @@
 
 // The control thread of one port: finds the device, starts it, publishes it to
 // the hot path, watches it, and brings it back when it dies. Nothing that the
-// outside world does ends its work; a failure is a line of text (info()) and
-// the next attempt, after 20 ms at first and at most half a second later.
+// outside world does ends its work; a failure is a line of text (info(), and
+// the report), if somebody can mend it also with how, and the next attempt,
+// after 20 ms at first and at most half a second later.
 //
 //   look for what the device needs --> probe --> configure --> start
 //        ^   (interface, socket)                                 |
@@ -34,13 +35,14 @@
 
 namespace urnic {
 
-class PortKeeper : public std::enable_shared_from_this<PortKeeper> {
+class PortKeeper {
  public:
   // The pool must outlive Stop() returning true.
   static absl::StatusOr<std::shared_ptr<PortKeeper>> Start(PortSpec spec,
                                                            rte_mempool* pool,
                                                            uint16_t rx_ring,
-                                                           uint16_t tx_ring);
+                                                           uint16_t tx_ring,
+                                                           PortReport report);
   ~PortKeeper();
   PortKeeper(const PortKeeper&) = delete;
   PortKeeper& operator=(const PortKeeper&) = delete;
@@ -64,7 +66,7 @@ class PortKeeper : public std::enable_shared_from_this<PortKeeper> {
   enum class Verdict : uint8_t { kKeep, kReplace };
 
   PortKeeper(PortSpec spec, rte_mempool* pool, uint16_t rx_ring,
-             uint16_t tx_ring);
+             uint16_t tx_ring, PortReport report);
   absl::Status OpenDescriptors();
   static void* ThreadMain(void* self);
   void Run();
@@ -82,7 +84,9 @@ class PortKeeper : public std::enable_shared_from_this<PortKeeper> {
   void Wait(int timeout_ms);
   void WaitBackOff();
   void DiscardEdges();
-  void Say(PortState state, std::string text);
+  void Say(PortState state, std::string text, std::string remedy = "");
+  // A device that was not found, or did not start.
+  void SayFailure(const absl::Status& status);
   void SayLink(bool up);
   void WakeEngine();
   void AddWakeup();
@@ -93,6 +97,7 @@ class PortKeeper : public std::enable_shared_from_this<PortKeeper> {
   const uint16_t rx_ring_;
   const uint16_t tx_ring_;
   const unsigned number_;
+  const PortReport report_;
 
   DeviceGate gate_;
   // Written by the keeper while the gate is shut, read through the gate.

@@ -253,16 +253,17 @@ static uint64_t hash_finish(uint64_t h) {
   return h ^ (h >> 33);
 }
 
-static void derive_mac(uint64_t host, struct urnic_device_identity* d) {
+void urnic_derive_mac(uint64_t host, const char* dev, int ordinal,
+                      const uint8_t* address, uint8_t* mac) {
   uint64_t h = hash_bytes(UINT64_C(0xcbf29ce484222325), &host, sizeof(host));
-  uint8_t ordinal = (uint8_t)d->ordinal;
-  h = hash_bytes(h, d->dev, strlen(d->dev));
-  h = hash_bytes(h, &ordinal, 1);
-  if (d->num_addresses > 0) h = hash_bytes(h, d->addresses[0].bytes, 16);
+  const uint8_t place = (uint8_t)ordinal;
+  h = hash_bytes(h, dev, strlen(dev));
+  h = hash_bytes(h, &place, 1);
+  if (address != NULL) h = hash_bytes(h, address, 16);
   h = hash_finish(h);
-  for (int i = 0; i < 6; ++i) d->mac[i] = (uint8_t)(h >> (8 * i));
+  for (int i = 0; i < 6; ++i) mac[i] = (uint8_t)(h >> (8 * i));
   // Locally administered, not a group: IEEE 802 bits of the first byte.
-  d->mac[0] = (uint8_t)((d->mac[0] & 0xfc) | 0x02);
+  mac[0] = (uint8_t)((mac[0] & 0xfc) | 0x02);
 }
 
 static void set_gid(struct urnic_device_identity* d, int index,
@@ -316,7 +317,10 @@ static int parse_entry(struct parser* at, struct slice entry, uint64_t host,
     d->mtu = d->kind == URNIC_PORT_PCI ? URNIC_PORT_MTU_PHYSICAL
                                        : URNIC_PORT_MTU_VIRTUAL;
   }
-  if (!d->mac_is_port) derive_mac(host, d);
+  if (!d->mac_is_port)
+    urnic_derive_mac(host, d->dev, ordinal,
+                     d->num_addresses > 0 ? d->addresses[0].bytes : NULL,
+                     d->mac);
   derive_gids(d);
   return 0;
 }

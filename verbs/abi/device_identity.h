@@ -110,6 +110,12 @@ struct urnic_device_identity {
 // host name) and the namespace's inode. Stable while both live.
 uint64_t urnic_host_identity(void);
 
+// The MAC of an RNIC, 6 bytes: locally administered, and a hash of the host,
+// the device's text, its ordinal and its first address (16 bytes as in struct
+// urnic_ip_address; NULL: it has none).
+void urnic_derive_mac(uint64_t host, const char* dev, int ordinal,
+                      const uint8_t* address, uint8_t* mac);
+
 // Reads `ports` into `devices` and returns how many there are (0 for NULL or
 // ""). For IFACE and XDP it asks the kernel for the interface's MTU, through a
 // socket that is closed again. MACs are derived from `host`, DEV, the ordinal

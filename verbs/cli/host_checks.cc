@@ -51,12 +51,13 @@ Check CheckVerbsLibrary() {
       library->path, ", newest symbols IBVERBS_1.", library->newest_minor,
       ", private ABI ", library->private_abi);
   if (IsSupported(*library)) return {Finding::kOk, kWhat, found, ""};
-  return {Finding::kFail, kWhat,
-          absl::StrCat(found, "; this build knows IBVERBS_1.",
-                       kSupportedNewestMinor, " with private ABI ",
-                       kSupportedPrivateAbi),
-          "use rdma-core v36 to v56 (Debian 12, Ubuntu 22.04 and 24.04, RHEL "
-          "9)"};
+  return {
+      Finding::kFail, kWhat,
+      absl::StrCat(found, "; this build knows IBVERBS_1.", URNIC_VERBS_MINOR,
+                   " with private ABI ", URNIC_VERBS_PRIVATE),
+      "use " URNIC_VERBS_RELEASES
+      " (Debian 12, Ubuntu 22.04 and 24.04, RHEL "
+      "9)"};
 }
 
 Check CheckVerbsPrograms() {
@@ -155,10 +156,13 @@ Check CheckRawSockets(bool needed) {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
   syscall(SYS_capget, &header, data);
-  if ((data[0].effective & (1u << CAP_NET_RAW)) != 0)
-    return {Finding::kOk, kWhat, "allowed (CAP_NET_RAW)", ""};
+  // The driver of iface: ports opens a packet socket, and sets an address and
+  // promiscuous mode.
+  constexpr uint32_t kNeeded = 1u << CAP_NET_RAW | 1u << CAP_NET_ADMIN;
+  if ((data[0].effective & kNeeded) == kNeeded)
+    return {Finding::kOk, kWhat, "allowed (CAP_NET_RAW, CAP_NET_ADMIN)", ""};
   return {needed ? Finding::kFail : Finding::kWarn, kWhat,
-          "not allowed; iface: ports need CAP_NET_RAW",
+          "not allowed; iface: ports need CAP_NET_RAW and CAP_NET_ADMIN",
           "run as root, or in a user namespace of your own: unshare -Urn"};
 }
 

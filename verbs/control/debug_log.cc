@@ -30,13 +30,20 @@ void WriteLine(int fd, std::string_view text) {
   errno = saved;
 }
 
+int LogFd() {
+  static const int fd = OpenLog();
+  return fd;
+}
+
 }  // namespace
 
 void DebugLog(std::string_view text) {
-  static const int fd = OpenLog();
-  if (fd >= 0) WriteLine(fd, text);
+  if (LogFd() >= 0) WriteLine(LogFd(), text);
 }
 
-void ComplainLoudly(std::string_view text) { WriteLine(STDERR_FILENO, text); }
+void ComplainLoudly(std::string_view text) {
+  WriteLine(STDERR_FILENO, text);
+  if (LogFd() != STDERR_FILENO) DebugLog(text);
+}
 
 }  // namespace urnic::control

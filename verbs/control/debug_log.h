@@ -12,8 +12,8 @@ namespace urnic::control {
 // Writes "urnic: TEXT\n" in one piece. Any thread; keeps errno.
 void DebugLog(std::string_view text);
 
-// The same to stderr, always: for failures that would leave the user with
-// nothing but a program's "cannot open device".
+// The same to stderr as well, always: for failures that would leave the user
+// with nothing but a program's "cannot open device".
 void ComplainLoudly(std::string_view text);
 
 }  // namespace urnic::control

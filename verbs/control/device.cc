@@ -11,6 +11,7 @@
 #include "datapath/port_factory.h"
 #include "transport/base/check.h"
 #include "verbs/control/fork_guard.h"
+#include "verbs/control/port_reporter.h"
 #include "verbs/control/stats_file.h"
 
 namespace urnic::control {
@@ -115,6 +116,7 @@ absl::Status Device::Start() {
   port_config.mtu = static_cast<uint16_t>(identity_.mtu);
   std::copy_n(identity_.mac, port_config.mac.size(), port_config.mac.begin());
   port_config.mac_of_interface = identity_.mac_is_port != 0;
+  port_config.report = PortReporter(identity_.name);
   auto port = CreatePort(port_config);
   if (!port.ok()) return port.status();
   port_ = *std::move(port);

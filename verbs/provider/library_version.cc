@@ -2,8 +2,9 @@
 
 #include <dlfcn.h>
 
-#include <iterator>
+#include <string>
 
+#include "verbs/abi/library_version.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/provider/rdmav34.h"
 
@@ -11,33 +12,9 @@ namespace urnic::provider {
 
 namespace {
 
-// One symbol that was new in each version.
-constexpr struct {
-  const char* version;
-  const char* symbol;
-} kVersions[] = {
-    {"IBVERBS_1.1", "ibv_get_device_list"},
-    {"IBVERBS_1.5", "ibv_get_pkey_index"},
-    {"IBVERBS_1.11", "_ibv_query_gid_ex"},
-    {"IBVERBS_1.12", "ibv_reg_dmabuf_mr"},
-    {"IBVERBS_1.13", "ibv_import_dm"},
-    {"IBVERBS_1.14", "ibv_query_qp_data_in_order"},
-    {"IBVERBS_1.15", "ibv_reg_mr_ex"},
-    {"IBVERBS_1.16", "ibv_query_port_speed"},
-    {"IBVERBS_1.17", "ibv_alloc_buf"},
-    {"IBVERBS_1.18", "ibv_create_comp_cntr"},
-};
+std::string Version(int minor) { return "IBVERBS_1." + std::to_string(minor); }
 
 }  // namespace
-
-std::string NewestPublicVersion(void* handle) {
-  for (size_t i = std::size(kVersions); i-- > 0;) {
-    if (dlvsym(handle, kVersions[i].symbol, kVersions[i].version) != nullptr) {
-      return kVersions[i].version;
-    }
-  }
-  return "";
-}
 
 bool LibraryIsSupported() {
   // Not RTLD_DEFAULT: programs such as NCCL load the library for themselves.
@@ -47,17 +24,17 @@ bool LibraryIsSupported() {
   if (dladdr(symbol, &info) != 0) {
     handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   }
-  std::string version;
+  int newest = 0;
   if (handle != nullptr) {
-    version = NewestPublicVersion(handle);
+    newest = urnic_verbs_newest_minor(handle);
     dlclose(handle);
   }
-  if (version == kSupportedVersion) return true;
-  if (version.empty()) version = "no known version";
+  if (newest == URNIC_VERBS_MINOR) return true;
   control::ComplainLoudly(
       std::string(info.dli_fname != nullptr ? info.dli_fname : "libibverbs") +
-      " offers " + version + ", this provider is built for " +
-      kSupportedVersion + " (rdma-core 36 to 56): its devices stay hidden");
+      " offers " + (newest == 0 ? "no known version" : Version(newest)) +
+      ", this provider is built for " + Version(URNIC_VERBS_MINOR) +
+      " (" URNIC_VERBS_RELEASES "): its devices stay hidden");
   return false;
 }
 
