@@ -393,5 +393,29 @@ TEST_F(FailureTest, AFullCompletionQueueIsAnEventAndNothingIsOverwritten) {
   EXPECT_EQ(ibv_destroy_cq(small), 0);
 }
 
+// What cannot complete cannot go on: else its later work would be lost without
+// a word.
+TEST_F(FailureTest, AFullCompletionQueueEndsItsQueuePairs) {
+  PairOptions options;
+  options.depth = 4;  // and 8 completions
+  Make(options);
+  ibv_wc wc;
+  for (int i = 0; i < 9; ++i) {
+    ASSERT_EQ(Write(0, 8, b().mr()->rkey), 0);
+    // Drives the device, and leaves a's completions where they are.
+    for (int poll = 0; poll < 100; ++poll) ibv_poll_cq(b().cq(), 1, &wc);
+  }
+  for (ibv_event_type type : {IBV_EVENT_CQ_ERR, IBV_EVENT_QP_FATAL}) {
+    ibv_async_event event;
+    ASSERT_EQ(ibv_get_async_event(device_, &event), 0);
+    EXPECT_EQ(event.event_type, type);
+    ibv_ack_async_event(&event);
+  }
+  ibv_qp_attr attr = {};
+  ibv_qp_init_attr init = {};
+  ASSERT_EQ(ibv_query_qp(a().qp(), &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(attr.qp_state, IBV_QPS_ERR);
+}
+
 }  // namespace
 }  // namespace urnic
