@@ -7,6 +7,7 @@
 
 #include "datapath/eal.h"
 #include "datapath/packet_pool.h"
+#include "datapath/tsan_frames.h"
 
 namespace urnic {
 
@@ -38,6 +39,7 @@ uint16_t DpdkPort::Receive(rte_mbuf** out, uint16_t max) {
     n = rte_eth_rx_burst(device.id(), 0, out, max);
   }
   gate_.Leave();
+  FramesEnterThread(out, n);
   bool fit = true;
   for (uint16_t i = 0; i < n; ++i) {
     fit &= out[i]->nb_segs == 1 && out[i]->pkt_len <= frame_bytes_max_;
@@ -63,6 +65,7 @@ uint16_t DpdkPort::DropUnfit(rte_mbuf** frames, uint16_t count) {
 uint16_t DpdkPort::Transmit(rte_mbuf** packets, uint16_t count) {
   const DeviceGate::View device = gate_.Enter();
   if (__builtin_expect(device.carrier(), 1)) {
+    FramesLeaveThread(packets, count);
     const uint16_t n = rte_eth_tx_burst(device.id(), 0, packets, count);
     gate_.Leave();
     return n;

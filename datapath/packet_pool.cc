@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/tsan_frames.h"
 #include "transport/base/check.h"
 
 namespace urnic {
@@ -48,8 +49,8 @@ absl::StatusOr<rte_mempool*> TakePool(uint16_t data_room, uint32_t count) {
   std::snprintf(name, sizeof(name), "urnic_pool_%u", number.fetch_add(1));
   std::lock_guard lock(g_mutex);
   FreeThoseThatAreWhole();
-  rte_mempool* pool = rte_pktmbuf_pool_create(name, count, kPoolCache, 0,
-                                              data_room, SOCKET_ID_ANY);
+  rte_mempool* pool = rte_pktmbuf_pool_create_by_ops(
+      name, count, kPoolCache, 0, data_room, SOCKET_ID_ANY, PoolOperations());
   if (pool == nullptr) {
     const uint64_t mb =
         (uint64_t{count} * (data_room + sizeof(rte_mbuf) + 64) >> 20) + 1;

@@ -1,6 +1,7 @@
 #include "tests/support/fake_rings.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "transport/base/check.h"
@@ -14,6 +15,12 @@ void CopySges(uint8_t* to, const std::vector<urnic_sge>& sges) {
   if (!sges.empty()) {
     std::memcpy(to, sges.data(), sges.size() * sizeof(urnic_sge));
   }
+}
+
+// What was written is published, as an engine may look from another thread.
+void Advance(FakeRing& ring) {
+  std::atomic_ref(ring.indices().producer)
+      .fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace
@@ -78,7 +85,7 @@ void FakeRings::WriteSend(uint32_t index, const SendWr& wr) {
 bool FakeRings::PostSend(const SendWr& wr) {
   if (sq_.full()) return false;
   WriteSend(sq_.indices().producer, wr);
-  ++sq_.indices().producer;
+  Advance(sq_);
   return true;
 }
 
@@ -90,7 +97,7 @@ bool FakeRings::PostRecv(const RecvWr& wr) {
   uint8_t* entry = rq_.entry(rq_.indices().producer);
   std::memcpy(entry, &wqe, sizeof(wqe));
   CopySges(entry + sizeof(wqe), wr.sges);
-  ++rq_.indices().producer;
+  Advance(rq_);
   return true;
 }
 

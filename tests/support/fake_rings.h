@@ -3,6 +3,7 @@
 // The rings of one queue pair in private memory, written as the provider
 // would write them (verbs/abi/rnic_abi.h), and as a hostile program might.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -44,7 +45,8 @@ class FakeRing {
   urnic_queue_indices& indices() { return *indices_; }
   uint32_t entries() const { return entries_; }
   bool full() const {
-    return indices_->producer - indices_->consumer >= entries_;
+    return indices_->producer - std::atomic_ref(indices_->consumer).load() >=
+           entries_;
   }
   // Does [address, address + bytes) lie inside the ring?
   bool Contains(uint64_t address, uint64_t bytes) const;
