@@ -33,6 +33,14 @@ TEST(PerftestReportTest, ReadsTheTypicalLatency) {
   EXPECT_DOUBLE_EQ(*latency, 1.25);
 }
 
+TEST(PerftestReportTest, ADeviationThatIsNoNumberSpoilsNothing) {
+  const auto latency = ReadLatency(
+      " 8       500          19.70          65149.28      141.57   \t       "
+      "983.78      \t-nan   \t\t13155.31 \t\t65149.28\n");
+  ASSERT_TRUE(latency.ok()) << latency.status();
+  EXPECT_DOUBLE_EQ(*latency, 141.57);
+}
+
 TEST(PerftestReportTest, SaysWhatWasPrintedWhenThereIsNoResult) {
   const auto report = ReadBandwidth("Couldn't connect to 10.77.0.1:18515\n");
   EXPECT_TRUE(absl::IsNotFound(report.status()));
