@@ -155,6 +155,7 @@ void SetOps(verbs_context* context) {
   ops.alloc_pd = AllocPd;
   ops.alloc_td = AllocTd;
   ops.create_cq = CreateCq;
+  ops.create_cq_ex = CreateCqEx;
   ops.create_qp = CreateQp;
   ops.dealloc_pd = DeallocPd;
   ops.dealloc_td = DeallocTd;

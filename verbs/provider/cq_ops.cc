@@ -12,19 +12,11 @@
 
 namespace urnic::provider {
 
-ibv_cq* CreateCq(ibv_context* ibv, int cqe, ibv_comp_channel* channel,
-                 int comp_vector) {
-  if (control::InForkedChild()) return FailNull(EIO);
+CompletionQueueHandle* MakeCq(ibv_context* ibv, control::CqRequest request,
+                              ibv_comp_channel* channel) {
   Context* context = Context::From(ibv);
-  if (cqe <= 0 || comp_vector < 0) {
-    return FailNull(absl::InvalidArgumentError(absl::StrCat(
-        "create_cq: ", cqe, " entries, comp_vector ", comp_vector)));
-  }
   if (channel != nullptr && Preload() == nullptr) return FailNull(EINVAL);
   auto handle = std::make_unique<CompletionQueueHandle>();
-  control::CqRequest request;
-  request.entries = static_cast<uint32_t>(cqe);
-  request.comp_vector = static_cast<uint32_t>(comp_vector);
   request.events = context;
   request.user = handle.get();
   auto created = control::Cq::Create(context->device(), request);
@@ -35,7 +27,21 @@ ibv_cq* CreateCq(ibv_context* ibv, int cqe, ibv_comp_channel* channel,
   handle->channel_fd = channel != nullptr ? channel->fd : -1;
   handle->cq.cqe = static_cast<int>(handle->control->entries());
   context->Add(handle.get());
-  return &handle.release()->cq;
+  return handle.release();
+}
+
+ibv_cq* CreateCq(ibv_context* ibv, int cqe, ibv_comp_channel* channel,
+                 int comp_vector) {
+  if (control::InForkedChild()) return FailNull(EIO);
+  if (cqe <= 0 || comp_vector < 0) {
+    return FailNull(absl::InvalidArgumentError(absl::StrCat(
+        "create_cq: ", cqe, " entries, comp_vector ", comp_vector)));
+  }
+  control::CqRequest request;
+  request.entries = static_cast<uint32_t>(cqe);
+  request.comp_vector = static_cast<uint32_t>(comp_vector);
+  CompletionQueueHandle* handle = MakeCq(ibv, request, channel);
+  return handle != nullptr ? &handle->cq : nullptr;
 }
 
 namespace {
@@ -69,6 +75,7 @@ int DestroyCq(ibv_cq* cq) {
   }
   // No queue pair, no more events.
   WaitForAcknowledgements(*handle);
+  if (handle->domain != nullptr) --handle->domain->users;
   handle->context->Delete(handle);
   return 0;
 }

@@ -332,10 +332,6 @@ TEST_F(FailureTest, WhatIsNotBuiltSaysSo) {
   ibv_srq_init_attr srq = {};
   EXPECT_EQ(ibv_create_srq(end.pd(), &srq), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  ibv_cq_init_attr_ex cq = {};
-  cq.cqe = 1;
-  EXPECT_EQ(ibv_create_cq_ex(device_, &cq), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
   ibv_qp_init_attr_ex qp = {};
   qp.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   qp.qp_type = IBV_QPT_RC;

@@ -66,7 +66,11 @@ struct MemoryRegion {
 };
 
 struct alignas(64) CompletionQueueHandle {
-  ibv_cq cq = {};
+  // An extended one begins like a plain one, and may be used as one.
+  union {
+    ibv_cq_ex extended = {};
+    ibv_cq cq;
+  };
   Context* context = nullptr;
   std::unique_ptr<control::Cq> control;
   // The engine of the device, at hand for each poll.
@@ -77,10 +81,24 @@ struct alignas(64) CompletionQueueHandle {
   std::atomic<uint32_t> comp_events = 0;
   std::atomic<uint32_t> async_events = 0;
 
+  // Extended ones only. The completion between start_poll and end_poll; the
+  // lock is held from the one to the other, by the program's threads against
+  // each other: nothing else waits for it.
+  ProtectionDomain* domain = nullptr;  // the parent domain it was made in
+  control::SpinLock batch_lock_storage;
+  control::SpinLock* batch_lock = nullptr;  // null: single-threaded
+  ibv_wc current = {};
+
   static CompletionQueueHandle* From(ibv_cq* cq) {
     return reinterpret_cast<CompletionQueueHandle*>(cq);
   }
+  static CompletionQueueHandle* From(ibv_cq_ex* cq) {
+    return From(ibv_cq_ex_to_cq(cq));
+  }
 };
+static_assert(sizeof(ibv_cq) <= sizeof(ibv_cq_ex) &&
+              offsetof(ibv_cq, async_events_completed) ==
+                  offsetof(ibv_cq_ex, async_events_completed));
 
 struct alignas(64) QueuePair {
   ibv_qp qp = {};

@@ -5,6 +5,7 @@
 // After fork(), in the child, all answer EIO.
 
 #include "absl/status/status.h"
+#include "verbs/provider/objects.h"
 #include "verbs/provider/rdmav34.h"
 
 namespace urnic::provider {
@@ -28,8 +29,21 @@ int DeregMr(verbs_mr* mr);
 // cq_ops.cc
 ibv_cq* CreateCq(ibv_context* context, int cqe, ibv_comp_channel* channel,
                  int comp_vector);
+// What both kinds of creation do: the queue as asked for (without events and
+// user, which are ours), or nullptr with errno.
+CompletionQueueHandle* MakeCq(ibv_context* context, control::CqRequest request,
+                              ibv_comp_channel* channel);
 int DestroyCq(ibv_cq* cq);
 int ReqNotifyCq(ibv_cq* cq, int solicited_only);
+
+// cq_ex.cc
+//
+// With the standard fields of a completion. EOPNOTSUPP: timestamps, VLANs, flow
+// tags, tag matching, and ignoring an overrun. EINVAL: sizes and vectors as for
+// CreateCq, or a domain that is no parent domain of this context. The lock is
+// gone if the program says that one thread uses the queue, by the flag or by a
+// parent domain with a thread domain.
+ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr);
 
 // poll.cc
 int PollCq(ibv_cq* cq, int entries, ibv_wc* wc);

@@ -80,7 +80,8 @@ struct verbs_context_ops {
   Unused close_xrcd, cq_event, create_ah, create_counters;
   ibv_cq* (*create_cq)(ibv_context*, int cqe, ibv_comp_channel*,
                        int comp_vector);
-  Unused create_cq_ex, create_flow, create_flow_action_esp;
+  ibv_cq_ex* (*create_cq_ex)(ibv_context*, ibv_cq_init_attr_ex*);
+  Unused create_flow, create_flow_action_esp;
   ibv_qp* (*create_qp)(ibv_pd*, ibv_qp_init_attr*);
   Unused create_qp_ex, create_rwq_ind_table, create_srq, create_srq_ex;
   Unused create_wq, dealloc_mw;
@@ -115,6 +116,7 @@ struct verbs_context_ops {
 };
 static_assert(sizeof(verbs_context_ops) == 76 * sizeof(void*));
 static_assert(offsetof(verbs_context_ops, create_cq) == 15 * sizeof(void*));
+static_assert(offsetof(verbs_context_ops, create_cq_ex) == 16 * sizeof(void*));
 static_assert(offsetof(verbs_context_ops, destroy_cq) == 31 * sizeof(void*));
 static_assert(offsetof(verbs_context_ops, free_context) == 39 * sizeof(void*));
 static_assert(offsetof(verbs_context_ops, query_port) == 60 * sizeof(void*));

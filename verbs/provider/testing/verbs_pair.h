@@ -65,6 +65,7 @@ struct PairOptions {
   uint8_t rd_atomic = 16;
   ibv_comp_channel* channel = nullptr;  // for ends on the channel's device
   ibv_pd* pd = nullptr;                 // nullptr: one of its own
+  ibv_cq* cq = nullptr;                 // the same
 };
 
 // One end: its queue pair, its completion queue, a megabyte of memory.
@@ -79,8 +80,11 @@ class End {
     mr_ = ibv_reg_mr(pd_, memory_.data(), memory_.size(), kAllRights);
     const bool on_channel =
         options.channel != nullptr && options.channel->context == context;
-    cq_ = ibv_create_cq(context, 2 * static_cast<int>(options.depth), this,
-                        on_channel ? options.channel : nullptr, 0);
+    if (options.cq == nullptr) {
+      own_cq_ = ibv_create_cq(context, 2 * static_cast<int>(options.depth),
+                              this, on_channel ? options.channel : nullptr, 0);
+    }
+    cq_ = options.cq == nullptr ? own_cq_ : options.cq;
     ibv_query_gid(context, 1, options.gid_index, &peer_gid_);
     ibv_qp_init_attr init = {};
     init.send_cq = init.recv_cq = cq_;
@@ -98,7 +102,9 @@ class End {
     if (qp_ != nullptr) {
       EXPECT_EQ(ibv_destroy_qp(qp_), 0);
     }
-    EXPECT_EQ(ibv_destroy_cq(cq_), 0);
+    if (own_cq_ != nullptr) {
+      EXPECT_EQ(ibv_destroy_cq(own_cq_), 0);
+    }
     EXPECT_EQ(ibv_dereg_mr(mr_), 0);
     if (own_pd_ != nullptr) {
       EXPECT_EQ(ibv_dealloc_pd(own_pd_), 0);
@@ -247,6 +253,7 @@ class End {
   ibv_pd* own_pd_ = nullptr;
   ibv_pd* pd_ = nullptr;
   ibv_mr* mr_ = nullptr;
+  ibv_cq* own_cq_ = nullptr;
   ibv_cq* cq_ = nullptr;
   ibv_qp* qp_ = nullptr;
   ibv_qp_cap cap_ = {};

@@ -1,0 +1,132 @@
+// Extended completion queues: creation, and polling by an iterator whose fields
+// are read one by one (ibv_create_cq_ex(3)). What is found is what poll.cc
+// finds.
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "verbs/control/fork_guard.h"
+#include "verbs/provider/context.h"
+#include "verbs/provider/ops.h"
+
+namespace urnic::provider {
+
+namespace {
+
+bool Next(CompletionQueueHandle& handle) {
+  if (PollCq(&handle.cq, 1, &handle.current) != 1) return false;
+  handle.extended.wr_id = handle.current.wr_id;
+  handle.extended.status = handle.current.status;
+  return true;
+}
+
+int StartPoll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
+  if (control::InForkedChild()) return EIO;
+  if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
+  CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
+  if (handle->batch_lock != nullptr) handle->batch_lock->Lock();
+  if (Next(*handle)) return 0;
+  // The program calls no end_poll then.
+  if (handle->batch_lock != nullptr) handle->batch_lock->Unlock();
+  return ENOENT;
+}
+
+int NextPoll(ibv_cq_ex* cq) {
+  return Next(*CompletionQueueHandle::From(cq)) ? 0 : ENOENT;
+}
+
+void EndPoll(ibv_cq_ex* cq) {
+  CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
+  if (handle->batch_lock != nullptr) handle->batch_lock->Unlock();
+}
+
+// Reads one field of the current completion.
+template <auto kField>
+auto Read(ibv_cq_ex* cq) {
+  return CompletionQueueHandle::From(cq)->current.*kField;
+}
+uint32_t ReadSlid(ibv_cq_ex* cq) { return Read<&ibv_wc::slid>(cq); }
+// In a union with the key that a peer has invalidated.
+__be32 ReadImmData(ibv_cq_ex* cq) { return Read<&ibv_wc::imm_data>(cq); }
+
+// Standard fields are there whether they were asked for or not.
+void SetReaders(ibv_cq_ex& cq) {
+  cq.start_poll = StartPoll;
+  cq.next_poll = NextPoll;
+  cq.end_poll = EndPoll;
+  cq.read_opcode = Read<&ibv_wc::opcode>;
+  cq.read_vendor_err = Read<&ibv_wc::vendor_err>;
+  cq.read_byte_len = Read<&ibv_wc::byte_len>;
+  cq.read_imm_data = ReadImmData;
+  cq.read_qp_num = Read<&ibv_wc::qp_num>;
+  cq.read_src_qp = Read<&ibv_wc::src_qp>;
+  cq.read_wc_flags = Read<&ibv_wc::wc_flags>;
+  cq.read_slid = ReadSlid;
+  cq.read_sl = Read<&ibv_wc::sl>;
+  cq.read_dlid_path_bits = Read<&ibv_wc::dlid_path_bits>;
+}
+
+absl::Status CheckFeatures(const ibv_cq_init_attr_ex& attr) {
+  constexpr uint32_t kMasks =
+      IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+  const auto refuse = [](const char* what, uint64_t bits) {
+    return absl::UnimplementedError(absl::StrCat(
+        "create_cq_ex: ", what, " 0x", absl::Hex(bits), " are not built"));
+  };
+  if (const uint64_t bits = attr.wc_flags & ~uint64_t{IBV_WC_STANDARD_FLAGS}) {
+    return refuse("wc_flags", bits);
+  }
+  if (const uint32_t bits = attr.comp_mask & ~kMasks) {
+    return refuse("comp_mask", bits);
+  }
+  if ((attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) == 0) {
+    return absl::OkStatus();
+  }
+  if (const uint32_t bits =
+          attr.flags & ~uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) {
+    return refuse("flags", bits);
+  }
+  return absl::OkStatus();
+}
+
+// The parent domain that the queue is to be in, if any.
+absl::StatusOr<ProtectionDomain*> DomainOf(ibv_context* ibv,
+                                           const ibv_cq_init_attr_ex& attr) {
+  if ((attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) == 0) return nullptr;
+  ProtectionDomain* domain = attr.parent_domain != nullptr
+                                 ? ProtectionDomain::From(attr.parent_domain)
+                                 : nullptr;
+  if (domain == nullptr || domain->parent == nullptr ||
+      domain->context != Context::From(ibv)) {
+    return absl::InvalidArgumentError(
+        "create_cq_ex: parent_domain is no parent domain of this context");
+  }
+  return domain;
+}
+
+}  // namespace
+
+ibv_cq_ex* CreateCqEx(ibv_context* ibv, ibv_cq_init_attr_ex* attr) {
+  if (control::InForkedChild()) return FailNull(EIO);
+  if (absl::Status s = CheckFeatures(*attr); !s.ok()) return FailNull(s);
+  const absl::StatusOr<ProtectionDomain*> domain = DomainOf(ibv, *attr);
+  if (!domain.ok()) return FailNull(domain.status());
+  control::CqRequest request;
+  request.entries = attr->cqe;
+  request.comp_vector = attr->comp_vector;
+  request.single_threaded =
+      ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
+       (attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0) ||
+      (*domain != nullptr && (*domain)->thread_domain != nullptr);
+  CompletionQueueHandle* handle = MakeCq(ibv, request, attr->channel);
+  if (handle == nullptr) return nullptr;
+  if (!request.single_threaded) {
+    handle->batch_lock = &handle->batch_lock_storage;
+  }
+  handle->domain = *domain;
+  if (handle->domain != nullptr) ++handle->domain->users;
+  SetReaders(handle->extended);
+  return &handle->extended;
+}
+
+}  // namespace urnic::provider
