@@ -17,7 +17,12 @@
 #include <sys/types.h>
 
 #include "verbs/preload/event_set.h"
-#include "verbs/preload/preload_api.h"
+
+enum urnic_fd_kind {
+  URNIC_FD_FOREIGN = 0,
+  URNIC_FD_UVERBS = 1,   // an open /dev/infiniband/uverbsN
+  URNIC_FD_CHANNEL = 2,  // a completion channel
+};
 
 struct urnic_fd_object {
   atomic_int kind;  // enum urnic_fd_kind; FOREIGN while unused

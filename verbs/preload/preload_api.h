@@ -22,24 +22,11 @@ extern "C" {
 
 #define URNIC_PRELOAD_SYMBOL "urnic_preload_v1"
 
-enum urnic_fd_kind {
-  URNIC_FD_FOREIGN = 0,
-  URNIC_FD_UVERBS = 1,   // an open /dev/infiniband/uverbsN
-  URNIC_FD_CHANNEL = 2,  // a completion channel
-};
-
 typedef void (*urnic_signal_handler)(int signo, siginfo_t* info,
                                      void* ucontext);
 
 struct urnic_preload_api {
   uint32_t size;  // of this struct, in bytes
-
-  // Whose descriptor `fd` is: enum urnic_fd_kind. One system call when ours.
-  int (*fd_kind)(int fd);
-
-  // The ordinal of the device behind an open uverbs node (its place in
-  // URNIC_PORTS, 0 based), or -EBADF.
-  int (*uverbs_device)(int fd);
 
   // Adds a completion event for the CQ to the channel, from any thread. Never
   // waits for the program to read. `cq_handle` is what ibv_get_cq_event hands

@@ -43,10 +43,8 @@ TEST(UverbsNodeTest, OpensAsOftenAsAskedAndKnowsItsDevice) {
   ASSERT_GE(b, 0);
   EXPECT_EQ(fcntl(a, F_GETFD), FD_CLOEXEC);
   EXPECT_EQ(fcntl(b, F_GETFD), 0);
-  EXPECT_EQ(PreloadApi().fd_kind(a), URNIC_FD_UVERBS);
-  EXPECT_EQ(PreloadApi().uverbs_device(a), 0);
-  EXPECT_EQ(PreloadApi().uverbs_device(b), 1);
-  EXPECT_EQ(PreloadApi().uverbs_device(0), -EBADF);
+  EXPECT_EQ(DeviceOf(a), 0);
+  EXPECT_EQ(DeviceOf(b), 1);
   struct stat st;
   ASSERT_EQ(fstat(b, &st), 0);
   EXPECT_EQ(st.st_rdev, makedev(231, 193));
@@ -54,7 +52,9 @@ TEST(UverbsNodeTest, OpensAsOftenAsAskedAndKnowsItsDevice) {
   EXPECT_TRUE(S_ISCHR(st.st_mode));
   close(a);
   close(b);
-  EXPECT_EQ(PreloadApi().fd_kind(a), URNIC_FD_FOREIGN);
+  const int foreign = open("/", O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(DeviceOf(foreign), -1) << "its number was a node's";
+  close(foreign);
 }
 
 TEST(UverbsNodeTest, WhatDoesNotExistIsAbsent) {
@@ -96,7 +96,7 @@ TEST(UverbsNodeTest, StaysRecognizableThroughRealpathAndDirectories) {
   EXPECT_STREQ(path, kNode1);
   const int dir = open("/dev", O_RDONLY | O_DIRECTORY);
   const int fd = openat(dir, "infiniband/uverbs1", O_RDWR);
-  EXPECT_EQ(PreloadApi().uverbs_device(fd), 1);
+  EXPECT_EQ(DeviceOf(fd), 1);
   close(fd);
   close(dir);
 }
@@ -112,7 +112,7 @@ TEST(UverbsNodeTest, ManyThreadsMayBeTheFirstAtOnce) {
         struct stat st;
         const int fd = open(kNode1, O_RDWR);
         if (stat("/sys/class/infiniband/urnic1/ports/1/gids/33", &st) == 0 &&
-            PreloadApi().uverbs_device(fd) == 1 && close(fd) == 0)
+            DeviceOf(fd) == 1 && close(fd) == 0)
           ++found;
       });
     for (std::thread& t : threads) t.join();
@@ -132,8 +132,8 @@ TEST(UverbsNodeTest, TwoThreadsMayCloseTheSameDescriptor) {
   }
   const int a = open(kNode0, O_RDWR);
   const int b = open(kNode1, O_RDWR);
-  EXPECT_EQ(PreloadApi().uverbs_device(a), 0);
-  EXPECT_EQ(PreloadApi().uverbs_device(b), 1);
+  EXPECT_EQ(DeviceOf(a), 0);
+  EXPECT_EQ(DeviceOf(b), 1);
   close(a);
   close(b);
 }

@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <rdma/ib_user_verbs.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "verbs/preload/preload_api.h"
@@ -14,6 +16,14 @@ namespace urnic {
 inline const urnic_preload_api& PreloadApi() {
   return *static_cast<const urnic_preload_api*>(
       dlsym(RTLD_DEFAULT, URNIC_PRELOAD_SYMBOL));
+}
+
+// The ordinal of the device behind an open uverbs node, or -1 if it is none:
+// what the kernel would answer.
+inline int DeviceOf(int fd) {
+  struct stat st;
+  if (fstat(fd, &st) != 0 || !S_ISCHR(st.st_mode)) return -1;
+  return static_cast<int>(minor(st.st_rdev)) - 192;
 }
 
 // As ibv_create_comp_channel does it: a command written to the open node.

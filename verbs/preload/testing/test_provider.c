@@ -3,16 +3,16 @@
 // without the engine. It declares only those parts of the private ABI 34 that
 // it fills in; where a table is indexed, the number is the slot of v36 to v56.
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "verbs/abi/device_identity.h"
-#include "verbs/preload/preload_api.h"
 
 struct match_entry {
   void* driver_data;
@@ -104,10 +104,9 @@ static void free_context(struct ibv_context* context) {
 static struct verbs_context* alloc_context(struct ibv_device* device,
                                            int cmd_fd, void* unused) {
   (void)unused;
-  const struct urnic_preload_api* api =
-      dlsym(RTLD_DEFAULT, URNIC_PRELOAD_SYMBOL);
-  if (api == NULL || api->fd_kind(cmd_fd) != URNIC_FD_UVERBS ||
-      api->uverbs_device(cmd_fd) != device->name[5] - '0')
+  struct stat node;
+  if (fstat(cmd_fd, &node) != 0 || !S_ISCHR(node.st_mode) ||
+      minor(node.st_rdev) != 192u + (unsigned)(device->name[5] - '0'))
     return NULL;
   struct verbs_context* v = _verbs_init_and_alloc_context(
       device, cmd_fd, sizeof(struct verbs_context), 0, 0);
