@@ -119,7 +119,7 @@ def end_to_end(args):
     if os.geteuid() != 0:
         print("SKIPPED this part makes network namespaces: run it as root")
         return Count(skipped=1)
-    built = subprocess.run(["bazel", "build", *QUIET, "//tests/e2e:echo_peer"], cwd=ROOT, check=False)
+    built = subprocess.run(["bazel", "build", *QUIET, "//tests/e2e:all"], cwd=ROOT, check=False)
     return run_program(args) if built.returncode == 0 else Count(failed=1)
 
 

@@ -64,16 +64,21 @@ def raise_on_signals():
 
 
 class Tools:
-    """The tree under test: what `./dev build` leaves in out/."""
+    """The tree under test: what `./dev build` leaves in out/; and what the
+    tests have built for themselves: //tests/e2e:all."""
 
-    def __init__(self, out):
+    def __init__(self, out, built):
         self.out = pathlib.Path(out).resolve()
+        self.echo_peer = str(pathlib.Path(built).resolve() / "echo_peer")
+        self.alloc_count = str(pathlib.Path(built).resolve() /
+                               "liballoc_count.so")
         self.urnic = str(self.out / "bin" / "urnic")
         self.preload = str(self.out / "lib" / "liburnic-preload.so")
 
     def missing(self):
         wanted = [self.urnic, self.preload,
-                  str(self.out / "lib" / "liburnic-rdmav34.so")]
+                  str(self.out / "lib" / "liburnic-rdmav34.so"),
+                  self.echo_peer, self.alloc_count]
         return [path for path in wanted if not os.path.exists(path)]
 
 
@@ -373,29 +378,33 @@ class Bed:
         self._processes = []
 
     def open_socket(self, side, family, kind, protocol=0):
-        """A socket in the side's namespace. (A thread of its own goes there,
-        since a namespace belongs to a thread.)"""
+        """A socket in the side's namespace."""
         name = self.sides[side].namespace
         if name is None:
             return socket.socket(family, kind, protocol)
-        made = []
+        return open_socket_in(name, family, kind, protocol)
 
-        def enter_and_open():
-            with open(RUN_NETNS / name, "rb") as file:
+
+def open_socket_in(namespace, family, kind, protocol=0):
+    """A socket in a named network namespace. (A thread of its own goes there,
+    since a namespace belongs to a thread.)"""
+    made = []
+
+    def enter_and_open():
+        try:
+            with open(RUN_NETNS / namespace, "rb") as file:
                 if _LIBC.setns(file.fileno(), _CLONE_NEWNET) != 0:
-                    made.append(OSError(ctypes.get_errno(), f"setns {name}"))
-                    return
-            try:
-                made.append(socket.socket(family, kind, protocol))
-            except OSError as error:
-                made.append(error)
+                    raise OSError(ctypes.get_errno(), f"setns {namespace}")
+            made.append(socket.socket(family, kind, protocol))
+        except OSError as error:
+            made.append(error)
 
-        thread = threading.Thread(target=enter_and_open)
-        thread.start()
-        thread.join()
-        if isinstance(made[0], OSError):
-            raise made[0]
-        return made[0]
+    thread = threading.Thread(target=enter_and_open)
+    thread.start()
+    thread.join()
+    if isinstance(made[0], OSError):
+        raise made[0]
+    return made[0]
 
 
 class VethBed(Bed):

@@ -4,11 +4,14 @@
 //
 //   urnic run .. -- echo_peer server TCP_PORT
 //   urnic run .. -- echo_peer client TCP_PORT ADDRESS BYTES COUNT
+//   urnic run .. -- echo_peer sleeping-server TCP_PORT
+//   urnic run .. -- echo_peer sleeping-client TCP_PORT ADDRESS
 //
 // The client makes a reliable connection, sends COUNT messages of BYTES, each
 // of which must come back unchanged, disconnects, and starts over, until
 // SIGTERM. Each attempt prints a line on both sides: "ok COUNT" or "failed
-// WHY".
+// WHY". The sleeping ones exchange one message, say so, and then wait for the
+// event of another, with their connection open, until SIGTERM.
 
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
@@ -80,8 +83,11 @@ class Connection {
       : context_(context), buffer_(2 * size_t{bytes}), bytes_(bytes) {
     mr_ =
         ibv_reg_mr(pd, buffer_.data(), buffer_.size(), IBV_ACCESS_LOCAL_WRITE);
-    cq_ = ibv_create_cq(context, 8, nullptr, nullptr, 0);
-    if (mr_ == nullptr || cq_ == nullptr) Die("ibv_reg_mr or ibv_create_cq");
+    channel_ = ibv_create_comp_channel(context);
+    if (mr_ == nullptr || channel_ == nullptr)
+      Die("ibv_reg_mr or ibv_create_comp_channel");
+    cq_ = ibv_create_cq(context, 8, nullptr, channel_, 0);
+    if (cq_ == nullptr) Die("ibv_create_cq");
     ibv_qp_init_attr init = {};
     init.send_cq = init.recv_cq = cq_;
     init.cap = {.max_send_wr = 2,
@@ -101,6 +107,7 @@ class Connection {
   ~Connection() {
     ibv_destroy_qp(qp_);
     ibv_destroy_cq(cq_);
+    ibv_destroy_comp_channel(channel_);
     ibv_dereg_mr(mr_);
   }
   Connection(const Connection&) = delete;
@@ -160,6 +167,20 @@ class Connection {
     }
   }
 
+  // Blocks in the event channel until a signal comes, or an event that is not
+  // expected.
+  void Sleep() {
+    if (ibv_req_notify_cq(cq_, 0) != 0) throw Lost("ibv_req_notify_cq");
+    Say("asleep");
+    ibv_cq* cq;
+    void* owner;
+    while (g_stop == 0) {
+      if (ibv_get_cq_event(channel_, &cq, &owner) != 0) continue;
+      ibv_ack_cq_events(cq, 1);
+      throw Lost("an event nobody sent");
+    }
+  }
+
   uint8_t* out() { return buffer_.data(); }
   uint8_t* in() { return buffer_.data() + bytes_; }
 
@@ -205,6 +226,7 @@ class Connection {
   const uint32_t bytes_;
   Hello peer_ = {};
   ibv_mr* mr_ = nullptr;
+  ibv_comp_channel* channel_ = nullptr;
   ibv_cq* cq_ = nullptr;
   ibv_qp* qp_ = nullptr;
   uint32_t sent_ = 0;
@@ -243,7 +265,7 @@ void Report(Attempt&& attempt) {
   }
 }
 
-uint32_t ServeOne(const Device& device, int fd) {
+uint32_t ServeOne(const Device& device, int fd, bool sleeping) {
   const Hello hello = ReceiveAll(fd);
   if (hello.bytes == 0 || hello.bytes > 1u << 24) throw Lost("bad hello");
   Connection connection(device.context, device.pd, hello.bytes);
@@ -256,10 +278,12 @@ uint32_t ServeOne(const Device& device, int fd) {
     connection.PostSend();
   }
   connection.Await(hello.count, hello.count);
+  if (sleeping) connection.Sleep();
   return hello.count;
 }
 
-uint32_t AskOne(const Device& device, int fd, uint32_t bytes, uint32_t count) {
+uint32_t AskOne(const Device& device, int fd, uint32_t bytes, uint32_t count,
+                bool sleeping) {
   Connection connection(device.context, device.pd, bytes);
   connection.Exchange(fd, /*server=*/false, count);
   for (uint32_t i = 0; i < count; ++i) {
@@ -274,10 +298,11 @@ uint32_t AskOne(const Device& device, int fd, uint32_t bytes, uint32_t count) {
     }
     if (i + 1 < count) connection.PostReceive();
   }
+  if (sleeping) connection.Sleep();
   return count;
 }
 
-void Serve(uint16_t port) {
+void Serve(uint16_t port, bool sleeping) {
   const Device device = OpenDevice();
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int yes = 1;
@@ -292,13 +317,14 @@ void Serve(uint16_t port) {
   while (g_stop == 0) {
     const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0) continue;
-    Report([&] { return ServeOne(device, fd); });
+    Report([&] { return ServeOne(device, fd, sleeping); });
     close(fd);
   }
   CloseDevice(device);
 }
 
-void Ask(uint16_t port, const char* address, uint32_t bytes, uint32_t count) {
+void Ask(uint16_t port, const char* address, uint32_t bytes, uint32_t count,
+         bool sleeping) {
   const Device device = OpenDevice();
   sockaddr_in there = {};
   there.sin_family = AF_INET;
@@ -312,7 +338,7 @@ void Ask(uint16_t port, const char* address, uint32_t bytes, uint32_t count) {
     Report([&] {
       if (connect(fd, reinterpret_cast<sockaddr*>(&there), sizeof(there)) != 0)
         throw Lost("TCP connect");
-      return AskOne(device, fd, bytes, count);
+      return AskOne(device, fd, bytes, count, sleeping);
     });
     close(fd);
     usleep(50'000);
@@ -327,18 +353,27 @@ int main(int argc, char** argv) {
   struct sigaction stop = {};
   stop.sa_handler = [](int) { g_stop = 1; };
   sigaction(SIGTERM, &stop, nullptr);
-  if (argc == 3 && std::strcmp(argv[1], "server") == 0) {
-    Serve(static_cast<uint16_t>(std::atoi(argv[2])));
+  const std::string role = argc > 1 ? argv[1] : "";
+  const auto number = [&](int i) {
+    return static_cast<uint32_t>(std::atoi(argv[i]));
+  };
+  const bool sleeping = role.rfind("sleeping-", 0) == 0;
+  if (argc == 3 && (role == "server" || role == "sleeping-server")) {
+    Serve(static_cast<uint16_t>(number(2)), sleeping);
     return 0;
   }
-  if (argc == 6 && std::strcmp(argv[1], "client") == 0) {
-    Ask(static_cast<uint16_t>(std::atoi(argv[2])), argv[3],
-        static_cast<uint32_t>(std::atoi(argv[4])),
-        static_cast<uint32_t>(std::atoi(argv[5])));
+  if (argc == 6 && role == "client") {
+    Ask(static_cast<uint16_t>(number(2)), argv[3], number(4), number(5), false);
+    return 0;
+  }
+  if (argc == 4 && role == "sleeping-client") {
+    Ask(static_cast<uint16_t>(number(2)), argv[3], 8, 1, true);
     return 0;
   }
   std::fprintf(stderr,
                "usage: echo_peer server TCP_PORT\n"
-               "       echo_peer client TCP_PORT ADDRESS BYTES COUNT\n");
+               "       echo_peer client TCP_PORT ADDRESS BYTES COUNT\n"
+               "       echo_peer sleeping-server TCP_PORT\n"
+               "       echo_peer sleeping-client TCP_PORT ADDRESS\n");
   return 2;
 }

@@ -9,6 +9,7 @@ annex A17 (RoCEv2): UDP port 4791, the ICRC's pseudo header of eight 0xff bytes
 in the place of the LRH, and which fields count as ones.
 """
 
+import errno
 import ipaddress
 import select
 import socket
@@ -162,16 +163,20 @@ class Capture:
 
     with Capture([(socket, "u0"), ..]) as capture: ..
     capture.frames  # afterwards: [(seconds, bytes)], in order of time
+
+    `keep` says of each frame whether to record it. `buffer_bytes`: room for a
+    burst that comes faster than Python reads.
     """
 
-    def __init__(self, sockets_and_interfaces):
+    def __init__(self, sockets_and_interfaces, keep=lambda frame: True,
+                 buffer_bytes=256 << 20):
         self.frames = []
+        self._keep = keep
         self.dropped = 0  # frames that the kernel could not store
         self._sockets = []
         for packet_socket, interface in sockets_and_interfaces:
-            # Room for a burst that comes faster than Python reads.
             packet_socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE,
-                                     256 << 20)
+                                     buffer_bytes)
             packet_socket.bind((interface, _ETH_P_ALL))
             packet_socket.setblocking(False)
             self._sockets.append(packet_socket)
@@ -205,12 +210,16 @@ class Capture:
 
     def _drain(self, packet_socket):
         try:
-            while True:
+            # Not for ever: there are other sockets, and there may be no end.
+            for _ in range(1000):
                 frame, address = packet_socket.recvfrom(65536)
-                if address[2] != _PACKET_OUTGOING:
+                if address[2] != _PACKET_OUTGOING and self._keep(frame):
                     self.frames.append((time.time(), frame))
         except BlockingIOError:
             pass
+        except OSError as error:
+            if error.errno != errno.ENETDOWN:  # the interface is gone
+                raise
 
     def packets(self):
         """The RoCEv2 packets among the frames."""

@@ -16,6 +16,7 @@ import suite
 # Each adds its tests to suite.TESTS.
 import test_bad_packets  # pylint: disable=unused-import
 import test_cost  # pylint: disable=unused-import
+import test_demo  # pylint: disable=unused-import
 import test_devices  # pylint: disable=unused-import
 import test_faults  # pylint: disable=unused-import
 import test_perftest  # pylint: disable=unused-import
@@ -32,10 +33,9 @@ def parse_arguments():
     which.add_argument("--full", action="store_true", help="everything")
     parser.add_argument("--out", default=HERE.parents[1] / "out",
                         help="the tree under test (default: out/)")
-    parser.add_argument("--echo-peer", type=pathlib.Path,
-                        default=HERE.parents[1] /
-                        "bazel-bin/tests/e2e/echo_peer",
-                        help="the program //tests/e2e:echo_peer")
+    parser.add_argument("--built", default=HERE.parents[1] /
+                        "bazel-bin/tests/e2e",
+                        help="where //tests/e2e:all has been built")
     parser.add_argument("--list", action="store_true",
                         help="print the names and stop")
     parser.add_argument("pattern", nargs="*",
@@ -60,16 +60,15 @@ def main():
     if not tests:
         print("no test has such a name", file=sys.stderr)
         return 2
-    tools = bed.Tools(arguments.out)
+    tools = bed.Tools(arguments.out, arguments.built)
     if tools.missing():
-        print(f"missing {', '.join(tools.missing())}: run ./dev build",
+        print(f"missing {', '.join(tools.missing())}: run ./dev build "
+              "&& bazel build //tests/e2e:all",
               file=sys.stderr)
         return 2
     bed.raise_on_signals()
     bed.sweep()
-    peer = arguments.echo_peer
-    return suite.run(tests, tools,
-                     str(peer.resolve()) if peer.exists() else None)
+    return suite.run(tests, tools)
 
 
 if __name__ == "__main__":

@@ -22,9 +22,8 @@ class Failure(Exception):
 class Context:
     """What a test gets: the tree under test and a place for a remark."""
 
-    def __init__(self, tools, echo_peer):
+    def __init__(self, tools):
         self.tools = tools
-        self.echo_peer = echo_peer  # path; None: not built
         self.remark = ""
 
     def note(self, text):
@@ -73,9 +72,9 @@ def add(name, body, core=True):
     TESTS.append(Test(name, body, core))
 
 
-def _run_one(one, tools, echo_peer):
+def _run_one(one, tools):
     """(outcome, text) of one test; the outcome may be TIMED_OUT."""
-    context = Context(tools, echo_peer)
+    context = Context(tools)
     try:
         one.body(context)
     except Skip as reason:
@@ -94,21 +93,21 @@ def _run_one(one, tools, echo_peer):
 TIMED_OUT = "timed out"
 
 
-def run(tests, tools, echo_peer):
+def run(tests, tools):
     """Runs them, one line each; the exit status for main()."""
     count = {"passed": 0, "FAILED": 0, "skipped": 0}
     failed = []
     again = []
     for one in tests:
         begin = time.monotonic()
-        outcome, text = _run_one(one, tools, echo_peer)
+        outcome, text = _run_one(one, tools)
         # On a machine that others share a program may not have been given its
         # time: that alone is tried again, once, and told at the end. Whatever
         # ended with a wrong result has failed.
         if outcome == TIMED_OUT:
             again.append(one.name)
             print(f"again   {one.name}, after:\n{text}", flush=True)
-            outcome, text = _run_one(one, tools, echo_peer)
+            outcome, text = _run_one(one, tools)
         if outcome == TIMED_OUT:
             outcome = "FAILED"
         seconds = time.monotonic() - begin

@@ -47,11 +47,8 @@ class EchoPair:
     """echo_peer on both sides: programs that go on when a peer is lost."""
 
     def __init__(self, context, place, count=20, size=5000, server_env=None):
-        if not context.echo_peer:
-            raise suite.Skip("echo_peer is not built: "
-                             "bazel build //tests/e2e:echo_peer")
         self.place = place
-        self.program = context.echo_peer
+        self.program = context.tools.echo_peer
         self.port = str(place.next_port())
         self.message = [str(size), str(count)]
         self.server_env = server_env

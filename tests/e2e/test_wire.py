@@ -98,11 +98,11 @@ def check_with_tshark(context, capture, path):
 
 
 def judge(context, interface_mtu, path_mtu, family, programs):
+    context.need("tshark")
     with bed.VethBed(context.tools, interface_mtu) as place:
         gid = place.gid_v4 if family == 4 else place.gid_v6
         captures = record(context, place, gid, programs)
         total = 0
-        has_tshark = bed.shutil.which("tshark") is not None
         for argv, capture in captures.items():
             packets = capture.packets()
             for packet in packets:
@@ -117,12 +117,10 @@ def judge(context, interface_mtu, path_mtu, family, programs):
             full = max(packet.payload_bytes for packet in packets)
             if "10001" in argv:
                 context.check(full == path_mtu, f"{argv}: packets of {full}")
-            if has_tshark:
-                check_with_tshark(context, capture,
-                                  os.path.join(place.directory, "wire.pcap"))
+            check_with_tshark(context, capture,
+                              os.path.join(place.directory, "wire.pcap"))
             total += len(packets)
-        context.note(f"{total} packets" +
-                     ("" if has_tshark else ", tshark is not installed"))
+        context.note(f"{total} packets")
 
 
 suite.add("veth9000/wire-is-standard-RoCEv2",
