@@ -1,21 +1,24 @@
 // What a port can do by itself: the baseline that uRNIC is compared with.
 //
+// clang-format off
 //   raw_port MODE DEV [key=value ..]
 //   MODE  tx      sends as fast as the port takes frames
 //         rx      receives and frees
 //         duplex  both
 //         echo    sends back what it receives
-//         ping    one frame there and back at a time, against an echo
-//   size=82      frame bytes, Ethernet header included, no FCS
-//   burst=32     frames per call
-//   seconds=5    from the first frame on
-//   wait=30      seconds to wait for the port and the first frame
-//   fill=header|frame  what a sender writes: the first 64 bytes, or all; what
-//   is
-//                not written stays in the receiver's cache from the last time
-//   mtu=0 cpu=-1 cpu to run on
-//   through=device|port  call the driver itself, or through datapath/port.h:
-//                the difference is what the seam costs
+//         ping    `turn` frames there and back at a time, against an echo
+//   size=82       frame bytes, Ethernet header included, no FCS
+//   burst=32      frames per call
+//   turn=1        frames at a time, ping
+//   seconds=5     from the first frame on
+//   wait=30       seconds to wait for the port and the first frame
+//   fill=header   what a sender writes: the first 64 bytes, or with "frame" all;
+//                 what is not written stays in the receiver's cache
+//   mtu=0         of the port; 0: its default
+//   cpu=-1        to run on; -1: as started
+//   through=device  call the driver itself, or with "port" through
+//                 datapath/port.h: the difference is what the seam costs
+// clang-format on
 //
 // The port is opened by the same code as uRNIC's: same device arguments,
 // descriptors, buffer sizes and huge pages. A driver loop that does nothing
@@ -58,6 +61,7 @@ struct Options {
   std::string dev;
   uint16_t size = 82;
   uint16_t burst = 32;
+  uint16_t turn = 1;
   double seconds = 5;
   double wait = 30;
   uint16_t mtu = 0;
@@ -99,6 +103,8 @@ Options ParseOptions(int argc, char** argv) {
       o.size = static_cast<uint16_t>(number);
     } else if (key == "burst") {
       o.burst = static_cast<uint16_t>(number);
+    } else if (key == "turn") {
+      o.turn = static_cast<uint16_t>(number);
     } else if (key == "seconds") {
       o.seconds = std::atof(value.c_str());
     } else if (key == "wait") {
@@ -115,8 +121,9 @@ Options ParseOptions(int argc, char** argv) {
       Die("unknown: " + std::string(word));
     }
   }
-  if (o.size < kSequenceOffset + 8 || o.burst < 1 || o.burst > kBurstMax) {
-    Die("size is at least 24, burst 1 to 32");
+  if (o.size < kSequenceOffset + 8 || o.burst < 1 || o.burst > kBurstMax ||
+      o.turn < 1 || o.turn > kBurstMax) {
+    Die("size is at least 24, burst and turn 1 to 32");
   }
   return o;
 }
@@ -264,13 +271,12 @@ Result Stream(const Io& io, const Port& port, const Options& o) {
   return result;
 }
 
-// True if the answer to `sequence` came before the deadline.
+// True if all frames of turn `sequence` came back before the deadline.
 template <typename Io>
-bool AwaitAnswer(const Io& io, uint64_t sequence, uint64_t deadline,
-                 Result& result) {
+bool AwaitAnswer(const Io& io, uint64_t sequence, uint16_t turn,
+                 uint64_t deadline, Result& result) {
   rte_mbuf* frames[kBurstMax];
-  for (;;) {
-    bool found = false;
+  for (uint16_t found = 0;;) {
     const uint16_t n = io.Receive(frames, kBurstMax);
     ++result.polls;
     result.idle_polls += n == 0;
@@ -279,11 +285,11 @@ bool AwaitAnswer(const Io& io, uint64_t sequence, uint64_t deadline,
       std::memcpy(&number,
                   rte_pktmbuf_mtod_offset(frames[i], void*, kSequenceOffset),
                   sizeof(number));
-      found |= FrameWriter::IsOurs(frames[i]) && number == sequence;
+      found += FrameWriter::IsOurs(frames[i]) && number == sequence;
       rte_pktmbuf_free(frames[i]);
     }
     result.received += n;
-    if (found) return true;
+    if (found == turn) return true;
     if (n == 0 && rte_rdtsc() > deadline) return false;
   }
 }
@@ -297,19 +303,22 @@ Result Ping(const Io& io, const Port& port, const Options& o) {
   uint64_t start = rte_rdtsc();
   uint64_t end = start + static_cast<uint64_t>(o.wait * hz);
   for (uint64_t sequence = 1; g_stop == 0 && rte_rdtsc() < end; ++sequence) {
-    rte_mbuf* m = rte_pktmbuf_alloc(port.pool());
-    if (m == nullptr) continue;
-    writer.Write(m);
-    std::memcpy(rte_pktmbuf_mtod_offset(m, void*, kSequenceOffset), &sequence,
-                sizeof(sequence));
+    rte_mbuf* frames[kBurstMax];
+    if (rte_pktmbuf_alloc_bulk(port.pool(), frames, o.turn) != 0) continue;
+    for (uint16_t i = 0; i < o.turn; ++i) {
+      writer.Write(frames[i]);
+      std::memcpy(rte_pktmbuf_mtod_offset(frames[i], void*, kSequenceOffset),
+                  &sequence, sizeof(sequence));
+    }
     const uint64_t sent_at = rte_rdtsc();
-    if (io.Transmit(&m, 1) != 1) {
-      rte_pktmbuf_free(m);
+    const uint16_t sent = io.Transmit(frames, o.turn);
+    result.sent += sent;
+    if (sent < o.turn) {
+      rte_pktmbuf_free_bulk(frames + sent, o.turn - sent);
       continue;
     }
-    ++result.sent;
     const auto patience = static_cast<uint64_t>(kLostAfterSeconds * hz);
-    if (!AwaitAnswer(io, sequence, sent_at + patience, result)) {
+    if (!AwaitAnswer(io, sequence, o.turn, sent_at + patience, result)) {
       ++result.lost;
       continue;
     }
