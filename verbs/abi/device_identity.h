@@ -18,8 +18,7 @@
 //          | "iface:" NAME | "xdp:" NAME         a kernel interface
 //          | [DOMAIN ":"] BUS ":" SLOT "." FN ["," ARGS]       a PCI device
 //          | "net_" DRIVER ["," ARGS]            a DPDK virtual device
-//          | "ring:" NAME (":a" | ":b")          an end of a ring in this
-//          process
+//          | "ring:" NAME (":a" | ":b")          an end of a local ring
 //
 // Fields come in any order, without white space. DPDK device strings hold
 // commas and equal signs but neither "|" nor ";", hence these separators. Two
