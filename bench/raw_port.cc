@@ -12,8 +12,8 @@
 //   turn=1        frames at a time, ping
 //   seconds=5     from the first frame on
 //   wait=30       seconds to wait for the port and the first frame
-//   fill=header   what a sender writes: the first 64 bytes, or with "frame" all;
-//                 what is not written stays in the receiver's cache
+//   fill=header   what a sender writes: the first 64 bytes, or with "frame"
+//                 all; what is not written stays in the receiver's cache
 //   mtu=0         of the port; 0: its default
 //   cpu=-1        to run on; -1: as started
 //   through=device  call the driver itself, or with "port" through

@@ -9,7 +9,7 @@
 // other lock, and the data path never waits for the token.
 //
 // Clock: the engine is the only reader of the clock on the packet path, once
-// per iteration.
+// per iteration and once per doorbell.
 
 #include <atomic>
 #include <cstdint>
@@ -113,8 +113,6 @@ class Engine {
   // completes what that flushes.
   void ModifyQp(EngineQp& qp, rc::QpState target, const rc::QpConfig& config);
   void ReconfigureQp(EngineQp& qp, const rc::QpConfig& config);
-
-  uint32_t qp_count() const { return qp_count_; }
 
   // --- Control: outside a ControlScope -----------------------------------
 
