@@ -206,8 +206,10 @@ for _name, _make in {
         "vhost-swapped": lambda tools: bed.SocketBed(tools, "vhost-swapped"),
         "veth9000": bed.VethBed, "loop": bed.LoopBed,
         "memif": lambda tools: bed.SocketBed(tools, "memif")}.items():
+    # In the short set where no connection says more.
     suite.add(f"{_name}/idle-costs-nothing",
-              lambda context, make=_make: idle(context, make))
+              lambda context, make=_make: idle(context, make),
+              core=_name == "loop")
     if _name != "loop":
         suite.add(f"{_name}/idle-with-a-connected-peer-costs-nothing",
                   lambda context, make=_make: idle_connected(context, make))
