@@ -3,7 +3,7 @@
 # change shows where timings are too noisy. Counted by valgrind, as the
 # difference between two numbers of iterations.
 #
-#   bench/instructions.sh path/to/inner_loops [FILTER]
+#   ./dev bench --instructions [FILTER]
 set -euo pipefail
 
 binary=$1

@@ -133,7 +133,7 @@ def unit():
 def parts(full):
     """(name, minutes allowed, function). The minutes are the project's budget
     for a fresh machine with two cores; they are printed, not enforced."""
-    fuzz_seconds = "600" if full else "40"
+    fuzz_seconds = "300" if full else "40"
     e2e = ["python3", "tests/e2e/run_e2e.py", "--full" if full else "--core"]
     sim = ["--test_arg=--seconds=600"] if full else []
     yield "build", 7, lambda: run_program(["./dev", "build"])
