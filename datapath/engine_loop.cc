@@ -42,10 +42,9 @@ CopyMode Engine::ThisThreadsCopyMode() {
 
 void Engine::Leave() {
   if (helper_ != nullptr) {
-    helper_->BeforeRelease(
-        ready_head_ != nullptr || backlog_count_ != 0 || loop_count_ != 0 ||
-            completion_lost_,
-        wheel_.NextDeadline());
+    helper_->BeforeRelease(ready_head_ != nullptr || backlog_count_ != 0 ||
+                               loop_count_ != 0 || completion_lost_,
+                           wheel_.NextDeadline());
   }
   ReleaseLcore();
 }

@@ -72,9 +72,9 @@ class HelperThread {
   // Token holder only.
   Time last_poll_;
   Time poll_run_start_;
-  bool armed_ = false;   // the port raises wake-ups
+  bool armed_ = false;         // the port raises wake-ups
   bool can_be_woken_ = false;  // at the last sleep
-  bool asleep_ = false;  // or about to be
+  bool asleep_ = false;        // or about to be
   bool kicked_ = false;
   Time planned_wake_;
 

@@ -76,24 +76,39 @@ SLACK = 950
 NAPS = 400
 KICKS = 10000
 FEW, MANY = 20000, 1000000
+# What others take away makes more calls, never fewer; what belongs to the path
+# is there each time.
+TRIES = 3
 
 
-def no_calls(context, kind, argv, few=FEW, many=MANY):
+def no_calls(context, kind, argv):
     """Both sides poll: fifty times the messages, the same system calls."""
     context.need("strace", argv[0])
+    for _ in range(TRIES):
+        problems = grown_calls(context, kind, argv)
+        if not problems:
+            return
+    context.check(False, "; ".join(problems))
+
+
+def grown_calls(context, kind, argv, few=FEW, many=MANY):
+    """What more messages have made more than they may: a list of texts."""
     counts = []
     for count in (few, many):
         with bed.SocketBed(context.tools, kind) as place:
             counts.append(count_calls(context, place, argv, count))
+    problems = []
     for side, less, more in zip(("server", "client"), *counts):
         grown = {name: more[name] - less[name] for name in more
                  if more[name] > less[name]}
         naps, kicks = grown.pop("nap", 0), grown.pop("kick", 0)
-        context.note(f"{side}: {sum(less.values())} calls for {few} messages,"
-                     f" {sum(more.values())} for {many}, of the difference "
-                     f"{naps} naps and {kicks} kicks")
-        context.check(sum(grown.values()) < SLACK, f"{side}: {grown}")
-        context.check(naps < NAPS and kicks < KICKS, context.remark)
+        text = (f"{side}: {sum(less.values())} calls for {few} messages,"
+                f" {sum(more.values())} for {many}, of the difference "
+                f"{naps} naps and {kicks} kicks")
+        context.note(text)
+        if sum(grown.values()) >= SLACK or naps >= NAPS or kicks >= KICKS:
+            problems.append(f"{text}; {grown}")
+    return problems
 
 
 def no_allocations(context, kind, argv, few=FEW, many=MANY):

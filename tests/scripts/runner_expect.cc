@@ -169,12 +169,9 @@ bool Runner::ExpectVerdicts(Words& words) {
 
 bool Runner::ExpectState(Words& words) {
   static const std::map<std::string, rc::QpState> kStates = {
-      {"reset", rc::QpState::kReset},
-      {"init", rc::QpState::kInit},
-      {"rtr", rc::QpState::kRtr},
-      {"rts", rc::QpState::kRts},
-      {"sqd", rc::QpState::kSqd},
-      {"err", rc::QpState::kErr}};
+      {"reset", rc::QpState::kReset}, {"init", rc::QpState::kInit},
+      {"rtr", rc::QpState::kRtr},     {"rts", rc::QpState::kRts},
+      {"sqd", rc::QpState::kSqd},     {"err", rc::QpState::kErr}};
   const auto it = kStates.find(words.Next());
   if (it == kStates.end()) return Fail("no such state");
   return end_->qp().state() == it->second ||

@@ -40,8 +40,8 @@ class Responder {
   // max_dest_rd_atomic in SQD.
   void Reconfigure(const QpConfig& config) {
     config_ = config;
-    replay_.SetLimit(std::min<uint32_t>(config.max_dest_rd_atomic,
-                                        kReplaySlots));
+    replay_.SetLimit(
+        std::min<uint32_t>(config.max_dest_rd_atomic, kReplaySlots));
   }
 
   // State ERR or RESET by the owner's wish: nothing more is received or sent.
