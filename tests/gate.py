@@ -126,6 +126,13 @@ def end_to_end(args):
     return run_program(args) if built.returncode == 0 else Count(failed=1)
 
 
+def simulator(full):
+    count = run_bazel(["//tests/sim/..."])
+    if full:
+        count.add(run_program(["./dev", "sim", "--seconds", "600"]))
+    return count
+
+
 def unit():
     """Our style is part of lint, and clang-format no part of Bazel's."""
     count = run_program(["./dev", "format", "--check"])
@@ -138,10 +145,9 @@ def parts(full):
     for a fresh machine with two cores; they are printed, not enforced."""
     fuzz_seconds = "300" if full else "40"
     e2e = ["python3", "tests/e2e/run_e2e.py", "--full" if full else "--core"]
-    sim = ["--test_arg=--seconds=600"] if full else []
     yield "build", 7, lambda: run_program(["./dev", "build"])
     yield "unit, golden, lint", 2, unit
-    yield "simulator", 3, lambda: run_bazel(["//tests/sim/...", *sim])
+    yield "simulator", 3, lambda: simulator(full)
     # Before the sanitizers: all builds share one output tree.
     yield "end to end", 6, lambda: end_to_end(e2e)
     yield "fuzzers", 3, lambda: run_program(["./dev", "fuzz", fuzz_seconds])
