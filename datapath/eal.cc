@@ -129,8 +129,6 @@ absl::Status ChooseMemory(const EalOptions& options, bool& huge,
   return absl::OkStatus();
 }
 
-constexpr int kInitAttempts = 3;
-
 struct StartArgs {
   std::vector<std::string> words;
   int result = 0;
@@ -175,14 +173,8 @@ void* InitThread(void* arg) {
   LowFdsOccupied low;
   NewFdsCloseOnExec cloexec;
   const FreshGetopt getopt_state;
-  // DPDK has been seen, on a machine with five times more work than CPUs, to
-  // refuse words that it takes at once when asked again (2 of some 500 starts;
-  // the reason is unknown). It allows another call after that refusal.
-  for (int attempt = 0; attempt < kInitAttempts; ++attempt) {
-    args->result =
-        rte_eal_init(static_cast<int>(argv->size()) - 1, argv->data());
-    if (args->result >= 0 || rte_errno != EINVAL) break;
-  }
+  args->result =
+      rte_eal_init(static_cast<int>(argv->size()) - 1, argv->data());
   args->error = rte_errno;
   args->message = TakeLastEalError();
   return nullptr;
@@ -223,13 +215,18 @@ absl::Status StartOnce(const EalOptions& options) {
                 "--no-shconf",
                 "--no-telemetry",
                 "--no-pci",
-                "--in-memory",
                 "--iova-mode=va",
                 "-m",
                 absl::StrCat(memory_mb),
                 absl::StrCat("--file-prefix=urnic", getpid())};
-  // vhost takes at most eight memory regions: one file per list, not per page.
-  args.words.push_back(huge ? "--single-file-segments" : "--no-huge");
+  if (huge) {
+    args.words.push_back("--in-memory");
+    // vhost takes at most eight memory regions: one file per list, not per
+    // page.
+    args.words.push_back("--single-file-segments");
+  } else {
+    args.words.push_back("--no-huge");  // in memory by nature, DPDK insists
+  }
   if (absl::Status s = RunInit(args); !s.ok()) return s;
   // Made even with --no-shconf, and left empty.
   rmdir(rte_eal_get_runtime_dir());
