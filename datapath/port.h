@@ -41,6 +41,7 @@ enum class PortState : uint8_t {
   kStarting,  // the device is not there yet; the keeper is trying
   kUp,        // frames can flow
   kNoPeer,    // the local side runs; the other side is absent
+  kLinkDown,  // the interface is administratively down or has no carrier
   kFailed,    // the device died; the keeper is trying to bring it back
 };
 

@@ -183,7 +183,7 @@ TEST_F(IfaceTest, LinkFlapNeedsNoNewDevice) {
   ASSERT_TRUE(StateBecomes(*a, PortState::kUp));
   for (const char* end : {"va", "vb"}) {
     ASSERT_TRUE(Ip(std::string("link set ") + end + " down"));
-    ASSERT_TRUE(StateBecomes(*a, PortState::kNoPeer)) << end;
+    ASSERT_TRUE(StateBecomes(*a, PortState::kLinkDown)) << end;
     EXPECT_TRUE(Send(*a, 1));
     ASSERT_TRUE(Ip(std::string("link set ") + end + " up"));
     ASSERT_TRUE(StateBecomes(*a, PortState::kUp)) << end;

@@ -432,7 +432,8 @@ void PortKeeper::SayLink(bool up) {
   if (up) {
     Say(PortState::kUp, absl::StrCat(spec_.identity, " is up"));
   } else if (interface_ != nullptr) {
-    Say(PortState::kNoPeer, absl::StrCat("interface ", spec_.name, " is down"));
+    Say(PortState::kLinkDown,
+        absl::StrCat("interface ", spec_.name, " is down"));
   } else {
     Say(PortState::kNoPeer,
         absl::StrCat(spec_.identity, ": no peer is connected"));

@@ -132,8 +132,7 @@ static int parse_dev(struct parser* at, struct urnic_device_identity* d) {
     d->kind = URNIC_PORT_VDEV;
   } else {
     return fail(at, EINVAL,
-                "not a port; write loop, iface:NAME, xdp:NAME, a PCI address, "
-                "or a DPDK device net_...");
+                "not a port; write loop, iface:NAME, or a DPDK device net_...");
   }
   return 0;
 }

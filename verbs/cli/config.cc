@@ -79,7 +79,9 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
       .add_option("--mode", mode_,
                   "embedded: the RNIC lives in the program (URNIC_MODE)")
       ->type_name("MODE");
-  command.add_option("--config", file_, "TOML file with the same keys")
+  command
+      .add_option("--config", file_,
+                  "TOML file with the keys ports, mtu, mode (URNIC_CONFIG)")
       ->type_name("FILE")
       ->envname("URNIC_CONFIG");
 }

@@ -1,10 +1,29 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "verbs/abi/device_identity.h"
 #include "verbs/cli/command.h"
+
+namespace {
+
+// CLI11 would only say that a subcommand is required.
+bool IsUnknownSubcommand(const CLI::App& app, const std::string& word) {
+  return !word.starts_with('-') && app.get_subcommand_no_throw(word) == nullptr;
+}
+
+int RefuseSubcommand(const CLI::App& app, const std::string& word) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands(nullptr))
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  std::fprintf(stderr, "urnic: \"%s\" is no subcommand; there are %s\n",
+               word.c_str(), names.c_str());
+  return urnic::kExitUsage;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("uRNIC: an RDMA NIC in user space", "urnic");
@@ -16,6 +35,8 @@ int main(int argc, char** argv) {
   urnic::AddDemoCommand(app, &exit_status);
   urnic::AddDoctorCommand(app, &exit_status);
   std::vector<std::string> args(argv + 1, argv + argc);
+  if (!args.empty() && IsUnknownSubcommand(app, args.front()))
+    return RefuseSubcommand(app, args.front());
   program = urnic::SplitProgram(app, &args);
   // CLI11 takes a vector from its end.
   std::reverse(args.begin(), args.end());

@@ -98,7 +98,15 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
       "                 [--mode embedded] [--config FILE] [--] PROGRAM "
       "ARGS...\n"
       "The exit status is the program's; 2 for a mistake on this command "
-      "line.");
+      "line.\n\n"
+      "Each setting has three places, the first that speaks wins:\n"
+      "  flag                  environment                TOML key\n"
+      "  --port DEV, --addr A  URNIC_PORTS=\"DEV|A;...\"   ports = [\"DEV|A\", "
+      "...]\n"
+      "  --mtu N               URNIC_MTU=N                mtu = N\n"
+      "  --mode embedded       URNIC_MODE=embedded        mode = \"embedded\"\n"
+      "  --config FILE         URNIC_CONFIG=FILE\n"
+      "A is IP/LEN; more addresses follow as DEV|A|A.");
   auto flags = std::make_shared<ConfigFlags>(*command);
   command->callback(
       [flags, program, exit_status] { *exit_status = Run(*flags, *program); });

@@ -72,5 +72,9 @@ expect "help has run and doctor: $out" contains "$out" '^ +run .*'
 expect "help has nothing unbuilt" lacks "$out" '^ +(show|trace|dump|top) '
 status 2 "$urnic"
 status 2 "$urnic" dance
+expect "names it: $out" contains "$out" '"dance" is no subcommand'
+expect "names the others: $out" contains "$out" 'run, demo, doctor'
+status 0 "$urnic" run --help
+expect "has the TOML keys: $out" contains "$out" 'URNIC_PORTS=.*ports = '
 
 finish

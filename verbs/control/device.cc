@@ -145,8 +145,11 @@ Device::~Device() {
 
 PortAttributes Device::QueryPort() const {
   // A port whose peer is away, or that is still coming up, is ready to be
-  // used: programs query once, right after they opened the device.
-  return {.active = port_->info().state != PortState::kFailed,
+  // used: programs query once, right after they opened the device. One that
+  // somebody has to mend first is not.
+  const PortInfo info = port_->info();
+  return {.active = info.state != PortState::kFailed &&
+                    info.state != PortState::kLinkDown && info.remedy.empty(),
           .active_mtu = MtuCode(mtu_max_)};
 }
 

@@ -85,6 +85,8 @@ std::string WordsOf(const std::string& ports) {
     EXPECT_TRUE(
         Eventually([&] { return !device->port().info().text.empty(); }));
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    // Verbs say it too: down if somebody must mend it first.
+    EXPECT_EQ(device->QueryPort().active, device->port().info().remedy.empty());
   }
   return ::testing::internal::GetCapturedStderr();
 }
