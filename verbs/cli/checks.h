@@ -3,6 +3,7 @@
 // What `urnic doctor` looks at. Each check looks, changes nothing, and says
 // what it found and what to do.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,14 +27,20 @@ Check CheckVerbsPrograms();
 Check CheckProc();
 Check CheckHugePages();
 Check CheckMemlock();
+// `limit`: RLIMIT_AS in bytes.
+Check CheckAddressSpace(uint64_t limit);
 Check CheckCpus();
 Check CheckTun();
-Check CheckStaleDirectories();
+// What dead programs and dead demos have left behind.
+Check CheckLeftOvers();
 Check CheckKernelDevices();
 
 // The ports. `needed`: a port with a kernel interface is configured.
 Check CheckRawSockets(bool needed);
 // Everything about one port's kernel interface; empty for other kinds.
 std::vector<Check> CheckInterface(const urnic_device_identity& device);
+// Can the file of a port that meets its peer at a unix socket be there? Empty
+// for other kinds, and for abstract sockets.
+std::vector<Check> CheckSocket(const urnic_device_identity& device);
 
 }  // namespace urnic

@@ -154,6 +154,14 @@ std::string DemoBed::server_namespace() const {
   return absl::StrCat(kNamespaces, "/", sides_[0].name_space);
 }
 
+std::vector<std::string> FindDeadBeds() {
+  std::vector<std::string> paths;
+  for (const fs::path& folder : {fs::path(kNamespaces), TemporaryFolder()})
+    for (const std::string& name : DeadNames(folder))
+      paths.push_back((folder / name).string());
+  return paths;
+}
+
 void RemoveDeadBeds() {
   if (geteuid() == 0) {
     for (const std::string& name : DeadNames(kNamespaces))

@@ -53,6 +53,9 @@ class DemoBed {
   std::string server_address_;
 };
 
+// The paths of the namespaces and directories of runs whose process is dead.
+std::vector<std::string> FindDeadBeds();
+
 // Removes the namespaces and directories of runs whose process is dead, and
 // ends the programs that they left behind in those namespaces.
 void RemoveDeadBeds();

@@ -1,3 +1,5 @@
+#include <sys/resource.h>
+
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -12,9 +14,18 @@ namespace urnic {
 namespace {
 
 std::vector<Check> CheckMachine() {
-  return {CheckInstall(),      CheckVerbsLibrary(), CheckVerbsPrograms(),
-          CheckProc(),         CheckHugePages(),    CheckMemlock(),
-          CheckCpus(),         CheckTun(),          CheckStaleDirectories(),
+  rlimit address_space{};
+  getrlimit(RLIMIT_AS, &address_space);
+  return {CheckInstall(),
+          CheckVerbsLibrary(),
+          CheckVerbsPrograms(),
+          CheckProc(),
+          CheckHugePages(),
+          CheckMemlock(),
+          CheckAddressSpace(address_space.rlim_cur),
+          CheckCpus(),
+          CheckTun(),
+          CheckLeftOvers(),
           CheckKernelDevices()};
 }
 
@@ -36,6 +47,7 @@ std::vector<Check> CheckPorts(const ConfigFlags& flags) {
     any_interface |= d.ifname[0] != '\0';
     checks.push_back({Finding::kOk, d.name, d.dev, ""});
     for (Check& check : CheckInterface(d)) checks.push_back(std::move(check));
+    for (Check& check : CheckSocket(d)) checks.push_back(std::move(check));
   }
   checks.push_back(CheckRawSockets(any_interface));
   return checks;

@@ -10,8 +10,10 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "verbs/cli/checks.h"
+#include "verbs/cli/demo_bed.h"
 #include "verbs/cli/install_paths.h"
 #include "verbs/cli/verbs_library.h"
 #include "verbs/preload/run_dir.h"
@@ -111,6 +113,18 @@ Check CheckMemlock() {
       "ulimit -l 65536, if the warning disturbs"};
 }
 
+Check CheckAddressSpace(uint64_t limit) {
+  constexpr char kWhat[] = "address space";
+  constexpr uint64_t kGigabyte = uint64_t{1} << 30;
+  if (limit == RLIM_INFINITY) return {Finding::kOk, kWhat, "unlimited", ""};
+  const std::string found =
+      absl::StrCat("limited to ", limit / kGigabyte, " GB");
+  if (limit >= 64 * kGigabyte) return {Finding::kOk, kWhat, found, ""};
+  return {Finding::kWarn, kWhat,
+          found + "; with huge pages DPDK reserves more than 64 GB of it",
+          "ulimit -v unlimited, or URNIC_HUGEPAGES=off"};
+}
+
 Check CheckCpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -131,12 +145,25 @@ Check CheckTun() {
           "modprobe tun, or run the container with --device /dev/net/tun"};
 }
 
-Check CheckStaleDirectories() {
-  const int stale = urnic_run_dir_sweep(/*remove=*/0);
-  if (stale == 0) return {Finding::kOk, "left-overs", "none", ""};
-  return {Finding::kWarn, "left-overs",
-          absl::StrCat(stale, " sysfs directories of dead programs"),
-          "nothing: the next program on uRNIC removes them"};
+Check CheckLeftOvers() {
+  constexpr char kWhat[] = "left-overs";
+  const int directories = urnic_run_dir_sweep(/*remove=*/0);
+  const std::vector<std::string> beds = FindDeadBeds();
+  if (directories == 0 && beds.empty())
+    return {Finding::kOk, kWhat, "none", ""};
+  Check check{Finding::kWarn, kWhat, "", ""};
+  if (directories != 0) {
+    check.found =
+        absl::StrCat(directories, " sysfs directories of dead programs");
+    check.remedy = "nothing: the next program on uRNIC removes them";
+  }
+  if (!beds.empty()) {
+    absl::StrAppend(&check.found, check.found.empty() ? "" : "; ",
+                    "of dead demos: ", absl::StrJoin(beds, ", "));
+    absl::StrAppend(&check.remedy, check.remedy.empty() ? "" : "; ",
+                    "urnic demo, as root, removes what demos left");
+  }
+  return check;
 }
 
 Check CheckKernelDevices() {

@@ -11,7 +11,11 @@ namespace {
 
 // CLI11 would only say that a subcommand is required.
 bool IsUnknownSubcommand(const CLI::App& app, const std::string& word) {
-  return !word.starts_with('-') && app.get_subcommand_no_throw(word) == nullptr;
+  if (word.starts_with('-')) return false;
+  const auto commands = app.get_subcommands(nullptr);
+  return std::none_of(
+      commands.begin(), commands.end(),
+      [&](const CLI::App* command) { return command->get_name() == word; });
 }
 
 int RefuseSubcommand(const CLI::App& app, const std::string& word) {

@@ -1,0 +1,97 @@
+#include "verbs/cli/checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace urnic {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+std::vector<Check> CheckSocketOf(const std::string& dev) {
+  static urnic_device_identity device;
+  device = {};
+  dev.copy(device.dev, sizeof(device.dev) - 1);
+  std::string("urnic0").copy(device.name, sizeof(device.name) - 1);
+  return CheckSocket(device);
+}
+
+TEST(SocketCheckTest, AMissingDirectoryFails) {
+  for (const char* dev :
+       {"net_vhost0,iface=/no/such/x.sock",
+        "net_vhost0,client=1,iface=/no/such/x.sock",
+        "net_virtio_user0,server=1,path=/no/such/x.sock,queue_size=1024",
+        "net_memif0,socket-abstract=no,socket=/no/such/x.sock"}) {
+    const std::vector<Check> checks = CheckSocketOf(dev);
+    ASSERT_THAT(checks, SizeIs(1)) << dev;
+    EXPECT_EQ(checks[0].finding, Finding::kFail) << dev;
+    EXPECT_EQ(checks[0].what, "urnic0 socket");
+    EXPECT_THAT(checks[0].found, HasSubstr("/no/such: No such file"));
+    EXPECT_EQ(checks[0].remedy, "mkdir -p /no/such");
+  }
+}
+
+TEST(SocketCheckTest, ADirectoryThatIsThereIsEnough) {
+  const std::string folder = testing::TempDir();
+  const auto checks = CheckSocketOf("net_vhost0,iface=" + folder + "x.sock");
+  ASSERT_THAT(checks, SizeIs(1));
+  EXPECT_EQ(checks[0].finding, Finding::kOk) << checks[0].found;
+}
+
+// In /proc nobody makes files, not even root.
+TEST(SocketCheckTest, OnlyTheEndThatListensMustWrite) {
+  const auto listens = CheckSocketOf("net_vhost0,iface=/proc/x.sock");
+  ASSERT_THAT(listens, SizeIs(1));
+  const auto connects = CheckSocketOf("net_vhost0,client=1,iface=/proc/x.sock");
+  ASSERT_THAT(connects, SizeIs(1));
+  EXPECT_EQ(connects[0].finding, Finding::kOk) << connects[0].found;
+  if (geteuid() == 0) GTEST_SKIP() << "access() lets root write anywhere";
+  EXPECT_EQ(listens[0].finding, Finding::kFail);
+  EXPECT_THAT(listens[0].remedy, HasSubstr("write to"));
+}
+
+TEST(SocketCheckTest, OtherPortsHaveNoSocketFile) {
+  for (const char* dev : {"loop", "iface:lo", "net_null0", "net_memif0",
+                          "net_memif0,socket=/no/such/x.sock"})
+    EXPECT_THAT(CheckSocketOf(dev), IsEmpty()) << dev;
+}
+
+TEST(AddressSpaceCheckTest, WarnsBelow64Gigabytes) {
+  constexpr uint64_t kGigabyte = uint64_t{1} << 30;
+  EXPECT_EQ(CheckAddressSpace(RLIM_INFINITY).finding, Finding::kOk);
+  EXPECT_EQ(CheckAddressSpace(64 * kGigabyte).finding, Finding::kOk);
+  const Check check = CheckAddressSpace(32 * kGigabyte);
+  EXPECT_EQ(check.finding, Finding::kWarn);
+  EXPECT_THAT(check.found, HasSubstr("32 GB"));
+}
+
+TEST(LeftOversCheckTest, NamesWhatADeadDemoLeftAndNotWhatALivingOneHas) {
+  setenv("TMPDIR", testing::TempDir().c_str(), 1);
+  const pid_t dead = fork();
+  if (dead == 0) _exit(0);
+  waitpid(dead, nullptr, 0);
+  const std::string folder = testing::TempDir() + "urnic-demo-";
+  const std::string left = folder + std::to_string(dead) + "-x";
+  const std::string used = folder + std::to_string(getpid()) + "-x";
+  std::filesystem::create_directory(left);
+  std::filesystem::create_directory(used);
+  const Check check = CheckLeftOvers();
+  std::filesystem::remove(left);
+  std::filesystem::remove(used);
+  EXPECT_EQ(check.finding, Finding::kWarn);
+  EXPECT_THAT(check.found, HasSubstr(left));
+  EXPECT_THAT(check.found, Not(HasSubstr(used)));
+  EXPECT_THAT(check.remedy, HasSubstr("urnic demo"));
+}
+
+}  // namespace
+}  // namespace urnic
