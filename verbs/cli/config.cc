@@ -80,8 +80,7 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
                   "embedded: the RNIC lives in the program (URNIC_MODE)")
       ->type_name("MODE");
   command
-      .add_option("--config", file_,
-                  "TOML file with the keys ports, mtu, mode (URNIC_CONFIG)")
+      .add_option("--config", file_, "TOML file with the keys ports, mtu, mode")
       ->type_name("FILE")
       ->envname("URNIC_CONFIG");
 }

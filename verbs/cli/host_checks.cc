@@ -121,7 +121,7 @@ Check CheckAddressSpace(uint64_t limit) {
       absl::StrCat("limited to ", limit / kGigabyte, " GB");
   if (limit >= 64 * kGigabyte) return {Finding::kOk, kWhat, found, ""};
   return {Finding::kWarn, kWhat,
-          found + "; with huge pages DPDK reserves more than 64 GB of it",
+          found + "; DPDK reserves address space, with huge pages tens of GB",
           "ulimit -v unlimited, or URNIC_HUGEPAGES=off"};
 }
 
