@@ -173,8 +173,7 @@ void* InitThread(void* arg) {
   LowFdsOccupied low;
   NewFdsCloseOnExec cloexec;
   const FreshGetopt getopt_state;
-  args->result =
-      rte_eal_init(static_cast<int>(argv->size()) - 1, argv->data());
+  args->result = rte_eal_init(static_cast<int>(argv->size()) - 1, argv->data());
   args->error = rte_errno;
   args->message = TakeLastEalError();
   return nullptr;

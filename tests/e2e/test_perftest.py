@@ -43,8 +43,10 @@ def options_of(verb, kind):
         variants["both-ways"] = (["-n", "500", "-b"], None)
         variants["lists"] = (["-n", "1024", "-l", "16", "-Q", "16"], None)
         if events:
-            variants["qps-events-both-ways"] = (
-                ["-n", "200", "-q", "4", "-e", "-b"], None)
+            variants["qps-events"] = (["-n", "200", "-q", "4", "-e"], None)
+            # Not with several queue pairs: after an event perftest takes at
+            # most -n receives, once, and sleeps on those that are left.
+            variants["events-both-ways"] = (["-n", "200", "-e", "-b"], None)
     if verb != "atomic":
         variants["one-byte"] = (["-n", "200", "-s", "1"], [1])
         variants["8MB"] = (["-n", "5", "-s", "8388608"], [8388608])
