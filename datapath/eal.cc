@@ -25,7 +25,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "datapath/asymmetric_fence.h"
-#include "verbs/abi/high_fd.h"
+#include "datapath/debug_file.h"
 
 namespace urnic {
 namespace {
@@ -46,14 +46,13 @@ std::atomic<State> g_state{State::kOff};
 std::mutex g_start_mutex;
 const absl::Status* g_failure = nullptr;
 bool g_huge_pages = false;
-FILE* g_debug = nullptr;
 std::atomic<uint64_t> g_lcores[2];
 thread_local char g_last_error[kErrorBytes];
 
 ssize_t WriteLog(void*, const char* text, size_t bytes) {
-  if (g_debug != nullptr) {
-    std::fwrite(text, 1, bytes, g_debug);
-    std::fflush(g_debug);
+  // A log that cannot be written is no reason to fail.
+  if (DebugFd() >= 0) {
+    [[maybe_unused]] const ssize_t written = write(DebugFd(), text, bytes);
   }
   if (rte_log_cur_msg_loglevel() <= static_cast<int>(RTE_LOG_WARNING)) {
     size_t n = std::min(bytes, kErrorBytes - 1);
@@ -67,16 +66,6 @@ ssize_t WriteLog(void*, const char* text, size_t bytes) {
 }
 
 void OpenLog() {
-  const char* where = std::getenv("URNIC_DEBUG");
-  if (where != nullptr && *where != 0) {
-    if (std::string_view(where) == "-") {
-      g_debug = stderr;
-    } else {
-      const int fd = urnic_move_fd_high(
-          open(where, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-      if (fd >= 0) g_debug = fdopen(fd, "a");
-    }
-  }
   cookie_io_functions_t functions = {};
   functions.write = WriteLog;
   FILE* log = fopencookie(nullptr, "w", functions);

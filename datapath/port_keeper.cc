@@ -187,16 +187,16 @@ void PortKeeper::Run() {
 }
 
 bool PortKeeper::PrerequisitesMet() {
-  const PortState state = was_up_ ? PortState::kFailed : PortState::kStarting;
   if (interface_ != nullptr && interface_->Read().index == 0) {
-    Say(state, absl::StrCat("interface ", spec_.name, " does not exist"),
+    Say(WithoutDevice(),
+        absl::StrCat("interface ", spec_.name, " does not exist"),
         "create it, or move it into this network namespace: the port comes up "
         "by itself");
     return false;
   }
   if (spec_.kind == PortKind::kVirtioUser && !spec_.listens &&
       access(spec_.socket_path.c_str(), F_OK) != 0) {
-    Say(state, absl::StrCat("nobody listens at ", spec_.socket_path));
+    Say(WithoutDevice(), absl::StrCat("nobody listens at ", spec_.socket_path));
     return false;
   }
   return true;
@@ -424,8 +424,7 @@ void PortKeeper::SayFailure(const absl::Status& status) {
   // It may just have been removed, which the next attempt says better.
   if (interface_ != nullptr && interface_->Read().index == 0) return;
   Trouble trouble = Diagnose(spec_, status);
-  Say(was_up_ ? PortState::kFailed : PortState::kStarting,
-      std::move(trouble.text), std::move(trouble.remedy));
+  Say(WithoutDevice(), std::move(trouble.text), std::move(trouble.remedy));
 }
 
 void PortKeeper::SayLink(bool up) {

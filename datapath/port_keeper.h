@@ -84,6 +84,10 @@ class PortKeeper {
   void Wait(int timeout_ms);
   void WaitBackOff();
   void DiscardEdges();
+  // The state while there is no device.
+  PortState WithoutDevice() const {
+    return was_up_ ? PortState::kFailed : PortState::kStarting;
+  }
   void Say(PortState state, std::string text, std::string remedy = "");
   // A device that was not found, or did not start.
   void SayFailure(const absl::Status& status);

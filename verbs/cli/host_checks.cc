@@ -58,8 +58,7 @@ Check CheckVerbsLibrary() {
       absl::StrCat(found, "; this build knows IBVERBS_1.", URNIC_VERBS_MINOR,
                    " with private ABI ", URNIC_VERBS_PRIVATE),
       "use " URNIC_VERBS_RELEASES
-      " (Debian 12, Ubuntu 22.04 and 24.04, RHEL "
-      "9)"};
+      " (Debian 12, Ubuntu 22.04 and 24.04, RHEL 9)"};
 }
 
 Check CheckVerbsPrograms() {

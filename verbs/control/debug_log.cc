@@ -1,24 +1,14 @@
 #include "verbs/control/debug_log.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <string>
 
-#include "verbs/abi/high_fd.h"
+#include "datapath/debug_file.h"
 
 namespace urnic::control {
 namespace {
-
-int OpenLog() {
-  const char* where = std::getenv("URNIC_DEBUG");
-  if (where == nullptr || *where == 0) return -1;
-  if (std::string_view(where) == "-") return STDERR_FILENO;
-  return urnic_move_fd_high(
-      open(where, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-}
 
 void WriteLine(int fd, std::string_view text) {
   const int saved = errno;
@@ -30,20 +20,15 @@ void WriteLine(int fd, std::string_view text) {
   errno = saved;
 }
 
-int LogFd() {
-  static const int fd = OpenLog();
-  return fd;
-}
-
 }  // namespace
 
 void DebugLog(std::string_view text) {
-  if (LogFd() >= 0) WriteLine(LogFd(), text);
+  if (DebugFd() >= 0) WriteLine(DebugFd(), text);
 }
 
 void ComplainLoudly(std::string_view text) {
   WriteLine(STDERR_FILENO, text);
-  if (LogFd() != STDERR_FILENO) DebugLog(text);
+  if (DebugFd() != STDERR_FILENO) DebugLog(text);
 }
 
 }  // namespace urnic::control
