@@ -20,7 +20,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <mutex>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "datapath/eal.h"
@@ -47,6 +51,13 @@ constexpr uint64_t kBarrierUs = 1000;
 
 // DPDK's lists of devices and arguments.
 std::mutex g_hotplug;
+
+// The sockets of this process's memif servers; those with different ids share
+// a listener. Under g_hotplug; keepers may outlive static objects.
+std::multiset<std::string>& MemifServers() {
+  static auto* servers = new std::multiset<std::string>;
+  return *servers;
+}
 
 absl::Status Failed(const PortSpec& spec, const char* what, int error) {
   const std::string message = TakeLastEalError();
@@ -83,23 +94,28 @@ int Changed(uint16_t, rte_eth_event_type event, void* self, void*) {
 constexpr rte_eth_event_type kEvents[] = {RTE_ETH_EVENT_INTR_LSC,
                                           RTE_ETH_EVENT_QUEUE_STATE};
 
-// Returns when DPDK's interrupt thread has done all it had to do, false if it
-// does not come to an end.
-bool AwaitInterruptThread() {
-  using Flag = std::shared_ptr<std::atomic<bool>>;
-  const Flag done = std::make_shared<std::atomic<bool>>(false);
-  auto* handover = new Flag(done);
-  const auto set = [](void* arg) {
-    auto* flag = static_cast<Flag*>(arg);
-    **flag = true;
-    delete flag;
+// Runs `work` in DPDK's interrupt thread, where drivers react to their sockets,
+// after all that it has to do at this moment. False if that did not come to an
+// end in time: `work` may then still run, so it must own what it uses.
+bool RunInInterruptThread(std::function<void()> work) {
+  struct Job {
+    std::function<void()> work;
+    std::atomic<bool> done = false;
   };
-  if (rte_eal_alarm_set(kBarrierUs, set, handover) != 0) {
+  const auto job = std::make_shared<Job>(std::move(work));
+  auto* handover = new std::shared_ptr<Job>(job);
+  const auto run = [](void* arg) {
+    const std::unique_ptr<std::shared_ptr<Job>> owner(
+        static_cast<std::shared_ptr<Job>*>(arg));
+    (*owner)->work();
+    (*owner)->done = true;
+  };
+  if (rte_eal_alarm_set(kBarrierUs, run, handover) != 0) {
     delete handover;
     return false;
   }
-  for (int i = 0; i < kQuietSteps && !*done; ++i) usleep(kStepUs);
-  return *done;
+  for (int i = 0; i < kQuietSteps && !job->done; ++i) usleep(kStepUs);
+  return job->done;
 }
 
 // How many frames a virtio_user port has transmitted and the peer not fetched.
@@ -150,6 +166,10 @@ DpdkDevice::~DpdkDevice() {
       usleep(kStepUs);
     }
   }
+  if (spec_.kind == PortKind::kMemif) {
+    if (CloseMemif() && device_ != nullptr) rte_dev_remove(device_);
+    return;
+  }
   if (started_) rte_eth_dev_stop(id_);
   if (configured_ && spec_.kind == PortKind::kVirtioUser) {
     // Closed with interrupts on, the driver closes the queue's eventfd twice
@@ -182,7 +202,7 @@ bool DpdkDevice::QuietVirtioUser() {
       return spec_.listens ? !HasConnection(path) : !link_up_;
     };
     for (int i = 0; i < kQuietSteps && !reacted(); ++i) usleep(kStepUs);
-    if (!reacted() || !AwaitInterruptThread()) return false;
+    if (!reacted() || !RunInInterruptThread([] {})) return false;
     // Somebody may have connected just before unlink().
     if (reacted()) return true;
   }
@@ -210,6 +230,23 @@ void DpdkDevice::QuietVhostClient() {
     seen = changes_;
     usleep(kSettleUs);
   }
+}
+
+// The driver ends a connection also when the peer says goodbye, in DPDK's
+// interrupt thread, and does not expect to be closed by another meanwhile. It
+// forgets to unregister its listener (DPDK 22.11): the next peer to connect
+// would be served from memory that is no longer the driver's, and nobody else
+// could listen at that name.
+bool DpdkDevice::CloseMemif() {
+  auto& servers = MemifServers();
+  if (spec_.listens) servers.erase(servers.find(spec_.socket));
+  const bool last = spec_.listens && !servers.contains(spec_.socket);
+  return RunInInterruptThread(
+      [id = id_, started = started_, socket = last ? spec_.socket : ""] {
+        if (started) rte_eth_dev_stop(id);
+        if (!socket.empty()) ReplaceListeners(socket);
+        rte_eth_dev_close(id);
+      });
 }
 
 absl::Status DpdkDevice::Configure(rte_mempool* pool, uint16_t rx_ring,
@@ -444,6 +481,9 @@ absl::StatusOr<std::unique_ptr<DpdkDevice>> DeviceProbe::Take() {
     return absl::UnavailableError(absl::StrCat(
         spec_.identity, ": DPDK found no device: ",
         job_->message.empty() ? rte_strerror(-job_->result) : job_->message));
+  }
+  if (spec_.kind == PortKind::kMemif && spec_.listens) {
+    MemifServers().insert(spec_.socket);
   }
   return std::unique_ptr<DpdkDevice>(new DpdkDevice(spec_, id));
 }

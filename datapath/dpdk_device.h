@@ -86,6 +86,7 @@ class DpdkDevice {
   bool QuietVirtioUser();
   void AwaitTransmitted();
   void QuietVhostClient();
+  bool CloseMemif();
 
   const PortSpec& spec_;
   const uint16_t id_;

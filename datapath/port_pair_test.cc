@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -182,6 +184,19 @@ TEST_F(PairTest, MemifClientMeetsLateServer) {
   EXPECT_TRUE(RoundTrip(*port)) << port->info().text;
 }
 
+// Its client meanwhile never stops looking for it.
+TEST_F(PairTest, MemifServerMayBeClosedAndOpenedAgain) {
+  for (const char* kind : {",socket-abstract=no", ",socket-abstract=yes"}) {
+    const std::string memif = "net_memif0,socket=" + path_ + kind;
+    const auto peer = Echo(memif + ",role=client");
+    for (int round = 0; round < 3; ++round) {
+      const auto port = Create(memif + ",role=server");
+      EXPECT_TRUE(RoundTrip(*port)) << kind << round << port->info().text;
+    }
+    usleep(600'000);  // longer than the client ever waits
+  }
+}
+
 TEST_F(PairTest, WaitingServerBlocksNoOtherPortAndCanBeClosed) {
   auto waiting = Create(VirtioServer());
   ASSERT_TRUE(Eventually([&] {
@@ -308,6 +323,34 @@ TEST_F(PairTest, ClosingWhileThePeerDiesIsSafe) {
     port = nullptr;
     peer->Kill();
   }
+}
+
+// Makes the driver slow to react to its peer's goodbye: the end of a memif
+// connection, which alone is a socket of whole messages here.
+std::atomic<int> g_goodbye_takes_us = 0;
+
+extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
+  const ssize_t n = syscall(SYS_recvmsg, fd, message, flags);
+  int type = 0;
+  socklen_t bytes = sizeof(type);
+  getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes);
+  if (n <= 0 && type == SOCK_SEQPACKET) {
+    usleep(static_cast<useconds_t>(g_goodbye_takes_us));
+  }
+  return n;
+}
+
+TEST_F(PairTest, ClosingMemifWhileItReactsToItsPeerIsSafe) {
+  g_goodbye_takes_us = 200'000;
+  for (const bool server : {true, false, true, false}) {
+    const std::string memif = "net_memif0,socket=" + path_;
+    auto port = Create(memif + (server ? ",role=server" : ",role=client"));
+    auto peer = Echo(memif + (server ? ",role=client" : ",role=server"));
+    ASSERT_TRUE(RoundTrip(*port)) << port->info().text;
+    peer->Kill();
+    port = nullptr;
+  }
+  g_goodbye_takes_us = 0;
 }
 
 TEST_F(PairTest, ExitWithoutDestructorDoesNotHang) {

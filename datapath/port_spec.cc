@@ -222,7 +222,9 @@ absl::Status Identify(std::string_view dev, const Pairs& pairs,
       const std::string role = Get(pairs, "role", "client");
       const std::string path = Get(pairs, "socket", "/run/memif.sock");
       spec.listens = role == "server" || role == "master";
-      if (Get(pairs, "socket-abstract", "yes") == "no") spec.socket_path = path;
+      const bool abstract = Get(pairs, "socket-abstract", "yes") != "no";
+      if (!abstract) spec.socket_path = path;
+      spec.socket = abstract ? absl::StrCat("@", path) : path;
       spec.ring_slots = static_cast<uint16_t>(
           1u << std::min(ParseNumber(Get(pairs, "rsize", "10")).value_or(10),
                          14u));

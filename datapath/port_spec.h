@@ -47,6 +47,8 @@ struct PortSpec {
   // The unix socket of virtio_user, vhost and memif in the file system; empty
   // for an abstract one.
   std::string socket_path;
+  // kMemif: the socket's name for unix_socket.h, abstract or not. Else empty.
+  std::string socket;
   // Our side waits for peers at a socket; it makes the file if there is one.
   bool listens = false;
   // The probe returns only when a peer has connected (virtio_user server).

@@ -80,6 +80,7 @@ TEST(PortTest, FullRingKeepsTheRestWithTheCaller) {
   const auto a = Create("ring:full:a");
   const auto b = Create("ring:full:b");
   ASSERT_TRUE(StateBecomes(*a, PortState::kUp));
+  ASSERT_TRUE(StateBecomes(*b, PortState::kUp));
   int sent = 0;
   while (sent < 5000 && Send(*a, 1)) ++sent;
   EXPECT_EQ(sent, 1023) << "the slots of a DPDK ring less one";

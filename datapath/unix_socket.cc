@@ -2,14 +2,17 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace urnic {
 namespace {
@@ -19,8 +22,16 @@ using NameOf = int (*)(int, sockaddr*, socklen_t*);
 bool IsAt(int fd, NameOf name_of, const std::string& path) {
   sockaddr_un address = {};
   socklen_t bytes = sizeof(address);
-  return name_of(fd, reinterpret_cast<sockaddr*>(&address), &bytes) == 0 &&
-         address.sun_family == AF_UNIX && path == address.sun_path;
+  if (name_of(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0 ||
+      address.sun_family != AF_UNIX) {
+    return false;
+  }
+  if (path[0] != '@') return path == address.sun_path;
+  // An abstract name ends where the address does; DPDK counts one zero more.
+  const std::string_view name(address.sun_path,
+                              bytes - offsetof(sockaddr_un, sun_path));
+  return name.size() >= path.size() && name[0] == 0 &&
+         std::string(name.substr(1)).c_str() == path.substr(1);
 }
 
 bool IsListener(int fd) {
@@ -93,6 +104,15 @@ void ShutDownSockets(const std::string& path) {
 
 void CloseSockets(const std::string& path) {
   ForEachSocketAt(path, [](int fd) { close(fd); });
+}
+
+void ReplaceListeners(const std::string& path) {
+  const int nothing = eventfd(0, EFD_CLOEXEC);
+  if (nothing < 0) return;
+  ForEachSocketAt(path, [nothing](int fd) {
+    if (IsListener(fd)) dup3(nothing, fd, O_CLOEXEC);
+  });
+  close(nothing);
 }
 
 void SetCloseOnExec(const std::string& path) {

@@ -1,7 +1,8 @@
 #pragma once
 
-// The unix sockets behind vhost and virtio_user ports, seen from outside:
-// DPDK keeps its descriptors to itself, but the kernel knows their address.
+// The unix sockets behind vhost, virtio_user and memif ports, seen from
+// outside: DPDK keeps its descriptors to itself, but the kernel knows their
+// address. A name is a path, or "@NAME" in the abstract namespace (unix(7)).
 
 #include <string>
 
@@ -23,6 +24,10 @@ void ShutDownConnections(const std::string& path);
 void ShutDownSockets(const std::string& path);
 void CloseSockets(const std::string& path);
 void SetCloseOnExec(const std::string& path);
+
+// Closes what listens there, and leaves a file to which nothing ever happens in
+// its place: for a driver that goes on to watch the descriptor.
+void ReplaceListeners(const std::string& path);
 
 // True if somebody listens at `path`: connects and hangs up.
 bool SomebodyListens(const std::string& path);

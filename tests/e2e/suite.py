@@ -43,9 +43,11 @@ class Context:
                 raise Skip(f"{program} is not installed")
 
     def check_ok(self, *results):
-        """Every program ended with status 0."""
+        """Every program ended with status 0; those that did not are shown
+        first, for logs may be cut."""
         if any(result.status != 0 for result in results):
-            raise Failure("\n".join(map(str, results)))
+            ordered = sorted(results, key=lambda result: result.status == 0)
+            raise Failure("\n".join(map(str, ordered)))
 
 
 class Test:
