@@ -141,14 +141,14 @@ void Engine::FailUsersOfFullQueues() {
   completion_lost_ = false;
   for (uint32_t i = 0; i <= qp_mask_; ++i) {
     EngineQp* const qp = qps_[i];
-    if (qp == nullptr || qp->rc.state() == rc::QpState::kReset ||
-        qp->rc.state() == rc::QpState::kErr ||
+    if (qp == nullptr || qp->rc.state() == QpState::kReset ||
+        qp->rc.state() == QpState::kErr ||
         !(qp->send_cq->overflowed() || qp->recv_cq->overflowed())) {
       continue;
     }
-    ModifyQp(*qp, rc::QpState::kErr, qp->rc.config());
+    ModifyQp(*qp, QpState::kErr, qp->rc.config());
     if (qp->events() != nullptr) {
-      qp->events()->OnQpEvent(*qp, rc::QpEvent::kFatal);
+      qp->events()->OnQpEvent(*qp, QpEvent::kFatal);
     }
   }
 }
@@ -172,20 +172,19 @@ void Engine::DestroyQp(EngineQp* qp) {
   delete qp;
 }
 
-void Engine::ModifyQp(EngineQp& qp, rc::QpState target,
-                      const rc::QpConfig& config) {
-  if (target == rc::QpState::kReset || target == rc::QpState::kErr) {
+void Engine::ModifyQp(EngineQp& qp, QpState target, const QpConfig& config) {
+  if (target == QpState::kReset || target == QpState::kErr) {
     Unlink(qp);
   }
   qp.rc.Modify(target, config);
-  if (target == rc::QpState::kRtr) {
+  if (target == QpState::kRtr) {
     qp.path.sent.Clear();
     qp.path.received.Clear();
   }
   AfterWork(qp);
 }
 
-void Engine::ReconfigureQp(EngineQp& qp, const rc::QpConfig& config) {
+void Engine::ReconfigureQp(EngineQp& qp, const QpConfig& config) {
   qp.rc.Reconfigure(config);
 }
 

@@ -111,8 +111,8 @@ class Engine {
   void DestroyQp(EngineQp* qp);
   // Moves the queue pair, which must be allowed (verbs/control checks), and
   // completes what that flushes.
-  void ModifyQp(EngineQp& qp, rc::QpState target, const rc::QpConfig& config);
-  void ReconfigureQp(EngineQp& qp, const rc::QpConfig& config);
+  void ModifyQp(EngineQp& qp, QpState target, const QpConfig& config);
+  void ReconfigureQp(EngineQp& qp, const QpConfig& config);
 
   // --- Control: outside a ControlScope -----------------------------------
 
@@ -148,7 +148,7 @@ class Engine {
   struct Run {
     EngineQp* qp = nullptr;
     uint32_t count = 0;
-    rc::RxPacket packets[kBurstMax];
+    RxPacket packets[kBurstMax];
   };
   struct Sink;  // datapath/engine_sink.h
 
@@ -170,7 +170,7 @@ class Engine {
   // The first `count` of rx_.
   void ProcessFrames(uint32_t count, Time now);
   void FreeReceived();
-  RxVerdict Classify(const uint8_t* frame, size_t bytes, rc::RxPacket& packet,
+  RxVerdict Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
                      EngineQp*& qp, Time now);
   bool IcrcIsRight(EngineQp& qp, const wire::FrameView& view);
   void FinishRun(Time now);
@@ -186,21 +186,21 @@ class Engine {
   // Builds frames of the first `count` slots; returns how many.
   uint32_t TransmitSlots(EngineQp& qp, uint32_t count);
   // Everything in front of the payload, and the lengths; returns the BTH.
-  uint8_t* WriteHeaders(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame);
+  uint8_t* WriteHeaders(EngineQp& qp, const TxSlot& slot, rte_mbuf* frame);
   // Headers and payload; false if the payload's memory is not there.
-  bool WriteFrame(EngineQp& qp, CopyMode mode, const rc::TxSlot& slot,
+  bool WriteFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
                   rte_mbuf* frame);
   // The ICRC of a frame that WriteFrame() wrote.
-  void SealFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame);
+  void SealFrame(EngineQp& qp, const TxSlot& slot, rte_mbuf* frame);
   // All of that for a long payload in one piece.
-  static bool HashesOnTheWay(const rc::TxSlot& slot);
-  bool WriteLongFrame(EngineQp& qp, CopyMode mode, const rc::TxSlot& slot,
+  static bool HashesOnTheWay(const TxSlot& slot);
+  bool WriteLongFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
                       rte_mbuf* frame);
   // The running ICRC in front of the BTH of a frame with its headers.
-  static uint32_t SentPrefix(EngineQp& qp, const rc::TxSlot& slot,
+  static uint32_t SentPrefix(EngineQp& qp, const TxSlot& slot,
                              const uint8_t* frame);
   // From the BTH to the padding.
-  static uint32_t CoveredBytes(const rc::TxSlot& slot) {
+  static uint32_t CoveredBytes(const TxSlot& slot) {
     return slot.header_bytes + slot.payload_bytes + slot.pad_bytes;
   }
   bool SendBacklog();
@@ -272,8 +272,8 @@ class Engine {
   // Empty frames at hand.
   rte_mbuf* spare_[kBurstMax];
   uint32_t spare_count_ = 0;
-  rc::TxSlot slots_[kBurstMax];
-  uint8_t slot_headers_[kBurstMax][rc::kMaxHeaderBytes];
+  TxSlot slots_[kBurstMax];
+  uint8_t slot_headers_[kBurstMax][kMaxHeaderBytes];
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<HelperThread> helper_;
 };

@@ -117,7 +117,7 @@ void Engine::DrainPending() {
 }
 
 void Engine::ServicePost(EngineQp& qp) {
-  if (__builtin_expect(qp.rc.state() == rc::QpState::kErr, 0)) {
+  if (__builtin_expect(qp.rc.state() == QpState::kErr, 0)) {
     PushSendCompletions(qp);
     PushFlushedReceives(qp);
   }
@@ -169,7 +169,7 @@ void Engine::ProcessFrames(uint32_t count, Time now) {
     __builtin_prefetch(data + 64);
   }
   for (uint32_t i = 0; i < count; ++i) {
-    rc::RxPacket packet;
+    RxPacket packet;
     EngineQp* qp = nullptr;
     const RxVerdict verdict =
         Classify(rte_pktmbuf_mtod(frames[i], const uint8_t*),
@@ -190,8 +190,8 @@ void Engine::ProcessFrames(uint32_t count, Time now) {
   FinishRun(now);
 }
 
-RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes,
-                           rc::RxPacket& packet, EngineQp*& qp, Time now) {
+RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
+                           EngineQp*& qp, Time now) {
   wire::FrameView view;
   const RxVerdict shape = wire::ParseFrame(frame, bytes, view);
   // A tag of VLAN 0 gives a priority only.
@@ -216,7 +216,7 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes,
                ? RxVerdict::kCnp
                : RxVerdict::kWrongTransport;
   }
-  if (qp->rc.state() < rc::QpState::kRtr) return RxVerdict::kQpNotReady;
+  if (qp->rc.state() < QpState::kRtr) return RxVerdict::kQpNotReady;
   if (!(view.src == qp->path.remote) || !(view.dst == qp->path.local)) {
     return RxVerdict::kWrongPeer;
   }
@@ -256,7 +256,7 @@ void Engine::FinishRun(Time now) {
   sink_->Execute();
   if (__builtin_expect(sink_->faulted(), 0)) {
     for (const bool of_responder : {false, true}) {
-      const rc::Placement* fault = sink_->fault(of_responder);
+      const Placement* fault = sink_->fault(of_responder);
       if (fault == nullptr) continue;
       ++counters_.placement_faults;
       qp->rc.OnPlacementFault(*fault, sink_->receives());
@@ -277,11 +277,11 @@ void Engine::Complete(CompletionQueue& cq, const urnic_cqe& cqe) {
 
 void Engine::AfterWork(EngineQp& qp) {
   PushSendCompletions(qp);
-  if (__builtin_expect(qp.rc.state() == rc::QpState::kErr, 0)) {
+  if (__builtin_expect(qp.rc.state() == QpState::kErr, 0)) {
     PushFlushedReceives(qp);
   }
-  const rc::QpEvent event = qp.rc.TakeEvent();
-  if (event != rc::QpEvent::kNone && qp.events() != nullptr) {
+  const QpEvent event = qp.rc.TakeEvent();
+  if (event != QpEvent::kNone && qp.events() != nullptr) {
     qp.events()->OnQpEvent(qp, event);
   }
   if (qp.rc.HasWork()) MakeReady(qp);
@@ -289,7 +289,7 @@ void Engine::AfterWork(EngineQp& qp) {
 }
 
 void Engine::PushSendCompletions(EngineQp& qp) {
-  rc::SendCompletion done;
+  SendCompletion done;
   while (qp.rc.PollSend(done)) {
     urnic_cqe cqe = {};
     cqe.wr_id = done.wr_id;
@@ -300,7 +300,7 @@ void Engine::PushSendCompletions(EngineQp& qp) {
     cqe.opcode = done.opcode;
     Complete(*qp.send_cq, cqe);
   }
-  if (__builtin_expect(qp.rc.state() == rc::QpState::kErr, 0) &&
+  if (__builtin_expect(qp.rc.state() == QpState::kErr, 0) &&
       !qp.in_error.load(std::memory_order_relaxed)) {
     qp.in_error.store(true);
     in_error_.push_back(&qp);  // room was reserved when it was created
@@ -309,7 +309,7 @@ void Engine::PushSendCompletions(EngineQp& qp) {
 }
 
 void Engine::PushFlushedReceives(EngineQp& qp) {
-  rc::RecvCompletion done;
+  RecvCompletion done;
   while (qp.rc.PollRecvFlush(done)) {
     urnic_cqe cqe = {};
     cqe.wr_id = done.wr_id;
@@ -395,7 +395,7 @@ uint32_t Engine::TransmitSlots(EngineQp& qp, uint32_t count) {
   const CopyMode mode = ThisThreadsCopyMode();
   uint32_t built = 0;
   for (; built < count; ++built) {
-    const rc::TxSlot& slot = slots_[built];
+    const TxSlot& slot = slots_[built];
     rte_mbuf* frame = spare_[spare_count_ - 1 - built];
     const bool there = HashesOnTheWay(slot)
                            ? WriteLongFrame(qp, mode, slot, frame)
@@ -418,14 +418,14 @@ uint32_t Engine::TransmitSlots(EngineQp& qp, uint32_t count) {
     }
   }
   // A request that failed before it went out completes without an answer.
-  if (qp.rc.send_state().failed || qp.rc.state() == rc::QpState::kErr) {
+  if (qp.rc.send_state().failed || qp.rc.state() == QpState::kErr) {
     AfterWork(qp);
   }
   wheel_.Schedule(qp);
   return built;
 }
 
-uint8_t* Engine::WriteHeaders(EngineQp& qp, const rc::TxSlot& slot,
+uint8_t* Engine::WriteHeaders(EngineQp& qp, const TxSlot& slot,
                               rte_mbuf* frame) {
   uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
   const wire::HeaderTemplate& headers = qp.path.headers;
@@ -433,17 +433,17 @@ uint8_t* Engine::WriteHeaders(EngineQp& qp, const rc::TxSlot& slot,
       static_cast<uint16_t>(CoveredBytes(slot) + wire::kIcrcBytes);
   headers.Write(start, roce_bytes);
   uint8_t* const bth = start + headers.size();
-  std::memcpy(bth, slot.headers, rc::kMaxHeaderBytes);
+  std::memcpy(bth, slot.headers, kMaxHeaderBytes);
   frame->data_len = static_cast<uint16_t>(headers.size() + roce_bytes);
   frame->pkt_len = frame->data_len;
   return bth;
 }
 
-bool Engine::WriteFrame(EngineQp& qp, CopyMode mode, const rc::TxSlot& slot,
+bool Engine::WriteFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
                         rte_mbuf* frame) {
   uint8_t* at = WriteHeaders(qp, slot, frame) + slot.header_bytes;
   for (uint32_t i = 0; i < slot.segment_count; ++i) {
-    const rc::Segment& segment = slot.segments[i];
+    const Segment& segment = slot.segments[i];
     if (!GuardedCopy(mode, at, reinterpret_cast<const void*>(segment.address),
                      segment.bytes)) {
       return false;
@@ -454,7 +454,7 @@ bool Engine::WriteFrame(EngineQp& qp, CopyMode mode, const rc::TxSlot& slot,
   return true;
 }
 
-uint32_t Engine::SentPrefix(EngineQp& qp, const rc::TxSlot& slot,
+uint32_t Engine::SentPrefix(EngineQp& qp, const TxSlot& slot,
                             const uint8_t* frame) {
   const wire::HeaderTemplate& headers = qp.path.headers;
   return qp.path.sent.Get(CoveredBytes(slot) + wire::kIcrcBytes, [&] {
@@ -462,7 +462,7 @@ uint32_t Engine::SentPrefix(EngineQp& qp, const rc::TxSlot& slot,
   });
 }
 
-void Engine::SealFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame) {
+void Engine::SealFrame(EngineQp& qp, const TxSlot& slot, rte_mbuf* frame) {
   uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
   uint8_t* const bth = start + qp.path.headers.size();
   const uint32_t covered = CoveredBytes(slot);
@@ -470,11 +470,11 @@ void Engine::SealFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame) {
                   wire::IcrcExtend(SentPrefix(qp, slot, start), bth, covered));
 }
 
-bool Engine::HashesOnTheWay(const rc::TxSlot& slot) {
+bool Engine::HashesOnTheWay(const TxSlot& slot) {
   return slot.payload_bytes >= kHashOnTheWay && slot.segment_count == 1;
 }
 
-bool Engine::WriteLongFrame(EngineQp& qp, CopyMode mode, const rc::TxSlot& slot,
+bool Engine::WriteLongFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
                             rte_mbuf* frame) {
   uint8_t* at = WriteHeaders(qp, slot, frame) + slot.header_bytes;
   uint32_t hash = wire::IcrcExtend(

@@ -17,16 +17,16 @@ class EngineQp;
 // What becomes of a queue pair without its owner asking. As EngineEvents.
 class QpEvents {
  public:
-  virtual void OnQpEvent(EngineQp& qp, rc::QpEvent event) = 0;
+  virtual void OnQpEvent(EngineQp& qp, QpEvent event) = 0;
 
  protected:
   ~QpEvents() = default;
 };
 
 struct EngineQpConfig {
-  rc::QpLimits limits;
-  rc::WorkQueueView sq;
-  rc::WorkQueueView rq;
+  QpLimits limits;
+  WorkQueueView sq;
+  WorkQueueView rq;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   QpEvents* events = nullptr;
@@ -40,7 +40,9 @@ class EngineQp {
   EngineQp(const EngineQpConfig& config, mem::MrTable* mrs)
       : records_(new rc::SendRecord[config.sq.entries()]),
         replay_(new rc::ReplaySlot[rc::kReplaySlots]),
-        recv_queue(config.rq, config.limits.max_sge_recv),
+        recv_sges_(new urnic_sge[config.limits.max_sge_recv]),
+        recv_ring_(config.rq, config.limits.max_sge_recv),
+        recv_queue(&recv_ring_, recv_sges_.get(), /*shared=*/false),
         rc(config.limits, config.sq, {records_.get(), config.sq.entries()},
            replay_.get(), &recv_queue, mrs),
         send_cq(config.send_cq),
@@ -61,9 +63,11 @@ class EngineQp {
  private:
   std::unique_ptr<rc::SendRecord[]> records_;
   std::unique_ptr<rc::ReplaySlot[]> replay_;
+  std::unique_ptr<urnic_sge[]> recv_sges_;
+  RecvRing recv_ring_;
 
  public:
-  rc::RecvQueue recv_queue;
+  RecvQueue recv_queue;
   rc::Qp rc;
   Path path;
   CompletionQueue* send_cq;

@@ -136,7 +136,7 @@ class EngineWireTest : public ::testing::Test {
     Introduce();
     auto path = Resolve(kPeerIp, Duration::Milliseconds(1));
     ASSERT_TRUE(path.ok()) << path.status();
-    rc::QpConfig config;
+    QpConfig config;
     config.dest_qpn = kPeerQpn;
     config.access = testing::kNodeRights;
     node_.Connect(*path, config);

@@ -7,7 +7,7 @@
 // implementation neither waits nor calls back into control or the engine. The
 // object that an event is about is alive during the call.
 
-#include "transport/rc/types.h"
+#include "transport/work/types.h"
 
 namespace urnic::control {
 
@@ -20,7 +20,7 @@ class EventSink {
   virtual void OnCompletion(Cq& cq) = 0;
   // The queue overflowed: it takes no more completions (IBV_EVENT_CQ_ERR).
   virtual void OnCqError(Cq& cq) = 0;
-  virtual void OnQpEvent(Qp& qp, rc::QpEvent event) = 0;
+  virtual void OnQpEvent(Qp& qp, QpEvent event) = 0;
 
  protected:
   ~EventSink() = default;

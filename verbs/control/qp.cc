@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/mem/mr_table.h"
+#include "transport/rc/timers.h"
 #include "verbs/control/mr.h"
 #include "verbs/control/qp_path.h"
 #include "verbs/control/qp_state_table.h"
@@ -14,7 +15,6 @@ namespace urnic::control {
 
 namespace {
 
-using rc::QpState;
 
 constexpr Duration kResolveTimeout = Duration::Seconds(3);
 constexpr uint32_t kRemoteRights =
@@ -122,12 +122,12 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
   config.limits.max_sge_recv = caps_.max_recv_sge;
   config.limits.max_inline = caps_.max_inline_data;
   config.limits.sq_sig_all = request.sq_sig_all;
-  config.sq = rc::WorkQueueView(memory_.at(QpLayout::kSqRing),
-                                memory_.indices_at(QpLayout::kSqIndices),
-                                layout.sq_entries, layout.sq_stride);
-  config.rq = rc::WorkQueueView(memory_.at(layout.rq_ring()),
-                                memory_.indices_at(QpLayout::kRqIndices),
-                                layout.rq_entries, layout.rq_stride);
+  config.sq = WorkQueueView(memory_.at(QpLayout::kSqRing),
+                            memory_.indices_at(QpLayout::kSqIndices),
+                            layout.sq_entries, layout.sq_stride);
+  config.rq = WorkQueueView(memory_.at(layout.rq_ring()),
+                            memory_.indices_at(QpLayout::kRqIndices),
+                            layout.rq_entries, layout.rq_stride);
   config.send_cq = send_cq_->engine_end();
   config.recv_cq = recv_cq_->engine_end();
   config.events = this;
@@ -167,7 +167,7 @@ void Qp::ForgetCompletions(uint32_t number) {
   if (recv_cq_ != send_cq_) recv_cq_->Forget(number);
 }
 
-rc::QpState Qp::State() {
+QpState Qp::State() {
   Engine::ControlScope scope(pd_.device().engine());
   return engine_qp_->rc.state();
 }
@@ -246,8 +246,8 @@ absl::StatusOr<Path> Qp::Resolve(const AddressVector& vector,
                    port.remedy.empty() ? "" : "; ", port.remedy));
 }
 
-rc::QpConfig Qp::MakeConfig(const QpAttributes& a) const {
-  rc::QpConfig config;
+QpConfig Qp::MakeConfig(const QpAttributes& a) const {
+  QpConfig config;
   config.dest_qpn = a.dest_qp_num;
   config.pkey = kDefaultPkey;
   if (a.path_mtu != 0) config.mtu = MtuBytes(a.path_mtu);
@@ -326,7 +326,7 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   }
   if (path.has_value()) engine_qp_->path = *std::move(path);
   notify_sqd_ = to == QpState::kSqd && next.en_sqd_async_notify != 0;
-  const rc::QpConfig config = MakeConfig(next);
+  const QpConfig config = MakeConfig(next);
   if (from == to) {
     engine.ReconfigureQp(*engine_qp_, config);
   } else {
@@ -360,12 +360,11 @@ QpAttributes Qp::Query() {
   return now;
 }
 
-void Qp::OnQpEvent(EngineQp& qp, rc::QpEvent event) {
+void Qp::OnQpEvent(EngineQp& qp, QpEvent event) {
   if (events_ == nullptr) return;
-  if (event == rc::QpEvent::kSqDrained && !notify_sqd_) return;
+  if (event == QpEvent::kSqDrained && !notify_sqd_) return;
   //= IBTA 11.6.3.2: "communication established" is for those who wait in RTR
-  if (event == rc::QpEvent::kCommEstablished &&
-      qp.rc.state() != QpState::kRtr) {
+  if (event == QpEvent::kCommEstablished && qp.rc.state() != QpState::kRtr) {
     return;
   }
   events_->OnQpEvent(*this, event);

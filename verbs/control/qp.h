@@ -92,16 +92,16 @@ class Qp final : private QpEvents {
   Qp(Pd& pd, const QpRequest& request, const QpLayout& layout,
      QueueMemory memory);
   absl::Status CreateInEngine(const QpRequest& request, const QpLayout& layout);
-  rc::QpState State();
+  QpState State();
   absl::Status CheckValues(const QpAttributes& attributes, uint32_t mask) const;
   absl::StatusOr<Path> Resolve(const AddressVector& vector, uint32_t dest_qpn);
-  rc::QpConfig MakeConfig(const QpAttributes& attributes) const;
+  QpConfig MakeConfig(const QpAttributes& attributes) const;
   void OpenForPosting(const QpAttributes& attributes);
   // Removes this queue pair's completions. REQUIRES: inside a ControlScope.
   void ForgetCompletions(uint32_t number);
   absl::Status Named(const absl::Status& status) const;
 
-  void OnQpEvent(EngineQp& qp, rc::QpEvent event) override;
+  void OnQpEvent(EngineQp& qp, QpEvent event) override;
 
   Posting posting_;
   Pd& pd_;

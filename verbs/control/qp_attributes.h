@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "transport/rc/types.h"
 #include "transport/wire/address.h"
+#include "transport/work/types.h"
 
 namespace urnic::control {
 
@@ -49,8 +49,8 @@ struct AddressVector {
 };
 
 struct QpAttributes {
-  rc::QpState qp_state = rc::QpState::kReset;
-  rc::QpState cur_qp_state = rc::QpState::kReset;
+  QpState qp_state = QpState::kReset;
+  QpState cur_qp_state = QpState::kReset;
   uint8_t path_mtu = 0;  // 1: 256 bytes .. 5: 4096 bytes
   uint8_t path_mig_state = kPathMigrated;
   uint32_t rq_psn = 0;

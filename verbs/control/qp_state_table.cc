@@ -9,7 +9,6 @@ namespace urnic::control {
 
 namespace {
 
-using rc::QpState;
 
 struct Row {
   QpState from;
@@ -86,14 +85,14 @@ std::string NamesOf(uint32_t mask) {
 
 }  // namespace
 
-const char* QpStateName(rc::QpState state) {
+const char* QpStateName(QpState state) {
   static constexpr const char* kStates[] = {"RESET", "INIT", "RTR", "RTS",
                                             "SQD",   "SQE",  "ERR"};
   const auto index = static_cast<size_t>(state);
   return index < std::size(kStates) ? kStates[index] : "?";
 }
 
-QpTransition FindQpTransition(rc::QpState from, rc::QpState to) {
+QpTransition FindQpTransition(QpState from, QpState to) {
   if (to == QpState::kReset || to == QpState::kErr) {
     // RESET to ERR is the one road that does not exist.
     return {.valid = from != QpState::kReset || to == QpState::kReset};
@@ -107,8 +106,7 @@ QpTransition FindQpTransition(rc::QpState from, rc::QpState to) {
   return {};
 }
 
-absl::Status CheckQpTransition(rc::QpState from, rc::QpState to,
-                               uint32_t mask) {
+absl::Status CheckQpTransition(QpState from, QpState to, uint32_t mask) {
   const std::string road =
       absl::StrCat(QpStateName(from), " to ", QpStateName(to));
   const QpTransition transition = FindQpTransition(from, to);

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "transport/rc/types.h"
+#include "transport/work/types.h"
 
 namespace urnic::control {
 
@@ -18,14 +18,14 @@ struct QpTransition {
   uint32_t optional = 0;
 };
 
-QpTransition FindQpTransition(rc::QpState from, rc::QpState to);
+QpTransition FindQpTransition(QpState from, QpState to);
 
 // INVALID_ARGUMENT, naming states and attributes: no such transition, one of
 // the required attributes missing from `mask`, or one in it that the
 // transition does not take.
-absl::Status CheckQpTransition(rc::QpState from, rc::QpState to, uint32_t mask);
+absl::Status CheckQpTransition(QpState from, QpState to, uint32_t mask);
 
 // "RESET", "INIT", ..
-const char* QpStateName(rc::QpState state);
+const char* QpStateName(QpState state);
 
 }  // namespace urnic::control

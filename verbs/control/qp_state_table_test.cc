@@ -10,7 +10,6 @@
 namespace urnic::control {
 namespace {
 
-using rc::QpState;
 using ::testing::HasSubstr;
 
 constexpr QpState kStates[] = {QpState::kReset, QpState::kInit, QpState::kRtr,

@@ -1,7 +1,7 @@
 #pragma once
 
 // The program's end of a send or receive queue: it writes entries and the
-// producer index. The RNIC's end is rc::WorkQueueView.
+// producer index. The RNIC's end is WorkQueueView.
 
 #include <atomic>
 #include <cstdint>

@@ -26,15 +26,15 @@ void DeleteAll(std::unordered_set<T*>& objects) {
   objects.clear();
 }
 
-ibv_event_type TypeOf(rc::QpEvent event) {
+ibv_event_type TypeOf(QpEvent event) {
   switch (event) {
-    case rc::QpEvent::kRequestError:
+    case QpEvent::kRequestError:
       return IBV_EVENT_QP_REQ_ERR;
-    case rc::QpEvent::kAccessError:
+    case QpEvent::kAccessError:
       return IBV_EVENT_QP_ACCESS_ERR;
-    case rc::QpEvent::kCommEstablished:
+    case QpEvent::kCommEstablished:
       return IBV_EVENT_COMM_EST;
-    case rc::QpEvent::kSqDrained:
+    case QpEvent::kSqDrained:
       return IBV_EVENT_SQ_DRAINED;
     default:
       return IBV_EVENT_QP_FATAL;
@@ -91,7 +91,7 @@ void Context::OnCqError(control::Cq& cq) {
   }
 }
 
-void Context::OnQpEvent(control::Qp& qp, rc::QpEvent event) {
+void Context::OnQpEvent(control::Qp& qp, QpEvent event) {
   auto* handle = static_cast<QueuePair*>(qp.user());
   if (events_.Push(reinterpret_cast<uint64_t>(&handle->qp), TypeOf(event))) {
     handle->async_events.fetch_add(1);

@@ -50,7 +50,7 @@ class Context final : public control::EventSink {
 
   void OnCompletion(control::Cq& cq) override;
   void OnCqError(control::Cq& cq) override;
-  void OnQpEvent(control::Qp& qp, rc::QpEvent event) override;
+  void OnQpEvent(control::Qp& qp, QpEvent event) override;
 
  private:
   template <typename T>

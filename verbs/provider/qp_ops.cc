@@ -37,8 +37,8 @@ static_assert(IBV_QP_STATE == int{control::kQpState} &&
               IBV_QP_MAX_DEST_RD_ATOMIC == int{control::kQpMaxDestRdAtomic} &&
               IBV_QP_PATH_MIG_STATE == int{control::kQpPathMigState} &&
               IBV_QP_DEST_QPN == int{control::kQpDestQpn});
-static_assert(IBV_QPS_SQD == int{static_cast<int>(rc::QpState::kSqd)} &&
-              IBV_QPS_ERR == int{static_cast<int>(rc::QpState::kErr)} &&
+static_assert(IBV_QPS_SQD == int{static_cast<int>(QpState::kSqd)} &&
+              IBV_QPS_ERR == int{static_cast<int>(QpState::kErr)} &&
               IBV_MIG_MIGRATED == int{control::kPathMigrated});
 
 control::AddressVector FromIbv(const ibv_ah_attr& a) {
