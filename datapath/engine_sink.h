@@ -60,7 +60,7 @@ struct Engine::Sink {
     cqe.byte_len = done.byte_len;
     cqe.imm_or_key = done.imm_or_key;
     cqe.qp_num = qp_->qpn();
-    cqe.src_qp = qp_->rc.config().dest_qpn;
+    cqe.src_qp = done.src_qp;
     cqe.vendor_err = static_cast<uint32_t>(done.cause);
     cqe.status = done.status;
     cqe.opcode = done.opcode;

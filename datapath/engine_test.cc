@@ -214,8 +214,8 @@ TEST_F(EngineTest, MemoryThatWentAwayIsAnErrorOfTheQueuePair) {
   ASSERT_TRUE(rings_[0].PostSend(write));
   engine_->Doorbell(*qp_[0]);
   EXPECT_EQ(Await(send_cq_).status, URNIC_WC_REM_OP_ERR);
-  EXPECT_EQ(qp_[0]->rc.state(), QpState::kErr);
-  EXPECT_EQ(qp_[1]->rc.state(), QpState::kErr);
+  EXPECT_EQ(qp_[0]->state(), QpState::kErr);
+  EXPECT_EQ(qp_[1]->state(), QpState::kErr);
   EXPECT_EQ(engine_->counters().placement_faults, 1u);
 }
 

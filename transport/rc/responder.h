@@ -295,6 +295,7 @@ class Responder {
         .opcode = opcode,
         .solicited = packet.bth->solicited(),
         .byte_len = static_cast<uint32_t>(offset_),
+        .src_qp = config_.dest_qpn,
         .wr_id = rq_->Consume(),
     };
     if (info.has_imm) {

@@ -51,6 +51,13 @@ class RecvRing {
     view_.PublishConsumer(head_);
   }
 
+  // Goes on in another ring, which holds what has not been taken from its
+  // beginning on.
+  void ReplaceView(WorkQueueView view) {
+    view_ = view;
+    head_ = published_ = 0;
+  }
+
   // Forgets what was posted (state RESET).
   void Forget() {
     if (view_.entries() == 0) return;
@@ -102,6 +109,13 @@ class RecvQueue {
     return WalkSges(
         current_.num_sge, [this](uint32_t i) { return sges_[i]; }, cursor_,
         offset, bytes, mrs, pd, mem::kLocalWrite, emit);
+  }
+
+  // How many bytes the current request takes.
+  uint64_t Capacity() const {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < current_.num_sge; ++i) bytes += sges_[i].length;
+    return bytes;
   }
 
   // The current request is done; returns its wr_id.

@@ -30,11 +30,10 @@ class SgeWalkTest : public ::testing::Test {
   }
   WalkResult Walk(uint32_t sges, uint64_t offset, uint32_t bytes) {
     pieces_.clear();
-    return WalkSges(
-        sges, ReadSge(), cursor_, offset, bytes, host_.mrs(), 1,
-        mem::kLocalWrite, [this](uint64_t address, uint32_t piece) {
-          pieces_.push_back({address - host_.address(0), piece});
-        });
+    return WalkSges(sges, ReadSge(), cursor_, offset, bytes, host_.mrs(), 1,
+                    mem::kLocalWrite, [this](uint64_t address, uint32_t piece) {
+                      pieces_.push_back({address - host_.address(0), piece});
+                    });
   }
   std::function<urnic_sge(uint32_t)> ReadSge() {
     return [this](uint32_t i) {
@@ -91,13 +90,13 @@ TEST_F(SgeWalkTest, GivesAtMostOnePiecePerEntryHoweverTheRingChanges) {
   // callback.
   Post({Sge(0, 4), Sge(100, 4), Sge(200, 4), Sge(300, 4)});
   uint32_t pieces = 0;
-  const WalkResult result = WalkSges(
-      4, ReadSge(), cursor_, 0, 64, host_.mrs(), 1, mem::kLocalWrite,
-      [&](uint64_t, uint32_t) {
-        ++pieces;
-        const uint32_t longer = 4 + 4 * pieces;
-        Post({Sge(0, longer), Sge(100, 4), Sge(200, 4), Sge(300, 4)});
-      });
+  const WalkResult result =
+      WalkSges(4, ReadSge(), cursor_, 0, 64, host_.mrs(), 1, mem::kLocalWrite,
+               [&](uint64_t, uint32_t) {
+                 ++pieces;
+                 const uint32_t longer = 4 + 4 * pieces;
+                 Post({Sge(0, longer), Sge(100, 4), Sge(200, 4), Sge(300, 4)});
+               });
   EXPECT_EQ(result, WalkResult::kTooShort);
   EXPECT_EQ(pieces, 4u);
 }

@@ -13,6 +13,7 @@ namespace urnic::control {
 
 class Cq;
 class Qp;
+class Srq;
 
 class EventSink {
  public:
@@ -21,6 +22,8 @@ class EventSink {
   // The queue overflowed: it takes no more completions (IBV_EVENT_CQ_ERR).
   virtual void OnCqError(Cq& cq) = 0;
   virtual void OnQpEvent(Qp& qp, QpEvent event) = 0;
+  // Fewer requests are left than its limit (IBV_EVENT_SRQ_LIMIT_REACHED).
+  virtual void OnSrqLimit(Srq& srq) = 0;
 
  protected:
   ~EventSink() = default;

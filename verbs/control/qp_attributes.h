@@ -1,7 +1,7 @@
 #pragma once
 
-// The attributes of a reliable-connected queue pair, as struct ibv_qp_attr has
-// them but without its header: codes are those of IBTA and of libibverbs.
+// The attributes of a queue pair, as struct ibv_qp_attr has them but without
+// its header: codes are those of IBTA and of libibverbs.
 
 #include <cstdint>
 
@@ -18,6 +18,7 @@ enum QpAttrMask : uint32_t {
   kQpAccessFlags = 1u << 3,
   kQpPkeyIndex = 1u << 4,
   kQpPort = 1u << 5,
+  kQpQkey = 1u << 6,
   kQpAv = 1u << 7,
   kQpPathMtu = 1u << 8,
   kQpTimeout = 1u << 9,
@@ -56,6 +57,7 @@ struct QpAttributes {
   uint32_t rq_psn = 0;
   uint32_t sq_psn = 0;
   uint32_t dest_qp_num = 0;
+  uint32_t qkey = 0;
   uint32_t qp_access_flags = 0;  // mem::kRemote..
   AddressVector ah_attr;
   uint16_t pkey_index = 0;
