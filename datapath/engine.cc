@@ -35,6 +35,10 @@ uint32_t Draw() {
   return value;
 }
 
+bool Overflowed(const CompletionQueue* cq) {
+  return cq != nullptr && cq->overflowed();
+}
+
 // Zeroed memory that costs nothing until it is touched.
 std::span<mem::MemoryRegion> MapRegions(uint32_t count, void** memory) {
   URNIC_CHECK(std::has_single_bit(count));
@@ -128,13 +132,26 @@ absl::StatusOr<EngineQp*> Engine::CreateQp(EngineQpConfig config) {
   return qp;
 }
 
-SharedReceiveQueue* Engine::CreateSrq(WorkQueueView view, uint32_t max_sge,
-                                      SrqEvents* events, void* owner) {
-  return new SharedReceiveQueue{
-      .ring = RecvRing(view, max_sge), .events = events, .owner = owner};
+SharedReceiveQueue* Engine::CreateSrq(const SharedReceiveQueue& config) {
+  if (srqs_.empty()) {
+    srqs_.resize(kMaxSrqs);
+    next_srq_index_ = Draw();
+  }
+  auto* srq = new SharedReceiveQueue(config);
+  do {
+    srq->number = port_->ordinal() << 21 | (next_srq_index_++ & kQpIndexMask);
+  } while (srqs_[srq->number % kMaxSrqs] != nullptr);
+  srqs_[srq->number % kMaxSrqs] = srq;
+  return srq;
 }
 
-void Engine::DestroySrq(SharedReceiveQueue* srq) { delete srq; }
+void Engine::DestroySrq(SharedReceiveQueue* srq) {
+  for (uint32_t i = 0; srq->xrc_domain != 0 && i <= qp_mask_; ++i) {
+    if (qps_[i] != nullptr) qps_[i]->LetGoOf(srq->ring);
+  }
+  srqs_[srq->number % kMaxSrqs] = nullptr;
+  delete srq;
+}
 
 void Engine::Unlink(EngineQp& qp) {
   wheel_.Remove(qp);
@@ -154,7 +171,7 @@ void Engine::FailUsersOfFullQueues() {
     EngineQp* const qp = qps_[i];
     if (qp == nullptr || qp->state() == QpState::kReset ||
         qp->state() == QpState::kErr ||
-        !(qp->send_cq->overflowed() || qp->recv_cq->overflowed())) {
+        !(Overflowed(qp->send_cq) || Overflowed(qp->recv_cq))) {
       continue;
     }
     ModifyQp(*qp, QpState::kErr, qp->config());

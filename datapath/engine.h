@@ -111,11 +111,13 @@ class Engine {
   absl::StatusOr<EngineQp*> CreateQp(EngineQpConfig config);
   // Nothing of the queue pair is touched afterwards.
   void DestroyQp(EngineQp* qp);
-  // It keeps `view`'s memory in use.
-  SharedReceiveQueue* CreateSrq(WorkQueueView view, uint32_t max_sge,
-                                SrqEvents* events, void* owner);
-  // REQUIRES: no queue pair uses it.
+  // `config.number` is ignored: the engine chooses it. REQUIRES: fewer than
+  // kMaxSrqs are there.
+  SharedReceiveQueue* CreateSrq(const SharedReceiveQueue& config);
+  // REQUIRES: no queue pair uses it; but XRC queue pairs may, which let go of
+  // it.
   void DestroySrq(SharedReceiveQueue* srq);
+  static constexpr uint32_t kMaxSrqs = 1u << 16;
   // A number for urnic_sq_wqe.to; 0: there are too many (AddressTable).
   uint32_t CreateAh(const Path& path) { return addresses_.Add(path); }
   void DestroyAh(uint32_t number) { addresses_.Remove(number); }
@@ -206,6 +208,7 @@ class Engine {
   void FinishRun(Time now);
   // Completions, events, readiness and timer after `qp` has moved.
   void AfterWork(EngineQp& qp);
+  static void ReportSrqLimit(SharedReceiveQueue& srq);
   void Complete(CompletionQueue& cq, const urnic_cqe& cqe);
   void PushSendCompletions(EngineQp& qp);
   void PushFlushedReceives(EngineQp& qp);
@@ -276,6 +279,9 @@ class Engine {
   bool IsLocal(const wire::Gid& gid) const;
   static bool SamePrefix(const wire::Gid& a, const wire::Gid& b, uint32_t bits);
 
+  // The ring that an XRC request names, if the queue pair may use it.
+  RecvRing* FindXrcRing(const EngineQp& qp, const RxPacket& packet) const;
+
   EngineQp* FindQp(uint32_t qpn) const {
     EngineQp* qp = qps_[qpn & qp_mask_];
     return qp != nullptr && qp->qpn() == qpn ? qp : nullptr;
@@ -306,6 +312,8 @@ class Engine {
   TimerWheel<EngineQp> wheel_;
   NeighborTable neighbors_;
   AddressTable addresses_;
+  std::vector<SharedReceiveQueue*> srqs_;  // by the lower bits of the number
+  uint32_t next_srq_index_ = 0;
   std::vector<MulticastGroup> groups_;
   GsiHandler* gsi_ = nullptr;
   Time gsi_deadline_ = Time::Infinite();

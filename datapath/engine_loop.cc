@@ -27,10 +27,6 @@ constexpr uint32_t kHashOnTheWay = 512;
 // as giving way does.
 constexpr uint32_t kRefusalsBeforeGivingWay = 4096;
 
-// Of each QpService.
-constexpr wire::Service kWireService[] = {
-    wire::Service::kRc, wire::Service::kUc, wire::Service::kUd};
-
 }  // namespace
 
 void Engine::Enter() {
@@ -218,7 +214,7 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
     return OnPacketWithoutQp(view, packet, now);
   }
   if (!IcrcIsRight(*qp, view)) return RxVerdict::kBadIcrc;
-  if (packet.info->service != kWireService[static_cast<int>(qp->service())]) {
+  if (packet.info->service != qp->wire_service()) {
     return packet.info->kind == wire::PacketKind::kCnp
                ? RxVerdict::kCnp
                : RxVerdict::kWrongTransport;
@@ -229,9 +225,23 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
   } else if (!(view.src == qp->path.remote) || !(view.dst == qp->path.local)) {
     return RxVerdict::kWrongPeer;
   }
+  if (__builtin_expect(packet.info->has_xrceth, 0)) {
+    packet.xrc_ring = FindXrcRing(*qp, packet);
+  }
   return PkeyMatches(packet.bth->pkey.value(), qp->config().pkey)
              ? RxVerdict::kAccept
              : RxVerdict::kBadPkey;
+}
+
+RecvRing* Engine::FindXrcRing(const EngineQp& qp,
+                              const RxPacket& packet) const {
+  const uint32_t number = packet.xrceth().srqn();
+  if (srqs_.empty()) return nullptr;
+  SharedReceiveQueue* srq = srqs_[number % kMaxSrqs];
+  return srq != nullptr && srq->number == number && srq->xrc_domain != 0 &&
+                 srq->xrc_domain == qp.xrc_domain()
+             ? &srq->ring
+             : nullptr;
 }
 
 // IBTA 10.9.3: the 15 bits must match and one side be a full member.
@@ -273,15 +283,28 @@ void Engine::FinishRun(Time now) {
     }
   }
   for (uint32_t i = 0; i < sink_->recv_count(); ++i) {
-    Complete(*qp->recv_cq, sink_->MakeCqe(i));
+    CompletionQueue* cq = qp->recv_cq;
+    if (__builtin_expect(qp->service() == QpService::kXrcTarget, 0)) {
+      const uint8_t packet = sink_->receives()[i].packet;
+      cq = SharedReceiveQueue::Of(*run_.packets[packet].xrc_ring).cq;
+    }
+    Complete(*cq, sink_->MakeCqe(i));
   }
-  if (qp->srq != nullptr && qp->srq->ring.TakeLimitReached() &&
-      qp->srq->events != nullptr) {
-    qp->srq->events->OnSrqLimit(*qp->srq);
+  if (qp->srq != nullptr) ReportSrqLimit(*qp->srq);
+  if (__builtin_expect(qp->service() == QpService::kXrcTarget, 0)) {
+    for (uint32_t i = 0; i < run_.count; ++i) {
+      RecvRing* ring = run_.packets[i].xrc_ring;
+      if (ring != nullptr) ReportSrqLimit(SharedReceiveQueue::Of(*ring));
+    }
   }
   run_.count = 0;
   run_.qp = nullptr;
   AfterWork(*qp);
+}
+
+void Engine::ReportSrqLimit(SharedReceiveQueue& srq) {
+  if (__builtin_expect(!srq.ring.TakeLimitReached(), 1)) return;
+  if (srq.events != nullptr) srq.events->OnSrqLimit(srq);
 }
 
 void Engine::Complete(CompletionQueue& cq, const urnic_cqe& cqe) {
@@ -328,13 +351,13 @@ void Engine::PushSendCompletions(EngineQp& qp) {
 
 void Engine::PushFlushedReceives(EngineQp& qp) {
   RecvCompletion done;
-  while (qp.PollRecvFlush(done)) {
+  for (CompletionQueue* cq = qp.FlushCq(); qp.PollRecvFlush(done);) {
     urnic_cqe cqe = {};
     cqe.wr_id = done.wr_id;
     cqe.qp_num = qp.qpn();
     cqe.status = done.status;
     cqe.opcode = done.opcode;
-    Complete(*qp.recv_cq, cqe);
+    Complete(*cq, cqe);
   }
 }
 

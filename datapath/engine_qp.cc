@@ -2,20 +2,46 @@
 
 namespace urnic {
 
+namespace {
+
+wire::Service WireService(QpService service) {
+  switch (service) {
+    case QpService::kRc:
+      return wire::Service::kRc;
+    case QpService::kUc:
+      return wire::Service::kUc;
+    case QpService::kUd:
+      return wire::Service::kUd;
+    default:
+      return wire::Service::kXrc;
+  }
+}
+
+RecvRing* RingOf(const EngineQpConfig& config, RecvRing& own) {
+  if (config.service == QpService::kXrcTarget) return nullptr;  // by the packet
+  return config.srq != nullptr ? &config.srq->ring : &own;
+}
+
+}  // namespace
+
 EngineQp::EngineQp(const EngineQpConfig& config, mem::MrTable* mrs)
     : service_(config.service),
+      wire_service_(WireService(config.service)),
       qpn_(config.limits.qpn),
+      xrc_domain_(config.xrc_domain),
       recv_sges_(new urnic_sge[config.limits.max_sge_recv]),
       own_ring_(config.rq, config.limits.max_sge_recv),
-      recv_queue_(config.srq != nullptr ? &config.srq->ring : &own_ring_,
-                  recv_sges_.get(), config.srq != nullptr),
+      recv_queue_(RingOf(config, own_ring_), recv_sges_.get(),
+                  RingOf(config, own_ring_) != &own_ring_),
       events_(config.events),
       owner_(config.owner),
       srq(config.srq),
       send_cq(config.send_cq),
       recv_cq(config.recv_cq) {
   switch (service_) {
-    case QpService::kRc: {
+    case QpService::kRc:
+    case QpService::kXrcInitiator:
+    case QpService::kXrcTarget: {
       const uint32_t entries = config.sq.entries();
       records_.reset(new rc::SendRecord[entries]);
       replay_.reset(new rc::ReplaySlot[rc::kReplaySlots]);
@@ -35,7 +61,7 @@ EngineQp::EngineQp(const EngineQpConfig& config, mem::MrTable* mrs)
 }
 
 RequesterCounts EngineQp::counts() const {
-  if (service_ != QpService::kRc) return {};
+  if (!is_rc()) return {};
   const rc::SendState& s = rc().send_state();
   return {.packets_sent = s.packets_sent,
           .packets_resent = s.packets_resent,

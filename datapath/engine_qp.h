@@ -37,6 +37,7 @@ struct EngineQpConfig {
   WorkQueueView sq;
   WorkQueueView rq;  // not with `srq`
   SharedReceiveQueue* srq = nullptr;
+  uint32_t xrc_domain = 0;  // kXrcTarget
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   QpEvents* events = nullptr;
@@ -57,6 +58,10 @@ struct RequesterCounts {
 // belongs to the token holder.
 class EngineQp {
  private:
+  // XRC is RC with another header.
+  bool is_rc() const {
+    return service_ != QpService::kUc && service_ != QpService::kUd;
+  }
   const rc::Qp& rc() const { return *std::get_if<rc::Qp>(&transport_); }
 
   template <typename F>
@@ -66,7 +71,7 @@ class EngineQp {
   }
   template <typename F>
   decltype(auto) Ask(F&& f) {
-    if (__builtin_expect(service_ == QpService::kRc, 1)) {
+    if (__builtin_expect(is_rc(), 1)) {
       return f(*std::get_if<rc::Qp>(&transport_));
     }
     if (service_ == QpService::kUd) {
@@ -147,17 +152,35 @@ class EngineQp {
   }
   // Requests may have completed, or failed, by being transmitted.
   bool CompletesOnTransmit() const {
-    return service_ != QpService::kRc || rc().send_state().failed;
+    return !is_rc() || rc().send_state().failed;
   }
   // REQUIRES: service() kUd.
   void OnNoPath(const TxSlot& slot) {
     std::get<ud::Qp>(transport_).OnNoPath(slot);
   }
   RequesterCounts counts() const;
+  // The transport service of its packets.
+  wire::Service wire_service() const { return wire_service_; }
+  uint32_t xrc_domain() const { return xrc_domain_; }
+  // XRC: the ring is about to go.
+  void LetGoOf(const RecvRing& ring) {
+    if (recv_queue_.ring() != &ring) return;
+    recv_queue_.Reset();
+    recv_queue_.Use(nullptr);
+  }
+  // Where the next receive that is flushed completes.
+  CompletionQueue* FlushCq() {
+    return service_ != QpService::kXrcTarget ? recv_cq
+           : recv_queue_.taken()
+               ? SharedReceiveQueue::Of(*recv_queue_.ring()).cq
+               : nullptr;
+  }
 
  private:
   const QpService service_;
+  const wire::Service wire_service_;
   const uint32_t qpn_;
+  const uint32_t xrc_domain_;
   std::unique_ptr<rc::SendRecord[]> records_;
   std::unique_ptr<rc::ReplaySlot[]> replay_;
   std::unique_ptr<urnic_sge[]> recv_sges_;

@@ -2,8 +2,10 @@
 
 // A shared receive queue as the engine holds it.
 
+#include <cstddef>
 #include <cstdint>
 
+#include "datapath/completion_queue.h"
 #include "transport/work/recv_queue.h"
 
 namespace urnic {
@@ -22,9 +24,19 @@ class SrqEvents {
 
 // Created and destroyed through Engine; belongs to the token holder.
 struct SharedReceiveQueue {
-  RecvRing ring;
+  RecvRing ring;  // first: see Of()
+  uint32_t number = 0;
+  // XRC: where receives complete, and the domain whose queue pairs may name it.
+  CompletionQueue* cq = nullptr;
+  uint32_t xrc_domain = 0;
   SrqEvents* events = nullptr;
   void* owner = nullptr;
+
+  // The queue that a ring is part of.
+  static SharedReceiveQueue& Of(RecvRing& ring) {
+    static_assert(offsetof(SharedReceiveQueue, ring) == 0);
+    return reinterpret_cast<SharedReceiveQueue&>(ring);
+  }
 };
 
 }  // namespace urnic

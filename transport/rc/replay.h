@@ -24,6 +24,7 @@ struct ReplaySlot {
   // that is being answered, as byte offsets.
   uint64_t address = 0;
   uint32_t rkey = 0;
+  uint32_t pd = 0;
   uint32_t length = 0;
   uint32_t answer_begin = 0;
   uint32_t answer_next = 0;

@@ -248,7 +248,7 @@ class Requester {
     return true;
   }
 
-  wire::Bth* WriteBth(TxSlot& slot, wire::Opcode opcode, bool solicited) {
+  void WriteBth(TxSlot& slot, wire::Opcode opcode, bool solicited) {
     auto* bth = reinterpret_cast<wire::Bth*>(slot.headers);
     bth->opcode = static_cast<uint8_t>(opcode);
     bth->flags = wire::Bth::MakeFlags(solicited, true, slot.pad_bytes);
@@ -256,7 +256,11 @@ class Requester {
     bth->fecn_becn_qpn = wire::Be<uint32_t>(s_.config.dest_qpn);
     bth->ack_psn = wire::Bth::MakeAckPsn(false, s_.tx_psn);
     slot.header_bytes = sizeof(wire::Bth);
-    return bth;
+    if (__builtin_expect(s_.limits.xrc, 0)) {
+      bth->opcode |= static_cast<uint8_t>(wire::Opcode::kXrcBase);
+      Append(slot, wire::XrcEth{
+                       wire::Be<uint32_t>(s_.current.xrc_srqn & 0x00ffffff)});
+    }
   }
 
   template <typename Header>

@@ -21,7 +21,11 @@ class Responder {
   // `replay` holds kReplaySlots; all three outlive the responder.
   Responder(const QpLimits& limits, RecvQueue* recv_queue, ReplaySlot* replay,
             mem::MrTable* mrs)
-      : limits_(limits), rq_(recv_queue), mrs_(mrs), replay_(replay) {}
+      : limits_(limits),
+        rq_(recv_queue),
+        mrs_(mrs),
+        pd_(limits.pd),
+        replay_(replay) {}
 
   // RESET to RTR. `config.rq_psn` is the first PSN expected.
   void Start(const QpConfig& config) {
@@ -65,6 +69,9 @@ class Responder {
     const int32_t distance = packet.psn() - expected_;
     if (distance > 0) return OnGap(packet.psn());
     if (distance < 0) return OnDuplicate(packet);
+    if (__builtin_expect(limits_.xrc, 0) && !EnterDomain(packet)) {
+      return RefuseAccess();
+    }
     const RxVerdict shape = CheckShape(packet);
     if (shape != RxVerdict::kAccept) return shape;
     switch (packet.info->kind) {
@@ -149,6 +156,16 @@ class Responder {
   enum class Message : uint8_t { kNone, kSend, kWrite };
 
   bool AckWaits() const { return ack_due_ || nak_due_ != 0; }
+
+  //= IBTA annex A14: the shared queue that a request names says whose receive
+  //= it takes and which memory it may touch
+  bool EnterDomain(const RxPacket& packet) {
+    if (packet.xrc_ring == nullptr) return false;
+    pd_ = packet.xrc_ring->pd();
+    // In the middle of a message it stays what it was.
+    if (!rq_->taken()) rq_->Use(packet.xrc_ring);
+    return true;
+  }
 
   RxVerdict OnGap(Psn psn) {
     //= IBTA 9.7.5.2.8: one NAK until the missing packet arrives; none while
@@ -249,7 +266,7 @@ class Responder {
     if (info.has_ieth && !Invalidate(packet)) return RefuseAccess();
     const uint8_t* data = packet.payload;
     const WalkResult walk =
-        rq_->Walk(offset_, packet.payload_bytes, *mrs_, limits_.pd,
+        rq_->Walk(offset_, packet.payload_bytes, *mrs_, pd_,
                   [&](uint64_t address, uint32_t piece) {
                     sink.Place(Placement{.packet = position,
                                          .from_responder = true,
@@ -271,8 +288,8 @@ class Responder {
   }
 
   bool Invalidate(const RxPacket& packet) {
-    return mrs_->InvalidateRemote(MrKey{packet.ieth().rkey.value()},
-                                  limits_.pd) == mem::MemFault::kNone;
+    return mrs_->InvalidateRemote(MrKey{packet.ieth().rkey.value()}, pd_) ==
+           mem::MemFault::kNone;
   }
 
   RxVerdict OnReceiveFault(WalkResult walk) {
@@ -334,7 +351,7 @@ class Responder {
     // later packet's part again: the region may be gone by then.
     if (packet.payload_bytes != 0) {
       const mem::Translation at = mrs_->Check(
-          write_key_, limits_.pd, write_address_ + offset_,
+          write_key_, pd_, write_address_ + offset_,
           info.first ? write_length_ : packet.payload_bytes, mem::kRemoteWrite);
       if (!at.ok()) return RefuseAccess();
       sink.Place(Placement{.packet = position,
@@ -359,10 +376,9 @@ class Responder {
     const uint32_t length = reth.dma_length.value();
     if (length > URNIC_MAX_MESSAGE_BYTES) return RefuseRequest();
     const MrKey key{reth.rkey.value()};
-    if (length != 0 &&
-        !mrs_->Check(key, limits_.pd, reth.virtual_address.value(), length,
-                     mem::kRemoteRead)
-             .ok()) {
+    if (length != 0 && !mrs_->Check(key, pd_, reth.virtual_address.value(),
+                                    length, mem::kRemoteRead)
+                            .ok()) {
       return RefuseAccess();
     }
     ReplaySlot* slot = replay_.Add();
@@ -377,6 +393,7 @@ class Responder {
                          (uint64_t{length} + config_.mtu - 1) / config_.mtu));
     slot->address = reth.virtual_address.value();
     slot->rkey = key.value;
+    slot->pd = pd_;
     slot->length = slot->answer_end = length;
     Advance(packet, slot->packets);
     slot->msn = msn_;
@@ -391,7 +408,7 @@ class Responder {
     const uint64_t address = eth.virtual_address.value();
     if ((config_.access & mem::kRemoteAtomic) == 0) return RefuseRequest();
     if ((address & 7) != 0) return RefuseRequest();  // IBTA 9.4.5
-    const mem::Translation at = mrs_->Check(MrKey{eth.rkey.value()}, limits_.pd,
+    const mem::Translation at = mrs_->Check(MrKey{eth.rkey.value()}, pd_,
                                             address, 8, mem::kRemoteAtomic);
     if (!at.ok()) return RefuseAccess();
     if ((at.host & 7) != 0) return RefuseRequest();
@@ -403,7 +420,8 @@ class Responder {
     slot->kind = ReplaySlot::Kind::kAtomic;
     slot->first_psn = expected_;
     slot->packets = 1;
-    const bool swap = packet.bth->opcode ==
+    constexpr uint8_t kOperation = 0x1f;
+    const bool swap = (packet.bth->opcode & kOperation) ==
                       static_cast<uint8_t>(wire::Opcode::kRcCompareSwap);
     sink.Place(Placement{.kind = swap ? Placement::Kind::kCompareSwap
                                       : Placement::Kind::kFetchAdd,
@@ -457,7 +475,7 @@ class Responder {
       return RxVerdict::kDuplicateGone;
     }
     if (length != 0 &&
-        !mrs_->Check(MrKey{slot->rkey}, limits_.pd, slot->address + offset,
+        !mrs_->Check(MrKey{slot->rkey}, slot->pd, slot->address + offset,
                      length, mem::kRemoteRead)
              .ok()) {
       // Older reads are still answered, ahead of the NAK.
@@ -489,6 +507,8 @@ class Responder {
     slot.pad_bytes = 0;
     auto* bth = reinterpret_cast<wire::Bth*>(slot.headers);
     bth->opcode = static_cast<uint8_t>(opcode);
+    if (limits_.xrc)
+      bth->opcode |= static_cast<uint8_t>(wire::Opcode::kXrcBase);
     bth->flags = wire::Bth::MakeFlags(false, true, 0);
     bth->pkey = wire::Be<uint16_t>(config_.pkey);
     bth->fecn_becn_qpn = wire::Be<uint32_t>(config_.dest_qpn);
@@ -533,7 +553,7 @@ class Responder {
     mem::Translation at;
     if (chunk != 0) {
       at =
-          mrs_->Check(MrKey{slot.rkey}, limits_.pd,
+          mrs_->Check(MrKey{slot.rkey}, slot.pd,
                       slot.address + slot.answer_next, chunk, mem::kRemoteRead);
       if (!at.ok()) {
         (void)FailRead(psn, wire::kNakRemoteAccessError, QpEvent::kAccessError);
@@ -566,6 +586,7 @@ class Responder {
   QpConfig config_;
   RecvQueue* rq_;
   mem::MrTable* mrs_;
+  uint32_t pd_;  // of the queue pair, or of the latest XRC request
 
   Psn expected_;
   uint32_t msn_ = 0;

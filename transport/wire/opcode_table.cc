@@ -90,8 +90,11 @@ constexpr OpcodeInfo MakeRow(Service service, const Operation& operation) {
   info.has_imm = has(kImm);
   info.has_ieth = has(kIeth);
   info.has_payload = operation.payload;
+  info.has_xrceth = service == Service::kXrc && info.request();
+  info.extended_offset =
+      static_cast<uint8_t>(sizeof(Bth) + info.has_xrceth * sizeof(XrcEth));
   info.header_bytes = static_cast<uint8_t>(
-      sizeof(Bth) + info.has_deth * sizeof(Deth) +
+      info.extended_offset + info.has_deth * sizeof(Deth) +
       info.has_reth * sizeof(Reth) + info.has_aeth * sizeof(Aeth) +
       info.has_atomic_eth * sizeof(AtomicEth) +
       info.has_atomic_ack_eth * sizeof(AtomicAckEth) +
@@ -116,13 +119,12 @@ constexpr std::array<OpcodeInfo, 256> BuildTable() {
   constexpr uint8_t kUcBase = 0x20;
   constexpr uint8_t kRdBase = 0x40;
   constexpr uint8_t kUdBase = 0x60;
-  constexpr uint8_t kXrcBase = 0xa0;
+  constexpr auto kXrcBase = static_cast<uint8_t>(Opcode::kXrcBase);
   std::array<OpcodeInfo, 256> table{};
   for (uint8_t i = 0; i < kOperationCount; ++i) {
     const Operation& operation = kOperations[i];
     table[i] = MakeRow(Service::kRc, operation);
-    table[kXrcBase + i] =
-        NameOnly(Service::kXrc, operation.name, operation.token);
+    table[kXrcBase + i] = MakeRow(Service::kXrc, operation);
   }
   for (uint8_t i = 0; i < kUcOperationCount; ++i) {
     table[kUcBase + i] = MakeRow(Service::kUc, kOperations[i]);

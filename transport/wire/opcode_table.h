@@ -44,6 +44,7 @@ enum class Opcode : uint8_t {
   kUcWriteLastImm = 0x29,
   kUcWriteOnly = 0x2a,
   kUcWriteOnlyImm = 0x2b,
+  kXrcBase = 0xa0,  // + the opcode of RC
   kUdSendOnly = 0x64,
   kUdSendOnlyImm = 0x65,
   kCnp = 0x81,
@@ -83,14 +84,17 @@ struct alignas(32) OpcodeInfo {
   bool has_imm = false;
   bool has_ieth = false;
   bool has_payload = false;
+  bool has_xrceth = false;
   uint8_t header_bytes = 0;  // BTH and extended headers
+  // Where the headers that depend on the operation begin: behind the BTH, or
+  // behind the XRCETH.
+  uint8_t extended_offset = 0;
 
-  // False for reserved opcodes and for those of the services that uRNIC does
-  // not speak (RD, and XRC whose XRCETH moves every later header): these have
-  // a name, for messages, but nothing else.
-  bool valid() const { return kind != PacketKind::kNone; }
+  // False for reserved opcodes and for those of the service that uRNIC does
+  // not speak (RD): these have a name, for messages, but nothing else.
+  constexpr bool valid() const { return kind != PacketKind::kNone; }
   // To the responder, as opposed to the requester.
-  bool request() const {
+  constexpr bool request() const {
     return kind == PacketKind::kSend || kind == PacketKind::kWrite ||
            kind == PacketKind::kReadRequest || kind == PacketKind::kAtomic;
   }

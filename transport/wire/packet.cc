@@ -20,6 +20,7 @@ Bth MakeBth(const PacketFields& f, uint32_t pad) {
 
 void AppendExtendedHeaders(const PacketFields& f, const OpcodeInfo& info,
                            Appender& out) {
+  if (info.has_xrceth) out.Append(XrcEth{Be<uint32_t>(f.srqn)});
   if (info.has_deth) {
     out.Append(Deth{Be<uint32_t>(f.qkey), Be<uint32_t>(f.src_qp.value)});
   }
@@ -54,6 +55,7 @@ PacketFields FieldsOf(const RocePacket& packet) {
   f.pkey = bth.pkey.value();
   f.dest_qp = bth.dest_qp();
   f.psn = bth.psn();
+  if (info.has_xrceth) f.srqn = packet.xrceth().srqn();
   if (info.has_deth) {
     f.qkey = packet.deth().qkey.value();
     f.src_qp = packet.deth().src_qp();

@@ -39,6 +39,7 @@ struct PacketFields {
   ImmDt imm;                     // ImmDt
   uint32_t qkey = 0;             // DETH
   Qpn src_qp;                    // DETH
+  uint32_t srqn = 0;             // XRCETH
 
   // Without padding. Not owned; must outlive the fields.
   std::span<const uint8_t> payload;

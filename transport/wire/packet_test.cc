@@ -149,7 +149,7 @@ TEST(PacketTest, NamesTheFault) {
   bytes[1] &= 0xf0;
   bytes[0] = 0x15;
   EXPECT_EQ(Parse(bytes, packet), RxVerdict::kUnknownOpcode);
-  bytes[0] = 0xa4;  // XRC
+  bytes[0] = 0x44;  // RD
   EXPECT_EQ(Parse(bytes, packet), RxVerdict::kUnknownOpcode);
   bytes[0] = uint8_t(Opcode::kRcAcknowledge);
   bytes.resize(bytes.size() + 4);

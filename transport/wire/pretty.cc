@@ -63,6 +63,7 @@ void AddBth(std::string& line, const Bth& bth) {
 
 void AddExtendedHeaders(std::string& line, const RocePacket& packet) {
   const OpcodeInfo& info = *packet.info;
+  if (info.has_xrceth) AddField(line, "srqn", Hex(packet.xrceth().srqn()));
   if (info.has_deth) {
     AddField(line, "qkey", Hex(packet.deth().qkey.value()));
     AddField(line, "srcqp", Hex(packet.deth().src_qp().value));

@@ -88,4 +88,13 @@ struct Deth {
 };
 static_assert(sizeof(Deth) == 8);
 
+// XRC extended transport header, annex A14: in every request of the service,
+// right behind the BTH.
+struct XrcEth {
+  Be<uint32_t> reserved_srqn;
+
+  uint32_t srqn() const { return reserved_srqn.value() & 0x00ffffff; }
+};
+static_assert(sizeof(XrcEth) == 4);
+
 }  // namespace urnic::wire

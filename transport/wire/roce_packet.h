@@ -32,10 +32,13 @@ struct RocePacket {
   Psn psn() const { return bth->psn(); }
 
   // REQUIRES: the matching info->has_...
-  const Reth& reth() const { return At<Reth>(sizeof(Bth)); }
+  const Reth& reth() const { return At<Reth>(info->extended_offset); }
   const Aeth& aeth() const { return At<Aeth>(sizeof(Bth)); }
-  const AtomicEth& atomic_eth() const { return At<AtomicEth>(sizeof(Bth)); }
+  const AtomicEth& atomic_eth() const {
+    return At<AtomicEth>(info->extended_offset);
+  }
   const Deth& deth() const { return At<Deth>(sizeof(Bth)); }
+  const XrcEth& xrceth() const { return At<XrcEth>(sizeof(Bth)); }
   const AtomicAckEth& atomic_ack_eth() const {
     return At<AtomicAckEth>(sizeof(Bth) + sizeof(Aeth));
   }

@@ -18,8 +18,9 @@ namespace urnic {
 class RecvRing {
  public:
   RecvRing() = default;
-  RecvRing(WorkQueueView view, uint32_t max_sge)
-      : view_(view), max_sge_(max_sge) {}
+  // `pd`: what XRC requests that name this ring may access.
+  RecvRing(WorkQueueView view, uint32_t max_sge, uint32_t pd = 0)
+      : view_(view), max_sge_(max_sge), pd_(pd) {}
 
   enum class Result : uint8_t { kTaken, kEmpty, kBroken };
 
@@ -73,10 +74,12 @@ class RecvRing {
   bool TakeLimitReached() { return std::exchange(limit_reached_, false); }
 
   uint32_t max_sge() const { return max_sge_; }
+  uint32_t pd() const { return pd_; }
 
  private:
   WorkQueueView view_;
   uint32_t max_sge_ = 0;
+  uint32_t pd_ = 0;
   uint32_t head_ = 0;
   uint32_t published_ = 0;
   uint32_t limit_ = 0;  // 0: not armed
@@ -87,15 +90,21 @@ class RecvRing {
 class RecvQueue {
  public:
   // `sges` has room for ring.max_sge() entries; both outlive the queue.
-  // `shared`: other queue pairs take from the ring, too.
+  // `shared`: other queue pairs take from the ring, too. No ring: until Use().
   RecvQueue(RecvRing* ring, urnic_sge* sges, bool shared)
       : ring_(ring), sges_(sges), shared_(shared) {}
 
   using TakeResult = RecvRing::Result;
 
+  // The ring that the next request is taken from (XRC); `sges` must have room
+  // for its lists, too. REQUIRES: no request is current.
+  void Use(RecvRing* ring) { ring_ = ring; }
+  RecvRing* ring() const { return ring_; }
+
   // Makes the oldest posted request the current one, if none is current.
   TakeResult Take() {
     if (taken_) return TakeResult::kTaken;
+    if (ring_ == nullptr) return TakeResult::kEmpty;
     const TakeResult result = ring_->Take(current_, sges_);
     taken_ = result == TakeResult::kTaken;
     cursor_ = SgeCursor{};
@@ -133,7 +142,9 @@ class RecvQueue {
     return taken_ || (!shared_ && Take() == TakeResult::kTaken);
   }
 
-  void PublishConsumer() { ring_->PublishConsumer(); }
+  void PublishConsumer() {
+    if (ring_ != nullptr) ring_->PublishConsumer();
+  }
 
   // State RESET: the current request is forgotten, and in a ring of our own
   // all others.

@@ -13,6 +13,8 @@
 
 namespace urnic {
 
+class RecvRing;
+
 // A received packet of one queue pair. ICRC, lengths, transport service, P_Key
 // and, for connected services, addresses have been checked; everything else is
 // the core's.
@@ -20,6 +22,9 @@ struct RxPacket : wire::RocePacket {
   // For datagrams: the IP header, 20 or 40 bytes.
   const uint8_t* ip = nullptr;
   bool ipv6 = false;
+  // For XRC requests: the shared queue that the packet names, if it exists and
+  // is in the queue pair's XRC domain.
+  RecvRing* xrc_ring = nullptr;
 };
 
 // A burst never holds more packets of one queue pair than this.
@@ -114,8 +119,9 @@ enum class QpEvent : uint8_t {
   kLastWqeReached = 16,  // IBV_EVENT_QP_LAST_WQE_REACHED
 };
 
-// What a queue pair speaks.
-enum class QpService : uint8_t { kRc, kUc, kUd };
+// What a queue pair speaks. The ends of an XRC connection are RC queue pairs of
+// which one only sends requests and the other only answers them.
+enum class QpService : uint8_t { kRc, kUc, kUd, kXrcInitiator, kXrcTarget };
 
 // Fixed when the queue pair is created.
 struct QpLimits {
@@ -125,6 +131,9 @@ struct QpLimits {
   uint32_t max_sge_recv = 1;
   uint32_t max_inline = 0;
   bool sq_sig_all = false;
+  // RC only. The queue pair is an end of an XRC connection: requests carry an
+  // XRCETH, and those that arrive name receive queue and domain.
+  bool xrc = false;
 };
 
 // Set by modify; struct ibv_qp_attr in our units. Each service takes its part.

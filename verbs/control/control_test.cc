@@ -55,8 +55,9 @@ class ControlTest : public testing::Test {
   absl::StatusOr<std::unique_ptr<Qp>> MakeQp(const QpCaps& caps) {
     QpRequest request;
     request.send_cq = request.recv_cq = cq_.get();
+    request.pd = pd_.get();
     request.caps = caps;
-    return Qp::Create(*pd_, request);
+    return Qp::Create(*device_, request);
   }
   std::string CreateError(const QpCaps& caps) {
     const auto qp = MakeQp(caps);
@@ -199,8 +200,9 @@ TEST_F(ControlTest, QueuePairSizesHaveLimits) {
   EXPECT_THAT(CreateError({.max_inline_data = 513}),
               HasSubstr("max_inline_data 513 > device limit 512"));
   QpRequest request;
+  request.pd = pd_.get();
   request.send_cq = cq_.get();
-  EXPECT_EQ(Qp::Create(*pd_, request).status().code(),
+  EXPECT_EQ(Qp::Create(*device_, request).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 

@@ -173,7 +173,8 @@ TEST(PortReportTest, AQueuePairSaysThatThePortHasNoPeer) {
   auto cq = *Cq::Create(*device, {.entries = 4});
   QpRequest request;
   request.send_cq = request.recv_cq = cq.get();
-  auto qp = *Qp::Create(*pd, request);
+  request.pd = pd.get();
+  auto qp = *Qp::Create(*device, request);
   QpAttributes a;
   a.qp_state = QpState::kInit;
   a.port_num = 1;

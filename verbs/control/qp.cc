@@ -50,6 +50,21 @@ absl::Status CheckCaps(const QpCaps& caps) {
   return absl::OkStatus();
 }
 
+uint32_t OpcodesOf(QpService service) {
+  switch (service) {
+    case QpService::kRc:
+    case QpService::kXrcInitiator:
+      return kRcOpcodes;
+    case QpService::kUc:
+      return kUcOpcodes;
+    case QpService::kUd:
+      return kDatagramOpcodes;
+    case QpService::kXrcTarget:
+      break;
+  }
+  return 0;
+}
+
 // What the layout has room for beyond what was asked for is granted as well.
 QpCaps Granted(const QpRequest& request, const QpLayout& layout) {
   const uint32_t send_data = layout.inline_bytes();
@@ -64,18 +79,58 @@ QpCaps Granted(const QpRequest& request, const QpLayout& layout) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Qp>> Qp::Create(Pd& pd,
-                                               const QpRequest& request) {
-  if (request.send_cq == nullptr || request.recv_cq == nullptr) {
+namespace {
+
+// What a service needs and what it has no use for.
+absl::Status CheckParts(const QpRequest& request, const Device& device) {
+  const bool target = request.service == QpService::kXrcTarget;
+  const bool initiator = request.service == QpService::kXrcInitiator;
+  if (target ? request.xrcd == nullptr : request.pd == nullptr) {
+    return absl::InvalidArgumentError("create_qp: without a domain");
+  }
+  if ((request.send_cq == nullptr && !target) ||
+      (request.recv_cq == nullptr && !target && !initiator)) {
     return absl::InvalidArgumentError(
         "create_qp: send_cq and recv_cq are needed");
   }
-  if (&request.send_cq->device() != &pd.device() ||
-      &request.recv_cq->device() != &pd.device() ||
-      (request.srq != nullptr && &request.srq->pd().device() != &pd.device())) {
+  if ((target || initiator) && request.srq != nullptr) {
+    return absl::InvalidArgumentError(
+        "create_qp: the peer's requests name the shared receive queue");
+  }
+  const auto elsewhere = [&](const auto* object) {
+    return object != nullptr && &object->device() != &device;
+  };
+  if (elsewhere(request.send_cq) || elsewhere(request.recv_cq) ||
+      (request.srq != nullptr && elsewhere(&request.srq->pd()))) {
     return absl::InvalidArgumentError(
         "create_qp: domain and queues are of different devices");
   }
+  return absl::OkStatus();
+}
+
+// Without what the service has no use for.
+QpRequest Trimmed(QpRequest request) {
+  if (request.service == QpService::kXrcTarget) {
+    request.pd = nullptr;
+    request.send_cq = nullptr;
+    request.caps.max_send_wr = 0;
+    request.caps.max_send_sge = 0;
+    request.caps.max_inline_data = 0;
+  }
+  if (request.service == QpService::kXrcTarget ||
+      request.service == QpService::kXrcInitiator) {
+    request.recv_cq = nullptr;
+    request.caps.max_recv_wr = request.caps.max_recv_sge = 0;
+  }
+  return request;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Qp>> Qp::Create(Device& device,
+                                               const QpRequest& asked) {
+  if (absl::Status s = CheckParts(asked, device); !s.ok()) return s;
+  const QpRequest request = Trimmed(asked);
   if (absl::Status s = CheckCaps(request.caps); !s.ok()) return s;
   const bool own_rq = request.srq == nullptr;
   const QpLayout layout = MakeQpLayout(
@@ -84,15 +139,17 @@ absl::StatusOr<std::unique_ptr<Qp>> Qp::Create(Pd& pd,
       own_rq ? request.caps.max_recv_sge : 0);
   auto memory = QueueMemory::Map(layout.bytes());
   if (!memory.ok()) return memory.status();
-  std::unique_ptr<Qp> qp(new Qp(pd, request, layout, *std::move(memory)));
+  std::unique_ptr<Qp> qp(new Qp(device, request, layout, *std::move(memory)));
   if (absl::Status s = qp->CreateInEngine(request, layout); !s.ok()) return s;
   return qp;
 }
 
-Qp::Qp(Pd& pd, const QpRequest& request, const QpLayout& layout,
+Qp::Qp(Device& device, const QpRequest& request, const QpLayout& layout,
        QueueMemory memory)
     : service_(request.service),
-      pd_(pd),
+      device_(device),
+      pd_(request.pd),
+      xrcd_(request.xrcd),
       send_cq_(request.send_cq),
       recv_cq_(request.recv_cq),
       srq_(request.srq),
@@ -107,29 +164,41 @@ Qp::Qp(Pd& pd, const QpRequest& request, const QpLayout& layout,
   posting_.rq = WorkRing(memory_.at(layout.rq_ring()),
                          memory_.indices_at(QpLayout::kRqIndices),
                          layout.rq_entries, layout.rq_stride);
-  posting_.engine = &pd.device().engine();
+  posting_.engine = &device.engine();
   posting_.max_send_sge = caps_.max_send_sge;
   posting_.max_recv_sge = caps_.max_recv_sge;
   posting_.max_inline = caps_.max_inline_data;
-  posting_.opcodes = service_ == QpService::kRc   ? kRcOpcodes
-                     : service_ == QpService::kUc ? kUcOpcodes
-                                                  : kDatagramOpcodes;
+  posting_.opcodes = OpcodesOf(service_);
   posting_.datagrams = service_ == QpService::kUd;
-  posting_.shares_receives = srq_ != nullptr;
+  posting_.shares_receives = srq_ != nullptr || recv_cq_ == nullptr;
   if (!request.single_threaded) {
     posting_.sq_lock = &posting_.sq_lock_storage;
     posting_.rq_lock = &posting_.rq_lock_storage;
   }
 }
 
+template <typename F>
+void Qp::ForEachPart(F&& f) {
+  if (pd_ != nullptr) f(*pd_);
+  if (xrcd_ != nullptr) f(*xrcd_);
+  if (send_cq_ != nullptr) f(*send_cq_);
+  if (recv_cq_ != nullptr) f(*recv_cq_);
+  if (srq_ != nullptr) f(*srq_);
+}
+
 absl::Status Qp::CreateInEngine(const QpRequest& request,
                                 const QpLayout& layout) {
   EngineQpConfig config;
   config.service = service_;
-  config.limits.pd = pd_.id();
+  if (pd_ != nullptr) config.limits.pd = pd_->id();
+  config.limits.xrc =
+      service_ == QpService::kXrcInitiator || service_ == QpService::kXrcTarget;
+  if (xrcd_ != nullptr) config.xrc_domain = xrcd_->id();
   config.limits.max_sge_send = caps_.max_send_sge;
-  config.limits.max_sge_recv =
-      srq_ != nullptr ? srq_->max_sge() : caps_.max_recv_sge;
+  // A target's requests may name any shared queue.
+  config.limits.max_sge_recv = service_ == QpService::kXrcTarget ? kMaxSge
+                               : srq_ != nullptr ? srq_->max_sge()
+                                                 : caps_.max_recv_sge;
   config.limits.max_inline = caps_.max_inline_data;
   config.limits.sq_sig_all = request.sq_sig_all;
   config.sq = WorkQueueView(memory_.at(QpLayout::kSqRing),
@@ -139,11 +208,11 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
                             memory_.indices_at(QpLayout::kRqIndices),
                             layout.rq_entries, layout.rq_stride);
   if (srq_ != nullptr) config.srq = srq_->engine_end();
-  config.send_cq = send_cq_->engine_end();
-  config.recv_cq = recv_cq_->engine_end();
+  if (send_cq_ != nullptr) config.send_cq = send_cq_->engine_end();
+  if (recv_cq_ != nullptr) config.recv_cq = recv_cq_->engine_end();
   config.events = this;
   config.owner = this;
-  Engine& engine = pd_.device().engine();
+  Engine& engine = device_.engine();
   {
     Engine::ControlScope scope(engine);
     absl::StatusOr<EngineQp*> created = engine.CreateQp(config);
@@ -151,37 +220,31 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
     engine_qp_ = *created;
   }
   posting_.engine_qp = engine_qp_;
-  pd_.Ref();
-  send_cq_->Ref();
-  recv_cq_->Ref();
-  if (srq_ != nullptr) srq_->Ref();
-  pd_.device().CountQp(1);
+  ForEachPart([](auto& part) { part.Ref(); });
+  device_.CountQp(1);
   return absl::OkStatus();
 }
 
 Qp::~Qp() {
   if (engine_qp_ == nullptr) return;  // Create() failed
-  Engine& engine = pd_.device().engine();
+  Engine& engine = device_.engine();
   {
     Engine::ControlScope scope(engine);
     const uint32_t number = qpn();
     engine.DestroyQp(engine_qp_);
     ForgetCompletions(number);
   }
-  pd_.device().CountQp(-1);
-  send_cq_->Unref();
-  recv_cq_->Unref();
-  if (srq_ != nullptr) srq_->Unref();
-  pd_.Unref();
+  device_.CountQp(-1);
+  ForEachPart([](auto& part) { part.Unref(); });
 }
 
 void Qp::ForgetCompletions(uint32_t number) {
-  send_cq_->Forget(number);
-  if (recv_cq_ != send_cq_) recv_cq_->Forget(number);
+  if (send_cq_ != nullptr) send_cq_->Forget(number);
+  if (recv_cq_ != nullptr && recv_cq_ != send_cq_) recv_cq_->Forget(number);
 }
 
 QpState Qp::State() {
-  Engine::ControlScope scope(pd_.device().engine());
+  Engine::ControlScope scope(device_.engine());
   return engine_qp_->state();
 }
 
@@ -227,10 +290,10 @@ absl::Status Qp::CheckValues(const QpAttributes& a, uint32_t mask) const {
         absl::StrCat("port_num ", int{a.port_num}, ", the device has port 1"));
   }
   if ((mask & kQpPathMtu) != 0 &&
-      (a.path_mtu == 0 || MtuBytes(a.path_mtu) > pd_.device().mtu_max())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "path_mtu ", a.path_mtu == 0 ? 0 : MtuBytes(a.path_mtu),
-        " bytes, the port carries 256 to ", pd_.device().mtu_max()));
+      (a.path_mtu == 0 || MtuBytes(a.path_mtu) > device_.mtu_max())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("path_mtu ", a.path_mtu == 0 ? 0 : MtuBytes(a.path_mtu),
+                     " bytes, the port carries 256 to ", device_.mtu_max()));
   }
   if ((mask & kQpPathMigState) != 0 && a.path_mig_state != kPathMigrated) {
     return absl::InvalidArgumentError(
@@ -248,7 +311,7 @@ QpConfig Qp::MakeConfig(const QpAttributes& a) const {
   config.pkey = kDefaultPkey;
   config.qkey = a.qkey;
   if (service_ == QpService::kUd) {
-    config.mtu = pd_.device().mtu_max();
+    config.mtu = device_.mtu_max();
   } else if (a.path_mtu != 0) {
     config.mtu = MtuBytes(a.path_mtu);
   }
@@ -261,7 +324,7 @@ QpConfig Qp::MakeConfig(const QpAttributes& a) const {
   config.min_rnr_timer = a.min_rnr_timer;
   config.max_rd_atomic = a.max_rd_atomic;
   config.max_dest_rd_atomic = a.max_dest_rd_atomic;
-  config.window_packets = pd_.device().window_packets();
+  config.window_packets = device_.window_packets();
   return config;
 }
 
@@ -318,12 +381,11 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
     if (next.ah_attr.dgid.is_multicast()) {
       return Named(absl::InvalidArgumentError("ah_attr dgid is a group"));
     }
-    auto resolved =
-        ResolvePath(pd_.device(), next.ah_attr, qpn(), next.dest_qp_num);
+    auto resolved = ResolvePath(device_, next.ah_attr, qpn(), next.dest_qp_num);
     if (!resolved.ok()) return Named(resolved.status());
     path = *std::move(resolved);
   }
-  Engine& engine = pd_.device().engine();
+  Engine& engine = device_.engine();
   Engine::ControlScope scope(engine);
   if (engine_qp_->state() != from) {
     return Named(absl::InvalidArgumentError(absl::StrCat(
@@ -354,7 +416,7 @@ void Qp::OpenForPosting(const QpAttributes& attributes) {
 
 QpAttributes Qp::Query() {
   std::lock_guard lock(modify_mutex_);
-  Engine::ControlScope scope(pd_.device().engine());
+  Engine::ControlScope scope(device_.engine());
   QpAttributes now = attributes_;
   now.qp_state = now.cur_qp_state = engine_qp_->state();
   now.sq_draining = now.qp_state == QpState::kSqd && engine_qp_->sq_draining();
@@ -366,14 +428,14 @@ absl::Status Qp::JoinGroup(const wire::Gid& group) {
     return Named(absl::InvalidArgumentError(
         "attach_mcast: needs a UD queue pair and a multicast GID"));
   }
-  Engine& engine = pd_.device().engine();
+  Engine& engine = device_.engine();
   Engine::ControlScope scope(engine);
   engine.JoinGroup(*engine_qp_, group);
   return absl::OkStatus();
 }
 
 absl::Status Qp::LeaveGroup(const wire::Gid& group) {
-  Engine& engine = pd_.device().engine();
+  Engine& engine = device_.engine();
   Engine::ControlScope scope(engine);
   if (engine.LeaveGroup(*engine_qp_, group)) return absl::OkStatus();
   return Named(

@@ -18,11 +18,14 @@
 #include "verbs/control/spin_lock.h"
 #include "verbs/control/srq.h"
 #include "verbs/control/work_ring.h"
+#include "verbs/control/xrcd.h"
 
 namespace urnic::control {
 
 struct QpRequest {
   QpService service = QpService::kRc;
+  Pd* pd = nullptr;      // all but XRC targets
+  Xrcd* xrcd = nullptr;  // XRC targets
   Cq* send_cq = nullptr;
   Cq* recv_cq = nullptr;
   Srq* srq = nullptr;  // instead of a receive queue of its own
@@ -52,7 +55,7 @@ class Qp final : private QpEvents {
  public:
   // INVALID_ARGUMENT: a size beyond the device's limits, or objects of
   // different devices. RESOURCE_EXHAUSTED: memory or the device's limit.
-  static absl::StatusOr<std::unique_ptr<Qp>> Create(Pd& pd,
+  static absl::StatusOr<std::unique_ptr<Qp>> Create(Device& device,
                                                     const QpRequest& request);
 
   // Removes the queue pair, and its completions from its completion queues.
@@ -104,16 +107,17 @@ class Qp final : private QpEvents {
   Posting& posting() { return posting_; }
 
   QpService service() const { return service_; }
-  Pd& pd() const { return pd_; }
-  Cq& send_cq() const { return *send_cq_; }
-  Cq& recv_cq() const { return *recv_cq_; }
+  Device& device() const { return device_; }
   void* user() const { return user_; }
   const Owner& owner() const { return owner_; }
 
  private:
-  Qp(Pd& pd, const QpRequest& request, const QpLayout& layout,
+  Qp(Device& device, const QpRequest& request, const QpLayout& layout,
      QueueMemory memory);
   absl::Status CreateInEngine(const QpRequest& request, const QpLayout& layout);
+  // What it is made of and keeps in use.
+  template <typename F>
+  void ForEachPart(F&& f);
   QpState State();
   absl::Status CheckValues(const QpAttributes& attributes, uint32_t mask) const;
   QpConfig MakeConfig(const QpAttributes& attributes) const;
@@ -126,7 +130,9 @@ class Qp final : private QpEvents {
 
   Posting posting_;
   const QpService service_;
-  Pd& pd_;
+  Device& device_;
+  Pd* const pd_;
+  Xrcd* const xrcd_;
   Cq* const send_cq_;
   Cq* const recv_cq_;
   Srq* const srq_;

@@ -15,6 +15,9 @@ constexpr uint8_t Of(QpService service) {
 constexpr uint8_t kRc = Of(QpService::kRc);
 constexpr uint8_t kUc = Of(QpService::kUc);
 constexpr uint8_t kUd = Of(QpService::kUd);
+constexpr uint8_t kXi = Of(QpService::kXrcInitiator);
+constexpr uint8_t kXt = Of(QpService::kXrcTarget);
+constexpr uint8_t kReliable = kRc | kXi | kXt;
 
 struct Row {
   uint8_t services;
@@ -36,27 +39,30 @@ constexpr uint32_t kRetries =
 //= IBTA 11.2.5.2
 // Any state to RESET or ERR takes no attributes and is not listed.
 constexpr Row kRows[] = {
-    {kRc | kUc, QpState::kReset, QpState::kInit, kInitial, 0},
+    {kReliable | kUc, QpState::kReset, QpState::kInit, kInitial, 0},
     {kUd, QpState::kReset, QpState::kInit, kInitialUd, 0},
-    {kRc | kUc, QpState::kInit, QpState::kInit, 0, kInitial},
+    {kReliable | kUc, QpState::kInit, QpState::kInit, 0, kInitial},
     {kUd, QpState::kInit, QpState::kInit, 0, kInitialUd},
-    {kRc, QpState::kInit, QpState::kRtr,
+    {kRc | kXt, QpState::kInit, QpState::kRtr,
      kPeer | kQpMaxDestRdAtomic | kQpMinRnrTimer,
      kQpAltPath | kQpAccessFlags | kQpPkeyIndex},
-    {kUc, QpState::kInit, QpState::kRtr, kPeer,
+    {kUc | kXi, QpState::kInit, QpState::kRtr, kPeer,
      kQpAltPath | kQpAccessFlags | kQpPkeyIndex},
     {kUd, QpState::kInit, QpState::kRtr, 0, kQpPkeyIndex | kQpQkey},
-    {kRc, QpState::kRtr, QpState::kRts, kRetries | kQpSqPsn, kWhileRunning},
+    {kRc | kXi, QpState::kRtr, QpState::kRts, kRetries | kQpSqPsn,
+     kWhileRunning},
+    {kXt, QpState::kRtr, QpState::kRts, kQpTimeout | kQpSqPsn, kWhileRunning},
     {kUc, QpState::kRtr, QpState::kRts, kQpSqPsn, kConnected},
     {kUd, QpState::kRtr, QpState::kRts, kQpSqPsn, kQpCurState | kQpQkey},
-    {kRc, QpState::kRts, QpState::kRts, 0, kWhileRunning},
+    {kReliable, QpState::kRts, QpState::kRts, 0, kWhileRunning},
     {kUc, QpState::kRts, QpState::kRts, 0, kConnected},
     {kUd, QpState::kRts, QpState::kRts, 0, kQpCurState | kQpQkey},
-    {kRc | kUc | kUd, QpState::kRts, QpState::kSqd, 0, kQpEnSqdAsyncNotify},
-    {kRc, QpState::kSqd, QpState::kRts, 0, kWhileRunning},
+    {kReliable | kUc | kUd, QpState::kRts, QpState::kSqd, 0,
+     kQpEnSqdAsyncNotify},
+    {kReliable, QpState::kSqd, QpState::kRts, 0, kWhileRunning},
     {kUc, QpState::kSqd, QpState::kRts, 0, kConnected},
     {kUd, QpState::kSqd, QpState::kRts, 0, kQpCurState | kQpQkey},
-    {kRc, QpState::kSqd, QpState::kSqd, 0,
+    {kReliable, QpState::kSqd, QpState::kSqd, 0,
      kQpPort | kQpAv | kRetries | kQpMaxDestRdAtomic | kQpAltPath |
          kQpPkeyIndex | kQpAccessFlags | kQpMinRnrTimer | kQpPathMigState},
     {kUc, QpState::kSqd, QpState::kSqd, 0,

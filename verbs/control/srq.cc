@@ -1,5 +1,6 @@
 #include "verbs/control/srq.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -44,6 +45,11 @@ absl::StatusOr<std::unique_ptr<Srq>> Srq::Create(Pd& pd,
   if (absl::Status s = CheckSize("max_sge", max_sge, kMaxSge); !s.ok()) {
     return s;
   }
+  if ((request.cq == nullptr) != (request.xrc_domain == 0) ||
+      (request.cq != nullptr && &request.cq->device() != &pd.device())) {
+    return absl::InvalidArgumentError(
+        "create_srq: XRC needs a domain and a completion queue of this device");
+  }
   const QpLayout layout = LayoutOf(request.max_wr, max_sge);
   auto memory = QueueMemory::Map(layout.bytes());
   if (!memory.ok()) return memory.status();
@@ -55,6 +61,7 @@ Srq::Srq(Pd& pd, const SrqRequest& request, const QpLayout& layout,
          QueueMemory memory)
     : pd_(pd),
       memory_(std::move(memory)),
+      cq_(request.cq),
       events_(request.events),
       user_(request.user),
       owner_(ThisProcess()) {
@@ -64,9 +71,14 @@ Srq::Srq(Pd& pd, const SrqRequest& request, const QpLayout& layout,
   pd_.Ref();
   Engine& engine = pd_.device().engine();
   Engine::ControlScope scope(engine);
-  engine_end_ =
-      engine.CreateSrq(ViewOf(memory_, layout), posting_.max_sge, this, this);
-  engine_end_->ring.SetLimit(request.limit);
+  urnic::SharedReceiveQueue config;
+  config.ring = RecvRing(ViewOf(memory_, layout), posting_.max_sge, pd_.id());
+  if (cq_ != nullptr) config.cq = cq_->engine_end();
+  config.xrc_domain = request.xrc_domain;
+  config.events = this;
+  config.owner = this;
+  engine_end_ = engine.CreateSrq(config);
+  if (cq_ != nullptr) cq_->Ref();
 }
 
 Srq::~Srq() {
@@ -75,6 +87,7 @@ Srq::~Srq() {
     Engine::ControlScope scope(engine);
     engine.DestroySrq(engine_end_);
   }
+  if (cq_ != nullptr) cq_->Unref();
   pd_.device().RemoveSrq();
   pd_.Unref();
 }

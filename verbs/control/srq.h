@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "datapath/engine.h"
+#include "verbs/control/cq.h"
 #include "verbs/control/event_sink.h"
 #include "verbs/control/pd.h"
 #include "verbs/control/queue_memory.h"
@@ -21,7 +22,9 @@ namespace urnic::control {
 struct SrqRequest {
   uint32_t max_wr = 0;  // at least
   uint32_t max_sge = 0;
-  uint32_t limit = 0;
+  // XRC: both, or neither.
+  uint32_t xrc_domain = 0;
+  Cq* cq = nullptr;
   // The posting thread is always the same one (a thread domain).
   bool single_threaded = false;
   EventSink* events = nullptr;
@@ -50,6 +53,8 @@ class Srq final : private SrqEvents {
   // than the limit. RESOURCE_EXHAUSTED: memory.
   absl::Status Resize(uint32_t max_wr);
 
+  // How XRC peers name it.
+  uint32_t number() const { return engine_end_->number; }
   uint32_t max_wr() const { return posting_.ring.entries(); }
   uint32_t max_sge() const { return posting_.max_sge; }
 
@@ -78,6 +83,7 @@ class Srq final : private SrqEvents {
   Posting posting_;
   Pd& pd_;
   QueueMemory memory_;
+  Cq* const cq_;
   EventSink* const events_;
   void* const user_;
   const Owner owner_;

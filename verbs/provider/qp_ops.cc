@@ -148,6 +148,7 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   auto handle = std::make_unique<QueuePair>();
   control::QpRequest request;
   request.service = *service;
+  request.pd = &domain->control();
   if (attr->srq != nullptr) {
     request.srq = SharedReceiveQueue::From(attr->srq)->control.get();
   }
@@ -162,7 +163,7 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   request.single_threaded = domain->thread_domain != nullptr;
   request.events = domain->context;
   request.user = handle.get();
-  auto created = control::Qp::Create(domain->control(), request);
+  auto created = control::Qp::Create(domain->context->device(), request);
   if (!created.ok()) return FailNull(created.status());
   handle->control = *std::move(created);
   handle->posting = &handle->control->posting();

@@ -1,0 +1,79 @@
+#include "verbs/control/xrcd.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+
+namespace urnic::control {
+
+namespace {
+
+// The open domains that have a file. Never destroyed: programs may close
+// devices while they exit.
+struct Registry {
+  std::mutex mutex;
+  std::map<std::tuple<Device*, uint64_t, uint64_t>, std::weak_ptr<Xrcd>> files;
+};
+Registry& Files() {
+  static auto* files = new Registry;
+  return *files;
+}
+
+}  // namespace
+
+Xrcd::Xrcd(Device& device, uint64_t file_device, uint64_t file_inode)
+    : device_(device),
+      id_(device.NextPdId()),
+      file_device_(file_device),
+      file_inode_(file_inode),
+      owner_(ThisProcess()) {}
+
+Xrcd::~Xrcd() {
+  if (file_inode_ == 0) return;
+  std::lock_guard lock(Files().mutex);
+  const auto at = Files().files.find({&device_, file_device_, file_inode_});
+  // It may have been opened again meanwhile.
+  if (at != Files().files.end() && at->second.expired()) {
+    Files().files.erase(at);
+  }
+}
+
+absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
+                                                 int oflags) {
+  const bool create = (oflags & O_CREAT) != 0;
+  if (fd == -1) {
+    if (!create) {
+      return absl::InvalidArgumentError("open_xrcd: fd -1 needs O_CREAT");
+    }
+    return std::shared_ptr<Xrcd>(new Xrcd(device, 0, 0));
+  }
+  struct stat info = {};
+  if (fstat(fd, &info) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("open_xrcd: fd ", fd, ": ", strerror(errno)));
+  }
+  std::lock_guard lock(Files().mutex);
+  std::weak_ptr<Xrcd>& entry =
+      Files().files[{&device, info.st_dev, info.st_ino}];
+  if (std::shared_ptr<Xrcd> open = entry.lock()) {
+    if (create && (oflags & O_EXCL) != 0) {
+      return absl::AlreadyExistsError("open_xrcd: the file has a domain");
+    }
+    return open;
+  }
+  if (!create) {
+    return absl::NotFoundError("open_xrcd: the file has no domain");
+  }
+  std::shared_ptr<Xrcd> made(new Xrcd(device, info.st_dev, info.st_ino));
+  entry = made;
+  return made;
+}
+
+}  // namespace urnic::control
