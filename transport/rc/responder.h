@@ -11,6 +11,7 @@
 
 #include "transport/mem/mr_table.h"
 #include "transport/rc/replay.h"
+#include "transport/rc/response_headers.h"
 #include "transport/work/recv_queue.h"
 #include "transport/work/types.h"
 
@@ -500,27 +501,8 @@ class Responder {
     return verdict;
   }
 
-  wire::Bth* WriteBth(TxSlot& slot, wire::Opcode opcode, Psn psn) {
-    slot.from_responder = true;
-    slot.segment_count = 0;
-    slot.payload_bytes = 0;
-    slot.pad_bytes = 0;
-    auto* bth = reinterpret_cast<wire::Bth*>(slot.headers);
-    bth->opcode = static_cast<uint8_t>(opcode);
-    if (limits_.xrc)
-      bth->opcode |= static_cast<uint8_t>(wire::Opcode::kXrcBase);
-    bth->flags = wire::Bth::MakeFlags(false, true, 0);
-    bth->pkey = wire::Be<uint16_t>(config_.pkey);
-    bth->fecn_becn_qpn = wire::Be<uint32_t>(config_.dest_qpn);
-    bth->ack_psn = wire::Bth::MakeAckPsn(false, psn);
-    slot.header_bytes = sizeof(wire::Bth);
-    return bth;
-  }
-
-  static void AppendAeth(TxSlot& slot, uint8_t syndrome, uint32_t msn) {
-    const wire::Aeth aeth = wire::Aeth::Make(syndrome, msn);
-    std::memcpy(slot.headers + slot.header_bytes, &aeth, sizeof(aeth));
-    slot.header_bytes += sizeof(aeth);
+  void WriteBth(TxSlot& slot, wire::Opcode opcode, Psn psn) {
+    WriteResponseBth(slot, config_, limits_.xrc, opcode, psn);
   }
 
   void WriteAck(TxSlot& slot) {

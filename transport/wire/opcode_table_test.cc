@@ -56,14 +56,38 @@ constexpr Row kRows[] = {
     {0x64, "UD SEND Only", "dp"},
     {0x65, "UD SEND Only with Immediate", "dip"},
     {0x81, "CNP CNP", "c"},
+    {0xa0, "XRC SEND First", "xp"},
+    {0xa1, "XRC SEND Middle", "xp"},
+    {0xa2, "XRC SEND Last", "xp"},
+    {0xa3, "XRC SEND Last with Immediate", "xip"},
+    {0xa4, "XRC SEND Only", "xp"},
+    {0xa5, "XRC SEND Only with Immediate", "xip"},
+    {0xa6, "XRC RDMA WRITE First", "xrp"},
+    {0xa7, "XRC RDMA WRITE Middle", "xp"},
+    {0xa8, "XRC RDMA WRITE Last", "xp"},
+    {0xa9, "XRC RDMA WRITE Last with Immediate", "xip"},
+    {0xaa, "XRC RDMA WRITE Only", "xrp"},
+    {0xab, "XRC RDMA WRITE Only with Immediate", "xrip"},
+    {0xac, "XRC RDMA READ Request", "xr"},
+    {0xad, "XRC RDMA READ response First", "ap"},
+    {0xae, "XRC RDMA READ response Middle", "p"},
+    {0xaf, "XRC RDMA READ response Last", "ap"},
+    {0xb0, "XRC RDMA READ response Only", "ap"},
+    {0xb1, "XRC Acknowledge", "a"},
+    {0xb2, "XRC ATOMIC Acknowledge", "ak"},
+    {0xb3, "XRC CmpSwap", "xt"},
+    {0xb4, "XRC FetchAdd", "xt"},
+    {0xb6, "XRC SEND Last with Invalidate", "xvp"},
+    {0xb7, "XRC SEND Only with Invalidate", "xvp"},
 };
 
-const std::map<char, size_t> kHeaderBytes = {{'d', 8},  {'r', 16}, {'a', 4},
-                                             {'t', 28}, {'k', 8},  {'i', 4},
-                                             {'v', 4},  {'p', 0},  {'c', 16}};
+const std::map<char, size_t> kHeaderBytes = {
+    {'d', 8}, {'r', 16}, {'a', 4}, {'t', 28}, {'k', 8},
+    {'i', 4}, {'v', 4},  {'x', 4}, {'p', 0},  {'c', 16}};
 
 std::string HeadersOf(const OpcodeInfo& info) {
   std::string headers;
+  if (info.has_xrceth) headers += 'x';
   if (info.has_deth) headers += 'd';
   if (info.has_reth) headers += 'r';
   if (info.has_aeth) headers += 'a';
@@ -119,8 +143,7 @@ TEST(OpcodeTableTest, EverythingElseIsNotValid) {
     if (rows.count(opcode) != 0) continue;
     EXPECT_FALSE(info.valid()) << opcode;
     EXPECT_EQ(info.header_bytes, 0) << opcode;
-    const bool named = (opcode >= 0x40 && opcode <= 0x55) ||
-                       (opcode >= 0xa0 && opcode <= 0xb7 && opcode != 0xb5);
+    const bool named = opcode >= 0x40 && opcode <= 0x55;  // RD
     EXPECT_EQ(info.name != nullptr, named) << opcode;
   }
 }
