@@ -66,8 +66,8 @@ inline constexpr uint8_t kFailoverUnsupported = 1;
 
 // Statuses of a SIDR_REP, IBTA 12.11.2.1.
 inline constexpr uint8_t kSidrSuccess = 0;
-inline constexpr uint8_t kSidrReject = 1;
-inline constexpr uint8_t kSidrUnsupported = 2;
+inline constexpr uint8_t kSidrUnsupported = 1;
+inline constexpr uint8_t kSidrReject = 2;
 inline constexpr uint8_t kSidrNoQp = 3;
 
 // Statuses of an APR, IBTA 12.8.2.1.
