@@ -331,6 +331,29 @@ TEST_F(ConnectTest, AQpThatIsConnectedIsStaleInANewRequest) {
   EXPECT_EQ(manager(1).state(old), State::kTimewait);
 }
 
+TEST_F(ConnectTest, AQpThatIsConnectedIsStaleInAReply) {
+  ReachEstablished();
+  const Handle old = handle(0);
+  Restart(1, 64, 32);
+  Listen();
+  ConnectParams params = Request();
+  params.qpn = Qpn{0x300};
+  Connect(0, params);
+  Pass(0);
+  Take(1, EventKind::kReqReceived);
+  ASSERT_EQ(manager(1).Accept(handle(1), Reply(), now_, sink(1)), 0);
+  const SentMad rep = sink(1).mads.front();
+  EXPECT_EQ(Deliver(1), RxVerdict::kCmStale);
+  const auto seen = Take(0, EventKind::kRejReceived);
+  EXPECT_EQ(seen.event.reject_reason, wire::kRejStaleConnection);
+  EXPECT_EQ(manager(0).state(handle(0)), State::kIdle);
+  EXPECT_EQ(manager(0).state(old), State::kDreqSent);
+  Pass(0);
+  Take(1, EventKind::kRejReceived);
+  // The same reply, late, when nothing is stale any more, sets nothing up.
+  EXPECT_EQ(Give(0, rep), RxVerdict::kCmNoConnection);
+}
+
 TEST_F(ConnectTest, AForgedRequestFromElsewhereEndsNothing) {
   ReachEstablished();
   Restart(0, 64, 32);

@@ -24,8 +24,10 @@
 // Until kTimewaitExit packets of the connection may still be under way: its
 // QP number and communication ids are not used for another one.
 //
-// When the peer asks for a new connection with a QP that it has in an old one,
-// it has forgotten that: the old one is ended as if by Disconnect().
+// When the peer asks for, or agrees to, a new connection with a QP that it has
+// in an old one, the new one is rejected ("stale connection"; one's own request
+// then ends in kRejReceived too). Is the old one established, the peer has
+// forgotten it: it is ended as if by Disconnect().
 //
 // A handle lives until Destroy(), in whatever state. From kIdle a connection
 // does not start again: destroy it and make a new one.
@@ -175,13 +177,15 @@ class ConnectionManager {
                   Sink& sink);
   RxVerdict OnRepeatedReq(Connection& c, const wire::CmReq& req,
                           const MadPath& from, Sink& sink);
-  RxVerdict OnStaleReq(Connection& old, const wire::CmReq& req,
-                       const MadPath& from, Time now, Sink& sink);
   RxVerdict OnMra(const wire::CmMra& mra, const MadPath& from, Time now,
                   Sink& sink);
   RxVerdict OnRej(const wire::CmRej& rej, const MadPath& from, Time now,
                   Sink& sink);
-  RxVerdict OnRep(const wire::CmRep& rep, const MadPath& from, Sink& sink);
+  RxVerdict OnRep(const wire::CmRep& rep, const MadPath& from, Time now,
+                  Sink& sink);
+  RxVerdict OnStaleRep(Connection& c, Connection& old, const wire::CmRep& rep,
+                       const MadPath& from, Time now, Sink& sink);
+  void EndStale(Connection& old, const MadPath& from, Time now, Sink& sink);
   RxVerdict OnRepeatedRep(Connection& c, const wire::CmRep& rep, Sink& sink);
   RxVerdict OnRtu(const wire::CmRtu& rtu, const MadPath& from, Sink& sink);
   RxVerdict OnDreq(const wire::CmDreq& dreq, const MadPath& from, Time now,

@@ -37,7 +37,7 @@ RxVerdict ConnectionManager::OnMad(std::span<const uint8_t> mad,
     case wire::kCmRejAttribute:
       return OnRej(As<wire::CmRej>(mad), from, now, sink);
     case wire::kCmRepAttribute:
-      return OnRep(As<wire::CmRep>(mad), from, sink);
+      return OnRep(As<wire::CmRep>(mad), from, now, sink);
     case wire::kCmRtuAttribute:
       return OnRtu(As<wire::CmRtu>(mad), from, sink);
     case wire::kCmDreqAttribute:

@@ -118,7 +118,9 @@ RxVerdict ConnectionManager::OnReq(const wire::CmReq& req, const MadPath& from,
   }
   if (Connection* old = table_.FindByRemoteQp(guid, req.local_qpn());
       old != nullptr) {
-    return OnStaleReq(*old, req, from, now, sink);
+    RejectReq(req, from, wire::kRejStaleConnection, sink);
+    EndStale(*old, from, now, sink);
+    return RxVerdict::kCmStale;
   }
   const Connection* listener = table_.FindListener(req.service_id.value());
   if (listener == nullptr) {
@@ -161,18 +163,30 @@ RxVerdict ConnectionManager::OnRepeatedReq(Connection& c,
 
 //= IBTA 12.9.8.3.1: a QP is in one connection. The peer has forgotten the old
 //= one, if the old one's peer it is: then it is ended.
-RxVerdict ConnectionManager::OnStaleReq(Connection& old, const wire::CmReq& req,
-                                        const MadPath& from, Time now,
-                                        Sink& sink) {
-  RejectReq(req, from, wire::kRejStaleConnection, sink);
+void ConnectionManager::EndStale(Connection& old, const MadPath& from, Time now,
+                                 Sink& sink) {
   if (old.state == State::kEstablished && IsFromPeer(old, from)) {
     SendDreq(old, {}, now, sink);
   }
+}
+
+// What was being set up is given up: the peer, too, has been told so.
+RxVerdict ConnectionManager::OnStaleRep(Connection& c, Connection& old,
+                                        const wire::CmRep& rep,
+                                        const MadPath& from, Time now,
+                                        Sink& sink) {
+  RejectRep(rep, from, wire::kRejStaleConnection, sink);
+  EnterIdle(c);
+  Event event = EventOf(c, EventKind::kRejReceived);
+  event.reject_reason = wire::kRejStaleConnection;
+  event.message_rejected = wire::kCmMessageRep;
+  sink.OnEvent(event);
+  EndStale(old, from, now, sink);
   return RxVerdict::kCmStale;
 }
 
 RxVerdict ConnectionManager::OnRep(const wire::CmRep& rep, const MadPath& from,
-                                   Sink& sink) {
+                                   Time now, Sink& sink) {
   const uint32_t theirs = rep.local_comm_id.value();
   if (theirs == 0) return RxVerdict::kBadMad;
   Connection* c = table_.FindByCommId(rep.remote_comm_id.value());
@@ -190,9 +204,9 @@ RxVerdict ConnectionManager::OnRep(const wire::CmRep& rep, const MadPath& from,
   if (table_.FindByPeer(guid, theirs) != nullptr) {
     return RxVerdict::kCmUnexpected;
   }
-  if (table_.FindByRemoteQp(guid, remote_qpn) != nullptr) {
-    RejectRep(rep, from, wire::kRejStaleConnection, sink);
-    return RxVerdict::kCmStale;
+  if (Connection* old = table_.FindByRemoteQp(guid, remote_qpn);
+      old != nullptr) {
+    return OnStaleRep(*c, *old, rep, from, now, sink);
   }
   SetState(*c, State::kRepReceived);
   c->remote_comm_id = theirs;
