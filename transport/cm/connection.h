@@ -1,0 +1,64 @@
+#pragma once
+
+// What is kept of one listener, connection or resolution.
+
+#include "transport/cm/types.h"
+
+namespace urnic::cm {
+
+struct Connection {
+  uint32_t slot = 0;  // its place in the table; fixed
+  uint32_t generation = 0;
+  bool used = false;
+
+  State state = State::kIdle;
+  // The handle is destroyed; what is still going on ends by itself.
+  bool orphan = false;
+  bool passive = false;
+  // In which of the table's indexes it is.
+  bool in_peer_index = false;
+  bool in_remote_qp_index = false;
+  bool in_local_qp_index = false;
+
+  Service service = Service::kRc;
+  uint64_t user = 0;
+  uint64_t service_id = 0;
+  uint64_t service_mask = 0;
+
+  uint32_t local_comm_id = 0;
+  uint32_t remote_comm_id = 0;  // 0: not known yet
+  uint64_t remote_ca_guid = 0;
+  uint64_t transaction_id = 0;
+  MadPath mad_path;
+  PathRecord path;  // seen from here
+
+  Qpn local_qpn;
+  Qpn remote_qpn;
+  Psn send_psn;
+  Psn receive_psn;
+  uint8_t responder_resources = 0;
+  uint8_t initiator_depth = 0;
+  uint8_t ack_timeout_code = 0;
+  uint8_t retry_count = 0;
+  uint8_t rnr_retry_count = 0;
+  bool alternate_path = false;  // the REQ had one
+
+  uint8_t max_cm_retries = 0;
+  uint8_t retries_left = 0;
+  Duration timeout;       // of a REQ, REP, DREQ
+  Duration repeat_after;  // of the message that is being repeated: an MRA
+                          // lengthens it
+
+  // The last message that was sent (of a MRA: is to be, when asked for): for
+  // repetitions of ours and of the peer's.
+  uint16_t sent_attribute = 0;
+  uint8_t sent[wire::kMadBytes] = {};
+};
+
+// The caller's answer is awaited: what Config::max_unanswered limits.
+inline constexpr bool IsUnanswered(State state) {
+  return state == State::kReqReceived || state == State::kMraReqSent ||
+         state == State::kSidrReqReceived;
+}
+
+}  // namespace urnic::cm

@@ -1,0 +1,194 @@
+#pragma once
+
+// The InfiniBand connection manager of one RNIC (IBTA volume 1, chapter 12):
+// who wants to talk to whom, agreed by MADs on QP1. Sans-IO: MADs, calls and
+// the time come in; MADs and events go out through the Sink. It knows nothing
+// of queue pairs but their numbers: the owner moves them, on events.
+//
+// Thread: one at a time (the holder of the engine's token). Allocates in
+// calls and for new requests only, up to Config::max_connections.
+//
+// A connection, active side:
+//   Connect() -> kRepReceived -> [QP to RTR, RTS] SendRtu() -> established
+//             -> kRejReceived or kReqError: kIdle
+// Passive side:
+//   kReqReceived -> Accept() -> kRtuReceived: established (data may come
+//                   earlier: EstablishByTraffic())
+//                -> Reject(): kIdle
+//                Accept() -> kRejReceived or kRepError: kIdle
+// Its end, either side:
+//   Disconnect() -> kDrepReceived or kDreqError: kTimewait -> kTimewaitExit
+//   kDreqReceived -> SendDrep(): kTimewait -> kTimewaitExit
+// Until kTimewaitExit packets of the connection may still be under way: its
+// QP number and communication ids are not used for another one.
+//
+// A handle lives until Destroy(), in whatever state. From kIdle a connection
+// does not start again: destroy it and make a new one.
+//
+// Not built, and refused: peer-to-peer set-up (two REQs that cross are two
+// connections), alternate paths (LAP is answered with an APR "unsupported"),
+// reliable datagrams (REJ "invalid transport type"), redirection.
+//
+// Calls return 0 or an errno and then have changed nothing:
+//   EBADF      the handle is nobody's (any more)
+//   EINVAL     not in this state, or an argument is out of its range: codes
+//              to 31, QPNs and PSNs to 24 bits, counts to the field's width,
+//              private data longer than its field
+//   EADDRINUSE a listener for this service id exists
+//   ENOMEM     Config::max_connections reached
+//   EISCONN    EstablishByTraffic(): it is established
+
+#include <cstdint>
+#include <span>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/cm/connection_table.h"
+#include "transport/cm/deadline_heap.h"
+#include "transport/cm/types.h"
+
+namespace urnic::cm {
+
+class ConnectionManager {
+ public:
+  explicit ConnectionManager(const Config& config);
+  ConnectionManager(const ConnectionManager&) = delete;
+  ConnectionManager& operator=(const ConnectionManager&) = delete;
+
+  // --- Passive side -------------------------------------------------------
+  // Requests whose service id matches in the bits of `mask` give events with
+  // `user`. An exact listener comes before a masked one, an older masked one
+  // before a younger. `mask` counts as all ones when 0.
+  int Listen(uint64_t service_id, uint64_t mask, uint64_t user, Handle& out);
+  // Also Destroy(). Requests already reported stay.
+  int Unlisten(Handle listener);
+
+  // In kReqReceived, kMraReqSent: sends the REP, repeated until it is answered.
+  int Accept(Handle handle, const AcceptParams& params, Time now, Sink& sink);
+  // In kReqReceived, kRepSent, kMra...: sends a REJ. On the active side in
+  // kRepReceived and kMraRepSent. Afterwards kIdle.
+  int Reject(Handle handle, const RejectParams& params, Time now, Sink& sink);
+  // In kRepSent, kMraRepReceived: data of the peer has come, so its RTU is
+  // lost or late (IBV_EVENT_COMM_EST; rdma_notify).
+  int EstablishByTraffic(Handle handle, Time now, Sink& sink);
+
+  // --- Active side --------------------------------------------------------
+  // Sends the REQ, repeated until it is answered: each time after 4.096 us *
+  // 2^remote_response_timeout_code + 2 * 4.096 us * 2^packet_life_time_code.
+  int Connect(const ConnectParams& params, uint64_t user, Time now, Sink& sink,
+              Handle& out);
+  // In kRepReceived, kMraRepSent: the connection is established.
+  // `private_data`: at most wire::kRtuPrivateBytes (224).
+  int SendRtu(Handle handle, std::span<const uint8_t> private_data, Time now,
+              Sink& sink);
+
+  // --- Either side --------------------------------------------------------
+  // In kReqReceived or kRepReceived: the answer takes until `service_timeout`;
+  // the peer waits. `private_data`: at most wire::kMraPrivateBytes (222).
+  int SendMra(Handle handle, uint8_t service_timeout_code,
+              std::span<const uint8_t> private_data, Sink& sink);
+  // The same, but the MRA goes only when the peer asks again (what Linux'
+  // rdma_cm does with each request that it hands to a program).
+  int PrepareMra(Handle handle, uint8_t service_timeout_code);
+  // In kEstablished: sends the DREQ, repeated until it is answered.
+  // `private_data`: at most wire::kDreqPrivateBytes (220).
+  int Disconnect(Handle handle, std::span<const uint8_t> private_data, Time now,
+                 Sink& sink);
+  // In kDreqReceived. `private_data`: at most wire::kDrepPrivateBytes (224).
+  int SendDrep(Handle handle, std::span<const uint8_t> private_data, Time now,
+               Sink& sink);
+
+  // --- Datagrams (SIDR) ---------------------------------------------------
+  int SidrRequest(const SidrRequestParams& params, uint64_t user, Time now,
+                  Sink& sink, Handle& out);
+  int SidrReply(Handle handle, const SidrReplyParams& params, Time now,
+                Sink& sink);
+
+  // --- All ----------------------------------------------------------------
+  // The handle is gone, and no event of it comes any more. What the peer must
+  // be told it is told: REJ of what was being set up (REJ "timeout" of an own
+  // REQ), DREQ of what is established (repeated, as if Disconnect() had been
+  // called), DREP of a DREQ. The place is free when all that and TIMEWAIT are
+  // over. Never fails but for EBADF.
+  int Destroy(Handle handle, Time now, Sink& sink);
+  int SetUser(Handle handle, uint64_t user);
+
+  // A MAD of class CM, as it came to QP1: `mad` must have 256 bytes. The
+  // verdict is to be counted; everything but kAccept has changed nothing but,
+  // for those that say so, an answer.
+  RxVerdict OnMad(std::span<const uint8_t> mad, const MadPath& from, Time now,
+                  Sink& sink);
+  // Does what is due at `now`.
+  void OnTimer(Time now, Sink& sink);
+  Time NextDeadline() const { return heap_.next(); }
+
+  // --- Queries ------------------------------------------------------------
+  bool Exists(Handle handle) const { return table_.Find(handle) != nullptr; }
+  // kIdle for a handle that is nobody's.
+  State state(Handle handle) const;
+  int GetQpAttributes(Handle handle, QpAttributes& out) const;
+  // Communication ids, for traces and queries; 0 for nobody's.
+  uint32_t local_comm_id(Handle handle) const;
+  uint32_t remote_comm_id(Handle handle) const;
+  // A connection of this QP is being set up, is established, being ended or in
+  // TIMEWAIT, also one whose handle is destroyed: the number must not be used
+  // for another QP yet.
+  bool IsQpnBusy(Qpn qpn) const { return table_.HasLocalQp(qpn); }
+  // Places in use, those included whose handle is destroyed.
+  uint32_t in_use() const { return table_.in_use(); }
+  // Aborts when the tables contradict each other: for tests.
+  void CheckInvariants() const;
+
+ private:
+  // State changes; each leaves deadline and indexes as its state wants them.
+  Connection* Allocate(State state);
+  void SetState(Connection& c, State state);
+  void EnterIdle(Connection& c);
+  void EnterTimewait(Connection& c, Time now);
+  void Release(Connection& c);
+
+  // Sends the stored message; the second repeats it until an answer comes.
+  void SendStored(const Connection& c, Sink& sink);
+  void SendRepeatedly(Connection& c, Duration timeout, Time now, Sink& sink);
+  void SendReject(const Connection& c, const RejectParams& params, Sink& sink);
+  void SendDreq(Connection& c, std::span<const uint8_t> private_data, Time now,
+                Sink& sink);
+  int StoreMra(Handle handle, uint8_t service_timeout_code,
+               std::span<const uint8_t> private_data, Connection*& out);
+  void Emit(const Connection& c, EventKind kind, Sink& sink);
+  Event EventOf(const Connection& c, EventKind kind) const;
+  uint64_t NewTransactionId(const Connection& c) const;
+
+  // Received messages.
+  RxVerdict OnReq(const wire::CmReq& req, const MadPath& from, Sink& sink,
+                  Time now);
+  RxVerdict OnRepeatedReq(Connection& c, const wire::CmReq& req,
+                          const MadPath& from, Sink& sink);
+  RxVerdict OnStaleReq(Connection& old, const wire::CmReq& req,
+                       const MadPath& from, Time now, Sink& sink);
+  RxVerdict OnMra(const wire::CmMra& mra, const MadPath& from, Time now,
+                  Sink& sink);
+  RxVerdict OnRej(const wire::CmRej& rej, const MadPath& from, Time now,
+                  Sink& sink);
+  RxVerdict OnRep(const wire::CmRep& rep, const MadPath& from, Sink& sink);
+  RxVerdict OnRepeatedRep(Connection& c, const wire::CmRep& rep, Sink& sink);
+  RxVerdict OnRtu(const wire::CmRtu& rtu, const MadPath& from, Sink& sink);
+  RxVerdict OnDreq(const wire::CmDreq& dreq, const MadPath& from, Time now,
+                   Sink& sink);
+  RxVerdict OnDrep(const wire::CmDrep& drep, const MadPath& from, Time now,
+                   Sink& sink);
+  RxVerdict OnSidrReq(const wire::CmSidrReq& req, const MadPath& from,
+                      Sink& sink);
+  RxVerdict OnSidrRep(const wire::CmSidrRep& rep, const MadPath& from,
+                      Sink& sink);
+  RxVerdict OnLap(const wire::CmLap& lap, const MadPath& from, Sink& sink);
+  Connection* FindPair(uint32_t ours, uint32_t theirs);
+  Connection* FindRejected(const wire::CmRej& rej);
+  void OnDeadline(Connection& c, Time now, Sink& sink);
+
+  const Config config_;
+  ConnectionTable table_;
+  DeadlineHeap heap_;
+  uint32_t unanswered_ = 0;
+};
+
+}  // namespace urnic::cm

@@ -1,0 +1,213 @@
+#include "transport/cm/connection_table.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace urnic::cm {
+namespace {
+
+constexpr uint32_t kListenerBuckets = 1024;
+
+uint32_t SlotBits(uint32_t max) {
+  return max <= 2 ? 1 : static_cast<uint32_t>(std::bit_width(max - 1));
+}
+
+}  // namespace
+
+ConnectionTable::ConnectionTable(const Config& config)
+    : max_(config.max_connections),
+      slot_bits_(SlotBits(config.max_connections)),
+      // The first handle is generation 1 of place 0.
+      comm_id_mask_(config.first_communication_id ^ (1u << slot_bits_)),
+      salt_(HashKey(config.ca_guid, config.first_communication_id, 0)),
+      peers_(config.max_connections),
+      remote_qps_(config.max_connections),
+      local_qps_(config.max_connections),
+      listeners_(kListenerBuckets) {
+  URNIC_CHECK(max_ >= 1 && max_ <= kConnectionsMax);
+}
+
+Connection* ConnectionTable::Allocate() {
+  if (in_use_ == max_) return nullptr;
+  uint32_t at = first_free_;
+  if (at != HashIndex::kNone) {
+    first_free_ = next_free_[at];
+    if (first_free_ == HashIndex::kNone) last_free_ = HashIndex::kNone;
+  } else {
+    at = slots();
+    slots_.emplace_back();
+    next_free_.push_back(HashIndex::kNone);
+    for (HashIndex* index : {&peers_, &remote_qps_, &local_qps_, &listeners_}) {
+      index->Grow(at + 1);
+    }
+  }
+  const uint32_t last_generation = UINT32_MAX >> slot_bits_;
+  Connection& c = slots_[at];
+  uint32_t generation = c.generation;
+  uint32_t comm_id = 0;
+  do {  // neither generation nor communication id 0
+    generation = generation == last_generation ? 1 : generation + 1;
+    comm_id = (generation << slot_bits_ | at) ^ comm_id_mask_;
+  } while (comm_id == 0);
+  c = Connection();
+  c.slot = at;
+  c.generation = generation;
+  c.used = true;
+  c.local_comm_id = comm_id;
+  ++in_use_;
+  return &c;
+}
+
+void ConnectionTable::Free(Connection& c) {
+  URNIC_CHECK(c.used);
+  Unindex(c);
+  c.used = false;
+  --in_use_;
+  next_free_[c.slot] = HashIndex::kNone;
+  if (last_free_ == HashIndex::kNone) {
+    first_free_ = c.slot;
+  } else {
+    next_free_[last_free_] = c.slot;
+  }
+  last_free_ = c.slot;
+}
+
+Connection* ConnectionTable::Find(Handle handle) {
+  const uint32_t at = handle.value & ((1u << slot_bits_) - 1);
+  if (at >= slots_.size()) return nullptr;
+  Connection& c = slots_[at];
+  const bool same = c.generation == handle.value >> slot_bits_;
+  return c.used && same && !c.orphan ? &c : nullptr;
+}
+
+Connection* ConnectionTable::FindByCommId(uint32_t local_comm_id) {
+  const uint32_t value = local_comm_id ^ comm_id_mask_;
+  const uint32_t at = value & ((1u << slot_bits_) - 1);
+  if (at >= slots_.size()) return nullptr;
+  Connection& c = slots_[at];
+  const bool same = c.local_comm_id == local_comm_id;
+  return c.used && same && c.state != State::kListen ? &c : nullptr;
+}
+
+uint64_t ConnectionTable::SidrHash(const wire::Gid& remote_gid,
+                                   uint32_t request_id) const {
+  return Hash(remote_gid.word(0) ^ request_id, remote_gid.word(1));
+}
+
+uint64_t ConnectionTable::PeerHash(const Connection& c) const {
+  return c.state == State::kSidrReqReceived
+             ? SidrHash(c.mad_path.remote_gid, c.remote_comm_id)
+             : Hash(c.remote_ca_guid, c.remote_comm_id);
+}
+
+void ConnectionTable::IndexPeer(Connection& c) {
+  URNIC_CHECK(!c.in_peer_index);
+  peers_.Insert(PeerHash(c), c.slot);
+  c.in_peer_index = true;
+}
+
+void ConnectionTable::IndexRemoteQp(Connection& c) {
+  URNIC_CHECK(!c.in_remote_qp_index);
+  remote_qps_.Insert(Hash(c.remote_ca_guid, c.remote_qpn.value), c.slot);
+  c.in_remote_qp_index = true;
+}
+
+void ConnectionTable::IndexLocalQp(Connection& c) {
+  URNIC_CHECK(!c.in_local_qp_index);
+  local_qps_.Insert(Hash(c.local_qpn.value, 0), c.slot);
+  c.in_local_qp_index = true;
+}
+
+void ConnectionTable::Unindex(Connection& c) {
+  if (c.in_peer_index) peers_.Remove(PeerHash(c), c.slot);
+  if (c.in_remote_qp_index) {
+    remote_qps_.Remove(Hash(c.remote_ca_guid, c.remote_qpn.value), c.slot);
+  }
+  if (c.in_local_qp_index) {
+    local_qps_.Remove(Hash(c.local_qpn.value, 0), c.slot);
+  }
+  c.in_peer_index = c.in_remote_qp_index = c.in_local_qp_index = false;
+}
+
+Connection* ConnectionTable::FindByPeer(uint64_t remote_ca_guid,
+                                        uint32_t remote_comm_id) {
+  const uint32_t at =
+      peers_.Find(Hash(remote_ca_guid, remote_comm_id), [&](uint32_t i) {
+        const Connection& c = slots_[i];
+        return c.state != State::kSidrReqReceived &&
+               c.remote_ca_guid == remote_ca_guid &&
+               c.remote_comm_id == remote_comm_id;
+      });
+  return at == HashIndex::kNone ? nullptr : &slots_[at];
+}
+
+Connection* ConnectionTable::FindByRemoteQp(uint64_t remote_ca_guid,
+                                            Qpn remote_qpn) {
+  const uint32_t at =
+      remote_qps_.Find(Hash(remote_ca_guid, remote_qpn.value), [&](uint32_t i) {
+        const Connection& c = slots_[i];
+        return c.remote_ca_guid == remote_ca_guid && c.remote_qpn == remote_qpn;
+      });
+  return at == HashIndex::kNone ? nullptr : &slots_[at];
+}
+
+Connection* ConnectionTable::FindSidr(const wire::Gid& remote_gid,
+                                      uint32_t request_id) {
+  const uint32_t at =
+      peers_.Find(SidrHash(remote_gid, request_id), [&](uint32_t i) {
+        const Connection& c = slots_[i];
+        return c.state == State::kSidrReqReceived &&
+               c.mad_path.remote_gid == remote_gid &&
+               c.remote_comm_id == request_id;
+      });
+  return at == HashIndex::kNone ? nullptr : &slots_[at];
+}
+
+bool ConnectionTable::HasLocalQp(Qpn qpn) const {
+  return local_qps_.Find(Hash(qpn.value, 0), [&](uint32_t i) {
+    return slots_[i].local_qpn == qpn;
+  }) != HashIndex::kNone;
+}
+
+void ConnectionTable::AddListener(Connection& listener) {
+  if (listener.service_mask == UINT64_MAX) {
+    listeners_.Insert(Hash(listener.service_id, 0), listener.slot);
+  } else {
+    masked_listeners_.push_back(listener.slot);
+  }
+}
+
+void ConnectionTable::RemoveListener(Connection& listener) {
+  if (listener.service_mask == UINT64_MAX) {
+    listeners_.Remove(Hash(listener.service_id, 0), listener.slot);
+  } else {
+    std::erase(masked_listeners_, listener.slot);
+  }
+}
+
+bool ConnectionTable::HasListener(uint64_t service_id, uint64_t mask) const {
+  if (mask != UINT64_MAX) {
+    return std::any_of(masked_listeners_.begin(), masked_listeners_.end(),
+                       [&](uint32_t i) {
+                         return slots_[i].service_mask == mask &&
+                                slots_[i].service_id == service_id;
+                       });
+  }
+  return listeners_.Find(Hash(service_id, 0), [&](uint32_t i) {
+    return slots_[i].service_id == service_id;
+  }) != HashIndex::kNone;
+}
+
+Connection* ConnectionTable::FindListener(uint64_t service_id) {
+  const uint32_t at = listeners_.Find(Hash(service_id, 0), [&](uint32_t i) {
+    return slots_[i].service_id == service_id;
+  });
+  if (at != HashIndex::kNone) return &slots_[at];
+  for (const uint32_t i : masked_listeners_) {
+    Connection& c = slots_[i];
+    if ((service_id & c.service_mask) == c.service_id) return &c;
+  }
+  return nullptr;
+}
+
+}  // namespace urnic::cm

@@ -1,0 +1,268 @@
+#pragma once
+
+// What goes into and comes out of the connection manager. All values; nothing
+// here does I/O (docs/design/0001-sans-io.md).
+//
+// Times that the protocol carries are codes of 5 bits: 4.096 us * 2^code
+// (IBTA 12.7.x), and are called `..._code` here.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "transport/base/ids.h"
+#include "transport/base/psn.h"
+#include "transport/base/time.h"
+#include "transport/wire/address.h"
+#include "transport/wire/cm_messages.h"
+
+namespace urnic::cm {
+
+// A listener, a connection or a datagram resolution (SIDR). Small integers,
+// never pointers; one that was destroyed is recognized (EBADF), also after
+// its place was used again. Zero is nobody's.
+struct Handle {
+  uint32_t value = 0;
+  bool valid() const { return value != 0; }
+  friend constexpr bool operator==(Handle, Handle) = default;
+};
+
+// Where a MAD goes, or came from: QP1's address vector, seen from here. Given
+// by the caller with each MAD and each Connect(), and handed back unchanged
+// for what is sent. Only `remote_gid` is looked at: a MAD that names a
+// connection and comes from elsewhere is not the peer's.
+struct MadPath {
+  wire::Gid local_gid;
+  wire::Gid remote_gid;
+  uint32_t remote_qpn = 1;
+  uint16_t pkey = 0xffff;
+  uint32_t flow_label = 0;
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 64;
+  uint8_t service_level = 0;
+  // The caller's own: index of the GID, port of the UDP header, ...
+  uint64_t cookie = 0;
+};
+
+// The transport service of a connection, IBTA 12.6.5.
+enum class Service : uint8_t {
+  kRc = 0,
+  kUc = 1,
+  // The side that connects has an XRC initiator QP, the one that accepts an
+  // XRC target QP; IBTA A14.
+  kXrc = 3,
+};
+
+enum class State : uint8_t {
+  kIdle,         // nothing is or was going on, or it has failed
+  kListen,       //
+  kReqSent,      // active side
+  kReqReceived,  // passive side
+  kMraReqSent,
+  kMraReqReceived,
+  kRepSent,
+  kRepReceived,
+  kMraRepSent,
+  kMraRepReceived,
+  kEstablished,
+  kDreqSent,
+  kDreqReceived,
+  kTimewait,
+  kSidrReqSent,
+  kSidrReqReceived,
+};
+
+// The path that a REQ proposes for the data, seen from its sender. Codes as
+// in a path record: `mtu_code` 1 = 256 ... 5 = 4096.
+struct PathRecord {
+  wire::Gid local_gid;
+  wire::Gid remote_gid;
+  uint16_t pkey = 0xffff;
+  uint32_t flow_label = 0;
+  uint8_t traffic_class = 0;
+  // 1 or 0 means "same subnet" (Linux does that for RoCE v1).
+  uint8_t hop_limit = 64;
+  uint8_t service_level = 0;
+  uint8_t packet_rate = 0;
+  uint8_t mtu_code = 3;
+};
+
+struct ConnectParams {
+  uint64_t service_id = 0;
+  MadPath mad_path;
+  PathRecord path;
+  uint8_t packet_life_time_code = 16;  // Linux' figure for RoCE
+  Service service = Service::kRc;
+  Qpn qpn;
+  Psn starting_psn;  // with which the peer is to start sending
+  uint8_t responder_resources = 0;
+  uint8_t initiator_depth = 0;
+  uint8_t retry_count = 7;
+  uint8_t rnr_retry_count = 7;
+  bool srq = false;
+  bool flow_control = false;
+  // How long the peer's CM may take to answer, and ours.
+  uint8_t remote_response_timeout_code = 20;
+  uint8_t local_response_timeout_code = 20;
+  uint8_t max_cm_retries = 15;
+  // At most wire::kReqPrivateBytes (92), the RDMA IP CM header included.
+  std::span<const uint8_t> private_data;
+};
+
+struct AcceptParams {
+  Qpn qpn;
+  Psn starting_psn;  // with which the peer is to start sending
+  uint8_t responder_resources = 0;
+  uint8_t initiator_depth = 0;
+  uint8_t rnr_retry_count = 7;
+  bool srq = false;
+  bool flow_control = false;
+  // At most wire::kRepPrivateBytes (196).
+  std::span<const uint8_t> private_data;
+};
+
+struct RejectParams {
+  uint16_t reason = wire::kRejConsumerDefined;
+  // At most wire::kRejAriBytes (72) and wire::kRejPrivateBytes (148).
+  std::span<const uint8_t> ari;
+  std::span<const uint8_t> private_data;
+};
+
+struct SidrRequestParams {
+  uint64_t service_id = 0;
+  MadPath mad_path;
+  uint16_t pkey = 0xffff;
+  uint8_t response_timeout_code = 20;
+  uint8_t packet_life_time_code = 16;
+  uint8_t max_cm_retries = 15;
+  // At most wire::kSidrReqPrivateBytes (216).
+  std::span<const uint8_t> private_data;
+};
+
+struct SidrReplyParams {
+  uint8_t status = wire::kSidrSuccess;
+  Qpn qpn;
+  uint32_t qkey = 0;
+  // At most wire::kSidrRepInfoBytes (72) and wire::kSidrRepPrivateBytes (136).
+  std::span<const uint8_t> info;
+  std::span<const uint8_t> private_data;
+};
+
+// What a connection's QP must be set to, as ib_cm_init_qp_attr() of Linux
+// works it out. Complete from kReqReceived (passive) and kRepReceived
+// (active) on; `initiator_depth` and `responder_resources` of the passive side
+// are final after Accept().
+struct QpAttributes {
+  Service service = Service::kRc;
+  bool passive = false;
+  Qpn local_qpn;
+  Qpn remote_qpn;
+  Psn send_psn;
+  Psn receive_psn;
+  PathRecord path;                  // seen from here
+  uint8_t responder_resources = 0;  // max_dest_rd_atomic
+  uint8_t initiator_depth = 0;      // max_rd_atomic
+  uint8_t ack_timeout_code = 0;
+  uint8_t retry_count = 0;
+  uint8_t rnr_retry_count = 0;
+};
+
+enum class EventKind : uint8_t {
+  kReqReceived,  // a new connection: `handle` is the caller's to destroy
+  kRepReceived,
+  kRtuReceived,
+  kUserEstablished,  // EstablishByTraffic()
+  kRejReceived,
+  kMraReceived,
+  kDreqReceived,
+  kDrepReceived,
+  kTimewaitExit,
+  kReqError,  // no answer after all retries
+  kRepError,
+  kDreqError,
+  kSidrReqReceived,  // `handle` is new, the caller's to destroy
+  kSidrRepReceived,
+  kSidrReqError,
+};
+
+// One event. Spans and pointers are valid during the call only.
+struct Event {
+  EventKind kind = EventKind::kReqReceived;
+  Handle handle;
+  uint64_t user = 0;  // the cookie of `handle`; of kReqReceived: listener's
+  // k...ReqReceived: which listener matched, and whence the MAD came.
+  Handle listener;
+  const MadPath* from = nullptr;
+  uint64_t service_id = 0;  // of REQ, SIDR_REQ and SIDR_REP
+
+  // kReqReceived, kRepReceived: the peer's proposal. The path (of a REQ) is
+  // seen from here: local is ours.
+  Service service = Service::kRc;
+  PathRecord path;
+  uint64_t remote_ca_guid = 0;
+  Qpn remote_qpn;  // of SIDR_REP too
+  Psn starting_psn;
+  uint8_t responder_resources = 0;  // as the peer wrote them: its own view
+  uint8_t initiator_depth = 0;
+  uint8_t retry_count = 0;
+  uint8_t rnr_retry_count = 0;
+  uint8_t target_ack_delay_code = 0;         // REP
+  uint8_t ack_timeout_code = 0;              // REQ
+  uint8_t remote_response_timeout_code = 0;  // REQ: what the peer grants us
+  uint8_t local_response_timeout_code = 0;   // REQ: the peer's own
+  uint8_t max_cm_retries = 0;
+  bool srq = false;
+  bool flow_control = false;
+
+  // kRejReceived
+  uint16_t reject_reason = 0;
+  uint8_t message_rejected = 0;  // wire::kCmMessageReq...
+  std::span<const uint8_t> ari;  // also the SIDR_REP's additional information
+
+  uint8_t service_timeout_code = 0;  // kMraReceived
+
+  // kSidrReqReceived, kSidrRepReceived
+  uint16_t pkey = 0;
+  uint8_t sidr_status = 0;
+  uint32_t qkey = 0;
+
+  // The whole field: how much of it the peer meant is not on the wire.
+  std::span<const uint8_t> private_data;
+};
+
+// What the manager wants done. Called from within a call of the manager, and
+// must not call it.
+class Sink {
+ public:
+  virtual void SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
+                       const MadPath& to) = 0;
+  virtual void OnEvent(const Event& event) = 0;
+
+ protected:
+  ~Sink() = default;
+};
+
+// The longest time that a peer may make us wait for one answer: what its
+// messages say beyond this code (69 s) counts as this.
+inline constexpr uint8_t kLongestGrantCode = 24;
+
+// Fixed when the manager is made.
+struct Config {
+  uint64_t ca_guid = 0;  // the node GUID
+  // Random, so that a peer does not take a restarted program for the old one.
+  uint32_t first_communication_id = 1;
+  // The upper half of transaction ids.
+  uint32_t transaction_prefix = 1;
+  // Listeners, connections and resolutions together, those in TIMEWAIT and
+  // those destroyed and not yet over included; at most kConnectionsMax. Memory
+  // grows with use, in total about 600 bytes for each.
+  uint32_t max_connections = 65536;
+  // Of these, requests that wait for the caller's answer. More are dropped,
+  // so that a flood leaves room for what is there; the peer asks again.
+  uint32_t max_unanswered = 4096;
+  // This RNIC's own delay in acknowledging (local_ca_ack_delay).
+  uint8_t ack_delay_code = 15;
+};
+inline constexpr uint32_t kConnectionsMax = 1u << 20;
+
+}  // namespace urnic::cm

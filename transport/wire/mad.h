@@ -1,0 +1,64 @@
+#pragma once
+
+// Management datagrams: what every message on QP0 and QP1 starts with.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/wire/be.h"
+
+namespace urnic::wire {
+
+// Every MAD that we know of is this long, IBTA 13.4.2.
+inline constexpr size_t kMadBytes = 256;
+
+// The Q_Key of QP1, IBTA 10.2.5 (well-known).
+inline constexpr uint32_t kQp1Qkey = 0x80010000;
+
+// The common MAD header, IBTA 13.4.3.
+struct MadHeader {
+  uint8_t base_version = 0;
+  uint8_t management_class = 0;
+  uint8_t class_version = 0;
+  uint8_t method = 0;
+  Be<uint16_t> status;
+  Be<uint16_t> class_specific;
+  Be<uint64_t> transaction_id;
+  Be<uint16_t> attribute_id;
+  Be<uint16_t> reserved;
+  Be<uint32_t> attribute_modifier;
+};
+static_assert(sizeof(MadHeader) == 24 && alignof(MadHeader) == 1);
+static_assert(offsetof(MadHeader, status) == 4);
+static_assert(offsetof(MadHeader, transaction_id) == 8);
+static_assert(offsetof(MadHeader, attribute_id) == 16);
+static_assert(offsetof(MadHeader, attribute_modifier) == 20);
+
+inline constexpr uint8_t kMadBaseVersion = 1;
+inline constexpr uint8_t kMadClassCm = 0x07;     // IBTA 13.4.4
+inline constexpr uint8_t kMadMethodSend = 0x03;  // IBTA 13.4.5
+
+// Fields of some bits: `kWidth` bits, the lowest of which is bit `kShift` of
+// the word that they share.
+template <unsigned kShift, unsigned kWidth, typename T>
+T GetBits(const Be<T>& word) {
+  return static_cast<T>(word.value() >> kShift & ((T{1} << kWidth) - 1));
+}
+template <unsigned kShift, unsigned kWidth, typename T>
+void SetBits(Be<T>& word, T value) {
+  const T mask = static_cast<T>(((T{1} << kWidth) - 1) << kShift);
+  word = Be<T>(static_cast<T>((word.value() & ~mask) |
+                              (static_cast<T>(value << kShift) & mask)));
+}
+template <unsigned kShift, unsigned kWidth>
+uint8_t GetBits(uint8_t byte) {
+  return static_cast<uint8_t>(byte >> kShift & ((1u << kWidth) - 1));
+}
+template <unsigned kShift, unsigned kWidth>
+void SetBits(uint8_t& byte, uint8_t value) {
+  const unsigned mask = ((1u << kWidth) - 1) << kShift;
+  byte = static_cast<uint8_t>((byte & ~mask) |
+                              (static_cast<unsigned>(value) << kShift & mask));
+}
+
+}  // namespace urnic::wire
