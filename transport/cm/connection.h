@@ -61,4 +61,9 @@ inline constexpr bool IsUnanswered(State state) {
          state == State::kSidrReqReceived;
 }
 
+// A message that names a connection comes from where its peer is.
+inline bool IsFromPeer(const Connection& c, const MadPath& from) {
+  return c.mad_path.remote_gid == from.remote_gid;
+}
+
 }  // namespace urnic::cm

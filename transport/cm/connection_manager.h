@@ -15,12 +15,17 @@
 //   kReqReceived -> Accept() -> kRtuReceived: established (data may come
 //                   earlier: EstablishByTraffic())
 //                -> Reject(): kIdle
-//                Accept() -> kRejReceived or kRepError: kIdle
+//                Accept() -> kRejReceived: kIdle; kRepError: kTimewait
+// A REJ of reason "stale connection", or of what had a REP, ends in kTimewait:
+// state() tells, and kTimewaitExit follows.
 // Its end, either side:
 //   Disconnect() -> kDrepReceived or kDreqError: kTimewait -> kTimewaitExit
 //   kDreqReceived -> SendDrep(): kTimewait -> kTimewaitExit
 // Until kTimewaitExit packets of the connection may still be under way: its
 // QP number and communication ids are not used for another one.
+//
+// When the peer asks for a new connection with a QP that it has in an old one,
+// it has forgotten that: the old one is ended as if by Disconnect().
 //
 // A handle lives until Destroy(), in whatever state. From kIdle a connection
 // does not start again: destroy it and make a new one.
@@ -64,12 +69,12 @@ class ConnectionManager {
 
   // In kReqReceived, kMraReqSent: sends the REP, repeated until it is answered.
   int Accept(Handle handle, const AcceptParams& params, Time now, Sink& sink);
-  // In kReqReceived, kRepSent, kMra...: sends a REJ. On the active side in
-  // kRepReceived and kMraRepSent. Afterwards kIdle.
+  // While a connection is being set up, by either side: sends a REJ. Afterwards
+  // kIdle; kTimewait where a REP was sent.
   int Reject(Handle handle, const RejectParams& params, Time now, Sink& sink);
   // In kRepSent, kMraRepReceived: data of the peer has come, so its RTU is
   // lost or late (IBV_EVENT_COMM_EST; rdma_notify).
-  int EstablishByTraffic(Handle handle, Time now, Sink& sink);
+  int EstablishByTraffic(Handle handle, Sink& sink);
 
   // --- Active side --------------------------------------------------------
   // Sends the REQ, repeated until it is answered: each time after 4.096 us *
@@ -78,8 +83,7 @@ class ConnectionManager {
               Handle& out);
   // In kRepReceived, kMraRepSent: the connection is established.
   // `private_data`: at most wire::kRtuPrivateBytes (224).
-  int SendRtu(Handle handle, std::span<const uint8_t> private_data, Time now,
-              Sink& sink);
+  int SendRtu(Handle handle, std::span<const uint8_t> private_data, Sink& sink);
 
   // --- Either side --------------------------------------------------------
   // In kReqReceived or kRepReceived: the answer takes until `service_timeout`;
@@ -100,8 +104,9 @@ class ConnectionManager {
   // --- Datagrams (SIDR) ---------------------------------------------------
   int SidrRequest(const SidrRequestParams& params, uint64_t user, Time now,
                   Sink& sink, Handle& out);
-  int SidrReply(Handle handle, const SidrReplyParams& params, Time now,
-                Sink& sink);
+  // In kSidrReqReceived; afterwards kIdle. A REP that is lost is not repeated:
+  // the peer asks again, as for something new.
+  int SidrReply(Handle handle, const SidrReplyParams& params, Sink& sink);
 
   // --- All ----------------------------------------------------------------
   // The handle is gone, and no event of it comes any more. What the peer must
@@ -150,7 +155,10 @@ class ConnectionManager {
   void SendStored(const Connection& c, Sink& sink);
   void SendRepeatedly(Connection& c, Duration timeout, Time now, Sink& sink);
   void SendReject(const Connection& c, const RejectParams& params, Sink& sink);
+  void SendRejectTimeout(const Connection& c, Sink& sink);
   void SendDreq(Connection& c, std::span<const uint8_t> private_data, Time now,
+                Sink& sink);
+  void SendDrep(Connection& c, std::span<const uint8_t> private_data, Time now,
                 Sink& sink);
   int StoreMra(Handle handle, uint8_t service_timeout_code,
                std::span<const uint8_t> private_data, Connection*& out);
@@ -159,8 +167,8 @@ class ConnectionManager {
   uint64_t NewTransactionId(const Connection& c) const;
 
   // Received messages.
-  RxVerdict OnReq(const wire::CmReq& req, const MadPath& from, Sink& sink,
-                  Time now);
+  RxVerdict OnReq(const wire::CmReq& req, const MadPath& from, Time now,
+                  Sink& sink);
   RxVerdict OnRepeatedReq(Connection& c, const wire::CmReq& req,
                           const MadPath& from, Sink& sink);
   RxVerdict OnStaleReq(Connection& old, const wire::CmReq& req,

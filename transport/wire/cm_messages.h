@@ -61,6 +61,9 @@ inline constexpr uint16_t kRejInvalidGid = 12;
 inline constexpr uint16_t kRejInvalidMtu = 26;
 inline constexpr uint16_t kRejConsumerDefined = 28;
 
+// Of a REP: the alternate path of the REQ will not be used.
+inline constexpr uint8_t kFailoverUnsupported = 1;
+
 // Statuses of a SIDR_REP, IBTA 12.11.2.1.
 inline constexpr uint8_t kSidrSuccess = 0;
 inline constexpr uint8_t kSidrReject = 1;

@@ -1,0 +1,87 @@
+#pragma once
+
+// Builds the messages of the connection manager from what is kept of a
+// connection. Each overwrites all 256 bytes of `out`.
+
+#include <cstring>
+#include <span>
+
+#include "transport/cm/connection.h"
+
+namespace urnic::cm {
+
+// The codes of IBTA 12.7: 4.096 us * 2^code.
+Duration CodeTime(uint8_t code);
+
+// What a QP's local ACK timeout must be for a peer that takes
+// `ack_delay_code` to acknowledge, over a path of `packet_life_time_code`:
+// 4.096 us * 2^result ~ 2^ack_delay + 2 * 2^life_time, rounded as Linux does,
+// which does not double the time for a small part of it.
+uint8_t AckTimeoutCode(uint8_t ack_delay_code, uint8_t packet_life_time_code);
+
+// A message of this type with its MAD header and nothing else.
+template <typename Message>
+Message Begin(uint64_t transaction_id) {
+  Message m;
+  m.mad.base_version = wire::kMadBaseVersion;
+  m.mad.management_class = wire::kMadClassCm;
+  m.mad.class_version = wire::kCmClassVersion;
+  m.mad.method = wire::kMadMethodSend;
+  m.mad.transaction_id = wire::Be<uint64_t>(transaction_id);
+  m.mad.attribute_id = wire::Be<uint16_t>(Message::kAttribute);
+  return m;
+}
+// The same, with the ids that all but REQ and SIDR have.
+template <typename Message>
+Message Begin(uint64_t transaction_id, uint32_t local, uint32_t remote) {
+  Message m = Begin<Message>(transaction_id);
+  m.local_comm_id = wire::Be<uint32_t>(local);
+  m.remote_comm_id = wire::Be<uint32_t>(remote);
+  return m;
+}
+
+template <typename Message>
+std::span<const uint8_t, wire::kMadBytes> BytesOf(const Message& m) {
+  static_assert(sizeof(m) == wire::kMadBytes);
+  return std::span<const uint8_t, wire::kMadBytes>(
+      reinterpret_cast<const uint8_t*>(&m), wire::kMadBytes);
+}
+
+// Keeps a message for repetitions.
+template <typename Message>
+void Store(Connection& c, const Message& m) {
+  static_assert(sizeof(m) == sizeof(c.sent));
+  std::memcpy(c.sent, &m, sizeof(m));
+  c.sent_attribute = Message::kAttribute;
+}
+
+// REQUIRES of all: `data` fits its field.
+template <size_t kBytes>
+void PutBytes(uint8_t (&field)[kBytes], std::span<const uint8_t> data) {
+  if (!data.empty()) std::memcpy(field, data.data(), data.size());
+}
+
+wire::CmReq MakeReq(const Config& config, const Connection& c,
+                    const ConnectParams& params);
+wire::CmRep MakeRep(const Config& config, const Connection& c,
+                    const AcceptParams& params);
+// `params` with the message that it answers, in the present state of `c`.
+wire::CmRej MakeRej(const Connection& c, const RejectParams& params);
+// To a message that belongs to no connection: with its own ids.
+wire::CmRej MakeRej(const wire::MadHeader& to, uint32_t its_local_comm_id,
+                    uint32_t its_remote_comm_id, uint8_t message,
+                    uint16_t reason);
+wire::CmSidrRep MakeSidrRep(uint64_t transaction_id, uint32_t request_id,
+                            uint64_t service_id, const SidrReplyParams& params);
+
+// The path that a REQ proposes, seen from its receiver.
+PathRecord PathOf(const wire::CmReq& req);
+
+// 0, or EINVAL when something is out of the range of its field.
+int Check(const ConnectParams& params);
+int Check(const AcceptParams& params);
+int Check(const RejectParams& params);
+int Check(const SidrRequestParams& params);
+int Check(const SidrReplyParams& params);
+
+}  // namespace urnic::cm
