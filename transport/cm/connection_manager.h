@@ -154,8 +154,8 @@ class ConnectionManager {
   // Sends the stored message; the second repeats it until an answer comes.
   void SendStored(const Connection& c, Sink& sink);
   void SendRepeatedly(Connection& c, Duration timeout, Time now, Sink& sink);
-  void SendReject(const Connection& c, const RejectParams& params, Sink& sink);
-  void SendRejectTimeout(const Connection& c, Sink& sink);
+  void SendReject(Connection& c, const RejectParams& params, Sink& sink);
+  void SendRejectTimeout(Connection& c, Sink& sink);
   void SendDreq(Connection& c, std::span<const uint8_t> private_data, Time now,
                 Sink& sink);
   void SendDrep(Connection& c, std::span<const uint8_t> private_data, Time now,

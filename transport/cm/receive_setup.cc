@@ -228,10 +228,22 @@ RxVerdict ConnectionManager::OnRepeatedRep(Connection& c,
 
 RxVerdict ConnectionManager::OnRtu(const wire::CmRtu& rtu, const MadPath& from,
                                    Sink& sink) {
-  Connection* c =
-      FindPair(rtu.remote_comm_id.value(), rtu.local_comm_id.value());
-  if (c == nullptr) return RxVerdict::kCmNoConnection;
+  const uint32_t ours = rtu.remote_comm_id.value();
+  const uint32_t theirs = rtu.local_comm_id.value();
+  Connection* c = FindPair(ours, theirs);
+  if (c == nullptr) {
+    // The peer believes in a connection that is none: it has missed a REJ.
+    sink.SendMad(BytesOf(MakeRej(rtu.mad, theirs, ours, wire::kCmMessageOther,
+                                 wire::kRejInvalidCommId)),
+                 from);
+    return RxVerdict::kCmNoConnection;
+  }
   if (!IsFromPeer(*c, from)) return RxVerdict::kCmWrongPeer;
+  if (c->state == State::kTimewait &&
+      c->sent_attribute == wire::kCmRejAttribute) {
+    SendStored(*c, sink);
+    return RxVerdict::kCmDuplicate;
+  }
   if (c->state == State::kEstablished && c->passive) {
     return RxVerdict::kCmDuplicate;
   }

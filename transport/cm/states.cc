@@ -55,7 +55,7 @@ void ConnectionManager::SendRepeatedly(Connection& c, Duration timeout,
 
 //= IBTA 12.6.7.2: reason 4 names the sender's CA, since the peer may know the
 //= sender's message by nothing else
-void ConnectionManager::SendRejectTimeout(const Connection& c, Sink& sink) {
+void ConnectionManager::SendRejectTimeout(Connection& c, Sink& sink) {
   const wire::Be<uint64_t> guid(config_.ca_guid);
   RejectParams params;
   params.reason = wire::kRejTimeout;
@@ -63,9 +63,10 @@ void ConnectionManager::SendRejectTimeout(const Connection& c, Sink& sink) {
   SendReject(c, params, sink);
 }
 
-void ConnectionManager::SendReject(const Connection& c,
-                                   const RejectParams& params, Sink& sink) {
-  sink.SendMad(BytesOf(MakeRej(c, params)), c.mad_path);
+void ConnectionManager::SendReject(Connection& c, const RejectParams& params,
+                                   Sink& sink) {
+  Store(c, MakeRej(c, params));
+  SendStored(c, sink);
 }
 
 // Linux on x86 writes the communication id in its own byte order into the

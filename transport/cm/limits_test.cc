@@ -1,0 +1,221 @@
+// What does not fit, is in the wrong state, or is no message at all.
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <functional>
+
+#include "tests/support/cm_pair.h"
+
+namespace urnic::cm {
+namespace {
+
+using ::urnic::testing::MadBytes;
+
+class LimitsTest : public ::urnic::testing::CmPair {
+ protected:
+  int ConnectError(const ConnectParams& params) {
+    Handle handle;
+    const int error = manager(0).Connect(params, 0, now_, sink(0), handle);
+    if (error != 0) {
+      EXPECT_TRUE(sink(0).mads.empty());
+      EXPECT_EQ(manager(0).in_use(), 0u);
+    }
+    return error;
+  }
+};
+
+TEST_F(LimitsTest, ArgumentsOutOfRangeAreRefused) {
+  const std::vector<uint8_t> data(wire::kReqPrivateBytes + 1);
+  // Not inlined: fourteen sets of parameters would be a large frame.
+  const std::function<int(std::function<void(ConnectParams&)>)> with =
+      [&](const std::function<void(ConnectParams&)>& change) {
+        ConnectParams p = Request();
+        change(p);
+        return ConnectError(p);
+      };
+  EXPECT_EQ(with([&](auto& p) { p.private_data = data; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.qpn = Qpn{1u << 24}; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.retry_count = 8; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.rnr_retry_count = 8; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.max_cm_retries = 16; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.path.mtu_code = 0; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.path.mtu_code = 6; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.path.flow_label = 1u << 20; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.path.service_level = 16; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.path.packet_rate = 64; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.remote_response_timeout_code = 32; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.local_response_timeout_code = 32; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.packet_life_time_code = 32; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.service = static_cast<Service>(2); }), EINVAL);
+  EXPECT_EQ(with([](auto&) {}), 0);
+}
+
+TEST_F(LimitsTest, ArgumentsOfAnswersOutOfRangeAreRefused) {
+  ReachReqReceived();
+  const std::vector<uint8_t> data(256);
+  AcceptParams reply = Reply();
+  reply.private_data = data;
+  EXPECT_EQ(manager(1).Accept(handle(1), reply, now_, sink(1)), EINVAL);
+  RejectParams reject;
+  reject.ari = data;
+  EXPECT_EQ(manager(1).Reject(handle(1), reject, now_, sink(1)), EINVAL);
+  EXPECT_EQ(manager(1).SendMra(handle(1), 32, {}, sink(1)), EINVAL);
+  EXPECT_EQ(manager(1).SendMra(handle(1), 3, data, sink(1)), EINVAL);
+  ExpectQuiet(1);
+  EXPECT_EQ(manager(1).state(handle(1)), State::kReqReceived);
+}
+
+TEST_F(LimitsTest, CallsInTheWrongStateChangeNothing) {
+  ReachReqReceived();
+  const Handle h = handle(1);
+  ConnectionManager& m = manager(1);
+  EXPECT_EQ(m.SendRtu(h, {}, sink(1)), EINVAL);
+  EXPECT_EQ(m.Disconnect(h, {}, now_, sink(1)), EINVAL);
+  EXPECT_EQ(m.SendDrep(h, {}, now_, sink(1)), EINVAL);
+  EXPECT_EQ(m.EstablishByTraffic(h, sink(1)), EINVAL);
+  EXPECT_EQ(m.SidrReply(h, SidrReplyParams(), sink(1)), EINVAL);
+  EXPECT_EQ(m.Unlisten(h), EINVAL);
+  const Handle listener = node(1).listener;
+  EXPECT_EQ(m.Accept(listener, Reply(), now_, sink(1)), EINVAL);
+  EXPECT_EQ(m.Reject(listener, RejectParams(), now_, sink(1)), EINVAL);
+  EXPECT_EQ(m.PrepareMra(listener, 3), EINVAL);
+  QpAttributes qp;
+  EXPECT_EQ(m.GetQpAttributes(listener, qp), EINVAL);
+  ExpectQuiet(1);
+  EXPECT_EQ(m.state(h), State::kReqReceived);
+}
+
+TEST_F(LimitsTest, AHandleOfNobodyIsRecognized) {
+  ReachReqReceived();
+  const Handle old = handle(1);
+  ASSERT_EQ(manager(1).Destroy(old, now_, sink(1)), 0);
+  // Its place is used again.
+  Handle other;
+  ASSERT_EQ(manager(1).Listen(1, 0, 0, other), 0);
+  for (const Handle h : {old, Handle{}, Handle{UINT32_MAX}}) {
+    ConnectionManager& m = manager(1);
+    QpAttributes qp;
+    EXPECT_FALSE(m.Exists(h));
+    EXPECT_EQ(m.Accept(h, Reply(), now_, sink(1)), EBADF);
+    EXPECT_EQ(m.Reject(h, RejectParams(), now_, sink(1)), EBADF);
+    EXPECT_EQ(m.SendRtu(h, {}, sink(1)), EBADF);
+    EXPECT_EQ(m.SendMra(h, 1, {}, sink(1)), EBADF);
+    EXPECT_EQ(m.Disconnect(h, {}, now_, sink(1)), EBADF);
+    EXPECT_EQ(m.SendDrep(h, {}, now_, sink(1)), EBADF);
+    EXPECT_EQ(m.EstablishByTraffic(h, sink(1)), EBADF);
+    EXPECT_EQ(m.SidrReply(h, SidrReplyParams(), sink(1)), EBADF);
+    EXPECT_EQ(m.Destroy(h, now_, sink(1)), EBADF);
+    EXPECT_EQ(m.SetUser(h, 1), EBADF);
+    EXPECT_EQ(m.GetQpAttributes(h, qp), EBADF);
+    EXPECT_EQ(m.local_comm_id(h), 0u);
+    EXPECT_EQ(m.state(h), State::kIdle);
+  }
+}
+
+TEST_F(LimitsTest, OneListenerPerService) {
+  Handle first, second;
+  ASSERT_EQ(manager(1).Listen(kService, 0, 0, first), 0);
+  EXPECT_EQ(manager(1).Listen(kService, 0, 0, second), EADDRINUSE);
+  EXPECT_EQ(manager(1).Listen(kService, UINT64_MAX, 0, second), EADDRINUSE);
+  EXPECT_EQ(manager(1).Listen(kService, 0xff00, 0, second), 0);
+  EXPECT_EQ(manager(1).Listen(kService, 0xff00, 0, second), EADDRINUSE);
+  ASSERT_EQ(manager(1).Destroy(first, now_, sink(1)), 0);
+  EXPECT_EQ(manager(1).Listen(kService, 0, 0, first), 0);
+}
+
+TEST_F(LimitsTest, AFullTableRejects) {
+  Restart(1, 2, 32);
+  Listen();
+  for (uint32_t i = 0; i < 2; ++i) {
+    ConnectParams params = Request();
+    params.qpn = Qpn{i};
+    Connect(0, params);
+  }
+  EXPECT_EQ(Deliver(0), RxVerdict::kAccept);
+  EXPECT_EQ(Deliver(0), RxVerdict::kCmNoRoom);
+  ASSERT_EQ(sink(1).mads.size(), 1u);
+  EXPECT_EQ(sink(1).mads.front().As<wire::CmRej>().reason.value(),
+            wire::kRejNoResources);
+  Handle handle;
+  EXPECT_EQ(manager(1).Connect(Request(1), 0, now_, sink(1), handle), ENOMEM);
+  EXPECT_EQ(manager(1).Listen(5, 0, 0, handle), ENOMEM);
+  // Room again when one is over.
+  Take(1, EventKind::kReqReceived);
+  ASSERT_EQ(manager(1).Destroy(node(1).handle, now_, sink(1)), 0);
+  EXPECT_EQ(manager(1).Listen(5, 0, 0, handle), 0);
+}
+
+TEST_F(LimitsTest, TooManyUnansweredRequestsAreDroppedAndComeAgain) {
+  Restart(1, 64, 1);
+  Listen();
+  Connect();
+  ConnectParams params = Request();
+  params.qpn = Qpn{7};
+  Connect(0, params);
+  const auto second = sink(0).mads.back();
+  EXPECT_EQ(Deliver(0), RxVerdict::kAccept);
+  EXPECT_EQ(Deliver(0), RxVerdict::kCmNoRoom);
+  EXPECT_TRUE(sink(1).mads.empty());
+  Take(1, EventKind::kReqReceived);
+  ASSERT_EQ(manager(1).Accept(handle(1), Reply(), now_, sink(1)), 0);
+  EXPECT_EQ(Give(1, second), RxVerdict::kAccept);
+}
+
+TEST_F(LimitsTest, WhatIsNoMessageOfOursIsCounted) {
+  Listen();
+  Connect();
+  const MadBytes good = sink(0).mads.front().bytes;
+  const auto give = [&](const MadBytes& bytes, size_t size) {
+    return manager(1).OnMad({bytes.data(), size}, PathFrom(1), now_, sink(1));
+  };
+  EXPECT_EQ(give(good, 255), RxVerdict::kBadMad);
+  EXPECT_EQ(give(good, 0), RxVerdict::kBadMad);
+  for (size_t at = 0; at < 4; ++at) {  // version, class, version, method
+    MadBytes bad = good;
+    bad[at] ^= 0x40;
+    EXPECT_EQ(give(bad, bad.size()), RxVerdict::kBadMad) << at;
+  }
+  MadBytes bad = good;
+  bad[17] = 0x1b;
+  EXPECT_EQ(give(bad, bad.size()), RxVerdict::kUnknownMadAttribute);
+  bad = good;
+  std::fill(bad.begin() + 24, bad.begin() + 28, uint8_t{0});
+  EXPECT_EQ(give(bad, bad.size()), RxVerdict::kBadMad);
+  ExpectQuiet(1);
+  EXPECT_EQ(manager(1).in_use(), 1u);
+  EXPECT_EQ(give(good, good.size()), RxVerdict::kAccept);
+}
+
+TEST_F(LimitsTest, TheFirstCommunicationIdIsTheCallersAndNoneIsZero) {
+  for (const uint32_t first : {0x12345678u, 1u, 0xffffffffu, 0u}) {
+    Config config;
+    config.first_communication_id = first;
+    config.max_connections = 4;
+    ConnectionManager m(config);
+    Handle handle;
+    for (int i = 0; i < 1000; ++i) {
+      ASSERT_EQ(m.Connect(Request(), 0, now_, sink(0), handle), 0);
+      if (i == 0 && first != 0) {
+        EXPECT_EQ(m.local_comm_id(handle), first);
+      }
+      EXPECT_NE(m.local_comm_id(handle), 0u);
+      ASSERT_EQ(m.Destroy(handle, now_, sink(0)), 0);
+    }
+    EXPECT_EQ(m.in_use(), 0u);
+  }
+}
+
+TEST_F(LimitsTest, EventsComeWithTheCookieThatWasSet) {
+  ReachReqReceived();
+  ASSERT_EQ(manager(1).SetUser(handle(1), 123), 0);
+  ASSERT_EQ(manager(1).Accept(handle(1), Reply(), now_, sink(1)), 0);
+  Pass(1);
+  Take(0, EventKind::kRepReceived);
+  ASSERT_EQ(manager(0).SendRtu(handle(0), {}, sink(0)), 0);
+  Pass(0);
+  EXPECT_EQ(Take(1, EventKind::kRtuReceived).event.user, 123u);
+}
+
+}  // namespace
+}  // namespace urnic::cm
