@@ -1,0 +1,299 @@
+// Any list of operations on two managers that face each other: messages as
+// they come, lost, twice, late, altered or made up; calls with any handle and
+// any argument; time. Invariants are checked after each operation; a message
+// from an address that no connection is with must change no connection; and
+// when all handles are destroyed, nothing may be left.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "tests/support/cm_sink.h"
+#include "transport/base/check.h"
+
+namespace urnic::cm {
+namespace {
+
+using testing::CmSink;
+using testing::MadBytes;
+using testing::SentMad;
+
+constexpr int kOperationMax = 300;
+constexpr size_t kInFlightMax = 64;
+constexpr uint64_t kServiceId = 0x0000000001061c06;
+constexpr int kStranger = 2;
+
+// The input, taken from the front; zeros behind its end.
+class Input {
+ public:
+  Input(const uint8_t* data, size_t size) : data_(data), left_(size) {}
+  bool empty() const { return left_ == 0; }
+  uint8_t Byte() {
+    if (left_ == 0) return 0;
+    --left_;
+    return *data_++;
+  }
+  uint32_t Word() {
+    uint32_t word = 0;
+    for (int i = 0; i < 4; ++i) word = word << 8 | Byte();
+    return word;
+  }
+  uint32_t Below(uint32_t limit) { return Byte() % limit; }
+
+ private:
+  const uint8_t* data_;
+  size_t left_;
+};
+
+wire::Gid GidOf(int i) { return wire::Gid::FromIpv4(0x0a000001 + i); }
+
+class Fuzzer {
+ public:
+  explicit Fuzzer(Input input) : in_(input) {
+    for (int i = 0; i < 2; ++i) {
+      Config config;
+      config.ca_guid = 0xca00 + i;
+      config.first_communication_id = 0x5000u * (1 + i);
+      config.max_connections = 4 + in_.Below(12);
+      config.max_unanswered = 1 + in_.Below(8);
+      config.ack_delay_code = static_cast<uint8_t>(in_.Below(32));
+      managers_[i].emplace(config);
+    }
+  }
+
+  void Run() {
+    for (int n = 0; n < kOperationMax && !in_.empty(); ++n) {
+      Operate(static_cast<int>(in_.Below(2)));
+      for (int i = 0; i < 2; ++i) {
+        managers_[i]->CheckInvariants();
+        for (const auto& seen : sinks_[i].events) {
+          // Also of new handles: what an event names is there.
+          URNIC_CHECK(managers_[i]->Exists(seen.event.handle));
+          Remember(i, seen.event.handle);
+        }
+        sinks_[i].events.clear();
+        while (sinks_[i].mads.size() > kInFlightMax) sinks_[i].mads.pop_front();
+      }
+    }
+    End();
+  }
+
+ private:
+  void Operate(int i) {
+    switch (in_.Below(12)) {
+      case 0:
+      case 1:
+      case 2:
+        return Deliver(i, false);
+      case 3:
+        return Deliver(i, true);
+      case 4:
+        return MakeUp(i);
+      case 5:
+        return FromStranger(i);
+      case 6:
+        now_ = now_ + Duration::Nanoseconds(in_.Word());
+        return managers_[i]->OnTimer(now_, sinks_[i]);
+      case 7:
+        if (const Time next = managers_[i]->NextDeadline();
+            !next.IsInfinite()) {
+          now_ = std::max(now_, next);
+        }
+        return managers_[i]->OnTimer(now_, sinks_[i]);
+      case 8:
+        return Open(i);
+      default:
+        return Call(i);
+    }
+  }
+
+  MadPath PathFrom(int from) {
+    MadPath path;
+    path.remote_gid = GidOf(from);
+    return path;
+  }
+  void Give(int i, const MadBytes& bytes, int from) {
+    (void)managers_[i]->OnMad(bytes, PathFrom(from), now_, sinks_[i]);
+  }
+  // The oldest message for node `i`, perhaps altered.
+  void Deliver(int i, bool keep) {
+    auto& queue = sinks_[1 - i].mads;
+    if (queue.empty()) return;
+    SentMad mad = queue.front();
+    queue.pop_front();
+    if (keep) queue.push_back(mad);
+    if (in_.Below(4) == 0) Alter(mad.bytes);
+    Give(i, mad.bytes, 1 - i);
+  }
+  void Alter(MadBytes& bytes) {
+    const uint32_t changes = in_.Below(4);
+    for (uint32_t n = 0; n < changes; ++n) bytes[in_.Byte()] = in_.Byte();
+  }
+  // A communication id that exists, or one that does not.
+  uint32_t CommId(int i) {
+    const uint32_t id = managers_[i]->local_comm_id(AnyHandle(i));
+    return in_.Below(4) == 0 ? in_.Word() : id;
+  }
+  MadBytes AnyMad(int i) {
+    wire::CmLap mad;
+    mad.mad.base_version = wire::kMadBaseVersion;
+    mad.mad.management_class = wire::kMadClassCm;
+    mad.mad.class_version = wire::kCmClassVersion;
+    mad.mad.method = wire::kMadMethodSend;
+    mad.mad.attribute_id = wire::Be<uint16_t>(
+        static_cast<uint16_t>(wire::kCmReqAttribute + in_.Below(12)));
+    mad.local_comm_id = wire::Be<uint32_t>(CommId(1 - i));
+    mad.remote_comm_id = wire::Be<uint32_t>(CommId(i));
+    const uint32_t bytes = in_.Byte() % sizeof(mad.rest);
+    for (uint32_t n = 0; n < bytes; ++n) mad.rest[n] = in_.Byte();
+    MadBytes out;
+    std::memcpy(out.data(), &mad, sizeof(mad));
+    Alter(out);
+    return out;
+  }
+  void MakeUp(int i) { Give(i, AnyMad(i), 1 - i); }
+  // From where nobody's peer is: a copy of something true, or made up.
+  void FromStranger(int i) {
+    const auto& queue = sinks_[1 - i].mads;
+    const MadBytes bytes =
+        !queue.empty() && in_.Below(2) == 0 ? queue.front().bytes : AnyMad(i);
+    std::vector<State> before;
+    for (const Handle h : handles_[i]) {
+      before.push_back(managers_[i]->state(h));
+    }
+    Give(i, bytes, kStranger);
+    for (size_t n = 0; n < before.size(); ++n) {
+      // What the stranger has set up itself is its own.
+      if (strangers_ == 0) {
+        URNIC_CHECK(managers_[i]->state(handles_[i][n]) == before[n]);
+      }
+    }
+    for (const auto& seen : sinks_[i].events) {
+      if (seen.from.remote_gid == GidOf(kStranger)) ++strangers_;
+    }
+  }
+
+  void Remember(int i, Handle handle) {
+    auto& all = handles_[i];
+    if (std::find(all.begin(), all.end(), handle) == all.end()) {
+      all.push_back(handle);
+    }
+  }
+  Handle AnyHandle(int i) {
+    const auto& all = handles_[i];
+    const uint32_t n = in_.Byte();
+    if (all.empty() || n == 255) return Handle{in_.Word()};
+    return all[n % all.size()];
+  }
+
+  std::span<const uint8_t> Data() {
+    static constexpr uint8_t kData[256] = {1, 2, 3};
+    return {kData, in_.Byte()};
+  }
+  void Open(int i) {
+    Handle handle;
+    MadPath to = PathFrom(1 - i);
+    switch (in_.Below(4)) {
+      case 0: {
+        const uint64_t mask = in_.Below(2) == 0 ? 0 : 0xffffffffff000000;
+        (void)managers_[i]->Listen(kServiceId + in_.Below(2), mask, 1, handle);
+        break;
+      }
+      case 1: {
+        SidrRequestParams params;
+        params.service_id = kServiceId;
+        params.mad_path = to;
+        params.response_timeout_code = in_.Byte();
+        params.max_cm_retries = in_.Byte();
+        params.private_data = Data();
+        (void)managers_[i]->SidrRequest(params, 2, now_, sinks_[i], handle);
+        break;
+      }
+      default: {
+        ConnectParams params;
+        params.service_id = kServiceId + in_.Below(2);
+        params.mad_path = to;
+        params.service = static_cast<Service>(in_.Below(4));
+        params.qpn = Qpn{in_.Below(8)};
+        params.packet_life_time_code = in_.Byte();
+        params.remote_response_timeout_code = in_.Byte();
+        params.local_response_timeout_code = in_.Byte();
+        params.max_cm_retries = in_.Byte();
+        params.private_data = Data();
+        (void)managers_[i]->Connect(params, 3, now_, sinks_[i], handle);
+      }
+    }
+    if (handle.valid()) Remember(i, handle);
+  }
+  void Call(int i) {
+    ConnectionManager& m = *managers_[i];
+    CmSink& sink = sinks_[i];
+    const Handle h = AnyHandle(i);
+    switch (in_.Below(12)) {
+      case 0:
+      case 1: {
+        AcceptParams params;
+        params.qpn = Qpn{in_.Below(8)};
+        params.private_data = Data();
+        return (void)m.Accept(h, params, now_, sink);
+      }
+      case 2: {
+        RejectParams params;
+        params.ari = Data();
+        return (void)m.Reject(h, params, now_, sink);
+      }
+      case 3:
+        return (void)m.EstablishByTraffic(h, sink);
+      case 4:
+      case 5:
+        return (void)m.SendRtu(h, Data(), sink);
+      case 6:
+        return (void)m.SendMra(h, in_.Byte(), Data(), sink);
+      case 7:
+        return (void)m.PrepareMra(h, in_.Byte());
+      case 8:
+        return (void)m.Disconnect(h, Data(), now_, sink);
+      case 9:
+        return (void)m.SendDrep(h, Data(), now_, sink);
+      case 10: {
+        SidrReplyParams params;
+        params.info = Data();
+        return (void)m.SidrReply(h, params, sink);
+      }
+      default:
+        return (void)m.Destroy(h, now_, sink);
+    }
+  }
+
+  void End() {
+    for (int i = 0; i < 2; ++i) {
+      ConnectionManager& m = *managers_[i];
+      for (const Handle h : handles_[i]) (void)m.Destroy(h, now_, sinks_[i]);
+      while (!m.NextDeadline().IsInfinite()) {
+        now_ = std::max(now_, m.NextDeadline());
+        m.OnTimer(now_, sinks_[i]);
+        sinks_[i].mads.clear();
+        URNIC_CHECK(sinks_[i].events.empty());
+      }
+      m.CheckInvariants();
+      URNIC_CHECK(m.in_use() == 0);
+    }
+  }
+
+  Input in_;
+  Time now_ = Time::FromNs(1);
+  std::optional<ConnectionManager> managers_[2];
+  CmSink sinks_[2];
+  std::vector<Handle> handles_[2];
+  int strangers_ = 0;
+};
+
+}  // namespace
+}  // namespace urnic::cm
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  urnic::cm::Fuzzer(urnic::cm::Input(data, size)).Run();
+  return 0;
+}
