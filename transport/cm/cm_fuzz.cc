@@ -231,7 +231,7 @@ class Fuzzer {
     ConnectionManager& m = *managers_[i];
     CmSink& sink = sinks_[i];
     const Handle h = AnyHandle(i);
-    switch (in_.Below(12)) {
+    switch (in_.Below(13)) {
       case 0:
       case 1: {
         AcceptParams params;
@@ -262,6 +262,8 @@ class Fuzzer {
         params.info = Data();
         return (void)m.SidrReply(h, params, sink);
       }
+      case 11:
+        return (void)m.Forget(h);
       default:
         return (void)m.Destroy(h, now_, sink);
     }

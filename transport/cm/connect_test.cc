@@ -93,6 +93,26 @@ TEST_F(ConnectTest, PrivateDataOfReplyAndRtuArrives) {
   EXPECT_EQ(Take(1, EventKind::kRtuReceived).private_data, rtu);
 }
 
+TEST_F(ConnectTest, EceIsHandedThrough) {
+  Listen();
+  ConnectParams params = Request();
+  params.ece = {0x123456, 0xaabbccdd};
+  Connect(0, params);
+  Pass(0);
+  const Ece asked = Take(1, EventKind::kReqReceived).event.ece;
+  EXPECT_EQ(asked.vendor_id, 0x123456u);
+  EXPECT_EQ(asked.options, 0xaabbccddu);
+  AcceptParams reply = Reply();
+  reply.ece = {0x654321, 0x1};
+  ASSERT_EQ(manager(1).Accept(handle(1), reply, now_, sink(1)), 0);
+  Pass(1);
+  const auto seen = Take(0, EventKind::kRepReceived);
+  EXPECT_EQ(seen.event.ece.vendor_id, 0x654321u);
+  EXPECT_EQ(seen.event.ece.options, 0x1u);
+  EXPECT_EQ(seen.event.remote_qpn, Reply().qpn);
+  EXPECT_EQ(seen.event.starting_psn, Reply().starting_psn);
+}
+
 TEST_F(ConnectTest, NobodyListens) {
   Connect();
   EXPECT_EQ(Deliver(0), RxVerdict::kCmNoListener);

@@ -52,7 +52,9 @@ uint8_t AckTimeoutCode(uint8_t ack_delay_code, uint8_t packet_life_time_code) {
 wire::CmReq MakeReq(const Config& config, const Connection& c,
                     const ConnectParams& params) {
   auto req = Begin<wire::CmReq>(c.transaction_id);
+  req.mad.attribute_modifier = Be<uint32_t>(params.ece.options);
   req.local_comm_id = Be<uint32_t>(c.local_comm_id);
+  req.set_ece_vendor_id(params.ece.vendor_id);
   req.service_id = Be<uint64_t>(params.service_id);
   req.local_ca_guid = Be<uint64_t>(config.ca_guid);
   req.set_local_qpn(params.qpn);
@@ -83,6 +85,8 @@ wire::CmRep MakeRep(const Config& config, const Connection& c,
                     const AcceptParams& params) {
   auto rep =
       Begin<wire::CmRep>(c.transaction_id, c.local_comm_id, c.remote_comm_id);
+  rep.mad.attribute_modifier = Be<uint32_t>(params.ece.options);
+  rep.set_ece_vendor_id(params.ece.vendor_id);
   rep.set_starting_psn(params.starting_psn);
   rep.responder_resources = params.responder_resources;
   rep.set_target_ack_delay_code(config.ack_delay_code);
@@ -180,13 +184,14 @@ int Check(const ConnectParams& p) {
   const bool counts_fit =
       p.retry_count < 8 && p.rnr_retry_count < 8 && p.max_cm_retries < 16;
   const bool fits = service_known && path_fits && codes_fit && counts_fit &&
-                    p.qpn.value <= kBits24 &&
+                    p.qpn.value <= kBits24 && p.ece.vendor_id <= kBits24 &&
                     p.private_data.size() <= wire::kReqPrivateBytes;
   return fits ? 0 : EINVAL;
 }
 
 int Check(const AcceptParams& p) {
-  const bool fits = p.qpn.value <= kBits24 && p.rnr_retry_count < 8 &&
+  const bool fits = p.qpn.value <= kBits24 && p.ece.vendor_id <= kBits24 &&
+                    p.rnr_retry_count < 8 &&
                     p.private_data.size() <= wire::kRepPrivateBytes;
   return fits ? 0 : EINVAL;
 }

@@ -80,6 +80,7 @@ void FillFrom(const wire::CmReq& req, const MadPath& from, Event& event) {
   event.max_cm_retries = req.max_cm_retries();
   event.srq = req.srq();
   event.flow_control = req.flow_control();
+  event.ece = {req.ece_vendor_id(), req.mad.attribute_modifier.value()};
   event.private_data = req.private_data;
 }
 
@@ -96,6 +97,7 @@ void FillFrom(const wire::CmRep& rep, Event& event) {
   event.target_ack_delay_code = rep.target_ack_delay_code();
   event.srq = rep.srq();
   event.flow_control = rep.flow_control();
+  event.ece = {rep.ece_vendor_id(), rep.mad.attribute_modifier.value()};
   event.private_data = rep.private_data;
 }
 

@@ -87,6 +87,13 @@ struct PathRecord {
   uint8_t mtu_code = 3;
 };
 
+// Enhanced connection establishment: what providers of one vendor tell each
+// other (rdma_set_local_ece()). Handed through; `vendor_id` has 24 bits.
+struct Ece {
+  uint32_t vendor_id = 0;
+  uint32_t options = 0;
+};
+
 struct ConnectParams {
   uint64_t service_id = 0;
   MadPath mad_path;
@@ -105,6 +112,7 @@ struct ConnectParams {
   uint8_t remote_response_timeout_code = 20;
   uint8_t local_response_timeout_code = 20;
   uint8_t max_cm_retries = 15;
+  Ece ece;
   // At most wire::kReqPrivateBytes (92), the RDMA IP CM header included.
   std::span<const uint8_t> private_data;
 };
@@ -117,6 +125,7 @@ struct AcceptParams {
   uint8_t rnr_retry_count = 7;
   bool srq = false;
   bool flow_control = false;
+  Ece ece;
   // At most wire::kRepPrivateBytes (196).
   std::span<const uint8_t> private_data;
 };
@@ -213,6 +222,7 @@ struct Event {
   uint8_t max_cm_retries = 0;
   bool srq = false;
   bool flow_control = false;
+  Ece ece;
 
   // kRejReceived
   uint16_t reject_reason = 0;

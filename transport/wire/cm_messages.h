@@ -111,7 +111,7 @@ struct CmReq {
   static constexpr uint16_t kAttribute = kCmReqAttribute;
   MadHeader mad;
   Be<uint32_t> local_comm_id;
-  Be<uint32_t> reserved1;
+  Be<uint32_t> reserved_vendor;  // reserved (8), ECE vendor id (24)
   Be<uint64_t> service_id;
   Be<uint64_t> local_ca_guid;
   Be<uint32_t> reserved2;
@@ -131,6 +131,10 @@ struct CmReq {
   CmPath alternate;
   uint8_t private_data[kReqPrivateBytes] = {};
 
+  // Enhanced connection establishment: whose options the attribute modifier
+  // holds. 0: nobody's.
+  uint32_t ece_vendor_id() const { return GetBits<0, 24>(reserved_vendor); }
+  void set_ece_vendor_id(uint32_t v) { SetBits<0, 24>(reserved_vendor, v); }
   Qpn local_qpn() const { return Qpn{GetBits<8, 24>(qpn_resources)}; }
   void set_local_qpn(Qpn v) { SetBits<8, 24>(qpn_resources, v.value); }
   uint8_t responder_resources() const {
@@ -252,9 +256,10 @@ struct CmRep {
   Be<uint32_t> local_comm_id;
   Be<uint32_t> remote_comm_id;
   Be<uint32_t> local_qkey;
-  Be<uint32_t> qpn_reserved;   // QPN (24), reserved (8)
-  Be<uint32_t> eecn_reserved;  // EECN (24), reserved (8); XRC: target QPN
-  Be<uint32_t> psn_reserved;   // PSN (24), reserved (8)
+  // Each with 8 bits of the ECE vendor id, from the highest to the lowest.
+  Be<uint32_t> qpn_vendor;   // QPN (24)
+  Be<uint32_t> eecn_vendor;  // EECN (24); XRC: target QPN
+  Be<uint32_t> psn_vendor;   // PSN (24)
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
   uint8_t ack_delay_flow = 0;  // target ACK delay (5), failover accepted (2),
@@ -263,12 +268,21 @@ struct CmRep {
   Be<uint64_t> local_ca_guid;
   uint8_t private_data[kRepPrivateBytes] = {};
 
-  Qpn local_qpn() const { return Qpn{GetBits<8, 24>(qpn_reserved)}; }
-  void set_local_qpn(Qpn v) { SetBits<8, 24>(qpn_reserved, v.value); }
-  uint32_t local_eecn() const { return GetBits<8, 24>(eecn_reserved); }
-  void set_local_eecn(uint32_t v) { SetBits<8, 24>(eecn_reserved, v); }
-  Psn starting_psn() const { return Psn(GetBits<8, 24>(psn_reserved)); }
-  void set_starting_psn(Psn v) { SetBits<8, 24>(psn_reserved, v.value()); }
+  uint32_t ece_vendor_id() const {
+    return GetBits<0, 8>(qpn_vendor) << 16 | GetBits<0, 8>(eecn_vendor) << 8 |
+           GetBits<0, 8>(psn_vendor);
+  }
+  void set_ece_vendor_id(uint32_t v) {
+    SetBits<0, 8>(qpn_vendor, v >> 16);
+    SetBits<0, 8>(eecn_vendor, v >> 8);
+    SetBits<0, 8>(psn_vendor, v);
+  }
+  Qpn local_qpn() const { return Qpn{GetBits<8, 24>(qpn_vendor)}; }
+  void set_local_qpn(Qpn v) { SetBits<8, 24>(qpn_vendor, v.value); }
+  uint32_t local_eecn() const { return GetBits<8, 24>(eecn_vendor); }
+  void set_local_eecn(uint32_t v) { SetBits<8, 24>(eecn_vendor, v); }
+  Psn starting_psn() const { return Psn(GetBits<8, 24>(psn_vendor)); }
+  void set_starting_psn(Psn v) { SetBits<8, 24>(psn_vendor, v.value()); }
   uint8_t target_ack_delay_code() const {
     return GetBits<3, 5>(ack_delay_flow);
   }

@@ -27,6 +27,7 @@ MadHeader Again(const MadHeader& in) {
   out.method = in.method;
   out.transaction_id = Be<uint64_t>(in.transaction_id.value());
   out.attribute_id = Be<uint16_t>(in.attribute_id.value());
+  out.attribute_modifier = Be<uint32_t>(in.attribute_modifier.value());
   return out;
 }
 
@@ -62,6 +63,7 @@ CmReq Again(const CmReq& in) {
   out.service_id = Be<uint64_t>(in.service_id.value());
   out.local_ca_guid = Be<uint64_t>(in.local_ca_guid.value());
   out.local_qkey = Be<uint32_t>(in.local_qkey.value());
+  out.set_ece_vendor_id(in.ece_vendor_id());
   out.set_local_qpn(in.local_qpn());
   out.set_responder_resources(in.responder_resources());
   out.set_initiator_depth(in.initiator_depth());
@@ -86,6 +88,7 @@ CmReq Again(const CmReq& in) {
 CmRep Again(const CmRep& in) {
   CmRep out = WithIds(in);
   out.local_qkey = Be<uint32_t>(in.local_qkey.value());
+  out.set_ece_vendor_id(in.ece_vendor_id());
   out.set_local_qpn(in.local_qpn());
   out.set_local_eecn(in.local_eecn());
   out.set_starting_psn(in.starting_psn());
@@ -237,6 +240,28 @@ TEST(CmMessagesTest, LinuxsRequestSaysWhatTsharkReadsInIt) {
   EXPECT_FALSE(req.primary.subnet_local());
   EXPECT_EQ(req.primary.ack_timeout_code(), 17);
   EXPECT_FALSE(req.has_alternate_path());
+}
+
+// Where Linux 6.1 (include/rdma/ibta_vol1_c12.h) has the vendor's 24 bits.
+TEST(CmMessagesTest, TheEceVendorLiesBetweenOtherFields) {
+  CmReq req;
+  req.set_ece_vendor_id(0x123456);
+  const auto* q = reinterpret_cast<const uint8_t*>(&req) + sizeof(MadHeader);
+  EXPECT_EQ(q[4], 0);
+  EXPECT_EQ(q[5], 0x12);
+  EXPECT_EQ(q[6], 0x34);
+  EXPECT_EQ(q[7], 0x56);
+  CmRep rep;
+  rep.set_local_qpn(Qpn{0xabcdef});
+  rep.set_ece_vendor_id(0x123456);
+  rep.set_starting_psn(Psn(0xfedcba));
+  const auto* p = reinterpret_cast<const uint8_t*>(&rep) + sizeof(MadHeader);
+  EXPECT_EQ(p[15], 0x12);
+  EXPECT_EQ(p[19], 0x34);
+  EXPECT_EQ(p[23], 0x56);
+  EXPECT_EQ(rep.ece_vendor_id(), 0x123456u);
+  EXPECT_EQ(rep.local_qpn().value, 0xabcdefu);
+  EXPECT_EQ(rep.starting_psn(), Psn(0xfedcba));
 }
 
 TEST(IpCmTest, TheHeaderInARequestNamesItsAddresses) {
