@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -296,6 +297,7 @@ class Fuzzer {
 }  // namespace urnic::cm
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  urnic::cm::Fuzzer(urnic::cm::Input(data, size)).Run();
+  const urnic::cm::Input input(data, size);
+  std::make_unique<urnic::cm::Fuzzer>(input)->Run();
   return 0;
 }
