@@ -1,0 +1,117 @@
+#pragma once
+
+// The connection manager of one RNIC, between the engine that brings it MADs
+// and the rdma_cm device that calls it and hears its events.
+//
+// The manager belongs to the holder of the engine's token. Its events come in
+// the middle of its calls and must not call it: what an event wants done is
+// put down with Later() and done when the call is over.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "transport/cm/connection_manager.h"
+#include "verbs/rdmacm/rnic.h"
+
+namespace urnic::rdmacm {
+
+class CmPort;
+
+class CmEvents {
+ public:
+  // Under the token of the port's engine; neither waits nor enters an engine.
+  virtual void OnCmEvent(CmPort& port, const cm::Event& event) = 0;
+
+ protected:
+  ~CmEvents() = default;
+};
+
+class CmPort final : public GsiHandler, private cm::Sink {
+ public:
+  // `seed`: random. All three live as long as this does.
+  CmPort(Rnic& rnic, CmEvents& events, uint64_t seed);
+
+  Rnic& rnic() { return rnic_; }
+  const Rnic& rnic() const { return rnic_; }
+
+  // Opens the RNIC, once; 0 or its errno. Any thread, outside of the token.
+  int Open();
+  bool is_open() const { return cm_.has_value(); }
+
+  // Calls `f(manager, now, sink)` under the token and returns what it returns.
+  // REQUIRES: Open() has succeeded; outside of the token, and of every lock
+  // that OnCmEvent() takes.
+  template <typename F>
+  auto Call(F&& f) {
+    using Result =
+        std::invoke_result_t<F, cm::ConnectionManager&, Time, cm::Sink&>;
+    struct Context {
+      CmPort* port;
+      F* f;
+      Result result;
+    } context{this, &f, Result()};
+    rnic_.WithToken(
+        [](void* pointer, Time now) {
+          auto* c = static_cast<Context*>(pointer);
+          c->result = (*c->f)(*c->port->cm_, now, *c->port);
+          c->port->DoLater(now);
+        },
+        &context);
+    return context.result;
+  }
+
+  // --- While the token is held ---------------------------------------------
+  // What to do with a new connection when this call of the manager is over.
+  void LaterSetUser(cm::Handle handle, uint64_t user) {
+    later_.push_back({handle, user, 0});
+  }
+  // REJ or SIDR_REP with this reason or status, and the connection is gone.
+  void LaterRefuse(cm::Handle handle, uint16_t reason) {
+    later_.push_back({handle, 0, reason});
+  }
+
+  // One listener of the manager for each service id, counted: which id of the
+  // program hears a request is decided by its private data. 0 or an errno.
+  int AddListener(cm::ConnectionManager& cm, uint64_t service_id);
+  void RemoveListener(cm::ConnectionManager& cm, uint64_t service_id);
+
+  // --- GsiHandler -----------------------------------------------------------
+  RxVerdict OnMad(std::span<const uint8_t> mad, const cm::MadPath& from,
+                  Time now) override;
+  void OnGsiTimer(Time now) override;
+  Time NextGsiDeadline() const override;
+
+ private:
+  struct Deferred {
+    cm::Handle handle;
+    uint64_t user;
+    uint16_t refuse_reason;  // 0: sets the user
+  };
+  struct Listener {
+    uint64_t service_id;
+    cm::Handle handle;
+    uint32_t uses;
+  };
+
+  void DoLater(Time now);
+  void SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
+               const cm::MadPath& to) override;
+  void OnEvent(const cm::Event& event) override;
+
+  Rnic& rnic_;
+  CmEvents& events_;
+  const cm::Config config_;
+  std::mutex open_mutex_;
+  // Made before the RNIC is opened, and never again: readers need no lock.
+  std::optional<cm::ConnectionManager> cm_;
+  bool open_ = false;  // under open_mutex_
+
+  std::vector<Deferred> later_;
+  std::vector<Listener> listeners_;
+};
+
+}  // namespace urnic::rdmacm
