@@ -7,6 +7,7 @@
 // the middle of its calls and must not call it: what an event wants done is
 // put down with Later() and done when the call is over.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -40,7 +41,7 @@ class CmPort final : public GsiHandler, private cm::Sink {
 
   // Opens the RNIC, once; 0 or its errno. Any thread, outside of the token.
   int Open();
-  bool is_open() const { return cm_.has_value(); }
+  bool is_open() const { return open_.load(); }
 
   // Calls `f(manager, now, sink)` under the token and returns what it returns.
   // REQUIRES: Open() has succeeded; outside of the token, and of every lock
@@ -65,13 +66,22 @@ class CmPort final : public GsiHandler, private cm::Sink {
   }
 
   // --- While the token is held ---------------------------------------------
-  // What to do with a new connection when this call of the manager is over.
-  void LaterSetUser(cm::Handle handle, uint64_t user) {
-    later_.push_back({handle, user, 0});
+  // What an event wants done when this call of the manager is over. Adopt: a
+  // new connection gets its user, and the peer is told to be patient should it
+  // ask again.
+  void LaterAdopt(cm::Handle handle, uint64_t user) {
+    later_.push_back({What::kAdopt, handle, user});
   }
-  // REJ or SIDR_REP with this reason or status, and the connection is gone.
+  void LaterPrepareMra(cm::Handle handle) {
+    later_.push_back({What::kPrepareMra, handle, 0});
+  }
+  // The new connection is answered by a REJ with this reason, respectively a
+  // SIDR_REP with this status, and is gone.
   void LaterRefuse(cm::Handle handle, uint16_t reason) {
-    later_.push_back({handle, 0, reason});
+    later_.push_back({What::kRefuse, handle, reason});
+  }
+  void LaterRefuseSidr(cm::Handle handle, uint8_t status) {
+    later_.push_back({What::kRefuseSidr, handle, status});
   }
 
   // One listener of the manager for each service id, counted: which id of the
@@ -86,10 +96,11 @@ class CmPort final : public GsiHandler, private cm::Sink {
   Time NextGsiDeadline() const override;
 
  private:
+  enum class What : uint8_t { kAdopt, kPrepareMra, kRefuse, kRefuseSidr };
   struct Deferred {
+    What what;
     cm::Handle handle;
-    uint64_t user;
-    uint16_t refuse_reason;  // 0: sets the user
+    uint64_t value;
   };
   struct Listener {
     uint64_t service_id;
@@ -106,9 +117,9 @@ class CmPort final : public GsiHandler, private cm::Sink {
   CmEvents& events_;
   const cm::Config config_;
   std::mutex open_mutex_;
-  // Made before the RNIC is opened, and never again: readers need no lock.
+  std::atomic<bool> open_ = false;
+  // Made before the RNIC is opened; after that the token holder's.
   std::optional<cm::ConnectionManager> cm_;
-  bool open_ = false;  // under open_mutex_
 
   std::vector<Deferred> later_;
   std::vector<Listener> listeners_;

@@ -68,6 +68,8 @@ class Rnic {
   virtual const RnicInfo& info() const = 0;
   // The GID table as it is now.
   virtual std::vector<LocalAddress> Addresses() const = 0;
+  // Of the clock that WithToken() and GsiHandler show.
+  virtual Time Now() const = 0;
 
   // --- Any thread, outside of the token; may wait -------------------------
   // Opens the device, for good, and attaches the handler, which lives as long
