@@ -10,7 +10,8 @@ SocketAddress SocketAddress::FromBytes(std::span<const uint8_t> bytes) {
   std::memcpy(address.storage_.bytes, bytes.data(),
               std::min(bytes.size(), sizeof(address.storage_.family)));
   const size_t size = address.size();
-  std::memcpy(address.storage_.bytes, bytes.data(), std::min(bytes.size(), size));
+  std::memcpy(address.storage_.bytes, bytes.data(),
+              std::min(bytes.size(), size));
   return address;
 }
 

@@ -45,9 +45,7 @@ class SocketAddress {
 
   // sizeof the family's sockaddr; 0 for families that rdma_cm does not know.
   size_t size() const;
-  const uint8_t* data() const {
-    return storage_.bytes;
-  }
+  const uint8_t* data() const { return storage_.bytes; }
 
   // 0 where there is none. In an AF_IB address, the service id's free bits.
   uint16_t port() const;

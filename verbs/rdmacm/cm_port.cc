@@ -96,7 +96,7 @@ void CmPort::DoLater(Time now) {
       case What::kRefuseSidr: {
         cm::SidrReplyParams reply;
         reply.status = static_cast<uint8_t>(deferred.value);
-        cm_->SidrReply(handle, reply, now, *this);
+        cm_->SidrReply(handle, reply, *this);
         cm_->Destroy(handle, now, *this);
         break;
       }

@@ -9,10 +9,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <optional>
-#include <type_traits>
 #include <vector>
 
 #include "transport/cm/connection_manager.h"
@@ -43,26 +41,24 @@ class CmPort final : public GsiHandler, private cm::Sink {
   int Open();
   bool is_open() const { return open_.load(); }
 
-  // Calls `f(manager, now, sink)` under the token and returns what it returns.
+  // Calls `f(manager, now, sink)` under the token and returns its errno.
   // REQUIRES: Open() has succeeded; outside of the token, and of every lock
   // that OnCmEvent() takes.
   template <typename F>
-  auto Call(F&& f) {
-    using Result =
-        std::invoke_result_t<F, cm::ConnectionManager&, Time, cm::Sink&>;
+  int Call(F&& f) {
     struct Context {
       CmPort* port;
       F* f;
-      Result result;
-    } context{this, &f, Result()};
+      int error;
+    } context{this, &f, 0};
     rnic_.WithToken(
         [](void* pointer, Time now) {
           auto* c = static_cast<Context*>(pointer);
-          c->result = (*c->f)(*c->port->cm_, now, *c->port);
+          c->error = (*c->f)(*c->port->cm_, now, *c->port);
           c->port->DoLater(now);
         },
         &context);
-    return context.result;
+    return context.error;
   }
 
   // --- While the token is held ---------------------------------------------

@@ -43,8 +43,8 @@ bool SizedAddress(const T& sockaddr, size_t size, SocketAddress* out) {
 
 int CreateId(const Call& call, const rdma_ucm_create_id& in) {
   rdma_ucm_create_id_resp out = {};
-  const int error = call.service.CreateId(call.channel, in.uid, in.ps,
-                                          in.qp_type, &out.id);
+  const int error =
+      call.service.CreateId(call.channel, in.uid, in.ps, in.qp_type, &out.id);
   if (error != 0) return error;
   if (call.Answer(in.response, out) == 0) return 0;
   uint32_t events = 0;
@@ -88,8 +88,7 @@ int ResolveAddress(const Call& call, const rdma_ucm_resolve_addr& in) {
   SocketAddress destination;
   if (in.reserved != 0 ||
       !SizedAddress(in.dst_addr, in.dst_size, &destination) ||
-      (in.src_size != 0 &&
-       !SizedAddress(in.src_addr, in.src_size, &source))) {
+      (in.src_size != 0 && !SizedAddress(in.src_addr, in.src_size, &source))) {
     return EINVAL;
   }
   return call.service.ResolveAddress(call.channel, in.id, source, destination,
@@ -107,16 +106,18 @@ int QueryRoute(const Call& call, const rdma_ucm_query& in) {
 }
 
 int QueryPath(const Call& call, const rdma_ucm_query& in) {
+  // struct rdma_ucm_query_path_resp, with one path.
   struct {
-    rdma_ucm_query_path_resp header;
+    uint32_t header[sizeof(rdma_ucm_query_path_resp) / 4];
     ib_path_rec_data path;
   } out = {};
+  static_assert(sizeof(out.header) == offsetof(decltype(out), path));
   if (call.out_bytes < sizeof(out.header)) return ENOSPC;
   bool found = false;
   const int error =
       call.service.QueryPath(call.channel, in.id, &found, out.path);
   if (error != 0) return error;
-  out.header.num_paths = found ? 1 : 0;
+  out.header[0] = found ? 1 : 0;  // num_paths
   // As Linux: the path as a whole, or not at all.
   const bool fits = call.out_bytes >= sizeof(out);
   if (found && fits) return call.Answer(in.response, out);
@@ -154,9 +155,9 @@ int Listen(const Call& call, const rdma_ucm_listen& in) {
 }
 
 int Accept(const Call& call, const rdma_ucm_accept& in) {
-  return call.service.Accept(call.channel, in.id, in.uid,
-                             in.conn_param.valid != 0 ? &in.conn_param
-                                                      : nullptr);
+  return call.service.Accept(
+      call.channel, in.id, in.uid,
+      in.conn_param.valid != 0 ? &in.conn_param : nullptr);
 }
 
 int Reject(const Call& call, const rdma_ucm_reject& in) {
@@ -176,10 +177,10 @@ int InitQpAttributes(const Call& call, const rdma_ucm_init_qp_attr& in) {
 }
 
 int GetEvent(const Call& call, const rdma_ucm_get_event& in) {
-  return call.service.GetEvent(
-      call.channel, [&](const rdma_ucm_event_resp& event) {
-        return call.Answer(in.response, event) == 0;
-      });
+  return call.service.GetEvent(call.channel,
+                               [&](const rdma_ucm_event_resp& event) {
+                                 return call.Answer(in.response, event) == 0;
+                               });
 }
 
 int SetOption(const Call& call, const rdma_ucm_set_option& in) {
@@ -231,8 +232,8 @@ int MigrateId(const Call& call, const rdma_ucm_migrate_id& in) {
   EventChannel* const from = call.channels.Find(in.fd);
   if (from == nullptr) return ENOENT;
   rdma_ucm_migrate_resp out = {};
-  const int error = call.service.MigrateId(*from, call.channel, in.id,
-                                           &out.events_reported);
+  const int error =
+      call.service.MigrateId(*from, call.channel, in.id, &out.events_reported);
   return error != 0 ? error : call.Answer(in.response, out);
 }
 

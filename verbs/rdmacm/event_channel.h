@@ -16,6 +16,21 @@ namespace urnic::rdmacm {
 struct Id;
 struct Multicast;
 
+// enum rdma_cm_event_type of <rdma/rdma_cma.h>: those that there are.
+enum class EventType : uint32_t {
+  kAddrResolved = 0,
+  kAddrError = 1,
+  kRouteResolved = 2,
+  kConnectRequest = 4,
+  kConnectResponse = 5,
+  kUnreachable = 7,
+  kRejected = 8,
+  kEstablished = 9,
+  kDisconnected = 10,
+  kMulticastJoin = 12,
+  kTimewaitExit = 15,
+};
+
 struct QueuedEvent {
   std::shared_ptr<Id> owner;  // whose events_reported it will count in
   // The new id of a CONNECT_REQUEST, which gets its number on delivery.

@@ -24,8 +24,8 @@ class GsiHandler {
  public:
   // A MAD of the class "communication management" (IBTA 13.4.4, 0x07): its 256
   // bytes, and where an answer goes. The verdict is to be counted.
-  virtual RxVerdict OnMad(std::span<const uint8_t> mad,
-                          const cm::MadPath& from, Time now) = 0;
+  virtual RxVerdict OnMad(std::span<const uint8_t> mad, const cm::MadPath& from,
+                          Time now) = 0;
   virtual void OnGsiTimer(Time now) = 0;
   // When OnGsiTimer() wants to be called; may change in every call from above
   // and in every Rnic::WithToken().

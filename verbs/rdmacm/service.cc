@@ -207,22 +207,22 @@ int Service::MigrateId(EventChannel& from, EventChannel& to, uint32_t number,
 
 // -------------------------------------------------------------------- events
 
-rdma_ucm_event_resp Service::MakeEvent(const Id& id, uint32_t event,
+rdma_ucm_event_resp Service::MakeEvent(const Id& id, EventType type,
                                        int status) {
   rdma_ucm_event_resp response = {};
   response.uid = id.uid;
   response.id = id.number;
-  response.event = event;
+  response.event = static_cast<uint32_t>(type);
   response.status = static_cast<uint32_t>(status);
   return response;
 }
 
-void Service::PushEvent(const IdPtr& id, uint32_t event, int status) {
+void Service::PushEvent(const IdPtr& id, EventType type, int status) {
   if (id->uid == 0) return;
   id->channel->Push({.owner = id,
                      .request = nullptr,
                      .multicast = nullptr,
-                     .response = MakeEvent(*id, event, status)});
+                     .response = MakeEvent(*id, type, status)});
 }
 
 void Service::Unpark(Id& listener) {

@@ -55,7 +55,7 @@ inline constexpr uint32_t kUdpQkey = 0x01234567;
 // What a backlog of 0, or one beyond, becomes: net.rdma_ucm.max_backlog.
 inline constexpr uint32_t kMaxBacklog = 1024;
 
-class Service final : private CmEvents {
+class Service final : public CmEvents {
  public:
   // All RNICs of the process, which outlive the service. `seed`: random.
   Service(const std::vector<Rnic*>& rnics, uint64_t seed);
@@ -165,8 +165,8 @@ class Service final : private CmEvents {
   void ForgetOne(const IdPtr& id, std::vector<Teardown>& work);
   static void Unpark(Id& listener);
   // Whose `uid` is 0 the program does not know yet: no event.
-  static void PushEvent(const IdPtr& id, uint32_t event, int status);
-  static rdma_ucm_event_resp MakeEvent(const Id& id, uint32_t event,
+  static void PushEvent(const IdPtr& id, EventType type, int status);
+  static rdma_ucm_event_resp MakeEvent(const Id& id, EventType type,
                                        int status);
   static int SetIdOption(Id& id, uint32_t option,
                          std::span<const uint8_t> value);

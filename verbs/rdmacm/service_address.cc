@@ -111,8 +111,8 @@ int Service::FindUnicastWay(const Id& id, Way& out) const {
       if (bits <= best_bits) continue;
       best_bits = bits;
       out.port = port.get();
-      out.source = SocketAddress::FromGid(
-          local.gid, id.source.port(), ScopeOf(info, destination.scope()));
+      out.source = SocketAddress::FromGid(local.gid, id.source.port(),
+                                          ScopeOf(info, destination.scope()));
     }
   }
   return best_bits >= 0 ? 0 : ENETUNREACH;
@@ -220,7 +220,7 @@ void Service::OnResolved(uint64_t serial, const Way& way, int error) {
   if (id == nullptr || id->state != IdState::kAddrQuery) return;
   if (error != 0) {
     id->state = IdState::kAddrBound;
-    PushEvent(id, RDMA_CM_EVENT_ADDR_ERROR, -error);
+    PushEvent(id, EventType::kAddrError, -error);
     return;
   }
   // The port stays: it is what the id holds.
@@ -230,7 +230,7 @@ void Service::OnResolved(uint64_t serial, const Way& way, int error) {
   id->destination = way.destination;
   id->port = way.port;
   id->state = IdState::kAddrResolved;
-  PushEvent(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+  PushEvent(id, EventType::kAddrResolved, 0);
 }
 
 int Service::ResolveRoute(EventChannel& channel, uint32_t number,
@@ -243,7 +243,7 @@ int Service::ResolveRoute(EventChannel& channel, uint32_t number,
   // The address was found on the link: that is the route.
   SetPathRecord(*id);
   id->state = IdState::kRouteResolved;
-  PushEvent(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+  PushEvent(id, EventType::kRouteResolved, 0);
   return 0;
 }
 
@@ -298,7 +298,9 @@ int Service::Listen(EventChannel& channel, uint32_t number, uint32_t backlog) {
     std::lock_guard lock(mutex_);
     if (id->state == IdState::kDestroying) {
       // Destroyed meanwhile, by another thread.
-      work.push_back({.service_id = service_id, .heard_on = heard_on});
+      Teardown& teardown = work.emplace_back();
+      teardown.service_id = service_id;
+      teardown.heard_on = heard_on;
     } else if (heard_on.empty()) {
       id->state = IdState::kAddrBound;
     } else {

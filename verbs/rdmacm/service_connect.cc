@@ -67,6 +67,10 @@ struct RequestData {
   std::span<const uint8_t> span() const { return {bytes.data(), size}; }
 };
 
+void SetType(EventType type, rdma_ucm_event_resp& out) {
+  out.event = static_cast<uint32_t>(type);
+}
+
 template <typename Param>
 void SetPrivateData(std::span<const uint8_t> data, Param& out) {
   std::memcpy(out.private_data, data.data(), data.size());
@@ -129,8 +133,8 @@ int Service::CallFor(const IdPtr& id, F&& f) {
 
 template <typename F>
 int Service::StartConnection(const IdPtr& id, F&& start) {
-  const int error = id->port->Call(
-      [&](cm::ConnectionManager& cm, Time now, cm::Sink& sink) {
+  const int error =
+      id->port->Call([&](cm::ConnectionManager& cm, Time now, cm::Sink& sink) {
         cm::Handle handle;
         const int result = start(cm, now, sink, handle);
         if (result != 0) return result;
@@ -252,7 +256,7 @@ int Service::AcceptConnection(const IdPtr& id, uint64_t uid,
   return CallFor(id, [&](cm::ConnectionManager& cm, cm::Handle handle, Time now,
                          cm::Sink& sink) {
     const int error = params != nullptr ? cm.Accept(handle, accept, now, sink)
-                                        : cm.SendRtu(handle, {}, now, sink);
+                                        : cm.SendRtu(handle, {}, sink);
     if (error != 0) {
       cm.Reject(handle, {}, now, sink);
     } else if (params != nullptr) {
@@ -274,13 +278,13 @@ int Service::AcceptDatagrams(const IdPtr& id, uint64_t uid,
     reply.qkey = id->qkey;
     if (params != nullptr) reply.private_data = PrivateData(*params);
   }
-  return CallFor(id, [&](cm::ConnectionManager& cm, cm::Handle handle, Time now,
+  return CallFor(id, [&](cm::ConnectionManager& cm, cm::Handle handle, Time,
                          cm::Sink& sink) {
-    const int error = cm.SidrReply(handle, reply, now, sink);
+    const int error = cm.SidrReply(handle, reply, sink);
     if (error != 0) {
       cm::SidrReplyParams refusal;
       refusal.status = wire::kSidrReject;
-      cm.SidrReply(handle, refusal, now, sink);
+      cm.SidrReply(handle, refusal, sink);
     } else if (params != nullptr) {
       std::lock_guard lock(mutex_);
       id->uid = uid;
@@ -307,7 +311,7 @@ int Service::Reject(EventChannel& channel, uint32_t number, uint8_t reason,
       cm::SidrReplyParams reply;
       reply.status = wire::kSidrReject;
       reply.private_data = private_data;
-      return cm.SidrReply(handle, reply, now, sink);
+      return cm.SidrReply(handle, reply, sink);
     }
     cm::RejectParams reject;
     reject.reason = reason;
@@ -342,10 +346,9 @@ int Service::Notify(EventChannel& channel, uint32_t number, uint32_t event) {
     if (error != 0) return error;
   }
   if (event != kEventCommEstablished) return EINVAL;
-  return CallFor(id, [&](cm::ConnectionManager& cm, cm::Handle handle, Time now,
-                         cm::Sink& sink) {
-    return cm.EstablishByTraffic(handle, now, sink);
-  });
+  return CallFor(
+      id, [&](cm::ConnectionManager& cm, cm::Handle handle, Time,
+              cm::Sink& sink) { return cm.EstablishByTraffic(handle, sink); });
 }
 
 // -------------------------------------------------------------------- events
@@ -375,11 +378,10 @@ Service::IdPtr Service::MakeRequestId(CmPort& port, const cm::Event& event,
   id->qp_type = AnsweringType(event);
   id->tos = listener.tos;
   id->ack_timeout = listener.ack_timeout;
-  id->source =
-      AddressOf(header, header.destination_gid(),
-                static_cast<uint16_t>(event.service_id), scope);
-  id->destination = AddressOf(header, header.source_gid(),
-                              header.source_port.value(), scope);
+  id->source = AddressOf(header, header.destination_gid(),
+                         static_cast<uint16_t>(event.service_id), scope);
+  id->destination =
+      AddressOf(header, header.source_gid(), header.source_port.value(), scope);
   id->port = &port;
   id->handle = event.handle;
   if (event.kind == cm::EventKind::kReqReceived) id->path = event.path;
@@ -428,7 +430,7 @@ void Service::OnRequest(CmPort& port, const cm::Event& event) {
   QueuedEvent queued;
   queued.owner = ids_.Find(listener->number);
   queued.request = id;
-  queued.response = MakeEvent(*listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+  queued.response = MakeEvent(*listener, EventType::kConnectRequest, 0);
   const auto own_data = event.private_data.subspan(sizeof(header));
   if (is_datagram) {
     SetPrivateData(own_data, queued.response.param.ud);
@@ -449,24 +451,24 @@ void Service::OnConnectionEvent(const IdPtr& id, const cm::Event& event) {
   if (id->state != (at_the_end ? IdState::kDisconnect : IdState::kConnect)) {
     return;
   }
-  rdma_ucm_event_resp response = MakeEvent(*id, 0, 0);
+  rdma_ucm_event_resp response = MakeEvent(*id, EventType::kEstablished, 0);
   switch (event.kind) {
     case cm::EventKind::kReqError:
     case cm::EventKind::kRepError:
-      response.event = RDMA_CM_EVENT_UNREACHABLE;
+      SetType(EventType::kUnreachable, response);
       response.status = static_cast<uint32_t>(-ETIMEDOUT);
       break;
     case cm::EventKind::kRepReceived:
       id->port->LaterPrepareMra(event.handle);
-      response.event = RDMA_CM_EVENT_CONNECT_RESPONSE;
+      SetType(EventType::kConnectResponse, response);
       SetConnectionParams(event, event.private_data, response.param.conn);
       break;
     case cm::EventKind::kRtuReceived:
     case cm::EventKind::kUserEstablished:
-      response.event = RDMA_CM_EVENT_ESTABLISHED;
+      SetType(EventType::kEstablished, response);
       break;
     case cm::EventKind::kRejReceived:
-      response.event = RDMA_CM_EVENT_REJECTED;
+      SetType(EventType::kRejected, response);
       response.status = event.reject_reason;
       SetPrivateData(event.private_data, response.param.conn);
       break;
@@ -476,10 +478,10 @@ void Service::OnConnectionEvent(const IdPtr& id, const cm::Event& event) {
     case cm::EventKind::kDreqReceived:
     case cm::EventKind::kDrepReceived:
       id->state = IdState::kDisconnect;
-      response.event = RDMA_CM_EVENT_DISCONNECTED;
+      SetType(EventType::kDisconnected, response);
       break;
     case cm::EventKind::kTimewaitExit:
-      response.event = RDMA_CM_EVENT_TIMEWAIT_EXIT;
+      SetType(EventType::kTimewaitExit, response);
       break;
     default:
       return;  // the peer's patience is the manager's business
@@ -495,7 +497,7 @@ void Service::OnConnectionEvent(const IdPtr& id, const cm::Event& event) {
 void Service::OnDatagramEvent(const IdPtr& id, const cm::Event& event) {
   if (id->state != IdState::kConnect || id->uid == 0) return;
   rdma_ucm_event_resp response =
-      MakeEvent(*id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+      MakeEvent(*id, EventType::kUnreachable, -ETIMEDOUT);
   if (event.kind == cm::EventKind::kSidrRepReceived) {
     rdma_ucm_ud_param& ud = response.param.ud;
     SetPrivateData(event.private_data, ud);
@@ -503,11 +505,11 @@ void Service::OnDatagramEvent(const IdPtr& id, const cm::Event& event) {
     const bool qkey_fits =
         event.qkey != 0 && (id->qkey == 0 || id->qkey == event.qkey);
     if (event.sidr_status == wire::kSidrSuccess && !qkey_fits) {
-      response.event = RDMA_CM_EVENT_ADDR_ERROR;
+      SetType(EventType::kAddrError, response);
       response.status = static_cast<uint32_t>(-EINVAL);
     } else if (event.sidr_status == wire::kSidrSuccess) {
       id->qkey = event.qkey;
-      response.event = RDMA_CM_EVENT_ESTABLISHED;
+      SetType(EventType::kEstablished, response);
       ud.qp_num = event.remote_qpn.value;
       ud.qkey = event.qkey;
       FillAhAttributes(*id, id->path->remote_gid, id->path->hop_limit,

@@ -52,7 +52,7 @@ int Service::JoinMulticast(EventChannel& channel, uint32_t number, uint64_t uid,
       QueuedEvent event;
       event.owner = id;
       event.multicast = joined;
-      event.response = MakeEvent(*id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+      event.response = MakeEvent(*id, EventType::kMulticastJoin, 0);
       event.response.uid = joined->uid;
       event.response.id = joined->number;
       event.response.param.ud.qp_num = kMulticastQpn;

@@ -15,16 +15,20 @@ using wire::Be;
 
 constexpr uint8_t kPortNumber = 1;
 constexpr uint16_t kPkey = 0xffff;
-constexpr uint8_t kRate100Gbps = 16;      // IBV_RATE_100_GBPS
-constexpr uint8_t kPacketLifeTime = 16;   // CMA_IBOE_PACKET_LIFETIME
-constexpr uint8_t kExactly = 2;           // IB_SA_EQ
+constexpr uint8_t kRate100Gbps = 16;     // IBV_RATE_100_GBPS
+constexpr uint8_t kPacketLifeTime = 16;  // CMA_IBOE_PACKET_LIFETIME
+constexpr uint8_t kExactly = 2;          // IB_SA_EQ
 constexpr uint8_t kDefaultHopLimit = 64;
 // librdmacm then goes by the GUID.
 constexpr uint32_t kNoDeviceIndex = UINT32_MAX;
 
 // enum ib_qp_state and enum ib_qp_attr_mask.
-enum QpState : uint32_t { kInit = 1, kReadyToReceive = 2, kReadyToSend = 3,
-                          kError = 6 };
+enum QpState : uint32_t {
+  kInit = 1,
+  kReadyToReceive = 2,
+  kReadyToSend = 3,
+  kError = 6
+};
 enum QpAttributeMask : uint32_t {
   kState = 1u << 0,
   kAccessFlags = 1u << 3,
@@ -193,7 +197,7 @@ int Service::SetPath(const IdPtr& id, std::span<const uint8_t> value) {
   const uint8_t mtu = record.mtu & 0x3f;
   if (mtu > 0 && mtu < id->path->mtu_code) id->path->mtu_code = mtu;
   id->state = IdState::kRouteResolved;
-  PushEvent(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+  PushEvent(id, EventType::kRouteResolved, 0);
   return 0;
 }
 
