@@ -368,8 +368,8 @@ TEST_F(ConnectTest, Ipv6WorksAlsoLinkLocal) {
     rdma_ucm_query_addr_resp mine;
     rdma_ucm_query_addr_resp its;
     ASSERT_EQ(client_.service->QueryAddress(*client_.channel, id, mine), 0);
-    ASSERT_EQ(
-        server_.service->QueryAddress(*server_.channel, request.id, its), 0);
+    ASSERT_EQ(server_.service->QueryAddress(*server_.channel, request.id, its),
+              0);
     ASSERT_EQ(mine.src_size, to.size());
     ASSERT_EQ(its.dst_size, to.size());
     if (to.is_link_local()) {
