@@ -29,7 +29,7 @@ class NoEvents : public EngineEvents, public QpEvents {
  public:
   void OnCompletionEvent(CompletionQueue&) override {}
   void OnCqOverflow(CompletionQueue&) override { Fail("overflow"); }
-  void OnQpEvent(EngineQp&, rc::QpEvent) override {}
+  void OnQpEvent(EngineQp&, QpEvent) override {}
   [[noreturn]] static void Fail(const char* what) {
     std::fprintf(stderr, "engine loop: %s\n", what);
     std::exit(1);
@@ -85,7 +85,7 @@ class Node {
       peer.engine_->Progress();
     }
     if (!path.ok()) NoEvents::Fail("no path to the peer");
-    rc::QpConfig config;
+    QpConfig config;
     config.dest_qpn = peer.qp_->qpn();
     config.mtu = mtu;
     config.access = kAll;
@@ -93,8 +93,7 @@ class Node {
     config.max_rd_atomic = config.max_dest_rd_atomic = 4;
     Engine::ControlScope scope(*engine_);
     qp_->path = *path;
-    for (auto state :
-         {rc::QpState::kInit, rc::QpState::kRtr, rc::QpState::kRts}) {
+    for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       engine_->ModifyQp(*qp_, state, config);
     }
   }

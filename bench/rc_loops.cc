@@ -14,6 +14,7 @@ namespace {
 
 using testing::FakeHost;
 using testing::FakeRings;
+using testing::OwnRecvQueue;
 
 constexpr uint32_t kBurst = 32;
 constexpr uint32_t kPd = 1;
@@ -22,12 +23,12 @@ constexpr uint32_t kAll =
 
 // What an engine does with a burst's outcome, without executing it.
 struct Collect {
-  void Place(const rc::Placement& placement) {
+  void Place(const Placement& placement) {
     placements[placed++ % kBurst] = placement;
   }
-  void Complete(const rc::RecvCompletion&) { ++completed; }
+  void Complete(const RecvCompletion&) { ++completed; }
   void Count(RxVerdict verdict) { ++verdicts[static_cast<size_t>(verdict)]; }
-  rc::Placement placements[kBurst];
+  Placement placements[kBurst];
   uint64_t verdicts[kRxVerdictCount] = {};
   uint32_t placed = 0;
   uint32_t completed = 0;
@@ -36,12 +37,11 @@ struct Collect {
 // One queue pair in RTS that faces itself in thought.
 struct Side {
   Side() {
-    rc::QpConfig config;
+    QpConfig config;
     config.dest_qpn = 2;
     config.access = kAll;
     config.timeout = Duration::Milliseconds(67);
-    for (auto state :
-         {rc::QpState::kInit, rc::QpState::kRtr, rc::QpState::kRts}) {
+    for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       qp.Modify(state, config);
     }
     key = host.Register(kPd, 0, 65536, kAll);
@@ -52,16 +52,16 @@ struct Side {
   FakeRings rings{128, 1, 0, 128, 1};
   rc::SendRecord records[128];
   rc::ReplaySlot replay[rc::kReplaySlots];
-  rc::RecvQueue recv_queue{rings.rq().view(), 1};
+  OwnRecvQueue recv_queue{rings.rq().view(), 1};
   rc::Qp qp{{.qpn = 2, .pd = kPd, .max_inline = 16},
             rings.sq().view(),
             records,
             replay,
-            &recv_queue,
+            &recv_queue.queue(),
             &host.mrs()};
   uint32_t key = 0;
-  rc::TxSlot slots[kBurst];
-  uint8_t headers[kBurst][rc::kMaxHeaderBytes];
+  TxSlot slots[kBurst];
+  uint8_t headers[kBurst][kMaxHeaderBytes];
   Collect out;
   Time now = Time::FromNs(1000);
 };
@@ -83,7 +83,7 @@ struct Ack {
     bth->ack_psn = wire::Bth::MakeAckPsn(false, psn);
   }
   std::vector<uint8_t> bytes;
-  rc::RxPacket packet;
+  RxPacket packet;
 };
 
 // 32 writes of 8 bytes become packets; one ACK completes them; one
@@ -109,7 +109,7 @@ void Requester(benchmark::State& state) {
     last = last + static_cast<int32_t>(kBurst);
     ack.SetPsn(last + -1);
     side->qp.OnBurst({&ack.packet, 1}, side->now, side->out);
-    rc::SendCompletion done;
+    SendCompletion done;
     while (side->qp.PollSend(done)) benchmark::DoNotOptimize(done);
   });
 }
@@ -118,7 +118,7 @@ void Requester(benchmark::State& state) {
 void Responder(benchmark::State& state) {
   const auto side = std::make_unique<Side>();
   const auto frames = std::make_unique<Frame[]>(kBurst);
-  std::vector<rc::RxPacket> packets(kBurst);
+  std::vector<RxPacket> packets(kBurst);
   for (uint32_t i = 0; i < kBurst; ++i) {
     WriteOnlyFrame(8, side->host.address(64 * i), side->key, 2, Psn(),
                    frames[i]);

@@ -100,6 +100,9 @@ Engine::ControlScope::ControlScope(Engine& engine) : engine_(engine) {
 }
 
 Engine::ControlScope::~ControlScope() {
+  if (engine_.gsi_ != nullptr) {
+    engine_.gsi_deadline_ = engine_.gsi_->NextDeadline();
+  }
   engine_.Leave();
   if (!engine_.token_.Release(engine_.pending_)) return;
   engine_.Progress();
@@ -125,6 +128,14 @@ absl::StatusOr<EngineQp*> Engine::CreateQp(EngineQpConfig config) {
   return qp;
 }
 
+SharedReceiveQueue* Engine::CreateSrq(WorkQueueView view, uint32_t max_sge,
+                                      SrqEvents* events, void* owner) {
+  return new SharedReceiveQueue{
+      .ring = RecvRing(view, max_sge), .events = events, .owner = owner};
+}
+
+void Engine::DestroySrq(SharedReceiveQueue* srq) { delete srq; }
+
 void Engine::Unlink(EngineQp& qp) {
   wheel_.Remove(qp);
   std::erase(in_error_, &qp);
@@ -141,14 +152,14 @@ void Engine::FailUsersOfFullQueues() {
   completion_lost_ = false;
   for (uint32_t i = 0; i <= qp_mask_; ++i) {
     EngineQp* const qp = qps_[i];
-    if (qp == nullptr || qp->rc.state() == rc::QpState::kReset ||
-        qp->rc.state() == rc::QpState::kErr ||
+    if (qp == nullptr || qp->state() == QpState::kReset ||
+        qp->state() == QpState::kErr ||
         !(qp->send_cq->overflowed() || qp->recv_cq->overflowed())) {
       continue;
     }
-    ModifyQp(*qp, rc::QpState::kErr, qp->rc.config());
+    ModifyQp(*qp, QpState::kErr, qp->config());
     if (qp->events() != nullptr) {
-      qp->events()->OnQpEvent(*qp, rc::QpEvent::kFatal);
+      qp->events()->OnQpEvent(*qp, QpEvent::kFatal);
     }
   }
 }
@@ -156,12 +167,13 @@ void Engine::FailUsersOfFullQueues() {
 void Engine::DestroyQp(EngineQp* qp) {
   // What it owes goes out first, as far as the port takes it: a peer that
   // waits for its last acknowledgement would retry for nothing.
-  if (qp->rc.responder().HasWork() && SendBacklog() && RefillFrames()) {
-    TransmitSlots(*qp, qp->rc.TransmitResponses({slots_, spare_count_}));
+  if (SendBacklog() && (spare_count_ != 0 || RefillFrames())) {
+    TransmitSlots(*qp, qp->TransmitResponses({slots_, spare_count_}));
     SendBacklog();
   }
   Unlink(*qp);
-  const rc::SendState& sent = qp->rc.send_state();
+  LeaveAllGroups(*qp);
+  const RequesterCounts sent = qp->counts();
   counters_.requests_sent += sent.packets_sent;
   counters_.requests_resent += sent.packets_resent;
   counters_.timeouts += sent.timeouts;
@@ -172,29 +184,26 @@ void Engine::DestroyQp(EngineQp* qp) {
   delete qp;
 }
 
-void Engine::ModifyQp(EngineQp& qp, rc::QpState target,
-                      const rc::QpConfig& config) {
-  if (target == rc::QpState::kReset || target == rc::QpState::kErr) {
+void Engine::ModifyQp(EngineQp& qp, QpState target, const QpConfig& config) {
+  if (target == QpState::kReset || target == QpState::kErr) {
     Unlink(qp);
   }
-  qp.rc.Modify(target, config);
-  if (target == rc::QpState::kRtr) {
+  qp.Modify(target, config);
+  if (target == QpState::kRtr) {
     qp.path.sent.Clear();
     qp.path.received.Clear();
   }
   AfterWork(qp);
 }
 
-void Engine::ReconfigureQp(EngineQp& qp, const rc::QpConfig& config) {
-  qp.rc.Reconfigure(config);
+void Engine::ReconfigureQp(EngineQp& qp, const QpConfig& config) {
+  qp.Reconfigure(config);
 }
 
 absl::StatusOr<Path> Engine::ResolvePath(const PathRequest& request,
                                          Duration timeout) {
-  if (request.local.is_ipv4() != request.remote.is_ipv4() ||
-      request.remote.is_multicast()) {
-    return absl::InvalidArgumentError(
-        "a connected path needs two unicast GIDs of one family");
+  if (request.local.is_ipv4() != request.remote.is_ipv4()) {
+    return absl::InvalidArgumentError("a path needs two GIDs of one family");
   }
   const auto local =
       std::find(local_gids_.begin(), local_gids_.end(), request.local);
@@ -205,6 +214,7 @@ absl::StatusOr<Path> Engine::ResolvePath(const PathRequest& request,
   path.local = request.local;
   path.remote = request.remote;
   path.loopback = IsLocal(request.remote);
+  path.multicast = request.remote.is_multicast();
   wire::PathHeaders headers;
   headers.src_mac.bytes = port_->mac();
   headers.dst_mac = headers.src_mac;
@@ -214,7 +224,9 @@ absl::StatusOr<Path> Engine::ResolvePath(const PathRequest& request,
   headers.hop_limit = request.hop_limit;
   headers.flow_label = request.flow_label;
   headers.udp_src_port = request.udp_src_port;
-  if (!path.loopback) {
+  if (path.multicast) {
+    headers.dst_mac = wire::MulticastMac(request.remote);
+  } else if (!path.loopback) {
     const uint8_t bits =
         prefix_bits_[static_cast<size_t>(local - local_gids_.begin())];
     if (!SamePrefix(request.local, request.remote, bits)) {

@@ -20,7 +20,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "datapath/address_table.h"
 #include "datapath/engine_qp.h"
+#include "datapath/gsi.h"
 #include "datapath/guarded_memory.h"
 #include "datapath/neighbor_table.h"
 #include "datapath/pending_set.h"
@@ -109,10 +111,31 @@ class Engine {
   absl::StatusOr<EngineQp*> CreateQp(EngineQpConfig config);
   // Nothing of the queue pair is touched afterwards.
   void DestroyQp(EngineQp* qp);
+  // It keeps `view`'s memory in use.
+  SharedReceiveQueue* CreateSrq(WorkQueueView view, uint32_t max_sge,
+                                SrqEvents* events, void* owner);
+  // REQUIRES: no queue pair uses it.
+  void DestroySrq(SharedReceiveQueue* srq);
+  // A number for urnic_sq_wqe.to; 0: there are too many (AddressTable).
+  uint32_t CreateAh(const Path& path) { return addresses_.Add(path); }
+  void DestroyAh(uint32_t number) { addresses_.Remove(number); }
   // Moves the queue pair, which must be allowed (verbs/control checks), and
   // completes what that flushes.
-  void ModifyQp(EngineQp& qp, rc::QpState target, const rc::QpConfig& config);
-  void ReconfigureQp(EngineQp& qp, const rc::QpConfig& config);
+  void ModifyQp(EngineQp& qp, QpState target, const QpConfig& config);
+  void ReconfigureQp(EngineQp& qp, const QpConfig& config);
+
+  // Datagrams to the group reach the queue pair, any number of times joined.
+  // The first one of this port tells the network (IGMP, MLD), the last one
+  // takes it back. False: not a multicast GID.
+  bool JoinGroup(EngineQp& qp, const wire::Gid& group);
+  // False: the queue pair has not joined.
+  bool LeaveGroup(EngineQp& qp, const wire::Gid& group);
+
+  // Management datagrams, QP1 (datapath/gsi.h); null: they are dropped.
+  void SetGsi(GsiHandler* handler) { gsi_ = handler; }
+  // Sends `mad` (256 bytes) to QP1 at the end of the path, or drops it: its
+  // sender has a timer.
+  void SendMad(const Path& path, std::span<const uint8_t> mad);
 
   // --- Control: outside a ControlScope -----------------------------------
 
@@ -126,9 +149,10 @@ class Engine {
   };
   // Finds the way to a GID: asks for its MAC by ARP or neighbour discovery,
   // running the engine meanwhile. Waits up to `timeout`.
+  // The path to a group needs no asking.
   // NOT_FOUND: `local` is not ours; UNAVAILABLE: `remote` is not on the link
   // of `local`; DEADLINE_EXCEEDED: nobody answered; INVALID_ARGUMENT: IPv4 and
-  // IPv6 mixed, or a multicast GID.
+  // IPv6 mixed.
   absl::StatusOr<Path> ResolvePath(const PathRequest& request,
                                    Duration timeout);
 
@@ -144,11 +168,16 @@ class Engine {
  private:
   friend class HelperThread;
 
+  struct MulticastGroup {
+    wire::Gid gid;
+    std::vector<EngineQp*> members;
+  };
+
   // A run of packets of one queue pair out of one burst.
   struct Run {
     EngineQp* qp = nullptr;
     uint32_t count = 0;
-    rc::RxPacket packets[kBurstMax];
+    RxPacket packets[kBurstMax];
   };
   struct Sink;  // datapath/engine_sink.h
 
@@ -170,9 +199,10 @@ class Engine {
   // The first `count` of rx_.
   void ProcessFrames(uint32_t count, Time now);
   void FreeReceived();
-  RxVerdict Classify(const uint8_t* frame, size_t bytes, rc::RxPacket& packet,
+  RxVerdict Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
                      EngineQp*& qp, Time now);
   bool IcrcIsRight(EngineQp& qp, const wire::FrameView& view);
+  static bool PkeyMatches(uint16_t theirs, uint16_t ours);
   void FinishRun(Time now);
   // Completions, events, readiness and timer after `qp` has moved.
   void AfterWork(EngineQp& qp);
@@ -185,22 +215,28 @@ class Engine {
   uint32_t TransmitQp(EngineQp& qp, Time now, uint32_t room);
   // Builds frames of the first `count` slots; returns how many.
   uint32_t TransmitSlots(EngineQp& qp, uint32_t count);
-  // Everything in front of the payload, and the lengths; returns the BTH.
-  uint8_t* WriteHeaders(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame);
-  // Headers and payload; false if the payload's memory is not there.
-  bool WriteFrame(EngineQp& qp, CopyMode mode, const rc::TxSlot& slot,
+  static bool MayLoop(const EngineQp& qp);
+  Path* PathOf(EngineQp& qp, const TxSlot& slot);
+  // False: the packet's way or its memory is not there; the queue pair knows.
+  bool BuildFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
                   rte_mbuf* frame);
+  // Everything in front of the payload, and the lengths; returns the BTH.
+  static uint8_t* WriteHeaders(const Path& path, const TxSlot& slot,
+                               rte_mbuf* frame);
+  // Headers and payload; false if the payload's memory is not there.
+  static bool WriteFrame(Path& path, CopyMode mode, const TxSlot& slot,
+                         rte_mbuf* frame);
   // The ICRC of a frame that WriteFrame() wrote.
-  void SealFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame);
+  static void SealFrame(Path& path, const TxSlot& slot, rte_mbuf* frame);
   // All of that for a long payload in one piece.
-  static bool HashesOnTheWay(const rc::TxSlot& slot);
-  bool WriteLongFrame(EngineQp& qp, CopyMode mode, const rc::TxSlot& slot,
-                      rte_mbuf* frame);
+  static bool HashesOnTheWay(const TxSlot& slot);
+  static bool WriteLongFrame(Path& path, CopyMode mode, const TxSlot& slot,
+                             rte_mbuf* frame);
   // The running ICRC in front of the BTH of a frame with its headers.
-  static uint32_t SentPrefix(EngineQp& qp, const rc::TxSlot& slot,
+  static uint32_t SentPrefix(Path& path, const TxSlot& slot,
                              const uint8_t* frame);
   // From the BTH to the padding.
-  static uint32_t CoveredBytes(const rc::TxSlot& slot) {
+  static uint32_t CoveredBytes(const TxSlot& slot) {
     return slot.header_bytes + slot.payload_bytes + slot.pad_bytes;
   }
   bool SendBacklog();
@@ -214,14 +250,28 @@ class Engine {
                                                const wire::Gid& remote,
                                                Duration timeout);
 
+  // Management and multicast, off the packet path (gsi.cc, multicast.cc).
+  RxVerdict OnPacketWithoutQp(const wire::FrameView& view,
+                              const RxPacket& packet, Time now);
+  RxVerdict OnMad(const wire::FrameView& view, const RxPacket& packet,
+                  Time now);
+  void OnGsiTimer(Time now);
+  RxVerdict OnMulticast(const wire::FrameView& view, const RxPacket& packet,
+                        Time now);
+  // A copy of the frame to ourselves, if one of ours has joined.
+  void LoopMulticast(const Path& path, const rte_mbuf* frame);
+  void ReportMembership(const wire::Gid& group, bool joined);
+  void LeaveAllGroups(EngineQp& qp);
+
   // Address resolution and echo, off the packet path (network_services.cc).
   RxVerdict OnNeighborMessage(const wire::FrameView& view, RxVerdict kind,
                               Time now);
   // Room for one message of these; empty when there is none: a host may always
   // drop such a message, whoever asked will ask again.
   std::span<uint8_t> ControlFrame();
-  // Sends the first `bytes` of ControlFrame(); 0: nothing.
-  void TransmitControl(size_t bytes);
+  // Sends the first `bytes` of ControlFrame(), or hands them to ourselves; 0:
+  // nothing.
+  void TransmitControl(size_t bytes, bool loopback = false);
   void Solicit(const wire::Gid& local, const wire::Gid& target);
   bool IsLocal(const wire::Gid& gid) const;
   static bool SamePrefix(const wire::Gid& a, const wire::Gid& b, uint32_t bits);
@@ -255,6 +305,11 @@ class Engine {
   std::vector<EngineQp*> in_error_;  // flush what is posted late
   TimerWheel<EngineQp> wheel_;
   NeighborTable neighbors_;
+  AddressTable addresses_;
+  std::vector<MulticastGroup> groups_;
+  GsiHandler* gsi_ = nullptr;
+  Time gsi_deadline_ = Time::Infinite();
+  Psn gsi_psn_;
   std::vector<wire::Gid> local_gids_;
   std::vector<uint8_t> prefix_bits_;
   EngineCounters counters_;
@@ -272,8 +327,8 @@ class Engine {
   // Empty frames at hand.
   rte_mbuf* spare_[kBurstMax];
   uint32_t spare_count_ = 0;
-  rc::TxSlot slots_[kBurstMax];
-  uint8_t slot_headers_[kBurstMax][rc::kMaxHeaderBytes];
+  TxSlot slots_[kBurstMax];
+  uint8_t slot_headers_[kBurstMax][kMaxHeaderBytes];
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<HelperThread> helper_;
 };

@@ -27,6 +27,10 @@ constexpr uint32_t kHashOnTheWay = 512;
 // as giving way does.
 constexpr uint32_t kRefusalsBeforeGivingWay = 4096;
 
+// Of each QpService.
+constexpr wire::Service kWireService[] = {
+    wire::Service::kRc, wire::Service::kUc, wire::Service::kUd};
+
 }  // namespace
 
 void Engine::Enter() {
@@ -44,7 +48,7 @@ void Engine::Leave() {
   if (helper_ != nullptr) {
     helper_->BeforeRelease(ready_head_ != nullptr || backlog_count_ != 0 ||
                                loop_count_ != 0 || completion_lost_,
-                           wheel_.NextDeadline());
+                           std::min(wheel_.NextDeadline(), gsi_deadline_));
   }
   ReleaseLcore();
 }
@@ -94,11 +98,12 @@ bool Engine::Iterate(bool inline_poll) {
   bool worked = ready_head_ != nullptr || backlog_count_ != 0;
   if (worked) TransmitReady(now, /*may_defer_acks=*/false);
   worked |= Receive(now);
+  if (__builtin_expect(now >= gsi_deadline_, 0)) OnGsiTimer(now);
   if (wheel_.Due(now)) {
     wheel_.Fire(now, [&](EngineQp& qp) {
-      qp.rc.OnTimer(now);
+      qp.OnTimer(now);
       PushSendCompletions(qp);
-      if (qp.rc.HasWork()) MakeReady(qp);
+      if (qp.HasWork()) MakeReady(qp);
       worked = true;
     });
   }
@@ -117,11 +122,11 @@ void Engine::DrainPending() {
 }
 
 void Engine::ServicePost(EngineQp& qp) {
-  if (__builtin_expect(qp.rc.state() == rc::QpState::kErr, 0)) {
+  if (__builtin_expect(qp.state() == QpState::kErr, 0)) {
     PushSendCompletions(qp);
     PushFlushedReceives(qp);
   }
-  if (qp.rc.HasWork()) MakeReady(qp);
+  if (qp.HasWork()) MakeReady(qp);
 }
 
 void Engine::MakeReady(EngineQp& qp) {
@@ -169,7 +174,7 @@ void Engine::ProcessFrames(uint32_t count, Time now) {
     __builtin_prefetch(data + 64);
   }
   for (uint32_t i = 0; i < count; ++i) {
-    rc::RxPacket packet;
+    RxPacket packet;
     EngineQp* qp = nullptr;
     const RxVerdict verdict =
         Classify(rte_pktmbuf_mtod(frames[i], const uint8_t*),
@@ -190,8 +195,8 @@ void Engine::ProcessFrames(uint32_t count, Time now) {
   FinishRun(now);
 }
 
-RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes,
-                           rc::RxPacket& packet, EngineQp*& qp, Time now) {
+RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
+                           EngineQp*& qp, Time now) {
   wire::FrameView view;
   const RxVerdict shape = wire::ParseFrame(frame, bytes, view);
   // A tag of VLAN 0 gives a priority only.
@@ -206,27 +211,32 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes,
       wire::ParseRoce(view.payload, view.payload_bytes, packet);
   if (form != RxVerdict::kAccept) return form;
   if (view.congestion_experienced()) ++counters_.ce_received;
+  packet.ip = view.l3;
+  packet.ipv6 = view.ipv6;
   qp = FindQp(packet.bth->dest_qp().value);
-  if (qp == nullptr) {
-    return IsLocal(view.dst) ? RxVerdict::kUnknownQp : RxVerdict::kNotForUs;
+  if (__builtin_expect(qp == nullptr, 0)) {
+    return OnPacketWithoutQp(view, packet, now);
   }
   if (!IcrcIsRight(*qp, view)) return RxVerdict::kBadIcrc;
-  if (packet.info->service != wire::Service::kRc) {
+  if (packet.info->service != kWireService[static_cast<int>(qp->service())]) {
     return packet.info->kind == wire::PacketKind::kCnp
                ? RxVerdict::kCnp
                : RxVerdict::kWrongTransport;
   }
-  if (qp->rc.state() < rc::QpState::kRtr) return RxVerdict::kQpNotReady;
-  if (!(view.src == qp->path.remote) || !(view.dst == qp->path.local)) {
+  if (qp->state() < QpState::kRtr) return RxVerdict::kQpNotReady;
+  if (__builtin_expect(qp->service() == QpService::kUd, 0)) {
+    if (!IsLocal(view.dst)) return RxVerdict::kNotForUs;
+  } else if (!(view.src == qp->path.remote) || !(view.dst == qp->path.local)) {
     return RxVerdict::kWrongPeer;
   }
-  // IBTA 10.9.3: the 15 bits must match and one side be a full member.
-  const uint16_t theirs = packet.bth->pkey.value();
-  const uint16_t ours = qp->rc.config().pkey;
-  if (((theirs ^ ours) & 0x7fff) != 0 || ((theirs | ours) & 0x8000) == 0) {
-    return RxVerdict::kBadPkey;
-  }
-  return RxVerdict::kAccept;
+  return PkeyMatches(packet.bth->pkey.value(), qp->config().pkey)
+             ? RxVerdict::kAccept
+             : RxVerdict::kBadPkey;
+}
+
+// IBTA 10.9.3: the 15 bits must match and one side be a full member.
+bool Engine::PkeyMatches(uint16_t theirs, uint16_t ours) {
+  return ((theirs ^ ours) & 0x7fff) == 0 && ((theirs | ours) & 0x8000) != 0;
 }
 
 bool Engine::IcrcIsRight(EngineQp& qp, const wire::FrameView& view) {
@@ -252,18 +262,22 @@ void Engine::FinishRun(Time now) {
   EngineQp* qp = run_.qp;
   if (run_.count == 0) return;
   sink_->Begin(qp, ThisThreadsCopyMode(), &counters_);
-  qp->rc.OnBurst({run_.packets, run_.count}, now, *sink_);
+  qp->OnBurst({run_.packets, run_.count}, now, *sink_);
   sink_->Execute();
   if (__builtin_expect(sink_->faulted(), 0)) {
     for (const bool of_responder : {false, true}) {
-      const rc::Placement* fault = sink_->fault(of_responder);
+      const Placement* fault = sink_->fault(of_responder);
       if (fault == nullptr) continue;
       ++counters_.placement_faults;
-      qp->rc.OnPlacementFault(*fault, sink_->receives());
+      qp->OnPlacementFault(*fault, sink_->receives());
     }
   }
   for (uint32_t i = 0; i < sink_->recv_count(); ++i) {
     Complete(*qp->recv_cq, sink_->MakeCqe(i));
+  }
+  if (qp->srq != nullptr && qp->srq->ring.TakeLimitReached() &&
+      qp->srq->events != nullptr) {
+    qp->srq->events->OnSrqLimit(*qp->srq);
   }
   run_.count = 0;
   run_.qp = nullptr;
@@ -277,20 +291,20 @@ void Engine::Complete(CompletionQueue& cq, const urnic_cqe& cqe) {
 
 void Engine::AfterWork(EngineQp& qp) {
   PushSendCompletions(qp);
-  if (__builtin_expect(qp.rc.state() == rc::QpState::kErr, 0)) {
+  if (__builtin_expect(qp.state() == QpState::kErr, 0)) {
     PushFlushedReceives(qp);
   }
-  const rc::QpEvent event = qp.rc.TakeEvent();
-  if (event != rc::QpEvent::kNone && qp.events() != nullptr) {
+  const QpEvent event = qp.TakeEvent();
+  if (event != QpEvent::kNone && qp.events() != nullptr) {
     qp.events()->OnQpEvent(qp, event);
   }
-  if (qp.rc.HasWork()) MakeReady(qp);
+  if (qp.HasWork()) MakeReady(qp);
   wheel_.Schedule(qp);
 }
 
 void Engine::PushSendCompletions(EngineQp& qp) {
-  rc::SendCompletion done;
-  while (qp.rc.PollSend(done)) {
+  SendCompletion done;
+  while (qp.PollSend(done)) {
     urnic_cqe cqe = {};
     cqe.wr_id = done.wr_id;
     cqe.byte_len = done.byte_len;
@@ -300,17 +314,21 @@ void Engine::PushSendCompletions(EngineQp& qp) {
     cqe.opcode = done.opcode;
     Complete(*qp.send_cq, cqe);
   }
-  if (__builtin_expect(qp.rc.state() == rc::QpState::kErr, 0) &&
+  if (__builtin_expect(qp.state() == QpState::kErr, 0) &&
       !qp.in_error.load(std::memory_order_relaxed)) {
     qp.in_error.store(true);
     in_error_.push_back(&qp);  // room was reserved when it was created
     PushFlushedReceives(qp);
+    //= IBTA 11.6.3.1: nothing of the shared queue is in its hands any more
+    if (qp.srq != nullptr && qp.events() != nullptr) {
+      qp.events()->OnQpEvent(qp, QpEvent::kLastWqeReached);
+    }
   }
 }
 
 void Engine::PushFlushedReceives(EngineQp& qp) {
-  rc::RecvCompletion done;
-  while (qp.rc.PollRecvFlush(done)) {
+  RecvCompletion done;
+  while (qp.PollRecvFlush(done)) {
     urnic_cqe cqe = {};
     cqe.wr_id = done.wr_id;
     cqe.qp_num = qp.qpn();
@@ -359,8 +377,8 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
     ready_head_ = qp.ready_next;
     // An acknowledgement goes out with the answer that the program may be about
     // to post; a packet to ourselves, when the next iteration has made room.
-    if ((may_defer_acks && wrote_cqe_ && qp.rc.OnlyAckWaits()) ||
-        (qp.path.loopback && loop_count_ == std::size(loop_))) {
+    if ((may_defer_acks && wrote_cqe_ && qp.OnlyAckWaits()) ||
+        (MayLoop(qp) && loop_count_ == std::size(loop_))) {
       qp.ready_next = nullptr;
       (deferred_head == nullptr ? deferred_head : deferred_tail->ready_next) =
           &qp;
@@ -372,7 +390,7 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
     room -= sent;
     // With work but nothing sent it waits for a response, which makes it
     // ready again.
-    if (sent != 0 && qp.rc.HasWork()) MakeReady(qp);
+    if (sent != 0 && qp.HasWork()) MakeReady(qp);
   }
   if (deferred_head != nullptr) {
     deferred_tail->ready_next = ready_head_;
@@ -385,65 +403,84 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
 }
 
 uint32_t Engine::TransmitQp(EngineQp& qp, Time now, uint32_t room) {
-  if (qp.path.loopback) {
+  if (MayLoop(qp)) {
     room = std::min<uint32_t>(room, std::size(loop_) - loop_count_);
   }
-  return TransmitSlots(qp, qp.rc.Transmit(now, {slots_, room}));
+  return TransmitSlots(qp, qp.Transmit(now, {slots_, room}));
+}
+
+// Datagrams may go to ourselves each.
+bool Engine::MayLoop(const EngineQp& qp) {
+  return qp.path.loopback || qp.service() == QpService::kUd;
+}
+
+// Null: its address handle is gone.
+Path* Engine::PathOf(EngineQp& qp, const TxSlot& slot) {
+  if (__builtin_expect(qp.service() != QpService::kUd, 1)) return &qp.path;
+  return addresses_.Find(slot.address_handle);
+}
+
+bool Engine::BuildFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
+                        rte_mbuf* frame) {
+  Path* const path = PathOf(qp, slot);
+  if (__builtin_expect(path == nullptr, 0)) {
+    qp.OnNoPath(slot);
+    return false;
+  }
+  if (HashesOnTheWay(slot) ? WriteLongFrame(*path, mode, slot, frame)
+                           : WriteFrame(*path, mode, slot, frame)) {
+    return true;
+  }
+  qp.OnGatherFault(slot);
+  ++counters_.placement_faults;
+  return false;
 }
 
 uint32_t Engine::TransmitSlots(EngineQp& qp, uint32_t count) {
   const CopyMode mode = ThisThreadsCopyMode();
   uint32_t built = 0;
-  for (; built < count; ++built) {
-    const rc::TxSlot& slot = slots_[built];
-    rte_mbuf* frame = spare_[spare_count_ - 1 - built];
-    const bool there = HashesOnTheWay(slot)
-                           ? WriteLongFrame(qp, mode, slot, frame)
-                           : WriteFrame(qp, mode, slot, frame);
-    if (!there) {
-      qp.rc.OnGatherFault(slot);
-      ++counters_.placement_faults;
-      break;
-    }
+  while (built < count && BuildFrame(qp, mode, slots_[built],
+                                     spare_[spare_count_ - 1 - built])) {
+    ++built;
   }
   // Small packets in a second pass: right behind the stores of the headers the
   // loads of the ICRC would stall (13 ns a packet instead of 6).
   for (uint32_t i = 0; i < built; ++i) {
     rte_mbuf* frame = spare_[--spare_count_];
-    if (!HashesOnTheWay(slots_[i])) SealFrame(qp, slots_[i], frame);
-    if (qp.path.loopback) {
+    Path& path = *PathOf(qp, slots_[i]);
+    if (!HashesOnTheWay(slots_[i])) SealFrame(path, slots_[i], frame);
+    if (__builtin_expect(path.multicast, 0)) LoopMulticast(path, frame);
+    if (path.loopback) {
       loop_[loop_count_++] = frame;
     } else {
       backlog_[backlog_first_ + backlog_count_++] = frame;
     }
   }
   // A request that failed before it went out completes without an answer.
-  if (qp.rc.send_state().failed || qp.rc.state() == rc::QpState::kErr) {
-    AfterWork(qp);
-  }
+  if (qp.CompletesOnTransmit() || qp.state() == QpState::kErr) AfterWork(qp);
   wheel_.Schedule(qp);
   return built;
 }
 
-uint8_t* Engine::WriteHeaders(EngineQp& qp, const rc::TxSlot& slot,
+uint8_t* Engine::WriteHeaders(const Path& path, const TxSlot& slot,
                               rte_mbuf* frame) {
   uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
-  const wire::HeaderTemplate& headers = qp.path.headers;
+  const wire::HeaderTemplate& headers = path.headers;
   const auto roce_bytes =
       static_cast<uint16_t>(CoveredBytes(slot) + wire::kIcrcBytes);
   headers.Write(start, roce_bytes);
   uint8_t* const bth = start + headers.size();
-  std::memcpy(bth, slot.headers, rc::kMaxHeaderBytes);
+  std::memcpy(bth, slot.headers, kMaxHeaderBytes);
   frame->data_len = static_cast<uint16_t>(headers.size() + roce_bytes);
   frame->pkt_len = frame->data_len;
   return bth;
 }
 
-bool Engine::WriteFrame(EngineQp& qp, CopyMode mode, const rc::TxSlot& slot,
+bool Engine::WriteFrame(Path& path, CopyMode mode, const TxSlot& slot,
                         rte_mbuf* frame) {
-  uint8_t* at = WriteHeaders(qp, slot, frame) + slot.header_bytes;
+  uint8_t* at = WriteHeaders(path, slot, frame) + slot.header_bytes;
   for (uint32_t i = 0; i < slot.segment_count; ++i) {
-    const rc::Segment& segment = slot.segments[i];
+    const Segment& segment = slot.segments[i];
     if (!GuardedCopy(mode, at, reinterpret_cast<const void*>(segment.address),
                      segment.bytes)) {
       return false;
@@ -454,31 +491,31 @@ bool Engine::WriteFrame(EngineQp& qp, CopyMode mode, const rc::TxSlot& slot,
   return true;
 }
 
-uint32_t Engine::SentPrefix(EngineQp& qp, const rc::TxSlot& slot,
+uint32_t Engine::SentPrefix(Path& path, const TxSlot& slot,
                             const uint8_t* frame) {
-  const wire::HeaderTemplate& headers = qp.path.headers;
-  return qp.path.sent.Get(CoveredBytes(slot) + wire::kIcrcBytes, [&] {
+  const wire::HeaderTemplate& headers = path.headers;
+  return path.sent.Get(CoveredBytes(slot) + wire::kIcrcBytes, [&] {
     return wire::IcrcPrefix(frame + headers.ip_offset(), headers.ipv6());
   });
 }
 
-void Engine::SealFrame(EngineQp& qp, const rc::TxSlot& slot, rte_mbuf* frame) {
+void Engine::SealFrame(Path& path, const TxSlot& slot, rte_mbuf* frame) {
   uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
-  uint8_t* const bth = start + qp.path.headers.size();
+  uint8_t* const bth = start + path.headers.size();
   const uint32_t covered = CoveredBytes(slot);
-  wire::StoreIcrc(bth + covered,
-                  wire::IcrcExtend(SentPrefix(qp, slot, start), bth, covered));
+  wire::StoreIcrc(bth + covered, wire::IcrcExtend(SentPrefix(path, slot, start),
+                                                  bth, covered));
 }
 
-bool Engine::HashesOnTheWay(const rc::TxSlot& slot) {
+bool Engine::HashesOnTheWay(const TxSlot& slot) {
   return slot.payload_bytes >= kHashOnTheWay && slot.segment_count == 1;
 }
 
-bool Engine::WriteLongFrame(EngineQp& qp, CopyMode mode, const rc::TxSlot& slot,
+bool Engine::WriteLongFrame(Path& path, CopyMode mode, const TxSlot& slot,
                             rte_mbuf* frame) {
-  uint8_t* at = WriteHeaders(qp, slot, frame) + slot.header_bytes;
+  uint8_t* at = WriteHeaders(path, slot, frame) + slot.header_bytes;
   uint32_t hash = wire::IcrcExtend(
-      SentPrefix(qp, slot, rte_pktmbuf_mtod(frame, const uint8_t*)),
+      SentPrefix(path, slot, rte_pktmbuf_mtod(frame, const uint8_t*)),
       slot.headers, slot.header_bytes);
   // Whole words first; the one that the padding completes is copied, padded
   // and hashed by itself.

@@ -2,13 +2,21 @@
 
 // A queue pair as the engine holds it: the transport's state, the path of its
 // packets, its completion queues, and the engine's own links.
+//
+// What differs between the services is asked for here, once per burst: a
+// branch that a program's queue pairs, mostly of one kind, train quickly.
 
 #include <memory>
+#include <span>
+#include <variant>
 
 #include "datapath/completion_queue.h"
 #include "datapath/path.h"
+#include "datapath/shared_receive_queue.h"
 #include "datapath/timer_wheel.h"
 #include "transport/rc/qp.h"
+#include "transport/uc/qp.h"
+#include "transport/ud/qp.h"
 
 namespace urnic {
 
@@ -17,67 +25,159 @@ class EngineQp;
 // What becomes of a queue pair without its owner asking. As EngineEvents.
 class QpEvents {
  public:
-  virtual void OnQpEvent(EngineQp& qp, rc::QpEvent event) = 0;
+  virtual void OnQpEvent(EngineQp& qp, QpEvent event) = 0;
 
  protected:
   ~QpEvents() = default;
 };
 
 struct EngineQpConfig {
-  rc::QpLimits limits;
-  rc::WorkQueueView sq;
-  rc::WorkQueueView rq;
+  QpService service = QpService::kRc;
+  QpLimits limits;
+  WorkQueueView sq;
+  WorkQueueView rq;  // not with `srq`
+  SharedReceiveQueue* srq = nullptr;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   QpEvents* events = nullptr;
   void* owner = nullptr;
 };
 
+// What the requester has done, for counters; zero for services that do not
+// count it.
+struct RequesterCounts {
+  uint64_t packets_sent = 0;
+  uint64_t packets_resent = 0;
+  uint64_t timeouts = 0;
+  uint64_t sequence_naks = 0;
+  uint64_t rnr_naks = 0;
+};
+
 // Created and destroyed through Engine; everything but owner() and qpn()
 // belongs to the token holder.
 class EngineQp {
- public:
-  EngineQp(const EngineQpConfig& config, mem::MrTable* mrs)
-      : records_(new rc::SendRecord[config.sq.entries()]),
-        replay_(new rc::ReplaySlot[rc::kReplaySlots]),
-        recv_queue(config.rq, config.limits.max_sge_recv),
-        rc(config.limits, config.sq, {records_.get(), config.sq.entries()},
-           replay_.get(), &recv_queue, mrs),
-        send_cq(config.send_cq),
-        recv_cq(config.recv_cq),
-        events_(config.events),
-        owner_(config.owner) {}
+ private:
+  const rc::Qp& rc() const { return *std::get_if<rc::Qp>(&transport_); }
 
-  uint32_t qpn() const { return rc.limits().qpn; }
+  template <typename F>
+  decltype(auto) Ask(F&& f) const {
+    return const_cast<EngineQp*>(this)->Ask(
+        [&](auto& t) -> decltype(auto) { return f(std::as_const(t)); });
+  }
+  template <typename F>
+  decltype(auto) Ask(F&& f) {
+    if (__builtin_expect(service_ == QpService::kRc, 1)) {
+      return f(*std::get_if<rc::Qp>(&transport_));
+    }
+    if (service_ == QpService::kUd) {
+      return f(*std::get_if<ud::Qp>(&transport_));
+    }
+    return f(*std::get_if<uc::Qp>(&transport_));
+  }
+
+ public:
+  EngineQp(const EngineQpConfig& config, mem::MrTable* mrs);
+  EngineQp(const EngineQp&) = delete;
+  EngineQp& operator=(const EngineQp&) = delete;
+
+  QpService service() const { return service_; }
+  uint32_t qpn() const { return qpn_; }
   void* owner() const { return owner_; }
   QpEvents* events() const { return events_; }
-  Time NextDeadline() const { return rc.NextDeadline(); }
   // In state ERR a posted receive must be flushed: the poster calls
   // Engine::Doorbell() for receives too while this is set.
   bool wants_recv_doorbell() const {
     return in_error.load(std::memory_order_relaxed);
   }
 
+  // --- The transport: see rc::Qp ------------------------------------------
+
+  QpState state() const {
+    return Ask([](const auto& t) { return t.state(); });
+  }
+  const QpConfig& config() const {
+    return Ask([](const auto& t) -> const QpConfig& { return t.config(); });
+  }
+  void Modify(QpState target, const QpConfig& config) {
+    Ask([&](auto& t) { t.Modify(target, config); });
+  }
+  void Reconfigure(const QpConfig& config) {
+    Ask([&](auto& t) { t.Reconfigure(config); });
+  }
+  template <typename Sink>
+  void OnBurst(std::span<const RxPacket> packets, Time now, Sink& sink) {
+    Ask([&](auto& t) { t.OnBurst(packets, now, sink); });
+  }
+  void OnPlacementFault(const Placement& placement,
+                        std::span<RecvCompletion> completions) {
+    Ask([&](auto& t) { t.OnPlacementFault(placement, completions); });
+  }
+  uint32_t Transmit(Time now, std::span<TxSlot> slots) {
+    return Ask([&](auto& t) { return t.Transmit(now, slots); });
+  }
+  uint32_t TransmitResponses(std::span<TxSlot> slots) {
+    return Ask([&](auto& t) { return t.TransmitResponses(slots); });
+  }
+  bool HasWork() const {
+    return Ask([](const auto& t) { return t.HasWork(); });
+  }
+  bool OnlyAckWaits() const {
+    return Ask([](const auto& t) { return t.OnlyAckWaits(); });
+  }
+  void OnGatherFault(const TxSlot& slot) {
+    Ask([&](auto& t) { t.OnGatherFault(slot); });
+  }
+  bool PollSend(SendCompletion& out) {
+    return Ask([&](auto& t) { return t.PollSend(out); });
+  }
+  bool PollRecvFlush(RecvCompletion& out) {
+    return Ask([&](auto& t) { return t.PollRecvFlush(out); });
+  }
+  void OnTimer(Time now) {
+    Ask([&](auto& t) { t.OnTimer(now); });
+  }
+  Time NextDeadline() const {
+    return Ask([](const auto& t) { return t.NextDeadline(); });
+  }
+  QpEvent TakeEvent() {
+    return Ask([](auto& t) { return t.TakeEvent(); });
+  }
+  bool sq_draining() const {
+    return Ask([](const auto& t) { return t.sq_draining(); });
+  }
+  // Requests may have completed, or failed, by being transmitted.
+  bool CompletesOnTransmit() const {
+    return service_ != QpService::kRc || rc().send_state().failed;
+  }
+  // REQUIRES: service() kUd.
+  void OnNoPath(const TxSlot& slot) {
+    std::get<ud::Qp>(transport_).OnNoPath(slot);
+  }
+  RequesterCounts counts() const;
+
  private:
+  const QpService service_;
+  const uint32_t qpn_;
   std::unique_ptr<rc::SendRecord[]> records_;
   std::unique_ptr<rc::ReplaySlot[]> replay_;
+  std::unique_ptr<urnic_sge[]> recv_sges_;
+  RecvRing own_ring_;
+  RecvQueue recv_queue_;
+  std::variant<std::monostate, rc::Qp, uc::Qp, ud::Qp> transport_;
+  QpEvents* events_;
+  void* owner_;
 
  public:
-  rc::RecvQueue recv_queue;
-  rc::Qp rc;
   Path path;
-  CompletionQueue* send_cq;
-  CompletionQueue* recv_cq;
+  SharedReceiveQueue* const srq;
+  CompletionQueue* const send_cq;
+  CompletionQueue* const recv_cq;
   std::atomic<bool> in_error{false};
 
   // Engine's links, token holder only.
   EngineQp* ready_next = nullptr;  // FIFO of queue pairs with work
   bool ready = false;
   TimerLink<EngineQp> timer;
-
- private:
-  QpEvents* events_;
-  void* owner_;
 };
 
 }  // namespace urnic

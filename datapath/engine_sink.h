@@ -21,13 +21,11 @@ struct Engine::Sink {
     faulted_[0] = faulted_[1] = false;
   }
 
-  void Place(const rc::Placement& placement) {
+  void Place(const Placement& placement) {
     if (placement_count_ == kPlacementMax) Execute();
     placements_[placement_count_++] = placement;
   }
-  void Complete(const rc::RecvCompletion& done) {
-    recvs_[recv_count_++] = done;
-  }
+  void Complete(const RecvCompletion& done) { recvs_[recv_count_++] = done; }
   void Count(RxVerdict verdict) {
     ++counters_->verdicts[static_cast<size_t>(verdict)];
   }
@@ -36,7 +34,7 @@ struct Engine::Sink {
   // responder or requester, places nothing any more.
   void Execute() {
     for (uint32_t i = 0; i < placement_count_; ++i) {
-      const rc::Placement& placement = placements_[i];
+      const Placement& placement = placements_[i];
       const bool half = placement.from_responder;
       if (faulted_[half]) continue;
       if (__builtin_expect(!ExecutePlacement(mode_, placement), 0)) {
@@ -48,21 +46,21 @@ struct Engine::Sink {
   }
 
   // The first fault of a half of the queue pair, or nullptr.
-  const rc::Placement* fault(bool of_responder) const {
+  const Placement* fault(bool of_responder) const {
     return faulted_[of_responder] ? &faults_[of_responder] : nullptr;
   }
   bool faulted() const { return faulted_[0] || faulted_[1]; }
-  std::span<rc::RecvCompletion> receives() { return {recvs_, recv_count_}; }
+  std::span<RecvCompletion> receives() { return {recvs_, recv_count_}; }
   uint32_t recv_count() const { return recv_count_; }
 
   urnic_cqe MakeCqe(uint32_t index) const {
-    const rc::RecvCompletion& done = recvs_[index];
+    const RecvCompletion& done = recvs_[index];
     urnic_cqe cqe = {};
     cqe.wr_id = done.wr_id;
     cqe.byte_len = done.byte_len;
     cqe.imm_or_key = done.imm_or_key;
     cqe.qp_num = qp_->qpn();
-    cqe.src_qp = qp_->rc.config().dest_qpn;
+    cqe.src_qp = done.src_qp;
     cqe.vendor_err = static_cast<uint32_t>(done.cause);
     cqe.status = done.status;
     cqe.opcode = done.opcode;
@@ -81,9 +79,9 @@ struct Engine::Sink {
   bool faulted_[2] = {};
   uint32_t placement_count_ = 0;
   uint32_t recv_count_ = 0;
-  rc::Placement faults_[2];
-  rc::Placement placements_[kPlacementMax];
-  rc::RecvCompletion recvs_[kBurstMax];
+  Placement faults_[2];
+  Placement placements_[kPlacementMax];
+  RecvCompletion recvs_[kBurstMax];
 };
 
 }  // namespace urnic

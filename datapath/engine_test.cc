@@ -31,10 +31,10 @@ class NoEvents : public EngineEvents, public QpEvents {
  public:
   void OnCompletionEvent(CompletionQueue&) override { ++completion_events; }
   void OnCqOverflow(CompletionQueue&) override { ++overflows; }
-  void OnQpEvent(EngineQp&, rc::QpEvent event) override { last = event; }
+  void OnQpEvent(EngineQp&, QpEvent event) override { last = event; }
   int completion_events = 0;
   int overflows = 0;
-  rc::QpEvent last = rc::QpEvent::kNone;
+  QpEvent last = QpEvent::kNone;
 };
 
 // A completion queue with the program's end of it.
@@ -107,15 +107,14 @@ class EngineTest : public ::testing::Test {
         {.local = gid_, .remote = gid_, .udp_src_port = 50000},
         Duration::Milliseconds(1));
     ASSERT_TRUE(path.ok()) << path.status();
-    rc::QpConfig config;
+    QpConfig config;
     config.dest_qpn = qp_[to]->qpn();
     config.access = kAll;
     config.timeout = Duration::Milliseconds(5);
     config.max_rd_atomic = config.max_dest_rd_atomic = 4;
     Engine::ControlScope scope(*engine_);
     qp_[from]->path = *path;
-    for (auto state :
-         {rc::QpState::kInit, rc::QpState::kRtr, rc::QpState::kRts}) {
+    for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       engine_->ModifyQp(*qp_[from], state, config);
     }
   }
@@ -215,8 +214,8 @@ TEST_F(EngineTest, MemoryThatWentAwayIsAnErrorOfTheQueuePair) {
   ASSERT_TRUE(rings_[0].PostSend(write));
   engine_->Doorbell(*qp_[0]);
   EXPECT_EQ(Await(send_cq_).status, URNIC_WC_REM_OP_ERR);
-  EXPECT_EQ(qp_[0]->rc.state(), rc::QpState::kErr);
-  EXPECT_EQ(qp_[1]->rc.state(), rc::QpState::kErr);
+  EXPECT_EQ(qp_[0]->state(), QpState::kErr);
+  EXPECT_EQ(qp_[1]->state(), QpState::kErr);
   EXPECT_EQ(engine_->counters().placement_faults, 1u);
 }
 

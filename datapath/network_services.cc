@@ -87,11 +87,15 @@ std::span<uint8_t> Engine::ControlFrame() {
                            port_->mtu() + kL2HeaderBytesMax)};
 }
 
-void Engine::TransmitControl(size_t bytes) {
-  if (bytes == 0) return;
+void Engine::TransmitControl(size_t bytes, bool loopback) {
+  if (bytes == 0 || (loopback && loop_count_ == std::size(loop_))) return;
   rte_mbuf* frame = spare_[--spare_count_];
   frame->data_len = static_cast<uint16_t>(bytes);
   frame->pkt_len = frame->data_len;
+  if (loopback) {
+    loop_[loop_count_++] = frame;
+    return;
+  }
   backlog_[backlog_first_ + backlog_count_++] = frame;
   SendBacklog();
 }

@@ -42,7 +42,8 @@ struct Path {
   IcrcPrefixCache received;
   wire::Gid local;
   wire::Gid remote;
-  bool loopback = false;  // `remote` is an address of this same device
+  bool loopback = false;   // `remote` is an address of this same device
+  bool multicast = false;  // `remote` is a group
 };
 
 }  // namespace urnic

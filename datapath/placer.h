@@ -6,20 +6,20 @@
 #include <cstdint>
 
 #include "datapath/guarded_memory.h"
-#include "transport/rc/types.h"
+#include "transport/work/types.h"
 
 namespace urnic {
 
 // False if the memory is not there.
-inline bool ExecutePlacement(CopyMode mode, const rc::Placement& placement) {
+inline bool ExecutePlacement(CopyMode mode, const Placement& placement) {
   switch (placement.kind) {
-    case rc::Placement::Kind::kCopy:
+    case Placement::Kind::kCopy:
       return GuardedCopy(mode, reinterpret_cast<void*>(placement.target),
                          placement.source, placement.bytes);
-    case rc::Placement::Kind::kCompareSwap:
+    case Placement::Kind::kCompareSwap:
       return GuardedCompareSwap(mode, placement.target, placement.compare,
                                 placement.swap_or_add, placement.original);
-    case rc::Placement::Kind::kFetchAdd:
+    case Placement::Kind::kFetchAdd:
       return GuardedFetchAdd(mode, placement.target, placement.swap_or_add,
                              placement.original);
   }

@@ -132,10 +132,11 @@ def no_allocations(context, kind, argv, few=FEW, many=MANY):
     for side, less, more in zip(("server", "client"), *counts):
         context.note(f"{side}: {less} allocations for {few} messages, {more} "
                      f"for {many}")
-        # Perftest's own arrays of times and a clock calibration that tries
-        # again do not make hundreds.
+        # What depends on time and not on messages (attempts to reach a peer
+        # that starts late, perftest's clock calibration) makes some hundreds
+        # on a busy machine.
         context.check(less > 100, "the counter saw nothing")
-        context.check(abs(more - less) < 200, context.remark)
+        context.check(more - less < (many - few) / 1000, context.remark)
 
 
 def read_number(path):

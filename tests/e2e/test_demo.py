@@ -152,7 +152,8 @@ def interrupt(context, step, number):
     with tempfile.TemporaryDirectory(prefix=f"{bed.PREFIX}-{os.getpid()}-") \
             as directory, Demo(context, directory) as demo:
         demo.await_step(step)
-        context.check(len(demo.relatives()) > 1, "nothing was started")
+        bed.await_true(lambda: len(demo.relatives()) > 1, 30,
+                       "a program of the step")
         os.killpg(demo.process.pid, number)
         begin = time.monotonic()
         result = demo.process.wait(30)

@@ -263,10 +263,10 @@ bool Runner::PostRecv(Words& words) {
 }
 
 bool Runner::Modify(Words& words) {
-  static const std::map<std::string, rc::QpState> kStates = {
-      {"reset", rc::QpState::kReset}, {"init", rc::QpState::kInit},
-      {"rtr", rc::QpState::kRtr},     {"rts", rc::QpState::kRts},
-      {"sqd", rc::QpState::kSqd},     {"err", rc::QpState::kErr}};
+  static const std::map<std::string, QpState> kStates = {
+      {"reset", QpState::kReset}, {"init", QpState::kInit},
+      {"rtr", QpState::kRtr},     {"rts", QpState::kRts},
+      {"sqd", QpState::kSqd},     {"err", QpState::kErr}};
   const std::string name = words.Next();
   const auto it = kStates.find(name);
   if (it == kStates.end()) return Fail("no state '" + name + "'");

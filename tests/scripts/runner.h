@@ -82,9 +82,9 @@ class Runner {
   bool TakePlace(Words& words, Place& out);
   bool TakeNumber(Words& words, const std::string& what, uint64_t& out);
 
-  rc::QpConfig config_;
+  QpConfig config_;
   testing::EndpointOptions options_;
-  rc::QpState start_state_ = rc::QpState::kRts;
+  QpState start_state_ = QpState::kRts;
   testing::FakeHost host_;
   std::map<std::string, Region> regions_;
   size_t memory_used_ = 0;

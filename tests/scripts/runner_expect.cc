@@ -168,10 +168,10 @@ bool Runner::ExpectVerdicts(Words& words) {
 }
 
 bool Runner::ExpectState(Words& words) {
-  static const std::map<std::string, rc::QpState> kStates = {
-      {"reset", rc::QpState::kReset}, {"init", rc::QpState::kInit},
-      {"rtr", rc::QpState::kRtr},     {"rts", rc::QpState::kRts},
-      {"sqd", rc::QpState::kSqd},     {"err", rc::QpState::kErr}};
+  static const std::map<std::string, QpState> kStates = {
+      {"reset", QpState::kReset}, {"init", QpState::kInit},
+      {"rtr", QpState::kRtr},     {"rts", QpState::kRts},
+      {"sqd", QpState::kSqd},     {"err", QpState::kErr}};
   const auto it = kStates.find(words.Next());
   if (it == kStates.end()) return Fail("no such state");
   return end_->qp().state() == it->second ||
@@ -180,16 +180,16 @@ bool Runner::ExpectState(Words& words) {
 }
 
 bool Runner::ExpectEvent(Words& words) {
-  static const std::map<std::string, rc::QpEvent> kEvents = {
-      {"none", rc::QpEvent::kNone},
-      {"fatal", rc::QpEvent::kFatal},
-      {"request-error", rc::QpEvent::kRequestError},
-      {"access-error", rc::QpEvent::kAccessError},
-      {"established", rc::QpEvent::kCommEstablished},
-      {"drained", rc::QpEvent::kSqDrained}};
+  static const std::map<std::string, QpEvent> kEvents = {
+      {"none", QpEvent::kNone},
+      {"fatal", QpEvent::kFatal},
+      {"request-error", QpEvent::kRequestError},
+      {"access-error", QpEvent::kAccessError},
+      {"established", QpEvent::kCommEstablished},
+      {"drained", QpEvent::kSqDrained}};
   const auto it = kEvents.find(words.Next());
   if (it == kEvents.end()) return Fail("no such event");
-  const rc::QpEvent got = end_->qp().TakeEvent();
+  const QpEvent got = end_->qp().TakeEvent();
   return got == it->second ||
          Fail("the event is " + std::to_string(static_cast<int>(got)));
 }

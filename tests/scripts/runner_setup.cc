@@ -1,6 +1,7 @@
 #include <map>
 
 #include "tests/scripts/runner.h"
+#include "transport/rc/timers.h"
 
 namespace urnic::scripts {
 namespace {
@@ -53,7 +54,7 @@ bool Runner::SetUpQp(Words& words) {
     } else if (key == "state") {
       const std::string state = words.Next();
       if (state != "rtr" && state != "init") return Fail("state rtr or init");
-      start_state_ = state == "rtr" ? rc::QpState::kRtr : rc::QpState::kInit;
+      start_state_ = state == "rtr" ? QpState::kRtr : QpState::kInit;
     } else {
       uint64_t n;
       if (!TakeNumber(words, key, n)) return false;
@@ -122,8 +123,7 @@ bool Runner::SetUpRegion(Words& words) {
 
 bool Runner::StartQp() {
   end_ = std::make_unique<testing::Endpoint>(host_, options_);
-  for (const rc::QpState state :
-       {rc::QpState::kInit, rc::QpState::kRtr, rc::QpState::kRts}) {
+  for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
     if (state <= start_state_) end_->qp().Modify(state, config_);
   }
   return true;

@@ -8,7 +8,7 @@ inlined. The result goes to standard output.
 import re
 import sys
 
-INLINED = ("transport/rc/", "tests/sim/", "tests/support/endpoint",
+INLINED = ("transport/rc/", "transport/work/", "tests/sim/", "tests/support/endpoint",
            "tests/support/fake_")
 INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
 

@@ -434,7 +434,7 @@ void Flow::CheckFence(Psn placed) const {
   }
 }
 
-void Flow::OnPlace(const rc::Placement& placement) {
+void Flow::OnPlace(const Placement& placement) {
   const Psn psn(placement.origin);
   if (last_placed_) {
     Require(psn - *last_placed_ >= 0, "a packet is placed again or late");
@@ -444,13 +444,13 @@ void Flow::OnPlace(const rc::Placement& placement) {
   CheckFence(psn);
   bytes_of_last_ += placement.bytes;
   Require(bytes_of_last_ <= config_.mtu, "a packet is placed twice");
-  if (placement.kind == rc::Placement::Kind::kCopy) return;
+  if (placement.kind == Placement::Kind::kCopy) return;
 
   Require(bytes_of_last_ == 8, "an atomic is executed twice");
   Require(atomic_results_.size() < atomics_.size(),
           "an atomic that nobody has posted");
   const Atomic& atomic = atomics_[atomic_results_.size()];
-  const bool swap = placement.kind == rc::Placement::Kind::kCompareSwap;
+  const bool swap = placement.kind == Placement::Kind::kCompareSwap;
   Require(atomic.swap == swap && atomic.target == placement.target &&
               placement.swap_or_add ==
                   (swap ? atomic.swap_value : atomic.compare_add) &&
@@ -467,7 +467,7 @@ void Flow::OnPlace(const rc::Placement& placement) {
 }
 
 void Flow::CheckAtEnd() {
-  const bool error = from_.end->qp().state() == rc::QpState::kErr;
+  const bool error = from_.end->qp().state() == QpState::kErr;
   Require(error || !failed_, "an error without state ERR");
   Require(pending_.empty(), "a request that never completed");
   const rc::SendState& s = from_.end->qp().send_state();
@@ -478,7 +478,7 @@ void Flow::CheckAtEnd() {
   const urnic_queue_indices& rq = to_.end->rings().rq().indices();
   Require(rq.producer - rq.consumer == receives_.size(),
           "receive credits are lost");
-  if (to_.end->qp().state() == rc::QpState::kErr) {
+  if (to_.end->qp().state() == QpState::kErr) {
     Require(receives_.empty(), "a receive that was not flushed");
   }
   while (!receives_.empty()) {

@@ -78,7 +78,7 @@ class Flow {
   // What the RNICs do.
   void OnSendDone(const Completion& done);
   void OnReceiveDone(const Completion& done);
-  void OnPlace(const rc::Placement& placement);
+  void OnPlace(const Placement& placement);
 
   bool posted_all() const {
     return next_id_ > config_.requests || (failed_ && late_posts_ == 0);

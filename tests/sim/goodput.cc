@@ -7,6 +7,7 @@
 #include "tests/sim/link.h"
 #include "tests/sim/node.h"
 #include "tests/sim/world.h"
+#include "transport/rc/timers.h"
 
 namespace urnic::sim {
 namespace {
@@ -37,7 +38,7 @@ class Stream {
     wr_.sges = {{hosts_[0].address(0), kMessageBytes, key}};
     wr_.remote_addr = hosts_[1].address(0);
     wr_.rkey = hosts_[1].Register(1, 0, kMessageBytes, rights);
-    rc::QpConfig config;
+    QpConfig config;
     config.dest_qpn = 0x11;
     config.mtu = kMtu;
     config.access = rights;

@@ -8,7 +8,7 @@ _SOURCES = [
     "//tests/support:fake_host.cc",
     "//tests/support:fake_rings.cc",
     "//transport/rc:qp.cc",
-    "//transport/rc:types.cc",
+    "//transport/rc:timers.cc",
 ]
 
 def mutant(name, old, new):
@@ -26,6 +26,7 @@ def mutant(name, old, new):
             "//tests/sim:sources",
             "//tests/support:sources",
             "//transport/rc:sources",
+            "//transport/work:sources",
         ],
         outs = [name + ".cc"],
         cmd = "python3 $(location //tests/sim:amalgamate.py) '%s' '%s' %s > $@" %

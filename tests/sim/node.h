@@ -21,7 +21,7 @@ using testing::Packet;
 
 class Node {
  public:
-  Node(World& world, Endpoint& end, const rc::QpConfig& config, uint64_t seed,
+  Node(World& world, Endpoint& end, const QpConfig& config, uint64_t seed,
        std::function<void(Packet)> send)
       : world_(world),
         end_(end),
@@ -42,7 +42,7 @@ class Node {
   void MakeSteady() { steady_ = true; }
 
   // The queue pair begins a new life.
-  void Restart(const rc::QpConfig& config) {
+  void Restart(const QpConfig& config) {
     Require(arrived_.empty(), "packets of an earlier life");
     rules_ = WireRules(config);
   }
@@ -74,8 +74,7 @@ class Node {
 
   void Receive() {
     std::vector<Packet> burst;
-    const uint64_t limit =
-        steady_ ? rc::kBurstMax : 1 + random_.Below(rc::kBurstMax);
+    const uint64_t limit = steady_ ? kRunMax : 1 + random_.Below(kRunMax);
     while (!arrived_.empty() && burst.size() < limit) {
       burst.push_back(std::move(arrived_.front()));
       arrived_.pop_front();

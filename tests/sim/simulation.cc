@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transport/rc/timers.h"
+
 namespace urnic::sim {
 namespace {
 
@@ -14,7 +16,7 @@ constexpr Duration kPatience = Duration::Seconds(120);
 
 struct Simulation::Connection {
   testing::EndpointOptions options[2];
-  rc::QpConfig config[2];
+  QpConfig config[2];
   FlowConfig flow_config[2];
   std::unique_ptr<Endpoint> ends[2];
   std::unique_ptr<Node> nodes[2];
@@ -141,7 +143,7 @@ void Simulation::ConfigureEnds(Connection& c) {
     o.max_sge = static_cast<uint32_t>(pick(1, 6));
     o.max_inline = static_cast<uint32_t>(pick(0, 512));
     o.sq_sig_all = random_.OneIn(4);
-    rc::QpConfig& q = c.config[i];
+    QpConfig& q = c.config[i];
     q.dest_qpn = 0x100 + (1 - i);
     q.mtu = mtu;
     q.access = mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
@@ -264,7 +266,7 @@ void Simulation::Wire(Connection& c) {
         c.flows[i]->OnSendDone(done);
       }
     };
-    c.ends[i]->on_place = [&c, i](const rc::Placement& placement) {
+    c.ends[i]->on_place = [&c, i](const Placement& placement) {
       if (placement.from_responder) c.flows[1 - i]->OnPlace(placement);
     };
   }
@@ -316,7 +318,7 @@ void Simulation::BeginNextLife(Connection& c) {
   }
   ChooseTrouble(c);
   for (uint32_t i = 0; i < 2; ++i) {
-    c.ends[i]->qp().Modify(rc::QpState::kReset, c.config[i]);
+    c.ends[i]->qp().Modify(QpState::kReset, c.config[i]);
     const urnic_queue_indices& rq = c.ends[i]->rings().rq().indices();
     Require(rq.consumer == rq.producer, "RESET keeps receives");
     hosts_[i]->Mend();
@@ -339,7 +341,7 @@ void Simulation::MakeTrouble(Connection& c) {
   FakeHost& host = *hosts_[i];
   Side& side = c.sides[i];
   if (c.trouble == Trouble::kModifyToError) {
-    c.ends[i]->qp().Modify(rc::QpState::kErr, c.config[i]);
+    c.ends[i]->qp().Modify(QpState::kErr, c.config[i]);
     c.nodes[i]->Kick();
   } else if (c.trouble == Trouble::kDeregister) {
     const uint32_t keys[] = {side.local_key, side.remote_key, side.receive_key};
@@ -358,23 +360,22 @@ void Simulation::MakeTrouble(Connection& c) {
 // may have been started meanwhile; then back to RTS.
 void Simulation::Drain(Connection& c, uint32_t i) {
   rc::Qp& qp = c.ends[i]->qp();
-  if (qp.state() == rc::QpState::kErr) {
+  if (qp.state() == QpState::kErr) {
     c.draining[i] = false;
     return;
   }
   if (!c.draining[i]) {
     if (!random_.OneIn(10) || c.flows[i]->idle()) return;
     c.draining[i] = true;
-    qp.Modify(rc::QpState::kSqd, c.config[i]);
+    qp.Modify(QpState::kSqd, c.config[i]);
     c.nodes[i]->Kick();
     return;
   }
-  for (rc::QpEvent e = qp.TakeEvent(); e != rc::QpEvent::kNone;
-       e = qp.TakeEvent()) {
-    if (e != rc::QpEvent::kSqDrained) continue;
+  for (QpEvent e = qp.TakeEvent(); e != QpEvent::kNone; e = qp.TakeEvent()) {
+    if (e != QpEvent::kSqDrained) continue;
     Require(!qp.send_state().Outstanding(), "drained, yet not acknowledged");
     c.draining[i] = false;
-    qp.Modify(rc::QpState::kRts, c.config[i]);
+    qp.Modify(QpState::kRts, c.config[i]);
     c.nodes[i]->Kick();
     return;
   }
@@ -414,8 +415,8 @@ void Simulation::CheckConnection(Connection& c) {
     flow->CheckAtEnd();
     stats_.requests += flow->succeeded();
   }
-  stats_.in_error += c.ends[0]->qp().state() == rc::QpState::kErr ||
-                     c.ends[1]->qp().state() == rc::QpState::kErr;
+  stats_.in_error += c.ends[0]->qp().state() == QpState::kErr ||
+                     c.ends[1]->qp().state() == QpState::kErr;
 }
 
 void Simulation::CheckAtEnd() {

@@ -18,7 +18,7 @@ namespace urnic::sim {
 
 class WireRules {
  public:
-  explicit WireRules(const rc::QpConfig& config)
+  explicit WireRules(const QpConfig& config)
       : config_(config), next_new_(config.sq_psn) {}
 
   // A packet was handed to the queue pair, with this verdict.
@@ -97,7 +97,7 @@ class WireRules {
             "more reads and atomics than max_rd_atomic");
   }
 
-  rc::QpConfig config_;
+  QpConfig config_;
   Psn next_new_;
   std::deque<Range> owed_;   // by the responder
   std::deque<Range> asked_;  // by the requester

@@ -13,17 +13,17 @@ namespace {
 
 constexpr uint32_t kIcrcSeed = 0x52494e43;
 
-rc::QpLimits LimitsOf(const EndpointOptions& o) {
-  return rc::QpLimits{.qpn = o.qpn,
-                      .pd = o.pd,
-                      .max_sge_send = o.max_sge,
-                      .max_sge_recv = o.max_sge,
-                      .max_inline = o.max_inline,
-                      .sq_sig_all = o.sq_sig_all};
+QpLimits LimitsOf(const EndpointOptions& o) {
+  return QpLimits{.qpn = o.qpn,
+                  .pd = o.pd,
+                  .max_sge_send = o.max_sge,
+                  .max_sge_recv = o.max_sge,
+                  .max_inline = o.max_inline,
+                  .sq_sig_all = o.sq_sig_all};
 }
 
 // A run of packets ends behind one of these: its value lives in one place.
-bool EndsRun(const rc::RxPacket& packet) {
+bool EndsRun(const RxPacket& packet) {
   return packet.info->kind == wire::PacketKind::kAtomic ||
          packet.info->kind == wire::PacketKind::kAtomicAck;
 }
@@ -64,14 +64,12 @@ std::string Describe(const Packet& packet) {
 }
 
 struct Endpoint::Sink {
-  void Place(const rc::Placement& placement) {
-    placements.push_back(placement);
-  }
-  void Complete(const rc::RecvCompletion& done) { completions.push_back(done); }
+  void Place(const Placement& placement) { placements.push_back(placement); }
+  void Complete(const RecvCompletion& done) { completions.push_back(done); }
   void Count(RxVerdict verdict) { verdicts.push_back(verdict); }
 
-  std::vector<rc::Placement> placements;
-  std::vector<rc::RecvCompletion> completions;
+  std::vector<Placement> placements;
+  std::vector<RecvCompletion> completions;
   std::vector<RxVerdict>& verdicts;
 };
 
@@ -84,21 +82,21 @@ Endpoint::Endpoint(FakeHost& host, const EndpointOptions& options)
       replay_(rc::kReplaySlots),
       recv_queue_(rings_.rq().view(), options.max_sge),
       qp_(LimitsOf(options), rings_.sq().view(), records_, replay_.data(),
-          &recv_queue_, &host.mrs()),
+          &recv_queue_.queue(), &host.mrs()),
       counts_(kRxVerdictCount) {}
 
-void Endpoint::Connect(const rc::QpConfig& config) {
-  qp_.Modify(rc::QpState::kInit, config);
-  qp_.Modify(rc::QpState::kRtr, config);
-  qp_.Modify(rc::QpState::kRts, config);
+void Endpoint::Connect(const QpConfig& config) {
+  qp_.Modify(QpState::kInit, config);
+  qp_.Modify(QpState::kRtr, config);
+  qp_.Modify(QpState::kRts, config);
 }
 
 std::vector<RxVerdict> Endpoint::Deliver(std::span<const Packet> packets,
                                          Time now) {
   std::vector<RxVerdict> verdicts;
-  std::vector<rc::RxPacket> parsed;
+  std::vector<RxPacket> parsed;
   for (const Packet& packet : packets) {
-    rc::RxPacket p;
+    RxPacket p;
     const RxVerdict verdict =
         wire::ParseRoce(packet.data(), static_cast<uint32_t>(packet.size()), p);
     if (verdict != RxVerdict::kAccept ||
@@ -107,22 +105,22 @@ std::vector<RxVerdict> Endpoint::Deliver(std::span<const Packet> packets,
     }
     parsed.push_back(p);
   }
-  std::span<const rc::RxPacket> rest(parsed);
+  std::span<const RxPacket> rest(parsed);
   while (!rest.empty()) rest = rest.subspan(DeliverRun(rest, now, verdicts));
   for (const RxVerdict v : verdicts) ++counts_[static_cast<size_t>(v)];
   return verdicts;
 }
 
-size_t Endpoint::DeliverRun(std::span<const rc::RxPacket> rest, Time now,
+size_t Endpoint::DeliverRun(std::span<const RxPacket> rest, Time now,
                             std::vector<RxVerdict>& verdicts) {
   size_t length = 0;
-  while (length < rest.size() && length < rc::kBurstMax) {
+  while (length < rest.size() && length < kRunMax) {
     if (EndsRun(rest[length++])) break;
   }
   Sink sink{.placements = {}, .completions = {}, .verdicts = verdicts};
   qp_.OnBurst(rest.first(length), now, sink);
   ExecutePlacements(sink.placements, sink.completions);
-  for (const rc::RecvCompletion& done : sink.completions) {
+  for (const RecvCompletion& done : sink.completions) {
     Report(Completion{.recv = true,
                       .status = done.status,
                       .opcode = done.opcode,
@@ -137,10 +135,10 @@ size_t Endpoint::DeliverRun(std::span<const rc::RxPacket> rest, Time now,
   return length;
 }
 
-void Endpoint::ExecutePlacements(std::span<const rc::Placement> placements,
-                                 std::span<rc::RecvCompletion> completions) {
+void Endpoint::ExecutePlacements(std::span<const Placement> placements,
+                                 std::span<RecvCompletion> completions) {
   bool faulted[2] = {false, false};
-  for (const rc::Placement& placement : placements) {
+  for (const Placement& placement : placements) {
     CheckPlacement(placement);
     if (faulted[placement.from_responder]) continue;
     if (Execute(placement)) continue;
@@ -151,12 +149,12 @@ void Endpoint::ExecutePlacements(std::span<const rc::Placement> placements,
 
 // A key check of the core that let through what the book forbids is our own
 // mistake: abort.
-void Endpoint::CheckPlacement(const rc::Placement& placement) const {
+void Endpoint::CheckPlacement(const Placement& placement) const {
   URNIC_CHECK(placement.bytes != 0);
   uint32_t rights = placement.from_responder && !placement.to_receive
                         ? mem::kRemoteWrite
                         : mem::kLocalWrite;
-  if (placement.kind != rc::Placement::Kind::kCopy) {
+  if (placement.kind != Placement::Kind::kCopy) {
     rights = mem::kRemoteAtomic;
     URNIC_CHECK(placement.bytes == 8 && placement.target % 8 == 0);
   }
@@ -164,18 +162,18 @@ void Endpoint::CheckPlacement(const rc::Placement& placement) const {
       host_.Allowed(placement.target, placement.bytes, options_.pd, rights));
 }
 
-bool Endpoint::Execute(const rc::Placement& placement) {
+bool Endpoint::Execute(const Placement& placement) {
   if (!host_.Writable(placement.target, placement.bytes)) return false;
   if (on_place) on_place(placement);
   auto* target = reinterpret_cast<uint8_t*>(placement.target);
-  if (placement.kind == rc::Placement::Kind::kCopy) {
+  if (placement.kind == Placement::Kind::kCopy) {
     std::memcpy(target, placement.source, placement.bytes);
     return true;
   }
   uint64_t value;
   std::memcpy(&value, target, 8);
   *placement.original = value;
-  if (placement.kind == rc::Placement::Kind::kFetchAdd) {
+  if (placement.kind == Placement::Kind::kFetchAdd) {
     value += placement.swap_or_add;
   } else if (value == placement.compare) {
     value = placement.swap_or_add;
@@ -186,9 +184,9 @@ bool Endpoint::Execute(const rc::Placement& placement) {
 
 std::vector<Packet> Endpoint::Transmit(Time now, uint32_t max) {
   std::vector<Packet> packets(max);
-  std::vector<rc::TxSlot> slots(max);
+  std::vector<TxSlot> slots(max);
   for (uint32_t i = 0; i < max; ++i) {
-    packets[i].resize(rc::kMaxHeaderBytes);
+    packets[i].resize(kMaxHeaderBytes);
     slots[i].headers = packets[i].data();
   }
   const uint32_t count = qp_.Transmit(now, slots);
@@ -201,10 +199,10 @@ std::vector<Packet> Endpoint::Transmit(Time now, uint32_t max) {
   return packets;
 }
 
-bool Endpoint::Gather(const rc::TxSlot& slot, Packet& packet) const {
+bool Endpoint::Gather(const TxSlot& slot, Packet& packet) const {
   packet.resize(slot.header_bytes);
   for (uint32_t i = 0; i < slot.segment_count; ++i) {
-    const rc::Segment& s = slot.segments[i];
+    const Segment& s = slot.segments[i];
     const bool in_ring =
         !slot.from_responder &&
         const_cast<FakeRings&>(rings_).sq().Contains(s.address, s.bytes);
@@ -231,7 +229,7 @@ void Endpoint::AdvanceTo(Time now) {
 }
 
 void Endpoint::Poll() {
-  rc::SendCompletion sent;
+  SendCompletion sent;
   while (qp_.PollSend(sent)) {
     Report(Completion{.status = sent.status,
                       .opcode = sent.opcode,
@@ -239,7 +237,7 @@ void Endpoint::Poll() {
                       .byte_len = sent.byte_len,
                       .wr_id = sent.wr_id});
   }
-  rc::RecvCompletion flushed;
+  RecvCompletion flushed;
   while (qp_.PollRecvFlush(flushed)) {
     Report(Completion{.recv = true,
                       .status = flushed.status,

@@ -62,7 +62,7 @@ class Endpoint {
   const EndpointOptions& options() const { return options_; }
 
   // RESET to INIT to RTR to RTS.
-  void Connect(const rc::QpConfig& config);
+  void Connect(const QpConfig& config);
 
   bool PostSend(const SendWr& wr) { return rings_.PostSend(wr); }
   bool PostRecv(const RecvWr& wr) { return rings_.PostRecv(wr); }
@@ -92,20 +92,20 @@ class Endpoint {
   }
 
   // Called before a placement is executed, with the bytes it will write.
-  std::function<void(const rc::Placement&)> on_place;
+  std::function<void(const Placement&)> on_place;
   // Called behind the completions of a burst, one by one.
   std::function<void(const Completion&)> on_completion;
 
  private:
   struct Sink;
 
-  size_t DeliverRun(std::span<const rc::RxPacket> run, Time now,
+  size_t DeliverRun(std::span<const RxPacket> run, Time now,
                     std::vector<RxVerdict>& verdicts);
-  void ExecutePlacements(std::span<const rc::Placement> placements,
-                         std::span<rc::RecvCompletion> completions);
-  bool Execute(const rc::Placement& placement);
-  void CheckPlacement(const rc::Placement& placement) const;
-  bool Gather(const rc::TxSlot& slot, Packet& packet) const;
+  void ExecutePlacements(std::span<const Placement> placements,
+                         std::span<RecvCompletion> completions);
+  bool Execute(const Placement& placement);
+  void CheckPlacement(const Placement& placement) const;
+  bool Gather(const TxSlot& slot, Packet& packet) const;
   void Report(const Completion& completion);
 
   FakeHost& host_;
@@ -113,7 +113,7 @@ class Endpoint {
   FakeRings rings_;
   std::vector<rc::SendRecord> records_;
   std::vector<rc::ReplaySlot> replay_;
-  rc::RecvQueue recv_queue_;
+  OwnRecvQueue recv_queue_;
   rc::Qp qp_;
   std::vector<Completion> completions_;
   std::vector<uint64_t> counts_;

@@ -75,10 +75,10 @@ void EngineNode::OnCqOverflow(CompletionQueue&) {
   URNIC_CHECK(!"the test leaves completions unread");
 }
 
-void EngineNode::Connect(const Path& path, const rc::QpConfig& config) {
+void EngineNode::Connect(const Path& path, const QpConfig& config) {
   Engine::ControlScope scope(*engine_);
   qp_->path = path;
-  for (auto state : {rc::QpState::kInit, rc::QpState::kRtr, rc::QpState::kRts})
+  for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts})
     engine_->ModifyQp(*qp_, state, config);
 }
 
@@ -103,7 +103,7 @@ bool EngineNode::Poll(urnic_cqe& out) {
 NodePair::NodePair(const std::string& name)
     : a("ring:" + name + ":a", 0x0a010001),
       b("ring:" + name + ":b", 0x0a010002) {
-  rc::QpConfig config;
+  QpConfig config;
   config.access = kNodeRights;
   config.mtu = 1024;
   // Long: these tests lose nothing, and their thread may wait for a CPU.

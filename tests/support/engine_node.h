@@ -52,7 +52,7 @@ class EngineNode : private EngineEvents, private QpEvents {
   }
 
   // Brings the queue pair to RTS along `path`, which ResolvePath() found.
-  void Connect(const Path& path, const rc::QpConfig& config);
+  void Connect(const Path& path, const QpConfig& config);
 
   // Posts what stands in the send ring, and more of what the receive ring was
   // filled with: both without touching the entries.
@@ -64,7 +64,7 @@ class EngineNode : private EngineEvents, private QpEvents {
  private:
   void OnCompletionEvent(CompletionQueue&) override {}
   void OnCqOverflow(CompletionQueue&) override;
-  void OnQpEvent(EngineQp&, rc::QpEvent) override {}
+  void OnQpEvent(EngineQp&, QpEvent) override {}
 
   const wire::Gid gid_;
   FakeRings rings_;

@@ -33,8 +33,8 @@ FakeRing::FakeRing(uint32_t entries, uint32_t stride)
   *indices_ = {};
 }
 
-rc::WorkQueueView FakeRing::view() {
-  return rc::WorkQueueView(bytes_.data(), indices_.get(), entries_, stride_);
+WorkQueueView FakeRing::view() {
+  return WorkQueueView(bytes_.data(), indices_.get(), entries_, stride_);
 }
 
 uint8_t* FakeRing::entry(uint32_t index) {

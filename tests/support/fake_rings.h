@@ -8,7 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "transport/rc/work_queue.h"
+#include "transport/work/recv_queue.h"
+#include "transport/work/work_queue.h"
 #include "verbs/abi/rnic_abi.h"
 
 namespace urnic::testing {
@@ -39,7 +40,7 @@ class FakeRing {
   // REQUIRES: entries is a power of two.
   FakeRing(uint32_t entries, uint32_t stride);
 
-  rc::WorkQueueView view();
+  WorkQueueView view();
   // The entry that free-running index `index` names.
   uint8_t* entry(uint32_t index);
   urnic_queue_indices& indices() { return *indices_; }
@@ -75,6 +76,23 @@ class FakeRings {
  private:
   FakeRing sq_;
   FakeRing rq_;
+};
+
+// A receive queue with a ring of its own, and room for its lists.
+class OwnRecvQueue {
+ public:
+  OwnRecvQueue(WorkQueueView view, uint32_t max_sge)
+      : sges_(max_sge),
+        ring_(view, max_sge),
+        queue_(&ring_, sges_.data(), /*shared=*/false) {}
+
+  RecvQueue& queue() { return queue_; }
+  RecvRing& ring() { return ring_; }
+
+ private:
+  std::vector<urnic_sge> sges_;
+  RecvRing ring_;
+  RecvQueue queue_;
 };
 
 }  // namespace urnic::testing

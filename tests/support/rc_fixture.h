@@ -9,6 +9,7 @@
 
 #include "tests/support/endpoint.h"
 #include "tests/support/packet_builder.h"
+#include "transport/rc/timers.h"
 
 namespace urnic::testing {
 
@@ -64,7 +65,7 @@ class RcFixture : public ::testing::Test {
   Time now_ = Time::FromNs(1000000);
   FakeHost host_{64 * 1024};
   uint32_t key_ = 0;
-  rc::QpConfig config_;
+  QpConfig config_;
   Endpoint end_{host_, {}};
 };
 

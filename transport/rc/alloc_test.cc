@@ -10,6 +10,7 @@
 #include "tests/support/fake_host.h"
 #include "tests/support/fake_rings.h"
 #include "transport/rc/qp.h"
+#include "transport/rc/timers.h"
 
 namespace urnic::rc {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 using testing::AllocGuard;
 using testing::FakeHost;
 using testing::FakeRings;
+using testing::OwnRecvQueue;
 
 constexpr uint32_t kAll = mem::kLocalWrite | mem::kRemoteWrite |
                           mem::kRemoteRead | mem::kRemoteAtomic;
@@ -53,7 +55,7 @@ class End {
  public:
   End() : rings_(64, 4, 64, 64, 4), records_(64) {
     key_ = host_.Register(1, 0, host_.size(), kAll);
-    for (uint32_t i = 0; i < kBurstMax; ++i) slots_[i].headers = frames_[i];
+    for (uint32_t i = 0; i < kRunMax; ++i) slots_[i].headers = frames_[i];
   }
 
   // One burst: transmits, and hands the packets to `peer`.
@@ -92,7 +94,7 @@ class End {
   FakeRings rings_;
   std::vector<SendRecord> records_;
   ReplaySlot replay_[kReplaySlots];
-  RecvQueue recv_queue_{rings_.rq().view(), 4};
+  OwnRecvQueue recv_queue_{rings_.rq().view(), 4};
   Qp qp_{QpLimits{.qpn = 1,
                   .pd = 1,
                   .max_sge_send = 4,
@@ -102,11 +104,11 @@ class End {
          rings_.sq().view(),
          records_,
          replay_,
-         &recv_queue_,
+         &recv_queue_.queue(),
          &host_.mrs()};
   FixedSink sink_;
-  uint8_t frames_[kBurstMax][kFrameBytes];
-  TxSlot slots_[kBurstMax];
+  uint8_t frames_[kRunMax][kFrameBytes];
+  TxSlot slots_[kRunMax];
   uint32_t sent_ = 0;
   uint32_t flushed_ = 0;
 };
@@ -171,7 +173,7 @@ TEST(AllocTest, NothingIsAllocatedOnThePacketPath) {
 // What a queue pair costs without its rings (design.md part 4), and the
 // structures that are there once per work request, read or region.
 TEST(SizeTest, StructuresStayWithinTheirBudgets) {
-  EXPECT_LE(sizeof(Qp) + sizeof(RecvQueue), 1024u);
+  EXPECT_LE(sizeof(Qp) + sizeof(RecvQueue) + sizeof(RecvRing), 1024u);
   EXPECT_EQ(sizeof(SendRecord), 16u);
   EXPECT_EQ(sizeof(ReplaySlot), 56u);
   EXPECT_EQ(sizeof(mem::MemoryRegion), 64u);

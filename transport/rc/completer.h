@@ -9,6 +9,7 @@
 
 #include "transport/rc/requester.h"
 #include "transport/rc/send_state.h"
+#include "transport/rc/timers.h"
 
 namespace urnic::rc {
 
@@ -330,17 +331,20 @@ class Completer {
     const uint32_t num_sge = std::min<uint32_t>(
         s_.sq.Read<urnic_sq_wqe>(s_.una).num_sge, s_.limits.max_sge_send);
     if (offset == 0) scatter_ = SgeCursor{};
-    return WalkSges<urnic_sq_wqe>(s_.sq, s_.una, num_sge, scatter_, offset,
-                                  bytes, *s_.mrs, s_.limits.pd,
-                                  mem::kLocalWrite,
-                                  [&](uint64_t address, uint32_t piece) {
-                                    sink.Place(Placement{.packet = position,
-                                                         .origin = s_.una,
-                                                         .bytes = piece,
-                                                         .target = address,
-                                                         .source = data});
-                                    data += piece;
-                                  }) == WalkResult::kOk;
+    return WalkSges(
+               num_sge,
+               [this](uint32_t i) {
+                 return s_.sq.ReadSge<urnic_sq_wqe>(s_.una, i);
+               },
+               scatter_, offset, bytes, *s_.mrs, s_.limits.pd, mem::kLocalWrite,
+               [&](uint64_t address, uint32_t piece) {
+                 sink.Place(Placement{.packet = position,
+                                      .origin = s_.una,
+                                      .bytes = piece,
+                                      .target = address,
+                                      .source = data});
+                 data += piece;
+               }) == WalkResult::kOk;
   }
 
   SendState& s_;

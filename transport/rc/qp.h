@@ -139,6 +139,10 @@ class Qp {
     return responder_.TakeEvent();
   }
 
+  bool sq_draining() const {
+    return send_.draining && send_.una != send_.drain_limit;
+  }
+
   // For queries, tests and the trace.
   const SendState& send_state() const { return send_; }
   const Responder& responder() const { return responder_; }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tests/support/endpoint.h"
+#include "transport/rc/timers.h"
 
 namespace urnic::rc {
 namespace {

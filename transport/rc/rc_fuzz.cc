@@ -12,6 +12,7 @@
 
 #include "tests/support/endpoint.h"
 #include "transport/base/check.h"
+#include "transport/rc/timers.h"
 
 namespace urnic::rc {
 namespace {
@@ -148,7 +149,7 @@ class Fuzzer {
 
   void Deliver(int i, bool keep) {
     const size_t count =
-        std::min<size_t>(wire_[i].size(), 1 + in_.Below(kBurstMax));
+        std::min<size_t>(wire_[i].size(), 1 + in_.Below(kRunMax));
     const std::vector<Packet> burst(wire_[i].begin(), wire_[i].begin() + count);
     if (!keep) wire_[i].erase(wire_[i].begin(), wire_[i].begin() + count);
     (void)ends_[1 - i]->Deliver(burst, now_);

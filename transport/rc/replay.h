@@ -5,9 +5,12 @@
 
 #include <cstdint>
 
-#include "transport/rc/types.h"
+#include "transport/work/types.h"
 
 namespace urnic::rc {
+
+// How many reads and atomics a responder can replay (max_dest_rd_atomic).
+inline constexpr uint32_t kReplaySlots = URNIC_MAX_RD_ATOMIC;
 
 struct ReplaySlot {
   enum class Kind : uint8_t { kFree, kRead, kAtomic };

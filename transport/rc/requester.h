@@ -172,6 +172,12 @@ class Requester {
     return true;
   }
 
+  // Of the current work request, from the ring.
+  auto ReadSge() const {
+    return
+        [this](uint32_t i) { return s_.sq.ReadSge<urnic_sq_wqe>(s_.next, i); };
+  }
+
   // Requests of one packet are checked when they are gathered; longer ones,
   // and those whose data comes later, before anything goes on the wire.
   bool CheckKeys(uint64_t length, uint32_t packets) {
@@ -181,11 +187,10 @@ class Requester {
       return true;
     }
     SgeCursor cursor;
-    return WalkSges<urnic_sq_wqe>(s_.sq, s_.next, s_.current.num_sge, cursor, 0,
-                                  static_cast<uint32_t>(length), *s_.mrs,
-                                  s_.limits.pd,
-                                  response ? mem::kLocalWrite : mem::kLocalRead,
-                                  [](uint64_t, uint32_t) {}) == WalkResult::kOk;
+    return WalkSges(s_.current.num_sge, ReadSge(), cursor, 0,
+                    static_cast<uint32_t>(length), *s_.mrs, s_.limits.pd,
+                    response ? mem::kLocalWrite : mem::kLocalRead,
+                    [](uint64_t, uint32_t) {}) == WalkResult::kOk;
   }
 
   // Reads a work request again for retransmission. One whose length or opcode
@@ -341,12 +346,12 @@ class Requester {
       return true;
     }
     uint32_t count = 0;
-    const WalkResult result = WalkSges<urnic_sq_wqe>(
-        s_.sq, s_.next, s_.current.num_sge, s_.gather, s_.next_offset, bytes,
-        *s_.mrs, s_.limits.pd, mem::kLocalRead,
-        [&](uint64_t address, uint32_t piece) {
-          slot.segments[count++] = {address, piece};
-        });
+    const WalkResult result =
+        WalkSges(s_.current.num_sge, ReadSge(), s_.gather, s_.next_offset,
+                 bytes, *s_.mrs, s_.limits.pd, mem::kLocalRead,
+                 [&](uint64_t address, uint32_t piece) {
+                   slot.segments[count++] = {address, piece};
+                 });
     slot.segment_count = static_cast<uint8_t>(count);
     return result == WalkResult::kOk;
   }

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "transport/mem/mr_table.h"
-#include "transport/rc/recv_queue.h"
 #include "transport/rc/replay.h"
-#include "transport/rc/types.h"
+#include "transport/work/recv_queue.h"
+#include "transport/work/types.h"
 
 namespace urnic::rc {
 
@@ -132,7 +132,7 @@ class Responder {
 
   // The next receive request to flush in state ERR.
   bool PollFlush(RecvCompletion& out) {
-    if (rq_->Take() != RecvQueue::TakeResult::kTaken) return false;
+    if (!rq_->TakeToFlush()) return false;
     out = RecvCompletion{.status = recv_status_, .wr_id = rq_->Consume()};
     recv_status_ = URNIC_WC_WR_FLUSH_ERR;
     return true;
@@ -295,6 +295,7 @@ class Responder {
         .opcode = opcode,
         .solicited = packet.bth->solicited(),
         .byte_len = static_cast<uint32_t>(offset_),
+        .src_qp = config_.dest_qpn,
         .wr_id = rq_->Consume(),
     };
     if (info.has_imm) {

@@ -15,9 +15,9 @@
 
 #include "transport/base/check.h"
 #include "transport/mem/mr_table.h"
-#include "transport/rc/sge_walk.h"
-#include "transport/rc/types.h"
-#include "transport/rc/work_queue.h"
+#include "transport/work/sge_walk.h"
+#include "transport/work/types.h"
+#include "transport/work/work_queue.h"
 
 namespace urnic::rc {
 

@@ -74,4 +74,15 @@ struct Gid {
 };
 static_assert(sizeof(Gid) == 16 && alignof(Gid) == 1);
 
+// The MAC of a multicast GID: RFC 1112 6.4 (the lower 23 bits of an IPv4
+// group), RFC 2464 7 (the last four bytes of an IPv6 group).
+inline MacAddress MulticastMac(const Gid& group) {
+  const auto& b = group.bytes;
+  if (group.is_ipv4()) {
+    return {
+        {0x01, 0x00, 0x5e, static_cast<uint8_t>(b[13] & 0x7f), b[14], b[15]}};
+  }
+  return {{0x33, 0x33, b[12], b[13], b[14], b[15]}};
+}
+
 }  // namespace urnic::wire

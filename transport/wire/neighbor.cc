@@ -39,12 +39,6 @@ Gid AllNodes() {
   return group;
 }
 
-// RFC 2464 7: 33:33 and the group's last four bytes.
-MacAddress MulticastMac(const Gid& group) {
-  return {{0x33, 0x33, group.bytes[12], group.bytes[13], group.bytes[14],
-           group.bytes[15]}};
-}
-
 // Walks over the options for the link-layer address of `type`. False when
 // one is malformed (RFC 4861 7.1.1: the whole message is then ignored).
 bool FindLinkLayer(Reader options, uint8_t type,

@@ -29,7 +29,7 @@ extern "C" {
 #define URNIC_ABI_ASSERT(c) _Static_assert(c, #c)
 #endif
 
-#define URNIC_ABI_VERSION 1u
+#define URNIC_ABI_VERSION 2u
 #define URNIC_ABI_LINE 64
 
 /* Limits of a queue pair, as ibv_query_device reports them. */
@@ -67,24 +67,39 @@ struct urnic_sge {
 };
 URNIC_ABI_ASSERT(sizeof(struct urnic_sge) == 16);
 
+/* Where a datagram goes. */
+struct urnic_datagram_to {
+  uint32_t address_handle; /* a number that the RNIC gave */
+  uint32_t qpn;
+};
+
 /* A send work request. SGEs, or the inline bytes, follow at offset 48: one
  * SGE or 16 inline bytes make exactly one cache line. */
 struct urnic_sq_wqe {
   uint8_t opcode; /* enum urnic_wr_opcode */
   uint8_t flags;
-  uint8_t num_sge;
-  uint8_t reserved;
+  union {
+    uint16_t num_sge;
+    uint16_t inline_bytes; /* with URNIC_SEND_INLINE */
+  };
   uint32_t imm_or_key; /* immediate in network order, or the rkey to
                           invalidate in host order */
   uint64_t wr_id;
-  uint64_t remote_addr;
-  uint32_t rkey;
-  uint32_t inline_bytes; /* with URNIC_SEND_INLINE */
+  union {
+    uint64_t remote_addr;
+    struct urnic_datagram_to to; /* UD */
+  };
+  union {
+    uint32_t rkey;
+    uint32_t remote_qkey; /* UD */
+  };
+  uint32_t xrc_srqn; /* XRC: the peer's shared receive queue */
   uint64_t compare_add;
   uint64_t swap;
 };
 URNIC_ABI_ASSERT(sizeof(struct urnic_sq_wqe) == 48);
 URNIC_ABI_ASSERT(offsetof(struct urnic_sq_wqe, remote_addr) == 16);
+URNIC_ABI_ASSERT(offsetof(struct urnic_sq_wqe, rkey) == 24);
 URNIC_ABI_ASSERT(offsetof(struct urnic_sq_wqe, compare_add) == 32);
 
 /* A receive work request; SGEs follow at offset 16. */

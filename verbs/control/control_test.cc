@@ -18,7 +18,6 @@
 namespace urnic::control {
 namespace {
 
-using rc::QpState;
 using ::testing::HasSubstr;
 
 constexpr uint32_t kInitMask =

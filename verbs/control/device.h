@@ -75,6 +75,12 @@ class Device {
   // RESOURCE_EXHAUSTED: names the kind and the limit.
   absl::Status AddPd() { return Add(pds_, kMaxPds, "protection domains"); }
   absl::Status AddCq() { return Add(cqs_, kMaxCqs, "completion queues"); }
+  absl::Status AddSrq() {
+    return Add(srqs_, kMaxSrqs, "shared receive queues");
+  }
+  absl::Status AddAh() { return Add(ahs_, kMaxAhs, "address handles"); }
+  void RemoveSrq() { --srqs_; }
+  void RemoveAh() { --ahs_; }
   void RemovePd() { --pds_; }
   void RemoveCq() { --cqs_; }
   void CountMr(int change) { mrs_ += change; }
@@ -102,6 +108,8 @@ class Device {
   std::atomic<int> mrs_{0};
   std::atomic<int> cqs_{0};
   std::atomic<int> qps_{0};
+  std::atomic<int> srqs_{0};
+  std::atomic<int> ahs_{0};
   std::atomic<uint32_t> next_pd_id_{1};
 };
 

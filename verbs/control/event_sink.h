@@ -7,12 +7,13 @@
 // implementation neither waits nor calls back into control or the engine. The
 // object that an event is about is alive during the call.
 
-#include "transport/rc/types.h"
+#include "transport/work/types.h"
 
 namespace urnic::control {
 
 class Cq;
 class Qp;
+class Srq;
 
 class EventSink {
  public:
@@ -20,7 +21,9 @@ class EventSink {
   virtual void OnCompletion(Cq& cq) = 0;
   // The queue overflowed: it takes no more completions (IBV_EVENT_CQ_ERR).
   virtual void OnCqError(Cq& cq) = 0;
-  virtual void OnQpEvent(Qp& qp, rc::QpEvent event) = 0;
+  virtual void OnQpEvent(Qp& qp, QpEvent event) = 0;
+  // Fewer requests are left than its limit (IBV_EVENT_SRQ_LIMIT_REACHED).
+  virtual void OnSrqLimit(Srq& srq) = 0;
 
  protected:
   ~EventSink() = default;

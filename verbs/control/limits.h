@@ -13,10 +13,15 @@ inline constexpr uint32_t kMaxQps = 1u << 16;
 inline constexpr uint32_t kMaxCqs = 1u << 16;
 inline constexpr uint32_t kMaxPds = 1u << 16;
 inline constexpr uint32_t kMaxMrs = 1u << 18;
+inline constexpr uint32_t kMaxSrqs = 1u << 16;
+inline constexpr uint32_t kMaxAhs = 1u << 16;
+inline constexpr uint32_t kMaxMcastGroups = 1u << 13;
+inline constexpr uint32_t kMaxMcastQpsPerGroup = 1u << 8;
 // All of a program's address space.
 inline constexpr uint64_t kMaxMrBytes = uint64_t{1} << 47;
 
 inline constexpr uint32_t kMaxQpWr = URNIC_MAX_QP_WR;
+inline constexpr uint32_t kMaxSrqWr = URNIC_MAX_QP_WR;
 inline constexpr uint32_t kMaxSge = URNIC_MAX_SGE;
 inline constexpr uint32_t kMaxInline = URNIC_MAX_INLINE;
 inline constexpr uint32_t kMaxCqe = URNIC_MAX_CQE;

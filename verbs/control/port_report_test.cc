@@ -175,11 +175,11 @@ TEST(PortReportTest, AQueuePairSaysThatThePortHasNoPeer) {
   request.send_cq = request.recv_cq = cq.get();
   auto qp = *Qp::Create(*pd, request);
   QpAttributes a;
-  a.qp_state = rc::QpState::kInit;
+  a.qp_state = QpState::kInit;
   a.port_num = 1;
   ASSERT_TRUE(
       qp->Modify(a, kQpState | kQpPkeyIndex | kQpPort | kQpAccessFlags).ok());
-  a.qp_state = rc::QpState::kRtr;
+  a.qp_state = QpState::kRtr;
   a.path_mtu = 3;
   a.dest_qp_num = 1;
   a.ah_attr.is_global = a.ah_attr.port_num = 1;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/mem/mr_table.h"
+#include "transport/rc/timers.h"
 #include "verbs/control/mr.h"
 #include "verbs/control/qp_path.h"
 #include "verbs/control/qp_state_table.h"
@@ -14,9 +15,6 @@ namespace urnic::control {
 
 namespace {
 
-using rc::QpState;
-
-constexpr Duration kResolveTimeout = Duration::Seconds(3);
 constexpr uint32_t kRemoteRights =
     mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
 constexpr uint32_t kQpnMask = 0xffffff;
@@ -53,13 +51,14 @@ absl::Status CheckCaps(const QpCaps& caps) {
 }
 
 // What the layout has room for beyond what was asked for is granted as well.
-QpCaps Granted(const QpCaps& asked, const QpLayout& layout) {
+QpCaps Granted(const QpRequest& request, const QpLayout& layout) {
   const uint32_t send_data = layout.inline_bytes();
+  const uint32_t asked_sge = request.caps.max_recv_sge;
   return {.max_send_wr = layout.sq_entries,
           .max_recv_wr = layout.rq_entries,
           .max_send_sge = std::min<uint32_t>(
               kMaxSge, send_data / static_cast<uint32_t>(sizeof(urnic_sge))),
-          .max_recv_sge = std::max(asked.max_recv_sge, 1u),
+          .max_recv_sge = request.srq != nullptr ? 0 : std::max(asked_sge, 1u),
           .max_inline_data = std::min(kMaxInline, send_data)};
 }
 
@@ -72,15 +71,17 @@ absl::StatusOr<std::unique_ptr<Qp>> Qp::Create(Pd& pd,
         "create_qp: send_cq and recv_cq are needed");
   }
   if (&request.send_cq->device() != &pd.device() ||
-      &request.recv_cq->device() != &pd.device()) {
+      &request.recv_cq->device() != &pd.device() ||
+      (request.srq != nullptr && &request.srq->pd().device() != &pd.device())) {
     return absl::InvalidArgumentError(
-        "create_qp: domain and completion queues are of different devices");
+        "create_qp: domain and queues are of different devices");
   }
   if (absl::Status s = CheckCaps(request.caps); !s.ok()) return s;
-  const QpLayout layout =
-      MakeQpLayout(request.caps.max_send_wr, request.caps.max_send_sge,
-                   request.caps.max_inline_data, request.caps.max_recv_wr,
-                   request.caps.max_recv_sge);
+  const bool own_rq = request.srq == nullptr;
+  const QpLayout layout = MakeQpLayout(
+      request.caps.max_send_wr, request.caps.max_send_sge,
+      request.caps.max_inline_data, own_rq ? request.caps.max_recv_wr : 0,
+      own_rq ? request.caps.max_recv_sge : 0);
   auto memory = QueueMemory::Map(layout.bytes());
   if (!memory.ok()) return memory.status();
   std::unique_ptr<Qp> qp(new Qp(pd, request, layout, *std::move(memory)));
@@ -90,11 +91,13 @@ absl::StatusOr<std::unique_ptr<Qp>> Qp::Create(Pd& pd,
 
 Qp::Qp(Pd& pd, const QpRequest& request, const QpLayout& layout,
        QueueMemory memory)
-    : pd_(pd),
+    : service_(request.service),
+      pd_(pd),
       send_cq_(request.send_cq),
       recv_cq_(request.recv_cq),
+      srq_(request.srq),
       memory_(std::move(memory)),
-      caps_(Granted(request.caps, layout)),
+      caps_(Granted(request, layout)),
       events_(request.events),
       user_(request.user),
       owner_(ThisProcess()) {
@@ -108,6 +111,11 @@ Qp::Qp(Pd& pd, const QpRequest& request, const QpLayout& layout,
   posting_.max_send_sge = caps_.max_send_sge;
   posting_.max_recv_sge = caps_.max_recv_sge;
   posting_.max_inline = caps_.max_inline_data;
+  posting_.opcodes = service_ == QpService::kRc   ? kRcOpcodes
+                     : service_ == QpService::kUc ? kUcOpcodes
+                                                  : kDatagramOpcodes;
+  posting_.datagrams = service_ == QpService::kUd;
+  posting_.shares_receives = srq_ != nullptr;
   if (!request.single_threaded) {
     posting_.sq_lock = &posting_.sq_lock_storage;
     posting_.rq_lock = &posting_.rq_lock_storage;
@@ -117,17 +125,20 @@ Qp::Qp(Pd& pd, const QpRequest& request, const QpLayout& layout,
 absl::Status Qp::CreateInEngine(const QpRequest& request,
                                 const QpLayout& layout) {
   EngineQpConfig config;
+  config.service = service_;
   config.limits.pd = pd_.id();
   config.limits.max_sge_send = caps_.max_send_sge;
-  config.limits.max_sge_recv = caps_.max_recv_sge;
+  config.limits.max_sge_recv =
+      srq_ != nullptr ? srq_->max_sge() : caps_.max_recv_sge;
   config.limits.max_inline = caps_.max_inline_data;
   config.limits.sq_sig_all = request.sq_sig_all;
-  config.sq = rc::WorkQueueView(memory_.at(QpLayout::kSqRing),
-                                memory_.indices_at(QpLayout::kSqIndices),
-                                layout.sq_entries, layout.sq_stride);
-  config.rq = rc::WorkQueueView(memory_.at(layout.rq_ring()),
-                                memory_.indices_at(QpLayout::kRqIndices),
-                                layout.rq_entries, layout.rq_stride);
+  config.sq = WorkQueueView(memory_.at(QpLayout::kSqRing),
+                            memory_.indices_at(QpLayout::kSqIndices),
+                            layout.sq_entries, layout.sq_stride);
+  config.rq = WorkQueueView(memory_.at(layout.rq_ring()),
+                            memory_.indices_at(QpLayout::kRqIndices),
+                            layout.rq_entries, layout.rq_stride);
+  if (srq_ != nullptr) config.srq = srq_->engine_end();
   config.send_cq = send_cq_->engine_end();
   config.recv_cq = recv_cq_->engine_end();
   config.events = this;
@@ -143,6 +154,7 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
   pd_.Ref();
   send_cq_->Ref();
   recv_cq_->Ref();
+  if (srq_ != nullptr) srq_->Ref();
   pd_.device().CountQp(1);
   return absl::OkStatus();
 }
@@ -159,6 +171,7 @@ Qp::~Qp() {
   pd_.device().CountQp(-1);
   send_cq_->Unref();
   recv_cq_->Unref();
+  if (srq_ != nullptr) srq_->Unref();
   pd_.Unref();
 }
 
@@ -167,9 +180,9 @@ void Qp::ForgetCompletions(uint32_t number) {
   if (recv_cq_ != send_cq_) recv_cq_->Forget(number);
 }
 
-rc::QpState Qp::State() {
+QpState Qp::State() {
   Engine::ControlScope scope(pd_.device().engine());
-  return engine_qp_->rc.state();
+  return engine_qp_->state();
 }
 
 absl::Status Qp::Named(const absl::Status& status) const {
@@ -229,28 +242,16 @@ absl::Status Qp::CheckValues(const QpAttributes& a, uint32_t mask) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Path> Qp::Resolve(const AddressVector& vector,
-                                 uint32_t dest_qpn) {
-  Device& device = pd_.device();
-  auto request = MakePathRequest(device.identity(), vector, qpn(), dest_qpn);
-  if (!request.ok()) return request.status();
-  auto path = device.engine().ResolvePath(*request, kResolveTimeout);
-  if (!absl::IsDeadlineExceeded(path.status())) return path;
-  const PortInfo port = device.port().info();
-  if (port.state == PortState::kUp) return path;
-  // Nobody can have heard the question.
-  return absl::Status(
-      path.status().code(),
-      absl::StrCat(std::string(path.status().message()),
-                   "; the port is not up: ", port.text,
-                   port.remedy.empty() ? "" : "; ", port.remedy));
-}
-
-rc::QpConfig Qp::MakeConfig(const QpAttributes& a) const {
-  rc::QpConfig config;
+QpConfig Qp::MakeConfig(const QpAttributes& a) const {
+  QpConfig config;
   config.dest_qpn = a.dest_qp_num;
   config.pkey = kDefaultPkey;
-  if (a.path_mtu != 0) config.mtu = MtuBytes(a.path_mtu);
+  config.qkey = a.qkey;
+  if (service_ == QpService::kUd) {
+    config.mtu = pd_.device().mtu_max();
+  } else if (a.path_mtu != 0) {
+    config.mtu = MtuBytes(a.path_mtu);
+  }
   config.rq_psn = Psn(a.rq_psn);
   config.sq_psn = Psn(a.sq_psn);
   config.access = a.qp_access_flags & kRemoteRights;
@@ -277,6 +278,7 @@ QpAttributes Merge(QpAttributes attributes, const QpAttributes& change,
   take(kQpAccessFlags, &QpAttributes::qp_access_flags);
   take(kQpPkeyIndex, &QpAttributes::pkey_index);
   take(kQpPort, &QpAttributes::port_num);
+  take(kQpQkey, &QpAttributes::qkey);
   take(kQpAv, &QpAttributes::ah_attr);
   take(kQpPathMtu, &QpAttributes::path_mtu);
   take(kQpTimeout, &QpAttributes::timeout);
@@ -304,7 +306,7 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
         absl::StrCat("cur_qp_state is ", QpStateName(change.cur_qp_state),
                      ", the state is ", QpStateName(from))));
   }
-  if (absl::Status s = CheckQpTransition(from, to, mask); !s.ok()) {
+  if (absl::Status s = CheckQpTransition(service_, from, to, mask); !s.ok()) {
     return Named(s);
   }
   if (absl::Status s = CheckValues(change, mask); !s.ok()) return Named(s);
@@ -313,20 +315,23 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   next.qp_state = to;
   std::optional<Path> path;
   if ((mask & kQpAv) != 0) {
-    auto resolved = Resolve(next.ah_attr, next.dest_qp_num);
+    if (next.ah_attr.dgid.is_multicast()) {
+      return Named(absl::InvalidArgumentError("ah_attr dgid is a group"));
+    }
+    auto resolved =
+        ResolvePath(pd_.device(), next.ah_attr, qpn(), next.dest_qp_num);
     if (!resolved.ok()) return Named(resolved.status());
     path = *std::move(resolved);
   }
   Engine& engine = pd_.device().engine();
   Engine::ControlScope scope(engine);
-  if (engine_qp_->rc.state() != from) {
-    return Named(absl::InvalidArgumentError(
-        absl::StrCat("went to ", QpStateName(engine_qp_->rc.state()),
-                     " by itself meanwhile")));
+  if (engine_qp_->state() != from) {
+    return Named(absl::InvalidArgumentError(absl::StrCat(
+        "went to ", QpStateName(engine_qp_->state()), " by itself meanwhile")));
   }
   if (path.has_value()) engine_qp_->path = *std::move(path);
   notify_sqd_ = to == QpState::kSqd && next.en_sqd_async_notify != 0;
-  const rc::QpConfig config = MakeConfig(next);
+  const QpConfig config = MakeConfig(next);
   if (from == to) {
     engine.ReconfigureQp(*engine_qp_, config);
   } else {
@@ -342,9 +347,7 @@ void Qp::OpenForPosting(const QpAttributes& attributes) {
   //= IBTA 10.3.1: requests may be posted from INIT (receive) and RTS (send)
   const QpState state = attributes.qp_state;
   posting_.may_recv.store(state != QpState::kReset, std::memory_order_relaxed);
-  posting_.may_send.store(state == QpState::kRts || state == QpState::kSqd ||
-                              state == QpState::kErr,
-                          std::memory_order_relaxed);
+  posting_.may_send.store(state >= QpState::kRts, std::memory_order_relaxed);
   posting_.may_read.store(attributes.max_rd_atomic != 0,
                           std::memory_order_relaxed);
 }
@@ -353,19 +356,35 @@ QpAttributes Qp::Query() {
   std::lock_guard lock(modify_mutex_);
   Engine::ControlScope scope(pd_.device().engine());
   QpAttributes now = attributes_;
-  now.qp_state = now.cur_qp_state = engine_qp_->rc.state();
-  const rc::SendState& send = engine_qp_->rc.send_state();
-  now.sq_draining =
-      now.qp_state == QpState::kSqd && send.una != send.drain_limit;
+  now.qp_state = now.cur_qp_state = engine_qp_->state();
+  now.sq_draining = now.qp_state == QpState::kSqd && engine_qp_->sq_draining();
   return now;
 }
 
-void Qp::OnQpEvent(EngineQp& qp, rc::QpEvent event) {
+absl::Status Qp::JoinGroup(const wire::Gid& group) {
+  if (service_ != QpService::kUd || !group.is_multicast()) {
+    return Named(absl::InvalidArgumentError(
+        "attach_mcast: needs a UD queue pair and a multicast GID"));
+  }
+  Engine& engine = pd_.device().engine();
+  Engine::ControlScope scope(engine);
+  engine.JoinGroup(*engine_qp_, group);
+  return absl::OkStatus();
+}
+
+absl::Status Qp::LeaveGroup(const wire::Gid& group) {
+  Engine& engine = pd_.device().engine();
+  Engine::ControlScope scope(engine);
+  if (engine.LeaveGroup(*engine_qp_, group)) return absl::OkStatus();
+  return Named(
+      absl::InvalidArgumentError("detach_mcast: not attached to that group"));
+}
+
+void Qp::OnQpEvent(EngineQp& qp, QpEvent event) {
   if (events_ == nullptr) return;
-  if (event == rc::QpEvent::kSqDrained && !notify_sqd_) return;
+  if (event == QpEvent::kSqDrained && !notify_sqd_) return;
   //= IBTA 11.6.3.2: "communication established" is for those who wait in RTR
-  if (event == rc::QpEvent::kCommEstablished &&
-      qp.rc.state() != QpState::kRtr) {
+  if (event == QpEvent::kCommEstablished && qp.state() != QpState::kRtr) {
     return;
   }
   events_->OnQpEvent(*this, event);

@@ -1,7 +1,6 @@
 #pragma once
 
-// A reliable-connected queue pair: its memory, its attributes, and the road
-// through its states.
+// A queue pair: its memory, its attributes, and the road through its states.
 
 #include <atomic>
 #include <cstdint>
@@ -17,13 +16,16 @@
 #include "verbs/control/qp_attributes.h"
 #include "verbs/control/queue_memory.h"
 #include "verbs/control/spin_lock.h"
+#include "verbs/control/srq.h"
 #include "verbs/control/work_ring.h"
 
 namespace urnic::control {
 
 struct QpRequest {
+  QpService service = QpService::kRc;
   Cq* send_cq = nullptr;
   Cq* recv_cq = nullptr;
+  Srq* srq = nullptr;  // instead of a receive queue of its own
   QpCaps caps;
   bool sq_sig_all = false;
   // The posting thread is always the same one (a thread domain).
@@ -31,6 +33,17 @@ struct QpRequest {
   EventSink* events = nullptr;
   void* user = nullptr;
 };
+
+// Bit n: some service has enum urnic_wr_opcode n.
+inline constexpr uint32_t kDatagramOpcodes =
+    1u << URNIC_WR_SEND | 1u << URNIC_WR_SEND_WITH_IMM;
+inline constexpr uint32_t kUcOpcodes = kDatagramOpcodes |
+                                       1u << URNIC_WR_RDMA_WRITE |
+                                       1u << URNIC_WR_RDMA_WRITE_WITH_IMM;
+inline constexpr uint32_t kRcOpcodes =
+    kUcOpcodes | 1u << URNIC_WR_SEND_WITH_INV | 1u << URNIC_WR_RDMA_READ |
+    1u << URNIC_WR_ATOMIC_CMP_AND_SWP | 1u << URNIC_WR_ATOMIC_FETCH_AND_ADD;
+inline constexpr uint32_t kBuiltOpcodes = kRcOpcodes;
 
 // The domain and the completion queues must outlive it. `posting`, the fields
 // that one posting thread at a time owns, is public for the caller's inner
@@ -55,6 +68,11 @@ class Qp final : private QpEvents {
   // link. DEADLINE_EXCEEDED: it does not answer.
   absl::Status Modify(const QpAttributes& attributes, uint32_t mask);
 
+  // Multicast, of a UD queue pair. INVALID_ARGUMENT: another service, not a
+  // group; leaving: not attached to it.
+  absl::Status JoinGroup(const wire::Gid& group);
+  absl::Status LeaveGroup(const wire::Gid& group);
+
   // As last set, with the present state.
   QpAttributes Query();
 
@@ -72,6 +90,9 @@ class Qp final : private QpEvents {
     uint32_t max_send_sge = 0;
     uint32_t max_recv_sge = 0;
     uint32_t max_inline = 0;
+    uint32_t opcodes = 0;  // bit n: enum urnic_wr_opcode n is the service's
+    bool datagrams = false;
+    bool shares_receives = false;
     // By the state as last modified. A queue pair that failed by itself
     // accepts everything, and flushes it.
     std::atomic<bool> may_send = false;
@@ -82,6 +103,7 @@ class Qp final : private QpEvents {
   };
   Posting& posting() { return posting_; }
 
+  QpService service() const { return service_; }
   Pd& pd() const { return pd_; }
   Cq& send_cq() const { return *send_cq_; }
   Cq& recv_cq() const { return *recv_cq_; }
@@ -92,21 +114,22 @@ class Qp final : private QpEvents {
   Qp(Pd& pd, const QpRequest& request, const QpLayout& layout,
      QueueMemory memory);
   absl::Status CreateInEngine(const QpRequest& request, const QpLayout& layout);
-  rc::QpState State();
+  QpState State();
   absl::Status CheckValues(const QpAttributes& attributes, uint32_t mask) const;
-  absl::StatusOr<Path> Resolve(const AddressVector& vector, uint32_t dest_qpn);
-  rc::QpConfig MakeConfig(const QpAttributes& attributes) const;
+  QpConfig MakeConfig(const QpAttributes& attributes) const;
   void OpenForPosting(const QpAttributes& attributes);
   // Removes this queue pair's completions. REQUIRES: inside a ControlScope.
   void ForgetCompletions(uint32_t number);
   absl::Status Named(const absl::Status& status) const;
 
-  void OnQpEvent(EngineQp& qp, rc::QpEvent event) override;
+  void OnQpEvent(EngineQp& qp, QpEvent event) override;
 
   Posting posting_;
+  const QpService service_;
   Pd& pd_;
   Cq* const send_cq_;
   Cq* const recv_cq_;
+  Srq* const srq_;
   QueueMemory memory_;
   QpCaps caps_;
   EventSink* const events_;

@@ -1,12 +1,12 @@
 #pragma once
 
-// The attributes of a reliable-connected queue pair, as struct ibv_qp_attr has
-// them but without its header: codes are those of IBTA and of libibverbs.
+// The attributes of a queue pair, as struct ibv_qp_attr has them but without
+// its header: codes are those of IBTA and of libibverbs.
 
 #include <cstdint>
 
-#include "transport/rc/types.h"
 #include "transport/wire/address.h"
+#include "transport/work/types.h"
 
 namespace urnic::control {
 
@@ -18,6 +18,7 @@ enum QpAttrMask : uint32_t {
   kQpAccessFlags = 1u << 3,
   kQpPkeyIndex = 1u << 4,
   kQpPort = 1u << 5,
+  kQpQkey = 1u << 6,
   kQpAv = 1u << 7,
   kQpPathMtu = 1u << 8,
   kQpTimeout = 1u << 9,
@@ -49,13 +50,14 @@ struct AddressVector {
 };
 
 struct QpAttributes {
-  rc::QpState qp_state = rc::QpState::kReset;
-  rc::QpState cur_qp_state = rc::QpState::kReset;
+  QpState qp_state = QpState::kReset;
+  QpState cur_qp_state = QpState::kReset;
   uint8_t path_mtu = 0;  // 1: 256 bytes .. 5: 4096 bytes
   uint8_t path_mig_state = kPathMigrated;
   uint32_t rq_psn = 0;
   uint32_t sq_psn = 0;
   uint32_t dest_qp_num = 0;
+  uint32_t qkey = 0;
   uint32_t qp_access_flags = 0;  // mem::kRemote..
   AddressVector ah_attr;
   uint16_t pkey_index = 0;

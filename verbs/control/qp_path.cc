@@ -7,6 +7,7 @@ namespace urnic::control {
 
 namespace {
 
+constexpr Duration kResolveTimeout = Duration::Seconds(3);
 constexpr uint32_t kFlowLabelMask = 0xfffff;
 constexpr uint32_t kUdpPortBits = 14;
 constexpr uint8_t kDefaultHopLimit = 64;
@@ -67,6 +68,23 @@ absl::StatusOr<Engine::PathRequest> MakePathRequest(
   request.udp_src_port =
       UdpSourcePort(vector.flow_label, local_qpn, remote_qpn);
   return request;
+}
+
+absl::StatusOr<Path> ResolvePath(Device& device, const AddressVector& vector,
+                                 uint32_t local_qpn, uint32_t remote_qpn) {
+  auto request =
+      MakePathRequest(device.identity(), vector, local_qpn, remote_qpn);
+  if (!request.ok()) return request.status();
+  auto path = device.engine().ResolvePath(*request, kResolveTimeout);
+  if (!absl::IsDeadlineExceeded(path.status())) return path;
+  const PortInfo port = device.port().info();
+  if (port.state == PortState::kUp) return path;
+  // Nobody can have heard the question.
+  return absl::Status(
+      path.status().code(),
+      absl::StrCat(std::string(path.status().message()),
+                   "; the port is not up: ", port.text,
+                   port.remedy.empty() ? "" : "; ", port.remedy));
 }
 
 }  // namespace urnic::control

@@ -1,13 +1,13 @@
 #pragma once
 
-// From the address vector of a program to the path that the engine resolves.
-// Pure.
+// From the address vector of a program to the path of its packets.
 
 #include <cstdint>
 
 #include "absl/status/statusor.h"
 #include "datapath/engine.h"
 #include "verbs/abi/device_identity.h"
+#include "verbs/control/device.h"
 #include "verbs/control/qp_attributes.h"
 
 namespace urnic::control {
@@ -18,6 +18,12 @@ namespace urnic::control {
 absl::StatusOr<Engine::PathRequest> MakePathRequest(
     const urnic_device_identity& identity, const AddressVector& vector,
     uint32_t local_qpn, uint32_t remote_qpn);
+
+// The same, resolved: asks the network for the destination's MAC, if need be,
+// and waits for up to three seconds. UNAVAILABLE: the destination is not on the
+// link. DEADLINE_EXCEEDED: it does not answer.
+absl::StatusOr<Path> ResolvePath(Device& device, const AddressVector& vector,
+                                 uint32_t local_qpn, uint32_t remote_qpn);
 
 // The UDP source port, which routers and NICs hash to spread flows: 0xc000 to
 // 0xffff, from the flow label, or from both queue pair numbers where the

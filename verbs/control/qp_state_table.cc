@@ -9,40 +9,61 @@ namespace urnic::control {
 
 namespace {
 
-using rc::QpState;
+constexpr uint8_t Of(QpService service) {
+  return static_cast<uint8_t>(1u << static_cast<unsigned>(service));
+}
+constexpr uint8_t kRc = Of(QpService::kRc);
+constexpr uint8_t kUc = Of(QpService::kUc);
+constexpr uint8_t kUd = Of(QpService::kUd);
 
 struct Row {
+  uint8_t services;
   QpState from;
   QpState to;
   uint32_t required;
   uint32_t optional;
 };
 
-constexpr uint32_t kWhileRunning = kQpCurState | kQpAccessFlags |
-                                   kQpMinRnrTimer | kQpAltPath |
-                                   kQpPathMigState;
+constexpr uint32_t kConnected =
+    kQpCurState | kQpAccessFlags | kQpAltPath | kQpPathMigState;
+constexpr uint32_t kWhileRunning = kConnected | kQpMinRnrTimer;
+constexpr uint32_t kInitial = kQpPkeyIndex | kQpPort | kQpAccessFlags;
+constexpr uint32_t kInitialUd = kQpPkeyIndex | kQpPort | kQpQkey;
+constexpr uint32_t kPeer = kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn;
+constexpr uint32_t kRetries =
+    kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpMaxRdAtomic;
 
 //= IBTA 11.2.5.2
 // Any state to RESET or ERR takes no attributes and is not listed.
 constexpr Row kRows[] = {
-    {QpState::kReset, QpState::kInit, kQpPkeyIndex | kQpPort | kQpAccessFlags,
-     0},
-    {QpState::kInit, QpState::kInit, 0,
-     kQpPkeyIndex | kQpPort | kQpAccessFlags},
-    {QpState::kInit, QpState::kRtr,
-     kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn | kQpMaxDestRdAtomic |
-         kQpMinRnrTimer,
+    {kRc | kUc, QpState::kReset, QpState::kInit, kInitial, 0},
+    {kUd, QpState::kReset, QpState::kInit, kInitialUd, 0},
+    {kRc | kUc, QpState::kInit, QpState::kInit, 0, kInitial},
+    {kUd, QpState::kInit, QpState::kInit, 0, kInitialUd},
+    {kRc, QpState::kInit, QpState::kRtr,
+     kPeer | kQpMaxDestRdAtomic | kQpMinRnrTimer,
      kQpAltPath | kQpAccessFlags | kQpPkeyIndex},
-    {QpState::kRtr, QpState::kRts,
-     kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpSqPsn | kQpMaxRdAtomic,
-     kWhileRunning},
-    {QpState::kRts, QpState::kRts, 0, kWhileRunning},
-    {QpState::kRts, QpState::kSqd, 0, kQpEnSqdAsyncNotify},
-    {QpState::kSqd, QpState::kRts, 0, kWhileRunning},
-    {QpState::kSqd, QpState::kSqd, 0,
-     kQpPort | kQpAv | kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpMaxRdAtomic |
-         kQpMaxDestRdAtomic | kQpAltPath | kQpPkeyIndex | kQpAccessFlags |
-         kQpMinRnrTimer | kQpPathMigState},
+    {kUc, QpState::kInit, QpState::kRtr, kPeer,
+     kQpAltPath | kQpAccessFlags | kQpPkeyIndex},
+    {kUd, QpState::kInit, QpState::kRtr, 0, kQpPkeyIndex | kQpQkey},
+    {kRc, QpState::kRtr, QpState::kRts, kRetries | kQpSqPsn, kWhileRunning},
+    {kUc, QpState::kRtr, QpState::kRts, kQpSqPsn, kConnected},
+    {kUd, QpState::kRtr, QpState::kRts, kQpSqPsn, kQpCurState | kQpQkey},
+    {kRc, QpState::kRts, QpState::kRts, 0, kWhileRunning},
+    {kUc, QpState::kRts, QpState::kRts, 0, kConnected},
+    {kUd, QpState::kRts, QpState::kRts, 0, kQpCurState | kQpQkey},
+    {kRc | kUc | kUd, QpState::kRts, QpState::kSqd, 0, kQpEnSqdAsyncNotify},
+    {kRc, QpState::kSqd, QpState::kRts, 0, kWhileRunning},
+    {kUc, QpState::kSqd, QpState::kRts, 0, kConnected},
+    {kUd, QpState::kSqd, QpState::kRts, 0, kQpCurState | kQpQkey},
+    {kRc, QpState::kSqd, QpState::kSqd, 0,
+     kQpPort | kQpAv | kRetries | kQpMaxDestRdAtomic | kQpAltPath |
+         kQpPkeyIndex | kQpAccessFlags | kQpMinRnrTimer | kQpPathMigState},
+    {kUc, QpState::kSqd, QpState::kSqd, 0,
+     kQpAv | kQpAltPath | kQpPkeyIndex | kQpAccessFlags | kQpPathMigState},
+    {kUd, QpState::kSqd, QpState::kSqd, 0, kQpPkeyIndex | kQpQkey},
+    {kUc, QpState::kSqe, QpState::kRts, 0, kQpCurState | kQpAccessFlags},
+    {kUd, QpState::kSqe, QpState::kRts, 0, kQpCurState | kQpQkey},
 };
 
 constexpr struct {
@@ -55,6 +76,7 @@ constexpr struct {
     {kQpAccessFlags, "qp_access_flags"},
     {kQpPkeyIndex, "pkey_index"},
     {kQpPort, "port_num"},
+    {kQpQkey, "qkey"},
     {kQpAv, "ah_attr"},
     {kQpPathMtu, "path_mtu"},
     {kQpTimeout, "timeout"},
@@ -86,20 +108,20 @@ std::string NamesOf(uint32_t mask) {
 
 }  // namespace
 
-const char* QpStateName(rc::QpState state) {
+const char* QpStateName(QpState state) {
   static constexpr const char* kStates[] = {"RESET", "INIT", "RTR", "RTS",
                                             "SQD",   "SQE",  "ERR"};
   const auto index = static_cast<size_t>(state);
   return index < std::size(kStates) ? kStates[index] : "?";
 }
 
-QpTransition FindQpTransition(rc::QpState from, rc::QpState to) {
+QpTransition FindQpTransition(QpService service, QpState from, QpState to) {
   if (to == QpState::kReset || to == QpState::kErr) {
     // RESET to ERR is the one road that does not exist.
     return {.valid = from != QpState::kReset || to == QpState::kReset};
   }
   for (const Row& row : kRows) {
-    if (row.from == from && row.to == to) {
+    if ((row.services & Of(service)) != 0 && row.from == from && row.to == to) {
       return {
           .valid = true, .required = row.required, .optional = row.optional};
     }
@@ -107,11 +129,11 @@ QpTransition FindQpTransition(rc::QpState from, rc::QpState to) {
   return {};
 }
 
-absl::Status CheckQpTransition(rc::QpState from, rc::QpState to,
+absl::Status CheckQpTransition(QpService service, QpState from, QpState to,
                                uint32_t mask) {
   const std::string road =
       absl::StrCat(QpStateName(from), " to ", QpStateName(to));
-  const QpTransition transition = FindQpTransition(from, to);
+  const QpTransition transition = FindQpTransition(service, from, to);
   if (!transition.valid) {
     return absl::InvalidArgumentError(
         absl::StrCat(road, ": no such transition"));

@@ -1,13 +1,13 @@
 #pragma once
 
 // Which state may follow which, and with which attributes: IBTA 11.2.5.2 table
-// "QP state transition properties" for reliable connections, as Linux checks
-// it for every device (ib_modify_qp_is_ok). Pure.
+// "QP state transition properties", as Linux checks it for every device
+// (ib_modify_qp_is_ok). Pure.
 
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "transport/rc/types.h"
+#include "transport/work/types.h"
 
 namespace urnic::control {
 
@@ -18,14 +18,15 @@ struct QpTransition {
   uint32_t optional = 0;
 };
 
-QpTransition FindQpTransition(rc::QpState from, rc::QpState to);
+QpTransition FindQpTransition(QpService service, QpState from, QpState to);
 
 // INVALID_ARGUMENT, naming states and attributes: no such transition, one of
 // the required attributes missing from `mask`, or one in it that the
 // transition does not take.
-absl::Status CheckQpTransition(rc::QpState from, rc::QpState to, uint32_t mask);
+absl::Status CheckQpTransition(QpService service, QpState from, QpState to,
+                               uint32_t mask);
 
 // "RESET", "INIT", ..
-const char* QpStateName(rc::QpState state);
+const char* QpStateName(QpState state);
 
 }  // namespace urnic::control

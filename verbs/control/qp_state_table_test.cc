@@ -10,7 +10,6 @@
 namespace urnic::control {
 namespace {
 
-using rc::QpState;
 using ::testing::HasSubstr;
 
 constexpr QpState kStates[] = {QpState::kReset, QpState::kInit, QpState::kRtr,
@@ -33,8 +32,9 @@ constexpr const char* kAllowed[] = {
 TEST(QpStateTableTest, AllowsTheTransitionsOfTheSpecificationAndNoOthers) {
   for (size_t from = 0; from < std::size(kStates); ++from) {
     for (size_t to = 0; to < std::size(kStates); ++to) {
-      EXPECT_EQ(FindQpTransition(kStates[from], kStates[to]).valid,
-                kAllowed[from][to] == '+')
+      EXPECT_EQ(
+          FindQpTransition(QpService::kRc, kStates[from], kStates[to]).valid,
+          kAllowed[from][to] == '+')
           << QpStateName(kStates[from]) << " to " << QpStateName(kStates[to]);
     }
   }
@@ -43,13 +43,16 @@ TEST(QpStateTableTest, AllowsTheTransitionsOfTheSpecificationAndNoOthers) {
 TEST(QpStateTableTest, EachRequiredAttributeIsRequired) {
   for (QpState from : kStates) {
     for (QpState to : kStates) {
-      const QpTransition t = FindQpTransition(from, to);
+      const QpTransition t = FindQpTransition(QpService::kRc, from, to);
       if (!t.valid) continue;
       EXPECT_EQ(t.required & t.optional, 0u);
-      EXPECT_TRUE(CheckQpTransition(from, to, t.required | kQpState).ok());
+      EXPECT_TRUE(
+          CheckQpTransition(QpService::kRc, from, to, t.required | kQpState)
+              .ok());
       for (uint32_t bit = 1; bit != 0; bit <<= 1) {
         if ((t.required & bit) == 0) continue;
-        EXPECT_FALSE(CheckQpTransition(from, to, t.required & ~bit).ok())
+        EXPECT_FALSE(
+            CheckQpTransition(QpService::kRc, from, to, t.required & ~bit).ok())
             << QpStateName(from) << " to " << QpStateName(to) << " without 0x"
             << std::hex << bit;
       }
@@ -60,11 +63,12 @@ TEST(QpStateTableTest, EachRequiredAttributeIsRequired) {
 TEST(QpStateTableTest, EachOptionalAttributeIsTakenAndNoOther) {
   for (QpState from : kStates) {
     for (QpState to : kStates) {
-      const QpTransition t = FindQpTransition(from, to);
+      const QpTransition t = FindQpTransition(QpService::kRc, from, to);
       if (!t.valid) continue;
       for (uint32_t bit = 1; bit != 0; bit <<= 1) {
         if (((t.required | kQpState) & bit) != 0) continue;
-        const bool ok = CheckQpTransition(from, to, t.required | bit).ok();
+        const bool ok =
+            CheckQpTransition(QpService::kRc, from, to, t.required | bit).ok();
         EXPECT_EQ(ok, (t.optional & bit) != 0)
             << QpStateName(from) << " to " << QpStateName(to) << " with 0x"
             << std::hex << bit;
@@ -75,15 +79,15 @@ TEST(QpStateTableTest, EachOptionalAttributeIsTakenAndNoOther) {
 
 TEST(QpStateTableTest, TheUsualRoadTakesWhatProgramsPass) {
   EXPECT_TRUE(
-      CheckQpTransition(QpState::kReset, QpState::kInit,
+      CheckQpTransition(QpService::kRc, QpState::kReset, QpState::kInit,
                         kQpState | kQpPkeyIndex | kQpPort | kQpAccessFlags)
           .ok());
-  EXPECT_TRUE(CheckQpTransition(QpState::kInit, QpState::kRtr,
+  EXPECT_TRUE(CheckQpTransition(QpService::kRc, QpState::kInit, QpState::kRtr,
                                 kQpState | kQpAv | kQpPathMtu | kQpDestQpn |
                                     kQpRqPsn | kQpMaxDestRdAtomic |
                                     kQpMinRnrTimer)
                   .ok());
-  EXPECT_TRUE(CheckQpTransition(QpState::kRtr, QpState::kRts,
+  EXPECT_TRUE(CheckQpTransition(QpService::kRc, QpState::kRtr, QpState::kRts,
                                 kQpState | kQpTimeout | kQpRetryCnt |
                                     kQpRnrRetry | kQpSqPsn | kQpMaxRdAtomic)
                   .ok());
@@ -93,14 +97,43 @@ TEST(QpStateTableTest, MessagesNameStatesAndAttributes) {
   const auto text = [](const absl::Status& s) {
     return std::string(s.message());
   };
-  EXPECT_THAT(text(CheckQpTransition(QpState::kReset, QpState::kRts, kQpState)),
+  EXPECT_THAT(text(CheckQpTransition(QpService::kRc, QpState::kReset,
+                                     QpState::kRts, kQpState)),
               HasSubstr("RESET to RTS"));
-  EXPECT_THAT(text(CheckQpTransition(QpState::kReset, QpState::kInit,
-                                     kQpState | kQpPort)),
+  EXPECT_THAT(text(CheckQpTransition(QpService::kRc, QpState::kReset,
+                                     QpState::kInit, kQpState | kQpPort)),
               HasSubstr("missing qp_access_flags, pkey_index"));
-  EXPECT_THAT(text(CheckQpTransition(QpState::kRts, QpState::kSqd,
-                                     kQpState | kQpTimeout | 1u << 30)),
-              HasSubstr("takes no timeout, mask bits 0x40000000"));
+  EXPECT_THAT(
+      text(CheckQpTransition(QpService::kRc, QpState::kRts, QpState::kSqd,
+                             kQpState | kQpTimeout | 1u << 30)),
+      HasSubstr("takes no timeout, mask bits 0x40000000"));
+}
+
+// A column of the table each, against Linux's words for them.
+TEST(QpStateTableTest, DatagramsAndUnreliableConnectionsHaveTheirOwnColumns) {
+  using enum QpState;
+  constexpr QpService kUc = QpService::kUc;
+  constexpr QpService kUd = QpService::kUd;
+  const auto ok = [](QpService service, QpState from, QpState to,
+                     uint32_t mask) {
+    return CheckQpTransition(service, from, to, mask | kQpState).ok();
+  };
+  EXPECT_TRUE(ok(kUd, kReset, kInit, kQpPkeyIndex | kQpPort | kQpQkey));
+  EXPECT_FALSE(ok(kUd, kReset, kInit, kQpPkeyIndex | kQpPort));
+  EXPECT_FALSE(ok(kUd, kReset, kInit, kQpPkeyIndex | kQpPort | kQpAccessFlags));
+  EXPECT_TRUE(ok(kUd, kInit, kRtr, 0));
+  EXPECT_FALSE(ok(kUd, kInit, kRtr, kQpDestQpn));
+  EXPECT_TRUE(ok(kUd, kRtr, kRts, kQpSqPsn));
+  EXPECT_FALSE(ok(kUd, kRtr, kRts, 0));
+  EXPECT_TRUE(ok(kUd, kSqe, kRts, kQpQkey));
+  EXPECT_TRUE(ok(kUc, kInit, kRtr, kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn));
+  EXPECT_FALSE(ok(kUc, kInit, kRtr,
+                  kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn |
+                      kQpMaxDestRdAtomic | kQpMinRnrTimer));
+  EXPECT_TRUE(ok(kUc, kRtr, kRts, kQpSqPsn));
+  EXPECT_FALSE(ok(kUc, kRtr, kRts, kQpSqPsn | kQpTimeout));
+  EXPECT_TRUE(ok(kUc, kSqe, kRts, 0));
+  EXPECT_FALSE(ok(QpService::kRc, kSqe, kRts, 0)) << "RC has no SQE";
 }
 
 }  // namespace

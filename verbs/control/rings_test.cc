@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "transport/rc/work_queue.h"
+#include "transport/work/work_queue.h"
 #include "verbs/control/completion_ring.h"
 #include "verbs/control/limits.h"
 #include "verbs/control/queue_memory.h"
@@ -53,7 +53,7 @@ TEST(WorkRingTest, TheEnginesEndSeesEachEntryAfterPublish) {
   ASSERT_TRUE(memory.ok());
   urnic_queue_indices* indices = memory->indices_at(0);
   WorkRing ring(memory->at(256), indices, 4, 64);
-  rc::WorkQueueView view(memory->at(256), indices, 4, 64);
+  WorkQueueView view(memory->at(256), indices, 4, 64);
   uint64_t posted = 0;
   uint32_t consumed = 0;
   for (uint32_t round = 0; round < 10; ++round) {

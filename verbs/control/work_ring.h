@@ -1,10 +1,11 @@
 #pragma once
 
 // The program's end of a send or receive queue: it writes entries and the
-// producer index. The RNIC's end is rc::WorkQueueView.
+// producer index. The RNIC's end is WorkQueueView.
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 
 #include "verbs/abi/rnic_abi.h"
 
@@ -36,6 +37,23 @@ class WorkRing {
   }
 
   uint32_t producer() const { return producer_; }
+  // Posted and not taken by the RNIC.
+  uint32_t waiting() const {
+    return producer_ -
+           std::atomic_ref(indices_->consumer).load(std::memory_order_acquire);
+  }
+  // Copies what waits to the beginning of `to`, which is empty and has room
+  // for it, with entries of the same size. REQUIRES: the RNIC takes nothing
+  // meanwhile.
+  void MoveTo(WorkRing& to) const {
+    for (uint32_t i = producer_ - waiting(); i != producer_; ++i) {
+      std::memcpy(to.Next(),
+                  base_ + static_cast<size_t>(i & (entries_ - 1)) * stride_,
+                  stride_);
+      to.Advance();
+    }
+    to.Publish();
+  }
   uint32_t entries() const { return entries_; }
 
  private:

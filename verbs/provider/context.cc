@@ -26,16 +26,18 @@ void DeleteAll(std::unordered_set<T*>& objects) {
   objects.clear();
 }
 
-ibv_event_type TypeOf(rc::QpEvent event) {
+ibv_event_type TypeOf(QpEvent event) {
   switch (event) {
-    case rc::QpEvent::kRequestError:
+    case QpEvent::kRequestError:
       return IBV_EVENT_QP_REQ_ERR;
-    case rc::QpEvent::kAccessError:
+    case QpEvent::kAccessError:
       return IBV_EVENT_QP_ACCESS_ERR;
-    case rc::QpEvent::kCommEstablished:
+    case QpEvent::kCommEstablished:
       return IBV_EVENT_COMM_EST;
-    case rc::QpEvent::kSqDrained:
+    case QpEvent::kSqDrained:
       return IBV_EVENT_SQ_DRAINED;
+    case QpEvent::kLastWqeReached:
+      return IBV_EVENT_QP_LAST_WQE_REACHED;
     default:
       return IBV_EVENT_QP_FATAL;
   }
@@ -66,6 +68,8 @@ const urnic_preload_api* Preload() {
 Context::~Context() {
   DeleteAll(qps_);
   DeleteAll(cqs_);
+  DeleteAll(srqs_);
+  DeleteAll(addresses_);
   DeleteAll(regions_);
   DeleteAll(parent_domains_);
   DeleteAll(domains_);
@@ -91,9 +95,17 @@ void Context::OnCqError(control::Cq& cq) {
   }
 }
 
-void Context::OnQpEvent(control::Qp& qp, rc::QpEvent event) {
+void Context::OnQpEvent(control::Qp& qp, QpEvent event) {
   auto* handle = static_cast<QueuePair*>(qp.user());
   if (events_.Push(reinterpret_cast<uint64_t>(&handle->qp), TypeOf(event))) {
+    handle->async_events.fetch_add(1);
+  }
+}
+
+void Context::OnSrqLimit(control::Srq& srq) {
+  auto* handle = static_cast<SharedReceiveQueue*>(srq.user());
+  if (events_.Push(reinterpret_cast<uint64_t>(&handle->srq),
+                   IBV_EVENT_SRQ_LIMIT_REACHED)) {
     handle->async_events.fetch_add(1);
   }
 }
@@ -154,22 +166,31 @@ void SetOps(verbs_context* context) {
   ops.alloc_parent_domain = AllocParentDomain;
   ops.alloc_pd = AllocPd;
   ops.alloc_td = AllocTd;
+  ops.attach_mcast = AttachMcast;
+  ops.create_ah = CreateAh;
   ops.create_cq = CreateCq;
   ops.create_cq_ex = CreateCqEx;
   ops.create_qp = CreateQp;
+  ops.create_srq = CreateSrq;
   ops.dealloc_pd = DeallocPd;
   ops.dealloc_td = DeallocTd;
   ops.dereg_mr = DeregMr;
+  ops.destroy_ah = DestroyAh;
   ops.destroy_cq = DestroyCq;
   ops.destroy_qp = DestroyQp;
+  ops.destroy_srq = DestroySrq;
+  ops.detach_mcast = DetachMcast;
   ops.free_context = CloseContext;
   ops.modify_qp = ModifyQp;
+  ops.modify_srq = ModifySrq;
   ops.poll_cq = PollCq;
   ops.post_recv = PostRecv;
   ops.post_send = PostSend;
+  ops.post_srq_recv = PostSrqRecv;
   ops.query_device_ex = QueryDeviceEx;
   ops.query_port = QueryPort;
   ops.query_qp = QueryQp;
+  ops.query_srq = QuerySrq;
   ops.reg_mr = RegMr;
   ops.req_notify_cq = ReqNotifyCq;
   verbs_set_ops(context, &ops);

@@ -50,7 +50,8 @@ class Context final : public control::EventSink {
 
   void OnCompletion(control::Cq& cq) override;
   void OnCqError(control::Cq& cq) override;
-  void OnQpEvent(control::Qp& qp, rc::QpEvent event) override;
+  void OnQpEvent(control::Qp& qp, QpEvent event) override;
+  void OnSrqLimit(control::Srq& srq) override;
 
  private:
   template <typename T>
@@ -61,6 +62,8 @@ class Context final : public control::EventSink {
     return d->parent != nullptr ? parent_domains_ : domains_;
   }
   Set<MemoryRegion>& SetOf(MemoryRegion*) { return regions_; }
+  Set<AddressHandle>& SetOf(AddressHandle*) { return addresses_; }
+  Set<SharedReceiveQueue>& SetOf(SharedReceiveQueue*) { return srqs_; }
   Set<CompletionQueueHandle>& SetOf(CompletionQueueHandle*) { return cqs_; }
   Set<QueuePair>& SetOf(QueuePair*) { return qps_; }
 
@@ -72,6 +75,8 @@ class Context final : public control::EventSink {
   Set<ProtectionDomain> domains_;
   Set<ProtectionDomain> parent_domains_;
   Set<MemoryRegion> regions_;
+  Set<AddressHandle> addresses_;
+  Set<SharedReceiveQueue> srqs_;
   Set<CompletionQueueHandle> cqs_;
   Set<QueuePair> qps_;
 };

@@ -17,7 +17,7 @@ TEST(DeviceTest, QueriesTellTheTruth) {
   EXPECT_STREQ(attr.fw_ver, "0.1.0");
   EXPECT_EQ(attr.node_guid, ibv_get_device_guid(device.get()->device));
   EXPECT_EQ(attr.max_qp_rd_atom, 16);
-  EXPECT_EQ(attr.max_srq, 0);
+  EXPECT_EQ(attr.max_srq, 65536);
   EXPECT_EQ(attr.phys_port_cnt, 1);
   ibv_device_attr_ex ex;
   ASSERT_EQ(ibv_query_device_ex(device, nullptr, &ex), 0);

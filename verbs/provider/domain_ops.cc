@@ -1,4 +1,5 @@
-// Protection domains, thread domains, parent domains, memory regions.
+// Protection domains, thread domains, parent domains, memory regions, address
+// handles.
 
 #include <cerrno>
 #include <utility>
@@ -124,6 +125,33 @@ ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
   ++domain->users;
   domain->context->Add(region);
   return &region->mr.mr;
+}
+
+ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attr) {
+  if (control::InForkedChild()) return FailNull(EIO);
+  ProtectionDomain* domain = ProtectionDomain::From(pd);
+  auto created =
+      control::AddressHandle::Create(domain->control(), VectorOf(*attr));
+  if (!created.ok()) return FailNull(created.status());
+  auto* handle = new AddressHandle;
+  handle->context = domain->context;
+  handle->domain = domain;
+  handle->control = *std::move(created);
+  handle->number = handle->ah.handle = handle->control->number();
+  handle->ah.context = pd->context;
+  handle->ah.pd = pd;
+  ++domain->users;
+  domain->context->Add(handle);
+  return &handle->ah;
+}
+
+int DestroyAh(ibv_ah* ah) {
+  if (control::InForkedChild()) return EIO;
+  AddressHandle* handle = AddressHandle::From(ah);
+  ProtectionDomain* domain = handle->domain;
+  handle->context->Delete(handle);
+  --domain->users;
+  return 0;
 }
 
 int DeregMr(verbs_mr* mr) {

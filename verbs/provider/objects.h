@@ -8,10 +8,12 @@
 #include <cstring>
 #include <memory>
 
+#include "verbs/control/address_handle.h"
 #include "verbs/control/cq.h"
 #include "verbs/control/mr.h"
 #include "verbs/control/pd.h"
 #include "verbs/control/qp.h"
+#include "verbs/control/srq.h"
 #include "verbs/provider/rdmav34.h"
 
 namespace urnic::provider {
@@ -62,6 +64,30 @@ struct MemoryRegion {
 
   static MemoryRegion* From(verbs_mr* mr) {
     return reinterpret_cast<MemoryRegion*>(mr);
+  }
+};
+
+struct AddressHandle {
+  ibv_ah ah = {};
+  Context* context = nullptr;
+  ProtectionDomain* domain = nullptr;
+  std::unique_ptr<control::AddressHandle> control;
+  uint32_t number = 0;  // of *control
+
+  static AddressHandle* From(ibv_ah* ah) {
+    return reinterpret_cast<AddressHandle*>(ah);
+  }
+};
+
+struct SharedReceiveQueue {
+  ibv_srq srq = {};
+  Context* context = nullptr;
+  ProtectionDomain* domain = nullptr;
+  std::unique_ptr<control::Srq> control;
+  std::atomic<uint32_t> async_events = 0;
+
+  static SharedReceiveQueue* From(ibv_srq* srq) {
+    return reinterpret_cast<SharedReceiveQueue*>(srq);
   }
 };
 

@@ -26,6 +26,15 @@ ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
               int access);
 int DeregMr(verbs_mr* mr);
 
+ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attr);
+int DestroyAh(ibv_ah* ah);
+
+// srq_ops.cc
+ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr);
+int ModifySrq(ibv_srq* srq, ibv_srq_attr* attr, int mask);
+int QuerySrq(ibv_srq* srq, ibv_srq_attr* attr);
+int DestroySrq(ibv_srq* srq);
+
 // cq_ops.cc
 ibv_cq* CreateCq(ibv_context* context, int cqe, ibv_comp_channel* channel,
                  int comp_vector);
@@ -54,17 +63,24 @@ int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int mask,
             ibv_qp_init_attr* init_attr);
 int DestroyQp(ibv_qp* qp);
+int AttachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid);
+int DetachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid);
+// What ibv_ah_attr says, without what RoCE has no use for.
+control::AddressVector VectorOf(const ibv_ah_attr& attr);
 
 // post.cc
 //
 // post_send: EINVAL for a state before RTS, too many SGEs, more inline bytes
-// than granted, flags that RC does not have, and reads or atomics on a queue
-// pair with max_rd_atomic 0. (mlx5 answers ENOMEM to too many inline bytes, but
+// than granted, flags or opcodes that the service does not have, a datagram
+// without address handle, and reads or atomics on a queue pair with
+// max_rd_atomic 0. (mlx5 answers ENOMEM to too many inline bytes, but
 // programs take that for a full queue and try again for ever.) EOPNOTSUPP for
 // opcodes that are not built, ENOMEM for a full queue.
 int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
-// post_recv: EINVAL in state RESET and for too many SGEs, ENOMEM when full.
+// post_recv: EINVAL in state RESET, for too many SGEs and for a queue pair that
+// uses a shared queue; ENOMEM when full.
 int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
+int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
 
 // The errno of a failed control call, whose message goes to the debug log.
 int Fail(const absl::Status& status);

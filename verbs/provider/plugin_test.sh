@@ -53,9 +53,9 @@ as() {
   exec env URNIC_PORTS="$ports" IBV_DRIVERS="${plugin%-rdmav34.so}" \
     XDG_RUNTIME_DIR="$TEST_TMPDIR" LD_PRELOAD="$preload" "$@"
 }
-out=$(export URNIC_DEBUG=-; as 'loop|10.9.0.1/24' ibv_ud_pingpong -g 3 -d urnic0 2>&1)
-expect "says what is not built: $out" contains "$out" \
-  'urnic: create_qp: type 4 is not built'
+out=$(export URNIC_DEBUG=-; as 'loop|10.9.0.1/24' ibv_rc_pingpong -g 3 -d urnic0 -r 20000 2>&1)
+expect "says what is too much: $out" contains "$out" \
+  'urnic: create_qp: max_recv_wr 20000 > device limit 16384'
 
 echo "== a port belongs to one process"
 as 'net_null0|10.9.0.1/24' ibv_asyncwatch -d urnic0 >"$TEST_TMPDIR/watch" 2>&1 &

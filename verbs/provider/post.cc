@@ -33,9 +33,6 @@ constexpr uint32_t Bit(uint32_t opcode) { return 1u << opcode; }
 constexpr uint32_t kAtomics =
     Bit(IBV_WR_ATOMIC_CMP_AND_SWP) | Bit(IBV_WR_ATOMIC_FETCH_AND_ADD);
 constexpr uint32_t kWithResponse = kAtomics | Bit(IBV_WR_RDMA_READ);
-constexpr uint32_t kBuilt =
-    kWithResponse | Bit(IBV_WR_RDMA_WRITE) | Bit(IBV_WR_RDMA_WRITE_WITH_IMM) |
-    Bit(IBV_WR_SEND) | Bit(IBV_WR_SEND_WITH_IMM) | Bit(IBV_WR_SEND_WITH_INV);
 // The last one that libibverbs knows; some below it are not built.
 constexpr uint32_t kLastOpcode = IBV_WR_ATOMIC_WRITE;
 
@@ -44,7 +41,9 @@ constexpr uint32_t kLastOpcode = IBV_WR_ATOMIC_WRITE;
 inline int Check(const Posting& posting, const ibv_send_wr& wr) {
   const uint32_t opcode = Number(wr.opcode);
   if (opcode > kLastOpcode) return EINVAL;
-  if ((Bit(opcode) & kBuilt) == 0) return EOPNOTSUPP;
+  if ((Bit(opcode) & posting.opcodes) == 0) {
+    return (Bit(opcode) & control::kBuiltOpcodes) == 0 ? EOPNOTSUPP : EINVAL;
+  }
   if ((wr.send_flags & ~kSendFlags) != 0) return EINVAL;
   if (static_cast<uint32_t>(wr.num_sge) > posting.max_send_sge) return EINVAL;
   if ((Bit(opcode) & kWithResponse) != 0) {
@@ -67,7 +66,7 @@ inline int CopyInline(const Posting& posting, const ibv_send_wr& wr,
                 sge.length);
     bytes += sge.length;
   }
-  wqe->inline_bytes = bytes;
+  wqe->inline_bytes = static_cast<uint16_t>(bytes);
   return 0;
 }
 
@@ -77,8 +76,7 @@ inline int WriteSend(const Posting& posting, const ibv_send_wr& wr,
   auto* wqe = reinterpret_cast<urnic_sq_wqe*>(entry);
   wqe->opcode = static_cast<uint8_t>(wr.opcode);
   wqe->flags = static_cast<uint8_t>(wr.send_flags);
-  wqe->num_sge = static_cast<uint8_t>(wr.num_sge);
-  wqe->reserved = 0;
+  wqe->num_sge = static_cast<uint16_t>(wr.num_sge);
   wqe->imm_or_key = wr.imm_data;
   wqe->wr_id = wr.wr_id;
   // At the same place for all kinds.
@@ -87,13 +85,17 @@ inline int WriteSend(const Posting& posting, const ibv_send_wr& wr,
     wqe->rkey = wr.wr.atomic.rkey;
     wqe->compare_add = wr.wr.atomic.compare_add;
     wqe->swap = wr.wr.atomic.swap;
+  } else if (posting.datagrams) {
+    if (wr.wr.ud.ah == nullptr) return EINVAL;
+    wqe->to.address_handle = AddressHandle::From(wr.wr.ud.ah)->number;
+    wqe->to.qpn = wr.wr.ud.remote_qpn;
+    wqe->remote_qkey = wr.wr.ud.remote_qkey;
   } else {
     wqe->rkey = wr.wr.rdma.rkey;
   }
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
     return CopyInline(posting, wr, wqe);
   }
-  wqe->inline_bytes = 0;
   auto* to = reinterpret_cast<ibv_sge*>(wqe + 1);
   for (int i = 0; i < wr.num_sge; ++i) to[i] = wr.sg_list[i];
   return 0;
@@ -101,9 +103,8 @@ inline int WriteSend(const Posting& posting, const ibv_send_wr& wr,
 static_assert(offsetof(ibv_send_wr, wr.rdma.remote_addr) ==
               offsetof(ibv_send_wr, wr.atomic.remote_addr));
 
-inline int WriteRecv(const Posting& posting, const ibv_recv_wr& wr,
-                     uint8_t* entry) {
-  if (static_cast<uint32_t>(wr.num_sge) > posting.max_recv_sge) return EINVAL;
+inline int WriteRecv(uint32_t max_sge, const ibv_recv_wr& wr, uint8_t* entry) {
+  if (static_cast<uint32_t>(wr.num_sge) > max_sge) return EINVAL;
   auto* wqe = reinterpret_cast<urnic_rq_wqe*>(entry);
   wqe->wr_id = wr.wr_id;
   wqe->num_sge = static_cast<uint32_t>(wr.num_sge);
@@ -158,14 +159,15 @@ int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
 
 int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   Posting& posting = *QueuePair::From(qp)->posting;
-  int error = control::InForkedChild()          ? EIO
-              : !May(posting.may_recv, posting) ? EINVAL
-                                                : 0;
+  int error = control::InForkedChild() ? EIO
+              : posting.shares_receives || !May(posting.may_recv, posting)
+                  ? EINVAL
+                  : 0;
   if (__builtin_expect(error == 0, 1)) {
     {
       control::OptionalLock lock(posting.rq_lock);
       error = Fill(posting.rq, wr, [&](const ibv_recv_wr& r, uint8_t* entry) {
-        return WriteRecv(posting, r, entry);
+        return WriteRecv(posting.max_recv_sge, r, entry);
       });
     }
     // Without a fence: a queue pair that fails at this very moment flushes the
@@ -173,6 +175,20 @@ int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     if (__builtin_expect(posting.engine_qp->wants_recv_doorbell(), 0)) {
       posting.engine->Doorbell(*posting.engine_qp);
     }
+  }
+  if (__builtin_expect(error != 0, 0)) *bad = wr;
+  return error;
+}
+
+int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  control::Srq::Posting& posting =
+      SharedReceiveQueue::From(srq)->control->posting();
+  int error = control::InForkedChild() ? EIO : 0;
+  if (__builtin_expect(error == 0, 1)) {
+    control::OptionalLock lock(posting.lock);
+    error = Fill(posting.ring, wr, [&](const ibv_recv_wr& r, uint8_t* entry) {
+      return WriteRecv(posting.max_sge, r, entry);
+    });
   }
   if (__builtin_expect(error != 0, 0)) *bad = wr;
   return error;

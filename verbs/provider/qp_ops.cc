@@ -24,6 +24,7 @@ static_assert(IBV_QP_STATE == int{control::kQpState} &&
               IBV_QP_ACCESS_FLAGS == int{control::kQpAccessFlags} &&
               IBV_QP_PKEY_INDEX == int{control::kQpPkeyIndex} &&
               IBV_QP_PORT == int{control::kQpPort} &&
+              IBV_QP_QKEY == int{control::kQpQkey} &&
               IBV_QP_AV == int{control::kQpAv} &&
               IBV_QP_PATH_MTU == int{control::kQpPathMtu} &&
               IBV_QP_TIMEOUT == int{control::kQpTimeout} &&
@@ -37,22 +38,9 @@ static_assert(IBV_QP_STATE == int{control::kQpState} &&
               IBV_QP_MAX_DEST_RD_ATOMIC == int{control::kQpMaxDestRdAtomic} &&
               IBV_QP_PATH_MIG_STATE == int{control::kQpPathMigState} &&
               IBV_QP_DEST_QPN == int{control::kQpDestQpn});
-static_assert(IBV_QPS_SQD == int{static_cast<int>(rc::QpState::kSqd)} &&
-              IBV_QPS_ERR == int{static_cast<int>(rc::QpState::kErr)} &&
+static_assert(IBV_QPS_SQD == int{static_cast<int>(QpState::kSqd)} &&
+              IBV_QPS_ERR == int{static_cast<int>(QpState::kErr)} &&
               IBV_MIG_MIGRATED == int{control::kPathMigrated});
-
-control::AddressVector FromIbv(const ibv_ah_attr& a) {
-  control::AddressVector vector;
-  std::memcpy(vector.dgid.bytes.data(), a.grh.dgid.raw, 16);
-  vector.flow_label = a.grh.flow_label;
-  vector.sgid_index = a.grh.sgid_index;
-  vector.hop_limit = a.grh.hop_limit;
-  vector.traffic_class = a.grh.traffic_class;
-  vector.sl = a.sl;
-  vector.is_global = a.is_global;
-  vector.port_num = a.port_num;
-  return vector;
-}
 
 ibv_ah_attr ToIbv(const control::AddressVector& vector) {
   ibv_ah_attr a = {};
@@ -84,6 +72,7 @@ QpAttributes FromIbv(const ibv_qp_attr& a, uint32_t mask) {
   take(IBV_QP_ACCESS_FLAGS, b.qp_access_flags, a.qp_access_flags);
   take(IBV_QP_PKEY_INDEX, b.pkey_index, a.pkey_index);
   take(IBV_QP_PORT, b.port_num, a.port_num);
+  take(IBV_QP_QKEY, b.qkey, a.qkey);
   take(IBV_QP_PATH_MTU, b.path_mtu, code(a.path_mtu));
   take(IBV_QP_TIMEOUT, b.timeout, a.timeout);
   take(IBV_QP_RETRY_CNT, b.retry_cnt, a.retry_cnt);
@@ -95,7 +84,7 @@ QpAttributes FromIbv(const ibv_qp_attr& a, uint32_t mask) {
   take(IBV_QP_MAX_DEST_RD_ATOMIC, b.max_dest_rd_atomic, a.max_dest_rd_atomic);
   take(IBV_QP_PATH_MIG_STATE, b.path_mig_state, code(a.path_mig_state));
   take(IBV_QP_DEST_QPN, b.dest_qp_num, a.dest_qp_num);
-  if ((mask & IBV_QP_AV) != 0) b.ah_attr = FromIbv(a.ah_attr);
+  if ((mask & IBV_QP_AV) != 0) b.ah_attr = VectorOf(a.ah_attr);
   return b;
 }
 
@@ -115,39 +104,53 @@ control::QpCaps FromIbv(const ibv_qp_cap& cap) {
           .max_inline_data = cap.max_inline_data};
 }
 
-absl::Status CheckKind(const ibv_qp_init_attr& attr) {
+absl::StatusOr<QpService> ServiceOf(const ibv_qp_init_attr& attr) {
   const uint32_t type = Number(attr.qp_type);
   switch (type) {
     case IBV_QPT_RC:
-      break;
+      return QpService::kRc;
     case IBV_QPT_UC:
+      return QpService::kUc;
     case IBV_QPT_UD:
+      return QpService::kUd;
     case IBV_QPT_RAW_PACKET:
     case IBV_QPT_XRC_SEND:
     case IBV_QPT_XRC_RECV:
     case IBV_QPT_DRIVER:
       return absl::UnimplementedError(
-          absl::StrCat("create_qp: type ", type, " is not built, only RC (",
-                       static_cast<int>(IBV_QPT_RC), ")"));
+          absl::StrCat("create_qp: type ", type, " is not built"));
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("create_qp: unknown type ", type));
   }
-  if (attr.srq != nullptr) {
-    return absl::UnimplementedError(
-        "create_qp: shared receive queues are not built");
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
 
+control::AddressVector VectorOf(const ibv_ah_attr& a) {
+  control::AddressVector vector;
+  std::memcpy(vector.dgid.bytes.data(), a.grh.dgid.raw, 16);
+  vector.flow_label = a.grh.flow_label;
+  vector.sgid_index = a.grh.sgid_index;
+  vector.hop_limit = a.grh.hop_limit;
+  vector.traffic_class = a.grh.traffic_class;
+  vector.sl = a.sl;
+  vector.is_global = a.is_global;
+  vector.port_num = a.port_num;
+  return vector;
+}
+
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   if (control::InForkedChild()) return FailNull(EIO);
-  if (absl::Status s = CheckKind(*attr); !s.ok()) return FailNull(s);
+  const absl::StatusOr<QpService> service = ServiceOf(*attr);
+  if (!service.ok()) return FailNull(service.status());
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   auto handle = std::make_unique<QueuePair>();
   control::QpRequest request;
+  request.service = *service;
+  if (attr->srq != nullptr) {
+    request.srq = SharedReceiveQueue::From(attr->srq)->control.get();
+  }
   if (attr->send_cq != nullptr) {
     request.send_cq = CompletionQueueHandle::From(attr->send_cq)->control.get();
   }
@@ -172,6 +175,7 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   qp.pd = pd;
   qp.send_cq = attr->send_cq;
   qp.recv_cq = attr->recv_cq;
+  qp.srq = attr->srq;
   qp.handle = qp.qp_num = handle->control->qpn();
   qp.state = IBV_QPS_RESET;
   qp.qp_type = attr->qp_type;
@@ -207,6 +211,7 @@ int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
   attr->path_mtu = static_cast<ibv_mtu>(a.path_mtu);
   attr->path_mig_state = IBV_MIG_MIGRATED;
   attr->rq_psn = a.rq_psn;
+  attr->qkey = a.qkey;
   attr->sq_psn = a.sq_psn;
   attr->dest_qp_num = a.dest_qp_num;
   attr->qp_access_flags = a.qp_access_flags;
@@ -226,6 +231,7 @@ int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
   init_attr->qp_context = qp->qp_context;
   init_attr->send_cq = qp->send_cq;
   init_attr->recv_cq = qp->recv_cq;
+  init_attr->srq = qp->srq;
   init_attr->cap = attr->cap;
   init_attr->qp_type = qp->qp_type;
   init_attr->sq_sig_all = handle->sq_sig_all;
@@ -253,6 +259,22 @@ int DestroyQp(ibv_qp* qp) {
   handle->context->Delete(handle);
   --domain->users;
   return 0;
+}
+
+namespace {
+
+wire::Gid GidOf(const ibv_gid* gid) { return wire::Gid::FromIpv6(gid->raw); }
+
+}  // namespace
+
+int AttachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+  if (control::InForkedChild()) return EIO;
+  return Fail(QueuePair::From(qp)->control->JoinGroup(GidOf(gid)));
+}
+
+int DetachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
+  if (control::InForkedChild()) return EIO;
+  return Fail(QueuePair::From(qp)->control->LeaveGroup(GidOf(gid)));
 }
 
 }  // namespace urnic::provider

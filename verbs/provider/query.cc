@@ -29,7 +29,8 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.max_qp = kMaxQps;
   a.max_qp_wr = kMaxQpWr;
   a.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD |
-                       IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
+                       IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
+                       IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_UD_AV_PORT_ENFORCE;
   a.max_sge = kMaxSge;
   a.max_sge_rd = kMaxSge;
   a.max_cq = kMaxCqs;
@@ -41,6 +42,13 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.max_res_rd_atom = kMaxQps * kMaxRdAtomic;
   // Executed by the CPU: atomic toward its own atomics, too.
   a.atomic_cap = IBV_ATOMIC_GLOB;
+  a.max_mcast_grp = kMaxMcastGroups;
+  a.max_mcast_qp_attach = kMaxMcastQpsPerGroup;
+  a.max_total_mcast_qp_attach = kMaxMcastGroups * kMaxMcastQpsPerGroup;
+  a.max_ah = kMaxAhs;
+  a.max_srq = kMaxSrqs;
+  a.max_srq_wr = kMaxSrqWr;
+  a.max_srq_sge = kMaxSge;
   a.max_pkeys = kPkeyTableLen;
   a.local_ca_ack_delay = kLocalCaAckDelay;
   a.phys_port_cnt = 1;

@@ -1,4 +1,4 @@
-#include "transport/rc/types.h"
+#include "transport/rc/timers.h"
 
 #include <array>
 

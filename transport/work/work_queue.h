@@ -9,7 +9,7 @@
 
 #include "verbs/abi/rnic_abi.h"
 
-namespace urnic::rc {
+namespace urnic {
 
 // A ring of work requests; `base` and `indices` belong to the program's
 // memory and outlive the view.
@@ -68,4 +68,4 @@ class WorkQueueView {
   uint32_t stride_ = 0;
 };
 
-}  // namespace urnic::rc
+}  // namespace urnic

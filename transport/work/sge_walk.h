@@ -1,15 +1,15 @@
 #pragma once
 
-// Walks the scatter/gather list of a work request in the ring, entry by
-// entry, checking each key at the moment it is used.
+// Walks the gather or scatter list of a work request, entry by entry, checking
+// each key at the moment it is used.
 
 #include <algorithm>
 #include <cstdint>
 
 #include "transport/mem/mr_table.h"
-#include "transport/rc/work_queue.h"
+#include "verbs/abi/rnic_abi.h"
 
-namespace urnic::rc {
+namespace urnic {
 
 // Remembers where the previous piece ended, so that a long message is not
 // walked from its first entry for each packet.
@@ -21,18 +21,17 @@ struct SgeCursor {
 enum class WalkResult : uint8_t { kOk, kTooShort, kFault };
 
 // Calls emit(host_address, bytes) for each piece of [offset, offset + bytes)
-// of the message in request `index`, at most num_sge times whatever another
-// thread does to the ring meanwhile. kTooShort: the list ends before; kFault:
+// of a message whose list has `num_sge` entries, at most num_sge times;
+// read_sge(i) gives a copy of entry i. kTooShort: the list ends before; kFault:
 // a key, range or right is wrong. Pieces emitted before a failure are void.
-template <typename Wqe, typename Emit>
-WalkResult WalkSges(const WorkQueueView& queue, uint32_t index,
-                    uint32_t num_sge, SgeCursor& cursor, uint64_t offset,
-                    uint32_t bytes, const mem::MrTable& mrs, uint32_t pd,
-                    uint32_t rights, Emit&& emit) {
+template <typename ReadSge, typename Emit>
+WalkResult WalkSges(uint32_t num_sge, ReadSge&& read_sge, SgeCursor& cursor,
+                    uint64_t offset, uint32_t bytes, const mem::MrTable& mrs,
+                    uint32_t pd, uint32_t rights, Emit&& emit) {
   if (offset < cursor.sge_start) cursor = SgeCursor{};
   while (bytes > 0) {
     if (cursor.sge >= num_sge) return WalkResult::kTooShort;
-    const urnic_sge sge = queue.ReadSge<Wqe>(index, cursor.sge);
+    const urnic_sge sge = read_sge(cursor.sge);
     const uint64_t skip = offset - cursor.sge_start;
     if (skip >= sge.length) {
       cursor.sge_start += sge.length;
@@ -55,4 +54,4 @@ WalkResult WalkSges(const WorkQueueView& queue, uint32_t index,
   return WalkResult::kOk;
 }
 
-}  // namespace urnic::rc
+}  // namespace urnic

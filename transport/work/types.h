@@ -1,7 +1,7 @@
 #pragma once
 
-// What goes into and comes out of an RC queue pair. All values; nothing here
-// does I/O (docs/design/0001-sans-io.md).
+// What goes into and comes out of a queue pair, whatever its service. All
+// values; nothing here does I/O (docs/design/0001-sans-io.md).
 
 #include <cstdint>
 
@@ -11,17 +11,19 @@
 #include "transport/wire/roce_packet.h"
 #include "verbs/abi/rnic_abi.h"
 
-namespace urnic::rc {
+namespace urnic {
 
-// A received packet of one queue pair. ICRC, lengths, transport service,
-// P_Key and addresses have been checked; everything else is the core's.
-using RxPacket = wire::RocePacket;
+// A received packet of one queue pair. ICRC, lengths, transport service, P_Key
+// and, for connected services, addresses have been checked; everything else is
+// the core's.
+struct RxPacket : wire::RocePacket {
+  // For datagrams: the IP header, 20 or 40 bytes.
+  const uint8_t* ip = nullptr;
+  bool ipv6 = false;
+};
 
 // A burst never holds more packets of one queue pair than this.
-inline constexpr uint32_t kBurstMax = 32;
-
-// How many reads and atomics a responder can replay (max_dest_rd_atomic).
-inline constexpr uint32_t kReplaySlots = URNIC_MAX_RD_ATOMIC;
+inline constexpr uint32_t kRunMax = 32;
 
 // A piece of registered (or, for inline data, ring) memory of the program.
 struct Segment {
@@ -41,6 +43,8 @@ struct TxSlot {
   // For OnGatherFault(): the index of the work request, or the PSN.
   bool from_responder = false;
   uint32_t origin = 0;
+  // Datagrams: where to; 0: the path of the queue pair.
+  uint32_t address_handle = 0;
   Segment segments[URNIC_MAX_SGE];
 };
 inline constexpr uint32_t kMaxHeaderBytes = 48;
@@ -75,6 +79,7 @@ struct RecvCompletion {
   RxVerdict cause = RxVerdict::kAccept;  // of an error
   uint32_t byte_len = 0;
   uint32_t imm_or_key = 0;
+  uint32_t src_qp = 0;  // datagrams
   uint64_t wr_id = 0;
 };
 
@@ -106,7 +111,11 @@ enum class QpEvent : uint8_t {
   kAccessError = 3,      // IBV_EVENT_QP_ACCESS_ERR
   kCommEstablished = 4,  // IBV_EVENT_COMM_EST
   kSqDrained = 5,        // IBV_EVENT_SQ_DRAINED
+  kLastWqeReached = 16,  // IBV_EVENT_QP_LAST_WQE_REACHED
 };
+
+// What a queue pair speaks.
+enum class QpService : uint8_t { kRc, kUc, kUd };
 
 // Fixed when the queue pair is created.
 struct QpLimits {
@@ -118,10 +127,11 @@ struct QpLimits {
   bool sq_sig_all = false;
 };
 
-// Set by modify; the RC part of struct ibv_qp_attr in our units.
+// Set by modify; struct ibv_qp_attr in our units. Each service takes its part.
 struct QpConfig {
   uint32_t dest_qpn = 0;
   uint16_t pkey = 0xffff;
+  uint32_t qkey = 0;    // datagrams
   uint32_t mtu = 1024;  // payload bytes per packet
   Psn rq_psn;
   Psn sq_psn;
@@ -136,10 +146,4 @@ struct QpConfig {
   uint32_t window_bytes = 256 * 1024;
 };
 
-// The 5-bit RNR timer field in time, IBTA table 46 (code 0 is the longest).
-Duration RnrTimer(uint8_t code);
-
-// 4.096 us * 2^code, IBTA 9.9.2.1.1; code 0 means "no timeout" and gives 0.
-Duration AckTimeout(uint8_t code);
-
-}  // namespace urnic::rc
+}  // namespace urnic

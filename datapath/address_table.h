@@ -1,0 +1,64 @@
+#pragma once
+
+// The paths that datagrams name: address handles. A number holds an index and
+// a variant, so that one of a destroyed handle finds nothing.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "datapath/path.h"
+
+namespace urnic {
+
+// Thread: the holder of the engine's token.
+class AddressTable {
+ public:
+  static constexpr uint32_t kIndexBits = 20;
+
+  // 0 when there are 2^20 already.
+  uint32_t Add(const Path& path) {
+    uint32_t index = static_cast<uint32_t>(entries_.size());
+    if (!free_.empty()) {
+      index = free_.back();
+      free_.pop_back();
+    } else if (index >> kIndexBits != 0) {
+      return 0;
+    } else {
+      entries_.emplace_back();
+    }
+    // Variant 0 is not used: no number is 0.
+    next_variant_ = next_variant_ % 0xfff + 1;
+    const uint32_t number = next_variant_ << kIndexBits | index;
+    entries_[index] = std::make_unique<Entry>(Entry{number, path});
+    return number;
+  }
+
+  void Remove(uint32_t number) {
+    if (Find(number) == nullptr) return;
+    const uint32_t index = number & kIndexMask;
+    entries_[index] = nullptr;
+    free_.push_back(index);
+  }
+
+  // Null: no such handle.
+  Path* Find(uint32_t number) const {
+    const uint32_t index = number & kIndexMask;
+    if (index >= entries_.size() || entries_[index] == nullptr) return nullptr;
+    Entry& entry = *entries_[index];
+    return entry.number == number ? &entry.path : nullptr;
+  }
+
+ private:
+  static constexpr uint32_t kIndexMask = (1u << kIndexBits) - 1;
+  struct Entry {
+    uint32_t number;
+    Path path;
+  };
+
+  std::vector<std::unique_ptr<Entry>> entries_;
+  std::vector<uint32_t> free_;
+  uint32_t next_variant_ = 0;
+};
+
+}  // namespace urnic

@@ -1,0 +1,97 @@
+// Datagrams for QP1. Off the packet path; runs under the token like everything
+// else.
+
+#include "datapath/gsi.h"
+
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <array>
+
+#include "datapath/engine.h"
+#include "transport/wire/icrc.h"
+#include "transport/wire/packet.h"
+
+namespace urnic {
+
+namespace {
+
+constexpr uint32_t kGsiQpn = 1;
+constexpr uint32_t kGsiQkey = 0x80010000;  // IBTA 10.2.5
+constexpr uint16_t kDefaultPkey = 0xffff;
+
+Path ReplyPath(const wire::FrameView& view,
+               const std::array<uint8_t, 6>& own_mac, bool loopback) {
+  Path path;
+  path.local = view.dst;
+  path.remote = view.src;
+  path.loopback = loopback;
+  wire::PathHeaders headers;
+  headers.src_mac.bytes = own_mac;
+  headers.dst_mac = view.eth->src;
+  headers.src = view.dst;
+  headers.dst = view.src;
+  headers.udp_src_port = view.udp_src_port;
+  path.headers = wire::HeaderTemplate(headers);
+  return path;
+}
+
+}  // namespace
+
+RxVerdict Engine::OnPacketWithoutQp(const wire::FrameView& view,
+                                    const RxPacket& packet, Time now) {
+  const uint32_t qpn = packet.bth->dest_qp().value;
+  if (view.dst.is_multicast()) return OnMulticast(view, packet, now);
+  if (!IsLocal(view.dst)) return RxVerdict::kNotForUs;
+  if (qpn != kGsiQpn) return RxVerdict::kUnknownQp;
+  return OnMad(view, packet, now);
+}
+
+RxVerdict Engine::OnMad(const wire::FrameView& view, const RxPacket& packet,
+                        Time now) {
+  if (!wire::VerifyIcrc(view.l3, view.ipv6, view.payload_bytes)) {
+    return RxVerdict::kBadIcrc;
+  }
+  if (packet.info->service != wire::Service::kUd) {
+    return RxVerdict::kWrongTransport;
+  }
+  if (packet.deth().qkey.value() != kGsiQkey) return RxVerdict::kBadQkey;
+  if (!PkeyMatches(packet.bth->pkey.value(), kDefaultPkey)) {
+    return RxVerdict::kBadPkey;
+  }
+  if (packet.payload_bytes != kMadBytes) return RxVerdict::kBadMad;
+  if (gsi_ == nullptr) return RxVerdict::kNoReceive;
+  const MadSource from{
+      .src_qpn = packet.deth().src_qp().value,
+      .pkey = packet.bth->pkey.value(),
+      .reply = ReplyPath(view, port_->mac(), IsLocal(view.src))};
+  // Who talks to us is about to hear from us.
+  if (!from.reply.loopback) {
+    neighbors_.Learn(view.src, view.eth->src, now);
+  }
+  gsi_->OnMad({packet.payload, packet.payload_bytes}, from, now);
+  gsi_deadline_ = gsi_->NextDeadline();
+  return RxVerdict::kMad;
+}
+
+void Engine::OnGsiTimer(Time now) {
+  gsi_->OnTimer(now);
+  gsi_deadline_ = gsi_->NextDeadline();
+}
+
+void Engine::SendMad(const Path& path, std::span<const uint8_t> mad) {
+  const std::span<uint8_t> frame = ControlFrame();
+  if (frame.empty()) return;
+  wire::PacketFields fields;
+  fields.opcode = static_cast<uint8_t>(wire::Opcode::kUdSendOnly);
+  fields.pkey = kDefaultPkey;
+  fields.dest_qp = Qpn{kGsiQpn};
+  fields.src_qp = Qpn{kGsiQpn};
+  fields.qkey = kGsiQkey;
+  fields.psn = gsi_psn_;
+  fields.payload = mad;
+  gsi_psn_ = gsi_psn_ + 1;
+  TransmitControl(wire::EmitFrame(path.headers, fields, frame), path.loopback);
+}
+
+}  // namespace urnic

@@ -1,0 +1,39 @@
+#pragma once
+
+// QP1, the general services interface: management datagrams (MADs) in and out
+// of an engine, for the connection manager. IBTA 13, annex A17.9.
+
+#include <cstdint>
+#include <span>
+
+#include "datapath/path.h"
+#include "transport/base/time.h"
+
+namespace urnic {
+
+inline constexpr uint32_t kMadBytes = 256;
+
+// Where a MAD came from, and the way back.
+struct MadSource {
+  uint32_t src_qpn = 0;
+  uint16_t pkey = 0;
+  Path reply;
+};
+
+// Called by the holder of the engine's token, in the middle of a burst: it may
+// send MADs (Engine::SendMad), but neither waits nor takes a ControlScope.
+class GsiHandler {
+ public:
+  // `mad` has kMadBytes and goes when the call returns.
+  virtual void OnMad(std::span<const uint8_t> mad, const MadSource& from,
+                     Time now) = 0;
+  // When OnTimer() is due. Asked after each of these calls and at the end of
+  // each ControlScope.
+  virtual Time NextDeadline() const = 0;
+  virtual void OnTimer(Time now) = 0;
+
+ protected:
+  ~GsiHandler() = default;
+};
+
+}  // namespace urnic

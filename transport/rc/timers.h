@@ -1,0 +1,17 @@
+#pragma once
+
+// The codes by which RC attributes and headers name times.
+
+#include <cstdint>
+
+#include "transport/base/time.h"
+
+namespace urnic::rc {
+
+// The 5-bit RNR timer field in time, IBTA table 46 (code 0 is the longest).
+Duration RnrTimer(uint8_t code);
+
+// 4.096 us * 2^code, IBTA 9.9.2.1.1; code 0 means "no timeout" and gives 0.
+Duration AckTimeout(uint8_t code);
+
+}  // namespace urnic::rc

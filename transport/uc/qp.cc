@@ -1,0 +1,121 @@
+#include "transport/uc/qp.h"
+
+namespace urnic::uc {
+
+namespace {
+
+wire::Opcode OpcodeOf(bool write, bool first, bool last, bool imm) {
+  using enum wire::Opcode;
+  if (write) {
+    if (first && last) return imm ? kUcWriteOnlyImm : kUcWriteOnly;
+    if (first) return kUcWriteFirst;
+    if (last) return imm ? kUcWriteLastImm : kUcWriteLast;
+    return kUcWriteMiddle;
+  }
+  if (first && last) return imm ? kUcSendOnlyImm : kUcSendOnly;
+  if (first) return kUcSendFirst;
+  if (last) return imm ? kUcSendLastImm : kUcSendLast;
+  return kUcSendMiddle;
+}
+
+template <typename Header>
+void Append(TxSlot& slot, const Header& header) {
+  std::memcpy(slot.headers + slot.header_bytes, &header, sizeof(header));
+  slot.header_bytes += sizeof(header);
+}
+
+}  // namespace
+
+void Qp::Modify(QpState target, const QpConfig& config) {
+  const QpState from = std::exchange(state_, target);
+  config_ = config;
+  switch (target) {
+    case QpState::kReset:
+      sender_.Reset();
+      rq_->Reset();
+      message_ = Message::kNone;
+      established_ = false;
+      event_ = QpEvent::kNone;
+      recv_status_ = URNIC_WC_WR_FLUSH_ERR;
+      break;
+    case QpState::kRtr:
+      expected_ = config.rq_psn;
+      break;
+    case QpState::kRts:
+      if (from == QpState::kRtr) {
+        sender_.Start(config);
+      } else {
+        sender_.Resume(config);
+      }
+      break;
+    case QpState::kSqd:
+      sender_.Drain();
+      break;
+    case QpState::kErr:
+      sender_.Stop();
+      break;
+    default:
+      break;
+  }
+}
+
+void Qp::OnPlacementFault(const Placement& placement,
+                          std::span<RecvCompletion> completions) {
+  message_ = Message::kNone;
+  if (!placement.to_receive) {
+    // Its completion, with immediate data, would tell of what is not there.
+    for (RecvCompletion& done : completions) {
+      if (done.packet < placement.packet) continue;
+      done = RecvCompletion{.packet = done.packet,
+                            .status = URNIC_WC_LOC_ACCESS_ERR,
+                            .wr_id = done.wr_id};
+    }
+    if (!completions.empty()) FailReceive(URNIC_WC_WR_FLUSH_ERR);
+    return;
+  }
+  uint8_t status = URNIC_WC_LOC_PROT_ERR;
+  for (RecvCompletion& done : completions) {
+    if (done.packet < placement.packet) continue;
+    done = RecvCompletion{
+        .packet = done.packet, .status = status, .wr_id = done.wr_id};
+    status = URNIC_WC_WR_FLUSH_ERR;
+  }
+  FailReceive(status);
+}
+
+void Qp::WriteHeaders(TxSlot& slot, const UnackedSender::Part& part) {
+  const urnic_sq_wqe& wqe = part.wqe;
+  const bool write = wqe.opcode == URNIC_WR_RDMA_WRITE ||
+                     wqe.opcode == URNIC_WR_RDMA_WRITE_WITH_IMM;
+  const bool imm = part.last && (wqe.opcode == URNIC_WR_SEND_WITH_IMM ||
+                                 wqe.opcode == URNIC_WR_RDMA_WRITE_WITH_IMM);
+  const bool solicited =
+      part.last && (!write || imm) && (wqe.flags & URNIC_SEND_SOLICITED) != 0;
+  wire::Bth bth;
+  bth.opcode =
+      static_cast<uint8_t>(OpcodeOf(write, part.first, part.last, imm));
+  bth.flags = wire::Bth::MakeFlags(solicited, true, slot.pad_bytes);
+  bth.pkey = wire::Be<uint16_t>(config_.pkey);
+  bth.fecn_becn_qpn = wire::Be<uint32_t>(config_.dest_qpn);
+  bth.ack_psn = wire::Bth::MakeAckPsn(false, part.psn);
+  slot.header_bytes = 0;
+  Append(slot, bth);
+  if (write && part.first) {
+    wire::Reth reth;
+    reth.virtual_address = wire::Be<uint64_t>(wqe.remote_addr);
+    reth.rkey = wire::Be<uint32_t>(wqe.rkey);
+    reth.dma_length = wire::Be<uint32_t>(part.message_bytes);
+    Append(slot, reth);
+  }
+  if (imm) Append(slot, wqe.imm_or_key);
+}
+
+void Qp::FailReceive(uint8_t status) {
+  recv_status_ = status;
+  if (state_ == QpState::kErr) return;
+  state_ = QpState::kErr;
+  sender_.Stop();
+  event_ = QpEvent::kFatal;
+}
+
+}  // namespace urnic::uc

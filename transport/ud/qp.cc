@@ -1,0 +1,66 @@
+#include "transport/ud/qp.h"
+
+namespace urnic::ud {
+
+void Qp::Modify(QpState target, const QpConfig& config) {
+  const QpState from = std::exchange(state_, target);
+  config_ = config;
+  switch (target) {
+    case QpState::kReset:
+      sender_.Reset();
+      rq_->Reset();
+      event_ = QpEvent::kNone;
+      recv_status_ = URNIC_WC_WR_FLUSH_ERR;
+      break;
+    case QpState::kRts:
+      if (from == QpState::kRtr) {
+        sender_.Start(config);
+      } else {
+        sender_.Resume(config);
+      }
+      break;
+    case QpState::kSqd:
+      sender_.Drain();
+      break;
+    case QpState::kErr:
+      sender_.Stop();
+      break;
+    default:
+      break;
+  }
+}
+
+void Qp::WriteHeaders(TxSlot& slot, const UnackedSender::Part& part) {
+  const bool imm = part.wqe.opcode == URNIC_WR_SEND_WITH_IMM;
+  wire::Bth bth;
+  bth.opcode = static_cast<uint8_t>(imm ? wire::Opcode::kUdSendOnlyImm
+                                        : wire::Opcode::kUdSendOnly);
+  bth.flags = wire::Bth::MakeFlags((part.wqe.flags & URNIC_SEND_SOLICITED) != 0,
+                                   true, slot.pad_bytes);
+  bth.pkey = wire::Be<uint16_t>(config_.pkey);
+  bth.fecn_becn_qpn = wire::Bth::MakeQpn(false, false, Qpn{part.wqe.to.qpn});
+  bth.ack_psn = wire::Bth::MakeAckPsn(false, part.psn);
+  //= IBTA 10.2.5: a Q_Key whose highest bit is set stands for the sender's own
+  const bool own = (part.wqe.remote_qkey & 0x80000000u) != 0;
+  wire::Deth deth;
+  deth.qkey = wire::Be<uint32_t>(own ? config_.qkey : part.wqe.remote_qkey);
+  deth.source_qp = wire::Be<uint32_t>(limits_.qpn);
+  std::memcpy(slot.headers, &bth, sizeof(bth));
+  std::memcpy(slot.headers + sizeof(bth), &deth, sizeof(deth));
+  slot.header_bytes = sizeof(bth) + sizeof(deth);
+  if (imm) {
+    std::memcpy(slot.headers + slot.header_bytes, &part.wqe.imm_or_key, 4);
+    slot.header_bytes += 4;
+  }
+  slot.address_handle = part.wqe.to.address_handle;
+}
+
+void Qp::FailReceive(uint8_t status) {
+  recv_status_ = status;
+  if (state_ == QpState::kErr) return;
+  state_ = QpState::kErr;
+  sender_.Stop();
+  event_ = QpEvent::kFatal;
+}
+
+}  // namespace urnic::ud

@@ -1,0 +1,154 @@
+#pragma once
+
+// Receive work requests: the ring that they are posted to, which several queue
+// pairs may share, and the one that a queue pair is filling.
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "transport/work/sge_walk.h"
+#include "transport/work/types.h"
+#include "transport/work/work_queue.h"
+
+namespace urnic {
+
+// The posted requests, taken in order by one queue pair or by many. Thread: the
+// holder of the engine's token.
+class RecvRing {
+ public:
+  RecvRing() = default;
+  RecvRing(WorkQueueView view, uint32_t max_sge)
+      : view_(view), max_sge_(max_sge) {}
+
+  enum class Result : uint8_t { kTaken, kEmpty, kBroken };
+
+  // Copies the oldest request and its list (room for max_sge() entries) out of
+  // the ring, whose slot is free from then on. kBroken: the program wrote an
+  // index or a count that cannot be.
+  Result Take(urnic_rq_wqe& request, urnic_sge* sges) {
+    const uint32_t posted = view_.entries() == 0 ? 0 : view_.Posted(head_);
+    if (posted == 0) return Result::kEmpty;
+    if (posted == UINT32_MAX) return Result::kBroken;
+    request = view_.Read<urnic_rq_wqe>(head_);
+    if (request.num_sge > max_sge_) return Result::kBroken;
+    for (uint32_t i = 0; i < request.num_sge; ++i) {
+      sges[i] = view_.ReadSge<urnic_rq_wqe>(head_, i);
+    }
+    ++head_;
+    if (posted - 1 < limit_) {
+      limit_ = 0;
+      limit_reached_ = true;
+    }
+    return Result::kTaken;
+  }
+
+  // Publishes how far requests have been taken, so that the program may post
+  // into their place. Once per burst is enough.
+  void PublishConsumer() {
+    if (published_ == head_) return;
+    published_ = head_;
+    view_.PublishConsumer(head_);
+  }
+
+  // Goes on in another ring, which holds what has not been taken from its
+  // beginning on.
+  void ReplaceView(WorkQueueView view) {
+    view_ = view;
+    head_ = published_ = 0;
+  }
+
+  // Forgets what was posted (state RESET).
+  void Forget() {
+    if (view_.entries() == 0) return;
+    const uint32_t posted = view_.Posted(head_);
+    if (posted != UINT32_MAX) head_ += posted;
+    PublishConsumer();
+  }
+
+  //= IBTA 10.2.9.1: once fewer than `limit` requests are left, one event; the
+  //= limit is disarmed then
+  void SetLimit(uint32_t limit) { limit_ = limit; }
+  uint32_t limit() const { return limit_; }
+  bool TakeLimitReached() { return std::exchange(limit_reached_, false); }
+
+  uint32_t max_sge() const { return max_sge_; }
+
+ private:
+  WorkQueueView view_;
+  uint32_t max_sge_ = 0;
+  uint32_t head_ = 0;
+  uint32_t published_ = 0;
+  uint32_t limit_ = 0;  // 0: not armed
+  bool limit_reached_ = false;
+};
+
+// One queue pair's end of a ring.
+class RecvQueue {
+ public:
+  // `sges` has room for ring.max_sge() entries; both outlive the queue.
+  // `shared`: other queue pairs take from the ring, too.
+  RecvQueue(RecvRing* ring, urnic_sge* sges, bool shared)
+      : ring_(ring), sges_(sges), shared_(shared) {}
+
+  using TakeResult = RecvRing::Result;
+
+  // Makes the oldest posted request the current one, if none is current.
+  TakeResult Take() {
+    if (taken_) return TakeResult::kTaken;
+    const TakeResult result = ring_->Take(current_, sges_);
+    taken_ = result == TakeResult::kTaken;
+    cursor_ = SgeCursor{};
+    return result;
+  }
+
+  // Pieces of the current request's memory; see WalkSges.
+  template <typename Emit>
+  WalkResult Walk(uint64_t offset, uint32_t bytes, const mem::MrTable& mrs,
+                  uint32_t pd, Emit&& emit) {
+    return WalkSges(
+        current_.num_sge, [this](uint32_t i) { return sges_[i]; }, cursor_,
+        offset, bytes, mrs, pd, mem::kLocalWrite, emit);
+  }
+
+  // How many bytes the current request takes.
+  uint64_t Capacity() const {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < current_.num_sge; ++i) bytes += sges_[i].length;
+    return bytes;
+  }
+
+  // The current request is done; returns its wr_id.
+  uint64_t Consume() {
+    taken_ = false;
+    return current_.wr_id;
+  }
+
+  bool taken() const { return taken_; }
+  bool shared() const { return shared_; }
+
+  // The next request to flush: of a shared ring only the one that is current,
+  // the others serve other queue pairs.
+  bool TakeToFlush() {
+    return taken_ || (!shared_ && Take() == TakeResult::kTaken);
+  }
+
+  void PublishConsumer() { ring_->PublishConsumer(); }
+
+  // State RESET: the current request is forgotten, and in a ring of our own
+  // all others.
+  void Reset() {
+    taken_ = false;
+    if (!shared_) ring_->Forget();
+  }
+
+ private:
+  RecvRing* ring_;
+  urnic_sge* sges_;
+  bool shared_;
+  bool taken_ = false;
+  urnic_rq_wqe current_ = {};
+  SgeCursor cursor_;
+};
+
+}  // namespace urnic

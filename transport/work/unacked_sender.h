@@ -1,0 +1,296 @@
+#pragma once
+
+// The sending side of a service without acknowledgements (UC, UD): work
+// requests become packets, and a request is done when its last packet has been
+// handed over. Sans-IO, one thread at a time. IBTA 9.8.
+//
+//   head <= next <= posted
+//
+// head..next: sent, completion not taken yet.
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "transport/work/sge_walk.h"
+#include "transport/work/types.h"
+#include "transport/work/work_queue.h"
+
+namespace urnic {
+
+class UnackedSender {
+ public:
+  // The part of a work request that goes into one packet.
+  struct Part {
+    const urnic_sq_wqe& wqe;
+    uint32_t message_bytes;
+    bool first;
+    bool last;
+    Psn psn;
+  };
+
+  // `opcodes`: bit n set if the service has enum urnic_wr_opcode n.
+  UnackedSender(const QpLimits& limits, WorkQueueView sq, uint32_t opcodes,
+                const mem::MrTable& mrs)
+      : limits_(limits), sq_(sq), opcodes_(opcodes), mrs_(&mrs) {}
+
+  // --- States: RTS, SQD and back, RESET, ERR ------------------------------
+
+  void Start(const QpConfig& config) {
+    psn_ = config.sq_psn;
+    Resume(config);
+  }
+  // From SQD, or from SQE, where the failed request and those that were posted
+  // by then are flushed.
+  void Resume(const QpConfig& config) {
+    config_ = config;
+    running_ = true;
+    draining_ = flushing_ = false;
+  }
+  void Drain() {
+    draining_ = true;
+    drain_limit_ = offset_ == 0 ? next_ : next_ + 1;
+    drain_reported_ = false;
+  }
+  void Reset() {
+    const uint32_t posted = sq_.Posted(head_);
+    if (posted != UINT32_MAX) head_ += posted;
+    next_ = posted_ = head_;
+    offset_ = 0;
+    loaded_ = running_ = draining_ = failed_ = flushing_ = false;
+    Publish();
+  }
+  // Nothing is sent any more; what is posted, and will be, is flushed.
+  void Stop() {
+    running_ = false;
+    flushing_ = true;
+  }
+  void Reconfigure(const QpConfig& config) { config_ = config; }
+
+  // --- Sending -------------------------------------------------------------
+
+  // Fills up to slots.size() packets: gathers the payload and has
+  // write(slot, part) write the headers, once per packet; `mtu_is_limit`: a
+  // message of more than one packet is not sent at all.
+  template <typename Write>
+  uint32_t Transmit(std::span<TxSlot> slots, bool mtu_is_limit, Write&& write) {
+    uint32_t count = 0;
+    while (count < slots.size() && Ready()) {
+      //= IBTA C10-93.1.1: a datagram longer than the MTU is not sent, and that
+      //= is no error
+      if (mtu_is_limit && length_ > config_.mtu) {
+        Finish();
+        continue;
+      }
+      if (!Build(slots[count], write)) break;
+      ++count;
+    }
+    return count;
+  }
+  bool HasWork() const {
+    if (!running_ || failed_) return false;
+    if (draining_ && next_ == drain_limit_) return false;
+    return loaded_ || sq_.Posted(next_) != 0;
+  }
+
+  // Work request `index`, of which a packet was given, cannot be sent after
+  // all; later ones have not been either.
+  void FailAt(uint32_t index, uint8_t status) {
+    next_ = index;
+    offset_ = 0;
+    loaded_ = false;
+    failed_ = true;
+    failed_status_ = status;
+  }
+
+  // The next completion in posting order; false when there is none. `fatal`
+  // turns true with the one of a request that failed.
+  bool Poll(SendCompletion& out, bool& fatal) {
+    const bool any = Next(out, fatal);
+    Publish();
+    return any;
+  }
+
+  // State SQD has been reached: once.
+  bool TakeDrained() {
+    if (!draining_ || drain_reported_ || head_ != drain_limit_) return false;
+    return drain_reported_ = true;
+  }
+  bool draining() const { return draining_ && !drain_reported_; }
+  bool failed() const { return failed_; }
+
+ private:
+  bool Next(SendCompletion& out, bool& fatal) {
+    while (head_ != next_) {
+      const auto wqe = sq_.Read<urnic_sq_wqe>(head_++);
+      if (!limits_.sq_sig_all && (wqe.flags & URNIC_SEND_SIGNALED) == 0) {
+        continue;
+      }
+      out = SendCompletion{.opcode = OpcodeOf(wqe), .wr_id = wqe.wr_id};
+      return true;
+    }
+    if (failed_) {
+      failed_ = false;
+      fatal = true;
+      return Fail(out, failed_status_);
+    }
+    if (!flushing_) return false;
+    const uint32_t posted = sq_.Posted(head_);
+    if (posted == 0 || posted == UINT32_MAX) return false;
+    return Fail(out, URNIC_WC_WR_FLUSH_ERR);
+  }
+
+  bool Fail(SendCompletion& out, uint8_t status) {
+    const auto wqe = sq_.Read<urnic_sq_wqe>(head_);
+    out = SendCompletion{
+        .status = status, .opcode = OpcodeOf(wqe), .wr_id = wqe.wr_id};
+    posted_ = next_ = ++head_;
+    return true;
+  }
+
+  static uint8_t OpcodeOf(const urnic_sq_wqe& wqe) {
+    return wqe.opcode == URNIC_WR_RDMA_WRITE ||
+                   wqe.opcode == URNIC_WR_RDMA_WRITE_WITH_IMM
+               ? URNIC_WC_RDMA_WRITE
+               : URNIC_WC_SEND;
+  }
+
+  void Publish() {
+    if (head_ == published_) return;
+    published_ = head_;
+    sq_.PublishConsumer(head_);
+  }
+
+  // Is there a packet that may go now? Loads the work request if need be.
+  bool Ready() {
+    if (!running_ || failed_) return false;
+    if (draining_ && next_ == drain_limit_) return false;
+    if (loaded_) return true;
+    if (next_ == posted_) {
+      const uint32_t ready = sq_.Posted(next_);
+      if (ready == 0) return false;
+      if (ready == UINT32_MAX || ready + (next_ - head_) > sq_.entries()) {
+        FailAt(next_, URNIC_WC_LOC_QP_OP_ERR);
+        return false;
+      }
+      posted_ = next_ + ready;
+    }
+    if (const uint8_t status = Load(); status != URNIC_WC_SUCCESS) {
+      FailAt(next_, status);
+      return false;
+    }
+    return loaded_ = true;
+  }
+
+  // Copies the work request out of the ring, once.
+  uint8_t Load() {
+    current_ = sq_.Read<urnic_sq_wqe>(next_);
+    offset_ = 0;
+    gather_ = SgeCursor{};
+    if (current_.opcode > 31 || (opcodes_ >> current_.opcode & 1) == 0) {
+      return URNIC_WC_LOC_QP_OP_ERR;
+    }
+    if ((current_.flags & URNIC_SEND_INLINE) != 0) {
+      length_ = current_.inline_bytes;
+      return length_ <= limits_.max_inline ? URNIC_WC_SUCCESS
+                                           : URNIC_WC_LOC_QP_OP_ERR;
+    }
+    if (current_.num_sge > limits_.max_sge_send) return URNIC_WC_LOC_QP_OP_ERR;
+    uint64_t length = 0;
+    for (uint32_t i = 0; i < current_.num_sge; ++i) {
+      length += sq_.ReadSge<urnic_sq_wqe>(next_, i).length;
+    }
+    if (length > URNIC_MAX_MESSAGE_BYTES) return URNIC_WC_LOC_LEN_ERR;
+    length_ = static_cast<uint32_t>(length);
+    // Before anything of a long message is on the wire.
+    SgeCursor cursor;
+    return length_ <= config_.mtu ||
+                   Walk(cursor, 0, length_, [](uint64_t, uint32_t) {})
+               ? URNIC_WC_SUCCESS
+               : URNIC_WC_LOC_PROT_ERR;
+  }
+
+  template <typename Emit>
+  bool Walk(SgeCursor& cursor, uint32_t offset, uint32_t bytes, Emit&& emit) {
+    return WalkSges(
+               current_.num_sge,
+               [this](uint32_t i) {
+                 return sq_.ReadSge<urnic_sq_wqe>(next_, i);
+               },
+               cursor, offset, bytes, *mrs_, limits_.pd, mem::kLocalRead,
+               emit) == WalkResult::kOk;
+  }
+
+  template <typename Write>
+  bool Build(TxSlot& slot, Write&& write) {
+    const uint32_t left = length_ - offset_;
+    const uint32_t chunk = std::min(left, config_.mtu);
+    slot.from_responder = false;
+    slot.origin = next_;
+    slot.address_handle = 0;
+    slot.payload_bytes = chunk;
+    slot.pad_bytes = static_cast<uint8_t>(-chunk & 3);
+    slot.segment_count = 0;
+    if (!Gather(slot, chunk)) {
+      FailAt(next_, URNIC_WC_LOC_PROT_ERR);
+      return false;
+    }
+    write(slot, Part{current_, length_, offset_ == 0, chunk == left, psn_});
+    psn_ = psn_ + 1;
+    offset_ += chunk;
+    if (chunk == left) Finish();
+    return true;
+  }
+
+  bool Gather(TxSlot& slot, uint32_t bytes) {
+    if (bytes == 0) return true;
+    if ((current_.flags & URNIC_SEND_INLINE) != 0) {
+      slot.segments[0] = {sq_.InlineAddress(next_) + offset_, bytes};
+      slot.segment_count = 1;
+      return true;
+    }
+    uint8_t count = 0;
+    const bool ok =
+        Walk(gather_, offset_, bytes, [&](uint64_t address, uint32_t piece) {
+          slot.segments[count++] = {address, piece};
+        });
+    slot.segment_count = count;
+    return ok;
+  }
+
+  void Finish() {
+    ++next_;
+    offset_ = 0;
+    loaded_ = false;
+  }
+
+  QpLimits limits_;
+  QpConfig config_;
+  WorkQueueView sq_;
+  uint32_t opcodes_;
+  const mem::MrTable* mrs_;
+
+  uint32_t head_ = 0;
+  uint32_t next_ = 0;
+  uint32_t posted_ = 0;  // as last seen
+  uint32_t published_ = 0;
+  uint32_t drain_limit_ = 0;
+  Psn psn_;
+
+  bool running_ = false;
+  bool draining_ = false;
+  bool drain_reported_ = false;
+  bool failed_ = false;
+  bool flushing_ = false;
+  uint8_t failed_status_ = 0;
+
+  // The work request under transmission, read once from the ring.
+  bool loaded_ = false;
+  uint32_t length_ = 0;
+  uint32_t offset_ = 0;  // bytes of it already transmitted
+  urnic_sq_wqe current_ = {};
+  SgeCursor gather_;
+};
+
+}  // namespace urnic

@@ -1,0 +1,38 @@
+#include "verbs/control/address_handle.h"
+
+#include "absl/strings/str_cat.h"
+#include "verbs/control/qp_path.h"
+
+namespace urnic::control {
+
+absl::StatusOr<std::unique_ptr<AddressHandle>> AddressHandle::Create(
+    Pd& pd, const AddressVector& vector) {
+  Device& device = pd.device();
+  // Datagrams of all queue pairs may share it: no QPN spreads its flow.
+  auto path = ResolvePath(device, vector, 0, 0);
+  if (!path.ok()) {
+    return absl::Status(
+        path.status().code(),
+        absl::StrCat("create_ah: ", std::string(path.status().message())));
+  }
+  if (absl::Status added = device.AddAh(); !added.ok()) return added;
+  uint32_t number = 0;
+  {
+    Engine::ControlScope scope(device.engine());
+    number = device.engine().CreateAh(*path);
+  }
+  pd.Ref();
+  return std::unique_ptr<AddressHandle>(new AddressHandle(pd, number));
+}
+
+AddressHandle::~AddressHandle() {
+  Device& device = pd_.device();
+  {
+    Engine::ControlScope scope(device.engine());
+    device.engine().DestroyAh(number_);
+  }
+  device.RemoveAh();
+  pd_.Unref();
+}
+
+}  // namespace urnic::control

@@ -1,0 +1,40 @@
+#pragma once
+
+// An address handle: where datagrams go, resolved once.
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "verbs/control/pd.h"
+#include "verbs/control/qp_attributes.h"
+
+namespace urnic::control {
+
+// Any thread. The domain must outlive it.
+class AddressHandle {
+ public:
+  // Asks the network for the destination's MAC, unless it is a group or known,
+  // and waits for up to three seconds, while the engine runs on. Errors as
+  // Qp::Modify() with an address vector.
+  static absl::StatusOr<std::unique_ptr<AddressHandle>> Create(
+      Pd& pd, const AddressVector& vector);
+  // Requests that name it and have not been sent yet end in error.
+  ~AddressHandle();
+  AddressHandle(const AddressHandle&) = delete;
+  AddressHandle& operator=(const AddressHandle&) = delete;
+
+  // For urnic_sq_wqe.to.
+  uint32_t number() const { return number_; }
+  const Owner& owner() const { return owner_; }
+
+ private:
+  AddressHandle(Pd& pd, uint32_t number)
+      : pd_(pd), number_(number), owner_(ThisProcess()) {}
+
+  Pd& pd_;
+  const uint32_t number_;
+  const Owner owner_;
+};
+
+}  // namespace urnic::control

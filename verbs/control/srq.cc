@@ -1,0 +1,128 @@
+#include "verbs/control/srq.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace urnic::control {
+
+namespace {
+
+// The receive half of a queue pair's layout.
+QpLayout LayoutOf(uint32_t max_wr, uint32_t max_sge) {
+  return MakeQpLayout(0, 0, 0, max_wr, max_sge);
+}
+
+WorkRing RingIn(const QueueMemory& memory, const QpLayout& layout) {
+  return WorkRing(memory.at(layout.rq_ring()),
+                  memory.indices_at(QpLayout::kRqIndices), layout.rq_entries,
+                  layout.rq_stride);
+}
+
+WorkQueueView ViewOf(const QueueMemory& memory, const QpLayout& layout) {
+  return WorkQueueView(memory.at(layout.rq_ring()),
+                       memory.indices_at(QpLayout::kRqIndices),
+                       layout.rq_entries, layout.rq_stride);
+}
+
+absl::Status CheckSize(const char* what, uint32_t value, uint32_t limit) {
+  if (value != 0 && value <= limit) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "srq: ", what, " ", value, ", the device takes 1 to ", limit));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Srq>> Srq::Create(Pd& pd,
+                                                 const SrqRequest& request) {
+  if (absl::Status s = CheckSize("max_wr", request.max_wr, kMaxSrqWr);
+      !s.ok()) {
+    return s;
+  }
+  const uint32_t max_sge = std::max(request.max_sge, 1u);
+  if (absl::Status s = CheckSize("max_sge", max_sge, kMaxSge); !s.ok()) {
+    return s;
+  }
+  const QpLayout layout = LayoutOf(request.max_wr, max_sge);
+  auto memory = QueueMemory::Map(layout.bytes());
+  if (!memory.ok()) return memory.status();
+  if (absl::Status added = pd.device().AddSrq(); !added.ok()) return added;
+  return std::unique_ptr<Srq>(new Srq(pd, request, layout, *std::move(memory)));
+}
+
+Srq::Srq(Pd& pd, const SrqRequest& request, const QpLayout& layout,
+         QueueMemory memory)
+    : pd_(pd),
+      memory_(std::move(memory)),
+      events_(request.events),
+      user_(request.user),
+      owner_(ThisProcess()) {
+  posting_.ring = RingIn(memory_, layout);
+  posting_.max_sge = std::max(request.max_sge, 1u);
+  if (!request.single_threaded) posting_.lock = &posting_.lock_storage;
+  pd_.Ref();
+  Engine& engine = pd_.device().engine();
+  Engine::ControlScope scope(engine);
+  engine_end_ =
+      engine.CreateSrq(ViewOf(memory_, layout), posting_.max_sge, this, this);
+  engine_end_->ring.SetLimit(request.limit);
+}
+
+Srq::~Srq() {
+  {
+    Engine& engine = pd_.device().engine();
+    Engine::ControlScope scope(engine);
+    engine.DestroySrq(engine_end_);
+  }
+  pd_.device().RemoveSrq();
+  pd_.Unref();
+}
+
+absl::Status Srq::SetLimit(uint32_t limit) {
+  if (limit > max_wr()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "srq: limit ", limit, " of a queue of ", max_wr(), " requests"));
+  }
+  Engine::ControlScope scope(pd_.device().engine());
+  engine_end_->ring.SetLimit(limit);
+  return absl::OkStatus();
+}
+
+uint32_t Srq::limit() const {
+  Engine::ControlScope scope(pd_.device().engine());
+  return engine_end_->ring.limit();
+}
+
+absl::Status Srq::Resize(uint32_t max_wr) {
+  if (absl::Status s = CheckSize("max_wr", max_wr, kMaxSrqWr); !s.ok()) {
+    return s;
+  }
+  const QpLayout layout = LayoutOf(max_wr, posting_.max_sge);
+  auto memory = QueueMemory::Map(layout.bytes());
+  if (!memory.ok()) return memory.status();
+  // In this order, as a posting thread that rings the doorbell has let go of
+  // its lock.
+  OptionalLock lock(posting_.lock);
+  Engine::ControlScope scope(pd_.device().engine());
+  RecvRing& ring = engine_end_->ring;
+  ring.PublishConsumer();
+  const uint32_t waiting = posting_.ring.waiting();
+  if (waiting > layout.rq_entries || ring.limit() > layout.rq_entries) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("srq: max_wr ", max_wr, " with ", waiting,
+                     " requests posted and a ", "limit of ", ring.limit()));
+  }
+  WorkRing to = RingIn(*memory, layout);
+  posting_.ring.MoveTo(to);
+  posting_.ring = to;
+  ring.ReplaceView(ViewOf(*memory, layout));
+  memory_ = *std::move(memory);
+  return absl::OkStatus();
+}
+
+void Srq::OnSrqLimit(SharedReceiveQueue&) {
+  if (events_ != nullptr) events_->OnSrqLimit(*this);
+}
+
+}  // namespace urnic::control

@@ -1,0 +1,88 @@
+#pragma once
+
+// A shared receive queue: its memory, and the limit below which its owner wants
+// to hear. IBTA 10.2.9.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "datapath/engine.h"
+#include "verbs/control/event_sink.h"
+#include "verbs/control/pd.h"
+#include "verbs/control/queue_memory.h"
+#include "verbs/control/spin_lock.h"
+#include "verbs/control/work_ring.h"
+
+namespace urnic::control {
+
+struct SrqRequest {
+  uint32_t max_wr = 0;  // at least
+  uint32_t max_sge = 0;
+  uint32_t limit = 0;
+  // The posting thread is always the same one (a thread domain).
+  bool single_threaded = false;
+  EventSink* events = nullptr;
+  void* user = nullptr;
+};
+
+// Any thread, but for `posting`, which one posting thread at a time owns. The
+// domain must outlive it.
+class Srq final : private SrqEvents {
+ public:
+  // INVALID_ARGUMENT: sizes 0 or beyond the device's limits.
+  // RESOURCE_EXHAUSTED: memory or the device's limit.
+  static absl::StatusOr<std::unique_ptr<Srq>> Create(Pd& pd,
+                                                     const SrqRequest& request);
+  // REQUIRES: !in_use()
+  ~Srq();
+  Srq(const Srq&) = delete;
+  Srq& operator=(const Srq&) = delete;
+
+  // An event when fewer than `limit` requests are left; 0: none.
+  // INVALID_ARGUMENT: more than the queue holds.
+  absl::Status SetLimit(uint32_t limit);
+  uint32_t limit() const;
+  // Room for `max_wr` requests at least; what is posted stays.
+  // INVALID_ARGUMENT: 0, beyond the device's limit, or less than is posted or
+  // than the limit. RESOURCE_EXHAUSTED: memory.
+  absl::Status Resize(uint32_t max_wr);
+
+  uint32_t max_wr() const { return posting_.ring.entries(); }
+  uint32_t max_sge() const { return posting_.max_sge; }
+
+  struct Posting {
+    WorkRing ring;
+    SpinLock* lock = nullptr;  // null: single_threaded
+    uint32_t max_sge = 0;
+    SpinLock lock_storage;
+  };
+  Posting& posting() { return posting_; }
+
+  void Ref() { ++users_; }
+  void Unref() { --users_; }
+  bool in_use() const { return users_ != 0; }
+
+  Pd& pd() const { return pd_; }
+  SharedReceiveQueue* engine_end() const { return engine_end_; }
+  void* user() const { return user_; }
+  const Owner& owner() const { return owner_; }
+
+ private:
+  Srq(Pd& pd, const SrqRequest& request, const QpLayout& layout,
+      QueueMemory memory);
+  void OnSrqLimit(SharedReceiveQueue& srq) override;
+
+  Posting posting_;
+  Pd& pd_;
+  QueueMemory memory_;
+  EventSink* const events_;
+  void* const user_;
+  const Owner owner_;
+  std::atomic<int> users_{0};
+  SharedReceiveQueue* engine_end_ = nullptr;
+};
+
+}  // namespace urnic::control
