@@ -4,11 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "verbs/abi/high_fd.h"
 #include "verbs/preload/fd_table.h"
 #include "verbs/preload/fork_safety.h"
 #include "verbs/preload/real_libc.h"
@@ -17,15 +15,6 @@
 // enough for a stack that may be small.
 #define CHUNK 128
 _Static_assert(CHUNK * sizeof(uint64_t) <= PIPE_BUF, "writes must be atomic");
-
-// One more descriptor for the pipe, open for both directions: it writes events,
-// takes them back, and keeps a reader in being, so that no write ever raises
-// SIGPIPE. A second pipe end could not have its own O_NONBLOCK.
-static int open_own_end(int fd) {
-  char path[32];
-  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-  return urnic_move_fd_high(open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC));
-}
 
 // One page of events, for drop only.
 static pthread_mutex_t page_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -40,7 +29,7 @@ int urnic_channel_open(void) {
   int err = 0;
   struct urnic_fd_object* channel =
       urnic_fd_object_new(URNIC_FD_CHANNEL, ends[0]);
-  if (channel == NULL || (channel->own_fd = open_own_end(ends[0])) < 0)
+  if (channel == NULL || (channel->own_fd = urnic_fd_open_own_end(ends[0])) < 0)
     err = -errno;
   close(ends[1]);
   if (err == 0) err = urnic_fd_publish(channel);

@@ -2,10 +2,13 @@
 #include "verbs/preload/fd_table.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "verbs/abi/high_fd.h"
 #include "verbs/preload/fork_safety.h"
 #include "verbs/preload/real_libc.h"
 
@@ -37,7 +40,17 @@ struct urnic_fd_object* urnic_fd_object_new(int kind, int fd) {
   object->ino = st.st_ino;
   object->owner = getpid();
   object->own_fd = -1;
+  object->file = NULL;
+  object->users = 0;
+  object->closed = 0;
+  object->on_free = NULL;
   return object;
+}
+
+int urnic_fd_open_own_end(int fd) {
+  char path[32];
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  return urnic_move_fd_high(open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC));
 }
 
 // The place of `fd` in its row, which is made when `make` is set.
@@ -73,6 +86,7 @@ int urnic_fd_unpublish(struct urnic_fd_object* object) {
 }
 
 void urnic_fd_object_free(struct urnic_fd_object* object) {
+  if (object->on_free != NULL && !object->on_free(object)) return;
   pthread_mutex_lock(&object->lock);
   object->kind = URNIC_FD_FOREIGN;
   if (object->own_fd >= 0 && urnic_fd_is_same(object, object->own_fd))

@@ -22,6 +22,7 @@ enum urnic_fd_kind {
   URNIC_FD_FOREIGN = 0,
   URNIC_FD_UVERBS = 1,   // an open /dev/infiniband/uverbsN
   URNIC_FD_CHANNEL = 2,  // a completion channel
+  URNIC_FD_RDMA_CM = 3,  // an open /dev/infiniband/rdma_cm
 };
 
 struct urnic_fd_object {
@@ -30,18 +31,31 @@ struct urnic_fd_object {
   dev_t dev;        // identity of the pipe behind it
   ino_t ino;
   pid_t owner;  // a vfork child shares this memory: not its to free
-  int device;   // UVERBS: ordinal
+  int device;   // UVERBS, RDMA_CM: which node (device_node.h)
   struct urnic_fd_object* next_free;
 
-  // CHANNEL only.
   pthread_mutex_t lock;
-  int own_fd;                      // both ends of the pipe, non-blocking
+  int own_fd;  // CHANNEL, RDMA_CM: both ends of the pipe, non-blocking
+
+  // RDMA_CM only.
+  void* file;      // the provider's
+  unsigned users;  // commands under way; under `lock`
+  int closed;      // by the program; the last user frees; under `lock`
+  // NULL, or whether the object may be freed now; else it frees itself later.
+  int (*on_free)(struct urnic_fd_object* object);
+
+  // CHANNEL only.
   struct urnic_event_set waiting;  // under `lock`
   atomic_uint num_waiting;         // waiting.count, to be read without it
 };
 
 // A new object for the open pipe end `fd`, or NULL with errno.
 struct urnic_fd_object* urnic_fd_object_new(int kind, int fd);
+// One more descriptor for the pipe, open for both directions and never
+// blocking: it writes events, takes them back, and keeps a reader in being, so
+// that no write ever raises SIGPIPE. A second pipe end could not have its own
+// O_NONBLOCK. -1 with errno.
+int urnic_fd_open_own_end(int fd);
 // Makes the object findable; one that was there was closed unseen and goes.
 // 0, -ENOMEM, or -EMFILE for a descriptor beyond the table (1 Mi).
 int urnic_fd_publish(struct urnic_fd_object* object);

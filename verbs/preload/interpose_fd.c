@@ -11,6 +11,7 @@
 #include "verbs/preload/comp_channel.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/fd_table.h"
+#include "verbs/preload/rdma_cm_node.h"
 #include "verbs/preload/real_libc.h"
 #include "verbs/preload/sysfs_tree.h"
 #include "verbs/preload/uverbs_node.h"
@@ -31,9 +32,12 @@ URNIC_EXPORT ssize_t __read_chk(int fd, void* out, size_t size, size_t room) {
 }
 
 URNIC_EXPORT ssize_t write(int fd, const void* data, size_t size) {
-  if (__builtin_expect(urnic_fd_hint(fd) != NULL, 0) &&
-      urnic_fd_find(fd, URNIC_FD_UVERBS) != NULL)
-    return urnic_uverbs_write(data, size);
+  struct urnic_fd_object* object = urnic_fd_hint(fd);
+  if (__builtin_expect(object != NULL, 0) && urnic_fd_is_same(object, fd)) {
+    if (object->kind == URNIC_FD_UVERBS) return urnic_uverbs_write(data, size);
+    if (object->kind == URNIC_FD_RDMA_CM)
+      return urnic_rdma_cm_write(object, data, size);
+  }
   return urnic_real()->write(fd, data, size);
 }
 

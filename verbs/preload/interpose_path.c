@@ -16,11 +16,11 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "verbs/preload/device_node.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/fd_table.h"
 #include "verbs/preload/rdma_path.h"
 #include "verbs/preload/real_libc.h"
-#include "verbs/preload/uverbs_node.h"
 
 // Where to send a call that treats nodes like any file. NULL: errno is set.
 static const char* redirect(int* dirfd, const char* path,
@@ -63,7 +63,7 @@ static int open_rdma(int dirfd, const char* path, int flags, mode_t mode) {
     case URNIC_PATH_TREE:
       return open_tree(where.path, flags, mode);
     case URNIC_PATH_NODE:
-      return urnic_uverbs_open(where.device, flags);
+      return urnic_node_open(where.device, flags);
     case URNIC_PATH_ABSENT:
       break;
   }
@@ -197,7 +197,7 @@ static int access_rdma(int dirfd, const char* path, int mode, int flags) {
     case URNIC_PATH_TREE:
       return urnic_real()->faccessat(AT_FDCWD, where.path, mode, flags);
     case URNIC_PATH_NODE:
-      return urnic_uverbs_access(mode);
+      return urnic_node_access(mode);
     case URNIC_PATH_ABSENT:
       break;
   }
@@ -227,17 +227,22 @@ URNIC_EXPORT int eaccess(const char* path, int mode) {
 
 // ------------------------------------------------------------------- stat
 
+static struct urnic_fd_object* node_of(int fd) {
+  struct urnic_fd_object* node = urnic_fd_find(fd, URNIC_FD_UVERBS);
+  return node != NULL ? node : urnic_fd_find(fd, URNIC_FD_RDMA_CM);
+}
+
 // An open node that is named by an empty path, as fstat does since glibc 2.33.
 static struct urnic_fd_object* open_node(int fd, const char* path, int flags) {
   if ((flags & AT_EMPTY_PATH) == 0 || (path != NULL && path[0] != '\0'))
     return NULL;
-  return urnic_fd_find(fd, URNIC_FD_UVERBS);
+  return node_of(fd);
 }
 
 static int stat_at(int dirfd, const char* path, struct stat* out, int flags) {
   const struct urnic_fd_object* node = open_node(dirfd, path, flags);
   if (node != NULL) {
-    urnic_uverbs_stat(node->device, out);
+    urnic_node_stat(node->device, out);
     return 0;
   }
   if (!urnic_may_be_rdma(path))
@@ -249,7 +254,7 @@ static int stat_at(int dirfd, const char* path, struct stat* out, int flags) {
     case URNIC_PATH_TREE:
       return urnic_real()->fstatat(AT_FDCWD, where.path, out, flags);
     case URNIC_PATH_NODE:
-      urnic_uverbs_stat(where.device, out);
+      urnic_node_stat(where.device, out);
       return 0;
     case URNIC_PATH_ABSENT:
       break;
@@ -259,9 +264,9 @@ static int stat_at(int dirfd, const char* path, struct stat* out, int flags) {
 }
 
 static int stat_fd(int fd, struct stat* out) {
-  const struct urnic_fd_object* node = urnic_fd_find(fd, URNIC_FD_UVERBS);
+  const struct urnic_fd_object* node = node_of(fd);
   if (node == NULL) return urnic_real()->fstat(fd, out);
-  urnic_uverbs_stat(node->device, out);
+  urnic_node_stat(node->device, out);
   return 0;
 }
 
@@ -326,14 +331,14 @@ URNIC_EXPORT int statx(int dirfd, const char* path, int flags, unsigned mask,
                        struct statx* out) {
   const struct urnic_fd_object* node = open_node(dirfd, path, flags);
   if (node != NULL) {
-    urnic_uverbs_statx(node->device, out);
+    urnic_node_statx(node->device, out);
     return 0;
   }
   if (!urnic_may_be_rdma(path))
     return urnic_real()->statx(dirfd, path, flags, mask, out);
   struct urnic_rdma_path where;
   if (urnic_rdma_resolve(dirfd, path, &where) == URNIC_PATH_NODE) {
-    urnic_uverbs_statx(where.device, out);
+    urnic_node_statx(where.device, out);
     return 0;
   }
   const char* real_path = redirect(&dirfd, path, &where);
@@ -375,8 +380,11 @@ static char* realpath_rdma(const char* path, char* out) {
   int dirfd = AT_FDCWD;
   if (urnic_rdma_resolve(dirfd, path, &where) == URNIC_PATH_NODE) {
     // It must stay recognizable when it is opened later.
-    snprintf(where.path, sizeof(where.path), "/dev/infiniband/uverbs%d",
-             where.device);
+    if (where.device == URNIC_NODE_RDMA_CM)
+      strcpy(where.path, "/dev/infiniband/rdma_cm");
+    else
+      snprintf(where.path, sizeof(where.path), "/dev/infiniband/uverbs%d",
+               where.device);
     return out ? strcpy(out, where.path) : strdup(where.path);
   }
   const char* real_path = redirect(&dirfd, path, &where);

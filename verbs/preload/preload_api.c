@@ -3,6 +3,7 @@
 
 #include "verbs/preload/comp_channel.h"
 #include "verbs/preload/export.h"
+#include "verbs/preload/rdma_cm_node.h"
 #include "verbs/preload/signal_hooks.h"
 
 URNIC_EXPORT const struct urnic_preload_api urnic_preload_v1 = {
@@ -11,4 +12,7 @@ URNIC_EXPORT const struct urnic_preload_api urnic_preload_v1 = {
     .channel_drop = urnic_channel_drop,
     .set_signal_hooks = urnic_signal_hooks_set,
     .chain_signal = urnic_signal_hooks_chain,
+    .set_rdma_cm_device = urnic_rdma_cm_set_device,
+    .rdma_cm_set_ready = urnic_rdma_cm_set_ready,
+    .rdma_cm_file = urnic_rdma_cm_file,
 };

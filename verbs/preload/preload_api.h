@@ -14,6 +14,7 @@
 // meaning gets a new symbol name. C sources define _GNU_SOURCE first.
 
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -24,6 +25,21 @@ extern "C" {
 
 typedef void (*urnic_signal_handler)(int signo, siginfo_t* info,
                                      void* ucontext);
+
+// What the provider does behind /dev/infiniband/rdma_cm. Any thread of the
+// program may come, several at once; thread cancellation is off meanwhile.
+struct urnic_rdma_cm_device {
+  // The program opens the device: returns what the other functions get as
+  // `file`, or NULL with errno set. `node` is for rdma_cm_set_ready().
+  void* (*open)(void* node);
+  // One command, as written: 0, or -errno. -EAGAIN says that it has to wait for
+  // an event: it is given again when the file is ready, unless the program has
+  // set O_NONBLOCK or a signal interrupts it.
+  int (*write)(void* file, const void* command, size_t size);
+  // The program has closed it, and no write is under way or will come. Not
+  // called at exit, nor in a forked child, which has no open files.
+  void (*close)(void* file);
+};
 
 struct urnic_preload_api {
   uint32_t size;  // of this struct, in bytes
@@ -56,6 +72,20 @@ struct urnic_preload_api {
   // fault is not its own; its arguments unchanged, as the handler's last act.
   // Safe in signal handlers. May not return (a program's handler may jump).
   void (*chain_signal)(int signo, siginfo_t* info, void* ucontext);
+
+  // From now on the rdma_cm device can be opened; without, that is ENODEV. The
+  // struct must live as long as the process. Once: -EBUSY after that.
+  int (*set_rdma_cm_device)(const struct urnic_rdma_cm_device* device);
+
+  // Events wait for the program (poll says so, and a write that waits is given
+  // again), or none do. The caller calls for one node at a time, and again
+  // after every write that took an event or got -EAGAIN. From open() until
+  // close() returns.
+  void (*rdma_cm_set_ready)(void* node, int ready);
+
+  // The `file` behind a descriptor of the program, or NULL if it is none of
+  // ours. Another thread may close it meanwhile: the caller knows its files.
+  void* (*rdma_cm_file)(int fd);
 };
 
 // The symbol, for the preload itself and for tests that link it.

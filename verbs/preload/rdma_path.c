@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "verbs/preload/device_node.h"
 #include "verbs/preload/real_libc.h"
 #include "verbs/preload/sysfs_tree.h"
 
@@ -33,8 +34,10 @@ static int make_absolute(int dirfd, const char* path, char* out, size_t size) {
   return rest >= 0 && (size_t)rest < size - (size_t)len;
 }
 
-// The number in "/dev/infiniband/uverbsN" if that is the whole path, else -1.
+// Which node "/dev/infiniband/uverbsN" or "/dev/infiniband/rdma_cm" is, if that
+// is the whole path, else -1.
 static int node_number(const char* path) {
+  if (strcmp(path, "/dev/infiniband/rdma_cm") == 0) return URNIC_NODE_RDMA_CM;
   static const char kPrefix[] = "/dev/infiniband/uverbs";
   if (strncmp(path, kPrefix, sizeof(kPrefix) - 1) != 0) return -1;
   const char* digit = path + sizeof(kPrefix) - 1;
@@ -63,8 +66,10 @@ static enum urnic_path_kind resolve(int dirfd, const char* path,
   memmove(out->path + root_len, out->path, path_len);
   memcpy(out->path, root, root_len);
   if (out->device < 0) return URNIC_PATH_TREE;
-  return out->device < urnic_tree_num_devices() ? URNIC_PATH_NODE
-                                                : URNIC_PATH_ABSENT;
+  return out->device == URNIC_NODE_RDMA_CM ||
+                 out->device < urnic_tree_num_devices()
+             ? URNIC_PATH_NODE
+             : URNIC_PATH_ABSENT;
 }
 
 enum urnic_path_kind urnic_rdma_resolve(int dirfd, const char* path,

@@ -3,11 +3,10 @@
 // Which paths are answered here, and by what.
 //
 //   /sys/class/infiniband*     the rendered tree
-//   /sys/class/misc/rdma_cm*   the rendered tree, where it does not exist: so
-//                              librdmacm finds no device (connection management
-//                              is not built), not the kernel's
+//   /sys/class/misc/rdma_cm*   the rendered tree
 //   /dev/infiniband            the rendered tree, for listings
-//   /dev/infiniband/uverbsN    a device node (uverbs_node.h)
+//   /dev/infiniband/uverbsN    a device node (device_node.h)
+//   /dev/infiniband/rdma_cm    a device node
 //
 // Relative paths count as well, from the working directory or an open
 // directory. Paths that take a detour (/sys/./class, a symbolic link) are not
@@ -16,12 +15,12 @@
 enum urnic_path_kind {
   URNIC_PATH_OTHER,   // none of the above: libc's own business
   URNIC_PATH_TREE,    // `path` says where it really is
-  URNIC_PATH_NODE,    // the node of device `device`; `path` is its listing
+  URNIC_PATH_NODE,    // the node `device`; `path` is its listing
   URNIC_PATH_ABSENT,  // RDMA, but there is nothing: ENOENT
 };
 
 struct urnic_rdma_path {
-  int device;
+  int device;  // as in device_node.h
   char path[768];
 };
 

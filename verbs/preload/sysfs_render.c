@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "verbs/preload/uverbs_node.h"
+#include "verbs/preload/device_node.h"
 
 // Where the next file goes. The first failure is kept and ends all further
 // writing. Paths are absolute: a relative one with "infiniband" in it would
@@ -159,6 +159,15 @@ static void put_device(struct writer* w,
   put(w, node, "%s", "");
 }
 
+static void put_rdma_cm(struct writer* w) {
+  enter(w, "sys/class/misc/rdma_cm");
+  // RDMA_USER_CM_ABI_VERSION of <rdma/rdma_user_cm.h>
+  put(w, "abi_version", "4\n");
+  put(w, "dev", "%d:%d\n", URNIC_RDMA_CM_MAJOR, URNIC_RDMA_CM_MINOR);
+  enter(w, "dev/infiniband");
+  put(w, "rdma_cm", "%s", "");
+}
+
 int urnic_sysfs_render(const char* root,
                        const struct urnic_device_identity* devices,
                        int num_devices) {
@@ -168,5 +177,6 @@ int urnic_sysfs_render(const char* root,
   put(&w, "abi_version", "6\n");
   enter(&w, "sys/class/infiniband");
   for (int i = 0; i < num_devices; ++i) put_device(&w, &devices[i]);
+  if (num_devices > 0) put_rdma_cm(&w);
   return w.error;
 }

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <rdma/ib_user_verbs.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "verbs/preload/comp_channel.h"
@@ -26,33 +25,6 @@ int urnic_uverbs_open(int device, int flags) {
   close(ends[0]);
   errno = -err;
   return -1;
-}
-
-int urnic_uverbs_access(int mode) {
-  if ((mode & X_OK) == 0) return 0;
-  errno = EACCES;
-  return -1;
-}
-
-void urnic_uverbs_stat(int device, struct stat* out) {
-  memset(out, 0, sizeof(*out));
-  out->st_mode = S_IFCHR | 0666;
-  out->st_nlink = 1;
-  out->st_rdev =
-      makedev(URNIC_UVERBS_MAJOR, (unsigned)(URNIC_UVERBS_MINOR_0 + device));
-  out->st_ino = (ino_t)(URNIC_UVERBS_MINOR_0 + device);
-  out->st_blksize = 4096;
-}
-
-void urnic_uverbs_statx(int device, struct statx* out) {
-  memset(out, 0, sizeof(*out));
-  out->stx_mask = STATX_BASIC_STATS;
-  out->stx_mode = S_IFCHR | 0666;
-  out->stx_nlink = 1;
-  out->stx_rdev_major = URNIC_UVERBS_MAJOR;
-  out->stx_rdev_minor = (uint32_t)(URNIC_UVERBS_MINOR_0 + device);
-  out->stx_ino = (uint64_t)(URNIC_UVERBS_MINOR_0 + device);
-  out->stx_blksize = 4096;
 }
 
 static int create_comp_channel(const void* command, size_t size) {

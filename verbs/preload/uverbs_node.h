@@ -1,6 +1,6 @@
 #pragma once
 
-// /dev/infiniband/uverbsN without a node: what open, stat and write answer.
+// /dev/infiniband/uverbsN without a node: what open and write answer.
 //
 // An open node is the read end of a pipe without a writer. It has an inode of
 // its own (fd_table.h), answers ENOTTY to every ioctl, which sends libibverbs
@@ -8,20 +8,10 @@
 // instead of seeming to succeed.
 
 #include <stddef.h>
-#include <sys/stat.h>
 #include <sys/types.h>
-
-struct statx;
-
-#define URNIC_UVERBS_MAJOR 231
-#define URNIC_UVERBS_MINOR_0 192
 
 // The descriptor, or -1 with errno. Only O_CLOEXEC of `flags` matters.
 int urnic_uverbs_open(int device, int flags);
-// As access(2): everything but execution is allowed.
-int urnic_uverbs_access(int mode);
-void urnic_uverbs_stat(int device, struct stat* out);
-void urnic_uverbs_statx(int device, struct statx* out);
 // One command of the write protocol. Completion channels are created here;
 // everything else is the provider's, so it answers EOPNOTSUPP.
 ssize_t urnic_uverbs_write(const void* command, size_t size);

@@ -61,7 +61,7 @@ TEST(UverbsNodeTest, WhatDoesNotExistIsAbsent) {
   struct stat st;
   for (const char* path :
        {kNode2, "/dev/infiniband/uverbs", "/dev/infiniband/uverbs01",
-        "/dev/infiniband/rdma_cm", "/sys/class/misc/rdma_cm/abi_version"}) {
+        "/dev/infiniband/rdma_cm0", "/sys/class/misc/rdma_cm/nothing"}) {
     EXPECT_EQ(open(path, O_RDWR), -1) << path;
     EXPECT_EQ(errno, ENOENT) << path;
     EXPECT_EQ(stat(path, &st), -1) << path;

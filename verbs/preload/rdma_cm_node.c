@@ -1,0 +1,157 @@
+#define _GNU_SOURCE
+#include "verbs/preload/rdma_cm_node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "verbs/preload/device_node.h"
+#include "verbs/preload/fd_table.h"
+#include "verbs/preload/real_libc.h"
+
+static _Atomic(const struct urnic_rdma_cm_device*) the_device;
+
+int urnic_rdma_cm_set_device(const struct urnic_rdma_cm_device* device) {
+  const struct urnic_rdma_cm_device* none = NULL;
+  return atomic_compare_exchange_strong(&the_device, &none, device) ? 0
+                                                                    : -EBUSY;
+}
+
+// The provider is C++ with locks: a thread that is cancelled inside would leave
+// them behind.
+static int cancellation_off(void) {
+  int before = 0;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  return before;
+}
+
+static void cancellation_back(int before) {
+  pthread_setcancelstate(before, NULL);
+}
+
+void urnic_rdma_cm_set_ready(void* node, int ready) {
+  struct urnic_fd_object* object = node;
+  int saved_errno = errno;
+  int held = 0;
+  if (urnic_fd_is_same(object, object->own_fd) &&
+      ioctl(object->own_fd, FIONREAD, &held) == 0) {
+    char bytes[16] = {0};
+    // Neither can wait: the descriptor does not block, and a pipe has room for
+    // more than one byte.
+    ssize_t moved = 0;
+    if (ready && held == 0)
+      moved = urnic_real()->write(object->own_fd, bytes, 1);
+    while (!ready && held > 0 && moved >= 0) {
+      moved = urnic_real()->read(object->own_fd, bytes, sizeof(bytes));
+      held -= (int)moved;
+    }
+  }
+  errno = saved_errno;
+}
+
+void* urnic_rdma_cm_file(int fd) {
+  struct urnic_fd_object* object = urnic_fd_find(fd, URNIC_FD_RDMA_CM);
+  return object != NULL ? object->file : NULL;
+}
+
+// Enters a command. False if the program has closed the descriptor.
+static int begin_use(struct urnic_fd_object* object, int fd) {
+  pthread_mutex_lock(&object->lock);
+  int open = object->kind == URNIC_FD_RDMA_CM && object->fd == fd &&
+             !object->closed && urnic_fd_is_same(object, fd);
+  if (open) ++object->users;
+  pthread_mutex_unlock(&object->lock);
+  return open;
+}
+
+static void end_use(struct urnic_fd_object* object) {
+  pthread_mutex_lock(&object->lock);
+  int last = --object->users == 0 && object->closed;
+  pthread_mutex_unlock(&object->lock);
+  if (last) urnic_fd_object_free(object);
+}
+
+// What urnic_fd_object_free() asks: may the object go? While a command is under
+// way the file stays, and the command's end comes here again.
+static int let_go(struct urnic_fd_object* object) {
+  pthread_mutex_lock(&object->lock);
+  object->closed = 1;
+  int busy = object->users > 0;
+  pthread_mutex_unlock(&object->lock);
+  if (busy) return 0;
+  // NULL if the provider has refused to open.
+  if (object->file != NULL) {
+    int before = cancellation_off();
+    atomic_load(&the_device)->close(object->file);
+    cancellation_back(before);
+  }
+  return 1;
+}
+
+// The node around an open pipe, or NULL with errno.
+static struct urnic_fd_object* make_node(
+    const struct urnic_rdma_cm_device* device, int fd) {
+  struct urnic_fd_object* node = urnic_fd_object_new(URNIC_FD_RDMA_CM, fd);
+  if (node == NULL) return NULL;
+  node->device = URNIC_NODE_RDMA_CM;
+  node->on_free = let_go;
+  node->own_fd = urnic_fd_open_own_end(fd);
+  if (node->own_fd >= 0) {
+    int before = cancellation_off();
+    node->file = device->open(node);
+    cancellation_back(before);
+  }
+  int err = node->file == NULL ? -errno : urnic_fd_publish(node);
+  if (err == 0) return node;
+  urnic_fd_object_free(node);
+  errno = -err;
+  return NULL;
+}
+
+int urnic_rdma_cm_open(int flags) {
+  const struct urnic_rdma_cm_device* device = atomic_load(&the_device);
+  if (device == NULL) {
+    errno = ENODEV;
+    return -1;
+  }
+  int ends[2];
+  if (pipe2(ends, flags & (O_CLOEXEC | O_NONBLOCK)) != 0) return -1;
+  struct urnic_fd_object* node = make_node(device, ends[0]);
+  int err = errno;
+  close(ends[1]);
+  if (node != NULL) return ends[0];
+  close(ends[0]);
+  errno = err;
+  return -1;
+}
+
+ssize_t urnic_rdma_cm_write(struct urnic_fd_object* node, const void* command,
+                            size_t size) {
+  const struct urnic_rdma_cm_device* device = atomic_load(&the_device);
+  int fd = node->fd;
+  int saved_errno = errno;
+  for (;;) {
+    if (!begin_use(node, fd)) {
+      errno = EBADF;
+      return -1;
+    }
+    int before = cancellation_off();
+    int rc = device->write(node->file, command, size);
+    cancellation_back(before);
+    end_use(node);
+    errno = rc == 0 ? saved_errno : -rc;
+    if (rc == 0) return (ssize_t)size;
+    if (rc != -EAGAIN) return -1;
+    // Outside of a use: whoever waits may be cancelled, and holds nothing.
+    char byte;
+    ssize_t got = urnic_real()->read(fd, &byte, 1);
+    if (got < 0) return -1;
+    if (got == 0) {
+      errno = EBADF;
+      return -1;
+    }
+  }
+}
