@@ -1,0 +1,117 @@
+#include "verbs/rdmacm/cm_port.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/base/check.h"
+#include "transport/wire/be.h"
+
+namespace urnic::rdmacm {
+
+namespace {
+
+// What Linux grants itself: the answer of a program may take 68 s.
+constexpr uint8_t kServiceTimeoutCode = 24;
+
+cm::Config MakeConfig(const RnicInfo& info, uint64_t seed) {
+  wire::Be<uint64_t> guid;
+  std::memcpy(&guid, info.node_guid.data(), sizeof(guid));
+  cm::Config config;
+  config.ca_guid = guid.value();
+  config.first_communication_id = static_cast<uint32_t>(seed);
+  config.transaction_prefix = static_cast<uint32_t>(seed >> 32);
+  return config;
+}
+
+}  // namespace
+
+CmPort::CmPort(Rnic& rnic, CmEvents& events, uint64_t seed)
+    : rnic_(rnic), events_(events), config_(MakeConfig(rnic.info(), seed)) {}
+
+int CmPort::Open() {
+  std::lock_guard lock(open_mutex_);
+  if (open_.load()) return 0;
+  if (!cm_.has_value()) cm_.emplace(config_);
+  const int error = rnic_.Open(*this);
+  if (error == 0) open_.store(true);
+  return error;
+}
+
+int CmPort::AddListener(cm::ConnectionManager& cm, uint64_t service_id) {
+  for (Listener& listener : listeners_) {
+    if (listener.service_id != service_id) continue;
+    ++listener.uses;
+    return 0;
+  }
+  cm::Handle handle;
+  if (const int error = cm.Listen(service_id, 0, 0, handle)) return error;
+  listeners_.push_back({service_id, handle, 1});
+  return 0;
+}
+
+void CmPort::RemoveListener(cm::ConnectionManager& cm, uint64_t service_id) {
+  const auto it = std::find_if(
+      listeners_.begin(), listeners_.end(),
+      [&](const Listener& l) { return l.service_id == service_id; });
+  URNIC_CHECK(it != listeners_.end());
+  if (--it->uses > 0) return;
+  URNIC_CHECK(cm.Unlisten(it->handle) == 0);
+  listeners_.erase(it);
+}
+
+RxVerdict CmPort::OnMad(std::span<const uint8_t> mad, const cm::MadPath& from,
+                        Time now) {
+  const RxVerdict verdict = cm_->OnMad(mad, from, now, *this);
+  DoLater(now);
+  return verdict;
+}
+
+void CmPort::OnGsiTimer(Time now) {
+  cm_->OnTimer(now, *this);
+  DoLater(now);
+}
+
+Time CmPort::NextGsiDeadline() const { return cm_->NextDeadline(); }
+
+void CmPort::DoLater(Time now) {
+  // Nothing of this gives events, so nothing is added meanwhile.
+  for (const Deferred& deferred : later_) {
+    const cm::Handle handle = deferred.handle;
+    switch (deferred.what) {
+      case What::kAdopt:
+        cm_->SetUser(handle, deferred.value);
+        // Fails for datagrams, whose requests know no patience.
+        cm_->PrepareMra(handle, kServiceTimeoutCode);
+        break;
+      case What::kPrepareMra:
+        cm_->PrepareMra(handle, kServiceTimeoutCode);
+        break;
+      case What::kRefuse: {
+        cm::RejectParams reject;
+        reject.reason = static_cast<uint16_t>(deferred.value);
+        cm_->Reject(handle, reject, now, *this);
+        cm_->Destroy(handle, now, *this);
+        break;
+      }
+      case What::kRefuseSidr: {
+        cm::SidrReplyParams reply;
+        reply.status = static_cast<uint8_t>(deferred.value);
+        cm_->SidrReply(handle, reply, *this);
+        cm_->Destroy(handle, now, *this);
+        break;
+      }
+    }
+  }
+  later_.clear();
+}
+
+void CmPort::SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
+                     const cm::MadPath& to) {
+  rnic_.SendMad(mad, to);
+}
+
+void CmPort::OnEvent(const cm::Event& event) {
+  events_.OnCmEvent(*this, event);
+}
+
+}  // namespace urnic::rdmacm

@@ -1,0 +1,124 @@
+#pragma once
+
+// The connection manager of one RNIC, between the engine that brings it MADs
+// and the rdma_cm device that calls it and hears its events.
+//
+// The manager belongs to the holder of the engine's token. Its events come in
+// the middle of its calls and must not call it: what an event wants done is
+// put down with Later() and done when the call is over.
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "transport/cm/connection_manager.h"
+#include "verbs/rdmacm/rnic.h"
+
+namespace urnic::rdmacm {
+
+class CmPort;
+
+class CmEvents {
+ public:
+  // Under the token of the port's engine; neither waits nor enters an engine.
+  virtual void OnCmEvent(CmPort& port, const cm::Event& event) = 0;
+
+ protected:
+  ~CmEvents() = default;
+};
+
+class CmPort final : public GsiHandler, private cm::Sink {
+ public:
+  // `seed`: random. All three live as long as this does.
+  CmPort(Rnic& rnic, CmEvents& events, uint64_t seed);
+
+  Rnic& rnic() { return rnic_; }
+  const Rnic& rnic() const { return rnic_; }
+
+  // Opens the RNIC, once; 0 or its errno. Any thread, outside of the token.
+  int Open();
+  bool is_open() const { return open_.load(); }
+
+  // Calls `f(manager, now, sink)` under the token and returns its errno.
+  // REQUIRES: Open() has succeeded; outside of the token, and of every lock
+  // that OnCmEvent() takes.
+  template <typename F>
+  int Call(F&& f) {
+    struct Context {
+      CmPort* port;
+      F* f;
+      int error;
+    } context{this, &f, 0};
+    rnic_.WithToken(
+        [](void* pointer, Time now) {
+          auto* c = static_cast<Context*>(pointer);
+          c->error = (*c->f)(*c->port->cm_, now, *c->port);
+          c->port->DoLater(now);
+        },
+        &context);
+    return context.error;
+  }
+
+  // --- While the token is held ---------------------------------------------
+  // What an event wants done when this call of the manager is over. Adopt: a
+  // new connection gets its user, and the peer is told to be patient should it
+  // ask again.
+  void LaterAdopt(cm::Handle handle, uint64_t user) {
+    later_.push_back({What::kAdopt, handle, user});
+  }
+  void LaterPrepareMra(cm::Handle handle) {
+    later_.push_back({What::kPrepareMra, handle, 0});
+  }
+  // The new connection is answered by a REJ with this reason, respectively a
+  // SIDR_REP with this status, and is gone.
+  void LaterRefuse(cm::Handle handle, uint16_t reason) {
+    later_.push_back({What::kRefuse, handle, reason});
+  }
+  void LaterRefuseSidr(cm::Handle handle, uint8_t status) {
+    later_.push_back({What::kRefuseSidr, handle, status});
+  }
+
+  // One listener of the manager for each service id, counted: which id of the
+  // program hears a request is decided by its private data. 0 or an errno.
+  int AddListener(cm::ConnectionManager& cm, uint64_t service_id);
+  void RemoveListener(cm::ConnectionManager& cm, uint64_t service_id);
+
+  // --- GsiHandler -----------------------------------------------------------
+  RxVerdict OnMad(std::span<const uint8_t> mad, const cm::MadPath& from,
+                  Time now) override;
+  void OnGsiTimer(Time now) override;
+  Time NextGsiDeadline() const override;
+
+ private:
+  enum class What : uint8_t { kAdopt, kPrepareMra, kRefuse, kRefuseSidr };
+  struct Deferred {
+    What what;
+    cm::Handle handle;
+    uint64_t value;
+  };
+  struct Listener {
+    uint64_t service_id;
+    cm::Handle handle;
+    uint32_t uses;
+  };
+
+  void DoLater(Time now);
+  void SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
+               const cm::MadPath& to) override;
+  void OnEvent(const cm::Event& event) override;
+
+  Rnic& rnic_;
+  CmEvents& events_;
+  const cm::Config config_;
+  std::mutex open_mutex_;
+  std::atomic<bool> open_ = false;
+  // Made before the RNIC is opened; after that the token holder's.
+  std::optional<cm::ConnectionManager> cm_;
+
+  std::vector<Deferred> later_;
+  std::vector<Listener> listeners_;
+};
+
+}  // namespace urnic::rdmacm

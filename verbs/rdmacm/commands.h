@@ -1,0 +1,36 @@
+#pragma once
+
+// What is written to the rdma_cm device: struct rdma_ucm_cmd_hdr and a command
+// of <rdma/rdma_user_cm.h>. Takes it apart, calls the service, and writes the
+// answer to where the command says.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "verbs/rdmacm/service.h"
+#include "verbs/rdmacm/user_memory.h"
+
+namespace urnic::rdmacm {
+
+// The channel behind a descriptor of the program (MIGRATE_ID).
+class ChannelFinder {
+ public:
+  // Null: not a descriptor of this device, or closed.
+  virtual EventChannel* Find(uint32_t fd) = 0;
+
+ protected:
+  ~ChannelFinder() = default;
+};
+
+// One write(2) of `bytes` at `address` in the program. 0 or an errno:
+//   EINVAL   shorter than its header says, or than the command is; unknown
+//   ENOSYS   GET_OPTION, which Linux does not have either
+//   ENOSPC   less room for the answer than it needs
+//   EFAULT   memory that is not there
+//   EAGAIN   GET_EVENT only: there is none yet
+// and what the service says. Longer commands and more room are fine: later
+// versions of the interface append.
+int RunCommand(Service& service, EventChannel& channel, UserMemory& memory,
+               ChannelFinder& channels, uint64_t address, size_t bytes);
+
+}  // namespace urnic::rdmacm

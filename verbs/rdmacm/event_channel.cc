@@ -1,0 +1,44 @@
+#include "verbs/rdmacm/event_channel.h"
+
+#include <utility>
+
+namespace urnic::rdmacm {
+
+void EventChannel::Push(QueuedEvent event) {
+  events_.push_back(std::move(event));
+  Update();
+}
+
+QueuedEvent* EventChannel::Front() {
+  Update();
+  return events_.empty() ? nullptr : &events_.front();
+}
+
+void EventChannel::Pop() {
+  events_.pop_front();
+  Update();
+}
+
+std::vector<QueuedEvent> EventChannel::TakeOf(const Id& owner) {
+  std::vector<QueuedEvent> taken;
+  std::deque<QueuedEvent> left;
+  for (QueuedEvent& event : events_) {
+    if (event.owner.get() == &owner) {
+      taken.push_back(std::move(event));
+    } else {
+      left.push_back(std::move(event));
+    }
+  }
+  events_ = std::move(left);
+  Update();
+  return taken;
+}
+
+void EventChannel::Drop(const Multicast& multicast) {
+  std::erase_if(events_, [&](const QueuedEvent& event) {
+    return event.multicast.get() == &multicast;
+  });
+  Update();
+}
+
+}  // namespace urnic::rdmacm

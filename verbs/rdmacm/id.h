@@ -1,0 +1,113 @@
+#pragma once
+
+// One rdma_cm id, as the kernel's struct rdma_id_private and ucma_context
+// together. Plain data; service.h says who may touch it.
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "transport/cm/types.h"
+#include "verbs/rdmacm/address.h"
+#include "verbs/rdmacm/event_channel.h"
+
+namespace urnic::rdmacm {
+
+class CmPort;
+
+// enum rdma_ucm_port_space, also bytes 4 and 5 of service ids (annex A11.2).
+enum class PortSpace : uint16_t {
+  kIb = 0x013f,
+  kTcp = 0x0106,
+  kUdp = 0x0111,
+};
+
+// enum ib_qp_type, as far as there are connections between such queue pairs.
+inline constexpr uint8_t kQpTypeRc = 2;
+inline constexpr uint8_t kQpTypeUc = 3;
+inline constexpr uint8_t kQpTypeUd = 4;
+inline constexpr uint8_t kQpTypeXrcInitiator = 9;
+inline constexpr uint8_t kQpTypeXrcTarget = 10;
+
+// enum rdma_cm_state of Linux, whose checks are followed one by one.
+enum class IdState : uint8_t {
+  kIdle,
+  kAddrBound,
+  kAddrQuery,
+  kAddrResolved,
+  kRouteResolved,
+  kConnect,
+  kDisconnect,
+  kListen,
+  kDestroying,
+};
+
+struct Id;
+
+struct Multicast {
+  uint32_t number = 0;  // in a number space of its own
+  std::weak_ptr<Id> owner;
+  uint64_t uid = 0;
+  uint32_t events_reported = 0;
+  SocketAddress address;
+  wire::Gid group;
+  bool joined = false;  // not for those that only send
+};
+
+struct Id {
+  static constexpr uint32_t kNoNumber = UINT32_MAX;
+
+  // What the connection manager knows it by; never used twice.
+  uint64_t serial = 0;
+  // What the program knows it by; none until it has been told.
+  uint32_t number = kNoNumber;
+  uint64_t uid = 0;
+  EventChannel* channel = nullptr;
+  uint32_t events_reported = 0;
+
+  PortSpace port_space = PortSpace::kTcp;
+  uint8_t qp_type = kQpTypeRc;
+  IdState state = IdState::kIdle;
+
+  // Options.
+  bool reuse_address = false;
+  bool family_only = false;
+  bool family_only_set = false;
+  std::optional<uint8_t> tos;
+  std::optional<uint8_t> ack_timeout;
+
+  SocketAddress source;
+  SocketAddress destination;
+  // Holding a port of this space; not always the id's own (AF_IB).
+  std::optional<PortSpace> bound_space;
+  // The device, once it is known: null for ids bound to all of them.
+  CmPort* port = nullptr;
+  // Once there is a route.
+  std::optional<cm::PathRecord> path;
+
+  // Of the connection.
+  cm::Handle handle;
+  uint32_t qpn = 0;
+  uint32_t starting_psn = 0;
+  bool srq = false;
+  uint32_t qkey = 0;
+
+  // Of a listener: how many more requests the program may be told, those that
+  // wait beyond that, and the devices that hear it.
+  uint32_t backlog_left = 0;
+  std::deque<QueuedEvent> parked;
+  std::vector<CmPort*> heard_on;
+
+  std::vector<std::shared_ptr<Multicast>> multicasts;
+
+  bool is_datagram() const { return qp_type == kQpTypeUd; }
+};
+
+// The number by which a peer finds a listener on this port.
+inline uint64_t ServiceId(PortSpace space, uint16_t port) {
+  return uint64_t{static_cast<uint16_t>(space)} << 16 | port;
+}
+
+}  // namespace urnic::rdmacm

@@ -1,0 +1,63 @@
+#pragma once
+
+// Which ids hold which port numbers, per port space: who may bind, who may
+// listen, and who hears a request. The rules are Linux's (cma_alloc_any_port,
+// cma_check_port), but for one: ports below 1024 are for everybody, since
+// nobody else shares these devices.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "verbs/rdmacm/id.h"
+
+namespace urnic::rdmacm {
+
+class PortSpaces {
+ public:
+  // From /proc/sys/net/ipv4/ip_local_port_range, or what Linux starts with.
+  static std::pair<uint16_t, uint16_t> SystemRange();
+
+  // Ephemeral ports are first to last, both included; `seed` says where the
+  // search starts.
+  PortSpaces(std::pair<uint16_t, uint16_t> range, uint64_t seed)
+      : first_(range.first), last_(range.second), random_(seed) {}
+
+  // Gives the id the port of its source address, or a free one if that is 0,
+  // and writes it there. 0, or
+  //   EADDRNOTAVAIL  the port is held by an id whose address covers this one's
+  //                  or is covered by it, or all ephemeral ports are in use
+  //   EADDRINUSE     the port is held by an id with the same address
+  //   EPROTONOSUPPORT  an AF_IB service id of another service
+  int Bind(Id& id);
+  // Gives it back, if it has one.
+  void Release(Id& id);
+
+  // May an id that holds its port with others (reuse_address) listen there?
+  // The same errors.
+  int CheckListen(const Id& id) const;
+
+  // The listener in `ids` of that port for which `matches` is true, the
+  // youngest first; null if there is none.
+  Id* FindListener(PortSpace space, uint16_t port,
+                   const std::function<bool(const Id&)>& matches) const;
+
+ private:
+  using Key = std::pair<PortSpace, uint16_t>;
+
+  static int CheckPort(const std::vector<Id*>& holders, const Id& id,
+                       bool reuse_address);
+  static bool IsUnique(const std::vector<Id*>& holders, const Id& id);
+  int BindAny(Id& id, PortSpace space);
+  void Hold(Id& id, PortSpace space, uint16_t port);
+
+  const uint16_t first_;
+  const uint16_t last_;
+  uint64_t random_;
+  uint16_t last_used_ = 0;
+  std::map<Key, std::vector<Id*>> holders_;
+};
+
+}  // namespace urnic::rdmacm

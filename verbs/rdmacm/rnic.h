@@ -1,0 +1,106 @@
+#pragma once
+
+// One RNIC as the rdma_cm device sees it: its addresses, and a way into its
+// engine. Implemented over verbs/control and the engine by engine_rnic.h, and
+// by a fake in tests. Its connection manager lives above (cm_port.h).
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/base/time.h"
+#include "transport/cm/types.h"
+#include "transport/wire/address.h"
+
+namespace urnic::rdmacm {
+
+// What an engine gives QP1's datagrams to. Called by the holder of its token,
+// so nothing here waits or enters an engine, but by what an Rnic offers for it.
+class GsiHandler {
+ public:
+  // A MAD of the class "communication management" (IBTA 13.4.4, 0x07): its 256
+  // bytes, and where an answer goes. The verdict is to be counted.
+  virtual RxVerdict OnMad(std::span<const uint8_t> mad, const cm::MadPath& from,
+                          Time now) = 0;
+  virtual void OnGsiTimer(Time now) = 0;
+  // When OnGsiTimer() wants to be called; may change in every call from above
+  // and in every Rnic::WithToken().
+  virtual Time NextGsiDeadline() const = 0;
+
+ protected:
+  ~GsiHandler() = default;
+};
+
+struct RnicInfo {
+  std::string name;
+  std::array<uint8_t, 8> node_guid = {};  // as on the wire
+  // What scopes of link-local addresses mean this device: the index of its
+  // kernel interface; 0: it has none, and every scope without one does.
+  uint32_t interface_index = 0;
+  uint8_t mtu_code = 0;  // 1: 256 bytes .. 5: 4096 bytes
+};
+
+// An address of a device, of its GIDs of type RoCE v2.
+struct LocalAddress {
+  wire::Gid gid;
+  uint8_t gid_index = 0;
+  // How many of the GID's 128 bits name the link (IPv4: 96 and more).
+  uint8_t prefix_bits = 0;
+};
+
+// Where to, for the question whether anybody is there.
+struct PathQuery {
+  wire::Gid local;
+  wire::Gid remote;
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 64;
+};
+
+class Rnic {
+ public:
+  virtual ~Rnic() = default;
+
+  // --- Any thread, also while the device is not open ----------------------
+  virtual const RnicInfo& info() const = 0;
+  // The GID table as it is now.
+  virtual std::vector<LocalAddress> Addresses() const = 0;
+  // Of the clock that WithToken() and GsiHandler show.
+  virtual Time Now() const = 0;
+
+  // --- Any thread, outside of the token; may wait -------------------------
+  // Opens the device, for good, and attaches the handler, which lives as long
+  // as the process. 0, or an errno, and then it can be tried again.
+  virtual int Open(GsiHandler& handler) = 0;
+
+  // The rest: after Open().
+
+  // Finds the way to a GID, and keeps it for SendMad(). With a timeout of 0 it
+  // looks at what is known. 0, or
+  //   ENETUNREACH  not on the link of `local`, and not ours either
+  //   ETIMEDOUT    nobody has answered so far
+  //   ENODEV       `local` is not an address of the device (any more)
+  //   EINVAL       IPv4 and IPv6 mixed, or a multicast address
+  virtual int ResolvePath(const PathQuery& query, Duration timeout) = 0;
+
+  // Takes the engine's token, waiting if it must, and calls `action`.
+  virtual void WithToken(void (*action)(void* context, Time now),
+                         void* context) = 0;
+
+  // Packets to the group come to this device from now on (IGMP, MLD), or
+  // no longer; counted. 0 or an errno.
+  virtual int JoinMulticast(const wire::Gid& group) = 0;
+  virtual void LeaveMulticast(const wire::Gid& group) = 0;
+
+  // --- While the token is held --------------------------------------------
+  // Sends a MAD from QP1 to QP1. `to` is the path of a MAD that came, or one
+  // whose GIDs ResolvePath() has found. What cannot be sent is lost, as on the
+  // wire: the connection manager will try again.
+  virtual void SendMad(std::span<const uint8_t, 256> mad,
+                       const cm::MadPath& to) = 0;
+};
+
+}  // namespace urnic::rdmacm

@@ -1,0 +1,309 @@
+#include "verbs/rdmacm/service.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "transport/base/check.h"
+#include "verbs/rdmacm/random.h"
+
+namespace urnic::rdmacm {
+
+Service::Service(const std::vector<Rnic*>& rnics, uint64_t seed)
+    : port_spaces_(PortSpaces::SystemRange(), seed),
+      random_(seed),
+      resolver_([this](const Resolver::Job& job, int error) {
+        Way way;
+        {
+          std::lock_guard lock(mutex_);
+          const auto it = resolving_.find(job.serial);
+          if (it == resolving_.end()) return;
+          way = it->second;
+          resolving_.erase(it);
+        }
+        OnResolved(job.serial, way, error);
+      }) {
+  for (Rnic* rnic : rnics) {
+    ports_.push_back(
+        std::make_unique<CmPort>(*rnic, *this, NextRandom(random_)));
+  }
+}
+
+Service::~Service() { URNIC_CHECK(channels_.empty()); }
+
+// ------------------------------------------------------------------ channels
+
+EventChannel* Service::OpenChannel(EventChannel::Readiness& readiness) {
+  auto channel = std::make_unique<EventChannel>(readiness);
+  EventChannel* const out = channel.get();
+  std::lock_guard lock(mutex_);
+  channels_.emplace(out, std::move(channel));
+  return out;
+}
+
+void Service::CloseChannel(EventChannel* channel) {
+  std::vector<Teardown> work;
+  {
+    std::lock_guard lock(mutex_);
+    std::vector<IdPtr> left;
+    for (const auto& [serial, id] : by_serial_) {
+      if (id->channel == channel && id->number != Id::kNoNumber) {
+        left.push_back(id);
+      }
+    }
+    for (const IdPtr& id : left) Forget(id, work);
+  }
+  Finish(work);
+  std::lock_guard lock(mutex_);
+  channels_.erase(channel);
+}
+
+bool Service::IsChannel(const EventChannel* channel) const {
+  std::lock_guard lock(mutex_);
+  return channels_.contains(channel);
+}
+
+// ----------------------------------------------------------------------- ids
+
+int Service::Find(EventChannel& channel, uint32_t number, IdPtr& out) const {
+  out = ids_.Find(number);
+  if (out == nullptr) return ENOENT;
+  return out->channel == &channel ? 0 : EINVAL;
+}
+
+int Service::FindOnDevice(EventChannel& channel, uint32_t number,
+                          IdPtr& out) const {
+  const int error = Find(channel, number, out);
+  if (error != 0) return error;
+  return out->port != nullptr ? 0 : EINVAL;
+}
+
+Service::IdPtr Service::FindSerial(uint64_t serial) const {
+  const auto it = by_serial_.find(serial);
+  return it == by_serial_.end() ? nullptr : it->second;
+}
+
+Service::IdPtr Service::MakeId(EventChannel& channel) {
+  auto id = std::make_shared<Id>();
+  id->serial = next_serial_++;
+  id->channel = &channel;
+  id->starting_psn = static_cast<uint32_t>(NextRandom(random_) & 0xffffff);
+  by_serial_.emplace(id->serial, id);
+  return id;
+}
+
+int Service::CreateId(EventChannel& channel, uint64_t uid, uint16_t port_space,
+                      uint8_t qp_type, uint32_t* number) {
+  std::lock_guard lock(mutex_);
+  const auto space = static_cast<PortSpace>(port_space);
+  switch (space) {
+    case PortSpace::kTcp:
+      qp_type = kQpTypeRc;
+      break;
+    case PortSpace::kUdp:
+      qp_type = kQpTypeUd;
+      break;
+    case PortSpace::kIb:
+      break;
+    default:
+      return EINVAL;
+  }
+  const IdPtr id = MakeId(channel);
+  if (!ids_.Add(id, &id->number)) {
+    by_serial_.erase(id->serial);
+    return ENOMEM;
+  }
+  id->uid = uid;
+  id->port_space = space;
+  id->qp_type = qp_type;
+  *number = id->number;
+  return 0;
+}
+
+void Service::ForgetOne(const IdPtr& id, std::vector<Teardown>& work) {
+  Teardown teardown;
+  teardown.port = id->port;
+  teardown.handle = std::exchange(id->handle, {});
+  if (id->state == IdState::kListen) {
+    teardown.service_id = ServiceId(*id->bound_space, id->source.port());
+    teardown.heard_on = std::move(id->heard_on);
+  }
+  if (resolving_.erase(id->serial) > 0) teardown.resolving = id->serial;
+  for (const auto& multicast : id->multicasts) {
+    multicasts_.Remove(multicast->number);
+    if (multicast->joined) teardown.groups.push_back(multicast->group);
+  }
+  id->multicasts.clear();
+  port_spaces_.Release(*id);
+  id->state = IdState::kDestroying;
+  if (id->number != Id::kNoNumber) ids_.Remove(id->number);
+  by_serial_.erase(id->serial);
+  work.push_back(std::move(teardown));
+}
+
+void Service::Forget(const IdPtr& id, std::vector<Teardown>& work) {
+  ForgetOne(id, work);
+  for (const QueuedEvent& event : id->channel->TakeOf(*id)) {
+    if (event.request != nullptr) ForgetOne(event.request, work);
+  }
+  for (const QueuedEvent& event : id->parked) ForgetOne(event.request, work);
+  id->parked.clear();
+}
+
+void Service::Finish(const std::vector<Teardown>& work) {
+  for (const Teardown& teardown : work) {
+    if (teardown.resolving != 0) resolver_.Cancel(teardown.resolving);
+    for (CmPort* port : teardown.heard_on) {
+      port->Call([&](cm::ConnectionManager& cm, Time, cm::Sink&) {
+        port->RemoveListener(cm, teardown.service_id);
+        return 0;
+      });
+    }
+    for (const wire::Gid& group : teardown.groups) {
+      teardown.port->rnic().LeaveMulticast(group);
+    }
+    if (!teardown.handle.valid()) continue;
+    teardown.port->Call(
+        [&](cm::ConnectionManager& cm, Time now, cm::Sink& sink) {
+          return cm.Destroy(teardown.handle, now, sink);
+        });
+  }
+}
+
+int Service::DestroyId(EventChannel& channel, uint32_t number,
+                       uint32_t* events) {
+  std::vector<Teardown> work;
+  IdPtr id;
+  {
+    std::lock_guard lock(mutex_);
+    const int error = Find(channel, number, id);
+    if (error != 0) return error;
+    Forget(id, work);
+    // Nothing of it is queued or can be, so the count is final.
+    *events = id->events_reported;
+  }
+  Finish(work);
+  return 0;
+}
+
+int Service::MigrateId(EventChannel& from, EventChannel& to, uint32_t number,
+                       uint32_t* events) {
+  std::lock_guard lock(mutex_);
+  IdPtr id;
+  const int error = Find(from, number, id);
+  if (error != 0) return error;
+  if (&from != &to) {
+    id->channel = &to;
+    for (QueuedEvent& event : from.TakeOf(*id)) {
+      if (event.request != nullptr) event.request->channel = &to;
+      to.Push(std::move(event));
+    }
+    for (QueuedEvent& event : id->parked) event.request->channel = &to;
+  }
+  *events = id->events_reported;
+  return 0;
+}
+
+// -------------------------------------------------------------------- events
+
+rdma_ucm_event_resp Service::MakeEvent(const Id& id, EventType type,
+                                       int status) {
+  rdma_ucm_event_resp response = {};
+  response.uid = id.uid;
+  response.id = id.number;
+  response.event = static_cast<uint32_t>(type);
+  response.status = static_cast<uint32_t>(status);
+  return response;
+}
+
+void Service::PushEvent(const IdPtr& id, EventType type, int status) {
+  if (id->uid == 0) return;
+  id->channel->Push({.owner = id,
+                     .request = nullptr,
+                     .multicast = nullptr,
+                     .response = MakeEvent(*id, type, status)});
+}
+
+void Service::Unpark(Id& listener) {
+  ++listener.backlog_left;
+  if (listener.parked.empty()) return;
+  --listener.backlog_left;
+  QueuedEvent event = std::move(listener.parked.front());
+  listener.parked.pop_front();
+  listener.channel->Push(std::move(event));
+}
+
+int Service::GetEvent(
+    EventChannel& channel,
+    const std::function<bool(const rdma_ucm_event_resp&)>& deliver) {
+  std::lock_guard lock(mutex_);
+  QueuedEvent* const event = channel.Front();
+  if (event == nullptr) return EAGAIN;
+  const IdPtr request = event->request;
+  if (request != nullptr) {
+    if (!ids_.Add(request, &request->number)) return ENOMEM;
+    event->response.id = request->number;
+  }
+  if (!deliver(event->response)) {
+    if (request != nullptr) {
+      ids_.Remove(request->number);
+      request->number = Id::kNoNumber;
+    }
+    return EFAULT;
+  }
+  const IdPtr owner = event->owner;
+  ++owner->events_reported;
+  if (event->multicast != nullptr) ++event->multicast->events_reported;
+  channel.Pop();
+  if (request != nullptr) Unpark(*owner);
+  return 0;
+}
+
+// ------------------------------------------------------------------- options
+
+int Service::SetOption(EventChannel& channel, uint32_t number, uint32_t level,
+                       uint32_t option, std::span<const uint8_t> value) {
+  std::lock_guard lock(mutex_);
+  IdPtr id;
+  const int error = Find(channel, number, id);
+  if (error != 0) return error;
+  if (level == RDMA_OPTION_ID) return SetIdOption(*id, option, value);
+  if (level != RDMA_OPTION_IB || option != RDMA_OPTION_IB_PATH) return ENOSYS;
+  return id->port != nullptr ? SetPath(id, value) : EINVAL;
+}
+
+int Service::SetIdOption(Id& id, uint32_t option,
+                         std::span<const uint8_t> value) {
+  const bool is_byte =
+      option == RDMA_OPTION_ID_TOS || option == RDMA_OPTION_ID_ACK_TIMEOUT;
+  if (option > RDMA_OPTION_ID_ACK_TIMEOUT) return ENOSYS;
+  int number = 0;
+  if (value.size() != (is_byte ? 1 : sizeof(number))) return EINVAL;
+  std::memcpy(&number, value.data(), value.size());
+  const auto byte = static_cast<uint8_t>(number);
+  switch (option) {
+    case RDMA_OPTION_ID_TOS:
+      id.tos = byte;
+      return 0;
+    case RDMA_OPTION_ID_REUSEADDR:
+      if (number == 0 && id.state != IdState::kIdle) return EINVAL;
+      id.reuse_address = number != 0;
+      return 0;
+    case RDMA_OPTION_ID_AFONLY:
+      if (id.state != IdState::kIdle && id.state != IdState::kAddrBound) {
+        return EINVAL;
+      }
+      id.family_only = number != 0;
+      id.family_only_set = true;
+      return 0;
+    default:
+      if (id.qp_type != kQpTypeRc && id.qp_type != kQpTypeXrcInitiator) {
+        return EINVAL;
+      }
+      id.ack_timeout = byte;
+      return 0;
+  }
+}
+
+}  // namespace urnic::rdmacm

@@ -1,0 +1,227 @@
+#pragma once
+
+// The rdma_cm device of this process: what drivers/infiniband/core/{ucma,cma}.c
+// are in Linux, behind the same commands (<rdma/rdma_user_cm.h>), with the same
+// checks in the same order and the same events. Below it is one connection
+// manager per RNIC (cm_port.h).
+//
+// Every command is a function: 0 or the errno that Linux has for it, and then
+// nothing has changed. An id is named by its number:
+//   ENOENT  there is no such id
+//   EINVAL  it belongs to another channel, or is not in a state for this, or
+//           has no device yet and the command needs one
+//
+// Threads: any, many at once. One mutex protects everything here; it is held
+// for moments, also by whoever brings an event under an engine's token, and so
+// nobody takes a token while he holds it: a command checks and marks what it
+// will do under the mutex, does it under the token, and finishes under both.
+//
+// What differs from Linux, on purpose:
+// - Port numbers are the process's own, because its RNICs are; those below 1024
+//   need no privilege.
+// - A loopback address (127.0.0.1, ::1) as the destination stands for the
+//   first RNIC's own address. In Linux RoCE devices fail at it.
+// - Requests beyond the backlog wait instead of being dropped: a peer would ask
+//   again four seconds later.
+// - AF_IB addresses can be bound as wildcards, by which librdmacm finds out
+//   which commands there are, and no more (ENODEV): there is no InfiniBand.
+// - The port space IPOIB is refused when the id is created (EINVAL).
+
+#include <rdma/rdma_user_cm.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "transport/wire/ip_cm.h"
+#include "verbs/rdmacm/cm_port.h"
+#include "verbs/rdmacm/event_channel.h"
+#include "verbs/rdmacm/id.h"
+#include "verbs/rdmacm/number_table.h"
+#include "verbs/rdmacm/port_spaces.h"
+#include "verbs/rdmacm/resolver.h"
+
+namespace urnic::rdmacm {
+
+// The Q_Key of UDP ids, RDMA_UDP_QKEY of <rdma/rdma_cma.h>.
+inline constexpr uint32_t kUdpQkey = 0x01234567;
+// What a backlog of 0, or one beyond, becomes: net.rdma_ucm.max_backlog.
+inline constexpr uint32_t kMaxBacklog = 1024;
+
+class Service final : public CmEvents {
+ public:
+  // All RNICs of the process, which outlive the service. `seed`: random.
+  Service(const std::vector<Rnic*>& rnics, uint64_t seed);
+  // REQUIRES: all channels are closed, and no engine has a port of it any more:
+  // for tests. In a program it lives as long as the process.
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  EventChannel* OpenChannel(EventChannel::Readiness& readiness);
+  // Destroys its ids, as the kernel does when the descriptor is closed.
+  void CloseChannel(EventChannel* channel);
+  // Whether the pointer is an open channel.
+  bool IsChannel(const EventChannel* channel) const;
+
+  // --- Ids (service.cc) ----------------------------------------------------
+  // EINVAL: a port space that we do not have. ENOMEM: 65536 ids.
+  int CreateId(EventChannel& channel, uint64_t uid, uint16_t port_space,
+               uint8_t qp_type, uint32_t* number);
+  // `events`: how many of its events the program has been given.
+  int DestroyId(EventChannel& channel, uint32_t number, uint32_t* events);
+  // From channel `from` to channel `to`, with its events.
+  int MigrateId(EventChannel& from, EventChannel& to, uint32_t number,
+                uint32_t* events);
+  // `deliver` takes the oldest event, or returns false to leave it (EFAULT).
+  // EAGAIN: there is none.
+  int GetEvent(EventChannel& channel,
+               const std::function<bool(const rdma_ucm_event_resp&)>& deliver);
+  // ENOSYS: no such level or option.
+  int SetOption(EventChannel& channel, uint32_t number, uint32_t level,
+                uint32_t option, std::span<const uint8_t> value);
+
+  // --- Addresses (service_address.cc) --------------------------------------
+  // EAFNOSUPPORT; ENODEV: no RNIC has the address; see PortSpaces::Bind().
+  int Bind(EventChannel& channel, uint32_t number,
+           const SocketAddress& address);
+  // `source` without a family: any. ENETUNREACH: on no RNIC's link. The event
+  // is ADDR_RESOLVED, or ADDR_ERROR with -ETIMEDOUT.
+  int ResolveAddress(EventChannel& channel, uint32_t number,
+                     const SocketAddress& source,
+                     const SocketAddress& destination, uint32_t timeout_ms);
+  int ResolveRoute(EventChannel& channel, uint32_t number, uint32_t timeout_ms);
+  // An id that is bound to no device listens on all that can be opened.
+  int Listen(EventChannel& channel, uint32_t number, uint32_t backlog);
+
+  // --- Connections (service_connect.cc) ------------------------------------
+  int Connect(EventChannel& channel, uint32_t number,
+              const rdma_ucm_conn_param& params);
+  // Without `params`: the program has seen CONNECT_RESPONSE, and is ready.
+  // Where it fails, the peer is rejected.
+  int Accept(EventChannel& channel, uint32_t number, uint64_t uid,
+             const rdma_ucm_conn_param* params);
+  int Reject(EventChannel& channel, uint32_t number, uint8_t reason,
+             std::span<const uint8_t> private_data);
+  int Disconnect(EventChannel& channel, uint32_t number);
+  // `event`: enum ibv_event_type; only COMM_EST means anything.
+  int Notify(EventChannel& channel, uint32_t number, uint32_t event);
+
+  // --- Queries (service_query.cc) ------------------------------------------
+  int QueryRoute(EventChannel& channel, uint32_t number,
+                 rdma_ucm_query_route_resp& out);
+  int QueryAddress(EventChannel& channel, uint32_t number,
+                   rdma_ucm_query_addr_resp& out);
+  int QueryGids(EventChannel& channel, uint32_t number,
+                rdma_ucm_query_addr_resp& out);
+  // False in `found`: there is no path yet.
+  int QueryPath(EventChannel& channel, uint32_t number, bool* found,
+                ib_path_rec_data& out);
+  int InitQpAttributes(EventChannel& channel, uint32_t number,
+                       uint32_t qp_state, ib_uverbs_qp_attr& out);
+
+  // --- Multicast (service_multicast.cc) ------------------------------------
+  int JoinMulticast(EventChannel& channel, uint32_t number, uint64_t uid,
+                    const SocketAddress& group, bool send_only,
+                    uint32_t* multicast);
+  int LeaveMulticast(EventChannel& channel, uint32_t multicast,
+                     uint32_t* events);
+
+ private:
+  using IdPtr = std::shared_ptr<Id>;
+
+  // What of an id is below, to be undone under the tokens.
+  struct Teardown {
+    CmPort* port = nullptr;
+    cm::Handle handle;
+    uint64_t service_id = 0;
+    std::vector<CmPort*> heard_on;
+    std::vector<wire::Gid> groups;
+    uint64_t resolving = 0;
+  };
+  // Where an address leads: through which RNIC, and from which of its
+  // addresses.
+  struct Way {
+    CmPort* port = nullptr;
+    SocketAddress source;
+    SocketAddress destination;
+  };
+
+  // All of these: under the mutex.
+  int Find(EventChannel& channel, uint32_t number, IdPtr& out) const;
+  // The same, and the id has a device.
+  int FindOnDevice(EventChannel& channel, uint32_t number, IdPtr& out) const;
+  IdPtr FindSerial(uint64_t serial) const;
+  IdPtr MakeId(EventChannel& channel);
+  // Forgets the id, and those of requests that the program never saw.
+  void Forget(const IdPtr& id, std::vector<Teardown>& work);
+  void ForgetOne(const IdPtr& id, std::vector<Teardown>& work);
+  static void Unpark(Id& listener);
+  // Whose `uid` is 0 the program does not know yet: no event.
+  static void PushEvent(const IdPtr& id, EventType type, int status);
+  static rdma_ucm_event_resp MakeEvent(const Id& id, EventType type,
+                                       int status);
+  static int SetIdOption(Id& id, uint32_t option,
+                         std::span<const uint8_t> value);
+  static int SetPath(const IdPtr& id, std::span<const uint8_t> value);
+  int BindLocked(Id& id, const SocketAddress& address);
+  CmPort* FindLocal(const SocketAddress& address) const;
+  int FindWay(const Id& id, const SocketAddress& destination, Way& out) const;
+  int FindUnicastWay(const Id& id, Way& out) const;
+  int StartResolving(const IdPtr& id, const SocketAddress& source,
+                     const SocketAddress& destination, Way& way);
+  static void SetPathRecord(Id& id);
+  static cm::MadPath MadPathOf(const Id& id);
+  std::optional<uint8_t> GidIndex(const Id& id) const;
+  void OnRequest(CmPort& port, const cm::Event& event);
+  IdPtr MakeRequestId(CmPort& port, const cm::Event& event, const Id& listener,
+                      const wire::IpCmHeader& header);
+  void OnConnectionEvent(const IdPtr& id, const cm::Event& event);
+  void OnDatagramEvent(const IdPtr& id, const cm::Event& event);
+  void FillAhAttributes(const Id& id, const wire::Gid& remote,
+                        uint8_t hop_limit, ib_uverbs_ah_attr& out) const;
+  void FillDevice(const Id& id, rdma_ucm_query_addr_resp& out) const;
+
+  // Outside of the mutex and of every token.
+  void Finish(const std::vector<Teardown>& work);
+  void OnResolved(uint64_t serial, const Way& way, int error);
+  int ListenOn(CmPort& port, uint64_t service_id);
+  // Calls the manager for a connection of `id`; EINVAL if there is none.
+  template <typename F>
+  int CallFor(const IdPtr& id, F&& f);
+  int AcceptConnection(const IdPtr& id, uint64_t uid,
+                       const rdma_ucm_conn_param* params);
+  int AcceptDatagrams(const IdPtr& id, uint64_t uid,
+                      const rdma_ucm_conn_param* params);
+  int ConnectStream(const IdPtr& id, const rdma_ucm_conn_param& params);
+  int ConnectDatagrams(const IdPtr& id, const rdma_ucm_conn_param& params);
+  template <typename F>
+  int StartConnection(const IdPtr& id, F&& start);
+
+  // Under a token.
+  void OnCmEvent(CmPort& port, const cm::Event& event) override;
+
+  std::vector<std::unique_ptr<CmPort>> ports_;  // fixed
+
+  mutable std::mutex mutex_;
+  std::unordered_map<const EventChannel*, std::unique_ptr<EventChannel>>
+      channels_;
+  NumberTable<Id> ids_;
+  NumberTable<Multicast> multicasts_;
+  std::unordered_map<uint64_t, IdPtr> by_serial_;
+  PortSpaces port_spaces_;
+  uint64_t random_;
+  uint64_t next_serial_ = 1;
+
+  std::unordered_map<uint64_t, Way> resolving_;
+  Resolver resolver_;
+};
+
+}  // namespace urnic::rdmacm

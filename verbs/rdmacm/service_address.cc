@@ -1,0 +1,314 @@
+// Binding, finding the way, listening.
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "verbs/rdmacm/service.h"
+
+namespace urnic::rdmacm {
+
+namespace {
+
+// How many leading bits two GIDs share.
+bool SamePrefix(const wire::Gid& a, const wire::Gid& b, uint32_t bits) {
+  for (uint32_t i = 0; i < bits; ++i) {
+    const uint8_t mask = static_cast<uint8_t>(0x80 >> i % 8);
+    if (((a.bytes[i / 8] ^ b.bytes[i / 8]) & mask) != 0) return false;
+  }
+  return true;
+}
+
+bool SameFamily(const wire::Gid& gid, uint16_t family) {
+  return gid.is_ipv4() == (family == AF_INET);
+}
+
+// Whether a link-local address with this scope means that device.
+bool InScope(const RnicInfo& info, uint32_t scope) {
+  return info.interface_index == 0 || info.interface_index == scope;
+}
+
+uint32_t ScopeOf(const RnicInfo& info, uint32_t scope) {
+  return info.interface_index != 0 ? info.interface_index : scope;
+}
+
+}  // namespace
+
+CmPort* Service::FindLocal(const SocketAddress& address) const {
+  if (!address.is_ip()) return nullptr;
+  const wire::Gid gid = address.gid();
+  for (const auto& port : ports_) {
+    if (address.is_link_local() &&
+        !InScope(port->rnic().info(), address.scope())) {
+      continue;
+    }
+    for (const LocalAddress& local : port->rnic().Addresses()) {
+      if (local.gid == gid && SameFamily(gid, address.family())) {
+        return port.get();
+      }
+    }
+  }
+  return nullptr;
+}
+
+int Service::BindLocked(Id& id, const SocketAddress& address) {
+  if (address.size() == 0) return EAFNOSUPPORT;
+  if (id.state != IdState::kIdle) return EINVAL;
+  if (address.is_link_local() && address.scope() == 0) return EINVAL;
+  CmPort* port = nullptr;
+  if (!address.is_any()) {
+    port = FindLocal(address);
+    if (port == nullptr) return ENODEV;
+  }
+  const bool family_only = id.family_only;
+  id.source = address;
+  // IPv6 wildcards hear IPv4 as well, as with net.ipv6.bindv6only = 0.
+  if (!id.family_only_set) id.family_only = address.family() == AF_INET;
+  const int error = port_spaces_.Bind(id);
+  if (error != 0) {
+    id.source = {};
+    id.family_only = family_only;
+    return error;
+  }
+  id.destination.set_family(address.family());
+  id.port = port;
+  id.state = IdState::kAddrBound;
+  return 0;
+}
+
+int Service::Bind(EventChannel& channel, uint32_t number,
+                  const SocketAddress& address) {
+  std::lock_guard lock(mutex_);
+  IdPtr id;
+  const int error = Find(channel, number, id);
+  return error != 0 ? error : BindLocked(*id, address);
+}
+
+// ---------------------------------------------------------------- resolution
+
+int Service::FindUnicastWay(const Id& id, Way& out) const {
+  const SocketAddress& destination = out.destination;
+  const wire::Gid remote = destination.gid();
+  int best_bits = -1;
+  for (const auto& port : ports_) {
+    if (id.port != nullptr && id.port != port.get()) continue;
+    const RnicInfo& info = port->rnic().info();
+    if (destination.is_link_local() && !InScope(info, destination.scope())) {
+      continue;
+    }
+    for (const LocalAddress& local : port->rnic().Addresses()) {
+      if (!SameFamily(local.gid, destination.family())) continue;
+      // Bound: from that address only, wherever that may lead.
+      const bool bound = id.port != nullptr && !id.source.is_any();
+      if (bound && !(local.gid == id.source.gid())) continue;
+      int bits = local.prefix_bits;
+      if (local.gid == remote) {
+        bits = 128;
+      } else if (!bound && !destination.is_multicast() &&
+                 !SamePrefix(local.gid, remote, local.prefix_bits)) {
+        continue;
+      }
+      if (bits <= best_bits) continue;
+      best_bits = bits;
+      out.port = port.get();
+      out.source = SocketAddress::FromGid(local.gid, id.source.port(),
+                                          ScopeOf(info, destination.scope()));
+    }
+  }
+  return best_bits >= 0 ? 0 : ENETUNREACH;
+}
+
+int Service::FindWay(const Id& id, const SocketAddress& destination,
+                     Way& out) const {
+  out.destination = destination;
+  if (!destination.is_any()) return FindUnicastWay(id, out);
+  // To ourselves: the first address of the family, or the bound one.
+  for (const auto& port : ports_) {
+    if (id.port != nullptr && id.port != port.get()) continue;
+    for (const LocalAddress& local : port->rnic().Addresses()) {
+      if (!SameFamily(local.gid, destination.family()) ||
+          local.gid.is_link_local()) {
+        continue;
+      }
+      out.destination = SocketAddress::FromGid(
+          id.source.is_any() ? local.gid : id.source.gid(), destination.port(),
+          id.source.scope());
+      return FindUnicastWay(id, out);
+    }
+  }
+  return ENODEV;
+}
+
+// Under the mutex: everything that can be said at once.
+int Service::StartResolving(const IdPtr& id, const SocketAddress& source,
+                            const SocketAddress& destination, Way& way) {
+  if (destination.is_link_local() && destination.scope() == 0) return EINVAL;
+  const SocketAddress before = id->destination;
+  // Known while a port is looked for: ids to different peers may share one.
+  id->destination = destination;
+  const bool bind = id->state == IdState::kIdle;
+  int error = 0;
+  if (bind) {
+    SocketAddress any;
+    any.set_family(destination.family());
+    any.set_scope(destination.scope());
+    error = BindLocked(*id, source.family() != 0 ? source : any);
+    id->destination = destination;
+  }
+  if (error == 0 && id->source.family() != destination.family()) error = EINVAL;
+  if (error == 0 && id->state != IdState::kAddrBound) error = EINVAL;
+  if (error == 0 && !destination.is_ip()) error = ENODEV;
+  if (error == 0) error = FindWay(*id, destination, way);
+  if (error == 0) {
+    id->state = IdState::kAddrQuery;
+    resolving_[id->serial] = way;
+    return 0;
+  }
+  id->destination = before;
+  if (id->state == IdState::kAddrBound && bind) {
+    id->destination = {};
+    id->destination.set_family(id->source.family());
+  }
+  return error;
+}
+
+int Service::ResolveAddress(EventChannel& channel, uint32_t number,
+                            const SocketAddress& source,
+                            const SocketAddress& destination,
+                            uint32_t timeout_ms) {
+  IdPtr id;
+  Way way;
+  {
+    std::lock_guard lock(mutex_);
+    int error = Find(channel, number, id);
+    if (error == 0) error = StartResolving(id, source, destination, way);
+    if (error != 0) return error;
+  }
+  Rnic& rnic = way.port->rnic();
+  const PathQuery query = {.local = way.source.gid(),
+                           .remote = way.destination.gid()};
+  int error = way.port->Open();
+  // A group is always reachable. A neighbour that is known costs no thread.
+  if (error == 0 && !way.destination.is_multicast()) {
+    error = rnic.ResolvePath(query, Duration());
+  }
+  if (error == ETIMEDOUT &&
+      resolver_.Add({.serial = id->serial,
+                     .rnic = &rnic,
+                     .query = query,
+                     .timeout = Duration::Milliseconds(timeout_ms)})) {
+    // Destroyed before it was added: then nobody has cancelled it.
+    std::lock_guard lock(mutex_);
+    if (id->state == IdState::kDestroying) resolver_.Cancel(id->serial);
+    return 0;
+  }
+  if (error == 0) {
+    OnResolved(id->serial, way, 0);
+    return 0;
+  }
+  std::lock_guard lock(mutex_);
+  resolving_.erase(id->serial);
+  if (id->state == IdState::kAddrQuery) id->state = IdState::kAddrBound;
+  // No thread could be made for it.
+  return error == ETIMEDOUT ? ENOMEM : error;
+}
+
+void Service::OnResolved(uint64_t serial, const Way& way, int error) {
+  std::lock_guard lock(mutex_);
+  resolving_.erase(serial);
+  const IdPtr id = FindSerial(serial);
+  if (id == nullptr || id->state != IdState::kAddrQuery) return;
+  if (error != 0) {
+    id->state = IdState::kAddrBound;
+    PushEvent(id, EventType::kAddrError, -error);
+    return;
+  }
+  // The port stays: it is what the id holds.
+  const uint16_t port = id->source.port();
+  id->source = way.source;
+  id->source.set_port(port);
+  id->destination = way.destination;
+  id->port = way.port;
+  id->state = IdState::kAddrResolved;
+  PushEvent(id, EventType::kAddrResolved, 0);
+}
+
+int Service::ResolveRoute(EventChannel& channel, uint32_t number,
+                          uint32_t timeout_ms) {
+  std::lock_guard lock(mutex_);
+  IdPtr id;
+  const int error = FindOnDevice(channel, number, id);
+  if (error != 0) return error;
+  if (timeout_ms == 0 || id->state != IdState::kAddrResolved) return EINVAL;
+  // The address was found on the link: that is the route.
+  SetPathRecord(*id);
+  id->state = IdState::kRouteResolved;
+  PushEvent(id, EventType::kRouteResolved, 0);
+  return 0;
+}
+
+// ----------------------------------------------------------------- listening
+
+int Service::ListenOn(CmPort& port, uint64_t service_id) {
+  const int error = port.Open();
+  if (error != 0) return error;
+  return port.Call([&](cm::ConnectionManager& cm, Time, cm::Sink&) {
+    return port.AddListener(cm, service_id);
+  });
+}
+
+int Service::Listen(EventChannel& channel, uint32_t number, uint32_t backlog) {
+  IdPtr id;
+  std::vector<CmPort*> targets;
+  uint64_t service_id = 0;
+  {
+    std::lock_guard lock(mutex_);
+    int error = Find(channel, number, id);
+    if (error == 0 && id->state == IdState::kIdle) {
+      SocketAddress any;
+      any.set_family(AF_INET);
+      error = BindLocked(*id, any);
+    }
+    if (error == 0 && id->state != IdState::kAddrBound) error = EINVAL;
+    if (error == 0 && !id->source.is_ip()) error = ENODEV;
+    if (error == 0 && id->reuse_address) error = port_spaces_.CheckListen(*id);
+    if (error != 0) return error;
+    id->state = IdState::kListen;
+    id->backlog_left =
+        backlog > 0 && backlog < kMaxBacklog ? backlog : kMaxBacklog;
+    service_id = ServiceId(*id->bound_space, id->source.port());
+    for (const auto& port : ports_) {
+      if (id->port == nullptr || id->port == port.get()) {
+        targets.push_back(port.get());
+      }
+    }
+  }
+  int error = ENODEV;
+  std::vector<CmPort*> heard_on;
+  for (CmPort* port : targets) {
+    const int result = ListenOn(*port, service_id);
+    if (result == 0) {
+      heard_on.push_back(port);
+    } else {
+      error = result;
+    }
+  }
+  std::vector<Teardown> work;
+  {
+    std::lock_guard lock(mutex_);
+    if (id->state == IdState::kDestroying) {
+      // Destroyed meanwhile, by another thread.
+      Teardown& teardown = work.emplace_back();
+      teardown.service_id = service_id;
+      teardown.heard_on = heard_on;
+    } else if (heard_on.empty()) {
+      id->state = IdState::kAddrBound;
+    } else {
+      id->heard_on = heard_on;
+    }
+  }
+  Finish(work);
+  return heard_on.empty() ? error : 0;
+}
+
+}  // namespace urnic::rdmacm

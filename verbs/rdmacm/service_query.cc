@@ -1,0 +1,395 @@
+// What programs ask about an id, and the attributes its queue pair needs.
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/wire/be.h"
+#include "verbs/rdmacm/service.h"
+
+namespace urnic::rdmacm {
+
+namespace {
+
+using wire::Be;
+
+constexpr uint8_t kPortNumber = 1;
+constexpr uint16_t kPkey = 0xffff;
+constexpr uint8_t kRate100Gbps = 16;     // IBV_RATE_100_GBPS
+constexpr uint8_t kPacketLifeTime = 16;  // CMA_IBOE_PACKET_LIFETIME
+constexpr uint8_t kExactly = 2;          // IB_SA_EQ
+constexpr uint8_t kDefaultHopLimit = 64;
+// librdmacm then goes by the GUID.
+constexpr uint32_t kNoDeviceIndex = UINT32_MAX;
+
+// enum ib_qp_state and enum ib_qp_attr_mask.
+enum QpState : uint32_t {
+  kInit = 1,
+  kReadyToReceive = 2,
+  kReadyToSend = 3,
+  kError = 6
+};
+enum QpAttributeMask : uint32_t {
+  kState = 1u << 0,
+  kAccessFlags = 1u << 3,
+  kPkeyIndex = 1u << 4,
+  kPort = 1u << 5,
+  kQkey = 1u << 6,
+  kAddressVector = 1u << 7,
+  kPathMtu = 1u << 8,
+  kTimeout = 1u << 9,
+  kRetryCount = 1u << 10,
+  kRnrRetry = 1u << 11,
+  kReceivePsn = 1u << 12,
+  kMaxInitiated = 1u << 13,
+  kMinRnrTimer = 1u << 15,
+  kSendPsn = 1u << 16,
+  kMaxTargeted = 1u << 17,
+  kDestinationQpn = 1u << 20,
+};
+constexpr uint32_t kRemoteWrite = 1u << 1;
+constexpr uint32_t kRemoteRead = 1u << 2;
+constexpr uint32_t kRemoteAtomic = 1u << 3;
+
+// A path record as the subnet administrator sends it, IBTA 15.2.5.16.
+struct WirePathRecord {
+  Be<uint64_t> service_id;
+  wire::Gid dgid;
+  wire::Gid sgid;
+  Be<uint16_t> dlid;
+  Be<uint16_t> slid;
+  Be<uint32_t> flow_hop;  // raw (1), reserved (3), flow label (20), hop (8)
+  uint8_t traffic_class = 0;
+  uint8_t reversible_paths = 0;  // reversible (1), number of paths (7)
+  Be<uint16_t> pkey;
+  Be<uint16_t> qos_sl;  // QoS class (12), SL (4)
+  uint8_t mtu = 0;      // selector (2), value (6)
+  uint8_t rate = 0;
+  uint8_t packet_life_time = 0;
+  uint8_t preference = 0;
+  uint8_t reserved[6] = {};
+};
+static_assert(sizeof(WirePathRecord) == sizeof(ib_path_rec_data::path_rec));
+static_assert(alignof(WirePathRecord) == 1);
+
+constexpr uint32_t kPrimaryPath =
+    IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
+
+uint8_t Exactly(uint8_t value) {
+  return static_cast<uint8_t>(kExactly << 6 | value);
+}
+
+void SetRecord(const cm::PathRecord& path, ib_user_path_rec& out) {
+  std::memcpy(out.dgid, path.remote_gid.bytes.data(), sizeof(out.dgid));
+  std::memcpy(out.sgid, path.local_gid.bytes.data(), sizeof(out.sgid));
+  out.flow_label = htonl(path.flow_label);
+  out.reversible = 1;
+  out.mtu = path.mtu_code;
+  out.pkey = htons(kPkey);
+  out.hop_limit = path.hop_limit;
+  out.traffic_class = path.traffic_class;
+  out.sl = path.service_level;
+  out.mtu_selector = kExactly;
+  out.rate_selector = kExactly;
+  out.rate = path.packet_rate;
+  out.packet_life_time_selector = kExactly;
+  out.packet_life_time = kPacketLifeTime;
+}
+
+bool CanReceive(cm::State state) {
+  switch (state) {
+    case cm::State::kReqReceived:
+    case cm::State::kMraReqSent:
+    case cm::State::kRepSent:
+    case cm::State::kMraRepReceived:
+    case cm::State::kRepReceived:
+    case cm::State::kMraRepSent:
+    case cm::State::kEstablished:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool CanInit(cm::State state) {
+  return CanReceive(state) || state == cm::State::kReqSent ||
+         state == cm::State::kMraReqReceived;
+}
+
+void SetInit(const cm::QpAttributes& from, ib_uverbs_qp_attr& out) {
+  out.qp_attr_mask |= kAccessFlags | kPkeyIndex | kPort;
+  out.qp_access_flags = kRemoteWrite;
+  if (from.responder_resources > 0) {
+    out.qp_access_flags |= kRemoteRead | kRemoteAtomic;
+  }
+}
+
+void SetReadyToReceive(const cm::QpAttributes& from, uint8_t qp_type,
+                       ib_uverbs_qp_attr& out) {
+  out.qp_attr_mask |= kAddressVector | kPathMtu | kDestinationQpn | kReceivePsn;
+  out.path_mtu = from.path.mtu_code;
+  out.dest_qp_num = from.remote_qpn.value;
+  out.rq_psn = from.receive_psn.value();
+  if (qp_type != kQpTypeRc && qp_type != kQpTypeXrcTarget) return;
+  out.qp_attr_mask |= kMaxTargeted | kMinRnrTimer;
+  out.max_dest_rd_atomic = from.responder_resources;
+}
+
+void SetReadyToSend(const cm::QpAttributes& from, uint8_t qp_type,
+                    ib_uverbs_qp_attr& out) {
+  out.qp_attr_mask |= kSendPsn;
+  out.sq_psn = from.send_psn.value();
+  if (qp_type == kQpTypeRc || qp_type == kQpTypeXrcInitiator) {
+    out.qp_attr_mask |= kRetryCount | kRnrRetry | kMaxInitiated;
+    out.retry_cnt = from.retry_count;
+    out.rnr_retry = from.rnr_retry_count;
+    out.max_rd_atomic = from.initiator_depth;
+  }
+  if (qp_type == kQpTypeUc) return;
+  out.qp_attr_mask |= kTimeout;
+  out.timeout = from.ack_timeout_code;
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------- routes
+
+void Service::SetPathRecord(Id& id) {
+  cm::PathRecord path;
+  path.local_gid = id.source.gid();
+  path.remote_gid = id.destination.gid();
+  path.traffic_class = id.tos.value_or(0);
+  path.hop_limit = kDefaultHopLimit;
+  path.packet_rate = kRate100Gbps;
+  path.mtu_code = id.port->rnic().info().mtu_code;
+  id.path = path;
+}
+
+cm::MadPath Service::MadPathOf(const Id& id) {
+  cm::MadPath path;
+  path.local_gid = id.path->local_gid;
+  path.remote_gid = id.path->remote_gid;
+  path.flow_label = id.path->flow_label;
+  path.traffic_class = id.path->traffic_class;
+  path.hop_limit = id.path->hop_limit;
+  path.service_level = id.path->service_level;
+  return path;
+}
+
+// RDMA_OPTION_IB_PATH: the program has found the route by itself.
+int Service::SetPath(const IdPtr& id, std::span<const uint8_t> value) {
+  ib_path_rec_data data;
+  if (value.empty() || value.size() % sizeof(data) != 0) return EINVAL;
+  bool found = false;
+  for (size_t at = 0; at < value.size() && !found; at += sizeof(data)) {
+    std::memcpy(&data, value.data() + at, sizeof(data));
+    found = data.flags == kPrimaryPath;
+  }
+  if (!found || id->state != IdState::kAddrResolved) return EINVAL;
+  WirePathRecord record;
+  std::memcpy(&record, data.path_rec, sizeof(record));
+  SetPathRecord(*id);
+  // Where to is known already; what the record may decide is how.
+  id->path->flow_label = record.flow_hop.value() >> 8 & 0xfffff;
+  id->path->hop_limit = static_cast<uint8_t>(record.flow_hop.value());
+  id->path->traffic_class = record.traffic_class;
+  id->path->service_level = record.qos_sl.value() & 0xf;
+  const uint8_t mtu = record.mtu & 0x3f;
+  if (mtu > 0 && mtu < id->path->mtu_code) id->path->mtu_code = mtu;
+  id->state = IdState::kRouteResolved;
+  PushEvent(id, EventType::kRouteResolved, 0);
+  return 0;
+}
+
+// ------------------------------------------------------------------- queries
+
+int Service::QueryRoute(EventChannel& channel, uint32_t number,
+                        rdma_ucm_query_route_resp& out) {
+  std::lock_guard lock(mutex_);
+  IdPtr id;
+  const int error = Find(channel, number, id);
+  if (error != 0) return error;
+  out = {};
+  out.ibdev_index = kNoDeviceIndex;
+  std::memcpy(&out.src_addr, id->source.data(),
+              std::min(id->source.size(), sizeof(out.src_addr)));
+  std::memcpy(&out.dst_addr, id->destination.data(),
+              std::min(id->destination.size(), sizeof(out.dst_addr)));
+  if (id->port == nullptr) return 0;
+  const RnicInfo& info = id->port->rnic().info();
+  std::memcpy(&out.node_guid, info.node_guid.data(), sizeof(out.node_guid));
+  out.port_num = kPortNumber;
+  if (id->path.has_value()) {
+    out.num_paths = 1;
+    SetRecord(*id->path, out.ib_route[0]);
+    return 0;
+  }
+  ib_user_path_rec& record = out.ib_route[0];
+  std::memcpy(record.dgid, id->destination.gid().bytes.data(), 16);
+  std::memcpy(record.sgid, id->source.gid().bytes.data(), 16);
+  record.pkey = htons(kPkey);
+  return 0;
+}
+
+void Service::FillDevice(const Id& id, rdma_ucm_query_addr_resp& out) const {
+  out.ibdev_index = kNoDeviceIndex;
+  if (id.port == nullptr) return;
+  const RnicInfo& info = id.port->rnic().info();
+  std::memcpy(&out.node_guid, info.node_guid.data(), sizeof(out.node_guid));
+  out.port_num = kPortNumber;
+  out.pkey = htons(kPkey);
+}
+
+int Service::QueryAddress(EventChannel& channel, uint32_t number,
+                          rdma_ucm_query_addr_resp& out) {
+  std::lock_guard lock(mutex_);
+  IdPtr id;
+  const int error = Find(channel, number, id);
+  if (error != 0) return error;
+  out = {};
+  out.src_size = static_cast<uint16_t>(id->source.size());
+  std::memcpy(&out.src_addr, id->source.data(), out.src_size);
+  out.dst_size = static_cast<uint16_t>(id->destination.size());
+  std::memcpy(&out.dst_addr, id->destination.data(), out.dst_size);
+  FillDevice(*id, out);
+  return 0;
+}
+
+int Service::QueryGids(EventChannel& channel, uint32_t number,
+                       rdma_ucm_query_addr_resp& out) {
+  std::lock_guard lock(mutex_);
+  IdPtr id;
+  const int error = Find(channel, number, id);
+  if (error != 0) return error;
+  out = {};
+  FillDevice(*id, out);
+  const auto set = [&](const SocketAddress& address, uint16_t* size,
+                       __kernel_sockaddr_storage& to) {
+    SockaddrIb ib = {};
+    if (address.family() == kAfIb) {
+      ib = address.ib();
+    } else {
+      ib.family = kAfIb;
+      ib.pkey = Be<uint16_t>(id->port != nullptr ? kPkey : uint16_t{0});
+      // The GIDs of an id without a device are not decided.
+      if (id->port != nullptr) ib.address = address.gid();
+      ib.service_id = Be<uint64_t>(ServiceId(id->port_space, address.port()));
+    }
+    *size = sizeof(ib);
+    std::memcpy(&to, &ib, sizeof(ib));
+  };
+  set(id->source, &out.src_size, out.src_addr);
+  set(id->destination, &out.dst_size, out.dst_addr);
+  return 0;
+}
+
+int Service::QueryPath(EventChannel& channel, uint32_t number, bool* found,
+                       ib_path_rec_data& out) {
+  std::lock_guard lock(mutex_);
+  IdPtr id;
+  const int error = Find(channel, number, id);
+  if (error != 0) return error;
+  out = {};
+  *found = id->path.has_value();
+  if (!*found) return 0;
+  const cm::PathRecord& path = *id->path;
+  WirePathRecord record;
+  record.service_id =
+      Be<uint64_t>(ServiceId(id->port_space, id->destination.port()));
+  record.dgid = path.remote_gid;
+  record.sgid = path.local_gid;
+  record.flow_hop = Be<uint32_t>(path.flow_label << 8 | path.hop_limit);
+  record.traffic_class = path.traffic_class;
+  record.reversible_paths = 0x80;
+  record.pkey = Be<uint16_t>(kPkey);
+  record.qos_sl = Be<uint16_t>(path.service_level);
+  record.mtu = Exactly(path.mtu_code);
+  record.rate = Exactly(path.packet_rate);
+  record.packet_life_time = Exactly(kPacketLifeTime);
+  out.flags = kPrimaryPath;
+  std::memcpy(out.path_rec, &record, sizeof(record));
+  return 0;
+}
+
+// ---------------------------------------------------------------- attributes
+
+std::optional<uint8_t> Service::GidIndex(const Id& id) const {
+  for (const LocalAddress& local : id.port->rnic().Addresses()) {
+    if (local.gid == id.source.gid()) return local.gid_index;
+  }
+  return std::nullopt;
+}
+
+void Service::FillAhAttributes(const Id& id, const wire::Gid& remote,
+                               uint8_t hop_limit,
+                               ib_uverbs_ah_attr& out) const {
+  std::memcpy(out.grh.dgid, remote.bytes.data(), sizeof(out.grh.dgid));
+  // An address that is gone leads nowhere: index 0 holds no RoCE v2 GID.
+  out.grh.sgid_index = GidIndex(id).value_or(0);
+  out.grh.hop_limit = hop_limit;
+  if (id.path.has_value()) {
+    out.grh.flow_label = id.path->flow_label;
+    out.grh.traffic_class = id.path->traffic_class;
+    out.sl = id.path->service_level;
+  } else {
+    out.grh.traffic_class = id.tos.value_or(0);
+  }
+  out.is_global = 1;
+  out.port_num = kPortNumber;
+}
+
+//= Linux rdma_init_qp_attr(), ib_cm_init_qp_attr()
+int Service::InitQpAttributes(EventChannel& channel, uint32_t number,
+                              uint32_t qp_state, ib_uverbs_qp_attr& out) {
+  if (qp_state > kError) return EINVAL;
+  IdPtr id;
+  cm::Handle handle;
+  out = {};
+  out.qp_state = qp_state;
+  out.qp_attr_mask = kState;
+  out.port_num = kPortNumber;
+  {
+    std::lock_guard lock(mutex_);
+    const int error = FindOnDevice(channel, number, id);
+    if (error != 0) return error;
+    handle = id->handle;
+    if (id->is_datagram() || !handle.valid()) {
+      out.qp_attr_mask |= kPkeyIndex | kPort;
+      out.qp_attr_mask |= id->is_datagram() ? kQkey : kAccessFlags;
+      if (id->is_datagram()) {
+        if (id->qkey == 0) id->qkey = kUdpQkey;
+        out.qkey = id->qkey;
+      }
+      if (qp_state == kReadyToReceive) out.rq_psn = id->starting_psn;
+      return 0;
+    }
+    if (qp_state == kReadyToReceive) {
+      FillAhAttributes(*id, id->path->remote_gid, id->path->hop_limit,
+                       out.ah_attr);
+    }
+  }
+  cm::QpAttributes attributes;
+  cm::State state = cm::State::kIdle;
+  const int error =
+      id->port->Call([&](cm::ConnectionManager& cm, Time, cm::Sink&) {
+        state = cm.state(handle);
+        return cm.GetQpAttributes(handle, attributes);
+      });
+  if (error != 0) return EINVAL;
+  if (qp_state == kInit && CanInit(state)) {
+    SetInit(attributes, out);
+  } else if (qp_state == kReadyToReceive && CanReceive(state)) {
+    SetReadyToReceive(attributes, id->qp_type, out);
+  } else if (qp_state == kReadyToSend && CanReceive(state)) {
+    SetReadyToSend(attributes, id->qp_type, out);
+    std::lock_guard lock(mutex_);
+    if (id->ack_timeout.has_value() && (out.qp_attr_mask & kTimeout) != 0) {
+      out.timeout = *id->ack_timeout;
+    }
+  } else {
+    return EINVAL;
+  }
+  return 0;
+}
+
+}  // namespace urnic::rdmacm

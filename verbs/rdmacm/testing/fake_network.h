@@ -1,0 +1,195 @@
+#pragma once
+
+// RNICs that are joined by a wire in this process: MADs lie on the wire until
+// somebody delivers them, and time stands still until somebody moves it.
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "verbs/rdmacm/rnic.h"
+
+namespace urnic::rdmacm {
+
+class FakeRnic;
+
+class FakeNetwork {
+ public:
+  using Mad = std::array<uint8_t, 256>;
+  struct InFlight {
+    Mad mad;
+    cm::MadPath path;  // as its sender sees it
+  };
+
+  // Whether a MAD is lost. All arrive by default.
+  std::function<bool(const InFlight&)> is_lost = [](const InFlight&) {
+    return false;
+  };
+  RxVerdict last_verdict = RxVerdict::kAccept;
+  // Whom nobody answers for.
+  std::vector<wire::Gid> silent;
+
+  Time now() const {
+    std::lock_guard lock(mutex_);
+    return now_;
+  }
+  void Send(const Mad& mad, const cm::MadPath& path) {
+    std::lock_guard lock(mutex_);
+    wire_.push_back({mad, path});
+  }
+  bool IsSilent(const wire::Gid& gid) const {
+    return std::find(silent.begin(), silent.end(), gid) != silent.end();
+  }
+  void Attach(FakeRnic* rnic) { rnics_.push_back(rnic); }
+  void Detach(FakeRnic* rnic) { std::erase(rnics_, rnic); }
+
+  // Delivers what is on the wire, and what that makes others send. Returns how
+  // many MADs arrived.
+  inline int Deliver();
+  // Moves the time, deadline by deadline, and delivers.
+  inline void Advance(Duration duration);
+
+  const std::vector<FakeRnic*>& rnics() const { return rnics_; }
+
+ private:
+  mutable std::mutex mutex_;
+  Time now_ = Time::FromNs(1);
+  std::deque<InFlight> wire_;
+  std::vector<FakeRnic*> rnics_;
+};
+
+class FakeRnic final : public Rnic {
+ public:
+  FakeRnic(FakeNetwork& network, const std::string& name,
+           std::vector<wire::Gid> gids)
+      : network_(network) {
+    info_.name = name;
+    info_.node_guid = {2, 0, 0, 0, 0, 0, 0, static_cast<uint8_t>(name.back())};
+    info_.interface_index = 0;
+    info_.mtu_code = 3;
+    uint8_t index = 1;
+    for (const wire::Gid& gid : gids) {
+      const uint8_t bits = gid.is_ipv4() ? 96 + 24 : 64;
+      addresses_.push_back({gid, index, bits});
+      index = static_cast<uint8_t>(index + 2);
+    }
+    network_.Attach(this);
+  }
+  ~FakeRnic() override { network_.Detach(this); }
+
+  const RnicInfo& info() const override { return info_; }
+  void set_interface_index(uint32_t index) { info_.interface_index = index; }
+  std::vector<LocalAddress> Addresses() const override { return addresses_; }
+  Time Now() const override { return network_.now(); }
+
+  int Open(GsiHandler& handler) override {
+    if (open_error != 0) return open_error;
+    handler_ = &handler;
+    return 0;
+  }
+  int ResolvePath(const PathQuery& query, Duration timeout) override {
+    if (HasGid(query.remote)) return 0;
+    if (network_.IsSilent(query.remote)) {
+      network_.Advance(timeout);
+      return ETIMEDOUT;
+    }
+    return 0;
+  }
+  void WithToken(void (*action)(void*, Time), void* context) override {
+    std::lock_guard lock(token_);
+    action(context, network_.now());
+  }
+  int JoinMulticast(const wire::Gid& group) override {
+    groups.push_back(group);
+    return 0;
+  }
+  void LeaveMulticast(const wire::Gid& group) override {
+    groups.erase(std::find(groups.begin(), groups.end(), group));
+  }
+  void SendMad(std::span<const uint8_t, 256> mad,
+               const cm::MadPath& to) override {
+    FakeNetwork::Mad copy;
+    std::copy(mad.begin(), mad.end(), copy.begin());
+    network_.Send(copy, to);
+  }
+
+  bool HasGid(const wire::Gid& gid) const {
+    return std::any_of(addresses_.begin(), addresses_.end(),
+                       [&](const LocalAddress& a) { return a.gid == gid; });
+  }
+  RxVerdict Receive(const FakeNetwork::InFlight& in_flight) {
+    if (handler_ == nullptr) return RxVerdict::kAccept;
+    cm::MadPath from = in_flight.path;
+    std::swap(from.local_gid, from.remote_gid);
+    std::lock_guard lock(token_);
+    return handler_->OnMad(in_flight.mad, from, network_.now());
+  }
+  Time Deadline() {
+    std::lock_guard lock(token_);
+    return handler_ == nullptr ? Time::Infinite() : handler_->NextGsiDeadline();
+  }
+  void RunTimer() {
+    std::lock_guard lock(token_);
+    handler_->OnGsiTimer(network_.now());
+  }
+
+  int open_error = 0;
+  std::vector<wire::Gid> groups;
+
+ private:
+  FakeNetwork& network_;
+  RnicInfo info_;
+  std::vector<LocalAddress> addresses_;
+  GsiHandler* handler_ = nullptr;
+  std::mutex token_;
+};
+
+inline int FakeNetwork::Deliver() {
+  int count = 0;
+  for (;;) {
+    InFlight in_flight;
+    {
+      std::lock_guard lock(mutex_);
+      if (wire_.empty()) return count;
+      in_flight = wire_.front();
+      wire_.pop_front();
+    }
+    if (is_lost(in_flight)) continue;
+    for (FakeRnic* rnic : rnics_) {
+      if (!rnic->HasGid(in_flight.path.remote_gid)) continue;
+      last_verdict = rnic->Receive(in_flight);
+      ++count;
+      break;
+    }
+  }
+}
+
+inline void FakeNetwork::Advance(Duration duration) {
+  const Time end = now() + duration;
+  for (;;) {
+    Deliver();
+    FakeRnic* next = nullptr;
+    Time deadline = Time::Infinite();
+    for (FakeRnic* rnic : rnics_) {
+      if (rnic->Deadline() < deadline) {
+        next = rnic;
+        deadline = rnic->Deadline();
+      }
+    }
+    {
+      std::lock_guard lock(mutex_);
+      now_ = std::max(now_, std::min(deadline, end));
+    }
+    if (next == nullptr || deadline > end) return;
+    next->RunTimer();
+  }
+}
+
+}  // namespace urnic::rdmacm
