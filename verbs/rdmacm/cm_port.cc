@@ -66,12 +66,12 @@ RxVerdict CmPort::OnMad(std::span<const uint8_t> mad, const cm::MadPath& from,
   return verdict;
 }
 
-void CmPort::OnGsiTimer(Time now) {
+void CmPort::OnTimer(Time now) {
   cm_->OnTimer(now, *this);
   DoLater(now);
 }
 
-Time CmPort::NextGsiDeadline() const { return cm_->NextDeadline(); }
+Time CmPort::NextDeadline() const { return cm_->NextDeadline(); }
 
 void CmPort::DoLater(Time now) {
   // Nothing of this gives events, so nothing is added meanwhile.

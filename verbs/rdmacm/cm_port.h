@@ -29,7 +29,7 @@ class CmEvents {
   ~CmEvents() = default;
 };
 
-class CmPort final : public GsiHandler, private cm::Sink {
+class CmPort final : public MadHandler, private cm::Sink {
  public:
   // `seed`: random. All three live as long as this does.
   CmPort(Rnic& rnic, CmEvents& events, uint64_t seed);
@@ -85,11 +85,11 @@ class CmPort final : public GsiHandler, private cm::Sink {
   int AddListener(cm::ConnectionManager& cm, uint64_t service_id);
   void RemoveListener(cm::ConnectionManager& cm, uint64_t service_id);
 
-  // --- GsiHandler -----------------------------------------------------------
+  // --- MadHandler -----------------------------------------------------------
   RxVerdict OnMad(std::span<const uint8_t> mad, const cm::MadPath& from,
                   Time now) override;
-  void OnGsiTimer(Time now) override;
-  Time NextGsiDeadline() const override;
+  void OnTimer(Time now) override;
+  Time NextDeadline() const override;
 
  private:
   enum class What : uint8_t { kAdopt, kPrepareMra, kRefuse, kRefuseSidr };

@@ -196,10 +196,10 @@ int Notify(const Call& call, const rdma_ucm_notify& in) {
 }
 
 int Join(const Call& call, uint32_t id, uint64_t uid, uint64_t response,
-         const SocketAddress& group, bool send_only) {
+         const SocketAddress& group) {
   rdma_ucm_create_id_resp out = {};
-  const int error = call.service.JoinMulticast(call.channel, id, uid, group,
-                                               send_only, &out.id);
+  const int error =
+      call.service.JoinMulticast(call.channel, id, uid, group, &out.id);
   if (error != 0) return error;
   if (call.Answer(response, out) == 0) return 0;
   uint32_t events = 0;
@@ -208,7 +208,7 @@ int Join(const Call& call, uint32_t id, uint64_t uid, uint64_t response,
 }
 
 int JoinIpMulticast(const Call& call, const rdma_ucm_join_ip_mcast& in) {
-  return Join(call, in.id, in.uid, in.response, AddressIn(in.addr), false);
+  return Join(call, in.id, in.uid, in.response, AddressIn(in.addr));
 }
 
 int JoinMulticast(const Call& call, const rdma_ucm_join_mcast& in) {
@@ -217,8 +217,7 @@ int JoinMulticast(const Call& call, const rdma_ucm_join_mcast& in) {
       in.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED) {
     return EINVAL;
   }
-  return Join(call, in.id, in.uid, in.response, group,
-              in.join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER);
+  return Join(call, in.id, in.uid, in.response, group);
 }
 
 int LeaveMulticast(const Call& call, const rdma_ucm_destroy_id& in) {

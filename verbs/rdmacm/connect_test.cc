@@ -118,6 +118,32 @@ TEST_F(ConnectTest, QueuePairsGetWhatTheyNeed) {
   EXPECT_EQ(service.InitQpAttributes(channel, client_id_, 7, rts), EINVAL);
 }
 
+// As librdmacm does it: the queue pair comes first.
+TEST_F(ConnectTest, TheAcceptingSideKnowsItsAttributesBeforeItAccepts) {
+  server_.Listener(kPort);
+  const uint32_t id = client_.Routed(Address("10.0.0.2", kPort));
+  ASSERT_EQ(client_.Connect(id, kClientQpn), 0);
+  const uint32_t request = Request().id;
+  ib_uverbs_qp_attr rtr;
+  ib_uverbs_qp_attr rts;
+  Service& service = *server_.service;
+  ASSERT_EQ(service.InitQpAttributes(*server_.channel, request, 2, rtr), 0);
+  ASSERT_EQ(service.InitQpAttributes(*server_.channel, request, 3, rts), 0);
+  EXPECT_EQ(rtr.dest_qp_num, kClientQpn);
+  EXPECT_EQ(rtr.max_dest_rd_atomic, 5);
+  EXPECT_EQ(rts.max_rd_atomic, 3);
+  ASSERT_EQ(server_.Accept(request, kServerQpn), 0);
+  network_.Deliver();
+  ib_uverbs_qp_attr peer_rtr;
+  ib_uverbs_qp_attr peer_rts;
+  ASSERT_EQ(
+      client_.service->InitQpAttributes(*client_.channel, id, 2, peer_rtr), 0);
+  ASSERT_EQ(
+      client_.service->InitQpAttributes(*client_.channel, id, 3, peer_rts), 0);
+  EXPECT_EQ(rtr.rq_psn, peer_rts.sq_psn);
+  EXPECT_EQ(rts.sq_psn, peer_rtr.rq_psn);
+}
+
 TEST_F(ConnectTest, TheAckTimeoutOptionReachesTheQueuePair) {
   server_.Listener(kPort);
   const uint32_t id = client_.Routed(Address("10.0.0.2", kPort));
@@ -368,8 +394,8 @@ TEST_F(ConnectTest, Ipv6WorksAlsoLinkLocal) {
     rdma_ucm_query_addr_resp mine;
     rdma_ucm_query_addr_resp its;
     ASSERT_EQ(client_.service->QueryAddress(*client_.channel, id, mine), 0);
-    ASSERT_EQ(
-        server_.service->QueryAddress(*server_.channel, request.id, its), 0);
+    ASSERT_EQ(server_.service->QueryAddress(*server_.channel, request.id, its),
+              0);
     ASSERT_EQ(mine.src_size, to.size());
     ASSERT_EQ(its.dst_size, to.size());
     if (to.is_link_local()) {

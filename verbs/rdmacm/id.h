@@ -51,9 +51,6 @@ struct Multicast {
   std::weak_ptr<Id> owner;
   uint64_t uid = 0;
   uint32_t events_reported = 0;
-  SocketAddress address;
-  wire::Gid group;
-  bool joined = false;  // not for those that only send
 };
 
 struct Id {

@@ -20,19 +20,19 @@ namespace urnic::rdmacm {
 
 // What an engine gives QP1's datagrams to. Called by the holder of its token,
 // so nothing here waits or enters an engine, but by what an Rnic offers for it.
-class GsiHandler {
+class MadHandler {
  public:
   // A MAD of the class "communication management" (IBTA 13.4.4, 0x07): its 256
   // bytes, and where an answer goes. The verdict is to be counted.
   virtual RxVerdict OnMad(std::span<const uint8_t> mad, const cm::MadPath& from,
                           Time now) = 0;
-  virtual void OnGsiTimer(Time now) = 0;
-  // When OnGsiTimer() wants to be called; may change in every call from above
+  virtual void OnTimer(Time now) = 0;
+  // When OnTimer() wants to be called; may change in every call from above
   // and in every Rnic::WithToken().
-  virtual Time NextGsiDeadline() const = 0;
+  virtual Time NextDeadline() const = 0;
 
  protected:
-  ~GsiHandler() = default;
+  ~MadHandler() = default;
 };
 
 struct RnicInfo {
@@ -68,13 +68,13 @@ class Rnic {
   virtual const RnicInfo& info() const = 0;
   // The GID table as it is now.
   virtual std::vector<LocalAddress> Addresses() const = 0;
-  // Of the clock that WithToken() and GsiHandler show.
+  // Of the clock that WithToken() and MadHandler show.
   virtual Time Now() const = 0;
 
   // --- Any thread, outside of the token; may wait -------------------------
   // Opens the device, for good, and attaches the handler, which lives as long
   // as the process. 0, or an errno, and then it can be tried again.
-  virtual int Open(GsiHandler& handler) = 0;
+  virtual int Open(MadHandler& handler) = 0;
 
   // The rest: after Open().
 
@@ -89,11 +89,6 @@ class Rnic {
   // Takes the engine's token, waiting if it must, and calls `action`.
   virtual void WithToken(void (*action)(void* context, Time now),
                          void* context) = 0;
-
-  // Packets to the group come to this device from now on (IGMP, MLD), or
-  // no longer; counted. 0 or an errno.
-  virtual int JoinMulticast(const wire::Gid& group) = 0;
-  virtual void LeaveMulticast(const wire::Gid& group) = 0;
 
   // --- While the token is held --------------------------------------------
   // Sends a MAD from QP1 to QP1. `to` is the path of a MAD that came, or one

@@ -59,11 +59,6 @@ void Service::CloseChannel(EventChannel* channel) {
   channels_.erase(channel);
 }
 
-bool Service::IsChannel(const EventChannel* channel) const {
-  std::lock_guard lock(mutex_);
-  return channels_.contains(channel);
-}
-
 // ----------------------------------------------------------------------- ids
 
 int Service::Find(EventChannel& channel, uint32_t number, IdPtr& out) const {
@@ -132,7 +127,6 @@ void Service::ForgetOne(const IdPtr& id, std::vector<Teardown>& work) {
   if (resolving_.erase(id->serial) > 0) teardown.resolving = id->serial;
   for (const auto& multicast : id->multicasts) {
     multicasts_.Remove(multicast->number);
-    if (multicast->joined) teardown.groups.push_back(multicast->group);
   }
   id->multicasts.clear();
   port_spaces_.Release(*id);
@@ -159,9 +153,6 @@ void Service::Finish(const std::vector<Teardown>& work) {
         port->RemoveListener(cm, teardown.service_id);
         return 0;
       });
-    }
-    for (const wire::Gid& group : teardown.groups) {
-      teardown.port->rnic().LeaveMulticast(group);
     }
     if (!teardown.handle.valid()) continue;
     teardown.port->Call(
@@ -190,6 +181,8 @@ int Service::DestroyId(EventChannel& channel, uint32_t number,
 int Service::MigrateId(EventChannel& from, EventChannel& to, uint32_t number,
                        uint32_t* events) {
   std::lock_guard lock(mutex_);
+  // Closed by another thread meanwhile.
+  if (!channels_.contains(&from)) return ENOENT;
   IdPtr id;
   const int error = Find(from, number, id);
   if (error != 0) return error;

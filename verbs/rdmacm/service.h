@@ -68,8 +68,6 @@ class Service final : public CmEvents {
   EventChannel* OpenChannel(EventChannel::Readiness& readiness);
   // Destroys its ids, as the kernel does when the descriptor is closed.
   void CloseChannel(EventChannel* channel);
-  // Whether the pointer is an open channel.
-  bool IsChannel(const EventChannel* channel) const;
 
   // --- Ids (service.cc) ----------------------------------------------------
   // EINVAL: a port space that we do not have. ENOMEM: 65536 ids.
@@ -77,7 +75,8 @@ class Service final : public CmEvents {
                uint8_t qp_type, uint32_t* number);
   // `events`: how many of its events the program has been given.
   int DestroyId(EventChannel& channel, uint32_t number, uint32_t* events);
-  // From channel `from` to channel `to`, with its events.
+  // From channel `from`, which may be gone (ENOENT), to channel `to`, with its
+  // events.
   int MigrateId(EventChannel& from, EventChannel& to, uint32_t number,
                 uint32_t* events);
   // `deliver` takes the oldest event, or returns false to leave it (EFAULT).
@@ -128,9 +127,11 @@ class Service final : public CmEvents {
                        uint32_t qp_state, ib_uverbs_qp_attr& out);
 
   // --- Multicast (service_multicast.cc) ------------------------------------
+  // The event says how to send to the group. Receiving is verbs' business:
+  // librdmacm attaches the queue pair, which joins the group on the network,
+  // unless the program only wants to send; for the device that is the same.
   int JoinMulticast(EventChannel& channel, uint32_t number, uint64_t uid,
-                    const SocketAddress& group, bool send_only,
-                    uint32_t* multicast);
+                    const SocketAddress& group, uint32_t* multicast);
   int LeaveMulticast(EventChannel& channel, uint32_t multicast,
                      uint32_t* events);
 
@@ -143,7 +144,6 @@ class Service final : public CmEvents {
     cm::Handle handle;
     uint64_t service_id = 0;
     std::vector<CmPort*> heard_on;
-    std::vector<wire::Gid> groups;
     uint64_t resolving = 0;
   };
   // Where an address leads: through which RNIC, and from which of its

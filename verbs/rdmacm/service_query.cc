@@ -129,7 +129,6 @@ void SetReadyToReceive(const cm::QpAttributes& from, uint8_t qp_type,
   out.qp_attr_mask |= kAddressVector | kPathMtu | kDestinationQpn | kReceivePsn;
   out.path_mtu = from.path.mtu_code;
   out.dest_qp_num = from.remote_qpn.value;
-  out.rq_psn = from.receive_psn.value();
   if (qp_type != kQpTypeRc && qp_type != kQpTypeXrcTarget) return;
   out.qp_attr_mask |= kMaxTargeted | kMinRnrTimer;
   out.max_dest_rd_atomic = from.responder_resources;
@@ -380,6 +379,8 @@ int Service::InitQpAttributes(EventChannel& channel, uint32_t number,
     SetInit(attributes, out);
   } else if (qp_state == kReadyToReceive && CanReceive(state)) {
     SetReadyToReceive(attributes, id->qp_type, out);
+    // Ours, which the manager of a side that accepts learns from Accept() only.
+    out.rq_psn = id->starting_psn;
   } else if (qp_state == kReadyToSend && CanReceive(state)) {
     SetReadyToSend(attributes, id->qp_type, out);
     std::lock_guard lock(mutex_);

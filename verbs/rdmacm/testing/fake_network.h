@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -43,6 +44,15 @@ class FakeNetwork {
   void Send(const Mad& mad, const cm::MadPath& path) {
     std::lock_guard lock(mutex_);
     wire_.push_back({mad, path});
+    sent_.notify_one();
+  }
+  // Waits for something to deliver, and delivers it. For a thread of its own.
+  void WaitAndDeliver() {
+    {
+      std::unique_lock lock(mutex_);
+      sent_.wait(lock, [this] { return !wire_.empty(); });
+    }
+    Deliver();
   }
   bool IsSilent(const wire::Gid& gid) const {
     return std::find(silent.begin(), silent.end(), gid) != silent.end();
@@ -61,6 +71,7 @@ class FakeNetwork {
  private:
   mutable std::mutex mutex_;
   Time now_ = Time::FromNs(1);
+  std::condition_variable sent_;
   std::deque<InFlight> wire_;
   std::vector<FakeRnic*> rnics_;
 };
@@ -82,6 +93,13 @@ class FakeRnic final : public Rnic {
     }
     network_.Attach(this);
   }
+  FakeRnic(FakeNetwork& network, RnicInfo info,
+           std::vector<LocalAddress> addresses)
+      : network_(network),
+        info_(std::move(info)),
+        addresses_(std::move(addresses)) {
+    network_.Attach(this);
+  }
   ~FakeRnic() override { network_.Detach(this); }
 
   const RnicInfo& info() const override { return info_; }
@@ -89,7 +107,7 @@ class FakeRnic final : public Rnic {
   std::vector<LocalAddress> Addresses() const override { return addresses_; }
   Time Now() const override { return network_.now(); }
 
-  int Open(GsiHandler& handler) override {
+  int Open(MadHandler& handler) override {
     if (open_error != 0) return open_error;
     handler_ = &handler;
     return 0;
@@ -105,13 +123,6 @@ class FakeRnic final : public Rnic {
   void WithToken(void (*action)(void*, Time), void* context) override {
     std::lock_guard lock(token_);
     action(context, network_.now());
-  }
-  int JoinMulticast(const wire::Gid& group) override {
-    groups.push_back(group);
-    return 0;
-  }
-  void LeaveMulticast(const wire::Gid& group) override {
-    groups.erase(std::find(groups.begin(), groups.end(), group));
   }
   void SendMad(std::span<const uint8_t, 256> mad,
                const cm::MadPath& to) override {
@@ -133,21 +144,20 @@ class FakeRnic final : public Rnic {
   }
   Time Deadline() {
     std::lock_guard lock(token_);
-    return handler_ == nullptr ? Time::Infinite() : handler_->NextGsiDeadline();
+    return handler_ == nullptr ? Time::Infinite() : handler_->NextDeadline();
   }
   void RunTimer() {
     std::lock_guard lock(token_);
-    handler_->OnGsiTimer(network_.now());
+    handler_->OnTimer(network_.now());
   }
 
   int open_error = 0;
-  std::vector<wire::Gid> groups;
 
  private:
   FakeNetwork& network_;
   RnicInfo info_;
   std::vector<LocalAddress> addresses_;
-  GsiHandler* handler_ = nullptr;
+  MadHandler* handler_ = nullptr;
   std::mutex token_;
 };
 
