@@ -34,8 +34,6 @@ class FakeNetwork {
     return false;
   };
   RxVerdict last_verdict = RxVerdict::kAccept;
-  // Whom nobody answers for.
-  std::vector<wire::Gid> silent;
 
   Time now() const {
     std::lock_guard lock(mutex_);
@@ -54,8 +52,20 @@ class FakeNetwork {
     }
     Deliver();
   }
+  // Whether questions for the address go unanswered.
+  void SetSilent(const wire::Gid& gid, bool is_silent) {
+    std::lock_guard lock(mutex_);
+    std::erase(silent_, gid);
+    if (is_silent) silent_.push_back(gid);
+  }
   bool IsSilent(const wire::Gid& gid) const {
-    return std::find(silent.begin(), silent.end(), gid) != silent.end();
+    std::lock_guard lock(mutex_);
+    return std::find(silent_.begin(), silent_.end(), gid) != silent_.end();
+  }
+  // Time passes for somebody who waits; deadlines are left to Advance().
+  void Pass(Duration duration) {
+    std::lock_guard lock(mutex_);
+    now_ = now_ + duration;
   }
   void Attach(FakeRnic* rnic) { rnics_.push_back(rnic); }
   void Detach(FakeRnic* rnic) { std::erase(rnics_, rnic); }
@@ -72,6 +82,7 @@ class FakeNetwork {
   mutable std::mutex mutex_;
   Time now_ = Time::FromNs(1);
   std::condition_variable sent_;
+  std::vector<wire::Gid> silent_;
   std::deque<InFlight> wire_;
   std::vector<FakeRnic*> rnics_;
 };
@@ -115,7 +126,7 @@ class FakeRnic final : public Rnic {
   int ResolvePath(const PathQuery& query, Duration timeout) override {
     if (HasGid(query.remote)) return 0;
     if (network_.IsSilent(query.remote)) {
-      network_.Advance(timeout);
+      network_.Pass(timeout);
       return ETIMEDOUT;
     }
     return 0;
