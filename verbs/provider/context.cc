@@ -65,6 +65,15 @@ const urnic_preload_api* Preload() {
   return api;
 }
 
+control::SignalHooks PreloadSignalHooks() {
+  control::SignalHooks hooks;
+  if (const urnic_preload_api* preload = Preload()) {
+    hooks.set_signal_hooks = preload->set_signal_hooks;
+    hooks.chain_signal = preload->chain_signal;
+  }
+  return hooks;
+}
+
 Context::~Context() {
   DeleteAll(qps_);
   DeleteAll(cqs_);
@@ -133,21 +142,11 @@ int FindIdentity(const char* name, urnic_device_identity* out) {
   return ENODEV;
 }
 
-absl::StatusOr<std::shared_ptr<control::Device>> OpenDevice(
-    const urnic_device_identity& identity) {
-  control::SignalHooks hooks;
-  if (const urnic_preload_api* preload = Preload()) {
-    hooks.set_signal_hooks = preload->set_signal_hooks;
-    hooks.chain_signal = preload->chain_signal;
-  }
-  return control::Device::Open(identity, hooks);
-}
-
 // 0 or an errno, with the reason on stderr.
 int MakeContext(const char* name, std::unique_ptr<Context>& out) {
   const auto identity = std::make_unique<urnic_device_identity>();
   if (const int error = FindIdentity(name, identity.get())) return error;
-  auto device = OpenDevice(*identity);
+  auto device = control::Device::Open(*identity, PreloadSignalHooks());
   if (!device.ok()) {
     control::ComplainLoudly(std::string(device.status().message()));
     return control::ErrnoOf(device.status());

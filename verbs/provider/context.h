@@ -83,6 +83,8 @@ class Context final : public control::EventSink {
 
 // The preload's interface, or nullptr without it.
 const urnic_preload_api* Preload();
+// What of it the guard around the program's memory needs.
+control::SignalHooks PreloadSignalHooks();
 
 // ibv_context.. of libibverbs, with ours behind it.
 struct ContextMemory {

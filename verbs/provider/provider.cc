@@ -7,6 +7,7 @@
 #include "verbs/abi/device_identity.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/library_version.h"
+#include "verbs/provider/rdma_cm_device.h"
 
 namespace urnic::provider {
 
@@ -37,7 +38,9 @@ constexpr verbs_device_ops kDeviceOps = {
 };
 
 __attribute__((constructor)) void Register() {
-  if (LibraryIsSupported()) verbs_register_driver_34(&kDeviceOps);
+  if (!LibraryIsSupported()) return;
+  verbs_register_driver_34(&kDeviceOps);
+  OfferRdmaCmDevice();
 }
 
 __attribute__((destructor)) void AtExit() { control::Device::FlushAll(); }

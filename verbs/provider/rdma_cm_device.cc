@@ -1,0 +1,111 @@
+#include "verbs/provider/rdma_cm_device.h"
+
+#include <cerrno>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "datapath/guarded_memory.h"
+#include "verbs/abi/device_identity.h"
+#include "verbs/control/debug_log.h"
+#include "verbs/control/fork_guard.h"
+#include "verbs/provider/context.h"
+#include "verbs/rdmacm/device_files.h"
+#include "verbs/rdmacm/engine_rnic.h"
+#include "verbs/rdmacm/random.h"
+
+namespace urnic::provider {
+
+namespace {
+
+class ProgramMemory final : public rdmacm::UserMemory {
+ public:
+  bool Read(void* to, uint64_t from, size_t bytes) override {
+    return GuardedCopy(CopyModeOfThisThread(), to,
+                       reinterpret_cast<const void*>(from), bytes);
+  }
+  bool Write(uint64_t to, const void* from, size_t bytes) override {
+    return GuardedCopy(CopyModeOfThisThread(), reinterpret_cast<void*>(to),
+                       from, bytes);
+  }
+};
+
+// All that there is of it, for the life of the process.
+struct RdmaCm {
+  ProgramMemory memory;
+  std::vector<std::unique_ptr<rdmacm::EngineRnic>> rnics;
+  std::unique_ptr<rdmacm::Service> service;
+  std::unique_ptr<rdmacm::DeviceFiles> files;
+};
+
+// Null with errno where URNIC_PORTS makes no sense.
+RdmaCm* MakeRdmaCm() {
+  std::vector<urnic_device_identity> identities(URNIC_MAX_PORTS);
+  char error[256] = "";
+  const int count =
+      urnic_device_identity_from_env(identities.data(), error, sizeof(error));
+  if (count < 0) {
+    control::ComplainLoudly(std::string("URNIC_PORTS: ") + error);
+    errno = -count;
+    return nullptr;
+  }
+  const control::SignalHooks hooks = PreloadSignalHooks();
+  control::InstallForkGuard();
+  InstallMemoryGuard(hooks.set_signal_hooks, hooks.chain_signal);
+  auto made = std::make_unique<RdmaCm>();
+  std::vector<rdmacm::Rnic*> rnics;
+  for (int i = 0; i < count; ++i) {
+    made->rnics.push_back(std::make_unique<rdmacm::EngineRnic>(
+        identities[static_cast<size_t>(i)], hooks));
+    rnics.push_back(made->rnics.back().get());
+  }
+  made->service =
+      std::make_unique<rdmacm::Service>(rnics, rdmacm::RandomSeed());
+  made->files = std::make_unique<rdmacm::DeviceFiles>(*made->service,
+                                                      made->memory, *Preload());
+  return made.release();
+}
+
+RdmaCm* TheRdmaCm() {
+  static std::mutex mutex;
+  static RdmaCm* made = nullptr;
+  std::lock_guard lock(mutex);
+  if (made == nullptr) made = MakeRdmaCm();
+  return made;
+}
+
+void* Open(void* node) {
+  // The parent's ids, ports and locks are not ours.
+  if (control::InForkedChild()) {
+    errno = EIO;
+    return nullptr;
+  }
+  RdmaCm* const rdma_cm = TheRdmaCm();
+  return rdma_cm != nullptr ? rdma_cm->files->Open(node) : nullptr;
+}
+
+int Write(void* file, const void* command, size_t bytes) {
+  return TheRdmaCm()->files->Write(file, command, bytes);
+}
+
+void Close(void* file) { TheRdmaCm()->files->Close(file); }
+
+constexpr urnic_rdma_cm_device kDevice = {
+    .open = Open, .write = Write, .close = Close};
+
+}  // namespace
+
+void OfferRdmaCmDevice() {
+  const urnic_preload_api* const preload = Preload();
+  if (preload == nullptr ||
+      preload->size < offsetof(urnic_preload_api, rdma_cm_file) +
+                          sizeof(preload->rdma_cm_file)) {
+    return;
+  }
+  // Fails where a second copy of this library is loaded: the first one serves.
+  preload->set_rdma_cm_device(&kDevice);
+}
+
+}  // namespace urnic::provider

@@ -1,0 +1,149 @@
+#include "verbs/rdmacm/engine_rnic.h"
+
+#include <net/if.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "datapath/engine.h"
+#include "transport/wire/mad.h"
+#include "verbs/control/debug_log.h"
+#include "verbs/control/errors.h"
+#include "verbs/control/qp_path.h"
+
+namespace urnic::rdmacm {
+
+namespace {
+
+// Beyond, some path is forgotten: it comes back with the next MAD of that peer.
+constexpr size_t kMaxPaths = 16384;
+constexpr uint32_t kGsiQpn = 1;
+constexpr uint8_t kLinkLocalBits = 64;
+constexpr uint8_t kMappedBits = 96;  // in front of an IPv4 address
+
+RnicInfo MakeInfo(const urnic_device_identity& identity) {
+  RnicInfo info;
+  info.name = identity.name;
+  std::copy_n(identity.node_guid, info.node_guid.size(),
+              info.node_guid.begin());
+  if (identity.ifname[0] != '\0') {
+    info.interface_index = if_nametoindex(identity.ifname);
+  }
+  info.mtu_code =
+      static_cast<uint8_t>(std::bit_width(urnic_ib_mtu(identity.mtu) / 256));
+  return info;
+}
+
+std::vector<LocalAddress> MakeAddresses(const urnic_device_identity& identity) {
+  std::vector<LocalAddress> addresses;
+  for (uint32_t i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
+    const urnic_gid_entry& entry = identity.gids[i];
+    if (entry.type != URNIC_GID_ROCE_V2) continue;
+    // Pairs of RoCE v1 and v2: the link-local one, then the addresses.
+    uint8_t bits = kLinkLocalBits;
+    if (i / 2 > 0) {
+      const urnic_ip_address& address = identity.addresses[i / 2 - 1];
+      bits = static_cast<uint8_t>(address.prefix_len +
+                                  (address.is_ipv6 != 0 ? 0 : kMappedBits));
+    }
+    addresses.push_back(
+        {wire::Gid::FromIpv6(entry.gid), static_cast<uint8_t>(i), bits});
+  }
+  return addresses;
+}
+
+}  // namespace
+
+size_t EngineRnic::HashEnds::operator()(const Ends& ends) const {
+  const uint64_t mix = ends.remote.word(0) ^
+                       std::rotl(ends.remote.word(1), 17) ^
+                       std::rotl(ends.local.word(1), 41);
+  return static_cast<size_t>(mix * 0x9e3779b97f4a7c15);
+}
+
+EngineRnic::EngineRnic(const urnic_device_identity& identity,
+                       const control::SignalHooks& hooks)
+    : identity_(identity),
+      hooks_(hooks),
+      info_(MakeInfo(identity)),
+      addresses_(MakeAddresses(identity)) {}
+
+int EngineRnic::Open(MadHandler& handler) {
+  auto device = control::Device::Open(identity_, hooks_);
+  if (!device.ok()) {
+    control::ComplainLoudly(std::string(device.status().message()));
+    return control::ErrnoOf(device.status());
+  }
+  handler_ = &handler;
+  device_ = *std::move(device);
+  Engine::ControlScope scope(device_->engine());
+  device_->engine().SetGsi(this);
+  return 0;
+}
+
+int EngineRnic::ResolvePath(const PathQuery& query, Duration timeout) {
+  Engine::PathRequest request;
+  request.local = query.local;
+  request.remote = query.remote;
+  request.udp_src_port = control::UdpSourcePort(0, kGsiQpn, kGsiQpn);
+  Engine& engine = device_->engine();
+  const auto path = engine.ResolvePath(request, timeout);
+  switch (path.status().code()) {
+    case absl::StatusCode::kOk: {
+      Engine::ControlScope scope(engine);
+      Keep(*path);
+      return 0;
+    }
+    case absl::StatusCode::kUnavailable:
+      return ENETUNREACH;
+    case absl::StatusCode::kDeadlineExceeded:
+      return ETIMEDOUT;
+    case absl::StatusCode::kNotFound:
+      return ENODEV;
+    default:
+      return EINVAL;
+  }
+}
+
+void EngineRnic::WithToken(void (*action)(void* context, Time now),
+                           void* context) {
+  Engine::ControlScope scope(device_->engine());
+  action(context, Engine::Now());
+}
+
+void EngineRnic::Keep(const Path& path) {
+  const Ends ends = {path.local, path.remote};
+  if (paths_.size() >= kMaxPaths && !paths_.contains(ends)) {
+    paths_.erase(paths_.begin());
+  }
+  paths_.insert_or_assign(ends, path);
+}
+
+void EngineRnic::SendMad(std::span<const uint8_t, 256> mad,
+                         const cm::MadPath& to) {
+  const auto it = paths_.find({to.local_gid, to.remote_gid});
+  if (it != paths_.end()) device_->engine().SendMad(it->second, mad);
+}
+
+void EngineRnic::OnMad(std::span<const uint8_t> mad, const MadSource& from,
+                       Time now) {
+  if (mad[offsetof(wire::MadHeader, management_class)] != wire::kMadClassCm) {
+    return;
+  }
+  Keep(from.reply);
+  cm::MadPath path;
+  path.local_gid = from.reply.local;
+  path.remote_gid = from.reply.remote;
+  path.remote_qpn = from.src_qpn;
+  path.pkey = from.pkey;
+  static_cast<void>(handler_->OnMad(mad, path, now));
+}
+
+Time EngineRnic::NextDeadline() const { return handler_->NextDeadline(); }
+
+void EngineRnic::OnTimer(Time now) { handler_->OnTimer(now); }
+
+}  // namespace urnic::rdmacm

@@ -1,0 +1,64 @@
+#pragma once
+
+// An RNIC of this process for the rdma_cm device: its identity as long as
+// nobody needs more, then the device itself and QP1 of its engine.
+
+#include <memory>
+#include <unordered_map>
+
+#include "datapath/gsi.h"
+#include "verbs/abi/device_identity.h"
+#include "verbs/control/device.h"
+#include "verbs/rdmacm/rnic.h"
+
+namespace urnic::rdmacm {
+
+// Lives as long as the process once it is open: connections have their end in
+// front of them when the program has closed the device, and librdmacm never
+// does.
+class EngineRnic final : public Rnic, private urnic::GsiHandler {
+ public:
+  EngineRnic(const urnic_device_identity& identity,
+             const control::SignalHooks& hooks);
+
+  const RnicInfo& info() const override { return info_; }
+  std::vector<LocalAddress> Addresses() const override { return addresses_; }
+  urnic::Time Now() const override { return Engine::Now(); }
+
+  // The errno of control::Device::Open(), whose words go to stderr.
+  int Open(MadHandler& handler) override;
+  int ResolvePath(const PathQuery& query, Duration timeout) override;
+  void WithToken(void (*action)(void* context, urnic::Time now),
+                 void* context) override;
+  void SendMad(std::span<const uint8_t, 256> mad,
+               const cm::MadPath& to) override;
+
+ private:
+  struct Ends {
+    wire::Gid local;
+    wire::Gid remote;
+    friend bool operator==(const Ends&, const Ends&) = default;
+  };
+  struct HashEnds {
+    size_t operator()(const Ends& ends) const;
+  };
+
+  // Under the token.
+  void Keep(const Path& path);
+  void OnMad(std::span<const uint8_t> mad, const MadSource& from,
+             urnic::Time now) override;
+  urnic::Time NextDeadline() const override;
+  void OnTimer(urnic::Time now) override;
+
+  const urnic_device_identity identity_;
+  const control::SignalHooks hooks_;
+  RnicInfo info_;
+  std::vector<LocalAddress> addresses_;
+  std::shared_ptr<control::Device> device_;  // set once, by Open()
+  MadHandler* handler_ = nullptr;
+
+  // The token holder's: how to reach whom we have looked for or heard of.
+  std::unordered_map<Ends, Path, HashEnds> paths_;
+};
+
+}  // namespace urnic::rdmacm
