@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "verbs/abi/high_fd.h"
 #include "verbs/preload/device_node.h"
 #include "verbs/preload/fd_table.h"
 #include "verbs/preload/real_libc.h"
@@ -128,6 +129,23 @@ int urnic_rdma_cm_open(int flags) {
   return -1;
 }
 
+// Waits until events may be there; false with errno. Outside of a use: whoever
+// waits may be cancelled. If the program closes the descriptor meanwhile, he
+// waits on, as with the kernel (programs end with a thread in there, and would
+// complain): his own descriptor keeps the pipe's other end in being.
+static int wait_for_event(const struct urnic_fd_object* node, int fd) {
+  int keeper =
+      fcntl(fd, F_GETFL) & O_NONBLOCK
+          ? -1
+          : urnic_move_fd_high(fcntl(node->own_fd, F_DUPFD_CLOEXEC, 0));
+  char byte;
+  ssize_t got = urnic_real()->read(fd, &byte, 1);
+  int err = got < 0 ? errno : EBADF;
+  if (keeper >= 0) urnic_real()->close(keeper);
+  errno = err;
+  return got > 0;
+}
+
 ssize_t urnic_rdma_cm_write(struct urnic_fd_object* node, const void* command,
                             size_t size) {
   const struct urnic_rdma_cm_device* device = atomic_load(&the_device);
@@ -145,13 +163,6 @@ ssize_t urnic_rdma_cm_write(struct urnic_fd_object* node, const void* command,
     errno = rc == 0 ? saved_errno : -rc;
     if (rc == 0) return (ssize_t)size;
     if (rc != -EAGAIN) return -1;
-    // Outside of a use: whoever waits may be cancelled, and holds nothing.
-    char byte;
-    ssize_t got = urnic_real()->read(fd, &byte, 1);
-    if (got < 0) return -1;
-    if (got == 0) {
-      errno = EBADF;
-      return -1;
-    }
+    if (!wait_for_event(node, fd)) return -1;
   }
 }
