@@ -1,5 +1,6 @@
 #include "verbs/rdmacm/event_channel.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace urnic::rdmacm {
@@ -9,11 +10,6 @@ void EventChannel::Push(QueuedEvent event) {
   Update();
 }
 
-QueuedEvent* EventChannel::Front() {
-  Update();
-  return events_.empty() ? nullptr : &events_.front();
-}
-
 void EventChannel::Pop() {
   events_.pop_front();
   Update();
@@ -21,6 +17,11 @@ void EventChannel::Pop() {
 
 std::vector<QueuedEvent> EventChannel::TakeOf(const Id& owner) {
   std::vector<QueuedEvent> taken;
+  if (std::none_of(events_.begin(), events_.end(), [&](const auto& event) {
+        return event.owner.get() == &owner;
+      })) {
+    return taken;
+  }
   std::deque<QueuedEvent> left;
   for (QueuedEvent& event : events_) {
     if (event.owner.get() == &owner) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
 namespace urnic::rdmacm {
@@ -55,12 +56,17 @@ class EventChannel {
   EventChannel(const EventChannel&) = delete;
   EventChannel& operator=(const EventChannel&) = delete;
 
+  // The ids that the program reaches through this channel.
+  std::unordered_set<std::shared_ptr<Id>>& ids() { return ids_; }
+
   void Push(QueuedEvent event);
-  // The oldest event, or null. In both cases the readiness is set anew: whoever
-  // waited may have consumed its sign.
-  QueuedEvent* Front();
-  // REQUIRES: Front() was not null.
+  // The oldest event, or null.
+  QueuedEvent* Front() { return events_.empty() ? nullptr : &events_.front(); }
+  // REQUIRES: Front() is not null.
   void Pop();
+  // Sets the readiness anew: whoever has waited may have consumed its sign, and
+  // took no event.
+  void Refresh() { Update(); }
 
   // Takes the events that belong to an id out, in order.
   std::vector<QueuedEvent> TakeOf(const Id& owner);
@@ -73,6 +79,7 @@ class EventChannel {
   void Update() { readiness_.SetReady(!events_.empty()); }
 
   Readiness& readiness_;
+  std::unordered_set<std::shared_ptr<Id>> ids_;
   std::deque<QueuedEvent> events_;
 };
 

@@ -46,13 +46,10 @@ void Service::CloseChannel(EventChannel* channel) {
   std::vector<Teardown> work;
   {
     std::lock_guard lock(mutex_);
-    std::vector<IdPtr> left;
-    for (const auto& [serial, id] : by_serial_) {
-      if (id->channel == channel && id->number != Id::kNoNumber) {
-        left.push_back(id);
-      }
+    while (!channel->ids().empty()) {
+      const IdPtr id = *channel->ids().begin();
+      Forget(id, work);
     }
-    for (const IdPtr& id : left) Forget(id, work);
   }
   Finish(work);
   std::lock_guard lock(mutex_);
@@ -109,6 +106,7 @@ int Service::CreateId(EventChannel& channel, uint64_t uid, uint16_t port_space,
     by_serial_.erase(id->serial);
     return ENOMEM;
   }
+  channel.ids().insert(id);
   id->uid = uid;
   id->port_space = space;
   id->qp_type = qp_type;
@@ -132,6 +130,7 @@ void Service::ForgetOne(const IdPtr& id, std::vector<Teardown>& work) {
   port_spaces_.Release(*id);
   id->state = IdState::kDestroying;
   if (id->number != Id::kNoNumber) ids_.Remove(id->number);
+  id->channel->ids().erase(id);
   by_serial_.erase(id->serial);
   work.push_back(std::move(teardown));
 }
@@ -187,6 +186,8 @@ int Service::MigrateId(EventChannel& from, EventChannel& to, uint32_t number,
   const int error = Find(from, number, id);
   if (error != 0) return error;
   if (&from != &to) {
+    from.ids().erase(id);
+    to.ids().insert(id);
     id->channel = &to;
     for (QueuedEvent& event : from.TakeOf(*id)) {
       if (event.request != nullptr) event.request->channel = &to;
@@ -232,10 +233,16 @@ int Service::GetEvent(
     const std::function<bool(const rdma_ucm_event_resp&)>& deliver) {
   std::lock_guard lock(mutex_);
   QueuedEvent* const event = channel.Front();
-  if (event == nullptr) return EAGAIN;
+  if (event == nullptr) {
+    channel.Refresh();
+    return EAGAIN;
+  }
   const IdPtr request = event->request;
   if (request != nullptr) {
-    if (!ids_.Add(request, &request->number)) return ENOMEM;
+    if (!ids_.Add(request, &request->number)) {
+      channel.Refresh();
+      return ENOMEM;
+    }
     event->response.id = request->number;
   }
   if (!deliver(event->response)) {
@@ -243,8 +250,10 @@ int Service::GetEvent(
       ids_.Remove(request->number);
       request->number = Id::kNoNumber;
     }
+    channel.Refresh();
     return EFAULT;
   }
+  if (request != nullptr) channel.ids().insert(request);
   const IdPtr owner = event->owner;
   ++owner->events_reported;
   if (event->multicast != nullptr) ++event->multicast->events_reported;
