@@ -1,0 +1,168 @@
+"""The distribution's rdma_cm programs, unmodified: connection management through
+the emulated character device, on shared memory and between hosts."""
+
+import functools
+import os
+import pathlib
+
+import bed
+import perftest
+import suite
+
+SERVER_IP = {"v4": "10.1.0.1", "v6": "fd01::1"}
+CLIENT_IP = {"v4": "10.1.0.2", "v6": "fd01::2"}
+ATTEMPTS = 5
+
+
+def make_bed(tools, name):
+    return bed.VethBed(tools, mtu=9000) if name == "veth9000" \
+        else bed.SocketBed(tools, name)
+
+
+def has_open_device(process):
+    """Its RNIC runs: the helper thread of an engine is there."""
+    for task in pathlib.Path(f"/proc/{process.pid}/task").glob("*/comm"):
+        try:
+            if task.read_text(encoding="ascii").strip() == "urnic-helper":
+                return True
+        except OSError:
+            pass
+    return False
+
+
+def spawn_server(place, argv, ready=None):
+    """A program that has written `ready`, or else has its device open."""
+    server = place.spawn(0, ["stdbuf", "-oL", *argv])
+    bed.await_true(lambda: not server.running() or
+                   (ready in server.output()[0] if ready
+                    else has_open_device(server)), 20,
+                   f"{argv[0]}: {ready or 'its device'}")
+    return server
+
+
+def run_client(context, place, server, argv, seconds):
+    """A client's Result. Most programs do not tell when they have called
+    rdma_listen, so one that is turned away is run again, a few times."""
+    for _ in range(ATTEMPTS):
+        client = place.run(1, argv, seconds=seconds)
+        if client.status == 0 or not server.running():
+            break
+    context.check_ok(client)
+    return client
+
+
+def run_programs(context, bed_name, server_argv, client_argv, ends,
+                 family="v4", seconds=40, ready=None):
+    """`ends`: the server ends when its client has; else it is stopped."""
+    context.need(server_argv[0], client_argv[0])
+    words = {"SERVER": SERVER_IP[family], "CLIENT": CLIENT_IP[family]}
+    with make_bed(context.tools, bed_name) as place:
+        fill = lambda argv: [words.get(word, word) for word in argv]
+        server = spawn_server(place, fill(server_argv), ready)
+        client = run_client(context, place, server, fill(client_argv), seconds)
+        if ends:
+            context.check_ok(server.wait(10))
+        else:
+            context.check(server.running(), f"{server.result()}")
+        return client, server.result()
+
+
+# name: (server, client, whether the server ends by itself)
+PROGRAMS = {
+    "rping": (["rping", "-s", "-a", "SERVER", "-C", "10", "-V"],
+              ["rping", "-c", "-a", "SERVER", "-C", "10", "-V"], True),
+    "ucmatose": (["ucmatose", "-b", "SERVER"], ["ucmatose", "-s", "SERVER"],
+                 True),
+    "udaddy": (["udaddy", "-b", "SERVER"], ["udaddy", "-s", "SERVER"], True),
+    "cmtime": (["cmtime", "-b", "SERVER", "-c", "50"],
+               ["cmtime", "-s", "SERVER", "-c", "50"], False),
+    "rdma_client": (["rdma_server"], ["rdma_client", "-s", "SERVER"], True),
+    "rdma_xclient": (["rdma_xserver"], ["rdma_xclient", "-s", "SERVER"], True),
+    "rstream": (["rstream", "-b", "SERVER", "-S", "4096", "-C", "100"],
+                ["rstream", "-s", "SERVER", "-S", "4096", "-C", "100"], True),
+    "riostream": (["riostream", "-b", "SERVER", "-S", "64", "-C", "20"],
+                  ["riostream", "-s", "SERVER", "-S", "64", "-C", "20"], True),
+}
+CORE_VETH = ("rping", "udaddy", "rdma_client")
+
+for _name, (_server, _client, _ends) in PROGRAMS.items():
+    for _bed in ("vhost", "veth9000"):
+        suite.add(f"{_bed}/{_name}",
+                  functools.partial(run_programs, bed_name=_bed,
+                                    server_argv=_server, client_argv=_client,
+                                    ends=_ends),
+                  _bed == "vhost" or _name in CORE_VETH)
+        if _name in ("rping", "rstream"):
+            suite.add(f"{_bed}/ipv6/{_name}",
+                      functools.partial(run_programs, bed_name=_bed,
+                                        server_argv=_server,
+                                        client_argv=_client, ends=_ends,
+                                        family="v6"), _bed == "veth9000")
+
+
+def multicast(context, bed_name, group, family):
+    """One sends to a group, the other has joined it."""
+    context.need("mckey")
+    with make_bed(context.tools, bed_name) as place:
+        receiver = spawn_server(
+            place, ["mckey", "-m", group, "-b", SERVER_IP[family]],
+            "receiving data transfers")
+        sender = place.run(1, ["mckey", "-m", group, "-b", CLIENT_IP[family],
+                               "-s"])
+        context.check_ok(sender, receiver.wait(10))
+
+
+for _bed in ("vhost", "veth9000"):
+    suite.add(f"{_bed}/mckey", functools.partial(
+        multicast, bed_name=_bed, group="239.1.1.1", family="v4"))
+    suite.add(f"{_bed}/ipv6/mckey", functools.partial(
+        multicast, bed_name=_bed, group="ff0e::1:1", family="v6"),
+        _bed == "veth9000")
+
+
+@suite.test("vhost/rcopy")
+def rcopy(context):
+    """A file goes through rsockets and is the same on the other side."""
+    context.need("rcopy")
+    with bed.SocketBed(context.tools, "vhost") as place:
+        source = os.path.join(place.directory, "source")
+        target = os.path.join(place.directory, "target")
+        data = os.urandom(3_000_001)
+        pathlib.Path(source).write_bytes(data)
+        server = spawn_server(place, ["rcopy"], "waiting for connection")
+        run_client(context, place, server,
+                   ["rcopy", source, f"{SERVER_IP['v4']}:{target}"], 40)
+        context.check(pathlib.Path(target).read_bytes() == data,
+                      "the copy differs")
+
+
+def perftest_by_cm(context, bed_name, argv):
+    """perftest -R: the connection is made by rdma_cm, too."""
+    client, _ = run_programs(
+        context, bed_name, [*argv, "-R", "-F", "-n", "500"],
+        [*argv, "-R", "-F", "-n", "500", "SERVER"], True, seconds=60,
+        ready="Waiting for client rdma_cm QP to connect")
+    perftest.note_last(context, argv, perftest.rows(client.out))
+
+
+for _bed in ("vhost", "veth9000"):
+    for _argv in (["ib_send_bw"], ["ib_send_lat"], ["ib_write_bw"],
+                  ["ib_read_lat"], ["ib_atomic_bw"],
+                  ["ib_send_bw", "-c", "UD", "-s", "1024"]):
+        suite.add(f"{_bed}/rdma-cm/{'-'.join(_argv)}",
+                  functools.partial(perftest_by_cm, bed_name=_bed, argv=_argv),
+                  _bed == "vhost" and len(_argv) == 1)
+
+
+@suite.test("vhost/connecting-to-nobody-is-told")
+def nobody_listens(context):
+    """The peer is there, its port is not: rejected, status 8."""
+    context.need("rping")
+    with bed.SocketBed(context.tools, "vhost") as place:
+        spawn_server(place, ["rping", "-s", "-a", SERVER_IP["v4"], "-p",
+                             "7999"])
+        client = place.run(1, ["rping", "-c", "-a", SERVER_IP["v4"], "-C",
+                               "1"])
+        context.check(client.status != 0, client)
+        context.check("RDMA_CM_EVENT_REJECTED, error 8" in
+                      client.out + client.err, client)
