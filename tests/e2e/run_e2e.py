@@ -20,6 +20,7 @@ import test_demo  # pylint: disable=unused-import
 import test_devices  # pylint: disable=unused-import
 import test_faults  # pylint: disable=unused-import
 import test_perftest  # pylint: disable=unused-import
+import test_rdmacm  # pylint: disable=unused-import
 import test_wire  # pylint: disable=unused-import
 
 HERE = pathlib.Path(__file__).resolve().parent
