@@ -147,7 +147,7 @@ int Query(const Call& call, const rdma_ucm_query& in) {
 
 int Connect(const Call& call, const rdma_ucm_connect& in) {
   if (in.conn_param.valid == 0) return EINVAL;
-  return call.service.Connect(call.channel, in.id, in.conn_param);
+  return call.service.Connect(call.channel, in.id, in.conn_param, in.ece);
 }
 
 int Listen(const Call& call, const rdma_ucm_listen& in) {
@@ -157,7 +157,7 @@ int Listen(const Call& call, const rdma_ucm_listen& in) {
 int Accept(const Call& call, const rdma_ucm_accept& in) {
   return call.service.Accept(
       call.channel, in.id, in.uid,
-      in.conn_param.valid != 0 ? &in.conn_param : nullptr);
+      in.conn_param.valid != 0 ? &in.conn_param : nullptr, in.ece);
 }
 
 int Reject(const Call& call, const rdma_ucm_reject& in) {

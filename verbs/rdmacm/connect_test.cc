@@ -86,6 +86,27 @@ TEST_F(ConnectTest, BothSidesLearnWhatTheOtherWants) {
   EXPECT_EQ(DataOf(response->param.conn).substr(0, 7), "welcome");
 }
 
+TEST_F(ConnectTest, EceIsHandedThroughBothWays) {
+  server_.Listener(kPort);
+  const uint32_t id = client_.Routed(Address("10.0.0.2", kPort));
+  ASSERT_EQ(client_.service->Connect(*client_.channel, id,
+                                     Host::Params(kClientQpn, ""),
+                                     {.vendor_id = 0x2c9, .attr_mod = 5}),
+            0);
+  const rdma_ucm_event_resp request = Request();
+  EXPECT_EQ(request.ece.vendor_id, 0x2c9u);
+  EXPECT_EQ(request.ece.attr_mod, 5u);
+  const rdma_ucm_conn_param params = Host::Params(kServerQpn, "");
+  ASSERT_EQ(server_.service->Accept(*server_.channel, request.id, 1, &params,
+                                    {.vendor_id = 0x2c9, .attr_mod = 4}),
+            0);
+  network_.Deliver();
+  const auto response = client_.Next();
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(response->ece.vendor_id, 0x2c9u);
+  EXPECT_EQ(response->ece.attr_mod, 4u);
+}
+
 TEST_F(ConnectTest, QueuePairsGetWhatTheyNeed) {
   Establish();
   ib_uverbs_qp_attr init;

@@ -102,11 +102,11 @@ class Service final : public CmEvents {
 
   // --- Connections (service_connect.cc) ------------------------------------
   int Connect(EventChannel& channel, uint32_t number,
-              const rdma_ucm_conn_param& params);
+              const rdma_ucm_conn_param& params, const rdma_ucm_ece& ece = {});
   // Without `params`: the program has seen CONNECT_RESPONSE, and is ready.
   // Where it fails, the peer is rejected.
   int Accept(EventChannel& channel, uint32_t number, uint64_t uid,
-             const rdma_ucm_conn_param* params);
+             const rdma_ucm_conn_param* params, const rdma_ucm_ece& ece = {});
   int Reject(EventChannel& channel, uint32_t number, uint8_t reason,
              std::span<const uint8_t> private_data);
   int Disconnect(EventChannel& channel, uint32_t number);
@@ -197,10 +197,12 @@ class Service final : public CmEvents {
   template <typename F>
   int CallFor(const IdPtr& id, F&& f);
   int AcceptConnection(const IdPtr& id, uint64_t uid,
-                       const rdma_ucm_conn_param* params);
+                       const rdma_ucm_conn_param* params,
+                       const rdma_ucm_ece& ece);
   int AcceptDatagrams(const IdPtr& id, uint64_t uid,
                       const rdma_ucm_conn_param* params);
-  int ConnectStream(const IdPtr& id, const rdma_ucm_conn_param& params);
+  int ConnectStream(const IdPtr& id, const rdma_ucm_conn_param& params,
+                    const rdma_ucm_ece& ece);
   int ConnectDatagrams(const IdPtr& id, const rdma_ucm_conn_param& params);
   template <typename F>
   int StartConnection(const IdPtr& id, F&& start);

@@ -80,7 +80,10 @@ void SetPrivateData(std::span<const uint8_t> data, Param& out) {
 // What the peer wrote as its own is the other way round for us.
 void SetConnectionParams(const cm::Event& event,
                          std::span<const uint8_t> private_data,
-                         rdma_ucm_conn_param& out) {
+                         rdma_ucm_event_resp& response) {
+  rdma_ucm_conn_param& out = response.param.conn;
+  response.ece = {.vendor_id = event.ece.vendor_id,
+                  .attr_mod = event.ece.options};
   out.responder_resources = event.initiator_depth;
   out.initiator_depth = event.responder_resources;
   out.flow_control = event.flow_control;
@@ -154,7 +157,8 @@ int Service::StartConnection(const IdPtr& id, F&& start) {
 }
 
 int Service::Connect(EventChannel& channel, uint32_t number,
-                     const rdma_ucm_conn_param& params) {
+                     const rdma_ucm_conn_param& params,
+                     const rdma_ucm_ece& ece) {
   IdPtr id;
   {
     std::lock_guard lock(mutex_);
@@ -169,10 +173,11 @@ int Service::Connect(EventChannel& channel, uint32_t number,
     id->srq = params.srq != 0;
   }
   return id->is_datagram() ? ConnectDatagrams(id, params)
-                           : ConnectStream(id, params);
+                           : ConnectStream(id, params, ece);
 }
 
-int Service::ConnectStream(const IdPtr& id, const rdma_ucm_conn_param& params) {
+int Service::ConnectStream(const IdPtr& id, const rdma_ucm_conn_param& params,
+                           const rdma_ucm_ece& ece) {
   RequestData<wire::kReqPrivateBytes> data;
   cm::ConnectParams connect;
   connect.service = *ServiceOf(id->qp_type);
@@ -181,6 +186,7 @@ int Service::ConnectStream(const IdPtr& id, const rdma_ucm_conn_param& params) {
   connect.retry_count = std::min(params.retry_count, kMaxRetries);
   connect.rnr_retry_count = std::min(params.rnr_retry_count, kMaxRetries);
   connect.flow_control = params.flow_control != 0;
+  connect.ece = {ece.vendor_id, ece.attr_mod};
   bool fits = false;
   {
     std::lock_guard lock(mutex_);
@@ -224,7 +230,8 @@ int Service::ConnectDatagrams(const IdPtr& id,
 }
 
 int Service::Accept(EventChannel& channel, uint32_t number, uint64_t uid,
-                    const rdma_ucm_conn_param* params) {
+                    const rdma_ucm_conn_param* params,
+                    const rdma_ucm_ece& ece) {
   IdPtr id;
   {
     std::lock_guard lock(mutex_);
@@ -237,11 +244,12 @@ int Service::Accept(EventChannel& channel, uint32_t number, uint64_t uid,
     }
   }
   return id->is_datagram() ? AcceptDatagrams(id, uid, params)
-                           : AcceptConnection(id, uid, params);
+                           : AcceptConnection(id, uid, params, ece);
 }
 
 int Service::AcceptConnection(const IdPtr& id, uint64_t uid,
-                              const rdma_ucm_conn_param* params) {
+                              const rdma_ucm_conn_param* params,
+                              const rdma_ucm_ece& ece) {
   cm::AcceptParams accept;
   if (params != nullptr) {
     accept.qpn = Qpn{params->qp_num};
@@ -252,6 +260,7 @@ int Service::AcceptConnection(const IdPtr& id, uint64_t uid,
     accept.srq = params->srq != 0;
     accept.flow_control = params->flow_control != 0;
     accept.private_data = PrivateData(*params);
+    accept.ece = {ece.vendor_id, ece.attr_mod};
   }
   return CallFor(id, [&](cm::ConnectionManager& cm, cm::Handle handle, Time now,
                          cm::Sink& sink) {
@@ -435,7 +444,7 @@ void Service::OnRequest(CmPort& port, const cm::Event& event) {
   if (is_datagram) {
     SetPrivateData(own_data, queued.response.param.ud);
   } else {
-    SetConnectionParams(event, own_data, queued.response.param.conn);
+    SetConnectionParams(event, own_data, queued.response);
   }
   if (listener->backlog_left == 0) {
     listener->parked.push_back(std::move(queued));
@@ -461,7 +470,7 @@ void Service::OnConnectionEvent(const IdPtr& id, const cm::Event& event) {
     case cm::EventKind::kRepReceived:
       id->port->LaterPrepareMra(event.handle);
       SetType(EventType::kConnectResponse, response);
-      SetConnectionParams(event, event.private_data, response.param.conn);
+      SetConnectionParams(event, event.private_data, response);
       break;
     case cm::EventKind::kRtuReceived:
     case cm::EventKind::kUserEstablished:
