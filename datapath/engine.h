@@ -11,6 +11,7 @@
 // Clock: the engine is the only reader of the clock on the packet path, once
 // per iteration and once per doorbell.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -285,6 +286,11 @@ class Engine {
   EngineQp* FindQp(uint32_t qpn) const {
     EngineQp* qp = qps_[qpn & qp_mask_];
     return qp != nullptr && qp->qpn() == qpn ? qp : nullptr;
+  }
+
+  // The first of the queue pairs' and the connection manager's.
+  Time NextDeadline() const {
+    return std::min(wheel_.NextDeadline(), gsi_deadline_);
   }
 
   // What every thread looks at.

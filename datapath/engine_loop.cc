@@ -44,7 +44,7 @@ void Engine::Leave() {
   if (helper_ != nullptr) {
     helper_->BeforeRelease(ready_head_ != nullptr || backlog_count_ != 0 ||
                                loop_count_ != 0 || completion_lost_,
-                           std::min(wheel_.NextDeadline(), gsi_deadline_));
+                           NextDeadline());
   }
   ReleaseLcore();
 }

@@ -69,9 +69,10 @@ RxVerdict Engine::OnMad(const wire::FrameView& view, const RxPacket& packet,
   if (!from.reply.loopback) {
     neighbors_.Learn(view.src, view.eth->src, now);
   }
-  gsi_->OnMad({packet.payload, packet.payload_bytes}, from, now);
+  const RxVerdict verdict =
+      gsi_->OnMad({packet.payload, packet.payload_bytes}, from, now);
   gsi_deadline_ = gsi_->NextDeadline();
-  return RxVerdict::kMad;
+  return verdict == RxVerdict::kAccept ? RxVerdict::kMad : verdict;
 }
 
 void Engine::OnGsiTimer(Time now) {

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "datapath/path.h"
+#include "ras/metrics/rx_verdict.h"
 #include "transport/base/time.h"
 
 namespace urnic {
@@ -24,9 +25,9 @@ struct MadSource {
 // send MADs (Engine::SendMad), but neither waits nor takes a ControlScope.
 class GsiHandler {
  public:
-  // `mad` has kMadBytes and goes when the call returns.
-  virtual void OnMad(std::span<const uint8_t> mad, const MadSource& from,
-                     Time now) = 0;
+  // `mad` has kMadBytes and goes when the call returns. The verdict is counted.
+  virtual RxVerdict OnMad(std::span<const uint8_t> mad, const MadSource& from,
+                          Time now) = 0;
   // When OnTimer() is due. Asked after each of these calls and at the end of
   // each ControlScope.
   virtual Time NextDeadline() const = 0;

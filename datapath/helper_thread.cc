@@ -206,7 +206,7 @@ bool HelperThread::Sleep(Duration polled) {
     const Time now = Engine::Now();
     can_be_woken_ = armed_ || engine_.port().wait_fd() < 0;
     wake = std::min(now + (can_be_woken_ ? kSleepWoken : polled),
-                    engine_.wheel_.NextDeadline());
+                    engine_.NextDeadline());
     planned_wake_ = wake;
     asleep_ = true;
     kicked_ = false;

@@ -4,6 +4,7 @@ the emulated character device, on shared memory and between hosts."""
 import functools
 import os
 import pathlib
+import time
 
 import bed
 import perftest
@@ -11,7 +12,8 @@ import suite
 
 SERVER_IP = {"v4": "10.1.0.1", "v6": "fd01::1"}
 CLIENT_IP = {"v4": "10.1.0.2", "v6": "fd01::2"}
-ATTEMPTS = 5
+# How long a server may take from opening its device to rdma_listen.
+LISTENING_SECONDS = 15
 
 
 def make_bed(tools, name):
@@ -42,23 +44,25 @@ def spawn_server(place, argv, ready=None):
 
 def run_client(context, place, server, argv, seconds):
     """A client's Result. Most programs do not tell when they have called
-    rdma_listen, so one that is turned away is run again, a few times."""
-    for _ in range(ATTEMPTS):
+    rdma_listen, so one that is turned away is run again."""
+    end = time.monotonic() + LISTENING_SECONDS
+    while True:
         client = place.run(1, argv, seconds=seconds)
-        if client.status == 0 or not server.running():
+        if client.status == 0 or not server.running() or \
+                time.monotonic() > end:
             break
     context.check_ok(client)
     return client
 
 
 def run_programs(context, bed_name, server_argv, client_argv, ends,
-                 family="v4", seconds=40, ready=None):
+                 family="v4", seconds=40):
     """`ends`: the server ends when its client has; else it is stopped."""
     context.need(server_argv[0], client_argv[0])
     words = {"SERVER": SERVER_IP[family], "CLIENT": CLIENT_IP[family]}
     with make_bed(context.tools, bed_name) as place:
         fill = lambda argv: [words.get(word, word) for word in argv]
-        server = spawn_server(place, fill(server_argv), ready)
+        server = spawn_server(place, fill(server_argv))
         client = run_client(context, place, server, fill(client_argv), seconds)
         if ends:
             context.check_ok(server.wait(10))
@@ -140,8 +144,7 @@ def perftest_by_cm(context, bed_name, argv):
     """perftest -R: the connection is made by rdma_cm, too."""
     client, _ = run_programs(
         context, bed_name, [*argv, "-R", "-F", "-n", "500"],
-        [*argv, "-R", "-F", "-n", "500", "SERVER"], True, seconds=60,
-        ready="Waiting for client rdma_cm QP to connect")
+        [*argv, "-R", "-F", "-n", "500", "SERVER"], True, seconds=60)
     perftest.note_last(context, argv, perftest.rows(client.out))
 
 

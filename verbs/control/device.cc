@@ -132,6 +132,8 @@ absl::Status Device::Start() {
     config.prefix_bits.push_back(PrefixBits(identity_, i));
   }
   engine_ = std::make_unique<Engine>(config);
+  no_listener_ = std::make_unique<NoListener>(identity_.node_guid);
+  no_listener_->Serve(*engine_);
   engine_->StartHelper();
   return absl::OkStatus();
 }

@@ -22,6 +22,7 @@
 #include "datapath/port.h"
 #include "verbs/abi/device_identity.h"
 #include "verbs/control/limits.h"
+#include "verbs/control/no_listener.h"
 #include "verbs/control/owner.h"
 
 namespace urnic::control {
@@ -100,8 +101,9 @@ class Device {
   const urnic_device_identity identity_;
   const SignalHooks hooks_;
   const uint32_t mtu_max_;
-  // In this order: the engine dies before the port.
+  // In this order: the engine dies first.
   std::unique_ptr<Port> port_;
+  std::unique_ptr<NoListener> no_listener_;
   std::unique_ptr<Engine> engine_;
 
   std::atomic<int> pds_{0};

@@ -128,10 +128,10 @@ void EngineRnic::SendMad(std::span<const uint8_t, 256> mad,
   if (it != paths_.end()) device_->engine().SendMad(it->second, mad);
 }
 
-void EngineRnic::OnMad(std::span<const uint8_t> mad, const MadSource& from,
-                       Time now) {
+RxVerdict EngineRnic::OnMad(std::span<const uint8_t> mad, const MadSource& from,
+                            Time now) {
   if (mad[offsetof(wire::MadHeader, management_class)] != wire::kMadClassCm) {
-    return;
+    return RxVerdict::kUnknownMadAttribute;
   }
   Keep(from.reply);
   cm::MadPath path;
@@ -139,7 +139,7 @@ void EngineRnic::OnMad(std::span<const uint8_t> mad, const MadSource& from,
   path.remote_gid = from.reply.remote;
   path.remote_qpn = from.src_qpn;
   path.pkey = from.pkey;
-  static_cast<void>(handler_->OnMad(mad, path, now));
+  return handler_->OnMad(mad, path, now);
 }
 
 Time EngineRnic::NextDeadline() const { return handler_->NextDeadline(); }

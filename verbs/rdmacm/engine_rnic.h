@@ -45,8 +45,8 @@ class EngineRnic final : public Rnic, private urnic::GsiHandler {
 
   // Under the token.
   void Keep(const Path& path);
-  void OnMad(std::span<const uint8_t> mad, const MadSource& from,
-             urnic::Time now) override;
+  RxVerdict OnMad(std::span<const uint8_t> mad, const MadSource& from,
+                  urnic::Time now) override;
   urnic::Time NextDeadline() const override;
   void OnTimer(urnic::Time now) override;
 

@@ -1,0 +1,57 @@
+#include "verbs/control/no_listener.h"
+
+#include <sys/random.h>
+
+#include <cstring>
+
+#include "transport/wire/be.h"
+
+namespace urnic::control {
+
+namespace {
+
+cm::Config MakeConfig(const uint8_t* node_guid) {
+  wire::Be<uint64_t> guid;
+  std::memcpy(&guid, node_guid, sizeof(guid));
+  cm::Config config;
+  config.ca_guid = guid.value();
+  config.max_connections = 64;
+  config.max_unanswered = 16;
+  // Left as it is where there is no randomness.
+  uint32_t draw[2] = {config.first_communication_id, config.transaction_prefix};
+  if (getrandom(draw, sizeof(draw), GRND_NONBLOCK) == sizeof(draw)) {
+    config.first_communication_id = draw[0];
+    config.transaction_prefix = draw[1];
+  }
+  return config;
+}
+
+}  // namespace
+
+NoListener::NoListener(const uint8_t* node_guid) : cm_(MakeConfig(node_guid)) {}
+
+void NoListener::Serve(Engine& engine) {
+  engine_ = &engine;
+  engine.SetGsi(this);
+}
+
+RxVerdict NoListener::OnMad(std::span<const uint8_t> mad, const MadSource& from,
+                            Time now) {
+  cm::MadPath path;
+  path.local_gid = from.reply.local;
+  path.remote_gid = from.reply.remote;
+  path.remote_qpn = from.src_qpn;
+  path.pkey = from.pkey;
+  reply_ = &from.reply;
+  const RxVerdict verdict = cm_.OnMad(mad, path, now, *this);
+  reply_ = nullptr;
+  return verdict;
+}
+
+void NoListener::SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
+                         const cm::MadPath&) {
+  // Without listeners and calls there is nothing but answers.
+  if (reply_ != nullptr) engine_->SendMad(*reply_, mad);
+}
+
+}  // namespace urnic::control
