@@ -30,19 +30,31 @@ struct SendRecord {
   uint8_t opcode = 0;  // enum urnic_wr_opcode
   bool signaled = false;
   uint8_t reads_in_flight = 0;  // its share of SendState::reads_in_flight
-  uint8_t reserved = 0;
+  bool executed = false;        // a local operation, which has no packets
 };
 static_assert(sizeof(SendRecord) == 16);
 
 inline bool ExpectsResponseData(uint8_t wr_opcode) {
   return wr_opcode == URNIC_WR_RDMA_READ ||
          wr_opcode == URNIC_WR_ATOMIC_CMP_AND_SWP ||
-         wr_opcode == URNIC_WR_ATOMIC_FETCH_AND_ADD;
+         wr_opcode == URNIC_WR_ATOMIC_FETCH_AND_ADD ||
+         wr_opcode == URNIC_WR_ATOMIC_WRITE || wr_opcode == URNIC_WR_FLUSH;
+}
+
+// Answered with a read response; that of an atomic write or a flush is empty.
+inline bool ExpectsReadResponse(uint8_t wr_opcode) {
+  return wr_opcode == URNIC_WR_RDMA_READ ||
+         wr_opcode == URNIC_WR_ATOMIC_WRITE || wr_opcode == URNIC_WR_FLUSH;
+}
+
+// Done here, without the peer: binds and invalidates.
+inline bool IsLocal(uint8_t wr_opcode) {
+  return wr_opcode == URNIC_WR_BIND_MW || wr_opcode == URNIC_WR_LOCAL_INV;
 }
 
 struct SendState {
   SendState(const QpLimits& limits, WorkQueueView queue,
-            std::span<SendRecord> records, const mem::MrTable& mrs)
+            std::span<SendRecord> records, mem::MrTable& mrs)
       : limits(limits),
         sq(queue),
         records(records.data()),
@@ -68,6 +80,13 @@ struct SendState {
     for (uint32_t i = una; i != assigned; ++i) RecordOf(i).reads_in_flight = 0;
     reads_in_flight = 0;
     SeekTransmit();
+  }
+
+  // Local operations complete when all before them have.
+  void SkipExecuted() {
+    if (__builtin_expect(!any_executed, 1)) return;
+    while (una != assigned && RecordOf(una).executed) ++una;
+    any_executed = una != assigned;
   }
 
   // Puts the transmit position on una_psn, which may lie ahead (a late ACK
@@ -107,7 +126,7 @@ struct SendState {
   WorkQueueView sq;
   SendRecord* records;
   uint32_t record_mask;
-  const mem::MrTable* mrs;
+  mem::MrTable* mrs;
 
   uint32_t head = 0;
   uint32_t una = 0;
@@ -133,6 +152,7 @@ struct SendState {
   uint8_t rnr_retries_left = 0;
   bool rnr_waiting = false;
   bool lost_response_seen = false;  // until the next progress or timeout
+  bool any_executed = false;        // of una..assigned, perhaps
   bool running = false;             // RTS, or SQD with work to finish
   bool draining = false;
   bool failed = false;
