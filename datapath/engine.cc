@@ -50,6 +50,9 @@ std::span<mem::MemoryRegion> MapRegions(uint32_t count, void** memory) {
   return {static_cast<mem::MemoryRegion*>(at), count};
 }
 
+// What a null region gives.
+constexpr uint8_t kZeros[mem::MrTable::kNullPageBytes] = {};
+
 }  // namespace
 
 Time Engine::Now() {
@@ -72,10 +75,13 @@ Engine::Engine(const EngineConfig& config)
       neighbors_(1024),
       local_gids_(config.local_gids),
       prefix_bits_(config.prefix_bits),
-      sink_(new Sink) {
+      sink_(new Sink),
+      null_sink_(new uint8_t[mem::MrTable::kNullPageBytes]) {
   URNIC_CHECK(std::has_single_bit(config.max_qps));
   URNIC_CHECK(prefix_bits_.size() == local_gids_.size());
   mr_capacity_ = config.max_mrs;
+  mrs_.SetNullPages(reinterpret_cast<uint64_t>(kZeros),
+                    reinterpret_cast<uint64_t>(null_sink_.get()));
   for (uint32_t i = 0; i < kBurstMax; ++i) slots_[i].headers = slot_headers_[i];
 }
 

@@ -338,6 +338,7 @@ class Engine {
   TxSlot slots_[kBurstMax];
   uint8_t slot_headers_[kBurstMax][kMaxHeaderBytes];
   std::unique_ptr<Sink> sink_;
+  std::unique_ptr<uint8_t[]> null_sink_;  // takes what null regions lose
   std::unique_ptr<HelperThread> helper_;
 };
 

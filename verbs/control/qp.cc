@@ -15,8 +15,8 @@ namespace urnic::control {
 
 namespace {
 
-constexpr uint32_t kRemoteRights =
-    mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
+constexpr uint32_t kRemoteRights = mem::kRemoteWrite | mem::kRemoteRead |
+                                   mem::kRemoteAtomic | mem::kFlushGlobal;
 constexpr uint32_t kQpnMask = 0xffffff;
 constexpr uint8_t kMaxMtuCode = 5;
 

@@ -79,6 +79,7 @@ Context::~Context() {
   DeleteAll(cqs_);
   DeleteAll(srqs_);
   DeleteAll(addresses_);
+  DeleteAll(windows_);
   DeleteAll(regions_);
   DeleteAll(parent_domains_);
   DeleteAll(domains_);
@@ -162,15 +163,21 @@ int MakeContext(const char* name, std::unique_ptr<Context>& out) {
 
 void SetOps(verbs_context* context) {
   verbs_context_ops ops = {};
+  ops.advise_mr = AdviseMr;
+  ops.alloc_mw = AllocMw;
+  ops.alloc_null_mr = AllocNullMr;
   ops.alloc_parent_domain = AllocParentDomain;
   ops.alloc_pd = AllocPd;
   ops.alloc_td = AllocTd;
   ops.attach_mcast = AttachMcast;
+  ops.bind_mw = BindMw;
   ops.create_ah = CreateAh;
   ops.create_cq = CreateCq;
   ops.create_cq_ex = CreateCqEx;
   ops.create_qp = CreateQp;
+  ops.create_qp_ex = CreateQpEx;
   ops.create_srq = CreateSrq;
+  ops.dealloc_mw = DeallocMw;
   ops.dealloc_pd = DeallocPd;
   ops.dealloc_td = DeallocTd;
   ops.dereg_mr = DeregMr;
@@ -187,11 +194,14 @@ void SetOps(verbs_context* context) {
   ops.post_send = PostSend;
   ops.post_srq_recv = PostSrqRecv;
   ops.query_device_ex = QueryDeviceEx;
+  ops.query_ece = QueryEce;
   ops.query_port = QueryPort;
   ops.query_qp = QueryQp;
   ops.query_srq = QuerySrq;
   ops.reg_mr = RegMr;
   ops.req_notify_cq = ReqNotifyCq;
+  ops.rereg_mr = ReregMr;
+  ops.set_ece = SetEce;
   verbs_set_ops(context, &ops);
 }
 

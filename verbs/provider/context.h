@@ -62,6 +62,7 @@ class Context final : public control::EventSink {
     return d->parent != nullptr ? parent_domains_ : domains_;
   }
   Set<MemoryRegion>& SetOf(MemoryRegion*) { return regions_; }
+  Set<MemoryWindow>& SetOf(MemoryWindow*) { return windows_; }
   Set<AddressHandle>& SetOf(AddressHandle*) { return addresses_; }
   Set<SharedReceiveQueue>& SetOf(SharedReceiveQueue*) { return srqs_; }
   Set<CompletionQueueHandle>& SetOf(CompletionQueueHandle*) { return cqs_; }
@@ -75,6 +76,7 @@ class Context final : public control::EventSink {
   Set<ProtectionDomain> domains_;
   Set<ProtectionDomain> parent_domains_;
   Set<MemoryRegion> regions_;
+  Set<MemoryWindow> windows_;
   Set<AddressHandle> addresses_;
   Set<SharedReceiveQueue> srqs_;
   Set<CompletionQueueHandle> cqs_;

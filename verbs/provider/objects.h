@@ -11,6 +11,7 @@
 #include "verbs/control/address_handle.h"
 #include "verbs/control/cq.h"
 #include "verbs/control/mr.h"
+#include "verbs/control/mw.h"
 #include "verbs/control/pd.h"
 #include "verbs/control/qp.h"
 #include "verbs/control/srq.h"
@@ -126,6 +127,26 @@ static_assert(sizeof(ibv_cq) <= sizeof(ibv_cq_ex) &&
               offsetof(ibv_cq, async_events_completed) ==
                   offsetof(ibv_cq_ex, async_events_completed));
 
+// A memory window.
+struct MemoryWindow {
+  ibv_mw mw = {};
+  Context* context = nullptr;
+  ProtectionDomain* domain = nullptr;
+  std::unique_ptr<control::Mw> control;
+
+  static MemoryWindow* From(ibv_mw* mw) {
+    return reinterpret_cast<MemoryWindow*>(mw);
+  }
+};
+
+// The list of work requests that a program builds call by call, between
+// ibv_wr_start and ibv_wr_complete; under the lock of the send queue.
+struct WorkList {
+  uint32_t begin = 0;            // the ring's producer index at the start
+  int error = 0;                 // the first; from then on calls do nothing
+  urnic_sq_wqe* last = nullptr;  // the request that setters apply to
+};
+
 struct alignas(64) QueuePair {
   ibv_qp qp = {};
   uint8_t end_of_qp_ex[kQpExBytesMax - sizeof(ibv_qp)] = {};
@@ -135,10 +156,13 @@ struct alignas(64) QueuePair {
   ProtectionDomain* domain = nullptr;
   int sq_sig_all = 0;
   std::atomic<uint32_t> async_events = 0;
+  WorkList list;  // extended ones only
 
+  ibv_qp_ex* extended() { return reinterpret_cast<ibv_qp_ex*>(&qp); }
   static QueuePair* From(ibv_qp* qp) {
     return reinterpret_cast<QueuePair*>(qp);
   }
+  static QueuePair* From(ibv_qp_ex* qp) { return From(&qp->qp_base); }
 };
 static_assert(offsetof(QueuePair, posting) == kQpExBytesMax);
 

@@ -262,6 +262,20 @@ int DestroyQp(ibv_qp* qp) {
   return 0;
 }
 
+int QueryEce(ibv_qp*, ibv_ece* ece) {
+  if (control::InForkedChild()) return EIO;
+  *ece = {};
+  return 0;
+}
+
+int SetEce(ibv_qp* qp, ibv_ece* ece) {
+  if (control::InForkedChild()) return EIO;
+  if (ece->vendor_id == 0 && ece->options == 0 && ece->comp_mask == 0) return 0;
+  return Fail(absl::InvalidArgumentError(
+      absl::StrCat("set_ece: qp ", qp->qp_num, " has no options of vendor 0x",
+                   absl::Hex(ece->vendor_id))));
+}
+
 namespace {
 
 wire::Gid GidOf(const ibv_gid* gid) { return wire::Gid::FromIpv6(gid->raw); }
