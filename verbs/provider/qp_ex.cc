@@ -157,7 +157,7 @@ void WrFlush(ibv_qp_ex* ex, uint32_t rkey, uint64_t remote_addr, size_t bytes,
         (type & ~(URNIC_FLUSH_GLOBAL | URNIC_FLUSH_PERSISTENT)) == 0 &&
         level <= 1 && bytes <= UINT32_MAX;
     if (!known) Refuse(QueuePair::From(ex)->list, EINVAL);
-    wqe->compare_add = type | (level != 0 ? URNIC_FLUSH_MR : 0u);
+    wqe->compare_add = type | (level != 0 ? unsigned{URNIC_FLUSH_MR} : 0u);
     wqe->swap = bytes;
   }
   Target(wqe, rkey, remote_addr);
