@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <ctime>
 #include <new>
 
 #include "absl/strings/str_cat.h"
@@ -63,6 +64,13 @@ Time Engine::Now() {
       static_cast<unsigned __int128>(rte_rdtsc()) * scale >> 32));
 }
 
+int64_t Engine::WallClockNs(Time then) {
+  timespec wall = {};
+  clock_gettime(CLOCK_REALTIME, &wall);
+  return int64_t{wall.tv_sec} * 1'000'000'000 + wall.tv_nsec -
+         (Now() - then).ns();
+}
+
 Engine::Engine(const EngineConfig& config)
     : pending_(config.max_qps),
       port_(config.port),
@@ -107,6 +115,7 @@ Engine::ControlScope::ControlScope(Engine& engine) : engine_(engine) {
     }
   }
   engine_.Enter();
+  engine_.last_now_ = Now();
 }
 
 Engine::ControlScope::~ControlScope() {

@@ -187,7 +187,8 @@ struct urnic_cqe {
   uint8_t opcode;
   uint8_t wc_flags;
   uint8_t solicited;
-  uint8_t reserved[32];
+  uint64_t time_ns; /* of the RNIC's clock */
+  uint8_t reserved[24];
 };
 URNIC_ABI_ASSERT(sizeof(struct urnic_cqe) == URNIC_ABI_LINE);
 URNIC_ABI_ASSERT(offsetof(struct urnic_cqe, status) == 28);

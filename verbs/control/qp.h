@@ -33,6 +33,7 @@ struct QpRequest {
   bool sq_sig_all = false;
   // The posting thread is always the same one (a thread domain).
   bool single_threaded = false;
+  QueueAllocator* allocator = nullptr;  // outlives the queue pair
   EventSink* events = nullptr;
   void* user = nullptr;
 };

@@ -187,6 +187,7 @@ void SetOps(verbs_context* context) {
   ops.destroy_srq = DestroySrq;
   ops.detach_mcast = DetachMcast;
   ops.free_context = CloseContext;
+  ops.modify_cq = ModifyCq;
   ops.modify_qp = ModifyQp;
   ops.modify_srq = ModifySrq;
   ops.poll_cq = PollCq;
@@ -197,10 +198,12 @@ void SetOps(verbs_context* context) {
   ops.query_ece = QueryEce;
   ops.query_port = QueryPort;
   ops.query_qp = QueryQp;
+  ops.query_rt_values = QueryRtValues;
   ops.query_srq = QuerySrq;
   ops.reg_mr = RegMr;
   ops.req_notify_cq = ReqNotifyCq;
   ops.rereg_mr = ReregMr;
+  ops.resize_cq = ResizeCq;
   ops.set_ece = SetEce;
   verbs_set_ops(context, &ops);
 }

@@ -69,9 +69,11 @@ ibv_pd* AllocParentDomain(ibv_context* ibv, ibv_parent_domain_init_attr* attr) {
         absl::StrCat("alloc_parent_domain: no pd, or unknown comp_mask 0x",
                      absl::Hex(attr->comp_mask))));
   }
-  if (attr->comp_mask != 0) {
-    return FailNull(absl::UnimplementedError(
-        "alloc_parent_domain: queues cannot be placed by the program"));
+  const bool allocates =
+      (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
+  if (allocates && (attr->alloc == nullptr || attr->free == nullptr)) {
+    return FailNull(absl::InvalidArgumentError(
+        "alloc_parent_domain: allocators come in pairs"));
   }
   ProtectionDomain* parent = ProtectionDomain::From(attr->pd);
   Context* context = Context::From(ibv);
@@ -85,6 +87,9 @@ ibv_pd* AllocParentDomain(ibv_context* ibv, ibv_parent_domain_init_attr* attr) {
   domain->pd.context = ibv;
   domain->pd.handle = parent->pd.handle;
   ++parent->users;
+  if (allocates) {
+    domain->allocator = std::make_unique<ProgramAllocator>(&domain->pd, *attr);
+  }
   if (attr->td != nullptr) {
     domain->thread_domain = ThreadDomain::From(attr->td);
     ++domain->thread_domain->users;

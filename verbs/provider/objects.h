@@ -42,14 +42,43 @@ struct ThreadDomain {
   }
 };
 
+// The allocators of a parent domain.
+class ProgramAllocator final : public control::QueueAllocator {
+ public:
+  ProgramAllocator(ibv_pd* domain, const ibv_parent_domain_init_attr& attr)
+      : domain_(domain),
+        alloc_(attr.alloc),
+        free_(attr.free),
+        context_((attr.comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) != 0
+                     ? attr.pd_context
+                     : nullptr) {}
+
+  // The resource type tells our queues apart, as ibv_alloc_parent_domain(3)
+  // leaves it to the provider.
+  void* Allocate(size_t bytes, size_t alignment, Use use) override {
+    return alloc_(domain_, context_, bytes, alignment,
+                  static_cast<uint64_t>(use));
+  }
+  void Free(void* memory, Use use) override {
+    free_(domain_, context_, memory, static_cast<uint64_t>(use));
+  }
+
+ private:
+  ibv_pd* domain_;
+  void* (*alloc_)(ibv_pd*, void*, size_t, size_t, uint64_t);
+  void (*free_)(ibv_pd*, void*, void*, uint64_t);
+  void* context_;
+};
+
 // A protection domain, or a parent domain: another name for one, with a thread
-// domain.
+// domain and allocators.
 struct ProtectionDomain {
   ibv_pd pd = {};
   Context* context = nullptr;
   std::unique_ptr<control::Pd> own;
   ProtectionDomain* parent = nullptr;
   ThreadDomain* thread_domain = nullptr;
+  std::unique_ptr<ProgramAllocator> allocator;
   std::atomic<int> users = 0;  // of this name, parent domains included
 
   control::Pd& control() { return parent != nullptr ? *parent->own : *own; }
@@ -115,6 +144,7 @@ struct alignas(64) CompletionQueueHandle {
   control::SpinLock batch_lock_storage;
   control::SpinLock* batch_lock = nullptr;  // null: single-threaded
   ibv_wc current = {};
+  uint64_t current_time_ns = 0;
 
   static CompletionQueueHandle* From(ibv_cq* cq) {
     return reinterpret_cast<CompletionQueueHandle*>(cq);

@@ -13,6 +13,8 @@ namespace urnic::provider {
 // query.cc
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attr, size_t bytes);
+// The RNIC's clock, in nanoseconds: the one of completion timestamps.
+int QueryRtValues(ibv_context* context, ibv_values_ex* values);
 int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr);
 
 // domain_ops.cc
@@ -59,18 +61,22 @@ CompletionQueueHandle* MakeCq(ibv_context* context, control::CqRequest request,
                               ibv_comp_channel* channel);
 int DestroyCq(ibv_cq* cq);
 int ReqNotifyCq(ibv_cq* cq, int solicited_only);
+int ResizeCq(ibv_cq* cq, int cqe);
+int ModifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 
 // cq_ex.cc
 //
-// With the standard fields of a completion. EOPNOTSUPP: timestamps, VLANs, flow
-// tags, tag matching, and ignoring an overrun. EINVAL: sizes and vectors as for
-// CreateCq, or a domain that is no parent domain of this context. The lock is
-// gone if the program says that one thread uses the queue, by the flag or by a
-// parent domain with a thread domain.
+// With the standard fields of a completion and its time. EOPNOTSUPP: VLANs,
+// flow tags, tag matching. EINVAL: sizes and vectors as for CreateCq, or a
+// domain that is no parent domain of this context. The lock is gone if the
+// program says that one thread uses the queue, by the flag or by a parent
+// domain with a thread domain.
 ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr);
 
 // poll.cc
 int PollCq(ibv_cq* cq, int entries, ibv_wc* wc);
+// The next completion into handle.current; false if there is none.
+bool PollOne(CompletionQueueHandle& handle);
 
 // qp_ops.cc
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr);

@@ -161,6 +161,7 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   request.caps = FromIbv(attr->cap);
   request.sq_sig_all = attr->sq_sig_all != 0;
   request.single_threaded = domain->thread_domain != nullptr;
+  request.allocator = domain->allocator.get();
   request.events = domain->context;
   request.user = handle.get();
   auto created = control::Qp::Create(domain->context->device(), request);

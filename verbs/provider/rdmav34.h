@@ -67,7 +67,7 @@ struct verbs_mr {
 // the place of struct ibv_qp_ex, wherever its own release has that end, for a
 // mark. Zeros up to here say no to all of them.
 inline constexpr size_t kQpExBytesMax = 384;
-inline constexpr uint32_t kVerbsQpEx = 1;
+inline constexpr uint32_t kVerbsQpEx = 2;
 
 // Where the releases have that end, and the mark; with each, struct ibv_qp_ex
 // got another pointer. It may differ from that of the header that we are built
