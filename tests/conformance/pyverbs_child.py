@@ -3,12 +3,16 @@
 {"event": "begin", "test": ID} and {"event": "end", "test": ID, "outcome":
 "passed" | "failed" | "skipped", "text": WHY}.
 
-usage: pyverbs_child.py TESTS_FOLDER MODULE DEVICE GID_INDEX [PART_OF_NAMES]
+usage: pyverbs_child.py TESTS_FOLDER MODULE DEVICE GID_INDEX NAMES [NOT_NAMES..]
+
+NAMES is a pattern of the tests to run, without "tests.", and each of NOT_NAMES
+one of those not to.
 
 The suite's own runner loads all of its modules, also those for other vendors'
 extensions, and has no output for machines.
 """
 
+import fnmatch
 import importlib
 import json
 import os
@@ -54,8 +58,17 @@ class Report(unittest.TestResult):
             self.addFailure(test, err)
 
 
+def each(tests):
+    """The tests in a suite of suites."""
+    for test in tests:
+        if isinstance(test, unittest.TestSuite):
+            yield from each(test)
+        else:
+            yield test
+
+
 def main():
-    folder, module, device, gid, *only = sys.argv[1:]
+    folder, module, device, gid, names, *not_names = sys.argv[1:]
     sys.argv[1:] = ["--dev", device, "--gid", gid]
     sys.path.insert(0, folder)
     # A package without the code that loads every module.
@@ -63,11 +76,15 @@ def main():
     package.__path__ = [folder]
     sys.modules["tests"] = package
     importlib.import_module("args_parser").parser.parse_args()
-    loader = unittest.TestLoader()
-    loader.testNamePatterns = [f"*{part}*" for part in only] or None
-    tests = loader.loadTestsFromModule(
+    loaded = unittest.defaultTestLoader.loadTestsFromModule(
         importlib.import_module("tests." + module))
-    tests.run(Report())
+    wanted = unittest.TestSuite()
+    for test in each(loaded):
+        name = test.id().removeprefix("tests.")
+        if fnmatch.fnmatchcase(name, names) and not any(
+                fnmatch.fnmatchcase(name, other) for other in not_names):
+            wanted.addTest(test)
+    wanted.run(Report())
     say(event="done")
 
 
