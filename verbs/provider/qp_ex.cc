@@ -10,11 +10,6 @@
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
 
-extern "C" {
-// Not in the libraries that plugin_test pretends to be.
-[[gnu::weak]] ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp);
-}
-
 namespace urnic::provider {
 
 namespace {
@@ -28,7 +23,6 @@ constexpr unsigned kSendFlags =
 // asking it; 0: nowhere that we know.
 size_t QpExBytes() {
   static const size_t bytes = [] {
-    if (ibv_qp_to_qp_ex == nullptr) return size_t{0};
     for (const size_t end : {kQpExBytes43, kQpExBytes44, kQpExBytes45}) {
       alignas(16) uint8_t probe[kQpExBytesMax] = {};
       std::memcpy(probe + end, &kVerbsQpEx, sizeof(kVerbsQpEx));
