@@ -81,6 +81,10 @@ ibv_pd* AllocParentDomain(ibv_context* ibv, ibv_parent_domain_init_attr* attr) {
     return FailNull(absl::InvalidArgumentError(
         "alloc_parent_domain: pd must be a plain one of this context"));
   }
+  if (attr->td != nullptr && attr->td->context != ibv) {
+    return FailNull(absl::InvalidArgumentError(
+        "alloc_parent_domain: the thread domain is of another context"));
+  }
   auto* domain = new ProtectionDomain;
   domain->context = context;
   domain->parent = parent;

@@ -144,6 +144,14 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   if (control::InForkedChild()) return FailNull(EIO);
   const absl::StatusOr<QpService> service = ServiceOf(*attr);
   if (!service.ok()) return FailNull(service.status());
+  for (const ibv_context* of :
+       {attr->send_cq != nullptr ? attr->send_cq->context : pd->context,
+        attr->recv_cq != nullptr ? attr->recv_cq->context : pd->context,
+        attr->srq != nullptr ? attr->srq->context : pd->context}) {
+    if (of == pd->context) continue;
+    return FailNull(absl::InvalidArgumentError(
+        "create_qp: domain and queues are of different contexts"));
+  }
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   auto handle = std::make_unique<QueuePair>();
   control::QpRequest request;
