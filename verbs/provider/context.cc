@@ -74,7 +74,14 @@ control::SignalHooks PreloadSignalHooks() {
   return hooks;
 }
 
+int Context::OpenEvents() {
+  if (const int error = events_.Open()) return error;
+  device_->Listen(this);
+  return 0;
+}
+
 Context::~Context() {
+  device_->Unlisten(this);
   DeleteAll(qps_);
   DeleteAll(cqs_);
   DeleteAll(srqs_);
@@ -118,6 +125,11 @@ void Context::OnSrqLimit(control::Srq& srq) {
                    IBV_EVENT_SRQ_LIMIT_REACHED)) {
     handle->async_events.fetch_add(1);
   }
+}
+
+void Context::OnPortState(bool active) {
+  events_.Push(control::kPortNumber,
+               active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
 namespace {

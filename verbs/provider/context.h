@@ -26,7 +26,7 @@ class Context final : public control::EventSink {
   static Context* From(ibv_context* context);
 
   // 0 or an errno.
-  int OpenEvents() { return events_.Open(); }
+  int OpenEvents();
   int async_fd() const { return events_.read_fd(); }
 
   control::Device& device() { return *device_; }
@@ -52,6 +52,7 @@ class Context final : public control::EventSink {
   void OnCqError(control::Cq& cq) override;
   void OnQpEvent(control::Qp& qp, QpEvent event) override;
   void OnSrqLimit(control::Srq& srq) override;
+  void OnPortState(bool active) override;
 
  private:
   template <typename T>
