@@ -102,27 +102,16 @@ class Completer {
 
  private:
   static uint8_t CompletionOpcode(uint8_t wr_opcode) {
-    switch (wr_opcode) {
-      case URNIC_WR_RDMA_WRITE:
-      case URNIC_WR_RDMA_WRITE_WITH_IMM:
-        return URNIC_WC_RDMA_WRITE;
-      case URNIC_WR_RDMA_READ:
-        return URNIC_WC_RDMA_READ;
-      case URNIC_WR_ATOMIC_CMP_AND_SWP:
-        return URNIC_WC_COMP_SWAP;
-      case URNIC_WR_ATOMIC_FETCH_AND_ADD:
-        return URNIC_WC_FETCH_ADD;
-      case URNIC_WR_BIND_MW:
-        return URNIC_WC_BIND_MW;
-      case URNIC_WR_LOCAL_INV:
-        return URNIC_WC_LOCAL_INV;
-      case URNIC_WR_FLUSH:
-        return URNIC_WC_FLUSH;
-      case URNIC_WR_ATOMIC_WRITE:
-        return URNIC_WC_ATOMIC_WRITE;
-      default:
-        return URNIC_WC_SEND;
-    }
+    // By enum urnic_wr_opcode.
+    static constexpr uint8_t kOpcodes[] = {
+        URNIC_WC_RDMA_WRITE,  URNIC_WC_RDMA_WRITE, URNIC_WC_SEND,
+        URNIC_WC_SEND,        URNIC_WC_RDMA_READ,  URNIC_WC_COMP_SWAP,
+        URNIC_WC_FETCH_ADD,   URNIC_WC_LOCAL_INV,  URNIC_WC_BIND_MW,
+        URNIC_WC_SEND,        URNIC_WC_SEND,       URNIC_WC_SEND,
+        URNIC_WC_SEND,        URNIC_WC_SEND,       URNIC_WC_FLUSH,
+        URNIC_WC_ATOMIC_WRITE};
+    return wr_opcode < sizeof(kOpcodes) ? kOpcodes[wr_opcode]
+                                        : uint8_t{URNIC_WC_SEND};
   }
   uint8_t OpcodeInRing(uint32_t index) const {
     return CompletionOpcode(s_.sq.Read<urnic_sq_wqe>(index).opcode);

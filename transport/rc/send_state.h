@@ -34,22 +34,30 @@ struct SendRecord {
 };
 static_assert(sizeof(SendRecord) == 16);
 
-inline bool ExpectsResponseData(uint8_t wr_opcode) {
-  return wr_opcode == URNIC_WR_RDMA_READ ||
-         wr_opcode == URNIC_WR_ATOMIC_CMP_AND_SWP ||
-         wr_opcode == URNIC_WR_ATOMIC_FETCH_AND_ADD ||
-         wr_opcode == URNIC_WR_ATOMIC_WRITE || wr_opcode == URNIC_WR_FLUSH;
+// Sets of enum urnic_wr_opcode: one test each on the path of every request.
+constexpr uint32_t OpcodeBit(uint32_t wr_opcode) { return 1u << wr_opcode; }
+constexpr bool IsOneOf(uint32_t set, uint8_t wr_opcode) {
+  return wr_opcode < 32 && (set >> wr_opcode & 1) != 0;
 }
 
 // Answered with a read response; that of an atomic write or a flush is empty.
 inline bool ExpectsReadResponse(uint8_t wr_opcode) {
-  return wr_opcode == URNIC_WR_RDMA_READ ||
-         wr_opcode == URNIC_WR_ATOMIC_WRITE || wr_opcode == URNIC_WR_FLUSH;
+  return IsOneOf(OpcodeBit(URNIC_WR_RDMA_READ) | OpcodeBit(URNIC_WR_FLUSH) |
+                     OpcodeBit(URNIC_WR_ATOMIC_WRITE),
+                 wr_opcode);
+}
+inline bool ExpectsResponseData(uint8_t wr_opcode) {
+  return IsOneOf(
+      OpcodeBit(URNIC_WR_RDMA_READ) | OpcodeBit(URNIC_WR_ATOMIC_CMP_AND_SWP) |
+          OpcodeBit(URNIC_WR_ATOMIC_FETCH_AND_ADD) | OpcodeBit(URNIC_WR_FLUSH) |
+          OpcodeBit(URNIC_WR_ATOMIC_WRITE),
+      wr_opcode);
 }
 
 // Done here, without the peer: binds and invalidates.
 inline bool IsLocal(uint8_t wr_opcode) {
-  return wr_opcode == URNIC_WR_BIND_MW || wr_opcode == URNIC_WR_LOCAL_INV;
+  return IsOneOf(OpcodeBit(URNIC_WR_BIND_MW) | OpcodeBit(URNIC_WR_LOCAL_INV),
+                 wr_opcode);
 }
 
 struct SendState {
