@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "transport/base/time.h"
 #include "verbs/abi/rnic_abi.h"
 
 namespace urnic {
@@ -42,16 +43,41 @@ class CompletionQueue {
         owner_(owner) {}
 
   // Token holder. Writes one entry and, if the queue is armed for it, raises
-  // the event. False: the entry is lost, because the queue is full or was once.
+  // the event. False: the entry is lost, because the queue is full or was once
+  // (overflowed(), unless that is to be ignored); or the first event is held
+  // back (holding_back()), and Release() is due after period().
   bool Push(const urnic_cqe& cqe) {
     if (producer_ - consumer_seen_ > mask_ && !RefreshConsumer()) return false;
     ring_[producer_ & mask_] = cqe;
     ++producer_;
     std::atomic_ref(indices_->producer)
         .store(producer_, std::memory_order_release);
-    if (armed_.load(std::memory_order_relaxed) != kNotArmed) Notify(cqe);
-    return true;
+    if (armed_.load(std::memory_order_relaxed) == kNotArmed) return true;
+    return Notify(cqe);
   }
+
+  // Goes on in another ring of `entries`, which holds what has not been read:
+  // each entry where its index says. REQUIRES: it fits.
+  void ReplaceRing(urnic_cqe* ring, uint32_t entries) {
+    ring_ = ring;
+    mask_ = entries - 1;
+  }
+
+  // An event waits for `count` completions (up to 1: for none), but at most for
+  // `period`.
+  void Moderate(uint32_t count, Duration period) {
+    moderate_count_ = count;
+    period_ = period;
+  }
+  Duration period() const { return period_; }
+  bool holding_back() const { return held_ != 0; }
+  // Raises the event that was held back, if it still is.
+  void Release() {
+    if (held_ != 0) Raise();
+  }
+
+  // A full queue loses entries silently: its owner says that it never is.
+  void IgnoreOverrun() { ignore_overrun_ = true; }
 
   // Program side, any thread: an event is wanted for the next completion
   // (or the next solicited one or error). Stays armed if it already was for
@@ -62,6 +88,8 @@ class CompletionQueue {
                              now, what, std::memory_order_seq_cst)) {
     }
   }
+
+  bool listed = false;  // the engine's: on its list of those held back
 
   void* owner() const { return owner_; }
   bool overflowed() const { return overflowed_; }
@@ -76,17 +104,28 @@ class CompletionQueue {
     // queue counts as full.
     if (producer_ - consumer <= mask_ + 1) consumer_seen_ = consumer;
     if (producer_ - consumer_seen_ <= mask_) return true;
+    if (ignore_overrun_) return false;
     overflowed_ = true;
     events_->OnCqOverflow(*this);
     return false;
   }
 
-  void Notify(const urnic_cqe& cqe) {
+  // False: this is the first that is held back.
+  bool Notify(const urnic_cqe& cqe) {
     const bool solicited = cqe.solicited != 0 || cqe.status != 0;
     if (armed_.load(std::memory_order_relaxed) == kArmedSolicited &&
         !solicited) {
-      return;
+      return true;
     }
+    if (moderate_count_ > 1 && held_ + 1 < moderate_count_) {
+      return held_++ != 0;
+    }
+    Raise();
+    return true;
+  }
+
+  void Raise() {
+    held_ = 0;
     armed_.store(kNotArmed, std::memory_order_seq_cst);
     events_->OnCompletionEvent(*this);
   }
@@ -97,6 +136,10 @@ class CompletionQueue {
   uint32_t producer_ = 0;
   uint32_t consumer_seen_ = 0;
   bool overflowed_ = false;
+  bool ignore_overrun_ = false;
+  uint32_t moderate_count_ = 0;
+  uint32_t held_ = 0;  // completions since the one whose event is held back
+  Duration period_;
   std::atomic<uint32_t> armed_{kNotArmed};
   EngineEvents* events_;
   void* owner_;

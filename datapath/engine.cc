@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <ctime>
 #include <new>
 
 #include "absl/strings/str_cat.h"
@@ -50,6 +51,9 @@ std::span<mem::MemoryRegion> MapRegions(uint32_t count, void** memory) {
   return {static_cast<mem::MemoryRegion*>(at), count};
 }
 
+// What a null region gives.
+constexpr uint8_t kZeros[mem::MrTable::kNullPageBytes] = {};
+
 }  // namespace
 
 Time Engine::Now() {
@@ -58,6 +62,13 @@ Time Engine::Now() {
       (static_cast<unsigned __int128>(1000000000) << 32) / rte_get_tsc_hz());
   return Time::FromNs(static_cast<int64_t>(
       static_cast<unsigned __int128>(rte_rdtsc()) * scale >> 32));
+}
+
+int64_t Engine::WallClockNs(Time then) {
+  timespec wall = {};
+  clock_gettime(CLOCK_REALTIME, &wall);
+  return int64_t{wall.tv_sec} * 1'000'000'000 + wall.tv_nsec -
+         (Now() - then).ns();
 }
 
 Engine::Engine(const EngineConfig& config)
@@ -72,10 +83,13 @@ Engine::Engine(const EngineConfig& config)
       neighbors_(1024),
       local_gids_(config.local_gids),
       prefix_bits_(config.prefix_bits),
-      sink_(new Sink) {
+      sink_(new Sink),
+      null_sink_(new uint8_t[mem::MrTable::kNullPageBytes]) {
   URNIC_CHECK(std::has_single_bit(config.max_qps));
   URNIC_CHECK(prefix_bits_.size() == local_gids_.size());
   mr_capacity_ = config.max_mrs;
+  mrs_.SetNullPages(reinterpret_cast<uint64_t>(kZeros),
+                    reinterpret_cast<uint64_t>(null_sink_.get()));
   for (uint32_t i = 0; i < kBurstMax; ++i) slots_[i].headers = slot_headers_[i];
 }
 
@@ -101,6 +115,7 @@ Engine::ControlScope::ControlScope(Engine& engine) : engine_(engine) {
     }
   }
   engine_.Enter();
+  engine_.last_now_ = Now();
 }
 
 Engine::ControlScope::~ControlScope() {

@@ -119,6 +119,12 @@ class Engine {
   // it.
   void DestroySrq(SharedReceiveQueue* srq);
   static constexpr uint32_t kMaxSrqs = 1u << 16;
+  // The queue's events may be held back: makes room for it. Before that it must
+  // not hold any.
+  void ReserveHeldEvents() { held_cqs_.reserve(held_cqs_.capacity() + 1); }
+  // Nothing of the queue is touched afterwards. REQUIRES: no queue pair
+  // completes to it.
+  void ForgetCq(const CompletionQueue* cq) { std::erase(held_cqs_, cq); }
   // A number for urnic_sq_wqe.to; 0: there are too many (AddressTable).
   uint32_t CreateAh(const Path& path) { return addresses_.Add(path); }
   void DestroyAh(uint32_t number) { addresses_.Remove(number); }
@@ -167,6 +173,9 @@ class Engine {
 
   // The time of the engine's clock: monotonic nanoseconds.
   static Time Now();
+  // The wall clock's time at that moment, as far as it has not been set since:
+  // nanoseconds since 1970.
+  static int64_t WallClockNs(Time then);
 
  private:
   friend class HelperThread;
@@ -211,6 +220,9 @@ class Engine {
   void AfterWork(EngineQp& qp);
   static void ReportSrqLimit(SharedReceiveQueue& srq);
   void Complete(CompletionQueue& cq, const urnic_cqe& cqe);
+  // Its entry was lost, or its event held back.
+  void OnPushed(CompletionQueue& cq);
+  void ReleaseHeldEvents();
   void PushSendCompletions(EngineQp& qp);
   void PushFlushedReceives(EngineQp& qp);
 
@@ -288,9 +300,10 @@ class Engine {
     return qp != nullptr && qp->qpn() == qpn ? qp : nullptr;
   }
 
-  // The first of the queue pairs' and the connection manager's.
+  // The first of the queue pairs', the connection manager's and the held
+  // completion events'.
   Time NextDeadline() const {
-    return std::min(wheel_.NextDeadline(), gsi_deadline_);
+    return std::min({wheel_.NextDeadline(), gsi_deadline_, held_deadline_});
   }
 
   // What every thread looks at.
@@ -343,7 +356,10 @@ class Engine {
   uint32_t spare_count_ = 0;
   TxSlot slots_[kBurstMax];
   uint8_t slot_headers_[kBurstMax][kMaxHeaderBytes];
+  std::vector<CompletionQueue*> held_cqs_;  // whose events wait
+  Time held_deadline_ = Time::Infinite();   // until then
   std::unique_ptr<Sink> sink_;
+  std::unique_ptr<uint8_t[]> null_sink_;  // takes what null regions lose
   std::unique_ptr<HelperThread> helper_;
 };
 

@@ -54,8 +54,9 @@ void Engine::Doorbell(EngineQp& qp) {
       token_, pending_, qp.qpn() & qp_mask_,
       [&] {
         Enter();
+        last_now_ = Now();
         ServicePost(qp);
-        TransmitReady(Now(), /*may_defer_acks=*/false);
+        TransmitReady(last_now_, /*may_defer_acks=*/false);
         Leave();
       },
       [this] {
@@ -95,6 +96,7 @@ bool Engine::Iterate(bool inline_poll) {
   if (worked) TransmitReady(now, /*may_defer_acks=*/false);
   worked |= Receive(now);
   if (__builtin_expect(now >= gsi_deadline_, 0)) OnGsiTimer(now);
+  if (__builtin_expect(now >= held_deadline_, 0)) ReleaseHeldEvents();
   if (wheel_.Due(now)) {
     wheel_.Fire(now, [&](EngineQp& qp) {
       qp.OnTimer(now);
@@ -288,7 +290,7 @@ void Engine::FinishRun(Time now) {
       const uint8_t packet = sink_->receives()[i].packet;
       cq = SharedReceiveQueue::Of(*run_.packets[packet].xrc_ring).cq;
     }
-    Complete(*cq, sink_->MakeCqe(i));
+    Complete(*cq, sink_->MakeCqe(i, now));
   }
   if (qp->srq != nullptr) ReportSrqLimit(*qp->srq);
   if (__builtin_expect(qp->service() == QpService::kXrcTarget, 0)) {
@@ -308,8 +310,29 @@ void Engine::ReportSrqLimit(SharedReceiveQueue& srq) {
 }
 
 void Engine::Complete(CompletionQueue& cq, const urnic_cqe& cqe) {
-  if (__builtin_expect(!cq.Push(cqe), 0)) completion_lost_ = true;
+  if (__builtin_expect(!cq.Push(cqe), 0)) OnPushed(cq);
   wrote_cqe_ = true;
+}
+
+void Engine::OnPushed(CompletionQueue& cq) {
+  if (cq.overflowed()) {
+    completion_lost_ = true;
+  } else if (cq.holding_back()) {
+    // Room was reserved when it was told to.
+    if (!cq.listed) held_cqs_.push_back(&cq);
+    cq.listed = true;
+    held_deadline_ = std::min(held_deadline_, last_now_ + cq.period());
+  }
+}
+
+void Engine::ReleaseHeldEvents() {
+  held_deadline_ = Time::Infinite();
+  // All of them: a period is the longest that an event may wait.
+  for (CompletionQueue* cq : held_cqs_) {
+    cq->listed = false;
+    cq->Release();
+  }
+  held_cqs_.clear();
 }
 
 void Engine::AfterWork(EngineQp& qp) {
@@ -335,6 +358,7 @@ void Engine::PushSendCompletions(EngineQp& qp) {
     cqe.vendor_err = static_cast<uint32_t>(done.cause);
     cqe.status = done.status;
     cqe.opcode = done.opcode;
+    cqe.time_ns = static_cast<uint64_t>(last_now_.ns());
     Complete(*qp.send_cq, cqe);
   }
   if (__builtin_expect(qp.state() == QpState::kErr, 0) &&
@@ -357,6 +381,7 @@ void Engine::PushFlushedReceives(EngineQp& qp) {
     cqe.qp_num = qp.qpn();
     cqe.status = done.status;
     cqe.opcode = done.opcode;
+    cqe.time_ns = static_cast<uint64_t>(last_now_.ns());
     Complete(*cq, cqe);
   }
 }

@@ -152,7 +152,7 @@ class EngineQp {
   }
   // Requests may have completed, or failed, by being transmitted.
   bool CompletesOnTransmit() const {
-    return !is_rc() || rc().send_state().failed;
+    return !is_rc() || rc().CompletesOnTransmit();
   }
   // REQUIRES: service() kUd.
   void OnNoPath(const TxSlot& slot) {

@@ -53,7 +53,7 @@ struct Engine::Sink {
   std::span<RecvCompletion> receives() { return {recvs_, recv_count_}; }
   uint32_t recv_count() const { return recv_count_; }
 
-  urnic_cqe MakeCqe(uint32_t index) const {
+  urnic_cqe MakeCqe(uint32_t index, Time now) const {
     const RecvCompletion& done = recvs_[index];
     urnic_cqe cqe = {};
     cqe.wr_id = done.wr_id;
@@ -66,6 +66,7 @@ struct Engine::Sink {
     cqe.opcode = done.opcode;
     cqe.wc_flags = done.wc_flags;
     cqe.solicited = done.solicited ? 1 : 0;
+    cqe.time_ns = static_cast<uint64_t>(now.ns());
     return cqe;
   }
 

@@ -150,6 +150,7 @@ def parts(full):
     yield "simulator", 3, lambda: simulator(full)
     # Before the sanitizers: all builds share one output tree.
     yield "end to end", 6, lambda: end_to_end(e2e)
+    yield "foreign judges", 5, lambda: run_program(["python3", "tests/conformance/run_pyverbs.py"])
     yield "fuzzers", 3, lambda: run_program(["./dev", "fuzz", fuzz_seconds])
     yield "ASan + UBSan", 8, lambda: run_bazel(["--config=asan", "//..."])
     yield "TSan", 5, lambda: run_bazel(["--config=tsan", "--build_tests_only", "//..."])

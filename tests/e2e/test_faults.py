@@ -158,3 +158,21 @@ def no_collapse(context):
                      f"{engine['sequence_naks']} sequence NAKs")
         context.check(engine["requests_sent"] >= 1000 * 256, stats)
         context.check(share < 0.1, stats)
+
+
+@suite.test("veth9000/a-link-that-goes-down-is-a-port-event")
+def port_events(context):
+    """Programs that wait for asynchronous events hear of the cable."""
+    context.need("ibv_asyncwatch")
+    with make_bed(context.tools, "veth9000") as place:
+        watch = place.spawn(0, ["ibv_asyncwatch", "-d", "urnic0"])
+
+        def said(text):
+            return lambda: text in watch.output()[0]
+
+        bed.await_true(said("async event FD"), 30, "the device is open")
+        place.set_link(0, "down")
+        bed.await_true(said("IBV_EVENT_PORT_ERR"), 30, "the port is down")
+        place.set_link(0, "up")
+        bed.await_true(said("IBV_EVENT_PORT_ACTIVE"), 30, "the port is up")
+        context.check(watch.running(), watch.output())

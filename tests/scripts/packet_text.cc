@@ -59,6 +59,7 @@ void SetNumber(const std::string& key, uint64_t n, PacketText& out) {
   if (key == "psn") f.psn = Psn(n32);
   if (key == "len") out.len = n32;
   if (key == "data") out.data = static_cast<uint8_t>(n);
+  if (key == "flush") f.flush = n32;
   if (key == "dmalen") f.dma_length = n32;
   if (key == "rkey") f.rkey = n32;
   if (key == "msn") f.msn = n32;
@@ -74,9 +75,9 @@ void SetNumber(const std::string& key, uint64_t n, PacketText& out) {
 
 bool IsNumberKey(const std::string& key) {
   static const std::set<std::string> kKeys = {
-      "psn",     "len",      "data",     "dmalen", "rkey",
-      "msn",     "syndrome", "original", "swap",   "add",
-      "compare", "pkey",     "qp",       "migreq", "imm"};
+      "psn",      "len",      "data", "dmalen", "rkey",    "msn",
+      "syndrome", "original", "swap", "add",    "compare", "pkey",
+      "qp",       "migreq",   "imm",  "flush"};
   return kKeys.count(key) != 0;
 }
 
@@ -147,6 +148,9 @@ std::string ExtendedMismatch(const PacketText& want, const PacketFields& g) {
   if (said("rkey") && g.rkey != w.rkey) return Differ("rkey", w.rkey, g.rkey);
   if (said("dmalen") && g.dma_length != w.dma_length) {
     return Differ("dmalen", w.dma_length, g.dma_length);
+  }
+  if (said("flush") && g.flush != w.flush) {
+    return Differ("flush", w.flush, g.flush);
   }
   if (said("msn") && g.msn != w.msn) return Differ("msn", w.msn, g.msn);
   if (said("syndrome") && g.syndrome != w.syndrome) {

@@ -33,7 +33,11 @@ bool WrOpcode(const std::string& name, uint8_t& out) {
       {"send-inv", URNIC_WR_SEND_WITH_INV},
       {"read", URNIC_WR_RDMA_READ},
       {"cas", URNIC_WR_ATOMIC_CMP_AND_SWP},
-      {"fadd", URNIC_WR_ATOMIC_FETCH_AND_ADD}};
+      {"fadd", URNIC_WR_ATOMIC_FETCH_AND_ADD},
+      {"bind", URNIC_WR_BIND_MW},
+      {"local-inv", URNIC_WR_LOCAL_INV},
+      {"flush", URNIC_WR_FLUSH},
+      {"atomic-write", URNIC_WR_ATOMIC_WRITE}};
   const auto it = kNames.find(name);
   if (it == kNames.end()) {
     const auto number = ParseNumber(name);
@@ -197,6 +201,23 @@ bool Runner::PostField(const std::string& key, Words& words, SendWr& wr,
     if (key == "inv-key") wr.imm_or_key = place.key;
     return true;
   }
+  if (key == "window" || key == "region") {
+    Place place;
+    if (!TakePlace(words, place)) return false;
+    if (key == "window") {
+      wr.rkey = wr.imm_or_key = place.key;
+    } else {
+      wr.xrc_srqn = place.key;
+      wr.remote_addr = place.address;
+    }
+    return true;
+  }
+  if (key == "rights") {
+    uint32_t rights = 0;
+    if (!ParseAccess(words.Next(), rights)) return Fail("rights are letters");
+    wr.swap = rights;
+    return true;
+  }
   if (key == "sge") {
     Place place;
     if (!TakePlace(words, place) || !TakeNumber(words, key, n)) return false;
@@ -209,6 +230,8 @@ bool Runner::PostField(const std::string& key, Words& words, SendWr& wr,
   if (key == "len") return len = n32, true;
   if (key == "rkey") return wr.rkey = n32, true;
   if (key == "imm" || key == "inv") return wr.imm_or_key = n32, true;
+  if (key == "level" || key == "bytes") return wr.compare_add = n, true;
+  if (key == "range") return wr.swap = n, true;
   if (key == "compare" || key == "add") return wr.compare_add = n, true;
   if (key == "swap") return wr.swap = n, true;
   if (key == "lkey") {

@@ -16,6 +16,9 @@
 
 namespace urnic::scripts {
 
+// Letters of "lwraibfz" to rights; "-" is none.
+bool ParseAccess(const std::string& text, uint32_t& out);
+
 class Runner {
  public:
   Runner();
@@ -47,6 +50,7 @@ class Runner {
   bool SetUpQp(Words& words);
   bool SetConfig(const std::string& key, uint64_t value);
   bool SetUpRegion(Words& words);
+  bool SetUpWindow(Words& words);
   bool StartQp();
 
   // What happens (runner.cc).

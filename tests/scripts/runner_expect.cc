@@ -13,6 +13,7 @@ const std::map<std::string, uint8_t>& StatusNames() {
       {"local-qp-op", URNIC_WC_LOC_QP_OP_ERR},
       {"local-prot", URNIC_WC_LOC_PROT_ERR},
       {"flushed", URNIC_WC_WR_FLUSH_ERR},
+      {"bind", URNIC_WC_MW_BIND_ERR},
       {"bad-response", URNIC_WC_BAD_RESP_ERR},
       {"remote-invalid", URNIC_WC_REM_INV_REQ_ERR},
       {"remote-access", URNIC_WC_REM_ACCESS_ERR},

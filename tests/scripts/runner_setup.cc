@@ -4,14 +4,19 @@
 #include "transport/rc/timers.h"
 
 namespace urnic::scripts {
-namespace {
 
 // "rwa": local write, remote write, remote read, remote atomic. '-': none.
 bool ParseAccess(const std::string& text, uint32_t& out) {
   static const std::map<char, uint32_t> kRights = {
-      {'l', mem::kLocalWrite},       {'w', mem::kRemoteWrite},
-      {'r', mem::kRemoteRead},       {'a', mem::kRemoteAtomic},
-      {'i', mem::kRemoteInvalidate}, {'-', 0}};
+      {'l', mem::kLocalWrite},
+      {'w', mem::kRemoteWrite},
+      {'r', mem::kRemoteRead},
+      {'a', mem::kRemoteAtomic},
+      {'i', mem::kRemoteInvalidate},
+      {'b', mem::kBindWindow},
+      {'f', mem::kFlushGlobal},
+      {'z', mem::kZeroBased},
+      {'-', 0}};
   out = 0;
   for (const char c : text) {
     const auto it = kRights.find(c);
@@ -20,8 +25,6 @@ bool ParseAccess(const std::string& text, uint32_t& out) {
   }
   return !text.empty();
 }
-
-}  // namespace
 
 Runner::Runner() : host_(1024 * 1024) {
   options_.qpn = 0x11;
@@ -39,7 +42,22 @@ Runner::Runner() : host_(1024 * 1024) {
 bool Runner::SetUp(Words& words) {
   if (words.Take("qp")) return SetUpQp(words);
   if (words.Take("mr")) return SetUpRegion(words);
-  return Fail("expected 'qp', 'mr' or a time");
+  if (words.Take("window")) return SetUpWindow(words);
+  return Fail("expected 'qp', 'mr', 'window' or a time");
+}
+
+// window NAME type N [pd N]; its key is the one that it will be bound to.
+bool Runner::SetUpWindow(Words& words) {
+  const std::string name = words.Next();
+  uint64_t type = 0, pd = options_.pd;
+  if (!words.Take("type") || !TakeNumber(words, "type", type)) {
+    return Fail("window NAME type N");
+  }
+  if (words.Take("pd") && !TakeNumber(words, "pd", pd)) return false;
+  const uint32_t key =
+      host_.mrs().AllocateWindow(static_cast<uint32_t>(pd), type == 2);
+  regions_[name].key = (key & ~0xffu) | ((key + 1) & 0xff);
+  return true;
 }
 
 bool Runner::SetUpQp(Words& words) {

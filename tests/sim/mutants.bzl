@@ -8,6 +8,7 @@ _SOURCES = [
     "//tests/support:fake_host.cc",
     "//tests/support:fake_rings.cc",
     "//transport/rc:qp.cc",
+    "//transport/rc:responder.cc",
     "//transport/rc:timers.cc",
 ]
 

@@ -65,6 +65,7 @@ void FakeRings::WriteSend(uint32_t index, const SendWr& wr) {
   wqe.wr_id = wr.wr_id;
   wqe.remote_addr = wr.remote_addr;
   wqe.rkey = wr.rkey;
+  wqe.xrc_srqn = wr.xrc_srqn;
   wqe.compare_add = wr.compare_add;
   wqe.swap = wr.swap;
   uint8_t* entry = sq_.entry(index);

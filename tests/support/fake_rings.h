@@ -25,6 +25,7 @@ struct SendWr {
   uint64_t remote_addr = 0;
   uint32_t rkey = 0;
   uint32_t imm_or_key = 0;
+  uint32_t xrc_srqn = 0;  // bind: the region
   uint64_t compare_add = 0;
   uint64_t swap = 0;
 };

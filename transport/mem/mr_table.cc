@@ -8,7 +8,8 @@ namespace urnic::mem {
 
 namespace {
 constexpr uint32_t kIndexMask = (1u << 21) - 1;
-}
+constexpr uint32_t kVariantMask = 0xff;  // the bits of a key that a bind sets
+}  // namespace
 
 MrTable::MrTable(std::span<MemoryRegion> storage, uint32_t nic_ordinal,
                  uint32_t first_index, uint8_t first_variant)
@@ -22,9 +23,8 @@ MrTable::MrTable(std::span<MemoryRegion> storage, uint32_t nic_ordinal,
   URNIC_CHECK(nic_ordinal < 8);
 }
 
-uint32_t MrTable::Register(uint32_t pd, uint64_t host, uint64_t iova,
-                           uint64_t length, uint32_t access) {
-  if (in_use_ == storage_.size()) return 0;
+MemoryRegion* MrTable::Take() {
+  if (in_use_ == storage_.size()) return nullptr;
   // Indices are handed out round-robin, so that a key is reused as late as
   // possible.
   for (;;) {
@@ -33,16 +33,40 @@ uint32_t MrTable::Register(uint32_t pd, uint64_t host, uint64_t iova,
     MemoryRegion& mr = storage_[index & slot_mask_];
     if (mr.key != 0) continue;
     const uint32_t key = ordinal_bits_ | index << 8 | next_variant_++;
-    if (key == 0) continue;  // 0 means "free"
-    mr = MemoryRegion{.key = key,
-                      .pd = pd,
-                      .access = access,
-                      .iova = iova,
-                      .length = length,
-                      .host = host};
+    // 0 means "free", and a window of index 0 could be bound to that.
+    if ((key & ~kVariantMask) == 0) continue;
+    mr = MemoryRegion{.key = key};
     ++in_use_;
-    return key;
+    return &mr;
   }
+}
+
+uint32_t MrTable::Register(uint32_t pd, uint64_t host, uint64_t iova,
+                           uint64_t length, uint32_t access) {
+  MemoryRegion* mr = Take();
+  if (mr == nullptr) return 0;
+  Change(MrKey{mr->key}, pd, host, iova, length, access);
+  return mr->key;
+}
+
+void MrTable::Change(MrKey key, uint32_t pd, uint64_t host, uint64_t iova,
+                     uint64_t length, uint32_t access) {
+  MemoryRegion& mr = storage_[SlotOf(key.value)];
+  URNIC_CHECK(mr.key == key.value && mr.kind == MemKind::kRegion);
+  URNIC_CHECK(pd < kMaxPdId);
+  mr.pd = pd;
+  mr.access = access;
+  mr.iova = iova;
+  mr.length = length;
+  mr.host = host;
+}
+
+uint32_t MrTable::RegisterNull(uint32_t pd) {
+  MemoryRegion* mr = Take();
+  if (mr == nullptr) return 0;
+  mr->pd = NullOwner(pd);
+  mr->kind = MemKind::kNull;
+  return mr->key;
 }
 
 bool MrTable::Deregister(MrKey key) {
@@ -52,15 +76,128 @@ bool MrTable::Deregister(MrKey key) {
   return true;
 }
 
-MemFault MrTable::InvalidateRemote(MrKey key, uint32_t pd) {
+// --- Windows -----------------------------------------------------------------
+
+uint32_t MrTable::AllocateWindow(uint32_t pd, bool type2) {
+  MemoryRegion* window = Take();
+  if (window == nullptr) return 0;
+  window->domain = pd;
+  window->invalidated = 1;
+  window->kind = type2 ? MemKind::kWindow2 : MemKind::kWindow1;
+  // Nobody's; a queue pair's once one of type 2 is bound.
+  window->pd = type2 ? Window2Owner(0) : Window1Owner(pd);
+  return window->key;
+}
+
+MemoryRegion* MrTable::FindWindow(uint32_t window) {
+  MemoryRegion& found = storage_[SlotOf(window)];
+  const bool is_window =
+      found.kind == MemKind::kWindow1 || found.kind == MemKind::kWindow2;
+  return is_window && ((found.key ^ window) & ~kVariantMask) == 0 ? &found
+                                                                  : nullptr;
+}
+
+void MrTable::Unbind(MemoryRegion& window) {
+  if (window.region == 0) return;
+  --storage_[SlotOf(window.region)].windows;
+  window.region = 0;
+  window.invalidated = 1;
+}
+
+bool MrTable::FreeWindow(uint32_t window) {
+  MemoryRegion* found = FindWindow(window);
+  if (found == nullptr) return false;
+  Unbind(*found);
+  *found = MemoryRegion{};
+  --in_use_;
+  return true;
+}
+
+MemFault MrTable::Bind(const WindowBind& bind) {
+  MemoryRegion* window = FindWindow(bind.window);
+  if (window == nullptr || FindWindow(bind.new_key) != window) {
+    return MemFault::kKey;
+  }
+  if (window->domain != bind.pd) return MemFault::kPd;
+  const bool type2 = window->kind == MemKind::kWindow2;
+  //= IBTA 10.6.7.2.2: one of type 2 must be free, and is bound to some bytes
+  if (type2 && (window->region != 0 || bind.length == 0)) {
+    return MemFault::kKey;
+  }
+  if (bind.length == 0) {
+    Unbind(*window);
+    window->key = bind.new_key;
+    return MemFault::kNone;
+  }
+  const MemoryRegion* region = Find(MrKey{bind.region});
+  if (region == nullptr || region->kind != MemKind::kRegion ||
+      region->invalidated != 0) {
+    return MemFault::kKey;
+  }
+  if (region->pd != bind.pd) return MemFault::kPd;
+  //= IBTA 10.6.7.2.1: the region allows it, and what the window allows
+  const bool writes = (bind.access & (kRemoteWrite | kRemoteAtomic)) != 0;
+  if ((region->access & kBindWindow) == 0 ||
+      (writes && (region->access & kLocalWrite) == 0)) {
+    return MemFault::kRights;
+  }
+  const uint64_t offset = bind.address - region->iova;
+  if (bind.address < region->iova || offset > region->length ||
+      bind.length > region->length - offset) {
+    return MemFault::kRange;
+  }
+  Unbind(*window);
+  window->key = bind.new_key;
+  window->access = bind.access;
+  window->iova = (bind.access & kZeroBased) != 0 ? 0 : bind.address;
+  window->length = bind.length;
+  window->host = region->host + offset;
+  window->region = region->key;
+  window->invalidated = 0;
+  if (type2) window->pd = Window2Owner(bind.qpn);
+  ++storage_[SlotOf(region->key)].windows;
+  return MemFault::kNone;
+}
+
+Translation MrTable::CheckWindow(MrKey key, uint32_t pd, uint32_t qpn,
+                                 uint64_t address, uint64_t bytes,
+                                 uint32_t rights) const {
+  const MemoryRegion* window = Find(key);
+  if (window->kind == MemKind::kWindow1) {
+    return Check(key, Window1Owner(pd), address, bytes, rights);
+  }
+  if (window->kind == MemKind::kWindow2) {
+    return Check(key, Window2Owner(qpn), address, bytes, rights);
+  }
+  return {MemFault::kPd, 0};
+}
+
+Translation MrTable::CheckNull(MrKey key, uint32_t pd, uint32_t rights) const {
+  const MemoryRegion* null = Find(key);
+  if (null->kind != MemKind::kNull || null->pd != NullOwner(pd)) {
+    return {MemFault::kPd, 0};
+  }
+  return {MemFault::kNone, (rights & kLocalWrite) != 0 ? sink_ : zeros_};
+}
+
+MemFault MrTable::Invalidate(MrKey key, uint32_t pd, uint32_t qpn) {
   MemoryRegion& mr = storage_[SlotOf(key.value)];
   if (mr.key != key.value || key.value == 0 || mr.invalidated != 0) {
     return MemFault::kKey;
   }
-  if (mr.pd != pd) return MemFault::kPd;
-  if ((mr.access & kRemoteInvalidate) == 0) return MemFault::kRights;
-  mr.invalidated = 1;
-  return MemFault::kNone;
+  switch (mr.kind) {
+    case MemKind::kWindow2:
+      if (mr.pd != Window2Owner(qpn)) return MemFault::kPd;
+      Unbind(mr);
+      return MemFault::kNone;
+    case MemKind::kRegion:
+      if (mr.pd != pd) return MemFault::kPd;
+      if ((mr.access & kRemoteInvalidate) == 0) return MemFault::kRights;
+      mr.invalidated = 1;
+      return MemFault::kNone;
+    default:
+      return MemFault::kRights;
+  }
 }
 
 }  // namespace urnic::mem

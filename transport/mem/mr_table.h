@@ -15,24 +15,40 @@ inline constexpr uint32_t kLocalWrite = 1;
 inline constexpr uint32_t kRemoteWrite = 2;
 inline constexpr uint32_t kRemoteRead = 4;
 inline constexpr uint32_t kRemoteAtomic = 8;
-// Not a verbs flag: a remote Send with Invalidate may retire the key. Memory
-// windows and fast-registered regions have it, plain regions do not (IBTA
-// 10.6.5; Linux rxe does the same).
+inline constexpr uint32_t kBindWindow = 16;
+inline constexpr uint32_t kZeroBased = 32;
+inline constexpr uint32_t kFlushGlobal = 1u << 8;
+// Not a verbs flag: a remote Send with Invalidate may retire the key.
+// Fast-registered regions have it, plain regions do not (IBTA 10.6.5; Linux
+// rxe does the same). Bound windows of type 2 can be retired without it.
 inline constexpr uint32_t kRemoteInvalidate = 1u << 31;
 // Local reading is a right that every region has.
 inline constexpr uint32_t kLocalRead = 0;
 
-// One registered region: a cache line. `key` 0 marks a free entry.
+// What an entry of the table is.
+enum class MemKind : uint8_t { kRegion, kNull, kWindow1, kWindow2 };
+
+// One registered region or window: a cache line. `key` 0 marks a free entry.
 struct alignas(64) MemoryRegion {
   uint32_t key = 0;
+  // Who may use it: a protection domain (of regions), or what a MemKind other
+  // than kRegion stands for (MrTable::..Owner), so that no check of a region
+  // has to ask what it is.
   uint32_t pd = 0;
   uint32_t access = 0;
-  uint32_t invalidated = 0;
-  uint64_t iova = 0;    // the address by which work requests and peers name it
-  uint64_t length = 0;  // bytes
-  uint64_t host = 0;    // where it lies in the owning process
+  uint32_t invalidated = 0;  // of windows: not bound
+  uint64_t iova = 0;     // the address by which work requests and peers name it
+  uint64_t length = 0;   // bytes
+  uint64_t host = 0;     // where it lies in the owning process
+  uint32_t domain = 0;   // windows: their protection domain
+  uint32_t region = 0;   // bound windows: the key of their region
+  uint32_t windows = 0;  // regions: how many windows are bound to them
+  MemKind kind = MemKind::kRegion;
 };
 static_assert(sizeof(MemoryRegion) == 64);
+
+// A protection domain's number is below this.
+inline constexpr uint32_t kMaxPdId = 1u << 29;
 
 // Why an access was refused. Remote accesses answer a NAK for any of them.
 enum class MemFault : uint8_t { kNone, kKey, kPd, kRange, kRights };
@@ -41,6 +57,18 @@ struct Translation {
   MemFault fault = MemFault::kNone;
   uint64_t host = 0;  // valid only without a fault
   bool ok() const { return fault == MemFault::kNone; }
+};
+
+// What a work request to bind a window says, and who posted it.
+struct WindowBind {
+  uint32_t window = 0;   // any key that it has had: the low eight bits are free
+  uint32_t new_key = 0;  // of which only these eight bits may differ
+  uint32_t region = 0;   // its key
+  uint64_t address = 0;
+  uint64_t length = 0;
+  uint32_t access = 0;
+  uint32_t pd = 0;  // of the queue pair
+  uint32_t qpn = 0;
 };
 
 // The keys of one RNIC. Storage is the caller's (zeroed, a power of two of
@@ -58,8 +86,34 @@ class MrTable {
   uint32_t Register(uint32_t pd, uint64_t host, uint64_t iova, uint64_t length,
                     uint32_t access);
 
+  // A region without memory (ibv_alloc_null_mr): what is written to it is
+  // lost, what is read is zero. For local use.
+  uint32_t RegisterNull(uint32_t pd);
+  // A page each of nothing and for nothing, for null regions; kNullPageBytes
+  // long. Accesses through a null region are no longer than that.
+  void SetNullPages(uint64_t zeros, uint64_t sink) {
+    zeros_ = zeros;
+    sink_ = sink;
+  }
+  static constexpr uint64_t kNullPageBytes = 4096;
+
   // False when there is no such key.
   bool Deregister(MrKey key);
+
+  // Changes a region and keeps its key. REQUIRES: there is such a region.
+  void Change(MrKey key, uint32_t pd, uint64_t host, uint64_t iova,
+              uint64_t length, uint32_t access);
+
+  // --- Memory windows, IBTA 10.6.7 -----------------------------------------
+
+  // A window without memory yet. Returns its key, or 0 when every entry is
+  // taken. `type2`: it is bound by a queue pair, for its peer alone, and
+  // invalidated by key; else for the whole domain, and bound anew.
+  uint32_t AllocateWindow(uint32_t pd, bool type2);
+  // `window`: any key that it has had. False: there is none.
+  bool FreeWindow(uint32_t window);
+  // Type 1: over what was bound before; length 0 only takes that away.
+  MemFault Bind(const WindowBind& bind);
 
   // The region of a key, or nullptr. Invalidated regions are found too.
   const MemoryRegion* Find(MrKey key) const {
@@ -85,8 +139,27 @@ class MrTable {
     return {MemFault::kNone, mr.host + offset};
   }
 
-  // Retires a key on behalf of a peer (Send with Invalidate).
-  MemFault InvalidateRemote(MrKey key, uint32_t pd);
+  // May a peer of queue pair `qpn` of `pd` do that? As Check(), and through
+  // windows, too.
+  Translation CheckRemote(MrKey key, uint32_t pd, uint32_t qpn,
+                          uint64_t address, uint64_t bytes,
+                          uint32_t rights) const {
+    const Translation at = Check(key, pd, address, bytes, rights);
+    if (__builtin_expect(at.fault != MemFault::kPd, 1)) return at;
+    return CheckWindow(key, pd, qpn, address, bytes, rights);
+  }
+  // May a work request of `pd` do that? As Check(), and with null regions.
+  Translation CheckLocal(MrKey key, uint32_t pd, uint64_t address,
+                         uint64_t bytes, uint32_t rights) const {
+    const Translation at = Check(key, pd, address, bytes, rights);
+    if (__builtin_expect(at.fault != MemFault::kPd, 1)) return at;
+    return CheckNull(key, pd, rights);
+  }
+
+  // Retires a key: on behalf of a peer of the queue pair (Send with
+  // Invalidate) or by a work request of its own. Bound windows of type 2, and
+  // regions with kRemoteInvalidate.
+  MemFault Invalidate(MrKey key, uint32_t pd, uint32_t qpn);
 
   uint32_t capacity() const { return static_cast<uint32_t>(storage_.size()); }
   uint32_t in_use() const { return in_use_; }
@@ -94,12 +167,32 @@ class MrTable {
  private:
   uint32_t SlotOf(uint32_t key) const { return (key >> 8) & slot_mask_; }
 
+  // Values of MemoryRegion::pd that no domain and no other kind has.
+  static uint32_t NullOwner(uint32_t pd) { return pd | 1u << 29; }
+  static uint32_t Window1Owner(uint32_t pd) { return pd | 1u << 30; }
+  static uint32_t Window2Owner(uint32_t qpn) { return qpn | 1u << 31; }
+
+  [[gnu::cold, gnu::noinline]] Translation CheckWindow(MrKey key, uint32_t pd,
+                                                       uint32_t qpn,
+                                                       uint64_t address,
+                                                       uint64_t bytes,
+                                                       uint32_t rights) const;
+  [[gnu::cold, gnu::noinline]] Translation CheckNull(MrKey key, uint32_t pd,
+                                                     uint32_t rights) const;
+
+  MemoryRegion* FindWindow(uint32_t window);
+  void Unbind(MemoryRegion& window);
+  // A free entry with a key and nothing else, or nullptr.
+  MemoryRegion* Take();
+
   std::span<MemoryRegion> storage_;
   uint32_t slot_mask_;
   uint32_t ordinal_bits_;
   uint32_t next_index_;  // 21 bits, free-running
   uint8_t next_variant_;
   uint32_t in_use_ = 0;
+  uint64_t zeros_ = 0;
+  uint64_t sink_ = 0;
 };
 
 }  // namespace urnic::mem

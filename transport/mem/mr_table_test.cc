@@ -112,18 +112,184 @@ TEST_F(MrTableTest, LetsAPeerRetireOnlyWhatAllowsIt) {
   const uint32_t plain = table_.Register(1, kHost, kHost, 100, kRemoteWrite);
   const uint32_t window =
       table_.Register(1, kHost, kHost, 100, kRemoteWrite | kRemoteInvalidate);
-  EXPECT_EQ(table_.InvalidateRemote(MrKey{plain}, 1), MemFault::kRights);
-  EXPECT_EQ(table_.InvalidateRemote(MrKey{window}, 2), MemFault::kPd);
-  EXPECT_EQ(table_.InvalidateRemote(MrKey{window ^ 1}, 1), MemFault::kKey);
-  EXPECT_EQ(table_.InvalidateRemote(MrKey{0}, 1), MemFault::kKey);
+  EXPECT_EQ(table_.Invalidate(MrKey{plain}, 1, 7), MemFault::kRights);
+  EXPECT_EQ(table_.Invalidate(MrKey{window}, 2, 7), MemFault::kPd);
+  EXPECT_EQ(table_.Invalidate(MrKey{window ^ 1}, 1, 7), MemFault::kKey);
+  EXPECT_EQ(table_.Invalidate(MrKey{0}, 1, 7), MemFault::kKey);
   EXPECT_EQ(Fault(window, kHost, 1), MemFault::kNone);
-  EXPECT_EQ(table_.InvalidateRemote(MrKey{window}, 1), MemFault::kNone);
+  EXPECT_EQ(table_.Invalidate(MrKey{window}, 1, 7), MemFault::kNone);
   EXPECT_EQ(Fault(window, kHost, 1), MemFault::kKey);
-  EXPECT_EQ(table_.InvalidateRemote(MrKey{window}, 1), MemFault::kKey);
+  EXPECT_EQ(table_.Invalidate(MrKey{window}, 1, 7), MemFault::kKey);
   // The owner still has it, until it deregisters.
   EXPECT_NE(table_.Find(MrKey{window}), nullptr);
   EXPECT_TRUE(table_.Deregister(MrKey{window}));
   EXPECT_EQ(Fault(plain, kHost, 1), MemFault::kNone);
+}
+
+// --- Windows -----------------------------------------------------------------
+
+class WindowTest : public MrTableTest {
+ protected:
+  static constexpr uint32_t kPd = 1;
+  static constexpr uint32_t kQp = 17;
+
+  WindowTest() {
+    region_ = table_.Register(kPd, kHost, kIova, 100,
+                              kLocalWrite | kRemoteRead | kBindWindow);
+  }
+  WindowBind Request(uint32_t window) const {
+    return {.window = window,
+            .new_key = (window & ~0xffu) | ((window + 1) & 0xff),
+            .region = region_,
+            .address = kIova + 10,
+            .length = 50,
+            .access = kRemoteWrite,
+            .pd = kPd,
+            .qpn = kQp};
+  }
+  MemFault Remote(uint32_t key, uint64_t address, uint64_t bytes,
+                  uint32_t rights, uint32_t qpn = kQp,
+                  uint32_t pd = kPd) const {
+    return table_.CheckRemote(MrKey{key}, pd, qpn, address, bytes, rights)
+        .fault;
+  }
+  uint32_t Windows() const { return table_.Find(MrKey{region_})->windows; }
+
+  static constexpr uint64_t kIova = 0x5000;
+  uint32_t region_;
+};
+
+TEST_F(WindowTest, OpensItsPartForItsRightsUnderItsNewKey) {
+  for (const bool type2 : {false, true}) {
+    const uint32_t window = table_.AllocateWindow(kPd, type2);
+    const WindowBind bind = Request(window);
+    EXPECT_EQ(Remote(window, kIova + 10, 1, kRemoteWrite), MemFault::kKey);
+    ASSERT_EQ(table_.Bind(bind), MemFault::kNone);
+    EXPECT_EQ(Windows(), 1u);
+    EXPECT_EQ(Remote(window, kIova + 10, 1, kRemoteWrite), MemFault::kKey);
+    EXPECT_EQ(Remote(bind.new_key, kIova + 10, 50, kRemoteWrite),
+              MemFault::kNone);
+    EXPECT_EQ(table_
+                  .CheckRemote(MrKey{bind.new_key}, kPd, kQp, kIova + 11, 1,
+                               kRemoteWrite)
+                  .host,
+              kHost + 11);
+    EXPECT_EQ(Remote(bind.new_key, kIova + 10, 51, kRemoteWrite),
+              MemFault::kRange);
+    EXPECT_EQ(Remote(bind.new_key, kIova + 9, 1, kRemoteWrite),
+              MemFault::kRange);
+    EXPECT_EQ(Remote(bind.new_key, kIova + 10, 1, kRemoteRead),
+              MemFault::kRights)
+        << "the region's right is not the window's";
+    EXPECT_EQ(Remote(bind.new_key, kIova + 10, 1, kRemoteWrite, kQp, 2),
+              type2 ? MemFault::kNone : MemFault::kPd);
+    EXPECT_EQ(Remote(bind.new_key, kIova + 10, 1, kRemoteWrite, kQp + 1),
+              type2 ? MemFault::kPd : MemFault::kNone);
+    EXPECT_TRUE(table_.FreeWindow(window)) << "by any key that it has had";
+    EXPECT_EQ(Remote(bind.new_key, kIova + 10, 1, kRemoteWrite),
+              MemFault::kKey);
+    EXPECT_EQ(Windows(), 0u);
+    EXPECT_FALSE(table_.FreeWindow(window));
+  }
+}
+
+TEST_F(WindowTest, IsNoKeyForLocalWork) {
+  for (const bool type2 : {false, true}) {
+    const WindowBind bind = Request(table_.AllocateWindow(kPd, type2));
+    ASSERT_EQ(table_.Bind(bind), MemFault::kNone);
+    EXPECT_EQ(
+        table_.CheckLocal(MrKey{bind.new_key}, kPd, kIova + 10, 1, 0).fault,
+        MemFault::kPd);
+  }
+}
+
+TEST_F(WindowTest, CountsFromZeroIfAsked) {
+  WindowBind bind = Request(table_.AllocateWindow(kPd, true));
+  bind.access |= kZeroBased;
+  ASSERT_EQ(table_.Bind(bind), MemFault::kNone);
+  EXPECT_EQ(Remote(bind.new_key, 0, 50, kRemoteWrite), MemFault::kNone);
+  EXPECT_EQ(Remote(bind.new_key, kIova + 10, 1, kRemoteWrite),
+            MemFault::kRange);
+}
+
+TEST_F(WindowTest, Type1IsBoundAnewAndTakenAwayByLengthZero) {
+  const uint32_t window = table_.AllocateWindow(kPd, false);
+  WindowBind bind = Request(window);
+  ASSERT_EQ(table_.Bind(bind), MemFault::kNone);
+  const uint32_t first = bind.new_key;
+  bind.new_key = (window & ~0xffu) | ((window + 2) & 0xff);
+  bind.address = kIova;
+  ASSERT_EQ(table_.Bind(bind), MemFault::kNone);
+  EXPECT_EQ(Windows(), 1u);
+  EXPECT_EQ(Remote(first, kIova + 10, 1, kRemoteWrite), MemFault::kKey);
+  EXPECT_EQ(Remote(bind.new_key, kIova, 50, kRemoteWrite), MemFault::kNone);
+  EXPECT_EQ(table_.Invalidate(MrKey{bind.new_key}, kPd, kQp),
+            MemFault::kRights);
+  bind.region = 0;
+  bind.length = 0;
+  ASSERT_EQ(table_.Bind(bind), MemFault::kNone);
+  EXPECT_EQ(Windows(), 0u);
+  EXPECT_EQ(Remote(bind.new_key, kIova, 1, kRemoteWrite), MemFault::kKey);
+}
+
+TEST_F(WindowTest, Type2IsBoundOnceAndInvalidatedByItsQueuePair) {
+  WindowBind bind = Request(table_.AllocateWindow(kPd, true));
+  WindowBind nothing = bind;
+  nothing.length = 0;
+  EXPECT_EQ(table_.Bind(nothing), MemFault::kKey);
+  ASSERT_EQ(table_.Bind(bind), MemFault::kNone);
+  EXPECT_EQ(table_.Bind(bind), MemFault::kKey) << "still bound";
+  EXPECT_EQ(table_.Invalidate(MrKey{bind.new_key}, kPd, kQp + 1),
+            MemFault::kPd);
+  EXPECT_EQ(table_.Invalidate(MrKey{bind.new_key ^ 1}, kPd, kQp),
+            MemFault::kKey);
+  EXPECT_EQ(table_.Invalidate(MrKey{bind.new_key}, kPd, kQp), MemFault::kNone);
+  EXPECT_EQ(Windows(), 0u);
+  EXPECT_EQ(Remote(bind.new_key, kIova + 10, 1, kRemoteWrite), MemFault::kKey);
+  EXPECT_EQ(table_.Invalidate(MrKey{bind.new_key}, kPd, kQp), MemFault::kKey);
+  EXPECT_EQ(table_.Bind(bind), MemFault::kNone) << "free again";
+}
+
+TEST_F(WindowTest, ARefusedBindChangesNothing) {
+  const uint32_t plain = table_.Register(kPd, kHost, kIova, 100, kLocalWrite);
+  const uint32_t readable =
+      table_.Register(kPd, kHost, kIova, 100, kRemoteRead | kBindWindow);
+  const uint32_t foreign =
+      table_.Register(2, kHost, kIova, 100, kLocalWrite | kBindWindow);
+  const uint32_t window = table_.AllocateWindow(kPd, true);
+  const auto bind = [&](auto&& change) {
+    WindowBind request = Request(window);
+    change(request);
+    return table_.Bind(request);
+  };
+  EXPECT_EQ(bind([&](auto& b) { b.window ^= 0x100; }), MemFault::kKey);
+  EXPECT_EQ(bind([&](auto& b) { b.window = plain; }), MemFault::kKey);
+  EXPECT_EQ(bind([&](auto& b) { b.new_key ^= 0x100; }), MemFault::kKey);
+  EXPECT_EQ(bind([&](auto& b) { b.region ^= 1; }), MemFault::kKey);
+  EXPECT_EQ(bind([&](auto& b) { b.region = window; }), MemFault::kKey);
+  EXPECT_EQ(bind([&](auto& b) { b.pd = 2; }), MemFault::kPd);
+  EXPECT_EQ(bind([&](auto& b) { b.region = foreign; }), MemFault::kPd);
+  EXPECT_EQ(bind([&](auto& b) { b.region = plain; }), MemFault::kRights);
+  EXPECT_EQ(bind([&](auto& b) { b.region = readable; }), MemFault::kRights)
+      << "writing through what is not writable";
+  EXPECT_EQ(bind([&](auto& b) { b.address = kIova - 1; }), MemFault::kRange);
+  EXPECT_EQ(bind([&](auto& b) { b.length = 91; }), MemFault::kRange);
+  EXPECT_EQ(bind([&](auto& b) { b.length = UINT64_MAX; }), MemFault::kRange);
+  EXPECT_EQ(Windows(), 0u);
+  EXPECT_EQ(bind([](auto&) {}), MemFault::kNone);
+}
+
+TEST_F(WindowTest, ANullRegionTakesAndGivesNothing) {
+  table_.SetNullPages(0x1000, 0x2000);
+  const uint32_t key = table_.RegisterNull(kPd);
+  const mem::Translation read = table_.CheckLocal(MrKey{key}, kPd, 77, 4096, 0);
+  EXPECT_TRUE(read.ok());
+  EXPECT_EQ(read.host, 0x1000u);
+  EXPECT_EQ(table_.CheckLocal(MrKey{key}, kPd, ~0ull, 4096, kLocalWrite).host,
+            0x2000u);
+  EXPECT_EQ(table_.CheckLocal(MrKey{key}, 2, 77, 1, 0).fault, MemFault::kPd);
+  EXPECT_EQ(Remote(key, 77, 1, kRemoteRead), MemFault::kPd);
+  EXPECT_TRUE(table_.Deregister(MrKey{key}));
 }
 
 }  // namespace

@@ -95,25 +95,23 @@ class Completer {
     s_.rnr_waiting = false;
     s_.deadline = Time::Infinite();
     s_.next = s_.assigned = s_.posted = s_.una;
+    s_.any_executed = false;
     s_.reads_in_flight = 0;
     s_.sent_psn = s_.tx_psn = s_.una_psn;
   }
 
  private:
   static uint8_t CompletionOpcode(uint8_t wr_opcode) {
-    switch (wr_opcode) {
-      case URNIC_WR_RDMA_WRITE:
-      case URNIC_WR_RDMA_WRITE_WITH_IMM:
-        return URNIC_WC_RDMA_WRITE;
-      case URNIC_WR_RDMA_READ:
-        return URNIC_WC_RDMA_READ;
-      case URNIC_WR_ATOMIC_CMP_AND_SWP:
-        return URNIC_WC_COMP_SWAP;
-      case URNIC_WR_ATOMIC_FETCH_AND_ADD:
-        return URNIC_WC_FETCH_ADD;
-      default:
-        return URNIC_WC_SEND;
-    }
+    // By enum urnic_wr_opcode.
+    static constexpr uint8_t kOpcodes[] = {
+        URNIC_WC_RDMA_WRITE,  URNIC_WC_RDMA_WRITE, URNIC_WC_SEND,
+        URNIC_WC_SEND,        URNIC_WC_RDMA_READ,  URNIC_WC_COMP_SWAP,
+        URNIC_WC_FETCH_ADD,   URNIC_WC_LOCAL_INV,  URNIC_WC_BIND_MW,
+        URNIC_WC_SEND,        URNIC_WC_SEND,       URNIC_WC_SEND,
+        URNIC_WC_SEND,        URNIC_WC_SEND,       URNIC_WC_FLUSH,
+        URNIC_WC_ATOMIC_WRITE};
+    return wr_opcode < sizeof(kOpcodes) ? kOpcodes[wr_opcode]
+                                        : uint8_t{URNIC_WC_SEND};
   }
   uint8_t OpcodeInRing(uint32_t index) const {
     return CompletionOpcode(s_.sq.Read<urnic_sq_wqe>(index).opcode);
@@ -148,6 +146,7 @@ class Completer {
       s_.una_psn = end;
       ++s_.una;
     }
+    s_.SkipExecuted();
     if (s_.una_psn != before) OnProgress(s_.una_psn - before, now);
     return clear;
   }
@@ -260,9 +259,9 @@ class Completer {
     if (!AckBefore(psn, now)) return OnLostResponse(now);
     if (s_.una == s_.assigned) return RxVerdict::kUnexpectedResponse;
     const SendRecord& record = s_.RecordOf(s_.una);
-    const bool read = record.opcode == URNIC_WR_RDMA_READ;
     if (!ExpectsResponseData(record.opcode) ||
-        read != (kind == wire::PacketKind::kReadResponse)) {
+        ExpectsReadResponse(record.opcode) !=
+            (kind == wire::PacketKind::kReadResponse)) {
       return RxVerdict::kUnexpectedResponse;
     }
     return RxVerdict::kAccept;
@@ -284,7 +283,10 @@ class Completer {
     SendRecord& record = s_.RecordOf(s_.una);
     const auto index = static_cast<uint32_t>(s_.una_psn - record.first_psn);
     const uint64_t offset = uint64_t{index} * s_.config.mtu;
-    const uint32_t left = record.length - static_cast<uint32_t>(offset);
+    // That of an atomic write says only that it is done.
+    const uint32_t length =
+        record.opcode == URNIC_WR_RDMA_READ ? record.length : 0;
+    const uint32_t left = length - static_cast<uint32_t>(offset);
     const uint32_t want = std::min(left, s_.config.mtu);
     const bool ends_part = index + 1 == s_.EndOfReadPart(record, index);
     if (packet.payload_bytes != want || packet.info->last != ends_part) {
@@ -297,7 +299,10 @@ class Completer {
     }
     s_.una_psn = s_.una_psn.Next();
     if (ends_part) FinishPart(record);
-    if (index + 1 == record.packets) ++s_.una;
+    if (index + 1 == record.packets) {
+      ++s_.una;
+      s_.SkipExecuted();
+    }
     OnProgress(1, now);
     return RxVerdict::kAccept;
   }
@@ -318,6 +323,7 @@ class Completer {
     FinishPart(s_.RecordOf(s_.una));
     ++s_.una;
     s_.una_psn = s_.una_psn.Next();
+    s_.SkipExecuted();
     OnProgress(1, now);
     return RxVerdict::kAccept;
   }

@@ -18,6 +18,7 @@ void Qp::Modify(QpState target, const QpConfig& config) {
       send_.una = send_.next = send_.assigned = send_.posted = send_.head;
       send_.running = send_.draining = send_.failed = send_.flushing = false;
       send_.rnr_waiting = send_.current_index_valid = false;
+      send_.any_executed = false;
       send_.una_psn = send_.tx_psn = send_.sent_psn = send_.next_psn = Psn();
       send_.reads_in_flight = send_.unacked_since_request = 0;
       send_.deadline = Time::Infinite();

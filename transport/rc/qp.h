@@ -143,6 +143,11 @@ class Qp {
     return send_.draining && send_.una != send_.drain_limit;
   }
 
+  // Local operations may have completed, or requests failed, by being reached.
+  bool CompletesOnTransmit() const {
+    return send_.failed || send_.head != send_.una;
+  }
+
   // For queries, tests and the trace.
   const SendState& send_state() const { return send_; }
   const Responder& responder() const { return responder_; }

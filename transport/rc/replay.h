@@ -13,7 +13,8 @@ namespace urnic::rc {
 inline constexpr uint32_t kReplaySlots = URNIC_MAX_RD_ATOMIC;
 
 struct ReplaySlot {
-  enum class Kind : uint8_t { kFree, kRead, kAtomic };
+  // kEmpty: an atomic write or a flush, answered like a read of no bytes.
+  enum class Kind : uint8_t { kFree, kRead, kAtomic, kEmpty };
   Kind kind = Kind::kFree;
   bool pending = false;   // a response is owed
   bool answered = false;  // once in full, at least

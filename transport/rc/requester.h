@@ -64,8 +64,17 @@ class Requester {
     return s_.failed && static_cast<int32_t>(s_.next - s_.failed_index) >= 0;
   }
 
-  // Is there a packet that may go now? Loads the work request if need be.
+  // Is there a packet that may go now? Loads the work request if need be, and
+  // executes what needs no packet.
   bool Ready() {
+    while (ReadyToGo()) {
+      if (__builtin_expect(!IsLocal(s_.current.opcode), 1)) return true;
+      if (!ExecuteLocal()) return false;
+    }
+    return false;
+  }
+
+  [[gnu::always_inline]] bool ReadyToGo() {
     if (AtFailure() || s_.InFlight() >= s_.window) return false;
     if (s_.next == s_.assigned) {
       if (s_.next == s_.posted && !RefreshPosted()) return false;
@@ -86,6 +95,36 @@ class Requester {
     }
     // IBTA 10.8.3.3: a fenced request waits for all earlier reads and atomics.
     return (s_.current.flags & URNIC_SEND_FENCE) != 0 && s_.next_offset == 0;
+  }
+
+  //= IBTA 10.8.3.3: binds and invalidates are executed in order; a fence makes
+  //= them wait for reads and atomics
+  [[gnu::cold, gnu::noinline]] bool ExecuteLocal() {
+    SendRecord& record = s_.RecordOf(s_.next);
+    const urnic_sq_wqe& wqe = s_.current;
+    if (!record.executed) {
+      const bool bind = wqe.opcode == URNIC_WR_BIND_MW;
+      const mem::MemFault fault =
+          bind ? s_.mrs->Bind({.window = wqe.bind.window,
+                               .new_key = wqe.imm_or_key,
+                               .region = wqe.bind.region,
+                               .address = wqe.remote_addr,
+                               .length = wqe.bind.length,
+                               .access = static_cast<uint32_t>(wqe.bind.access),
+                               .pd = s_.limits.pd,
+                               .qpn = s_.limits.qpn})
+               : s_.mrs->Invalidate(MrKey{wqe.imm_or_key}, s_.limits.pd,
+                                    s_.limits.qpn);
+      if (fault != mem::MemFault::kNone) {
+        return Fail(s_.next,
+                    bind ? URNIC_WC_MW_BIND_ERR : URNIC_WC_LOC_QP_OP_ERR);
+      }
+    }
+    record.executed = s_.any_executed = true;
+    ++s_.next;
+    s_.current_index_valid = false;
+    s_.SkipExecuted();
+    return true;
   }
 
   bool RefreshPosted() {
@@ -114,7 +153,9 @@ class Requester {
     const urnic_sq_wqe& wqe = s_.current;
     if ((wqe.flags & URNIC_SEND_INLINE) != 0) {
       length = wqe.inline_bytes;
-      return length <= s_.limits.max_inline && !ExpectsResponseData(wqe.opcode);
+      return length <= s_.limits.max_inline &&
+             (!ExpectsResponseData(wqe.opcode) ||
+              wqe.opcode == URNIC_WR_ATOMIC_WRITE);
     }
     if (wqe.num_sge > s_.limits.max_sge_send) return false;
     length = 0;
@@ -137,21 +178,14 @@ class Requester {
       packets =
           static_cast<uint32_t>((length + s_.config.mtu - 1) / s_.config.mtu);
     }
-    switch (wqe.opcode) {
-      case URNIC_WR_RDMA_WRITE:
-      case URNIC_WR_RDMA_WRITE_WITH_IMM:
-      case URNIC_WR_SEND:
-      case URNIC_WR_SEND_WITH_IMM:
-      case URNIC_WR_SEND_WITH_INV:
-      case URNIC_WR_RDMA_READ:
-        break;
-      case URNIC_WR_ATOMIC_CMP_AND_SWP:
-      case URNIC_WR_ATOMIC_FETCH_AND_ADD:
-        if (length != 8) return Fail(s_.next, URNIC_WC_LOC_LEN_ERR);
-        packets = 1;
-        break;
-      default:
-        return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);
+    constexpr uint32_t kPlain =
+        OpcodeBit(URNIC_WR_RDMA_WRITE) |
+        OpcodeBit(URNIC_WR_RDMA_WRITE_WITH_IMM) | OpcodeBit(URNIC_WR_SEND) |
+        OpcodeBit(URNIC_WR_SEND_WITH_IMM) | OpcodeBit(URNIC_WR_SEND_WITH_INV) |
+        OpcodeBit(URNIC_WR_RDMA_READ);
+    if (__builtin_expect(!IsOneOf(kPlain, wqe.opcode), 0)) {
+      const uint8_t status = CheckSpecial(wqe.opcode, length, packets);
+      if (status != URNIC_WC_SUCCESS) return Fail(s_.next, status);
     }
     if (ExpectsResponseData(wqe.opcode) && s_.config.max_rd_atomic == 0) {
       return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);  // it could never go
@@ -172,6 +206,25 @@ class Requester {
     return true;
   }
 
+  // Requests whose length is given; those done here take no packet.
+  [[gnu::cold, gnu::noinline]] static uint8_t CheckSpecial(uint8_t opcode,
+                                                           uint64_t length,
+                                                           uint32_t& packets) {
+    packets = IsLocal(opcode) ? 0 : 1;
+    switch (opcode) {
+      case URNIC_WR_ATOMIC_CMP_AND_SWP:
+      case URNIC_WR_ATOMIC_FETCH_AND_ADD:
+      case URNIC_WR_ATOMIC_WRITE:
+        return length == 8 ? URNIC_WC_SUCCESS : URNIC_WC_LOC_LEN_ERR;
+      case URNIC_WR_FLUSH:
+      case URNIC_WR_BIND_MW:
+      case URNIC_WR_LOCAL_INV:
+        return length == 0 ? URNIC_WC_SUCCESS : URNIC_WC_LOC_LEN_ERR;
+      default:
+        return URNIC_WC_LOC_QP_OP_ERR;
+    }
+  }
+
   // Of the current work request, from the ring.
   auto ReadSge() const {
     return
@@ -181,7 +234,8 @@ class Requester {
   // Requests of one packet are checked when they are gathered; longer ones,
   // and those whose data comes later, before anything goes on the wire.
   bool CheckKeys(uint64_t length, uint32_t packets) {
-    const bool response = ExpectsResponseData(s_.current.opcode);
+    const bool response = ExpectsResponseData(s_.current.opcode) &&
+                          s_.current.opcode != URNIC_WR_ATOMIC_WRITE;
     if ((packets == 1 && !response) || length == 0 ||
         (s_.current.flags & URNIC_SEND_INLINE) != 0) {
       return true;
@@ -225,7 +279,7 @@ class Requester {
       if (message_done) bytes = record.length - s_.next_offset;
       WriteReadRequest(slot, bytes);
     } else if (ExpectsResponseData(record.opcode)) {
-      WriteAtomic(slot, record);
+      if (!WriteAtomicOrFlush(slot, record)) return false;
     } else if (!WriteData(slot, record, message_done)) {
       return false;
     }
@@ -281,6 +335,34 @@ class Requester {
   void WriteReadRequest(TxSlot& slot, uint32_t bytes) {
     WriteBth(slot, wire::Opcode::kRcReadRequest, false);
     Append(slot, MakeReth(s_.next_offset, bytes));
+  }
+
+  bool WriteAtomicOrFlush(TxSlot& slot, const SendRecord& record) {
+    if (record.opcode == URNIC_WR_ATOMIC_WRITE) return WriteAtomicWrite(slot);
+    if (record.opcode == URNIC_WR_FLUSH) {
+      WriteFlush(slot);
+    } else {
+      WriteAtomic(slot, record);
+    }
+    return true;
+  }
+
+  //= IBTA A19.4.2: one packet of eight bytes
+  bool WriteAtomicWrite(TxSlot& slot) {
+    constexpr uint32_t kBytes = 8;
+    if (!Gather(slot, kBytes)) return Fail(s_.next, URNIC_WC_LOC_PROT_ERR);
+    slot.payload_bytes = kBytes;
+    WriteBth(slot, wire::Opcode::kRcAtomicWrite, false);
+    Append(slot, MakeReth(0, kBytes));
+    return true;
+  }
+
+  //= IBTA A19.4.1
+  void WriteFlush(TxSlot& slot) {
+    WriteBth(slot, wire::Opcode::kRcFlush, false);
+    Append(slot, wire::Feth{wire::Be<uint32_t>(
+                     static_cast<uint32_t>(s_.current.compare_add))});
+    Append(slot, MakeReth(0, static_cast<uint32_t>(s_.current.swap)));
   }
 
   void WriteAtomic(TxSlot& slot, const SendRecord& record) {

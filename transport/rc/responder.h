@@ -82,6 +82,10 @@ class Responder {
         return OnWrite(packet, position, sink);
       case wire::PacketKind::kReadRequest:
         return OnRead(packet);
+      case wire::PacketKind::kAtomicWrite:
+        return OnAtomicWrite(packet, position, sink);
+      case wire::PacketKind::kFlush:
+        return OnFlush(packet);
       default:
         return OnAtomic(packet, position, sink);
     }
@@ -113,24 +117,7 @@ class Responder {
   // of the burst count as not executed, so their completions turn into errors
   // and the NAK names this packet.
   void OnPlacementFault(const Placement& placement,
-                        std::span<RecvCompletion> completions) {
-    uint8_t status =
-        placement.to_receive ? URNIC_WC_LOC_PROT_ERR : URNIC_WC_WR_FLUSH_ERR;
-    for (RecvCompletion& done : completions) {
-      if (done.packet < placement.packet) continue;
-      done = RecvCompletion{.packet = done.packet,
-                            .status = status,
-                            .cause = RxVerdict::kRemoteOperational,
-                            .wr_id = done.wr_id};
-      status = URNIC_WC_WR_FLUSH_ERR;
-    }
-    recv_status_ = status;
-    const Psn psn(placement.origin);
-    if (failed_ && psn - nak_psn_ >= 0) return;
-    expected_ = psn;
-    replay_.DropFrom(psn);
-    (void)Refuse(wire::kNakRemoteOperationalError, QpEvent::kFatal);
-  }
+                        std::span<RecvCompletion> completions);
 
   // The memory of the read response with PSN `psn` could not be read.
   void OnGatherFault(Psn psn) {
@@ -168,19 +155,7 @@ class Responder {
     return true;
   }
 
-  RxVerdict OnGap(Psn psn) {
-    //= IBTA 9.7.5.2.8: one NAK until the missing packet arrives; none while
-    //= an RNR NAK stands
-    if (gap_reported_) {
-      if (psn - dropped_psn_ > 0) dropped_psn_ = psn;
-      return RxVerdict::kAfterGap;
-    }
-    gap_reported_ = true;
-    dropped_psn_ = psn;
-    nak_psn_ = expected_;
-    nak_due_ = wire::kNakPsnSequenceError;
-    return RxVerdict::kSequenceGap;
-  }
+  RxVerdict OnGap(Psn psn);
 
   // Ends the connection with a NAK for the expected PSN.
   RxVerdict Refuse(uint8_t syndrome, QpEvent event) {
@@ -288,9 +263,14 @@ class Responder {
     return RxVerdict::kAccept;
   }
 
+  mem::Translation Check(MrKey key, uint32_t pd, uint64_t address,
+                         uint64_t bytes, uint32_t rights) const {
+    return mrs_->CheckRemote(key, pd, limits_.qpn, address, bytes, rights);
+  }
+
   bool Invalidate(const RxPacket& packet) {
-    return mrs_->InvalidateRemote(MrKey{packet.ieth().rkey.value()}, pd_) ==
-           mem::MemFault::kNone;
+    return mrs_->Invalidate(MrKey{packet.ieth().rkey.value()}, pd_,
+                            limits_.qpn) == mem::MemFault::kNone;
   }
 
   RxVerdict OnReceiveFault(WalkResult walk) {
@@ -351,7 +331,7 @@ class Responder {
     // at. The whole range is checked before the first byte lands, and each
     // later packet's part again: the region may be gone by then.
     if (packet.payload_bytes != 0) {
-      const mem::Translation at = mrs_->Check(
+      const mem::Translation at = Check(
           write_key_, pd_, write_address_ + offset_,
           info.first ? write_length_ : packet.payload_bytes, mem::kRemoteWrite);
       if (!at.ok()) return RefuseAccess();
@@ -377,9 +357,9 @@ class Responder {
     const uint32_t length = reth.dma_length.value();
     if (length > URNIC_MAX_MESSAGE_BYTES) return RefuseRequest();
     const MrKey key{reth.rkey.value()};
-    if (length != 0 && !mrs_->Check(key, pd_, reth.virtual_address.value(),
-                                    length, mem::kRemoteRead)
-                            .ok()) {
+    if (length != 0 &&
+        !Check(key, pd_, reth.virtual_address.value(), length, mem::kRemoteRead)
+             .ok()) {
       return RefuseAccess();
     }
     ReplaySlot* slot = replay_.Add();
@@ -409,8 +389,8 @@ class Responder {
     const uint64_t address = eth.virtual_address.value();
     if ((config_.access & mem::kRemoteAtomic) == 0) return RefuseRequest();
     if ((address & 7) != 0) return RefuseRequest();  // IBTA 9.4.5
-    const mem::Translation at = mrs_->Check(MrKey{eth.rkey.value()}, pd_,
-                                            address, 8, mem::kRemoteAtomic);
+    const mem::Translation at =
+        Check(MrKey{eth.rkey.value()}, pd_, address, 8, mem::kRemoteAtomic);
     if (!at.ok()) return RefuseAccess();
     if ((at.host & 7) != 0) return RefuseRequest();
     ReplaySlot* slot = replay_.Add();
@@ -441,65 +421,68 @@ class Responder {
     return RxVerdict::kAccept;
   }
 
-  //= IBTA 9.7.5.1.2 to 9.7.5.1.5: duplicates are answered, never executed
-  RxVerdict OnDuplicate(const RxPacket& packet) {
-    switch (packet.info->kind) {
-      case wire::PacketKind::kReadRequest:
-        return OnDuplicateRead(packet);
-      case wire::PacketKind::kAtomic: {
-        ReplaySlot* slot = replay_.Find(packet.psn());
-        if (slot == nullptr || slot->kind != ReplaySlot::Kind::kAtomic) {
-          return RxVerdict::kDuplicateGone;
-        }
-        replay_.MarkPending(*slot);
-        return RxVerdict::kDuplicate;
-      }
-      default:
-        ack_due_ = true;
-        return RxVerdict::kDuplicate;
+  // What is answered by an empty read response, and never executed again: a
+  // duplicate is answered once more.
+  RxVerdict AnswerEmpty(const RxPacket& packet) {
+    ReplaySlot* slot = replay_.Add();
+    if (slot == nullptr) {
+      (void)RefuseRequest();
+      return RxVerdict::kTooManyReads;
     }
+    slot->kind = ReplaySlot::Kind::kEmpty;
+    slot->first_psn = expected_;
+    slot->packets = 1;
+    Advance(packet, 1);
+    slot->msn = msn_;
+    ack_due_ = false;
+    replay_.MarkPending(*slot);
+    return RxVerdict::kAccept;
   }
+
+  //= IBTA A19.4.2: eight aligned bytes, stored at once
+  template <typename Sink>
+  RxVerdict OnAtomicWrite(const RxPacket& packet, uint8_t position,
+                          Sink& sink) {
+    if ((config_.access & mem::kRemoteWrite) == 0) return RefuseRequest();
+    const wire::Reth& reth = packet.reth();
+    const uint64_t address = reth.virtual_address.value();
+    if (packet.payload_bytes != 8 || reth.dma_length.value() != 8 ||
+        (address & 7) != 0) {
+      return RefuseRequest();
+    }
+    const mem::Translation at =
+        Check(MrKey{reth.rkey.value()}, pd_, address, 8, mem::kRemoteWrite);
+    if (!at.ok()) return RefuseAccess();
+    if ((at.host & 7) != 0) return RefuseRequest();
+    const Psn psn = expected_;
+    const RxVerdict verdict = AnswerEmpty(packet);
+    if (verdict == RxVerdict::kAccept) {
+      sink.Place(Placement{.packet = position,
+                           .from_responder = true,
+                           .origin = psn.value(),
+                           .bytes = 8,
+                           .target = at.host,
+                           .source = packet.payload});
+    }
+    return verdict;
+  }
+
+  //= IBTA A19.4.1: what came before is visible (global), or kept (persistent,
+  //= which our memory is not) before the answer leaves. Placements are executed
+  //= in order and before any response is built, so there is nothing else to do.
+  RxVerdict OnFlush(const RxPacket& packet);
+
+  //= IBTA 9.7.5.1.2 to 9.7.5.1.5: duplicates are answered, never executed
+  RxVerdict OnDuplicate(const RxPacket& packet);
 
   // May ask for the rest of a read from the middle on; its key is checked
   // anew, and it must lie inside the original.
-  RxVerdict OnDuplicateRead(const RxPacket& packet) {
-    ReplaySlot* slot = replay_.Find(packet.psn());
-    if (slot == nullptr || slot->kind != ReplaySlot::Kind::kRead) {
-      return RxVerdict::kDuplicateGone;
-    }
-    const wire::Reth& reth = packet.reth();
-    const uint64_t offset =
-        static_cast<uint64_t>(packet.psn() - slot->first_psn) * config_.mtu;
-    const uint32_t length = reth.dma_length.value();
-    if (reth.virtual_address.value() != slot->address + offset ||
-        length > slot->length - offset || reth.rkey.value() != slot->rkey) {
-      return RxVerdict::kDuplicateGone;
-    }
-    if (length != 0 &&
-        !mrs_->Check(MrKey{slot->rkey}, slot->pd, slot->address + offset,
-                     length, mem::kRemoteRead)
-             .ok()) {
-      // Older reads are still answered, ahead of the NAK.
-      replay_.DropFrom(slot->first_psn);
-      const RxVerdict verdict = RefuseAccess();
-      nak_psn_ = packet.psn();
-      return verdict;
-    }
-    slot->answer_begin = slot->answer_next = static_cast<uint32_t>(offset);
-    slot->answer_end = static_cast<uint32_t>(offset) + length;
-    replay_.MarkPending(*slot);
-    return RxVerdict::kDuplicate;
-  }
+  RxVerdict OnDuplicateRead(const RxPacket& packet);
 
   // A read that was accepted cannot be answered: the memory or its key has
   // gone. What is owed from there on is dropped; the NAK names the PSN whose
   // response is missing.
-  RxVerdict FailRead(Psn psn, uint8_t syndrome, QpEvent event) {
-    replay_.Reset(0);
-    const RxVerdict verdict = Refuse(syndrome, event);
-    nak_psn_ = psn;
-    return verdict;
-  }
+  RxVerdict FailRead(Psn psn, uint8_t syndrome, QpEvent event);
 
   void WriteBth(TxSlot& slot, wire::Opcode opcode, Psn psn) {
     WriteResponseBth(slot, config_, limits_.xrc, opcode, psn);
@@ -534,9 +517,8 @@ class Responder {
         slot.first_psn + static_cast<int32_t>(slot.answer_next / config_.mtu);
     mem::Translation at;
     if (chunk != 0) {
-      at =
-          mrs_->Check(MrKey{slot.rkey}, slot.pd,
-                      slot.address + slot.answer_next, chunk, mem::kRemoteRead);
+      at = Check(MrKey{slot.rkey}, slot.pd, slot.address + slot.answer_next,
+                 chunk, mem::kRemoteRead);
       if (!at.ok()) {
         (void)FailRead(psn, wire::kNakRemoteAccessError, QpEvent::kAccessError);
         return false;

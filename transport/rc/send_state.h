@@ -30,19 +30,39 @@ struct SendRecord {
   uint8_t opcode = 0;  // enum urnic_wr_opcode
   bool signaled = false;
   uint8_t reads_in_flight = 0;  // its share of SendState::reads_in_flight
-  uint8_t reserved = 0;
+  bool executed = false;        // a local operation, which has no packets
 };
 static_assert(sizeof(SendRecord) == 16);
 
+// Sets of enum urnic_wr_opcode: one test each on the path of every request.
+constexpr uint32_t OpcodeBit(uint32_t wr_opcode) { return 1u << wr_opcode; }
+constexpr bool IsOneOf(uint32_t set, uint8_t wr_opcode) {
+  return wr_opcode < 32 && (set >> wr_opcode & 1) != 0;
+}
+
+// Answered with a read response; that of an atomic write or a flush is empty.
+inline bool ExpectsReadResponse(uint8_t wr_opcode) {
+  return IsOneOf(OpcodeBit(URNIC_WR_RDMA_READ) | OpcodeBit(URNIC_WR_FLUSH) |
+                     OpcodeBit(URNIC_WR_ATOMIC_WRITE),
+                 wr_opcode);
+}
 inline bool ExpectsResponseData(uint8_t wr_opcode) {
-  return wr_opcode == URNIC_WR_RDMA_READ ||
-         wr_opcode == URNIC_WR_ATOMIC_CMP_AND_SWP ||
-         wr_opcode == URNIC_WR_ATOMIC_FETCH_AND_ADD;
+  return IsOneOf(
+      OpcodeBit(URNIC_WR_RDMA_READ) | OpcodeBit(URNIC_WR_ATOMIC_CMP_AND_SWP) |
+          OpcodeBit(URNIC_WR_ATOMIC_FETCH_AND_ADD) | OpcodeBit(URNIC_WR_FLUSH) |
+          OpcodeBit(URNIC_WR_ATOMIC_WRITE),
+      wr_opcode);
+}
+
+// Done here, without the peer: binds and invalidates.
+inline bool IsLocal(uint8_t wr_opcode) {
+  return IsOneOf(OpcodeBit(URNIC_WR_BIND_MW) | OpcodeBit(URNIC_WR_LOCAL_INV),
+                 wr_opcode);
 }
 
 struct SendState {
   SendState(const QpLimits& limits, WorkQueueView queue,
-            std::span<SendRecord> records, const mem::MrTable& mrs)
+            std::span<SendRecord> records, mem::MrTable& mrs)
       : limits(limits),
         sq(queue),
         records(records.data()),
@@ -68,6 +88,13 @@ struct SendState {
     for (uint32_t i = una; i != assigned; ++i) RecordOf(i).reads_in_flight = 0;
     reads_in_flight = 0;
     SeekTransmit();
+  }
+
+  // Local operations complete when all before them have.
+  void SkipExecuted() {
+    if (__builtin_expect(!any_executed, 1)) return;
+    while (una != assigned && RecordOf(una).executed) ++una;
+    any_executed = una != assigned;
   }
 
   // Puts the transmit position on una_psn, which may lie ahead (a late ACK
@@ -107,7 +134,7 @@ struct SendState {
   WorkQueueView sq;
   SendRecord* records;
   uint32_t record_mask;
-  const mem::MrTable* mrs;
+  mem::MrTable* mrs;
 
   uint32_t head = 0;
   uint32_t una = 0;
@@ -133,6 +160,7 @@ struct SendState {
   uint8_t rnr_retries_left = 0;
   bool rnr_waiting = false;
   bool lost_response_seen = false;  // until the next progress or timeout
+  bool any_executed = false;        // of una..assigned, perhaps
   bool running = false;             // RTS, or SQD with work to finish
   bool draining = false;
   bool failed = false;

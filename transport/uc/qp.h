@@ -99,7 +99,8 @@ class Qp {
  private:
   static constexpr uint32_t kOpcodes =
       1u << URNIC_WR_SEND | 1u << URNIC_WR_SEND_WITH_IMM |
-      1u << URNIC_WR_RDMA_WRITE | 1u << URNIC_WR_RDMA_WRITE_WITH_IMM;
+      1u << URNIC_WR_RDMA_WRITE | 1u << URNIC_WR_RDMA_WRITE_WITH_IMM |
+      1u << URNIC_WR_BIND_MW | 1u << URNIC_WR_LOCAL_INV;
 
   enum class Message : uint8_t { kNone, kSend, kWrite };
 
@@ -204,8 +205,8 @@ class Qp {
       if (taken != RxVerdict::kAccept) return taken;
     }
     if (packet.payload_bytes != 0) {
-      const mem::Translation at = mrs_->Check(
-          write_key_, limits_.pd, write_address_ + offset_,
+      const mem::Translation at = mrs_->CheckRemote(
+          write_key_, limits_.pd, limits_.qpn, write_address_ + offset_,
           info.first ? write_length_ : packet.payload_bytes, mem::kRemoteWrite);
       if (!at.ok()) return RxVerdict::kRefusedWrite;
       sink.Place(Placement{.packet = position,

@@ -16,6 +16,7 @@ enum Header : uint8_t {
   kAtomicAckEth = 8,
   kImm = 16,
   kIeth = 32,
+  kFeth = 64,
 };
 
 // What the low five bits of an opcode say, the same for every service.
@@ -62,8 +63,15 @@ constexpr Operation kOperations[32] = {
     {},  // 0x15: reserved
     {"SEND Last with Invalidate", "SEND_LAST_INV", kS, kLast, kIeth, true},
     {"SEND Only with Invalidate", "SEND_ONLY_INV", kS, kOnly, kIeth, true},
+    {},
+    {},
+    {},
+    {},  // 0x18 to 0x1b: reserved
+    {"FLUSH", "FLUSH", PacketKind::kFlush, kOnly, kFeth | kReth, false},
+    {"ATOMIC WRITE", "ATOMIC_WRITE", PacketKind::kAtomicWrite, kOnly, kReth,
+     true},
 };
-constexpr uint8_t kOperationCount = 0x18;
+constexpr uint8_t kOperationCount = 0x1e;
 // UC and RD know a prefix of the list.
 constexpr uint8_t kUcOperationCount = 0x0c;
 constexpr uint8_t kRdOperationCount = 0x15;
@@ -83,6 +91,7 @@ constexpr OpcodeInfo MakeRow(Service service, const Operation& operation) {
   info.first = (operation.position & kFirst) != 0;
   info.last = (operation.position & kLast) != 0;
   info.has_deth = service == Service::kUd;
+  info.has_feth = has(kFeth);
   info.has_reth = has(kReth);
   info.has_aeth = has(kAeth);
   info.has_atomic_eth = has(kAtomicEth);
@@ -92,7 +101,8 @@ constexpr OpcodeInfo MakeRow(Service service, const Operation& operation) {
   info.has_payload = operation.payload;
   info.has_xrceth = service == Service::kXrc && info.request();
   info.extended_offset =
-      static_cast<uint8_t>(sizeof(Bth) + info.has_xrceth * sizeof(XrcEth));
+      static_cast<uint8_t>(sizeof(Bth) + info.has_xrceth * sizeof(XrcEth) +
+                           info.has_feth * sizeof(Feth));
   info.header_bytes = static_cast<uint8_t>(
       info.extended_offset + info.has_deth * sizeof(Deth) +
       info.has_reth * sizeof(Reth) + info.has_aeth * sizeof(Aeth) +

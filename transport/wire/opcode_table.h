@@ -32,6 +32,8 @@ enum class Opcode : uint8_t {
   kRcFetchAdd = 0x14,
   kRcSendLastInvalidate = 0x16,
   kRcSendOnlyInvalidate = 0x17,
+  kRcFlush = 0x1c,
+  kRcAtomicWrite = 0x1d,
   kUcSendFirst = 0x20,
   kUcSendMiddle = 0x21,
   kUcSendLast = 0x22,
@@ -62,6 +64,8 @@ enum class PacketKind : uint8_t {
   kAck,
   kAtomicAck,
   kAtomic,
+  kAtomicWrite,
+  kFlush,
   kCnp,
 };
 
@@ -77,6 +81,7 @@ struct alignas(32) OpcodeInfo {
   bool first = false;  // starts a message (First, Only and single packets)
   bool last = false;   // ends a message
   bool has_deth = false;
+  bool has_feth = false;
   bool has_reth = false;
   bool has_aeth = false;
   bool has_atomic_eth = false;
@@ -96,7 +101,8 @@ struct alignas(32) OpcodeInfo {
   // To the responder, as opposed to the requester.
   constexpr bool request() const {
     return kind == PacketKind::kSend || kind == PacketKind::kWrite ||
-           kind == PacketKind::kReadRequest || kind == PacketKind::kAtomic;
+           kind == PacketKind::kReadRequest || kind == PacketKind::kAtomic ||
+           kind == PacketKind::kAtomicWrite || kind == PacketKind::kFlush;
   }
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 // Written from the specification's table 38 and from what tshark prints, not
 // from the code: opcode, its full name, and what follows the BTH: d DETH,
-// r RETH, a AETH, t AtomicETH, k AtomicAckETH, i immediate, v IETH,
+// f FETH, r RETH, a AETH, t AtomicETH, k AtomicAckETH, i immediate, v IETH,
 // p payload, c the reserved bytes of a CNP.
 struct Row {
   uint8_t opcode;
@@ -41,6 +41,8 @@ constexpr Row kRows[] = {
     {0x14, "RC FetchAdd", "t"},
     {0x16, "RC SEND Last with Invalidate", "vp"},
     {0x17, "RC SEND Only with Invalidate", "vp"},
+    {0x1c, "RC FLUSH", "fr"},
+    {0x1d, "RC ATOMIC WRITE", "rp"},
     {0x20, "UC SEND First", "p"},
     {0x21, "UC SEND Middle", "p"},
     {0x22, "UC SEND Last", "p"},
@@ -79,16 +81,19 @@ constexpr Row kRows[] = {
     {0xb4, "XRC FetchAdd", "xt"},
     {0xb6, "XRC SEND Last with Invalidate", "xvp"},
     {0xb7, "XRC SEND Only with Invalidate", "xvp"},
+    {0xbc, "XRC FLUSH", "xfr"},
+    {0xbd, "XRC ATOMIC WRITE", "xrp"},
 };
 
 const std::map<char, size_t> kHeaderBytes = {
-    {'d', 8}, {'r', 16}, {'a', 4}, {'t', 28}, {'k', 8},
-    {'i', 4}, {'v', 4},  {'x', 4}, {'p', 0},  {'c', 16}};
+    {'d', 8}, {'r', 16}, {'a', 4}, {'t', 28}, {'k', 8}, {'i', 4},
+    {'v', 4}, {'x', 4},  {'f', 4}, {'p', 0},  {'c', 16}};
 
 std::string HeadersOf(const OpcodeInfo& info) {
   std::string headers;
   if (info.has_xrceth) headers += 'x';
   if (info.has_deth) headers += 'd';
+  if (info.has_feth) headers += 'f';
   if (info.has_reth) headers += 'r';
   if (info.has_aeth) headers += 'a';
   if (info.has_atomic_eth) headers += 't';
@@ -109,6 +114,8 @@ PacketKind KindOf(const std::string& name) {
   if (starts("RDMA READ response")) return PacketKind::kReadResponse;
   if (starts("Acknowledge")) return PacketKind::kAck;
   if (starts("ATOMIC Ack")) return PacketKind::kAtomicAck;
+  if (starts("ATOMIC WRITE")) return PacketKind::kAtomicWrite;
+  if (starts("FLUSH")) return PacketKind::kFlush;
   if (starts("CNP")) return PacketKind::kCnp;
   return PacketKind::kAtomic;
 }

@@ -24,6 +24,7 @@ void AppendExtendedHeaders(const PacketFields& f, const OpcodeInfo& info,
   if (info.has_deth) {
     out.Append(Deth{Be<uint32_t>(f.qkey), Be<uint32_t>(f.src_qp.value)});
   }
+  if (info.has_feth) out.Append(Feth{Be<uint32_t>(f.flush)});
   if (info.has_reth) {
     out.Append(Reth{Be<uint64_t>(f.virtual_address), Be<uint32_t>(f.rkey),
                     Be<uint32_t>(f.dma_length)});
@@ -60,10 +61,12 @@ PacketFields FieldsOf(const RocePacket& packet) {
     f.qkey = packet.deth().qkey.value();
     f.src_qp = packet.deth().src_qp();
   }
+  if (info.has_feth) f.flush = packet.feth().value.value();
   if (info.has_reth) {
-    f.virtual_address = packet.reth().virtual_address.value();
-    f.rkey = packet.reth().rkey.value();
-    f.dma_length = packet.reth().dma_length.value();
+    const Reth& reth = packet.reth();
+    f.virtual_address = reth.virtual_address.value();
+    f.rkey = reth.rkey.value();
+    f.dma_length = reth.dma_length.value();
   }
   if (info.has_aeth) {
     f.syndrome = packet.aeth().syndrome();

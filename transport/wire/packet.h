@@ -28,6 +28,7 @@ struct PacketFields {
   Qpn dest_qp;
   Psn psn;
 
+  uint32_t flush = 0;            // FETH
   uint64_t virtual_address = 0;  // RETH, AtomicETH
   uint32_t rkey = 0;             // RETH, AtomicETH, IETH
   uint32_t dma_length = 0;       // RETH

@@ -68,6 +68,7 @@ void AddExtendedHeaders(std::string& line, const RocePacket& packet) {
     AddField(line, "qkey", Hex(packet.deth().qkey.value()));
     AddField(line, "srcqp", Hex(packet.deth().src_qp().value));
   }
+  if (info.has_feth) AddField(line, "flush", Hex(packet.feth().value.value()));
   if (info.has_reth) {
     const Reth& reth = packet.reth();
     AddField(line, "va", Hex(reth.virtual_address.value()));

@@ -79,6 +79,15 @@ struct Ieth {
 };
 static_assert(sizeof(Ieth) == 4);
 
+// Flush extended transport header, IBTA A19.3.1: placement type (4) and
+// selectivity level (2) in the lowest bits.
+struct Feth {
+  Be<uint32_t> value;
+};
+static_assert(sizeof(Feth) == 4);
+inline constexpr uint32_t kFethTypeMask = 0x0f;
+inline constexpr uint32_t kFethLevelMask = 0x30;
+
 // Datagram extended transport header, IBTA 9.3.1: Q_Key and source QP.
 struct Deth {
   Be<uint32_t> qkey;

@@ -33,6 +33,9 @@ struct RocePacket {
 
   // REQUIRES: the matching info->has_...
   const Reth& reth() const { return At<Reth>(info->extended_offset); }
+  const Feth& feth() const {
+    return At<Feth>(info->extended_offset - uint32_t{sizeof(Feth)});
+  }
   const Aeth& aeth() const { return At<Aeth>(sizeof(Bth)); }
   const AtomicEth& atomic_eth() const {
     return At<AtomicEth>(info->extended_offset);

@@ -41,7 +41,7 @@ WalkResult WalkSges(uint32_t num_sge, ReadSge&& read_sge, SgeCursor& cursor,
     const uint32_t piece =
         static_cast<uint32_t>(std::min<uint64_t>(bytes, sge.length - skip));
     const mem::Translation at =
-        mrs.Check(MrKey{sge.lkey}, pd, sge.addr + skip, piece, rights);
+        mrs.CheckLocal(MrKey{sge.lkey}, pd, sge.addr + skip, piece, rights);
     if (!at.ok()) return WalkResult::kFault;
     emit(at.host, piece);
     offset += piece;

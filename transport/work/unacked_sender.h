@@ -32,7 +32,7 @@ class UnackedSender {
 
   // `opcodes`: bit n set if the service has enum urnic_wr_opcode n.
   UnackedSender(const QpLimits& limits, WorkQueueView sq, uint32_t opcodes,
-                const mem::MrTable& mrs)
+                mem::MrTable& mrs)
       : limits_(limits), sq_(sq), opcodes_(opcodes), mrs_(&mrs) {}
 
   // --- States: RTS, SQD and back, RESET, ERR ------------------------------
@@ -150,10 +150,17 @@ class UnackedSender {
   }
 
   static uint8_t OpcodeOf(const urnic_sq_wqe& wqe) {
-    return wqe.opcode == URNIC_WR_RDMA_WRITE ||
-                   wqe.opcode == URNIC_WR_RDMA_WRITE_WITH_IMM
-               ? URNIC_WC_RDMA_WRITE
-               : URNIC_WC_SEND;
+    switch (wqe.opcode) {
+      case URNIC_WR_RDMA_WRITE:
+      case URNIC_WR_RDMA_WRITE_WITH_IMM:
+        return URNIC_WC_RDMA_WRITE;
+      case URNIC_WR_BIND_MW:
+        return URNIC_WC_BIND_MW;
+      case URNIC_WR_LOCAL_INV:
+        return URNIC_WC_LOCAL_INV;
+      default:
+        return URNIC_WC_SEND;
+    }
   }
 
   void Publish() {
@@ -162,8 +169,37 @@ class UnackedSender {
     sq_.PublishConsumer(head_);
   }
 
-  // Is there a packet that may go now? Loads the work request if need be.
+  // Is there a packet that may go now? Loads the work request if need be, and
+  // executes what needs no packet.
   bool Ready() {
+    while (ReadyToGo()) {
+      const bool bind = current_.opcode == URNIC_WR_BIND_MW;
+      if (!bind && current_.opcode != URNIC_WR_LOCAL_INV) return true;
+      if (ExecuteLocal(bind) != mem::MemFault::kNone) {
+        FailAt(next_, bind ? URNIC_WC_MW_BIND_ERR : URNIC_WC_LOC_QP_OP_ERR);
+        return false;
+      }
+      Finish();
+    }
+    return false;
+  }
+
+  mem::MemFault ExecuteLocal(bool bind) {
+    const urnic_sq_wqe& wqe = current_;
+    if (!bind) {
+      return mrs_->Invalidate(MrKey{wqe.imm_or_key}, limits_.pd, limits_.qpn);
+    }
+    return mrs_->Bind({.window = wqe.bind.window,
+                       .new_key = wqe.imm_or_key,
+                       .region = wqe.bind.region,
+                       .address = wqe.remote_addr,
+                       .length = wqe.bind.length,
+                       .access = static_cast<uint32_t>(wqe.bind.access),
+                       .pd = limits_.pd,
+                       .qpn = limits_.qpn});
+  }
+
+  bool ReadyToGo() {
     if (!running_ || failed_) return false;
     if (draining_ && next_ == drain_limit_) return false;
     if (loaded_) return true;
@@ -269,7 +305,7 @@ class UnackedSender {
   QpConfig config_;
   WorkQueueView sq_;
   uint32_t opcodes_;
-  const mem::MrTable* mrs_;
+  mem::MrTable* mrs_;
 
   uint32_t head_ = 0;
   uint32_t next_ = 0;

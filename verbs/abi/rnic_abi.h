@@ -29,7 +29,7 @@ extern "C" {
 #define URNIC_ABI_ASSERT(c) _Static_assert(c, #c)
 #endif
 
-#define URNIC_ABI_VERSION 2u
+#define URNIC_ABI_VERSION 3u
 #define URNIC_ABI_LINE 64
 
 /* Limits of a queue pair, as ibv_query_device reports them. */
@@ -49,7 +49,19 @@ enum urnic_wr_opcode {
   URNIC_WR_RDMA_READ = 4,
   URNIC_WR_ATOMIC_CMP_AND_SWP = 5,
   URNIC_WR_ATOMIC_FETCH_AND_ADD = 6,
+  URNIC_WR_LOCAL_INV = 7, /* imm_or_key: the key */
+  URNIC_WR_BIND_MW = 8,   /* as struct urnic_bind says */
   URNIC_WR_SEND_WITH_INV = 9,
+  URNIC_WR_FLUSH = 14, /* swap: length; compare_add: URNIC_FLUSH_.. */
+  URNIC_WR_ATOMIC_WRITE = 15,
+};
+
+/* urnic_sq_wqe.compare_add of URNIC_WR_FLUSH: placement type in the lower
+ * bits, selectivity level in the upper ones, as in the packet. */
+enum {
+  URNIC_FLUSH_GLOBAL = 1 << 0,
+  URNIC_FLUSH_PERSISTENT = 1 << 1,
+  URNIC_FLUSH_MR = 1 << 4, /* else the range */
 };
 
 /* urnic_sq_wqe.flags: the values of enum ibv_send_flags. */
@@ -73,6 +85,14 @@ struct urnic_datagram_to {
   uint32_t qpn;
 };
 
+/* A window, and what it is to be bound to; instead of rkey .. swap below. */
+struct urnic_bind {
+  uint32_t window; /* any key that it has had */
+  uint32_t region; /* its key */
+  uint64_t length;
+  uint64_t access; /* enum ibv_access_flags */
+};
+
 /* A send work request. SGEs, or the inline bytes, follow at offset 48: one
  * SGE or 16 inline bytes make exactly one cache line. */
 struct urnic_sq_wqe {
@@ -90,12 +110,17 @@ struct urnic_sq_wqe {
     struct urnic_datagram_to to; /* UD */
   };
   union {
-    uint32_t rkey;
-    uint32_t remote_qkey; /* UD */
+    struct {
+      union {
+        uint32_t rkey;
+        uint32_t remote_qkey; /* UD */
+      };
+      uint32_t xrc_srqn; /* XRC: the peer's shared receive queue */
+      uint64_t compare_add;
+      uint64_t swap;
+    };
+    struct urnic_bind bind; /* remote_addr: from where, imm_or_key: new key */
   };
-  uint32_t xrc_srqn; /* XRC: the peer's shared receive queue */
-  uint64_t compare_add;
-  uint64_t swap;
 };
 URNIC_ABI_ASSERT(sizeof(struct urnic_sq_wqe) == 48);
 URNIC_ABI_ASSERT(offsetof(struct urnic_sq_wqe, remote_addr) == 16);
@@ -124,6 +149,10 @@ enum {
   URNIC_WC_RDMA_READ = 2,
   URNIC_WC_COMP_SWAP = 3,
   URNIC_WC_FETCH_ADD = 4,
+  URNIC_WC_BIND_MW = 5,
+  URNIC_WC_LOCAL_INV = 6,
+  URNIC_WC_FLUSH = 8,
+  URNIC_WC_ATOMIC_WRITE = 9,
   URNIC_WC_RECV = 128,
   URNIC_WC_RECV_RDMA_WITH_IMM = 129,
 };
@@ -135,6 +164,7 @@ enum urnic_wc_status {
   URNIC_WC_LOC_QP_OP_ERR = 2,
   URNIC_WC_LOC_PROT_ERR = 4,
   URNIC_WC_WR_FLUSH_ERR = 5,
+  URNIC_WC_MW_BIND_ERR = 6,
   URNIC_WC_BAD_RESP_ERR = 7,
   URNIC_WC_LOC_ACCESS_ERR = 8,
   URNIC_WC_REM_INV_REQ_ERR = 9,
@@ -157,7 +187,8 @@ struct urnic_cqe {
   uint8_t opcode;
   uint8_t wc_flags;
   uint8_t solicited;
-  uint8_t reserved[32];
+  uint64_t time_ns; /* of the RNIC's clock */
+  uint8_t reserved[24];
 };
 URNIC_ABI_ASSERT(sizeof(struct urnic_cqe) == URNIC_ABI_LINE);
 URNIC_ABI_ASSERT(offsetof(struct urnic_cqe, status) == 28);

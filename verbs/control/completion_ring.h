@@ -29,6 +29,19 @@ class CompletionRing {
     return count;
   }
 
+  // Goes on in another ring of `entries`, with what is in this one. False: it
+  // has no room for that. REQUIRES: the RNIC writes nothing meanwhile.
+  bool MoveTo(urnic_cqe* ring, uint32_t entries) {
+    const uint32_t ready = Ready();
+    if (ready > entries) return false;
+    for (uint32_t i = 0; i < ready; ++i) {
+      ring[(consumer_ + i) & (entries - 1)] = ring_[(consumer_ + i) & mask_];
+    }
+    ring_ = ring;
+    mask_ = entries - 1;
+    return true;
+  }
+
   // May be asked while another thread polls: if not, the queue was empty a
   // moment ago or that thread takes what was there.
   bool MayHaveSome() const {

@@ -146,8 +146,9 @@ TEST_F(ControlTest, RegistrationChecksRightsAndMemory) {
   EXPECT_EQ(RegisterCode(memory, 8, mem::kRemoteWrite), kInvalidArgument);
   EXPECT_EQ(RegisterCode(memory, 8, mem::kRemoteAtomic), kInvalidArgument);
   EXPECT_EQ(RegisterCode(memory, 8, mem::kRemoteRead), kOk);
-  EXPECT_EQ(RegisterCode(memory, 8, 1u << 8), kInvalidArgument);
-  EXPECT_EQ(RegisterCode(memory, 8, kAccessOnDemand), kUnimplemented);
+  EXPECT_EQ(RegisterCode(memory, 8, 1u << 10), kInvalidArgument);
+  EXPECT_EQ(RegisterCode(memory, 8, kAccessFlushPersistent), kUnimplemented);
+  EXPECT_EQ(RegisterCode(memory, 8, kAccessOnDemand | kAccessFlushGlobal), kOk);
   EXPECT_EQ(RegisterCode(memory, 8, kAccessOptionalFirst | kAccessHugetlb),
             kOk);
   EXPECT_EQ(RegisterCode(nullptr, 8, 0), kOutOfRange);

@@ -9,20 +9,28 @@ namespace urnic::control {
 
 namespace {
 
-constexpr size_t kRingOffset = sizeof(urnic_queue_indices);
-
 urnic_cqe* RingOf(const QueueMemory& memory) {
-  return reinterpret_cast<urnic_cqe*>(memory.at(kRingOffset));
+  return reinterpret_cast<urnic_cqe*>(memory.at(0));
+}
+
+absl::StatusOr<QueueMemory> MapRing(uint32_t entries,
+                                    QueueAllocator* allocator) {
+  return QueueMemory::Map(size_t{entries} * sizeof(urnic_cqe), allocator,
+                          QueueAllocator::Use::kCq);
+}
+
+absl::Status CheckEntries(const char* what, uint32_t entries) {
+  if (entries != 0 && entries <= kMaxCqe) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, ": ", entries, " entries, device limits are 1 and ", kMaxCqe));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Cq>> Cq::Create(Device& device,
                                                const CqRequest& request) {
-  if (request.entries == 0 || request.entries > kMaxCqe) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("create_cq: ", request.entries,
-                     " entries, device limits are 1 and ", kMaxCqe));
+  if (absl::Status s = CheckEntries("create_cq", request.entries); !s.ok()) {
+    return s;
   }
   if (request.comp_vector >= kCompVectors) {
     return absl::InvalidArgumentError(
@@ -30,29 +38,69 @@ absl::StatusOr<std::unique_ptr<Cq>> Cq::Create(Device& device,
                      " of a device that has ", kCompVectors));
   }
   const uint32_t entries = std::bit_ceil(request.entries);
-  auto memory =
-      QueueMemory::Map(kRingOffset + size_t{entries} * sizeof(urnic_cqe));
-  if (!memory.ok()) return memory.status();
+  auto indices = QueueMemory::Map(sizeof(urnic_queue_indices));
+  if (!indices.ok()) return indices.status();
+  auto ring = MapRing(entries, request.allocator);
+  if (!ring.ok()) return ring.status();
   if (absl::Status added = device.AddCq(); !added.ok()) return added;
   return std::unique_ptr<Cq>(
-      new Cq(device, request, *std::move(memory), entries));
+      new Cq(device, request, *std::move(indices), *std::move(ring), entries));
 }
 
-Cq::Cq(Device& device, const CqRequest& request, QueueMemory memory,
-       uint32_t entries)
+Cq::Cq(Device& device, const CqRequest& request, QueueMemory indices,
+       QueueMemory ring, uint32_t entries)
     : device_(device),
-      memory_(std::move(memory)),
+      allocator_(request.allocator),
+      indices_(std::move(indices)),
+      ring_(std::move(ring)),
       entries_(entries),
       events_(request.events),
       user_(request.user),
       owner_(ThisProcess()),
-      engine_end_(RingOf(memory_), memory_.indices_at(0), entries, this, this) {
+      engine_end_(RingOf(ring_), indices_.indices_at(0), entries, this, this) {
   polling_.ring =
-      CompletionRing(RingOf(memory_), memory_.indices_at(0), entries);
+      CompletionRing(RingOf(ring_), indices_.indices_at(0), entries);
   if (!request.single_threaded) polling_.lock = &polling_.lock_storage;
+  if (request.ignore_overrun) engine_end_.IgnoreOverrun();
 }
 
-Cq::~Cq() { device_.RemoveCq(); }
+Cq::~Cq() {
+  {
+    Engine::ControlScope scope(device_.engine());
+    device_.engine().ForgetCq(&engine_end_);
+  }
+  device_.RemoveCq();
+}
+
+absl::Status Cq::Resize(uint32_t wanted) {
+  if (absl::Status s = CheckEntries("resize_cq", wanted); !s.ok()) return s;
+  const uint32_t entries = std::bit_ceil(wanted);
+  auto ring = MapRing(entries, allocator_);
+  if (!ring.ok()) return ring.status();
+  // The lock inside the token, as in Forget().
+  Engine::ControlScope scope(device_.engine());
+  OptionalLock lock(polling_.lock);
+  if (!polling_.ring.MoveTo(RingOf(*ring), entries)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("resize_cq: ", wanted, " entries, ", polling_.ring.Ready(),
+                     " completions are in the queue"));
+  }
+  engine_end_.ReplaceRing(RingOf(*ring), entries);
+  ring_ = *std::move(ring);
+  entries_ = entries;
+  return absl::OkStatus();
+}
+
+absl::Status Cq::Moderate(uint16_t count, uint16_t period_us) {
+  if (count > 1 && period_us == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "modify_cq: events after ", count, " completions without a period"));
+  }
+  Engine::ControlScope scope(device_.engine());
+  if (count > 1) device_.engine().ReserveHeldEvents();
+  engine_end_.Moderate(count, Duration::Microseconds(period_us));
+  return absl::OkStatus();
+}
 
 void Cq::RequestEvent(bool solicited_only) {
   // Under the token: the engine, which writes a completion and then looks

@@ -21,6 +21,10 @@ struct CqRequest {
   uint32_t comp_vector = 0;
   // The polling thread is always the same one, or does its own locking.
   bool single_threaded = false;
+  // The program says that the queue never overflows; if it does, entries are
+  // lost without an error.
+  bool ignore_overrun = false;
+  QueueAllocator* allocator = nullptr;  // outlives the queue
   EventSink* events = nullptr;
   void* user = nullptr;
 };
@@ -40,6 +44,17 @@ class Cq final : private EngineEvents {
 
   // How many completions fit: a power of two.
   uint32_t entries() const { return entries_; }
+
+  // Room for `entries` completions at least; what is in the queue stays. Any
+  // thread, while others poll (not those of single_threaded queues).
+  // INVALID_ARGUMENT: 0, more than kMaxCqe, or less than are in the queue.
+  // RESOURCE_EXHAUSTED: memory.
+  absl::Status Resize(uint32_t entries);
+
+  // An event comes after `count` completions, or `period_us` after the first
+  // of them. Both 0, or count 1: with each. INVALID_ARGUMENT: a count without a
+  // period, events might wait for ever.
+  absl::Status Moderate(uint16_t count, uint16_t period_us);
 
   // Asks for an event at the next completion, or the next solicited one or
   // error; completions that are in the queue already raise none (IBTA
@@ -69,16 +84,19 @@ class Cq final : private EngineEvents {
   const Owner& owner() const { return owner_; }
 
  private:
-  Cq(Device& device, const CqRequest& request, QueueMemory memory,
-     uint32_t entries);
+  Cq(Device& device, const CqRequest& request, QueueMemory indices,
+     QueueMemory ring, uint32_t entries);
 
   void OnCompletionEvent(CompletionQueue& cq) override;
   void OnCqOverflow(CompletionQueue& cq) override;
 
   Polling polling_;
   Device& device_;
-  QueueMemory memory_;
-  const uint32_t entries_;
+  QueueAllocator* const allocator_;
+  // The indices stay where they are, pollers look at them without the lock.
+  QueueMemory indices_;
+  QueueMemory ring_;
+  uint32_t entries_;
   EventSink* const events_;
   void* const user_;
   const Owner owner_;

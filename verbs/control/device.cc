@@ -116,7 +116,11 @@ absl::Status Device::Start() {
   port_config.mtu = static_cast<uint16_t>(identity_.mtu);
   std::copy_n(identity_.mac, port_config.mac.size(), port_config.mac.begin());
   port_config.mac_of_interface = identity_.mac_is_port != 0;
-  port_config.report = PortReporter(identity_.name);
+  port_config.report = [this, tell = PortReporter(identity_.name)](
+                           const PortInfo& info) mutable {
+    tell(info);
+    OnPortReport(info);
+  };
   auto port = CreatePort(port_config);
   if (!port.ok()) return port.status();
   port_ = *std::move(port);
@@ -145,14 +149,38 @@ Device::~Device() {
   AppendStats(identity_.name, engine_->counters(), port_->counters());
 }
 
+namespace {
+
+// A port whose peer is away, or that is still coming up, is ready to be used:
+// programs query once, right after they opened the device. One that somebody
+// has to mend first is not.
+bool IsActive(const PortInfo& info) {
+  return info.state != PortState::kFailed &&
+         info.state != PortState::kLinkDown && info.remedy.empty();
+}
+
+}  // namespace
+
+void Device::OnPortReport(const PortInfo& info) {
+  std::lock_guard lock(listeners_mutex_);
+  const bool active = IsActive(info);
+  if (active == told_active_) return;
+  told_active_ = active;
+  for (EventSink* sink : listeners_) sink->OnPortState(active);
+}
+
+void Device::Listen(EventSink* sink) {
+  std::lock_guard lock(listeners_mutex_);
+  listeners_.push_back(sink);
+}
+
+void Device::Unlisten(EventSink* sink) {
+  std::lock_guard lock(listeners_mutex_);
+  std::erase(listeners_, sink);
+}
+
 PortAttributes Device::QueryPort() const {
-  // A port whose peer is away, or that is still coming up, is ready to be
-  // used: programs query once, right after they opened the device. One that
-  // somebody has to mend first is not.
-  const PortInfo info = port_->info();
-  return {.active = info.state != PortState::kFailed &&
-                    info.state != PortState::kLinkDown && info.remedy.empty(),
-          .active_mtu = MtuCode(mtu_max_)};
+  return {.active = IsActive(port_->info()), .active_mtu = MtuCode(mtu_max_)};
 }
 
 uint32_t Device::window_packets() const {

@@ -15,12 +15,15 @@
 #include <atomic>
 #include <csignal>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "datapath/engine.h"
 #include "datapath/port.h"
 #include "verbs/abi/device_identity.h"
+#include "verbs/control/event_sink.h"
 #include "verbs/control/limits.h"
 #include "verbs/control/no_listener.h"
 #include "verbs/control/owner.h"
@@ -64,6 +67,9 @@ class Device {
   Port& port() { return *port_; }
 
   PortAttributes QueryPort() const;
+  // From now on, until Unlisten() returns, `sink` is told of the port.
+  void Listen(EventSink* sink);
+  void Unlisten(EventSink* sink);
   // Payload bytes per packet that the port can carry at most: 256 to 4096.
   uint32_t mtu_max() const { return mtu_max_; }
   // How many packets one queue pair may keep in flight on this port.
@@ -96,12 +102,19 @@ class Device {
  private:
   Device(const urnic_device_identity& identity, const SignalHooks& hooks);
   absl::Status Start();
+  // What the port reports, for listeners. Its thread.
+  void OnPortReport(const PortInfo& info);
   absl::Status Add(std::atomic<int>& count, uint32_t limit, const char* what);
 
   const urnic_device_identity identity_;
   const SignalHooks hooks_;
   const uint32_t mtu_max_;
-  // In this order: the engine dies first.
+  std::mutex listeners_mutex_;
+  std::vector<EventSink*> listeners_;  // under listeners_mutex_
+  bool told_active_ = true;            // the same
+
+  // In this order: the engine dies before the port, and the port before those
+  // whom it tells.
   std::unique_ptr<Port> port_;
   std::unique_ptr<NoListener> no_listener_;
   std::unique_ptr<Engine> engine_;

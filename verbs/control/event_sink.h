@@ -24,6 +24,10 @@ class EventSink {
   virtual void OnQpEvent(Qp& qp, QpEvent event) = 0;
   // Fewer requests are left than its limit (IBV_EVENT_SRQ_LIMIT_REACHED).
   virtual void OnSrqLimit(Srq& srq) = 0;
+  // The port went up or down (IBV_EVENT_PORT_ACTIVE, .._PORT_ERR), as a query
+  // tells from now on. Called by the port's control thread, for sinks that
+  // listen to the device (Device::Listen).
+  virtual void OnPortState(bool active) = 0;
 
  protected:
   ~EventSink() = default;

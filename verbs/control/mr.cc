@@ -9,7 +9,11 @@ namespace urnic::control {
 namespace {
 
 constexpr uint32_t kRights = mem::kLocalWrite | mem::kRemoteWrite |
-                             mem::kRemoteRead | mem::kRemoteAtomic;
+                             mem::kRemoteRead | mem::kRemoteAtomic |
+                             mem::kBindWindow | mem::kFlushGlobal;
+static_assert(mem::kBindWindow == kAccessMwBind &&
+              mem::kZeroBased == kAccessZeroBased &&
+              mem::kFlushGlobal == kAccessFlushGlobal);
 constexpr uint32_t kNeedsWriting =
     mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteAtomic;
 
@@ -19,10 +23,8 @@ absl::Status CheckRights(uint32_t access) {
         absl::StrCat("reg_mr: unknown access flags 0x",
                      absl::Hex(access & ~kKnownAccessFlags)));
   }
-  if ((access & kAccessOnDemand) != 0) {
-    return absl::UnimplementedError(
-        "reg_mr: on-demand paging is not announced; plain registration does "
-        "not pin memory either");
+  if ((access & kAccessFlushPersistent) != 0) {
+    return absl::UnimplementedError("reg_mr: no memory here is persistent");
   }
   //= IBTA 10.6.3.1
   if ((access & (mem::kRemoteWrite | mem::kRemoteAtomic)) != 0 &&
@@ -33,8 +35,14 @@ absl::Status CheckRights(uint32_t access) {
   return absl::OkStatus();
 }
 
+bool IsImplicit(const MrRequest& request) {
+  return (request.access & kAccessOnDemand) != 0 && request.address == 0 &&
+         request.bytes == kWholeAddressSpace;
+}
+
 // What Linux's ib_umem_get() refuses.
 absl::Status CheckRange(const MrRequest& request, uint64_t iova) {
+  if (IsImplicit(request)) return absl::OkStatus();
   if (request.bytes == 0) {
     return absl::InvalidArgumentError("reg_mr: length 0");
   }
@@ -52,44 +60,107 @@ absl::Status CheckRange(const MrRequest& request, uint64_t iova) {
   return absl::OkStatus();
 }
 
+uint64_t IovaOf(const MrRequest& request) {
+  return (request.access & kAccessZeroBased) != 0 || IsImplicit(request)
+             ? 0
+             : request.iova;
+}
+
+absl::Status Check(const MrRequest& request) {
+  if (absl::Status s = CheckRights(request.access); !s.ok()) return s;
+  if (absl::Status s = CheckRange(request, IovaOf(request)); !s.ok()) return s;
+  // On demand: the memory may come later.
+  if ((request.access & kAccessOnDemand) != 0) return absl::OkStatus();
+  return CheckMapped(request.address, request.bytes,
+                     (request.access & kNeedsWriting) != 0);
+}
+
+absl::Status NoRoom(Device& device) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat(device.identity().name, ": all ", kMaxMrs,
+                   " memory regions and windows in use"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Mr>> Mr::Register(Pd& pd,
                                                  const MrRequest& request) {
-  const uint32_t access = request.access;
-  const uint64_t iova = (access & kAccessZeroBased) != 0 ? 0 : request.iova;
-  if (absl::Status s = CheckRights(access); !s.ok()) return s;
-  if (absl::Status s = CheckRange(request, iova); !s.ok()) return s;
-  if (absl::Status s = CheckMapped(request.address, request.bytes,
-                                   (access & kNeedsWriting) != 0);
-      !s.ok()) {
-    return s;
-  }
+  if (absl::Status s = Check(request); !s.ok()) return s;
   Device& device = pd.device();
   device.GuardMemory();
   uint32_t key = 0;
   {
     Engine::ControlScope scope(device.engine());
-    key = device.engine().mrs().Register(pd.id(), request.address, iova,
-                                         request.bytes, access & kRights);
+    key = device.engine().mrs().Register(pd.id(), request.address,
+                                         IovaOf(request), request.bytes,
+                                         request.access & kRights);
   }
-  if (key == 0) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        device.identity().name, ": all ", kMaxMrs, " memory regions in use"));
-  }
+  if (key == 0) return NoRoom(device);
   device.CountMr(1);
   pd.Ref();
-  return std::unique_ptr<Mr>(new Mr(pd, key));
+  return std::unique_ptr<Mr>(new Mr(pd, key, request));
+}
+
+absl::StatusOr<std::unique_ptr<Mr>> Mr::RegisterNull(Pd& pd) {
+  Device& device = pd.device();
+  uint32_t key = 0;
+  {
+    Engine::ControlScope scope(device.engine());
+    key = device.engine().mrs().RegisterNull(pd.id());
+  }
+  if (key == 0) return NoRoom(device);
+  device.CountMr(1);
+  pd.Ref();
+  return std::unique_ptr<Mr>(new Mr(pd, key, MrRequest{}));
+}
+
+absl::Status Mr::Reregister(uint32_t what, Pd& pd, const MrRequest& request) {
+  MrRequest next = request_;
+  if (next.bytes == 0) {
+    return absl::FailedPreconditionError("rereg_mr: a null region");
+  }
+  if ((what & kTranslation) != 0) {
+    next.address = request.address;
+    next.bytes = request.bytes;
+    next.iova = request.iova;
+  }
+  if ((what & kAccess) != 0) next.access = request.access;
+  Pd& domain = (what & kDomain) != 0 ? pd : *pd_;
+  if (&domain.device() != &pd_->device()) {
+    return absl::InvalidArgumentError(
+        "rereg_mr: the domain is of another device");
+  }
+  if (absl::Status s = Check(next); !s.ok()) return s;
+  mem::MrTable& mrs = domain.device().engine().mrs();
+  {
+    Engine::ControlScope scope(domain.device().engine());
+    if (mrs.Find(MrKey{key_})->windows != 0) {
+      return absl::FailedPreconditionError(
+          "rereg_mr: memory windows are bound to it");
+    }
+    mrs.Change(MrKey{key_}, domain.id(), next.address, IovaOf(next), next.bytes,
+               next.access & kRights);
+  }
+  domain.Ref();
+  pd_->Unref();
+  pd_ = &domain;
+  request_ = next;
+  return absl::OkStatus();
+}
+
+bool Mr::has_windows() const {
+  Engine::ControlScope scope(pd_->device().engine());
+  return pd_->device().engine().mrs().Find(MrKey{key_})->windows != 0;
 }
 
 Mr::~Mr() {
-  Device& device = pd_.device();
+  Device& device = pd_->device();
   {
     Engine::ControlScope scope(device.engine());
     device.engine().mrs().Deregister(MrKey{key_});
   }
   device.CountMr(-1);
-  pd_.Unref();
+  pd_->Unref();
 }
 
 }  // namespace urnic::control

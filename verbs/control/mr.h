@@ -20,6 +20,8 @@ enum AccessFlags : uint32_t {
   kAccessZeroBased = 1u << 5,
   kAccessOnDemand = 1u << 6,
   kAccessHugetlb = 1u << 7,
+  kAccessFlushGlobal = 1u << 8,
+  kAccessFlushPersistent = 1u << 9,
   kAccessOptionalFirst = 1u << 20,  // hints, such as relaxed ordering
   kAccessOptionalLast = 1u << 29,
 };
@@ -29,7 +31,12 @@ enum AccessFlags : uint32_t {
 inline constexpr uint32_t kKnownAccessFlags =
     mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead |
     mem::kRemoteAtomic | kAccessMwBind | kAccessZeroBased | kAccessOnDemand |
-    kAccessHugetlb | ((kAccessOptionalLast << 1) - kAccessOptionalFirst);
+    kAccessHugetlb | kAccessFlushGlobal | kAccessFlushPersistent |
+    ((kAccessOptionalLast << 1) - kAccessOptionalFirst);
+
+// With kAccessOnDemand, `address` 0 and all these bytes: the whole address
+// space ("implicit" on-demand paging).
+inline constexpr uint64_t kWholeAddressSpace = UINT64_MAX;
 
 struct MrRequest {
   uint64_t address = 0;  // in this process
@@ -43,26 +50,44 @@ class Mr {
  public:
   // INVALID_ARGUMENT: no bytes, more than kMaxMrBytes, a range that wraps,
   // unknown rights, or remote writing or atomics without local writing (IBTA
-  // 10.6.3.1). UNIMPLEMENTED: on-demand paging. OUT_OF_RANGE: not mapped, or
-  // not with the rights. RESOURCE_EXHAUSTED: the device's limit.
+  // 10.6.3.1). UNIMPLEMENTED: flushing to persistence. OUT_OF_RANGE: not
+  // mapped, or not with the rights; with on-demand paging that is not asked.
+  // RESOURCE_EXHAUSTED: the device's limit.
   static absl::StatusOr<std::unique_ptr<Mr>> Register(Pd& pd,
                                                       const MrRequest& request);
+  // A region that takes any address of a local request: written bytes are lost,
+  // read ones are zero.
+  static absl::StatusOr<std::unique_ptr<Mr>> RegisterNull(Pd& pd);
 
   // Deregisters: nothing of the memory is touched afterwards.
+  // REQUIRES: !has_windows().
   ~Mr();
   Mr(const Mr&) = delete;
   Mr& operator=(const Mr&) = delete;
 
+  // What Reregister() changes.
+  enum Change : uint32_t { kTranslation = 1, kDomain = 2, kAccess = 4 };
+  // Changes the region as if registered anew, and keeps its key: `what` says
+  // which of `pd` and the fields of `request` count. On failure nothing has
+  // changed. As Register(); FAILED_PRECONDITION: windows are bound to it, or it
+  // is a null region; INVALID_ARGUMENT: another device.
+  absl::Status Reregister(uint32_t what, Pd& pd, const MrRequest& request);
+
+  // Memory windows are bound to it, at this moment.
+  bool has_windows() const;
+
   // lkey and rkey are the same number.
   uint32_t key() const { return key_; }
-  Pd& pd() const { return pd_; }
+  Pd& pd() const { return *pd_; }
   const Owner& owner() const { return owner_; }
 
  private:
-  Mr(Pd& pd, uint32_t key) : pd_(pd), key_(key), owner_(ThisProcess()) {}
+  Mr(Pd& pd, uint32_t key, const MrRequest& request)
+      : pd_(&pd), key_(key), request_(request), owner_(ThisProcess()) {}
 
-  Pd& pd_;
+  Pd* pd_;
   const uint32_t key_;
+  MrRequest request_;  // as registered last; no bytes: a null region
   const Owner owner_;
 };
 

@@ -15,8 +15,8 @@ namespace urnic::control {
 
 namespace {
 
-constexpr uint32_t kRemoteRights =
-    mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
+constexpr uint32_t kRemoteRights = mem::kRemoteWrite | mem::kRemoteRead |
+                                   mem::kRemoteAtomic | mem::kFlushGlobal;
 constexpr uint32_t kQpnMask = 0xffffff;
 constexpr uint8_t kMaxMtuCode = 5;
 
@@ -137,7 +137,8 @@ absl::StatusOr<std::unique_ptr<Qp>> Qp::Create(Device& device,
       request.caps.max_send_wr, request.caps.max_send_sge,
       request.caps.max_inline_data, own_rq ? request.caps.max_recv_wr : 0,
       own_rq ? request.caps.max_recv_sge : 0);
-  auto memory = QueueMemory::Map(layout.bytes());
+  auto memory = QueueMemory::Map(layout.bytes(), request.allocator,
+                                 QueueAllocator::Use::kQp);
   if (!memory.ok()) return memory.status();
   std::unique_ptr<Qp> qp(new Qp(device, request, layout, *std::move(memory)));
   if (absl::Status s = qp->CreateInEngine(request, layout); !s.ok()) return s;

@@ -11,7 +11,31 @@
 
 namespace urnic::control {
 
-absl::StatusOr<QueueMemory> QueueMemory::Map(size_t bytes) {
+absl::StatusOr<QueueMemory> QueueMemory::Map(size_t bytes,
+                                             QueueAllocator* allocator,
+                                             QueueAllocator::Use use) {
+  if (allocator != nullptr) {
+    constexpr size_t kAlignment = 4096;
+    void* at = allocator->Allocate(bytes, kAlignment, use);
+    if (at == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the program's allocator has no ", bytes, " bytes"));
+    }
+    if (at != QueueAllocator::UseDefault()) {
+      if (reinterpret_cast<uintptr_t>(at) % URNIC_ABI_LINE != 0) {
+        allocator->Free(at, use);
+        return absl::InvalidArgumentError(
+            "the program's allocator gave memory that is not aligned");
+      }
+      std::memset(at, 0, bytes);
+      QueueMemory memory;
+      memory.base_ = static_cast<uint8_t*>(at);
+      memory.bytes_ = bytes;
+      memory.allocator_ = allocator;
+      memory.use_ = use;
+      return memory;
+    }
+  }
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) {
@@ -25,7 +49,12 @@ absl::StatusOr<QueueMemory> QueueMemory::Map(size_t bytes) {
 }
 
 QueueMemory::~QueueMemory() {
-  if (base_ != nullptr) munmap(base_, bytes_);
+  if (base_ == nullptr) return;
+  if (allocator_ != nullptr) {
+    allocator_->Free(base_, use_);
+  } else {
+    munmap(base_, bytes_);
+  }
 }
 
 namespace {

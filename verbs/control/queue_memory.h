@@ -13,11 +13,29 @@
 
 namespace urnic::control {
 
-// Pages, given back when the object dies. Thread: its owner's.
+// Where a program wants the memory of its queues (a parent domain with
+// allocators). Called by whoever creates, resizes or destroys one, without any
+// lock of ours.
+class QueueAllocator {
+ public:
+  enum class Use : uint8_t { kQp, kCq, kSrq };
+  // nullptr: no memory; UseDefault(): take pages.
+  virtual void* Allocate(size_t bytes, size_t alignment, Use use) = 0;
+  virtual void Free(void* memory, Use use) = 0;
+  static void* UseDefault() { return reinterpret_cast<void*>(-1); }
+
+ protected:
+  ~QueueAllocator() = default;
+};
+
+// Pages, or what the allocator gave, given back when the object dies. Thread:
+// its owner's. The allocator outlives it.
 class QueueMemory {
  public:
-  // RESOURCE_EXHAUSTED: the kernel has no more.
-  static absl::StatusOr<QueueMemory> Map(size_t bytes);
+  // RESOURCE_EXHAUSTED: the kernel, or the allocator, has no more.
+  static absl::StatusOr<QueueMemory> Map(
+      size_t bytes, QueueAllocator* allocator = nullptr,
+      QueueAllocator::Use use = QueueAllocator::Use::kQp);
 
   QueueMemory() = default;
   ~QueueMemory();
@@ -25,6 +43,8 @@ class QueueMemory {
   QueueMemory& operator=(QueueMemory&& other) noexcept {
     std::swap(base_, other.base_);
     std::swap(bytes_, other.bytes_);
+    std::swap(allocator_, other.allocator_);
+    std::swap(use_, other.use_);
     return *this;
   }
 
@@ -37,6 +57,8 @@ class QueueMemory {
  private:
   uint8_t* base_ = nullptr;
   size_t bytes_ = 0;
+  QueueAllocator* allocator_ = nullptr;  // null: pages
+  QueueAllocator::Use use_ = QueueAllocator::Use::kQp;
 };
 
 // Where the parts of a queue pair lie: the indices of both queues, then the

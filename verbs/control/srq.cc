@@ -51,7 +51,8 @@ absl::StatusOr<std::unique_ptr<Srq>> Srq::Create(Pd& pd,
         "create_srq: XRC needs a domain and a completion queue of this device");
   }
   const QpLayout layout = LayoutOf(request.max_wr, max_sge);
-  auto memory = QueueMemory::Map(layout.bytes());
+  auto memory = QueueMemory::Map(layout.bytes(), request.allocator,
+                                 QueueAllocator::Use::kSrq);
   if (!memory.ok()) return memory.status();
   if (absl::Status added = pd.device().AddSrq(); !added.ok()) return added;
   return std::unique_ptr<Srq>(new Srq(pd, request, layout, *std::move(memory)));
@@ -60,6 +61,7 @@ absl::StatusOr<std::unique_ptr<Srq>> Srq::Create(Pd& pd,
 Srq::Srq(Pd& pd, const SrqRequest& request, const QpLayout& layout,
          QueueMemory memory)
     : pd_(pd),
+      allocator_(request.allocator),
       memory_(std::move(memory)),
       cq_(request.cq),
       events_(request.events),
@@ -112,7 +114,8 @@ absl::Status Srq::Resize(uint32_t max_wr) {
     return s;
   }
   const QpLayout layout = LayoutOf(max_wr, posting_.max_sge);
-  auto memory = QueueMemory::Map(layout.bytes());
+  auto memory =
+      QueueMemory::Map(layout.bytes(), allocator_, QueueAllocator::Use::kSrq);
   if (!memory.ok()) return memory.status();
   // In this order, as a posting thread that rings the doorbell has let go of
   // its lock.

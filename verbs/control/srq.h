@@ -27,6 +27,7 @@ struct SrqRequest {
   Cq* cq = nullptr;
   // The posting thread is always the same one (a thread domain).
   bool single_threaded = false;
+  QueueAllocator* allocator = nullptr;  // outlives the queue
   EventSink* events = nullptr;
   void* user = nullptr;
 };
@@ -82,6 +83,7 @@ class Srq final : private SrqEvents {
 
   Posting posting_;
   Pd& pd_;
+  QueueAllocator* const allocator_;
   QueueMemory memory_;
   Cq* const cq_;
   EventSink* const events_;

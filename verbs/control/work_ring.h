@@ -29,6 +29,9 @@ class WorkRing {
     return base_ + static_cast<size_t>(producer_ & (entries_ - 1)) * stride_;
   }
   void Advance() { ++producer_; }
+  // Takes back what was advanced over since Publish(): `producer` is what
+  // producer() was then.
+  void Rewind(uint32_t producer) { producer_ = producer; }
 
   // Hands over what was advanced over since the last call.
   void Publish() {

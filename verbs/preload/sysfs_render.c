@@ -125,8 +125,10 @@ static void put_device(struct writer* w,
   enter(w, "sys/class/infiniband/%s/device/infiniband_verbs/uverbs%d", d->name,
         d->ordinal);
   enter(w, "sys/class/infiniband/%s/device/infiniband/%s", d->name, d->name);
-  enter(w, "sys/class/infiniband/%s/device/net", d->name);
+  // A device without an interface has no such folder: programs look into it
+  // for a name.
   if (d->ifname[0] != '\0') {
+    enter(w, "sys/class/infiniband/%s/device/net", d->name);
     char target[64];
     snprintf(target, sizeof(target), "/sys/class/net/%s", d->ifname);
     put_link(w, d->ifname, target);

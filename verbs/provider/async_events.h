@@ -22,7 +22,7 @@ class AsyncEvents {
   // The end to read, for ibv_context.async_fd: whoever gets it closes it.
   int read_fd() const { return read_fd_; }
 
-  // Adds an event about `element` (the address of an ibv_cq or ibv_qp). Any
+  // Adds an event about `element` (the address of an object, or a port). Any
   // thread; never waits. False if there is no room, which takes 65536 events
   // that nobody has read.
   bool Push(uint64_t element, uint32_t type);

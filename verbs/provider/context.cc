@@ -74,11 +74,19 @@ control::SignalHooks PreloadSignalHooks() {
   return hooks;
 }
 
+int Context::OpenEvents() {
+  if (const int error = events_.Open()) return error;
+  device_->Listen(this);
+  return 0;
+}
+
 Context::~Context() {
+  device_->Unlisten(this);
   DeleteAll(qps_);
   DeleteAll(cqs_);
   DeleteAll(srqs_);
   DeleteAll(addresses_);
+  DeleteAll(windows_);
   DeleteAll(regions_);
   DeleteAll(parent_domains_);
   DeleteAll(domains_);
@@ -117,6 +125,11 @@ void Context::OnSrqLimit(control::Srq& srq) {
                    IBV_EVENT_SRQ_LIMIT_REACHED)) {
     handle->async_events.fetch_add(1);
   }
+}
+
+void Context::OnPortState(bool active) {
+  events_.Push(control::kPortNumber,
+               active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
 namespace {
@@ -162,15 +175,21 @@ int MakeContext(const char* name, std::unique_ptr<Context>& out) {
 
 void SetOps(verbs_context* context) {
   verbs_context_ops ops = {};
+  ops.advise_mr = AdviseMr;
+  ops.alloc_mw = AllocMw;
+  ops.alloc_null_mr = AllocNullMr;
   ops.alloc_parent_domain = AllocParentDomain;
   ops.alloc_pd = AllocPd;
   ops.alloc_td = AllocTd;
   ops.attach_mcast = AttachMcast;
+  ops.bind_mw = BindMw;
   ops.create_ah = CreateAh;
   ops.create_cq = CreateCq;
   ops.create_cq_ex = CreateCqEx;
   ops.create_qp = CreateQp;
+  ops.create_qp_ex = CreateQpEx;
   ops.create_srq = CreateSrq;
+  ops.dealloc_mw = DeallocMw;
   ops.dealloc_pd = DeallocPd;
   ops.dealloc_td = DeallocTd;
   ops.dereg_mr = DeregMr;
@@ -180,6 +199,7 @@ void SetOps(verbs_context* context) {
   ops.destroy_srq = DestroySrq;
   ops.detach_mcast = DetachMcast;
   ops.free_context = CloseContext;
+  ops.modify_cq = ModifyCq;
   ops.modify_qp = ModifyQp;
   ops.modify_srq = ModifySrq;
   ops.poll_cq = PollCq;
@@ -187,11 +207,16 @@ void SetOps(verbs_context* context) {
   ops.post_send = PostSend;
   ops.post_srq_recv = PostSrqRecv;
   ops.query_device_ex = QueryDeviceEx;
+  ops.query_ece = QueryEce;
   ops.query_port = QueryPort;
   ops.query_qp = QueryQp;
+  ops.query_rt_values = QueryRtValues;
   ops.query_srq = QuerySrq;
   ops.reg_mr = RegMr;
   ops.req_notify_cq = ReqNotifyCq;
+  ops.rereg_mr = ReregMr;
+  ops.resize_cq = ResizeCq;
+  ops.set_ece = SetEce;
   verbs_set_ops(context, &ops);
 }
 

@@ -26,7 +26,7 @@ class Context final : public control::EventSink {
   static Context* From(ibv_context* context);
 
   // 0 or an errno.
-  int OpenEvents() { return events_.Open(); }
+  int OpenEvents();
   int async_fd() const { return events_.read_fd(); }
 
   control::Device& device() { return *device_; }
@@ -52,6 +52,7 @@ class Context final : public control::EventSink {
   void OnCqError(control::Cq& cq) override;
   void OnQpEvent(control::Qp& qp, QpEvent event) override;
   void OnSrqLimit(control::Srq& srq) override;
+  void OnPortState(bool active) override;
 
  private:
   template <typename T>
@@ -62,6 +63,7 @@ class Context final : public control::EventSink {
     return d->parent != nullptr ? parent_domains_ : domains_;
   }
   Set<MemoryRegion>& SetOf(MemoryRegion*) { return regions_; }
+  Set<MemoryWindow>& SetOf(MemoryWindow*) { return windows_; }
   Set<AddressHandle>& SetOf(AddressHandle*) { return addresses_; }
   Set<SharedReceiveQueue>& SetOf(SharedReceiveQueue*) { return srqs_; }
   Set<CompletionQueueHandle>& SetOf(CompletionQueueHandle*) { return cqs_; }
@@ -75,6 +77,7 @@ class Context final : public control::EventSink {
   Set<ProtectionDomain> domains_;
   Set<ProtectionDomain> parent_domains_;
   Set<MemoryRegion> regions_;
+  Set<MemoryWindow> windows_;
   Set<AddressHandle> addresses_;
   Set<SharedReceiveQueue> srqs_;
   Set<CompletionQueueHandle> cqs_;

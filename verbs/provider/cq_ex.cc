@@ -14,7 +14,7 @@ namespace urnic::provider {
 namespace {
 
 bool Next(CompletionQueueHandle& handle) {
-  if (PollCq(&handle.cq, 1, &handle.current) != 1) return false;
+  if (!PollOne(handle)) return false;
   handle.extended.wr_id = handle.current.wr_id;
   handle.extended.status = handle.current.status;
   return true;
@@ -49,6 +49,14 @@ uint32_t ReadSlid(ibv_cq_ex* cq) { return Read<&ibv_wc::slid>(cq); }
 // In a union with the key that a peer has invalidated.
 __be32 ReadImmData(ibv_cq_ex* cq) { return Read<&ibv_wc::imm_data>(cq); }
 
+uint64_t ReadTime(ibv_cq_ex* cq) {
+  return CompletionQueueHandle::From(cq)->current_time_ns;
+}
+uint64_t ReadWallClock(ibv_cq_ex* cq) {
+  const Time then = Time::FromNs(static_cast<int64_t>(ReadTime(cq)));
+  return static_cast<uint64_t>(Engine::WallClockNs(then));
+}
+
 // Standard fields are there whether they were asked for or not.
 void SetReaders(ibv_cq_ex& cq) {
   cq.start_poll = StartPoll;
@@ -64,6 +72,8 @@ void SetReaders(ibv_cq_ex& cq) {
   cq.read_slid = ReadSlid;
   cq.read_sl = Read<&ibv_wc::sl>;
   cq.read_dlid_path_bits = Read<&ibv_wc::dlid_path_bits>;
+  cq.read_completion_ts = ReadTime;
+  cq.read_completion_wallclock_ns = ReadWallClock;
 }
 
 absl::Status CheckFeatures(const ibv_cq_init_attr_ex& attr) {
@@ -73,7 +83,11 @@ absl::Status CheckFeatures(const ibv_cq_init_attr_ex& attr) {
     return absl::UnimplementedError(absl::StrCat(
         "create_cq_ex: ", what, " 0x", absl::Hex(bits), " are not built"));
   };
-  if (const uint64_t bits = attr.wc_flags & ~uint64_t{IBV_WC_STANDARD_FLAGS}) {
+  constexpr uint64_t kFields =
+      uint64_t{IBV_WC_STANDARD_FLAGS} |
+      uint64_t{IBV_WC_EX_WITH_COMPLETION_TIMESTAMP} |
+      uint64_t{IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK};
+  if (const uint64_t bits = attr.wc_flags & ~kFields) {
     return refuse("wc_flags", bits);
   }
   if (const uint32_t bits = attr.comp_mask & ~kMasks) {
@@ -82,8 +96,9 @@ absl::Status CheckFeatures(const ibv_cq_init_attr_ex& attr) {
   if ((attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) == 0) {
     return absl::OkStatus();
   }
-  if (const uint32_t bits =
-          attr.flags & ~uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) {
+  constexpr uint32_t kFlags =
+      IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  if (const uint32_t bits = attr.flags & ~kFlags) {
     return refuse("flags", bits);
   }
   return absl::OkStatus();
@@ -118,6 +133,10 @@ ibv_cq_ex* CreateCqEx(ibv_context* ibv, ibv_cq_init_attr_ex* attr) {
       ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
        (attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0) ||
       (*domain != nullptr && (*domain)->thread_domain != nullptr);
+  request.ignore_overrun =
+      (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
+      (attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0;
+  if (*domain != nullptr) request.allocator = (*domain)->allocator.get();
   CompletionQueueHandle* handle = MakeCq(ibv, request, attr->channel);
   if (handle == nullptr) return nullptr;
   if (!request.single_threaded) {

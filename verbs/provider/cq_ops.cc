@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -78,6 +79,29 @@ int DestroyCq(ibv_cq* cq) {
   if (handle->domain != nullptr) --handle->domain->users;
   handle->context->Delete(handle);
   return 0;
+}
+
+int ResizeCq(ibv_cq* cq, int cqe) {
+  if (control::InForkedChild()) return EIO;
+  CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
+  if (absl::Status s =
+          handle->control->Resize(static_cast<uint32_t>(std::max(cqe, 0)));
+      !s.ok()) {
+    return Fail(s);
+  }
+  cq->cqe = static_cast<int>(handle->control->entries());
+  return 0;
+}
+
+int ModifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
+  if (control::InForkedChild()) return EIO;
+  if ((attr->attr_mask & ~uint32_t{IBV_CQ_ATTR_MODERATE}) != 0) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat(
+        "modify_cq: unknown mask 0x", absl::Hex(attr->attr_mask))));
+  }
+  if (attr->attr_mask == 0) return 0;
+  return Fail(CompletionQueueHandle::From(cq)->control->Moderate(
+      attr->moderate.cq_count, attr->moderate.cq_period));
 }
 
 int ReqNotifyCq(ibv_cq* cq, int solicited_only) {

@@ -18,10 +18,16 @@ TEST(DeviceTest, QueriesTellTheTruth) {
   EXPECT_EQ(attr.node_guid, ibv_get_device_guid(device.get()->device));
   EXPECT_EQ(attr.max_qp_rd_atom, 16);
   EXPECT_EQ(attr.max_srq, 65536);
+  EXPECT_EQ(attr.max_mw, attr.max_mr);
+  EXPECT_NE(attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B, 0u);
   EXPECT_EQ(attr.phys_port_cnt, 1);
   ibv_device_attr_ex ex;
   ASSERT_EQ(ibv_query_device_ex(device, nullptr, &ex), 0);
   EXPECT_EQ(std::memcmp(&ex.orig_attr, &attr, sizeof(attr)), 0);
+  EXPECT_EQ(ex.completion_timestamp_mask, UINT64_MAX);
+  EXPECT_EQ(ex.hca_core_clock, 1'000'000u);
+  EXPECT_EQ(ex.odp_caps.general_caps,
+            uint64_t{IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT});
   ibv_query_device_ex_input input = {1};
   EXPECT_EQ(ibv_query_device_ex(device, &input, &ex), EINVAL);
 
@@ -93,8 +99,88 @@ TEST(DeviceTest, DomainsCountTheirUsers) {
   attr.pd = pd;
   attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
   EXPECT_EQ(ibv_alloc_parent_domain(device, &attr), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(errno, EINVAL) << "no allocators";
+  attr.comp_mask = 1u << 30;
+  EXPECT_EQ(ibv_alloc_parent_domain(device, &attr), nullptr);
+  EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+// Counts what a parent domain's queues take from it.
+struct Allocations {
+  int live = 0;
+  int calls = 0;
+  enum class Answer { kMemory, kNothing, kDefault, kCrooked };
+  Answer answer = Answer::kMemory;
+
+  static void* Allocate(ibv_pd*, void* context, size_t size, size_t alignment,
+                        uint64_t) {
+    auto* self = static_cast<Allocations*>(context);
+    ++self->calls;
+    if (self->answer == Answer::kNothing) return nullptr;
+    if (self->answer == Answer::kDefault) return IBV_ALLOCATOR_USE_DEFAULT;
+    void* at = nullptr;
+    EXPECT_EQ(posix_memalign(&at, alignment, size + 8), 0);
+    std::memset(at, 0xab, size);
+    ++self->live;
+    return self->answer == Answer::kCrooked ? static_cast<char*>(at) + 8 : at;
+  }
+  static void Free(ibv_pd*, void* context, void* at, uint64_t) {
+    auto* self = static_cast<Allocations*>(context);
+    --self->live;
+    free(self->answer == Answer::kCrooked ? static_cast<char*>(at) - 8 : at);
+  }
+};
+
+TEST(DeviceTest, QueuesLieWhereTheProgramWants) {
+  OpenDevice device;
+  Allocations allocations;
+  ibv_parent_domain_init_attr attr = {};
+  attr.pd = ibv_alloc_pd(device);
+  attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+                   IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+  attr.alloc = Allocations::Allocate;
+  attr.free = Allocations::Free;
+  attr.pd_context = &allocations;
+  PairOptions options;
+  options.pd = ibv_alloc_parent_domain(device, &attr);
+  ASSERT_NE(options.pd, nullptr);
+  ibv_cq_init_attr_ex cq_attr = {};
+  cq_attr.cqe = 100;
+  cq_attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
+  cq_attr.parent_domain = options.pd;
+  for (const auto answer :
+       {Allocations::Answer::kMemory, Allocations::Answer::kDefault}) {
+    allocations.answer = answer;
+    ibv_cq_ex* cq = ibv_create_cq_ex(device, &cq_attr);
+    ASSERT_NE(cq, nullptr);
+    options.cq = ibv_cq_ex_to_cq(cq);
+    {
+      Pair pair(device, options);
+      EXPECT_EQ(allocations.live,
+                answer == Allocations::Answer::kMemory ? 3 : 0);
+      EXPECT_EQ(pair.b.PostRecv(0, {pair.b.Sge(0, 64)}), 0);
+      EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 64)}), 0);
+      EXPECT_EQ(pair.b.Poll().status, IBV_WC_SUCCESS);
+      EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS);
+    }
+    EXPECT_EQ(ibv_destroy_cq(options.cq), 0);
+    EXPECT_EQ(allocations.live, 0);
+  }
+  EXPECT_EQ(allocations.calls, 6);
+  ibv_qp_init_attr init = {};
+  init.send_cq = init.recv_cq = ibv_create_cq(device, 1, nullptr, nullptr, 0);
+  init.qp_type = IBV_QPT_RC;
+  allocations.answer = Allocations::Answer::kNothing;
+  EXPECT_EQ(ibv_create_qp(options.pd, &init), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  allocations.answer = Allocations::Answer::kCrooked;
+  EXPECT_EQ(ibv_create_qp(options.pd, &init), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(allocations.live, 0);
+  EXPECT_EQ(ibv_destroy_cq(init.send_cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(options.pd), 0);
+  EXPECT_EQ(ibv_dealloc_pd(attr.pd), 0);
 }
 
 TEST(DeviceTest, AThreadDomainWorksLikeAnyOther) {

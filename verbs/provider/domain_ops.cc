@@ -1,5 +1,4 @@
-// Protection domains, thread domains, parent domains, memory regions, address
-// handles.
+// Protection domains, thread domains, parent domains, address handles.
 
 #include <cerrno>
 #include <utility>
@@ -10,17 +9,6 @@
 #include "verbs/provider/ops.h"
 
 namespace urnic::provider {
-
-static_assert(IBV_ACCESS_LOCAL_WRITE == mem::kLocalWrite &&
-              IBV_ACCESS_REMOTE_WRITE == mem::kRemoteWrite &&
-              IBV_ACCESS_REMOTE_READ == mem::kRemoteRead &&
-              IBV_ACCESS_REMOTE_ATOMIC == mem::kRemoteAtomic &&
-              IBV_ACCESS_MW_BIND == uint32_t{control::kAccessMwBind} &&
-              IBV_ACCESS_ZERO_BASED == uint32_t{control::kAccessZeroBased} &&
-              IBV_ACCESS_ON_DEMAND == uint32_t{control::kAccessOnDemand} &&
-              IBV_ACCESS_HUGETLB == uint32_t{control::kAccessHugetlb} &&
-              IBV_ACCESS_OPTIONAL_FIRST ==
-                  uint32_t{control::kAccessOptionalFirst});
 
 ibv_pd* AllocPd(ibv_context* ibv) {
   if (control::InForkedChild()) return FailNull(EIO);
@@ -81,9 +69,11 @@ ibv_pd* AllocParentDomain(ibv_context* ibv, ibv_parent_domain_init_attr* attr) {
         absl::StrCat("alloc_parent_domain: no pd, or unknown comp_mask 0x",
                      absl::Hex(attr->comp_mask))));
   }
-  if (attr->comp_mask != 0) {
-    return FailNull(absl::UnimplementedError(
-        "alloc_parent_domain: queues cannot be placed by the program"));
+  const bool allocates =
+      (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
+  if (allocates && (attr->alloc == nullptr || attr->free == nullptr)) {
+    return FailNull(absl::InvalidArgumentError(
+        "alloc_parent_domain: allocators come in pairs"));
   }
   ProtectionDomain* parent = ProtectionDomain::From(attr->pd);
   Context* context = Context::From(ibv);
@@ -91,40 +81,25 @@ ibv_pd* AllocParentDomain(ibv_context* ibv, ibv_parent_domain_init_attr* attr) {
     return FailNull(absl::InvalidArgumentError(
         "alloc_parent_domain: pd must be a plain one of this context"));
   }
+  if (attr->td != nullptr && attr->td->context != ibv) {
+    return FailNull(absl::InvalidArgumentError(
+        "alloc_parent_domain: the thread domain is of another context"));
+  }
   auto* domain = new ProtectionDomain;
   domain->context = context;
   domain->parent = parent;
   domain->pd.context = ibv;
   domain->pd.handle = parent->pd.handle;
   ++parent->users;
+  if (allocates) {
+    domain->allocator = std::make_unique<ProgramAllocator>(&domain->pd, *attr);
+  }
   if (attr->td != nullptr) {
     domain->thread_domain = ThreadDomain::From(attr->td);
     ++domain->thread_domain->users;
   }
   context->Add(domain);
   return &domain->pd;
-}
-
-ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
-              int access) {
-  if (control::InForkedChild()) return FailNull(EIO);
-  ProtectionDomain* domain = ProtectionDomain::From(pd);
-  const control::MrRequest request = {
-      .address = reinterpret_cast<uint64_t>(address),
-      .bytes = bytes,
-      .iova = iova,
-      .access = static_cast<uint32_t>(access)};
-  auto registered = control::Mr::Register(domain->control(), request);
-  if (!registered.ok()) return FailNull(registered.status());
-  auto* region = new MemoryRegion;
-  region->domain = domain;
-  region->control = *std::move(registered);
-  region->mr.access = access;
-  const uint32_t key = region->control->key();
-  region->mr.mr.lkey = region->mr.mr.rkey = region->mr.mr.handle = key;
-  ++domain->users;
-  domain->context->Add(region);
-  return &region->mr.mr;
 }
 
 ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attr) {
@@ -150,15 +125,6 @@ int DestroyAh(ibv_ah* ah) {
   AddressHandle* handle = AddressHandle::From(ah);
   ProtectionDomain* domain = handle->domain;
   handle->context->Delete(handle);
-  --domain->users;
-  return 0;
-}
-
-int DeregMr(verbs_mr* mr) {
-  if (control::InForkedChild()) return EIO;
-  MemoryRegion* region = MemoryRegion::From(mr);
-  ProtectionDomain* domain = region->domain;
-  domain->context->Delete(region);
   --domain->users;
   return 0;
 }

@@ -11,6 +11,7 @@
 #include "verbs/control/address_handle.h"
 #include "verbs/control/cq.h"
 #include "verbs/control/mr.h"
+#include "verbs/control/mw.h"
 #include "verbs/control/pd.h"
 #include "verbs/control/qp.h"
 #include "verbs/control/srq.h"
@@ -41,14 +42,43 @@ struct ThreadDomain {
   }
 };
 
+// The allocators of a parent domain.
+class ProgramAllocator final : public control::QueueAllocator {
+ public:
+  ProgramAllocator(ibv_pd* domain, const ibv_parent_domain_init_attr& attr)
+      : domain_(domain),
+        alloc_(attr.alloc),
+        free_(attr.free),
+        context_((attr.comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) != 0
+                     ? attr.pd_context
+                     : nullptr) {}
+
+  // The resource type tells our queues apart, as ibv_alloc_parent_domain(3)
+  // leaves it to the provider.
+  void* Allocate(size_t bytes, size_t alignment, Use use) override {
+    return alloc_(domain_, context_, bytes, alignment,
+                  static_cast<uint64_t>(use));
+  }
+  void Free(void* memory, Use use) override {
+    free_(domain_, context_, memory, static_cast<uint64_t>(use));
+  }
+
+ private:
+  ibv_pd* domain_;
+  void* (*alloc_)(ibv_pd*, void*, size_t, size_t, uint64_t);
+  void (*free_)(ibv_pd*, void*, void*, uint64_t);
+  void* context_;
+};
+
 // A protection domain, or a parent domain: another name for one, with a thread
-// domain.
+// domain and allocators.
 struct ProtectionDomain {
   ibv_pd pd = {};
   Context* context = nullptr;
   std::unique_ptr<control::Pd> own;
   ProtectionDomain* parent = nullptr;
   ThreadDomain* thread_domain = nullptr;
+  std::unique_ptr<ProgramAllocator> allocator;
   std::atomic<int> users = 0;  // of this name, parent domains included
 
   control::Pd& control() { return parent != nullptr ? *parent->own : *own; }
@@ -114,6 +144,7 @@ struct alignas(64) CompletionQueueHandle {
   control::SpinLock batch_lock_storage;
   control::SpinLock* batch_lock = nullptr;  // null: single-threaded
   ibv_wc current = {};
+  uint64_t current_time_ns = 0;
 
   static CompletionQueueHandle* From(ibv_cq* cq) {
     return reinterpret_cast<CompletionQueueHandle*>(cq);
@@ -126,6 +157,26 @@ static_assert(sizeof(ibv_cq) <= sizeof(ibv_cq_ex) &&
               offsetof(ibv_cq, async_events_completed) ==
                   offsetof(ibv_cq_ex, async_events_completed));
 
+// A memory window.
+struct MemoryWindow {
+  ibv_mw mw = {};
+  Context* context = nullptr;
+  ProtectionDomain* domain = nullptr;
+  std::unique_ptr<control::Mw> control;
+
+  static MemoryWindow* From(ibv_mw* mw) {
+    return reinterpret_cast<MemoryWindow*>(mw);
+  }
+};
+
+// The list of work requests that a program builds call by call, between
+// ibv_wr_start and ibv_wr_complete; under the lock of the send queue.
+struct WorkList {
+  uint32_t begin = 0;            // the ring's producer index at the start
+  int error = 0;                 // the first; from then on calls do nothing
+  urnic_sq_wqe* last = nullptr;  // the request that setters apply to
+};
+
 struct alignas(64) QueuePair {
   ibv_qp qp = {};
   uint8_t end_of_qp_ex[kQpExBytesMax - sizeof(ibv_qp)] = {};
@@ -135,10 +186,13 @@ struct alignas(64) QueuePair {
   ProtectionDomain* domain = nullptr;
   int sq_sig_all = 0;
   std::atomic<uint32_t> async_events = 0;
+  WorkList list;  // extended ones only
 
+  ibv_qp_ex* extended() { return reinterpret_cast<ibv_qp_ex*>(&qp); }
   static QueuePair* From(ibv_qp* qp) {
     return reinterpret_cast<QueuePair*>(qp);
   }
+  static QueuePair* From(ibv_qp_ex* qp) { return From(&qp->qp_base); }
 };
 static_assert(offsetof(QueuePair, posting) == kQpExBytesMax);
 

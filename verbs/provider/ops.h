@@ -13,6 +13,8 @@ namespace urnic::provider {
 // query.cc
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attr, size_t bytes);
+// The RNIC's clock, in nanoseconds: the one of completion timestamps.
+int QueryRtValues(ibv_context* context, ibv_values_ex* values);
 int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr);
 
 // domain_ops.cc
@@ -22,12 +24,27 @@ ibv_td* AllocTd(ibv_context* context, ibv_td_init_attr* attr);
 int DeallocTd(ibv_td* td);
 ibv_pd* AllocParentDomain(ibv_context* context,
                           ibv_parent_domain_init_attr* attr);
-ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
-              int access);
-int DeregMr(verbs_mr* mr);
-
 ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attr);
 int DestroyAh(ibv_ah* ah);
+
+// mr_ops.cc
+//
+// reg_mr with IBV_ACCESS_ON_DEMAND does not ask whether the memory is there,
+// and takes all of the address space for (nullptr, SIZE_MAX).
+ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
+              int access);
+// EBUSY: a memory window is bound to it.
+int DeregMr(verbs_mr* mr);
+// On failure the region is what it was.
+int ReregMr(verbs_mr* mr, int flags, ibv_pd* pd, void* address, size_t bytes,
+            int access);
+ibv_mr* AllocNullMr(ibv_pd* pd);
+// Errnos as in ibv_advise_mr(3).
+int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags,
+             ibv_sge* sges, uint32_t num_sge);
+// EINVAL: no such type. EPERM in bind_mw is libibverbs' own.
+ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type);
+int DeallocMw(ibv_mw* mw);
 
 // srq_ops.cc
 ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr);
@@ -44,18 +61,22 @@ CompletionQueueHandle* MakeCq(ibv_context* context, control::CqRequest request,
                               ibv_comp_channel* channel);
 int DestroyCq(ibv_cq* cq);
 int ReqNotifyCq(ibv_cq* cq, int solicited_only);
+int ResizeCq(ibv_cq* cq, int cqe);
+int ModifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 
 // cq_ex.cc
 //
-// With the standard fields of a completion. EOPNOTSUPP: timestamps, VLANs, flow
-// tags, tag matching, and ignoring an overrun. EINVAL: sizes and vectors as for
-// CreateCq, or a domain that is no parent domain of this context. The lock is
-// gone if the program says that one thread uses the queue, by the flag or by a
-// parent domain with a thread domain.
+// With the standard fields of a completion and its time. EOPNOTSUPP: VLANs,
+// flow tags, tag matching. EINVAL: sizes and vectors as for CreateCq, or a
+// domain that is no parent domain of this context. The lock is gone if the
+// program says that one thread uses the queue, by the flag or by a parent
+// domain with a thread domain.
 ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr);
 
 // poll.cc
 int PollCq(ibv_cq* cq, int entries, ibv_wc* wc);
+// The next completion into handle.current; false if there is none.
+bool PollOne(CompletionQueueHandle& handle);
 
 // qp_ops.cc
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr);
@@ -63,10 +84,19 @@ int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int mask,
             ibv_qp_init_attr* init_attr);
 int DestroyQp(ibv_qp* qp);
+// There are no such options: the vendor is 0, and nothing else may be set.
+int QueryEce(ibv_qp* qp, ibv_ece* ece);
+int SetEce(ibv_qp* qp, ibv_ece* ece);
 int AttachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid);
 int DetachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid);
 // What ibv_ah_attr says, without what RoCE has no use for.
 control::AddressVector VectorOf(const ibv_ah_attr& attr);
+
+// qp_ex.cc
+//
+// With comp_mask PD, SEND_OPS_FLAGS and CREATE_FLAGS (of which there are none).
+// EOPNOTSUPP: other masks, operations that the service does not have.
+ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr);
 
 // post.cc
 //
@@ -81,6 +111,20 @@ int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 // uses a shared queue; ENOMEM when full.
 int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
 int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
+// Type 1: the window's key changes. As post_send.
+int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
+
+// Shared by the two ways of posting. 0 or EINVAL for a request to bind one of
+// type 2, EPERM if window and region are of different domains.
+int WriteBind(ibv_mw* mw, uint32_t new_key, const ibv_mw_bind_info& info,
+              urnic_sq_wqe* wqe);
+// A queue pair that failed by itself takes requests in any state but RESET,
+// and flushes them.
+inline bool MayPost(const std::atomic<bool>& may,
+                    const control::Qp::Posting& posting) {
+  return may.load(std::memory_order_relaxed) ||
+         posting.engine_qp->wants_recv_doorbell();
+}
 
 // The errno of a failed control call, whose message goes to the debug log.
 int Fail(const absl::Status& status);

@@ -38,11 +38,31 @@ inline void Translate(const urnic_cqe& cqe, ibv_wc& wc) {
 }
 
 // Takes what is there, if that can be seen without the lock.
-inline uint32_t Take(control::Cq::Polling& polling, uint32_t max, ibv_wc* wc) {
+template <typename Out>
+inline uint32_t Take(control::Cq::Polling& polling, uint32_t max, Out&& out) {
   if (!polling.ring.MayHaveSome()) return 0;
   control::OptionalLock lock(polling.lock);
-  return polling.ring.Poll(
-      max, [&wc](const urnic_cqe& cqe) { Translate(cqe, *wc++); });
+  return polling.ring.Poll(max, out);
+}
+
+// Hands up to `wanted` completions to out(const urnic_cqe&).
+template <typename Out>
+inline uint32_t Poll(CompletionQueueHandle& handle, uint32_t wanted,
+                     Out&& out) {
+  control::Cq::Polling& polling = handle.control->polling();
+  uint32_t found = Take(polling, wanted, out);
+  // Also with some found: the acknowledgement of what the program was given
+  // last goes out, and its sender may be waiting for it.
+  const uint32_t polls =
+      polling.polls_since_progress.load(std::memory_order_relaxed) + 1;
+  if (found == wanted && polls < kPollsPerProgress) {
+    polling.polls_since_progress.store(polls, std::memory_order_relaxed);
+    return found;
+  }
+  polling.polls_since_progress.store(0, std::memory_order_relaxed);
+  handle.engine->Progress();
+  if (found < wanted) found += Take(polling, wanted - found, out);
+  return found;
 }
 
 }  // namespace
@@ -50,22 +70,16 @@ inline uint32_t Take(control::Cq::Polling& polling, uint32_t max, ibv_wc* wc) {
 int PollCq(ibv_cq* cq, int entries, ibv_wc* wc) {
   if (__builtin_expect(control::InForkedChild(), 0)) return -1;
   if (entries <= 0) return 0;
-  CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
-  control::Cq::Polling& polling = handle->control->polling();
-  const uint32_t wanted = static_cast<uint32_t>(entries);
-  uint32_t found = Take(polling, wanted, wc);
-  // Also with some found: the acknowledgement of what the program was given
-  // last goes out, and its sender may be waiting for it.
-  const uint32_t polls =
-      polling.polls_since_progress.load(std::memory_order_relaxed) + 1;
-  if (found == wanted && polls < kPollsPerProgress) {
-    polling.polls_since_progress.store(polls, std::memory_order_relaxed);
-    return entries;
-  }
-  polling.polls_since_progress.store(0, std::memory_order_relaxed);
-  handle->engine->Progress();
-  if (found < wanted) found += Take(polling, wanted - found, wc + found);
-  return static_cast<int>(found);
+  return static_cast<int>(
+      Poll(*CompletionQueueHandle::From(cq), static_cast<uint32_t>(entries),
+           [&wc](const urnic_cqe& cqe) { Translate(cqe, *wc++); }));
+}
+
+bool PollOne(CompletionQueueHandle& handle) {
+  return Poll(handle, 1, [&handle](const urnic_cqe& cqe) {
+           Translate(cqe, handle.current);
+           handle.current_time_ns = cqe.time_ns;
+         }) == 1;
 }
 
 }  // namespace urnic::provider

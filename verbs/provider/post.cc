@@ -16,6 +16,9 @@ namespace {
 using Posting = control::Qp::Posting;
 
 static_assert(URNIC_WR_SEND_WITH_INV == int{IBV_WR_SEND_WITH_INV} &&
+              URNIC_WR_BIND_MW == int{IBV_WR_BIND_MW} &&
+              URNIC_WR_LOCAL_INV == int{IBV_WR_LOCAL_INV} &&
+              URNIC_WR_ATOMIC_WRITE == int{IBV_WR_ATOMIC_WRITE} &&
               URNIC_WR_ATOMIC_FETCH_AND_ADD ==
                   int{IBV_WR_ATOMIC_FETCH_AND_ADD} &&
               URNIC_WR_RDMA_READ == int{IBV_WR_RDMA_READ});
@@ -32,7 +35,11 @@ constexpr uint32_t kSendFlags =
 constexpr uint32_t Bit(uint32_t opcode) { return 1u << opcode; }
 constexpr uint32_t kAtomics =
     Bit(IBV_WR_ATOMIC_CMP_AND_SWP) | Bit(IBV_WR_ATOMIC_FETCH_AND_ADD);
-constexpr uint32_t kWithResponse = kAtomics | Bit(IBV_WR_RDMA_READ);
+constexpr uint32_t kWithResponse =
+    kAtomics | Bit(IBV_WR_RDMA_READ) | Bit(IBV_WR_ATOMIC_WRITE);
+constexpr uint32_t kLocal = Bit(IBV_WR_BIND_MW) | Bit(IBV_WR_LOCAL_INV);
+// Has no place in struct ibv_send_wr.
+constexpr uint32_t kListOnly = Bit(URNIC_WR_FLUSH);
 // The last one that libibverbs knows; some below it are not built.
 constexpr uint32_t kLastOpcode = IBV_WR_ATOMIC_WRITE;
 
@@ -41,13 +48,17 @@ constexpr uint32_t kLastOpcode = IBV_WR_ATOMIC_WRITE;
 inline int Check(const Posting& posting, const ibv_send_wr& wr) {
   const uint32_t opcode = Number(wr.opcode);
   if (opcode > kLastOpcode) return EINVAL;
-  if ((Bit(opcode) & posting.opcodes) == 0) {
-    return (Bit(opcode) & control::kBuiltOpcodes) == 0 ? EOPNOTSUPP : EINVAL;
+  if ((Bit(opcode) & posting.opcodes & ~kListOnly) == 0) {
+    constexpr uint32_t kBuilt = control::kBuiltOpcodes & ~kListOnly;
+    return (Bit(opcode) & kBuilt) == 0 ? EOPNOTSUPP : EINVAL;
   }
   if ((wr.send_flags & ~kSendFlags) != 0) return EINVAL;
   if (static_cast<uint32_t>(wr.num_sge) > posting.max_send_sge) return EINVAL;
   if ((Bit(opcode) & kWithResponse) != 0) {
-    if ((wr.send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
+    if ((wr.send_flags & IBV_SEND_INLINE) != 0 &&
+        opcode != IBV_WR_ATOMIC_WRITE) {
+      return EINVAL;
+    }
     if (!posting.may_read.load(std::memory_order_relaxed)) return EINVAL;
   }
   return 0;
@@ -70,6 +81,17 @@ inline int CopyInline(const Posting& posting, const ibv_send_wr& wr,
   return 0;
 }
 
+[[gnu::cold, gnu::noinline]] int WriteLocal(const ibv_send_wr& wr,
+                                            urnic_sq_wqe* wqe) {
+  wqe->flags &= static_cast<uint8_t>(~URNIC_SEND_INLINE);
+  wqe->num_sge = 0;
+  if (wr.opcode == IBV_WR_LOCAL_INV) return 0;  // the key is written
+  if (wr.bind_mw.mw == nullptr || wr.bind_mw.mw->type != IBV_MW_TYPE_2) {
+    return EINVAL;
+  }
+  return WriteBind(wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info, wqe);
+}
+
 inline int WriteSend(const Posting& posting, const ibv_send_wr& wr,
                      uint8_t* entry) {
   if (const int error = Check(posting, wr)) return error;
@@ -81,7 +103,8 @@ inline int WriteSend(const Posting& posting, const ibv_send_wr& wr,
   wqe->wr_id = wr.wr_id;
   // At the same place for all kinds.
   wqe->remote_addr = wr.wr.rdma.remote_addr;
-  if ((Bit(wr.opcode) & kAtomics) != 0) {
+  if (__builtin_expect((Bit(wr.opcode) & (kAtomics | kLocal)) != 0, 0)) {
+    if ((Bit(wr.opcode) & kLocal) != 0) return WriteLocal(wr, wqe);
     wqe->rkey = wr.wr.atomic.rkey;
     wqe->compare_add = wr.wr.atomic.compare_add;
     wqe->swap = wr.wr.atomic.swap;
@@ -130,20 +153,35 @@ inline int Fill(control::WorkRing& ring, Wr*& wr, Write&& write) {
   return error;
 }
 
-// A queue pair that failed by itself takes requests in any state but RESET,
-// and flushes them.
-inline bool May(const std::atomic<bool>& may, const Posting& posting) {
-  return may.load(std::memory_order_relaxed) ||
-         posting.engine_qp->wants_recv_doorbell();
-}
-
 }  // namespace
+
+int WriteBind(ibv_mw* mw, uint32_t new_key, const ibv_mw_bind_info& info,
+              urnic_sq_wqe* wqe) {
+  constexpr unsigned kRights = IBV_ACCESS_REMOTE_WRITE |
+                               IBV_ACCESS_REMOTE_READ |
+                               IBV_ACCESS_REMOTE_ATOMIC;
+  constexpr unsigned kKnown =
+      kRights | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED;
+  if (mw == nullptr || (info.mw_access_flags & ~kKnown) != 0 ||
+      (info.mr == nullptr && (info.addr != 0 || info.length != 0))) {
+    return EINVAL;
+  }
+  if (info.mr != nullptr && info.mr->pd != mw->pd) return EPERM;
+  wqe->imm_or_key = new_key;
+  wqe->remote_addr = info.addr;
+  wqe->bind = {.window = mw->rkey,
+               .region = info.mr != nullptr ? info.mr->rkey : 0,
+               .length = info.length,
+               .access = info.mw_access_flags &
+                         (kRights | unsigned{IBV_ACCESS_ZERO_BASED})};
+  return 0;
+}
 
 int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   Posting& posting = *QueuePair::From(qp)->posting;
-  int error = control::InForkedChild()          ? EIO
-              : !May(posting.may_send, posting) ? EINVAL
-                                                : 0;
+  int error = control::InForkedChild()              ? EIO
+              : !MayPost(posting.may_send, posting) ? EINVAL
+                                                    : 0;
   if (__builtin_expect(error == 0, 1)) {
     {
       control::OptionalLock lock(posting.sq_lock);
@@ -160,7 +198,7 @@ int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
 int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   Posting& posting = *QueuePair::From(qp)->posting;
   int error = control::InForkedChild() ? EIO
-              : posting.shares_receives || !May(posting.may_recv, posting)
+              : posting.shares_receives || !MayPost(posting.may_recv, posting)
                   ? EINVAL
                   : 0;
   if (__builtin_expect(error == 0, 1)) {
@@ -192,6 +230,35 @@ int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   }
   if (__builtin_expect(error != 0, 0)) *bad = wr;
   return error;
+}
+
+int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
+  Posting& posting = *QueuePair::From(qp)->posting;
+  if (control::InForkedChild()) return EIO;
+  if (!MayPost(posting.may_send, posting) ||
+      (Bit(IBV_WR_BIND_MW) & posting.opcodes) == 0 ||
+      (bind->send_flags & ~kSendFlags) != 0) {
+    return EINVAL;
+  }
+  const uint32_t new_key = ibv_inc_rkey(mw->rkey);
+  {
+    control::OptionalLock lock(posting.sq_lock);
+    uint8_t* entry = posting.sq.Next();
+    if (entry == nullptr) return ENOMEM;
+    auto* wqe = reinterpret_cast<urnic_sq_wqe*>(entry);
+    wqe->opcode = URNIC_WR_BIND_MW;
+    wqe->flags = static_cast<uint8_t>(bind->send_flags & ~IBV_SEND_INLINE);
+    wqe->num_sge = 0;
+    wqe->wr_id = bind->wr_id;
+    if (const int error = WriteBind(mw, new_key, bind->bind_info, wqe)) {
+      return error;
+    }
+    posting.sq.Advance();
+    posting.sq.Publish();
+    mw->rkey = new_key;
+  }
+  posting.engine->Doorbell(*posting.engine_qp);
+  return 0;
 }
 
 }  // namespace urnic::provider

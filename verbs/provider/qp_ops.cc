@@ -144,6 +144,14 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   if (control::InForkedChild()) return FailNull(EIO);
   const absl::StatusOr<QpService> service = ServiceOf(*attr);
   if (!service.ok()) return FailNull(service.status());
+  for (const ibv_context* of :
+       {attr->send_cq != nullptr ? attr->send_cq->context : pd->context,
+        attr->recv_cq != nullptr ? attr->recv_cq->context : pd->context,
+        attr->srq != nullptr ? attr->srq->context : pd->context}) {
+    if (of == pd->context) continue;
+    return FailNull(absl::InvalidArgumentError(
+        "create_qp: domain and queues are of different contexts"));
+  }
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   auto handle = std::make_unique<QueuePair>();
   control::QpRequest request;
@@ -161,6 +169,7 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   request.caps = FromIbv(attr->cap);
   request.sq_sig_all = attr->sq_sig_all != 0;
   request.single_threaded = domain->thread_domain != nullptr;
+  request.allocator = domain->allocator.get();
   request.events = domain->context;
   request.user = handle.get();
   auto created = control::Qp::Create(domain->context->device(), request);
@@ -260,6 +269,20 @@ int DestroyQp(ibv_qp* qp) {
   handle->context->Delete(handle);
   --domain->users;
   return 0;
+}
+
+int QueryEce(ibv_qp*, ibv_ece* ece) {
+  if (control::InForkedChild()) return EIO;
+  *ece = {};
+  return 0;
+}
+
+int SetEce(ibv_qp* qp, ibv_ece* ece) {
+  if (control::InForkedChild()) return EIO;
+  if (ece->vendor_id == 0 && ece->options == 0 && ece->comp_mask == 0) return 0;
+  return Fail(absl::InvalidArgumentError(
+      absl::StrCat("set_ece: qp ", qp->qp_num, " has no options of vendor 0x",
+                   absl::Hex(ece->vendor_id))));
 }
 
 namespace {

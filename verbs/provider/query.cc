@@ -30,12 +30,14 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.max_qp_wr = kMaxQpWr;
   a.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD |
                        IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
-                       IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_UD_AV_PORT_ENFORCE;
+                       IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_UD_AV_PORT_ENFORCE |
+                       IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   a.max_sge = kMaxSge;
   a.max_sge_rd = kMaxSge;
   a.max_cq = kMaxCqs;
   a.max_cqe = kMaxCqe;
   a.max_mr = kMaxMrs;
+  a.max_mw = kMaxMrs;  // of the same table
   a.max_pd = kMaxPds;
   a.max_qp_rd_atom = kMaxRdAtomic;
   a.max_qp_init_rd_atom = kMaxRdAtomic;
@@ -54,7 +56,33 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.phys_port_cnt = 1;
 }
 
+// Memory is never pinned: pages come when they are touched, by the CPU.
+void FillOnDemandPaging(ibv_device_attr_ex& a) {
+  constexpr uint32_t kSendRecv =
+      IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+  constexpr uint32_t kConnected = kSendRecv | IBV_ODP_SUPPORT_WRITE;
+  constexpr uint32_t kReliable =
+      kConnected | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+  a.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+  a.odp_caps.per_transport_caps = {.rc_odp_caps = kReliable,
+                                   .uc_odp_caps = kConnected,
+                                   .ud_odp_caps = kSendRecv};
+  a.xrc_odp_caps = kReliable;
+}
+
 }  // namespace
+
+int QueryRtValues(ibv_context*, ibv_values_ex* values) {
+  if (control::InForkedChild()) return EIO;
+  if ((values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) {
+    return EINVAL;
+  }
+  if ((values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) != 0) {
+    // All in the one field, as other providers do: it is a count of cycles.
+    values->raw_clock = {.tv_sec = 0, .tv_nsec = Engine::Now().ns()};
+  }
+  return 0;
+}
 
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attr, size_t bytes) {
@@ -65,6 +93,11 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
   FillLimits(Context::From(context)->device().identity(), answer.orig_attr);
   answer.device_cap_flags_ex = answer.orig_attr.device_cap_flags;
   answer.phys_port_cnt_ex = 1;
+  answer.completion_timestamp_mask = UINT64_MAX;
+  answer.hca_core_clock = 1'000'000;  // kHz: nanoseconds
+  answer.cq_mod_caps = {.max_cq_count = UINT16_MAX,
+                        .max_cq_period = UINT16_MAX};
+  FillOnDemandPaging(answer);
   std::memset(attr, 0, bytes);
   std::memcpy(attr, &answer, std::min(bytes, sizeof(answer)));
   return 0;

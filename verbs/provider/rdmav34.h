@@ -64,21 +64,34 @@ struct verbs_mr {
 };
 
 // An ibv_qp may be asked whether it is an extended one: libibverbs looks behind
-// the place of struct ibv_qp_ex, wherever its own release has that end. Zeros
-// up to here say no to all of them.
+// the place of struct ibv_qp_ex, wherever its own release has that end, for a
+// mark. Zeros up to here say no to all of them.
 inline constexpr size_t kQpExBytesMax = 384;
+inline constexpr uint32_t kVerbsQpEx = 2;
+
+// Where the releases have that end, and the mark; with each, struct ibv_qp_ex
+// got another pointer. It may differ from that of the header that we are built
+// with.
+inline constexpr size_t kQpExBytes43 = 344;
+inline constexpr size_t kQpExBytes44 = 352;  // wr_atomic_write
+inline constexpr size_t kQpExBytes45 = 360;  // wr_flush
 
 // The operations, sorted by name; a null one is answered by libibverbs with
 // EOPNOTSUPP. Those that are not written here are Unused.
 struct verbs_context_ops {
   using Unused = void (*)();
-  Unused advise_mr, alloc_dm, alloc_mw, alloc_null_mr;
+  int (*advise_mr)(ibv_pd*, ibv_advise_mr_advice, uint32_t flags, ibv_sge*,
+                   uint32_t num_sge);
+  Unused alloc_dm;
+  ibv_mw* (*alloc_mw)(ibv_pd*, ibv_mw_type);
+  ibv_mr* (*alloc_null_mr)(ibv_pd*);
   ibv_pd* (*alloc_parent_domain)(ibv_context*, ibv_parent_domain_init_attr*);
   ibv_pd* (*alloc_pd)(ibv_context*);
   ibv_td* (*alloc_td)(ibv_context*, ibv_td_init_attr*);
   Unused async_event, attach_counters_point_flow;
   int (*attach_mcast)(ibv_qp*, const ibv_gid*, uint16_t lid);
-  Unused bind_mw, close_xrcd, cq_event;
+  int (*bind_mw)(ibv_qp*, ibv_mw*, ibv_mw_bind*);
+  Unused close_xrcd, cq_event;
   ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*);
   Unused create_counters;
   ibv_cq* (*create_cq)(ibv_context*, int cqe, ibv_comp_channel*,
@@ -86,9 +99,11 @@ struct verbs_context_ops {
   ibv_cq_ex* (*create_cq_ex)(ibv_context*, ibv_cq_init_attr_ex*);
   Unused create_flow, create_flow_action_esp;
   ibv_qp* (*create_qp)(ibv_pd*, ibv_qp_init_attr*);
-  Unused create_qp_ex, create_rwq_ind_table;
+  ibv_qp* (*create_qp_ex)(ibv_context*, ibv_qp_init_attr_ex*);
+  Unused create_rwq_ind_table;
   ibv_srq* (*create_srq)(ibv_pd*, ibv_srq_init_attr*);
-  Unused create_srq_ex, create_wq, dealloc_mw;
+  Unused create_srq_ex, create_wq;
+  int (*dealloc_mw)(ibv_mw*);
   int (*dealloc_pd)(ibv_pd*);
   int (*dealloc_td)(ibv_td*);
   int (*dereg_mr)(verbs_mr*);
@@ -102,7 +117,8 @@ struct verbs_context_ops {
   Unused destroy_wq;
   int (*detach_mcast)(ibv_qp*, const ibv_gid*, uint16_t lid);
   void (*free_context)(ibv_context*);
-  Unused free_dm, get_srq_num, import_dm, import_mr, import_pd, modify_cq;
+  Unused free_dm, get_srq_num, import_dm, import_mr, import_pd;
+  int (*modify_cq)(ibv_cq*, ibv_modify_cq_attr*);
   Unused modify_flow_action_esp;
   int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int mask);
   Unused modify_qp_rate_limit;
@@ -115,17 +131,22 @@ struct verbs_context_ops {
   int (*post_srq_recv)(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad);
   int (*query_device_ex)(ibv_context*, const ibv_query_device_ex_input*,
                          ibv_device_attr_ex*, size_t bytes);
-  Unused query_ece;
+  int (*query_ece)(ibv_qp*, ibv_ece*);
   int (*query_port)(ibv_context*, uint8_t port, ibv_port_attr*);
   int (*query_qp)(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*);
-  Unused query_qp_data_in_order, query_rt_values;
+  Unused query_qp_data_in_order;
+  int (*query_rt_values)(ibv_context*, ibv_values_ex*);
   int (*query_srq)(ibv_srq*, ibv_srq_attr*);
   Unused read_counters;
   Unused reg_dm_mr, reg_dmabuf_mr;
   ibv_mr* (*reg_mr)(ibv_pd*, void* address, size_t bytes, uint64_t iova,
                     int access);
   int (*req_notify_cq)(ibv_cq*, int solicited_only);
-  Unused rereg_mr, resize_cq, set_ece, unimport_dm, unimport_mr, unimport_pd;
+  int (*rereg_mr)(verbs_mr*, int flags, ibv_pd*, void* address, size_t bytes,
+                  int access);
+  int (*resize_cq)(ibv_cq*, int cqe);
+  int (*set_ece)(ibv_qp*, ibv_ece*);
+  Unused unimport_dm, unimport_mr, unimport_pd;
 };
 static_assert(sizeof(verbs_context_ops) == 76 * sizeof(void*));
 static_assert(offsetof(verbs_context_ops, create_cq) == 15 * sizeof(void*));

@@ -20,6 +20,7 @@ ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr) {
   request.max_wr = attr->attr.max_wr;
   request.max_sge = attr->attr.max_sge;
   request.single_threaded = domain->thread_domain != nullptr;
+  request.allocator = domain->allocator.get();
   request.events = domain->context;
   request.user = handle.get();
   auto created = control::Srq::Create(domain->control(), request);

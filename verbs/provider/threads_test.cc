@@ -169,5 +169,118 @@ TEST(ThreadsTest, ArmThenPollThenSleepLosesNothing) {
   EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
 }
 
+// Lists that are built call by call, of several threads for one queue pair:
+// none is torn apart.
+TEST(ThreadsTest, AllBuildListsForOneQueuePair) {
+  Devices devices;
+  PairOptions options = Patient();
+  options.depth = 1024;
+  options.send_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND;
+  Pair pair(devices.a, devices.b, options);
+  ibv_qp_ex* ex = ibv_qp_to_qp_ex(pair.a.qp());
+  constexpr int kEach = 100;
+  std::atomic<int> done = 0;
+  RunThreads([&](int thread) {
+    for (int i = 0; i < kEach; ++i) {
+      ibv_wr_start(ex);
+      for (uint64_t part = 0; part < 2; ++part) {
+        ex->wr_id = static_cast<uint64_t>(thread) * 2 + part;
+        ex->wr_flags = IBV_SEND_SIGNALED;
+        ibv_wr_rdma_write(ex, pair.b.mr()->rkey, pair.b.address());
+        ibv_wr_set_sge(ex, pair.a.mr()->lkey, pair.a.address(), 8);
+      }
+      if (i % 8 == 7) {
+        ibv_wr_abort(ex);
+        continue;
+      }
+      EXPECT_EQ(ibv_wr_complete(ex), 0);
+      ibv_wc wc[2];
+      const int n = ibv_poll_cq(pair.a.cq(), 2, wc);
+      for (int k = 0; k < n; ++k) EXPECT_EQ(wc[k].status, IBV_WC_SUCCESS);
+      done += n;
+    }
+  });
+  constexpr int kAll = kThreads * 2 * (kEach - kEach / 8);
+  for (; done < kAll; ++done) {
+    EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS);
+  }
+}
+
+// A queue changes its size while threads poll it, and its events are moderated
+// meanwhile.
+TEST(ThreadsTest, AQueueIsResizedWhileItIsPolled) {
+  Devices devices;
+  Pair pair(devices.a, devices.b, Patient());
+  constexpr int kMessages = 500;
+  std::atomic<int> seen = 0;
+  RunThreads([&](int thread) {
+    if (thread == 0) {
+      for (int i = 0; seen < kMessages; ++i) {
+        EXPECT_EQ(ibv_resize_cq(pair.a.cq(), i % 2 == 0 ? 512 : 256), 0);
+        ibv_modify_cq_attr attr = {};
+        attr.attr_mask = IBV_CQ_ATTR_MODERATE;
+        attr.moderate = {static_cast<uint16_t>(i % 4), 100};
+        EXPECT_EQ(ibv_modify_cq(pair.a.cq(), &attr), 0);
+      }
+      return;
+    }
+    if (thread == 1) {
+      for (int i = 0; i < kMessages; ++i) {
+        while (i - seen >= 32) std::this_thread::yield();
+        EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)},
+                                  [&](ibv_send_wr& wr) {
+                                    wr.opcode = IBV_WR_RDMA_WRITE;
+                                    Target(wr, pair.b, 0);
+                                  }),
+                  0);
+      }
+    }
+    ibv_wc wc;
+    while (seen < kMessages) {
+      if (ibv_poll_cq(pair.a.cq(), 1, &wc) != 1) continue;
+      EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+      ++seen;
+    }
+  });
+  EXPECT_EQ(seen, kMessages);
+}
+
+// Windows are bound, used and freed by threads of their own, on one device.
+TEST(ThreadsTest, EachWithWindowsOfItsOwn) {
+  Devices devices;
+  RunThreads([&](int) {
+    Pair pair(devices.a, devices.b, Patient());
+    alignas(64) uint8_t memory[64] = {};
+    ibv_mr* mr = ibv_reg_mr(pair.b.pd(), memory, sizeof(memory),
+                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+    for (int i = 0; i < 50; ++i) {
+      ibv_mw* mw = ibv_alloc_mw(pair.b.pd(), IBV_MW_TYPE_2);
+      const uint32_t key = ibv_inc_rkey(mw->rkey);
+      EXPECT_EQ(pair.b.PostSend({},
+                                [&](ibv_send_wr& wr) {
+                                  wr.opcode = IBV_WR_BIND_MW;
+                                  wr.bind_mw.mw = mw;
+                                  wr.bind_mw.rkey = key;
+                                  wr.bind_mw.bind_info = {
+                                      mr, reinterpret_cast<uint64_t>(memory),
+                                      64, IBV_ACCESS_REMOTE_WRITE};
+                                }),
+                0);
+      EXPECT_EQ(pair.b.Poll().status, IBV_WC_SUCCESS);
+      EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 64)},
+                                [&](ibv_send_wr& wr) {
+                                  wr.opcode = IBV_WR_RDMA_WRITE;
+                                  wr.wr.rdma.remote_addr =
+                                      reinterpret_cast<uint64_t>(memory);
+                                  wr.wr.rdma.rkey = key;
+                                }),
+                0);
+      EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS);
+      EXPECT_EQ(ibv_dealloc_mw(mw), 0);
+    }
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  });
+}
+
 }  // namespace
 }  // namespace urnic

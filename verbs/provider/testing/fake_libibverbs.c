@@ -10,6 +10,7 @@ void* _verbs_init_and_alloc_context(void* device, int fd, size_t bytes,
                                     void* offset, unsigned driver);
 void verbs_uninit_context(void* context);
 void verbs_set_ops(void* context, const void* ops);
+void* ibv_qp_to_qp_ex(void* qp);
 void ibv_import_dm(void);
 void ibv_query_qp_data_in_order(void);
 void ibv_reg_mr_ex(void);
@@ -28,6 +29,7 @@ void* _verbs_init_and_alloc_context(void* device, int fd, size_t bytes,
 }
 void verbs_uninit_context(void* context) { (void)context; }
 void verbs_set_ops(void* context, const void* ops) { (void)context, (void)ops; }
+void* ibv_qp_to_qp_ex(void* qp) { return (void)qp, NULL; }
 void ibv_import_dm(void) {}
 void ibv_query_qp_data_in_order(void) {}
 void ibv_reg_mr_ex(void) {}

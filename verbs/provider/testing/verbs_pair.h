@@ -66,6 +66,7 @@ struct PairOptions {
   ibv_comp_channel* channel = nullptr;  // for ends on the channel's device
   ibv_pd* pd = nullptr;                 // nullptr: one of its own
   ibv_cq* cq = nullptr;                 // the same
+  uint64_t send_ops = 0;                // not 0: an extended queue pair
 };
 
 // One end: its queue pair, its completion queue, a megabyte of memory.
@@ -86,14 +87,20 @@ class End {
     }
     cq_ = options.cq == nullptr ? own_cq_ : options.cq;
     ibv_query_gid(context, 1, options.gid_index, &peer_gid_);
-    ibv_qp_init_attr init = {};
+    ibv_qp_init_attr_ex init = {};
     init.send_cq = init.recv_cq = cq_;
     init.cap.max_send_wr = init.cap.max_recv_wr = options.depth;
     init.cap.max_send_sge = init.cap.max_recv_sge = options.max_sge;
     init.cap.max_inline_data = options.max_inline;
     init.qp_type = IBV_QPT_RC;
     init.sq_sig_all = options.sq_sig_all;
-    qp_ = ibv_create_qp(pd_, &init);
+    init.pd = pd_;
+    init.send_ops_flags = options.send_ops;
+    init.comp_mask = IBV_QP_INIT_ATTR_PD;
+    if (options.send_ops != 0) {
+      init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    }
+    qp_ = ibv_create_qp_ex(context, &init);
     cap_ = init.cap;
     EXPECT_TRUE(mr_ != nullptr && cq_ != nullptr && qp_ != nullptr)
         << strerror(errno);

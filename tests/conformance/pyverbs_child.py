@@ -1,0 +1,92 @@
+"""Runs the tests of one module of rdma-core's own suite, in the process that
+`urnic run` has prepared, and prints one JSON object per line for each test:
+{"event": "begin", "test": ID} and {"event": "end", "test": ID, "outcome":
+"passed" | "failed" | "skipped", "text": WHY}.
+
+usage: pyverbs_child.py TESTS_FOLDER MODULE DEVICE GID_INDEX NAMES [NOT_NAMES..]
+
+NAMES is a pattern of the tests to run, without "tests.", and each of NOT_NAMES
+one of those not to.
+
+The suite's own runner loads all of its modules, also those for other vendors'
+extensions, and has no output for machines.
+"""
+
+import fnmatch
+import importlib
+import json
+import os
+import sys
+import types
+import unittest
+
+OUT = os.fdopen(os.dup(1), "w")
+
+
+def say(**what):
+    OUT.write(json.dumps(what) + "\n")
+    OUT.flush()
+
+
+class Report(unittest.TestResult):
+    """Prints the outcome of each test as it is known."""
+
+    def __init__(self):
+        super().__init__()
+        self.outcome = None
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.outcome = ("passed", "")
+        say(event="begin", test=test.id())
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        say(event="end", test=test.id(), outcome=self.outcome[0],
+            text=self.outcome[1])
+
+    def addSkip(self, test, reason):
+        self.outcome = ("skipped", reason)
+
+    def addFailure(self, test, err):
+        self.outcome = ("failed", self._exc_info_to_string(err, test))
+
+    addError = addFailure
+
+    def addSubTest(self, test, subtest, err):
+        if err is not None:
+            self.addFailure(test, err)
+
+
+def each(tests):
+    """The tests in a suite of suites."""
+    for test in tests:
+        if isinstance(test, unittest.TestSuite):
+            yield from each(test)
+        else:
+            yield test
+
+
+def main():
+    folder, module, device, gid, names, *not_names = sys.argv[1:]
+    sys.argv[1:] = ["--dev", device, "--gid", gid]
+    sys.path.insert(0, folder)
+    # A package without the code that loads every module.
+    package = types.ModuleType("tests")
+    package.__path__ = [folder]
+    sys.modules["tests"] = package
+    importlib.import_module("args_parser").parser.parse_args()
+    loaded = unittest.defaultTestLoader.loadTestsFromModule(
+        importlib.import_module("tests." + module))
+    wanted = unittest.TestSuite()
+    for test in each(loaded):
+        name = test.id().removeprefix("tests.")
+        if fnmatch.fnmatchcase(name, names) and not any(
+                fnmatch.fnmatchcase(name, other) for other in not_names):
+            wanted.addTest(test)
+    wanted.run(Report())
+    say(event="done")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""rdma-core's own tests, as the distribution ships them, on our RNIC.
+
+Prints a line for each test and ends with "N passed, N failed, N skipped". A
+test may be skipped for the reasons listed in pyverbs.md and for no other. Both
+ends are queue pairs of one device that talks to itself. Needs no root.
+"""
+
+import argparse
+import fnmatch
+import gzip
+import json
+import os
+import pathlib
+import re
+import selectors
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+SHIPPED = pathlib.Path("/usr/share/doc/rdma-core/tests")
+PACKAGE = "rdma-core"  # what ships them
+
+# Of the suite's modules those that say something about the verbs. srq: this
+# release has none; its tests of shared receive queues are in the others.
+MODULES = ["addr", "atomic", "cq", "cq_events", "cqex", "device", "fork", "mr",
+           "odp", "parent_domain", "pd", "qp", "qpex", "rdmacm",
+           "relaxed_ordering", "shared_pd"]
+PORT = ["--port", "loop", "--addr", "10.77.0.1/24"]
+PYTHON = "/usr/bin/python3"  # the distribution's, for which its pyverbs is built
+DEVICE = "urnic0"
+GID_INDEX = "3"  # RoCE v2 of the first IPv4 address
+MODULE_SECONDS = 120
+
+
+NOT_RUN = "not run"
+
+
+class Reasons:
+    """The tables of pyverbs.md: which test may be skipped for what reason."""
+
+    class Row:
+        def __init__(self, glob, says, why, depends):
+            self.glob = glob
+            self.says = says
+            self.why = why
+            self.depends = depends
+            self.used = False
+
+        def matches(self, test):
+            return fnmatch.fnmatchcase(test, self.glob)
+
+    def __init__(self, path):
+        row = re.compile(r"\| `([^`]+)` \| `([^`]+)` \| ([^|]*) \| ?([^|]*)\|$")
+        found = map(row.match, path.read_text(encoding="utf8").splitlines())
+        self.rows = [self.Row(*match.groups()) for match in found if match]
+
+    def allow(self, test, reason):
+        """`reason` need only begin as the table says."""
+        for row in self.rows:
+            if row.matches(test) and reason.startswith(row.says):
+                row.used = True
+                return True
+        return False
+
+    def not_run(self, module):
+        """Patterns of tests of the module that are left out."""
+        return [row for row in self.rows if row.says == NOT_RUN
+                and row.glob.startswith(f"test_{module}.")]
+
+    def unused(self):
+        return [row for row in self.rows
+                if not row.used and not row.depends.strip() and row.says != NOT_RUN]
+
+
+def unpack(target):
+    """Puts the suite into `target`. False if it cannot be had."""
+    source = SHIPPED
+    if not source.is_dir():
+        # Images without documentation lack what lies in that folder.
+        packed = target / "package"
+        packed.mkdir()
+        got = subprocess.run(["apt-get", "-q", "-q", "download", PACKAGE], cwd=packed, check=False)
+        files = list(packed.glob("*.deb"))
+        if got.returncode != 0 or not files:
+            return False
+        subprocess.run(["dpkg-deb", "-x", files[0], packed / "root"], check=True)
+        source = packed / "root" / SHIPPED.relative_to("/")
+    for path in source.iterdir():
+        if path.suffix == ".gz":
+            with gzip.open(path) as packed_file:
+                (target / path.stem).write_bytes(packed_file.read())
+        else:
+            shutil.copy(path, target / path.name)
+    return True
+
+
+def lines_of(process, end):
+    """What the process prints, line by line, until it ends or `end` passes;
+    None stands for the latter."""
+    os.set_blocking(process.stdout.fileno(), False)
+    selector = selectors.DefaultSelector()
+    selector.register(process.stdout, selectors.EVENT_READ)
+    buffer = b""
+    while True:
+        left = end - time.monotonic()
+        if left <= 0:
+            yield None
+            return
+        if not selector.select(left):
+            continue
+        data = process.stdout.read()
+        if not data:
+            return
+        *lines, buffer = (buffer + data).split(b"\n")
+        for line in lines:
+            yield line.decode("utf8", "replace")
+
+
+class Run:
+    """Counts outcomes, one line each, as tests/e2e does."""
+
+    def __init__(self, reasons):
+        self.reasons = reasons
+        self.count = {"passed": 0, "FAILED": 0, "skipped": 0}
+        self.failed = []
+        self.table = []
+
+    def report(self, test, outcome, text, seconds):
+        if outcome == "skipped" and not self.reasons.allow(test, text):
+            outcome, text = "failed", f"skipped for a reason that pyverbs.md does not list: {text}"
+        outcome = {"failed": "FAILED"}.get(outcome, outcome)
+        self.count[outcome] += 1
+        if outcome == "FAILED":
+            self.failed.append(test)
+        separator = ":\n" if "\n" in text else ": " if text else ""
+        print(f"{outcome:8}{test} ({seconds:.1f} s){separator}{text}", flush=True)
+
+    def module(self, name, command):
+        """One module in a process of its own, which is killed when it takes
+        too long: what has not ended by then has failed."""
+        before = dict(self.count)
+        begin = time.monotonic()
+        running = None
+        done = False
+        with tempfile.TemporaryFile() as errors, \
+                subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=errors, start_new_session=True) as process:
+            for line in lines_of(process, begin + MODULE_SECONDS):
+                if line is None:
+                    os.killpg(process.pid, 9)
+                    break
+                try:
+                    event = json.loads(line)
+                except ValueError:
+                    continue  # the tests print, too
+                if event["event"] == "begin":
+                    running, since = event["test"], time.monotonic()
+                elif event["event"] == "end":
+                    self.report(event["test"].removeprefix("tests."), event["outcome"],
+                                event["text"], time.monotonic() - since)
+                    running = None
+                else:
+                    done = True
+            status = process.wait()
+            errors.seek(0)
+            said = errors.read()[-4000:].decode("utf8", "replace")
+        if not done:
+            what = running.removeprefix("tests.") if running else f"test_{name}"
+            self.report(what, "failed", f"the process ended with status {status}, what came "
+                        f"behind this test did not run; it said:\n{said}",
+                        time.monotonic() - begin)
+        self.table.append((name, *(self.count[k] - before[k] for k in self.count)))
+
+    def leave_out(self, row):
+        self.count["skipped"] += 1
+        print(f"skipped {row.glob}: {NOT_RUN}: {row.why}", flush=True)
+
+    def judge_rows(self):
+        """A reason that no test gives any more has no place in the list."""
+        for row in self.reasons.unused():
+            self.count["FAILED"] += 1
+            self.failed.append(row.glob)
+            print(f"FAILED  {row.glob}: pyverbs.md has a reason that no test gives: {row.says}")
+
+    def close(self):
+        print(f"\n{'module':18}{'passed':>8}{'failed':>8}{'skipped':>8}")
+        for name, *counts in self.table:
+            print(f"{name:18}" + "".join(f"{n:8}" for n in counts))
+        if self.failed:
+            print("failed: " + " ".join(self.failed))
+        print(f"{self.count['passed']} passed, {self.count['FAILED']} failed, "
+              f"{self.count['skipped']} skipped")
+        return 1 if self.failed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--out", default=HERE.parents[1] / "out", type=pathlib.Path,
+                        help="the tree under test (default: out/)")
+    parser.add_argument("--only", help="a part of the tests' names")
+    parser.add_argument("module", nargs="*", default=MODULES, help=f"of {' '.join(MODULES)}")
+    options = parser.parse_args()
+    urnic = options.out / "bin" / "urnic"
+    if not urnic.exists():
+        print(f"missing {urnic}: run ./dev build", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="urnic-pyverbs-") as folder:
+        suite = pathlib.Path(folder)
+        if not unpack(suite):
+            print(f"FAILED the tests of rdma-core: neither in {SHIPPED} nor in package {PACKAGE}")
+            return 1
+        run = Run(Reasons(HERE / "pyverbs.md"))
+        for module in options.module:
+            left_out = run.reasons.not_run(module)
+            for row in left_out:
+                run.leave_out(row)
+            run.module(module, [urnic, "run", *PORT, "--", PYTHON, HERE / "pyverbs_child.py",
+                                folder, f"test_{module}", DEVICE, GID_INDEX,
+                                f"*{options.only or ''}*", *(row.glob for row in left_out)])
+        if options.module == MODULES and not options.only:
+            run.judge_rows()
+        return run.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+#include "verbs/control/mw.h"
+
+#include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
+
+namespace urnic::control {
+
+absl::StatusOr<std::unique_ptr<Mw>> Mw::Create(Pd& pd, Type type) {
+  Device& device = pd.device();
+  uint32_t key = 0;
+  {
+    Engine::ControlScope scope(device.engine());
+    key = device.engine().mrs().AllocateWindow(pd.id(), type == Type::k2);
+  }
+  if (key == 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(device.identity().name, ": all ", kMaxMrs,
+                     " memory regions and windows in use"));
+  }
+  device.CountMr(1);
+  pd.Ref();
+  return std::unique_ptr<Mw>(new Mw(pd, key));
+}
+
+Mw::~Mw() {
+  Device& device = pd_.device();
+  {
+    Engine::ControlScope scope(device.engine());
+    URNIC_CHECK(device.engine().mrs().FreeWindow(key_));
+  }
+  device.CountMr(-1);
+  pd_.Unref();
+}
+
+}  // namespace urnic::control

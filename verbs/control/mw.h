@@ -1,0 +1,36 @@
+#pragma once
+
+// A memory window: a key that a queue pair binds to a part of a region, for its
+// peer, without a control call. IBTA 10.6.7; binding is transport/mem's.
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "verbs/control/pd.h"
+
+namespace urnic::control {
+
+// Any thread. The domain must outlive it.
+class Mw {
+ public:
+  enum class Type : uint8_t { k1 = 1, k2 = 2 };
+
+  // RESOURCE_EXHAUSTED: the device's limit, which regions and windows share.
+  static absl::StatusOr<std::unique_ptr<Mw>> Create(Pd& pd, Type type);
+  // Takes away what it is bound to.
+  ~Mw();
+  Mw(const Mw&) = delete;
+  Mw& operator=(const Mw&) = delete;
+
+  // The first one: binding changes the lower eight bits.
+  uint32_t key() const { return key_; }
+
+ private:
+  Mw(Pd& pd, uint32_t key) : pd_(pd), key_(key) {}
+
+  Pd& pd_;
+  const uint32_t key_;
+};
+
+}  // namespace urnic::control

@@ -1,0 +1,220 @@
+// Memory regions and windows; advice about them.
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "verbs/control/fork_guard.h"
+#include "verbs/control/mapped_range.h"
+#include "verbs/provider/context.h"
+#include "verbs/provider/ops.h"
+
+namespace urnic::provider {
+
+static_assert(IBV_ACCESS_LOCAL_WRITE == mem::kLocalWrite &&
+              IBV_ACCESS_REMOTE_WRITE == mem::kRemoteWrite &&
+              IBV_ACCESS_REMOTE_READ == mem::kRemoteRead &&
+              IBV_ACCESS_REMOTE_ATOMIC == mem::kRemoteAtomic &&
+              IBV_ACCESS_MW_BIND == uint32_t{control::kAccessMwBind} &&
+              IBV_ACCESS_ZERO_BASED == uint32_t{control::kAccessZeroBased} &&
+              IBV_ACCESS_ON_DEMAND == uint32_t{control::kAccessOnDemand} &&
+              IBV_ACCESS_HUGETLB == uint32_t{control::kAccessHugetlb} &&
+              IBV_ACCESS_OPTIONAL_FIRST ==
+                  uint32_t{control::kAccessOptionalFirst});
+static_assert(IBV_REREG_MR_CHANGE_TRANSLATION ==
+                  uint32_t{control::Mr::kTranslation} &&
+              IBV_REREG_MR_CHANGE_PD == uint32_t{control::Mr::kDomain} &&
+              IBV_REREG_MR_CHANGE_ACCESS == uint32_t{control::Mr::kAccess});
+
+namespace {
+
+ibv_mr* Keep(ProtectionDomain* domain, std::unique_ptr<control::Mr> control,
+             int access) {
+  auto* region = new MemoryRegion;
+  region->domain = domain;
+  region->control = std::move(control);
+  region->mr.access = access;
+  ibv_mr& mr = region->mr.mr;
+  mr.lkey = mr.rkey = mr.handle = region->control->key();
+  ++domain->users;
+  domain->context->Add(region);
+  return &mr;
+}
+
+control::MrRequest RequestOf(void* address, size_t bytes, uint64_t iova,
+                             int access) {
+  return {.address = reinterpret_cast<uint64_t>(address),
+          .bytes = bytes,
+          .iova = iova,
+          .access = static_cast<uint32_t>(access)};
+}
+
+}  // namespace
+
+ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
+              int access) {
+  if (control::InForkedChild()) return FailNull(EIO);
+  ProtectionDomain* domain = ProtectionDomain::From(pd);
+  auto registered = control::Mr::Register(
+      domain->control(), RequestOf(address, bytes, iova, access));
+  if (!registered.ok()) return FailNull(registered.status());
+  return Keep(domain, *std::move(registered), access);
+}
+
+int DeregMr(verbs_mr* mr) {
+  if (control::InForkedChild()) return EIO;
+  MemoryRegion* region = MemoryRegion::From(mr);
+  if (region->control->has_windows()) {
+    return Fail(absl::FailedPreconditionError(absl::StrCat(
+        "dereg_mr 0x", absl::Hex(mr->mr.rkey), ": windows are bound to it")));
+  }
+  ProtectionDomain* domain = region->domain;
+  domain->context->Delete(region);
+  --domain->users;
+  return 0;
+}
+
+int ReregMr(verbs_mr* mr, int flags, ibv_pd* pd, void* address, size_t bytes,
+            int access) {
+  if (control::InForkedChild()) return EIO;
+  MemoryRegion* region = MemoryRegion::From(mr);
+  const bool moves = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+  if (moves && (pd == nullptr || pd->context != mr->mr.context)) {
+    return Fail(
+        absl::InvalidArgumentError("rereg_mr: no domain of this context"));
+  }
+  ProtectionDomain* domain =
+      moves ? ProtectionDomain::From(pd) : region->domain;
+  if (absl::Status s = region->control->Reregister(
+          static_cast<uint32_t>(flags), domain->control(),
+          RequestOf(address, bytes, reinterpret_cast<uint64_t>(address),
+                    access));
+      !s.ok()) {
+    return Fail(s);
+  }
+  ++domain->users;
+  --region->domain->users;
+  region->domain = domain;
+  return 0;
+}
+
+ibv_mr* AllocNullMr(ibv_pd* pd) {
+  if (control::InForkedChild()) return FailNull(EIO);
+  ProtectionDomain* domain = ProtectionDomain::From(pd);
+  auto registered = control::Mr::RegisterNull(domain->control());
+  if (!registered.ok()) return FailNull(registered.status());
+  ibv_mr* mr = Keep(domain, *std::move(registered), IBV_ACCESS_LOCAL_WRITE);
+  mr->context = pd->context;
+  mr->pd = pd;
+  mr->addr = nullptr;
+  mr->length = SIZE_MAX;
+  return mr;
+}
+
+// --- Advice ------------------------------------------------------------------
+
+namespace {
+
+// The program's bytes behind an entry of the list, or the errno.
+int FindBytes(control::Pd& pd, const ibv_sge& sge, bool write, uint64_t* host) {
+  Engine& engine = pd.device().engine();
+  Engine::ControlScope scope(engine);
+  const mem::Translation at =
+      engine.mrs().Check(MrKey{sge.lkey}, pd.id(), sge.addr, sge.length,
+                         write ? mem::kLocalWrite : mem::kLocalRead);
+  switch (at.fault) {
+    case mem::MemFault::kNone:
+      *host = at.host;
+      return 0;
+    case mem::MemFault::kPd:
+    case mem::MemFault::kRights:
+      return EPERM;
+    default:
+      return EFAULT;
+  }
+}
+
+int Prefetch(uint64_t address, uint64_t bytes, bool write, bool wait) {
+  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t begin = address & ~(page - 1);
+  if (!control::CheckMapped(address, bytes, write).ok()) return EFAULT;
+  void* at = reinterpret_cast<void*>(begin);
+  const uint64_t length = address + bytes - begin;
+  // Kernels before 5.14 know neither; a hint may go unheard.
+  const int how = !wait   ? MADV_WILLNEED
+                  : write ? MADV_POPULATE_WRITE
+                          : MADV_POPULATE_READ;
+  if (madvise(at, length, how) == 0 || errno == EINVAL) return 0;
+  return errno == ENOMEM || errno == EFAULT ? EFAULT : 0;
+}
+
+}  // namespace
+
+int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags,
+             ibv_sge* sges, uint32_t num_sge) {
+  if (control::InForkedChild()) return EIO;
+  const uint32_t what = Number(advice);
+  if (what > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return EOPNOTSUPP;
+  if (num_sge == 0 || sges == nullptr ||
+      (flags & ~uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0) {
+    return EINVAL;
+  }
+  const bool write = what == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+  for (uint32_t i = 0; i < num_sge; ++i) {
+    uint64_t host = 0;
+    if (const int error = FindBytes(ProtectionDomain::From(pd)->control(),
+                                    sges[i], write, &host)) {
+      return error;
+    }
+    // "No fault": only of what is there already, which is nothing to us.
+    if (what == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT || sges[i].length == 0) {
+      continue;
+    }
+    const bool wait = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0;
+    if (const int error = Prefetch(host, sges[i].length, write, wait)) {
+      return error;
+    }
+  }
+  return 0;
+}
+
+// --- Windows -----------------------------------------------------------------
+
+ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
+  if (control::InForkedChild()) return FailNull(EIO);
+  const uint32_t number = Number(type);
+  if (number != IBV_MW_TYPE_1 && number != IBV_MW_TYPE_2) {
+    return FailNull(absl::InvalidArgumentError(
+        absl::StrCat("alloc_mw: unknown type ", number)));
+  }
+  ProtectionDomain* domain = ProtectionDomain::From(pd);
+  auto created = control::Mw::Create(
+      domain->control(),
+      number == IBV_MW_TYPE_2 ? control::Mw::Type::k2 : control::Mw::Type::k1);
+  if (!created.ok()) return FailNull(created.status());
+  auto* window = new MemoryWindow;
+  window->context = domain->context;
+  window->domain = domain;
+  window->control = *std::move(created);
+  window->mw.context = pd->context;
+  window->mw.pd = pd;
+  window->mw.rkey = window->mw.handle = window->control->key();
+  window->mw.type = type;
+  ++domain->users;
+  domain->context->Add(window);
+  return &window->mw;
+}
+
+int DeallocMw(ibv_mw* mw) {
+  if (control::InForkedChild()) return EIO;
+  MemoryWindow* window = MemoryWindow::From(mw);
+  ProtectionDomain* domain = window->domain;
+  window->context->Delete(window);
+  --domain->users;
+  return 0;
+}
+
+}  // namespace urnic::provider
