@@ -214,16 +214,14 @@ class Pair:
                         **words)
 
 
-def case(name, core=True, needs=(), directions=True):
+def case(name, core=True, needs=(), sides=(OURS, THEIRS)):
     """Registers a scenario: a function of the context, the lab and the side
-    that is active, once for each side; or, without `directions`, a function
-    of context and lab. `needs`: what our RNIC must be able to do."""
+    that is active, for each of `sides`; or, without sides, a function of
+    context and lab. `needs`: what our RNIC must be able to do."""
 
     def register(body):
-        names = {"": None}
-        if directions:
-            names = {"/to-rxe": OURS, "/from-rxe": THEIRS}
-        for suffix, side in names.items():
+        for side in sides or (None,):
+            suffix = {None: "", OURS: "/to-rxe", THEIRS: "/from-rxe"}[side]
             suite.add(name + suffix,
                       functools.partial(_run, body, side, needs), core)
         return body

@@ -237,7 +237,7 @@ class Lab(bed.Bed):
         device = "u1" if towards == GUEST else "t0"
         script = (f"table netdev lossy_{device} {{ chain in {{ type filter "
                   f"hook ingress device {device} priority 0; udp dport 4791 "
-                  f"{rule} counter drop; }} }}")
+                  f"{rule} counter drop; }}; }}")
         bed.command(*self.in_namespace(0, ["nft", script]))
 
     def dropped(self):
