@@ -31,10 +31,9 @@ MODULES = ("virtio_net", "crc32_pclmul", "ib_uverbs", "rdma_ucm", "rdma_rxe")
 PROGRAMS = (
     "busybox", "ip", "rdma", "python3.11",
     "ibv_devinfo", "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong",
-    "ibv_srq_pingpong", "ibv_xsrq_pingpong",
+    "ibv_srq_pingpong",
     "rping", "ucmatose", "udaddy", "mckey", "cmtime", "rstream", "riostream",
-    "rcopy", "udpong", "rdma_server", "rdma_client", "rdma_xserver",
-    "rdma_xclient",
+    "rcopy", "udpong", "rdma_server", "rdma_client",
     "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_send_bw",
     "ib_send_lat", "ib_atomic_bw", "ib_atomic_lat")
 LIBRARIES = ("libibverbs/librxe-rdmav34.so", "libgcc_s.so.1")
@@ -169,9 +168,9 @@ def _kernel(cache, say):
         try:
             return _unpack_kernel(cache, directory, wanted[0], say)
         except Unavailable as error:
-            reason = str(error)
+            reason = f"{error} (apt-get update?)"
     else:
-        reason = f"apt knows none of {', '.join(KERNELS)}: apt-get update?"
+        reason = f"apt knows none of {', '.join(KERNELS)} (apt-get update?)"
     # Without a network an older one will do.
     older = sorted(cache.glob("linux-image-*"), key=os.path.getmtime)
     if not older:

@@ -16,15 +16,7 @@ constexpr int kCqEntries = 256;
 constexpr uint8_t kPort = 1;
 
 const std::map<std::string, ibv_qp_type> kTypes = {
-    {"rc", IBV_QPT_RC},
-    {"uc", IBV_QPT_UC},
-    {"ud", IBV_QPT_UD},
-    {"xrc-send", IBV_QPT_XRC_SEND},
-    {"xrc-recv", IBV_QPT_XRC_RECV}};
-
-bool IsReliable(const std::string& type) {
-  return type != "uc" && type != "ud";
-}
+    {"rc", IBV_QPT_RC}, {"uc", IBV_QPT_UC}, {"ud", IBV_QPT_UD}};
 
 ibv_mtu MtuOf(uint64_t bytes) {
   for (int mtu = IBV_MTU_256; mtu <= IBV_MTU_4096; ++mtu) {
@@ -138,35 +130,12 @@ ibv_cq* Objects::AddCq() {
               "ibv_create_cq");
 }
 
-ibv_xrcd* Objects::Domain() {
-  if (xrcd_ == nullptr) {
-    ibv_xrcd_init_attr init = {};
-    init.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-    init.fd = -1;
-    init.oflags = O_CREAT;
-    xrcd_ = Made(ibv_open_xrcd(context_, &init), "ibv_open_xrcd");
-  }
-  return xrcd_;
-}
-
-ibv_qp* Objects::CreateQp(const std::string& type, ibv_qp_init_attr_ex* init) {
-  init->qp_type = Find(kTypes, type);
-  if (type == "xrc-recv") {
-    init->xrcd = Domain();
-    init->comp_mask = IBV_QP_INIT_ATTR_XRCD;
-  } else {
-    init->pd = pd_;
-    init->comp_mask = IBV_QP_INIT_ATTR_PD;
-  }
-  return Made(ibv_create_qp_ex(context_, init), "ibv_create_qp");
-}
-
 Queue& Objects::AddQueue(const Words& words) {
-  const std::string type = words.TextOr("type", "rc");
   Queue made;
-  made.type = type;
+  made.type = words.TextOr("type", "rc");
+  ibv_qp_init_attr init = {};
+  init.qp_type = Find(kTypes, made.type);
   made.cq = AddCq();
-  ibv_qp_init_attr_ex init = {};
   init.send_cq = init.recv_cq = made.cq;
   init.cap.max_send_wr = static_cast<uint32_t>(words.Number("sends", 64));
   init.cap.max_recv_wr = static_cast<uint32_t>(words.Number("receives", 64));
@@ -174,26 +143,16 @@ Queue& Objects::AddQueue(const Words& words) {
   init.cap.max_inline_data = 64;
   init.sq_sig_all = 1;
   if (words.Has("shared")) init.srq = queue(words.Text("shared")).srq;
-  made.qp = CreateQp(type, &init);
+  made.qp = Made(ibv_create_qp(pd_, &init), "ibv_create_qp");
   return queues_[words.Text("name")] = made;
 }
 
 Queue& Objects::AddShared(const Words& words) {
   Queue made;
-  ibv_srq_init_attr_ex init = {};
+  ibv_srq_init_attr init = {};
   init.attr.max_wr = static_cast<uint32_t>(words.Number("receives", 64));
   init.attr.max_sge = 1;
-  init.pd = pd_;
-  init.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
-  init.srq_type = IBV_SRQT_BASIC;
-  if (words.TextOr("kind", "basic") == "xrc") {
-    made.cq = AddCq();
-    init.srq_type = IBV_SRQT_XRC;
-    init.xrcd = Domain();
-    init.cq = made.cq;
-    init.comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
-  }
-  made.srq = Made(ibv_create_srq_ex(context_, &init), "ibv_create_srq");
+  made.srq = Made(ibv_create_srq(pd_, &init), "ibv_create_srq");
   return queues_[words.Text("name")] = made;
 }
 
@@ -217,7 +176,7 @@ void Objects::AddHandle(const Words& words) {
 void Objects::Connect(const Words& words) {
   const Queue& made = queue(words.Text("qp"));
   const bool datagrams = made.type == "ud";
-  const bool reliable = IsReliable(made.type);
+  const bool reliable = made.type == "rc";
   const auto byte = [&](const char* key, uint64_t other) {
     return static_cast<uint8_t>(words.Number(key, other));
   };
@@ -284,8 +243,6 @@ bool Objects::CanCreate(const std::string& type) {
   try {
     if (type == "srq") {
       AddShared(Words("shared name=" + name));
-    } else if (type == "xrc") {
-      AddShared(Words("shared kind=xrc name=" + name));
     } else if (type == "mw") {
       AddWindow(Words("window name=" + name));
     } else {
@@ -300,7 +257,7 @@ bool Objects::CanCreate(const std::string& type) {
 
 std::string Objects::Abilities() {
   std::string found;
-  for (const char* type : {"rc", "uc", "ud", "srq", "xrc", "mw"}) {
+  for (const char* type : {"rc", "uc", "ud", "srq", "mw"}) {
     if (CanCreate(type))
       found += (found.empty() ? "" : ",") + std::string(type);
   }

@@ -81,15 +81,12 @@ class Objects {
   std::string Abilities();
 
  private:
-  ibv_xrcd* Domain();
   ibv_cq* AddCq();
-  ibv_qp* CreateQp(const std::string& type, ibv_qp_init_attr_ex* init);
   ibv_ah_attr Path(const Words& words);
   bool CanCreate(const std::string& type);
 
   ibv_context* context_;
   ibv_pd* pd_;
-  ibv_xrcd* xrcd_ = nullptr;
   std::map<std::string, Memory> memories_;
   std::map<std::string, Queue> queues_;
   std::map<std::string, ibv_mw*> windows_;

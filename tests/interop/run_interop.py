@@ -26,6 +26,7 @@ import test_loss  # noqa: E402,F401 pylint: disable=unused-import
 import test_naks  # noqa: E402,F401 pylint: disable=unused-import
 import test_operations  # noqa: E402,F401 pylint: disable=unused-import
 import test_programs  # noqa: E402,F401 pylint: disable=unused-import
+import test_services  # noqa: E402,F401 pylint: disable=unused-import
 
 
 class Tools(bed.Tools):

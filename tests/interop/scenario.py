@@ -155,43 +155,52 @@ class End:
 
 
 class Pair:
-    """Two connected queue pairs "q", and memory "m" on each side. `active` and
-    `passive` are the ends; what each knows of the other is in `.peer`."""
+    """Two connected queue pairs "q", and memory "m" on each side, filled with
+    the pattern of seed 100 + side. `active` and `passive` are the ends; what
+    each knows of the other is in `.peer`.
 
+    `accesses`: rights on the active and the passive end's memory. `shared`:
+    the passive end receives through a shared queue "s". What else is given
+    goes to the request "connect", for one end alone as {side: value}."""
+
+    # pylint: disable-next=too-many-arguments
     def __init__(self, lab, active_side=OURS, family="v4", type="rc",
-                 bytes=16384, accesses=("lwra", "lwra"), create=None,
+                 bytes=16384, accesses=("lwra", "lwra"), shared=False,
                  **connect):
         self.family = family
         self.type = type
+        self._connect = connect
         self.ends = [End(lab, side) for side in (OURS, THEIRS)]
         self.active = self.ends[active_side]
         self.passive = self.ends[1 - active_side]
+        memories = []
         for end in self.ends:
             access = accesses[0 if end is self.active else 1]
-            end.local = {**end.memory(bytes, access),
-                         **self._create(end, "q", create or {})}
+            memories.append(end.memory(bytes, access))
             end.ask("fill", memory="m", bytes=bytes, seed=100 + end.side)
-        self._introduce()
-        for end in self.ends:
-            # Options for one end alone are given as {side: value}.
-            own = {key: value[end.side] if isinstance(value, dict) else value
-                   for key, value in connect.items()}
-            self.join(end, "q", end.peer, **own)
+        if shared:
+            self.passive.ask("shared", name="s")
+        for end, memory, queue in zip(self.ends, reversed(memories),
+                                      self.add("q", shared)):
+            end.peer = {**memory, **queue}
 
-    def _create(self, end, name, options):
-        return end.ask("create", name=name, type=self.type,
-                       gid_index=end.lab.gid_index(end.side, self.family),
-                       **options)
-
-    def _introduce(self):
-        for end, other in (self.ends, reversed(self.ends)):
-            end.peer = other.local
-
-    def join(self, end, name, peer, **options):
-        words = {"qpn": peer["qpn"], "gid": peer["gid"],
-                 "psn": PSN[end.side], "peer_psn": PSN[1 - end.side],
-                 "gid_index": end.lab.gid_index(end.side, self.family)}
-        end.ask("connect", qp=name, **{**words, **options})
+    def add(self, name, shared=False):
+        """Another connected queue pair; what each end knows of its peer."""
+        made = [end.ask("create", name=name, type=self.type,
+                        gid_index=end.lab.gid_index(end.side, self.family),
+                        shared="s" if shared and end is self.passive
+                        else None)
+                for end in self.ends]
+        made.reverse()
+        for end, peer in zip(self.ends, made):
+            words = {"qpn": peer["qpn"], "gid": peer["gid"],
+                     "psn": PSN[end.side], "peer_psn": PSN[1 - end.side],
+                     "gid_index": end.lab.gid_index(end.side, self.family)}
+            for key, value in self._connect.items():
+                words[key] = (value[end.side] if isinstance(value, dict)
+                              else value)
+            end.ask("connect", qp=name, **words)
+        return made
 
     def __enter__(self):
         return self
@@ -205,11 +214,11 @@ class Pair:
                 if kind is None:
                     raise
 
-    def post(self, op, bytes, at=0, remote_at=0, id=1, **words):
+    def post(self, op, bytes, at=0, remote_at=0, id=1, qp="q", **words):
         """The active end posts a request against the passive end's memory."""
         peer = self.active.peer
         words.setdefault("rkey", peer["rkey"])
-        self.active.ask("post", qp="q", op=op, id=id, memory="m", bytes=bytes,
+        self.active.ask("post", qp=qp, op=op, id=id, memory="m", bytes=bytes,
                         at=at, address=int(peer["address"]) + remote_at,
                         **words)
 

@@ -117,10 +117,8 @@ class Peer {
   }
 
   std::string Shared(const Words& words) {
-    ibv_srq* srq = objects_.AddShared(words).srq;
-    uint32_t number = 0;
-    ibv_get_srq_num(srq, &number);  // XRC only; else it stays 0
-    return "number=" + std::to_string(number);
+    objects_.AddShared(words);
+    return "";
   }
 
   std::string Create(const Words& words) {
@@ -214,17 +212,14 @@ class Peer {
       request.wr.rdma = {words.Number("address"), rkey};
     } else if (words.Has("handle")) {
       request.wr.ud = {objects_.handle(words.Text("handle")),
-                       static_cast<uint32_t>(words.Number("qpn")), kQkey};
+                       static_cast<uint32_t>(words.Number("qpn")),
+                       static_cast<uint32_t>(words.Number("qkey", kQkey))};
     } else if (op == "bind") {
       answer = Bind(words, &request);
     }
     if (op == "send-imm" || op == "write-imm")
       request.imm_data = htonl(static_cast<uint32_t>(words.Number("imm")));
     if (op == "send-inv" || op == "local-inv") request.invalidate_rkey = rkey;
-    if (words.Has("srqn")) {
-      request.qp_type.xrc.remote_srqn =
-          static_cast<uint32_t>(words.Number("srqn"));
-    }
     ibv_send_wr* bad;
     const int error =
         ibv_post_send(objects_.queue(words.Text("qp")).qp, &request, &bad);

@@ -14,10 +14,9 @@ from pyverbs.cq import CQ
 from pyverbs.device import Context
 from pyverbs.mr import MR, MW, MWBindInfo
 from pyverbs.pd import PD
-from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr, QPInitAttrEx
-from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr, SrqInitAttrEx
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
-from pyverbs.xrcd import XRCD, XRCDInitAttr
 
 DEVICE = "rxe0"
 QKEY = 0x11111111
@@ -27,8 +26,7 @@ PATTERN = bytes((i * 7 + (i >> 8) * 13) & 255 for i in range(BLOCK))
 SHIFT = [bytes((value + by) & 255 for value in range(256))
          for by in range(256)]
 
-TYPES = {"rc": e.IBV_QPT_RC, "uc": e.IBV_QPT_UC, "ud": e.IBV_QPT_UD,
-         "xrc-send": e.IBV_QPT_XRC_SEND, "xrc-recv": e.IBV_QPT_XRC_RECV}
+TYPES = {"rc": e.IBV_QPT_RC, "uc": e.IBV_QPT_UC, "ud": e.IBV_QPT_UD}
 OPERATIONS = {
     "send": e.IBV_WR_SEND, "send-imm": e.IBV_WR_SEND_WITH_IMM,
     "send-inv": e.IBV_WR_SEND_WITH_INV, "write": e.IBV_WR_RDMA_WRITE,
@@ -71,7 +69,6 @@ class Peer:
         self._stream = stream
         self._context = Context(name=DEVICE)
         self._pd = PD(self._context)
-        self._xrcd = None
         self._named = {}
 
     def serve(self):
@@ -121,49 +118,18 @@ class Peer:
 
     # Queues.
 
-    def do_shared(self, name, kind="basic", receives=64):
-        if kind == "xrc":
-            init = SrqInitAttrEx(max_wr=int(receives))
-            init.srq_type = e.IBV_SRQT_XRC
-            init.pd = self._pd
-            init.xrcd = self._domain()
-            cq = CQ(self._context, 256)
-            init.cq = cq
-            init.comp_mask = (e.IBV_SRQ_INIT_ATTR_TYPE |
-                              e.IBV_SRQ_INIT_ATTR_PD |
-                              e.IBV_SRQ_INIT_ATTR_CQ |
-                              e.IBV_SRQ_INIT_ATTR_XRCD)
-            queue = SRQ(self._context, init)
-            self._named[name] = queue
-            self._named[name + ".cq"] = cq
-            return {"number": queue.get_srq_num()}
+    def do_shared(self, name, receives=64):
         self._named[name] = SRQ(self._pd, SrqInitAttr(
             SrqAttr(max_wr=int(receives))))
-        return {}
-
-    def _domain(self):
-        if self._xrcd is None:
-            self._xrcd = XRCD(self._context, XRCDInitAttr(
-                e.IBV_XRCD_INIT_ATTR_FD | e.IBV_XRCD_INIT_ATTR_OFLAGS,
-                os.O_CREAT, -1))
-        return self._xrcd
 
     def do_create(self, name, gid_index, type="rc", sends=64, receives=64,
                   shared=None):
         cq = CQ(self._context, 256)
         cap = QPCap(max_send_wr=int(sends), max_recv_wr=int(receives),
                     max_send_sge=2, max_recv_sge=2, max_inline_data=64)
-        if type.startswith("xrc"):
-            init = QPInitAttrEx(
-                qp_type=TYPES[type], scq=cq, rcq=cq, cap=cap, pd=self._pd,
-                xrcd=self._domain() if type == "xrc-recv" else None,
-                comp_mask=(e.IBV_QP_INIT_ATTR_XRCD if type == "xrc-recv"
-                           else e.IBV_QP_INIT_ATTR_PD))
-            qp = QP(self._context, init)
-        else:
-            qp = QP(self._pd, QPInitAttr(
-                qp_type=TYPES[type], scq=cq, rcq=cq, cap=cap, sq_sig_all=1,
-                srq=self._named[shared] if shared else None))
+        qp = QP(self._pd, QPInitAttr(
+            qp_type=TYPES[type], scq=cq, rcq=cq, cap=cap, sq_sig_all=1,
+            srq=self._named[shared] if shared else None))
         self._named[name] = qp
         self._named[name + ".cq"] = cq
         self._named[name + ".type"] = type
@@ -174,7 +140,7 @@ class Peer:
                    mtu=1024, timeout=16, retries=7, rnr_retries=7,
                    rnr_timer=12, reads=4, access="wra"):
         queue, kind = self._named[qp], self._named[qp + ".type"]
-        reliable = kind not in ("uc", "ud")
+        reliable = kind == "rc"
         attributes = QPAttr(qp_state=e.IBV_QPS_INIT, port_num=1)
         mask = e.IBV_QP_STATE | e.IBV_QP_PKEY_INDEX | e.IBV_QP_PORT
         if kind == "ud":
@@ -243,7 +209,7 @@ class Peer:
 
     def do_post(self, qp, op, memory=None, bytes=0, at=0, id=0, address=0,
                 rkey=0, imm=0, compare=0, swap=0, flags="", handle=None,
-                qpn=0, srqn=0, window=None, access=""):
+                qpn=0, qkey=QKEY, window=None, access=""):
         bits = e.IBV_SEND_SIGNALED
         for letter in flags:
             bits |= FLAGS[letter]
@@ -258,13 +224,11 @@ class Peer:
         elif op in ("write", "write-imm", "read"):
             request.set_wr_rdma(int(rkey), int(address))
         elif handle is not None:
-            request.set_wr_ud(self._named[handle], int(qpn), QKEY)
+            request.set_wr_ud(self._named[handle], int(qpn), int(qkey))
         if op.endswith("-imm"):
             request.imm_data = socket.htonl(int(imm))
         elif op.endswith("-inv"):
             request.imm_data = int(rkey)  # the same field
-        if int(srqn):
-            request.set_qp_type_xrc(int(srqn))
         answer = {}
         if op == "bind":
             region = self._named[memory]
