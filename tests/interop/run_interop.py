@@ -22,6 +22,7 @@ import image  # noqa: E402
 import suite  # noqa: E402
 import vm  # noqa: E402
 # Each adds its tests to suite.TESTS.
+import test_cm  # noqa: E402,F401 pylint: disable=unused-import
 import test_loss  # noqa: E402,F401 pylint: disable=unused-import
 import test_naks  # noqa: E402,F401 pylint: disable=unused-import
 import test_operations  # noqa: E402,F401 pylint: disable=unused-import

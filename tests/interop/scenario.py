@@ -238,15 +238,21 @@ def case(name, core=True, needs=(), sides=(OURS, THEIRS)):
     return register
 
 
-# What our RNIC can do since it exists: never a reason to skip.
+# What our RNIC can do: a test that needs it runs, and fails if it cannot.
+# Whatever else a test needs makes it wait until the RNIC says it has it.
 ALWAYS = frozenset(["rc"])
+
+
+def need(lab, needs):
+    """Skips a test until our RNIC can do all of `needs`."""
+    for ability in needs:
+        if ability not in ALWAYS | abilities(lab):
+            raise suite.Skip(f"uRNIC has no {ability} yet")
 
 
 def _run(body, side, needs, context):
     lab = context.tools.lab
-    for ability in needs:
-        if ability not in ALWAYS | abilities(lab):
-            raise suite.Skip(f"uRNIC has no {ability} yet")
+    need(lab, needs)
     try:
         if side is None:
             body(context, lab)

@@ -6,7 +6,7 @@ import functools
 import perftest
 import suite
 import vm
-from scenario import abilities
+from scenario import need
 
 # perftest takes as many reads in flight as its peer answers (rxe: 128), also
 # beyond what its own device can do (ours: 16); then it cannot connect.
@@ -22,18 +22,13 @@ def device_options(lab, side, gid_option, family):
     return [*options, "-d", "rxe0"] if side == vm.GUEST else options
 
 
-def need(lab, needs):
-    for ability in needs:
-        if ability not in abilities(lab):
-            raise suite.Skip(f"uRNIC has no {ability} yet")
-
-
 # pylint: disable-next=too-many-arguments
 def run_perftest(context, program, options, server_side, family="v4",
                  sizes=None, needs=()):
     lab = context.tools.lab
     context.need(program)
 
+    need(lab, needs)
     if "read" in program or "atomic" in program:
         options = [*options, *READS]
 
@@ -42,7 +37,6 @@ def run_perftest(context, program, options, server_side, family="v4",
                 *device_options(lab, side, "-x", family)]
 
     try:
-        need(lab, needs)
         server, client = lab.run_two(server_side, argv)
         table = perftest.check_report(context, server, client, sizes)
         perftest.note_last(context, [program], table)
@@ -90,9 +84,6 @@ for _kind in ("bw", "lat"):
                  needs=["ud"])
     add_perftest("srq", "send", _kind, ["-n", "100", "--use-srq"],
                  needs=["srq"])
-    for _verb in ("send", "write", "read"):
-        add_perftest("rdma-cm", _verb, _kind, ["-n", "100", "-R"],
-                     core=_kind == "lat", needs=["cm"])
 
 
 # pylint: disable-next=too-many-arguments
@@ -101,13 +92,13 @@ def run_pingpong(context, program, options, server_side, family="v4",
     """-c compares the data, which perftest does not."""
     lab = context.tools.lab
     context.need(program)
+    need(lab, needs)
 
     def argv(side, port):
         return [program, *options, "-c", "-p", str(port),
                 *device_options(lab, side, "-g", family)]
 
     try:
-        need(lab, needs)
         server, client = lab.run_two(server_side, argv)
         context.check_ok(server, client)
         for result in (server, client):

@@ -11,6 +11,7 @@ filter on its own interface: loss happens where frames enter the bridge.
 import json
 import os
 import pathlib
+import select
 import shlex
 import socket
 import stat
@@ -45,9 +46,10 @@ class GuestProcess:
         request = {"run": script, "seconds": seconds}
         self._connection.sendall(json.dumps(request).encode() + b"\n")
 
-    def wait(self):
-        """Its Result; Timeout if the agent had to kill it."""
-        # The agent keeps the time; this is for an agent that is stuck.
+    def wait(self, _seconds=None):
+        """Its Result; Timeout if the agent had to kill it, which keeps the
+        time from its start."""
+        # For an agent that is stuck.
         self._connection.settimeout(self._seconds + 30)
         try:
             with self._connection.makefile("rb") as stream:
@@ -64,6 +66,10 @@ class GuestProcess:
         if result.status == 124:
             raise bed.Timeout(str(result))
         return result
+
+    def running(self):
+        # The agent answers when it has ended.
+        return not select.select([self._connection], [], [], 0)[0]
 
     def kill(self):
         self._connection.close()
