@@ -240,7 +240,7 @@ def case(name, core=True, needs=(), sides=(OURS, THEIRS)):
 
 # What our RNIC can do: a test that needs it runs, and fails if it cannot.
 # Whatever else a test needs makes it wait until the RNIC says it has it.
-ALWAYS = frozenset(["rc"])
+ALWAYS = frozenset(["rc", "uc", "ud", "srq"])
 
 
 def need(lab, needs):

@@ -81,8 +81,8 @@ def one_of_each(context, lab, side):
             except suite.Failure as failure:
                 raise suite.Failure(f"opcode {opcode:#04x}: {failure}") \
                     from None
-            context.check(lab.dropped() == 1,
-                          f"opcode {opcode:#04x}: {lab.dropped()} lost")
+            context.check(lab.treated() == 1,
+                          f"opcode {opcode:#04x}: {lab.treated()} lost")
             lab.deliver_all()
 
 
@@ -115,7 +115,7 @@ def share_lost(context, lab, side, percent, towards):
                                 ("read", 60000), ("write-imm", 20000),
                                 ("add", 8), ("swap", 8), ("read", 8)):
             transfer(pair, operation, size, 6)
-        context.note(f"{lab.dropped()} lost")
+        context.note(f"{lab.treated()} lost")
 
 
 for _percent in (1, 3, 5):
@@ -150,3 +150,21 @@ def burst(_context, lab, side):
                       remote_at=8000 * number)
         pair.active.expect(*[SUCCESS] * 8)
         pair.active.ask("check", memory="m", bytes=64000, seed=10)
+
+
+def share_treated(context, lab, side, treat):
+    """As share_lost(), with packets that come twice or changed."""
+    with Pair(lab, side, bytes=SIZE, timeout=14, mtu=1024) as pair:
+        for direction in (OURS, THEIRS):
+            getattr(lab, treat)(direction, "numgen random mod 100 < 4")
+        for operation, size in (("write", 60000), ("send", 30000),
+                                ("read", 60000), ("write-imm", 20000),
+                                ("add", 8), ("swap", 8), ("read", 8)):
+            transfer(pair, operation, size, 6)
+        context.check(lab.treated() > 0, f"no packet was met by {treat}")
+        context.note(f"{lab.treated()} packets")
+
+
+for _treat in ("duplicate", "corrupt"):
+    case(f"loss/4-percent-{_treat}")(
+        functools.partial(share_treated, treat=_treat))

@@ -76,10 +76,11 @@ for _kind in ("bw", "lat"):
                  ["-n", "100", "-A", "CMP_AND_SWAP"], core=False)
     for _verb in ("send", "read"):
         add_perftest("events", _verb, _kind, ["-n", "100", "-e"], core=False)
-    # Other services.
+    # Unreliable: no more in flight than the tap has room for, since a server
+    # waits for ever for a message that was lost.
     for _verb in ("send", "write"):
-        add_perftest("uc", _verb, _kind, ["-n", "100", "-c", "UC"],
-                     needs=["uc"])
+        add_perftest("uc", _verb, _kind,
+                     ["-n", "100", "-c", "UC", "-s", "1000"], needs=["uc"])
     add_perftest("ud", "send", _kind, ["-n", "100", "-c", "UD", "-s", "512"],
                  needs=["ud"])
     add_perftest("srq", "send", _kind, ["-n", "100", "--use-srq"],

@@ -26,6 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 AGENT_PORT = 7000  # guest/agent.py
 GUEST = 1  # the number of the side; 0 is ours
 BOOT_SECONDS = 180
+CORRUPT_AT = 8 + 10  # behind the UDP header: the middle of the PSN
 OFFLOADS = ("csum", "gso", "guest_csum", "guest_tso4", "guest_tso6",
             "guest_ecn", "guest_ufo", "host_tso4", "host_tso6", "host_ecn",
             "host_ufo")
@@ -237,17 +238,31 @@ class Lab(bed.Bed):
 
     # Trouble.
 
-    def drop(self, towards, rule):
-        """Drops frames that nftables' `rule` matches on their way to a side.
-        RoCEv2 packets only, so that the harness keeps its connections."""
+    def treat(self, towards, rule):
+        """Applies nftables' `rule` to RoCEv2 packets on their way to a side.
+        No others, so that the harness keeps its connections."""
         device = "u1" if towards == GUEST else "t0"
-        script = (f"table netdev lossy_{device} {{ chain in {{ type filter "
+        script = (f"table netdev rules_{device} {{ chain in {{ type filter "
                   f"hook ingress device {device} priority 0; udp dport 4791 "
-                  f"{rule} counter drop; }}; }}")
+                  f"{rule}; }}; }}")
         bed.command(*self.in_namespace(0, ["nft", script]))
 
-    def dropped(self):
-        """How many frames the rules have dropped so far."""
+    def drop(self, towards, which):
+        """Drops those that `which`, an expression of nftables, matches."""
+        self.treat(towards, f"{which} counter drop")
+
+    def duplicate(self, towards, which):
+        """Delivers those twice, the copy first."""
+        out = "t0" if towards == GUEST else "u1"
+        self.treat(towards, f'{which} counter dup to "{out}"')
+
+    def corrupt(self, towards, which):
+        """Overwrites a byte of the BTH or behind it. There is no UDP checksum
+        that would tell."""
+        self.treat(towards, f"{which} @th,{8 * CORRUPT_AT},8 set 0x5a counter")
+
+    def treated(self):
+        """How many frames the rules have met so far."""
         said = json.loads(bed.command(*self.in_namespace(
             0, ["nft", "-j", "list", "ruleset"])))
         return sum(part["counter"]["packets"]

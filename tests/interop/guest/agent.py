@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -27,12 +28,11 @@ TIMED_OUT = 124  # as timeout(1) says it
 
 def run(connection, script, seconds):
     """Runs `script` in a process group of its own."""
-    path = f"/tmp/out.{os.getpid()}"
-    with open(path, "w+b") as out:
+    with tempfile.TemporaryFile() as out:
         # pylint: disable-next=consider-using-with
         process = subprocess.Popen(
             ["/bin/sh", "-c", script], stdin=subprocess.DEVNULL, stdout=out,
-            stderr=subprocess.STDOUT, start_new_session=True, cwd="/tmp")
+            stderr=subprocess.STDOUT, start_new_session=True, cwd=tempfile.gettempdir())
         end = time.monotonic() + seconds
         status = TIMED_OUT
         while time.monotonic() < end:
@@ -50,7 +50,6 @@ def run(connection, script, seconds):
         process.wait()
         out.seek(0)
         text = out.read()
-    os.unlink(path)
     connection.sendall(json.dumps({"status": status}).encode() + b"\n" + text)
 
 
