@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <sstream>
 
@@ -98,6 +99,20 @@ Objects::Objects() {
   context_ = Made(ibv_open_device(list[0]), "ibv_open_device");
   ibv_free_device_list(list);
   pd_ = Made(ibv_alloc_pd(context_), "ibv_alloc_pd");
+  AwaitPort();
+}
+
+void Objects::AwaitPort() {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  for (;;) {
+    ibv_port_attr attributes;
+    const int error = ibv_query_port(context_, kPort, &attributes);
+    if (error != 0) Refuse("ibv_query_port", error);
+    if (attributes.state == IBV_PORT_ACTIVE) return;
+    if (std::chrono::steady_clock::now() > end)
+      throw Refused("the port is not active");
+    usleep(1000);
+  }
 }
 
 Memory& Objects::memory(const std::string& name) {
@@ -143,7 +158,12 @@ Queue& Objects::AddQueue(const Words& words) {
   init.cap.max_inline_data = 64;
   init.sq_sig_all = 1;
   if (words.Has("shared")) init.srq = queue(words.Text("shared")).srq;
-  made.qp = Made(ibv_create_qp(pd_, &init), "ibv_create_qp");
+  made.qp = ibv_create_qp(pd_, &init);
+  if (made.qp == nullptr) {
+    const int error = errno;
+    ibv_destroy_cq(made.cq);
+    Refuse("ibv_create_qp", error);
+  }
   return queues_[words.Text("name")] = made;
 }
 
@@ -220,26 +240,45 @@ void Objects::Connect(const Words& words) {
   Modify(made.qp, a, mask);
 }
 
+void Objects::DestroyQueue(const Queue& made) {
+  int error =
+      made.qp != nullptr ? ibv_destroy_qp(made.qp) : ibv_destroy_srq(made.srq);
+  if (error == 0 && made.cq != nullptr) error = ibv_destroy_cq(made.cq);
+  if (error != 0) Refuse("destroying a queue", error);
+}
+
 void Objects::Destroy(const std::string& name) {
-  int error = 0;
   if (queues_.count(name) != 0) {
-    const Queue& made = queues_[name];
-    error = made.qp != nullptr ? ibv_destroy_qp(made.qp)
-                               : ibv_destroy_srq(made.srq);
-    if (error == 0 && made.cq != nullptr) error = ibv_destroy_cq(made.cq);
+    DestroyQueue(queues_[name]);
     queues_.erase(name);
-  } else if (windows_.count(name) != 0) {
-    error = ibv_dealloc_mw(windows_[name]);
-    windows_.erase(name);
-  } else {
-    error = ibv_dereg_mr(memory(name).mr);
-    memories_.erase(name);
+    return;
   }
-  if (error != 0) Refuse("destroy " + name, error);
+  const int error = ibv_dereg_mr(memory(name).mr);
+  if (error != 0) Refuse("ibv_dereg_mr", error);
+  memories_.erase(name);
+}
+
+void Objects::Close() {
+  const auto check = [](int error, const char* verb) {
+    if (error != 0) Refuse(verb, error);
+  };
+  for (const auto& [name, handle] : handles_)
+    check(ibv_destroy_ah(handle), "ibv_destroy_ah");
+  // Shared queues last: others receive from them.
+  for (const bool shared : {false, true}) {
+    for (const auto& [name, made] : queues_)
+      if ((made.srq != nullptr) == shared) DestroyQueue(made);
+  }
+  for (const auto& [name, window] : windows_)
+    check(ibv_dealloc_mw(window), "ibv_dealloc_mw");
+  for (const auto& [name, memory] : memories_)
+    check(ibv_dereg_mr(memory.mr), "ibv_dereg_mr");
+  check(ibv_dealloc_pd(pd_), "ibv_dealloc_pd");
+  check(ibv_close_device(context_), "ibv_close_device");
 }
 
 bool Objects::CanCreate(const std::string& type) {
-  const std::string name = "probe";
+  const std::string name = "probe-" + type;
   try {
     if (type == "srq") {
       AddShared(Words("shared name=" + name));
@@ -248,7 +287,6 @@ bool Objects::CanCreate(const std::string& type) {
     } else {
       AddQueue(Words("create type=" + type + " name=" + name));
     }
-    Destroy(name);
     return true;
   } catch (const Refused&) {
     return false;

@@ -60,7 +60,7 @@ struct Queue {
 // Everything of one device. Objects live until Destroy or the end.
 class Objects {
  public:
-  Objects();  // opens the first device
+  Objects();  // opens the first device; its port is active then
 
   ibv_context* context() { return context_; }
   // Refused if nothing has that name.
@@ -76,11 +76,15 @@ class Objects {
   void AddHandle(const Words& words);
   // Through INIT and RTR to RTS.
   void Connect(const Words& words);
-  void Destroy(const std::string& name);
+  void Destroy(const std::string& name);  // a queue or memory
+  // Destroys everything and closes the device; nothing may be called then.
+  void Close();
   // The kinds of objects that this device lets one create: "rc ud ..".
   std::string Abilities();
 
  private:
+  void AwaitPort();
+  void DestroyQueue(const Queue& made);
   ibv_cq* AddCq();
   ibv_ah_attr Path(const Words& words);
   bool CanCreate(const std::string& type);

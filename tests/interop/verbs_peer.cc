@@ -50,6 +50,8 @@ uint8_t PatternByte(uint64_t seed, uint64_t i) {
 
 class Peer {
  public:
+  void Close() { objects_.Close(); }
+
   // Carries out one request; the answer without its first word.
   std::string Answer(const Words& words) {
     static const std::map<std::string, std::string (Peer::*)(const Words&)>
@@ -302,6 +304,7 @@ int Serve(const char* path) {
     if (send(fd, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) break;
   }
   std::fclose(stream);
+  peer.Close();
   return 0;
 }
 
