@@ -28,15 +28,16 @@ def send_all(pair, sizes, op="send", imm=None, **words):
         check_arrived(pair.passive, size, number)
 
 
-def write_all(pair, sizes, imm=None):
+def write_all(pair, sizes, imm=None, followed=False):
     """Each size by one write, `remote_at` off the page. With an immediate
-    value the receive that it takes is not written to."""
+    value the receive that it takes is not written to. `followed`: an empty
+    send behind it tells that it has arrived, where no completion does."""
     remote_at = 24
     room = max(sizes) + GUARD + remote_at
     for number, size in enumerate(sizes):
         pair.active.ask("fill", memory="m", bytes=size, seed=number)
         pair.passive.ask("fill", memory="m", bytes=room, seed=number + 100)
-        if imm is not None:
+        if imm is not None or followed:
             pair.passive.ask("receive", qp="q", memory="m", bytes=1,
                              id=number)
         pair.post("write" if imm is None else "write-imm", size,
@@ -45,6 +46,10 @@ def write_all(pair, sizes, imm=None):
         if imm is not None:
             got, = pair.passive.expect(SUCCESS)
             check_received(got, number, scenario.OP_RECEIVE_IMM, size, imm)
+        if followed:
+            pair.post("send", 0)
+            pair.active.expect(SUCCESS)
+            pair.passive.expect(SUCCESS)
         # What stood before is as it was.
         pair.passive.ask("check", memory="m", bytes=remote_at,
                          seed=number + 100)

@@ -21,7 +21,7 @@ def unreliable(_context, lab, side):
     with Pair(lab, side, type="uc") as pair:
         send_all(pair, SIZES)
         send_all(pair, (0, 5, 3000), "send-imm", imm=0x0A0B0C0D)
-        write_all(pair, SIZES)
+        write_all(pair, SIZES, followed=True)
         write_all(pair, (0, 64, 2500), imm=0xDEADBEEF)
 
 
