@@ -118,12 +118,15 @@ def run_program(args):
     return count
 
 
-def end_to_end(args):
+def with_namespaces(folder, program, full):
+    """tests/`folder`/`program`, with what it needs built."""
     if os.geteuid() != 0:
         print("SKIPPED this part makes network namespaces: run it as root")
         return Count(skipped=1)
-    built = subprocess.run(["bazel", "build", *QUIET, "//tests/e2e:all"], cwd=ROOT, check=False)
-    return run_program(args) if built.returncode == 0 else Count(failed=1)
+    built = subprocess.run(["bazel", "build", *QUIET, f"//tests/{folder}:all"], cwd=ROOT, check=False)
+    if built.returncode != 0:
+        return Count(failed=1)
+    return run_program(["python3", f"tests/{folder}/{program}", "--full" if full else "--core"])
 
 
 def simulator(full):
@@ -144,12 +147,12 @@ def parts(full):
     """(name, minutes allowed, function). The minutes are the project's budget
     for a fresh machine with two cores; they are printed, not enforced."""
     fuzz_seconds = "300" if full else "40"
-    e2e = ["python3", "tests/e2e/run_e2e.py", "--full" if full else "--core"]
     yield "build", 7, lambda: run_program(["./dev", "build"])
     yield "unit, golden, lint", 2, unit
     yield "simulator", 3, lambda: simulator(full)
     # Before the sanitizers: all builds share one output tree.
-    yield "end to end", 6, lambda: end_to_end(e2e)
+    yield "end to end", 6, lambda: with_namespaces("e2e", "run_e2e.py", full)
+    yield "rxe VM", 7, lambda: with_namespaces("interop", "run_interop.py", full)
     yield "foreign judges", 5, lambda: run_program(["python3", "tests/conformance/run_pyverbs.py"])
     yield "fuzzers", 3, lambda: run_program(["./dev", "fuzz", fuzz_seconds])
     yield "ASan + UBSan", 8, lambda: run_bazel(["--config=asan", "//..."])

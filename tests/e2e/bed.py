@@ -205,7 +205,7 @@ def await_true(condition, seconds, what):
         time.sleep(0.005)
 
 
-def _command(*argv):
+def command(*argv):
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BedError(f"{' '.join(argv)}: {done.stderr.strip()}")
@@ -224,7 +224,7 @@ def _alive(pid):
 
 def sweep():
     """Removes namespaces and directories that dead harnesses left."""
-    places = [(RUN_NETNS, lambda path: _command("ip", "netns", "del",
+    places = [(RUN_NETNS, lambda path: command("ip", "netns", "del",
                                                 path.name)),
               (pathlib.Path(tempfile.gettempdir()), shutil.rmtree)]
     for place, remove in places:
@@ -289,9 +289,9 @@ class Bed:
 
     def _add_namespace(self, suffix):
         name = f"{self._id}-{suffix}"
-        _command("ip", "netns", "add", name)
+        command("ip", "netns", "add", name)
         self._namespaces.append(name)
-        _command("ip", "-n", name, "link", "set", "lo", "up")
+        command("ip", "-n", name, "link", "set", "lo", "up")
         return name
 
     def stats_path(self, side):
@@ -430,33 +430,33 @@ class VethBed(Bed):
     def join(self):
         """Makes the cable; also after unplug()."""
         a, b = (side.namespace for side in self.sides)
-        _command("ip", "-n", a, "link", "add", self.interface, "type", "veth",
+        command("ip", "-n", a, "link", "add", self.interface, "type", "veth",
                  "peer", "name", self.interface, "netns", b)
         for n, side in enumerate(self.sides, 1):
             at = ["ip", "-n", side.namespace]
             # The kernel's own frames must look as they would on a wire: with
             # checksums, and no longer than the MTU.
-            _command(*self.in_namespace(n - 1, [
+            command(*self.in_namespace(n - 1, [
                 "ethtool", "-K", self.interface, "tx", "off", "rx", "off",
                 "tso", "off", "gso", "off", "gro", "off"]))
-            _command(*at, "link", "set", self.interface, "mtu", str(self.mtu),
+            command(*at, "link", "set", self.interface, "mtu", str(self.mtu),
                      "up")
-            _command(*at, "addr", "add", f"10.77.0.{n}/24", "dev",
+            command(*at, "addr", "add", f"10.77.0.{n}/24", "dev",
                      self.interface)
-            _command(*at, "addr", "add", f"fd77::{n}/64", "dev",
+            command(*at, "addr", "add", f"fd77::{n}/64", "dev",
                      self.interface, "nodad")
 
     def unplug(self):
         """Removes the interfaces of both sides, as when a NIC is pulled."""
-        _command("ip", "-n", self.sides[0].namespace, "link", "del",
+        command("ip", "-n", self.sides[0].namespace, "link", "del",
                  self.interface)
 
     def set_link(self, side, state):
-        _command("ip", "-n", self.sides[side].namespace, "link", "set",
+        command("ip", "-n", self.sides[side].namespace, "link", "set",
                  self.interface, state)
 
     def add_host_address(self, side, address):
-        _command("ip", "-n", self.sides[side].namespace, "addr", "add",
+        command("ip", "-n", self.sides[side].namespace, "addr", "add",
                  address, "dev", self.interface,
                  *(["nodad"] if ":" in address else []))
 

@@ -7,7 +7,6 @@ bed, so run it through `./dev test`, which says so.
 """
 
 import argparse
-import fnmatch
 import pathlib
 import sys
 
@@ -44,17 +43,9 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def select(arguments):
-    if arguments.pattern:
-        return [one for one in suite.TESTS
-                if any(fnmatch.fnmatch(one.name, pattern)
-                       for pattern in arguments.pattern)]
-    return [one for one in suite.TESTS if arguments.full or one.core]
-
-
 def main():
     arguments = parse_arguments()
-    tests = select(arguments)
+    tests = suite.select(arguments)
     if arguments.list:
         print("\n".join(one.name for one in tests))
         return 0

@@ -4,6 +4,7 @@ A test is a function of one argument, the Context; it passes by returning,
 fails by raising, and is skipped by raising Skip, which says what is missing.
 """
 
+import fnmatch
 import shutil
 import time
 import traceback
@@ -72,6 +73,15 @@ def test(name, core=True):
 
 def add(name, body, core=True):
     TESTS.append(Test(name, body, core))
+
+
+def select(arguments):
+    """The tests that `--full`, `--core` or the patterns ask for."""
+    if arguments.pattern:
+        return [one for one in TESTS
+                if any(fnmatch.fnmatch(one.name, pattern)
+                       for pattern in arguments.pattern)]
+    return [one for one in TESTS if arguments.full or one.core]
 
 
 def _run_one(one, tools):

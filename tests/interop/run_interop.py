@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Our RNIC against the Linux kernel's rxe in a virtual machine.
+
+Prints a line for each test and ends with "N passed, N failed, N skipped".
+Needs root for network namespaces. Where the machine cannot be made, it says
+SKIPPED and why.
+"""
+
+import argparse
+import os
+import pathlib
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "e2e"))
+sys.dont_write_bytecode = True
+
+# pylint: disable=wrong-import-position
+import bed  # noqa: E402
+import image  # noqa: E402
+import suite  # noqa: E402
+import vm  # noqa: E402
+# Each adds its tests to suite.TESTS.
+import test_cm  # noqa: E402,F401 pylint: disable=unused-import
+import test_loss  # noqa: E402,F401 pylint: disable=unused-import
+import test_naks  # noqa: E402,F401 pylint: disable=unused-import
+import test_operations  # noqa: E402,F401 pylint: disable=unused-import
+import test_programs  # noqa: E402,F401 pylint: disable=unused-import
+import test_services  # noqa: E402,F401 pylint: disable=unused-import
+
+
+class Tools(bed.Tools):
+    """What is under test, our end of the scenarios, and the peer."""
+
+    def __init__(self, out, built):
+        super().__init__(out, built)
+        self.verbs_peer = str(pathlib.Path(built).resolve() / "verbs_peer")
+        self.lab = None
+
+    def missing(self):
+        wanted = [self.urnic, self.preload, self.verbs_peer]
+        return [path for path in wanted if not os.path.exists(path)]
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--core", action="store_true",
+                       help="the short set, some minutes (default)")
+    which.add_argument("--full", action="store_true", help="everything")
+    parser.add_argument("--out", default=HERE.parents[1] / "out",
+                        help="the tree under test (default: out/)")
+    parser.add_argument("--built", default=HERE.parents[1] /
+                        "bazel-bin/tests/interop",
+                        help="where //tests/interop:all has been built")
+    parser.add_argument("--list", action="store_true",
+                        help="print the names and stop")
+    parser.add_argument("pattern", nargs="*",
+                        help="names to run, from both sets: 'perftest/*'")
+    return parser.parse_args()
+
+
+def say(text):
+    print(f"# {text}", flush=True)
+
+
+def skipped(reason):
+    print(f"SKIPPED {reason}\n0 passed, 0 failed, 1 skipped")
+    return 0
+
+
+def main():
+    arguments = parse_arguments()
+    tests = suite.select(arguments)
+    if arguments.list:
+        print("\n".join(one.name for one in tests))
+        return 0
+    if not tests:
+        print("no test has such a name", file=sys.stderr)
+        return 2
+    tools = Tools(arguments.out, arguments.built)
+    if tools.missing():
+        print(f"missing {', '.join(tools.missing())}: run ./dev build "
+              "&& bazel build //tests/interop:all", file=sys.stderr)
+        return 2
+    if os.geteuid() != 0:
+        return skipped("this makes network namespaces: run it as root")
+    bed.raise_on_signals()
+    bed.sweep()
+    begin = time.monotonic()
+    try:
+        with vm.Lab(tools, say) as tools.lab:
+            status = suite.run(tests, tools)
+    except image.Unavailable as reason:
+        return skipped(f"no virtual machine: {reason}")
+    say(f"{time.monotonic() - begin:.0f} s in all")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

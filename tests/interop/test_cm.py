@@ -1,0 +1,118 @@
+"""Connections made by rdma_cm: librdmacm's own programs and perftest -R, one
+end on our RNIC, the other in the guest. Skipped until our RNIC has rdma_cm.
+"""
+
+import functools
+import shlex
+import time
+
+import perftest
+import suite
+import vm
+from scenario import OURS, need
+
+ADDRESS = {"v4": ("10.1.0.1", "10.1.0.2"), "v6": ("fd01::1", "fd01::2")}
+ROLES = {"server-here": OURS, "server-in-vm": vm.GUEST}
+
+# name: (server, client, the server ends by itself); ADDRESS is the server's,
+# OWN the program's.
+PROGRAMS = {
+    "rping": ("rping -s -a ADDRESS -C 10 -V",
+              "rping -c -a ADDRESS -C 10 -V", True),
+    "rping/long": ("rping -s -a ADDRESS -C 5 -V -S 20000",
+                   "rping -c -a ADDRESS -C 5 -V -S 20000", True),
+    "ucmatose": ("ucmatose -b ADDRESS", "ucmatose -s ADDRESS", True),
+    "ucmatose/many": ("ucmatose -b ADDRESS -c 20 -C 5",
+                      "ucmatose -s ADDRESS -c 20 -C 5", True),
+    "udaddy": ("udaddy -b ADDRESS", "udaddy -s ADDRESS", True),
+    "rdma_client": ("rdma_server -s ADDRESS", "rdma_client -s ADDRESS", True),
+    "cmtime": ("cmtime -b ADDRESS -c 20", "cmtime -s ADDRESS -c 20", False),
+    # The kernel has no IPv6 groups for RoCE.
+    "mckey": ("mckey -b OWN -m 239.1.1.1", "mckey -b OWN -m 239.1.1.1 -s",
+              True),
+}
+NOT_CORE = ("mckey", "cmtime", "ucmatose/many", "rping/long")
+
+
+def fill_in(command, family, side, server_side):
+    words = {"ADDRESS": ADDRESS[family][server_side],
+             "OWN": ADDRESS[family][side]}
+    return [words.get(word, word) for word in command.split()]
+
+
+def start_server(lab, side, argv):
+    if side == vm.GUEST:
+        return lab.spawn_guest(shlex.join(argv), 90)
+    return lab.spawn(OURS, argv)
+
+
+def run_client(lab, side, argv, server=None):
+    """Nobody tells when a server listens for rdma_cm, so the client is tried
+    until it is not refused; with `server` until that has ended, since nobody
+    tells when a group has a member, either."""
+    for _ in range(20):
+        result = _run_at(lab, side, argv)
+        if result.status == 0 and not (server and server.running()):
+            break
+        time.sleep(0.5)
+    return result
+
+
+def _run_at(lab, side, argv):
+    if side == vm.GUEST:
+        return lab.run_guest(shlex.join(argv), 60)
+    return lab.run(OURS, argv, 60)
+
+
+def run_programs(context, name, server_side, family):
+    server_argv, client_argv, ends = PROGRAMS[name]
+    lab = context.tools.lab
+    context.need(server_argv.split()[0])
+    need(lab, ["cm"])
+    server_argv = fill_in(server_argv, family, server_side, server_side)
+    client_side = 1 - server_side
+    client_argv = fill_in(client_argv, family, client_side, server_side)
+    try:
+        server = start_server(lab, server_side, server_argv)
+        client = run_client(lab, client_side, client_argv,
+                            server if name == "mckey" else None)
+        context.check_ok(client)
+        if ends:
+            context.check_ok(server.wait(30))
+    finally:
+        lab.reset()
+
+
+for _name in PROGRAMS:
+    for _role, _side in ROLES.items():
+        for _family in ("v4",) if _name == "mckey" else ("v4", "v6"):
+            suite.add(f"cm/{_name}/ip{_family}/{_role}",
+                      functools.partial(run_programs, name=_name,
+                                        server_side=_side, family=_family),
+                      core=_name not in NOT_CORE)
+
+
+def run_perftest(context, program, server_side):
+    """-R: perftest's own connection is made by rdma_cm, too."""
+    lab = context.tools.lab
+    context.need(program)
+    need(lab, ["cm"])
+    argv = [program, "-R", "-F", "-n", "100", "-p", str(lab.next_port())]
+    client_argv = [*argv, ADDRESS["v4"][server_side]]
+    try:
+        server = start_server(lab, server_side, argv)
+        client = run_client(lab, 1 - server_side, client_argv)
+        table = perftest.check_report(context, server.wait(30), client)
+        perftest.note_last(context, [program], table)
+    finally:
+        lab.reset()
+
+
+for _verb in ("send", "write", "read"):
+    for _kind in ("bw", "lat"):
+        for _role, _side in ROLES.items():
+            suite.add(f"cm/ib_{_verb}_{_kind}/{_role}",
+                      functools.partial(run_perftest,
+                                        program=f"ib_{_verb}_{_kind}",
+                                        server_side=_side),
+                      core=_kind == "lat")
