@@ -183,7 +183,7 @@ class Requester {
         OpcodeBit(URNIC_WR_RDMA_WRITE_WITH_IMM) | OpcodeBit(URNIC_WR_SEND) |
         OpcodeBit(URNIC_WR_SEND_WITH_IMM) | OpcodeBit(URNIC_WR_SEND_WITH_INV) |
         OpcodeBit(URNIC_WR_RDMA_READ);
-    if (__builtin_expect(!IsOneOf(kPlain, wqe.opcode), 0)) {
+    if (__builtin_expect(wqe.opcode > 31 || !IsOneOf(kPlain, wqe.opcode), 0)) {
       const uint8_t status = CheckSpecial(wqe.opcode, length, packets);
       if (status != URNIC_WC_SUCCESS) return Fail(s_.next, status);
     }
@@ -260,6 +260,10 @@ class Requester {
     return true;
   }
 
+  static constexpr uint32_t kWithoutData =
+      OpcodeBit(URNIC_WR_ATOMIC_CMP_AND_SWP) |
+      OpcodeBit(URNIC_WR_ATOMIC_FETCH_AND_ADD) | OpcodeBit(URNIC_WR_FLUSH);
+
   bool BuildPacket(TxSlot& slot) {
     SendRecord& record = s_.RecordOf(s_.next);
     slot.from_responder = false;
@@ -278,8 +282,12 @@ class Requester {
       message_done = end == record.packets;
       if (message_done) bytes = record.length - s_.next_offset;
       WriteReadRequest(slot, bytes);
-    } else if (ExpectsResponseData(record.opcode)) {
-      if (!WriteAtomicOrFlush(slot, record)) return false;
+    } else if (IsOneOf(kWithoutData, record.opcode)) {
+      if (record.opcode == URNIC_WR_FLUSH) {
+        WriteFlush(slot);
+      } else {
+        WriteAtomic(slot, record);
+      }
     } else if (!WriteData(slot, record, message_done)) {
       return false;
     }
@@ -337,26 +345,6 @@ class Requester {
     Append(slot, MakeReth(s_.next_offset, bytes));
   }
 
-  bool WriteAtomicOrFlush(TxSlot& slot, const SendRecord& record) {
-    if (record.opcode == URNIC_WR_ATOMIC_WRITE) return WriteAtomicWrite(slot);
-    if (record.opcode == URNIC_WR_FLUSH) {
-      WriteFlush(slot);
-    } else {
-      WriteAtomic(slot, record);
-    }
-    return true;
-  }
-
-  //= IBTA A19.4.2: one packet of eight bytes
-  bool WriteAtomicWrite(TxSlot& slot) {
-    constexpr uint32_t kBytes = 8;
-    if (!Gather(slot, kBytes)) return Fail(s_.next, URNIC_WC_LOC_PROT_ERR);
-    slot.payload_bytes = kBytes;
-    WriteBth(slot, wire::Opcode::kRcAtomicWrite, false);
-    Append(slot, MakeReth(0, kBytes));
-    return true;
-  }
-
   //= IBTA A19.4.1
   void WriteFlush(TxSlot& slot) {
     WriteBth(slot, wire::Opcode::kRcFlush, false);
@@ -388,14 +376,20 @@ class Requester {
     if (!Gather(slot, chunk)) return Fail(s_.next, URNIC_WC_LOC_PROT_ERR);
     slot.payload_bytes = chunk;
     slot.pad_bytes = static_cast<uint8_t>(-chunk & 3);
-    const bool write = record.opcode == URNIC_WR_RDMA_WRITE ||
-                       record.opcode == URNIC_WR_RDMA_WRITE_WITH_IMM;
+    constexpr uint32_t kWrites = OpcodeBit(URNIC_WR_RDMA_WRITE) |
+                                 OpcodeBit(URNIC_WR_RDMA_WRITE_WITH_IMM) |
+                                 OpcodeBit(URNIC_WR_ATOMIC_WRITE);
+    const bool write = IsOneOf(kWrites, record.opcode);
     const bool imm = last && (record.opcode == URNIC_WR_SEND_WITH_IMM ||
                               record.opcode == URNIC_WR_RDMA_WRITE_WITH_IMM);
     const bool inv = last && record.opcode == URNIC_WR_SEND_WITH_INV;
     const bool solicited = last && (!write || imm) &&
                            (s_.current.flags & URNIC_SEND_SOLICITED) != 0;
-    WriteBth(slot, DataOpcode(write, first, last, imm, inv), solicited);
+    //= IBTA A19.4.2: an atomic write is a write of one packet, of eight bytes
+    const wire::Opcode opcode = record.opcode == URNIC_WR_ATOMIC_WRITE
+                                    ? wire::Opcode::kRcAtomicWrite
+                                    : DataOpcode(write, first, last, imm, inv);
+    WriteBth(slot, opcode, solicited);
     if (write && first) Append(slot, MakeReth(0, record.length));
     if (imm) {
       wire::ImmDt data;

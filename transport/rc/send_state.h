@@ -34,10 +34,11 @@ struct SendRecord {
 };
 static_assert(sizeof(SendRecord) == 16);
 
-// Sets of enum urnic_wr_opcode: one test each on the path of every request.
+// Sets of enum urnic_wr_opcode: one test each on the path of every request,
+// whose opcode has been checked once (StartNew) to be below 32.
 constexpr uint32_t OpcodeBit(uint32_t wr_opcode) { return 1u << wr_opcode; }
 constexpr bool IsOneOf(uint32_t set, uint8_t wr_opcode) {
-  return wr_opcode < 32 && (set >> wr_opcode & 1) != 0;
+  return (set >> (wr_opcode & 31) & 1) != 0;
 }
 
 // Answered with a read response; that of an atomic write or a flush is empty.

@@ -167,6 +167,47 @@ TEST_F(WindowTest, CountsFromZeroIfAsked) {
   EXPECT_EQ(ibv_dealloc_mw(mw), 0);
 }
 
+TEST_F(WindowTest, UnreliableConnectionsHaveThemToo) {
+  PairOptions options;
+  options.type = IBV_QPT_UC;
+  options.pd = b().pd();
+  Pair pair(device_, options);
+  ibv_mw* mw = ibv_alloc_mw(b().pd(), IBV_MW_TYPE_2);
+  const uint32_t key = ibv_inc_rkey(mw->rkey);
+  const auto local = [&](ibv_wr_opcode opcode) {
+    EXPECT_EQ(pair.b.PostSend({},
+                              [&](ibv_send_wr& wr) {
+                                wr.opcode = opcode;
+                                wr.invalidate_rkey = key;
+                                wr.bind_mw = {.mw = mw,
+                                              .rkey = key,
+                                              .bind_info = Info(0, 64, kWrite)};
+                              }),
+              0);
+    return pair.b.Poll().status;
+  };
+  const auto write = [&](uint8_t value) {
+    pair.a.memory()[0] = value;
+    EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 1)},
+                              [&](ibv_send_wr& wr) {
+                                wr.opcode = IBV_WR_RDMA_WRITE;
+                                wr.wr.rdma.remote_addr = At(5);
+                                wr.wr.rdma.rkey = key;
+                              }),
+              0);
+    EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS) << "nobody answers";
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(pair.b.Quiet());
+    return memory_[5];
+  };
+  EXPECT_EQ(write(1), 0) << "not bound";
+  EXPECT_EQ(local(IBV_WR_BIND_MW), IBV_WC_SUCCESS);
+  EXPECT_EQ(write(2), 2);
+  EXPECT_EQ(local(IBV_WR_LOCAL_INV), IBV_WC_SUCCESS);
+  EXPECT_EQ(write(3), 2) << "retired";
+  EXPECT_EQ(local(IBV_WR_LOCAL_INV), IBV_WC_LOC_QP_OP_ERR);
+  EXPECT_EQ(ibv_dealloc_mw(mw), 0);
+}
+
 TEST_F(WindowTest, WrongBindsAreRefused) {
   ibv_mw* one = ibv_alloc_mw(b().pd(), IBV_MW_TYPE_1);
   ibv_mw* two = ibv_alloc_mw(b().pd(), IBV_MW_TYPE_2);

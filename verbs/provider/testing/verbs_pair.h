@@ -66,6 +66,7 @@ struct PairOptions {
   ibv_comp_channel* channel = nullptr;  // for ends on the channel's device
   ibv_pd* pd = nullptr;                 // nullptr: one of its own
   ibv_cq* cq = nullptr;                 // the same
+  ibv_qp_type type = IBV_QPT_RC;        // or UC
   uint64_t send_ops = 0;                // not 0: an extended queue pair
 };
 
@@ -92,7 +93,7 @@ class End {
     init.cap.max_send_wr = init.cap.max_recv_wr = options.depth;
     init.cap.max_send_sge = init.cap.max_recv_sge = options.max_sge;
     init.cap.max_inline_data = options.max_inline;
-    init.qp_type = IBV_QPT_RC;
+    init.qp_type = options.type;
     init.sq_sig_all = options.sq_sig_all;
     init.pd = pd_;
     init.send_ops_flags = options.send_ops;
@@ -146,8 +147,10 @@ class End {
     ibv_qp_attr a = {};
     a.qp_state = IBV_QPS_INIT;
     a.port_num = 1;
-    a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                        IBV_ACCESS_REMOTE_ATOMIC;
+    a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    if (options_.type == IBV_QPT_RC) {
+      a.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    }
     return ibv_modify_qp(
         qp_, &a,
         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
@@ -164,7 +167,10 @@ class End {
     a.ah_attr.port_num = 1;
     a.ah_attr.grh.sgid_index = static_cast<uint8_t>(options_.gid_index);
     a.ah_attr.grh.dgid = peer_gid_;
-    return ibv_modify_qp(qp_, &a, kRtrMask);
+    constexpr int kReliable = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    return ibv_modify_qp(
+        qp_, &a,
+        options_.type == IBV_QPT_RC ? kRtrMask : kRtrMask & ~kReliable);
   }
   int ToRts() {
     ibv_qp_attr a = {};
@@ -174,7 +180,10 @@ class End {
     a.retry_cnt = options_.retry_cnt;
     a.rnr_retry = options_.rnr_retry;
     a.max_rd_atomic = options_.rd_atomic;
-    return ibv_modify_qp(qp_, &a, kRtsMask);
+    return ibv_modify_qp(qp_, &a,
+                         options_.type == IBV_QPT_RC
+                             ? kRtsMask
+                             : int{IBV_QP_STATE} | int{IBV_QP_SQ_PSN});
   }
   void Connect(uint32_t dest_qpn) {
     EXPECT_EQ(ToInit(), 0);
