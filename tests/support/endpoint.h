@@ -56,6 +56,8 @@ class Endpoint {
   // `host` outlives the endpoint.
   Endpoint(FakeHost& host, const EndpointOptions& options);
 
+  // A receive request has been taken from the ring and is not complete.
+  bool receiving() { return recv_queue_.queue().taken(); }
   rc::Qp& qp() { return qp_; }
   FakeRings& rings() { return rings_; }
   FakeHost& host() { return host_; }
