@@ -170,6 +170,7 @@ Qp::Qp(Device& device, const QpRequest& request, const QpLayout& layout,
   posting_.max_recv_sge = caps_.max_recv_sge;
   posting_.max_inline = caps_.max_inline_data;
   posting_.opcodes = OpcodesOf(service_);
+  posting_.xrc = service_ == QpService::kXrcInitiator;
   posting_.datagrams = service_ == QpService::kUd;
   posting_.shares_receives = srq_ != nullptr || recv_cq_ == nullptr;
   if (!request.single_threaded) {

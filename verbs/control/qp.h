@@ -98,6 +98,7 @@ class Qp final : private QpEvents {
     uint32_t max_inline = 0;
     uint32_t opcodes = 0;  // bit n: enum urnic_wr_opcode n is the service's
     bool datagrams = false;
+    bool xrc = false;
     bool shares_receives = false;
     // By the state as last modified. A queue pair that failed by itself
     // accepts everything, and flushes it.

@@ -83,8 +83,9 @@ int Context::OpenEvents() {
 Context::~Context() {
   device_->Unlisten(this);
   DeleteAll(qps_);
-  DeleteAll(cqs_);
   DeleteAll(srqs_);
+  DeleteAll(cqs_);
+  DeleteAll(xrc_domains_);
   DeleteAll(addresses_);
   DeleteAll(windows_);
   DeleteAll(regions_);
@@ -188,7 +189,9 @@ void SetOps(verbs_context* context) {
   ops.create_cq_ex = CreateCqEx;
   ops.create_qp = CreateQp;
   ops.create_qp_ex = CreateQpEx;
+  ops.close_xrcd = CloseXrcd;
   ops.create_srq = CreateSrq;
+  ops.create_srq_ex = CreateSrqEx;
   ops.dealloc_mw = DeallocMw;
   ops.dealloc_pd = DeallocPd;
   ops.dealloc_td = DeallocTd;
@@ -201,7 +204,9 @@ void SetOps(verbs_context* context) {
   ops.free_context = CloseContext;
   ops.modify_cq = ModifyCq;
   ops.modify_qp = ModifyQp;
+  ops.get_srq_num = GetSrqNum;
   ops.modify_srq = ModifySrq;
+  ops.open_xrcd = OpenXrcd;
   ops.poll_cq = PollCq;
   ops.post_recv = PostRecv;
   ops.post_send = PostSend;

@@ -65,6 +65,7 @@ class Context final : public control::EventSink {
   Set<MemoryRegion>& SetOf(MemoryRegion*) { return regions_; }
   Set<MemoryWindow>& SetOf(MemoryWindow*) { return windows_; }
   Set<AddressHandle>& SetOf(AddressHandle*) { return addresses_; }
+  Set<XrcDomain>& SetOf(XrcDomain*) { return xrc_domains_; }
   Set<SharedReceiveQueue>& SetOf(SharedReceiveQueue*) { return srqs_; }
   Set<CompletionQueueHandle>& SetOf(CompletionQueueHandle*) { return cqs_; }
   Set<QueuePair>& SetOf(QueuePair*) { return qps_; }
@@ -79,6 +80,7 @@ class Context final : public control::EventSink {
   Set<MemoryRegion> regions_;
   Set<MemoryWindow> windows_;
   Set<AddressHandle> addresses_;
+  Set<XrcDomain> xrc_domains_;
   Set<SharedReceiveQueue> srqs_;
   Set<CompletionQueueHandle> cqs_;
   Set<QueuePair> qps_;

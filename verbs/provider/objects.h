@@ -15,6 +15,7 @@
 #include "verbs/control/pd.h"
 #include "verbs/control/qp.h"
 #include "verbs/control/srq.h"
+#include "verbs/control/xrcd.h"
 #include "verbs/provider/rdmav34.h"
 
 namespace urnic::provider {
@@ -109,10 +110,22 @@ struct AddressHandle {
   }
 };
 
+struct XrcDomain {
+  ibv_xrcd xrcd = {};
+  Context* context = nullptr;
+  std::shared_ptr<control::Xrcd> control;
+  std::atomic<int> users = 0;
+
+  static XrcDomain* From(ibv_xrcd* xrcd) {
+    return reinterpret_cast<XrcDomain*>(xrcd);
+  }
+};
+
 struct SharedReceiveQueue {
   ibv_srq srq = {};
   Context* context = nullptr;
   ProtectionDomain* domain = nullptr;
+  XrcDomain* xrc_domain = nullptr;
   std::unique_ptr<control::Srq> control;
   std::atomic<uint32_t> async_events = 0;
 
@@ -183,7 +196,8 @@ struct alignas(64) QueuePair {
   control::Qp::Posting* posting = nullptr;  // of *control
   std::unique_ptr<control::Qp> control;
   Context* context = nullptr;
-  ProtectionDomain* domain = nullptr;
+  ProtectionDomain* domain = nullptr;  // null: XRC target
+  XrcDomain* xrc_domain = nullptr;     // XRC target
   int sq_sig_all = 0;
   std::atomic<uint32_t> async_events = 0;
   WorkList list;  // extended ones only

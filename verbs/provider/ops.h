@@ -48,6 +48,11 @@ int DeallocMw(ibv_mw* mw);
 
 // srq_ops.cc
 ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr);
+// Basic ones and XRC; EOPNOTSUPP: tag matching.
+ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr);
+int GetSrqNum(ibv_srq* srq, uint32_t* number);
+ibv_xrcd* OpenXrcd(ibv_context* context, ibv_xrcd_init_attr* attr);
+int CloseXrcd(ibv_xrcd* xrcd);
 int ModifySrq(ibv_srq* srq, ibv_srq_attr* attr, int mask);
 int QuerySrq(ibv_srq* srq, ibv_srq_attr* attr);
 int DestroySrq(ibv_srq* srq);
@@ -80,6 +85,10 @@ bool PollOne(CompletionQueueHandle& handle);
 
 // qp_ops.cc
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr);
+// What both kinds of creation do; an XRC target has an XRC domain instead of
+// `pd`.
+ibv_qp* MakeQp(ibv_context* context, ibv_pd* pd, ibv_xrcd* xrcd,
+               ibv_qp_init_attr* attr);
 int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int mask,
             ibv_qp_init_attr* init_attr);

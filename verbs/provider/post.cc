@@ -106,6 +106,7 @@ inline int WriteSend(const Posting& posting, const ibv_send_wr& wr,
   if (__builtin_expect((Bit(wr.opcode) & (kAtomics | kLocal)) != 0, 0)) {
     if ((Bit(wr.opcode) & kLocal) != 0) return WriteLocal(wr, wqe);
     wqe->rkey = wr.wr.atomic.rkey;
+    wqe->xrc_srqn = wr.qp_type.xrc.remote_srqn;
     wqe->compare_add = wr.wr.atomic.compare_add;
     wqe->swap = wr.wr.atomic.swap;
   } else if (posting.datagrams) {
@@ -115,6 +116,9 @@ inline int WriteSend(const Posting& posting, const ibv_send_wr& wr,
     wqe->remote_qkey = wr.wr.ud.remote_qkey;
   } else {
     wqe->rkey = wr.wr.rdma.rkey;
+    if (__builtin_expect(posting.xrc, 0)) {
+      wqe->xrc_srqn = wr.qp_type.xrc.remote_srqn;
+    }
   }
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
     return CopyInline(posting, wr, wqe);

@@ -347,7 +347,7 @@ void SetBuilders(ibv_qp_ex* ex, uint64_t ops) {
 }
 
 absl::Status CheckAttributes(const ibv_qp_init_attr_ex& attr) {
-  constexpr uint32_t kMasks = IBV_QP_INIT_ATTR_PD |
+  constexpr uint32_t kMasks = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
                               IBV_QP_INIT_ATTR_CREATE_FLAGS |
                               IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   if (const uint32_t bits = attr.comp_mask & ~kMasks) {
@@ -360,9 +360,6 @@ absl::Status CheckAttributes(const ibv_qp_init_attr_ex& attr) {
         absl::StrCat("create_qp_ex: create_flags 0x",
                      absl::Hex(attr.create_flags), " are not built"));
   }
-  if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr.pd == nullptr) {
-    return absl::InvalidArgumentError("create_qp_ex: no protection domain");
-  }
   return absl::OkStatus();
 }
 
@@ -371,12 +368,12 @@ absl::Status CheckAttributes(const ibv_qp_init_attr_ex& attr) {
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   if (control::InForkedChild()) return FailNull(EIO);
   if (absl::Status s = CheckAttributes(*attr); !s.ok()) return FailNull(s);
-  if (attr->pd->context != context) {
-    return FailNull(absl::InvalidArgumentError(
-        "create_qp_ex: the domain is of another context"));
-  }
   // The one begins like the other.
-  ibv_qp* qp = CreateQp(attr->pd, reinterpret_cast<ibv_qp_init_attr*>(attr));
+  ibv_qp* qp = MakeQp(
+      context,
+      (attr->comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr->pd : nullptr,
+      (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0 ? attr->xrcd : nullptr,
+      reinterpret_cast<ibv_qp_init_attr*>(attr));
   if (qp == nullptr ||
       (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) == 0) {
     return qp;

@@ -113,9 +113,11 @@ absl::StatusOr<QpService> ServiceOf(const ibv_qp_init_attr& attr) {
       return QpService::kUc;
     case IBV_QPT_UD:
       return QpService::kUd;
-    case IBV_QPT_RAW_PACKET:
     case IBV_QPT_XRC_SEND:
+      return QpService::kXrcInitiator;
     case IBV_QPT_XRC_RECV:
+      return QpService::kXrcTarget;
+    case IBV_QPT_RAW_PACKET:
     case IBV_QPT_DRIVER:
       return absl::UnimplementedError(
           absl::StrCat("create_qp: type ", type, " is not built"));
@@ -141,48 +143,82 @@ control::AddressVector VectorOf(const ibv_ah_attr& a) {
 }
 
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  return MakeQp(pd->context, pd, nullptr, attr);
+}
+
+namespace {
+
+// Does any of them belong to another context?
+absl::Status CheckContexts(const ibv_context* context, const ibv_pd* pd,
+                           const ibv_xrcd* xrcd, const ibv_qp_init_attr& attr) {
+  for (const ibv_context* of :
+       {pd != nullptr ? pd->context : context,
+        xrcd != nullptr ? xrcd->context : context,
+        attr.send_cq != nullptr ? attr.send_cq->context : context,
+        attr.recv_cq != nullptr ? attr.recv_cq->context : context,
+        attr.srq != nullptr ? attr.srq->context : context}) {
+    if (of == context) continue;
+    return absl::InvalidArgumentError(
+        "create_qp: domain and queues are of different contexts");
+  }
+  return absl::OkStatus();
+}
+
+control::QpRequest RequestOf(QpService service, ProtectionDomain* domain,
+                             XrcDomain* xrc_domain,
+                             const ibv_qp_init_attr& attr) {
+  control::QpRequest request;
+  request.service = service;
+  if (domain != nullptr) {
+    request.pd = &domain->control();
+    request.single_threaded = domain->thread_domain != nullptr;
+    request.allocator = domain->allocator.get();
+  }
+  if (xrc_domain != nullptr) request.xrcd = xrc_domain->control.get();
+  if (attr.srq != nullptr) {
+    request.srq = SharedReceiveQueue::From(attr.srq)->control.get();
+  }
+  if (attr.send_cq != nullptr) {
+    request.send_cq = CompletionQueueHandle::From(attr.send_cq)->control.get();
+  }
+  if (attr.recv_cq != nullptr) {
+    request.recv_cq = CompletionQueueHandle::From(attr.recv_cq)->control.get();
+  }
+  request.caps = FromIbv(attr.cap);
+  request.sq_sig_all = attr.sq_sig_all != 0;
+  return request;
+}
+
+}  // namespace
+
+ibv_qp* MakeQp(ibv_context* ibv, ibv_pd* pd, ibv_xrcd* xrcd,
+               ibv_qp_init_attr* attr) {
   if (control::InForkedChild()) return FailNull(EIO);
   const absl::StatusOr<QpService> service = ServiceOf(*attr);
   if (!service.ok()) return FailNull(service.status());
-  for (const ibv_context* of :
-       {attr->send_cq != nullptr ? attr->send_cq->context : pd->context,
-        attr->recv_cq != nullptr ? attr->recv_cq->context : pd->context,
-        attr->srq != nullptr ? attr->srq->context : pd->context}) {
-    if (of == pd->context) continue;
-    return FailNull(absl::InvalidArgumentError(
-        "create_qp: domain and queues are of different contexts"));
+  if (absl::Status s = CheckContexts(ibv, pd, xrcd, *attr); !s.ok()) {
+    return FailNull(s);
   }
-  ProtectionDomain* domain = ProtectionDomain::From(pd);
+  Context* context = Context::From(ibv);
   auto handle = std::make_unique<QueuePair>();
-  control::QpRequest request;
-  request.service = *service;
-  request.pd = &domain->control();
-  if (attr->srq != nullptr) {
-    request.srq = SharedReceiveQueue::From(attr->srq)->control.get();
-  }
-  if (attr->send_cq != nullptr) {
-    request.send_cq = CompletionQueueHandle::From(attr->send_cq)->control.get();
-  }
-  if (attr->recv_cq != nullptr) {
-    request.recv_cq = CompletionQueueHandle::From(attr->recv_cq)->control.get();
-  }
-  request.caps = FromIbv(attr->cap);
-  request.sq_sig_all = attr->sq_sig_all != 0;
-  request.single_threaded = domain->thread_domain != nullptr;
-  request.allocator = domain->allocator.get();
-  request.events = domain->context;
+  // A target belongs to an XRC domain alone, all others to none.
+  const bool target = *service == QpService::kXrcTarget;
+  if (!target && pd != nullptr) handle->domain = ProtectionDomain::From(pd);
+  if (target && xrcd != nullptr) handle->xrc_domain = XrcDomain::From(xrcd);
+  control::QpRequest request =
+      RequestOf(*service, handle->domain, handle->xrc_domain, *attr);
+  request.events = context;
   request.user = handle.get();
-  auto created = control::Qp::Create(domain->context->device(), request);
+  auto created = control::Qp::Create(context->device(), request);
   if (!created.ok()) return FailNull(created.status());
   handle->control = *std::move(created);
   handle->posting = &handle->control->posting();
-  handle->context = domain->context;
-  handle->domain = domain;
+  handle->context = context;
   handle->sq_sig_all = attr->sq_sig_all;
   ibv_qp& qp = handle->qp;
-  qp.context = pd->context;
+  qp.context = ibv;
   qp.qp_context = attr->qp_context;
-  qp.pd = pd;
+  qp.pd = target ? nullptr : pd;
   qp.send_cq = attr->send_cq;
   qp.recv_cq = attr->recv_cq;
   qp.srq = attr->srq;
@@ -192,8 +228,9 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   pthread_mutex_init(&qp.mutex, nullptr);
   pthread_cond_init(&qp.cond, nullptr);
   attr->cap = ToIbv(handle->control->caps());
-  ++domain->users;
-  domain->context->Add(handle.get());
+  if (handle->domain != nullptr) ++handle->domain->users;
+  if (handle->xrc_domain != nullptr) ++handle->xrc_domain->users;
+  context->Add(handle.get());
   return &handle.release()->qp;
 }
 
@@ -266,8 +303,10 @@ int DestroyQp(ibv_qp* qp) {
   pthread_cond_destroy(&qp->cond);
   pthread_mutex_destroy(&qp->mutex);
   ProtectionDomain* domain = handle->domain;
+  XrcDomain* xrc_domain = handle->xrc_domain;
   handle->context->Delete(handle);
-  --domain->users;
+  if (domain != nullptr) --domain->users;
+  if (xrc_domain != nullptr) --xrc_domain->users;
   return 0;
 }
 

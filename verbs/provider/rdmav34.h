@@ -91,7 +91,8 @@ struct verbs_context_ops {
   Unused async_event, attach_counters_point_flow;
   int (*attach_mcast)(ibv_qp*, const ibv_gid*, uint16_t lid);
   int (*bind_mw)(ibv_qp*, ibv_mw*, ibv_mw_bind*);
-  Unused close_xrcd, cq_event;
+  int (*close_xrcd)(ibv_xrcd*);
+  Unused cq_event;
   ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*);
   Unused create_counters;
   ibv_cq* (*create_cq)(ibv_context*, int cqe, ibv_comp_channel*,
@@ -102,7 +103,8 @@ struct verbs_context_ops {
   ibv_qp* (*create_qp_ex)(ibv_context*, ibv_qp_init_attr_ex*);
   Unused create_rwq_ind_table;
   ibv_srq* (*create_srq)(ibv_pd*, ibv_srq_init_attr*);
-  Unused create_srq_ex, create_wq;
+  ibv_srq* (*create_srq_ex)(ibv_context*, ibv_srq_init_attr_ex*);
+  Unused create_wq;
   int (*dealloc_mw)(ibv_mw*);
   int (*dealloc_pd)(ibv_pd*);
   int (*dealloc_td)(ibv_td*);
@@ -117,13 +119,16 @@ struct verbs_context_ops {
   Unused destroy_wq;
   int (*detach_mcast)(ibv_qp*, const ibv_gid*, uint16_t lid);
   void (*free_context)(ibv_context*);
-  Unused free_dm, get_srq_num, import_dm, import_mr, import_pd;
+  Unused free_dm;
+  int (*get_srq_num)(ibv_srq*, uint32_t* number);
+  Unused import_dm, import_mr, import_pd;
   int (*modify_cq)(ibv_cq*, ibv_modify_cq_attr*);
   Unused modify_flow_action_esp;
   int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int mask);
   Unused modify_qp_rate_limit;
   int (*modify_srq)(ibv_srq*, ibv_srq_attr*, int mask);
-  Unused modify_wq, open_qp, open_xrcd;
+  Unused modify_wq, open_qp;
+  ibv_xrcd* (*open_xrcd)(ibv_context*, ibv_xrcd_init_attr*);
   int (*poll_cq)(ibv_cq*, int entries, ibv_wc*);
   int (*post_recv)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad);
   int (*post_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);

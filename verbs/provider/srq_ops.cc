@@ -1,4 +1,4 @@
-// Shared receive queues. Posting is in post.cc.
+// Shared receive queues and XRC domains. Posting is in post.cc.
 
 #include <pthread.h>
 
@@ -12,17 +12,25 @@
 
 namespace urnic::provider {
 
-ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr) {
-  if (control::InForkedChild()) return FailNull(EIO);
+namespace {
+
+// `xrcd` and `cq`: of an XRC queue, else null.
+ibv_srq* MakeSrq(ibv_pd* pd, ibv_xrcd* xrcd, ibv_cq* cq, void* srq_context,
+                 ibv_srq_attr& attr) {
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   auto handle = std::make_unique<SharedReceiveQueue>();
   control::SrqRequest request;
-  request.max_wr = attr->attr.max_wr;
-  request.max_sge = attr->attr.max_sge;
+  request.max_wr = attr.max_wr;
+  request.max_sge = attr.max_sge;
   request.single_threaded = domain->thread_domain != nullptr;
   request.allocator = domain->allocator.get();
   request.events = domain->context;
   request.user = handle.get();
+  if (xrcd != nullptr) {
+    handle->xrc_domain = XrcDomain::From(xrcd);
+    request.xrc_domain = handle->xrc_domain->control->id();
+    request.cq = CompletionQueueHandle::From(cq)->control.get();
+  }
   auto created = control::Srq::Create(domain->control(), request);
   if (!created.ok()) return FailNull(created.status());
   handle->control = *std::move(created);
@@ -30,15 +38,91 @@ ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr) {
   handle->domain = domain;
   ibv_srq& srq = handle->srq;
   srq.context = pd->context;
-  srq.srq_context = attr->srq_context;
+  srq.srq_context = srq_context;
   srq.pd = pd;
   pthread_mutex_init(&srq.mutex, nullptr);
   pthread_cond_init(&srq.cond, nullptr);
-  attr->attr.max_wr = handle->control->max_wr();
-  attr->attr.max_sge = handle->control->max_sge();
+  attr.max_wr = handle->control->max_wr();
+  attr.max_sge = handle->control->max_sge();
   ++domain->users;
+  if (xrcd != nullptr) ++handle->xrc_domain->users;
   domain->context->Add(handle.get());
   return &handle.release()->srq;
+}
+
+}  // namespace
+
+ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr) {
+  if (control::InForkedChild()) return FailNull(EIO);
+  return MakeSrq(pd, nullptr, nullptr, attr->srq_context, attr->attr);
+}
+
+ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr) {
+  constexpr uint32_t kXrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  constexpr uint32_t kKnown =
+      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | kXrc;
+  if (control::InForkedChild()) return FailNull(EIO);
+  const uint32_t mask = attr->comp_mask;
+  const uint32_t type = (mask & IBV_SRQ_INIT_ATTR_TYPE) != 0
+                            ? Number(attr->srq_type)
+                            : uint32_t{IBV_SRQT_BASIC};
+  if ((mask & ~kKnown) != 0 || type == IBV_SRQT_TM) {
+    return FailNull(absl::UnimplementedError(
+        absl::StrCat("create_srq_ex: comp_mask 0x", absl::Hex(mask & ~kKnown),
+                     ", type ", type, ": tag matching is not built")));
+  }
+  const bool xrc = type == IBV_SRQT_XRC;
+  if (type > IBV_SRQT_XRC || (mask & IBV_SRQ_INIT_ATTR_PD) == 0 ||
+      attr->pd == nullptr || attr->pd->context != context ||
+      (xrc &&
+       ((mask & kXrc) != kXrc || attr->xrcd == nullptr || attr->cq == nullptr ||
+        attr->xrcd->context != context || attr->cq->context != context))) {
+    return FailNull(absl::InvalidArgumentError(absl::StrCat(
+        "create_srq_ex: type ", type,
+        " without what it needs (pd; XRC: xrcd and cq), or of another "
+        "context")));
+  }
+  return MakeSrq(attr->pd, xrc ? attr->xrcd : nullptr, xrc ? attr->cq : nullptr,
+                 attr->srq_context, attr->attr);
+}
+
+int GetSrqNum(ibv_srq* srq, uint32_t* number) {
+  if (control::InForkedChild()) return EIO;
+  const SharedReceiveQueue* handle = SharedReceiveQueue::From(srq);
+  // Only XRC ones are named by peers.
+  if (handle->xrc_domain == nullptr) return EINVAL;
+  *number = handle->control->number();
+  return 0;
+}
+
+ibv_xrcd* OpenXrcd(ibv_context* ibv, ibv_xrcd_init_attr* attr) {
+  constexpr uint32_t kBoth = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  if (control::InForkedChild()) return FailNull(EIO);
+  if (attr->comp_mask != kBoth) {
+    return FailNull(absl::InvalidArgumentError(
+        absl::StrCat("open_xrcd: comp_mask 0x", absl::Hex(attr->comp_mask),
+                     ": needs fd and oflags, and knows no more")));
+  }
+  Context* context = Context::From(ibv);
+  auto opened = control::Xrcd::Open(context->device(), attr->fd, attr->oflags);
+  if (!opened.ok()) return FailNull(opened.status());
+  auto* domain = new XrcDomain;
+  domain->xrcd.context = ibv;
+  domain->context = context;
+  domain->control = *std::move(opened);
+  context->Add(domain);
+  return &domain->xrcd;
+}
+
+int CloseXrcd(ibv_xrcd* xrcd) {
+  if (control::InForkedChild()) return EIO;
+  XrcDomain* domain = XrcDomain::From(xrcd);
+  if (domain->users != 0) {
+    return Fail(absl::FailedPreconditionError(absl::StrCat(
+        "close_xrcd: still has ", domain->users.load(), " objects")));
+  }
+  domain->context->Delete(domain);
+  return 0;
 }
 
 int ModifySrq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
@@ -86,8 +170,10 @@ int DestroySrq(ibv_srq* srq) {
   pthread_cond_destroy(&srq->cond);
   pthread_mutex_destroy(&srq->mutex);
   ProtectionDomain* domain = handle->domain;
+  XrcDomain* xrc_domain = handle->xrc_domain;
   handle->context->Delete(handle);
   --domain->users;
+  if (xrc_domain != nullptr) --xrc_domain->users;
   return 0;
 }
 
