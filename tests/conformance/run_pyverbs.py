@@ -139,10 +139,12 @@ class Run:
         separator = ":\n" if "\n" in text else ": " if text else ""
         print(f"{outcome:8}{test} ({seconds:.1f} s){separator}{text}", flush=True)
 
-    def module(self, name, command):
+    def module(self, name, left_out, command):
         """One module in a process of its own, which is killed when it takes
         too long: what has not ended by then has failed."""
         before = dict(self.count)
+        for row in left_out:
+            self.leave_out(row)
         begin = time.monotonic()
         running = None
         done = False
@@ -216,11 +218,10 @@ def main():
         run = Run(Reasons(HERE / "pyverbs.md"))
         for module in options.module:
             left_out = run.reasons.not_run(module)
-            for row in left_out:
-                run.leave_out(row)
-            run.module(module, [urnic, "run", *PORT, "--", PYTHON, HERE / "pyverbs_child.py",
-                                folder, f"test_{module}", DEVICE, GID_INDEX,
-                                f"*{options.only or ''}*", *(row.glob for row in left_out)])
+            run.module(module, left_out,
+                       [urnic, "run", *PORT, "--", PYTHON, HERE / "pyverbs_child.py", folder,
+                        f"test_{module}", DEVICE, GID_INDEX, f"*{options.only or ''}*",
+                        *(row.glob for row in left_out)])
         if options.module == MODULES and not options.only:
             run.judge_rows()
         return run.close()
