@@ -13,6 +13,9 @@ namespace {
 
 // Vendor and part of devices without an IEEE number, as Linux rxe reports them.
 constexpr uint32_t kNoVendor = 0xffffff;
+// Of newer kernels' rdma/ib_user_verbs.h.
+constexpr uint64_t kDeviceFlushGlobal = 1ull << 38;
+constexpr uint64_t kDeviceAtomicWrite = 1ull << 40;
 constexpr uint8_t kPhysLinkUp = 5;
 constexpr uint8_t kPhysDisabled = 3;
 constexpr uint8_t kPortNeedsGrh = 1;  // IBV_QPF_GRH_REQUIRED
@@ -91,7 +94,8 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
   // Older programs have room for less, newer ones for more.
   ibv_device_attr_ex answer = {};
   FillLimits(Context::From(context)->device().identity(), answer.orig_attr);
-  answer.device_cap_flags_ex = answer.orig_attr.device_cap_flags;
+  answer.device_cap_flags_ex = answer.orig_attr.device_cap_flags |
+                               kDeviceFlushGlobal | kDeviceAtomicWrite;
   answer.phys_port_cnt_ex = 1;
   answer.completion_timestamp_mask = UINT64_MAX;
   answer.hca_core_clock = 1'000'000;  // kHz: nanoseconds
