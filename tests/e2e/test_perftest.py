@@ -116,6 +116,45 @@ suite.add("veth9000/ipv6/ibv_rc_pingpong/events",
                             options=["-e"], gid="v6"))
 
 
+def run_service_pingpong(context, bed_name, program, options):
+    """The other services' ping-pong, which say how many rounds they went."""
+    context.need(program)
+    with make_bed(context.tools, bed_name) as place:
+        server, client = place.run_pair(
+            [program, "-g", str(place.gid_v4), *options])
+        context.check_ok(server, client)
+
+
+for _bed in ("vhost", "veth9000"):
+    for _program in ("ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong",
+                     "ibv_xsrq_pingpong"):
+        for _name, _options in {"poll": [], "events": ["-e"]}.items():
+            suite.add(f"{_bed}/{_program}/{_name}",
+                      functools.partial(run_service_pingpong, bed_name=_bed,
+                                        program=_program, options=_options),
+                      _bed == "vhost")
+
+# The other services, and a shared receive queue.
+SERVICES = {
+    "UC": (["-c", "UC"], ("ib_send_bw", "ib_send_lat", "ib_write_bw",
+                          "ib_write_lat")),
+    "UD": (["-c", "UD", "-s", "1024"], ("ib_send_bw", "ib_send_lat")),
+    "XRC": (["-c", "XRC"], ("ib_send_bw", "ib_send_lat", "ib_write_bw",
+                            "ib_read_lat", "ib_atomic_bw")),
+    "srq": (["--use-srq"], ("ib_send_bw", "ib_send_lat")),
+    "16-qps": (["-q", "16"], ("ib_send_bw", "ib_write_bw", "ib_read_bw")),
+}
+for _bed in ("vhost", "veth9000"):
+    for _service, (_options, _programs) in SERVICES.items():
+        for _program in _programs:
+            suite.add(f"{_bed}/{_service}/{_program}",
+                      functools.partial(
+                          run_perftest, bed_name=_bed,
+                          argv=[_program, "-n", "500", *_options]),
+                      _bed == "vhost" and _program in ("ib_send_bw",
+                                                       "ib_write_bw"))
+
+
 @suite.test("veth/path-mtu-follows-the-interface")
 def path_mtu(context):
     """1500 bytes carry an IB MTU of 1024, 9000 one of 4096."""

@@ -33,8 +33,9 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.max_qp_wr = kMaxQpWr;
   a.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD |
                        IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
-                       IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_UD_AV_PORT_ENFORCE |
-                       IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+                       IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
+                       IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_MEM_WINDOW |
+                       IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   a.max_sge = kMaxSge;
   a.max_sge_rd = kMaxSge;
   a.max_cq = kMaxCqs;
