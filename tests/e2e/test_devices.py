@@ -36,12 +36,12 @@ def devinfo_limits(context):
     with bed.LoopBed(context.tools) as place:
         text, value = devinfo(context, place)
         for name in ("max_qp", "max_qp_wr", "max_sge", "max_cq", "max_cqe",
-                     "max_mr", "max_pd", "max_qp_rd_atom",
+                     "max_mr", "max_mw", "max_pd", "max_ah", "max_srq",
+                     "max_srq_wr", "max_mcast_grp", "max_qp_rd_atom",
                      "max_qp_init_rd_atom", "max_res_rd_atom"):
             context.check(int(value[name]) > 0, f"{name} in\n{text}")
         # Not built: nobody may be led to believe otherwise.
-        for name in ("max_srq", "max_mw", "max_ah", "max_mcast_grp", "max_fmr",
-                     "max_raw_ethy_qp"):
+        for name in ("max_fmr", "max_raw_ethy_qp", "max_ee", "max_rdd"):
             context.check(int(value[name]) == 0, f"{name} in\n{text}")
         for name, expected in {"state": "PORT_ACTIVE (4)",
                                "max_mtu": "4096 (5)",

@@ -1,0 +1,133 @@
+#pragma once
+
+// One queue pair of a service without acknowledgements (ud::Qp, uc::Qp) with a
+// host, rings and a caller that does what rc/qp.h asks of it.
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "tests/support/fake_host.h"
+#include "tests/support/fake_rings.h"
+#include "transport/work/types.h"
+
+namespace urnic::testing {
+
+using Bytes = std::vector<uint8_t>;
+
+template <typename Qp>
+class UnackedEnd {
+ public:
+  static constexpr uint32_t kPd = 1;
+  static constexpr uint32_t kAll =
+      mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+
+  UnackedEnd(uint32_t qpn, const QpConfig& config, bool to_rts = true)
+      : config_(config),
+        qp_(QpLimits{.qpn = qpn,
+                     .pd = kPd,
+                     .max_sge_send = 4,
+                     .max_sge_recv = 4,
+                     .max_inline = 64},
+            rings_.sq().view(), &receives_.queue(), &host_.mrs()) {
+    key_ = host_.Register(kPd, 0, host_.size(), kAll);
+    if (!to_rts) return;
+    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+      qp_.Modify(state, config_);
+    }
+  }
+
+  FakeHost& host() { return host_; }
+  FakeRings& rings() { return rings_; }
+  Qp& qp() { return qp_; }
+  uint32_t key() const { return key_; }
+  urnic_sge Sge(uint64_t offset, uint32_t bytes) const {
+    return {host_.address(offset), bytes, key_};
+  }
+  void Fill(size_t offset, size_t bytes, uint8_t first) {
+    for (uint8_t& byte : host_.bytes(offset, bytes)) byte = first++;
+  }
+
+  // What it has to send: BTH to padding, and a place for the ICRC.
+  std::vector<Bytes> Transmit(size_t max = kRunMax) {
+    uint8_t headers[kRunMax][kMaxHeaderBytes];
+    std::vector<TxSlot> slots(max);
+    for (size_t i = 0; i < max; ++i) slots[i].headers = headers[i];
+    const uint32_t count = qp_.Transmit(Time(), slots);
+    std::vector<Bytes> packets;
+    for (uint32_t i = 0; i < count; ++i) {
+      const TxSlot& slot = slots[i];
+      Bytes packet(slot.headers, slot.headers + slot.header_bytes);
+      for (uint32_t s = 0; s < slot.segment_count; ++s) {
+        const auto* data =
+            reinterpret_cast<const uint8_t*>(slot.segments[s].address);
+        packet.insert(packet.end(), data, data + slot.segments[s].bytes);
+      }
+      packet.resize(packet.size() + slot.pad_bytes + wire::kIcrcBytes);
+      packets.push_back(packet);
+      handles_.push_back(slot.address_handle);
+    }
+    Poll();
+    return packets;
+  }
+
+  // One burst.
+  void Receive(const std::vector<Bytes>& packets, const uint8_t* ip = nullptr,
+               bool ipv6 = false) {
+    std::vector<RxPacket> burst;
+    for (const Bytes& bytes : packets) {
+      RxPacket packet;
+      if (wire::ParseRoce(bytes.data(), static_cast<uint32_t>(bytes.size()),
+                          packet) != RxVerdict::kAccept) {
+        verdicts.push_back(RxVerdict::kTruncated);
+        continue;
+      }
+      packet.ip = ip;
+      packet.ipv6 = ipv6;
+      burst.push_back(packet);
+    }
+    placements_.clear();
+    done_.clear();
+    qp_.OnBurst(burst, Time(), *this);
+    for (const Placement& placement : placements_) {
+      if (!host_.Writable(placement.target, placement.bytes)) {
+        qp_.OnPlacementFault(placement, done_);
+        break;
+      }
+      std::memcpy(reinterpret_cast<void*>(placement.target), placement.source,
+                  placement.bytes);
+    }
+    received.insert(received.end(), done_.begin(), done_.end());
+    Poll();
+  }
+
+  void Poll() {
+    SendCompletion sent;
+    while (qp_.PollSend(sent)) completed.push_back(sent);
+    RecvCompletion flushed;
+    while (qp_.PollRecvFlush(flushed)) received.push_back(flushed);
+  }
+
+  // For the queue pair.
+  void Place(const Placement& placement) { placements_.push_back(placement); }
+  void Complete(const RecvCompletion& done) { done_.push_back(done); }
+  void Count(RxVerdict verdict) { verdicts.push_back(verdict); }
+
+  std::vector<SendCompletion> completed;
+  std::vector<RecvCompletion> received;
+  std::vector<RxVerdict> verdicts;
+  const std::vector<uint32_t>& address_handles() const { return handles_; }
+
+ private:
+  QpConfig config_;
+  FakeHost host_{16384};
+  FakeRings rings_{16, 4, 64, 16, 4};
+  OwnRecvQueue receives_{rings_.rq().view(), 4};
+  Qp qp_;
+  uint32_t key_ = 0;
+  std::vector<Placement> placements_;
+  std::vector<RecvCompletion> done_;
+  std::vector<uint32_t> handles_;
+};
+
+}  // namespace urnic::testing
