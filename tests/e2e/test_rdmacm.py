@@ -14,6 +14,7 @@ SERVER_IP = {"v4": "10.1.0.1", "v6": "fd01::1"}
 CLIENT_IP = {"v4": "10.1.0.2", "v6": "fd01::2"}
 # How long a server may take from opening its device to rdma_listen.
 LISTENING_SECONDS = 15
+ATTEMPTS = 10
 
 
 def make_bed(tools, name):
@@ -141,11 +142,28 @@ def rcopy(context):
 
 
 def perftest_by_cm(context, bed_name, argv):
-    """perftest -R: the connection is made by rdma_cm, too."""
-    client, _ = run_programs(
-        context, bed_name, [*argv, "-R", "-F", "-n", "500"],
-        [*argv, "-R", "-F", "-n", "500", "SERVER"], True, seconds=60)
-    perftest.note_last(context, argv, perftest.rows(client.out))
+    """perftest -R: the connection is made by rdma_cm, too. Its server listens
+    anew between its two connections; a client that comes too early is rejected
+    (status 8), and both are lost: they get another chance, with a new server.
+    """
+    context.need(argv[0])
+    words = [*argv, "-R", "-F", "-n", "500"]
+    with make_bed(context.tools, bed_name) as place:
+        for attempt in range(1, ATTEMPTS + 1):
+            port = ["-p", str(place.next_port())]
+            server = spawn_server(place, [*words, *port])
+            try:
+                client = place.run(1, [*words, *port, SERVER_IP["v4"]], 15)
+                context.check_ok(client, server.wait(10 if client.status == 0
+                                                     else 0.1))
+                break
+            except (bed.Timeout, suite.Failure):
+                if attempt == ATTEMPTS:
+                    raise
+                server.kill()
+        perftest.note_last(context, argv, perftest.rows(client.out))
+        if attempt > 1:
+            context.note(f"attempt {attempt}")
 
 
 for _bed in ("vhost", "veth9000"):
