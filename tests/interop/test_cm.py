@@ -115,4 +115,7 @@ for _verb in ("send", "write", "read"):
                       functools.partial(run_perftest,
                                         program=f"ib_{_verb}_{_kind}",
                                         server_side=_side),
-                      core=_kind == "lat")
+                      # perftest's server listens twice, and one in the guest
+                      # is slower than a client from here: it is refused, and
+                      # then lost (tests/e2e/README.md).
+                      core=_kind == "lat" and _side == OURS)
