@@ -27,60 +27,27 @@ void Append(TxSlot& slot, const Header& header) {
 }  // namespace
 
 void Qp::Modify(QpState target, const QpConfig& config) {
-  const QpState from = std::exchange(state_, target);
-  config_ = config;
-  switch (target) {
-    case QpState::kReset:
-      sender_.Reset();
-      rq_->Reset();
-      message_ = Message::kNone;
-      established_ = false;
-      event_ = QpEvent::kNone;
-      recv_status_ = URNIC_WC_WR_FLUSH_ERR;
-      break;
-    case QpState::kRtr:
-      expected_ = config.rq_psn;
-      break;
-    case QpState::kRts:
-      if (from == QpState::kRtr) {
-        sender_.Start(config);
-      } else {
-        sender_.Resume(config);
-      }
-      break;
-    case QpState::kSqd:
-      sender_.Drain();
-      break;
-    case QpState::kErr:
-      sender_.Stop();
-      break;
-    default:
-      break;
+  UnackedQp::Modify(target, config);
+  if (target == QpState::kReset) {
+    message_ = Message::kNone;
+    established_ = false;
+  } else if (target == QpState::kRtr) {
+    expected_ = config.rq_psn;
   }
 }
 
 void Qp::OnPlacementFault(const Placement& placement,
                           std::span<RecvCompletion> completions) {
   message_ = Message::kNone;
-  if (!placement.to_receive) {
-    // Its completion, with immediate data, would tell of what is not there.
-    for (RecvCompletion& done : completions) {
-      if (done.packet < placement.packet) continue;
-      done = RecvCompletion{.packet = done.packet,
-                            .status = URNIC_WC_LOC_ACCESS_ERR,
-                            .wr_id = done.wr_id};
-    }
-    if (!completions.empty()) FailReceive(URNIC_WC_WR_FLUSH_ERR);
-    return;
-  }
-  uint8_t status = URNIC_WC_LOC_PROT_ERR;
+  if (placement.to_receive) return FailPlacement(placement, completions);
+  // Its completion, with immediate data, would tell of what is not there.
   for (RecvCompletion& done : completions) {
     if (done.packet < placement.packet) continue;
-    done = RecvCompletion{
-        .packet = done.packet, .status = status, .wr_id = done.wr_id};
-    status = URNIC_WC_WR_FLUSH_ERR;
+    done = RecvCompletion{.packet = done.packet,
+                          .status = URNIC_WC_LOC_ACCESS_ERR,
+                          .wr_id = done.wr_id};
   }
-  FailReceive(status);
+  if (!completions.empty()) FailReceive(URNIC_WC_WR_FLUSH_ERR);
 }
 
 void Qp::WriteHeaders(TxSlot& slot, const UnackedSender::Part& part) {
@@ -108,14 +75,6 @@ void Qp::WriteHeaders(TxSlot& slot, const UnackedSender::Part& part) {
     Append(slot, reth);
   }
   if (imm) Append(slot, wqe.imm_or_key);
-}
-
-void Qp::FailReceive(uint8_t status) {
-  recv_status_ = status;
-  if (state_ == QpState::kErr) return;
-  state_ = QpState::kErr;
-  sender_.Stop();
-  event_ = QpEvent::kFatal;
 }
 
 }  // namespace urnic::uc

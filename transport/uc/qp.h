@@ -9,36 +9,20 @@
 
 #include <cstring>
 #include <span>
-#include <utility>
 
-#include "transport/work/recv_queue.h"
-#include "transport/work/types.h"
-#include "transport/work/unacked_sender.h"
+#include "transport/work/unacked_qp.h"
 
 namespace urnic::uc {
 
-class Qp {
+class Qp final : public UnackedQp {
  public:
   // `recv_queue` and `mrs` outlive the queue pair.
   Qp(const QpLimits& limits, WorkQueueView sq, RecvQueue* recv_queue,
      mem::MrTable* mrs)
-      : limits_(limits),
-        sender_(limits, sq, kOpcodes, *mrs),
-        rq_(recv_queue),
-        mrs_(mrs) {}
-  Qp(const Qp&) = delete;
-  Qp& operator=(const Qp&) = delete;
-
-  QpState state() const { return state_; }
-  const QpConfig& config() const { return config_; }
-  const QpLimits& limits() const { return limits_; }
+      : UnackedQp(limits, sq, recv_queue, mrs, kOpcodes) {}
 
   // The caller has checked that the transition is allowed.
   void Modify(QpState target, const QpConfig& config);
-  void Reconfigure(const QpConfig& config) {
-    config_ = config;
-    sender_.Reconfigure(config);
-  }
 
   // sink: as rc::Qp's.
   template <typename Sink>
@@ -61,40 +45,6 @@ class Qp {
           WriteHeaders(slot, part);
         });
   }
-  uint32_t TransmitResponses(std::span<TxSlot>) { return 0; }
-  bool HasWork() const { return sender_.HasWork(); }
-  bool OnlyAckWaits() const { return false; }
-  bool CompletesOnTransmit() const { return true; }
-
-  void OnGatherFault(const TxSlot& slot) {
-    sender_.FailAt(slot.origin, URNIC_WC_LOC_PROT_ERR);
-  }
-
-  bool PollSend(SendCompletion& out) {
-    bool fatal = false;
-    const bool any = sender_.Poll(out, fatal);
-    if (fatal) {
-      //= IBTA 10.3.1.7: an error of a send leaves the receive queue alone
-      sender_.Stop();
-      if (state_ != QpState::kErr) state_ = QpState::kSqe;
-    }
-    if (sender_.TakeDrained()) event_ = QpEvent::kSqDrained;
-    return any;
-  }
-  bool PollRecvFlush(RecvCompletion& out) {
-    if (state_ != QpState::kErr || !rq_->TakeToFlush()) return false;
-    out = RecvCompletion{.status = recv_status_, .wr_id = rq_->Consume()};
-    recv_status_ = URNIC_WC_WR_FLUSH_ERR;
-    rq_->PublishConsumer();
-    return true;
-  }
-
-  Time NextDeadline() const { return Time::Infinite(); }
-  void OnTimer(Time) {}
-
-  QpEvent TakeEvent() { return std::exchange(event_, QpEvent::kNone); }
-  bool sq_draining() const { return sender_.draining(); }
-  bool send_failed() const { return sender_.failed(); }
 
  private:
   static constexpr uint32_t kOpcodes =
@@ -111,9 +61,7 @@ class Qp {
 
   template <typename Sink>
   RxVerdict OnPacket(const RxPacket& packet, uint8_t position, Sink& sink) {
-    if (state_ < QpState::kRtr || state_ == QpState::kErr) {
-      return RxVerdict::kQpNotReady;
-    }
+    if (!receiving()) return RxVerdict::kQpNotReady;
     if (!established_) {
       established_ = true;
       event_ = QpEvent::kCommEstablished;
@@ -143,36 +91,13 @@ class Qp {
                      : packet.payload_bytes == config_.mtu;
   }
 
-  // A receive request for this packet; else why not.
-  RxVerdict TakeReceive() {
-    switch (rq_->Take()) {
-      case RecvQueue::TakeResult::kTaken:
-        return RxVerdict::kAccept;
-      case RecvQueue::TakeResult::kEmpty:
-        return RxVerdict::kNoReceive;
-      default:
-        FailReceive(URNIC_WC_WR_FLUSH_ERR);
-        return RxVerdict::kNoReceive;
-    }
-  }
-
   template <typename Sink>
   RxVerdict OnSend(const RxPacket& packet, uint8_t position, Sink& sink) {
     const RxVerdict taken = TakeReceive();
     if (taken != RxVerdict::kAccept) return taken;
     if (packet.info->first) offset_ = 0;
-    const uint8_t* data = packet.payload;
     const WalkResult walk =
-        rq_->Walk(offset_, packet.payload_bytes, *mrs_, limits_.pd,
-                  [&](uint64_t address, uint32_t piece) {
-                    sink.Place(Placement{.packet = position,
-                                         .from_responder = true,
-                                         .to_receive = true,
-                                         .bytes = piece,
-                                         .target = address,
-                                         .source = data});
-                    data += piece;
-                  });
+        Scatter(packet.payload, packet.payload_bytes, offset_, position, sink);
     if (walk == WalkResult::kTooShort) return RxVerdict::kTooLong;
     if (walk != WalkResult::kOk) {
       FailReceive(URNIC_WC_LOC_PROT_ERR);
@@ -241,16 +166,6 @@ class Qp {
   }
 
   void WriteHeaders(TxSlot& slot, const UnackedSender::Part& part);
-  void FailReceive(uint8_t status);
-
-  QpLimits limits_;
-  QpConfig config_;
-  UnackedSender sender_;
-  RecvQueue* rq_;
-  mem::MrTable* mrs_;
-  QpState state_ = QpState::kReset;
-  uint8_t recv_status_ = URNIC_WC_WR_FLUSH_ERR;  // of the next flushed receive
-  QpEvent event_ = QpEvent::kNone;
 
   Psn expected_;
   bool established_ = false;

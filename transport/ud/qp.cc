@@ -2,34 +2,6 @@
 
 namespace urnic::ud {
 
-void Qp::Modify(QpState target, const QpConfig& config) {
-  const QpState from = std::exchange(state_, target);
-  config_ = config;
-  switch (target) {
-    case QpState::kReset:
-      sender_.Reset();
-      rq_->Reset();
-      event_ = QpEvent::kNone;
-      recv_status_ = URNIC_WC_WR_FLUSH_ERR;
-      break;
-    case QpState::kRts:
-      if (from == QpState::kRtr) {
-        sender_.Start(config);
-      } else {
-        sender_.Resume(config);
-      }
-      break;
-    case QpState::kSqd:
-      sender_.Drain();
-      break;
-    case QpState::kErr:
-      sender_.Stop();
-      break;
-    default:
-      break;
-  }
-}
-
 void Qp::WriteHeaders(TxSlot& slot, const UnackedSender::Part& part) {
   const bool imm = part.wqe.opcode == URNIC_WR_SEND_WITH_IMM;
   wire::Bth bth;
@@ -53,14 +25,6 @@ void Qp::WriteHeaders(TxSlot& slot, const UnackedSender::Part& part) {
     slot.header_bytes += 4;
   }
   slot.address_handle = part.wqe.to.address_handle;
-}
-
-void Qp::FailReceive(uint8_t status) {
-  recv_status_ = status;
-  if (state_ == QpState::kErr) return;
-  state_ = QpState::kErr;
-  sender_.Stop();
-  event_ = QpEvent::kFatal;
 }
 
 }  // namespace urnic::ud

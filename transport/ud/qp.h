@@ -7,11 +7,8 @@
 
 #include <cstring>
 #include <span>
-#include <utility>
 
-#include "transport/work/recv_queue.h"
-#include "transport/work/types.h"
-#include "transport/work/unacked_sender.h"
+#include "transport/work/unacked_qp.h"
 
 namespace urnic::ud {
 
@@ -19,28 +16,12 @@ namespace urnic::ud {
 // unused bytes and the IPv4 header (annex A17.4.5.2).
 inline constexpr uint32_t kGrhBytes = 40;
 
-class Qp {
+class Qp final : public UnackedQp {
  public:
   // `recv_queue` and `mrs` outlive the queue pair.
   Qp(const QpLimits& limits, WorkQueueView sq, RecvQueue* recv_queue,
      mem::MrTable* mrs)
-      : limits_(limits),
-        sender_(limits, sq, kOpcodes, *mrs),
-        rq_(recv_queue),
-        mrs_(mrs) {}
-  Qp(const Qp&) = delete;
-  Qp& operator=(const Qp&) = delete;
-
-  QpState state() const { return state_; }
-  const QpConfig& config() const { return config_; }
-  const QpLimits& limits() const { return limits_; }
-
-  // The caller has checked that the transition is allowed.
-  void Modify(QpState target, const QpConfig& config);
-  void Reconfigure(const QpConfig& config) {
-    config_ = config;
-    sender_.Reconfigure(config);
-  }
+      : UnackedQp(limits, sq, recv_queue, mrs, kOpcodes) {}
 
   // sink: as rc::Qp's.
   template <typename Sink>
@@ -54,14 +35,7 @@ class Qp {
   // Receives may name memory that is not there: the queue pair goes to ERR.
   void OnPlacementFault(const Placement& placement,
                         std::span<RecvCompletion> completions) {
-    uint8_t status = URNIC_WC_LOC_PROT_ERR;
-    for (RecvCompletion& done : completions) {
-      if (done.packet < placement.packet) continue;
-      done = RecvCompletion{
-          .packet = done.packet, .status = status, .wr_id = done.wr_id};
-      status = URNIC_WC_WR_FLUSH_ERR;
-    }
-    FailReceive(status);
+    FailPlacement(placement, completions);
   }
 
   uint32_t Transmit(Time, std::span<TxSlot> slots) {
@@ -71,44 +45,10 @@ class Qp {
           WriteHeaders(slot, part);
         });
   }
-  uint32_t TransmitResponses(std::span<TxSlot>) { return 0; }
-  bool HasWork() const { return sender_.HasWork(); }
-  bool OnlyAckWaits() const { return false; }
-  bool CompletesOnTransmit() const { return true; }
-
-  void OnGatherFault(const TxSlot& slot) {
-    sender_.FailAt(slot.origin, URNIC_WC_LOC_PROT_ERR);
-  }
   // The address handle of a packet that Transmit() gave does not exist.
   void OnNoPath(const TxSlot& slot) {
     sender_.FailAt(slot.origin, URNIC_WC_LOC_QP_OP_ERR);
   }
-
-  bool PollSend(SendCompletion& out) {
-    bool fatal = false;
-    const bool any = sender_.Poll(out, fatal);
-    if (fatal) {
-      //= IBTA 10.3.1.7: an error of a send leaves the receive queue alone
-      sender_.Stop();
-      if (state_ != QpState::kErr) state_ = QpState::kSqe;
-    }
-    if (sender_.TakeDrained()) event_ = QpEvent::kSqDrained;
-    return any;
-  }
-  bool PollRecvFlush(RecvCompletion& out) {
-    if (state_ != QpState::kErr || !rq_->TakeToFlush()) return false;
-    out = RecvCompletion{.status = recv_status_, .wr_id = rq_->Consume()};
-    recv_status_ = URNIC_WC_WR_FLUSH_ERR;
-    rq_->PublishConsumer();
-    return true;
-  }
-
-  Time NextDeadline() const { return Time::Infinite(); }
-  void OnTimer(Time) {}
-
-  QpEvent TakeEvent() { return std::exchange(event_, QpEvent::kNone); }
-  bool sq_draining() const { return sender_.draining(); }
-  bool send_failed() const { return sender_.failed(); }
 
  private:
   static constexpr uint32_t kOpcodes =
@@ -117,49 +57,27 @@ class Qp {
 
   template <typename Sink>
   RxVerdict OnPacket(const RxPacket& packet, uint8_t position, Sink& sink) {
-    if (state_ < QpState::kRtr || state_ == QpState::kErr) {
-      return RxVerdict::kQpNotReady;
-    }
+    if (!receiving()) return RxVerdict::kQpNotReady;
     //= IBTA 10.2.5: the Q_Key must match
     if (packet.deth().qkey.value() != config_.qkey) return RxVerdict::kBadQkey;
-    switch (rq_->Take()) {
-      case RecvQueue::TakeResult::kTaken:
-        break;
-      case RecvQueue::TakeResult::kEmpty:
-        return RxVerdict::kNoReceive;
-      default:
-        FailReceive(URNIC_WC_WR_FLUSH_ERR);
-        return RxVerdict::kNoReceive;
-    }
+    const RxVerdict taken = TakeReceive();
+    if (taken != RxVerdict::kAccept) return taken;
     //= IBTA 9.8.2.2.2, class D: a message that does not fit is dropped, and
     //= its receive serves the next one
     const uint32_t bytes = kGrhBytes + packet.payload_bytes;
     if (rq_->Capacity() < bytes) return RxVerdict::kTooLong;
     const uint32_t ip_bytes = packet.ipv6 ? 40 : 20;
-    if (!Scatter(kZeros, kGrhBytes - ip_bytes, 0, position, sink) ||
-        !Scatter(packet.ip, ip_bytes, kGrhBytes - ip_bytes, position, sink) ||
-        !Scatter(packet.payload, packet.payload_bytes, kGrhBytes, position,
-                 sink)) {
+    const auto place = [&](const uint8_t* data, uint32_t count, uint64_t at) {
+      return Scatter(data, count, at, position, sink) == WalkResult::kOk;
+    };
+    if (!place(kZeros, kGrhBytes - ip_bytes, 0) ||
+        !place(packet.ip, ip_bytes, kGrhBytes - ip_bytes) ||
+        !place(packet.payload, packet.payload_bytes, kGrhBytes)) {
       FailReceive(URNIC_WC_LOC_PROT_ERR);
       return RxVerdict::kAccept;
     }
     Complete(packet, position, bytes, sink);
     return RxVerdict::kAccept;
-  }
-
-  template <typename Sink>
-  bool Scatter(const uint8_t* data, uint32_t bytes, uint64_t offset,
-               uint8_t position, Sink& sink) {
-    return rq_->Walk(offset, bytes, *mrs_, limits_.pd,
-                     [&](uint64_t address, uint32_t piece) {
-                       sink.Place(Placement{.packet = position,
-                                            .from_responder = true,
-                                            .to_receive = true,
-                                            .bytes = piece,
-                                            .target = address,
-                                            .source = data});
-                       data += piece;
-                     }) == WalkResult::kOk;
   }
 
   template <typename Sink>
@@ -181,16 +99,6 @@ class Qp {
   }
 
   void WriteHeaders(TxSlot& slot, const UnackedSender::Part& part);
-  void FailReceive(uint8_t status);
-
-  QpLimits limits_;
-  QpConfig config_;
-  UnackedSender sender_;
-  RecvQueue* rq_;
-  mem::MrTable* mrs_;
-  QpState state_ = QpState::kReset;
-  uint8_t recv_status_ = URNIC_WC_WR_FLUSH_ERR;  // of the next flushed receive
-  QpEvent event_ = QpEvent::kNone;
 };
 
 }  // namespace urnic::ud

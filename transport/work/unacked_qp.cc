@@ -1,0 +1,53 @@
+#include "transport/work/unacked_qp.h"
+
+namespace urnic {
+
+void UnackedQp::Modify(QpState target, const QpConfig& config) {
+  const QpState from = std::exchange(state_, target);
+  config_ = config;
+  switch (target) {
+    case QpState::kReset:
+      sender_.Reset();
+      rq_->Reset();
+      event_ = QpEvent::kNone;
+      recv_status_ = URNIC_WC_WR_FLUSH_ERR;
+      break;
+    case QpState::kRts:
+      if (from == QpState::kRtr) {
+        sender_.Start(config);
+      } else {
+        sender_.Resume(config);
+      }
+      break;
+    case QpState::kSqd:
+      sender_.Drain();
+      break;
+    case QpState::kErr:
+      sender_.Stop();
+      break;
+    default:
+      break;
+  }
+}
+
+void UnackedQp::FailPlacement(const Placement& placement,
+                              std::span<RecvCompletion> completions) {
+  uint8_t status = URNIC_WC_LOC_PROT_ERR;
+  for (RecvCompletion& done : completions) {
+    if (done.packet < placement.packet) continue;
+    done = RecvCompletion{
+        .packet = done.packet, .status = status, .wr_id = done.wr_id};
+    status = URNIC_WC_WR_FLUSH_ERR;
+  }
+  FailReceive(status);
+}
+
+void UnackedQp::FailReceive(uint8_t status) {
+  recv_status_ = status;
+  if (state_ == QpState::kErr) return;
+  state_ = QpState::kErr;
+  sender_.Stop();
+  event_ = QpEvent::kFatal;
+}
+
+}  // namespace urnic

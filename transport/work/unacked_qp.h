@@ -1,0 +1,127 @@
+#pragma once
+
+// What the queue pairs of services without acknowledgements (ud::Qp, uc::Qp)
+// have in common: states, the sending side, completions and flushes. In the
+// shape of rc::Qp; see there for the caller's duties.
+//
+// Thread: one at a time (the holder of the engine's token).
+
+#include <span>
+#include <utility>
+
+#include "transport/work/recv_queue.h"
+#include "transport/work/types.h"
+#include "transport/work/unacked_sender.h"
+
+namespace urnic {
+
+class UnackedQp {
+ public:
+  UnackedQp(const UnackedQp&) = delete;
+  UnackedQp& operator=(const UnackedQp&) = delete;
+
+  QpState state() const { return state_; }
+  const QpConfig& config() const { return config_; }
+  const QpLimits& limits() const { return limits_; }
+
+  // The caller has checked that the transition is allowed.
+  void Modify(QpState target, const QpConfig& config);
+  void Reconfigure(const QpConfig& config) {
+    config_ = config;
+    sender_.Reconfigure(config);
+  }
+
+  uint32_t TransmitResponses(std::span<TxSlot>) { return 0; }
+  bool HasWork() const { return sender_.HasWork(); }
+  bool OnlyAckWaits() const { return false; }
+
+  void OnGatherFault(const TxSlot& slot) {
+    sender_.FailAt(slot.origin, URNIC_WC_LOC_PROT_ERR);
+  }
+
+  bool PollSend(SendCompletion& out) {
+    bool fatal = false;
+    const bool any = sender_.Poll(out, fatal);
+    if (fatal) {
+      //= IBTA 10.3.1.7: an error of a send leaves the receive queue alone
+      sender_.Stop();
+      if (state_ != QpState::kErr) state_ = QpState::kSqe;
+    }
+    if (sender_.TakeDrained()) event_ = QpEvent::kSqDrained;
+    return any;
+  }
+  bool PollRecvFlush(RecvCompletion& out) {
+    if (state_ != QpState::kErr || !rq_->TakeToFlush()) return false;
+    out = RecvCompletion{.status = recv_status_, .wr_id = rq_->Consume()};
+    recv_status_ = URNIC_WC_WR_FLUSH_ERR;
+    rq_->PublishConsumer();
+    return true;
+  }
+
+  Time NextDeadline() const { return Time::Infinite(); }
+  void OnTimer(Time) {}
+
+  QpEvent TakeEvent() { return std::exchange(event_, QpEvent::kNone); }
+  bool sq_draining() const { return sender_.draining(); }
+
+ protected:
+  // `opcodes`: as UnackedSender's. `recv_queue` and `mrs` outlive it.
+  UnackedQp(const QpLimits& limits, WorkQueueView sq, RecvQueue* recv_queue,
+            mem::MrTable* mrs, uint32_t opcodes)
+      : limits_(limits),
+        sender_(limits, sq, opcodes, *mrs),
+        rq_(recv_queue),
+        mrs_(mrs) {}
+  ~UnackedQp() = default;
+
+  bool receiving() const {
+    return state_ >= QpState::kRtr && state_ != QpState::kErr;
+  }
+
+  // A receive request for a packet; else why not.
+  RxVerdict TakeReceive() {
+    switch (rq_->Take()) {
+      case RecvQueue::TakeResult::kTaken:
+        return RxVerdict::kAccept;
+      case RecvQueue::TakeResult::kEmpty:
+        return RxVerdict::kNoReceive;
+      default:
+        FailReceive(URNIC_WC_WR_FLUSH_ERR);
+        return RxVerdict::kNoReceive;
+    }
+  }
+
+  // Places a piece of a message into the current receive.
+  template <typename Sink>
+  WalkResult Scatter(const uint8_t* data, uint32_t bytes, uint64_t offset,
+                     uint8_t position, Sink& sink) {
+    return rq_->Walk(offset, bytes, *mrs_, limits_.pd,
+                     [&](uint64_t address, uint32_t piece) {
+                       sink.Place(Placement{.packet = position,
+                                            .from_responder = true,
+                                            .to_receive = true,
+                                            .bytes = piece,
+                                            .target = address,
+                                            .source = data});
+                       data += piece;
+                     });
+  }
+
+  // A receive names memory that is not there: the queue pair goes to ERR, and
+  // the completions from that packet on are errors.
+  void FailPlacement(const Placement& placement,
+                     std::span<RecvCompletion> completions);
+  // To ERR; the next receive that is flushed ends with `status`.
+  void FailReceive(uint8_t status);
+
+  const QpLimits limits_;
+  QpConfig config_;
+  UnackedSender sender_;
+  RecvQueue* const rq_;
+  mem::MrTable* const mrs_;
+  QpState state_ = QpState::kReset;
+  uint8_t recv_status_ = URNIC_WC_WR_FLUSH_ERR;  // of the next flushed receive
+  QpEvent event_ = QpEvent::kNone;
+};
+
+}  // namespace urnic
