@@ -186,7 +186,11 @@ int GetEvent(const Call& call, const rdma_ucm_get_event& in) {
 int SetOption(const Call& call, const rdma_ucm_set_option& in) {
   if (in.optlen > kMaxOptionBytes) return EINVAL;
   std::vector<uint8_t> value(in.optlen);
-  if (!call.memory.Read(value.data(), in.optval, value.size())) return EFAULT;
+  // An empty one lies nowhere.
+  if (!value.empty() &&
+      !call.memory.Read(value.data(), in.optval, value.size())) {
+    return EFAULT;
+  }
   return call.service.SetOption(call.channel, in.id, in.level, in.optname,
                                 value);
 }
