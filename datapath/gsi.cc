@@ -10,14 +10,13 @@
 
 #include "datapath/engine.h"
 #include "transport/wire/icrc.h"
+#include "transport/wire/mad.h"
 #include "transport/wire/packet.h"
 
 namespace urnic {
 
 namespace {
 
-constexpr uint32_t kGsiQpn = 1;
-constexpr uint32_t kGsiQkey = 0x80010000;  // IBTA 10.2.5
 constexpr uint16_t kDefaultPkey = 0xffff;
 
 Path ReplyPath(const wire::FrameView& view,
@@ -43,7 +42,7 @@ RxVerdict Engine::OnPacketWithoutQp(const wire::FrameView& view,
   const uint32_t qpn = packet.bth->dest_qp().value;
   if (view.dst.is_multicast()) return OnMulticast(view, packet, now);
   if (!IsLocal(view.dst)) return RxVerdict::kNotForUs;
-  if (qpn != kGsiQpn) return RxVerdict::kUnknownQp;
+  if (qpn != wire::kGsiQpn) return RxVerdict::kUnknownQp;
   return OnMad(view, packet, now);
 }
 
@@ -55,11 +54,11 @@ RxVerdict Engine::OnMad(const wire::FrameView& view, const RxPacket& packet,
   if (packet.info->service != wire::Service::kUd) {
     return RxVerdict::kWrongTransport;
   }
-  if (packet.deth().qkey.value() != kGsiQkey) return RxVerdict::kBadQkey;
+  if (packet.deth().qkey.value() != wire::kQp1Qkey) return RxVerdict::kBadQkey;
   if (!PkeyMatches(packet.bth->pkey.value(), kDefaultPkey)) {
     return RxVerdict::kBadPkey;
   }
-  if (packet.payload_bytes != kMadBytes) return RxVerdict::kBadMad;
+  if (packet.payload_bytes != wire::kMadBytes) return RxVerdict::kBadMad;
   if (gsi_ == nullptr) return RxVerdict::kNoReceive;
   const MadSource from{
       .src_qpn = packet.deth().src_qp().value,
@@ -86,9 +85,9 @@ void Engine::SendMad(const Path& path, std::span<const uint8_t> mad) {
   wire::PacketFields fields;
   fields.opcode = static_cast<uint8_t>(wire::Opcode::kUdSendOnly);
   fields.pkey = kDefaultPkey;
-  fields.dest_qp = Qpn{kGsiQpn};
-  fields.src_qp = Qpn{kGsiQpn};
-  fields.qkey = kGsiQkey;
+  fields.dest_qp = Qpn{wire::kGsiQpn};
+  fields.src_qp = Qpn{wire::kGsiQpn};
+  fields.qkey = wire::kQp1Qkey;
   fields.psn = gsi_psn_;
   fields.payload = mad;
   gsi_psn_ = gsi_psn_ + 1;

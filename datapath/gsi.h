@@ -12,8 +12,6 @@
 
 namespace urnic {
 
-inline constexpr uint32_t kMadBytes = 256;
-
 // Where a MAD came from, and the way back.
 struct MadSource {
   uint32_t src_qpn = 0;
@@ -25,7 +23,8 @@ struct MadSource {
 // send MADs (Engine::SendMad), but neither waits nor takes a ControlScope.
 class GsiHandler {
  public:
-  // `mad` has kMadBytes and goes when the call returns. The verdict is counted.
+  // `mad` has wire::kMadBytes and goes when the call returns. The verdict is
+  // counted.
   virtual RxVerdict OnMad(std::span<const uint8_t> mad, const MadSource& from,
                           Time now) = 0;
   // When OnTimer() is due. Asked after each of these calls and at the end of

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "tests/fuzz/input.h"
 #include "tests/support/cm_sink.h"
 #include "transport/base/check.h"
 
@@ -18,6 +19,7 @@ namespace urnic::cm {
 namespace {
 
 using testing::CmSink;
+using testing::Input;
 using testing::MadBytes;
 using testing::SentMad;
 
@@ -25,28 +27,6 @@ constexpr int kOperationMax = 300;
 constexpr size_t kInFlightMax = 64;
 constexpr uint64_t kServiceId = 0x0000000001061c06;
 constexpr int kStranger = 2;
-
-// The input, taken from the front; zeros behind its end.
-class Input {
- public:
-  Input(const uint8_t* data, size_t size) : data_(data), left_(size) {}
-  bool empty() const { return left_ == 0; }
-  uint8_t Byte() {
-    if (left_ == 0) return 0;
-    --left_;
-    return *data_++;
-  }
-  uint32_t Word() {
-    uint32_t word = 0;
-    for (int i = 0; i < 4; ++i) word = word << 8 | Byte();
-    return word;
-  }
-  uint32_t Below(uint32_t limit) { return Byte() % limit; }
-
- private:
-  const uint8_t* data_;
-  size_t left_;
-};
 
 wire::Gid GidOf(int i) { return wire::Gid::FromIpv4(0x0a000001 + i); }
 

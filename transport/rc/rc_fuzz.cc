@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "tests/fuzz/input.h"
 #include "tests/support/endpoint.h"
 #include "transport/base/check.h"
 #include "transport/rc/timers.h"
@@ -19,6 +20,7 @@ namespace {
 
 using testing::Endpoint;
 using testing::FakeHost;
+using testing::Input;
 using testing::Packet;
 
 constexpr size_t kMemoryBytes = 32 * 1024;
@@ -26,30 +28,6 @@ constexpr uint32_t kAllRights = mem::kLocalWrite | mem::kRemoteWrite |
                                 mem::kRemoteRead | mem::kRemoteAtomic;
 constexpr int kOperationMax = 400;
 constexpr size_t kInFlightMax = 512;
-
-// The input, taken from the front; zeros behind its end.
-class Input {
- public:
-  Input(const uint8_t* data, size_t size) : data_(data), left_(size) {}
-  bool empty() const { return left_ == 0; }
-  uint8_t Byte() {
-    if (left_ == 0) return 0;
-    --left_;
-    return *data_++;
-  }
-  uint32_t Word() {
-    uint32_t word = 0;
-    for (int i = 0; i < 4; ++i) word = word << 8 | Byte();
-    return word;
-  }
-  uint32_t Below(uint32_t limit) {
-    return limit <= 256 ? Byte() % limit : Word() % limit;
-  }
-
- private:
-  const uint8_t* data_;
-  size_t left_;
-};
 
 class Fuzzer {
  public:

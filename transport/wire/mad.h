@@ -12,7 +12,9 @@ namespace urnic::wire {
 // Every MAD that we know of is this long, IBTA 13.4.2.
 inline constexpr size_t kMadBytes = 256;
 
-// The Q_Key of QP1, IBTA 10.2.5 (well-known).
+// The general services interface, IBTA 13.5.1, and its well-known Q_Key,
+// IBTA 10.2.5.
+inline constexpr uint32_t kGsiQpn = 1;
 inline constexpr uint32_t kQp1Qkey = 0x80010000;
 
 // The common MAD header, IBTA 13.4.3.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "transport/wire/be.h"
+#include "verbs/control/mad_path.h"
 
 namespace urnic::control {
 
@@ -37,13 +38,8 @@ void NoListener::Serve(Engine& engine) {
 
 RxVerdict NoListener::OnMad(std::span<const uint8_t> mad, const MadSource& from,
                             Time now) {
-  cm::MadPath path;
-  path.local_gid = from.reply.local;
-  path.remote_gid = from.reply.remote;
-  path.remote_qpn = from.src_qpn;
-  path.pkey = from.pkey;
   reply_ = &from.reply;
-  const RxVerdict verdict = cm_.OnMad(mad, path, now, *this);
+  const RxVerdict verdict = cm_.OnMad(mad, MadPathOf(from), now, *this);
   reply_ = nullptr;
   return verdict;
 }

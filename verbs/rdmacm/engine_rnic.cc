@@ -12,6 +12,7 @@
 #include "transport/wire/mad.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/errors.h"
+#include "verbs/control/mad_path.h"
 #include "verbs/control/qp_path.h"
 
 namespace urnic::rdmacm {
@@ -20,7 +21,6 @@ namespace {
 
 // Beyond, some path is forgotten: it comes back with the next MAD of that peer.
 constexpr size_t kMaxPaths = 16384;
-constexpr uint32_t kGsiQpn = 1;
 constexpr uint8_t kLinkLocalBits = 64;
 constexpr uint8_t kMappedBits = 96;  // in front of an IPv4 address
 
@@ -88,7 +88,8 @@ int EngineRnic::ResolvePath(const PathQuery& query, Duration timeout) {
   Engine::PathRequest request;
   request.local = query.local;
   request.remote = query.remote;
-  request.udp_src_port = control::UdpSourcePort(0, kGsiQpn, kGsiQpn);
+  request.udp_src_port =
+      control::UdpSourcePort(0, wire::kGsiQpn, wire::kGsiQpn);
   Engine& engine = device_->engine();
   const auto path = engine.ResolvePath(request, timeout);
   switch (path.status().code()) {
@@ -134,12 +135,7 @@ RxVerdict EngineRnic::OnMad(std::span<const uint8_t> mad, const MadSource& from,
     return RxVerdict::kUnknownMadAttribute;
   }
   Keep(from.reply);
-  cm::MadPath path;
-  path.local_gid = from.reply.local;
-  path.remote_gid = from.reply.remote;
-  path.remote_qpn = from.src_qpn;
-  path.pkey = from.pkey;
-  return handler_->OnMad(mad, path, now);
+  return handler_->OnMad(mad, control::MadPathOf(from), now);
 }
 
 Time EngineRnic::NextDeadline() const { return handler_->NextDeadline(); }
