@@ -6,8 +6,6 @@ Needs root for network namespaces; without it those tests fail to make their
 bed, so run it through `./dev test`, which says so.
 """
 
-import argparse
-import pathlib
 import sys
 
 import bed
@@ -22,29 +20,9 @@ import test_perftest  # pylint: disable=unused-import
 import test_rdmacm  # pylint: disable=unused-import
 import test_wire  # pylint: disable=unused-import
 
-HERE = pathlib.Path(__file__).resolve().parent
-
-
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--core", action="store_true",
-                       help="the short set, some minutes (default)")
-    which.add_argument("--full", action="store_true", help="everything")
-    parser.add_argument("--out", default=HERE.parents[1] / "out",
-                        help="the tree under test (default: out/)")
-    parser.add_argument("--built", default=HERE.parents[1] /
-                        "bazel-bin/tests/e2e",
-                        help="where //tests/e2e:all has been built")
-    parser.add_argument("--list", action="store_true",
-                        help="print the names and stop")
-    parser.add_argument("pattern", nargs="*",
-                        help="names to run, from both sets: 'vhost/*bw*'")
-    return parser.parse_args()
-
 
 def main():
-    arguments = parse_arguments()
+    arguments = suite.parse_arguments(__doc__, "tests/e2e")
     tests = suite.select(arguments)
     if arguments.list:
         print("\n".join(one.name for one in tests))

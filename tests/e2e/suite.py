@@ -4,7 +4,9 @@ A test is a function of one argument, the Context; it passes by returning,
 fails by raising, and is skipped by raising Skip, which says what is missing.
 """
 
+import argparse
 import fnmatch
+import pathlib
 import shutil
 import time
 import traceback
@@ -73,6 +75,25 @@ def test(name, core=True):
 
 def add(name, body, core=True):
     TESTS.append(Test(name, body, core))
+
+
+def parse_arguments(description, folder):
+    """The command line that every runner has; `folder` is where it lives."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=description.split("\n")[0])
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--core", action="store_true",
+                       help="the short set, some minutes (default)")
+    which.add_argument("--full", action="store_true", help="everything")
+    parser.add_argument("--out", default=root / "out",
+                        help="the tree under test (default: out/)")
+    parser.add_argument("--built", default=root / "bazel-bin" / folder,
+                        help=f"where //{folder}:all has been built")
+    parser.add_argument("--list", action="store_true",
+                        help="print the names and stop")
+    parser.add_argument("pattern", nargs="*",
+                        help="names to run, from both sets: '*/*bw*'")
+    return parser.parse_args()
 
 
 def select(arguments):

@@ -6,7 +6,6 @@ Needs root for network namespaces. Where the machine cannot be made, it says
 SKIPPED and why.
 """
 
-import argparse
 import os
 import pathlib
 import sys
@@ -43,24 +42,6 @@ class Tools(bed.Tools):
         return [path for path in wanted if not os.path.exists(path)]
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--core", action="store_true",
-                       help="the short set, some minutes (default)")
-    which.add_argument("--full", action="store_true", help="everything")
-    parser.add_argument("--out", default=HERE.parents[1] / "out",
-                        help="the tree under test (default: out/)")
-    parser.add_argument("--built", default=HERE.parents[1] /
-                        "bazel-bin/tests/interop",
-                        help="where //tests/interop:all has been built")
-    parser.add_argument("--list", action="store_true",
-                        help="print the names and stop")
-    parser.add_argument("pattern", nargs="*",
-                        help="names to run, from both sets: 'perftest/*'")
-    return parser.parse_args()
-
-
 def say(text):
     print(f"# {text}", flush=True)
 
@@ -71,7 +52,7 @@ def skipped(reason):
 
 
 def main():
-    arguments = parse_arguments()
+    arguments = suite.parse_arguments(__doc__, "tests/interop")
     tests = suite.select(arguments)
     if arguments.list:
         print("\n".join(one.name for one in tests))
