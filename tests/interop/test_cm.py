@@ -27,11 +27,19 @@ PROGRAMS = {
     "udaddy": ("udaddy -b ADDRESS", "udaddy -s ADDRESS", True),
     "rdma_client": ("rdma_server -s ADDRESS", "rdma_client -s ADDRESS", True),
     "cmtime": ("cmtime -b ADDRESS -c 20", "cmtime -s ADDRESS -c 20", False),
+    # By default they move gigabytes, which takes the guest minutes.
+    "rstream": ("rstream -b ADDRESS -S 4096 -C 50 -I 4 -T v",
+                "rstream -s ADDRESS -S 4096 -C 50 -I 4 -T v", True),
+    "rstream/1MB": ("rstream -b ADDRESS -S 1048576 -C 10 -I 1",
+                    "rstream -s ADDRESS -S 1048576 -C 10 -I 1", True),
+    "riostream": ("riostream -b ADDRESS -S 65536 -C 50 -I 1",
+                  "riostream -s ADDRESS -S 65536 -C 50 -I 1", True),
     # The kernel has no IPv6 groups for RoCE.
     "mckey": ("mckey -b OWN -m 239.1.1.1", "mckey -b OWN -m 239.1.1.1 -s",
               True),
 }
-NOT_CORE = ("mckey", "cmtime", "ucmatose/many", "rping/long")
+NOT_CORE = ("mckey", "cmtime", "ucmatose/many", "rping/long", "rstream/1MB",
+            "riostream")
 
 
 def fill_in(command, family, side, server_side):
@@ -119,3 +127,56 @@ for _verb in ("send", "write", "read"):
                       # is slower than a client from here: it is refused, and
                       # then lost (tests/e2e/README.md).
                       core=_kind == "lat" and _side == OURS)
+
+# The class of the CM in a MAD to QP1, and its messages: where the rules of
+# nftables find them, counted from the UDP header (IBTA 9.2, 13.4.3, 12.6).
+TO_QP1 = "@th,104,24 1"
+MESSAGE = "@th,352,16"
+MESSAGES = {"REQ": (0x10, "ucmatose"), "REP": (0x13, "ucmatose"),
+            "RTU": (0x14, "ucmatose"), "DREQ": (0x15, "ucmatose"),
+            "DREP": (0x16, "ucmatose"), "SIDR_REQ": (0x17, "udaddy")}
+
+
+def run_without(context, message, server_side):
+    """The first of a kind is lost, whoever sends it."""
+    lab = context.tools.lab
+    attribute, program = MESSAGES[message]
+    for towards in (OURS, vm.GUEST):
+        lab.drop(towards, f"{TO_QP1} {MESSAGE} {attribute} "
+                          "numgen inc mod 100000 == 0")
+    run_treated(context, program, server_side)
+
+
+def run_doubled(context, program, server_side):
+    """Every message of the CM comes twice."""
+    for towards in (OURS, vm.GUEST):
+        context.tools.lab.duplicate(towards, TO_QP1)
+    run_treated(context, program, server_side)
+
+
+def run_treated(context, program, server_side):
+    lab = context.tools.lab
+    server_argv, client_argv, _ = PROGRAMS[program]
+    try:
+        server = start_server(lab, server_side, fill_in(
+            server_argv, "v4", server_side, server_side))
+        client = run_client(lab, 1 - server_side, fill_in(
+            client_argv, "v4", 1 - server_side, server_side))
+        context.check_ok(client, server.wait(60))
+        context.check(lab.treated() > 0, "no message was met")
+        context.note(f"{lab.treated()} messages")
+    finally:
+        lab.reset()
+
+
+for _role, _side in ROLES.items():
+    for _message in MESSAGES:
+        suite.add(f"cm/lost/{_message}/{_role}",
+                  functools.partial(run_without, message=_message,
+                                    server_side=_side),
+                  core=_message in ("REQ", "RTU") and _side == OURS)
+    for _name in ("ucmatose", "udaddy", "rdma_client"):
+        suite.add(f"cm/doubled/{_name}/{_role}",
+                  functools.partial(run_doubled, program=_name,
+                                    server_side=_side),
+                  core=_name == "ucmatose")
