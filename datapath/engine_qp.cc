@@ -1,5 +1,8 @@
 #include "datapath/engine_qp.h"
 
+#include <bit>
+#include <utility>
+
 namespace urnic {
 
 namespace {
@@ -44,11 +47,10 @@ EngineQp::EngineQp(const EngineQpConfig& config, mem::MrTable* mrs)
     case QpService::kXrcTarget: {
       const uint32_t entries = config.sq.entries();
       records_.reset(new rc::SendRecord[entries]);
-      replay_.reset(new rc::ReplaySlot[rc::kReplaySlots]);
       transport_.emplace<rc::Qp>(
           config.limits, config.sq,
-          std::span<rc::SendRecord>(records_.get(), entries), replay_.get(),
-          &recv_queue_, mrs);
+          std::span<rc::SendRecord>(records_.get(), entries),
+          std::span<rc::ReplaySlot>(), &recv_queue_, mrs);
       break;
     }
     case QpService::kUc:
@@ -58,6 +60,16 @@ EngineQp::EngineQp(const EngineQpConfig& config, mem::MrTable* mrs)
       transport_.emplace<ud::Qp>(config.limits, config.sq, &recv_queue_, mrs);
       break;
   }
+}
+
+void EngineQp::MakeRoomForReads(uint32_t reads) {
+  if (!is_rc()) return;
+  rc::Qp& qp = *std::get_if<rc::Qp>(&transport_);
+  if (reads <= qp.replay_capacity()) return;
+  const uint32_t slots = std::bit_ceil(reads);
+  std::unique_ptr<rc::ReplaySlot[]> larger(new rc::ReplaySlot[slots]);
+  qp.MoveReplayTo({larger.get(), slots});
+  replay_ = std::move(larger);
 }
 
 RequesterCounts EngineQp::counts() const {

@@ -104,9 +104,11 @@ class EngineQp {
     return Ask([](const auto& t) -> const QpConfig& { return t.config(); });
   }
   void Modify(QpState target, const QpConfig& config) {
+    MakeRoomForReads(config.max_dest_rd_atomic);
     Ask([&](auto& t) { t.Modify(target, config); });
   }
   void Reconfigure(const QpConfig& config) {
+    MakeRoomForReads(config.max_dest_rd_atomic);
     Ask([&](auto& t) { t.Reconfigure(config); });
   }
   template <typename Sink>
@@ -177,6 +179,10 @@ class EngineQp {
   }
 
  private:
+  // Memory for reads and atomics of the peer comes when a program asks for it:
+  // the most it may ask for is 7 KB, most ask for little, and some for none.
+  void MakeRoomForReads(uint32_t reads);
+
   const QpService service_;
   const wire::Service wire_service_;
   const uint32_t qpn_;

@@ -8,9 +8,6 @@ import suite
 import vm
 from scenario import need
 
-# perftest takes as many reads in flight as its peer answers (rxe: 128), also
-# beyond what its own device can do (ours: 16); then it cannot connect.
-READS = ["-o", "16"]
 ROLES = {"server-here": 0, "server-in-vm": vm.GUEST}
 # The guest is slow, and the machine may be: half a second (2^17 * 4.096 us)
 # for an acknowledgement, eight times.
@@ -27,10 +24,7 @@ def run_perftest(context, program, options, server_side, family="v4",
                  sizes=None, needs=()):
     lab = context.tools.lab
     context.need(program)
-
     need(lab, needs)
-    if "read" in program or "atomic" in program:
-        options = [*options, *READS]
 
     def argv(side, port):
         return [program, *options, *PATIENCE, "-p", str(port),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "transport/rc/replay.h"
 #include "transport/rc/timers.h"
 
 namespace urnic::sim {
@@ -133,7 +134,8 @@ void Simulation::ConfigureEnds(Connection& c) {
     return low + random_.Below(high - low + 1);
   };
   const auto mtu = static_cast<uint32_t>(256 << random_.Below(5));
-  const uint64_t rd_max[2] = {pick(1, 16), pick(1, 16)};
+  const uint64_t rd_limit = random_.OneIn(4) ? rc::kReplaySlots : 16;
+  const uint64_t rd_max[2] = {pick(1, rd_limit), pick(1, rd_limit)};
   for (uint32_t i = 0; i < 2; ++i) {
     testing::EndpointOptions& o = c.options[i];
     o.qpn = 0x100 + i;

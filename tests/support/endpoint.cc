@@ -81,7 +81,7 @@ Endpoint::Endpoint(FakeHost& host, const EndpointOptions& options)
       records_(options.sq_entries),
       replay_(rc::kReplaySlots),
       recv_queue_(rings_.rq().view(), options.max_sge),
-      qp_(LimitsOf(options), rings_.sq().view(), records_, replay_.data(),
+      qp_(LimitsOf(options), rings_.sq().view(), records_, replay_,
           &recv_queue_.queue(), &host.mrs()),
       counts_(kRxVerdictCount) {}
 

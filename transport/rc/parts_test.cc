@@ -89,6 +89,39 @@ TEST_F(ReplayRingTest, DropsWhatFailed) {
   for (uint32_t i = 1; i < 4; ++i) EXPECT_NE(AddRead(i, 1), nullptr);
 }
 
+TEST_F(ReplayRingTest, TakesWhatItRemembersToALargerPlace) {
+  ReplaySlot small[2];
+  ReplayRing ring{small};
+  ring.Reset(4);
+  for (uint32_t i = 0; i < 7; ++i) {
+    ReplaySlot* slot = ring.Add();
+    ASSERT_NE(slot, nullptr);
+    slot->first_psn = Psn(i);
+    slot->packets = 1;
+    ring.MarkPending(*slot);
+    if (i < 5) ring.MarkAnswered(ring.OldestPending());
+  }
+  EXPECT_EQ(ring.Add(), nullptr) << "there is room for two";
+  ring.MoveTo(storage_);
+  ring.SetLimit(4);
+  EXPECT_EQ(ring.Find(Psn(4)), nullptr);
+  EXPECT_EQ(ring.OldestPending().first_psn, Psn(5));
+  ring.MarkAnswered(ring.OldestPending());
+  EXPECT_EQ(ring.OldestPending().first_psn, Psn(6));
+  EXPECT_NE(ring.Add(), nullptr);
+  EXPECT_NE(ring.Add(), nullptr);
+  EXPECT_NE(ring.Find(Psn(5)), nullptr);
+}
+
+TEST_F(ReplayRingTest, StartsWithoutAPlace) {
+  ReplayRing ring{{}};
+  ring.Reset(1);
+  EXPECT_EQ(ring.Add(), nullptr);
+  ring.MoveTo(storage_);
+  ring.Reset(1);
+  EXPECT_NE(ring.Add(), nullptr);
+}
+
 TEST(TimerTest, RnrCodesAreThoseOfTable46) {
   //= IBTA 9.7.5.2.8
   //= type=test

@@ -29,10 +29,10 @@ namespace urnic::rc {
 
 class Qp {
  public:
-  // `records` has as many entries as the send queue, `replay` kReplaySlots;
-  // they, `recv_queue` and `mrs` outlive the queue pair.
+  // `records` has as many entries as the send queue; `replay` a power of two,
+  // or none yet. They, `recv_queue` and `mrs` outlive the queue pair.
   Qp(const QpLimits& limits, WorkQueueView sq, std::span<SendRecord> records,
-     ReplaySlot* replay, RecvQueue* recv_queue, mem::MrTable* mrs)
+     std::span<ReplaySlot> replay, RecvQueue* recv_queue, mem::MrTable* mrs)
       : send_(limits, sq, records, *mrs),
         requester_(send_),
         completer_(send_, requester_),
@@ -49,6 +49,14 @@ class Qp {
   // is within the device's limits (verbs/control). Any state to RESET or ERR;
   // RESET to INIT to RTR to RTS; RTS to SQD and back.
   void Modify(QpState target, const QpConfig& config);
+
+  // How many reads and atomics of the peer there is room for: the lower limit
+  // of this and max_dest_rd_atomic holds. A larger place takes over what the
+  // smaller one had, which is the caller's again.
+  uint32_t replay_capacity() const { return responder_.replay_capacity(); }
+  void MoveReplayTo(std::span<ReplaySlot> storage) {
+    responder_.MoveReplayTo(storage);
+  }
 
   // Attributes that may change within a state (access rights, RNR timer,
   // and in SQD the rest).

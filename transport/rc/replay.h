@@ -3,13 +3,18 @@
 // Reads and atomics that a responder has accepted: the responses it still
 // owes, and what it must remember to answer a duplicate. IBTA 9.7.5.1.
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <span>
 
+#include "transport/base/check.h"
 #include "transport/work/types.h"
 
 namespace urnic::rc {
 
-// How many reads and atomics a responder can replay (max_dest_rd_atomic).
+// How many reads and atomics a responder can replay at most (the limit of
+// max_dest_rd_atomic).
 inline constexpr uint32_t kReplaySlots = URNIC_MAX_RD_ATOMIC;
 
 struct ReplaySlot {
@@ -40,37 +45,55 @@ struct ReplaySlot {
 // for it again.
 class ReplayRing {
  public:
-  // `storage` holds kReplaySlots and is the caller's.
-  explicit ReplayRing(ReplaySlot* storage) : slots_(storage) {}
+  // `storage` is the caller's; its size is a power of two, or 0.
+  explicit ReplayRing(std::span<ReplaySlot> storage) { Use(storage); }
 
   void Reset(uint32_t limit) {
-    limit_ = limit;
-    count_ = 0;
-    newest_ = 0;
+    SetLimit(limit);
+    begin_ = end_ = 0;
     pending_ = 0;
-    for (uint32_t i = 0; i < kReplaySlots; ++i) slots_[i] = ReplaySlot{};
+    std::fill(slots_.begin(), slots_.end(), ReplaySlot{});
   }
 
-  // Takes effect with the next request: what is owed stays owed.
-  void SetLimit(uint32_t limit) { limit_ = limit; }
+  // At most what the storage holds. Takes effect with the next request: what
+  // is owed stays owed.
+  void SetLimit(uint32_t limit) {
+    limit_ = std::min(limit, static_cast<uint32_t>(slots_.size()));
+  }
+
+  uint32_t capacity() const { return static_cast<uint32_t>(slots_.size()); }
+
+  // Goes on in `storage`, which is larger than what it had and empty.
+  void MoveTo(std::span<ReplaySlot> storage) {
+    URNIC_CHECK(storage.size() > slots_.size());
+    const std::span<ReplaySlot> old = slots_;
+    Use(storage);
+    for (uint32_t i = begin_; i != end_; ++i) {
+      slots_[i & mask_] = old[i & (old.size() - 1)];
+    }
+  }
 
   // The slot for a new request, or nullptr when the requester has more
   // outstanding than max_dest_rd_atomic allows.
   ReplaySlot* Add() {
     if (limit_ == 0) return nullptr;
-    while (count_ >= limit_) {
-      ReplaySlot& oldest = At(0);
+    while (end_ - begin_ >= limit_) {
+      ReplaySlot& oldest = At(begin_);
       if (oldest.pending && !oldest.answered) return nullptr;
       if (oldest.pending) --pending_;
-      --count_;
+      ++begin_;
     }
-    newest_ = (newest_ + 1) % kReplaySlots;
-    ++count_;
-    slots_[newest_] = ReplaySlot{};
-    return &slots_[newest_];
+    ReplaySlot& slot = At(end_++);
+    slot = ReplaySlot{};
+    return &slot;
   }
 
   void MarkPending(ReplaySlot& slot) {
+    const auto place = static_cast<uint32_t>(&slot - slots_.data());
+    const uint32_t number = end_ - 1 - ((end_ - 1 - place) & mask_);
+    if (pending_ == 0 || Before(number, first_pending_)) {
+      first_pending_ = number;
+    }
     if (!slot.pending) ++pending_;
     slot.pending = true;
   }
@@ -84,25 +107,24 @@ class ReplayRing {
 
   // REQUIRES: AnyPending().
   ReplaySlot& OldestPending() {
-    uint32_t age = 0;
-    while (!At(age).pending) ++age;
-    return At(age);
+    if (Before(first_pending_, begin_)) first_pending_ = begin_;
+    while (!At(first_pending_).pending) ++first_pending_;
+    return At(first_pending_);
   }
 
   // Forgets the requests from `psn` on: they failed.
   void DropFrom(Psn psn) {
-    while (count_ > 0 && At(count_ - 1).first_psn - psn >= 0) {
-      if (At(count_ - 1).pending) --pending_;
-      At(count_ - 1) = ReplaySlot{};
-      --count_;
-      newest_ = (newest_ + kReplaySlots - 1) % kReplaySlots;
+    while (begin_ != end_ && At(end_ - 1).first_psn - psn >= 0) {
+      --end_;
+      if (At(end_).pending) --pending_;
+      At(end_) = ReplaySlot{};
     }
   }
 
   // The remembered request whose PSNs include `psn`, the newest first.
   ReplaySlot* Find(Psn psn) {
-    for (uint32_t age = count_; age-- > 0;) {
-      ReplaySlot& slot = At(age);
+    for (uint32_t i = end_; i != begin_;) {
+      ReplaySlot& slot = At(--i);
       const int32_t offset = psn - slot.first_psn;
       if (offset >= 0 && offset < static_cast<int32_t>(slot.packets)) {
         return &slot;
@@ -112,16 +134,27 @@ class ReplayRing {
   }
 
  private:
-  // age 0 is the oldest.
-  ReplaySlot& At(uint32_t age) {
-    return slots_[(newest_ + kReplaySlots + 1 - count_ + age) % kReplaySlots];
+  static bool Before(uint32_t a, uint32_t b) {
+    return static_cast<int32_t>(a - b) < 0;
   }
 
-  uint32_t limit_ = 0;
-  uint32_t count_ = 0;
-  uint32_t newest_ = 0;
+  void Use(std::span<ReplaySlot> storage) {
+    URNIC_CHECK(storage.empty() || std::has_single_bit(storage.size()));
+    slots_ = storage;
+    mask_ = static_cast<uint32_t>(storage.size()) - 1;
+  }
+
+  ReplaySlot& At(uint32_t number) { return slots_[number & mask_]; }
+
+  // Requests are numbered as they come; [begin_, end_) are remembered, and
+  // none in front of first_pending_ is owed an answer.
+  uint32_t begin_ = 0;
+  uint32_t end_ = 0;
+  uint32_t first_pending_ = 0;
   uint32_t pending_ = 0;
-  ReplaySlot* slots_;
+  uint32_t limit_ = 0;
+  uint32_t mask_ = 0;
+  std::span<ReplaySlot> slots_;
 };
 
 }  // namespace urnic::rc

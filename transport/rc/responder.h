@@ -19,9 +19,9 @@ namespace urnic::rc {
 
 class Responder {
  public:
-  // `replay` holds kReplaySlots; all three outlive the responder.
-  Responder(const QpLimits& limits, RecvQueue* recv_queue, ReplaySlot* replay,
-            mem::MrTable* mrs)
+  // `replay` is as ReplayRing wants it; all three outlive the responder.
+  Responder(const QpLimits& limits, RecvQueue* recv_queue,
+            std::span<ReplaySlot> replay, mem::MrTable* mrs)
       : limits_(limits),
         rq_(recv_queue),
         mrs_(mrs),
@@ -32,7 +32,7 @@ class Responder {
   void Start(const QpConfig& config) {
     config_ = config;
     expected_ = config.rq_psn;
-    replay_.Reset(std::min<uint32_t>(config.max_dest_rd_atomic, kReplaySlots));
+    replay_.Reset(config.max_dest_rd_atomic);
     message_ = Message::kNone;
     msn_ = 0;
     ack_due_ = gap_reported_ = failed_ = established_ = false;
@@ -45,9 +45,11 @@ class Responder {
   // max_dest_rd_atomic in SQD.
   void Reconfigure(const QpConfig& config) {
     config_ = config;
-    replay_.SetLimit(
-        std::min<uint32_t>(config.max_dest_rd_atomic, kReplaySlots));
+    replay_.SetLimit(config.max_dest_rd_atomic);
   }
+  // See Qp::MoveReplayTo().
+  uint32_t replay_capacity() const { return replay_.capacity(); }
+  void MoveReplayTo(std::span<ReplaySlot> storage) { replay_.MoveTo(storage); }
 
   // State ERR or RESET by the owner's wish: nothing more is received or sent.
   void Stop() {

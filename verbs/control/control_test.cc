@@ -269,8 +269,8 @@ TEST_F(ControlTest, RefusesValuesOutOfRange) {
   EXPECT_THAT(rtr([](auto& a) { a.path_mtu = 6; }), HasSubstr("path_mtu"));
   EXPECT_THAT(rtr([](auto& a) { a.dest_qp_num = 1 << 24; }),
               HasSubstr("dest_qp_num 16777216"));
-  EXPECT_THAT(rtr([](auto& a) { a.max_dest_rd_atomic = 17; }),
-              HasSubstr("max_dest_rd_atomic 17 > device limit 16"));
+  EXPECT_THAT(rtr([](auto& a) { a.max_dest_rd_atomic = 129; }),
+              HasSubstr("max_dest_rd_atomic 129 > device limit 128"));
   EXPECT_THAT(rtr([](auto& a) { a.min_rnr_timer = 32; }),
               HasSubstr("min_rnr_timer 32"));
   EXPECT_THAT(rtr([](auto& a) { a.ah_attr.sgid_index = 2; }),
@@ -289,8 +289,8 @@ TEST_F(ControlTest, RefusesValuesOutOfRange) {
   EXPECT_THAT(rts([](auto& a) { a.timeout = 32; }), HasSubstr("timeout 32"));
   EXPECT_THAT(rts([](auto& a) { a.retry_cnt = 8; }), HasSubstr("retry_cnt 8"));
   EXPECT_THAT(rts([](auto& a) { a.rnr_retry = 8; }), HasSubstr("rnr_retry 8"));
-  EXPECT_THAT(rts([](auto& a) { a.max_rd_atomic = 17; }),
-              HasSubstr("max_rd_atomic 17 > device limit 16"));
+  EXPECT_THAT(rts([](auto& a) { a.max_rd_atomic = 129; }),
+              HasSubstr("max_rd_atomic 129 > device limit 128"));
 }
 
 TEST_F(ControlTest, RefusesPortsAndKeysThatDoNotExist) {

@@ -16,7 +16,7 @@ TEST(DeviceTest, QueriesTellTheTruth) {
   ASSERT_EQ(ibv_query_device(device, &attr), 0);
   EXPECT_STREQ(attr.fw_ver, "0.1.0");
   EXPECT_EQ(attr.node_guid, ibv_get_device_guid(device.get()->device));
-  EXPECT_EQ(attr.max_qp_rd_atom, 16);
+  EXPECT_EQ(attr.max_qp_rd_atom, 128);
   EXPECT_EQ(attr.max_srq, 65536);
   EXPECT_EQ(attr.max_mw, attr.max_mr);
   EXPECT_NE(attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B, 0u);
