@@ -132,19 +132,33 @@ absl::StatusOr<EngineQp*> Engine::CreateQp(EngineQpConfig config) {
     return absl::ResourceExhaustedError(
         absl::StrCat("all ", qp_mask_ + 1, " queue pairs are in use"));
   }
-  uint32_t index = 0;
-  do {
-    index = next_qp_index_;
-    next_qp_index_ = (next_qp_index_ + 1) & kQpIndexMask;
-    // 0 and 1 are the management queue pairs, 0xffffff is multicast.
-  } while (qps_[index & qp_mask_] != nullptr || index < 2 ||
-           index == kQpIndexMask);
-  config.limits.qpn = port_->ordinal() << 21 | index;
+  const std::optional<uint32_t> qpn = ChooseQpn();
+  if (!qpn.has_value()) {
+    return absl::ResourceExhaustedError(
+        "all queue pair numbers that are left have connections in TIMEWAIT");
+  }
+  config.limits.qpn = *qpn;
   in_error_.reserve(qp_count_ + 1);
   auto* qp = new EngineQp(config, &mrs_);
-  qps_[index & qp_mask_] = qp;
+  qps_[*qpn & qp_mask_] = qp;
   ++qp_count_;
   return qp;
+}
+
+std::optional<uint32_t> Engine::ChooseQpn() {
+  for (uint32_t tries = 0; tries <= kQpIndexMask; ++tries) {
+    const uint32_t index = next_qp_index_;
+    next_qp_index_ = (next_qp_index_ + 1) & kQpIndexMask;
+    // 0 and 1 are the management queue pairs, 0xffffff is multicast.
+    if (qps_[index & qp_mask_] != nullptr || index < 2 ||
+        index == kQpIndexMask) {
+      continue;
+    }
+    const uint32_t qpn = port_->ordinal() << 21 | index;
+    //= IBTA 12.9.8.4: not while a connection of that number is in TIMEWAIT
+    if (gsi_ == nullptr || !gsi_->IsQpnBusy(qpn)) return qpn;
+  }
+  return std::nullopt;
 }
 
 SharedReceiveQueue* Engine::CreateSrq(const SharedReceiveQueue& config) {
@@ -196,13 +210,17 @@ void Engine::FailUsersOfFullQueues() {
   }
 }
 
-void Engine::DestroyQp(EngineQp* qp) {
-  // What it owes goes out first, as far as the port takes it: a peer that
-  // waits for its last acknowledgement would retry for nothing.
-  if (SendBacklog() && (spare_count_ != 0 || RefillFrames())) {
-    TransmitSlots(*qp, qp->TransmitResponses({slots_, spare_count_}));
-    SendBacklog();
+void Engine::SendOwed(EngineQp& qp) {
+  if (!qp.OwesResponses() || !SendBacklog() ||
+      (spare_count_ == 0 && !RefillFrames())) {
+    return;
   }
+  TransmitSlots(qp, qp.TransmitResponses({slots_, RoomFor(qp, spare_count_)}));
+  SendBacklog();
+}
+
+void Engine::DestroyQp(EngineQp* qp) {
+  SendOwed(*qp);
   Unlink(*qp);
   LeaveAllGroups(*qp);
   const RequesterCounts sent = qp->counts();
@@ -218,6 +236,7 @@ void Engine::DestroyQp(EngineQp* qp) {
 
 void Engine::ModifyQp(EngineQp& qp, QpState target, const QpConfig& config) {
   if (target == QpState::kReset || target == QpState::kErr) {
+    SendOwed(qp);
     Unlink(qp);
   }
   qp.Modify(target, config);

@@ -12,8 +12,10 @@
 // per iteration and once per doorbell.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,6 +35,7 @@
 #include "ras/metrics/rx_verdict.h"
 #include "transport/mem/mr_table.h"
 #include "transport/wire/frame.h"
+#include "transport/wire/mad.h"
 
 namespace urnic {
 
@@ -108,7 +111,8 @@ class Engine {
   mem::MrTable& mrs() { return mrs_; }
 
   // `config.limits.qpn` is ignored: the engine chooses the number.
-  // RESOURCE_EXHAUSTED at max_qps.
+  // RESOURCE_EXHAUSTED at max_qps, and when no number is left that the
+  // connection manager does not hold.
   absl::StatusOr<EngineQp*> CreateQp(EngineQpConfig config);
   // Nothing of the queue pair is touched afterwards.
   void DestroyQp(EngineQp* qp);
@@ -142,9 +146,11 @@ class Engine {
 
   // Management datagrams, QP1 (datapath/gsi.h); null: they are dropped.
   void SetGsi(GsiHandler* handler) { gsi_ = handler; }
-  // Sends `mad` (256 bytes) to QP1 at the end of the path, or drops it: its
-  // sender has a timer.
+  // Sends `mad` (256 bytes) to QP1 at the end of the path, as soon as the port
+  // has room. Beyond kWaitingMadsMax it is lost, as on the wire: its sender has
+  // a timer, of seconds.
   void SendMad(const Path& path, std::span<const uint8_t> mad);
+  static constexpr size_t kWaitingMadsMax = 8192;
 
   // --- Control: outside a ControlScope -----------------------------------
 
@@ -183,6 +189,12 @@ class Engine {
   struct MulticastGroup {
     wire::Gid gid;
     std::vector<EngineQp*> members;
+  };
+
+  struct WaitingMad {
+    wire::HeaderTemplate headers;
+    bool loopback = false;
+    std::array<uint8_t, wire::kMadBytes> mad = {};
   };
 
   // A run of packets of one queue pair out of one burst.
@@ -232,6 +244,12 @@ class Engine {
   // Builds frames of the first `count` slots; returns how many.
   uint32_t TransmitSlots(EngineQp& qp, uint32_t count);
   static bool MayLoop(const EngineQp& qp);
+  // How many of `wanted` frames of the queue pair have a place to go.
+  uint32_t RoomFor(const EngineQp& qp, uint32_t wanted) const {
+    return MayLoop(qp)
+               ? std::min<uint32_t>(wanted, std::size(loop_) - loop_count_)
+               : wanted;
+  }
   Path* PathOf(EngineQp& qp, const TxSlot& slot);
   // False: the packet's way or its memory is not there; the queue pair knows.
   bool BuildFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
@@ -258,6 +276,12 @@ class Engine {
   bool SendBacklog();
   bool RefillFrames();
 
+  // Before a queue pair stops answering: what it owes goes out, as far as the
+  // port takes it. A peer that waits for its last acknowledgement would retry
+  // for nothing, and fail.
+  void SendOwed(EngineQp& qp);
+  // The number of a new queue pair; none: see CreateQp().
+  std::optional<uint32_t> ChooseQpn();
   // Takes `qp` off every list of the engine.
   void Unlink(EngineQp& qp);
   // A queue pair that cannot complete cannot go on (IBTA 11.6.3.3).
@@ -272,6 +296,9 @@ class Engine {
   RxVerdict OnMad(const wire::FrameView& view, const RxPacket& packet,
                   Time now);
   void OnGsiTimer(Time now);
+  // False: the port has no room.
+  bool TrySendMad(const WaitingMad& waiting);
+  void SendWaitingMads();
   RxVerdict OnMulticast(const wire::FrameView& view, const RxPacket& packet,
                         Time now);
   // A copy of the frame to ourselves, if one of ours has joined.
@@ -337,6 +364,7 @@ class Engine {
   GsiHandler* gsi_ = nullptr;
   Time gsi_deadline_ = Time::Infinite();
   Psn gsi_psn_;
+  std::deque<WaitingMad> waiting_mads_;
   std::vector<wire::Gid> local_gids_;
   std::vector<uint8_t> prefix_bits_;
   EngineCounters counters_;

@@ -43,7 +43,8 @@ CopyMode Engine::ThisThreadsCopyMode() {
 void Engine::Leave() {
   if (helper_ != nullptr) {
     helper_->BeforeRelease(ready_head_ != nullptr || backlog_count_ != 0 ||
-                               loop_count_ != 0 || completion_lost_,
+                               loop_count_ != 0 || !waiting_mads_.empty() ||
+                               completion_lost_,
                            NextDeadline());
   }
   ReleaseLcore();
@@ -92,10 +93,12 @@ bool Engine::Iterate(bool inline_poll) {
   wrote_cqe_ = false;
   if (pending_.Any()) DrainPending();
   for (size_t i = 0; i < in_error_.size(); ++i) ServicePost(*in_error_[i]);
-  bool worked = ready_head_ != nullptr || backlog_count_ != 0;
+  bool worked =
+      ready_head_ != nullptr || backlog_count_ != 0 || !waiting_mads_.empty();
   if (worked) TransmitReady(now, /*may_defer_acks=*/false);
   worked |= Receive(now);
   if (__builtin_expect(now >= gsi_deadline_, 0)) OnGsiTimer(now);
+  if (__builtin_expect(!waiting_mads_.empty(), 0)) SendWaitingMads();
   if (__builtin_expect(now >= held_deadline_, 0)) ReleaseHeldEvents();
   if (wheel_.Due(now)) {
     wheel_.Fire(now, [&](EngineQp& qp) {
@@ -451,10 +454,7 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
 }
 
 uint32_t Engine::TransmitQp(EngineQp& qp, Time now, uint32_t room) {
-  if (MayLoop(qp)) {
-    room = std::min<uint32_t>(room, std::size(loop_) - loop_count_);
-  }
-  return TransmitSlots(qp, qp.Transmit(now, {slots_, room}));
+  return TransmitSlots(qp, qp.Transmit(now, {slots_, RoomFor(qp, room)}));
 }
 
 // Datagrams may go to ourselves each.

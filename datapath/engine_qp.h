@@ -122,6 +122,9 @@ class EngineQp {
   uint32_t Transmit(Time now, std::span<TxSlot> slots) {
     return Ask([&](auto& t) { return t.Transmit(now, slots); });
   }
+  bool OwesResponses() const {
+    return Ask([](const auto& t) { return t.OwesResponses(); });
+  }
   uint32_t TransmitResponses(std::span<TxSlot> slots) {
     return Ask([&](auto& t) { return t.TransmitResponses(slots); });
   }

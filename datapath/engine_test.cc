@@ -251,6 +251,48 @@ TEST_F(EngineTest, AFullWayToOurselvesMakesOthersWait) {
   }
 }
 
+// As a program does that disconnects after the last message: the peer must not
+// take it for lost.
+TEST_F(EngineTest, WhatIsOwedGoesOutBeforeAQueuePairEndsInError) {
+  ASSERT_TRUE(rings_[1].PostRecv({.wr_id = 9, .sges = {Sge(5000, 64)}}));
+  ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_SEND, 0, 0, 64)));
+  engine_->Doorbell(*qp_[0]);
+  EXPECT_EQ(Await(recv_cq_).wr_id, 9u);
+  {
+    Engine::ControlScope scope(*engine_);
+    engine_->ModifyQp(*qp_[1], QpState::kErr, qp_[1]->config());
+  }
+  EXPECT_EQ(Await(send_cq_).status, URNIC_WC_SUCCESS);
+}
+
+// The connection manager holds numbers in TIMEWAIT.
+TEST_F(EngineTest, ANumberThatIsStillInUseIsNotGivenAgain) {
+  class Holder : public GsiHandler {
+   public:
+    RxVerdict OnMad(std::span<const uint8_t>, const MadSource&, Time) override {
+      return RxVerdict::kAccept;
+    }
+    Time NextDeadline() const override { return Time::Infinite(); }
+    void OnTimer(Time) override {}
+    bool IsQpnBusy(uint32_t qpn) const override {
+      // All but every fourth.
+      return qpn % 4 != 0;
+    }
+  } holder;
+  {
+    Engine::ControlScope scope(*engine_);
+    engine_->SetGsi(&holder);
+  }
+  std::vector<EngineQp*> qps;
+  for (int i = 0; i < 8; ++i) {
+    qps.push_back(Create(rings_[2]));
+    EXPECT_EQ(qps.back()->qpn() % 4, 0u);
+  }
+  Engine::ControlScope scope(*engine_);
+  engine_->SetGsi(nullptr);
+  for (EngineQp* qp : qps) engine_->DestroyQp(qp);
+}
+
 TEST_F(EngineTest, ForeignKeyIsARemoteAccessErrorAndFlushes) {
   SendWr bad = Wr(URNIC_WR_RDMA_WRITE, 0, 4096, 64);
   bad.rkey ^= 0x100;

@@ -80,8 +80,23 @@ void Engine::OnGsiTimer(Time now) {
 }
 
 void Engine::SendMad(const Path& path, std::span<const uint8_t> mad) {
+  WaitingMad one{.headers = path.headers, .loopback = path.loopback, .mad = {}};
+  std::copy_n(mad.begin(), one.mad.size(), one.mad.begin());
+  // A program that connects to thousands at once is faster than any ring.
+  if (waiting_mads_.empty() && TrySendMad(one)) return;
+  if (waiting_mads_.size() < kWaitingMadsMax) waiting_mads_.push_back(one);
+}
+
+void Engine::SendWaitingMads() {
+  while (!waiting_mads_.empty() && TrySendMad(waiting_mads_.front())) {
+    waiting_mads_.pop_front();
+  }
+}
+
+bool Engine::TrySendMad(const WaitingMad& waiting) {
+  if (waiting.loopback && loop_count_ == std::size(loop_)) return false;
   const std::span<uint8_t> frame = ControlFrame();
-  if (frame.empty()) return;
+  if (frame.empty()) return false;
   wire::PacketFields fields;
   fields.opcode = static_cast<uint8_t>(wire::Opcode::kUdSendOnly);
   fields.pkey = kDefaultPkey;
@@ -89,9 +104,11 @@ void Engine::SendMad(const Path& path, std::span<const uint8_t> mad) {
   fields.src_qp = Qpn{wire::kGsiQpn};
   fields.qkey = wire::kQp1Qkey;
   fields.psn = gsi_psn_;
-  fields.payload = mad;
+  fields.payload = waiting.mad;
   gsi_psn_ = gsi_psn_ + 1;
-  TransmitControl(wire::EmitFrame(path.headers, fields, frame), path.loopback);
+  TransmitControl(wire::EmitFrame(waiting.headers, fields, frame),
+                  waiting.loopback);
+  return true;
 }
 
 }  // namespace urnic

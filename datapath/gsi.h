@@ -31,6 +31,9 @@ class GsiHandler {
   // each ControlScope.
   virtual Time NextDeadline() const = 0;
   virtual void OnTimer(Time now) = 0;
+  // Packets for this queue pair number may still be under way, or its peer
+  // still know it: no new queue pair gets it.
+  virtual bool IsQpnBusy(uint32_t qpn) const = 0;
 
  protected:
   ~GsiHandler() = default;

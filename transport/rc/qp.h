@@ -93,6 +93,7 @@ class Qp {
     return responses + requester_.Transmit(now, slots.subspan(responses));
   }
   // The former alone: what a queue pair that is about to go still owes.
+  bool OwesResponses() const { return responder_.HasWork(); }
   uint32_t TransmitResponses(std::span<TxSlot> slots) {
     return responder_.Transmit(slots);
   }

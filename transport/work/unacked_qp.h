@@ -31,6 +31,7 @@ class UnackedQp {
     sender_.Reconfigure(config);
   }
 
+  bool OwesResponses() const { return false; }
   uint32_t TransmitResponses(std::span<TxSlot>) { return 0; }
   bool HasWork() const { return sender_.HasWork(); }
   bool OnlyAckWaits() const { return false; }

@@ -25,6 +25,7 @@ class NoListener final : public GsiHandler, private cm::Sink {
                   Time now) override;
   Time NextDeadline() const override { return cm_.NextDeadline(); }
   void OnTimer(Time now) override { cm_.OnTimer(now, *this); }
+  bool IsQpnBusy(uint32_t) const override { return false; }  // none connects
 
  private:
   void SendMad(std::span<const uint8_t, wire::kMadBytes> mad,

@@ -90,6 +90,7 @@ class CmPort final : public MadHandler, private cm::Sink {
                   Time now) override;
   void OnTimer(Time now) override;
   Time NextDeadline() const override;
+  bool IsQpnBusy(Qpn qpn) const override { return cm_->IsQpnBusy(qpn); }
 
  private:
   enum class What : uint8_t { kAdopt, kPrepareMra, kRefuse, kRefuseSidr };

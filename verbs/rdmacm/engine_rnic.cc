@@ -142,4 +142,8 @@ Time EngineRnic::NextDeadline() const { return handler_->NextDeadline(); }
 
 void EngineRnic::OnTimer(Time now) { handler_->OnTimer(now); }
 
+bool EngineRnic::IsQpnBusy(uint32_t qpn) const {
+  return handler_->IsQpnBusy(Qpn{qpn});
+}
+
 }  // namespace urnic::rdmacm

@@ -49,6 +49,7 @@ class EngineRnic final : public Rnic, private urnic::GsiHandler {
                   urnic::Time now) override;
   urnic::Time NextDeadline() const override;
   void OnTimer(urnic::Time now) override;
+  bool IsQpnBusy(uint32_t qpn) const override;
 
   const urnic_device_identity identity_;
   const control::SignalHooks hooks_;

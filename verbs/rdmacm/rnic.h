@@ -30,6 +30,9 @@ class MadHandler {
   // When OnTimer() wants to be called; may change in every call from above
   // and in every Rnic::WithToken().
   virtual Time NextDeadline() const = 0;
+  // Under the token: a connection of a queue pair with this number, which may
+  // be gone, is not quite over.
+  virtual bool IsQpnBusy(Qpn qpn) const = 0;
 
  protected:
   ~MadHandler() = default;

@@ -1,0 +1,335 @@
+// A program that connects by rdma_cm again and again, one connection after the
+// other, each with everything that belongs to it: id, domain, completion queue,
+// queue pair, memory. Says how long that took, and what it has left behind.
+//
+//   urnic run .. -- connect_peer server ADDRESS PORT
+//   urnic run .. -- connect_peer client ADDRESS PORT COUNT
+//
+// On each connection the client sends a message and the server answers. Before
+// the COUNT connections that are measured come others, for some seconds: what a
+// process keeps it has got by then (connections stay in TIMEWAIT for half a
+// second). Both sides end with a line of JSON:
+//   connections, seconds
+//   connect_us     rdma_connect() to ESTABLISHED (client)
+//   fds, rss_kb    before and after
+//   warm_up        connections that were not measured
+
+#include <dirent.h>
+#include <infiniband/verbs.h>
+#include <netdb.h>
+#include <rdma/rdma_cma.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kWarmUp = std::chrono::seconds(4);
+constexpr int kWarmUpMin = 200;
+constexpr int kTimeoutMs = 2000;
+constexpr uint32_t kBytes = 64;
+
+// What the first byte of a message says to the server.
+enum Phase : uint8_t { kWarming = 1, kFirst, kMeasured, kLast };
+
+[[noreturn]] void Die(const std::string& what) {
+  std::fprintf(stderr, "connect_peer: %s: %s\n", what.c_str(),
+               std::strerror(errno));
+  std::exit(1);
+}
+
+double Microseconds(Clock::duration d) {
+  return std::chrono::duration<double, std::micro>(d).count();
+}
+
+// --- What the process holds
+// ---------------------------------------------------
+
+struct Holdings {
+  int fds = 0;
+  long rss_kb = 0;
+};
+
+Holdings Count() {
+  Holdings now;
+  DIR* const directory = opendir("/proc/self/fd");
+  if (directory == nullptr) Die("/proc/self/fd");
+  while (readdir(directory) != nullptr) ++now.fds;
+  closedir(directory);
+  now.fds -= 3;  // ".", "..", and the directory's own
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word == "VmRSS:") status >> now.rss_kb;
+  }
+  return now;
+}
+
+class Report {
+ public:
+  void Begin() {
+    before_ = Count();
+    begin_ = Clock::now();
+  }
+  void Connected(Clock::duration took) {
+    connect_us_.push_back(Microseconds(took));
+  }
+  void Print(uint64_t connections, uint64_t warm_up) {
+    const double seconds = Microseconds(Clock::now() - begin_) / 1e6;
+    const Holdings after = Count();
+    std::printf("{\"connections\": %llu, \"warm_up\": %llu, \"seconds\": %.3f",
+                static_cast<unsigned long long>(connections),
+                static_cast<unsigned long long>(warm_up), seconds);
+    if (!connect_us_.empty()) {
+      std::sort(connect_us_.begin(), connect_us_.end());
+      const auto at = [&](size_t percent) {
+        return connect_us_[(connect_us_.size() - 1) * percent / 100];
+      };
+      std::printf(
+          ", \"connect_us\": {\"min\": %.1f, \"median\": %.1f, "
+          "\"p99\": %.1f, \"max\": %.1f}",
+          at(0), at(50), at(99), at(100));
+    }
+    std::printf(", \"fds\": [%d, %d], \"rss_kb\": [%ld, %ld]}\n", before_.fds,
+                after.fds, before_.rss_kb, after.rss_kb);
+  }
+
+ private:
+  Holdings before_;
+  Clock::time_point begin_;
+  std::vector<double> connect_us_;
+};
+
+// --- One connection
+// -----------------------------------------------------------
+
+rdma_cm_event* Await(rdma_event_channel* channel, rdma_cm_event_type wanted) {
+  rdma_cm_event* event = nullptr;
+  do {
+    if (event != nullptr) rdma_ack_cm_event(event);
+    if (rdma_get_cm_event(channel, &event) != 0) Die("rdma_get_cm_event");
+    // Of connections that are over.
+  } while (event->event == RDMA_CM_EVENT_TIMEWAIT_EXIT);
+  if (event->event != wanted) {
+    errno = event->status < 0 ? -event->status : 0;
+    Die(std::string("got ") + rdma_event_str(event->event) + " instead of " +
+        rdma_event_str(wanted));
+  }
+  return event;
+}
+
+void Pass(rdma_event_channel* channel, rdma_cm_event_type wanted) {
+  rdma_ack_cm_event(Await(channel, wanted));
+}
+
+// What an id gets for its connection.
+class Connection {
+ public:
+  explicit Connection(rdma_cm_id* id) : id_(id) {
+    pd_ = ibv_alloc_pd(id->verbs);
+    cq_ = ibv_create_cq(id->verbs, 4, nullptr, nullptr, 0);
+    if (pd_ == nullptr || cq_ == nullptr) Die("domain or completion queue");
+    mr_ = ibv_reg_mr(pd_, buffer_, sizeof(buffer_), IBV_ACCESS_LOCAL_WRITE);
+    if (mr_ == nullptr) Die("ibv_reg_mr");
+    ibv_qp_init_attr init = {};
+    init.send_cq = init.recv_cq = cq_;
+    init.cap = {.max_send_wr = 1,
+                .max_recv_wr = 1,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = 0};
+    init.qp_type = IBV_QPT_RC;
+    init.sq_sig_all = 1;
+    if (rdma_create_qp(id, pd_, &init) != 0) Die("rdma_create_qp");
+    ibv_sge sge = Sge(kBytes);
+    ibv_recv_wr wr = {};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    ibv_recv_wr* bad = nullptr;
+    errno = ibv_post_recv(id->qp, &wr, &bad);
+    if (errno != 0) Die("ibv_post_recv");
+  }
+  ~Connection() {
+    rdma_destroy_qp(id_);
+    if (ibv_dereg_mr(mr_) != 0 || ibv_destroy_cq(cq_) != 0 ||
+        ibv_dealloc_pd(pd_) != 0 || rdma_destroy_id(id_) != 0) {
+      Die("destruction");
+    }
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  rdma_cm_id* id() const { return id_; }
+
+  void Send(uint8_t value) {
+    buffer_[0] = value;
+    ibv_sge sge = Sge(0);
+    ibv_send_wr wr = {};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    ibv_send_wr* bad = nullptr;
+    errno = ibv_post_send(id_->qp, &wr, &bad);
+    if (errno != 0) Die("ibv_post_send");
+  }
+  // Both the send and the receive of this connection, or the one that is left.
+  void Complete(int count) {
+    ibv_wc wc;
+    while (count > 0) {
+      const int found = ibv_poll_cq(cq_, 1, &wc);
+      errno = 0;
+      if (found < 0 || (found == 1 && wc.status != IBV_WC_SUCCESS)) {
+        Die(std::string("completion: ") + ibv_wc_status_str(wc.status));
+      }
+      count -= found;
+    }
+  }
+  uint8_t received() const { return buffer_[kBytes]; }
+
+ private:
+  ibv_sge Sge(uint32_t offset) {
+    return {reinterpret_cast<uint64_t>(buffer_ + offset), kBytes, mr_->lkey};
+  }
+
+  rdma_cm_id* id_;
+  ibv_pd* pd_ = nullptr;
+  ibv_cq* cq_ = nullptr;
+  ibv_mr* mr_ = nullptr;
+  uint8_t buffer_[2 * kBytes] = {};
+};
+
+rdma_cm_id* NewId(rdma_event_channel* channel) {
+  rdma_cm_id* id = nullptr;
+  if (rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) != 0) {
+    Die("rdma_create_id");
+  }
+  return id;
+}
+
+rdma_conn_param Parameters() {
+  rdma_conn_param parameters = {};
+  parameters.responder_resources = parameters.initiator_depth = 1;
+  parameters.retry_count = parameters.rnr_retry_count = 7;
+  return parameters;
+}
+
+addrinfo* Resolve(const char* address, const char* port) {
+  addrinfo hints = {};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(address, port, &hints, &found) != 0) Die(address);
+  return found;
+}
+
+// --- The two sides
+// ------------------------------------------------------------
+
+// Serves one connection and returns what its client said.
+uint8_t ServeOne(rdma_event_channel* channel) {
+  rdma_cm_event* const event = Await(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+  Connection connection(event->id);
+  rdma_ack_cm_event(event);
+  rdma_conn_param parameters = Parameters();
+  if (rdma_accept(connection.id(), &parameters) != 0) Die("rdma_accept");
+  Pass(channel, RDMA_CM_EVENT_ESTABLISHED);
+  connection.Complete(1);
+  const uint8_t said = connection.received();
+  connection.Send(said);
+  connection.Complete(1);
+  Pass(channel, RDMA_CM_EVENT_DISCONNECTED);
+  if (rdma_disconnect(connection.id()) != 0) Die("rdma_disconnect");
+  return said;
+}
+
+void Serve(const addrinfo* address) {
+  rdma_event_channel* const channel = rdma_create_event_channel();
+  if (channel == nullptr) Die("rdma_create_event_channel");
+  rdma_cm_id* const listener = NewId(channel);
+  if (rdma_bind_addr(listener, address->ai_addr) != 0 ||
+      rdma_listen(listener, 0) != 0) {
+    Die("bind or listen");
+  }
+  std::printf("listening\n");
+  std::fflush(stdout);
+  Report report;
+  uint64_t served = 0;
+  uint64_t warm_up = 0;
+  for (uint8_t said = kWarming; said != kLast; ++served) {
+    said = ServeOne(channel);
+    if (said != kFirst) continue;
+    report.Begin();
+    warm_up = served + 1;
+  }
+  report.Print(served - warm_up, warm_up);
+}
+
+void ConnectOne(rdma_event_channel* channel, const addrinfo* address,
+                Phase phase, Report& report) {
+  rdma_cm_id* const id = NewId(channel);
+  if (rdma_resolve_addr(id, nullptr, address->ai_addr, kTimeoutMs) != 0) {
+    Die("rdma_resolve_addr");
+  }
+  Pass(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+  if (rdma_resolve_route(id, kTimeoutMs) != 0) Die("rdma_resolve_route");
+  Pass(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+  Connection connection(id);
+  rdma_conn_param parameters = Parameters();
+  const Clock::time_point start = Clock::now();
+  if (rdma_connect(id, &parameters) != 0) Die("rdma_connect");
+  Pass(channel, RDMA_CM_EVENT_ESTABLISHED);
+  if (phase >= kMeasured) report.Connected(Clock::now() - start);
+  connection.Send(phase);
+  connection.Complete(2);
+  errno = 0;
+  if (connection.received() != phase) Die("the answer is wrong");
+  if (rdma_disconnect(id) != 0) Die("rdma_disconnect");
+  Pass(channel, RDMA_CM_EVENT_DISCONNECTED);
+}
+
+void Connect(const addrinfo* address, uint64_t count) {
+  rdma_event_channel* const channel = rdma_create_event_channel();
+  if (channel == nullptr) Die("rdma_create_event_channel");
+  Report report;
+  const Clock::time_point warm = Clock::now() + kWarmUp;
+  uint64_t warm_up = 0;
+  for (; warm_up < kWarmUpMin || Clock::now() < warm; ++warm_up) {
+    ConnectOne(channel, address, kWarming, report);
+  }
+  ConnectOne(channel, address, kFirst, report);
+  report.Begin();
+  for (uint64_t i = 1; i <= count; ++i) {
+    ConnectOne(channel, address, i < count ? kMeasured : kLast, report);
+  }
+  report.Print(count, warm_up + 1);
+  rdma_destroy_event_channel(channel);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string side = argc > 1 ? argv[1] : "";
+  if ((side == "server" && argc == 4) || (side == "client" && argc == 5)) {
+    addrinfo* const address = Resolve(argv[2], argv[3]);
+    if (side == "server") {
+      Serve(address);
+    } else {
+      Connect(address, std::strtoull(argv[4], nullptr, 10));
+    }
+    freeaddrinfo(address);
+    return 0;
+  }
+  std::fprintf(stderr,
+               "usage: connect_peer server ADDRESS PORT\n"
+               "       connect_peer client ADDRESS PORT COUNT\n");
+  return 2;
+}
