@@ -6,7 +6,8 @@
 //   urnic run --port loop ... -- verbs_bench TEST [options]     one process
 //
 // TEST: write_bw, write_lat (polls memory, calls no verb), read_lat, send_lat,
-// check (moves random data by all operations and compares it).
+// check (moves random data by all operations and compares it), many_qps,
+// registration (verbs_tests.h).
 // SOCKET is a unix socket over which the two sides exchange addresses.
 
 #include <cstdio>
@@ -25,11 +26,12 @@ namespace {
 [[noreturn]] void Usage(const char* problem) {
   std::fprintf(stderr,
                "verbs_bench: %s\n"
-               "usage: verbs_bench write_bw|write_lat|read_lat|send_lat|check\n"
+               "usage: verbs_bench write_bw|write_lat|read_lat|send_lat|\n"
+               "                   many_qps|registration|check\n"
                "  --server SOCKET | --client SOCKET   (neither: one process)\n"
                "  --device NAME  --gid-index N  --mtu BYTES  --size BYTES\n"
                "  --seconds S  --depth N  --post-list N  --cq-mod N\n"
-               "  --thread-domain  --server-polls\n",
+               "  --thread-domain  --server-polls  --qps N  --qp-depth N\n",
                problem);
   std::exit(2);
 }
@@ -56,7 +58,9 @@ BenchOptions Parse(int argc, char** argv) {
       {"--seconds", {&o.seconds, 3600}},
       {"--depth", {&o.depth, 16384}},
       {"--post-list", {&o.post_list, 1024}},
-      {"--cq-mod", {&o.cq_mod, 1024}}};
+      {"--cq-mod", {&o.cq_mod, 1024}},
+      {"--qps", {&o.qps, 1u << 16}},
+      {"--qp-depth", {&o.qp_depth, 16384}}};
   const std::map<std::string, std::string*> words = {{"--server", &o.server},
                                                      {"--client", &o.client},
                                                      {"--device", &o.device}};

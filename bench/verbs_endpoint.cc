@@ -102,6 +102,28 @@ int ConnectTo(const std::string& path) {
 
 }  // namespace
 
+ibv_qp* MakeQp(ibv_pd* pd, ibv_cq* cq, uint32_t depth) {
+  ibv_qp_init_attr attr = {};
+  attr.send_cq = attr.recv_cq = cq;
+  attr.cap.max_send_wr = depth;
+  attr.cap.max_recv_wr = depth;
+  attr.cap.max_send_sge = attr.cap.max_recv_sge = 1;
+  attr.qp_type = IBV_QPT_RC;
+  ibv_qp* const qp = ibv_create_qp(pd, &attr);
+  if (qp == nullptr) Die("ibv_create_qp");
+  ibv_qp_attr init = {};
+  init.qp_state = IBV_QPS_INIT;
+  init.port_num = 1;
+  init.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                         IBV_ACCESS_REMOTE_ATOMIC;
+  if (ibv_modify_qp(qp, &init,
+                    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                        IBV_QP_ACCESS_FLAGS) != 0) {
+    Die("ibv_modify_qp to INIT");
+  }
+  return qp;
+}
+
 Endpoint::Endpoint(ibv_context* context, const BenchOptions& options)
     : options_(options),
       context_(context),
@@ -126,24 +148,7 @@ Endpoint::Endpoint(ibv_context* context, const BenchOptions& options)
   cq_ = ibv_create_cq(context, static_cast<int>(2 * options.depth), nullptr,
                       nullptr, 0);
   if (cq_ == nullptr) Die("ibv_create_cq");
-  ibv_qp_init_attr attr = {};
-  attr.send_cq = attr.recv_cq = cq_;
-  attr.cap.max_send_wr = options.depth;
-  attr.cap.max_recv_wr = options.depth;
-  attr.cap.max_send_sge = attr.cap.max_recv_sge = 1;
-  attr.qp_type = IBV_QPT_RC;
-  qp_ = ibv_create_qp(pd_, &attr);
-  if (qp_ == nullptr) Die("ibv_create_qp");
-  ibv_qp_attr init = {};
-  init.qp_state = IBV_QPS_INIT;
-  init.port_num = 1;
-  init.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                         IBV_ACCESS_REMOTE_ATOMIC;
-  if (ibv_modify_qp(qp_, &init,
-                    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                        IBV_QP_ACCESS_FLAGS) != 0) {
-    Die("ibv_modify_qp to INIT");
-  }
+  qp_ = MakeQp(pd_, cq_, options.depth);
 }
 
 Address Endpoint::address() const {
@@ -151,7 +156,6 @@ Address Endpoint::address() const {
   mine.memory = reinterpret_cast<uint64_t>(memory_);
   mine.rkey = mr_->rkey;
   mine.qpn = qp_->qp_num;
-  mine.psn = qp_->qp_num * 7 & 0xffffff;
   if (ibv_query_gid(context_, 1, static_cast<int>(options_.gid_index),
                     &mine.gid) != 0) {
     Die("ibv_query_gid " + std::to_string(options_.gid_index));
@@ -161,19 +165,23 @@ Address Endpoint::address() const {
 
 void Endpoint::Connect(const Address& peer) {
   peer_ = peer;
+  ConnectMore(qp_, peer.qpn);
+}
+
+void Endpoint::ConnectMore(ibv_qp* qp, uint32_t qpn) const {
   ibv_qp_attr rtr = {};
   rtr.qp_state = IBV_QPS_RTR;
   rtr.path_mtu = mtu_;
-  rtr.dest_qp_num = peer.qpn;
-  rtr.rq_psn = peer.psn;
+  rtr.dest_qp_num = qpn;
+  rtr.rq_psn = PsnOf(qpn);
   rtr.max_dest_rd_atomic = 16;
   rtr.min_rnr_timer = 12;
   rtr.ah_attr.is_global = 1;
   rtr.ah_attr.port_num = 1;
-  rtr.ah_attr.grh.dgid = peer.gid;
+  rtr.ah_attr.grh.dgid = peer_.gid;
   rtr.ah_attr.grh.sgid_index = static_cast<uint8_t>(options_.gid_index);
   rtr.ah_attr.grh.hop_limit = 64;
-  if (ibv_modify_qp(qp_, &rtr,
+  if (ibv_modify_qp(qp, &rtr,
                     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
                         IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) !=
@@ -182,12 +190,12 @@ void Endpoint::Connect(const Address& peer) {
   }
   ibv_qp_attr rts = {};
   rts.qp_state = IBV_QPS_RTS;
-  rts.sq_psn = address().psn;
+  rts.sq_psn = PsnOf(qp->qp_num);
   rts.timeout = 14;
   rts.retry_cnt = 7;
   rts.rnr_retry = 7;
   rts.max_rd_atomic = 16;
-  if (ibv_modify_qp(qp_, &rts,
+  if (ibv_modify_qp(qp, &rts,
                     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
                         IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                         IBV_QP_MAX_QP_RD_ATOMIC) != 0) {
@@ -272,9 +280,15 @@ Pair::Pair(const BenchOptions& options) : server_(!options.server.empty()) {
 }
 
 void Pair::Exchange(const void* mine, void* theirs, size_t bytes) {
-  if (write(socket_, mine, bytes) != static_cast<ssize_t>(bytes) ||
-      recv(socket_, theirs, bytes, MSG_WAITALL) !=
-          static_cast<ssize_t>(bytes)) {
+  // In turns: both may have more than the socket takes.
+  const auto send = [&] {
+    return write(socket_, mine, bytes) == static_cast<ssize_t>(bytes);
+  };
+  const auto receive = [&] {
+    return recv(socket_, theirs, bytes, MSG_WAITALL) ==
+           static_cast<ssize_t>(bytes);
+  };
+  if (server_ ? !receive() || !send() : !send() || !receive()) {
     Die("the peer went away");
   }
 }

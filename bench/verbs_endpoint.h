@@ -26,6 +26,8 @@ struct BenchOptions {
   uint32_t cq_mod = 32;
   bool thread_domain = false;  // no locks: this program has one thread
   bool server_polls = false;   // else it sleeps at its socket
+  uint32_t qps = 20000;        // many_qps: of each side
+  uint32_t qp_depth = 128;     // many_qps: of each of them
 };
 
 // Ends the program, with errno's text if there is one.
@@ -39,9 +41,13 @@ struct Address {
   uint64_t memory;
   uint32_t rkey;
   uint32_t qpn;
-  uint32_t psn;
   ibv_gid gid;
 };
+
+// A queue pair of `depth` requests each way, in state INIT.
+ibv_qp* MakeQp(ibv_pd* pd, ibv_cq* cq, uint32_t depth);
+// The first PSN of a queue pair here.
+inline uint32_t PsnOf(uint32_t qpn) { return qpn * 7 & 0xffffff; }
 
 // One queue pair with its queues and its memory, which has room for two
 // messages, at 0 and at half(), and for an 8-byte counter.
@@ -52,7 +58,10 @@ class Endpoint {
   Address address() const;
   void Connect(const Address& peer);
   const Address& peer() const { return peer_; }
+  // Brings another queue pair from INIT to RTS, connected to `qpn` of the peer.
+  void ConnectMore(ibv_qp* qp, uint32_t qpn) const;
 
+  ibv_pd* pd() const { return pd_; }
   ibv_qp* qp() const { return qp_; }
   ibv_cq* cq() const { return cq_; }
   uint8_t* memory() const { return memory_; }
@@ -99,10 +108,10 @@ class Pair {
   // Both sides have come this far. Sleeps, so that our RNIC's helper works;
   // or polls the completion queue meanwhile (`poll`).
   void Barrier(bool poll = false);
-
- private:
+  // REQUIRES: two processes.
   void Exchange(const void* mine, void* theirs, size_t bytes);
 
+ private:
   bool server_ = false;
   int socket_ = -1;
   std::unique_ptr<Endpoint> here_;
