@@ -191,7 +191,7 @@ void Endpoint::ConnectMore(ibv_qp* qp, uint32_t qpn) const {
   ibv_qp_attr rts = {};
   rts.qp_state = IBV_QPS_RTS;
   rts.sq_psn = PsnOf(qp->qp_num);
-  rts.timeout = 14;
+  rts.timeout = 18;  // 1 s: a CPU of a shared machine may be away
   rts.retry_cnt = 7;
   rts.rnr_retry = 7;
   rts.max_rd_atomic = 16;

@@ -223,6 +223,8 @@ class Engine {
   // The first `count` of rx_.
   void ProcessFrames(uint32_t count, Time now);
   void FreeReceived();
+  // Of the first `count` of rx_.
+  void PrefetchQps(uint32_t count);
   RxVerdict Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
                      EngineQp*& qp, Time now);
   bool IcrcIsRight(EngineQp& qp, const wire::FrameView& view);

@@ -174,6 +174,7 @@ void Engine::ProcessFrames(uint32_t count, Time now) {
     __builtin_prefetch(data);
     __builtin_prefetch(data + 64);
   }
+  PrefetchQps(count);
   for (uint32_t i = 0; i < count; ++i) {
     RxPacket packet;
     EngineQp* qp = nullptr;
@@ -194,6 +195,23 @@ void Engine::ProcessFrames(uint32_t count, Time now) {
     }
   }
   FinishRun(now);
+}
+
+// A guess that reads one word of each frame: of IPv4 without tags and options,
+// as RoCE's nearly always is. What it gets wrong costs a line of the cache.
+void Engine::PrefetchQps(uint32_t count) {
+  constexpr size_t kAtIp = sizeof(wire::Ethernet);
+  constexpr size_t kAtQpn = kAtIp + sizeof(wire::Ipv4) + 8 + 4;
+  uint32_t before = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint8_t* frame = rte_pktmbuf_mtod(rx_[i], const uint8_t*);
+    uint32_t word;
+    std::memcpy(&word, frame + kAtQpn, sizeof(word));
+    if (word == before) continue;
+    before = word;
+    const EngineQp* qp = qps_[__builtin_bswap32(word) & 0xffffff & qp_mask_];
+    if (qp != nullptr) qp->Prefetch();
+  }
 }
 
 RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,

@@ -95,6 +95,16 @@ class EngineQp {
     return in_error.load(std::memory_order_relaxed);
   }
 
+  // Asks for all of it: a program with thousands of queue pairs has none of
+  // them in a cache, and what is touched one after the other costs a miss each.
+  // Any thread; nothing is read.
+  void Prefetch() const {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(this);
+    for (size_t at = 0; at < sizeof(*this); at += 64) {
+      __builtin_prefetch(bytes + at);
+    }
+  }
+
   // --- The transport: see rc::Qp ------------------------------------------
 
   QpState state() const {

@@ -1,6 +1,7 @@
 #include "verbs/control/mapped_range.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,18 +33,24 @@ bool ParseLine(std::string_view line, uint64_t& start, uint64_t& end,
 
 }  // namespace
 
-bool MappedRangeCheck::Line(std::string_view line) {
-  uint64_t start = 0;
-  uint64_t end = 0;
-  std::string_view rights;
-  if (!ParseLine(line, start, end, rights) || end <= next_) return true;
+bool MappedRangeCheck::Mapping(uint64_t start, uint64_t end, bool readable,
+                               bool writable) {
+  if (end <= next_) return true;
   if (start > next_) return false;  // a hole
-  if (rights[0] != 'r' || (writable_ && rights[1] != 'w')) {
+  if (!readable || (writable_ && !writable)) {
     wrong_rights_ = true;
     return false;
   }
   next_ = std::min(end, end_);
   return next_ < end_;
+}
+
+bool MappedRangeCheck::Line(std::string_view line) {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  std::string_view rights;
+  if (!ParseLine(line, start, end, rights)) return true;
+  return Mapping(start, end, rights[0] == 'r', rights[1] == 'w');
 }
 
 absl::Status MappedRangeCheck::Result() const {
@@ -55,13 +62,49 @@ absl::Status MappedRangeCheck::Result() const {
                                                            : "not readable"));
 }
 
-absl::Status CheckMapped(uint64_t address, uint64_t bytes, bool writable) {
-  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    return absl::InternalError(
-        absl::StrCat("cannot open /proc/self/maps: ", strerror(errno)));
+namespace {
+
+// PROCMAP_QUERY of <linux/fs.h>, which is newer than the headers of Debian 12.
+struct ProcmapQuery {
+  uint64_t size;
+  uint64_t query_flags;
+  uint64_t query_addr;
+  uint64_t vma_start;
+  uint64_t vma_end;
+  uint64_t vma_flags;
+  uint64_t vma_page_size;
+  uint64_t vma_offset;
+  uint64_t inode;
+  uint32_t dev_major;
+  uint32_t dev_minor;
+  uint32_t vma_name_size;
+  uint32_t build_id_size;
+  uint64_t vma_name_addr;
+  uint64_t build_id_addr;
+};
+constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
+constexpr uint64_t kVmaReadable = 1;
+constexpr uint64_t kVmaWritable = 2;
+
+// False: this kernel cannot be asked, and the check has seen nothing.
+bool CheckByAddress(int maps, MappedRangeCheck& check) {
+  for (;;) {
+    ProcmapQuery query = {};
+    query.size = sizeof(query);
+    query.query_addr = check.next();
+    if (ioctl(maps, kProcmapQuery, &query) != 0) {
+      if (errno == EINTR) continue;
+      return errno == ENOENT;  // nothing is mapped there
+    }
+    if (!check.Mapping(query.vma_start, query.vma_end,
+                       (query.vma_flags & kVmaReadable) != 0,
+                       (query.vma_flags & kVmaWritable) != 0)) {
+      return true;
+    }
   }
-  MappedRangeCheck check(address, bytes, writable);
+}
+
+void CheckByReading(int maps, MappedRangeCheck& check) {
   // Not on the stack: program threads and fibres have small ones. The kernel
   // hands out a page at a time at most.
   constexpr size_t kBuffer = 32768;
@@ -69,7 +112,7 @@ absl::Status CheckMapped(uint64_t address, uint64_t bytes, bool writable) {
   size_t held = 0;
   bool more = true;
   while (more) {
-    const ssize_t got = read(fd, buffer.get() + held, kBuffer - held);
+    const ssize_t got = read(maps, buffer.get() + held, kBuffer - held);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     held += static_cast<size_t>(got);
@@ -85,6 +128,21 @@ absl::Status CheckMapped(uint64_t address, uint64_t bytes, bool writable) {
     held -= from;
     memmove(buffer.get(), buffer.get() + from, held);
     if (held == kBuffer) break;  // no line is that long
+  }
+}
+
+}  // namespace
+
+absl::Status CheckMapped(uint64_t address, uint64_t bytes, bool writable,
+                         MapsSource source) {
+  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return absl::InternalError(
+        absl::StrCat("cannot open /proc/self/maps: ", strerror(errno)));
+  }
+  MappedRangeCheck check(address, bytes, writable);
+  if (source == MapsSource::kText || !CheckByAddress(fd, check)) {
+    CheckByReading(fd, check);
   }
   close(fd);
   return check.Result();

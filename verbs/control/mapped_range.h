@@ -10,22 +10,31 @@
 
 namespace urnic::control {
 
-// Looks [address, address + bytes) up in /proc/self/maps: all of it must be
-// readable, and writable if asked for. Touches nothing. About 1 us per mapping
-// of the process.
-// OUT_OF_RANGE: names the first address that is not, and what is there.
-absl::Status CheckMapped(uint64_t address, uint64_t bytes, bool writable);
+// kText: as where the kernel cannot be asked; for tests.
+enum class MapsSource : uint8_t { kAny, kText };
 
-// The same over the lines of a maps file, given in pieces; for CheckMapped()
+// Looks [address, address + bytes) up in /proc/self/maps: all of it must be
+// readable, and writable if asked for. Touches nothing. Takes 2 us where the
+// kernel can be asked for one address (Linux 6.11 and later), else about 0.3 us
+// for each mapping of the process.
+// OUT_OF_RANGE: names the first address that is not, and what is there.
+absl::Status CheckMapped(uint64_t address, uint64_t bytes, bool writable,
+                         MapsSource source = MapsSource::kAny);
+
+// The same over mappings that are given one by one, in order; for CheckMapped()
 // and its test. REQUIRES: bytes > 0, and no overflow.
 class MappedRangeCheck {
  public:
   MappedRangeCheck(uint64_t address, uint64_t bytes, bool writable)
       : next_(address), end_(address + bytes), writable_(writable) {}
 
-  // One line, without its end. False when the answer is known.
+  // The first byte that has not been found yet.
+  uint64_t next() const { return next_; }
+  // A mapping, [start, end). False when the answer is known.
+  bool Mapping(uint64_t start, uint64_t end, bool readable, bool writable);
+  // The same: a line of a maps file, without its end.
   bool Line(std::string_view line);
-  // After the last line.
+  // After the last one.
   absl::Status Result() const;
 
  private:

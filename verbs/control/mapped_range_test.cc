@@ -52,7 +52,10 @@ TEST(MappedRangeTest, NamesTheFirstAddressThatIsNotThere) {
   EXPECT_THAT(text(0x30000, 8, false), HasSubstr("not readable"));
 }
 
-TEST(MappedRangeTest, AgreesWithTheKernel) {
+// By address, and by reading what the kernel writes.
+class AgreementTest : public ::testing::TestWithParam<MapsSource> {};
+
+TEST_P(AgreementTest, AgreesWithTheKernel) {
   constexpr size_t kPage = 4096;
   auto* pages =
       static_cast<uint8_t*>(mmap(nullptr, 4 * kPage, PROT_READ | PROT_WRITE,
@@ -61,17 +64,25 @@ TEST(MappedRangeTest, AgreesWithTheKernel) {
   const uint64_t at = reinterpret_cast<uint64_t>(pages);
   ASSERT_EQ(mprotect(pages + kPage, kPage, PROT_READ), 0);
   ASSERT_EQ(munmap(pages + 2 * kPage, kPage), 0);
-  EXPECT_TRUE(CheckMapped(at, 2 * kPage, false).ok());
-  EXPECT_TRUE(CheckMapped(at, kPage, true).ok());
-  EXPECT_FALSE(CheckMapped(at, kPage + 1, true).ok());
-  EXPECT_FALSE(CheckMapped(at, 2 * kPage + 1, false).ok());
-  EXPECT_TRUE(CheckMapped(at + 3 * kPage, kPage, true).ok());
-  EXPECT_FALSE(CheckMapped(0, 1, false).ok());
+  const auto mapped = [](uint64_t address, uint64_t bytes, bool writable) {
+    return CheckMapped(address, bytes, writable, GetParam()).ok();
+  };
+  EXPECT_TRUE(mapped(at, 2 * kPage, false));
+  EXPECT_TRUE(mapped(at, kPage, true));
+  EXPECT_FALSE(mapped(at, kPage + 1, true));
+  EXPECT_FALSE(mapped(at, 2 * kPage + 1, false));
+  EXPECT_TRUE(mapped(at + 3 * kPage, kPage, true));
+  EXPECT_FALSE(mapped(0, 1, false));
+  EXPECT_FALSE(mapped(uint64_t{1} << 62, 1, false));
   int local = 0;
-  EXPECT_TRUE(CheckMapped(reinterpret_cast<uint64_t>(&local), 4, true).ok());
+  EXPECT_TRUE(mapped(reinterpret_cast<uint64_t>(&local), 4, true));
   munmap(pages, 2 * kPage);
   munmap(pages + 3 * kPage, kPage);
 }
+
+INSTANTIATE_TEST_SUITE_P(Sources, AgreementTest,
+                         ::testing::Values(MapsSource::kAny,
+                                           MapsSource::kText));
 
 }  // namespace
 }  // namespace urnic::control

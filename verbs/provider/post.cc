@@ -187,6 +187,7 @@ int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
               : !MayPost(posting.may_send, posting) ? EINVAL
                                                     : 0;
   if (__builtin_expect(error == 0, 1)) {
+    posting.engine_qp->Prefetch();
     {
       control::OptionalLock lock(posting.sq_lock);
       error = Fill(posting.sq, wr, [&](const ibv_send_wr& r, uint8_t* entry) {
