@@ -114,11 +114,27 @@ Engine::ControlScope::ControlScope(Engine& engine) : engine_(engine) {
       GiveWay();
     }
   }
+  Enter();
+}
+
+Engine::ControlScope::ControlScope(Engine& engine, Duration patience)
+    : engine_(engine) {
+  const Time end = Now() + patience;
+  while (!engine_.token_.TryTake()) {
+    if (Now() >= end) return;
+    GiveWay();
+  }
+  Enter();
+}
+
+void Engine::ControlScope::Enter() {
   engine_.Enter();
   engine_.last_now_ = Now();
+  entered_ = true;
 }
 
 Engine::ControlScope::~ControlScope() {
+  if (!entered_) return;
   if (engine_.gsi_ != nullptr) {
     engine_.gsi_deadline_ = engine_.gsi_->NextDeadline();
   }

@@ -100,12 +100,19 @@ class Engine {
   class ControlScope {
    public:
     explicit ControlScope(Engine& engine);
+    // Waits for `patience` at most. REQUIRES, unless entered(): nothing of the
+    // engine is touched.
+    ControlScope(Engine& engine, Duration patience);
     ~ControlScope();
+    bool entered() const { return entered_; }
     ControlScope(const ControlScope&) = delete;
     ControlScope& operator=(const ControlScope&) = delete;
 
    private:
+    void Enter();
+
     Engine& engine_;
+    bool entered_ = false;
   };
 
   mem::MrTable& mrs() { return mrs_; }

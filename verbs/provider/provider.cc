@@ -43,7 +43,12 @@ __attribute__((constructor)) void Register() {
   OfferRdmaCmDevice();
 }
 
-__attribute__((destructor)) void AtExit() { control::Device::FlushAll(); }
+__attribute__((destructor)) void AtExit() {
+  // What was posted goes first, then the news that nothing more comes.
+  control::Device::FlushAll();
+  LeaveRdmaCmPeers();
+  control::Device::FlushAll();
+}
 
 }  // namespace
 

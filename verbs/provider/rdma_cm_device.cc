@@ -1,5 +1,6 @@
 #include "verbs/provider/rdma_cm_device.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <memory>
@@ -68,12 +69,13 @@ RdmaCm* MakeRdmaCm() {
   return made.release();
 }
 
+std::atomic<RdmaCm*> g_rdma_cm = nullptr;
+
 RdmaCm* TheRdmaCm() {
   static std::mutex mutex;
-  static RdmaCm* made = nullptr;
   std::lock_guard lock(mutex);
-  if (made == nullptr) made = MakeRdmaCm();
-  return made;
+  if (g_rdma_cm.load() == nullptr) g_rdma_cm.store(MakeRdmaCm());
+  return g_rdma_cm.load();
 }
 
 void* Open(void* node) {
@@ -106,6 +108,13 @@ void OfferRdmaCmDevice() {
   }
   // Fails where a second copy of this library is loaded: the first one serves.
   preload->set_rdma_cm_device(&kDevice);
+}
+
+void LeaveRdmaCmPeers() {
+  RdmaCm* const rdma_cm = g_rdma_cm.load();
+  if (rdma_cm != nullptr && !control::InForkedChild()) {
+    rdma_cm->service->TakeLeave();
+  }
 }
 
 }  // namespace urnic::provider

@@ -7,4 +7,8 @@ namespace urnic::provider {
 // it.
 void OfferRdmaCmDevice();
 
+// At the end of the process: what the kernel does when it closes the
+// descriptors of a program that has not disconnected (Service::TakeLeave()).
+void LeaveRdmaCmPeers();
+
 }  // namespace urnic::provider

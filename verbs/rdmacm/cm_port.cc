@@ -59,6 +59,15 @@ void CmPort::RemoveListener(cm::ConnectionManager& cm, uint64_t service_id) {
   listeners_.erase(it);
 }
 
+uint32_t CmPort::Connections() {
+  uint32_t count = 0;
+  Call([&](const cm::ConnectionManager& cm, Time, cm::Sink&) {
+    count = cm.in_use() - static_cast<uint32_t>(listeners_.size());
+    return 0;
+  });
+  return count;
+}
+
 RxVerdict CmPort::OnMad(std::span<const uint8_t> mad, const cm::MadPath& from,
                         Time now) {
   const RxVerdict verdict = cm_->OnMad(mad, from, now, *this);

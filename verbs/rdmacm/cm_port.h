@@ -45,21 +45,20 @@ class CmPort final : public MadHandler, private cm::Sink {
   // REQUIRES: Open() has succeeded; outside of the token, and of every lock
   // that OnCmEvent() takes.
   template <typename F>
-  int Call(F&& f) {
-    struct Context {
-      CmPort* port;
-      F* f;
-      int error;
-    } context{this, &f, 0};
-    rnic_.WithToken(
-        [](void* pointer, Time now) {
-          auto* c = static_cast<Context*>(pointer);
-          c->error = (*c->f)(*c->port->cm_, now, *c->port);
-          c->port->DoLater(now);
-        },
-        &context);
+  int Call(const F& f) {
+    Context<F> context{this, &f, 0};
+    rnic_.WithToken(Run<F>, &context);
     return context.error;
   }
+  // The same, unless another thread has the token for long: false.
+  template <typename F>
+  bool TryCall(const F& f) {
+    Context<F> context{this, &f, 0};
+    return rnic_.TryWithToken(Run<F>, &context);
+  }
+
+  // In the manager, without listeners. REQUIRES: as Call().
+  uint32_t Connections();
 
   // --- While the token is held ---------------------------------------------
   // What an event wants done when this call of the manager is over. Adopt: a
@@ -93,6 +92,19 @@ class CmPort final : public MadHandler, private cm::Sink {
   bool IsQpnBusy(Qpn qpn) const override { return cm_->IsQpnBusy(qpn); }
 
  private:
+  template <typename F>
+  struct Context {
+    CmPort* port;
+    const F* f;
+    int error;
+  };
+  template <typename F>
+  static void Run(void* pointer, Time now) {
+    auto* c = static_cast<Context<F>*>(pointer);
+    c->error = (*c->f)(*c->port->cm_, now, *c->port);
+    c->port->DoLater(now);
+  }
+
   enum class What : uint8_t { kAdopt, kPrepareMra, kRefuse, kRefuseSidr };
   struct Deferred {
     What what;

@@ -21,6 +21,8 @@ namespace {
 
 // Beyond, some path is forgotten: it comes back with the next MAD of that peer.
 constexpr size_t kMaxPaths = 16384;
+// Longer than any iteration of an engine whose holder is not preempted.
+constexpr Duration kMoment = Duration::Milliseconds(10);
 constexpr uint8_t kLinkLocalBits = 64;
 constexpr uint8_t kMappedBits = 96;  // in front of an IPv4 address
 
@@ -113,6 +115,14 @@ void EngineRnic::WithToken(void (*action)(void* context, Time now),
                            void* context) {
   Engine::ControlScope scope(device_->engine());
   action(context, Engine::Now());
+}
+
+bool EngineRnic::TryWithToken(void (*action)(void* context, Time now),
+                              void* context) {
+  Engine::ControlScope scope(device_->engine(), kMoment);
+  if (!scope.entered()) return false;
+  action(context, Engine::Now());
+  return true;
 }
 
 void EngineRnic::Keep(const Path& path) {

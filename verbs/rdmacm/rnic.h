@@ -92,6 +92,10 @@ class Rnic {
   // Takes the engine's token, waiting if it must, and calls `action`.
   virtual void WithToken(void (*action)(void* context, Time now),
                          void* context) = 0;
+  // The same for a moment at most: false if another thread has the token for
+  // longer, and then nothing was called.
+  virtual bool TryWithToken(void (*action)(void* context, Time now),
+                            void* context) = 0;
 
   // --- While the token is held --------------------------------------------
   // Sends a MAD from QP1 to QP1. `to` is the path of a MAD that came, or one

@@ -56,6 +56,32 @@ void Service::CloseChannel(EventChannel* channel) {
   channels_.erase(channel);
 }
 
+void Service::TakeLeave() {
+  std::vector<std::pair<CmPort*, cm::Handle>> connections;
+  {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return;
+    for (const auto& [serial, id] : by_serial_) {
+      if (id->handle.valid()) connections.emplace_back(id->port, id->handle);
+    }
+  }
+  for (const auto& [port, handle] : connections) {
+    const auto end = [handle = handle](cm::ConnectionManager& cm, Time now,
+                                       cm::Sink& sink) {
+      return cm.Destroy(handle, now, sink);
+    };
+    if (!port->TryCall(end)) return;
+  }
+}
+
+uint32_t Service::connections() {
+  uint32_t count = 0;
+  for (const auto& port : ports_) {
+    if (port->is_open()) count += port->Connections();
+  }
+  return count;
+}
+
 // ----------------------------------------------------------------------- ids
 
 int Service::Find(EventChannel& channel, uint32_t number, IdPtr& out) const {

@@ -68,6 +68,14 @@ class Service final : public CmEvents {
   EventChannel* OpenChannel(EventChannel::Readiness& readiness);
   // Destroys its ids, as the kernel does when the descriptor is closed.
   void CloseChannel(EventChannel* channel);
+  // At the end of the process, when nobody closes channels any more: tells the
+  // peers of all connections that they are over, as far as that needs no
+  // waiting. exit() may have been called anywhere, even inside of this.
+  void TakeLeave();
+  // Connections and resolutions that the managers know, those included that
+  // only wait for their last packets to die; without listeners. Outside of
+  // the tokens.
+  uint32_t connections();
 
   // --- Ids (service.cc) ----------------------------------------------------
   // EINVAL: a port space that we do not have. ENOMEM: 65536 ids.

@@ -135,6 +135,15 @@ class FakeRnic final : public Rnic {
     std::lock_guard lock(token_);
     action(context, network_.now());
   }
+  bool TryWithToken(void (*action)(void*, Time), void* context) override {
+    std::unique_lock token(token_, std::try_to_lock);
+    if (token.owns_lock()) action(context, network_.now());
+    return token.owns_lock();
+  }
+  // As somebody who holds the token, and for long.
+  std::unique_lock<std::mutex> HoldToken() {
+    return std::unique_lock(token_);
+  }
   void SendMad(std::span<const uint8_t, 256> mad,
                const cm::MadPath& to) override {
     FakeNetwork::Mad copy;

@@ -1,0 +1,191 @@
+// Peers that vanish, and programs that end without a word, at each step of a
+// connection: nothing is left of it at the other side when that program has
+// destroyed its ids.
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "verbs/rdmacm/testing/host.h"
+
+namespace urnic::rdmacm {
+namespace {
+
+constexpr uint16_t kPort = 7174;
+constexpr uint32_t kClientQpn = 0x11;
+constexpr uint32_t kServerQpn = 0x22;
+
+enum class Step : uint8_t {
+  kAsked,        // the request is on its way
+  kHeard,        // it is in the server's channel, unread
+  kTold,         // the server's program has read it
+  kAccepted,     // its answer is on its way
+  kAnswered,     // the client has the answer, and has said nothing
+  kReady,        // the client is ready, and the server has not heard
+  kEstablished,  //
+  kEnding,       // the client has disconnected, and the server not heard
+  kEnded,        // the server has heard, and not answered
+  kOver,         // both wait for the last packets to die
+};
+constexpr Step kLast = Step::kOver;
+
+class VanishTest : public ::testing::Test {
+ protected:
+  void Reach(Step step) {
+    listener_ = server_.Listener(kPort);
+    client_id_ = client_.Routed(Address("10.0.0.2", kPort));
+    ASSERT_EQ(client_.Connect(client_id_, kClientQpn), 0);
+    if (step == Step::kAsked) return;
+    network_.Deliver();
+    if (step == Step::kHeard) return;
+    const auto request = server_.Next();
+    ASSERT_TRUE(request.has_value());
+    server_id_ = request->id;
+    if (step == Step::kTold) return;
+    ASSERT_EQ(server_.Accept(server_id_, kServerQpn), 0);
+    if (step == Step::kAccepted) return;
+    network_.Deliver();
+    ASSERT_EQ(client_.NextType(), EventType::kConnectResponse);
+    if (step == Step::kAnswered) return;
+    ASSERT_EQ(client_.Ready(client_id_), 0);
+    if (step == Step::kReady) return;
+    network_.Deliver();
+    ASSERT_EQ(server_.NextType(), EventType::kEstablished);
+    if (step == Step::kEstablished) return;
+    ASSERT_EQ(client_.service->Disconnect(*client_.channel, client_id_), 0);
+    if (step == Step::kEnding) return;
+    network_.Deliver();
+    ASSERT_EQ(server_.NextType(), EventType::kDisconnected);
+    if (step == Step::kEnded) return;
+    ASSERT_EQ(server_.service->Disconnect(*server_.channel, server_id_), 0);
+    network_.Deliver();
+    ASSERT_EQ(client_.NextType(), EventType::kDisconnected);
+  }
+
+  // From now on nobody hears the host, and it hears nobody.
+  void Vanish(const Host& host) {
+    network_.is_lost = [&host](const FakeNetwork::InFlight& mad) {
+      return host.rnic.HasGid(mad.path.local_gid) ||
+             host.rnic.HasGid(mad.path.remote_gid);
+    };
+  }
+  static void Drain(Host& host, std::vector<uint32_t>& ids) {
+    while (const auto event = host.Next()) {
+      if (static_cast<EventType>(event->event) == EventType::kConnectRequest) {
+        ids.push_back(event->id);
+      }
+    }
+  }
+  void ExpectNothingLeft(Host& host) {
+    network_.Advance(Duration::Seconds(3600));
+    EXPECT_TRUE(host.rnic.Deadline().IsInfinite());
+    EXPECT_FALSE(host.readiness.ready);
+    EXPECT_EQ(host.service->connections(), 0u);
+  }
+
+  FakeNetwork network_;
+  Host client_{network_, "a", {"fe80::1", "10.0.0.1", "fd00::1"}};
+  Host server_{network_, "b", {"fe80::2", "10.0.0.2", "fd00::2"}};
+  uint32_t listener_ = 0;
+  uint32_t client_id_ = 0;
+  uint32_t server_id_ = 0;
+};
+
+class VanishSteps : public VanishTest,
+                    public ::testing::WithParamInterface<int> {
+ protected:
+  Step step() const { return static_cast<Step>(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, VanishSteps,
+                         ::testing::Range(0, static_cast<int>(kLast) + 1));
+
+TEST_P(VanishSteps, TheClientVanishes) {
+  Reach(step());
+  Vanish(client_);
+  network_.Advance(Duration::Seconds(3600));
+  std::vector<uint32_t> ids = {listener_};
+  if (server_id_ != 0) ids.push_back(server_id_);
+  Drain(server_, ids);
+  for (const uint32_t id : ids) server_.Destroy(id);
+  ExpectNothingLeft(server_);
+  server_.Listener(kPort);
+}
+
+TEST_P(VanishSteps, TheServerVanishes) {
+  Reach(step());
+  Vanish(server_);
+  network_.Advance(Duration::Seconds(3600));
+  std::vector<uint32_t> none;
+  Drain(client_, none);
+  EXPECT_TRUE(none.empty());
+  client_.Destroy(client_id_);
+  ExpectNothingLeft(client_);
+}
+
+// As after kill -9 of the program with the kernel still there, or its exit().
+TEST_P(VanishSteps, TheClientsProgramEnds) {
+  Reach(step());
+  client_.service->TakeLeave();
+  network_.Advance(Duration::Seconds(3600));
+  std::vector<uint32_t> ids = {listener_};
+  if (server_id_ != 0) ids.push_back(server_id_);
+  Drain(server_, ids);
+  for (const uint32_t id : ids) server_.Destroy(id);
+  ExpectNothingLeft(server_);
+  ExpectNothingLeft(client_);
+}
+
+TEST_P(VanishSteps, TheServersProgramEnds) {
+  Reach(step());
+  server_.service->TakeLeave();
+  network_.Deliver();
+  // Who waits hears of it at once, not after all its repetitions.
+  const bool waits = step() != Step::kAsked && step() != Step::kOver;
+  EXPECT_EQ(client_.readiness.ready, waits);
+  network_.Advance(Duration::Seconds(3600));
+  std::vector<uint32_t> none;
+  Drain(client_, none);
+  client_.Destroy(client_id_);
+  ExpectNothingLeft(client_);
+}
+
+TEST_F(VanishTest, AnEstablishedPeerHearsOfTheEndAtOnce) {
+  Reach(Step::kEstablished);
+  client_.service->TakeLeave();
+  network_.Deliver();
+  EXPECT_EQ(server_.NextType(), EventType::kDisconnected);
+  EXPECT_EQ(client_.Destroy(client_id_), 3u) << "also where nobody needs it";
+}
+
+// The thread that holds the token may be the one that has called exit().
+TEST_F(VanishTest, NobodyWaitsForTheTokenAtTheEnd) {
+  Reach(Step::kEstablished);
+  {
+    const auto token = client_.rnic.HoldToken();
+    client_.service->TakeLeave();
+  }
+  EXPECT_EQ(network_.Deliver(), 0);
+  EXPECT_FALSE(server_.readiness.ready);
+}
+
+TEST_F(VanishTest, ADatagramsPeerVanishes) {
+  const uint32_t listener = server_.Listener(kPort, PortSpace::kUdp);
+  const uint32_t id =
+      client_.Routed(Address("10.0.0.2", kPort), PortSpace::kUdp);
+  ASSERT_EQ(client_.Connect(id, kClientQpn), 0);
+  network_.Deliver();
+  const auto request = server_.Next();
+  ASSERT_TRUE(request.has_value());
+  Vanish(server_);
+  network_.Advance(Duration::Seconds(3600));
+  EXPECT_EQ(client_.NextType(), EventType::kUnreachable);
+  client_.Destroy(id);
+  ExpectNothingLeft(client_);
+  server_.Destroy(request->id);
+  server_.Destroy(listener);
+  ExpectNothingLeft(server_);
+}
+
+}  // namespace
+}  // namespace urnic::rdmacm
