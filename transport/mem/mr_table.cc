@@ -1,5 +1,6 @@
 #include "transport/mem/mr_table.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "transport/base/check.h"
@@ -16,8 +17,10 @@ MrTable::MrTable(std::span<MemoryRegion> storage, uint32_t nic_ordinal,
     : storage_(storage),
       slot_mask_(static_cast<uint32_t>(storage.size()) - 1),
       ordinal_bits_(nic_ordinal << 29),
-      next_index_(first_index & kIndexMask),
-      next_variant_(first_variant) {
+      first_index_(first_index & kIndexMask),
+      next_index_(first_index_),
+      next_variant_(first_variant),
+      span_(std::min<uint32_t>(kFirstSpan, slot_mask_ + 1)) {
   URNIC_CHECK(std::has_single_bit(storage.size()));
   URNIC_CHECK(storage.size() <= kIndexMask + 1u);
   URNIC_CHECK(nic_ordinal < 8);
@@ -25,11 +28,9 @@ MrTable::MrTable(std::span<MemoryRegion> storage, uint32_t nic_ordinal,
 
 MemoryRegion* MrTable::Take() {
   if (in_use_ == storage_.size()) return nullptr;
-  // Indices are handed out round-robin, so that a key is reused as late as
-  // possible.
+  if (in_use_ * 2 >= span_ && span_ <= slot_mask_) span_ *= 2;
   for (;;) {
-    const uint32_t index = next_index_;
-    next_index_ = (next_index_ + 1) & kIndexMask;
+    const uint32_t index = NextIndex();
     MemoryRegion& mr = storage_[index & slot_mask_];
     if (mr.key != 0) continue;
     const uint32_t key = ordinal_bits_ | index << 8 | next_variant_++;
@@ -39,6 +40,18 @@ MemoryRegion* MrTable::Take() {
     ++in_use_;
     return &mr;
   }
+}
+
+// Round-robin through the entries of the span, and through the bits of the
+// index above them; then the variants are shifted. So a key is reused as late
+// as possible, after 2^23 registrations at least.
+uint32_t MrTable::NextIndex() {
+  const uint32_t offset = (next_index_ - first_index_) & slot_mask_;
+  if (offset >= span_) next_index_ += slot_mask_ + 1 - offset;
+  const uint32_t index = next_index_ & kIndexMask;
+  if (index == first_index_) ++next_variant_;
+  next_index_ = index + 1;
+  return index;
 }
 
 uint32_t MrTable::Register(uint32_t pd, uint64_t host, uint64_t iova,

@@ -184,12 +184,19 @@ class MrTable {
   void Unbind(MemoryRegion& window);
   // A free entry with a key and nothing else, or nullptr.
   MemoryRegion* Take();
+  uint32_t NextIndex();
 
   std::span<MemoryRegion> storage_;
   uint32_t slot_mask_;
   uint32_t ordinal_bits_;
-  uint32_t next_index_;  // 21 bits, free-running
+  uint32_t first_index_;  // 21 bits
+  uint32_t next_index_;
   uint8_t next_variant_;
+  // How many entries from the first index on are used: twice those that are
+  // taken at a time. A program that registers for each message does not touch
+  // all of the table.
+  uint32_t span_;
+  static constexpr uint32_t kFirstSpan = 4096;
   uint32_t in_use_ = 0;
   uint64_t zeros_ = 0;
   uint64_t sink_ = 0;

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <unordered_set>
 #include <vector>
 
 namespace urnic::mem {
@@ -89,6 +91,25 @@ TEST_F(MrTableTest, ForgetsADeregisteredKeyAndReusesItLate) {
     EXPECT_FALSE(table_.Deregister(MrKey{key}));
   }
   EXPECT_EQ(table_.in_use(), 0u);
+}
+
+// A program that registers memory for each message: it uses few entries, and
+// meets no key twice.
+TEST(MrTableGrowthTest, SuccessionsTouchLittleAndRepeatNoKey) {
+  std::vector<MemoryRegion> storage(1u << 18);
+  MrTable table(storage, 1, 0x1ff000, 7);
+  std::vector<bool> slots(storage.size());
+  std::unordered_set<uint32_t> keys;
+  const uint32_t kept = table.Register(1, 0, 0, 8, 0);
+  for (int i = 0; i < 300'000; ++i) {
+    const uint32_t key = table.Register(1, 0, 0, 8, 0);
+    ASSERT_NE(key, 0u);
+    ASSERT_TRUE(keys.insert(key).second) << "after " << i;
+    slots[key >> 8 & (storage.size() - 1)] = true;
+    ASSERT_TRUE(table.Deregister(MrKey{key}));
+  }
+  EXPECT_NE(table.Find(MrKey{kept}), nullptr);
+  EXPECT_LE(std::count(slots.begin(), slots.end(), true), 4096);
 }
 
 TEST_F(MrTableTest, SaysWhenItIsFullAndUsesEveryEntry) {
