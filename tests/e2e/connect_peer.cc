@@ -76,7 +76,11 @@ Holdings Count() {
 
 class Report {
  public:
-  void Begin() {
+  // `expected`: how often Connected() will be called.
+  void Begin(uint64_t expected) {
+    // Not as growth: room is made, and touched, now.
+    connect_us_.resize(expected);
+    connect_us_.clear();
     before_ = Count();
     begin_ = Clock::now();
   }
@@ -267,7 +271,7 @@ void Serve(const addrinfo* address) {
   for (uint8_t said = kWarming; said != kLast; ++served) {
     said = ServeOne(channel);
     if (said != kFirst) continue;
-    report.Begin();
+    report.Begin(0);
     warm_up = served + 1;
   }
   report.Print(served - warm_up, warm_up);
@@ -306,7 +310,7 @@ void Connect(const addrinfo* address, uint64_t count) {
     ConnectOne(channel, address, kWarming, report);
   }
   ConnectOne(channel, address, kFirst, report);
-  report.Begin();
+  report.Begin(count);
   for (uint64_t i = 1; i <= count; ++i) {
     ConnectOne(channel, address, i < count ? kMeasured : kLast, report);
   }
