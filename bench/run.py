@@ -40,6 +40,9 @@ BEDS = {
 FRAME_8 = 82
 FRAME_4K = 42 + 12 + 4096 + 4
 START_SECONDS = 1.0
+CONNECTIONS = 10000  # one after the other
+AT_ONCE = 2000
+MANY = 20000
 # A cache line there and back: some 60 to 130 ns where both cores share a cache,
 # 400 and more where they do not.
 FAR_NS = 200
@@ -54,14 +57,15 @@ class Bench:
             ["bazel", "info", "bazel-bin"], cwd=ROOT, text=True, stderr=subprocess.DEVNULL).strip())
         self.port = 20000 + os.getpid() % 20000
 
-    def pair(self, bed, server, client, pause=START_SECONDS):
+    def pair(self, bed, server, client, pause=START_SECONDS, endless=False, patience=25):
         """Runs two commands (functions of the DEV string and the peer's
-        address) on CPU 0 and 1; returns both outputs."""
+        address) on CPU 0 and 1; returns both outputs. `endless`: the server
+        is stopped when the client has ended."""
         with tempfile.TemporaryDirectory(prefix="urnic-bench-") as directory:
             ports = [p.format(dir=directory) for p in BEDS[bed]]
             environment = {**os.environ, "URNIC_STATS": f"{directory}/stats"}
             log = open(f"{directory}/server", "w+", encoding="utf8")
-            limit = self.options.seconds + 25
+            limit = self.options.seconds + patience
             first = subprocess.Popen(["taskset", "-c", "0", *server(ports[0], directory)], stdout=log,
                                      stderr=subprocess.STDOUT, env=environment, stdin=subprocess.DEVNULL)
             try:
@@ -69,6 +73,8 @@ class Bench:
                 second = subprocess.run(["taskset", "-c", "1", *client(ports[1], directory)], text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit,
                                         env=environment, stdin=subprocess.DEVNULL, check=False)
+                if endless:
+                    first.terminate()
                 first.wait(limit)
             finally:
                 if first.poll() is None:
@@ -76,7 +82,7 @@ class Bench:
                     first.wait()
             log.seek(0)
             stats = pathlib.Path(environment["URNIC_STATS"])
-            if second.returncode != 0 or first.returncode != 0:
+            if second.returncode != 0 or (first.returncode != 0 and not endless):
                 raise RuntimeError(f"client ended with {second.returncode}: {second.stdout[-300:]}\n"
                                    f"server with {first.returncode}: {log.read()[-300:]}")
             return log.read(), second.stdout, stats.read_text() if stats.exists() else ""
@@ -88,12 +94,13 @@ class Bench:
         server, client, _ = self.pair(bed, command(server_mode, 0.3), command(client_mode, 0))
         return [json.loads(out.strip().splitlines()[-1]) for out in (server, client)]
 
-    def run_in(self, bed, program, peer):
-        """`program` on both sides under urnic run; the client gets `peer`."""
+    def run_in(self, bed, program, peer, **how):
+        """`program` on both sides under urnic run, each with its end of `peer`;
+        the server's address is 10.1.0.1."""
         side = lambda last, more: lambda dev, directory: [
             str(URNIC), "run", "--port", dev, "--addr", f"10.1.0.{last}/24", "--",
             *[w.format(dir=directory) for w in program + more]]
-        return self.pair(bed, side(1, peer[0]), side(2, peer[1]))
+        return self.pair(bed, side(1, peer[0]), side(2, peer[1]), **how)
 
     def perftest(self, bed, tool, *arguments):
         self.port += 1
@@ -108,6 +115,58 @@ class Bench:
         words = [str(self.bin / "bench/verbs_bench"), test, "--seconds", str(self.options.seconds), *arguments]
         _, client, _ = self.run_in(bed, words, (["--server", "{dir}/v"], ["--client", "{dir}/v"]))
         return json.loads([l for l in client.splitlines() if l.startswith("{")][-1])
+
+    def connections(self, bed):
+        """CONNECTIONS times: connect, exchange a message, disconnect, destroy."""
+        words = [str(self.bin / "tests/e2e/connect_peer")]
+        server, client, _ = self.run_in(bed, words, (
+            ["server", "10.1.0.1", "7000"], ["client", "10.1.0.1", "7000", str(CONNECTIONS)]), patience=60)
+        sides = [json.loads(out.strip().splitlines()[-1]) for out in (server, client)]
+        kept = lambda what: max(s[what][1] - s[what][0] for s in sides)
+        return {
+            (f"{bed} connections in succession", "1/s"): CONNECTIONS / sides[1]["seconds"],
+            (f"{bed} rdma_connect to established", "us"): sides[1]["connect_us"]["median"],
+            (f"{bed} rdma_connect to established, p99", "us"): sides[1]["connect_us"]["p99"],
+            (f"{bed} kept by a connection", "bytes"): kept("rss_kb") * 1024 / CONNECTIONS,
+            (f"{bed} descriptors kept by {CONNECTIONS}", ""): kept("fds"),
+        }
+
+    def cmtime(self, bed):
+        """2000 connections, each phase for all of them at once."""
+        words = ["cmtime", "-c", str(AT_ONCE)]
+        _, client, _ = self.run_in(bed, words, (["-b", "10.1.0.1"], ["-s", "10.1.0.1"]), endless=True)
+        total_ms = {m[1].strip(): float(m[2]) for m in re.finditer(r"^([a-z ]+?) *: +([\d.]+)", client, re.M)}
+        rows_ = {(f"{bed} cmtime {phase}, each of {AT_ONCE}", "us"): ms * 1000 / AT_ONCE
+                 for phase, ms in total_ms.items()}
+        rows_[f"{bed} cmtime connect, {AT_ONCE} at once", "1/s"] = AT_ONCE / total_ms["connect"] * 1000
+        rows_[f"{bed} cmtime all phases, {AT_ONCE} at once", "1/s"] = AT_ONCE / sum(total_ms.values()) * 1000
+        return rows_
+
+    def many_qps(self, bed):
+        """One queue pair, then MANY: rate and memory."""
+        found = self.verbs(bed, "many_qps", "--size", "8", "--qps", str(MANY), "--depth", "1024")
+        return {
+            (f"{bed} 1 QP, lists of 32", "Mpps"): found["one_mops"],
+            (f"{bed} {MANY} QPs, lists of 32", "Mpps"): found["many_mops"],
+            (f"{bed} 1 QP, single writes", "Mpps"): found["single_one_mops"],
+            (f"{bed} {MANY} QPs, single writes", "Mpps"): found["single_many_mops"],
+            (f"{bed} process with {MANY} QPs", "MB"): found["process_mb"],
+            (f"{bed} one of {MANY} QPs, connected", "bytes"): found["idle_bytes_each"],
+            (f"{bed} one of {MANY} QPs, used", "bytes"): found["used_bytes_each"],
+            (f"{bed} create a QP", "us"): found["create_us"],
+            (f"{bed} INIT to RTS", "us"): found["connect_us"],
+            (f"{bed} destroy a QP", "us"): found["destroy_us"],
+        }
+
+    def registration(self):
+        command = ["taskset", "-c", "1", str(URNIC), "run", "--port", "loop", "--addr", "10.1.0.1/24", "--",
+                   str(self.bin / "bench/verbs_bench"), "registration"]
+        found = json.loads(subprocess.check_output(command, text=True, timeout=90).strip().splitlines()[-1])
+        names = {"reg": "reg_mr", "dereg": "dereg_mr", "odp_reg": "reg_mr on demand", "odp_dereg":
+                 "dereg_mr on demand", "again_reg": "reg_mr of a registered range",
+                 "again_dereg": "dereg_mr of one of two", "mlock": "mlock", "munlock": "munlock"}
+        return {(f"{name} {size}", "us"): found[bytes_][key + "_us"]
+                for bytes_, size in (("4096", "4 KB"), (str(1 << 30), "1 GB")) for key, name in names.items()}
 
     def distance(self):
         ns = self.baseline("line", "60", "0", "1")["median_ns"]
@@ -169,7 +228,8 @@ class Bench:
 
 
 def rows(bench):
-    """(name, unit, measure): one number each per round."""
+    """(name, unit, measure): one number each per round; or, without a unit,
+    several: {(name, unit): number}."""
     o = bench.options
     small = ["-s", "8", "--post_list", "32", "--cq-mod", "32", "-D", str(o.seconds)]
     large = ["-s", "1048576", "-m", "4096", "-D", str(o.seconds)]
@@ -193,6 +253,10 @@ def rows(bench):
             n = "20000" if tool == "ib_write_lat" else "100000"
             yield (f"{bed} {tool} 8 B", "us",
                    lambda b=bed, t=tool, n=n: float(bench.perftest(b, t, "-s", "8", "-n", n)[0][4]))
+        yield f"{bed} connections", None, lambda b=bed: bench.connections(b)
+        yield f"{bed} cmtime", None, lambda b=bed: bench.cmtime(b)
+        yield f"{bed} many QPs", None, lambda b=bed: bench.many_qps(b)
+    yield "registration", None, bench.registration
     yield "same-core eventfd wake-up", "us", lambda: bench.baseline("wakeup", "1", "0")["median_us"]
     yield "TCP loopback, half round trip", "us", lambda: bench.baseline("tcp_latency", "1", "0", "1")["median_us"]
     yield "TCP loopback, one stream", "Gb/s", lambda: bench.baseline("tcp_stream", "1", "0", "1")["gbps"]
@@ -205,7 +269,7 @@ def rows(bench):
 
 def asked(bed):
     """(what, numerator, denominator, factor on the denominator, asked, better)
-    as the project's issue states it."""
+    as the project's issues state it; no denominator: the number itself."""
     yield "8-byte write / raw rate", f"{bed} ib_write_bw 8 B", f"{bed} raw {FRAME_8} B", 1, 0.25, ">="
     yield "8-byte write / UCX-TCP put rate", f"{bed} ib_write_bw 8 B", "UCX over TCP, put rate", 1, 10, ">="
     yield "send latency / raw half round trip", f"{bed} ib_send_lat 8 B", f"{bed} raw 64 B round trip", 0.5, 1.6, "<="
@@ -214,6 +278,12 @@ def asked(bed):
     yield "write latency / same-core wake-up", f"{bed} ib_write_lat 8 B", "same-core eventfd wake-up", 1, 2, "<="
     yield "1 MB write / raw Gb/s", f"{bed} ib_write_bw 1 MB", f"{bed} raw {FRAME_4K} B", 1, 0.5, ">="
     yield "1 MB write / one TCP stream", f"{bed} ib_write_bw 1 MB", "TCP loopback, one stream", 1, 2, ">="
+    yield "connections/s, at once", f"{bed} cmtime connect, {AT_ONCE} at once", None, 1, 2000, ">="
+    yield "us to established, in succession", f"{bed} rdma_connect to established", None, 1, 500, "<="
+    yield "bytes kept by a connection", f"{bed} kept by a connection", None, 1, 64, "<="
+    yield "descriptors kept by connections", f"{bed} descriptors kept by {CONNECTIONS}", None, 1, 0, "<="
+    yield f"MB of a process with {MANY} QPs", f"{bed} process with {MANY} QPs", None, 1, 4096, "<="
+    yield f"rate of {MANY} QPs / of 1", f"{bed} {MANY} QPs, lists of 32", f"{bed} 1 QP, lists of 32", 1, 0.7, ">="
 
 
 def checks(bench):
@@ -239,15 +309,13 @@ def checks(bench):
     return result
 
 
-def print_rows(distance, table, values):
+def print_rows(distance, units, values):
     """Prints the rows measured at `distance`; returns their medians."""
     print(f"\n{'CPUs ' + distance:44}{'median':>9} {'min':>8} {'max':>8}  unit  runs")
     medians = {}
-    for name, unit, _ in table:
-        v = values[name]
-        if v:
-            medians[name] = statistics.median(v)
-            print(f"{name:44}{medians[name]:9.3f} {min(v):8.3f} {max(v):8.3f}  {unit:5} {len(v)}")
+    for name, v in values.items():
+        medians[name] = statistics.median(v)
+        print(f"{name:44}{medians[name]:9.3f} {min(v):8.3f} {max(v):8.3f}  {units[name]:5} {len(v)}")
     return medians
 
 
@@ -256,9 +324,9 @@ def print_ratios(distance, beds, medians):
     for bed in beds:
         print(f"\n{bed + ', CPUs ' + distance:44}{'ratio':>9} {'asked':>8}")
         for what, top, bottom, factor, bound, sense in asked(bed):
-            if top not in medians or bottom not in medians:
+            if top not in medians or (bottom is not None and bottom not in medians):
                 continue
-            ratio = medians[top] / (medians[bottom] * factor)
+            ratio = medians[top] / (medians[bottom] * factor if bottom is not None else 1)
             met = ratio >= bound if sense == ">=" else ratio <= bound
             ratios.append({"bed": bed, "distance": distance, "what": what, "ratio": ratio,
                            "asked": f"{sense} {bound}", "met": met})
@@ -276,23 +344,27 @@ def main():
     options = parser.parse_args()
     bench = Bench(options)
     table = [r for r in rows(bench) if re.search(options.only, r[0])]
-    values = {d: {name: [] for name, _, _ in table} for d in DISTANCES}
+    values = {d: {} for d in DISTANCES}
+    units = {}
     failures = {}
     for run in range(options.runs):
-        for i, (name, _, measure) in enumerate(table):
+        for i, (name, unit, measure) in enumerate(table):
             print(f"\rround {run + 1}/{options.runs}  {i + 1}/{len(table)}  {name:48}", end="", file=sys.stderr)
             try:
                 found = bench.at_one_distance(measure)
                 if found is None:
                     raise RuntimeError(f"the CPUs moved during each of {ATTEMPTS} measurements")
-                values[found[0]][name].append(found[1])
+                numbers = found[1] if unit is None else {(name, unit): found[1]}
+                for (row, row_unit), number in numbers.items():
+                    values[found[0]].setdefault(row, []).append(number)
+                    units[row] = row_unit
             except (RuntimeError, subprocess.SubprocessError, IndexError, ValueError, KeyError) as error:
                 failures.setdefault(name, []).append(str(error)[-900:])
     print("\r" + " " * 76, file=sys.stderr)
     medians, ratios = {}, []
     for distance in DISTANCES:
-        if any(values[distance].values()):
-            medians[distance] = print_rows(distance, table, values[distance])
+        if values[distance]:
+            medians[distance] = print_rows(distance, units, values[distance])
             ratios += print_ratios(distance, options.beds, medians[distance])
     facts = {} if options.only else checks(bench)
     for name, fact in facts.items():
