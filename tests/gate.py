@@ -136,10 +136,12 @@ def simulator(full):
     return count
 
 
-def unit():
+def unit(full):
     """Our style is part of lint, and clang-format no part of Bazel's."""
     count = run_program(["./dev", "format", "--check"])
     count.add(run_bazel(["--", "//...", "-//tests/sim/..."]))
+    if full:
+        count.add(run_bazel(["--test_tag_filters=", "//verbs/provider:limits_test"]))
     return count
 
 
@@ -148,7 +150,7 @@ def parts(full):
     for a fresh machine with two cores; they are printed, not enforced."""
     fuzz_seconds = "300" if full else "40"
     yield "build", 7, lambda: run_program(["./dev", "build"])
-    yield "unit, golden, lint", 2, unit
+    yield "unit, golden, lint", 2, lambda: unit(full)
     yield "simulator", 3, lambda: simulator(full)
     # Before the sanitizers: all builds share one output tree.
     yield "end to end", 6, lambda: with_namespaces("e2e", "run_e2e.py", full)

@@ -1,0 +1,168 @@
+// What the device says it can do is true when pushed to: as many objects of
+// each kind as it announces can be made, and the next one is refused with
+// ENOMEM; when they are gone, there is room again. A minute and a gigabyte
+// under a sanitizer, which is why that does not run it.
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <functional>
+#include <vector>
+
+#include "verbs/provider/testing/verbs_pair.h"
+
+namespace urnic {
+namespace {
+
+class LimitsTest : public ::testing::Test {
+ protected:
+  LimitsTest() {
+    EXPECT_EQ(ibv_query_device(device_, &attr_), 0);
+    pd_ = ibv_alloc_pd(device_);
+    cq_ = ibv_create_cq(device_, 16, nullptr, nullptr, 0);
+  }
+  ~LimitsTest() override {
+    EXPECT_EQ(ibv_destroy_cq(cq_), 0);
+    EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
+  }
+
+  // `there`: how many exist before.
+  template <typename T>
+  static void Exhaust(int limit, int there, const std::function<T*()>& make,
+                      const std::function<int(T*)>& destroy) {
+    std::vector<T*> all;
+    for (int round = 0; round < 2; ++round) {
+      for (int i = there; i < limit; ++i) {
+        all.push_back(make());
+        ASSERT_NE(all.back(), nullptr)
+            << "number " << i << " of " << limit << ": " << strerror(errno);
+      }
+      for (int i = 0; i < 3; ++i) {
+        errno = 0;
+        EXPECT_EQ(make(), nullptr) << "beyond " << limit;
+        EXPECT_EQ(errno, ENOMEM);
+      }
+      // Every other one first: what is left must not mind.
+      for (size_t i = 0; i < all.size(); i += 2) EXPECT_EQ(destroy(all[i]), 0);
+      for (size_t i = 1; i < all.size(); i += 2) EXPECT_EQ(destroy(all[i]), 0);
+      all.clear();
+    }
+  }
+
+  OpenDevice device_;
+  ibv_device_attr attr_ = {};
+  ibv_pd* pd_ = nullptr;
+  ibv_cq* cq_ = nullptr;
+};
+
+TEST_F(LimitsTest, Domains) {
+  Exhaust<ibv_pd>(
+      attr_.max_pd, 1, [&] { return ibv_alloc_pd(device_); }, ibv_dealloc_pd);
+}
+
+TEST_F(LimitsTest, CompletionQueues) {
+  Exhaust<ibv_cq>(
+      attr_.max_cq, 1,
+      [&] { return ibv_create_cq(device_, 4, nullptr, nullptr, 0); },
+      ibv_destroy_cq);
+}
+
+TEST_F(LimitsTest, QueuePairs) {
+  Exhaust<ibv_qp>(
+      attr_.max_qp, 0,
+      [&] {
+        ibv_qp_init_attr init = {};
+        init.send_cq = init.recv_cq = cq_;
+        init.cap.max_send_wr = init.cap.max_recv_wr = 4;
+        init.cap.max_send_sge = init.cap.max_recv_sge = 1;
+        init.qp_type = IBV_QPT_RC;
+        return ibv_create_qp(pd_, &init);
+      },
+      ibv_destroy_qp);
+}
+
+TEST_F(LimitsTest, SharedReceiveQueues) {
+  Exhaust<ibv_srq>(
+      attr_.max_srq, 0,
+      [&] {
+        ibv_srq_init_attr init = {};
+        init.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+        return ibv_create_srq(pd_, &init);
+      },
+      ibv_destroy_srq);
+}
+
+TEST_F(LimitsTest, Regions) {
+  uint8_t memory[64];
+  Exhaust<ibv_mr>(
+      attr_.max_mr, 0,
+      [&] {
+        return ibv_reg_mr(pd_, memory, sizeof(memory), IBV_ACCESS_ON_DEMAND);
+      },
+      ibv_dereg_mr);
+}
+
+TEST_F(LimitsTest, Windows) {
+  Exhaust<ibv_mw>(
+      attr_.max_mw, 0, [&] { return ibv_alloc_mw(pd_, IBV_MW_TYPE_2); },
+      ibv_dealloc_mw);
+}
+
+TEST_F(LimitsTest, AddressHandles) {
+  ibv_ah_attr attr = {};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.sgid_index = kGidIndexIpv4;
+  ASSERT_EQ(ibv_query_gid(device_, 1, kGidIndexIpv4, &attr.grh.dgid), 0);
+  Exhaust<ibv_ah>(
+      attr_.max_ah, 0, [&] { return ibv_create_ah(pd_, &attr); },
+      ibv_destroy_ah);
+}
+
+// The largest of each kind; one more of anything is EINVAL.
+TEST_F(LimitsTest, Sizes) {
+  ibv_cq* const cq = ibv_create_cq(device_, attr_.max_cqe, nullptr, nullptr, 0);
+  ASSERT_NE(cq, nullptr);
+  EXPECT_EQ(ibv_resize_cq(cq, attr_.max_cqe + 1), EINVAL);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  errno = 0;
+  EXPECT_EQ(ibv_create_cq(device_, attr_.max_cqe + 1, nullptr, nullptr, 0),
+            nullptr);
+  EXPECT_EQ(errno, EINVAL);
+
+  const auto queue_pair = [&](int wr, int sge) {
+    ibv_qp_init_attr init = {};
+    init.send_cq = init.recv_cq = cq_;
+    init.cap.max_send_wr = init.cap.max_recv_wr = static_cast<uint32_t>(wr);
+    init.cap.max_send_sge = init.cap.max_recv_sge = static_cast<uint32_t>(sge);
+    init.qp_type = IBV_QPT_RC;
+    errno = 0;
+    return ibv_create_qp(pd_, &init);
+  };
+  ibv_qp* const qp = queue_pair(attr_.max_qp_wr, attr_.max_sge);
+  ASSERT_NE(qp, nullptr);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(queue_pair(attr_.max_qp_wr + 1, 1), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(queue_pair(1, attr_.max_sge + 1), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+
+  const auto shared = [&](int wr, int sge) {
+    ibv_srq_init_attr init = {};
+    init.attr = {.max_wr = static_cast<uint32_t>(wr),
+                 .max_sge = static_cast<uint32_t>(sge),
+                 .srq_limit = 0};
+    errno = 0;
+    return ibv_create_srq(pd_, &init);
+  };
+  ibv_srq* const srq = shared(attr_.max_srq_wr, attr_.max_srq_sge);
+  ASSERT_NE(srq, nullptr);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  EXPECT_EQ(shared(attr_.max_srq_wr + 1, 1), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(shared(1, attr_.max_srq_sge + 1), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+}  // namespace
+}  // namespace urnic
