@@ -146,8 +146,11 @@ class Engine {
 
   // Datagrams to the group reach the queue pair, any number of times joined.
   // The first one of this port tells the network (IGMP, MLD), the last one
-  // takes it back. False: not a multicast GID.
-  bool JoinGroup(EngineQp& qp, const wire::Gid& group);
+  // takes it back. INVALID_ARGUMENT: not a multicast GID; RESOURCE_EXHAUSTED:
+  // the group has kMaxGroupMembers, or there are kMaxGroups.
+  absl::Status JoinGroup(EngineQp& qp, const wire::Gid& group);
+  static constexpr uint32_t kMaxGroups = 1u << 13;
+  static constexpr uint32_t kMaxGroupMembers = 1u << 8;
   // False: the queue pair has not joined.
   bool LeaveGroup(EngineQp& qp, const wire::Gid& group);
 

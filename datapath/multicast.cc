@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "datapath/engine.h"
 #include "transport/wire/icrc.h"
 #include "transport/wire/membership.h"
@@ -18,17 +19,26 @@ constexpr uint32_t kMulticastQpn = 0xffffff;  // IBTA 9.8.3.4
 
 }  // namespace
 
-bool Engine::JoinGroup(EngineQp& qp, const wire::Gid& group) {
-  if (!group.is_multicast()) return false;
+absl::Status Engine::JoinGroup(EngineQp& qp, const wire::Gid& group) {
+  if (!group.is_multicast()) {
+    return absl::InvalidArgumentError("the GID is no multicast GID");
+  }
   auto at = std::find_if(groups_.begin(), groups_.end(),
                          [&](const auto& g) { return g.gid == group; });
   if (at == groups_.end()) {
+    if (groups_.size() == kMaxGroups) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("all ", kMaxGroups, " multicast groups are in use"));
+    }
     groups_.push_back({group, {}});
     at = groups_.end() - 1;
     ReportMembership(group, /*joined=*/true);
+  } else if (at->members.size() == kMaxGroupMembers) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the multicast group has ", kMaxGroupMembers, " queue pairs"));
   }
   at->members.push_back(&qp);
-  return true;
+  return absl::OkStatus();
 }
 
 bool Engine::LeaveGroup(EngineQp& qp, const wire::Gid& group) {

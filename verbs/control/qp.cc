@@ -432,8 +432,9 @@ absl::Status Qp::JoinGroup(const wire::Gid& group) {
   }
   Engine& engine = device_.engine();
   Engine::ControlScope scope(engine);
-  engine.JoinGroup(*engine_qp_, group);
-  return absl::OkStatus();
+  static_assert(Engine::kMaxGroups == kMaxMcastGroups &&
+                Engine::kMaxGroupMembers == kMaxMcastQpsPerGroup);
+  return Named(engine.JoinGroup(*engine_qp_, group));
 }
 
 absl::Status Qp::LeaveGroup(const wire::Gid& group) {

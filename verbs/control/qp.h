@@ -75,7 +75,8 @@ class Qp final : private QpEvents {
   absl::Status Modify(const QpAttributes& attributes, uint32_t mask);
 
   // Multicast, of a UD queue pair. INVALID_ARGUMENT: another service, not a
-  // group; leaving: not attached to it.
+  // group; leaving: not attached to it. RESOURCE_EXHAUSTED: the device's limit
+  // of groups, or of queue pairs in one.
   absl::Status JoinGroup(const wire::Gid& group);
   absl::Status LeaveGroup(const wire::Gid& group);
 

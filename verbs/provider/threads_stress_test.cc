@@ -20,9 +20,9 @@
 namespace urnic {
 namespace {
 
-constexpr int kMessages = 3000;
+constexpr int kMessages = 20000;
 constexpr int kPosters = 3;
-constexpr int kConnections = 30;
+constexpr int kConnections = 100;
 
 // A thread may wait long for its CPU under a sanitizer: no loss is expected.
 PairOptions Patient() {
