@@ -72,6 +72,7 @@ class Tools:
         self.echo_peer = str(pathlib.Path(built).resolve() / "echo_peer")
         self.connect_peer = str(pathlib.Path(built).resolve() /
                                 "connect_peer")
+        self.cm_peer = str(pathlib.Path(built).resolve() / "cm_peer")
         self.alloc_count = str(pathlib.Path(built).resolve() /
                                "liballoc_count.so")
         self.urnic = str(self.out / "bin" / "urnic")
@@ -80,7 +81,8 @@ class Tools:
     def missing(self):
         wanted = [self.urnic, self.preload,
                   str(self.out / "lib" / "liburnic-rdmav34.so"),
-                  self.echo_peer, self.connect_peer, self.alloc_count]
+                  self.echo_peer, self.connect_peer, self.cm_peer,
+                  self.alloc_count]
         return [path for path in wanted if not os.path.exists(path)]
 
 
