@@ -224,6 +224,11 @@ void Engine::FailUsersOfFullQueues() {
       qp->events()->OnQpEvent(*qp, QpEvent::kFatal);
     }
   }
+  for (SharedReceiveQueue* const srq : srqs_) {
+    if (srq == nullptr || srq->failed || !Overflowed(srq->cq)) continue;
+    srq->failed = true;
+    if (srq->events != nullptr) srq->events->OnSrqError(*srq);
+  }
 }
 
 void Engine::SendOwed(EngineQp& qp) {

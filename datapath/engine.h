@@ -296,7 +296,8 @@ class Engine {
   std::optional<uint32_t> ChooseQpn();
   // Takes `qp` off every list of the engine.
   void Unlink(EngineQp& qp);
-  // A queue pair that cannot complete cannot go on (IBTA 11.6.3.3).
+  // What cannot complete cannot go on: queue pairs, and XRC's shared receive
+  // queues, which peers find gone (IBTA 11.6.3.3).
   void FailUsersOfFullQueues();
   std::optional<wire::MacAddress> FindNeighbor(const wire::Gid& local,
                                                const wire::Gid& remote,

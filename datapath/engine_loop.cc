@@ -262,7 +262,7 @@ RecvRing* Engine::FindXrcRing(const EngineQp& qp,
   if (srqs_.empty()) return nullptr;
   SharedReceiveQueue* srq = srqs_[number % kMaxSrqs];
   return srq != nullptr && srq->number == number && srq->xrc_domain != 0 &&
-                 srq->xrc_domain == qp.xrc_domain()
+                 srq->xrc_domain == qp.xrc_domain() && !srq->failed
              ? &srq->ring
              : nullptr;
 }

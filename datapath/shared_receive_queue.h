@@ -17,6 +17,8 @@ class SrqEvents {
  public:
   // Fewer requests are left than the limit that was set.
   virtual void OnSrqLimit(SharedReceiveQueue& srq) = 0;
+  // XRC: its completion queue has lost an entry; it takes no more messages.
+  virtual void OnSrqError(SharedReceiveQueue& srq) = 0;
 
  protected:
   ~SrqEvents() = default;
@@ -29,6 +31,7 @@ struct SharedReceiveQueue {
   // XRC: where receives complete, and the domain whose queue pairs may name it.
   CompletionQueue* cq = nullptr;
   uint32_t xrc_domain = 0;
+  bool failed = false;
   SrqEvents* events = nullptr;
   void* owner = nullptr;
 

@@ -52,7 +52,7 @@ class ControlTest : public testing::Test {
     EXPECT_TRUE(device_->counts().none());
   }
 
-  absl::StatusOr<std::unique_ptr<Qp>> MakeQp(const QpCaps& caps) {
+  absl::StatusOr<std::shared_ptr<Qp>> MakeQp(const QpCaps& caps) {
     QpRequest request;
     request.send_cq = request.recv_cq = cq_.get();
     request.pd = pd_.get();
@@ -112,7 +112,7 @@ class ControlTest : public testing::Test {
   std::shared_ptr<Device> device_;
   std::unique_ptr<Pd> pd_;
   std::unique_ptr<Cq> cq_;
-  std::unique_ptr<Qp> qp_;
+  std::shared_ptr<Qp> qp_;
 };
 
 std::vector<urnic_device_identity>* ControlTest::identities_ = nullptr;
@@ -327,7 +327,7 @@ TEST_F(ControlTest, AlternatePathsAreNotSupported) {
 }
 
 TEST_F(ControlTest, ManyQueuePairsFit) {
-  std::vector<std::unique_ptr<Qp>> qps;
+  std::vector<std::shared_ptr<Qp>> qps;
   for (int i = 0; i < 1000; ++i) {
     qps.push_back(*MakeQp({.max_send_wr = 1, .max_recv_wr = 1}));
   }

@@ -12,7 +12,6 @@
 namespace urnic::control {
 
 class Cq;
-class Qp;
 class Srq;
 
 class EventSink {
@@ -21,9 +20,14 @@ class EventSink {
   virtual void OnCompletion(Cq& cq) = 0;
   // The queue overflowed: it takes no more completions (IBV_EVENT_CQ_ERR).
   virtual void OnCqError(Cq& cq) = 0;
-  virtual void OnQpEvent(Qp& qp, QpEvent event) = 0;
+  // `user`: of the one who opened it (QpRequest::user, Qp::Open()); a queue
+  // pair that several have opened tells them all.
+  virtual void OnQpEvent(void* user, QpEvent event) = 0;
   // Fewer requests are left than its limit (IBV_EVENT_SRQ_LIMIT_REACHED).
   virtual void OnSrqLimit(Srq& srq) = 0;
+  // An XRC queue whose completion queue overflowed takes no more messages
+  // (IBV_EVENT_SRQ_ERR).
+  virtual void OnSrqError(Srq& srq) = 0;
   // The port went up or down (IBV_EVENT_PORT_ACTIVE, .._PORT_ERR), as a query
   // tells from now on. Called by the port's control thread, for sinks that
   // listen to the device (Device::Listen).

@@ -127,7 +127,7 @@ QpRequest Trimmed(QpRequest request) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Qp>> Qp::Create(Device& device,
+absl::StatusOr<std::shared_ptr<Qp>> Qp::Create(Device& device,
                                                const QpRequest& asked) {
   if (absl::Status s = CheckParts(asked, device); !s.ok()) return s;
   const QpRequest request = Trimmed(asked);
@@ -140,8 +140,11 @@ absl::StatusOr<std::unique_ptr<Qp>> Qp::Create(Device& device,
   auto memory = QueueMemory::Map(layout.bytes(), request.allocator,
                                  QueueAllocator::Use::kQp);
   if (!memory.ok()) return memory.status();
-  std::unique_ptr<Qp> qp(new Qp(device, request, layout, *std::move(memory)));
+  std::shared_ptr<Qp> qp(new Qp(device, request, layout, *std::move(memory)));
   if (absl::Status s = qp->CreateInEngine(request, layout); !s.ok()) return s;
+  if (qp->service_ == QpService::kXrcTarget) {
+    qp->xrcd_->AddTarget(qp->qpn(), qp);
+  }
   return qp;
 }
 
@@ -156,9 +159,10 @@ Qp::Qp(Device& device, const QpRequest& request, const QpLayout& layout,
       srq_(request.srq),
       memory_(std::move(memory)),
       caps_(Granted(request, layout)),
-      events_(request.events),
-      user_(request.user),
       owner_(ThisProcess()) {
+  if (request.events != nullptr) {
+    listeners_.push_back({request.events, request.user});
+  }
   posting_.sq = WorkRing(memory_.at(QpLayout::kSqRing),
                          memory_.indices_at(QpLayout::kSqIndices),
                          layout.sq_entries, layout.sq_stride);
@@ -227,8 +231,23 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
   return absl::OkStatus();
 }
 
+std::shared_ptr<Qp> Qp::Open(Xrcd& xrcd, uint32_t number, EventSink* events,
+                             void* user) {
+  std::shared_ptr<Qp> qp = xrcd.FindTarget(number);
+  if (qp == nullptr) return nullptr;
+  Engine::ControlScope scope(qp->device_.engine());
+  qp->listeners_.push_back({events, user});
+  return qp;
+}
+
+void Qp::Close(const void* user) {
+  Engine::ControlScope scope(device_.engine());
+  std::erase_if(listeners_, [&](const Listener& l) { return l.user == user; });
+}
+
 Qp::~Qp() {
   if (engine_qp_ == nullptr) return;  // Create() failed
+  if (service_ == QpService::kXrcTarget) xrcd_->RemoveTarget(qpn());
   Engine& engine = device_.engine();
   {
     Engine::ControlScope scope(engine);
@@ -446,13 +465,14 @@ absl::Status Qp::LeaveGroup(const wire::Gid& group) {
 }
 
 void Qp::OnQpEvent(EngineQp& qp, QpEvent event) {
-  if (events_ == nullptr) return;
   if (event == QpEvent::kSqDrained && !notify_sqd_) return;
   //= IBTA 11.6.3.2: "communication established" is for those who wait in RTR
   if (event == QpEvent::kCommEstablished && qp.state() != QpState::kRtr) {
     return;
   }
-  events_->OnQpEvent(*this, event);
+  for (const Listener& listener : listeners_) {
+    listener.events->OnQpEvent(listener.user, event);
+  }
 }
 
 }  // namespace urnic::control

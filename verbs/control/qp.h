@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -58,8 +59,16 @@ class Qp final : private QpEvents {
  public:
   // INVALID_ARGUMENT: a size beyond the device's limits, or objects of
   // different devices. RESOURCE_EXHAUSTED: memory or the device's limit.
-  static absl::StatusOr<std::unique_ptr<Qp>> Create(Device& device,
+  static absl::StatusOr<std::shared_ptr<Qp>> Create(Device& device,
                                                     const QpRequest& request);
+
+  // The XRC target `number` of the domain, which its creator and those who
+  // opened it share: it goes with the last of them. They hear of its events
+  // from now on, until Close(). Null: the domain has none of that number.
+  static std::shared_ptr<Qp> Open(Xrcd& xrcd, uint32_t number,
+                                  EventSink* events, void* user);
+  // To be called before a target is let go of. `user`: whose.
+  void Close(const void* user);
 
   // Removes the queue pair, and its completions from its completion queues.
   ~Qp();
@@ -113,7 +122,6 @@ class Qp final : private QpEvents {
 
   QpService service() const { return service_; }
   Device& device() const { return device_; }
-  void* user() const { return user_; }
   const Owner& owner() const { return owner_; }
 
  private:
@@ -143,8 +151,11 @@ class Qp final : private QpEvents {
   Srq* const srq_;
   QueueMemory memory_;
   QpCaps caps_;
-  EventSink* const events_;
-  void* const user_;
+  struct Listener {
+    EventSink* events;
+    void* user;
+  };
+  std::vector<Listener> listeners_;  // under the engine's token
   const Owner owner_;
   EngineQp* engine_qp_ = nullptr;
 

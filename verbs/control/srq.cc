@@ -94,13 +94,16 @@ Srq::~Srq() {
   pd_.Unref();
 }
 
-absl::Status Srq::SetLimit(uint32_t limit) {
-  if (limit > max_wr()) {
+absl::Status Srq::Modify(std::optional<uint32_t> max_wr,
+                         std::optional<uint32_t> limit) {
+  if (max_wr.has_value()) return Resize(*max_wr, limit);
+  if (!limit.has_value()) return absl::OkStatus();
+  if (*limit > this->max_wr()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "srq: limit ", limit, " of a queue of ", max_wr(), " requests"));
+        "srq: limit ", *limit, " of a queue of ", this->max_wr(), " requests"));
   }
   Engine::ControlScope scope(pd_.device().engine());
-  engine_end_->ring.SetLimit(limit);
+  engine_end_->ring.SetLimit(*limit);
   return absl::OkStatus();
 }
 
@@ -109,7 +112,7 @@ uint32_t Srq::limit() const {
   return engine_end_->ring.limit();
 }
 
-absl::Status Srq::Resize(uint32_t max_wr) {
+absl::Status Srq::Resize(uint32_t max_wr, std::optional<uint32_t> limit) {
   if (absl::Status s = CheckSize("max_wr", max_wr, kMaxSrqWr); !s.ok()) {
     return s;
   }
@@ -124,11 +127,13 @@ absl::Status Srq::Resize(uint32_t max_wr) {
   RecvRing& ring = engine_end_->ring;
   ring.PublishConsumer();
   const uint32_t waiting = posting_.ring.waiting();
-  if (waiting > layout.rq_entries || ring.limit() > layout.rq_entries) {
+  const uint32_t new_limit = limit.value_or(ring.limit());
+  if (waiting > layout.rq_entries || new_limit > layout.rq_entries) {
     return absl::InvalidArgumentError(
         absl::StrCat("srq: max_wr ", max_wr, " with ", waiting,
-                     " requests posted and a ", "limit of ", ring.limit()));
+                     " requests posted and a limit of ", new_limit));
   }
+  ring.SetLimit(new_limit);
   WorkRing to = RingIn(*memory, layout);
   posting_.ring.MoveTo(to);
   posting_.ring = to;
@@ -139,6 +144,10 @@ absl::Status Srq::Resize(uint32_t max_wr) {
 
 void Srq::OnSrqLimit(SharedReceiveQueue&) {
   if (events_ != nullptr) events_->OnSrqLimit(*this);
+}
+
+void Srq::OnSrqError(SharedReceiveQueue&) {
+  if (events_ != nullptr) events_->OnSrqError(*this);
 }
 
 }  // namespace urnic::control

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -45,14 +46,15 @@ class Srq final : private SrqEvents {
   Srq(const Srq&) = delete;
   Srq& operator=(const Srq&) = delete;
 
-  // An event when fewer than `limit` requests are left; 0: none.
-  // INVALID_ARGUMENT: more than the queue holds.
-  absl::Status SetLimit(uint32_t limit);
+  // Both, or what is given of them, or neither. Room for `max_wr` requests at
+  // least; what is posted stays. An event when fewer than `limit` requests are
+  // left; 0: none.
+  // INVALID_ARGUMENT: room for 0 requests, beyond the device's limit, or for
+  // less than is posted; a limit that is more than the queue holds.
+  // RESOURCE_EXHAUSTED: memory.
+  absl::Status Modify(std::optional<uint32_t> max_wr,
+                      std::optional<uint32_t> limit);
   uint32_t limit() const;
-  // Room for `max_wr` requests at least; what is posted stays.
-  // INVALID_ARGUMENT: 0, beyond the device's limit, or less than is posted or
-  // than the limit. RESOURCE_EXHAUSTED: memory.
-  absl::Status Resize(uint32_t max_wr);
 
   // How XRC peers name it.
   uint32_t number() const { return engine_end_->number; }
@@ -79,7 +81,9 @@ class Srq final : private SrqEvents {
  private:
   Srq(Pd& pd, const SrqRequest& request, const QpLayout& layout,
       QueueMemory memory);
+  absl::Status Resize(uint32_t max_wr, std::optional<uint32_t> limit);
   void OnSrqLimit(SharedReceiveQueue& srq) override;
+  void OnSrqError(SharedReceiveQueue& srq) override;
 
   Posting posting_;
   Pd& pd_;

@@ -56,14 +56,14 @@ absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
   }
   struct stat info = {};
   if (fstat(fd, &info) != 0) {
-    return absl::InvalidArgumentError(
+    return absl::FailedPreconditionError(
         absl::StrCat("open_xrcd: fd ", fd, ": ", strerror(errno)));
   }
   std::lock_guard lock(Files().mutex);
   std::weak_ptr<Xrcd>& entry =
       Files().files[{&device, info.st_dev, info.st_ino}];
   if (std::shared_ptr<Xrcd> open = entry.lock()) {
-    if (create && (oflags & O_EXCL) != 0) {
+    if ((oflags & O_EXCL) != 0) {
       return absl::AlreadyExistsError("open_xrcd: the file has a domain");
     }
     return open;
@@ -74,6 +74,22 @@ absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
   std::shared_ptr<Xrcd> made(new Xrcd(device, info.st_dev, info.st_ino));
   entry = made;
   return made;
+}
+
+void Xrcd::AddTarget(uint32_t number, const std::weak_ptr<Qp>& qp) {
+  std::lock_guard lock(targets_mutex_);
+  targets_[number] = qp;
+}
+
+void Xrcd::RemoveTarget(uint32_t number) {
+  std::lock_guard lock(targets_mutex_);
+  targets_.erase(number);
+}
+
+std::shared_ptr<Qp> Xrcd::FindTarget(uint32_t number) {
+  std::lock_guard lock(targets_mutex_);
+  const auto at = targets_.find(number);
+  return at == targets_.end() ? nullptr : at->second.lock();
 }
 
 }  // namespace urnic::control

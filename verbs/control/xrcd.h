@@ -5,12 +5,16 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 
 #include "absl/status/statusor.h"
 #include "verbs/control/device.h"
 
 namespace urnic::control {
+
+class Qp;
 
 // Any thread. Lives on its device, which must outlive it. Those that were
 // opened with the same file are one, within this process.
@@ -19,7 +23,7 @@ class Xrcd {
   // `fd` -1: a domain of its own. Else the domain of that file, made with
   // O_CREAT among `oflags` and refused with O_EXCL if it is there: as for
   // open(2). NOT_FOUND: it is not there. ALREADY_EXISTS: it is, with O_EXCL.
-  // INVALID_ARGUMENT: -1 without O_CREAT, or no file.
+  // INVALID_ARGUMENT: -1 without O_CREAT. FAILED_PRECONDITION: no open file.
   static absl::StatusOr<std::shared_ptr<Xrcd>> Open(Device& device, int fd,
                                                     int oflags);
   ~Xrcd();
@@ -29,6 +33,12 @@ class Xrcd {
   Device& device() const { return device_; }
   uint32_t id() const { return id_; }
   const Owner& owner() const { return owner_; }
+
+  // The target queue pairs of the domain, by number, for Qp::Open(). Null:
+  // there is none, or it is about to go.
+  void AddTarget(uint32_t number, const std::weak_ptr<Qp>& qp);
+  void RemoveTarget(uint32_t number);
+  std::shared_ptr<Qp> FindTarget(uint32_t number);
 
   // Held by each object that belongs to the domain.
   void Ref() { ++users_; }
@@ -44,6 +54,8 @@ class Xrcd {
   const uint64_t file_inode_;  // 0: no file
   const Owner owner_;
   std::atomic<int> users_{0};
+  std::mutex targets_mutex_;
+  std::map<uint32_t, std::weak_ptr<Qp>> targets_;  // under targets_mutex_
 };
 
 }  // namespace urnic::control

@@ -113,8 +113,8 @@ void Context::OnCqError(control::Cq& cq) {
   }
 }
 
-void Context::OnQpEvent(control::Qp& qp, QpEvent event) {
-  auto* handle = static_cast<QueuePair*>(qp.user());
+void Context::OnQpEvent(void* user, QpEvent event) {
+  auto* handle = static_cast<QueuePair*>(user);
   if (events_.Push(reinterpret_cast<uint64_t>(&handle->qp), TypeOf(event))) {
     handle->async_events.fetch_add(1);
   }
@@ -124,6 +124,14 @@ void Context::OnSrqLimit(control::Srq& srq) {
   auto* handle = static_cast<SharedReceiveQueue*>(srq.user());
   if (events_.Push(reinterpret_cast<uint64_t>(&handle->srq),
                    IBV_EVENT_SRQ_LIMIT_REACHED)) {
+    handle->async_events.fetch_add(1);
+  }
+}
+
+void Context::OnSrqError(control::Srq& srq) {
+  auto* handle = static_cast<SharedReceiveQueue*>(srq.user());
+  if (events_.Push(reinterpret_cast<uint64_t>(&handle->srq),
+                   IBV_EVENT_SRQ_ERR)) {
     handle->async_events.fetch_add(1);
   }
 }
@@ -206,6 +214,7 @@ void SetOps(verbs_context* context) {
   ops.modify_qp = ModifyQp;
   ops.get_srq_num = GetSrqNum;
   ops.modify_srq = ModifySrq;
+  ops.open_qp = OpenQp;
   ops.open_xrcd = OpenXrcd;
   ops.poll_cq = PollCq;
   ops.post_recv = PostRecv;

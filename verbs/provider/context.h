@@ -50,8 +50,9 @@ class Context final : public control::EventSink {
 
   void OnCompletion(control::Cq& cq) override;
   void OnCqError(control::Cq& cq) override;
-  void OnQpEvent(control::Qp& qp, QpEvent event) override;
+  void OnQpEvent(void* user, QpEvent event) override;
   void OnSrqLimit(control::Srq& srq) override;
+  void OnSrqError(control::Srq& srq) override;
   void OnPortState(bool active) override;
 
  private:

@@ -209,6 +209,135 @@ TEST_F(EventTest, ARefusedAccessIsAnEventOfTheRefuser) {
   EXPECT_EQ(GetAsync(b().qp()), IBV_EVENT_QP_ACCESS_ERR);
 }
 
+TEST_F(EventTest, ARequestThatMakesNoSenseIsAnEventOfTheRefuser) {
+  Make();
+  EXPECT_EQ(b().PostRecv(0, {b().Sge(0, 4)}), 0);
+  EXPECT_EQ(a().PostSend({a().Sge(0, 8)}), 0);  // longer than the receive
+  EXPECT_EQ(a().Poll().status, IBV_WC_REM_INV_REQ_ERR);
+  EXPECT_EQ(b().Poll().status, IBV_WC_LOC_LEN_ERR);
+  EXPECT_EQ(GetAsync(b().qp()), IBV_EVENT_QP_REQ_ERR);
+}
+
+// Two ends that receive from one queue: however one of them ends, nothing of
+// the queue is in its hands afterwards, and it says so once (IBTA 10.2.9.4).
+class SharedQueueEvents : public EventTest {
+ protected:
+  SharedQueueEvents() {
+    pd_ = ibv_alloc_pd(device_);
+    ibv_srq_init_attr init = {};
+    init.attr.max_wr = 16;
+    init.attr.max_sge = 1;
+    srq_ = ibv_create_srq(pd_, &init);
+  }
+  ~SharedQueueEvents() override {
+    if (srq_ != nullptr) {
+      EXPECT_EQ(ibv_destroy_srq(srq_), 0);
+    }
+    EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
+  }
+  std::unique_ptr<Pair> Make(ibv_qp_type type = IBV_QPT_RC) {
+    PairOptions options;
+    options.pd = pd_;
+    options.srq = srq_;
+    options.type = type;
+    return std::make_unique<Pair>(device_, options);
+  }
+  void PostShared(int count) {
+    for (int i = 0; i < count; ++i) {
+      ibv_recv_wr wr = {};
+      ibv_recv_wr* bad = nullptr;
+      ASSERT_EQ(ibv_post_srq_recv(srq_, &wr, &bad), 0);
+    }
+  }
+  // All that is there to read, without the queue pair's address.
+  std::vector<ibv_event_type> AllOf(const ibv_qp* qp) {
+    std::vector<ibv_event_type> types;
+    while (Readable(device_.get()->async_fd, 0)) {
+      ibv_async_event event;
+      EXPECT_EQ(ibv_get_async_event(device_, &event), 0);
+      if (event.element.qp == qp) types.push_back(event.event_type);
+      ibv_ack_async_event(&event);
+    }
+    return types;
+  }
+
+  ibv_pd* pd_ = nullptr;
+  ibv_srq* srq_ = nullptr;
+};
+
+using Types = std::vector<ibv_event_type>;
+
+TEST_F(SharedQueueEvents, AQueuePairThatIsMovedToErrorHasTheLastReceive) {
+  for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC}) {
+    const auto pair = Make(type);
+    EXPECT_EQ(pair->b.To(IBV_QPS_ERR), 0);
+    EXPECT_EQ(pair->b.To(IBV_QPS_ERR), 0);
+    EXPECT_TRUE(pair->b.Quiet());
+    EXPECT_EQ(AllOf(pair->b.qp()), Types{IBV_EVENT_QP_LAST_WQE_REACHED});
+  }
+}
+
+TEST_F(SharedQueueEvents, OneWhoseRequestFailsHasTheLastReceive) {
+  const auto pair = Make();
+  ibv_sge wrong = pair->a.Sge(0, 8);
+  wrong.lkey ^= 0x1000;
+  EXPECT_EQ(pair->a.PostSend({wrong}), 0);
+  EXPECT_EQ(pair->a.Poll().status, IBV_WC_LOC_PROT_ERR);
+  EXPECT_TRUE(pair->a.Quiet());
+  EXPECT_EQ(pair->a.To(IBV_QPS_ERR), 0) << "where it is";
+  EXPECT_EQ(AllOf(pair->a.qp()), Types{IBV_EVENT_QP_LAST_WQE_REACHED});
+}
+
+TEST_F(SharedQueueEvents, OneThatRefusesHasTheLastReceive) {
+  const auto pair = Make();
+  PostShared(4);
+  EXPECT_EQ(pair->a.PostSend({pair->a.Sge(0, 8)},
+                             [&](ibv_send_wr& wr) {
+                               wr.opcode = IBV_WR_RDMA_WRITE;
+                               wr.wr.rdma.remote_addr = pair->b.address();
+                               wr.wr.rdma.rkey = 0x1234;
+                             }),
+            0);
+  EXPECT_EQ(pair->a.Poll().status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_TRUE(pair->b.Quiet()) << "the others' receives stay";
+  Types types = AllOf(pair->b.qp());
+  std::sort(types.begin(), types.end());
+  EXPECT_EQ(types,
+            (Types{IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED}));
+}
+
+// Events that somebody has read and not acknowledged keep their object.
+TEST_F(SharedQueueEvents, DestructionWaitsForAcknowledgements) {
+  auto pair = Make();
+  ibv_srq_attr attr = {.max_wr = 0, .max_sge = 0, .srq_limit = 2};
+  PostShared(2);
+  EXPECT_EQ(ibv_modify_srq(srq_, &attr, IBV_SRQ_LIMIT), 0);
+  EXPECT_EQ(pair->a.PostSend({}), 0);
+  EXPECT_EQ(pair->a.Poll().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair->b.To(IBV_QPS_ERR), 0);
+  ibv_async_event events[2];
+  for (ibv_async_event& event : events) {
+    ASSERT_EQ(ibv_get_async_event(device_, &event), 0);
+  }
+  EXPECT_EQ(events[0].event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+  EXPECT_EQ(events[1].event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+  std::atomic<int> acknowledged = 0;
+  std::thread late([&] {
+    for (const int i : {1, 0}) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      ++acknowledged;
+      ibv_ack_async_event(&events[i]);
+    }
+  });
+  pair->b.DestroyQp();
+  EXPECT_GE(acknowledged, 1);
+  pair.reset();
+  EXPECT_EQ(ibv_destroy_srq(srq_), 0);
+  EXPECT_EQ(acknowledged, 2);
+  srq_ = nullptr;
+  late.join();
+}
+
 TEST_F(EventTest, DestroyDropsAsyncEventsThatNobodyRead) {
   Make();
   EXPECT_EQ(a().PostSend({a().Sge(0, 8)},

@@ -194,7 +194,7 @@ struct alignas(64) QueuePair {
   ibv_qp qp = {};
   uint8_t end_of_qp_ex[kQpExBytesMax - sizeof(ibv_qp)] = {};
   control::Qp::Posting* posting = nullptr;  // of *control
-  std::unique_ptr<control::Qp> control;
+  std::shared_ptr<control::Qp> control;     // XRC targets may have several
   Context* context = nullptr;
   ProtectionDomain* domain = nullptr;  // null: XRC target
   XrcDomain* xrc_domain = nullptr;     // XRC target
@@ -202,6 +202,15 @@ struct alignas(64) QueuePair {
   std::atomic<uint32_t> async_events = 0;
   WorkList list;  // extended ones only
 
+  QueuePair() = default;
+  ~QueuePair() { LetGo(); }
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
+  // No event comes any more.
+  void LetGo() {
+    if (control != nullptr && xrc_domain != nullptr) control->Close(this);
+    control.reset();
+  }
   ibv_qp_ex* extended() { return reinterpret_cast<ibv_qp_ex*>(&qp); }
   static QueuePair* From(ibv_qp* qp) {
     return reinterpret_cast<QueuePair*>(qp);

@@ -51,6 +51,8 @@ ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr);
 // Basic ones and XRC; EOPNOTSUPP: tag matching.
 ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr);
 int GetSrqNum(ibv_srq* srq, uint32_t* number);
+// EAGAIN: the file has no domain, and no O_CREAT was said. EINVAL: it has one,
+// and O_EXCL was said. EBADF: no open file.
 ibv_xrcd* OpenXrcd(ibv_context* context, ibv_xrcd_init_attr* attr);
 int CloseXrcd(ibv_xrcd* xrcd);
 int ModifySrq(ibv_srq* srq, ibv_srq_attr* attr, int mask);
@@ -89,6 +91,10 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr);
 // `pd`.
 ibv_qp* MakeQp(ibv_context* context, ibv_pd* pd, ibv_xrcd* xrcd,
                ibv_qp_init_attr* attr);
+// One more name for an XRC target of the domain. EINVAL: there is no such queue
+// pair in it, or the domain is of another context. EOPNOTSUPP: masks and types
+// that are not known.
+ibv_qp* OpenQp(ibv_context* context, ibv_qp_open_attr* attr);
 int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int mask,
             ibv_qp_init_attr* init_attr);

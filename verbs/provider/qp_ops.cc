@@ -189,6 +189,22 @@ control::QpRequest RequestOf(QpService service, ProtectionDomain* domain,
   return request;
 }
 
+// What all names of queue pairs have in common; from now on it is the
+// program's.
+ibv_qp* Keep(ibv_context* ibv, std::unique_ptr<QueuePair> handle) {
+  handle->posting = &handle->control->posting();
+  handle->context = Context::From(ibv);
+  ibv_qp& qp = handle->qp;
+  qp.context = ibv;
+  qp.handle = qp.qp_num = handle->control->qpn();
+  pthread_mutex_init(&qp.mutex, nullptr);
+  pthread_cond_init(&qp.cond, nullptr);
+  if (handle->domain != nullptr) ++handle->domain->users;
+  if (handle->xrc_domain != nullptr) ++handle->xrc_domain->users;
+  handle->context->Add(handle.get());
+  return &handle.release()->qp;
+}
+
 }  // namespace
 
 ibv_qp* MakeQp(ibv_context* ibv, ibv_pd* pd, ibv_xrcd* xrcd,
@@ -212,26 +228,51 @@ ibv_qp* MakeQp(ibv_context* ibv, ibv_pd* pd, ibv_xrcd* xrcd,
   auto created = control::Qp::Create(context->device(), request);
   if (!created.ok()) return FailNull(created.status());
   handle->control = *std::move(created);
-  handle->posting = &handle->control->posting();
-  handle->context = context;
   handle->sq_sig_all = attr->sq_sig_all;
   ibv_qp& qp = handle->qp;
-  qp.context = ibv;
   qp.qp_context = attr->qp_context;
   qp.pd = target ? nullptr : pd;
   qp.send_cq = attr->send_cq;
   qp.recv_cq = attr->recv_cq;
   qp.srq = attr->srq;
-  qp.handle = qp.qp_num = handle->control->qpn();
   qp.state = IBV_QPS_RESET;
   qp.qp_type = attr->qp_type;
-  pthread_mutex_init(&qp.mutex, nullptr);
-  pthread_cond_init(&qp.cond, nullptr);
   attr->cap = ToIbv(handle->control->caps());
-  if (handle->domain != nullptr) ++handle->domain->users;
-  if (handle->xrc_domain != nullptr) ++handle->xrc_domain->users;
-  context->Add(handle.get());
-  return &handle.release()->qp;
+  return Keep(ibv, std::move(handle));
+}
+
+ibv_qp* OpenQp(ibv_context* ibv, ibv_qp_open_attr* attr) {
+  constexpr uint32_t kNeeded =
+      IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+  constexpr uint32_t kKnown = kNeeded | IBV_QP_OPEN_ATTR_CONTEXT;
+  if (control::InForkedChild()) return FailNull(EIO);
+  if (const uint32_t bits = attr->comp_mask & ~kKnown) {
+    return FailNull(absl::UnimplementedError(absl::StrCat(
+        "open_qp: comp_mask 0x", absl::Hex(bits), " is not known")));
+  }
+  if ((attr->comp_mask & kNeeded) != kNeeded || attr->xrcd == nullptr ||
+      attr->xrcd->context != ibv ||
+      Number(attr->qp_type) != uint32_t{IBV_QPT_XRC_RECV}) {
+    return FailNull(absl::InvalidArgumentError(
+        "open_qp: needs the number of an XRC target and its domain, opened in "
+        "this context"));
+  }
+  auto handle = std::make_unique<QueuePair>();
+  handle->xrc_domain = XrcDomain::From(attr->xrcd);
+  handle->control =
+      control::Qp::Open(*handle->xrc_domain->control, attr->qp_num,
+                        Context::From(ibv), handle.get());
+  if (handle->control == nullptr) {
+    return FailNull(absl::InvalidArgumentError(absl::StrCat(
+        "open_qp: the domain has no target queue pair ", attr->qp_num)));
+  }
+  if ((attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0) {
+    handle->qp.qp_context = attr->qp_context;
+  }
+  handle->qp.state =
+      static_cast<ibv_qp_state>(handle->control->Query().qp_state);
+  handle->qp.qp_type = IBV_QPT_XRC_RECV;
+  return Keep(ibv, std::move(handle));
 }
 
 int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int ibv_mask) {
@@ -288,7 +329,7 @@ int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
 int DestroyQp(ibv_qp* qp) {
   if (control::InForkedChild()) return EIO;
   QueuePair* handle = QueuePair::From(qp);
-  handle->control.reset();
+  handle->LetGo();
   // Gone, so no more events: what nobody has read is withdrawn, the rest must
   // have been acknowledged.
   uint32_t events = handle->async_events;

@@ -127,7 +127,8 @@ struct verbs_context_ops {
   int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int mask);
   Unused modify_qp_rate_limit;
   int (*modify_srq)(ibv_srq*, ibv_srq_attr*, int mask);
-  Unused modify_wq, open_qp;
+  Unused modify_wq;
+  ibv_qp* (*open_qp)(ibv_context*, ibv_qp_open_attr*);
   ibv_xrcd* (*open_xrcd)(ibv_context*, ibv_xrcd_init_attr*);
   int (*poll_cq)(ibv_cq*, int entries, ibv_wc*);
   int (*post_recv)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -95,6 +96,25 @@ int GetSrqNum(ibv_srq* srq, uint32_t* number) {
   return 0;
 }
 
+namespace {
+
+// The errnos of Linux, which are its own.
+int ErrnoOfOpen(const absl::Status& status) {
+  const int error = Fail(status);
+  switch (status.code()) {
+    case absl::StatusCode::kNotFound:
+      return EAGAIN;
+    case absl::StatusCode::kAlreadyExists:
+      return EINVAL;
+    case absl::StatusCode::kFailedPrecondition:
+      return EBADF;
+    default:
+      return error;
+  }
+}
+
+}  // namespace
+
 ibv_xrcd* OpenXrcd(ibv_context* ibv, ibv_xrcd_init_attr* attr) {
   constexpr uint32_t kBoth = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
   if (control::InForkedChild()) return FailNull(EIO);
@@ -105,7 +125,7 @@ ibv_xrcd* OpenXrcd(ibv_context* ibv, ibv_xrcd_init_attr* attr) {
   }
   Context* context = Context::From(ibv);
   auto opened = control::Xrcd::Open(context->device(), attr->fd, attr->oflags);
-  if (!opened.ok()) return FailNull(opened.status());
+  if (!opened.ok()) return FailNull(ErrnoOfOpen(opened.status()));
   auto* domain = new XrcDomain;
   domain->xrcd.context = ibv;
   domain->context = context;
@@ -133,11 +153,11 @@ int ModifySrq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
     return Fail(absl::InvalidArgumentError(
         absl::StrCat("modify_srq: unknown mask 0x", absl::Hex(mask))));
   }
-  if ((mask & IBV_SRQ_MAX_WR) != 0) {
-    if (absl::Status s = control.Resize(attr->max_wr); !s.ok()) return Fail(s);
-  }
-  if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
-  return Fail(control.SetLimit(attr->srq_limit));
+  return Fail(control.Modify(
+      (mask & IBV_SRQ_MAX_WR) != 0 ? std::optional<uint32_t>(attr->max_wr)
+                                   : std::nullopt,
+      (mask & IBV_SRQ_LIMIT) != 0 ? std::optional<uint32_t>(attr->srq_limit)
+                                  : std::nullopt));
 }
 
 int QuerySrq(ibv_srq* srq, ibv_srq_attr* attr) {

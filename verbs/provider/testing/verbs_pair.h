@@ -66,6 +66,7 @@ struct PairOptions {
   ibv_comp_channel* channel = nullptr;  // for ends on the channel's device
   ibv_pd* pd = nullptr;                 // nullptr: one of its own
   ibv_cq* cq = nullptr;                 // the same
+  ibv_srq* srq = nullptr;               // receives come from it; with its pd
   ibv_qp_type type = IBV_QPT_RC;        // or UC
   uint64_t send_ops = 0;                // not 0: an extended queue pair
 };
@@ -94,6 +95,7 @@ class End {
     init.cap.max_send_sge = init.cap.max_recv_sge = options.max_sge;
     init.cap.max_inline_data = options.max_inline;
     init.qp_type = options.type;
+    init.srq = options.srq;
     init.sq_sig_all = options.sq_sig_all;
     init.pd = pd_;
     init.send_ops_flags = options.send_ops;
