@@ -209,11 +209,11 @@ TEST_F(XrcTest, AllWhoShareATargetHearOfItsEvents) {
   Connect();
   // The queue is of another domain: refused, and both are told.
   PostReceives(1);
-  EXPECT_EQ(Send(), IBV_WC_REM_INV_REQ_ERR);
+  EXPECT_EQ(Send(), IBV_WC_REM_ACCESS_ERR);
   const ibv_async_event here = Next(device_);
   const ibv_async_event there = Next(second);
-  EXPECT_EQ(here.event_type, IBV_EVENT_QP_REQ_ERR);
-  EXPECT_EQ(there.event_type, IBV_EVENT_QP_REQ_ERR);
+  EXPECT_EQ(here.event_type, IBV_EVENT_QP_ACCESS_ERR);
+  EXPECT_EQ(there.event_type, IBV_EVENT_QP_ACCESS_ERR);
   EXPECT_EQ(here.element.qp, target_);
   EXPECT_EQ(there.element.qp, other);
   EXPECT_EQ(ibv_destroy_qp(target_), 0);
@@ -286,8 +286,8 @@ TEST_F(XrcTest, AFullCompletionQueueEndsItsSharedQueue) {
   const ibv_async_event second = Next(device_);
   EXPECT_EQ(second.event_type, IBV_EVENT_SRQ_ERR);
   EXPECT_EQ(second.element.srq, srq_);
-  EXPECT_EQ(Send(), IBV_WC_REM_INV_REQ_ERR);
-  EXPECT_EQ(Next(device_).event_type, IBV_EVENT_QP_REQ_ERR);
+  EXPECT_EQ(Send(), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(Next(device_).event_type, IBV_EVENT_QP_ACCESS_ERR);
 }
 
 }  // namespace
