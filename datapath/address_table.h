@@ -1,7 +1,8 @@
 #pragma once
 
-// The paths that datagrams name: address handles. A number holds an index and
-// a variant, so that one of a destroyed handle finds nothing.
+// The paths that datagrams name: address handles, each for the queue pairs of
+// its protection domain (IBTA 10.2.3). A number holds an index and a variant,
+// so that one of a destroyed handle finds nothing.
 
 #include <cstdint>
 #include <memory>
@@ -17,7 +18,7 @@ class AddressTable {
   static constexpr uint32_t kIndexBits = 20;
 
   // 0 when there are 2^20 already.
-  uint32_t Add(const Path& path) {
+  uint32_t Add(const Path& path, uint32_t pd) {
     uint32_t index = static_cast<uint32_t>(entries_.size());
     if (!free_.empty()) {
       index = free_.back();
@@ -30,31 +31,37 @@ class AddressTable {
     // Variant 0 is not used: no number is 0.
     next_variant_ = next_variant_ % 0xfff + 1;
     const uint32_t number = next_variant_ << kIndexBits | index;
-    entries_[index] = std::make_unique<Entry>(Entry{number, path});
+    entries_[index] = std::make_unique<Entry>(Entry{number, pd, path});
     return number;
   }
 
   void Remove(uint32_t number) {
-    if (Find(number) == nullptr) return;
+    if (FindEntry(number) == nullptr) return;
     const uint32_t index = number & kIndexMask;
     entries_[index] = nullptr;
     free_.push_back(index);
   }
 
-  // Null: no such handle.
-  Path* Find(uint32_t number) const {
-    const uint32_t index = number & kIndexMask;
-    if (index >= entries_.size() || entries_[index] == nullptr) return nullptr;
-    Entry& entry = *entries_[index];
-    return entry.number == number ? &entry.path : nullptr;
+  // Null: no such handle in this domain.
+  Path* Find(uint32_t number, uint32_t pd) const {
+    Entry* entry = FindEntry(number);
+    return entry != nullptr && entry->pd == pd ? &entry->path : nullptr;
   }
 
  private:
   static constexpr uint32_t kIndexMask = (1u << kIndexBits) - 1;
   struct Entry {
     uint32_t number;
+    uint32_t pd;
     Path path;
   };
+
+  Entry* FindEntry(uint32_t number) const {
+    const uint32_t index = number & kIndexMask;
+    if (index >= entries_.size()) return nullptr;
+    Entry* entry = entries_[index].get();
+    return entry != nullptr && entry->number == number ? entry : nullptr;
+  }
 
   std::vector<std::unique_ptr<Entry>> entries_;
   std::vector<uint32_t> free_;

@@ -136,8 +136,11 @@ class Engine {
   // Nothing of the queue is touched afterwards. REQUIRES: no queue pair
   // completes to it.
   void ForgetCq(const CompletionQueue* cq) { std::erase(held_cqs_, cq); }
-  // A number for urnic_sq_wqe.to; 0: there are too many (AddressTable).
-  uint32_t CreateAh(const Path& path) { return addresses_.Add(path); }
+  // A number for urnic_sq_wqe.to, for queue pairs of this protection domain;
+  // 0: there are too many (AddressTable).
+  uint32_t CreateAh(const Path& path, uint32_t pd) {
+    return addresses_.Add(path, pd);
+  }
   void DestroyAh(uint32_t number) { addresses_.Remove(number); }
   // Moves the queue pair, which must be allowed (verbs/control checks), and
   // completes what that flushes.

@@ -480,10 +480,10 @@ bool Engine::MayLoop(const EngineQp& qp) {
   return qp.path.loopback || qp.service() == QpService::kUd;
 }
 
-// Null: its address handle is gone.
+// Null: its address handle is gone, or another domain's.
 Path* Engine::PathOf(EngineQp& qp, const TxSlot& slot) {
   if (__builtin_expect(qp.service() != QpService::kUd, 1)) return &qp.path;
-  return addresses_.Find(slot.address_handle);
+  return addresses_.Find(slot.address_handle, qp.pd());
 }
 
 bool Engine::BuildFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,

@@ -31,6 +31,7 @@ EngineQp::EngineQp(const EngineQpConfig& config, mem::MrTable* mrs)
     : service_(config.service),
       wire_service_(WireService(config.service)),
       qpn_(config.limits.qpn),
+      pd_(config.limits.pd),
       xrc_domain_(config.xrc_domain),
       recv_sges_(new urnic_sge[config.limits.max_sge_recv]),
       own_ring_(config.rq, config.limits.max_sge_recv),

@@ -87,6 +87,7 @@ class EngineQp {
 
   QpService service() const { return service_; }
   uint32_t qpn() const { return qpn_; }
+  uint32_t pd() const { return pd_; }
   void* owner() const { return owner_; }
   QpEvents* events() const { return events_; }
   // In state ERR a posted receive must be flushed: the poster calls
@@ -200,6 +201,7 @@ class EngineQp {
   const QpService service_;
   const wire::Service wire_service_;
   const uint32_t qpn_;
+  const uint32_t pd_;
   const uint32_t xrc_domain_;
   std::unique_ptr<rc::SendRecord[]> records_;
   std::unique_ptr<rc::ReplaySlot[]> replay_;

@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<AddressHandle>> AddressHandle::Create(
   uint32_t number = 0;
   {
     Engine::ControlScope scope(device.engine());
-    number = device.engine().CreateAh(*path);
+    number = device.engine().CreateAh(*path, pd.id());
   }
   pd.Ref();
   return std::unique_ptr<AddressHandle>(new AddressHandle(pd, number));

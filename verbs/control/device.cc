@@ -183,6 +183,11 @@ PortAttributes Device::QueryPort() const {
   return {.active = IsActive(port_->info()), .active_mtu = MtuCode(mtu_max_)};
 }
 
+uint32_t Device::NextPdId() {
+  static std::atomic<uint32_t> next{1};
+  return next.fetch_add(1);
+}
+
 uint32_t Device::window_packets() const {
   // Half of the ring stays free for other queue pairs and for responses.
   const uint32_t ring = port_->info().rx_ring;

@@ -92,8 +92,9 @@ class Device {
   void RemoveCq() { --cqs_; }
   void CountMr(int change) { mrs_ += change; }
   void CountQp(int change) { qps_ += change; }
-  // A number that no other protection domain of this device has had.
-  uint32_t NextPdId() { return next_pd_id_.fetch_add(1); }
+  // A number that no other domain of this process has had: what is handed to
+  // another device by mistake means nothing there.
+  static uint32_t NextPdId();
 
   ObjectCounts counts() const {
     return {.pds = pds_, .mrs = mrs_, .cqs = cqs_, .qps = qps_};
@@ -125,7 +126,6 @@ class Device {
   std::atomic<int> qps_{0};
   std::atomic<int> srqs_{0};
   std::atomic<int> ahs_{0};
-  std::atomic<uint32_t> next_pd_id_{1};
 };
 
 }  // namespace urnic::control

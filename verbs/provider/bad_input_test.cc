@@ -3,6 +3,7 @@
 // posting and modifying (failure_test), binding and advice (window_test),
 // extended queues (cq_ex_test, qp_ex_test).
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include "verbs/provider/testing/verbs_pair.h"
@@ -41,7 +42,8 @@ class BadInputTest : public testing::Test {
   }
 
   OpenDevice device_;
-  OpenDevice other_;  // another context of the same device
+  // Another device; where there is one only, another context of the same.
+  OpenDevice other_{OpenDevice::kLast};
   End end_;
   End foreign_;
 };
@@ -58,6 +60,9 @@ TEST_F(BadInputTest, QueuesOfAnotherContextAreNotTaken) {
     EXPECT_EQ(Errno(ibv_create_qp(end_.pd(), &attr)), EINVAL) << i;
   }
   EXPECT_EQ(ibv_destroy_srq(srq), 0) << "not in use";
+  ibv_comp_channel* channel = ibv_create_comp_channel(other_);
+  EXPECT_EQ(Errno(ibv_create_cq(device_, 1, nullptr, channel, 0)), EINVAL);
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
   ibv_td_init_attr td_attr = {};
   ibv_td* td = ibv_alloc_td(other_, &td_attr);
   ibv_parent_domain_init_attr parent = {};
@@ -70,6 +75,61 @@ TEST_F(BadInputTest, QueuesOfAnotherContextAreNotTaken) {
   EXPECT_EQ(ibv_dealloc_td(td), 0);
   EXPECT_NE(ibv_rereg_mr(end_.mr(), IBV_REREG_MR_CHANGE_PD, foreign_.pd(),
                          nullptr, 0, 0),
+            0);
+  ibv_xrcd_init_attr xrcd_attr = {};
+  xrcd_attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  xrcd_attr.fd = -1;
+  xrcd_attr.oflags = O_CREAT;
+  ibv_xrcd* xrcd = ibv_open_xrcd(other_, &xrcd_attr);
+  ibv_srq_init_attr_ex xrc = {};
+  xrc.attr.max_wr = 1;
+  xrc.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD |
+                  IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD;
+  xrc.srq_type = IBV_SRQT_XRC;
+  xrc.pd = end_.pd();
+  xrc.xrcd = xrcd;
+  xrc.cq = end_.cq();
+  EXPECT_EQ(Errno(ibv_create_srq_ex(device_, &xrc)), EINVAL);
+  ibv_qp_init_attr_ex target = {};
+  target.qp_type = IBV_QPT_XRC_RECV;
+  target.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+  target.xrcd = xrcd;
+  EXPECT_EQ(Errno(ibv_create_qp_ex(device_, &target)), EINVAL);
+  EXPECT_EQ(ibv_close_xrcd(xrcd), 0);
+}
+
+// Keys and handles mean something in their own domain only; so does what looks
+// the same in another device.
+TEST_F(BadInputTest, KeysOfAnotherContextOpenNothing) {
+  const auto write = [](End& from, uint64_t address, uint32_t rkey) {
+    EXPECT_EQ(from.PostSend({from.Sge(0, 8)},
+                            [&](ibv_send_wr& wr) {
+                              wr.opcode = IBV_WR_RDMA_WRITE;
+                              wr.wr.rdma.remote_addr = address;
+                              wr.wr.rdma.rkey = rkey;
+                            }),
+              0);
+    return from.Poll().status;
+  };
+  {
+    Pair pair(device_);
+    EXPECT_EQ(write(pair.a, foreign_.address(), foreign_.mr()->rkey),
+              IBV_WC_REM_ACCESS_ERR);
+  }
+  {
+    Pair pair(device_);
+    EXPECT_EQ(pair.a.PostSend({foreign_.Sge(0, 8)}), 0);
+    EXPECT_EQ(pair.a.Poll().status, IBV_WC_LOC_PROT_ERR);
+  }
+  {
+    Pair pair(device_);
+    EXPECT_EQ(pair.b.PostRecv(1, {foreign_.Sge(0, 8)}), 0);
+    EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
+    EXPECT_EQ(pair.a.Poll().status, IBV_WC_REM_OP_ERR);
+    EXPECT_EQ(pair.b.Poll().status, IBV_WC_LOC_PROT_ERR);
+  }
+  ibv_sge sge = foreign_.Sge(0, 8);
+  EXPECT_NE(ibv_advise_mr(end_.pd(), IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1),
             0);
 }
 
@@ -96,6 +156,7 @@ TEST_F(BadInputTest, SharedReceiveQueues) {
   EXPECT_EQ(modify(0, 0, IBV_SRQ_MAX_WR), EINVAL);
   EXPECT_EQ(modify(1u << 20, 0, IBV_SRQ_MAX_WR), EINVAL);
   EXPECT_EQ(modify(0, 17, IBV_SRQ_LIMIT), EINVAL);
+  EXPECT_EQ(modify(64, 65, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), EINVAL);
   ibv_srq_attr now = {};
   EXPECT_EQ(ibv_query_srq(srq, &now), 0);
   EXPECT_EQ(now.max_wr, 16u);
@@ -138,6 +199,160 @@ TEST_F(BadInputTest, AddressHandles) {
   EXPECT_EQ(create([](auto& a) { a.port_num = 2; }), EINVAL);
   EXPECT_EQ(create([](auto& a) { a.port_num = 0; }), EINVAL);
   EXPECT_EQ(create([](auto& a) { a.grh.sgid_index = 255; }), EINVAL);
+}
+
+// A datagram needs a handle of its queue pair's own domain, which is there when
+// it goes out; else it is the end of that request and of nothing else.
+TEST_F(BadInputTest, AddressHandlesOfOthersAndThoseThatAreGone) {
+  ibv_qp_init_attr init = QpAttributes();
+  init.qp_type = IBV_QPT_UD;
+  ibv_qp* ud = ibv_create_qp(end_.pd(), &init);
+  ASSERT_NE(ud, nullptr);
+  ibv_qp_attr a = {};
+  a.port_num = 1;
+  a.qkey = 0x11;
+  const auto to = [&](ibv_qp_state state, int mask) {
+    a.qp_state = state;
+    EXPECT_EQ(ibv_modify_qp(ud, &a, IBV_QP_STATE | mask), 0) << state;
+  };
+  const auto reset = [&] {
+    to(IBV_QPS_RESET, 0);
+    to(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+    to(IBV_QPS_RTR, 0);
+    to(IBV_QPS_RTS, IBV_QP_SQ_PSN);
+  };
+  const auto post = [&](ibv_ah* ah) {
+    ibv_sge sge = end_.Sge(0, 8);
+    ibv_send_wr wr = {};
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.wr.ud.ah = ah;
+    wr.wr.ud.remote_qpn = ud->qp_num;
+    wr.wr.ud.remote_qkey = a.qkey;
+    ibv_send_wr* bad = nullptr;
+    return ibv_post_send(ud, &wr, &bad);
+  };
+  ibv_ah_attr address = Address();
+  ibv_pd* other = ibv_alloc_pd(device_);
+  ibv_ah* theirs = ibv_create_ah(other, &address);
+  ibv_ah* ours = ibv_create_ah(end_.pd(), &address);
+  ASSERT_TRUE(theirs != nullptr && ours != nullptr);
+  reset();
+  EXPECT_EQ(post(nullptr), EINVAL);
+  EXPECT_EQ(post(ours), 0);
+  EXPECT_EQ(end_.Poll().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(post(theirs), 0);
+  EXPECT_EQ(end_.Poll().status, IBV_WC_LOC_QP_OP_ERR);
+  reset();
+  a.en_sqd_async_notify = 0;
+  to(IBV_QPS_SQD, 0);
+  EXPECT_EQ(post(ours), 0);
+  EXPECT_EQ(ibv_destroy_ah(ours), 0);
+  to(IBV_QPS_RTS, 0);
+  EXPECT_EQ(end_.Poll().status, IBV_WC_LOC_QP_OP_ERR);
+  EXPECT_EQ(ibv_dealloc_pd(other), EBUSY);
+  EXPECT_EQ(ibv_destroy_ah(theirs), 0);
+  EXPECT_EQ(ibv_dealloc_pd(other), 0);
+  EXPECT_EQ(ibv_destroy_qp(ud), 0);
+}
+
+// Each kind of object keeps what it was made in.
+TEST_F(BadInputTest, DomainsAndQueuesAreBusyWithEachKindOfChild) {
+  ibv_pd* pd = ibv_alloc_pd(device_);
+  ibv_cq* cq = ibv_create_cq(device_, 1, nullptr, nullptr, 0);
+  const auto busy = [&](auto* child, auto destroy) {
+    ASSERT_NE(child, nullptr);
+    EXPECT_EQ(ibv_dealloc_pd(pd), EBUSY);
+    EXPECT_EQ(destroy(child), 0);
+  };
+  busy(ibv_reg_mr(pd, end_.memory(), 8, 0),
+       [](ibv_mr* mr) { return ibv_dereg_mr(mr); });
+  busy(ibv_alloc_null_mr(pd), [](ibv_mr* mr) { return ibv_dereg_mr(mr); });
+  busy(ibv_alloc_mw(pd, IBV_MW_TYPE_2),
+       [](ibv_mw* mw) { return ibv_dealloc_mw(mw); });
+  ibv_ah_attr address = Address();
+  busy(ibv_create_ah(pd, &address), ibv_destroy_ah);
+  ibv_srq_init_attr srq_attr = {};
+  srq_attr.attr.max_wr = 1;
+  busy(ibv_create_srq(pd, &srq_attr), ibv_destroy_srq);
+  for (const bool send : {true, false}) {
+    ibv_qp_init_attr attr = QpAttributes();
+    (send ? attr.send_cq : attr.recv_cq) = cq;
+    busy(ibv_create_qp(pd, &attr), [&](ibv_qp* qp) {
+      EXPECT_EQ(ibv_destroy_cq(cq), EBUSY);
+      return ibv_destroy_qp(qp);
+    });
+  }
+  ibv_parent_domain_init_attr parent_attr = {};
+  parent_attr.pd = pd;
+  ibv_pd* parent = ibv_alloc_parent_domain(device_, &parent_attr);
+  ibv_cq_init_attr_ex cq_attr = {};
+  cq_attr.cqe = 1;
+  cq_attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
+  cq_attr.parent_domain = parent;
+  ibv_cq_ex* in_parent = ibv_create_cq_ex(device_, &cq_attr);
+  ASSERT_NE(in_parent, nullptr);
+  EXPECT_EQ(ibv_dealloc_pd(parent), EBUSY);
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(in_parent)), 0);
+  busy(parent, ibv_dealloc_pd);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+TEST_F(BadInputTest, Queries) {
+  ibv_port_attr port = {};
+  EXPECT_EQ(ibv_query_port(device_, 0, &port), EINVAL);
+  EXPECT_EQ(ibv_query_port(device_, 2, &port), EINVAL);
+  ibv_gid gid = {};
+  EXPECT_NE(ibv_query_gid(device_, 1, 255, &gid), 0);
+  EXPECT_NE(ibv_query_gid(device_, 1, -1, &gid), 0);
+  EXPECT_NE(ibv_query_gid(device_, 2, 0, &gid), 0);
+  __be16 pkey = 0;
+  EXPECT_EQ(ibv_query_pkey(device_, 1, 0, &pkey), 0);
+  EXPECT_EQ(pkey, 0xffff);
+  EXPECT_NE(ibv_query_pkey(device_, 1, 1000, &pkey), 0);
+  ibv_query_device_ex_input input = {.comp_mask = 1};
+  ibv_device_attr_ex attr = {};
+  EXPECT_EQ(ibv_query_device_ex(device_, &input, &attr), EINVAL);
+  ibv_values_ex values = {};
+  values.comp_mask = 1 << 7;
+  EXPECT_EQ(ibv_query_rt_values_ex(device_, &values), EINVAL);
+  uint32_t number = 0;
+  ibv_srq_init_attr srq_attr = {};
+  srq_attr.attr.max_wr = 1;
+  ibv_srq* srq = ibv_create_srq(end_.pd(), &srq_attr);
+  EXPECT_EQ(ibv_get_srq_num(srq, &number), EINVAL) << "not an XRC one";
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+// There is no such thing in this device: EOPNOTSUPP, by libibverbs for what is
+// not in the provider's table.
+TEST_F(BadInputTest, WhatTheDeviceDoesNotHave) {
+  ibv_alloc_dm_attr memory = {};
+  memory.length = 64;
+  EXPECT_EQ(Errno(ibv_alloc_dm(device_, &memory)), EOPNOTSUPP);
+  ibv_wq_init_attr queue = {};
+  EXPECT_EQ(Errno(ibv_create_wq(device_, &queue)), EOPNOTSUPP);
+  ibv_rwq_ind_table_init_attr table = {};
+  EXPECT_EQ(Errno(ibv_create_rwq_ind_table(device_, &table)), EOPNOTSUPP);
+  ibv_flow_attr flow = {};
+  EXPECT_EQ(Errno(ibv_create_flow(end_.qp(), &flow)), EOPNOTSUPP);
+  ibv_counters_init_attr counters = {};
+  EXPECT_EQ(Errno(ibv_create_counters(device_, &counters)), EOPNOTSUPP);
+  EXPECT_EQ(Errno(ibv_reg_dmabuf_mr(end_.pd(), 0, 64, 0, 0, 0)), EOPNOTSUPP);
+  EXPECT_EQ(Errno(ibv_import_pd(device_, 1)), EOPNOTSUPP);
+  EXPECT_EQ(Errno(ibv_import_mr(end_.pd(), 1)), EOPNOTSUPP);
+  ibv_qp_rate_limit_attr rate = {};
+  EXPECT_EQ(ibv_modify_qp_rate_limit(end_.qp(), &rate), EOPNOTSUPP);
+  ibv_ops_wr ops = {};
+  ibv_ops_wr* bad = nullptr;
+  ibv_srq_init_attr srq_attr = {};
+  srq_attr.attr.max_wr = 1;
+  ibv_srq* srq = ibv_create_srq(end_.pd(), &srq_attr);
+  EXPECT_EQ(ibv_post_srq_ops(srq, &ops, &bad), EOPNOTSUPP);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
 }
 
 TEST_F(BadInputTest, Groups) {

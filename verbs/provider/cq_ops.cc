@@ -16,7 +16,10 @@ namespace urnic::provider {
 CompletionQueueHandle* MakeCq(ibv_context* ibv, control::CqRequest request,
                               ibv_comp_channel* channel) {
   Context* context = Context::From(ibv);
-  if (channel != nullptr && Preload() == nullptr) return FailNull(EINVAL);
+  if (channel != nullptr && (Preload() == nullptr || channel->context != ibv)) {
+    return FailNull(absl::InvalidArgumentError(
+        "create_cq: the channel is of another context"));
+  }
   auto handle = std::make_unique<CompletionQueueHandle>();
   request.events = context;
   request.user = handle.get();
