@@ -1,4 +1,4 @@
-"""Makes one source file of the RC core, the simulator and a main function,
+"""Makes one source file of the cores, a simulator and a main function,
 with one line of the core changed: a mutant that the oracle must find.
 
 usage: amalgamate.py OLD NEW FILE... ; OLD must occur exactly once in what is
@@ -8,8 +8,9 @@ inlined. The result goes to standard output.
 import re
 import sys
 
-INLINED = ("transport/rc/", "transport/work/", "tests/sim/", "tests/support/endpoint",
-           "tests/support/fake_")
+INLINED = ("transport/rc/", "transport/uc/", "transport/ud/",
+           "transport/work/", "tests/sim/", "tests/support/endpoint",
+           "tests/support/unacked_end", "tests/support/fake_")
 INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
 
 

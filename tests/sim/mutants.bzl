@@ -1,9 +1,6 @@
 """Tests of the oracle: cores that are broken on purpose must be caught."""
 
-_SOURCES = [
-    "//tests/sim:mutation_main.cc",
-    "//tests/sim:flow.cc",
-    "//tests/sim:simulation.cc",
+_CORE = [
     "//tests/support:endpoint.cc",
     "//tests/support:fake_host.cc",
     "//tests/support:fake_rings.cc",
@@ -11,22 +8,37 @@ _SOURCES = [
     "//transport/rc:responder.cc",
     "//transport/rc:timers.cc",
 ]
+_RC = _CORE + [
+    "//tests/sim:mutation_main.cc",
+    "//tests/sim:flow.cc",
+    "//tests/sim:simulation.cc",
+]
+_UNACKED = _CORE + [
+    "//tests/sim:unacked_main.cc",
+    "//transport/uc:qp.cc",
+    "//transport/ud:qp.cc",
+    "//transport/work:unacked_qp.cc",
+]
 
-def mutant(name, old, new):
+def mutant(name, old, new, unacked = False):
     """One changed place in the core, and the test that it is found.
 
     Args:
       name: what is broken.
       old: text that occurs once in the core; no single quotes or newlines.
       new: what stands there instead.
+      unacked: it is a core of UC or UD, else that of RC.
     """
+    sources = _UNACKED if unacked else _RC
     native.genrule(
         name = name + "_source",
         testonly = True,
-        srcs = _SOURCES + [
+        srcs = sources + [
             "//tests/sim:sources",
             "//tests/support:sources",
             "//transport/rc:sources",
+            "//transport/uc:sources",
+            "//transport/ud:sources",
             "//transport/work:sources",
         ],
         outs = [name + ".cc"],
@@ -34,13 +46,14 @@ def mutant(name, old, new):
               (
                   old.replace("$", "$$"),
                   new.replace("$", "$$"),
-                  " ".join(["$(location %s)" % s for s in _SOURCES]),
+                  " ".join(["$(location %s)" % s for s in sources]),
               ),
         tools = ["//tests/sim:amalgamate.py"],
     )
     native.cc_test(
         name = name,
         srcs = [name + ".cc"],
+        args = ["--expect-violation"] if unacked else [],
         copts = ["-Wno-error"],
         deps = [
             "//ras/metrics",

@@ -1,7 +1,8 @@
 #pragma once
 
 // One queue pair of a service without acknowledgements (ud::Qp, uc::Qp) with a
-// host, rings and a caller that does what rc/qp.h asks of it.
+// host, rings and a caller that does what rc/qp.h asks of it. Aborts when the
+// core touches a byte that it was not given.
 
 #include <cstdint>
 #include <cstring>
@@ -9,6 +10,7 @@
 
 #include "tests/support/fake_host.h"
 #include "tests/support/fake_rings.h"
+#include "transport/base/check.h"
 #include "transport/work/types.h"
 
 namespace urnic::testing {
@@ -58,10 +60,9 @@ class UnackedEnd {
     for (uint32_t i = 0; i < count; ++i) {
       const TxSlot& slot = slots[i];
       Bytes packet(slot.headers, slot.headers + slot.header_bytes);
-      for (uint32_t s = 0; s < slot.segment_count; ++s) {
-        const auto* data =
-            reinterpret_cast<const uint8_t*>(slot.segments[s].address);
-        packet.insert(packet.end(), data, data + slot.segments[s].bytes);
+      if (!Gather(slot, packet)) {
+        qp_.OnGatherFault(slot);
+        break;
       }
       packet.resize(packet.size() + slot.pad_bytes + wire::kIcrcBytes);
       packets.push_back(packet);
@@ -90,6 +91,9 @@ class UnackedEnd {
     done_.clear();
     qp_.OnBurst(burst, Time(), *this);
     for (const Placement& placement : placements_) {
+      URNIC_CHECK(host_.Allowed(
+          placement.target, placement.bytes, kPd,
+          placement.to_receive ? mem::kLocalWrite : mem::kRemoteWrite));
       if (!host_.Writable(placement.target, placement.bytes)) {
         qp_.OnPlacementFault(placement, done_);
         break;
@@ -119,6 +123,20 @@ class UnackedEnd {
   const std::vector<uint32_t>& address_handles() const { return handles_; }
 
  private:
+  // False: memory that is registered is not there.
+  bool Gather(const TxSlot& slot, Bytes& packet) {
+    for (uint32_t s = 0; s < slot.segment_count; ++s) {
+      const auto [address, bytes] = slot.segments[s];
+      if (!rings_.sq().Contains(address, bytes)) {
+        URNIC_CHECK(host_.Allowed(address, bytes, kPd, mem::kLocalRead));
+        if (!host_.Readable(address, bytes)) return false;
+      }
+      const auto* data = reinterpret_cast<const uint8_t*>(address);
+      packet.insert(packet.end(), data, data + bytes);
+    }
+    return true;
+  }
+
   QpConfig config_;
   FakeHost host_{16384};
   FakeRings rings_{16, 4, 64, 16, 4};

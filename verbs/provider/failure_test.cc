@@ -324,16 +324,6 @@ TEST_F(FailureTest, BusyObjectsStay) {
   EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS) << "they still work";
 }
 
-TEST_F(FailureTest, WhatIsNotBuiltSaysSo) {
-  ibv_alloc_dm_attr memory = {};
-  memory.length = 64;
-  EXPECT_EQ(ibv_alloc_dm(device_, &memory), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
-  ibv_wq_init_attr queue = {};
-  EXPECT_EQ(ibv_create_wq(device_, &queue), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
-}
-
 TEST_F(FailureTest, AFullCompletionQueueIsAnEventAndNothingIsOverwritten) {
   End sender(device_, {});
   ibv_cq* small = ibv_create_cq(device_, 4, nullptr, nullptr, 0);

@@ -40,6 +40,11 @@ int InChild(ibv_context* context, Pair& pair) {
   if (ibv_reg_mr(pair.a.pd(), memory, 8, 0) != nullptr || errno != EIO) {
     return 14;
   }
+  ibv_device** list = ibv_get_device_list(nullptr);
+  if (list == nullptr) return 16;
+  errno = 0;
+  if (ibv_open_device(list[0]) != nullptr || errno != EIO) return 17;
+  ibv_free_device_list(list);
   if (ibv_close_device(context) != 0) return 15;
   return 0;
 }
