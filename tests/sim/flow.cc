@@ -17,6 +17,11 @@ bool IsWrite(uint8_t opcode) {
          opcode == URNIC_WR_RDMA_WRITE_WITH_IMM;
 }
 
+// What ends up in the peer's memory.
+bool Stores(uint8_t opcode) {
+  return IsWrite(opcode) || opcode == URNIC_WR_ATOMIC_WRITE;
+}
+
 bool IsAtomic(uint8_t opcode) {
   return opcode == URNIC_WR_ATOMIC_CMP_AND_SWP ||
          opcode == URNIC_WR_ATOMIC_FETCH_AND_ADD;
@@ -39,7 +44,7 @@ std::span<const uint8_t> BytesOf(const uint64_t& value) {
 
 uint8_t Flow::PickOpcode() {
   for (;;) {
-    switch (random_.Below(10)) {
+    switch (random_.Below(12)) {
       case 0:
       case 1:
         return URNIC_WR_RDMA_WRITE;
@@ -55,6 +60,12 @@ uint8_t Flow::PickOpcode() {
       case 7:
       case 8:
         if (config_.reads) return URNIC_WR_RDMA_READ;
+        break;
+      case 9:
+        if (config_.reads) return URNIC_WR_FLUSH;
+        break;
+      case 10:
+        if (config_.reads) return URNIC_WR_ATOMIC_WRITE;
         break;
       default:
         if (config_.atomics) {
@@ -142,6 +153,8 @@ void Flow::PostOne() {
     PrepareAtomic(request, wr);
   } else if (request.opcode == URNIC_WR_RDMA_READ) {
     PrepareRead(request, wr);
+  } else if (request.opcode == URNIC_WR_FLUSH) {
+    PrepareFlush(request, wr);
   } else {
     PrepareData(request, wr);
   }
@@ -164,15 +177,21 @@ void Flow::PrepareRemote(Request& request, testing::SendWr& wr,
   request.remote = to_.remote->Take(random_);
   const size_t room = to_.remote->slot_bytes() - length;
   request.remote_at = *request.remote + random_.Below(room + 1);
+  if (request.opcode == URNIC_WR_ATOMIC_WRITE) {
+    request.remote_at = (*request.remote + 7) & ~size_t{7};
+  }
   wr.remote_addr = to_.remote->image().host().address(request.remote_at) +
                    to_.remote_iova_shift;
   wr.rkey = to_.remote_key;
 }
 
 void Flow::PrepareData(Request& request, testing::SendWr& wr) {
-  uint32_t length = PickLength();
-  if (random_.OneIn(4) && config_.max_inline != 0) {
-    length = static_cast<uint32_t>(random_.Below(config_.max_inline)) + 1;
+  const bool atomic_write = request.opcode == URNIC_WR_ATOMIC_WRITE;
+  uint32_t length = atomic_write ? 8 : PickLength();
+  if (random_.OneIn(4) && config_.max_inline >= 8) {
+    if (!atomic_write) {
+      length = static_cast<uint32_t>(random_.Below(config_.max_inline)) + 1;
+    }
     for (uint32_t i = 0; i < length; ++i) {
       request.content.push_back(random_.Byte());
     }
@@ -188,7 +207,7 @@ void Flow::PrepareData(Request& request, testing::SendWr& wr) {
           {image.host().address(piece.offset), piece.bytes, from_.local_key});
     }
   }
-  if (IsWrite(request.opcode)) PrepareRemote(request, wr, length);
+  if (Stores(request.opcode)) PrepareRemote(request, wr, length);
   if (request.opcode == URNIC_WR_SEND_WITH_INV) {
     FakeHost& host = to_.end->host();
     request.invalidated =
@@ -215,6 +234,15 @@ void Flow::PrepareRead(Request& request, testing::SendWr& wr) {
     wr.sges.push_back({from_.end->host().address(piece.offset), piece.bytes,
                        from_.local_key});
   }
+}
+
+// Of a range, or of all that the key names.
+void Flow::PrepareFlush(Request& request, testing::SendWr& wr) {
+  const auto length = static_cast<uint32_t>(random_.Below(1000));
+  PrepareRemote(request, wr, length);
+  wr.compare_add = URNIC_FLUSH_GLOBAL;
+  if (random_.OneIn(2)) wr.compare_add |= URNIC_FLUSH_MR;
+  wr.swap = length;
 }
 
 void Flow::PrepareAtomic(Request& request, testing::SendWr& wr) {
@@ -340,7 +368,7 @@ void Flow::Succeed(Request& request) {
     from_.local->Release(*request.local, random_);
   }
   if (request.remote) {
-    if (IsWrite(request.opcode)) {
+    if (Stores(request.opcode)) {
       to_.remote->image().Expect(request.remote_at, request.content);
     }
     to_.remote->Check(*request.remote, "written data");

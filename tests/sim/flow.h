@@ -133,6 +133,7 @@ class Flow {
   void PostOne();
   void PrepareData(Request& request, testing::SendWr& wr);
   void PrepareRead(Request& request, testing::SendWr& wr);
+  void PrepareFlush(Request& request, testing::SendWr& wr);
   void PrepareAtomic(Request& request, testing::SendWr& wr);
   void PrepareRemote(Request& request, testing::SendWr& wr, uint32_t length);
   void Spoil(testing::SendWr& wr);

@@ -148,7 +148,8 @@ void Simulation::ConfigureEnds(Connection& c) {
     QpConfig& q = c.config[i];
     q.dest_qpn = 0x100 + (1 - i);
     q.mtu = mtu;
-    q.access = mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
+    q.access = mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic |
+               mem::kFlushGlobal;
     q.timeout = rc::AckTimeout(no_timer_ ? uint8_t{0}
                                          : static_cast<uint8_t>(pick(8, 12)));
     q.retry_count = mild_ ? 7 : static_cast<uint8_t>(pick(3, 7));
@@ -242,9 +243,10 @@ void Simulation::RegisterKeys(Connection& c, uint32_t which) {
   }
   if (missing(side.remote_key)) {
     side.remote_iova_shift = random_.OneIn(2) ? 0 : random_.Next() >> 24 << 12;
-    side.remote_key = host.RegisterAt(
-        pd, begin + part, part, kAllRights & ~mem::kRemoteAtomic,
-        host.address(begin + part) + side.remote_iova_shift);
+    side.remote_key =
+        host.RegisterAt(pd, begin + part, part,
+                        (kAllRights & ~mem::kRemoteAtomic) | mem::kFlushGlobal,
+                        host.address(begin + part) + side.remote_iova_shift);
   }
   if (missing(side.receive_key)) {
     side.receive_key =

@@ -27,6 +27,8 @@ class WireRules {
     switch (packet.info->kind) {
       case wire::PacketKind::kReadRequest:
       case wire::PacketKind::kAtomic:
+      case wire::PacketKind::kAtomicWrite:
+      case wire::PacketKind::kFlush:
         if (verdict == RxVerdict::kAccept) {
           owed_.push_back({psn, psn + ResponsePackets(packet)});
         }
@@ -88,8 +90,11 @@ class WireRules {
     const Psn psn = packet.psn();
     Require(psn - next_new_ <= 0, "a request skips PSNs");
     if (psn != next_new_) return;
-    const bool fetches = packet.info->kind == wire::PacketKind::kReadRequest ||
-                         packet.info->kind == wire::PacketKind::kAtomic;
+    const wire::PacketKind kind = packet.info->kind;
+    const bool fetches = kind == wire::PacketKind::kReadRequest ||
+                         kind == wire::PacketKind::kAtomic ||
+                         kind == wire::PacketKind::kAtomicWrite ||
+                         kind == wire::PacketKind::kFlush;
     next_new_ = psn + (fetches ? ResponsePackets(packet) : 1);
     if (!fetches) return;
     asked_.push_back({psn, next_new_});

@@ -1,8 +1,11 @@
 // Any list of operations on two managers that face each other: messages as
-// they come, lost, twice, late, altered or made up; calls with any handle and
-// any argument; time. Invariants are checked after each operation; a message
-// from an address that no connection is with must change no connection; and
-// when all handles are destroyed, nothing may be left.
+// they come, lost, twice, late, replayed, altered or made up, also with the
+// right ids from the wrong address; calls with any handle and any argument;
+// time. Invariants are checked after each operation. A message may change one
+// connection only, which it names, whose peer is where it comes from, and in a
+// way that it is for (Legitimate() below), for that is what moves queue pairs;
+// and what is not accepted changes none. When all handles are destroyed,
+// nothing may be left.
 
 #include <algorithm>
 #include <cstdint>
@@ -27,6 +30,44 @@ constexpr int kOperationMax = 300;
 constexpr size_t kInFlightMax = 64;
 constexpr uint64_t kServiceId = 0x0000000001061c06;
 constexpr int kStranger = 2;
+constexpr size_t kHistoryMax = 128;
+
+// May a message with this attribute move a connection so?
+bool Legitimate(uint16_t attribute, State from, State to) {
+  using S = State;
+  const bool asks = from == S::kReqSent || from == S::kMraReqReceived;
+  const bool asked = from == S::kReqReceived || from == S::kMraReqSent;
+  const bool replied = from == S::kRepSent || from == S::kMraRepReceived;
+  const bool has_reply = from == S::kRepReceived || from == S::kMraRepSent;
+  const bool ended = to == S::kTimewait || to == S::kIdle;
+  // A new connection with the queue pair of an old one ends the old one.
+  const bool stale = from == S::kEstablished && to == S::kDreqSent;
+  switch (attribute) {
+    case wire::kCmReqAttribute:
+      return stale;
+    case wire::kCmMraAttribute:
+      return (from == S::kReqSent && to == S::kMraReqReceived) ||
+             (from == S::kRepSent && to == S::kMraRepReceived);
+    case wire::kCmRejAttribute:
+      return ((asks || asked || replied) && ended) ||
+             ((has_reply || from == S::kEstablished || from == S::kDreqSent) &&
+              to == S::kTimewait);
+    case wire::kCmRepAttribute:
+      return (asks && (to == S::kRepReceived || to == S::kIdle)) || stale;
+    case wire::kCmRtuAttribute:
+      return replied && to == S::kEstablished;
+    case wire::kCmDreqAttribute:
+      return (replied || from == S::kEstablished || from == S::kDreqSent) &&
+             to == S::kDreqReceived;
+    case wire::kCmDrepAttribute:
+      return (from == S::kDreqSent || from == S::kDreqReceived) &&
+             to == S::kTimewait;
+    case wire::kCmSidrRepAttribute:
+      return from == S::kSidrReqSent && to == S::kIdle;
+    default:
+      return false;
+  }
+}
 
 wire::Gid GidOf(int i) { return wire::Gid::FromIpv4(0x0a000001 + i); }
 
@@ -52,7 +93,6 @@ class Fuzzer {
         for (const auto& seen : sinks_[i].events) {
           // Also of new handles: what an event names is there.
           URNIC_CHECK(managers_[i]->Exists(seen.event.handle));
-          Remember(i, seen.event.handle);
         }
         sinks_[i].events.clear();
         while (sinks_[i].mads.size() > kInFlightMax) sinks_[i].mads.pop_front();
@@ -63,7 +103,7 @@ class Fuzzer {
 
  private:
   void Operate(int i) {
-    switch (in_.Below(12)) {
+    switch (in_.Below(13)) {
       case 0:
       case 1:
       case 2:
@@ -85,6 +125,8 @@ class Fuzzer {
         return managers_[i]->OnTimer(now_, sinks_[i]);
       case 8:
         return Open(i);
+      case 9:
+        return Replay(i);
       default:
         return Call(i);
     }
@@ -95,8 +137,71 @@ class Fuzzer {
     path.remote_gid = GidOf(from);
     return path;
   }
+  // What is kept of each handle beside it.
+  struct Known {
+    Handle handle;
+    int peer = kStranger;  // where its messages come from
+  };
+  struct Before {
+    State state;
+    uint32_t ours;
+    uint32_t theirs;
+    Qpn qpn;
+  };
+  Before Now(int i, Handle h) {
+    const ConnectionManager& m = *managers_[i];
+    QpAttributes qp;
+    (void)m.GetQpAttributes(h, qp);
+    return {m.state(h), m.local_comm_id(h), m.remote_comm_id(h), qp.local_qpn};
+  }
+
   void Give(int i, const MadBytes& bytes, int from) {
-    (void)managers_[i]->OnMad(bytes, PathFrom(from), now_, sinks_[i]);
+    std::vector<Before> before;
+    for (const Known& k : handles_[i]) before.push_back(Now(i, k.handle));
+    const size_t seen = sinks_[i].events.size();
+    const RxVerdict verdict =
+        managers_[i]->OnMad(bytes, PathFrom(from), now_, sinks_[i]);
+    int changed = 0;
+    for (size_t n = 0; n < before.size(); ++n) {
+      const State after = managers_[i]->state(handles_[i][n].handle);
+      if (after == before[n].state) continue;
+      ++changed;
+      CheckChange(handles_[i][n], before[n], after, bytes, from, verdict);
+    }
+    for (size_t n = seen; n < sinks_[i].events.size(); ++n) {
+      const Event& event = sinks_[i].events[n].event;
+      if (event.kind == EventKind::kReqReceived ||
+          event.kind == EventKind::kSidrReqReceived) {
+        ++changed;
+        URNIC_CHECK(verdict == RxVerdict::kAccept);
+        Remember(i, event.handle, from);
+      }
+    }
+    // A stale reply ends what was asked for and what there was.
+    URNIC_CHECK(changed <= (verdict == RxVerdict::kCmStale ? 2 : 1));
+  }
+  static void CheckChange(const Known& known, const Before& before, State after,
+                          const MadBytes& bytes, int from, RxVerdict verdict) {
+    wire::CmLap ids;  // ids lie at the same place in all but REQ and SIDR
+    std::memcpy(&ids, bytes.data(), sizeof(ids));
+    wire::CmDreq dreq;
+    std::memcpy(&dreq, bytes.data(), sizeof(dreq));
+    const uint16_t attribute = ids.mad.attribute_id.value();
+    const bool stale = verdict == RxVerdict::kCmStale;
+    URNIC_CHECK(verdict == RxVerdict::kAccept || stale);
+    URNIC_CHECK(known.peer == from);
+    URNIC_CHECK(Legitimate(attribute, before.state, after));
+    if (stale || attribute == wire::kCmSidrRepAttribute) return;
+    const bool by_ours = ids.remote_comm_id.value() == before.ours;
+    const bool by_theirs =
+        before.theirs != 0 && ids.local_comm_id.value() == before.theirs;
+    // Who gives up his request may not know our id.
+    URNIC_CHECK(by_ours || (attribute == wire::kCmRejAttribute && by_theirs));
+    URNIC_CHECK(by_theirs || before.state == State::kReqSent ||
+                before.state == State::kMraReqReceived);
+    if (attribute == wire::kCmDreqAttribute) {
+      URNIC_CHECK(dreq.remote_qpn() == before.qpn);
+    }
   }
   // The oldest message for node `i`, perhaps altered.
   void Deliver(int i, bool keep) {
@@ -105,6 +210,9 @@ class Fuzzer {
     SentMad mad = queue.front();
     queue.pop_front();
     if (keep) queue.push_back(mad);
+    if (history_[1 - i].size() < kHistoryMax) {
+      history_[1 - i].push_back(mad.bytes);
+    }
     if (in_.Below(4) == 0) Alter(mad.bytes);
     Give(i, mad.bytes, 1 - i);
   }
@@ -140,33 +248,25 @@ class Fuzzer {
     const auto& queue = sinks_[1 - i].mads;
     const MadBytes bytes =
         !queue.empty() && in_.Below(2) == 0 ? queue.front().bytes : AnyMad(i);
-    std::vector<State> before;
-    for (const Handle h : handles_[i]) {
-      before.push_back(managers_[i]->state(h));
-    }
     Give(i, bytes, kStranger);
-    for (size_t n = 0; n < before.size(); ++n) {
-      // What the stranger has set up itself is its own.
-      if (strangers_ == 0) {
-        URNIC_CHECK(managers_[i]->state(handles_[i][n]) == before[n]);
-      }
-    }
-    for (const auto& seen : sinks_[i].events) {
-      if (seen.from.remote_gid == GidOf(kStranger)) ++strangers_;
-    }
+  }
+  // What was delivered once, long ago; from its sender or from a stranger.
+  void Replay(int i) {
+    const auto& history = history_[1 - i];
+    if (history.empty()) return;
+    MadBytes bytes = history[in_.Byte() % history.size()];
+    if (in_.Below(4) == 0) Alter(bytes);
+    Give(i, bytes, in_.Below(4) == 0 ? kStranger : 1 - i);
   }
 
-  void Remember(int i, Handle handle) {
-    auto& all = handles_[i];
-    if (std::find(all.begin(), all.end(), handle) == all.end()) {
-      all.push_back(handle);
-    }
+  void Remember(int i, Handle handle, int peer) {
+    handles_[i].push_back({handle, peer});
   }
   Handle AnyHandle(int i) {
     const auto& all = handles_[i];
     const uint32_t n = in_.Byte();
     if (all.empty() || n == 255) return Handle{in_.Word()};
-    return all[n % all.size()];
+    return all[n % all.size()].handle;
   }
 
   std::span<const uint8_t> Data() {
@@ -206,7 +306,7 @@ class Fuzzer {
         (void)managers_[i]->Connect(params, 3, now_, sinks_[i], handle);
       }
     }
-    if (handle.valid()) Remember(i, handle);
+    if (handle.valid()) Remember(i, handle, 1 - i);
   }
   void Call(int i) {
     ConnectionManager& m = *managers_[i];
@@ -253,7 +353,9 @@ class Fuzzer {
   void End() {
     for (int i = 0; i < 2; ++i) {
       ConnectionManager& m = *managers_[i];
-      for (const Handle h : handles_[i]) (void)m.Destroy(h, now_, sinks_[i]);
+      for (const Known& known : handles_[i]) {
+        (void)m.Destroy(known.handle, now_, sinks_[i]);
+      }
       while (!m.NextDeadline().IsInfinite()) {
         now_ = std::max(now_, m.NextDeadline());
         m.OnTimer(now_, sinks_[i]);
@@ -269,8 +371,8 @@ class Fuzzer {
   Time now_ = Time::FromNs(1);
   std::optional<ConnectionManager> managers_[2];
   CmSink sinks_[2];
-  std::vector<Handle> handles_[2];
-  int strangers_ = 0;
+  std::vector<Known> handles_[2];
+  std::vector<MadBytes> history_[2];  // what each has sent and was delivered
 };
 
 }  // namespace
