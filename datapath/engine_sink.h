@@ -65,6 +65,7 @@ struct Engine::Sink {
     cqe.status = done.status;
     cqe.opcode = done.opcode;
     cqe.wc_flags = done.wc_flags;
+    cqe.sl = done.sl;
     cqe.solicited = done.solicited ? 1 : 0;
     cqe.time_ns = static_cast<uint64_t>(now.ns());
     return cqe;

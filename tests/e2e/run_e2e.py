@@ -18,6 +18,7 @@ import test_devices  # pylint: disable=unused-import
 import test_faults  # pylint: disable=unused-import
 import test_perftest  # pylint: disable=unused-import
 import test_rdmacm  # pylint: disable=unused-import
+import test_ucx  # pylint: disable=unused-import
 import test_vanish  # pylint: disable=unused-import
 import test_wire  # pylint: disable=unused-import
 

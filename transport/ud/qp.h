@@ -86,6 +86,8 @@ class Qp final : public UnackedQp {
     RecvCompletion done{
         .packet = position,
         .wc_flags = URNIC_WC_GRH,
+        .sl = packet.ipv6 ? uint8_t{URNIC_FRAME_ROCE_V2_IPV6}
+                          : uint8_t{URNIC_FRAME_ROCE_V2_IPV4},
         .solicited = packet.bth->solicited(),
         .byte_len = bytes,
         .src_qp = packet.deth().src_qp().value,

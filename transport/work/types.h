@@ -80,6 +80,7 @@ struct RecvCompletion {
   uint8_t status = URNIC_WC_SUCCESS;
   uint8_t opcode = URNIC_WC_RECV;
   uint8_t wc_flags = 0;
+  uint8_t sl = 0;  // datagrams: enum urnic_frame_kind
   bool solicited = false;
   RxVerdict cause = RxVerdict::kAccept;  // of an error
   uint32_t byte_len = 0;

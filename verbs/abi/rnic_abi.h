@@ -174,6 +174,15 @@ enum urnic_wc_status {
   URNIC_WC_RNR_RETRY_EXC_ERR = 13,
 };
 
+/* IBTA A17.4.5.1: the completion of a datagram says what kind of frame it came
+ * in. Verbs have no field for it; as from mlx5, programs find it in the service
+ * level, which RoCE does not have: bit 3, a UDP header; bits 0 to 2, the L3
+ * header. UCX 1.13 drops what it takes for another kind. */
+enum urnic_frame_kind {
+  URNIC_FRAME_ROCE_V2_IPV6 = 8 + 1,
+  URNIC_FRAME_ROCE_V2_IPV4 = 8 + 2,
+};
+
 /* A completion: one cache line, with room for the timestamps of extended CQs
  * and the address data of datagrams. */
 struct urnic_cqe {
@@ -188,7 +197,8 @@ struct urnic_cqe {
   uint8_t wc_flags;
   uint8_t solicited;
   uint64_t time_ns; /* of the RNIC's clock */
-  uint8_t reserved[24];
+  uint8_t sl;       /* datagrams: enum urnic_frame_kind */
+  uint8_t reserved[23];
 };
 URNIC_ABI_ASSERT(sizeof(struct urnic_cqe) == URNIC_ABI_LINE);
 URNIC_ABI_ASSERT(offsetof(struct urnic_cqe, status) == 28);

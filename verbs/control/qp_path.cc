@@ -21,11 +21,6 @@ absl::Status CheckVector(const AddressVector& vector) {
     return absl::InvalidArgumentError(absl::StrCat(
         "ah_attr.port_num ", int{vector.port_num}, ", the device has port 1"));
   }
-  if (vector.flow_label > kFlowLabelMask) {
-    return absl::InvalidArgumentError(absl::StrCat("ah_attr flow_label 0x",
-                                                   absl::Hex(vector.flow_label),
-                                                   " has more than 20 bits"));
-  }
   if (vector.dgid == wire::Gid{}) {
     return absl::InvalidArgumentError("ah_attr dgid is zero");
   }
@@ -64,9 +59,10 @@ absl::StatusOr<Engine::PathRequest> MakePathRequest(
   request.traffic_class = vector.traffic_class;
   request.hop_limit =
       vector.hop_limit == 0 ? kDefaultHopLimit : vector.hop_limit;
-  request.flow_label = vector.flow_label;
+  // As in Linux and NICs, what does not fit is cut off: UCX asks for ~0.
+  request.flow_label = vector.flow_label & kFlowLabelMask;
   request.udp_src_port =
-      UdpSourcePort(vector.flow_label, local_qpn, remote_qpn);
+      UdpSourcePort(request.flow_label, local_qpn, remote_qpn);
   return request;
 }
 

@@ -17,6 +17,7 @@ TEST(DeviceTest, QueriesTellTheTruth) {
   EXPECT_STREQ(attr.fw_ver, "0.1.0");
   EXPECT_EQ(attr.node_guid, ibv_get_device_guid(device.get()->device));
   EXPECT_EQ(attr.max_qp_rd_atom, 128);
+  EXPECT_EQ(attr.atomic_cap, IBV_ATOMIC_HCA);
   EXPECT_EQ(attr.max_srq, 65536);
   EXPECT_EQ(attr.max_mw, attr.max_mr);
   EXPECT_NE(attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B, 0u);

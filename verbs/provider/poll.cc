@@ -33,7 +33,7 @@ inline void Translate(const urnic_cqe& cqe, ibv_wc& wc) {
   wc.wc_flags = cqe.wc_flags;
   wc.pkey_index = 0;
   wc.slid = 0;
-  wc.sl = 0;
+  wc.sl = cqe.sl;
   wc.dlid_path_bits = 0;
 }
 
