@@ -381,6 +381,21 @@ class Bed:
             process.kill()
         self._processes = []
 
+    def share_addresses(self):
+        """Gives the kernel the RNICs' addresses, too: for programs that make a
+        socket of the address that they use for RDMA, or look for it among the
+        interfaces. On an interface that leads nowhere (a dummy would do, but
+        not every kernel has them). Needs root."""
+        for name in dict.fromkeys(side.namespace for side in self.sides):
+            command("ip", "-n", name, "link", "add", "rnic", "up", "type",
+                    "veth", "peer", "name", "nobody")
+            command("ip", "-n", name, "link", "set", "nobody", "up")
+        for side in self.sides:
+            for address in side.addresses:
+                command("ip", "-n", side.namespace, "addr", "add",
+                        address.split("/")[0], "dev", "rnic",
+                        *(["nodad"] if ":" in address else []))
+
     def open_socket(self, side, family, kind, protocol=0):
         """A socket in the side's namespace."""
         name = self.sides[side].namespace
@@ -464,6 +479,18 @@ class VethBed(Bed):
                  address, "dev", self.interface,
                  *(["nodad"] if ":" in address else []))
 
+
+    def share_addresses(self):
+        super().share_addresses()
+        for n, side in enumerate(self.sides):
+            other = self.sides[1 - n]
+            # The kernel would answer on the cable for any address it has.
+            command(*self.in_namespace(n, [
+                "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1"]))
+            gateways = (other.host_address, f"fd77::{2 - n}")
+            for address, gateway in zip(other.addresses, gateways):
+                command("ip", "-n", side.namespace, "route", "replace",
+                        address.split("/")[0], "via", gateway)
 
     def capture(self):
         """A rocev2.Capture of what passes the cable, both ways."""

@@ -36,7 +36,7 @@ extern "C" {
 #define URNIC_MAX_SGE 32u
 #define URNIC_MAX_INLINE 512u
 #define URNIC_MAX_QP_WR 16384u
-#define URNIC_MAX_CQE 65536u
+#define URNIC_MAX_CQE 4194304u /* memory comes as it is touched */
 #define URNIC_MAX_RD_ATOMIC 128u
 #define URNIC_MAX_MESSAGE_BYTES 0x80000000u /* IBTA 9.7.7: 2^31 */
 

@@ -1,0 +1,66 @@
+"""libfabric, the distribution's, unmodified: fi_info and fi_pingpong over our
+RNIC with the verbs provider, by itself and below ofi_rxm.
+
+The provider looks for RDMA addresses among those of the kernel's interfaces,
+other than lo: Bed.share_addresses(). Its datagram endpoints want a LID, which
+RoCE does not have, on any device."""
+
+import functools
+
+import bed
+import suite
+
+SERVER_IP = {"v4": "10.1.0.1", "v6": "fd01::1"}
+# name: (provider, kind of endpoint)
+PROVIDERS = {"msg": ("verbs", "msg"), "rdm": ("verbs;ofi_rxm", "rdm")}
+
+
+def make_bed(tools, name):
+    return bed.VethBed(tools, mtu=9000) if name == "veth9000" \
+        else bed.SocketBed(tools, name)
+
+
+@suite.test("loop/fi_info")
+def lists_endpoints(context):
+    """Connected endpoints, and reliable datagrams on top of them."""
+    context.need("fi_info")
+    with bed.LoopBed(context.tools) as place:
+        place.share_addresses()
+        for provider, kind in PROVIDERS.values():
+            result = place.run(0, ["fi_info", "-p", provider, "-t",
+                                   f"FI_EP_{kind.upper()}"])
+            context.check_ok(result)
+            context.check("domain: urnic0" in result.out, result)
+
+
+def run_pingpong(context, bed_name, name, family="v4", options=()):
+    """With the data compared (-c)."""
+    context.need("fi_pingpong")
+    provider, kind = PROVIDERS[name]
+    argv = ["fi_pingpong", "-p", provider, "-e", kind, "-c",
+            *(["-6"] if family == "v6" else []), *options]
+    with make_bed(context.tools, bed_name) as place:
+        place.share_addresses()
+        control_port = 47592
+        server = place.spawn(0, argv)
+        bed.await_true(lambda: server.listens(control_port) or
+                       not server.running(), 20, "fi_pingpong listening")
+        client = place.run(1, [*argv, SERVER_IP[family]], seconds=60)
+        context.check_ok(client, server.wait(10))
+        context.note(client.out.strip().split("\n")[-1].strip())
+
+
+for _bed in ("vhost", "veth9000"):
+    for _name in PROVIDERS:
+        suite.add(f"{_bed}/fi_pingpong/{_name}", functools.partial(
+            run_pingpong, bed_name=_bed, name=_name))
+        suite.add(f"{_bed}/ipv6/fi_pingpong/{_name}", functools.partial(
+            run_pingpong, bed_name=_bed, name=_name, family="v6"),
+            (_bed, _name) == ("veth9000", "msg"))
+        for _size in ("1", "4097", "4194304"):
+            suite.add(f"{_bed}/fi_pingpong/{_name}/{_size}", functools.partial(
+                run_pingpong, bed_name=_bed, name=_name,
+                options=["-S", _size, "-I", "20"]), False)
+    suite.add(f"{_bed}/fi_pingpong/rdm/tagged", functools.partial(
+        run_pingpong, bed_name=_bed, name="rdm", options=["-m", "tagged"]),
+        False)
