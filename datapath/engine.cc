@@ -210,6 +210,27 @@ void Engine::Unlink(EngineQp& qp) {
   if (ready_tail_ == &qp) ready_tail_ = before;
 }
 
+void Engine::OnPushed(CompletionQueue& cq) {
+  if (cq.overflowed()) {
+    completion_lost_ = true;
+  } else if (cq.holding_back()) {
+    // Room was reserved when it was told to.
+    if (!cq.listed) held_cqs_.push_back(&cq);
+    cq.listed = true;
+    held_deadline_ = std::min(held_deadline_, last_now_ + cq.period());
+  }
+}
+
+void Engine::ReleaseHeldEvents() {
+  held_deadline_ = Time::Infinite();
+  // All of them: a period is the longest that an event may wait.
+  for (CompletionQueue* cq : held_cqs_) {
+    cq->listed = false;
+    cq->Release();
+  }
+  held_cqs_.clear();
+}
+
 void Engine::FailUsersOfFullQueues() {
   completion_lost_ = false;
   for (uint32_t i = 0; i <= qp_mask_; ++i) {

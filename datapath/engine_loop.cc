@@ -335,27 +335,6 @@ void Engine::Complete(CompletionQueue& cq, const urnic_cqe& cqe) {
   wrote_cqe_ = true;
 }
 
-void Engine::OnPushed(CompletionQueue& cq) {
-  if (cq.overflowed()) {
-    completion_lost_ = true;
-  } else if (cq.holding_back()) {
-    // Room was reserved when it was told to.
-    if (!cq.listed) held_cqs_.push_back(&cq);
-    cq.listed = true;
-    held_deadline_ = std::min(held_deadline_, last_now_ + cq.period());
-  }
-}
-
-void Engine::ReleaseHeldEvents() {
-  held_deadline_ = Time::Infinite();
-  // All of them: a period is the longest that an event may wait.
-  for (CompletionQueue* cq : held_cqs_) {
-    cq->listed = false;
-    cq->Release();
-  }
-  held_cqs_.clear();
-}
-
 void Engine::AfterWork(EngineQp& qp) {
   PushSendCompletions(qp);
   if (__builtin_expect(qp.state() == QpState::kErr, 0)) {
