@@ -100,6 +100,20 @@ int ConnectTo(const std::string& path) {
   Die("connect to " + path);
 }
 
+ibv_cq* MakeCq(ibv_context* context, uint32_t entries, bool single_threaded) {
+  ibv_cq_init_attr_ex attr = {};
+  attr.cqe = entries;
+  attr.wc_flags = IBV_WC_STANDARD_FLAGS;
+  attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+  attr.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+  ibv_cq* const cq = single_threaded
+                         ? ibv_cq_ex_to_cq(ibv_create_cq_ex(context, &attr))
+                         : ibv_create_cq(context, static_cast<int>(entries),
+                                         nullptr, nullptr, 0);
+  if (cq == nullptr) Die("ibv_create_cq");
+  return cq;
+}
+
 }  // namespace
 
 ibv_qp* MakeQp(ibv_pd* pd, ibv_cq* cq, uint32_t depth) {
@@ -145,9 +159,7 @@ Endpoint::Endpoint(ibv_context* context, const BenchOptions& options)
                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                        IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
   if (mr_ == nullptr) Die("ibv_reg_mr");
-  cq_ = ibv_create_cq(context, static_cast<int>(2 * options.depth), nullptr,
-                      nullptr, 0);
-  if (cq_ == nullptr) Die("ibv_create_cq");
+  cq_ = MakeCq(context, 2 * options.depth, options.thread_domain);
   qp_ = MakeQp(pd_, cq_, options.depth);
 }
 

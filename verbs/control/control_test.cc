@@ -117,6 +117,28 @@ class ControlTest : public testing::Test {
 
 std::vector<urnic_device_identity>* ControlTest::identities_ = nullptr;
 
+// What a thread domain, or a queue for one thread, is there for.
+TEST_F(ControlTest, OneThreadNeedsNoLocks) {
+  EXPECT_NE(cq_->polling().lock, nullptr);
+  const auto cq = Cq::Create(*device_, {.entries = 4, .single_threaded = true});
+  ASSERT_TRUE(cq.ok());
+  EXPECT_EQ((*cq)->polling().lock, nullptr);
+  for (const bool single : {false, true}) {
+    QpRequest request;
+    request.send_cq = request.recv_cq = cq_.get();
+    request.pd = pd_.get();
+    request.single_threaded = single;
+    const auto qp = Qp::Create(*device_, request);
+    ASSERT_TRUE(qp.ok());
+    EXPECT_EQ((*qp)->posting().sq_lock == nullptr, single);
+    EXPECT_EQ((*qp)->posting().rq_lock == nullptr, single);
+    const auto srq =
+        Srq::Create(*pd_, {.max_wr = 4, .single_threaded = single});
+    ASSERT_TRUE(srq.ok());
+    EXPECT_EQ((*srq)->posting().lock == nullptr, single);
+  }
+}
+
 TEST_F(ControlTest, AProcessSharesADeviceAndCanOpenItAgain) {
   auto again = Device::Open(identities_->front(), {});
   ASSERT_TRUE(again.ok());
