@@ -159,6 +159,7 @@ void Flow::PostOne() {
     PrepareData(request, wr);
   }
   AssignPsns(request);
+  wr.xrc_srqn = to_.end->options().srqn;
   if (config_.bad_request == request.id) Spoil(wr);
   Require(from_.end->PostSend(wr), "a send queue that is full");
   pending_.push_back(std::move(request));
@@ -507,7 +508,8 @@ void Flow::CheckAtEnd() {
   // The one that is being filled has left the ring.
   const size_t in_ring = receives_.size() - (to_.end->receiving() ? 1 : 0);
   Require(rq.producer - rq.consumer == in_ring, "receive credits are lost");
-  if (to_.end->qp().state() == QpState::kErr) {
+  // Of a shared queue the others stay for other queue pairs.
+  if (to_.end->qp().state() == QpState::kErr && !to_.end->options().xrc) {
     Require(receives_.empty(), "a receive that was not flushed");
   }
   while (!receives_.empty()) {

@@ -105,6 +105,7 @@ void Simulation::BuildConnection(uint32_t number) {
   Connection& c = *connections_.back();
   c.lives_left = static_cast<uint32_t>(random_.Below(4));
   ConfigureEnds(c);
+  if (random_.OneIn(4)) MakeXrc(c);
   ChooseTrouble(c);
   for (uint32_t which = 0; which < 2; ++which) BuildSide(c, which, number);
   Wire(c);
@@ -170,6 +171,16 @@ void Simulation::ConfigureEnds(Connection& c) {
   // The receive list is cut by the flow of the other side.
   const uint32_t max_sge = std::min(c.options[0].max_sge, c.options[1].max_sge);
   for (FlowConfig& f : c.flow_config) f.max_sge = max_sge;
+}
+
+// Requests name the receive queue, which outlives its queue pairs: the next one
+// would find what was posted for this one.
+void Simulation::MakeXrc(Connection& c) {
+  for (uint32_t i = 0; i < 2; ++i) {
+    c.options[i].xrc = true;
+    c.options[i].srqn = static_cast<uint32_t>(1 + random_.Below(1 << 24) / 2);
+  }
+  c.lives_left = 0;
 }
 
 void Simulation::ChooseTrouble(Connection& c) {
@@ -445,7 +456,8 @@ std::string Simulation::Describe() const {
                      std::to_string(link_config_.loss_ppm) + " ppm";
   for (const auto& c : connections_) {
     text += std::string(", mtu ") + std::to_string(c->config[0].mtu) +
-            " trouble " + kTroubles[static_cast<int>(c->trouble)];
+            (c->options[0].xrc ? " xrc" : "") + " trouble " +
+            kTroubles[static_cast<int>(c->trouble)];
   }
   return text;
 }

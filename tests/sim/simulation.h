@@ -57,6 +57,7 @@ class Simulation {
   void BuildConnection(uint32_t number);
   void BuildSide(Connection& c, uint32_t which, uint32_t number);
   void ConfigureEnds(Connection& c);
+  void MakeXrc(Connection& c);
   void ChooseTrouble(Connection& c);
   void Wire(Connection& c);
   LinkConfig MakeLinkConfig();

@@ -19,7 +19,8 @@ QpLimits LimitsOf(const EndpointOptions& o) {
                   .max_sge_send = o.max_sge,
                   .max_sge_recv = o.max_sge,
                   .max_inline = o.max_inline,
-                  .sq_sig_all = o.sq_sig_all};
+                  .sq_sig_all = o.sq_sig_all,
+                  .xrc = o.xrc};
 }
 
 // A run of packets ends behind one of these: its value lives in one place.
@@ -80,7 +81,7 @@ Endpoint::Endpoint(FakeHost& host, const EndpointOptions& options)
              options.rq_entries, options.max_sge),
       records_(options.sq_entries),
       replay_(rc::kReplaySlots),
-      recv_queue_(rings_.rq().view(), options.max_sge),
+      recv_queue_(rings_.rq().view(), options.max_sge, options.xrc, options.pd),
       qp_(LimitsOf(options), rings_.sq().view(), records_, replay_,
           &recv_queue_.queue(), &host.mrs()),
       counts_(kRxVerdictCount) {}
@@ -99,9 +100,11 @@ std::vector<RxVerdict> Endpoint::Deliver(std::span<const Packet> packets,
     RxPacket p;
     const RxVerdict verdict =
         wire::ParseRoce(packet.data(), static_cast<uint32_t>(packet.size()), p);
-    if (verdict != RxVerdict::kAccept ||
-        p.info->service != wire::Service::kRc) {
-      continue;
+    const auto service =
+        options_.xrc ? wire::Service::kXrc : wire::Service::kRc;
+    if (verdict != RxVerdict::kAccept || p.info->service != service) continue;
+    if (p.info->has_xrceth && p.xrceth().srqn() == options_.srqn) {
+      p.xrc_ring = &recv_queue_.ring();
     }
     parsed.push_back(p);
   }

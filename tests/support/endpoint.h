@@ -49,6 +49,10 @@ struct EndpointOptions {
   uint32_t max_sge = 4;
   uint32_t max_inline = 64;
   bool sq_sig_all = false;
+  // Both ends of an XRC connection in one: its requests name `srqn` of the
+  // other end, whose receive queue has that number.
+  bool xrc = false;
+  uint32_t srqn = 0;
 };
 
 class Endpoint {

@@ -82,10 +82,12 @@ class FakeRings {
 // A receive queue with a ring of its own, and room for its lists.
 class OwnRecvQueue {
  public:
-  OwnRecvQueue(WorkQueueView view, uint32_t max_sge)
+  // `shared`: as one that other queue pairs take from, of domain `pd`.
+  OwnRecvQueue(WorkQueueView view, uint32_t max_sge, bool shared = false,
+               uint32_t pd = 0)
       : sges_(max_sge),
-        ring_(view, max_sge),
-        queue_(&ring_, sges_.data(), /*shared=*/false) {}
+        ring_(view, max_sge, pd),
+        queue_(shared ? nullptr : &ring_, sges_.data(), shared) {}
 
   RecvQueue& queue() { return queue_; }
   RecvRing& ring() { return ring_; }
