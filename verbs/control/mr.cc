@@ -117,7 +117,7 @@ absl::StatusOr<std::unique_ptr<Mr>> Mr::RegisterNull(Pd& pd) {
 absl::Status Mr::Reregister(uint32_t what, Pd& pd, const MrRequest& request) {
   MrRequest next = request_;
   if (next.bytes == 0) {
-    return absl::FailedPreconditionError("rereg_mr: a null region");
+    return absl::InvalidArgumentError("rereg_mr: a null region");
   }
   if ((what & kTranslation) != 0) {
     next.address = request.address;

@@ -69,8 +69,8 @@ class Mr {
   enum Change : uint32_t { kTranslation = 1, kDomain = 2, kAccess = 4 };
   // Changes the region as if registered anew, and keeps its key: `what` says
   // which of `pd` and the fields of `request` count. On failure nothing has
-  // changed. As Register(); FAILED_PRECONDITION: windows are bound to it, or it
-  // is a null region; INVALID_ARGUMENT: another device.
+  // changed. As Register(); FAILED_PRECONDITION: windows are bound to it;
+  // INVALID_ARGUMENT: another device, or a null region.
   absl::Status Reregister(uint32_t what, Pd& pd, const MrRequest& request);
 
   // Memory windows are bound to it, at this moment.

@@ -390,6 +390,11 @@ TEST_F(BadInputTest, Regions) {
   EXPECT_EQ(reg(at, 64, IBV_ACCESS_REMOTE_ATOMIC), EINVAL);
   EXPECT_EQ(reg(at, 64, 1 << 15), EINVAL);
   EXPECT_EQ(reg(nullptr, 64, 0), EFAULT);
+  ibv_mr* null = ibv_alloc_null_mr(end_.pd());
+  EXPECT_NE(
+      ibv_rereg_mr(null, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, at, 64, 0),
+      0);
+  EXPECT_EQ(ibv_dereg_mr(null), 0);
   EXPECT_EQ(reg(const_cast<char*>("constant"), 4, IBV_ACCESS_LOCAL_WRITE),
             EFAULT);
 }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <memory>
@@ -20,16 +21,7 @@ class XrcTest : public testing::Test {
   XrcTest() : end_(device_, {}) {
     domain_ = OpenDomain(device_, -1, O_CREAT);
     recv_cq_ = ibv_create_cq(device_, 2, nullptr, nullptr, 0);
-    ibv_srq_init_attr_ex srq = {};
-    srq.attr.max_wr = 8;
-    srq.attr.max_sge = 1;
-    srq.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD |
-                    IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD;
-    srq.srq_type = IBV_SRQT_XRC;
-    srq.pd = end_.pd();
-    srq.xrcd = domain_;
-    srq.cq = recv_cq_;
-    srq_ = ibv_create_srq_ex(device_, &srq);
+    srq_ = MakeQueue();
     target_ = MakeTarget();
     ibv_qp_init_attr_ex init = {};
     init.qp_type = IBV_QPT_XRC_SEND;
@@ -60,6 +52,18 @@ class XrcTest : public testing::Test {
     attr.fd = fd;
     attr.oflags = flags;
     return ibv_open_xrcd(context, &attr);
+  }
+  ibv_srq* MakeQueue() {
+    ibv_srq_init_attr_ex init = {};
+    init.attr.max_wr = 8;
+    init.attr.max_sge = 1;
+    init.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD |
+                     IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD;
+    init.srq_type = IBV_SRQT_XRC;
+    init.pd = end_.pd();
+    init.xrcd = domain_;
+    init.cq = recv_cq_;
+    return ibv_create_srq_ex(device_, &init);
   }
   ibv_qp* MakeTarget() {
     ibv_qp_init_attr_ex init = {};
@@ -130,14 +134,20 @@ class XrcTest : public testing::Test {
       ASSERT_EQ(ibv_post_srq_recv(srq_, &wr, &bad), 0);
     }
   }
-  // Sends to the shared queue; the status of the request.
+  // Sends to the shared queue, or that of another number; the status of the
+  // request.
   ibv_wc_status Send() {
+    uint32_t number = 0;
+    EXPECT_EQ(ibv_get_srq_num(srq_, &number), 0);
+    return Send(number);
+  }
+  ibv_wc_status Send(uint32_t number) {
     ibv_sge sge = end_.Sge(128, 8);
     ibv_send_wr wr = {};
     wr.opcode = IBV_WR_SEND;
     wr.sg_list = &sge;
     wr.num_sge = 1;
-    EXPECT_EQ(ibv_get_srq_num(srq_, &wr.qp_type.xrc.remote_srqn), 0);
+    wr.qp_type.xrc.remote_srqn = number;
     ibv_send_wr* bad = nullptr;
     EXPECT_EQ(ibv_post_send(initiator_, &wr, &bad), 0);
     return end_.Poll().status;
@@ -168,6 +178,20 @@ TEST_F(XrcTest, AMessageNamesItsQueue) {
   EXPECT_EQ(wc.byte_len, 8u);
 }
 
+TEST_F(XrcTest, AQueueThatIsGoneIsNotFoundByItsNumber) {
+  Connect();
+  uint32_t gone = 0;
+  ASSERT_EQ(ibv_get_srq_num(srq_, &gone), 0);
+  ibv_srq* other = MakeQueue();
+  std::swap(srq_, other);
+  EXPECT_EQ(ibv_destroy_srq(other), 0);
+  PostReceives(1);
+  EXPECT_EQ(Send(gone), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(Next(device_).event_type, IBV_EVENT_QP_ACCESS_ERR);
+  ibv_wc wc;
+  EXPECT_EQ(ibv_poll_cq(recv_cq_, 1, &wc), 0);
+}
+
 TEST_F(XrcTest, ATargetIsSharedByItsNumber) {
   Connect();
   ibv_qp* other = Open(device_, domain_, target_->qp_num);
@@ -192,10 +216,8 @@ TEST_F(XrcTest, ATargetIsSharedByItsNumber) {
 }
 
 TEST_F(XrcTest, AllWhoShareATargetHearOfItsEvents) {
-  char path[] = "/tmp/urnic_xrcd_XXXXXX";
-  const int fd = mkstemp(path);
+  const int fd = memfd_create("a file", MFD_CLOEXEC);
   ASSERT_GE(fd, 0);
-  unlink(path);
   OpenDevice second;
   ibv_xrcd* mine = OpenDomain(device_, fd, O_CREAT);
   ibv_xrcd* theirs = OpenDomain(second, fd, 0);
@@ -249,10 +271,8 @@ TEST_F(XrcTest, OpeningWithWrongArgumentsIsRefused) {
 }
 
 TEST_F(XrcTest, DomainsOfFiles) {
-  char path[] = "/tmp/urnic_xrcd_XXXXXX";
-  const int fd = mkstemp(path);
+  const int fd = memfd_create("a file", MFD_CLOEXEC);
   ASSERT_GE(fd, 0);
-  unlink(path);
   errno = 0;
   EXPECT_EQ(OpenDomain(device_, fd, 0), nullptr);
   EXPECT_EQ(errno, EAGAIN) << "there is none";
