@@ -42,7 +42,8 @@ void Parse(benchmark::State& state) {
 void IcrcVerify(benchmark::State& state, uint32_t payload_bytes) {
   const std::unique_ptr<Frame[]> frames = Burst(payload_bytes);
   const size_t headers = BenchHeaders().size();
-  const uint32_t prefix = wire::IcrcPrefix(frames[0].bytes.data() + 14, false);
+  const uint32_t prefix =
+      wire::IcrcPrefix(frames[0].bytes.data() + 14, wire::Framing::kIpv4);
   Measure(state, kBurst, [&] {
     for (const Frame& frame : std::span(frames.get(), kBurst)) {
       bool right = wire::VerifyIcrcAfter(prefix, frame.bytes.data() + headers,

@@ -317,6 +317,7 @@ absl::StatusOr<Path> Engine::ResolvePath(const PathRequest& request,
   headers.hop_limit = request.hop_limit;
   headers.flow_label = request.flow_label;
   headers.udp_src_port = request.udp_src_port;
+  headers.roce_v1 = request.roce_v1;
   if (path.multicast) {
     headers.dst_mac = wire::MulticastMac(request.remote);
   } else if (!path.loopback) {
@@ -328,7 +329,12 @@ absl::StatusOr<Path> Engine::ResolvePath(const PathRequest& request,
                        request.local.is_ipv4() ? bits - 96 : bits,
                        " of the source address, and there are no routes"));
     }
-    const auto mac = FindNeighbor(request.local, request.remote, timeout);
+    // Peers of RoCE v1 may have no IP stack that answers.
+    auto mac =
+        request.roce_v1 ? wire::MacOfLinkLocal(request.remote) : std::nullopt;
+    if (!mac.has_value()) {
+      mac = FindNeighbor(request.local, request.remote, timeout);
+    }
     if (!mac.has_value()) {
       return absl::DeadlineExceededError(
           "the destination answers neither ARP nor neighbour discovery");

@@ -174,10 +174,12 @@ class Engine {
     uint8_t hop_limit = 64;
     uint32_t flow_label = 0;
     uint16_t udp_src_port = 0;
+    bool roce_v1 = false;
   };
   // Finds the way to a GID: asks for its MAC by ARP or neighbour discovery,
   // running the engine meanwhile. Waits up to `timeout`.
-  // The path to a group needs no asking.
+  // The path to a group needs no asking, nor that of RoCE v1 to a link-local
+  // GID that is made of the MAC.
   // NOT_FOUND: `local` is not ours; UNAVAILABLE: `remote` is not on the link
   // of `local`; DEADLINE_EXCEEDED: nobody answered; INVALID_ARGUMENT: IPv4 and
   // IPv6 mixed.
@@ -240,7 +242,10 @@ class Engine {
   void PrefetchQps(uint32_t count);
   RxVerdict Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
                      EngineQp*& qp, Time now);
-  bool IcrcIsRight(EngineQp& qp, const wire::FrameView& view);
+  // Of the addresses and in the framing of a connected queue pair's path.
+  static bool IsFromPeer(const EngineQp& qp, const wire::FrameView& view);
+  static bool IcrcIsRight(EngineQp& qp, const wire::FrameView& view,
+                          bool from_peer);
   static bool PkeyMatches(uint16_t theirs, uint16_t ours);
   void FinishRun(Time now);
   // Completions, events, readiness and timer after `qp` has moved.

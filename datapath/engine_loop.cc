@@ -231,12 +231,13 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
   if (form != RxVerdict::kAccept) return form;
   if (view.congestion_experienced()) ++counters_.ce_received;
   packet.ip = view.l3;
-  packet.ipv6 = view.ipv6;
+  packet.framing = view.framing;
   qp = FindQp(packet.bth->dest_qp().value);
   if (__builtin_expect(qp == nullptr, 0)) {
     return OnPacketWithoutQp(view, packet, now);
   }
-  if (!IcrcIsRight(*qp, view)) return RxVerdict::kBadIcrc;
+  const bool from_peer = IsFromPeer(*qp, view);
+  if (!IcrcIsRight(*qp, view, from_peer)) return RxVerdict::kBadIcrc;
   if (packet.info->service != qp->wire_service()) {
     return packet.info->kind == wire::PacketKind::kCnp
                ? RxVerdict::kCnp
@@ -245,7 +246,7 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
   if (qp->state() < QpState::kRtr) return RxVerdict::kQpNotReady;
   if (__builtin_expect(qp->service() == QpService::kUd, 0)) {
     if (!IsLocal(view.dst)) return RxVerdict::kNotForUs;
-  } else if (!(view.src == qp->path.remote) || !(view.dst == qp->path.local)) {
+  } else if (!from_peer) {
     return RxVerdict::kWrongPeer;
   }
   if (__builtin_expect(packet.info->has_xrceth, 0)) {
@@ -272,11 +273,15 @@ bool Engine::PkeyMatches(uint16_t theirs, uint16_t ours) {
   return ((theirs ^ ours) & 0x7fff) == 0 && ((theirs | ours) & 0x8000) != 0;
 }
 
-bool Engine::IcrcIsRight(EngineQp& qp, const wire::FrameView& view) {
-  if (__builtin_expect(view.ipv6 || !(view.src == qp.path.remote) ||
-                           !(view.dst == qp.path.local),
-                       0)) {
-    return wire::VerifyIcrc(view.l3, view.ipv6, view.payload_bytes);
+bool Engine::IsFromPeer(const EngineQp& qp, const wire::FrameView& view) {
+  return view.framing == qp.path.headers.framing() &&
+         view.src == qp.path.remote && view.dst == qp.path.local;
+}
+
+bool Engine::IcrcIsRight(EngineQp& qp, const wire::FrameView& view,
+                         bool from_peer) {
+  if (__builtin_expect(!from_peer || view.framing != wire::Framing::kIpv4, 0)) {
+    return wire::VerifyIcrc(view.l3, view.framing, view.payload_bytes);
   }
   // All that differs between the headers of two packets of one peer: length,
   // UDP source port and, from peers that count it, the IPv4 identification;
@@ -287,7 +292,7 @@ bool Engine::IcrcIsRight(EngineQp& qp, const wire::FrameView& view) {
   const uint64_t key = uint64_t{id_and_flags} << 32 |
                        uint64_t{view.udp_src_port} << 16 | view.payload_bytes;
   const uint32_t prefix = qp.path.received.Get(
-      key, [&] { return wire::IcrcPrefix(view.l3, false); });
+      key, [&] { return wire::IcrcPrefix(view.l3, wire::Framing::kIpv4); });
   return wire::VerifyIcrcAfter(prefix, view.payload, view.payload_bytes);
 }
 
@@ -540,7 +545,7 @@ uint32_t Engine::SentPrefix(Path& path, const TxSlot& slot,
                             const uint8_t* frame) {
   const wire::HeaderTemplate& headers = path.headers;
   return path.sent.Get(CoveredBytes(slot) + wire::kIcrcBytes, [&] {
-    return wire::IcrcPrefix(frame + headers.ip_offset(), headers.ipv6());
+    return wire::IcrcPrefix(frame + headers.ip_offset(), headers.framing());
   });
 }
 

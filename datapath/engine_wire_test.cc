@@ -109,7 +109,8 @@ class EngineWireTest : public ::testing::Test {
   // Makes the ICRC right again after something behind it was changed.
   static void Seal(Bytes& frame) {
     const size_t end = frame.size() - wire::kIcrcBytes;
-    const uint32_t icrc = wire::IcrcReference({frame.data() + 14, end - 14});
+    const uint32_t icrc = wire::IcrcReference({frame.data() + 14, end - 14},
+                                              wire::Framing::kIpv4);
     std::memcpy(frame.data() + end, &icrc, sizeof(icrc));
   }
 
@@ -119,10 +120,12 @@ class EngineWireTest : public ::testing::Test {
     for (int i = 0; i < 3; ++i) node_.engine().Progress();
   }
   uint64_t CountOf(RxVerdict verdict) { return node_.count(verdict); }
-  absl::StatusOr<Path> Resolve(uint32_t ip, Duration timeout) {
+  absl::StatusOr<Path> Resolve(uint32_t ip, Duration timeout,
+                               bool roce_v1 = false) {
     return node_.engine().ResolvePath({.local = node_.gid(),
                                        .remote = wire::Gid::FromIpv4(ip),
-                                       .udp_src_port = 50000},
+                                       .udp_src_port = 50000,
+                                       .roce_v1 = roce_v1},
                                       timeout);
   }
   // Who asks is known: no question of ours is needed.
@@ -132,9 +135,9 @@ class EngineWireTest : public ::testing::Test {
     Transmit(frame);
     Run();
   }
-  void Connect() {
+  void Connect(bool roce_v1 = false) {
     Introduce();
-    auto path = Resolve(kPeerIp, Duration::Milliseconds(1));
+    auto path = Resolve(kPeerIp, Duration::Milliseconds(1), roce_v1);
     ASSERT_TRUE(path.ok()) << path.status();
     QpConfig config;
     config.dest_qpn = kPeerQpn;
@@ -167,7 +170,11 @@ class EngineWireTest : public ::testing::Test {
     wire::RocePacket packet;
     ASSERT_EQ(wire::ParseFrame(answers[0].data(), answers[0].size(), view),
               RxVerdict::kAccept);
-    EXPECT_TRUE(wire::VerifyIcrc(view.l3, view.ipv6, view.payload_bytes));
+    wire::FrameView asked;
+    ASSERT_EQ(wire::ParseFrame(frame.data(), frame.size(), asked),
+              RxVerdict::kAccept);
+    EXPECT_EQ(view.framing, asked.framing);
+    EXPECT_TRUE(wire::VerifyIcrc(view.l3, view.framing, view.payload_bytes));
     ASSERT_EQ(wire::ParseRoce(view.payload, view.payload_bytes, packet),
               RxVerdict::kAccept);
     const wire::PacketFields ack = wire::FieldsOf(packet);
@@ -188,6 +195,49 @@ TEST_F(EngineWireTest, ARightWriteIsExecutedAndAcknowledged) {
   Connect();
   ExpectExecuted(Frame(Headers(), Write(0)));
   EXPECT_EQ(node_.engine().counters().ce_received, 0u);
+}
+
+TEST_F(EngineWireTest, RoceV1IsAnsweredInRoceV1) {
+  Connect(/*roce_v1=*/true);
+  wire::PathHeaders headers = Headers();
+  headers.roce_v1 = true;
+  ExpectExecuted(Frame(headers, Write(0)));
+}
+
+// The GIDs and the ICRC are right: it is the version that does not fit.
+TEST_F(EngineWireTest, TheOtherVersionOfRoceIsNotThePeers) {
+  Connect();
+  wire::PathHeaders headers = Headers();
+  headers.roce_v1 = true;
+  ExpectRefused(Frame(headers, Write(0)), RxVerdict::kWrongPeer);
+}
+
+TEST_F(EngineWireTest, ARoceV1QueuePairTakesNoRoceV2) {
+  Connect(/*roce_v1=*/true);
+  const uint64_t before = CountOf(RxVerdict::kWrongPeer);
+  Transmit(Frame(Headers(), Write(0)));
+  Run();
+  EXPECT_EQ(CountOf(RxVerdict::kWrongPeer), before + 1);
+  EXPECT_FALSE(Written());
+}
+
+TEST_F(EngineWireTest, DamageBehindTheMaskedGrhIsAWrongIcrc) {
+  Connect(/*roce_v1=*/true);
+  wire::PathHeaders headers = Headers();
+  headers.roce_v1 = true;
+  const Bytes good = Frame(headers, Write(0));
+  for (size_t at = 14 + 40; at < good.size(); ++at) {
+    if (at == 14 + 40 + 4) continue;  // FECN and BECN
+    Bytes frame = good;
+    frame[at] ^= 0x40;
+    Transmit(frame);
+    Run();
+    EXPECT_FALSE(Written()) << at;
+  }
+  Bytes frame = good;
+  frame[15] ^= 0xff;      // traffic class and flow label
+  frame[14 + 7] ^= 0xff;  // hop limit
+  ExpectExecuted(frame);
 }
 
 TEST_F(EngineWireTest, APacketFromAnotherHostIsNotThePeers) {

@@ -30,6 +30,7 @@ Path ReplyPath(const wire::FrameView& view,
   headers.dst_mac = view.eth->src;
   headers.src = view.dst;
   headers.dst = view.src;
+  headers.roce_v1 = view.framing == wire::Framing::kGrh;
   headers.udp_src_port = view.udp_src_port;
   path.headers = wire::HeaderTemplate(headers);
   return path;
@@ -48,7 +49,7 @@ RxVerdict Engine::OnPacketWithoutQp(const wire::FrameView& view,
 
 RxVerdict Engine::OnMad(const wire::FrameView& view, const RxPacket& packet,
                         Time now) {
-  if (!wire::VerifyIcrc(view.l3, view.ipv6, view.payload_bytes)) {
+  if (!wire::VerifyIcrc(view.l3, view.framing, view.payload_bytes)) {
     return RxVerdict::kBadIcrc;
   }
   if (packet.info->service != wire::Service::kUd) {

@@ -89,7 +89,7 @@ RxVerdict Engine::OnMulticast(const wire::FrameView& view,
   if (packet.info->service != wire::Service::kUd) {
     return RxVerdict::kWrongTransport;
   }
-  if (!wire::VerifyIcrc(view.l3, view.ipv6, view.payload_bytes)) {
+  if (!wire::VerifyIcrc(view.l3, view.framing, view.payload_bytes)) {
     return RxVerdict::kBadIcrc;
   }
   FinishRun(now);

@@ -1,4 +1,4 @@
-"""RoCEv2 packets on the wire, seen by somebody else.
+"""RoCE packets on the wire, seen by somebody else.
 
 An implementation that shares no line with the project's: the tests judge our
 packets with it and make wrong ones on purpose. Slow and plain. Standard
@@ -6,7 +6,8 @@ library only; the CRC is zlib's.
 
 Sources: InfiniBand Architecture Specification 1.4, 9.2 (BTH), 7.8 (ICRC), and
 annex A17 (RoCEv2): UDP port 4791, the ICRC's pseudo header of eight 0xff bytes
-in the place of the LRH, and which fields count as ones.
+in the place of the LRH, and which fields count as ones; 8.3 (GRH) and annex
+A16 (RoCE v1): EtherType 0x8915, a GRH, no UDP.
 """
 
 import errno
@@ -21,6 +22,8 @@ import zlib
 UDP_PORT = 4791
 ETHERTYPE_IPV4 = 0x0800
 ETHERTYPE_IPV6 = 0x86DD
+ETHERTYPE_ROCE_V1 = 0x8915
+GRH_NEXT_HEADER = 0x1B
 
 _SO_RCVBUFFORCE = 33
 _SOL_PACKET = 263
@@ -46,9 +49,10 @@ EXTENDED_BYTES = {
 
 
 def icrc(l3):
-    """The ICRC over `l3`, the packet from its IP header on, without the ICRC
-    itself; four bytes as they stand in the packet."""
+    """The ICRC over `l3`, the packet from its IP header or GRH on, without the
+    ICRC itself; four bytes as they stand in the packet."""
     masked = bytearray(l3)
+    is_v1 = masked[0] >> 4 == 6 and masked[6] == GRH_NEXT_HEADER
     if masked[0] >> 4 == 4:
         header_bytes = (masked[0] & 15) * 4
         masked[1] = 0xFF  # DSCP and ECN
@@ -59,8 +63,10 @@ def icrc(l3):
         masked[0] |= 0x0F  # traffic class, flow label
         masked[1:4] = b"\xff\xff\xff"
         masked[7] = 0xFF  # hop limit
-    masked[header_bytes + 6:header_bytes + 8] = b"\xff\xff"  # UDP checksum
-    masked[header_bytes + 8 + 4] = 0xFF  # FECN, BECN, reserved
+    if not is_v1:
+        masked[header_bytes + 6:header_bytes + 8] = b"\xff\xff"  # checksum
+        header_bytes += 8
+    masked[header_bytes + 4] = 0xFF  # FECN, BECN, reserved
     return struct.pack("<I", zlib.crc32(b"\xff" * 8 + bytes(masked)))
 
 
@@ -71,16 +77,26 @@ def ip_checksum(header):
     return ~total & 0xFFFF
 
 
+def gid(address):
+    """The GID of an address, 16 bytes."""
+    prefix = b"" if address.version == 6 else b"\0" * 10 + b"\xff\xff"
+    return prefix + address.packed
+
+
 class Packet:
-    """A received RoCEv2 packet; None from parse() for anything else."""
+    """A received RoCE packet; None from parse() for anything else. Of RoCE v1
+    `is_ipv6` says that there is a GRH, which has that shape."""
 
     def __init__(self, frame, l3, header_bytes):
         self.frame = frame
         self.l3 = l3
         self.is_ipv6 = l3[0] >> 4 == 6
+        self.is_v1 = self.is_ipv6 and l3[6] == GRH_NEXT_HEADER
         self.ecn = (l3[1] & 3) if not self.is_ipv6 else (l3[1] >> 4) & 3
-        self.udp = l3[header_bytes:header_bytes + 8]
-        bth = l3[header_bytes + 8:header_bytes + 20]
+        udp_bytes = 0 if self.is_v1 else 8
+        self.udp = l3[header_bytes:header_bytes + udp_bytes]
+        header_bytes += udp_bytes
+        bth = l3[header_bytes:header_bytes + 12]
         self.opcode, flags, self.pkey, qpn, ack_psn = struct.unpack(
             ">BBHII", bth)
         self.pad = flags >> 4 & 3
@@ -90,7 +106,7 @@ class Packet:
         self.psn = ack_psn & 0xFFFFFF
         self.ack_requested = bool(ack_psn >> 31)
         extended = EXTENDED_BYTES.get(self.opcode, 0)
-        self.payload_bytes = (len(l3) - header_bytes - 8 - 12 - extended - 4 -
+        self.payload_bytes = (len(l3) - header_bytes - 12 - extended - 4 -
                               self.pad)
         addresses = l3[8:40] if self.is_ipv6 else l3[12:20]
         half = len(addresses) // 2
@@ -104,12 +120,15 @@ class Packet:
         if ethertype == ETHERTYPE_IPV4:
             length, = struct.unpack(">H", frame[16:18])
             header_bytes, protocol = (frame[14] & 15) * 4, frame[23]
-        elif ethertype == ETHERTYPE_IPV6:
+        elif ethertype in (ETHERTYPE_IPV6, ETHERTYPE_ROCE_V1):
             length = 40 + struct.unpack(">H", frame[18:20])[0]
             header_bytes, protocol = 40, frame[20]
         else:
             return None
         l3 = frame[14:14 + length]
+        if ethertype == ETHERTYPE_ROCE_V1:
+            good = protocol == GRH_NEXT_HEADER and len(l3) >= 40 + 16
+            return cls(frame, l3, header_bytes) if good else None
         if protocol != 17 or len(l3) < header_bytes + 24:
             return None
         port, = struct.unpack(">H", l3[header_bytes + 2:header_bytes + 4])
@@ -118,14 +137,17 @@ class Packet:
 
 class Maker:
     """Makes frames from one host to another: right ones by default, and wrong
-    in exactly the fields that the caller names."""
+    in exactly the fields that the caller names. `v1`: RoCE v1, whose GIDs are
+    IPv4-mapped for IPv4 addresses."""
 
-    def __init__(self, src_mac, dst_mac, src, dst, source_port=0xC123):
+    def __init__(self, src_mac, dst_mac, src, dst, source_port=0xC123,
+                 v1=False):
         self.src_mac = src_mac
         self.dst_mac = dst_mac
         self.src = ipaddress.ip_address(src)
         self.dst = ipaddress.ip_address(dst)
         self.source_port = source_port
+        self.v1 = v1
 
     # pylint: disable-next=too-many-arguments,too-many-locals
     def frame(self, opcode, qpn, psn, body=b"", *, pad=0, pkey=0xFFFF,
@@ -137,7 +159,13 @@ class Maker:
         udp_bytes = 8 + len(covered) + 4
         udp = struct.pack(">HHHH", self.source_port, UDP_PORT,
                           udp_bytes + udp_length_error, 0)
-        if self.src.version == 4:
+        if self.v1:
+            udp = b""
+            head = struct.pack(">IHBB", 6 << 28, len(covered) + 4,
+                               GRH_NEXT_HEADER, 64)
+            head += gid(self.src) + gid(self.dst)
+            ethertype = ETHERTYPE_ROCE_V1
+        elif self.src.version == 4:
             words = 5 + len(ip_options) // 4
             head = struct.pack(
                 ">BBHHHBBH", 0x40 | words, ecn, 4 * words + udp_bytes, 0,
@@ -222,7 +250,7 @@ class Capture:
                 raise
 
     def packets(self):
-        """The RoCEv2 packets among the frames."""
+        """The RoCE packets among the frames."""
         parsed = (Packet.parse(frame) for _, frame in self.frames)
         return [packet for packet in parsed if packet is not None]
 

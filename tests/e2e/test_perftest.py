@@ -17,10 +17,16 @@ def make_bed(tools, name):
     return bed.SocketBed(tools, name)
 
 
+def gid_index(place, gid):
+    """Of "v4", "v6", or either for RoCE v1: "v4-roce1", "v6-roce1"."""
+    index = place.gid_v4 if gid.startswith("v4") else place.gid_v6
+    return index - 1 if gid.endswith("-roce1") else index
+
+
 def run_perftest(context, bed_name, argv, gid="v4", sizes=None, seconds=60):
     context.need(argv[0])
     with make_bed(context.tools, bed_name) as place:
-        index = place.gid_v4 if gid == "v4" else place.gid_v6
+        index = gid_index(place, gid)
         # A machine may be busy with other things: the peer gets half a second
         # (2^17 * 4.096 us), eight times, to answer.
         server, client = place.run_pair(
@@ -92,7 +98,7 @@ def run_pingpong(context, bed_name, options, gid="v4"):
     """ibv_rc_pingpong -c compares the data, which perftest does not."""
     context.need("ibv_rc_pingpong")
     with make_bed(context.tools, bed_name) as place:
-        index = place.gid_v4 if gid == "v4" else place.gid_v6
+        index = gid_index(place, gid)
         server, client = place.run_pair(
             ["ibv_rc_pingpong", "-g", str(index), "-c", *options])
         context.check_ok(server, client)
@@ -116,12 +122,12 @@ suite.add("veth9000/ipv6/ibv_rc_pingpong/events",
                             options=["-e"], gid="v6"))
 
 
-def run_service_pingpong(context, bed_name, program, options):
+def run_service_pingpong(context, bed_name, program, options, gid="v4"):
     """The other services' ping-pong, which say how many rounds they went."""
     context.need(program)
     with make_bed(context.tools, bed_name) as place:
         server, client = place.run_pair(
-            [program, "-g", str(place.gid_v4), *options])
+            [program, "-g", str(gid_index(place, gid)), *options])
         context.check_ok(server, client)
 
 
@@ -133,6 +139,32 @@ for _bed in ("vhost", "veth9000"):
                       functools.partial(run_service_pingpong, bed_name=_bed,
                                         program=_program, options=_options),
                       _bed == "vhost")
+
+# RoCE v1, which has no IP: its GIDs are IPv4-mapped or IPv6 all the same.
+for _gid in ("v4-roce1", "v6-roce1"):
+    for _program in ("ib_send_bw", "ib_write_bw", "ib_read_lat",
+                     "ib_atomic_lat"):
+        suite.add(f"veth9000/{_gid}/{_program}",
+                  functools.partial(run_perftest, bed_name="veth9000",
+                                    gid=_gid, argv=[_program, "-n", "500"]),
+                  _gid == "v4-roce1" or _program == "ib_write_bw")
+    for _service, _options in {"UC": [], "UD": ["-s", "1024"],
+                               "XRC": []}.items():
+        suite.add(f"vhost/{_gid}/{_service}/ib_send_bw",
+                  functools.partial(
+                      run_perftest, bed_name="vhost", gid=_gid,
+                      argv=["ib_send_bw", "-n", "500", "-c", _service,
+                            *_options]), _gid == "v4-roce1")
+    for _program in ("ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong",
+                     "ibv_xsrq_pingpong"):
+        suite.add(f"veth9000/{_gid}/{_program}",
+                  functools.partial(run_service_pingpong, bed_name="veth9000",
+                                    program=_program, options=["-e"],
+                                    gid=_gid), False)
+    suite.add(f"veth9000/{_gid}/ibv_rc_pingpong",
+              functools.partial(run_pingpong, bed_name="veth9000",
+                                options=["-e"], gid=_gid),
+              _gid == "v6-roce1")
 
 # The other services, and a shared receive queue.
 SERVICES = {

@@ -56,6 +56,9 @@ def check_packet(context, packet, path_mtu):
                   where + "padding")
     context.check(0 <= packet.payload_bytes <= path_mtu,
                   where + f"{packet.payload_bytes} bytes of payload")
+    if packet.is_v1:
+        context.check(packet.l3[0] >> 4 == 6, where + "GRH version")
+        return
     source_port, _, _, checksum = struct.unpack(">HHHH", packet.udp)
     context.check(source_port >= 0xC000, where + f"source port {source_port}")
     context.check(checksum == 0, where + "UDP checksum")
@@ -97,16 +100,21 @@ def check_with_tshark(context, capture, path):
     context.check(theirs == ours, f"tshark reads {theirs[:3]}, not {ours[:3]}")
 
 
-def judge(context, interface_mtu, path_mtu, family, programs):
+# pylint: disable-next=too-many-arguments
+def judge(context, interface_mtu, path_mtu, family, programs, v1=False):
     context.need("tshark")
     with bed.VethBed(context.tools, interface_mtu) as place:
         gid = place.gid_v4 if family == 4 else place.gid_v6
+        if v1:
+            gid -= 1  # Linux's order: each GID as v1, then as v2
         captures = record(context, place, gid, programs)
         total = 0
         for argv, capture in captures.items():
             packets = capture.packets()
             for packet in packets:
-                context.check(packet.is_ipv6 == (family == 6),
+                context.check(packet.is_v1 == v1, f"{argv}: wrong version")
+                context.check(":" in packet.src if family == 6 or v1 else
+                              not packet.is_ipv6,
                               f"{argv}: wrong address family")
                 check_packet(context, packet, path_mtu)
             seen = {packet.opcode for packet in packets}
@@ -129,6 +137,10 @@ suite.add("veth1500/wire-is-standard-RoCEv2",
           lambda context: judge(context, 1500, 1024, 4, LONG))
 suite.add("veth9000/ipv6/wire-is-standard-RoCEv2",
           lambda context: judge(context, 9000, 4096, 6, LONG))
+suite.add("veth9000/wire-is-standard-RoCE-v1",
+          lambda context: judge(context, 9000, 4096, 4, PROGRAMS, v1=True))
+suite.add("veth1500/ipv6/wire-is-standard-RoCE-v1",
+          lambda context: judge(context, 1500, 1024, 6, LONG, v1=True), False)
 
 
 @suite.test("veth9000/arp-and-solicitation-are-answered-for-the-RNIC-only")

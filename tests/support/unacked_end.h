@@ -74,7 +74,7 @@ class UnackedEnd {
 
   // One burst.
   void Receive(const std::vector<Bytes>& packets, const uint8_t* ip = nullptr,
-               bool ipv6 = false) {
+               wire::Framing framing = wire::Framing::kIpv4) {
     std::vector<RxPacket> burst;
     for (const Bytes& bytes : packets) {
       RxPacket packet;
@@ -84,7 +84,7 @@ class UnackedEnd {
         continue;
       }
       packet.ip = ip;
-      packet.ipv6 = ipv6;
+      packet.framing = framing;
       burst.push_back(packet);
     }
     placements_.clear();

@@ -40,6 +40,7 @@ struct MadPath {
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 64;
   uint8_t service_level = 0;
+  bool roce_v1 = false;  // how its packets are framed; the caller's business
   // The caller's own: index of the GID, port of the UDP header, ...
   uint64_t cookie = 0;
 };

@@ -66,7 +66,7 @@ class Qp final : public UnackedQp {
     //= its receive serves the next one
     const uint32_t bytes = kGrhBytes + packet.payload_bytes;
     if (rq_->Capacity() < bytes) return RxVerdict::kTooLong;
-    const uint32_t ip_bytes = packet.ipv6 ? 40 : 20;
+    const uint32_t ip_bytes = packet.framing == wire::Framing::kIpv4 ? 20 : 40;
     const auto place = [&](const uint8_t* data, uint32_t count, uint64_t at) {
       return Scatter(data, count, at, position, sink) == WalkResult::kOk;
     };

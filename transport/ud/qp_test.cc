@@ -34,7 +34,7 @@ class UdTest : public ::testing::Test {
     return wr;
   }
   // Sends all that is posted and gives it to the other.
-  void Deliver() { b_.Receive(a_.Transmit(), ip_, false); }
+  void Deliver() { b_.Receive(a_.Transmit(), ip_); }
 
   uint8_t ip_[20] = {0x45, 1, 2, 3};
   End a_{0x11, Config()};
@@ -65,6 +65,20 @@ TEST_F(UdTest, AMessageArrivesBehindItsHeader) {
   EXPECT_TRUE(std::equal(ip_, ip_ + 20, memory.begin() + 20));
   EXPECT_EQ(memory[40], 5);
   EXPECT_EQ(memory[138], 103);
+}
+
+//= IBTA A16.4.4: of RoCE v1, the GRH that came
+TEST_F(UdTest, AllFortyBytesOfAGrhArePlaced) {
+  uint8_t grh[40];
+  for (uint8_t i = 0; i < sizeof(grh); ++i) grh[i] = 0x80 + i;
+  a_.Fill(0, 8, 5);
+  ASSERT_TRUE(b_.rings().PostRecv({.wr_id = 9, .sges = {b_.Sge(0, 200)}}));
+  ASSERT_TRUE(a_.rings().PostSend(To(1, 8)));
+  b_.Receive(a_.Transmit(), grh, wire::Framing::kGrh);
+  ASSERT_EQ(b_.received.size(), 1u);
+  const auto memory = b_.host().bytes(0, 48);
+  EXPECT_TRUE(std::equal(grh, grh + 40, memory.begin()));
+  EXPECT_EQ(memory[40], 5);
 }
 
 TEST_F(UdTest, AnotherQkeyIsDropped) {
@@ -126,7 +140,7 @@ TEST_F(UdTest, AFailedSendStopsTheSendQueueOnly) {
   back.remote_addr = uint64_t{0x11} << 32 | 5;
   back.rkey = 0x1234;
   ASSERT_TRUE(b_.rings().PostSend(back));
-  a_.Receive(b_.Transmit(), ip_, false);
+  a_.Receive(b_.Transmit(), ip_);
   EXPECT_EQ(a_.received.size(), 1u);
   a_.qp().Modify(QpState::kRts, Config());
   ASSERT_TRUE(a_.rings().PostSend(To(3, 8)));

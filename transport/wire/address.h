@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include "transport/wire/be.h"
 
@@ -73,6 +74,17 @@ struct Gid {
   static constexpr uint32_t kIpv4Prefix = 0xffff0000;  // 00 00 ff ff
 };
 static_assert(sizeof(Gid) == 16 && alignof(Gid) == 1);
+
+// The MAC that a link-local GID was made of (EUI-64, RFC 4291 appendix A), if
+// it was.
+inline std::optional<MacAddress> MacOfLinkLocal(const Gid& gid) {
+  const auto& b = gid.bytes;
+  if (!gid.is_link_local() || b[11] != 0xff || b[12] != 0xfe) {
+    return std::nullopt;
+  }
+  return MacAddress{
+      {static_cast<uint8_t>(b[8] ^ 2), b[9], b[10], b[13], b[14], b[15]}};
+}
 
 // The MAC of a multicast GID: RFC 1112 6.4 (the lower 23 bits of an IPv4
 // group), RFC 2464 7 (the last four bytes of an IPv6 group).

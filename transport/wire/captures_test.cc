@@ -84,7 +84,7 @@ PathHeaders PathOf(const FrameView& frame) {
   path.traffic_class = frame.tos;
   path.hop_limit = frame.hop_limit;
   path.udp_src_port = frame.udp_src_port;
-  if (frame.ipv6) {
+  if (frame.ipv6()) {
     path.flow_label = reinterpret_cast<const Ipv6*>(frame.l3)->flow_label();
   } else {
     path.ipv4_identification =
@@ -106,8 +106,8 @@ void CheckRocePacket(const Bytes& bytes, const FrameView& frame) {
   const size_t hashed = frame.l3_bytes - kIcrcBytes;
   uint32_t stored;
   std::memcpy(&stored, frame.l3 + hashed, kIcrcBytes);
-  EXPECT_EQ(IcrcReference({frame.l3, hashed}), stored);
-  EXPECT_TRUE(VerifyIcrc(frame.l3, frame.ipv6, frame.payload_bytes));
+  EXPECT_EQ(IcrcReference({frame.l3, hashed}, frame.framing), stored);
+  EXPECT_TRUE(VerifyIcrc(frame.l3, frame.framing, frame.payload_bytes));
 }
 
 class CaptureTest : public ::testing::TestWithParam<Capture> {};
@@ -145,7 +145,7 @@ TEST_P(CaptureTest, AnyFlippedBitSpoilsTheIcrc) {
     const auto bth = static_cast<size_t>(frame.payload - bytes.data());
     for (size_t at = bth; at < bytes.size(); ++at) {
       bytes[at] ^= 1 << (at & 7);
-      EXPECT_EQ(VerifyIcrc(frame.l3, frame.ipv6, frame.payload_bytes),
+      EXPECT_EQ(VerifyIcrc(frame.l3, frame.framing, frame.payload_bytes),
                 at == bth + 4)
           << "byte " << at - bth << " from the BTH";
       bytes[at] ^= 1 << (at & 7);

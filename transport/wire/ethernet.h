@@ -13,6 +13,7 @@ inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr uint16_t kEtherTypeArp = 0x0806;
 inline constexpr uint16_t kEtherTypeVlan = 0x8100;
 inline constexpr uint16_t kEtherTypeIpv6 = 0x86dd;
+inline constexpr uint16_t kEtherTypeRoceV1 = 0x8915;  // IBTA A16.2
 
 // The shortest frame that a wire carries, without its FCS: shorter ones are
 // padded by the sender (IEEE 802.3 4.2.3.3).

@@ -42,7 +42,7 @@ RxVerdict ParseIpv4(Reader reader, FrameView& out) {
   if (ip_bytes < sizeof(Ipv4)) return RxVerdict::kBadIpHeader;
   if (!reader.Limit(ip_bytes - sizeof(Ipv4))) return RxVerdict::kTruncated;
   if (ip->is_fragment()) return RxVerdict::kIpFragment;
-  out.ipv6 = false;
+  out.framing = Framing::kIpv4;
   out.tos = ip->tos;
   out.hop_limit = ip->ttl;
   out.l3 = l3.data();
@@ -72,7 +72,7 @@ RxVerdict ParseIpv6(Reader reader, FrameView& out) {
   if (!reader.Limit(payload_bytes)) return RxVerdict::kTruncated;
   if (ip->next_header == kIpv6NextFragment) return RxVerdict::kIpFragment;
   if (IsExtensionHeader(ip->next_header)) return RxVerdict::kIpOptions;
-  out.ipv6 = true;
+  out.framing = Framing::kIpv6;
   out.tos = ip->traffic_class();
   out.hop_limit = ip->hop_limit;
   out.l3 = l3.data();
@@ -80,6 +80,28 @@ RxVerdict ParseIpv6(Reader reader, FrameView& out) {
   out.src = ip->src;
   out.dst = ip->dst;
   return ParseUpper(ip->next_header, kIpProtocolIcmpv6, reader, out);
+}
+
+//= IBTA A16.3: a GRH, then the BTH; the GRH's length says where the ICRC ends
+RxVerdict ParseGrh(Reader reader, FrameView& out) {
+  const std::span<const uint8_t> l3 = reader.rest();
+  const Ipv6* grh = reader.Take<Ipv6>();
+  if (grh == nullptr) return RxVerdict::kTruncated;
+  if (grh->version() != 6 || grh->next_header != kGrhNextBth) {
+    return RxVerdict::kBadGrh;
+  }
+  const uint32_t payload_bytes = grh->payload_length.value();
+  if (!reader.Limit(payload_bytes)) return RxVerdict::kTruncated;
+  out.framing = Framing::kGrh;
+  out.tos = grh->traffic_class() & static_cast<uint8_t>(~kEcnMask);
+  out.hop_limit = grh->hop_limit;
+  out.l3 = l3.data();
+  out.l3_bytes = static_cast<uint32_t>(sizeof(Ipv6)) + payload_bytes;
+  out.payload = reader.rest().data();
+  out.payload_bytes = payload_bytes;
+  out.src = grh->src;
+  out.dst = grh->dst;
+  return RxVerdict::kAccept;
 }
 
 RxVerdict ParseArp(Reader reader, FrameView& out) {
@@ -107,6 +129,8 @@ RxVerdict ParseAnyFrame(std::span<const uint8_t> frame, FrameView& out) {
       return ParseIpv4(reader, out);
     case kEtherTypeIpv6:
       return ParseIpv6(reader, out);
+    case kEtherTypeRoceV1:
+      return ParseGrh(reader, out);
     case kEtherTypeArp:
       return ParseArp(reader, out);
     default:

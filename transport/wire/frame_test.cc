@@ -83,7 +83,7 @@ TEST(FrameTest, SaysWhatIsInAnIpv4Frame) {
   frame.resize(frame_bytes + 9);  // an Ethernet padding that says nothing
   FrameView view;
   ASSERT_EQ(Parse(frame, view), RxVerdict::kAccept);
-  EXPECT_FALSE(view.ipv6);
+  EXPECT_EQ(view.framing, Framing::kIpv4);
   EXPECT_EQ(view.vlan, nullptr);
   EXPECT_EQ(view.eth->src, Path(false).src_mac);
   EXPECT_EQ(view.src, Path(false).src);
@@ -105,7 +105,7 @@ TEST(FrameTest, SaysWhatIsInATaggedIpv6Frame) {
   const Bytes frame = MakeFrame(path);
   FrameView view;
   ASSERT_EQ(Parse(frame, view), RxVerdict::kAccept);
-  EXPECT_TRUE(view.ipv6);
+  EXPECT_EQ(view.framing, Framing::kIpv6);
   ASSERT_NE(view.vlan, nullptr);
   EXPECT_EQ(view.vlan->vlan_id(), 0x123);
   EXPECT_EQ(view.vlan->priority(), 5);
@@ -114,6 +114,48 @@ TEST(FrameTest, SaysWhatIsInATaggedIpv6Frame) {
   EXPECT_TRUE(view.congestion_experienced());
   EXPECT_EQ(view.hop_limit, 61);
   EXPECT_EQ(view.payload, &frame[14 + 4 + 40 + 8]);
+}
+
+PathHeaders RoceV1Path() {
+  PathHeaders path = Path(false);  // IPv4-mapped GIDs are no IPv4 packets
+  path.roce_v1 = true;
+  return path;
+}
+
+TEST(FrameTest, SaysWhatIsInARoceV1Frame) {
+  Bytes frame = MakeFrame(RoceV1Path());
+  const size_t frame_bytes = frame.size();
+  frame.resize(frame_bytes + 9);
+  FrameView view;
+  ASSERT_EQ(Parse(frame, view), RxVerdict::kAccept);
+  EXPECT_EQ(view.framing, Framing::kGrh);
+  EXPECT_EQ(view.src, RoceV1Path().src);
+  EXPECT_EQ(view.dst, RoceV1Path().dst);
+  EXPECT_EQ(view.tos, 0x68) << "its low bits are no ECN";
+  EXPECT_EQ(view.hop_limit, 61);
+  EXPECT_EQ(view.udp_src_port, 0);
+  EXPECT_EQ(view.l3, &frame[14]);
+  EXPECT_EQ(view.l3_bytes, frame_bytes - 14);
+  EXPECT_EQ(view.payload, &frame[14 + 40]);
+  EXPECT_EQ(view.payload_bytes, frame_bytes - 54);
+}
+
+TEST(FrameTest, RefusesAGrhThatIsNone) {
+  const Bytes good = MakeFrame(RoceV1Path());
+  Bytes frame = good;
+  frame[14] = 0x45;  // version 4
+  EXPECT_EQ(VerdictOf(frame), RxVerdict::kBadGrh);
+  frame = good;
+  frame[14 + 6] = 17;  // UDP follows
+  EXPECT_EQ(VerdictOf(frame), RxVerdict::kBadGrh);
+  frame = good;
+  ++frame[14 + 5];  // longer than the frame
+  EXPECT_EQ(VerdictOf(frame), RxVerdict::kTruncated);
+  for (size_t bytes = 14; bytes < good.size(); ++bytes) {
+    EXPECT_EQ(VerdictOf(Bytes(good.begin(), good.begin() + bytes)),
+              RxVerdict::kTruncated)
+        << bytes;
+  }
 }
 
 TEST(FrameTest, EveryShorterFrameIsTruncated) {

@@ -19,11 +19,29 @@ Ipv4 MakeIpv4(const PathHeaders& path) {
   return ip;
 }
 
+Framing FramingOf(const PathHeaders& path) {
+  if (path.roce_v1) return Framing::kGrh;
+  return path.src.is_ipv4() ? Framing::kIpv4 : Framing::kIpv6;
+}
+
+uint16_t EtherTypeOf(Framing framing) {
+  switch (framing) {
+    case Framing::kIpv4:
+      return kEtherTypeIpv4;
+    case Framing::kIpv6:
+      return kEtherTypeIpv6;
+    case Framing::kGrh:
+      break;
+  }
+  return kEtherTypeRoceV1;
+}
+
+// An IPv6 header or a GRH.
 Ipv6 MakeIpv6(const PathHeaders& path) {
   Ipv6 ip;
   ip.version_class_flow =
       Ipv6::MakeVersionClassFlow(path.traffic_class, path.flow_label);
-  ip.next_header = kIpProtocolUdp;
+  ip.next_header = path.roce_v1 ? kGrhNextBth : kIpProtocolUdp;
   ip.hop_limit = path.hop_limit;
   ip.src = path.src;
   ip.dst = path.dst;
@@ -33,13 +51,13 @@ Ipv6 MakeIpv6(const PathHeaders& path) {
 }  // namespace
 
 HeaderTemplate::HeaderTemplate(const PathHeaders& path)
-    : ipv6_(!path.src.is_ipv4()) {
+    : framing_(FramingOf(path)) {
   static_assert(sizeof(Ethernet) + sizeof(VlanTag) + sizeof(Ipv6) +
                     sizeof(Udp) <=
                 kMaxBytes);
   static_assert(sizeof(Ethernet) + sizeof(Ipv4) + sizeof(Udp) <= kFirstCopy);
   URNIC_CHECK(path.src.is_ipv4() == path.dst.is_ipv4());
-  const Be<uint16_t> ip_type(ipv6_ ? kEtherTypeIpv6 : kEtherTypeIpv4);
+  const Be<uint16_t> ip_type(EtherTypeOf(framing_));
   Appender out(bytes_.data());
   const Be<uint16_t> first_type =
       path.vlan_tci ? Be<uint16_t>(kEtherTypeVlan) : ip_type;
@@ -48,17 +66,19 @@ HeaderTemplate::HeaderTemplate(const PathHeaders& path)
     out.Append(VlanTag{Be<uint16_t>(*path.vlan_tci), ip_type});
   }
   ip_offset_ = static_cast<uint8_t>(out.size());
-  if (ipv6_) {
+  if (framing_ != Framing::kIpv4) {
     out.Append(MakeIpv6(path));
   } else {
     const Ipv4 ip = MakeIpv4(path);
     ipv4_sum_ = static_cast<uint16_t>(~ChecksumSum().AddHeader(ip).Finish());
     out.Append(ip);
   }
-  Udp udp;
-  udp.src_port = Be<uint16_t>(path.udp_src_port);
-  udp.dst_port = Be<uint16_t>(kRoceUdpPort);
-  out.Append(udp);
+  if (framing_ != Framing::kGrh) {
+    Udp udp;
+    udp.src_port = Be<uint16_t>(path.udp_src_port);
+    udp.dst_port = Be<uint16_t>(kRoceUdpPort);
+    out.Append(udp);
+  }
   size_ = static_cast<uint8_t>(out.size());
 }
 

@@ -11,6 +11,7 @@
 #include "transport/wire/address.h"
 #include "transport/wire/checksum.h"
 #include "transport/wire/ethernet.h"
+#include "transport/wire/framing.h"
 #include "transport/wire/ipv4.h"
 #include "transport/wire/ipv6.h"
 #include "transport/wire/udp.h"
@@ -26,10 +27,11 @@ struct PathHeaders {
   // Both IPv4-mapped, or neither.
   Gid src;
   Gid dst;
+  bool roce_v1 = false;       // a GRH instead of IP and UDP
   uint8_t traffic_class = 0;  // IPv4 TOS, with the ECN bits
   uint8_t hop_limit = 64;     // IPv4 TTL
   uint16_t udp_src_port = 0;
-  uint32_t flow_label = 0;  // 20 bits, IPv6 only
+  uint32_t flow_label = 0;  // 20 bits, IPv6 and GRH only
   // IPv4 only. Zero with "don't fragment" (RFC 6864), so that all packets of
   // one length have the same headers and one ICRC prefix; only a replay of
   // someone else's packets sets it.
@@ -48,8 +50,8 @@ class HeaderTemplate {
 
   // Bytes before the BTH: 42 for untagged IPv4, at most 66.
   size_t size() const { return size_; }
-  bool ipv6() const { return ipv6_; }
-  // Where the IP header starts: what IcrcPrefix() takes.
+  Framing framing() const { return framing_; }
+  // Where the IP header or GRH starts: what IcrcPrefix() takes.
   size_t ip_offset() const { return ip_offset_; }
 
   // Writes the headers of a packet of `roce_bytes` from BTH to ICRC to
@@ -61,11 +63,16 @@ class HeaderTemplate {
     if (size_ > kFirstCopy) {
       std::memcpy(out + kFirstCopy, bytes_.data() + kFirstCopy,
                   kMaxBytes - kFirstCopy);
+      if (framing_ == Framing::kGrh) {
+        StoreBe16(out + ip_offset_ + offsetof(Ipv6, payload_length),
+                  roce_bytes);
+        return;
+      }
     }
     const auto udp_bytes = static_cast<uint16_t>(roce_bytes + sizeof(Udp));
     StoreBe16(out + size_ - sizeof(Udp) + offsetof(Udp, length), udp_bytes);
     uint8_t* ip = out + ip_offset_;
-    if (ipv6_) {
+    if (framing_ == Framing::kIpv6) {
       StoreBe16(ip + offsetof(Ipv6, payload_length), udp_bytes);
       return;
     }
@@ -97,7 +104,7 @@ class HeaderTemplate {
   uint16_t ipv4_sum_ = 0;  // of the IPv4 header without length and checksum
   uint8_t size_ = 0;
   uint8_t ip_offset_ = 0;
-  bool ipv6_ = false;
+  Framing framing_ = Framing::kIpv4;
 };
 
 }  // namespace urnic::wire

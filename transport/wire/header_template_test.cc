@@ -52,14 +52,46 @@ TEST(HeaderTemplateTest, Ipv4ChecksumIsRightForEveryLength) {
   }
 }
 
+TEST(HeaderTemplateTest, WritesTheExactBytesOfRoceV1) {
+  PathHeaders path = Ipv4Path();
+  path.roce_v1 = true;
+  path.traffic_class = 0x12;
+  path.flow_label = 0x34567;
+  path.hop_limit = 1;
+  const HeaderTemplate headers(path);
+  ASSERT_EQ(headers.size(), 54u);
+  std::vector<uint8_t> out(HeaderTemplate::kMaxBytes);
+  headers.Write(out.data(), 40);
+  out.resize(headers.size());
+  const std::vector<uint8_t> expected = {
+      2,    0,    0,    0,    0,    2,    2,    0,    0,    0,    0,
+      1,    0x89, 0x15, 0x61, 0x23, 0x45, 0x67, 0x00, 0x28, 0x1b, 0x01,
+      0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0xff,
+      0xff, 0xc0, 0xa8, 0x00, 0x01, 0,    0,    0,    0,    0,    0,
+      0,    0,    0,    0,    0xff, 0xff, 0xc0, 0xa8, 0x00, 0xc7};
+  EXPECT_EQ(out, expected);
+}
+
+TEST(LinkLocalTest, AGidMadeOfAMacGivesItBack) {
+  Gid gid;
+  gid.bytes = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0xff, 0xfe, 3, 4, 5};
+  EXPECT_EQ(MacOfLinkLocal(gid), (MacAddress{{2, 1, 2, 3, 4, 5}}));
+  gid.bytes[11] = 0;
+  EXPECT_EQ(MacOfLinkLocal(gid), std::nullopt);
+  EXPECT_EQ(MacOfLinkLocal(Gid::FromIpv4(0x0a000001)), std::nullopt);
+}
+
 TEST(HeaderTemplateTest, SizesOfTheOtherShapes) {
   PathHeaders path = Ipv4Path();
   path.vlan_tci = 5;
   EXPECT_EQ(HeaderTemplate(path).size(), 46u);
   EXPECT_EQ(HeaderTemplate(path).ip_offset(), 18u);
+  path.roce_v1 = true;
+  EXPECT_EQ(HeaderTemplate(path).size(), 58u);
+  path.roce_v1 = false;
   path.src.bytes[0] = path.dst.bytes[0] = 0xfe;
   EXPECT_EQ(HeaderTemplate(path).size(), 66u);
-  EXPECT_TRUE(HeaderTemplate(path).ipv6());
+  EXPECT_EQ(HeaderTemplate(path).framing(), Framing::kIpv6);
 }
 
 }  // namespace

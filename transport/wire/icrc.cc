@@ -200,29 +200,38 @@ const bool kHasPclmul = [] {
 }();
 #endif
 
-// Annex A17.3.4: what a router may change counts as ones. Time to live, type
-// of service and checksum of IPv4; traffic class, flow label and hop limit of
-// IPv6; the UDP checksum; and FECN, BECN and the reserved bits of the BTH.
-constexpr Mask MakeMask(bool ipv6) {
+// IBTA 7.8.1, annex A17.3.4: what a router may change counts as ones. Time to
+// live, type of service and checksum of IPv4; traffic class, flow label and hop
+// limit of IPv6 and of the GRH; the UDP checksum; and FECN, BECN and the
+// reserved bits of the BTH.
+constexpr Mask MakeMask(Framing framing) {
   Mask mask{};
-  if (ipv6) {
-    mask[0] = 0x0f;
-    mask[1] = mask[2] = mask[3] = 0xff;
-    mask[offsetof(Ipv6, hop_limit)] = 0xff;
-  } else {
+  if (framing == Framing::kIpv4) {
     mask[offsetof(Ipv4, tos)] = 0xff;
     mask[offsetof(Ipv4, ttl)] = 0xff;
     mask[offsetof(Ipv4, checksum)] = 0xff;
     mask[offsetof(Ipv4, checksum) + 1] = 0xff;
+  } else {
+    mask[0] = 0x0f;
+    mask[1] = mask[2] = mask[3] = 0xff;
+    mask[offsetof(Ipv6, hop_limit)] = 0xff;
   }
-  const size_t udp = ipv6 ? sizeof(Ipv6) : sizeof(Ipv4);
-  mask[udp + offsetof(Udp, checksum)] = 0xff;
-  mask[udp + offsetof(Udp, checksum) + 1] = 0xff;
-  mask[udp + sizeof(Udp) + kBthMaskedByte] = 0xff;
+  const size_t bth = BytesBeforeBth(framing);
+  if (framing != Framing::kGrh) {
+    const size_t udp = bth - sizeof(Udp);
+    mask[udp + offsetof(Udp, checksum)] = 0xff;
+    mask[udp + offsetof(Udp, checksum) + 1] = 0xff;
+  }
+  mask[bth + kBthMaskedByte] = 0xff;
   return mask;
 }
-constexpr Mask kIpv4Mask = MakeMask(false);
-constexpr Mask kIpv6Mask = MakeMask(true);
+constexpr std::array<Mask, 3> kMasks = {MakeMask(Framing::kIpv4),
+                                        MakeMask(Framing::kIpv6),
+                                        MakeMask(Framing::kGrh)};
+
+const Mask& MaskOf(Framing framing) {
+  return kMasks[static_cast<size_t>(framing)];
+}
 
 // The state after the first `bytes` of a packet, from the IP header on.
 uint32_t ExtendMasked(const uint8_t* l3, size_t bytes, const Mask& mask) {
@@ -241,9 +250,8 @@ constexpr IcrcFold kIcrcFold128 = {FoldMultiplier(8 * 128 + 32),
 constexpr IcrcFold kIcrcFold256 = {FoldMultiplier(8 * 256 + 32),
                                    FoldMultiplier(8 * 256 - 32)};
 
-uint32_t IcrcPrefix(const uint8_t* l3, bool ipv6) {
-  return ipv6 ? ExtendMasked(l3, kIpv6UdpBytes, kIpv6Mask)
-              : ExtendMasked(l3, kIpv4UdpBytes, kIpv4Mask);
+uint32_t IcrcPrefix(const uint8_t* l3, Framing framing) {
+  return ExtendMasked(l3, BytesBeforeBth(framing), MaskOf(framing));
 }
 
 uint32_t IcrcContinue(uint32_t state, const uint8_t* p, size_t bytes) {
@@ -257,37 +265,37 @@ uint32_t IcrcExtend(uint32_t state, const uint8_t* bth, size_t bytes) {
   return IcrcContinue(state ^ kBthMask[bth[kBthMaskedByte]], bth, bytes);
 }
 
-bool VerifyIcrc(const uint8_t* l3, bool ipv6, size_t roce_bytes) {
+bool VerifyIcrc(const uint8_t* l3, Framing framing, size_t roce_bytes) {
   if (roce_bytes < sizeof(Bth) + kIcrcBytes || roce_bytes % 4 != 0) {
     return false;
   }
-  const size_t headers = ipv6 ? kIpv6UdpBytes : kIpv4UdpBytes;
+  const size_t headers = BytesBeforeBth(framing);
   const size_t bytes = headers + roce_bytes - kIcrcBytes;
   if (bytes > kShortBytes) {
-    return VerifyIcrcAfter(IcrcPrefix(l3, ipv6), l3 + headers, roce_bytes);
+    return VerifyIcrcAfter(IcrcPrefix(l3, framing), l3 + headers, roce_bytes);
   }
   uint32_t stored;
   std::memcpy(&stored, l3 + bytes, kIcrcBytes);
-  return stored ==
-         IcrcFinish(ExtendMasked(l3, bytes, ipv6 ? kIpv6Mask : kIpv4Mask));
+  return stored == IcrcFinish(ExtendMasked(l3, bytes, MaskOf(framing)));
 }
 
-uint32_t IcrcReference(std::span<const uint8_t> l3) {
-  const bool ipv6 = l3[0] >> 4 == 6;
-  const size_t udp = ipv6 ? sizeof(Ipv6) : sizeof(Ipv4);
-  const size_t bth = udp + sizeof(Udp);
+uint32_t IcrcReference(std::span<const uint8_t> l3, Framing framing) {
+  const bool ipv4 = framing == Framing::kIpv4;
+  const bool grh = framing == Framing::kGrh;
+  const size_t udp = ipv4 ? sizeof(Ipv4) : sizeof(Ipv6);
+  const size_t bth = udp + (grh ? 0 : sizeof(Udp));
   const auto masked = [&](size_t i) -> bool {
-    if (i == udp + offsetof(Udp, checksum)) return true;
-    if (i == udp + offsetof(Udp, checksum) + 1) return true;
+    if (!grh && i == udp + offsetof(Udp, checksum)) return true;
+    if (!grh && i == udp + offsetof(Udp, checksum) + 1) return true;
     if (i == bth + kBthMaskedByte) return true;
-    if (ipv6) return (i >= 1 && i <= 3) || i == offsetof(Ipv6, hop_limit);
+    if (!ipv4) return (i >= 1 && i <= 3) || i == offsetof(Ipv6, hop_limit);
     return i == offsetof(Ipv4, tos) || i == offsetof(Ipv4, ttl) ||
            i == offsetof(Ipv4, checksum) || i == offsetof(Ipv4, checksum) + 1;
   };
   uint32_t state = kOnesState;
   for (size_t i = 0; i < l3.size(); ++i) {
     uint8_t byte = masked(i) ? 0xff : l3[i];
-    if (ipv6 && i == 0) byte |= 0x0f;  // the traffic class's first half
+    if (!ipv4 && i == 0) byte |= 0x0f;  // the traffic class's first half
     state = StepByte(state, byte);
   }
   return ~state;

@@ -1,9 +1,9 @@
 #pragma once
 
-// The invariant CRC of RoCEv2: IBTA 7.8.1 and annex A17.3.4. It covers eight
-// bytes of ones (where InfiniBand has its LRH), the IP and UDP headers with
-// the fields that routers may change set to ones, and everything from the BTH
-// to the last payload or pad byte.
+// The invariant CRC of RoCE: IBTA 7.8.1, annexes A16.5 and A17.3.4. It covers
+// eight bytes of ones (where InfiniBand has its LRH), the IP and UDP headers
+// or the GRH with the fields that routers may change set to ones, and
+// everything from the BTH to the last payload or pad byte.
 //
 // Two versions. IcrcReference() is the definition, bit by bit: the judge. The
 // others are for the packet path and split the work, because the part before
@@ -27,24 +27,38 @@
 #include <cstring>
 #include <span>
 
+#include "transport/wire/framing.h"
 #include "transport/wire/roce_packet.h"
 
 namespace urnic::wire {
 
-// The bytes between the start of the IP header and the BTH. IPv4 options and
-// IPv6 extension headers never get this far.
+// The bytes between the start of the IP header or GRH and the BTH. IPv4 options
+// and IPv6 extension headers never get this far.
 inline constexpr size_t kIpv4UdpBytes = 28;
 inline constexpr size_t kIpv6UdpBytes = 48;
+inline constexpr size_t kGrhBytes = 40;
+
+constexpr size_t BytesBeforeBth(Framing framing) {
+  switch (framing) {
+    case Framing::kIpv4:
+      return kIpv4UdpBytes;
+    case Framing::kIpv6:
+      return kIpv6UdpBytes;
+    case Framing::kGrh:
+      break;
+  }
+  return kGrhBytes;
+}
 
 // The ICRC of `l3`, which starts at the IP header and ends before the ICRC
 // field: what IcrcFinish() gives on the packet path. One bit at a time.
-// REQUIRES: an IP and a UDP header without options, and a BTH.
-uint32_t IcrcReference(std::span<const uint8_t> l3);
+// REQUIRES: the headers of `framing`, without options, and a BTH.
+uint32_t IcrcReference(std::span<const uint8_t> l3, Framing framing);
 
-// A running ICRC after the ones and the masked IP and UDP headers at `l3`.
+// A running ICRC after the ones and the masked headers at `l3`.
 // For IPv4 it depends on no masked field: version, IHL, length,
 // identification, flags, protocol, addresses, UDP ports and UDP length.
-uint32_t IcrcPrefix(const uint8_t* l3, bool ipv6);
+uint32_t IcrcPrefix(const uint8_t* l3, Framing framing);
 
 // The running ICRC after `bytes` more, from the BTH on, without the ICRC
 // field. REQUIRES: bytes >= 12, a multiple of four, and 16 readable bytes at
@@ -76,10 +90,11 @@ inline void StoreIcrc(uint8_t* field, uint32_t state) {
   std::memcpy(field, &value, kIcrcBytes);
 }
 
-// Whether the ICRC field that ends the `roce_bytes` after the UDP header is
-// right. `roce_bytes` counts BTH to ICRC, and is the UDP payload's length.
-// False when that is too short or no multiple of four.
-[[nodiscard]] bool VerifyIcrc(const uint8_t* l3, bool ipv6, size_t roce_bytes);
+// Whether the ICRC field that ends the `roce_bytes` from the BTH on is right:
+// in RoCE v2 the UDP payload's length, in v1 that of the GRH's payload. False
+// when that is too short or no multiple of four.
+[[nodiscard]] bool VerifyIcrc(const uint8_t* l3, Framing framing,
+                              size_t roce_bytes);
 
 // The same for a caller that has the prefix's state (IcrcPrefix()).
 // REQUIRES: roce_bytes >= 16, a multiple of four.

@@ -9,8 +9,11 @@
 namespace urnic::wire {
 
 inline constexpr uint8_t kIpv6NextFragment = 44;
+// In a GRH: a BTH follows, IBTA 8.3.4.
+inline constexpr uint8_t kGrhNextBth = 0x1b;
 
-// RFC 8200 3.
+// RFC 8200 3; and, with the same fields, the GRH of IBTA 8.3, whose payload
+// ends with the ICRC.
 //
 //   0    3 4          11 12              31
 //  |  6   | traffic class |   flow label     |

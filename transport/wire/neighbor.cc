@@ -236,11 +236,11 @@ RxVerdict ParseIcmp(const FrameView& frame, NeighborInfo& out) {
   const IcmpHeader* header = reader.Take<IcmpHeader>();
   if (header == nullptr) return RxVerdict::kBadIcmp;
   const uint16_t remainder =
-      frame.ipv6 ? Ipv6UpperChecksum(frame.src, frame.dst, kIpProtocolIcmpv6,
-                                     frame.payload_span())
-                 : Checksum(frame.payload_span());
+      frame.ipv6() ? Ipv6UpperChecksum(frame.src, frame.dst, kIpProtocolIcmpv6,
+                                       frame.payload_span())
+                   : Checksum(frame.payload_span());
   if (remainder != 0) return RxVerdict::kBadIcmp;
-  if (!frame.ipv6) {
+  if (!frame.ipv6()) {
     return header->type == kIcmpEchoRequest ? ParseEcho(frame, out)
                                             : RxVerdict::kIcmp;
   }
@@ -300,17 +300,17 @@ size_t EmitEchoReply(const NeighborSelf& self, const FrameView& request,
   const size_t link_bytes =
       sizeof(Ethernet) + (self.vlan_tci ? sizeof(VlanTag) : 0);
   const size_t frame_bytes = link_bytes + request.l3_bytes;
-  if (echo == nullptr || self.gid.is_ipv4() == request.ipv6 ||
+  if (echo == nullptr || self.gid.is_ipv4() == request.ipv6() ||
       bytes.size() < std::max(frame_bytes, kEthernetMinBytes)) {
     return 0;
   }
   IcmpEcho reply = *echo;
-  reply.header.type = request.ipv6 ? kIcmpv6EchoReply : kIcmpEchoReply;
+  reply.header.type = request.ipv6() ? kIcmpv6EchoReply : kIcmpEchoReply;
   reply.header.checksum = Be<uint16_t>(0);
   Appender out(bytes.data());
   AppendLink(self, request.eth->src,
-             request.ipv6 ? kEtherTypeIpv6 : kEtherTypeIpv4, out);
-  if (request.ipv6) {
+             request.ipv6() ? kEtherTypeIpv6 : kEtherTypeIpv4, out);
+  if (request.ipv6()) {
     AppendIpv6(self.gid, request.src, kReplyHopLimit, request.payload_bytes,
                out);
   } else {
@@ -320,10 +320,10 @@ size_t EmitEchoReply(const NeighborSelf& self, const FrameView& request,
   out.Append(reply);
   out.AppendBytes(reader.rest());
   const std::span<const uint8_t> written(message, request.payload_bytes);
-  reply.header.checksum =
-      Be<uint16_t>(request.ipv6 ? Ipv6UpperChecksum(self.gid, request.src,
-                                                    kIpProtocolIcmpv6, written)
-                                : Checksum(written));
+  reply.header.checksum = Be<uint16_t>(
+      request.ipv6()
+          ? Ipv6UpperChecksum(self.gid, request.src, kIpProtocolIcmpv6, written)
+          : Checksum(written));
   Appender(message).Append(reply);
   return PadToMinimum(out);
 }

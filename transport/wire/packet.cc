@@ -116,7 +116,7 @@ size_t EmitFrame(const HeaderTemplate& headers, const PacketFields& fields,
   headers.Write(header_bytes, static_cast<uint16_t>(bytes + kIcrcBytes));
   std::memcpy(out.data(), header_bytes, headers.size());
   const uint32_t prefix =
-      IcrcPrefix(out.data() + headers.ip_offset(), headers.ipv6());
+      IcrcPrefix(out.data() + headers.ip_offset(), headers.framing());
   StoreIcrc(bth + bytes, IcrcExtend(prefix, bth, bytes));
   return headers.size() + bytes + kIcrcBytes;
 }

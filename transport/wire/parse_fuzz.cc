@@ -51,15 +51,15 @@ void CheckIcrc(const FrameView& view) {
   const size_t hashed = view.l3_bytes - kIcrcBytes;
   uint32_t stored;
   std::memcpy(&stored, view.l3 + hashed, kIcrcBytes);
-  const bool right = IcrcReference({view.l3, hashed}) == stored;
-  URNIC_CHECK(VerifyIcrc(view.l3, view.ipv6, view.payload_bytes) == right);
+  const bool right = IcrcReference({view.l3, hashed}, view.framing) == stored;
+  URNIC_CHECK(VerifyIcrc(view.l3, view.framing, view.payload_bytes) == right);
 }
 
 void CheckNeighbor(const FrameView& view, const NeighborInfo& info) {
   URNIC_CHECK(!info.has_owner || !info.owner_mac.is_group());
   NeighborSelf self;
-  self.gid = view.ipv6 ? Gid::FromIpv6(view.dst.bytes.data())
-                       : Gid::FromIpv4(0x0a000001);
+  self.gid = view.ipv6() ? Gid::FromIpv6(view.dst.bytes.data())
+                         : Gid::FromIpv4(0x0a000001);
   Bytes out(view.l3_bytes + kNeighborFrameBytes);
   FrameView answer;
   if (info.kind == NeighborKind::kSolicit) {
@@ -110,16 +110,17 @@ void Mend(Bytes& frame) {
   if (!roce && !icmp) return;
   uint8_t* payload = &frame[view.payload - frame.data()];
   if (roce) {
-    const uint32_t icrc = IcrcReference({view.l3, view.l3_bytes - kIcrcBytes});
+    const uint32_t icrc =
+        IcrcReference({view.l3, view.l3_bytes - kIcrcBytes}, view.framing);
     std::memcpy(payload + view.payload_bytes - kIcrcBytes, &icrc, kIcrcBytes);
     return;
   }
   auto* header = reinterpret_cast<IcmpHeader*>(payload);
   header->checksum = Be<uint16_t>(0);
   header->checksum = Be<uint16_t>(
-      view.ipv6 ? Ipv6UpperChecksum(view.src, view.dst, kIpProtocolIcmpv6,
-                                    view.payload_span())
-                : Checksum(view.payload_span()));
+      view.ipv6() ? Ipv6UpperChecksum(view.src, view.dst, kIpProtocolIcmpv6,
+                                      view.payload_span())
+                  : Checksum(view.payload_span()));
 }
 
 }  // namespace

@@ -167,7 +167,7 @@ std::string PrettyFrame(std::span<const uint8_t> bytes) {
   if (verdict == RxVerdict::kIcmp) {
     verdict = ParseIcmp(frame, info);
     if (verdict == RxVerdict::kIcmp) {
-      return PrettyNeighbor(frame.ipv6 ? "icmp6" : "icmp", info, frame);
+      return PrettyNeighbor(frame.ipv6() ? "icmp6" : "icmp", info, frame);
     }
   }
   if (verdict != RxVerdict::kAccept) return PrettyVerdict(verdict);
@@ -176,8 +176,9 @@ std::string PrettyFrame(std::span<const uint8_t> bytes) {
   verdict = ParseRoce(frame.payload, frame.payload_bytes, packet);
   if (verdict != RxVerdict::kAccept) return line + PrettyVerdict(verdict);
   line += Pretty(packet);
+  if (frame.framing == Framing::kGrh) line += " roce-v1";
   if (frame.congestion_experienced()) line += " ce";
-  if (!VerifyIcrc(frame.l3, frame.ipv6, frame.payload_bytes)) {
+  if (!VerifyIcrc(frame.l3, frame.framing, frame.payload_bytes)) {
     line += " bad icrc";
   }
   return line;

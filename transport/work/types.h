@@ -8,6 +8,7 @@
 #include "transport/base/ids.h"
 #include "transport/base/psn.h"
 #include "transport/base/time.h"
+#include "transport/wire/framing.h"
 #include "transport/wire/roce_packet.h"
 #include "verbs/abi/rnic_abi.h"
 
@@ -19,9 +20,9 @@ class RecvRing;
 // and, for connected services, addresses have been checked; everything else is
 // the core's.
 struct RxPacket : wire::RocePacket {
-  // For datagrams: the IP header, 20 or 40 bytes.
+  // For datagrams: the IP header of 20 or 40 bytes, or the GRH.
   const uint8_t* ip = nullptr;
-  bool ipv6 = false;
+  wire::Framing framing = wire::Framing::kIpv4;
   // For XRC requests: the shared queue that the packet names, if it exists and
   // is in the queue pair's XRC domain.
   RecvRing* xrc_ring = nullptr;

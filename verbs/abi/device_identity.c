@@ -265,14 +265,16 @@ void urnic_derive_mac(uint64_t host, const char* dev, int ordinal,
   mac[0] = (uint8_t)((mac[0] & 0xfc) | 0x02);
 }
 
-static void set_gid(struct urnic_device_identity* d, int index,
-                    const uint8_t* gid) {
-  memcpy(d->gids[index].gid, gid, 16);
-  d->gids[index].type = URNIC_GID_ROCE_V2;
+// Linux's order: each GID once for either version.
+static void set_gid_pair(struct urnic_device_identity* d, uint32_t pair,
+                         const uint8_t* gid) {
+  struct urnic_gid_entry* entry = &d->gids[2 * pair];
+  memcpy(entry[0].gid, gid, 16);
+  memcpy(entry[1].gid, gid, 16);
+  entry[0].type = URNIC_GID_ROCE_V1;
+  entry[1].type = URNIC_GID_ROCE_V2;
 }
 
-// Only RoCE v2 is spoken, so the RoCE v1 half of each pair stays empty; it
-// keeps its index, because programs are told "-x 3" and mean the first IPv4.
 static void derive_gids(struct urnic_device_identity* d) {
   // EUI-64 by RFC 4291 appendix A: ff:fe in the middle, U/L bit inverted.
   const uint8_t* m = d->mac;
@@ -281,12 +283,12 @@ static void derive_gids(struct urnic_device_identity* d) {
   memcpy(d->node_guid, eui, sizeof(eui));
   uint8_t gid[16] = {0xfe, 0x80};
   memcpy(gid + 8, eui, sizeof(eui));
-  set_gid(d, 1, gid);
+  set_gid_pair(d, 0, gid);
   for (uint32_t i = 0; i < d->num_addresses; ++i) {
     const struct urnic_ip_address* a = &d->addresses[i];
     uint8_t mapped[16] = {[10] = 0xff, [11] = 0xff};
     memcpy(mapped + 12, a->bytes, 4);
-    set_gid(d, 3 + 2 * (int)i, a->is_ipv6 ? a->bytes : mapped);
+    set_gid_pair(d, 1 + i, a->is_ipv6 ? a->bytes : mapped);
   }
 }
 

@@ -76,10 +76,10 @@ TEST(DeviceIdentityTest, GidTableHasLinuxsOrder) {
   Parsed p = Parse("loop|10.1.2.3/24|2001:db8::7/64");
   ASSERT_EQ(p.rc, 1) << p.error;
   const urnic_device_identity& d = p.devices[0];
-  const int types[] = {0, 2, 0, 2, 0, 2, 0, 0};
+  const int types[] = {1, 2, 1, 2, 1, 2, 0, 0};
   for (int i = 0; i < 8; ++i) EXPECT_EQ(d.gids[i].type, types[i]) << i;
-  EXPECT_EQ(Gid(d, 3), "::ffff:10.1.2.3");
-  EXPECT_EQ(Gid(d, 5), "2001:db8::7");
+  for (int i : {2, 3}) EXPECT_EQ(Gid(d, i), "::ffff:10.1.2.3");
+  for (int i : {4, 5}) EXPECT_EQ(Gid(d, i), "2001:db8::7");
   const uint8_t* m = d.mac;
   const uint8_t local[16] = {0xfe, 0x80, 0,
                              0,    0,    0,
@@ -87,6 +87,7 @@ TEST(DeviceIdentityTest, GidTableHasLinuxsOrder) {
                              m[1], m[2], 0xff,
                              0xfe, m[3], m[4],
                              m[5]};
+  EXPECT_EQ(std::memcmp(d.gids[0].gid, local, 16), 0);
   EXPECT_EQ(std::memcmp(d.gids[1].gid, local, 16), 0);
   EXPECT_EQ(std::memcmp(d.node_guid, local + 8, 8), 0);
 }

@@ -295,8 +295,8 @@ TEST_F(ControlTest, RefusesValuesOutOfRange) {
               HasSubstr("max_dest_rd_atomic 129 > device limit 128"));
   EXPECT_THAT(rtr([](auto& a) { a.min_rnr_timer = 32; }),
               HasSubstr("min_rnr_timer 32"));
-  EXPECT_THAT(rtr([](auto& a) { a.ah_attr.sgid_index = 2; }),
-              HasSubstr("sgid_index 2"));
+  EXPECT_THAT(rtr([](auto& a) { a.ah_attr.sgid_index = 4; }),
+              HasSubstr("sgid_index 4"));
   EXPECT_THAT(rtr([](auto& a) { a.ah_attr.is_global = 0; }),
               HasSubstr("is_global"));
   BringUp(QpState::kReset);

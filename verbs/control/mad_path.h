@@ -13,6 +13,7 @@ inline cm::MadPath MadPathOf(const MadSource& from) {
   path.remote_gid = from.reply.remote;
   path.remote_qpn = from.src_qpn;
   path.pkey = from.pkey;
+  path.roce_v1 = from.reply.headers.framing() == wire::Framing::kGrh;
   return path;
 }
 

@@ -47,14 +47,15 @@ absl::StatusOr<Engine::PathRequest> MakePathRequest(
   if (absl::Status s = CheckVector(vector); !s.ok()) return s;
   const uint32_t index = vector.sgid_index;
   if (index >= URNIC_GID_TABLE_LEN ||
-      identity.gids[index].type != URNIC_GID_ROCE_V2) {
+      identity.gids[index].type == URNIC_GID_NONE) {
     return absl::InvalidArgumentError(
         absl::StrCat("ah_attr sgid_index ", index, " of ", identity.name,
-                     index < URNIC_GID_TABLE_LEN ? " holds no RoCE v2 GID"
+                     index < URNIC_GID_TABLE_LEN ? " holds no GID"
                                                  : " is beyond the GID table"));
   }
   Engine::PathRequest request;
   request.local = wire::Gid::FromIpv6(identity.gids[index].gid);
+  request.roce_v1 = identity.gids[index].type == URNIC_GID_ROCE_V1;
   request.remote = vector.dgid;
   request.traffic_class = vector.traffic_class;
   request.hop_limit =

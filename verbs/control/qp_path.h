@@ -13,7 +13,7 @@
 namespace urnic::control {
 
 // INVALID_ARGUMENT: not global (RoCE needs the GID), a source index without a
-// RoCE v2 GID, a destination that is all zero, another port than 1, or a flow
+// GID, a destination that is all zero, another port than 1, or a flow
 // label beyond 20 bits.
 absl::StatusOr<Engine::PathRequest> MakePathRequest(
     const urnic_device_identity& identity, const AddressVector& vector,

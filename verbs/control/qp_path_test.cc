@@ -74,15 +74,20 @@ TEST_F(QpPathTest, RefusesWhatRoceCannotUse) {
 }
 
 TEST_F(QpPathTest, RefusesIndicesWithoutAGid) {
-  for (int index : {0, 2, 7, 33}) {
+  for (int index : {6, 7, 33}) {
     vector_.sgid_index = static_cast<uint8_t>(index);
-    EXPECT_THAT(Error(), HasSubstr("holds no RoCE v2 GID")) << index;
+    EXPECT_THAT(Error(), HasSubstr("holds no GID")) << index;
   }
   vector_.sgid_index = 34;
   EXPECT_THAT(Error(), HasSubstr("beyond the GID table"));
-  for (int index : {1, 3, 5}) {
+}
+
+TEST_F(QpPathTest, TheIndexChoosesTheVersionOfRoce) {
+  for (int index = 0; index < 6; ++index) {
     vector_.sgid_index = static_cast<uint8_t>(index);
-    EXPECT_TRUE(Make().ok()) << index;
+    const auto request = Make();
+    ASSERT_TRUE(request.ok()) << index;
+    EXPECT_EQ(request->roce_v1, index % 2 == 0) << index;
   }
 }
 

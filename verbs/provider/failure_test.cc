@@ -305,10 +305,10 @@ TEST_F(FailureTest, ModifyChecksItsArguments) {
   EXPECT_EQ(odd.ToRtr(1), EINVAL);
   EXPECT_EQ(end.qp()->state, IBV_QPS_INIT);
   PairOptions options;
-  options.gid_index = 2;  // RoCE v1: empty
-  End v1(device_, options);
-  EXPECT_EQ(v1.ToInit(), 0);
-  EXPECT_EQ(v1.ToRtr(1), EINVAL);
+  options.gid_index = 32;  // empty
+  End empty(device_, options);
+  EXPECT_EQ(empty.ToInit(), 0);
+  EXPECT_EQ(empty.ToRtr(1), EINVAL);
 }
 
 TEST_F(FailureTest, BusyObjectsStay) {

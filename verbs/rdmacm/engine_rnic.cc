@@ -51,8 +51,10 @@ std::vector<LocalAddress> MakeAddresses(const urnic_device_identity& identity) {
       bits = static_cast<uint8_t>(address.prefix_len +
                                   (address.is_ipv6 != 0 ? 0 : kMappedBits));
     }
-    addresses.push_back(
-        {wire::Gid::FromIpv6(entry.gid), static_cast<uint8_t>(i), bits});
+    addresses.push_back({.gid = wire::Gid::FromIpv6(entry.gid),
+                         .gid_index = static_cast<uint8_t>(i),
+                         .prefix_bits = bits,
+                         .gid_index_v1 = static_cast<uint8_t>(i - 1)});
   }
   return addresses;
 }
@@ -126,7 +128,8 @@ bool EngineRnic::TryWithToken(void (*action)(void* context, Time now),
 }
 
 void EngineRnic::Keep(const Path& path) {
-  const Ends ends = {path.local, path.remote};
+  const Ends ends = {path.local, path.remote,
+                     path.headers.framing() == wire::Framing::kGrh};
   if (paths_.size() >= kMaxPaths && !paths_.contains(ends)) {
     paths_.erase(paths_.begin());
   }
@@ -135,7 +138,7 @@ void EngineRnic::Keep(const Path& path) {
 
 void EngineRnic::SendMad(std::span<const uint8_t, 256> mad,
                          const cm::MadPath& to) {
-  const auto it = paths_.find({to.local_gid, to.remote_gid});
+  const auto it = paths_.find({to.local_gid, to.remote_gid, to.roce_v1});
   if (it != paths_.end()) device_->engine().SendMad(it->second, mad);
 }
 

@@ -39,6 +39,7 @@ class EngineRnic final : public Rnic, private urnic::GsiHandler {
   struct Ends {
     wire::Gid local;
     wire::Gid remote;
+    bool roce_v1 = false;
     friend bool operator==(const Ends&, const Ends&) = default;
   };
   struct HashEnds {

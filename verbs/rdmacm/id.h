@@ -81,6 +81,8 @@ struct Id {
   std::optional<PortSpace> bound_space;
   // The device, once it is known: null for ids bound to all of them.
   CmPort* port = nullptr;
+  // The peer called over RoCE v1, so that is how it is answered.
+  bool roce_v1 = false;
   // Once there is a route.
   std::optional<cm::PathRecord> path;
 

@@ -47,12 +47,15 @@ struct RnicInfo {
   uint8_t mtu_code = 0;  // 1: 256 bytes .. 5: 4096 bytes
 };
 
-// An address of a device, of its GIDs of type RoCE v2.
+// An address of a device: a GID that its table has once for either version of
+// RoCE. Whoever calls uses v2, as Linux does unless told otherwise
+// (default_roce_mode); who answers uses what the caller used.
 struct LocalAddress {
   wire::Gid gid;
-  uint8_t gid_index = 0;
+  uint8_t gid_index = 0;  // RoCE v2
   // How many of the GID's 128 bits name the link (IPv4: 96 and more).
   uint8_t prefix_bits = 0;
+  uint8_t gid_index_v1 = 0;
 };
 
 // Where to, for the question whether anybody is there.

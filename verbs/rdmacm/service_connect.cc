@@ -393,6 +393,7 @@ Service::IdPtr Service::MakeRequestId(CmPort& port, const cm::Event& event,
       AddressOf(header, header.source_gid(), header.source_port.value(), scope);
   id->port = &port;
   id->handle = event.handle;
+  id->roce_v1 = event.from->roce_v1;
   if (event.kind == cm::EventKind::kReqReceived) id->path = event.path;
   id->state = IdState::kConnect;
   return id;

@@ -314,7 +314,9 @@ int Service::QueryPath(EventChannel& channel, uint32_t number, bool* found,
 
 std::optional<uint8_t> Service::GidIndex(const Id& id) const {
   for (const LocalAddress& local : id.port->rnic().Addresses()) {
-    if (local.gid == id.source.gid()) return local.gid_index;
+    if (local.gid == id.source.gid()) {
+      return id.roce_v1 ? local.gid_index_v1 : local.gid_index;
+    }
   }
   return std::nullopt;
 }
@@ -323,8 +325,8 @@ void Service::FillAhAttributes(const Id& id, const wire::Gid& remote,
                                uint8_t hop_limit,
                                ib_uverbs_ah_attr& out) const {
   std::memcpy(out.grh.dgid, remote.bytes.data(), sizeof(out.grh.dgid));
-  // An address that is gone leads nowhere: index 0 holds no RoCE v2 GID.
-  out.grh.sgid_index = GidIndex(id).value_or(0);
+  // An address that is gone leads nowhere: no GID table is that long.
+  out.grh.sgid_index = GidIndex(id).value_or(UINT8_MAX);
   out.grh.hop_limit = hop_limit;
   if (id.path.has_value()) {
     out.grh.flow_label = id.path->flow_label;

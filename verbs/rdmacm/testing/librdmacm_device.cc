@@ -51,7 +51,10 @@ void AddRnic(const urnic_device_identity& identity) {
     if (entry.type != URNIC_GID_ROCE_V2) continue;
     const wire::Gid gid = wire::Gid::FromIpv6(entry.gid);
     const uint8_t bits = gid.is_ipv4() ? 96 + 24 : 64;
-    addresses.push_back({gid, static_cast<uint8_t>(i), bits});
+    addresses.push_back({.gid = gid,
+                         .gid_index = static_cast<uint8_t>(i),
+                         .prefix_bits = bits,
+                         .gid_index_v1 = static_cast<uint8_t>(i - 1)});
   }
   world->rnics.push_back(
       std::make_unique<FakeRnic>(world->network, info, addresses));

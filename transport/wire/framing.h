@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+
+namespace urnic::wire {
+
+// What lies between the Ethernet header and the BTH. The GRH of RoCE v1 has
+// the shape of an IPv6 header (IBTA 8.3), and its GIDs may be IPv4-mapped, so
+// that addresses do not tell one from the other.
+enum class Framing : uint8_t {
+  kIpv4,  // RoCE v2: IPv4 and UDP, annex A17
+  kIpv6,  // RoCE v2: IPv6 and UDP
+  kGrh,   // RoCE v1: InfiniBand's global route header, annex A16
+};
+
+}  // namespace urnic::wire
