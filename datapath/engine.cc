@@ -81,6 +81,8 @@ Engine::Engine(const EngineConfig& config)
       next_qp_index_(Draw() & kQpIndexMask),
       wheel_(Now()),
       neighbors_(1024),
+      random_(uint64_t{Draw()} << 32 | 1),
+      pkeys_(config.pkeys),
       local_gids_(config.local_gids),
       prefix_bits_(config.prefix_bits),
       sink_(new Sink),
@@ -135,9 +137,7 @@ void Engine::ControlScope::Enter() {
 
 Engine::ControlScope::~ControlScope() {
   if (!entered_) return;
-  if (engine_.gsi_ != nullptr) {
-    engine_.gsi_deadline_ = engine_.gsi_->NextDeadline();
-  }
+  engine_.SetControlDeadline();
   engine_.Leave();
   if (!engine_.token_.Release(engine_.pending_)) return;
   engine_.Progress();

@@ -47,6 +47,8 @@ struct EngineConfig {
   // On-link test for IPv4-mapped and IPv6 addresses: prefix bits of each
   // local GID, counted in its 128 bits (10.0.0.1/24: 96 + 24).
   std::vector<uint8_t> prefix_bits;
+  // The P_Key table, for QP1; other queue pairs have their own of it.
+  std::vector<uint16_t> pkeys = {0xffff};
   uint32_t max_qps = 1u << 16;  // powers of two
   uint32_t max_mrs = 1u << 18;
 };
@@ -148,9 +150,10 @@ class Engine {
   void ReconfigureQp(EngineQp& qp, const QpConfig& config);
 
   // Datagrams to the group reach the queue pair, any number of times joined.
-  // The first one of this port tells the network (IGMP, MLD), the last one
-  // takes it back. INVALID_ARGUMENT: not a multicast GID; RESOURCE_EXHAUSTED:
-  // the group has kMaxGroupMembers, or there are kMaxGroups.
+  // The first one of this port tells the network (IGMP, MLD), and again when
+  // it asks; the last one takes it back. INVALID_ARGUMENT: not a multicast GID;
+  // RESOURCE_EXHAUSTED: the group has kMaxGroupMembers, or there are
+  // kMaxGroups.
   absl::Status JoinGroup(EngineQp& qp, const wire::Gid& group);
   static constexpr uint32_t kMaxGroups = 1u << 13;
   static constexpr uint32_t kMaxGroupMembers = 1u << 8;
@@ -162,7 +165,7 @@ class Engine {
   // Sends `mad` (256 bytes) to QP1 at the end of the path, as soon as the port
   // has room. Beyond kWaitingMadsMax it is lost, as on the wire: its sender has
   // a timer, of seconds.
-  void SendMad(const Path& path, std::span<const uint8_t> mad);
+  void SendMad(const Path& path, uint16_t pkey, std::span<const uint8_t> mad);
   static constexpr size_t kWaitingMadsMax = 8192;
 
   // --- Control: outside a ControlScope -----------------------------------
@@ -204,11 +207,13 @@ class Engine {
   struct MulticastGroup {
     wire::Gid gid;
     std::vector<EngineQp*> members;
+    Time report_at = Time::Infinite();  // the network is told again
   };
 
   struct WaitingMad {
     wire::HeaderTemplate headers;
     bool loopback = false;
+    uint16_t pkey = 0;
     std::array<uint8_t, wire::kMadBytes> mad = {};
   };
 
@@ -316,15 +321,27 @@ class Engine {
                               const RxPacket& packet, Time now);
   RxVerdict OnMad(const wire::FrameView& view, const RxPacket& packet,
                   Time now);
-  void OnGsiTimer(Time now);
   // False: the port has no room.
   bool TrySendMad(const WaitingMad& waiting);
   void SendWaitingMads();
+  void OnControlTimer(Time now);
+  void SetControlDeadline() {
+    control_deadline_ =
+        std::min(gsi_ == nullptr ? Time::Infinite() : gsi_->NextDeadline(),
+                 report_deadline_);
+  }
   RxVerdict OnMulticast(const wire::FrameView& view, const RxPacket& packet,
                         Time now);
   // A copy of the frame to ourselves, if one of ours has joined.
   void LoopMulticast(const Path& path, const rte_mbuf* frame);
-  void ReportMembership(const wire::Gid& group, bool joined);
+  void ReportMembership(const wire::Gid& group, bool joined, Time now);
+  // A frame that is no use to anything else.
+  RxVerdict OnMembership(std::span<const uint8_t> frame, RxVerdict otherwise,
+                         Time now);
+  void SendDueReports(Time now);
+  void SetReportDeadline();
+  // In (0, limit].
+  Duration RandomDelay(Duration limit);
   void LeaveAllGroups(EngineQp& qp);
 
   // Address resolution and echo, off the packet path (network_services.cc).
@@ -348,10 +365,10 @@ class Engine {
     return qp != nullptr && qp->qpn() == qpn ? qp : nullptr;
   }
 
-  // The first of the queue pairs', the connection manager's and the held
-  // completion events'.
+  // The first of the queue pairs', the connection manager's, the multicast
+  // reports' and the held completion events'.
   Time NextDeadline() const {
-    return std::min({wheel_.NextDeadline(), gsi_deadline_, held_deadline_});
+    return std::min({wheel_.NextDeadline(), control_deadline_, held_deadline_});
   }
 
   // What every thread looks at.
@@ -383,9 +400,13 @@ class Engine {
   uint32_t next_srq_index_ = 0;
   std::vector<MulticastGroup> groups_;
   GsiHandler* gsi_ = nullptr;
-  Time gsi_deadline_ = Time::Infinite();
+  Time report_deadline_ = Time::Infinite();   // the first of groups_
+  Time control_deadline_ = Time::Infinite();  // of that and of gsi_
+  Time igmp_v1_until_;                        // a version 1 querier is there
+  uint64_t random_;                           // of delays; never 0
   Psn gsi_psn_;
   std::deque<WaitingMad> waiting_mads_;
+  std::vector<uint16_t> pkeys_;
   std::vector<wire::Gid> local_gids_;
   std::vector<uint8_t> prefix_bits_;
   EngineCounters counters_;

@@ -97,7 +97,7 @@ bool Engine::Iterate(bool inline_poll) {
       ready_head_ != nullptr || backlog_count_ != 0 || !waiting_mads_.empty();
   if (worked) TransmitReady(now, /*may_defer_acks=*/false);
   worked |= Receive(now);
-  if (__builtin_expect(now >= gsi_deadline_, 0)) OnGsiTimer(now);
+  if (__builtin_expect(now >= control_deadline_, 0)) OnControlTimer(now);
   if (__builtin_expect(!waiting_mads_.empty(), 0)) SendWaitingMads();
   if (__builtin_expect(now >= held_deadline_, 0)) ReleaseHeldEvents();
   if (wheel_.Due(now)) {
@@ -225,7 +225,9 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
   if (shape == RxVerdict::kArp || shape == RxVerdict::kIcmp) {
     return OnNeighborMessage(view, shape, now);
   }
-  if (shape != RxVerdict::kAccept) return shape;
+  if (shape != RxVerdict::kAccept) {
+    return OnMembership({frame, bytes}, shape, now);
+  }
   const RxVerdict form =
       wire::ParseRoce(view.payload, view.payload_bytes, packet);
   if (form != RxVerdict::kAccept) return form;

@@ -15,6 +15,8 @@
 #include "transport/wire/frame.h"
 #include "transport/wire/header_template.h"
 #include "transport/wire/icrc.h"
+#include "transport/wire/mad.h"
+#include "transport/wire/membership.h"
 #include "transport/wire/neighbor.h"
 #include "transport/wire/packet.h"
 
@@ -286,6 +288,81 @@ TEST_F(EngineWireTest, ALimitedMemberMayTalkToAFullOne) {
   wire::PacketFields fields = Write(0);
   fields.pkey = 0x7fff;
   ExpectExecuted(Frame(Headers(), fields));
+}
+
+// QP1 belongs to every partition of the table, which is the default one here.
+TEST_F(EngineWireTest, AManagementDatagramOfAnotherPartitionIsRefused) {
+  const uint8_t mad[wire::kMadBytes] = {};
+  wire::PacketFields fields;
+  fields.opcode = static_cast<uint8_t>(wire::Opcode::kUdSendOnly);
+  fields.dest_qp = Qpn{wire::kGsiQpn};
+  fields.qkey = wire::kQp1Qkey;
+  fields.payload = mad;
+  fields.pkey = 0x8001;
+  Transmit(Frame(Headers(), fields));
+  Run();
+  EXPECT_EQ(CountOf(RxVerdict::kBadPkey), 1u);
+  fields.pkey = 0x7fff;
+  Transmit(Frame(Headers(), fields));
+  Run();
+  EXPECT_EQ(CountOf(RxVerdict::kNoReceive), 1u) << "nobody serves QP1";
+}
+
+constexpr uint32_t kGroupIp = 0xe1020304;
+
+// The groups that were reported, and left, since the last look.
+std::vector<std::pair<wire::Gid, uint8_t>> Memberships(
+    const std::vector<Bytes>& frames) {
+  std::vector<std::pair<wire::Gid, uint8_t>> list;
+  for (const Bytes& frame : frames) {
+    wire::MembershipInfo info;
+    if (wire::ParseMembership(frame, info) != RxVerdict::kMembership) continue;
+    list.emplace_back(info.group, frame[14 + 24]);  // the type of an IGMP
+  }
+  return list;
+}
+
+// A general query of IGMPv2, to be answered within 0.1 seconds.
+Bytes GeneralQuery() {
+  Bytes frame = {0x01, 0,    0x5e, 0, 0,    1,    2,   0, 0, 0, 0,    9,
+                 0x08, 0x00, 0x46, 0, 0,    32,   0,   0, 0, 0, 1,    2,
+                 0,    0,    10,   1, 0,    9,    224, 0, 0, 1, 0x94, 4,
+                 0,    0,    0x11, 1, 0xee, 0xfe, 0,   0, 0, 0};
+  const uint16_t sum = wire::Checksum({frame.data() + 14, 24});
+  frame[24] = static_cast<uint8_t>(sum >> 8);
+  frame[25] = static_cast<uint8_t>(sum);
+  return frame;
+}
+
+TEST_F(EngineWireTest, AQueryIsAnsweredForWhatWasJoinedOnly) {
+  const wire::Gid group = wire::Gid::FromIpv4(kGroupIp);
+  const std::pair<wire::Gid, uint8_t> report = {group, 0x16};
+  const std::pair<wire::Gid, uint8_t> leave = {group, 0x17};
+  Transmit(GeneralQuery());
+  Run();
+  EXPECT_EQ(CountOf(RxVerdict::kMembership), 1u);
+  {
+    Engine::ControlScope scope(node_.engine());
+    ASSERT_TRUE(node_.engine().JoinGroup(node_.qp(), group));
+    // Everybody is in it, so nobody says so.
+    ASSERT_TRUE(
+        node_.engine().JoinGroup(node_.qp(), wire::Gid::FromIpv4(0xe0000001)));
+  }
+  Run();
+  EXPECT_EQ(Memberships(Received()), std::vector{report});
+  Transmit(GeneralQuery());
+  std::vector<std::pair<wire::Gid, uint8_t>> answers;
+  while (answers.empty()) {
+    Run();
+    answers = Memberships(Received());
+  }
+  EXPECT_EQ(answers, std::vector{report});
+  {
+    Engine::ControlScope scope(node_.engine());
+    ASSERT_TRUE(node_.engine().LeaveGroup(node_.qp(), group));
+  }
+  Run();
+  EXPECT_EQ(Memberships(Received()), std::vector{leave});
 }
 
 TEST_F(EngineWireTest, AnyDamageBehindTheUdpHeaderIsAWrongIcrc) {

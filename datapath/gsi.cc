@@ -17,8 +17,6 @@ namespace urnic {
 
 namespace {
 
-constexpr uint16_t kDefaultPkey = 0xffff;
-
 Path ReplyPath(const wire::FrameView& view,
                const std::array<uint8_t, 6>& own_mac, bool loopback) {
   Path path;
@@ -56,14 +54,17 @@ RxVerdict Engine::OnMad(const wire::FrameView& view, const RxPacket& packet,
     return RxVerdict::kWrongTransport;
   }
   if (packet.deth().qkey.value() != wire::kQp1Qkey) return RxVerdict::kBadQkey;
-  if (!PkeyMatches(packet.bth->pkey.value(), kDefaultPkey)) {
-    return RxVerdict::kBadPkey;
-  }
+  //= IBTA 9.6.1.1.3: QP1 is in every partition of the table
+  const auto pkey =
+      std::find_if(pkeys_.begin(), pkeys_.end(), [&](uint16_t ours) {
+        return PkeyMatches(packet.bth->pkey.value(), ours);
+      });
+  if (pkey == pkeys_.end()) return RxVerdict::kBadPkey;
   if (packet.payload_bytes != wire::kMadBytes) return RxVerdict::kBadMad;
   if (gsi_ == nullptr) return RxVerdict::kNoReceive;
   const MadSource from{
       .src_qpn = packet.deth().src_qp().value,
-      .pkey = packet.bth->pkey.value(),
+      .pkey = *pkey,
       .reply = ReplyPath(view, port_->mac(), IsLocal(view.src))};
   // Who talks to us is about to hear from us.
   if (!from.reply.loopback) {
@@ -71,17 +72,22 @@ RxVerdict Engine::OnMad(const wire::FrameView& view, const RxPacket& packet,
   }
   const RxVerdict verdict =
       gsi_->OnMad({packet.payload, packet.payload_bytes}, from, now);
-  gsi_deadline_ = gsi_->NextDeadline();
+  SetControlDeadline();
   return verdict == RxVerdict::kAccept ? RxVerdict::kMad : verdict;
 }
 
-void Engine::OnGsiTimer(Time now) {
-  gsi_->OnTimer(now);
-  gsi_deadline_ = gsi_->NextDeadline();
+void Engine::OnControlTimer(Time now) {
+  if (now >= report_deadline_) SendDueReports(now);
+  if (gsi_ != nullptr && now >= gsi_->NextDeadline()) gsi_->OnTimer(now);
+  SetControlDeadline();
 }
 
-void Engine::SendMad(const Path& path, std::span<const uint8_t> mad) {
-  WaitingMad one{.headers = path.headers, .loopback = path.loopback, .mad = {}};
+void Engine::SendMad(const Path& path, uint16_t pkey,
+                     std::span<const uint8_t> mad) {
+  WaitingMad one{.headers = path.headers,
+                 .loopback = path.loopback,
+                 .pkey = pkey,
+                 .mad = {}};
   std::copy_n(mad.begin(), one.mad.size(), one.mad.begin());
   // A program that connects to thousands at once is faster than any ring.
   if (waiting_mads_.empty() && TrySendMad(one)) return;
@@ -100,7 +106,7 @@ bool Engine::TrySendMad(const WaitingMad& waiting) {
   if (frame.empty()) return false;
   wire::PacketFields fields;
   fields.opcode = static_cast<uint8_t>(wire::Opcode::kUdSendOnly);
-  fields.pkey = kDefaultPkey;
+  fields.pkey = waiting.pkey;
   fields.dest_qp = Qpn{wire::kGsiQpn};
   fields.src_qp = Qpn{wire::kGsiQpn};
   fields.qkey = wire::kQp1Qkey;

@@ -15,7 +15,7 @@ namespace urnic {
 // Where a MAD came from, and the way back.
 struct MadSource {
   uint32_t src_qpn = 0;
-  uint16_t pkey = 0;
+  uint16_t pkey = 0;  // ours, the partner of what it bore
   Path reply;
 };
 

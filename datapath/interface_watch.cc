@@ -81,6 +81,9 @@ InterfaceState InterfaceWatch::Read() {
   if (ioctl(ioctl_socket_, SIOCGIFFLAGS, &request) != 0) return {};
   constexpr int kRunning = IFF_UP | IFF_RUNNING;
   state.running = (request.ifr_flags & kRunning) == kRunning;
+  if (ioctl(ioctl_socket_, SIOCGIFMTU, &request) == 0) {
+    state.mtu = request.ifr_mtu;
+  }
   return state;
 }
 

@@ -12,6 +12,7 @@ namespace urnic {
 struct InterfaceState {
   int index = 0;         // 0: does not exist; a new one has a new index
   bool running = false;  // up, and its other end is up too
+  int mtu = 0;           // bytes of an IP packet; 0: not known
 };
 
 // One user thread.

@@ -17,6 +17,18 @@ namespace {
 
 constexpr uint32_t kMulticastQpn = 0xffffff;  // IBTA 9.8.3.4
 
+// RFC 2236 8.10, RFC 2710 7.10: when a first report is repeated, at the latest.
+constexpr Duration kUnsolicitedReportInterval = Duration::Seconds(10);
+// RFC 2236 8.11
+constexpr Duration kVersion1RouterTimeout = Duration::Seconds(400);
+
+//= RFC2236 s6, RFC2710 s5: the group of all hosts is never reported
+bool IsReported(const wire::Gid& group) {
+  wire::Gid all_nodes;
+  all_nodes.bytes = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  return !(group == all_nodes) && !(group == wire::Gid::FromIpv4(0xe0000001));
+}
+
 }  // namespace
 
 absl::Status Engine::JoinGroup(EngineQp& qp, const wire::Gid& group) {
@@ -32,7 +44,11 @@ absl::Status Engine::JoinGroup(EngineQp& qp, const wire::Gid& group) {
     }
     groups_.push_back({group, {}});
     at = groups_.end() - 1;
-    ReportMembership(group, /*joined=*/true);
+    const Time now = Now();
+    ReportMembership(group, /*joined=*/true, now);
+    // The first may have been lost.
+    at->report_at = now + RandomDelay(kUnsolicitedReportInterval);
+    SetReportDeadline();
   } else if (at->members.size() == kMaxGroupMembers) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the multicast group has ", kMaxGroupMembers, " queue pairs"));
@@ -49,8 +65,9 @@ bool Engine::LeaveGroup(EngineQp& qp, const wire::Gid& group) {
   if (member == at->members.end()) return false;
   at->members.erase(member);
   if (at->members.empty()) {
-    ReportMembership(group, /*joined=*/false);
+    ReportMembership(group, /*joined=*/false, Now());
     groups_.erase(at);
+    SetReportDeadline();
   }
   return true;
 }
@@ -63,7 +80,14 @@ void Engine::LeaveAllGroups(EngineQp& qp) {
   }
 }
 
-void Engine::ReportMembership(const wire::Gid& group, bool joined) {
+void Engine::ReportMembership(const wire::Gid& group, bool joined, Time now) {
+  if (!IsReported(group)) return;
+  auto message = joined ? wire::MembershipMessage::kReport
+                        : wire::MembershipMessage::kLeave;
+  if (group.is_ipv4() && now < igmp_v1_until_) {
+    if (!joined) return;  // no such message in version 1
+    message = wire::MembershipMessage::kReportIgmpV1;
+  }
   // From an address of the group's family; IPv6 from the link-local one (RFC
   // 2710 3), which is the first of its family.
   for (const wire::Gid& local : local_gids_) {
@@ -71,11 +95,67 @@ void Engine::ReportMembership(const wire::Gid& group, bool joined) {
     wire::MacAddress mac;
     mac.bytes = port_->mac();
     if (const auto frame = ControlFrame(); !frame.empty()) {
-      TransmitControl(wire::EmitMembership(mac, local, group, joined, frame),
+      TransmitControl(wire::EmitMembership(mac, local, group, message, frame),
                       /*loopback=*/false);
     }
     return;
   }
+}
+
+//= RFC2236 s3, RFC2710 s4: a random moment within what the querier allows,
+//= sooner than one that is set already; whoever hears another member's report
+//= keeps silent
+RxVerdict Engine::OnMembership(std::span<const uint8_t> frame,
+                               RxVerdict otherwise, Time now) {
+  wire::MembershipInfo info;
+  const RxVerdict verdict = wire::ParseMembership(frame, info);
+  if (verdict == RxVerdict::kNotRoce) return otherwise;
+  if (verdict != RxVerdict::kMembership) return verdict;
+  using Kind = wire::MembershipInfo::Kind;
+  if (info.kind == Kind::kQuery && info.igmp_v1) {
+    igmp_v1_until_ = now + kVersion1RouterTimeout;
+  }
+  for (MulticastGroup& group : groups_) {
+    const bool meant = info.general ? group.gid.is_ipv4() != info.ipv6
+                                    : group.gid == info.group;
+    if (!meant || !IsReported(group.gid)) continue;
+    if (info.kind == Kind::kReport) {
+      group.report_at = Time::Infinite();
+    } else if (info.kind == Kind::kQuery) {
+      group.report_at =
+          std::min(group.report_at, now + RandomDelay(info.max_delay));
+    }
+  }
+  SetReportDeadline();
+  return verdict;
+}
+
+void Engine::SendDueReports(Time now) {
+  for (MulticastGroup& group : groups_) {
+    if (now < group.report_at) continue;
+    group.report_at = Time::Infinite();
+    ReportMembership(group.gid, /*joined=*/true, now);
+  }
+  SetReportDeadline();
+}
+
+void Engine::SetReportDeadline() {
+  report_deadline_ = Time::Infinite();
+  for (const MulticastGroup& group : groups_) {
+    report_deadline_ = std::min(report_deadline_, group.report_at);
+  }
+  SetControlDeadline();
+}
+
+// xorshift64, Marsaglia 2003: that hosts do not answer all at once needs no
+// more.
+Duration Engine::RandomDelay(Duration limit) {
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 7;
+  random_ ^= random_ << 17;
+  const int64_t range = std::max<int64_t>(limit.ns(), 1);
+  return Duration::Nanoseconds(
+      1 + static_cast<int64_t>(random_ % static_cast<uint64_t>(range)));
 }
 
 RxVerdict Engine::OnMulticast(const wire::FrameView& view,

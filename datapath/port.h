@@ -73,11 +73,16 @@ struct PortInfo {
   // flight must stay below rx_ring of the *other* side; ours is the best guess.
   uint16_t rx_ring = 0;
   uint16_t tx_ring = 0;
+  // What the kernel's interface carries now, as an IP packet; 0: no interface,
+  // or not known. Longer frames are lost there. More than Port::mtu() is of no
+  // use: the buffers were made for that.
+  uint32_t interface_mtu = 0;
 };
 
-// Told of each new text of a port, in the port's own thread, one call at a
-// time. It may be called until the port is gone, and until the end of the
-// process if DPDK does not let go of the device: what it holds must last.
+// Told of each new text or interface MTU of a port, in the port's own thread,
+// one call at a time. It may be called until the port is gone, and until the
+// end of the process if DPDK does not let go of the device: what it holds must
+// last.
 using PortReport = std::function<void(const PortInfo& info)>;
 
 // A count that one thread at a time adds to and any thread may read.

@@ -248,6 +248,15 @@ TEST_F(IfaceTest, AddressOfTheInterfaceWhenAskedFor) {
   EXPECT_THAT(Output("ip link show va"), HasSubstr(text));
 }
 
+TEST_F(IfaceTest, TheMtuOfTheInterfaceIsFollowed) {
+  const auto a = Create("iface:va");
+  ASSERT_TRUE(StateBecomes(*a, PortState::kUp)) << a->info().text;
+  EXPECT_EQ(a->info().interface_mtu, 1500u);
+  ASSERT_TRUE(Ip("link set va mtu 1000"));
+  EXPECT_TRUE(Eventually([&] { return a->info().interface_mtu == 1000; }));
+  EXPECT_EQ(a->mtu(), 1500) << "the buffers stay";
+}
+
 TEST_F(IfaceTest, MtuAboveTheInterfacesIsRefused) {
   PortConfig config{.dev = "iface:va", .mtu = 9000};
   const auto port = CreatePort(config);

@@ -276,6 +276,7 @@ PortKeeper::Verdict PortKeeper::LookAfterDevice() {
   if (interface_ != nullptr) {
     const InterfaceState state = interface_->Read();
     if (state.index != device_->interface_index()) return Verdict::kReplace;
+    SayMtu(state.mtu);
     if (state.running) ForgetPacketSocketError(device_->wake_fd());
     if (state.running != gate_.Peek().carrier()) {
       gate_.SetCarrier(state.running);
@@ -440,6 +441,18 @@ void PortKeeper::SayLink(bool up) {
   if (up) device_->MarkPeerDescriptors();
   std::lock_guard lock(mutex_);
   device_->ReadRings(info_.rx_ring, info_.tx_ring);
+}
+
+void PortKeeper::SayMtu(int mtu) {
+  std::unique_lock lock(mutex_);
+  const auto now = static_cast<uint32_t>(std::max(mtu, 0));
+  if (info_.interface_mtu == now) return;
+  info_.interface_mtu = now;
+  // At first there is nothing else to tell yet.
+  if (report_ == nullptr || info_.text.empty()) return;
+  const PortInfo info = info_;
+  lock.unlock();
+  report_(info);
 }
 
 void PortKeeper::AddCounters(PortCounters& sum) const {

@@ -92,6 +92,7 @@ class PortKeeper {
   // A device that was not found, or did not start.
   void SayFailure(const absl::Status& status);
   void SayLink(bool up);
+  void SayMtu(int mtu);
   void WakeEngine();
   void AddWakeup();
   void RemoveWakeup();

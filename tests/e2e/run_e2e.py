@@ -17,6 +17,7 @@ import test_demo  # pylint: disable=unused-import
 import test_devices  # pylint: disable=unused-import
 import test_faults  # pylint: disable=unused-import
 import test_libfabric  # pylint: disable=unused-import
+import test_partitions  # pylint: disable=unused-import
 import test_perftest  # pylint: disable=unused-import
 import test_qperf  # pylint: disable=unused-import
 import test_rdmacm  # pylint: disable=unused-import

@@ -173,10 +173,6 @@ class Pair:
         self.ends = [End(lab, side) for side in (OURS, THEIRS)]
         self.active = self.ends[active_side]
         self.passive = self.ends[1 - active_side]
-        if type != "rc":
-            # A port says that it is active before it is; what arrives until
-            # then is lost, and here nobody would send it again.
-            lab.run_guest("until ping -c 1 -W 1 10.1.0.1; do :; done", 60)
         memories = []
         for end in self.ends:
             access = accesses[0 if end is self.active else 1]

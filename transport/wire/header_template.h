@@ -63,19 +63,17 @@ class HeaderTemplate {
     if (size_ > kFirstCopy) {
       std::memcpy(out + kFirstCopy, bytes_.data() + kFirstCopy,
                   kMaxBytes - kFirstCopy);
-      if (framing_ == Framing::kGrh) {
-        StoreBe16(out + ip_offset_ + offsetof(Ipv6, payload_length),
-                  roce_bytes);
-        return;
-      }
     }
-    const auto udp_bytes = static_cast<uint16_t>(roce_bytes + sizeof(Udp));
-    StoreBe16(out + size_ - sizeof(Udp) + offsetof(Udp, length), udp_bytes);
     uint8_t* ip = out + ip_offset_;
-    if (framing_ == Framing::kIpv6) {
-      StoreBe16(ip + offsetof(Ipv6, payload_length), udp_bytes);
+    const auto udp_bytes = static_cast<uint16_t>(roce_bytes + sizeof(Udp));
+    if (framing_ != Framing::kIpv4) {
+      const bool udp = framing_ == Framing::kIpv6;
+      StoreBe16(ip + offsetof(Ipv6, payload_length),
+                udp ? udp_bytes : roce_bytes);
+      if (udp) StoreUdpLength(out, udp_bytes);
       return;
     }
+    StoreUdpLength(out, udp_bytes);
     const auto ip_bytes = static_cast<uint16_t>(udp_bytes + sizeof(Ipv4));
     StoreBe16(ip + offsetof(Ipv4, total_length), ip_bytes);
     StoreBe16(ip + offsetof(Ipv4, checksum), Ipv4Checksum(ip_bytes));
@@ -93,6 +91,9 @@ class HeaderTemplate {
   static void StoreBe16(uint8_t* p, uint16_t v) {
     const Be<uint16_t> wire(v);
     std::memcpy(p, &wire, sizeof(wire));
+  }
+  void StoreUdpLength(uint8_t* out, uint16_t bytes) const {
+    StoreBe16(out + size_ - sizeof(Udp) + offsetof(Udp, length), bytes);
   }
   // RFC 1624 in the small: the rest of the header has been summed.
   uint16_t Ipv4Checksum(uint16_t total_length) const {

@@ -6,14 +6,18 @@
 #include "transport/wire/ethernet.h"
 #include "transport/wire/ipv4.h"
 #include "transport/wire/ipv6.h"
+#include "transport/wire/reader.h"
 
 namespace urnic::wire {
 namespace {
 
 constexpr uint8_t kIpProtocolIgmp = 2;
 constexpr uint8_t kIpv6HopByHop = 0;
+constexpr uint8_t kIgmpQuery = 0x11;
+constexpr uint8_t kIgmpV1Report = 0x12;
 constexpr uint8_t kIgmpV2Report = 0x16;
 constexpr uint8_t kIgmpLeave = 0x17;
+constexpr uint8_t kMldQuery = 130;
 constexpr uint8_t kMldReport = 131;
 constexpr uint8_t kMldDone = 132;
 
@@ -57,12 +61,15 @@ void AppendLink(const MacAddress& mac, const Gid& dst, uint16_t ether_type,
 
 //= RFC2236 s2, s9
 void AppendIgmp(const MacAddress& mac, const Gid& local, const Gid& group,
-                bool joined, Appender& out) {
+                MembershipMessage message, Appender& out) {
   constexpr uint32_t kAllRouters = 0xe0000002;
+  const bool joined = message != MembershipMessage::kLeave;
   const Gid dst = joined ? group : Gid::FromIpv4(kAllRouters);
   AppendLink(mac, dst, kEtherTypeIpv4, out);
   Igmp igmp;
-  igmp.type = joined ? kIgmpV2Report : kIgmpLeave;
+  igmp.type = !joined                                       ? kIgmpLeave
+              : message == MembershipMessage::kReportIgmpV1 ? kIgmpV1Report
+                                                            : kIgmpV2Report;
   igmp.group = Be<uint32_t>(group.ipv4());
   igmp.checksum = Be<uint16_t>(Checksum(BytesOf(igmp)));
   Ipv4 ip;
@@ -106,22 +113,125 @@ void AppendMld(const MacAddress& mac, const Gid& local, const Gid& group,
   out.Append(mld);
 }
 
+// RFC 3376 4.1.1, RFC 3810 5.1.3: from a half of its range on, a code of the
+// later versions is a floating-point number.
+uint32_t DecodeDelay(uint32_t code, uint32_t mantissa_bits) {
+  const uint32_t half = 8u << mantissa_bits;
+  if (code < half) return code;
+  const uint32_t mantissa = code & ((1u << mantissa_bits) - 1);
+  const uint32_t exponent = code >> mantissa_bits & 7;
+  return (mantissa | 1u << mantissa_bits) << (exponent + 3);
+}
+
+RxVerdict ParseIgmp(std::span<const uint8_t> bytes, MembershipInfo& out) {
+  constexpr uint32_t kV1DelayTenths = 100;
+  constexpr size_t kV3QueryBytes = 12;
+  const Igmp* igmp = Reader(bytes).Take<Igmp>();
+  if (igmp == nullptr || Checksum(bytes) != 0) return RxVerdict::kBadMembership;
+  out.group = Gid::FromIpv4(igmp->group);
+  if (igmp->type == kIgmpV1Report || igmp->type == kIgmpV2Report) {
+    out.kind = MembershipInfo::Kind::kReport;
+  } else if (igmp->type == kIgmpQuery) {
+    out.kind = MembershipInfo::Kind::kQuery;
+    out.general = igmp->group.value() == 0;
+    //= RFC2236 s4: version 1 has no maximum response time
+    out.igmp_v1 = igmp->max_response_time == 0 && bytes.size() == sizeof(Igmp);
+    const uint32_t code = igmp->max_response_time;
+    const uint32_t tenths = out.igmp_v1 ? kV1DelayTenths
+                            : bytes.size() >= kV3QueryBytes
+                                ? DecodeDelay(code, 4)
+                                : code;
+    out.max_delay = Duration::Milliseconds(100) * tenths;
+    if (!out.general && !out.group.is_multicast()) {
+      return RxVerdict::kBadMembership;
+    }
+  }
+  return RxVerdict::kMembership;
+}
+
+RxVerdict ParseIgmpOverIpv4(Reader reader, MembershipInfo& out) {
+  const std::span<const uint8_t> packet = reader.rest();
+  const Ipv4* ip = reader.Take<Ipv4>();
+  if (ip == nullptr || ip->version() != 4 || ip->protocol != kIpProtocolIgmp) {
+    return RxVerdict::kNotRoce;
+  }
+  const uint32_t header = ip->header_bytes();
+  const uint32_t total = ip->total_length.value();
+  if (header < sizeof(Ipv4) || total < header || packet.size() < total ||
+      ip->is_fragment() || Checksum(packet.first(header)) != 0) {
+    return RxVerdict::kBadMembership;
+  }
+  return ParseIgmp(packet.subspan(header, total - header), out);
+}
+
+RxVerdict ParseMldOverIpv6(Reader reader, MembershipInfo& out) {
+  constexpr size_t kV2QueryBytes = 28;
+  const Ipv6* ip = reader.Take<Ipv6>();
+  if (ip == nullptr || ip->version() != 6 || ip->next_header != kIpv6HopByHop ||
+      !reader.Limit(ip->payload_length.value())) {
+    return RxVerdict::kNotRoce;
+  }
+  // Next header, length in units of 8 bytes behind the first.
+  const std::span<const uint8_t> options = reader.rest();
+  if (options.size() < 8 || options[0] != kIpProtocolIcmpv6 ||
+      !reader.Skip(8 * (size_t{options[1]} + 1))) {
+    return RxVerdict::kNotRoce;
+  }
+  const std::span<const uint8_t> bytes = reader.rest();
+  const Mld* mld = reader.Take<Mld>();
+  if (bytes.empty() || bytes[0] < kMldQuery || bytes[0] > kMldDone) {
+    return RxVerdict::kNotRoce;
+  }
+  //= RFC2710 s5: from a link-local source, at least 24 bytes, checksum right
+  if (mld == nullptr || !ip->src.is_link_local() ||
+      Ipv6UpperChecksum(ip->src, ip->dst, kIpProtocolIcmpv6, bytes) != 0) {
+    return RxVerdict::kBadMembership;
+  }
+  out.ipv6 = true;
+  out.group = mld->group;
+  if (mld->type == kMldReport) out.kind = MembershipInfo::Kind::kReport;
+  if (mld->type != kMldQuery) return RxVerdict::kMembership;
+  out.kind = MembershipInfo::Kind::kQuery;
+  out.general = mld->group == Gid{};
+  const uint32_t code = mld->max_response_delay.value();
+  out.max_delay = Duration::Milliseconds(
+      bytes.size() >= kV2QueryBytes ? DecodeDelay(code, 12) : code);
+  return out.general || mld->group.is_multicast() ? RxVerdict::kMembership
+                                                  : RxVerdict::kBadMembership;
+}
+
 }  // namespace
 
 size_t EmitMembership(const MacAddress& mac, const Gid& local, const Gid& group,
-                      bool joined, std::span<uint8_t> out) {
+                      MembershipMessage message, std::span<uint8_t> out) {
   URNIC_CHECK(out.size() >= kMembershipFrameBytes);
   URNIC_CHECK(group.is_multicast() && local.is_ipv4() == group.is_ipv4());
   Appender frame(out.data());
   if (group.is_ipv4()) {
-    AppendIgmp(mac, local, group, joined, frame);
+    AppendIgmp(mac, local, group, message, frame);
   } else {
-    AppendMld(mac, local, group, joined, frame);
+    AppendMld(mac, local, group, message != MembershipMessage::kLeave, frame);
   }
   if (frame.size() < kEthernetMinBytes) {
     frame.AppendZeros(kEthernetMinBytes - frame.size());
   }
   return frame.size();
+}
+
+RxVerdict ParseMembership(std::span<const uint8_t> frame, MembershipInfo& out) {
+  out = MembershipInfo();
+  Reader reader(frame);
+  const Ethernet* eth = reader.Take<Ethernet>();
+  if (eth == nullptr) return RxVerdict::kNotRoce;
+  uint16_t ether_type = eth->ether_type.value();
+  if (ether_type == kEtherTypeVlan) {
+    const VlanTag* tag = reader.Take<VlanTag>();
+    if (tag == nullptr) return RxVerdict::kNotRoce;
+    ether_type = tag->ether_type.value();
+  }
+  if (ether_type == kEtherTypeIpv4) return ParseIgmpOverIpv4(reader, out);
+  if (ether_type == kEtherTypeIpv6) return ParseMldOverIpv6(reader, out);
+  return RxVerdict::kNotRoce;
 }
 
 }  // namespace urnic::wire

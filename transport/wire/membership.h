@@ -1,24 +1,53 @@
 #pragma once
 
-// What a host tells the network when it joins a multicast group and when it
-// leaves: IGMPv2 (RFC 2236) and MLDv1 (RFC 2710), which all queriers and
-// snooping switches understand.
+// Which multicast groups a host is in, as it tells the network: IGMPv1 and v2
+// (RFC 1112, RFC 2236) and MLDv1 (RFC 2710), which all queriers and snooping
+// switches understand; queries of the later versions (RFC 3376 4.1, RFC 3810
+// 5.1) are read as well, without their lists of sources.
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
+#include "ras/metrics/rx_verdict.h"
+#include "transport/base/time.h"
 #include "transport/wire/address.h"
 
 namespace urnic::wire {
 
-// Room for either message, padded to Ethernet's minimum.
+// Room for any message, padded to Ethernet's minimum.
 inline constexpr size_t kMembershipFrameBytes = 96;
 
-// A report (`joined`), or a leave or done message, about `group` from `local`.
-// Returns the frame's length. REQUIRES: group.is_multicast();
-// local.is_ipv4() == group.is_ipv4(); out.size() >= kMembershipFrameBytes.
+enum class MembershipMessage : uint8_t {
+  kReport,
+  kReportIgmpV1,  // while a querier of that version is there; IPv4 only
+  kLeave,         // MLD: done
+};
+
+// A message about `group` from `local`. Returns the frame's length. REQUIRES:
+// group.is_multicast(); local.is_ipv4() == group.is_ipv4(); out.size() >=
+// kMembershipFrameBytes.
 [[nodiscard]] size_t EmitMembership(const MacAddress& mac, const Gid& local,
-                                    const Gid& group, bool joined,
+                                    const Gid& group, MembershipMessage message,
                                     std::span<uint8_t> out);
+
+// What others say of groups.
+struct MembershipInfo {
+  enum class Kind : uint8_t { kOther, kQuery, kReport };
+  Kind kind = Kind::kOther;
+  bool ipv6 = false;
+  bool igmp_v1 = false;  // kQuery: of a querier that knows nothing newer
+  // kQuery: for all groups, else for `group`.
+  bool general = false;
+  Gid group;  // IPv4 groups as ::ffff:a.b.c.d
+  // kQuery: answer at some moment within.
+  Duration max_delay;
+};
+
+// Any frame that carries IGMP or MLD: kMembership. What is neither (or is
+// behind a header that neither uses): kNotRoce. A wrong checksum, length or
+// source: kBadMembership. `out` is complete with kMembership only.
+[[nodiscard]] RxVerdict ParseMembership(std::span<const uint8_t> frame,
+                                        MembershipInfo& out);
 
 }  // namespace urnic::wire

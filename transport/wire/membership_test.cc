@@ -14,7 +14,9 @@ const MacAddress kMac{{0x02, 1, 2, 3, 4, 5}};
 
 std::vector<uint8_t> Emit(const Gid& local, const Gid& group, bool joined) {
   std::vector<uint8_t> frame(kMembershipFrameBytes, 0xee);
-  frame.resize(EmitMembership(kMac, local, group, joined, frame));
+  frame.resize(EmitMembership(
+      kMac, local, group,
+      joined ? MembershipMessage::kReport : MembershipMessage::kLeave, frame));
   return frame;
 }
 
@@ -58,6 +60,124 @@ TEST(MembershipTest, MldReportIsBehindARouterAlert) {
   const auto done = Emit(local, group, false);
   EXPECT_EQ(done[62], 132);
   EXPECT_EQ(done[53], 2) << "to all routers";
+}
+
+using Kind = MembershipInfo::Kind;
+
+// An IGMP message behind an IP header with or without "router alert".
+std::vector<uint8_t> Igmp(std::vector<uint8_t> message, bool alert) {
+  std::vector<uint8_t> ip = {
+      static_cast<uint8_t>(alert ? 0x46 : 0x45),
+      0,
+      0,
+      static_cast<uint8_t>(message.size() + (alert ? 24 : 20)),
+      0,
+      0,
+      0,
+      0,
+      1,
+      2,
+      0,
+      0,
+      10,
+      0,
+      0,
+      9,
+      224,
+      0,
+      0,
+      1};
+  if (alert) ip.insert(ip.end(), {0x94, 4, 0, 0});
+  const auto seal = [](std::vector<uint8_t>& bytes, size_t at) {
+    const uint16_t sum = ChecksumReference(bytes);
+    bytes[at] = static_cast<uint8_t>(sum >> 8);
+    bytes[at + 1] = static_cast<uint8_t>(sum);
+  };
+  seal(ip, 10);
+  seal(message, 2);
+  std::vector<uint8_t> frame = {1, 0, 0x5e, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0};
+  frame.insert(frame.end(), ip.begin(), ip.end());
+  frame.insert(frame.end(), message.begin(), message.end());
+  if (frame.size() < 60) frame.resize(60);
+  return frame;
+}
+
+MembershipInfo Parsed(const std::vector<uint8_t>& frame) {
+  MembershipInfo info;
+  EXPECT_EQ(ParseMembership(frame, info), RxVerdict::kMembership);
+  return info;
+}
+
+TEST(MembershipTest, UnderstandsTheQueriesOfAllIgmpVersions) {
+  MembershipInfo info = Parsed(Igmp({0x11, 100, 0, 0, 0, 0, 0, 0}, true));
+  EXPECT_EQ(info.kind, Kind::kQuery);
+  EXPECT_TRUE(info.general);
+  EXPECT_FALSE(info.igmp_v1);
+  EXPECT_EQ(info.max_delay, Duration::Seconds(10));
+  info = Parsed(Igmp({0x11, 10, 0, 0, 225, 1, 2, 3}, false));
+  EXPECT_FALSE(info.general);
+  EXPECT_EQ(info.group, Gid::FromIpv4(0xe1010203));
+  EXPECT_EQ(info.max_delay, Duration::Seconds(1));
+  info = Parsed(Igmp({0x11, 0, 0, 0, 0, 0, 0, 0}, false));
+  EXPECT_TRUE(info.igmp_v1);
+  EXPECT_EQ(info.max_delay, Duration::Seconds(10));
+  // Version 3: 0x8f is (15 | 16) << 3 tenths of a second.
+  info = Parsed(Igmp({0x11, 0x8f, 0, 0, 0, 0, 0, 0, 2, 125, 0, 0}, true));
+  EXPECT_FALSE(info.igmp_v1);
+  EXPECT_EQ(info.max_delay, Duration::Milliseconds(24800));
+}
+
+TEST(MembershipTest, RefusesDamagedIgmpAndLeavesTheRestAlone) {
+  MembershipInfo info;
+  const auto good = Igmp({0x11, 100, 0, 0, 0, 0, 0, 0}, true);
+  for (const size_t at : {15u, 34u, 38u, 45u}) {
+    auto frame = good;
+    frame[at] ^= 1;
+    EXPECT_EQ(ParseMembership(frame, info), RxVerdict::kBadMembership) << at;
+  }
+  EXPECT_EQ(ParseMembership(Igmp({0x11, 9, 0, 0, 10, 0, 0, 1}, false), info),
+            RxVerdict::kBadMembership)
+      << "not a group";
+  auto frame = good;
+  frame[23] = 6;
+  EXPECT_EQ(ParseMembership(frame, info), RxVerdict::kNotRoce);
+  for (size_t bytes = 0; bytes < 46; ++bytes) {
+    EXPECT_NE(ParseMembership({good.data(), bytes}, info),
+              RxVerdict::kMembership);
+  }
+}
+
+TEST(MembershipTest, UnderstandsWhatItSaysItself) {
+  const Gid v4 = Gid::FromIpv4(0xe1020304);
+  MembershipInfo info = Parsed(Emit(Gid::FromIpv4(0x0a000001), v4, true));
+  EXPECT_EQ(info.kind, Kind::kReport);
+  EXPECT_EQ(info.group, v4);
+  EXPECT_EQ(Parsed(Emit(Gid::FromIpv4(0x0a000001), v4, false)).kind,
+            Kind::kOther);
+  Gid local, group;
+  local.bytes = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7};
+  group.bytes = {0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x12, 0x34};
+  auto frame = Emit(local, group, true);
+  info = Parsed(frame);
+  EXPECT_EQ(info.kind, Kind::kReport);
+  EXPECT_TRUE(info.ipv6);
+  EXPECT_EQ(info.group, group);
+  // The same as a query of at most 0x200 milliseconds; the destination's part
+  // of the checksum stays.
+  frame[62] = 130;
+  frame[66] = 2;
+  const uint16_t sum = static_cast<uint16_t>(frame[64] << 8 | frame[65]);
+  uint32_t mended =
+      uint32_t{sum} + (131 << 8) + 0xffff - (130 << 8) + 0xffff - 0x200;
+  while (mended >> 16 != 0) mended = (mended & 0xffff) + (mended >> 16);
+  frame[64] = static_cast<uint8_t>(mended >> 8);
+  frame[65] = static_cast<uint8_t>(mended);
+  info = Parsed(frame);
+  EXPECT_EQ(info.kind, Kind::kQuery);
+  EXPECT_FALSE(info.general);
+  EXPECT_EQ(info.max_delay, Duration::Milliseconds(0x200));
+  frame[22] = 0x20;  // a source that is not link-local
+  EXPECT_EQ(ParseMembership(frame, info), RxVerdict::kBadMembership);
 }
 
 }  // namespace

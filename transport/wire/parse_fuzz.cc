@@ -12,6 +12,7 @@
 #include "transport/wire/frame.h"
 #include "transport/wire/icmp.h"
 #include "transport/wire/icrc.h"
+#include "transport/wire/membership.h"
 #include "transport/wire/neighbor.h"
 #include "transport/wire/packet.h"
 #include "transport/wire/pretty.h"
@@ -88,6 +89,11 @@ void Check(const Bytes& frame) {
   } else if (verdict == RxVerdict::kIcmp) {
     URNIC_CHECK(Within(frame, view.payload, view.payload_bytes));
     if (ParseIcmp(view, info) == verdict) CheckNeighbor(view, info);
+  }
+  MembershipInfo membership;
+  if (ParseMembership(frame, membership) == RxVerdict::kMembership &&
+      membership.kind != MembershipInfo::Kind::kOther) {
+    URNIC_CHECK(membership.max_delay >= Duration());
   }
   URNIC_CHECK(!PrettyFrame(frame).empty());
 }

@@ -160,7 +160,7 @@ static int parse_address(struct parser* at, struct slice field,
     address.is_ipv6 = 1;
     if (inet_pton(AF_INET6, text, address.bytes) != 1)
       return fail(at, EINVAL,
-                  "\"%.*s\" is neither IP/LEN nor mtu=N nor mac=port",
+                  "\"%.*s\" is neither IP/LEN nor mtu=N, pkey=N or mac=port",
                   (int)field.len, field.p);
   }
   uint32_t max_len = address.is_ipv6 ? 128 : 32;
@@ -184,6 +184,40 @@ static int parse_address(struct parser* at, struct slice field,
   return 0;
 }
 
+// "0x8001": membership in bit 15, and 15 bits that are not all zero (IBTA
+// 10.9.1.1).
+static int parse_pkey(struct parser* at, struct slice field,
+                      struct urnic_device_identity* d) {
+  struct slice digits = {field.p + 5, field.len - 5};
+  const struct slice number = digits;
+  uint32_t value = 0;
+  if (starts_with(digits, "0x")) {
+    digits.p += 2;
+    digits.len -= 2;
+  }
+  struct slice rest = digits;
+  if (!take_hex(&rest, 4, '\0') || rest.len != 0)
+    return fail(at, EINVAL, "pkey=%.*s is not a hexadecimal number of 16 bits",
+                (int)number.len, number.p);
+  for (size_t i = 0; i < digits.len; ++i) {
+    const uint8_t c = (uint8_t)digits.p[i];
+    value = value * 16 + (uint32_t)(isdigit(c) ? c - '0' : (c | 32) - 'a' + 10);
+  }
+  if ((value & 0x7fff) == 0)
+    return fail(at, EINVAL,
+                "pkey=%.*s names no partition: its low 15 bits are 0",
+                (int)number.len, number.p);
+  for (uint32_t i = 0; i < d->num_pkeys; ++i)
+    if (d->pkeys[i] == value)
+      return fail(at, EEXIST, "pkey=%.*s is in the table already",
+                  (int)number.len, number.p);
+  if (d->num_pkeys == URNIC_MAX_PKEYS)
+    return fail(at, E2BIG, "pkey=%.*s is one too many, at most %d",
+                (int)number.len, number.p, URNIC_MAX_PKEYS - 1);
+  d->pkeys[d->num_pkeys++] = (uint16_t)value;
+  return 0;
+}
+
 static int parse_field(struct parser* at, struct slice field,
                        struct urnic_device_identity* d) {
   if (starts_with(field, "mtu=")) {
@@ -202,6 +236,7 @@ static int parse_field(struct parser* at, struct slice field,
     d->mac_is_port = 1;
     return 0;
   }
+  if (starts_with(field, "pkey=")) return parse_pkey(at, field, d);
   return parse_address(at, field, d);
 }
 
@@ -297,6 +332,7 @@ static int parse_entry(struct parser* at, struct slice entry, uint64_t host,
   struct urnic_device_identity* d = &devices[ordinal];
   memset(d, 0, sizeof(*d));
   d->ordinal = ordinal;
+  d->pkeys[d->num_pkeys++] = URNIC_PKEY_DEFAULT;
   snprintf(d->name, sizeof(d->name), "urnic%d", ordinal);
   int dangling = entry.len > 0 && entry.p[entry.len - 1] == '|';
   at->entry = ordinal + 1;

@@ -14,6 +14,7 @@
 //   FIELD  = IP "/" LEN                          at most URNIC_MAX_ADDRS
 //          | "mtu=" N                            bytes of an IP packet
 //          | "mac=port"                          use the interface's own MAC
+//          | "pkey=" HEX                         at most URNIC_MAX_PKEYS - 1
 //   DEV    = "loop"                              talks to itself only
 //          | "iface:" NAME | "xdp:" NAME         a kernel interface
 //          | [DOMAIN ":"] BUS ":" SLOT "." FN ["," ARGS]       a PCI device
@@ -38,6 +39,9 @@ extern "C" {
 // rkeys carry three bits of NIC ordinal, and one value is kept for "none".
 #define URNIC_MAX_PORTS 7
 #define URNIC_MAX_ADDRS 16
+// The P_Key table: the default one and those of the fields.
+#define URNIC_MAX_PKEYS 16
+#define URNIC_PKEY_DEFAULT 0xffff
 // Linux's order: the link-local GID, then the addresses, each as RoCE v1 and
 // then as RoCE v2. So the first address is RoCE v2 at index 3, on every host.
 #define URNIC_GID_TABLE_LEN (2 * (1 + URNIC_MAX_ADDRS))
@@ -103,6 +107,9 @@ struct urnic_device_identity {
   uint8_t mac[6];
   uint8_t node_guid[8];  // EUI-64 of the MAC
   struct urnic_gid_entry gids[URNIC_GID_TABLE_LEN];
+  uint32_t num_pkeys;  // at least 1
+  // The default P_Key, then as given. Bit 15: full member (IBTA 10.9.1.1).
+  uint16_t pkeys[URNIC_MAX_PKEYS];
 };
 
 // A number for this host and network namespace: from /etc/machine-id (or the
@@ -124,8 +131,9 @@ void urnic_derive_mac(uint64_t host, const char* dev, int ordinal,
 // On a mistake returns -errno, and `error` (of `error_size` bytes, always
 // terminated) names the entry, the value and the limit:
 //   EINVAL        not of the grammar, or an unusable value
-//   E2BIG         more ports or addresses than the limit, or a text too long
-//   EEXIST        an address or a DEV given twice
+//   E2BIG         more ports, addresses or P_Keys than the limit, or a text
+//                 too long
+//   EEXIST        an address, a P_Key or a DEV given twice
 //   ENODEV        no such kernel interface
 //   ERANGE        MTU out of range, or larger than the interface's
 //   another errno from the kernel when the interface could not be asked

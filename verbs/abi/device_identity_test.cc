@@ -92,6 +92,21 @@ TEST(DeviceIdentityTest, GidTableHasLinuxsOrder) {
   EXPECT_EQ(std::memcmp(d.node_guid, local + 8, 8), 0);
 }
 
+TEST(DeviceIdentityTest, PkeysFollowTheDefaultOne) {
+  Parsed p = Parse("loop|pkey=0x8001|10.1.2.3/24|pkey=2|pkey=7FFF");
+  ASSERT_EQ(p.rc, 1) << p.error;
+  const urnic_device_identity& d = p.devices[0];
+  ASSERT_EQ(d.num_pkeys, 4u);
+  const uint16_t expected[] = {0xffff, 0x8001, 0x0002, 0x7fff};
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(d.pkeys[i], expected[i]) << i;
+  EXPECT_EQ(Parse("loop").devices[0].num_pkeys, 1u);
+  std::string many = "loop";
+  for (int i = 1; i < URNIC_MAX_PKEYS; ++i)
+    many += "|pkey=0x800" + std::string(1, "0123456789abcdef"[i]);
+  EXPECT_EQ(Parse(many.c_str()).rc, 1);
+  EXPECT_EQ(Parse((many + "|pkey=77").c_str()).rc, -E2BIG);
+}
+
 TEST(DeviceIdentityTest, MacIsLocalStableAndDistinct) {
   const char* ports = "net_memif0|10.0.0.1/24";
   Parsed a = Parse(ports), again = Parse(ports);
@@ -145,6 +160,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"loop|mtu=351", ERANGE, "mtu=351 is not in 352 to 9000"},
         Mistake{"loop|mtu=9001", ERANGE, "9001"},
         Mistake{"loop|mtu=x", ERANGE, "mtu=x"},
+        Mistake{"loop|pkey=", EINVAL, "pkey= is not a hexadecimal number"},
+        Mistake{"loop|pkey=0x18001", EINVAL, "pkey=0x18001 is not"},
+        Mistake{"loop|pkey=8x", EINVAL, "pkey=8x is not"},
+        Mistake{"loop|pkey=0x8000", EINVAL, "names no partition"},
+        Mistake{"loop|pkey=0xffff", EEXIST, "pkey=0xffff is in the table"},
+        Mistake{"loop|pkey=1|pkey=0x1", EEXIST, "pkey=0x1 is in the table"},
         Mistake{"loop|mac=port", EINVAL, "mac=port needs iface:"},
         Mistake{"iface:", EINVAL, "1 to 15 characters"},
         Mistake{"iface:0123456789abcdef", EINVAL, "1 to 15 characters"},

@@ -17,8 +17,8 @@ const char* NonEmptyEnv(const char* name) {
   return value != nullptr && *value != '\0' ? value : nullptr;
 }
 
-bool SaysMtu(const std::string& port) {
-  return port.find("|mtu=") != std::string::npos;
+bool Says(const std::string& port, std::string_view field) {
+  return port.find(field) != std::string::npos;
 }
 
 absl::Status CheckMode(const std::string& mode) {
@@ -76,11 +76,19 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
                   "Largest IP packet in bytes, for all ports (URNIC_MTU)")
       ->type_name("N");
   command
+      .add_option("--pkey", pkeys_,
+                  "A P_Key beside the default 0xffff, for all ports; bit 15: "
+                  "full member; repeatable (URNIC_PKEYS)")
+      ->type_name("0x8001")
+      ->allow_extra_args(false);
+  command
       .add_option("--mode", mode_,
                   "embedded: the RNIC lives in the program (URNIC_MODE)")
       ->type_name("MODE");
   command
-      .add_option("--config", file_, "TOML file with the keys ports, mtu, mode")
+      .add_option("--config", file_,
+                  "TOML file with the keys ports, mtu, pkeys, "
+                  "mode")
       ->type_name("FILE")
       ->envname("URNIC_CONFIG");
 }
@@ -88,6 +96,7 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
 absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
   ConfigSource source;
   source.mtu = mtu_;
+  source.pkeys = pkeys_;
   source.mode = mode_;
   size_t port = 0;
   size_t addr = 0;
@@ -137,6 +146,9 @@ absl::StatusOr<ConfigSource> ReadConfigEnvironment() {
           absl::StrCat("URNIC_MTU \"", mtu, "\" is not a number"));
     source.mtu = value;
   }
+  if (const char* pkeys = NonEmptyEnv("URNIC_PKEYS")) {
+    source.pkeys = absl::StrSplit(pkeys, ',');
+  }
   if (const char* mode = NonEmptyEnv("URNIC_MODE")) source.mode = mode;
   return source;
 }
@@ -146,14 +158,19 @@ absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources) {
   for (const ConfigSource& source : sources) {
     if (chosen.ports.empty()) chosen.ports = source.ports;
     if (!chosen.mtu) chosen.mtu = source.mtu;
+    if (chosen.pkeys.empty()) chosen.pkeys = source.pkeys;
     if (!chosen.mode) chosen.mode = source.mode;
   }
   Config config;
   config.mode = chosen.mode.value_or("embedded");
   if (absl::Status s = CheckMode(config.mode); !s.ok()) return s;
-  for (std::string& port : chosen.ports)
-    if (chosen.mtu && !SaysMtu(port))
+  for (std::string& port : chosen.ports) {
+    if (chosen.mtu && !Says(port, "|mtu="))
       absl::StrAppend(&port, "|mtu=", *chosen.mtu);
+    if (Says(port, "|pkey=")) continue;
+    for (const std::string& pkey : chosen.pkeys)
+      absl::StrAppend(&port, "|pkey=", pkey);
+  }
   config.ports = absl::StrJoin(chosen.ports, ";");
   if (absl::Status s = CheckPorts(config.ports); !s.ok()) return s;
   return config;

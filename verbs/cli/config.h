@@ -6,11 +6,12 @@
 //   flag                        environment     key in the file
 //   --port P [--addr A]... ...  URNIC_PORTS     ports = ["P|A", ...]
 //   --mtu N                     URNIC_MTU       mtu = N
+//   --pkey K...                 URNIC_PKEYS     pkeys = [K, ...]
 //   --mode M                    URNIC_MODE      mode = "M"
 //   --config FILE               URNIC_CONFIG    (names the file, TOML)
 //
 // A port is an entry of URNIC_PORTS as verbs/abi/device_identity.h defines it;
-// mtu is for the ports that do not say mtu= themselves.
+// mtu and pkeys are for the ports that do not say mtu= or pkey= themselves.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -27,6 +28,7 @@ namespace urnic {
 struct ConfigSource {
   std::vector<std::string> ports;  // entries, no ';'
   std::optional<uint32_t> mtu;     // bytes of an IP packet
+  std::vector<std::string> pkeys;  // hexadecimal
   std::optional<std::string> mode;
 };
 
@@ -53,6 +55,7 @@ class ConfigFlags {
   std::vector<std::string> ports_;
   std::vector<std::string> addrs_;
   std::optional<uint32_t> mtu_;
+  std::vector<std::string> pkeys_;
   std::optional<std::string> mode_;
   std::string file_;
 };
@@ -61,7 +64,7 @@ class ConfigFlags {
 // key: a misspelt key must not pass for a default.
 absl::StatusOr<ConfigSource> ReadConfigFile(const std::string& path);
 
-// Reads URNIC_PORTS, URNIC_MTU and URNIC_MODE.
+// Reads URNIC_PORTS, URNIC_MTU, URNIC_PKEYS and URNIC_MODE.
 absl::StatusOr<ConfigSource> ReadConfigEnvironment();
 
 // Joins the sources, best first, and checks the result: the mode is one that is

@@ -36,6 +36,19 @@ absl::Status ReadPorts(const std::string& path, const toml::node& node,
   return absl::OkStatus();
 }
 
+absl::Status ReadPkeys(const std::string& path, const toml::node& node,
+                       ConfigSource* source) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr) return At(path, node, "pkeys must be a list: [0x8001]");
+  for (const toml::node& element : *list) {
+    const std::optional<int64_t> pkey = element.value_exact<int64_t>();
+    if (!pkey || *pkey < 0 || *pkey > UINT16_MAX)
+      return At(path, element, "a P_Key must be a number of 16 bits: 0x8001");
+    source->pkeys.push_back(absl::StrCat("0x", absl::Hex(*pkey)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadKey(const std::string& path, std::string_view key,
                      const toml::node& node, ConfigSource* source) {
   if (key == "ports") return ReadPorts(path, node, source);
@@ -48,6 +61,7 @@ absl::Status ReadKey(const std::string& path, std::string_view key,
     source->mtu = static_cast<uint32_t>(*mtu);
     return absl::OkStatus();
   }
+  if (key == "pkeys") return ReadPkeys(path, node, source);
   if (key == "mode") {
     source->mode = node.value_exact<std::string>();
     if (!source->mode) return At(path, node, "mode must be a text");
@@ -56,7 +70,8 @@ absl::Status ReadKey(const std::string& path, std::string_view key,
   return At(
       path, node,
       absl::StrCat("unknown key \"", absl::string_view(key.data(), key.size()),
-                   "\"; there are ports, mtu and mode"));
+                   "\"; there are ports, mtu, "
+                   "pkeys and mode"));
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ std::string WriteFile(const std::string& text) {
 class ConfigTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name :
-         {"URNIC_PORTS", "URNIC_MTU", "URNIC_MODE", "URNIC_CONFIG"})
+    for (const char* name : {"URNIC_PORTS", "URNIC_MTU", "URNIC_PKEYS",
+                             "URNIC_MODE", "URNIC_CONFIG"})
       unsetenv(name);
   }
 };
@@ -59,6 +59,18 @@ TEST_F(ConfigTest, MtuIsForPortsThatDoNotSayTheirOwn) {
       Resolve({"--port", "loop|mtu=1500", "--port", "loop", "--mtu", "9000"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->ports, "loop|mtu=1500;loop|mtu=9000");
+}
+
+TEST_F(ConfigTest, PkeysComeFromAnyOfTheThreePlaces) {
+  const auto config = Resolve({"--port", "loop|pkey=0x9", "--port", "loop",
+                               "--pkey", "0x8001", "--pkey=2"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->ports, "loop|pkey=0x9;loop|pkey=0x8001|pkey=2");
+  const std::string file =
+      WriteFile("ports = [\"loop\"]\npkeys = [0x8003, 4]\n");
+  EXPECT_EQ(Resolve({"--config", file})->ports, "loop|pkey=0x8003|pkey=0x4");
+  setenv("URNIC_PKEYS", "0x8005,0x6", 1);
+  EXPECT_EQ(Resolve({"--config", file})->ports, "loop|pkey=0x8005|pkey=0x6");
 }
 
 TEST_F(ConfigTest, FlagBeatsEnvironmentBeatsFile) {
@@ -115,6 +127,8 @@ TEST_F(ConfigTest, MistakesInTheFileNameTheLine) {
       {"ports = [\n \"loop\",\n 5]\n", ":3: a port must be a text"},
       {"ports = [\"loop;loop\"]\n", "a port holds no \";\""},
       {"mode = 3\n", ":1: mode must be a text"},
+      {"pkeys = 3\n", ":1: pkeys must be a list"},
+      {"pkeys = [0x18001]\n", ":1: a P_Key must be a number of 16 bits"},
       {"mtu = \n", ":1: "},
   };
   for (const auto& c : cases)

@@ -95,7 +95,8 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
       "run", "Run an unmodified verbs program on a uRNIC device");
   command->footer(
       "usage: urnic run [--port DEV --addr IP/LEN [--addr ..]]... [--mtu N]\n"
-      "                 [--mode embedded] [--config FILE] [--] PROGRAM "
+      "                 [--pkey K]... [--mode embedded] [--config FILE] [--] "
+      "PROGRAM "
       "ARGS...\n"
       "The exit status is the program's; 2 for a mistake on this command "
       "line.\n\n"
@@ -105,6 +106,7 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
       "[\"DEV|A\", "
       "...]\n"
       "  --mtu N               URNIC_MTU=N                mtu = N\n"
+      "  --pkey K              URNIC_PKEYS=\"K,...\"        pkeys = [K, ...]\n"
       "  --mode embedded       URNIC_MODE=embedded        mode = \"embedded\"\n"
       "  --config FILE         URNIC_CONFIG=FILE\n"
       "A is IP/LEN; more addresses follow as DEV|A|A.");

@@ -1,5 +1,7 @@
 #include "verbs/control/device.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -135,11 +137,30 @@ absl::Status Device::Start() {
     config.local_gids.push_back(wire::Gid::FromIpv6(entry.gid));
     config.prefix_bits.push_back(PrefixBits(identity_, i));
   }
+  config.pkeys.assign(identity_.pkeys, identity_.pkeys + identity_.num_pkeys);
   engine_ = std::make_unique<Engine>(config);
   no_listener_ = std::make_unique<NoListener>(identity_.node_guid);
   no_listener_->Serve(*engine_);
   engine_->StartHelper();
+  AwaitPort();
   return absl::OkStatus();
+}
+
+// What is sent before the device is up is lost, and services without
+// retransmission do not send it again.
+void Device::AwaitPort() {
+  // A device comes up in well under a second, unless something is wrong.
+  constexpr Duration kDevice = Duration::Seconds(3);
+  // Shaking hands with a peer that is there takes milliseconds.
+  constexpr Duration kPeer = Duration::Milliseconds(200);
+  constexpr useconds_t kStepUs = 500;
+  const Time begin = Engine::Now();
+  for (;; usleep(kStepUs)) {
+    const PortInfo info = port_->info();
+    const Duration waited = Engine::Now() - begin;
+    if (info.state == PortState::kUp || !info.remedy.empty()) return;
+    if (waited >= (info.text.empty() ? kDevice : kPeer)) return;
+  }
 }
 
 Device::~Device() {
@@ -151,11 +172,11 @@ Device::~Device() {
 
 namespace {
 
-// A port whose peer is away, or that is still coming up, is ready to be used:
-// programs query once, right after they opened the device. One that somebody
-// has to mend first is not.
+// A port whose peer is away is ready to be used: programs query once, right
+// after they opened the device. One that has not come up yet (it would say
+// something), or that somebody has to mend first, is not.
 bool IsActive(const PortInfo& info) {
-  return info.state != PortState::kFailed &&
+  return !info.text.empty() && info.state != PortState::kFailed &&
          info.state != PortState::kLinkDown && info.remedy.empty();
 }
 
@@ -180,7 +201,20 @@ void Device::Unlisten(EventSink* sink) {
 }
 
 PortAttributes Device::QueryPort() const {
-  return {.active = IsActive(port_->info()), .active_mtu = MtuCode(mtu_max_)};
+  const auto count = [this](RxVerdict verdict) {
+    return static_cast<uint32_t>(
+        engine_->counters().verdicts[static_cast<size_t>(verdict)]);
+  };
+  return {.bad_pkeys = count(RxVerdict::kBadPkey),
+          .bad_qkeys = count(RxVerdict::kBadQkey),
+          .active = IsActive(port_->info()),
+          .active_mtu = MtuCode(mtu_max())};
+}
+
+uint32_t Device::mtu_max() const {
+  constexpr uint32_t kLeast = 256;
+  const uint32_t now = port_->info().interface_mtu;
+  return now == 0 ? mtu_max_ : std::clamp(urnic_ib_mtu(now), kLeast, mtu_max_);
 }
 
 uint32_t Device::NextPdId() {

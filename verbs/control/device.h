@@ -4,11 +4,12 @@
 // All contexts that a program opens on the same device share one.
 //
 // Lifecycle. The first Open() claims the port, starts the EAL if nothing has,
-// creates port and engine and starts the helper thread; it does not wait for
-// the port to come up. When the last reference goes, the engine stops and the
-// port is given back, so that this process or another can open it again. The
-// EAL stays. At process exit nothing needs to be closed (FlushAll() is enough):
-// nothing here has a static destructor.
+// creates port and engine and starts the helper thread; it waits for the port's
+// device to come up, up to three seconds, and 0.2 seconds for a peer. What
+// comes later is reported (EventSink::OnPortState). When the last reference
+// goes, the engine stops and the port is given back, so that this process or
+// another can open it again. The EAL stays. At process exit nothing needs to be
+// closed (FlushAll() is enough): nothing here has a static destructor.
 //
 // Threads: every function may be called by any thread.
 
@@ -39,6 +40,9 @@ struct SignalHooks {
 
 // What a port query answers, beyond the constants of limits.h.
 struct PortAttributes {
+  uint32_t bad_pkeys =
+      0;  // packets with a P_Key that is not their queue pair's
+  uint32_t bad_qkeys = 0;
   bool active = true;
   uint8_t active_mtu = 0;  // IBTA code, 1: 256 bytes .. 5: 4096 bytes
 };
@@ -70,8 +74,9 @@ class Device {
   // From now on, until Unlisten() returns, `sink` is told of the port.
   void Listen(EventSink* sink);
   void Unlisten(EventSink* sink);
-  // Payload bytes per packet that the port can carry at most: 256 to 4096.
-  uint32_t mtu_max() const { return mtu_max_; }
+  // Payload bytes per packet that the port can carry at most: 256 to 4096. Less
+  // than at first while the kernel's interface has a smaller MTU.
+  uint32_t mtu_max() const;
   // How many packets one queue pair may keep in flight on this port.
   uint32_t window_packets() const;
 
@@ -103,6 +108,7 @@ class Device {
  private:
   Device(const urnic_device_identity& identity, const SignalHooks& hooks);
   absl::Status Start();
+  void AwaitPort();
   // What the port reports, for listeners. Its thread.
   void OnPortReport(const PortInfo& info);
   absl::Status Add(std::atomic<int>& count, uint32_t limit, const char* what);
@@ -112,7 +118,7 @@ class Device {
   const uint32_t mtu_max_;
   std::mutex listeners_mutex_;
   std::vector<EventSink*> listeners_;  // under listeners_mutex_
-  bool told_active_ = true;            // the same
+  bool told_active_ = false;           // the same
 
   // In this order: the engine dies before the port, and the port before those
   // whom it tells.

@@ -30,8 +30,6 @@ inline constexpr uint32_t kMaxRdAtomic = URNIC_MAX_RD_ATOMIC;
 inline constexpr uint32_t kMaxMessageBytes = URNIC_MAX_MESSAGE_BYTES;
 
 inline constexpr uint8_t kPortNumber = 1;  // a device has one port
-inline constexpr uint16_t kDefaultPkey = 0xffff;
-inline constexpr uint32_t kPkeyTableLen = 1;
 inline constexpr uint32_t kCompVectors = 1;
 
 // How long an acknowledgement may wait for its sender to wake up, as

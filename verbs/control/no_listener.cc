@@ -45,9 +45,9 @@ RxVerdict NoListener::OnMad(std::span<const uint8_t> mad, const MadSource& from,
 }
 
 void NoListener::SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
-                         const cm::MadPath&) {
+                         const cm::MadPath& to) {
   // Without listeners and calls there is nothing but answers.
-  if (reply_ != nullptr) engine_->SendMad(*reply_, mad);
+  if (reply_ != nullptr) engine_->SendMad(*reply_, to.pkey, mad);
 }
 
 }  // namespace urnic::control

@@ -283,7 +283,8 @@ absl::Status Qp::CheckValues(const QpAttributes& a, uint32_t mask) const {
     uint64_t value;
     uint64_t limit;
   } kChecks[] = {
-      {kQpPkeyIndex, "pkey_index", a.pkey_index, kPkeyTableLen - 1},
+      {kQpPkeyIndex, "pkey_index", a.pkey_index,
+       device_.identity().num_pkeys - 1},
       {kQpDestQpn, "dest_qp_num", a.dest_qp_num, kQpnMask},
       {kQpTimeout, "timeout", a.timeout, 31},
       {kQpRetryCnt, "retry_cnt", a.retry_cnt, 7},
@@ -329,7 +330,7 @@ absl::Status Qp::CheckValues(const QpAttributes& a, uint32_t mask) const {
 QpConfig Qp::MakeConfig(const QpAttributes& a) const {
   QpConfig config;
   config.dest_qpn = a.dest_qp_num;
-  config.pkey = kDefaultPkey;
+  config.pkey = device_.identity().pkeys[a.pkey_index];
   config.qkey = a.qkey;
   if (service_ == QpService::kUd) {
     config.mtu = device_.mtu_max();

@@ -41,7 +41,7 @@ expect "first IPv4 at 3" contains "$out" 'GID\[ +3\]:.*::ffff:10.0.0.1, RoCE v2'
 expect "IPv6 at 5" contains "$out" 'GID\[ +5\]:.*fd00::1, RoCE v2'
 expect "link-local at 1" contains "$out" 'GID\[ +1\]:.*fe80::.*, RoCE v2'
 expect "RoCE v1 at 0" contains "$out" 'GID\[ +0\]:.*fe80:.*, (IB/)?RoCE v1'
-expect "RoCE v1 at 2" contains "$out" 'GID\[ +2\]:.*10.0.0.1, (IB/)?RoCE v1'
+expect "RoCE v1 at 2" contains "$out" 'GID\[ +2\]:.*0a00:0001, (IB/)?RoCE v1'
 expect "nothing at 6" lacks "$out" 'GID\[ +6\]'
 expect "nothing is left" nothing_left
 

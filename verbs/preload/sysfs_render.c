@@ -106,7 +106,11 @@ static void put_gid_table(struct writer* w,
 
 static void put_port(struct writer* w, const struct urnic_device_identity* d) {
   enter(w, "sys/class/infiniband/%s/ports/1/pkeys", d->name);
-  put(w, "0", "0xffff\n");
+  for (uint32_t i = 0; i < d->num_pkeys; ++i) {
+    char index[16];
+    snprintf(index, sizeof(index), "%u", i);
+    put(w, index, "0x%04x\n", d->pkeys[i]);
+  }
   enter(w, "sys/class/infiniband/%s/ports/1", d->name);
   put(w, "state", "4: ACTIVE\n");
   put(w, "phys_state", "5: LinkUp\n");

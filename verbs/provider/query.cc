@@ -57,7 +57,7 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.max_srq = kMaxSrqs;
   a.max_srq_wr = kMaxSrqWr;
   a.max_srq_sge = kMaxSge;
-  a.max_pkeys = kPkeyTableLen;
+  a.max_pkeys = static_cast<uint16_t>(identity.num_pkeys);
   a.local_ca_ack_delay = kLocalCaAckDelay;
   a.phys_port_cnt = 1;
 }
@@ -113,8 +113,8 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
 int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
   if (control::InForkedChild()) return EIO;
   if (port != control::kPortNumber) return EINVAL;
-  const control::PortAttributes now =
-      Context::From(context)->device().QueryPort();
+  const control::Device& device = Context::From(context)->device();
+  const control::PortAttributes now = device.QueryPort();
   attr->state = now.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr->phys_state = now.active ? kPhysLinkUp : kPhysDisabled;
   attr->max_mtu = IBV_MTU_4096;
@@ -122,7 +122,9 @@ int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
   attr->gid_tbl_len = URNIC_GID_TABLE_LEN;
   attr->port_cap_flags = URNIC_PORT_CAP_FLAGS;
   attr->max_msg_sz = control::kMaxMessageBytes;
-  attr->pkey_tbl_len = control::kPkeyTableLen;
+  attr->pkey_tbl_len = static_cast<uint16_t>(device.identity().num_pkeys);
+  attr->bad_pkey_cntr = now.bad_pkeys;
+  attr->qkey_viol_cntr = now.bad_qkeys;
   attr->max_vl_num = 1;
   attr->active_width = URNIC_PORT_ACTIVE_WIDTH;
   attr->active_speed = URNIC_PORT_ACTIVE_SPEED;

@@ -31,6 +31,7 @@ RnicInfo MakeInfo(const urnic_device_identity& identity) {
   info.name = identity.name;
   std::copy_n(identity.node_guid, info.node_guid.size(),
               info.node_guid.begin());
+  info.pkeys.assign(identity.pkeys, identity.pkeys + identity.num_pkeys);
   if (identity.ifname[0] != '\0') {
     info.interface_index = if_nametoindex(identity.ifname);
   }
@@ -139,7 +140,7 @@ void EngineRnic::Keep(const Path& path) {
 void EngineRnic::SendMad(std::span<const uint8_t, 256> mad,
                          const cm::MadPath& to) {
   const auto it = paths_.find({to.local_gid, to.remote_gid, to.roce_v1});
-  if (it != paths_.end()) device_->engine().SendMad(it->second, mad);
+  if (it != paths_.end()) device_->engine().SendMad(it->second, to.pkey, mad);
 }
 
 RxVerdict EngineRnic::OnMad(std::span<const uint8_t> mad, const MadSource& from,

@@ -85,7 +85,7 @@ void SetRecord(const cm::PathRecord& path, ib_user_path_rec& out) {
   out.flow_label = htonl(path.flow_label);
   out.reversible = 1;
   out.mtu = path.mtu_code;
-  out.pkey = htons(kPkey);
+  out.pkey = htons(path.pkey);
   out.hop_limit = path.hop_limit;
   out.traffic_class = path.traffic_class;
   out.sl = path.service_level;
@@ -172,6 +172,7 @@ cm::MadPath Service::MadPathOf(const Id& id) {
   path.traffic_class = id.path->traffic_class;
   path.hop_limit = id.path->hop_limit;
   path.service_level = id.path->service_level;
+  path.pkey = id.path->pkey;
   return path;
 }
 
@@ -193,6 +194,7 @@ int Service::SetPath(const IdPtr& id, std::span<const uint8_t> value) {
   id->path->hop_limit = static_cast<uint8_t>(record.flow_hop.value());
   id->path->traffic_class = record.traffic_class;
   id->path->service_level = record.qos_sl.value() & 0xf;
+  id->path->pkey = record.pkey.value();
   const uint8_t mtu = record.mtu & 0x3f;
   if (mtu > 0 && mtu < id->path->mtu_code) id->path->mtu_code = mtu;
   id->state = IdState::kRouteResolved;
@@ -300,7 +302,7 @@ int Service::QueryPath(EventChannel& channel, uint32_t number, bool* found,
   record.flow_hop = Be<uint32_t>(path.flow_label << 8 | path.hop_limit);
   record.traffic_class = path.traffic_class;
   record.reversible_paths = 0x80;
-  record.pkey = Be<uint16_t>(kPkey);
+  record.pkey = Be<uint16_t>(path.pkey);
   record.qos_sl = Be<uint16_t>(path.service_level);
   record.mtu = Exactly(path.mtu_code);
   record.rate = Exactly(path.packet_rate);
@@ -378,7 +380,13 @@ int Service::InitQpAttributes(EventChannel& channel, uint32_t number,
       });
   if (error != 0) return EINVAL;
   if (qp_state == kInit && CanInit(state)) {
+    const RnicInfo& info = id->port->rnic().info();
+    std::lock_guard lock(mutex_);
+    const auto index = FindPkey(info.pkeys, id->path->pkey);
+    // Somebody else's partition, from a record of the program's own.
+    if (!index.has_value()) return EINVAL;
     SetInit(attributes, out);
+    out.pkey_index = *index;
   } else if (qp_state == kReadyToReceive && CanReceive(state)) {
     SetReadyToReceive(attributes, id->qp_type, out);
     // Ours, which the manager of a side that accepts learns from Accept() only.
