@@ -80,14 +80,25 @@ class Qp final : public UnackedQp {
     return RxVerdict::kAccept;
   }
 
+  static constexpr uint8_t FrameKind(wire::Framing framing) {
+    switch (framing) {
+      case wire::Framing::kIpv4:
+        return URNIC_FRAME_ROCE_V2_IPV4;
+      case wire::Framing::kIpv6:
+        return URNIC_FRAME_ROCE_V2_IPV6;
+      case wire::Framing::kGrh:
+        break;
+    }
+    return URNIC_FRAME_ROCE_V1;
+  }
+
   template <typename Sink>
   void Complete(const RxPacket& packet, uint8_t position, uint32_t bytes,
                 Sink& sink) {
     RecvCompletion done{
         .packet = position,
         .wc_flags = URNIC_WC_GRH,
-        .sl = packet.ipv6 ? uint8_t{URNIC_FRAME_ROCE_V2_IPV6}
-                          : uint8_t{URNIC_FRAME_ROCE_V2_IPV4},
+        .sl = FrameKind(packet.framing),
         .solicited = packet.bth->solicited(),
         .byte_len = bytes,
         .src_qp = packet.deth().src_qp().value,

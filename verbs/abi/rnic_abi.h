@@ -179,6 +179,7 @@ enum urnic_wc_status {
  * level, which RoCE does not have: bit 3, a UDP header; bits 0 to 2, the L3
  * header. UCX 1.13 drops what it takes for another kind. */
 enum urnic_frame_kind {
+  URNIC_FRAME_ROCE_V1 = 0,
   URNIC_FRAME_ROCE_V2_IPV6 = 8 + 1,
   URNIC_FRAME_ROCE_V2_IPV4 = 8 + 2,
 };
