@@ -73,6 +73,7 @@ class Tools:
         self.connect_peer = str(pathlib.Path(built).resolve() /
                                 "connect_peer")
         self.cm_peer = str(pathlib.Path(built).resolve() / "cm_peer")
+        self.late_loader = str(pathlib.Path(built).resolve() / "late_loader")
         self.alloc_count = str(pathlib.Path(built).resolve() /
                                "liballoc_count.so")
         self.urnic = str(self.out / "bin" / "urnic")
@@ -82,7 +83,7 @@ class Tools:
         wanted = [self.urnic, self.preload,
                   str(self.out / "lib" / "liburnic-rdmav34.so"),
                   self.echo_peer, self.connect_peer, self.cm_peer,
-                  self.alloc_count]
+                  self.late_loader, self.alloc_count]
         return [path for path in wanted if not os.path.exists(path)]
 
 

@@ -183,3 +183,13 @@ def ctrl_c(context):
         server, client = place.run_pair(["ib_write_bw", "-x", "3", "-F", "-n",
                                          "100"])
         context.check_ok(server, client)
+
+
+@suite.test("loop/libibverbs-loaded-late")
+def loaded_late(context):
+    """dlopen, and dlvsym of each function with its version, as NCCL does."""
+    with bed.LoopBed(context.tools) as place:
+        for index in (place.gid_v4, place.gid_v6):
+            result = place.run(0, [context.tools.late_loader, str(index)])
+            context.check_ok(result)
+            context.check(result.out == "ok\n", result)

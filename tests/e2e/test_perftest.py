@@ -1,6 +1,7 @@
 """The distribution's perftest and ibv_rc_pingpong, unmodified, on every bed."""
 
 import functools
+import signal
 
 import bed
 import perftest
@@ -172,7 +173,8 @@ SERVICES = {
                           "ib_write_lat")),
     "UD": (["-c", "UD", "-s", "1024"], ("ib_send_bw", "ib_send_lat")),
     "XRC": (["-c", "XRC"], ("ib_send_bw", "ib_send_lat", "ib_write_bw",
-                            "ib_read_lat", "ib_atomic_bw")),
+                            "ib_write_lat", "ib_read_bw", "ib_read_lat",
+                            "ib_atomic_bw", "ib_atomic_lat")),
     "srq": (["--use-srq"], ("ib_send_bw", "ib_send_lat")),
     "16-qps": (["-q", "16"], ("ib_send_bw", "ib_write_bw", "ib_read_bw")),
 }
@@ -231,3 +233,31 @@ def late_vhost(context):
             bed.time.sleep(1)
             client = place.run(1, [*argv, place.sides[0].host_address])
             perftest.check_report(context, server.wait(5), client)
+
+
+def run_until_stopped(context, bed_name, program):
+    """--run_infinitely prints a row a second until Ctrl-C on either side; what
+    comes next on the same ports finds nothing left behind."""
+    context.need(program)
+    with make_bed(context.tools, bed_name) as place:
+        argv = [program, "-x", str(place.gid_v4), "-F", "-u", "17"]
+        server, client = place.spawn_pair(
+            ["stdbuf", "-oL", *argv, "--run_infinitely", "-D", "1"])
+        bed.await_true(
+            lambda: len(perftest.rows(client.output()[0])) > 1 or
+            not client.running(), 60, "two rows")
+        for process in (client, server):
+            process.signal(signal.SIGINT)
+            process.wait(20)
+        context.check("error" not in client.output()[1].lower(),
+                      client.result())
+        server, client = place.run_pair([*argv, "-n", "500"])
+        perftest.check_report(context, server, client)
+
+
+for _bed in ("vhost", "veth9000"):
+    for _program in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
+        suite.add(f"{_bed}/run-infinitely/{_program}",
+                  functools.partial(run_until_stopped, bed_name=_bed,
+                                    program=_program),
+                  (_bed, _program) == ("vhost", "ib_write_bw"))

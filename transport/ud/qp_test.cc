@@ -59,6 +59,7 @@ TEST_F(UdTest, AMessageArrivesBehindItsHeader) {
   EXPECT_EQ(done.src_qp, 0x11u);
   EXPECT_EQ(done.imm_or_key, 0xabcdu);
   EXPECT_EQ(done.wc_flags, URNIC_WC_GRH | URNIC_WC_WITH_IMM);
+  EXPECT_EQ(done.sl, URNIC_FRAME_ROCE_V2_IPV4);
   //= IBTA A17.4.5.2
   //= type=test
   const auto memory = b_.host().bytes(0, 139);
