@@ -200,7 +200,7 @@ void Engine::DestroySrq(SharedReceiveQueue* srq) {
 
 void Engine::Unlink(EngineQp& qp) {
   wheel_.Remove(qp);
-  std::erase(in_error_, &qp);
+  std::erase_if(in_error_, [&](const LateLook& l) { return l.qp == &qp; });
   qp.in_error.store(false);
   if (!qp.ready) return;
   qp.ready = false;
@@ -229,6 +229,11 @@ void Engine::ReleaseHeldEvents() {
     cq->Release();
   }
   held_cqs_.clear();
+}
+
+void Engine::LookOnceMore(Time now) {
+  for (size_t i = 0; i < in_error_.size(); ++i) ServicePost(*in_error_[i].qp);
+  std::erase_if(in_error_, [now](const LateLook& l) { return l.until <= now; });
 }
 
 void Engine::FailUsersOfFullQueues() {

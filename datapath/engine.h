@@ -210,6 +210,16 @@ class Engine {
     Time report_at = Time::Infinite();  // the network is told again
   };
 
+  // A thread that posted a receive when the queue pair failed has not rung the
+  // doorbell, if it did not see that yet; so the queue pair is looked at until
+  // its store must be visible (no processor holds one back for so long). From
+  // then on who posts knows better (EngineQp::wants_recv_doorbell). That this
+  // ends counts when thousands of queue pairs fail together.
+  static constexpr Duration kStoresVisible = Duration::Milliseconds(1);
+  struct LateLook {
+    EngineQp* qp;
+    Time until;
+  };
   struct WaitingMad {
     wire::HeaderTemplate headers;
     bool loopback = false;
@@ -238,6 +248,7 @@ class Engine {
   bool Iterate(bool inline_poll);
 
   void DrainPending();
+  void LookOnceMore(Time now);
   void ServicePost(EngineQp& qp);
   bool Receive(Time now);
   // The first `count` of rx_.
@@ -392,7 +403,8 @@ class Engine {
   uint32_t next_qp_index_;  // 21 bits, free-running
   EngineQp* ready_head_ = nullptr;
   EngineQp* ready_tail_ = nullptr;
-  std::vector<EngineQp*> in_error_;  // flush what is posted late
+  // Have failed a moment ago: what was posted meanwhile is still to be flushed.
+  std::vector<LateLook> in_error_;
   TimerWheel<EngineQp> wheel_;
   NeighborTable neighbors_;
   AddressTable addresses_;

@@ -92,7 +92,7 @@ bool Engine::Iterate(bool inline_poll) {
   ++counters_.iterations;
   wrote_cqe_ = false;
   if (pending_.Any()) DrainPending();
-  for (size_t i = 0; i < in_error_.size(); ++i) ServicePost(*in_error_[i]);
+  if (__builtin_expect(!in_error_.empty(), 0)) LookOnceMore(now);
   bool worked =
       ready_head_ != nullptr || backlog_count_ != 0 || !waiting_mads_.empty();
   if (worked) TransmitReady(now, /*may_defer_acks=*/false);
@@ -371,7 +371,8 @@ void Engine::PushSendCompletions(EngineQp& qp) {
   if (__builtin_expect(qp.state() == QpState::kErr, 0) &&
       !qp.in_error.load(std::memory_order_relaxed)) {
     qp.in_error.store(true);
-    in_error_.push_back(&qp);  // room was reserved when it was created
+    // Room was reserved when it was created.
+    in_error_.push_back({&qp, last_now_ + kStoresVisible});
     PushFlushedReceives(qp);
     //= IBTA 11.6.3.1: nothing of the shared queue is in its hands any more
     if (qp.srq != nullptr && qp.events() != nullptr) {
