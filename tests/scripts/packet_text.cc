@@ -30,8 +30,8 @@ bool NakCode(const std::string& name, uint8_t& out) {
 }
 
 // "NAK seq", "RNR 12", or an opcode's token.
-std::string ParseKind(Words& words, PacketText& out) {
-  const std::string kind = words.Next();
+std::string ParseRcKind(const std::string& kind, Words& words,
+                        PacketText& out) {
   PacketFields& f = out.fields;
   f.syndrome = wire::kAethAck | wire::kAethCreditsInvalid;
   if (kind == "NAK") {
@@ -53,6 +53,16 @@ std::string ParseKind(Words& words, PacketText& out) {
   return "";
 }
 
+// The same, of XRC if "XRC_" stands in front.
+std::string ParseKind(Words& words, PacketText& out) {
+  std::string kind = words.Next();
+  const bool xrc = kind.starts_with("XRC_");
+  if (xrc) kind.erase(0, 4);
+  std::string problem = ParseRcKind(kind, words, out);
+  if (xrc) out.fields.opcode += static_cast<uint8_t>(wire::Opcode::kXrcBase);
+  return problem;
+}
+
 void SetNumber(const std::string& key, uint64_t n, PacketText& out) {
   PacketFields& f = out.fields;
   const auto n32 = static_cast<uint32_t>(n);
@@ -60,6 +70,7 @@ void SetNumber(const std::string& key, uint64_t n, PacketText& out) {
   if (key == "len") out.len = n32;
   if (key == "data") out.data = static_cast<uint8_t>(n);
   if (key == "flush") f.flush = n32;
+  if (key == "srq") f.srqn = n32;
   if (key == "dmalen") f.dma_length = n32;
   if (key == "rkey") f.rkey = n32;
   if (key == "msn") f.msn = n32;
@@ -77,7 +88,7 @@ bool IsNumberKey(const std::string& key) {
   static const std::set<std::string> kKeys = {
       "psn",      "len",      "data", "dmalen", "rkey",    "msn",
       "syndrome", "original", "swap", "add",    "compare", "pkey",
-      "qp",       "migreq",   "imm",  "flush"};
+      "qp",       "migreq",   "imm",  "flush",  "srq"};
   return kKeys.count(key) != 0;
 }
 
@@ -152,6 +163,7 @@ std::string ExtendedMismatch(const PacketText& want, const PacketFields& g) {
   if (said("flush") && g.flush != w.flush) {
     return Differ("flush", w.flush, g.flush);
   }
+  if (said("srq") && g.srqn != w.srqn) return Differ("srq", w.srqn, g.srqn);
   if (said("msn") && g.msn != w.msn) return Differ("msn", w.msn, g.msn);
   if (said("syndrome") && g.syndrome != w.syndrome) {
     return Differ("syndrome", w.syndrome, g.syndrome);

@@ -229,6 +229,7 @@ bool Runner::PostField(const std::string& key, Words& words, SendWr& wr,
   if (key == "id") return wr.wr_id = n, true;
   if (key == "len") return len = n32, true;
   if (key == "rkey") return wr.rkey = n32, true;
+  if (key == "srq") return wr.xrc_srqn = n32, true;
   if (key == "imm" || key == "inv") return wr.imm_or_key = n32, true;
   if (key == "level" || key == "bytes") return wr.compare_add = n, true;
   if (key == "range") return wr.swap = n, true;
