@@ -109,7 +109,10 @@ class UnackedFuzzer {
 
   void Give(int i, const std::vector<Bytes>& burst) {
     static constexpr uint8_t kIp[40] = {0x45};
-    ends_[i]->Receive(burst, kIp, (in_.Byte() & 1) != 0);
+    static constexpr wire::Framing kFramings[] = {
+        wire::Framing::kIpv4, wire::Framing::kIpv6, wire::Framing::kGrh,
+        wire::Framing::kGrh};
+    ends_[i]->Receive(burst, kIp, kFramings[in_.Byte() & 3]);
   }
   void Deliver(int i, bool keep) {
     const size_t count =
