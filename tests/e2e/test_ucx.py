@@ -14,7 +14,9 @@ def make_bed(tools, name):
 
 
 def environment(place, gid="v4", **more):
-    """UCX looks at GID 0 unless told, which is no RoCE v2 one."""
+    """UCX chooses a GID by itself unless told ("any")."""
+    if gid == "any":
+        return {"UCX_NET_DEVICES": "urnic0:1", **more}
     index = place.gid_v4 if gid == "v4" else place.gid_v6
     return {"UCX_NET_DEVICES": "urnic0:1", "UCX_IB_GID_INDEX": str(index),
             **more}
@@ -91,6 +93,9 @@ for _bed in ("vhost", "veth9000"):
             run_perftest, bed_name=_bed, gid="v6",
             options=["-t", "tag_bw", *FEW], UCX_TLS=_tls),
             (_bed, _name) == ("veth9000", "rc-ud-self"))
+    suite.add(f"{_bed}/ucx/any-gid/tag_bw", functools.partial(
+        run_perftest, bed_name=_bed, gid="any",
+        options=["-t", "tag_bw", *FEW], UCX_TLS="rc_v"))
     for _transport, _tests in TRANSPORT_TESTS.items():
         for _test in _tests:
             suite.add(f"{_bed}/uct/{_transport}/{_test}", functools.partial(
