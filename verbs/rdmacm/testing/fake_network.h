@@ -141,9 +141,7 @@ class FakeRnic final : public Rnic {
     return token.owns_lock();
   }
   // As somebody who holds the token, and for long.
-  std::unique_lock<std::mutex> HoldToken() {
-    return std::unique_lock(token_);
-  }
+  std::unique_lock<std::mutex> HoldToken() { return std::unique_lock(token_); }
   void SendMad(std::span<const uint8_t, 256> mad,
                const cm::MadPath& to) override {
     FakeNetwork::Mad copy;
