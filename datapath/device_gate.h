@@ -58,17 +58,19 @@ class alignas(64) DeviceGate {
     }
   }
 
+  // Any thread but the hot one. Returns when that is outside; it may enter
+  // again at once.
+  void AwaitOutside() {
+    HeavyFence();
+    while (inside_.load(std::memory_order_acquire) != 0) GiveWay();
+  }
+
   // Any thread, for display: may be outdated on return.
   View Peek() const { return View(word_.load(std::memory_order_relaxed)); }
 
  private:
   static constexpr uint32_t kCarrier = 1u << 31;
   static constexpr uint32_t kIdMask = 0x1ffff;
-
-  void AwaitOutside() {
-    HeavyFence();
-    while (inside_.load(std::memory_order_acquire) != 0) GiveWay();
-  }
 
   std::atomic<uint32_t> word_ = 0;    // device id + 1, and the carrier bit
   std::atomic<uint32_t> inside_ = 0;  // written by the hot thread only

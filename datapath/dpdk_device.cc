@@ -29,6 +29,7 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/eal.h"
 #include "datapath/interface_watch.h"
+#include "datapath/memif_regions.h"
 #include "datapath/ring_pair.h"
 #include "datapath/unix_socket.h"
 #include "transport/base/check.h"
@@ -168,6 +169,7 @@ DpdkDevice::~DpdkDevice() {
   }
   if (spec_.kind == PortKind::kMemif) {
     if (CloseMemif() && device_ != nullptr) rte_dev_remove(device_);
+    ForgetMemifGate(gate_);
     return;
   }
   if (started_) rte_eth_dev_stop(id_);
@@ -257,6 +259,7 @@ absl::Status DpdkDevice::Configure(rte_mempool* pool, uint16_t rx_ring,
   NewFdsCloseOnExec cloexec;
   gate_ = gate;
   event_fd_ = event_fd;
+  if (spec_.kind == PortKind::kMemif) GuardMemifRegions(gate);
   const auto conf = std::make_unique<rte_eth_conf>();
   conf->intr_conf.lsc = reports_link_;
   conf->intr_conf.rxq =

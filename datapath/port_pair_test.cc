@@ -65,6 +65,11 @@ class PairTest : public testing::Test {
     return "net_virtio_user0,server=1,path=" + path_;
   }
   std::string VirtioClient() const { return "net_virtio_user0,path=" + path_; }
+  std::pair<std::string, std::string> Memif(const std::string& ours,
+                                            const std::string& theirs) const {
+    const std::string memif = "net_memif0,socket=" + path_ + ",role=";
+    return {memif + ours, memif + theirs};
+  }
   std::string VhostServer() const { return "net_vhost0,iface=" + path_; }
   std::string VhostClient() const {
     return "net_vhost0,client=1,iface=" + path_;
@@ -154,7 +159,8 @@ class Load {
 TEST_F(PairTest, PeersMayBeKilledUnderFullLoad) {
   for (const auto& [ours, theirs] :
        {std::pair(VirtioServer(), VhostClient()),
-        std::pair(VhostServer(), VirtioClient())}) {
+        std::pair(VhostServer(), VirtioClient()), Memif("server", "client"),
+        Memif("client", "server")}) {
     const auto port = Create(ours);
     Load load(*port);
     for (int round = 0; round < 5; ++round) {
@@ -163,24 +169,27 @@ TEST_F(PairTest, PeersMayBeKilledUnderFullLoad) {
       ASSERT_TRUE(Eventually([&] { return load.received() > before + 1000; }))
           << ours << round << port->info().text;
     }
-    EXPECT_EQ(port->counters().incarnations, 1u);
+    // memif may take a new device for each peer.
+    if (ours.find("memif") == ours.npos) {
+      EXPECT_EQ(port->counters().incarnations, 1u);
+    }
   }
 }
 
 TEST_F(PairTest, MemifServerMeetsLateClient) {
-  const std::string memif = "net_memif0,socket=" + path_;
-  const auto port = Create(memif + ",role=server");
+  const auto [ours, theirs] = Memif("server", "client");
+  const auto port = Create(ours);
   EXPECT_TRUE(Send(*port, 1));
-  const auto peer = Echo(memif + ",role=client");
+  const auto peer = Echo(theirs);
   EXPECT_TRUE(RoundTrip(*port)) << port->info().text;
 }
 
 TEST_F(PairTest, MemifClientMeetsLateServer) {
-  const std::string memif = "net_memif0,socket=" + path_;
-  const auto port = Create(memif + ",role=client");
+  const auto [ours, theirs] = Memif("client", "server");
+  const auto port = Create(ours);
   EXPECT_TRUE(Send(*port, 1));
   ASSERT_TRUE(Eventually([&] { return !port->info().text.empty(); }));
-  const auto peer = Echo(memif + ",role=server");
+  const auto peer = Echo(theirs);
   EXPECT_TRUE(RoundTrip(*port)) << port->info().text;
 }
 
