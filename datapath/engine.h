@@ -149,7 +149,7 @@ class Engine {
   void ModifyQp(EngineQp& qp, QpState target, const QpConfig& config);
   void ReconfigureQp(EngineQp& qp, const QpConfig& config);
 
-  // Datagrams to the group reach the queue pair, any number of times joined.
+  // Datagrams to the group reach the queue pair; joined twice is joined once.
   // The first one of this port tells the network (IGMP, MLD), and again when
   // it asks; the last one takes it back. INVALID_ARGUMENT: not a multicast GID;
   // RESOURCE_EXHAUSTED: the group has kMaxGroupMembers, or there are

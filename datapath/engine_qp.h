@@ -164,6 +164,13 @@ class EngineQp {
   QpEvent TakeEvent() {
     return Ask([](auto& t) { return t.TakeEvent(); });
   }
+  // From RTR and RTS on.
+  Psn recv_psn() const {
+    return Ask([](const auto& t) { return t.recv_psn(); });
+  }
+  Psn send_psn() const {
+    return Ask([](const auto& t) { return t.send_psn(); });
+  }
   bool sq_draining() const {
     return Ask([](const auto& t) { return t.sq_draining(); });
   }

@@ -49,6 +49,9 @@ absl::Status Engine::JoinGroup(EngineQp& qp, const wire::Gid& group) {
     // The first may have been lost.
     at->report_at = now + RandomDelay(kUnsolicitedReportInterval);
     SetReportDeadline();
+  } else if (std::find(at->members.begin(), at->members.end(), &qp) !=
+             at->members.end()) {
+    return absl::OkStatus();
   } else if (at->members.size() == kMaxGroupMembers) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the multicast group has ", kMaxGroupMembers, " queue pairs"));
@@ -75,8 +78,7 @@ bool Engine::LeaveGroup(EngineQp& qp, const wire::Gid& group) {
 void Engine::LeaveAllGroups(EngineQp& qp) {
   for (size_t i = groups_.size(); i-- > 0;) {
     const wire::Gid group = groups_[i].gid;
-    while (LeaveGroup(qp, group)) {
-    }
+    LeaveGroup(qp, group);
   }
 }
 

@@ -43,6 +43,9 @@ class Qp {
 
   QpState state() const { return state_; }
   const QpConfig& config() const { return send_.config; }
+  // The next PSNs: the first that has not been sent, and the one expected.
+  Psn send_psn() const { return send_.sent_psn; }
+  Psn recv_psn() const { return responder_.expected_psn(); }
   const QpLimits& limits() const { return send_.limits; }
 
   // The caller has checked that the transition is allowed and that `config`

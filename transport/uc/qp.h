@@ -25,6 +25,8 @@ class Qp final : public UnackedQp {
   void Modify(QpState target, const QpConfig& config);
 
   // sink: as rc::Qp's.
+  Psn recv_psn() const { return expected_; }
+
   template <typename Sink>
   void OnBurst(std::span<const RxPacket> packets, Time, Sink& sink) {
     for (size_t i = 0; i < packets.size(); ++i) {

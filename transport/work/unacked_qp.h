@@ -22,6 +22,7 @@ class UnackedQp {
 
   QpState state() const { return state_; }
   const QpConfig& config() const { return config_; }
+  Psn send_psn() const { return sender_.psn(); }
   const QpLimits& limits() const { return limits_; }
 
   // The caller has checked that the transition is allowed.

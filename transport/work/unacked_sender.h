@@ -117,6 +117,7 @@ class UnackedSender {
     if (!draining_ || drain_reported_ || head_ != drain_limit_) return false;
     return drain_reported_ = true;
   }
+  Psn psn() const { return psn_; }
   bool draining() const { return draining_ && !drain_reported_; }
   bool failed() const { return failed_; }
 

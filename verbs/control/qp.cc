@@ -441,6 +441,10 @@ QpAttributes Qp::Query() {
   Engine::ControlScope scope(device_.engine());
   QpAttributes now = attributes_;
   now.qp_state = now.cur_qp_state = engine_qp_->state();
+  if (now.qp_state >= QpState::kRtr)
+    now.rq_psn = engine_qp_->recv_psn().value();
+  if (now.qp_state >= QpState::kRts)
+    now.sq_psn = engine_qp_->send_psn().value();
   now.sq_draining = now.qp_state == QpState::kSqd && engine_qp_->sq_draining();
   return now;
 }

@@ -369,6 +369,10 @@ TEST_F(BadInputTest, Groups) {
   ibv_query_gid(device_, 1, kGidIndexIpv4, &single);
   EXPECT_EQ(ibv_attach_mcast(ud, &single, 0), EINVAL) << "no group";
   EXPECT_EQ(ibv_attach_mcast(ud, &group, 0), 0);
+  EXPECT_EQ(ibv_attach_mcast(ud, &group, 0), 0) << "is attached";
+  EXPECT_EQ(ibv_detach_mcast(ud, &group, 0), 0);
+  EXPECT_EQ(ibv_detach_mcast(ud, &group, 0), EINVAL) << "once is enough";
+  EXPECT_EQ(ibv_attach_mcast(ud, &group, 0), 0);
   EXPECT_EQ(ibv_destroy_qp(ud), 0) << "leaves";
 }
 

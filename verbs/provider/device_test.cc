@@ -21,6 +21,8 @@ TEST(DeviceTest, QueriesTellTheTruth) {
   EXPECT_EQ(attr.max_srq, 65536);
   EXPECT_EQ(attr.max_mw, attr.max_mr);
   EXPECT_NE(attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B, 0u);
+  constexpr uint32_t kWithInvalidation = IBV_DEVICE_MEM_MGT_EXTENSIONS;
+  EXPECT_NE(attr.device_cap_flags & kWithInvalidation, 0u);
   EXPECT_EQ(attr.phys_port_cnt, 1);
   ibv_device_attr_ex ex;
   ASSERT_EQ(ibv_query_device_ex(device, nullptr, &ex), 0);
@@ -66,6 +68,27 @@ TEST(DeviceTest, QueryQpReturnsWhatWasSet) {
   EXPECT_EQ(init.send_cq, pair.a.cq());
   EXPECT_EQ(init.qp_type, IBV_QPT_RC);
   EXPECT_EQ(init.sq_sig_all, 1);
+}
+
+TEST(DeviceTest, QueryQpReturnsThePsnsThatComeNext) {
+  OpenDevice device;
+  Pair pair(device);
+  ASSERT_EQ(pair.a.PostSend({pair.a.Sge(0, 3 * 1024)},
+                            [&](ibv_send_wr& wr) {
+                              wr.opcode = IBV_WR_RDMA_WRITE;
+                              wr.wr.rdma = {
+                                  reinterpret_cast<uintptr_t>(pair.b.memory()),
+                                  pair.b.mr()->rkey};
+                            }),
+            0);
+  EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS);
+  ibv_qp_attr a = {};
+  ibv_qp_attr b = {};
+  ibv_qp_init_attr init = {};
+  ASSERT_EQ(ibv_query_qp(pair.a.qp(), &a, IBV_QP_SQ_PSN, &init), 0);
+  ASSERT_EQ(ibv_query_qp(pair.b.qp(), &b, IBV_QP_RQ_PSN, &init), 0);
+  EXPECT_EQ(a.sq_psn, 0xfffff3u);
+  EXPECT_EQ(b.rq_psn, 0xfffff3u);
 }
 
 TEST(DeviceTest, DomainsCountTheirUsers) {

@@ -81,6 +81,9 @@ int ReregMr(verbs_mr* mr, int flags, ibv_pd* pd, void* address, size_t bytes,
             int access) {
   if (control::InForkedChild()) return EIO;
   MemoryRegion* region = MemoryRegion::From(mr);
+  if (flags == 0) {
+    return Fail(absl::InvalidArgumentError("rereg_mr: nothing to change"));
+  }
   const bool moves = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
   if (moves && (pd == nullptr || pd->context != mr->mr.context)) {
     return Fail(

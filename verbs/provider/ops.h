@@ -11,6 +11,10 @@
 namespace urnic::provider {
 
 // query.cc
+// Where struct ibv_qp_ex ends in the libibverbs that has loaded us, found by
+// asking it; 0: nowhere that we know.
+size_t QpExBytes();
+
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attr, size_t bytes);
 // The RNIC's clock, in nanoseconds: the one of completion timestamps.

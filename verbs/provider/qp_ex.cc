@@ -19,22 +19,6 @@ using Posting = control::Qp::Posting;
 constexpr unsigned kSendFlags =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
-// Where struct ibv_qp_ex ends in the libibverbs that has loaded us, found by
-// asking it; 0: nowhere that we know.
-size_t QpExBytes() {
-  static const size_t bytes = [] {
-    for (const size_t end : {kQpExBytes43, kQpExBytes44, kQpExBytes45}) {
-      alignas(16) uint8_t probe[kQpExBytesMax] = {};
-      std::memcpy(probe + end, &kVerbsQpEx, sizeof(kVerbsQpEx));
-      if (ibv_qp_to_qp_ex(reinterpret_cast<ibv_qp*>(probe)) != nullptr) {
-        return end;
-      }
-    }
-    return size_t{0};
-  }();
-  return bytes;
-}
-
 // --- Building
 // -----------------------------------------------------------------
 
@@ -364,6 +348,20 @@ absl::Status CheckAttributes(const ibv_qp_init_attr_ex& attr) {
 }
 
 }  // namespace
+
+size_t QpExBytes() {
+  static const size_t bytes = [] {
+    for (const size_t end : {kQpExBytes43, kQpExBytes44, kQpExBytes45}) {
+      alignas(16) uint8_t probe[kQpExBytesMax] = {};
+      std::memcpy(probe + end, &kVerbsQpEx, sizeof(kVerbsQpEx));
+      if (ibv_qp_to_qp_ex(reinterpret_cast<ibv_qp*>(probe)) != nullptr) {
+        return end;
+      }
+    }
+    return size_t{0};
+  }();
+  return bytes;
+}
 
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   if (control::InForkedChild()) return FailNull(EIO);

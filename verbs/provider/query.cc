@@ -6,6 +6,7 @@
 #include "verbs/control/limits.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
+#include "verbs/provider/rdmav34.h"
 
 namespace urnic::provider {
 
@@ -31,11 +32,13 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.hw_ver = URNIC_HW_REVISION;
   a.max_qp = kMaxQps;
   a.max_qp_wr = kMaxQpWr;
-  a.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD |
-                       IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
-                       IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
-                       IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_MEM_WINDOW |
-                       IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+  a.device_cap_flags =
+      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN |
+      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
+      IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_MEM_WINDOW |
+      IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
+      IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+      IBV_DEVICE_PORT_ACTIVE_EVENT;
   a.max_sge = kMaxSge;
   a.max_sge_rd = kMaxSge;
   a.max_cq = kMaxCqs;
@@ -60,6 +63,12 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.max_pkeys = static_cast<uint16_t>(identity.num_pkeys);
   a.local_ca_ack_delay = kLocalCaAckDelay;
   a.phys_port_cnt = 1;
+}
+
+// What this release of libibverbs can ask for.
+uint64_t ExtendedFlags() {
+  return (QpExBytes() >= kQpExBytes44 ? kDeviceAtomicWrite : 0) |
+         (QpExBytes() >= kQpExBytes45 ? kDeviceFlushGlobal : 0);
 }
 
 // Memory is never pinned: pages come when they are touched, by the CPU.
@@ -97,8 +106,8 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
   // Older programs have room for less, newer ones for more.
   ibv_device_attr_ex answer = {};
   FillLimits(Context::From(context)->device().identity(), answer.orig_attr);
-  answer.device_cap_flags_ex = answer.orig_attr.device_cap_flags |
-                               kDeviceFlushGlobal | kDeviceAtomicWrite;
+  answer.device_cap_flags_ex =
+      answer.orig_attr.device_cap_flags | ExtendedFlags();
   answer.phys_port_cnt_ex = 1;
   answer.completion_timestamp_mask = UINT64_MAX;
   answer.hca_core_clock = 1'000'000;  // kHz: nanoseconds

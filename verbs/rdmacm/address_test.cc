@@ -49,23 +49,25 @@ TEST(PkeyTest, APkeyFindsItsPartner) {
 
 TEST_F(AddressTest, OnlyOwnAddressesCanBeBound) {
   EXPECT_EQ(host_.Bind(host_.Create(), Address("10.0.0.1")), 0);
-  EXPECT_EQ(host_.Bind(host_.Create(), Address("10.0.0.2")), ENODEV);
+  EXPECT_EQ(host_.Bind(host_.Create(), Address("10.0.0.2")), EADDRNOTAVAIL);
   EXPECT_EQ(host_.Bind(host_.Create(), Address("fd00::1")), 0);
   EXPECT_EQ(host_.Bind(host_.Create(), Address("0.0.0.0")), 0);
   EXPECT_EQ(host_.Bind(host_.Create(), Address("127.0.0.1")), 0);
   // An IPv4 address in IPv6 clothes is no address of a device.
-  EXPECT_EQ(host_.Bind(host_.Create(), Address("::ffff:10.0.0.1")), ENODEV);
+  EXPECT_EQ(host_.Bind(host_.Create(), Address("::ffff:10.0.0.1")),
+            EADDRNOTAVAIL);
   // Link-local addresses need to say on which link.
   EXPECT_EQ(host_.Bind(host_.Create(), Address("fe80::1")), EINVAL);
   EXPECT_EQ(host_.Bind(host_.Create(), Address("fe80::1", 0, 2)), 0);
   host_.rnic.set_interface_index(7);
-  EXPECT_EQ(host_.Bind(host_.Create(), Address("fe80::1", 0, 2)), ENODEV);
+  EXPECT_EQ(host_.Bind(host_.Create(), Address("fe80::1", 0, 2)),
+            EADDRNOTAVAIL);
   EXPECT_EQ(host_.Bind(host_.Create(), Address("fe80::1", 0, 7)), 0);
 }
 
 TEST_F(AddressTest, AnIdIsBoundOnce) {
   const uint32_t id = host_.Create();
-  EXPECT_EQ(host_.Bind(id, Address("192.0.2.1")), ENODEV);
+  EXPECT_EQ(host_.Bind(id, Address("192.0.2.1")), EADDRNOTAVAIL);
   EXPECT_EQ(host_.Bind(id, Address("10.0.0.1")), 0);
   EXPECT_EQ(host_.Bind(id, Address("10.0.0.1")), EINVAL);
 }

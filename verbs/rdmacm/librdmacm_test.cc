@@ -279,7 +279,7 @@ TEST_F(LibrdmacmTest, OptionsAndMistakesAreAnswered) {
   EXPECT_EQ(errno, ENOSYS);
   sockaddr_storage foreign = Address("192.0.2.1", 0);
   EXPECT_EQ(rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&foreign)), -1);
-  EXPECT_EQ(errno, ENODEV);
+  EXPECT_EQ(errno, EADDRNOTAVAIL);
   EXPECT_EQ(rdma_resolve_addr(id, nullptr,
                               reinterpret_cast<sockaddr*>(&foreign), 100),
             -1);

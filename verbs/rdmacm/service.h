@@ -96,7 +96,8 @@ class Service final : public CmEvents {
                 uint32_t option, std::span<const uint8_t> value);
 
   // --- Addresses (service_address.cc) --------------------------------------
-  // EAFNOSUPPORT; ENODEV: no RNIC has the address; see PortSpaces::Bind().
+  // EAFNOSUPPORT; EADDRNOTAVAIL, or ENODEV for AF_IB: no RNIC has the address;
+  // see PortSpaces::Bind().
   int Bind(EventChannel& channel, uint32_t number,
            const SocketAddress& address);
   // `source` without a family: any. ENETUNREACH: on no RNIC's link. The event

@@ -58,7 +58,7 @@ int Service::BindLocked(Id& id, const SocketAddress& address) {
   CmPort* port = nullptr;
   if (!address.is_any()) {
     port = FindLocal(address);
-    if (port == nullptr) return ENODEV;
+    if (port == nullptr) return address.is_ip() ? EADDRNOTAVAIL : ENODEV;
   }
   const bool family_only = id.family_only;
   id.source = address;
