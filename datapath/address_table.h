@@ -48,6 +48,14 @@ class AddressTable {
     return entry != nullptr && entry->pd == pd ? &entry->path : nullptr;
   }
 
+  // Calls `f` with the path of each.
+  template <typename F>
+  void ForEach(F&& f) {
+    for (const auto& entry : entries_) {
+      if (entry != nullptr) f(entry->path);
+    }
+  }
+
  private:
   static constexpr uint32_t kIndexMask = (1u << kIndexBits) - 1;
   struct Entry {

@@ -11,6 +11,7 @@
 #include <bit>
 #include <ctime>
 #include <new>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "datapath/eal.h"
@@ -290,6 +291,8 @@ void Engine::ModifyQp(EngineQp& qp, QpState target, const QpConfig& config) {
   if (target == QpState::kRtr) {
     qp.path.sent.Clear();
     qp.path.received.Clear();
+    // Its address may have gone since the path was found.
+    if (qp.service() != QpService::kUd) LookForSource(qp.path);
   }
   AfterWork(qp);
 }
@@ -298,20 +301,47 @@ void Engine::ReconfigureQp(EngineQp& qp, const QpConfig& config) {
   qp.Reconfigure(config);
 }
 
+void Engine::SetAddresses(std::vector<wire::Gid> gids,
+                          std::vector<uint8_t> bits) {
+  URNIC_CHECK(gids.size() == bits.size());
+  local_gids_ = std::move(gids);
+  prefix_bits_ = std::move(bits);
+  for (uint32_t i = 0; i <= qp_mask_; ++i) {
+    EngineQp* const qp = qps_[i];
+    if (qp != nullptr && qp->service() != QpService::kUd &&
+        qp->state() >= QpState::kRtr) {
+      LookForSource(qp->path);
+    }
+  }
+  addresses_.ForEach([this](Path& path) { LookForSource(path); });
+}
+
+void Engine::LookForSource(Path& path) const {
+  const wire::Gid source = path.headers.src();
+  path.source_gone = !IsLocal(source);
+  path.local = path.source_gone ? wire::Gid{} : source;
+}
+
 absl::StatusOr<Path> Engine::ResolvePath(const PathRequest& request,
                                          Duration timeout) {
   if (request.local.is_ipv4() != request.remote.is_ipv4()) {
     return absl::InvalidArgumentError("a path needs two GIDs of one family");
   }
-  const auto local =
-      std::find(local_gids_.begin(), local_gids_.end(), request.local);
-  if (local == local_gids_.end()) {
-    return absl::NotFoundError("the source GID is not an address of this port");
-  }
   Path path;
   path.local = request.local;
   path.remote = request.remote;
-  path.loopback = IsLocal(request.remote);
+  uint8_t bits = 0;
+  {
+    ControlScope scope(*this);
+    const auto local =
+        std::find(local_gids_.begin(), local_gids_.end(), request.local);
+    if (local == local_gids_.end()) {
+      return absl::NotFoundError(
+          "the source GID is not an address of this port");
+    }
+    bits = prefix_bits_[static_cast<size_t>(local - local_gids_.begin())];
+    path.loopback = IsLocal(request.remote);
+  }
   path.multicast = request.remote.is_multicast();
   wire::PathHeaders headers;
   headers.src_mac.bytes = port_->mac();
@@ -326,8 +356,6 @@ absl::StatusOr<Path> Engine::ResolvePath(const PathRequest& request,
   if (path.multicast) {
     headers.dst_mac = wire::MulticastMac(request.remote);
   } else if (!path.loopback) {
-    const uint8_t bits =
-        prefix_bits_[static_cast<size_t>(local - local_gids_.begin())];
     if (!SamePrefix(request.local, request.remote, bits)) {
       return absl::UnavailableError(
           absl::StrCat("the destination is outside the /",

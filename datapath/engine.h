@@ -64,6 +64,7 @@ struct EngineCounters {
   uint64_t ce_received = 0;  // ECN congestion experienced
   uint64_t placement_faults = 0;
   uint64_t loopback_packets = 0;
+  uint64_t tx_source_gone = 0;  // lost: from an address that was removed
   // Of the requesters of queue pairs that are gone (transport/rc keeps those
   // of the living): request packets, those among them that were sent before,
   // and why.
@@ -119,6 +120,15 @@ class Engine {
 
   mem::MrTable& mrs() { return mrs_; }
 
+  // The addresses that are ours from now on, with the bits of their prefixes,
+  // as in EngineConfig. A path from one that is gone stays what it is, and
+  // works again when the address is back; meanwhile what is sent along it is
+  // lost (tx_source_gone), as on a host without the address: requests of RC
+  // fail when their retries are used up, datagrams complete and do not arrive.
+  // What arrives for such an address is not for us (kNotForUs). Groups stay
+  // joined.
+  void SetAddresses(std::vector<wire::Gid> gids, std::vector<uint8_t> bits);
+
   // `config.limits.qpn` is ignored: the engine chooses the number.
   // RESOURCE_EXHAUSTED at max_qps, and when no number is left that the
   // connection manager does not hold.
@@ -141,7 +151,9 @@ class Engine {
   // A number for urnic_sq_wqe.to, for queue pairs of this protection domain;
   // 0: there are too many (AddressTable).
   uint32_t CreateAh(const Path& path, uint32_t pd) {
-    return addresses_.Add(path, pd);
+    Path known = path;
+    LookForSource(known);
+    return addresses_.Add(known, pd);
   }
   void DestroyAh(uint32_t number) { addresses_.Remove(number); }
   // Moves the queue pair, which must be allowed (verbs/control checks), and
@@ -343,6 +355,9 @@ class Engine {
   }
   RxVerdict OnMulticast(const wire::FrameView& view, const RxPacket& packet,
                         Time now);
+  // For paths that are not as most: false if there is no way out, and then the
+  // frame is gone.
+  bool GoesOut(const Path& path, rte_mbuf* frame);
   // A copy of the frame to ourselves, if one of ours has joined.
   void LoopMulticast(const Path& path, const rte_mbuf* frame);
   void ReportMembership(const wire::Gid& group, bool joined, Time now);
@@ -366,6 +381,8 @@ class Engine {
   void TransmitControl(size_t bytes, bool loopback = false);
   void Solicit(const wire::Gid& local, const wire::Gid& target);
   bool IsLocal(const wire::Gid& gid) const;
+  // Whether the path's source is ours, after our addresses may have changed.
+  void LookForSource(Path& path) const;
   static bool SamePrefix(const wire::Gid& a, const wire::Gid& b, uint32_t bits);
 
   // The ring that an XRC request names, if the queue pair may use it.

@@ -249,7 +249,7 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
   if (__builtin_expect(qp->service() == QpService::kUd, 0)) {
     if (!IsLocal(view.dst)) return RxVerdict::kNotForUs;
   } else if (!from_peer) {
-    return RxVerdict::kWrongPeer;
+    return IsLocal(view.dst) ? RxVerdict::kWrongPeer : RxVerdict::kNotForUs;
   }
   if (__builtin_expect(packet.info->has_xrceth, 0)) {
     packet.xrc_ring = FindXrcRing(*qp, packet);
@@ -502,7 +502,10 @@ uint32_t Engine::TransmitSlots(EngineQp& qp, uint32_t count) {
     rte_mbuf* frame = spare_[--spare_count_];
     Path& path = *PathOf(qp, slots_[i]);
     if (!HashesOnTheWay(slots_[i])) SealFrame(path, slots_[i], frame);
-    if (__builtin_expect(path.multicast, 0)) LoopMulticast(path, frame);
+    if (__builtin_expect(path.multicast || path.source_gone, 0) &&
+        !GoesOut(path, frame)) {
+      continue;
+    }
     if (path.loopback) {
       loop_[loop_count_++] = frame;
     } else {

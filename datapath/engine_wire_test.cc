@@ -29,6 +29,7 @@ using Bytes = std::vector<uint8_t>;
 constexpr uint32_t kOurIp = 0x0a010001;
 constexpr uint32_t kPeerIp = 0x0a010002;
 constexpr uint32_t kStrangerIp = 0x0a010003;
+constexpr uint32_t kSecondIp = 0x0a010009;  // ours, now and then
 constexpr uint32_t kPeerQpn = 0x1234;
 constexpr size_t kTarget = 4096;  // what the test's packets write to
 constexpr uint32_t kBytes = 8;
@@ -129,6 +130,11 @@ class EngineWireTest : public ::testing::Test {
                                        .udp_src_port = 50000,
                                        .roce_v1 = roce_v1},
                                       timeout);
+  }
+  void SetAddresses(const std::vector<wire::Gid>& gids) {
+    Engine::ControlScope scope(node_.engine());
+    node_.engine().SetAddresses(gids,
+                                std::vector<uint8_t>(gids.size(), 96 + 24));
   }
   // Who asks is known: no question of ours is needed.
   void Introduce(uint32_t ip = kPeerIp) {
@@ -249,10 +255,18 @@ TEST_F(EngineWireTest, APacketFromAnotherHostIsNotThePeers) {
   ExpectRefused(Frame(headers, Write(0)), RxVerdict::kWrongPeer);
 }
 
-TEST_F(EngineWireTest, APacketToAnotherAddressIsNotTheQueuePairs) {
+TEST_F(EngineWireTest, APacketToAnotherAddressIsNotForUs) {
   Connect();
   wire::PathHeaders headers = Headers();
   headers.dst = wire::Gid::FromIpv4(kStrangerIp);
+  ExpectRefused(Frame(headers, Write(0)), RxVerdict::kNotForUs);
+}
+
+TEST_F(EngineWireTest, APacketToAnotherAddressOfOursIsNotTheQueuePairs) {
+  Connect();
+  SetAddresses({node_.gid(), wire::Gid::FromIpv4(kSecondIp)});
+  wire::PathHeaders headers = Headers();
+  headers.dst = wire::Gid::FromIpv4(kSecondIp);
   ExpectRefused(Frame(headers, Write(0)), RxVerdict::kWrongPeer);
 }
 

@@ -84,6 +84,11 @@ void Engine::OnControlTimer(Time now) {
 
 void Engine::SendMad(const Path& path, uint16_t pkey,
                      std::span<const uint8_t> mad) {
+  // Its address may have gone since the path was found.
+  if (!IsLocal(path.local)) {
+    ++counters_.tx_source_gone;
+    return;
+  }
   WaitingMad one{.headers = path.headers,
                  .loopback = path.loopback,
                  .pkey = pkey,

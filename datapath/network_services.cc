@@ -20,6 +20,16 @@ bool Engine::IsLocal(const wire::Gid& gid) const {
   return false;
 }
 
+bool Engine::GoesOut(const Path& path, rte_mbuf* frame) {
+  if (path.source_gone) {
+    ++counters_.tx_source_gone;
+    rte_pktmbuf_free(frame);
+    return false;
+  }
+  if (path.multicast) LoopMulticast(path, frame);
+  return true;
+}
+
 bool Engine::SamePrefix(const wire::Gid& a, const wire::Gid& b, uint32_t bits) {
   const uint32_t whole = bits / 8;
   if (std::memcmp(a.bytes.data(), b.bytes.data(), whole) != 0) return false;

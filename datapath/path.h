@@ -40,10 +40,14 @@ struct Path {
   wire::HeaderTemplate headers;
   IcrcPrefixCache sent;
   IcrcPrefixCache received;
+  // Whom packets to us are for; of a path whose source is gone no packet's
+  // destination: zero. What goes out bears `headers`.
   wire::Gid local;
   wire::Gid remote;
   bool loopback = false;   // `remote` is an address of this same device
   bool multicast = false;  // `remote` is a group
+  // The source is no address of the device any more: nothing goes out.
+  bool source_gone = false;
 };
 
 }  // namespace urnic

@@ -85,6 +85,19 @@ class HeaderTemplate {
     return mac;
   }
 
+  Gid src() const {
+    const uint8_t* ip = bytes_.data() + ip_offset_;
+    Gid gid;
+    if (framing_ == Framing::kIpv4) {
+      Be<uint32_t> address;
+      std::memcpy(&address, ip + offsetof(Ipv4, src), sizeof(address));
+      return Gid::FromIpv4(address);
+    }
+    // A GRH has them where IPv6 has.
+    std::memcpy(gid.bytes.data(), ip + offsetof(Ipv6, src), sizeof(gid.bytes));
+    return gid;
+  }
+
  private:
   static constexpr size_t kFirstCopy = 48;
 

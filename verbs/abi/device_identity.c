@@ -24,7 +24,7 @@ struct slice {
 struct parser {
   char* error;
   size_t error_size;
-  int entry;         // 1 based, for messages
+  int entry;         // 1 based, for messages; 0: an address alone
   struct slice dev;  // of this entry, for messages
 };
 
@@ -33,9 +33,11 @@ static int fail(const struct parser* at, int err, const char* fmt, ...)
 
 static int fail(const struct parser* at, int err, const char* fmt, ...) {
   if (at->error_size == 0) return -err;
-  int used =
-      snprintf(at->error, at->error_size, "port %d (\"%.*s\"): ", at->entry,
-               (int)at->dev.len, at->dev.p);
+  int used = 0;
+  if (at->entry > 0)
+    used =
+        snprintf(at->error, at->error_size, "port %d (\"%.*s\"): ", at->entry,
+                 (int)at->dev.len, at->dev.p);
   if (used < 0 || (size_t)used >= at->error_size) return -err;
   va_list args;
   va_start(args, fmt);
@@ -149,18 +151,22 @@ static int is_usable_ipv6(const uint8_t* a) {
          memcmp(a, kMapped, sizeof(kMapped)) != 0;
 }
 
-static int parse_address(struct parser* at, struct slice field,
-                         struct urnic_device_identity* d) {
+// "IP/LEN"; `text` gets the IP alone, for messages.
+static int parse_ip(const struct parser* at, struct slice field,
+                    struct urnic_ip_address* out,
+                    char text[static INET6_ADDRSTRLEN]) {
   struct slice rest = field;
   struct slice ip = take_until(&rest, '/');
   struct urnic_ip_address address = {0};
-  char text[INET6_ADDRSTRLEN] = "";
-  if (ip.len < sizeof(text)) memcpy(text, ip.p, ip.len);
+  memset(text, 0, INET6_ADDRSTRLEN);
+  if (ip.len < INET6_ADDRSTRLEN) memcpy(text, ip.p, ip.len);
   if (inet_pton(AF_INET, text, address.bytes) != 1) {
     address.is_ipv6 = 1;
     if (inet_pton(AF_INET6, text, address.bytes) != 1)
       return fail(at, EINVAL,
-                  "\"%.*s\" is neither IP/LEN nor mtu=N, pkey=N or mac=port",
+                  at->entry > 0 ? "\"%.*s\" is neither IP/LEN nor mtu=N, "
+                                  "pkey=N or mac=port"
+                                : "\"%.*s\" is not IP/LEN",
                   (int)field.len, field.p);
   }
   uint32_t max_len = address.is_ipv6 ? 128 : 32;
@@ -173,6 +179,16 @@ static int parse_address(struct parser* at, struct slice field,
   if (!(address.is_ipv6 ? is_usable_ipv6(address.bytes)
                         : is_usable_ipv4(address.bytes)))
     return fail(at, EINVAL, "%s is not an address that a host can have", text);
+  *out = address;
+  return 0;
+}
+
+static int parse_address(struct parser* at, struct slice field,
+                         struct urnic_device_identity* d) {
+  struct urnic_ip_address address;
+  char text[INET6_ADDRSTRLEN];
+  int rc = parse_ip(at, field, &address, text);
+  if (rc != 0) return rc;
   for (uint32_t i = 0; i < d->num_addresses; ++i)
     if (d->addresses[i].is_ipv6 == address.is_ipv6 &&
         memcmp(d->addresses[i].bytes, address.bytes, 16) == 0)
@@ -300,10 +316,31 @@ void urnic_derive_mac(uint64_t host, const char* dev, int ordinal,
   mac[0] = (uint8_t)((mac[0] & 0xfc) | 0x02);
 }
 
+int urnic_ip_address_parse(const char* text, struct urnic_ip_address* out,
+                           char* error, size_t error_size) {
+  const struct parser at = {.error = error, .error_size = error_size};
+  if (error_size > 0) error[0] = '\0';
+  char ip[INET6_ADDRSTRLEN];
+  return parse_ip(&at, (struct slice){text, strlen(text)}, out, ip);
+}
+
+void urnic_ip_address_gid(const struct urnic_ip_address* address,
+                          uint8_t* gid) {
+  static const uint8_t kMapped[12] = {[10] = 0xff, [11] = 0xff};
+  if (address->is_ipv6) {
+    memcpy(gid, address->bytes, 16);
+    return;
+  }
+  memcpy(gid, kMapped, sizeof(kMapped));
+  memcpy(gid + sizeof(kMapped), address->bytes, 4);
+}
+
 // Linux's order: each GID once for either version.
-static void set_gid_pair(struct urnic_device_identity* d, uint32_t pair,
-                         const uint8_t* gid) {
-  struct urnic_gid_entry* entry = &d->gids[2 * pair];
+void urnic_device_identity_set_gid(struct urnic_device_identity* device,
+                                   uint32_t pair, const uint8_t* gid) {
+  struct urnic_gid_entry* entry = &device->gids[2 * pair];
+  memset(entry, 0, 2 * sizeof(*entry));
+  if (gid == NULL) return;
   memcpy(entry[0].gid, gid, 16);
   memcpy(entry[1].gid, gid, 16);
   entry[0].type = URNIC_GID_ROCE_V1;
@@ -318,12 +355,10 @@ static void derive_gids(struct urnic_device_identity* d) {
   memcpy(d->node_guid, eui, sizeof(eui));
   uint8_t gid[16] = {0xfe, 0x80};
   memcpy(gid + 8, eui, sizeof(eui));
-  set_gid_pair(d, 0, gid);
+  urnic_device_identity_set_gid(d, 0, gid);
   for (uint32_t i = 0; i < d->num_addresses; ++i) {
-    const struct urnic_ip_address* a = &d->addresses[i];
-    uint8_t mapped[16] = {[10] = 0xff, [11] = 0xff};
-    memcpy(mapped + 12, a->bytes, 4);
-    set_gid_pair(d, 1 + i, a->is_ipv6 ? a->bytes : mapped);
+    urnic_ip_address_gid(&d->addresses[i], gid);
+    urnic_device_identity_set_gid(d, 1 + i, gid);
   }
 }
 

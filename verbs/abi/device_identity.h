@@ -122,6 +122,19 @@ uint64_t urnic_host_identity(void);
 void urnic_derive_mac(uint64_t host, const char* dev, int ordinal,
                       const uint8_t* address, uint8_t* mac);
 
+// One address, as in a FIELD. On a mistake returns -EINVAL, with `error` as
+// below, and leaves `out`.
+int urnic_ip_address_parse(const char* text, struct urnic_ip_address* out,
+                           char* error, size_t error_size);
+
+// Its GID, 16 bytes: IPv4 addresses are mapped (IBTA annex A17.4.1).
+void urnic_ip_address_gid(const struct urnic_ip_address* address, uint8_t* gid);
+
+// Puts `gid` at indices 2 * pair (RoCE v1) and 2 * pair + 1 (v2) of the table,
+// or empties both (NULL). Pair 0 is the link-local one.
+void urnic_device_identity_set_gid(struct urnic_device_identity* device,
+                                   uint32_t pair, const uint8_t* gid);
+
 // Reads `ports` into `devices` and returns how many there are (0 for NULL or
 // ""). For IFACE and XDP it asks the kernel for the interface's MTU, through a
 // socket that is closed again. MACs are derived from `host`, DEV, the ordinal

@@ -19,6 +19,7 @@ inline constexpr int kExitNotFound = 127;
 
 // Each adds its subcommand to `app`, whose callback stores the exit status in
 // `*exit_status`. All arguments must outlive the parse.
+void AddAddrCommand(CLI::App& app, int* exit_status);
 void AddDemoCommand(CLI::App& app, int* exit_status);
 void AddDoctorCommand(CLI::App& app, int* exit_status);
 // `program`: what follows the options of `run`, see SplitProgram.

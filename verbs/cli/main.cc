@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
   int exit_status = urnic::kExitOk;
   std::vector<std::string> program;
   urnic::AddRunCommand(app, &program, &exit_status);
+  urnic::AddAddrCommand(app, &exit_status);
   urnic::AddDemoCommand(app, &exit_status);
   urnic::AddDoctorCommand(app, &exit_status);
   std::vector<std::string> args(argv + 1, argv + argc);

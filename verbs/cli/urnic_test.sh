@@ -73,7 +73,7 @@ expect "help has nothing unbuilt" lacks "$out" '^ +(show|trace|dump|top) '
 status 2 "$urnic"
 status 2 "$urnic" dance
 expect "names it: $out" contains "$out" '"dance" is no subcommand'
-expect "names the others: $out" contains "$out" 'run, demo, doctor'
+expect "names the others: $out" contains "$out" 'run, addr, demo, doctor'
 status 0 "$urnic" run --help
 expect "has the TOML keys: $out" contains "$out" 'URNIC_PORTS=.*ports = '
 

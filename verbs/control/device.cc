@@ -5,13 +5,18 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "datapath/port_factory.h"
 #include "transport/base/check.h"
+#include "verbs/abi/control_protocol.h"
+#include "verbs/control/control_commands.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/control/port_reporter.h"
 #include "verbs/control/stats_file.h"
@@ -50,22 +55,10 @@ uint8_t MtuCode(uint32_t bytes) {
   return static_cast<uint8_t>(std::bit_width(bytes / 256));
 }
 
-// How many of a GID's 128 bits name its link.
-uint8_t PrefixBits(const urnic_device_identity& identity, uint32_t index) {
-  constexpr uint8_t kLinkLocalBits = 64;
-  constexpr uint8_t kMappedBits = 96;
-  // The GID pairs are the link-local one and then the addresses.
-  const uint32_t pair = index / 2;
-  if (pair == 0) return kLinkLocalBits;
-  const urnic_ip_address& address = identity.addresses[pair - 1];
-  return static_cast<uint8_t>(address.prefix_len +
-                              (address.is_ipv6 != 0 ? 0 : kMappedBits));
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Device>> Device::Open(
-    const urnic_device_identity& identity, const SignalHooks& hooks) {
+    const urnic_device_identity& identity, const ProgramHooks& hooks) {
   if (InForkedChild()) {
     return absl::AbortedError(
         absl::StrCat(identity.name,
@@ -102,10 +95,11 @@ void Device::FlushAll() {
   }
 }
 
-Device::Device(const urnic_device_identity& identity, const SignalHooks& hooks)
+Device::Device(const urnic_device_identity& identity, const ProgramHooks& hooks)
     : identity_(identity),
       hooks_(hooks),
-      mtu_max_(urnic_ib_mtu(identity.mtu)) {}
+      mtu_max_(urnic_ib_mtu(identity.mtu)),
+      gids_(GidTable::Of(identity)) {}
 
 absl::Status Device::Start() {
   if (mtu_max_ == 0) {
@@ -131,17 +125,23 @@ absl::Status Device::Start() {
   config.port = port_.get();
   config.max_qps = kMaxQps;
   config.max_mrs = kMaxMrs;
-  for (uint32_t i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
-    const urnic_gid_entry& entry = identity_.gids[i];
-    if (entry.type != URNIC_GID_ROCE_V2) continue;
-    config.local_gids.push_back(wire::Gid::FromIpv6(entry.gid));
-    config.prefix_bits.push_back(PrefixBits(identity_, i));
+  for (const GidPair& pair : gids_->Pairs()) {
+    config.local_gids.push_back(pair.gid);
+    config.prefix_bits.push_back(pair.prefix_bits);
   }
   config.pkeys.assign(identity_.pkeys, identity_.pkeys + identity_.num_pkeys);
   engine_ = std::make_unique<Engine>(config);
   no_listener_ = std::make_unique<NoListener>(identity_.node_guid);
   no_listener_->Serve(*engine_);
   engine_->StartHelper();
+  if (hooks_.run_dir != nullptr && hooks_.run_dir() != nullptr) {
+    control_socket_ = std::make_unique<ControlSocket>(
+        absl::StrCat(hooks_.run_dir(), "/", identity_.name,
+                     URNIC_CONTROL_SUFFIX),
+        [this](std::string_view request) {
+          return AnswerControl(*this, request);
+        });
+  }
   AwaitPort();
   return absl::OkStatus();
 }
@@ -188,6 +188,41 @@ void Device::OnPortReport(const PortInfo& info) {
   if (active == told_active_) return;
   told_active_ = active;
   for (EventSink* sink : listeners_) sink->OnPortState(active);
+}
+
+absl::Status Device::AddAddress(const urnic_ip_address& address) {
+  std::lock_guard lock(address_change_mutex_);
+  if (absl::Status s = gids_->Add(address); !s.ok()) return s;
+  return OnAddressesChanged();
+}
+
+absl::Status Device::RemoveAddress(const urnic_ip_address& address) {
+  std::lock_guard lock(address_change_mutex_);
+  if (absl::Status s = gids_->Remove(address); !s.ok()) return s;
+  return OnAddressesChanged();
+}
+
+absl::Status Device::OnAddressesChanged() {
+  std::vector<wire::Gid> gids;
+  std::vector<uint8_t> bits;
+  for (const GidPair& pair : gids_->Pairs()) {
+    gids.push_back(pair.gid);
+    bits.push_back(pair.prefix_bits);
+  }
+  {
+    Engine::ControlScope scope(*engine_);
+    engine_->SetAddresses(std::move(gids), std::move(bits));
+  }
+  const int error =
+      hooks_.set_gids == nullptr ? 0 : hooks_.set_gids(gids_->Snapshot().get());
+  {
+    std::lock_guard lock(listeners_mutex_);
+    for (EventSink* sink : listeners_) sink->OnGidChange();
+  }
+  if (error == 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(
+      identity_.name, ": the files in sysfs still show the old addresses: ",
+      std::strerror(-error)));
 }
 
 void Device::Listen(EventSink* sink) {

@@ -24,18 +24,23 @@
 #include "datapath/engine.h"
 #include "datapath/port.h"
 #include "verbs/abi/device_identity.h"
+#include "verbs/control/control_socket.h"
 #include "verbs/control/event_sink.h"
+#include "verbs/control/gid_table.h"
 #include "verbs/control/limits.h"
 #include "verbs/control/no_listener.h"
 #include "verbs/control/owner.h"
 
 namespace urnic::control {
 
-// What the program's side offers for the guard around its memory: the
-// preload's functions (verbs/preload/preload_api.h), or null without it.
-struct SignalHooks {
+// What the program's side offers for the guard around its memory and for
+// addresses that change: the preload's functions (verbs/preload/preload_api.h),
+// or null without it.
+struct ProgramHooks {
   int (*set_signal_hooks)(SignalHandler handler) = nullptr;
   SignalHandler chain_signal = nullptr;
+  const char* (*run_dir)() = nullptr;
+  int (*set_gids)(const urnic_device_identity* device) = nullptr;
 };
 
 // What a port query answers, beyond the constants of limits.h.
@@ -54,7 +59,7 @@ class Device {
   // INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNIMPLEMENTED: from the
   // port or the EAL, in their words. ABORTED: in a forked child.
   static absl::StatusOr<std::shared_ptr<Device>> Open(
-      const urnic_device_identity& identity, const SignalHooks& hooks);
+      const urnic_device_identity& identity, const ProgramHooks& hooks);
 
   // Sends what the open devices of this process still owe their peers, as far
   // as that needs no waiting: at the end of a program that has not destroyed
@@ -66,9 +71,18 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
+  // As the device was configured; its addresses now are those of gids().
   const urnic_device_identity& identity() const { return identity_; }
+  const GidTable& gids() const { return *gids_; }
   Engine& engine() { return *engine_; }
   Port& port() { return *port_; }
+
+  // Changes the GID table: the engine answers for the address, or does so no
+  // more (Engine::SetAddresses), the files in sysfs follow, and then whoever
+  // listens is told. Errors of GidTable::Add() and Remove(); INTERNAL: sysfs
+  // could not be written, all else is done.
+  absl::Status AddAddress(const urnic_ip_address& address);
+  absl::Status RemoveAddress(const urnic_ip_address& address);
 
   PortAttributes QueryPort() const;
   // From now on, until Unlisten() returns, `sink` is told of the port.
@@ -106,16 +120,19 @@ class Device {
   }
 
  private:
-  Device(const urnic_device_identity& identity, const SignalHooks& hooks);
+  Device(const urnic_device_identity& identity, const ProgramHooks& hooks);
   absl::Status Start();
   void AwaitPort();
   // What the port reports, for listeners. Its thread.
   void OnPortReport(const PortInfo& info);
+  absl::Status OnAddressesChanged();
   absl::Status Add(std::atomic<int>& count, uint32_t limit, const char* what);
 
   const urnic_device_identity identity_;
-  const SignalHooks hooks_;
+  const ProgramHooks hooks_;
   const uint32_t mtu_max_;
+  const std::shared_ptr<GidTable> gids_;
+  std::mutex address_change_mutex_;  // one change at a time
   std::mutex listeners_mutex_;
   std::vector<EventSink*> listeners_;  // under listeners_mutex_
   bool told_active_ = false;           // the same
@@ -125,6 +142,7 @@ class Device {
   std::unique_ptr<Port> port_;
   std::unique_ptr<NoListener> no_listener_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<ControlSocket> control_socket_;
 
   std::atomic<int> pds_{0};
   std::atomic<int> mrs_{0};

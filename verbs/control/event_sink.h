@@ -32,6 +32,9 @@ class EventSink {
   // tells from now on. Called by the port's control thread, for sinks that
   // listen to the device (Device::Listen).
   virtual void OnPortState(bool active) = 0;
+  // An address came or went (IBV_EVENT_GID_CHANGE), as GID table and sysfs show
+  // already. By the thread that changed it, for the same sinks.
+  virtual void OnGidChange() = 0;
 
  protected:
   ~EventSink() = default;

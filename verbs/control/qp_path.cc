@@ -42,20 +42,20 @@ uint16_t UdpSourcePort(uint32_t flow_label, uint32_t local_qpn,
 }
 
 absl::StatusOr<Engine::PathRequest> MakePathRequest(
-    const urnic_device_identity& identity, const AddressVector& vector,
+    const GidTable& gids, const AddressVector& vector,
     uint32_t local_qpn, uint32_t remote_qpn) {
   if (absl::Status s = CheckVector(vector); !s.ok()) return s;
   const uint32_t index = vector.sgid_index;
-  if (index >= URNIC_GID_TABLE_LEN ||
-      identity.gids[index].type == URNIC_GID_NONE) {
+  const auto gid = gids.At(index);
+  if (!gid.has_value()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("ah_attr sgid_index ", index, " of ", identity.name,
+        absl::StrCat("ah_attr sgid_index ", index, " of ", gids.name(),
                      index < URNIC_GID_TABLE_LEN ? " holds no GID"
                                                  : " is beyond the GID table"));
   }
   Engine::PathRequest request;
-  request.local = wire::Gid::FromIpv6(identity.gids[index].gid);
-  request.roce_v1 = identity.gids[index].type == URNIC_GID_ROCE_V1;
+  request.local = gid->gid;
+  request.roce_v1 = gid->roce_v1;
   request.remote = vector.dgid;
   request.traffic_class = vector.traffic_class;
   request.hop_limit =
@@ -70,7 +70,7 @@ absl::StatusOr<Engine::PathRequest> MakePathRequest(
 absl::StatusOr<Path> ResolvePath(Device& device, const AddressVector& vector,
                                  uint32_t local_qpn, uint32_t remote_qpn) {
   auto request =
-      MakePathRequest(device.identity(), vector, local_qpn, remote_qpn);
+      MakePathRequest(device.gids(), vector, local_qpn, remote_qpn);
   if (!request.ok()) return request.status();
   auto path = device.engine().ResolvePath(*request, kResolveTimeout);
   if (!absl::IsDeadlineExceeded(path.status())) return path;

@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "datapath/engine.h"
-#include "verbs/abi/device_identity.h"
 #include "verbs/control/device.h"
+#include "verbs/control/gid_table.h"
 #include "verbs/control/qp_attributes.h"
 
 namespace urnic::control {
@@ -15,9 +15,10 @@ namespace urnic::control {
 // INVALID_ARGUMENT: not global (RoCE needs the GID), a source index without a
 // GID, a destination that is all zero, another port than 1, or a flow
 // label beyond 20 bits.
-absl::StatusOr<Engine::PathRequest> MakePathRequest(
-    const urnic_device_identity& identity, const AddressVector& vector,
-    uint32_t local_qpn, uint32_t remote_qpn);
+absl::StatusOr<Engine::PathRequest> MakePathRequest(const GidTable& gids,
+                                                    const AddressVector& vector,
+                                                    uint32_t local_qpn,
+                                                    uint32_t remote_qpn);
 
 // The same, resolved: asks the network for the destination's MAC, if need be,
 // and waits for up to three seconds. UNAVAILABLE: the destination is not on the

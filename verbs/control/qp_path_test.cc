@@ -26,7 +26,8 @@ class QpPathTest : public testing::Test {
     vector_.dgid = wire::Gid::FromIpv4(0x0a010002u);
   }
   absl::StatusOr<Engine::PathRequest> Make() {
-    return MakePathRequest(identities_[0], vector_, 0x123456, 0x654321);
+    return MakePathRequest(GidTable(identities_[0]), vector_, 0x123456,
+                           0x654321);
   }
   std::string Error() { return std::string(Make().status().message()); }
 

@@ -31,6 +31,7 @@ std::string EngineObject(const EngineCounters& c) {
   AddNumber(object, "ce_received", c.ce_received);
   AddNumber(object, "placement_faults", c.placement_faults);
   AddNumber(object, "loopback_packets", c.loopback_packets);
+  AddNumber(object, "tx_source_gone", c.tx_source_gone);
   AddNumber(object, "requests_sent", c.requests_sent);
   AddNumber(object, "requests_resent", c.requests_resent);
   AddNumber(object, "timeouts", c.timeouts);

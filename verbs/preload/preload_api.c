@@ -5,6 +5,7 @@
 #include "verbs/preload/export.h"
 #include "verbs/preload/rdma_cm_node.h"
 #include "verbs/preload/signal_hooks.h"
+#include "verbs/preload/sysfs_tree.h"
 
 URNIC_EXPORT const struct urnic_preload_api urnic_preload_v1 = {
     .size = sizeof(urnic_preload_v1),
@@ -15,4 +16,6 @@ URNIC_EXPORT const struct urnic_preload_api urnic_preload_v1 = {
     .set_rdma_cm_device = urnic_rdma_cm_set_device,
     .rdma_cm_set_ready = urnic_rdma_cm_set_ready,
     .rdma_cm_file = urnic_rdma_cm_file,
+    .run_dir = urnic_tree_root,
+    .set_gids = urnic_tree_set_gids,
 };

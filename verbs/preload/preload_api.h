@@ -41,6 +41,8 @@ struct urnic_rdma_cm_device {
   void (*close)(void* file);
 };
 
+struct urnic_device_identity;  // verbs/abi/device_identity.h
+
 struct urnic_preload_api {
   uint32_t size;  // of this struct, in bytes
 
@@ -86,6 +88,14 @@ struct urnic_preload_api {
   // The `file` behind a descriptor of the program, or NULL if it is none of
   // ours. Another thread may close it meanwhile: the caller knows its files.
   void* (*rdma_cm_file)(int fd);
+
+  // The directory of this process (run_dir.h), or NULL if there is none. Lives
+  // as long as the process.
+  const char* (*run_dir)(void);
+
+  // The device has these GIDs now: rewrites its files in sysfs, each at once.
+  // 0 or -errno. One call at a time.
+  int (*set_gids)(const struct urnic_device_identity* device);
 };
 
 // The symbol, for the preload itself and for tests that link it.

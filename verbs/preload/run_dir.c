@@ -159,3 +159,30 @@ int urnic_run_dir_sweep(int remove) {
   }
   return found;
 }
+
+static int is_ours_to_see(int parent, const char* name) {
+  struct stat st;
+  return fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISDIR(st.st_mode) && (st.st_uid == geteuid() || geteuid() == 0);
+}
+
+void urnic_run_dir_visit(void (*visit)(void* context, const char* path,
+                                       unsigned long long pid),
+                         void* context) {
+  const struct owner me = this_process();
+  for (int i = 0; place(i) != NULL; ++i) {
+    DIR* dir = opendir(place(i));
+    if (dir == NULL) continue;
+    const struct dirent* e;
+    while ((e = readdir(dir)) != NULL) {
+      struct owner who;
+      if (!parse_name(e->d_name, &who) || !owner_lives(&me, &who) ||
+          !is_ours_to_see(dirfd(dir), e->d_name))
+        continue;
+      char path[512];
+      int len = snprintf(path, sizeof(path), "%s/%s", place(i), e->d_name);
+      if (len > 0 && (size_t)len < sizeof(path)) visit(context, path, who.pid);
+    }
+    closedir(dir);
+  }
+}

@@ -27,6 +27,12 @@ void urnic_run_dir_remove(const char* path);
 // and removes them if `remove` is set. Returns how many there were.
 int urnic_run_dir_sweep(int remove);
 
+// Calls `visit` for each directory whose process lives, of this user or, for
+// root, of any; `pid` as that process's own pid namespace counts.
+void urnic_run_dir_visit(void (*visit)(void* context, const char* path,
+                                       unsigned long long pid),
+                         void* context);
+
 #ifdef __cplusplus
 }
 #endif

@@ -17,6 +17,7 @@
 struct writer {
   const char* root;
   int error;
+  int replace;  // what is there
   char dir[384];
 };
 
@@ -48,15 +49,20 @@ static void put(struct writer* w, const char* name, const char* fmt, ...)
 static void put(struct writer* w, const char* name, const char* fmt, ...) {
   if (w->error != 0) return;
   char path[sizeof(w->dir) + 32];
+  char next[sizeof(w->dir) + 32];
   char text[128];
   snprintf(path, sizeof(path), "%s/%s", w->dir, name);
+  snprintf(next, sizeof(next), "%s/.%s", w->dir, name);
   va_list args;
   va_start(args, fmt);
   int len = vsnprintf(text, sizeof(text), fmt, args);
   va_end(args);
-  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+  int fd = open(w->replace ? next : path,
+                O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
   if (fd < 0 || write(fd, text, (size_t)len) != len) keep_errno(w);
   if (fd >= 0) close(fd);
+  if (w->replace && w->error == 0 && rename(next, path) != 0) keep_errno(w);
+  if (w->replace && w->error != 0) unlink(next);
 }
 
 static void put_link(struct writer* w, const char* name, const char* target) {
@@ -184,5 +190,12 @@ int urnic_sysfs_render(const char* root,
   enter(&w, "sys/class/infiniband");
   for (int i = 0; i < num_devices; ++i) put_device(&w, &devices[i]);
   if (num_devices > 0) put_rdma_cm(&w);
+  return w.error;
+}
+
+int urnic_sysfs_set_gids(const char* root,
+                         const struct urnic_device_identity* device) {
+  struct writer w = {.root = root, .replace = 1};
+  put_gid_table(&w, device);
   return w.error;
 }

@@ -85,6 +85,14 @@ const char* urnic_tree_root(void) {
   return atomic_load(&state) == READY ? root : NULL;
 }
 
+int urnic_tree_set_gids(const struct urnic_device_identity* device) {
+  if (atomic_load(&state) != READY) return -ENOENT;
+  int saved_errno = errno;
+  int err = urnic_sysfs_set_gids(root, device);
+  errno = saved_errno;
+  return err;
+}
+
 int urnic_tree_num_devices(void) {
   return atomic_load(&state) == READY ? num_devices : 0;
 }

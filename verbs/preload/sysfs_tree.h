@@ -13,5 +13,10 @@ int urnic_tree_wanted(void);
 // when it cannot be, after one message on stderr that says why. Keeps errno.
 const char* urnic_tree_root(void);
 
+// Shows other GIDs of a device, whose name counts. 0 or -errno; -ENOENT:
+// nothing is rendered.
+struct urnic_device_identity;
+int urnic_tree_set_gids(const struct urnic_device_identity* device);
+
 // How many devices there are; 0 before urnic_tree_root() succeeded.
 int urnic_tree_num_devices(void);

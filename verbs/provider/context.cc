@@ -65,11 +65,16 @@ const urnic_preload_api* Preload() {
   return api;
 }
 
-control::SignalHooks PreloadSignalHooks() {
-  control::SignalHooks hooks;
+control::ProgramHooks PreloadHooks() {
+  control::ProgramHooks hooks;
   if (const urnic_preload_api* preload = Preload()) {
     hooks.set_signal_hooks = preload->set_signal_hooks;
     hooks.chain_signal = preload->chain_signal;
+    if (preload->size >= offsetof(urnic_preload_api, set_gids) +
+                             sizeof(preload->set_gids)) {
+      hooks.run_dir = preload->run_dir;
+      hooks.set_gids = preload->set_gids;
+    }
   }
   return hooks;
 }
@@ -141,6 +146,10 @@ void Context::OnPortState(bool active) {
                active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
+void Context::OnGidChange() {
+  events_.Push(control::kPortNumber, IBV_EVENT_GID_CHANGE);
+}
+
 namespace {
 
 // The device that sysfs shows under this name. 0 or an errno, said on stderr:
@@ -168,7 +177,7 @@ int FindIdentity(const char* name, urnic_device_identity* out) {
 int MakeContext(const char* name, std::unique_ptr<Context>& out) {
   const auto identity = std::make_unique<urnic_device_identity>();
   if (const int error = FindIdentity(name, identity.get())) return error;
-  auto device = control::Device::Open(*identity, PreloadSignalHooks());
+  auto device = control::Device::Open(*identity, PreloadHooks());
   if (!device.ok()) {
     control::ComplainLoudly(std::string(device.status().message()));
     return control::ErrnoOf(device.status());

@@ -54,6 +54,7 @@ class Context final : public control::EventSink {
   void OnSrqLimit(control::Srq& srq) override;
   void OnSrqError(control::Srq& srq) override;
   void OnPortState(bool active) override;
+  void OnGidChange() override;
 
  private:
   template <typename T>
@@ -89,8 +90,8 @@ class Context final : public control::EventSink {
 
 // The preload's interface, or nullptr without it.
 const urnic_preload_api* Preload();
-// What of it the guard around the program's memory needs.
-control::SignalHooks PreloadSignalHooks();
+// What of it the device needs.
+control::ProgramHooks PreloadHooks();
 
 // ibv_context.. of libibverbs, with ours behind it.
 struct ContextMemory {

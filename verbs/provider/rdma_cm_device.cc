@@ -52,7 +52,7 @@ RdmaCm* MakeRdmaCm() {
     errno = -count;
     return nullptr;
   }
-  const control::SignalHooks hooks = PreloadSignalHooks();
+  const control::ProgramHooks hooks = PreloadHooks();
   control::InstallForkGuard();
   InstallMemoryGuard(hooks.set_signal_hooks, hooks.chain_signal);
   auto made = std::make_unique<RdmaCm>();

@@ -119,7 +119,6 @@ void RunOne(std::span<const uint8_t> input) {
   FakeNetwork network;
   RnicInfo info;
   info.name = "fuzz";
-  info.mtu_code = 3;
   FakeRnic rnic(network, info,
                 {{wire::Gid::FromIpv4(uint32_t{0x0a000001}), 3, 120}});
   Service service({&rnic}, 1);

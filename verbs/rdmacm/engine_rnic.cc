@@ -23,8 +23,6 @@ namespace {
 constexpr size_t kMaxPaths = 16384;
 // Longer than any iteration of an engine whose holder is not preempted.
 constexpr Duration kMoment = Duration::Milliseconds(10);
-constexpr uint8_t kLinkLocalBits = 64;
-constexpr uint8_t kMappedBits = 96;  // in front of an IPv4 address
 
 RnicInfo MakeInfo(const urnic_device_identity& identity) {
   RnicInfo info;
@@ -35,29 +33,7 @@ RnicInfo MakeInfo(const urnic_device_identity& identity) {
   if (identity.ifname[0] != '\0') {
     info.interface_index = if_nametoindex(identity.ifname);
   }
-  info.mtu_code =
-      static_cast<uint8_t>(std::bit_width(urnic_ib_mtu(identity.mtu) / 256));
   return info;
-}
-
-std::vector<LocalAddress> MakeAddresses(const urnic_device_identity& identity) {
-  std::vector<LocalAddress> addresses;
-  for (uint32_t i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
-    const urnic_gid_entry& entry = identity.gids[i];
-    if (entry.type != URNIC_GID_ROCE_V2) continue;
-    // Pairs of RoCE v1 and v2: the link-local one, then the addresses.
-    uint8_t bits = kLinkLocalBits;
-    if (i / 2 > 0) {
-      const urnic_ip_address& address = identity.addresses[i / 2 - 1];
-      bits = static_cast<uint8_t>(address.prefix_len +
-                                  (address.is_ipv6 != 0 ? 0 : kMappedBits));
-    }
-    addresses.push_back({.gid = wire::Gid::FromIpv6(entry.gid),
-                         .gid_index = static_cast<uint8_t>(i),
-                         .prefix_bits = bits,
-                         .gid_index_v1 = static_cast<uint8_t>(i - 1)});
-  }
-  return addresses;
 }
 
 }  // namespace
@@ -70,11 +46,29 @@ size_t EngineRnic::HashEnds::operator()(const Ends& ends) const {
 }
 
 EngineRnic::EngineRnic(const urnic_device_identity& identity,
-                       const control::SignalHooks& hooks)
+                       const control::ProgramHooks& hooks)
     : identity_(identity),
       hooks_(hooks),
       info_(MakeInfo(identity)),
-      addresses_(MakeAddresses(identity)) {}
+      gids_(control::GidTable::Of(identity)) {}
+
+std::vector<LocalAddress> EngineRnic::Addresses() const {
+  std::vector<LocalAddress> addresses;
+  for (const control::GidPair& pair : gids_->Pairs()) {
+    addresses.push_back({.gid = pair.gid,
+                         .gid_index = static_cast<uint8_t>(pair.index + 1),
+                         .prefix_bits = pair.prefix_bits,
+                         .gid_index_v1 = static_cast<uint8_t>(pair.index)});
+  }
+  return addresses;
+}
+
+uint8_t EngineRnic::MtuCode() const {
+  const control::Device* const device = opened_.load();
+  const uint32_t bytes =
+      device != nullptr ? device->mtu_max() : urnic_ib_mtu(identity_.mtu);
+  return static_cast<uint8_t>(std::bit_width(bytes / 256));
+}
 
 int EngineRnic::Open(MadHandler& handler) {
   auto device = control::Device::Open(identity_, hooks_);
@@ -84,6 +78,7 @@ int EngineRnic::Open(MadHandler& handler) {
   }
   handler_ = &handler;
   device_ = *std::move(device);
+  opened_.store(device_.get());
   Engine::ControlScope scope(device_->engine());
   device_->engine().SetGsi(this);
   return 0;

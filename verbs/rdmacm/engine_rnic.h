@@ -3,12 +3,15 @@
 // An RNIC of this process for the rdma_cm device: its identity as long as
 // nobody needs more, then the device itself and QP1 of its engine.
 
+#include <atomic>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "datapath/gsi.h"
 #include "verbs/abi/device_identity.h"
 #include "verbs/control/device.h"
+#include "verbs/control/gid_table.h"
 #include "verbs/rdmacm/rnic.h"
 
 namespace urnic::rdmacm {
@@ -19,10 +22,11 @@ namespace urnic::rdmacm {
 class EngineRnic final : public Rnic, private urnic::GsiHandler {
  public:
   EngineRnic(const urnic_device_identity& identity,
-             const control::SignalHooks& hooks);
+             const control::ProgramHooks& hooks);
 
   const RnicInfo& info() const override { return info_; }
-  std::vector<LocalAddress> Addresses() const override { return addresses_; }
+  std::vector<LocalAddress> Addresses() const override;
+  uint8_t MtuCode() const override;
   urnic::Time Now() const override { return Engine::Now(); }
 
   // The errno of control::Device::Open(), whose words go to stderr.
@@ -55,10 +59,12 @@ class EngineRnic final : public Rnic, private urnic::GsiHandler {
   bool IsQpnBusy(uint32_t qpn) const override;
 
   const urnic_device_identity identity_;
-  const control::SignalHooks hooks_;
+  const control::ProgramHooks hooks_;
   RnicInfo info_;
-  std::vector<LocalAddress> addresses_;
+  const std::shared_ptr<const control::GidTable> gids_;
   std::shared_ptr<control::Device> device_;  // set once, by Open()
+  // The same for those who may be there before it.
+  std::atomic<const control::Device*> opened_ = nullptr;
   MadHandler* handler_ = nullptr;
 
   // The token holder's: how to reach whom we have looked for or heard of.

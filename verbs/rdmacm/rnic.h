@@ -44,7 +44,6 @@ struct RnicInfo {
   // What scopes of link-local addresses mean this device: the index of its
   // kernel interface; 0: it has none, and every scope without one does.
   uint32_t interface_index = 0;
-  uint8_t mtu_code = 0;  // 1: 256 bytes .. 5: 4096 bytes
   std::vector<uint16_t> pkeys = {0xffff};
 };
 
@@ -93,6 +92,8 @@ class Rnic {
   virtual const RnicInfo& info() const = 0;
   // The GID table as it is now.
   virtual std::vector<LocalAddress> Addresses() const = 0;
+  // The largest path MTU at the moment: 1: 256 bytes .. 5: 4096 bytes.
+  virtual uint8_t MtuCode() const = 0;
   // Of the clock that WithToken() and MadHandler show.
   virtual Time Now() const = 0;
 

@@ -160,7 +160,7 @@ void Service::SetPathRecord(Id& id) {
   path.traffic_class = id.tos.value_or(0);
   path.hop_limit = kDefaultHopLimit;
   path.packet_rate = kRate100Gbps;
-  path.mtu_code = id.port->rnic().info().mtu_code;
+  path.mtu_code = id.port->rnic().MtuCode();
   id.path = path;
 }
 

@@ -95,7 +95,6 @@ class FakeRnic final : public Rnic {
     info_.name = name;
     info_.node_guid = {2, 0, 0, 0, 0, 0, 0, static_cast<uint8_t>(name.back())};
     info_.interface_index = 0;
-    info_.mtu_code = 3;
     uint8_t index = 1;
     for (const wire::Gid& gid : gids) {
       const uint8_t bits = gid.is_ipv4() ? 96 + 24 : 64;
@@ -116,6 +115,7 @@ class FakeRnic final : public Rnic {
   const RnicInfo& info() const override { return info_; }
   void set_interface_index(uint32_t index) { info_.interface_index = index; }
   std::vector<LocalAddress> Addresses() const override { return addresses_; }
+  uint8_t MtuCode() const override { return 3; }
   Time Now() const override { return network_.now(); }
 
   int Open(MadHandler& handler) override {

@@ -44,7 +44,6 @@ void AddRnic(const urnic_device_identity& identity) {
   RnicInfo info;
   info.name = identity.name;
   std::copy_n(identity.node_guid, 8, info.node_guid.begin());
-  info.mtu_code = 3;
   std::vector<LocalAddress> addresses;
   for (uint32_t i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
     const urnic_gid_entry& entry = identity.gids[i];

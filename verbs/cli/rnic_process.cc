@@ -1,0 +1,170 @@
+#include "verbs/cli/rnic_process.h"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "verbs/abi/control_protocol.h"
+#include "verbs/preload/run_dir.h"
+
+namespace urnic {
+namespace {
+
+namespace fs = std::filesystem;
+
+void AddDevices(void* context, const char* path, unsigned long long pid) {
+  auto* list = static_cast<std::vector<RnicProcess>*>(context);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    if (entry.path().extension() != URNIC_CONTROL_SUFFIX) continue;
+    list->push_back(
+        {.device = entry.path().stem(), .directory = path, .pid = pid});
+  }
+}
+
+std::string Program(unsigned long long pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/comm"));
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+bool IsProcess(const RnicProcess& rnic, const std::string& wanted) {
+  std::error_code error;
+  return wanted.empty() || wanted == absl::StrCat(rnic.pid) ||
+         fs::equivalent(wanted, rnic.directory, error);
+}
+
+std::string Wanted(const std::string& device, const std::string& process) {
+  return absl::StrCat(device.empty() ? "an RNIC" : device, " open",
+                      process.empty() ? "" : " in process ", process);
+}
+
+class Socket {
+ public:
+  Socket() : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+    const timeval patience = {.tv_sec = URNIC_CONTROL_TIMEOUT_SECONDS,
+                              .tv_usec = 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  }
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  // 0 or an errno.
+  int Connect(const std::string& path) {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof(address.sun_path)) return ENAMETOOLONG;
+    std::memcpy(address.sun_path, path.data(), path.size());
+    return connect(fd_, reinterpret_cast<sockaddr*>(&address),
+                   sizeof(address)) == 0
+               ? 0
+               : errno;
+  }
+  // The answer; empty and an errno if there is none.
+  std::string Exchange(const std::string& request, int* error) {
+    char answer[URNIC_CONTROL_ANSWER_MAX];
+    ssize_t bytes = -1;
+    if (send(fd_, request.data(), request.size(), MSG_NOSIGNAL) >= 0) {
+      bytes = recv(fd_, answer, sizeof(answer), 0);
+    }
+    *error = bytes < 0 ? errno : bytes == 0 ? ECONNRESET : 0;
+    return {answer, static_cast<size_t>(std::max<ssize_t>(bytes, 0))};
+  }
+
+ private:
+  const int fd_;
+};
+
+}  // namespace
+
+std::string RnicProcess::Describe() const {
+  if (pid == 0) return directory;
+  const std::string program = Program(pid);
+  return absl::StrCat("process ", pid,
+                      program.empty() ? "" : " (" + program + ")", ", ",
+                      directory);
+}
+
+absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
+                                                   const std::string& process) {
+  std::vector<RnicProcess> list;
+  urnic_run_dir_visit(AddDevices, &list);
+  const auto choose = [&] {
+    std::erase_if(list, [&](const RnicProcess& rnic) {
+      return (!device.empty() && rnic.device != device) ||
+             !IsProcess(rnic, process);
+    });
+  };
+  choose();
+  // Whose XDG_RUNTIME_DIR is another than ours.
+  if (list.empty() && process.find('/') != std::string::npos) {
+    AddDevices(&list, process.c_str(), 0);
+    choose();
+  }
+  const auto key = [](const RnicProcess& r) {
+    return std::tie(r.pid, r.directory, r.device);
+  };
+  std::sort(list.begin(), list.end(),
+            [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  list.erase(std::unique(list.begin(), list.end(),
+                         [&](const auto& a, const auto& b) {
+                           return key(a) == key(b);
+                         }),
+             list.end());
+  if (!list.empty()) return list;
+  return absl::NotFoundError(absl::StrCat(
+      "no program has ", Wanted(device, process),
+      " (looked for its run directory in $XDG_RUNTIME_DIR and /tmp; a device "
+      "is there while a program has it open)"));
+}
+
+absl::StatusOr<RnicProcess> FindOneRnic(const std::string& device,
+                                        const std::string& process) {
+  auto list = FindRnics(device, process);
+  if (!list.ok()) return list.status();
+  if (list->size() == 1) return list->front();
+  std::string text =
+      absl::StrCat(list->size(), " programs have ", Wanted(device, process),
+                   "; say which by --process PID or --process DIR:");
+  for (const RnicProcess& rnic : *list) {
+    absl::StrAppend(&text, "\n  ", rnic.Describe());
+  }
+  return absl::FailedPreconditionError(text);
+}
+
+absl::StatusOr<std::string> AskRnic(const RnicProcess& rnic,
+                                    const std::string& request) {
+  Socket socket;
+  int error = socket.Connect(
+      absl::StrCat(rnic.directory, "/", rnic.device, URNIC_CONTROL_SUFFIX));
+  std::string answer;
+  if (error == 0) answer = socket.Exchange(request, &error);
+  if (error != 0) {
+    return absl::UnavailableError(
+        absl::StrCat(rnic.device, " of ", rnic.Describe(),
+                     " does not answer: ", std::strerror(error)));
+  }
+  constexpr std::string_view kOk = "ok\n";
+  constexpr std::string_view kError = "error\n";
+  if (answer.starts_with(kOk)) return answer.substr(kOk.size());
+  if (answer.starts_with(kError)) answer.erase(0, kError.size());
+  while (answer.ends_with('\n')) answer.pop_back();
+  return absl::FailedPreconditionError(answer);
+}
+
+}  // namespace urnic

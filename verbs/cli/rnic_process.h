@@ -1,0 +1,40 @@
+#pragma once
+
+// The RNICs of running programs, and how to ask them
+// (verbs/abi/control_protocol.h).
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace urnic {
+
+// A device that a program has open.
+struct RnicProcess {
+  std::string device;          // "urnic0"
+  std::string directory;       // the program's run directory
+  unsigned long long pid = 0;  // 0: found by its directory alone
+
+  // "process 12 (ib_write_bw), /run/user/0/urnic-..".
+  std::string Describe() const;
+};
+
+// All of them, as far as they are ours to ask, by pid and device. `device` and
+// `process` (a pid or a run directory, as a user writes it) may be empty: any.
+// NOT_FOUND: there is none.
+absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
+                                                   const std::string& process);
+
+// The same where one is wanted. FAILED_PRECONDITION: there are several; the
+// message lists them.
+absl::StatusOr<RnicProcess> FindOneRnic(const std::string& device,
+                                        const std::string& process);
+
+// The answer without its first line. UNAVAILABLE: the program does not answer,
+// or not us; FAILED_PRECONDITION: it refuses, in its words.
+absl::StatusOr<std::string> AskRnic(const RnicProcess& rnic,
+                                    const std::string& request);
+
+}  // namespace urnic

@@ -1,0 +1,113 @@
+#include "verbs/control/control_socket.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "verbs/abi/control_protocol.h"
+#include "verbs/abi/high_fd.h"
+#include "verbs/control/debug_log.h"
+
+namespace urnic::control {
+
+ControlSocket::ControlSocket(std::string path, Answer answer)
+    : path_(std::move(path)), answer_(std::move(answer)), owner_(geteuid()) {
+  if (const int error = Listen()) {
+    DebugLog(absl::StrCat(path_, ": ", std::strerror(error),
+                          "; urnic cannot talk to this device"));
+    return;
+  }
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  // Who leaves the engine may have to run it, with the program's memory.
+  sigdelset(&all, SIGSEGV);
+  sigdelset(&all, SIGBUS);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { Run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread_.native_handle(), "urnic-control");
+}
+
+ControlSocket::~ControlSocket() {
+  if (thread_.joinable()) {
+    const uint64_t one = 1;
+    while (write(stop_fd_, &one, sizeof(one)) < 0 && errno == EINTR) {
+    }
+    thread_.join();
+    unlink(path_.c_str());
+  }
+  if (listener_ >= 0) close(listener_);
+  if (stop_fd_ >= 0) close(stop_fd_);
+}
+
+int ControlSocket::Listen() {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path_.size() >= sizeof(address.sun_path)) return ENAMETOOLONG;
+  std::memcpy(address.sun_path, path_.c_str(), path_.size());
+  stop_fd_ = urnic_move_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  listener_ = urnic_move_fd_high(
+      socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (stop_fd_ < 0 || listener_ < 0) return errno;
+  // The file gets the socket's rights, so that it is nobody else's at any time.
+  if (fchmod(listener_, 0600) != 0) return errno;
+  // A device that this process had open before and lost without a word.
+  unlink(path_.c_str());
+  if (bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) !=
+          0 ||
+      listen(listener_, SOMAXCONN) != 0) {
+    return errno;
+  }
+  return 0;
+}
+
+void ControlSocket::Run() {
+  while (AwaitReadable(listener_, -1)) ServeOne();
+}
+
+bool ControlSocket::AwaitReadable(int fd, int timeout_ms) const {
+  pollfd fds[] = {{stop_fd_, POLLIN, 0}, {fd, POLLIN, 0}};
+  while (poll(fds, 2, timeout_ms) < 0 && errno == EINTR) {
+  }
+  return fds[0].revents == 0;
+}
+
+bool ControlSocket::IsTrusted(int fd) const {
+  ucred peer = {};
+  socklen_t bytes = sizeof(peer);
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
+         (peer.uid == 0 || peer.uid == owner_);
+}
+
+void ControlSocket::ServeOne() {
+  const int fd = urnic_move_fd_high(
+      accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (fd < 0) return;
+  char request[URNIC_CONTROL_REQUEST_MAX];
+  if (IsTrusted(fd) &&
+      AwaitReadable(fd, URNIC_CONTROL_TIMEOUT_SECONDS * 1000)) {
+    const ssize_t bytes = recv(fd, request, sizeof(request), 0);
+    if (bytes > 0) {
+      const std::string answer = answer_({request, static_cast<size_t>(bytes)});
+      // Who has gone does not need it.
+      send(fd, answer.data(),
+           std::min<size_t>(answer.size(), URNIC_CONTROL_ANSWER_MAX),
+           MSG_NOSIGNAL);
+    }
+  }
+  close(fd);
+}
+
+}  // namespace urnic::control

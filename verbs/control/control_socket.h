@@ -1,0 +1,49 @@
+#pragma once
+
+// The socket of a device that `urnic` talks to, and the thread that serves it
+// (verbs/abi/control_protocol.h). A thread of its own, asleep until somebody
+// connects: the helper's must not wait, and the port's keeper, which not every
+// port has, may be held up in a driver for seconds.
+//
+// Where the socket cannot be made, the debug log says so, and the device works
+// without.
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace urnic::control {
+
+class ControlSocket {
+ public:
+  // `answer` is called by the thread, one request at a time; its result is cut
+  // off at URNIC_CONTROL_ANSWER_MAX.
+  using Answer = std::function<std::string(std::string_view request)>;
+
+  ControlSocket(std::string path, Answer answer);
+  // Waits for the request that is being answered. Removes the socket.
+  ~ControlSocket();
+  ControlSocket(const ControlSocket&) = delete;
+  ControlSocket& operator=(const ControlSocket&) = delete;
+
+ private:
+  // 0 or an errno.
+  int Listen();
+  void Run();
+  void ServeOne();
+  bool IsTrusted(int fd) const;
+  // False: told to stop.
+  bool AwaitReadable(int fd, int timeout_ms) const;
+
+  const std::string path_;
+  const Answer answer_;
+  const uid_t owner_;
+  int listener_ = -1;
+  int stop_fd_ = -1;
+  std::thread thread_;
+};
+
+}  // namespace urnic::control

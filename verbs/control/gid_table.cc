@@ -1,0 +1,154 @@
+#include "verbs/control/gid_table.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
+
+namespace urnic::control {
+
+namespace {
+
+constexpr uint8_t kLinkLocalBits = 64;
+constexpr uint8_t kMappedBits = 96;  // in front of an IPv4 address
+
+uint8_t PrefixBits(const urnic_ip_address& address) {
+  return static_cast<uint8_t>(address.prefix_len +
+                              (address.is_ipv6 != 0 ? 0 : kMappedBits));
+}
+
+wire::Gid GidOf(const urnic_ip_address& address) {
+  wire::Gid gid;
+  urnic_ip_address_gid(&address, gid.bytes.data());
+  return gid;
+}
+
+bool SameConfiguration(const urnic_device_identity& a,
+                       const urnic_device_identity& b) {
+  return std::strcmp(a.dev, b.dev) == 0 &&
+         std::memcmp(a.mac, b.mac, sizeof(a.mac)) == 0 &&
+         a.num_addresses == b.num_addresses &&
+         std::memcmp(a.addresses, b.addresses, sizeof(a.addresses)) == 0;
+}
+
+}  // namespace
+
+std::string AddressText(const wire::Gid& gid, uint8_t prefix_bits) {
+  char text[INET6_ADDRSTRLEN] = "";
+  const bool v4 = gid.is_ipv4();
+  inet_ntop(v4 ? AF_INET : AF_INET6, gid.bytes.data() + (v4 ? 12 : 0), text,
+            sizeof(text));
+  return absl::StrCat(text, "/", prefix_bits - (v4 ? kMappedBits : 0));
+}
+
+GidTable::GidTable(const urnic_device_identity& identity)
+    : identity_(std::make_unique<urnic_device_identity>(identity)) {
+  prefix_bits_[0] = kLinkLocalBits;
+  for (uint32_t i = 0; i < identity.num_addresses; ++i) {
+    prefix_bits_[i + 1] = PrefixBits(identity.addresses[i]);
+  }
+}
+
+std::shared_ptr<GidTable> GidTable::Of(const urnic_device_identity& identity) {
+  // Never destroyed: contexts may outlive main().
+  struct Tables {
+    std::mutex mutex;
+    struct Place {
+      std::unique_ptr<urnic_device_identity> made_of;
+      std::shared_ptr<GidTable> table;
+    } places[URNIC_MAX_PORTS];
+  };
+  static Tables* const tables = new Tables;
+  URNIC_CHECK(identity.ordinal >= 0 && identity.ordinal < URNIC_MAX_PORTS);
+  std::lock_guard lock(tables->mutex);
+  Tables::Place& place = tables->places[identity.ordinal];
+  if (place.table == nullptr || !SameConfiguration(*place.made_of, identity)) {
+    place.made_of = std::make_unique<urnic_device_identity>(identity);
+    place.table = std::make_shared<GidTable>(identity);
+  }
+  return place.table;
+}
+
+std::optional<GidTable::Entry> GidTable::At(uint32_t index) const {
+  if (index >= URNIC_GID_TABLE_LEN) return std::nullopt;
+  std::lock_guard lock(mutex_);
+  const urnic_gid_entry& entry = identity_->gids[index];
+  if (entry.type == URNIC_GID_NONE) return std::nullopt;
+  return Entry{.gid = wire::Gid::FromIpv6(entry.gid),
+               .roce_v1 = entry.type == URNIC_GID_ROCE_V1};
+}
+
+std::vector<GidPair> GidTable::Pairs() const {
+  std::vector<GidPair> pairs;
+  std::lock_guard lock(mutex_);
+  for (uint32_t i = 0; i < kPairs; ++i) {
+    if (prefix_bits_[i] == 0) continue;
+    pairs.push_back({.gid = wire::Gid::FromIpv6(identity_->gids[2 * i].gid),
+                     .prefix_bits = prefix_bits_[i],
+                     .index = 2 * i});
+  }
+  return pairs;
+}
+
+std::unique_ptr<urnic_device_identity> GidTable::Snapshot() const {
+  std::lock_guard lock(mutex_);
+  return std::make_unique<urnic_device_identity>(*identity_);
+}
+
+uint32_t GidTable::Find(const wire::Gid& gid) const {
+  for (uint32_t i = 0; i < kPairs; ++i) {
+    if (prefix_bits_[i] != 0 &&
+        std::memcmp(identity_->gids[2 * i].gid, gid.bytes.data(),
+                    gid.bytes.size()) == 0) {
+      return i;
+    }
+  }
+  return kPairs;
+}
+
+absl::Status GidTable::Add(const urnic_ip_address& address) {
+  std::lock_guard lock(mutex_);
+  const wire::Gid gid = GidOf(address);
+  const uint8_t bits = PrefixBits(address);
+  if (const uint32_t at = Find(gid); at < kPairs) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(name(), " has ", AddressText(gid, prefix_bits_[at]),
+                     " already, at GID index ", 2 * at));
+  }
+  const auto free = std::find(prefix_bits_.begin(), prefix_bits_.end(), 0);
+  if (free == prefix_bits_.end()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        name(), ": ", AddressText(gid, bits), " is one too many, at most ",
+        URNIC_MAX_ADDRS, " addresses"));
+  }
+  *free = bits;
+  urnic_device_identity_set_gid(
+      identity_.get(), static_cast<uint32_t>(free - prefix_bits_.begin()),
+      gid.bytes.data());
+  return absl::OkStatus();
+}
+
+absl::Status GidTable::Remove(const urnic_ip_address& address) {
+  std::lock_guard lock(mutex_);
+  const wire::Gid gid = GidOf(address);
+  const uint8_t bits = PrefixBits(address);
+  const uint32_t at = Find(gid);
+  if (at == kPairs || prefix_bits_[at] != bits) {
+    return absl::NotFoundError(absl::StrCat(
+        name(), " has no address ", AddressText(gid, bits),
+        at < kPairs ? ", but " + AddressText(gid, prefix_bits_[at]) : ""));
+  }
+  if (at == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), ": ", AddressText(gid, bits),
+                     " is made of the MAC, and stays while that does"));
+  }
+  prefix_bits_[at] = 0;
+  urnic_device_identity_set_gid(identity_.get(), at, nullptr);
+  return absl::OkStatus();
+}
+
+}  // namespace urnic::control
