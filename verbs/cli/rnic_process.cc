@@ -1,5 +1,6 @@
 #include "verbs/cli/rnic_process.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -65,15 +67,20 @@ class Socket {
   Socket& operator=(const Socket&) = delete;
 
   // 0 or an errno.
-  int Connect(const std::string& path) {
+  int Connect(const RnicProcess& rnic) {
+    // By way of the directory, because an address holds 107 characters.
+    const int directory = open(rnic.directory.c_str(), O_PATH | O_CLOEXEC);
+    if (directory < 0) return errno;
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof(address.sun_path)) return ENAMETOOLONG;
-    std::memcpy(address.sun_path, path.data(), path.size());
-    return connect(fd_, reinterpret_cast<sockaddr*>(&address),
-                   sizeof(address)) == 0
-               ? 0
-               : errno;
+    std::snprintf(address.sun_path, sizeof(address.sun_path),
+                  "/proc/self/fd/%d/%s" URNIC_CONTROL_SUFFIX, directory,
+                  rnic.device.c_str());
+    const bool done = connect(fd_, reinterpret_cast<sockaddr*>(&address),
+                              sizeof(address)) == 0;
+    const int error = done ? 0 : errno;
+    close(directory);
+    return error;
   }
   // The answer; empty and an errno if there is none.
   std::string Exchange(const std::string& request, int* error) {
@@ -150,8 +157,7 @@ absl::StatusOr<RnicProcess> FindOneRnic(const std::string& device,
 absl::StatusOr<std::string> AskRnic(const RnicProcess& rnic,
                                     const std::string& request) {
   Socket socket;
-  int error = socket.Connect(
-      absl::StrCat(rnic.directory, "/", rnic.device, URNIC_CONTROL_SUFFIX));
+  int error = socket.Connect(rnic);
   std::string answer;
   if (error == 0) answer = socket.Exchange(request, &error);
   if (error != 0) {

@@ -1,5 +1,6 @@
 #include "verbs/control/control_socket.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -21,10 +23,14 @@
 
 namespace urnic::control {
 
-ControlSocket::ControlSocket(std::string path, Answer answer)
-    : path_(std::move(path)), answer_(std::move(answer)), owner_(geteuid()) {
+ControlSocket::ControlSocket(std::string directory, const std::string& device,
+                             Answer answer)
+    : directory_(std::move(directory)),
+      name_(device + URNIC_CONTROL_SUFFIX),
+      answer_(std::move(answer)),
+      owner_(geteuid()) {
   if (const int error = Listen()) {
-    DebugLog(absl::StrCat(path_, ": ", std::strerror(error),
+    DebugLog(absl::StrCat(directory_, "/", name_, ": ", std::strerror(error),
                           "; urnic cannot talk to this device"));
     return;
   }
@@ -46,31 +52,32 @@ ControlSocket::~ControlSocket() {
     while (write(stop_fd_, &one, sizeof(one)) < 0 && errno == EINTR) {
     }
     thread_.join();
-    unlink(path_.c_str());
+    unlink((directory_ + "/" + name_).c_str());
   }
   if (listener_ >= 0) close(listener_);
   if (stop_fd_ >= 0) close(stop_fd_);
 }
 
 int ControlSocket::Listen() {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path_.size() >= sizeof(address.sun_path)) return ENAMETOOLONG;
-  std::memcpy(address.sun_path, path_.c_str(), path_.size());
   stop_fd_ = urnic_move_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   listener_ = urnic_move_fd_high(
       socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (stop_fd_ < 0 || listener_ < 0) return errno;
+  // By way of the directory, because an address holds 107 characters.
+  const int directory = open(directory_.c_str(), O_PATH | O_CLOEXEC);
+  if (directory < 0) return errno;
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::snprintf(address.sun_path, sizeof(address.sun_path),
+                "/proc/self/fd/%d/%s", directory, name_.c_str());
   // The file gets the socket's rights, so that it is nobody else's at any time.
-  if (fchmod(listener_, 0600) != 0) return errno;
-  // A device that this process had open before and lost without a word.
-  unlink(path_.c_str());
-  if (bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) !=
-          0 ||
-      listen(listener_, SOMAXCONN) != 0) {
-    return errno;
-  }
-  return 0;
+  const bool done = fchmod(listener_, 0600) == 0 &&
+                    bind(listener_, reinterpret_cast<sockaddr*>(&address),
+                         sizeof(address)) == 0 &&
+                    listen(listener_, SOMAXCONN) == 0;
+  const int error = done ? 0 : errno;
+  close(directory);
+  return error;
 }
 
 void ControlSocket::Run() {

@@ -23,7 +23,9 @@ class ControlSocket {
   // off at URNIC_CONTROL_ANSWER_MAX.
   using Answer = std::function<std::string(std::string_view request)>;
 
-  ControlSocket(std::string path, Answer answer);
+  // In `directory`, which outlives it, for `device`.
+  ControlSocket(std::string directory, const std::string& device,
+                Answer answer);
   // Waits for the request that is being answered. Removes the socket.
   ~ControlSocket();
   ControlSocket(const ControlSocket&) = delete;
@@ -38,7 +40,8 @@ class ControlSocket {
   // False: told to stop.
   bool AwaitReadable(int fd, int timeout_ms) const;
 
-  const std::string path_;
+  const std::string directory_;
+  const std::string name_;
   const Answer answer_;
   const uid_t owner_;
   int listener_ = -1;

@@ -15,7 +15,6 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/port_factory.h"
 #include "transport/base/check.h"
-#include "verbs/abi/control_protocol.h"
 #include "verbs/control/control_commands.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/control/port_reporter.h"
@@ -136,9 +135,7 @@ absl::Status Device::Start() {
   engine_->StartHelper();
   if (hooks_.run_dir != nullptr && hooks_.run_dir() != nullptr) {
     control_socket_ = std::make_unique<ControlSocket>(
-        absl::StrCat(hooks_.run_dir(), "/", identity_.name,
-                     URNIC_CONTROL_SUFFIX),
-        [this](std::string_view request) {
+        hooks_.run_dir(), identity_.name, [this](std::string_view request) {
           return AnswerControl(*this, request);
         });
   }
