@@ -11,6 +11,7 @@ import sys
 import bed
 import suite
 # Each adds its tests to suite.TESTS.
+import test_addresses  # pylint: disable=unused-import
 import test_bad_packets  # pylint: disable=unused-import
 import test_cost  # pylint: disable=unused-import
 import test_demo  # pylint: disable=unused-import

@@ -1,0 +1,124 @@
+"""Addresses that come and go while programs run: `urnic addr`."""
+
+import bed
+import suite
+
+ADDED = "10.1.0.9"
+
+
+def addr(place, *words, process=None):
+    """The Result of `urnic addr`, of any namespace: it looks for processes."""
+    option = [] if process is None else ["--process", str(process.pid)]
+    return place.run(0, [place.tools.urnic, "addr", *option, *words],
+                     rnic=False)
+
+
+def await_device(place, process):
+    """Waits until the program has opened its device."""
+    bed.await_true(
+        lambda: addr(place, process=process).status == 0 or
+        not process.running(), 20, "the device open")
+
+
+@suite.test("veth9000/asyncwatch-and-ping-see-addresses-come-and-go")
+def watched(context):
+    context.need("ibv_asyncwatch", "ping")
+    with bed.VethBed(context.tools) as place:
+        place.add_host_address(1, "10.1.0.101/24")
+        watch = place.spawn(0, ["ibv_asyncwatch"])
+        await_device(place, watch)
+
+        def ping():
+            return place.run(1, ["ping", "-c", "1", "-W", "1", ADDED],
+                             rnic=False).status
+
+        def events():
+            return watch.output()[0].count("IBV_EVENT_GID_CHANGE")
+
+        context.check(ping() != 0, "answered before it was there")
+        result = addr(place, "add", "urnic0", f"{ADDED}/24", process=watch)
+        context.check_ok(result)
+        context.check("GID  6 (RoCE v1),  7 (v2)" in result.out, result)
+        bed.await_true(lambda: events() == 1, 10, "the event")
+        context.check(ping() == 0, "not answered")
+        listed = addr(place, process=watch)
+        for text in ("ibv_asyncwatch", "10.1.0.1/24", "fd01::1/64",
+                     f"{ADDED}/24"):
+            context.check(text in listed.out, listed)
+        context.check_ok(addr(place, "del", "urnic0", f"{ADDED}/24",
+                              process=watch))
+        bed.await_true(lambda: events() == 2, 10, "the second event")
+        context.check(ping() != 0, "answered when it was gone")
+        context.check(watch.running(), watch.result())
+
+
+@suite.test("veth9000/perftest-over-an-address-that-was-added-and-goes")
+def perftest(context):
+    """The server reads its GID when the client has come: so it can be one that
+    was not there when it began. When the address goes, the client's retries
+    run out."""
+    context.need("ib_write_bw")
+    with bed.VethBed(context.tools) as place:
+        port = str(place.next_port())
+        argv = ["ib_write_bw", "-F", "-D", "1", "--run_infinitely", "-p", port]
+        server = place.spawn(0, [*argv, "-x", "7"])
+        bed.await_true(lambda: server.listens(int(port)), 20, "listening")
+        context.check_ok(addr(place, "add", "urnic0", f"{ADDED}/24",
+                              process=server))
+        client = place.spawn(1, [*argv, "-x", "3",
+                                 place.sides[0].host_address])
+        bed.await_true(lambda: "65536" in client.output()[0] or
+                       not client.running(), 30, "the first result")
+        context.check(client.running(), client.result())
+        numbers = ADDED.split(".")
+        shown = ":".join(f"{int(n):02d}" for n in numbers)
+        context.check(shown in client.output()[0], client.output())
+        context.check_ok(addr(place, "del", "urnic0", f"{ADDED}/24",
+                              process=server))
+        result = client.wait(30)
+        context.check("status 12" in result.out + result.err, result)
+
+
+@suite.test("veth9000/rping-calls-an-address-that-was-added")
+def rping(context):
+    """A listener of all addresses hears those that come later."""
+    context.need("rping")
+    with bed.VethBed(context.tools) as place:
+        server = place.spawn(0, ["rping", "-s", "-P", "-p", "7174"])
+        await_device(place, server)
+        call = ["rping", "-c", "-C", "10", "-a", ADDED, "-p", "7174"]
+        context.check(place.run(1, call).status != 0, "nobody has it yet")
+        context.check_ok(addr(place, "add", "urnic0", f"{ADDED}/24",
+                              process=server))
+        context.check_ok(place.run(1, call))
+        context.check_ok(addr(place, "del", "urnic0", f"{ADDED}/24",
+                              process=server))
+        context.check(place.run(1, call).status != 0, "it is gone")
+        context.check(server.running(), server.result())
+
+
+@suite.test("loop/addr-says-which-process-is-meant")
+def which_process(context):
+    context.need("ibv_asyncwatch")
+    with bed.LoopBed(context.tools) as place:
+        none = addr(place, "add", "urnic6", f"{ADDED}/24")
+        context.check(none.status == 1 and "no program has urnic6" in none.err,
+                      none)
+        watches = [place.spawn(0, ["ibv_asyncwatch"]) for _ in range(2)]
+        for watch in watches:
+            await_device(place, watch)
+        # Others may run on this machine, too.
+        unclear = addr(place, "add", "urnic0", f"{ADDED}/24")
+        context.check(unclear.status == 1, unclear)
+        for watch in watches:
+            context.check(f"process {watch.pid} (ibv_asyncwatch)" in
+                          unclear.err, unclear)
+        for words in (("add", "urnic0"), ("dance",)):
+            context.check(addr(place, *words).status == 2, words)
+        wrong = addr(place, "add", "urnic0", "10.1.0.9", process=watches[0])
+        context.check(wrong.status == 1 and "prefix length" in wrong.err,
+                      wrong)
+        context.check_ok(addr(place, "add", "urnic0", f"{ADDED}/24",
+                              process=watches[0]))
+        context.check(ADDED not in addr(place, process=watches[1]).out,
+                      "the other one's table")
