@@ -81,6 +81,23 @@ TEST(LinkLocalTest, AGidMadeOfAMacGivesItBack) {
   EXPECT_EQ(MacOfLinkLocal(Gid::FromIpv4(0x0a000001)), std::nullopt);
 }
 
+TEST(HeaderTemplateTest, KnowsItsSourceInEveryShape) {
+  PathHeaders path = Ipv4Path();
+  for (const bool tagged : {false, true}) {
+    if (tagged) path.vlan_tci = 5;
+    for (const bool v6 : {false, true}) {
+      path.src = v6 ? Gid::FromIpv6(reinterpret_cast<const uint8_t*>(
+                          "\xfd\1\0\0\0\0\0\0\0\0\0\0\0\0\0\7"))
+                    : Gid::FromIpv4(0xc0a80001);
+      path.dst = path.src;
+      for (const bool v1 : {false, true}) {
+        path.roce_v1 = v1;
+        EXPECT_EQ(HeaderTemplate(path).src(), path.src);
+      }
+    }
+  }
+}
+
 TEST(HeaderTemplateTest, SizesOfTheOtherShapes) {
   PathHeaders path = Ipv4Path();
   path.vlan_tci = 5;

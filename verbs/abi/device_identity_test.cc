@@ -211,6 +211,40 @@ TEST(DeviceIdentityTest, AnyTextHasAnAnswer) {
   }
 }
 
+TEST(IpAddressTest, ReadsOneAlone) {
+  urnic_ip_address address = {};
+  char error[128];
+  uint8_t gid[16];
+  ASSERT_EQ(
+      urnic_ip_address_parse("10.1.2.3/20", &address, error, sizeof(error)), 0);
+  EXPECT_EQ(address.is_ipv6, 0);
+  EXPECT_EQ(address.prefix_len, 20);
+  urnic_ip_address_gid(&address, gid);
+  const uint8_t kMapped[16] = {0, 0, 0,    0,    0,  0, 0, 0,
+                               0, 0, 0xff, 0xff, 10, 1, 2, 3};
+  EXPECT_EQ(memcmp(gid, kMapped, sizeof(gid)), 0);
+  ASSERT_EQ(
+      urnic_ip_address_parse("fd01::9/64", &address, error, sizeof(error)), 0);
+  urnic_ip_address_gid(&address, gid);
+  EXPECT_EQ(gid[0], 0xfd);
+  EXPECT_EQ(gid[15], 9);
+}
+
+TEST(IpAddressTest, NamesTheMistakeAndNoPort) {
+  urnic_ip_address address = {};
+  char error[128];
+  for (const char* text : {"", "/", "x", "10.1.2.3", "10.1.2.3/", "10.1.2.3/33",
+                           "10.1.2.3/0", "10.1.2.3/24 ", "::/64", "224.0.0.1/8",
+                           "::ffff:10.1.2.3/96", "mtu=1500", "10.1.2.3/24|x"}) {
+    EXPECT_EQ(urnic_ip_address_parse(text, &address, error, sizeof(error)),
+              -EINVAL)
+        << text;
+    EXPECT_EQ(std::string(error).find("port"), std::string::npos) << error;
+    EXPECT_NE(error[0], '\0') << text;
+  }
+  EXPECT_EQ(address.prefix_len, 0);
+}
+
 TEST(IbMtuTest, FollowsTheRuleOfLinux) {
   EXPECT_EQ(urnic_ib_mtu(1500), 1024u);
   EXPECT_EQ(urnic_ib_mtu(9000), 4096u);
