@@ -69,6 +69,7 @@ void AddChange(CLI::App& parent, const char* verb, const char* help,
                const std::shared_ptr<AddrArguments>& arguments,
                int* exit_status) {
   CLI::App* command = parent.add_subcommand(verb, help);
+  command->fallthrough();  // --process may stand behind it
   command->add_option("DEVICE", arguments->device, "urnic0, for instance")
       ->required();
   command->add_option("IP/LEN", arguments->address, "10.1.0.1/24 or fd01::1/64")

@@ -50,6 +50,14 @@ expect "no empty part" contains "$out" "^LD_PRELOAD=$tree/lib/[^:]*\$"
 status 0 "$urnic" run --port loop "$urnic" run --port loop env
 expect "nests" contains "$out" '^URNIC_PORTS=loop$'
 
+echo "== addr"
+status 1 "$urnic" addr
+expect "says so: $out" contains "$out" 'no program has an RNIC open'
+status 1 "$urnic" addr add urnic0 10.0.0.2/24 --process 1
+expect "names it: $out" contains "$out" 'urnic0 open in process 1 '
+status 2 "$urnic" addr add urnic0
+status 2 "$urnic" addr move urnic0 10.0.0.2/24
+
 echo "== an incomplete tree"
 mkdir -p "$TEST_TMPDIR/half/bin"
 cp "$tree/bin/urnic" "$TEST_TMPDIR/half/bin/"
