@@ -103,8 +103,8 @@ absl::Status Cq::Moderate(uint16_t count, uint16_t period_us) {
 }
 
 void Cq::RequestEvent(bool solicited_only) {
-  // Under the token: the engine, which writes a completion and then looks
-  // whether the queue is armed, is either wholly before this or wholly after.
+  // The engine, which writes a completion and then looks whether the queue is
+  // armed, is either wholly before this or wholly after.
   Engine::ControlScope scope(device_.engine());
   engine_end_.ArmFor(solicited_only ? CompletionQueue::kArmedSolicited
                                     : CompletionQueue::kArmedAny);

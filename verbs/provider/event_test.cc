@@ -75,6 +75,37 @@ TEST_F(EventTest, AnArmedQueueWakesASleeper) {
   EXPECT_FALSE(Readable(channel_->fd, 0)) << "one event per arming";
 }
 
+// UCX finds a queue empty, arms it and sleeps; a NIC tells of what came
+// between.
+TEST_F(EventTest, WhatCameBeforeTheArmingWakesASleeperToo) {
+  Make();
+  for (int i = 0; i < 3; ++i) {
+    Send();
+    EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
+  }
+  for (int left = 3; left > 0; --left) {
+    ASSERT_EQ(ibv_req_notify_cq(b().cq(), 0), 0);
+    ASSERT_TRUE(Readable(channel_->fd, 30000)) << left << " are unread";
+    ASSERT_EQ(GetEvent(), b().cq());
+    EXPECT_EQ(b().Poll().status, IBV_WC_SUCCESS);
+  }
+  ASSERT_EQ(ibv_req_notify_cq(b().cq(), 0), 0);
+  EXPECT_FALSE(Readable(channel_->fd, 0)) << "the queue is empty";
+}
+
+TEST_F(EventTest, WhatAnEventHasToldOfIsNotToldAgain) {
+  // The manual's way: an event, arm, then read all.
+  Make();
+  ASSERT_EQ(ibv_req_notify_cq(b().cq(), 0), 0);
+  Send();
+  ASSERT_EQ(GetEvent(), b().cq());
+  ASSERT_EQ(ibv_req_notify_cq(b().cq(), 0), 0);
+  EXPECT_FALSE(Readable(channel_->fd, 0));
+  EXPECT_EQ(b().Poll().status, IBV_WC_SUCCESS);
+  Send();
+  EXPECT_EQ(GetEvent(), b().cq()) << "it was armed all the same";
+}
+
 TEST_F(EventTest, NobodyPollsAndDataStillMoves) {
   // The helper thread does it all: both sides sleep.
   Make();
@@ -108,6 +139,49 @@ TEST_F(EventTest, SolicitedOnlyWaitsForSolicitedOnes) {
   EXPECT_EQ(b().PostRecv(0, {}), 0);
   EXPECT_EQ(b().To(IBV_QPS_ERR), 0);
   EXPECT_EQ(GetEvent(), b().cq());
+}
+
+TEST_F(EventTest, SolicitedOnlyLooksForSolicitedOnesThatAreThere) {
+  Make();
+  Send();
+  EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
+  ASSERT_EQ(ibv_req_notify_cq(b().cq(), 1), 0);
+  EXPECT_FALSE(Readable(channel_->fd, 0));
+  EXPECT_EQ(b().Poll().status, IBV_WC_SUCCESS);
+  Send(/*solicited=*/true);
+  EXPECT_EQ(GetEvent(), b().cq());
+  Send();
+  EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
+  ASSERT_EQ(ibv_req_notify_cq(b().cq(), 1), 0);
+  EXPECT_EQ(GetEvent(), b().cq()) << "the solicited one is unread";
+}
+
+// As UCX waits on a channel: edges, and all that is there is read on each.
+TEST_F(EventTest, ChannelsWorkWithEdgesOfEpoll) {
+  Make();
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
+  const int epoll = epoll_create1(EPOLL_CLOEXEC);
+  epoll_event want = {EPOLLIN | EPOLLET, {}};
+  ASSERT_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, channel_->fd, &want), 0);
+  epoll_event got;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(ibv_req_notify_cq(a().cq(), 0), 0);
+    ASSERT_EQ(ibv_req_notify_cq(b().cq(), 0), 0);
+    Send();
+    for (int events = 0; events < 2;) {
+      ASSERT_EQ(epoll_wait(epoll, &got, 1, 30000), 1) << events << " seen";
+      ibv_cq* cq;
+      void* context;
+      while (ibv_get_cq_event(channel_, &cq, &context) == 0) {
+        ibv_ack_cq_events(cq, 1);
+        ++events;
+      }
+    }
+    EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(b().Poll().status, IBV_WC_SUCCESS);
+  }
+  close(epoll);
 }
 
 TEST_F(EventTest, ChannelsWorkWithEpollAndWithoutBlocking) {
