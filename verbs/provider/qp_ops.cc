@@ -231,7 +231,8 @@ ibv_qp* MakeQp(ibv_context* ibv, ibv_pd* pd, ibv_xrcd* xrcd,
   handle->sq_sig_all = attr->sq_sig_all;
   ibv_qp& qp = handle->qp;
   qp.qp_context = attr->qp_context;
-  qp.pd = target ? nullptr : pd;
+  // Also a target's, as libibverbs has it: librdmacm goes on with what it gave.
+  qp.pd = pd;
   qp.send_cq = attr->send_cq;
   qp.recv_cq = attr->recv_cq;
   qp.srq = attr->srq;

@@ -192,6 +192,20 @@ TEST_F(XrcTest, AQueueThatIsGoneIsNotFoundByItsNumber) {
   EXPECT_EQ(ibv_poll_cq(recv_cq_, 1, &wc), 0);
 }
 
+// rdma_create_qp() takes the protection domain of an id from its queue pair,
+// and rdma_create_srq() the queue's from the id (rdma_xserver -c x).
+TEST_F(XrcTest, ATargetKeepsTheProtectionDomainThatItIsGiven) {
+  ibv_qp_init_attr_ex init = {};
+  init.qp_type = IBV_QPT_XRC_RECV;
+  init.comp_mask = IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD;
+  init.xrcd = domain_;
+  init.pd = end_.pd();
+  ibv_qp* qp = ibv_create_qp_ex(device_, &init);
+  ASSERT_NE(qp, nullptr) << strerror(errno);
+  EXPECT_EQ(qp->pd, end_.pd());
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
 TEST_F(XrcTest, ATargetIsSharedByItsNumber) {
   Connect();
   ibv_qp* other = Open(device_, domain_, target_->qp_num);
