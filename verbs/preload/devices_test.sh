@@ -115,6 +115,18 @@ else
 fi
 rm -rf "${XDG_RUNTIME_DIR:?}"/*
 
+echo "== a libibverbs that would not load our provider"
+newer=$(realpath verbs/abi/testing/libnewer_verbs.so)
+err=$(with "$two_ports" python3 -c '
+import ctypes, os, sys
+ctypes.CDLL(sys.argv[1])
+for path in ("/sys/class/infiniband_verbs", "/dev/infiniband/uverbs0"):
+    assert not os.path.exists(path), path' "$newer" 2>&1)
+expect "has no devices: $err" lacks "$err" Assertion
+expect "is told why, once: $err" \
+  [ "$(grep -c 'urnic: .*private interface 65, .* is for 34' <<<"$err")" = 1 ]
+expect "nothing is left" nothing_left
+
 echo "== mistakes"
 err=$(with 'veth0|10.0.0.1/24' ibv_devices 2>&1 >/dev/null)
 expect "names the entry: $err" \

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "verbs/preload/sysfs_tree.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "verbs/abi/device_identity.h"
+#include "verbs/abi/library_version.h"
 #include "verbs/preload/fork_safety.h"
 #include "verbs/preload/run_dir.h"
 #include "verbs/preload/sysfs_render.h"
@@ -46,6 +48,24 @@ static void forget_in_child(void) {
   if (atomic_load(&state) == READY) atomic_store(&state, NOT_YET);
 }
 
+// libibverbs looks for providers under names with the number of its private
+// interface in them, so one with another number never loads ours, which could
+// say so. Nothing is refused while the program has no libibverbs.
+static int library_takes_our_provider(void) {
+  void* library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == NULL) return 1;
+  int number = urnic_verbs_private_abi(library);
+  dlclose(library);
+  if (number == 0 || number == URNIC_VERBS_PRIVATE) return 1;
+  char why[200];
+  snprintf(why, sizeof(why),
+           "it takes providers of its private interface %d, and uRNIC's is for "
+           "%d (" URNIC_VERBS_RELEASES "): its devices stay hidden",
+           number, URNIC_VERBS_PRIVATE);
+  complain("the libibverbs of this program is too new or too old", why);
+  return 0;
+}
+
 static int render(void) {
   char error[320];
   int n = urnic_device_identity_from_env(devices, error, sizeof(error));
@@ -77,8 +97,11 @@ static int render(void) {
 const char* urnic_tree_root(void) {
   if (atomic_load_explicit(&state, memory_order_acquire) == NOT_YET) {
     int saved_errno = errno;
+    // Not under our lock: the loader has its own, and may be calling us.
+    int takes_us = library_takes_our_provider();
     pthread_mutex_lock(&lock);
-    if (atomic_load(&state) == NOT_YET) atomic_store(&state, render());
+    if (atomic_load(&state) == NOT_YET)
+      atomic_store(&state, takes_us ? render() : FAILED);
     pthread_mutex_unlock(&lock);
     errno = saved_errno;
   }
