@@ -489,9 +489,11 @@ class VethBed(Bed):
             command(*self.in_namespace(n, [
                 "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1"]))
             gateways = (other.host_address, f"fd77::{2 - n}")
-            for address, gateway in zip(other.addresses, gateways):
+            for address, gateway, own in zip(other.addresses, gateways,
+                                             side.addresses):
                 command("ip", "-n", side.namespace, "route", "replace",
-                        address.split("/")[0], "via", gateway)
+                        address.split("/")[0], "via", gateway, "src",
+                        own.split("/")[0])
 
     def capture(self):
         """A rocev2.Capture of what passes the cable, both ways."""

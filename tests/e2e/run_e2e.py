@@ -18,6 +18,7 @@ import test_demo  # pylint: disable=unused-import
 import test_devices  # pylint: disable=unused-import
 import test_faults  # pylint: disable=unused-import
 import test_libfabric  # pylint: disable=unused-import
+import test_newer_verbs  # pylint: disable=unused-import
 import test_partitions  # pylint: disable=unused-import
 import test_perftest  # pylint: disable=unused-import
 import test_qperf  # pylint: disable=unused-import

@@ -55,15 +55,17 @@ def devinfo_limits(context):
 
 @suite.test("loop/gid-table-in-linux-order")
 def gid_table(context):
-    """Link-local and then the addresses, each as v1 (empty) and as v2."""
+    """Link-local and then the addresses, each as v1 and then as v2."""
     with bed.LoopBed(context.tools) as place:
         text, value = devinfo(context, place)
-        for index, start in ((1, "fe80::"), (3, "::ffff:10.1.0.1"),
-                             (5, "fd01::1")):
+        for index, start in (
+                (0, "fe80:"), (1, "fe80::"),
+                (2, "0000:0000:0000:0000:0000:ffff:0a01:0001"),
+                (3, "::ffff:10.1.0.1"), (4, "fd01:"), (5, "fd01::1")):
             gid = value.get(f"GID[  {index}]", "")
-            context.check(gid.startswith(start) and "RoCE v2" in gid,
-                          f"GID {index} is '{gid}' in\n{text}")
-        for index in (0, 2, 4, 6, 7):
+            context.check(gid.startswith(start) and gid.endswith(
+                f"RoCE v{1 + index % 2}"), f"GID {index} is '{gid}' in\n{text}")
+        for index in (6, 7):
             context.check(f"GID[  {index}]" not in value,
                           f"GID {index} in\n{text}")
 

@@ -51,9 +51,11 @@ def options_of(verb, kind):
         variants["lists"] = (["-n", "1024", "-l", "16", "-Q", "16"], None)
         if events:
             variants["qps-events"] = (["-n", "200", "-q", "4", "-e"], None)
-            # Not with several queue pairs: after an event perftest takes at
-            # most -n receives, once, and sleeps on those that are left.
             variants["events-both-ways"] = (["-n", "200", "-e", "-b"], None)
+            # After an event perftest takes at most -n receives, once, and
+            # sleeps on those that are left: they must wake it.
+            variants["qps-events-both-ways"] = (
+                ["-n", "200", "-q", "4", "-e", "-b"], None)
     if verb != "atomic":
         variants["one-byte"] = (["-n", "200", "-s", "1"], [1])
         variants["8MB"] = (["-n", "5", "-s", "8388608"], [8388608])
@@ -109,6 +111,11 @@ def run_pingpong(context, bed_name, options, gid="v4"):
             context.check("Mbit/sec" in result.out, result)
 
 
+def rounds_of(size):
+    """Few of the large ones: 16 MB each way, and no more than 200."""
+    return str(max(2, min(200, (16 << 20) // size)))
+
+
 for _bed in ("vhost", "vhost-swapped", "veth9000", "veth1500", "memif"):
     for _name, _options in {
             "poll": [], "events": ["-e"], "1MB": ["-s", "1048576", "-n", "50"],
@@ -118,6 +125,13 @@ for _bed in ("vhost", "vhost-swapped", "veth9000", "veth1500", "memif"):
         suite.add(f"{_bed}/ibv_rc_pingpong/{_name}",
                   functools.partial(run_pingpong, bed_name=_bed,
                                     options=_options))
+    # The two beds of hosts; a size is not a matter of the others.
+    for _bits in range(24) if _bed in ("vhost", "veth9000") else ():
+        for _way, _options in {"poll": [], "events": ["-e"]}.items():
+            suite.add(f"{_bed}/ibv_rc_pingpong/{_way}/{1 << _bits}",
+                      functools.partial(run_pingpong, bed_name=_bed, options=[
+                          "-s", str(1 << _bits), "-n",
+                          rounds_of(1 << _bits), *_options]), False)
 suite.add("veth9000/ipv6/ibv_rc_pingpong/events",
           functools.partial(run_pingpong, bed_name="veth9000",
                             options=["-e"], gid="v6"))
@@ -140,6 +154,15 @@ for _bed in ("vhost", "veth9000"):
                       functools.partial(run_service_pingpong, bed_name=_bed,
                                         program=_program, options=_options),
                       _bed == "vhost")
+        # Datagrams end at the MTU.
+        for _bits in range(12 if "ud_" in _program else 24):
+            for _name, _options in {"poll": [], "events": ["-e"]}.items():
+                suite.add(f"{_bed}/{_program}/{_name}/{1 << _bits}",
+                          functools.partial(
+                              run_service_pingpong, bed_name=_bed,
+                              program=_program, options=[
+                                  "-s", str(1 << _bits), "-n",
+                                  rounds_of(1 << _bits), *_options]), False)
 
 # RoCE v1, which has no IP: its GIDs are IPv4-mapped or IPv6 all the same.
 for _gid in ("v4-roce1", "v6-roce1"):
@@ -246,9 +269,11 @@ def run_until_stopped(context, bed_name, program):
         bed.await_true(
             lambda: len(perftest.rows(client.output()[0])) > 1 or
             not client.running(), 60, "two rows")
+        # perftest has no handler: it ends by the signal.
         for process in (client, server):
             process.signal(signal.SIGINT)
-            process.wait(20)
+            result = process.wait(20)
+            context.check(result.status == -signal.SIGINT, result)
         context.check("error" not in client.output()[1].lower(),
                       client.result())
         server, client = place.run_pair([*argv, "-n", "500"])

@@ -1,13 +1,21 @@
-"""qperf, unmodified, with its connections made by rdma_cm (-cm 1).
+"""qperf 0.4.11, unmodified, with its connections made by rdma_cm (-cm 1).
 
-It can do no other on RoCE, with any device: without -cm it gives a LID and no
-GID, and for UC and UD it has no -cm. Its server uses one host name for TCP and
-RDMA, so kernel and RNIC share the address; and behind each test it dies of a
-null pointer (rdma_destroy_qp of its listener) without having disconnected. Its
-client then waits until the connection manager gives up, for over a minute:
-nothing here is part of the short set."""
+It can do no other on RoCE, on any device: without -cm its address vectors have
+a LID and no GRH (ib_prep() in its rdma.c), which libmlx5 and the kernel
+(rdma_check_ah_attr) refuse as we do, and it has no option for a GID. -cm is for
+RC only: the other tests warn that they do not use it. Its server uses one host
+name for TCP and RDMA, so kernel and RNIC share the address.
+
+Its server dies behind each test, on any device: it makes its queue pair of the
+id of the request and destroys that of its listener, which has none (cm_close;
+qperf's own 83bc16e, after the release, mends it). The kernel would answer the
+client's DREQ for the dead; here the RNIC has died with its process, and the
+client would wait for a minute. So somebody else takes the RNIC over then: who
+is asked to disconnect what he does not know says that it is.
+"""
 
 import functools
+import pathlib
 
 import bed
 import suite
@@ -18,8 +26,23 @@ TESTS = ("rc_lat", "rc_bw", "rc_bi_bw", "rc_rdma_read_lat", "rc_rdma_read_bw",
          "ver_rc_fetch_add")
 
 
+def children(process):
+    """Those that run: a dead one has no memory."""
+    path = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    alive = []
+    for pid in path.read_text(encoding="ascii").split():
+        try:
+            status = pathlib.Path(f"/proc/{pid}/statm").read_text(
+                encoding="ascii")
+        except OSError:
+            continue
+        if not status.startswith("0 "):
+            alive.append(pid)
+    return alive
+
+
 def run_qperf(context, bed_name, name):
-    context.need("qperf")
+    context.need("qperf", "ibv_rc_pingpong")
     place = bed.VethBed(context.tools) if bed_name == "veth9000" \
         else bed.SocketBed(context.tools, bed_name)
     with place:
@@ -28,8 +51,15 @@ def run_qperf(context, bed_name, name):
         server = place.spawn(0, ["qperf", "-lp", str(port)])
         bed.await_true(lambda: server.listens(port) or not server.running(),
                        20, "qperf listening")
-        client = place.run(1, ["qperf", "10.1.0.1", "-lp", str(port), "-t",
-                               "1", "-cm", "1", name], seconds=180)
+        client = place.spawn(1, ["qperf", "10.1.0.1", "-lp", str(port), "-t",
+                                 "1", "-cm", "1", name])
+        bed.await_true(lambda: children(server) or not client.running(), 20,
+                       "a server for the test")
+        bed.await_true(lambda: not children(server) or not client.running(),
+                       40, "the end of the server for the test")
+        place.spawn(0, ["ibv_rc_pingpong", "-g", str(place.gid_v4), "-p",
+                        str(place.next_port())])
+        client = client.wait(120)
         context.check_ok(client)
         lines = client.out.strip().split("\n")
         context.check(lines[0] == f"{name}:" and len(lines) > 1, client)
@@ -40,4 +70,4 @@ for _bed in ("vhost", "veth9000"):
     for _name in TESTS:
         suite.add(f"{_bed}/qperf/{_name}",
                   functools.partial(run_qperf, bed_name=_bed, name=_name),
-                  False)
+                  (_bed, _name) == ("vhost", "rc_rdma_read_bw"))

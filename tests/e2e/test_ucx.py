@@ -62,10 +62,11 @@ PROTOCOL_TESTS = ("tag_lat", "tag_bw", "tag_sync_lat", "ucp_put_lat",
 CORE_PROTOCOL = {"rc": ("tag_lat", "ucp_put_bw", "ucp_get", "ucp_cswap",
                         "stream_bw", "ucp_am_lat"),
                  "ud": ("tag_lat", "ucp_am_bw"), "rc-ud-self": ("tag_bw",)}
-# The transports themselves, for one kind of message each.
+# The transports themselves, for one kind of message each. (rc_verbs has no
+# swap: there is none in IB. UCP makes one of compare-and-swap.)
 TRANSPORT_TESTS = {
     "rc_verbs": ("am_lat", "am_bw", "put_lat", "put_bw", "add_mr", "fadd",
-                 "swap", "cswap"),
+                 "cswap"),
     "ud_verbs": ("am_lat", "am_bw"),
 }
 CORE_TRANSPORT = {"rc_verbs": ("put_lat", "fadd"), "ud_verbs": ("am_bw",)}
