@@ -20,8 +20,7 @@ TEST(LibraryVersionTest, ALaterOneSaysSo) {
   const char* root = getenv("TEST_SRCDIR");
   ASSERT_NE(root, nullptr);
   void* library =
-      dlopen((std::string(root) + "/urnic/verbs/abi/testing/libnewer_verbs.so")
-                 .c_str(),
+      dlopen((std::string(root) + "/urnic/verbs/abi/libnewer_verbs.so").c_str(),
              RTLD_LAZY);
   ASSERT_NE(library, nullptr) << dlerror();
   EXPECT_EQ(urnic_verbs_private_abi(library), 65);

@@ -10,8 +10,8 @@
 int urnic_tree_wanted(void);
 
 // The directory that stands for "/" (see run_dir.h), rendered if need be; NULL
-// when it cannot be, or when the program has a libibverbs that would not load our
-// provider, after a message on stderr that says why. Keeps errno.
+// when it cannot be, or when the program has a libibverbs that would not load
+// our provider, after a message on stderr that says why. Keeps errno.
 const char* urnic_tree_root(void);
 
 // Shows other GIDs of a device, whose name counts. 0 or -errno; -ENOENT:
