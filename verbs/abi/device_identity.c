@@ -140,7 +140,19 @@ static int parse_dev(struct parser* at, struct urnic_device_identity* d) {
 }
 
 static int is_usable_ipv4(const uint8_t* a) {
-  return a[0] != 0 && a[0] < 224;  // neither "this host" nor a group
+  // Neither "this host", nor a loopback address, nor a group.
+  return a[0] != 0 && a[0] != 127 && a[0] < 224;
+}
+
+// RFC 1122 3.2.1.3: all bits of the host part 0 or 1. RFC 3021: a prefix of 31
+// bits has neither.
+static const char* kind_of_network_wide(const uint8_t* a, uint32_t prefix_len) {
+  uint32_t ip =
+      (uint32_t)a[0] << 24 | (uint32_t)a[1] << 16 | (uint32_t)a[2] << 8 | a[3];
+  if (prefix_len > 30) return NULL;
+  uint32_t host_bits = UINT32_MAX >> prefix_len;
+  if ((ip & host_bits) == 0) return "";
+  return (ip & host_bits) == host_bits ? "broadcast " : NULL;
 }
 
 static int is_usable_ipv6(const uint8_t* a) {
@@ -148,6 +160,7 @@ static int is_usable_ipv6(const uint8_t* a) {
   struct in6_addr in6;
   memcpy(&in6, a, sizeof(in6));
   return a[0] != 0xff && !IN6_IS_ADDR_UNSPECIFIED(&in6) &&
+         !IN6_IS_ADDR_LOOPBACK(&in6) &&
          memcmp(a, kMapped, sizeof(kMapped)) != 0;
 }
 
@@ -178,7 +191,14 @@ static int parse_ip(const struct parser* at, struct slice field,
   address.prefix_len = (uint8_t)len;
   if (!(address.is_ipv6 ? is_usable_ipv6(address.bytes)
                         : is_usable_ipv4(address.bytes)))
-    return fail(at, EINVAL, "%s is not an address that a host can have", text);
+    return fail(at, EINVAL,
+                "%s is not an address that a host can have on a network", text);
+  const char* kind =
+      address.is_ipv6 ? NULL : kind_of_network_wide(address.bytes, len);
+  if (kind != NULL)
+    return fail(at, EINVAL,
+                "\"%.*s\" is the %saddress of its network, not a host's",
+                (int)field.len, field.p, kind);
   *out = address;
   return 0;
 }

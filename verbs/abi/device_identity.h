@@ -11,7 +11,8 @@
 //
 //   PORTS  = ENTRY *( ";" ENTRY ) [ ";" ]        at most URNIC_MAX_PORTS
 //   ENTRY  = DEV *( "|" FIELD )                  the n-th is device urnic<n>
-//   FIELD  = IP "/" LEN                          at most URNIC_MAX_ADDRS
+//   FIELD  = IP "/" LEN                          at most URNIC_MAX_ADDRS; one
+//                                                that a host can have there
 //          | "mtu=" N                            bytes of an IP packet
 //          | "mac=port"                          use the interface's own MAC
 //          | "pkey=" HEX                         at most URNIC_MAX_PKEYS - 1

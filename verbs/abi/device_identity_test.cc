@@ -57,7 +57,7 @@ TEST(DeviceIdentityTest, ReadsEveryKindOfPort) {
 }
 
 TEST(DeviceIdentityTest, TakesTheMtuOfAnInterfaceFromTheKernel) {
-  Parsed p = Parse("iface:lo|127.0.0.1/8");
+  Parsed p = Parse("iface:lo|10.0.0.1/8");
   ASSERT_EQ(p.rc, 1) << p.error;
   EXPECT_EQ(p.devices[0].kind, URNIC_PORT_IFACE);
   EXPECT_STREQ(p.devices[0].ifname, "lo");
@@ -152,6 +152,13 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"loop|::1:2/129", EINVAL, "1 to 128"},
         Mistake{"loop|10.0.0/8", EINVAL, "neither IP/LEN"},
         Mistake{"loop|224.0.0.1/8", EINVAL, "224.0.0.1 is not an address"},
+        Mistake{"loop|127.0.0.1/8", EINVAL, "127.0.0.1 is not an address"},
+        Mistake{"loop|::1/128", EINVAL, "::1 is not an address"},
+        Mistake{"loop|10.9.0.0/24", EINVAL,
+                "\"10.9.0.0/24\" is the address of its network"},
+        Mistake{"loop|10.9.0.255/24", EINVAL,
+                "is the broadcast address of its network"},
+        Mistake{"loop|10.9.0.3/30", EINVAL, "broadcast"},
         Mistake{"loop|ff02::1/8", EINVAL, "ff02::1 is not an address"},
         Mistake{"loop|::ffff:1.2.3.4/96", EINVAL, "not an address"},
         Mistake{"loop|10.0.0.1/8|10.0.0.1/9", EEXIST, "given twice"},
@@ -190,6 +197,15 @@ TEST(DeviceIdentityTest, ErrorBufferMayBeSmallOrAbsent) {
   EXPECT_EQ(urnic_device_identity_parse("x", 1, d.data(), error, 8), -EINVAL);
   EXPECT_EQ(std::strlen(error), 7u);
   EXPECT_EQ(urnic_device_identity_parse("x", 1, d.data(), nullptr, 0), -EINVAL);
+}
+
+// RFC 3021.
+TEST(DeviceIdentityTest, TheSmallestNetworksHaveOnlyHosts) {
+  for (const char* port : {"loop|10.9.0.0/31", "loop|10.9.0.1/31",
+                           "loop|10.9.0.0/32", "loop|10.9.0.255/32"}) {
+    const Parsed p = Parse(port);
+    EXPECT_EQ(p.rc, 1) << p.error;
+  }
 }
 
 // Whatever the text: an answer, and an error that says something.

@@ -1,5 +1,7 @@
 #include "verbs/cli/config.h"
 
+#include <arpa/inet.h>
+
 #include <array>
 #include <cstdlib>
 
@@ -19,6 +21,36 @@ const char* NonEmptyEnv(const char* name) {
 
 bool Says(const std::string& port, std::string_view field) {
   return port.find(field) != std::string::npos;
+}
+
+absl::StatusOr<uint32_t> ReadMtu(const char* name, const std::string& text) {
+  uint32_t value;
+  if (absl::SimpleAtoi(text, &value)) return value;
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " \"", text, "\" is not a number"));
+}
+
+// What --addr may say: other fields of a port are for --port. The length is
+// looked at with the port.
+absl::Status CheckAddr(const std::string& value) {
+  if (value.find_first_of("|;") != std::string::npos)
+    return absl::InvalidArgumentError(
+        absl::StrCat("--addr \"", value,
+                     "\" is more than an address; give --addr once for "
+                     "each"));
+  const std::string ip = value.substr(0, value.find('/'));
+  in6_addr bytes;
+  if (inet_pton(AF_INET, ip.c_str(), &bytes) == 1 ||
+      inet_pton(AF_INET6, ip.c_str(), &bytes) == 1)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--addr \"", value, "\" is no IP/LEN, as in 10.0.0.1/24 or fd00::1/64"));
+}
+
+absl::Status CheckHugePages(const std::string& wish) {
+  if (wish == "on" || wish == "off" || wish == "auto") return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "URNIC_HUGEPAGES \"", wish, "\" is neither on, off nor auto"));
 }
 
 absl::Status CheckMode(const std::string& mode) {
@@ -95,7 +127,11 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
 
 absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
   ConfigSource source;
-  source.mtu = mtu_;
+  if (mtu_) {
+    const absl::StatusOr<uint32_t> mtu = ReadMtu("--mtu", *mtu_);
+    if (!mtu.ok()) return mtu.status();
+    source.mtu = *mtu;
+  }
   source.pkeys = pkeys_;
   source.mode = mode_;
   size_t port = 0;
@@ -113,6 +149,7 @@ absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
       if (source.ports.empty())
         return absl::InvalidArgumentError(
             absl::StrCat("--addr ", value, " comes before any --port"));
+      if (absl::Status s = CheckAddr(value); !s.ok()) return s;
       absl::StrAppend(&source.ports.back(), "|", value);
     }
   }
@@ -139,17 +176,18 @@ absl::StatusOr<ConfigSource> ReadConfigEnvironment() {
     source.ports = absl::StrSplit(ports, ';');
     if (source.ports.back().empty()) source.ports.pop_back();
   }
-  if (const char* mtu = NonEmptyEnv("URNIC_MTU")) {
-    uint32_t value;
-    if (!absl::SimpleAtoi(mtu, &value))
-      return absl::InvalidArgumentError(
-          absl::StrCat("URNIC_MTU \"", mtu, "\" is not a number"));
-    source.mtu = value;
+  if (const char* text = NonEmptyEnv("URNIC_MTU")) {
+    const absl::StatusOr<uint32_t> mtu = ReadMtu("URNIC_MTU", text);
+    if (!mtu.ok()) return mtu.status();
+    source.mtu = *mtu;
   }
   if (const char* pkeys = NonEmptyEnv("URNIC_PKEYS")) {
     source.pkeys = absl::StrSplit(pkeys, ',');
   }
   if (const char* mode = NonEmptyEnv("URNIC_MODE")) source.mode = mode;
+  if (const char* wish = NonEmptyEnv("URNIC_HUGEPAGES")) {
+    if (absl::Status s = CheckHugePages(wish); !s.ok()) return s;
+  }
   return source;
 }
 

@@ -54,7 +54,7 @@ class ConfigFlags {
   CLI::Option* addr_option_;
   std::vector<std::string> ports_;
   std::vector<std::string> addrs_;
-  std::optional<uint32_t> mtu_;
+  std::optional<std::string> mtu_;
   std::vector<std::string> pkeys_;
   std::optional<std::string> mode_;
   std::string file_;
@@ -64,7 +64,8 @@ class ConfigFlags {
 // key: a misspelt key must not pass for a default.
 absl::StatusOr<ConfigSource> ReadConfigFile(const std::string& path);
 
-// Reads URNIC_PORTS, URNIC_MTU, URNIC_PKEYS and URNIC_MODE.
+// Reads URNIC_PORTS, URNIC_MTU, URNIC_PKEYS and URNIC_MODE, and looks whether
+// URNIC_HUGEPAGES, which the program will read, is a word that it will take.
 absl::StatusOr<ConfigSource> ReadConfigEnvironment();
 
 // Joins the sources, best first, and checks the result: the mode is one that is

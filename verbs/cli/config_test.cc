@@ -38,7 +38,7 @@ class ConfigTest : public testing::Test {
  protected:
   void SetUp() override {
     for (const char* name : {"URNIC_PORTS", "URNIC_MTU", "URNIC_PKEYS",
-                             "URNIC_MODE", "URNIC_CONFIG"})
+                             "URNIC_MODE", "URNIC_CONFIG", "URNIC_HUGEPAGES"})
       unsetenv(name);
   }
 };
@@ -97,6 +97,15 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
   } cases[] = {
       {{"--addr", "10.0.0.1/24"}, "--addr 10.0.0.1/24 comes before any --port"},
       {{"--port", "loop;loop"}, "give --port once for each"},
+      {{"--port", "loop", "--addr", "300.9.0.1/24"},
+       "--addr \"300.9.0.1/24\" is no IP/LEN, as in"},
+      {{"--port", "loop", "--addr", "mtu=1500"}, "is no IP/LEN, as in"},
+      {{"--port", "loop", "--addr", "10.0.0.1"}, "needs a prefix length"},
+      {{"--port", "loop", "--addr", "10.0.0.1/24;loop"},
+       "give --addr once for each"},
+      {{"--port", "loop", "--addr", "10.9.0.0/24"},
+       "\"10.9.0.0/24\" is the address of its network"},
+      {{"--port", "loop", "--mtu", "x"}, "--mtu \"x\" is not a number"},
       {{"--port", "veth0"}, "port 1 (\"veth0\"): not a port"},
       {{"--port", "xdp:lo"}, "no af_xdp driver"},
       {{"--port", "0000:01:00.0"}, "no drivers for physical NICs"},
@@ -113,6 +122,10 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
   }
   setenv("URNIC_MTU", "15OO", 1);
   EXPECT_THAT(Message(Resolve({}).status()), HasSubstr("URNIC_MTU \"15OO\""));
+  unsetenv("URNIC_MTU");
+  setenv("URNIC_HUGEPAGES", "maybe", 1);
+  EXPECT_THAT(Message(Resolve({}).status()),
+              HasSubstr("URNIC_HUGEPAGES \"maybe\" is neither on, off nor"));
 }
 
 TEST_F(ConfigTest, MistakesInTheFileNameTheLine) {

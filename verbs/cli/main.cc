@@ -9,22 +9,58 @@
 
 namespace {
 
-// CLI11 would only say that a subcommand is required.
-bool IsUnknownSubcommand(const CLI::App& app, const std::string& word) {
-  if (word.starts_with('-')) return false;
-  const auto commands = app.get_subcommands(nullptr);
-  return std::none_of(
-      commands.begin(), commands.end(),
-      [&](const CLI::App* command) { return command->get_name() == word; });
+// "help [SUBCOMMAND]" is "[SUBCOMMAND] --help".
+void TranslateHelp(std::vector<std::string>* args) {
+  if (args->empty() || args->front() != "help") return;
+  args->erase(args->begin());
+  args->insert(args->begin() + (args->empty() ? 0 : 1), "--help");
 }
 
-int RefuseSubcommand(const CLI::App& app, const std::string& word) {
+// CLI11 would only say that a subcommand is required. Empty: `args` may go on.
+std::string SubcommandMistake(const CLI::App& app,
+                              const std::vector<std::string>& args) {
+  if (!args.empty() && args.front().starts_with('-')) return "";
   std::string names;
-  for (const CLI::App* command : app.get_subcommands(nullptr))
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    if (!args.empty() && command->get_name() == args.front()) return "";
     names += (names.empty() ? "" : ", ") + command->get_name();
-  std::fprintf(stderr, "urnic: \"%s\" is no subcommand; there are %s\n",
-               word.c_str(), names.c_str());
+  }
+  const std::string what = args.empty()
+                               ? "no subcommand"
+                               : '"' + args.front() + "\" is no subcommand";
+  return what + "; there are " + names + "; urnic help tells more";
+}
+
+int Complain(const std::string& who, const std::string& what) {
+  std::fprintf(stderr, "%s: %s\n", who.c_str(), what.c_str());
   return urnic::kExitUsage;
+}
+
+// What CLI11 has found, in our words where it has none that fit a sentence.
+std::string Describe(const CLI::App& command, const CLI::ParseError& error) {
+  if (error.get_exit_code() ==
+      static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
+    for (const CLI::Option* option : command.get_options()) {
+      const std::string name = option->get_name();
+      if (!std::string(error.what()).starts_with(name + ":")) continue;
+      if (option->count() > 1) return name + " is given more than once";
+      return name + " needs a value: " + option->get_type_name();
+    }
+  }
+  const std::vector<std::string> words = command.remaining(true);
+  if (words.empty()) return error.what();
+  return '"' + words.front() +
+         (words.front().starts_with('-') ? "\" is no option"
+                                         : "\" is not expected here");
+}
+
+int Complain(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const CLI::App& command = chosen.empty() ? app : *chosen.back();
+  const std::string who =
+      chosen.empty() ? app.get_name() : "urnic " + command.get_name();
+  return Complain(who,
+                  Describe(command, error) + "; " + who + " --help tells more");
 }
 
 }  // namespace
@@ -33,6 +69,7 @@ int main(int argc, char** argv) {
   CLI::App app("uRNIC: an RDMA NIC in user space", "urnic");
   app.set_version_flag("--version", "urnic " URNIC_FW_VERSION);
   app.require_subcommand(1);
+  app.footer("urnic help SUBCOMMAND tells more about one.");
   int exit_status = urnic::kExitOk;
   std::vector<std::string> program;
   urnic::AddRunCommand(app, &program, &exit_status);
@@ -40,15 +77,17 @@ int main(int argc, char** argv) {
   urnic::AddDemoCommand(app, &exit_status);
   urnic::AddDoctorCommand(app, &exit_status);
   std::vector<std::string> args(argv + 1, argv + argc);
-  if (!args.empty() && IsUnknownSubcommand(app, args.front()))
-    return RefuseSubcommand(app, args.front());
+  TranslateHelp(&args);
+  const std::string mistake = SubcommandMistake(app, args);
+  if (!mistake.empty()) return Complain("urnic", mistake);
   program = urnic::SplitProgram(app, &args);
   // CLI11 takes a vector from its end.
   std::reverse(args.begin(), args.end());
   try {
     app.parse(args);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? urnic::kExitOk : urnic::kExitUsage;
+    // --help and --version are exceptions, too.
+    return e.get_exit_code() == 0 ? app.exit(e) : Complain(app, e);
   }
   return exit_status;
 }

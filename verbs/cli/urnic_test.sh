@@ -43,6 +43,20 @@ status 2 "$urnic" run ibv_devices
 expect "says how: $out" contains "$out" 'no port; give --port'
 status 2 "$urnic" run --port loop --mode service true
 expect "says so: $out" contains "$out" 'service is not built yet'
+status 2 "$urnic" run --port loop --mtu x true
+expect "says so: $out" contains "$out" '^urnic run: --mtu "x" is not a number$'
+status 2 "$urnic" run --bogus
+expect "says so: $out" contains "$out" '^urnic run: "--bogus" is no option; '
+status 2 "$urnic" doctor now
+expect "says so: $out" contains "$out" '^urnic doctor: "now" is not expected'
+status 2 "$urnic" run --port
+expect "says so: $out" contains "$out" '^urnic run: --port needs a value: DEV;'
+status 2 "$urnic" run --port loop --mtu 1500 --mtu 1500 true
+expect "says so: $out" contains "$out" '^urnic run: --mtu is given more than'
+status 2 "$urnic" --bogus
+expect "says so: $out" contains "$out" '^urnic: "--bogus" is no option; '
+status 2 env URNIC_HUGEPAGES=maybe "$urnic" run --port loop true
+expect "says so: $out" contains "$out" '^urnic run: URNIC_HUGEPAGES "maybe" is'
 status 0 env LD_PRELOAD= IBV_DRIVERS=mine "$urnic" run --port loop env
 expect "keeps IBV_DRIVERS" \
   contains "$out" "^IBV_DRIVERS=$tree/lib/liburnic:mine$"
@@ -78,7 +92,17 @@ expect "version: $out" contains "$out" '^urnic [0-9]+\.'
 status 0 "$urnic" --help
 expect "help has run and doctor: $out" contains "$out" '^ +run .*'
 expect "help has nothing unbuilt" lacks "$out" '^ +(show|trace|dump|top) '
+help=$out
+status 0 "$urnic" help
+expect "help is --help" test "$out" = "$help"
+status 0 "$urnic" run --help
+help=$out
+status 0 "$urnic" help run
+expect "help run is run --help" test "$out" = "$help"
+status 2 "$urnic" help dance
+expect "names it: $out" contains "$out" '^urnic: "dance" is no subcommand'
 status 2 "$urnic"
+expect "says so: $out" contains "$out" '^urnic: no subcommand; there are run'
 status 2 "$urnic" dance
 expect "names it: $out" contains "$out" '"dance" is no subcommand'
 expect "names the others: $out" contains "$out" 'run, addr, demo, doctor'
