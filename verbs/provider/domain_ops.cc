@@ -28,7 +28,7 @@ int DeallocPd(ibv_pd* pd) {
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   if (domain->users != 0) {
     return Fail(absl::FailedPreconditionError(absl::StrCat(
-        "pd ", pd->handle, ": still has ", domain->users.load(), " objects")));
+        "pd ", pd->handle, ": objects in it: ", domain->users.load())));
   }
   if (domain->parent != nullptr) --domain->parent->users;
   if (domain->thread_domain != nullptr) --domain->thread_domain->users;
@@ -54,7 +54,7 @@ int DeallocTd(ibv_td* td) {
   ThreadDomain* domain = ThreadDomain::From(td);
   if (domain->users != 0) {
     return Fail(absl::FailedPreconditionError(absl::StrCat(
-        "thread domain: still in ", domain->users.load(), " parent domains")));
+        "thread domain: parent domains with it: ", domain->users.load())));
   }
   domain->context->Delete(domain);
   return 0;

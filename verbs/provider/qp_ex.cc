@@ -19,8 +19,7 @@ using Posting = control::Qp::Posting;
 constexpr unsigned kSendFlags =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
-// --- Building
-// -----------------------------------------------------------------
+// --- Building ---------------------------------------------------------------
 
 void Refuse(WorkList& list, int error) {
   if (list.error == 0) list.error = error;
@@ -223,8 +222,7 @@ void SetXrcSrqn(ibv_qp_ex* ex, uint32_t srqn) {
   }
 }
 
-// --- The list
-// -----------------------------------------------------------------
+// --- The list ---------------------------------------------------------------
 
 void WrStart(ibv_qp_ex* ex) {
   QueuePair& qp = *QueuePair::From(ex);

@@ -49,9 +49,8 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.max_qp_rd_atom = kMaxRdAtomic;
   a.max_qp_init_rd_atom = kMaxRdAtomic;
   a.max_res_rd_atom = kMaxQps * kMaxRdAtomic;
-  // Executed by the CPU: atomic toward its own atomics, too.
-  // True beyond that (GLOB): the CPU's own instructions are what executes
-  // them. But UCX 1.13 has no atomics then, as no hardware says so.
+  // IBV_ATOMIC_GLOB would be true, as the CPU's own instructions execute them,
+  // but UCX 1.13 takes it for no atomics at all: no hardware says so.
   a.atomic_cap = IBV_ATOMIC_HCA;
   a.max_mcast_grp = kMaxMcastGroups;
   a.max_mcast_qp_attach = kMaxMcastQpsPerGroup;

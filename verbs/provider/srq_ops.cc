@@ -139,7 +139,7 @@ int CloseXrcd(ibv_xrcd* xrcd) {
   XrcDomain* domain = XrcDomain::From(xrcd);
   if (domain->users != 0) {
     return Fail(absl::FailedPreconditionError(absl::StrCat(
-        "close_xrcd: still has ", domain->users.load(), " objects")));
+        "close_xrcd: objects in it: ", domain->users.load())));
   }
   domain->context->Delete(domain);
   return 0;

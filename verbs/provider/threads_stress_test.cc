@@ -40,8 +40,7 @@ struct Scene {
   ~Scene() { EXPECT_EQ(ibv_dealloc_pd(pd), 0); }
 };
 
-// --- Data
-// ---------------------------------------------------------------------
+// --- Data -------------------------------------------------------------------
 
 // Several post to one queue pair, several poll its queue and the one of its
 // peer, and feed the latter's receives.
@@ -77,8 +76,7 @@ void MoveData(Scene& scene) {
   EXPECT_EQ(received, kMessages);
 }
 
-// --- One round each of what the others do
-// --------------------------------------
+// --- One round each of what the others do -----------------------------------
 
 void Regions(Scene& scene) {
   std::vector<uint8_t> memory(8192);
@@ -220,8 +218,7 @@ void Queries(Scene& scene) {
   EXPECT_EQ(ibv_close_device(again), 0);
 }
 
-// --- Connections
-// --------------------------------------------------------------
+// --- Connections ------------------------------------------------------------
 
 rdma_cm_event_type Next(rdma_event_channel* channel, rdma_cm_id** id) {
   rdma_cm_event* event = nullptr;

@@ -242,8 +242,7 @@ TEST_F(WindowTest, ADomainIsBusyWhileItHasWindows) {
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }
 
-// --- Regions
-// -------------------------------------------------------------------
+// --- Regions ----------------------------------------------------------------
 
 TEST_F(WindowTest, AReregisteredRegionKeepsItsKey) {
   const uint32_t key = mr_->rkey;
