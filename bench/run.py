@@ -118,7 +118,7 @@ class Bench:
 
     def connections(self, bed):
         """CONNECTIONS times: connect, exchange a message, disconnect, destroy."""
-        words = [str(self.bin / "tests/e2e/connect_peer")]
+        words = [str(self.bin / "tests/e2e/cm_reconnect")]
         server, client, _ = self.run_in(bed, words, (
             ["server", "10.1.0.1", "7000"], ["client", "10.1.0.1", "7000", str(CONNECTIONS)]), patience=60)
         sides = [json.loads(out.strip().splitlines()[-1]) for out in (server, client)]

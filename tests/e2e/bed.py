@@ -70,9 +70,9 @@ class Tools:
     def __init__(self, out, built):
         self.out = pathlib.Path(out).resolve()
         self.echo_peer = str(pathlib.Path(built).resolve() / "echo_peer")
-        self.connect_peer = str(pathlib.Path(built).resolve() /
-                                "connect_peer")
-        self.cm_peer = str(pathlib.Path(built).resolve() / "cm_peer")
+        self.cm_reconnect = str(pathlib.Path(built).resolve() /
+                                "cm_reconnect")
+        self.cm_survivor = str(pathlib.Path(built).resolve() / "cm_survivor")
         self.late_loader = str(pathlib.Path(built).resolve() / "late_loader")
         self.alloc_count = str(pathlib.Path(built).resolve() /
                                "liballoc_count.so")
@@ -82,7 +82,7 @@ class Tools:
     def missing(self):
         wanted = [self.urnic, self.preload,
                   str(self.out / "lib" / "liburnic-rdmav34.so"),
-                  self.echo_peer, self.connect_peer, self.cm_peer,
+                  self.echo_peer, self.cm_reconnect, self.cm_survivor,
                   self.late_loader, self.alloc_count]
         return [path for path in wanted if not os.path.exists(path)]
 

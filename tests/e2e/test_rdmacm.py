@@ -244,7 +244,7 @@ def connections_leave_nothing(context, bed_name, count):
     """Connect, exchange, disconnect, destroy, `count` times: afterwards both
     processes hold what they held before."""
     with make_bed(context.tools, bed_name) as place:
-        words = [context.tools.connect_peer]
+        words = [context.tools.cm_reconnect]
         server = spawn_server(place, [*words, "server", SERVER_IP["v4"],
                                       "7000"], "listening")
         client = place.run(1, [*words, "client", SERVER_IP["v4"], "7000",

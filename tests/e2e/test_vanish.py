@@ -18,9 +18,9 @@ REPLY_SECONDS = 75
 SLACK_KB = 1024
 
 
-def spawn(context, place, side, role, *more):
-    address = SERVER_IP["v4"]
-    return place.spawn(side, [context.tools.cm_peer, role, address, "7471",
+def spawn(context, place, side, role, *more, family="v4"):
+    address = SERVER_IP[family]
+    return place.spawn(side, [context.tools.cm_survivor, role, address, "7471",
                               *more])
 
 
@@ -41,8 +41,8 @@ def holdings(process):
     return len(os.listdir(f"/proc/{process.pid}/fd")), int(rss.split()[1])
 
 
-def spawn_server(context, place):
-    server = spawn(context, place, 0, "server")
+def spawn_server(context, place, family="v4"):
+    server = spawn(context, place, 0, "server", family=family)
     bed.await_true(lambda: count(server, "listening") or not server.running(),
                    20, "the server listens")
     return server
@@ -61,13 +61,14 @@ def connect_once(context, place, server):
     context.check(server.running(), server.result())
 
 
-def exit_without_a_word(context, bed_name):
+def exit_without_a_word(context, bed_name, family="v4"):
     """The client calls exit() with its connection established: the server
     hears of it as it would from the kernel, by a DREQ."""
     with make_bed(context.tools, bed_name) as place:
-        server = spawn_server(context, place)
+        server = spawn_server(context, place, family)
         for number in range(1, 4):
-            client = spawn(context, place, 1, "one-client", "exit")
+            client = spawn(context, place, 1, "one-client", "exit",
+                           family=family)
             context.check_ok(client.wait(20))
             bed.await_true(lambda: count(server, "down") >= number or
                            not server.running(), 20, "the end is noticed")
@@ -137,6 +138,9 @@ def killed_servers(context, bed_name, rounds):
             context.check_ok(process.wait(10))
 
 
+suite.add("veth9000/vanish/exit-without-a-word-v6",
+          functools.partial(exit_without_a_word, bed_name="veth9000",
+                            family="v6"), False)
 for _bed in ("vhost", "veth9000"):
     suite.add(f"{_bed}/vanish/exit-without-a-word",
               functools.partial(exit_without_a_word, bed_name=_bed),

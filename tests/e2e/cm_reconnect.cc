@@ -2,8 +2,8 @@
 // other, each with everything that belongs to it: id, domain, completion queue,
 // queue pair, memory. Says how long that took, and what it has left behind.
 //
-//   urnic run .. -- connect_peer server ADDRESS PORT
-//   urnic run .. -- connect_peer client ADDRESS PORT COUNT
+//   urnic run .. -- cm_reconnect server ADDRESS PORT
+//   urnic run .. -- cm_reconnect client ADDRESS PORT COUNT
 //
 // On each connection the client sends a message and the server answers. Before
 // the COUNT connections that are measured come others, for some seconds: what a
@@ -16,7 +16,6 @@
 
 #include <dirent.h>
 #include <infiniband/verbs.h>
-#include <netdb.h>
 #include <rdma/rdma_cma.h>
 
 #include <algorithm>
@@ -25,11 +24,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "tests/e2e/cm_program.h"
+
+namespace cm_program {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -38,22 +39,16 @@ constexpr auto kWarmUp = std::chrono::seconds(4);
 constexpr int kWarmUpMin = 200;
 constexpr int kTimeoutMs = 2000;
 constexpr uint32_t kBytes = 64;
+constexpr uint8_t kRetries = 7;
 
 // What the first byte of a message says to the server.
 enum Phase : uint8_t { kWarming = 1, kFirst, kMeasured, kLast };
-
-[[noreturn]] void Die(const std::string& what) {
-  std::fprintf(stderr, "connect_peer: %s: %s\n", what.c_str(),
-               std::strerror(errno));
-  std::exit(1);
-}
 
 double Microseconds(Clock::duration d) {
   return std::chrono::duration<double, std::micro>(d).count();
 }
 
-// --- What the process holds
-// ---------------------------------------------------
+// --- What the process holds -------------------------------------------------
 
 struct Holdings {
   int fds = 0;
@@ -113,14 +108,13 @@ class Report {
   std::vector<double> connect_us_;
 };
 
-// --- One connection
-// -----------------------------------------------------------
+// --- One connection ---------------------------------------------------------
 
 rdma_cm_event* Await(rdma_event_channel* channel, rdma_cm_event_type wanted) {
   rdma_cm_event* event = nullptr;
   do {
     if (event != nullptr) rdma_ack_cm_event(event);
-    if (rdma_get_cm_event(channel, &event) != 0) Die("rdma_get_cm_event");
+    event = NextEvent(channel);
     // Of connections that are over.
   } while (event->event == RDMA_CM_EVENT_TIMEWAIT_EXIT);
   if (event->event != wanted) {
@@ -144,16 +138,7 @@ class Connection {
     if (pd_ == nullptr || cq_ == nullptr) Die("domain or completion queue");
     mr_ = ibv_reg_mr(pd_, buffer_, sizeof(buffer_), IBV_ACCESS_LOCAL_WRITE);
     if (mr_ == nullptr) Die("ibv_reg_mr");
-    ibv_qp_init_attr init = {};
-    init.send_cq = init.recv_cq = cq_;
-    init.cap = {.max_send_wr = 1,
-                .max_recv_wr = 1,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
-    init.qp_type = IBV_QPT_RC;
-    init.sq_sig_all = 1;
-    if (rdma_create_qp(id, pd_, &init) != 0) Die("rdma_create_qp");
+    MakeQueuePair(id, pd_, cq_, 1);
     ibv_sge sge = Sge(kBytes);
     ibv_recv_wr wr = {};
     wr.sg_list = &sge;
@@ -211,39 +196,14 @@ class Connection {
   uint8_t buffer_[2 * kBytes] = {};
 };
 
-rdma_cm_id* NewId(rdma_event_channel* channel) {
-  rdma_cm_id* id = nullptr;
-  if (rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) != 0) {
-    Die("rdma_create_id");
-  }
-  return id;
-}
-
-rdma_conn_param Parameters() {
-  rdma_conn_param parameters = {};
-  parameters.responder_resources = parameters.initiator_depth = 1;
-  parameters.retry_count = parameters.rnr_retry_count = 7;
-  return parameters;
-}
-
-addrinfo* Resolve(const char* address, const char* port) {
-  addrinfo hints = {};
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(address, port, &hints, &found) != 0) Die(address);
-  return found;
-}
-
-// --- The two sides
-// ------------------------------------------------------------
+// --- The two sides ----------------------------------------------------------
 
 // Serves one connection and returns what its client said.
 uint8_t ServeOne(rdma_event_channel* channel) {
   rdma_cm_event* const event = Await(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
   Connection connection(event->id);
   rdma_ack_cm_event(event);
-  rdma_conn_param parameters = Parameters();
+  rdma_conn_param parameters = Parameters(kRetries);
   if (rdma_accept(connection.id(), &parameters) != 0) Die("rdma_accept");
   Pass(channel, RDMA_CM_EVENT_ESTABLISHED);
   connection.Complete(1);
@@ -256,8 +216,7 @@ uint8_t ServeOne(rdma_event_channel* channel) {
 }
 
 void Serve(const addrinfo* address) {
-  rdma_event_channel* const channel = rdma_create_event_channel();
-  if (channel == nullptr) Die("rdma_create_event_channel");
+  rdma_event_channel* const channel = NewChannel();
   rdma_cm_id* const listener = NewId(channel);
   if (rdma_bind_addr(listener, address->ai_addr) != 0 ||
       rdma_listen(listener, 0) != 0) {
@@ -287,7 +246,7 @@ void ConnectOne(rdma_event_channel* channel, const addrinfo* address,
   if (rdma_resolve_route(id, kTimeoutMs) != 0) Die("rdma_resolve_route");
   Pass(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
   Connection connection(id);
-  rdma_conn_param parameters = Parameters();
+  rdma_conn_param parameters = Parameters(kRetries);
   const Clock::time_point start = Clock::now();
   if (rdma_connect(id, &parameters) != 0) Die("rdma_connect");
   Pass(channel, RDMA_CM_EVENT_ESTABLISHED);
@@ -301,8 +260,7 @@ void ConnectOne(rdma_event_channel* channel, const addrinfo* address,
 }
 
 void Connect(const addrinfo* address, uint64_t count) {
-  rdma_event_channel* const channel = rdma_create_event_channel();
-  if (channel == nullptr) Die("rdma_create_event_channel");
+  rdma_event_channel* const channel = NewChannel();
   Report report;
   const Clock::time_point warm = Clock::now() + kWarmUp;
   uint64_t warm_up = 0;
@@ -319,21 +277,22 @@ void Connect(const addrinfo* address, uint64_t count) {
 }
 
 }  // namespace
+}  // namespace cm_program
 
 int main(int argc, char** argv) {
   const std::string side = argc > 1 ? argv[1] : "";
   if ((side == "server" && argc == 4) || (side == "client" && argc == 5)) {
-    addrinfo* const address = Resolve(argv[2], argv[3]);
+    addrinfo* const address = cm_program::Resolve(argv[2], argv[3]);
     if (side == "server") {
-      Serve(address);
+      cm_program::Serve(address);
     } else {
-      Connect(address, std::strtoull(argv[4], nullptr, 10));
+      cm_program::Connect(address, std::strtoull(argv[4], nullptr, 10));
     }
     freeaddrinfo(address);
     return 0;
   }
   std::fprintf(stderr,
-               "usage: connect_peer server ADDRESS PORT\n"
-               "       connect_peer client ADDRESS PORT COUNT\n");
+               "usage: cm_reconnect server ADDRESS PORT\n"
+               "       cm_reconnect client ADDRESS PORT COUNT\n");
   return 2;
 }

@@ -2,9 +2,9 @@
 // things: the end-to-end tests kill one side and watch what is left of it at
 // the other.
 //
-//   urnic run .. -- cm_peer server ADDRESS PORT
-//   urnic run .. -- cm_peer client ADDRESS PORT
-//   urnic run .. -- cm_peer one-client ADDRESS PORT ask|stay|exit
+//   urnic run .. -- cm_survivor server ADDRESS PORT
+//   urnic run .. -- cm_survivor client ADDRESS PORT
+//   urnic run .. -- cm_survivor one-client ADDRESS PORT ask|stay|exit
 //
 // The server takes all connections; the client has one, and makes another when
 // it is lost. Both write into the void on each of them, which is how one
@@ -13,18 +13,18 @@
 // too. The third kind makes one connection and stops: with the answer unread,
 // established, or by exit() without a word.
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <list>
 #include <string>
 
+#include "tests/e2e/cm_program.h"
+
+namespace cm_program {
 namespace {
 
 constexpr int kTickMs = 50;
@@ -33,13 +33,9 @@ constexpr int kPatienceMs = 2000;
 constexpr uint8_t kAckTimeout = 14;
 constexpr uint8_t kRetries = 3;
 constexpr int kBacklog = 16;
+constexpr uint32_t kRequests = 2;
 
 volatile sig_atomic_t g_stop = 0;
-
-[[noreturn]] void Die(const char* what) {
-  std::perror(what);
-  std::exit(1);
-}
 
 void Say(const std::string& line) {
   std::printf("%s\n", line.c_str());
@@ -49,23 +45,7 @@ void Say(const std::string& line) {
 void MakeQp(rdma_cm_id* id) {
   ibv_cq* cq = ibv_create_cq(id->verbs, 4, nullptr, nullptr, 0);
   if (cq == nullptr) Die("ibv_create_cq");
-  ibv_qp_init_attr init = {};
-  init.send_cq = init.recv_cq = cq;
-  init.cap = {.max_send_wr = 2,
-              .max_recv_wr = 2,
-              .max_send_sge = 1,
-              .max_recv_sge = 1,
-              .max_inline_data = 0};
-  init.qp_type = IBV_QPT_RC;
-  init.sq_sig_all = 1;
-  if (rdma_create_qp(id, nullptr, &init) != 0) Die("rdma_create_qp");
-}
-
-rdma_conn_param Parameters() {
-  rdma_conn_param param = {};
-  param.retry_count = kRetries;
-  param.rnr_retry_count = 7;
-  return param;
+  MakeQueuePair(id, nullptr, cq, kRequests);
 }
 
 // One connection, with its queue pair and completion queue.
@@ -93,9 +73,7 @@ struct Connection {
 // All connections of a program, on one channel.
 class Peer {
  public:
-  Peer() : channel_(rdma_create_event_channel()) {
-    if (channel_ == nullptr) Die("rdma_create_event_channel");
-  }
+  Peer() : channel_(NewChannel()) {}
   ~Peer() {
     while (!connections_.empty()) End(connections_.front(), nullptr);
     for (rdma_cm_id* id : {listener_, own_}) {
@@ -107,8 +85,8 @@ class Peer {
   Peer& operator=(const Peer&) = delete;
 
   void Listen(sockaddr* address) {
-    if (rdma_create_id(channel_, &listener_, nullptr, RDMA_PS_TCP) != 0 ||
-        rdma_bind_addr(listener_, address) != 0 ||
+    listener_ = NewId(channel_);
+    if (rdma_bind_addr(listener_, address) != 0 ||
         rdma_listen(listener_, kBacklog) != 0) {
       Die("rdma_listen");
     }
@@ -117,9 +95,7 @@ class Peer {
 
   // Begins; the events do the rest.
   void Call(sockaddr* address) {
-    if (rdma_create_id(channel_, &own_, nullptr, RDMA_PS_TCP) != 0) {
-      Die("rdma_create_id");
-    }
+    own_ = NewId(channel_);
     uint8_t timeout = kAckTimeout;
     if (rdma_set_option(own_, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
                         &timeout, sizeof(timeout)) != 0) {
@@ -140,9 +116,7 @@ class Peer {
     if (deaf && asked_) {
       poll(nullptr, 0, kTickMs);
     } else if (poll(&readable, 1, kTickMs) == 1) {
-      rdma_cm_event* event = nullptr;
-      if (rdma_get_cm_event(channel_, &event) != 0) Die("rdma_get_cm_event");
-      OnEvent(event);
+      OnEvent(NextEvent(channel_));
     }
     for (auto it = connections_.begin(); it != connections_.end();) {
       Connection& connection = *it++;
@@ -155,7 +129,7 @@ class Peer {
     rdma_cm_id* const id = event->id;
     const rdma_cm_event_type type = event->event;
     rdma_ack_cm_event(event);
-    rdma_conn_param param = Parameters();
+    rdma_conn_param param = Parameters(kRetries);
     switch (type) {
       case RDMA_CM_EVENT_CONNECT_REQUEST:
         Say("request");
@@ -172,8 +146,11 @@ class Peer {
         id->context = &connections_.back();
         MakeQp(id);
         own_ = nullptr;
+        if (rdma_connect(id, &param) != 0) {
+          End(connections_.back(), "refused");
+          return;
+        }
         asked_ = true;
-        if (rdma_connect(id, &param) != 0) End(connections_.back(), "refused");
         Say("asked");
         return;
       case RDMA_CM_EVENT_ESTABLISHED:
@@ -237,31 +214,34 @@ void AskOnce(sockaddr* address, const std::string& how) {
   }
 }
 
+int Run(int argc, char** argv) {
+  const std::string role = argc > 1 ? argv[1] : "";
+  const bool known = argc == 4 ? role == "server" || role == "client"
+                               : argc == 5 && role == "one-client";
+  if (!known) {
+    std::fprintf(stderr,
+                 "usage: cm_survivor server|client ADDRESS PORT\n"
+                 "       cm_survivor one-client ADDRESS PORT ask|stay|exit\n");
+    return 2;
+  }
+  addrinfo* const address = Resolve(argv[2], argv[3]);
+  if (role == "server") {
+    Serve(address->ai_addr);
+  } else if (role == "client") {
+    Ask(address->ai_addr);
+  } else {
+    AskOnce(address->ai_addr, argv[4]);
+  }
+  freeaddrinfo(address);
+  return 0;
+}
+
 }  // namespace
+}  // namespace cm_program
 
 int main(int argc, char** argv) {
   struct sigaction stop = {};
-  stop.sa_handler = [](int) { g_stop = 1; };
+  stop.sa_handler = [](int) { cm_program::g_stop = 1; };
   sigaction(SIGTERM, &stop, nullptr);
-  const std::string role = argc > 3 ? argv[1] : "";
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  if (argc > 3) {
-    address.sin_port = htons(static_cast<uint16_t>(std::atoi(argv[3])));
-    if (inet_pton(AF_INET, argv[2], &address.sin_addr) != 1) Die(argv[2]);
-  }
-  auto* const there = reinterpret_cast<sockaddr*>(&address);
-  if (argc == 4 && role == "server") {
-    Serve(there);
-  } else if (argc == 4 && role == "client") {
-    Ask(there);
-  } else if (argc == 5 && role == "one-client") {
-    AskOnce(there, argv[4]);
-  } else {
-    std::fprintf(stderr,
-                 "usage: cm_peer server|client ADDRESS PORT\n"
-                 "       cm_peer one-client ADDRESS PORT ask|stay|exit\n");
-    return 2;
-  }
-  return 0;
+  return cm_program::Run(argc, argv);
 }
