@@ -5,7 +5,8 @@
 namespace urnic {
 
 // The descriptor of the file that URNIC_DEBUG names, opened for appending at
-// the first call; stderr for "-"; -1 if there is none. Any thread.
+// the first call; stderr for "-"; -1 if there is none, or it cannot be opened,
+// which that call says on stderr. Any thread; keeps errno.
 int DebugFd();
 
 }  // namespace urnic

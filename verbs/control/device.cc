@@ -94,6 +94,16 @@ void Device::FlushAll() {
   }
 }
 
+void Device::ReportAll() {
+  if (InForkedChild()) return;
+  Registry& registry = TheRegistry();
+  std::unique_lock lock(registry.mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  for (Registry::Place& place : registry.places) {
+    if (place.device != nullptr) place.device->Report();
+  }
+}
+
 Device::Device(const urnic_device_identity& identity, const ProgramHooks& hooks)
     : identity_(identity),
       hooks_(hooks),
@@ -164,6 +174,13 @@ Device::~Device() {
   URNIC_CHECK(counts().none());
   // A device that failed to start has counted nothing.
   if (engine_ == nullptr) return;
+  Report();
+}
+
+// Once: what still closes the device after exit() has nothing to add.
+void Device::Report() {
+  if (reported_) return;
+  reported_ = true;
   AppendStats(identity_.name, engine_->counters(), port_->counters());
 }
 

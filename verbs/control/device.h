@@ -66,6 +66,10 @@ class Device {
   // its queue pairs, a peer would otherwise miss its last acknowledgement.
   static void FlushAll();
 
+  // At exit(): writes what the open devices of this process have counted, as
+  // closing them does (stats_file.h).
+  static void ReportAll();
+
   // REQUIRES: every object of the device is gone.
   ~Device();
   Device(const Device&) = delete;
@@ -123,6 +127,7 @@ class Device {
   Device(const urnic_device_identity& identity, const ProgramHooks& hooks);
   absl::Status Start();
   void AwaitPort();
+  void Report();
   // What the port reports, for listeners. Its thread.
   void OnPortReport(const PortInfo& info);
   absl::Status OnAddressesChanged();
@@ -143,6 +148,8 @@ class Device {
   std::unique_ptr<NoListener> no_listener_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<ControlSocket> control_socket_;
+
+  bool reported_ = false;  // under the registry's mutex
 
   std::atomic<int> pds_{0};
   std::atomic<int> mrs_{0};

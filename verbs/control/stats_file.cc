@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -64,6 +65,18 @@ std::string VerdictObject(const EngineCounters& c) {
   return object;
 }
 
+// Somebody waits for the file, but once is enough.
+void ComplainOnce(const char* path, int error) {
+  static std::atomic<bool> told = false;
+  const std::string text =
+      absl::StrCat("URNIC_STATS=", path, ": ", std::strerror(error));
+  if (told.exchange(true)) {
+    DebugLog(text);
+  } else {
+    ComplainLoudly(text);
+  }
+}
+
 // A program may name itself anything.
 std::string Escaped(std::string_view text) {
   std::string out;
@@ -95,7 +108,7 @@ void AppendStats(const char* device, const EngineCounters& engine,
   // In one piece: several processes may share the file.
   if (fd < 0 || write(fd, line.data(), line.size()) !=
                     static_cast<ssize_t>(line.size())) {
-    DebugLog(absl::StrCat("URNIC_STATS=", path, ": ", std::strerror(errno)));
+    ComplainOnce(path, errno);
   }
   if (fd >= 0) close(fd);
 }

@@ -2,13 +2,13 @@
 
 // What a device has counted, for whoever asks afterwards.
 //
-// URNIC_STATS=FILE: each device that a process closes appends one line to the
-// file, a JSON object:
+// URNIC_STATS=FILE: each device that a process closes, or has open at its
+// exit(), appends one line to the file, a JSON object:
 //   {"device": "urnic0", "pid": 1, "program": "ib_write_bw",
 //    "port": {"rx_packets": 1, ..},    datapath/port.h PortCounters
 //    "engine": {"iterations": 1, ..},  datapath/engine.h EngineCounters
 //    "verdicts": {"Accept": 1, ..}}    ras/metrics/rx_verdicts.def, those > 0
-// A process that is killed leaves no line.
+// A process that a signal ends leaves no line.
 
 #include <string>
 
@@ -21,8 +21,9 @@ namespace urnic::control {
 std::string StatsLine(const char* device, const EngineCounters& engine,
                       const PortCounters& port);
 
-// Appends the line if URNIC_STATS is set; failures are no concern of the
-// program's and go to the debug log. Allocates.
+// Appends the line if URNIC_STATS is set. A failure is no concern of the
+// program's: the first is told on stderr, the others in the debug log.
+// Allocates. Any thread.
 void AppendStats(const char* device, const EngineCounters& engine,
                  const PortCounters& port);
 

@@ -4,6 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
 #include "verbs/provider/testing/verbs_pair.h"
 
 // The children end in the middle of things: what they leave is no leak.
@@ -68,12 +75,16 @@ TEST(ForkTest, TheChildGetsEioAndTheParentGoesOn) {
   }
 }
 
-TEST(ForkTest, AProgramMayExitWithEverythingOpen) {
+// Runs a verbs program of its own, by exec, that calls exit() with everything
+// open; what it writes to stderr goes to `errors`.
+void ExitWithEverythingOpen(const char* debug, const std::string& stats,
+                            const std::string& errors) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    // The parent has not opened a device yet in a fresh process; this one
-    // becomes a verbs program of its own, by exec.
+    setenv("URNIC_DEBUG", debug, 1);
+    setenv("URNIC_STATS", stats.c_str(), 1);
+    if (std::freopen(errors.c_str(), "w", stderr) == nullptr) _exit(98);
     execl("/proc/self/exe", "fork_test", "--gtest_also_run_disabled_tests",
           "--gtest_filter=ForkTest.DISABLED_ExitsWithEverythingOpen", nullptr);
     _exit(99);
@@ -84,7 +95,34 @@ TEST(ForkTest, AProgramMayExitWithEverythingOpen) {
   EXPECT_EQ(WEXITSTATUS(status), 42);
 }
 
-// A part of the test above.
+std::vector<std::string> Lines(const std::string& path) {
+  std::vector<std::string> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(ForkTest, AProgramThatExitsWithEverythingOpenLeavesItsCounters) {
+  const std::string stats = testing::TempDir() + "/stats";
+  std::remove(stats.c_str());
+  ExitWithEverythingOpen("", stats, testing::TempDir() + "/errors");
+  const std::vector<std::string> lines = Lines(stats);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(lines[0].starts_with("{\"device\": \"urnic0\"")) << lines[0];
+}
+
+TEST(ForkTest, FilesThatCannotBeWrittenAreNamedOnce) {
+  const std::string errors = testing::TempDir() + "/errors";
+  ExitWithEverythingOpen("/no/debug", "/no/stats", errors);
+  const std::vector<std::string> lines = Lines(errors);
+  for (const char* wanted :
+       {"urnic: URNIC_DEBUG=/no/debug: No such file or directory",
+        "urnic: URNIC_STATS=/no/stats: No such file or directory"}) {
+    EXPECT_EQ(std::count(lines.begin(), lines.end(), wanted), 1) << wanted;
+  }
+}
+
+// A part of the tests above.
 TEST(ForkTest, DISABLED_ExitsWithEverythingOpen) {
   auto* device = new OpenDevice;
   auto* pair = new Pair(*device);

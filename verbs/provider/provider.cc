@@ -48,6 +48,7 @@ __attribute__((destructor)) void AtExit() {
   control::Device::FlushAll();
   LeaveRdmaCmPeers();
   control::Device::FlushAll();
+  control::Device::ReportAll();
 }
 
 }  // namespace

@@ -138,8 +138,8 @@ int CloseXrcd(ibv_xrcd* xrcd) {
   if (control::InForkedChild()) return EIO;
   XrcDomain* domain = XrcDomain::From(xrcd);
   if (domain->users != 0) {
-    return Fail(absl::FailedPreconditionError(absl::StrCat(
-        "close_xrcd: objects in it: ", domain->users.load())));
+    return Fail(absl::FailedPreconditionError(
+        absl::StrCat("close_xrcd: objects in it: ", domain->users.load())));
   }
   domain->context->Delete(domain);
   return 0;
