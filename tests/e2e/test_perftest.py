@@ -160,6 +160,9 @@ def all_sizes(context, bed_name, program, options):
 for _bed in ("vhost", "veth9000"):
     for _program in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong",
                      "ibv_srq_pingpong", "ibv_xsrq_pingpong"):
+        # Packet sockets lose packets of large messages; UC sends none again.
+        if (_bed, _program) == ("veth9000", "ibv_uc_pingpong"):
+            continue
         for _name, _options in {"poll": [], "events": ["-e"]}.items():
             if _program == "ibv_rc_pingpong":
                 _options = ["-c", *_options]
