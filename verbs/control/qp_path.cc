@@ -41,9 +41,10 @@ uint16_t UdpSourcePort(uint32_t flow_label, uint32_t local_qpn,
   return static_cast<uint16_t>(0xc000 | (low ^ flow_label >> kUdpPortBits));
 }
 
-absl::StatusOr<Engine::PathRequest> MakePathRequest(
-    const GidTable& gids, const AddressVector& vector,
-    uint32_t local_qpn, uint32_t remote_qpn) {
+absl::StatusOr<Engine::PathRequest> MakePathRequest(const GidTable& gids,
+                                                    const AddressVector& vector,
+                                                    uint32_t local_qpn,
+                                                    uint32_t remote_qpn) {
   if (absl::Status s = CheckVector(vector); !s.ok()) return s;
   const uint32_t index = vector.sgid_index;
   const auto gid = gids.At(index);
@@ -69,8 +70,7 @@ absl::StatusOr<Engine::PathRequest> MakePathRequest(
 
 absl::StatusOr<Path> ResolvePath(Device& device, const AddressVector& vector,
                                  uint32_t local_qpn, uint32_t remote_qpn) {
-  auto request =
-      MakePathRequest(device.gids(), vector, local_qpn, remote_qpn);
+  auto request = MakePathRequest(device.gids(), vector, local_qpn, remote_qpn);
   if (!request.ok()) return request.status();
   auto path = device.engine().ResolvePath(*request, kResolveTimeout);
   if (!absl::IsDeadlineExceeded(path.status())) return path;
