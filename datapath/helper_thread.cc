@@ -1,9 +1,7 @@
 #include "datapath/helper_thread.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -13,6 +11,7 @@
 
 #include "datapath/eal.h"
 #include "datapath/engine.h"
+#include "datapath/engine_thread.h"
 #include "datapath/give_way.h"
 #include "transport/base/check.h"
 #include "verbs/abi/high_fd.h"
@@ -56,16 +55,7 @@ HelperThread::HelperThread(Engine& engine)
       event_fd_(urnic_move_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
       spin_(/*alone=*/CpusInMask() > 1) {
   URNIC_CHECK(event_fd_ >= 0);
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  // The guard around the program's memory needs these two.
-  sigdelset(&all, SIGSEGV);
-  sigdelset(&all, SIGBUS);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(thread_.native_handle(), "urnic-helper");
+  thread_ = StartEngineThread("urnic-helper", [this] { Run(); });
 }
 
 HelperThread::~HelperThread() {

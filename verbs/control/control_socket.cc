@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine_thread.h"
 #include "verbs/abi/control_protocol.h"
 #include "verbs/abi/high_fd.h"
 #include "verbs/control/debug_log.h"
@@ -34,16 +33,8 @@ ControlSocket::ControlSocket(std::string directory, const std::string& device,
                           "; urnic cannot talk to this device"));
     return;
   }
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  // Who leaves the engine may have to run it, with the program's memory.
-  sigdelset(&all, SIGSEGV);
-  sigdelset(&all, SIGBUS);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(thread_.native_handle(), "urnic-control");
+  // Who leaves the engine may have to run it.
+  thread_ = StartEngineThread("urnic-control", [this] { Run(); });
 }
 
 ControlSocket::~ControlSocket() {
