@@ -158,6 +158,8 @@ absl::Status Device::Start() {
 void Device::AwaitPort() {
   // A device comes up in well under a second, unless something is wrong.
   constexpr Duration kDevice = Duration::Seconds(3);
+  // Linux tells of a carrier up to a second late (linkwatch).
+  constexpr Duration kCarrier = Duration::Milliseconds(1200);
   // Shaking hands with a peer that is there takes milliseconds.
   constexpr Duration kPeer = Duration::Milliseconds(200);
   constexpr useconds_t kStepUs = 500;
@@ -166,7 +168,10 @@ void Device::AwaitPort() {
     const PortInfo info = port_->info();
     const Duration waited = Engine::Now() - begin;
     if (info.state == PortState::kUp || !info.remedy.empty()) return;
-    if (waited >= (info.text.empty() ? kDevice : kPeer)) return;
+    const Duration limit = info.text.empty()                    ? kDevice
+                           : info.state == PortState::kLinkDown ? kCarrier
+                                                                : kPeer;
+    if (waited >= limit) return;
   }
 }
 
