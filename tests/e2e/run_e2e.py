@@ -29,20 +29,7 @@ import test_wire  # pylint: disable=unused-import
 
 
 def main():
-    arguments = suite.parse_arguments(__doc__, "tests/e2e")
-    tests = suite.select(arguments)
-    if arguments.list:
-        print("\n".join(one.name for one in tests))
-        return 0
-    if not tests:
-        print("no test has such a name", file=sys.stderr)
-        return 2
-    tools = bed.Tools(arguments.out, arguments.built)
-    if tools.missing():
-        print(f"missing {', '.join(tools.missing())}: run ./dev build "
-              "&& bazel build //tests/e2e:all",
-              file=sys.stderr)
-        return 2
+    tests, tools = suite.from_command_line(__doc__, "tests/e2e", bed.Tools)
     bed.raise_on_signals()
     bed.sweep()
     return suite.run(tests, tools)

@@ -8,6 +8,7 @@ import argparse
 import fnmatch
 import pathlib
 import shutil
+import sys
 import time
 import traceback
 
@@ -103,6 +104,25 @@ def select(arguments):
                 if any(fnmatch.fnmatch(one.name, pattern)
                        for pattern in arguments.pattern)]
     return [one for one in TESTS if arguments.full or one.core]
+
+
+def from_command_line(description, folder, make_tools):
+    """The tests that the command line asks for, and what they are to use.
+    Ends the program where there is nothing to run."""
+    arguments = parse_arguments(description, folder)
+    tests = select(arguments)
+    if arguments.list:
+        print("\n".join(one.name for one in tests))
+        sys.exit(0)
+    if not tests:
+        print("no test has such a name", file=sys.stderr)
+        sys.exit(2)
+    tools = make_tools(arguments.out, arguments.built)
+    if tools.missing():
+        print(f"missing {', '.join(tools.missing())}: run ./dev build "
+              f"&& bazel build //{folder}:all", file=sys.stderr)
+        sys.exit(2)
+    return tests, tools
 
 
 def _run_one(one, tools):

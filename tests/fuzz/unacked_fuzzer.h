@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "tests/fuzz/hostile.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/endpoint.h"
 #include "tests/support/unacked_end.h"
@@ -69,14 +70,15 @@ class UnackedFuzzer {
       case 7:
         return Invent(i);
       case 8:
-        return Alter(i);
+        return AlterOne(in_, wire_[i]);
       case 9:
       case 10:
         return PostSend(i);
       case 11:
         return PostRecv(i);
       case 12:
-        return Scribble(i);
+        scribbled_[i] = true;
+        return Scribble(in_, ends_[i]->rings());
       default:
         return Control(i);
     }
@@ -153,12 +155,6 @@ class UnackedFuzzer {
     f.payload = payload;
     GiveOwn(i, {MakePacket(f)});
   }
-  void Alter(int i) {
-    if (wire_[i].empty()) return;
-    Bytes& packet = wire_[i][in_.Byte() % wire_[i].size()];
-    packet[in_.Byte() % std::min<size_t>(packet.size(), 44)] = in_.Byte();
-  }
-
   uint32_t PickKey(int i, uint8_t choice) {
     switch (choice & 7) {
       case 0:
@@ -170,9 +166,7 @@ class UnackedFuzzer {
     }
   }
   urnic_sge PickSge(int i) {
-    static constexpr uint32_t kLengths[] = {0,   1,   8,    255,  256,
-                                            257, 512, 1000, 4096, 1u << 31};
-    const uint32_t length = kLengths[in_.Below(std::size(kLengths))];
+    const uint32_t length = PickLength(in_);
     return {ends_[i]->host().address(in_.Below(64) * 8), length,
             PickKey(i, in_.Byte())};
   }
@@ -195,24 +189,6 @@ class UnackedFuzzer {
     RecvWr wr{.wr_id = receives_posted_[i]};
     for (uint32_t n = in_.Below(5); n != 0; --n) wr.sges.push_back(PickSge(i));
     if (ends_[i]->rings().PostRecv(wr)) ++receives_posted_[i];
-  }
-
-  // What a hostile program does to its own rings.
-  void Scribble(int i) {
-    scribbled_[i] = true;
-    const uint8_t how = in_.Byte();
-    FakeRing& ring =
-        (how & 1) != 0 ? ends_[i]->rings().sq() : ends_[i]->rings().rq();
-    if ((how & 2) != 0) {
-      ring.indices().producer += static_cast<int8_t>(in_.Byte());
-      return;
-    }
-    uint8_t* entry = ring.entry(in_.Byte());
-    const size_t limit = (how & 1) != 0 ? sizeof(urnic_sq_wqe) + 16 : 32;
-    const size_t begin = in_.Below(static_cast<uint32_t>(limit));
-    for (size_t n = begin; n < std::min(limit, begin + 4); ++n) {
-      entry[n] = in_.Byte();
-    }
   }
 
   void Control(int i) {
@@ -238,9 +214,7 @@ class UnackedFuzzer {
         }
         return;
       case 4:
-        return host.Break(in_.Below(64) * 64, 64,
-                          in_.Below(2) == 0 ? FakeHost::Damage::kReadOnly
-                                            : FakeHost::Damage::kUnmapped);
+        return BreakMemory(in_, host);
       default:
         return host.Mend();
     }

@@ -52,19 +52,7 @@ def skipped(reason):
 
 
 def main():
-    arguments = suite.parse_arguments(__doc__, "tests/interop")
-    tests = suite.select(arguments)
-    if arguments.list:
-        print("\n".join(one.name for one in tests))
-        return 0
-    if not tests:
-        print("no test has such a name", file=sys.stderr)
-        return 2
-    tools = Tools(arguments.out, arguments.built)
-    if tools.missing():
-        print(f"missing {', '.join(tools.missing())}: run ./dev build "
-              "&& bazel build //tests/interop:all", file=sys.stderr)
-        return 2
+    tests, tools = suite.from_command_line(__doc__, "tests/interop", Tools)
     if os.geteuid() != 0:
         return skipped("this makes network namespaces: run it as root")
     bed.raise_on_signals()

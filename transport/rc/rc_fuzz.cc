@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "tests/fuzz/hostile.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/endpoint.h"
 #include "transport/base/check.h"
@@ -102,7 +103,7 @@ class Fuzzer {
       case 8:
         return Invent(i);
       case 9:
-        return Alter(i);
+        return testing::AlterOne(in_, wire_[i]);
       case 10:
       case 11:
         return PostSend(i);
@@ -111,7 +112,7 @@ class Fuzzer {
       case 13:
         return Advance();
       case 14:
-        return Scribble(i);
+        return testing::Scribble(in_, ends_[i]->rings());
       default:
         return Control(i);
     }
@@ -169,13 +170,6 @@ class Fuzzer {
     (void)ends_[i]->Deliver(testing::MakePacket(f), now_);
   }
 
-  // Changes a byte of a packet under way, as if the ICRC had missed it.
-  void Alter(int i) {
-    if (wire_[i].empty()) return;
-    Packet& packet = wire_[i][in_.Byte() % wire_[i].size()];
-    packet[in_.Byte() % std::min<size_t>(packet.size(), 44)] = in_.Byte();
-  }
-
   uint32_t PickKey(int i, uint8_t choice) {
     switch (choice & 7) {
       case 0:
@@ -208,9 +202,7 @@ class Fuzzer {
   }
 
   urnic_sge PickSge(int i) {
-    static constexpr uint32_t kLengths[] = {0,   1,   8,    255,  256,
-                                            257, 512, 1000, 4096, 1u << 31};
-    const uint32_t length = kLengths[in_.Below(std::size(kLengths))];
+    const uint32_t length = testing::PickLength(in_);
     return {hosts_[i]->address(in_.Below(64) * 8), length,
             PickKey(i, in_.Byte())};
   }
@@ -218,23 +210,6 @@ class Fuzzer {
   void Advance() {
     now_ = now_ + Duration::Microseconds(int64_t{1} << in_.Below(14));
     for (auto& end : ends_) end->AdvanceTo(now_);
-  }
-
-  // What a hostile program does to its own rings.
-  void Scribble(int i) {
-    const uint8_t how = in_.Byte();
-    testing::FakeRing& ring =
-        (how & 1) != 0 ? ends_[i]->rings().sq() : ends_[i]->rings().rq();
-    if ((how & 2) != 0) {
-      ring.indices().producer += static_cast<int8_t>(in_.Byte());
-      return;
-    }
-    uint8_t* entry = ring.entry(in_.Byte());
-    const size_t limit = (how & 1) != 0 ? sizeof(urnic_sq_wqe) + 16 : 32;
-    const size_t begin = in_.Below(static_cast<uint32_t>(limit));
-    for (size_t n = begin; n < std::min(limit, begin + 4); ++n) {
-      entry[n] = in_.Byte();
-    }
   }
 
   void Control(int i) {
@@ -267,10 +242,7 @@ class Fuzzer {
         }
         return;
       case 6:
-        return hosts_[i]->Break(in_.Below(64) * 64, 64,
-                                in_.Below(2) == 0
-                                    ? FakeHost::Damage::kReadOnly
-                                    : FakeHost::Damage::kUnmapped);
+        return testing::BreakMemory(in_, *hosts_[i]);
       default:
         return hosts_[i]->Mend();
     }
