@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -92,21 +91,10 @@ int EngineRnic::ResolvePath(const PathQuery& query, Duration timeout) {
       control::UdpSourcePort(0, wire::kGsiQpn, wire::kGsiQpn);
   Engine& engine = device_->engine();
   const auto path = engine.ResolvePath(request, timeout);
-  switch (path.status().code()) {
-    case absl::StatusCode::kOk: {
-      Engine::ControlScope scope(engine);
-      Keep(*path);
-      return 0;
-    }
-    case absl::StatusCode::kUnavailable:
-      return ENETUNREACH;
-    case absl::StatusCode::kDeadlineExceeded:
-      return ETIMEDOUT;
-    case absl::StatusCode::kNotFound:
-      return ENODEV;
-    default:
-      return EINVAL;
-  }
+  if (!path.ok()) return control::ErrnoOf(path.status());
+  Engine::ControlScope scope(engine);
+  Keep(*path);
+  return 0;
 }
 
 void EngineRnic::WithToken(void (*action)(void* context, Time now),
