@@ -111,5 +111,17 @@ TEST_F(SpinPolicyTest, SpinsWhereThereIsACpuToSpare) {
   EXPECT_EQ(SpinUntilRefused(policy).ns(), 50000);
 }
 
+// Two programs that watch their memory on two CPUs: no CPU is to spare.
+TEST_F(SpinPolicyTest, ACpuThatSomebodyTookIsNotToSpareForASecond) {
+  SpinPolicy policy(/*alone=*/true);
+  const Time previous = now_;
+  now_ = now_ + Duration::Milliseconds(3);
+  EXPECT_FALSE(policy.MaySpin(now_, previous, previous));
+  now_ = last_look_ = now_ + Duration::Milliseconds(999);
+  EXPECT_EQ(SpinUntilRefused(policy).ns(), 0);
+  now_ = last_look_ = now_ + Duration::Milliseconds(1);
+  EXPECT_EQ(SpinUntilRefused(policy).ns(), 50000);
+}
+
 }  // namespace
 }  // namespace urnic

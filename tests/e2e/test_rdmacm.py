@@ -92,13 +92,15 @@ PROGRAMS = {
     "riostream": (["riostream", "-b", "SERVER", "-S", "64", "-C", "20"],
                   ["riostream", "-s", "SERVER", "-S", "64", "-C", "20"], True),
 }
-# As they come, without an option but the address. (riostream then goes to and
-# fro 10000 times for each size, by writes into memory that the programs watch:
-# with two CPUs for two watchers and two helper threads it takes many minutes.)
+# As they come, without an option but the address. riostream then goes to and
+# fro up to 100000 times, by writes into memory that both programs watch: with
+# two CPUs for two watchers and two helper threads that takes half a minute.
 DEFAULTS = {
     "cmtime": (["cmtime", "-b", "SERVER"], ["cmtime", "-s", "SERVER"], False),
     "rstream": (["rstream", "-b", "SERVER"], ["rstream", "-s", "SERVER"],
                 True),
+    "riostream": (["riostream", "-b", "SERVER"],
+                  ["riostream", "-s", "SERVER"], True),
 }
 CORE_VETH = ("rping", "udaddy", "rdma_client")
 CORE_VETH_V6 = ("rping", "rstream")
