@@ -120,9 +120,10 @@ absl::Status ChooseMtu(std::string_view dev, uint16_t wish, PortSpec& spec) {
       return Bad(dev, absl::StrCat("the interface's MTU ", *actual,
                                    " is below ", kMtuMin));
     }
+    // Room for every RDMA packet, however the interface's MTU may grow.
     if (wish == 0) {
       spec.mtu = static_cast<uint16_t>(
-          std::min<uint32_t>(actual.value_or(kPhysicalMtu), kMtuMax));
+          std::clamp<uint32_t>(actual.value_or(0), kVirtualMtu, kMtuMax));
     }
   }
   spec.frame_bytes_max = static_cast<uint16_t>(spec.mtu + kL2HeaderBytesMax);

@@ -75,13 +75,12 @@ inline constexpr uint16_t kRingPairSlots = 1024;
 inline constexpr uint16_t kMtuMin = URNIC_PORT_MTU_MIN;
 inline constexpr uint16_t kMtuMax = URNIC_PORT_MTU_MAX;
 inline constexpr uint16_t kVirtualMtu = URNIC_PORT_MTU_VIRTUAL;
-inline constexpr uint16_t kPhysicalMtu = URNIC_PORT_MTU_PHYSICAL;
 
-// `mtu` 0 takes the interface's (at most kMtuMax; kPhysicalMtu while there is
-// none), or kVirtualMtu. Looks at the interface's MTU and at how much
-// memory can be locked, and changes nothing.
-// INVALID_ARGUMENT: malformed, or an MTU out of range or above the
-// interface's. UNIMPLEMENTED: no driver in this build.
+// `mtu` 0 takes kVirtualMtu, or the interface's if that is more (at most
+// kMtuMax): a smaller one may grow later. Looks at the interface's MTU and at
+// how much memory can be locked, and changes nothing. INVALID_ARGUMENT:
+// malformed, or an MTU out of range or above the interface's. UNIMPLEMENTED: no
+// driver in this build.
 absl::StatusOr<PortSpec> ParsePortSpec(std::string_view dev, uint16_t mtu);
 
 }  // namespace urnic

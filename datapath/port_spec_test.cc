@@ -33,10 +33,10 @@ TEST(PortSpecTest, InterfaceGetsSlotsThatHoldItsFrames) {
   EXPECT_THAT(Parse("iface:lo", 9000).args, HasSubstr("framesz=9216"));
 }
 
-TEST(PortSpecTest, InterfaceMtuIsTheDefaultUpTo9000AndTheLimit) {
+TEST(PortSpecTest, AnInterfaceHasRoomForEveryRdmaPacketAndItsOwnMtuUpTo9000) {
   EXPECT_EQ(Parse("iface:lo").mtu, 9000);
-  EXPECT_EQ(Parse("iface:not_there").mtu, 1500);
-  EXPECT_EQ(Parse("iface:not_there", 4200).mtu, 4200);
+  EXPECT_EQ(Parse("iface:not_there").mtu, kVirtualMtu);
+  EXPECT_EQ(Parse("iface:not_there", 1500).mtu, 1500);
 }
 
 TEST(PortSpecTest, SameResourceHasSameIdentity) {

@@ -475,6 +475,10 @@ class VethBed(Bed):
         command("ip", "-n", self.sides[side].namespace, "link", "set",
                  self.interface, state)
 
+    def set_mtu(self, side, mtu):
+        command("ip", "-n", self.sides[side].namespace, "link", "set",
+                 self.interface, "mtu", str(mtu))
+
     def add_host_address(self, side, address):
         command("ip", "-n", self.sides[side].namespace, "addr", "add",
                  address, "dev", self.interface,

@@ -97,6 +97,31 @@ def rping(context):
         context.check(server.running(), server.result())
 
 
+@suite.test("veth1500/a-server-that-runs-follows-the-mtu")
+def mtu_changes(context):
+    """Up as well as down: what is called next has packets of the new size."""
+    context.need("rping")
+    with bed.VethBed(context.tools, 1500) as place:
+        server = place.spawn(0, ["rping", "-s", "-P", "-S", "10000", "-p",
+                                 "7174"])
+        await_device(place, server)
+        call = ["rping", "-c", "-C", "2", "-S", "10000", "-p", "7174", "-a",
+                "10.1.0.1"]
+
+        def largest_packet():
+            with place.capture() as capture:
+                context.check_ok(place.run(1, call))
+            return max(packet.payload_bytes for packet in capture.packets())
+
+        for interface_mtu, path_mtu in ((1500, 1024), (9000, 4096),
+                                        (1000, 512)):
+            for side in (0, 1):
+                place.set_mtu(side, interface_mtu)
+            # The server hears of it a moment later.
+            bed.await_true(lambda: largest_packet() == path_mtu, 20,
+                           f"packets of {path_mtu} bytes")
+
+
 @suite.test("loop/addr-says-which-process-is-meant")
 def which_process(context):
     context.need("ibv_asyncwatch")

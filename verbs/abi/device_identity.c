@@ -262,6 +262,7 @@ static int parse_field(struct parser* at, struct slice field,
         d->mtu > URNIC_PORT_MTU_MAX)
       return fail(at, ERANGE, "mtu=%.*s is not in %d to %d", (int)number.len,
                   number.p, URNIC_PORT_MTU_MIN, URNIC_PORT_MTU_MAX);
+    d->mtu_is_given = 1;
     return 0;
   }
   if (equals(field, "mac=port")) {

@@ -96,13 +96,14 @@ struct urnic_ip_address {
 };
 
 struct urnic_device_identity {
-  char name[16];    // "urnic0"
-  char dev[512];    // DEV as given
-  char ifname[16];  // kernel interface of IFACE and XDP, else ""
-  int kind;         // enum urnic_port_kind
-  int ordinal;      // position in URNIC_PORTS, 0 based
-  int mac_is_port;  // "mac=port" was given
-  uint32_t mtu;     // bytes of an IP packet on this port
+  char name[16];     // "urnic0"
+  char dev[512];     // DEV as given
+  char ifname[16];   // kernel interface of IFACE and XDP, else ""
+  int kind;          // enum urnic_port_kind
+  int ordinal;       // position in URNIC_PORTS, 0 based
+  int mac_is_port;   // "mac=port" was given
+  uint32_t mtu;      // bytes of an IP packet on this port, now
+  int mtu_is_given;  // "mtu=" was given: more there will never be
   uint32_t num_addresses;
   struct urnic_ip_address addresses[URNIC_MAX_ADDRS];
   uint8_t mac[6];

@@ -62,7 +62,10 @@ TEST(DeviceIdentityTest, TakesTheMtuOfAnInterfaceFromTheKernel) {
   EXPECT_EQ(p.devices[0].kind, URNIC_PORT_IFACE);
   EXPECT_STREQ(p.devices[0].ifname, "lo");
   EXPECT_EQ(p.devices[0].mtu, unsigned{URNIC_PORT_MTU_MAX});  // lo has 65536
-  EXPECT_EQ(Parse("iface:lo|mtu=1500").devices[0].mtu, 1500u);
+  EXPECT_EQ(p.devices[0].mtu_is_given, 0);
+  p = Parse("iface:lo|mtu=1500");
+  EXPECT_EQ(p.devices[0].mtu, 1500u);
+  EXPECT_EQ(p.devices[0].mtu_is_given, 1);
 }
 
 TEST(DeviceIdentityTest, MacOfThePortIsTheInterfaces) {

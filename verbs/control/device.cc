@@ -105,20 +105,14 @@ void Device::ReportAll() {
 }
 
 Device::Device(const urnic_device_identity& identity, const ProgramHooks& hooks)
-    : identity_(identity),
-      hooks_(hooks),
-      mtu_max_(urnic_ib_mtu(identity.mtu)),
-      gids_(GidTable::Of(identity)) {}
+    : identity_(identity), hooks_(hooks), gids_(GidTable::Of(identity)) {}
 
 absl::Status Device::Start() {
-  if (mtu_max_ == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("an MTU of ", identity_.mtu,
-                     " bytes is too small for packets of 256 bytes"));
-  }
   PortConfig port_config;
   port_config.dev = identity_.dev;
-  port_config.mtu = static_cast<uint16_t>(identity_.mtu);
+  if (identity_.ifname[0] == '\0' || identity_.mtu_is_given != 0) {
+    port_config.mtu = static_cast<uint16_t>(identity_.mtu);
+  }
   std::copy_n(identity_.mac, port_config.mac.size(), port_config.mac.begin());
   port_config.mac_of_interface = identity_.mac_is_port != 0;
   port_config.report = [this, tell = PortReporter(identity_.name)](
@@ -268,7 +262,8 @@ PortAttributes Device::QueryPort() const {
 uint32_t Device::mtu_max() const {
   constexpr uint32_t kLeast = 256;
   const uint32_t now = port_->info().interface_mtu;
-  return now == 0 ? mtu_max_ : std::clamp(urnic_ib_mtu(now), kLeast, mtu_max_);
+  return std::clamp(urnic_ib_mtu(now != 0 ? now : identity_.mtu), kLeast,
+                    urnic_ib_mtu(port_->mtu()));
 }
 
 uint32_t Device::NextPdId() {

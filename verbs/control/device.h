@@ -92,8 +92,8 @@ class Device {
   // From now on, until Unlisten() returns, `sink` is told of the port.
   void Listen(EventSink* sink);
   void Unlisten(EventSink* sink);
-  // Payload bytes per packet that the port can carry at most: 256 to 4096. Less
-  // than at first while the kernel's interface has a smaller MTU.
+  // Payload bytes per packet that the port can carry at most: 256 to 4096.
+  // Follows the MTU of the kernel's interface, but beyond "mtu=".
   uint32_t mtu_max() const;
   // How many packets one queue pair may keep in flight on this port.
   uint32_t window_packets() const;
@@ -135,7 +135,6 @@ class Device {
 
   const urnic_device_identity identity_;
   const ProgramHooks hooks_;
-  const uint32_t mtu_max_;
   const std::shared_ptr<GidTable> gids_;
   std::mutex address_change_mutex_;  // one change at a time
   std::mutex listeners_mutex_;
