@@ -52,6 +52,11 @@ std::span<mem::MemoryRegion> MapRegions(uint32_t count, void** memory) {
   return {static_cast<mem::MemoryRegion*>(at), count};
 }
 
+// How long an engine that ends waits for its port to take the last frames, as
+// long as a port waits for its peer to fetch them.
+constexpr int kLastFramesSteps = 300;
+constexpr int kLastFramesStepUs = 1000;
+
 // What a null region gives.
 constexpr uint8_t kZeros[mem::MrTable::kNullPageBytes] = {};
 
@@ -100,12 +105,21 @@ Engine::~Engine() {
   helper_.reset();
   URNIC_CHECK(qp_count_ == 0);
   TakeLcore(port_->lcore());
+  SendLastFrames();
   FreeReceived();
   rte_pktmbuf_free_bulk(backlog_ + backlog_first_, backlog_count_);
   rte_pktmbuf_free_bulk(loop_, loop_count_);
   rte_pktmbuf_free_bulk(spare_, spare_count_);
   ReleaseLcore();
   munmap(mr_memory_, mr_capacity_ * sizeof(mem::MemoryRegion));
+}
+
+// A request without an acknowledgement is complete once its last packet is
+// built, and an answer is given once; but the port may have had no room yet.
+void Engine::SendLastFrames() {
+  for (int i = 0; i < kLastFramesSteps && !SendBacklog(); ++i) {
+    usleep(kLastFramesStepUs);
+  }
 }
 
 Engine::ControlScope::ControlScope(Engine& engine) : engine_(engine) {
@@ -259,11 +273,13 @@ void Engine::FailUsersOfFullQueues() {
 }
 
 void Engine::SendOwed(EngineQp& qp) {
-  if (!qp.OwesResponses() || !SendBacklog() ||
-      (spare_count_ == 0 && !RefillFrames())) {
-    return;
-  }
-  TransmitSlots(qp, qp.TransmitResponses({slots_, RoomFor(qp, spare_count_)}));
+  if (!qp.OwesResponses() || (spare_count_ == 0 && !RefillFrames())) return;
+  SendBacklog();
+  // Behind what the port has not taken yet, as far as there is room.
+  const auto room = static_cast<uint32_t>(std::size(backlog_) - backlog_first_ -
+                                          backlog_count_);
+  TransmitSlots(qp, qp.TransmitResponses(
+                        {slots_, RoomFor(qp, std::min(room, spare_count_))}));
   SendBacklog();
 }
 

@@ -328,6 +328,8 @@ class Engine {
   // port takes it. A peer that waits for its last acknowledgement would retry
   // for nothing, and fail.
   void SendOwed(EngineQp& qp);
+  // What is complete, but still waits for room, at the end.
+  void SendLastFrames();
   // The number of a new queue pair; none: see CreateQp().
   std::optional<uint32_t> ChooseQpn();
   // Takes `qp` off every list of the engine.

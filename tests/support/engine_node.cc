@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "datapath/port_factory.h"
 #include "transport/base/check.h"
@@ -66,9 +67,18 @@ EngineNode::EngineNode(const std::string& dev, uint32_t ip)
                                  kNodeRights);
 }
 
-EngineNode::~EngineNode() {
+EngineNode::~EngineNode() { End(); }
+
+void EngineNode::DestroyQp() {
   Engine::ControlScope scope(*engine_);
-  engine_->DestroyQp(qp_);
+  engine_->DestroyQp(std::exchange(qp_, nullptr));
+}
+
+void EngineNode::End() {
+  if (engine_ == nullptr) return;
+  if (qp_ != nullptr) DestroyQp();
+  engine_.reset();
+  port_.reset();
 }
 
 void EngineNode::OnCqOverflow(CompletionQueue&) {

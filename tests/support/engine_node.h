@@ -54,6 +54,11 @@ class EngineNode : private EngineEvents, private QpEvents {
   // Brings the queue pair to RTS along `path`, which ResolvePath() found.
   void Connect(const Path& path, const QpConfig& config);
 
+  // Its queue pair, once.
+  void DestroyQp();
+  // Ends queue pair, engine and port; its memory and rings stay.
+  void End();
+
   // Posts what stands in the send ring, and more of what the receive ring was
   // filled with: both without touching the entries.
   void RingSend(uint32_t count);
