@@ -14,7 +14,13 @@ std::thread StartEngineThread(const char* name, std::function<void()> run) {
   sigdelset(&all, SIGSEGV);
   sigdelset(&all, SIGBUS);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(run));
+  std::thread thread;
+  try {
+    thread = std::thread(std::move(run));
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(thread.native_handle(), name);
   return thread;

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "datapath/engine_thread.h"
+
 namespace urnic::rdmacm {
 
 namespace {
@@ -29,7 +31,7 @@ bool Resolver::Add(const Job& job) {
   waiting_.push_back({job, job.rnic->Now() + job.timeout, kFirstPatience});
   if (running_) return true;
   try {
-    std::thread([this] { Run(); }).detach();
+    StartEngineThread("urnic-resolve", [this] { Run(); }).detach();
   } catch (const std::system_error&) {
     waiting_.pop_back();
     return false;

@@ -1,6 +1,7 @@
 // Neighbours that do not answer at once: the only part with a thread.
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <atomic>
 #include <cerrno>
@@ -85,6 +86,21 @@ TEST_F(ResolverTest, ManyAreResolvedByOneThreadOfWhichEachTakesItsTurn) {
     ASSERT_TRUE(event.has_value());
     EXPECT_EQ(static_cast<EventType>(event->event), EventType::kAddrError);
   }
+}
+
+// It runs the engine: a handler that jumped out of it would keep the token.
+TEST_F(ResolverTest, ItsThreadTakesNoneOfTheProgramsSignals) {
+  std::atomic<int> blocked{-1};
+  host_.rnic.while_waiting = [&] {
+    sigset_t mask;
+    pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+    blocked = sigismember(&mask, SIGINT) == 1 &&
+              sigismember(&mask, SIGALRM) == 1 &&
+              sigismember(&mask, SIGSEGV) == 0;
+  };
+  ASSERT_EQ(Resolve(Create(), 100), 0);
+  readiness_.Wait();
+  EXPECT_EQ(blocked, 1);
 }
 
 TEST_F(ResolverTest, AnIdMayBeDestroyedMeanwhile) {

@@ -126,6 +126,7 @@ class FakeRnic final : public Rnic {
   int ResolvePath(const PathQuery& query, Duration timeout) override {
     if (HasGid(query.remote)) return 0;
     if (network_.IsSilent(query.remote)) {
+      if (while_waiting) while_waiting();
       network_.Pass(timeout);
       return ETIMEDOUT;
     }
@@ -170,6 +171,8 @@ class FakeRnic final : public Rnic {
   }
 
   int open_error = 0;
+  // Called by whoever waits for a silent neighbour.
+  std::function<void()> while_waiting;
 
  private:
   FakeNetwork& network_;
