@@ -251,6 +251,7 @@ TEST_F(AddressTest, OptionsKnowTheirSizesAndStates) {
   EXPECT_EQ(Listen(id), 0);
   EXPECT_EQ(set(RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 4), EINVAL);
   EXPECT_EQ(SetFlag(id, RDMA_OPTION_ID_REUSEADDR, 0), EINVAL);
+  EXPECT_EQ(SetFlag(id, RDMA_OPTION_ID_REUSEADDR, 1), EINVAL);
   const uint32_t datagrams = host_.Create(PortSpace::kUdp);
   EXPECT_EQ(service().SetOption(channel(), datagrams, RDMA_OPTION_ID,
                                 RDMA_OPTION_ID_ACK_TIMEOUT, {bytes, 1}),

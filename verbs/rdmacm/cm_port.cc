@@ -18,6 +18,7 @@ cm::Config MakeConfig(const RnicInfo& info, uint64_t seed) {
   std::memcpy(&guid, info.node_guid.data(), sizeof(guid));
   cm::Config config;
   config.ca_guid = guid.value();
+  config.ack_delay_code = info.ack_delay_code;
   config.first_communication_id = static_cast<uint32_t>(seed);
   config.transaction_prefix = static_cast<uint32_t>(seed >> 32);
   return config;

@@ -165,7 +165,7 @@ TEST_F(ConnectTest, TheAcceptingSideKnowsItsAttributesBeforeItAccepts) {
   EXPECT_EQ(rts.sq_psn, peer_rtr.rq_psn);
 }
 
-TEST_F(ConnectTest, TheAckTimeoutOptionReachesTheQueuePair) {
+TEST_F(ConnectTest, TheAckTimeoutOptionReachesBothQueuePairs) {
   server_.Listener(kPort);
   const uint32_t id = client_.Routed(Address("10.0.0.2", kPort));
   const uint8_t timeout = 9;
@@ -174,11 +174,15 @@ TEST_F(ConnectTest, TheAckTimeoutOptionReachesTheQueuePair) {
                                  RDMA_OPTION_ID_ACK_TIMEOUT, {&timeout, 1}),
       0);
   ASSERT_EQ(client_.Connect(id, kClientQpn), 0);
-  ASSERT_EQ(server_.Accept(Request().id, kServerQpn), 0);
+  const uint32_t request = Request().id;
+  ASSERT_EQ(server_.Accept(request, kServerQpn), 0);
   network_.Deliver();
   ib_uverbs_qp_attr rts;
   ASSERT_EQ(client_.service->InitQpAttributes(*client_.channel, id, 3, rts), 0);
   EXPECT_EQ(rts.timeout, 9);
+  ASSERT_EQ(
+      server_.service->InitQpAttributes(*server_.channel, request, 3, rts), 0);
+  EXPECT_EQ(rts.timeout, 9) << "as the request says";
 }
 
 TEST_F(ConnectTest, AListenerMayRefuse) {

@@ -11,6 +11,7 @@
 #include "transport/wire/mad.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/errors.h"
+#include "verbs/control/limits.h"
 #include "verbs/control/mad_path.h"
 #include "verbs/control/qp_path.h"
 
@@ -26,6 +27,7 @@ constexpr Duration kMoment = Duration::Milliseconds(10);
 RnicInfo MakeInfo(const urnic_device_identity& identity) {
   RnicInfo info;
   info.name = identity.name;
+  info.ack_delay_code = control::kLocalCaAckDelay;
   std::copy_n(identity.node_guid, info.node_guid.size(),
               info.node_guid.begin());
   info.pkeys.assign(identity.pkeys, identity.pkeys + identity.num_pkeys);

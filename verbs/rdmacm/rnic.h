@@ -45,6 +45,8 @@ struct RnicInfo {
   // kernel interface; 0: it has none, and every scope without one does.
   uint32_t interface_index = 0;
   std::vector<uint16_t> pkeys = {0xffff};
+  // 4.096 us << this: how late it may acknowledge (local_ca_ack_delay).
+  uint8_t ack_delay_code = 0;
 };
 
 // Where in a P_Key table that of a path has its partner: the same 15 bits, and

@@ -315,7 +315,11 @@ int Service::SetIdOption(Id& id, uint32_t option,
       id.tos = byte;
       return 0;
     case RDMA_OPTION_ID_REUSEADDR:
-      if (number == 0 && id.state != IdState::kIdle) return EINVAL;
+      // Linux: at any time set but while it listens, taken back at first only.
+      if (id.state != IdState::kIdle &&
+          (number == 0 || id.state == IdState::kListen)) {
+        return EINVAL;
+      }
       id.reuse_address = number != 0;
       return 0;
     case RDMA_OPTION_ID_AFONLY:
