@@ -1,6 +1,9 @@
 """Deaths, restarts and missing cables: nobody crashes, nobody hangs."""
 
 import functools
+import glob
+import os
+import pathlib
 import signal
 import time
 
@@ -160,6 +163,14 @@ def no_collapse(context):
         context.check(share < 0.1, stats)
 
 
+def sysfs_state(process):
+    """What the process would read of its port."""
+    above = os.environ.get("XDG_RUNTIME_DIR") or "/tmp"
+    (path,) = glob.glob(f"{above}/urnic-*-{process.pid}-*/sys/class/infiniband"
+                        "/urnic0/ports/1/state")
+    return pathlib.Path(path).read_text(encoding="ascii").strip()
+
+
 @suite.test("veth9000/a-link-that-goes-down-is-a-port-event")
 def port_events(context):
     """Programs that wait for asynchronous events hear of the cable."""
@@ -171,8 +182,11 @@ def port_events(context):
             return lambda: text in watch.output()[0]
 
         bed.await_true(said("async event FD"), 30, "the device is open")
+        context.check(sysfs_state(watch) == "4: ACTIVE", sysfs_state(watch))
         place.set_link(0, "down")
         bed.await_true(said("IBV_EVENT_PORT_ERR"), 30, "the port is down")
+        bed.await_true(lambda: sysfs_state(watch) == "1: DOWN", 5, "sysfs")
         place.set_link(0, "up")
         bed.await_true(said("IBV_EVENT_PORT_ACTIVE"), 30, "the port is up")
+        bed.await_true(lambda: sysfs_state(watch) == "4: ACTIVE", 5, "sysfs")
         context.check(watch.running(), watch.output())

@@ -16,6 +16,7 @@
 #include "datapath/port_factory.h"
 #include "transport/base/check.h"
 #include "verbs/control/control_commands.h"
+#include "verbs/control/debug_log.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/control/port_reporter.h"
 #include "verbs/control/stats_file.h"
@@ -200,6 +201,13 @@ void Device::OnPortReport(const PortInfo& info) {
   const bool active = IsActive(info);
   if (active == told_active_) return;
   told_active_ = active;
+  if (hooks_.set_port_active != nullptr) {
+    const int error = hooks_.set_port_active(identity_.name, active);
+    if (error != 0) {
+      DebugLog(absl::StrCat(identity_.name, ": sysfs shows the old state: ",
+                            std::strerror(-error)));
+    }
+  }
   for (EventSink* sink : listeners_) sink->OnPortState(active);
 }
 

@@ -34,13 +34,14 @@
 namespace urnic::control {
 
 // What the program's side offers for the guard around its memory and for
-// addresses that change: the preload's functions (verbs/preload/preload_api.h),
+// what changes in sysfs: the preload's functions (verbs/preload/preload_api.h),
 // or null without it.
 struct ProgramHooks {
   int (*set_signal_hooks)(SignalHandler handler) = nullptr;
   SignalHandler chain_signal = nullptr;
   const char* (*run_dir)() = nullptr;
   int (*set_gids)(const urnic_device_identity* device) = nullptr;
+  int (*set_port_active)(const char* device, int active) = nullptr;
 };
 
 // What a port query answers, beyond the constants of limits.h.

@@ -18,4 +18,5 @@ URNIC_EXPORT const struct urnic_preload_api urnic_preload_v1 = {
     .rdma_cm_file = urnic_rdma_cm_file,
     .run_dir = urnic_tree_root,
     .set_gids = urnic_tree_set_gids,
+    .set_port_active = urnic_tree_set_port_active,
 };

@@ -96,6 +96,10 @@ struct urnic_preload_api {
   // The device has these GIDs now: rewrites its files in sysfs, each at once.
   // 0 or -errno. One call at a time.
   int (*set_gids)(const struct urnic_device_identity* device);
+
+  // The port of the device with this name is ACTIVE (1) or DOWN (0) now:
+  // rewrites what sysfs says of it. 0 or -errno. One call at a time.
+  int (*set_port_active)(const char* device, int active);
 };
 
 // The symbol, for the preload itself and for tests that link it.

@@ -110,6 +110,12 @@ static void put_gid_table(struct writer* w,
   }
 }
 
+static void put_port_state(struct writer* w, const char* device, int active) {
+  enter(w, "sys/class/infiniband/%s/ports/1", device);
+  put(w, "state", "%s\n", active ? "4: ACTIVE" : "1: DOWN");
+  put(w, "phys_state", "%s\n", active ? "5: LinkUp" : "3: Disabled");
+}
+
 static void put_port(struct writer* w, const struct urnic_device_identity* d) {
   enter(w, "sys/class/infiniband/%s/ports/1/pkeys", d->name);
   for (uint32_t i = 0; i < d->num_pkeys; ++i) {
@@ -117,9 +123,7 @@ static void put_port(struct writer* w, const struct urnic_device_identity* d) {
     snprintf(index, sizeof(index), "%u", i);
     put(w, index, "0x%04x\n", d->pkeys[i]);
   }
-  enter(w, "sys/class/infiniband/%s/ports/1", d->name);
-  put(w, "state", "4: ACTIVE\n");
-  put(w, "phys_state", "5: LinkUp\n");
+  put_port_state(w, d->name, 1);
   put(w, "link_layer", "Ethernet\n");
   put(w, "rate", "%s\n", URNIC_PORT_RATE_TEXT);
   put(w, "lid", "0x0\n");
@@ -197,5 +201,12 @@ int urnic_sysfs_set_gids(const char* root,
                          const struct urnic_device_identity* device) {
   struct writer w = {.root = root, .replace = 1};
   put_gid_table(&w, device);
+  return w.error;
+}
+
+int urnic_sysfs_set_port_active(const char* root, const char* device,
+                                int active) {
+  struct writer w = {.root = root, .replace = 1};
+  put_port_state(&w, device, active);
   return w.error;
 }

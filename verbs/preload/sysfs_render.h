@@ -16,3 +16,7 @@ int urnic_sysfs_render(const char* root,
 // or the new content. 0 or -errno; then some files may be new already.
 int urnic_sysfs_set_gids(const char* root,
                          const struct urnic_device_identity* device);
+
+// The same for the state of the port of `device`, by name: ACTIVE or DOWN.
+int urnic_sysfs_set_port_active(const char* root, const char* device,
+                                int active);

@@ -116,6 +116,14 @@ int urnic_tree_set_gids(const struct urnic_device_identity* device) {
   return err;
 }
 
+int urnic_tree_set_port_active(const char* device, int active) {
+  if (atomic_load(&state) != READY) return -ENOENT;
+  int saved_errno = errno;
+  int err = urnic_sysfs_set_port_active(root, device, active);
+  errno = saved_errno;
+  return err;
+}
+
 int urnic_tree_num_devices(void) {
   return atomic_load(&state) == READY ? num_devices : 0;
 }

@@ -19,5 +19,8 @@ const char* urnic_tree_root(void);
 struct urnic_device_identity;
 int urnic_tree_set_gids(const struct urnic_device_identity* device);
 
+// Shows the state of the port of the device with this name. As above.
+int urnic_tree_set_port_active(const char* device, int active);
+
 // How many devices there are; 0 before urnic_tree_root() succeeded.
 int urnic_tree_num_devices(void);

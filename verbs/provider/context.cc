@@ -70,10 +70,11 @@ control::ProgramHooks PreloadHooks() {
   if (const urnic_preload_api* preload = Preload()) {
     hooks.set_signal_hooks = preload->set_signal_hooks;
     hooks.chain_signal = preload->chain_signal;
-    if (preload->size >=
-        offsetof(urnic_preload_api, set_gids) + sizeof(preload->set_gids)) {
+    if (preload->size >= offsetof(urnic_preload_api, set_port_active) +
+                             sizeof(preload->set_port_active)) {
       hooks.run_dir = preload->run_dir;
       hooks.set_gids = preload->set_gids;
+      hooks.set_port_active = preload->set_port_active;
     }
   }
   return hooks;
