@@ -140,25 +140,55 @@ static int owner_lives(const struct owner* me, const struct owner* who) {
   return namespace_lives(me, who->pid_namespace);
 }
 
-int urnic_run_dir_sweep(int remove) {
+// A directory with a name as we give them, open at `parent`, which is `place`.
+struct found {
+  int parent;
+  const char* place;
+  const char* name;
+  unsigned long long pid;
+};
+
+// Calls `each` for those in all places whose process lives, or is gone.
+static void walk(int lives, void (*each)(const struct found* f, void* context),
+                 void* context) {
   const struct owner me = this_process();
-  int found = 0;
   for (int i = 0; place(i) != NULL; ++i) {
     DIR* dir = opendir(place(i));
     if (dir == NULL) continue;
     const struct dirent* e;
     while ((e = readdir(dir)) != NULL) {
       struct owner who;
-      if (!parse_name(e->d_name, &who) || owner_lives(&me, &who) ||
-          !is_own_dir(dirfd(dir), e->d_name))
+      if (!parse_name(e->d_name, &who) || owner_lives(&me, &who) != lives)
         continue;
-      ++found;
-      if (remove) remove_tree(dirfd(dir), e->d_name, 0);
+      const struct found f = {dirfd(dir), place(i), e->d_name, who.pid};
+      each(&f, context);
     }
     closedir(dir);
   }
-  return found;
 }
+
+struct sweep {
+  int remove;
+  int found;
+};
+
+static void sweep_one(const struct found* f, void* context) {
+  struct sweep* sweep = context;
+  if (!is_own_dir(f->parent, f->name)) return;
+  ++sweep->found;
+  if (sweep->remove) remove_tree(f->parent, f->name, 0);
+}
+
+int urnic_run_dir_sweep(int remove) {
+  struct sweep sweep = {.remove = remove};
+  walk(/*lives=*/0, sweep_one, &sweep);
+  return sweep.found;
+}
+
+struct visit {
+  void (*visit)(void* context, const char* path, unsigned long long pid);
+  void* context;
+};
 
 static int is_ours_to_see(int parent, const char* name) {
   struct stat st;
@@ -166,23 +196,18 @@ static int is_ours_to_see(int parent, const char* name) {
          S_ISDIR(st.st_mode) && (st.st_uid == geteuid() || geteuid() == 0);
 }
 
+static void visit_one(const struct found* f, void* context) {
+  const struct visit* visit = context;
+  char path[512];
+  if (!is_ours_to_see(f->parent, f->name)) return;
+  int len = snprintf(path, sizeof(path), "%s/%s", f->place, f->name);
+  if (len > 0 && (size_t)len < sizeof(path))
+    visit->visit(visit->context, path, f->pid);
+}
+
 void urnic_run_dir_visit(void (*visit)(void* context, const char* path,
                                        unsigned long long pid),
                          void* context) {
-  const struct owner me = this_process();
-  for (int i = 0; place(i) != NULL; ++i) {
-    DIR* dir = opendir(place(i));
-    if (dir == NULL) continue;
-    const struct dirent* e;
-    while ((e = readdir(dir)) != NULL) {
-      struct owner who;
-      if (!parse_name(e->d_name, &who) || !owner_lives(&me, &who) ||
-          !is_ours_to_see(dirfd(dir), e->d_name))
-        continue;
-      char path[512];
-      int len = snprintf(path, sizeof(path), "%s/%s", place(i), e->d_name);
-      if (len > 0 && (size_t)len < sizeof(path)) visit(context, path, who.pid);
-    }
-    closedir(dir);
-  }
+  struct visit to = {visit, context};
+  walk(/*lives=*/1, visit_one, &to);
 }
