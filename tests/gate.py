@@ -148,7 +148,7 @@ def unit(full):
 def parts(full):
     """(name, minutes allowed, function). The minutes are the project's budget
     for a fresh machine with two cores; they are printed, not enforced."""
-    fuzz_seconds = "300" if full else "25"
+    fuzz_seconds = "300" if full else "18"
     yield "build", 7, lambda: run_program(["./dev", "build"])
     yield "unit, golden, lint", 2, lambda: unit(full)
     yield "simulator", 3, lambda: simulator(full)
