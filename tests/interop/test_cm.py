@@ -134,17 +134,40 @@ TO_QP1 = "@th,104,24 1"
 MESSAGE = "@th,352,16"
 MESSAGES = {"REQ": (0x10, "ucmatose"), "REP": (0x13, "ucmatose"),
             "RTU": (0x14, "ucmatose"), "DREQ": (0x15, "ucmatose"),
-            "DREP": (0x16, "ucmatose"), "SIDR_REQ": (0x17, "udaddy")}
+            "DREP": (0x16, "ucmatose"), "SIDR_REQ": (0x17, "udaddy"),
+            # Linux's asks for patience with each REQ, ours when it is slow.
+            "MRA": (0x11, "ucmatose")}
+REJ = 0x12
+
+
+def drop_first(lab, attribute):
+    for towards in (OURS, vm.GUEST):
+        lab.drop(towards, f"{TO_QP1} {MESSAGE} {attribute} "
+                          "numgen inc mod 100000 == 0")
 
 
 def run_without(context, message, server_side):
     """The first of a kind is lost, whoever sends it."""
-    lab = context.tools.lab
     attribute, program = MESSAGES[message]
-    for towards in (OURS, vm.GUEST):
-        lab.drop(towards, f"{TO_QP1} {MESSAGE} {attribute} "
-                          "numgen inc mod 100000 == 0")
+    drop_first(context.tools.lab, attribute)
     run_treated(context, program, server_side)
+
+
+def run_refused(context, server_side):
+    """Nobody listens, and the first word of it is lost: the client asks again
+    and is told again."""
+    lab = context.tools.lab
+    drop_first(lab, REJ)
+    try:
+        if server_side == OURS:  # somebody has to have the RNIC
+            start_server(lab, OURS, ["rping", "-s", "-P", "-p", "7180"])
+        client = _run_at(lab, 1 - server_side, [
+            "rdma_client", "-s", ADDRESS["v4"][server_side], "-p", "7181"])
+        context.check(client.status != 0 and
+                      "Connection refused" in client.out + client.err, client)
+        context.check(lab.treated() == 1, f"{lab.treated()} lost")
+    finally:
+        lab.reset()
 
 
 def run_doubled(context, program, server_side):
@@ -170,7 +193,11 @@ def run_treated(context, program, server_side):
 
 
 for _role, _side in ROLES.items():
+    suite.add(f"cm/lost/REJ/{_role}",
+              functools.partial(run_refused, server_side=_side), core=False)
     for _message in MESSAGES:
+        if _message == "MRA" and _side == OURS:
+            continue
         suite.add(f"cm/lost/{_message}/{_role}",
                   functools.partial(run_without, message=_message,
                                     server_side=_side),
