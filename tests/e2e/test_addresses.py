@@ -1,4 +1,4 @@
-"""Addresses that come and go while programs run: `urnic addr`."""
+"""What changes while programs run: addresses (`urnic addr`), the MTU."""
 
 import bed
 import suite
