@@ -123,9 +123,10 @@ void Engine::DrainPending() {
 }
 
 void Engine::ServicePost(EngineQp& qp) {
-  if (__builtin_expect(qp.state() == QpState::kErr, 0)) {
+  //= IBTA 10.3.1: what is posted in SQE and ERR is flushed
+  if (__builtin_expect(qp.state() >= QpState::kSqe, 0)) {
     PushSendCompletions(qp);
-    PushFlushedReceives(qp);
+    if (qp.state() == QpState::kErr) PushFlushedReceives(qp);
   }
   if (qp.HasWork()) MakeReady(qp);
 }

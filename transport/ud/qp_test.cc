@@ -148,6 +148,34 @@ TEST_F(UdTest, AFailedSendStopsTheSendQueueOnly) {
   EXPECT_EQ(a_.Transmit().size(), 1u);
 }
 
+//= IBTA 10.3.1.7
+//= type=test
+TEST_F(UdTest, WhatIsPostedToAStoppedSendQueueIsFlushedAndNeverSent) {
+  SendWr bad = To(1, 8);
+  bad.sges[0].lkey ^= 0x100;
+  ASSERT_TRUE(a_.rings().PostSend(bad));
+  EXPECT_TRUE(a_.Transmit().empty());
+  ASSERT_EQ(a_.completed.size(), 1u);
+  ASSERT_EQ(a_.qp().state(), QpState::kSqe);
+  ASSERT_TRUE(a_.rings().PostSend(To(2, 8)));
+  a_.Poll();
+  ASSERT_TRUE(a_.rings().PostSend(To(3, 8)));
+  SendWr silent = To(4, 8);
+  silent.flags = 0;
+  ASSERT_TRUE(a_.rings().PostSend(silent));
+  // Nobody has looked at these two.
+  a_.qp().Modify(QpState::kRts, Config());
+  ASSERT_TRUE(a_.rings().PostSend(To(5, 8)));
+  EXPECT_EQ(a_.Transmit().size(), 1u);
+  ASSERT_EQ(a_.completed.size(), 5u);
+  for (size_t i = 1; i < 4; ++i) {
+    EXPECT_EQ(a_.completed[i].wr_id, i + 1);
+    EXPECT_EQ(a_.completed[i].status, URNIC_WC_WR_FLUSH_ERR);
+  }
+  EXPECT_EQ(a_.completed[4].wr_id, 5u);
+  EXPECT_EQ(a_.completed[4].status, URNIC_WC_SUCCESS);
+}
+
 TEST_F(UdTest, AVanishedAddressHandleIsAnErrorOfItsRequest) {
   ASSERT_TRUE(a_.rings().PostSend(To(1, 8)));
   uint8_t headers[kMaxHeaderBytes];

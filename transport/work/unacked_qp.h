@@ -41,6 +41,7 @@ class UnackedQp {
     sender_.FailAt(slot.origin, URNIC_WC_LOC_PROT_ERR);
   }
 
+  // In SQE and ERR also after a doorbell: what is posted there is flushed.
   bool PollSend(SendCompletion& out) {
     bool fatal = false;
     const bool any = sender_.Poll(out, fatal);

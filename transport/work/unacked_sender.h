@@ -6,7 +6,8 @@
 //
 //   head <= next <= posted
 //
-// head..next: sent, completion not taken yet.
+// head..next: sent, completion not taken yet; the first `stale` of them are
+// flushed instead.
 
 #include <algorithm>
 #include <cstdint>
@@ -42,9 +43,14 @@ class UnackedSender {
     Resume(config);
   }
   // From SQD, or from SQE, where the failed request and those that were posted
-  // by then are flushed.
+  // by then are flushed: Poll() gives them.
   void Resume(const QpConfig& config) {
     config_ = config;
+    if (flushing_) {
+      const uint32_t posted = sq_.Posted(next_);
+      if (posted != UINT32_MAX) stale_ = posted;
+      posted_ = next_ += stale_;
+    }
     running_ = true;
     draining_ = flushing_ = false;
   }
@@ -57,7 +63,7 @@ class UnackedSender {
     const uint32_t posted = sq_.Posted(head_);
     if (posted != UINT32_MAX) head_ += posted;
     next_ = posted_ = head_;
-    offset_ = 0;
+    offset_ = stale_ = 0;
     loaded_ = running_ = draining_ = failed_ = flushing_ = false;
     Publish();
   }
@@ -125,10 +131,15 @@ class UnackedSender {
   bool Next(SendCompletion& out, bool& fatal) {
     while (head_ != next_) {
       const auto wqe = sq_.Read<urnic_sq_wqe>(head_++);
+      if (stale_ != 0) {
+        --stale_;
+        out = EndOf(wqe, URNIC_WC_WR_FLUSH_ERR);
+        return true;
+      }
       if (!limits_.sq_sig_all && (wqe.flags & URNIC_SEND_SIGNALED) == 0) {
         continue;
       }
-      out = SendCompletion{.opcode = OpcodeOf(wqe), .wr_id = wqe.wr_id};
+      out = EndOf(wqe, URNIC_WC_SUCCESS);
       return true;
     }
     if (failed_) {
@@ -143,11 +154,13 @@ class UnackedSender {
   }
 
   bool Fail(SendCompletion& out, uint8_t status) {
-    const auto wqe = sq_.Read<urnic_sq_wqe>(head_);
-    out = SendCompletion{
-        .status = status, .opcode = OpcodeOf(wqe), .wr_id = wqe.wr_id};
+    out = EndOf(sq_.Read<urnic_sq_wqe>(head_), status);
     posted_ = next_ = ++head_;
     return true;
+  }
+
+  static SendCompletion EndOf(const urnic_sq_wqe& wqe, uint8_t status) {
+    return {.status = status, .opcode = OpcodeOf(wqe), .wr_id = wqe.wr_id};
   }
 
   static uint8_t OpcodeOf(const urnic_sq_wqe& wqe) {
@@ -310,6 +323,7 @@ class UnackedSender {
 
   uint32_t head_ = 0;
   uint32_t next_ = 0;
+  uint32_t stale_ = 0;
   uint32_t posted_ = 0;  // as last seen
   uint32_t published_ = 0;
   uint32_t drain_limit_ = 0;

@@ -242,6 +242,35 @@ TEST_F(FailureTest, ErrFlushesAndResetForgets) {
   EXPECT_TRUE(a().Quiet()) << "its completion went with the reset";
 }
 
+// Nothing arrives here that would make the engine look at the queue pair.
+TEST_F(FailureTest, AStoppedSendQueueFlushesWhatIsPostedLater) {
+  PairOptions options;
+  options.type = IBV_QPT_UC;
+  Make(options);
+  const auto post = [&](uint64_t id, uint32_t lkey) {
+    ibv_sge sge = a().Sge(0, 8);
+    sge.lkey = lkey;
+    EXPECT_EQ(a().PostSend({sge}, [&](ibv_send_wr& wr) { wr.wr_id = id; }), 0);
+  };
+  for (uint64_t round = 0; round < 3; ++round) {
+    post(1, a().mr()->lkey ^ 0x100);
+    EXPECT_EQ(a().Poll().status, IBV_WC_LOC_PROT_ERR);
+    EXPECT_EQ(a().State(), IBV_QPS_SQE);
+    for (const uint64_t id : {uint64_t{2}, uint64_t{3}}) {
+      post(id, a().mr()->lkey);
+      const ibv_wc wc = a().Poll();
+      EXPECT_EQ(wc.wr_id, id);
+      ASSERT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+    }
+    EXPECT_EQ(a().To(IBV_QPS_RTS), 0);
+    EXPECT_TRUE(a().Quiet());
+    EXPECT_EQ(b().PostRecv(round, {b().Sge(0, 8)}), 0);
+    post(4, a().mr()->lkey);
+    EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(b().Poll().wr_id, round);
+  }
+}
+
 TEST_F(FailureTest, DestroyTakesTheCompletionsAlong) {
   Make();
   EXPECT_EQ(a().PostRecv(1, {}), 0);
