@@ -95,7 +95,9 @@ class CompletionQueue {
     if (HasUnread(what, consumer)) Raise();
   }
 
-  bool listed = false;  // the engine's: on its list of those held back
+  // Engine's links, token holder only: the list of those held back.
+  bool listed = false;
+  CompletionQueue* next_held = nullptr;
 
   void* owner() const { return owner_; }
   bool overflowed() const { return overflowed_; }

@@ -229,8 +229,7 @@ void Engine::OnPushed(CompletionQueue& cq) {
   if (cq.overflowed()) {
     completion_lost_ = true;
   } else if (cq.holding_back()) {
-    // Room was reserved when it was told to.
-    if (!cq.listed) held_cqs_.push_back(&cq);
+    if (!cq.listed) cq.next_held = std::exchange(held_head_, &cq);
     cq.listed = true;
     held_deadline_ = std::min(held_deadline_, last_now_ + cq.period());
   }
@@ -239,11 +238,20 @@ void Engine::OnPushed(CompletionQueue& cq) {
 void Engine::ReleaseHeldEvents() {
   held_deadline_ = Time::Infinite();
   // All of them: a period is the longest that an event may wait.
-  for (CompletionQueue* cq : held_cqs_) {
-    cq->listed = false;
-    cq->Release();
+  while (held_head_ != nullptr) {
+    CompletionQueue& cq = *held_head_;
+    held_head_ = cq.next_held;
+    cq.listed = false;
+    cq.Release();
   }
-  held_cqs_.clear();
+}
+
+void Engine::ForgetCq(CompletionQueue& cq) {
+  if (!cq.listed) return;
+  CompletionQueue** at = &held_head_;
+  while (*at != &cq) at = &(*at)->next_held;
+  *at = cq.next_held;
+  cq.listed = false;
 }
 
 void Engine::LookOnceMore(Time now) {

@@ -142,12 +142,9 @@ class Engine {
   // it.
   void DestroySrq(SharedReceiveQueue* srq);
   static constexpr uint32_t kMaxSrqs = 1u << 16;
-  // The queue's events may be held back: makes room for it. Before that it must
-  // not hold any.
-  void ReserveHeldEvents() { held_cqs_.reserve(held_cqs_.capacity() + 1); }
-  // Nothing of the queue is touched afterwards. REQUIRES: no queue pair
-  // completes to it.
-  void ForgetCq(const CompletionQueue* cq) { std::erase(held_cqs_, cq); }
+  // Nothing of the queue is touched afterwards, and it raises no event.
+  // REQUIRES: no queue pair completes to it.
+  void ForgetCq(CompletionQueue& cq);
   // A number for urnic_sq_wqe.to, for queue pairs of this protection domain;
   // 0: there are too many (AddressTable).
   uint32_t CreateAh(const Path& path, uint32_t pd) {
@@ -457,8 +454,8 @@ class Engine {
   uint32_t spare_count_ = 0;
   TxSlot slots_[kBurstMax];
   uint8_t slot_headers_[kBurstMax][kMaxHeaderBytes];
-  std::vector<CompletionQueue*> held_cqs_;  // whose events wait
-  Time held_deadline_ = Time::Infinite();   // until then
+  CompletionQueue* held_head_ = nullptr;   // whose events wait
+  Time held_deadline_ = Time::Infinite();  // until then
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<uint8_t[]> null_sink_;  // takes what null regions lose
   std::unique_ptr<HelperThread> helper_;

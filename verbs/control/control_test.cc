@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/alloc_guard.h"
 #include "transport/mem/mr_table.h"
 #include "verbs/control/cq.h"
 #include "verbs/control/device.h"
@@ -27,7 +28,7 @@ constexpr uint32_t kRtrMask = kQpState | kQpAv | kQpPathMtu | kQpDestQpn |
 constexpr uint32_t kRtsMask = kQpState | kQpTimeout | kQpRetryCnt |
                               kQpRnrRetry | kQpSqPsn | kQpMaxRdAtomic;
 
-class ControlTest : public testing::Test {
+class ControlTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     identities_ = new std::vector<urnic_device_identity>(URNIC_MAX_PORTS);
@@ -212,6 +213,14 @@ TEST_F(ControlTest, CompletionQueueSizesHaveLimits) {
   EXPECT_EQ(
       Cq::Create(*device_, {.entries = 1, .comp_vector = 1}).status().code(),
       absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ControlTest, ModeratingTakesNoMemory) {
+  const testing::AllocGuard allocations;
+  for (uint16_t i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(cq_->Moderate(i, 100).ok());
+  }
+  EXPECT_EQ(allocations.count(), 0u);
 }
 
 TEST_F(ControlTest, QueuePairSizesHaveLimits) {

@@ -67,7 +67,7 @@ Cq::Cq(Device& device, const CqRequest& request, QueueMemory indices,
 Cq::~Cq() {
   {
     Engine::ControlScope scope(device_.engine());
-    device_.engine().ForgetCq(&engine_end_);
+    device_.engine().ForgetCq(engine_end_);
   }
   device_.RemoveCq();
 }
@@ -97,7 +97,6 @@ absl::Status Cq::Moderate(uint16_t count, uint16_t period_us) {
         "modify_cq: events after ", count, " completions without a period"));
   }
   Engine::ControlScope scope(device_.engine());
-  if (count > 1) device_.engine().ReserveHeldEvents();
   engine_end_.Moderate(count, Duration::Microseconds(period_us));
   return absl::OkStatus();
 }
