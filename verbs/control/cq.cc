@@ -65,11 +65,13 @@ Cq::Cq(Device& device, const CqRequest& request, QueueMemory indices,
 }
 
 Cq::~Cq() {
-  {
-    Engine::ControlScope scope(device_.engine());
-    device_.engine().ForgetCq(engine_end_);
-  }
+  StopEvents();
   device_.RemoveCq();
+}
+
+void Cq::StopEvents() {
+  Engine::ControlScope scope(device_.engine());
+  device_.engine().ForgetCq(engine_end_);
 }
 
 absl::Status Cq::Resize(uint32_t wanted) {

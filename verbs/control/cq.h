@@ -62,6 +62,10 @@ class Cq final : private EngineEvents {
   // visible to Poll: the caller polls once more before it sleeps.
   void RequestEvent(bool solicited_only);
 
+  // When it returns, no event comes any more, nor one that is held back: the
+  // first step of a destruction. REQUIRES: !in_use()
+  void StopEvents();
+
   struct Polling {
     CompletionRing ring;
     SpinLock lock_storage;

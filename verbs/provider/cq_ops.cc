@@ -77,7 +77,8 @@ int DestroyCq(ibv_cq* cq) {
     return Fail(absl::FailedPreconditionError(
         "destroy_cq: queue pairs still complete to it"));
   }
-  // No queue pair, no more events.
+  // Without a queue pair there are only events that are held back.
+  handle->control->StopEvents();
   WaitForAcknowledgements(*handle);
   if (handle->domain != nullptr) --handle->domain->users;
   handle->context->Delete(handle);

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <memory>
+#include <thread>
 
 #include "verbs/provider/testing/verbs_pair.h"
 
@@ -127,6 +128,38 @@ TEST_F(CqTest, AQueueThatHoldsAnEventBackMayBeDestroyed) {
   EXPECT_EQ(a().Poll().wr_id, 1u);
   pair_.reset();
   EXPECT_FALSE(EventWithin(100));
+}
+
+// The one that destroys waits for an acknowledgement, while the period of what
+// is held back ends.
+TEST_F(CqTest, AQueueThatIsBeingDestroyedRaisesNoEvent) {
+  ibv_modify_cq_attr attr = {};
+  attr.attr_mask = IBV_CQ_ATTR_MODERATE;
+  attr.moderate = {1000, 0xffff};
+  PairOptions options;
+  options.cq = ibv_create_cq(device_, 16, nullptr, channel_, 0);
+  auto pair = std::make_unique<Pair>(device_, options);
+  const auto send = [&] {
+    EXPECT_EQ(pair->b.PostRecv(1, {pair->b.Sge(0, 8)}), 0);
+    ASSERT_EQ(ibv_req_notify_cq(options.cq, 0), 0);
+    EXPECT_EQ(pair->a.PostSend({pair->a.Sge(0, 8)}), 0);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(pair->a.Poll().status, IBV_WC_SUCCESS);
+    }
+  };
+  send();
+  ibv_cq* got = nullptr;
+  void* context = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(channel_, &got, &context), 0);
+  EXPECT_EQ(got, options.cq);
+  ASSERT_EQ(ibv_modify_cq(options.cq, &attr), 0);
+  send();
+  pair.reset();
+  std::thread destroyer([&] { EXPECT_EQ(ibv_destroy_cq(options.cq), 0); });
+  EXPECT_FALSE(EventWithin(300));
+  ibv_ack_cq_events(got, 1);
+  destroyer.join();
+  EXPECT_FALSE(EventWithin(0)) << "of a queue that is gone";
 }
 
 TEST_F(CqTest, WrongModerationIsRefused) {
