@@ -24,9 +24,9 @@ class Qp final : public UnackedQp {
   // The caller has checked that the transition is allowed.
   void Modify(QpState target, const QpConfig& config);
 
-  // sink: as rc::Qp's.
   Psn recv_psn() const { return expected_; }
 
+  // sink: as rc::Qp's.
   template <typename Sink>
   void OnBurst(std::span<const RxPacket> packets, Time, Sink& sink) {
     for (size_t i = 0; i < packets.size(); ++i) {

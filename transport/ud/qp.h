@@ -23,10 +23,10 @@ class Qp final : public UnackedQp {
      mem::MrTable* mrs)
       : UnackedQp(limits, sq, recv_queue, mrs, kOpcodes) {}
 
-  // sink: as rc::Qp's.
   // Datagrams are not counted: what was set.
   Psn recv_psn() const { return config().rq_psn; }
 
+  // sink: as rc::Qp's.
   template <typename Sink>
   void OnBurst(std::span<const RxPacket> packets, Time, Sink& sink) {
     for (size_t i = 0; i < packets.size(); ++i) {
