@@ -89,7 +89,8 @@ class ConnectionManager {
 
   // --- Either side --------------------------------------------------------
   // In kReqReceived or kRepReceived: the answer takes until `service_timeout`;
-  // the peer waits. `private_data`: at most wire::kMraPrivateBytes (222).
+  // the peer waits. `private_data`: at most wire::kMraPrivateBytes (222). Only
+  // tests call it: rdma_cm wants PrepareMra().
   int SendMra(Handle handle, uint8_t service_timeout_code,
               std::span<const uint8_t> private_data, Sink& sink);
   // The same, but the MRA goes only when the peer asks again (what Linux'
@@ -137,7 +138,7 @@ class ConnectionManager {
   // kIdle for a handle that is nobody's.
   State state(Handle handle) const;
   int GetQpAttributes(Handle handle, QpAttributes& out) const;
-  // Communication ids, for traces and queries; 0 for nobody's.
+  // Communication ids, for tests; 0 for nobody's.
   uint32_t local_comm_id(Handle handle) const;
   uint32_t remote_comm_id(Handle handle) const;
   // A connection of this QP is being set up, is established, being ended or in

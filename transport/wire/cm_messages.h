@@ -49,16 +49,12 @@ inline constexpr uint8_t kCmMessageRep = 1;
 inline constexpr uint8_t kCmMessageOther = 2;
 
 // Reasons of a REJ, IBTA 12.6.7.2: those that are sent or asked for here.
-inline constexpr uint16_t kRejNoQp = 1;
 inline constexpr uint16_t kRejNoResources = 3;
 inline constexpr uint16_t kRejTimeout = 4;
-inline constexpr uint16_t kRejUnsupported = 5;
 inline constexpr uint16_t kRejInvalidCommId = 6;
 inline constexpr uint16_t kRejInvalidServiceId = 8;
 inline constexpr uint16_t kRejInvalidTransport = 9;
 inline constexpr uint16_t kRejStaleConnection = 10;
-inline constexpr uint16_t kRejInvalidGid = 12;
-inline constexpr uint16_t kRejInvalidMtu = 26;
 inline constexpr uint16_t kRejConsumerDefined = 28;
 
 // Of a REP: the alternate path of the REQ will not be used.
@@ -68,7 +64,6 @@ inline constexpr uint8_t kFailoverUnsupported = 1;
 inline constexpr uint8_t kSidrSuccess = 0;
 inline constexpr uint8_t kSidrUnsupported = 1;
 inline constexpr uint8_t kSidrReject = 2;
-inline constexpr uint8_t kSidrNoQp = 3;
 
 // Statuses of an APR, IBTA 12.8.2.1.
 inline constexpr uint8_t kAprInvalidCommId = 1;
