@@ -83,7 +83,8 @@ uint32_t MrTable::RegisterNull(uint32_t pd) {
 }
 
 bool MrTable::Deregister(MrKey key) {
-  if (Find(key) == nullptr) return false;
+  const MemoryRegion* mr = Find(key);
+  if (mr == nullptr || mr->windows != 0) return false;
   storage_[SlotOf(key.value)] = MemoryRegion{};
   --in_use_;
   return true;

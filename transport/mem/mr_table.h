@@ -97,7 +97,7 @@ class MrTable {
   }
   static constexpr uint64_t kNullPageBytes = 4096;
 
-  // False when there is no such key.
+  // False when there is no such key, or windows are bound to it.
   bool Deregister(MrKey key);
 
   // Changes a region and keeps its key. REQUIRES: there is such a region.

@@ -214,6 +214,20 @@ TEST_F(WindowTest, OpensItsPartForItsRightsUnderItsNewKey) {
   }
 }
 
+TEST_F(WindowTest, KeepsItsRegion) {
+  for (const bool type2 : {false, true}) {
+    const uint32_t window = table_.AllocateWindow(kPd, type2);
+    const WindowBind bind = Request(window);
+    ASSERT_EQ(table_.Bind(bind), MemFault::kNone);
+    EXPECT_FALSE(table_.Deregister(MrKey{region_}));
+    EXPECT_EQ(Remote(bind.new_key, kIova + 10, 50, kRemoteWrite),
+              MemFault::kNone);
+    EXPECT_EQ(Windows(), 1u);
+    EXPECT_TRUE(table_.FreeWindow(window));
+  }
+  EXPECT_TRUE(table_.Deregister(MrKey{region_}));
+}
+
 TEST_F(WindowTest, IsNoKeyForLocalWork) {
   for (const bool type2 : {false, true}) {
     const WindowBind bind = Request(table_.AllocateWindow(kPd, type2));

@@ -1,6 +1,7 @@
 #include "verbs/control/mr.h"
 
 #include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
 #include "transport/mem/mr_table.h"
 #include "verbs/control/mapped_range.h"
 
@@ -148,18 +149,20 @@ absl::Status Mr::Reregister(uint32_t what, Pd& pd, const MrRequest& request) {
   return absl::OkStatus();
 }
 
-bool Mr::has_windows() const {
-  Engine::ControlScope scope(pd_->device().engine());
-  return pd_->device().engine().mrs().Find(MrKey{key_})->windows != 0;
+absl::Status Mr::Deregister() {
+  Device& device = pd_->device();
+  Engine::ControlScope scope(device.engine());
+  if (!device.engine().mrs().Deregister(MrKey{key_})) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "dereg_mr 0x", absl::Hex(key_), ": windows are bound to it"));
+  }
+  registered_ = false;
+  return absl::OkStatus();
 }
 
 Mr::~Mr() {
-  Device& device = pd_->device();
-  {
-    Engine::ControlScope scope(device.engine());
-    device.engine().mrs().Deregister(MrKey{key_});
-  }
-  device.CountMr(-1);
+  if (registered_) URNIC_CHECK(Deregister().ok());
+  pd_->device().CountMr(-1);
   pd_->Unref();
 }
 

@@ -59,8 +59,7 @@ class Mr {
   // read ones are zero.
   static absl::StatusOr<std::unique_ptr<Mr>> RegisterNull(Pd& pd);
 
-  // Deregisters: nothing of the memory is touched afterwards.
-  // REQUIRES: !has_windows().
+  // Deregisters, unless that is done. REQUIRES: no windows are bound to it.
   ~Mr();
   Mr(const Mr&) = delete;
   Mr& operator=(const Mr&) = delete;
@@ -73,8 +72,11 @@ class Mr {
   // INVALID_ARGUMENT: another device, or a null region.
   absl::Status Reregister(uint32_t what, Pd& pd, const MrRequest& request);
 
-  // Memory windows are bound to it, at this moment.
-  bool has_windows() const;
+  // Nothing of the memory is touched afterwards, through a window either: a
+  // bind that is executed at the same time comes before, or finds no region.
+  // To be called once. FAILED_PRECONDITION: windows are bound to it, and it
+  // stays.
+  absl::Status Deregister();
 
   // lkey and rkey are the same number.
   uint32_t key() const { return key_; }
@@ -88,6 +90,7 @@ class Mr {
   Pd* pd_;
   const uint32_t key_;
   MrRequest request_;  // as registered last; no bytes: a null region
+  bool registered_ = true;
   const Owner owner_;
 };
 

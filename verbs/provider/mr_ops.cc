@@ -67,10 +67,7 @@ ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
 int DeregMr(verbs_mr* mr) {
   if (control::InForkedChild()) return EIO;
   MemoryRegion* region = MemoryRegion::From(mr);
-  if (region->control->has_windows()) {
-    return Fail(absl::FailedPreconditionError(absl::StrCat(
-        "dereg_mr 0x", absl::Hex(mr->mr.rkey), ": windows are bound to it")));
-  }
+  if (absl::Status s = region->control->Deregister(); !s.ok()) return Fail(s);
   ProtectionDomain* domain = region->domain;
   domain->context->Delete(region);
   --domain->users;

@@ -1,0 +1,81 @@
+// Two threads at one object: what the one checks, the other changes. Each pair
+// of calls is right in either order, and is tried often enough to meet. Runs
+// under ThreadSanitizer.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "verbs/provider/testing/verbs_pair.h"
+
+namespace urnic {
+namespace {
+
+constexpr int kRounds = 500;
+
+// At the same time, as far as two threads can.
+void Both(const std::function<void()>& one, const std::function<void()>& two) {
+  std::atomic<int> ready = 0;
+  const auto run = [&](const std::function<void()>& body) {
+    ++ready;
+    while (ready != 2) std::this_thread::yield();
+    body();
+  };
+  std::thread other(run, two);
+  run(one);
+  other.join();
+}
+
+TEST(RacesTest, ARegionStaysIfAWindowIsBoundWhileItIsDeregistered) {
+  OpenDevice device;
+  alignas(64) static uint8_t memory[64];
+  for (int i = 0; i < kRounds && !testing::Test::HasFailure(); ++i) {
+    End end(device, {});
+    end.Connect(end.qp()->qp_num);
+    ibv_mr* mr = ibv_reg_mr(end.pd(), memory, sizeof(memory),
+                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+    ibv_mw* mw = ibv_alloc_mw(end.pd(), IBV_MW_TYPE_2);
+    // Posted before, and executed when the read's data is there.
+    EXPECT_EQ(end.PostSend({end.Sge(0, 1 << 16)},
+                           [&](ibv_send_wr& wr) {
+                             wr.opcode = IBV_WR_RDMA_READ;
+                             Target(wr, end, 1 << 16);
+                           }),
+              0);
+    EXPECT_EQ(end.PostSend({},
+                           [&](ibv_send_wr& wr) {
+                             wr.opcode = IBV_WR_BIND_MW;
+                             wr.send_flags |= IBV_SEND_FENCE;
+                             wr.bind_mw.mw = mw;
+                             wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+                             wr.bind_mw.bind_info = {
+                                 .mr = mr,
+                                 .addr = reinterpret_cast<uint64_t>(memory),
+                                 .length = sizeof(memory),
+                                 .mw_access_flags = IBV_ACCESS_REMOTE_READ};
+                           }),
+              0);
+    int gone = 0;
+    ibv_wc bound = {};
+    Both([&] { gone = ibv_dereg_mr(mr); },
+         [&] {
+           EXPECT_EQ(end.Poll().status, IBV_WC_SUCCESS);
+           bound = end.Poll();
+         });
+    if (gone == 0) {
+      EXPECT_EQ(bound.status, IBV_WC_MW_BIND_ERR) << "to what is gone";
+    } else {
+      EXPECT_EQ(gone, EBUSY);
+      EXPECT_EQ(bound.status, IBV_WC_SUCCESS);
+    }
+    EXPECT_EQ(ibv_dealloc_mw(mw), 0);
+    if (gone != 0) {
+      EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace urnic
