@@ -409,14 +409,17 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   }
   Engine& engine = device_.engine();
   Engine::ControlScope scope(engine);
-  if (engine_qp_->state() != from) {
-    return Named(absl::InvalidArgumentError(absl::StrCat(
-        "went to ", QpStateName(engine_qp_->state()), " by itself meanwhile")));
+  const QpState now = engine_qp_->state();
+  // Any state leads to ERR and RESET, also the one that it went to by itself.
+  const bool ends = to == QpState::kErr || to == QpState::kReset;
+  if (now != from && !ends) {
+    return Named(absl::InvalidArgumentError(
+        absl::StrCat("went to ", QpStateName(now), " by itself meanwhile")));
   }
   if (path.has_value()) engine_qp_->path = *std::move(path);
   notify_sqd_ = to == QpState::kSqd && next.en_sqd_async_notify != 0;
   const QpConfig config = MakeConfig(next);
-  if (from == to) {
+  if (now == to) {
     engine.ReconfigureQp(*engine_qp_, config);
   } else {
     engine.ModifyQp(*engine_qp_, to, config);

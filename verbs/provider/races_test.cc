@@ -77,5 +77,19 @@ TEST(RacesTest, ARegionStaysIfAWindowIsBoundWhileItIsDeregistered) {
   }
 }
 
+TEST(RacesTest, AQueuePairGoesToErrAlsoWhileItFails) {
+  OpenDevice device;
+  End end(device, {});
+  ibv_sge nothing = end.Sge(0, 8);
+  nothing.lkey ^= 0x100;
+  for (int i = 0; i < kRounds && !testing::Test::HasFailure(); ++i) {
+    end.Connect(end.qp()->qp_num);
+    Both([&] { EXPECT_EQ(end.To(IBV_QPS_ERR), 0); },
+         [&] { EXPECT_EQ(end.PostSend({nothing}), 0); });
+    EXPECT_EQ(end.State(), IBV_QPS_ERR);
+    EXPECT_EQ(end.To(IBV_QPS_RESET), 0);
+  }
+}
+
 }  // namespace
 }  // namespace urnic
