@@ -97,6 +97,10 @@ absl::Status CheckParts(const QpRequest& request, const Device& device) {
     return absl::InvalidArgumentError(
         "create_qp: the peer's requests name the shared receive queue");
   }
+  if (request.srq != nullptr && request.srq->is_xrc()) {
+    return absl::InvalidArgumentError(
+        "create_qp: an XRC shared receive queue is for XRC targets");
+  }
   const auto elsewhere = [&](const auto* object) {
     return object != nullptr && &object->device() != &device;
   };

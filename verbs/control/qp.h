@@ -57,8 +57,9 @@ inline constexpr uint32_t kBuiltOpcodes = kRcOpcodes;
 // loop; all other functions may be called by any thread.
 class Qp final : private QpEvents {
  public:
-  // INVALID_ARGUMENT: a size beyond the device's limits, or objects of
-  // different devices. RESOURCE_EXHAUSTED: memory or the device's limit.
+  // INVALID_ARGUMENT: a size beyond the device's limits, objects of different
+  // devices, or an XRC shared receive queue. RESOURCE_EXHAUSTED: memory or the
+  // device's limit.
   static absl::StatusOr<std::shared_ptr<Qp>> Create(Device& device,
                                                     const QpRequest& request);
 

@@ -61,6 +61,7 @@ class Srq final : private SrqEvents {
   uint32_t max_wr() const { return posting_.ring.entries(); }
   uint32_t max_sge() const { return posting_.max_sge; }
 
+  bool is_xrc() const { return cq_ != nullptr; }
   struct Posting {
     WorkRing ring;
     SpinLock* lock = nullptr;  // null: single_threaded

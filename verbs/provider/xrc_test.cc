@@ -284,6 +284,18 @@ TEST_F(XrcTest, OpeningWithWrongArgumentsIsRefused) {
   EXPECT_EQ(ibv_close_xrcd(elsewhere), 0) << "nothing of that stays";
 }
 
+TEST_F(XrcTest, AnOrdinaryQueuePairTakesNoXrcQueue) {
+  for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD}) {
+    ibv_qp_init_attr init = {};
+    init.qp_type = type;
+    init.send_cq = init.recv_cq = end_.cq();
+    init.srq = srq_;
+    errno = 0;
+    EXPECT_EQ(ibv_create_qp(end_.pd(), &init), nullptr) << type;
+    EXPECT_EQ(errno, EINVAL);
+  }
+}
+
 TEST_F(XrcTest, DomainsOfFiles) {
   const int fd = memfd_create("a file", MFD_CLOEXEC);
   ASSERT_GE(fd, 0);
