@@ -79,7 +79,8 @@ class Qp final : private QpEvents {
   // Changes the attributes in `mask` (QpAttrMask). On failure nothing changes.
   // With an address vector it asks the network for the destination's MAC and
   // waits for up to three seconds, while the engine runs on.
-  // INVALID_ARGUMENT: see CheckQpTransition(), or a value out of range.
+  // INVALID_ARGUMENT: see CheckQpTransition(), a value out of range, or SQD to
+  // RTS before the send queue has drained.
   // UNIMPLEMENTED: alternate paths. UNAVAILABLE: the destination is not on the
   // link. DEADLINE_EXCEEDED: it does not answer.
   absl::Status Modify(const QpAttributes& attributes, uint32_t mask);

@@ -256,6 +256,30 @@ TEST_F(EventTest, SqDrainedIsReportedWhenAskedFor) {
   EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
 }
 
+// As Linux rxe, which allows ERR only; IBTA 10.3.1 allows RESET from any state.
+TEST_F(EventTest, AQueueThatDrainsDoesSoBeforeItGoesOn) {
+  for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC}) {
+    for (const ibv_qp_state out : {IBV_QPS_RESET, IBV_QPS_ERR}) {
+      // There is no receive yet: RC waits for the peer, for ever.
+      PairOptions options;
+      options.type = type;
+      Pair pair(device_, options);
+      EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
+      EXPECT_EQ(pair.a.To(IBV_QPS_SQD, IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+      if (type == IBV_QPT_RC) {
+        EXPECT_EQ(pair.a.To(IBV_QPS_RTS), EINVAL);
+        EXPECT_EQ(pair.a.State(), IBV_QPS_SQD);
+        EXPECT_EQ(pair.b.PostRecv(0, {pair.b.Sge(0, 8)}), 0);
+      }
+      EXPECT_EQ(GetAsync(pair.a.qp()), IBV_EVENT_SQ_DRAINED);
+      EXPECT_EQ(pair.a.To(IBV_QPS_RTS), 0);
+      EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
+      EXPECT_EQ(pair.a.To(IBV_QPS_SQD), 0);
+      EXPECT_EQ(pair.a.To(out), 0) << "drained or not";
+    }
+  }
+}
+
 TEST_F(EventTest, TheFirstPacketBeforeRtsIsAnEvent) {
   PairOptions options;
   options.channel = channel_;
