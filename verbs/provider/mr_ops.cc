@@ -111,6 +111,7 @@ ibv_mr* AllocNullMr(ibv_pd* pd) {
   mr->pd = pd;
   mr->addr = nullptr;
   mr->length = SIZE_MAX;
+  reinterpret_cast<verbs_mr*>(mr)->mr_type = kVerbsMrNull;
   return mr;
 }
 

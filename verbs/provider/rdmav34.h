@@ -59,9 +59,13 @@ static_assert(offsetof(verbs_device_ops, uninit_device) == 64);
 
 struct verbs_mr {
   ibv_mr mr;
-  int mr_type;  // 0: a plain one
+  int mr_type;  // an enum of libibverbs, kVerbsMr..
   int access;
 };
+
+// Only of plain ones libibverbs counts the memory (ibv_fork_init).
+inline constexpr int kVerbsMrPlain = 0;
+inline constexpr int kVerbsMrNull = 1;
 
 // An ibv_qp may be asked whether it is an extended one: libibverbs looks behind
 // the place of struct ibv_qp_ex, wherever its own release has that end, for a
