@@ -59,10 +59,14 @@ absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
     return absl::FailedPreconditionError(
         absl::StrCat("open_xrcd: fd ", fd, ": ", strerror(errno)));
   }
+  std::shared_ptr<Xrcd> open;  // outlives the lock, which its end takes
   std::lock_guard lock(Files().mutex);
-  std::weak_ptr<Xrcd>& entry =
-      Files().files[{&device, info.st_dev, info.st_ino}];
-  if (std::shared_ptr<Xrcd> open = entry.lock()) {
+  auto& files = Files().files;
+  const std::tuple<Device*, uint64_t, uint64_t> file(&device, info.st_dev,
+                                                     info.st_ino);
+  const auto at = files.find(file);
+  if (at != files.end()) open = at->second.lock();
+  if (open != nullptr) {
     if ((oflags & O_EXCL) != 0) {
       return absl::AlreadyExistsError("open_xrcd: the file has a domain");
     }
@@ -72,7 +76,7 @@ absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
     return absl::NotFoundError("open_xrcd: the file has no domain");
   }
   std::shared_ptr<Xrcd> made(new Xrcd(device, info.st_dev, info.st_ino));
-  entry = made;
+  files[file] = made;
   return made;
 }
 
