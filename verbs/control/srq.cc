@@ -98,18 +98,20 @@ absl::Status Srq::Modify(std::optional<uint32_t> max_wr,
                          std::optional<uint32_t> limit) {
   if (max_wr.has_value()) return Resize(*max_wr, limit);
   if (!limit.has_value()) return absl::OkStatus();
-  if (*limit > this->max_wr()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "srq: limit ", *limit, " of a queue of ", this->max_wr(), " requests"));
-  }
   Engine::ControlScope scope(pd_.device().engine());
+  const uint32_t size = posting_.ring.entries();
+  if (*limit > size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "srq: limit ", *limit, " of a queue of ", size, " requests"));
+  }
   engine_end_->ring.SetLimit(*limit);
   return absl::OkStatus();
 }
 
-uint32_t Srq::limit() const {
+Srq::Sizes Srq::Query() const {
   Engine::ControlScope scope(pd_.device().engine());
-  return engine_end_->ring.limit();
+  return {.max_wr = posting_.ring.entries(),
+          .limit = engine_end_->ring.limit()};
 }
 
 absl::Status Srq::Resize(uint32_t max_wr, std::optional<uint32_t> limit) {

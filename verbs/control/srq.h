@@ -54,14 +54,18 @@ class Srq final : private SrqEvents {
   // RESOURCE_EXHAUSTED: memory.
   absl::Status Modify(std::optional<uint32_t> max_wr,
                       std::optional<uint32_t> limit);
-  uint32_t limit() const;
-
-  // How XRC peers name it.
-  uint32_t number() const { return engine_end_->number; }
-  uint32_t max_wr() const { return posting_.ring.entries(); }
-  uint32_t max_sge() const { return posting_.max_sge; }
+  // Of the same moment.
+  struct Sizes {
+    uint32_t max_wr;
+    uint32_t limit;
+  };
+  Sizes Query() const;
 
   bool is_xrc() const { return cq_ != nullptr; }
+  // How XRC peers name it.
+  uint32_t number() const { return engine_end_->number; }
+  uint32_t max_sge() const { return posting_.max_sge; }
+
   struct Posting {
     WorkRing ring;
     SpinLock* lock = nullptr;  // null: single_threaded

@@ -91,5 +91,36 @@ TEST(RacesTest, AQueuePairGoesToErrAlsoWhileItFails) {
   }
 }
 
+TEST(RacesTest, ASharedQueueShrinksToItsLimitAndNoFurther) {
+  OpenDevice device;
+  ibv_pd* pd = ibv_alloc_pd(device);
+  for (int i = 0; i < kRounds && !testing::Test::HasFailure(); ++i) {
+    ibv_srq_init_attr attr = {};
+    attr.attr.max_wr = 16;
+    attr.attr.max_sge = 1;
+    ibv_srq* srq = ibv_create_srq(pd, &attr);
+    ASSERT_NE(srq, nullptr);
+    Both(
+        [&] {
+          ibv_srq_attr change = {.max_wr = 8, .max_sge = 0, .srq_limit = 0};
+          const int error = ibv_modify_srq(srq, &change, IBV_SRQ_MAX_WR);
+          EXPECT_TRUE(error == 0 || error == EINVAL);
+        },
+        [&] {
+          ibv_srq_attr change = {.max_wr = 0, .max_sge = 0, .srq_limit = 16};
+          const int error = ibv_modify_srq(srq, &change, IBV_SRQ_LIMIT);
+          EXPECT_TRUE(error == 0 || error == EINVAL);
+          ibv_srq_attr now = {};
+          EXPECT_EQ(ibv_query_srq(srq, &now), 0);
+          EXPECT_LE(now.srq_limit, now.max_wr);
+        });
+    ibv_srq_attr now = {};
+    EXPECT_EQ(ibv_query_srq(srq, &now), 0);
+    EXPECT_LE(now.srq_limit, now.max_wr);
+    EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  }
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
 }  // namespace
 }  // namespace urnic

@@ -43,7 +43,7 @@ ibv_srq* MakeSrq(ibv_pd* pd, ibv_xrcd* xrcd, ibv_cq* cq, void* srq_context,
   srq.pd = pd;
   pthread_mutex_init(&srq.mutex, nullptr);
   pthread_cond_init(&srq.cond, nullptr);
-  attr.max_wr = handle->control->max_wr();
+  attr.max_wr = handle->control->Query().max_wr;
   attr.max_sge = handle->control->max_sge();
   ++domain->users;
   if (xrcd != nullptr) ++handle->xrc_domain->users;
@@ -163,9 +163,10 @@ int ModifySrq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
 int QuerySrq(ibv_srq* srq, ibv_srq_attr* attr) {
   if (control::InForkedChild()) return EIO;
   const control::Srq& control = *SharedReceiveQueue::From(srq)->control;
-  *attr = {.max_wr = control.max_wr(),
+  const control::Srq::Sizes sizes = control.Query();
+  *attr = {.max_wr = sizes.max_wr,
            .max_sge = control.max_sge(),
-           .srq_limit = control.limit()};
+           .srq_limit = sizes.limit};
   return 0;
 }
 
