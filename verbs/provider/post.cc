@@ -159,6 +159,16 @@ inline int Fill(control::WorkRing& ring, Wr*& wr, Write&& write) {
 
 }  // namespace
 
+namespace {
+
+// By whichever of their names.
+bool OneDomain(ibv_pd* a, ibv_pd* b) {
+  return &ProtectionDomain::From(a)->control() ==
+         &ProtectionDomain::From(b)->control();
+}
+
+}  // namespace
+
 int WriteBind(ibv_mw* mw, uint32_t new_key, const ibv_mw_bind_info& info,
               urnic_sq_wqe* wqe) {
   constexpr unsigned kRights = IBV_ACCESS_REMOTE_WRITE |
@@ -170,7 +180,7 @@ int WriteBind(ibv_mw* mw, uint32_t new_key, const ibv_mw_bind_info& info,
       (info.mr == nullptr && (info.addr != 0 || info.length != 0))) {
     return EINVAL;
   }
-  if (info.mr != nullptr && info.mr->pd != mw->pd) return EPERM;
+  if (info.mr != nullptr && !OneDomain(info.mr->pd, mw->pd)) return EPERM;
   wqe->imm_or_key = new_key;
   wqe->remote_addr = info.addr;
   wqe->bind = {.window = mw->rkey,
