@@ -122,10 +122,9 @@ absl::Status Srq::Resize(uint32_t max_wr, std::optional<uint32_t> limit) {
   auto memory =
       QueueMemory::Map(layout.bytes(), allocator_, QueueAllocator::Use::kSrq);
   if (!memory.ok()) return memory.status();
-  // In this order, as a posting thread that rings the doorbell has let go of
-  // its lock.
-  OptionalLock lock(posting_.lock);
+  // The lock inside the token, as everywhere.
   Engine::ControlScope scope(pd_.device().engine());
+  OptionalLock lock(posting_.lock);
   RecvRing& ring = engine_end_->ring;
   ring.PublishConsumer();
   const uint32_t waiting = posting_.ring.waiting();

@@ -199,6 +199,7 @@ TEST_F(BadInputTest, AddressHandles) {
   EXPECT_EQ(create([](auto& a) { a.port_num = 2; }), EINVAL);
   EXPECT_EQ(create([](auto& a) { a.port_num = 0; }), EINVAL);
   EXPECT_EQ(create([](auto& a) { a.grh.sgid_index = 255; }), EINVAL);
+  EXPECT_EQ(create([](auto& a) { ++a.grh.dgid.raw[12]; }), ENETUNREACH);
 }
 
 // A datagram needs a handle of its queue pair's own domain, which is there when

@@ -340,6 +340,23 @@ TEST_F(FailureTest, ModifyChecksItsArguments) {
   EXPECT_EQ(empty.ToRtr(1), EINVAL);
 }
 
+TEST_F(FailureTest, ModifyHasNoAlternatePathsAndNoneToOtherLinks) {
+  End end(device_, {});
+  EXPECT_EQ(end.ToInit(), 0);
+  ibv_gid elsewhere = {};
+  ibv_query_gid(device_, 1, kGidIndexIpv4, &elsewhere);
+  ++elsewhere.raw[12];
+  end.set_peer(elsewhere);
+  EXPECT_EQ(end.ToRtr(1), ENETUNREACH);
+  EXPECT_EQ(end.State(), IBV_QPS_INIT);
+  Make();
+  ibv_qp_attr attr = {};
+  EXPECT_EQ(ibv_modify_qp(a().qp(), &attr, IBV_QP_ALT_PATH), EOPNOTSUPP);
+  attr.path_mig_state = IBV_MIG_ARMED;
+  EXPECT_EQ(ibv_modify_qp(a().qp(), &attr, IBV_QP_PATH_MIG_STATE), EINVAL);
+  EXPECT_EQ(a().State(), IBV_QPS_RTS);
+}
+
 TEST_F(FailureTest, BusyObjectsStay) {
   Make();
   EXPECT_EQ(ibv_destroy_cq(a().cq()), EBUSY);

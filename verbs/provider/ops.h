@@ -46,7 +46,7 @@ ibv_mr* AllocNullMr(ibv_pd* pd);
 // Errnos as in ibv_advise_mr(3).
 int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags,
              ibv_sge* sges, uint32_t num_sge);
-// EINVAL: no such type. EPERM in bind_mw is libibverbs' own.
+// EINVAL: no such type.
 ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type);
 int DeallocMw(ibv_mw* mw);
 
@@ -130,7 +130,8 @@ int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 // uses a shared queue; ENOMEM when full.
 int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
 int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
-// Type 1: the window's key changes. As post_send.
+// Type 1: the window's key changes. As post_send. (EPERM is libibverbs' own,
+// for two ibv_pd that are not the same pointer.)
 int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
 
 // Shared by the two ways of posting. 0 or EINVAL for a request to bind one of

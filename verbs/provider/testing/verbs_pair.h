@@ -139,6 +139,7 @@ class End {
   void set_peer(const End& peer) {
     ibv_query_gid(peer.context_, 1, options_.gid_index, &peer_gid_);
   }
+  void set_peer(const ibv_gid& gid) { peer_gid_ = gid; }
   void DestroyQp() {
     EXPECT_EQ(ibv_destroy_qp(qp_), 0);
     qp_ = nullptr;
