@@ -80,7 +80,8 @@ def add_matrix(bed_name, core_variants, core_verbs=VERBS, gid="v4"):
             for name, (options, sizes) in options_of(verb, kind).items():
                 core = verb in core_verbs and (
                     name in core_variants or
-                    (bed_name, kind, name) == ("vhost", "bw", "all-sizes"))
+                    (bed_name, verb, kind, name) ==
+                    ("vhost", "write", "bw", "all-sizes"))
                 suffix = "" if gid == "v4" else "/ipv6"
                 suite.add(
                     f"{bed_name}{suffix}/ib_{verb}_{kind}/{name}",

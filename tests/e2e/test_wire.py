@@ -138,7 +138,10 @@ suite.add("veth1500/wire-is-standard-RoCEv2",
 suite.add("veth9000/ipv6/wire-is-standard-RoCEv2",
           lambda context: judge(context, 9000, 4096, 6, LONG))
 suite.add("veth9000/wire-is-standard-RoCE-v1",
-          lambda context: judge(context, 9000, 4096, 4, PROGRAMS, v1=True))
+          lambda context: judge(context, 9000, 4096, 4, LONG, v1=True))
+suite.add("veth9000/wire-is-standard-RoCE-v1/all-programs",
+          lambda context: judge(context, 9000, 4096, 4, PROGRAMS, v1=True),
+          False)
 suite.add("veth1500/ipv6/wire-is-standard-RoCE-v1",
           lambda context: judge(context, 1500, 1024, 6, LONG, v1=True), False)
 
