@@ -157,10 +157,6 @@ inline int Fill(control::WorkRing& ring, Wr*& wr, Write&& write) {
   return error;
 }
 
-}  // namespace
-
-namespace {
-
 // By whichever of their names.
 bool OneDomain(ibv_pd* a, ibv_pd* b) {
   return &ProtectionDomain::From(a)->control() ==
