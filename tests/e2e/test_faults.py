@@ -190,3 +190,14 @@ def port_events(context):
         bed.await_true(said("IBV_EVENT_PORT_ACTIVE"), 30, "the port is up")
         bed.await_true(lambda: sysfs_state(watch) == "4: ACTIVE", 5, "sysfs")
         context.check(watch.running(), watch.output())
+
+
+@suite.test("veth9000/a-port-without-a-cable-is-down-from-the-start")
+def down_from_the_start(context):
+    context.need("ibv_asyncwatch")
+    with make_bed(context.tools, "veth9000") as place:
+        place.set_link(0, "down")
+        watch = place.spawn(0, ["ibv_asyncwatch", "-d", "urnic0"])
+        bed.await_true(lambda: "async event FD" in watch.output()[0] or
+                       not watch.running(), 30, "the device is open")
+        context.check(sysfs_state(watch) == "1: DOWN", sysfs_state(watch))

@@ -145,6 +145,8 @@ absl::Status Device::Start() {
         });
   }
   AwaitPort();
+  std::lock_guard lock(listeners_mutex_);
+  if (!told_active_) ShowPortState();  // no change that would be reported
   return absl::OkStatus();
 }
 
@@ -201,14 +203,17 @@ void Device::OnPortReport(const PortInfo& info) {
   const bool active = IsActive(info);
   if (active == told_active_) return;
   told_active_ = active;
-  if (hooks_.set_port_active != nullptr) {
-    const int error = hooks_.set_port_active(identity_.name, active);
-    if (error != 0) {
-      DebugLog(absl::StrCat(identity_.name, ": sysfs shows the old state: ",
-                            std::strerror(-error)));
-    }
-  }
+  ShowPortState();
   for (EventSink* sink : listeners_) sink->OnPortState(active);
+}
+
+void Device::ShowPortState() {
+  if (hooks_.set_port_active == nullptr) return;
+  const int error = hooks_.set_port_active(identity_.name, told_active_);
+  if (error != 0) {
+    DebugLog(absl::StrCat(identity_.name, ": sysfs shows the old state: ",
+                          std::strerror(-error)));
+  }
 }
 
 absl::Status Device::AddAddress(const urnic_ip_address& address) {

@@ -131,6 +131,8 @@ class Device {
   void Report();
   // What the port reports, for listeners. Its thread.
   void OnPortReport(const PortInfo& info);
+  // In sysfs. REQUIRES: listeners_mutex_ is held.
+  void ShowPortState();
   absl::Status OnAddressesChanged();
   absl::Status Add(std::atomic<int>& count, uint32_t limit, const char* what);
 
