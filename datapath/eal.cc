@@ -8,7 +8,6 @@
 #include <rte_errno.h>
 #include <rte_log.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/asymmetric_fence.h"
 #include "datapath/debug_file.h"
+#include "datapath/engine_thread.h"
 
 namespace urnic {
 namespace {
@@ -169,12 +169,9 @@ void* InitThread(void* arg) {
 }
 
 absl::Status RunInit(StartArgs& args) {
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
+  const SignalsHeldBack held_back;
   pthread_t thread;
   const int rc = pthread_create(&thread, nullptr, InitThread, &args);
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
   if (rc != 0) {
     return absl::InternalError(
         absl::StrCat("DPDK: no thread to start it: ", strerror(rc)));

@@ -1,14 +1,29 @@
 #pragma once
 
+#include <signal.h>
+
 #include <functional>
 #include <thread>
 
 namespace urnic {
 
-// A thread of ours that may run the engine. It takes none of the program's
-// signals, but those that the guard around the program's memory needs
-// (guarded_memory.h). `name`: as ps shows it, at most 15 characters.
-// Throws std::system_error as std::thread does.
+// A thread that starts while this lives takes none of the program's signals:
+// their handlers are written for the program's own threads. Not held back are
+// those that the guard around the program's memory needs (guarded_memory.h).
+class SignalsHeldBack {
+ public:
+  SignalsHeldBack();
+  ~SignalsHeldBack();
+  SignalsHeldBack(const SignalsHeldBack&) = delete;
+  SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+// A thread of ours that may run the engine; SignalsHeldBack for it. `name`: as
+// ps shows it, at most 15 characters. Throws std::system_error as std::thread
+// does.
 std::thread StartEngineThread(const char* name, std::function<void()> run);
 
 }  // namespace urnic

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rte_ethdev.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -16,6 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "datapath/engine_thread.h"
 #include "datapath/unix_socket.h"
 #include "verbs/abi/high_fd.h"
 
@@ -132,12 +132,9 @@ absl::StatusOr<std::shared_ptr<PortKeeper>> PortKeeper::Start(
       std::move(spec), pool, rx_ring, tx_ring, std::move(report)));
   if (absl::Status s = keeper->OpenDescriptors(); !s.ok()) return s;
   auto* handover = new std::shared_ptr<PortKeeper>(keeper);
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
+  const SignalsHeldBack held_back;
   pthread_t thread;
   const int rc = pthread_create(&thread, nullptr, ThreadMain, handover);
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
   if (rc != 0) {
     delete handover;
     return absl::ResourceExhaustedError(

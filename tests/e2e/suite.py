@@ -146,6 +146,13 @@ def _run_one(one, tools):
 TIMED_OUT = "timed out"
 
 
+def _run_and_mend(one, tools):
+    """(outcome, text, what was broken in the bed and is whole again)."""
+    outcome, text = _run_one(one, tools)
+    broken = "" if outcome in ("passed", "skipped") else tools.mend()
+    return outcome, text, broken
+
+
 def run(tests, tools):
     """Runs them, one line each; the exit status for main()."""
     count = {"passed": 0, "FAILED": 0, "skipped": 0}
@@ -153,14 +160,17 @@ def run(tests, tools):
     again = []
     for one in tests:
         begin = time.monotonic()
-        outcome, text = _run_one(one, tools)
+        outcome, text, broken = _run_and_mend(one, tools)
         # On a machine that others share a program may not have been given its
-        # time: that alone is tried again, once, and told at the end. Whatever
-        # ended with a wrong result has failed.
-        if outcome == TIMED_OUT:
+        # time, and a bed may break under its test: that alone is tried again,
+        # once, and told at the end. Whatever ended with a wrong result has
+        # failed.
+        if outcome == TIMED_OUT or broken:
             again.append(one.name)
-            print(f"again   {one.name}, after:\n{text}", flush=True)
-            outcome, text = _run_one(one, tools)
+            print(f"again   {one.name}, after:\n{text}\n{broken}", flush=True)
+            outcome, text, broken = _run_and_mend(one, tools)
+            if broken:
+                text += f"\n{broken}"
         if outcome == TIMED_OUT:
             outcome = "FAILED"
         seconds = time.monotonic() - begin

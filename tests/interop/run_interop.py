@@ -27,6 +27,7 @@ import test_naks  # noqa: E402,F401 pylint: disable=unused-import
 import test_operations  # noqa: E402,F401 pylint: disable=unused-import
 import test_programs  # noqa: E402,F401 pylint: disable=unused-import
 import test_services  # noqa: E402,F401 pylint: disable=unused-import
+import test_vm  # noqa: E402,F401 pylint: disable=unused-import
 
 
 class Tools(bed.Tools):
@@ -40,6 +41,9 @@ class Tools(bed.Tools):
     def missing(self):
         wanted = [self.urnic, self.preload, self.verbs_peer]
         return [path for path in wanted if not os.path.exists(path)]
+
+    def mend(self):
+        return self.lab.revive()
 
 
 def say(text):

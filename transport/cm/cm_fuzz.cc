@@ -103,7 +103,7 @@ class Fuzzer {
 
  private:
   void Operate(int i) {
-    switch (in_.Below(13)) {
+    switch (in_.Below(12)) {
       case 0:
       case 1:
       case 2:
@@ -312,7 +312,7 @@ class Fuzzer {
     ConnectionManager& m = *managers_[i];
     CmSink& sink = sinks_[i];
     const Handle h = AnyHandle(i);
-    switch (in_.Below(13)) {
+    switch (in_.Below(12)) {
       case 0:
       case 1: {
         AcceptParams params;
@@ -343,8 +343,6 @@ class Fuzzer {
         params.info = Data();
         return (void)m.SidrReply(h, params, sink);
       }
-      case 11:
-        return (void)m.Forget(h);
       default:
         return (void)m.Destroy(h, now_, sink);
     }

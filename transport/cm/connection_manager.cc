@@ -313,14 +313,6 @@ int ConnectionManager::Destroy(Handle handle, Time now, Sink& sink) {
   return 0;
 }
 
-int ConnectionManager::Forget(Handle handle) {
-  Connection* c = table_.Find(handle);
-  if (c == nullptr) return EBADF;
-  if (!IsUnanswered(c->state)) return EINVAL;
-  Release(*c);
-  return 0;
-}
-
 int ConnectionManager::SetUser(Handle handle, uint64_t user) {
   Connection* c = table_.Find(handle);
   if (c == nullptr) return EBADF;

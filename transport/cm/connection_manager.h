@@ -118,10 +118,6 @@ class ConnectionManager {
   // called), DREP of a DREQ. The place is free when all that and TIMEWAIT are
   // over. Never fails but for EBADF.
   int Destroy(Handle handle, Time now, Sink& sink);
-  // In kReqReceived, kMraReqSent, kSidrReqReceived: Destroy() without a word,
-  // as if the request had never come. The peer repeats it, and it may then be
-  // welcome: what Linux does when a program's backlog is full.
-  int Forget(Handle handle);
   int SetUser(Handle handle, uint64_t user);
 
   // A MAD of class CM, as it came to QP1: `mad` must have 256 bytes. The

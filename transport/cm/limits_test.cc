@@ -107,7 +107,6 @@ TEST_F(LimitsTest, AHandleOfNobodyIsRecognized) {
     EXPECT_EQ(m.EstablishByTraffic(h, sink(1)), EBADF);
     EXPECT_EQ(m.SidrReply(h, SidrReplyParams(), sink(1)), EBADF);
     EXPECT_EQ(m.Destroy(h, now_, sink(1)), EBADF);
-    EXPECT_EQ(m.Forget(h), EBADF);
     EXPECT_EQ(m.SetUser(h, 1), EBADF);
     EXPECT_EQ(m.GetQpAttributes(h, qp), EBADF);
     EXPECT_EQ(m.local_comm_id(h), 0u);
@@ -162,18 +161,6 @@ TEST_F(LimitsTest, TooManyUnansweredRequestsAreDroppedAndComeAgain) {
   Take(1, EventKind::kReqReceived);
   ASSERT_EQ(manager(1).Accept(handle(1), Reply(), now_, sink(1)), 0);
   EXPECT_EQ(Give(1, second), RxVerdict::kAccept);
-}
-
-TEST_F(LimitsTest, AForgottenRequestIsNewsWhenItComesAgain) {
-  ReachReqReceived();
-  ASSERT_EQ(manager(1).Forget(handle(1)), 0);
-  EXPECT_FALSE(manager(1).Exists(handle(1)));
-  ExpectQuiet(1);
-  ASSERT_TRUE(Wait());
-  Pass(0);
-  Take(1, EventKind::kReqReceived);
-  ASSERT_EQ(manager(1).Accept(handle(1), Reply(), now_, sink(1)), 0);
-  EXPECT_EQ(manager(1).Forget(handle(1)), EINVAL);
 }
 
 TEST_F(LimitsTest, WhatIsNoMessageOfOursIsCounted) {
