@@ -5,7 +5,8 @@ ends with one line "N passed, N failed, N skipped", counted from real results.
 Bazel parts are counted by the test cases in their test.xml files; the others
 print PASSED/FAILED/SKIPPED lines, one per test, or end with a line of the form
 above. Nothing is tried again, but for end-to-end tests that ran into a
-time-out: these print their names behind AGAIN, and the summary repeats them.
+time-out and those whose virtual machine died: these print their names behind
+AGAIN, and the summary repeats them.
 """
 import argparse
 import json
@@ -165,7 +166,8 @@ def main():
     parser = argparse.ArgumentParser(prog="./dev test", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="long seeds and fuzzing, every size, every judge")
-    parser.add_argument("--part", help="only the part with this name")
+    parser.add_argument("--part", choices=[name for name, *_ in parts(full=False)],
+                        help="only the part with this name")
     parser.add_argument("--packages-seconds", type=float, metavar="N",
                         help="what ./dev spent on installing packages, for the summary")
     options = parser.parse_args()
