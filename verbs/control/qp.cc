@@ -421,9 +421,9 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
         absl::StrCat("went to ", QpStateName(now), " by itself meanwhile")));
   }
   // As Linux rxe, but for RESET; and SQ_DRAINED would never come.
-  if (now == QpState::kSqd && to == QpState::kRts &&
-      engine_qp_->sq_draining()) {
-    return Named(absl::InvalidArgumentError("SQD to RTS: it drains still"));
+  if (now == QpState::kSqd && !ends && engine_qp_->sq_draining()) {
+    return Named(absl::InvalidArgumentError(
+        absl::StrCat("SQD to ", QpStateName(to), ": it drains still")));
   }
   if (path.has_value()) engine_qp_->path = *std::move(path);
   notify_sqd_ = to == QpState::kSqd && next.en_sqd_async_notify != 0;

@@ -268,10 +268,12 @@ TEST_F(EventTest, AQueueThatDrainsDoesSoBeforeItGoesOn) {
       EXPECT_EQ(pair.a.To(IBV_QPS_SQD, IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
       if (type == IBV_QPT_RC) {
         EXPECT_EQ(pair.a.To(IBV_QPS_RTS), EINVAL);
+        EXPECT_EQ(pair.a.To(IBV_QPS_SQD), EINVAL);
         EXPECT_EQ(pair.a.State(), IBV_QPS_SQD);
         EXPECT_EQ(pair.b.PostRecv(0, {pair.b.Sge(0, 8)}), 0);
       }
       EXPECT_EQ(GetAsync(pair.a.qp()), IBV_EVENT_SQ_DRAINED);
+      EXPECT_EQ(pair.a.To(IBV_QPS_SQD), 0);
       EXPECT_EQ(pair.a.To(IBV_QPS_RTS), 0);
       EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
       EXPECT_EQ(pair.a.To(IBV_QPS_SQD), 0);
