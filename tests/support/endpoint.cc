@@ -84,7 +84,9 @@ Endpoint::Endpoint(FakeHost& host, const EndpointOptions& options)
       recv_queue_(rings_.rq().view(), options.max_sge, options.xrc, options.pd),
       qp_(LimitsOf(options), rings_.sq().view(), records_, replay_,
           &recv_queue_.queue(), &host.mrs()),
-      counts_(kRxVerdictCount) {}
+      counts_(kRxVerdictCount) {
+  if (options.xrc) AddSharedRing(options.srqn, recv_queue_.ring());
+}
 
 void Endpoint::Connect(const QpConfig& config) {
   qp_.Modify(QpState::kInit, config);
@@ -103,8 +105,9 @@ std::vector<RxVerdict> Endpoint::Deliver(std::span<const Packet> packets,
     const auto service =
         options_.xrc ? wire::Service::kXrc : wire::Service::kRc;
     if (verdict != RxVerdict::kAccept || p.info->service != service) continue;
-    if (p.info->has_xrceth && p.xrceth().srqn() == options_.srqn) {
-      p.xrc_ring = &recv_queue_.ring();
+    if (p.info->has_xrceth) {
+      const auto found = shared_.find(p.xrceth().srqn());
+      if (found != shared_.end()) p.xrc_ring = found->second;
     }
     parsed.push_back(p);
   }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,6 +71,9 @@ class Endpoint {
   // RESET to INIT to RTR to RTS.
   void Connect(const QpConfig& config);
 
+  // XRC: requests that name `srqn` take from `ring`, which outlives this.
+  void AddSharedRing(uint32_t srqn, RecvRing& ring) { shared_[srqn] = &ring; }
+
   bool PostSend(const SendWr& wr) { return rings_.PostSend(wr); }
   bool PostRecv(const RecvWr& wr) { return rings_.PostRecv(wr); }
 
@@ -120,6 +124,7 @@ class Endpoint {
   std::vector<rc::SendRecord> records_;
   std::vector<rc::ReplaySlot> replay_;
   OwnRecvQueue recv_queue_;
+  std::map<uint32_t, RecvRing*> shared_;  // by number, for XRC
   rc::Qp qp_;
   std::vector<Completion> completions_;
   std::vector<uint64_t> counts_;

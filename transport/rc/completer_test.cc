@@ -81,6 +81,24 @@ TEST_F(CompleterTest, ATimeoutResendsFromTheOldestUnacknowledged) {
   EXPECT_THAT(sent[0], ReadsFrom(kPeer + 256, 344));
 }
 
+TEST_F(CompleterTest, ALocalOperationBehindWhatIsResentStaysBehindIt) {
+  constexpr uint32_t kInvalidatable = kAll | mem::kRemoteInvalidate;
+  const uint32_t key = host_.Register(1, 0, 64, kInvalidatable);
+  Connect();
+  ASSERT_TRUE(Post(URNIC_WR_SEND, 1, 8));
+  ASSERT_TRUE(end_.PostSend(
+      {.opcode = URNIC_WR_LOCAL_INV, .wr_id = 2, .imm_or_key = key}));
+  (void)Transmit();
+  now_ = end_.qp().NextDeadline();
+  end_.AdvanceTo(now_);
+  // The send again, and there is no room to go on.
+  ASSERT_EQ(end_.Transmit(now_, 1).size(), 1u);
+  EXPECT_EQ(Deliver(Ack(Psn(100))), RxVerdict::kAccept);
+  end_.qp().CheckInvariants();
+  EXPECT_THAT(end_.completions(), ElementsAre(IsDone(1u, URNIC_WC_SUCCESS),
+                                              IsDone(2u, URNIC_WC_SUCCESS)));
+}
+
 TEST_F(CompleterTest, TheTimerIsExactAndRestartsWithProgress) {
   Connect();
   EXPECT_TRUE(end_.qp().NextDeadline().IsInfinite());

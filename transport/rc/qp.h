@@ -89,9 +89,14 @@ class Qp {
     }
   }
 
-  // Responses and acknowledgements first, then requests.
+  // Responses and acknowledgements first, then requests. Where both wait each
+  // gets its half: a peer that reads without pause would otherwise keep this
+  // side from asking, even again for what was lost.
   uint32_t Transmit(Time now, std::span<TxSlot> slots) {
-    const uint32_t responses = responder_.Transmit(slots);
+    const bool both = responder_.AnswersWait() && requester_.HasWork();
+    const size_t asked = both ? slots.size() / 2 : 0;
+    const uint32_t responses =
+        responder_.Transmit(slots.first(slots.size() - asked));
     if (responder_.failed() && state_ != QpState::kErr) EnterError();
     return responses + requester_.Transmit(now, slots.subspan(responses));
   }

@@ -1,10 +1,11 @@
 #include "transport/rc/qp.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cstring>
 
 #include "tests/support/endpoint.h"
+#include "tests/support/matchers.h"
 #include "transport/rc/timers.h"
 
 namespace urnic::rc {
@@ -14,6 +15,7 @@ using urnic::testing::Completion;
 using urnic::testing::Endpoint;
 using urnic::testing::EndpointOptions;
 using urnic::testing::FakeHost;
+using urnic::testing::IsOpcode;
 using urnic::testing::Packet;
 using urnic::testing::RecvWr;
 using urnic::testing::SendWr;
@@ -94,6 +96,26 @@ TEST_F(TwoQueuePairs, SendLandsInTheReceiveAndBothComplete) {
                           host_b_.bytes(8192, length).data(), length),
               0);
   }
+}
+
+TEST_F(TwoQueuePairs, AnsweringALongReadLeavesRoomForOwnRequests) {
+  ASSERT_TRUE(b_.PostSend({.opcode = URNIC_WR_RDMA_READ,
+                           .sges = {SgeB(0, 60000)},
+                           .remote_addr = host_a_.address(0),
+                           .rkey = key_a_}));
+  a_.Deliver(b_.Transmit(now_), now_);
+  ASSERT_TRUE(a_.PostSend({.opcode = URNIC_WR_RDMA_WRITE,
+                           .sges = {SgeA(0, 8)},
+                           .remote_addr = host_b_.address(0),
+                           .rkey = key_b_}));
+  const std::vector<Packet> burst = a_.Transmit(now_, 8);
+  ASSERT_EQ(burst.size(), 5u);
+  EXPECT_THAT(burst.back(),
+              IsOpcode(wire::Opcode::kRcWriteOnly, Psn(0xfffff0)));
+  b_.Deliver(burst, now_);
+  Run();
+  EXPECT_EQ(a_.TakeCompletions().size(), 1u);
+  EXPECT_EQ(b_.TakeCompletions().size(), 1u);
 }
 
 TEST_F(TwoQueuePairs, WriteLandsWhereItSays) {

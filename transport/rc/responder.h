@@ -72,8 +72,9 @@ class Responder {
     const int32_t distance = packet.psn() - expected_;
     if (distance > 0) return OnGap(packet.psn());
     if (distance < 0) return OnDuplicate(packet);
-    if (__builtin_expect(limits_.xrc, 0) && !EnterDomain(packet)) {
-      return RefuseAccess();
+    if (__builtin_expect(limits_.xrc, 0)) {
+      const RxVerdict domain = EnterDomain(packet);
+      if (domain != RxVerdict::kAccept) return domain;
     }
     const RxVerdict shape = CheckShape(packet);
     if (shape != RxVerdict::kAccept) return shape;
@@ -111,9 +112,10 @@ class Responder {
     return count;
   }
 
-  bool HasWork() const { return replay_.AnyPending() || AckWaits(); }
+  bool AnswersWait() const { return replay_.AnyPending(); }
+  bool HasWork() const { return AnswersWait() || AckWaits(); }
   // Only an acknowledgement waits: it may go out with whatever is next.
-  bool OnlyAckWaits() const { return !replay_.AnyPending() && AckWaits(); }
+  bool OnlyAckWaits() const { return !AnswersWait() && AckWaits(); }
 
   // A placement of a request failed in memory: its packet and all later ones
   // of the burst count as not executed, so their completions turn into errors
@@ -149,12 +151,15 @@ class Responder {
 
   //= IBTA annex A14: the shared queue that a request names says whose receive
   //= it takes and which memory it may touch
-  bool EnterDomain(const RxPacket& packet) {
-    if (packet.xrc_ring == nullptr) return false;
+  RxVerdict EnterDomain(const RxPacket& packet) {
+    if (packet.xrc_ring == nullptr) return RefuseAccess();
+    // A message goes to one queue; it may also have been destroyed meanwhile.
+    if (message_ != Message::kNone && packet.xrc_ring != rq_->ring()) {
+      return RefuseRequest();
+    }
     pd_ = packet.xrc_ring->pd();
-    // In the middle of a message it stays what it was.
     if (!rq_->taken()) rq_->Use(packet.xrc_ring);
-    return true;
+    return RxVerdict::kAccept;
   }
 
   RxVerdict OnGap(Psn psn);

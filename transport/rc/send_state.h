@@ -91,11 +91,13 @@ struct SendState {
     SeekTransmit();
   }
 
-  // Local operations complete when all before them have.
+  // Local operations complete when all before them have. They own no PSN: after
+  // a rewind they may lie behind `una` and yet not before `tx_psn`.
   void SkipExecuted() {
     if (__builtin_expect(!any_executed, 1)) return;
     while (una != assigned && RecordOf(una).executed) ++una;
     any_executed = una != assigned;
+    if (static_cast<int32_t>(una - next) > 0) SeekTransmit();
   }
 
   // Puts the transmit position on una_psn, which may lie ahead (a late ACK

@@ -97,8 +97,13 @@ class RecvQueue {
   using TakeResult = RecvRing::Result;
 
   // The ring that the next request is taken from (XRC); `sges` must have room
-  // for its lists, too. REQUIRES: no request is current.
-  void Use(RecvRing* ring) { ring_ = ring; }
+  // for its lists, too. The one before is left as at the end of a burst.
+  // REQUIRES: no request is current.
+  void Use(RecvRing* ring) {
+    if (ring == ring_) return;
+    PublishConsumer();
+    ring_ = ring;
+  }
   RecvRing* ring() const { return ring_; }
 
   // Makes the oldest posted request the current one, if none is current.
