@@ -34,6 +34,20 @@ uint64_t Load(const FakeHost& host, uint64_t address) {
   return value;
 }
 
+// One that may be invalidated.
+uint32_t NewKey(Endpoint& end) {
+  return end.host().Register(end.options().pd, 0, 8, mem::kRemoteInvalidate);
+}
+
+void RequireDead(Endpoint& end, uint32_t key) {
+  FakeHost& host = end.host();
+  Require(!host.mrs()
+               .Check(MrKey{key}, end.options().pd, host.address(0), 0, 0)
+               .ok(),
+          "an invalidated key is alive");
+  host.Deregister(key);
+}
+
 std::span<const uint8_t> BytesOf(const uint64_t& value) {
   return {reinterpret_cast<const uint8_t*>(&value), 8};
 }
@@ -44,7 +58,7 @@ std::span<const uint8_t> BytesOf(const uint64_t& value) {
 
 uint8_t Flow::PickOpcode() {
   for (;;) {
-    switch (random_.Below(12)) {
+    switch (random_.Below(13)) {
       case 0:
       case 1:
         return URNIC_WR_RDMA_WRITE;
@@ -67,6 +81,8 @@ uint8_t Flow::PickOpcode() {
       case 10:
         if (config_.reads) return URNIC_WR_ATOMIC_WRITE;
         break;
+      case 11:
+        return URNIC_WR_LOCAL_INV;
       default:
         if (config_.atomics) {
           return random_.OneIn(2) ? URNIC_WR_ATOMIC_CMP_AND_SWP
@@ -155,6 +171,8 @@ void Flow::PostOne() {
     PrepareRead(request, wr);
   } else if (request.opcode == URNIC_WR_FLUSH) {
     PrepareFlush(request, wr);
+  } else if (request.opcode == URNIC_WR_LOCAL_INV) {
+    request.invalidated = wr.imm_or_key = NewKey(*from_.end);
   } else {
     PrepareData(request, wr);
   }
@@ -166,6 +184,10 @@ void Flow::PostOne() {
 }
 
 void Flow::AssignPsns(Request& request) {
+  if (request.opcode == URNIC_WR_LOCAL_INV) {
+    request.packets = 0;
+    return;
+  }
   const size_t bytes = IsAtomic(request.opcode) ? 8 : request.content.size();
   request.first_psn = next_psn_;
   request.packets = static_cast<int32_t>(
@@ -210,10 +232,7 @@ void Flow::PrepareData(Request& request, testing::SendWr& wr) {
   }
   if (Stores(request.opcode)) PrepareRemote(request, wr, length);
   if (request.opcode == URNIC_WR_SEND_WITH_INV) {
-    FakeHost& host = to_.end->host();
-    request.invalidated =
-        host.Register(to_.end->options().pd, 0, 8, mem::kRemoteInvalidate);
-    wr.imm_or_key = request.invalidated;
+    request.invalidated = wr.imm_or_key = NewKey(*to_.end);
   } else {
     request.immediate = static_cast<uint32_t>(random_.Next());
     wr.imm_or_key = request.immediate;
@@ -347,6 +366,9 @@ void Flow::Succeed(Request& request) {
     Require(messages_received_ >= request.message_number,
             "a message was acknowledged before it was received");
   }
+  if (request.opcode == URNIC_WR_LOCAL_INV) {
+    RequireDead(*from_.end, request.invalidated);
+  }
   if (IsAtomic(request.opcode)) {
     Require(atomic_results_.size() >= request.atomic_number,
             "an atomic completed before it was executed");
@@ -417,13 +439,7 @@ void Flow::CheckMessage(const Request& message, const Receive& receive,
     Require(done.wc_flags == URNIC_WC_WITH_INV &&
                 done.imm_or_key == message.invalidated,
             "a receive names the wrong invalidated key");
-    Require(!to_.end->host()
-                 .mrs()
-                 .Check(MrKey{message.invalidated}, to_.end->options().pd,
-                        to_.end->host().address(0), 0, 0)
-                 .ok(),
-            "an invalidated key is alive");
-    to_.end->host().Deregister(message.invalidated);
+    RequireDead(*to_.end, message.invalidated);
   } else if (message.opcode != URNIC_WR_SEND) {
     Require(done.wc_flags == URNIC_WC_WITH_IMM &&
                 done.imm_or_key == message.immediate,

@@ -12,7 +12,8 @@
 //   - messages meet the receives in the order of both, with their length,
 //     immediate data and bytes; a send is acknowledged only after that;
 //   - a fenced request starts after the reads and atomics before it;
-//   - a key that a peer invalidates is dead when the receive completes.
+//   - a key that a peer invalidates is dead when the receive completes, one
+//     that is invalidated here when that request does.
 
 #include <cstdint>
 #include <deque>
