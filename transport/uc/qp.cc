@@ -41,13 +41,15 @@ void Qp::OnPlacementFault(const Placement& placement,
   message_ = Message::kNone;
   if (placement.to_receive) return FailPlacement(placement, completions);
   // Its completion, with immediate data, would tell of what is not there.
+  bool untrue = false;
   for (RecvCompletion& done : completions) {
     if (done.packet < placement.packet) continue;
     done = RecvCompletion{.packet = done.packet,
                           .status = URNIC_WC_LOC_ACCESS_ERR,
                           .wr_id = done.wr_id};
+    untrue = true;
   }
-  if (!completions.empty()) FailReceive(URNIC_WC_WR_FLUSH_ERR);
+  if (untrue) FailReceive(URNIC_WC_WR_FLUSH_ERR);
 }
 
 void Qp::WriteHeaders(TxSlot& slot, const UnackedSender::Part& part) {

@@ -91,6 +91,17 @@ TEST_F(UcTest, AWriteThatIsNotAllowedPlacesNothingAndHarmsNobody) {
   EXPECT_EQ(b_.qp().state(), QpState::kRts);
 }
 
+TEST_F(UcTest, AWriteIntoMissingMemoryIsLostWhateverCameBefore) {
+  ASSERT_TRUE(b_.rings().PostRecv({.wr_id = 7, .sges = {b_.Sge(0, 8)}}));
+  ASSERT_TRUE(a_.rings().PostSend(Send(1, 8)));
+  ASSERT_TRUE(a_.rings().PostSend(Write(2, 8, 4096)));
+  b_.host().Break(4096, 8, testing::FakeHost::Damage::kUnmapped);
+  b_.Receive(a_.Transmit());
+  ASSERT_EQ(b_.received.size(), 1u);
+  EXPECT_EQ(b_.received[0].status, URNIC_WC_SUCCESS);
+  EXPECT_EQ(b_.qp().state(), QpState::kRts);
+}
+
 TEST_F(UcTest, WithoutReceivesMessagesAreDropped) {
   ASSERT_TRUE(a_.rings().PostSend(Send(1, 300)));
   SendWr imm = Write(2, 8, 0);
