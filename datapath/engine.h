@@ -285,6 +285,8 @@ class Engine {
 
   void MakeReady(EngineQp& qp);
   void TransmitReady(Time now, bool may_defer_acks);
+  // The same while the port takes nothing.
+  [[gnu::cold]] void TransmitToOurselves(Time now);
   uint32_t TransmitQp(EngineQp& qp, Time now, uint32_t room);
   // Builds frames of the first `count` slots; returns how many.
   uint32_t TransmitSlots(EngineQp& qp, uint32_t count);

@@ -93,9 +93,12 @@ bool Engine::Iterate(bool inline_poll) {
   wrote_cqe_ = false;
   if (pending_.Any()) DrainPending();
   if (__builtin_expect(!in_error_.empty(), 0)) LookOnceMore(now);
-  bool worked =
-      ready_head_ != nullptr || backlog_count_ != 0 || !waiting_mads_.empty();
-  if (worked) TransmitReady(now, /*may_defer_acks=*/false);
+  bool worked = false;
+  if (ready_head_ != nullptr || backlog_count_ != 0 || !waiting_mads_.empty()) {
+    const uint64_t before = counters_.tx_packets;
+    TransmitReady(now, /*may_defer_acks=*/false);
+    worked = backlog_count_ == 0 || counters_.tx_packets != before;
+  }
   worked |= Receive(now);
   if (__builtin_expect(now >= control_deadline_, 0)) OnControlTimer(now);
   if (__builtin_expect(!waiting_mads_.empty(), 0)) SendWaitingMads();
@@ -423,7 +426,7 @@ bool Engine::RefillFrames() {
 void Engine::TransmitReady(Time now, bool may_defer_acks) {
   // What the port has not taken yet goes first, and nothing is built behind
   // it: a full ring is back-pressure, not loss.
-  if (!SendBacklog()) return;
+  if (!SendBacklog()) return TransmitToOurselves(now);
   EngineQp* deferred_head = nullptr;
   EngineQp* deferred_tail = nullptr;
   uint32_t room = kBurstMax;

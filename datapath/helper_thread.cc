@@ -202,7 +202,9 @@ bool HelperThread::Sleep(Duration polled) {
     // What came before the port was armed raises nothing: look once more.
     worked |= Iterate();
     const Time now = Engine::Now();
-    can_be_woken_ = armed_ || engine_.port().wait_fd() < 0;
+    // A peer that fetches again tells nobody.
+    can_be_woken_ =
+        (armed_ || engine_.port().wait_fd() < 0) && engine_.backlog_count_ == 0;
     wake = std::min(now + (can_be_woken_ ? kSleepWoken : polled),
                     engine_.NextDeadline());
     planned_wake_ = wake;

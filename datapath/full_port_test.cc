@@ -1,6 +1,7 @@
-// What an engine owes when it ends, while its port has no room: the last
-// packets of requests that are complete, and of answers. A program ends once
-// it has its completions; its peer must not wait for ever.
+// An engine whose port has no room, since the peer does not fetch. Who talks to
+// himself goes on. When it ends it owes the last packets of requests that are
+// complete, and of answers: a program ends once it has its completions, and its
+// peer must not wait for ever.
 
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>
@@ -21,7 +22,7 @@ using testing::NodePair;
 using testing::SendWr;
 
 // Frames that are no packets, until the port takes no more.
-void Fill(Port& port) {
+void FillPort(Port& port) {
   TakeLcore(port.lcore());
   for (bool room = true; room;) {
     rte_mbuf* frame = rte_pktmbuf_alloc(port.pool());
@@ -43,7 +44,34 @@ SendWr Write(EngineNode& from, EngineNode& to) {
   return wr;
 }
 
-TEST(EngineEndTest, WhatThePortHadNoRoomForGoesOut) {
+TEST(FullPortTest, WhoTalksToHimselfGoesOn) {
+  NodePair pair("full");
+  EngineNode& a = pair.a;
+  FillPort(a.port());
+  ASSERT_TRUE(a.rings().PostSend(Write(a, pair.b)));
+  a.engine().Doorbell(a.qp());
+  {
+    Engine::ControlScope scope(a.engine());
+    a.engine().ModifyQp(a.qp(), QpState::kReset, a.qp().config());
+  }
+  const auto path = a.engine().ResolvePath(
+      {.local = a.gid(), .remote = a.gid(), .udp_src_port = 50000},
+      Duration::Milliseconds(1));
+  ASSERT_TRUE(path.ok());
+  QpConfig config = a.qp().config();
+  config.dest_qpn = a.qp().qpn();
+  a.Connect(*path, config);
+  std::memcpy(a.memory(), "from a..", 8);
+  ASSERT_TRUE(a.rings().PostSend(Write(a, a)));
+  a.engine().Doorbell(a.qp());
+  urnic_cqe cqe = {};
+  for (int i = 0; i < 100 && !a.Poll(cqe); ++i) a.engine().Progress();
+  EXPECT_EQ(cqe.opcode, URNIC_WC_RDMA_WRITE);
+  EXPECT_EQ(cqe.status, URNIC_WC_SUCCESS);
+  EXPECT_EQ(std::memcmp(a.memory() + 4096, "from a..", 8), 0);
+}
+
+TEST(FullPortTest, WhatThePortHadNoRoomForGoesOut) {
   auto pair = std::make_unique<NodePair>("end");
   EngineNode& a = pair->a;
   EngineNode& b = pair->b;
@@ -51,7 +79,7 @@ TEST(EngineEndTest, WhatThePortHadNoRoomForGoesOut) {
   std::memcpy(b.memory(), "from b..", 8);
   ASSERT_TRUE(b.rings().PostSend(Write(b, a)));
   b.engine().Doorbell(b.qp());
-  Fill(a.port());
+  FillPort(a.port());
   ASSERT_TRUE(a.rings().PostSend(Write(a, b)));
   a.engine().Doorbell(a.qp());
   a.engine().Progress();
@@ -73,9 +101,9 @@ TEST(EngineEndTest, WhatThePortHadNoRoomForGoesOut) {
 }
 
 // Nobody fetches what waits: it is given up, in a moment.
-TEST(EngineEndTest, APeerThatSleepsHoldsNobodyUp) {
+TEST(FullPortTest, APeerThatSleepsHoldsNobodyUp) {
   auto pair = std::make_unique<NodePair>("asleep");
-  Fill(pair->a.port());
+  FillPort(pair->a.port());
   ASSERT_TRUE(pair->a.rings().PostSend(Write(pair->a, pair->b)));
   pair->a.engine().Doorbell(pair->a.qp());
   pair->a.End();
