@@ -168,6 +168,8 @@ class Engine {
   static constexpr uint32_t kMaxGroupMembers = 1u << 8;
   // False: the queue pair has not joined.
   bool LeaveGroup(EngineQp& qp, const wire::Gid& group);
+  // Has it joined any?
+  bool IsInGroup(const EngineQp& qp) const;
 
   // Management datagrams, QP1 (datapath/gsi.h); null: they are dropped.
   void SetGsi(GsiHandler* handler) { gsi_ = handler; }

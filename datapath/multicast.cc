@@ -75,6 +75,13 @@ bool Engine::LeaveGroup(EngineQp& qp, const wire::Gid& group) {
   return true;
 }
 
+bool Engine::IsInGroup(const EngineQp& qp) const {
+  return std::any_of(groups_.begin(), groups_.end(), [&](const auto& group) {
+    return std::find(group.members.begin(), group.members.end(), &qp) !=
+           group.members.end();
+  });
+}
+
 void Engine::LeaveAllGroups(EngineQp& qp) {
   for (size_t i = groups_.size(); i-- > 0;) {
     const wire::Gid group = groups_[i].gid;

@@ -481,6 +481,12 @@ absl::Status Qp::LeaveGroup(const wire::Gid& group) {
       absl::InvalidArgumentError("detach_mcast: not attached to that group"));
 }
 
+bool Qp::IsInGroup() {
+  if (service_ != QpService::kUd) return false;
+  Engine::ControlScope scope(device_.engine());
+  return device_.engine().IsInGroup(*engine_qp_);
+}
+
 void Qp::OnQpEvent(EngineQp& qp, QpEvent event) {
   if (event == QpEvent::kSqDrained && !notify_sqd_) return;
   //= IBTA 11.6.3.2: "communication established" is for those who wait in RTR

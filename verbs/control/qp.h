@@ -90,6 +90,8 @@ class Qp final : private QpEvents {
   // of groups, or of queue pairs in one.
   absl::Status JoinGroup(const wire::Gid& group);
   absl::Status LeaveGroup(const wire::Gid& group);
+  // Is it attached to any?
+  bool IsInGroup();
 
   // As last set, with the present state.
   QpAttributes Query();

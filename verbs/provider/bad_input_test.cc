@@ -374,7 +374,22 @@ TEST_F(BadInputTest, Groups) {
   EXPECT_EQ(ibv_detach_mcast(ud, &group, 0), 0);
   EXPECT_EQ(ibv_detach_mcast(ud, &group, 0), EINVAL) << "once is enough";
   EXPECT_EQ(ibv_attach_mcast(ud, &group, 0), 0);
-  EXPECT_EQ(ibv_destroy_qp(ud), 0) << "leaves";
+  EXPECT_EQ(ibv_destroy_qp(ud), EBUSY);
+  EXPECT_EQ(ibv_detach_mcast(ud, &group, 0), 0) << "nothing has changed";
+  EXPECT_EQ(ibv_destroy_qp(ud), 0);
+}
+
+TEST_F(BadInputTest, ClosingADeviceLeavesItsGroups) {
+  ibv_gid group = {};
+  group.raw[0] = 0xff;
+  group.raw[1] = 0x0e;
+  OpenDevice device;
+  ibv_qp_init_attr attr = QpAttributes();
+  attr.qp_type = IBV_QPT_UD;
+  attr.send_cq = attr.recv_cq = ibv_create_cq(device, 1, nullptr, nullptr, 0);
+  ibv_qp* ud = ibv_create_qp(ibv_alloc_pd(device), &attr);
+  ASSERT_NE(ud, nullptr);
+  EXPECT_EQ(ibv_attach_mcast(ud, &group, 0), 0);
 }
 
 TEST_F(BadInputTest, Regions) {

@@ -154,10 +154,18 @@ TEST_F(LimitsTest, Groups) {
   ibv_qp* const late = datagrams();
   EXPECT_EQ(ibv_attach_mcast(late, &first, 0), ENOMEM);
   EXPECT_EQ(ibv_attach_mcast(qp, &first, 0), 0) << "it is a member already";
+  EXPECT_EQ(ibv_detach_mcast(members.back(), &first, 0), 0);
   EXPECT_EQ(ibv_destroy_qp(members.back()), 0);
   members.back() = late;
   EXPECT_EQ(ibv_attach_mcast(late, &first, 0), 0);
-  for (ibv_qp* member : members) EXPECT_EQ(ibv_destroy_qp(member), 0);
+  for (ibv_qp* member : members) {
+    EXPECT_EQ(ibv_detach_mcast(member, &first, 0), 0);
+    EXPECT_EQ(ibv_destroy_qp(member), 0);
+  }
+  for (int i = 0; i < attr_.max_mcast_grp; ++i) {
+    const ibv_gid gid = group(i);
+    EXPECT_EQ(ibv_detach_mcast(qp, &gid, 0), 0) << i;
+  }
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 

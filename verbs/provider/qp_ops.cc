@@ -330,6 +330,11 @@ int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
 int DestroyQp(ibv_qp* qp) {
   if (control::InForkedChild()) return EIO;
   QueuePair* handle = QueuePair::From(qp);
+  // ibv_create_qp(3): detached first. Closing the device leaves groups itself.
+  if (handle->control->IsInGroup()) {
+    return Fail(absl::FailedPreconditionError(absl::StrCat(
+        "destroy_qp: qp ", qp->qp_num, " is attached to a multicast group")));
+  }
   handle->LetGo();
   // Gone, so no more events: what nobody has read is withdrawn, the rest must
   // have been acknowledged.
