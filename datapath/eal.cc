@@ -223,7 +223,7 @@ absl::Status StartOnce(const EalOptions& options) {
 // Calls fn(fd) for each open descriptor of the process.
 template <typename F>
 void ForEachFd(F fn) {
-  DIR* dir = opendir("/proc/self/fd");
+  DIR* dir = opendir("/proc/thread-self/fd");
   if (dir == nullptr) return;
   while (const dirent* entry = readdir(dir)) {
     char* end;

@@ -88,7 +88,7 @@ InterfaceState InterfaceWatch::Read() {
 }
 
 int FindPacketSocket(int interface_index) {
-  DIR* dir = opendir("/proc/self/fd");
+  DIR* dir = opendir("/proc/thread-self/fd");
   if (dir == nullptr) return -1;
   int found = -1;
   while (const dirent* entry = readdir(dir)) {

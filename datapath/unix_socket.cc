@@ -44,7 +44,7 @@ bool IsListener(int fd) {
 template <typename F>
 void ForEachSocketAt(const std::string& path, F fn) {
   if (path.empty()) return;
-  DIR* dir = opendir("/proc/self/fd");
+  DIR* dir = opendir("/proc/thread-self/fd");
   if (dir == nullptr) return;
   while (const dirent* entry = readdir(dir)) {
     char* end;

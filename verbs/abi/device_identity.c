@@ -459,7 +459,9 @@ uint64_t urnic_host_identity(void) {
   }
   uint64_t h = hash_bytes(UINT64_C(0xcbf29ce484222325), text, (size_t)len);
   struct stat ns;
-  if (stat("/proc/self/ns/net", &ns) == 0)
+  // The main thread's, as long as there is one: all must get the same.
+  if (stat("/proc/self/ns/net", &ns) == 0 ||
+      stat("/proc/thread-self/ns/net", &ns) == 0)
     h = hash_bytes(h, &ns.st_ino, sizeof(ns.st_ino));
   return hash_finish(h);
 }

@@ -60,7 +60,7 @@ int ControlSocket::Listen() {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   std::snprintf(address.sun_path, sizeof(address.sun_path),
-                "/proc/self/fd/%d/%s", directory, name_.c_str());
+                "/proc/thread-self/fd/%d/%s", directory, name_.c_str());
   // The file gets the socket's rights, so that it is nobody else's at any time.
   const bool done = fchmod(listener_, 0600) == 0 &&
                     bind(listener_, reinterpret_cast<sockaddr*>(&address),

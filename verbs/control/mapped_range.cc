@@ -135,10 +135,10 @@ void CheckByReading(int maps, MappedRangeCheck& check) {
 
 absl::Status CheckMapped(uint64_t address, uint64_t bytes, bool writable,
                          MapsSource source) {
-  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  const int fd = open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     return absl::InternalError(
-        absl::StrCat("cannot open /proc/self/maps: ", strerror(errno)));
+        absl::StrCat("cannot open /proc/thread-self/maps: ", strerror(errno)));
   }
   MappedRangeCheck check(address, bytes, writable);
   if (source == MapsSource::kText || !CheckByAddress(fd, check)) {

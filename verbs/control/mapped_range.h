@@ -13,10 +13,11 @@ namespace urnic::control {
 // kText: as where the kernel cannot be asked; for tests.
 enum class MapsSource : uint8_t { kAny, kText };
 
-// Looks [address, address + bytes) up in /proc/self/maps: all of it must be
-// readable, and writable if asked for. Touches nothing. Takes 2 us where the
-// kernel can be asked for one address (Linux 6.11 and later), else about 0.3 us
-// for each mapping of the process.
+// Looks [address, address + bytes) up in /proc/thread-self/maps (/proc/self has
+// nothing once the main thread has ended): all of it must be readable, and
+// writable if asked for. Touches nothing. Takes 2 us where the kernel can be
+// asked for one address (Linux 6.11 and later), else about 0.3 us for each
+// mapping of the process.
 // OUT_OF_RANGE: names the first address that is not, and what is there.
 absl::Status CheckMapped(uint64_t address, uint64_t bytes, bool writable,
                          MapsSource source = MapsSource::kAny);

@@ -48,8 +48,9 @@ struct urnic_fd_object* urnic_fd_object_new(int kind, int fd) {
 }
 
 int urnic_fd_open_own_end(int fd) {
-  char path[32];
-  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  char path[40];
+  // Not /proc/self: that has no files once the main thread has ended.
+  snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", fd);
   return urnic_move_fd_high(open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC));
 }
 

@@ -24,9 +24,9 @@ int urnic_may_be_rdma(const char* path) {
 
 // "DIR/PATH" for a path relative to an open directory; 0 if that fails.
 static int make_absolute(int dirfd, const char* path, char* out, size_t size) {
-  char link[40] = "/proc/self/cwd";
+  char link[40] = "/proc/thread-self/cwd";
   if (dirfd != AT_FDCWD)
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", dirfd);
+    snprintf(link, sizeof(link), "/proc/thread-self/fd/%d", dirfd);
   ssize_t len = urnic_real()->readlink(link, out, size);
   if (len <= 0 || out[0] != '/' || (size_t)len >= size) return 0;
   int rest = snprintf(out + len, size - (size_t)len, "%s%s",

@@ -22,7 +22,7 @@ constexpr int kPipeBytes = 1 << 20;
 // The same pipe through a description of its own, so that its O_NONBLOCK is
 // ours alone; out of the way of the program's descriptors.
 int OpenAgain(int fd) {
-  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  const std::string path = "/proc/thread-self/fd/" + std::to_string(fd);
   return urnic_move_fd_high(
       open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
 }

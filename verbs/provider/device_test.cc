@@ -1,9 +1,14 @@
 // Devices, domains and queries; opening and closing.
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "verbs/provider/testing/verbs_pair.h"
 
@@ -285,6 +290,43 @@ TEST(DeviceTest, OpeningAndClosingLeaksNoDescriptors) {
     Pair pair(device);
   }
   EXPECT_EQ(Entries("/proc/self/fd"), before);
+}
+
+// Calls `body` in a thread of a program of its own, by exec, whose main thread
+// has ended: of such a process /proc/self shows no files and no memory.
+TEST(DeviceTest, IsOpenedAndUsedAfterTheMainThreadHasEnded) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    execl("/proc/self/exe", "device_test", "--gtest_also_run_disabled_tests",
+          "--gtest_filter=DeviceTest.DISABLED_WithoutAMainThread", nullptr);
+    _exit(99);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 42);
+}
+
+// A part of the test above.
+TEST(DeviceTest, DISABLED_WithoutAMainThread) {
+  std::thread([] {
+    while (access("/proc/self/fd/2", F_OK) == 0) sched_yield();
+    {
+      OpenDevice device;
+      ibv_comp_channel* channel = ibv_create_comp_channel(device);
+      ASSERT_NE(channel, nullptr);
+      PairOptions options;
+      options.channel = channel;
+      Pair pair(device, options);
+      EXPECT_EQ(pair.b.PostRecv(0, {pair.b.Sge(0, 8)}), 0);
+      EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
+      EXPECT_EQ(pair.b.Poll().status, IBV_WC_SUCCESS);
+    }
+    _exit(testing::Test::HasFailure() ? 1 : 42);
+  }).detach();
+  // As pthread_exit(), which would unwind GoogleTest.
+  syscall(SYS_exit, 0);
 }
 
 }  // namespace
