@@ -43,6 +43,7 @@ struct urnic_fd_object* urnic_fd_object_new(int kind, int fd) {
   object->file = NULL;
   object->users = 0;
   object->closed = 0;
+  object->ready = 0;
   object->on_free = NULL;
   return object;
 }

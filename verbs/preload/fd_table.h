@@ -41,6 +41,7 @@ struct urnic_fd_object {
   void* file;      // the provider's
   unsigned users;  // commands under way; under `lock`
   int closed;      // by the program; the last user frees; under `lock`
+  int ready;       // events wait; under `lock`
   // NULL, or whether the object may be freed now; else it frees itself later.
   int (*on_free)(struct urnic_fd_object* object);
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "verbs/abi/high_fd.h"
+#include "verbs/preload/cancellation.h"
 #include "verbs/preload/device_node.h"
 #include "verbs/preload/fd_table.h"
 #include "verbs/preload/real_libc.h"
@@ -21,35 +22,33 @@ int urnic_rdma_cm_set_device(const struct urnic_rdma_cm_device* device) {
                                                                     : -EBUSY;
 }
 
-// The provider is C++ with locks: a thread that is cancelled inside would leave
-// them behind.
-static int cancellation_off(void) {
-  int before = 0;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-  return before;
-}
-
-static void cancellation_back(int before) {
-  pthread_setcancelstate(before, NULL);
+// Makes the pipe say what `ready` does. REQUIRES: the lock is held.
+static void show_ready(struct urnic_fd_object* object) {
+  int held = 0;
+  if (!urnic_fd_is_same(object, object->own_fd) ||
+      ioctl(object->own_fd, FIONREAD, &held) != 0)
+    return;
+  char bytes[16] = {0};
+  // Neither can wait: the descriptor does not block, and a pipe has room for
+  // more than one byte.
+  ssize_t moved = 0;
+  if (object->ready && held == 0)
+    moved = urnic_real()->write(object->own_fd, bytes, 1);
+  while (!object->ready && held > 0 && moved >= 0) {
+    moved = urnic_real()->read(object->own_fd, bytes, sizeof(bytes));
+    held -= (int)moved;
+  }
 }
 
 void urnic_rdma_cm_set_ready(void* node, int ready) {
   struct urnic_fd_object* object = node;
   int saved_errno = errno;
-  int held = 0;
-  if (urnic_fd_is_same(object, object->own_fd) &&
-      ioctl(object->own_fd, FIONREAD, &held) == 0) {
-    char bytes[16] = {0};
-    // Neither can wait: the descriptor does not block, and a pipe has room for
-    // more than one byte.
-    ssize_t moved = 0;
-    if (ready && held == 0)
-      moved = urnic_real()->write(object->own_fd, bytes, 1);
-    while (!ready && held > 0 && moved >= 0) {
-      moved = urnic_real()->read(object->own_fd, bytes, sizeof(bytes));
-      held -= (int)moved;
-    }
-  }
+  int before = urnic_cancellation_off();
+  pthread_mutex_lock(&object->lock);
+  object->ready = ready;
+  show_ready(object);
+  pthread_mutex_unlock(&object->lock);
+  urnic_cancellation_back(before);
   errno = saved_errno;
 }
 
@@ -85,9 +84,9 @@ static int let_go(struct urnic_fd_object* object) {
   if (busy) return 0;
   // NULL if the provider has refused to open.
   if (object->file != NULL) {
-    int before = cancellation_off();
+    int before = urnic_cancellation_off();
     atomic_load(&the_device)->close(object->file);
-    cancellation_back(before);
+    urnic_cancellation_back(before);
   }
   return 1;
 }
@@ -101,9 +100,9 @@ static struct urnic_fd_object* make_node(
   node->on_free = let_go;
   node->own_fd = urnic_fd_open_own_end(fd);
   if (node->own_fd >= 0) {
-    int before = cancellation_off();
+    int before = urnic_cancellation_off();
     node->file = device->open(node);
-    cancellation_back(before);
+    urnic_cancellation_back(before);
   }
   int err = node->file == NULL ? -errno : urnic_fd_publish(node);
   if (err == 0) return node;
@@ -129,19 +128,41 @@ int urnic_rdma_cm_open(int flags) {
   return -1;
 }
 
+struct wait {
+  struct urnic_fd_object* node;
+  int keeper;
+};
+
+// Ends a wait that is cancelled, perhaps with the byte in its hand: what it
+// says is said again, to those who live.
+static void abandon_wait(void* arg) {
+  const struct wait* wait = arg;
+  pthread_mutex_lock(&wait->node->lock);
+  if (wait->node->kind == URNIC_FD_RDMA_CM) show_ready(wait->node);
+  pthread_mutex_unlock(&wait->node->lock);
+  if (wait->keeper >= 0) urnic_real()->close(wait->keeper);
+}
+
 // Waits until events may be there; false with errno. Outside of a use: whoever
 // waits may be cancelled. If the program closes the descriptor meanwhile, he
 // waits on, as with the kernel (programs end with a thread in there, and would
 // complain): his own descriptor keeps the pipe's other end in being.
-static int wait_for_event(const struct urnic_fd_object* node, int fd) {
-  int keeper =
-      fcntl(fd, F_GETFL) & O_NONBLOCK
-          ? -1
-          : urnic_move_fd_high(fcntl(node->own_fd, F_DUPFD_CLOEXEC, 0));
+static int wait_for_event(struct urnic_fd_object* node, int fd) {
+  int before = urnic_cancellation_off();
+  int blocks = (fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
+  struct wait wait = {node, -1};
+  if (blocks)
+    wait.keeper = urnic_move_fd_high(fcntl(node->own_fd, F_DUPFD_CLOEXEC, 0));
   char byte;
-  ssize_t got = urnic_real()->read(fd, &byte, 1);
+  ssize_t got;
+  pthread_cleanup_push(abandon_wait, &wait);
+  if (blocks) urnic_cancellation_back(before);
+  got = urnic_real()->read(fd, &byte, 1);
+  urnic_cancellation_off();
+  pthread_cleanup_pop(0);
   int err = got < 0 ? errno : EBADF;
-  if (keeper >= 0) urnic_real()->close(keeper);
+  if (wait.keeper >= 0) urnic_real()->close(wait.keeper);
+  urnic_cancellation_back(before);
   errno = err;
   return got > 0;
 }
@@ -156,9 +177,10 @@ ssize_t urnic_rdma_cm_write(struct urnic_fd_object* node, const void* command,
       errno = EBADF;
       return -1;
     }
-    int before = cancellation_off();
+    // The provider is C++ with locks.
+    int before = urnic_cancellation_off();
     int rc = device->write(node->file, command, size);
-    cancellation_back(before);
+    urnic_cancellation_back(before);
     end_use(node);
     errno = rc == 0 ? saved_errno : -rc;
     if (rc == 0) return (ssize_t)size;

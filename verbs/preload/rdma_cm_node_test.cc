@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <string>
@@ -78,6 +79,13 @@ ssize_t Say(int fd, const std::string& text) {
 bool Readable(int fd) {
   pollfd p{fd, POLLIN, 0};
   return poll(&p, 1, 0) == 1 && p.revents == POLLIN;
+}
+
+int CountOpenFds() {
+  int count = 0;
+  const auto all = std::filesystem::directory_iterator("/proc/self/fd");
+  for (const auto& entry : all) count += entry.is_symlink();
+  return count;
 }
 
 // The first test: the rest of the process has a provider.
@@ -207,6 +215,33 @@ TEST_F(OpenNodeTest, AThreadThatWaitsCanBeCancelled) {
   pthread_cancel(id);
   waiter.join();
   // TearDown() sees that the file was closed.
+}
+
+// Who waits holds a descriptor, so he has come to wait when there is one more.
+TEST_F(OpenNodeTest, AThreadThatIsCancelledLeavesNoDescriptor) {
+  const int before = CountOpenFds();
+  for (int i = 0; i < 3; ++i) {
+    std::thread waiter([&] { Say(fd_, "take"); });
+    while (CountOpenFds() == before) std::this_thread::yield();
+    pthread_cancel(waiter.native_handle());
+    waiter.join();
+    ASSERT_EQ(CountOpenFds(), before);
+  }
+}
+
+TEST_F(OpenNodeTest, AThreadThatIsCancelledLeavesTheEventToOthers) {
+  const int before = CountOpenFds();
+  for (int i = 0; i < 1000; ++i) {
+    std::thread waiter([&] { Say(fd_, "take"); });
+    while (CountOpenFds() == before) std::this_thread::yield();
+    Add(file_, 1);
+    pthread_cancel(waiter.native_handle());
+    waiter.join();
+    ASSERT_EQ(Readable(fd_), file_->events == 1) << "round " << i;
+    if (file_->events == 1) {
+      ASSERT_EQ(Say(fd_, "take"), 4);
+    }
+  }
 }
 
 TEST_F(OpenNodeTest, ClosingReleasesTheFile) {
