@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "verbs/preload/cancellation.h"
 #include "verbs/preload/fd_table.h"
 #include "verbs/preload/fork_safety.h"
 #include "verbs/preload/real_libc.h"
@@ -74,7 +75,8 @@ static void move_waiting(struct urnic_fd_object* channel) {
   }
 }
 
-int urnic_channel_push(int channel_fd, uint64_t cq_handle) {
+// With the lock held, no thread may end.
+static int push(int channel_fd, uint64_t cq_handle) {
   struct urnic_fd_object* channel = lock_channel(channel_fd);
   if (channel == NULL) return -EBADF;
   int saved_errno = errno;
@@ -89,6 +91,13 @@ int urnic_channel_push(int channel_fd, uint64_t cq_handle) {
   }
   unlock_channel(channel);
   errno = saved_errno;
+  return rc;
+}
+
+int urnic_channel_push(int channel_fd, uint64_t cq_handle) {
+  int before = urnic_cancellation_off();
+  int rc = push(channel_fd, cq_handle);
+  urnic_cancellation_back(before);
   return rc;
 }
 
@@ -119,7 +128,7 @@ static unsigned drop_from_pipe(struct urnic_fd_object* channel,
   return dropped;
 }
 
-unsigned urnic_channel_drop(int channel_fd, uint64_t cq_handle) {
+static unsigned drop(int channel_fd, uint64_t cq_handle) {
   struct urnic_fd_object* channel = lock_channel(channel_fd);
   if (channel == NULL) return 0;
   int saved_errno = errno;
@@ -131,11 +140,20 @@ unsigned urnic_channel_drop(int channel_fd, uint64_t cq_handle) {
   return dropped;
 }
 
+unsigned urnic_channel_drop(int channel_fd, uint64_t cq_handle) {
+  int before = urnic_cancellation_off();
+  unsigned dropped = drop(channel_fd, cq_handle);
+  urnic_cancellation_back(before);
+  return dropped;
+}
+
 void urnic_channel_after_read(struct urnic_fd_object* channel) {
   if (atomic_load(&channel->num_waiting) == 0) return;
   int saved_errno = errno;
+  int before = urnic_cancellation_off();
   pthread_mutex_lock(&channel->lock);
   if (channel->kind == URNIC_FD_CHANNEL) move_waiting(channel);
   unlock_channel(channel);
+  urnic_cancellation_back(before);
   errno = saved_errno;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "verbs/abi/high_fd.h"
+#include "verbs/preload/cancellation.h"
 #include "verbs/preload/fork_safety.h"
 #include "verbs/preload/real_libc.h"
 
@@ -89,6 +90,7 @@ int urnic_fd_unpublish(struct urnic_fd_object* object) {
 
 void urnic_fd_object_free(struct urnic_fd_object* object) {
   if (object->on_free != NULL && !object->on_free(object)) return;
+  int before = urnic_cancellation_off();
   pthread_mutex_lock(&object->lock);
   object->kind = URNIC_FD_FOREIGN;
   if (object->own_fd >= 0 && urnic_fd_is_same(object, object->own_fd))
@@ -102,6 +104,7 @@ void urnic_fd_object_free(struct urnic_fd_object* object) {
   object->next_free = free_list;
   free_list = object;
   pthread_mutex_unlock(&free_lock);
+  urnic_cancellation_back(before);
 }
 
 void urnic_fd_forget_all(void) {

@@ -14,6 +14,7 @@
 #include "verbs/control/debug_log.h"
 #include "verbs/control/errors.h"
 #include "verbs/control/fork_guard.h"
+#include "verbs/provider/no_cancellation.h"
 #include "verbs/provider/ops.h"
 
 namespace urnic::provider {
@@ -247,6 +248,7 @@ void SetOps(verbs_context* context) {
 }  // namespace
 
 verbs_context* OpenContext(ibv_device* device, int cmd_fd, void*) {
+  const NoCancellation guard;
   std::unique_ptr<Context> context;
   if (const int error = MakeContext(device->name, context)) {
     close(cmd_fd);
@@ -268,6 +270,7 @@ verbs_context* OpenContext(ibv_device* device, int cmd_fd, void*) {
 }
 
 void CloseContext(ibv_context* context) {
+  const NoCancellation guard;
   auto* memory = reinterpret_cast<ContextMemory*>(verbs_get_ctx(context));
   // In a forked child the objects are the parent's.
   if (!control::InForkedChild()) delete memory->context;

@@ -25,6 +25,19 @@ expect "stays loaded" contains "$dynamic" NODELETE
 shown=$(nm -D --defined-only "$plugin" | wc -l)
 expect "shows no symbols, not $shown" [ "$shown" = 0 ]
 
+echo "== no verb is a cancellation point"
+points='accept4?|close|connect|epoll_p?wait2?|eventfd_(read|write)|fallocate.*'
+points+='|f(data)?sync|msync|(clock_)?nanosleep|open(at)?(64)?|creat|pause|p?poll'
+points+='|p(read|write)v?(64)?|p?select|pthread_join|readv?|recv(from|m?msg)?'
+points+='|send(m?msg|to)?|sigtimedwait|sigwait(info)?|u?sleep|system|wait(id|pid)?'
+points+='|writev?|__(poll|ppoll|read|pread|pread64|recv|recvfrom|open.*)_chk|__open.*'
+symbols=$(nm "$plugin" | sed 's/.* //; s/@.*//')
+for name in $(nm -D --undefined-only "$plugin" | sed 's/.* //; s/@.*//' |
+  grep -xE "$points"); do
+  expect "calls $name by way of no_cancellation.cc" \
+    grep -qx "__wrap_$name" <<<"$symbols"
+done
+
 echo "== inside other releases of libibverbs"
 # Programs that are not sanitized cannot load a library that is.
 [[ $sanitized = yes ]] && finish
