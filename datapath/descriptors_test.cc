@@ -67,7 +67,7 @@ TEST(DescriptorsTest, APortAndItsEngineTakeNoLowNumber) {
   EngineConfig config;
   config.port = second->get();
   const auto engine = std::make_unique<Engine>(config);
-  engine->StartHelper();
+  ASSERT_TRUE(engine->StartHelper().ok());
   EXPECT_EQ(LowFds(), before);
 }
 

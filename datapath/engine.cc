@@ -427,9 +427,12 @@ std::optional<wire::MacAddress> Engine::FindNeighbor(const wire::Gid& local,
   }
 }
 
-void Engine::StartHelper() {
+absl::Status Engine::StartHelper() {
   URNIC_CHECK(helper_ == nullptr);
-  helper_ = std::make_unique<HelperThread>(*this);
+  auto helper = HelperThread::Start(*this);
+  if (!helper.ok()) return helper.status();
+  helper_ = *std::move(helper);
+  return absl::OkStatus();
 }
 
 void Engine::HandOver() {

@@ -201,7 +201,8 @@ class Engine {
                                    Duration timeout);
 
   // Starts the helper thread (datapath/helper_thread.h). Once.
-  void StartHelper();
+  // RESOURCE_EXHAUSTED: no more descriptors, or threads.
+  absl::Status StartHelper();
 
   const EngineCounters& counters() const { return counters_; }
   Port& port() { return *port_; }

@@ -317,7 +317,7 @@ TEST_F(EngineTest, AnArmedQueueRaisesOneEvent) {
 // A program that posts and then only looks at its memory: the helper thread
 // must carry a message of many bursts to its end.
 TEST_F(EngineTest, TheHelperFinishesWhatNobodyPolls) {
-  engine_->StartHelper();
+  ASSERT_TRUE(engine_->StartHelper().ok());
   for (int round = 0; round < 3; ++round) {
     std::memset(memory_.data(), round + 1, 300000);
     ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 400000, 300000)));
@@ -336,7 +336,7 @@ TEST_F(EngineTest, TheHelperFinishesWhatNobodyPolls) {
 // The other way round: a program that polls without end sends the helper back
 // to watching, and a hand-over fetches it at once.
 TEST_F(EngineTest, PollingAndHandingOverAlternate) {
-  engine_->StartHelper();
+  ASSERT_TRUE(engine_->StartHelper().ok());
   for (int round = 0; round < 20; ++round) {
     ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 400000, 50000)));
     engine_->Doorbell(*qp_[0]);

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <system_error>
 #include <utility>
 
 namespace urnic {
@@ -18,11 +19,16 @@ SignalsHeldBack::~SignalsHeldBack() {
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-std::thread StartEngineThread(const char* name, std::function<void()> run) {
+std::optional<std::thread> StartEngineThread(const char* name,
+                                             std::function<void()> run) {
   const SignalsHeldBack held_back;
-  std::thread thread(std::move(run));
-  pthread_setname_np(thread.native_handle(), name);
-  return thread;
+  try {
+    std::thread thread(std::move(run));
+    pthread_setname_np(thread.native_handle(), name);
+    return thread;
+  } catch (const std::system_error&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace urnic

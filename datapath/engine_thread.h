@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <functional>
+#include <optional>
 #include <thread>
 
 namespace urnic {
@@ -22,8 +23,9 @@ class SignalsHeldBack {
 };
 
 // A thread of ours that may run the engine; SignalsHeldBack for it. `name`: as
-// ps shows it, at most 15 characters. Throws std::system_error as std::thread
-// does.
-std::thread StartEngineThread(const char* name, std::function<void()> run);
+// ps shows it, at most 15 characters. Nothing: the process, or its user, gets
+// no more threads.
+[[nodiscard]] std::optional<std::thread> StartEngineThread(
+    const char* name, std::function<void()> run);
 
 }  // namespace urnic

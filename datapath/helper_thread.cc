@@ -6,14 +6,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "datapath/eal.h"
 #include "datapath/engine.h"
 #include "datapath/engine_thread.h"
 #include "datapath/give_way.h"
-#include "transport/base/check.h"
 #include "verbs/abi/high_fd.h"
 
 namespace urnic {
@@ -59,18 +61,30 @@ int CpusInMask() {
 
 }  // namespace
 
-HelperThread::HelperThread(Engine& engine)
-    : engine_(engine),
-      event_fd_(urnic_move_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
-      spin_(/*alone=*/CpusInMask() > 1) {
-  URNIC_CHECK(event_fd_ >= 0);
-  thread_ = StartEngineThread("urnic-helper", [this] { Run(); });
+absl::StatusOr<std::unique_ptr<HelperThread>> HelperThread::Start(
+    Engine& engine) {
+  const int fd = urnic_move_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (fd < 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no eventfd for the helper thread: ", strerror(errno)));
+  }
+  std::unique_ptr<HelperThread> helper(new HelperThread(engine, fd));
+  auto thread =
+      StartEngineThread("urnic-helper", [it = helper.get()] { it->Run(); });
+  if (!thread.has_value()) {
+    return absl::ResourceExhaustedError("no thread for the helper");
+  }
+  helper->thread_ = *std::move(thread);
+  return helper;
 }
+
+HelperThread::HelperThread(Engine& engine, int event_fd)
+    : engine_(engine), event_fd_(event_fd), spin_(/*alone=*/CpusInMask() > 1) {}
 
 HelperThread::~HelperThread() {
   stop_.store(true);
   Wake();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   close(event_fd_);
 }
 

@@ -13,8 +13,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
 
+#include "absl/status/statusor.h"
 #include "datapath/spin_policy.h"
 #include "transport/base/time.h"
 
@@ -26,8 +28,8 @@ class HelperThread {
  public:
   // Starts the thread, with all signals blocked but those of the memory guard
   // (guarded_memory.h); it inherits the caller's affinity. `engine` outlives
-  // it.
-  explicit HelperThread(Engine& engine);
+  // it. RESOURCE_EXHAUSTED: no more descriptors, or threads.
+  static absl::StatusOr<std::unique_ptr<HelperThread>> Start(Engine& engine);
   // Stops and joins; not under the token.
   ~HelperThread();
   HelperThread(const HelperThread&) = delete;
@@ -46,6 +48,7 @@ class HelperThread {
   bool active() const { return active_.load(std::memory_order_relaxed); }
 
  private:
+  HelperThread(Engine& engine, int event_fd);
   void Run();
   // Until the program polls no more, or stop.
   void Watch();
@@ -62,7 +65,7 @@ class HelperThread {
   bool Wait(int64_t timeout_ns, int port_fd);
 
   Engine& engine_;
-  int event_fd_;
+  const int event_fd_;
   SpinPolicy spin_;  // this thread's
   std::atomic<bool> stop_{false};
   std::atomic<bool> active_{false};

@@ -28,13 +28,22 @@ ControlSocket::ControlSocket(std::string directory, const std::string& device,
       name_(device + URNIC_CONTROL_SUFFIX),
       answer_(std::move(answer)),
       owner_(geteuid()) {
-  if (const int error = Listen()) {
-    DebugLog(absl::StrCat(directory_, "/", name_, ": ", std::strerror(error),
+  const auto give_up = [this](const char* reason) {
+    DebugLog(absl::StrCat(directory_, "/", name_, ": ", reason,
                           "; urnic cannot talk to this device"));
+  };
+  if (const int error = Listen()) {
+    give_up(std::strerror(error));
     return;
   }
   // Who leaves the engine may have to run it.
-  thread_ = StartEngineThread("urnic-control", [this] { Run(); });
+  auto thread = StartEngineThread("urnic-control", [this] { Run(); });
+  if (thread.has_value()) {
+    thread_ = *std::move(thread);
+  } else {
+    unlink((directory_ + "/" + name_).c_str());
+    give_up("no more threads");
+  }
 }
 
 ControlSocket::~ControlSocket() {

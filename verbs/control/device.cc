@@ -137,7 +137,10 @@ absl::Status Device::Start() {
   engine_ = std::make_unique<Engine>(config);
   no_listener_ = std::make_unique<NoListener>(identity_.node_guid);
   no_listener_->Serve(*engine_);
-  engine_->StartHelper();
+  if (absl::Status s = engine_->StartHelper(); !s.ok()) {
+    reported_ = true;  // it has counted nothing
+    return s;
+  }
   if (hooks_.run_dir != nullptr && hooks_.run_dir() != nullptr) {
     control_socket_ = std::make_unique<ControlSocket>(
         hooks_.run_dir(), identity_.name, [this](std::string_view request) {

@@ -1,7 +1,9 @@
 // Devices, domains and queries; opening and closing.
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -292,8 +294,58 @@ TEST(DeviceTest, OpeningAndClosingLeaksNoDescriptors) {
   EXPECT_EQ(Entries("/proc/self/fd"), before);
 }
 
-// Calls `body` in a thread of a program of its own, by exec, whose main thread
-// has ended: of such a process /proc/self shows no files and no memory.
+// Each that is missing: of libibverbs', of the port's, of the helper's, and of
+// those without which it opens all the same.
+TEST(DeviceTest, WithoutEnoughDescriptorsItDoesNotOpen) {
+  { OpenDevice warm_up; }
+  ibv_device** list = ibv_get_device_list(nullptr);
+  const int before = Entries("/proc/self/fd");
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit plenty = limit;
+  ibv_context* context = nullptr;
+  int failures = 0;
+  for (limit.rlim_cur = 4; context == nullptr; ++limit.rlim_cur) {
+    ASSERT_LT(limit.rlim_cur, 300u);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    context = ibv_open_device(list[0]);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &plenty), 0);
+    failures += context == nullptr;
+    if (context == nullptr) {
+      ASSERT_EQ(Entries("/proc/self/fd"), before) << limit.rlim_cur;
+    }
+  }
+  EXPECT_GT(failures, 0);
+  ibv_free_device_list(list);
+  { Pair pair(context); }
+  EXPECT_EQ(ibv_close_device(context), 0);
+  EXPECT_EQ(Entries("/proc/self/fd"), before);
+}
+
+TEST(DeviceTest, WithoutAThreadItDoesNotOpen) {
+  { OpenDevice warm_up; }
+  ibv_device** list = ibv_get_device_list(nullptr);
+  const int before = Entries("/proc/self/fd");
+  // Threads that nobody has the memory for.
+  pthread_attr_t normal;
+  pthread_attr_t huge;
+  ASSERT_EQ(pthread_getattr_default_np(&normal), 0);
+  ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  ibv_context* context = ibv_open_device(list[0]);
+  const int error = errno;
+  ASSERT_EQ(pthread_setattr_default_np(&normal), 0);
+  ibv_free_device_list(list);
+  EXPECT_EQ(context, nullptr);
+  EXPECT_EQ(error, ENOMEM);
+  EXPECT_EQ(Entries("/proc/self/fd"), before);
+  OpenDevice device;
+  Pair pair(device);
+}
+
+// In a program of its own, by exec, whose main thread has ended: of such a
+// process /proc/self shows no files and no memory.
 TEST(DeviceTest, IsOpenedAndUsedAfterTheMainThreadHasEnded) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);

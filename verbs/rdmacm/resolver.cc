@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -30,12 +29,12 @@ bool Resolver::Add(const Job& job) {
   std::lock_guard lock(mutex_);
   waiting_.push_back({job, job.rnic->Now() + job.timeout, kFirstPatience});
   if (running_) return true;
-  try {
-    StartEngineThread("urnic-resolve", [this] { Run(); }).detach();
-  } catch (const std::system_error&) {
+  auto thread = StartEngineThread("urnic-resolve", [this] { Run(); });
+  if (!thread.has_value()) {
     waiting_.pop_back();
     return false;
   }
+  thread->detach();
   running_ = true;
   return true;
 }
