@@ -22,6 +22,13 @@
 
 namespace urnic::control {
 
+namespace {
+
+// How long the program is left alone that has no descriptor to spare.
+constexpr int kPauseMs = 1000;
+
+}  // namespace
+
 ControlSocket::ControlSocket(std::string directory, const std::string& device,
                              Answer answer)
     : directory_(std::move(directory)),
@@ -81,7 +88,10 @@ int ControlSocket::Listen() {
 }
 
 void ControlSocket::Run() {
-  while (AwaitReadable(listener_, -1)) ServeOne();
+  while (AwaitReadable(listener_, -1)) {
+    // Who waits stays there, and would be accepted in vain again at once.
+    if (!ServeOne() && !AwaitReadable(-1, kPauseMs)) return;
+  }
 }
 
 bool ControlSocket::AwaitReadable(int fd, int timeout_ms) const {
@@ -98,10 +108,13 @@ bool ControlSocket::IsTrusted(int fd) const {
          (peer.uid == 0 || peer.uid == owner_);
 }
 
-void ControlSocket::ServeOne() {
+bool ControlSocket::ServeOne() {
   const int fd = urnic_move_fd_high(
       accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (fd < 0) return;
+  if (fd < 0) {
+    return errno != EMFILE && errno != ENFILE && errno != ENOMEM &&
+           errno != ENOBUFS;
+  }
   char request[URNIC_CONTROL_REQUEST_MAX];
   if (IsTrusted(fd) &&
       AwaitReadable(fd, URNIC_CONTROL_TIMEOUT_SECONDS * 1000)) {
@@ -115,6 +128,7 @@ void ControlSocket::ServeOne() {
     }
   }
   close(fd);
+  return true;
 }
 
 }  // namespace urnic::control

@@ -35,9 +35,10 @@ class ControlSocket {
   // 0 or an errno.
   int Listen();
   void Run();
-  void ServeOne();
+  // False: whoever waits cannot be accepted, for want of a descriptor.
+  bool ServeOne();
   bool IsTrusted(int fd) const;
-  // False: told to stop.
+  // `fd` -1: nothing to read. False: told to stop.
   bool AwaitReadable(int fd, int timeout_ms) const;
 
   const std::string directory_;
