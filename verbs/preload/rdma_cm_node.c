@@ -22,17 +22,21 @@ int urnic_rdma_cm_set_device(const struct urnic_rdma_cm_device* device) {
                                                                     : -EBUSY;
 }
 
-// Makes the pipe say what `ready` does. REQUIRES: the lock is held.
-static void show_ready(struct urnic_fd_object* object) {
+// Makes the pipe say what `ready` does. `news`: something has come, so those
+// who wait for edges (EPOLLET) get one, although it says so already; the
+// kernel's node wakes them for each event. REQUIRES: the lock is held.
+static void show_ready(struct urnic_fd_object* object, int news) {
   int held = 0;
   if (!urnic_fd_is_same(object, object->own_fd) ||
       ioctl(object->own_fd, FIONREAD, &held) != 0)
     return;
   char bytes[16] = {0};
-  // Neither can wait: the descriptor does not block, and a pipe has room for
-  // more than one byte.
+  // None of it can wait: the descriptor does not block, and a pipe has room for
+  // that many.
   ssize_t moved = 0;
-  if (object->ready && held == 0)
+  if (object->ready && news && held >= (int)sizeof(bytes))
+    moved = urnic_real()->read(object->own_fd, bytes, 1);
+  if (object->ready && (news || held == 0) && moved >= 0)
     moved = urnic_real()->write(object->own_fd, bytes, 1);
   while (!object->ready && held > 0 && moved >= 0) {
     moved = urnic_real()->read(object->own_fd, bytes, sizeof(bytes));
@@ -46,7 +50,7 @@ void urnic_rdma_cm_set_ready(void* node, int ready) {
   int before = urnic_cancellation_off();
   pthread_mutex_lock(&object->lock);
   object->ready = ready;
-  show_ready(object);
+  show_ready(object, /*news=*/1);
   pthread_mutex_unlock(&object->lock);
   urnic_cancellation_back(before);
   errno = saved_errno;
@@ -138,7 +142,7 @@ struct wait {
 static void abandon_wait(void* arg) {
   const struct wait* wait = arg;
   pthread_mutex_lock(&wait->node->lock);
-  if (wait->node->kind == URNIC_FD_RDMA_CM) show_ready(wait->node);
+  if (wait->node->kind == URNIC_FD_RDMA_CM) show_ready(wait->node, /*news=*/0);
   pthread_mutex_unlock(&wait->node->lock);
   if (wait->keeper >= 0) urnic_real()->close(wait->keeper);
 }

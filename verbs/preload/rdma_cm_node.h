@@ -3,9 +3,9 @@
 // /dev/infiniband/rdma_cm without a node. Commands go to the provider
 // (urnic_rdma_cm_device in preload_api.h); what is here is the descriptor.
 //
-// It is the read end of a pipe, which holds a byte while events wait: poll,
+// It is the read end of a pipe, which holds bytes while events wait: poll,
 // epoll and O_NONBLOCK are the kernel's, and a command that has to wait for an
-// event is a read of that byte, which signals interrupt, or restart, as they
+// event is a read of one of them, which signals interrupt, or restart, as they
 // would the kernel's own.
 
 #include <stddef.h>

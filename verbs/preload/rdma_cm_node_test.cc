@@ -158,6 +158,13 @@ TEST_F(OpenNodeTest, TellsAnEdgeTriggeredWaiterOfEveryEvent) {
     EXPECT_EQ(epoll_wait(epoll, &event, 1, 0), 1);
     EXPECT_EQ(Say(fd_, "take"), 4);
   }
+  // Also while others wait.
+  for (int i = 0; i < 40; ++i) {
+    Add(file_, 1);
+    EXPECT_EQ(epoll_wait(epoll, &event, 1, 0), 1) << i;
+  }
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(Say(fd_, "take"), 4);
+  EXPECT_FALSE(Readable(fd_));
   close(epoll);
 }
 
