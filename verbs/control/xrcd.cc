@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "verbs/abi/high_fd.h"
 
 namespace urnic::control {
 
@@ -28,15 +30,22 @@ Registry& Files() {
 
 }  // namespace
 
-Xrcd::Xrcd(Device& device, uint64_t file_device, uint64_t file_inode)
+Xrcd::Xrcd(Device& device, uint64_t file_device, uint64_t file_inode, int file)
     : device_(device),
       id_(device.NextPdId()),
       file_device_(file_device),
       file_inode_(file_inode),
+      file_(file),
       owner_(ThisProcess()) {}
 
 Xrcd::~Xrcd() {
-  if (file_inode_ == 0) return;
+  if (file_ < 0) return;
+  // Programs that close everything have closed it, too.
+  struct stat info = {};
+  if (fstat(file_, &info) == 0 && info.st_dev == file_device_ &&
+      info.st_ino == file_inode_) {
+    close(file_);
+  }
   std::lock_guard lock(Files().mutex);
   const auto at = Files().files.find({&device_, file_device_, file_inode_});
   // It may have been opened again meanwhile.
@@ -52,7 +61,7 @@ absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
     if (!create) {
       return absl::InvalidArgumentError("open_xrcd: fd -1 needs O_CREAT");
     }
-    return std::shared_ptr<Xrcd>(new Xrcd(device, 0, 0));
+    return std::shared_ptr<Xrcd>(new Xrcd(device, 0, 0, -1));
   }
   struct stat info = {};
   if (fstat(fd, &info) != 0) {
@@ -75,7 +84,12 @@ absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
   if (!create) {
     return absl::NotFoundError("open_xrcd: the file has no domain");
   }
-  std::shared_ptr<Xrcd> made(new Xrcd(device, info.st_dev, info.st_ino));
+  const int kept = urnic_move_fd_high(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (kept < 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("open_xrcd: to keep the file: ", strerror(errno)));
+  }
+  std::shared_ptr<Xrcd> made(new Xrcd(device, info.st_dev, info.st_ino, kept));
   files[file] = made;
   return made;
 }

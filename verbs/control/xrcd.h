@@ -24,6 +24,8 @@ class Xrcd {
   // O_CREAT among `oflags` and refused with O_EXCL if it is there: as for
   // open(2). NOT_FOUND: it is not there. ALREADY_EXISTS: it is, with O_EXCL.
   // INVALID_ARGUMENT: -1 without O_CREAT. FAILED_PRECONDITION: no open file.
+  // RESOURCE_EXHAUSTED: no descriptor to keep the file with, as long as the
+  // domain is there: its number must not become another file's.
   static absl::StatusOr<std::shared_ptr<Xrcd>> Open(Device& device, int fd,
                                                     int oflags);
   ~Xrcd();
@@ -46,12 +48,13 @@ class Xrcd {
   bool in_use() const { return users_ != 0; }
 
  private:
-  Xrcd(Device& device, uint64_t file_device, uint64_t file_inode);
+  Xrcd(Device& device, uint64_t file_device, uint64_t file_inode, int file);
 
   Device& device_;
   const uint32_t id_;
   const uint64_t file_device_;
-  const uint64_t file_inode_;  // 0: no file
+  const uint64_t file_inode_;
+  const int file_;  // ours; -1: none
   const Owner owner_;
   std::atomic<int> users_{0};
   std::mutex targets_mutex_;

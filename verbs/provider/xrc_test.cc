@@ -6,7 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <memory>
+#include <string>
 
 #include "verbs/provider/testing/verbs_pair.h"
 
@@ -317,6 +319,27 @@ TEST_F(XrcTest, DomainsOfFiles) {
   EXPECT_EQ(ibv_close_xrcd(domain_), EBUSY) << "queues are in it";
   EXPECT_EQ(ibv_close_xrcd(first), 0);
   close(fd);
+}
+
+bool IsOpen(const std::string& target) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    const std::string link = std::filesystem::read_symlink(entry, error);
+    if (link.find(target) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// Another file could get its number.
+TEST_F(XrcTest, ADomainKeepsItsFile) {
+  const int fd = memfd_create("to be kept", MFD_CLOEXEC);
+  ibv_xrcd* domain = OpenDomain(device_, fd, O_CREAT);
+  ASSERT_NE(domain, nullptr);
+  close(fd);
+  EXPECT_TRUE(IsOpen("to be kept"));
+  EXPECT_EQ(ibv_close_xrcd(domain), 0);
+  EXPECT_FALSE(IsOpen("to be kept"));
 }
 
 // What cannot report its receives takes no more (IBTA 11.6.3.3).
