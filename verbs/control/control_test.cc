@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -117,6 +118,21 @@ class ControlTest : public ::testing::Test {
 };
 
 std::vector<urnic_device_identity>* ControlTest::identities_ = nullptr;
+
+TEST_F(ControlTest, NumbersOfDomainsComeBackButNotSoon) {
+  constexpr uint32_t kRest = 65536;
+  const auto number = [&] { return (*Pd::Create(*device_))->id(); };
+  const uint32_t first = number();
+  uint32_t largest = first;
+  for (uint32_t i = 0; i < kRest; ++i) {
+    const uint32_t next = number();
+    ASSERT_NE(next, first) << i;
+    largest = std::max(largest, next);
+  }
+  for (uint32_t i = 0; i < 2 * kRest; ++i) {
+    ASSERT_LE(number(), largest + 1);
+  }
+}
 
 // What a thread domain, or a queue for one thread, is there for.
 TEST_F(ControlTest, OneThreadNeedsNoLocks) {

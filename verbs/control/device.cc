@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <deque>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -282,9 +283,35 @@ uint32_t Device::mtu_max() const {
                     urnic_ib_mtu(port_->mtu()));
 }
 
-uint32_t Device::NextPdId() {
-  static std::atomic<uint32_t> next{1};
-  return next.fetch_add(1);
+namespace {
+
+// Never destroyed: programs may close devices while they exit.
+struct PdIds {
+  std::mutex mutex;
+  uint32_t next = 1;
+  std::deque<uint32_t> returned;
+};
+PdIds& ThePdIds() {
+  static PdIds* const ids = new PdIds;
+  return *ids;
+}
+
+}  // namespace
+
+uint32_t Device::TakePdId() {
+  constexpr size_t kRest = 1 << 16;
+  PdIds& ids = ThePdIds();
+  std::lock_guard lock(ids.mutex);
+  if (ids.returned.size() <= kRest) return ids.next++;
+  const uint32_t id = ids.returned.front();
+  ids.returned.pop_front();
+  return id;
+}
+
+void Device::ReturnPdId(uint32_t id) {
+  PdIds& ids = ThePdIds();
+  std::lock_guard lock(ids.mutex);
+  ids.returned.push_back(id);
 }
 
 uint32_t Device::window_packets() const {

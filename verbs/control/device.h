@@ -116,9 +116,11 @@ class Device {
   void RemoveCq() { --cqs_; }
   void CountMr(int change) { mrs_ += change; }
   void CountQp(int change) { qps_ += change; }
-  // A number that no other domain of this process has had: what is handed to
-  // another device by mistake means nothing there.
-  static uint32_t NextPdId();
+  // A number for a domain that no other of this process has: what is handed to
+  // another device by mistake means nothing there. It comes back after 65536
+  // others at the earliest, so that the numbers do not run out (kMaxPdId).
+  static uint32_t TakePdId();
+  static void ReturnPdId(uint32_t id);
 
   ObjectCounts counts() const {
     return {.pds = pds_, .mrs = mrs_, .cqs = cqs_, .qps = qps_};

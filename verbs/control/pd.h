@@ -20,7 +20,10 @@ class Pd {
     return std::unique_ptr<Pd>(new Pd(device));
   }
   // REQUIRES: !in_use()
-  ~Pd() { device_.RemovePd(); }
+  ~Pd() {
+    device_.ReturnPdId(id_);
+    device_.RemovePd();
+  }
   Pd(const Pd&) = delete;
   Pd& operator=(const Pd&) = delete;
 
@@ -35,7 +38,7 @@ class Pd {
 
  private:
   explicit Pd(Device& device)
-      : device_(device), id_(device.NextPdId()), owner_(ThisProcess()) {}
+      : device_(device), id_(device.TakePdId()), owner_(ThisProcess()) {}
 
   Device& device_;
   const uint32_t id_;

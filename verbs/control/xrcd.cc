@@ -32,13 +32,14 @@ Registry& Files() {
 
 Xrcd::Xrcd(Device& device, uint64_t file_device, uint64_t file_inode, int file)
     : device_(device),
-      id_(device.NextPdId()),
+      id_(device.TakePdId()),
       file_device_(file_device),
       file_inode_(file_inode),
       file_(file),
       owner_(ThisProcess()) {}
 
 Xrcd::~Xrcd() {
+  device_.ReturnPdId(id_);
   if (file_ < 0) return;
   // Programs that close everything have closed it, too.
   struct stat info = {};
