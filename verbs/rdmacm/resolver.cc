@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
-#include <vector>
 
 #include "datapath/engine_thread.h"
 
@@ -13,9 +13,12 @@ namespace {
 
 // A look asks, and waits for the answer: the first for as long as an answer
 // takes on a quiet link, and later ones longer, so that the question is not
-// repeated without need. No longer, because others may wait for their turn.
+// repeated without need. All who wait share the longest, so that each has his
+// turn within that time, or a millisecond of his own: an answer that comes
+// later is found at the next look.
 constexpr Duration kFirstPatience = Duration::Milliseconds(20);
 constexpr Duration kMaxPatience = Duration::Milliseconds(250);
+constexpr Duration kLeastShare = Duration::Milliseconds(1);
 
 }  // namespace
 
@@ -27,11 +30,12 @@ Resolver::~Resolver() {
 
 bool Resolver::Add(const Job& job) {
   std::lock_guard lock(mutex_);
-  waiting_.push_back({job, job.rnic->Now() + job.timeout, kFirstPatience});
+  // It is next: most answer at once.
+  waiting_.push_front({job, job.rnic->Now() + job.timeout, kFirstPatience});
   if (running_) return true;
   auto thread = StartEngineThread("urnic-resolve", [this] { Run(); });
   if (!thread.has_value()) {
-    waiting_.pop_back();
+    waiting_.pop_front();
     return false;
   }
   thread->detach();
@@ -47,6 +51,7 @@ void Resolver::Cancel(uint64_t serial) {
 
 void Resolver::Run() {
   for (;;) {
+    Waiting next;
     {
       std::lock_guard lock(mutex_);
       if (waiting_.empty()) {
@@ -55,48 +60,38 @@ void Resolver::Run() {
         gone_.notify_all();
         return;
       }
+      next = TakeTurn();
     }
-    LookOnce();
+    Look(next);
   }
 }
 
-void Resolver::LookOnce() {
-  std::vector<uint64_t> serials;
+Resolver::Waiting Resolver::TakeTurn() {
+  waiting_.splice(waiting_.end(), waiting_, waiting_.begin());
+  Waiting& waiting = waiting_.back();
+  Waiting turn = waiting;
+  waiting.patience = std::min(waiting.patience * 2, kMaxPatience);
+  const Duration share =
+      Duration::Nanoseconds(kMaxPatience.ns() / std::ssize(waiting_));
+  const Duration left = turn.end - turn.job.rnic->Now();
+  turn.patience = std::min({turn.patience, std::max(share, kLeastShare), left});
+  return turn;
+}
+
+void Resolver::Look(const Waiting& turn) {
+  const Job& job = turn.job;
+  const int error =
+      job.rnic->ResolvePath(job.query, std::max(turn.patience, Duration()));
+  if (error == ETIMEDOUT && job.rnic->Now() < turn.end) return;
   {
     std::lock_guard lock(mutex_);
-    for (const Waiting& waiting : waiting_) {
-      serials.push_back(waiting.job.serial);
-    }
+    const auto it = std::find_if(
+        waiting_.begin(), waiting_.end(),
+        [&](const Waiting& w) { return w.job.serial == job.serial; });
+    if (it == waiting_.end()) return;  // cancelled
+    waiting_.erase(it);
   }
-  for (const uint64_t serial : serials) {
-    const auto find = [&] {
-      return std::find_if(
-          waiting_.begin(), waiting_.end(),
-          [serial](const Waiting& w) { return w.job.serial == serial; });
-    };
-    Job job;
-    Duration patience;
-    Time end;
-    {
-      std::lock_guard lock(mutex_);
-      const auto it = find();
-      if (it == waiting_.end()) continue;  // cancelled
-      job = it->job;
-      end = it->end;
-      patience = std::min(it->patience, end - job.rnic->Now());
-      it->patience = std::min(it->patience * 2, kMaxPatience);
-    }
-    patience = std::max(patience, Duration());
-    const int error = job.rnic->ResolvePath(job.query, patience);
-    if (error == ETIMEDOUT && job.rnic->Now() < end) continue;
-    {
-      std::lock_guard lock(mutex_);
-      const auto it = find();
-      if (it == waiting_.end()) continue;
-      waiting_.erase(it);
-    }
-    done_(job, error);
-  }
+  done_(job, error);
 }
 
 }  // namespace urnic::rdmacm

@@ -47,8 +47,10 @@ class Resolver {
   };
 
   void Run();
-  // One look for each job that waits.
-  void LookOnce();
+  // Whose turn it is, and for how long; he comes last from now on. REQUIRES:
+  // the lock is held, and somebody waits.
+  Waiting TakeTurn();
+  void Look(const Waiting& turn);
 
   const Done done_;
   std::mutex mutex_;

@@ -1,5 +1,7 @@
 // Neighbours that do not answer at once: the only part with a thread.
 
+#include "verbs/rdmacm/resolver.h"
+
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -7,6 +9,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "verbs/rdmacm/testing/host.h"
@@ -86,6 +89,45 @@ TEST_F(ResolverTest, ManyAreResolvedByOneThreadOfWhichEachTakesItsTurn) {
     ASSERT_TRUE(event.has_value());
     EXPECT_EQ(static_cast<EventType>(event->event), EventType::kAddrError);
   }
+}
+
+TEST_F(ResolverTest, WhoAnswersDoesNotWaitForManyWhoDoNot) {
+  constexpr int kSilent = 50;
+  std::mutex mutex;
+  std::condition_variable resolved;
+  std::optional<Time> asked_at;
+  std::optional<Time> resolved_at;
+  std::atomic<bool> all_wait = false;
+  Resolver resolver([&](const Resolver::Job& job, int error) {
+    if (job.serial != kSilent) return;
+    std::lock_guard lock(mutex);
+    EXPECT_EQ(error, 0);
+    resolved_at = network_.now();
+    resolved.notify_all();
+  });
+  Resolver::Job job;
+  job.rnic = &host_.rnic;
+  job.timeout = Duration::Seconds(60);
+  // Asks when the silent ones have been waited for long.
+  host_.rnic.while_waiting = [&] {
+    while (!all_wait) std::this_thread::yield();
+    if (asked_at.has_value() || network_.now().ns() < 20'000'000'000) return;
+    asked_at = network_.now();
+    Resolver::Job live = job;
+    live.serial = kSilent;
+    live.query.remote = GidOf("10.0.0.2");
+    EXPECT_TRUE(resolver.Add(live));
+  };
+  for (int i = 0; i < kSilent; ++i) {
+    Resolver::Job silent = job;
+    silent.serial = static_cast<uint64_t>(i);
+    silent.query.remote = GidOf("10.0.0.9");
+    ASSERT_TRUE(resolver.Add(silent));
+  }
+  all_wait = true;
+  std::unique_lock lock(mutex);
+  resolved.wait(lock, [&] { return resolved_at.has_value(); });
+  EXPECT_LE((*resolved_at - *asked_at).ns(), Duration::Milliseconds(10).ns());
 }
 
 // It runs the engine: a handler that jumped out of it would keep the token.
