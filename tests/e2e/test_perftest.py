@@ -167,6 +167,11 @@ for _bed in ("vhost", "veth9000"):
         for _name, _options in {"poll": [], "events": ["-e"]}.items():
             if _program == "ibv_rc_pingpong":
                 _options = ["-c", *_options]
+            # Large messages on 16 queue pairs at once overrun a packet socket
+            # that has lost its CPU. The last acknowledgement may be among what
+            # is lost, and by then its sender, who needs no more, has ended.
+            if (_bed, _program) == ("veth9000", "ibv_srq_pingpong"):
+                _options = ["-q", "4", *_options]
             suite.add(f"{_bed}/{_program}/all-sizes/{_name}",
                       functools.partial(all_sizes, bed_name=_bed,
                                         program=_program, options=_options),
