@@ -7,6 +7,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "verbs/preload/fork_safety.h"
 #include "verbs/preload/real_libc.h"
 
 static _Atomic(urnic_signal_handler) guard;  // set once
@@ -35,6 +36,11 @@ static void unlock(const sigset_t* outer) {
   pthread_sigmask(SIG_SETMASK, outer, NULL);
 }
 
+// Its holder may be a thread that does not exist here.
+static void unlock_in_child(void) {
+  atomic_flag_clear_explicit(&lock_bit, memory_order_release);
+}
+
 int urnic_signal_hooks_set(urnic_signal_handler handler) {
   if (atomic_load(&guard) != NULL) return -EBUSY;
   struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART,
@@ -46,6 +52,7 @@ int urnic_signal_hooks_set(urnic_signal_handler handler) {
       real->sigaction(SIGBUS, NULL, &asked[1]) != 0)
     return -errno;
   owner = getpid();
+  urnic_fork_safety_on(unlock_in_child);
   if (real->sigaction(SIGSEGV, &action, NULL) != 0) return -errno;
   if (real->sigaction(SIGBUS, &action, NULL) != 0) {
     int err = errno;

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csetjmp>
 #include <cstdlib>
+#include <thread>
 
 #include "verbs/preload/testing/preloaded.h"
 
@@ -158,6 +160,30 @@ TEST(SignalHooksTest, OtherSignalsAreNotTouched) {
     CHECK_OR_EXIT(signal(SIGUSR1, ProgramHandler) == SIG_DFL);
     raise(SIGUSR1);
     CHECK_OR_EXIT(g_guard_calls == 0 && g_program_calls == 1);
+    _exit(0);
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
+}
+
+// What the child asks and gets must not wait for a thread that is not there.
+TEST(SignalHooksTest, AChildOfForkDoesNotWaitForThreadsOfItsParent) {
+  auto run = [] {
+    CHECK_OR_EXIT(PreloadApi().set_signal_hooks(Guard) == 0);
+    std::thread([] {
+      for (;;) signal(SIGSEGV, SIG_DFL);
+    }).detach();
+    for (int i = 0; i < 300; ++i) {
+      const pid_t child = fork();
+      if (child == 0) {
+        struct sigaction old = {};
+        _exit(sigaction(SIGSEGV, nullptr, &old) == 0 &&
+                      old.sa_handler == SIG_DFL
+                  ? 0
+                  : 1);
+      }
+      int status = -1;
+      CHECK_OR_EXIT(waitpid(child, &status, 0) == child && status == 0);
+    }
     _exit(0);
   };
   EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
