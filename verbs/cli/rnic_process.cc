@@ -97,6 +97,11 @@ class Socket {
   const int fd_;
 };
 
+// What a program has left that was killed in another PID namespace.
+bool IsLeftOver(const RnicProcess& rnic) {
+  return Socket().Connect(rnic) == ECONNREFUSED;
+}
+
 }  // namespace
 
 std::string RnicProcess::Describe() const {
@@ -123,6 +128,7 @@ absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
     AddDevices(&list, process.c_str(), 0);
     choose();
   }
+  std::erase_if(list, IsLeftOver);
   const auto key = [](const RnicProcess& r) {
     return std::tie(r.pid, r.directory, r.device);
   };

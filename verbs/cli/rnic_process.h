@@ -23,7 +23,7 @@ struct RnicProcess {
 
 // All of them, as far as they are ours to ask, by pid and device. `device` and
 // `process` (a pid or a run directory, as a user writes it) may be empty: any.
-// NOT_FOUND: there is none.
+// NOT_FOUND: there is none. What a killed program has left is none.
 absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
                                                    const std::string& process);
 

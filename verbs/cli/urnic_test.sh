@@ -67,6 +67,15 @@ expect "nests" contains "$out" '^URNIC_PORTS=loop$'
 echo "== addr"
 status 1 "$urnic" addr
 expect "says so: $out" contains "$out" 'no program has an RNIC open'
+# What was killed in another PID namespace is no RNIC, either.
+left=/tmp/urnic-1-$$-1
+mkdir "$left"
+python3 -c 'import socket, sys
+socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).bind(sys.argv[1])' \
+  "$left/urnic0.sock"
+status 1 "$urnic" addr
+expect "passes it over: $out" contains "$out" 'no program has an RNIC open'
+rm -r "$left"
 status 1 "$urnic" addr add urnic0 10.0.0.2/24 --process 1
 expect "names it: $out" contains "$out" 'urnic0 open in process 1 '
 status 2 "$urnic" addr add urnic0
