@@ -68,11 +68,10 @@ echo "== addr"
 status 1 "$urnic" addr
 expect "says so: $out" contains "$out" 'no program has an RNIC open'
 # What was killed in another PID namespace is no RNIC, either.
-left=/tmp/urnic-1-$$-1
+left=$XDG_RUNTIME_DIR/urnic-1-$$-1
 mkdir "$left"
-python3 -c 'import socket, sys
-socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).bind(sys.argv[1])' \
-  "$left/urnic0.sock"
+(cd "$left" && python3 -c 'import socket
+socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).bind("urnic0.sock")')
 status 1 "$urnic" addr
 expect "passes it over: $out" contains "$out" 'no program has an RNIC open'
 rm -r "$left"
