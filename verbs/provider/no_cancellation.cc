@@ -59,6 +59,10 @@ URNIC_UNCANCELLED(int, ppoll,
                   (pollfd * fds, nfds_t count, const timespec* timeout,
                    const sigset_t* mask),
                   (fds, count, timeout, mask))
+URNIC_UNCANCELLED(int, __ppoll_chk,
+                  (pollfd * fds, nfds_t count, const timespec* timeout,
+                   const sigset_t* mask, size_t room),
+                  (fds, count, timeout, mask, room))
 URNIC_UNCANCELLED(ssize_t, pread64,
                   (int fd, void* to, size_t bytes, off64_t offset),
                   (fd, to, bytes, offset))
@@ -76,6 +80,9 @@ URNIC_UNCANCELLED(ssize_t, readv, (int fd, const iovec* parts, int count),
                   (fd, parts, count))
 URNIC_UNCANCELLED(ssize_t, recv, (int fd, void* to, size_t bytes, int flags),
                   (fd, to, bytes, flags))
+URNIC_UNCANCELLED(ssize_t, __recv_chk,
+                  (int fd, void* to, size_t bytes, size_t room, int flags),
+                  (fd, to, bytes, room, flags))
 URNIC_UNCANCELLED(ssize_t, recvmsg, (int fd, msghdr* message, int flags),
                   (fd, message, flags))
 URNIC_UNCANCELLED(ssize_t, send,
