@@ -184,11 +184,14 @@ class Fuzzer {
   }
 
   void PostSend(int i) {
-    testing::SendWr wr{.opcode = static_cast<uint8_t>(in_.Byte() % 11),
+    testing::SendWr wr{.opcode = static_cast<uint8_t>(in_.Byte() % 17),
                        .flags = static_cast<uint8_t>(in_.Byte() & 7)};
     wr.remote_addr = hosts_[1 - i]->address(0) + (in_.Below(256) << 3);
     wr.rkey = PickKey(1 - i, in_.Byte());
     wr.imm_or_key = wr.rkey;
+    if (wr.opcode == URNIC_WR_LOCAL_INV && in_.Below(4) != 0) {
+      wr.imm_or_key = hosts_[i]->Register(1, 0, 8, mem::kRemoteInvalidate);
+    }
     const uint32_t sges = in_.Below(ends_[i]->options().max_sge + 1);
     for (uint32_t n = 0; n < sges; ++n) wr.sges.push_back(PickSge(i));
     (void)ends_[i]->PostSend(wr);
