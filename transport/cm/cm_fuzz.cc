@@ -103,7 +103,7 @@ class Fuzzer {
 
  private:
   void Operate(int i) {
-    switch (in_.Below(12)) {
+    switch (in_.Below(13)) {
       case 0:
       case 1:
       case 2:

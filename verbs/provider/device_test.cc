@@ -5,13 +5,13 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
 #include <thread>
 
+#include "verbs/provider/testing/own_program.h"
 #include "verbs/provider/testing/verbs_pair.h"
 
 namespace urnic {
@@ -347,17 +347,7 @@ TEST(DeviceTest, WithoutAThreadItDoesNotOpen) {
 // In a program of its own, by exec, whose main thread has ended: of such a
 // process /proc/self shows no files and no memory.
 TEST(DeviceTest, IsOpenedAndUsedAfterTheMainThreadHasEnded) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    execl("/proc/self/exe", "device_test", "--gtest_also_run_disabled_tests",
-          "--gtest_filter=DeviceTest.DISABLED_WithoutAMainThread", nullptr);
-    _exit(99);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
-  EXPECT_EQ(WEXITSTATUS(status), 42);
+  RunInOwnProgram("DeviceTest.DISABLED_WithoutAMainThread");
 }
 
 // A part of the test above.
@@ -375,7 +365,7 @@ TEST(DeviceTest, DISABLED_WithoutAMainThread) {
       EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
       EXPECT_EQ(pair.b.Poll().status, IBV_WC_SUCCESS);
     }
-    _exit(testing::Test::HasFailure() ? 1 : 42);
+    _exit(testing::Test::HasFailure() ? 1 : kPartIsDone);
   }).detach();
   // As pthread_exit(), which would unwind GoogleTest.
   syscall(SYS_exit, 0);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "verbs/provider/testing/own_program.h"
 #include "verbs/provider/testing/verbs_pair.h"
 
 // The children end in the middle of things: what they leave is no leak.
@@ -79,20 +80,11 @@ TEST(ForkTest, TheChildGetsEioAndTheParentGoesOn) {
 // open; what it writes to stderr goes to `errors`.
 void ExitWithEverythingOpen(const char* debug, const std::string& stats,
                             const std::string& errors) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  RunInOwnProgram("ForkTest.DISABLED_ExitsWithEverythingOpen", [&] {
     setenv("URNIC_DEBUG", debug, 1);
     setenv("URNIC_STATS", stats.c_str(), 1);
     if (std::freopen(errors.c_str(), "w", stderr) == nullptr) _exit(98);
-    execl("/proc/self/exe", "fork_test", "--gtest_also_run_disabled_tests",
-          "--gtest_filter=ForkTest.DISABLED_ExitsWithEverythingOpen", nullptr);
-    _exit(99);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
-  EXPECT_EQ(WEXITSTATUS(status), 42);
+  });
 }
 
 std::vector<std::string> Lines(const std::string& path) {
@@ -128,7 +120,7 @@ TEST(ForkTest, DISABLED_ExitsWithEverythingOpen) {
   auto* pair = new Pair(*device);
   EXPECT_EQ(pair->b.PostRecv(0, {pair->b.Sge(0, 8)}), 0);
   EXPECT_EQ(pair->a.PostSend({pair->a.Sge(0, 8)}), 0);
-  std::exit(42);
+  std::exit(kPartIsDone);
 }
 
 }  // namespace
