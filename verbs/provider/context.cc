@@ -16,6 +16,7 @@
 #include "verbs/control/fork_guard.h"
 #include "verbs/provider/no_cancellation.h"
 #include "verbs/provider/ops.h"
+#include "verbs/provider/verb.h"
 
 namespace urnic::provider {
 
@@ -195,53 +196,53 @@ int MakeContext(const char* name, std::unique_ptr<Context>& out) {
 
 void SetOps(verbs_context* context) {
   verbs_context_ops ops = {};
-  ops.advise_mr = AdviseMr;
-  ops.alloc_mw = AllocMw;
-  ops.alloc_null_mr = AllocNullMr;
-  ops.alloc_parent_domain = AllocParentDomain;
-  ops.alloc_pd = AllocPd;
-  ops.alloc_td = AllocTd;
-  ops.attach_mcast = AttachMcast;
-  ops.bind_mw = BindMw;
-  ops.create_ah = CreateAh;
-  ops.create_cq = CreateCq;
-  ops.create_cq_ex = CreateCqEx;
-  ops.create_qp = CreateQp;
-  ops.create_qp_ex = CreateQpEx;
-  ops.close_xrcd = CloseXrcd;
-  ops.create_srq = CreateSrq;
-  ops.create_srq_ex = CreateSrqEx;
-  ops.dealloc_mw = DeallocMw;
-  ops.dealloc_pd = DeallocPd;
-  ops.dealloc_td = DeallocTd;
-  ops.dereg_mr = DeregMr;
-  ops.destroy_ah = DestroyAh;
-  ops.destroy_cq = DestroyCq;
-  ops.destroy_qp = DestroyQp;
-  ops.destroy_srq = DestroySrq;
-  ops.detach_mcast = DetachMcast;
+  ops.advise_mr = kVerb<AdviseMr>;
+  ops.alloc_mw = kVerb<AllocMw>;
+  ops.alloc_null_mr = kVerb<AllocNullMr>;
+  ops.alloc_parent_domain = kVerb<AllocParentDomain>;
+  ops.alloc_pd = kVerb<AllocPd>;
+  ops.alloc_td = kVerb<AllocTd>;
+  ops.attach_mcast = kVerb<AttachMcast>;
+  ops.bind_mw = kVerb<BindMw>;
+  ops.create_ah = kVerb<CreateAh>;
+  ops.create_cq = kVerb<CreateCq>;
+  ops.create_cq_ex = kVerb<CreateCqEx>;
+  ops.create_qp = kVerb<CreateQp>;
+  ops.create_qp_ex = kVerb<CreateQpEx>;
+  ops.close_xrcd = kVerb<CloseXrcd>;
+  ops.create_srq = kVerb<CreateSrq>;
+  ops.create_srq_ex = kVerb<CreateSrqEx>;
+  ops.dealloc_mw = kVerb<DeallocMw>;
+  ops.dealloc_pd = kVerb<DeallocPd>;
+  ops.dealloc_td = kVerb<DeallocTd>;
+  ops.dereg_mr = kVerb<DeregMr>;
+  ops.destroy_ah = kVerb<DestroyAh>;
+  ops.destroy_cq = kVerb<DestroyCq>;
+  ops.destroy_qp = kVerb<DestroyQp>;
+  ops.destroy_srq = kVerb<DestroySrq>;
+  ops.detach_mcast = kVerb<DetachMcast>;
   ops.free_context = CloseContext;
-  ops.modify_cq = ModifyCq;
-  ops.modify_qp = ModifyQp;
-  ops.get_srq_num = GetSrqNum;
-  ops.modify_srq = ModifySrq;
-  ops.open_qp = OpenQp;
-  ops.open_xrcd = OpenXrcd;
+  ops.modify_cq = kVerb<ModifyCq>;
+  ops.modify_qp = kVerb<ModifyQp>;
+  ops.get_srq_num = kVerb<GetSrqNum>;
+  ops.modify_srq = kVerb<ModifySrq>;
+  ops.open_qp = kVerb<OpenQp>;
+  ops.open_xrcd = kVerb<OpenXrcd>;
   ops.poll_cq = PollCq;
   ops.post_recv = PostRecv;
   ops.post_send = PostSend;
   ops.post_srq_recv = PostSrqRecv;
-  ops.query_device_ex = QueryDeviceEx;
-  ops.query_ece = QueryEce;
-  ops.query_port = QueryPort;
-  ops.query_qp = QueryQp;
-  ops.query_rt_values = QueryRtValues;
-  ops.query_srq = QuerySrq;
-  ops.reg_mr = RegMr;
-  ops.req_notify_cq = ReqNotifyCq;
-  ops.rereg_mr = ReregMr;
-  ops.resize_cq = ResizeCq;
-  ops.set_ece = SetEce;
+  ops.query_device_ex = kVerb<QueryDeviceEx>;
+  ops.query_ece = kVerb<QueryEce>;
+  ops.query_port = kVerb<QueryPort>;
+  ops.query_qp = kVerb<QueryQp>;
+  ops.query_rt_values = kVerb<QueryRtValues>;
+  ops.query_srq = kVerb<QuerySrq>;
+  ops.reg_mr = kVerb<RegMr>;
+  ops.req_notify_cq = kVerb<ReqNotifyCq>;
+  ops.rereg_mr = kVerb<ReregMr>;
+  ops.resize_cq = kVerb<ResizeCq>;
+  ops.set_ece = kVerb<SetEce>;
   verbs_set_ops(context, &ops);
 }
 

@@ -21,8 +21,8 @@ bool Next(CompletionQueueHandle& handle) {
 }
 
 int StartPoll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
-  if (control::InForkedChild()) return EIO;
-  if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
+  if (control::InForkedChild()) return errno = EIO;
+  if (attr != nullptr && attr->comp_mask != 0) return errno = EINVAL;
   CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
   if (handle->batch_lock != nullptr) handle->batch_lock->Lock();
   if (Next(*handle)) return 0;
@@ -122,7 +122,6 @@ absl::StatusOr<ProtectionDomain*> DomainOf(ibv_context* ibv,
 }  // namespace
 
 ibv_cq_ex* CreateCqEx(ibv_context* ibv, ibv_cq_init_attr_ex* attr) {
-  if (control::InForkedChild()) return FailNull(EIO);
   if (absl::Status s = CheckFeatures(*attr); !s.ok()) return FailNull(s);
   const absl::StatusOr<ProtectionDomain*> domain = DomainOf(ibv, *attr);
   if (!domain.ok()) return FailNull(domain.status());

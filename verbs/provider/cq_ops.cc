@@ -3,11 +3,9 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
 
@@ -36,7 +34,6 @@ CompletionQueueHandle* MakeCq(ibv_context* ibv, control::CqRequest request,
 
 ibv_cq* CreateCq(ibv_context* ibv, int cqe, ibv_comp_channel* channel,
                  int comp_vector) {
-  if (control::InForkedChild()) return FailNull(EIO);
   if (cqe <= 0 || comp_vector < 0) {
     return FailNull(absl::InvalidArgumentError(absl::StrCat(
         "create_cq: ", cqe, " entries, comp_vector ", comp_vector)));
@@ -71,7 +68,6 @@ void WaitForAcknowledgements(CompletionQueueHandle& handle) {
 }  // namespace
 
 int DestroyCq(ibv_cq* cq) {
-  if (control::InForkedChild()) return EIO;
   CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
   if (handle->control->in_use()) {
     return Fail(absl::FailedPreconditionError(
@@ -86,7 +82,6 @@ int DestroyCq(ibv_cq* cq) {
 }
 
 int ResizeCq(ibv_cq* cq, int cqe) {
-  if (control::InForkedChild()) return EIO;
   CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
   if (absl::Status s =
           handle->control->Resize(static_cast<uint32_t>(std::max(cqe, 0)));
@@ -98,7 +93,6 @@ int ResizeCq(ibv_cq* cq, int cqe) {
 }
 
 int ModifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
-  if (control::InForkedChild()) return EIO;
   if ((attr->attr_mask & ~uint32_t{IBV_CQ_ATTR_MODERATE}) != 0) {
     return Fail(absl::InvalidArgumentError(absl::StrCat(
         "modify_cq: unknown mask 0x", absl::Hex(attr->attr_mask))));
@@ -109,7 +103,6 @@ int ModifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
 }
 
 int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
-  if (control::InForkedChild()) return EIO;
   CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
   handle->control->RequestEvent(solicited_only != 0);
   // The program is about to sleep.

@@ -1,17 +1,14 @@
 // Protection domains, thread domains, parent domains, address handles.
 
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
 
 namespace urnic::provider {
 
 ibv_pd* AllocPd(ibv_context* ibv) {
-  if (control::InForkedChild()) return FailNull(EIO);
   Context* context = Context::From(ibv);
   auto created = control::Pd::Create(context->device());
   if (!created.ok()) return FailNull(created.status());
@@ -24,7 +21,6 @@ ibv_pd* AllocPd(ibv_context* ibv) {
 }
 
 int DeallocPd(ibv_pd* pd) {
-  if (control::InForkedChild()) return EIO;
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   if (domain->users != 0) {
     return Fail(absl::FailedPreconditionError(absl::StrCat(
@@ -37,7 +33,6 @@ int DeallocPd(ibv_pd* pd) {
 }
 
 ibv_td* AllocTd(ibv_context* ibv, ibv_td_init_attr* attr) {
-  if (control::InForkedChild()) return FailNull(EIO);
   if (attr->comp_mask != 0) {
     return FailNull(absl::InvalidArgumentError(absl::StrCat(
         "alloc_td: unknown comp_mask 0x", absl::Hex(attr->comp_mask))));
@@ -50,7 +45,6 @@ ibv_td* AllocTd(ibv_context* ibv, ibv_td_init_attr* attr) {
 }
 
 int DeallocTd(ibv_td* td) {
-  if (control::InForkedChild()) return EIO;
   ThreadDomain* domain = ThreadDomain::From(td);
   if (domain->users != 0) {
     return Fail(absl::FailedPreconditionError(absl::StrCat(
@@ -63,7 +57,6 @@ int DeallocTd(ibv_td* td) {
 ibv_pd* AllocParentDomain(ibv_context* ibv, ibv_parent_domain_init_attr* attr) {
   constexpr uint32_t kAllocators = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
                                    IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
-  if (control::InForkedChild()) return FailNull(EIO);
   if (attr->pd == nullptr || (attr->comp_mask & ~kAllocators) != 0) {
     return FailNull(absl::InvalidArgumentError(
         absl::StrCat("alloc_parent_domain: no pd, or unknown comp_mask 0x",
@@ -103,7 +96,6 @@ ibv_pd* AllocParentDomain(ibv_context* ibv, ibv_parent_domain_init_attr* attr) {
 }
 
 ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attr) {
-  if (control::InForkedChild()) return FailNull(EIO);
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   auto created =
       control::AddressHandle::Create(domain->control(), VectorOf(*attr));
@@ -121,7 +113,6 @@ ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attr) {
 }
 
 int DestroyAh(ibv_ah* ah) {
-  if (control::InForkedChild()) return EIO;
   AddressHandle* handle = AddressHandle::From(ah);
   ProtectionDomain* domain = handle->domain;
   handle->context->Delete(handle);

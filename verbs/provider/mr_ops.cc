@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "verbs/control/fork_guard.h"
 #include "verbs/control/mapped_range.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
@@ -56,7 +55,6 @@ control::MrRequest RequestOf(void* address, size_t bytes, uint64_t iova,
 
 ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
               int access) {
-  if (control::InForkedChild()) return FailNull(EIO);
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   auto registered = control::Mr::Register(
       domain->control(), RequestOf(address, bytes, iova, access));
@@ -65,7 +63,6 @@ ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
 }
 
 int DeregMr(verbs_mr* mr) {
-  if (control::InForkedChild()) return EIO;
   MemoryRegion* region = MemoryRegion::From(mr);
   if (absl::Status s = region->control->Deregister(); !s.ok()) return Fail(s);
   ProtectionDomain* domain = region->domain;
@@ -76,7 +73,6 @@ int DeregMr(verbs_mr* mr) {
 
 int ReregMr(verbs_mr* mr, int flags, ibv_pd* pd, void* address, size_t bytes,
             int access) {
-  if (control::InForkedChild()) return EIO;
   MemoryRegion* region = MemoryRegion::From(mr);
   if (flags == 0) {
     return Fail(absl::InvalidArgumentError("rereg_mr: nothing to change"));
@@ -102,7 +98,6 @@ int ReregMr(verbs_mr* mr, int flags, ibv_pd* pd, void* address, size_t bytes,
 }
 
 ibv_mr* AllocNullMr(ibv_pd* pd) {
-  if (control::InForkedChild()) return FailNull(EIO);
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   auto registered = control::Mr::RegisterNull(domain->control());
   if (!registered.ok()) return FailNull(registered.status());
@@ -156,7 +151,6 @@ int Prefetch(uint64_t address, uint64_t bytes, bool write, bool wait) {
 
 int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags,
              ibv_sge* sges, uint32_t num_sge) {
-  if (control::InForkedChild()) return EIO;
   const uint32_t what = Number(advice);
   if (what > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return EOPNOTSUPP;
   if (num_sge == 0 || sges == nullptr ||
@@ -185,7 +179,6 @@ int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags,
 // --- Windows -----------------------------------------------------------------
 
 ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
-  if (control::InForkedChild()) return FailNull(EIO);
   const uint32_t number = Number(type);
   if (number != IBV_MW_TYPE_1 && number != IBV_MW_TYPE_2) {
     return FailNull(absl::InvalidArgumentError(
@@ -210,7 +203,6 @@ ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
 }
 
 int DeallocMw(ibv_mw* mw) {
-  if (control::InForkedChild()) return EIO;
   MemoryWindow* window = MemoryWindow::From(mw);
   ProtectionDomain* domain = window->domain;
   window->context->Delete(window);

@@ -2,7 +2,8 @@
 
 // The provider's operations, by file. All of them: any thread; what they answer
 // is libibverbs' contract (0 or an errno; or a pointer, nullptr with errno).
-// After fork(), in the child, all answer EIO.
+// Programs call them through verb.h, which makes them answer EIO in a forked
+// child and sets errno whenever one fails.
 
 #include "absl/status/status.h"
 #include "verbs/provider/objects.h"

@@ -1,6 +1,8 @@
 // Polling a completion queue: with posting, the code that a fast program spends
 // its life in.
 
+#include <cerrno>
+
 #include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
@@ -68,7 +70,10 @@ inline uint32_t Poll(CompletionQueueHandle& handle, uint32_t wanted,
 }  // namespace
 
 int PollCq(ibv_cq* cq, int entries, ibv_wc* wc) {
-  if (__builtin_expect(control::InForkedChild(), 0)) return -1;
+  if (__builtin_expect(control::InForkedChild(), 0)) {
+    errno = EIO;
+    return -1;
+  }
   if (entries <= 0) return 0;
   return static_cast<int>(
       Poll(*CompletionQueueHandle::From(cq), static_cast<uint32_t>(entries),

@@ -157,6 +157,14 @@ inline int Fill(control::WorkRing& ring, Wr*& wr, Write&& write) {
   return error;
 }
 
+// What a call says about the request at which it stopped.
+template <typename Wr>
+[[gnu::cold]] int Refuse(int error, Wr* wr, Wr** bad) {
+  *bad = wr;
+  errno = error;
+  return error;
+}
+
 // By whichever of their names.
 bool OneDomain(ibv_pd* a, ibv_pd* b) {
   return &ProtectionDomain::From(a)->control() ==
@@ -202,8 +210,7 @@ int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
     }
     posting.engine->Doorbell(*posting.engine_qp);
   }
-  if (__builtin_expect(error != 0, 0)) *bad = wr;
-  return error;
+  return __builtin_expect(error == 0, 1) ? 0 : Refuse(error, wr, bad);
 }
 
 int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
@@ -226,8 +233,7 @@ int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
       posting.engine->Doorbell(*posting.engine_qp);
     }
   }
-  if (__builtin_expect(error != 0, 0)) *bad = wr;
-  return error;
+  return __builtin_expect(error == 0, 1) ? 0 : Refuse(error, wr, bad);
 }
 
 int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
@@ -240,13 +246,11 @@ int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
       return WriteRecv(posting.max_sge, r, entry);
     });
   }
-  if (__builtin_expect(error != 0, 0)) *bad = wr;
-  return error;
+  return __builtin_expect(error == 0, 1) ? 0 : Refuse(error, wr, bad);
 }
 
 int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   Posting& posting = *QueuePair::From(qp)->posting;
-  if (control::InForkedChild()) return EIO;
   if (!MayPost(posting.may_send, posting) ||
       (Bit(IBV_WR_BIND_MW) & posting.opcodes) == 0 ||
       (bind->send_flags & ~kSendFlags) != 0) {

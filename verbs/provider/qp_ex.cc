@@ -247,6 +247,7 @@ int WrComplete(ibv_qp_ex* ex) {
   if (any) posting.sq.Publish();
   Unlock(posting);
   if (any) posting.engine->Doorbell(*posting.engine_qp);
+  if (error != 0) errno = error;
   return error;
 }
 
@@ -362,7 +363,6 @@ size_t QpExBytes() {
 }
 
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
-  if (control::InForkedChild()) return FailNull(EIO);
   if (absl::Status s = CheckAttributes(*attr); !s.ok()) return FailNull(s);
   // The one begins like the other.
   ibv_qp* qp = MakeQp(

@@ -3,12 +3,10 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
 
@@ -209,7 +207,6 @@ ibv_qp* Keep(ibv_context* ibv, std::unique_ptr<QueuePair> handle) {
 
 ibv_qp* MakeQp(ibv_context* ibv, ibv_pd* pd, ibv_xrcd* xrcd,
                ibv_qp_init_attr* attr) {
-  if (control::InForkedChild()) return FailNull(EIO);
   const absl::StatusOr<QpService> service = ServiceOf(*attr);
   if (!service.ok()) return FailNull(service.status());
   if (absl::Status s = CheckContexts(ibv, pd, xrcd, *attr); !s.ok()) {
@@ -246,7 +243,6 @@ ibv_qp* OpenQp(ibv_context* ibv, ibv_qp_open_attr* attr) {
   constexpr uint32_t kNeeded =
       IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
   constexpr uint32_t kKnown = kNeeded | IBV_QP_OPEN_ATTR_CONTEXT;
-  if (control::InForkedChild()) return FailNull(EIO);
   if (const uint32_t bits = attr->comp_mask & ~kKnown) {
     return FailNull(absl::UnimplementedError(absl::StrCat(
         "open_qp: comp_mask 0x", absl::Hex(bits), " is not known")));
@@ -277,7 +273,6 @@ ibv_qp* OpenQp(ibv_context* ibv, ibv_qp_open_attr* attr) {
 }
 
 int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int ibv_mask) {
-  if (control::InForkedChild()) return EIO;
   const uint32_t mask = static_cast<uint32_t>(ibv_mask);
   const auto unknown = [](const ibv_qp_state& state) {
     return Number(state) > uint32_t{IBV_QPS_ERR};
@@ -291,7 +286,6 @@ int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int ibv_mask) {
 }
 
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
-  if (control::InForkedChild()) return EIO;
   QueuePair* handle = QueuePair::From(qp);
   const QpAttributes a = handle->control->Query();
   *attr = ibv_qp_attr{};
@@ -328,7 +322,6 @@ int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
 }
 
 int DestroyQp(ibv_qp* qp) {
-  if (control::InForkedChild()) return EIO;
   QueuePair* handle = QueuePair::From(qp);
   // ibv_create_qp(3): detached first. Closing the device leaves groups itself.
   if (handle->control->IsInGroup()) {
@@ -358,13 +351,11 @@ int DestroyQp(ibv_qp* qp) {
 }
 
 int QueryEce(ibv_qp*, ibv_ece* ece) {
-  if (control::InForkedChild()) return EIO;
   *ece = {};
   return 0;
 }
 
 int SetEce(ibv_qp* qp, ibv_ece* ece) {
-  if (control::InForkedChild()) return EIO;
   if (ece->vendor_id == 0 && ece->options == 0 && ece->comp_mask == 0) return 0;
   return Fail(absl::InvalidArgumentError(
       absl::StrCat("set_ece: qp ", qp->qp_num, " has no options of vendor 0x",
@@ -378,12 +369,10 @@ wire::Gid GidOf(const ibv_gid* gid) { return wire::Gid::FromIpv6(gid->raw); }
 }  // namespace
 
 int AttachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
-  if (control::InForkedChild()) return EIO;
   return Fail(QueuePair::From(qp)->control->JoinGroup(GidOf(gid)));
 }
 
 int DetachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
-  if (control::InForkedChild()) return EIO;
   return Fail(QueuePair::From(qp)->control->LeaveGroup(GidOf(gid)));
 }
 

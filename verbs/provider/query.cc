@@ -2,7 +2,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "verbs/control/fork_guard.h"
 #include "verbs/control/limits.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
@@ -87,7 +86,6 @@ void FillOnDemandPaging(ibv_device_attr_ex& a) {
 }  // namespace
 
 int QueryRtValues(ibv_context*, ibv_values_ex* values) {
-  if (control::InForkedChild()) return EIO;
   if ((values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) {
     return EINVAL;
   }
@@ -100,7 +98,6 @@ int QueryRtValues(ibv_context*, ibv_values_ex* values) {
 
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attr, size_t bytes) {
-  if (control::InForkedChild()) return EIO;
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   // Older programs have room for less, newer ones for more.
   ibv_device_attr_ex answer = {};
@@ -119,7 +116,6 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
 }
 
 int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
-  if (control::InForkedChild()) return EIO;
   if (port != control::kPortNumber) return EINVAL;
   const control::Device& device = Context::From(context)->device();
   const control::PortAttributes now = device.QueryPort();

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
 
@@ -54,7 +53,6 @@ ibv_srq* MakeSrq(ibv_pd* pd, ibv_xrcd* xrcd, ibv_cq* cq, void* srq_context,
 }  // namespace
 
 ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr) {
-  if (control::InForkedChild()) return FailNull(EIO);
   return MakeSrq(pd, nullptr, nullptr, attr->srq_context, attr->attr);
 }
 
@@ -62,7 +60,6 @@ ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr) {
   constexpr uint32_t kXrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
   constexpr uint32_t kKnown =
       IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | kXrc;
-  if (control::InForkedChild()) return FailNull(EIO);
   const uint32_t mask = attr->comp_mask;
   const uint32_t type = (mask & IBV_SRQ_INIT_ATTR_TYPE) != 0
                             ? Number(attr->srq_type)
@@ -88,7 +85,6 @@ ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr) {
 }
 
 int GetSrqNum(ibv_srq* srq, uint32_t* number) {
-  if (control::InForkedChild()) return EIO;
   const SharedReceiveQueue* handle = SharedReceiveQueue::From(srq);
   // Only XRC ones are named by peers.
   if (handle->xrc_domain == nullptr) return EINVAL;
@@ -117,7 +113,6 @@ int ErrnoOfOpen(const absl::Status& status) {
 
 ibv_xrcd* OpenXrcd(ibv_context* ibv, ibv_xrcd_init_attr* attr) {
   constexpr uint32_t kBoth = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-  if (control::InForkedChild()) return FailNull(EIO);
   if (attr->comp_mask != kBoth) {
     return FailNull(absl::InvalidArgumentError(
         absl::StrCat("open_xrcd: comp_mask 0x", absl::Hex(attr->comp_mask),
@@ -135,7 +130,6 @@ ibv_xrcd* OpenXrcd(ibv_context* ibv, ibv_xrcd_init_attr* attr) {
 }
 
 int CloseXrcd(ibv_xrcd* xrcd) {
-  if (control::InForkedChild()) return EIO;
   XrcDomain* domain = XrcDomain::From(xrcd);
   if (domain->users != 0) {
     return Fail(absl::FailedPreconditionError(
@@ -147,7 +141,6 @@ int CloseXrcd(ibv_xrcd* xrcd) {
 
 int ModifySrq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
   constexpr int kKnown = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT;
-  if (control::InForkedChild()) return EIO;
   control::Srq& control = *SharedReceiveQueue::From(srq)->control;
   if ((mask & ~kKnown) != 0) {
     return Fail(absl::InvalidArgumentError(
@@ -161,7 +154,6 @@ int ModifySrq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
 }
 
 int QuerySrq(ibv_srq* srq, ibv_srq_attr* attr) {
-  if (control::InForkedChild()) return EIO;
   const control::Srq& control = *SharedReceiveQueue::From(srq)->control;
   const control::Srq::Sizes sizes = control.Query();
   *attr = {.max_wr = sizes.max_wr,
@@ -171,7 +163,6 @@ int QuerySrq(ibv_srq* srq, ibv_srq_attr* attr) {
 }
 
 int DestroySrq(ibv_srq* srq) {
-  if (control::InForkedChild()) return EIO;
   SharedReceiveQueue* handle = SharedReceiveQueue::From(srq);
   if (handle->control->in_use()) {
     return Fail(absl::FailedPreconditionError(
