@@ -183,15 +183,19 @@ Translation MrTable::CheckWindow(MrKey key, uint32_t pd, uint32_t qpn,
   if (window->kind == MemKind::kWindow2) {
     return Check(key, Window2Owner(qpn), address, bytes, rights);
   }
-  return {MemFault::kPd, 0};
+  return CheckNull(key, pd, address, bytes, rights);
 }
 
-Translation MrTable::CheckNull(MrKey key, uint32_t pd, uint32_t rights) const {
+Translation MrTable::CheckNull(MrKey key, uint32_t pd, uint64_t address,
+                               uint64_t bytes, uint32_t rights) const {
   const MemoryRegion* null = Find(key);
   if (null->kind != MemKind::kNull || null->pd != NullOwner(pd)) {
     return {MemFault::kPd, 0};
   }
-  return {MemFault::kNone, (rights & kLocalWrite) != 0 ? sink_ : zeros_};
+  if (bytes > UINT64_MAX - address) return {MemFault::kRange, 0};
+  if ((rights & kRemoteAtomic) != 0) return {MemFault::kRights, 0};
+  const bool writes = (rights & (kLocalWrite | kRemoteWrite)) != 0;
+  return {MemFault::kNone, writes ? sink_ : zeros_};
 }
 
 MemFault MrTable::Invalidate(MrKey key, uint32_t pd, uint32_t qpn) {

@@ -87,7 +87,10 @@ class MrTable {
                     uint32_t access);
 
   // A region without memory (ibv_alloc_null_mr): what is written to it is
-  // lost, what is read is zero. For local use.
+  // lost, what is read is zero, at any address. Peers may do both through its
+  // key, though its manual page promises no remote key: mlx5 allows it, and
+  // perftest's --use-null-mr gives the key to its peer. Atomics need memory and
+  // are refused.
   uint32_t RegisterNull(uint32_t pd);
   // A page each of nothing and for nothing, for null regions; kNullPageBytes
   // long. Accesses through a null region are no longer than that.
@@ -140,7 +143,8 @@ class MrTable {
   }
 
   // May a peer of queue pair `qpn` of `pd` do that? As Check(), and through
-  // windows, too.
+  // windows and null regions, too. A null region's translation is good for
+  // kNullPageBytes at a time.
   Translation CheckRemote(MrKey key, uint32_t pd, uint32_t qpn,
                           uint64_t address, uint64_t bytes,
                           uint32_t rights) const {
@@ -153,7 +157,7 @@ class MrTable {
                          uint64_t bytes, uint32_t rights) const {
     const Translation at = Check(key, pd, address, bytes, rights);
     if (__builtin_expect(at.fault != MemFault::kPd, 1)) return at;
-    return CheckNull(key, pd, rights);
+    return CheckNull(key, pd, address, bytes, rights);
   }
 
   // Retires a key: on behalf of a peer of the queue pair (Send with
@@ -178,6 +182,8 @@ class MrTable {
                                                        uint64_t bytes,
                                                        uint32_t rights) const;
   [[gnu::cold, gnu::noinline]] Translation CheckNull(MrKey key, uint32_t pd,
+                                                     uint64_t address,
+                                                     uint64_t bytes,
                                                      uint32_t rights) const;
 
   MemoryRegion* FindWindow(uint32_t window);

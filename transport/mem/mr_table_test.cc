@@ -317,13 +317,26 @@ TEST_F(WindowTest, ARefusedBindChangesNothing) {
 TEST_F(WindowTest, ANullRegionTakesAndGivesNothing) {
   table_.SetNullPages(0x1000, 0x2000);
   const uint32_t key = table_.RegisterNull(kPd);
-  const mem::Translation read = table_.CheckLocal(MrKey{key}, kPd, 77, 4096, 0);
-  EXPECT_TRUE(read.ok());
-  EXPECT_EQ(read.host, 0x1000u);
-  EXPECT_EQ(table_.CheckLocal(MrKey{key}, kPd, ~0ull, 4096, kLocalWrite).host,
-            0x2000u);
+  const auto local = [&](uint64_t address, uint64_t bytes, uint32_t rights) {
+    return table_.CheckLocal(MrKey{key}, kPd, address, bytes, rights);
+  };
+  const auto remote = [&](uint64_t address, uint64_t bytes, uint32_t rights) {
+    return table_.CheckRemote(MrKey{key}, kPd, 17, address, bytes, rights);
+  };
+  EXPECT_TRUE(local(77, 4096, 0).ok());
+  EXPECT_EQ(local(77, 4096, 0).host, 0x1000u);
+  EXPECT_EQ(local(~0ull - 4096, 4096, kLocalWrite).host, 0x2000u);
+  EXPECT_EQ(local(~0ull, 4096, kLocalWrite).fault, MemFault::kRange);
   EXPECT_EQ(table_.CheckLocal(MrKey{key}, 2, 77, 1, 0).fault, MemFault::kPd);
-  EXPECT_EQ(Remote(key, 77, 1, kRemoteRead), MemFault::kPd);
+  EXPECT_TRUE(remote(77, 1 << 30, kRemoteRead).ok());
+  EXPECT_EQ(remote(77, 4096, kRemoteRead).host, 0x1000u);
+  EXPECT_TRUE(remote(0, 4096, kRemoteWrite).ok());
+  EXPECT_EQ(remote(0, 4096, kRemoteWrite).host, 0x2000u);
+  EXPECT_EQ(remote(~0ull, 2, kRemoteRead).fault, MemFault::kRange);
+  EXPECT_EQ(remote(0, 8, kRemoteAtomic).fault, MemFault::kRights)
+      << "there is no word to change";
+  EXPECT_EQ(table_.CheckRemote(MrKey{key}, 2, 17, 0, 1, kRemoteRead).fault,
+            MemFault::kPd);
   EXPECT_TRUE(table_.Deregister(MrKey{key}));
 }
 

@@ -55,8 +55,8 @@ class Mr {
   // RESOURCE_EXHAUSTED: the device's limit.
   static absl::StatusOr<std::unique_ptr<Mr>> Register(Pd& pd,
                                                       const MrRequest& request);
-  // A region that takes any address of a local request: written bytes are lost,
-  // read ones are zero.
+  // A region that takes any address, of local requests and of peers: written
+  // bytes are lost, read ones are zero (transport/mem/mr_table.h).
   static absl::StatusOr<std::unique_ptr<Mr>> RegisterNull(Pd& pd);
 
   // Deregisters, unless that is done. REQUIRES: no windows are bound to it.

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "verbs/provider/testing/verbs_pair.h"
 
 namespace urnic {
@@ -314,9 +316,29 @@ TEST_F(WindowTest, ANullRegionTakesAnythingAndGivesZeros) {
   EXPECT_EQ(a().memory()[0], 0);
   EXPECT_EQ(a().memory()[2999], 0);
   EXPECT_EQ(a().memory()[3000], 5);
+  // A peer may name it, too; of several packets, and far from any memory.
+  std::memset(a().memory(), 5, 8192);
+  EXPECT_EQ(Write(null->rkey, 0, 8192), IBV_WC_SUCCESS);
+  EXPECT_EQ(Write(null->rkey, 1ull << 63, 8192), IBV_WC_SUCCESS);
+  EXPECT_EQ(a().PostSend({a().Sge(0, 8191)},
+                         [&](ibv_send_wr& wr) {
+                           wr.opcode = IBV_WR_RDMA_READ;
+                           wr.wr.rdma.remote_addr = 12345;
+                           wr.wr.rdma.rkey = null->rkey;
+                         }),
+            0);
+  EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(std::count(a().memory(), a().memory() + 8192, 0), 8191);
   // IBV_MR_TYPE_NULL_MR, in libibverbs' own part behind the public one: of
   // plain regions it gives the memory back to forked children.
   EXPECT_EQ(*reinterpret_cast<const int*>(null + 1), 1);
+  EXPECT_EQ(a().PostSend({a().Sge(0, 8)},
+                         [&](ibv_send_wr& wr) {
+                           wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+                           wr.wr.atomic.rkey = null->rkey;
+                         }),
+            0);
+  EXPECT_EQ(a().Poll().status, IBV_WC_REM_ACCESS_ERR) << "no word to change";
   EXPECT_EQ(ibv_dereg_mr(null), 0);
 }
 
