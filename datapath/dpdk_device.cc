@@ -30,6 +30,7 @@
 #include "datapath/eal.h"
 #include "datapath/interface_watch.h"
 #include "datapath/memif_regions.h"
+#include "datapath/packet_fanout.h"
 #include "datapath/ring_pair.h"
 #include "datapath/unix_socket.h"
 #include "transport/base/check.h"
@@ -428,6 +429,7 @@ void DeviceProbe::Run() {
   std::lock_guard lock(g_hotplug);
   LowFdsOccupied low;
   NewFdsCloseOnExec cloexec;
+  const WithoutFanout without_fanout;
   TakeLastEalError();
   job_->result = rte_dev_probe(job_->devargs.c_str());
   job_->message = TakeLastEalError();

@@ -94,6 +94,70 @@ class IfaceTest : public testing::Test {
   }
 };
 
+// DPDK's driver names a group of sockets after the process's id and the
+// interface's index, for the whole namespace.
+TEST_F(IfaceTest, TwoPortsWhoseDriversWouldNameOneGroupBothStart) {
+  const auto a = Create("iface:fa");
+  const Process echo({"datapath/port_echo", "iface:fb"});
+  // Ports wait for their interfaces, so these come when both pids are known.
+  const int index = 0x10000 + (getpid() & 0xffff);
+  const int other = index ^ getpid() ^ echo.pid();
+  ASSERT_EQ((index ^ getpid()) & 0xffff, (other ^ echo.pid()) & 0xffff);
+  const std::string number = std::to_string(index);
+  ASSERT_TRUE(Ip("link add fa index " + number + " type veth peer name fb" +
+                 " index " + std::to_string(other)));
+  ASSERT_TRUE(Ip("link set fa up") && Ip("link set fb up"));
+  EXPECT_TRUE(RoundTrip(*a)) << a->info().text;
+  EXPECT_TRUE(Ip("link del fa"));
+}
+
+// An RNIC refuses and counts fragments; it could not, did the kernel put them
+// together.
+TEST_F(IfaceTest, FragmentsArriveAsTheyWereSent) {
+  const auto a = Create("iface:va");
+  const auto b = Create("iface:vb");
+  ASSERT_TRUE(StateBecomes(*a, PortState::kUp)) << a->info().text;
+  ASSERT_TRUE(StateBecomes(*b, PortState::kUp)) << b->info().text;
+  for (const uint16_t where : {0x2000, 0x0003}) {  // 24 bytes, the rest
+    rte_mbuf* m = TestFrame(*a, 0, 14 + 20 + 24);
+    ASSERT_NE(m, nullptr);
+    auto* ip = rte_pktmbuf_mtod_offset(m, uint8_t*, 14);
+    ip[-2] = 0x08;
+    ip[-1] = 0x00;
+    const uint8_t header[20] = {0x45, 0, 0,  44, 0, 7, 0,  0, 64, 17,
+                                0,    0, 10, 9,  0, 1, 10, 9, 0,  2};
+    std::memcpy(ip, header, sizeof(header));
+    ip[6] = static_cast<uint8_t>(where >> 8);
+    ip[7] = static_cast<uint8_t>(where);
+    uint32_t sum = 0;
+    for (int i = 0; i < 20; i += 2) {
+      sum += static_cast<uint32_t>(ip[i] << 8 | ip[i + 1]);
+    }
+    sum = ~((sum & 0xffff) + (sum >> 16));
+    ip[10] = static_cast<uint8_t>(sum >> 8);
+    ip[11] = static_cast<uint8_t>(sum);
+    TakeLcore(a->lcore());
+    ASSERT_EQ(a->Transmit(&m, 1), 1);
+    ReleaseLcore();
+  }
+  std::vector<int> offsets;
+  EXPECT_TRUE(Eventually([&] {
+    rte_mbuf* frames[kBurstMax];
+    TakeLcore(b->lcore());
+    const uint16_t n = b->Receive(frames, kBurstMax);
+    for (uint16_t i = 0; i < n; ++i) {
+      const auto* data = rte_pktmbuf_mtod(frames[i], const uint8_t*);
+      if (frames[i]->data_len == 58 && data[12] == 0x08 && data[19] == 7) {
+        offsets.push_back(data[20] << 8 | data[21]);
+      }
+    }
+    rte_pktmbuf_free_bulk(frames, n);
+    ReleaseLcore();
+    return offsets.size() >= 2;
+  }));
+  EXPECT_THAT(offsets, ElementsAre(0x2000, 0x0003));
+}
+
 // Everything that the kernel itself sends at the birth of an interface is
 // filtered by ReceiveNumbers().
 TEST_F(IfaceTest, FramesCrossAVethPair) {

@@ -203,6 +203,10 @@ absl::Status Identify(std::string_view dev, const Pairs& pairs,
       if (spec.name.empty() || spec.name.size() >= IFNAMSIZ) {
         return Bad(dev, "an interface name has 1 to 15 characters");
       }
+      // Frames of the others would never be read.
+      if (Get(pairs, "qpairs", "1") != "1") {
+        return Bad(dev, "qpairs must be 1: a port has one queue");
+      }
       spec.identity = absl::StrCat("iface:", spec.name);
       return absl::OkStatus();
     case PortKind::kVirtioUser:

@@ -107,6 +107,8 @@ TEST(PortSpecTest, SaysWhatIsWrong) {
   EXPECT_THAT(Error("net_vhost0,iface=/" + std::string(107, 'x')),
               HasSubstr("has 108 characters, the limit is 107"));
   EXPECT_THAT(Error("ring:x"), HasSubstr("ring:NAME:a"));
+  EXPECT_THAT(Error("net_af_packet0,iface=lo,qpairs=2"),
+              HasSubstr("qpairs must be 1"));
   EXPECT_THAT(Error("net_af_packet0,iface=lo,framesz=1024", 1500),
               HasSubstr("framesz must be at least"));
 }

@@ -142,6 +142,7 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
+  pid_t pid() const { return pid_; }
   void Signal(int number) const { kill(pid_, number); }
   void Kill() {
     if (pid_ <= 0) return;

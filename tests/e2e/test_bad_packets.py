@@ -43,9 +43,7 @@ def watch(place, seconds=0.3):
 
 
 def frames_by_reason(victim):
-    """[(frame, verdict that must count it)], from a peer that goes wrong.
-    Without IP fragments: a packet socket of DPDK's asks the kernel to put them
-    together first, so none arrives (transport/wire tests them)."""
+    """[(frame, verdict that must count it)], from a peer that goes wrong."""
     right = rocev2.Maker(victim.peer_mac, victim.mac, SOURCE, DEST,
                          victim.source_port)
     stranger = rocev2.Maker(victim.peer_mac, victim.mac, "10.1.0.77", DEST)
@@ -67,6 +65,9 @@ def frames_by_reason(victim):
         (send(body=b"odd", pad=2), "BadPadding"),
         (send(version=3), "BadBthVersion"),
         (send(ip_options=b"\1\1\1\1"), "IpOptions"),
+        # The first fragment of a packet and a later one.
+        (send(fragment=0x2000), "IpFragment"),
+        (send(fragment=0x0009), "IpFragment"),
         (send(udp_length_error=8), "BadUdpLength"),
         (send(udp_length_error=-4), "BadUdpLength"),
         (send(maker=stranger), "WrongPeer"),

@@ -1,0 +1,34 @@
+#include "datapath/packet_fanout.h"
+
+#include <linux/if_packet.h>
+#include <sys/socket.h>
+
+namespace urnic {
+namespace {
+
+thread_local bool t_without_fanout = false;
+
+}  // namespace
+
+WithoutFanout::WithoutFanout() { t_without_fanout = true; }
+WithoutFanout::~WithoutFanout() { t_without_fanout = false; }
+
+// The names are the linker's.
+extern "C" {
+
+int __real_setsockopt(int fd, int level, int option, const void* value,
+                      socklen_t bytes);
+
+int __wrap_setsockopt(int fd, int level, int option, const void* value,
+                      socklen_t bytes);
+
+int __wrap_setsockopt(int fd, int level, int option, const void* value,
+                      socklen_t bytes) {
+  if (t_without_fanout && level == SOL_PACKET && option == PACKET_FANOUT) {
+    return 0;
+  }
+  return __real_setsockopt(fd, level, option, value, bytes);
+}
+}
+
+}  // namespace urnic
