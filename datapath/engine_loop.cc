@@ -108,6 +108,7 @@ bool Engine::Iterate(bool inline_poll) {
       qp.OnTimer(now);
       PushSendCompletions(qp);
       if (qp.HasWork()) MakeReady(qp);
+      wheel_.Schedule(qp, qp.NextDeadline());
       worked = true;
     });
   }
@@ -356,7 +357,7 @@ void Engine::AfterWork(EngineQp& qp) {
     qp.events()->OnQpEvent(qp, event);
   }
   if (qp.HasWork()) MakeReady(qp);
-  wheel_.Schedule(qp);
+  wheel_.Schedule(qp, qp.NextDeadline());
 }
 
 void Engine::PushSendCompletions(EngineQp& qp) {
@@ -518,7 +519,7 @@ uint32_t Engine::TransmitSlots(EngineQp& qp, uint32_t count) {
   }
   // A request that failed before it went out completes without an answer.
   if (qp.CompletesOnTransmit() || qp.state() == QpState::kErr) AfterWork(qp);
-  wheel_.Schedule(qp);
+  wheel_.Schedule(qp, qp.NextDeadline());
   return built;
 }
 

@@ -1,8 +1,13 @@
 #pragma once
 
-// Who is due: nodes (queue pairs) hang in a ring of slots, 8.2 us apart.
+// Who is due: nodes hang in seven rings of 256 slots. A slot of the first ring
+// is 8.2 us wide, one of the next ring 256 times as wide, and so on up to the
+// end of time. A node moves one ring down when the slot it hangs in begins, so
+// a deadline costs at most six moves however far away it is, and 64 K idle
+// connections with keepalive timers cost nothing in between.
+//
 // Rescheduling to a later time costs nothing: the node stays where it is and
-// is moved when its old slot comes up. One thread (the token holder).
+// is looked at when its old slot comes up. One thread (the token holder).
 
 #include <array>
 #include <bit>
@@ -18,41 +23,113 @@ template <typename Node>
 struct TimerLink {
   Node* next = nullptr;
   Node* prev = nullptr;
-  int32_t slot = -1;
-  int64_t tick = 0;
+  Time deadline = Time::Infinite();
+  int64_t tick = 0;   // when its slot comes up
+  int16_t slot = -1;  // 256 * ring + slot in the ring; -1: not in the wheel
 };
 
-// Node has a member `TimerLink<Node> timer` and a function NextDeadline().
+// Node has a member `TimerLink<Node> timer`.
 template <typename Node>
 class TimerWheel {
  public:
   explicit TimerWheel(Time now) : tick_(TickOf(now)) {}
 
-  // Makes sure that Fire() visits `node` at its NextDeadline().
-  void Schedule(Node& node) {
-    const Time deadline = node.NextDeadline();
+  // Makes sure that Fire() visits `node` at `deadline`; Infinite(): not at
+  // all. A node has one deadline, the latest that was set.
+  void Schedule(Node& node, Time deadline) {
+    node.timer.deadline = deadline;
     if (deadline.IsInfinite()) return;
-    // Rounded up: nothing fires before its time.
-    int64_t tick = TickOf(deadline) + 1;
-    if (tick <= tick_) tick = tick_ + 1;
-    if (tick > tick_ + kSlots - 1) tick = tick_ + kSlots - 1;
+    const int64_t tick = FireTickOf(deadline);
     if (node.timer.slot >= 0) {
       if (node.timer.tick <= tick) return;
-      Remove(node);
+      Unhang(node);
     }
-    Insert(node, tick);
+    Hang(node, tick);
   }
 
   void Remove(Node& node) {
-    if (node.timer.slot < 0) return;
+    node.timer.deadline = Time::Infinite();
+    if (node.timer.slot >= 0) Unhang(node);
+  }
+
+  bool Due(Time now) const { return TickOf(now) >= earliest_; }
+
+  // Calls on_due(node) for each node whose deadline has passed. It has no
+  // deadline then, and on_due() may give it a new one.
+  template <typename OnDue>
+  void Fire(Time now, OnDue&& on_due) {
+    const int64_t last = TickOf(now);
+    // Nothing hangs between two events, so the clock may jump from one to the
+    // next.
+    for (int64_t at = FindEarliest(); at <= last; at = FindEarliest()) {
+      tick_ = at;
+      for (int ring = kRings - 1; ring > 0; --ring) {
+        if (Digit(at, ring - 1) == 0) MoveDown(ring, Digit(at, ring));
+      }
+      FireSlot(Digit(at, 0), now, on_due);
+    }
+    if (last > tick_) tick_ = last;
+    earliest_ = FindEarliest();
+  }
+
+  // Not later than the next time that Fire() has something to do.
+  Time NextDeadline() const {
+    return earliest_ == kNever ? Time::Infinite()
+                               : Time::FromNs(earliest_ << kTickShift);
+  }
+
+ private:
+  static constexpr int kTickShift = 13;
+  static constexpr int kDigitBits = 8;
+  static constexpr int kSlots = 1 << kDigitBits;
+  // 7 digits of 8 bits hold every tick of a 63-bit clock.
+  static constexpr int kRings = 7;
+  static constexpr int64_t kNever = INT64_MAX;
+
+  static int64_t TickOf(Time t) { return t.ns() >> kTickShift; }
+  static int Digit(int64_t tick, int ring) {
+    return static_cast<int>(tick >> (kDigitBits * ring)) & (kSlots - 1);
+  }
+
+  // Rounded up, and ahead of us: nothing fires before its time.
+  int64_t FireTickOf(Time deadline) const {
+    const int64_t tick = TickOf(deadline) + 1;
+    return tick > tick_ ? tick : tick_ + 1;
+  }
+
+  // The ring of the highest digit in which `tick` differs from now: there its
+  // slot lies ahead, and in all rings above it is the current one.
+  int RingOf(int64_t tick) const {
+    const auto differs = static_cast<uint64_t>(tick ^ tick_);
+    return differs == 0 ? 0 : (std::bit_width(differs) - 1) / kDigitBits;
+  }
+
+  void Hang(Node& node, int64_t tick) {
+    const int ring = RingOf(tick);
+    const int digit = Digit(tick, ring);
+    const auto slot = static_cast<size_t>(kSlots * ring + digit);
+    node.timer.slot = static_cast<int16_t>(slot);
+    node.timer.tick = tick;
+    node.timer.prev = nullptr;
+    node.timer.next = slots_[slot];
+    if (node.timer.next != nullptr) node.timer.next->timer.prev = &node;
+    slots_[slot] = &node;
+    occupied_[slot / 64] |= uint64_t{1} << (slot % 64);
+    const int shift = kDigitBits * ring;
+    const int64_t begins = tick >> shift << shift;
+    if (begins < earliest_) earliest_ = begins;
+  }
+
+  void Unhang(Node& node) {
     const auto slot = static_cast<size_t>(node.timer.slot);
     if (node.timer.prev != nullptr) {
       node.timer.prev->timer.next = node.timer.next;
     } else {
       slots_[slot] = node.timer.next;
     }
-    if (node.timer.next != nullptr)
+    if (node.timer.next != nullptr) {
       node.timer.next->timer.prev = node.timer.prev;
+    }
     if (slots_[slot] == nullptr) {
       occupied_[slot / 64] &= ~(uint64_t{1} << (slot % 64));
     }
@@ -60,69 +137,61 @@ class TimerWheel {
     node.timer.slot = -1;
   }
 
-  bool Due(Time now) const { return TickOf(now) >= earliest_; }
-
-  // Calls on_due(node) for each node whose deadline has passed and
-  // schedules it anew.
-  template <typename OnDue>
-  void Fire(Time now, OnDue&& on_due) {
-    const int64_t last = TickOf(now);
-    // After a long sleep every slot is looked at once.
-    if (last - tick_ > kSlots) tick_ = last - kSlots;
-    while (tick_ < last) {
-      ++tick_;
-      FireSlot(static_cast<size_t>(tick_ & (kSlots - 1)), now, on_due);
-    }
-    earliest_ = FindEarliest();
-  }
-
-  // Not later than the next time that Fire() has something to do.
-  Time NextDeadline() const {
-    return earliest_ == INT64_MAX ? Time::Infinite()
-                                  : Time::FromNs(earliest_ << kTickShift);
-  }
-
- private:
-  static constexpr int kTickShift = 13;
-  static constexpr int64_t kSlots = 4096;  // 33.5 ms; later ones are re-hung
-
-  static int64_t TickOf(Time t) { return t.ns() >> kTickShift; }
-
-  void Insert(Node& node, int64_t tick) {
-    const auto slot = static_cast<size_t>(tick & (kSlots - 1));
-    node.timer.slot = static_cast<int32_t>(slot);
-    node.timer.tick = tick;
-    node.timer.prev = nullptr;
-    node.timer.next = slots_[slot];
-    if (node.timer.next != nullptr) node.timer.next->timer.prev = &node;
-    slots_[slot] = &node;
-    occupied_[slot / 64] |= uint64_t{1} << (slot % 64);
-    if (tick < earliest_) earliest_ = tick;
-  }
-
-  template <typename OnDue>
-  void FireSlot(size_t slot, Time now, OnDue&& on_due) {
+  // The slot's turn has come: its nodes belong further down, unless their
+  // deadline has moved away meanwhile.
+  void MoveDown(int ring, int digit) {
+    const auto slot = static_cast<size_t>(kSlots * ring + digit);
     while (Node* node = slots_[slot]) {
-      Remove(*node);
-      if (node->NextDeadline() <= now) on_due(*node);
-      Schedule(*node);  // never into the slot of this very tick
+      Unhang(*node);
+      if (node->timer.deadline.IsInfinite()) continue;
+      const int64_t tick = TickOf(node->timer.deadline) + 1;
+      Hang(*node, tick > tick_ ? tick : tick_);
     }
   }
 
-  int64_t FindEarliest() const {
-    for (int64_t i = 1; i <= kSlots;) {
-      const auto slot = static_cast<size_t>((tick_ + i) & (kSlots - 1));
-      const uint64_t word = occupied_[slot / 64] >> (slot % 64);
-      if (word != 0) return tick_ + i + std::countr_zero(word);
-      i += static_cast<int64_t>(64 - slot % 64);
+  template <typename OnDue>
+  void FireSlot(int digit, Time now, OnDue&& on_due) {
+    while (Node* node = slots_[static_cast<size_t>(digit)]) {
+      Unhang(*node);
+      const Time deadline = node->timer.deadline;
+      if (deadline > now) {
+        // Moved away, and if not for ever it hangs again, ahead of this tick.
+        Schedule(*node, deadline);
+        continue;
+      }
+      node->timer.deadline = Time::Infinite();
+      on_due(*node);
     }
-    return INT64_MAX;
+  }
+
+  // The first event ahead: a slot of the first ring, or a slot further up that
+  // begins. Whatever hangs in a ring comes before all that hangs above.
+  int64_t FindEarliest() const {
+    for (int ring = 0; ring < kRings; ++ring) {
+      const int digit = NextOccupied(ring, Digit(tick_, ring) + 1);
+      if (digit == kSlots) continue;
+      const int shift = kDigitBits * ring;
+      const int64_t above = tick_ >> shift >> kDigitBits << kDigitBits;
+      return (above | digit) << shift;
+    }
+    return kNever;
+  }
+
+  // kSlots: none from `digit` on.
+  int NextOccupied(int ring, int digit) const {
+    while (digit < kSlots) {
+      const auto slot = static_cast<size_t>(kSlots * ring + digit);
+      const uint64_t word = occupied_[slot / 64] >> (slot % 64);
+      if (word != 0) return digit + std::countr_zero(word);
+      digit += static_cast<int>(64 - slot % 64);
+    }
+    return kSlots;
   }
 
   int64_t tick_;  // the last one that was fired
-  int64_t earliest_ = INT64_MAX;
-  std::array<Node*, kSlots> slots_ = {};
-  std::array<uint64_t, kSlots / 64> occupied_ = {};
+  int64_t earliest_ = kNever;
+  std::array<Node*, kRings * kSlots> slots_ = {};
+  std::array<uint64_t, kRings * kSlots / 64> occupied_ = {};
 };
 
 }  // namespace urnic
