@@ -9,14 +9,12 @@ namespace urnic {
 void Engine::TransmitToOurselves(Time now) {
   // Not all at once: each iteration comes here, and thousands may wait for the
   // port. Those that were looked at go to the end.
-  for (uint32_t i = 0; i < kBurstMax && ready_head_ != nullptr; ++i) {
-    EngineQp& qp = *ready_head_;
-    ready_head_ = qp.ready_next;
-    qp.ready = false;
-    const bool can_go = qp.path.loopback && loop_count_ < std::size(loop_) &&
-                        (spare_count_ != 0 || RefillFrames());
-    if (!can_go || TransmitQp(qp, now, spare_count_) != 0) {
-      if (qp.HasWork()) MakeReady(qp);
+  for (uint32_t i = 0; i < kBurstMax && !ready_.empty(); ++i) {
+    EngineQp& qp = ready_.Pop();
+    const bool can_go =
+        qp.path.loopback && tx_.loop_room() != 0 && tx_.HasEmptyFrame();
+    if (!can_go || TransmitQp(qp, now, tx_.empty_frames()) != 0) {
+      if (qp.HasWork()) ready_.Push(qp);
     }
   }
 }

@@ -91,6 +91,7 @@ Engine::Engine(const EngineConfig& config)
       pkeys_(config.pkeys),
       local_gids_(config.local_gids),
       prefix_bits_(config.prefix_bits),
+      tx_(config.port, &counters_),
       sink_(new Sink),
       null_sink_(new uint8_t[mem::MrTable::kNullPageBytes]) {
   URNIC_CHECK(std::has_single_bit(config.max_qps));
@@ -107,9 +108,7 @@ Engine::~Engine() {
   TakeLcore(port_->lcore());
   SendLastFrames();
   FreeReceived();
-  rte_pktmbuf_free_bulk(backlog_ + backlog_first_, backlog_count_);
-  rte_pktmbuf_free_bulk(loop_, loop_count_);
-  rte_pktmbuf_free_bulk(spare_, spare_count_);
+  tx_.FreeAll();
   ReleaseLcore();
   munmap(mr_memory_, mr_capacity_ * sizeof(mem::MemoryRegion));
 }
@@ -117,7 +116,7 @@ Engine::~Engine() {
 // A request without an acknowledgement is complete once its last packet is
 // built, and an answer is given once; but the port may have had no room yet.
 void Engine::SendLastFrames() {
-  for (int i = 0; i < kLastFramesSteps && !SendBacklog(); ++i) {
+  for (int i = 0; i < kLastFramesSteps && !tx_.Flush(); ++i) {
     usleep(kLastFramesStepUs);
   }
 }
@@ -217,12 +216,7 @@ void Engine::Unlink(EngineQp& qp) {
   wheel_.Remove(qp);
   std::erase_if(in_error_, [&](const LateLook& l) { return l.qp == &qp; });
   qp.in_error.store(false);
-  if (!qp.ready) return;
-  qp.ready = false;
-  EngineQp* before = nullptr;
-  for (EngineQp* at = ready_head_; at != &qp; at = at->ready_next) before = at;
-  (before == nullptr ? ready_head_ : before->ready_next) = qp.ready_next;
-  if (ready_tail_ == &qp) ready_tail_ = before;
+  ready_.Remove(qp);
 }
 
 void Engine::OnPushed(CompletionQueue& cq) {
@@ -281,14 +275,12 @@ void Engine::FailUsersOfFullQueues() {
 }
 
 void Engine::SendOwed(EngineQp& qp) {
-  if (!qp.OwesResponses() || (spare_count_ == 0 && !RefillFrames())) return;
-  SendBacklog();
+  if (!qp.OwesResponses() || !tx_.HasEmptyFrame()) return;
+  tx_.Flush();
   // Behind what the port has not taken yet, as far as there is room.
-  const auto room = static_cast<uint32_t>(std::size(backlog_) - backlog_first_ -
-                                          backlog_count_);
-  TransmitSlots(qp, qp.TransmitResponses(
-                        {slots_, RoomFor(qp, std::min(room, spare_count_))}));
-  SendBacklog();
+  const uint32_t room = std::min(tx_.room(), tx_.empty_frames());
+  TransmitSlots(qp, qp.TransmitResponses({slots_, RoomFor(qp, room)}));
+  tx_.Flush();
 }
 
 void Engine::DestroyQp(EngineQp* qp) {

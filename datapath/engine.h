@@ -24,15 +24,17 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "datapath/address_table.h"
+#include "datapath/engine_counters.h"
 #include "datapath/engine_qp.h"
 #include "datapath/gsi.h"
 #include "datapath/guarded_memory.h"
 #include "datapath/neighbor_table.h"
 #include "datapath/pending_set.h"
 #include "datapath/port.h"
+#include "datapath/ready_list.h"
 #include "datapath/timer_wheel.h"
 #include "datapath/token.h"
-#include "ras/metrics/rx_verdict.h"
+#include "datapath/transmit_queue.h"
 #include "transport/mem/mr_table.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/mad.h"
@@ -51,28 +53,6 @@ struct EngineConfig {
   std::vector<uint16_t> pkeys = {0xffff};
   uint32_t max_qps = 1u << 16;  // powers of two
   uint32_t max_mrs = 1u << 18;
-};
-
-// Sums since the start, written by the token holder; reading them without the
-// token gives values that may be a moment old.
-struct EngineCounters {
-  uint64_t verdicts[kRxVerdictCount] = {};
-  uint64_t iterations = 0;
-  uint64_t rx_packets = 0;
-  uint64_t tx_packets = 0;
-  uint64_t tx_no_mbuf = 0;
-  uint64_t ce_received = 0;  // ECN congestion experienced
-  uint64_t placement_faults = 0;
-  uint64_t loopback_packets = 0;
-  uint64_t tx_source_gone = 0;  // lost: from an address that was removed
-  // Of the requesters of queue pairs that are gone (transport/rc keeps those
-  // of the living): request packets, those among them that were sent before,
-  // and why.
-  uint64_t requests_sent = 0;
-  uint64_t requests_resent = 0;
-  uint64_t timeouts = 0;
-  uint64_t sequence_naks = 0;
-  uint64_t rnr_naks = 0;
 };
 
 class Engine {
@@ -286,7 +266,6 @@ class Engine {
   void PushSendCompletions(EngineQp& qp);
   void PushFlushedReceives(EngineQp& qp);
 
-  void MakeReady(EngineQp& qp);
   void TransmitReady(Time now, bool may_defer_acks);
   // The same while the port takes nothing.
   [[gnu::cold]] void TransmitToOurselves(Time now);
@@ -296,9 +275,7 @@ class Engine {
   static bool MayLoop(const EngineQp& qp);
   // How many of `wanted` frames of the queue pair have a place to go.
   uint32_t RoomFor(const EngineQp& qp, uint32_t wanted) const {
-    return MayLoop(qp)
-               ? std::min<uint32_t>(wanted, std::size(loop_) - loop_count_)
-               : wanted;
+    return MayLoop(qp) ? std::min(wanted, tx_.loop_room()) : wanted;
   }
   Path* PathOf(EngineQp& qp, const TxSlot& slot);
   // False: the packet's way or its memory is not there; the queue pair knows.
@@ -323,9 +300,6 @@ class Engine {
   static uint32_t CoveredBytes(const TxSlot& slot) {
     return slot.header_bytes + slot.payload_bytes + slot.pad_bytes;
   }
-  bool SendBacklog();
-  bool RefillFrames();
-
   // Before a queue pair stops answering: what it owes goes out, as far as the
   // port takes it. A peer that waits for its last acknowledgement would retry
   // for nothing, and fail.
@@ -377,12 +351,6 @@ class Engine {
   // Address resolution and echo, off the packet path (network_services.cc).
   RxVerdict OnNeighborMessage(const wire::FrameView& view, RxVerdict kind,
                               Time now);
-  // Room for one message of these; empty when there is none: a host may always
-  // drop such a message, whoever asked will ask again.
-  std::span<uint8_t> ControlFrame();
-  // Sends the first `bytes` of ControlFrame(), or hands them to ourselves; 0:
-  // nothing.
-  void TransmitControl(size_t bytes, bool loopback = false);
   void Solicit(const wire::Gid& local, const wire::Gid& target);
   bool IsLocal(const wire::Gid& gid) const;
   // Whether the path's source is ours, after our addresses may have changed.
@@ -422,8 +390,7 @@ class Engine {
   uint32_t qp_mask_;
   uint32_t qp_count_ = 0;
   uint32_t next_qp_index_;  // 21 bits, free-running
-  EngineQp* ready_head_ = nullptr;
-  EngineQp* ready_tail_ = nullptr;
+  ReadyList<EngineQp> ready_;
   // Have failed a moment ago: what was posted meanwhile is still to be flushed.
   std::vector<LateLook> in_error_;
   TimerWheel<EngineQp> wheel_;
@@ -447,16 +414,7 @@ class Engine {
   Run run_;
   rte_mbuf* rx_[kBurstMax];
   uint32_t rx_count_ = 0;  // processed, not freed yet
-  // Built frames that the port has not taken yet.
-  rte_mbuf* backlog_[2 * kBurstMax];
-  uint32_t backlog_first_ = 0;
-  uint32_t backlog_count_ = 0;
-  // Frames to ourselves, on their way to the next iteration.
-  rte_mbuf* loop_[4 * kBurstMax];
-  uint32_t loop_count_ = 0;
-  // Empty frames at hand.
-  rte_mbuf* spare_[kBurstMax];
-  uint32_t spare_count_ = 0;
+  TransmitQueue tx_;
   TxSlot slots_[kBurstMax];
   uint8_t slot_headers_[kBurstMax][kMaxHeaderBytes];
   CompletionQueue* held_head_ = nullptr;   // whose events wait

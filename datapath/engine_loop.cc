@@ -42,8 +42,8 @@ CopyMode Engine::ThisThreadsCopyMode() {
 
 void Engine::Leave() {
   if (helper_ != nullptr) {
-    helper_->BeforeRelease(ready_head_ != nullptr || backlog_count_ != 0 ||
-                               loop_count_ != 0 || !waiting_mads_.empty() ||
+    helper_->BeforeRelease(!ready_.empty() || tx_.blocked() ||
+                               tx_.looped() != 0 || !waiting_mads_.empty() ||
                                completion_lost_,
                            NextDeadline());
   }
@@ -94,10 +94,10 @@ bool Engine::Iterate(bool inline_poll) {
   if (pending_.Any()) DrainPending();
   if (__builtin_expect(!in_error_.empty(), 0)) LookOnceMore(now);
   bool worked = false;
-  if (ready_head_ != nullptr || backlog_count_ != 0 || !waiting_mads_.empty()) {
+  if (!ready_.empty() || tx_.blocked() || !waiting_mads_.empty()) {
     const uint64_t before = counters_.tx_packets;
     TransmitReady(now, /*may_defer_acks=*/false);
-    worked = backlog_count_ == 0 || counters_.tx_packets != before;
+    worked = !tx_.blocked() || counters_.tx_packets != before;
   }
   worked |= Receive(now);
   if (__builtin_expect(now >= control_deadline_, 0)) OnControlTimer(now);
@@ -107,12 +107,12 @@ bool Engine::Iterate(bool inline_poll) {
     wheel_.Fire(now, [&](EngineQp& qp) {
       qp.OnTimer(now);
       PushSendCompletions(qp);
-      if (qp.HasWork()) MakeReady(qp);
+      if (qp.HasWork()) ready_.Push(qp);
       wheel_.Schedule(qp, qp.NextDeadline());
       worked = true;
     });
   }
-  if (ready_head_ != nullptr) {
+  if (!ready_.empty()) {
     TransmitReady(now,
                   inline_poll && (helper_ == nullptr || !helper_->active()));
   }
@@ -132,15 +132,7 @@ void Engine::ServicePost(EngineQp& qp) {
     PushSendCompletions(qp);
     if (qp.state() == QpState::kErr) PushFlushedReceives(qp);
   }
-  if (qp.HasWork()) MakeReady(qp);
-}
-
-void Engine::MakeReady(EngineQp& qp) {
-  if (qp.ready) return;
-  qp.ready = true;
-  qp.ready_next = nullptr;
-  (ready_head_ == nullptr ? ready_head_ : ready_tail_->ready_next) = &qp;
-  ready_tail_ = &qp;
+  if (qp.HasWork()) ready_.Push(qp);
 }
 
 // --- Receive ---------------------------------------------------------------
@@ -148,11 +140,8 @@ void Engine::MakeReady(EngineQp& qp) {
 bool Engine::Receive(Time now) {
   bool worked = false;
   FreeReceived();
-  if (loop_count_ != 0) {
-    const uint32_t count = std::min<uint32_t>(loop_count_, kBurstMax);
-    std::copy(loop_, loop_ + count, rx_);
-    std::copy(loop_ + count, loop_ + loop_count_, loop_);
-    loop_count_ -= count;
+  if (tx_.looped() != 0) {
+    const uint32_t count = tx_.TakeLooped(rx_, kBurstMax);
     counters_.loopback_packets += count;
     ProcessFrames(count, now);
     FreeReceived();
@@ -356,7 +345,7 @@ void Engine::AfterWork(EngineQp& qp) {
   if (event != QpEvent::kNone && qp.events() != nullptr) {
     qp.events()->OnQpEvent(qp, event);
   }
-  if (qp.HasWork()) MakeReady(qp);
+  if (qp.HasWork()) ready_.Push(qp);
   wheel_.Schedule(qp, qp.NextDeadline());
 }
 
@@ -401,66 +390,32 @@ void Engine::PushFlushedReceives(EngineQp& qp) {
 
 // --- Transmit --------------------------------------------------------------
 
-bool Engine::SendBacklog() {
-  if (backlog_count_ == 0) return true;
-  const uint32_t sent = port_->Transmit(backlog_ + backlog_first_,
-                                        static_cast<uint16_t>(backlog_count_));
-  counters_.tx_packets += sent;
-  backlog_first_ += sent;
-  backlog_count_ -= sent;
-  if (backlog_count_ != 0) return false;
-  backlog_first_ = 0;
-  return true;
-}
-
-bool Engine::RefillFrames() {
-  const uint32_t missing = kBurstMax - spare_count_;
-  if (rte_pktmbuf_alloc_bulk(port_->pool(), spare_ + spare_count_, missing) !=
-      0) {
-    ++counters_.tx_no_mbuf;
-    return spare_count_ != 0;
-  }
-  spare_count_ = kBurstMax;
-  return true;
-}
-
 void Engine::TransmitReady(Time now, bool may_defer_acks) {
-  // What the port has not taken yet goes first, and nothing is built behind
-  // it: a full ring is back-pressure, not loss.
-  if (!SendBacklog()) return TransmitToOurselves(now);
-  EngineQp* deferred_head = nullptr;
-  EngineQp* deferred_tail = nullptr;
+  // What the port has not taken yet goes first.
+  if (!tx_.Flush()) return TransmitToOurselves(now);
+  ReadyList<EngineQp> passed_over;
   uint32_t room = kBurstMax;
-  while (ready_head_ != nullptr && room != 0) {
-    // Without an empty frame it stays where it is.
-    if (spare_count_ == 0 && !RefillFrames()) break;
-    EngineQp& qp = *ready_head_;
-    ready_head_ = qp.ready_next;
+  // Without an empty frame a queue pair stays where it is.
+  while (!ready_.empty() && room != 0 && tx_.HasEmptyFrame()) {
+    EngineQp& qp = ready_.Pop();
     // An acknowledgement goes out with the answer that the program may be about
     // to post; a packet to ourselves, when the next iteration has made room.
     if ((may_defer_acks && wrote_cqe_ && qp.OnlyAckWaits()) ||
-        (MayLoop(qp) && loop_count_ == std::size(loop_))) {
-      qp.ready_next = nullptr;
-      (deferred_head == nullptr ? deferred_head : deferred_tail->ready_next) =
-          &qp;
-      deferred_tail = &qp;
+        (MayLoop(qp) && tx_.loop_room() == 0)) {
+      ready_.PassOver(qp, passed_over);
       continue;
     }
-    qp.ready = false;
-    const uint32_t sent = TransmitQp(qp, now, std::min(room, spare_count_));
+    const uint32_t sent =
+        TransmitQp(qp, now, std::min(room, tx_.empty_frames()));
     room -= sent;
     // With work but nothing sent it waits for a response, which makes it
     // ready again.
-    if (sent != 0 && qp.HasWork()) MakeReady(qp);
+    if (sent != 0 && qp.HasWork()) ready_.Push(qp);
   }
-  if (deferred_head != nullptr) {
-    deferred_tail->ready_next = ready_head_;
-    if (ready_head_ == nullptr) ready_tail_ = deferred_tail;
-    ready_head_ = deferred_head;
-  }
-  SendBacklog();
+  ready_.Restore(passed_over);
+  tx_.Flush();
   // Now, with everything on its way, rather than in front of the next frame.
-  if (spare_count_ < kBurstMax / 2) RefillFrames();
+  tx_.TopUp();
 }
 
 uint32_t Engine::TransmitQp(EngineQp& qp, Time now, uint32_t room) {
@@ -497,14 +452,14 @@ bool Engine::BuildFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
 uint32_t Engine::TransmitSlots(EngineQp& qp, uint32_t count) {
   const CopyMode mode = ThisThreadsCopyMode();
   uint32_t built = 0;
-  while (built < count && BuildFrame(qp, mode, slots_[built],
-                                     spare_[spare_count_ - 1 - built])) {
+  while (built < count &&
+         BuildFrame(qp, mode, slots_[built], tx_.PeekEmpty(built))) {
     ++built;
   }
   // Small packets in a second pass: right behind the stores of the headers the
   // loads of the ICRC would stall (13 ns a packet instead of 6).
   for (uint32_t i = 0; i < built; ++i) {
-    rte_mbuf* frame = spare_[--spare_count_];
+    rte_mbuf* frame = tx_.TakeEmpty();
     Path& path = *PathOf(qp, slots_[i]);
     if (!HashesOnTheWay(slots_[i])) SealFrame(path, slots_[i], frame);
     if (__builtin_expect(path.multicast || path.source_gone, 0) &&
@@ -512,9 +467,9 @@ uint32_t Engine::TransmitSlots(EngineQp& qp, uint32_t count) {
       continue;
     }
     if (path.loopback) {
-      loop_[loop_count_++] = frame;
+      tx_.PushToOurselves(frame);
     } else {
-      backlog_[backlog_first_ + backlog_count_++] = frame;
+      tx_.Push(frame);
     }
   }
   // A request that failed before it went out completes without an answer.

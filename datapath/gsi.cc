@@ -106,8 +106,8 @@ void Engine::SendWaitingMads() {
 }
 
 bool Engine::TrySendMad(const WaitingMad& waiting) {
-  if (waiting.loopback && loop_count_ == std::size(loop_)) return false;
-  const std::span<uint8_t> frame = ControlFrame();
+  if (waiting.loopback && tx_.loop_room() == 0) return false;
+  const std::span<uint8_t> frame = tx_.ControlFrame();
   if (frame.empty()) return false;
   wire::PacketFields fields;
   fields.opcode = static_cast<uint8_t>(wire::Opcode::kUdSendOnly);
@@ -118,7 +118,7 @@ bool Engine::TrySendMad(const WaitingMad& waiting) {
   fields.psn = gsi_psn_;
   fields.payload = waiting.mad;
   gsi_psn_ = gsi_psn_ + 1;
-  TransmitControl(wire::EmitFrame(waiting.headers, fields, frame),
+  tx_.SendControl(wire::EmitFrame(waiting.headers, fields, frame),
                   waiting.loopback);
   return true;
 }

@@ -218,7 +218,7 @@ bool HelperThread::Sleep(Duration polled) {
     const Time now = Engine::Now();
     // A peer that fetches again tells nobody.
     can_be_woken_ =
-        (armed_ || engine_.port().wait_fd() < 0) && engine_.backlog_count_ == 0;
+        (armed_ || engine_.port().wait_fd() < 0) && !engine_.tx_.blocked();
     wake = std::min(now + (can_be_woken_ ? kSleepWoken : polled),
                     engine_.NextDeadline());
     planned_wake_ = wake;

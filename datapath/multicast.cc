@@ -103,9 +103,8 @@ void Engine::ReportMembership(const wire::Gid& group, bool joined, Time now) {
     if (local.is_ipv4() != group.is_ipv4()) continue;
     wire::MacAddress mac;
     mac.bytes = port_->mac();
-    if (const auto frame = ControlFrame(); !frame.empty()) {
-      TransmitControl(wire::EmitMembership(mac, local, group, message, frame),
-                      /*loopback=*/false);
+    if (const auto frame = tx_.ControlFrame(); !frame.empty()) {
+      tx_.SendControl(wire::EmitMembership(mac, local, group, message, frame));
     }
     return;
   }
@@ -203,9 +202,9 @@ void Engine::LoopMulticast(const Path& path, const rte_mbuf* frame) {
   const bool joined =
       std::any_of(groups_.begin(), groups_.end(),
                   [&](const auto& g) { return g.gid == path.remote; });
-  if (!joined || loop_count_ == std::size(loop_)) return;
+  if (!joined || tx_.loop_room() == 0) return;
   rte_mbuf* copy = rte_pktmbuf_copy(frame, port_->pool(), 0, UINT32_MAX);
-  if (copy != nullptr) loop_[loop_count_++] = copy;
+  if (copy != nullptr) tx_.PushToOurselves(copy);
 }
 
 }  // namespace urnic

@@ -52,8 +52,8 @@ RxVerdict Engine::OnNeighborMessage(const wire::FrameView& view, RxVerdict kind,
       // Who asks for us is about to talk to us.
       if (info.has_owner) neighbors_.Learn(info.owner, info.owner_mac, now);
       self.gid = info.asked;
-      if (const auto frame = ControlFrame(); !frame.empty()) {
-        TransmitControl(wire::EmitAdvertisement(self, view, info, frame));
+      if (const auto frame = tx_.ControlFrame(); !frame.empty()) {
+        tx_.SendControl(wire::EmitAdvertisement(self, view, info, frame));
       }
       break;
     case wire::NeighborKind::kAdvertise:
@@ -67,8 +67,8 @@ RxVerdict Engine::OnNeighborMessage(const wire::FrameView& view, RxVerdict kind,
     case wire::NeighborKind::kEchoRequest:
       if (!IsLocal(view.dst)) return RxVerdict::kNotForUs;
       self.gid = view.dst;
-      if (const auto frame = ControlFrame(); !frame.empty()) {
-        TransmitControl(wire::EmitEchoReply(self, view, frame));
+      if (const auto frame = tx_.ControlFrame(); !frame.empty()) {
+        tx_.SendControl(wire::EmitEchoReply(self, view, frame));
       }
       break;
     case wire::NeighborKind::kOther:
@@ -81,33 +81,9 @@ void Engine::Solicit(const wire::Gid& local, const wire::Gid& target) {
   wire::NeighborSelf self;
   self.mac.bytes = port_->mac();
   self.gid = local;
-  if (const auto frame = ControlFrame(); !frame.empty()) {
-    TransmitControl(wire::EmitSolicitation(self, target, std::nullopt, frame));
+  if (const auto frame = tx_.ControlFrame(); !frame.empty()) {
+    tx_.SendControl(wire::EmitSolicitation(self, target, std::nullopt, frame));
   }
-}
-
-std::span<uint8_t> Engine::ControlFrame() {
-  if (backlog_count_ + backlog_first_ >= std::size(backlog_) ||
-      (spare_count_ == 0 && !RefillFrames())) {
-    return {};
-  }
-  rte_mbuf* frame = spare_[spare_count_ - 1];
-  return {rte_pktmbuf_mtod(frame, uint8_t*),
-          std::min<size_t>(frame->buf_len - frame->data_off,
-                           port_->mtu() + kL2HeaderBytesMax)};
-}
-
-void Engine::TransmitControl(size_t bytes, bool loopback) {
-  if (bytes == 0 || (loopback && loop_count_ == std::size(loop_))) return;
-  rte_mbuf* frame = spare_[--spare_count_];
-  frame->data_len = static_cast<uint16_t>(bytes);
-  frame->pkt_len = frame->data_len;
-  if (loopback) {
-    loop_[loop_count_++] = frame;
-    return;
-  }
-  backlog_[backlog_first_ + backlog_count_++] = frame;
-  SendBacklog();
 }
 
 }  // namespace urnic

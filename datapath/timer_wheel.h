@@ -190,8 +190,8 @@ class TimerWheel {
 
   int64_t tick_;  // the last one that was fired
   int64_t earliest_ = kNever;
-  std::array<Node*, kRings * kSlots> slots_ = {};
-  std::array<uint64_t, kRings * kSlots / 64> occupied_ = {};
+  std::array<Node*, kRings* kSlots> slots_ = {};
+  std::array<uint64_t, kRings* kSlots / 64> occupied_ = {};
 };
 
 }  // namespace urnic
