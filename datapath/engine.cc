@@ -219,42 +219,13 @@ void Engine::Unlink(EngineQp& qp) {
   ready_.Remove(qp);
 }
 
-void Engine::OnPushed(CompletionQueue& cq) {
-  if (cq.overflowed()) {
-    completion_lost_ = true;
-  } else if (cq.holding_back()) {
-    if (!cq.listed) cq.next_held = std::exchange(held_head_, &cq);
-    cq.listed = true;
-    held_deadline_ = std::min(held_deadline_, last_now_ + cq.period());
-  }
-}
-
-void Engine::ReleaseHeldEvents() {
-  held_deadline_ = Time::Infinite();
-  // All of them: a period is the longest that an event may wait.
-  while (held_head_ != nullptr) {
-    CompletionQueue& cq = *held_head_;
-    held_head_ = cq.next_held;
-    cq.listed = false;
-    cq.Release();
-  }
-}
-
-void Engine::ForgetCq(CompletionQueue& cq) {
-  if (!cq.listed) return;
-  CompletionQueue** at = &held_head_;
-  while (*at != &cq) at = &(*at)->next_held;
-  *at = cq.next_held;
-  cq.listed = false;
-}
-
 void Engine::LookOnceMore(Time now) {
   for (size_t i = 0; i < in_error_.size(); ++i) ServicePost(*in_error_[i].qp);
   std::erase_if(in_error_, [now](const LateLook& l) { return l.until <= now; });
 }
 
 void Engine::FailUsersOfFullQueues() {
-  completion_lost_ = false;
+  completions_.ClearLost();
   for (uint32_t i = 0; i <= qp_mask_; ++i) {
     EngineQp* const qp = qps_[i];
     if (qp == nullptr || qp->state() == QpState::kReset ||

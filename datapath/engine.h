@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "datapath/address_table.h"
+#include "datapath/completion_writer.h"
 #include "datapath/engine_counters.h"
 #include "datapath/engine_qp.h"
 #include "datapath/gsi.h"
@@ -124,7 +125,7 @@ class Engine {
   static constexpr uint32_t kMaxSrqs = 1u << 16;
   // Nothing of the queue is touched afterwards, and it raises no event.
   // REQUIRES: no queue pair completes to it.
-  void ForgetCq(CompletionQueue& cq);
+  void ForgetCq(CompletionQueue& cq) { completions_.Forget(cq); }
   // A number for urnic_sq_wqe.to, for queue pairs of this protection domain;
   // 0: there are too many (AddressTable).
   uint32_t CreateAh(const Path& path, uint32_t pd) {
@@ -250,19 +251,11 @@ class Engine {
   void PrefetchQps(uint32_t count);
   RxVerdict Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
                      EngineQp*& qp, Time now);
-  // Of the addresses and in the framing of a connected queue pair's path.
-  static bool IsFromPeer(const EngineQp& qp, const wire::FrameView& view);
-  static bool IcrcIsRight(EngineQp& qp, const wire::FrameView& view,
-                          bool from_peer);
   static bool PkeyMatches(uint16_t theirs, uint16_t ours);
   void FinishRun(Time now);
   // Completions, events, readiness and timer after `qp` has moved.
   void AfterWork(EngineQp& qp);
   static void ReportSrqLimit(SharedReceiveQueue& srq);
-  void Complete(CompletionQueue& cq, const urnic_cqe& cqe);
-  // Its entry was lost, or its event held back.
-  void OnPushed(CompletionQueue& cq);
-  void ReleaseHeldEvents();
   void PushSendCompletions(EngineQp& qp);
   void PushFlushedReceives(EngineQp& qp);
 
@@ -281,25 +274,6 @@ class Engine {
   // False: the packet's way or its memory is not there; the queue pair knows.
   bool BuildFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
                   rte_mbuf* frame);
-  // Everything in front of the payload, and the lengths; returns the BTH.
-  static uint8_t* WriteHeaders(const Path& path, const TxSlot& slot,
-                               rte_mbuf* frame);
-  // Headers and payload; false if the payload's memory is not there.
-  static bool WriteFrame(Path& path, CopyMode mode, const TxSlot& slot,
-                         rte_mbuf* frame);
-  // The ICRC of a frame that WriteFrame() wrote.
-  static void SealFrame(Path& path, const TxSlot& slot, rte_mbuf* frame);
-  // All of that for a long payload in one piece.
-  static bool HashesOnTheWay(const TxSlot& slot);
-  static bool WriteLongFrame(Path& path, CopyMode mode, const TxSlot& slot,
-                             rte_mbuf* frame);
-  // The running ICRC in front of the BTH of a frame with its headers.
-  static uint32_t SentPrefix(Path& path, const TxSlot& slot,
-                             const uint8_t* frame);
-  // From the BTH to the padding.
-  static uint32_t CoveredBytes(const TxSlot& slot) {
-    return slot.header_bytes + slot.payload_bytes + slot.pad_bytes;
-  }
   // Before a queue pair stops answering: what it owes goes out, as far as the
   // port takes it. A peer that waits for its last acknowledgement would retry
   // for nothing, and fail.
@@ -368,7 +342,8 @@ class Engine {
   // The first of the queue pairs', the connection manager's, the multicast
   // reports' and the held completion events'.
   Time NextDeadline() const {
-    return std::min({wheel_.NextDeadline(), control_deadline_, held_deadline_});
+    return std::min({wheel_.NextDeadline(), control_deadline_,
+                     completions_.held_deadline()});
   }
 
   // What every thread looks at.
@@ -382,8 +357,6 @@ class Engine {
   uint32_t mr_capacity_ = 0;
   CopyMode copy_mode_ = CopyMode::kGuarded;
   bool copy_mode_known_ = false;  // of the thread that is inside
-  bool wrote_cqe_ = false;        // in this iteration
-  bool completion_lost_ = false;  // some queue has overflowed
   Time last_now_;                 // its time
   mem::MrTable mrs_;
   std::unique_ptr<EngineQp*[]> qps_;
@@ -391,6 +364,7 @@ class Engine {
   uint32_t qp_count_ = 0;
   uint32_t next_qp_index_;  // 21 bits, free-running
   ReadyList<EngineQp> ready_;
+  CompletionWriter completions_;
   // Have failed a moment ago: what was posted meanwhile is still to be flushed.
   std::vector<LateLook> in_error_;
   TimerWheel<EngineQp> wheel_;
@@ -417,8 +391,6 @@ class Engine {
   TransmitQueue tx_;
   TxSlot slots_[kBurstMax];
   uint8_t slot_headers_[kBurstMax][kMaxHeaderBytes];
-  CompletionQueue* held_head_ = nullptr;   // whose events wait
-  Time held_deadline_ = Time::Infinite();  // until then
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<uint8_t[]> null_sink_;  // takes what null regions lose
   std::unique_ptr<HelperThread> helper_;

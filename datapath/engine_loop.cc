@@ -13,15 +13,12 @@
 #include "datapath/give_way.h"
 #include "datapath/helper_thread.h"
 #include "datapath/placer.h"
+#include "datapath/roce_framer.h"
 #include "transport/wire/frame.h"
-#include "transport/wire/icrc.h"
 
 namespace urnic {
 
 namespace {
-
-// Payloads from this size on are hashed while they are copied.
-constexpr uint32_t kHashOnTheWay = 512;
 
 // About 50 us of polling in vain: longer than an iteration takes, and as long
 // as giving way does.
@@ -44,7 +41,7 @@ void Engine::Leave() {
   if (helper_ != nullptr) {
     helper_->BeforeRelease(!ready_.empty() || tx_.blocked() ||
                                tx_.looped() != 0 || !waiting_mads_.empty() ||
-                               completion_lost_,
+                               completions_.lost(),
                            NextDeadline());
   }
   ReleaseLcore();
@@ -88,9 +85,9 @@ bool Engine::Progress() {
 
 bool Engine::Iterate(bool inline_poll) {
   const Time now = last_now_ = Now();
-  if (__builtin_expect(completion_lost_, 0)) FailUsersOfFullQueues();
+  if (__builtin_expect(completions_.lost(), 0)) FailUsersOfFullQueues();
   ++counters_.iterations;
-  wrote_cqe_ = false;
+  completions_.BeginIteration();
   if (pending_.Any()) DrainPending();
   if (__builtin_expect(!in_error_.empty(), 0)) LookOnceMore(now);
   bool worked = false;
@@ -102,7 +99,9 @@ bool Engine::Iterate(bool inline_poll) {
   worked |= Receive(now);
   if (__builtin_expect(now >= control_deadline_, 0)) OnControlTimer(now);
   if (__builtin_expect(!waiting_mads_.empty(), 0)) SendWaitingMads();
-  if (__builtin_expect(now >= held_deadline_, 0)) ReleaseHeldEvents();
+  if (__builtin_expect(now >= completions_.held_deadline(), 0)) {
+    completions_.ReleaseHeldEvents();
+  }
   if (wheel_.Due(now)) {
     wheel_.Fire(now, [&](EngineQp& qp) {
       qp.OnTimer(now);
@@ -232,8 +231,10 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
   if (__builtin_expect(qp == nullptr, 0)) {
     return OnPacketWithoutQp(view, packet, now);
   }
-  const bool from_peer = IsFromPeer(*qp, view);
-  if (!IcrcIsRight(*qp, view, from_peer)) return RxVerdict::kBadIcrc;
+  const bool from_peer = RoceFramer::IsFromPeer(qp->path, view);
+  if (!RoceFramer::IcrcIsRight(qp->path, view, from_peer)) {
+    return RxVerdict::kBadIcrc;
+  }
   if (packet.info->service != qp->wire_service()) {
     return packet.info->kind == wire::PacketKind::kCnp
                ? RxVerdict::kCnp
@@ -269,29 +270,6 @@ bool Engine::PkeyMatches(uint16_t theirs, uint16_t ours) {
   return ((theirs ^ ours) & 0x7fff) == 0 && ((theirs | ours) & 0x8000) != 0;
 }
 
-bool Engine::IsFromPeer(const EngineQp& qp, const wire::FrameView& view) {
-  return view.framing == qp.path.headers.framing() &&
-         view.src == qp.path.remote && view.dst == qp.path.local;
-}
-
-bool Engine::IcrcIsRight(EngineQp& qp, const wire::FrameView& view,
-                         bool from_peer) {
-  if (__builtin_expect(!from_peer || view.framing != wire::Framing::kIpv4, 0)) {
-    return wire::VerifyIcrc(view.l3, view.framing, view.payload_bytes);
-  }
-  // All that differs between the headers of two packets of one peer: length,
-  // UDP source port and, from peers that count it, the IPv4 identification;
-  // "don't fragment" may be set or not.
-  const auto* ip = reinterpret_cast<const wire::Ipv4*>(view.l3);
-  uint32_t id_and_flags;
-  std::memcpy(&id_and_flags, &ip->identification, sizeof(id_and_flags));
-  const uint64_t key = uint64_t{id_and_flags} << 32 |
-                       uint64_t{view.udp_src_port} << 16 | view.payload_bytes;
-  const uint32_t prefix = qp.path.received.Get(
-      key, [&] { return wire::IcrcPrefix(view.l3, wire::Framing::kIpv4); });
-  return wire::VerifyIcrcAfter(prefix, view.payload, view.payload_bytes);
-}
-
 void Engine::FinishRun(Time now) {
   EngineQp* qp = run_.qp;
   if (run_.count == 0) return;
@@ -312,7 +290,7 @@ void Engine::FinishRun(Time now) {
       const uint8_t packet = sink_->receives()[i].packet;
       cq = SharedReceiveQueue::Of(*run_.packets[packet].xrc_ring).cq;
     }
-    Complete(*cq, sink_->MakeCqe(i, now));
+    completions_.Push(*cq, sink_->MakeCqe(i, now), last_now_);
   }
   if (qp->srq != nullptr) ReportSrqLimit(*qp->srq);
   if (__builtin_expect(qp->service() == QpService::kXrcTarget, 0)) {
@@ -329,11 +307,6 @@ void Engine::FinishRun(Time now) {
 void Engine::ReportSrqLimit(SharedReceiveQueue& srq) {
   if (__builtin_expect(!srq.ring.TakeLimitReached(), 1)) return;
   if (srq.events != nullptr) srq.events->OnSrqLimit(srq);
-}
-
-void Engine::Complete(CompletionQueue& cq, const urnic_cqe& cqe) {
-  if (__builtin_expect(!cq.Push(cqe), 0)) OnPushed(cq);
-  wrote_cqe_ = true;
 }
 
 void Engine::AfterWork(EngineQp& qp) {
@@ -360,7 +333,7 @@ void Engine::PushSendCompletions(EngineQp& qp) {
     cqe.status = done.status;
     cqe.opcode = done.opcode;
     cqe.time_ns = static_cast<uint64_t>(last_now_.ns());
-    Complete(*qp.send_cq, cqe);
+    completions_.Push(*qp.send_cq, cqe, last_now_);
   }
   if (__builtin_expect(qp.state() == QpState::kErr, 0) &&
       !qp.in_error.load(std::memory_order_relaxed)) {
@@ -384,7 +357,7 @@ void Engine::PushFlushedReceives(EngineQp& qp) {
     cqe.status = done.status;
     cqe.opcode = done.opcode;
     cqe.time_ns = static_cast<uint64_t>(last_now_.ns());
-    Complete(*cq, cqe);
+    completions_.Push(*cq, cqe, last_now_);
   }
 }
 
@@ -400,7 +373,7 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
     EngineQp& qp = ready_.Pop();
     // An acknowledgement goes out with the answer that the program may be about
     // to post; a packet to ourselves, when the next iteration has made room.
-    if ((may_defer_acks && wrote_cqe_ && qp.OnlyAckWaits()) ||
+    if ((may_defer_acks && completions_.wrote() && qp.OnlyAckWaits()) ||
         (MayLoop(qp) && tx_.loop_room() == 0)) {
       ready_.PassOver(qp, passed_over);
       continue;
@@ -440,10 +413,7 @@ bool Engine::BuildFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
     qp.OnNoPath(slot);
     return false;
   }
-  if (HashesOnTheWay(slot) ? WriteLongFrame(*path, mode, slot, frame)
-                           : WriteFrame(*path, mode, slot, frame)) {
-    return true;
-  }
+  if (RoceFramer::Build(*path, mode, slot, frame)) return true;
   qp.OnGatherFault(slot);
   ++counters_.placement_faults;
   return false;
@@ -456,12 +426,10 @@ uint32_t Engine::TransmitSlots(EngineQp& qp, uint32_t count) {
          BuildFrame(qp, mode, slots_[built], tx_.PeekEmpty(built))) {
     ++built;
   }
-  // Small packets in a second pass: right behind the stores of the headers the
-  // loads of the ICRC would stall (13 ns a packet instead of 6).
   for (uint32_t i = 0; i < built; ++i) {
     rte_mbuf* frame = tx_.TakeEmpty();
     Path& path = *PathOf(qp, slots_[i]);
-    if (!HashesOnTheWay(slots_[i])) SealFrame(path, slots_[i], frame);
+    RoceFramer::Seal(path, slots_[i], frame);
     if (__builtin_expect(path.multicast || path.source_gone, 0) &&
         !GoesOut(path, frame)) {
       continue;
@@ -476,80 +444,6 @@ uint32_t Engine::TransmitSlots(EngineQp& qp, uint32_t count) {
   if (qp.CompletesOnTransmit() || qp.state() == QpState::kErr) AfterWork(qp);
   wheel_.Schedule(qp, qp.NextDeadline());
   return built;
-}
-
-uint8_t* Engine::WriteHeaders(const Path& path, const TxSlot& slot,
-                              rte_mbuf* frame) {
-  uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
-  const wire::HeaderTemplate& headers = path.headers;
-  const auto roce_bytes =
-      static_cast<uint16_t>(CoveredBytes(slot) + wire::kIcrcBytes);
-  headers.Write(start, roce_bytes);
-  uint8_t* const bth = start + headers.size();
-  std::memcpy(bth, slot.headers, kMaxHeaderBytes);
-  frame->data_len = static_cast<uint16_t>(headers.size() + roce_bytes);
-  frame->pkt_len = frame->data_len;
-  return bth;
-}
-
-bool Engine::WriteFrame(Path& path, CopyMode mode, const TxSlot& slot,
-                        rte_mbuf* frame) {
-  uint8_t* at = WriteHeaders(path, slot, frame) + slot.header_bytes;
-  for (uint32_t i = 0; i < slot.segment_count; ++i) {
-    const Segment& segment = slot.segments[i];
-    if (!GuardedCopy(mode, at, reinterpret_cast<const void*>(segment.address),
-                     segment.bytes)) {
-      return false;
-    }
-    at += segment.bytes;
-  }
-  std::memset(at, 0, 4);  // the padding; the ICRC follows or overwrites
-  return true;
-}
-
-uint32_t Engine::SentPrefix(Path& path, const TxSlot& slot,
-                            const uint8_t* frame) {
-  const wire::HeaderTemplate& headers = path.headers;
-  return path.sent.Get(CoveredBytes(slot) + wire::kIcrcBytes, [&] {
-    return wire::IcrcPrefix(frame + headers.ip_offset(), headers.framing());
-  });
-}
-
-void Engine::SealFrame(Path& path, const TxSlot& slot, rte_mbuf* frame) {
-  uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
-  uint8_t* const bth = start + path.headers.size();
-  const uint32_t covered = CoveredBytes(slot);
-  wire::StoreIcrc(bth + covered, wire::IcrcExtend(SentPrefix(path, slot, start),
-                                                  bth, covered));
-}
-
-bool Engine::HashesOnTheWay(const TxSlot& slot) {
-  return slot.payload_bytes >= kHashOnTheWay && slot.segment_count == 1;
-}
-
-bool Engine::WriteLongFrame(Path& path, CopyMode mode, const TxSlot& slot,
-                            rte_mbuf* frame) {
-  uint8_t* at = WriteHeaders(path, slot, frame) + slot.header_bytes;
-  uint32_t hash = wire::IcrcExtend(
-      SentPrefix(path, slot, rte_pktmbuf_mtod(frame, const uint8_t*)),
-      slot.headers, slot.header_bytes);
-  // Whole words first; the one that the padding completes is copied, padded
-  // and hashed by itself.
-  const uint32_t words = slot.payload_bytes & ~3u;
-  const auto* source =
-      reinterpret_cast<const uint8_t*>(slot.segments[0].address);
-  if (!GuardedCopyHashed(mode, at, source, words, &hash)) return false;
-  at += words;
-  if (slot.pad_bytes != 0) {
-    std::memset(at, 0, 16);
-    if (!GuardedCopy(mode, at, source + words, slot.payload_bytes - words)) {
-      return false;
-    }
-    hash = wire::IcrcContinue(hash, at, 4);
-    at += 4;
-  }
-  wire::StoreIcrc(at, hash);
-  return true;
 }
 
 }  // namespace urnic
