@@ -18,24 +18,29 @@ constexpr uint64_t kBitsPerSecond = 10'000'000'000;
 constexpr uint32_t kMtu = 4096;
 constexpr uint32_t kDeepQueue = 1024;
 constexpr uint32_t kMessageBytes = 1024 * 1024;
+constexpr uint32_t kMessagesPosted = 16;
 constexpr Duration kRunTime = Duration::Milliseconds(20);
+constexpr Duration kForgedEvery = Duration::Microseconds(25);
 
 struct Outcome {
   double goodput_percent = 0;
   double resent_percent = 0;
   uint64_t timeouts = 0;
+  uint64_t requests = 0;
 };
 
-// One queue pair, writes of 1 MB, sixteen posted at any time.
+// One queue pair with `posted` requests of `bytes` at any time.
 class Stream {
  public:
   Stream(uint32_t loss_ppm, uint32_t window, uint8_t opcode,
-         uint32_t queue_packets) {
+         uint32_t queue_packets, uint32_t bytes = kMessageBytes,
+         uint32_t posted = kMessagesPosted)
+      : posted_(posted) {
     const uint32_t rights =
         mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
     const uint32_t key = hosts_[0].Register(1, 0, kMessageBytes, rights);
     wr_.opcode = opcode;
-    wr_.sges = {{hosts_[0].address(0), kMessageBytes, key}};
+    wr_.sges = {{hosts_[0].address(0), bytes, key}};
     wr_.remote_addr = hosts_[1].address(0);
     wr_.rkey = hosts_[1].Register(1, 0, kMessageBytes, rights);
     QpConfig config;
@@ -63,13 +68,26 @@ class Stream {
     }
     ends_[0]->on_completion = [this](const testing::Completion& done) {
       Require(done.status == URNIC_WC_SUCCESS, "a request has failed");
+      ++requests_;
       Post();
+      nodes_[0]->Kick();
     };
+  }
+
+  // From now on somebody else sends the responder requests in the requester's
+  // name, whose PSN has not come yet.
+  void ForgeFuturePsns() {
+    wire::PacketFields fields;
+    fields.opcode = static_cast<uint8_t>(wire::Opcode::kRcSendOnly);
+    fields.dest_qp = Qpn{0x11};
+    fields.psn = ends_[1]->qp().recv_psn() + 1000;
+    nodes_[1]->OnPacket(testing::MakePacket(fields));
+    world_.After(kForgedEvery, [this] { ForgeFuturePsns(); });
   }
 
   Outcome Run() {
     const Time begin = world_.now();
-    for (int i = 0; i < 16; ++i) Post();
+    for (uint32_t i = 0; i < posted_; ++i) Post();
     nodes_[0]->Kick();
     world_.RunUntil(begin + kRunTime);
     const rc::SendState& s = ends_[0]->qp().send_state();
@@ -81,6 +99,7 @@ class Stream {
     outcome.resent_percent = 100 * static_cast<double>(s.packets_resent) /
                              static_cast<double>(s.packets_sent);
     outcome.timeouts = s.timeouts;
+    outcome.requests = requests_;
     return outcome;
   }
 
@@ -95,6 +114,8 @@ class Stream {
   std::unique_ptr<Link> links_[2];
   std::unique_ptr<Node> nodes_[2];
   testing::SendWr wr_;
+  const uint32_t posted_;
+  uint64_t requests_ = 0;
 };
 
 std::string Format(const char* format, double a, double b, uint64_t c) {
@@ -131,6 +152,28 @@ void AppendQueueTable(std::string& table) {
   table += "\n";
 }
 
+// What an attacker who knows addresses, ports and queue pair numbers costs.
+void AppendForgeryTable(std::string& table) {
+  table += "\nRDMA write, forged requests with a future PSN, one each 25 us";
+  table += "\n  loss      window 8           window 32          window 128\n";
+  for (const uint32_t loss : {0u, 1000u, 10000u}) {
+    table += Format("%5.2f %% ", loss / 1e4, 0, 0);
+    for (const uint32_t window : {8u, 32u, 128u}) {
+      Stream stream(loss, window, URNIC_WR_RDMA_WRITE, kDeepQueue);
+      stream.ForgeFuturePsns();
+      table += Show(stream.Run());
+    }
+    table += "\n";
+  }
+  table += "\nWrites of 8 bytes that complete in 20 ms, one at a time\n";
+  for (const bool forged : {false, true}) {
+    Stream stream(0, 128, URNIC_WR_RDMA_WRITE, kDeepQueue, 8, 1);
+    if (forged) stream.ForgeFuturePsns();
+    table += forged ? "  with forged requests " : "  undisturbed ";
+    table += std::to_string(stream.Run().requests) + "\n";
+  }
+}
+
 }  // namespace
 
 std::string GoodputTable() {
@@ -141,6 +184,7 @@ std::string GoodputTable() {
   AppendTable("RDMA write", URNIC_WR_RDMA_WRITE, table);
   AppendTable("\nRDMA read (resent: read requests)", URNIC_WR_RDMA_READ, table);
   AppendQueueTable(table);
+  AppendForgeryTable(table);
   return table;
 }
 

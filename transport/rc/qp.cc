@@ -42,6 +42,8 @@ void Qp::Modify(QpState target, const QpConfig& config) {
         send_.retries_left = config.retry_count;
         send_.rnr_retries_left = config.rnr_retry;
         send_.lost_response_seen = false;
+        send_.round_trip = Duration();
+        send_.timing = false;
       }
       send_.draining = false;
       send_.running = true;

@@ -26,6 +26,10 @@ class Requester {
     if (count == 0) return 0;
     RequestAckOfBurst(slots[count - 1]);
     if (was_idle || s_.deadline.IsInfinite()) ArmTimer(now);
+    if (was_idle) {
+      s_.sent_since = now;
+      s_.timing = count == 1;
+    }
     return count;
   }
 

@@ -88,6 +88,7 @@ struct SendState {
   [[gnu::cold, gnu::noinline]] void RewindToUna() {
     for (uint32_t i = una; i != assigned; ++i) RecordOf(i).reads_in_flight = 0;
     reads_in_flight = 0;
+    timing = false;
     SeekTransmit();
   }
 
@@ -168,11 +169,21 @@ struct SendState {
   bool draining = false;
   bool failed = false;
   bool flushing = false;  // state ERR: everything posted is flushed
+  bool timing = false;    // the packet sent at `sent_since` measures round_trip
   uint8_t failed_status = 0;
   RxVerdict failed_cause = RxVerdict::kAccept;
   uint32_t failed_index = 0;
 
   Time deadline = Time::Infinite();
+
+  // No unacknowledged packet was sent for the last time before this moment: the
+  // first one after an idle time was sent then, or what is in flight is sent
+  // again since then.
+  Time sent_since;
+  // The shortest time from a packet that went alone, and once (Karn), to its
+  // acknowledgement: no queue of ours is in it, so an answer to anything takes
+  // at least as long. 0: not known yet.
+  Duration round_trip;
 
   // The work request under transmission, read once from the ring.
   bool current_index_valid = false;
