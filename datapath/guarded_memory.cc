@@ -50,6 +50,7 @@ const CopyFold copy_fold = []() -> CopyFold {
 }();
 
 SignalHandler chain_to = nullptr;
+const unsigned* (*changes_of_this_thread)() = nullptr;
 struct sigaction before_us[NSIG];
 
 void ChainToPrevious(int signo, siginfo_t* info, void* context) {
@@ -79,9 +80,11 @@ void OnFault(int signo, siginfo_t* info, void* context) {
 
 }  // namespace
 
-void InstallMemoryGuard(int (*set_hooks)(SignalHandler), SignalHandler chain) {
+void InstallMemoryGuard(int (*set_hooks)(SignalHandler), SignalHandler chain,
+                        const unsigned* (*mask_changes)()) {
   static std::once_flag once;
   std::call_once(once, [&] {
+    changes_of_this_thread = mask_changes;
     if (set_hooks != nullptr && chain != nullptr) {
       chain_to = chain;
       if (set_hooks(OnFault) == 0) return;
@@ -98,18 +101,28 @@ void InstallMemoryGuard(int (*set_hooks)(SignalHandler), SignalHandler chain) {
 }
 
 CopyMode CopyModeOfThisThread() {
-  // 0: not asked yet. A thread that changes its mask later is not noticed;
-  // programs set masks when they start a thread.
-  static thread_local uint8_t known;
-  if (__builtin_expect(known == 0, 0)) {
-    sigset_t mask;
-    sigemptyset(&mask);
-    pthread_sigmask(SIG_BLOCK, nullptr, &mask);
-    const bool blocked =
-        sigismember(&mask, SIGSEGV) == 1 || sigismember(&mask, SIGBUS) == 1;
-    known = blocked ? 2 : 1;
+  struct Known {
+    const volatile unsigned* changes = nullptr;  // null: not asked yet
+    unsigned changes_then = 0;
+    CopyMode mode = CopyMode::kGuarded;
+  };
+  static thread_local Known known;
+  if (__builtin_expect(
+          known.changes != nullptr && *known.changes == known.changes_then,
+          1)) {
+    return known.mode;
   }
-  return known == 1 ? CopyMode::kGuarded : CopyMode::kThroughKernel;
+  static const unsigned never = 0;
+  known.changes =
+      changes_of_this_thread != nullptr ? changes_of_this_thread() : &never;
+  known.changes_then = *known.changes;
+  sigset_t mask;
+  sigemptyset(&mask);
+  pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+  const bool blocked =
+      sigismember(&mask, SIGSEGV) == 1 || sigismember(&mask, SIGBUS) == 1;
+  known.mode = blocked ? CopyMode::kThroughKernel : CopyMode::kGuarded;
+  return known.mode;
 }
 
 bool CopyThroughKernel(void* target, const void* source, size_t bytes) {

@@ -19,10 +19,14 @@ using SignalHandler = void (*)(int, siginfo_t*, void*);
 // Installs the handler; the first call counts, any thread. With the preload,
 // `set_hooks` installs it and keeps it in front of what the program installs
 // later, and `chain` is the program's own. Both null: sigaction() directly,
-// chaining to what was there before.
-void InstallMemoryGuard(int (*set_hooks)(SignalHandler), SignalHandler chain);
+// chaining to what was there before. `mask_changes` points to a number of the
+// calling thread that changes with its signal mask; null: a thread that changes
+// its mask after its first copy is not noticed.
+void InstallMemoryGuard(int (*set_hooks)(SignalHandler), SignalHandler chain,
+                        const unsigned* (*mask_changes)() = nullptr);
 
-// How the calling thread may copy. Once per entry into the engine.
+// How the calling thread may copy. Once per entry into the engine. A system
+// call when the thread has changed its mask, else some loads.
 enum class CopyMode : uint8_t { kGuarded, kThroughKernel };
 CopyMode CopyModeOfThisThread();
 

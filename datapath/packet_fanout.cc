@@ -2,6 +2,8 @@
 
 #include <linux/if_packet.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace urnic {
 namespace {
@@ -16,9 +18,6 @@ WithoutFanout::~WithoutFanout() { t_without_fanout = false; }
 // The names are the linker's.
 extern "C" {
 
-int __real_setsockopt(int fd, int level, int option, const void* value,
-                      socklen_t bytes);
-
 int __wrap_setsockopt(int fd, int level, int option, const void* value,
                       socklen_t bytes);
 
@@ -27,7 +26,9 @@ int __wrap_setsockopt(int fd, int level, int option, const void* value,
   if (t_without_fanout && level == SOL_PACKET && option == PACKET_FANOUT) {
     return 0;
   }
-  return __real_setsockopt(fd, level, option, value, bytes);
+  // Not the function: another preloaded library may have taken it.
+  return static_cast<int>(
+      syscall(SYS_setsockopt, fd, level, option, value, bytes));
 }
 }
 

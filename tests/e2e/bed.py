@@ -76,6 +76,8 @@ class Tools:
         self.late_loader = str(pathlib.Path(built).resolve() / "late_loader")
         self.alloc_count = str(pathlib.Path(built).resolve() /
                                "liballoc_count.so")
+        self.plain_sockets = str(pathlib.Path(built).resolve() /
+                                 "libplain_sockets.so")
         self.urnic = str(self.out / "bin" / "urnic")
         self.preload = str(self.out / "lib" / "liburnic-preload.so")
 
@@ -83,7 +85,7 @@ class Tools:
         wanted = [self.urnic, self.preload,
                   str(self.out / "lib" / "liburnic-rdmav34.so"),
                   self.echo_peer, self.cm_reconnect, self.cm_survivor,
-                  self.late_loader, self.alloc_count]
+                  self.late_loader, self.alloc_count, self.plain_sockets]
         return [path for path in wanted if not os.path.exists(path)]
 
     def mend(self):

@@ -322,7 +322,8 @@ uint32_t Device::window_packets() const {
 }
 
 void Device::GuardMemory() {
-  InstallMemoryGuard(hooks_.set_signal_hooks, hooks_.chain_signal);
+  InstallMemoryGuard(hooks_.set_signal_hooks, hooks_.chain_signal,
+                     hooks_.mask_changes);
 }
 
 absl::Status Device::Add(std::atomic<int>& count, uint32_t limit,

@@ -39,6 +39,7 @@ namespace urnic::control {
 struct ProgramHooks {
   int (*set_signal_hooks)(SignalHandler handler) = nullptr;
   SignalHandler chain_signal = nullptr;
+  const unsigned* (*mask_changes)() = nullptr;
   const char* (*run_dir)() = nullptr;
   int (*set_gids)(const urnic_device_identity* device) = nullptr;
   int (*set_port_active)(const char* device, int active) = nullptr;

@@ -10,7 +10,6 @@
 #include "verbs/preload/cancellation.h"
 #include "verbs/preload/fd_table.h"
 #include "verbs/preload/fork_safety.h"
-#include "verbs/preload/real_libc.h"
 
 // What one write moves: not more than is written whole or not at all, and small
 // enough for a stack that may be small.
@@ -62,7 +61,7 @@ static void unlock_channel(struct urnic_fd_object* channel) {
 static int write_whole(const struct urnic_fd_object* channel,
                        const uint64_t* handles, uint32_t n) {
   ssize_t bytes = (ssize_t)(n * sizeof(*handles));
-  return urnic_real()->write(channel->own_fd, handles, (size_t)bytes) == bytes;
+  return write(channel->own_fd, handles, (size_t)bytes) == bytes;
 }
 
 static void move_waiting(struct urnic_fd_object* channel) {
@@ -112,7 +111,7 @@ static unsigned drop_from_pipe(struct urnic_fd_object* channel,
   pthread_mutex_lock(&page_lock);
   while (left > 0) {
     size_t want = (size_t)left < sizeof(page) ? (size_t)left : sizeof(page);
-    ssize_t got = urnic_real()->read(channel->own_fd, page, want);
+    ssize_t got = read(channel->own_fd, page, want);
     if (got <= 0) break;  // the program has read the rest meanwhile
     left -= (int)got;
     uint32_t kept = 0;

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "verbs/abi/high_fd.h"
 #include "verbs/preload/cancellation.h"
 #include "verbs/preload/fork_safety.h"
-#include "verbs/preload/real_libc.h"
 
 _Atomic(urnic_fd_slot*) urnic_fd_rows[URNIC_FD_ROWS];
 atomic_int urnic_fd_any;
@@ -32,7 +32,7 @@ static struct urnic_fd_object* take_free(void) {
 
 struct urnic_fd_object* urnic_fd_object_new(int kind, int fd) {
   struct stat st;
-  if (urnic_real()->fstat(fd, &st) != 0) return NULL;
+  if (fstat(fd, &st) != 0) return NULL;
   struct urnic_fd_object* object = take_free();
   if (object == NULL) return NULL;
   object->kind = kind;
@@ -94,7 +94,7 @@ void urnic_fd_object_free(struct urnic_fd_object* object) {
   pthread_mutex_lock(&object->lock);
   object->kind = URNIC_FD_FOREIGN;
   if (object->own_fd >= 0 && urnic_fd_is_same(object, object->own_fd))
-    urnic_real()->close(object->own_fd);
+    close(object->own_fd);
   object->own_fd = -1;
   urnic_event_set_clear(&object->waiting);
   atomic_store(&object->num_waiting, 0);
@@ -121,7 +121,7 @@ void urnic_fd_forget_all(void) {
 int urnic_fd_is_same(const struct urnic_fd_object* object, int fd) {
   struct stat st;
   int saved_errno = errno;
-  int rc = urnic_real()->fstat(fd, &st);
+  int rc = fstat(fd, &st);
   errno = saved_errno;
   return rc == 0 && st.st_dev == object->dev && st.st_ino == object->ino;
 }

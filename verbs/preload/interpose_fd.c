@@ -11,24 +11,28 @@
 #include "verbs/preload/comp_channel.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/fd_table.h"
+#include "verbs/preload/next_call.h"
 #include "verbs/preload/rdma_cm_node.h"
-#include "verbs/preload/real_libc.h"
 #include "verbs/preload/sysfs_tree.h"
 #include "verbs/preload/uverbs_node.h"
 
-URNIC_EXPORT ssize_t read(int fd, void* out, size_t size) {
+static ssize_t read_any(int fd, void* out, size_t size) {
   struct urnic_fd_object* object = urnic_fd_hint(fd);
-  ssize_t n = urnic_real()->read(fd, out, size);
+  ssize_t n = urnic_next()->read(fd, out, size);
   if (__builtin_expect(object != NULL, 0) && n > 0 &&
       object->kind == URNIC_FD_CHANNEL)
     urnic_channel_after_read(object);
   return n;
 }
 
+URNIC_EXPORT ssize_t read(int fd, void* out, size_t size) {
+  return read_any(fd, out, size);
+}
+
 // The fortified twin: the compiler knew that `room` bytes follow `out`.
 URNIC_EXPORT ssize_t __read_chk(int fd, void* out, size_t size, size_t room) {
   if (size > room) abort();
-  return read(fd, out, size);
+  return read_any(fd, out, size);
 }
 
 URNIC_EXPORT ssize_t write(int fd, const void* data, size_t size) {
@@ -38,7 +42,7 @@ URNIC_EXPORT ssize_t write(int fd, const void* data, size_t size) {
     if (object->kind == URNIC_FD_RDMA_CM)
       return urnic_rdma_cm_write(object, data, size);
   }
-  return urnic_real()->write(fd, data, size);
+  return urnic_next()->write(fd, data, size);
 }
 
 URNIC_EXPORT int close(int fd) {
@@ -47,7 +51,7 @@ URNIC_EXPORT int close(int fd) {
   if (__builtin_expect(object != NULL, 0) && object->owner == getpid() &&
       urnic_fd_find(fd, object->kind) != NULL && urnic_fd_unpublish(object))
     urnic_fd_object_free(object);
-  return urnic_real()->close(fd);
+  return urnic_next()->close(fd);
 }
 
 // libibverbs asks the kernel for its devices here first. Where ib_core is a
@@ -59,5 +63,5 @@ URNIC_EXPORT int socket(int domain, int type, int protocol) {
     errno = EPROTONOSUPPORT;
     return -1;
   }
-  return urnic_real()->socket(domain, type, protocol);
+  return urnic_next()->socket(domain, type, protocol);
 }

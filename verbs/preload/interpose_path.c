@@ -19,8 +19,9 @@
 #include "verbs/preload/device_node.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/fd_table.h"
+#include "verbs/preload/libc_call.h"
+#include "verbs/preload/next_call.h"
 #include "verbs/preload/rdma_path.h"
-#include "verbs/preload/real_libc.h"
 
 // Where to send a call that treats nodes like any file. NULL: errno is set.
 static const char* redirect(int* dirfd, const char* path,
@@ -45,13 +46,12 @@ static const char* redirect(int* dirfd, const char* path,
 // when they are read; libibverbs takes no other answer for "empty". An epoll
 // descriptor behaves just so.
 static int open_tree(const char* path, int flags, mode_t mode) {
-  int fd = urnic_real()->openat(AT_FDCWD, path, flags, mode);
+  int fd = urnic_next()->openat(AT_FDCWD, path, flags, mode);
   struct stat st;
   if (fd < 0 || strstr(path, "/gid_attrs/") == NULL ||
-      urnic_real()->fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-      st.st_size != 0)
+      urnic_libc_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size != 0)
     return fd;
-  urnic_real()->close(fd);
+  close(fd);
   return epoll_create1(flags & O_CLOEXEC ? EPOLL_CLOEXEC : 0);
 }
 
@@ -59,7 +59,7 @@ static int open_rdma(int dirfd, const char* path, int flags, mode_t mode) {
   struct urnic_rdma_path where;
   switch (urnic_rdma_resolve(dirfd, path, &where)) {
     case URNIC_PATH_OTHER:
-      return urnic_real()->openat(dirfd, path, flags, mode);
+      return urnic_next()->openat(dirfd, path, flags, mode);
     case URNIC_PATH_TREE:
       return open_tree(where.path, flags, mode);
     case URNIC_PATH_NODE:
@@ -81,44 +81,60 @@ static int open_rdma(int dirfd, const char* path, int flags, mode_t mode) {
     va_end(args);                                                   \
   }
 
+static int open_any(const char* path, int flags, mode_t mode) {
+  if (!urnic_may_be_rdma(path)) return urnic_next()->open(path, flags, mode);
+  return open_rdma(AT_FDCWD, path, flags, mode);
+}
+
+static int open64_any(const char* path, int flags, mode_t mode) {
+  if (!urnic_may_be_rdma(path)) return urnic_next()->open64(path, flags, mode);
+  return open_rdma(AT_FDCWD, path, flags | O_LARGEFILE, mode);
+}
+
+static int openat_any(int dirfd, const char* path, int flags, mode_t mode) {
+  if (!urnic_may_be_rdma(path))
+    return urnic_next()->openat(dirfd, path, flags, mode);
+  return open_rdma(dirfd, path, flags, mode);
+}
+
+static int openat64_any(int dirfd, const char* path, int flags, mode_t mode) {
+  if (!urnic_may_be_rdma(path))
+    return urnic_next()->openat64(dirfd, path, flags, mode);
+  return open_rdma(dirfd, path, flags | O_LARGEFILE, mode);
+}
+
 URNIC_EXPORT int open(const char* path, int flags, ...) {
   TAKE_MODE(mode, flags)
-  if (!urnic_may_be_rdma(path)) return urnic_real()->open(path, flags, mode);
-  return open_rdma(AT_FDCWD, path, flags, mode);
+  return open_any(path, flags, mode);
 }
 
 URNIC_EXPORT int open64(const char* path, int flags, ...) {
   TAKE_MODE(mode, flags)
-  if (!urnic_may_be_rdma(path)) return urnic_real()->open64(path, flags, mode);
-  return open_rdma(AT_FDCWD, path, flags | O_LARGEFILE, mode);
+  return open64_any(path, flags, mode);
 }
 
 URNIC_EXPORT int openat(int dirfd, const char* path, int flags, ...) {
   TAKE_MODE(mode, flags)
-  if (!urnic_may_be_rdma(path))
-    return urnic_real()->openat(dirfd, path, flags, mode);
-  return open_rdma(dirfd, path, flags, mode);
+  return openat_any(dirfd, path, flags, mode);
 }
 
 URNIC_EXPORT int openat64(int dirfd, const char* path, int flags, ...) {
   TAKE_MODE(mode, flags)
-  if (!urnic_may_be_rdma(path))
-    return urnic_real()->openat64(dirfd, path, flags, mode);
-  return open_rdma(dirfd, path, flags | O_LARGEFILE, mode);
+  return openat64_any(dirfd, path, flags, mode);
 }
 
 // What _FORTIFY_SOURCE makes of open without a mode.
 URNIC_EXPORT int __open_2(const char* path, int flags) {
-  return open(path, flags);
+  return open_any(path, flags, 0);
 }
 URNIC_EXPORT int __open64_2(const char* path, int flags) {
-  return open64(path, flags);
+  return open64_any(path, flags, 0);
 }
 URNIC_EXPORT int __openat_2(int dirfd, const char* path, int flags) {
-  return openat(dirfd, path, flags);
+  return openat_any(dirfd, path, flags, 0);
 }
 URNIC_EXPORT int __openat64_2(int dirfd, const char* path, int flags) {
-  return openat64(dirfd, path, flags);
+  return openat64_any(dirfd, path, flags, 0);
 }
 
 static FILE* fopen_rdma(const char* path, const char* mode) {
@@ -128,20 +144,20 @@ static FILE* fopen_rdma(const char* path, const char* mode) {
   if (real_path == NULL) return NULL;
   // Files of the tree are for reading; for anything else libc decides.
   if (real_path == path || mode[0] != 'r')
-    return urnic_real()->fopen(real_path, mode);
+    return urnic_next()->fopen(real_path, mode);
   int fd = open_tree(real_path, O_RDONLY | O_CLOEXEC, 0);
   FILE* file = fd >= 0 ? fdopen(fd, "r") : NULL;
-  if (fd >= 0 && file == NULL) urnic_real()->close(fd);
+  if (fd >= 0 && file == NULL) close(fd);
   return file;
 }
 
 URNIC_EXPORT FILE* fopen(const char* path, const char* mode) {
-  if (!urnic_may_be_rdma(path)) return urnic_real()->fopen(path, mode);
+  if (!urnic_may_be_rdma(path)) return urnic_next()->fopen(path, mode);
   return fopen_rdma(path, mode);
 }
 
 URNIC_EXPORT FILE* fopen64(const char* path, const char* mode) {
-  if (!urnic_may_be_rdma(path)) return urnic_real()->fopen64(path, mode);
+  if (!urnic_may_be_rdma(path)) return urnic_next()->fopen64(path, mode);
   return fopen_rdma(path, mode);
 }
 
@@ -150,21 +166,27 @@ URNIC_EXPORT FILE* fopen64(const char* path, const char* mode) {
 URNIC_EXPORT DIR* opendir(const char* path) {
   struct urnic_rdma_path where;
   int dirfd = AT_FDCWD;
-  if (!urnic_may_be_rdma(path)) return urnic_real()->opendir(path);
+  if (!urnic_may_be_rdma(path)) return urnic_next()->opendir(path);
   const char* real_path = redirect(&dirfd, path, &where);
-  return real_path ? urnic_real()->opendir(real_path) : NULL;
+  return real_path ? urnic_next()->opendir(real_path) : NULL;
+}
+
+static int scandir_any(const char* path, struct dirent*** list,
+                       urnic_dirent_filter filter,
+                       urnic_dirent_compare compare) {
+  struct urnic_rdma_path where;
+  int dirfd = AT_FDCWD;
+  if (!urnic_may_be_rdma(path))
+    return urnic_next()->scandir(path, list, filter, compare);
+  const char* real_path = redirect(&dirfd, path, &where);
+  return real_path ? urnic_next()->scandir(real_path, list, filter, compare)
+                   : -1;
 }
 
 URNIC_EXPORT int scandir(const char* path, struct dirent*** list,
                          urnic_dirent_filter filter,
                          urnic_dirent_compare compare) {
-  struct urnic_rdma_path where;
-  int dirfd = AT_FDCWD;
-  if (!urnic_may_be_rdma(path))
-    return urnic_real()->scandir(path, list, filter, compare);
-  const char* real_path = redirect(&dirfd, path, &where);
-  return real_path ? urnic_real()->scandir(real_path, list, filter, compare)
-                   : -1;
+  return scandir_any(path, list, filter, compare);
 }
 
 _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64) &&
@@ -175,16 +197,16 @@ URNIC_EXPORT int scandir64(const char* path, struct dirent64*** list,
                            int (*filter)(const struct dirent64*),
                            int (*compare)(const struct dirent64**,
                                           const struct dirent64**)) {
-  return scandir(path, (struct dirent***)list, (urnic_dirent_filter)filter,
-                 (urnic_dirent_compare)compare);
+  return scandir_any(path, (struct dirent***)list, (urnic_dirent_filter)filter,
+                     (urnic_dirent_compare)compare);
 }
 
 URNIC_EXPORT int chdir(const char* path) {
   struct urnic_rdma_path where;
   int dirfd = AT_FDCWD;
-  if (!urnic_may_be_rdma(path)) return urnic_real()->chdir(path);
+  if (!urnic_may_be_rdma(path)) return urnic_next()->chdir(path);
   const char* real_path = redirect(&dirfd, path, &where);
-  return real_path ? urnic_real()->chdir(real_path) : -1;
+  return real_path ? urnic_next()->chdir(real_path) : -1;
 }
 
 // ----------------------------------------------------------------- access
@@ -193,9 +215,9 @@ static int access_rdma(int dirfd, const char* path, int mode, int flags) {
   struct urnic_rdma_path where;
   switch (urnic_rdma_resolve(dirfd, path, &where)) {
     case URNIC_PATH_OTHER:
-      return urnic_real()->faccessat(dirfd, path, mode, flags);
+      return urnic_next()->faccessat(dirfd, path, mode, flags);
     case URNIC_PATH_TREE:
-      return urnic_real()->faccessat(AT_FDCWD, where.path, mode, flags);
+      return urnic_next()->faccessat(AT_FDCWD, where.path, mode, flags);
     case URNIC_PATH_NODE:
       return urnic_node_access(mode);
     case URNIC_PATH_ABSENT:
@@ -206,23 +228,26 @@ static int access_rdma(int dirfd, const char* path, int mode, int flags) {
 }
 
 URNIC_EXPORT int access(const char* path, int mode) {
-  if (!urnic_may_be_rdma(path)) return urnic_real()->access(path, mode);
+  if (!urnic_may_be_rdma(path)) return urnic_next()->access(path, mode);
   return access_rdma(AT_FDCWD, path, mode, 0);
 }
 
 URNIC_EXPORT int faccessat(int dirfd, const char* path, int mode, int flags) {
   if (!urnic_may_be_rdma(path))
-    return urnic_real()->faccessat(dirfd, path, mode, flags);
+    return urnic_next()->faccessat(dirfd, path, mode, flags);
   return access_rdma(dirfd, path, mode, flags);
 }
 
-URNIC_EXPORT int euidaccess(const char* path, int mode) {
-  if (!urnic_may_be_rdma(path)) return urnic_real()->euidaccess(path, mode);
+static int euidaccess_any(const char* path, int mode) {
+  if (!urnic_may_be_rdma(path)) return urnic_next()->euidaccess(path, mode);
   return access_rdma(AT_FDCWD, path, mode, AT_EACCESS);
 }
 
+URNIC_EXPORT int euidaccess(const char* path, int mode) {
+  return euidaccess_any(path, mode);
+}
 URNIC_EXPORT int eaccess(const char* path, int mode) {
-  return euidaccess(path, mode);
+  return euidaccess_any(path, mode);
 }
 
 // ------------------------------------------------------------------- stat
@@ -246,13 +271,13 @@ static int stat_at(int dirfd, const char* path, struct stat* out, int flags) {
     return 0;
   }
   if (!urnic_may_be_rdma(path))
-    return urnic_real()->fstatat(dirfd, path, out, flags);
+    return urnic_next()->fstatat(dirfd, path, out, flags);
   struct urnic_rdma_path where;
   switch (urnic_rdma_resolve(dirfd, path, &where)) {
     case URNIC_PATH_OTHER:
-      return urnic_real()->fstatat(dirfd, path, out, flags);
+      return urnic_next()->fstatat(dirfd, path, out, flags);
     case URNIC_PATH_TREE:
-      return urnic_real()->fstatat(AT_FDCWD, where.path, out, flags);
+      return urnic_next()->fstatat(AT_FDCWD, where.path, out, flags);
     case URNIC_PATH_NODE:
       urnic_node_stat(where.device, out);
       return 0;
@@ -265,7 +290,7 @@ static int stat_at(int dirfd, const char* path, struct stat* out, int flags) {
 
 static int stat_fd(int fd, struct stat* out) {
   const struct urnic_fd_object* node = node_of(fd);
-  if (node == NULL) return urnic_real()->fstat(fd, out);
+  if (node == NULL) return urnic_next()->fstat(fd, out);
   urnic_node_stat(node->device, out);
   return 0;
 }
@@ -314,17 +339,21 @@ URNIC_EXPORT int __fxstatat(int version, int dirfd, const char* path,
   return stat_at(dirfd, path, out, flags);
 }
 URNIC_EXPORT int __xstat64(int version, const char* path, struct stat64* out) {
-  return __xstat(version, path, (struct stat*)out);
+  (void)version;
+  return stat_at(AT_FDCWD, path, (struct stat*)out, 0);
 }
 URNIC_EXPORT int __lxstat64(int version, const char* path, struct stat64* out) {
-  return __lxstat(version, path, (struct stat*)out);
+  (void)version;
+  return stat_at(AT_FDCWD, path, (struct stat*)out, AT_SYMLINK_NOFOLLOW);
 }
 URNIC_EXPORT int __fxstat64(int version, int fd, struct stat64* out) {
-  return __fxstat(version, fd, (struct stat*)out);
+  (void)version;
+  return stat_fd(fd, (struct stat*)out);
 }
 URNIC_EXPORT int __fxstatat64(int version, int dirfd, const char* path,
                               struct stat64* out, int flags) {
-  return __fxstatat(version, dirfd, path, (struct stat*)out, flags);
+  (void)version;
+  return stat_at(dirfd, path, (struct stat*)out, flags);
 }
 
 URNIC_EXPORT int statx(int dirfd, const char* path, int flags, unsigned mask,
@@ -335,47 +364,56 @@ URNIC_EXPORT int statx(int dirfd, const char* path, int flags, unsigned mask,
     return 0;
   }
   if (!urnic_may_be_rdma(path))
-    return urnic_real()->statx(dirfd, path, flags, mask, out);
+    return urnic_next()->statx(dirfd, path, flags, mask, out);
   struct urnic_rdma_path where;
   if (urnic_rdma_resolve(dirfd, path, &where) == URNIC_PATH_NODE) {
     urnic_node_statx(where.device, out);
     return 0;
   }
   const char* real_path = redirect(&dirfd, path, &where);
-  return real_path ? urnic_real()->statx(dirfd, real_path, flags, mask, out)
+  return real_path ? urnic_next()->statx(dirfd, real_path, flags, mask, out)
                    : -1;
 }
 
 // ------------------------------------------------------------------ links
 
-URNIC_EXPORT ssize_t readlinkat(int dirfd, const char* path, char* out,
-                                size_t size) {
+static ssize_t readlinkat_any(int dirfd, const char* path, char* out,
+                              size_t size) {
   if (!urnic_may_be_rdma(path))
-    return urnic_real()->readlinkat(dirfd, path, out, size);
+    return urnic_next()->readlinkat(dirfd, path, out, size);
   struct urnic_rdma_path where;
   const char* real_path = redirect(&dirfd, path, &where);
-  return real_path ? urnic_real()->readlinkat(dirfd, real_path, out, size) : -1;
+  return real_path ? urnic_next()->readlinkat(dirfd, real_path, out, size) : -1;
 }
 
+static ssize_t readlink_any(const char* path, char* out, size_t size) {
+  if (!urnic_may_be_rdma(path)) return urnic_next()->readlink(path, out, size);
+  return readlinkat_any(AT_FDCWD, path, out, size);
+}
+
+URNIC_EXPORT ssize_t readlinkat(int dirfd, const char* path, char* out,
+                                size_t size) {
+  return readlinkat_any(dirfd, path, out, size);
+}
 URNIC_EXPORT ssize_t readlink(const char* path, char* out, size_t size) {
-  if (!urnic_may_be_rdma(path)) return urnic_real()->readlink(path, out, size);
-  return readlinkat(AT_FDCWD, path, out, size);
+  return readlink_any(path, out, size);
 }
 
 // Fortified twins: the compiler knew that `room` bytes follow `out`.
 URNIC_EXPORT ssize_t __readlink_chk(const char* path, char* out, size_t size,
                                     size_t room) {
   if (size > room) abort();
-  return readlink(path, out, size);
+  return readlink_any(path, out, size);
 }
 URNIC_EXPORT ssize_t __readlinkat_chk(int dirfd, const char* path, char* out,
                                       size_t size, size_t room) {
   if (size > room) abort();
-  return readlinkat(dirfd, path, out, size);
+  return readlinkat_any(dirfd, path, out, size);
 }
 
 // `out` as in realpath(3): PATH_MAX bytes, or NULL for malloc.
-static char* realpath_rdma(const char* path, char* out) {
+static char* realpath_any(const char* path, char* out) {
+  if (!urnic_may_be_rdma(path)) return urnic_next()->realpath(path, out);
   struct urnic_rdma_path where;
   int dirfd = AT_FDCWD;
   if (urnic_rdma_resolve(dirfd, path, &where) == URNIC_PATH_NODE) {
@@ -388,19 +426,18 @@ static char* realpath_rdma(const char* path, char* out) {
     return out ? strcpy(out, where.path) : strdup(where.path);
   }
   const char* real_path = redirect(&dirfd, path, &where);
-  return real_path ? urnic_real()->realpath(real_path, out) : NULL;
+  return real_path ? urnic_next()->realpath(real_path, out) : NULL;
 }
 
 URNIC_EXPORT char* realpath(const char* path, char* out) {
-  if (!urnic_may_be_rdma(path)) return urnic_real()->realpath(path, out);
-  return realpath_rdma(path, out);
+  return realpath_any(path, out);
 }
 URNIC_EXPORT char* __realpath_chk(const char* path, char* out, size_t room) {
   if (room < PATH_MAX) abort();
-  return realpath(path, out);
+  return realpath_any(path, out);
 }
 URNIC_EXPORT char* canonicalize_file_name(const char* path) {
-  return realpath(path, NULL);
+  return realpath_any(path, NULL);
 }
 
 // ------------------------------------------------------ attributes (ls -l)
@@ -410,9 +447,9 @@ URNIC_EXPORT ssize_t getxattr(const char* path, const char* name, void* out,
   struct urnic_rdma_path where;
   int dirfd = AT_FDCWD;
   if (!urnic_may_be_rdma(path))
-    return urnic_real()->getxattr(path, name, out, size);
+    return urnic_next()->getxattr(path, name, out, size);
   const char* real_path = redirect(&dirfd, path, &where);
-  return real_path ? urnic_real()->getxattr(real_path, name, out, size) : -1;
+  return real_path ? urnic_next()->getxattr(real_path, name, out, size) : -1;
 }
 
 URNIC_EXPORT ssize_t lgetxattr(const char* path, const char* name, void* out,
@@ -420,7 +457,7 @@ URNIC_EXPORT ssize_t lgetxattr(const char* path, const char* name, void* out,
   struct urnic_rdma_path where;
   int dirfd = AT_FDCWD;
   if (!urnic_may_be_rdma(path))
-    return urnic_real()->lgetxattr(path, name, out, size);
+    return urnic_next()->lgetxattr(path, name, out, size);
   const char* real_path = redirect(&dirfd, path, &where);
-  return real_path ? urnic_real()->lgetxattr(real_path, name, out, size) : -1;
+  return real_path ? urnic_next()->lgetxattr(real_path, name, out, size) : -1;
 }

@@ -100,6 +100,11 @@ struct urnic_preload_api {
   // The port of the device with this name is ACTIVE (1) or DOWN (0) now:
   // rewrites what sysfs says of it. 0 or -errno. One call at a time.
   int (*set_port_active)(const char* device, int active);
+
+  // A number of the calling thread that changes whenever the thread changes its
+  // signal mask. Lives as long as the thread. Not counted: masks that
+  // siglongjmp(3) and setcontext(3) restore, and raw system calls.
+  const unsigned* (*mask_changes)(void);
 };
 
 // The symbol, for the preload itself and for tests that link it.

@@ -12,7 +12,6 @@
 #include "verbs/preload/cancellation.h"
 #include "verbs/preload/device_node.h"
 #include "verbs/preload/fd_table.h"
-#include "verbs/preload/real_libc.h"
 
 static _Atomic(const struct urnic_rdma_cm_device*) the_device;
 
@@ -35,11 +34,11 @@ static void show_ready(struct urnic_fd_object* object, int news) {
   // that many.
   ssize_t moved = 0;
   if (object->ready && news && held >= (int)sizeof(bytes))
-    moved = urnic_real()->read(object->own_fd, bytes, 1);
+    moved = read(object->own_fd, bytes, 1);
   if (object->ready && (news || held == 0) && moved >= 0)
-    moved = urnic_real()->write(object->own_fd, bytes, 1);
+    moved = write(object->own_fd, bytes, 1);
   while (!object->ready && held > 0 && moved >= 0) {
-    moved = urnic_real()->read(object->own_fd, bytes, sizeof(bytes));
+    moved = read(object->own_fd, bytes, sizeof(bytes));
     held -= (int)moved;
   }
 }
@@ -144,7 +143,7 @@ static void abandon_wait(void* arg) {
   pthread_mutex_lock(&wait->node->lock);
   if (wait->node->kind == URNIC_FD_RDMA_CM) show_ready(wait->node, /*news=*/0);
   pthread_mutex_unlock(&wait->node->lock);
-  if (wait->keeper >= 0) urnic_real()->close(wait->keeper);
+  if (wait->keeper >= 0) close(wait->keeper);
 }
 
 // Waits until events may be there; false with errno. Outside of a use: whoever
@@ -161,11 +160,11 @@ static int wait_for_event(struct urnic_fd_object* node, int fd) {
   ssize_t got;
   pthread_cleanup_push(abandon_wait, &wait);
   if (blocks) urnic_cancellation_back(before);
-  got = urnic_real()->read(fd, &byte, 1);
+  got = read(fd, &byte, 1);
   urnic_cancellation_off();
   pthread_cleanup_pop(0);
   int err = got < 0 ? errno : EBADF;
-  if (wait.keeper >= 0) urnic_real()->close(wait.keeper);
+  if (wait.keeper >= 0) close(wait.keeper);
   urnic_cancellation_back(before);
   errno = err;
   return got > 0;

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "verbs/preload/device_node.h"
-#include "verbs/preload/real_libc.h"
 #include "verbs/preload/sysfs_tree.h"
 
 int urnic_may_be_rdma(const char* path) {
@@ -27,7 +26,7 @@ static int make_absolute(int dirfd, const char* path, char* out, size_t size) {
   char link[40] = "/proc/thread-self/cwd";
   if (dirfd != AT_FDCWD)
     snprintf(link, sizeof(link), "/proc/thread-self/fd/%d", dirfd);
-  ssize_t len = urnic_real()->readlink(link, out, size);
+  ssize_t len = readlink(link, out, size);
   if (len <= 0 || out[0] != '/' || (size_t)len >= size) return 0;
   int rest = snprintf(out + len, size - (size_t)len, "%s%s",
                       len == 1 ? "" : "/", path);

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "verbs/preload/fork_safety.h"
-#include "verbs/preload/real_libc.h"
 
 static _Atomic(urnic_signal_handler) guard;  // set once
 static pid_t owner;  // a vfork child must not change what it shares
@@ -46,17 +45,16 @@ int urnic_signal_hooks_set(urnic_signal_handler handler) {
   struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART,
                              .sa_sigaction = handler};
   sigemptyset(&action.sa_mask);
-  const struct urnic_real_libc* real = urnic_real();
   // What chain needs must be there before the first signal can arrive.
-  if (real->sigaction(SIGSEGV, NULL, &asked[0]) != 0 ||
-      real->sigaction(SIGBUS, NULL, &asked[1]) != 0)
+  if (sigaction(SIGSEGV, NULL, &asked[0]) != 0 ||
+      sigaction(SIGBUS, NULL, &asked[1]) != 0)
     return -errno;
   owner = getpid();
   urnic_fork_safety_on(unlock_in_child);
-  if (real->sigaction(SIGSEGV, &action, NULL) != 0) return -errno;
-  if (real->sigaction(SIGBUS, &action, NULL) != 0) {
+  if (sigaction(SIGSEGV, &action, NULL) != 0) return -errno;
+  if (sigaction(SIGBUS, &action, NULL) != 0) {
     int err = errno;
-    real->sigaction(SIGSEGV, &asked[0], NULL);
+    sigaction(SIGSEGV, &asked[0], NULL);
     return -err;
   }
   atomic_store(&guard, handler);
@@ -100,7 +98,7 @@ void urnic_signal_hooks_mask_old(int signo, struct sigaction* old) {
 static void die_by_default(int signo, const siginfo_t* info) {
   struct sigaction action = {.sa_handler = SIG_DFL};
   sigemptyset(&action.sa_mask);
-  urnic_real()->sigaction(signo, &action, NULL);
+  sigaction(signo, &action, NULL);
   if (info->si_code <= 0 || (signo == SIGBUS && info->si_code == BUS_MCEERR_AO))
     raise(signo);
 }
@@ -135,3 +133,11 @@ void urnic_signal_hooks_chain(int signo, siginfo_t* info, void* ucontext) {
   else
     action.sa_handler(signo);
 }
+
+// Changed and read by its own thread, and by its signal handlers.
+static _Thread_local unsigned mask_changes
+    __attribute__((tls_model("initial-exec")));
+
+void urnic_signal_hooks_mask_changed(void) { ++mask_changes; }
+
+const unsigned* urnic_signal_hooks_mask_changes(void) { return &mask_changes; }

@@ -25,3 +25,8 @@ void urnic_signal_hooks_action(int signo, const struct sigaction* action,
 // After a real sigaction reported `old`: if that is the guard (a forked child
 // sees it), puts what the program had asked for instead.
 void urnic_signal_hooks_mask_old(int signo, struct sigaction* old);
+
+// This thread has changed its signal mask.
+void urnic_signal_hooks_mask_changed(void);
+// How often it has (preload_api.h).
+const unsigned* urnic_signal_hooks_mask_changes(void);

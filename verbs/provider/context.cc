@@ -78,6 +78,10 @@ control::ProgramHooks PreloadHooks() {
       hooks.set_gids = preload->set_gids;
       hooks.set_port_active = preload->set_port_active;
     }
+    if (preload->size >= offsetof(urnic_preload_api, mask_changes) +
+                             sizeof(preload->mask_changes)) {
+      hooks.mask_changes = preload->mask_changes;
+    }
   }
   return hooks;
 }
@@ -194,6 +198,15 @@ int MakeContext(const char* name, std::unique_ptr<Context>& out) {
   return 0;
 }
 
+// libibverbs has opened it as the program would have, so whoever watches what
+// the program opens and closes, our preload for one, must see it closed.
+void CloseProgramsFile(int fd) {
+  if (const auto close_as_program =
+          reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "close"))) {
+    close_as_program(fd);
+  }
+}
+
 void SetOps(verbs_context* context) {
   verbs_context_ops ops = {};
   ops.advise_mr = kVerb<AdviseMr>;
@@ -252,7 +265,7 @@ verbs_context* OpenContext(ibv_device* device, int cmd_fd, void*) {
   const NoCancellation guard;
   std::unique_ptr<Context> context;
   if (const int error = MakeContext(device->name, context)) {
-    close(cmd_fd);
+    CloseProgramsFile(cmd_fd);
     return FailNull(error);
   }
   constexpr uint32_t kUnknownDriver = 0;

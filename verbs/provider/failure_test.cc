@@ -2,9 +2,12 @@
 // becomes of a queue pair then.
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 
+#include <functional>
 #include <memory>
+#include <thread>
 
 #include "verbs/provider/testing/verbs_pair.h"
 
@@ -187,6 +190,45 @@ TEST_F(FailureTest, MemoryThatIsGoneIsAnErrorOfTheQueuePair) {
               0);
     EXPECT_EQ(a().Poll().status,
               source ? IBV_WC_LOC_PROT_ERR : IBV_WC_REM_OP_ERR);
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  }
+}
+
+// Each way to block the signals that the guard around memory needs, in a thread
+// that has used verbs before and is known not to block them.
+TEST_F(FailureTest, AThreadThatBlocksFaultsLaterFindsMemoryGoneAsWell) {
+  constexpr size_t kPage = 4096;
+  sigset_t all;
+  sigfillset(&all);
+  const std::function<void()> ways[] = {
+      [&] { pthread_sigmask(SIG_SETMASK, &all, nullptr); },
+      [&] { sigprocmask(SIG_BLOCK, &all, nullptr); },
+  };
+  for (const auto& block : ways) {
+    Make();
+    void* page = mmap(nullptr, kPage, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(page, MAP_FAILED);
+    ibv_mr* mr = ibv_reg_mr(b().pd(), page, kPage, kAllRights);
+    ASSERT_NE(mr, nullptr);
+    const auto write = [&] {
+      EXPECT_EQ(a().PostSend({a().Sge(0, 8)},
+                             [&](ibv_send_wr& wr) {
+                               wr.opcode = IBV_WR_RDMA_WRITE;
+                               Target(wr, b(), 0);
+                               wr.wr.rdma.remote_addr =
+                                   reinterpret_cast<uint64_t>(page);
+                               wr.wr.rdma.rkey = mr->rkey;
+                             }),
+                0);
+      return a().Poll().status;
+    };
+    std::thread([&] {
+      EXPECT_EQ(write(), IBV_WC_SUCCESS);
+      munmap(page, kPage);
+      block();
+      EXPECT_EQ(write(), IBV_WC_REM_OP_ERR);
+    }).join();
     EXPECT_EQ(ibv_dereg_mr(mr), 0);
   }
 }

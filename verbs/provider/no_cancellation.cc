@@ -2,7 +2,7 @@
 // that would be cancellation points: the linker sends the calls here (--wrap in
 // BUILD.bazel). plugin_test asks whether any is missing. What waits for the
 // program, to acknowledge events, stays a cancellation point, as it is in
-// libibverbs.
+// libibverbs. They go on to libc itself (verbs/preload/libc_call.h).
 
 #include "verbs/provider/no_cancellation.h"
 
@@ -18,11 +18,11 @@
 namespace urnic::provider {
 
 #define URNIC_UNCANCELLED(Result, name, parameters, arguments) \
-  extern "C" Result __real_##name parameters;                  \
+  extern "C" Result urnic_libc_##name parameters;              \
   extern "C" Result __wrap_##name parameters;                  \
   Result __wrap_##name parameters {                            \
     const NoCancellation guard;                                \
-    return __real_##name arguments;                            \
+    return urnic_libc_##name arguments;                        \
   }
 
 URNIC_UNCANCELLED(int, accept, (int fd, sockaddr* from, socklen_t* bytes),
@@ -47,6 +47,9 @@ URNIC_UNCANCELLED(int, open, (const char* path, int flags, mode_t mode),
                   (path, flags, mode))
 URNIC_UNCANCELLED(int, open64, (const char* path, int flags, mode_t mode),
                   (path, flags, mode))
+URNIC_UNCANCELLED(int, openat,
+                  (int dir, const char* path, int flags, mode_t mode),
+                  (dir, path, flags, mode))
 URNIC_UNCANCELLED(int, openat64,
                   (int dir, const char* path, int flags, mode_t mode),
                   (dir, path, flags, mode))
@@ -66,8 +69,6 @@ URNIC_UNCANCELLED(int, __ppoll_chk,
 URNIC_UNCANCELLED(ssize_t, pread64,
                   (int fd, void* to, size_t bytes, off64_t offset),
                   (fd, to, bytes, offset))
-URNIC_UNCANCELLED(int, pthread_join, (pthread_t thread, void** result),
-                  (thread, result))
 URNIC_UNCANCELLED(ssize_t, pwrite64,
                   (int fd, const void* from, size_t bytes, off64_t offset),
                   (fd, from, bytes, offset))
@@ -100,5 +101,13 @@ URNIC_UNCANCELLED(ssize_t, write, (int fd, const void* from, size_t bytes),
                   (fd, from, bytes))
 URNIC_UNCANCELLED(ssize_t, writev, (int fd, const iovec* parts, int count),
                   (fd, parts, count))
+
+// Tools that watch threads may see ours.
+extern "C" int __real_pthread_join(pthread_t thread, void** result);
+extern "C" int __wrap_pthread_join(pthread_t thread, void** result);
+int __wrap_pthread_join(pthread_t thread, void** result) {
+  const NoCancellation guard;
+  return __real_pthread_join(thread, result);
+}
 
 }  // namespace urnic::provider

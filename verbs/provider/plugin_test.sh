@@ -25,18 +25,44 @@ expect "stays loaded" contains "$dynamic" NODELETE
 shown=$(nm -D --defined-only "$plugin" | wc -l)
 expect "shows no symbols, not $shown" [ "$shown" = 0 ]
 
+echo "== own calls reach libc, whatever else is preloaded"
+need ls:coreutils comm:coreutils
+rspreload=$(ls /usr/lib/*/rsocket/librspreload.so.1 2>/dev/null | head -1)
+expect "librspreload is there: apt-get install librdmacm1" [ -n "$rspreload" ]
+# names FILE: what it is linked to by name, through the loader.
+names() { readelf -rW "$1" | awk '$5 { print $5 }' | sed 's/@.*//' | sort -u; }
+# The calls that are led to libc, and everything that these libraries take.
+taken=$({
+  nm "$preload" | sed -n 's/.* __wrap_//p'
+  nm -D --defined-only "$preload" "$rspreload" | sed -n 's/@.*//; s/.* [A-Z] //p'
+} | sort -u)
+expect "there are such calls" [ "$(wc -l <<<"$taken")" -gt 100 ]
+for library in "$plugin" "$preload"; do
+  leaks=$(comm -12 <(names "$library") <(echo "$taken") | tr '\n' ' ')
+  expect "${library##*/} calls what others may take: $leaks" [ -z "$leaks" ]
+done
+
 echo "== no verb is a cancellation point"
 points='accept4?|close|connect|epoll_p?wait2?|eventfd_(read|write)|fallocate.*'
 points+='|f(data)?sync|msync|(clock_)?nanosleep|open(at)?(64)?|creat|pause|p?poll'
 points+='|p(read|write)v?(64)?|p?select|pthread_join|readv?|recv(from|m?msg)?'
 points+='|send(m?msg|to)?|sigtimedwait|sigwait(info)?|u?sleep|system|wait(id|pid)?'
 points+='|writev?|__(poll|ppoll|read|pread|pread64|recv|recvfrom|open.*)_chk|__open.*'
-symbols=$(nm "$plugin" | sed 's/.* //; s/@.*//')
-for name in $(nm -D --undefined-only "$plugin" | sed 's/.* //; s/@.*//' |
-  grep -xE "$points"); do
-  expect "calls $name by way of no_cancellation.cc" \
-    grep -qx "__wrap_$name" <<<"$symbols"
+# Where a symbol of the plugin lies.
+at() { sed -n "s/^\([0-9a-f]*\) . $1\$/\1/p" <<<"$symbols"; }
+symbols=$(nm "$plugin")
+for name in $(names "$plugin" | grep -xE "$points"); do
+  expect "calls $name by way of no_cancellation.cc" [ -n "$(at "__wrap_$name")" ]
 done
+for name in $(sed -n 's/.* urnic_libc_//p' <<<"$symbols" | grep -xE "$points")
+do
+  expect "calls $name by way of no_cancellation.cc" \
+    [ "$(at "__wrap_$name")" != "$(at "urnic_libc_$name")" ]
+done
+
+echo "== standard output is the program's"
+out=$(names "$plugin" | grep -xE '__v?printf_chk|v?printf|puts|putchar' | tr '\n' ' ')
+expect "prints by $out" [ -z "$out" ]
 
 echo "== inside other releases of libibverbs"
 # Programs that are not sanitized cannot load a library that is.

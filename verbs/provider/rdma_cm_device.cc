@@ -54,7 +54,8 @@ RdmaCm* MakeRdmaCm() {
   }
   const control::ProgramHooks hooks = PreloadHooks();
   control::InstallForkGuard();
-  InstallMemoryGuard(hooks.set_signal_hooks, hooks.chain_signal);
+  InstallMemoryGuard(hooks.set_signal_hooks, hooks.chain_signal,
+                     hooks.mask_changes);
   auto made = std::make_unique<RdmaCm>();
   std::vector<rdmacm::Rnic*> rnics;
   for (int i = 0; i < count; ++i) {
