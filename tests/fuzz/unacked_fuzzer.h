@@ -171,8 +171,9 @@ class UnackedFuzzer {
             PickKey(i, in_.Byte())};
   }
   void PostSend(int i) {
-    SendWr wr{.opcode = static_cast<uint8_t>(in_.Byte() % 14),
-              .flags = static_cast<uint8_t>(in_.Byte() & 7)};
+    SendWr wr{
+        .opcode = static_cast<uint8_t>(in_.Byte() % (kRequestOpcodesEnd + 1)),
+        .flags = static_cast<uint8_t>(in_.Byte() & 7)};
     wr.wr_id = sends_posted_[i];
     if (kDatagrams) {
       wr.remote_addr = uint64_t{QpnOf(1 - i)} << 32 | 1;

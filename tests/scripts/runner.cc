@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "transport/work/request.h"
+
 namespace urnic::scripts {
 namespace {
 
@@ -25,27 +27,14 @@ bool IsContinuation(std::string_view line) {
 }
 
 bool WrOpcode(const std::string& name, uint8_t& out) {
-  static const std::map<std::string, uint8_t> kNames = {
-      {"write", URNIC_WR_RDMA_WRITE},
-      {"write-imm", URNIC_WR_RDMA_WRITE_WITH_IMM},
-      {"send", URNIC_WR_SEND},
-      {"send-imm", URNIC_WR_SEND_WITH_IMM},
-      {"send-inv", URNIC_WR_SEND_WITH_INV},
-      {"read", URNIC_WR_RDMA_READ},
-      {"cas", URNIC_WR_ATOMIC_CMP_AND_SWP},
-      {"fadd", URNIC_WR_ATOMIC_FETCH_AND_ADD},
-      {"bind", URNIC_WR_BIND_MW},
-      {"local-inv", URNIC_WR_LOCAL_INV},
-      {"flush", URNIC_WR_FLUSH},
-      {"atomic-write", URNIC_WR_ATOMIC_WRITE}};
-  const auto it = kNames.find(name);
-  if (it == kNames.end()) {
-    const auto number = ParseNumber(name);
-    if (number) out = static_cast<uint8_t>(*number);
-    return number.has_value();
+  for (const RequestKind& kind : kRequestKinds) {
+    if (kind.name != name) continue;
+    out = kind.opcode;
+    return true;
   }
-  out = it->second;
-  return true;
+  const auto number = ParseNumber(name);
+  if (number) out = static_cast<uint8_t>(*number);
+  return number.has_value();
 }
 
 }  // namespace

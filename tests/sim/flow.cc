@@ -3,18 +3,17 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/work/request.h"
+
 namespace urnic::sim {
 namespace {
 
 bool TakesReceive(uint8_t opcode) {
-  return opcode == URNIC_WR_SEND || opcode == URNIC_WR_SEND_WITH_IMM ||
-         opcode == URNIC_WR_SEND_WITH_INV ||
-         opcode == URNIC_WR_RDMA_WRITE_WITH_IMM;
+  return Contains(kRequestsThatTakeAReceive, opcode);
 }
 
 bool IsWrite(uint8_t opcode) {
-  return opcode == URNIC_WR_RDMA_WRITE ||
-         opcode == URNIC_WR_RDMA_WRITE_WITH_IMM;
+  return FindRequest(opcode)->family == RequestFamily::kWrite;
 }
 
 // What ends up in the peer's memory.
@@ -23,8 +22,7 @@ bool Stores(uint8_t opcode) {
 }
 
 bool IsAtomic(uint8_t opcode) {
-  return opcode == URNIC_WR_ATOMIC_CMP_AND_SWP ||
-         opcode == URNIC_WR_ATOMIC_FETCH_AND_ADD;
+  return FindRequest(opcode)->family == RequestFamily::kAtomic;
 }
 
 uint64_t Load(const FakeHost& host, uint64_t address) {

@@ -112,18 +112,6 @@ class Completer {
            packet.aeth().syndrome() == wire::kNakPsnSequenceError;
   }
 
-  static uint8_t CompletionOpcode(uint8_t wr_opcode) {
-    // By enum urnic_wr_opcode.
-    static constexpr uint8_t kOpcodes[] = {
-        URNIC_WC_RDMA_WRITE,  URNIC_WC_RDMA_WRITE, URNIC_WC_SEND,
-        URNIC_WC_SEND,        URNIC_WC_RDMA_READ,  URNIC_WC_COMP_SWAP,
-        URNIC_WC_FETCH_ADD,   URNIC_WC_LOCAL_INV,  URNIC_WC_BIND_MW,
-        URNIC_WC_SEND,        URNIC_WC_SEND,       URNIC_WC_SEND,
-        URNIC_WC_SEND,        URNIC_WC_SEND,       URNIC_WC_FLUSH,
-        URNIC_WC_ATOMIC_WRITE};
-    return wr_opcode < sizeof(kOpcodes) ? kOpcodes[wr_opcode]
-                                        : uint8_t{URNIC_WC_SEND};
-  }
   uint8_t OpcodeInRing(uint32_t index) const {
     return CompletionOpcode(s_.sq.Read<urnic_sq_wqe>(index).opcode);
   }
@@ -145,7 +133,7 @@ class Completer {
     bool clear = true;
     while (s_.una != s_.assigned && limit - s_.una_psn > 0) {
       const SendRecord& record = s_.RecordOf(s_.una);
-      if (ExpectsResponseData(record.opcode)) {
+      if (Contains(kAnsweredRequests, record.opcode)) {
         clear = false;
         break;
       }
@@ -297,8 +285,8 @@ class Completer {
     if (!AckBefore(psn, now)) return OnLostResponse(now);
     if (s_.una == s_.assigned) return RxVerdict::kUnexpectedResponse;
     const SendRecord& record = s_.RecordOf(s_.una);
-    if (!ExpectsResponseData(record.opcode) ||
-        ExpectsReadResponse(record.opcode) !=
+    if (!Contains(kAnsweredRequests, record.opcode) ||
+        Contains(kRequestsAnsweredAsReads, record.opcode) !=
             (kind == wire::PacketKind::kReadResponse)) {
       return RxVerdict::kUnexpectedResponse;
     }

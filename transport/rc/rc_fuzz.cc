@@ -184,8 +184,9 @@ class Fuzzer {
   }
 
   void PostSend(int i) {
-    testing::SendWr wr{.opcode = static_cast<uint8_t>(in_.Byte() % 17),
-                       .flags = static_cast<uint8_t>(in_.Byte() & 7)};
+    testing::SendWr wr{
+        .opcode = static_cast<uint8_t>(in_.Byte() % (kRequestOpcodesEnd + 1)),
+        .flags = static_cast<uint8_t>(in_.Byte() & 7)};
     wr.remote_addr = hosts_[1 - i]->address(0) + (in_.Below(256) << 3);
     wr.rkey = PickKey(1 - i, in_.Byte());
     wr.imm_or_key = wr.rkey;

@@ -72,7 +72,8 @@ class Requester {
   // executes what needs no packet.
   bool Ready() {
     while (ReadyToGo()) {
-      if (__builtin_expect(!IsLocal(s_.current.opcode), 1)) return true;
+      if (__builtin_expect(!Contains(kLocalRequests, s_.current.opcode), 1))
+        return true;
       if (!ExecuteLocal()) return false;
     }
     return false;
@@ -93,7 +94,7 @@ class Requester {
   // Must the loaded work request wait for responses to earlier ones?
   bool Blocked() const {
     if (s_.reads_in_flight == 0) return false;
-    if (ExpectsResponseData(s_.RecordOf(s_.next).opcode) &&
+    if (Contains(kAnsweredRequests, s_.RecordOf(s_.next).opcode) &&
         s_.reads_in_flight >= s_.config.max_rd_atomic) {
       return true;
     }
@@ -158,8 +159,8 @@ class Requester {
     if ((wqe.flags & URNIC_SEND_INLINE) != 0) {
       length = wqe.inline_bytes;
       return length <= s_.limits.max_inline &&
-             (!ExpectsResponseData(wqe.opcode) ||
-              wqe.opcode == URNIC_WR_ATOMIC_WRITE);
+             (!Contains(kAnsweredRequests, wqe.opcode) ||
+              Contains(kGatheringRequests, wqe.opcode));
     }
     if (wqe.num_sge > s_.limits.max_sge_send) return false;
     length = 0;
@@ -182,16 +183,14 @@ class Requester {
       packets =
           static_cast<uint32_t>((length + s_.config.mtu - 1) / s_.config.mtu);
     }
-    constexpr uint32_t kPlain =
-        OpcodeBit(URNIC_WR_RDMA_WRITE) |
-        OpcodeBit(URNIC_WR_RDMA_WRITE_WITH_IMM) | OpcodeBit(URNIC_WR_SEND) |
-        OpcodeBit(URNIC_WR_SEND_WITH_IMM) | OpcodeBit(URNIC_WR_SEND_WITH_INV) |
-        OpcodeBit(URNIC_WR_RDMA_READ);
-    if (__builtin_expect(wqe.opcode > 31 || !IsOneOf(kPlain, wqe.opcode), 0)) {
-      const uint8_t status = CheckSpecial(wqe.opcode, length, packets);
+    if (__builtin_expect(
+            wqe.opcode > 31 || !Contains(kRequestsOfAnyLength, wqe.opcode),
+            0)) {
+      const uint8_t status = CheckFixedLength(wqe.opcode, length, packets);
       if (status != URNIC_WC_SUCCESS) return Fail(s_.next, status);
     }
-    if (ExpectsResponseData(wqe.opcode) && s_.config.max_rd_atomic == 0) {
+    if (Contains(kAnsweredRequests, wqe.opcode) &&
+        s_.config.max_rd_atomic == 0) {
       return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);  // it could never go
     }
     if (!CheckKeys(length, packets)) {
@@ -211,22 +210,14 @@ class Requester {
   }
 
   // Requests whose length is given; those done here take no packet.
-  [[gnu::cold, gnu::noinline]] static uint8_t CheckSpecial(uint8_t opcode,
-                                                           uint64_t length,
-                                                           uint32_t& packets) {
-    packets = IsLocal(opcode) ? 0 : 1;
-    switch (opcode) {
-      case URNIC_WR_ATOMIC_CMP_AND_SWP:
-      case URNIC_WR_ATOMIC_FETCH_AND_ADD:
-      case URNIC_WR_ATOMIC_WRITE:
-        return length == 8 ? URNIC_WC_SUCCESS : URNIC_WC_LOC_LEN_ERR;
-      case URNIC_WR_FLUSH:
-      case URNIC_WR_BIND_MW:
-      case URNIC_WR_LOCAL_INV:
-        return length == 0 ? URNIC_WC_SUCCESS : URNIC_WC_LOC_LEN_ERR;
-      default:
-        return URNIC_WC_LOC_QP_OP_ERR;
-    }
+  [[gnu::cold, gnu::noinline]] static uint8_t CheckFixedLength(
+      uint8_t opcode, uint64_t length, uint32_t& packets) {
+    const RequestKind* kind = FindRequest(opcode);
+    if (kind == nullptr) return URNIC_WC_LOC_QP_OP_ERR;
+    packets = kind->local() ? 0 : 1;
+    return length == static_cast<uint64_t>(kind->fixed_length)
+               ? URNIC_WC_SUCCESS
+               : URNIC_WC_LOC_LEN_ERR;
   }
 
   // Of the current work request, from the ring.
@@ -238,8 +229,7 @@ class Requester {
   // Requests of one packet are checked when they are gathered; longer ones,
   // and those whose data comes later, before anything goes on the wire.
   bool CheckKeys(uint64_t length, uint32_t packets) {
-    const bool response = ExpectsResponseData(s_.current.opcode) &&
-                          s_.current.opcode != URNIC_WR_ATOMIC_WRITE;
+    const bool response = Contains(kScatteringRequests, s_.current.opcode);
     if ((packets == 1 && !response) || length == 0 ||
         (s_.current.flags & URNIC_SEND_INLINE) != 0) {
       return true;
@@ -264,10 +254,6 @@ class Requester {
     return true;
   }
 
-  static constexpr uint32_t kWithoutData =
-      OpcodeBit(URNIC_WR_ATOMIC_CMP_AND_SWP) |
-      OpcodeBit(URNIC_WR_ATOMIC_FETCH_AND_ADD) | OpcodeBit(URNIC_WR_FLUSH);
-
   bool BuildPacket(TxSlot& slot) {
     SendRecord& record = s_.RecordOf(s_.next);
     slot.from_responder = false;
@@ -286,7 +272,7 @@ class Requester {
       message_done = end == record.packets;
       if (message_done) bytes = record.length - s_.next_offset;
       WriteReadRequest(slot, bytes);
-    } else if (IsOneOf(kWithoutData, record.opcode)) {
+    } else if (!Contains(kGatheringRequests, record.opcode)) {
       if (record.opcode == URNIC_WR_FLUSH) {
         WriteFlush(slot);
       } else {
@@ -295,7 +281,7 @@ class Requester {
     } else if (!WriteData(slot, record, message_done)) {
       return false;
     }
-    if (ExpectsResponseData(record.opcode)) {
+    if (Contains(kAnsweredRequests, record.opcode)) {
       ++record.reads_in_flight;
       ++s_.reads_in_flight;
     }
@@ -380,12 +366,9 @@ class Requester {
     if (!Gather(slot, chunk)) return Fail(s_.next, URNIC_WC_LOC_PROT_ERR);
     slot.payload_bytes = chunk;
     slot.pad_bytes = static_cast<uint8_t>(-chunk & 3);
-    constexpr uint32_t kWrites = OpcodeBit(URNIC_WR_RDMA_WRITE) |
-                                 OpcodeBit(URNIC_WR_RDMA_WRITE_WITH_IMM) |
-                                 OpcodeBit(URNIC_WR_ATOMIC_WRITE);
-    const bool write = IsOneOf(kWrites, record.opcode);
-    const bool imm = last && (record.opcode == URNIC_WR_SEND_WITH_IMM ||
-                              record.opcode == URNIC_WR_RDMA_WRITE_WITH_IMM);
+    constexpr RequestSet kSends = RequestsOf(RequestFamily::kSend);
+    const bool write = !Contains(kSends, record.opcode);
+    const bool imm = last && Contains(kRequestsWithImm, record.opcode);
     const bool inv = last && record.opcode == URNIC_WR_SEND_WITH_INV;
     const bool solicited = last && (!write || imm) &&
                            (s_.current.flags & URNIC_SEND_SOLICITED) != 0;
@@ -440,9 +423,8 @@ class Requester {
     return result == WalkResult::kOk;
   }
 
-  // design.md 3.14: AckReq at half a window, so that a long message keeps
-  // moving, and on the last packet of a burst when it ends a message or closes
-  // the window.
+  // AckReq at half a window, so that a long message keeps moving, and on the
+  // last packet of a burst when it ends a message or closes the window.
   void RequestAckOfBurst(TxSlot& last) {
     const auto* bth = reinterpret_cast<const wire::Bth*>(last.headers);
     if (wire::InfoOf(bth->opcode).last || s_.InFlight() >= s_.window) {

@@ -15,6 +15,7 @@
 
 #include "transport/base/check.h"
 #include "transport/mem/mr_table.h"
+#include "transport/work/request.h"
 #include "transport/work/sge_walk.h"
 #include "transport/work/types.h"
 #include "transport/work/work_queue.h"
@@ -33,33 +34,6 @@ struct SendRecord {
   bool executed = false;        // a local operation, which has no packets
 };
 static_assert(sizeof(SendRecord) == 16);
-
-// Sets of enum urnic_wr_opcode: one test each on the path of every request,
-// whose opcode has been checked once (StartNew) to be below 32.
-constexpr uint32_t OpcodeBit(uint32_t wr_opcode) { return 1u << wr_opcode; }
-constexpr bool IsOneOf(uint32_t set, uint8_t wr_opcode) {
-  return (set >> (wr_opcode & 31) & 1) != 0;
-}
-
-// Answered with a read response; that of an atomic write or a flush is empty.
-inline bool ExpectsReadResponse(uint8_t wr_opcode) {
-  return IsOneOf(OpcodeBit(URNIC_WR_RDMA_READ) | OpcodeBit(URNIC_WR_FLUSH) |
-                     OpcodeBit(URNIC_WR_ATOMIC_WRITE),
-                 wr_opcode);
-}
-inline bool ExpectsResponseData(uint8_t wr_opcode) {
-  return IsOneOf(
-      OpcodeBit(URNIC_WR_RDMA_READ) | OpcodeBit(URNIC_WR_ATOMIC_CMP_AND_SWP) |
-          OpcodeBit(URNIC_WR_ATOMIC_FETCH_AND_ADD) | OpcodeBit(URNIC_WR_FLUSH) |
-          OpcodeBit(URNIC_WR_ATOMIC_WRITE),
-      wr_opcode);
-}
-
-// Done here, without the peer: binds and invalidates.
-inline bool IsLocal(uint8_t wr_opcode) {
-  return IsOneOf(OpcodeBit(URNIC_WR_BIND_MW) | OpcodeBit(URNIC_WR_LOCAL_INV),
-                 wr_opcode);
-}
 
 struct SendState {
   SendState(const QpLimits& limits, WorkQueueView queue,

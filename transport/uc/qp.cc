@@ -54,10 +54,9 @@ void Qp::OnPlacementFault(const Placement& placement,
 
 void Qp::WriteHeaders(TxSlot& slot, const UnackedSender::Part& part) {
   const urnic_sq_wqe& wqe = part.wqe;
-  const bool write = wqe.opcode == URNIC_WR_RDMA_WRITE ||
-                     wqe.opcode == URNIC_WR_RDMA_WRITE_WITH_IMM;
-  const bool imm = part.last && (wqe.opcode == URNIC_WR_SEND_WITH_IMM ||
-                                 wqe.opcode == URNIC_WR_RDMA_WRITE_WITH_IMM);
+  constexpr RequestSet kWrites = RequestsOf(RequestFamily::kWrite);
+  const bool write = Contains(kWrites, wqe.opcode);
+  const bool imm = part.last && Contains(kRequestsWithImm, wqe.opcode);
   const bool solicited =
       part.last && (!write || imm) && (wqe.flags & URNIC_SEND_SOLICITED) != 0;
   wire::Bth bth;

@@ -19,7 +19,7 @@ class Qp final : public UnackedQp {
   // `recv_queue` and `mrs` outlive the queue pair.
   Qp(const QpLimits& limits, WorkQueueView sq, RecvQueue* recv_queue,
      mem::MrTable* mrs)
-      : UnackedQp(limits, sq, recv_queue, mrs, kOpcodes) {}
+      : UnackedQp(limits, sq, recv_queue, mrs, RequestsOf(QpService::kUc)) {}
 
   // The caller has checked that the transition is allowed.
   void Modify(QpState target, const QpConfig& config);
@@ -49,11 +49,6 @@ class Qp final : public UnackedQp {
   }
 
  private:
-  static constexpr uint32_t kOpcodes =
-      1u << URNIC_WR_SEND | 1u << URNIC_WR_SEND_WITH_IMM |
-      1u << URNIC_WR_RDMA_WRITE | 1u << URNIC_WR_RDMA_WRITE_WITH_IMM |
-      1u << URNIC_WR_BIND_MW | 1u << URNIC_WR_LOCAL_INV;
-
   enum class Message : uint8_t { kNone, kSend, kWrite };
 
   static Message KindOf(const RxPacket& packet) {

@@ -3,7 +3,7 @@
 namespace urnic::ud {
 
 void Qp::WriteHeaders(TxSlot& slot, const UnackedSender::Part& part) {
-  const bool imm = part.wqe.opcode == URNIC_WR_SEND_WITH_IMM;
+  const bool imm = Contains(kRequestsWithImm, part.wqe.opcode);
   wire::Bth bth;
   bth.opcode = static_cast<uint8_t>(imm ? wire::Opcode::kUdSendOnlyImm
                                         : wire::Opcode::kUdSendOnly);

@@ -21,7 +21,7 @@ class Qp final : public UnackedQp {
   // `recv_queue` and `mrs` outlive the queue pair.
   Qp(const QpLimits& limits, WorkQueueView sq, RecvQueue* recv_queue,
      mem::MrTable* mrs)
-      : UnackedQp(limits, sq, recv_queue, mrs, kOpcodes) {}
+      : UnackedQp(limits, sq, recv_queue, mrs, RequestsOf(QpService::kUd)) {}
 
   // Datagrams are not counted: what was set.
   Psn recv_psn() const { return config().rq_psn; }
@@ -54,8 +54,6 @@ class Qp final : public UnackedQp {
   }
 
  private:
-  static constexpr uint32_t kOpcodes =
-      1u << URNIC_WR_SEND | 1u << URNIC_WR_SEND_WITH_IMM;
   static constexpr uint8_t kZeros[20] = {};
 
   template <typename Sink>

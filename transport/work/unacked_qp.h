@@ -68,11 +68,11 @@ class UnackedQp {
   bool sq_draining() const { return sender_.draining(); }
 
  protected:
-  // `opcodes`: as UnackedSender's. `recv_queue` and `mrs` outlive it.
+  // `requests`: as UnackedSender's. `recv_queue` and `mrs` outlive it.
   UnackedQp(const QpLimits& limits, WorkQueueView sq, RecvQueue* recv_queue,
-            mem::MrTable* mrs, uint32_t opcodes)
+            mem::MrTable* mrs, RequestSet requests)
       : limits_(limits),
-        sender_(limits, sq, opcodes, *mrs),
+        sender_(limits, sq, requests, *mrs),
         rq_(recv_queue),
         mrs_(mrs) {}
   ~UnackedQp() = default;

@@ -14,6 +14,7 @@
 #include <span>
 #include <utility>
 
+#include "transport/work/request.h"
 #include "transport/work/sge_walk.h"
 #include "transport/work/types.h"
 #include "transport/work/work_queue.h"
@@ -31,10 +32,10 @@ class UnackedSender {
     Psn psn;
   };
 
-  // `opcodes`: bit n set if the service has enum urnic_wr_opcode n.
-  UnackedSender(const QpLimits& limits, WorkQueueView sq, uint32_t opcodes,
+  // `requests`: those that the service has.
+  UnackedSender(const QpLimits& limits, WorkQueueView sq, RequestSet requests,
                 mem::MrTable& mrs)
-      : limits_(limits), sq_(sq), opcodes_(opcodes), mrs_(&mrs) {}
+      : limits_(limits), sq_(sq), requests_(requests), mrs_(&mrs) {}
 
   // --- States: RTS, SQD and back, RESET, ERR ------------------------------
 
@@ -160,21 +161,9 @@ class UnackedSender {
   }
 
   static SendCompletion EndOf(const urnic_sq_wqe& wqe, uint8_t status) {
-    return {.status = status, .opcode = OpcodeOf(wqe), .wr_id = wqe.wr_id};
-  }
-
-  static uint8_t OpcodeOf(const urnic_sq_wqe& wqe) {
-    switch (wqe.opcode) {
-      case URNIC_WR_RDMA_WRITE:
-      case URNIC_WR_RDMA_WRITE_WITH_IMM:
-        return URNIC_WC_RDMA_WRITE;
-      case URNIC_WR_BIND_MW:
-        return URNIC_WC_BIND_MW;
-      case URNIC_WR_LOCAL_INV:
-        return URNIC_WC_LOCAL_INV;
-      default:
-        return URNIC_WC_SEND;
-    }
+    return {.status = status,
+            .opcode = CompletionOpcode(wqe.opcode),
+            .wr_id = wqe.wr_id};
   }
 
   void Publish() {
@@ -187,8 +176,8 @@ class UnackedSender {
   // executes what needs no packet.
   bool Ready() {
     while (ReadyToGo()) {
+      if (!Contains(kLocalRequests, current_.opcode)) return true;
       const bool bind = current_.opcode == URNIC_WR_BIND_MW;
-      if (!bind && current_.opcode != URNIC_WR_LOCAL_INV) return true;
       if (ExecuteLocal(bind) != mem::MemFault::kNone) {
         FailAt(next_, bind ? URNIC_WC_MW_BIND_ERR : URNIC_WC_LOC_QP_OP_ERR);
         return false;
@@ -238,7 +227,7 @@ class UnackedSender {
     current_ = sq_.Read<urnic_sq_wqe>(next_);
     offset_ = 0;
     gather_ = SgeCursor{};
-    if (current_.opcode > 31 || (opcodes_ >> current_.opcode & 1) == 0) {
+    if (current_.opcode > 31 || !Contains(requests_, current_.opcode)) {
       return URNIC_WC_LOC_QP_OP_ERR;
     }
     if ((current_.flags & URNIC_SEND_INLINE) != 0) {
@@ -318,7 +307,7 @@ class UnackedSender {
   QpLimits limits_;
   QpConfig config_;
   WorkQueueView sq_;
-  uint32_t opcodes_;
+  RequestSet requests_;
   mem::MrTable* mrs_;
 
   uint32_t head_ = 0;

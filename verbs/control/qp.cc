@@ -50,21 +50,6 @@ absl::Status CheckCaps(const QpCaps& caps) {
   return absl::OkStatus();
 }
 
-uint32_t OpcodesOf(QpService service) {
-  switch (service) {
-    case QpService::kRc:
-    case QpService::kXrcInitiator:
-      return kRcOpcodes;
-    case QpService::kUc:
-      return kUcOpcodes;
-    case QpService::kUd:
-      return kDatagramOpcodes;
-    case QpService::kXrcTarget:
-      break;
-  }
-  return 0;
-}
-
 // What the layout has room for beyond what was asked for is granted as well.
 QpCaps Granted(const QpRequest& request, const QpLayout& layout) {
   const uint32_t send_data = layout.inline_bytes();
@@ -177,7 +162,7 @@ Qp::Qp(Device& device, const QpRequest& request, const QpLayout& layout,
   posting_.max_send_sge = caps_.max_send_sge;
   posting_.max_recv_sge = caps_.max_recv_sge;
   posting_.max_inline = caps_.max_inline_data;
-  posting_.opcodes = OpcodesOf(service_);
+  posting_.opcodes = RequestsOf(service_);
   posting_.xrc = service_ == QpService::kXrcInitiator;
   posting_.datagrams = service_ == QpService::kUd;
   posting_.shares_receives = srq_ != nullptr || recv_cq_ == nullptr;

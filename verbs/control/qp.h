@@ -39,19 +39,6 @@ struct QpRequest {
   void* user = nullptr;
 };
 
-// Bit n: some service has enum urnic_wr_opcode n.
-inline constexpr uint32_t kDatagramOpcodes =
-    1u << URNIC_WR_SEND | 1u << URNIC_WR_SEND_WITH_IMM;
-inline constexpr uint32_t kUcOpcodes =
-    kDatagramOpcodes | 1u << URNIC_WR_RDMA_WRITE |
-    1u << URNIC_WR_RDMA_WRITE_WITH_IMM | 1u << URNIC_WR_BIND_MW |
-    1u << URNIC_WR_LOCAL_INV;
-inline constexpr uint32_t kRcOpcodes =
-    kUcOpcodes | 1u << URNIC_WR_SEND_WITH_INV | 1u << URNIC_WR_RDMA_READ |
-    1u << URNIC_WR_ATOMIC_CMP_AND_SWP | 1u << URNIC_WR_ATOMIC_FETCH_AND_ADD |
-    1u << URNIC_WR_ATOMIC_WRITE | 1u << URNIC_WR_FLUSH;
-inline constexpr uint32_t kBuiltOpcodes = kRcOpcodes;
-
 // The domain and the completion queues must outlive it. `posting`, the fields
 // that one posting thread at a time owns, is public for the caller's inner
 // loop; all other functions may be called by any thread.

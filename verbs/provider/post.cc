@@ -33,11 +33,7 @@ static_assert(sizeof(ibv_sge) == sizeof(urnic_sge) &&
 constexpr uint32_t kSendFlags =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 constexpr uint32_t Bit(uint32_t opcode) { return 1u << opcode; }
-constexpr uint32_t kAtomics =
-    Bit(IBV_WR_ATOMIC_CMP_AND_SWP) | Bit(IBV_WR_ATOMIC_FETCH_AND_ADD);
-constexpr uint32_t kWithResponse =
-    kAtomics | Bit(IBV_WR_RDMA_READ) | Bit(IBV_WR_ATOMIC_WRITE);
-constexpr uint32_t kLocal = Bit(IBV_WR_BIND_MW) | Bit(IBV_WR_LOCAL_INV);
+constexpr RequestSet kAtomics = RequestsOf(RequestFamily::kAtomic);
 // Has no place in struct ibv_send_wr.
 constexpr uint32_t kListOnly = Bit(URNIC_WR_FLUSH);
 // The last one that libibverbs knows; some below it are not built.
@@ -49,12 +45,12 @@ inline int Check(const Posting& posting, const ibv_send_wr& wr) {
   const uint32_t opcode = Number(wr.opcode);
   if (opcode > kLastOpcode) return EINVAL;
   if ((Bit(opcode) & posting.opcodes & ~kListOnly) == 0) {
-    constexpr uint32_t kBuilt = control::kBuiltOpcodes & ~kListOnly;
+    constexpr RequestSet kBuilt = kAllRequests & ~kListOnly;
     return (Bit(opcode) & kBuilt) == 0 ? EOPNOTSUPP : EINVAL;
   }
   if ((wr.send_flags & ~kSendFlags) != 0) return EINVAL;
   if (static_cast<uint32_t>(wr.num_sge) > posting.max_send_sge) return EINVAL;
-  if ((Bit(opcode) & kWithResponse) != 0) {
+  if ((Bit(opcode) & kAnsweredRequests) != 0) {
     if ((wr.send_flags & IBV_SEND_INLINE) != 0 &&
         opcode != IBV_WR_ATOMIC_WRITE) {
       return EINVAL;
@@ -103,8 +99,9 @@ inline int WriteSend(const Posting& posting, const ibv_send_wr& wr,
   wqe->wr_id = wr.wr_id;
   // At the same place for all kinds.
   wqe->remote_addr = wr.wr.rdma.remote_addr;
-  if (__builtin_expect((Bit(wr.opcode) & (kAtomics | kLocal)) != 0, 0)) {
-    if ((Bit(wr.opcode) & kLocal) != 0) return WriteLocal(wr, wqe);
+  if (__builtin_expect((Bit(wr.opcode) & (kAtomics | kLocalRequests)) != 0,
+                       0)) {
+    if ((Bit(wr.opcode) & kLocalRequests) != 0) return WriteLocal(wr, wqe);
     wqe->rkey = wr.wr.atomic.rkey;
     wqe->xrc_srqn = wr.qp_type.xrc.remote_srqn;
     wqe->compare_add = wr.wr.atomic.compare_add;
