@@ -50,7 +50,7 @@
 
 #include "ras/metrics/rx_verdict.h"
 #include "transport/cm/connection_table.h"
-#include "transport/cm/deadline_heap.h"
+#include "transport/base/deadline_heap.h"
 #include "transport/cm/types.h"
 
 namespace urnic::cm {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "transport/cm/connection.h"
-#include "transport/cm/hash_index.h"
+#include "transport/base/hash_index.h"
 
 namespace urnic::cm {
 

@@ -10,7 +10,7 @@
 
 #include "transport/base/check.h"
 
-namespace urnic::cm {
+namespace urnic {
 
 // Mixes words of a key. `salt` is random, so that nobody outside can choose
 // keys that share a bucket.
@@ -64,4 +64,4 @@ class HashIndex {
   std::vector<uint32_t> next_;
 };
 
-}  // namespace urnic::cm
+}  // namespace urnic

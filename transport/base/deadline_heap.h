@@ -10,7 +10,7 @@
 
 #include "transport/base/time.h"
 
-namespace urnic::cm {
+namespace urnic {
 
 class DeadlineHeap {
  public:
@@ -84,4 +84,4 @@ class DeadlineHeap {
   std::vector<uint32_t> place_;
 };
 
-}  // namespace urnic::cm
+}  // namespace urnic
