@@ -84,6 +84,20 @@ class HeaderTemplate {
     std::memcpy(&mac, bytes_.data() + offsetof(Ethernet, dst), sizeof(mac));
     return mac;
   }
+  // Another neighbour to send to. The ICRC covers neither this nor the tag.
+  void set_dst_mac(const MacAddress& mac) {
+    std::memcpy(bytes_.data() + offsetof(Ethernet, dst), &mac, sizeof(mac));
+  }
+
+  bool is_tagged() const { return ip_offset_ > sizeof(Ethernet); }
+  // The 802.1Q tag (VlanTag::MakeTci). REQUIRES: is_tagged()
+  uint16_t vlan_tci() const {
+    Be<uint16_t> tci;
+    std::memcpy(&tci, bytes_.data() + sizeof(Ethernet), sizeof(tci));
+    return tci.value();
+  }
+  // REQUIRES: is_tagged()
+  void set_vlan_tci(uint16_t tci) { StoreBe16(&bytes_[sizeof(Ethernet)], tci); }
 
   Gid src() const {
     const uint8_t* ip = bytes_.data() + ip_offset_;

@@ -98,6 +98,34 @@ TEST(HeaderTemplateTest, KnowsItsSourceInEveryShape) {
   }
 }
 
+TEST(HeaderTemplateTest, AnotherNeighbourChangesTheLinkHeaderOnly) {
+  PathHeaders path = Ipv4Path();
+  for (const bool tagged : {false, true}) {
+    if (tagged) path.vlan_tci = 5;
+    HeaderTemplate headers(path);
+    uint8_t before[HeaderTemplate::kMaxBytes];
+    headers.Write(before, 32);
+    const MacAddress mac{{2, 0, 0, 0, 0, 9}};
+    headers.set_dst_mac(mac);
+    EXPECT_EQ(headers.dst_mac(), mac);
+    ASSERT_EQ(headers.is_tagged(), tagged);
+    if (tagged) {
+      EXPECT_EQ(headers.vlan_tci(), 5);
+      headers.set_vlan_tci(0x6007);
+      EXPECT_EQ(headers.vlan_tci(), 0x6007);
+    }
+    path.dst_mac = mac;
+    if (tagged) path.vlan_tci = 0x6007;
+    uint8_t after[HeaderTemplate::kMaxBytes];
+    headers.Write(after, 32);
+    uint8_t expected[HeaderTemplate::kMaxBytes];
+    HeaderTemplate(path).Write(expected, 32);
+    EXPECT_EQ(std::memcmp(after, expected, headers.size()), 0);
+    const size_t ip = headers.ip_offset();
+    EXPECT_EQ(std::memcmp(after + ip, before + ip, headers.size() - ip), 0);
+  }
+}
+
 TEST(HeaderTemplateTest, SizesOfTheOtherShapes) {
   PathHeaders path = Ipv4Path();
   path.vlan_tci = 5;

@@ -20,7 +20,10 @@ struct IcmpHeader {
 static_assert(sizeof(IcmpHeader) == 4 && alignof(IcmpHeader) == 1);
 
 inline constexpr uint8_t kIcmpEchoReply = 0;
+inline constexpr uint8_t kIcmpUnreachable = 3;
+inline constexpr uint8_t kIcmpFragmentationNeeded = 4;  // a code of that
 inline constexpr uint8_t kIcmpEchoRequest = 8;
+inline constexpr uint8_t kIcmpv6PacketTooBig = 2;
 inline constexpr uint8_t kIcmpv6EchoRequest = 128;
 inline constexpr uint8_t kIcmpv6EchoReply = 129;
 inline constexpr uint8_t kIcmpv6NeighborSolicitation = 135;
@@ -33,6 +36,14 @@ struct IcmpEcho {
   Be<uint16_t> sequence;
 };
 static_assert(sizeof(IcmpEcho) == 8 && alignof(IcmpEcho) == 1);
+
+// "Fragmentation needed", RFC 1191 4, and "packet too big", RFC 4443 3.2: ICMP
+// has 16 bits of MTU behind 16 unused ones. The packet follows.
+struct IcmpTooBig {
+  IcmpHeader header;
+  Be<uint32_t> mtu;
+};
+static_assert(sizeof(IcmpTooBig) == 8 && alignof(IcmpTooBig) == 1);
 
 // Neighbour solicitation and advertisement, RFC 4861 4.3 and 4.4; options
 // follow. The flags are an advertisement's, reserved in a solicitation.

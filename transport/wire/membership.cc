@@ -50,22 +50,29 @@ std::span<const uint8_t> BytesOf(const H& header) {
   return {reinterpret_cast<const uint8_t*>(&header), sizeof(header)};
 }
 
-void AppendLink(const MacAddress& mac, const Gid& dst, uint16_t ether_type,
+// Who says it: on Ethernet.
+struct Station {
+  MacAddress mac;
+  std::optional<uint16_t> vlan_tci;
+};
+
+void AppendLink(const Station& from, const Gid& dst, uint16_t ether_type,
                 Appender& out) {
-  Ethernet eth;
-  eth.dst = MulticastMac(dst);
-  eth.src = mac;
-  eth.ether_type = Be<uint16_t>(ether_type);
-  out.Append(eth);
+  const Be<uint16_t> type(ether_type);
+  out.Append(Ethernet{MulticastMac(dst), from.mac,
+                      from.vlan_tci ? Be<uint16_t>(kEtherTypeVlan) : type});
+  if (from.vlan_tci) {
+    out.Append(VlanTag{Be<uint16_t>(*from.vlan_tci), type});
+  }
 }
 
 //= RFC2236 s2, s9
-void AppendIgmp(const MacAddress& mac, const Gid& local, const Gid& group,
+void AppendIgmp(const Station& from, const Gid& local, const Gid& group,
                 MembershipMessage message, Appender& out) {
   constexpr uint32_t kAllRouters = 0xe0000002;
   const bool joined = message != MembershipMessage::kLeave;
   const Gid dst = joined ? group : Gid::FromIpv4(kAllRouters);
-  AppendLink(mac, dst, kEtherTypeIpv4, out);
+  AppendLink(from, dst, kEtherTypeIpv4, out);
   Igmp igmp;
   igmp.type = !joined                                       ? kIgmpLeave
               : message == MembershipMessage::kReportIgmpV1 ? kIgmpV1Report
@@ -89,12 +96,12 @@ void AppendIgmp(const MacAddress& mac, const Gid& local, const Gid& group,
 }
 
 //= RFC2710 s3
-void AppendMld(const MacAddress& mac, const Gid& local, const Gid& group,
+void AppendMld(const Station& from, const Gid& local, const Gid& group,
                bool joined, Appender& out) {
   Gid all_routers;
   all_routers.bytes = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02};
   const Gid dst = joined ? group : all_routers;
-  AppendLink(mac, dst, kEtherTypeIpv6, out);
+  AppendLink(from, dst, kEtherTypeIpv6, out);
   Mld mld;
   mld.type = joined ? kMldReport : kMldDone;
   mld.group = group;
@@ -203,14 +210,16 @@ RxVerdict ParseMldOverIpv6(Reader reader, MembershipInfo& out) {
 }  // namespace
 
 size_t EmitMembership(const MacAddress& mac, const Gid& local, const Gid& group,
-                      MembershipMessage message, std::span<uint8_t> out) {
+                      MembershipMessage message, std::span<uint8_t> out,
+                      const std::optional<uint16_t>& vlan_tci) {
   URNIC_CHECK(out.size() >= kMembershipFrameBytes);
   URNIC_CHECK(group.is_multicast() && local.is_ipv4() == group.is_ipv4());
   Appender frame(out.data());
+  const Station from{mac, vlan_tci};
   if (group.is_ipv4()) {
-    AppendIgmp(mac, local, group, message, frame);
+    AppendIgmp(from, local, group, message, frame);
   } else {
-    AppendMld(mac, local, group, message != MembershipMessage::kLeave, frame);
+    AppendMld(from, local, group, message != MembershipMessage::kLeave, frame);
   }
   if (frame.size() < kEthernetMinBytes) {
     frame.AppendZeros(kEthernetMinBytes - frame.size());

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "ras/metrics/rx_verdict.h"
@@ -24,12 +25,13 @@ enum class MembershipMessage : uint8_t {
   kLeave,         // MLD: done
 };
 
-// A message about `group` from `local`. Returns the frame's length. REQUIRES:
-// group.is_multicast(); local.is_ipv4() == group.is_ipv4(); out.size() >=
-// kMembershipFrameBytes.
-[[nodiscard]] size_t EmitMembership(const MacAddress& mac, const Gid& local,
-                                    const Gid& group, MembershipMessage message,
-                                    std::span<uint8_t> out);
+// A message about `group` from `local`, with an 802.1Q tag if there is one.
+// Returns the frame's length. REQUIRES: group.is_multicast(); local.is_ipv4()
+// == group.is_ipv4(); out.size() >= kMembershipFrameBytes.
+[[nodiscard]] size_t EmitMembership(
+    const MacAddress& mac, const Gid& local, const Gid& group,
+    MembershipMessage message, std::span<uint8_t> out,
+    const std::optional<uint16_t>& vlan_tci = std::nullopt);
 
 // What others say of groups.
 struct MembershipInfo {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,21 @@ TEST(MembershipTest, IgmpLeaveGoesToAllRouters) {
   EXPECT_EQ(frame[5], 0x02);
   EXPECT_EQ(frame[38], 0x17);
   EXPECT_EQ(ChecksumReference({frame.data() + 38, 8}), 0);
+}
+
+TEST(MembershipTest, ATagComesBeforeTheRest) {
+  const Gid local = Gid::FromIpv4(0x0a000001);
+  const Gid group = Gid::FromIpv4(0xe1020304);
+  const auto plain = Emit(local, group, true);
+  std::vector<uint8_t> frame(kMembershipFrameBytes, 0xee);
+  frame.resize(EmitMembership(kMac, local, group, MembershipMessage::kReport,
+                              frame, uint16_t{0x6007}));
+  const std::vector<uint8_t> tag = {0x81, 0x00, 0x60, 0x07};
+  EXPECT_EQ(std::vector<uint8_t>(frame.begin() + 12, frame.begin() + 16), tag);
+  frame.erase(frame.begin() + 12, frame.begin() + 16);
+  EXPECT_TRUE(std::equal(plain.begin(), plain.begin() + 46, frame.begin()));
+  MembershipInfo info;
+  EXPECT_EQ(ParseMembership(plain, info), RxVerdict::kMembership);
 }
 
 TEST(MembershipTest, MldReportIsBehindARouterAlert) {

@@ -293,6 +293,17 @@ size_t EmitAdvertisement(const NeighborSelf& self, const FrameView& request,
                              flags, self.gid, out);
 }
 
+size_t EmitAnnouncement(const NeighborSelf& self, std::span<uint8_t> out) {
+  URNIC_CHECK(out.size() >= kNeighborFrameBytes);
+  if (self.gid.is_ipv4()) {
+    return EmitArp(self, kArpRequest, MacAddress::Broadcast(), MacAddress(),
+                   self.gid, out);
+  }
+  return EmitNeighborMessage(self, kIcmpv6NeighborAdvertisement,
+                             MulticastMac(AllNodes()), AllNodes(),
+                             NeighborMessage::kOverride, self.gid, out);
+}
+
 size_t EmitEchoReply(const NeighborSelf& self, const FrameView& request,
                      std::span<uint8_t> bytes) {
   Reader reader(request.payload_span());

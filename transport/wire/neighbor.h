@@ -51,7 +51,7 @@ struct NeighborSelf {
   std::optional<uint16_t> vlan_tci;
 };
 
-// The room that the two functions below need; frames are padded to
+// The room that the three functions below need; frames are padded to
 // Ethernet's minimum.
 inline constexpr size_t kNeighborFrameBytes = 96;
 
@@ -69,6 +69,12 @@ inline constexpr size_t kNeighborFrameBytes = 96;
                                        const FrameView& request,
                                        const NeighborInfo& info,
                                        std::span<uint8_t> out);
+
+// "I am here", to all who know the address: an ARP announcement (RFC 5227 3) or
+// an unsolicited neighbour advertisement (RFC 4861 7.2.6). Returns the frame's
+// length. REQUIRES: out.size() >= kNeighborFrameBytes.
+[[nodiscard]] size_t EmitAnnouncement(const NeighborSelf& self,
+                                      std::span<uint8_t> out);
 
 // The answer to a kEchoRequest whose destination is self.gid, with its data.
 // Returns the frame's length; 0 when `out` is too small for it.

@@ -138,6 +138,26 @@ TEST_P(NeighborTest, TheAnswerBindsTheAddress) {
   EXPECT_EQ(p.frame.eth->dst, alice_.mac);
 }
 
+TEST_P(NeighborTest, AnAnnouncementTellsAllAndAsksNobody) {
+  Bytes bytes(kNeighborFrameBytes);
+  bytes.resize(EmitAnnouncement(alice_, bytes));
+  const Parsed p = Parse(bytes);
+  ASSERT_EQ(p.verdict, GetParam() ? RxVerdict::kIcmp : RxVerdict::kArp);
+  EXPECT_TRUE(p.frame.eth->dst.is_group());
+  EXPECT_EQ(p.info.owner, alice_.gid);
+  EXPECT_EQ(p.info.owner_mac, alice_.mac);
+  if (GetParam()) {
+    EXPECT_EQ(p.info.kind, NeighborKind::kAdvertise);
+    EXPECT_FALSE(p.info.solicited);
+    EXPECT_TRUE(p.info.may_override);
+    EXPECT_EQ(ToString(p.frame.dst), "ff02::1");
+  } else {
+    //= RFC5227 s2.3: a request for the address that the sender has itself
+    EXPECT_EQ(p.info.kind, NeighborKind::kSolicit);
+    EXPECT_EQ(p.info.asked, alice_.gid);
+  }
+}
+
 TEST_P(NeighborTest, TagsAreWrittenAndRead) {
   NeighborSelf tagged = alice_;
   tagged.vlan_tci = 0x2005;

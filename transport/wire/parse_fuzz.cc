@@ -16,6 +16,7 @@
 #include "transport/wire/neighbor.h"
 #include "transport/wire/packet.h"
 #include "transport/wire/pretty.h"
+#include "transport/wire/too_big.h"
 
 namespace urnic::wire {
 namespace {
@@ -89,6 +90,10 @@ void Check(const Bytes& frame) {
   } else if (verdict == RxVerdict::kIcmp) {
     URNIC_CHECK(Within(frame, view.payload, view.payload_bytes));
     if (ParseIcmp(view, info) == verdict) CheckNeighbor(view, info);
+    TooBigInfo too_big;
+    if (ParseTooBig(view, too_big)) {
+      URNIC_CHECK(too_big.src.is_ipv4() != view.ipv6());
+    }
   }
   MembershipInfo membership;
   if (ParseMembership(frame, membership) == RxVerdict::kMembership &&

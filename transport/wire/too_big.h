@@ -1,0 +1,28 @@
+#pragma once
+
+// What routers say of packets that do not fit the next link: ICMP
+// "fragmentation needed" (RFC 1191) and ICMPv6 "packet too big" (RFC 8201), in
+// one form. Off the packet path.
+
+#include <cstdint>
+
+#include "transport/wire/address.h"
+#include "transport/wire/frame.h"
+
+namespace urnic::wire {
+
+struct TooBigInfo {
+  // The largest IP packet that the next link takes; 0: an old router does not
+  // say (RFC 1191 5, IPv4 only).
+  uint32_t mtu = 0;
+  // The packet that it quotes: from whom to whom, and its length.
+  Gid src;
+  Gid dst;
+  uint32_t packet_bytes = 0;
+};
+
+// True for a message of that kind that quotes a RoCE v2 packet: UDP to port
+// 4791. REQUIRES: ParseIcmp() has said kIcmp of the frame.
+[[nodiscard]] bool ParseTooBig(const FrameView& frame, TooBigInfo& out);
+
+}  // namespace urnic::wire
