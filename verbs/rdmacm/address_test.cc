@@ -33,20 +33,6 @@ class AddressTest : public ::testing::Test {
   Host peer_{network_, "b", {"fe80::2", "10.0.0.2", "fd00::2"}};
 };
 
-//= IBTA 10.9.3: two limited members may not talk
-//= type=test
-TEST(PkeyTest, APkeyFindsItsPartner) {
-  const uint16_t table[] = {0xffff, 0x0001, 0x8002, 0x0003, 0x8003};
-  EXPECT_EQ(FindPkey(table, 0xffff), 0);
-  EXPECT_EQ(FindPkey(table, 0x7fff), 0);
-  EXPECT_EQ(FindPkey(table, 0x8001), 1);
-  EXPECT_EQ(FindPkey(table, 0x0001), std::nullopt) << "both limited";
-  EXPECT_EQ(FindPkey(table, 0x0002), 2);
-  EXPECT_EQ(FindPkey(table, 0x8003), 4) << "full before limited";
-  EXPECT_EQ(FindPkey(table, 0x0003), 4);
-  EXPECT_EQ(FindPkey(table, 0x8004), std::nullopt);
-}
-
 TEST_F(AddressTest, OnlyOwnAddressesCanBeBound) {
   EXPECT_EQ(host_.Bind(host_.Create(), Address("10.0.0.1")), 0);
   EXPECT_EQ(host_.Bind(host_.Create(), Address("10.0.0.2")), EADDRNOTAVAIL);

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,24 +47,6 @@ struct RnicInfo {
   // 4.096 us << this: how late it may acknowledge (local_ca_ack_delay).
   uint8_t ack_delay_code = 0;
 };
-
-// Where in a P_Key table that of a path has its partner: the same 15 bits, and
-// one of the two a full member (IBTA 10.9.3); a full membership of ours is
-// preferred, as in Linux.
-inline std::optional<uint16_t> FindPkey(std::span<const uint16_t> table,
-                                        uint16_t pkey) {
-  constexpr uint16_t kFull = 0x8000;
-  std::optional<uint16_t> found;
-  for (size_t i = 0; i < table.size(); ++i) {
-    const uint16_t ours = table[i];
-    if (((ours ^ pkey) & ~kFull) != 0 || ((ours | pkey) & kFull) == 0) continue;
-    if (!found.has_value() || (table[*found] & kFull) == 0) {
-      found = static_cast<uint16_t>(i);
-    }
-    if ((ours & kFull) != 0) break;
-  }
-  return found;
-}
 
 // An address of a device: a GID that its table has once for either version of
 // RoCE. Whoever calls uses v2, as Linux does unless told otherwise

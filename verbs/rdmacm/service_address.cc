@@ -4,20 +4,12 @@
 #include <cerrno>
 #include <utility>
 
+#include "transport/net/addresses.h"
 #include "verbs/rdmacm/service.h"
 
 namespace urnic::rdmacm {
 
 namespace {
-
-// How many leading bits two GIDs share.
-bool SamePrefix(const wire::Gid& a, const wire::Gid& b, uint32_t bits) {
-  for (uint32_t i = 0; i < bits; ++i) {
-    const uint8_t mask = static_cast<uint8_t>(0x80 >> i % 8);
-    if (((a.bytes[i / 8] ^ b.bytes[i / 8]) & mask) != 0) return false;
-  }
-  return true;
-}
 
 bool SameFamily(const wire::Gid& gid, uint16_t family) {
   return gid.is_ipv4() == (family == AF_INET);
@@ -105,7 +97,7 @@ int Service::FindUnicastWay(const Id& id, Way& out) const {
       if (local.gid == remote) {
         bits = 128;
       } else if (!bound && !destination.is_multicast() &&
-                 !SamePrefix(local.gid, remote, local.prefix_bits)) {
+                 !net::SamePrefix(local.gid, remote, local.prefix_bits)) {
         continue;
       }
       if (bits <= best_bits) continue;

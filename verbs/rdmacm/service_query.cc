@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/net/pkeys.h"
 #include "transport/wire/be.h"
 #include "verbs/rdmacm/service.h"
 
@@ -382,7 +383,7 @@ int Service::InitQpAttributes(EventChannel& channel, uint32_t number,
   if (qp_state == kInit && CanInit(state)) {
     const RnicInfo& info = id->port->rnic().info();
     std::lock_guard lock(mutex_);
-    const auto index = FindPkey(info.pkeys, id->path->pkey);
+    const auto index = net::FindPkey(info.pkeys, id->path->pkey);
     // Somebody else's partition, from a record of the program's own.
     if (!index.has_value()) return EINVAL;
     SetInit(attributes, out);

@@ -1,0 +1,71 @@
+#pragma once
+
+// What the network is told about the multicast groups that we are in: IGMP and
+// MLD, the host's half (RFC 2236, RFC 2710). Which queue pairs are in a group
+// is not asked here.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/base/time.h"
+#include "transport/net/addresses.h"
+#include "transport/net/frame_sink.h"
+#include "transport/wire/address.h"
+#include "transport/wire/membership.h"
+
+namespace urnic::net {
+
+class Membership {
+ public:
+  struct Config {
+    wire::MacAddress mac;
+    uint16_t vlan = 0;  // net/vlan.h
+    size_t max_groups = 1u << 13;
+    uint64_t seed = 0;  // of the delays of reports
+  };
+
+  // `addresses` are the host's, and stay.
+  Membership(const Config& config, const LocalAddresses* addresses);
+
+  // The first of ours joins: the network is told at once and, because that may
+  // be lost, once more within 10 s. False: there are max_groups. Joined twice
+  // is joined once. REQUIRES: group.is_multicast()
+  bool Join(const wire::Gid& group, Time now, FrameSink& sink);
+  // The last of ours leaves.
+  void Leave(const wire::Gid& group, Time now, FrameSink& sink);
+
+  // A frame that is no use to anything else: queries are answered at a random
+  // moment within what they allow. kMembership or kBadMembership; `otherwise`
+  // for what is neither IGMP nor MLD.
+  RxVerdict OnFrame(std::span<const uint8_t> frame, RxVerdict otherwise,
+                    Time now);
+
+  void OnTimer(Time now, FrameSink& sink);
+  Time NextDeadline() const { return deadline_; }
+
+ private:
+  struct Group {
+    wire::Gid gid;
+    Time report_at;  // the network is told again
+  };
+
+  std::vector<Group>::iterator Find(const wire::Gid& group);
+  void Report(const wire::Gid& group, bool joined, Time now, FrameSink& sink);
+  void SetDeadline();
+  // In (0, limit].
+  Duration RandomDelay(Duration limit);
+
+  Config config_;
+  const LocalAddresses* addresses_;
+  std::vector<Group> groups_;
+  Time deadline_ = Time::Infinite();  // the first of groups_
+  // Until then a querier of IGMP version 1 is believed to be there.
+  Time igmp_v1_until_;
+  bool igmp_v1_ = false;
+  uint64_t random_;  // never 0
+};
+
+}  // namespace urnic::net

@@ -1,0 +1,374 @@
+#include "transport/net/neighbor_cache.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "transport/base/check.h"
+#include "transport/net/vlan.h"
+#include "transport/wire/neighbor.h"
+
+namespace urnic::net {
+namespace {
+
+// How many entries a stranger may make us look at for a place of its own.
+constexpr uint32_t kStrangerPatience = 32;
+
+}  // namespace
+
+NeighborCache::NeighborCache(const Config& config,
+                             const LocalAddresses* addresses)
+    : config_(config), addresses_(addresses), index_(config.capacity) {
+  URNIC_CHECK(config.capacity > 0);
+}
+
+// --- Entries -----------------------------------------------------------------
+
+uint32_t NeighborCache::FindEntry(const wire::Gid& address) const {
+  return index_.Find(HashOf(address), [&](uint32_t at) {
+    return entries_[at].address == address;
+  });
+}
+
+void NeighborCache::Link(uint32_t at) {
+  Entry& entry = entries_[at];
+  entry.newer = kNone;
+  entry.older = newest_;
+  (newest_ == kNone ? oldest_ : entries_[newest_].newer) = at;
+  newest_ = at;
+}
+
+void NeighborCache::Unlink(uint32_t at) {
+  const Entry& entry = entries_[at];
+  (entry.newer == kNone ? newest_ : entries_[entry.newer].older) = entry.older;
+  (entry.older == kNone ? oldest_ : entries_[entry.older].newer) = entry.newer;
+}
+
+uint32_t NeighborCache::MakeEntry(const wire::Gid& address, bool stranger) {
+  if (free_.empty() && !MakeRoom(stranger)) return kNone;
+  uint32_t at = static_cast<uint32_t>(entries_.size());
+  if (!free_.empty()) {
+    at = free_.back();
+    free_.pop_back();
+  } else {
+    entries_.emplace_back();
+    index_.Grow(at + 1);
+    deadlines_.Grow(at + 1);
+  }
+  entries_[at] = Entry();
+  entries_[at].address = address;
+  index_.Insert(HashOf(address), at);
+  Link(at);
+  return at;
+}
+
+// Whoever may not go is passed over, and is not looked at again soon.
+bool NeighborCache::MakeRoom(bool stranger) {
+  if (entries_.size() < config_.capacity) return true;
+  const auto all = static_cast<uint32_t>(entries_.size());
+  const uint32_t looks = stranger ? std::min(all, kStrangerPatience) : all;
+  for (uint32_t i = 0; i < looks; ++i) {
+    const uint32_t at = oldest_;
+    if (entries_[at].wanted == 0 && !IsUsed(entries_[at])) {
+      FreeEntry(at);
+      return true;
+    }
+    Unlink(at);
+    Link(at);
+  }
+  return false;
+}
+
+void NeighborCache::FreeEntry(uint32_t at) {
+  Entry& entry = entries_[at];
+  URNIC_CHECK(entry.wanted == 0 && !IsUsed(entry));
+  index_.Remove(HashOf(entry.address), at);
+  deadlines_.Clear(at);
+  Unlink(at);
+  entry.adjacency = nullptr;
+  entry.state = State::kFree;
+  free_.push_back(at);
+}
+
+Time NeighborCache::HeardOf(const Entry& entry) {
+  return entry.adjacency == nullptr
+             ? entry.heard
+             : std::max(entry.heard, entry.adjacency->heard_);
+}
+
+bool NeighborCache::IsFresh(const Entry& entry, Time now) {
+  return entry.state == State::kKnown && now - HeardOf(entry) < kReachableTime;
+}
+
+void NeighborCache::SetMac(Entry& entry, const wire::MacAddress& mac) {
+  entry.has_candidate = false;
+  if (entry.mac == mac) return;
+  entry.mac = mac;
+  if (entry.adjacency == nullptr) return;
+  entry.adjacency->mac_ = mac;
+  ++entry.adjacency->generation_;
+}
+
+// --- For whoever wants a way -------------------------------------------------
+
+AdjacencyPtr NeighborCache::Find(const wire::Gid& address, Time now) {
+  const uint32_t at = FindEntry(address);
+  return at != kNone && IsFresh(entries_[at], now) ? At(at) : nullptr;
+}
+
+AdjacencyPtr NeighborCache::At(uint32_t at) {
+  Entry& entry = entries_[at];
+  if (entry.adjacency == nullptr) {
+    entry.adjacency =
+        std::make_shared<Adjacency>(entry.address, config_.vlan, at);
+    entry.adjacency->mac_ = entry.mac;
+    entry.adjacency->heard_ = entry.heard;
+  }
+  return entry.adjacency;
+}
+
+uint32_t NeighborCache::Want(const wire::Gid& address, const wire::Gid& source,
+                             Time now, FrameSink& sink) {
+  uint32_t at = FindEntry(address);
+  if (at == kNone) {
+    at = MakeEntry(address, /*stranger=*/false);
+    if (at == kNone) return kNone;
+  }
+  Entry& entry = entries_[at];
+  entry.source = source;
+  ++entry.wanted;
+  switch (entry.state) {
+    case State::kFree:
+      StartSearch(at, State::kIncomplete, now, sink);
+      break;
+    case State::kKnown:
+      StartProbing(at, now, sink);
+      break;
+    case State::kIncomplete:
+    case State::kSearch:
+      // It shall not have to wait for the long interval of others.
+      entry.interval = kFirstInterval;
+      deadlines_.Set(at, entry.asked + kFirstInterval);
+      break;
+    case State::kProbe:
+      break;
+  }
+  return at;
+}
+
+void NeighborCache::Unwant(uint32_t at) {
+  Entry& entry = entries_[at];
+  URNIC_CHECK(entry.wanted > 0);
+  if (--entry.wanted == 0 && entry.state == State::kIncomplete) FreeEntry(at);
+}
+
+bool NeighborCache::IsLive(const wire::Gid& address) const {
+  const uint32_t at = FindEntry(address);
+  return at != kNone && IsUsed(entries_[at]);
+}
+
+NeighborState NeighborCache::StateOf(const wire::Gid& address, Time now) const {
+  const uint32_t at = FindEntry(address);
+  if (at == kNone) return NeighborState::kUnknown;
+  switch (entries_[at].state) {
+    case State::kFree:
+      break;
+    case State::kIncomplete:
+      return NeighborState::kIncomplete;
+    case State::kKnown:
+      return IsFresh(entries_[at], now) ? NeighborState::kReachable
+                                        : NeighborState::kStale;
+    case State::kProbe:
+      return NeighborState::kProbe;
+    case State::kSearch:
+      return NeighborState::kSearch;
+  }
+  return NeighborState::kUnknown;
+}
+
+// --- What is heard -----------------------------------------------------------
+
+uint32_t NeighborCache::OnClaim(const NeighborClaim& claim, Time now,
+                                FrameSink& sink) {
+  uint32_t at = FindEntry(claim.address);
+  if (at == kNone) {
+    if (!claim.asks_us) return kNone;
+    at = MakeEntry(claim.address, /*stranger=*/true);
+    if (at == kNone) return kNone;
+    Settle(at, claim.mac, now);
+    return kNone;  // there is nobody yet who wants it
+  }
+  const bool was_fresh = IsFresh(entries_[at], now);
+  return Judge(at, claim, now, sink) && !was_fresh ? at : kNone;
+}
+
+bool NeighborCache::Judge(uint32_t at, const NeighborClaim& claim, Time now,
+                          FrameSink& sink) {
+  Entry& entry = entries_[at];
+  if (entry.state == State::kIncomplete || entry.state == State::kSearch) {
+    Settle(at, claim.mac, now);
+    return true;
+  }
+  if (!(claim.mac == entry.mac)) {
+    //= RFC4861 s7.2.5: without "override" it only makes us doubt what we know
+    if (!claim.may_override) {
+      if (entry.state == State::kKnown) Doubt(entry, now);
+      return false;
+    }
+    if (IsUsed(entry)) {
+      OnRival(at, claim, now, sink);
+      return false;
+    }
+    Settle(at, claim.mac, now);
+    return true;
+  }
+  // While somebody else claims the address, only an answer counts.
+  if (entry.has_candidate && !claim.answers) return false;
+  if (entry.state == State::kProbe) entry.quiet_until = now + kQuiet;
+  Settle(at, claim.mac, now);
+  return true;
+}
+
+void NeighborCache::OnRival(uint32_t at, const NeighborClaim& claim, Time now,
+                            FrameSink& sink) {
+  Entry& entry = entries_[at];
+  entry.has_candidate = true;
+  entry.candidate = claim.mac;
+  if (entry.state == State::kProbe) return;
+  if (now >= entry.quiet_until) {
+    StartProbing(at, now, sink);
+  } else {
+    deadlines_.Set(at, entry.quiet_until);
+  }
+}
+
+void NeighborCache::Settle(uint32_t at, const wire::MacAddress& mac, Time now) {
+  Entry& entry = entries_[at];
+  SetMac(entry, mac);
+  entry.state = State::kKnown;
+  entry.heard = now;
+  deadlines_.Clear(at);
+  Unlink(at);
+  Link(at);
+}
+
+void NeighborCache::Suspect(const Adjacency& adjacency, Time now,
+                            FrameSink& sink) {
+  const uint32_t at = adjacency.entry_;
+  // It may be of another cache, which is gone.
+  if (at >= entries_.size() || entries_[at].adjacency.get() != &adjacency) {
+    return;
+  }
+  Entry& entry = entries_[at];
+  entry.search_until = now + kSearchTime;
+  if (entry.state != State::kKnown || now < entry.quiet_until) return;
+  StartProbing(at, now, sink);
+}
+
+// --- Asking ------------------------------------------------------------------
+
+void NeighborCache::StartProbing(uint32_t at, Time now, FrameSink& sink) {
+  entries_[at].state = State::kProbe;
+  entries_[at].probes = 0;
+  Probe(at, now, sink);
+}
+
+void NeighborCache::Probe(uint32_t at, Time now, FrameSink& sink) {
+  Entry& entry = entries_[at];
+  if (SourceOf(entry) == nullptr) return Rest(at, now);
+  if (entry.probes == kProbes) return OnNoAnswer(at, now, sink);
+  // What could not be sent cannot be answered.
+  if (Solicit(entry, /*by_itself=*/true, sink)) ++entry.probes;
+  deadlines_.Set(at, now + kProbeInterval);
+}
+
+void NeighborCache::OnNoAnswer(uint32_t at, Time now, FrameSink& sink) {
+  Entry& entry = entries_[at];
+  if (!entry.has_candidate) {
+    return StartSearch(at, State::kSearch, now, sink);
+  }
+  SetMac(entry, entry.candidate);
+  // If that was a lie, the neighbour is to be found again.
+  entry.search_until = now + kSearchTime;
+  StartProbing(at, now, sink);
+}
+
+void NeighborCache::StartSearch(uint32_t at, State state, Time now,
+                                FrameSink& sink) {
+  Entry& entry = entries_[at];
+  entry.state = state;
+  entry.interval = kFirstInterval;
+  Search(at, now, sink);
+}
+
+void NeighborCache::Search(uint32_t at, Time now, FrameSink& sink) {
+  Entry& entry = entries_[at];
+  const bool goes_on = entry.wanted != 0 || (entry.state == State::kSearch &&
+                                             now < entry.search_until);
+  if (!goes_on) return Rest(at, now);
+  (void)Solicit(entry, /*by_itself=*/false, sink);
+  entry.asked = now;
+  deadlines_.Set(at, now + entry.interval);
+  entry.interval = std::min(entry.interval * 2, kLastInterval);
+}
+
+void NeighborCache::Rest(uint32_t at, Time now) {
+  Entry& entry = entries_[at];
+  entry.state = State::kKnown;
+  entry.has_candidate = false;
+  Doubt(entry, now);
+  deadlines_.Clear(at);
+}
+
+void NeighborCache::Doubt(Entry& entry, Time now) {
+  entry.heard = now - kReachableTime;
+  if (entry.adjacency != nullptr) entry.adjacency->heard_ = entry.heard;
+}
+
+const wire::Gid* NeighborCache::SourceOf(const Entry& entry) const {
+  if (entry.source.is_ipv4() == entry.address.is_ipv4() &&
+      addresses_->Contains(entry.source)) {
+    return &entry.source;
+  }
+  const LocalAddress* local = addresses_->FindOnLink(entry.address);
+  if (local == nullptr) local = addresses_->FirstLike(entry.address);
+  return local == nullptr ? nullptr : &local->gid;
+}
+
+bool NeighborCache::Solicit(const Entry& entry, bool by_itself,
+                            FrameSink& sink) const {
+  const wire::Gid* source = SourceOf(entry);
+  if (source == nullptr) return false;
+  const std::span<uint8_t> frame = sink.Frame();
+  if (frame.empty()) return false;
+  wire::NeighborSelf self;
+  self.mac = config_.mac;
+  self.gid = *source;
+  self.vlan_tci = VlanTci(config_.vlan, 0);
+  const auto known = by_itself ? std::optional(entry.mac) : std::nullopt;
+  sink.Send(wire::EmitSolicitation(self, entry.address, known, frame),
+            /*loopback=*/false);
+  return true;
+}
+
+void NeighborCache::OnTimer(Time now, FrameSink& sink) {
+  while (deadlines_.next() <= now) {
+    const uint32_t at = deadlines_.next_item();
+    deadlines_.Clear(at);
+    switch (entries_[at].state) {
+      case State::kFree:
+        break;
+      case State::kKnown:  // a rival has waited for the quiet to end
+        StartProbing(at, now, sink);
+        break;
+      case State::kProbe:
+        Probe(at, now, sink);
+        break;
+      case State::kIncomplete:
+      case State::kSearch:
+        Search(at, now, sink);
+        break;
+    }
+  }
+}
+
+}  // namespace urnic::net

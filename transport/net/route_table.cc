@@ -1,0 +1,63 @@
+#include "transport/net/route_table.h"
+
+#include <algorithm>
+
+namespace urnic::net {
+
+bool RouteTable::Valid(const Route& route) {
+  const bool source_fits =
+      route.source == wire::Gid{} || route.source.is_ipv4() == route.is_ipv4();
+  return route.prefix_bits <= 128 && source_fits &&
+         !route.gateway.is_multicast();
+}
+
+bool RouteTable::SameRoute(const Route& a, const Route& b) {
+  return a.prefix_bits == b.prefix_bits && a.metric == b.metric &&
+         a.gateway == b.gateway && a.is_ipv4() == b.is_ipv4() &&
+         SamePrefix(a.prefix, b.prefix, a.prefix_bits);
+}
+
+void RouteTable::Insert(const Route& route) {
+  const auto at = std::find_if(
+      routes_.begin(), routes_.end(), [&route](const Route& other) {
+        return other.prefix_bits != route.prefix_bits
+                   ? other.prefix_bits < route.prefix_bits
+                   : other.metric > route.metric;
+      });
+  routes_.insert(at, route);
+}
+
+bool RouteTable::Replace(std::span<const Route> routes) {
+  if (routes.size() > kMaxRoutes ||
+      !std::all_of(routes.begin(), routes.end(), Valid)) {
+    return false;
+  }
+  routes_.clear();
+  for (const Route& route : routes) (void)Add(route);
+  return true;
+}
+
+bool RouteTable::Add(const Route& route) {
+  if (!Valid(route)) return false;
+  (void)Remove(route);
+  if (routes_.size() == kMaxRoutes) return false;
+  Insert(route);
+  return true;
+}
+
+bool RouteTable::Remove(const Route& route) {
+  return std::erase_if(routes_, [&route](const Route& other) {
+           return SameRoute(other, route);
+         }) != 0;
+}
+
+const Route* RouteTable::Find(const wire::Gid& destination) const {
+  const auto at = std::find_if(
+      routes_.begin(), routes_.end(), [&destination](const Route& route) {
+        return route.is_ipv4() == destination.is_ipv4() &&
+               SamePrefix(route.prefix, destination, route.prefix_bits);
+      });
+  return at == routes_.end() ? nullptr : &*at;
+}
+
+}  // namespace urnic::net

@@ -1,0 +1,61 @@
+#pragma once
+
+// Where packets go that are not for our link: longest prefix, then smallest
+// metric, then first come. What is on our link by our own addresses' prefixes
+// needs no route; a route with a longer prefix overrides them (net/host.h).
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transport/net/addresses.h"
+#include "transport/wire/address.h"
+
+namespace urnic::net {
+
+struct Route {
+  wire::Gid prefix = {};
+  // Of 128; IPv4 routes have 96 and more: 0.0.0.0/0 is ::ffff:0:0/96.
+  uint8_t prefix_bits = 0;
+  // The router, on our link and of either family; Gid{}: the destination
+  // itself is on our link.
+  wire::Gid gateway = {};
+  uint32_t metric = 0;
+  // The source address that packets of this route prefer; Gid{}: no preference.
+  wire::Gid source = {};
+
+  bool is_ipv4() const { return prefix_bits >= 96 && prefix.is_ipv4(); }
+  bool has_gateway() const { return !(gateway == wire::Gid{}); }
+};
+
+// Changed and asked off the packet path: a lookup goes through the list.
+class RouteTable {
+ public:
+  static constexpr size_t kMaxRoutes = 4096;
+
+  // All at once. False, and nothing changes: one is not Valid(), or there are
+  // more than kMaxRoutes.
+  bool Replace(std::span<const Route> routes);
+  // Another of the same prefix, gateway and metric is replaced. False: it is
+  // not Valid(), or there are kMaxRoutes.
+  bool Add(const Route& route);
+  // The one of this prefix, gateway and metric. False: there is none.
+  bool Remove(const Route& route);
+
+  // Null: none leads there. Valid until the next change.
+  const Route* Find(const wire::Gid& destination) const;
+
+  // prefix_bits <= 128, the gateway no group, the source of the family.
+  static bool Valid(const Route& route);
+
+  std::span<const Route> routes() const { return routes_; }
+
+ private:
+  static bool SameRoute(const Route& a, const Route& b);
+  void Insert(const Route& route);
+
+  std::vector<Route> routes_;  // the one to prefer first
+};
+
+}  // namespace urnic::net
