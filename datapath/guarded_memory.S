@@ -4,7 +4,7 @@
 // instruction pointer to urnic_guarded_fault. So no function here touches the
 // stack or a callee-saved register.
 //
-// Store order (design.md 3.5): bytes go up, the last eight are one store of
+// Store order: bytes go up, the last eight are one store of
 // their own at the end, because programs spin on the last byte of a Write; and
 // each aligned piece of eight bytes is one store.
 

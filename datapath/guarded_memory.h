@@ -1,7 +1,7 @@
 #pragma once
 
 // Memory of the program, touched so that its absence is a result and not a
-// crash: registered memory is never trusted to exist (design.md 3.5).
+// crash: registered memory is never trusted to exist.
 //
 // In the common case a fault is caught by a handler for SIGSEGV and SIGBUS. A
 // thread that blocks these signals would be killed instead: it gets the slower

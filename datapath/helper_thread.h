@@ -2,7 +2,7 @@
 
 // The thread that runs the engine when no thread of the program does.
 //
-// Three modes (design.md 3.3c):
+// Two modes (docs/design/0002-the-token.md):
 //   watching  The program polls. The helper looks now and then whether it
 //             still does; if the count of polls stands still, it takes over.
 //   active    The helper runs the engine: after traffic it polls on for a

@@ -1,7 +1,7 @@
 #pragma once
 
 // Where the packets of a queue pair go: everything that a packet needs, built
-// once (design.md 3.6).
+// once, so that no packet looks anything up.
 
 #include <cstdint>
 

@@ -209,6 +209,50 @@ RULES = (check_pure, check_dpdk, check_file_lines, check_columns,
          check_whitespace, check_words, check_guard, check_function_lines)
 
 
+# Files of others that comments name.
+_FOREIGN_FILES = {"verbs.h", "include/rdma/ib.h",
+                  "include/rdma/ibta_vol1_c12.h", "rdma/ib_user_verbs.h"}
+# Not files: part of an address, a name for any file.
+_NOT_FILES = {"a.b.c", "foo_test.cc", "verbs/a.cc"}
+_FILE_NAME = re.compile(
+    r"(?<![\w/<.$*}{-])((?:\.\./)*(?:[\w.-]+/)*[\w-][\w.-]*"
+    r"\.(?:h|c|cc|S|py|md|sh|bzl|bazel|toml|map|def|pkt|jsonl))"
+    r"(?![\w/*{}-])")
+
+
+def prose_of(f):
+    """What a reader reads: comments of code, all of a Markdown file."""
+    if f.path.endswith(".md"):
+        return f.text
+    if f.path.endswith(CODE_SUFFIXES + (".S",)):
+        # Blank what is not a comment, so that line numbers stay.
+        return "".join(
+            m.group(0) if m.group("comment") else
+            re.sub(r"[^\n]", " ", m.group(0))
+            for m in re.finditer(_TOKEN.pattern + r"|[^\n]|\n", f.text,
+                                 re.DOTALL | re.MULTILINE))
+    return "\n".join(line.partition("#")[2] for line in f.lines)
+
+
+def check_named_files(f, endings):
+    """A file that a comment or README names exists. `endings`: of all paths,
+    at each slash."""
+    for i, line in enumerate(prose_of(f).split("\n"), 1):
+        for match in _FILE_NAME.finditer(line):
+            name = re.sub(r"^(\.\./)+", "", match.group(1))
+            if name in endings or name in _FOREIGN_FILES | _NOT_FILES:
+                continue
+            yield finding("named-file", f, i, name + " does not exist")
+
+
+def endings_of(paths):
+    endings = set()
+    for path in paths:
+        parts = path.split("/")
+        endings.update("/".join(parts[i:]) for i in range(len(parts)))
+    return endings
+
+
 def check_file(path, text):
     f = File(path, text)
     return [found for rule in RULES for found in rule(f)]
@@ -247,13 +291,16 @@ def source_paths(root):
 def check_tree(root):
     paths = source_paths(root)
     found = list(check_readmes(set(paths)))
+    endings = endings_of(paths)
     for path in paths:
         if "/testdata/" in path or "/corpus/" in path:
             continue
         if not path.endswith(TEXT_SUFFIXES) and path not in ("dev", ".ci/run"):
             continue
         with open(os.path.join(root, path), encoding="utf-8") as handle:
-            found += check_file(path, handle.read())
+            text = handle.read()
+        found += check_file(path, text)
+        found += check_named_files(File(path, text), endings)
     return found
 
 

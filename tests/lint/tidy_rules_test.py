@@ -88,6 +88,18 @@ class RulesTest(unittest.TestCase):
         text = "#define M(x) {\n" + function(60) + function(60)
         self.assertEqual([], rules("verbs/a.cc", text))
 
+    def test_named_files(self):
+        endings = tidy.endings_of({"verbs/control/qp.h", "README.md"})
+        def named(path, text):
+            return [f.message.split()[0] for f in
+                    tidy.check_named_files(tidy.File(path, text), endings)]
+        self.assertEqual([], named("verbs/b.md", "see `control/qp.h`\n"))
+        self.assertEqual(["control/qq.h"], named("verbs/b.md", "control/qq.h"))
+        # Of code only the comments, and there not what stands in <>.
+        self.assertEqual([], named("verbs/b.cc", '#include "gone.h"\n'))
+        self.assertEqual(["gone.h"], named("verbs/b.cc", "int x;  // gone.h\n"))
+        self.assertEqual([], named("verbs/b.cc", "// <linux/gone.h>, qp.{h,cc}\n"))
+
     def test_readmes(self):
         missing = {f.path for f in tidy.check_readmes(
             {"a/b/x.cc", "a/README.md", "a/b/testdata/x", "dev",

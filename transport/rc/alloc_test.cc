@@ -170,7 +170,7 @@ TEST(AllocTest, NothingIsAllocatedOnThePacketPath) {
   EXPECT_EQ(a->flushed_, 1u);
 }
 
-// What a queue pair costs without its rings (design.md part 4), and the
+// What a queue pair costs without its rings (bench/BUDGET.md), and the
 // structures that are there once per work request, read or region.
 TEST(SizeTest, StructuresStayWithinTheirBudgets) {
   EXPECT_LE(sizeof(Qp) + sizeof(RecvQueue) + sizeof(RecvRing), 1024u);

@@ -77,23 +77,33 @@ inline constexpr uint8_t kConnected = kRcOnly | ServiceBit(QpService::kUc);
 inline constexpr uint8_t kAll = kConnected | ServiceBit(QpService::kUd);
 }  // namespace internal
 
-// IBTA 10.8.2, table 67 in 10.7.2.2 for the services; A19 for the last two.
+// IBTA 10.7.2.2 says which service has what; annex A19 adds the last two. In
+// the order of RequestKind's fields; a row is two lines.
 inline constexpr RequestKind kRequestKinds[] = {
-    // clang-format off
-  // opcode                         completion              family                       services              length      imm    name
-  {URNIC_WR_RDMA_WRITE,             URNIC_WC_RDMA_WRITE,    RequestFamily::kWrite,       internal::kConnected, kAnyLength, false, "write"},
-  {URNIC_WR_RDMA_WRITE_WITH_IMM,    URNIC_WC_RDMA_WRITE,    RequestFamily::kWrite,       internal::kConnected, kAnyLength, true,  "write-imm"},
-  {URNIC_WR_SEND,                   URNIC_WC_SEND,          RequestFamily::kSend,        internal::kAll,       kAnyLength, false, "send"},
-  {URNIC_WR_SEND_WITH_IMM,          URNIC_WC_SEND,          RequestFamily::kSend,        internal::kAll,       kAnyLength, true,  "send-imm"},
-  {URNIC_WR_RDMA_READ,              URNIC_WC_RDMA_READ,     RequestFamily::kRead,        internal::kRcOnly,    kAnyLength, false, "read"},
-  {URNIC_WR_ATOMIC_CMP_AND_SWP,     URNIC_WC_COMP_SWAP,     RequestFamily::kAtomic,      internal::kRcOnly,    8,          false, "cas"},
-  {URNIC_WR_ATOMIC_FETCH_AND_ADD,   URNIC_WC_FETCH_ADD,     RequestFamily::kAtomic,      internal::kRcOnly,    8,          false, "fadd"},
-  {URNIC_WR_LOCAL_INV,              URNIC_WC_LOCAL_INV,     RequestFamily::kLocal,       internal::kConnected, 0,          false, "local-inv"},
-  {URNIC_WR_BIND_MW,                URNIC_WC_BIND_MW,       RequestFamily::kLocal,       internal::kConnected, 0,          false, "bind"},
-  {URNIC_WR_SEND_WITH_INV,          URNIC_WC_SEND,          RequestFamily::kSend,        internal::kRcOnly,    kAnyLength, false, "send-inv"},
-  {URNIC_WR_FLUSH,                  URNIC_WC_FLUSH,         RequestFamily::kFlush,       internal::kRcOnly,    0,          false, "flush"},
-  {URNIC_WR_ATOMIC_WRITE,           URNIC_WC_ATOMIC_WRITE,  RequestFamily::kAtomicWrite, internal::kRcOnly,    8,          false, "atomic-write"},
-    // clang-format on
+    {URNIC_WR_RDMA_WRITE, URNIC_WC_RDMA_WRITE, RequestFamily::kWrite,
+     internal::kConnected, kAnyLength, false, "write"},
+    {URNIC_WR_RDMA_WRITE_WITH_IMM, URNIC_WC_RDMA_WRITE, RequestFamily::kWrite,
+     internal::kConnected, kAnyLength, true, "write-imm"},
+    {URNIC_WR_SEND, URNIC_WC_SEND, RequestFamily::kSend,  //
+     internal::kAll, kAnyLength, false, "send"},
+    {URNIC_WR_SEND_WITH_IMM, URNIC_WC_SEND, RequestFamily::kSend,
+     internal::kAll, kAnyLength, true, "send-imm"},
+    {URNIC_WR_RDMA_READ, URNIC_WC_RDMA_READ, RequestFamily::kRead,
+     internal::kRcOnly, kAnyLength, false, "read"},
+    {URNIC_WR_ATOMIC_CMP_AND_SWP, URNIC_WC_COMP_SWAP, RequestFamily::kAtomic,
+     internal::kRcOnly, 8, false, "cas"},
+    {URNIC_WR_ATOMIC_FETCH_AND_ADD, URNIC_WC_FETCH_ADD, RequestFamily::kAtomic,
+     internal::kRcOnly, 8, false, "fadd"},
+    {URNIC_WR_LOCAL_INV, URNIC_WC_LOCAL_INV, RequestFamily::kLocal,
+     internal::kConnected, 0, false, "local-inv"},
+    {URNIC_WR_BIND_MW, URNIC_WC_BIND_MW, RequestFamily::kLocal,
+     internal::kConnected, 0, false, "bind"},
+    {URNIC_WR_SEND_WITH_INV, URNIC_WC_SEND, RequestFamily::kSend,
+     internal::kRcOnly, kAnyLength, false, "send-inv"},
+    {URNIC_WR_FLUSH, URNIC_WC_FLUSH, RequestFamily::kFlush,  //
+     internal::kRcOnly, 0, false, "flush"},
+    {URNIC_WR_ATOMIC_WRITE, URNIC_WC_ATOMIC_WRITE, RequestFamily::kAtomicWrite,
+     internal::kRcOnly, 8, false, "atomic-write"},
 };
 
 // A set of requests: bit n for enum urnic_wr_opcode n. One test on the path of

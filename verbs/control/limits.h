@@ -34,7 +34,8 @@ inline constexpr uint32_t kCompVectors = 1;
 
 // How long an acknowledgement may wait for its sender to wake up, as
 // 4.096 us * 2^n: 4.2 ms. The helper thread looks every millisecond at worst
-// and takes over when it has seen the same state twice (design.md 3.3c).
+// and takes over when it has seen the same state twice
+// (docs/design/0002-the-token.md).
 inline constexpr uint8_t kLocalCaAckDelay = 10;
 
 // Packets that a queue pair keeps in flight at most; less where the port's

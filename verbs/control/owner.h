@@ -1,7 +1,7 @@
 #pragma once
 
 // Whose an object is: carried by each from the start, for `urnic show` and for
-// the day when a device serves many programs (design.md 3.11).
+// the day when a device serves many programs.
 
 #include <sys/types.h>
 

@@ -20,7 +20,7 @@ static_assert(URNIC_WC_RECV_RDMA_WITH_IMM == int{IBV_WC_RECV_RDMA_WITH_IMM} &&
               URNIC_WC_WITH_IMM == int{IBV_WC_WITH_IMM});
 
 // A queue that is never found empty must not keep the wire waiting
-// (design.md 3.3b).
+// (docs/design/0002-the-token.md).
 constexpr uint32_t kPollsPerProgress = 8;
 
 inline void Translate(const urnic_cqe& cqe, ibv_wc& wc) {
