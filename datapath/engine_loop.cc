@@ -284,7 +284,12 @@ void Engine::FinishRun(Time now) {
       qp->OnPlacementFault(*fault, sink_->receives());
     }
   }
+  SendCompletion sent;
   for (uint32_t i = 0; i < sink_->recv_count(); ++i) {
+    while (qp->PollSendBefore(sink_->receives()[i], sent)) {
+      completions_.Push(*qp->send_cq, Sink::MakeCqe(*qp, sent, last_now_),
+                        last_now_);
+    }
     CompletionQueue* cq = qp->recv_cq;
     if (__builtin_expect(qp->service() == QpService::kXrcTarget, 0)) {
       const uint8_t packet = sink_->receives()[i].packet;
@@ -325,15 +330,8 @@ void Engine::AfterWork(EngineQp& qp) {
 void Engine::PushSendCompletions(EngineQp& qp) {
   SendCompletion done;
   while (qp.PollSend(done)) {
-    urnic_cqe cqe = {};
-    cqe.wr_id = done.wr_id;
-    cqe.byte_len = done.byte_len;
-    cqe.qp_num = qp.qpn();
-    cqe.vendor_err = static_cast<uint32_t>(done.cause);
-    cqe.status = done.status;
-    cqe.opcode = done.opcode;
-    cqe.time_ns = static_cast<uint64_t>(last_now_.ns());
-    completions_.Push(*qp.send_cq, cqe, last_now_);
+    completions_.Push(*qp.send_cq, Sink::MakeCqe(qp, done, last_now_),
+                      last_now_);
   }
   if (__builtin_expect(qp.state() == QpState::kErr, 0) &&
       !qp.in_error.load(std::memory_order_relaxed)) {

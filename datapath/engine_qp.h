@@ -152,6 +152,11 @@ class EngineQp {
   bool PollSend(SendCompletion& out) {
     return Ask([&](auto& t) { return t.PollSend(out); });
   }
+  // Sends of other services complete when they go out, before any answer.
+  bool PollSendBefore(const RecvCompletion& receive, SendCompletion& out) {
+    return is_rc() &&
+           std::get_if<rc::Qp>(&transport_)->PollSendBefore(receive, out);
+  }
   bool PollRecvFlush(RecvCompletion& out) {
     return Ask([&](auto& t) { return t.PollRecvFlush(out); });
   }

@@ -71,6 +71,19 @@ struct Engine::Sink {
     return cqe;
   }
 
+  static urnic_cqe MakeCqe(const EngineQp& qp, const SendCompletion& done,
+                           Time now) {
+    urnic_cqe cqe = {};
+    cqe.wr_id = done.wr_id;
+    cqe.byte_len = done.byte_len;
+    cqe.qp_num = qp.qpn();
+    cqe.vendor_err = static_cast<uint32_t>(done.cause);
+    cqe.status = done.status;
+    cqe.opcode = done.opcode;
+    cqe.time_ns = static_cast<uint64_t>(now.ns());
+    return cqe;
+  }
+
  private:
   static constexpr uint32_t kPlacementMax = 128;
 

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -29,9 +30,13 @@ constexpr uint32_t kPd = 7;
 
 class NoEvents : public EngineEvents, public QpEvents {
  public:
-  void OnCompletionEvent(CompletionQueue&) override { ++completion_events; }
+  void OnCompletionEvent(CompletionQueue& queue) override {
+    ++completion_events;
+    if (on_completion_event) on_completion_event(queue);
+  }
   void OnCqOverflow(CompletionQueue&) override { ++overflows; }
   void OnQpEvent(EngineQp&, QpEvent event) override { last = event; }
+  std::function<void(CompletionQueue&)> on_completion_event;
   int completion_events = 0;
   int overflows = 0;
   QpEvent last = QpEvent::kNone;
@@ -89,14 +94,15 @@ class EngineTest : public ::testing::Test {
     return reinterpret_cast<uint64_t>(p);
   }
 
-  EngineQp* Create(FakeRings& rings) {
+  EngineQp* Create(FakeRings& rings) { return Create(rings, recv_cq_); }
+  EngineQp* Create(FakeRings& rings, Cq& recv_cq) {
     EngineQpConfig config;
     config.limits = {
         .pd = kPd, .max_sge_send = 4, .max_sge_recv = 4, .max_inline = 64};
     config.sq = rings.sq().view();
     config.rq = rings.rq().view();
     config.send_cq = &send_cq_.queue;
-    config.recv_cq = &recv_cq_.queue;
+    config.recv_cq = &recv_cq.queue;
     config.events = &events_;
     Engine::ControlScope scope(*engine_);
     return *engine_->CreateQp(config);
@@ -117,6 +123,20 @@ class EngineTest : public ::testing::Test {
     for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       engine_->ModifyQp(*qp_[from], state, config);
     }
+  }
+
+  // Queue pair 0 asks and 1 answers, so that the answer comes in one burst with
+  // the acknowledgement of the question.
+  void AskAndAnswer() {
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(rings_[i].PostRecv({.wr_id = 9, .sges = {Sge(5000, 64)}}));
+    }
+    ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_SEND, 0, 0, 8)));
+    engine_->Doorbell(*qp_[0]);
+    while (rings_[1].rq().indices().consumer != 1) engine_->Progress();
+    ASSERT_TRUE(rings_[1].PostSend(Wr(URNIC_WR_SEND, 0, 0, 8)));
+    engine_->Doorbell(*qp_[1]);
+    while (rings_[0].rq().indices().consumer != 1) engine_->Progress();
   }
 
   urnic_cqe Await(Cq& cq) {
@@ -196,6 +216,32 @@ TEST_F(EngineTest, SendMeetsReceive) {
   EXPECT_EQ(got.imm_or_key, 0x01020304u);
   EXPECT_EQ(std::memcmp(&memory_[0], &memory_[5000], 3000), 0);
   EXPECT_EQ(Await(send_cq_).status, URNIC_WC_SUCCESS);
+}
+
+TEST_F(EngineTest, InOneQueueAnAnswerStandsBehindItsQuestion) {
+  {
+    Engine::ControlScope scope(*engine_);
+    engine_->DestroyQp(qp_[0]);
+  }
+  qp_[0] = Create(rings_[0], send_cq_);
+  Connect(0, 1);
+  Connect(1, 0);
+  AskAndAnswer();
+  EXPECT_EQ(Await(send_cq_).opcode, URNIC_WC_SEND);
+  EXPECT_EQ(Await(send_cq_).opcode, URNIC_WC_RECV);
+}
+
+TEST_F(EngineTest, OfTwoQueuesTheQuestionsIsWrittenBeforeTheAnswers) {
+  std::vector<bool> answers;
+  events_.on_completion_event = [&](CompletionQueue& queue) {
+    answers.push_back(&queue == &recv_cq_.queue);
+    queue.ArmFor(CompletionQueue::kArmedAny);
+  };
+  send_cq_.queue.ArmFor(CompletionQueue::kArmedAny);
+  recv_cq_.queue.ArmFor(CompletionQueue::kArmedAny);
+  AskAndAnswer();
+  // The receive of the question is the first, in the same queue as the answer.
+  EXPECT_EQ(answers, (std::vector{true, false, true}));
 }
 
 TEST_F(EngineTest, MemoryThatWentAwayIsAnErrorOfTheQueuePair) {

@@ -25,6 +25,12 @@ bool IsAtomic(uint8_t opcode) {
   return FindRequest(opcode)->family == RequestFamily::kAtomic;
 }
 
+// By responses of its own, not by an ACK.
+bool IsAnswered(uint8_t opcode) {
+  return IsAtomic(opcode) || opcode == URNIC_WR_RDMA_READ ||
+         opcode == URNIC_WR_FLUSH || opcode == URNIC_WR_ATOMIC_WRITE;
+}
+
 uint64_t Load(const FakeHost& host, uint64_t address) {
   uint64_t value;
   Require(host.Contains(address, 8), "an atomic outside the memory");
@@ -184,6 +190,7 @@ void Flow::PostOne() {
 void Flow::AssignPsns(Request& request) {
   if (request.opcode == URNIC_WR_LOCAL_INV) {
     request.packets = 0;
+    from_.node->order().OnPostedLocal(request.id);
     return;
   }
   const size_t bytes = IsAtomic(request.opcode) ? 8 : request.content.size();
@@ -191,6 +198,10 @@ void Flow::AssignPsns(Request& request) {
   request.packets = static_cast<int32_t>(
       std::max<size_t>(1, (bytes + config_.mtu - 1) / config_.mtu));
   next_psn_ = next_psn_ + request.packets;
+  from_.node->order().OnPosted({.id = request.id,
+                                .signaled = request.signaled,
+                                .answered = IsAnswered(request.opcode),
+                                .end = next_psn_});
 }
 
 void Flow::PrepareRemote(Request& request, testing::SendWr& wr,

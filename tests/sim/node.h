@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/sim/order_rule.h"
 #include "tests/sim/wire_rules.h"
 #include "tests/sim/world.h"
 #include "tests/support/endpoint.h"
@@ -45,6 +46,7 @@ class Node {
   void Restart(const QpConfig& config) {
     Require(arrived_.empty(), "packets of an earlier life");
     rules_ = WireRules(config);
+    order_ = OrderRule();
   }
 
   // The program has posted, or has modified the queue pair.
@@ -58,6 +60,8 @@ class Node {
                  [this] { Step(); });
   }
 
+  // What is posted is entered here, unless the node is steady.
+  OrderRule& order() { return order_; }
   uint64_t corrupt_dropped() const { return corrupt_dropped_; }
 
  private:
@@ -87,8 +91,13 @@ class Node {
         parsed.push_back(p);
       }
     }
+    const size_t before = end_.completions().size();
     const std::vector<RxVerdict> verdicts = end_.Deliver(burst, world_.now());
     Require(verdicts.size() == parsed.size(), "a packet without a verdict");
+    if (!steady_) {
+      order_.OnBurst(parsed, verdicts,
+                     std::span(end_.completions()).subspan(before));
+    }
     for (size_t i = 0; i < parsed.size(); ++i) {
       rules_.OnReceived(parsed[i], verdicts[i]);
     }
@@ -145,6 +154,7 @@ class Node {
   World& world_;
   Endpoint& end_;
   WireRules rules_;
+  OrderRule order_;
   Random random_;
   std::function<void(Packet)> send_;
   std::deque<Packet> arrived_;

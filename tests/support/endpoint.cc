@@ -126,7 +126,9 @@ size_t Endpoint::DeliverRun(std::span<const RxPacket> rest, Time now,
   Sink sink{.placements = {}, .completions = {}, .verdicts = verdicts};
   qp_.OnBurst(rest.first(length), now, sink);
   ExecutePlacements(sink.placements, sink.completions);
+  SendCompletion sent;
   for (const RecvCompletion& done : sink.completions) {
+    while (qp_.PollSendBefore(done, sent)) ReportSend(sent);
     Report(Completion{.recv = true,
                       .status = done.status,
                       .opcode = done.opcode,
@@ -236,13 +238,7 @@ void Endpoint::AdvanceTo(Time now) {
 
 void Endpoint::Poll() {
   SendCompletion sent;
-  while (qp_.PollSend(sent)) {
-    Report(Completion{.status = sent.status,
-                      .opcode = sent.opcode,
-                      .cause = sent.cause,
-                      .byte_len = sent.byte_len,
-                      .wr_id = sent.wr_id});
-  }
+  while (qp_.PollSend(sent)) ReportSend(sent);
   RecvCompletion flushed;
   while (qp_.PollRecvFlush(flushed)) {
     Report(Completion{.recv = true,
@@ -250,6 +246,14 @@ void Endpoint::Poll() {
                       .opcode = flushed.opcode,
                       .wr_id = flushed.wr_id});
   }
+}
+
+void Endpoint::ReportSend(const SendCompletion& sent) {
+  Report(Completion{.status = sent.status,
+                    .opcode = sent.opcode,
+                    .cause = sent.cause,
+                    .byte_len = sent.byte_len,
+                    .wr_id = sent.wr_id});
 }
 
 void Endpoint::Report(const Completion& completion) {

@@ -116,6 +116,7 @@ class Endpoint {
   bool Execute(const Placement& placement);
   void CheckPlacement(const Placement& placement) const;
   bool Gather(const TxSlot& slot, Packet& packet) const;
+  void ReportSend(const SendCompletion& sent);
   void Report(const Completion& completion);
 
   FakeHost& host_;

@@ -42,10 +42,10 @@ class Completer {
     }
   }
 
-  // The next completion to hand to the program, in posting order; false when
-  // there is none. Unsignaled successes are skipped.
-  bool PollCompletion(SendCompletion& out) {
-    while (s_.head != s_.una) {
+  // The next success of a request before `limit`, in posting order; false when
+  // there is none. Unsignaled ones are skipped. REQUIRES: head <= limit <= una.
+  bool PollDone(SendCompletion& out, uint32_t limit) {
+    while (s_.head != limit) {
       const SendRecord& record = s_.RecordOf(s_.head);
       const uint32_t index = s_.head++;
       if (!record.signaled) continue;
@@ -55,6 +55,12 @@ class Completer {
                            .wr_id = s_.sq.Read<urnic_sq_wqe>(index).wr_id};
       return true;
     }
+    return false;
+  }
+
+  // The next completion to hand to the program, whatever it is.
+  bool PollCompletion(SendCompletion& out) {
+    if (PollDone(out, s_.una)) return true;
     if (s_.failed && s_.head == s_.failed_index) {
       out = SendCompletion{.status = s_.failed_status,
                            .opcode = OpcodeInRing(s_.head),

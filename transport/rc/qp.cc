@@ -77,6 +77,17 @@ void Qp::EnterError() {
   if (!responder_.failed()) responder_.Stop();
 }
 
+void Qp::EndIfRefused() {
+  if (responder_.failed() && state_ != QpState::kErr) EnterError();
+}
+
+void Qp::EndIfFailed() {
+  // The error itself is found by PollSend(), behind what was placed before.
+  if (send_.una == send_.failed_index && !responder_.failed()) {
+    responder_.Stop();
+  }
+}
+
 void Qp::CheckInvariants() const {
   const SendState& s = send_;
   auto ahead = [](uint32_t a, uint32_t b) {

@@ -14,8 +14,11 @@
 //      with the faulty one and the burst's receive completions (it turns
 //      those that are not true any more into errors), and skip this queue
 //      pair's later placements with the same `from_responder`.
-//   3. Write the receive completions, then what PollSend() and
-//      PollRecvFlush() give.
+//   3. Write the receive completions in order, ahead of each what
+//      PollSendBefore() gives for it, then what PollSend() and PollRecvFlush()
+//      give. So completions appear in the order of the packets that caused
+//      them: a program that has an answer has the completion of the request
+//      that was acknowledged ahead of it.
 //   4. Transmit() while HasWork(), now or soon; re-read NextDeadline().
 
 #include <span>
@@ -68,15 +71,21 @@ class Qp {
   // sink: Place(Placement), Complete(RecvCompletion), Count(RxVerdict).
   template <typename Sink>
   void OnBurst(std::span<const RxPacket> packets, Time now, Sink& sink) {
+    Ordered<Sink> ordered{sink, send_.una};
     for (size_t i = 0; i < packets.size(); ++i) {
       const RxPacket& packet = packets[i];
       const uint8_t position = static_cast<uint8_t>(i);
-      sink.Count(packet.info->request()
-                     ? responder_.OnRequest(packet, position, sink)
-                     : completer_.OnResponse(packet, position, now, sink));
+      if (packet.info->request()) {
+        const RxVerdict verdict =
+            responder_.OnRequest(packet, position, ordered);
+        sink.Count(verdict);
+        if (__builtin_expect(verdict != RxVerdict::kAccept, 0)) EndIfRefused();
+      } else {
+        sink.Count(completer_.OnResponse(packet, position, now, sink));
+        if (__builtin_expect(send_.failed, 0)) EndIfFailed();
+      }
     }
     rq_->PublishConsumer();
-    if (responder_.failed() && state_ != QpState::kErr) EnterError();
   }
 
   void OnPlacementFault(const Placement& placement,
@@ -128,15 +137,22 @@ class Qp {
   bool PollSend(SendCompletion& out) {
     const bool any = completer_.PollCompletion(out);
     if (send_.flushing && state_ != QpState::kErr) EnterError();
-    if (send_.head != published_) {
-      published_ = send_.head;
-      send_.sq.PublishConsumer(send_.head);
-    }
+    PublishSendHead();
     if (send_.draining && !drain_reported_ && send_.running &&
         send_.una == send_.drain_limit) {
       drain_reported_ = true;
       event_ = QpEvent::kSqDrained;
     }
+    return any;
+  }
+  // Those alone that packets ahead of `receive`, of the last burst, completed.
+  bool PollSendBefore(const RecvCompletion& receive, SendCompletion& out) {
+    uint32_t limit = receive.sends_before;
+    if (static_cast<int32_t>(limit - send_.head) <= 0) return false;
+    // A placement that failed has taken some of them back.
+    if (static_cast<int32_t>(limit - send_.una) > 0) limit = send_.una;
+    const bool any = completer_.PollDone(out, limit);
+    PublishSendHead();
     return any;
   }
   // Receive requests flushed in state ERR.
@@ -172,7 +188,29 @@ class Qp {
   void CheckInvariants() const;
 
  private:
+  // Marks receive completions with what the send queue had completed by then.
+  template <typename Sink>
+  struct Ordered {
+    void Place(const Placement& placement) { sink.Place(placement); }
+    void Complete(RecvCompletion done) {
+      done.sends_before = una;
+      sink.Complete(done);
+    }
+    Sink& sink;
+    const uint32_t& una;
+  };
+
   void EnterError();
+  // The packet at hand may have ended the connection: what comes behind it, in
+  // the same burst, too, is not taken any more.
+  [[gnu::cold]] void EndIfRefused();
+  [[gnu::cold]] void EndIfFailed();
+
+  void PublishSendHead() {
+    if (send_.head == published_) return;
+    published_ = send_.head;
+    send_.sq.PublishConsumer(send_.head);
+  }
 
   SendState send_;
   Requester requester_;

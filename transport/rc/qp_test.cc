@@ -98,6 +98,41 @@ TEST_F(TwoQueuePairs, SendLandsInTheReceiveAndBothComplete) {
   }
 }
 
+// What hardware does, and request/response programs rely on: who has the answer
+// has the completion of the request.
+TEST_F(TwoQueuePairs, CompletionsAreInTheOrderOfThePackets) {
+  for (uint64_t i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(a_.PostRecv({.wr_id = 10 + i, .sges = {SgeA(8192, 64)}}));
+    ASSERT_TRUE(b_.PostRecv({.wr_id = i, .sges = {SgeB(8192, 64)}}));
+  }
+  // Acknowledgement and answer come in one burst; so does a message that
+  // crosses an acknowledgement.
+  std::vector<Packet> burst;
+  const auto send = [this](Endpoint& end, uint64_t id, const urnic_sge& sge) {
+    ASSERT_TRUE(
+        end.PostSend({.opcode = URNIC_WR_SEND, .wr_id = id, .sges = {sge}}));
+  };
+  send(b_, 21, SgeB(0, 8));
+  for (const Packet& p : b_.Transmit(now_)) burst.push_back(p);
+  for (uint64_t i = 1; i <= 2; ++i) {
+    send(a_, i, SgeA(0, 8));
+    b_.Deliver(a_.Transmit(now_), now_);
+    send(b_, 21 + i, SgeB(0, 8));
+    for (const Packet& p : b_.Transmit(now_)) burst.push_back(p);
+  }
+  ASSERT_EQ(burst.size(), 5u);
+  a_.Deliver(burst, now_);
+  std::vector<std::pair<bool, uint64_t>> got;
+  for (const Completion& done : a_.TakeCompletions()) {
+    EXPECT_EQ(done.status, URNIC_WC_SUCCESS);
+    got.push_back({done.recv, done.wr_id});
+  }
+  EXPECT_THAT(got,
+              ::testing::ElementsAre(std::pair{true, 11}, std::pair{false, 1},
+                                     std::pair{true, 12}, std::pair{false, 2},
+                                     std::pair{true, 13}));
+}
+
 TEST_F(TwoQueuePairs, AnsweringALongReadLeavesRoomForOwnRequests) {
   ASSERT_TRUE(b_.PostSend({.opcode = URNIC_WR_RDMA_READ,
                            .sges = {SgeB(0, 60000)},

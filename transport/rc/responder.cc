@@ -13,6 +13,7 @@ void Responder::OnPlacementFault(const Placement& placement,
     done = RecvCompletion{.packet = done.packet,
                           .status = status,
                           .cause = RxVerdict::kRemoteOperational,
+                          .sends_before = done.sends_before,
                           .wr_id = done.wr_id};
     status = URNIC_WC_WR_FLUSH_ERR;
   }

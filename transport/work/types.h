@@ -87,6 +87,8 @@ struct RecvCompletion {
   uint32_t byte_len = 0;
   uint32_t imm_or_key = 0;
   uint32_t src_qp = 0;  // datagrams
+  // RC: the send queue had completed up to this index when the packet came.
+  uint32_t sends_before = 0;
   uint64_t wr_id = 0;
 };
 
