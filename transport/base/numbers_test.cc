@@ -1,0 +1,73 @@
+#include "transport/base/numbers.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace urnic {
+namespace {
+
+constexpr NumberKey kKey = {{0x1234, 0x5678}};
+
+TEST(NumbersTest, EveryBitHasOneMeaning) {
+  EXPECT_EQ(NumberOf(7, kIndexMask), 0xffffffu);
+  EXPECT_EQ(KeyOf(7, kIndexMask, 0xff), 0xffffffffu);
+  EXPECT_EQ(KeyOf(5, 3, 9), 0xa0000309u);
+  EXPECT_EQ(IndexOf(NumberOf(7, 77)), 77u);
+  EXPECT_EQ(IndexOfKey(KeyOf(7, 77, 9)), 77u);
+  EXPECT_EQ(EngineOf(NumberOf(7, 77), 4), 77u % 4);
+}
+
+TEST(IndexSequenceTest, EachIndexComesOnceBeforeAnyComesAgain) {
+  IndexSequence sequence(kKey);
+  std::vector<uint32_t> first(kIndexCount, UINT32_MAX);
+  std::vector<uint8_t> variant(kIndexCount);
+  for (uint32_t i = 0; i < kIndexCount; ++i) {
+    const IndexSequence::Draw draw = sequence.Next();
+    ASSERT_EQ(first[draw.index], UINT32_MAX);
+    first[draw.index] = i;
+    variant[draw.index] = draw.variant;
+  }
+  // After as many others exactly, and with another variant.
+  for (uint32_t i = 0; i < 10000; ++i) {
+    const IndexSequence::Draw draw = sequence.Next();
+    ASSERT_EQ(first[draw.index], i);
+    ASSERT_EQ(draw.variant, static_cast<uint8_t>(variant[draw.index] + 1));
+  }
+  // The variants are spread.
+  std::vector<uint32_t> counts(kVariantMask + 1);
+  for (const uint8_t v : variant) ++counts[v];
+  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+  EXPECT_GT(*least, kIndexCount / 256 * 9 / 10);
+  EXPECT_LT(*most, kIndexCount / 256 * 11 / 10);
+}
+
+TEST(GrowingSlotsTest, EachSlotHasTheIndicesThatItsParentHad) {
+  GrowingSlots slots(4, 64);
+  std::vector<uint32_t> before(256);
+  const auto update = [&] {
+    for (uint32_t i = 0; i < 256; ++i) {
+      before[i] = slots.Of(i);
+      ASSERT_LT(before[i], slots.count());
+    }
+  };
+  update();
+  while (slots.count() < slots.most()) {
+    const GrowingSlots::Split split = slots.Grow();
+    uint32_t moved = 0;
+    for (uint32_t i = 0; i < 256; ++i) {
+      const uint32_t now = slots.Of(i);
+      if (now == before[i]) continue;
+      ++moved;
+      ASSERT_EQ(before[i], split.from);
+      ASSERT_EQ(now, split.to);
+    }
+    ASSERT_GT(moved, 0u);
+    update();
+  }
+  for (uint32_t i = 0; i < 256; ++i) ASSERT_EQ(slots.Of(i), i % 64);
+}
+
+}  // namespace
+}  // namespace urnic
