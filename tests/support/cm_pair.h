@@ -36,14 +36,16 @@ class CmPair : public ::testing::Test {
   }
 
   // A new manager of the same CA, with other communication ids.
-  void Restart(int i, uint32_t max_connections, uint32_t max_unanswered) {
+  void Restart(int i, uint32_t max_connections, uint32_t max_half_open) {
     cm::Config config;
     config.ca_guid = 0xca00 + i;
     config.first_communication_id = 0x1000u * (1 + i) + 0x10u * ++restarts_;
     config.max_connections = max_connections;
-    config.max_unanswered = max_unanswered;
-    nodes_[i].emplace(config);
+    config.max_half_open_per_source = max_half_open;
+    config.max_half_open_per_listener = max_half_open;
+    Restart(i, config);
   }
+  void Restart(int i, const cm::Config& config) { nodes_[i].emplace(config); }
   Node& node(int i) { return *nodes_[i]; }
   cm::ConnectionManager& manager(int i) { return nodes_[i]->manager; }
   CmSink& sink(int i) { return nodes_[i]->sink; }

@@ -4,8 +4,9 @@
 // time. Invariants are checked after each operation. A message may change one
 // connection only, which it names, whose peer is where it comes from, and in a
 // way that it is for (Legitimate() below), for that is what moves queue pairs;
-// and what is not accepted changes none. When all handles are destroyed,
-// nothing may be left.
+// and what is not accepted changes none. A request may besides displace one
+// that is half-open: of its own source if that has as many as it may. When all
+// handles are destroyed, nothing may be left.
 
 #include <algorithm>
 #include <cstdint>
@@ -79,7 +80,8 @@ class Fuzzer {
       config.ca_guid = 0xca00 + i;
       config.first_communication_id = 0x5000u * (1 + i);
       config.max_connections = 4 + in_.Below(12);
-      config.max_unanswered = 1 + in_.Below(8);
+      config.max_half_open_per_source = per_source_[i] = 1 + in_.Below(4);
+      config.max_half_open_per_listener = 1 + in_.Below(8);
       config.ack_delay_code = static_cast<uint8_t>(in_.Below(32));
       managers_[i].emplace(config);
     }
@@ -161,13 +163,26 @@ class Fuzzer {
     const size_t seen = sinks_[i].events.size();
     const RxVerdict verdict =
         managers_[i]->OnMad(bytes, PathFrom(from), now_, sinks_[i]);
+    uint32_t half_open = 0;  // of this source
+    for (size_t n = 0; n < before.size(); ++n) {
+      half_open += IsHalfOpen(before[n].state) && handles_[i][n].peer == from;
+    }
     int changed = 0;
+    int displaced = 0;
     for (size_t n = 0; n < before.size(); ++n) {
       const State after = managers_[i]->state(handles_[i][n].handle);
       if (after == before[n].state) continue;
+      if (IsDisplaced(before[n].state, after, bytes)) {
+        ++displaced;
+        URNIC_CHECK(half_open < per_source_[i] || handles_[i][n].peer == from);
+        URNIC_CHECK(verdict == RxVerdict::kAccept ||
+                    verdict == RxVerdict::kCmNoRoom);
+        continue;
+      }
       ++changed;
       CheckChange(handles_[i][n], before[n], after, bytes, from, verdict);
     }
+    URNIC_CHECK(displaced <= 1 + (verdict == RxVerdict::kCmNoRoom ? 1 : 0));
     for (size_t n = seen; n < sinks_[i].events.size(); ++n) {
       const Event& event = sinks_[i].events[n].event;
       if (event.kind == EventKind::kReqReceived ||
@@ -179,6 +194,14 @@ class Fuzzer {
     }
     // A stale reply ends what was asked for and what there was.
     URNIC_CHECK(changed <= (verdict == RxVerdict::kCmStale ? 2 : 1));
+  }
+  static bool IsDisplaced(State from, State to, const MadBytes& bytes) {
+    wire::MadHeader header;
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    const uint16_t attribute = header.attribute_id.value();
+    return (attribute == wire::kCmReqAttribute ||
+            attribute == wire::kCmSidrReqAttribute) &&
+           IsHalfOpen(from) && to == State::kIdle;
   }
   static void CheckChange(const Known& known, const Before& before, State after,
                           const MadBytes& bytes, int from, RxVerdict verdict) {
@@ -370,6 +393,7 @@ class Fuzzer {
   std::optional<ConnectionManager> managers_[2];
   CmSink sinks_[2];
   std::vector<Known> handles_[2];
+  uint32_t per_source_[2] = {};
   std::vector<MadBytes> history_[2];  // what each has sent and was delivered
 };
 

@@ -362,9 +362,31 @@ TEST_F(ConnectTest, AForgedRequestFromElsewhereEndsNothing) {
   elsewhere.remote_gid = GidOf(7);
   EXPECT_EQ(
       manager(1).OnMad(sink(0).mads.front().bytes, elsewhere, now_, sink(1)),
-      RxVerdict::kCmStale);
+      RxVerdict::kAccept);
   EXPECT_EQ(manager(1).state(handle(1)), State::kEstablished);
-  EXPECT_EQ(LastRej(1).reason.value(), wire::kRejStaleConnection);
+  EXPECT_TRUE(sink(1).mads.empty());
+}
+
+// Anybody can write a host's CA and queue pair into a request of his own.
+TEST_F(ConnectTest, ARequestFromElsewhereDoesNotMakeAnothersStale) {
+  Listen();
+  Connect();
+  MadPath elsewhere = PathFrom(1);
+  elsewhere.remote_gid = GidOf(7);
+  EXPECT_EQ(
+      manager(1).OnMad(sink(0).mads.front().bytes, elsewhere, now_, sink(1)),
+      RxVerdict::kAccept);
+  Take(1, EventKind::kReqReceived);
+  ASSERT_EQ(manager(1).Accept(handle(1), Reply(), now_, sink(1)), 0);
+  sink(1).mads.clear();
+  // Also with the communication id: that is looked up in the same way.
+  Pass(0);
+  Take(1, EventKind::kReqReceived);
+  AcceptParams reply = Reply();
+  reply.qpn = Qpn{0x300};
+  ASSERT_EQ(manager(1).Accept(handle(1), reply, now_, sink(1)), 0);
+  Pass(1);
+  Take(0, EventKind::kRepReceived);
 }
 
 TEST_F(ConnectTest, AQpInTimewaitIsStaleInANewRequest) {

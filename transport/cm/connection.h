@@ -15,6 +15,9 @@ struct Connection {
   // The handle is destroyed; what is still going on ends by itself.
   bool orphan = false;
   bool passive = false;
+  // See half_open.h; `source` is its index there.
+  bool half_open = false;
+  uint32_t source = UINT32_MAX;
   // In which of the table's indexes it is.
   bool in_peer_index = false;
   bool in_remote_qp_index = false;
@@ -45,7 +48,8 @@ struct Connection {
 
   uint8_t max_cm_retries = 0;
   uint8_t retries_left = 0;
-  Duration timeout;       // of a REQ, REP, DREQ
+  uint8_t retries_withheld = 0;  // of a REP: kUnansweredRepRepeats
+  Duration timeout;              // of a REQ, REP, DREQ
   Duration repeat_after;  // of the message that is being repeated: an MRA
                           // lengthens it
 
@@ -55,9 +59,10 @@ struct Connection {
   uint8_t sent[wire::kMadBytes] = {};
 };
 
-// The caller's answer is awaited: what Config::max_unanswered limits.
-inline constexpr bool IsUnanswered(State state) {
+// A peer has asked, and has not confirmed the answer (HalfOpen).
+inline constexpr bool IsHalfOpen(State state) {
   return state == State::kReqReceived || state == State::kMraReqSent ||
+         state == State::kRepSent || state == State::kMraRepReceived ||
          state == State::kSidrReqReceived;
 }
 

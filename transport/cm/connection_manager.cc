@@ -10,7 +10,7 @@ namespace urnic::cm {
 using wire::Be;
 
 ConnectionManager::ConnectionManager(const Config& config)
-    : config_(config), table_(config) {
+    : config_(config), table_(config), half_open_(config, table_.salt()) {
   URNIC_CHECK(config.ack_delay_code < 32);
 }
 
@@ -36,6 +36,7 @@ int ConnectionManager::Unlisten(Handle listener) {
   if (c == nullptr) return EBADF;
   if (c->state != State::kListen) return EINVAL;
   table_.RemoveListener(*c);
+  half_open_.ForgetListener(c->slot);
   Release(*c);
   return 0;
 }
@@ -56,6 +57,11 @@ int ConnectionManager::Accept(Handle handle, const AcceptParams& params,
   SetState(*c, State::kRepSent);
   Store(*c, MakeRep(config_, *c, params));
   SendRepeatedly(*c, c->timeout, now, sink);
+  if (c->retries_left > kUnansweredRepRepeats && !half_open_.HasAnswered(*c)) {
+    c->retries_withheld =
+        static_cast<uint8_t>(c->retries_left - kUnansweredRepRepeats);
+    c->retries_left = kUnansweredRepRepeats;
+  }
   return 0;
 }
 
@@ -87,6 +93,7 @@ int ConnectionManager::EstablishByTraffic(Handle handle, Sink& sink) {
   if (c->state != State::kRepSent && c->state != State::kMraRepReceived) {
     return EINVAL;
   }
+  half_open_.SetAnswered(*c);
   SetState(*c, State::kEstablished);
   Emit(*c, EventKind::kUserEstablished, sink);
   return 0;
@@ -103,6 +110,7 @@ int ConnectionManager::Connect(const ConnectParams& params, uint64_t user,
   c->service = params.service;
   c->service_id = params.service_id;
   c->mad_path = params.mad_path;
+  half_open_.Attach(*c);
   c->path = params.path;
   c->transaction_id = NewTransactionId(*c);
   c->local_qpn = params.qpn;
@@ -234,6 +242,7 @@ int ConnectionManager::SidrRequest(const SidrRequestParams& params,
   c->user = user;
   c->service_id = params.service_id;
   c->mad_path = params.mad_path;
+  half_open_.Attach(*c);
   c->transaction_id = NewTransactionId(*c);
   c->max_cm_retries = params.max_cm_retries;
   c->timeout = CodeTime(params.response_timeout_code) +
@@ -318,6 +327,19 @@ int ConnectionManager::SetUser(Handle handle, uint64_t user) {
   if (c == nullptr) return EBADF;
   c->user = user;
   return 0;
+}
+
+uint32_t ConnectionManager::HurryDisconnects(Duration interval, uint8_t repeats,
+                                             Time now, Sink& sink) {
+  for (uint32_t i = 0; i < table_.slots() && unanswered_dreqs_ > 0; ++i) {
+    Connection& c = table_.slot(i);
+    if (!c.used || c.state != State::kDreqSent) continue;
+    c.repeat_after = interval;
+    c.retries_left = repeats;
+    heap_.Set(c.slot, now + interval);
+    SendStored(c, sink);
+  }
+  return unanswered_dreqs_;
 }
 
 State ConnectionManager::state(Handle handle) const {

@@ -16,6 +16,7 @@
 //                   earlier: EstablishByTraffic())
 //                -> Reject(): kIdle
 //                Accept() -> kRejReceived: kIdle; kRepError: kTimewait
+//                and until it is established, kDisplaced: kIdle
 // A REJ of reason "stale connection", or of what had a REP, ends in kTimewait:
 // state() tells, and kTimewaitExit follows.
 // Its end, either side:
@@ -27,7 +28,8 @@
 // When the peer asks for, or agrees to, a new connection with a QP that it has
 // in an old one, the new one is rejected ("stale connection"; one's own request
 // then ends in kRejReceived too). Is the old one established, the peer has
-// forgotten it: it is ended as if by Disconnect().
+// forgotten it: it is ended as if by Disconnect(). Who the peer is says its
+// address together with its CA: a third host cannot take its QPs.
 //
 // A handle lives until Destroy(), in whatever state. From kIdle a connection
 // does not start again: destroy it and make a new one.
@@ -49,8 +51,9 @@
 #include <span>
 
 #include "ras/metrics/rx_verdict.h"
-#include "transport/cm/connection_table.h"
 #include "transport/base/deadline_heap.h"
+#include "transport/cm/connection_table.h"
+#include "transport/cm/half_open.h"
 #include "transport/cm/types.h"
 
 namespace urnic::cm {
@@ -119,6 +122,13 @@ class ConnectionManager {
   // over. Never fails but for EBADF.
   int Destroy(Handle handle, Time now, Sink& sink);
   int SetUser(Handle handle, uint64_t user);
+  // The caller has no time left: every DREQ that is not answered is sent now,
+  // and repeated each `interval`, up to `repeats` times; then its peer is given
+  // up. Returns for how many an answer is awaited; unanswered_dreqs() is what
+  // is left of them.
+  uint32_t HurryDisconnects(Duration interval, uint8_t repeats, Time now,
+                            Sink& sink);
+  uint32_t unanswered_dreqs() const { return unanswered_dreqs_; }
 
   // A MAD of class CM, as it came to QP1: `mad` must have 256 bytes. The
   // verdict is to be counted; everything but kAccept has changed nothing but,
@@ -182,7 +192,7 @@ class ConnectionManager {
                   Sink& sink);
   RxVerdict OnStaleRep(Connection& c, Connection& old, const wire::CmRep& rep,
                        const MadPath& from, Time now, Sink& sink);
-  void EndStale(Connection& old, const MadPath& from, Time now, Sink& sink);
+  void EndStale(Connection& old, Time now, Sink& sink);
   RxVerdict OnRepeatedRep(Connection& c, const wire::CmRep& rep, Sink& sink);
   RxVerdict OnRtu(const wire::CmRtu& rtu, const MadPath& from, Sink& sink);
   RxVerdict OnDreq(const wire::CmDreq& dreq, const MadPath& from, Time now,
@@ -195,13 +205,17 @@ class ConnectionManager {
                       Sink& sink);
   RxVerdict OnLap(const wire::CmLap& lap, const MadPath& from, Sink& sink);
   Connection* FindPair(uint32_t ours, uint32_t theirs);
-  Connection* FindRejected(const wire::CmRej& rej);
+  Connection* FindRejected(const wire::CmRej& rej, const MadPath& from);
+  // Makes room for a request of this source to this listener. Emits kDisplaced.
+  void MakeRoom(const MadPath& from, const Connection& listener, Sink& sink);
+  bool Displace(uint32_t place, Sink& sink);
   void OnDeadline(Connection& c, Time now, Sink& sink);
 
   const Config config_;
   ConnectionTable table_;
   DeadlineHeap heap_;
-  uint32_t unanswered_ = 0;
+  HalfOpen half_open_;
+  uint32_t unanswered_dreqs_ = 0;
 };
 
 }  // namespace urnic::cm

@@ -17,9 +17,11 @@ uint32_t SlotBits(uint32_t max) {
 ConnectionTable::ConnectionTable(const Config& config)
     : max_(config.max_connections),
       slot_bits_(SlotBits(config.max_connections)),
+      comm_ids_(config.number_key.For(0), 32),
       // The first handle is generation 1 of place 0.
-      comm_id_mask_(config.first_communication_id ^ (1u << slot_bits_)),
-      salt_(HashKey(config.ca_guid, config.first_communication_id, 0)),
+      comm_id_mask_(config.first_communication_id ^
+                    comm_ids_(1u << slot_bits_)),
+      salt_(SipHash(config.number_key.For(1), config.first_communication_id)),
       peers_(config.max_connections),
       remote_qps_(config.max_connections),
       local_qps_(config.max_connections),
@@ -47,7 +49,7 @@ Connection* ConnectionTable::Allocate() {
   uint32_t comm_id = 0;
   do {  // neither generation nor communication id 0
     generation = generation == last_generation ? 1 : generation + 1;
-    comm_id = (generation << slot_bits_ | at) ^ comm_id_mask_;
+    comm_id = CommIdOf(generation << slot_bits_ | at);
   } while (comm_id == 0);
   c = Connection();
   c.slot = at;
@@ -81,8 +83,8 @@ Connection* ConnectionTable::Find(Handle handle) {
 }
 
 Connection* ConnectionTable::FindByCommId(uint32_t local_comm_id) {
-  const uint32_t value = local_comm_id ^ comm_id_mask_;
-  const uint32_t at = value & ((1u << slot_bits_) - 1);
+  const uint32_t handle = comm_ids_.Inverse(local_comm_id ^ comm_id_mask_);
+  const uint32_t at = handle & ((1u << slot_bits_) - 1);
   if (at >= slots_.size()) return nullptr;
   Connection& c = slots_[at];
   const bool same = c.local_comm_id == local_comm_id;
@@ -97,7 +99,11 @@ uint64_t ConnectionTable::SidrHash(const wire::Gid& remote_gid,
 uint64_t ConnectionTable::PeerHash(const Connection& c) const {
   return c.state == State::kSidrReqReceived
              ? SidrHash(c.mad_path.remote_gid, c.remote_comm_id)
-             : Hash(c.remote_ca_guid, c.remote_comm_id);
+             : Hash(c.mad_path.remote_gid, c.remote_ca_guid, c.remote_comm_id);
+}
+
+uint64_t ConnectionTable::RemoteQpHash(const Connection& c) const {
+  return Hash(c.mad_path.remote_gid, c.remote_ca_guid, c.remote_qpn.value);
 }
 
 void ConnectionTable::IndexPeer(Connection& c) {
@@ -108,7 +114,7 @@ void ConnectionTable::IndexPeer(Connection& c) {
 
 void ConnectionTable::IndexRemoteQp(Connection& c) {
   URNIC_CHECK(!c.in_remote_qp_index);
-  remote_qps_.Insert(Hash(c.remote_ca_guid, c.remote_qpn.value), c.slot);
+  remote_qps_.Insert(RemoteQpHash(c), c.slot);
   c.in_remote_qp_index = true;
 }
 
@@ -120,33 +126,35 @@ void ConnectionTable::IndexLocalQp(Connection& c) {
 
 void ConnectionTable::Unindex(Connection& c) {
   if (c.in_peer_index) peers_.Remove(PeerHash(c), c.slot);
-  if (c.in_remote_qp_index) {
-    remote_qps_.Remove(Hash(c.remote_ca_guid, c.remote_qpn.value), c.slot);
-  }
+  if (c.in_remote_qp_index) remote_qps_.Remove(RemoteQpHash(c), c.slot);
   if (c.in_local_qp_index) {
     local_qps_.Remove(Hash(c.local_qpn.value, 0), c.slot);
   }
   c.in_peer_index = c.in_remote_qp_index = c.in_local_qp_index = false;
 }
 
-Connection* ConnectionTable::FindByPeer(uint64_t remote_ca_guid,
+Connection* ConnectionTable::FindByPeer(const wire::Gid& remote_gid,
+                                        uint64_t remote_ca_guid,
                                         uint32_t remote_comm_id) {
-  const uint32_t at =
-      peers_.Find(Hash(remote_ca_guid, remote_comm_id), [&](uint32_t i) {
+  const uint32_t at = peers_.Find(
+      Hash(remote_gid, remote_ca_guid, remote_comm_id), [&](uint32_t i) {
         const Connection& c = slots_[i];
         return c.state != State::kSidrReqReceived &&
+               c.mad_path.remote_gid == remote_gid &&
                c.remote_ca_guid == remote_ca_guid &&
                c.remote_comm_id == remote_comm_id;
       });
   return at == HashIndex::kNone ? nullptr : &slots_[at];
 }
 
-Connection* ConnectionTable::FindByRemoteQp(uint64_t remote_ca_guid,
+Connection* ConnectionTable::FindByRemoteQp(const wire::Gid& remote_gid,
+                                            uint64_t remote_ca_guid,
                                             Qpn remote_qpn) {
-  const uint32_t at =
-      remote_qps_.Find(Hash(remote_ca_guid, remote_qpn.value), [&](uint32_t i) {
+  const uint32_t at = remote_qps_.Find(
+      Hash(remote_gid, remote_ca_guid, remote_qpn.value), [&](uint32_t i) {
         const Connection& c = slots_[i];
-        return c.remote_ca_guid == remote_ca_guid && c.remote_qpn == remote_qpn;
+        return c.mad_path.remote_gid == remote_gid &&
+               c.remote_ca_guid == remote_ca_guid && c.remote_qpn == remote_qpn;
       });
   return at == HashIndex::kNone ? nullptr : &slots_[at];
 }

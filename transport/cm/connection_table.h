@@ -2,15 +2,15 @@
 
 // All connections of a manager, and the ways to find one: by handle, by
 // communication id, by its peer's names. A communication id is the handle
-// under a random mask, so that it needs no table of its own and is not used
-// again while its place is taken, nor soon after.
+// under a keyed permutation, so that it needs no table of its own, is not used
+// again while its place is taken, nor soon after, and says nothing of others.
 
 #include <cstdint>
 #include <deque>
 #include <vector>
 
-#include "transport/cm/connection.h"
 #include "transport/base/hash_index.h"
+#include "transport/cm/connection.h"
 
 namespace urnic::cm {
 
@@ -34,14 +34,18 @@ class ConnectionTable {
   }
   Connection* FindByCommId(uint32_t local_comm_id);
 
-  // The peer's names of the connection: its CA with its communication id, or
-  // the source GID with the request id of a SIDR_REQ; its CA with its QP.
+  // The peer's names of the connection: its address and CA with its
+  // communication id, or its address with the request id of a SIDR_REQ; its
+  // address and CA with its QP. The address always belongs to it: the rest is
+  // anybody's to write into a message.
   void IndexPeer(Connection& c);
   void IndexRemoteQp(Connection& c);
   void IndexLocalQp(Connection& c);
   void Unindex(Connection& c);
-  Connection* FindByPeer(uint64_t remote_ca_guid, uint32_t remote_comm_id);
-  Connection* FindByRemoteQp(uint64_t remote_ca_guid, Qpn remote_qpn);
+  Connection* FindByPeer(const wire::Gid& remote_gid, uint64_t remote_ca_guid,
+                         uint32_t remote_comm_id);
+  Connection* FindByRemoteQp(const wire::Gid& remote_gid,
+                             uint64_t remote_ca_guid, Qpn remote_qpn);
   Connection* FindSidr(const wire::Gid& remote_gid, uint32_t request_id);
   bool HasLocalQp(Qpn qpn) const;
 
@@ -54,17 +58,26 @@ class ConnectionTable {
 
   uint32_t in_use() const { return in_use_; }
   uint32_t slots() const { return static_cast<uint32_t>(slots_.size()); }
+  uint64_t salt() const { return salt_; }
   Connection& slot(uint32_t i) { return slots_[i]; }
   const Connection& slot(uint32_t i) const { return slots_[i]; }
 
  private:
+  uint32_t CommIdOf(uint32_t handle) const {
+    return comm_ids_(handle) ^ comm_id_mask_;
+  }
   uint64_t PeerHash(const Connection& c) const;
+  uint64_t RemoteQpHash(const Connection& c) const;
   uint64_t SidrHash(const wire::Gid& remote_gid, uint32_t request_id) const;
   uint64_t Hash(uint64_t a, uint64_t b) const { return HashKey(salt_, a, b); }
+  uint64_t Hash(const wire::Gid& gid, uint64_t a, uint64_t b) const {
+    return HashKey(Hash(gid.word(0), gid.word(1)), a, b);
+  }
 
   const uint32_t max_;
   const uint32_t slot_bits_;
-  const uint32_t comm_id_mask_;
+  const Permutation comm_ids_;
+  const uint32_t comm_id_mask_;  // which makes the first one the caller's
   const uint64_t salt_;
   std::deque<Connection> slots_;  // grows; addresses stay
   // Places that are free again, the longest unused first: a ring through

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <functional>
+#include <set>
 
 #include "tests/support/cm_pair.h"
 
@@ -134,33 +135,21 @@ TEST_F(LimitsTest, AFullTableRejects) {
     Connect(0, params);
   }
   EXPECT_EQ(Deliver(0), RxVerdict::kAccept);
+  Take(1, EventKind::kReqReceived);
+  ASSERT_EQ(manager(1).Accept(handle(1), Reply(), now_, sink(1)), 0);
+  sink(1).mads.clear();
+  ASSERT_EQ(manager(1).EstablishByTraffic(handle(1), sink(1)), 0);
+  Take(1, EventKind::kUserEstablished);
   EXPECT_EQ(Deliver(0), RxVerdict::kCmNoRoom);
   ASSERT_EQ(sink(1).mads.size(), 1u);
   EXPECT_EQ(sink(1).mads.front().As<wire::CmRej>().reason.value(),
             wire::kRejNoResources);
-  Handle handle;
-  EXPECT_EQ(manager(1).Connect(Request(1), 0, now_, sink(1), handle), ENOMEM);
-  EXPECT_EQ(manager(1).Listen(5, 0, 0, handle), ENOMEM);
+  Handle other;
+  EXPECT_EQ(manager(1).Connect(Request(1), 0, now_, sink(1), other), ENOMEM);
+  EXPECT_EQ(manager(1).Listen(5, 0, 0, other), ENOMEM);
   // Room again when one is over.
-  Take(1, EventKind::kReqReceived);
-  ASSERT_EQ(manager(1).Destroy(node(1).handle, now_, sink(1)), 0);
-  EXPECT_EQ(manager(1).Listen(5, 0, 0, handle), 0);
-}
-
-TEST_F(LimitsTest, TooManyUnansweredRequestsAreDroppedAndComeAgain) {
-  Restart(1, 64, 1);
-  Listen();
-  Connect();
-  ConnectParams params = Request();
-  params.qpn = Qpn{7};
-  Connect(0, params);
-  const auto second = sink(0).mads.back();
-  EXPECT_EQ(Deliver(0), RxVerdict::kAccept);
-  EXPECT_EQ(Deliver(0), RxVerdict::kCmNoRoom);
-  EXPECT_TRUE(sink(1).mads.empty());
-  Take(1, EventKind::kReqReceived);
-  ASSERT_EQ(manager(1).Accept(handle(1), Reply(), now_, sink(1)), 0);
-  EXPECT_EQ(Give(1, second), RxVerdict::kAccept);
+  ASSERT_EQ(manager(1).Unlisten(node(1).listener), 0);
+  EXPECT_EQ(manager(1).Listen(5, 0, 0, other), 0);
 }
 
 TEST_F(LimitsTest, WhatIsNoMessageOfOursIsCounted) {
@@ -205,6 +194,37 @@ TEST_F(LimitsTest, TheFirstCommunicationIdIsTheCallersAndNoneIsZero) {
     }
     EXPECT_EQ(m.in_use(), 0u);
   }
+}
+
+TEST_F(LimitsTest, ACommunicationIdSaysNothingOfTheNext) {
+  std::set<uint32_t> ids;
+  std::set<uint32_t> steps;
+  Config config;
+  config.first_communication_id = 0x1234;
+  config.number_key = {{1, 2}};
+  ConnectionManager m(config);
+  uint32_t last = 0;
+  for (int i = 0; i < 1000; ++i) {
+    Handle handle;
+    ASSERT_EQ(m.Connect(Request(), 0, now_, sink(0), handle), 0);
+    const uint32_t id = m.local_comm_id(handle);
+    EXPECT_TRUE(ids.insert(id).second);
+    steps.insert(id - last);
+    last = id;
+    if (i % 3 != 0) continue;
+    ASSERT_EQ(m.Destroy(handle, now_, sink(0)), 0);
+  }
+  // Counting would give one step; and another key gives other ids.
+  EXPECT_GE(steps.size(), 999u);
+  config.number_key = {{1, 3}};
+  ConnectionManager other(config);
+  int same = 0;
+  for (int i = 0; i < 1000; ++i) {
+    Handle handle;
+    ASSERT_EQ(other.Connect(Request(), 0, now_, sink(0), handle), 0);
+    same += ids.contains(other.local_comm_id(handle)) ? 1 : 0;
+  }
+  EXPECT_EQ(same, 1);  // the first, which was asked for
 }
 
 TEST_F(LimitsTest, EventsComeWithTheCookieThatWasSet) {

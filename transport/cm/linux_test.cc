@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "tests/support/cm_capture.h"
 #include "tests/support/cm_sink.h"
 #include "transport/cm/connection_manager.h"
@@ -16,8 +18,19 @@ using ::urnic::testing::ReadCmCapture;
 
 constexpr Time kNow = Time::FromNs(1000);
 constexpr uint32_t kLinuxPrefix = 2;
-// What tells the second communication id from the first: a listener has that.
-constexpr uint32_t kSecondPlace = 1;
+// What tells the second communication id from the first, which a listener has.
+uint32_t SecondPlace() {
+  Config config;
+  config.first_communication_id = 1;
+  config.max_connections = 16;
+  ConnectionManager manager(config);
+  Handle listener;
+  EXPECT_EQ(manager.Listen(1, 0, 0, listener), 0);
+  CmSink sink;
+  Handle second;
+  EXPECT_EQ(manager.Connect({}, 0, kNow, sink, second), 0);
+  return manager.local_comm_id(second) ^ config.first_communication_id;
+}
 
 // A side of a capture, whose first message gave it a communication id.
 struct Side {
@@ -143,7 +156,7 @@ TEST_P(LinuxTest, WeSayWhatTheActiveSideSaid) {
 
 TEST_P(LinuxTest, WeSayWhatThePassiveSideSaid) {
   Side side(rep().local_ca_guid.value(),
-            rep().local_comm_id.value() ^ kSecondPlace);
+            rep().local_comm_id.value() ^ SecondPlace());
   Handle listener;
   ASSERT_EQ(side.manager.Listen(req().service_id.value(), 0, 7, listener), 0);
   EXPECT_EQ(side.Hear(mads_[0]), RxVerdict::kAccept);
@@ -174,7 +187,8 @@ INSTANTIATE_TEST_SUITE_P(Captures, LinuxTest,
 TEST(LinuxRejectTest, NobodyListens) {
   const auto mads = ReadCmCapture("rxe_cm_reject_nolistener");
   ASSERT_EQ(mads.size(), 2u);
-  Side passive(1, 1);
+  const auto side = std::make_unique<Side>(1, 1);
+  Side& passive = *side;
   EXPECT_EQ(passive.Hear(mads[0]), RxVerdict::kCmNoListener);
   passive.ExpectSaid(mads[1]);
 
@@ -213,7 +227,8 @@ TEST(LinuxSidrTest, BothSidesOfAResolution) {
   EXPECT_EQ(active.sink.events.front().event.qkey, 0x01234567u);
   active.ExpectEvent(EventKind::kSidrRepReceived);
 
-  Side passive(2, 1);
+  const auto side = std::make_unique<Side>(2, 1);
+  Side& passive = *side;
   Handle listener;
   ASSERT_EQ(passive.manager.Listen(req.service_id.value(), 0, 7, listener), 0);
   EXPECT_EQ(passive.Hear(mads[0]), RxVerdict::kAccept);

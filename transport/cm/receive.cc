@@ -90,6 +90,9 @@ RxVerdict ConnectionManager::OnMra(const wire::CmMra& mra, const MadPath& from,
   const uint8_t way = std::min(c->ack_timeout_code, kLongestGrantCode);
   c->repeat_after = CodeTime(code) + CodeTime(way);
   heap_.Set(c->slot, now + c->repeat_after);
+  half_open_.SetAnswered(*c);
+  c->retries_left = static_cast<uint8_t>(c->retries_left + c->retries_withheld);
+  c->retries_withheld = 0;
   Event event = EventOf(*c, EventKind::kMraReceived);
   event.service_timeout_code = mra.service_timeout_code();
   event.private_data = mra.private_data;
@@ -97,7 +100,8 @@ RxVerdict ConnectionManager::OnMra(const wire::CmMra& mra, const MadPath& from,
   return RxVerdict::kAccept;
 }
 
-Connection* ConnectionManager::FindRejected(const wire::CmRej& rej) {
+Connection* ConnectionManager::FindRejected(const wire::CmRej& rej,
+                                            const MadPath& from) {
   const uint32_t ours = rej.remote_comm_id.value();
   const uint32_t theirs = rej.local_comm_id.value();
   if (rej.reason.value() == wire::kRejTimeout) {
@@ -105,7 +109,7 @@ Connection* ConnectionManager::FindRejected(const wire::CmRej& rej) {
     if (rej.ari_bytes() < sizeof(Be<uint64_t>)) return nullptr;
     Be<uint64_t> guid;
     std::memcpy(&guid, rej.ari, sizeof(guid));
-    return table_.FindByPeer(guid.value(), theirs);
+    return table_.FindByPeer(from.remote_gid, guid.value(), theirs);
   }
   if (rej.message_rejected() != wire::kCmMessageReq) {
     return FindPair(ours, theirs);
@@ -118,10 +122,13 @@ Connection* ConnectionManager::FindRejected(const wire::CmRej& rej) {
 
 RxVerdict ConnectionManager::OnRej(const wire::CmRej& rej, const MadPath& from,
                                    Time now, Sink& sink) {
-  Connection* c = FindRejected(rej);
+  Connection* c = FindRejected(rej, from);
   if (c == nullptr) return RxVerdict::kCmNoConnection;
   if (!IsFromPeer(*c, from)) return RxVerdict::kCmWrongPeer;
   const uint16_t reason = rej.reason.value();
+  if (rej.remote_comm_id.value() == c->local_comm_id) {
+    half_open_.SetAnswered(*c);
+  }
   switch (c->state) {
     case State::kReqSent:
     case State::kMraReqReceived:

@@ -108,7 +108,8 @@ RxVerdict ConnectionManager::OnReq(const wire::CmReq& req, const MadPath& from,
   const uint64_t guid = req.local_ca_guid.value();
   const uint32_t comm_id = req.local_comm_id.value();
   if (comm_id == 0) return RxVerdict::kBadMad;
-  if (Connection* c = table_.FindByPeer(guid, comm_id); c != nullptr) {
+  if (Connection* c = table_.FindByPeer(from.remote_gid, guid, comm_id);
+      c != nullptr) {
     return OnRepeatedReq(*c, req, from, sink);
   }
   Service service = Service::kRc;
@@ -116,10 +117,11 @@ RxVerdict ConnectionManager::OnReq(const wire::CmReq& req, const MadPath& from,
     RejectReq(req, from, wire::kRejInvalidTransport, sink);
     return RxVerdict::kCmBadTransport;
   }
-  if (Connection* old = table_.FindByRemoteQp(guid, req.local_qpn());
+  if (Connection* old =
+          table_.FindByRemoteQp(from.remote_gid, guid, req.local_qpn());
       old != nullptr) {
     RejectReq(req, from, wire::kRejStaleConnection, sink);
-    EndStale(*old, from, now, sink);
+    EndStale(*old, now, sink);
     return RxVerdict::kCmStale;
   }
   const Connection* listener = table_.FindListener(req.service_id.value());
@@ -127,14 +129,18 @@ RxVerdict ConnectionManager::OnReq(const wire::CmReq& req, const MadPath& from,
     RejectReq(req, from, wire::kRejInvalidServiceId, sink);
     return RxVerdict::kCmNoListener;
   }
-  // The peer asks again, and by then some may be answered.
-  if (unanswered_ >= config_.max_unanswered) return RxVerdict::kCmNoRoom;
+  MakeRoom(from, *listener, sink);
   Connection* c = Allocate(State::kReqReceived);
   if (c == nullptr) {
-    RejectReq(req, from, wire::kRejNoResources, sink);
+    // Where something else goes, the peer may ask again.
+    if (!Displace(half_open_.oldest(), sink)) {
+      RejectReq(req, from, wire::kRejNoResources, sink);
+    }
     return RxVerdict::kCmNoRoom;
   }
   FillFrom(req, service, from, *c);
+  half_open_.Attach(*c);
+  half_open_.Add(*c, listener->slot);
   table_.IndexPeer(*c);
   table_.IndexRemoteQp(*c);
   Event event = EventOf(*c, EventKind::kReqReceived);
@@ -151,7 +157,6 @@ RxVerdict ConnectionManager::OnReq(const wire::CmReq& req, const MadPath& from,
 RxVerdict ConnectionManager::OnRepeatedReq(Connection& c,
                                            const wire::CmReq& req,
                                            const MadPath& from, Sink& sink) {
-  if (!IsFromPeer(c, from)) return RxVerdict::kCmWrongPeer;
   if (c.passive &&
       (c.state == State::kRepSent || c.state == State::kMraReqSent)) {
     SendStored(c, sink);
@@ -161,13 +166,23 @@ RxVerdict ConnectionManager::OnRepeatedReq(Connection& c,
   return RxVerdict::kCmDuplicate;
 }
 
+void ConnectionManager::MakeRoom(const MadPath& from,
+                                 const Connection& listener, Sink& sink) {
+  Displace(half_open_.InTheWayOf(from.remote_gid, listener.slot), sink);
+}
+
+bool ConnectionManager::Displace(uint32_t place, Sink& sink) {
+  if (place == HalfOpen::kNone) return false;
+  Connection& c = table_.slot(place);
+  EnterIdle(c);
+  Emit(c, EventKind::kDisplaced, sink);
+  return true;
+}
+
 //= IBTA 12.9.8.3.1: a QP is in one connection. The peer has forgotten the old
-//= one, if the old one's peer it is: then it is ended.
-void ConnectionManager::EndStale(Connection& old, const MadPath& from, Time now,
-                                 Sink& sink) {
-  if (old.state == State::kEstablished && IsFromPeer(old, from)) {
-    SendDreq(old, {}, now, sink);
-  }
+//= one: it is ended.
+void ConnectionManager::EndStale(Connection& old, Time now, Sink& sink) {
+  if (old.state == State::kEstablished) SendDreq(old, {}, now, sink);
 }
 
 // What was being set up is given up: the peer, too, has been told so.
@@ -181,7 +196,7 @@ RxVerdict ConnectionManager::OnStaleRep(Connection& c, Connection& old,
   event.reject_reason = wire::kRejStaleConnection;
   event.message_rejected = wire::kCmMessageRep;
   sink.OnEvent(event);
-  EndStale(old, from, now, sink);
+  EndStale(old, now, sink);
   return RxVerdict::kCmStale;
 }
 
@@ -201,13 +216,15 @@ RxVerdict ConnectionManager::OnRep(const wire::CmRep& rep, const MadPath& from,
   }
   const uint64_t guid = rep.local_ca_guid.value();
   const Qpn remote_qpn = RemoteQpn(rep, c->service);
-  if (table_.FindByPeer(guid, theirs) != nullptr) {
+  if (table_.FindByPeer(from.remote_gid, guid, theirs) != nullptr) {
     return RxVerdict::kCmUnexpected;
   }
-  if (Connection* old = table_.FindByRemoteQp(guid, remote_qpn);
+  if (Connection* old =
+          table_.FindByRemoteQp(from.remote_gid, guid, remote_qpn);
       old != nullptr) {
     return OnStaleRep(*c, *old, rep, from, now, sink);
   }
+  half_open_.SetAnswered(*c);
   SetState(*c, State::kRepReceived);
   c->remote_comm_id = theirs;
   c->remote_ca_guid = guid;
@@ -266,6 +283,7 @@ RxVerdict ConnectionManager::OnRtu(const wire::CmRtu& rtu, const MadPath& from,
   if (c->state != State::kRepSent && c->state != State::kMraRepReceived) {
     return RxVerdict::kCmUnexpected;
   }
+  half_open_.SetAnswered(*c);
   SetState(*c, State::kEstablished);
   Event event = EventOf(*c, EventKind::kRtuReceived);
   event.private_data = rtu.private_data;
@@ -290,14 +308,19 @@ RxVerdict ConnectionManager::OnSidrReq(const wire::CmSidrReq& req,
         from);
     return RxVerdict::kCmNoListener;
   }
-  if (unanswered_ >= config_.max_unanswered) return RxVerdict::kCmNoRoom;
+  MakeRoom(from, *listener, sink);
   Connection* c = Allocate(State::kSidrReqReceived);
-  if (c == nullptr) return RxVerdict::kCmNoRoom;
+  if (c == nullptr) {
+    Displace(half_open_.oldest(), sink);
+    return RxVerdict::kCmNoRoom;
+  }
   c->passive = true;
   c->service_id = service_id;
   c->remote_comm_id = request_id;
   c->transaction_id = transaction_id;
   c->mad_path = from;
+  half_open_.Attach(*c);
+  half_open_.Add(*c, listener->slot);
   table_.IndexPeer(*c);
   Event event = EventOf(*c, EventKind::kSidrReqReceived);
   event.user = listener->user;
@@ -316,6 +339,7 @@ RxVerdict ConnectionManager::OnSidrRep(const wire::CmSidrRep& rep,
   if (c == nullptr) return RxVerdict::kCmNoConnection;
   if (!IsFromPeer(*c, from)) return RxVerdict::kCmWrongPeer;
   if (c->state != State::kSidrReqSent) return RxVerdict::kCmUnexpected;
+  half_open_.SetAnswered(*c);
   EnterIdle(*c);
   Event event = EventOf(*c, EventKind::kSidrRepReceived);
   event.from = &from;

@@ -11,6 +11,7 @@ Connection* ConnectionManager::Allocate(State state) {
   Connection* c = table_.Allocate();
   if (c == nullptr) return nullptr;
   heap_.Grow(table_.slots());
+  half_open_.Grow(table_.slots());
   SetState(*c, state);
   return c;
 }
@@ -18,8 +19,9 @@ Connection* ConnectionManager::Allocate(State state) {
 // Whatever was being repeated has had its answer.
 void ConnectionManager::SetState(Connection& c, State state) {
   heap_.Clear(c.slot);
-  unanswered_ -= IsUnanswered(c.state) ? 1 : 0;
-  unanswered_ += IsUnanswered(state) ? 1 : 0;
+  if (c.half_open && !IsHalfOpen(state)) half_open_.Remove(c);
+  unanswered_dreqs_ -= c.state == State::kDreqSent ? 1 : 0;
+  unanswered_dreqs_ += state == State::kDreqSent ? 1 : 0;
   c.state = state;
 }
 
@@ -32,12 +34,14 @@ void ConnectionManager::EnterIdle(Connection& c) {
 //= live, which the local ACK timeout is longer than
 void ConnectionManager::EnterTimewait(Connection& c, Time now) {
   SetState(c, State::kTimewait);
-  const uint8_t code = std::min(c.ack_timeout_code, kLongestGrantCode);
-  heap_.Set(c.slot, now + CodeTime(code));
+  const uint8_t longest =
+      half_open_.HasAnswered(c) ? kLongestGrantCode : kUnansweredTimewaitCode;
+  heap_.Set(c.slot, now + CodeTime(std::min(c.ack_timeout_code, longest)));
 }
 
 void ConnectionManager::Release(Connection& c) {
   EnterIdle(c);
+  half_open_.Detach(c);
   table_.Free(c);
 }
 
@@ -49,6 +53,7 @@ void ConnectionManager::SendRepeatedly(Connection& c, Duration timeout,
                                        Time now, Sink& sink) {
   c.repeat_after = timeout;
   c.retries_left = c.max_cm_retries;
+  c.retries_withheld = 0;
   heap_.Set(c.slot, now + timeout);
   SendStored(c, sink);
 }
@@ -133,7 +138,8 @@ void ConnectionManager::OnDeadline(Connection& c, Time now, Sink& sink) {
 
 void ConnectionManager::CheckInvariants() const {
   uint32_t used = 0;
-  uint32_t unanswered = 0;
+  uint32_t half_open = 0;
+  uint32_t unanswered_dreqs = 0;
   for (uint32_t i = 0; i < table_.slots(); ++i) {
     const Connection& c = table_.slot(i);
     if (!c.used) {
@@ -141,8 +147,11 @@ void ConnectionManager::CheckInvariants() const {
       continue;
     }
     ++used;
-    unanswered += IsUnanswered(c.state) ? 1 : 0;
     const State s = c.state;
+    URNIC_CHECK(c.half_open == IsHalfOpen(s));
+    URNIC_CHECK((c.source == HalfOpen::kNone) == (s == State::kListen));
+    half_open += c.half_open ? 1 : 0;
+    unanswered_dreqs += s == State::kDreqSent ? 1 : 0;
     const bool repeats = s == State::kReqSent || s == State::kRepSent ||
                          s == State::kMraReqReceived ||
                          s == State::kMraRepReceived || s == State::kDreqSent ||
@@ -159,7 +168,8 @@ void ConnectionManager::CheckInvariants() const {
     URNIC_CHECK(!paired || s == State::kTimewait || c.in_remote_qp_index);
   }
   URNIC_CHECK(used == table_.in_use());
-  URNIC_CHECK(unanswered == unanswered_);
+  URNIC_CHECK(half_open == half_open_.count());
+  URNIC_CHECK(unanswered_dreqs == unanswered_dreqs_);
 }
 
 }  // namespace urnic::cm

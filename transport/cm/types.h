@@ -11,6 +11,7 @@
 #include <span>
 
 #include "transport/base/ids.h"
+#include "transport/base/permutation.h"
 #include "transport/base/psn.h"
 #include "transport/base/time.h"
 #include "transport/wire/address.h"
@@ -190,6 +191,10 @@ enum class EventKind : uint8_t {
   kReqError,  // no answer after all retries
   kRepError,
   kDreqError,
+  // A request of a peer that was not confirmed in time had to make room for
+  // another (half_open.h): kIdle. Nothing is said to the peer, who may ask
+  // again.
+  kDisplaced,
   kSidrReqReceived,  // `handle` is new, the caller's to destroy
   kSidrRepReceived,
   kSidrReqError,
@@ -257,20 +262,39 @@ class Sink {
 // messages say beyond this code (69 s) counts as this.
 inline constexpr uint8_t kLongestGrantCode = 24;
 
+// How often a REP is repeated to an address from which nothing has come yet
+// but requests, which anybody can send in its name. With the REP itself and
+// the REJ at the end that is 5 datagrams for one; the peer's REQ would allow
+// 17. What repeats are for is a lost RTU: a lost REP is sent again whenever
+// the peer repeats its REQ, one for one. At 10 % loss a connection is lost by
+// this once in 1500 (0.1 * 0.19^3), and only the first one of a host: an
+// address that has answered once, also by asking for patience (MRA), gets
+// every repetition that its request allows.
+inline constexpr uint8_t kUnansweredRepRepeats = 3;
+// And how long its TIMEWAIT is at most (1.07 s, as that of a Linux peer),
+// whatever its request said: nothing is known to be under way.
+inline constexpr uint8_t kUnansweredTimewaitCode = 18;
+
 // Fixed when the manager is made.
 struct Config {
   uint64_t ca_guid = 0;  // the node GUID
   // Random, so that a peer does not take a restarted program for the old one.
   uint32_t first_communication_id = 1;
+  // Random: the order in which the others follow, which is nobody's to guess.
+  // Whoever knows an id can end its connection from the peer's address.
+  NumberKey number_key;
   // The upper half of transaction ids.
   uint32_t transaction_prefix = 1;
   // Listeners, connections and resolutions together, those in TIMEWAIT and
   // those destroyed and not yet over included; at most kConnectionsMax. Memory
   // grows with use, in total about 600 bytes for each.
   uint32_t max_connections = 65536;
-  // Of these, requests that wait for the caller's answer. More are dropped,
-  // so that a flood leaves room for what is there; the peer asks again.
-  uint32_t max_unanswered = 4096;
+  // Of these, connections that peers have asked for and not confirmed: of one
+  // source address, and for one listener. Beyond, the oldest has to go
+  // (half_open.h). An honest host that starts a thousand connections at a time
+  // stays within; beyond, it is asked for patience it has: a REQ is repeated.
+  uint32_t max_half_open_per_source = 1024;
+  uint32_t max_half_open_per_listener = 4096;
   // This RNIC's own delay in acknowledging (local_ca_ack_delay).
   uint8_t ack_delay_code = 15;
 };

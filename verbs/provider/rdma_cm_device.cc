@@ -63,8 +63,7 @@ RdmaCm* MakeRdmaCm() {
         identities[static_cast<size_t>(i)], hooks));
     rnics.push_back(made->rnics.back().get());
   }
-  made->service =
-      std::make_unique<rdmacm::Service>(rnics, rdmacm::RandomSeed());
+  made->service = std::make_unique<rdmacm::Service>(rnics, rdmacm::RandomKey());
   made->files = std::make_unique<rdmacm::DeviceFiles>(*made->service,
                                                       made->memory, *Preload());
   return made.release();

@@ -13,21 +13,22 @@ namespace {
 // What Linux grants itself: the answer of a program may take 68 s.
 constexpr uint8_t kServiceTimeoutCode = 24;
 
-cm::Config MakeConfig(const RnicInfo& info, uint64_t seed) {
+cm::Config MakeConfig(const RnicInfo& info, const NumberKey& key) {
   wire::Be<uint64_t> guid;
   std::memcpy(&guid, info.node_guid.data(), sizeof(guid));
   cm::Config config;
   config.ca_guid = guid.value();
   config.ack_delay_code = info.ack_delay_code;
-  config.first_communication_id = static_cast<uint32_t>(seed);
-  config.transaction_prefix = static_cast<uint32_t>(seed >> 32);
+  config.first_communication_id = static_cast<uint32_t>(SipHash(key, 0));
+  config.transaction_prefix = static_cast<uint32_t>(SipHash(key, 1));
+  config.number_key = key.For(2);
   return config;
 }
 
 }  // namespace
 
-CmPort::CmPort(Rnic& rnic, CmEvents& events, uint64_t seed)
-    : rnic_(rnic), events_(events), config_(MakeConfig(rnic.info(), seed)) {}
+CmPort::CmPort(Rnic& rnic, CmEvents& events, const NumberKey& key)
+    : rnic_(rnic), events_(events), config_(MakeConfig(rnic.info(), key)) {}
 
 int CmPort::Open() {
   std::lock_guard lock(open_mutex_);
@@ -95,6 +96,9 @@ void CmPort::DoLater(Time now) {
         break;
       case What::kPrepareMra:
         cm_->PrepareMra(handle, kServiceTimeoutCode);
+        break;
+      case What::kForget:
+        cm_->Destroy(handle, now, *this);
         break;
       case What::kRefuse: {
         cm::RejectParams reject;

@@ -31,8 +31,8 @@ class CmEvents {
 
 class CmPort final : public MadHandler, private cm::Sink {
  public:
-  // `seed`: random. All three live as long as this does.
-  CmPort(Rnic& rnic, CmEvents& events, uint64_t seed);
+  // `key`: random. The others live as long as this does.
+  CmPort(Rnic& rnic, CmEvents& events, const NumberKey& key);
 
   Rnic& rnic() { return rnic_; }
   const Rnic& rnic() const { return rnic_; }
@@ -75,6 +75,10 @@ class CmPort final : public MadHandler, private cm::Sink {
   void LaterRefuse(cm::Handle handle, uint16_t reason) {
     later_.push_back({What::kRefuse, handle, reason});
   }
+  // The connection is over, and its handle given back.
+  void LaterForget(cm::Handle handle) {
+    later_.push_back({What::kForget, handle, 0});
+  }
   void LaterRefuseSidr(cm::Handle handle, uint8_t status) {
     later_.push_back({What::kRefuseSidr, handle, status});
   }
@@ -105,7 +109,13 @@ class CmPort final : public MadHandler, private cm::Sink {
     c->port->DoLater(now);
   }
 
-  enum class What : uint8_t { kAdopt, kPrepareMra, kRefuse, kRefuseSidr };
+  enum class What : uint8_t {
+    kAdopt,
+    kPrepareMra,
+    kRefuse,
+    kRefuseSidr,
+    kForget,
+  };
   struct Deferred {
     What what;
     cm::Handle handle;

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <set>
 #include <string>
 
+#include "transport/wire/mad.h"
 #include "verbs/rdmacm/testing/host.h"
 
 namespace urnic::rdmacm {
@@ -242,9 +245,13 @@ TEST_F(ConnectTest, APeerThatIsGoneIsUnreachable) {
 }
 
 TEST_F(ConnectTest, EveryMessageMayBeLostOnce) {
-  int count = 0;
-  // Each first one of its kind: REQ, REP, RTU.
-  network_.is_lost = [&](const auto&) { return ++count % 2 == 1; };
+  // Each first one of its kind: REQ, MRA, REP, RTU.
+  std::set<uint16_t> seen;
+  network_.is_lost = [&](const FakeNetwork::InFlight& in_flight) {
+    wire::MadHeader header;
+    std::memcpy(&header, in_flight.mad.data(), sizeof(header));
+    return seen.insert(header.attribute_id.value()).second;
+  };
   listener_ = server_.Listener(kPort);
   client_id_ = client_.Routed(Address("10.0.0.2", kPort));
   ASSERT_EQ(client_.Connect(client_id_, kClientQpn), 0);

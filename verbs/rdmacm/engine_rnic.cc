@@ -1,6 +1,7 @@
 #include "verbs/rdmacm/engine_rnic.h"
 
 #include <net/if.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -23,6 +24,8 @@ namespace {
 constexpr size_t kMaxPaths = 16384;
 // Longer than any iteration of an engine whose holder is not preempted.
 constexpr Duration kMoment = Duration::Milliseconds(10);
+// Less than a trip to a peer that has to be woken up.
+constexpr useconds_t kWaitUs = 50;
 
 RnicInfo MakeInfo(const urnic_device_identity& identity) {
   RnicInfo info;
@@ -111,6 +114,11 @@ bool EngineRnic::TryWithToken(void (*action)(void* context, Time now),
   if (!scope.entered()) return false;
   action(context, Engine::Now());
   return true;
+}
+
+void EngineRnic::Wait() {
+  device_->engine().Progress();
+  usleep(kWaitUs);
 }
 
 void EngineRnic::Keep(const Path& path) {

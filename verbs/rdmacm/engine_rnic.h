@@ -34,6 +34,7 @@ class EngineRnic final : public Rnic, private urnic::GsiHandler {
   int ResolvePath(const PathQuery& query, Duration timeout) override;
   void WithToken(void (*action)(void* context, urnic::Time now),
                  void* context) override;
+  void Wait() override;
   bool TryWithToken(void (*action)(void* context, urnic::Time now),
                     void* context) override;
   void SendMad(std::span<const uint8_t, 256> mad,

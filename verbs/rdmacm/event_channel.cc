@@ -35,6 +35,16 @@ std::vector<QueuedEvent> EventChannel::TakeOf(const Id& owner) {
   return taken;
 }
 
+bool EventChannel::TakeRequest(const Id& request) {
+  const auto it = std::find_if(
+      events_.begin(), events_.end(),
+      [&](const auto& event) { return event.request.get() == &request; });
+  if (it == events_.end()) return false;
+  events_.erase(it);
+  Update();
+  return true;
+}
+
 void EventChannel::Drop(const Multicast& multicast) {
   std::erase_if(events_, [&](const QueuedEvent& event) {
     return event.multicast.get() == &multicast;

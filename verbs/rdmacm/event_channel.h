@@ -70,6 +70,8 @@ class EventChannel {
 
   // Takes the events that belong to an id out, in order.
   std::vector<QueuedEvent> TakeOf(const Id& owner);
+  // Takes the event out that tells of a new id. False: there is none.
+  bool TakeRequest(const Id& request);
   // The same for one multicast group, and forgets them.
   void Drop(const Multicast& multicast);
 

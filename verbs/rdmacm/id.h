@@ -93,6 +93,10 @@ struct Id {
   bool srq = false;
   uint32_t qkey = 0;
 
+  // Of a request that the program has not been told of: who heard it. It goes
+  // when the listener goes.
+  Id* listener = nullptr;
+
   // Of a listener: how many more requests the program may be told, those that
   // wait beyond that, and the devices that hear it.
   uint32_t backlog_left = 0;

@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <optional>
 
-#include "verbs/rdmacm/random.h"
-
 namespace urnic::rdmacm {
 
 namespace {
@@ -71,7 +69,7 @@ int PortSpaces::Bind(Id& id) {
 
 int PortSpaces::BindAny(Id& id, PortSpace space) {
   const uint32_t count = last_ - first_ + 1u;
-  const auto start = static_cast<uint32_t>(NextRandom(random_) % count);
+  const auto start = static_cast<uint32_t>(SipHash(key_, drawn_++) % count);
   for (uint32_t i = 0; i < count; ++i) {
     const auto port = static_cast<uint16_t>(first_ + (start + i) % count);
     // Not the same again at once: a peer may still remember it.

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport/base/permutation.h"
 #include "verbs/rdmacm/id.h"
 
 namespace urnic::rdmacm {
@@ -20,10 +21,10 @@ class PortSpaces {
   // From /proc/sys/net/ipv4/ip_local_port_range, or what Linux starts with.
   static std::pair<uint16_t, uint16_t> SystemRange();
 
-  // Ephemeral ports are first to last, both included; `seed` says where the
+  // Ephemeral ports are first to last, both included; `key` says where the
   // search starts.
-  PortSpaces(std::pair<uint16_t, uint16_t> range, uint64_t seed)
-      : first_(range.first), last_(range.second), random_(seed) {}
+  PortSpaces(std::pair<uint16_t, uint16_t> range, const NumberKey& key)
+      : first_(range.first), last_(range.second), key_(key) {}
 
   // Gives the id the port of its source address, or a free one if that is 0,
   // and writes it there. 0, or
@@ -55,7 +56,8 @@ class PortSpaces {
 
   const uint16_t first_;
   const uint16_t last_;
-  uint64_t random_;
+  const NumberKey key_;
+  uint64_t drawn_ = 0;
   uint16_t last_used_ = 0;
   std::map<Key, std::vector<Id*>> holders_;
 };

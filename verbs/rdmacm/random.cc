@@ -3,15 +3,21 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <ctime>
+
 namespace urnic::rdmacm {
 
-uint64_t RandomSeed() {
-  uint64_t seed = 0;
+NumberKey RandomKey() {
+  NumberKey key;
   // Early at boot there may be none, and waiting for it is not worth it.
-  if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed)) {
-    seed = static_cast<uint64_t>(getpid());
+  if (getrandom(key.word, sizeof(key.word), GRND_NONBLOCK) !=
+      static_cast<ssize_t>(sizeof(key.word))) {
+    timespec now = {};
+    clock_gettime(CLOCK_REALTIME, &now);
+    key.word[0] = static_cast<uint64_t>(getpid());
+    key.word[1] = static_cast<uint64_t>(now.tv_nsec);
   }
-  return seed;
+  return key;
 }
 
 }  // namespace urnic::rdmacm

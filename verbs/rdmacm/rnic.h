@@ -103,6 +103,10 @@ class Rnic {
   virtual bool TryWithToken(void (*action)(void* context, Time now),
                             void* context) = 0;
 
+  // Looks once for what has come and what is due, as a thread that polls does,
+  // and lets a moment pass: for a thread that has nothing else to do but wait.
+  virtual void Wait() = 0;
+
   // --- While the token is held --------------------------------------------
   // Sends a MAD from QP1 to QP1. `to` is the path of a MAD that came, or one
   // whose GIDs ResolvePath() has found. What cannot be sent is lost, as on the

@@ -6,13 +6,19 @@
 #include <utility>
 
 #include "transport/base/check.h"
-#include "verbs/rdmacm/random.h"
 
 namespace urnic::rdmacm {
 
-Service::Service(const std::vector<Rnic*>& rnics, uint64_t seed)
-    : port_spaces_(PortSpaces::SystemRange(), seed),
-      random_(seed),
+namespace {
+
+// What keys are drawn for (NumberKey::For()).
+enum Purpose : uint64_t { kPorts, kPsns, kFirstRnic };
+
+}  // namespace
+
+Service::Service(const std::vector<Rnic*>& rnics, const NumberKey& key)
+    : port_spaces_(PortSpaces::SystemRange(), key.For(kPorts)),
+      psn_key_(key.For(kPsns)),
       resolver_([this](const Resolver::Job& job, int error) {
         Way way;
         {
@@ -25,8 +31,8 @@ Service::Service(const std::vector<Rnic*>& rnics, uint64_t seed)
         OnResolved(job.serial, way, error);
       }) {
   for (Rnic* rnic : rnics) {
-    ports_.push_back(
-        std::make_unique<CmPort>(*rnic, *this, NextRandom(random_)));
+    ports_.push_back(std::make_unique<CmPort>(
+        *rnic, *this, key.For(kFirstRnic + ports_.size())));
   }
 }
 
@@ -72,6 +78,34 @@ void Service::TakeLeave() {
     };
     if (!port->TryCall(end)) return;
   }
+  AwaitFarewells();
+}
+
+void Service::AwaitFarewells() {
+  std::vector<CmPort*> waiting;
+  for (const auto& port : ports_) {
+    if (port->is_open()) waiting.push_back(port.get());
+  }
+  if (waiting.empty()) return;
+  constexpr auto kRepeats =
+      static_cast<uint8_t>(kLeaveTime.ns() / kLeaveInterval.ns() - 1);
+  const Time end = waiting.front()->rnic().Now() + kLeaveTime;
+  bool is_first = true;
+  do {
+    std::erase_if(waiting, [&](CmPort* port) {
+      uint32_t left = 0;
+      const auto look = [&](cm::ConnectionManager& cm, Time now,
+                            cm::Sink& sink) {
+        if (is_first) cm.HurryDisconnects(kLeaveInterval, kRepeats, now, sink);
+        left = cm.unanswered_dreqs();
+        return 0;
+      };
+      // Whoever has the token so long may be the thread that has called exit().
+      return !port->TryCall(look) || left == 0;
+    });
+    is_first = false;
+    for (CmPort* port : waiting) port->rnic().Wait();
+  } while (!waiting.empty() && waiting.front()->rnic().Now() < end);
 }
 
 uint32_t Service::connections() {
@@ -106,7 +140,8 @@ Service::IdPtr Service::MakeId(EventChannel& channel) {
   auto id = std::make_shared<Id>();
   id->serial = next_serial_++;
   id->channel = &channel;
-  id->starting_psn = static_cast<uint32_t>(NextRandom(random_) & 0xffffff);
+  id->starting_psn =
+      Psn(static_cast<uint32_t>(SipHash(psn_key_, id->serial))).value();
   by_serial_.emplace(id->serial, id);
   return id;
 }
@@ -279,7 +314,10 @@ int Service::GetEvent(
     channel.Refresh();
     return EFAULT;
   }
-  if (request != nullptr) channel.ids().insert(request);
+  if (request != nullptr) {
+    request->listener = nullptr;
+    channel.ids().insert(request);
+  }
   const IdPtr owner = event->owner;
   ++owner->events_reported;
   if (event->multicast != nullptr) ++event->multicast->events_reported;

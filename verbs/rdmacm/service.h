@@ -40,6 +40,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "transport/base/permutation.h"
 #include "transport/wire/ip_cm.h"
 #include "verbs/rdmacm/cm_port.h"
 #include "verbs/rdmacm/event_channel.h"
@@ -57,8 +58,8 @@ inline constexpr uint32_t kMaxBacklog = 1024;
 
 class Service final : public CmEvents {
  public:
-  // All RNICs of the process, which outlive the service. `seed`: random.
-  Service(const std::vector<Rnic*>& rnics, uint64_t seed);
+  // All RNICs of the process, which outlive the service. `key`: random.
+  Service(const std::vector<Rnic*>& rnics, const NumberKey& key);
   // REQUIRES: all channels are closed, and no engine has a port of it any more:
   // for tests. In a program it lives as long as the process.
   ~Service();
@@ -69,9 +70,13 @@ class Service final : public CmEvents {
   // Destroys its ids, as the kernel does when the descriptor is closed.
   void CloseChannel(EventChannel* channel);
   // At the end of the process, when nobody closes channels any more: tells the
-  // peers of all connections that they are over, as far as that needs no
-  // waiting. exit() may have been called anywhere, even inside of this.
+  // peers of all connections that they are over. A DREQ is repeated until it is
+  // answered, every kLeaveInterval and for kLeaveTime at most: a peer that
+  // misses it would keep a dead connection. Nothing else is waited for: exit()
+  // may have been called anywhere, even inside of this.
   void TakeLeave();
+  static constexpr Duration kLeaveTime = Duration::Milliseconds(100);
+  static constexpr Duration kLeaveInterval = Duration::Milliseconds(5);
   // Connections and resolutions that the managers know, those included that
   // only wait for their last packets to die; without listeners. Outside of
   // the tokens.
@@ -190,7 +195,11 @@ class Service final : public CmEvents {
   static cm::MadPath MadPathOf(const Id& id);
   std::optional<uint8_t> GidIndex(const Id& id) const;
   void OnRequest(CmPort& port, const cm::Event& event);
-  IdPtr MakeRequestId(CmPort& port, const cm::Event& event, const Id& listener,
+  // The peer has taken the request back, or another one has displaced it. True
+  // if the program knew nothing of it, and will not.
+  static bool IsOverUntold(const Id& id, const cm::Event& event);
+  void DropRequest(const IdPtr& id);
+  IdPtr MakeRequestId(CmPort& port, const cm::Event& event, Id& listener,
                       const wire::IpCmHeader& header);
   void OnConnectionEvent(const IdPtr& id, const cm::Event& event);
   void OnDatagramEvent(const IdPtr& id, const cm::Event& event);
@@ -215,6 +224,8 @@ class Service final : public CmEvents {
   int ConnectDatagrams(const IdPtr& id, const rdma_ucm_conn_param& params);
   template <typename F>
   int StartConnection(const IdPtr& id, F&& start);
+  // Until the peers have answered every DREQ, or kLeaveTime is over.
+  void AwaitFarewells();
 
   // Under a token.
   void OnCmEvent(CmPort& port, const cm::Event& event) override;
@@ -228,7 +239,7 @@ class Service final : public CmEvents {
   NumberTable<Multicast> multicasts_;
   std::unordered_map<uint64_t, IdPtr> by_serial_;
   PortSpaces port_spaces_;
-  uint64_t random_;
+  const NumberKey psn_key_;
   uint64_t next_serial_ = 1;
 
   std::unordered_map<uint64_t, Way> resolving_;

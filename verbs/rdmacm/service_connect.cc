@@ -371,15 +371,40 @@ void Service::OnCmEvent(CmPort& port, const cm::Event& event) {
   }
   const IdPtr id = FindSerial(event.user);
   if (id == nullptr) return;
-  if (id->is_datagram()) {
+  if (IsOverUntold(*id, event)) {
+    DropRequest(id);
+  } else if (id->is_datagram()) {
     OnDatagramEvent(id, event);
   } else {
     OnConnectionEvent(id, event);
   }
 }
 
+bool Service::IsOverUntold(const Id& id, const cm::Event& event) {
+  return id.listener != nullptr && (event.kind == cm::EventKind::kRejReceived ||
+                                    event.kind == cm::EventKind::kDisplaced);
+}
+
+// Else each request that its sender takes back would stay here, and its place
+// in the manager with it, until the program asks for it.
+void Service::DropRequest(const IdPtr& id) {
+  Id& listener = *id->listener;
+  if (id->channel->TakeRequest(*id)) {
+    Unpark(listener);
+  } else {
+    std::erase_if(listener.parked, [&](const QueuedEvent& event) {
+      return event.request == id;
+    });
+  }
+  std::vector<Teardown> work;
+  ForgetOne(id, work);
+  for (const Teardown& teardown : work) {
+    teardown.port->LaterForget(teardown.handle);
+  }
+}
+
 Service::IdPtr Service::MakeRequestId(CmPort& port, const cm::Event& event,
-                                      const Id& listener,
+                                      Id& listener,
                                       const wire::IpCmHeader& header) {
   const IdPtr id = MakeId(*listener.channel);
   const uint32_t scope = port.rnic().info().interface_index;
@@ -393,6 +418,7 @@ Service::IdPtr Service::MakeRequestId(CmPort& port, const cm::Event& event,
       AddressOf(header, header.source_gid(), header.source_port.value(), scope);
   id->port = &port;
   id->handle = event.handle;
+  id->listener = &listener;
   id->roce_v1 = event.from->roce_v1;
   if (event.kind == cm::EventKind::kReqReceived) id->path = event.path;
   id->state = IdState::kConnect;
@@ -465,6 +491,7 @@ void Service::OnConnectionEvent(const IdPtr& id, const cm::Event& event) {
   switch (event.kind) {
     case cm::EventKind::kReqError:
     case cm::EventKind::kRepError:
+    case cm::EventKind::kDisplaced:
       SetType(EventType::kUnreachable, response);
       response.status = static_cast<uint32_t>(-ETIMEDOUT);
       break;

@@ -158,6 +158,73 @@ TEST_F(VanishTest, AnEstablishedPeerHearsOfTheEndAtOnce) {
   EXPECT_EQ(client_.Destroy(client_id_), 3u) << "also where nobody needs it";
 }
 
+// Else it would keep a dead connection: nobody repeats the message later.
+TEST_F(VanishTest, AnEstablishedPeerHearsOfTheEndAlthoughMessagesAreLost) {
+  Reach(Step::kEstablished);
+  int sent = 0;
+  network_.is_lost = [&](const FakeNetwork::InFlight&) { return ++sent <= 5; };
+  const Time begin = network_.now();
+  client_.service->TakeLeave();
+  EXPECT_EQ(server_.NextType(), EventType::kDisconnected);
+  EXPECT_LE(network_.now() - begin, Service::kLeaveTime);
+}
+
+// Whose program answers at once: the last thing that is waited for is that.
+TEST_F(VanishTest, WhoIsAnsweredLeaves) {
+  Reach(Step::kEstablished);
+  ASSERT_EQ(server_.service->Disconnect(*server_.channel, server_id_), 0);
+  const Time begin = network_.now();
+  client_.service->TakeLeave();
+  EXPECT_LE(network_.now() - begin, Duration::Milliseconds(2));
+}
+
+TEST_F(VanishTest, APeerThatIsGoneKeepsNobodyLong) {
+  Reach(Step::kEstablished);
+  Vanish(server_);
+  const Time begin = network_.now();
+  client_.service->TakeLeave();
+  EXPECT_LE(network_.now() - begin, Service::kLeaveTime);
+}
+
+TEST_F(VanishTest, WhoHasNoConnectionLeavesAtOnce) {
+  server_.Listener(kPort);
+  const Time begin = network_.now();
+  server_.service->TakeLeave();
+  EXPECT_EQ(network_.now(), begin);
+}
+
+// A request that its sender takes back before the program has asked for it
+// is none: else anybody could make a server keep any number of them.
+TEST_F(VanishTest, RequestsThatAreTakenBackUnreadLeaveNothing) {
+  const uint32_t listener = server_.Listener(kPort, PortSpace::kTcp, 3);
+  for (uint32_t n = 0; n < 20; ++n) {
+    const uint32_t id = client_.Routed(Address("10.0.0.2", kPort));
+    ASSERT_EQ(client_.Connect(id, kClientQpn + n), 0);
+    network_.Deliver();
+    EXPECT_TRUE(server_.readiness.ready);
+    client_.Destroy(id);
+    network_.Deliver();
+    EXPECT_FALSE(server_.readiness.ready);
+    EXPECT_EQ(server_.service->connections(), 0u);
+  }
+  // Also those that wait behind the backlog; who waits on is told.
+  std::vector<uint32_t> ids;
+  for (uint32_t n = 0; n < 8; ++n) {
+    ids.push_back(client_.Routed(Address("10.0.0.2", kPort)));
+    ASSERT_EQ(client_.Connect(ids.back(), kClientQpn + n), 0);
+  }
+  network_.Deliver();
+  for (const size_t n : {0u, 2u, 4u, 5u, 7u}) client_.Destroy(ids[n]);
+  network_.Deliver();
+  std::vector<uint32_t> requests;
+  Drain(server_, requests);
+  EXPECT_EQ(requests.size(), 3u);
+  EXPECT_EQ(server_.service->connections(), 3u);
+  for (const uint32_t id : requests) server_.Destroy(id);
+  server_.Destroy(listener);
+  ExpectNothingLeft(server_);
+}
+
 // The thread that holds the token may be the one that has called exit().
 TEST_F(VanishTest, NobodyWaitsForTheTokenAtTheEnd) {
   Reach(Step::kEstablished);

@@ -141,6 +141,7 @@ class FakeRnic final : public Rnic {
     if (token.owns_lock()) action(context, network_.now());
     return token.owns_lock();
   }
+  void Wait() override { network_.Advance(Duration::Milliseconds(1)); }
   // As somebody who holds the token, and for long.
   std::unique_lock<std::mutex> HoldToken() { return std::unique_lock(token_); }
   void SendMad(std::span<const uint8_t, 256> mad,

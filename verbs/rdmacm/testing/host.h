@@ -48,7 +48,8 @@ class Host {
   Host(FakeNetwork& network, const std::string& name,
        const std::vector<std::string>& addresses)
       : network_(network), rnic(network, name, Gids(addresses)) {
-    service = std::make_unique<Service>(std::vector<Rnic*>{&rnic}, 17);
+    service = std::make_unique<Service>(std::vector<Rnic*>{&rnic},
+                                        NumberKey{{17, 0}});
     channel = service->OpenChannel(readiness);
   }
   ~Host() { service->CloseChannel(channel); }

@@ -75,7 +75,7 @@ void InstallLibrdmacmDevice() {
     AddRnic(identities[static_cast<size_t>(i)]);
     rnics.push_back(world->rnics.back().get());
   }
-  world->service = std::make_unique<Service>(rnics, RandomSeed());
+  world->service = std::make_unique<Service>(rnics, RandomKey());
   world->files =
       std::make_unique<DeviceFiles>(*world->service, world->memory, *preload);
   static constexpr urnic_rdma_cm_device kDevice = {
