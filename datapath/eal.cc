@@ -26,6 +26,36 @@
 #include "datapath/asymmetric_fence.h"
 #include "datapath/debug_file.h"
 #include "datapath/engine_thread.h"
+#include "verbs/abi/file_size_signal.h"
+
+// Functions of the EAL that the linker sends here (--wrap in BUILD.bazel).
+// The names are the linker's.
+extern "C" {
+
+int __real_eal_cpu_detected(unsigned cpu);
+int __wrap_eal_cpu_detected(unsigned cpu);
+int __wrap_eal_create_runtime_dir();
+int __wrap_rte_vfio_enable(const char* module);
+
+// The EAL knows only CPUs that it finds in /sys, which chroots and sandboxes
+// may not have. One that we may run on is there.
+int __wrap_eal_cpu_detected(unsigned cpu) {
+  if (__real_eal_cpu_detected(cpu) != 0) return 1;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof(set), &set);
+  return cpu < CPU_SETSIZE && CPU_ISSET(cpu, &set) ? 1 : 0;
+}
+
+// Without shared configuration the EAL has no use for its directory, but fails
+// where it cannot be made, and leaves it behind where it can.
+int __wrap_eal_create_runtime_dir() { return 0; }
+
+// No port of ours is a device of VFIO, whose module the EAL looks for in /sys,
+// and takes its absence for a failure.
+int __wrap_rte_vfio_enable(const char*) { return 0; }
+
+}  // extern "C"
 
 namespace urnic {
 namespace {
@@ -52,7 +82,10 @@ thread_local char g_last_error[kErrorBytes];
 ssize_t WriteLog(void*, const char* text, size_t bytes) {
   // A log that cannot be written is no reason to fail.
   if (DebugFd() >= 0) {
+    urnic_file_size_signal signal;
+    urnic_file_size_signal_off(&signal);
     [[maybe_unused]] const ssize_t written = write(DebugFd(), text, bytes);
+    urnic_file_size_signal_back(&signal);
   }
   if (rte_log_cur_msg_loglevel() <= static_cast<int>(RTE_LOG_WARNING)) {
     size_t n = std::min(bytes, kErrorBytes - 1);
@@ -213,8 +246,6 @@ absl::Status StartOnce(const EalOptions& options) {
     args.words.push_back("--no-huge");  // in memory by nature, DPDK insists
   }
   if (absl::Status s = RunInit(args); !s.ok()) return s;
-  // Made even with --no-shconf, and left empty.
-  rmdir(rte_eal_get_runtime_dir());
   g_huge_pages = huge;
   pthread_atfork(nullptr, nullptr, [] { g_state.store(State::kForked); });
   return absl::OkStatus();

@@ -28,6 +28,34 @@ std::set<int> OpenFds() {
   return fds;
 }
 
+// Where DPDK would have a directory of its own.
+bool HasRuntimeDirectory(pid_t pid) {
+  const std::string name = "/dpdk/urnic" + std::to_string(pid);
+  const char* runtime = getenv("XDG_RUNTIME_DIR");
+  for (const std::string& place :
+       {std::string("/run"), std::string("/tmp"),
+        std::string(runtime != nullptr ? runtime : "/run")}) {
+    struct stat st;
+    if (stat((place + name).c_str(), &st) == 0) return true;
+  }
+  return false;
+}
+
+TEST(EalTest, AFailedStartLeavesNothingBehind) {
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("URNIC_HUGEPAGES", "off", 1);
+    EalOptions options;
+    options.memory_mb = 1u << 30;  // 1 PiB
+    const absl::Status status = StartEal(options);
+    _exit(status.ok() ? 1 : HasRuntimeDirectory(getpid()) ? 2 : 0);
+  }
+  int exit_status = -1;
+  waitpid(child, &exit_status, 0);
+  EXPECT_EQ(exit_status, 0);
+  EXPECT_FALSE(HasRuntimeDirectory(child));
+}
+
 // DPDK starts once per process, so this is one story.
 TEST(EalTest, IsAGuestThatLeavesTheHouseAsItWas) {
   cpu_set_t cpus_before, cpus_after;
@@ -39,6 +67,7 @@ TEST(EalTest, IsAGuestThatLeavesTheHouseAsItWas) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_TRUE(EalUsable());
   EXPECT_TRUE(StartEal({}).ok()) << "idempotent";
+  EXPECT_FALSE(HasRuntimeDirectory(getpid()));
 
   sched_getaffinity(0, sizeof(cpus_after), &cpus_after);
   EXPECT_TRUE(CPU_EQUAL(&cpus_before, &cpus_after));

@@ -139,6 +139,67 @@ def inert(context):
         context.check(not left, f"left behind: {left}")
 
 
+def sandbox(*mounts):
+    """A `wrap` that runs a program among other mounts."""
+    script = " && ".join([*mounts, 'exec "$@"'])
+    return ["unshare", "-m", "sh", "-c", script, "sh"]
+
+
+@suite.test("loop/without-sys")
+def without_sys(context):
+    """As in a chroot: the RNIC needs nothing of the kernel's /sys, and what
+    DPDK has to say about it is not the program's output."""
+    context.need("ibv_devinfo", "unshare")
+    with bed.LoopBed(context.tools) as place:
+        result = place.run(0, ["ibv_devinfo"],
+                           wrap=sandbox("mount -t tmpfs none /sys"))
+        context.check_ok(result)
+        context.check("PORT_ACTIVE" in result.out, result)
+        context.check("EAL" not in result.out, result)
+
+
+@suite.test("loop/read-only-places")
+def read_only_places(context):
+    """The run directory goes where it can be made; the log says where. With
+    nowhere to go, one sentence names the places."""
+    context.need("ibv_devinfo", "unshare")
+    read_only = [f"mount -o bind,ro {path} {path}" for path in ("/tmp", "/run")]
+    with bed.LoopBed(context.tools) as place:
+        env = {"URNIC_DEBUG": "-", "XDG_RUNTIME_DIR": "", "TMPDIR": ""}
+        result = place.run(0, ["ibv_devinfo"], env=env,
+                           wrap=sandbox(*read_only))
+        context.check_ok(result)
+        context.check("PORT_ACTIVE" in result.out, result)
+        context.check(re.search("sysfs is shown from /dev/shm/urnic-",
+                                result.err), result)
+        nowhere = sandbox(*read_only, "mount -o bind,ro /dev/shm /dev/shm")
+        result = place.run(0, ["ibv_devinfo"], env=env, wrap=nowhere)
+        context.check(result.status == 255, result)
+        context.check(re.search(r"urnic: no directory for sysfs in "
+                                r".*/tmp.*/dev/shm: Read-only", result.err),
+                      result)
+
+
+@suite.test("loop/no-room-for-files")
+def no_room_for_files(context):
+    """RLIMIT_FSIZE ends no program: it has no devices, and is told why."""
+    context.need("ibv_devinfo")
+    with bed.LoopBed(context.tools) as place:
+        for limit in ("0", "1"):
+            script = (f"(ulimit -f {limit}; ibv_devinfo 2>&1; "
+                      "echo status $?) | cat")
+            result = place.run(0, ["bash", "-c", script],
+                               env={"URNIC_DEBUG": os.path.join(
+                                   place.directory, "debug")})
+            if limit == "0":
+                context.check("status 255" in result.out, result)
+                context.check("RLIMIT_FSIZE" in result.out, result)
+            else:
+                # 1 KB: enough for each file of sysfs.
+                context.check("status 0" in result.out, result)
+                context.check("PORT_ACTIVE" in result.out, result)
+
+
 def ping(context, address, option):
     """The kernel of one host pings the RNIC of the other."""
     context.need("ping", "ibv_rc_pingpong")

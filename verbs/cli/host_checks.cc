@@ -153,7 +153,7 @@ Check CheckLeftOvers() {
   Check check{Finding::kWarn, kWhat, "", ""};
   if (directories != 0) {
     check.found =
-        absl::StrCat(directories, " sysfs directories of dead programs");
+        absl::StrCat(directories, " run directories of dead programs");
     check.remedy = "nothing: the next program on uRNIC removes them";
   }
   if (!beds.empty()) {

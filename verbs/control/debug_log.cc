@@ -6,6 +6,7 @@
 #include <string>
 
 #include "datapath/debug_file.h"
+#include "verbs/abi/file_size_signal.h"
 
 namespace urnic::control {
 namespace {
@@ -15,8 +16,11 @@ void WriteLine(int fd, std::string_view text) {
   std::string line = "urnic: ";
   line.append(text);
   line.push_back('\n');
+  urnic_file_size_signal signal;
+  urnic_file_size_signal_off(&signal);
   // A log that cannot be written is no reason to fail.
   [[maybe_unused]] const ssize_t written = write(fd, line.data(), line.size());
+  urnic_file_size_signal_back(&signal);
   errno = saved;
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "verbs/abi/file_size_signal.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/owner.h"
 
@@ -105,11 +106,14 @@ void AppendStats(const char* device, const EngineCounters& engine,
   if (path == nullptr || *path == 0) return;
   const std::string line = StatsLine(device, engine, port) + "\n";
   const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  urnic_file_size_signal signal;
+  urnic_file_size_signal_off(&signal);
   // In one piece: several processes may share the file.
   if (fd < 0 || write(fd, line.data(), line.size()) !=
                     static_cast<ssize_t>(line.size())) {
     ComplainOnce(path, errno);
   }
+  urnic_file_size_signal_back(&signal);
   if (fd >= 0) close(fd);
 }
 

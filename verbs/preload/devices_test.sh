@@ -103,6 +103,21 @@ expect "a killed program leaves its directory" \
   [ -n "$(ls "$XDG_RUNTIME_DIR")" ]
 with "$two_ports" ibv_devices >/dev/null
 expect "the next one sweeps it" nothing_left
+# A name from a time when /proc could not be read.
+own=$(stat -L -c %i /proc/self/ns/pid)
+true &
+gone=$!
+wait
+mkdir "$XDG_RUNTIME_DIR/urnic-$own-$gone-0" "$XDG_RUNTIME_DIR/urnic-$own-$$-0"
+# What DPDK made under earlier releases.
+mkdir -p "$XDG_RUNTIME_DIR"/dpdk/{urnic$gone,urnic$$,rte}
+with "$two_ports" ibv_devices >/dev/null
+expect "start time 0 does not live for ever" \
+  [ ! -d "$XDG_RUNTIME_DIR/urnic-$own-$gone-0" ]
+expect "but as long as its process" [ -d "$XDG_RUNTIME_DIR/urnic-$own-$$-0" ]
+expect "DPDK's are swept: $(ls "$XDG_RUNTIME_DIR/dpdk")" \
+  [ "$(ls "$XDG_RUNTIME_DIR/dpdk" | tr '\n' ' ')" = "rte urnic$$ " ]
+rm -rf "${XDG_RUNTIME_DIR:?}"/*
 # A process of another pid namespace looks dead from here; it may not be.
 other="$XDG_RUNTIME_DIR/urnic-$(stat -L -c %i /proc/self/ns/pid)9-2-3"
 mkdir "$other" "$XDG_RUNTIME_DIR/urnic-notes"

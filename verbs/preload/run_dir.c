@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,12 +59,45 @@ static struct owner this_process(void) {
   return me;
 }
 
-// The places in the order they are tried; NULL ends.
-static const char* place(int i) {
-  const char* runtime = getenv("XDG_RUNTIME_DIR");
-  int has_runtime = runtime != NULL && runtime[0] == '/';
-  if (i == 0) return has_runtime ? runtime : "/tmp";
-  return i == 1 && has_runtime ? "/tmp" : NULL;
+#define PLACES 5
+
+static const char* absolute(const char* path) {
+  return path != NULL && path[0] == '/' ? path : NULL;
+}
+
+// The places in the order they are tried, PLACES of them; NULL: there is none
+// at this index. `room` is for the answer.
+static const char* named_place(int i, char* room, size_t size) {
+  switch (i) {
+    case 0:
+      return absolute(getenv("XDG_RUNTIME_DIR"));
+    case 1:
+      return absolute(getenv("TMPDIR"));
+    case 2:
+      return "/tmp";
+    case 3:
+      snprintf(room, size, "/run/user/%u", (unsigned)geteuid());
+      return room;
+    default:
+      return "/dev/shm";
+  }
+}
+
+// The same, without those that are the same directory as an earlier one, or no
+// directory.
+static const char* place(int i, char* room, size_t size) {
+  struct stat here, there;
+  const char* path = named_place(i, room, size);
+  if (path == NULL || stat(path, &here) != 0 || !S_ISDIR(here.st_mode))
+    return NULL;
+  for (int k = 0; k < i; ++k) {
+    char other[32];
+    const char* earlier = named_place(k, other, sizeof(other));
+    if (earlier != NULL && stat(earlier, &there) == 0 &&
+        there.st_dev == here.st_dev && there.st_ino == here.st_ino)
+      return NULL;
+  }
+  return path;
 }
 
 static void remove_tree(int parent, const char* name, int depth) {
@@ -98,8 +132,11 @@ int urnic_run_dir_make(char* path, size_t size) {
   char name[80];
   format_name(&me, name, sizeof(name));
   int err = ENOENT;
-  for (int i = 0; place(i) != NULL; ++i) {
-    int len = snprintf(path, size, "%s/%s", place(i), name);
+  for (int i = 0; i < PLACES; ++i) {
+    char room[32];
+    const char* where = place(i, room, sizeof(room));
+    if (where == NULL) continue;
+    int len = snprintf(path, size, "%s/%s", where, name);
     if (len < 0 || (size_t)len >= size) {
       err = ENAMETOOLONG;
       continue;
@@ -134,10 +171,17 @@ static int namespace_lives(const struct owner* me, unsigned long long wanted) {
   return lives;
 }
 
+static int process_lives(unsigned long long pid) {
+  return kill((pid_t)pid, 0) == 0 || errno == EPERM;
+}
+
 static int owner_lives(const struct owner* me, const struct owner* who) {
-  if (who->pid_namespace == me->pid_namespace)
-    return start_time_of(who->pid) == who->start_time;
-  return namespace_lives(me, who->pid_namespace);
+  if (who->pid_namespace != me->pid_namespace)
+    return namespace_lives(me, who->pid_namespace);
+  // Where /proc could not be read, then or now, the pid has to do.
+  if (who->start_time == 0 || me->start_time == 0)
+    return process_lives(who->pid);
+  return start_time_of(who->pid) == who->start_time;
 }
 
 // A directory with a name as we give them, open at `parent`, which is `place`.
@@ -152,15 +196,17 @@ struct found {
 static void walk(int lives, void (*each)(const struct found* f, void* context),
                  void* context) {
   const struct owner me = this_process();
-  for (int i = 0; place(i) != NULL; ++i) {
-    DIR* dir = opendir(place(i));
+  for (int i = 0; i < PLACES; ++i) {
+    char room[32];
+    const char* where = place(i, room, sizeof(room));
+    DIR* dir = where != NULL ? opendir(where) : NULL;
     if (dir == NULL) continue;
     const struct dirent* e;
     while ((e = readdir(dir)) != NULL) {
       struct owner who;
       if (!parse_name(e->d_name, &who) || owner_lives(&me, &who) != lives)
         continue;
-      const struct found f = {dirfd(dir), place(i), e->d_name, who.pid};
+      const struct found f = {dirfd(dir), where, e->d_name, who.pid};
       each(&f, context);
     }
     closedir(dir);
@@ -179,9 +225,35 @@ static void sweep_one(const struct found* f, void* context) {
   if (sweep->remove) remove_tree(f->parent, f->name, 0);
 }
 
+// DPDK's own directories, in one of its places. They are empty: what goes wrong
+// with one that somebody still has is nothing.
+static void sweep_dpdk(const char* place, struct sweep* sweep) {
+  char path[256];
+  int len = snprintf(path, sizeof(path), "%s/dpdk", place);
+  DIR* dir = len > 0 && (size_t)len < sizeof(path) ? opendir(path) : NULL;
+  if (dir == NULL) return;
+  const struct dirent* e;
+  while ((e = readdir(dir)) != NULL) {
+    unsigned long long pid;
+    char again[48];
+    if (sscanf(e->d_name, "urnic%llu", &pid) != 1) continue;
+    snprintf(again, sizeof(again), "urnic%llu", pid);
+    if (strcmp(e->d_name, again) != 0 || process_lives(pid) ||
+        !is_own_dir(dirfd(dir), e->d_name))
+      continue;
+    ++sweep->found;
+    if (sweep->remove) unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
+  }
+  closedir(dir);
+}
+
 int urnic_run_dir_sweep(int remove) {
   struct sweep sweep = {.remove = remove};
   walk(/*lives=*/0, sweep_one, &sweep);
+  const char* runtime = absolute(getenv("XDG_RUNTIME_DIR"));
+  if (runtime != NULL) sweep_dpdk(runtime, &sweep);
+  sweep_dpdk("/run", &sweep);
+  sweep_dpdk("/tmp", &sweep);
   return sweep.found;
 }
 

@@ -59,7 +59,14 @@ static void put(struct writer* w, const char* name, const char* fmt, ...) {
   va_end(args);
   int fd = open(w->replace ? next : path,
                 O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-  if (fd < 0 || write(fd, text, (size_t)len) != len) keep_errno(w);
+  if (fd < 0) keep_errno(w);
+  for (ssize_t n, done = 0; fd >= 0 && done < len; done += n) {
+    // Less than all, where there is no more room: the next try says why.
+    n = write(fd, text + done, (size_t)(len - done));
+    if (n > 0) continue;
+    keep_errno(w);
+    break;
+  }
   if (fd >= 0) close(fd);
   if (w->replace && w->error == 0 && rename(next, path) != 0) keep_errno(w);
   if (w->replace && w->error != 0) unlink(next);

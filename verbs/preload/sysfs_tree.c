@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "verbs/abi/device_identity.h"
+#include "verbs/abi/file_size_signal.h"
 #include "verbs/abi/library_version.h"
 #include "verbs/preload/fork_safety.h"
 #include "verbs/preload/run_dir.h"
@@ -35,6 +37,18 @@ static void complain(const char* what, const char* why) {
   int len = snprintf(text, sizeof(text), "urnic: %s: %s\n", what, why);
   if (len >= (int)sizeof(text)) len = (int)sizeof(text) - 1;
   if (len > 0 && write(STDERR_FILENO, text, (size_t)len) < 0) return;
+}
+
+// The files of the tree cannot be written.
+static void complain_of_root(int err) {
+  struct rlimit limit;
+  char why[128];
+  snprintf(why, sizeof(why), "%s", strerror(err));
+  if (err == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0)
+    snprintf(why, sizeof(why),
+             "files may have %llu bytes at most (RLIMIT_FSIZE, ulimit -f)",
+             (unsigned long long)limit.rlim_cur);
+  complain(root, why);
 }
 
 static void remove_at_exit(void) {
@@ -76,13 +90,15 @@ static int render(void) {
   urnic_run_dir_sweep(1);
   int err = urnic_run_dir_make(root, sizeof(root));
   if (err != 0) {
-    complain("no directory for sysfs in $XDG_RUNTIME_DIR or /tmp",
-             strerror(-err));
+    complain("no directory for sysfs in " URNIC_RUN_DIR_PLACES, strerror(-err));
     return FAILED;
   }
+  struct urnic_file_size_signal signal;
+  urnic_file_size_signal_off(&signal);
   err = urnic_sysfs_render(root, devices, n);
+  urnic_file_size_signal_back(&signal);
   if (err != 0) {
-    complain(root, strerror(-err));
+    complain_of_root(-err);
     urnic_run_dir_remove(root);
     return FAILED;
   }
@@ -111,7 +127,10 @@ const char* urnic_tree_root(void) {
 int urnic_tree_set_gids(const struct urnic_device_identity* device) {
   if (atomic_load(&state) != READY) return -ENOENT;
   int saved_errno = errno;
+  struct urnic_file_size_signal signal;
+  urnic_file_size_signal_off(&signal);
   int err = urnic_sysfs_set_gids(root, device);
+  urnic_file_size_signal_back(&signal);
   errno = saved_errno;
   return err;
 }
@@ -119,7 +138,10 @@ int urnic_tree_set_gids(const struct urnic_device_identity* device) {
 int urnic_tree_set_port_active(const char* device, int active) {
   if (atomic_load(&state) != READY) return -ENOENT;
   int saved_errno = errno;
+  struct urnic_file_size_signal signal;
+  urnic_file_size_signal_off(&signal);
   int err = urnic_sysfs_set_port_active(root, device, active);
+  urnic_file_size_signal_back(&signal);
   errno = saved_errno;
   return err;
 }

@@ -184,7 +184,12 @@ int FindIdentity(const char* name, urnic_device_identity* out) {
 int MakeContext(const char* name, std::unique_ptr<Context>& out) {
   const auto identity = std::make_unique<urnic_device_identity>();
   if (const int error = FindIdentity(name, identity.get())) return error;
-  auto device = control::Device::Open(*identity, PreloadHooks());
+  const control::ProgramHooks hooks = PreloadHooks();
+  const char* run_dir = hooks.run_dir != nullptr ? hooks.run_dir() : nullptr;
+  if (run_dir != nullptr) {
+    control::DebugLog(absl::StrCat(name, ": sysfs is shown from ", run_dir));
+  }
+  auto device = control::Device::Open(*identity, hooks);
   if (!device.ok()) {
     control::ComplainLoudly(std::string(device.status().message()));
     return control::ErrnoOf(device.status());
