@@ -9,7 +9,8 @@ import re
 import sys
 
 INLINED = ("transport/rc/", "transport/uc/", "transport/ud/",
-           "transport/work/", "tests/sim/", "tests/support/endpoint",
+           "transport/work/", "transport/net/", "tests/sim/",
+           "tests/support/endpoint", "tests/support/host_wire",
            "tests/support/unacked_end", "tests/support/fake_")
 INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
 

@@ -3,15 +3,14 @@
 // One direction of a wire, with its faults.
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "tests/sim/world.h"
-#include "tests/support/endpoint.h"
 
 namespace urnic::sim {
-
-using testing::Packet;
 
 struct LinkConfig {
   Duration delay = Duration::Microseconds(5);
@@ -37,6 +36,9 @@ struct LinkStats {
 
 class Link {
  public:
+  // Any bytes: packets from the BTH on, or whole frames.
+  using Packet = std::vector<uint8_t>;
+
   Link(World& world, uint64_t seed, const LinkConfig& config,
        std::function<void(Packet)> deliver)
       : world_(world),

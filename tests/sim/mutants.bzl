@@ -20,22 +20,41 @@ _UNACKED = _CORE + [
     "//transport/work:unacked_qp.cc",
 ]
 
-def mutant(name, old, new, unacked = False):
+_NET = [
+    "//tests/sim:net_main.cc",
+    "//transport/net:host.cc",
+    "//transport/net:membership.cc",
+    "//transport/net:neighbor_cache.cc",
+    "//transport/net:path_mtu.cc",
+    "//transport/net:questions.cc",
+    "//transport/net:route_table.cc",
+]
+
+# What is simulated: the sources of the core, of its simulator and its program,
+# and the arguments that make the program expect a violation.
+_SIMULATORS = {
+    "rc": (_RC, []),
+    "unacked": (_UNACKED, ["--expect-violation"]),
+    "net": (_NET, ["--expect-violation"]),
+}
+
+def mutant(name, old, new, core = "rc"):
     """One changed place in the core, and the test that it is found.
 
     Args:
       name: what is broken.
       old: text that occurs once in the core; no single quotes or newlines.
       new: what stands there instead.
-      unacked: it is a core of UC or UD, else that of RC.
+      core: "rc", "unacked" (UC or UD) or "net" (the host's).
     """
-    sources = _UNACKED if unacked else _RC
+    sources, args = _SIMULATORS[core]
     native.genrule(
         name = name + "_source",
         testonly = True,
         srcs = sources + [
             "//tests/sim:sources",
             "//tests/support:sources",
+            "//transport/net:sources",
             "//transport/rc:sources",
             "//transport/uc:sources",
             "//transport/ud:sources",
@@ -53,7 +72,7 @@ def mutant(name, old, new, unacked = False):
     native.cc_test(
         name = name,
         srcs = [name + ".cc"],
-        args = ["--expect-violation"] if unacked else [],
+        args = args,
         copts = ["-Wno-error"],
         deps = [
             "//ras/metrics",

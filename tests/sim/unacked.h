@@ -30,6 +30,8 @@
 
 namespace urnic::sim {
 
+using testing::Packet;
+
 struct UnackedStats {
   uint64_t sent = 0;
   uint64_t received = 0;

@@ -95,6 +95,13 @@ Time NeighborCache::HeardOf(const Entry& entry) {
              : std::max(entry.heard, entry.adjacency->heard_);
 }
 
+bool NeighborCache::HasAnswered(const Entry& entry) {
+  const bool in_doubt =
+      entry.state == State::kProbe || entry.state == State::kSearch;
+  return in_doubt && !entry.has_candidate && IsUsed(entry) &&
+         entry.adjacency->heard_ > entry.doubted;
+}
+
 bool NeighborCache::IsFresh(const Entry& entry, Time now) {
   return entry.state == State::kKnown && now - HeardOf(entry) < kReachableTime;
 }
@@ -198,34 +205,34 @@ uint32_t NeighborCache::OnClaim(const NeighborClaim& claim, Time now,
     return kNone;  // there is nobody yet who wants it
   }
   const bool was_fresh = IsFresh(entries_[at], now);
-  return Judge(at, claim, now, sink) && !was_fresh ? at : kNone;
+  if (HasAnswered(entries_[at])) {
+    Settle(at, entries_[at].mac, entries_[at].adjacency->heard_);
+  }
+  Judge(at, claim, now, sink);
+  return !was_fresh && IsFresh(entries_[at], now) ? at : kNone;
 }
 
-bool NeighborCache::Judge(uint32_t at, const NeighborClaim& claim, Time now,
+void NeighborCache::Judge(uint32_t at, const NeighborClaim& claim, Time now,
                           FrameSink& sink) {
   Entry& entry = entries_[at];
   if (entry.state == State::kIncomplete || entry.state == State::kSearch) {
-    Settle(at, claim.mac, now);
-    return true;
+    return Settle(at, claim.mac, now);
   }
   if (!(claim.mac == entry.mac)) {
     //= RFC4861 s7.2.5: without "override" it only makes us doubt what we know
     if (!claim.may_override) {
       if (entry.state == State::kKnown) Doubt(entry, now);
-      return false;
+      return;
     }
     if (IsUsed(entry)) {
-      OnRival(at, claim, now, sink);
-      return false;
+      return OnRival(at, claim, now, sink);
     }
-    Settle(at, claim.mac, now);
-    return true;
+    return Settle(at, claim.mac, now);
   }
   // While somebody else claims the address, only an answer counts.
-  if (entry.has_candidate && !claim.answers) return false;
+  if (entry.has_candidate && !claim.answers) return;
   if (entry.state == State::kProbe) entry.quiet_until = now + kQuiet;
   Settle(at, claim.mac, now);
-  return true;
 }
 
 void NeighborCache::OnRival(uint32_t at, const NeighborClaim& claim, Time now,
@@ -260,6 +267,11 @@ void NeighborCache::Suspect(const Adjacency& adjacency, Time now,
   }
   Entry& entry = entries_[at];
   entry.search_until = now + kSearchTime;
+  // Retries run out while a long interval does: it may be back by now.
+  if (entry.state == State::kSearch && entry.interval > kQuiet * 2) {
+    entry.interval = kQuiet;
+    deadlines_.Set(at, entry.asked + kQuiet);
+  }
   if (entry.state != State::kKnown || now < entry.quiet_until) return;
   StartProbing(at, now, sink);
 }
@@ -269,6 +281,7 @@ void NeighborCache::Suspect(const Adjacency& adjacency, Time now,
 void NeighborCache::StartProbing(uint32_t at, Time now, FrameSink& sink) {
   entries_[at].state = State::kProbe;
   entries_[at].probes = 0;
+  entries_[at].doubted = now;
   Probe(at, now, sink);
 }
 
@@ -296,6 +309,7 @@ void NeighborCache::StartSearch(uint32_t at, State state, Time now,
                                 FrameSink& sink) {
   Entry& entry = entries_[at];
   entry.state = state;
+  entry.doubted = now;
   entry.interval = kFirstInterval;
   Search(at, now, sink);
 }
@@ -354,6 +368,10 @@ void NeighborCache::OnTimer(Time now, FrameSink& sink) {
   while (deadlines_.next() <= now) {
     const uint32_t at = deadlines_.next_item();
     deadlines_.Clear(at);
+    if (HasAnswered(entries_[at]) && entries_[at].wanted == 0) {
+      Settle(at, entries_[at].mac, entries_[at].adjacency->heard_);
+      continue;
+    }
     switch (entries_[at].state) {
       case State::kFree:
         break;

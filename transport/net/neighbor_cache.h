@@ -14,6 +14,9 @@
 //   kSearch      has not answered; asked for by multicast as in kIncomplete,
 //                while somebody wants to know, and 3 s after the last Suspect()
 //
+// What Adjacency::Confirm() tells ends the last two as an answer does, unless
+// somebody else claims the address.
+//
 // Who is believed:
 // - Somebody new, if it asks for an address of ours, or answers our question.
 // - Of an address that no path uses, or that does not answer: whoever claims
@@ -104,7 +107,8 @@ class NeighborCache {
   AdjacencyPtr At(uint32_t entry);
 
   // What was sent to it was not answered in time: whether it is still there is
-  // found out, unless that was just done (kQuiet). For those who retransmit.
+  // found out, unless that was just done (kQuiet). One that is looked for is
+  // asked for every 100 or 200 ms then. For those who retransmit.
   void Suspect(const Adjacency& adjacency, Time now, FrameSink& sink);
 
   // Is the neighbour in use by any path?
@@ -124,7 +128,8 @@ class NeighborCache {
     AdjacencyPtr adjacency;
     Time heard;  // the MAC
     Time quiet_until;
-    Time asked;  // last, by multicast
+    Time asked;    // last, by multicast
+    Time doubted;  // since then it is probed or looked for
     Time search_until;
     Duration interval;
     uint32_t wanted = 0;
@@ -153,11 +158,13 @@ class NeighborCache {
   }
   static Time HeardOf(const Entry& entry);
   static bool IsFresh(const Entry& entry, Time now);
+  // It is in doubt, but has answered what was sent to it since (Confirm), and
+  // nobody else claims to be it.
+  static bool HasAnswered(const Entry& entry);
   // The MAC is the neighbour's, and it is there.
   void Settle(uint32_t at, const wire::MacAddress& mac, Time now);
   static void SetMac(Entry& entry, const wire::MacAddress& mac);
-  // True if the neighbour is there now.
-  bool Judge(uint32_t at, const NeighborClaim& claim, Time now,
+  void Judge(uint32_t at, const NeighborClaim& claim, Time now,
              FrameSink& sink);
   void OnRival(uint32_t at, const NeighborClaim& claim, Time now,
                FrameSink& sink);

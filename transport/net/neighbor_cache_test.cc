@@ -322,6 +322,39 @@ TEST_P(NeighborCacheTest, WhoNeverAnswersIsNotLookedForForever) {
   EXPECT_EQ(State(2), NeighborState::kProbe);
 }
 
+TEST_P(NeighborCacheTest, WhileSomebodyRetriesTheIntervalsStayShort) {
+  const AdjacencyPtr adjacency = Live(2);
+  for (int i = 0; i < 40; ++i) {
+    cache_.Suspect(*adjacency, now_, sink_);
+    Pass(kMs * 50);
+  }
+  const std::vector<int64_t> times = AskedAt();
+  for (size_t i = 1; i < times.size(); ++i) {
+    EXPECT_LE(times[i] - times[i - 1], 200);
+  }
+  EXPECT_LE(times.size(), 25u);
+}
+
+TEST_P(NeighborCacheTest, WhoAnswersWhatIsSentIsNotLookedFor) {
+  const AdjacencyPtr adjacency = Live(2);
+  cache_.Suspect(*adjacency, now_, sink_);
+  Pass(kMs * 100);
+  ASSERT_EQ(State(2), NeighborState::kSearch);
+  adjacency->Confirm(now_);
+  Claim(2, 66);
+  EXPECT_EQ(adjacency->mac(), MacOf(2)) << "a lie no longer finds us in doubt";
+  Answer(2, 2);
+  EXPECT_EQ(State(2), NeighborState::kReachable);
+  Pass(kMs * 200);
+  cache_.Suspect(*adjacency, now_, sink_);
+  Pass(kMs * 5);
+  adjacency->Confirm(now_);
+  asked_.clear();
+  Pass(kMs * 200);
+  EXPECT_EQ(State(2), NeighborState::kReachable);
+  EXPECT_TRUE(asked_.empty());
+}
+
 TEST_P(NeighborCacheTest, WhoHasJustAnsweredIsNotSuspected) {
   const AdjacencyPtr adjacency = Live(2);
   cache_.Suspect(*adjacency, now_, sink_);
