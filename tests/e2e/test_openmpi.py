@@ -1,0 +1,38 @@
+"""Open MPI, the distribution's, unmodified: two ranks with a port each, which
+find each other by PMIx and talk by UCX through the RNICs alone."""
+
+import pathlib
+
+import bed
+import suite
+
+# The distribution's, which has mpi4py.
+PYTHON = "/usr/bin/python3"
+PROGRAM = str(pathlib.Path(__file__).with_name("mpi_exchange.py"))
+
+
+def run_ranks(context, place):
+    environment = {
+        "UCX_TLS": "rc_verbs,ud_verbs,self",
+        "UCX_NET_DEVICES": "urnic0:1",
+        "UCX_IB_GID_INDEX": str(place.gid_v4),
+    }
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe",
+               "--bind-to", "none", "--mca", "plm", "isolated",
+               "--mca", "pml", "ucx", "--mca", "osc", "ucx"]
+    for side in (0, 1):
+        command += [":"] if side == 1 else []
+        command += ["-np", "1", context.tools.urnic, "run",
+                    *place.run_options(side), "--", PYTHON, PROGRAM]
+    result = place.run(0, command, seconds=120, rnic=False,
+                       env={**environment, "TMPDIR": place.directory})
+    context.check_ok(result)
+    for rank in (0, 1):
+        context.check(f"rank {rank} of 2: all is well" in result.out, result)
+
+
+@suite.test("vhost/openmpi")
+def over_vhost(context):
+    context.need("mpirun")
+    with bed.SocketBed(context.tools, "vhost") as place:
+        run_ranks(context, place)
