@@ -99,6 +99,9 @@ void Qp::CheckInvariants() const {
   URNIC_CHECK(ahead(s.posted, s.assigned) >= 0);
   URNIC_CHECK(s.tx_psn - s.una_psn >= 0);
   URNIC_CHECK(s.sent_psn - s.tx_psn >= 0);
+  if (s.running && !s.failed && s.next == s.assigned) {
+    URNIC_CHECK(s.tx_psn == s.next_psn && s.sent_psn == s.next_psn);
+  }
   URNIC_CHECK(s.reads_in_flight <= s.config.max_rd_atomic);
   URNIC_CHECK(s.window <= s.window_max || s.window_max == 0);
   uint32_t reads = 0;

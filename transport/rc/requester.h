@@ -55,13 +55,125 @@ class Requester {
 
  private:
   uint32_t Fill(std::span<TxSlot> slots) {
-    const uint32_t half_window = std::max(1u, s_.window / 2);
     uint32_t count = 0;
-    while (count < slots.size() && Ready() && BuildPacket(slots[count])) {
-      if (s_.unacked_since_request >= half_window) SetAckReq(slots[count]);
+    while (true) {
+      count += FillShort(slots.subspan(count));
+      if (count == slots.size() || !Ready() || !BuildPacket(slots[count])) {
+        return count;
+      }
+      if (s_.unacked_since_request >= HalfWindow()) SetAckReq(slots[count]);
       ++count;
     }
+  }
+
+  uint32_t HalfWindow() const { return std::max(1u, s_.window / 2); }
+
+  // As many packets as come from short requests (ReadShort) in a row, for the
+  // first time. Most requests are: a write of 8 bytes, completion included,
+  // takes 224 instructions this way and 530 the general way.
+  uint32_t FillShort(std::span<TxSlot> slots) {
+    if (s_.next != s_.assigned || s_.failed || s_.draining || s_.limits.xrc ||
+        s_.limits.max_sge_send == 0 || s_.InFlight() >= s_.window) {
+      return 0;
+    }
+    if (s_.next == s_.posted && !RefreshPosted()) return 0;
+    const uint32_t limit =
+        std::min({static_cast<uint32_t>(slots.size()), s_.posted - s_.next,
+                  s_.window - s_.InFlight()});
+    const uint32_t half_window = HalfWindow();
+    uint32_t unacked = s_.unacked_since_request;
+    uint32_t count = 0;
+    ShortRequest request;
+    for (; count < limit && ReadShort(s_.next + count, request); ++count) {
+      const bool ack = ++unacked >= half_window;
+      if (ack) unacked = 0;
+      WriteShort(slots[count], s_.next + count,
+                 s_.next_psn + static_cast<int32_t>(count), ack, request);
+    }
+    // Nothing is being sent again, so all four were the same.
+    s_.next_psn = s_.next_psn + static_cast<int32_t>(count);
+    s_.tx_psn = s_.sent_psn = s_.next_psn;
+    s_.assigned = s_.next += count;
+    s_.packets_sent += count;
+    s_.unacked_since_request = unacked;
     return count;
+  }
+
+  // A write or send of one piece of registered memory that fits one packet,
+  // without fence, inline data, immediate.
+  struct ShortRequest {
+    bool write;
+    bool signaled;
+    bool solicited;
+    uint32_t length;
+    uint64_t source;  // has been checked
+    uint64_t remote_addr;
+    uint32_t rkey;
+  };
+
+  // False: work request `index` is something else, or faulty. Each word of the
+  // ring is read once; the general way reads again and judges by itself.
+  bool ReadShort(uint32_t index, ShortRequest& out) const {
+    constexpr uint32_t kFlags = (URNIC_SEND_SIGNALED | URNIC_SEND_SOLICITED)
+                                << 8 * offsetof(urnic_sq_wqe, flags);
+    constexpr uint32_t kOneSge = 1u << 8 * offsetof(urnic_sq_wqe, num_sge);
+    const auto head = static_cast<uint32_t>(s_.sq.ReadWord(index, 0));
+    const uint32_t kind = head & ~kFlags;
+    out.write = kind == (kOneSge | URNIC_WR_RDMA_WRITE);
+    if (!out.write && kind != (kOneSge | URNIC_WR_SEND)) return false;
+    const uint64_t source = s_.sq.ReadWord(index, sizeof(urnic_sq_wqe));
+    const uint64_t length_key = s_.sq.ReadWord(
+        index, sizeof(urnic_sq_wqe) + offsetof(urnic_sge, length));
+    out.length = static_cast<uint32_t>(length_key);
+    if (out.length - 1 >= s_.config.mtu) return false;  // nor an empty one
+    const mem::Translation at =
+        s_.mrs->CheckLocal(MrKey{static_cast<uint32_t>(length_key >> 32)},
+                           s_.limits.pd, source, out.length, mem::kLocalRead);
+    if (!at.ok()) return false;
+    out.source = at.host;
+    out.signaled =
+        s_.limits.sq_sig_all || (head >> 8 & URNIC_SEND_SIGNALED) != 0;
+    out.solicited = (head >> 8 & URNIC_SEND_SOLICITED) != 0;
+    out.remote_addr =
+        s_.sq.ReadWord(index, offsetof(urnic_sq_wqe, remote_addr));
+    out.rkey = static_cast<uint32_t>(
+        s_.sq.ReadWord(index, offsetof(urnic_sq_wqe, rkey)));
+    return true;
+  }
+
+  // Packet and record of a short request.
+  [[gnu::always_inline]] void WriteShort(TxSlot& slot, uint32_t index, Psn psn,
+                                         bool ack, const ShortRequest& r) {
+    const auto pad = static_cast<uint8_t>(-r.length & 3);
+    slot.from_responder = false;
+    slot.origin = index;
+    slot.pad_bytes = pad;
+    slot.payload_bytes = r.length;
+    slot.segment_count = 1;
+    slot.segments[0] = {r.source, r.length};
+    wire::Bth bth;
+    bth.opcode = static_cast<uint8_t>(r.write ? wire::Opcode::kRcWriteOnly
+                                              : wire::Opcode::kRcSendOnly);
+    bth.flags = wire::Bth::MakeFlags(r.solicited && !r.write, true, pad);
+    bth.pkey = wire::Be<uint16_t>(s_.config.pkey);
+    bth.fecn_becn_qpn = wire::Be<uint32_t>(s_.config.dest_qpn);
+    bth.ack_psn = wire::Bth::MakeAckPsn(ack, psn);
+    std::memcpy(slot.headers, &bth, sizeof(bth));
+    slot.header_bytes = sizeof(bth);
+    if (r.write) {
+      wire::Reth reth;
+      reth.virtual_address = wire::Be<uint64_t>(r.remote_addr);
+      reth.rkey = wire::Be<uint32_t>(r.rkey);
+      reth.dma_length = wire::Be<uint32_t>(r.length);
+      Append(slot, reth);
+    }
+    s_.RecordOf(index) = SendRecord{
+        .first_psn = psn,
+        .packets = 1,
+        .length = r.length,
+        .opcode =
+            static_cast<uint8_t>(r.write ? URNIC_WR_RDMA_WRITE : URNIC_WR_SEND),
+        .signaled = r.signaled};
   }
 
   bool AtFailure() const {

@@ -53,7 +53,7 @@ class Responder {
 
   // State ERR or RESET by the owner's wish: nothing more is received or sent.
   void Stop() {
-    receiving_ = false;
+    receiving_ = established_ = false;
     failed_ = false;
     ack_due_ = false;
     nak_due_ = 0;
@@ -64,8 +64,8 @@ class Responder {
   // Complete(RecvCompletion).
   template <typename Sink>
   RxVerdict OnRequest(const RxPacket& packet, uint8_t position, Sink& sink) {
-    if (!receiving_) return RxVerdict::kQpNotReady;
-    if (!established_) {
+    if (__builtin_expect(!established_, 0)) {
+      if (!receiving_) return RxVerdict::kQpNotReady;
       established_ = true;
       event_ = QpEvent::kCommEstablished;
     }
@@ -78,11 +78,12 @@ class Responder {
     }
     const RxVerdict shape = CheckShape(packet);
     if (shape != RxVerdict::kAccept) return shape;
+    if (packet.info->kind == wire::PacketKind::kWrite) {
+      return OnWrite(packet, position, sink);
+    }
     switch (packet.info->kind) {
       case wire::PacketKind::kSend:
         return OnSend(packet, position, sink);
-      case wire::PacketKind::kWrite:
-        return OnWrite(packet, position, sink);
       case wire::PacketKind::kReadRequest:
         return OnRead(packet);
       case wire::PacketKind::kAtomicWrite:
@@ -147,6 +148,13 @@ class Responder {
  private:
   enum class Message : uint8_t { kNone, kSend, kWrite };
 
+  // What a RETH names.
+  struct RemoteRange {
+    uint64_t address = 0;
+    uint32_t length = 0;
+    MrKey key;
+  };
+
   bool AckWaits() const { return ack_due_ || nak_due_ != 0; }
 
   //= IBTA annex A14: the shared queue that a request names says whose receive
@@ -169,7 +177,7 @@ class Responder {
     nak_due_ = syndrome;
     nak_psn_ = expected_;
     failed_ = true;
-    receiving_ = false;
+    receiving_ = established_ = false;
     event_ = event;
     switch (syndrome) {
       case wire::kNakInvalidRequest:
@@ -190,11 +198,11 @@ class Responder {
   //= IBTA 9.7.4.1: opcode order and payload lengths
   RxVerdict CheckShape(const RxPacket& packet) {
     const wire::OpcodeInfo& info = *packet.info;
-    const Message kind = info.kind == wire::PacketKind::kSend ? Message::kSend
-                         : info.kind == wire::PacketKind::kWrite
-                             ? Message::kWrite
-                             : Message::kNone;
-    const Message wanted = info.first ? Message::kNone : kind;
+    // Only sends and writes have packets that are not the first.
+    const Message wanted = info.first ? Message::kNone
+                           : info.kind == wire::PacketKind::kSend
+                               ? Message::kSend
+                               : Message::kWrite;
     if (message_ != wanted) return RefuseRequest();
     const uint32_t bytes = packet.payload_bytes;
     const bool length_ok =
@@ -322,16 +330,18 @@ class Responder {
       const RxVerdict taken = TakeReceive();
       if (taken != RxVerdict::kAccept) return taken;
     }
+    RemoteRange range = write_;
+    uint64_t begin = offset_;
     if (info.first) {
       const wire::Reth& reth = packet.reth();
-      write_address_ = reth.virtual_address.value();
-      write_key_ = MrKey{reth.rkey.value()};
-      write_length_ = reth.dma_length.value();
-      offset_ = 0;
-      if (write_length_ > URNIC_MAX_MESSAGE_BYTES) return RefuseRequest();
+      range = {.address = reth.virtual_address.value(),
+               .length = reth.dma_length.value(),
+               .key = MrKey{reth.rkey.value()}};
+      begin = 0;
+      if (range.length > URNIC_MAX_MESSAGE_BYTES) return RefuseRequest();
     }
-    const uint64_t end = offset_ + packet.payload_bytes;
-    if (info.last ? end != write_length_ : end >= write_length_) {
+    const uint64_t end = begin + packet.payload_bytes;
+    if (info.last ? end != range.length : end >= range.length) {
       return RefuseRequest();
     }
     // IBTA 9.7.4.1.5: an empty write opens nothing, so its key is not looked
@@ -339,18 +349,22 @@ class Responder {
     // later packet's part again: the region may be gone by then.
     if (packet.payload_bytes != 0) {
       const mem::Translation at = Check(
-          write_key_, pd_, write_address_ + offset_,
-          info.first ? write_length_ : packet.payload_bytes, mem::kRemoteWrite);
+          range.key, pd_, range.address + begin,
+          info.first ? range.length : packet.payload_bytes, mem::kRemoteWrite);
       if (!at.ok()) return RefuseAccess();
       sink.Place(Placement{.packet = position,
                            .from_responder = true,
-                           .origin = packet.psn().value(),
+                           .origin = expected_.value(),
                            .bytes = packet.payload_bytes,
                            .target = at.host,
                            .source = packet.payload});
     }
     offset_ = end;
-    message_ = info.last ? Message::kNone : Message::kWrite;
+    message_ = Message::kNone;
+    if (!info.last) {
+      message_ = Message::kWrite;
+      write_ = range;
+    }
     Advance(packet, 1);
     if (info.has_imm) {
       CompleteReceive(packet, position, URNIC_WC_RECV_RDMA_WITH_IMM, sink);
@@ -563,7 +577,7 @@ class Responder {
   uint32_t msn_ = 0;
   Message message_ = Message::kNone;
   bool receiving_ = false;
-  bool established_ = false;
+  bool established_ = false;   // a request has come, while receiving_
   bool gap_reported_ = false;  // a sequence or RNR NAK stands
   bool ack_due_ = false;
   bool failed_ = false;
@@ -574,9 +588,7 @@ class Responder {
   QpEvent event_ = QpEvent::kNone;
 
   uint64_t offset_ = 0;  // bytes of the current message placed so far
-  uint64_t write_address_ = 0;
-  uint32_t write_length_ = 0;
-  MrKey write_key_;
+  RemoteRange write_;    // of the current message, if it is a write
 
   ReplayRing replay_;
 };

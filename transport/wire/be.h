@@ -26,6 +26,8 @@ class Be {
     std::memcpy(&wire, bytes_, sizeof(T));
     return Swap(wire);
   }
+  // The highest bit, without the swap.
+  bool top_bit() const { return (bytes_[0] & 0x80) != 0; }
 
  private:
   static T Swap(T v) {

@@ -28,7 +28,7 @@ struct Bth {
   bool fecn() const { return (fecn_becn_qpn.value() >> 31) != 0; }
   bool becn() const { return (fecn_becn_qpn.value() >> 30 & 1) != 0; }
   Qpn dest_qp() const { return Qpn{fecn_becn_qpn.value() & 0x00ffffff}; }
-  bool ack_requested() const { return (ack_psn.value() >> 31) != 0; }
+  bool ack_requested() const { return ack_psn.top_bit(); }
   Psn psn() const { return Psn(ack_psn.value()); }
 
   // The S, M, pad bits of `flags`; the version is 0.

@@ -83,11 +83,14 @@ inline uint16_t Checksum(std::span<const uint8_t> bytes) {
 // cheaper than folding (0.8 against 1.2 ns, Zen 5). A header of zeros passes,
 // but has the wrong version.
 inline bool Ipv4ChecksumHolds(const Ipv4& header) {
-  uint32_t words[5];
-  static_assert(sizeof(words) == sizeof(Ipv4));
-  std::memcpy(words, &header, sizeof(words));
-  uint64_t sum = 0;
-  for (const uint32_t word : words) sum += word;
+  uint64_t halves[2];
+  uint32_t last;
+  static_assert(sizeof(halves) + sizeof(last) == sizeof(Ipv4));
+  std::memcpy(halves, &header, sizeof(halves));
+  std::memcpy(&last, reinterpret_cast<const uint8_t*>(&header) + sizeof(halves),
+              sizeof(last));
+  const uint64_t sum = (halves[0] >> 32) + (halves[0] & 0xffffffff) +
+                       (halves[1] >> 32) + (halves[1] & 0xffffffff) + last;
   return sum % 0xffff == 0;
 }
 

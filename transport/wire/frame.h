@@ -92,13 +92,14 @@ static_assert(sizeof(PlainHeaders) == 42 && alignof(PlainHeaders) == 1);
   if (headers == nullptr) return false;
   const auto& [eth, ip, udp] = *headers;
   const uint32_t ip_bytes = ip.total_length.value();
-  const uint32_t udp_bytes = udp.length.value();
+  // Of a length that is too small it is some 4 GB, which no frame has.
+  const uint32_t roce_bytes = udp.length.value() - uint32_t{sizeof(Udp)};
   const bool plain =
       eth.ether_type.value() == kEtherTypeIpv4 && ip.version_ihl == 0x45 &&
       !ip.is_fragment() && ip.protocol == kIpProtocolUdp &&
-      udp.dst_port.value() == kRoceUdpPort && udp_bytes >= sizeof(Udp) &&
-      udp_bytes + sizeof(Ipv4) == ip_bytes &&
-      reader.Limit(udp_bytes - sizeof(Udp)) && Ipv4ChecksumHolds(ip);
+      udp.dst_port.value() == kRoceUdpPort &&
+      roce_bytes == ip_bytes - uint32_t{sizeof(Ipv4) + sizeof(Udp)} &&
+      reader.Limit(roce_bytes) && Ipv4ChecksumHolds(ip);
   if (!plain) return false;
   out.eth = &eth;
   out.vlan = nullptr;
@@ -109,7 +110,7 @@ static_assert(sizeof(PlainHeaders) == 42 && alignof(PlainHeaders) == 1);
   out.l3 = reinterpret_cast<const uint8_t*>(&ip);
   out.l3_bytes = ip_bytes;
   out.payload = reader.rest().data();
-  out.payload_bytes = static_cast<uint32_t>(reader.rest().size());
+  out.payload_bytes = roce_bytes;
   out.src = Gid::FromIpv4(ip.src);
   out.dst = Gid::FromIpv4(ip.dst);
   return true;

@@ -65,20 +65,22 @@ struct RocePacket {
 [[nodiscard]] inline RxVerdict ParseRoce(const uint8_t* bytes, uint32_t length,
                                          RocePacket& out) {
   if (length < sizeof(Bth) + kIcrcBytes) return RxVerdict::kTruncated;
-  out.bth = reinterpret_cast<const Bth*>(bytes);
-  if (out.bth->version() != 0) return RxVerdict::kBadBthVersion;
-  out.info = &InfoOf(out.bth->opcode);
-  if (!out.info->valid()) return RxVerdict::kUnknownOpcode;
-  const uint32_t headers = out.info->header_bytes;
-  const uint32_t pad = out.bth->pad_bytes();
+  const Bth& bth = *reinterpret_cast<const Bth*>(bytes);
+  const uint32_t version = bth.version();
+  const uint32_t pad = bth.pad_bytes();
+  const OpcodeInfo& info = InfoOf(bth.opcode);
+  out.bth = &bth;
+  out.info = &info;
+  if (version != 0) return RxVerdict::kBadBthVersion;
+  if (!info.valid()) return RxVerdict::kUnknownOpcode;
+  const uint32_t headers = info.header_bytes;
   if (length < headers + pad + kIcrcBytes) return RxVerdict::kTruncated;
+  const uint32_t padded = length - headers - kIcrcBytes;
   out.payload = bytes + headers;
-  out.payload_bytes = length - headers - pad - kIcrcBytes;
+  out.payload_bytes = padded - pad;
   // IBTA 9.2.3: payload and padding together are a multiple of four bytes.
-  if (((out.payload_bytes + pad) & 3) != 0) return RxVerdict::kBadPadding;
-  if (!out.info->has_payload && out.payload_bytes + pad != 0) {
-    return RxVerdict::kBadPayloadLength;
-  }
+  if ((padded & 3) != 0) return RxVerdict::kBadPadding;
+  if (!info.has_payload && padded != 0) return RxVerdict::kBadPayloadLength;
   return RxVerdict::kAccept;
 }
 

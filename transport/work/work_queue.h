@@ -46,6 +46,12 @@ class WorkQueueView {
                 sizeof(copy));
     return copy;
   }
+  // Eight bytes of an entry, loaded once: what is checked is what is used.
+  uint64_t ReadWord(uint32_t index, uint32_t offset) const {
+    return __atomic_load_n(
+        reinterpret_cast<const uint64_t*>(Entry(index) + offset),
+        __ATOMIC_RELAXED);
+  }
   // Where the inline bytes of a send request lie.
   uint64_t InlineAddress(uint32_t index) const {
     return reinterpret_cast<uint64_t>(Entry(index) + sizeof(urnic_sq_wqe));
