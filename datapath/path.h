@@ -19,7 +19,9 @@ class IcrcPrefixCache {
   // packets of this path and that the ICRC covers.
   template <typename Compute>
   uint32_t Get(uint64_t key, Compute&& compute) {
-    Entry& entry = entries_[(key ^ (key >> 4)) & (kEntries - 1)];
+    // The lengths of RoCE packets are multiples of four: an acknowledgement
+    // and a short send must not share an entry.
+    Entry& entry = entries_[(key >> 2) & (kEntries - 1)];
     if (entry.key != key) entry = {key, compute()};
     return entry.state;
   }
