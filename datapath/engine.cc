@@ -258,15 +258,18 @@ void Engine::DestroyQp(EngineQp* qp) {
   SendOwed(*qp);
   Unlink(*qp);
   LeaveAllGroups(*qp);
-  const RequesterCounts sent = qp->counts();
-  counters_.requests_sent += sent.packets_sent;
-  counters_.requests_resent += sent.packets_resent;
-  counters_.timeouts += sent.timeouts;
-  counters_.sequence_naks += sent.sequence_naks;
-  counters_.rnr_naks += sent.rnr_naks;
+  counters_.requesters.Add(qp->counters());
   qps_[qp->qpn() & qp_mask_] = nullptr;
   --qp_count_;
   delete qp;
+}
+
+EngineCounters Engine::CountersOfAll() const {
+  EngineCounters all = counters_;
+  for (uint32_t i = 0; i <= qp_mask_; ++i) {
+    if (qps_[i] != nullptr) all.requesters.Add(qps_[i]->counters());
+  }
+  return all;
 }
 
 void Engine::ModifyQp(EngineQp& qp, QpState target, const QpConfig& config) {

@@ -25,7 +25,6 @@
 #include "absl/status/statusor.h"
 #include "datapath/address_table.h"
 #include "datapath/completion_writer.h"
-#include "datapath/engine_counters.h"
 #include "datapath/engine_qp.h"
 #include "datapath/gsi.h"
 #include "datapath/guarded_memory.h"
@@ -36,6 +35,7 @@
 #include "datapath/timer_wheel.h"
 #include "datapath/token.h"
 #include "datapath/transmit_queue.h"
+#include "ras/metrics/counters.h"
 #include "transport/mem/mr_table.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/mad.h"
@@ -160,6 +160,9 @@ class Engine {
   void SendMad(const Path& path, uint16_t pkey, std::span<const uint8_t> mad);
   static constexpr size_t kWaitingMadsMax = 8192;
 
+  // counters(), with the requesters of living queue pairs.
+  EngineCounters CountersOfAll() const;
+
   // --- Control: outside a ControlScope -----------------------------------
 
   struct PathRequest {
@@ -185,6 +188,9 @@ class Engine {
   // RESOURCE_EXHAUSTED: no more descriptors, or threads.
   absl::Status StartHelper();
 
+  // Sums since the start, of the requesters only those of queue pairs that are
+  // gone. Written by the token holder; without the token a value may be a
+  // moment old.
   const EngineCounters& counters() const { return counters_; }
   Port& port() { return *port_; }
 

@@ -73,14 +73,8 @@ void EngineQp::MakeRoomForReads(uint32_t reads) {
   replay_ = std::move(larger);
 }
 
-RequesterCounts EngineQp::counts() const {
-  if (!is_rc()) return {};
-  const rc::SendState& s = rc().send_state();
-  return {.packets_sent = s.packets_sent,
-          .packets_resent = s.packets_resent,
-          .timeouts = s.timeouts,
-          .sequence_naks = s.sequence_naks,
-          .rnr_naks = s.rnr_naks};
+RequesterCounters EngineQp::counters() const {
+  return is_rc() ? rc().send_state().counters : RequesterCounters{};
 }
 
 }  // namespace urnic

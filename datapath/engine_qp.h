@@ -14,6 +14,7 @@
 #include "datapath/path.h"
 #include "datapath/shared_receive_queue.h"
 #include "datapath/timer_wheel.h"
+#include "ras/metrics/counters.h"
 #include "transport/rc/qp.h"
 #include "transport/uc/qp.h"
 #include "transport/ud/qp.h"
@@ -42,16 +43,6 @@ struct EngineQpConfig {
   CompletionQueue* recv_cq = nullptr;
   QpEvents* events = nullptr;
   void* owner = nullptr;
-};
-
-// What the requester has done, for counters; zero for services that do not
-// count it.
-struct RequesterCounts {
-  uint64_t packets_sent = 0;
-  uint64_t packets_resent = 0;
-  uint64_t timeouts = 0;
-  uint64_t sequence_naks = 0;
-  uint64_t rnr_naks = 0;
 };
 
 // Created and destroyed through Engine; everything but owner() and qpn()
@@ -187,7 +178,8 @@ class EngineQp {
   void OnNoPath(const TxSlot& slot) {
     std::get<ud::Qp>(transport_).OnNoPath(slot);
   }
-  RequesterCounts counts() const;
+  // Of its requester; zero for services that do not count.
+  RequesterCounters counters() const;
   // The transport service of its packets.
   wire::Service wire_service() const { return wire_service_; }
   uint32_t xrc_domain() const { return xrc_domain_; }

@@ -24,6 +24,8 @@
 #include <functional>
 #include <string>
 
+#include "ras/metrics/counters.h"
+
 struct rte_mbuf;
 struct rte_mempool;
 
@@ -43,22 +45,6 @@ enum class PortState : uint8_t {
   kNoPeer,    // the local side runs; the other side is absent
   kLinkDown,  // the interface is administratively down or has no carrier
   kFailed,    // the device died; the keeper is trying to bring it back
-};
-
-// Sums since the port was created, over all incarnations of its device. Frames
-// and bytes are the device's own count and thus independent of the engine's;
-// bytes include the Ethernet header and no FCS.
-struct PortCounters {
-  uint64_t rx_packets = 0;
-  uint64_t rx_bytes = 0;
-  uint64_t rx_truncated = 0;  // longer than mtu() allows: freed, not delivered
-  uint64_t rx_missed = 0;     // device had no room for them
-  uint64_t rx_no_mbuf = 0;    // our pool was empty
-  uint64_t tx_packets = 0;
-  uint64_t tx_bytes = 0;
-  uint64_t tx_dropped_down = 0;  // freed because the port was not kUp
-  uint64_t tx_errors = 0;        // device took them and failed
-  uint64_t incarnations = 0;     // how often the device came up
 };
 
 struct PortInfo {
@@ -134,6 +120,8 @@ class Port {
   // can ever arrive (loop).
   virtual int wait_fd() const = 0;
 
+  // Sums since the port was created, over all incarnations of its device. Of
+  // frames and bytes the device's own count, independent of the engine's.
   virtual PortCounters counters() const = 0;
   virtual PortInfo info() const = 0;
 

@@ -9,8 +9,8 @@
 #include <iterator>
 #include <span>
 
-#include "datapath/engine_counters.h"
 #include "datapath/port.h"
+#include "ras/metrics/counters.h"
 
 namespace urnic {
 

@@ -198,11 +198,11 @@ bool Runner::ExpectEvent(Words& words) {
 bool Runner::ExpectCounter(Words& words) {
   const rc::SendState& s = end_->qp().send_state();
   const std::map<std::string, uint64_t> values = {
-      {"sent", s.packets_sent},
-      {"resent", s.packets_resent},
-      {"timeouts", s.timeouts},
-      {"sequence-naks", s.sequence_naks},
-      {"rnr-naks", s.rnr_naks},
+      {"sent", s.counters.requests_sent},
+      {"resent", s.counters.requests_resent},
+      {"timeouts", s.counters.timeouts},
+      {"sequence-naks", s.counters.sequence_naks},
+      {"rnr-naks", s.counters.rnr_naks},
       {"window", s.window},
       {"sq-consumer", end_->rings().sq().indices().consumer},
       {"rq-consumer", end_->rings().rq().indices().consumer},

@@ -96,9 +96,11 @@ class Stream {
                               static_cast<double>(kRunTime.ns()) / 1e9;
     Outcome outcome;
     outcome.goodput_percent = 100 * acked * kMtu / link_bytes;
-    outcome.resent_percent = 100 * static_cast<double>(s.packets_resent) /
-                             static_cast<double>(s.packets_sent);
-    outcome.timeouts = s.timeouts;
+    const RequesterCounters& counted = s.counters;
+    outcome.resent_percent = 100 *
+                             static_cast<double>(counted.requests_resent) /
+                             static_cast<double>(counted.requests_sent);
+    outcome.timeouts = counted.timeouts;
     outcome.requests = requests_;
     return outcome;
   }

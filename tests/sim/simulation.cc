@@ -441,7 +441,7 @@ void Simulation::CheckAtEnd() {
       stats_.packets += c->links[i]->stats().sent;
       stats_.lost += c->links[i]->stats().lost;
       stats_.corrupted += c->nodes[i]->corrupt_dropped();
-      stats_.resent += c->ends[i]->qp().send_state().packets_resent;
+      stats_.resent += c->ends[i]->qp().send_state().counters.requests_resent;
     }
   }
   for (auto& image : images_) image->CheckAll("the memory at the end");

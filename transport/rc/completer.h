@@ -85,7 +85,7 @@ class Completer {
       return;
     }
     if (!s_.Outstanding()) return;
-    ++s_.timeouts;
+    ++s_.counters.timeouts;
     s_.lost_response_seen = false;
     Retry(now, URNIC_WC_RETRY_EXC_ERR);
   }
@@ -253,7 +253,7 @@ class Completer {
   //= IBTA 9.7.5.2.8: RNR NAK; retry_cnt is not touched
   RxVerdict OnRnr(uint8_t timer_code, Time now) {
     if (s_.rnr_waiting) return RxVerdict::kStaleAck;
-    ++s_.rnr_naks;
+    ++s_.counters.rnr_naks;
     if (s_.rnr_retries_left == 0) {
       s_.FailAt(s_.una, URNIC_WC_RNR_RETRY_EXC_ERR, RxVerdict::kRnrReceived);
       return RxVerdict::kRnrReceived;
@@ -268,7 +268,7 @@ class Completer {
   RxVerdict OnNak(uint8_t syndrome, Time now) {
     switch (syndrome) {
       case wire::kNakPsnSequenceError:
-        ++s_.sequence_naks;
+        ++s_.counters.sequence_naks;
         OnSequenceNak(now);
         return RxVerdict::kNakReceived;
       case wire::kNakInvalidRequest:

@@ -94,7 +94,7 @@ class Requester {
     s_.next_psn = s_.next_psn + static_cast<int32_t>(count);
     s_.tx_psn = s_.sent_psn = s_.next_psn;
     s_.assigned = s_.next += count;
-    s_.packets_sent += count;
+    s_.counters.requests_sent += count;
     s_.unacked_since_request = unacked;
     return count;
   }
@@ -397,8 +397,8 @@ class Requester {
       ++record.reads_in_flight;
       ++s_.reads_in_flight;
     }
-    ++s_.packets_sent;
-    if (s_.sent_psn - s_.tx_psn > 0) ++s_.packets_resent;
+    ++s_.counters.requests_sent;
+    if (s_.sent_psn - s_.tx_psn > 0) ++s_.counters.requests_resent;
     s_.tx_psn = s_.tx_psn + static_cast<int32_t>(psns);
     if (s_.tx_psn - s_.sent_psn > 0) s_.sent_psn = s_.tx_psn;
     ++s_.unacked_since_request;

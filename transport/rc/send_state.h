@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 
+#include "ras/metrics/counters.h"
 #include "transport/base/check.h"
 #include "transport/mem/mr_table.h"
 #include "transport/work/request.h"
@@ -164,12 +165,7 @@ struct SendState {
   urnic_sq_wqe current = {};
   SgeCursor gather;
 
-  // Counted, never reset.
-  uint64_t packets_sent = 0;
-  uint64_t packets_resent = 0;
-  uint64_t timeouts = 0;
-  uint64_t sequence_naks = 0;
-  uint64_t rnr_naks = 0;
+  RequesterCounters counters;  // never reset
 };
 
 }  // namespace urnic::rc

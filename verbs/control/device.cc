@@ -187,7 +187,14 @@ Device::~Device() {
 void Device::Report() {
   if (reported_) return;
   reported_ = true;
-  AppendStats(identity_.name, engine_->counters(), port_->counters());
+  if (!StatsAreWanted()) return;
+  // exit() may have been called inside of the engine, or while a thread that
+  // will not run again is there: then without the queue pairs that live.
+  constexpr Duration kPatience = Duration::Milliseconds(100);
+  Engine::ControlScope scope(*engine_, kPatience);
+  const EngineCounters counters =
+      scope.entered() ? engine_->CountersOfAll() : engine_->counters();
+  AppendStats(identity_.name, counters, port_->counters());
 }
 
 namespace {

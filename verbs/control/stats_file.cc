@@ -24,36 +24,14 @@ void AddNumber(std::string& object, const char* name, uint64_t value) {
                   "\": ", value);
 }
 
-std::string EngineObject(const EngineCounters& c) {
+// All lists in one object.
+template <typename... Lists>
+std::string ObjectOf(const Lists&... lists) {
   std::string object;
-  AddNumber(object, "iterations", c.iterations);
-  AddNumber(object, "rx_packets", c.rx_packets);
-  AddNumber(object, "tx_packets", c.tx_packets);
-  AddNumber(object, "tx_no_mbuf", c.tx_no_mbuf);
-  AddNumber(object, "ce_received", c.ce_received);
-  AddNumber(object, "placement_faults", c.placement_faults);
-  AddNumber(object, "loopback_packets", c.loopback_packets);
-  AddNumber(object, "tx_source_gone", c.tx_source_gone);
-  AddNumber(object, "requests_sent", c.requests_sent);
-  AddNumber(object, "requests_resent", c.requests_resent);
-  AddNumber(object, "timeouts", c.timeouts);
-  AddNumber(object, "sequence_naks", c.sequence_naks);
-  AddNumber(object, "rnr_naks", c.rnr_naks);
-  return object;
-}
-
-std::string PortObject(const PortCounters& c) {
-  std::string object;
-  AddNumber(object, "rx_packets", c.rx_packets);
-  AddNumber(object, "rx_bytes", c.rx_bytes);
-  AddNumber(object, "rx_truncated", c.rx_truncated);
-  AddNumber(object, "rx_missed", c.rx_missed);
-  AddNumber(object, "rx_no_mbuf", c.rx_no_mbuf);
-  AddNumber(object, "tx_packets", c.tx_packets);
-  AddNumber(object, "tx_bytes", c.tx_bytes);
-  AddNumber(object, "tx_dropped_down", c.tx_dropped_down);
-  AddNumber(object, "tx_errors", c.tx_errors);
-  AddNumber(object, "incarnations", c.incarnations);
+  const auto add = [&object](const char* name, uint64_t value, const char*) {
+    AddNumber(object, name, value);
+  };
+  (ForEachCounter(lists, add), ...);
   return object;
 }
 
@@ -95,15 +73,19 @@ std::string StatsLine(const char* device, const EngineCounters& engine,
   const Owner& owner = ThisProcess();
   return absl::StrCat("{\"device\": \"", device, "\", \"pid\": ", owner.pid,
                       ", \"program\": \"", Escaped(owner.program),
-                      "\", \"port\": {", PortObject(port), "}, \"engine\": {",
-                      EngineObject(engine), "}, \"verdicts\": {",
+                      "\", \"port\": {", ObjectOf(port), "}, \"engine\": {",
+                      ObjectOf(engine, engine.requesters), "}, \"verdicts\": {",
                       VerdictObject(engine), "}}");
+}
+
+bool StatsAreWanted() {
+  const char* path = std::getenv("URNIC_STATS");
+  return path != nullptr && *path != 0;
 }
 
 void AppendStats(const char* device, const EngineCounters& engine,
                  const PortCounters& port) {
   const char* path = std::getenv("URNIC_STATS");
-  if (path == nullptr || *path == 0) return;
   const std::string line = StatsLine(device, engine, port) + "\n";
   const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   urnic_file_size_signal signal;

@@ -5,15 +5,14 @@
 // URNIC_STATS=FILE: each device that a process closes, or has open at its
 // exit(), appends one line to the file, a JSON object:
 //   {"device": "urnic0", "pid": 1, "program": "ib_write_bw",
-//    "port": {"rx_packets": 1, ..},    datapath/port.h PortCounters
-//    "engine": {"iterations": 1, ..},  datapath/engine.h EngineCounters
+//    "port": {"rx_packets": 1, ..},    ras/metrics/port_counters.def
+//    "engine": {"iterations": 1, ..},  engine_counters, requester_counters
 //    "verdicts": {"Accept": 1, ..}}    ras/metrics/rx_verdicts.def, those > 0
 // A process that a signal ends leaves no line.
 
 #include <string>
 
-#include "datapath/engine.h"
-#include "datapath/port.h"
+#include "ras/metrics/counters.h"
 
 namespace urnic::control {
 
@@ -21,7 +20,10 @@ namespace urnic::control {
 std::string StatsLine(const char* device, const EngineCounters& engine,
                       const PortCounters& port);
 
-// Appends the line if URNIC_STATS is set. A failure is no concern of the
+// Whether URNIC_STATS is set.
+bool StatsAreWanted();
+
+// Appends the line. REQUIRES: StatsAreWanted(). A failure is no concern of the
 // program's: the first is told on stderr, the others in the debug log.
 // Allocates. Any thread.
 void AppendStats(const char* device, const EngineCounters& engine,

@@ -101,6 +101,11 @@ TEST(ForkTest, AProgramThatExitsWithEverythingOpenLeavesItsCounters) {
   const std::vector<std::string> lines = Lines(stats);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_TRUE(lines[0].starts_with("{\"device\": \"urnic0\"")) << lines[0];
+  // Of queue pairs that still lived: the send, and no other packet.
+  for (const char* wanted :
+       {"\"requests_sent\": 1,", "\"requests_resent\": 0,"}) {
+    EXPECT_NE(lines[0].find(wanted), std::string::npos) << lines[0];
+  }
 }
 
 TEST(ForkTest, FilesThatCannotBeWrittenAreNamedOnce) {
@@ -120,6 +125,7 @@ TEST(ForkTest, DISABLED_ExitsWithEverythingOpen) {
   auto* pair = new Pair(*device);
   EXPECT_EQ(pair->b.PostRecv(0, {pair->b.Sge(0, 8)}), 0);
   EXPECT_EQ(pair->a.PostSend({pair->a.Sge(0, 8)}), 0);
+  EXPECT_EQ(pair->a.Poll().status, IBV_WC_SUCCESS);
   std::exit(kPartIsDone);
 }
 
