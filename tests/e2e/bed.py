@@ -125,7 +125,7 @@ class Process:
             # pylint: disable-next=consider-using-with
             self._popen = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                env=env, process_group=0, preexec_fn=_die_with_parent)
+                env=env, process_group=0, preexec_fn=_in_child)
 
     @property
     def pid(self):
@@ -204,8 +204,12 @@ def _same_file(one, other):
         return False
 
 
-def _die_with_parent():
+def _in_child():
+    """Ends with us, and by Ctrl-C as at a terminal: a shell's `&` makes what it
+    starts ignore that, and their children as well."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def await_true(condition, seconds, what):

@@ -36,10 +36,17 @@ class Victim:
         self.source_port, = struct.unpack(">H", last.udp[:2])
 
 
-def watch(place, seconds=0.3):
+def find_victim(place):
+    """Once its connection is seen to run."""
     with place.capture() as capture:
-        time.sleep(seconds)
-    return capture.packets()
+        def seen():
+            try:
+                return Victim(capture.packets()) is not None
+            except suite.Failure:
+                return False
+
+        bed.await_true(seen, 30, "requests and answers on the wire")
+    return Victim(capture.packets())
 
 
 def frames_by_reason(victim):
@@ -131,14 +138,7 @@ def bad_packets(context):
     with bed.VethBed(context.tools) as place:
         pair = EchoPair(context, place, count=1 << 30, size=500,
                         server_env={"URNIC_STATS": place.stats_path(0)})
-        victim = None
-        for _ in range(10):
-            try:
-                victim = Victim(watch(place))
-                break
-            except suite.Failure:
-                continue
-        context.check(victim is not None, "the connection does not run")
+        victim = find_victim(place)
         expected = {}
         with place.open_socket(1, socket.AF_PACKET,
                                socket.SOCK_RAW) as injector:
@@ -152,7 +152,7 @@ def bad_packets(context):
             generator = random.Random(4791)
             for _ in range(500):
                 injector.send(garbage(victim, generator).ljust(60, b"\0"))
-        after = Victim(watch(place))
+        after = find_victim(place)
         context.check(after.qpn == victim.qpn and after.psn != victim.psn,
                       "the connection stopped or was made anew")
         pair.check_alive(context)
@@ -173,7 +173,7 @@ def flood(context):
     with bed.VethBed(context.tools) as place:
         pair = EchoPair(context, place, count=200, size=500)
         pair.await_more(pair.client, "ok")
-        victim = Victim(watch(place))
+        victim = find_victim(place)
         maker = rocev2.Maker(victim.peer_mac, victim.mac, SOURCE, DEST)
         frame = maker.frame(rocev2.SEND_ONLY, victim.qpn, 0, bytes(64),
                             crc_error=1)

@@ -123,7 +123,6 @@ def interface_returns(context):
         for _ in range(2):
             place.unplug()
             pair.await_more(pair.client, "failed")
-            time.sleep(0.5)
             place.join()
             pair.await_more(pair.client, "ok")
         pair.check_alive(context)

@@ -266,7 +266,6 @@ def late_vhost(context):
                     str(port)]
             server = place.spawn(0, argv)
             bed.await_true(lambda: server.listens(port), 10, "listening")
-            bed.time.sleep(1)
             client = place.run(1, [*argv, place.sides[0].host_address])
             perftest.check_report(context, server.wait(5), client)
 

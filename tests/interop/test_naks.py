@@ -6,8 +6,8 @@ and expects rxe's answer from rxe and the rule's from us.
 """
 
 import functools
-import time
 
+import bed
 import scenario
 import suite
 from scenario import (FLUSHED, INVALID_REQUEST, LOCAL_LENGTH, LOCAL_QP, OURS,
@@ -201,7 +201,8 @@ def comes_back(_context, lab, side):
         lab.drop(1 - side, "")
         pair.post("write", 5000)
         pair.post("read", 5000, at=8192)
-        time.sleep(0.4)
+        # More than what was posted makes: some was sent again.
+        bed.await_true(lambda: lab.treated() > 6, 10, "a retransmission")
         lab.deliver_all()
         pair.active.expect(SUCCESS, SUCCESS)
         pair.passive.ask("check", memory="m", bytes=5000, seed=100 + side)

@@ -144,7 +144,7 @@ class Fuzzer {
   void Invent(int i) {
     const Qp& target = ends_[i]->qp();
     wire::PacketFields f;
-    f.opcode = in_.Byte() % 0x18;
+    f.opcode = in_.Byte() % 0x20;  // RC's, whether there is such a one or not
     const uint8_t flags = in_.Byte();
     f.ack_requested = (flags & 1) != 0;
     f.solicited = (flags & 2) != 0;
@@ -162,6 +162,7 @@ class Fuzzer {
     f.dma_length = in_.Word() >> in_.Below(32);
     f.swap_or_add = in_.Byte();
     f.compare = in_.Byte();
+    f.flush = static_cast<uint32_t>(f.compare);
     std::vector<uint8_t> payload(in_.Below(5) * 128 + in_.Below(4), 0xab);
     if ((flags & 0x80) != 0) payload.resize(configs_[i].mtu);
     if (!wire::InfoOf(f.opcode).has_payload) payload.clear();

@@ -65,18 +65,43 @@ status 0 "$urnic" run --port loop "$urnic" run --port loop env
 expect "nests" contains "$out" '^URNIC_PORTS=loop$'
 
 echo "== addr"
-status 1 "$urnic" addr
+# Other RNICs of this machine have their directories in /tmp: here is one, with
+# what it shows to others.
+coproc COMPANY { exec python3 -c 'import os, socket, sys, threading
+start = open("/proc/self/stat").read().rsplit(") ")[1].split()[19]
+space = os.stat("/proc/self/ns/pid").st_ino
+own = os.path.join("/tmp", f"urnic-{space}-{os.getpid()}-{start}")
+os.mkdir(own)
+os.chdir(own)
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind("urnic0.sock")
+listener.listen()
+def refuse():
+    while True: listener.accept()[0].close()
+threading.Thread(target=refuse, daemon=True).start()
+print(os.getpid(), flush=True)
+sys.stdin.read()
+os.remove("urnic0.sock")
+os.rmdir(own)'; }
+read -r other <&"${COMPANY[0]}"
+status 1 "$urnic" addr add urnic0 10.0.0.2/24 --process "$other"
+expect "finds it: $out" lacks "$out" 'no program has'
+status 1 "$urnic" addr --process "$XDG_RUNTIME_DIR"
+expect "says so: $out" contains "$out" 'no program has an RNIC open'
+status 1 "$urnic" addr --process $$
 expect "says so: $out" contains "$out" 'no program has an RNIC open'
 # What was killed in another PID namespace is no RNIC, either.
 left=$XDG_RUNTIME_DIR/urnic-1-$$-1
 mkdir "$left"
 (cd "$left" && python3 -c 'import socket
 socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).bind("urnic0.sock")')
-status 1 "$urnic" addr
+status 1 "$urnic" addr --process "$left"
 expect "passes it over: $out" contains "$out" 'no program has an RNIC open'
 rm -r "$left"
 status 1 "$urnic" addr add urnic0 10.0.0.2/24 --process 1
 expect "names it: $out" contains "$out" 'urnic0 open in process 1 '
+eval "exec ${COMPANY[1]}>&-"
+wait
 status 2 "$urnic" addr add urnic0
 status 2 "$urnic" addr move urnic0 10.0.0.2/24
 

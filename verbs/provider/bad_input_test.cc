@@ -200,6 +200,8 @@ TEST_F(BadInputTest, AddressHandles) {
   EXPECT_EQ(create([](auto& a) { a.port_num = 0; }), EINVAL);
   EXPECT_EQ(create([](auto& a) { a.grh.sgid_index = 255; }), EINVAL);
   EXPECT_EQ(create([](auto& a) { ++a.grh.dgid.raw[12]; }), ENETUNREACH);
+  EXPECT_EQ(create([](auto& a) { a.grh.dgid.raw[15] = 77; }), ETIMEDOUT)
+      << "on the link, but nobody answers";
 }
 
 // A datagram needs a handle of its queue pair's own domain, which is there when

@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "verbs/provider/testing/asleep.h"
 #include "verbs/provider/testing/verbs_pair.h"
 
 namespace urnic {
@@ -112,7 +113,6 @@ TEST_F(EventTest, NobodyPollsAndDataStillMoves) {
   ASSERT_EQ(ibv_req_notify_cq(b().cq(), 0), 0);
   ASSERT_EQ(ibv_req_notify_cq(a().cq(), 0), 0);
   EXPECT_EQ(a().PostSend({a().Sge(0, 8)}), 0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(b().PostRecv(0, {b().Sge(0, 8)}), 0);
   const ibv_cq* first = GetEvent();
   const ibv_cq* second = GetEvent();
@@ -216,13 +216,15 @@ TEST_F(EventTest, DestructionDropsUnreadEventsAndWaitsForReadOnes) {
   Send();
   ibv_cq* cq = GetEvent(/*acknowledge=*/false);
   std::atomic<bool> acknowledged = false;
-  std::thread late([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  std::atomic<bool> gone = false;
+  std::thread late([&, waiter = gettid()] {
+    AwaitAsleep(waiter, gone);
     acknowledged = true;
     ibv_ack_cq_events(cq, 1);
   });
   pair_.reset();
   EXPECT_TRUE(acknowledged);
+  gone = true;
   late.join();
 }
 
@@ -422,18 +424,24 @@ TEST_F(SharedQueueEvents, DestructionWaitsForAcknowledgements) {
   EXPECT_EQ(events[0].event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
   EXPECT_EQ(events[1].event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
   std::atomic<int> acknowledged = 0;
-  std::thread late([&] {
-    for (const int i : {1, 0}) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));
-      ++acknowledged;
-      ibv_ack_async_event(&events[i]);
-    }
+  std::atomic<bool> qp_gone = false;
+  std::atomic<bool> srq_gone = false;
+  std::thread late([&, waiter = gettid()] {
+    AwaitAsleep(waiter, qp_gone);
+    ++acknowledged;
+    ibv_ack_async_event(&events[1]);
+    while (!qp_gone) sched_yield();
+    AwaitAsleep(waiter, srq_gone);
+    ++acknowledged;
+    ibv_ack_async_event(&events[0]);
   });
   pair->b.DestroyQp();
-  EXPECT_GE(acknowledged, 1);
+  EXPECT_EQ(acknowledged, 1);
   pair.reset();
+  qp_gone = true;
   EXPECT_EQ(ibv_destroy_srq(srq_), 0);
   EXPECT_EQ(acknowledged, 2);
+  srq_gone = true;
   srq_ = nullptr;
   late.join();
 }
