@@ -20,18 +20,21 @@ command -v valgrind >/dev/null || {
 count() {
   local log
   log=$(mktemp)
+  # What needs no DPDK runs without its threads.
+  local eal=(--no-eal)
+  [[ $1 == engine/* ]] && eal=()
   valgrind --tool=callgrind --callgrind-out-file=/dev/null \
-    --log-file="$log" "$binary" --no-eal --iterations="$2" \
+    --log-file="$log" "$binary" "${eal[@]}" --iterations="$2" \
     --benchmark_filter="^$1/iterations:$2\$" >/dev/null 2>&1
   sed -n 's/.*Collected : \([0-9]*\).*/\1/p' "$log"
   rm -f "$log"
 }
 
 printf '%-28s %s\n' loop instructions/packet
-"$binary" --no-eal --benchmark_list_tests --benchmark_filter="$filter" |
+"$binary" --benchmark_list_tests --benchmark_filter="$filter" |
   while read -r loop; do
     case $loop in
-      */icrc_latency/*) packets=1 ;;
+      */icrc_latency/* | */list_of_1 | */idle_iteration) packets=1 ;;
       *) packets=32 ;;
     esac
     first=$(count "$loop" $few)

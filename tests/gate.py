@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The gate behind `./dev test`: runs every part, prints each with its time and
+"""The gate behind `./dev test` and `./dev check`: runs every part, prints each with its time and
 ends with one line "N passed, N failed, N skipped", counted from real results.
 
 Bazel parts are counted by the test cases in their test.xml files; the others
@@ -141,6 +141,7 @@ def unit(full):
     """Our style is part of lint, and clang-format no part of Bazel's."""
     count = run_program(["./dev", "format", "--check"])
     count.add(run_bazel(["--", "//...", "-//tests/sim/..."]))
+    count.add(run_program(["./dev", "bench", "--figures"]))
     if full:
         count.add(run_bazel(["--test_tag_filters=", "//verbs/provider:limits_test"]))
     return count
@@ -149,33 +150,46 @@ def unit(full):
 def parts(full):
     """(name, minutes allowed, function). The minutes are the project's budget
     for a fresh machine with two cores; they are printed, not enforced."""
-    fuzz_seconds = "300" if full else "18"
+    fuzz = ["300"] if full else ["120", "--together"]
     yield "build", 7, lambda: run_program(["./dev", "build"])
-    yield "unit, golden, lint", 2, lambda: unit(full)
-    yield "simulator", 3, lambda: simulator(full)
+    yield "unit, golden, lint", 3, lambda: unit(full)
+    yield "simulator", 4, lambda: simulator(full)
     # Before the sanitizers: all builds share one output tree.
-    yield "end to end", 6, lambda: with_namespaces("e2e", "run_e2e.py", full)
-    yield "rxe VM", 7, lambda: with_namespaces("interop", "run_interop.py", full)
-    yield "foreign judges", 5, lambda: run_program(["python3", "tests/conformance/run_pyverbs.py"])
-    yield "fuzzers", 3, lambda: run_program(["./dev", "fuzz", fuzz_seconds])
-    yield "ASan + UBSan", 8, lambda: run_bazel(["--config=asan", "//..."])
-    yield "TSan", 5, lambda: run_bazel(["--config=tsan", "--build_tests_only", "//..."])
+    yield "end to end", 9, lambda: with_namespaces("e2e", "run_e2e.py", full)
+    yield "rxe VM", 4, lambda: with_namespaces("interop", "run_interop.py", full)
+    yield "foreign judges", 1, lambda: run_program(["python3", "tests/conformance/run_pyverbs.py"])
+    yield "fuzzers", 3, lambda: run_program(["./dev", "fuzz", *fuzz])
+    yield "ASan + UBSan", 10, lambda: run_bazel(["--config=asan", "//..."])
+    yield "TSan", 3, lambda: run_bazel(["--config=tsan", "--build_tests_only", "//..."])
+
+
+def check_parts():
+    """As parts(): what needs neither root nor anything that is not there, in
+    two minutes once it is built."""
+    yield "format", 0.1, lambda: run_program(["./dev", "format", "--check"])
+    yield "lint", 0.2, lambda: run_bazel(["//tests/lint/..."])
+    yield "unit", 1.1, lambda: run_bazel(
+        ["--", "//...", "-//tests/sim/...", "-//tests/lint/...", "-//tests/scripts/..."])
+    yield "scripts", 0.1, lambda: run_bazel(["//tests/scripts/..."])
+    yield "figures", 0.5, lambda: run_program(["./dev", "bench", "--figures"])
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./dev test", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="long seeds and fuzzing, every size, every judge")
-    parser.add_argument("--part", choices=[name for name, *_ in parts(full=False)],
+    parser.add_argument("--part", choices=[name for name, *_ in (*parts(full=False), *check_parts())],
                         help="only the part with this name")
     parser.add_argument("--packages-seconds", type=float, metavar="N",
                         help="what ./dev spent on installing packages, for the summary")
+    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    chosen = check_parts() if options.check else parts(options.full)
     total, table, spent, allowed = Count(), [], 0, 0
     if options.packages_seconds is not None:
         spent, allowed = options.packages_seconds / 60, PACKAGES_MINUTES
-        table.append(f"{'packages':20} {spent:5.1f} of {allowed:2} min")
-    for name, minutes, run in parts(options.full):
+        table.append(f"{'packages':20} {spent:5.1f} of {allowed:4.4g} min")
+    for name, minutes, run in chosen:
         if options.part and name != options.part:
             continue
         print(f"\n== {name}", flush=True)
@@ -184,11 +198,11 @@ def main():
         took = (time.monotonic() - start) / 60
         total.add(count)
         spent, allowed = spent + took, allowed + minutes
-        table.append(f"{name:20} {took:5.1f} of {minutes:2} min   {count.with_again()}")
+        table.append(f"{name:20} {took:5.1f} of {minutes:4} min   {count.with_again()}")
         print(table[-1], flush=True)
     print("\n== summary")
     print("\n".join(table))
-    print(f"{'all':20} {spent:5.1f} of {allowed:2} min")
+    print(f"{'all':20} {spent:5.1f} of {allowed:4.4g} min")
     if total.again:
         print(f"{len(total.again)} tried again after a time-out: {' '.join(total.again)}")
     print(total, flush=True)

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Figures that do not depend on the machine, and their history.
+
+Instructions of the inner loops (bench/instructions.sh), bytes that a queue pair
+occupies (bench/sizes.cc) and the simulator's goodput, from its golden table,
+which goodput_test holds against the simulator. history.jsonl has a line for
+each commit that changed them, the newest last. A figure that is worse than
+there by more than 2 % fails; whoever means it appends a line and says why in
+the commit.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HISTORY = ROOT / "bench" / "history.jsonl"
+GOODPUT = ROOT / "tests" / "sim" / "goldens" / "goodput.txt"
+LOOPS = ("wire/parse", "rc/requester_write8", "rc/responder_write8",
+         "engine/write/8/list_of_32")
+TOLERANCE = 0.02
+
+
+def pairs_of(text):
+    """{name: number} of lines "name number"; others are headings."""
+    found = re.findall(r"^(\S+) +(\d+(?:\.\d+)?)$", text, re.MULTILINE)
+    return {name: float(number) for name, number in found}
+
+
+def goodput_of(table):
+    """The first number of each cell, by the paragraph's first line, the row's
+    loss (none in tables of one row) and the column."""
+    figures = {}
+    for paragraph in table.split("\n\n")[1:]:
+        title, columns, *rows = (paragraph + "\n").split("\n")
+        title = title.split(" (")[0]
+        names = re.findall(r"[a-z]+ \d+", columns)
+        for row in rows:
+            loss = re.match(r" *([\d.]+ %)", row)
+            shares = re.findall(r"(\d+\.\d) / *\d+\.\d / *\d+", row)
+            for name, share in zip(names, shares):
+                parts = [title, loss.group(1) if loss else "", name]
+                figures["goodput %, " + ", ".join(p for p in parts if p)] = \
+                    float(share)
+    return figures
+
+
+def measure(loops, sizes):
+    """All figures of the present build."""
+    pattern = "^(" + "|".join(LOOPS) + ")$"
+    counted = pairs_of(subprocess.run(
+        [ROOT / "bench" / "instructions.sh", loops, pattern], check=True,
+        stdout=subprocess.PIPE, text=True).stdout)
+    if missing := set(LOOPS) - set(counted):
+        sys.exit(f"figures: not counted: {', '.join(sorted(missing))}")
+    bytes_of = pairs_of(subprocess.run([sizes], check=True, text=True,
+                                       stdout=subprocess.PIPE).stdout)
+    return {
+        **{f"instructions, {name}": counted[name] for name in LOOPS},
+        **{f"bytes, {name}": number for name, number in bytes_of.items()},
+        **goodput_of(GOODPUT.read_text(encoding="utf8")),
+    }
+
+
+def is_better_when_more(name):
+    return name.startswith("goodput")
+
+
+def worse(before, now):
+    """What the gate refuses, a line each."""
+    lines = []
+    for name, old in before.items():
+        if name not in now:
+            lines.append(f"{name}: is no longer counted")
+            continue
+        new = now[name]
+        limit = (old * (1 - TOLERANCE) if is_better_when_more(name)
+                 else old * (1 + TOLERANCE))
+        if new < limit if is_better_when_more(name) else new > limit:
+            lines.append(f"{name}: {old:g} became {new:g}")
+    return lines
+
+
+def last_line():
+    lines = HISTORY.read_text(encoding="utf8").splitlines()
+    return json.loads(lines[-1])["figures"] if lines else {}
+
+
+def show(before, now):
+    """All but the goodput that is what it was: its table is long."""
+    for name, number in now.items():
+        old = before.get(name)
+        if name.startswith("goodput") and old == number:
+            continue
+        change = "" if old is None or old == number else f"   before {old:g}"
+        print(f"{name:58} {number:8g}{change}")
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="./dev bench --figures", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--append", metavar="WHY",
+                        help="add them to bench/history.jsonl: what changed them")
+    parser.add_argument("--loops", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--sizes", required=True, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    before, now = last_line(), measure(os.path.abspath(options.loops),
+                                       os.path.abspath(options.sizes))
+    show(before, now)
+    if options.append:
+        line = {"date": datetime.date.today().isoformat(),
+                "why": options.append, "figures": now}
+        with open(HISTORY, "a", encoding="utf8") as file:
+            file.write(json.dumps(line) + "\n")
+        return 0
+    refused = worse(before, now)
+    for line in refused:
+        print(f"worse by more than {TOLERANCE:.0%}: {line}")
+    if refused:
+        print("If that is meant: ./dev bench --figures --append 'WHY'")
+    print(f"{'FAILED' if refused else 'PASSED'} figures")
+    return 1 if refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
