@@ -17,14 +17,9 @@ bool RouteTable::SameRoute(const Route& a, const Route& b) {
          SamePrefix(a.prefix, b.prefix, a.prefix_bits);
 }
 
-void RouteTable::Insert(const Route& route) {
-  const auto at = std::find_if(
-      routes_.begin(), routes_.end(), [&route](const Route& other) {
-        return other.prefix_bits != route.prefix_bits
-                   ? other.prefix_bits < route.prefix_bits
-                   : other.metric > route.metric;
-      });
-  routes_.insert(at, route);
+bool RouteTable::IsBetter(const Route& a, const Route& b) {
+  return a.prefix_bits != b.prefix_bits ? a.prefix_bits > b.prefix_bits
+                                        : a.metric < b.metric;
 }
 
 bool RouteTable::Replace(std::span<const Route> routes) {
@@ -32,8 +27,8 @@ bool RouteTable::Replace(std::span<const Route> routes) {
       !std::all_of(routes.begin(), routes.end(), Valid)) {
     return false;
   }
-  routes_.clear();
-  for (const Route& route : routes) (void)Add(route);
+  routes_.assign(routes.begin(), routes.end());
+  std::stable_sort(routes_.begin(), routes_.end(), IsBetter);
   return true;
 }
 
@@ -41,7 +36,8 @@ bool RouteTable::Add(const Route& route) {
   if (!Valid(route)) return false;
   (void)Remove(route);
   if (routes_.size() == kMaxRoutes) return false;
-  Insert(route);
+  routes_.insert(
+      std::upper_bound(routes_.begin(), routes_.end(), route, IsBetter), route);
   return true;
 }
 

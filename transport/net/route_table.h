@@ -34,8 +34,8 @@ class RouteTable {
  public:
   static constexpr size_t kMaxRoutes = 4096;
 
-  // All at once. False, and nothing changes: one is not Valid(), or there are
-  // more than kMaxRoutes.
+  // All at once; of the same route the first counts. False, and nothing
+  // changes: one is not Valid(), or there are more than kMaxRoutes.
   bool Replace(std::span<const Route> routes);
   // Another of the same prefix, gateway and metric is replaced. False: it is
   // not Valid(), or there are kMaxRoutes.
@@ -53,7 +53,7 @@ class RouteTable {
 
  private:
   static bool SameRoute(const Route& a, const Route& b);
-  void Insert(const Route& route);
+  static bool IsBetter(const Route& a, const Route& b);
 
   std::vector<Route> routes_;  // the one to prefer first
 };

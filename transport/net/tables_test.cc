@@ -128,6 +128,42 @@ TEST(RouteTableTest, TheLongestPrefixThenTheSmallestMetricWins) {
   EXPECT_EQ(table.Find(Ipv4(0x0b000001)), nullptr);
 }
 
+// Both ways of making a table give the same one.
+TEST(RouteTableTest, FindsWhatALookAtAllRoutesFinds) {
+  testing::Random random(4);
+  for (int run = 0; run < 100; ++run) {
+    std::vector<Route> all;
+    RouteTable one_by_one;
+    for (uint32_t i = 0; i < 30; ++i) {
+      const auto prefix = static_cast<uint32_t>(random.Below(64)) << 26;
+      all.push_back(To(prefix, static_cast<uint8_t>(random.Below(7)), i + 1,
+                       static_cast<uint32_t>(random.Below(3))));
+      ASSERT_TRUE(one_by_one.Add(all.back()));
+    }
+    RouteTable at_once;
+    ASSERT_TRUE(at_once.Replace(all));
+    for (uint32_t i = 0; i < 64; ++i) {
+      const wire::Gid to = Ipv4(i << 26);
+      const Route* best = nullptr;
+      for (const Route& route : all) {
+        if (!SamePrefix(route.prefix, to, route.prefix_bits)) continue;
+        if (best == nullptr || best->prefix_bits < route.prefix_bits ||
+            (best->prefix_bits == route.prefix_bits &&
+             best->metric > route.metric)) {
+          best = &route;
+        }
+      }
+      for (const RouteTable* table : {&one_by_one, &at_once}) {
+        const Route* found = table->Find(to);
+        ASSERT_EQ(found == nullptr, best == nullptr);
+        if (best != nullptr) {
+          ASSERT_EQ(found->gateway, best->gateway);
+        }
+      }
+    }
+  }
+}
+
 TEST(RouteTableTest, ADefaultRouteIsOfOneFamily) {
   RouteTable table;
   Route ipv6;

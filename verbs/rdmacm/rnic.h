@@ -13,6 +13,7 @@
 #include "ras/metrics/rx_verdict.h"
 #include "transport/base/time.h"
 #include "transport/cm/types.h"
+#include "transport/net/path.h"
 #include "transport/wire/address.h"
 
 namespace urnic::rdmacm {
@@ -60,12 +61,7 @@ struct LocalAddress {
 };
 
 // Where to, for the question whether anybody is there.
-struct PathQuery {
-  wire::Gid local;
-  wire::Gid remote;
-  uint8_t traffic_class = 0;
-  uint8_t hop_limit = 64;
-};
+using net::PathQuery;
 
 class Rnic {
  public:
