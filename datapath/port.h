@@ -71,6 +71,11 @@ struct PortInfo {
 // last.
 using PortReport = std::function<void(const PortInfo& info)>;
 
+// Told, in one line each, what a port's user should know although the port
+// works: a stranger in its way, others who may join it. By CreatePort() or, as
+// a PortReport, in the port's own thread.
+using PortWarning = std::function<void(const std::string& line)>;
+
 // A count that one thread at a time adds to and any thread may read.
 class HotCounter {
  public:

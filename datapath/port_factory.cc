@@ -65,6 +65,9 @@ absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config) {
           : spec->identity,
       config.mode);
   if (!claim.ok()) return claim.status();
+  for (const std::string& line : claim->warnings()) {
+    if (config.warn != nullptr) config.warn(line);
+  }
   absl::Status status = StartEal({.memory_mb = config.memory_mb});
   if (!status.ok()) return status;
   const absl::StatusOr<unsigned> lcore = AllocateLcore();

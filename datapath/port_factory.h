@@ -25,6 +25,8 @@ struct PortConfig {
   uint16_t tx_ring = 1024;
   // Null: nobody is told, Port::info() knows.
   PortReport report = nullptr;
+  // Null: nobody is told.
+  PortWarning warn = nullptr;
   // For the EAL, if this is the first port: EalOptions::memory_mb.
   uint32_t memory_mb = 0;
 };

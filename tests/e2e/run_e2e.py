@@ -13,6 +13,7 @@ import suite
 # Each adds its tests to suite.TESTS.
 import test_addresses  # pylint: disable=unused-import
 import test_bad_packets  # pylint: disable=unused-import
+import test_claims  # pylint: disable=unused-import
 import test_cost  # pylint: disable=unused-import
 import test_demo  # pylint: disable=unused-import
 import test_devices  # pylint: disable=unused-import

@@ -33,6 +33,8 @@ Check CheckCpus();
 Check CheckTun();
 // What dead programs and dead demos have left behind.
 Check CheckLeftOvers();
+// Do users without a right to a port hold its name?
+Check CheckClaims();
 Check CheckKernelDevices();
 
 // The ports. `needed`: a port with a kernel interface is configured.

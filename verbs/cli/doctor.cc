@@ -26,6 +26,7 @@ std::vector<Check> CheckMachine() {
           CheckCpus(),
           CheckTun(),
           CheckLeftOvers(),
+          CheckClaims(),
           CheckKernelDevices()};
 }
 

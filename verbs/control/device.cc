@@ -122,6 +122,10 @@ absl::Status Device::Start() {
     tell(info);
     OnPortReport(info);
   };
+  port_config.warn =
+      [name = std::string(identity_.name)](const std::string& line) {
+        ComplainLoudly(absl::StrCat(name, ": ", line));
+      };
   auto port = CreatePort(port_config);
   if (!port.ok()) return port.status();
   port_ = *std::move(port);

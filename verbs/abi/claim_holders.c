@@ -1,0 +1,133 @@
+#define _GNU_SOURCE
+#include "verbs/abi/claim_holders.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+// As netinet/tcp.h has them; unix sockets use the same numbers.
+#define STATE_CLOSE 7
+#define STATE_LISTEN 10
+
+// What the kernel fills at a time, at most.
+#define ANSWER_BYTES 32768
+
+struct search {
+  const char* prefix;
+  void (*visit)(void* context, const struct urnic_claim_holder* holder);
+  void* context;
+};
+
+static int ask(int fd) {
+  struct {
+    struct nlmsghdr header;
+    struct unix_diag_req body;
+  } request = {.header = {.nlmsg_len = sizeof(request),
+                          .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                          .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+               // Not those whose peer is connecting: they bear the name, too,
+               // and count as root's.
+               .body = {.sdiag_family = AF_UNIX,
+                        .udiag_states = 1u << STATE_LISTEN | 1u << STATE_CLOSE,
+                        .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_UID}};
+  return send(fd, &request, sizeof(request), 0) < 0 ? -errno : 0;
+}
+
+// One socket. -ENODATA: the kernel does not know whose it is.
+static int look(const struct search* search, const struct nlmsghdr* message) {
+  const struct unix_diag_msg* socket = NLMSG_DATA(message);
+  struct urnic_claim_holder holder = {.inode = socket->udiag_ino};
+  int has_uid = 0;
+  int left = (int)NLMSG_PAYLOAD(message, sizeof(*socket));
+  for (const struct rtattr* a = (const struct rtattr*)(socket + 1);
+       RTA_OK(a, left); a = RTA_NEXT(a, left)) {
+    if (a->rta_type == UNIX_DIAG_NAME) {
+      holder.name = RTA_DATA(a);
+      holder.name_bytes = RTA_PAYLOAD(a);
+    } else if (a->rta_type == UNIX_DIAG_UID) {
+      memcpy(&holder.uid, RTA_DATA(a), sizeof(holder.uid));
+      has_uid = 1;
+    }
+  }
+  const size_t wanted = strlen(search->prefix);
+  if (socket->udiag_type != SOCK_STREAM || holder.name_bytes < wanted + 1 ||
+      holder.name[0] != '\0' ||
+      memcmp(holder.name + 1, search->prefix, wanted) != 0)
+    return 0;
+  if (!has_uid) return -ENODATA;
+  ++holder.name;
+  --holder.name_bytes;
+  search->visit(search->context, &holder);
+  return 0;
+}
+
+// 1 when more is to come, 0 at the end, or -errno.
+static int take_answer(int fd, char* answer, const struct search* search) {
+  ssize_t bytes = recv(fd, answer, ANSWER_BYTES, 0);
+  if (bytes < 0) return errno == EINTR ? 1 : -errno;
+  int left = (int)bytes;
+  for (const struct nlmsghdr* m = (const struct nlmsghdr*)answer;
+       NLMSG_OK(m, left); m = NLMSG_NEXT(m, left)) {
+    if (m->nlmsg_type == NLMSG_DONE) return 0;
+    if (m->nlmsg_type == NLMSG_ERROR) {
+      int error = ((const struct nlmsgerr*)NLMSG_DATA(m))->error;
+      return error != 0 ? error : -EPROTO;
+    }
+    int err = look(search, m);
+    if (err != 0) return err;
+  }
+  return 1;
+}
+
+int urnic_claim_visit(const char* prefix,
+                      void (*visit)(void* context,
+                                    const struct urnic_claim_holder* holder),
+                      void* context) {
+  const struct search search = {prefix, visit, context};
+  int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+  if (fd < 0) return -errno;
+  char* answer = malloc(ANSWER_BYTES);
+  int err = answer != NULL ? ask(fd) : -ENOMEM;
+  if (err == 0) {
+    do {
+      err = take_answer(fd, answer, &search);
+    } while (err > 0);
+  }
+  free(answer);
+  close(fd);
+  return err;
+}
+
+// Only who may open packet sockets has one, and the kernel lists them.
+static int has_packet_socket(uid_t uid, unsigned interface) {
+  FILE* list = fopen("/proc/thread-self/net/packet", "re");
+  char line[256];
+  int found = 0;
+  while (list != NULL && !found && fgets(line, sizeof(line), list) != NULL) {
+    // Address, references, type, protocol, interface, running, memory, user.
+    unsigned on;
+    unsigned user;
+    found = sscanf(line, "%*s %*d %*d %*x %u %*d %*u %u", &on, &user) == 2 &&
+            on == interface && user == uid;
+  }
+  if (list != NULL) fclose(list);
+  return found;
+}
+
+int urnic_claim_has_right(const char* identity, uid_t uid) {
+  static const char interface[] = "iface:";
+  if (uid == 0 || uid == geteuid()) return 1;
+  if (identity == NULL ||
+      strncmp(identity, interface, sizeof(interface) - 1) != 0)
+    return 0;
+  const unsigned index = if_nametoindex(identity + sizeof(interface) - 1);
+  return index != 0 && has_packet_socket(uid, index);
+}

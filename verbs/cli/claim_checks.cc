@@ -1,0 +1,72 @@
+#include <bitset>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "verbs/abi/claim_holders.h"
+#include "verbs/cli/checks.h"
+
+namespace urnic {
+namespace {
+
+struct Survey {
+  std::set<std::string> strangers;
+  std::bitset<URNIC_CLAIM_ORDINALS> ordinals;
+  std::bitset<URNIC_CLAIM_ORDINALS> others_ordinals;
+};
+
+// Ports that meet at a socket may be another user's own; interfaces are not.
+void Look(void* context, const urnic_claim_holder* holder) {
+  auto& survey = *static_cast<Survey*>(context);
+  // What stands behind a zero is not part of what is claimed.
+  const std::string name(holder->name,
+                         strnlen(holder->name, holder->name_bytes));
+  absl::string_view rest = name;
+  if (absl::ConsumePrefix(&rest, URNIC_CLAIM_PORT)) {
+    const std::string identity(rest);
+    if (absl::StartsWith(identity, "iface:") &&
+        urnic_claim_has_right(identity.c_str(), holder->uid) == 0) {
+      survey.strangers.insert(absl::StrCat(identity, " by user ", holder->uid));
+    }
+  } else if (absl::ConsumePrefix(&rest, URNIC_CLAIM_ORDINAL)) {
+    const auto n = std::strtoul(std::string(rest).c_str(), nullptr, 10);
+    if (n >= URNIC_CLAIM_ORDINALS) return;
+    survey.ordinals.set(n);
+    survey.others_ordinals.set(
+        n, urnic_claim_has_right(nullptr, holder->uid) == 0);
+  }
+}
+
+}  // namespace
+
+Check CheckClaims() {
+  constexpr char kWhat[] = "port claims";
+  Survey survey;
+  const int error = urnic_claim_visit("urnic-", Look, &survey);
+  if (error != 0)
+    return {Finding::kOk, kWhat,
+            absl::StrCat("not known, the kernel does not list sockets: ",
+                         std::strerror(-error)),
+            ""};
+  std::vector<std::string> found;
+  if (!survey.strangers.empty())
+    found.push_back(absl::StrCat("without a right to the port: ",
+                                 absl::StrJoin(survey.strangers, ", ")));
+  if (survey.ordinals.all() && survey.others_ordinals.any())
+    found.push_back(
+        absl::StrCat("all ", URNIC_CLAIM_ORDINALS, " RNIC ordinals are taken, ",
+                     survey.others_ordinals.count(), " by other users"));
+  if (found.empty())
+    return {Finding::kOk, kWhat, "none by users without a right to the port",
+            ""};
+  return {Finding::kWarn, kWhat, absl::StrJoin(found, "; "),
+          "RNICs ignore these claims; `ss -xlp`, as root, names the processes "
+          "to end"};
+}
+
+}  // namespace urnic
