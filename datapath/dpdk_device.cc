@@ -433,6 +433,9 @@ void DeviceProbe::Run() {
   TakeLastEalError();
   job_->result = rte_dev_probe(job_->devargs.c_str());
   job_->message = TakeLastEalError();
+  if (spec_.socket_is_private && spec_.listens) {
+    chmod(spec_.socket_path.c_str(), 0600);
+  }
   job_->done = true;
 }
 

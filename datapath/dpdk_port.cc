@@ -84,9 +84,4 @@ PortCounters DpdkPort::counters() const {
   return sum;
 }
 
-int DpdkPort::device_id() const {
-  const DeviceGate::View device = gate_.Peek();
-  return device.present() ? device.id() : -1;
-}
-
 }  // namespace urnic

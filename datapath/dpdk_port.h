@@ -28,9 +28,9 @@ class DpdkPort final : public Port {
   PortCounters counters() const override;
   PortInfo info() const override { return keeper_->info(); }
 
-  // DPDK's id of the device, -1 while there is none: for a benchmark that wants
-  // to call the driver itself. It may be gone the moment after.
-  int device_id() const;
+  // For a benchmark that calls the driver itself: between Enter() and Leave()
+  // the device stays as it is, whatever becomes of its peer.
+  DeviceGate& gate() { return gate_; }
 
  private:
   uint16_t DropUnfit(rte_mbuf** frames, uint16_t count);

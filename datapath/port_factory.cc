@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config) {
                                       *lcore);
   }
   absl::StatusOr<std::shared_ptr<PortKeeper>> keeper = PortKeeper::Start(
-      *spec, *pool, config.rx_ring, config.tx_ring, config.report);
+      *spec, *pool, config.rx_ring, config.tx_ring, config.report, config.warn);
   if (!keeper.ok()) {
     ReturnPool(*pool);
     FreeLcore(*lcore);

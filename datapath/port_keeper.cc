@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "datapath/engine_thread.h"
+#include "datapath/socket_trust.h"
 #include "datapath/unix_socket.h"
 #include "verbs/abi/high_fd.h"
 
@@ -94,7 +95,7 @@ bool EpollControl(int epoll, int operation, int fd, uint32_t events) {
 }  // namespace
 
 PortKeeper::PortKeeper(PortSpec spec, rte_mempool* pool, uint16_t rx_ring,
-                       uint16_t tx_ring, PortReport report)
+                       uint16_t tx_ring, PortReport report, PortWarning warn)
     : spec_(std::move(spec)),
       pool_(pool),
       rx_ring_(rx_ring),
@@ -103,7 +104,8 @@ PortKeeper::PortKeeper(PortSpec spec, rte_mempool* pool, uint16_t rx_ring,
         static std::atomic<unsigned> next;
         return next.fetch_add(1);
       }()),
-      report_(std::move(report)) {}
+      report_(std::move(report)),
+      warn_(std::move(warn)) {}
 
 PortKeeper::~PortKeeper() {
   if (leave_fds_open_) return;
@@ -127,9 +129,10 @@ absl::Status PortKeeper::OpenDescriptors() {
 
 absl::StatusOr<std::shared_ptr<PortKeeper>> PortKeeper::Start(
     PortSpec spec, rte_mempool* pool, uint16_t rx_ring, uint16_t tx_ring,
-    PortReport report) {
-  std::shared_ptr<PortKeeper> keeper(new PortKeeper(
-      std::move(spec), pool, rx_ring, tx_ring, std::move(report)));
+    PortReport report, PortWarning warn) {
+  std::shared_ptr<PortKeeper> keeper(
+      new PortKeeper(std::move(spec), pool, rx_ring, tx_ring, std::move(report),
+                     std::move(warn)));
   if (absl::Status s = keeper->OpenDescriptors(); !s.ok()) return s;
   auto* handover = new std::shared_ptr<PortKeeper>(keeper);
   const SignalsHeldBack held_back;
@@ -234,6 +237,7 @@ bool PortKeeper::BringUp() {
     SayFailure(status);
     return false;
   }
+  WarnOfOthers();
   AddWakeup();
   {
     std::lock_guard lock(mutex_);
@@ -286,9 +290,11 @@ PortKeeper::Verdict PortKeeper::LookAfterDevice() {
     return Verdict::kKeep;
   }
   // A client that has lost its server does not look for a new one. While
-  // virtio_user's was connected from the start, memif still shakes hands.
+  // virtio_user's was connected from the start, memif still shakes hands, or
+  // has been turned away: a server listens before it takes connections.
   const bool lost = spec_.kind == PortKind::kVirtioUser ||
-                    (spec_.kind == PortKind::kMemif && had_carrier_);
+                    (spec_.kind == PortKind::kMemif &&
+                     (had_carrier_ || !HasConnection(spec_.socket)));
   return lost && !spec_.listens ? Verdict::kReplace : Verdict::kKeep;
 }
 
@@ -450,6 +456,14 @@ void PortKeeper::SayMtu(int mtu) {
   const PortInfo info = info_;
   lock.unlock();
   report_(info);
+}
+
+// Once, unless it is somebody else the next time.
+void PortKeeper::WarnOfOthers() {
+  const std::string line = WhoElseMayJoin(spec_);
+  if (line.empty() || line == warned_ || warn_ == nullptr) return;
+  warned_ = line;
+  warn_(line);
 }
 
 void PortKeeper::AddCounters(PortCounters& sum) const {

@@ -38,11 +38,9 @@ namespace urnic {
 class PortKeeper {
  public:
   // The pool must outlive Stop() returning true.
-  static absl::StatusOr<std::shared_ptr<PortKeeper>> Start(PortSpec spec,
-                                                           rte_mempool* pool,
-                                                           uint16_t rx_ring,
-                                                           uint16_t tx_ring,
-                                                           PortReport report);
+  static absl::StatusOr<std::shared_ptr<PortKeeper>> Start(
+      PortSpec spec, rte_mempool* pool, uint16_t rx_ring, uint16_t tx_ring,
+      PortReport report, PortWarning warn);
   ~PortKeeper();
   PortKeeper(const PortKeeper&) = delete;
   PortKeeper& operator=(const PortKeeper&) = delete;
@@ -66,7 +64,7 @@ class PortKeeper {
   enum class Verdict : uint8_t { kKeep, kReplace };
 
   PortKeeper(PortSpec spec, rte_mempool* pool, uint16_t rx_ring,
-             uint16_t tx_ring, PortReport report);
+             uint16_t tx_ring, PortReport report, PortWarning warn);
   absl::Status OpenDescriptors();
   static void* ThreadMain(void* self);
   void Run();
@@ -93,6 +91,7 @@ class PortKeeper {
   void SayFailure(const absl::Status& status);
   void SayLink(bool up);
   void SayMtu(int mtu);
+  void WarnOfOthers();
   void WakeEngine();
   void AddWakeup();
   void RemoveWakeup();
@@ -103,6 +102,7 @@ class PortKeeper {
   const uint16_t tx_ring_;
   const unsigned number_;
   const PortReport report_;
+  const PortWarning warn_;
 
   DeviceGate gate_;
   // Written by the keeper while the gate is shut, read through the gate.
@@ -123,6 +123,7 @@ class PortKeeper {
   bool was_up_ = false;
   bool had_carrier_ = false;
   int backoff_ms_ = 0;
+  std::string warned_;
 
   // Guards what follows. Never held while DPDK may wait for a link callback.
   mutable std::mutex mutex_;

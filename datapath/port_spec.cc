@@ -19,6 +19,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "datapath/port.h"
+#include "verbs/abi/owner_dir.h"
 
 namespace urnic {
 namespace {
@@ -195,6 +196,38 @@ absl::Status AddDefaults(std::string_view dev, Pairs& pairs, PortSpec& spec) {
   }
 }
 
+bool IsAbstract(const Pairs& pairs) {
+  return Get(pairs, "socket-abstract", "no").find("yes") != std::string::npos;
+}
+
+// DPDK's default is an abstract name, which any user of the network namespace
+// may join, and whoever joins a memif can do anything (docs/trust.md): ours is
+// a file of this user's own.
+absl::Status ChooseMemifSocket(std::string_view dev, Pairs& pairs,
+                               PortSpec& spec) {
+  if (!Find(pairs, "socket-abstract")) {
+    pairs.emplace_back("socket-abstract", "no");
+  }
+  if (IsAbstract(pairs)) return absl::OkStatus();
+  if (const std::string* socket = Find(pairs, "socket")) {
+    if (socket->starts_with('/')) return absl::OkStatus();
+    return Bad(dev, absl::StrCat("socket=", *socket,
+                                 " is a file, so it must begin with /; for an "
+                                 "abstract name add socket-abstract=yes"));
+  }
+  char directory[64];
+  const int error = urnic_owner_dir(directory, sizeof(directory), /*make=*/1);
+  if (error != 0) {
+    return Bad(dev, absl::StrCat("its socket needs a directory of this user's "
+                                 "own, and ",
+                                 directory, " is none: ", strerror(-error),
+                                 "; write socket=PATH"));
+  }
+  spec.socket_is_private = true;
+  pairs.emplace_back("socket", absl::StrCat(directory, "/memif.sock"));
+  return absl::OkStatus();
+}
+
 absl::Status Identify(std::string_view dev, const Pairs& pairs,
                       PortSpec& spec) {
   switch (spec.kind) {
@@ -227,7 +260,7 @@ absl::Status Identify(std::string_view dev, const Pairs& pairs,
       const std::string role = Get(pairs, "role", "client");
       const std::string path = Get(pairs, "socket", "/run/memif.sock");
       spec.listens = role == "server" || role == "master";
-      const bool abstract = Get(pairs, "socket-abstract", "yes") != "no";
+      const bool abstract = IsAbstract(pairs);
       if (!abstract) spec.socket_path = path;
       spec.socket = abstract ? absl::StrCat("@", path) : path;
       spec.ring_slots = static_cast<uint16_t>(
@@ -306,6 +339,10 @@ absl::StatusOr<PortSpec> ParseVdev(std::string_view dev, uint16_t mtu) {
   PortSpec spec;
   spec.kind = known->kind;
   spec.driver = known->dpdk_name;
+  if (spec.kind == PortKind::kMemif) {
+    if (absl::Status s = ChooseMemifSocket(dev, *pairs, spec); !s.ok())
+      return s;
+  }
   if (absl::Status s = Identify(dev, *pairs, spec); !s.ok()) return s;
   if (absl::Status s = CheckSocketPath(dev, spec.socket_path); !s.ok()) {
     return s;

@@ -7,6 +7,7 @@
 //   ring:NAME:a|b     one end of a pair of rings inside this process
 //   net_DRIVER..,K=V  a DPDK virtual device: net_virtio_user, net_vhost,
 //                     net_memif, net_af_packet, net_ring, net_tap, net_null
+//                     (net_memif without socket=: a file of this user's own)
 //   a PCI address, xdp:NAME: known, but this build carries no driver for them
 //
 // Of a DPDK string, everything that the user wrote is passed on as it is; what
@@ -49,6 +50,8 @@ struct PortSpec {
   std::string socket_path;
   // kMemif: the socket's name for unix_socket.h, abstract or not. Else empty.
   std::string socket;
+  // The socket file is our choice, for this user alone: mode 0600.
+  bool socket_is_private = false;
   // Our side waits for peers at a socket; it makes the file if there is one.
   bool listens = false;
   // The probe returns only when a peer has connected (virtio_user server).
@@ -78,9 +81,10 @@ inline constexpr uint16_t kVirtualMtu = URNIC_PORT_MTU_VIRTUAL;
 
 // `mtu` 0 takes kVirtualMtu, or the interface's if that is more (at most
 // kMtuMax): a smaller one may grow later. Looks at the interface's MTU and at
-// how much memory can be locked, and changes nothing. INVALID_ARGUMENT:
-// malformed, or an MTU out of range or above the interface's. UNIMPLEMENTED: no
-// driver in this build.
+// how much memory can be locked, and changes nothing, except that it makes the
+// directory of memif's own socket (urnic_owner_dir()). INVALID_ARGUMENT:
+// malformed, or an MTU out of range or above the interface's, or no such
+// directory. UNIMPLEMENTED: no driver in this build.
 absl::StatusOr<PortSpec> ParsePortSpec(std::string_view dev, uint16_t mtu);
 
 }  // namespace urnic

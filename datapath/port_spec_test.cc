@@ -55,8 +55,9 @@ TEST(PortSpecTest, UserArgumentsAreKept) {
       "net_virtio_user_u2,path=/run/x,server=1,queue_size=512");
   EXPECT_EQ(Parse("virtio_user5,path=/x").Devargs(0),
             "net_virtio_user_u0,path=/x");
-  EXPECT_EQ(Parse("net_memif0,role=client,bsize=4096").Devargs(0),
-            "net_memif_u0,role=client,bsize=4096");
+  EXPECT_EQ(Parse("net_memif0,role=client,bsize=4096,socket=/m").Devargs(0),
+            "net_memif_u0,role=client,bsize=4096,socket=/m,"
+            "socket-abstract=no");
   EXPECT_THAT(Parse("net_memif0,role=client", 9000).args,
               HasSubstr("bsize=9024"));
 }
@@ -68,9 +69,26 @@ TEST(PortSpecTest, KnowsWhoListensAndWhoWaits) {
   EXPECT_FALSE(client.listens || client.probe_waits);
   EXPECT_TRUE(Parse("net_vhost0,iface=/s").listens);
   EXPECT_FALSE(Parse("net_vhost0,iface=/s,client=1").listens);
-  EXPECT_EQ(Parse("net_memif0,role=server,socket=/m").socket_path, "");
-  EXPECT_TRUE(
-      Parse("net_memif0,role=server,socket=/m,socket-abstract=no").listens);
+  EXPECT_TRUE(Parse("net_memif0,role=server,socket=/m").listens);
+  EXPECT_FALSE(Parse("net_memif0,role=client,socket=/m").listens);
+}
+
+// Any user may join an abstract name.
+TEST(PortSpecTest, MemifHasAFileUnlessAnAbstractNameIsAskedFor) {
+  const PortSpec own = Parse("net_memif0,role=server");
+  EXPECT_THAT(own.socket_path, HasSubstr("/urnic-"));
+  EXPECT_EQ(own.socket, own.socket_path);
+  EXPECT_TRUE(own.socket_is_private);
+  EXPECT_EQ(Parse("net_memif0,role=client").socket_path, own.socket_path)
+      << "programs of one user meet";
+  const PortSpec file = Parse("net_memif0,role=server,socket=/m");
+  EXPECT_EQ(file.socket_path, "/m");
+  EXPECT_FALSE(file.socket_is_private);
+  const PortSpec name = Parse("net_memif0,socket=m,socket-abstract=yes");
+  EXPECT_EQ(name.socket_path, "");
+  EXPECT_EQ(name.socket, "@m");
+  EXPECT_THAT(Error("net_memif0,socket=m"),
+              HasSubstr("socket=m is a file, so it must begin with /"));
 }
 
 TEST(PortSpecTest, ArgumentsDecideTheRingSize) {

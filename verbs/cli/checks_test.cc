@@ -30,7 +30,7 @@ TEST(SocketCheckTest, AMissingDirectoryFails) {
        {"net_vhost0,iface=/no/such/x.sock",
         "net_vhost0,client=1,iface=/no/such/x.sock",
         "net_virtio_user0,server=1,path=/no/such/x.sock,queue_size=1024",
-        "net_memif0,socket-abstract=no,socket=/no/such/x.sock"}) {
+        "net_memif0,socket=/no/such/x.sock"}) {
     const std::vector<Check> checks = CheckSocketOf(dev);
     ASSERT_THAT(checks, SizeIs(1)) << dev;
     EXPECT_EQ(checks[0].finding, Finding::kFail) << dev;
@@ -60,9 +60,18 @@ TEST(SocketCheckTest, OnlyTheEndThatListensMustWrite) {
 }
 
 TEST(SocketCheckTest, OtherPortsHaveNoSocketFile) {
-  for (const char* dev : {"loop", "iface:lo", "net_null0", "net_memif0",
-                          "net_memif0,socket=/no/such/x.sock"})
+  for (const char* dev :
+       {"loop", "iface:lo", "net_null0",
+        "net_memif0,socket-abstract=yes,socket=/no/such/x.sock"})
     EXPECT_THAT(CheckSocketOf(dev), IsEmpty()) << dev;
+}
+
+TEST(SocketCheckTest, MemifsOwnSocketIsForThisUser) {
+  const auto checks = CheckSocketOf("net_memif0,role=server");
+  ASSERT_THAT(checks, SizeIs(1));
+  EXPECT_EQ(checks[0].finding, Finding::kOk) << checks[0].found;
+  EXPECT_THAT(checks[0].found, HasSubstr(std::to_string(geteuid()) +
+                                         "/memif.sock, for programs of this"));
 }
 
 TEST(AddressSpaceCheckTest, WarnsBelow64Gigabytes) {

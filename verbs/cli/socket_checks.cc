@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "verbs/abi/owner_dir.h"
 #include "verbs/cli/checks.h"
 
 namespace urnic {
@@ -31,9 +32,13 @@ std::string Get(const Arguments& arguments, const char* key,
 struct SocketFile {
   std::string path;
   bool listens = false;  // this end makes the file
+  // In a directory of this user alone, which is made when it is needed, unless
+  // there is an error (negative).
+  bool own_directory = false;
+  int error = 0;
 };
 
-// The defaults are the drivers' own; datapath/port_spec.cc has the same.
+// datapath/port_spec.cc has the same defaults.
 SocketFile FindSocket(const std::string& dev) {
   const Arguments arguments = ParseArguments(dev);
   if (absl::StartsWith(dev, "net_vhost"))
@@ -41,10 +46,14 @@ SocketFile FindSocket(const std::string& dev) {
   if (absl::StartsWith(dev, "net_virtio_user"))
     return {Get(arguments, "path", ""), Get(arguments, "server", "0") != "0"};
   if (absl::StartsWith(dev, "net_memif") &&
-      Get(arguments, "socket-abstract", "yes") == "no") {
+      !absl::StrContains(Get(arguments, "socket-abstract", "no"), "yes")) {
     const std::string role = Get(arguments, "role", "client");
-    return {Get(arguments, "socket", "/run/memif.sock"),
-            role == "server" || role == "master"};
+    const bool listens = role == "server" || role == "master";
+    const std::string path = Get(arguments, "socket", "");
+    if (!path.empty()) return {path, listens};
+    char directory[64];
+    const int error = urnic_owner_dir(directory, sizeof(directory), /*make=*/0);
+    return {absl::StrCat(directory, "/memif.sock"), listens, true, error};
   }
   return {};
 }
@@ -62,6 +71,15 @@ std::vector<Check> CheckSocket(const urnic_device_identity& d) {
   if (socket.path.empty()) return {};
   const std::string what = absl::StrCat(d.name, " socket");
   const std::string directory = DirectoryOf(socket.path);
+  if (socket.own_directory) {
+    if (socket.error == 0)
+      return {{Finding::kOk, what,
+               absl::StrCat(socket.path, ", for programs of this user"), ""}};
+    return {{Finding::kFail, what,
+             absl::StrCat("no directory of this user's own: ", directory, ": ",
+                          std::strerror(-socket.error)),
+             "add socket=PATH to the port"}};
+  }
   // The connecting end only looks for the file.
   const int need = socket.listens ? W_OK | X_OK : X_OK;
   if (access(directory.c_str(), need) == 0)
