@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// As netinet/tcp.h has them; unix sockets use the same numbers.
+// States of TCP, by whose numbers the kernel counts unix sockets, too.
 #define STATE_CLOSE 7
 #define STATE_LISTEN 10
 
