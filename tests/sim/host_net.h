@@ -43,6 +43,7 @@ class NetRun {
   explicit NetRun(uint64_t seed) : random_(seed) {
     faulty_ = random_.OneIn(2);
     liars_ = random_.OneIn(2);
+    vlan_ = random_.OneIn(4) ? 7 : 0;
     link_.delay = Micros(2 + random_.Below(300));
     link_.jitter = Micros(random_.Below(200));
     if (faulty_) {
@@ -129,6 +130,9 @@ class NetRun {
   static wire::Gid GidOf(uint8_t n, bool ipv6) {
     return testing::GidOf(n, ipv6);
   }
+  std::optional<uint16_t> Tag() const {
+    return vlan_ == 0 ? std::nullopt : std::optional(vlan_);
+  }
   Node& Pick() { return *nodes_[random_.Below(nodes_.size())]; }
   Node& NodeOf(uint8_t number) { return *nodes_[number - 1u]; }
   Time now() const { return world_.now(); }
@@ -142,6 +146,7 @@ class NetRun {
     node.asked.clear();
     net::HostConfig config;
     config.mac = node.mac;
+    config.vlan = vlan_;
     config.addresses = {{GidOf(node.number, false), 96 + 16},
                         {GidOf(node.number, true), 64}};
     config.max_neighbors = 24;
@@ -163,6 +168,7 @@ class NetRun {
     wire::FrameView view;
     const RxVerdict shape = wire::ParseFrame(frame.data(), frame.size(), view);
     if (shape == RxVerdict::kAccept) {
+      Require(node.host->IsOurVlan(view), "a packet without its tag");
       if (node.host->IsLocal(view.dst)) Arrived(view);
       return;
     }
@@ -350,18 +356,18 @@ class NetRun {
     wire::Gid stranger = GidOf(random_.Byte(), ipv6);
     stranger.bytes[14] = 1 + random_.Byte() % 250;
     if (!ipv6) stranger.bytes[13] = 0;
-    Offer(node,
-          testing::AskFrame(testing::SelfOf({{2, 9, 9, random_.Byte(),
-                                              random_.Byte(), random_.Byte()}},
-                                            stranger),
-                            GidOf(node.number, ipv6)));
+    const wire::MacAddress mac{
+        {2, 9, 9, random_.Byte(), random_.Byte(), random_.Byte()}};
+    Offer(node, testing::AskFrame(testing::SelfOf(mac, stranger, Tag()),
+                                  GidOf(node.number, ipv6)));
   }
   // Somebody says to one host, or to all, that another's address is at its MAC.
   void Lie(Node& node) {
     ++stats_.lies;
     const bool ipv6 = random_.OneIn(2);
     const wire::Gid victim = GidOf(Pick().number, ipv6);
-    const auto liar = testing::SelfOf({{2, kLiar, kLiar, 0, 0, 1}}, victim);
+    const auto liar =
+        testing::SelfOf({{2, kLiar, kLiar, 0, 0, 1}}, victim, Tag());
     const auto self = testing::SelfOf(node.mac, GidOf(node.number, ipv6));
     std::vector<uint8_t> frame;
     switch (random_.Below(3)) {
@@ -406,6 +412,7 @@ class NetRun {
   Duration rto_;
   bool faulty_ = false;
   bool liars_ = false;
+  uint16_t vlan_ = 0;  // of all hosts, and of the liars
   std::vector<std::unique_ptr<Node>> nodes_;
   Time trouble_ends_;
   uint32_t next_flow_ = 1;
