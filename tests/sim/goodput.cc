@@ -16,6 +16,8 @@ using testing::FakeHost;
 
 constexpr uint64_t kBitsPerSecond = 10'000'000'000;
 constexpr uint32_t kMtu = 4096;
+// With BTH, ICRC, the headers in front, and the gap.
+constexpr uint32_t kPacketBytes = kMtu + 12 + 4 + 42 + 24;
 constexpr uint32_t kDeepQueue = 1024;
 constexpr uint32_t kMessageBytes = 1024 * 1024;
 constexpr uint32_t kMessagesPosted = 16;
@@ -51,11 +53,12 @@ class Stream {
     config.max_rd_atomic = config.max_dest_rd_atomic = 4;
     config.window_packets = window;
     config.window_bytes = window * kMtu;
-    LinkConfig link{.delay = Duration::Microseconds(5),
-                    .jitter = {},
-                    .loss_ppm = loss_ppm,
-                    .bits_per_second = kBitsPerSecond,
-                    .queue_packets = queue_packets};
+    LinkConfig link;
+    link.delay = Duration::Microseconds(5);
+    link.loss_ppm = loss_ppm;
+    link.bits_per_second = kBitsPerSecond;
+    // The packets that wait, and the one that comes.
+    link.buffer_bytes = uint64_t{queue_packets + 1} * kPacketBytes;
     for (int i = 0; i < 2; ++i) {
       links_[i] = std::make_unique<Link>(
           world_, 1 + i, link,

@@ -48,7 +48,8 @@ class NetRun {
     link_.jitter = Micros(random_.Below(200));
     if (faulty_) {
       link_.loss_ppm = static_cast<uint32_t>(random_.Below(100000));
-      link_.burst_loss_ppm = static_cast<uint32_t>(random_.Below(5000));
+      link_.bursts = {.enter_ppm = static_cast<uint32_t>(random_.Below(5000)),
+                      .leave_ppm = 150'000};
       link_.duplicate_ppm = static_cast<uint32_t>(random_.Below(100000));
       link_.reorder_ppm = static_cast<uint32_t>(random_.Below(100000));
     }
@@ -75,7 +76,8 @@ class NetRun {
     (void)world_.RunUntil(world_.now() + Millis(5000));
     for (const auto& node : nodes_) CheckEnd(*node);
     for (const auto& node : nodes_) {
-      stats_.lost += node->uplink->stats().lost;
+      stats_.lost += node->uplink->count(LinkCount::k_lost) +
+                     node->uplink->count(LinkCount::k_burst_lost);
     }
     return stats_;
   }

@@ -77,6 +77,7 @@ def mutant(name, old, new, core = "rc"):
         deps = [
             "//ras/metrics",
             "//tests/support:random",
+            "//transport/impair:impairer",
             "//transport/mem",
             "//transport/wire",
             "//transport/wire:pretty",

@@ -73,7 +73,8 @@ LinkConfig Simulation::MakeLinkConfig() {
       break;
     case 2:
       config.loss_ppm = static_cast<uint32_t>(random_.Below(30000));
-      config.burst_loss_ppm = static_cast<uint32_t>(random_.Below(3000));
+      config.bursts = {.enter_ppm = static_cast<uint32_t>(random_.Below(3000)),
+                       .leave_ppm = 150'000};
       config.duplicate_ppm = static_cast<uint32_t>(random_.Below(30000));
       config.reorder_ppm = static_cast<uint32_t>(random_.Below(50000));
       config.corrupt_ppm = static_cast<uint32_t>(random_.Below(10000));
@@ -438,8 +439,9 @@ void Simulation::CheckAtEnd() {
   for (auto& c : connections_) {
     CheckConnection(*c);
     for (uint32_t i = 0; i < 2; ++i) {
-      stats_.packets += c->links[i]->stats().sent;
-      stats_.lost += c->links[i]->stats().lost;
+      stats_.packets += c->links[i]->count(LinkCount::k_offered);
+      stats_.lost += c->links[i]->count(LinkCount::k_lost) +
+                     c->links[i]->count(LinkCount::k_burst_lost);
       stats_.corrupted += c->nodes[i]->corrupt_dropped();
       stats_.resent += c->ends[i]->qp().send_state().counters.requests_resent;
     }

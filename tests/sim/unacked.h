@@ -106,6 +106,7 @@ class UnackedRun {
 
   LinkConfig MakeLink() {
     LinkConfig link;
+    link.delay = Duration::Microseconds(5);
     if (kind_ == Kind::kPerfect) return link;
     const auto up_to = [&](uint64_t limit) {
       return static_cast<uint32_t>(random_.Below(limit));

@@ -1,0 +1,138 @@
+#pragma once
+
+// What one direction of a wire does to frames on purpose: it delays, loses,
+// doubles, damages, reorders, slows down, marks, stalls and dies.
+//
+// This is the rule alone: a frame's length and the time go in, its fate comes
+// out, and whoever asks keeps the frame until then (line.h for real frames,
+// tests/sim/link.h in virtual time). The same configuration, seed, times and
+// lengths give the same fates. Time does not go backwards.
+//
+// A frame meets, in this order:
+//   die        from then on nothing enters;
+//   rate       the queue of a slow wire: tail drop when the buffer is full,
+//              RED by the bytes in front of it; a stall stops it;
+//   loss       in bursts (Gilbert-Elliott), then single frames;
+//   duplicate  a copy, which meets the rest by itself and is never damaged;
+//   corrupt    some bits flip;
+//   delay      always; jitter: up to so much more; reorder: held back.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "transport/base/random.h"
+#include "transport/base/time.h"
+#include "transport/impair/counts.h"
+
+namespace urnic::impair {
+
+// Shares are parts per million.
+inline constexpr uint32_t kAll = 1'000'000;
+
+// Gilbert (1960), Elliott (1963): the wire is good or bad. A frame that finds
+// it good turns it bad with `enter`; each frame that finds it bad is lost with
+// `loss`, and then turns it good with `leave`. So 1/leave frames on average
+// make a burst.
+struct Bursts {
+  uint32_t enter_ppm = 0;
+  uint32_t leave_ppm = kAll;
+  uint32_t loss_ppm = kAll;
+};
+
+// Random early detection by the queue as it is, not by its average, as
+// switches of RDMA networks do it: no frame below `min`, the share growing to
+// `max_ppm` at `max`, and every frame above.
+struct Red {
+  uint64_t min_bytes = 0;
+  uint64_t max_bytes = 0;  // 0: off
+  uint32_t max_ppm = kAll;
+};
+
+// From `after` on, for `length`, nothing leaves the queue; again each `every`
+// (start to start; 0: once). REQUIRES: every = 0 or every > length
+struct Stall {
+  Duration after = {};
+  Duration length = {};  // 0: off
+  Duration every = {};
+};
+
+struct Config {
+  Duration delay;
+  Duration jitter;
+  // May a frame with less jitter overtake one with more? Else it waits.
+  bool jitter_reorders = false;
+  uint32_t loss_ppm = 0;
+  Bursts bursts;
+  uint32_t duplicate_ppm = 0;
+  Duration duplicate_by;  // the copy comes up to so much later
+  uint32_t corrupt_ppm = 0;
+  uint32_t reorder_ppm = 0;
+  Duration reorder_by;           // held back for up to so long
+  uint64_t bits_per_second = 0;  // 0: infinitely fast, without a queue
+  uint64_t buffer_bytes = 0;     // of the queue in front of `rate`
+  Red red;
+  Stall stall;
+  Duration die_after;  // 0: never
+};
+
+// What a wire carries beside each frame: preamble, FCS, gap between frames
+// (IEEE 802.3 4.4.2). Rate, buffer and RED count it.
+inline constexpr size_t kWireOverheadBytes = 8 + 4 + 12;
+
+struct Fate {
+  Time leaves = Time::Infinite();       // never: it is lost
+  Time copy_leaves = Time::Infinite();  // never: there is no copy
+  bool corrupt = false;                 // Corrupt() the frame, not its copy
+  bool mark = false;                    // MarkCe() both
+};
+
+// One thread at a time.
+class Impairer {
+ public:
+  // `start`: stall and die count from here.
+  Impairer(const Config& config, uint64_t seed, Time start);
+
+  // The same wire, time and queue, with other faults.
+  void Reconfigure(const Config& config);
+
+  // `bytes`: from the Ethernet header on, without the FCS. `ect`: the frame's
+  // ends understand ECN (IsEct()). Counts all but delivered, no_room, failed.
+  Fate Offer(Time now, size_t bytes, bool ect);
+
+  // Flips one to three bits. REQUIRES: !frame.empty()
+  void Corrupt(std::span<uint8_t> frame);
+
+  Counts& counts() { return counts_; }
+  const Counts& counts() const { return counts_; }
+
+ private:
+  bool Hit(uint32_t ppm) { return ppm != 0 && random_.Below(kAll) < ppm; }
+  Duration Below(Duration limit);
+  // The time that the queue has not been stalled since the start, and when so
+  // much of it has passed.
+  Duration Unstalled(Time now) const;
+  Time WhenUnstalled(Duration unstalled) const;
+  // How long the wire takes for so many bytes.
+  Duration WireTime(uint64_t bytes) const;
+  // False: there is no room, or RED drops it.
+  bool EnterQueue(Time now, size_t bytes, bool ect, Fate& fate);
+  bool HitByRed(Duration queue);
+  bool IsLost();
+  // Behind the queue.
+  Time Arrival(Time left, bool is_copy);
+
+  Config config_;
+  // As times on the wire.
+  Duration buffer_;
+  Duration red_min_;
+  Duration red_max_;
+  const Time start_;
+  Random random_;
+  Duration queue_end_;  // in unstalled time
+  Time last_arrival_;
+  bool bad_ = false;
+  Counts counts_;
+};
+
+}  // namespace urnic::impair

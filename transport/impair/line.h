@@ -1,0 +1,84 @@
+#pragma once
+
+// One direction of a wire with the frames that are under way on it: an
+// Impairer, and room for what it holds back.
+//
+// All memory is taken at construction (and touched when it is used), so a
+// frame that finds no room is lost, counted. One thread at a time; the counts
+// and under_way() may be read by any.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transport/base/time.h"
+#include "transport/impair/impairer.h"
+
+namespace urnic::impair {
+
+class Line {
+ public:
+  // At most `frames` under way, each of at most `frame_bytes`.
+  Line(const Config& config, uint64_t seed, Time start, uint32_t frames,
+       uint32_t frame_bytes);
+
+  // A frame comes. True: it goes on now, as it is in `frame` afterwards; tell
+  // OnDelivered() when it is gone. False: it is lost, or a copy of it waits;
+  // either way `frame` is the caller's to throw away.
+  // REQUIRES: frame.size() <= frame_bytes
+  bool Enter(Time now, std::span<uint8_t> frame);
+
+  // Takes a frame that goes on now but finds the far side full: it is the next
+  // to be due. A frame without room is lost, counted.
+  void TakeBack(Time now, std::span<const uint8_t> frame);
+
+  // The first frame that is due; empty: none is. Pop() ends it.
+  std::span<const uint8_t> Due(Time now) const;
+  // REQUIRES: there is a frame under way.
+  void Pop();
+  // Frames have gone on, respectively found nobody to take them.
+  void OnDelivered(uint64_t frames) {
+    counts().Add(Count::k_delivered, frames);
+  }
+  void OnFailed(uint64_t frames) { counts().Add(Count::k_failed, frames); }
+
+  // When the first frame under way is due; never: there is none.
+  Time NextDue() const {
+    return waiting_.empty() ? Time::Infinite() : waiting_.front().when;
+  }
+  uint32_t under_way() const {
+    return under_way_.load(std::memory_order_relaxed);
+  }
+  CountValues Read() const { return impairer_.counts().Read(); }
+
+ private:
+  struct Waiting {
+    Time when;
+    uint64_t order = 0;  // of frames that are due together
+    uint32_t slot = 0;
+    uint32_t bytes = 0;
+    // The heap's top is its largest.
+    bool operator<(const Waiting& other) const {
+      return when != other.when ? when > other.when : order > other.order;
+    }
+  };
+
+  Counts& counts() { return impairer_.counts(); }
+  uint8_t* Slot(uint32_t slot) const {
+    return memory_.get() + size_t{slot} * frame_bytes_;
+  }
+  void Keep(Time when, std::span<const uint8_t> frame);
+
+  Impairer impairer_;
+  const uint32_t frame_bytes_;
+  std::unique_ptr<uint8_t[]> memory_;
+  std::vector<uint32_t> free_;    // slots; the last used is the next
+  std::vector<Waiting> waiting_;  // a heap
+  uint64_t next_order_ = 0;
+  std::atomic<uint32_t> under_way_{0};
+};
+
+}  // namespace urnic::impair
