@@ -25,6 +25,7 @@
 #include <string>
 
 #include "ras/metrics/counters.h"
+#include "transport/impair/counts.h"
 
 struct rte_mbuf;
 struct rte_mempool;
@@ -45,6 +46,12 @@ enum class PortState : uint8_t {
   kNoPeer,    // the local side runs; the other side is absent
   kLinkDown,  // the interface is administratively down or has no carrier
   kFailed,    // the device died; the keeper is trying to bring it back
+};
+
+// What faults on purpose did to frames on their way out and in.
+struct FaultCounts {
+  impair::CountValues out;
+  impair::CountValues in;
 };
 
 struct PortInfo {
@@ -124,6 +131,12 @@ class Port {
   // for the life of the port, whatever becomes of the device; -1 when no frame
   // can ever arrive (loop).
   virtual int wait_fd() const = 0;
+
+  // Transmitted frames that are still with the port and go on in later hot
+  // calls: a process that ends should make some.
+  virtual uint32_t frames_held() const { return 0; }
+  // All 0 but in a port with faults (datapath/fault_port.h).
+  virtual FaultCounts fault_counts() const { return {}; }
 
   // Sums since the port was created, over all incarnations of its device. Of
   // frames and bytes the device's own count, independent of the engine's.

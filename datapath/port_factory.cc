@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/dpdk_port.h"
 #include "datapath/eal.h"
+#include "datapath/fault_port.h"
 #include "datapath/loop_port.h"
 #include "datapath/packet_pool.h"
 #include "datapath/port_keeper.h"
@@ -51,9 +52,9 @@ absl::StatusOr<MacAddress> ChooseMac(const PortConfig& config,
   return mac;
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config) {
+// Without faults.
+absl::StatusOr<std::unique_ptr<Port>> CreatePlainPort(
+    const PortConfig& config) {
   absl::StatusOr<PortSpec> spec = ParsePortSpec(config.dev, config.mtu);
   if (!spec.ok()) return spec.status();
   const absl::StatusOr<MacAddress> mac = ChooseMac(config, *spec);
@@ -91,6 +92,27 @@ absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config) {
   }
   return std::make_unique<DpdkPort>(std::move(*claim), *spec, *mac, *pool,
                                     *lcore, std::move(*keeper));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config) {
+  if (config.fault.empty()) return CreatePlainPort(config);
+  const absl::StatusOr<impair::FaultSpec> spec =
+      impair::ParseFaultSpec(config.fault);
+  if (!spec.ok()) return spec.status();
+  const std::string note =
+      absl::StrCat("with faults on purpose: ", config.fault);
+  PortConfig plain = config;
+  if (config.report != nullptr) {
+    plain.report = [note, report = config.report](PortInfo info) {
+      info.text = FaultPort::WithNote(info.text, note);
+      report(info);
+    };
+  }
+  absl::StatusOr<std::unique_ptr<Port>> port = CreatePlainPort(plain);
+  if (!port.ok()) return port.status();
+  return FaultPort::Create(std::move(*port), *spec, note);
 }
 
 }  // namespace urnic

@@ -20,6 +20,8 @@ struct PortConfig {
   // filter unknown ones.
   bool mac_of_interface = false;
   PortMode mode = PortMode::kEmbedded;
+  // Faults on purpose (transport/impair/fault_spec.h); empty: none.
+  std::string fault = {};
   // Slots of the rings, where the driver does not decide itself.
   uint16_t rx_ring = 1024;
   uint16_t tx_ring = 1024;
@@ -36,8 +38,9 @@ struct PortConfig {
 // follows when it can (Port::info() tells). Any thread; may create threads,
 // which have all signals blocked.
 //
-// Failures: of ParsePortSpec(), PortClaim::Take(), StartEal(), TakePool() and
-// AllocateLcore(); NOT_FOUND if mac_of_interface meets no interface.
+// Failures: of ParsePortSpec(), PortClaim::Take(), StartEal(), TakePool(),
+// AllocateLcore(), ParseFaultSpec() and FaultPort::Create(); NOT_FOUND if
+// mac_of_interface meets no interface.
 absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config);
 
 }  // namespace urnic

@@ -178,7 +178,7 @@ static int parse_ip(const struct parser* at, struct slice field,
     if (inet_pton(AF_INET6, text, address.bytes) != 1)
       return fail(at, EINVAL,
                   at->entry > 0 ? "\"%.*s\" is neither IP/LEN nor mtu=N, "
-                                  "pkey=N or mac=port"
+                                  "pkey=N, mac=port or fault=SPEC"
                                 : "\"%.*s\" is not IP/LEN",
                   (int)field.len, field.p);
   }
@@ -254,6 +254,26 @@ static int parse_pkey(struct parser* at, struct slice field,
   return 0;
 }
 
+static int parse_fault(struct parser* at, struct slice field,
+                       struct urnic_device_identity* d) {
+  const struct slice spec = {field.p + 6, field.len - 6};
+  // The engine keeps to itself what goes to its own addresses.
+  if (d->kind == URNIC_PORT_LOOP)
+    return fail(at, EINVAL,
+                "fault=%.*s: there is no wire that could have faults; use a "
+                "pair of ports",
+                (int)spec.len, spec.p);
+  if (d->fault[0] != '\0')
+    return fail(at, EEXIST, "fault=%.*s: the port has fault=%s already",
+                (int)spec.len, spec.p, d->fault);
+  if (spec.len == 0 || spec.len >= sizeof(d->fault))
+    return fail(at, spec.len == 0 ? EINVAL : E2BIG,
+                "fault= is followed by %zu characters, not 1 to %zu", spec.len,
+                sizeof(d->fault) - 1);
+  memcpy(d->fault, spec.p, spec.len);
+  return 0;
+}
+
 static int parse_field(struct parser* at, struct slice field,
                        struct urnic_device_identity* d) {
   if (starts_with(field, "mtu=")) {
@@ -274,6 +294,7 @@ static int parse_field(struct parser* at, struct slice field,
     return 0;
   }
   if (starts_with(field, "pkey=")) return parse_pkey(at, field, d);
+  if (starts_with(field, "fault=")) return parse_fault(at, field, d);
   return parse_address(at, field, d);
 }
 

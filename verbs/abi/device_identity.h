@@ -16,11 +16,15 @@
 //          | "mtu=" N                            bytes of an IP packet
 //          | "mac=port"                          use the interface's own MAC
 //          | "pkey=" HEX                         at most URNIC_MAX_PKEYS - 1
+//          | "fault=" SPEC                       once; not on loop
 //   DEV    = "loop"                              talks to itself only
 //          | "iface:" NAME | "xdp:" NAME         a kernel interface
 //          | [DOMAIN ":"] BUS ":" SLOT "." FN ["," ARGS]       a PCI device
 //          | "net_" DRIVER ["," ARGS]            a DPDK virtual device
 //          | "ring:" NAME (":a" | ":b")          an end of a local ring
+//
+// A SPEC says what is wrong with the port's wire on purpose. Its words are read
+// where it is used (transport/impair/fault_spec.h); they hold no "|" or ";".
 //
 // Fields come in any order, without white space. DPDK device strings hold
 // commas and equal signs but neither "|" nor ";", hence these separators. Two
@@ -40,6 +44,8 @@ extern "C" {
 // rkeys carry three bits of NIC ordinal, and one value is kept for "none".
 #define URNIC_MAX_PORTS 7
 #define URNIC_MAX_ADDRS 16
+// Bytes of a SPEC, with the terminator.
+#define URNIC_MAX_FAULT 256
 // The P_Key table: the default one and those of the fields.
 #define URNIC_MAX_PKEYS 16
 #define URNIC_PKEY_DEFAULT 0xffff
@@ -96,14 +102,15 @@ struct urnic_ip_address {
 };
 
 struct urnic_device_identity {
-  char name[16];     // "urnic0"
-  char dev[512];     // DEV as given
-  char ifname[16];   // kernel interface of IFACE and XDP, else ""
-  int kind;          // enum urnic_port_kind
-  int ordinal;       // position in URNIC_PORTS, 0 based
-  int mac_is_port;   // "mac=port" was given
-  uint32_t mtu;      // bytes of an IP packet on this port, now
-  int mtu_is_given;  // "mtu=" was given: more there will never be
+  char name[16];                // "urnic0"
+  char dev[512];                // DEV as given
+  char ifname[16];              // kernel interface of IFACE and XDP, else ""
+  char fault[URNIC_MAX_FAULT];  // SPEC as given, else ""
+  int kind;                     // enum urnic_port_kind
+  int ordinal;                  // position in URNIC_PORTS, 0 based
+  int mac_is_port;              // "mac=port" was given
+  uint32_t mtu;                 // bytes of an IP packet on this port, now
+  int mtu_is_given;             // "mtu=" was given: more there will never be
   uint32_t num_addresses;
   struct urnic_ip_address addresses[URNIC_MAX_ADDRS];
   uint8_t mac[6];

@@ -56,6 +56,21 @@ TEST(DeviceIdentityTest, ReadsEveryKindOfPort) {
   EXPECT_EQ(p.devices[4].num_addresses, 0u);
 }
 
+TEST(DeviceIdentityTest, AFaultIsKeptAsItIsWritten) {
+  const std::string longest(URNIC_MAX_FAULT - 1, 'x');
+  const Parsed p =
+      Parse(("net_a|10.0.0.1/24|fault=loss=1%,red=1KB:2KB|mtu=1500;net_b;"
+             "net_c|fault=" +
+             longest)
+                .c_str());
+  ASSERT_EQ(p.rc, 3) << p.error;
+  EXPECT_STREQ(p.devices[0].fault, "loss=1%,red=1KB:2KB");
+  EXPECT_EQ(p.devices[0].mtu, 1500u);
+  EXPECT_STREQ(p.devices[1].fault, "");
+  EXPECT_EQ(p.devices[2].fault, longest);
+  EXPECT_EQ(Parse(("net_c|fault=x" + longest).c_str()).rc, -E2BIG);
+}
+
 TEST(DeviceIdentityTest, TakesTheMtuOfAnInterfaceFromTheKernel) {
   Parsed p = Parse("iface:lo|10.0.0.1/8");
   ASSERT_EQ(p.rc, 1) << p.error;
@@ -176,6 +191,11 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"loop|pkey=0x8000", EINVAL, "names no partition"},
         Mistake{"loop|pkey=0xffff", EEXIST, "pkey=0xffff is in the table"},
         Mistake{"loop|pkey=1|pkey=0x1", EEXIST, "pkey=0x1 is in the table"},
+        Mistake{"loop|fault=loss=1%", EINVAL,
+                "fault=loss=1%: there is no wire"},
+        Mistake{"net_x|fault=", EINVAL, "0 characters, not 1 to 255"},
+        Mistake{"net_x|fault=die=1s|fault=die=2s", EEXIST,
+                "fault=die=2s: the port has fault=die=1s already"},
         Mistake{"loop|mac=port", EINVAL, "mac=port needs iface:"},
         Mistake{"iface:", EINVAL, "1 to 15 characters"},
         Mistake{"iface:0123456789abcdef", EINVAL, "1 to 15 characters"},

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "transport/impair/fault_spec.h"
 #include "verbs/abi/device_identity.h"
 
 namespace urnic {
@@ -62,6 +63,15 @@ absl::Status CheckMode(const std::string& mode) {
       absl::StrCat("mode \"", mode, "\" is neither embedded nor service"));
 }
 
+absl::Status CheckFault(int port, const urnic_device_identity& device) {
+  if (device.fault[0] == '\0') return absl::OkStatus();
+  const auto spec = impair::ParseFaultSpec(device.fault);
+  if (spec.ok()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("port ", port, " (\"", device.dev,
+                   "\"): ", std::string(spec.status().message())));
+}
+
 absl::Status CheckPorts(const std::string& ports) {
   static std::array<urnic_device_identity, URNIC_MAX_PORTS> devices;
   char error[512];
@@ -81,6 +91,7 @@ absl::Status CheckPorts(const std::string& ports) {
           absl::StrCat("port ", i + 1, " (\"", d.dev,
                        "\"): this build has no drivers for physical NICs; use "
                        "iface:NAME with the NIC's kernel interface"));
+    if (absl::Status s = CheckFault(i + 1, d); !s.ok()) return s;
   }
   return absl::OkStatus();
 }
@@ -114,13 +125,18 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
       ->type_name("0x8001")
       ->allow_extra_args(false);
   command
+      .add_option("--fault", fault_,
+                  "What is wrong with the wire, on purpose, for all ports: "
+                  "loss=1%,delay=1ms,.. (URNIC_FAULT; docs/faults.md)")
+      ->type_name("SPEC");
+  command
       .add_option("--mode", mode_,
                   "embedded: the RNIC lives in the program (URNIC_MODE)")
       ->type_name("MODE");
   command
       .add_option("--config", file_,
                   "TOML file with the keys ports, mtu, pkeys, "
-                  "mode")
+                  "fault, mode")
       ->type_name("FILE")
       ->envname("URNIC_CONFIG");
 }
@@ -133,6 +149,10 @@ absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
     source.mtu = *mtu;
   }
   source.pkeys = pkeys_;
+  source.fault = fault_;
+  if (fault_ && fault_->find_first_of("|;") != std::string::npos)
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--fault \"", *fault_, "\": \"|\" and \";\" are for --port"));
   source.mode = mode_;
   size_t port = 0;
   size_t addr = 0;
@@ -184,6 +204,7 @@ absl::StatusOr<ConfigSource> ReadConfigEnvironment() {
   if (const char* pkeys = NonEmptyEnv("URNIC_PKEYS")) {
     source.pkeys = absl::StrSplit(pkeys, ',');
   }
+  if (const char* fault = NonEmptyEnv("URNIC_FAULT")) source.fault = fault;
   if (const char* mode = NonEmptyEnv("URNIC_MODE")) source.mode = mode;
   if (const char* wish = NonEmptyEnv("URNIC_HUGEPAGES")) {
     if (absl::Status s = CheckHugePages(wish); !s.ok()) return s;
@@ -197,6 +218,7 @@ absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources) {
     if (chosen.ports.empty()) chosen.ports = source.ports;
     if (!chosen.mtu) chosen.mtu = source.mtu;
     if (chosen.pkeys.empty()) chosen.pkeys = source.pkeys;
+    if (!chosen.fault) chosen.fault = source.fault;
     if (!chosen.mode) chosen.mode = source.mode;
   }
   Config config;
@@ -205,6 +227,8 @@ absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources) {
   for (std::string& port : chosen.ports) {
     if (chosen.mtu && !Says(port, "|mtu="))
       absl::StrAppend(&port, "|mtu=", *chosen.mtu);
+    if (chosen.fault && !Says(port, "|fault="))
+      absl::StrAppend(&port, "|fault=", *chosen.fault);
     if (Says(port, "|pkey=")) continue;
     for (const std::string& pkey : chosen.pkeys)
       absl::StrAppend(&port, "|pkey=", pkey);

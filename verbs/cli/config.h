@@ -7,11 +7,13 @@
 //   --port P [--addr A]... ...  URNIC_PORTS     ports = ["P|A", ...]
 //   --mtu N                     URNIC_MTU       mtu = N
 //   --pkey K...                 URNIC_PKEYS     pkeys = [K, ...]
+//   --fault SPEC                URNIC_FAULT     fault = "SPEC"
 //   --mode M                    URNIC_MODE      mode = "M"
 //   --config FILE               URNIC_CONFIG    (names the file, TOML)
 //
 // A port is an entry of URNIC_PORTS as verbs/abi/device_identity.h defines it;
-// mtu and pkeys are for the ports that do not say mtu= or pkey= themselves.
+// mtu, pkeys and fault are for the ports that do not say mtu=, pkey= or fault=
+// themselves.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -29,6 +31,7 @@ struct ConfigSource {
   std::vector<std::string> ports;  // entries, no ';'
   std::optional<uint32_t> mtu;     // bytes of an IP packet
   std::vector<std::string> pkeys;  // hexadecimal
+  std::optional<std::string> fault;
   std::optional<std::string> mode;
 };
 
@@ -56,6 +59,7 @@ class ConfigFlags {
   std::vector<std::string> addrs_;
   std::optional<std::string> mtu_;
   std::vector<std::string> pkeys_;
+  std::optional<std::string> fault_;
   std::optional<std::string> mode_;
   std::string file_;
 };
@@ -64,8 +68,9 @@ class ConfigFlags {
 // key: a misspelt key must not pass for a default.
 absl::StatusOr<ConfigSource> ReadConfigFile(const std::string& path);
 
-// Reads URNIC_PORTS, URNIC_MTU, URNIC_PKEYS and URNIC_MODE, and looks whether
-// URNIC_HUGEPAGES, which the program will read, is a word that it will take.
+// Reads URNIC_PORTS, URNIC_MTU, URNIC_PKEYS, URNIC_FAULT and URNIC_MODE, and
+// looks whether URNIC_HUGEPAGES, which the program will read, is a word that it
+// will take.
 absl::StatusOr<ConfigSource> ReadConfigEnvironment();
 
 // Joins the sources, best first, and checks the result: the mode is one that is

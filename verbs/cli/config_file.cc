@@ -62,6 +62,12 @@ absl::Status ReadKey(const std::string& path, std::string_view key,
     return absl::OkStatus();
   }
   if (key == "pkeys") return ReadPkeys(path, node, source);
+  if (key == "fault") {
+    source->fault = node.value_exact<std::string>();
+    if (!source->fault)
+      return At(path, node, "fault must be a text: \"loss=1%\"");
+    return absl::OkStatus();
+  }
   if (key == "mode") {
     source->mode = node.value_exact<std::string>();
     if (!source->mode) return At(path, node, "mode must be a text");
@@ -71,7 +77,7 @@ absl::Status ReadKey(const std::string& path, std::string_view key,
       path, node,
       absl::StrCat("unknown key \"", absl::string_view(key.data(), key.size()),
                    "\"; there are ports, mtu, "
-                   "pkeys and mode"));
+                   "pkeys, fault and mode"));
 }
 
 }  // namespace

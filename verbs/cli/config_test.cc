@@ -37,8 +37,9 @@ std::string WriteFile(const std::string& text) {
 class ConfigTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"URNIC_PORTS", "URNIC_MTU", "URNIC_PKEYS",
-                             "URNIC_MODE", "URNIC_CONFIG", "URNIC_HUGEPAGES"})
+    for (const char* name :
+         {"URNIC_PORTS", "URNIC_MTU", "URNIC_PKEYS", "URNIC_FAULT",
+          "URNIC_MODE", "URNIC_CONFIG", "URNIC_HUGEPAGES"})
       unsetenv(name);
   }
 };
@@ -71,6 +72,18 @@ TEST_F(ConfigTest, PkeysComeFromAnyOfTheThreePlaces) {
   EXPECT_EQ(Resolve({"--config", file})->ports, "loop|pkey=0x8003|pkey=0x4");
   setenv("URNIC_PKEYS", "0x8005,0x6", 1);
   EXPECT_EQ(Resolve({"--config", file})->ports, "loop|pkey=0x8005|pkey=0x6");
+}
+
+TEST_F(ConfigTest, FaultsAreForPortsThatDoNotSayTheirOwn) {
+  EXPECT_EQ(Resolve({"--port", "net_a|fault=die=1s", "--port", "net_b",
+                     "--fault", "loss=1%,delay=1ms"})
+                ->ports,
+            "net_a|fault=die=1s;net_b|fault=loss=1%,delay=1ms");
+  const std::string file =
+      WriteFile("ports = [\"net_a\"]\nfault = \"loss=2%\"\n");
+  EXPECT_EQ(Resolve({"--config", file})->ports, "net_a|fault=loss=2%");
+  setenv("URNIC_FAULT", "loss=3%", 1);
+  EXPECT_EQ(Resolve({"--config", file})->ports, "net_a|fault=loss=3%");
 }
 
 TEST_F(ConfigTest, FlagBeatsEnvironmentBeatsFile) {
@@ -111,6 +124,11 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
       {{"--port", "0000:01:00.0"}, "no drivers for physical NICs"},
       {{"--port", "iface:no-such-if"}, "no interface \"no-such-if\""},
       {{"--mtu", "9001", "--port", "loop"}, "mtu=9001 is not in 352 to 9000"},
+      {{"--port", "net_a", "--fault", "loss=200%"},
+       "port 1 (\"net_a\"): fault: \"loss=200%\" is wrong or out of range"},
+      {{"--port", "loop", "--fault", "loss=1%"}, "there is no wire"},
+      {{"--port", "net_a", "--fault", "die=1s;net_b"},
+       "--fault \"die=1s;net_b\": \"|\" and \";\" are for --port"},
       {{"--mode", "service"}, "not built yet"},
       {{"--mode", "fast"}, "\"fast\" is neither embedded nor service"},
       {{"--config", "/no/such/file"}, "/no/such/file: "},
@@ -140,6 +158,7 @@ TEST_F(ConfigTest, MistakesInTheFileNameTheLine) {
       {"ports = [\n \"loop\",\n 5]\n", ":3: a port must be a text"},
       {"ports = [\"loop;loop\"]\n", "a port holds no \";\""},
       {"mode = 3\n", ":1: mode must be a text"},
+      {"fault = 3\n", ":1: fault must be a text"},
       {"pkeys = 3\n", ":1: pkeys must be a list"},
       {"pkeys = [0x18001]\n", ":1: a P_Key must be a number of 16 bits"},
       {"mtu = \n", ":1: "},

@@ -95,9 +95,8 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
       "run", "Run an unmodified verbs program on a uRNIC device");
   command->footer(
       "usage: urnic run [--port DEV --addr IP/LEN [--addr ..]]... [--mtu N]\n"
-      "                 [--pkey K]... [--mode embedded] [--config FILE] [--] "
-      "PROGRAM "
-      "ARGS...\n"
+      "                 [--pkey K]... [--fault SPEC] [--mode embedded]\n"
+      "                 [--config FILE] [--] PROGRAM ARGS...\n"
       "The exit status is the program's; 2 for a mistake on this command "
       "line.\n\n"
       "Each setting has three places, the first that speaks wins:\n"
@@ -107,6 +106,7 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
       "...]\n"
       "  --mtu N               URNIC_MTU=N                mtu = N\n"
       "  --pkey K              URNIC_PKEYS=\"K,...\"        pkeys = [K, ...]\n"
+      "  --fault SPEC          URNIC_FAULT=SPEC           fault = \"SPEC\"\n"
       "  --mode embedded       URNIC_MODE=embedded        mode = \"embedded\"\n"
       "  --config FILE         URNIC_CONFIG=FILE\n"
       "A is IP/LEN; more addresses follow as DEV|A|A.");

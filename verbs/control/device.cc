@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/fault_port.h"
+#include "datapath/give_way.h"
 #include "datapath/port_factory.h"
 #include "transport/base/check.h"
 #include "verbs/control/control_commands.h"
@@ -50,6 +52,16 @@ std::shared_ptr<Device> Share(Registry::Place& place) {
             std::lock_guard lock(TheRegistry().mutex);
             if (--place.users == 0) place.device.reset();
           }};
+}
+
+// To a peer, frames that a fault delays (datapath/fault_port.h) have left
+// already: they do not die with the process.
+void AwaitHeldFrames(Engine& engine) {
+  const Time end = Engine::Now() + FaultPort::kLastFrames;
+  while (engine.port().frames_held() != 0 && Engine::Now() < end) {
+    engine.Progress();
+    GiveWay();
+  }
 }
 
 uint8_t MtuCode(uint32_t bytes) {
@@ -93,6 +105,7 @@ void Device::FlushAll() {
     // The first look may find packets, whose acknowledgements the second sends.
     place.device->engine().Progress();
     place.device->engine().Progress();
+    AwaitHeldFrames(place.device->engine());
   }
 }
 
@@ -117,6 +130,7 @@ absl::Status Device::Start() {
   }
   std::copy_n(identity_.mac, port_config.mac.size(), port_config.mac.begin());
   port_config.mac_of_interface = identity_.mac_is_port != 0;
+  port_config.fault = identity_.fault;
   port_config.report = [this, tell = PortReporter(identity_.name)](
                            const PortInfo& info) mutable {
     tell(info);
@@ -184,6 +198,7 @@ Device::~Device() {
   URNIC_CHECK(counts().none());
   // A device that failed to start has counted nothing.
   if (engine_ == nullptr) return;
+  AwaitHeldFrames(*engine_);
   Report();
 }
 
@@ -198,7 +213,8 @@ void Device::Report() {
   Engine::ControlScope scope(*engine_, kPatience);
   const EngineCounters counters =
       scope.entered() ? engine_->CountersOfAll() : engine_->counters();
-  AppendStats(identity_.name, counters, port_->counters());
+  AppendStats(identity_.name, counters, port_->counters(),
+              port_->fault_counts());
 }
 
 namespace {

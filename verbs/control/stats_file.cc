@@ -35,6 +35,24 @@ std::string ObjectOf(const Lists&... lists) {
   return object;
 }
 
+std::string CountsObject(const impair::CountValues& counts) {
+  std::string object;
+  for (size_t i = 0; i < impair::kCounts; ++i) {
+    AddNumber(object, impair::kCountNames[i], counts.values[i]);
+  }
+  return object;
+}
+
+// With the comma behind it; empty without faults.
+std::string FaultMember(const FaultCounts& c) {
+  if (c.out.of(impair::Count::k_offered) == 0 &&
+      c.in.of(impair::Count::k_offered) == 0) {
+    return "";
+  }
+  return absl::StrCat("\"fault\": {\"out\": {", CountsObject(c.out),
+                      "}, \"in\": {", CountsObject(c.in), "}}, ");
+}
+
 std::string VerdictObject(const EngineCounters& c) {
   std::string object;
   for (size_t i = 0; i < kRxVerdictCount; ++i) {
@@ -69,11 +87,12 @@ std::string Escaped(std::string_view text) {
 }  // namespace
 
 std::string StatsLine(const char* device, const EngineCounters& engine,
-                      const PortCounters& port) {
+                      const PortCounters& port, const FaultCounts& faults) {
   const Owner& owner = ThisProcess();
   return absl::StrCat("{\"device\": \"", device, "\", \"pid\": ", owner.pid,
                       ", \"program\": \"", Escaped(owner.program),
-                      "\", \"port\": {", ObjectOf(port), "}, \"engine\": {",
+                      "\", \"port\": {", ObjectOf(port), "}, ",
+                      FaultMember(faults), "\"engine\": {",
                       ObjectOf(engine, engine.requesters), "}, \"verdicts\": {",
                       VerdictObject(engine), "}}");
 }
@@ -84,9 +103,9 @@ bool StatsAreWanted() {
 }
 
 void AppendStats(const char* device, const EngineCounters& engine,
-                 const PortCounters& port) {
+                 const PortCounters& port, const FaultCounts& faults) {
   const char* path = std::getenv("URNIC_STATS");
-  const std::string line = StatsLine(device, engine, port) + "\n";
+  const std::string line = StatsLine(device, engine, port, faults) + "\n";
   const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   urnic_file_size_signal signal;
   urnic_file_size_signal_off(&signal);

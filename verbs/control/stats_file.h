@@ -6,19 +6,21 @@
 // exit(), appends one line to the file, a JSON object:
 //   {"device": "urnic0", "pid": 1, "program": "ib_write_bw",
 //    "port": {"rx_packets": 1, ..},    ras/metrics/port_counters.def
+//    "fault": {"out": {"offered": 1, ..}, "in": {..}},  only if the port has
+//                                      faults; transport/impair/counts.h
 //    "engine": {"iterations": 1, ..},  engine_counters, requester_counters
 //    "verdicts": {"Accept": 1, ..}}    ras/metrics/rx_verdicts.def, those > 0
 // A process that a signal ends leaves no line.
 
 #include <string>
 
-#include "ras/metrics/counters.h"
+#include "datapath/port.h"
 
 namespace urnic::control {
 
 // The line, without its end.
 std::string StatsLine(const char* device, const EngineCounters& engine,
-                      const PortCounters& port);
+                      const PortCounters& port, const FaultCounts& faults);
 
 // Whether URNIC_STATS is set.
 bool StatsAreWanted();
@@ -27,6 +29,6 @@ bool StatsAreWanted();
 // program's: the first is told on stderr, the others in the debug log.
 // Allocates. Any thread.
 void AppendStats(const char* device, const EngineCounters& engine,
-                 const PortCounters& port);
+                 const PortCounters& port, const FaultCounts& faults);
 
 }  // namespace urnic::control
