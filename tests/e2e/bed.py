@@ -74,6 +74,8 @@ class Tools:
                                 "cm_reconnect")
         self.cm_survivor = str(pathlib.Path(built).resolve() / "cm_survivor")
         self.late_loader = str(pathlib.Path(built).resolve() / "late_loader")
+        self.impair_bridge = str(pathlib.Path(built).resolve() /
+                                 "impair_bridge")
         self.alloc_count = str(pathlib.Path(built).resolve() /
                                "liballoc_count.so")
         self.plain_sockets = str(pathlib.Path(built).resolve() /
@@ -85,7 +87,8 @@ class Tools:
         wanted = [self.urnic, self.preload,
                   str(self.out / "lib" / "liburnic-rdmav34.so"),
                   self.echo_peer, self.cm_reconnect, self.cm_survivor,
-                  self.late_loader, self.alloc_count, self.plain_sockets]
+                  self.late_loader, self.impair_bridge, self.alloc_count,
+                  self.plain_sockets]
         return [path for path in wanted if not os.path.exists(path)]
 
     def mend(self):
@@ -458,20 +461,30 @@ class VethBed(Bed):
             for n, name in enumerate(names, 1)]
         self.join()
 
+    def _add_cable(self, a, b, name_b):
+        """From our interface in namespace `a` to another in `b`."""
+        command("ip", "-n", a, "link", "add", self.interface, "type", "veth",
+                "peer", "name", name_b, "netns", b)
+
+    def _bring_up(self, namespace, interface):
+        # The kernel's own frames must look as they would on a wire: with
+        # checksums, and no longer than the MTU.
+        command("ip", "netns", "exec", namespace, "ethtool", "-K", interface,
+                "tx", "off", "rx", "off", "tso", "off", "gso", "off", "gro",
+                "off")
+        command("ip", "-n", namespace, "link", "set", interface, "mtu",
+                str(self.mtu), "up")
+
+    def _connect(self):
+        a, b = (side.namespace for side in self.sides)
+        self._add_cable(a, b, self.interface)
+
     def join(self):
         """Makes the cable; also after unplug()."""
-        a, b = (side.namespace for side in self.sides)
-        command("ip", "-n", a, "link", "add", self.interface, "type", "veth",
-                 "peer", "name", self.interface, "netns", b)
+        self._connect()
         for n, side in enumerate(self.sides, 1):
             at = ["ip", "-n", side.namespace]
-            # The kernel's own frames must look as they would on a wire: with
-            # checksums, and no longer than the MTU.
-            command(*self.in_namespace(n - 1, [
-                "ethtool", "-K", self.interface, "tx", "off", "rx", "off",
-                "tso", "off", "gso", "off", "gro", "off"]))
-            command(*at, "link", "set", self.interface, "mtu", str(self.mtu),
-                     "up")
+            self._bring_up(side.namespace, self.interface)
             command(*at, "addr", "add", f"10.77.0.{n}/24", "dev",
                      self.interface)
             command(*at, "addr", "add", f"fd77::{n}/64", "dev",

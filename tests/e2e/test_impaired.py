@@ -1,0 +1,232 @@
+"""Wires that are bad on purpose: between two hosts, for the kernel and the
+RNICs alike (impaired_bed.py), and inside of an RNIC (`urnic run --fault`)."""
+
+import functools
+import re
+
+import bed
+import suite
+from impaired_bed import ImpairedBed
+from perftest import check_report
+from test_faults import RETRY_EXCEEDED, EchoPair
+from test_perftest import make_bed
+
+# Where a frame can end, transport/impair/counts.h.
+ENDS = ("delivered", "lost", "burst_lost", "overflowed", "red_dropped", "dead",
+        "no_room", "failed", "under_way")
+
+
+def check_sum(context, counts):
+    """Every frame is accounted for."""
+    context.check(counts["offered"] + counts["duplicated"] ==
+                  sum(counts.get(end, 0) for end in ENDS), counts)
+    context.check(counts["offered"] > 0, counts)
+
+
+def stats_of(context, place, side):
+    """What the one program of that side has counted."""
+    stats, = place.read_stats(side)
+    for counts in stats["fault"].values():
+        if counts["offered"]:
+            check_sum(context, counts)
+    return stats
+
+
+@suite.test("impaired/ping-sees-the-delay-and-the-loss")
+def ping(context):
+    """The kernel's own ping, as a judge of the wire."""
+    context.need("ping")
+    count = 100
+    with ImpairedBed(context.tools, "delay=20ms", "loss=30%") as place:
+        result = place.run(0, ["ping", "-q", "-c", str(count), "-i", "0.02",
+                               "-W", "5", place.sides[1].host_address],
+                           seconds=60, rnic=False)
+        received = int(re.search(r"(\d+) received", result.out).group(1))
+        fastest = float(re.search(r"= ([\d.]+)/", result.out).group(1))
+        there, back = place.wire_counts()
+        context.note(f"{fastest} ms, {received} of {count} came back")
+        context.check(fastest >= 20, result)
+        # Neighbour discovery is lost as well.
+        context.check(0 < count - received <= back["lost"], (result, back))
+        context.check(received <= back["delivered"], (result, back))
+        context.check(there["lost"] == 0, there)
+        for counts in (there, back):
+            check_sum(context, counts)
+            context.check(counts["missed"] == 0, counts)
+
+
+def lossy_transfer(context, argv):
+    """perftest over a wire that loses one frame of a hundred either way."""
+    context.need(argv[0])
+    count = 1000
+    with ImpairedBed(context.tools, "loss=1%", "loss=1%,seed=2") as place:
+        server, client = place.run_pair(
+            [*argv, "-x", "3", "-F", "-s", "16384", "-u", "12"], seconds=60,
+            client_options={"env": {"URNIC_STATS": place.stats_path(1)}})
+        row, = check_report(context, server, client, [16384])
+        if "-n" in argv:
+            context.check(row.iterations == count, client)
+        there, back = place.wire_counts()
+        stats, = place.read_stats(1)
+        context.note(f"{there['lost'] + back['lost']} frames lost, "
+                     f"{stats['engine']['requests_resent']} sent again")
+        context.check(back["lost"] > 0, back)
+        context.check(stats["engine"]["requests_resent"] > 0, stats)
+        check_sum(context, there)
+        check_sum(context, back)
+
+
+for _program in ("ib_write_bw", "ib_send_bw"):
+    for _name, _length in (("count", ["-n", "1000"]), ("time", ["-D", "2"])):
+        suite.add(f"impaired/{_program}-by-{_name}-over-1-percent-loss",
+                  functools.partial(lossy_transfer,
+                                    argv=[_program, *_length]),
+                  _name == "count")
+
+
+@suite.test("impaired/data-arrives-whole-whatever-the-wire-does")
+def data_is_whole(context):
+    """echo_peer compares every byte."""
+    spec = ("loss=1%,burst=0.2%:30%,reorder=2%,duplicate=2%,corrupt=2%,"
+            "delay=50us,jitter=20us")
+    with ImpairedBed(context.tools, spec, f"{spec},seed=2") as place:
+        pair = EchoPair(context, place, count=100)
+        for _ in range(3):
+            pair.await_more(pair.client, "ok", seconds=60)
+        pair.check_alive(context)
+        there, back = place.wire_counts()
+        for counts in (there, back):
+            check_sum(context, counts)
+            for what in ("lost", "burst_lost", "reordered", "duplicated",
+                         "corrupted"):
+                context.check(counts[what] > 0, counts)
+
+
+@suite.test("impaired/tcp-and-rdma-hear-of-a-queue-by-ecn")
+def marks(context):
+    """A slow wire marks what waits in front of it. The kernel's TCP is the
+    judge of marks and checksums; our own packets survive them, and are
+    counted."""
+    context.need("iperf3", "ib_write_bw")
+    spec = "rate=200Mbit,buffer=1MB,red=8KB:32KB"
+    with ImpairedBed(context.tools, spec, mtu=1500) as place:
+        for side in (0, 1):
+            place.run(side, ["sysctl", "-qw", "net.ipv4.tcp_ecn=1"],
+                      rnic=False)
+        port = place.next_port()
+        server = place.spawn(1, ["iperf3", "-s", "-1", "-p", str(port)],
+                             rnic=False)
+        bed.await_true(lambda: server.listens(port), 10, "iperf3 listening")
+        client = place.run(0, ["iperf3", "-c", place.sides[1].host_address,
+                               "-p", str(port), "-n", "8M"], rnic=False,
+                           seconds=60)
+        context.check_ok(client, server.wait(20))
+        names, values = (
+            line.split() for line in place.run(
+                0, ["cat", "/proc/net/netstat"], rnic=False).out.splitlines()
+            if line.startswith("TcpExt:"))
+        delivered_ce = int(values[names.index("TCPDeliveredCE")])
+        there, _ = place.wire_counts()
+        context.note(f"TCP: {there['marked']} marked, {delivered_ce} heard of")
+        # Not more than were marked: one mark is told of in one segment.
+        context.check(0 < delivered_ce <= there["marked"], (there, client))
+        # ECT(0) in the traffic class.
+        results = place.run_pair(
+            ["ib_write_bw", "-x", "3", "-F", "-s", "65536", "-n", "100", "-t",
+             "16", "-u", "14", "--tclass", "2"], server_side=1, seconds=60,
+            server_options={"env": {"URNIC_STATS": place.stats_path(1)}})
+        context.check_ok(*results)
+        stats, = place.read_stats(1)
+        marked = place.wire_counts()[0]["marked"] - there["marked"]
+        heard = stats["engine"]["ce_received"]
+        context.note(f"RDMA: {marked} marked, {heard} heard of")
+        context.check(0 < heard <= marked, stats)
+        context.check("BadIcrc" not in stats["verdicts"], stats)
+
+
+def faulty_pingpong(context, bed_name, options):
+    """One RNIC with faults, the other without."""
+    context.need("ibv_rc_pingpong")
+    with make_bed(context.tools, bed_name) as place:
+        fault = "loss=2%,delay=200us,jitter=100us,duplicate=1%"
+        results = place.run_pair(
+            ["ibv_rc_pingpong", "-g", "3", "-n", "200", "-c", *options],
+            seconds=60, client_options={"env": {
+                "URNIC_FAULT": fault, "URNIC_STATS": place.stats_path(1)}})
+        context.check_ok(*results)
+        counts = stats_of(context, place, 1)["fault"]
+        for direction in ("out", "in"):
+            context.check(counts[direction]["lost"] > 0, counts)
+        context.note(f"{counts['out']['lost']} and {counts['in']['lost']} "
+                     "frames lost")
+
+
+for _bed in ("veth9000", "vhost", "memif"):
+    for _name, _options in (("polling", []), ("asleep", ["-e"])):
+        suite.add(f"{_bed}/pingpong-{_name}-with-a-faulty-port",
+                  functools.partial(faulty_pingpong, bed_name=_bed,
+                                    options=_options),
+                  _bed == "veth9000")
+
+
+def dies(context, bed_name):
+    """A port that dies without a word: both sides of a running transfer are
+    told by the status of their completions."""
+    context.need("ib_write_bw")
+    # Both sides send, so both must notice. 2^12 * 4.096 us = 17 ms, 7 times.
+    argv = ["ib_write_bw", "-x", "3", "-F", "-b", "-D", "20", "-u", "12"]
+    with make_bed(context.tools, bed_name) as place:
+        pair = place.spawn_pair(
+            argv, client_options={"env": {"URNIC_FAULT": "die=2s"}})
+        for process in pair:
+            result = process.wait(30)
+            context.check(result.status > 0, result)
+            context.check(RETRY_EXCEEDED in result.out + result.err, result)
+
+
+for _bed in ("veth9000", "vhost"):
+    suite.add(f"{_bed}/a-port-that-dies-ends-with-retry-exceeded",
+              functools.partial(dies, bed_name=_bed), _bed == "veth9000")
+
+
+@suite.test("veth9000/a-stall-shorter-than-the-retries-is-survived")
+def stall(context):
+    context.need("ib_write_bw")
+    with make_bed(context.tools, "veth9000") as place:
+        # 2^15 * 4.096 us = 134 ms, 7 times.
+        results = place.run_pair(
+            ["ib_write_bw", "-x", "3", "-F", "-D", "3", "-u", "15"],
+            seconds=60, client_options={"env": {
+                "URNIC_FAULT": "stall=0s:250ms:900ms",
+                "URNIC_STATS": place.stats_path(1)}})
+        check_report(context, *results)
+        stats = stats_of(context, place, 1)
+        context.note(f"{stats['fault']['out']['stalled']} frames waited, "
+                     f"{stats['engine']['timeouts']} timeouts")
+        context.check(stats["fault"]["out"]["stalled"] > 0, stats)
+        context.check(stats["fault"]["in"]["stalled"] > 0, stats)
+
+
+@suite.test("veth9000/the-last-frames-of-a-slow-port-arrive")
+def last_frames(context):
+    """A program that is done has sent its last acknowledgement, though its
+    wire may still have it: its peer must not wait in vain."""
+    context.need("ibv_rc_pingpong")
+    with make_bed(context.tools, "veth9000") as place:
+        context.check_ok(*place.run_pair(
+            ["ibv_rc_pingpong", "-g", "3", "-n", "5"], seconds=60,
+            client_options={"env": {
+                "URNIC_FAULT": "delay=300ms,direction=out"}}))
+
+
+@suite.test("loop/wrong-faults-are-refused")
+def wrong_words(context):
+    with bed.LoopBed(context.tools) as place:
+        for fault, complaint in (
+                ("loss=200%", "fault=loss=200%: there is no wire"),
+                ("delay=1ms;loop", "are for --port")):
+            result = place.run(0, [context.tools.urnic, "run", "--port",
+                                   "loop", "--fault", fault, "true"],
+                               rnic=False)
+            context.check(result.status == 2, result)
+            context.check(complaint in result.err, result)
