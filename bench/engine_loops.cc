@@ -52,8 +52,7 @@ class Node {
   Node(Port* port, uint32_t ip) : gid_(wire::Gid::FromIpv4(ip)) {
     EngineConfig config;
     config.port = port;
-    config.local_gids = {gid_};
-    config.prefix_bits = {120};
+    config.addresses = {{gid_, 96 + 24}};
     engine_ = new Engine(config);
     memory_ = new (std::align_val_t(4096)) uint8_t[1 << 20]();
   }
@@ -77,7 +76,7 @@ class Node {
 
   // `peer` must run meanwhile to answer the address resolution.
   void Connect(Node& peer, uint32_t mtu) {
-    absl::StatusOr<Path> path = absl::UnknownError("");
+    absl::StatusOr<net::Path> path = absl::UnknownError("");
     for (int i = 0; i < 1000 && !path.ok(); ++i) {
       path = engine_->ResolvePath(
           {.local = gid_, .remote = peer.gid_, .udp_src_port = 50000},
@@ -92,7 +91,7 @@ class Node {
     config.timeout = Duration::Milliseconds(67);
     config.max_rd_atomic = config.max_dest_rd_atomic = 4;
     Engine::ControlScope scope(*engine_);
-    qp_->path = *path;
+    qp_->path = RocePath(*path);
     for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       engine_->ModifyQp(*qp_, state, config);
     }

@@ -18,7 +18,7 @@ int main() {
   print("rc::Qp", sizeof(urnic::rc::Qp));
   print("uc::Qp", sizeof(urnic::uc::Qp));
   print("ud::Qp", sizeof(urnic::ud::Qp));
-  print("Path", sizeof(urnic::Path));
+  print("Path", sizeof(urnic::RocePath));
   print("MemoryRegion", sizeof(urnic::mem::MemoryRegion));
   return 0;
 }

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "datapath/path.h"
+#include "datapath/roce_path.h"
 
 namespace urnic {
 
@@ -18,7 +18,7 @@ class AddressTable {
   static constexpr uint32_t kIndexBits = 20;
 
   // 0 when there are 2^20 already.
-  uint32_t Add(const Path& path, uint32_t pd) {
+  uint32_t Add(const RocePath& path, uint32_t pd) {
     uint32_t index = static_cast<uint32_t>(entries_.size());
     if (!free_.empty()) {
       index = free_.back();
@@ -43,7 +43,7 @@ class AddressTable {
   }
 
   // Null: no such handle in this domain.
-  Path* Find(uint32_t number, uint32_t pd) const {
+  RocePath* Find(uint32_t number, uint32_t pd) const {
     Entry* entry = FindEntry(number);
     return entry != nullptr && entry->pd == pd ? &entry->path : nullptr;
   }
@@ -61,7 +61,7 @@ class AddressTable {
   struct Entry {
     uint32_t number;
     uint32_t pd;
-    Path path;
+    RocePath path;
   };
 
   Entry* FindEntry(uint32_t number) const {

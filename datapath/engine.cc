@@ -27,7 +27,7 @@ namespace {
 constexpr uint32_t kQpIndexMask = (1u << 21) - 1;
 
 // Where numbers start is drawn per incarnation: what a dead process's peers
-// still send meets no live queue pair and no live key (design.md 3.4).
+// still send meets no live queue pair and no live key.
 uint32_t Draw() {
   uint32_t value = 0;
   if (getrandom(&value, sizeof(value), 0) != sizeof(value)) {
@@ -50,6 +50,15 @@ std::span<mem::MemoryRegion> MapRegions(uint32_t count, void** memory) {
   URNIC_CHECK(at != MAP_FAILED);
   *memory = at;
   return {static_cast<mem::MemoryRegion*>(at), count};
+}
+
+net::HostConfig HostConfigOf(const EngineConfig& config) {
+  net::HostConfig host;
+  host.mac.bytes = config.port->mac();
+  host.mtu = config.port->mtu();
+  host.addresses = config.addresses;
+  host.seed = uint64_t{Draw()} << 32 | Draw();
+  return host;
 }
 
 // How long an engine that ends waits for its port to take the last frames, as
@@ -86,16 +95,12 @@ Engine::Engine(const EngineConfig& config)
       qp_mask_(config.max_qps - 1),
       next_qp_index_(Draw() & kQpIndexMask),
       wheel_(Now()),
-      neighbors_(1024),
-      random_(uint64_t{Draw()} << 32 | 1),
-      pkeys_(config.pkeys),
-      local_gids_(config.local_gids),
-      prefix_bits_(config.prefix_bits),
       tx_(config.port, &counters_),
+      host_(HostConfigOf(config)),
+      gsi_(&host_, &tx_, &counters_, config.pkeys),
       sink_(new Sink),
       null_sink_(new uint8_t[mem::MrTable::kNullPageBytes]) {
   URNIC_CHECK(std::has_single_bit(config.max_qps));
-  URNIC_CHECK(prefix_bits_.size() == local_gids_.size());
   mr_capacity_ = config.max_mrs;
   mrs_.SetNullPages(reinterpret_cast<uint64_t>(kZeros),
                     reinterpret_cast<uint64_t>(null_sink_.get()));
@@ -186,7 +191,7 @@ std::optional<uint32_t> Engine::ChooseQpn() {
     }
     const uint32_t qpn = port_->ordinal() << 21 | index;
     //= IBTA 12.9.8.4: not while a connection of that number is in TIMEWAIT
-    if (gsi_ == nullptr || !gsi_->IsQpnBusy(qpn)) return qpn;
+    if (!gsi_.IsQpnBusy(qpn)) return qpn;
   }
   return std::nullopt;
 }
@@ -279,118 +284,14 @@ void Engine::ModifyQp(EngineQp& qp, QpState target, const QpConfig& config) {
   }
   qp.Modify(target, config);
   if (target == QpState::kRtr) {
-    qp.path.sent.Clear();
-    qp.path.received.Clear();
     // Its address may have gone since the path was found.
-    if (qp.service() != QpService::kUd) LookForSource(qp.path);
+    if (qp.service() != QpService::kUd) host_.CheckSource(qp.path);
   }
   AfterWork(qp);
 }
 
 void Engine::ReconfigureQp(EngineQp& qp, const QpConfig& config) {
   qp.Reconfigure(config);
-}
-
-void Engine::SetAddresses(std::vector<wire::Gid> gids,
-                          std::vector<uint8_t> bits) {
-  URNIC_CHECK(gids.size() == bits.size());
-  local_gids_ = std::move(gids);
-  prefix_bits_ = std::move(bits);
-  for (uint32_t i = 0; i <= qp_mask_; ++i) {
-    EngineQp* const qp = qps_[i];
-    if (qp != nullptr && qp->service() != QpService::kUd &&
-        qp->state() >= QpState::kRtr) {
-      LookForSource(qp->path);
-    }
-  }
-  addresses_.ForEach([this](Path& path) { LookForSource(path); });
-}
-
-void Engine::LookForSource(Path& path) const {
-  const wire::Gid source = path.headers.src();
-  path.source_gone = !IsLocal(source);
-  path.local = path.source_gone ? wire::Gid{} : source;
-}
-
-absl::StatusOr<Path> Engine::ResolvePath(const PathRequest& request,
-                                         Duration timeout) {
-  if (request.local.is_ipv4() != request.remote.is_ipv4()) {
-    return absl::InvalidArgumentError("a path needs two GIDs of one family");
-  }
-  Path path;
-  path.local = request.local;
-  path.remote = request.remote;
-  uint8_t bits = 0;
-  {
-    ControlScope scope(*this);
-    const auto local =
-        std::find(local_gids_.begin(), local_gids_.end(), request.local);
-    if (local == local_gids_.end()) {
-      return absl::NotFoundError(
-          "the source GID is not an address of this port");
-    }
-    bits = prefix_bits_[static_cast<size_t>(local - local_gids_.begin())];
-    path.loopback = IsLocal(request.remote);
-  }
-  path.multicast = request.remote.is_multicast();
-  wire::PathHeaders headers;
-  headers.src_mac.bytes = port_->mac();
-  headers.dst_mac = headers.src_mac;
-  headers.src = request.local;
-  headers.dst = request.remote;
-  headers.traffic_class = request.traffic_class;
-  headers.hop_limit = request.hop_limit;
-  headers.flow_label = request.flow_label;
-  headers.udp_src_port = request.udp_src_port;
-  headers.roce_v1 = request.roce_v1;
-  if (path.multicast) {
-    headers.dst_mac = wire::MulticastMac(request.remote);
-  } else if (!path.loopback) {
-    if (!SamePrefix(request.local, request.remote, bits)) {
-      return absl::UnavailableError(
-          absl::StrCat("the destination is outside the /",
-                       request.local.is_ipv4() ? bits - 96 : bits,
-                       " of the source address, and there are no routes"));
-    }
-    // Peers of RoCE v1 may have no IP stack that answers.
-    auto mac =
-        request.roce_v1 ? wire::MacOfLinkLocal(request.remote) : std::nullopt;
-    if (!mac.has_value()) {
-      mac = FindNeighbor(request.local, request.remote, timeout);
-    }
-    if (!mac.has_value()) {
-      return absl::DeadlineExceededError(
-          "the destination answers neither ARP nor neighbour discovery");
-    }
-    headers.dst_mac = *mac;
-  }
-  path.headers = wire::HeaderTemplate(headers);
-  return path;
-}
-
-std::optional<wire::MacAddress> Engine::FindNeighbor(const wire::Gid& local,
-                                                     const wire::Gid& remote,
-                                                     Duration timeout) {
-  const Time end = Now() + timeout;
-  Time ask_next = Now();
-  Duration wait = Duration::Milliseconds(20);
-  for (;;) {
-    {
-      ControlScope scope(*this);
-      const Time now = Now();
-      if (auto mac = neighbors_.Find(remote, now)) return mac;
-      if (now >= ask_next) {
-        Solicit(local, remote);
-        ask_next = now + wait;
-        wait = std::min(wait * 2, Duration::Seconds(1));
-      }
-      Iterate(/*inline_poll=*/false);
-      if (auto mac = neighbors_.Find(remote, now)) return mac;
-      if (now >= end) return std::nullopt;
-    }
-    // Where nothing can arrive, looking often finds nothing.
-    usleep(port_->info().state == PortState::kUp ? 50 : 2000);
-  }
 }
 
 absl::Status Engine::StartHelper() {

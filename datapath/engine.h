@@ -26,9 +26,9 @@
 #include "datapath/address_table.h"
 #include "datapath/completion_writer.h"
 #include "datapath/engine_qp.h"
+#include "datapath/groups.h"
 #include "datapath/gsi.h"
 #include "datapath/guarded_memory.h"
-#include "datapath/neighbor_table.h"
 #include "datapath/pending_set.h"
 #include "datapath/port.h"
 #include "datapath/ready_list.h"
@@ -37,23 +37,31 @@
 #include "datapath/transmit_queue.h"
 #include "ras/metrics/counters.h"
 #include "transport/mem/mr_table.h"
+#include "transport/net/host.h"
 #include "transport/wire/frame.h"
-#include "transport/wire/mad.h"
 
 namespace urnic {
 
 class HelperThread;
 
 struct EngineConfig {
-  Port* port = nullptr;               // outlives the engine
-  std::vector<wire::Gid> local_gids;  // addresses that are ours
-  // On-link test for IPv4-mapped and IPv6 addresses: prefix bits of each
-  // local GID, counted in its 128 bits (10.0.0.1/24: 96 + 24).
-  std::vector<uint8_t> prefix_bits;
+  Port* port = nullptr;                      // outlives the engine
+  std::vector<net::LocalAddress> addresses;  // that are ours
   // The P_Key table, for QP1; other queue pairs have their own of it.
   std::vector<uint16_t> pkeys = {0xffff};
   uint32_t max_qps = 1u << 16;  // powers of two
   uint32_t max_mrs = 1u << 18;
+};
+
+// Who has asked for a path (Engine::Ask).
+class PathWaiter {
+ public:
+  // Called by the holder of the token: neither waits nor takes a ControlScope.
+  // `path` is valid if the status is kFound, and during the call only.
+  virtual void OnPath(net::PathStatus status, const net::Path& path) = 0;
+
+ protected:
+  ~PathWaiter() = default;
 };
 
 class Engine {
@@ -101,14 +109,13 @@ class Engine {
 
   mem::MrTable& mrs() { return mrs_; }
 
-  // The addresses that are ours from now on, with the bits of their prefixes,
-  // as in EngineConfig. A path from one that is gone stays what it is, and
-  // works again when the address is back; meanwhile what is sent along it is
-  // lost (tx_source_gone), as on a host without the address: requests of RC
-  // fail when their retries are used up, datagrams complete and do not arrive.
-  // What arrives for such an address is not for us (kNotForUs). Groups stay
-  // joined.
-  void SetAddresses(std::vector<wire::Gid> gids, std::vector<uint8_t> bits);
+  // The addresses that are ours from now on. A path from one that is gone stays
+  // what it is, and works again when the address is back; meanwhile what is
+  // sent along it is lost (tx_source_gone), as on a host without the address:
+  // requests of RC fail when their retries are used up, datagrams complete and
+  // do not arrive. What arrives for such an address is not for us (kNotForUs).
+  // Groups stay joined.
+  void SetAddresses(std::vector<net::LocalAddress> addresses);
 
   // `config.limits.qpn` is ignored: the engine chooses the number.
   // RESOURCE_EXHAUSTED at max_qps, and when no number is left that the
@@ -128,9 +135,9 @@ class Engine {
   void ForgetCq(CompletionQueue& cq) { completions_.Forget(cq); }
   // A number for urnic_sq_wqe.to, for queue pairs of this protection domain;
   // 0: there are too many (AddressTable).
-  uint32_t CreateAh(const Path& path, uint32_t pd) {
-    Path known = path;
-    LookForSource(known);
+  uint32_t CreateAh(const net::Path& path, uint32_t pd) {
+    RocePath known(path);
+    host_.CheckSource(known);
     return addresses_.Add(known, pd);
   }
   void DestroyAh(uint32_t number) { addresses_.Remove(number); }
@@ -141,48 +148,38 @@ class Engine {
 
   // Datagrams to the group reach the queue pair; joined twice is joined once.
   // The first one of this port tells the network (IGMP, MLD), and again when
-  // it asks; the last one takes it back. INVALID_ARGUMENT: not a multicast GID;
-  // RESOURCE_EXHAUSTED: the group has kMaxGroupMembers, or there are
-  // kMaxGroups.
+  // it asks; the last one takes it back. Errors of Groups::Join().
   absl::Status JoinGroup(EngineQp& qp, const wire::Gid& group);
-  static constexpr uint32_t kMaxGroups = 1u << 13;
-  static constexpr uint32_t kMaxGroupMembers = 1u << 8;
   // False: the queue pair has not joined.
   bool LeaveGroup(EngineQp& qp, const wire::Gid& group);
   // Has it joined any?
-  bool IsInGroup(const EngineQp& qp) const;
+  bool IsInGroup(const EngineQp& qp) const {
+    return groups_.GroupOf(qp) != nullptr;
+  }
 
-  // Management datagrams, QP1 (datapath/gsi.h); null: they are dropped.
-  void SetGsi(GsiHandler* handler) { gsi_ = handler; }
-  // Sends `mad` (256 bytes) to QP1 at the end of the path, as soon as the port
-  // has room. Beyond kWaitingMadsMax it is lost, as on the wire: its sender has
-  // a timer, of seconds.
-  void SendMad(const Path& path, uint16_t pkey, std::span<const uint8_t> mad);
-  static constexpr size_t kWaitingMadsMax = 8192;
+  // QP1: who gets which class of management datagrams, and sending them.
+  GsiPort& gsi() { return gsi_; }
+
+  // Asks for the way to a GID. `waiter` is called once, by the holder of the
+  // token, perhaps within this call; kNoAnswer when `timeout` has passed.
+  // 0: too many questions, and nothing was asked.
+  net::QuestionId Ask(const net::PathQuery& query, PathWaiter* waiter,
+                      Duration timeout);
+  // `waiter` is not called (any more).
+  void Cancel(net::QuestionId id) { host_.Cancel(id); }
 
   // counters(), with the requesters of living queue pairs.
   EngineCounters CountersOfAll() const;
 
   // --- Control: outside a ControlScope -----------------------------------
 
-  struct PathRequest {
-    wire::Gid local;
-    wire::Gid remote;
-    uint8_t traffic_class = 0;
-    uint8_t hop_limit = 64;
-    uint32_t flow_label = 0;
-    uint16_t udp_src_port = 0;
-    bool roce_v1 = false;
-  };
-  // Finds the way to a GID: asks for its MAC by ARP or neighbour discovery,
-  // running the engine meanwhile. Waits up to `timeout`.
-  // The path to a group needs no asking, nor that of RoCE v1 to a link-local
-  // GID that is made of the MAC.
-  // NOT_FOUND: `local` is not ours; UNAVAILABLE: `remote` is not on the link
-  // of `local`; DEADLINE_EXCEEDED: nobody answered; INVALID_ARGUMENT: IPv4 and
-  // IPv6 mixed.
-  absl::StatusOr<Path> ResolvePath(const PathRequest& request,
-                                   Duration timeout);
+  // Finds the way to a GID: Ask(), and runs the engine until there is an
+  // answer, up to `timeout`.
+  // INVALID_ARGUMENT: IPv4 and IPv6 mixed; NOT_FOUND: `local` is not ours;
+  // UNAVAILABLE: no route; DEADLINE_EXCEEDED: no answer; RESOURCE_EXHAUSTED:
+  // too many neighbours or questions.
+  absl::StatusOr<net::Path> ResolvePath(const net::PathQuery& query,
+                                        Duration timeout);
 
   // Starts the helper thread (datapath/helper_thread.h). Once.
   // RESOURCE_EXHAUSTED: no more descriptors, or threads.
@@ -203,12 +200,6 @@ class Engine {
  private:
   friend class HelperThread;
 
-  struct MulticastGroup {
-    wire::Gid gid;
-    std::vector<EngineQp*> members;
-    Time report_at = Time::Infinite();  // the network is told again
-  };
-
   // A thread that posted a receive when the queue pair failed has not rung the
   // doorbell, if it did not see that yet; so the queue pair is looked at until
   // its store must be visible (no processor holds one back for so long). From
@@ -219,13 +210,6 @@ class Engine {
     EngineQp* qp;
     Time until;
   };
-  struct WaitingMad {
-    wire::HeaderTemplate headers;
-    bool loopback = false;
-    uint16_t pkey = 0;
-    std::array<uint8_t, wire::kMadBytes> mad = {};
-  };
-
   // A run of packets of one queue pair out of one burst.
   struct Run {
     EngineQp* qp = nullptr;
@@ -257,7 +241,6 @@ class Engine {
   void PrefetchQps(uint32_t count);
   RxVerdict Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
                      EngineQp*& qp, Time now);
-  static bool PkeyMatches(uint16_t theirs, uint16_t ours);
   void FinishRun(Time now);
   // Completions, events, readiness and timer after `qp` has moved.
   void AfterWork(EngineQp& qp);
@@ -276,7 +259,7 @@ class Engine {
   uint32_t RoomFor(const EngineQp& qp, uint32_t wanted) const {
     return MayLoop(qp) ? std::min(wanted, tx_.loop_room()) : wanted;
   }
-  Path* PathOf(EngineQp& qp, const TxSlot& slot);
+  RocePath* PathOf(EngineQp& qp, const TxSlot& slot);
   // False: the packet's way or its memory is not there; the queue pair knows.
   bool BuildFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
                   rte_mbuf* frame);
@@ -293,49 +276,28 @@ class Engine {
   // What cannot complete cannot go on: queue pairs, and XRC's shared receive
   // queues, which peers find gone (IBTA 11.6.3.3).
   void FailUsersOfFullQueues();
-  std::optional<wire::MacAddress> FindNeighbor(const wire::Gid& local,
-                                               const wire::Gid& remote,
-                                               Duration timeout);
 
-  // Management and multicast, off the packet path (gsi.cc, multicast.cc).
+  // What has no queue pair of its own: groups and QP1 (multicast.cc).
   RxVerdict OnPacketWithoutQp(const wire::FrameView& view,
                               const RxPacket& packet, Time now);
-  RxVerdict OnMad(const wire::FrameView& view, const RxPacket& packet,
-                  Time now);
-  // False: the port has no room.
-  bool TrySendMad(const WaitingMad& waiting);
-  void SendWaitingMads();
-  void OnControlTimer(Time now);
-  void SetControlDeadline() {
-    control_deadline_ =
-        std::min(gsi_ == nullptr ? Time::Infinite() : gsi_->NextDeadline(),
-                 report_deadline_);
-  }
   RxVerdict OnMulticast(const wire::FrameView& view, const RxPacket& packet,
                         Time now);
   // For paths that are not as most: false if there is no way out, and then the
   // frame is gone.
-  bool GoesOut(const Path& path, rte_mbuf* frame);
+  bool GoesOut(const net::Path& path, rte_mbuf* frame);
   // A copy of the frame to ourselves, if one of ours has joined.
-  void LoopMulticast(const Path& path, const rte_mbuf* frame);
-  void ReportMembership(const wire::Gid& group, bool joined, Time now);
-  // A frame that is no use to anything else.
-  RxVerdict OnMembership(std::span<const uint8_t> frame, RxVerdict otherwise,
-                         Time now);
-  void SendDueReports(Time now);
-  void SetReportDeadline();
-  // In (0, limit].
-  Duration RandomDelay(Duration limit);
+  void LoopMulticast(const net::Path& path, const rte_mbuf* frame);
   void LeaveAllGroups(EngineQp& qp);
 
-  // Address resolution and echo, off the packet path (network_services.cc).
-  RxVerdict OnNeighborMessage(const wire::FrameView& view, RxVerdict kind,
-                              Time now);
-  void Solicit(const wire::Gid& local, const wire::Gid& target);
-  bool IsLocal(const wire::Gid& gid) const;
-  // Whether the path's source is ours, after our addresses may have changed.
-  void LookForSource(Path& path) const;
-  static bool SamePrefix(const wire::Gid& a, const wire::Gid& b, uint32_t bits);
+  // The host core and QP1, off the packet path (engine_host.cc).
+  void OnControlTimer(Time now);
+  void SetControlDeadline() {
+    control_deadline_ = std::min(gsi_.NextDeadline(), host_.NextDeadline());
+  }
+  // Hands answers to those who have asked.
+  void DeliverAnswers(Time now);
+  // What the queue pair has sent was not answered in time.
+  void Suspect(const EngineQp& qp, Time now);
 
   // The ring that an XRC request names, if the queue pair may use it.
   RecvRing* FindXrcRing(const EngineQp& qp, const RxPacket& packet) const;
@@ -345,8 +307,8 @@ class Engine {
     return qp != nullptr && qp->qpn() == qpn ? qp : nullptr;
   }
 
-  // The first of the queue pairs', the connection manager's, the multicast
-  // reports' and the held completion events'.
+  // The first of the queue pairs', QP1's, the host's and the held completion
+  // events'.
   Time NextDeadline() const {
     return std::min({wheel_.NextDeadline(), control_deadline_,
                      completions_.held_deadline()});
@@ -374,27 +336,19 @@ class Engine {
   // Have failed a moment ago: what was posted meanwhile is still to be flushed.
   std::vector<LateLook> in_error_;
   TimerWheel<EngineQp> wheel_;
-  NeighborTable neighbors_;
   AddressTable addresses_;
   std::vector<SharedReceiveQueue*> srqs_;  // by the lower bits of the number
   uint32_t next_srq_index_ = 0;
-  std::vector<MulticastGroup> groups_;
-  GsiHandler* gsi_ = nullptr;
-  Time report_deadline_ = Time::Infinite();   // the first of groups_
-  Time control_deadline_ = Time::Infinite();  // of that and of gsi_
-  Time igmp_v1_until_;                        // a version 1 querier is there
-  uint64_t random_;                           // of delays; never 0
-  Psn gsi_psn_;
-  std::deque<WaitingMad> waiting_mads_;
-  std::vector<uint16_t> pkeys_;
-  std::vector<wire::Gid> local_gids_;
-  std::vector<uint8_t> prefix_bits_;
+  Groups groups_;
+  Time control_deadline_ = Time::Infinite();  // the first of gsi_ and host_
   EngineCounters counters_;
 
   Run run_;
   rte_mbuf* rx_[kBurstMax];
   uint32_t rx_count_ = 0;  // processed, not freed yet
   TransmitQueue tx_;
+  net::Host host_;
+  GsiPort gsi_;
   TxSlot slots_[kBurstMax];
   uint8_t slot_headers_[kBurstMax][kMaxHeaderBytes];
   std::unique_ptr<Sink> sink_;

@@ -19,10 +19,12 @@ constexpr uint32_t kBytes = 64;
 
 class EngineAddressTest : public ::testing::Test {
  protected:
-  static void SetAddresses(EngineNode& node, std::vector<wire::Gid> gids) {
-    const std::vector<uint8_t> bits(gids.size(), 96 + 24);
+  static void SetAddresses(EngineNode& node,
+                           const std::vector<wire::Gid>& gids) {
+    std::vector<net::LocalAddress> addresses;
+    for (const wire::Gid& gid : gids) addresses.push_back({gid, 96 + 24});
     Engine::ControlScope scope(node.engine());
-    node.engine().SetAddresses(std::move(gids), bits);
+    node.engine().SetAddresses(std::move(addresses));
   }
   void Run() {
     for (int i = 0; i < 4; ++i) {
@@ -48,7 +50,7 @@ class EngineAddressTest : public ::testing::Test {
     }
     return false;
   }
-  static absl::StatusOr<Path> Resolve(EngineNode& node, uint32_t ip) {
+  static absl::StatusOr<net::Path> Resolve(EngineNode& node, uint32_t ip) {
     return node.engine().ResolvePath({.local = node.gid(),
                                       .remote = wire::Gid::FromIpv4(ip),
                                       .udp_src_port = 50000},
@@ -114,7 +116,7 @@ TEST_F(EngineAddressTest, PathsBeginAndEndAtAddressesOfTheMoment) {
 }
 
 TEST_F(EngineAddressTest, APathThatWasFoundBeforeItsAddressWentLeadsNowhere) {
-  const Path path = nodes_.a.qp().path;
+  const RocePath path = nodes_.a.qp().path;
   SetAddresses(nodes_.a, {second_});
   Engine::ControlScope scope(nodes_.a.engine());
   EngineQp& qp = nodes_.a.qp();
@@ -124,7 +126,7 @@ TEST_F(EngineAddressTest, APathThatWasFoundBeforeItsAddressWentLeadsNowhere) {
   nodes_.a.engine().ModifyQp(qp, QpState::kRtr, {});
   EXPECT_TRUE(qp.path.source_gone);
   const uint64_t before = Lost(nodes_.a);
-  nodes_.a.engine().SendMad(path, 0xffff, std::vector<uint8_t>(256));
+  nodes_.a.engine().gsi().Send(path, 0xffff, std::vector<uint8_t>(256));
   EXPECT_EQ(Lost(nodes_.a), before + 1);
 }
 

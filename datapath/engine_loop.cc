@@ -14,6 +14,7 @@
 #include "datapath/helper_thread.h"
 #include "datapath/placer.h"
 #include "datapath/roce_framer.h"
+#include "transport/net/pkeys.h"
 #include "transport/wire/frame.h"
 
 namespace urnic {
@@ -40,7 +41,7 @@ CopyMode Engine::ThisThreadsCopyMode() {
 void Engine::Leave() {
   if (helper_ != nullptr) {
     helper_->BeforeRelease(!ready_.empty() || tx_.blocked() ||
-                               tx_.looped() != 0 || !waiting_mads_.empty() ||
+                               tx_.looped() != 0 || gsi_.waiting() ||
                                completions_.lost(),
                            NextDeadline());
   }
@@ -91,20 +92,20 @@ bool Engine::Iterate(bool inline_poll) {
   if (pending_.Any()) DrainPending();
   if (__builtin_expect(!in_error_.empty(), 0)) LookOnceMore(now);
   bool worked = false;
-  if (!ready_.empty() || tx_.blocked() || !waiting_mads_.empty()) {
+  if (!ready_.empty() || tx_.blocked() || gsi_.waiting()) {
     const uint64_t before = counters_.tx_packets;
     TransmitReady(now, /*may_defer_acks=*/false);
     worked = !tx_.blocked() || counters_.tx_packets != before;
   }
   worked |= Receive(now);
   if (__builtin_expect(now >= control_deadline_, 0)) OnControlTimer(now);
-  if (__builtin_expect(!waiting_mads_.empty(), 0)) SendWaitingMads();
+  if (__builtin_expect(gsi_.waiting(), 0)) gsi_.SendWaiting();
   if (__builtin_expect(now >= completions_.held_deadline(), 0)) {
     completions_.ReleaseHeldEvents();
   }
   if (wheel_.Due(now)) {
     wheel_.Fire(now, [&](EngineQp& qp) {
-      qp.OnTimer(now);
+      if (qp.OnTimer(now)) Suspect(qp, now);
       PushSendCompletions(qp);
       if (qp.HasWork()) ready_.Push(qp);
       wheel_.Schedule(qp, qp.NextDeadline());
@@ -211,15 +212,14 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
                            EngineQp*& qp, Time now) {
   wire::FrameView view;
   const RxVerdict shape = wire::ParseFrame(frame, bytes, view);
-  // A tag of VLAN 0 gives a priority only.
-  if (view.vlan != nullptr && view.vlan->vlan_id() != 0) {
+  if (__builtin_expect(shape != RxVerdict::kAccept, 0)) {
+    const RxVerdict verdict =
+        host_.OnFrame(view, shape, {frame, bytes}, now, tx_);
+    DeliverAnswers(now);
+    return verdict;
+  }
+  if (__builtin_expect(!host_.IsOurVlan(view), 0)) {
     return RxVerdict::kForeignVlan;
-  }
-  if (shape == RxVerdict::kArp || shape == RxVerdict::kIcmp) {
-    return OnNeighborMessage(view, shape, now);
-  }
-  if (shape != RxVerdict::kAccept) {
-    return OnMembership({frame, bytes}, shape, now);
   }
   const RxVerdict form =
       wire::ParseRoce(view.payload, view.payload_bytes, packet);
@@ -242,14 +242,15 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
   }
   if (qp->state() < QpState::kRtr) return RxVerdict::kQpNotReady;
   if (__builtin_expect(qp->service() == QpService::kUd, 0)) {
-    if (!IsLocal(view.dst)) return RxVerdict::kNotForUs;
+    if (!host_.IsLocal(view.dst)) return RxVerdict::kNotForUs;
   } else if (!from_peer) {
-    return IsLocal(view.dst) ? RxVerdict::kWrongPeer : RxVerdict::kNotForUs;
+    return host_.IsLocal(view.dst) ? RxVerdict::kWrongPeer
+                                   : RxVerdict::kNotForUs;
   }
   if (__builtin_expect(packet.info->has_xrceth, 0)) {
     packet.xrc_ring = FindXrcRing(*qp, packet);
   }
-  return PkeyMatches(packet.bth->pkey.value(), qp->config().pkey)
+  return net::PkeyMatches(packet.bth->pkey.value(), qp->config().pkey)
              ? RxVerdict::kAccept
              : RxVerdict::kBadPkey;
 }
@@ -263,11 +264,6 @@ RecvRing* Engine::FindXrcRing(const EngineQp& qp,
                  srq->xrc_domain == qp.xrc_domain() && !srq->failed
              ? &srq->ring
              : nullptr;
-}
-
-// IBTA 10.9.3: the 15 bits must match and one side be a full member.
-bool Engine::PkeyMatches(uint16_t theirs, uint16_t ours) {
-  return ((theirs ^ ours) & 0x7fff) == 0 && ((theirs | ours) & 0x8000) != 0;
 }
 
 void Engine::FinishRun(Time now) {
@@ -399,14 +395,16 @@ bool Engine::MayLoop(const EngineQp& qp) {
 }
 
 // Null: its address handle is gone, or another domain's.
-Path* Engine::PathOf(EngineQp& qp, const TxSlot& slot) {
+RocePath* Engine::PathOf(EngineQp& qp, const TxSlot& slot) {
   if (__builtin_expect(qp.service() != QpService::kUd, 1)) return &qp.path;
-  return addresses_.Find(slot.address_handle, qp.pd());
+  RocePath* path = addresses_.Find(slot.address_handle, qp.pd());
+  if (path != nullptr) path->FollowNeighbor();
+  return path;
 }
 
 bool Engine::BuildFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
                         rte_mbuf* frame) {
-  Path* const path = PathOf(qp, slot);
+  RocePath* const path = PathOf(qp, slot);
   if (__builtin_expect(path == nullptr, 0)) {
     qp.OnNoPath(slot);
     return false;
@@ -419,6 +417,7 @@ bool Engine::BuildFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
 
 uint32_t Engine::TransmitSlots(EngineQp& qp, uint32_t count) {
   const CopyMode mode = ThisThreadsCopyMode();
+  qp.path.FollowNeighbor();
   uint32_t built = 0;
   while (built < count &&
          BuildFrame(qp, mode, slots_[built], tx_.PeekEmpty(built))) {
@@ -426,7 +425,7 @@ uint32_t Engine::TransmitSlots(EngineQp& qp, uint32_t count) {
   }
   for (uint32_t i = 0; i < built; ++i) {
     rte_mbuf* frame = tx_.TakeEmpty();
-    Path& path = *PathOf(qp, slots_[i]);
+    RocePath& path = *PathOf(qp, slots_[i]);
     RoceFramer::Seal(path, slots_[i], frame);
     if (__builtin_expect(path.multicast || path.source_gone, 0) &&
         !GoesOut(path, frame)) {

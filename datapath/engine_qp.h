@@ -11,7 +11,7 @@
 #include <variant>
 
 #include "datapath/completion_queue.h"
-#include "datapath/path.h"
+#include "datapath/roce_path.h"
 #include "datapath/shared_receive_queue.h"
 #include "datapath/timer_wheel.h"
 #include "ras/metrics/counters.h"
@@ -151,8 +151,11 @@ class EngineQp {
   bool PollRecvFlush(RecvCompletion& out) {
     return Ask([&](auto& t) { return t.PollRecvFlush(out); });
   }
-  void OnTimer(Time now) {
+  // True: what was sent was not answered in time.
+  bool OnTimer(Time now) {
+    const uint64_t before = counters().timeouts;
     Ask([&](auto& t) { t.OnTimer(now); });
+    return counters().timeouts != before;
   }
   Time NextDeadline() const {
     return Ask([](const auto& t) { return t.NextDeadline(); });
@@ -217,7 +220,7 @@ class EngineQp {
   void* owner_;
 
  public:
-  Path path;
+  RocePath path;
   SharedReceiveQueue* const srq;
   CompletionQueue* const send_cq;
   CompletionQueue* const recv_cq;

@@ -71,8 +71,7 @@ class EngineTest : public ::testing::Test {
     EngineConfig config;
     config.port = port_;
     gid_ = wire::Gid::FromIpv4(0x0a010001);
-    config.local_gids = {gid_};
-    config.prefix_bits = {120};
+    config.addresses = {{gid_, 96 + 24}};
     engine_ = std::make_unique<Engine>(config);
     for (int i = 0; i < 3; ++i) qp_[i] = Create(rings_[i]);
     Connect(0, 1);
@@ -119,7 +118,7 @@ class EngineTest : public ::testing::Test {
     config.timeout = Duration::Milliseconds(5);
     config.max_rd_atomic = config.max_dest_rd_atomic = 4;
     Engine::ControlScope scope(*engine_);
-    qp_[from]->path = *path;
+    qp_[from]->path = RocePath(*path);
     for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       engine_->ModifyQp(*qp_[from], state, config);
     }
@@ -327,7 +326,7 @@ TEST_F(EngineTest, ANumberThatIsStillInUseIsNotGivenAgain) {
   } holder;
   {
     Engine::ControlScope scope(*engine_);
-    engine_->SetGsi(&holder);
+    engine_->gsi().Serve(wire::kMadClassCm, &holder);
   }
   std::vector<EngineQp*> qps;
   for (int i = 0; i < 8; ++i) {
@@ -335,7 +334,7 @@ TEST_F(EngineTest, ANumberThatIsStillInUseIsNotGivenAgain) {
     EXPECT_EQ(qps.back()->qpn() % 4, 0u);
   }
   Engine::ControlScope scope(*engine_);
-  engine_->SetGsi(nullptr);
+  engine_->gsi().Serve(wire::kMadClassCm, nullptr);
   for (EngineQp* qp : qps) engine_->DestroyQp(qp);
 }
 

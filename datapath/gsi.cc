@@ -1,52 +1,23 @@
-// Datagrams for QP1. Off the packet path; runs under the token like everything
-// else.
-
 #include "datapath/gsi.h"
 
-#include <rte_mbuf.h>
-
 #include <algorithm>
-#include <array>
+#include <cstddef>
 
-#include "datapath/engine.h"
+#include "transport/net/pkeys.h"
 #include "transport/wire/icrc.h"
-#include "transport/wire/mad.h"
 #include "transport/wire/packet.h"
 
 namespace urnic {
 
-namespace {
-
-Path ReplyPath(const wire::FrameView& view,
-               const std::array<uint8_t, 6>& own_mac, bool loopback) {
-  Path path;
-  path.local = view.dst;
-  path.remote = view.src;
-  path.loopback = loopback;
-  wire::PathHeaders headers;
-  headers.src_mac.bytes = own_mac;
-  headers.dst_mac = view.eth->src;
-  headers.src = view.dst;
-  headers.dst = view.src;
-  headers.roce_v1 = view.framing == wire::Framing::kGrh;
-  headers.udp_src_port = view.udp_src_port;
-  path.headers = wire::HeaderTemplate(headers);
-  return path;
+void GsiPort::Serve(uint8_t management_class, GsiHandler* handler) {
+  std::erase_if(served_, [&](const Served& served) {
+    return served.management_class == management_class;
+  });
+  if (handler != nullptr) served_.push_back({management_class, handler});
 }
 
-}  // namespace
-
-RxVerdict Engine::OnPacketWithoutQp(const wire::FrameView& view,
-                                    const RxPacket& packet, Time now) {
-  const uint32_t qpn = packet.bth->dest_qp().value;
-  if (view.dst.is_multicast()) return OnMulticast(view, packet, now);
-  if (!IsLocal(view.dst)) return RxVerdict::kNotForUs;
-  if (qpn != wire::kGsiQpn) return RxVerdict::kUnknownQp;
-  return OnMad(view, packet, now);
-}
-
-RxVerdict Engine::OnMad(const wire::FrameView& view, const RxPacket& packet,
-                        Time now) {
+RxVerdict GsiPort::OnPacket(const wire::FrameView& view, const RxPacket& packet,
+                            Time now) {
   if (!wire::VerifyIcrc(view.l3, view.framing, view.payload_bytes)) {
     return RxVerdict::kBadIcrc;
   }
@@ -55,59 +26,49 @@ RxVerdict Engine::OnMad(const wire::FrameView& view, const RxPacket& packet,
   }
   if (packet.deth().qkey.value() != wire::kQp1Qkey) return RxVerdict::kBadQkey;
   //= IBTA 9.6.1.1.3: QP1 is in every partition of the table
-  const auto pkey =
-      std::find_if(pkeys_.begin(), pkeys_.end(), [&](uint16_t ours) {
-        return PkeyMatches(packet.bth->pkey.value(), ours);
-      });
-  if (pkey == pkeys_.end()) return RxVerdict::kBadPkey;
+  const auto pkey = net::FindPkey(pkeys_, packet.bth->pkey.value());
+  if (!pkey.has_value()) return RxVerdict::kBadPkey;
   if (packet.payload_bytes != wire::kMadBytes) return RxVerdict::kBadMad;
-  if (gsi_ == nullptr) return RxVerdict::kNoReceive;
-  const MadSource from{
-      .src_qpn = packet.deth().src_qp().value,
-      .pkey = *pkey,
-      .reply = ReplyPath(view, port_->mac(), IsLocal(view.src))};
-  // Who talks to us is about to hear from us.
-  if (!from.reply.loopback) {
-    neighbors_.Learn(view.src, view.eth->src, now);
-  }
+  if (served_.empty()) return RxVerdict::kNoReceive;
+  const uint8_t management_class =
+      packet.payload[offsetof(wire::MadHeader, management_class)];
+  const auto served = std::find_if(
+      served_.begin(), served_.end(),
+      [&](const Served& s) { return s.management_class == management_class; });
+  if (served == served_.end()) return RxVerdict::kUnknownMadAttribute;
+  const MadSource from{.src_qpn = packet.deth().src_qp().value,
+                       .pkey = pkeys_[*pkey],
+                       .reply = host_->ReplyPath(view)};
+  if (!from.reply.loopback) host_->OnDatagram(view, now, *tx_);
   const RxVerdict verdict =
-      gsi_->OnMad({packet.payload, packet.payload_bytes}, from, now);
-  SetControlDeadline();
+      served->handler->OnMad({packet.payload, packet.payload_bytes}, from, now);
   return verdict == RxVerdict::kAccept ? RxVerdict::kMad : verdict;
 }
 
-void Engine::OnControlTimer(Time now) {
-  if (now >= report_deadline_) SendDueReports(now);
-  if (gsi_ != nullptr && now >= gsi_->NextDeadline()) gsi_->OnTimer(now);
-  SetControlDeadline();
-}
-
-void Engine::SendMad(const Path& path, uint16_t pkey,
-                     std::span<const uint8_t> mad) {
+void GsiPort::Send(const net::Path& path, uint16_t pkey,
+                   std::span<const uint8_t> mad) {
   // Its address may have gone since the path was found.
-  if (!IsLocal(path.local)) {
-    ++counters_.tx_source_gone;
+  if (!host_->IsLocal(path.local)) {
+    ++counters_->tx_source_gone;
     return;
   }
-  WaitingMad one{.headers = path.headers,
-                 .loopback = path.loopback,
-                 .pkey = pkey,
-                 .mad = {}};
+  Waiting one{.headers = path.headers,
+              .loopback = path.loopback,
+              .pkey = pkey,
+              .mad = {}};
   std::copy_n(mad.begin(), one.mad.size(), one.mad.begin());
   // A program that connects to thousands at once is faster than any ring.
-  if (waiting_mads_.empty() && TrySendMad(one)) return;
-  if (waiting_mads_.size() < kWaitingMadsMax) waiting_mads_.push_back(one);
+  if (waiting_.empty() && TrySend(one)) return;
+  if (waiting_.size() < kWaitingMax) waiting_.push_back(one);
 }
 
-void Engine::SendWaitingMads() {
-  while (!waiting_mads_.empty() && TrySendMad(waiting_mads_.front())) {
-    waiting_mads_.pop_front();
-  }
+void GsiPort::SendWaiting() {
+  while (!waiting_.empty() && TrySend(waiting_.front())) waiting_.pop_front();
 }
 
-bool Engine::TrySendMad(const WaitingMad& waiting) {
-  if (waiting.loopback && tx_.loop_room() == 0) return false;
-  const std::span<uint8_t> frame = tx_.ControlFrame();
+bool GsiPort::TrySend(const Waiting& waiting) {
+  if (waiting.loopback && tx_->loop_room() == 0) return false;
+  const std::span<uint8_t> frame = tx_->Frame();
   if (frame.empty()) return false;
   wire::PacketFields fields;
   fields.opcode = static_cast<uint8_t>(wire::Opcode::kUdSendOnly);
@@ -115,12 +76,31 @@ bool Engine::TrySendMad(const WaitingMad& waiting) {
   fields.dest_qp = Qpn{wire::kGsiQpn};
   fields.src_qp = Qpn{wire::kGsiQpn};
   fields.qkey = wire::kQp1Qkey;
-  fields.psn = gsi_psn_;
+  fields.psn = psn_;
   fields.payload = waiting.mad;
-  gsi_psn_ = gsi_psn_ + 1;
-  tx_.SendControl(wire::EmitFrame(waiting.headers, fields, frame),
-                  waiting.loopback);
+  psn_ = psn_ + 1;
+  tx_->Send(wire::EmitFrame(waiting.headers, fields, frame), waiting.loopback);
   return true;
+}
+
+Time GsiPort::NextDeadline() const {
+  Time next = Time::Infinite();
+  for (const Served& served : served_) {
+    next = std::min(next, served.handler->NextDeadline());
+  }
+  return next;
+}
+
+void GsiPort::OnTimer(Time now) {
+  for (const Served& served : served_) {
+    if (now >= served.handler->NextDeadline()) served.handler->OnTimer(now);
+  }
+}
+
+bool GsiPort::IsQpnBusy(uint32_t qpn) const {
+  return std::any_of(served_.begin(), served_.end(), [qpn](const Served& s) {
+    return s.handler->IsQpnBusy(qpn);
+  });
 }
 
 }  // namespace urnic

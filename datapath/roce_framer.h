@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "datapath/guarded_memory.h"
-#include "datapath/path.h"
+#include "datapath/roce_path.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/icrc.h"
 #include "transport/work/types.h"
@@ -25,7 +25,7 @@ class RoceFramer {
 
   // Everything but the ICRC of a short payload, which Seal() adds. False: the
   // payload's memory is not there.
-  static bool Build(Path& path, CopyMode mode, const TxSlot& slot,
+  static bool Build(RocePath& path, CopyMode mode, const TxSlot& slot,
                     rte_mbuf* frame) {
     return HashesOnTheWay(slot) ? BuildHashed(path, mode, slot, frame)
                                 : BuildPlain(path, mode, slot, frame);
@@ -33,7 +33,7 @@ class RoceFramer {
 
   // Right behind the stores of the headers the loads of the ICRC would stall:
   // 13 ns a packet instead of 6. So small packets get theirs in a second pass.
-  static void Seal(Path& path, const TxSlot& slot, rte_mbuf* frame) {
+  static void Seal(RocePath& path, const TxSlot& slot, rte_mbuf* frame) {
     if (HashesOnTheWay(slot)) return;
     uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
     uint8_t* const bth = start + path.headers.size();
@@ -46,12 +46,12 @@ class RoceFramer {
   // --- In ------------------------------------------------------------------
 
   // Of the addresses and in the framing of a connected queue pair's path.
-  static bool IsFromPeer(const Path& path, const wire::FrameView& view) {
+  static bool IsFromPeer(const RocePath& path, const wire::FrameView& view) {
     return view.framing == path.headers.framing() && view.src == path.remote &&
            view.dst == path.local;
   }
 
-  static bool IcrcIsRight(Path& path, const wire::FrameView& view,
+  static bool IcrcIsRight(RocePath& path, const wire::FrameView& view,
                           bool from_peer) {
     if (__builtin_expect(!from_peer || view.framing != wire::Framing::kIpv4,
                          0)) {
@@ -83,7 +83,7 @@ class RoceFramer {
   }
 
   // Everything in front of the payload, and the lengths; returns the BTH.
-  static uint8_t* WriteHeaders(const Path& path, const TxSlot& slot,
+  static uint8_t* WriteHeaders(const RocePath& path, const TxSlot& slot,
                                rte_mbuf* frame) {
     uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
     const wire::HeaderTemplate& headers = path.headers;
@@ -97,8 +97,8 @@ class RoceFramer {
     return bth;
   }
 
-  static bool BuildPlain(const Path& path, CopyMode mode, const TxSlot& slot,
-                         rte_mbuf* frame) {
+  static bool BuildPlain(const RocePath& path, CopyMode mode,
+                         const TxSlot& slot, rte_mbuf* frame) {
     uint8_t* at = WriteHeaders(path, slot, frame) + slot.header_bytes;
     for (uint32_t i = 0; i < slot.segment_count; ++i) {
       const Segment& segment = slot.segments[i];
@@ -113,7 +113,7 @@ class RoceFramer {
   }
 
   // The running ICRC in front of the BTH of a frame with its headers.
-  static uint32_t PrefixOfSent(Path& path, const TxSlot& slot,
+  static uint32_t PrefixOfSent(RocePath& path, const TxSlot& slot,
                                const uint8_t* frame) {
     const wire::HeaderTemplate& headers = path.headers;
     return path.sent.Get(CoveredBytes(slot) + wire::kIcrcBytes, [&] {
@@ -122,7 +122,7 @@ class RoceFramer {
   }
 
   // A long payload in one piece, ICRC included.
-  static bool BuildHashed(Path& path, CopyMode mode, const TxSlot& slot,
+  static bool BuildHashed(RocePath& path, CopyMode mode, const TxSlot& slot,
                           rte_mbuf* frame) {
     uint8_t* at = WriteHeaders(path, slot, frame) + slot.header_bytes;
     uint32_t hash = wire::IcrcExtend(

@@ -41,7 +41,7 @@ uint32_t TransmitQueue::TakeLooped(rte_mbuf** out, uint32_t max) {
   return count;
 }
 
-std::span<uint8_t> TransmitQueue::ControlFrame() {
+std::span<uint8_t> TransmitQueue::Frame() {
   if (room() == 0 || !HasEmptyFrame()) return {};
   rte_mbuf* frame = PeekEmpty(0);
   return {rte_pktmbuf_mtod(frame, uint8_t*),
@@ -49,7 +49,7 @@ std::span<uint8_t> TransmitQueue::ControlFrame() {
                            port_->mtu() + kL2HeaderBytesMax)};
 }
 
-void TransmitQueue::SendControl(size_t bytes, bool loopback) {
+void TransmitQueue::Send(size_t bytes, bool loopback) {
   if (bytes == 0 || (loopback && loop_room() == 0)) return;
   rte_mbuf* frame = TakeEmpty();
   frame->data_len = static_cast<uint16_t>(bytes);

@@ -11,10 +11,11 @@
 
 #include "datapath/port.h"
 #include "ras/metrics/counters.h"
+#include "transport/net/frame_sink.h"
 
 namespace urnic {
 
-class TransmitQueue {
+class TransmitQueue final : public net::FrameSink {
  public:
   // Both outlive the queue. Counts tx_packets and tx_no_mbuf.
   TransmitQueue(Port* port, EngineCounters* counters)
@@ -70,10 +71,9 @@ class TransmitQueue {
 
   // Room for one; empty when there is none: a host may always drop such a
   // message, whoever asked will ask again.
-  std::span<uint8_t> ControlFrame();
-  // Sends the first `bytes` of ControlFrame(), or hands them to ourselves; 0:
-  // nothing.
-  void SendControl(size_t bytes, bool loopback = false);
+  std::span<uint8_t> Frame() override;
+  // Of Frame(); 0 bytes: nothing.
+  void Send(size_t bytes, bool loopback) override;
 
  private:
   bool Refill();

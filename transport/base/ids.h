@@ -14,7 +14,7 @@ struct Qpn {
 };
 
 // A local or remote key of a memory region: NIC ordinal (3 bits), index
-// (21 bits), variant (8 bits); design.md 3.4.
+// (21 bits), variant (8 bits).
 struct MrKey {
   uint32_t value = 0;
   friend constexpr bool operator==(MrKey, MrKey) = default;

@@ -149,8 +149,7 @@ absl::Status Device::Start() {
   config.max_qps = kMaxQps;
   config.max_mrs = kMaxMrs;
   for (const GidPair& pair : gids_->Pairs()) {
-    config.local_gids.push_back(pair.gid);
-    config.prefix_bits.push_back(pair.prefix_bits);
+    config.addresses.push_back({pair.gid, pair.prefix_bits});
   }
   config.pkeys.assign(identity_.pkeys, identity_.pkeys + identity_.num_pkeys);
   engine_ = std::make_unique<Engine>(config);
@@ -260,15 +259,13 @@ absl::Status Device::RemoveAddress(const urnic_ip_address& address) {
 }
 
 absl::Status Device::OnAddressesChanged() {
-  std::vector<wire::Gid> gids;
-  std::vector<uint8_t> bits;
+  std::vector<net::LocalAddress> addresses;
   for (const GidPair& pair : gids_->Pairs()) {
-    gids.push_back(pair.gid);
-    bits.push_back(pair.prefix_bits);
+    addresses.push_back({pair.gid, pair.prefix_bits});
   }
   {
     Engine::ControlScope scope(*engine_);
-    engine_->SetAddresses(std::move(gids), std::move(bits));
+    engine_->SetAddresses(std::move(addresses));
   }
   const int error =
       hooks_.set_gids == nullptr ? 0 : hooks_.set_gids(gids_->Snapshot().get());

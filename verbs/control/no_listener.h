@@ -34,7 +34,7 @@ class NoListener final : public GsiHandler, private cm::Sink {
 
   cm::ConnectionManager cm_;
   Engine* engine_ = nullptr;
-  const Path* reply_ = nullptr;  // of the MAD that is being handled
+  const net::Path* reply_ = nullptr;  // of the MAD that is being handled
 };
 
 }  // namespace urnic::control

@@ -387,7 +387,7 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   QpAttributes next =
       to == QpState::kReset ? QpAttributes{} : Merge(attributes_, change, mask);
   next.qp_state = to;
-  std::optional<Path> path;
+  std::optional<net::Path> path;
   if ((mask & kQpAv) != 0) {
     if (next.ah_attr.dgid.is_multicast()) {
       return Named(absl::InvalidArgumentError("ah_attr dgid is a group"));
@@ -410,7 +410,7 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
     return Named(absl::InvalidArgumentError(
         absl::StrCat("SQD to ", QpStateName(to), ": it drains still")));
   }
-  if (path.has_value()) engine_qp_->path = *std::move(path);
+  if (path.has_value()) engine_qp_->path = RocePath(*std::move(path));
   notify_sqd_ = to == QpState::kSqd && next.en_sqd_async_notify != 0;
   const QpConfig config = MakeConfig(next);
   if (now == to) {
@@ -453,8 +453,8 @@ absl::Status Qp::JoinGroup(const wire::Gid& group) {
   }
   Engine& engine = device_.engine();
   Engine::ControlScope scope(engine);
-  static_assert(Engine::kMaxGroups == kMaxMcastGroups &&
-                Engine::kMaxGroupMembers == kMaxMcastQpsPerGroup);
+  static_assert(Groups::kMaxGroups == kMaxMcastGroups &&
+                Groups::kMaxMembers == kMaxMcastQpsPerGroup);
   return Named(engine.JoinGroup(*engine_qp_, group));
 }
 

@@ -41,10 +41,10 @@ uint16_t UdpSourcePort(uint32_t flow_label, uint32_t local_qpn,
   return static_cast<uint16_t>(0xc000 | (low ^ flow_label >> kUdpPortBits));
 }
 
-absl::StatusOr<Engine::PathRequest> MakePathRequest(const GidTable& gids,
-                                                    const AddressVector& vector,
-                                                    uint32_t local_qpn,
-                                                    uint32_t remote_qpn) {
+absl::StatusOr<net::PathQuery> MakePathRequest(const GidTable& gids,
+                                               const AddressVector& vector,
+                                               uint32_t local_qpn,
+                                               uint32_t remote_qpn) {
   if (absl::Status s = CheckVector(vector); !s.ok()) return s;
   const uint32_t index = vector.sgid_index;
   const auto gid = gids.At(index);
@@ -54,7 +54,7 @@ absl::StatusOr<Engine::PathRequest> MakePathRequest(const GidTable& gids,
                      index < URNIC_GID_TABLE_LEN ? " holds no GID"
                                                  : " is beyond the GID table"));
   }
-  Engine::PathRequest request;
+  net::PathQuery request;
   request.local = gid->gid;
   request.roce_v1 = gid->roce_v1;
   request.remote = vector.dgid;
@@ -68,8 +68,9 @@ absl::StatusOr<Engine::PathRequest> MakePathRequest(const GidTable& gids,
   return request;
 }
 
-absl::StatusOr<Path> ResolvePath(Device& device, const AddressVector& vector,
-                                 uint32_t local_qpn, uint32_t remote_qpn) {
+absl::StatusOr<net::Path> ResolvePath(Device& device,
+                                      const AddressVector& vector,
+                                      uint32_t local_qpn, uint32_t remote_qpn) {
   auto request = MakePathRequest(device.gids(), vector, local_qpn, remote_qpn);
   if (!request.ok()) return request.status();
   auto path = device.engine().ResolvePath(*request, kResolveTimeout);

@@ -15,16 +15,17 @@ namespace urnic::control {
 // INVALID_ARGUMENT: not global (RoCE needs the GID), a source index without a
 // GID, a destination that is all zero, another port than 1, or a flow
 // label beyond 20 bits.
-absl::StatusOr<Engine::PathRequest> MakePathRequest(const GidTable& gids,
-                                                    const AddressVector& vector,
-                                                    uint32_t local_qpn,
-                                                    uint32_t remote_qpn);
+absl::StatusOr<net::PathQuery> MakePathRequest(const GidTable& gids,
+                                               const AddressVector& vector,
+                                               uint32_t local_qpn,
+                                               uint32_t remote_qpn);
 
 // The same, resolved: asks the network for the destination's MAC, if need be,
 // and waits for up to three seconds. UNAVAILABLE: the destination is not on the
 // link. DEADLINE_EXCEEDED: it does not answer.
-absl::StatusOr<Path> ResolvePath(Device& device, const AddressVector& vector,
-                                 uint32_t local_qpn, uint32_t remote_qpn);
+absl::StatusOr<net::Path> ResolvePath(Device& device,
+                                      const AddressVector& vector,
+                                      uint32_t local_qpn, uint32_t remote_qpn);
 
 // The UDP source port, which routers and NICs hash to spread flows: 0xc000 to
 // 0xffff, from the flow label, or from both queue pair numbers where the

@@ -25,7 +25,7 @@ class QpPathTest : public testing::Test {
     vector_.sgid_index = 3;
     vector_.dgid = wire::Gid::FromIpv4(0x0a010002u);
   }
-  absl::StatusOr<Engine::PathRequest> Make() {
+  absl::StatusOr<net::PathQuery> Make() {
     return MakePathRequest(GidTable(identities_[0]), vector_, 0x123456,
                            0x654321);
   }

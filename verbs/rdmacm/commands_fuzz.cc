@@ -121,7 +121,7 @@ void RunOne(std::span<const uint8_t> input) {
   info.name = "fuzz";
   FakeRnic rnic(network, info,
                 {{wire::Gid::FromIpv4(uint32_t{0x0a000001}), 3, 120}});
-  Service service({&rnic}, 1);
+  Service service({&rnic}, NumberKey{{1, 2}});
   ArenaMemory memory;
   Nobody readiness[2];
   TwoChannels channels;

@@ -84,12 +84,12 @@ int EngineRnic::Open(MadHandler& handler) {
   device_ = *std::move(device);
   opened_.store(device_.get());
   Engine::ControlScope scope(device_->engine());
-  device_->engine().SetGsi(this);
+  device_->engine().gsi().Serve(wire::kMadClassCm, this);
   return 0;
 }
 
 int EngineRnic::ResolvePath(const PathQuery& query, Duration timeout) {
-  Engine::PathRequest request;
+  net::PathQuery request;
   request.local = query.local;
   request.remote = query.remote;
   request.udp_src_port =
@@ -121,7 +121,7 @@ void EngineRnic::Wait() {
   usleep(kWaitUs);
 }
 
-void EngineRnic::Keep(const Path& path) {
+void EngineRnic::Keep(const net::Path& path) {
   const Ends ends = {path.local, path.remote,
                      path.headers.framing() == wire::Framing::kGrh};
   if (paths_.size() >= kMaxPaths && !paths_.contains(ends)) {
@@ -133,14 +133,12 @@ void EngineRnic::Keep(const Path& path) {
 void EngineRnic::SendMad(std::span<const uint8_t, 256> mad,
                          const cm::MadPath& to) {
   const auto it = paths_.find({to.local_gid, to.remote_gid, to.roce_v1});
-  if (it != paths_.end()) device_->engine().SendMad(it->second, to.pkey, mad);
+  if (it != paths_.end())
+    device_->engine().gsi().Send(it->second, to.pkey, mad);
 }
 
 RxVerdict EngineRnic::OnMad(std::span<const uint8_t> mad, const MadSource& from,
                             Time now) {
-  if (mad[offsetof(wire::MadHeader, management_class)] != wire::kMadClassCm) {
-    return RxVerdict::kUnknownMadAttribute;
-  }
   Keep(from.reply);
   return handler_->OnMad(mad, control::MadPathOf(from), now);
 }

@@ -52,7 +52,7 @@ class EngineRnic final : public Rnic, private urnic::GsiHandler {
   };
 
   // Under the token.
-  void Keep(const Path& path);
+  void Keep(const net::Path& path);
   RxVerdict OnMad(std::span<const uint8_t> mad, const MadSource& from,
                   urnic::Time now) override;
   urnic::Time NextDeadline() const override;
@@ -69,7 +69,7 @@ class EngineRnic final : public Rnic, private urnic::GsiHandler {
   MadHandler* handler_ = nullptr;
 
   // The token holder's: how to reach whom we have looked for or heard of.
-  std::unordered_map<Ends, Path, HashEnds> paths_;
+  std::unordered_map<Ends, net::Path, HashEnds> paths_;
 };
 
 }  // namespace urnic::rdmacm

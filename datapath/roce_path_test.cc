@@ -1,4 +1,4 @@
-#include "datapath/path.h"
+#include "datapath/roce_path.h"
 
 #include <gtest/gtest.h>
 

@@ -3,11 +3,11 @@
 // Where the packets of a queue pair go: everything that a packet needs, built
 // once, so that no packet looks anything up.
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
-#include "transport/wire/address.h"
-#include "transport/wire/header_template.h"
-#include "transport/wire/icrc.h"
+#include "transport/net/path.h"
 
 namespace urnic {
 
@@ -25,9 +25,6 @@ class IcrcPrefixCache {
     if (entry.key != key) entry = {key, compute()};
     return entry.state;
   }
-  void Clear() {
-    for (Entry& entry : entries_) entry = Entry{};
-  }
 
  private:
   static constexpr size_t kEntries = 4;
@@ -38,18 +35,19 @@ class IcrcPrefixCache {
   Entry entries_[kEntries];
 };
 
-struct Path {
-  wire::HeaderTemplate headers;
+// A path, with what RoCE's framer remembers of the packets along it.
+struct RocePath : net::Path {
+  RocePath() = default;
+  explicit RocePath(net::Path path) : net::Path(std::move(path)) {}
+
+  // The ICRC does not cover what changes when a neighbour moves, so the caches
+  // stay.
+  void FollowNeighbor() {
+    if (__builtin_expect(!IsCurrent(), 0)) Restamp();
+  }
+
   IcrcPrefixCache sent;
   IcrcPrefixCache received;
-  // Whom packets to us are for; of a path whose source is gone no packet's
-  // destination: zero. What goes out bears `headers`.
-  wire::Gid local;
-  wire::Gid remote;
-  bool loopback = false;   // `remote` is an address of this same device
-  bool multicast = false;  // `remote` is a group
-  // The source is no address of the device any more: nothing goes out.
-  bool source_gone = false;
 };
 
 }  // namespace urnic
