@@ -157,7 +157,7 @@ class FrameWriter {
         written_(o.fill_frame ? o.size : std::min(o.size, kHeaderBytes)),
         frame_(std::max(o.size, kHeaderBytes)) {
     std::memset(frame_.data(), 0xff, 6);
-    std::memcpy(frame_.data() + 6, port.mac().data(), 6);
+    std::memcpy(frame_.data() + 6, port.mac().bytes.data(), 6);
     frame_[12] = 0x88;
     frame_[13] = 0xb5;  // for local experiments
   }

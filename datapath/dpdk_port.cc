@@ -11,9 +11,9 @@
 
 namespace urnic {
 
-DpdkPort::DpdkPort(PortClaim claim, const PortSpec& spec, const MacAddress& mac,
-                   rte_mempool* pool, unsigned lcore,
-                   std::shared_ptr<PortKeeper> keeper)
+DpdkPort::DpdkPort(PortClaim claim, const PortSpec& spec,
+                   const wire::MacAddress& mac, rte_mempool* pool,
+                   unsigned lcore, std::shared_ptr<PortKeeper> keeper)
     : gate_(keeper->gate()),
       frame_bytes_max_(spec.frame_bytes_max),
       keeper_(std::move(keeper)),

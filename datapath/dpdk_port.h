@@ -15,7 +15,7 @@ namespace urnic {
 // stores and a load), and that each frame is one short enough segment.
 class DpdkPort final : public Port {
  public:
-  DpdkPort(PortClaim claim, const PortSpec& spec, const MacAddress& mac,
+  DpdkPort(PortClaim claim, const PortSpec& spec, const wire::MacAddress& mac,
            rte_mempool* pool, unsigned lcore,
            std::shared_ptr<PortKeeper> keeper);
   ~DpdkPort() override;

@@ -54,7 +54,7 @@ std::span<mem::MemoryRegion> MapRegions(uint32_t count, void** memory) {
 
 net::HostConfig HostConfigOf(const EngineConfig& config) {
   net::HostConfig host;
-  host.mac.bytes = config.port->mac();
+  host.mac = config.port->mac();
   host.mtu = config.port->mtu();
   host.addresses = config.addresses;
   host.seed = uint64_t{Draw()} << 32 | Draw();

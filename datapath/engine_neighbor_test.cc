@@ -23,7 +23,7 @@ TEST_F(EngineNeighborTest, WhoNeverAnswersIsGivenUpAtTheDeadline) {
     EXPECT_EQ(info.kind, wire::NeighborKind::kSolicit);
     EXPECT_EQ(info.asked, wire::Gid::FromIpv4(kStrangerIp));
     EXPECT_EQ(info.owner, node_.gid());
-    EXPECT_EQ(info.owner_mac.bytes, node_.port().mac());
+    EXPECT_EQ(info.owner_mac, node_.port().mac());
   }
 }
 
@@ -46,7 +46,7 @@ TEST_F(EngineNeighborTest, WhoAnswersIsFound) {
   Transmit(answer);
   resolver.join();
   ASSERT_TRUE(path.ok()) << path.status();
-  EXPECT_EQ(path->headers.dst_mac().bytes, peer_->mac());
+  EXPECT_EQ(path->headers.dst_mac(), peer_->mac());
 }
 
 // Another NIC has taken over the peer's address and says so: its connections
@@ -93,7 +93,7 @@ TEST_F(EngineNeighborTest, ASpoofedAnnouncementMovesNobody) {
           wire::ParseArp(view, info) != RxVerdict::kArp) {
         continue;
       }
-      EXPECT_EQ(std::memcmp(question.data(), peer_->mac().data(), 6), 0)
+      EXPECT_EQ(std::memcmp(question.data(), peer_->mac().bytes.data(), 6), 0)
           << "a probe goes to the old place, by itself";
       Bytes answer(wire::kNeighborFrameBytes);
       answer.resize(wire::EmitAdvertisement(Peer(), view, info, answer));
@@ -104,7 +104,7 @@ TEST_F(EngineNeighborTest, ASpoofedAnnouncementMovesNobody) {
   const Time end = Engine::Now() + Duration::Milliseconds(40);
   while (Engine::Now() < end) Run();
   EXPECT_TRUE(node_.qp().path.IsCurrent());
-  EXPECT_EQ(node_.qp().path.headers.dst_mac().bytes, peer_->mac());
+  EXPECT_EQ(node_.qp().path.headers.dst_mac(), peer_->mac());
 }
 
 TEST_F(EngineNeighborTest, PathsThatCannotBeAreRefusedAtOnce) {
@@ -139,7 +139,7 @@ TEST_F(EngineNeighborTest, WeAnswerForOurAddressAndForNoOther) {
   ASSERT_EQ(wire::ParseArp(view, info), RxVerdict::kArp);
   EXPECT_EQ(info.kind, wire::NeighborKind::kAdvertise);
   EXPECT_EQ(info.owner, node_.gid());
-  EXPECT_EQ(info.owner_mac.bytes, node_.port().mac());
+  EXPECT_EQ(info.owner_mac, node_.port().mac());
 
   Bytes frame(wire::kNeighborFrameBytes);
   frame.resize(wire::EmitSolicitation(Peer(), wire::Gid::FromIpv4(kStrangerIp),

@@ -74,14 +74,14 @@ class EngineWireTest : public ::testing::Test {
 
   wire::NeighborSelf Peer(uint32_t ip = kPeerIp) const {
     wire::NeighborSelf self;
-    self.mac.bytes = peer_->mac();
+    self.mac = peer_->mac();
     self.gid = wire::Gid::FromIpv4(ip);
     return self;
   }
   wire::PathHeaders Headers() const {
     wire::PathHeaders headers;
-    headers.src_mac.bytes = peer_->mac();
-    headers.dst_mac.bytes = const_cast<EngineNode&>(node_).port().mac();
+    headers.src_mac = peer_->mac();
+    headers.dst_mac = const_cast<EngineNode&>(node_).port().mac();
     headers.src = wire::Gid::FromIpv4(kPeerIp);
     headers.dst = node_.gid();
     headers.udp_src_port = 50000;

@@ -218,8 +218,8 @@ TEST(FaultPortTest, ItSaysThatItIsFaultyAndIsOtherwiseThePort) {
   const auto bad = Create("ring:same:a", "loss=1%");
   ASSERT_TRUE(StateBecomes(*bad, PortState::kNoPeer));
   EXPECT_THAT(bad->info().text, HasSubstr("with faults on purpose: loss=1%"));
-  const MacAddress mac = bad->mac();
-  EXPECT_EQ(mac[0] & 3, 2);
+  const wire::MacAddress mac = bad->mac();
+  EXPECT_EQ(mac.bytes[0] & 3, 2);
   EXPECT_EQ(bad->info().tx_ring, 1024);
 }
 

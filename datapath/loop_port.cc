@@ -9,7 +9,7 @@
 
 namespace urnic {
 
-LoopPort::LoopPort(PortClaim claim, uint16_t mtu, const MacAddress& mac,
+LoopPort::LoopPort(PortClaim claim, uint16_t mtu, const wire::MacAddress& mac,
                    rte_mempool* pool, unsigned lcore)
     : claim_(std::move(claim)) {
   mtu_ = mtu;

@@ -12,7 +12,7 @@ namespace urnic {
 // (a packet for an address that is nobody's) is dropped and counted.
 class LoopPort final : public Port {
  public:
-  LoopPort(PortClaim claim, uint16_t mtu, const MacAddress& mac,
+  LoopPort(PortClaim claim, uint16_t mtu, const wire::MacAddress& mac,
            rte_mempool* pool, unsigned lcore);
   ~LoopPort() override;
 

@@ -18,7 +18,6 @@
 //
 // After fork() a child may not call anything here (EalUsable() is false there).
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -26,6 +25,7 @@
 
 #include "ras/metrics/counters.h"
 #include "transport/impair/counts.h"
+#include "transport/wire/address.h"
 
 struct rte_mbuf;
 struct rte_mempool;
@@ -37,8 +37,6 @@ inline constexpr uint16_t kBurstMax = 32;
 // The most bytes in front of an IP packet that a port carries: Ethernet and
 // one VLAN tag.
 inline constexpr uint16_t kL2HeaderBytesMax = 18;
-
-using MacAddress = std::array<uint8_t, 6>;
 
 enum class PortState : uint8_t {
   kStarting,  // the device is not there yet; the keeper is trying
@@ -147,7 +145,7 @@ class Port {
   uint16_t mtu() const { return mtu_; }
   // The RNIC's own address, which is not the kernel interface's unless that
   // was asked for. The port is promiscuous and filters nothing.
-  const MacAddress& mac() const { return mac_; }
+  const wire::MacAddress& mac() const { return mac_; }
   // What transmitted frames must be allocated from. Every buffer holds the
   // largest frame behind the usual headroom of 128 bytes.
   rte_mempool* pool() const { return pool_; }
@@ -161,7 +159,7 @@ class Port {
   Port() = default;
 
   uint16_t mtu_ = 0;
-  MacAddress mac_ = {};
+  wire::MacAddress mac_ = {};
   rte_mempool* pool_ = nullptr;
   unsigned lcore_ = 0;
   unsigned ordinal_ = 0;

@@ -21,7 +21,7 @@
 namespace urnic {
 namespace {
 
-absl::StatusOr<MacAddress> InterfaceMac(const std::string& name) {
+absl::StatusOr<wire::MacAddress> InterfaceMac(const std::string& name) {
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   ifreq request = {};
   std::strncpy(request.ifr_name, name.c_str(), IFNAMSIZ - 1);
@@ -31,13 +31,13 @@ absl::StatusOr<MacAddress> InterfaceMac(const std::string& name) {
     return absl::NotFoundError(
         absl::StrCat("mac=port: there is no interface ", name));
   }
-  MacAddress mac;
-  std::memcpy(mac.data(), request.ifr_hwaddr.sa_data, mac.size());
+  wire::MacAddress mac;
+  std::memcpy(&mac, request.ifr_hwaddr.sa_data, sizeof(mac));
   return mac;
 }
 
-absl::StatusOr<MacAddress> ChooseMac(const PortConfig& config,
-                                     const PortSpec& spec) {
+absl::StatusOr<wire::MacAddress> ChooseMac(const PortConfig& config,
+                                           const PortSpec& spec) {
   if (config.mac_of_interface) {
     if (spec.kind != PortKind::kAfPacket) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -45,10 +45,10 @@ absl::StatusOr<MacAddress> ChooseMac(const PortConfig& config,
     }
     return InterfaceMac(spec.name);
   }
-  if (config.mac != MacAddress{}) return config.mac;
-  MacAddress mac;
+  if (config.mac != wire::MacAddress()) return config.mac;
+  wire::MacAddress mac;
   urnic_derive_mac(urnic_host_identity(), spec.identity.c_str(), /*ordinal=*/0,
-                   /*address=*/nullptr, mac.data());
+                   /*address=*/nullptr, mac.bytes.data());
   return mac;
 }
 
@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Port>> CreatePlainPort(
     const PortConfig& config) {
   absl::StatusOr<PortSpec> spec = ParsePortSpec(config.dev, config.mtu);
   if (!spec.ok()) return spec.status();
-  const absl::StatusOr<MacAddress> mac = ChooseMac(config, *spec);
+  const absl::StatusOr<wire::MacAddress> mac = ChooseMac(config, *spec);
   if (!mac.ok()) return mac.status();
   absl::StatusOr<PortClaim> claim = PortClaim::Take(
       // A pair of rings is this process's own.

@@ -15,7 +15,7 @@ struct PortConfig {
   uint16_t mtu = 0;  // 0: see ParsePortSpec()
   // What the RNIC is called on the wire: all zero derives a locally
   // administered address from host, namespace and device, the same each time.
-  MacAddress mac = {};
+  wire::MacAddress mac = {};
   // Use the interface's own address instead (iface: only): for networks that
   // filter unknown ones.
   bool mac_of_interface = false;

@@ -305,7 +305,7 @@ TEST_F(IfaceTest, AddressOfTheInterfaceWhenAskedFor) {
   const auto port = CreatePort(config);
   ASSERT_TRUE(port.ok()) << port.status();
   char text[18];
-  const MacAddress& m = (*port)->mac();
+  const auto& m = (*port)->mac().bytes;
   std::snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1],
                 m[2], m[3], m[4], m[5]);
   EXPECT_THAT(Output("ip link show va"), HasSubstr(text));

@@ -135,12 +135,12 @@ TEST(PortTest, RingCannotWakeButItsLinkDoes) {
 
 TEST(PortTest, MacIsLocalUnicastAndStable) {
   const auto mac_of = [](const char* dev) { return Create(dev)->mac(); };
-  const MacAddress mac = mac_of("ring:mac:a");
-  EXPECT_EQ(mac[0] & 3, 2);
+  const wire::MacAddress mac = mac_of("ring:mac:a");
+  EXPECT_EQ(mac.bytes[0] & 3, 2);
   EXPECT_EQ(mac, mac_of("ring:mac:a"));
   EXPECT_NE(mac, mac_of("ring:mac:b"));
-  PortConfig config{.dev = "loop", .mac = {2, 0, 0, 0, 0, 9}};
-  EXPECT_EQ((*CreatePort(config))->mac()[5], 9);
+  PortConfig config{.dev = "loop", .mac = {{2, 0, 0, 0, 0, 9}}};
+  EXPECT_EQ((*CreatePort(config))->mac().bytes[5], 9);
 }
 
 TEST(PortTest, SecondOpenerIsToldWhoHoldsThePort) {

@@ -34,7 +34,7 @@ inline rte_mbuf* TestFrame(Port& port, uint64_t number, uint16_t bytes = 64) {
   }
   std::memset(data, 0, bytes);
   std::memset(data, 0xff, 6);
-  std::memcpy(data + 6, port.mac().data(), 6);
+  std::memcpy(data + 6, port.mac().bytes.data(), 6);
   data[12] = kTestEtherType >> 8;
   data[13] = kTestEtherType & 0xff;
   std::memcpy(data + 16, &number, sizeof(number));

@@ -128,7 +128,8 @@ absl::Status Device::Start() {
   if (identity_.ifname[0] == '\0' || identity_.mtu_is_given != 0) {
     port_config.mtu = static_cast<uint16_t>(identity_.mtu);
   }
-  std::copy_n(identity_.mac, port_config.mac.size(), port_config.mac.begin());
+  std::copy_n(identity_.mac, port_config.mac.bytes.size(),
+              port_config.mac.bytes.begin());
   port_config.mac_of_interface = identity_.mac_is_port != 0;
   port_config.fault = identity_.fault;
   port_config.report = [this, tell = PortReporter(identity_.name)](
