@@ -24,10 +24,7 @@ namespace urnic {
 
 namespace {
 
-constexpr uint32_t kQpIndexMask = (1u << 21) - 1;
-
-// Where numbers start is drawn per incarnation: what a dead process's peers
-// still send meets no live queue pair and no live key.
+// Random, once per engine: keys of numbers and tables.
 uint32_t Draw() {
   uint32_t value = 0;
   if (getrandom(&value, sizeof(value), 0) != sizeof(value)) {
@@ -36,6 +33,14 @@ uint32_t Draw() {
   }
   return value;
 }
+
+// What queue pair numbers and keys are drawn by: another one per incarnation,
+// so that what a dead process's peers still send meets nothing that is alive.
+NumberKey DrawKey() {
+  return {{uint64_t{Draw()} << 32 | Draw(), uint64_t{Draw()} << 32 | Draw()}};
+}
+
+enum NumberPurpose : uint64_t { kKeyNumbers, kQpNumbers, kSrqNumbers };
 
 bool Overflowed(const CompletionQueue* cq) {
   return cq != nullptr && cq->overflowed();
@@ -87,21 +92,21 @@ int64_t Engine::WallClockNs(Time then) {
 }
 
 Engine::Engine(const EngineConfig& config)
-    : pending_(config.max_qps),
-      port_(config.port),
-      mrs_(MapRegions(config.max_mrs, &mr_memory_), config.port->ordinal(),
-           Draw(), static_cast<uint8_t>(Draw())),
-      qps_(new EngineQp*[config.max_qps]()),
-      qp_mask_(config.max_qps - 1),
-      next_qp_index_(Draw() & kQpIndexMask),
+    : Engine(config, config.number_key.value_or(DrawKey())) {}
+
+Engine::Engine(const EngineConfig& config, const NumberKey& key)
+    : port_(config.port),
+      mrs_(MapRegions(2 * config.max_mrs, &mr_memory_), config.port->ordinal(),
+           key.For(kKeyNumbers)),
+      qps_(config.max_qps, config.port->ordinal(), key.For(kQpNumbers)),
+      srqs_(kMaxSrqs, config.port->ordinal(), key.For(kSrqNumbers)),
       wheel_(Now()),
       tx_(config.port, &counters_),
       host_(HostConfigOf(config)),
       gsi_(&host_, &tx_, &counters_, config.pkeys),
       sink_(new Sink),
       null_sink_(new uint8_t[mem::MrTable::kNullPageBytes]) {
-  URNIC_CHECK(std::has_single_bit(config.max_qps));
-  mr_capacity_ = config.max_mrs;
+  mr_entries_ = 2 * config.max_mrs;
   mrs_.SetNullPages(reinterpret_cast<uint64_t>(kZeros),
                     reinterpret_cast<uint64_t>(null_sink_.get()));
   for (uint32_t i = 0; i < kBurstMax; ++i) slots_[i].headers = slot_headers_[i];
@@ -109,13 +114,13 @@ Engine::Engine(const EngineConfig& config)
 
 Engine::~Engine() {
   helper_.reset();
-  URNIC_CHECK(qp_count_ == 0);
+  URNIC_CHECK(qps_.size() == 0);
   TakeLcore(port_->lcore());
   SendLastFrames();
   FreeReceived();
   tx_.FreeAll();
   ReleaseLcore();
-  munmap(mr_memory_, mr_capacity_ * sizeof(mem::MemoryRegion));
+  munmap(mr_memory_, mr_entries_ * sizeof(mem::MemoryRegion));
 }
 
 // A request without an acknowledgement is complete once its last packet is
@@ -163,57 +168,41 @@ Engine::ControlScope::~ControlScope() {
 }
 
 absl::StatusOr<EngineQp*> Engine::CreateQp(EngineQpConfig config) {
-  if (qp_count_ > qp_mask_) {
+  if (qps_.size() == qps_.max()) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("all ", qp_mask_ + 1, " queue pairs are in use"));
+        absl::StrCat("all ", qps_.max(), " queue pairs are in use"));
   }
-  const std::optional<uint32_t> qpn = ChooseQpn();
+  //= IBTA 12.9.8.4: not while a connection of that number is in TIMEWAIT
+  const std::optional<uint32_t> qpn =
+      qps_.DrawQpn([this](uint32_t number) { return gsi_.IsQpnBusy(number); });
   if (!qpn.has_value()) {
     return absl::ResourceExhaustedError(
         "all queue pair numbers that are left have connections in TIMEWAIT");
   }
   config.limits.qpn = *qpn;
-  in_error_.reserve(qp_count_ + 1);
+  // All may fail together, and then nothing can be allocated.
+  if (in_error_.capacity() <= qps_.size())
+    in_error_.reserve(2 * qps_.size() + 1);
   auto* qp = new EngineQp(config, &mrs_);
-  qps_[*qpn & qp_mask_] = qp;
-  ++qp_count_;
+  qps_.Add(*qp);
+  pending_.Reserve(qp->place + 1);
   return qp;
 }
 
-std::optional<uint32_t> Engine::ChooseQpn() {
-  for (uint32_t tries = 0; tries <= kQpIndexMask; ++tries) {
-    const uint32_t index = next_qp_index_;
-    next_qp_index_ = (next_qp_index_ + 1) & kQpIndexMask;
-    // 0 and 1 are the management queue pairs, 0xffffff is multicast.
-    if (qps_[index & qp_mask_] != nullptr || index < 2 ||
-        index == kQpIndexMask) {
-      continue;
-    }
-    const uint32_t qpn = port_->ordinal() << 21 | index;
-    //= IBTA 12.9.8.4: not while a connection of that number is in TIMEWAIT
-    if (!gsi_.IsQpnBusy(qpn)) return qpn;
-  }
-  return std::nullopt;
-}
-
 SharedReceiveQueue* Engine::CreateSrq(const SharedReceiveQueue& config) {
-  if (srqs_.empty()) {
-    srqs_.resize(kMaxSrqs);
-    next_srq_index_ = Draw();
-  }
+  const auto number = srqs_.Draw([](uint32_t) { return false; });
+  URNIC_CHECK(number.has_value());
   auto* srq = new SharedReceiveQueue(config);
-  do {
-    srq->number = port_->ordinal() << 21 | (next_srq_index_++ & kQpIndexMask);
-  } while (srqs_[srq->number % kMaxSrqs] != nullptr);
-  srqs_[srq->number % kMaxSrqs] = srq;
+  srq->number = *number;
+  srqs_.Add(*number, srq);
   return srq;
 }
 
 void Engine::DestroySrq(SharedReceiveQueue* srq) {
-  for (uint32_t i = 0; srq->xrc_domain != 0 && i <= qp_mask_; ++i) {
-    if (qps_[i] != nullptr) qps_[i]->LetGoOf(srq->ring);
+  if (srq->xrc_domain != 0) {
+    qps_.ForEach([&](EngineQp& qp) { qp.LetGoOf(srq->ring); });
   }
-  srqs_[srq->number % kMaxSrqs] = nullptr;
+  srqs_.Remove(srq->number);
   delete srq;
 }
 
@@ -231,23 +220,19 @@ void Engine::LookOnceMore(Time now) {
 
 void Engine::FailUsersOfFullQueues() {
   completions_.ClearLost();
-  for (uint32_t i = 0; i <= qp_mask_; ++i) {
-    EngineQp* const qp = qps_[i];
-    if (qp == nullptr || qp->state() == QpState::kReset ||
-        qp->state() == QpState::kErr ||
-        !(Overflowed(qp->send_cq) || Overflowed(qp->recv_cq))) {
-      continue;
+  qps_.ForEach([this](EngineQp& qp) {
+    if (qp.state() == QpState::kReset || qp.state() == QpState::kErr ||
+        !(Overflowed(qp.send_cq) || Overflowed(qp.recv_cq))) {
+      return;
     }
-    ModifyQp(*qp, QpState::kErr, qp->config());
-    if (qp->events() != nullptr) {
-      qp->events()->OnQpEvent(*qp, QpEvent::kFatal);
-    }
-  }
-  for (SharedReceiveQueue* const srq : srqs_) {
-    if (srq == nullptr || srq->failed || !Overflowed(srq->cq)) continue;
-    srq->failed = true;
-    if (srq->events != nullptr) srq->events->OnSrqError(*srq);
-  }
+    ModifyQp(qp, QpState::kErr, qp.config());
+    if (qp.events() != nullptr) qp.events()->OnQpEvent(qp, QpEvent::kFatal);
+  });
+  srqs_.ForEach([](SharedReceiveQueue& srq) {
+    if (srq.failed || !Overflowed(srq.cq)) return;
+    srq.failed = true;
+    if (srq.events != nullptr) srq.events->OnSrqError(srq);
+  });
 }
 
 void Engine::SendOwed(EngineQp& qp) {
@@ -264,16 +249,13 @@ void Engine::DestroyQp(EngineQp* qp) {
   Unlink(*qp);
   LeaveAllGroups(*qp);
   counters_.requesters.Add(qp->counters());
-  qps_[qp->qpn() & qp_mask_] = nullptr;
-  --qp_count_;
+  qps_.Remove(*qp);
   delete qp;
 }
 
 EngineCounters Engine::CountersOfAll() const {
   EngineCounters all = counters_;
-  for (uint32_t i = 0; i <= qp_mask_; ++i) {
-    if (qps_[i] != nullptr) all.requesters.Add(qps_[i]->counters());
-  }
+  qps_.ForEach([&](const EngineQp& qp) { all.requesters.Add(qp.counters()); });
   return all;
 }
 

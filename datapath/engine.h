@@ -29,8 +29,10 @@
 #include "datapath/groups.h"
 #include "datapath/gsi.h"
 #include "datapath/guarded_memory.h"
+#include "datapath/number_table.h"
 #include "datapath/pending_set.h"
 #include "datapath/port.h"
+#include "datapath/qp_table.h"
 #include "datapath/ready_list.h"
 #include "datapath/timer_wheel.h"
 #include "datapath/token.h"
@@ -49,8 +51,10 @@ struct EngineConfig {
   std::vector<net::LocalAddress> addresses;  // that are ours
   // The P_Key table, for QP1; other queue pairs have their own of it.
   std::vector<uint16_t> pkeys = {0xffff};
-  uint32_t max_qps = 1u << 16;  // powers of two
-  uint32_t max_mrs = 1u << 18;
+  uint32_t max_qps = kMaxQueuePairs;
+  uint32_t max_mrs = 1u << 18;  // a power of two
+  // The order of QPNs and keys. Drawn if it is not given.
+  std::optional<NumberKey> number_key;
 };
 
 // Who has asked for a path (Engine::Ask).
@@ -200,6 +204,8 @@ class Engine {
  private:
   friend class HelperThread;
 
+  Engine(const EngineConfig& config, const NumberKey& key);
+
   // A thread that posted a receive when the queue pair failed has not rung the
   // doorbell, if it did not see that yet; so the queue pair is looked at until
   // its store must be visible (no processor holds one back for so long). From
@@ -269,8 +275,6 @@ class Engine {
   void SendOwed(EngineQp& qp);
   // What is complete, but still waits for room, at the end.
   void SendLastFrames();
-  // The number of a new queue pair; none: see CreateQp().
-  std::optional<uint32_t> ChooseQpn();
   // Takes `qp` off every list of the engine.
   void Unlink(EngineQp& qp);
   // What cannot complete cannot go on: queue pairs, and XRC's shared receive
@@ -302,10 +306,7 @@ class Engine {
   // The ring that an XRC request names, if the queue pair may use it.
   RecvRing* FindXrcRing(const EngineQp& qp, const RxPacket& packet) const;
 
-  EngineQp* FindQp(uint32_t qpn) const {
-    EngineQp* qp = qps_[qpn & qp_mask_];
-    return qp != nullptr && qp->qpn() == qpn ? qp : nullptr;
-  }
+  EngineQp* FindQp(uint32_t qpn) const { return qps_.Find(qpn); }
 
   // The first of the queue pairs', QP1's, the host's and the held completion
   // events'.
@@ -322,23 +323,19 @@ class Engine {
   // The token holder's, from here on.
   alignas(64) Port* port_;
   void* mr_memory_ = nullptr;  // behind mrs_
-  uint32_t mr_capacity_ = 0;
+  size_t mr_entries_ = 0;
   CopyMode copy_mode_ = CopyMode::kGuarded;
   bool copy_mode_known_ = false;  // of the thread that is inside
   Time last_now_;                 // its time
   mem::MrTable mrs_;
-  std::unique_ptr<EngineQp*[]> qps_;
-  uint32_t qp_mask_;
-  uint32_t qp_count_ = 0;
-  uint32_t next_qp_index_;  // 21 bits, free-running
+  QpTable qps_;
+  NumberTable<SharedReceiveQueue> srqs_;
   ReadyList<EngineQp> ready_;
   CompletionWriter completions_;
   // Have failed a moment ago: what was posted meanwhile is still to be flushed.
   std::vector<LateLook> in_error_;
   TimerWheel<EngineQp> wheel_;
   AddressTable addresses_;
-  std::vector<SharedReceiveQueue*> srqs_;  // by the lower bits of the number
-  uint32_t next_srq_index_ = 0;
   Groups groups_;
   Time control_deadline_ = Time::Infinite();  // the first of gsi_ and host_
   EngineCounters counters_;

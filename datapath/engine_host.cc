@@ -62,13 +62,11 @@ class Waiting final : public PathWaiter {
 
 void Engine::SetAddresses(std::vector<net::LocalAddress> addresses) {
   host_.SetAddresses(std::move(addresses));
-  for (uint32_t i = 0; i <= qp_mask_; ++i) {
-    EngineQp* const qp = qps_[i];
-    if (qp != nullptr && qp->service() != QpService::kUd &&
-        qp->state() >= QpState::kRtr) {
-      host_.CheckSource(qp->path);
+  qps_.ForEach([this](EngineQp& qp) {
+    if (qp.service() != QpService::kUd && qp.state() >= QpState::kRtr) {
+      host_.CheckSource(qp.path);
     }
-  }
+  });
   addresses_.ForEach([this](net::Path& path) { host_.CheckSource(path); });
 }
 

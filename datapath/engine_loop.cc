@@ -50,7 +50,7 @@ void Engine::Leave() {
 
 void Engine::Doorbell(EngineQp& qp) {
   Post(
-      token_, pending_, qp.qpn() & qp_mask_,
+      token_, pending_, qp.place,
       [&] {
         Enter();
         last_now_ = Now();
@@ -122,7 +122,7 @@ bool Engine::Iterate(bool inline_poll) {
 void Engine::DrainPending() {
   pending_.Drain([this](uint32_t index) {
     // The queue pair may have been destroyed since, and its place reused.
-    if (EngineQp* qp = qps_[index]) ServicePost(*qp);
+    if (EngineQp* qp = qps_.AtPlace(index)) ServicePost(*qp);
   });
 }
 
@@ -203,7 +203,7 @@ void Engine::PrefetchQps(uint32_t count) {
     std::memcpy(&word, frame + kAtQpn, sizeof(word));
     if (word == before) continue;
     before = word;
-    const EngineQp* qp = qps_[__builtin_bswap32(word) & 0xffffff & qp_mask_];
+    const EngineQp* qp = qps_.Find(__builtin_bswap32(word) & 0xffffff);
     if (qp != nullptr) qp->Prefetch();
   }
 }
@@ -257,10 +257,8 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
 
 RecvRing* Engine::FindXrcRing(const EngineQp& qp,
                               const RxPacket& packet) const {
-  const uint32_t number = packet.xrceth().srqn();
-  if (srqs_.empty()) return nullptr;
-  SharedReceiveQueue* srq = srqs_[number % kMaxSrqs];
-  return srq != nullptr && srq->number == number && srq->xrc_domain != 0 &&
+  SharedReceiveQueue* srq = srqs_.Find(packet.xrceth().srqn());
+  return srq != nullptr && srq->xrc_domain != 0 &&
                  srq->xrc_domain == qp.xrc_domain() && !srq->failed
              ? &srq->ring
              : nullptr;

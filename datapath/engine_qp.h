@@ -226,6 +226,8 @@ class EngineQp {
   CompletionQueue* const recv_cq;
   std::atomic<bool> in_error{false};
 
+  uint32_t place = 0;  // in the engine's PendingSet; as long as it lives
+
   // Engine's links, token holder only.
   EngineQp* ready_next = nullptr;  // FIFO of queue pairs with work
   bool ready = false;

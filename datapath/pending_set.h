@@ -1,40 +1,66 @@
 #pragma once
 
-// The numbers of the queue pairs that somebody has posted to while the engine
+// The places of the queue pairs that somebody has posted to while the engine
 // was taken: three levels of 64-bit words, so that looking costs one load and
 // draining costs what is set. Any thread marks; the token holder drains.
+//
+// Segments come as places are used, and stay: a set of few places is small,
+// and one of 2^21 grows without ever moving a word that somebody marks.
 
 #include <bit>
 #include <cstdint>
 #include <memory>
 
+#include "transport/base/check.h"
+
 namespace urnic {
 
-template <template <typename> class Atomic>
+// `kLeafWords`: words of the lowest level for each bit of the middle one; a
+// cache line, which is looked at together.
+template <template <typename> class Atomic, uint32_t kLeafWords = 8>
 class PendingSet {
  public:
-  // For indices below `capacity`, at most 64^3.
-  explicit PendingSet(uint32_t capacity)
-      : leaf_(new Atomic<uint64_t>[(capacity + 63) / 64]()),
-        middle_(new Atomic<uint64_t>[(capacity + 4095) / 4096]()) {}
+  // Places of one segment, and of all: 32768 and 2^21.
+  static constexpr uint32_t kSegmentPlaces = 64 * 64 * kLeafWords;
+  static constexpr uint32_t kMaxPlaces = 64 * kSegmentPlaces;
+
+  PendingSet() { Reserve(1); }
+
+  // Makes room for places below `places`. The token holder, before anybody can
+  // mark the last of them.
+  void Reserve(uint32_t places) {
+    URNIC_CHECK(places <= kMaxPlaces);
+    for (; segment_count_ * kSegmentPlaces < places; ++segment_count_) {
+      segments_[segment_count_].reset(new Segment);
+    }
+  }
 
   // From the leaf up: a drain that sees a bit finds what it leads to.
-  void Mark(uint32_t index) {
-    leaf_[index >> 6].fetch_or(uint64_t{1} << (index & 63));
-    middle_[index >> 12].fetch_or(uint64_t{1} << (index >> 6 & 63));
-    top_.fetch_or(uint64_t{1} << (index >> 12));
+  // REQUIRES: there is room for it.
+  void Mark(uint32_t place) {
+    const uint32_t top = place / kSegmentPlaces;
+    const uint32_t word = place % kSegmentPlaces / 64;
+    Segment& segment = *segments_[top];
+    segment.leaf[word].fetch_or(uint64_t{1} << (place % 64));
+    segment.middle.fetch_or(uint64_t{1} << (word / kLeafWords));
+    top_.fetch_or(uint64_t{1} << top);
   }
 
   bool Any() const { return top_.load() != 0; }
 
-  // Calls visit(index) once for each mark, from the top down.
+  // Calls visit(place) once for each mark, from the top down.
   template <typename Visit>
   void Drain(Visit&& visit) {
-    ForEachBit(top_.exchange(0), [&](uint32_t t) {
-      ForEachBit(middle_[t].exchange(0), [&](uint32_t m) {
-        const uint32_t word = t << 6 | m;
-        ForEachBit(leaf_[word].exchange(0),
-                   [&](uint32_t bit) { visit(word << 6 | bit); });
+    ForEachBit(top_.exchange(0), [&](uint32_t top) {
+      Segment& segment = *segments_[top];
+      ForEachBit(segment.middle.exchange(0), [&](uint32_t line) {
+        for (uint32_t i = 0; i < kLeafWords; ++i) {
+          const uint32_t word = line * kLeafWords + i;
+          if (kLeafWords > 1 && segment.leaf[word].load() == 0) continue;
+          ForEachBit(segment.leaf[word].exchange(0), [&](uint32_t bit) {
+            visit(top * kSegmentPlaces + word * 64 + bit);
+          });
+        }
       });
     });
   }
@@ -47,9 +73,14 @@ class PendingSet {
     }
   }
 
+  struct Segment {
+    alignas(64) Atomic<uint64_t> leaf[64 * kLeafWords] = {};
+    Atomic<uint64_t> middle{0};
+  };
+
   Atomic<uint64_t> top_{0};
-  std::unique_ptr<Atomic<uint64_t>[]> leaf_;
-  std::unique_ptr<Atomic<uint64_t>[]> middle_;
+  uint32_t segment_count_ = 0;
+  std::unique_ptr<Segment> segments_[64];
 };
 
 }  // namespace urnic

@@ -1,6 +1,7 @@
 #pragma once
 
-// A port belongs to one process, and each RNIC of a host has its own ordinal.
+// A port belongs to one process, and each RNIC of a host has its own ordinal of
+// kOrdinals (transport/base/numbers.h).
 // Both are claimed by binding an abstract unix socket: the kernel releases the
 // name when the process ends, however it ends. Abstract names belong to a
 // network namespace, which is what "host" means here.
@@ -22,11 +23,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "transport/base/numbers.h"
 #include "verbs/abi/claim_holders.h"
 
 namespace urnic {
-
-inline constexpr unsigned kOrdinals = URNIC_CLAIM_ORDINALS;
 
 // Who opens the port: told to a second opener.
 enum class PortMode : uint8_t { kEmbedded, kService };

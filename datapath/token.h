@@ -30,7 +30,8 @@ class Token {
 
   // Releases. True if marks were left by threads that found it taken: the
   // caller must then try to take it again and serve them.
-  bool Release(const PendingSet<Atomic>& pending) {
+  template <uint32_t kLeafWords>
+  bool Release(const PendingSet<Atomic, kLeafWords>& pending) {
     held_.exchange(0);
     return pending.Any();
   }
@@ -50,9 +51,9 @@ bool ServeIfFree(TokenT& token, PendingT& pending, Serve&& serve) {
   return true;
 }
 
-// Rings the doorbell of number `index`: if the token is free, `serve_one` does
-// just that work; else it is marked, and `serve`, which drains the set, runs
-// if the holder has left meanwhile.
+// Rings the doorbell of the place `index`: if the token is free, `serve_one`
+// does just that work; else it is marked, and `serve`, which drains the set,
+// runs if the holder has left meanwhile.
 template <typename TokenT, typename PendingT, typename ServeOne, typename Serve>
 void Post(TokenT& token, PendingT& pending, uint32_t index,
           ServeOne&& serve_one, Serve&& serve) {

@@ -200,7 +200,7 @@ class ModelAtomic {
 // the marks are read.
 struct TokenWithoutFence {
   bool TryTake() { return held.load() == 0 && held.exchange(1) == 0; }
-  bool Release(const PendingSet<ModelAtomic>& pending) {
+  bool Release(const PendingSet<ModelAtomic, 1>& pending) {
     held.store(0, std::memory_order_release);
     return pending.Any();
   }
@@ -210,7 +210,7 @@ struct TokenWithoutFence {
 // A release that does not look for marks.
 struct TokenWithoutLook {
   bool TryTake() { return held.load() == 0 && held.exchange(1) == 0; }
-  bool Release(const PendingSet<ModelAtomic>&) {
+  bool Release(const PendingSet<ModelAtomic, 1>&) {
     held.exchange(0);
     return false;
   }
@@ -223,7 +223,7 @@ template <typename TokenT>
 bool NothingIsLost(int threads, int posts, int preemptions, uint64_t& runs) {
   struct World {
     TokenT token;
-    PendingSet<ModelAtomic> pending{64};
+    PendingSet<ModelAtomic, 1> pending;
     std::vector<int> posted;
     std::vector<int> served;
     int inside = 0;
@@ -291,8 +291,13 @@ TEST(TokenTest, TheExplorerFindsAMissingLook) {
 }
 
 TEST(PendingSetTest, DrainVisitsEachMarkOnce) {
-  PendingSet<std::atomic> set(64 * 64 * 16);
-  const std::vector<uint32_t> marks = {0, 63, 64, 4095, 4096, 65535};
+  PendingSet<std::atomic> set;
+  constexpr uint32_t kMost = PendingSet<std::atomic>::kMaxPlaces;
+  static_assert(kMost == 1u << 21);
+  set.Mark(0);
+  set.Reserve(kMost);
+  const std::vector<uint32_t> marks = {0,    63,    64,    511,   512,
+                                       4095, 32767, 32768, 65535, kMost - 1};
   for (const uint32_t mark : marks) {
     set.Mark(mark);
     set.Mark(mark);

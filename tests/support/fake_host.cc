@@ -22,11 +22,11 @@ uint8_t* AllocateZeroed(size_t bytes) {
 
 void FakeHost::FreeAligned::operator()(uint8_t* p) const { std::free(p); }
 
-FakeHost::FakeHost(size_t memory_bytes, uint32_t mr_slots, uint8_t variant)
+FakeHost::FakeHost(size_t memory_bytes, uint32_t max_mrs, uint64_t seed)
     : size_(memory_bytes),
       memory_(AllocateZeroed(memory_bytes)),
-      storage_(mr_slots),
-      mrs_(storage_, /*nic_ordinal=*/1, /*first_index=*/0x100, variant) {}
+      storage_(2 * max_mrs),
+      mrs_(storage_, /*nic_ordinal=*/1, NumberKey{{seed, 0}}) {}
 
 bool FakeHost::Contains(uint64_t address, uint64_t bytes) const {
   const uint64_t begin = this->address(0);

@@ -24,9 +24,9 @@ struct BookedRegion {
 
 class FakeHost {
  public:
-  // `variant` is the first key variant; `mr_slots` a power of two.
-  explicit FakeHost(size_t memory_bytes, uint32_t mr_slots = 64,
-                    uint8_t variant = 7);
+  // `max_mrs`: a power of two. `seed`: of the order of keys.
+  explicit FakeHost(size_t memory_bytes, uint32_t max_mrs = 64,
+                    uint64_t seed = 7);
 
   mem::MrTable& mrs() { return mrs_; }
   const mem::MrTable& mrs() const { return mrs_; }

@@ -7,14 +7,14 @@ namespace urnic {
 // Numbers that must not be mixed up. Each wraps the value as the program and
 // the wire show it.
 
-// A queue pair number: 24 bits.
+// A queue pair number: 24 bits. What they and those of a key mean, and how they
+// are drawn, is said in numbers.h.
 struct Qpn {
   uint32_t value = 0;
   friend constexpr bool operator==(Qpn, Qpn) = default;
 };
 
-// A local or remote key of a memory region: NIC ordinal (3 bits), index
-// (21 bits), variant (8 bits).
+// A local or remote key of a memory region.
 struct MrKey {
   uint32_t value = 0;
   friend constexpr bool operator==(MrKey, MrKey) = default;

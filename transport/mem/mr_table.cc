@@ -1,57 +1,44 @@
 #include "transport/mem/mr_table.h"
 
-#include <algorithm>
-#include <bit>
-
 #include "transport/base/check.h"
 
 namespace urnic::mem {
 
-namespace {
-constexpr uint32_t kIndexMask = (1u << 21) - 1;
-constexpr uint32_t kVariantMask = 0xff;  // the bits of a key that a bind sets
-}  // namespace
-
 MrTable::MrTable(std::span<MemoryRegion> storage, uint32_t nic_ordinal,
-                 uint32_t first_index, uint8_t first_variant)
+                 const NumberKey& key)
     : storage_(storage),
-      slot_mask_(static_cast<uint32_t>(storage.size()) - 1),
-      ordinal_bits_(nic_ordinal << 29),
-      first_index_(first_index & kIndexMask),
-      next_index_(first_index_),
-      next_variant_(first_variant),
-      span_(std::min<uint32_t>(kFirstSpan, slot_mask_ + 1)) {
-  URNIC_CHECK(std::has_single_bit(storage.size()));
-  URNIC_CHECK(storage.size() <= kIndexMask + 1u);
-  URNIC_CHECK(nic_ordinal < 8);
+      slots_(kFirstSlots, static_cast<uint32_t>(storage.size())),
+      ordinal_(nic_ordinal),
+      sequence_(key) {
+  URNIC_CHECK(storage.size() >= 2 && storage.size() <= kIndexCount);
+  URNIC_CHECK(nic_ordinal < kOrdinals);
 }
 
 MemoryRegion* MrTable::Take() {
-  if (in_use_ == storage_.size()) return nullptr;
-  if (in_use_ * 2 >= span_ && span_ <= slot_mask_) span_ *= 2;
+  if (in_use_ == capacity()) return nullptr;
+  while (slots_.count() < slots_.most() && slots_.count() < 2 * (in_use_ + 1)) {
+    Grow();
+  }
   for (;;) {
-    const uint32_t index = NextIndex();
-    MemoryRegion& mr = storage_[index & slot_mask_];
-    if (mr.key != 0) continue;
-    const uint32_t key = ordinal_bits_ | index << 8 | next_variant_++;
+    const IndexSequence::Draw draw = sequence_.Next();
+    const uint32_t key = KeyOf(ordinal_, draw.index, draw.variant);
     // 0 means "free", and a window of index 0 could be bound to that.
     if ((key & ~kVariantMask) == 0) continue;
+    MemoryRegion& mr = storage_[SlotOf(key)];
+    if (mr.key != 0) continue;
     mr = MemoryRegion{.key = key};
     ++in_use_;
     return &mr;
   }
 }
 
-// Round-robin through the entries of the span, and through the bits of the
-// index above them; then the variants are shifted. So a key is reused as late
-// as possible, after 2^23 registrations at least.
-uint32_t MrTable::NextIndex() {
-  const uint32_t offset = (next_index_ - first_index_) & slot_mask_;
-  if (offset >= span_) next_index_ += slot_mask_ + 1 - offset;
-  const uint32_t index = next_index_ & kIndexMask;
-  if (index == first_index_) ++next_variant_;
-  next_index_ = index + 1;
-  return index;
+// Nobody keeps the address of an entry: others know it by its key.
+void MrTable::Grow() {
+  const GrowingSlots::Split split = slots_.Grow();
+  MemoryRegion& from = storage_[split.from];
+  if (from.key == 0 || SlotOf(from.key) != split.to) return;
+  storage_[split.to] = from;
+  from = MemoryRegion{};
 }
 
 uint32_t MrTable::Register(uint32_t pd, uint64_t host, uint64_t iova,

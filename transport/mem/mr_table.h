@@ -7,6 +7,7 @@
 #include <span>
 
 #include "transport/base/ids.h"
+#include "transport/base/numbers.h"
 
 namespace urnic::mem {
 
@@ -71,18 +72,18 @@ struct WindowBind {
   uint32_t qpn = 0;
 };
 
-// The keys of one RNIC. Storage is the caller's (zeroed, a power of two of
-// entries, at most 2^21) and outlives the table. One writer at a time (the
-// engine's token), which is also the only reader.
+// The keys of one RNIC: transport/base/numbers.h says what they consist of, and
+// how they are drawn. Storage is the caller's (zeroed, a power of two of
+// entries, at most 2^21) and outlives the table; half of it is used, and no
+// more of it touched than four times what is registered at a time. One writer
+// at a time (the engine's token), which is also the only reader.
 class MrTable {
  public:
-  // `nic_ordinal` (0..7) goes into the upper three bits of each key, so that
-  // keys are unique on a host. `first_index` and `first_variant` are drawn per
-  // incarnation, so that a dead process's stale packets meet no live key.
+  // `key`: random per incarnation.
   MrTable(std::span<MemoryRegion> storage, uint32_t nic_ordinal,
-          uint32_t first_index, uint8_t first_variant);
+          const NumberKey& key);
 
-  // Returns the key, or 0 when every entry is taken.
+  // Returns the key, or 0 when capacity() are registered.
   uint32_t Register(uint32_t pd, uint64_t host, uint64_t iova, uint64_t length,
                     uint32_t access);
 
@@ -109,8 +110,8 @@ class MrTable {
 
   // --- Memory windows, IBTA 10.6.7 -----------------------------------------
 
-  // A window without memory yet. Returns its key, or 0 when every entry is
-  // taken. `type2`: it is bound by a queue pair, for its peer alone, and
+  // A window without memory yet. Returns its key, or 0 when capacity() are
+  // registered. `type2`: it is bound by a queue pair, for its peer alone, and
   // invalidated by key; else for the whole domain, and bound anew.
   uint32_t AllocateWindow(uint32_t pd, bool type2);
   // `window`: any key that it has had. False: there is none.
@@ -165,11 +166,11 @@ class MrTable {
   // regions with kRemoteInvalidate.
   MemFault Invalidate(MrKey key, uint32_t pd, uint32_t qpn);
 
-  uint32_t capacity() const { return static_cast<uint32_t>(storage_.size()); }
+  uint32_t capacity() const { return slots_.most() / 2; }
   uint32_t in_use() const { return in_use_; }
 
  private:
-  uint32_t SlotOf(uint32_t key) const { return (key >> 8) & slot_mask_; }
+  uint32_t SlotOf(uint32_t key) const { return slots_.Of(key >> kVariantBits); }
 
   // Values of MemoryRegion::pd that no domain and no other kind has.
   static uint32_t NullOwner(uint32_t pd) { return pd | 1u << 29; }
@@ -190,19 +191,14 @@ class MrTable {
   void Unbind(MemoryRegion& window);
   // A free entry with a key and nothing else, or nullptr.
   MemoryRegion* Take();
-  uint32_t NextIndex();
+  void Grow();
+
+  static constexpr uint32_t kFirstSlots = 256;
 
   std::span<MemoryRegion> storage_;
-  uint32_t slot_mask_;
-  uint32_t ordinal_bits_;
-  uint32_t first_index_;  // 21 bits
-  uint32_t next_index_;
-  uint8_t next_variant_;
-  // How many entries from the first index on are used: twice those that are
-  // taken at a time. A program that registers for each message does not touch
-  // all of the table.
-  uint32_t span_;
-  static constexpr uint32_t kFirstSpan = 4096;
+  GrowingSlots slots_;
+  const uint32_t ordinal_;
+  IndexSequence sequence_;
   uint32_t in_use_ = 0;
   uint64_t zeros_ = 0;
   uint64_t sink_ = 0;

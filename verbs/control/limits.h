@@ -5,11 +5,12 @@
 
 #include <cstdint>
 
+#include "transport/base/numbers.h"
 #include "verbs/abi/rnic_abi.h"
 
 namespace urnic::control {
 
-inline constexpr uint32_t kMaxQps = 1u << 16;
+inline constexpr uint32_t kMaxQps = kMaxQueuePairs;
 inline constexpr uint32_t kMaxCqs = 1u << 16;
 inline constexpr uint32_t kMaxPds = 1u << 16;
 inline constexpr uint32_t kMaxMrs = 1u << 18;

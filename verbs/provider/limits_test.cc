@@ -1,9 +1,11 @@
 // What the device says it can do is true when pushed to: as many objects of
-// each kind as it announces can be made, and the next one is refused with
-// ENOMEM; when they are gone, there is room again.
+// each kind as it announces can be made (of queue pairs 2^18, which take 2 GB),
+// and the next one is refused with ENOMEM; when they are gone, there is room
+// again.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <functional>
 #include <vector>
@@ -25,18 +27,22 @@ class LimitsTest : public ::testing::Test {
     EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
   }
 
+  // More than a gate has memory for: what is beyond, the tables are tested for
+  // alone (//datapath:number_table_test).
+  static constexpr int kMakeMost = 1 << 18;
+
   // `there`: how many exist before.
   template <typename T>
   static void Exhaust(int limit, int there, const std::function<T*()>& make,
                       const std::function<int(T*)>& destroy) {
     std::vector<T*> all;
     for (int round = 0; round < 2; ++round) {
-      for (int i = there; i < limit; ++i) {
+      for (int i = there; i < std::min(limit, kMakeMost); ++i) {
         all.push_back(make());
         ASSERT_NE(all.back(), nullptr)
             << "number " << i << " of " << limit << ": " << strerror(errno);
       }
-      for (int i = 0; i < 3; ++i) {
+      for (int i = 0; i < 3 && limit <= kMakeMost; ++i) {
         errno = 0;
         EXPECT_EQ(make(), nullptr) << "beyond " << limit;
         EXPECT_EQ(errno, ENOMEM);

@@ -1,0 +1,113 @@
+#pragma once
+
+// Finds objects by their number (transport/base/numbers.h). Segments come as
+// the table grows, so that one of few objects is small (16 KB) and one of many
+// never stops to move them: an Add() moves two pointers at most.
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "transport/base/numbers.h"
+
+namespace urnic {
+
+// Objects are the caller's. Thread: one at a time.
+template <typename T>
+class NumberTable {
+ public:
+  // REQUIRES: `max` <= kMaxQueuePairs, `ordinal` < kOrdinals.
+  NumberTable(uint32_t max, uint32_t ordinal, const NumberKey& key)
+      : max_(max),
+        ordinal_(ordinal),
+        sequence_(key),
+        slots_(kSegment, std::bit_ceil(std::max(2 * max, kSegment))),
+        segments_(new std::unique_ptr<Entry[]>[slots_.most() / kSegment]) {
+    URNIC_CHECK(max <= kMaxQueuePairs && ordinal < kOrdinals);
+    segments_[0].reset(new Entry[kSegment]);
+  }
+
+  // Null: nobody has it.
+  T* Find(uint32_t number) const {
+    const Entry& entry = At(slots_.Of(number));
+    return entry.number == number ? entry.object : nullptr;
+  }
+
+  // A number that nobody has and that is not `is_busy(number)`. None: there are
+  // `max` objects, or every index is busy.
+  template <typename IsBusy>
+  std::optional<uint32_t> Draw(IsBusy&& is_busy) {
+    if (size_ == max_) return std::nullopt;
+    while (slots_.count() < slots_.most() && slots_.count() < 2 * (size_ + 1)) {
+      Grow();
+    }
+    for (uint32_t tries = 0; tries < kIndexCount; ++tries) {
+      const uint32_t index = sequence_.Next().index;
+      if (IsReservedIndex(index)) continue;
+      const uint32_t number = NumberOf(ordinal_, index);
+      if (At(slots_.Of(number)).object == nullptr && !is_busy(number)) {
+        return number;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // REQUIRES: `number` is the last that was drawn.
+  void Add(uint32_t number, T* object) {
+    Entry& entry = At(slots_.Of(number));
+    URNIC_CHECK(entry.object == nullptr && object != nullptr);
+    entry = {object, number};
+    ++size_;
+  }
+  // REQUIRES: it is there.
+  void Remove(uint32_t number) {
+    Entry& entry = At(slots_.Of(number));
+    URNIC_CHECK(entry.object != nullptr && entry.number == number);
+    entry = {};
+    --size_;
+  }
+
+  uint32_t size() const { return size_; }
+  uint32_t max() const { return max_; }
+
+  // `f(object)` for each; it may remove that one.
+  template <typename F>
+  void ForEach(F&& f) const {
+    uint32_t left = size_;
+    for (uint32_t i = 0; i < slots_.count() && left > 0; ++i) {
+      if (T* const object = At(i).object) {
+        --left;
+        f(*object);
+      }
+    }
+  }
+
+ private:
+  static constexpr uint32_t kSegment = 1024;
+  struct Entry {
+    T* object = nullptr;
+    uint32_t number = 0;
+  };
+  Entry& At(uint32_t slot) const {
+    return segments_[slot / kSegment][slot % kSegment];
+  }
+  void Grow() {
+    const GrowingSlots::Split split = slots_.Grow();
+    auto& segment = segments_[split.to / kSegment];
+    if (segment == nullptr) segment.reset(new Entry[kSegment]);
+    Entry& from = At(split.from);
+    if (from.object == nullptr || slots_.Of(from.number) != split.to) return;
+    At(split.to) = std::exchange(from, {});
+  }
+
+  const uint32_t max_;
+  const uint32_t ordinal_;
+  IndexSequence sequence_;
+  GrowingSlots slots_;
+  std::unique_ptr<std::unique_ptr<Entry[]>[]> segments_;
+  uint32_t size_ = 0;
+};
+
+}  // namespace urnic
