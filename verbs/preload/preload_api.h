@@ -66,8 +66,8 @@ struct urnic_preload_api {
   // Makes `handler` the handler of SIGSEGV and SIGBUS, with SA_SIGINFO,
   // SA_ONSTACK and SA_RESTART, and keeps it: from now on sigaction() and its
   // relatives for these two only remember what the program asks for and tell it
-  // what it asked for before. To be called once (-EBUSY after that); -errno if
-  // the kernel refuses.
+  // what it asked for before. To be called once in each process, a forked
+  // child being another (-EBUSY after that); -errno if the kernel refuses.
   int (*set_signal_hooks)(urnic_signal_handler handler);
 
   // Does what the program's own action would have done. For `handler` when the

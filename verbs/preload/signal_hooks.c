@@ -9,7 +9,7 @@
 
 #include "verbs/preload/fork_safety.h"
 
-static _Atomic(urnic_signal_handler) guard;  // set once
+static _Atomic(urnic_signal_handler) guard;  // set once in each process
 static pid_t owner;  // a vfork child must not change what it shares
 
 // What the program asked for: [0] SIGSEGV, [1] SIGBUS. The lock is held for a
@@ -41,20 +41,27 @@ static void unlock_in_child(void) {
 }
 
 int urnic_signal_hooks_set(urnic_signal_handler handler) {
-  if (atomic_load(&guard) != NULL) return -EBUSY;
+  urnic_signal_handler earlier = atomic_load(&guard);
+  if (earlier != NULL && owner == getpid()) return -EBUSY;
   struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART,
                              .sa_sigaction = handler};
   sigemptyset(&action.sa_mask);
   // What chain needs must be there before the first signal can arrive.
-  if (sigaction(SIGSEGV, NULL, &asked[0]) != 0 ||
-      sigaction(SIGBUS, NULL, &asked[1]) != 0)
+  struct sigaction there[2];
+  if (sigaction(SIGSEGV, NULL, &there[0]) != 0 ||
+      sigaction(SIGBUS, NULL, &there[1]) != 0)
     return -errno;
+  // A forked child finds its parent's handler, and what the program had asked
+  // for behind that.
+  for (int i = 0; i < 2; ++i)
+    if (earlier == NULL || there[i].sa_sigaction != earlier)
+      asked[i] = there[i];
   owner = getpid();
   urnic_fork_safety_on(unlock_in_child);
   if (sigaction(SIGSEGV, &action, NULL) != 0) return -errno;
   if (sigaction(SIGBUS, &action, NULL) != 0) {
     int err = errno;
-    sigaction(SIGSEGV, &asked[0], NULL);
+    sigaction(SIGSEGV, &there[0], NULL);
     return -err;
   }
   atomic_store(&guard, handler);

@@ -14,6 +14,7 @@
 #include "verbs/control/debug_log.h"
 #include "verbs/control/errors.h"
 #include "verbs/control/fork_guard.h"
+#include "verbs/provider/fresh_copy.h"
 #include "verbs/provider/no_cancellation.h"
 #include "verbs/provider/ops.h"
 #include "verbs/provider/verb.h"
@@ -266,8 +267,15 @@ void SetOps(verbs_context* context) {
 
 }  // namespace
 
-verbs_context* OpenContext(ibv_device* device, int cmd_fd, void*) {
+verbs_context* OpenContext(ibv_device* device, int cmd_fd, void* data) {
   const NoCancellation guard;
+  if (control::InForkedChild()) {
+    if (const Entry* fresh = FreshCopy()) {
+      return fresh->open(device, cmd_fd, data);
+    }
+    CloseProgramsFile(cmd_fd);
+    return FailNull(EIO);
+  }
   std::unique_ptr<Context> context;
   if (const int error = MakeContext(device->name, context)) {
     CloseProgramsFile(cmd_fd);

@@ -6,6 +6,7 @@
 
 #include "verbs/abi/device_identity.h"
 #include "verbs/provider/context.h"
+#include "verbs/provider/fresh_copy.h"
 #include "verbs/provider/library_version.h"
 #include "verbs/provider/rdma_cm_device.h"
 
@@ -38,7 +39,7 @@ constexpr verbs_device_ops kDeviceOps = {
 };
 
 __attribute__((constructor)) void Register() {
-  if (!LibraryIsSupported()) return;
+  if (!LibraryIsSupported() || IsFreshCopy()) return;
   verbs_register_driver_34(&kDeviceOps);
   OfferRdmaCmDevice();
 }
@@ -52,5 +53,8 @@ __attribute__((destructor)) void AtExit() {
 }
 
 }  // namespace
+
+const Entry URNIC_PROVIDER_ENTRY = {
+    .open = OpenContext, .rdma_cm = &kRdmaCmDevice};
 
 }  // namespace urnic::provider

@@ -13,6 +13,7 @@
 #include "verbs/control/debug_log.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
+#include "verbs/provider/fresh_copy.h"
 #include "verbs/rdmacm/device_files.h"
 #include "verbs/rdmacm/engine_rnic.h"
 #include "verbs/rdmacm/random.h"
@@ -79,8 +80,11 @@ RdmaCm* TheRdmaCm() {
 }
 
 void* Open(void* node) {
-  // The parent's ids, ports and locks are not ours.
+  // The parent's ids, ports and locks are not ours. So a child's files are all
+  // its copy's.
   if (control::InForkedChild()) {
+    const Entry* const fresh = FreshCopy();
+    if (fresh != nullptr) return fresh->rdma_cm->open(node);
     errno = EIO;
     return nullptr;
   }
@@ -89,15 +93,24 @@ void* Open(void* node) {
 }
 
 int Write(void* file, const void* command, size_t bytes) {
+  if (control::InForkedChild()) {
+    return FreshCopy()->rdma_cm->write(file, command, bytes);
+  }
   return TheRdmaCm()->files->Write(file, command, bytes);
 }
 
-void Close(void* file) { TheRdmaCm()->files->Close(file); }
-
-constexpr urnic_rdma_cm_device kDevice = {
-    .open = Open, .write = Write, .close = Close};
+void Close(void* file) {
+  if (control::InForkedChild()) {
+    FreshCopy()->rdma_cm->close(file);
+  } else {
+    TheRdmaCm()->files->Close(file);
+  }
+}
 
 }  // namespace
+
+constexpr urnic_rdma_cm_device kRdmaCmDevice = {
+    .open = Open, .write = Write, .close = Close};
 
 void OfferRdmaCmDevice() {
   const urnic_preload_api* const preload = Preload();
@@ -107,7 +120,7 @@ void OfferRdmaCmDevice() {
     return;
   }
   // Fails where a second copy of this library is loaded: the first one serves.
-  preload->set_rdma_cm_device(&kDevice);
+  preload->set_rdma_cm_device(&kRdmaCmDevice);
 }
 
 void LeaveRdmaCmPeers() {

@@ -1,6 +1,11 @@
 #pragma once
 
+#include "verbs/preload/preload_api.h"
+
 namespace urnic::provider {
+
+// What is behind the device.
+extern const urnic_rdma_cm_device kRdmaCmDevice;
 
 // Tells the preload, if there is one, what is behind /dev/infiniband/rdma_cm
 // (verbs/rdmacm). Makes nothing: that is left to the first program that opens
