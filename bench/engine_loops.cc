@@ -12,8 +12,8 @@
 #include <memory>
 
 #include "bench/loops.h"
-#include "datapath/engine.h"
-#include "datapath/port_factory.h"
+#include "datapath/engine/engine.h"
+#include "datapath/port/port_factory.h"
 #include "tests/support/fake_rings.h"
 
 namespace urnic::bench {

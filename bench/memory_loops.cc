@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "bench/loops.h"
-#include "datapath/guarded_memory.h"
+#include "datapath/memory/guarded_memory.h"
 
 namespace urnic {
 // Variable here, so that both ways can be measured at each size.

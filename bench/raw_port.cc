@@ -17,7 +17,7 @@
 //   mtu=0         of the port; 0: its default
 //   cpu=-1        to run on; -1: as started
 //   through=device  call the driver itself, or with "port" through
-//                 datapath/port.h: the difference is what the seam costs
+//                 datapath/port/port.h: the difference is what the seam costs
 // clang-format on
 //
 // The port is opened by the same code as uRNIC's: same device arguments,
@@ -42,9 +42,9 @@
 #include <string_view>
 #include <vector>
 
-#include "datapath/dpdk_port.h"
-#include "datapath/eal.h"
-#include "datapath/port_factory.h"
+#include "datapath/guest/eal.h"
+#include "datapath/port/dpdk_port.h"
+#include "datapath/port/port_factory.h"
 
 namespace urnic {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "datapath/address_table.h"
-#include "datapath/engine_qp.h"
+#include "datapath/engine/address_table.h"
+#include "datapath/engine/engine_qp.h"
 #include "transport/mem/mr_table.h"
 #include "transport/rc/qp.h"
 #include "transport/uc/qp.h"

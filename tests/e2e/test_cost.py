@@ -16,7 +16,7 @@ import suite
 
 # Not on the packet path: a poller that has been refused the engine 4096 times
 # in a row gives way to whoever holds it and has lost its CPU.
-# (Engine::Progress(), datapath/give_way.h.)
+# (Engine::Progress(), datapath/guest/give_way.h.)
 NAP = re.compile(r"clock_nanosleep\(.*tv_sec=0, tv_nsec=1}")
 # Before a connection is made: waiting for the peer's port and its answer to
 # ARP (Engine::ResolvePath()).

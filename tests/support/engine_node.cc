@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "datapath/port_factory.h"
+#include "datapath/port/port_factory.h"
 #include "transport/base/check.h"
 
 namespace urnic::testing {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "datapath/engine.h"
+#include "datapath/engine/engine.h"
 #include "tests/support/fake_rings.h"
 
 namespace urnic::testing {

@@ -8,8 +8,8 @@
 //   lkey, rkey  | 3 bits      | 21 bits | 8 bits  |   32 bits
 //
 // NIC ordinal   of the RNIC, unique among those of its host (of a network
-//               namespace: datapath/port_claim.h), so that no two of them, of
-//               whatever processes, ever have a number in common.
+//               namespace: datapath/port/port_claim.h), so that no two of them,
+//               of whatever processes, ever have a number in common.
 // index         drawn (IndexSequence), so that it says nothing of the others.
 //               Its lowest bits choose the engine of a NIC that has several
 //               (EngineOf()); and the place in a table (GrowingSlots).

@@ -1,10 +1,10 @@
 #pragma once
 
 // Who holds the names by which RNICs claim ports and ordinals
-// (datapath/port_claim.h): abstract unix sockets, which belong to a network
-// namespace and which any user may bind. The kernel tells whose socket each is
-// (sock_diag(7)), without asking the holder anything. Any thread; not for hot
-// paths.
+// (datapath/port/port_claim.h): abstract unix sockets, which belong to a
+// network namespace and which any user may bind. The kernel tells whose socket
+// each is (sock_diag(7)), without asking the holder anything. Any thread; not
+// for hot paths.
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-// A port's name is this and its identity (datapath/port_spec.h), an ordinal's
-// this and its number.
+// A port's name is this and its identity (datapath/port/port_spec.h), an
+// ordinal's this and its number.
 #define URNIC_CLAIM_PORT "urnic-port-"
 #define URNIC_CLAIM_ORDINAL "urnic-ordinal-"
 #define URNIC_CLAIM_ORDINALS 8

@@ -38,7 +38,7 @@ struct SocketFile {
   int error = 0;
 };
 
-// datapath/port_spec.cc has the same defaults.
+// datapath/port/port_spec.cc has the same defaults.
 SocketFile FindSocket(const std::string& dev) {
   const Arguments arguments = ParseArguments(dev);
   if (absl::StartsWith(dev, "net_vhost"))

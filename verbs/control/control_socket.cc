@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "datapath/engine_thread.h"
+#include "datapath/guest/engine_thread.h"
 #include "verbs/abi/control_protocol.h"
 #include "verbs/abi/high_fd.h"
 #include "verbs/control/debug_log.h"

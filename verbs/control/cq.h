@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "datapath/completion_queue.h"
+#include "datapath/engine/completion_queue.h"
 #include "verbs/control/completion_ring.h"
 #include "verbs/control/device.h"
 #include "verbs/control/event_sink.h"

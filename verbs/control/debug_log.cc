@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <string>
 
-#include "datapath/debug_file.h"
+#include "datapath/guest/debug_file.h"
 #include "verbs/abi/file_size_signal.h"
 
 namespace urnic::control {

@@ -3,7 +3,7 @@
 // What the verbs interface cannot say: the reason behind an errno.
 //
 // URNIC_DEBUG=FILE appends there, URNIC_DEBUG=- writes to stderr; unset, there
-// is no log. DPDK's own messages go the same way (datapath/eal.h).
+// is no log. DPDK's own messages go the same way (datapath/guest/eal.h).
 
 #include <string_view>
 

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "datapath/fault_port.h"
-#include "datapath/give_way.h"
-#include "datapath/port_factory.h"
+#include "datapath/guest/give_way.h"
+#include "datapath/port/fault_port.h"
+#include "datapath/port/port_factory.h"
 #include "transport/base/check.h"
 #include "verbs/control/control_commands.h"
 #include "verbs/control/debug_log.h"
@@ -54,7 +54,7 @@ std::shared_ptr<Device> Share(Registry::Place& place) {
           }};
 }
 
-// To a peer, frames that a fault delays (datapath/fault_port.h) have left
+// To a peer, frames that a fault delays (datapath/port/fault_port.h) have left
 // already: they do not die with the process.
 void AwaitHeldFrames(Engine& engine) {
   const Time end = Engine::Now() + FaultPort::kLastFrames;

@@ -21,8 +21,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "datapath/engine.h"
-#include "datapath/port.h"
+#include "datapath/engine/engine.h"
+#include "datapath/port/port.h"
 #include "verbs/abi/device_identity.h"
 #include "verbs/control/control_socket.h"
 #include "verbs/control/event_sink.h"

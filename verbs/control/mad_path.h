@@ -2,7 +2,7 @@
 
 // Where a MAD came from, in the words of the connection manager.
 
-#include "datapath/gsi.h"
+#include "datapath/engine/gsi.h"
 #include "transport/cm/types.h"
 
 namespace urnic::control {

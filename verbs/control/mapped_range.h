@@ -1,7 +1,7 @@
 #pragma once
 
 // Is memory there? Registration asks once, and does not rely on the answer
-// later (the placer is guarded, datapath/guarded_memory.h).
+// later (the placer is guarded, datapath/memory/guarded_memory.h).
 
 #include <cstdint>
 #include <string_view>

@@ -2,7 +2,7 @@
 
 // A memory region: a range of the program's memory under a key. Nothing is
 // pinned and nothing is touched; memory that disappears later is an error of
-// the queue pair that uses it (datapath/guarded_memory.h).
+// the queue pair that uses it (datapath/memory/guarded_memory.h).
 
 #include <cstdint>
 #include <memory>

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "datapath/engine.h"
-#include "datapath/gsi.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/gsi.h"
 #include "transport/cm/connection_manager.h"
 
 namespace urnic::control {

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "datapath/port.h"
+#include "datapath/port/port.h"
 
 namespace urnic::control {
 

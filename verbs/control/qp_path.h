@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "datapath/engine.h"
+#include "datapath/engine/engine.h"
 #include "verbs/control/device.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/qp_attributes.h"

@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "datapath/give_way.h"
+#include "datapath/guest/give_way.h"
 
 namespace urnic::control {
 

@@ -14,7 +14,7 @@
 
 #include <string>
 
-#include "datapath/port.h"
+#include "datapath/port/port.h"
 
 namespace urnic::control {
 

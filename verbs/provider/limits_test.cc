@@ -28,7 +28,7 @@ class LimitsTest : public ::testing::Test {
   }
 
   // More than a gate has memory for: what is beyond, the tables are tested for
-  // alone (//datapath:number_table_test).
+  // alone (//datapath/engine:number_table_test).
   static constexpr int kMakeMost = 1 << 18;
 
   // `there`: how many exist before.

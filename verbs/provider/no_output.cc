@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "datapath/debug_file.h"
+#include "datapath/guest/debug_file.h"
 
 namespace urnic::provider {
 namespace {

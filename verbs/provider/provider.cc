@@ -54,7 +54,7 @@ __attribute__((destructor)) void AtExit() {
 
 }  // namespace
 
-const Entry URNIC_PROVIDER_ENTRY = {
-    .open = OpenContext, .rdma_cm = &kRdmaCmDevice};
+const Entry URNIC_PROVIDER_ENTRY = {.open = OpenContext,
+                                    .rdma_cm = &kRdmaCmDevice};
 
 }  // namespace urnic::provider

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "datapath/guarded_memory.h"
+#include "datapath/memory/guarded_memory.h"
 #include "verbs/abi/device_identity.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/fork_guard.h"

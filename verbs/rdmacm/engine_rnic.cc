@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "datapath/engine.h"
+#include "datapath/engine/engine.h"
 #include "transport/wire/mad.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/errors.h"

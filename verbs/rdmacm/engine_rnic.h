@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "datapath/gsi.h"
+#include "datapath/engine/gsi.h"
 #include "verbs/abi/device_identity.h"
 #include "verbs/control/device.h"
 #include "verbs/control/gid_table.h"

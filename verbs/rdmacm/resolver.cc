@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "datapath/engine_thread.h"
+#include "datapath/guest/engine_thread.h"
 
 namespace urnic::rdmacm {
 

@@ -1,0 +1,71 @@
+#pragma once
+
+// Completions on their way into the rings of completion queues, and what
+// follows from them: events that moderation holds back, and queues that have
+// lost an entry. Token holder only.
+
+#include <algorithm>
+#include <utility>
+
+#include "datapath/engine/completion_queue.h"
+#include "transport/base/time.h"
+
+namespace urnic {
+
+class CompletionWriter {
+ public:
+  void Push(CompletionQueue& cq, const urnic_cqe& cqe, Time now) {
+    if (__builtin_expect(!cq.Push(cqe), 0)) OnPushed(cq, now);
+    wrote_ = true;
+  }
+
+  // Whether anything was pushed since BeginIteration().
+  bool wrote() const { return wrote_; }
+  void BeginIteration() { wrote_ = false; }
+
+  // Some queue has overflowed: what completes to it cannot go on.
+  bool lost() const { return lost_; }
+  void ClearLost() { lost_ = false; }
+
+  // When ReleaseHeldEvents() is due.
+  Time held_deadline() const { return held_deadline_; }
+  // Raises the events that wait for more completions: a period is the longest
+  // that an event may wait.
+  void ReleaseHeldEvents() {
+    held_deadline_ = Time::Infinite();
+    while (held_ != nullptr) {
+      CompletionQueue& cq = *held_;
+      held_ = cq.next_held;
+      cq.listed = false;
+      cq.Release();
+    }
+  }
+
+  // Nothing of the queue is touched afterwards, and it raises no event.
+  void Forget(CompletionQueue& cq) {
+    if (!cq.listed) return;
+    CompletionQueue** at = &held_;
+    while (*at != &cq) at = &(*at)->next_held;
+    *at = cq.next_held;
+    cq.listed = false;
+  }
+
+ private:
+  // Its entry was lost, or its event held back.
+  [[gnu::cold]] void OnPushed(CompletionQueue& cq, Time now) {
+    if (cq.overflowed()) {
+      lost_ = true;
+    } else if (cq.holding_back()) {
+      if (!cq.listed) cq.next_held = std::exchange(held_, &cq);
+      cq.listed = true;
+      held_deadline_ = std::min(held_deadline_, now + cq.period());
+    }
+  }
+
+  bool wrote_ = false;
+  bool lost_ = false;
+  CompletionQueue* held_ = nullptr;  // whose events wait
+  Time held_deadline_ = Time::Infinite();
+};
+
+}  // namespace urnic

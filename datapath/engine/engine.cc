@@ -1,0 +1,291 @@
+#include "datapath/engine/engine.h"
+
+#include <rte_cycles.h>
+#include <rte_mbuf.h>
+#include <rte_pause.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <ctime>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "datapath/engine/engine_sink.h"
+#include "datapath/engine/helper_thread.h"
+#include "datapath/guest/eal.h"
+#include "datapath/guest/give_way.h"
+#include "transport/base/check.h"
+
+namespace urnic {
+
+namespace {
+
+// Random, once per engine: keys of numbers and tables.
+uint32_t Draw() {
+  uint32_t value = 0;
+  if (getrandom(&value, sizeof(value), 0) != sizeof(value)) {
+    value = static_cast<uint32_t>(rte_rdtsc()) ^ static_cast<uint32_t>(getpid())
+                                                     << 8;
+  }
+  return value;
+}
+
+// What queue pair numbers and keys are drawn by: another one per incarnation,
+// so that what a dead process's peers still send meets nothing that is alive.
+NumberKey DrawKey() {
+  return {{uint64_t{Draw()} << 32 | Draw(), uint64_t{Draw()} << 32 | Draw()}};
+}
+
+enum NumberPurpose : uint64_t { kKeyNumbers, kQpNumbers, kSrqNumbers };
+
+bool Overflowed(const CompletionQueue* cq) {
+  return cq != nullptr && cq->overflowed();
+}
+
+// Zeroed memory that costs nothing until it is touched.
+std::span<mem::MemoryRegion> MapRegions(uint32_t count, void** memory) {
+  URNIC_CHECK(std::has_single_bit(count));
+  void* at =
+      mmap(nullptr, count * sizeof(mem::MemoryRegion), PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  URNIC_CHECK(at != MAP_FAILED);
+  *memory = at;
+  return {static_cast<mem::MemoryRegion*>(at), count};
+}
+
+net::HostConfig HostConfigOf(const EngineConfig& config) {
+  net::HostConfig host;
+  host.mac = config.port->mac();
+  host.mtu = config.port->mtu();
+  host.addresses = config.addresses;
+  host.seed = uint64_t{Draw()} << 32 | Draw();
+  return host;
+}
+
+// How long an engine that ends waits for its port to take the last frames, as
+// long as a port waits for its peer to fetch them.
+constexpr int kLastFramesSteps = 300;
+constexpr int kLastFramesStepUs = 1000;
+
+// What a null region gives.
+constexpr uint8_t kZeros[mem::MrTable::kNullPageBytes] = {};
+
+}  // namespace
+
+Time Engine::Now() {
+  // 2^32 ns per cycle: one multiplication per reading.
+  static const uint64_t scale = static_cast<uint64_t>(
+      (static_cast<unsigned __int128>(1000000000) << 32) / rte_get_tsc_hz());
+  return Time::FromNs(static_cast<int64_t>(
+      static_cast<unsigned __int128>(rte_rdtsc()) * scale >> 32));
+}
+
+int64_t Engine::WallClockNs(Time then) {
+  timespec wall = {};
+  clock_gettime(CLOCK_REALTIME, &wall);
+  return int64_t{wall.tv_sec} * 1'000'000'000 + wall.tv_nsec -
+         (Now() - then).ns();
+}
+
+Engine::Engine(const EngineConfig& config)
+    : Engine(config, config.number_key.value_or(DrawKey())) {}
+
+Engine::Engine(const EngineConfig& config, const NumberKey& key)
+    : port_(config.port),
+      mrs_(MapRegions(2 * config.max_mrs, &mr_memory_), config.port->ordinal(),
+           key.For(kKeyNumbers)),
+      qps_(config.max_qps, config.port->ordinal(), key.For(kQpNumbers)),
+      srqs_(kMaxSrqs, config.port->ordinal(), key.For(kSrqNumbers)),
+      wheel_(Now()),
+      tx_(config.port, &counters_),
+      host_(HostConfigOf(config)),
+      gsi_(&host_, &tx_, &counters_, config.pkeys),
+      sink_(new Sink),
+      null_sink_(new uint8_t[mem::MrTable::kNullPageBytes]) {
+  mr_entries_ = 2 * config.max_mrs;
+  mrs_.SetNullPages(reinterpret_cast<uint64_t>(kZeros),
+                    reinterpret_cast<uint64_t>(null_sink_.get()));
+  for (uint32_t i = 0; i < kBurstMax; ++i) slots_[i].headers = slot_headers_[i];
+}
+
+Engine::~Engine() {
+  helper_.reset();
+  URNIC_CHECK(qps_.size() == 0);
+  TakeLcore(port_->lcore());
+  SendLastFrames();
+  FreeReceived();
+  tx_.FreeAll();
+  ReleaseLcore();
+  munmap(mr_memory_, mr_entries_ * sizeof(mem::MemoryRegion));
+}
+
+// A request without an acknowledgement is complete once its last packet is
+// built, and an answer is given once; but the port may have had no room yet.
+void Engine::SendLastFrames() {
+  for (int i = 0; i < kLastFramesSteps && !tx_.Flush(); ++i) {
+    usleep(kLastFramesStepUs);
+  }
+}
+
+Engine::ControlScope::ControlScope(Engine& engine) : engine_(engine) {
+  // The holder is at most one iteration away, unless it has been preempted.
+  for (int spins = 0; !engine_.token_.TryTake(); ++spins) {
+    if (spins < 1000) {
+      rte_pause();
+    } else {
+      GiveWay();
+    }
+  }
+  Enter();
+}
+
+Engine::ControlScope::ControlScope(Engine& engine, Duration patience)
+    : engine_(engine) {
+  const Time end = Now() + patience;
+  while (!engine_.token_.TryTake()) {
+    if (Now() >= end) return;
+    GiveWay();
+  }
+  Enter();
+}
+
+void Engine::ControlScope::Enter() {
+  engine_.Enter();
+  engine_.last_now_ = Now();
+  entered_ = true;
+}
+
+Engine::ControlScope::~ControlScope() {
+  if (!entered_) return;
+  engine_.SetControlDeadline();
+  engine_.Leave();
+  if (!engine_.token_.Release(engine_.pending_)) return;
+  engine_.Progress();
+}
+
+absl::StatusOr<EngineQp*> Engine::CreateQp(EngineQpConfig config) {
+  if (qps_.size() == qps_.max()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("all ", qps_.max(), " queue pairs are in use"));
+  }
+  //= IBTA 12.9.8.4: not while a connection of that number is in TIMEWAIT
+  const std::optional<uint32_t> qpn =
+      qps_.DrawQpn([this](uint32_t number) { return gsi_.IsQpnBusy(number); });
+  if (!qpn.has_value()) {
+    return absl::ResourceExhaustedError(
+        "all queue pair numbers that are left have connections in TIMEWAIT");
+  }
+  config.limits.qpn = *qpn;
+  // All may fail together, and then nothing can be allocated.
+  if (in_error_.capacity() <= qps_.size())
+    in_error_.reserve(2 * qps_.size() + 1);
+  auto* qp = new EngineQp(config, &mrs_);
+  qps_.Add(*qp);
+  pending_.Reserve(qp->place + 1);
+  return qp;
+}
+
+SharedReceiveQueue* Engine::CreateSrq(const SharedReceiveQueue& config) {
+  const auto number = srqs_.Draw([](uint32_t) { return false; });
+  URNIC_CHECK(number.has_value());
+  auto* srq = new SharedReceiveQueue(config);
+  srq->number = *number;
+  srqs_.Add(*number, srq);
+  return srq;
+}
+
+void Engine::DestroySrq(SharedReceiveQueue* srq) {
+  if (srq->xrc_domain != 0) {
+    qps_.ForEach([&](EngineQp& qp) { qp.LetGoOf(srq->ring); });
+  }
+  srqs_.Remove(srq->number);
+  delete srq;
+}
+
+void Engine::Unlink(EngineQp& qp) {
+  wheel_.Remove(qp);
+  std::erase_if(in_error_, [&](const LateLook& l) { return l.qp == &qp; });
+  qp.in_error.store(false);
+  ready_.Remove(qp);
+}
+
+void Engine::LookOnceMore(Time now) {
+  for (size_t i = 0; i < in_error_.size(); ++i) ServicePost(*in_error_[i].qp);
+  std::erase_if(in_error_, [now](const LateLook& l) { return l.until <= now; });
+}
+
+void Engine::FailUsersOfFullQueues() {
+  completions_.ClearLost();
+  qps_.ForEach([this](EngineQp& qp) {
+    if (qp.state() == QpState::kReset || qp.state() == QpState::kErr ||
+        !(Overflowed(qp.send_cq) || Overflowed(qp.recv_cq))) {
+      return;
+    }
+    ModifyQp(qp, QpState::kErr, qp.config());
+    if (qp.events() != nullptr) qp.events()->OnQpEvent(qp, QpEvent::kFatal);
+  });
+  srqs_.ForEach([](SharedReceiveQueue& srq) {
+    if (srq.failed || !Overflowed(srq.cq)) return;
+    srq.failed = true;
+    if (srq.events != nullptr) srq.events->OnSrqError(srq);
+  });
+}
+
+void Engine::SendOwed(EngineQp& qp) {
+  if (!qp.OwesResponses() || !tx_.HasEmptyFrame()) return;
+  tx_.Flush();
+  // Behind what the port has not taken yet, as far as there is room.
+  const uint32_t room = std::min(tx_.room(), tx_.empty_frames());
+  TransmitSlots(qp, qp.TransmitResponses({slots_, RoomFor(qp, room)}));
+  tx_.Flush();
+}
+
+void Engine::DestroyQp(EngineQp* qp) {
+  SendOwed(*qp);
+  Unlink(*qp);
+  LeaveAllGroups(*qp);
+  counters_.requesters.Add(qp->counters());
+  qps_.Remove(*qp);
+  delete qp;
+}
+
+EngineCounters Engine::CountersOfAll() const {
+  EngineCounters all = counters_;
+  qps_.ForEach([&](const EngineQp& qp) { all.requesters.Add(qp.counters()); });
+  return all;
+}
+
+void Engine::ModifyQp(EngineQp& qp, QpState target, const QpConfig& config) {
+  if (target == QpState::kReset || target == QpState::kErr) {
+    SendOwed(qp);
+    Unlink(qp);
+  }
+  qp.Modify(target, config);
+  if (target == QpState::kRtr) {
+    // Its address may have gone since the path was found.
+    if (qp.service() != QpService::kUd) host_.CheckSource(qp.path);
+  }
+  AfterWork(qp);
+}
+
+void Engine::ReconfigureQp(EngineQp& qp, const QpConfig& config) {
+  qp.Reconfigure(config);
+}
+
+absl::Status Engine::StartHelper() {
+  URNIC_CHECK(helper_ == nullptr);
+  auto helper = HelperThread::Start(*this);
+  if (!helper.ok()) return helper.status();
+  helper_ = *std::move(helper);
+  return absl::OkStatus();
+}
+
+void Engine::HandOver() {
+  if (helper_ != nullptr) helper_->HandOver();
+}
+
+}  // namespace urnic

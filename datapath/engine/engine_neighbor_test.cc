@@ -1,0 +1,154 @@
+// The engine and its neighbours: whom it asks, whom it believes, whom it
+// follows.
+
+#include "datapath/engine/engine_wire_fixture.h"
+
+namespace urnic {
+namespace {
+
+class EngineNeighborTest : public EngineWireTest {};
+
+TEST_F(EngineNeighborTest, WhoNeverAnswersIsGivenUpAtTheDeadline) {
+  const auto path = Resolve(kStrangerIp, Duration::Milliseconds(50));
+  EXPECT_EQ(path.status().code(), absl::StatusCode::kDeadlineExceeded);
+  // Asked more than once, for the right address, as ourselves.
+  const std::vector<Bytes> questions = Received();
+  EXPECT_GE(questions.size(), 2u);
+  for (const Bytes& question : questions) {
+    wire::FrameView view;
+    wire::NeighborInfo info;
+    ASSERT_EQ(wire::ParseFrame(question.data(), question.size(), view),
+              RxVerdict::kArp);
+    ASSERT_EQ(wire::ParseArp(view, info), RxVerdict::kArp);
+    EXPECT_EQ(info.kind, wire::NeighborKind::kSolicit);
+    EXPECT_EQ(info.asked, wire::Gid::FromIpv4(kStrangerIp));
+    EXPECT_EQ(info.owner, node_.gid());
+    EXPECT_EQ(info.owner_mac, node_.port().mac());
+  }
+}
+
+TEST_F(EngineNeighborTest, WhoAnswersIsFound) {
+  absl::StatusOr<net::Path> path = absl::UnknownError("");
+  std::thread resolver(
+      [&] { path = Resolve(kStrangerIp, Duration::Seconds(30)); });
+  std::vector<Bytes> questions;
+  while (questions.empty()) {
+    questions = Received();
+    std::this_thread::yield();
+  }
+  wire::FrameView view;
+  wire::NeighborInfo info;
+  EXPECT_EQ(wire::ParseFrame(questions[0].data(), questions[0].size(), view),
+            RxVerdict::kArp);
+  EXPECT_EQ(wire::ParseArp(view, info), RxVerdict::kArp);
+  Bytes answer(wire::kNeighborFrameBytes);
+  answer.resize(wire::EmitAdvertisement(Peer(kStrangerIp), view, info, answer));
+  Transmit(answer);
+  resolver.join();
+  ASSERT_TRUE(path.ok()) << path.status();
+  EXPECT_EQ(path->headers.dst_mac(), peer_->mac());
+}
+
+// Another NIC has taken over the peer's address and says so: its connections
+// follow once the old one has not answered three probes.
+TEST_F(EngineNeighborTest, AConnectionFollowsANeighborThatHasMoved) {
+  Connect();
+  const wire::MacAddress before = node_.qp().path.headers.dst_mac();
+  wire::NeighborSelf moved = Peer();
+  moved.mac.bytes[5] ^= 0x55;
+  Bytes frame(wire::kNeighborFrameBytes);
+  frame.resize(wire::EmitAnnouncement(moved, frame));
+  Transmit(frame);
+  Run();
+  EXPECT_EQ(node_.qp().path.headers.dst_mac(), before) << "nobody was asked";
+  // The probes are not answered.
+  do {
+    Run();
+    node_.RingSend(0);
+  } while (node_.qp().path.IsCurrent());
+  node_.rings().PostSend({.sges = {node_.Sge(0, kBytes)}});
+  node_.engine().Doorbell(node_.qp());
+  EXPECT_EQ(node_.qp().path.headers.dst_mac(), moved.mac);
+  const std::vector<Bytes> sent = Received();
+  ASSERT_FALSE(sent.empty());
+  EXPECT_EQ(std::memcmp(sent.back().data(), moved.mac.bytes.data(), 6), 0);
+}
+
+// A spoofer says the same, but the neighbour is there and answers.
+TEST_F(EngineNeighborTest, ASpoofedAnnouncementMovesNobody) {
+  Connect();
+  wire::NeighborSelf spoofer = Peer();
+  spoofer.mac.bytes[5] ^= 0x55;
+  Bytes frame(wire::kNeighborFrameBytes);
+  frame.resize(wire::EmitAnnouncement(spoofer, frame));
+  Transmit(frame);
+  int answered = 0;
+  while (answered == 0) {
+    Run();
+    for (const Bytes& question : Received()) {
+      wire::FrameView view;
+      wire::NeighborInfo info;
+      if (wire::ParseFrame(question.data(), question.size(), view) !=
+              RxVerdict::kArp ||
+          wire::ParseArp(view, info) != RxVerdict::kArp) {
+        continue;
+      }
+      EXPECT_EQ(std::memcmp(question.data(), peer_->mac().bytes.data(), 6), 0)
+          << "a probe goes to the old place, by itself";
+      Bytes answer(wire::kNeighborFrameBytes);
+      answer.resize(wire::EmitAdvertisement(Peer(), view, info, answer));
+      Transmit(answer);
+      ++answered;
+    }
+  }
+  const Time end = Engine::Now() + Duration::Milliseconds(40);
+  while (Engine::Now() < end) Run();
+  EXPECT_TRUE(node_.qp().path.IsCurrent());
+  EXPECT_EQ(node_.qp().path.headers.dst_mac(), peer_->mac());
+}
+
+TEST_F(EngineNeighborTest, PathsThatCannotBeAreRefusedAtOnce) {
+  const auto code = [&](const wire::Gid& local, const wire::Gid& remote) {
+    return node_.engine()
+        .ResolvePath({.local = local, .remote = remote},
+                     Duration::Seconds(1000))
+        .status()
+        .code();
+  };
+  const auto ipv4 = [](uint32_t ip) { return wire::Gid::FromIpv4(ip); };
+  constexpr uint8_t kIpv6[16] = {0xfd, 1};
+  EXPECT_EQ(code(ipv4(kStrangerIp), ipv4(kPeerIp)),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(code(node_.gid(), ipv4(0x0a020001)),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(code(node_.gid(), wire::Gid::FromIpv6(kIpv6)),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(node_.gid(), ipv4(0xe0000001)), absl::StatusCode::kOk)
+      << "a group needs no asking";
+  EXPECT_TRUE(Received().empty()) << "nobody is asked";
+}
+
+TEST_F(EngineNeighborTest, WeAnswerForOurAddressAndForNoOther) {
+  Introduce();
+  const std::vector<Bytes> answers = Received();
+  ASSERT_EQ(answers.size(), 1u);
+  wire::FrameView view;
+  wire::NeighborInfo info;
+  ASSERT_EQ(wire::ParseFrame(answers[0].data(), answers[0].size(), view),
+            RxVerdict::kArp);
+  ASSERT_EQ(wire::ParseArp(view, info), RxVerdict::kArp);
+  EXPECT_EQ(info.kind, wire::NeighborKind::kAdvertise);
+  EXPECT_EQ(info.owner, node_.gid());
+  EXPECT_EQ(info.owner_mac, node_.port().mac());
+
+  Bytes frame(wire::kNeighborFrameBytes);
+  frame.resize(wire::EmitSolicitation(Peer(), wire::Gid::FromIpv4(kStrangerIp),
+                                      {}, frame));
+  Transmit(frame);
+  Run();
+  EXPECT_TRUE(Received().empty());
+  EXPECT_EQ(CountOf(RxVerdict::kNotForUs), 1u);
+}
+
+}  // namespace
+}  // namespace urnic

@@ -1,0 +1,404 @@
+// The engine over the loop port: two queue pairs of one device that talk to
+// each other and one that talks to itself, one thread, no helper. What the
+// transport does is tests/sim's business; here it is steering, placement,
+// completion, faults and teardown.
+
+#include "datapath/engine/engine.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "datapath/port/port_factory.h"
+#include "tests/support/fake_rings.h"
+
+namespace urnic {
+namespace {
+
+using testing::FakeRings;
+using testing::SendWr;
+
+constexpr uint32_t kAll = mem::kLocalWrite | mem::kRemoteWrite |
+                          mem::kRemoteRead | mem::kRemoteAtomic;
+constexpr uint32_t kPd = 7;
+
+class NoEvents : public EngineEvents, public QpEvents {
+ public:
+  void OnCompletionEvent(CompletionQueue& queue) override {
+    ++completion_events;
+    if (on_completion_event) on_completion_event(queue);
+  }
+  void OnCqOverflow(CompletionQueue&) override { ++overflows; }
+  void OnQpEvent(EngineQp&, QpEvent event) override { last = event; }
+  std::function<void(CompletionQueue&)> on_completion_event;
+  int completion_events = 0;
+  int overflows = 0;
+  QpEvent last = QpEvent::kNone;
+};
+
+// A completion queue with the program's end of it.
+struct Cq {
+  explicit Cq(EngineEvents* events, uint32_t entries = 256)
+      : ring(entries), queue(ring.data(), &indices, entries, events, nullptr) {}
+  bool Poll(urnic_cqe& out) {
+    if (indices.consumer == indices.producer) return false;
+    out = ring[indices.consumer++ & (ring.size() - 1)];
+    return true;
+  }
+  std::vector<urnic_cqe> ring;
+  urnic_queue_indices indices = {};
+  CompletionQueue queue;
+};
+
+class EngineTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    PortConfig config;
+    config.dev = "loop";
+    auto port = CreatePort(config);
+    ASSERT_TRUE(port.ok()) << port.status();
+    port_ = port->release();
+  }
+
+  EngineTest() : send_cq_(&events_), recv_cq_(&events_) {
+    InstallMemoryGuard(nullptr, nullptr);
+    EngineConfig config;
+    config.port = port_;
+    gid_ = wire::Gid::FromIpv4(0x0a010001);
+    config.addresses = {{gid_, 96 + 24}};
+    engine_ = std::make_unique<Engine>(config);
+    for (int i = 0; i < 3; ++i) qp_[i] = Create(rings_[i]);
+    Connect(0, 1);
+    Connect(1, 0);
+    Connect(2, 2);
+    {
+      Engine::ControlScope scope(*engine_);
+      key_ = engine_->mrs().Register(kPd, Address(memory_.data()),
+                                     Address(memory_.data()), memory_.size(),
+                                     kAll);
+    }
+  }
+  ~EngineTest() override {
+    Engine::ControlScope scope(*engine_);
+    for (EngineQp* qp : qp_) engine_->DestroyQp(qp);
+  }
+
+  static uint64_t Address(const void* p) {
+    return reinterpret_cast<uint64_t>(p);
+  }
+
+  EngineQp* Create(FakeRings& rings) { return Create(rings, recv_cq_); }
+  EngineQp* Create(FakeRings& rings, Cq& recv_cq) {
+    EngineQpConfig config;
+    config.limits = {
+        .pd = kPd, .max_sge_send = 4, .max_sge_recv = 4, .max_inline = 64};
+    config.sq = rings.sq().view();
+    config.rq = rings.rq().view();
+    config.send_cq = &send_cq_.queue;
+    config.recv_cq = &recv_cq.queue;
+    config.events = &events_;
+    Engine::ControlScope scope(*engine_);
+    return *engine_->CreateQp(config);
+  }
+
+  void Connect(int from, int to) {
+    auto path = engine_->ResolvePath(
+        {.local = gid_, .remote = gid_, .udp_src_port = 50000},
+        Duration::Milliseconds(1));
+    ASSERT_TRUE(path.ok()) << path.status();
+    QpConfig config;
+    config.dest_qpn = qp_[to]->qpn();
+    config.access = kAll;
+    config.timeout = Duration::Milliseconds(5);
+    config.max_rd_atomic = config.max_dest_rd_atomic = 4;
+    Engine::ControlScope scope(*engine_);
+    qp_[from]->path = RocePath(*path);
+    for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+      engine_->ModifyQp(*qp_[from], state, config);
+    }
+  }
+
+  // Queue pair 0 asks and 1 answers, so that the answer comes in one burst with
+  // the acknowledgement of the question.
+  void AskAndAnswer() {
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(rings_[i].PostRecv({.wr_id = 9, .sges = {Sge(5000, 64)}}));
+    }
+    ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_SEND, 0, 0, 8)));
+    engine_->Doorbell(*qp_[0]);
+    while (rings_[1].rq().indices().consumer != 1) engine_->Progress();
+    ASSERT_TRUE(rings_[1].PostSend(Wr(URNIC_WR_SEND, 0, 0, 8)));
+    engine_->Doorbell(*qp_[1]);
+    while (rings_[0].rq().indices().consumer != 1) engine_->Progress();
+  }
+
+  urnic_cqe Await(Cq& cq) {
+    urnic_cqe cqe = {};
+    for (int i = 0; i < 1000; ++i) {
+      if (cq.Poll(cqe)) return cqe;
+      engine_->Progress();
+    }
+    ADD_FAILURE() << "no completion";
+    return cqe;
+  }
+
+  urnic_sge Sge(size_t offset, uint32_t bytes) {
+    return {Address(memory_.data()) + offset, bytes, key_};
+  }
+  SendWr Wr(uint8_t opcode, size_t from, size_t to, uint32_t bytes) {
+    SendWr wr;
+    wr.opcode = opcode;
+    wr.wr_id = 42;
+    wr.sges = {Sge(from, bytes)};
+    wr.remote_addr = Address(memory_.data()) + to;
+    wr.rkey = key_;
+    return wr;
+  }
+
+  static Port* port_;
+  NoEvents events_;
+  wire::Gid gid_;
+  Cq send_cq_;
+  Cq recv_cq_;
+  std::unique_ptr<Engine> engine_;
+  FakeRings rings_[3] = {
+      {128, 4, 64, 64, 4}, {64, 4, 64, 64, 4}, {4, 4, 64, 4, 4}};
+  EngineQp* qp_[3];
+  alignas(64) std::vector<uint8_t> memory_ = std::vector<uint8_t>(1 << 20);
+  uint32_t key_ = 0;
+};
+Port* EngineTest::port_ = nullptr;
+
+TEST_F(EngineTest, WritesReadsAndAtomicsMoveBytes) {
+  for (size_t i = 0; i < 100000; ++i) memory_[i] = static_cast<uint8_t>(i * 7);
+  ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 200000, 100000)));
+  engine_->Doorbell(*qp_[0]);
+  EXPECT_EQ(Await(send_cq_).status, URNIC_WC_SUCCESS);
+  EXPECT_EQ(std::memcmp(&memory_[0], &memory_[200000], 100000), 0);
+
+  ASSERT_TRUE(rings_[1].PostSend(Wr(URNIC_WR_RDMA_READ, 400000, 0, 100000)));
+  engine_->Doorbell(*qp_[1]);
+  const urnic_cqe read = Await(send_cq_);
+  EXPECT_EQ(read.status, URNIC_WC_SUCCESS);
+  EXPECT_EQ(read.opcode, URNIC_WC_RDMA_READ);
+  EXPECT_EQ(std::memcmp(&memory_[0], &memory_[400000], 100000), 0);
+
+  uint64_t value = 40;
+  std::memcpy(&memory_[600000], &value, 8);
+  SendWr add = Wr(URNIC_WR_ATOMIC_FETCH_AND_ADD, 600064, 600000, 8);
+  add.compare_add = 2;
+  ASSERT_TRUE(rings_[0].PostSend(add));
+  engine_->Doorbell(*qp_[0]);
+  EXPECT_EQ(Await(send_cq_).opcode, URNIC_WC_FETCH_ADD);
+  std::memcpy(&value, &memory_[600000], 8);
+  EXPECT_EQ(value, 42u);
+  std::memcpy(&value, &memory_[600064], 8);
+  EXPECT_EQ(value, 40u);
+}
+
+TEST_F(EngineTest, SendMeetsReceive) {
+  ASSERT_TRUE(rings_[1].PostRecv({.wr_id = 9, .sges = {Sge(5000, 4000)}}));
+  std::memset(memory_.data(), 0x5a, 3000);
+  SendWr send = Wr(URNIC_WR_SEND_WITH_IMM, 0, 0, 3000);
+  send.imm_or_key = 0x01020304;
+  ASSERT_TRUE(rings_[0].PostSend(send));
+  engine_->Doorbell(*qp_[0]);
+  const urnic_cqe got = Await(recv_cq_);
+  EXPECT_EQ(got.wr_id, 9u);
+  EXPECT_EQ(got.byte_len, 3000u);
+  EXPECT_EQ(got.imm_or_key, 0x01020304u);
+  EXPECT_EQ(std::memcmp(&memory_[0], &memory_[5000], 3000), 0);
+  EXPECT_EQ(Await(send_cq_).status, URNIC_WC_SUCCESS);
+}
+
+TEST_F(EngineTest, InOneQueueAnAnswerStandsBehindItsQuestion) {
+  {
+    Engine::ControlScope scope(*engine_);
+    engine_->DestroyQp(qp_[0]);
+  }
+  qp_[0] = Create(rings_[0], send_cq_);
+  Connect(0, 1);
+  Connect(1, 0);
+  AskAndAnswer();
+  EXPECT_EQ(Await(send_cq_).opcode, URNIC_WC_SEND);
+  EXPECT_EQ(Await(send_cq_).opcode, URNIC_WC_RECV);
+}
+
+TEST_F(EngineTest, OfTwoQueuesTheQuestionsIsWrittenBeforeTheAnswers) {
+  std::vector<bool> answers;
+  events_.on_completion_event = [&](CompletionQueue& queue) {
+    answers.push_back(&queue == &recv_cq_.queue);
+    queue.ArmFor(CompletionQueue::kArmedAny);
+  };
+  send_cq_.queue.ArmFor(CompletionQueue::kArmedAny);
+  recv_cq_.queue.ArmFor(CompletionQueue::kArmedAny);
+  AskAndAnswer();
+  // The receive of the question is the first, in the same queue as the answer.
+  EXPECT_EQ(answers, (std::vector{true, false, true}));
+}
+
+TEST_F(EngineTest, MemoryThatWentAwayIsAnErrorOfTheQueuePair) {
+  void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  uint32_t key = 0;
+  {
+    Engine::ControlScope scope(*engine_);
+    key =
+        engine_->mrs().Register(kPd, Address(page), Address(page), 4096, kAll);
+  }
+  munmap(page, 4096);
+  SendWr write = Wr(URNIC_WR_RDMA_WRITE, 0, 0, 64);
+  write.remote_addr = Address(page);
+  write.rkey = key;
+  ASSERT_TRUE(rings_[0].PostSend(write));
+  engine_->Doorbell(*qp_[0]);
+  EXPECT_EQ(Await(send_cq_).status, URNIC_WC_REM_OP_ERR);
+  EXPECT_EQ(qp_[0]->state(), QpState::kErr);
+  EXPECT_EQ(qp_[1]->state(), QpState::kErr);
+  EXPECT_EQ(engine_->counters().placement_faults, 1u);
+}
+
+TEST_F(EngineTest, SourceThatWentAwayIsALocalProtectionError) {
+  void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  uint32_t key = 0;
+  {
+    Engine::ControlScope scope(*engine_);
+    key =
+        engine_->mrs().Register(kPd, Address(page), Address(page), 4096, kAll);
+  }
+  munmap(page, 4096);
+  SendWr write = Wr(URNIC_WR_RDMA_WRITE, 0, 4096, 64);
+  write.sges = {{Address(page), 64, key}};
+  ASSERT_TRUE(rings_[0].PostSend(write));
+  engine_->Doorbell(*qp_[0]);
+  EXPECT_EQ(Await(send_cq_).status, URNIC_WC_LOC_PROT_ERR);
+}
+
+// Packets to ourselves wait in a place for 128. Who finds it full must not be
+// forgotten, though nothing of its own is under way that would bring it back.
+TEST_F(EngineTest, AFullWayToOurselvesMakesOthersWait) {
+  uint32_t posted = 1;
+  while (rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 4096, 8))) ++posted;
+  ASSERT_GE(posted, 128u);
+  // Each doorbell sends a burst, and none receives.
+  for (int i = 0; i < 8; ++i) engine_->Doorbell(*qp_[0]);
+  ASSERT_TRUE(rings_[2].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 8192, 8)));
+  engine_->Doorbell(*qp_[2]);
+  for (uint32_t i = 0; i < posted; ++i) {
+    ASSERT_EQ(Await(send_cq_).status, URNIC_WC_SUCCESS) << i;
+  }
+}
+
+// As a program does that disconnects after the last message: the peer must not
+// take it for lost.
+TEST_F(EngineTest, WhatIsOwedGoesOutBeforeAQueuePairEndsInError) {
+  ASSERT_TRUE(rings_[1].PostRecv({.wr_id = 9, .sges = {Sge(5000, 64)}}));
+  ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_SEND, 0, 0, 64)));
+  engine_->Doorbell(*qp_[0]);
+  EXPECT_EQ(Await(recv_cq_).wr_id, 9u);
+  {
+    Engine::ControlScope scope(*engine_);
+    engine_->ModifyQp(*qp_[1], QpState::kErr, qp_[1]->config());
+  }
+  EXPECT_EQ(Await(send_cq_).status, URNIC_WC_SUCCESS);
+}
+
+// The connection manager holds numbers in TIMEWAIT.
+TEST_F(EngineTest, ANumberThatIsStillInUseIsNotGivenAgain) {
+  class Holder : public GsiHandler {
+   public:
+    RxVerdict OnMad(std::span<const uint8_t>, const MadSource&, Time) override {
+      return RxVerdict::kAccept;
+    }
+    Time NextDeadline() const override { return Time::Infinite(); }
+    void OnTimer(Time) override {}
+    bool IsQpnBusy(uint32_t qpn) const override {
+      // All but every fourth.
+      return qpn % 4 != 0;
+    }
+  } holder;
+  {
+    Engine::ControlScope scope(*engine_);
+    engine_->gsi().Serve(wire::kMadClassCm, &holder);
+  }
+  std::vector<EngineQp*> qps;
+  for (int i = 0; i < 8; ++i) {
+    qps.push_back(Create(rings_[2]));
+    EXPECT_EQ(qps.back()->qpn() % 4, 0u);
+  }
+  Engine::ControlScope scope(*engine_);
+  engine_->gsi().Serve(wire::kMadClassCm, nullptr);
+  for (EngineQp* qp : qps) engine_->DestroyQp(qp);
+}
+
+TEST_F(EngineTest, ForeignKeyIsARemoteAccessErrorAndFlushes) {
+  SendWr bad = Wr(URNIC_WR_RDMA_WRITE, 0, 4096, 64);
+  bad.rkey ^= 0x100;
+  ASSERT_TRUE(rings_[0].PostSend(bad));
+  ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 4096, 64)));
+  engine_->Doorbell(*qp_[0]);
+  EXPECT_EQ(Await(send_cq_).status, URNIC_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(Await(send_cq_).status, URNIC_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(EngineTest, AnArmedQueueRaisesOneEvent) {
+  send_cq_.queue.ArmFor(CompletionQueue::kArmedAny);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 4096, 8)));
+  }
+  engine_->Doorbell(*qp_[0]);
+  Await(send_cq_);
+  Await(send_cq_);
+  EXPECT_EQ(events_.completion_events, 1);
+}
+
+// A program that posts and then only looks at its memory: the helper thread
+// must carry a message of many bursts to its end.
+TEST_F(EngineTest, TheHelperFinishesWhatNobodyPolls) {
+  ASSERT_TRUE(engine_->StartHelper().ok());
+  for (int round = 0; round < 3; ++round) {
+    std::memset(memory_.data(), round + 1, 300000);
+    ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 400000, 300000)));
+    engine_->Doorbell(*qp_[0]);
+    urnic_cqe cqe = {};
+    std::atomic_ref producer(send_cq_.indices.producer);
+    while (producer.load() == send_cq_.indices.consumer) {
+      std::this_thread::yield();
+    }
+    ASSERT_TRUE(send_cq_.Poll(cqe));
+    EXPECT_EQ(cqe.status, URNIC_WC_SUCCESS);
+    EXPECT_EQ(std::memcmp(&memory_[0], &memory_[400000], 300000), 0);
+  }
+}
+
+// The other way round: a program that polls without end sends the helper back
+// to watching, and a hand-over fetches it at once.
+TEST_F(EngineTest, PollingAndHandingOverAlternate) {
+  ASSERT_TRUE(engine_->StartHelper().ok());
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 400000, 50000)));
+    engine_->Doorbell(*qp_[0]);
+    if (round % 2 == 0) {
+      for (int i = 0; i < 2000; ++i) engine_->Progress();
+    } else {
+      engine_->HandOver();
+    }
+    std::atomic_ref producer(send_cq_.indices.producer);
+    while (producer.load() == send_cq_.indices.consumer) {
+      std::this_thread::yield();
+    }
+    urnic_cqe cqe = {};
+    ASSERT_TRUE(send_cq_.Poll(cqe));
+    EXPECT_EQ(cqe.status, URNIC_WC_SUCCESS);
+  }
+}
+
+}  // namespace
+}  // namespace urnic

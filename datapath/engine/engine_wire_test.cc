@@ -1,0 +1,291 @@
+// The engine before a stranger: what packets it takes, and what it answers.
+
+#include "datapath/engine/engine_wire_fixture.h"
+#include "transport/wire/mad.h"
+#include "transport/wire/membership.h"
+
+namespace urnic {
+namespace {
+
+// --- Packets -----------------------------------------------------------------
+
+TEST_F(EngineWireTest, ARightWriteIsExecutedAndAcknowledged) {
+  Connect();
+  ExpectExecuted(Frame(Headers(), Write(0)));
+  EXPECT_EQ(node_.engine().counters().ce_received, 0u);
+}
+
+TEST_F(EngineWireTest, RoceV1IsAnsweredInRoceV1) {
+  Connect(/*roce_v1=*/true);
+  wire::PathHeaders headers = Headers();
+  headers.roce_v1 = true;
+  ExpectExecuted(Frame(headers, Write(0)));
+}
+
+// The GIDs and the ICRC are right: it is the version that does not fit.
+TEST_F(EngineWireTest, TheOtherVersionOfRoceIsNotThePeers) {
+  Connect();
+  wire::PathHeaders headers = Headers();
+  headers.roce_v1 = true;
+  ExpectRefused(Frame(headers, Write(0)), RxVerdict::kWrongPeer);
+}
+
+TEST_F(EngineWireTest, ARoceV1QueuePairTakesNoRoceV2) {
+  Connect(/*roce_v1=*/true);
+  const uint64_t before = CountOf(RxVerdict::kWrongPeer);
+  Transmit(Frame(Headers(), Write(0)));
+  Run();
+  EXPECT_EQ(CountOf(RxVerdict::kWrongPeer), before + 1);
+  EXPECT_FALSE(Written());
+}
+
+TEST_F(EngineWireTest, DamageBehindTheMaskedGrhIsAWrongIcrc) {
+  Connect(/*roce_v1=*/true);
+  wire::PathHeaders headers = Headers();
+  headers.roce_v1 = true;
+  const Bytes good = Frame(headers, Write(0));
+  for (size_t at = 14 + 40; at < good.size(); ++at) {
+    if (at == 14 + 40 + 4) continue;  // FECN and BECN
+    Bytes frame = good;
+    frame[at] ^= 0x40;
+    Transmit(frame);
+    Run();
+    EXPECT_FALSE(Written()) << at;
+  }
+  Bytes frame = good;
+  frame[15] ^= 0xff;      // traffic class and flow label
+  frame[14 + 7] ^= 0xff;  // hop limit
+  ExpectExecuted(frame);
+}
+
+TEST_F(EngineWireTest, APacketFromAnotherHostIsNotThePeers) {
+  Connect();
+  wire::PathHeaders headers = Headers();
+  headers.src = wire::Gid::FromIpv4(kStrangerIp);
+  ExpectRefused(Frame(headers, Write(0)), RxVerdict::kWrongPeer);
+}
+
+TEST_F(EngineWireTest, APacketToAnotherAddressIsNotForUs) {
+  Connect();
+  wire::PathHeaders headers = Headers();
+  headers.dst = wire::Gid::FromIpv4(kStrangerIp);
+  ExpectRefused(Frame(headers, Write(0)), RxVerdict::kNotForUs);
+}
+
+TEST_F(EngineWireTest, APacketToAnotherAddressOfOursIsNotTheQueuePairs) {
+  Connect();
+  SetAddresses({node_.gid(), wire::Gid::FromIpv4(kSecondIp)});
+  wire::PathHeaders headers = Headers();
+  headers.dst = wire::Gid::FromIpv4(kSecondIp);
+  ExpectRefused(Frame(headers, Write(0)), RxVerdict::kWrongPeer);
+}
+
+TEST_F(EngineWireTest, AnUnknownQueuePairIsCountedByWhoseTheAddressIs) {
+  Connect();
+  wire::PacketFields fields = Write(0);
+  fields.dest_qp = Qpn{node_.qp().qpn() ^ 1};
+  ExpectRefused(Frame(Headers(), fields), RxVerdict::kUnknownQp);
+  wire::PathHeaders headers = Headers();
+  headers.dst = wire::Gid::FromIpv4(kStrangerIp);
+  Transmit(Frame(headers, fields));
+  Run();
+  EXPECT_EQ(CountOf(RxVerdict::kNotForUs), 1u);
+}
+
+// The number's upper bits name the RNIC: they are compared as well.
+TEST_F(EngineWireTest, ANumberThatFallsOnTheSamePlaceIsStillUnknown) {
+  Connect();
+  wire::PacketFields fields = Write(0);
+  fields.dest_qp = Qpn{node_.qp().qpn() ^ (1u << 20)};
+  ExpectRefused(Frame(Headers(), fields), RxVerdict::kUnknownQp);
+}
+
+TEST_F(EngineWireTest, AForeignPartitionIsRefused) {
+  Connect();
+  wire::PacketFields fields = Write(0);
+  fields.pkey = 0x8001;
+  ExpectRefused(Frame(Headers(), fields), RxVerdict::kBadPkey);
+}
+
+TEST_F(EngineWireTest, ALimitedMemberMayTalkToAFullOne) {
+  Connect();
+  wire::PacketFields fields = Write(0);
+  fields.pkey = 0x7fff;
+  ExpectExecuted(Frame(Headers(), fields));
+}
+
+// QP1 belongs to every partition of the table, which is the default one here.
+TEST_F(EngineWireTest, AManagementDatagramOfAnotherPartitionIsRefused) {
+  const uint8_t mad[wire::kMadBytes] = {};
+  wire::PacketFields fields;
+  fields.opcode = static_cast<uint8_t>(wire::Opcode::kUdSendOnly);
+  fields.dest_qp = Qpn{wire::kGsiQpn};
+  fields.qkey = wire::kQp1Qkey;
+  fields.payload = mad;
+  fields.pkey = 0x8001;
+  Transmit(Frame(Headers(), fields));
+  Run();
+  EXPECT_EQ(CountOf(RxVerdict::kBadPkey), 1u);
+  fields.pkey = 0x7fff;
+  Transmit(Frame(Headers(), fields));
+  Run();
+  EXPECT_EQ(CountOf(RxVerdict::kNoReceive), 1u) << "nobody serves QP1";
+}
+
+constexpr uint32_t kGroupIp = 0xe1020304;
+
+// The groups that were reported, and left, since the last look.
+std::vector<std::pair<wire::Gid, uint8_t>> Memberships(
+    const std::vector<Bytes>& frames) {
+  std::vector<std::pair<wire::Gid, uint8_t>> list;
+  for (const Bytes& frame : frames) {
+    wire::MembershipInfo info;
+    if (wire::ParseMembership(frame, info) != RxVerdict::kMembership) continue;
+    list.emplace_back(info.group, frame[14 + 24]);  // the type of an IGMP
+  }
+  return list;
+}
+
+// A general query of IGMPv2, to be answered within 0.1 seconds.
+Bytes GeneralQuery() {
+  Bytes frame = {0x01, 0,    0x5e, 0, 0,    1,    2,   0, 0, 0, 0,    9,
+                 0x08, 0x00, 0x46, 0, 0,    32,   0,   0, 0, 0, 1,    2,
+                 0,    0,    10,   1, 0,    9,    224, 0, 0, 1, 0x94, 4,
+                 0,    0,    0x11, 1, 0xee, 0xfe, 0,   0, 0, 0};
+  const uint16_t sum = wire::Checksum({frame.data() + 14, 24});
+  frame[24] = static_cast<uint8_t>(sum >> 8);
+  frame[25] = static_cast<uint8_t>(sum);
+  return frame;
+}
+
+TEST_F(EngineWireTest, AQueryIsAnsweredForWhatWasJoinedOnly) {
+  const wire::Gid group = wire::Gid::FromIpv4(kGroupIp);
+  const std::pair<wire::Gid, uint8_t> report = {group, 0x16};
+  const std::pair<wire::Gid, uint8_t> leave = {group, 0x17};
+  Transmit(GeneralQuery());
+  Run();
+  EXPECT_EQ(CountOf(RxVerdict::kMembership), 1u);
+  {
+    Engine::ControlScope scope(node_.engine());
+    ASSERT_TRUE(node_.engine().JoinGroup(node_.qp(), group).ok());
+    // Everybody is in it, so nobody says so.
+    const wire::Gid all_hosts = wire::Gid::FromIpv4(0xe0000001);
+    ASSERT_TRUE(node_.engine().JoinGroup(node_.qp(), all_hosts).ok());
+  }
+  Run();
+  EXPECT_EQ(Memberships(Received()), std::vector{report});
+  Transmit(GeneralQuery());
+  std::vector<std::pair<wire::Gid, uint8_t>> answers;
+  while (answers.empty()) {
+    Run();
+    answers = Memberships(Received());
+  }
+  EXPECT_EQ(answers, std::vector{report});
+  {
+    Engine::ControlScope scope(node_.engine());
+    ASSERT_TRUE(node_.engine().LeaveGroup(node_.qp(), group));
+  }
+  Run();
+  EXPECT_EQ(Memberships(Received()), std::vector{leave});
+}
+
+TEST_F(EngineWireTest, AnyDamageBehindTheUdpHeaderIsAWrongIcrc) {
+  Connect();
+  Bytes frame = Frame(Headers(), Write(0));
+  for (const size_t from_end : {1, 4, 5, 12}) {
+    Bytes damaged = frame;
+    damaged[damaged.size() - from_end] ^= 0x10;
+    Transmit(damaged);
+  }
+  Run();
+  EXPECT_EQ(CountOf(RxVerdict::kBadIcrc), 4u);
+  EXPECT_FALSE(Written());
+  EXPECT_TRUE(Received().empty()) << "damage is not answered";
+  ExpectExecuted(frame);
+}
+
+// The same on another length and source port: the cached part of the ICRC.
+TEST_F(EngineWireTest, TheIcrcOfHeadersThatChangeIsFollowed) {
+  Connect();
+  ExpectExecuted(Frame(Headers(), Write(0)));
+  for (uint32_t psn = 1; psn < 40; ++psn) {
+    wire::PathHeaders headers = Headers();
+    headers.udp_src_port = static_cast<uint16_t>(49152 + psn * 7);
+    headers.ipv4_identification = static_cast<uint16_t>(psn * 257);
+    headers.hop_limit = static_cast<uint8_t>(psn);
+    ExpectExecuted(Frame(headers, Write(psn)));
+  }
+  EXPECT_EQ(CountOf(RxVerdict::kBadIcrc), 0u);
+}
+
+TEST_F(EngineWireTest, ACongestionNotificationIsCountedAndNothingMore) {
+  Connect();
+  wire::PacketFields fields;
+  fields.opcode = static_cast<uint8_t>(wire::Opcode::kCnp);
+  fields.becn = true;
+  fields.dest_qp = Qpn{node_.qp().qpn()};
+  const Bytes nothing(16);  // reserved bytes of a CNP
+  fields.payload = nothing;
+  ExpectRefused(Frame(Headers(), fields), RxVerdict::kCnp);
+}
+
+TEST_F(EngineWireTest, CongestionExperiencedIsCountedAndThePacketExecuted) {
+  Connect();
+  wire::PathHeaders headers = Headers();
+  headers.traffic_class = wire::kEcnCongestionExperienced;
+  ExpectExecuted(Frame(headers, Write(0)));
+  EXPECT_EQ(node_.engine().counters().ce_received, 1u);
+}
+
+TEST_F(EngineWireTest, AnotherTransportServiceIsRefused) {
+  Connect();
+  wire::PacketFields fields;
+  fields.opcode = static_cast<uint8_t>(wire::Opcode::kUdSendOnly);
+  fields.dest_qp = Qpn{node_.qp().qpn()};
+  fields.payload = kPayload;
+  ExpectRefused(Frame(Headers(), fields), RxVerdict::kWrongTransport);
+}
+
+TEST_F(EngineWireTest, AVersionThatIsNotZeroIsRefused) {
+  Connect();
+  Bytes frame = Frame(Headers(), Write(0));
+  Bth(frame)[1] |= 1;
+  Seal(frame);
+  ExpectRefused(frame, RxVerdict::kBadBthVersion);
+}
+
+TEST_F(EngineWireTest, AReservedOpcodeIsRefused) {
+  Connect();
+  Bytes frame = Frame(Headers(), Write(0));
+  Bth(frame)[0] = 0x1f;
+  Seal(frame);
+  ExpectRefused(frame, RxVerdict::kUnknownOpcode);
+}
+
+TEST_F(EngineWireTest, AFrameShorterThanItsHeadersSayIsTruncated) {
+  Connect();
+  Bytes frame = Frame(Headers(), Write(0));
+  frame.resize(frame.size() - 4);
+  ExpectRefused(frame, RxVerdict::kTruncated);
+}
+
+// Ethernet pads short frames: what counts is the length in the IP header.
+TEST_F(EngineWireTest, BytesBehindThePacketAreIgnored) {
+  Connect();
+  Bytes frame = Frame(Headers(), Write(0));
+  frame.resize(frame.size() + 20, 0xee);
+  ExpectExecuted(frame);
+}
+
+TEST_F(EngineWireTest, AQueuePairThatIsNotReadyReceivesNothing) {
+  Transmit(Frame(Headers(), Write(0)));
+  Run();
+  EXPECT_EQ(CountOf(RxVerdict::kQpNotReady), 1u);
+  EXPECT_FALSE(Written());
+  EXPECT_TRUE(Received().empty());
+}
+
+// --- Neighbours --------------------------------------------------------------
+
+}  // namespace
+}  // namespace urnic

@@ -1,0 +1,113 @@
+// An engine whose port has no room, since the peer does not fetch. Who talks to
+// himself goes on. When it ends it owes the last packets of requests that are
+// complete, and of answers: a program ends once it has its completions, and its
+// peer must not wait for ever.
+
+#include <gtest/gtest.h>
+#include <rte_mbuf.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "datapath/guest/eal.h"
+#include "tests/support/engine_node.h"
+
+namespace urnic {
+namespace {
+
+using testing::EngineNode;
+using testing::NodePair;
+using testing::SendWr;
+
+// Frames that are no packets, until the port takes no more.
+void FillPort(Port& port) {
+  TakeLcore(port.lcore());
+  for (bool room = true; room;) {
+    rte_mbuf* frame = rte_pktmbuf_alloc(port.pool());
+    ASSERT_NE(frame, nullptr);
+    std::memset(rte_pktmbuf_append(frame, 64), 0, 64);
+    room = port.Transmit(&frame, 1) == 1;
+    if (!room) rte_pktmbuf_free(frame);
+  }
+  ReleaseLcore();
+}
+
+SendWr Write(EngineNode& from, EngineNode& to) {
+  SendWr wr;
+  wr.opcode = URNIC_WR_RDMA_WRITE;
+  wr.wr_id = 1;
+  wr.sges = {from.Sge(0, 8)};
+  wr.remote_addr = to.address(4096);
+  wr.rkey = to.key();
+  return wr;
+}
+
+TEST(FullPortTest, WhoTalksToHimselfGoesOn) {
+  NodePair pair("full");
+  EngineNode& a = pair.a;
+  FillPort(a.port());
+  ASSERT_TRUE(a.rings().PostSend(Write(a, pair.b)));
+  a.engine().Doorbell(a.qp());
+  {
+    Engine::ControlScope scope(a.engine());
+    a.engine().ModifyQp(a.qp(), QpState::kReset, a.qp().config());
+  }
+  const auto path = a.engine().ResolvePath(
+      {.local = a.gid(), .remote = a.gid(), .udp_src_port = 50000},
+      Duration::Milliseconds(1));
+  ASSERT_TRUE(path.ok());
+  QpConfig config = a.qp().config();
+  config.dest_qpn = a.qp().qpn();
+  a.Connect(*path, config);
+  std::memcpy(a.memory(), "from a..", 8);
+  ASSERT_TRUE(a.rings().PostSend(Write(a, a)));
+  a.engine().Doorbell(a.qp());
+  urnic_cqe cqe = {};
+  for (int i = 0; i < 100 && !a.Poll(cqe); ++i) a.engine().Progress();
+  EXPECT_EQ(cqe.opcode, URNIC_WC_RDMA_WRITE);
+  EXPECT_EQ(cqe.status, URNIC_WC_SUCCESS);
+  EXPECT_EQ(std::memcmp(a.memory() + 4096, "from a..", 8), 0);
+}
+
+TEST(FullPortTest, WhatThePortHadNoRoomForGoesOut) {
+  auto pair = std::make_unique<NodePair>("end");
+  EngineNode& a = pair->a;
+  EngineNode& b = pair->b;
+  std::memcpy(a.memory(), "from a..", 8);
+  std::memcpy(b.memory(), "from b..", 8);
+  ASSERT_TRUE(b.rings().PostSend(Write(b, a)));
+  b.engine().Doorbell(b.qp());
+  FillPort(a.port());
+  ASSERT_TRUE(a.rings().PostSend(Write(a, b)));
+  a.engine().Doorbell(a.qp());
+  a.engine().Progress();
+  ASSERT_EQ(std::memcmp(a.memory() + 4096, "from b..", 8), 0);
+  a.DestroyQp();
+
+  std::atomic<bool> ended = false;
+  std::thread end([&] {
+    a.End();
+    ended = true;
+  });
+  while (!ended) b.engine().Progress();
+  end.join();
+  b.engine().Progress();
+  EXPECT_EQ(std::memcmp(b.memory() + 4096, "from a..", 8), 0);
+  urnic_cqe cqe = {};
+  ASSERT_TRUE(b.Poll(cqe)) << "no acknowledgement";
+  EXPECT_EQ(cqe.status, URNIC_WC_SUCCESS);
+}
+
+// Nobody fetches what waits: it is given up, in a moment.
+TEST(FullPortTest, APeerThatSleepsHoldsNobodyUp) {
+  auto pair = std::make_unique<NodePair>("asleep");
+  FillPort(pair->a.port());
+  ASSERT_TRUE(pair->a.rings().PostSend(Write(pair->a, pair->b)));
+  pair->a.engine().Doorbell(pair->a.qp());
+  pair->a.End();
+}
+
+}  // namespace
+}  // namespace urnic

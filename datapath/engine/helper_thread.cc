@@ -1,0 +1,236 @@
+#include "datapath/engine/helper_thread.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
+#include "datapath/guest/eal.h"
+#include "datapath/guest/engine_thread.h"
+#include "datapath/guest/give_way.h"
+#include "verbs/abi/high_fd.h"
+
+namespace urnic {
+
+namespace {
+
+// Polls closer together than this belong to one run of polling; a run as long
+// as that means that the program waits by polling.
+constexpr Duration kPollGap = Duration::Microseconds(5);
+constexpr Duration kPollRun = Duration::Microseconds(50);
+// How often a watching helper looks.
+constexpr Duration kLookFirst = Duration::Microseconds(200);
+constexpr Duration kLookLast = Duration::Milliseconds(1);
+// The longest sleep of an active helper on a port that wakes it, and on one
+// that cannot.
+constexpr Duration kSleepWoken = Duration::Milliseconds(100);
+constexpr Duration kSleepPolled = Duration::Milliseconds(1);
+// The latter when nothing has happened for so long: an idle RNIC costs less
+// than 1 % of a core (measured on memif: 2 % at 1 ms). Still within the
+// delay that local_ca_ack_delay announces.
+constexpr Duration kSleepPolledIdle = Duration::Milliseconds(3);
+constexpr Duration kIdle = Duration::Seconds(1);
+// And right behind traffic, where the peer's answer is likely: a connection
+// takes three of them.
+constexpr Duration kSleepPolledFresh = Duration::Microseconds(100);
+constexpr Duration kFresh = Duration::Milliseconds(5);
+
+// How often the helper gives way to a holder of the token before it leaves it
+// alone for longer.
+constexpr int kRefusalsBeforeWait = 4;
+
+Duration PolledSleep(Duration since_work) {
+  if (since_work < kFresh) return kSleepPolledFresh;
+  return since_work < kIdle ? kSleepPolled : kSleepPolledIdle;
+}
+
+int CpusInMask() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return 1;
+  return CPU_COUNT(&mask);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HelperThread>> HelperThread::Start(
+    Engine& engine) {
+  const int fd = urnic_move_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (fd < 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no eventfd for the helper thread: ", strerror(errno)));
+  }
+  std::unique_ptr<HelperThread> helper(new HelperThread(engine, fd));
+  auto thread =
+      StartEngineThread("urnic-helper", [it = helper.get()] { it->Run(); });
+  if (!thread.has_value()) {
+    return absl::ResourceExhaustedError("no thread for the helper");
+  }
+  helper->thread_ = *std::move(thread);
+  return helper;
+}
+
+HelperThread::HelperThread(Engine& engine, int event_fd)
+    : engine_(engine), event_fd_(event_fd), spin_(/*alone=*/CpusInMask() > 1) {}
+
+HelperThread::~HelperThread() {
+  stop_.store(true);
+  Wake();
+  if (thread_.joinable()) thread_.join();
+  close(event_fd_);
+}
+
+void HelperThread::Wake() {
+  const uint64_t one = 1;
+  // A full counter is as good: it is readable.
+  [[maybe_unused]] const ssize_t written = write(event_fd_, &one, sizeof(one));
+}
+
+void HelperThread::TakeOver() {
+  hand_over_.store(true, std::memory_order_release);
+  Wake();
+}
+
+void HelperThread::OnProgramPoll(Time now) {
+  polls_.store(polls_.load(std::memory_order_relaxed) + 1,
+               std::memory_order_relaxed);
+  if (!active_.load(std::memory_order_relaxed)) return;
+  if (now - last_poll_ > kPollGap) poll_run_start_ = now;
+  last_poll_ = now;
+  if (now - poll_run_start_ < kPollRun) return;
+  active_.store(false, std::memory_order_release);
+  Disarm();
+  if (asleep_) Wake();
+}
+
+void HelperThread::Disarm() {
+  if (!armed_) return;
+  armed_ = false;
+  engine_.port().DisarmWakeup();
+}
+
+void HelperThread::BeforeRelease(bool work_left, Time next_deadline) {
+  if (!asleep_ || kicked_) return;
+  if (!work_left && next_deadline >= planned_wake_) return;
+  kicked_ = true;
+  Wake();
+}
+
+bool HelperThread::Wait(int64_t timeout_ns, int port_fd) {
+  pollfd fds[2] = {{event_fd_, POLLIN, 0}, {port_fd, POLLIN, 0}};
+  const timespec timeout{timeout_ns / 1000000000, timeout_ns % 1000000000};
+  const int ready = ppoll(fds, port_fd >= 0 ? 2 : 1, &timeout, nullptr);
+  if (ready > 0 && fds[0].revents != 0) {
+    uint64_t count;
+    [[maybe_unused]] const ssize_t n = read(event_fd_, &count, sizeof(count));
+  }
+  return ready > 0;
+}
+
+void HelperThread::Run() {
+  while (!stop_.load()) {
+    Watch();
+    Serve();
+  }
+}
+
+void HelperThread::Watch() {
+  uint64_t seen = UINT64_MAX;
+  Duration look = kLookFirst;
+  while (!stop_.load() && !hand_over_.exchange(false)) {
+    const uint64_t polls = polls_.load(std::memory_order_relaxed);
+    if (polls == seen) break;
+    seen = polls;
+    Wait(look.ns(), -1);
+    look = std::min(look * 2, kLookLast);
+  }
+  active_.store(true, std::memory_order_release);
+}
+
+void HelperThread::Serve() {
+  Time last_work = Engine::Now();
+  Time last_look = last_work;
+  int refusals = 0;
+  while (!stop_.load() && active_.load(std::memory_order_acquire)) {
+    bool worked = false;
+    const bool mine = ServeIfFree(engine_.token_, engine_.pending_, [&] {
+      engine_.Enter();
+      asleep_ = kicked_ = false;
+      worked |= Iterate();
+      if (spin_.spinning()) Disarm();
+      ReleaseLcore();
+    });
+    if (!mine) {
+      // The holder may have been preempted by this very thread: it is asked
+      // to look once more before it leaves, and gets the CPU to do so.
+      engine_.pending_.Mark(0);
+      if (++refusals < kRefusalsBeforeWait) {
+        GiveWay();
+      } else {
+        refusals = 0;
+        Wait(kLookFirst.ns(), -1);
+      }
+      last_look = Engine::Now();
+      continue;
+    }
+    refusals = 0;
+    const Time now = Engine::Now();
+    if (worked) {
+      last_work = last_look = now;
+      continue;
+    }
+    if (spin_.MaySpin(now, std::exchange(last_look, now), last_work)) continue;
+    const bool slept = Sleep(PolledSleep(now - last_work));
+    last_look = Engine::Now();
+    // Waking up is no work: on a port that must be looked at every millisecond
+    // that would mean to spin every millisecond.
+    if (slept) {
+      spin_.OnSlept(last_look - now, /*polled=*/!can_be_woken_);
+    } else {
+      last_work = last_look;
+    }
+  }
+}
+
+bool HelperThread::Iterate() {
+  const uint64_t before = engine_.counters().rx_packets;
+  const bool worked = engine_.Iterate(/*inline_poll=*/false);
+  spin_.OnPackets(engine_.counters().rx_packets - before);
+  return worked;
+}
+
+bool HelperThread::Sleep(Duration polled) {
+  bool worked = false;
+  Time wake;
+  const bool mine = ServeIfFree(engine_.token_, engine_.pending_, [&] {
+    engine_.Enter();
+    armed_ = engine_.port().ArmWakeup();
+    // What came before the port was armed raises nothing: look once more.
+    worked |= Iterate();
+    const Time now = Engine::Now();
+    // A peer that fetches again tells nobody.
+    can_be_woken_ =
+        (armed_ || engine_.port().wait_fd() < 0) && !engine_.tx_.blocked();
+    wake = std::min(now + (can_be_woken_ ? kSleepWoken : polled),
+                    engine_.NextDeadline());
+    planned_wake_ = wake;
+    asleep_ = true;
+    kicked_ = false;
+    ReleaseLcore();
+  });
+  // If a program thread is inside, Serve() comes round again.
+  if (!mine || worked) return false;
+  const int64_t timeout = (wake - Engine::Now()).ns();
+  if (timeout > 0) Wait(timeout, engine_.port().wait_fd());
+  return true;
+}
+
+}  // namespace urnic

@@ -1,0 +1,87 @@
+#pragma once
+
+// The thread that runs the engine when no thread of the program does.
+//
+// Two modes (docs/design/0002-the-token.md):
+//   watching  The program polls. The helper looks now and then whether it
+//             still does; if the count of polls stands still, it takes over.
+//   active    The helper runs the engine: after traffic it polls on for a
+//             moment, then arms the port's wake-up and sleeps in poll().
+// A program that polls now and then leaves an active helper alone: both work
+// under the token. One that keeps polling sends it back to watching, so that
+// the port need not interrupt anybody.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "datapath/engine/spin_policy.h"
+#include "transport/base/time.h"
+
+namespace urnic {
+
+class Engine;
+
+class HelperThread {
+ public:
+  // Starts the thread, with all signals blocked but those of the memory guard
+  // (guarded_memory.h); it inherits the caller's affinity. `engine` outlives
+  // it. RESOURCE_EXHAUSTED: no more descriptors, or threads.
+  static absl::StatusOr<std::unique_ptr<HelperThread>> Start(Engine& engine);
+  // Stops and joins; not under the token.
+  ~HelperThread();
+  HelperThread(const HelperThread&) = delete;
+  HelperThread& operator=(const HelperThread&) = delete;
+
+  // Token holder: a program thread polls, at `now`.
+  void OnProgramPoll(Time now);
+  // Token holder, before release: wakes the helper if it would sleep past
+  // what is to be done.
+  void BeforeRelease(bool work_left, Time next_deadline);
+  // Any thread: the program is about to sleep; take over at once.
+  void HandOver() {
+    if (!active_.load(std::memory_order_acquire)) TakeOver();
+  }
+  // Token holder.
+  bool active() const { return active_.load(std::memory_order_relaxed); }
+
+ private:
+  HelperThread(Engine& engine, int event_fd);
+  void Run();
+  // Until the program polls no more, or stop.
+  void Watch();
+  // Until the program polls again, or stop.
+  void Serve();
+  // At most for `polled` on a port that cannot wake anybody. False if there
+  // was work after all.
+  bool Sleep(Duration polled);
+  // One iteration under the token; true if there was work.
+  bool Iterate();
+  void Disarm();
+  void TakeOver();
+  void Wake();
+  bool Wait(int64_t timeout_ns, int port_fd);
+
+  Engine& engine_;
+  const int event_fd_;
+  SpinPolicy spin_;  // this thread's
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> active_{false};
+  std::atomic<bool> hand_over_{false};
+  std::atomic<uint64_t> polls_{0};  // written by token holders only
+
+  // Token holder only.
+  Time last_poll_;
+  Time poll_run_start_;
+  bool armed_ = false;         // the port raises wake-ups
+  bool can_be_woken_ = false;  // at the last sleep
+  bool asleep_ = false;        // or about to be
+  bool kicked_ = false;
+  Time planned_wake_;
+
+  std::thread thread_;
+};
+
+}  // namespace urnic

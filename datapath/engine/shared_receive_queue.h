@@ -1,0 +1,45 @@
+#pragma once
+
+// A shared receive queue as the engine holds it.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "datapath/engine/completion_queue.h"
+#include "transport/work/recv_queue.h"
+
+namespace urnic {
+
+struct SharedReceiveQueue;
+
+// As EngineEvents (completion_queue.h).
+class SrqEvents {
+ public:
+  // Fewer requests are left than the limit that was set.
+  virtual void OnSrqLimit(SharedReceiveQueue& srq) = 0;
+  // XRC: its completion queue has lost an entry; it takes no more messages.
+  virtual void OnSrqError(SharedReceiveQueue& srq) = 0;
+
+ protected:
+  ~SrqEvents() = default;
+};
+
+// Created and destroyed through Engine; belongs to the token holder.
+struct SharedReceiveQueue {
+  RecvRing ring;  // first: see Of()
+  uint32_t number = 0;
+  // XRC: where receives complete, and the domain whose queue pairs may name it.
+  CompletionQueue* cq = nullptr;
+  uint32_t xrc_domain = 0;
+  bool failed = false;
+  SrqEvents* events = nullptr;
+  void* owner = nullptr;
+
+  // The queue that a ring is part of.
+  static SharedReceiveQueue& Of(RecvRing& ring) {
+    static_assert(offsetof(SharedReceiveQueue, ring) == 0);
+    return reinterpret_cast<SharedReceiveQueue&>(ring);
+  }
+};
+
+}  // namespace urnic

@@ -1,0 +1,69 @@
+#pragma once
+
+// Who runs the engine: a token held by one thread at a time, and the promise
+// that no doorbell is lost although nobody ever waits for the token.
+//
+// A thread with work to announce tries the token. If it gets it, it does the
+// work itself. If not, it marks its work in the pending set and tries once
+// more. The holder, after releasing, looks into the set and takes the token
+// again if something is there. All of it is sequentially consistent, so of
+// the two sequences
+//
+//     poster: mark; try token          holder: release; look for marks
+//
+// at least one sees the other: either the poster's try succeeds, or the
+// holder's look finds the mark. token_test.cc enumerates the
+// interleavings of exactly this code, with its own `Atomic`.
+
+#include <cstdint>
+
+#include "datapath/engine/pending_set.h"
+
+namespace urnic {
+
+template <template <typename> class Atomic>
+class Token {
+ public:
+  // One read-modify-write at most; the plain look first keeps the line shared
+  // while others try in vain.
+  bool TryTake() { return held_.load() == 0 && held_.exchange(1) == 0; }
+
+  // Releases. True if marks were left by threads that found it taken: the
+  // caller must then try to take it again and serve them.
+  template <uint32_t kLeafWords>
+  bool Release(const PendingSet<Atomic, kLeafWords>& pending) {
+    held_.exchange(0);
+    return pending.Any();
+  }
+
+ private:
+  Atomic<uint32_t> held_{0};
+};
+
+// Runs `serve` under the token until nothing is pending. False if the token
+// was taken: then its holder will.
+template <typename TokenT, typename PendingT, typename Serve>
+bool ServeIfFree(TokenT& token, PendingT& pending, Serve&& serve) {
+  if (!token.TryTake()) return false;
+  do {
+    serve();
+  } while (token.Release(pending) && token.TryTake());
+  return true;
+}
+
+// Rings the doorbell of the place `index`: if the token is free, `serve_one`
+// does just that work; else it is marked, and `serve`, which drains the set,
+// runs if the holder has left meanwhile.
+template <typename TokenT, typename PendingT, typename ServeOne, typename Serve>
+void Post(TokenT& token, PendingT& pending, uint32_t index,
+          ServeOne&& serve_one, Serve&& serve) {
+  if (token.TryTake()) {
+    serve_one();
+    if (!token.Release(pending)) return;
+  } else {
+    pending.Mark(index);
+  }
+  ServeIfFree(token, pending, serve);
+}
+
+}  // namespace urnic

@@ -1,0 +1,62 @@
+#include "datapath/engine/transmit_queue.h"
+
+#include <rte_mbuf.h>
+
+namespace urnic {
+
+void TransmitQueue::FreeAll() {
+  rte_pktmbuf_free_bulk(waiting_ + waiting_first_, waiting_count_);
+  rte_pktmbuf_free_bulk(looped_, looped_count_);
+  rte_pktmbuf_free_bulk(empty_, empty_count_);
+}
+
+bool TransmitQueue::Refill() {
+  const uint32_t missing = kBurstMax - empty_count_;
+  if (rte_pktmbuf_alloc_bulk(port_->pool(), empty_ + empty_count_, missing) !=
+      0) {
+    ++counters_->tx_no_mbuf;
+    return empty_count_ != 0;
+  }
+  empty_count_ = kBurstMax;
+  return true;
+}
+
+bool TransmitQueue::Flush() {
+  if (waiting_count_ == 0) return true;
+  const uint32_t sent = port_->Transmit(waiting_ + waiting_first_,
+                                        static_cast<uint16_t>(waiting_count_));
+  counters_->tx_packets += sent;
+  waiting_first_ += sent;
+  waiting_count_ -= sent;
+  if (waiting_count_ != 0) return false;
+  waiting_first_ = 0;
+  return true;
+}
+
+uint32_t TransmitQueue::TakeLooped(rte_mbuf** out, uint32_t max) {
+  const uint32_t count = std::min(looped_count_, max);
+  std::copy(looped_, looped_ + count, out);
+  std::copy(looped_ + count, looped_ + looped_count_, looped_);
+  looped_count_ -= count;
+  return count;
+}
+
+std::span<uint8_t> TransmitQueue::Frame() {
+  if (room() == 0 || !HasEmptyFrame()) return {};
+  rte_mbuf* frame = PeekEmpty(0);
+  return {rte_pktmbuf_mtod(frame, uint8_t*),
+          std::min<size_t>(frame->buf_len - frame->data_off,
+                           port_->mtu() + kL2HeaderBytesMax)};
+}
+
+void TransmitQueue::Send(size_t bytes, bool loopback) {
+  if (bytes == 0 || (loopback && loop_room() == 0)) return;
+  rte_mbuf* frame = TakeEmpty();
+  frame->data_len = static_cast<uint16_t>(bytes);
+  frame->pkt_len = frame->data_len;
+  if (loopback) return PushToOurselves(frame);
+  Push(frame);
+  Flush();
+}
+
+}  // namespace urnic

@@ -1,0 +1,80 @@
+#pragma once
+
+// How one hot thread uses a device that other threads may take away at any
+// moment, without a lock or a fence instruction on the hot side.
+
+#include <atomic>
+#include <cstdint>
+
+#include "datapath/guest/asymmetric_fence.h"
+#include "datapath/guest/give_way.h"
+
+namespace urnic {
+
+class alignas(64) DeviceGate {
+ public:
+  // What the hot thread found: valid until Leave().
+  class View {
+   public:
+    explicit View(uint32_t word) : word_(word) {}
+    bool present() const { return (word_ & kIdMask) != 0; }
+    // Present and with a peer: what is sent can arrive.
+    bool carrier() const { return word_ > kCarrier; }
+    // Says nothing about the device being published.
+    bool has_carrier_bit() const { return (word_ & kCarrier) != 0; }
+    // REQUIRES: present().
+    uint16_t id() const { return static_cast<uint16_t>(word_ - 1); }
+
+   private:
+    uint32_t word_;
+  };
+
+  // Hot: one thread at a time, not nested.
+  View Enter() {
+    inside_.store(1, std::memory_order_relaxed);
+    LightFence();
+    return View(word_.load(std::memory_order_acquire));
+  }
+  void Leave() { inside_.store(0, std::memory_order_release); }
+
+  // The keeper. Withdraw() returns when the hot thread is outside and will not
+  // see the device again; the carrier is gone with it.
+  void Publish(uint16_t id) {
+    word_.fetch_or(id + 1u, std::memory_order_release);
+  }
+  void Withdraw() {
+    word_.store(0, std::memory_order_relaxed);
+    AwaitOutside();
+  }
+
+  // Any thread. SetCarrier(false) returns when the hot thread is outside: the
+  // caller, a driver's link callback, may be about to free what it used.
+  void SetCarrier(bool up) {
+    if (up) {
+      word_.fetch_or(kCarrier, std::memory_order_release);
+    } else {
+      word_.fetch_and(~kCarrier, std::memory_order_relaxed);
+      AwaitOutside();
+    }
+  }
+
+  // Any thread but the hot one. Returns when that is outside; it may enter
+  // again at once.
+  void AwaitOutside() {
+    HeavyFence();
+    while (inside_.load(std::memory_order_acquire) != 0) GiveWay();
+  }
+
+  // Any thread, for display: may be outdated on return.
+  View Peek() const { return View(word_.load(std::memory_order_relaxed)); }
+
+ private:
+  static constexpr uint32_t kCarrier = 1u << 31;
+  static constexpr uint32_t kIdMask = 0x1ffff;
+
+  std::atomic<uint32_t> word_ = 0;    // device id + 1, and the carrier bit
+  std::atomic<uint32_t> inside_ = 0;  // written by the hot thread only
+};
+static_assert(sizeof(DeviceGate) == 64);
+
+}  // namespace urnic

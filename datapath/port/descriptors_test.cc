@@ -1,0 +1,75 @@
+// A program counts on its low descriptors: what a port and an engine open for
+// good lies above them.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <memory>
+#include <set>
+
+#include "datapath/engine/engine.h"
+#include "datapath/port/interface_watch.h"
+#include "datapath/port/port_factory.h"
+#include "verbs/abi/high_fd.h"
+
+namespace urnic {
+namespace {
+
+std::set<int> LowFds() {
+  std::set<int> open;
+  for (int fd = 0; fd < URNIC_HIGH_FD_MIN; ++fd) {
+    if (fcntl(fd, F_GETFD) >= 0) open.insert(fd);
+  }
+  return open;
+}
+
+TEST(DescriptorsTest, MovingKeepsTheFileAndItsLowNumberFree) {
+  const int low = open("/dev/null", O_RDWR);
+  const int high = urnic_move_fd_high(low);
+  EXPECT_GE(high, URNIC_HIGH_FD_MIN);
+  EXPECT_EQ(fcntl(low, F_GETFD), -1);
+  EXPECT_EQ(fcntl(high, F_GETFD), FD_CLOEXEC);
+  EXPECT_EQ(urnic_move_fd_high(high), high);
+  EXPECT_EQ(urnic_move_fd_high(-1), -1);
+  close(high);
+}
+
+TEST(DescriptorsTest, WithoutRoomAboveALowNumberDoes) {
+  rlimit before;
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit small = {URNIC_HIGH_FD_MIN, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &small);
+  const int low = open("/dev/null", O_RDWR);
+  EXPECT_EQ(urnic_move_fd_high(low), low);
+  close(low);
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST(DescriptorsTest, WatchingAnInterfaceTakesNoLowNumber) {
+  const std::set<int> before = LowFds();
+  InterfaceWatch watch("lo");
+  EXPECT_NE(watch.Read().index, 0);
+  EXPECT_EQ(LowFds(), before);
+}
+
+TEST(DescriptorsTest, APortAndItsEngineTakeNoLowNumber) {
+  // DPDK itself leaves only 0 to 9 alone (eal_test).
+  PortConfig ports[2];
+  ports[0].dev = "ring:descriptors:a";
+  ports[1].dev = "ring:descriptors:b";
+  auto first = CreatePort(ports[0]);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const std::set<int> before = LowFds();
+  auto second = CreatePort(ports[1]);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EngineConfig config;
+  config.port = second->get();
+  const auto engine = std::make_unique<Engine>(config);
+  ASSERT_TRUE(engine->StartHelper().ok());
+  EXPECT_EQ(LowFds(), before);
+}
+
+}  // namespace
+}  // namespace urnic

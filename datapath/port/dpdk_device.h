@@ -1,0 +1,135 @@
+#pragma once
+
+// One incarnation of the DPDK device behind a port: found, configured,
+// started, and at the end stopped and removed. Used by the port's keeper
+// thread; only the functions marked so may be called by others.
+//
+// DPDK's device lists are not safe for two threads, so everything here that
+// touches them is serialised over all ports of the process. The exception is
+// the probe of a virtio_user server, which lasts until its peer comes: it runs
+// on a thread of its own, and the lock is let go as soon as the socket
+// listens, since from there on the probe touches nothing shared (measured with
+// DPDK 22.11: another port comes up meanwhile).
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "datapath/guest/device_gate.h"
+#include "datapath/port/port.h"
+#include "datapath/port/port_spec.h"
+
+struct rte_device;
+
+namespace urnic {
+
+// How one learns that a frame waits.
+enum class WakeKind : uint8_t {
+  kNone,       // not at all: poll by a timer
+  kInterrupt,  // the peer writes an eventfd once asked to
+  kSocket,     // the descriptor is readable while frames wait
+};
+
+class DeviceProbe;
+
+class DpdkDevice {
+ public:
+  // Stops and removes it. REQUIRES: the gate is withdrawn. If DPDK's interrupt
+  // thread hangs, it is left as it is.
+  ~DpdkDevice();
+  DpdkDevice(const DpdkDevice&) = delete;
+  DpdkDevice& operator=(const DpdkDevice&) = delete;
+
+  // One queue in each direction, `rx_ring` and `tx_ring` slots where the
+  // driver lets us choose. Link changes set the carrier of `gate` from now on,
+  // in a thread of DPDK, and then write to `event_fd`.
+  absl::Status Configure(rte_mempool* pool, uint16_t rx_ring, uint16_t tx_ring,
+                         DeviceGate* gate, int event_fd);
+  // May be repeated after a failure: a memif client fails until its server is
+  // there.
+  absl::Status Start();
+
+  uint16_t id() const { return id_; }
+  // False: the driver reports no link changes, call PollLink() now and then.
+  bool reports_link() const { return reports_link_; }
+  void PollLink();
+
+  // Valid after Start(), for as long as the device lives.
+  WakeKind wake_kind() const { return wake_kind_; }
+  int wake_fd() const { return wake_fd_; }
+  // kAfPacket: of which interface; 0 else.
+  int interface_index() const { return interface_index_; }
+
+  // Marks close-on-exec what a vhost has received from its peer.
+  void MarkPeerDescriptors() const;
+
+  // The slots in use; a vhost's are known only while there is a peer.
+  void ReadRings(uint16_t& rx, uint16_t& tx) const;
+
+  // For DPDK's callbacks.
+  void OnLinkChange();
+  void OnQueueChange();
+  // Counts them: a link may go down and up again unseen otherwise.
+  uint32_t changes() const { return changes_; }
+
+  // Adds what the device counted since Start(). Any thread, one at a time, and
+  // not while the device is being destroyed.
+  void AddCounters(PortCounters& sum);
+
+ private:
+  friend class DeviceProbe;
+  DpdkDevice(const PortSpec& spec, uint16_t id);
+  absl::Status FindWakeup();
+  bool QuietVirtioUser();
+  void AwaitTransmitted();
+  void QuietVhostClient();
+  bool CloseMemif();
+
+  const PortSpec& spec_;
+  const uint16_t id_;
+  rte_device* device_ = nullptr;
+  DeviceGate* gate_ = nullptr;
+  int event_fd_ = -1;
+  bool reports_link_ = false;
+  std::atomic<bool> link_up_ = false;
+  std::atomic<uint32_t> changes_ = 0;
+  bool configured_ = false;
+  bool started_ = false;
+  bool serves_ring_ = false;
+  WakeKind wake_kind_ = WakeKind::kNone;
+  int wake_fd_ = -1;
+  int interface_index_ = 0;
+  uint64_t socket_drops_ = 0;  // the kernel forgets them when it tells them
+};
+
+// The search for a device. One thread; it may be abandoned at any time.
+class DeviceProbe {
+ public:
+  // Starts looking for instance `number`. Quick probes are over on return; a
+  // waiting one writes to `event_fd` when it is over. `spec` must outlive this
+  // object, `event_fd` the search.
+  DeviceProbe(const PortSpec& spec, unsigned number, int event_fd);
+  DeviceProbe(const DeviceProbe&) = delete;
+  DeviceProbe& operator=(const DeviceProbe&) = delete;
+
+  bool done() const;
+  // REQUIRES: done(). Once.
+  absl::StatusOr<std::unique_ptr<DpdkDevice>> Take();
+  // Ends the wait. False if the thread did not come back within a second: then
+  // it is left alone, and `event_fd` must stay open for good.
+  bool Abandon();
+
+ private:
+  struct Job;
+  void Run();
+  void RunWaiting();
+
+  const PortSpec& spec_;
+  const int event_fd_;
+  std::shared_ptr<Job> job_;
+};
+
+}  // namespace urnic

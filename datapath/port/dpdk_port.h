@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "datapath/port/port.h"
+#include "datapath/port/port_claim.h"
+#include "datapath/port/port_keeper.h"
+#include "datapath/port/port_spec.h"
+
+namespace urnic {
+
+// A port over a DPDK device. The hot functions go straight to the driver's
+// burst functions; what the seam adds is a check that the device is there (two
+// stores and a load), and that each frame is one short enough segment.
+class DpdkPort final : public Port {
+ public:
+  DpdkPort(PortClaim claim, const PortSpec& spec, const wire::MacAddress& mac,
+           rte_mempool* pool, unsigned lcore,
+           std::shared_ptr<PortKeeper> keeper);
+  ~DpdkPort() override;
+
+  uint16_t Receive(rte_mbuf** out, uint16_t max) override;
+  uint16_t Transmit(rte_mbuf** packets, uint16_t count) override;
+  bool ArmWakeup() override { return keeper_->Arm(); }
+  void DisarmWakeup() override { keeper_->Disarm(); }
+  int wait_fd() const override { return keeper_->wait_fd(); }
+  PortCounters counters() const override;
+  PortInfo info() const override { return keeper_->info(); }
+
+  // For a benchmark that calls the driver itself: between Enter() and Leave()
+  // the device stays as it is, whatever becomes of its peer.
+  DeviceGate& gate() { return gate_; }
+
+ private:
+  uint16_t DropUnfit(rte_mbuf** frames, uint16_t count);
+
+  DeviceGate& gate_;  // of *keeper_
+  const uint16_t frame_bytes_max_;
+  HotCounter rx_truncated_;
+  HotCounter tx_dropped_down_;
+  std::shared_ptr<PortKeeper> keeper_;
+  PortClaim claim_;
+};
+
+}  // namespace urnic

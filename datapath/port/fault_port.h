@@ -1,0 +1,92 @@
+#pragma once
+
+// A port whose wire is bad on purpose (transport/impair): it stands in front of
+// any other port and delays, loses, doubles, damages what passes.
+//
+// Frames that are delayed are copied and their buffers given back, so that a
+// slow wire does not empty the pool; kFramesUnderWay of them have room in each
+// direction, and what comes beyond is lost (counted, no_room). They go on in
+// the hot functions: who sleeps on wait_fd() is woken when one is due.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "datapath/port/port.h"
+#include "transport/base/time.h"
+#include "transport/impair/fault_spec.h"
+#include "transport/impair/line.h"
+
+namespace urnic {
+
+class FaultPort final : public Port {
+ public:
+  static constexpr uint32_t kFramesUnderWay = 4096;
+
+  using Clock = Time (*)();
+  static Time MonotonicNow();  // CLOCK_MONOTONIC
+
+  // `note` follows what the port says of itself (PortInfo::text).
+  // `stall` and `die` count from here. RESOURCE_EXHAUSTED: no descriptors.
+  static absl::StatusOr<std::unique_ptr<FaultPort>> Create(
+      std::unique_ptr<Port> port, const impair::FaultSpec& spec,
+      std::string note, Clock clock = MonotonicNow);
+
+  // What is under way to the peer goes out first, within kLastFrames.
+  ~FaultPort() override;
+  static constexpr Duration kLastFrames = Duration::Seconds(2);
+
+  uint16_t Receive(rte_mbuf** out, uint16_t max) override;
+  uint16_t Transmit(rte_mbuf** packets, uint16_t count) override;
+  bool ArmWakeup() override;
+  void DisarmWakeup() override;
+  int wait_fd() const override { return wait_fd_; }
+  uint32_t frames_held() const override {
+    return held_.load(std::memory_order_relaxed);
+  }
+  FaultCounts fault_counts() const override;
+  PortCounters counters() const override { return port_->counters(); }
+  PortInfo info() const override;
+
+  // `text` of a port with `note` behind it; an empty one stays empty.
+  static std::string WithNote(const std::string& text, const std::string& note);
+
+ private:
+  FaultPort(std::unique_ptr<Port> port, const impair::FaultSpec& spec,
+            std::string note, Clock clock);
+  bool OpenDescriptors();
+  // Frames of the line that are due, in buffers; up to `max`.
+  uint16_t TakeDue(impair::Line& line, Time now, rte_mbuf** out, uint16_t max);
+  uint16_t ReceiveThrough(Time now, rte_mbuf** out, uint16_t max);
+  // Sends what is due; what the port has no room for stays in ready_.
+  void SendDue(Time now);
+  bool IsBlocked(Time now) const {
+    return ready_count_ != 0 || out_->NextDue() <= now;
+  }
+  // At the end of each hot function.
+  void Finish(Time now);
+  void SetTimer(Time when);
+
+  const std::unique_ptr<Port> port_;
+  const std::string note_;
+  const Clock clock_;
+  // Null: that direction is without faults.
+  std::unique_ptr<impair::Line> out_;
+  std::unique_ptr<impair::Line> in_;
+
+  // Due, in buffers, but the port had no room yet.
+  rte_mbuf* ready_[kBurstMax] = {};
+  uint16_t ready_first_ = 0;
+  uint16_t ready_count_ = 0;
+  std::atomic<uint32_t> held_{0};
+
+  int timer_fd_ = -1;
+  int wait_fd_ = -1;  // an epoll of timer_fd_ and the port's
+  bool armed_ = false;
+  Time timer_ = Time::Infinite();  // as timer_fd_ is set
+};
+
+}  // namespace urnic

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+
+#include "datapath/port/port.h"
+#include "datapath/port/port_claim.h"
+
+namespace urnic {
+
+// The `loop` port: no wire at all. An engine short-circuits what is addressed
+// to its own device before the port, so nothing should get here; what does
+// (a packet for an address that is nobody's) is dropped and counted.
+class LoopPort final : public Port {
+ public:
+  LoopPort(PortClaim claim, uint16_t mtu, const wire::MacAddress& mac,
+           rte_mempool* pool, unsigned lcore);
+  ~LoopPort() override;
+
+  uint16_t Receive(rte_mbuf**, uint16_t) override { return 0; }
+  uint16_t Transmit(rte_mbuf** packets, uint16_t count) override;
+  bool ArmWakeup() override { return true; }
+  void DisarmWakeup() override {}
+  int wait_fd() const override { return -1; }
+  PortCounters counters() const override;
+  PortInfo info() const override;
+
+ private:
+  PortClaim claim_;
+  HotCounter tx_dropped_down_;
+};
+
+}  // namespace urnic

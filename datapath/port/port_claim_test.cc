@@ -1,0 +1,310 @@
+#include "datapath/port/port_claim.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace urnic {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// A child that runs `first`, then waits to be killed.
+class Child {
+ public:
+  explicit Child(const std::function<bool()>& first) {
+    int ready[2];
+    if (pipe(ready) != 0) abort();
+    pid_ = fork();
+    if (pid_ == 0) {
+      const char ok = first() ? 1 : 0;
+      if (write(ready[1], &ok, 1) != 1) _exit(1);
+      pause();
+      _exit(0);
+    }
+    char ok = 0;
+    ok_ = read(ready[0], &ok, 1) == 1 && ok == 1;
+    close(ready[0]);
+    close(ready[1]);
+  }
+  ~Child() { Kill(); }
+  void Kill() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+  pid_t pid() const { return pid_; }
+  bool ok() const { return ok_; }
+
+ private:
+  pid_t pid_ = 0;
+  bool ok_ = false;
+};
+
+std::string Unique(const char* name) {
+  return std::string("iface:") + name + std::to_string(getpid());
+}
+
+socklen_t Address(const std::string& name, sockaddr_un& address) {
+  address = {};
+  address.sun_family = AF_UNIX;
+  name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                name.size());
+}
+
+bool Hold(const std::string& name, bool listens) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address;
+  const socklen_t bytes = Address(name, address);
+  return bind(fd, reinterpret_cast<sockaddr*>(&address), bytes) == 0 &&
+         (!listens || listen(fd, 1) == 0);
+}
+
+// Asks until the name's owner can be asked no more.
+void FillQueue(const std::string& name) {
+  sockaddr_un address;
+  const socklen_t bytes = Address(name, address);
+  for (int error = 0; error == 0;) {
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    if (connect(fd, reinterpret_cast<sockaddr*>(&address), bytes) != 0) {
+      error = errno;
+    }
+    close(fd);
+  }
+}
+
+constexpr uid_t kNobody = 65534;
+
+// The test has a network namespace of its own, and is root there or not.
+#define NEEDS_ANOTHER_USER() \
+  if (getuid() != 0) GTEST_SKIP() << "needs root, to be another user as well"
+
+TEST(PortClaimTest, SecondOpenerLearnsPidAndModeOfTheHolder) {
+  for (PortMode mode : {PortMode::kEmbedded, PortMode::kService}) {
+    const std::string identity = Unique("held");
+    Child holder([&] {
+      auto* claim = new absl::StatusOr(PortClaim::Take(identity, mode));
+      return claim->ok();
+    });
+    ASSERT_TRUE(holder.ok());
+    const auto second = PortClaim::Take(identity, PortMode::kEmbedded);
+    ASSERT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
+    const std::string text(second.status().message());
+    EXPECT_THAT(text, HasSubstr("pid " + std::to_string(holder.pid())));
+    EXPECT_THAT(text,
+                HasSubstr(mode == PortMode::kService ? "urnicd" : "embedded"));
+    holder.Kill();
+    EXPECT_TRUE(PortClaim::Take(identity, PortMode::kEmbedded).ok());
+  }
+}
+
+TEST(PortClaimTest, LongNamesAreClaimedToo) {
+  const std::string identity = Unique("long") + std::string(300, 'x');
+  const auto first = PortClaim::Take(identity, PortMode::kService);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_FALSE(PortClaim::Take(identity, PortMode::kEmbedded).ok());
+  EXPECT_TRUE(PortClaim::Take(identity + "y", PortMode::kEmbedded).ok());
+}
+
+TEST(PortClaimTest, LoopIsNobodysAndOrdinalsDiffer) {
+  const auto a = PortClaim::Take("loop", PortMode::kEmbedded);
+  const auto b = PortClaim::Take("loop", PortMode::kEmbedded);
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_NE(a->ordinal(), b->ordinal());
+}
+
+TEST(PortClaimTest, NinthRnicOfANamespaceIsRefused) {
+  std::vector<PortClaim> claims;
+  absl::Status status;
+  while (claims.size() <= kOrdinals) {
+    auto claim = PortClaim::Take("loop", PortMode::kEmbedded);
+    status = claim.status();
+    if (!claim.ok()) break;
+    claims.push_back(std::move(*claim));
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_LE(claims.size(), kOrdinals);
+}
+
+TEST(PortClaimTest, ForkedChildDoesNotKeepTheClaim) {
+  const std::string identity = Unique("fork");
+  auto claim = PortClaim::Take(identity, PortMode::kEmbedded);
+  ASSERT_TRUE(claim.ok());
+  Child child([] { return true; });
+  *claim = PortClaim();
+  EXPECT_TRUE(PortClaim::Take(identity, PortMode::kEmbedded).ok());
+}
+
+TEST(PortClaimTest, HolderThatWasAskedTooOftenIsInNoOtherNamespace) {
+  const std::string identity = Unique("asked");
+  const auto claim = PortClaim::Take(identity, PortMode::kEmbedded);
+  ASSERT_TRUE(claim.ok());
+  FillQueue(URNIC_CLAIM_PORT + identity);
+  const auto second = PortClaim::Take(identity, PortMode::kEmbedded);
+  ASSERT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
+  const std::string text(second.status().message());
+  EXPECT_THAT(text, Not(HasSubstr("namespace")));
+  EXPECT_THAT(text, HasSubstr("asked too often"));
+}
+
+TEST(PortClaimTest, NameOfAUserWithoutRightIsPassedOver) {
+  NEEDS_ANOTHER_USER();
+  for (const bool listens : {true, false}) {
+    const std::string identity = Unique("squat");
+    const std::string name = URNIC_CLAIM_PORT + identity;
+    Child squatter([&] { return setuid(kNobody) == 0 && Hold(name, listens); });
+    ASSERT_TRUE(squatter.ok());
+    // One who is asked too often is no better than one who says his name.
+    if (listens) FillQueue(name);
+    auto first = PortClaim::Take(identity, PortMode::kEmbedded);
+    ASSERT_TRUE(first.ok()) << first.status();
+    ASSERT_THAT(first->warnings(), ElementsAre(HasSubstr("user 65534")));
+    EXPECT_THAT(first->warnings()[0], HasSubstr(identity));
+    // Those with a right still exclude each other, also once the name is free.
+    const auto second = PortClaim::Take(identity, PortMode::kEmbedded);
+    EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_THAT(std::string(second.status().message()),
+                HasSubstr("pid " + std::to_string(getpid())));
+    squatter.Kill();
+    EXPECT_FALSE(PortClaim::Take(identity, PortMode::kEmbedded).ok());
+    *first = PortClaim();
+    const auto third = PortClaim::Take(identity, PortMode::kEmbedded);
+    ASSERT_TRUE(third.ok()) << third.status();
+    EXPECT_THAT(third->warnings(), IsEmpty());
+  }
+}
+
+// It takes CAP_NET_RAW to have one, and the kernel lists them.
+TEST(PortClaimTest, UserWithAPacketSocketOnTheInterfaceHasTheRight) {
+  NEEDS_ANOTHER_USER();
+  Child other([] {
+    const int fd = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL));
+    sockaddr_ll address = {};
+    address.sll_family = AF_PACKET;
+    address.sll_protocol = htons(ETH_P_ALL);
+    address.sll_ifindex = static_cast<int>(if_nametoindex("lo"));
+    return bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) ==
+               0 &&
+           fchown(fd, kNobody, kNobody) == 0 && setuid(kNobody) == 0 &&
+           Hold(URNIC_CLAIM_PORT "iface:lo", true) &&
+           Hold(URNIC_CLAIM_PORT "iface:lo2", true);
+  });
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(PortClaim::Take("iface:lo", PortMode::kEmbedded).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(PortClaim::Take("iface:lo2", PortMode::kEmbedded).ok());
+}
+
+TEST(PortClaimTest, OfManyThatPassOverANameOneGetsThePort) {
+  NEEDS_ANOTHER_USER();
+  const std::string identity = Unique("race");
+  Child squatter([&] {
+    return setuid(kNobody) == 0 && Hold(URNIC_CLAIM_PORT + identity, true);
+  });
+  ASSERT_TRUE(squatter.ok());
+  int start[2];
+  ASSERT_EQ(pipe(start), 0);
+  std::vector<int> results;
+  std::vector<pid_t> racers;
+  for (int i = 0; i < 8; ++i) {
+    int result[2];
+    ASSERT_EQ(pipe(result), 0);
+    results.push_back(result[0]);
+    racers.push_back(fork());
+    if (racers.back() != 0) {
+      close(result[1]);
+      continue;
+    }
+    close(start[1]);
+    char go;
+    static_cast<void>(read(start[0], &go, 1) == 0);  // the end: all at once
+    const auto claim = PortClaim::Take(identity, PortMode::kEmbedded);
+    const char ok = claim.ok() ? 1 : 0;
+    if (write(result[1], &ok, 1) != 1) _exit(1);
+    pause();
+  }
+  close(start[0]);
+  close(start[1]);
+  int winners = 0;
+  for (const int fd : results) {
+    char ok = 0;
+    EXPECT_EQ(read(fd, &ok, 1), 1);
+    winners += ok;
+    close(fd);
+  }
+  for (const pid_t pid : racers) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+  EXPECT_EQ(winners, 1);
+}
+
+TEST(PortClaimTest, OrdinalsOfAnotherUserAreSharedWhenNoneIsFree) {
+  NEEDS_ANOTHER_USER();
+  Child squatter([] {
+    bool ok = setuid(kNobody) == 0;
+    for (unsigned i = 0; i < kOrdinals; ++i) {
+      ok = ok && Hold(URNIC_CLAIM_ORDINAL + std::to_string(i), true);
+    }
+    return ok;
+  });
+  ASSERT_TRUE(squatter.ok());
+  std::vector<PortClaim> claims;
+  for (unsigned i = 0; i < kOrdinals; ++i) {
+    auto claim = PortClaim::Take("loop", PortMode::kEmbedded);
+    ASSERT_TRUE(claim.ok()) << claim.status();
+    EXPECT_EQ(claim->ordinal(), i);
+    EXPECT_THAT(claim->warnings(), ElementsAre(HasSubstr("user 65534")));
+    claims.push_back(std::move(*claim));
+  }
+  EXPECT_EQ(PortClaim::Take("loop", PortMode::kEmbedded).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+// RNICs of other users have ordinals by right.
+TEST(PortClaimTest, OrdinalOfAnotherUserIsLeftAloneWhileOthersAreFree) {
+  NEEDS_ANOTHER_USER();
+  Child other([] {
+    return setuid(kNobody) == 0 && Hold(URNIC_CLAIM_ORDINAL "0", true);
+  });
+  ASSERT_TRUE(other.ok());
+  const auto claim = PortClaim::Take("loop", PortMode::kEmbedded);
+  ASSERT_TRUE(claim.ok());
+  EXPECT_EQ(claim->ordinal(), 1u);
+  EXPECT_THAT(claim->warnings(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace urnic
+
+// The ordinals of the namespace are all taken for a moment: it must be our own.
+int main(int argc, char** argv) {
+  if (unshare(getuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) !=
+      0) {
+    std::perror("a network namespace of the test's own");
+    return 1;
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

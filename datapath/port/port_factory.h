@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "datapath/port/port.h"
+#include "datapath/port/port_claim.h"
+
+namespace urnic {
+
+struct PortConfig {
+  std::string dev;   // port_spec.h says what can stand here
+  uint16_t mtu = 0;  // 0: see ParsePortSpec()
+  // What the RNIC is called on the wire: all zero derives a locally
+  // administered address from host, namespace and device, the same each time.
+  wire::MacAddress mac = {};
+  // Use the interface's own address instead (iface: only): for networks that
+  // filter unknown ones.
+  bool mac_of_interface = false;
+  PortMode mode = PortMode::kEmbedded;
+  // Faults on purpose (transport/impair/fault_spec.h); empty: none.
+  std::string fault = {};
+  // Slots of the rings, where the driver does not decide itself.
+  uint16_t rx_ring = 1024;
+  uint16_t tx_ring = 1024;
+  // Null: nobody is told, Port::info() knows.
+  PortReport report = nullptr;
+  // Null: nobody is told.
+  PortWarning warn = nullptr;
+  // For the EAL, if this is the first port: EalOptions::memory_mb.
+  uint32_t memory_mb = 0;
+};
+
+// Claims the port, starts the EAL if it does not run, takes the buffers and
+// returns: 0.1 s for the first port, a millisecond for later ones. The device
+// follows when it can (Port::info() tells). Any thread; may create threads,
+// which have all signals blocked.
+//
+// Failures: of ParsePortSpec(), PortClaim::Take(), StartEal(), TakePool(),
+// AllocateLcore(), ParseFaultSpec() and FaultPort::Create(); NOT_FOUND if
+// mac_of_interface meets no interface.
+absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config);
+
+}  // namespace urnic

@@ -1,0 +1,135 @@
+#pragma once
+
+// The control thread of one port: finds the device, starts it, publishes it to
+// the hot path, watches it, and brings it back when it dies. Nothing that the
+// outside world does ends its work; a failure is a line of text (info(), and
+// the report), if somebody can mend it also with how, and the next attempt,
+// after 20 ms at first and at most half a second later.
+//
+//   look for what the device needs --> probe --> configure --> start
+//        ^   (interface, socket)                                 |
+//        |                                                    publish
+//        +---- withdraw, stop, close <---- watch <---------------+
+//                                          (link, interface)
+//
+// Whether a lost peer means a new device depends on the driver: vhost and a
+// virtio_user server wait for the next peer by themselves; virtio_user and
+// memif clients do not and are made anew.
+//
+// Threads: one detached thread with all signals blocked, which keeps the
+// object alive; process exit neither joins nor stops it. Functions marked hot
+// are for the engine's token holder, the others for any thread.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "datapath/guest/device_gate.h"
+#include "datapath/port/dpdk_device.h"
+#include "datapath/port/interface_watch.h"
+#include "datapath/port/port.h"
+#include "datapath/port/port_spec.h"
+
+namespace urnic {
+
+class PortKeeper {
+ public:
+  // The pool must outlive Stop() returning true.
+  static absl::StatusOr<std::shared_ptr<PortKeeper>> Start(
+      PortSpec spec, rte_mempool* pool, uint16_t rx_ring, uint16_t tx_ring,
+      PortReport report, PortWarning warn);
+  ~PortKeeper();
+  PortKeeper(const PortKeeper&) = delete;
+  PortKeeper& operator=(const PortKeeper&) = delete;
+
+  // Withdraws and removes the device. False if DPDK did not let go of it
+  // within some seconds: then the thread is left alone with it and the pool.
+  bool Stop();
+
+  DeviceGate& gate() { return gate_; }
+  // An epoll descriptor; see Port::wait_fd().
+  int wait_fd() const { return epoll_fd_; }
+  // Hot: Port::ArmWakeup() and DisarmWakeup().
+  bool Arm();
+  void Disarm();
+
+  // Adds what the devices counted, this one and its predecessors.
+  void AddCounters(PortCounters& sum) const;
+  PortInfo info() const;
+
+ private:
+  enum class Verdict : uint8_t { kKeep, kReplace };
+
+  PortKeeper(PortSpec spec, rte_mempool* pool, uint16_t rx_ring,
+             uint16_t tx_ring, PortReport report, PortWarning warn);
+  absl::Status OpenDescriptors();
+  static void* ThreadMain(void* self);
+  void Run();
+  // Each returns false if it is to be tried again later; Say() told why.
+  bool PrerequisitesMet();
+  bool Probe();
+  bool BringUp();
+  void Watch();
+  int WatchIntervalMs() const;
+  Verdict LookAfterDevice();
+  void TakeDown();
+  void AbandonProbe();
+
+  // Sleeps until an event, a stop or the time; negative: no limit.
+  void Wait(int timeout_ms);
+  void WaitBackOff();
+  void DiscardEdges();
+  // The state while there is no device.
+  PortState WithoutDevice() const {
+    return was_up_ ? PortState::kFailed : PortState::kStarting;
+  }
+  void Say(PortState state, std::string text, std::string remedy = "");
+  // A device that was not found, or did not start.
+  void SayFailure(const absl::Status& status);
+  void SayLink(bool up);
+  void SayMtu(int mtu);
+  void WarnOfOthers();
+  void WakeEngine();
+  void AddWakeup();
+  void RemoveWakeup();
+
+  const PortSpec spec_;
+  rte_mempool* const pool_;
+  const uint16_t rx_ring_;
+  const uint16_t tx_ring_;
+  const unsigned number_;
+  const PortReport report_;
+  const PortWarning warn_;
+
+  DeviceGate gate_;
+  // Written by the keeper while the gate is shut, read through the gate.
+  WakeKind wake_kind_ = WakeKind::kNone;
+  int wake_fd_ = -1;
+
+  int epoll_fd_ = -1;
+  int engine_event_fd_ = -1;  // in epoll_fd_: the state changed
+  int event_fd_ = -1;         // wakes the keeper
+  std::atomic<bool> stop_ = false;
+  std::atomic<bool> stopped_ = false;
+  std::atomic<bool> leave_fds_open_ = false;
+
+  // The keeper thread's own.
+  std::unique_ptr<DeviceProbe> probe_;
+  std::unique_ptr<InterfaceWatch> interface_;
+  bool configured_ = false;
+  bool was_up_ = false;
+  bool had_carrier_ = false;
+  int backoff_ms_ = 0;
+  std::string warned_;
+
+  // Guards what follows. Never held while DPDK may wait for a link callback.
+  mutable std::mutex mutex_;
+  std::unique_ptr<DpdkDevice> device_;  // changed by the keeper only
+  PortCounters past_;                   // of devices that are gone
+  PortInfo info_;
+};
+
+}  // namespace urnic

@@ -1,0 +1,388 @@
+#include "datapath/port/port_spec.h"
+
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <rte_mbuf_core.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "datapath/port/port.h"
+#include "verbs/abi/owner_dir.h"
+
+namespace urnic {
+namespace {
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+// What the kernel puts in front of a frame in its receive ring, at most.
+constexpr uint32_t kRingSlotHeader = 80;
+constexpr uint32_t kRingSlotAlign = 1024;
+constexpr uint32_t kSlotsPerBlock = 4;
+constexpr uint32_t kRingSlotsMax = 1024;
+constexpr uint32_t kRingSlotsMin = 64;
+
+struct Driver {
+  const char* name;
+  const char* dpdk_name;
+  PortKind kind;
+};
+constexpr Driver kDrivers[] = {
+    {"net_af_packet", "net_af_packet", PortKind::kAfPacket},
+    {"eth_af_packet", "net_af_packet", PortKind::kAfPacket},
+    {"net_virtio_user", "net_virtio_user", PortKind::kVirtioUser},
+    {"virtio_user", "net_virtio_user", PortKind::kVirtioUser},
+    {"net_vhost", "net_vhost", PortKind::kVhost},
+    {"eth_vhost", "net_vhost", PortKind::kVhost},
+    {"net_memif", "net_memif", PortKind::kMemif},
+    {"net_ring", "net_ring", PortKind::kOther},
+    {"eth_ring", "net_ring", PortKind::kOther},
+    {"net_tap", "net_tap", PortKind::kOther},
+    {"net_null", "net_null", PortKind::kOther},
+    {"eth_null", "net_null", PortKind::kOther},
+};
+
+std::string S(std::string_view v) { return std::string(v); }
+
+absl::Status Bad(std::string_view dev, std::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("port ", S(dev), ": ", S(why)));
+}
+
+const std::string* Find(const Pairs& pairs, std::string_view key) {
+  for (const auto& [k, v] : pairs) {
+    if (k == key) return &v;
+  }
+  return nullptr;
+}
+
+std::string Get(const Pairs& pairs, std::string_view key,
+                std::string_view fallback) {
+  const std::string* value = Find(pairs, key);
+  return value != nullptr ? *value : S(fallback);
+}
+
+std::optional<uint32_t> ParseNumber(std::string_view text) {
+  uint32_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || text.empty()) return std::nullopt;
+  return value;
+}
+
+// [DDDD:]BB:DD.F, perhaps with ",args" behind it.
+bool LooksLikePci(std::string_view dev) {
+  dev = dev.substr(0, dev.find(','));
+  const size_t dot = dev.rfind('.');
+  if (dot == dev.npos || dot + 2 != dev.size()) return false;
+  const std::string_view head = dev.substr(0, dot);
+  if (head.size() != 5 && head.size() != 10) return false;
+  return std::all_of(head.begin(), head.end(), [](char c) {
+    return c == ':' || absl::ascii_isxdigit(static_cast<unsigned char>(c));
+  });
+}
+
+std::optional<uint32_t> InterfaceMtu(const std::string& name) {
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return std::nullopt;
+  ifreq request = {};
+  std::strncpy(request.ifr_name, name.c_str(), IFNAMSIZ - 1);
+  const int rc = ioctl(fd, SIOCGIFMTU, &request);
+  close(fd);
+  if (rc < 0) return std::nullopt;
+  return static_cast<uint32_t>(request.ifr_mtu);
+}
+
+absl::Status ChooseMtu(std::string_view dev, uint16_t wish, PortSpec& spec) {
+  if (wish != 0 && (wish < kMtuMin || wish > kMtuMax)) {
+    return Bad(dev, absl::StrCat("MTU ", wish, " is not within ", kMtuMin,
+                                 " to ", kMtuMax));
+  }
+  spec.mtu = wish != 0 ? wish : kVirtualMtu;
+  if (spec.kind == PortKind::kAfPacket) {
+    const std::optional<uint32_t> actual = InterfaceMtu(spec.name);
+    if (actual && wish > *actual) {
+      return Bad(
+          dev, absl::StrCat("MTU ", wish, " is above the interface's ", *actual,
+                            "; run: ip link set ", spec.name, " mtu ", wish));
+    }
+    if (actual && *actual < kMtuMin) {
+      return Bad(dev, absl::StrCat("the interface's MTU ", *actual,
+                                   " is below ", kMtuMin));
+    }
+    // Room for every RDMA packet, however the interface's MTU may grow.
+    if (wish == 0) {
+      spec.mtu = static_cast<uint16_t>(
+          std::clamp<uint32_t>(actual.value_or(0), kVirtualMtu, kMtuMax));
+    }
+  }
+  spec.frame_bytes_max = static_cast<uint16_t>(spec.mtu + kL2HeaderBytesMax);
+  spec.data_room = static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM +
+                                         ((spec.frame_bytes_max + 63) & ~63));
+  return absl::OkStatus();
+}
+
+// The driver maps its rings with MAP_LOCKED, which is limited for ordinary
+// users. PROT_NONE asks the question without taking any memory.
+bool CanLock(size_t bytes) {
+  void* const p = mmap(nullptr, bytes, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0);
+  if (p == MAP_FAILED) return false;
+  munmap(p, bytes);
+  return true;
+}
+
+uint32_t RingSlots(uint32_t slot_bytes) {
+  uint32_t slots = kRingSlotsMax;
+  while (slots > kRingSlotsMin && !CanLock(size_t{2} * slots * slot_bytes)) {
+    slots /= 2;
+  }
+  return slots;
+}
+
+absl::Status FitAfPacket(std::string_view dev, Pairs& pairs, PortSpec& spec) {
+  // One byte more than the longest frame, so that a longer one shows.
+  uint32_t slot = (kRingSlotHeader + spec.frame_bytes_max + kRingSlotAlign) /
+                  kRingSlotAlign * kRingSlotAlign;
+  if (!Find(pairs, "framesz") && !Find(pairs, "blocksz") &&
+      !Find(pairs, "framecnt")) {
+    pairs.emplace_back("framesz", absl::StrCat(slot));
+    pairs.emplace_back("blocksz", absl::StrCat(slot * kSlotsPerBlock));
+    pairs.emplace_back("framecnt", absl::StrCat(RingSlots(slot)));
+  } else {
+    const std::optional<uint32_t> given =
+        ParseNumber(Get(pairs, "framesz", "2048"));
+    if (!given || *given <= kRingSlotHeader + spec.frame_bytes_max ||
+        *given > 32768) {
+      return Bad(dev,
+                 absl::StrCat("framesz must be at least ",
+                              kRingSlotHeader + spec.frame_bytes_max + 1,
+                              " for MTU ", spec.mtu, " and at most 32768"));
+    }
+    slot = *given;
+  }
+  spec.ring_slots = static_cast<uint16_t>(
+      ParseNumber(Get(pairs, "framecnt", "512")).value_or(512));
+  // The driver refuses a buffer that could not take a whole slot.
+  spec.data_room = static_cast<uint16_t>(
+      RTE_PKTMBUF_HEADROOM + slot - (TPACKET2_HDRLEN - sizeof(sockaddr_ll)));
+  return absl::OkStatus();
+}
+
+// Adds what the user did not say and we know better than the driver.
+absl::Status AddDefaults(std::string_view dev, Pairs& pairs, PortSpec& spec) {
+  switch (spec.kind) {
+    case PortKind::kAfPacket:
+      return FitAfPacket(dev, pairs, spec);
+    case PortKind::kMemif:
+      if (!Find(pairs, "bsize")) {
+        const uint32_t room = spec.data_room - RTE_PKTMBUF_HEADROOM;
+        pairs.emplace_back("bsize", absl::StrCat(std::max(room, 2048u)));
+      }
+      return absl::OkStatus();
+    default:
+      return absl::OkStatus();
+  }
+}
+
+bool IsAbstract(const Pairs& pairs) {
+  return Get(pairs, "socket-abstract", "no").find("yes") != std::string::npos;
+}
+
+// DPDK's default is an abstract name, which any user of the network namespace
+// may join, and whoever joins a memif can do anything (docs/trust.md): ours is
+// a file of this user's own.
+absl::Status ChooseMemifSocket(std::string_view dev, Pairs& pairs,
+                               PortSpec& spec) {
+  if (!Find(pairs, "socket-abstract")) {
+    pairs.emplace_back("socket-abstract", "no");
+  }
+  if (IsAbstract(pairs)) return absl::OkStatus();
+  if (const std::string* socket = Find(pairs, "socket")) {
+    if (socket->starts_with('/')) return absl::OkStatus();
+    return Bad(dev, absl::StrCat("socket=", *socket,
+                                 " is a file, so it must begin with /; for an "
+                                 "abstract name add socket-abstract=yes"));
+  }
+  char directory[64];
+  const int error = urnic_owner_dir(directory, sizeof(directory), /*make=*/1);
+  if (error != 0) {
+    return Bad(dev, absl::StrCat("its socket needs a directory of this user's "
+                                 "own, and ",
+                                 directory, " is none: ", strerror(-error),
+                                 "; write socket=PATH"));
+  }
+  spec.socket_is_private = true;
+  pairs.emplace_back("socket", absl::StrCat(directory, "/memif.sock"));
+  return absl::OkStatus();
+}
+
+absl::Status Identify(std::string_view dev, const Pairs& pairs,
+                      PortSpec& spec) {
+  switch (spec.kind) {
+    case PortKind::kAfPacket:
+      spec.name = Get(pairs, "iface", "");
+      if (spec.name.empty() || spec.name.size() >= IFNAMSIZ) {
+        return Bad(dev, "an interface name has 1 to 15 characters");
+      }
+      // Frames of the others would never be read.
+      if (Get(pairs, "qpairs", "1") != "1") {
+        return Bad(dev, "qpairs must be 1: a port has one queue");
+      }
+      spec.identity = absl::StrCat("iface:", spec.name);
+      return absl::OkStatus();
+    case PortKind::kVirtioUser:
+      spec.socket_path = Get(pairs, "path", "");
+      if (spec.socket_path.empty()) return Bad(dev, "path= is missing");
+      spec.listens = spec.probe_waits = Get(pairs, "server", "0") != "0";
+      spec.ring_slots = static_cast<uint16_t>(
+          ParseNumber(Get(pairs, "queue_size", "256")).value_or(256));
+      spec.identity = absl::StrCat("virtio_user:", spec.socket_path);
+      return absl::OkStatus();
+    case PortKind::kVhost:
+      spec.socket_path = Get(pairs, "iface", "");
+      if (spec.socket_path.empty()) return Bad(dev, "iface= is missing");
+      spec.listens = Get(pairs, "client", "0") == "0";
+      spec.identity = absl::StrCat("vhost:", spec.socket_path);
+      return absl::OkStatus();
+    case PortKind::kMemif: {
+      const std::string role = Get(pairs, "role", "client");
+      const std::string path = Get(pairs, "socket", "/run/memif.sock");
+      spec.listens = role == "server" || role == "master";
+      const bool abstract = IsAbstract(pairs);
+      if (!abstract) spec.socket_path = path;
+      spec.socket = abstract ? absl::StrCat("@", path) : path;
+      spec.ring_slots = static_cast<uint16_t>(
+          1u << std::min(ParseNumber(Get(pairs, "rsize", "10")).value_or(10),
+                         14u));
+      spec.identity =
+          absl::StrCat("memif:", path, ":", Get(pairs, "id", "0"), ":", role);
+      return absl::OkStatus();
+    }
+    default:
+      spec.identity = S(dev);
+      return absl::OkStatus();
+  }
+}
+
+// DPDK would cut it off and use another file.
+absl::Status CheckSocketPath(std::string_view dev, const std::string& path) {
+  constexpr size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
+  if (path.size() <= kLongest) return absl::OkStatus();
+  return Bad(dev, absl::StrCat("the socket path has ", path.size(),
+                               " characters, the limit is ", kLongest));
+}
+
+absl::StatusOr<PortSpec> ParseRing(std::string_view dev, uint16_t mtu) {
+  PortSpec spec;
+  spec.kind = PortKind::kRing;
+  const std::string_view rest = dev.substr(5);
+  const size_t colon = rest.rfind(':');
+  const std::string_view side =
+      colon == rest.npos ? "" : rest.substr(colon + 1);
+  if (colon == 0 || colon > 16 || (side != "a" && side != "b")) {
+    return Bad(dev, "must be ring:NAME:a or ring:NAME:b, NAME up to 16 long");
+  }
+  spec.name = S(rest.substr(0, colon));
+  spec.side = side == "b";
+  spec.driver = "net_ring";
+  spec.ring_slots = kRingPairSlots;
+  spec.identity = S(dev);
+  if (absl::Status s = ChooseMtu(dev, mtu, spec); !s.ok()) return s;
+  return spec;
+}
+
+absl::StatusOr<Pairs> ParsePairs(std::string_view dev, std::string_view text) {
+  Pairs pairs;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view pair = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    const size_t equals = pair.find('=');
+    if (equals == 0 || equals == pair.npos) {
+      return Bad(dev, absl::StrCat("'", S(pair), "' is not key=value"));
+    }
+    pairs.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
+  }
+  return pairs;
+}
+
+absl::StatusOr<PortSpec> ParseVdev(std::string_view dev, uint16_t mtu) {
+  const size_t comma = std::min(dev.find(','), dev.size());
+  std::string_view driver = dev.substr(0, comma);
+  while (!driver.empty() && absl::ascii_isdigit(driver.back())) {
+    driver.remove_suffix(1);
+  }
+  const Driver* known =
+      std::find_if(std::begin(kDrivers), std::end(kDrivers),
+                   [&](const Driver& d) { return driver == d.name; });
+  if (known == std::end(kDrivers)) {
+    return absl::UnimplementedError(absl::StrCat(
+        "port ", S(dev), ": this build has no driver '", S(driver),
+        "'; it has iface:NAME, loop, ring:NAME:a|b, net_virtio_user, "
+        "net_vhost, net_memif, net_af_packet, net_ring, net_tap, net_null"));
+  }
+  absl::StatusOr<Pairs> pairs =
+      ParsePairs(dev, comma < dev.size() ? dev.substr(comma + 1) : "");
+  if (!pairs.ok()) return pairs.status();
+  PortSpec spec;
+  spec.kind = known->kind;
+  spec.driver = known->dpdk_name;
+  if (spec.kind == PortKind::kMemif) {
+    if (absl::Status s = ChooseMemifSocket(dev, *pairs, spec); !s.ok())
+      return s;
+  }
+  if (absl::Status s = Identify(dev, *pairs, spec); !s.ok()) return s;
+  if (absl::Status s = CheckSocketPath(dev, spec.socket_path); !s.ok()) {
+    return s;
+  }
+  if (absl::Status s = ChooseMtu(dev, mtu, spec); !s.ok()) return s;
+  if (absl::Status s = AddDefaults(dev, *pairs, spec); !s.ok()) return s;
+  for (const auto& [key, value] : *pairs) {
+    absl::StrAppend(&spec.args, ",", key, "=", value);
+  }
+  return spec;
+}
+
+}  // namespace
+
+std::string PortSpec::Devargs(unsigned number) const {
+  return absl::StrCat(driver, "_u", number, args);
+}
+
+absl::StatusOr<PortSpec> ParsePortSpec(std::string_view dev, uint16_t mtu) {
+  if (dev.empty()) return Bad(dev, "the device is missing");
+  if (dev == "loop") {
+    PortSpec spec;
+    spec.identity = S(dev);
+    if (absl::Status s = ChooseMtu(dev, mtu, spec); !s.ok()) return s;
+    return spec;
+  }
+  if (dev.starts_with("ring:")) return ParseRing(dev, mtu);
+  if (dev.starts_with("iface:")) {
+    if (dev.find(',') != dev.npos) {
+      return Bad(dev, "takes no arguments; use net_af_packet0,iface=NAME,...");
+    }
+    return ParseVdev("net_af_packet,iface=" + S(dev.substr(6)), mtu);
+  }
+  if (dev.starts_with("xdp:") || LooksLikePci(dev)) {
+    return absl::UnimplementedError(absl::StrCat(
+        "port ", S(dev),
+        ": this build carries no driver for NICs by PCI address or af_xdp; "
+        "use iface:NAME for a kernel interface"));
+  }
+  return ParseVdev(dev, mtu);
+}
+
+}  // namespace urnic

@@ -1,0 +1,17 @@
+#pragma once
+
+// Who besides this user may be the peer of a port. On memif and virtio_user
+// that is a question of trust: docs/trust.md.
+
+#include <string>
+
+#include "datapath/port/port_spec.h"
+
+namespace urnic {
+
+// One line, if users other than this one and root can be at the other end of a
+// port whose peer could take over the program; else empty. Once the port's
+// device has started: before, its socket file may not be there. Any thread.
+std::string WhoElseMayJoin(const PortSpec& spec);
+
+}  // namespace urnic
