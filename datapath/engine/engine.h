@@ -131,8 +131,7 @@ class Engine {
   // `config.number` is ignored: the engine chooses it. REQUIRES: fewer than
   // kMaxSrqs are there.
   SharedReceiveQueue* CreateSrq(const SharedReceiveQueue& config);
-  // REQUIRES: no queue pair uses it; but XRC queue pairs may, which let go of
-  // it.
+  // REQUIRES: no queue pair uses it. XRC queue pairs may: they stop using it.
   void DestroySrq(SharedReceiveQueue* srq);
   static constexpr uint32_t kMaxSrqs = 1u << 16;
   // Nothing of the queue is touched afterwards, and it raises no event.
@@ -198,8 +197,8 @@ class Engine {
 
   // The time of the engine's clock: monotonic nanoseconds.
   static Time Now();
-  // The wall clock's time at that moment, as far as it has not been set since:
-  // nanoseconds since 1970.
+  // The wall clock's time at that moment, in nanoseconds since 1970, provided
+  // that nobody has set the clock since.
   static int64_t WallClockNs(Time then);
 
  private:
@@ -207,11 +206,11 @@ class Engine {
 
   Engine(const EngineConfig& config, const NumberKey& key);
 
-  // A thread that posted a receive when the queue pair failed has not rung the
-  // doorbell, if it did not see that yet; so the queue pair is looked at until
-  // its store must be visible (no processor holds one back for so long). From
-  // then on who posts knows better (EngineQp::wants_recv_doorbell). That this
-  // ends counts when thousands of queue pairs fail together.
+  // A thread that posts a receive while the queue pair fails may not see the
+  // failure yet, and then does not ring the doorbell. So the engine looks at the
+  // queue pair until that store must be visible (no processor holds one back for
+  // so long); later posters see EngineQp::wants_recv_doorbell. The looking must
+  // end, because thousands of queue pairs may fail together.
   static constexpr Duration kStoresVisible = Duration::Milliseconds(1);
   struct LateLook {
     EngineQp* qp;

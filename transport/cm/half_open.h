@@ -41,7 +41,7 @@ class HalfOpen {
   // REQUIRES: attached. `listener`: the place of the listener that it is for.
   void Add(Connection& c, uint32_t listener);
   void Remove(Connection& c);
-  // It is gone; what it was asked for stays, as nobody's.
+  // The listener is gone; its requests stay, and belong to no listener.
   void ForgetListener(uint32_t listener);
 
   // The place of the connection that has to go before another one of this

@@ -280,8 +280,8 @@ struct Config {
   uint64_t ca_guid = 0;  // the node GUID
   // Random, so that a peer does not take a restarted program for the old one.
   uint32_t first_communication_id = 1;
-  // Random: the order in which the others follow, which is nobody's to guess.
-  // Whoever knows an id can end its connection from the peer's address.
+  // Random: it decides the order in which the other ids follow, so that nobody
+  // can guess it. Whoever knows an id can end its connection from the peer's address.
   NumberKey number_key;
   // The upper half of transaction ids.
   uint32_t transaction_prefix = 1;

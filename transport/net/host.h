@@ -100,8 +100,7 @@ class Host {
 
   // --- Paths -----------------------------------------------------------------
 
-  // The path, as far as it is known now: kNoAnswer says that Ask() would have
-  // to ask. The path to a group, to ourselves, and that of RoCE v1 to a
+  // The path, if it is known now. kNoAnswer: Ask() would have to ask. The path to a group, to ourselves, and that of RoCE v1 to a
   // link-local GID that is made of the MAC are always known.
   PathStatus Find(const PathQuery& query, Time now, Path& out);
 
