@@ -207,10 +207,10 @@ class Engine {
   Engine(const EngineConfig& config, const NumberKey& key);
 
   // A thread that posts a receive while the queue pair fails may not see the
-  // failure yet, and then does not ring the doorbell. So the engine looks at the
-  // queue pair until that store must be visible (no processor holds one back for
-  // so long); later posters see EngineQp::wants_recv_doorbell. The looking must
-  // end, because thousands of queue pairs may fail together.
+  // failure yet, and then does not ring the doorbell. So the engine looks at
+  // the queue pair until that store must be visible (no processor holds one
+  // back for so long); later posters see EngineQp::wants_recv_doorbell. The
+  // looking must end, because thousands of queue pairs may fail together.
   static constexpr Duration kStoresVisible = Duration::Milliseconds(1);
   struct LateLook {
     EngineQp* qp;

@@ -281,7 +281,8 @@ struct Config {
   // Random, so that a peer does not take a restarted program for the old one.
   uint32_t first_communication_id = 1;
   // Random: it decides the order in which the other ids follow, so that nobody
-  // can guess it. Whoever knows an id can end its connection from the peer's address.
+  // can guess it. Whoever knows an id can end its connection from the peer's
+  // address.
   NumberKey number_key;
   // The upper half of transaction ids.
   uint32_t transaction_prefix = 1;

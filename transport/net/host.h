@@ -100,8 +100,9 @@ class Host {
 
   // --- Paths -----------------------------------------------------------------
 
-  // The path, if it is known now. kNoAnswer: Ask() would have to ask. The path to a group, to ourselves, and that of RoCE v1 to a
-  // link-local GID that is made of the MAC are always known.
+  // The path, if it is known now. kNoAnswer: Ask() would have to ask. The path
+  // to a group, to ourselves, and that of RoCE v1 to a link-local GID that is
+  // made of the MAC are always known.
   PathStatus Find(const PathQuery& query, Time now, Path& out);
 
   // Asks until `deadline`. There will be one answer, by TakeAnswer(): at once
