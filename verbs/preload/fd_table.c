@@ -49,11 +49,15 @@ struct urnic_fd_object* urnic_fd_object_new(int kind, int fd) {
   return object;
 }
 
-int urnic_fd_open_own_end(int fd) {
+int urnic_fd_open_both_ends(int fd, int flags) {
   char path[40];
   // Not /proc/self: that has no files once the main thread has ended.
   snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", fd);
-  return urnic_move_fd_high(open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  return urnic_move_fd_high(open(path, O_RDWR | O_CLOEXEC | flags));
+}
+
+int urnic_fd_open_own_end(int fd) {
+  return urnic_fd_open_both_ends(fd, O_NONBLOCK);
 }
 
 // The place of `fd` in its row, which is made when `make` is set.

@@ -52,10 +52,11 @@ struct urnic_fd_object {
 
 // A new object for the open pipe end `fd`, or NULL with errno.
 struct urnic_fd_object* urnic_fd_object_new(int kind, int fd);
-// One more descriptor for the pipe, open for both directions and never
-// blocking: it writes events, takes them back, and keeps a reader in being, so
-// that no write ever raises SIGPIPE. A second pipe end could not have its own
-// O_NONBLOCK. -1 with errno.
+// One more descriptor for the pipe whose end is `fd`, open for both directions,
+// with O_NONBLOCK of its own if `flags` has it. -1 with errno.
+int urnic_fd_open_both_ends(int fd, int flags);
+// That, never blocking: it writes events, takes them back, and keeps a reader
+// in being, so that no write ever raises SIGPIPE.
 int urnic_fd_open_own_end(int fd);
 // Makes the object findable; one that was there was closed unseen and goes.
 // 0, -ENOMEM, or -EMFILE for a descriptor beyond the table (1 Mi).

@@ -133,7 +133,8 @@ int urnic_rdma_cm_open(int flags) {
 
 struct wait {
   struct urnic_fd_object* node;
-  int keeper;
+  int pipe;  // -1: the program does not wait
+  int ours;  // to close; else it is the program's
 };
 
 // Ends a wait that is cancelled, perhaps with the byte in its hand: what it
@@ -143,28 +144,37 @@ static void abandon_wait(void* arg) {
   pthread_mutex_lock(&wait->node->lock);
   if (wait->node->kind == URNIC_FD_RDMA_CM) show_ready(wait->node, /*news=*/0);
   pthread_mutex_unlock(&wait->node->lock);
-  if (wait->keeper >= 0) close(wait->keeper);
+  if (wait->ours) close(wait->pipe);
 }
 
-// Waits until events may be there; false with errno. Outside of a use: whoever
-// waits may be cancelled. If the program closes the descriptor meanwhile, he
-// waits on, as with the kernel (programs end with a thread in there, and would
-// complain): his own descriptor keeps the pipe's other end in being.
-static int wait_for_event(struct urnic_fd_object* node, int fd) {
-  int before = urnic_cancellation_off();
-  int blocks = (fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
-  struct wait wait = {node, -1};
-  if (blocks)
-    wait.keeper = urnic_move_fd_high(fcntl(node->own_fd, F_DUPFD_CLOEXEC, 0));
+// Makes ready to wait. REQUIRES: a use, in which the program's descriptor was
+// still open. What is waited for is not that descriptor: the program may close
+// it meanwhile, and its number may soon be another file's.
+static struct wait begin_wait(struct urnic_fd_object* node, int fd) {
+  struct wait wait = {node, -1, 0};
+  if ((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) return wait;
+  wait.pipe = urnic_fd_open_both_ends(node->own_fd, 0);
+  wait.ours = wait.pipe >= 0;
+  // Without a descriptor left, nobody can take its number either.
+  if (!wait.ours) wait.pipe = fd;
+  return wait;
+}
+
+// Waits until events may be there; false with errno. Outside of a use: the
+// waiting thread may be cancelled. If the program closes the descriptor
+// meanwhile, the wait goes on, as with the kernel (programs end with a thread
+// in there, and would complain).
+static int wait_for_event(struct wait* wait) {
+  if (wait->pipe < 0) return 0;
   char byte;
   ssize_t got;
-  pthread_cleanup_push(abandon_wait, &wait);
-  if (blocks) urnic_cancellation_back(before);
-  got = read(fd, &byte, 1);
-  urnic_cancellation_off();
+  int before;
+  pthread_cleanup_push(abandon_wait, wait);
+  got = read(wait->pipe, &byte, 1);
+  before = urnic_cancellation_off();
   pthread_cleanup_pop(0);
   int err = got < 0 ? errno : EBADF;
-  if (wait.keeper >= 0) close(wait.keeper);
+  if (wait->ours) close(wait->pipe);
   urnic_cancellation_back(before);
   errno = err;
   return got > 0;
@@ -183,11 +193,12 @@ ssize_t urnic_rdma_cm_write(struct urnic_fd_object* node, const void* command,
     // The provider is C++ with locks.
     int before = urnic_cancellation_off();
     int rc = device->write(node->file, command, size);
-    urnic_cancellation_back(before);
+    struct wait wait = {node, -1, 0};
+    if (rc == -EAGAIN) wait = begin_wait(node, fd);
     end_use(node);
+    urnic_cancellation_back(before);
     errno = rc == 0 ? saved_errno : -rc;
     if (rc == 0) return (ssize_t)size;
-    if (rc != -EAGAIN) return -1;
-    if (!wait_for_event(node, fd)) return -1;
+    if (rc != -EAGAIN || !wait_for_event(&wait)) return -1;
   }
 }

@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -23,9 +25,12 @@ namespace {
 
 constexpr char kPath[] = "/dev/infiniband/rdma_cm";
 
-// A provider whose command "take" takes an event, and "refuse" fails.
+// A provider whose command "take" takes an event, and "refuse" fails. "lose"
+// makes a directory of the program's descriptor, unseen, just before the
+// command waits for an event.
 struct File {
   void* node = nullptr;
+  int program_fd = -1;
   std::mutex mutex;
   int events = 0;
   std::vector<std::string> commands;
@@ -52,6 +57,13 @@ int Write(void* pointer, const void* command, size_t size) {
   std::lock_guard lock(file->mutex);
   file->commands.push_back(text);
   if (text == "refuse") return -ENOSYS;
+  if (text == "lose") {
+    const int directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    syscall(SYS_dup3, directory, file->program_fd, O_CLOEXEC);
+    close(directory);
+    PreloadApi().rdma_cm_set_ready(file->node, 1);
+    return -EAGAIN;
+  }
   if (text != "take") return 0;
   const bool got = file->events > 0;
   if (got) --file->events;
@@ -115,6 +127,17 @@ class OpenNodeTest : public ::testing::Test {
   int fd_ = -1;
   File* file_ = nullptr;
 };
+
+// A program may close its channel while a thread is about to wait there, and
+// open something else: that is not waited for.
+TEST_F(OpenNodeTest, AnotherFileOfTheSameNumberIsNotWaitedFor) {
+  file_->program_fd = fd_;
+  EXPECT_EQ(Say(fd_, "lose"), -1);
+  EXPECT_EQ(errno, EBADF) << "EISDIR: it was";
+  syscall(SYS_close, fd_);
+  // The next node of that number releases the one that was lost.
+  EXPECT_EQ(open(kPath, O_RDWR | O_CLOEXEC), fd_);
+}
 
 TEST_F(OpenNodeTest, IsWhatLibrdmacmLooksFor) {
   struct stat st;
