@@ -182,7 +182,7 @@ class Fuzzer {
       ++changed;
       CheckChange(handles_[i][n], before[n], after, bytes, from, verdict);
     }
-    URNIC_CHECK(displaced <= 1 + (verdict == RxVerdict::kCmNoRoom ? 1 : 0));
+    URNIC_CHECK(displaced <= 1);
     for (size_t n = seen; n < sinks_[i].events.size(); ++n) {
       const Event& event = sinks_[i].events[n].event;
       if (event.kind == EventKind::kReqReceived ||

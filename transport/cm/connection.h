@@ -17,6 +17,7 @@ struct Connection {
   bool passive = false;
   // See half_open.h; `source` is its index there.
   bool half_open = false;
+  bool displaced = false;  // its place is free when its owner destroys it
   uint32_t source = UINT32_MAX;
   // In which of the table's indexes it is.
   bool in_peer_index = false;

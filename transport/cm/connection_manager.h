@@ -206,8 +206,12 @@ class ConnectionManager {
   RxVerdict OnLap(const wire::CmLap& lap, const MadPath& from, Sink& sink);
   Connection* FindPair(uint32_t ours, uint32_t theirs);
   Connection* FindRejected(const wire::CmRej& rej, const MadPath& from);
-  // Makes room for a request of this source to this listener. Emits kDisplaced.
-  void MakeRoom(const MadPath& from, const Connection& listener, Sink& sink);
+  // No place is left, but one will be when the owner of a displaced connection
+  // has destroyed it: nothing else has to go meanwhile.
+  bool AwaitsRoom() const { return displaced_ != 0 && table_.full(); }
+  // Makes room for a request of this source to this listener: true if something
+  // was displaced for it (kDisplaced).
+  bool MakeRoom(const MadPath& from, const Connection& listener, Sink& sink);
   bool Displace(uint32_t place, Sink& sink);
   void OnDeadline(Connection& c, Time now, Sink& sink);
 
@@ -215,6 +219,7 @@ class ConnectionManager {
   ConnectionTable table_;
   DeadlineHeap heap_;
   HalfOpen half_open_;
+  uint32_t displaced_ = 0;  // and not destroyed yet
   uint32_t unanswered_dreqs_ = 0;
 };
 

@@ -57,6 +57,7 @@ class ConnectionTable {
   Connection* FindListener(uint64_t service_id);
 
   uint32_t in_use() const { return in_use_; }
+  bool full() const { return in_use_ == max_; }
   uint32_t slots() const { return static_cast<uint32_t>(slots_.size()); }
   uint64_t salt() const { return salt_; }
   Connection& slot(uint32_t i) { return slots_[i]; }

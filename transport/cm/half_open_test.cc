@@ -92,6 +92,26 @@ class HalfOpenTest : public ::urnic::testing::CmPair {
   int failed_ = 0;
 };
 
+// Also where the table is full, since the program is slow to destroy what was
+// displaced.
+TEST_F(HalfOpenTest, AFloodIntoAFullTableDisplacesOnlyItself) {
+  Config config;
+  config.ca_guid = 0xca01;
+  config.max_connections = 1 + 1 + kPerSource;  // with the listener
+  config.max_half_open_per_source = kPerSource;
+  Restart(1, config);
+  Listen();
+  constexpr int kOther = 5;
+  EXPECT_EQ(RequestFrom(kOther), RxVerdict::kAccept);
+  const Handle other = sink(1).events.back().event.handle;
+  RxVerdict last = RxVerdict::kAccept;
+  for (int n = 0; n < 32; ++n) {
+    last = RequestFrom(kFlooder);
+    EXPECT_EQ(manager(1).state(other), State::kReqReceived);
+  }
+  EXPECT_EQ(last, RxVerdict::kCmNoRoom);
+}
+
 TEST_F(HalfOpenTest, AFloodFromOneSourceDisplacesOnlyItself) {
   for (int n = 0; n < 200; ++n) {
     EXPECT_EQ(RequestFrom(kFlooder), RxVerdict::kAccept);

@@ -179,6 +179,7 @@ RxVerdict ConnectionManager::OnDreq(const wire::CmDreq& dreq,
   if (!IsFromPeer(*c, from) || !(dreq.remote_qpn() == c->local_qpn)) {
     return RxVerdict::kCmWrongPeer;
   }
+  half_open_.SetAnswered(*c);
   switch (c->state) {
     case State::kRepSent:
     case State::kMraRepReceived:

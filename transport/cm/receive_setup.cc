@@ -129,11 +129,12 @@ RxVerdict ConnectionManager::OnReq(const wire::CmReq& req, const MadPath& from,
     RejectReq(req, from, wire::kRejInvalidServiceId, sink);
     return RxVerdict::kCmNoListener;
   }
-  MakeRoom(from, *listener, sink);
+  if (AwaitsRoom()) return RxVerdict::kCmNoRoom;
+  const bool displaced = MakeRoom(from, *listener, sink);
   Connection* c = Allocate(State::kReqReceived);
   if (c == nullptr) {
     // Where something else goes, the peer may ask again.
-    if (!Displace(half_open_.oldest(), sink)) {
+    if (!displaced && !Displace(half_open_.oldest(), sink)) {
       RejectReq(req, from, wire::kRejNoResources, sink);
     }
     return RxVerdict::kCmNoRoom;
@@ -166,15 +167,19 @@ RxVerdict ConnectionManager::OnRepeatedReq(Connection& c,
   return RxVerdict::kCmDuplicate;
 }
 
-void ConnectionManager::MakeRoom(const MadPath& from,
+// Never a second one for the same request: a source at its limit must not cost
+// others theirs while the table is full of what it had displaced before.
+bool ConnectionManager::MakeRoom(const MadPath& from,
                                  const Connection& listener, Sink& sink) {
-  Displace(half_open_.InTheWayOf(from.remote_gid, listener.slot), sink);
+  return Displace(half_open_.InTheWayOf(from.remote_gid, listener.slot), sink);
 }
 
 bool ConnectionManager::Displace(uint32_t place, Sink& sink) {
   if (place == HalfOpen::kNone) return false;
   Connection& c = table_.slot(place);
   EnterIdle(c);
+  c.displaced = true;
+  ++displaced_;
   Emit(c, EventKind::kDisplaced, sink);
   return true;
 }
@@ -308,10 +313,11 @@ RxVerdict ConnectionManager::OnSidrReq(const wire::CmSidrReq& req,
         from);
     return RxVerdict::kCmNoListener;
   }
-  MakeRoom(from, *listener, sink);
+  if (AwaitsRoom()) return RxVerdict::kCmNoRoom;
+  const bool displaced = MakeRoom(from, *listener, sink);
   Connection* c = Allocate(State::kSidrReqReceived);
   if (c == nullptr) {
-    Displace(half_open_.oldest(), sink);
+    if (!displaced) Displace(half_open_.oldest(), sink);
     return RxVerdict::kCmNoRoom;
   }
   c->passive = true;

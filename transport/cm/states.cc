@@ -40,6 +40,7 @@ void ConnectionManager::EnterTimewait(Connection& c, Time now) {
 }
 
 void ConnectionManager::Release(Connection& c) {
+  displaced_ -= c.displaced ? 1 : 0;
   EnterIdle(c);
   half_open_.Detach(c);
   table_.Free(c);
