@@ -189,7 +189,10 @@ TEST_P(HostTest, WhatIsKnownIsAnsweredAtOnce) {
 TEST_P(HostTest, ACancelledQuestionHasNoAnswer) {
   const QuestionId id = Ask(Gid(2), kMs * 100);
   host_.Cancel(id);
+  sink_.Take();
+  host_.OnTimer(host_.NextDeadline(), sink_);
   EXPECT_TRUE(host_.NextDeadline().IsInfinite()) << "nobody is asked for";
+  EXPECT_TRUE(sink_.Take().empty());
   const QuestionId known = Ask(Gid(1), kMs);
   host_.Cancel(known);
   host_.Cancel(known);

@@ -165,7 +165,9 @@ uint32_t NeighborCache::Want(const wire::Gid& address, const wire::Gid& source,
 void NeighborCache::Unwant(uint32_t at) {
   Entry& entry = entries_[at];
   URNIC_CHECK(entry.wanted > 0);
-  if (--entry.wanted == 0 && entry.state == State::kIncomplete) FreeEntry(at);
+  if (--entry.wanted != 0 || entry.state != State::kIncomplete) return;
+  // Not at once: its answer may be under way, and who asked may ask again.
+  deadlines_.Set(at, entry.asked + kLastInterval);
 }
 
 bool NeighborCache::IsLive(const wire::Gid& address) const {
@@ -316,6 +318,9 @@ void NeighborCache::StartSearch(uint32_t at, State state, Time now,
 
 void NeighborCache::Search(uint32_t at, Time now, FrameSink& sink) {
   Entry& entry = entries_[at];
+  if (entry.wanted == 0 && entry.state == State::kIncomplete) {
+    return FreeEntry(at);
+  }
   const bool goes_on = entry.wanted != 0 || (entry.state == State::kSearch &&
                                              now < entry.search_until);
   if (!goes_on) return Rest(at, now);

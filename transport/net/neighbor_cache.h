@@ -6,7 +6,8 @@
 // States of an address, with their names in RFC 4861 7.3.2:
 //
 //   kIncomplete  asked for by multicast or broadcast, after 0, 20, 60, 140 ms
-//                .. and then every second, while somebody wants to know
+//                .. and then every second, while somebody wants to know; a
+//                late answer is taken for a second more
 //   kReachable   heard within 30 s: paths are given out without asking
 //   kStale       not heard for longer: whoever holds the adjacency goes on
 //                using it; who wants a new path makes it be probed first

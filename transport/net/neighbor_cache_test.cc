@@ -134,10 +134,19 @@ TEST_P(NeighborCacheTest, WhoComesLaterDoesNotWaitForTheLongInterval) {
 TEST_P(NeighborCacheTest, NobodyIsAskedForWhomNobodyWants) {
   const uint32_t entry = Want(2);
   cache_.Unwant(entry);
-  EXPECT_EQ(cache_.size(), 0u);
   Pass(Duration::Seconds(5));
   EXPECT_EQ(AskedAt().size(), 1u);
+  EXPECT_EQ(cache_.size(), 0u);
   EXPECT_TRUE(cache_.NextDeadline().IsInfinite());
+}
+
+TEST_P(NeighborCacheTest, AnAnswerThatComesLateIsKept) {
+  cache_.Unwant(Want(2));
+  Pass(kMs * 900);
+  Answer(2, 2);
+  EXPECT_NE(cache_.Find(Gid(2), now_), nullptr);
+  Pass(Duration::Seconds(5));
+  EXPECT_EQ(AskedAt().size(), 1u);
 }
 
 TEST_P(NeighborCacheTest, WhoAsksForUsIsKnownForThirtySeconds) {
