@@ -178,7 +178,7 @@ class Engine {
   // --- Control: outside a ControlScope -----------------------------------
 
   // Finds the way to a GID: Ask(), and runs the engine until there is an
-  // answer, up to `timeout`.
+  // answer, up to `timeout`. Without one it looks at what is known.
   // INVALID_ARGUMENT: IPv4 and IPv6 mixed; NOT_FOUND: `local` is not ours;
   // UNAVAILABLE: no route; DEADLINE_EXCEEDED: no answer; RESOURCE_EXHAUSTED:
   // too many neighbours or questions.

@@ -105,6 +105,12 @@ absl::StatusOr<net::Path> Engine::ResolvePath(const net::PathQuery& query,
   Waiting waiting;
   {
     ControlScope scope(*this);
+    if (timeout <= Duration()) {
+      net::Path path;
+      const net::PathStatus status = host_.Find(query, Now(), path);
+      if (status != net::PathStatus::kFound) return StatusOf(status);
+      return path;
+    }
     if (Ask(query, &waiting, timeout) == 0) {
       return StatusOf(net::PathStatus::kNoRoom);
     }

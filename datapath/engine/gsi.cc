@@ -52,7 +52,9 @@ void GsiPort::Send(const net::Path& path, uint16_t pkey,
     ++counters_->tx_source_gone;
     return;
   }
-  Waiting one{.headers = path.headers,
+  net::Path now = path;
+  if (!now.IsCurrent()) now.Restamp();
+  Waiting one{.headers = now.headers,
               .loopback = path.loopback,
               .pkey = pkey,
               .mad = {}};

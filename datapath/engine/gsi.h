@@ -30,7 +30,7 @@ struct MadSource {
 };
 
 // Called by the holder of the engine's token, in the middle of a burst: it may
-// send MADs (Engine::SendMad), but neither waits nor takes a ControlScope.
+// send MADs (GsiPort::Send), but neither waits nor takes a ControlScope.
 class GsiHandler {
  public:
   // `mad` has wire::kMadBytes and is valid during the call only. The verdict is

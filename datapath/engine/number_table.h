@@ -23,7 +23,8 @@ class NumberTable {
       : max_(max),
         ordinal_(ordinal),
         sequence_(key),
-        slots_(kSegment, std::bit_ceil(std::max(2 * max, kSegment))),
+        slots_(kSegment, std::min(std::bit_ceil(std::max(2 * max, kSegment)),
+                                  kIndexCount)),
         segments_(new std::unique_ptr<Entry[]>[slots_.most() / kSegment]) {
     URNIC_CHECK(max <= kMaxQueuePairs && ordinal < kOrdinals);
     segments_[0].reset(new Entry[kSegment]);

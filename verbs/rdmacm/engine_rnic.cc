@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "datapath/engine/engine.h"
+#include "transport/net/host.h"
 #include "transport/wire/mad.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/errors.h"
@@ -21,7 +22,8 @@ namespace urnic::rdmacm {
 namespace {
 
 // Beyond, some path is forgotten: it comes back with the next MAD of that peer.
-constexpr size_t kMaxPaths = 16384;
+// Each may keep a neighbour in the host core's table, which has room for more.
+constexpr size_t kMaxPaths = net::HostConfig{}.max_neighbors / 4;
 // Longer than any iteration of an engine whose holder is not preempted.
 constexpr Duration kMoment = Duration::Milliseconds(10);
 // Less than a trip to a peer that has to be woken up.
@@ -139,7 +141,14 @@ void EngineRnic::SendMad(std::span<const uint8_t, 256> mad,
 
 RxVerdict EngineRnic::OnMad(std::span<const uint8_t> mad, const MadSource& from,
                             Time now) {
-  Keep(from.reply);
+  // What was resolved follows the neighbour; the way back along a frame does
+  // not.
+  const Ends ends = {from.reply.local, from.reply.remote,
+                     from.reply.headers.framing() == wire::Framing::kGrh};
+  const auto known = paths_.find(ends);
+  if (known == paths_.end() || known->second.adjacency == nullptr) {
+    Keep(from.reply);
+  }
   return handler_->OnMad(mad, control::MadPathOf(from), now);
 }
 
