@@ -16,10 +16,12 @@ ENDS = ("delivered", "lost", "burst_lost", "overflowed", "red_dropped", "dead",
         "no_room", "failed", "under_way")
 
 
-def check_sum(context, counts):
-    """Every frame is accounted for."""
-    context.check(counts["offered"] + counts["duplicated"] ==
-                  sum(counts.get(end, 0) for end in ENDS), counts)
+def check_sum(context, counts, at_rest=True):
+    """Every frame is accounted for; when a program ends, some that came for it
+    may still be under way (FaultPort)."""
+    left = counts["offered"] + counts["duplicated"] - sum(
+        counts.get(end, 0) for end in ENDS)
+    context.check(left == 0 if at_rest else 0 <= left <= 64, counts)
     context.check(counts["offered"] > 0, counts)
 
 
@@ -28,7 +30,7 @@ def stats_of(context, place, side):
     stats, = place.read_stats(side)
     for counts in stats["fault"].values():
         if counts["offered"]:
-            check_sum(context, counts)
+            check_sum(context, counts, at_rest=False)
     return stats
 
 
@@ -70,7 +72,7 @@ def lossy_transfer(context, argv):
         stats, = place.read_stats(1)
         context.note(f"{there['lost'] + back['lost']} frames lost, "
                      f"{stats['engine']['requests_resent']} sent again")
-        context.check(back["lost"] > 0, back)
+        context.check(there["lost"] > 0, there)
         context.check(stats["engine"]["requests_resent"] > 0, stats)
         check_sum(context, there)
         check_sum(context, back)
@@ -128,8 +130,9 @@ def marks(context):
         delivered_ce = int(values[names.index("TCPDeliveredCE")])
         there, _ = place.wire_counts()
         context.note(f"TCP: {there['marked']} marked, {delivered_ce} heard of")
-        # Not more than were marked: one mark is told of in one segment.
-        context.check(0 < delivered_ce <= there["marked"], (there, client))
+        # Without AccECN one mark may count for a whole window (RFC 3168 6.1.3).
+        context.check(delivered_ce > 0 and there["marked"] > 0,
+                      (there, client))
         # ECT(0) in the traffic class.
         results = place.run_pair(
             ["ib_write_bw", "-x", "3", "-F", "-s", "65536", "-n", "100", "-t",
