@@ -155,8 +155,8 @@ def faulty_pingpong(context, bed_name, options):
     with make_bed(context.tools, bed_name) as place:
         fault = "loss=2%,delay=200us,jitter=100us,duplicate=1%"
         results = place.run_pair(
-            ["ib_send_lat", "-x", "3", "-F", "-n", "1000", "-u", "12",
-             *options], seconds=60, client_options={"env": {
+            ["ib_send_lat", "-x", "3", "-F", "-n", "500", *options],
+            seconds=60, client_options={"env": {
                 "URNIC_FAULT": fault, "URNIC_STATS": place.stats_path(1)}})
         check_report(context, *results)
         counts = stats_of(context, place, 1)["fault"]

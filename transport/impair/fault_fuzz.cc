@@ -60,7 +60,7 @@ void Run(const urnic::impair::FaultSpec& spec, const uint8_t* data,
 
 // The text ends at the first line break; what follows is the traffic.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const void* end = std::memchr(data, '\n', size);
+  const void* end = size == 0 ? nullptr : std::memchr(data, '\n', size);
   const size_t text =
       end == nullptr
           ? size
