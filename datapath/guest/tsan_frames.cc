@@ -12,6 +12,8 @@
 extern "C" {
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
 }
 
 namespace urnic {
@@ -48,6 +50,9 @@ void FramesLeaveThread(rte_mbuf* const* frames, unsigned count) {
 void FramesEnterThread(rte_mbuf* const* frames, unsigned count) {
   for (unsigned i = 0; i < count; ++i) __tsan_acquire(frames[i]);
 }
+
+void PoolEndBegins() { AnnotateIgnoreWritesBegin(__FILE__, __LINE__); }
+void PoolEndIsOver() { AnnotateIgnoreWritesEnd(__FILE__, __LINE__); }
 
 const char* PoolOperations() {
   static rte_mempool_ops operations = [] {

@@ -13,6 +13,10 @@ namespace urnic {
 
 void FramesLeaveThread(rte_mbuf* const* frames, unsigned count);
 void FramesEnterThread(rte_mbuf* const* frames, unsigned count);
+// Around the end of a pool that has all its frames back: some lie in the cache
+// of another thread, which the pool counts and no call above has seen.
+void PoolEndBegins();
+void PoolEndIsOver();
 // The name of mempool operations that do both where a frame is freed by one
 // thread and allocated by another.
 const char* PoolOperations();
@@ -21,6 +25,8 @@ const char* PoolOperations();
 
 inline void FramesLeaveThread(rte_mbuf* const*, unsigned) {}
 inline void FramesEnterThread(rte_mbuf* const*, unsigned) {}
+inline void PoolEndBegins() {}
+inline void PoolEndIsOver() {}
 inline const char* PoolOperations() { return nullptr; }  // DPDK's choice
 
 #endif

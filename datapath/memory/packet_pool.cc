@@ -30,7 +30,9 @@ std::vector<rte_mempool*>& Returned() {
 void FreeThoseThatAreWhole() {
   std::erase_if(Returned(), [](rte_mempool* pool) {
     if (!rte_mempool_full(pool)) return false;
+    PoolEndBegins();
     rte_mempool_free(pool);
+    PoolEndIsOver();
     return true;
   });
 }
