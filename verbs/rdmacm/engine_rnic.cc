@@ -123,9 +123,13 @@ void EngineRnic::Wait() {
   usleep(kWaitUs);
 }
 
+EngineRnic::Ends EngineRnic::EndsOf(const net::Path& path) {
+  return {path.local, path.remote,
+          path.headers.framing() == wire::Framing::kGrh};
+}
+
 void EngineRnic::Keep(const net::Path& path) {
-  const Ends ends = {path.local, path.remote,
-                     path.headers.framing() == wire::Framing::kGrh};
+  const Ends ends = EndsOf(path);
   if (paths_.size() >= kMaxPaths && !paths_.contains(ends)) {
     paths_.erase(paths_.begin());
   }
@@ -143,9 +147,7 @@ RxVerdict EngineRnic::OnMad(std::span<const uint8_t> mad, const MadSource& from,
                             Time now) {
   // What was resolved follows the neighbour; the way back along a frame does
   // not.
-  const Ends ends = {from.reply.local, from.reply.remote,
-                     from.reply.headers.framing() == wire::Framing::kGrh};
-  const auto known = paths_.find(ends);
+  const auto known = paths_.find(EndsOf(from.reply));
   if (known == paths_.end() || known->second.adjacency == nullptr) {
     Keep(from.reply);
   }

@@ -51,6 +51,7 @@ class EngineRnic final : public Rnic, private urnic::GsiHandler {
     size_t operator()(const Ends& ends) const;
   };
 
+  static Ends EndsOf(const net::Path& path);
   // Under the token.
   void Keep(const net::Path& path);
   RxVerdict OnMad(std::span<const uint8_t> mad, const MadSource& from,
