@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "bench/loops.h"
-#include "datapath/engine/engine.h"
+#include "datapath/nic/nic.h"
 #include "datapath/port/port_factory.h"
 #include "tests/support/fake_rings.h"
 
@@ -38,22 +38,23 @@ class NoEvents : public EngineEvents, public QpEvents {
 NoEvents g_events;
 
 // Ports and engines live as long as the process, as in programs.
-Port* OpenPort(const char* dev) {
+std::unique_ptr<Port> OpenPort(const char* dev) {
   PortConfig config;
   config.dev = dev;
   auto port = CreatePort(config);
   if (!port.ok()) NoEvents::Fail(port.status().ToString().c_str());
-  return port->release();
+  return *std::move(port);
 }
 
 // One engine with one queue pair, its rings and its memory.
 class Node {
  public:
-  Node(Port* port, uint32_t ip) : gid_(wire::Gid::FromIpv4(ip)) {
-    EngineConfig config;
-    config.port = port;
+  Node(std::unique_ptr<Port> port, uint32_t ip)
+      : gid_(wire::Gid::FromIpv4(ip)) {
+    NicConfig config;
     config.addresses = {{gid_, 96 + 24}};
-    engine_ = new Engine(config);
+    nic_ = new Nic(std::move(port), config);
+    engine_ = &nic_->engine();
     memory_ = new (std::align_val_t(4096)) uint8_t[1 << 20]();
   }
 
@@ -71,14 +72,15 @@ class Node {
     config.events = &g_events;
     Engine::ControlScope scope(*engine_);
     qp_ = *engine_->CreateQp(config);
-    key_ = engine_->mrs().Register(kPd, Address(0), Address(0), 1 << 20, kAll);
+    key_ = nic_->network().mrs().Register(kPd, Address(0), Address(0), 1 << 20,
+                                          kAll);
   }
 
   // `peer` must run meanwhile to answer the address resolution.
   void Connect(Node& peer, uint32_t mtu) {
     absl::StatusOr<net::Path> path = absl::UnknownError("");
     for (int i = 0; i < 1000 && !path.ok(); ++i) {
-      path = engine_->ResolvePath(
+      path = nic_->ResolvePath(
           {.local = gid_, .remote = peer.gid_, .udp_src_port = 50000},
           Duration::Milliseconds(1));
       peer.engine_->Progress();
@@ -131,6 +133,7 @@ class Node {
   }
 
   wire::Gid gid_;
+  Nic* nic_;
   Engine* engine_;
   uint8_t* memory_;
   EngineQp* qp_ = nullptr;

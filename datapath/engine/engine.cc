@@ -3,14 +3,10 @@
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
 #include <rte_pause.h>
-#include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <ctime>
-#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,55 +20,14 @@ namespace urnic {
 
 namespace {
 
-// Random, once per engine: keys of numbers and tables.
-uint32_t Draw() {
-  uint32_t value = 0;
-  if (getrandom(&value, sizeof(value), 0) != sizeof(value)) {
-    value = static_cast<uint32_t>(rte_rdtsc()) ^ static_cast<uint32_t>(getpid())
-                                                     << 8;
-  }
-  return value;
-}
-
-// What queue pair numbers and keys are drawn by: another one per incarnation,
-// so that what a dead process's peers still send meets nothing that is alive.
-NumberKey DrawKey() {
-  return {{uint64_t{Draw()} << 32 | Draw(), uint64_t{Draw()} << 32 | Draw()}};
-}
-
-enum NumberPurpose : uint64_t { kKeyNumbers, kQpNumbers, kSrqNumbers };
-
 bool Overflowed(const CompletionQueue* cq) {
   return cq != nullptr && cq->overflowed();
-}
-
-// Zeroed memory that costs nothing until it is touched.
-std::span<mem::MemoryRegion> MapRegions(uint32_t count, void** memory) {
-  URNIC_CHECK(std::has_single_bit(count));
-  void* at =
-      mmap(nullptr, count * sizeof(mem::MemoryRegion), PROT_READ | PROT_WRITE,
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  URNIC_CHECK(at != MAP_FAILED);
-  *memory = at;
-  return {static_cast<mem::MemoryRegion*>(at), count};
-}
-
-net::HostConfig HostConfigOf(const EngineConfig& config) {
-  net::HostConfig host;
-  host.mac = config.port->mac();
-  host.mtu = config.port->mtu();
-  host.addresses = config.addresses;
-  host.seed = uint64_t{Draw()} << 32 | Draw();
-  return host;
 }
 
 // How long an engine that ends waits for its port to take the last frames, as
 // long as a port waits for its peer to fetch them.
 constexpr int kLastFramesSteps = 300;
 constexpr int kLastFramesStepUs = 1000;
-
-// What a null region gives.
-constexpr uint8_t kZeros[mem::MrTable::kNullPageBytes] = {};
 
 }  // namespace
 
@@ -91,36 +46,19 @@ int64_t Engine::WallClockNs(Time then) {
          (Now() - then).ns();
 }
 
-Engine::Engine(const EngineConfig& config)
-    : Engine(config, config.number_key.value_or(DrawKey())) {}
-
-Engine::Engine(const EngineConfig& config, const NumberKey& key)
-    : port_(config.port),
-      mrs_(MapRegions(2 * config.max_mrs, &mr_memory_), config.port->ordinal(),
-           key.For(kKeyNumbers)),
-      qps_(config.max_qps, config.port->ordinal(), key.For(kQpNumbers)),
-      srqs_(kMaxSrqs, config.port->ordinal(), key.For(kSrqNumbers)),
-      wheel_(Now()),
-      tx_(config.port, &counters_),
-      host_(HostConfigOf(config)),
-      gsi_(&host_, &tx_, &counters_, config.pkeys),
-      sink_(new Sink),
-      null_sink_(new uint8_t[mem::MrTable::kNullPageBytes]) {
-  mr_entries_ = 2 * config.max_mrs;
-  mrs_.SetNullPages(reinterpret_cast<uint64_t>(kZeros),
-                    reinterpret_cast<uint64_t>(null_sink_.get()));
+Engine::Engine(Port* port)
+    : port_(port), wheel_(Now()), tx_(port, &counters_), sink_(new Sink) {
   for (uint32_t i = 0; i < kBurstMax; ++i) slots_[i].headers = slot_headers_[i];
 }
 
 Engine::~Engine() {
-  helper_.reset();
-  URNIC_CHECK(qps_.size() == 0);
+  StopHelper();
+  URNIC_CHECK(places_.empty());
   TakeLcore(port_->lcore());
   SendLastFrames();
   FreeReceived();
   tx_.FreeAll();
   ReleaseLcore();
-  munmap(mr_memory_, mr_entries_ * sizeof(mem::MemoryRegion));
 }
 
 // A request without an acknowledgement is complete once its last packet is
@@ -161,49 +99,33 @@ void Engine::ControlScope::Enter() {
 
 Engine::ControlScope::~ControlScope() {
   if (!entered_) return;
-  engine_.SetControlDeadline();
+  engine_.network_->UpdateDeadline();
   engine_.Leave();
   if (!engine_.token_.Release(engine_.pending_)) return;
   engine_.Progress();
 }
 
 absl::StatusOr<EngineQp*> Engine::CreateQp(EngineQpConfig config) {
-  if (qps_.size() == qps_.max()) {
+  NumberTable<EngineQp>& qps = network_->qps();
+  if (qps.size() == qps.max()) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("all ", qps_.max(), " queue pairs are in use"));
+        absl::StrCat("all ", qps.max(), " queue pairs are in use"));
   }
   //= IBTA 12.9.8.4: not while a connection of that number is in TIMEWAIT
-  const std::optional<uint32_t> qpn =
-      qps_.DrawQpn([this](uint32_t number) { return gsi_.IsQpnBusy(number); });
+  const std::optional<uint32_t> qpn = qps.Draw(
+      [this](uint32_t number) { return network_->gsi().IsQpnBusy(number); });
   if (!qpn.has_value()) {
     return absl::ResourceExhaustedError(
         "all queue pair numbers that are left have connections in TIMEWAIT");
   }
   config.limits.qpn = *qpn;
   // All may fail together, and then nothing can be allocated.
-  if (in_error_.capacity() <= qps_.size())
-    in_error_.reserve(2 * qps_.size() + 1);
-  auto* qp = new EngineQp(config, &mrs_);
-  qps_.Add(*qp);
+  if (in_error_.capacity() <= qps.size()) in_error_.reserve(2 * qps.size() + 1);
+  auto* qp = new EngineQp(config, &network_->mrs());
+  qps.Add(*qpn, qp);
+  places_.Add(*qp);
   pending_.Reserve(qp->place + 1);
   return qp;
-}
-
-SharedReceiveQueue* Engine::CreateSrq(const SharedReceiveQueue& config) {
-  const auto number = srqs_.Draw([](uint32_t) { return false; });
-  URNIC_CHECK(number.has_value());
-  auto* srq = new SharedReceiveQueue(config);
-  srq->number = *number;
-  srqs_.Add(*number, srq);
-  return srq;
-}
-
-void Engine::DestroySrq(SharedReceiveQueue* srq) {
-  if (srq->xrc_domain != 0) {
-    qps_.ForEach([&](EngineQp& qp) { qp.LetGoOf(srq->ring); });
-  }
-  srqs_.Remove(srq->number);
-  delete srq;
 }
 
 void Engine::Unlink(EngineQp& qp) {
@@ -220,7 +142,7 @@ void Engine::LookOnceMore(Time now) {
 
 void Engine::FailUsersOfFullQueues() {
   completions_.ClearLost();
-  qps_.ForEach([this](EngineQp& qp) {
+  places_.ForEach([this](EngineQp& qp) {
     if (qp.state() == QpState::kReset || qp.state() == QpState::kErr ||
         !(Overflowed(qp.send_cq) || Overflowed(qp.recv_cq))) {
       return;
@@ -228,7 +150,7 @@ void Engine::FailUsersOfFullQueues() {
     ModifyQp(qp, QpState::kErr, qp.config());
     if (qp.events() != nullptr) qp.events()->OnQpEvent(qp, QpEvent::kFatal);
   });
-  srqs_.ForEach([](SharedReceiveQueue& srq) {
+  network_->srqs().ForEach([](SharedReceiveQueue& srq) {
     if (srq.failed || !Overflowed(srq.cq)) return;
     srq.failed = true;
     if (srq.events != nullptr) srq.events->OnSrqError(srq);
@@ -247,15 +169,17 @@ void Engine::SendOwed(EngineQp& qp) {
 void Engine::DestroyQp(EngineQp* qp) {
   SendOwed(*qp);
   Unlink(*qp);
-  LeaveAllGroups(*qp);
+  network_->LeaveAllGroups(*qp, last_now_);
   counters_.requesters.Add(qp->counters());
-  qps_.Remove(*qp);
+  places_.Remove(*qp);
+  network_->qps().Remove(qp->qpn());
   delete qp;
 }
 
 EngineCounters Engine::CountersOfAll() const {
   EngineCounters all = counters_;
-  qps_.ForEach([&](const EngineQp& qp) { all.requesters.Add(qp.counters()); });
+  places_.ForEach(
+      [&](const EngineQp& qp) { all.requesters.Add(qp.counters()); });
   return all;
 }
 
@@ -267,7 +191,7 @@ void Engine::ModifyQp(EngineQp& qp, QpState target, const QpConfig& config) {
   qp.Modify(target, config);
   if (target == QpState::kRtr) {
     // Its address may have gone since the path was found.
-    if (qp.service() != QpService::kUd) host_.CheckSource(qp.path);
+    if (qp.service() != QpService::kUd) network_->CheckSource(qp.path);
   }
   AfterWork(qp);
 }
@@ -283,6 +207,8 @@ absl::Status Engine::StartHelper() {
   helper_ = *std::move(helper);
   return absl::OkStatus();
 }
+
+void Engine::StopHelper() { helper_.reset(); }
 
 void Engine::HandOver() {
   if (helper_ != nullptr) helper_->HandOver();

@@ -23,14 +23,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "datapath/engine/address_table.h"
 #include "datapath/engine/completion_writer.h"
 #include "datapath/engine/engine_qp.h"
-#include "datapath/engine/groups.h"
-#include "datapath/engine/gsi.h"
-#include "datapath/engine/number_table.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/pending_set.h"
-#include "datapath/engine/qp_table.h"
+#include "datapath/engine/qp_places.h"
 #include "datapath/engine/ready_list.h"
 #include "datapath/engine/timer_wheel.h"
 #include "datapath/engine/token.h"
@@ -38,43 +35,28 @@
 #include "datapath/memory/guarded_memory.h"
 #include "datapath/port/port.h"
 #include "ras/metrics/counters.h"
-#include "transport/mem/mr_table.h"
-#include "transport/net/host.h"
 #include "transport/wire/frame.h"
 
 namespace urnic {
 
 class HelperThread;
 
-struct EngineConfig {
-  Port* port = nullptr;                      // outlives the engine
-  std::vector<net::LocalAddress> addresses;  // that are ours
-  // The P_Key table, for QP1; other queue pairs have their own of it.
-  std::vector<uint16_t> pkeys = {0xffff};
-  uint32_t max_qps = kMaxQueuePairs;
-  uint32_t max_mrs = 1u << 18;  // a power of two
-  // The order of QPNs and keys. Drawn if it is not given.
-  std::optional<NumberKey> number_key;
-};
-
-// Who has asked for a path (Engine::Ask).
-class PathWaiter {
- public:
-  // Called by the holder of the token: neither waits nor takes a ControlScope.
-  // `path` is valid if the status is kFound, and during the call only.
-  virtual void OnPath(net::PathStatus status, const net::Path& path) = 0;
-
- protected:
-  ~PathWaiter() = default;
-};
-
 class Engine {
  public:
-  explicit Engine(const EngineConfig& config);
+  // `port` outlives the engine.
+  explicit Engine(Port* port);
   // REQUIRES: no queue pair is left and no other thread is inside.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
+
+  // The network whose packets the port carries, before anything else. It
+  // outlives what the engine does: see StopHelper(). Afterwards it is the token
+  // holder's.
+  void Serve(Network* network) { network_ = network; }
+  // For the network, to send by and to count in. Token holder.
+  TransmitQueue* frames() { return &tx_; }
+  EngineCounters* mutable_counters() { return &counters_; }
 
   // --- Data path: any thread, never waits -------------------------------
 
@@ -111,82 +93,30 @@ class Engine {
     bool entered_ = false;
   };
 
-  mem::MrTable& mrs() { return mrs_; }
-
-  // The addresses that are ours from now on. A path from one that is gone stays
-  // what it is, and works again when the address is back; meanwhile what is
-  // sent along it is lost (tx_source_gone), as on a host without the address:
-  // requests of RC fail when their retries are used up, datagrams complete and
-  // do not arrive. What arrives for such an address is not for us (kNotForUs).
-  // Groups stay joined.
-  void SetAddresses(std::vector<net::LocalAddress> addresses);
-
-  // `config.limits.qpn` is ignored: the engine chooses the number.
-  // RESOURCE_EXHAUSTED at max_qps, and when no number is left that the
+  // `config.limits.qpn` is ignored: the network draws the number.
+  // RESOURCE_EXHAUSTED at its max_qps, and when no number is left that the
   // connection manager does not hold.
   absl::StatusOr<EngineQp*> CreateQp(EngineQpConfig config);
   // Nothing of the queue pair is touched afterwards.
   void DestroyQp(EngineQp* qp);
-  // `config.number` is ignored: the engine chooses it. REQUIRES: fewer than
-  // kMaxSrqs are there.
-  SharedReceiveQueue* CreateSrq(const SharedReceiveQueue& config);
-  // REQUIRES: no queue pair uses it. XRC queue pairs may: they stop using it.
-  void DestroySrq(SharedReceiveQueue* srq);
-  static constexpr uint32_t kMaxSrqs = 1u << 16;
   // Nothing of the queue is touched afterwards, and it raises no event.
   // REQUIRES: no queue pair completes to it.
   void ForgetCq(CompletionQueue& cq) { completions_.Forget(cq); }
-  // A number for urnic_sq_wqe.to, for queue pairs of this protection domain;
-  // 0: there are too many (AddressTable).
-  uint32_t CreateAh(const net::Path& path, uint32_t pd) {
-    RocePath known(path);
-    host_.CheckSource(known);
-    return addresses_.Add(known, pd);
-  }
-  void DestroyAh(uint32_t number) { addresses_.Remove(number); }
   // Moves the queue pair, which must be allowed (verbs/control checks), and
   // completes what that flushes.
   void ModifyQp(EngineQp& qp, QpState target, const QpConfig& config);
   void ReconfigureQp(EngineQp& qp, const QpConfig& config);
-
-  // Datagrams to the group reach the queue pair; joined twice is joined once.
-  // The first one of this port tells the network (IGMP, MLD), and again when
-  // it asks; the last one takes it back. Errors of Groups::Join().
-  absl::Status JoinGroup(EngineQp& qp, const wire::Gid& group);
-  // False: the queue pair has not joined.
-  bool LeaveGroup(EngineQp& qp, const wire::Gid& group);
-  // Has it joined any?
-  bool IsInGroup(const EngineQp& qp) const {
-    return groups_.GroupOf(qp) != nullptr;
-  }
-
-  // QP1: who gets which class of management datagrams, and sending them.
-  GsiPort& gsi() { return gsi_; }
-
-  // Asks for the way to a GID. `waiter` is called once, by the holder of the
-  // token, perhaps within this call; kNoAnswer when `timeout` has passed.
-  // 0: too many questions, and nothing was asked.
-  net::QuestionId Ask(const net::PathQuery& query, PathWaiter* waiter,
-                      Duration timeout);
-  // `waiter` is not called (any more).
-  void Cancel(net::QuestionId id) { host_.Cancel(id); }
 
   // counters(), with the requesters of living queue pairs.
   EngineCounters CountersOfAll() const;
 
   // --- Control: outside a ControlScope -----------------------------------
 
-  // Finds the way to a GID: Ask(), and runs the engine until there is an
-  // answer, up to `timeout`. Without one it looks at what is known.
-  // INVALID_ARGUMENT: IPv4 and IPv6 mixed; NOT_FOUND: `local` is not ours;
-  // UNAVAILABLE: no route; DEADLINE_EXCEEDED: no answer; RESOURCE_EXHAUSTED:
-  // too many neighbours or questions.
-  absl::StatusOr<net::Path> ResolvePath(const net::PathQuery& query,
-                                        Duration timeout);
-
   // Starts the helper thread (datapath/engine/helper_thread.h). Once.
   // RESOURCE_EXHAUSTED: no more descriptors, or threads.
   absl::Status StartHelper();
+  // Ends it, if there is one. Afterwards nothing runs but who calls.
+  void StopHelper();
 
   // Sums since the start, of the requesters only those of queue pairs that are
   // gone. Written by the token holder; without the token a value may be a
@@ -202,8 +132,6 @@ class Engine {
 
  private:
   friend class HelperThread;
-
-  Engine(const EngineConfig& config, const NumberKey& key);
 
   // A thread that posts a receive while the queue pair fails may not see the
   // failure yet, and then does not ring the doorbell. So the engine looks at
@@ -290,27 +218,12 @@ class Engine {
   bool GoesOut(const net::Path& path, rte_mbuf* frame);
   // A copy of the frame to ourselves, if one of ours has joined.
   void LoopMulticast(const net::Path& path, const rte_mbuf* frame);
-  void LeaveAllGroups(EngineQp& qp);
+  EngineQp* FindQp(uint32_t qpn) const { return network_->qps().Find(qpn); }
 
-  // The host core and QP1, off the packet path (engine_host.cc).
-  void OnControlTimer(Time now);
-  void SetControlDeadline() {
-    control_deadline_ = std::min(gsi_.NextDeadline(), host_.NextDeadline());
-  }
-  // Hands answers to those who have asked.
-  void DeliverAnswers(Time now);
-  // What the queue pair has sent was not answered in time.
-  void Suspect(const EngineQp& qp, Time now);
-
-  // The ring that an XRC request names, if the queue pair may use it.
-  RecvRing* FindXrcRing(const EngineQp& qp, const RxPacket& packet) const;
-
-  EngineQp* FindQp(uint32_t qpn) const { return qps_.Find(qpn); }
-
-  // The first of the queue pairs', QP1's, the host's and the held completion
+  // The first of the queue pairs', the network's and the held completion
   // events'.
   Time NextDeadline() const {
-    return std::min({wheel_.NextDeadline(), control_deadline_,
+    return std::min({wheel_.NextDeadline(), network_->next_deadline(),
                      completions_.held_deadline()});
   }
 
@@ -321,34 +234,25 @@ class Engine {
 
   // The token holder's, from here on.
   alignas(64) Port* port_;
-  void* mr_memory_ = nullptr;  // behind mrs_
-  size_t mr_entries_ = 0;
+  Network* network_ = nullptr;
   CopyMode copy_mode_ = CopyMode::kGuarded;
   bool copy_mode_known_ = false;  // of the thread that is inside
   Time last_now_;                 // its time
-  mem::MrTable mrs_;
-  QpTable qps_;
-  NumberTable<SharedReceiveQueue> srqs_;
+  QpPlaces places_;
   ReadyList<EngineQp> ready_;
   CompletionWriter completions_;
   // Have failed a moment ago: what was posted meanwhile is still to be flushed.
   std::vector<LateLook> in_error_;
   TimerWheel<EngineQp> wheel_;
-  AddressTable addresses_;
-  Groups groups_;
-  Time control_deadline_ = Time::Infinite();  // the first of gsi_ and host_
   EngineCounters counters_;
 
   Run run_;
   rte_mbuf* rx_[kBurstMax];
   uint32_t rx_count_ = 0;  // processed, not freed yet
   TransmitQueue tx_;
-  net::Host host_;
-  GsiPort gsi_;
   TxSlot slots_[kBurstMax];
   uint8_t slot_headers_[kBurstMax][kMaxHeaderBytes];
   std::unique_ptr<Sink> sink_;
-  std::unique_ptr<uint8_t[]> null_sink_;  // takes what null regions lose
   std::unique_ptr<HelperThread> helper_;
 };
 

@@ -24,7 +24,7 @@ class EngineAddressTest : public ::testing::Test {
     std::vector<net::LocalAddress> addresses;
     for (const wire::Gid& gid : gids) addresses.push_back({gid, 96 + 24});
     Engine::ControlScope scope(node.engine());
-    node.engine().SetAddresses(std::move(addresses));
+    node.network().SetAddresses(std::move(addresses));
   }
   void Run() {
     for (int i = 0; i < 4; ++i) {
@@ -51,10 +51,10 @@ class EngineAddressTest : public ::testing::Test {
     return false;
   }
   static absl::StatusOr<net::Path> Resolve(EngineNode& node, uint32_t ip) {
-    return node.engine().ResolvePath({.local = node.gid(),
-                                      .remote = wire::Gid::FromIpv4(ip),
-                                      .udp_src_port = 50000},
-                                     Duration::Milliseconds(1));
+    return node.nic().ResolvePath({.local = node.gid(),
+                                   .remote = wire::Gid::FromIpv4(ip),
+                                   .udp_src_port = 50000},
+                                  Duration::Milliseconds(1));
   }
   static uint64_t Lost(EngineNode& node) {
     return node.engine().counters().tx_source_gone;
@@ -126,7 +126,7 @@ TEST_F(EngineAddressTest, APathThatWasFoundBeforeItsAddressWentLeadsNowhere) {
   nodes_.a.engine().ModifyQp(qp, QpState::kRtr, {});
   EXPECT_TRUE(qp.path.source_gone);
   const uint64_t before = Lost(nodes_.a);
-  nodes_.a.engine().gsi().Send(path, 0xffff, std::vector<uint8_t>(256));
+  nodes_.a.network().gsi().Send(path, 0xffff, std::vector<uint8_t>(256));
   EXPECT_EQ(Lost(nodes_.a), before + 1);
 }
 

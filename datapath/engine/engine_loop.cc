@@ -41,7 +41,7 @@ CopyMode Engine::ThisThreadsCopyMode() {
 void Engine::Leave() {
   if (helper_ != nullptr) {
     helper_->BeforeRelease(!ready_.empty() || tx_.blocked() ||
-                               tx_.looped() != 0 || gsi_.waiting() ||
+                               tx_.looped() != 0 || network_->gsi().waiting() ||
                                completions_.lost(),
                            NextDeadline());
   }
@@ -92,20 +92,23 @@ bool Engine::Iterate(bool inline_poll) {
   if (pending_.Any()) DrainPending();
   if (__builtin_expect(!in_error_.empty(), 0)) LookOnceMore(now);
   bool worked = false;
-  if (!ready_.empty() || tx_.blocked() || gsi_.waiting()) {
+  if (!ready_.empty() || tx_.blocked() || network_->gsi().waiting()) {
     const uint64_t before = counters_.tx_packets;
     TransmitReady(now, /*may_defer_acks=*/false);
     worked = !tx_.blocked() || counters_.tx_packets != before;
   }
   worked |= Receive(now);
-  if (__builtin_expect(now >= control_deadline_, 0)) OnControlTimer(now);
-  if (__builtin_expect(gsi_.waiting(), 0)) gsi_.SendWaiting();
+  if (__builtin_expect(now >= network_->next_deadline(), 0)) {
+    network_->OnTimer(now);
+  }
+  if (__builtin_expect(network_->gsi().waiting(), 0))
+    network_->gsi().SendWaiting();
   if (__builtin_expect(now >= completions_.held_deadline(), 0)) {
     completions_.ReleaseHeldEvents();
   }
   if (wheel_.Due(now)) {
     wheel_.Fire(now, [&](EngineQp& qp) {
-      if (qp.OnTimer(now)) Suspect(qp, now);
+      if (qp.OnTimer(now)) network_->Suspect(qp.path, now);
       PushSendCompletions(qp);
       if (qp.HasWork()) ready_.Push(qp);
       wheel_.Schedule(qp, qp.NextDeadline());
@@ -122,7 +125,7 @@ bool Engine::Iterate(bool inline_poll) {
 void Engine::DrainPending() {
   pending_.Drain([this](uint32_t index) {
     // The queue pair may have been destroyed since, and its place reused.
-    if (EngineQp* qp = qps_.AtPlace(index)) ServicePost(*qp);
+    if (EngineQp* qp = places_.At(index)) ServicePost(*qp);
   });
 }
 
@@ -203,7 +206,8 @@ void Engine::PrefetchQps(uint32_t count) {
     std::memcpy(&word, frame + kAtQpn, sizeof(word));
     if (word == before) continue;
     before = word;
-    const EngineQp* qp = qps_.Find(__builtin_bswap32(word) & 0xffffff);
+    const EngineQp* qp =
+        network_->qps().Find(__builtin_bswap32(word) & 0xffffff);
     if (qp != nullptr) qp->Prefetch();
   }
 }
@@ -213,12 +217,9 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
   wire::FrameView view;
   const RxVerdict shape = wire::ParseFrame(frame, bytes, view);
   if (__builtin_expect(shape != RxVerdict::kAccept, 0)) {
-    const RxVerdict verdict =
-        host_.OnFrame(view, shape, {frame, bytes}, now, tx_);
-    DeliverAnswers(now);
-    return verdict;
+    return network_->OnFrame(view, shape, {frame, bytes}, now);
   }
-  if (__builtin_expect(!host_.IsOurVlan(view), 0)) {
+  if (__builtin_expect(!network_->host().IsOurVlan(view), 0)) {
     return RxVerdict::kForeignVlan;
   }
   const RxVerdict form =
@@ -242,26 +243,17 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
   }
   if (qp->state() < QpState::kRtr) return RxVerdict::kQpNotReady;
   if (__builtin_expect(qp->service() == QpService::kUd, 0)) {
-    if (!host_.IsLocal(view.dst)) return RxVerdict::kNotForUs;
+    if (!network_->host().IsLocal(view.dst)) return RxVerdict::kNotForUs;
   } else if (!from_peer) {
-    return host_.IsLocal(view.dst) ? RxVerdict::kWrongPeer
-                                   : RxVerdict::kNotForUs;
+    return network_->host().IsLocal(view.dst) ? RxVerdict::kWrongPeer
+                                              : RxVerdict::kNotForUs;
   }
   if (__builtin_expect(packet.info->has_xrceth, 0)) {
-    packet.xrc_ring = FindXrcRing(*qp, packet);
+    packet.xrc_ring = network_->FindXrcRing(*qp, packet);
   }
   return net::PkeyMatches(packet.bth->pkey.value(), qp->config().pkey)
              ? RxVerdict::kAccept
              : RxVerdict::kBadPkey;
-}
-
-RecvRing* Engine::FindXrcRing(const EngineQp& qp,
-                              const RxPacket& packet) const {
-  SharedReceiveQueue* srq = srqs_.Find(packet.xrceth().srqn());
-  return srq != nullptr && srq->xrc_domain != 0 &&
-                 srq->xrc_domain == qp.xrc_domain() && !srq->failed
-             ? &srq->ring
-             : nullptr;
 }
 
 void Engine::FinishRun(Time now) {
@@ -395,7 +387,8 @@ bool Engine::MayLoop(const EngineQp& qp) {
 // Null: its address handle is gone, or another domain's.
 RocePath* Engine::PathOf(EngineQp& qp, const TxSlot& slot) {
   if (__builtin_expect(qp.service() != QpService::kUd, 1)) return &qp.path;
-  RocePath* path = addresses_.Find(slot.address_handle, qp.pd());
+  RocePath* path =
+      network_->address_handles().Find(slot.address_handle, qp.pd());
   if (path != nullptr) path->FollowNeighbor();
   return path;
 }

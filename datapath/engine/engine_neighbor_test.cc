@@ -109,7 +109,7 @@ TEST_F(EngineNeighborTest, ASpoofedAnnouncementMovesNobody) {
 
 TEST_F(EngineNeighborTest, PathsThatCannotBeAreRefusedAtOnce) {
   const auto code = [&](const wire::Gid& local, const wire::Gid& remote) {
-    return node_.engine()
+    return node_.nic()
         .ResolvePath({.local = local, .remote = remote},
                      Duration::Seconds(1000))
         .status()

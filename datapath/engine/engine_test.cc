@@ -3,8 +3,6 @@
 // transport does is tests/sim's business; here it is steering, placement,
 // completion, faults and teardown.
 
-#include "datapath/engine/engine.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -15,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "datapath/nic/nic.h"
 #include "datapath/port/port_factory.h"
 #include "tests/support/fake_rings.h"
 
@@ -58,30 +57,30 @@ struct Cq {
 
 class EngineTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
+  static std::unique_ptr<Port> OpenPort() {
     PortConfig config;
     config.dev = "loop";
     auto port = CreatePort(config);
-    ASSERT_TRUE(port.ok()) << port.status();
-    port_ = port->release();
+    URNIC_CHECK(port.ok());
+    return *std::move(port);
   }
 
   EngineTest() : send_cq_(&events_), recv_cq_(&events_) {
     InstallMemoryGuard(nullptr, nullptr);
-    EngineConfig config;
-    config.port = port_;
+    NicConfig config;
     gid_ = wire::Gid::FromIpv4(0x0a010001);
     config.addresses = {{gid_, 96 + 24}};
-    engine_ = std::make_unique<Engine>(config);
+    nic_ = std::make_unique<Nic>(OpenPort(), config);
+    engine_ = &nic_->engine();
     for (int i = 0; i < 3; ++i) qp_[i] = Create(rings_[i]);
     Connect(0, 1);
     Connect(1, 0);
     Connect(2, 2);
     {
       Engine::ControlScope scope(*engine_);
-      key_ = engine_->mrs().Register(kPd, Address(memory_.data()),
-                                     Address(memory_.data()), memory_.size(),
-                                     kAll);
+      key_ = nic_->network().mrs().Register(kPd, Address(memory_.data()),
+                                            Address(memory_.data()),
+                                            memory_.size(), kAll);
     }
   }
   ~EngineTest() override {
@@ -108,7 +107,7 @@ class EngineTest : public ::testing::Test {
   }
 
   void Connect(int from, int to) {
-    auto path = engine_->ResolvePath(
+    auto path = nic_->ResolvePath(
         {.local = gid_, .remote = gid_, .udp_src_port = 50000},
         Duration::Milliseconds(1));
     ASSERT_TRUE(path.ok()) << path.status();
@@ -161,19 +160,18 @@ class EngineTest : public ::testing::Test {
     return wr;
   }
 
-  static Port* port_;
   NoEvents events_;
   wire::Gid gid_;
   Cq send_cq_;
   Cq recv_cq_;
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Nic> nic_;
+  Engine* engine_ = nullptr;
   FakeRings rings_[3] = {
       {128, 4, 64, 64, 4}, {64, 4, 64, 64, 4}, {4, 4, 64, 4, 4}};
   EngineQp* qp_[3];
   alignas(64) std::vector<uint8_t> memory_ = std::vector<uint8_t>(1 << 20);
   uint32_t key_ = 0;
 };
-Port* EngineTest::port_ = nullptr;
 
 TEST_F(EngineTest, WritesReadsAndAtomicsMoveBytes) {
   for (size_t i = 0; i < 100000; ++i) memory_[i] = static_cast<uint8_t>(i * 7);
@@ -249,8 +247,8 @@ TEST_F(EngineTest, MemoryThatWentAwayIsAnErrorOfTheQueuePair) {
   uint32_t key = 0;
   {
     Engine::ControlScope scope(*engine_);
-    key =
-        engine_->mrs().Register(kPd, Address(page), Address(page), 4096, kAll);
+    key = nic_->network().mrs().Register(kPd, Address(page), Address(page),
+                                         4096, kAll);
   }
   munmap(page, 4096);
   SendWr write = Wr(URNIC_WR_RDMA_WRITE, 0, 0, 64);
@@ -270,8 +268,8 @@ TEST_F(EngineTest, SourceThatWentAwayIsALocalProtectionError) {
   uint32_t key = 0;
   {
     Engine::ControlScope scope(*engine_);
-    key =
-        engine_->mrs().Register(kPd, Address(page), Address(page), 4096, kAll);
+    key = nic_->network().mrs().Register(kPd, Address(page), Address(page),
+                                         4096, kAll);
   }
   munmap(page, 4096);
   SendWr write = Wr(URNIC_WR_RDMA_WRITE, 0, 4096, 64);
@@ -326,7 +324,7 @@ TEST_F(EngineTest, ANumberThatIsStillInUseIsNotGivenAgain) {
   } holder;
   {
     Engine::ControlScope scope(*engine_);
-    engine_->gsi().Serve(wire::kMadClassCm, &holder);
+    nic_->network().gsi().Serve(wire::kMadClassCm, &holder);
   }
   std::vector<EngineQp*> qps;
   for (int i = 0; i < 8; ++i) {
@@ -334,7 +332,7 @@ TEST_F(EngineTest, ANumberThatIsStillInUseIsNotGivenAgain) {
     EXPECT_EQ(qps.back()->qpn() % 4, 0u);
   }
   Engine::ControlScope scope(*engine_);
-  engine_->gsi().Serve(wire::kMadClassCm, nullptr);
+  nic_->network().gsi().Serve(wire::kMadClassCm, nullptr);
   for (EngineQp* qp : qps) engine_->DestroyQp(qp);
 }
 

@@ -124,17 +124,17 @@ class EngineWireTest : public ::testing::Test {
   uint64_t CountOf(RxVerdict verdict) { return node_.count(verdict); }
   absl::StatusOr<net::Path> Resolve(uint32_t ip, Duration timeout,
                                     bool roce_v1 = false) {
-    return node_.engine().ResolvePath({.local = node_.gid(),
-                                       .remote = wire::Gid::FromIpv4(ip),
-                                       .udp_src_port = 50000,
-                                       .roce_v1 = roce_v1},
-                                      timeout);
+    return node_.nic().ResolvePath({.local = node_.gid(),
+                                    .remote = wire::Gid::FromIpv4(ip),
+                                    .udp_src_port = 50000,
+                                    .roce_v1 = roce_v1},
+                                   timeout);
   }
   void SetAddresses(const std::vector<wire::Gid>& gids) {
     std::vector<net::LocalAddress> addresses;
     for (const wire::Gid& gid : gids) addresses.push_back({gid, 96 + 24});
     Engine::ControlScope scope(node_.engine());
-    node_.engine().SetAddresses(std::move(addresses));
+    node_.network().SetAddresses(std::move(addresses));
   }
   // Who asks is known: no question of ours is needed.
   void Introduce(uint32_t ip = kPeerIp) {

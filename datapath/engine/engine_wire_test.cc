@@ -167,10 +167,12 @@ TEST_F(EngineWireTest, AQueryIsAnsweredForWhatWasJoinedOnly) {
   EXPECT_EQ(CountOf(RxVerdict::kMembership), 1u);
   {
     Engine::ControlScope scope(node_.engine());
-    ASSERT_TRUE(node_.engine().JoinGroup(node_.qp(), group).ok());
+    ASSERT_TRUE(
+        node_.network().JoinGroup(node_.qp(), group, Engine::Now()).ok());
     // Everybody is in it, so nobody says so.
     const wire::Gid all_hosts = wire::Gid::FromIpv4(0xe0000001);
-    ASSERT_TRUE(node_.engine().JoinGroup(node_.qp(), all_hosts).ok());
+    ASSERT_TRUE(
+        node_.network().JoinGroup(node_.qp(), all_hosts, Engine::Now()).ok());
   }
   Run();
   EXPECT_EQ(Memberships(Received()), std::vector{report});
@@ -183,7 +185,7 @@ TEST_F(EngineWireTest, AQueryIsAnsweredForWhatWasJoinedOnly) {
   EXPECT_EQ(answers, std::vector{report});
   {
     Engine::ControlScope scope(node_.engine());
-    ASSERT_TRUE(node_.engine().LeaveGroup(node_.qp(), group));
+    ASSERT_TRUE(node_.network().LeaveGroup(node_.qp(), group, Engine::Now()));
   }
   Run();
   EXPECT_EQ(Memberships(Received()), std::vector{leave});

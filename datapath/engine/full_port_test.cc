@@ -54,7 +54,7 @@ TEST(FullPortTest, WhoTalksToHimselfGoesOn) {
     Engine::ControlScope scope(a.engine());
     a.engine().ModifyQp(a.qp(), QpState::kReset, a.qp().config());
   }
-  const auto path = a.engine().ResolvePath(
+  const auto path = a.nic().ResolvePath(
       {.local = a.gid(), .remote = a.gid(), .udp_src_port = 50000},
       Duration::Milliseconds(1));
   ASSERT_TRUE(path.ok());

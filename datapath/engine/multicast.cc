@@ -19,18 +19,17 @@ constexpr uint32_t kMulticastQpn = 0xffffff;  // IBTA 9.8.3.4
 RxVerdict Engine::OnPacketWithoutQp(const wire::FrameView& view,
                                     const RxPacket& packet, Time now) {
   if (view.dst.is_multicast()) return OnMulticast(view, packet, now);
-  if (!host_.IsLocal(view.dst)) return RxVerdict::kNotForUs;
+  if (!network_->host().IsLocal(view.dst)) return RxVerdict::kNotForUs;
   if (packet.bth->dest_qp().value != wire::kGsiQpn) {
     return RxVerdict::kUnknownQp;
   }
-  const RxVerdict verdict = gsi_.OnPacket(view, packet, now);
-  DeliverAnswers(now);
-  return verdict;
+  return network_->OnManagementPacket(view, packet, now);
 }
 
 RxVerdict Engine::OnMulticast(const wire::FrameView& view,
                               const RxPacket& packet, Time now) {
-  const std::span<EngineQp* const> members = groups_.MembersOf(view.dst);
+  const std::span<EngineQp* const> members =
+      network_->groups().MembersOf(view.dst);
   if (members.empty()) return RxVerdict::kNoMember;
   if (packet.bth->dest_qp().value != kMulticastQpn) {
     return RxVerdict::kUnknownQp;
@@ -42,7 +41,7 @@ RxVerdict Engine::OnMulticast(const wire::FrameView& view,
     return RxVerdict::kBadIcrc;
   }
   FinishRun(now);
-  const bool ours = host_.IsLocal(view.src);
+  const bool ours = network_->host().IsLocal(view.src);
   for (EngineQp* qp : members) {
     // Nobody hears himself.
     if ((ours && packet.deth().src_qp().value == qp->qpn()) ||
@@ -68,30 +67,10 @@ bool Engine::GoesOut(const net::Path& path, rte_mbuf* frame) {
 }
 
 void Engine::LoopMulticast(const net::Path& path, const rte_mbuf* frame) {
-  if (groups_.MembersOf(path.remote).empty() || tx_.loop_room() == 0) return;
+  if (network_->groups().MembersOf(path.remote).empty() || tx_.loop_room() == 0)
+    return;
   rte_mbuf* copy = rte_pktmbuf_copy(frame, port_->pool(), 0, UINT32_MAX);
   if (copy != nullptr) tx_.PushToOurselves(copy);
-}
-
-absl::Status Engine::JoinGroup(EngineQp& qp, const wire::Gid& group) {
-  const absl::StatusOr<bool> first = groups_.Join(qp, group);
-  if (!first.ok()) return first.status();
-  static_assert(Groups::kMaxGroups <= net::HostConfig{}.max_groups);
-  if (*first) URNIC_CHECK(host_.JoinGroup(group, Now(), tx_));
-  return absl::OkStatus();
-}
-
-bool Engine::LeaveGroup(EngineQp& qp, const wire::Gid& group) {
-  const Groups::Left left = groups_.Leave(qp, group);
-  if (left == Groups::Left::kGroupEmpty) host_.LeaveGroup(group, Now(), tx_);
-  return left != Groups::Left::kNotMember;
-}
-
-void Engine::LeaveAllGroups(EngineQp& qp) {
-  while (const wire::Gid* group = groups_.GroupOf(qp)) {
-    // A copy: the group may go.
-    LeaveGroup(qp, wire::Gid(*group));
-  }
 }
 
 }  // namespace urnic

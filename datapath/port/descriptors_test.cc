@@ -11,7 +11,7 @@
 #include <set>
 #include <thread>
 
-#include "datapath/engine/engine.h"
+#include "datapath/nic/nic.h"
 #include "datapath/port/interface_watch.h"
 #include "datapath/port/port_factory.h"
 #include "verbs/abi/high_fd.h"
@@ -66,10 +66,8 @@ TEST(DescriptorsTest, APortAndItsEngineTakeNoLowNumber) {
   const std::set<int> before = LowFds();
   auto second = CreatePort(ports[1]);
   ASSERT_TRUE(second.ok()) << second.status();
-  EngineConfig config;
-  config.port = second->get();
-  const auto engine = std::make_unique<Engine>(config);
-  ASSERT_TRUE(engine->StartHelper().ok());
+  Nic nic(*std::move(second), NicConfig());
+  ASSERT_TRUE(nic.engine().StartHelper().ok());
   // The port's own thread opens and closes some while it looks around.
   std::set<int> after = LowFds();
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);

@@ -19,7 +19,7 @@ import suite
 # (Engine::Progress(), datapath/guest/give_way.h.)
 NAP = re.compile(r"clock_nanosleep\(.*tv_sec=0, tv_nsec=1}")
 # Before a connection is made: waiting for the peer's port and its answer to
-# ARP (Engine::ResolvePath()).
+# ARP (Nic::ResolvePath()).
 RESOLVER = re.compile(r"clock_nanosleep\(.*tv_sec=0, tv_nsec=(50000|2000000)}")
 # Nor this: a peer that sleeps is woken through its event descriptor. Between
 # two that poll it happens while one has not begun, or has lost its CPU.

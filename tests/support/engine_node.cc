@@ -17,7 +17,7 @@ constexpr auto kPatience = std::chrono::seconds(30);
 net::Path FindPath(EngineNode& from, EngineNode& to) {
   const auto end = std::chrono::steady_clock::now() + kPatience;
   for (;;) {
-    auto path = from.engine().ResolvePath(
+    auto path = from.nic().ResolvePath(
         {.local = from.gid(), .remote = to.gid(), .udp_src_port = 50000},
         Duration::Milliseconds(1));
     if (path.ok()) return *path;
@@ -47,37 +47,34 @@ EngineNode::EngineNode(const std::string& dev, uint32_t ip)
       rings_(kSendEntries, 1, 0, kReceiveEntries, 1),
       cq_ring_(kCqEntries),
       cq_(cq_ring_.data(), &cq_indices_, kCqEntries, this, nullptr),
-      memory_(new uint8_t[kMemoryBytes]()),
-      port_(OpenTestPort(dev)) {
+      memory_(new uint8_t[kMemoryBytes]()) {
   InstallMemoryGuard(nullptr, nullptr);
-  EngineConfig config;
-  config.port = port_.get();
+  NicConfig config;
   config.addresses = {{gid_, 96 + 24}};
-  engine_ = std::make_unique<Engine>(config);
+  nic_ = std::make_unique<Nic>(OpenTestPort(dev), config);
   EngineQpConfig qp;
   qp.limits = {.pd = kNodePd, .max_sge_send = 1, .max_sge_recv = 1};
   qp.sq = rings_.sq().view();
   qp.rq = rings_.rq().view();
   qp.send_cq = qp.recv_cq = &cq_;
   qp.events = this;
-  Engine::ControlScope scope(*engine_);
-  qp_ = *engine_->CreateQp(qp);
-  key_ = engine_->mrs().Register(kNodePd, address(0), address(0), kMemoryBytes,
-                                 kNodeRights);
+  Engine::ControlScope scope(engine());
+  qp_ = *engine().CreateQp(qp);
+  key_ = network().mrs().Register(kNodePd, address(0), address(0), kMemoryBytes,
+                                  kNodeRights);
 }
 
 EngineNode::~EngineNode() { End(); }
 
 void EngineNode::DestroyQp() {
-  Engine::ControlScope scope(*engine_);
-  engine_->DestroyQp(std::exchange(qp_, nullptr));
+  Engine::ControlScope scope(engine());
+  engine().DestroyQp(std::exchange(qp_, nullptr));
 }
 
 void EngineNode::End() {
-  if (engine_ == nullptr) return;
+  if (nic_ == nullptr) return;
   if (qp_ != nullptr) DestroyQp();
-  engine_.reset();
-  port_.reset();
+  nic_.reset();
 }
 
 void EngineNode::OnCqOverflow(CompletionQueue&) {
@@ -85,16 +82,16 @@ void EngineNode::OnCqOverflow(CompletionQueue&) {
 }
 
 void EngineNode::Connect(const net::Path& path, const QpConfig& config) {
-  Engine::ControlScope scope(*engine_);
+  Engine::ControlScope scope(engine());
   qp_->path = RocePath(path);
   for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts})
-    engine_->ModifyQp(*qp_, state, config);
+    engine().ModifyQp(*qp_, state, config);
 }
 
 void EngineNode::RingSend(uint32_t count) {
   std::atomic_ref(rings_.sq().indices().producer)
       .fetch_add(count, std::memory_order_release);
-  engine_->Doorbell(*qp_);
+  engine().Doorbell(*qp_);
 }
 
 void EngineNode::RingReceive(uint32_t count) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "datapath/engine/engine.h"
+#include "datapath/nic/nic.h"
 #include "tests/support/fake_rings.h"
 
 namespace urnic::testing {
@@ -34,9 +34,11 @@ class EngineNode : private EngineEvents, private QpEvents {
   EngineNode(const EngineNode&) = delete;
   EngineNode& operator=(const EngineNode&) = delete;
 
-  Engine& engine() { return *engine_; }
+  Nic& nic() { return *nic_; }
+  Engine& engine() { return nic_->engine(); }
+  Network& network() { return nic_->network(); }
   EngineQp& qp() { return *qp_; }
-  Port& port() { return *port_; }
+  Port& port() { return nic_->port(); }
   FakeRings& rings() { return rings_; }
   wire::Gid gid() const { return gid_; }
   uint8_t* memory() { return memory_.get(); }
@@ -48,7 +50,7 @@ class EngineNode : private EngineEvents, private QpEvents {
     return {address(offset), bytes, key_};
   }
   uint64_t count(RxVerdict verdict) const {
-    return engine_->counters().verdicts[static_cast<size_t>(verdict)];
+    return nic_->engine().counters().verdicts[static_cast<size_t>(verdict)];
   }
 
   // Brings the queue pair to RTS along `path`, which ResolvePath() found.
@@ -77,9 +79,7 @@ class EngineNode : private EngineEvents, private QpEvents {
   urnic_queue_indices cq_indices_ = {};
   CompletionQueue cq_;
   std::unique_ptr<uint8_t[]> memory_;
-  // In this order: the engine dies before the port.
-  std::unique_ptr<Port> port_;
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Nic> nic_;
   EngineQp* qp_ = nullptr;
   uint32_t key_ = 0;
 };

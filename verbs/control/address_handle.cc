@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<AddressHandle>> AddressHandle::Create(
   uint32_t number = 0;
   {
     Engine::ControlScope scope(device.engine());
-    number = device.engine().CreateAh(*path, pd.id());
+    number = device.network().CreateAh(*path, pd.id());
   }
   pd.Ref();
   return std::unique_ptr<AddressHandle>(new AddressHandle(pd, number));
@@ -29,7 +29,7 @@ AddressHandle::~AddressHandle() {
   Device& device = pd_.device();
   {
     Engine::ControlScope scope(device.engine());
-    device.engine().DestroyAh(number_);
+    device.network().DestroyAh(number_);
   }
   device.RemoveAh();
   pd_.Unref();

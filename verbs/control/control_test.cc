@@ -203,7 +203,7 @@ TEST_F(ControlTest, EachRegionHasAKeyOfItsOwn) {
   auto b = *Mr::Register(*pd_, {at, 64, at, mem::kLocalWrite});
   EXPECT_NE(a->key(), b->key());
   EXPECT_TRUE(pd_->in_use());
-  const mem::MrTable& mrs = device_->engine().mrs();
+  const mem::MrTable& mrs = device_->network().mrs();
   EXPECT_NE(mrs.Find(MrKey{a->key()}), nullptr);
   const uint32_t key = a->key();
   a.reset();
@@ -216,7 +216,7 @@ TEST_F(ControlTest, ZeroBasedRegionsStartAt0) {
   static char memory[64];
   const uint64_t at = reinterpret_cast<uint64_t>(memory);
   auto mr = *Mr::Register(*pd_, {at, 64, at, kAccessZeroBased});
-  EXPECT_EQ(device_->engine().mrs().Find(MrKey{mr->key()})->iova, 0u);
+  EXPECT_EQ(device_->network().mrs().Find(MrKey{mr->key()})->iova, 0u);
 }
 
 TEST_F(ControlTest, CompletionQueueSizesHaveLimits) {

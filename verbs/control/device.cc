@@ -14,8 +14,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "datapath/guest/give_way.h"
-#include "datapath/port/fault_port.h"
 #include "datapath/port/port_factory.h"
 #include "transport/base/check.h"
 #include "verbs/control/control_commands.h"
@@ -52,16 +50,6 @@ std::shared_ptr<Device> Share(Registry::Place& place) {
             std::lock_guard lock(TheRegistry().mutex);
             if (--place.users == 0) place.device.reset();
           }};
-}
-
-// To a peer, frames that a fault delays (datapath/port/fault_port.h) have left
-// already: they do not die with the process.
-void AwaitHeldFrames(Engine& engine) {
-  const Time end = Engine::Now() + FaultPort::kLastFrames;
-  while (engine.port().frames_held() != 0 && Engine::Now() < end) {
-    engine.Progress();
-    GiveWay();
-  }
 }
 
 uint8_t MtuCode(uint32_t bytes) {
@@ -105,7 +93,7 @@ void Device::FlushAll() {
     // The first look may find packets, whose acknowledgements the second sends.
     place.device->engine().Progress();
     place.device->engine().Progress();
-    AwaitHeldFrames(place.device->engine());
+    place.device->nic().AwaitHeldFrames();
   }
 }
 
@@ -143,20 +131,18 @@ absl::Status Device::Start() {
       };
   auto port = CreatePort(port_config);
   if (!port.ok()) return port.status();
-  port_ = *std::move(port);
 
-  EngineConfig config;
-  config.port = port_.get();
+  NicConfig config;
   config.max_qps = kMaxQps;
   config.max_mrs = kMaxMrs;
   for (const GidPair& pair : gids_->Pairs()) {
     config.addresses.push_back({pair.gid, pair.prefix_bits});
   }
   config.pkeys.assign(identity_.pkeys, identity_.pkeys + identity_.num_pkeys);
-  engine_ = std::make_unique<Engine>(config);
+  nic_ = std::make_unique<Nic>(*std::move(port), config);
   no_listener_ = std::make_unique<NoListener>(identity_.node_guid);
-  no_listener_->Serve(*engine_);
-  if (absl::Status s = engine_->StartHelper(); !s.ok()) {
+  no_listener_->Serve(network());
+  if (absl::Status s = engine().StartHelper(); !s.ok()) {
     reported_ = true;  // it has counted nothing
     return s;
   }
@@ -166,39 +152,17 @@ absl::Status Device::Start() {
           return AnswerControl(*this, request);
         });
   }
-  AwaitPort();
+  nic_->AwaitPort();
   std::lock_guard lock(listeners_mutex_);
   if (!told_active_) ShowPortState();  // no change that would be reported
   return absl::OkStatus();
 }
 
-// What is sent before the device is up is lost, and services without
-// retransmission do not send it again.
-void Device::AwaitPort() {
-  // A device comes up in well under a second, unless something is wrong.
-  constexpr Duration kDevice = Duration::Seconds(3);
-  // Linux tells of a carrier up to a second late (linkwatch).
-  constexpr Duration kCarrier = Duration::Milliseconds(1200);
-  // Shaking hands with a peer that is there takes milliseconds.
-  constexpr Duration kPeer = Duration::Milliseconds(200);
-  constexpr useconds_t kStepUs = 500;
-  const Time begin = Engine::Now();
-  for (;; usleep(kStepUs)) {
-    const PortInfo info = port_->info();
-    const Duration waited = Engine::Now() - begin;
-    if (info.state == PortState::kUp || !info.remedy.empty()) return;
-    const Duration limit = info.text.empty()                    ? kDevice
-                           : info.state == PortState::kLinkDown ? kCarrier
-                                                                : kPeer;
-    if (waited >= limit) return;
-  }
-}
-
 Device::~Device() {
   URNIC_CHECK(counts().none());
   // A device that failed to start has counted nothing.
-  if (engine_ == nullptr) return;
-  AwaitHeldFrames(*engine_);
+  if (nic_ == nullptr) return;
+  nic_->AwaitHeldFrames();
   Report();
 }
 
@@ -210,11 +174,11 @@ void Device::Report() {
   // exit() may have been called inside of the engine, or while a thread that
   // will not run again is there: then without the queue pairs that live.
   constexpr Duration kPatience = Duration::Milliseconds(100);
-  Engine::ControlScope scope(*engine_, kPatience);
+  Engine::ControlScope scope(engine(), kPatience);
   const EngineCounters counters =
-      scope.entered() ? engine_->CountersOfAll() : engine_->counters();
-  AppendStats(identity_.name, counters, port_->counters(),
-              port_->fault_counts());
+      scope.entered() ? engine().CountersOfAll() : engine().counters();
+  AppendStats(identity_.name, counters, port().counters(),
+              port().fault_counts());
 }
 
 namespace {
@@ -265,8 +229,8 @@ absl::Status Device::OnAddressesChanged() {
     addresses.push_back({pair.gid, pair.prefix_bits});
   }
   {
-    Engine::ControlScope scope(*engine_);
-    engine_->SetAddresses(std::move(addresses));
+    Engine::ControlScope scope(engine());
+    network().SetAddresses(std::move(addresses));
   }
   const int error =
       hooks_.set_gids == nullptr ? 0 : hooks_.set_gids(gids_->Snapshot().get());
@@ -293,19 +257,19 @@ void Device::Unlisten(EventSink* sink) {
 PortAttributes Device::QueryPort() const {
   const auto count = [this](RxVerdict verdict) {
     return static_cast<uint32_t>(
-        engine_->counters().verdicts[static_cast<size_t>(verdict)]);
+        nic_->engine().counters().verdicts[static_cast<size_t>(verdict)]);
   };
   return {.bad_pkeys = count(RxVerdict::kBadPkey),
           .bad_qkeys = count(RxVerdict::kBadQkey),
-          .active = IsActive(port_->info()),
+          .active = IsActive(nic_->port().info()),
           .active_mtu = MtuCode(mtu_max())};
 }
 
 uint32_t Device::mtu_max() const {
   constexpr uint32_t kLeast = 256;
-  const uint32_t now = port_->info().interface_mtu;
+  const uint32_t now = nic_->port().info().interface_mtu;
   return std::clamp(urnic_ib_mtu(now != 0 ? now : identity_.mtu), kLeast,
-                    urnic_ib_mtu(port_->mtu()));
+                    urnic_ib_mtu(nic_->port().mtu()));
 }
 
 namespace {
@@ -341,7 +305,7 @@ void Device::ReturnPdId(uint32_t id) {
 
 uint32_t Device::window_packets() const {
   // Half of the ring stays free for other queue pairs and for responses.
-  const uint32_t ring = port_->info().rx_ring;
+  const uint32_t ring = nic_->port().info().rx_ring;
   return ring == 0 ? kWindowPackets
                    : std::clamp<uint32_t>(ring / 2, 2, kWindowPackets);
 }

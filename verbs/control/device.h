@@ -1,6 +1,7 @@
 #pragma once
 
-// One RNIC inside this process: a port, its engine, and what is alive on them.
+// The verbs view of one RNIC inside this process: who it is, and what is alive
+// on it. The RNIC itself is a Nic (datapath/nic/nic.h).
 // All contexts that a program opens on the same device share one.
 //
 // Lifecycle. The first Open() claims the port, starts the EAL if nothing has,
@@ -21,7 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "datapath/engine/engine.h"
+#include "datapath/nic/nic.h"
 #include "datapath/port/port.h"
 #include "verbs/abi/device_identity.h"
 #include "verbs/control/control_socket.h"
@@ -81,11 +82,13 @@ class Device {
   // As the device was configured; its addresses now are those of gids().
   const urnic_device_identity& identity() const { return identity_; }
   const GidTable& gids() const { return *gids_; }
-  Engine& engine() { return *engine_; }
-  Port& port() { return *port_; }
+  Nic& nic() { return *nic_; }
+  Engine& engine() { return nic_->engine(); }
+  Network& network() { return nic_->network(); }
+  Port& port() { return nic_->port(); }
 
   // Changes the GID table: the engine answers for the address, or does so no
-  // more (Engine::SetAddresses), the files in sysfs follow, and then whoever
+  // more (Network::SetAddresses), the files in sysfs follow, and then whoever
   // listens is told. Errors of GidTable::Add() and Remove(); INTERNAL: sysfs
   // could not be written, all else is done.
   absl::Status AddAddress(const urnic_ip_address& address);
@@ -131,7 +134,6 @@ class Device {
  private:
   Device(const urnic_device_identity& identity, const ProgramHooks& hooks);
   absl::Status Start();
-  void AwaitPort();
   void Report();
   // What the port reports, for listeners. Its thread.
   void OnPortReport(const PortInfo& info);
@@ -148,11 +150,9 @@ class Device {
   std::vector<EventSink*> listeners_;  // under listeners_mutex_
   bool told_active_ = false;           // the same
 
-  // In this order: the engine dies before the port, and the port before those
-  // whom it tells.
-  std::unique_ptr<Port> port_;
+  // In this order: the NIC dies before those whom it tells.
   std::unique_ptr<NoListener> no_listener_;
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Nic> nic_;
   std::unique_ptr<ControlSocket> control_socket_;
 
   bool reported_ = false;  // under the registry's mutex

@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<Mr>> Mr::Register(Pd& pd,
   uint32_t key = 0;
   {
     Engine::ControlScope scope(device.engine());
-    key = device.engine().mrs().Register(pd.id(), request.address,
+    key = device.network().mrs().Register(pd.id(), request.address,
                                          IovaOf(request), request.bytes,
                                          request.access & kRights);
   }
@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<Mr>> Mr::RegisterNull(Pd& pd) {
   uint32_t key = 0;
   {
     Engine::ControlScope scope(device.engine());
-    key = device.engine().mrs().RegisterNull(pd.id());
+    key = device.network().mrs().RegisterNull(pd.id());
   }
   if (key == 0) return NoRoom(device);
   device.CountMr(1);
@@ -132,7 +132,7 @@ absl::Status Mr::Reregister(uint32_t what, Pd& pd, const MrRequest& request) {
         "rereg_mr: the domain is of another device");
   }
   if (absl::Status s = Check(next); !s.ok()) return s;
-  mem::MrTable& mrs = domain.device().engine().mrs();
+  mem::MrTable& mrs = domain.device().network().mrs();
   {
     Engine::ControlScope scope(domain.device().engine());
     if (mrs.Find(MrKey{key_})->windows != 0) {
@@ -152,7 +152,7 @@ absl::Status Mr::Reregister(uint32_t what, Pd& pd, const MrRequest& request) {
 absl::Status Mr::Deregister() {
   Device& device = pd_->device();
   Engine::ControlScope scope(device.engine());
-  if (!device.engine().mrs().Deregister(MrKey{key_})) {
+  if (!device.network().mrs().Deregister(MrKey{key_})) {
     return absl::FailedPreconditionError(absl::StrCat(
         "dereg_mr 0x", absl::Hex(key_), ": windows are bound to it"));
   }

@@ -10,7 +10,7 @@ absl::StatusOr<std::unique_ptr<Mw>> Mw::Create(Pd& pd, Type type) {
   uint32_t key = 0;
   {
     Engine::ControlScope scope(device.engine());
-    key = device.engine().mrs().AllocateWindow(pd.id(), type == Type::k2);
+    key = device.network().mrs().AllocateWindow(pd.id(), type == Type::k2);
   }
   if (key == 0) {
     return absl::ResourceExhaustedError(
@@ -26,7 +26,7 @@ Mw::~Mw() {
   Device& device = pd_.device();
   {
     Engine::ControlScope scope(device.engine());
-    URNIC_CHECK(device.engine().mrs().FreeWindow(key_));
+    URNIC_CHECK(device.network().mrs().FreeWindow(key_));
   }
   device.CountMr(-1);
   pd_.Unref();

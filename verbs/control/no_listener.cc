@@ -30,9 +30,9 @@ cm::Config MakeConfig(const uint8_t* node_guid) {
 
 NoListener::NoListener(const uint8_t* node_guid) : cm_(MakeConfig(node_guid)) {}
 
-void NoListener::Serve(Engine& engine) {
-  engine_ = &engine;
-  engine.gsi().Serve(wire::kMadClassCm, this);
+void NoListener::Serve(Network& network) {
+  network_ = &network;
+  network.gsi().Serve(wire::kMadClassCm, this);
 }
 
 RxVerdict NoListener::OnMad(std::span<const uint8_t> mad, const MadSource& from,
@@ -46,7 +46,7 @@ RxVerdict NoListener::OnMad(std::span<const uint8_t> mad, const MadSource& from,
 void NoListener::SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
                          const cm::MadPath& to) {
   // Without listeners and calls there is nothing but answers.
-  if (reply_ != nullptr) engine_->gsi().Send(*reply_, to.pkey, mad);
+  if (reply_ != nullptr) network_->gsi().Send(*reply_, to.pkey, mad);
 }
 
 }  // namespace urnic::control

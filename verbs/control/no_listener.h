@@ -19,7 +19,7 @@ class NoListener final : public GsiHandler, private cm::Sink {
   explicit NoListener(const uint8_t* node_guid);
 
   // REQUIRES: the engine has not begun, or inside a ControlScope of it.
-  void Serve(Engine& engine);
+  void Serve(Network& network);
 
   RxVerdict OnMad(std::span<const uint8_t> mad, const MadSource& from,
                   Time now) override;
@@ -33,7 +33,7 @@ class NoListener final : public GsiHandler, private cm::Sink {
   void OnEvent(const cm::Event&) override {}
 
   cm::ConnectionManager cm_;
-  Engine* engine_ = nullptr;
+  Network* network_ = nullptr;
   const net::Path* reply_ = nullptr;  // of the MAD that is being handled
 };
 

@@ -451,17 +451,17 @@ absl::Status Qp::JoinGroup(const wire::Gid& group) {
     return Named(absl::InvalidArgumentError(
         "attach_mcast: needs a UD queue pair and a multicast GID"));
   }
-  Engine& engine = device_.engine();
-  Engine::ControlScope scope(engine);
+  Engine::ControlScope scope(device_.engine());
   static_assert(Groups::kMaxGroups == kMaxMcastGroups &&
                 Groups::kMaxMembers == kMaxMcastQpsPerGroup);
-  return Named(engine.JoinGroup(*engine_qp_, group));
+  return Named(device_.network().JoinGroup(*engine_qp_, group, Engine::Now()));
 }
 
 absl::Status Qp::LeaveGroup(const wire::Gid& group) {
-  Engine& engine = device_.engine();
-  Engine::ControlScope scope(engine);
-  if (engine.LeaveGroup(*engine_qp_, group)) return absl::OkStatus();
+  Engine::ControlScope scope(device_.engine());
+  if (device_.network().LeaveGroup(*engine_qp_, group, Engine::Now())) {
+    return absl::OkStatus();
+  }
   return Named(
       absl::InvalidArgumentError("detach_mcast: not attached to that group"));
 }
@@ -469,7 +469,7 @@ absl::Status Qp::LeaveGroup(const wire::Gid& group) {
 bool Qp::IsInGroup() {
   if (service_ != QpService::kUd) return false;
   Engine::ControlScope scope(device_.engine());
-  return device_.engine().IsInGroup(*engine_qp_);
+  return device_.network().groups().GroupOf(*engine_qp_) != nullptr;
 }
 
 void Qp::OnQpEvent(EngineQp& qp, QpEvent event) {

@@ -73,7 +73,7 @@ absl::StatusOr<net::Path> ResolvePath(Device& device,
                                       uint32_t local_qpn, uint32_t remote_qpn) {
   auto request = MakePathRequest(device.gids(), vector, local_qpn, remote_qpn);
   if (!request.ok()) return request.status();
-  auto path = device.engine().ResolvePath(*request, kResolveTimeout);
+  auto path = device.nic().ResolvePath(*request, kResolveTimeout);
   if (!absl::IsDeadlineExceeded(path.status())) return path;
   const PortInfo port = device.port().info();
   if (port.state == PortState::kUp) return path;

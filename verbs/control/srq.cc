@@ -71,23 +71,21 @@ Srq::Srq(Pd& pd, const SrqRequest& request, const QpLayout& layout,
   posting_.max_sge = std::max(request.max_sge, 1u);
   if (!request.single_threaded) posting_.lock = &posting_.lock_storage;
   pd_.Ref();
-  Engine& engine = pd_.device().engine();
-  Engine::ControlScope scope(engine);
+  Engine::ControlScope scope(pd_.device().engine());
   urnic::SharedReceiveQueue config;
   config.ring = RecvRing(ViewOf(memory_, layout), posting_.max_sge, pd_.id());
   if (cq_ != nullptr) config.cq = cq_->engine_end();
   config.xrc_domain = request.xrc_domain;
   config.events = this;
   config.owner = this;
-  engine_end_ = engine.CreateSrq(config);
+  engine_end_ = pd_.device().network().CreateSrq(config);
   if (cq_ != nullptr) cq_->Ref();
 }
 
 Srq::~Srq() {
   {
-    Engine& engine = pd_.device().engine();
-    Engine::ControlScope scope(engine);
-    engine.DestroySrq(engine_end_);
+    Engine::ControlScope scope(pd_.device().engine());
+    pd_.device().network().DestroySrq(engine_end_);
   }
   if (cq_ != nullptr) cq_->Unref();
   pd_.device().RemoveSrq();

@@ -116,11 +116,10 @@ namespace {
 
 // The program's bytes behind an entry of the list, or the errno.
 int FindBytes(control::Pd& pd, const ibv_sge& sge, bool write, uint64_t* host) {
-  Engine& engine = pd.device().engine();
-  Engine::ControlScope scope(engine);
-  const mem::Translation at =
-      engine.mrs().Check(MrKey{sge.lkey}, pd.id(), sge.addr, sge.length,
-                         write ? mem::kLocalWrite : mem::kLocalRead);
+  Engine::ControlScope scope(pd.device().engine());
+  const mem::Translation at = pd.device().network().mrs().Check(
+      MrKey{sge.lkey}, pd.id(), sge.addr, sge.length,
+      write ? mem::kLocalWrite : mem::kLocalRead);
   switch (at.fault) {
     case mem::MemFault::kNone:
       *host = at.host;

@@ -86,7 +86,7 @@ int EngineRnic::Open(MadHandler& handler) {
   device_ = *std::move(device);
   opened_.store(device_.get());
   Engine::ControlScope scope(device_->engine());
-  device_->engine().gsi().Serve(wire::kMadClassCm, this);
+  device_->network().gsi().Serve(wire::kMadClassCm, this);
   return 0;
 }
 
@@ -96,10 +96,9 @@ int EngineRnic::ResolvePath(const PathQuery& query, Duration timeout) {
   request.remote = query.remote;
   request.udp_src_port =
       control::UdpSourcePort(0, wire::kGsiQpn, wire::kGsiQpn);
-  Engine& engine = device_->engine();
-  const auto path = engine.ResolvePath(request, timeout);
+  const auto path = device_->nic().ResolvePath(request, timeout);
   if (!path.ok()) return control::ErrnoOf(path.status());
-  Engine::ControlScope scope(engine);
+  Engine::ControlScope scope(device_->engine());
   Keep(*path);
   return 0;
 }
@@ -140,7 +139,7 @@ void EngineRnic::SendMad(std::span<const uint8_t, 256> mad,
                          const cm::MadPath& to) {
   const auto it = paths_.find({to.local_gid, to.remote_gid, to.roce_v1});
   if (it != paths_.end())
-    device_->engine().gsi().Send(it->second, to.pkey, mad);
+    device_->network().gsi().Send(it->second, to.pkey, mad);
 }
 
 RxVerdict EngineRnic::OnMad(std::span<const uint8_t> mad, const MadSource& from,

@@ -1,42 +1,27 @@
 #pragma once
 
-// The queue pairs of an engine: which number each has, and which place in the
-// pending set. Numbers are drawn from 2^21 (transport/base/numbers.h); places
-// are as low as can be, so that marking and looking touches little.
+// Which place each queue pair of an engine has in its PendingSet. Places are as
+// low as can be, so that marking and looking touches little.
 
+#include <cstdint>
 #include <deque>
-#include <optional>
-#include <utility>
 
 #include "datapath/engine/engine_qp.h"
-#include "datapath/engine/number_table.h"
 
 namespace urnic {
 
 // Queue pairs are the caller's. Thread: the holder of the engine's token.
-class QpTable {
+class QpPlaces {
  public:
-  // `max`: at most kMaxQueuePairs. `key`: random per incarnation.
-  QpTable(uint32_t max, uint32_t ordinal, const NumberKey& key)
-      : numbers_(max, ordinal, key) {}
+  bool empty() const { return count_ == 0; }
 
-  uint32_t size() const { return numbers_.size(); }
-  uint32_t max() const { return numbers_.max(); }
-
-  EngineQp* Find(uint32_t qpn) const { return numbers_.Find(qpn); }
   // Null: the place is free.
-  EngineQp* AtPlace(uint32_t place) const {
+  EngineQp* At(uint32_t place) const {
     return place < places_.size() ? places_[place].qp : nullptr;
   }
 
-  // As NumberTable::Draw().
-  template <typename IsBusy>
-  std::optional<uint32_t> DrawQpn(IsBusy&& is_busy) {
-    return numbers_.Draw(std::forward<IsBusy>(is_busy));
-  }
-  // REQUIRES: its number is the last that was drawn. Gives it a place.
+  // Gives it a place, for as long as it lives.
   void Add(EngineQp& qp) {
-    numbers_.Add(qp.qpn(), &qp);
     if (first_free_ == kNone) {
       first_free_ = static_cast<uint32_t>(places_.size());
       places_.emplace_back();
@@ -45,11 +30,12 @@ class QpTable {
     Place& place = places_[qp.place];
     first_free_ = place.next_free;
     place.qp = &qp;
+    ++count_;
   }
   void Remove(EngineQp& qp) {
-    numbers_.Remove(qp.qpn());
     places_[qp.place] = {nullptr, first_free_};
     first_free_ = qp.place;
+    --count_;
   }
 
   // `f(qp)` for each.
@@ -67,9 +53,9 @@ class QpTable {
     uint32_t next_free = kNone;
   };
 
-  NumberTable<EngineQp> numbers_;
   std::deque<Place> places_;  // grows without moving what is there
   uint32_t first_free_ = kNone;
+  uint32_t count_ = 0;
 };
 
 }  // namespace urnic

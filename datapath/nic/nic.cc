@@ -1,0 +1,127 @@
+#include "datapath/nic/nic.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <utility>
+
+#include "datapath/guest/give_way.h"
+#include "datapath/port/fault_port.h"
+
+namespace urnic {
+
+namespace {
+
+uint64_t Draw() {
+  uint64_t value = 0;
+  if (getrandom(&value, sizeof(value), 0) != sizeof(value)) {
+    value = static_cast<uint64_t>(Engine::Now().ns()) ^
+            static_cast<uint64_t>(getpid()) << 32;
+  }
+  return value;
+}
+
+// Another one per incarnation, so that what a dead process's peers still send
+// meets nothing that is alive.
+NumberKey DrawKey() { return {{Draw(), Draw()}}; }
+
+NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
+  return {.mac = port.mac(),
+          .mtu = port.mtu(),
+          .ordinal = port.ordinal(),
+          .addresses = config.addresses,
+          .pkeys = config.pkeys,
+          .max_qps = config.max_qps,
+          .max_mrs = config.max_mrs,
+          .number_key = config.number_key.value_or(DrawKey()),
+          .seed = Draw()};
+}
+
+// Waits outside of the token for an answer that comes inside.
+class Waiting final : public PathWaiter {
+ public:
+  void OnPath(net::PathStatus status, const net::Path& path) override {
+    status_ = status;
+    path_ = path;
+    done_.store(true, std::memory_order_release);
+  }
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  absl::StatusOr<net::Path> Take() {
+    if (status_ != net::PathStatus::kFound) return ToStatus(status_);
+    return std::move(path_);
+  }
+
+ private:
+  std::atomic<bool> done_ = false;
+  net::PathStatus status_ = net::PathStatus::kNoAnswer;
+  net::Path path_;
+};
+
+}  // namespace
+
+Nic::Nic(std::unique_ptr<Port> port, const NicConfig& config)
+    : port_(std::move(port)),
+      engine_(std::make_unique<Engine>(port_.get())),
+      network_(std::make_unique<Network>(NetworkConfigOf(config, *port_),
+                                         engine_->frames(),
+                                         engine_->mutable_counters())) {
+  engine_->Serve(network_.get());
+}
+
+Nic::~Nic() { engine_->StopHelper(); }
+
+void Nic::AwaitPort() {
+  // A device comes up in well under a second, unless something is wrong.
+  constexpr Duration kDevice = Duration::Seconds(3);
+  // Linux tells of a carrier up to a second late (linkwatch).
+  constexpr Duration kCarrier = Duration::Milliseconds(1200);
+  // Shaking hands with a peer that is there takes milliseconds.
+  constexpr Duration kPeer = Duration::Milliseconds(200);
+  constexpr useconds_t kStepUs = 500;
+  const Time begin = Engine::Now();
+  for (;; usleep(kStepUs)) {
+    const PortInfo info = port_->info();
+    const Duration waited = Engine::Now() - begin;
+    if (info.state == PortState::kUp || !info.remedy.empty()) return;
+    const Duration limit = info.text.empty()                    ? kDevice
+                           : info.state == PortState::kLinkDown ? kCarrier
+                                                                : kPeer;
+    if (waited >= limit) return;
+  }
+}
+
+absl::StatusOr<net::Path> Nic::ResolvePath(const net::PathQuery& query,
+                                           Duration timeout) {
+  Waiting waiting;
+  {
+    Engine::ControlScope scope(*engine_);
+    if (timeout <= Duration()) {
+      net::Path path;
+      const net::PathStatus status =
+          network_->FindPath(query, Engine::Now(), path);
+      if (status != net::PathStatus::kFound) return ToStatus(status);
+      return path;
+    }
+    if (network_->Ask(query, &waiting, Engine::Now(), timeout) == 0) {
+      return ToStatus(net::PathStatus::kNoRoom);
+    }
+  }
+  while (!waiting.done()) {
+    // Where nothing can arrive, looking often finds nothing.
+    usleep(port_->info().state == PortState::kUp ? 50 : 2000);
+    // The host's timer ends the wait at the latest.
+    engine_->Progress();
+  }
+  return waiting.Take();
+}
+
+void Nic::AwaitHeldFrames() {
+  const Time end = Engine::Now() + FaultPort::kLastFrames;
+  while (port_->frames_held() != 0 && Engine::Now() < end) {
+    engine_->Progress();
+    GiveWay();
+  }
+}
+
+}  // namespace urnic
