@@ -4,9 +4,11 @@ _CORE = [
     "//tests/support:endpoint.cc",
     "//tests/support:fake_host.cc",
     "//tests/support:fake_rings.cc",
+    "//transport/rc:image.cc",
     "//transport/rc:qp.cc",
     "//transport/rc:responder.cc",
     "//transport/rc:timers.cc",
+    "//transport/work:image.cc",
 ]
 _RC = _CORE + [
     "//tests/sim:mutation_main.cc",
@@ -15,8 +17,11 @@ _RC = _CORE + [
 ]
 _UNACKED = _CORE + [
     "//tests/sim:unacked_main.cc",
+    "//transport/uc:image.cc",
     "//transport/uc:qp.cc",
+    "//transport/ud:image.cc",
     "//transport/ud:qp.cc",
+    "//transport/work:unacked_image.cc",
     "//transport/work:unacked_qp.cc",
 ]
 

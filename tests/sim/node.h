@@ -106,12 +106,14 @@ class Node {
 
   void TransmitSome() {
     if (!steady_ && end_.qp().OnlyAckWaits() && random_.OneIn(4)) return;
-    // HasWork() may be wrong once: a request that turns out to have to wait.
+    // HasWork() may be wrong once in one place: a request that turns out to
+    // have to wait.
     for (int futile = 0; end_.qp().HasWork();) {
       const auto slots =
           steady_ ? 32u : static_cast<uint32_t>(1 + random_.Below(32));
+      const uint64_t moves = end_.moves();
       std::vector<Packet> packets = end_.Transmit(world_.now(), slots);
-      futile = packets.empty() ? futile + 1 : 0;
+      futile = packets.empty() && moves == end_.moves() ? futile + 1 : 0;
       Require(futile < 4, "HasWork() but nothing to transmit");
       for (Packet& packet : packets) Send(std::move(packet));
       end_.qp().CheckInvariants();
@@ -130,22 +132,22 @@ class Node {
   }
 
   void FireTimer() {
-    const Time due = end_.qp().NextDeadline();
+    const Time due = end_.NextDeadline();
     if (due > world_.now()) return;
     end_.AdvanceTo(world_.now());
-    Require(end_.qp().NextDeadline() > world_.now(),
+    Require(end_.NextDeadline() > world_.now(),
             "OnTimer() leaves a deadline that has passed");
   }
 
   // One event per deadline. It is exact: when it comes and still stands,
   // OnTimer() must have something to do.
   void WatchDeadline() {
-    const Time due = end_.qp().NextDeadline();
+    const Time due = end_.NextDeadline();
     if (due.IsInfinite() || due == watched_) return;
     watched_ = due;
     world_.At(due, [this, due] {
       if (watched_ == due) watched_ = Time::Infinite();
-      if (end_.qp().NextDeadline() != due) return WatchDeadline();
+      if (end_.NextDeadline() != due) return WatchDeadline();
       FireTimer();
       Kick();
     });

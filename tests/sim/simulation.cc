@@ -30,6 +30,7 @@ struct Simulation::Connection {
   bool trouble_made = false;
   uint32_t lives_left = 0;
   bool draining[2] = {false, false};
+  bool moving = false;
 };
 
 Simulation::Simulation(uint64_t seed)
@@ -109,6 +110,7 @@ void Simulation::BuildConnection(uint32_t number) {
   if (random_.OneIn(4)) MakeXrc(c);
   ChooseTrouble(c);
   for (uint32_t which = 0; which < 2; ++which) BuildSide(c, which, number);
+  MakeMoving(c, number);
   Wire(c);
   StartFlows(c);
 }
@@ -182,6 +184,17 @@ void Simulation::MakeXrc(Connection& c) {
     c.options[i].srqn = static_cast<uint32_t>(1 + random_.Below(1 << 24) / 2);
   }
   c.lives_left = 0;
+}
+
+// In every second connection both queue pairs go from core to core, as images,
+// whatever else happens to them. Numbers of its own: without it, a seed's run
+// is the same.
+void Simulation::MakeMoving(Connection& c, uint32_t number) {
+  Random random(seed_ * 64 + number);
+  c.moving = random.OneIn(2);
+  if (!c.moving) return;
+  const uint64_t every = 2 + random.Below(60);
+  for (auto& end : c.ends) end->MoveNowAndThen(random.Next(), every);
 }
 
 void Simulation::ChooseTrouble(Connection& c) {
@@ -443,6 +456,7 @@ void Simulation::CheckAtEnd() {
       stats_.lost += c->links[i]->count(LinkCount::k_lost) +
                      c->links[i]->count(LinkCount::k_burst_lost);
       stats_.corrupted += c->nodes[i]->corrupt_dropped();
+      stats_.moves += c->ends[i]->moves();
       stats_.resent += c->ends[i]->qp().send_state().counters.requests_resent;
     }
   }
@@ -458,8 +472,8 @@ std::string Simulation::Describe() const {
                      std::to_string(link_config_.loss_ppm) + " ppm";
   for (const auto& c : connections_) {
     text += std::string(", mtu ") + std::to_string(c->config[0].mtu) +
-            (c->options[0].xrc ? " xrc" : "") + " trouble " +
-            kTroubles[static_cast<int>(c->trouble)];
+            (c->options[0].xrc ? " xrc" : "") + (c->moving ? " moving" : "") +
+            " trouble " + kTroubles[static_cast<int>(c->trouble)];
   }
   return text;
 }

@@ -34,6 +34,7 @@ struct RunStats {
   uint64_t resent = 0;
   uint64_t lost = 0;
   uint64_t corrupted = 0;
+  uint64_t moves = 0;  // of queue pairs, as images
   uint32_t connections = 0;
   uint32_t in_error = 0;
   Duration virtual_time;
@@ -58,6 +59,7 @@ class Simulation {
   void BuildSide(Connection& c, uint32_t which, uint32_t number);
   void ConfigureEnds(Connection& c);
   void MakeXrc(Connection& c);
+  void MakeMoving(Connection& c, uint32_t number);
   void ChooseTrouble(Connection& c);
   void Wire(Connection& c);
   LinkConfig MakeLinkConfig();

@@ -9,6 +9,8 @@
 //     unharmed; on a link without faults, with room for it: once, in order;
 //   - one that is too long for its receive, or comes with a wrong Q_Key, does
 //     not come, and its receive serves another;
+//   - in every second run the queue pairs move from core to core as images, in
+//     the middle of messages, and all of this holds;
 //   - sends complete once each, in order, without an error; receives complete
 //     in the order in which they were posted, and the rest is flushed.
 
@@ -35,12 +37,14 @@ using testing::Packet;
 struct UnackedStats {
   uint64_t sent = 0;
   uint64_t received = 0;
+  uint64_t moves = 0;  // of queue pairs, as images
 };
 
 template <typename Qp>
 class UnackedRun {
  public:
-  explicit UnackedRun(uint64_t seed) : random_(seed) {
+  explicit UnackedRun(uint64_t seed)
+      : random_(seed), mover_(seed * 64), moving_(mover_.OneIn(2)) {
     kind_ = static_cast<Kind>(random_.Below(3));
     config_.mtu = 256u << random_.Below(3);
     config_.dest_qpn = kReceiver;
@@ -66,7 +70,7 @@ class UnackedRun {
     Require(world_.RunUntil(world_.now() + Duration::Seconds(10)),
             "it does not come to rest");
     End();
-    return {.sent = messages_.size(), .received = received_};
+    return {.sent = messages_.size(), .received = received_, .moves = moves_};
   }
 
  private:
@@ -224,6 +228,7 @@ class UnackedRun {
 
   void TransmitAll() {
     for (;;) {
+      MaybeMove(*from_);
       std::vector<Packet> packets = from_->Transmit(1 + random_.Below(kRunMax));
       if (packets.empty()) break;
       for (Packet& packet : packets) {
@@ -237,6 +242,15 @@ class UnackedRun {
     }
     from_->completed.clear();
     Require(completed_ == messages_.size(), "a send does not complete");
+  }
+
+  // In every second run both queue pairs go from core to core, as images. The
+  // numbers are its own: without it, a seed's run is the same.
+  void MaybeMove(testing::UnackedEnd<Qp>& end) {
+    if (!moving_ || !mover_.OneIn(4)) return;
+    const ImageRefusal refusal = end.Become(end.Image());
+    if (!refusal.ok()) throw Violation{"an image: " + refusal.Text()};
+    ++moves_;
   }
 
   // --- The receiving side ---------------------------------------------------
@@ -263,7 +277,10 @@ class UnackedRun {
       ++packets_.at(parsed.psn().value()).copies;
     }
     static constexpr uint8_t kIp[20] = {0x45};
+    MaybeMove(*to_);
     to_->Receive(burst, kIp);
+    MaybeMove(*to_);
+    to_->qp().CheckInvariants();
     for (const RecvCompletion& done : to_->received) OnReceived(done);
     to_->received.clear();
     if (!arrived_.empty()) {
@@ -335,6 +352,9 @@ class UnackedRun {
   }
 
   Random random_;
+  Random mover_;
+  const bool moving_;
+  uint64_t moves_ = 0;
   Kind kind_ = Kind::kPerfect;
   World world_;
   QpConfig config_;

@@ -15,6 +15,7 @@ namespace {
 struct Total {
   uint64_t sent = 0;
   uint64_t received = 0;
+  uint64_t moves = 0;
 };
 
 template <typename Qp>
@@ -23,6 +24,7 @@ bool RunSeed(const char* service, uint64_t seed, Total& total) {
     const UnackedStats stats = UnackedRun<Qp>(seed).Run();
     total.sent += stats.sent;
     total.received += stats.received;
+    total.moves += stats.moves;
     return true;
   } catch (const Violation& violation) {
     std::printf("%s seed %" PRIu64 ": %s\n", service, seed,
@@ -52,10 +54,12 @@ int Main(int argc, char** argv) {
     failures += RunSeed<ud::Qp>("UD", seed, total) ? 0 : 1;
     if (expect_violation && failures != 0) return 0;
   }
-  std::printf("%" PRIu64 " messages, %" PRIu64 " received, %d failures\n",
-              total.sent, total.received, failures);
-  // A simulator that loses everything would find nothing wrong.
-  const bool worked = total.received > total.sent / 2;
+  std::printf("%" PRIu64 " messages, %" PRIu64 " received, %" PRIu64
+              " moves, %d failures\n",
+              total.sent, total.received, total.moves, failures);
+  // A simulator that loses everything would find nothing wrong, nor one in
+  // which nothing moves.
+  const bool worked = total.received > total.sent / 2 && total.moves != 0;
   return failures == 0 && worked && !expect_violation ? 0 : 1;
 }
 

@@ -1,6 +1,8 @@
 #include "tests/support/endpoint.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -79,19 +81,54 @@ Endpoint::Endpoint(FakeHost& host, const EndpointOptions& options)
       options_(options),
       rings_(options.sq_entries, options.max_sge, options.max_inline,
              options.rq_entries, options.max_sge),
-      records_(options.sq_entries),
-      replay_(rc::kReplaySlots),
-      recv_queue_(rings_.rq().view(), options.max_sge, options.xrc, options.pd),
-      qp_(LimitsOf(options), rings_.sq().view(), records_, replay_,
-          &recv_queue_.queue(), &host.mrs()),
+      xrc_ring_(rings_.rq().view(), options.max_sge, options.pd),
+      core_(std::make_unique<Core>(*this, nullptr)),
       counts_(kRxVerdictCount) {
-  if (options.xrc) AddSharedRing(options.srqn, recv_queue_.ring());
+  if (options.xrc) AddSharedRing(options.srqn, xrc_ring_);
+}
+
+Endpoint::Core::Core(Endpoint& end, RecvRing* ring)
+    : records(end.options_.sq_entries),
+      replay(rc::kReplaySlots),
+      sges(end.options_.max_sge),
+      own_ring(end.rings_.rq().view(), end.options_.max_sge, end.options_.pd),
+      receives(end.options_.xrc ? ring : &own_ring, sges.data(),
+               end.options_.xrc),
+      qp(LimitsOf(end.options_), end.rings_.sq().view(), records, replay,
+         &receives, &end.host_.mrs()) {}
+
+std::vector<uint8_t> Endpoint::Image(Time now) {
+  now = now + clock_shift_;
+  std::vector<uint8_t> image(rc::ExtractImage(qp(), now, {}));
+  URNIC_CHECK(rc::ExtractImage(qp(), now, image) == image.size());
+  return image;
+}
+
+ImageRefusal Endpoint::Become(std::span<const uint8_t> image, Time now,
+                              Duration shift) {
+  auto next = std::make_unique<Core>(*this, core_->receives.ring());
+  const ImageRefusal refusal = rc::InsertImage(image, now + shift, next->qp);
+  if (!refusal.ok()) return refusal;
+  core_ = std::move(next);
+  clock_shift_ = shift;
+  ++moves_;
+  return refusal;
+}
+
+void Endpoint::MaybeMove(Time now) {
+  if (!mover_.has_value() || !mover_->OneIn(move_every_)) return;
+  const auto shift = static_cast<int64_t>(mover_->Below(uint64_t{1} << 40));
+  const ImageRefusal refusal =
+      Become(Image(now), now, Duration::Nanoseconds(shift));
+  if (refusal.ok()) return;
+  std::fprintf(stderr, "an image of our own: %s\n", refusal.Text().c_str());
+  std::abort();
 }
 
 void Endpoint::Connect(const QpConfig& config) {
-  qp_.Modify(QpState::kInit, config);
-  qp_.Modify(QpState::kRtr, config);
-  qp_.Modify(QpState::kRts, config);
+  qp().Modify(QpState::kInit, config);
+  qp().Modify(QpState::kRtr, config);
+  qp().Modify(QpState::kRts, config);
 }
 
 std::vector<RxVerdict> Endpoint::Deliver(std::span<const Packet> packets,
@@ -124,11 +161,13 @@ size_t Endpoint::DeliverRun(std::span<const RxPacket> rest, Time now,
     if (EndsRun(rest[length++])) break;
   }
   Sink sink{.placements = {}, .completions = {}, .verdicts = verdicts};
-  qp_.OnBurst(rest.first(length), now, sink);
+  MaybeMove(now);
+  qp().OnBurst(rest.first(length), now + clock_shift_, sink);
   ExecutePlacements(sink.placements, sink.completions);
+  MaybeMove(now);
   SendCompletion sent;
   for (const RecvCompletion& done : sink.completions) {
-    while (qp_.PollSendBefore(done, sent)) ReportSend(sent);
+    while (qp().PollSendBefore(done, sent)) ReportSend(sent);
     Report(Completion{.recv = true,
                       .status = done.status,
                       .opcode = done.opcode,
@@ -151,7 +190,7 @@ void Endpoint::ExecutePlacements(std::span<const Placement> placements,
     if (faulted[placement.from_responder]) continue;
     if (Execute(placement)) continue;
     faulted[placement.from_responder] = true;
-    qp_.OnPlacementFault(placement, completions);
+    qp().OnPlacementFault(placement, completions);
   }
 }
 
@@ -197,12 +236,14 @@ std::vector<Packet> Endpoint::Transmit(Time now, uint32_t max) {
     packets[i].resize(kMaxHeaderBytes);
     slots[i].headers = packets[i].data();
   }
-  const uint32_t count = qp_.Transmit(now, slots);
+  MaybeMove(now);
+  const uint32_t count = qp().Transmit(now + clock_shift_, slots);
   URNIC_CHECK(count <= max);
   uint32_t sent = 0;
   while (sent < count && Gather(slots[sent], packets[sent])) ++sent;
   packets.resize(sent);
-  if (sent < count) qp_.OnGatherFault(slots[sent]);
+  if (sent < count) qp().OnGatherFault(slots[sent]);
+  MaybeMove(now);
   Poll();
   return packets;
 }
@@ -230,17 +271,17 @@ bool Endpoint::Gather(const TxSlot& slot, Packet& packet) const {
 }
 
 void Endpoint::AdvanceTo(Time now) {
-  if (now >= qp_.NextDeadline()) {
-    qp_.OnTimer(now);
-    Poll();
-  }
+  if (now < NextDeadline()) return;
+  MaybeMove(now);
+  qp().OnTimer(now + clock_shift_);
+  Poll();
 }
 
 void Endpoint::Poll() {
   SendCompletion sent;
-  while (qp_.PollSend(sent)) ReportSend(sent);
+  while (qp().PollSend(sent)) ReportSend(sent);
   RecvCompletion flushed;
-  while (qp_.PollRecvFlush(flushed)) {
+  while (qp().PollRecvFlush(flushed)) {
     Report(Completion{.recv = true,
                       .status = flushed.status,
                       .opcode = flushed.opcode,

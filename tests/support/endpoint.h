@@ -8,12 +8,16 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tests/support/fake_host.h"
 #include "tests/support/fake_rings.h"
+#include "tests/support/random.h"
+#include "transport/rc/image.h"
 #include "transport/rc/qp.h"
 #include "transport/wire/packet.h"
 
@@ -62,8 +66,9 @@ class Endpoint {
   Endpoint(FakeHost& host, const EndpointOptions& options);
 
   // A receive request has been taken from the ring and is not complete.
-  bool receiving() { return recv_queue_.queue().taken(); }
-  rc::Qp& qp() { return qp_; }
+  bool receiving() { return core_->receives.taken(); }
+  // Another one after a move.
+  rc::Qp& qp() { return core_->qp; }
   FakeRings& rings() { return rings_; }
   FakeHost& host() { return host_; }
   const EndpointOptions& options() const { return options_; }
@@ -91,8 +96,26 @@ class Endpoint {
   // OnTimer(), if it is due.
   void AdvanceTo(Time now);
 
+  // On the caller's clock, which a move does not change.
+  Time NextDeadline() {
+    const Time due = qp().NextDeadline();
+    return due.IsInfinite() ? due : due - clock_shift_;
+  }
+
   // Takes what completes now into completions().
   void Poll();
+
+  // The queue pair as an image, and a queue pair made from one, on storage of
+  // its own and a clock that is `shift` ahead of the caller's; the old one is
+  // gone. When the image is refused nothing changes.
+  std::vector<uint8_t> Image(Time now);
+  ImageRefusal Become(std::span<const uint8_t> image, Time now, Duration shift);
+  // From now on it moves in the middle of everything, once in `every` times.
+  void MoveNowAndThen(uint64_t seed, uint64_t every) {
+    mover_ = Random(seed);
+    move_every_ = every;
+  }
+  uint64_t moves() const { return moves_; }
 
   // Everything since the last call.
   std::vector<Completion> TakeCompletions();
@@ -109,6 +132,20 @@ class Endpoint {
  private:
   struct Sink;
 
+  // What moves. `ring`: null for one of its own.
+  struct Core {
+    Core(Endpoint& end, RecvRing* ring);
+
+    std::vector<rc::SendRecord> records;
+    std::vector<rc::ReplaySlot> replay;
+    std::vector<urnic_sge> sges;
+    RecvRing own_ring;
+    RecvQueue receives;
+    rc::Qp qp;
+  };
+
+  void MaybeMove(Time now);
+
   size_t DeliverRun(std::span<const RxPacket> run, Time now,
                     std::vector<RxVerdict>& verdicts);
   void ExecutePlacements(std::span<const Placement> placements,
@@ -122,11 +159,13 @@ class Endpoint {
   FakeHost& host_;
   EndpointOptions options_;
   FakeRings rings_;
-  std::vector<rc::SendRecord> records_;
-  std::vector<rc::ReplaySlot> replay_;
-  OwnRecvQueue recv_queue_;
+  RecvRing xrc_ring_;
   std::map<uint32_t, RecvRing*> shared_;  // by number, for XRC
-  rc::Qp qp_;
+  std::unique_ptr<Core> core_;
+  Duration clock_shift_;
+  std::optional<Random> mover_;
+  uint64_t move_every_ = 0;
+  uint64_t moves_ = 0;
   std::vector<Completion> completions_;
   std::vector<uint64_t> counts_;
 };

@@ -6,11 +6,16 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "tests/support/fake_host.h"
 #include "tests/support/fake_rings.h"
 #include "transport/base/check.h"
+#include "transport/uc/image.h"
+#include "transport/ud/image.h"
 #include "transport/work/types.h"
 
 namespace urnic::testing {
@@ -25,23 +30,18 @@ class UnackedEnd {
       mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
 
   UnackedEnd(uint32_t qpn, const QpConfig& config, bool to_rts = true)
-      : config_(config),
-        qp_(QpLimits{.qpn = qpn,
-                     .pd = kPd,
-                     .max_sge_send = 4,
-                     .max_sge_recv = 4,
-                     .max_inline = 64},
-            rings_.sq().view(), &receives_.queue(), &host_.mrs()) {
+      : config_(config), qpn_(qpn), core_(std::make_unique<Core>(*this)) {
     key_ = host_.Register(kPd, 0, host_.size(), kAll);
     if (!to_rts) return;
     for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-      qp_.Modify(state, config_);
+      qp().Modify(state, config_);
     }
   }
 
   FakeHost& host() { return host_; }
   FakeRings& rings() { return rings_; }
-  Qp& qp() { return qp_; }
+  // Another one after a move.
+  Qp& qp() { return core_->qp; }
   uint32_t key() const { return key_; }
   urnic_sge Sge(uint64_t offset, uint32_t bytes) const {
     return {host_.address(offset), bytes, key_};
@@ -55,13 +55,13 @@ class UnackedEnd {
     uint8_t headers[kRunMax][kMaxHeaderBytes];
     std::vector<TxSlot> slots(max);
     for (size_t i = 0; i < max; ++i) slots[i].headers = headers[i];
-    const uint32_t count = qp_.Transmit(Time(), slots);
+    const uint32_t count = qp().Transmit(Time(), slots);
     std::vector<Bytes> packets;
     for (uint32_t i = 0; i < count; ++i) {
       const TxSlot& slot = slots[i];
       Bytes packet(slot.headers, slot.headers + slot.header_bytes);
       if (!Gather(slot, packet)) {
-        qp_.OnGatherFault(slot);
+        qp().OnGatherFault(slot);
         break;
       }
       packet.resize(packet.size() + slot.pad_bytes + wire::kIcrcBytes);
@@ -89,13 +89,13 @@ class UnackedEnd {
     }
     placements_.clear();
     done_.clear();
-    qp_.OnBurst(burst, Time(), *this);
+    qp().OnBurst(burst, Time(), *this);
     for (const Placement& placement : placements_) {
       URNIC_CHECK(host_.Allowed(
           placement.target, placement.bytes, kPd,
           placement.to_receive ? mem::kLocalWrite : mem::kRemoteWrite));
       if (!host_.Writable(placement.target, placement.bytes)) {
-        qp_.OnPlacementFault(placement, done_);
+        qp().OnPlacementFault(placement, done_);
         break;
       }
       std::memcpy(reinterpret_cast<void*>(placement.target), placement.source,
@@ -107,9 +107,22 @@ class UnackedEnd {
 
   void Poll() {
     SendCompletion sent;
-    while (qp_.PollSend(sent)) completed.push_back(sent);
+    while (qp().PollSend(sent)) completed.push_back(sent);
     RecvCompletion flushed;
-    while (qp_.PollRecvFlush(flushed)) received.push_back(flushed);
+    while (qp().PollRecvFlush(flushed)) received.push_back(flushed);
+  }
+
+  // As Endpoint's.
+  std::vector<uint8_t> Image() {
+    std::vector<uint8_t> image(ExtractImage(qp(), Time(), {}));
+    URNIC_CHECK(ExtractImage(qp(), Time(), image) == image.size());
+    return image;
+  }
+  ImageRefusal Become(std::span<const uint8_t> image) {
+    auto next = std::make_unique<Core>(*this);
+    const ImageRefusal refusal = InsertImage(image, Time(), next->qp);
+    if (refusal.ok()) core_ = std::move(next);
+    return refusal;
   }
 
   // For the queue pair.
@@ -123,6 +136,21 @@ class UnackedEnd {
   const std::vector<uint32_t>& address_handles() const { return handles_; }
 
  private:
+  // What moves.
+  struct Core {
+    explicit Core(UnackedEnd& end)
+        : receives(end.rings_.rq().view(), 4),
+          qp(QpLimits{.qpn = end.qpn_,
+                      .pd = kPd,
+                      .max_sge_send = 4,
+                      .max_sge_recv = 4,
+                      .max_inline = 64},
+             end.rings_.sq().view(), &receives.queue(), &end.host_.mrs()) {}
+
+    OwnRecvQueue receives;
+    Qp qp;
+  };
+
   // False: memory that is registered is not there.
   bool Gather(const TxSlot& slot, Bytes& packet) {
     for (uint32_t s = 0; s < slot.segment_count; ++s) {
@@ -140,8 +168,8 @@ class UnackedEnd {
   QpConfig config_;
   FakeHost host_{16384};
   FakeRings rings_{16, 4, 64, 16, 4};
-  OwnRecvQueue receives_{rings_.rq().view(), 4};
-  Qp qp_;
+  const uint32_t qpn_;
+  std::unique_ptr<Core> core_;
   uint32_t key_ = 0;
   std::vector<Placement> placements_;
   std::vector<RecvCompletion> done_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/base/fields.h"
 #include "transport/rc/requester.h"
 #include "transport/rc/send_state.h"
 #include "transport/rc/timers.h"
@@ -110,6 +111,9 @@ class Completer {
   }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   // May name the first packet that has not been sent: when a stranger's packet
   // from behind it has reached the responder, this comes instead of the
   // acknowledgement that was due, and acknowledges all that was sent.

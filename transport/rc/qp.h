@@ -23,6 +23,7 @@
 
 #include <span>
 
+#include "transport/base/fields.h"
 #include "transport/rc/completer.h"
 #include "transport/rc/requester.h"
 #include "transport/rc/responder.h"
@@ -188,6 +189,9 @@ class Qp {
   void CheckInvariants() const;
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   // Marks receive completions with what the send queue had completed by then.
   template <typename Sink>
   struct Ordered {

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "transport/base/check.h"
+#include "transport/base/fields.h"
 #include "transport/work/types.h"
 
 namespace urnic::rc {
@@ -134,6 +135,9 @@ class ReplayRing {
   }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   static bool Before(uint32_t a, uint32_t b) {
     return static_cast<int32_t>(a - b) < 0;
   }

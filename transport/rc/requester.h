@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 
+#include "transport/base/fields.h"
 #include "transport/rc/send_state.h"
 
 namespace urnic::rc {
@@ -54,6 +55,9 @@ class Requester {
   }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   uint32_t Fill(std::span<TxSlot> slots) {
     uint32_t count = 0;
     while (true) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "transport/base/fields.h"
 #include "transport/mem/mr_table.h"
 #include "transport/rc/replay.h"
 #include "transport/rc/response_headers.h"
@@ -146,6 +147,9 @@ class Responder {
   uint32_t msn() const { return msn_; }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   enum class Message : uint8_t { kNone, kSend, kWrite };
 
   // What a RETH names.

@@ -29,16 +29,16 @@ void Append(TxSlot& slot, const Header& header) {
 void Qp::Modify(QpState target, const QpConfig& config) {
   UnackedQp::Modify(target, config);
   if (target == QpState::kReset) {
-    message_ = Message::kNone;
-    established_ = false;
+    in_.message = Message::kNone;
+    in_.established = false;
   } else if (target == QpState::kRtr) {
-    expected_ = config.rq_psn;
+    in_.expected = config.rq_psn;
   }
 }
 
 void Qp::OnPlacementFault(const Placement& placement,
                           std::span<RecvCompletion> completions) {
-  message_ = Message::kNone;
+  in_.message = Message::kNone;
   if (placement.to_receive) return FailPlacement(placement, completions);
   // Its completion, with immediate data, would tell of what is not there.
   bool untrue = false;

@@ -24,7 +24,7 @@ class Qp final : public UnackedQp {
   // The caller has checked that the transition is allowed.
   void Modify(QpState target, const QpConfig& config);
 
-  Psn recv_psn() const { return expected_; }
+  Psn recv_psn() const { return in_.expected; }
 
   // sink: as rc::Qp's.
   template <typename Sink>
@@ -49,6 +49,9 @@ class Qp final : public UnackedQp {
   }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   enum class Message : uint8_t { kNone, kSend, kWrite };
 
   static Message KindOf(const RxPacket& packet) {
@@ -59,20 +62,20 @@ class Qp final : public UnackedQp {
   template <typename Sink>
   RxVerdict OnPacket(const RxPacket& packet, uint8_t position, Sink& sink) {
     if (!receiving()) return RxVerdict::kQpNotReady;
-    if (!established_) {
-      established_ = true;
+    if (!in_.established) {
+      in_.established = true;
       event_ = QpEvent::kCommEstablished;
     }
     if (!InOrder(packet)) {
-      message_ = Message::kNone;
+      in_.message = Message::kNone;
       return RxVerdict::kBrokenMessage;
     }
     const RxVerdict verdict = packet.info->kind == wire::PacketKind::kSend
                                   ? OnSend(packet, position, sink)
                                   : OnWrite(packet, position, sink);
-    message_ = verdict != RxVerdict::kAccept || packet.info->last
-                   ? Message::kNone
-                   : KindOf(packet);
+    in_.message = verdict != RxVerdict::kAccept || packet.info->last
+                      ? Message::kNone
+                      : KindOf(packet);
     return verdict;
   }
 
@@ -80,9 +83,10 @@ class Qp final : public UnackedQp {
   //= any other must follow its predecessor
   bool InOrder(const RxPacket& packet) {
     const wire::OpcodeInfo& info = *packet.info;
-    const bool follows = packet.psn() == expected_;
-    expected_ = packet.psn() + 1;
-    if (!info.first && (!follows || message_ != KindOf(packet))) return false;
+    const bool follows = packet.psn() == in_.expected;
+    in_.expected = packet.psn() + 1;
+    if (!info.first && (!follows || in_.message != KindOf(packet)))
+      return false;
     return info.last ? packet.payload_bytes <= config_.mtu &&
                            (info.first || packet.payload_bytes > 0)
                      : packet.payload_bytes == config_.mtu;
@@ -92,15 +96,15 @@ class Qp final : public UnackedQp {
   RxVerdict OnSend(const RxPacket& packet, uint8_t position, Sink& sink) {
     const RxVerdict taken = TakeReceive();
     if (taken != RxVerdict::kAccept) return taken;
-    if (packet.info->first) offset_ = 0;
-    const WalkResult walk =
-        Scatter(packet.payload, packet.payload_bytes, offset_, position, sink);
+    if (packet.info->first) in_.offset = 0;
+    const WalkResult walk = Scatter(packet.payload, packet.payload_bytes,
+                                    in_.offset, position, sink);
     if (walk == WalkResult::kTooShort) return RxVerdict::kTooLong;
     if (walk != WalkResult::kOk) {
       FailReceive(URNIC_WC_LOC_PROT_ERR);
       return RxVerdict::kAccept;
     }
-    offset_ += packet.payload_bytes;
+    in_.offset += packet.payload_bytes;
     if (packet.info->last) Complete(packet, position, URNIC_WC_RECV, sink);
     return RxVerdict::kAccept;
   }
@@ -113,13 +117,13 @@ class Qp final : public UnackedQp {
     }
     if (info.first) {
       const wire::Reth& reth = packet.reth();
-      write_address_ = reth.virtual_address.value();
-      write_key_ = MrKey{reth.rkey.value()};
-      write_length_ = reth.dma_length.value();
-      offset_ = 0;
+      in_.write_address = reth.virtual_address.value();
+      in_.write_key = MrKey{reth.rkey.value()};
+      in_.write_length = reth.dma_length.value();
+      in_.offset = 0;
     }
-    const uint64_t end = offset_ + packet.payload_bytes;
-    if (info.last ? end != write_length_ : end >= write_length_) {
+    const uint64_t end = in_.offset + packet.payload_bytes;
+    if (info.last ? end != in_.write_length : end >= in_.write_length) {
       return RxVerdict::kBrokenMessage;
     }
     if (info.has_imm) {
@@ -128,8 +132,10 @@ class Qp final : public UnackedQp {
     }
     if (packet.payload_bytes != 0) {
       const mem::Translation at = mrs_->CheckRemote(
-          write_key_, limits_.pd, limits_.qpn, write_address_ + offset_,
-          info.first ? write_length_ : packet.payload_bytes, mem::kRemoteWrite);
+          in_.write_key, limits_.pd, limits_.qpn,
+          in_.write_address + in_.offset,
+          info.first ? in_.write_length : packet.payload_bytes,
+          mem::kRemoteWrite);
       if (!at.ok()) return RxVerdict::kRefusedWrite;
       sink.Place(Placement{.packet = position,
                            .from_responder = true,
@@ -137,7 +143,7 @@ class Qp final : public UnackedQp {
                            .target = at.host,
                            .source = packet.payload});
     }
-    offset_ = end;
+    in_.offset = end;
     if (info.has_imm) {
       Complete(packet, position, URNIC_WC_RECV_RDMA_WITH_IMM, sink);
     }
@@ -151,7 +157,7 @@ class Qp final : public UnackedQp {
         .packet = position,
         .opcode = opcode,
         .solicited = packet.bth->solicited(),
-        .byte_len = static_cast<uint32_t>(offset_),
+        .byte_len = static_cast<uint32_t>(in_.offset),
         .src_qp = config_.dest_qpn,
         .wr_id = rq_->Consume(),
     };
@@ -164,13 +170,17 @@ class Qp final : public UnackedQp {
 
   void WriteHeaders(TxSlot& slot, const UnackedSender::Part& part);
 
-  Psn expected_;
-  bool established_ = false;
-  Message message_ = Message::kNone;
-  uint64_t offset_ = 0;  // bytes of the current message placed so far
-  uint64_t write_address_ = 0;
-  uint32_t write_length_ = 0;
-  MrKey write_key_;
+  // The receiving side.
+  struct Incoming {
+    Psn expected;
+    bool established = false;
+    Message message = Message::kNone;
+    uint64_t offset = 0;  // bytes of the current message placed so far
+    uint64_t write_address = 0;
+    uint32_t write_length = 0;
+    MrKey write_key;
+  };
+  Incoming in_;
 };
 
 }  // namespace urnic::uc

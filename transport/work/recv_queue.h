@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "transport/base/fields.h"
 #include "transport/work/sge_walk.h"
 #include "transport/work/types.h"
 #include "transport/work/work_queue.h"
@@ -77,6 +78,9 @@ class RecvRing {
   uint32_t pd() const { return pd_; }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   WorkQueueView view_;
   uint32_t max_sge_ = 0;
   uint32_t pd_ = 0;
@@ -159,6 +163,9 @@ class RecvQueue {
   }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   RecvRing* ring_;
   urnic_sge* sges_;
   bool shared_;

@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "transport/base/fields.h"
 #include "transport/work/recv_queue.h"
 #include "transport/work/types.h"
 #include "transport/work/unacked_sender.h"
@@ -64,10 +65,16 @@ class UnackedQp {
   Time NextDeadline() const { return Time::Infinite(); }
   void OnTimer(Time) {}
 
+  // Aborts when the sender's invariants do not hold.
+  void CheckInvariants() const { sender_.CheckInvariants(); }
+
   QpEvent TakeEvent() { return std::exchange(event_, QpEvent::kNone); }
   bool sq_draining() const { return sender_.draining(); }
 
  protected:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   // `requests`: as UnackedSender's. `recv_queue` and `mrs` outlive it.
   UnackedQp(const QpLimits& limits, WorkQueueView sq, RecvQueue* recv_queue,
             mem::MrTable* mrs, RequestSet requests)

@@ -14,6 +14,8 @@
 #include <span>
 #include <utility>
 
+#include "transport/base/check.h"
+#include "transport/base/fields.h"
 #include "transport/work/request.h"
 #include "transport/work/sge_walk.h"
 #include "transport/work/types.h"
@@ -128,7 +130,16 @@ class UnackedSender {
   bool draining() const { return draining_ && !drain_reported_; }
   bool failed() const { return failed_; }
 
+  void CheckInvariants() const {
+    URNIC_CHECK(next_ - head_ <= sq_.entries() && stale_ <= next_ - head_);
+    URNIC_CHECK(static_cast<int32_t>(posted_ - next_) >= 0);
+    URNIC_CHECK(!running_ || offset_ == 0 || offset_ < length_);
+  }
+
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   bool Next(SendCompletion& out, bool& fatal) {
     while (head_ != next_) {
       const auto wqe = sq_.Read<urnic_sq_wqe>(head_++);
@@ -222,10 +233,16 @@ class UnackedSender {
     return loaded_ = true;
   }
 
-  // Copies the work request out of the ring, once.
+  // Copies the work request out of the ring: once, and once more where a part
+  // of it had been sent when the queue pair was made from an image.
   uint8_t Load() {
+    const uint32_t begun = offset_ != 0 ? length_ : 0;
+    const uint8_t status = LoadCurrent();
+    if (begun != 0 && begun != length_) return URNIC_WC_LOC_QP_OP_ERR;
+    return status;
+  }
+  uint8_t LoadCurrent() {
     current_ = sq_.Read<urnic_sq_wqe>(next_);
-    offset_ = 0;
     gather_ = SgeCursor{};
     if (current_.opcode > 31 || !Contains(requests_, current_.opcode)) {
       return URNIC_WC_LOC_QP_OP_ERR;

@@ -1,0 +1,11 @@
+#pragma once
+
+namespace urnic {
+
+// The list of T's members, for who writes them out and reads them back
+// (transport/work/image_codec.h). States with private members befriend it, so
+// that lists and their code stay out of the headers of the packet path.
+template <typename T>
+struct FieldsOf;
+
+}  // namespace urnic

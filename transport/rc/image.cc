@@ -1,0 +1,284 @@
+#include "transport/rc/image.h"
+
+#include "transport/rc/image_fields.h"
+
+namespace urnic {
+namespace {
+
+using rc::ReplaySlot;
+using rc::SendRecord;
+using rc::SendState;
+
+constexpr uint32_t kPsnMask = 0xffffff;
+
+uint32_t PacketsOf(const SendRecord& record, uint32_t mtu) {
+  const RequestKind* kind = FindRequest(record.opcode);
+  if (kind->local()) return 0;
+  if (kind->fixed_length != kAnyLength || record.length == 0) return 1;
+  return static_cast<uint32_t>((uint64_t{record.length} + mtu - 1) / mtu);
+}
+
+// Of the requests that are not acknowledged: PSNs without a gap, each as many
+// as its length takes, and una_psn among those of the first.
+bool CheckRecords(ImageReader& f, const SendState& s) {
+  uint32_t reads = 0;
+  for (uint32_t i = s.head; i != s.assigned; ++i) {
+    const SendRecord& record = s.RecordOf(i);
+    if (!f.Require(FindRequest(record.opcode) != nullptr &&
+                       Contains(RequestsOf(QpService::kRc), record.opcode),
+                   "opcode", record.opcode, "is no request of this service") ||
+        !f.Require(record.packets == PacketsOf(record, s.config.mtu), "packets",
+                   record.packets, "does not fit the length")) {
+      return false;
+    }
+    if (static_cast<int32_t>(i - s.una) < 0) continue;
+    reads += record.reads_in_flight;
+    f.Require(record.reads_in_flight == 0 ||
+                  Contains(kAnsweredRequests, record.opcode),
+              "reads_in_flight", record.reads_in_flight,
+              "belongs to a request that nobody answers");
+    f.Require(!record.executed || Contains(kLocalRequests, record.opcode),
+              "executed", record.executed, "is for local operations");
+    const uint32_t psn = record.first_psn.value();
+    if (i == s.una) {
+      f.Require((s.una_psn - record.first_psn) >= 0 &&
+                    (static_cast<uint32_t>(s.una_psn - record.first_psn) <
+                         record.packets ||
+                     s.una_psn == record.first_psn),
+                "una_psn", s.una_psn.value(), "is not of the oldest request");
+    } else {
+      const SendRecord& before = s.RecordOf(i - 1);
+      f.Require(((before.first_psn.value() + before.packets) & kPsnMask) == psn,
+                "first_psn", psn, "does not follow the request before");
+    }
+  }
+  return f.Require(reads == s.reads_in_flight, "reads_in_flight",
+                   s.reads_in_flight, "is not what the requests add up to") &&
+         f.Require(reads <= s.config.max_rd_atomic, "reads_in_flight", reads,
+                   "is more than max_rd_atomic") &&
+         f.ok();
+}
+
+// Where the transmission stands, against the requests.
+void CheckPosition(ImageReader& f, const SendState& s) {
+  f.Require(s.tx_psn - s.una_psn >= 0, "tx_psn", s.tx_psn.value(),
+            "lies behind una_psn");
+  f.Require(s.sent_psn - s.tx_psn >= 0, "sent_psn", s.sent_psn.value(),
+            "lies behind tx_psn");
+  if (s.next != s.assigned) {
+    const SendRecord& record = s.RecordOf(s.next);
+    f.Require(s.next_offset == 0 || s.next_offset < record.length,
+              "next_offset", s.next_offset, "is behind the end of a request");
+    f.Require(s.next_offset % s.config.mtu == 0, "next_offset", s.next_offset,
+              "is in the middle of a packet");
+    const Psn psn =
+        record.first_psn + static_cast<int32_t>(s.next_offset / s.config.mtu);
+    f.Require(s.tx_psn == psn, "tx_psn", s.tx_psn.value(),
+              "is not where the transmission stands");
+  }
+  if (s.failed || !s.running) return;
+  Psn end = s.una_psn;
+  if (s.una != s.assigned) {
+    const SendRecord& last = s.RecordOf(s.assigned - 1);
+    end = last.first_psn + static_cast<int32_t>(last.packets);
+  }
+  f.Require(s.next_psn == end, "next_psn", s.next_psn.value(),
+            "does not follow the last request");
+  f.Require(s.next_psn - s.sent_psn >= 0, "sent_psn", s.sent_psn.value(),
+            "is of no request");
+  if (s.next == s.assigned) {
+    f.Require(s.tx_psn == end && s.sent_psn == end, "tx_psn", s.tx_psn.value(),
+              "is not the end of all requests");
+  }
+}
+
+void CheckFlags(ImageReader& f, const SendState& s, QpState state) {
+  f.Require(s.running == (state == QpState::kRts || state == QpState::kSqd),
+            "running", s.running, "does not fit the state");
+  f.Require(s.flushing == (state == QpState::kErr), "flushing", s.flushing,
+            "does not fit the state");
+  f.Require(state != QpState::kRts || !s.draining, "draining", s.draining,
+            "does not fit the state");
+  f.Require(state != QpState::kSqd || s.draining, "draining", s.draining,
+            "does not fit the state");
+  f.Require(s.running || s.una == s.assigned, "assigned", s.assigned,
+            "has requests under way in a state without");
+  f.Require(s.running || (s.tx_psn == s.una_psn && s.sent_psn == s.una_psn),
+            "sent_psn", s.sent_psn.value(),
+            "has packets under way in a state without");
+  f.Require(!s.failed || (s.running && s.failed_index == s.assigned),
+            "failed_index", s.failed_index, "is not behind the last request");
+  f.Require(IsCompletionStatus(s.failed_status), "failed_status",
+            s.failed_status, "is unknown");
+  f.Require(!s.rnr_waiting || (s.running && !s.deadline.IsInfinite()),
+            "rnr_waiting", s.rnr_waiting, "would never end");
+  f.Require(s.running || s.deadline.IsInfinite(), "deadline", 0,
+            "is for a state that waits for nothing");
+  f.Require(s.read_packets != 0, "read_packets", 0, "is none");
+  f.Require(!s.running || s.window_max != 0, "window_max", 0, "is none");
+  f.Require(s.window <= s.window_max, "window", s.window,
+            "is more than window_max");
+  f.Require(!s.running || s.window != 0, "window", 0, "is none");
+}
+
+void CheckSlot(ImageReader& f, const ReplaySlot& slot, const QpConfig& config) {
+  f.Require(slot.kind != ReplaySlot::Kind::kFree, "kind", 0, "is none");
+  f.Require(slot.pending || slot.answered, "pending", 0,
+            "is not set, and the request is not answered");
+  uint32_t packets = 1;
+  if (slot.kind == ReplaySlot::Kind::kRead && slot.length != 0) {
+    packets = static_cast<uint32_t>((uint64_t{slot.length} + config.mtu - 1) /
+                                    config.mtu);
+  }
+  f.Require(slot.packets == packets, "packets", slot.packets,
+            "does not fit the length");
+  f.Require(slot.length <= URNIC_MAX_MESSAGE_BYTES, "length", slot.length,
+            "is more than a message has");
+  f.Require(slot.kind == ReplaySlot::Kind::kRead || slot.length == 0, "length",
+            slot.length, "belongs to an answer without data");
+  f.Require(slot.answer_begin <= slot.answer_next &&
+                slot.answer_next <= slot.answer_end &&
+                slot.answer_end <= slot.length,
+            "answer_next", slot.answer_next, "is not within the answer");
+  f.Require(slot.answer_begin % config.mtu == 0 &&
+                (slot.answer_next % config.mtu == 0 ||
+                 slot.answer_next == slot.answer_end),
+            "answer_next", slot.answer_next, "is in the middle of a packet");
+  f.Require(!slot.pending || slot.answer_next < slot.answer_end ||
+                slot.answer_begin == slot.answer_end,
+            "pending", 1, "is set, and nothing is left");
+}
+
+// The syndromes of an AETH that are NAKs, and 0.
+bool IsNak(uint8_t syndrome) {
+  return syndrome == 0 ||
+         (syndrome & wire::kAethTypeMask) == wire::kAethRnrNak ||
+         (syndrome >= wire::kNakPsnSequenceError &&
+          syndrome <= wire::kNakRemoteOperationalError);
+}
+
+}  // namespace
+
+bool FieldsOf<SendState>::Check(ImageReader& f, const SendState& s,
+                                QpState state) {
+  if (!CheckRecords(f, s)) return false;
+  CheckPosition(f, s);
+  CheckFlags(f, s, state);
+  return f.ok();
+}
+
+bool FieldsOf<rc::Responder>::Check(ImageReader& f, const rc::Responder& r,
+                                    QpState state, const QpConfig& config) {
+  const bool alive = state == QpState::kRtr || state == QpState::kRts ||
+                     state == QpState::kSqd;
+  f.Require(!r.receiving_ || (alive && !r.failed_), "receiving", r.receiving_,
+            "does not fit the state");
+  f.Require(!r.established_ || r.receiving_, "established", r.established_,
+            "does not fit the state");
+  f.Require(!r.failed_ || state == QpState::kErr, "failed", r.failed_,
+            "does not fit the state");
+  f.Require(!r.receiving_ || r.rq_->taken() ||
+                r.message_ != rc::Responder::Message::kSend,
+            "message", static_cast<uint64_t>(r.message_),
+            "has no receive to go into");
+  f.Require(r.offset_ <= URNIC_MAX_MESSAGE_BYTES, "offset", r.offset_,
+            "is more than a message has");
+  f.Require(IsNak(r.nak_due_), "nak_due", r.nak_due_, "is no NAK");
+  f.Require(IsCompletionStatus(r.recv_status_), "recv_status", r.recv_status_,
+            "is unknown");
+  f.Require(IsQpEvent(r.event_), "event", static_cast<uint64_t>(r.event_),
+            "is unknown");
+  const rc::ReplayRing& ring = r.replay_;
+  for (uint32_t i = ring.begin_; i != ring.end_; ++i) {
+    const ReplaySlot& slot = ring.slots_[i & ring.mask_];
+    CheckSlot(f, slot, config);
+    f.Require(r.limits_.xrc || slot.pd == 0 || slot.pd == r.limits_.pd, "pd",
+              slot.pd, "is another domain's");
+  }
+  f.Require(ring.limit_ <= ring.slots_.size(), "limit", ring.limit_,
+            "is more than there is room for");
+  return f.ok();
+}
+
+bool FieldsOf<rc::Qp>::Check(ImageReader& f, const rc::Qp& qp) {
+  f.Require(qp.state_ != QpState::kSqe, "state",
+            static_cast<uint64_t>(qp.state_), "is none of RC");
+  f.Require(IsQpEvent(qp.event_), "event", static_cast<uint64_t>(qp.event_),
+            "is unknown");
+  return FieldsOf<SendState>::Check(f, qp.send_, qp.state_) &&
+         FieldsOf<rc::Responder>::Check(f, qp.responder_, qp.state_,
+                                        qp.send_.config);
+}
+
+// What an image does not say because it follows from the rest.
+void FieldsOf<rc::Qp>::Derive(rc::Qp& qp) {
+  SendState& s = qp.send_;
+  s.posted = s.assigned;
+  s.any_executed = false;
+  for (uint32_t i = s.una; i != s.assigned; ++i) {
+    s.any_executed |= s.RecordOf(i).executed;
+  }
+  qp.published_ = s.head;
+  rc::Responder& r = qp.responder_;
+  r.config_ = s.config;
+  rc::ReplayRing& ring = r.replay_;
+  ring.pending_ = 0;
+  ring.first_pending_ = ring.end_;
+  for (uint32_t i = ring.end_; i != ring.begin_;) {
+    if (!ring.slots_[--i & ring.mask_].pending) continue;
+    ++ring.pending_;
+    ring.first_pending_ = i;
+  }
+}
+
+void FieldsOf<rc::Qp>::Attach(ImageReader& f, rc::Qp& qp) {
+  SendState& s = qp.send_;
+  const uint32_t posted = s.sq.Posted(s.head);
+  f.Require(posted != UINT32_MAX && posted >= s.assigned - s.head, "head",
+            s.head, "is not where the program's send ring is");
+  f.Require(FieldsOf<RecvQueue>::Attach(*qp.rq_), "receive_ring", 0,
+            "is not where the program's receive ring is");
+  if (f.ok()) s.sq.PublishConsumer(s.head);
+}
+
+namespace rc {
+
+namespace {
+
+void Read(ImageReader& reader, Qp& qp) {
+  ReadShape(reader, FieldsOf<Qp>::ShapeOf(qp));
+  reader.Element("", qp);
+  reader.Finish();
+  if (reader.ok() && FieldsOf<Qp>::Check(reader, qp)) FieldsOf<Qp>::Derive(qp);
+}
+
+}  // namespace
+
+size_t ExtractImage(const Qp& qp, Time now, std::span<uint8_t> out) {
+  ImageWriter writer(QpService::kRc, now, out);
+  const ImageShape shape = FieldsOf<Qp>::ShapeOf(qp);
+  writer.Element("shape", shape);
+  writer.Element("", qp);
+  return writer.Finish();
+}
+
+ImageRefusal ReadImage(std::span<const uint8_t> image, Time now, Qp& qp) {
+  ImageReader reader(image, now);
+  Read(reader, qp);
+  return reader.refusal();
+}
+
+ImageRefusal InsertImage(std::span<const uint8_t> image, Time now, Qp& qp) {
+  ImageReader reader(image, now);
+  Read(reader, qp);
+  if (reader.ok()) FieldsOf<Qp>::Attach(reader, qp);
+  return reader.refusal();
+}
+
+void ShowState(const Qp& qp, Time now, std::string& out) {
+  ImagePrinter printer(now, out);
+  printer.Element("", qp);
+}
+
+}  // namespace rc
+}  // namespace urnic

@@ -1,0 +1,233 @@
+#pragma once
+
+// The lists of members of an RC queue pair, and what must hold between them.
+
+#include "ras/metrics/counters.h"
+#include "transport/rc/qp.h"
+#include "transport/work/image_codec.h"
+#include "transport/work/image_fields.h"
+
+namespace urnic {
+
+template <>
+struct FieldsOf<rc::SendRecord> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, first_psn, packets, length, opcode, signaled,
+                  reads_in_flight, executed);
+    f("first_psn", first_psn);
+    f("packets", packets);
+    f("length", length);
+    f("opcode", opcode);
+    f("signaled", signaled);
+    f("reads_in_flight", reads_in_flight);
+    f("executed", executed);
+  }
+};
+
+template <>
+struct FieldsOf<RequesterCounters> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+#define URNIC_REQUESTER_COUNTER(name, text) f(#name, s.name);
+#include "ras/metrics/requester_counters.def"
+#undef URNIC_REQUESTER_COUNTER
+    f.CountMembers(sizeof(s) / sizeof(uint64_t));
+  }
+};
+
+template <>
+struct FieldsOf<rc::SendState> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(
+        f, s, limits, config, sq, records, record_mask, mrs, head, una, next,
+        assigned, posted, drain_limit, next_offset, una_psn, tx_psn, sent_psn,
+        next_psn, reads_in_flight, read_packets, unacked_since_request, window,
+        window_max, window_acked, retries_left, rnr_retries_left, rnr_waiting,
+        lost_response_seen, any_executed, running, draining, failed, flushing,
+        timing, failed_status, failed_cause, failed_index, deadline, sent_since,
+        round_trip, current_index_valid, current, gather, counters);
+    f.Group("config", config);
+    f("head", head);
+    f("una", una);
+    f("next", next);
+    f("assigned", assigned);
+    f("drain_limit", drain_limit);
+    f("next_offset", next_offset);
+    f("una_psn", una_psn);
+    f("tx_psn", tx_psn);
+    f("sent_psn", sent_psn);
+    f("next_psn", next_psn);
+    f("reads_in_flight", reads_in_flight);
+    f("read_packets", read_packets);
+    f("unacked_since_request", unacked_since_request);
+    f("window", window);
+    f("window_max", window_max);
+    f("window_acked", window_acked);
+    f("retries_left", retries_left);
+    f("rnr_retries_left", rnr_retries_left);
+    f("rnr_waiting", rnr_waiting);
+    f("lost_response_seen", lost_response_seen);
+    f("running", running);
+    f("draining", draining);
+    f("failed", failed);
+    f("flushing", flushing);
+    f("timing", timing);
+    f("failed_status", failed_status);
+    f("failed_cause", failed_cause, RxVerdict{kRxVerdictCount - 1});
+    f("failed_index", failed_index);
+    f.Deadline("deadline", deadline);
+    f.Since("sent_since", sent_since);
+    f("round_trip", round_trip);
+    f.Group("counters", counters);
+    // Where it lies; and what follows from the rest, or is read again.
+    f.Elsewhere(limits, sq, records, record_mask, mrs, posted, any_executed,
+                current_index_valid, current, gather);
+    // Else there is no telling how many records there are.
+    const uint32_t all = assigned - head;
+    f.Require(all <= sq.entries(), "assigned", assigned,
+              "is farther from head than the ring is long");
+    f.Require(una - head <= all, "una", una, "is not in head..assigned");
+    f.Require(next - una <= assigned - una, "next", next,
+              "is not in una..assigned");
+    for (uint32_t i = head; f.ok() && i != assigned; ++i) {
+      f.Element("record", s.RecordOf(i));
+    }
+  }
+  static bool Check(ImageReader& f, const rc::SendState& s, QpState state);
+};
+
+template <>
+struct FieldsOf<rc::Requester> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, state);
+    f.Elsewhere(state);
+  }
+};
+
+// What scatter_ and atomic_value_ hold ends with the burst, or is found again.
+template <>
+struct FieldsOf<rc::Completer> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, state, requester, scatter, atomic_value);
+    f.Elsewhere(state, requester, scatter, atomic_value);
+  }
+};
+
+template <>
+struct FieldsOf<rc::ReplaySlot> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, kind, pending, answered, msn, first_psn, packets,
+                  address, rkey, pd, length, answer_begin, answer_next,
+                  answer_end, original);
+    f("kind", kind, rc::ReplaySlot::Kind::kEmpty);
+    f("pending", pending);
+    f("answered", answered);
+    f("msn", msn);
+    f("first_psn", first_psn);
+    f("packets", packets);
+    f("address", address);
+    f("rkey", rkey);
+    f("pd", pd);
+    f("length", length);
+    f("answer_begin", answer_begin);
+    f("answer_next", answer_next);
+    f("answer_end", answer_end);
+    f("original", original);
+  }
+};
+
+template <>
+struct FieldsOf<rc::ReplayRing> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, begin, end, first_pending, pending, limit, mask, slots);
+    f("begin", begin);
+    f("end", end);
+    f("limit", limit);
+    f.Elsewhere(first_pending, pending, mask, slots);
+    f.Require(end - begin <= slots.size(), "end", end,
+              "is farther from begin than there are slots");
+    for (uint32_t i = begin; f.ok() && i != end; ++i) {
+      f.Element("replay", slots[i & mask]);
+    }
+  }
+};
+
+template <>
+struct FieldsOf<rc::Responder::RemoteRange> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, address, length, key);
+    f("address", address);
+    f("length", length);
+    f("key", key);
+  }
+};
+
+template <>
+struct FieldsOf<rc::Responder> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, limits, config, rq, mrs, pd, expected, msn, message,
+                  receiving, established, gap_reported, ack_due, failed,
+                  nak_due, nak_psn, dropped_psn, recv_status, event, offset,
+                  write, replay);
+    f("pd", pd);
+    f("expected", expected);
+    f("msn", msn);
+    f("message", message, rc::Responder::Message::kWrite);
+    f("receiving", receiving);
+    f("established", established);
+    f("gap_reported", gap_reported);
+    f("ack_due", ack_due);
+    f("failed", failed);
+    f("nak_due", nak_due);
+    f("nak_psn", nak_psn);
+    f("dropped_psn", dropped_psn);
+    f("recv_status", recv_status);
+    f("event", event, QpEvent::kLastWqeReached);
+    f("offset", offset);
+    f.Group("write", write);
+    f.Group("replay", replay);
+    f.Group("receive_queue", *rq);
+    f.Elsewhere(limits, config, mrs);
+    f.Require(pd == limits.pd || limits.xrc, "pd", pd, "is another domain's");
+    f.Require(msn <= 0xffffff, "msn", msn, "is no MSN");
+  }
+  static bool Check(ImageReader& f, const rc::Responder& r, QpState state,
+                    const QpConfig& config);
+};
+
+template <>
+struct FieldsOf<rc::Qp> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, send, requester, completer, responder, rq, published,
+                  state, drain_reported, event);
+    f("state", state, QpState::kErr);
+    f("drain_reported", drain_reported);
+    f("event", event, QpEvent::kLastWqeReached);
+    f.Group("send", send);
+    f.Group("requester", requester);
+    f.Group("completer", completer);
+    f.Group("receive", responder);
+    f.Elsewhere(rq, published);
+  }
+  static ImageShape ShapeOf(const rc::Qp& qp) {
+    return {.service = QpService::kRc,
+            .limits = qp.limits(),
+            .sq_entries = qp.send_.sq.entries(),
+            .replay_slots = qp.replay_capacity(),
+            .shared_receives = qp.rq_->shared()};
+  }
+  static bool Check(ImageReader& f, const rc::Qp& qp);
+  static void Derive(rc::Qp& qp);
+  static void Attach(ImageReader& f, rc::Qp& qp);
+};
+
+}  // namespace urnic

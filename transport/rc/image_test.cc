@@ -1,0 +1,247 @@
+#include "transport/rc/image.h"
+
+#include <gmock/gmock.h>
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/endpoint.h"
+#include "tests/support/golden.h"
+#include "tests/support/image_map.h"
+#include "transport/rc/image_fields.h"
+#include "transport/rc/timers.h"
+
+namespace urnic::rc {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using urnic::testing::Endpoint;
+using urnic::testing::FakeHost;
+using urnic::testing::ImageMap;
+using urnic::testing::Packet;
+
+constexpr uint32_t kAll = mem::kLocalWrite | mem::kRemoteWrite |
+                          mem::kRemoteRead | mem::kRemoteAtomic;
+constexpr Duration kAhead = Duration::Seconds(1000);
+
+// Two ends in the middle of much: requests sent and not acknowledged, a long
+// one under way, a read half answered, an atomic that may be asked for again, a
+// receive half filled.
+class ImageTest : public ::testing::Test {
+ protected:
+  ImageTest() {
+    key_a_ = host_a_.Register(1, 0, host_a_.size(), kAll);
+    key_b_ = host_b_.Register(1, 0, host_b_.size(), kAll);
+    config_ = {.dest_qpn = 0x22,
+               .mtu = 256,
+               .rq_psn = Psn(0x123456),
+               .sq_psn = Psn(0xfffffe),
+               .access = kAll,
+               .timeout = AckTimeout(14),
+               .max_rd_atomic = 4,
+               .max_dest_rd_atomic = 4,
+               .window_packets = 16};
+    a_.Connect(config_);
+    QpConfig other = config_;
+    std::swap(other.rq_psn, other.sq_psn);
+    other.dest_qpn = 0x11;
+    b_.Connect(other);
+  }
+
+  void Post(uint8_t opcode, uint32_t bytes) {
+    ASSERT_TRUE(a_.PostSend({.opcode = opcode,
+                             .wr_id = ++posted_,
+                             .sges = {{host_a_.address(0), bytes, key_a_}},
+                             .remote_addr = host_b_.address(8),
+                             .rkey = key_b_}));
+  }
+  void Begin() {
+    ASSERT_TRUE(b_.PostRecv(
+        {.wr_id = 900, .sges = {{host_b_.address(1024), 4096, key_b_}}}));
+    Post(URNIC_WR_ATOMIC_FETCH_AND_ADD, 8);
+    Post(URNIC_WR_RDMA_READ, 1024);
+    Post(URNIC_WR_RDMA_WRITE, 8);
+    Post(URNIC_WR_SEND, 2000);
+    for (Packet& p : a_.Transmit(now_, 5)) (void)b_.Deliver(p, now_);
+    (void)b_.Transmit(now_, 2);  // they are lost
+  }
+
+  FakeHost host_a_{8192};
+  FakeHost host_b_{8192};
+  uint32_t key_a_ = 0;
+  uint32_t key_b_ = 0;
+  QpConfig config_;
+  Endpoint a_{host_a_, {.qpn = 0x11}};
+  Endpoint b_{host_b_, {.qpn = 0x22}};
+  uint64_t posted_ = 0;
+  Time now_ = Time::FromNs(5'000'000'000);
+};
+
+TEST_F(ImageTest, TheImageOfAnInsertedQueuePairIsTheSame) {
+  Begin();
+  for (Endpoint* end : {&a_, &b_}) {
+    const std::vector<uint8_t> image = end->Image(now_);
+    ASSERT_TRUE(end->Become(image, now_, kAhead).ok());
+    end->qp().CheckInvariants();
+    EXPECT_EQ(end->Image(now_), image);
+  }
+}
+
+TEST_F(ImageTest, EverythingThatWasUnderWayArrives) {
+  Begin();
+  for (int round = 0; round < 40; ++round) {
+    for (Endpoint* end : {&a_, &b_}) {
+      ASSERT_TRUE(end->Become(end->Image(now_), now_, kAhead * round).ok());
+    }
+    for (Packet& p : a_.Transmit(now_)) (void)b_.Deliver(p, now_);
+    for (Packet& p : b_.Transmit(now_)) (void)a_.Deliver(p, now_);
+    now_ = now_ + config_.timeout;
+    a_.AdvanceTo(now_);
+  }
+  ASSERT_EQ(a_.completions().size(), 4);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(a_.completions()[i].status, URNIC_WC_SUCCESS);
+    EXPECT_EQ(a_.completions()[i].wr_id, i + 1);
+  }
+  ASSERT_EQ(b_.completions().size(), 1);
+  EXPECT_EQ(b_.completions()[0].byte_len, 2000);
+}
+
+TEST_F(ImageTest, AnotherClockChangesNoTimer) {
+  Begin();
+  const Time due = a_.NextDeadline();
+  ASSERT_FALSE(due.IsInfinite());
+  const Time later = now_ + Duration::Milliseconds(1);
+  ASSERT_TRUE(a_.Become(a_.Image(later), later, kAhead).ok());
+  EXPECT_EQ(a_.NextDeadline(), due);
+  EXPECT_EQ(a_.qp().NextDeadline(), due + kAhead);
+}
+
+TEST_F(ImageTest, ShowsEachMember) {
+  Begin();
+  std::string text;
+  ShowState(a_.qp(), now_, text);
+  EXPECT_THAT(text, HasSubstr("send.deadline 67108864 ns\n"));
+  EXPECT_THAT(text, HasSubstr("state 3\n"));
+  EXPECT_THAT(text, HasSubstr("send.una_psn 0xfffffe\n"));
+  EXPECT_THAT(text, HasSubstr("record.length 2000\n"));
+}
+
+// The layout is a promise: whoever changes a list raises kImageVersion.
+TEST_F(ImageTest, LayoutOfThisVersion) {
+  Begin();
+  urnic::testing::ExpectGolden("transport/rc/goldens/image_layout.txt",
+                               "version " + std::to_string(kImageVersion) +
+                                   "\n" +
+                                   ImageMap(b_.qp(), QpService::kRc).Layout());
+}
+
+TEST_F(ImageTest, AnImageThatIsCutIsRefused) {
+  Begin();
+  const std::vector<uint8_t> image = b_.Image(now_);
+  for (size_t bytes = 0; bytes < image.size(); ++bytes) {
+    const auto part = std::span(image).first(bytes);
+    EXPECT_FALSE(b_.Become(part, now_, Duration()).ok()) << bytes;
+  }
+}
+
+TEST_F(ImageTest, EveryByteIsUnderTheCrc) {
+  Begin();
+  std::vector<uint8_t> image = b_.Image(now_);
+  for (uint8_t& byte : image) {
+    byte ^= 0x10;
+    EXPECT_FALSE(b_.Become(image, now_, Duration()).ok());
+    byte ^= 0x10;
+  }
+}
+
+// A member set to a value that it cannot have, and what is said of it.
+struct Bad {
+  const char* field;
+  uint64_t value;
+  const char* text;
+};
+
+TEST_F(ImageTest, ARefusalNamesTheMember) {
+  Begin();
+  static constexpr Bad kBad[] = {
+      {"limits.qpn", 5, "qpn is 5: is another queue pair's"},
+      {"limits.xrc", 2, "limits.xrc is 2: is more than it can be"},
+      {"state", 7, "state is 7"},
+      {"state", 2, "running is 1"},
+      {"config.mtu", 300, "config.mtu is 300: is no path MTU"},
+      {"send.una_psn", 0x1000000, "send.una_psn is 16777216"},
+      {"send.head", 0xffffff00, "send.assigned is "},
+      {"send.una", 3, "una_psn is "},
+      {"send.next_psn", 5, "next_psn is 5"},
+      {"send.tx_psn", 0x777777, "sent_psn is "},
+      {"send.reads_in_flight", 1, "reads_in_flight is 1"},
+      {"send.read_packets", 0, "read_packets is 0"},
+      {"send.rnr_waiting", 3, "send.rnr_waiting is 3"},
+      {"send.failed_status", 77, "failed_status is 77"},
+      {"send.deadline", uint64_t{1} << 61, "send.deadline is "},
+      {"record.opcode", 31, "opcode is 31"},
+      {"record.packets", 9, "packets is 9"},
+      {"receive.msn", 0x1000000, "receive.msn is 16777216"},
+      {"receive.event", 9, "event is 9"},
+  };
+  const std::vector<uint8_t> good = a_.Image(now_);
+  const ImageMap map(a_.qp(), QpService::kRc);
+  for (const Bad& bad : kBad) {
+    std::vector<uint8_t> image = good;
+    map.Set(image, bad.field, bad.value);
+    const ImageRefusal refusal = a_.Become(image, now_, Duration());
+    EXPECT_THAT(refusal.Text(), HasSubstr(bad.text)) << bad.field;
+  }
+}
+
+TEST_F(ImageTest, ARefusalNamesTheMemberOfTheResponder) {
+  Begin();
+  static constexpr Bad kBad[] = {
+      {"replay.kind", 0, "kind is 0"},
+      {"replay.length", 77, "length is 77"},
+      {"replay.pd", 9, "pd is 9"},
+      {"receive_queue.taken", 0, "length is "},
+      {"receive.num_sge", 5, "num_sge is 5"},
+      {"receive.nak_due", 1, "nak_due is 1"},
+      {"receive_ring.head", 0x100, "receive_ring is 0: is not where"},
+      {"replay.limit", 200, "limit is 200"},
+  };
+  const std::vector<uint8_t> good = b_.Image(now_);
+  const ImageMap map(b_.qp(), QpService::kRc);
+  for (const Bad& bad : kBad) {
+    std::vector<uint8_t> image = good;
+    map.Set(image, bad.field, bad.value);
+    const ImageRefusal refusal = b_.Become(image, now_, Duration());
+    EXPECT_THAT(refusal.Text(), HasSubstr(bad.text)) << bad.field;
+  }
+}
+
+TEST_F(ImageTest, OtherVersionsAndServicesAreRefused) {
+  std::vector<uint8_t> image = a_.Image(now_);
+  image[8] = 2;
+  ImageMap::Seal(image);
+  EXPECT_THAT(a_.Become(image, now_, Duration()).Text(),
+              StartsWith("version is 2"));
+  image = a_.Image(now_);
+  image[10] = static_cast<uint8_t>(QpService::kUd);
+  ImageMap::Seal(image);
+  EXPECT_THAT(a_.Become(image, now_, Duration()).Text(),
+              HasSubstr("service is 2"));
+}
+
+// Who looks at an image builds a queue pair after its shape.
+TEST_F(ImageTest, AnImageSaysWhatItsQueuePairIsLike) {
+  ImageShape shape;
+  ASSERT_TRUE(ReadImageShape(b_.Image(now_), shape).ok());
+  EXPECT_EQ(shape.service, QpService::kRc);
+  EXPECT_EQ(shape.limits.qpn, 0x22u);
+  EXPECT_EQ(shape.sq_entries, b_.options().sq_entries);
+  EXPECT_EQ(shape.replay_slots, kReplaySlots);
+}
+
+}  // namespace
+}  // namespace urnic::rc

@@ -1,0 +1,56 @@
+#include "transport/uc/image.h"
+
+#include "transport/work/unacked_image.h"
+
+namespace urnic {
+
+template <>
+struct FieldsOf<uc::Qp::Incoming> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, expected, established, message, offset, write_address,
+                  write_length, write_key);
+    f("expected", expected);
+    f("established", established);
+    f("message", message, uc::Qp::Message::kWrite);
+    f("offset", offset);
+    f("write_address", write_address);
+    f("write_length", write_length);
+    f("write_key", write_key);
+    f.Require(offset <= URNIC_MAX_MESSAGE_BYTES, "offset", offset,
+              "is more than a message has");
+  }
+};
+
+template <>
+struct FieldsOf<uc::Qp> {
+  // A member beside these two would be forgotten here.
+  static_assert(sizeof(uc::Qp) == sizeof(UnackedQp) + sizeof(uc::Qp::Incoming));
+
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    f.Element("", AsUnacked(s));
+    f.Element("receive", s.in_);
+  }
+};
+
+namespace uc {
+
+size_t ExtractImage(const Qp& qp, Time now, std::span<uint8_t> out) {
+  return ExtractUnacked(qp, QpService::kUc, now, out);
+}
+
+ImageRefusal InsertImage(std::span<const uint8_t> image, Time now, Qp& qp) {
+  return InsertUnacked(image, now, QpService::kUc, qp);
+}
+
+ImageRefusal ReadImage(std::span<const uint8_t> image, Time now, Qp& qp) {
+  return ReadUnacked(image, now, QpService::kUc, qp);
+}
+
+void ShowState(const Qp& qp, Time now, std::string& out) {
+  ImagePrinter(now, out).Element("", qp);
+}
+
+}  // namespace uc
+}  // namespace urnic

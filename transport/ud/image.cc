@@ -1,0 +1,38 @@
+#include "transport/ud/image.h"
+
+#include "transport/work/unacked_image.h"
+
+namespace urnic {
+
+// It has no members of its own; one would not compile here.
+template <>
+struct FieldsOf<ud::Qp> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, limits, config, sender, rq, mrs, state, recv_status,
+                  event);
+    f.Elsewhere(limits, config, sender, rq, mrs, state, recv_status, event);
+    f.Element("", AsUnacked(s));
+  }
+};
+
+namespace ud {
+
+size_t ExtractImage(const Qp& qp, Time now, std::span<uint8_t> out) {
+  return ExtractUnacked(qp, QpService::kUd, now, out);
+}
+
+ImageRefusal InsertImage(std::span<const uint8_t> image, Time now, Qp& qp) {
+  return InsertUnacked(image, now, QpService::kUd, qp);
+}
+
+ImageRefusal ReadImage(std::span<const uint8_t> image, Time now, Qp& qp) {
+  return ReadUnacked(image, now, QpService::kUd, qp);
+}
+
+void ShowState(const Qp& qp, Time now, std::string& out) {
+  ImagePrinter(now, out).Element("", qp);
+}
+
+}  // namespace ud
+}  // namespace urnic

@@ -1,0 +1,70 @@
+#pragma once
+
+// Images of queue pairs: their whole state as bytes that mean the same in any
+// process, at any time and on any storage (docs/design/0007-state-images.md).
+// Extract and insert are in rc/image.h, uc/image.h and ud/image.h; here is what
+// they share.
+//
+// Layout, all numbers little-endian, without padding between them:
+//
+//   bytes   what
+//   8       "uRNIC-QP"
+//   2       version (kImageVersion)
+//   1       service: 0 RC and XRC, 1 UC, 2 UD
+//   1       0
+//   4       length of the image in bytes, a multiple of four
+//   ..      what the queue pair was created with: ImageShape
+//   ..      its state: the lists of members in the services' image.cc, each
+//           member in its own width; PSNs and keys 4 bytes, booleans and
+//           enumerations 1, times and durations 8 (nanoseconds from or to the
+//           moment of the extraction; all ones: never)
+//   0..3    zeros
+//   4       CRC-32 of all that comes before
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "transport/work/types.h"
+
+namespace urnic {
+
+inline constexpr char kImageMagic[] = "uRNIC-QP";
+// One for each change of a list of members: there is no reader of old ones.
+inline constexpr uint16_t kImageVersion = 1;
+inline constexpr size_t kImageHeaderBytes = 16;
+inline constexpr size_t kImageTrailerBytes = 4;
+
+// Why an image is not taken: the member, its value there, and the rule that it
+// breaks ("config.mtu is 300: is no path MTU").
+struct ImageRefusal {
+  const char* group = "";
+  const char* field = nullptr;  // null: none, it is good
+  uint64_t value = 0;
+  const char* rule = "";
+
+  bool ok() const { return field == nullptr; }
+  std::string Text() const;
+};
+
+// What a queue pair that an image goes into is created with.
+struct ImageShape {
+  QpService service = QpService::kRc;  // XRC: kRc
+  QpLimits limits;
+  uint32_t sq_entries = 0;
+  uint32_t replay_slots = 0;  // at least; RC
+  bool shared_receives = false;
+};
+
+// The length that the image at the beginning of `bytes` says it has; 0: it is
+// none, or not all of its header is there.
+size_t ImageLength(std::span<const uint8_t> bytes);
+
+// The CRC-32 of ISO 3309, as Ethernet has it. (The ICRC's code is for packets.)
+uint32_t ImageCrc(std::span<const uint8_t> bytes);
+
+// Of a whole image. Checks magic, version, length and CRC.
+ImageRefusal ReadImageShape(std::span<const uint8_t> image, ImageShape& out);
+
+}  // namespace urnic

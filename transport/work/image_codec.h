@@ -1,0 +1,234 @@
+#pragma once
+
+// How lists of members become images, and back.
+//
+// A state that belongs to an image has a list, FieldsOf<State>::Visit(f, s),
+// which names each member once, in the image's order. The same list writes,
+// reads and shows:
+//
+//   URNIC_MEMBERS(f, s, head, mrs, due);  // all, as they are declared
+//   f("head", head);
+//   f.Deadline("due", due);
+//   f.Elsewhere(mrs);
+//
+// URNIC_MEMBERS does not compile when the state has got a member more or less,
+// and who visits a list that passes over one of its members aborts.
+
+#include <concepts>
+#include <cstring>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+
+#include "transport/base/check.h"
+#include "transport/base/fields.h"
+#include "transport/base/ids.h"
+#include "transport/base/psn.h"
+#include "transport/base/time.h"
+#include "transport/work/image.h"
+
+namespace urnic {
+
+// Binds all members of `object` to names, in the order of their declaration.
+#define URNIC_MEMBERS(visitor, object, ...) \
+  auto& [__VA_ARGS__] = object;             \
+  visitor.CountMembers(std::tuple_size_v<decltype(std::tie(__VA_ARGS__))>)
+
+// How a value is stored, and which are possible.
+struct FieldType {
+  enum class Show : uint8_t { kNumber, kBoolean, kHex, kDuration };
+  uint8_t bytes;
+  uint64_t max;
+  Show show = Show::kNumber;
+};
+
+// The longest time that an image may hold, 36 years: the sum of a few is one.
+inline constexpr uint64_t kImageDurationMax = uint64_t{1} << 60;
+inline constexpr uint64_t kImageNever = UINT64_MAX;
+
+// What the three visitors share. `Sub` has
+//   static constexpr bool kReads
+//   uint64_t Scalar(const char* name, FieldType type, uint64_t value)
+// which gives the value that the member has from now on.
+template <typename Sub>
+class FieldVisitor {
+ public:
+  void CountMembers(size_t members) { members_ = members; }
+
+  // A member that is a number, a boolean, a PSN, a key or a duration.
+  template <typename T>
+  void operator()(const char* name, T& value) {
+    ++listed_;
+    Value(name, value);
+  }
+  // One that is an enumeration, of the values 0 to `last`.
+  template <typename T>
+  void operator()(const char* name, T& value, std::remove_const_t<T> last) {
+    ++listed_;
+    const uint64_t got = sub().Scalar(name, {1, static_cast<uint64_t>(last)},
+                                      static_cast<uint64_t>(value));
+    if constexpr (Sub::kReads) value = static_cast<T>(got);
+  }
+  // One that has a list of its own.
+  template <typename T>
+  void Group(const char* name, T& object) {
+    ++listed_;
+    Element(name, object);
+  }
+  // A moment to come, or never; one that has passed is now.
+  template <typename T>
+  void Deadline(const char* name, T& time) {
+    ++listed_;
+    const uint64_t left = time.IsInfinite() ? kImageNever
+                          : time > now_
+                              ? static_cast<uint64_t>((time - now_).ns())
+                              : 0;
+    const uint64_t got =
+        sub().Scalar(name, {8, kImageNever, FieldType::Show::kDuration}, left);
+    Require(got == kImageNever || got <= kImageDurationMax, name, got,
+            "lies too far ahead");
+    if constexpr (Sub::kReads) {
+      if (!sub().ok()) return;
+      time = got == kImageNever ? Time::Infinite() : now_ + FromBits(got);
+    }
+  }
+  // A moment that has passed.
+  template <typename T>
+  void Since(const char* name, T& time) {
+    ++listed_;
+    const uint64_t age =
+        time < now_ ? static_cast<uint64_t>((now_ - time).ns()) : 0;
+    const uint64_t got = sub().Scalar(
+        name, {8, kImageDurationMax, FieldType::Show::kDuration}, age);
+    if constexpr (Sub::kReads) time = now_ + FromBits(got) * -1;
+  }
+  // Members that are no part of the state: where it lies, what can be read or
+  // counted again, and what an image carries elsewhere.
+  template <typename... T>
+  void Elsewhere(const T&...) {
+    listed_ += sizeof...(T);
+  }
+
+  // A part that is no member: one of the many that a member points to.
+  template <typename T>
+  void Element(const char* name, T& object) {
+    const auto saved = std::tuple(group_, members_, listed_);
+    if (*name != 0) group_ = name;
+    members_ = listed_ = 0;
+    FieldsOf<std::remove_const_t<T>>::Visit(sub(), object);
+    URNIC_CHECK(members_ == listed_ || !ok());
+    std::tie(group_, members_, listed_) = saved;
+  }
+
+  // Ends the reading of an image in which `condition` does not hold.
+  bool Require(bool condition, const char* field, uint64_t value,
+               const char* rule) {
+    if (Sub::kReads && !condition && refusal_.ok()) {
+      refusal_ = {group_, field, value, rule};
+    }
+    return condition;
+  }
+  bool ok() const { return refusal_.ok(); }
+  const ImageRefusal& refusal() const { return refusal_; }
+  Time now() const { return now_; }
+
+ protected:
+  explicit FieldVisitor(Time now) : now_(now) {}
+  const char* group() const { return group_; }
+
+ private:
+  using Show = FieldType::Show;
+  Sub& sub() { return static_cast<Sub&>(*this); }
+  static Duration FromBits(uint64_t ns) {
+    return Duration::Nanoseconds(static_cast<int64_t>(ns));
+  }
+
+  template <typename T>
+  void Value(const char* name, T& value) {
+    using Type = std::remove_const_t<T>;
+    const auto pass = [&](FieldType type, uint64_t bits) {
+      return sub().Scalar(name, type, bits);
+    };
+    if constexpr (std::is_same_v<Type, Psn>) {
+      const uint64_t got = pass({4, 0xffffff, Show::kHex}, value.value());
+      if constexpr (Sub::kReads) value = Psn(static_cast<uint32_t>(got));
+    } else if constexpr (std::is_same_v<Type, MrKey>) {
+      const uint64_t got = pass({4, UINT32_MAX, Show::kHex}, value.value);
+      if constexpr (Sub::kReads) value.value = static_cast<uint32_t>(got);
+    } else if constexpr (std::is_same_v<Type, Duration>) {
+      const uint64_t got = pass({8, kImageDurationMax, Show::kDuration},
+                                static_cast<uint64_t>(value.ns()));
+      if constexpr (Sub::kReads) value = FromBits(got);
+    } else if constexpr (std::is_same_v<Type, bool>) {
+      const uint64_t got = pass({1, 1, Show::kBoolean}, value);
+      if constexpr (Sub::kReads) value = got != 0;
+    } else {
+      static_assert(std::unsigned_integral<Type>);
+      const uint64_t got =
+          pass({sizeof(Type), static_cast<Type>(-1), Show::kNumber}, value);
+      if constexpr (Sub::kReads) value = static_cast<Type>(got);
+    }
+  }
+
+  const Time now_;
+  ImageRefusal refusal_;
+  const char* group_ = "";
+  size_t members_ = 0;
+  size_t listed_ = 0;
+};
+
+// Writes as far as there is room, and counts on.
+class ImageWriter : public FieldVisitor<ImageWriter> {
+ public:
+  static constexpr bool kReads = false;
+  // With the header of an image of `service`.
+  ImageWriter(QpService service, Time now, std::span<uint8_t> out);
+
+  uint64_t Scalar(const char*, FieldType type, uint64_t value) {
+    Put(value, type.bytes);
+    return value;
+  }
+  // Padding, length and CRC; the bytes that the image has, or needs.
+  size_t Finish();
+
+ private:
+  void Put(uint64_t value, unsigned bytes);
+
+  std::span<uint8_t> out_;
+  size_t at_ = 0;
+};
+
+// Reads an image whose header has been checked. After the first refusal it
+// changes nothing.
+class ImageReader : public FieldVisitor<ImageReader> {
+ public:
+  static constexpr bool kReads = true;
+  // Refuses what is no image of this version.
+  ImageReader(std::span<const uint8_t> image, Time now);
+
+  QpService service() const;
+  uint64_t Scalar(const char* name, FieldType type, uint64_t value);
+  // All has been read; what is left may be padding only.
+  void Finish();
+
+ private:
+  ImageRefusal CheckEnvelope() const;
+
+  std::span<const uint8_t> image_;
+  size_t at_ = kImageHeaderBytes;
+};
+
+// One line for each member: "group.name value".
+class ImagePrinter : public FieldVisitor<ImagePrinter> {
+ public:
+  static constexpr bool kReads = false;
+  ImagePrinter(Time now, std::string& out) : FieldVisitor(now), out_(out) {}
+
+  uint64_t Scalar(const char* name, FieldType type, uint64_t value);
+
+ private:
+  std::string& out_;
+};
+
+}  // namespace urnic

@@ -1,0 +1,190 @@
+#pragma once
+
+// The lists of what the images of all services share.
+
+#include "transport/work/image_codec.h"
+#include "transport/work/recv_queue.h"
+#include "transport/work/types.h"
+
+namespace urnic {
+
+// One of those that completions have (enum urnic_wc_status).
+constexpr bool IsCompletionStatus(uint8_t status) {
+  return status <= URNIC_WC_RNR_RETRY_EXC_ERR;
+}
+
+constexpr bool IsQpEvent(QpEvent event) {
+  return event <= QpEvent::kSqDrained || event == QpEvent::kLastWqeReached;
+}
+
+template <>
+struct FieldsOf<QpLimits> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, qpn, pd, max_sge_send, max_sge_recv, max_inline,
+                  sq_sig_all, xrc);
+    f("qpn", qpn);
+    f("pd", pd);
+    f("max_sge_send", max_sge_send);
+    f("max_sge_recv", max_sge_recv);
+    f("max_inline", max_inline);
+    f("sq_sig_all", sq_sig_all);
+    f("xrc", xrc);
+    f.Require(max_sge_send <= URNIC_MAX_SGE, "max_sge_send", max_sge_send,
+              "is more than the limit");
+    f.Require(max_sge_recv <= URNIC_MAX_SGE, "max_sge_recv", max_sge_recv,
+              "is more than the limit");
+    f.Require(max_inline <= URNIC_MAX_INLINE, "max_inline", max_inline,
+              "is more than the limit");
+  }
+};
+
+template <>
+struct FieldsOf<ImageShape> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, service, limits, sq_entries, replay_slots,
+                  shared_receives);
+    f.Elsewhere(service);  // in the header
+    f.Group("limits", limits);
+    f("sq_entries", sq_entries);
+    f("replay_slots", replay_slots);
+    f("shared_receives", shared_receives);
+    f.Require(
+        sq_entries <= URNIC_MAX_QP_WR && (sq_entries & (sq_entries - 1)) == 0,
+        "sq_entries", sq_entries, "is no size of a ring");
+    f.Require(replay_slots <= URNIC_MAX_RD_ATOMIC, "replay_slots", replay_slots,
+              "is more than the limit");
+  }
+};
+
+template <>
+struct FieldsOf<QpConfig> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, dest_qpn, pkey, qkey, mtu, rq_psn, sq_psn, access,
+                  timeout, retry_count, rnr_retry, min_rnr_timer, max_rd_atomic,
+                  max_dest_rd_atomic, window_packets, window_bytes);
+    f("dest_qpn", dest_qpn);
+    f("pkey", pkey);
+    f("qkey", qkey);
+    f("mtu", mtu);
+    f("rq_psn", rq_psn);
+    f("sq_psn", sq_psn);
+    f("access", access);
+    f("timeout", timeout);
+    f("retry_count", retry_count);
+    f("rnr_retry", rnr_retry);
+    f("min_rnr_timer", min_rnr_timer);
+    f("max_rd_atomic", max_rd_atomic);
+    f("max_dest_rd_atomic", max_dest_rd_atomic);
+    f("window_packets", window_packets);
+    f("window_bytes", window_bytes);
+    f.Require(dest_qpn <= 0xffffff, "dest_qpn", dest_qpn, "is no QPN");
+    f.Require(mtu >= 256 && mtu <= 4096 && (mtu & (mtu - 1)) == 0, "mtu", mtu,
+              "is no path MTU");
+  }
+};
+
+template <>
+struct FieldsOf<urnic_sge> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, addr, length, lkey);
+    f("addr", addr);
+    f("length", length);
+    f("lkey", lkey);
+  }
+};
+
+template <>
+struct FieldsOf<urnic_rq_wqe> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, wr_id, num_sge, reserved);
+    f("wr_id", wr_id);
+    f("num_sge", num_sge);
+    f.Elsewhere(reserved);
+  }
+};
+
+// A queue pair's own. What queue pairs share is no part of one.
+template <>
+struct FieldsOf<RecvRing> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, view, max_sge, pd, head, published, limit,
+                  limit_reached);
+    f("head", head);
+    f("limit", limit);
+    f("limit_reached", limit_reached);
+    f.Elsewhere(view, max_sge, pd, published);
+  }
+
+  // The program's end of it is where it should be; false: it cannot be.
+  static bool Attach(RecvRing& ring) {
+    if (ring.view_.entries() == 0) return ring.head_ == 0;
+    if (ring.view_.Posted(ring.head_) == UINT32_MAX) return false;
+    ring.published_ = ring.head_;
+    ring.view_.PublishConsumer(ring.head_);
+    return true;
+  }
+};
+
+// The request that is being filled is not in the ring any more: it is carried,
+// list and all. The cursor finds its place again.
+template <>
+struct FieldsOf<RecvQueue> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, ring, sges, shared, taken, current, cursor);
+    f("taken", taken);
+    f.Group("receive", current);
+    f.Elsewhere(ring, sges, shared, cursor);
+    const uint32_t most = ring == nullptr ? 0 : ring->max_sge();
+    if (!f.Require(current.num_sge <= most || !taken, "num_sge",
+                   current.num_sge, "is more than a receive has")) {
+      return;
+    }
+    for (uint32_t i = 0; taken && i < current.num_sge; ++i) {
+      f.Element("receive", sges[i]);
+    }
+    if (!shared) f.Element("receive_ring", *ring);
+  }
+
+  static bool Attach(RecvQueue& queue) {
+    return queue.shared_ || FieldsOf<RecvRing>::Attach(*queue.ring_);
+  }
+};
+
+// The beginning of every service's reading: `wanted` is the queue pair's.
+inline void ReadShape(ImageReader& reader, const ImageShape& wanted) {
+  ImageShape found;
+  reader.Element("shape", found);
+  reader.Require(reader.service() == wanted.service, "service",
+                 static_cast<uint64_t>(reader.service()),
+                 "is another than this queue pair's");
+  const QpLimits& a = found.limits;
+  const QpLimits& b = wanted.limits;
+  reader.Require(a.qpn == b.qpn, "qpn", a.qpn, "is another queue pair's");
+  reader.Require(a.pd == b.pd, "pd", a.pd, "is another domain's");
+  reader.Require(a.max_sge_send == b.max_sge_send, "max_sge_send",
+                 a.max_sge_send, "is another than this queue pair's");
+  reader.Require(a.max_sge_recv == b.max_sge_recv, "max_sge_recv",
+                 a.max_sge_recv, "is another than this queue pair's");
+  reader.Require(a.max_inline == b.max_inline, "max_inline", a.max_inline,
+                 "is another than this queue pair's");
+  reader.Require(a.sq_sig_all == b.sq_sig_all, "sq_sig_all", a.sq_sig_all,
+                 "is another than this queue pair's");
+  reader.Require(a.xrc == b.xrc, "xrc", a.xrc,
+                 "is another than this queue pair's");
+  reader.Require(found.sq_entries == wanted.sq_entries, "sq_entries",
+                 found.sq_entries, "is another than this queue pair's");
+  reader.Require(found.shared_receives == wanted.shared_receives,
+                 "shared_receives", found.shared_receives,
+                 "is another than this queue pair's");
+  reader.Require(found.replay_slots <= wanted.replay_slots, "replay_slots",
+                 found.replay_slots, "is more than there is room for");
+}
+
+}  // namespace urnic

@@ -1,0 +1,238 @@
+// Images with any members changed, of queue pairs in the middle of something:
+// each is refused, or gives a queue pair whose invariants hold and go on
+// holding, whatever comes next. The ends abort when the core touches a byte
+// that it was not given.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tests/fuzz/input.h"
+#include "tests/support/endpoint.h"
+#include "tests/support/image_map.h"
+#include "tests/support/unacked_end.h"
+#include "transport/base/check.h"
+#include "transport/rc/image_fields.h"
+#include "transport/rc/timers.h"
+#include "transport/work/unacked_image.h"
+
+namespace urnic {
+namespace {
+
+using testing::Bytes;
+using testing::Endpoint;
+using testing::FakeHost;
+using testing::ImageMap;
+using testing::Input;
+using testing::UnackedEnd;
+
+constexpr uint32_t kAll = mem::kLocalWrite | mem::kRemoteWrite |
+                          mem::kRemoteRead | mem::kRemoteAtomic;
+
+// Changes some members, or bytes of the header, and mends length and CRC.
+void Alter(Input& in, const ImageMap& map, std::vector<uint8_t>& image) {
+  for (uint32_t n = 1 + in.Below(4); n != 0; --n) {
+    const auto& fields = map.fields();
+    const auto& field = fields[in.Word() % fields.size()];
+    uint64_t old = 0;
+    std::memcpy(&old, image.data() + field.at, field.bytes);
+    switch (in.Below(4)) {
+      case 0:  // nearby
+        ImageMap::Set(image, field, old + static_cast<int8_t>(in.Byte()));
+        break;
+      case 1:
+        ImageMap::Set(image, field, in.Below(4));
+        break;
+      case 2:
+        ImageMap::Set(image, field, uint64_t{in.Word()} << 32 | in.Word());
+        break;
+      default:
+        ImageMap::Set(image, field, ~uint64_t{0} >> in.Below(64));
+    }
+  }
+  if (in.Below(8) == 0) {  // cut or longer
+    image.resize((image.size() + 4 * in.Below(16)) & ~size_t{3});
+    if (in.Below(2) == 0) image.resize(16 + (in.Word() % image.size() & ~3u));
+    const auto length = static_cast<uint32_t>(image.size());
+    std::memcpy(image.data() + 12, &length, 4);
+    ImageMap::Seal(image);
+  }
+}
+
+class RcImages {
+ public:
+  explicit RcImages(Input input) : in_(input) {
+    for (int i = 0; i < 2; ++i) {
+      hosts_[i].emplace(16384);
+      keys_[i] = hosts_[i]->Register(1, 0, 16384, kAll);
+      ends_[i].emplace(
+          *hosts_[i],
+          testing::EndpointOptions{.qpn = 0x11u * (i + 1), .sq_entries = 16});
+      config_[i] = {.dest_qpn = 0x11u * (2 - i),
+                    .mtu = 256,
+                    .rq_psn = Psn(0xfffff0),
+                    .sq_psn = Psn(0xfffff0),
+                    .access = kAll,
+                    .timeout = rc::AckTimeout(8),
+                    .max_rd_atomic = 4,
+                    .max_dest_rd_atomic = 4,
+                    .window_packets = 32};
+      ends_[i]->Connect(config_[i]);
+    }
+  }
+
+  void Run() {
+    for (uint32_t n = in_.Below(12); n != 0; --n) Operate();
+    const int i = in_.Below(2);
+    std::vector<uint8_t> image = ends_[i]->Image(now_);
+    Alter(in_, ImageMap(ends_[i]->qp(), QpService::kRc), image);
+    const Duration shift = Duration::Microseconds(in_.Word());
+    if (!ends_[i]->Become(image, now_, shift).ok()) return;
+    ends_[i]->qp().CheckInvariants();
+    for (uint32_t n = 24; n != 0; --n) Operate();
+    ends_[i]->qp().Modify(QpState::kErr, config_[i]);
+    Check();
+  }
+
+ private:
+  void Operate() {
+    const int i = in_.Below(2);
+    Endpoint& end = *ends_[i];
+    switch (in_.Below(8)) {
+      case 0:
+        Post(i);
+        break;
+      case 1:
+        (void)end.PostRecv({.sges = {{hosts_[i]->address(0), 2048, keys_[i]}}});
+        break;
+      case 2:
+        now_ = now_ + Duration::Microseconds(in_.Below(256) * 16);
+        end.AdvanceTo(now_);
+        break;
+      default:
+        Exchange(i);
+    }
+    Check();
+  }
+  void Post(int i) {
+    static constexpr uint8_t kOpcodes[] = {URNIC_WR_SEND, URNIC_WR_RDMA_WRITE,
+                                           URNIC_WR_RDMA_READ,
+                                           URNIC_WR_ATOMIC_FETCH_AND_ADD};
+    const uint8_t opcode = kOpcodes[in_.Below(4)];
+    const uint32_t bytes =
+        opcode == URNIC_WR_ATOMIC_FETCH_AND_ADD ? 8 : in_.Below(9) * 250;
+    (void)end(i).PostSend({.opcode = opcode,
+                           .sges = {{hosts_[i]->address(0), bytes, keys_[i]}},
+                           .remote_addr = hosts_[1 - i]->address(4096),
+                           .rkey = keys_[1 - i]});
+  }
+  // Some of the packets arrive.
+  void Exchange(int i) {
+    std::vector<testing::Packet> packets =
+        end(i).Transmit(now_, 1 + in_.Below(16));
+    const uint32_t keep = in_.Byte();
+    for (size_t n = 0; n < packets.size(); ++n) {
+      if ((keep >> (n % 8) & 1) != 0) continue;
+      (void)end(1 - i).Deliver(packets[n], now_);
+    }
+  }
+  void Check() {
+    for (auto& end : ends_) {
+      end->Poll();
+      end->qp().CheckInvariants();
+      (void)end->TakeCompletions();
+      (void)end->qp().TakeEvent();
+    }
+  }
+  Endpoint& end(int i) { return *ends_[i]; }
+
+  Input in_;
+  std::optional<FakeHost> hosts_[2];
+  std::optional<Endpoint> ends_[2];
+  QpConfig config_[2];
+  uint32_t keys_[2];
+  Time now_ = Time::FromNs(1'000'000'000);
+};
+
+template <typename Qp>
+class UnackedImages {
+ public:
+  static constexpr bool kDatagrams = std::is_same_v<Qp, ud::Qp>;
+
+  explicit UnackedImages(Input input) : in_(input) {
+    config_.dest_qpn = 0x11;
+    config_.qkey = 5;
+    config_.mtu = 256;
+    config_.rq_psn = config_.sq_psn = Psn(0xfffff0);
+    config_.access = kAll;
+    end_.emplace(0x11, config_);
+  }
+
+  void Run() {
+    for (uint32_t n = in_.Below(12); n != 0; --n) Operate();
+    std::vector<uint8_t> image = end_->Image();
+    const QpService service = kDatagrams ? QpService::kUd : QpService::kUc;
+    Alter(in_, ImageMap(AsUnackedQp(), service), image);
+    if (!end_->Become(image).ok()) return;
+    for (uint32_t n = 24; n != 0; --n) Operate();
+    end_->qp().Modify(QpState::kErr, config_);
+    Check();
+  }
+
+ private:
+  // What lies behind these members, of UC, keeps its values.
+  const UnackedQp& AsUnackedQp() { return end_->qp(); }
+
+  // It sends to itself.
+  void Operate() {
+    switch (in_.Below(4)) {
+      case 0: {
+        testing::SendWr wr{.opcode = URNIC_WR_SEND};
+        wr.sges = {end_->Sge(0, in_.Below(4) * 250)};
+        wr.remote_addr = uint64_t{0x11} << 32 | 1;
+        wr.rkey = 5;
+        (void)end_->rings().PostSend(wr);
+        break;
+      }
+      case 1:
+        (void)end_->rings().PostRecv({.sges = {end_->Sge(4096, 2048)}});
+        break;
+      default: {
+        static constexpr uint8_t kIp[40] = {0x45};
+        const std::vector<Bytes> packets = end_->Transmit(1 + in_.Below(4));
+        if (in_.Below(4) != 0) end_->Receive(packets, kIp);
+      }
+    }
+    Check();
+  }
+  void Check() {
+    end_->Poll();
+    end_->qp().CheckInvariants();
+    end_->completed.clear();
+    end_->received.clear();
+    (void)end_->qp().TakeEvent();
+  }
+
+  Input in_;
+  QpConfig config_;
+  std::optional<UnackedEnd<Qp>> end_;
+};
+
+}  // namespace
+}  // namespace urnic
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using urnic::testing::Input;
+  Input input(data, size);
+  switch (input.Below(4)) {
+    case 0:
+      urnic::UnackedImages<urnic::uc::Qp>(input).Run();
+      break;
+    case 1:
+      urnic::UnackedImages<urnic::ud::Qp>(input).Run();
+      break;
+    default:
+      urnic::RcImages(input).Run();
+  }
+  return 0;
+}

@@ -1,0 +1,108 @@
+#pragma once
+
+// What the images of UC and UD queue pairs share: the lists of members, and
+// what must hold between them.
+
+#include "transport/work/image_codec.h"
+#include "transport/work/image_fields.h"
+#include "transport/work/unacked_qp.h"
+
+namespace urnic {
+
+template <>
+struct FieldsOf<UnackedSender> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, limits, config, sq, requests, mrs, head, next, stale,
+                  posted, published, drain_limit, psn, running, draining,
+                  drain_reported, failed, flushing, failed_status, loaded,
+                  length, offset, current, gather);
+    f("head", head);
+    f("next", next);
+    f("stale", stale);
+    f("drain_limit", drain_limit);
+    f("psn", psn);
+    f("running", running);
+    f("draining", draining);
+    f("drain_reported", drain_reported);
+    f("failed", failed);
+    f("flushing", flushing);
+    f("failed_status", failed_status);
+    f("length", length);
+    f("offset", offset);
+    // Where it lies; and what follows from the rest, or is read again.
+    f.Elsewhere(limits, config, sq, requests, mrs, posted, published, loaded,
+                current, gather);
+  }
+  static void Check(ImageReader& f, const UnackedSender& s, QpState state,
+                    uint32_t mtu);
+  static void Derive(UnackedSender& s, const QpConfig& config);
+  // False: the program's ring is elsewhere.
+  static bool Attach(UnackedSender& s);
+};
+
+template <>
+struct FieldsOf<UnackedQp> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, limits, config, sender, rq, mrs, state, recv_status,
+                  event);
+    f("state", state, QpState::kErr);
+    f.Group("config", config);
+    f("recv_status", recv_status);
+    f("event", event, QpEvent::kLastWqeReached);
+    f.Group("send", sender);
+    f.Group("receive_queue", *rq);
+    f.Elsewhere(limits, mrs);
+  }
+  static void Check(ImageReader& f, const UnackedQp& qp);
+  static void Derive(UnackedQp& qp);
+  static void Attach(ImageReader& f, UnackedQp& qp);
+  static ImageShape ShapeOf(const UnackedQp& qp, QpService service);
+};
+
+template <typename Qp>
+auto& AsUnacked(Qp& qp) {
+  using Base =
+      std::conditional_t<std::is_const_v<Qp>, const UnackedQp, UnackedQp>;
+  return static_cast<Base&>(qp);
+}
+
+// The functions of uc/image.h and ud/image.h.
+template <typename Qp>
+size_t ExtractUnacked(const Qp& qp, QpService service, Time now,
+                      std::span<uint8_t> out) {
+  ImageWriter writer(service, now, out);
+  const ImageShape shape = FieldsOf<UnackedQp>::ShapeOf(qp, service);
+  writer.Element("shape", shape);
+  writer.Element("", qp);
+  return writer.Finish();
+}
+
+template <typename Qp>
+ImageReader ReadInto(std::span<const uint8_t> image, Time now,
+                     QpService service, Qp& qp) {
+  ImageReader reader(image, now);
+  ReadShape(reader, FieldsOf<UnackedQp>::ShapeOf(qp, service));
+  reader.Element("", qp);
+  reader.Finish();
+  if (reader.ok()) FieldsOf<UnackedQp>::Check(reader, qp);
+  if (reader.ok()) FieldsOf<UnackedQp>::Derive(qp);
+  return reader;
+}
+
+template <typename Qp>
+ImageRefusal ReadUnacked(std::span<const uint8_t> image, Time now,
+                         QpService service, Qp& qp) {
+  return ReadInto(image, now, service, qp).refusal();
+}
+
+template <typename Qp>
+ImageRefusal InsertUnacked(std::span<const uint8_t> image, Time now,
+                           QpService service, Qp& qp) {
+  ImageReader reader = ReadInto(image, now, service, qp);
+  if (reader.ok()) FieldsOf<UnackedQp>::Attach(reader, qp);
+  return reader.refusal();
+}
+
+}  // namespace urnic
