@@ -1,17 +1,13 @@
 #include "datapath/engine/engine.h"
 
-#include <rte_cycles.h>
 #include <rte_mbuf.h>
 #include <rte_pause.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <ctime>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/engine_sink.h"
-#include "datapath/engine/helper_thread.h"
 #include "datapath/guest/eal.h"
 #include "datapath/guest/give_way.h"
 #include "transport/base/check.h"
@@ -27,32 +23,21 @@ bool Overflowed(const CompletionQueue* cq) {
 // How long an engine that ends waits for its port to take the last frames, as
 // long as a port waits for its peer to fetch them.
 constexpr int kLastFramesSteps = 300;
-constexpr int kLastFramesStepUs = 1000;
+constexpr Duration kLastFramesStep = Duration::Milliseconds(1);
 
 }  // namespace
 
-Time Engine::Now() {
-  // 2^32 ns per cycle: one multiplication per reading.
-  static const uint64_t scale = static_cast<uint64_t>(
-      (static_cast<unsigned __int128>(1000000000) << 32) / rte_get_tsc_hz());
-  return Time::FromNs(static_cast<int64_t>(
-      static_cast<unsigned __int128>(rte_rdtsc()) * scale >> 32));
-}
-
-int64_t Engine::WallClockNs(Time then) {
-  timespec wall = {};
-  clock_gettime(CLOCK_REALTIME, &wall);
-  return int64_t{wall.tv_sec} * 1'000'000'000 + wall.tv_nsec -
-         (Now() - then).ns();
-}
-
-Engine::Engine(Port* port)
-    : port_(port), wheel_(Now()), tx_(port, &counters_), sink_(new Sink) {
+Engine::Engine(Port* port, const Environment& environment)
+    : port_(port),
+      environment_(environment),
+      wheel_(Now()),
+      tx_(port, &counters_),
+      sink_(new Sink) {
   for (uint32_t i = 0; i < kBurstMax; ++i) slots_[i].headers = slot_headers_[i];
 }
 
 Engine::~Engine() {
-  StopHelper();
+  runner_.reset();
   URNIC_CHECK(places_.empty());
   TakeLcore(port_->lcore());
   SendLastFrames();
@@ -65,7 +50,7 @@ Engine::~Engine() {
 // built, and an answer is given once; but the port may have had no room yet.
 void Engine::SendLastFrames() {
   for (int i = 0; i < kLastFramesSteps && !tx_.Flush(); ++i) {
-    usleep(kLastFramesStepUs);
+    environment_.Sleep(kLastFramesStep);
   }
 }
 
@@ -83,9 +68,9 @@ Engine::ControlScope::ControlScope(Engine& engine) : engine_(engine) {
 
 Engine::ControlScope::ControlScope(Engine& engine, Duration patience)
     : engine_(engine) {
-  const Time end = Now() + patience;
+  const Time end = engine.Now() + patience;
   while (!engine_.token_.TryTake()) {
-    if (Now() >= end) return;
+    if (engine.Now() >= end) return;
     GiveWay();
   }
   Enter();
@@ -93,7 +78,7 @@ Engine::ControlScope::ControlScope(Engine& engine, Duration patience)
 
 void Engine::ControlScope::Enter() {
   engine_.Enter();
-  engine_.last_now_ = Now();
+  engine_.last_now_ = engine_.Now();
   entered_ = true;
 }
 
@@ -200,18 +185,12 @@ void Engine::ReconfigureQp(EngineQp& qp, const QpConfig& config) {
   qp.Reconfigure(config);
 }
 
-absl::Status Engine::StartHelper() {
-  URNIC_CHECK(helper_ == nullptr);
-  auto helper = HelperThread::Start(*this);
-  if (!helper.ok()) return helper.status();
-  helper_ = *std::move(helper);
-  return absl::OkStatus();
-}
-
-void Engine::StopHelper() { helper_.reset(); }
-
-void Engine::HandOver() {
-  if (helper_ != nullptr) helper_->HandOver();
+void Engine::RunBy(std::unique_ptr<Runner> runner) {
+  {
+    ControlScope scope(*this);
+    runner_.swap(runner);
+  }
+  runner.reset();  // may wait for its thread
 }
 
 }  // namespace urnic

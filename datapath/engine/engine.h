@@ -5,19 +5,18 @@
 //
 // Threads. Everything is done by whoever holds the token
 // (datapath/engine/token.h): a program thread inside Doorbell() or Progress(),
-// the helper thread when no program thread looks, or a control call inside a
-// ControlScope. There is no other lock, and the data path never waits for the
-// token.
+// the runner (datapath/engine/runner.h) when no program thread looks, or a
+// control call inside a ControlScope. There is no other lock, and the data path
+// never waits for the token.
 //
 // Clock: the engine is the only reader of the clock on the packet path, once
-// per iteration and once per doorbell.
+// per iteration and once per doorbell (datapath/engine/environment.h).
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,10 +24,12 @@
 #include "absl/status/statusor.h"
 #include "datapath/engine/completion_writer.h"
 #include "datapath/engine/engine_qp.h"
+#include "datapath/engine/environment.h"
 #include "datapath/engine/network.h"
 #include "datapath/engine/pending_set.h"
 #include "datapath/engine/qp_places.h"
 #include "datapath/engine/ready_list.h"
+#include "datapath/engine/runner.h"
 #include "datapath/engine/timer_wheel.h"
 #include "datapath/engine/token.h"
 #include "datapath/engine/transmit_queue.h"
@@ -39,19 +40,17 @@
 
 namespace urnic {
 
-class HelperThread;
-
 class Engine {
  public:
   // `port` outlives the engine.
-  explicit Engine(Port* port);
+  explicit Engine(Port* port, const Environment& environment = {});
   // REQUIRES: no queue pair is left and no other thread is inside.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   // The network whose packets the port carries, before anything else. It
-  // outlives what the engine does: see StopHelper(). Afterwards it is the token
+  // outlives what the engine does: see RunBy(). Afterwards it is the token
   // holder's.
   void Serve(Network* network) { network_ = network; }
   // For the network, to send by and to count in. Token holder.
@@ -68,9 +67,50 @@ class Engine {
   // thread is at it.
   bool Progress();
 
-  // The caller is about to sleep (ibv_req_notify_cq): the helper thread takes
-  // over at once.
-  void HandOver();
+  // The caller is about to sleep (ibv_req_notify_cq): the runner takes over at
+  // once.
+  void HandOver() {
+    if (runner_ != nullptr) runner_->HandOver();
+  }
+
+  // --- Runners (runner.h) -------------------------------------------------
+
+  // Who runs the engine from now on, besides the program, instead of the one
+  // before, who has stopped when this returns; null: nobody. Outside of a
+  // ControlScope; no other thread is inside of HandOver().
+  void RunBy(std::unique_ptr<Runner> runner);
+
+  // What a runner can do in its turn: inside of TakeTurn() only.
+  class Turn {
+   public:
+    // One bounded iteration; true if there was anything to do.
+    bool Iterate() { return engine_.Iterate(/*inline_poll=*/false); }
+    // When the next one is due, whatever arrives.
+    Time NextDeadline() const { return engine_.NextDeadline(); }
+    // Something is left to do now.
+    bool WorkLeft() const { return engine_.WorkLeft(); }
+    // The port has not taken all, and nobody tells when it can.
+    bool PortBlocked() const { return engine_.tx_.blocked(); }
+
+   private:
+    friend class Engine;
+    explicit Turn(Engine& engine) : engine_(engine) {}
+    Engine& engine_;
+  };
+  // Runs `turn(Turn&)` under the token, and again each time that a thread has
+  // left word meanwhile. False: somebody else is inside, and nothing was run.
+  // Any thread, never waits.
+  template <typename F>
+  bool TakeTurn(F&& turn) {
+    return ServeIfFree(token_, pending_, [&] {
+      Enter();
+      Turn mine(*this);
+      turn(mine);
+      EndTurn();
+    });
+  }
+  // Makes whoever is inside take one more look before it leaves.
+  void AskForAnotherLook() { pending_.Mark(0); }
 
   // --- Control: inside a ControlScope ------------------------------------
 
@@ -112,27 +152,16 @@ class Engine {
 
   // --- Control: outside a ControlScope -----------------------------------
 
-  // Starts the helper thread (datapath/engine/helper_thread.h). Once.
-  // RESOURCE_EXHAUSTED: no more descriptors, or threads.
-  absl::Status StartHelper();
-  // Ends it, if there is one. Afterwards nothing runs but who calls.
-  void StopHelper();
-
   // Sums since the start, of the requesters only those of queue pairs that are
   // gone. Written by the token holder; without the token a value may be a
   // moment old.
   const EngineCounters& counters() const { return counters_; }
   Port& port() { return *port_; }
 
-  // The time of the engine's clock: monotonic nanoseconds.
-  static Time Now();
-  // The wall clock's time at that moment, in nanoseconds since 1970, provided
-  // that nobody has set the clock since.
-  static int64_t WallClockNs(Time then);
+  // The time of the engine's clock.
+  Time Now() const { return environment_.Now(); }
 
  private:
-  friend class HelperThread;
-
   // A thread that posts a receive while the queue pair fails may not see the
   // failure yet, and then does not ring the doorbell. So the engine looks at
   // the queue pair until that store must be visible (no processor holds one
@@ -156,8 +185,14 @@ class Engine {
   // Whether the thread that is inside may fault; asked when there is something
   // to copy.
   CopyMode ThisThreadsCopyMode();
-  // Leaves; wakes the helper if it sleeps past what is due.
+  // Leaves, and tells the runner what is left.
   void Leave();
+  // Leaves; the runner knows.
+  void EndTurn();
+  bool WorkLeft() const {
+    return !ready_.empty() || tx_.blocked() || tx_.looped() != 0 ||
+           network_->gsi().waiting() || completions_.lost();
+  }
 
   // One bounded iteration by the token holder; true if there was anything to
   // do. `inline_poll`: an acknowledgement may wait for the caller's next call.
@@ -235,6 +270,7 @@ class Engine {
   // The token holder's, from here on.
   alignas(64) Port* port_;
   Network* network_ = nullptr;
+  [[no_unique_address]] Environment environment_;
   CopyMode copy_mode_ = CopyMode::kGuarded;
   bool copy_mode_known_ = false;  // of the thread that is inside
   Time last_now_;                 // its time
@@ -253,7 +289,7 @@ class Engine {
   TxSlot slots_[kBurstMax];
   uint8_t slot_headers_[kBurstMax][kMaxHeaderBytes];
   std::unique_ptr<Sink> sink_;
-  std::unique_ptr<HelperThread> helper_;
+  std::unique_ptr<Runner> runner_;
 };
 
 }  // namespace urnic

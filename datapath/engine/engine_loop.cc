@@ -1,7 +1,6 @@
 // The packet path: everything that runs per burst, in one translation unit so
 // that the compiler sees it whole. Nothing here allocates, locks or waits.
 
-#include <rte_cycles.h>
 #include <rte_mbuf.h>
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 
 #include "datapath/engine/engine.h"
 #include "datapath/engine/engine_sink.h"
-#include "datapath/engine/helper_thread.h"
 #include "datapath/engine/roce_framer.h"
 #include "datapath/guest/eal.h"
 #include "datapath/guest/give_way.h"
@@ -39,14 +37,11 @@ CopyMode Engine::ThisThreadsCopyMode() {
 }
 
 void Engine::Leave() {
-  if (helper_ != nullptr) {
-    helper_->BeforeRelease(!ready_.empty() || tx_.blocked() ||
-                               tx_.looped() != 0 || network_->gsi().waiting() ||
-                               completions_.lost(),
-                           NextDeadline());
-  }
-  ReleaseLcore();
+  if (runner_ != nullptr) runner_->BeforeRelease(WorkLeft(), NextDeadline());
+  EndTurn();
 }
+
+void Engine::EndTurn() { ReleaseLcore(); }
 
 void Engine::Doorbell(EngineQp& qp) {
   Post(
@@ -69,7 +64,7 @@ bool Engine::Progress() {
   if (ServeIfFree(token_, pending_, [this] {
         Enter();
         Iterate(/*inline_poll=*/true);
-        if (helper_ != nullptr) helper_->OnProgramPoll(last_now_);
+        if (runner_ != nullptr) runner_->OnProgramPoll(last_now_);
         Leave();
       })) {
     return true;
@@ -117,7 +112,7 @@ bool Engine::Iterate(bool inline_poll) {
   }
   if (!ready_.empty()) {
     TransmitReady(now,
-                  inline_poll && (helper_ == nullptr || !helper_->active()));
+                  inline_poll && (runner_ == nullptr || !runner_->active()));
   }
   return worked;
 }

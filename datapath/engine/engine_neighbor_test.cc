@@ -101,8 +101,8 @@ TEST_F(EngineNeighborTest, ASpoofedAnnouncementMovesNobody) {
       ++answered;
     }
   }
-  const Time end = Engine::Now() + Duration::Milliseconds(40);
-  while (Engine::Now() < end) Run();
+  const Time end = Environment::Now() + Duration::Milliseconds(40);
+  while (Environment::Now() < end) Run();
   EXPECT_TRUE(node_.qp().path.IsCurrent());
   EXPECT_EQ(node_.qp().path.headers.dst_mac(), peer_->mac());
 }

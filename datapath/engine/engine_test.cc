@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "datapath/engine/helper_thread.h"
 #include "datapath/nic/nic.h"
 #include "datapath/port/port_factory.h"
 #include "tests/support/fake_rings.h"
@@ -360,7 +361,7 @@ TEST_F(EngineTest, AnArmedQueueRaisesOneEvent) {
 // A program that posts and then only looks at its memory: the helper thread
 // must carry a message of many bursts to its end.
 TEST_F(EngineTest, TheHelperFinishesWhatNobodyPolls) {
-  ASSERT_TRUE(engine_->StartHelper().ok());
+  ASSERT_TRUE(HelperThread::Start(*engine_).ok());
   for (int round = 0; round < 3; ++round) {
     std::memset(memory_.data(), round + 1, 300000);
     ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 400000, 300000)));
@@ -379,7 +380,7 @@ TEST_F(EngineTest, TheHelperFinishesWhatNobodyPolls) {
 // The other way round: a program that polls without end sends the helper back
 // to watching, and a hand-over fetches it at once.
 TEST_F(EngineTest, PollingAndHandingOverAlternate) {
-  ASSERT_TRUE(engine_->StartHelper().ok());
+  ASSERT_TRUE(HelperThread::Start(*engine_).ok());
   for (int round = 0; round < 20; ++round) {
     ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 400000, 50000)));
     engine_->Doorbell(*qp_[0]);

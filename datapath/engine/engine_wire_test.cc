@@ -168,11 +168,12 @@ TEST_F(EngineWireTest, AQueryIsAnsweredForWhatWasJoinedOnly) {
   {
     Engine::ControlScope scope(node_.engine());
     ASSERT_TRUE(
-        node_.network().JoinGroup(node_.qp(), group, Engine::Now()).ok());
+        node_.network().JoinGroup(node_.qp(), group, Environment::Now()).ok());
     // Everybody is in it, so nobody says so.
     const wire::Gid all_hosts = wire::Gid::FromIpv4(0xe0000001);
-    ASSERT_TRUE(
-        node_.network().JoinGroup(node_.qp(), all_hosts, Engine::Now()).ok());
+    ASSERT_TRUE(node_.network()
+                    .JoinGroup(node_.qp(), all_hosts, Environment::Now())
+                    .ok());
   }
   Run();
   EXPECT_EQ(Memberships(Received()), std::vector{report});
@@ -185,7 +186,8 @@ TEST_F(EngineWireTest, AQueryIsAnsweredForWhatWasJoinedOnly) {
   EXPECT_EQ(answers, std::vector{report});
   {
     Engine::ControlScope scope(node_.engine());
-    ASSERT_TRUE(node_.network().LeaveGroup(node_.qp(), group, Engine::Now()));
+    ASSERT_TRUE(
+        node_.network().LeaveGroup(node_.qp(), group, Environment::Now()));
   }
   Run();
   EXPECT_EQ(Memberships(Received()), std::vector{leave});

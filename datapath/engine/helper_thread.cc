@@ -2,8 +2,6 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,11 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "datapath/engine/engine.h"
-#include "datapath/guest/eal.h"
 #include "datapath/guest/engine_thread.h"
 #include "datapath/guest/give_way.h"
-#include "verbs/abi/high_fd.h"
 
 namespace urnic {
 
@@ -61,9 +56,8 @@ int CpusInMask() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HelperThread>> HelperThread::Start(
-    Engine& engine) {
-  const int fd = urnic_move_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+absl::Status HelperThread::Start(Engine& engine) {
+  const int fd = Sleeper::MakeEventFd();
   if (fd < 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no eventfd for the helper thread: ", strerror(errno)));
@@ -75,40 +69,37 @@ absl::StatusOr<std::unique_ptr<HelperThread>> HelperThread::Start(
     return absl::ResourceExhaustedError("no thread for the helper");
   }
   helper->thread_ = *std::move(thread);
-  return helper;
+  engine.RunBy(std::move(helper));
+  return absl::OkStatus();
 }
 
 HelperThread::HelperThread(Engine& engine, int event_fd)
-    : engine_(engine), event_fd_(event_fd), spin_(/*alone=*/CpusInMask() > 1) {}
+    : Runner(/*active=*/false),
+      engine_(engine),
+      sleeper_(event_fd),
+      spin_(/*alone=*/CpusInMask() > 1) {}
 
 HelperThread::~HelperThread() {
   stop_.store(true);
-  Wake();
+  sleeper_.Wake();
   if (thread_.joinable()) thread_.join();
-  close(event_fd_);
-}
-
-void HelperThread::Wake() {
-  const uint64_t one = 1;
-  // A full counter is as good: it is readable.
-  [[maybe_unused]] const ssize_t written = write(event_fd_, &one, sizeof(one));
 }
 
 void HelperThread::TakeOver() {
   hand_over_.store(true, std::memory_order_release);
-  Wake();
+  sleeper_.Wake();
 }
 
 void HelperThread::OnProgramPoll(Time now) {
   polls_.store(polls_.load(std::memory_order_relaxed) + 1,
                std::memory_order_relaxed);
-  if (!active_.load(std::memory_order_relaxed)) return;
+  if (!active()) return;
   if (now - last_poll_ > kPollGap) poll_run_start_ = now;
   last_poll_ = now;
   if (now - poll_run_start_ < kPollRun) return;
-  active_.store(false, std::memory_order_release);
+  SetActive(false);
   Disarm();
-  if (asleep_) Wake();
+  if (sleeper_.asleep()) sleeper_.Wake();
 }
 
 void HelperThread::Disarm() {
@@ -117,21 +108,11 @@ void HelperThread::Disarm() {
   engine_.port().DisarmWakeup();
 }
 
-void HelperThread::BeforeRelease(bool work_left, Time next_deadline) {
-  if (!asleep_ || kicked_) return;
-  if (!work_left && next_deadline >= planned_wake_) return;
-  kicked_ = true;
-  Wake();
-}
-
 bool HelperThread::Wait(int64_t timeout_ns, int port_fd) {
-  pollfd fds[2] = {{event_fd_, POLLIN, 0}, {port_fd, POLLIN, 0}};
+  pollfd fds[2] = {{sleeper_.fd(), POLLIN, 0}, {port_fd, POLLIN, 0}};
   const timespec timeout{timeout_ns / 1000000000, timeout_ns % 1000000000};
   const int ready = ppoll(fds, port_fd >= 0 ? 2 : 1, &timeout, nullptr);
-  if (ready > 0 && fds[0].revents != 0) {
-    uint64_t count;
-    [[maybe_unused]] const ssize_t n = read(event_fd_, &count, sizeof(count));
-  }
+  if (ready > 0 && fds[0].revents != 0) sleeper_.Clear();
   return ready > 0;
 }
 
@@ -152,44 +133,42 @@ void HelperThread::Watch() {
     Wait(look.ns(), -1);
     look = std::min(look * 2, kLookLast);
   }
-  active_.store(true, std::memory_order_release);
+  SetActive(true);
 }
 
 void HelperThread::Serve() {
-  Time last_work = Engine::Now();
+  Time last_work = engine_.Now();
   Time last_look = last_work;
   int refusals = 0;
-  while (!stop_.load() && active_.load(std::memory_order_acquire)) {
+  while (!stop_.load() && active()) {
     bool worked = false;
-    const bool mine = ServeIfFree(engine_.token_, engine_.pending_, [&] {
-      engine_.Enter();
-      asleep_ = kicked_ = false;
-      worked |= Iterate();
+    const bool mine = engine_.TakeTurn([&](Engine::Turn& turn) {
+      sleeper_.Awake();
+      worked |= Iterate(turn);
       if (spin_.spinning()) Disarm();
-      ReleaseLcore();
     });
     if (!mine) {
       // The holder may have been preempted by this very thread: it is asked
       // to look once more before it leaves, and gets the CPU to do so.
-      engine_.pending_.Mark(0);
+      engine_.AskForAnotherLook();
       if (++refusals < kRefusalsBeforeWait) {
         GiveWay();
       } else {
         refusals = 0;
         Wait(kLookFirst.ns(), -1);
       }
-      last_look = Engine::Now();
+      last_look = engine_.Now();
       continue;
     }
     refusals = 0;
-    const Time now = Engine::Now();
+    const Time now = engine_.Now();
     if (worked) {
       last_work = last_look = now;
       continue;
     }
     if (spin_.MaySpin(now, std::exchange(last_look, now), last_work)) continue;
     const bool slept = Sleep(PolledSleep(now - last_work));
-    last_look = Engine::Now();
+    last_look = engine_.Now();
     // Waking up is no work: on a port that must be looked at every millisecond
     // that would mean to spin every millisecond.
     if (slept) {
@@ -200,9 +179,9 @@ void HelperThread::Serve() {
   }
 }
 
-bool HelperThread::Iterate() {
+bool HelperThread::Iterate(Engine::Turn& turn) {
   const uint64_t before = engine_.counters().rx_packets;
-  const bool worked = engine_.Iterate(/*inline_poll=*/false);
+  const bool worked = turn.Iterate();
   spin_.OnPackets(engine_.counters().rx_packets - before);
   return worked;
 }
@@ -210,25 +189,21 @@ bool HelperThread::Iterate() {
 bool HelperThread::Sleep(Duration polled) {
   bool worked = false;
   Time wake;
-  const bool mine = ServeIfFree(engine_.token_, engine_.pending_, [&] {
-    engine_.Enter();
+  const bool mine = engine_.TakeTurn([&](Engine::Turn& turn) {
     armed_ = engine_.port().ArmWakeup();
     // What came before the port was armed raises nothing: look once more.
-    worked |= Iterate();
-    const Time now = Engine::Now();
+    worked |= Iterate(turn);
+    const Time now = engine_.Now();
     // A peer that fetches again tells nobody.
     can_be_woken_ =
-        (armed_ || engine_.port().wait_fd() < 0) && !engine_.tx_.blocked();
+        (armed_ || engine_.port().wait_fd() < 0) && !turn.PortBlocked();
     wake = std::min(now + (can_be_woken_ ? kSleepWoken : polled),
-                    engine_.NextDeadline());
-    planned_wake_ = wake;
-    asleep_ = true;
-    kicked_ = false;
-    ReleaseLcore();
+                    turn.NextDeadline());
+    sleeper_.FallAsleep(wake);
   });
   // If a program thread is inside, Serve() comes round again.
   if (!mine || worked) return false;
-  const int64_t timeout = (wake - Engine::Now()).ns();
+  const int64_t timeout = (wake - engine_.Now()).ns();
   if (timeout > 0) Wait(timeout, engine_.port().wait_fd());
   return true;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
-// The thread that runs the engine when no thread of the program does.
+// A guest's runner: the thread that runs the engine when no thread of the
+// program does.
 //
 // Two modes (docs/design/0002-the-token.md):
 //   watching  The program polls. The helper looks now and then whether it
@@ -13,39 +14,33 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <thread>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/runner.h"
+#include "datapath/engine/sleeper.h"
 #include "datapath/engine/spin_policy.h"
 #include "transport/base/time.h"
 
 namespace urnic {
 
-class Engine;
-
-class HelperThread {
+class HelperThread final : public Runner {
  public:
   // Starts the thread, with all signals blocked but those of the memory guard
-  // (guarded_memory.h); it inherits the caller's affinity. `engine` outlives
-  // it. RESOURCE_EXHAUSTED: no more descriptors, or threads.
-  static absl::StatusOr<std::unique_ptr<HelperThread>> Start(Engine& engine);
-  // Stops and joins; not under the token.
-  ~HelperThread();
-  HelperThread(const HelperThread&) = delete;
-  HelperThread& operator=(const HelperThread&) = delete;
+  // (guarded_memory.h); it inherits the caller's affinity. It is the engine's
+  // runner from now on. RESOURCE_EXHAUSTED: no more descriptors, or threads.
+  static absl::Status Start(Engine& engine);
+  // Stops and joins.
+  ~HelperThread() override;
 
-  // Token holder: a program thread polls, at `now`.
-  void OnProgramPoll(Time now);
-  // Token holder, before release: wakes the helper if it would sleep past
-  // what is to be done.
-  void BeforeRelease(bool work_left, Time next_deadline);
-  // Any thread: the program is about to sleep; take over at once.
-  void HandOver() {
-    if (!active_.load(std::memory_order_acquire)) TakeOver();
+  void OnProgramPoll(Time now) override;
+  void BeforeRelease(bool work_left, Time next_deadline) override {
+    sleeper_.BeforeRelease(work_left, next_deadline);
   }
-  // Token holder.
-  bool active() const { return active_.load(std::memory_order_relaxed); }
+  void HandOver() override {
+    if (!active()) TakeOver();
+  }
 
  private:
   HelperThread(Engine& engine, int event_fd);
@@ -57,18 +52,16 @@ class HelperThread {
   // At most for `polled` on a port that cannot wake anybody. False if there
   // was work after all.
   bool Sleep(Duration polled);
-  // One iteration under the token; true if there was work.
-  bool Iterate();
+  // One iteration; true if there was work.
+  bool Iterate(Engine::Turn& turn);
   void Disarm();
   void TakeOver();
-  void Wake();
   bool Wait(int64_t timeout_ns, int port_fd);
 
   Engine& engine_;
-  const int event_fd_;
+  Sleeper sleeper_;
   SpinPolicy spin_;  // this thread's
   std::atomic<bool> stop_{false};
-  std::atomic<bool> active_{false};
   std::atomic<bool> hand_over_{false};
   std::atomic<uint64_t> polls_{0};  // written by token holders only
 
@@ -77,9 +70,6 @@ class HelperThread {
   Time poll_run_start_;
   bool armed_ = false;         // the port raises wake-ups
   bool can_be_woken_ = false;  // at the last sleep
-  bool asleep_ = false;        // or about to be
-  bool kicked_ = false;
-  Time planned_wake_;
 
   std::thread thread_;
 };

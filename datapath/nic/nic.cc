@@ -1,6 +1,5 @@
 #include "datapath/nic/nic.h"
 
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,19 +12,8 @@ namespace urnic {
 
 namespace {
 
-uint64_t Draw() {
-  uint64_t value = 0;
-  if (getrandom(&value, sizeof(value), 0) != sizeof(value)) {
-    value = static_cast<uint64_t>(Engine::Now().ns()) ^
-            static_cast<uint64_t>(getpid()) << 32;
-  }
-  return value;
-}
-
-// Another one per incarnation, so that what a dead process's peers still send
-// meets nothing that is alive.
-NumberKey DrawKey() { return {{Draw(), Draw()}}; }
-
+// The order of numbers is another one per incarnation, so that what a dead
+// process's peers still send meets nothing that is alive.
 NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
   return {.mac = port.mac(),
           .mtu = port.mtu(),
@@ -34,8 +22,8 @@ NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
           .pkeys = config.pkeys,
           .max_qps = config.max_qps,
           .max_mrs = config.max_mrs,
-          .number_key = config.number_key.value_or(DrawKey()),
-          .seed = Draw()};
+          .number_key = {{Environment::Draw(), Environment::Draw()}},
+          .seed = Environment::Draw()};
 }
 
 // Waits outside of the token for an answer that comes inside.
@@ -69,7 +57,7 @@ Nic::Nic(std::unique_ptr<Port> port, const NicConfig& config)
   engine_->Serve(network_.get());
 }
 
-Nic::~Nic() { engine_->StopHelper(); }
+Nic::~Nic() { engine_->RunBy(nullptr); }
 
 void Nic::AwaitPort() {
   // A device comes up in well under a second, unless something is wrong.
@@ -79,10 +67,10 @@ void Nic::AwaitPort() {
   // Shaking hands with a peer that is there takes milliseconds.
   constexpr Duration kPeer = Duration::Milliseconds(200);
   constexpr useconds_t kStepUs = 500;
-  const Time begin = Engine::Now();
+  const Time begin = Environment::Now();
   for (;; usleep(kStepUs)) {
     const PortInfo info = port_->info();
-    const Duration waited = Engine::Now() - begin;
+    const Duration waited = Environment::Now() - begin;
     if (info.state == PortState::kUp || !info.remedy.empty()) return;
     const Duration limit = info.text.empty()                    ? kDevice
                            : info.state == PortState::kLinkDown ? kCarrier
@@ -99,11 +87,11 @@ absl::StatusOr<net::Path> Nic::ResolvePath(const net::PathQuery& query,
     if (timeout <= Duration()) {
       net::Path path;
       const net::PathStatus status =
-          network_->FindPath(query, Engine::Now(), path);
+          network_->FindPath(query, Environment::Now(), path);
       if (status != net::PathStatus::kFound) return ToStatus(status);
       return path;
     }
-    if (network_->Ask(query, &waiting, Engine::Now(), timeout) == 0) {
+    if (network_->Ask(query, &waiting, Environment::Now(), timeout) == 0) {
       return ToStatus(net::PathStatus::kNoRoom);
     }
   }
@@ -117,8 +105,8 @@ absl::StatusOr<net::Path> Nic::ResolvePath(const net::PathQuery& query,
 }
 
 void Nic::AwaitHeldFrames() {
-  const Time end = Engine::Now() + FaultPort::kLastFrames;
-  while (port_->frames_held() != 0 && Engine::Now() < end) {
+  const Time end = Environment::Now() + FaultPort::kLastFrames;
+  while (port_->frames_held() != 0 && Environment::Now() < end) {
     engine_->Progress();
     GiveWay();
   }

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,8 +23,6 @@ struct NicConfig {
   std::vector<uint16_t> pkeys = {0xffff};
   uint32_t max_qps = kMaxQueuePairs;
   uint32_t max_mrs = 1u << 18;
-  // Drawn if it is not given.
-  std::optional<NumberKey> number_key;
 };
 
 class Nic {

@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "datapath/engine/helper_thread.h"
 #include "datapath/nic/nic.h"
 #include "datapath/port/interface_watch.h"
 #include "datapath/port/port_factory.h"
@@ -67,7 +68,7 @@ TEST(DescriptorsTest, APortAndItsEngineTakeNoLowNumber) {
   auto second = CreatePort(ports[1]);
   ASSERT_TRUE(second.ok()) << second.status();
   Nic nic(*std::move(second), NicConfig());
-  ASSERT_TRUE(nic.engine().StartHelper().ok());
+  ASSERT_TRUE(HelperThread::Start(nic.engine()).ok());
   // The port's own thread opens and closes some while it looks around.
   std::set<int> after = LowFds();
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);

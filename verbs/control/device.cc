@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/helper_thread.h"
 #include "datapath/port/port_factory.h"
 #include "transport/base/check.h"
 #include "verbs/control/control_commands.h"
@@ -142,7 +143,7 @@ absl::Status Device::Start() {
   nic_ = std::make_unique<Nic>(*std::move(port), config);
   no_listener_ = std::make_unique<NoListener>(identity_.node_guid);
   no_listener_->Serve(network());
-  if (absl::Status s = engine().StartHelper(); !s.ok()) {
+  if (absl::Status s = HelperThread::Start(engine()); !s.ok()) {
     reported_ = true;  // it has counted nothing
     return s;
   }

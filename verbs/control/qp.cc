@@ -454,12 +454,13 @@ absl::Status Qp::JoinGroup(const wire::Gid& group) {
   Engine::ControlScope scope(device_.engine());
   static_assert(Groups::kMaxGroups == kMaxMcastGroups &&
                 Groups::kMaxMembers == kMaxMcastQpsPerGroup);
-  return Named(device_.network().JoinGroup(*engine_qp_, group, Engine::Now()));
+  return Named(
+      device_.network().JoinGroup(*engine_qp_, group, Environment::Now()));
 }
 
 absl::Status Qp::LeaveGroup(const wire::Gid& group) {
   Engine::ControlScope scope(device_.engine());
-  if (device_.network().LeaveGroup(*engine_qp_, group, Engine::Now())) {
+  if (device_.network().LeaveGroup(*engine_qp_, group, Environment::Now())) {
     return absl::OkStatus();
   }
   return Named(

@@ -54,7 +54,7 @@ uint64_t ReadTime(ibv_cq_ex* cq) {
 }
 uint64_t ReadWallClock(ibv_cq_ex* cq) {
   const Time then = Time::FromNs(static_cast<int64_t>(ReadTime(cq)));
-  return static_cast<uint64_t>(Engine::WallClockNs(then));
+  return static_cast<uint64_t>(Environment::WallClockNs(then));
 }
 
 // Standard fields are there whether they were asked for or not.

@@ -91,7 +91,7 @@ int QueryRtValues(ibv_context*, ibv_values_ex* values) {
   }
   if ((values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) != 0) {
     // All in the one field, as other providers do: it is a count of cycles.
-    values->raw_clock = {.tv_sec = 0, .tv_nsec = Engine::Now().ns()};
+    values->raw_clock = {.tv_sec = 0, .tv_nsec = Environment::Now().ns()};
   }
   return 0;
 }

@@ -106,14 +106,14 @@ int EngineRnic::ResolvePath(const PathQuery& query, Duration timeout) {
 void EngineRnic::WithToken(void (*action)(void* context, Time now),
                            void* context) {
   Engine::ControlScope scope(device_->engine());
-  action(context, Engine::Now());
+  action(context, Environment::Now());
 }
 
 bool EngineRnic::TryWithToken(void (*action)(void* context, Time now),
                               void* context) {
   Engine::ControlScope scope(device_->engine(), kMoment);
   if (!scope.entered()) return false;
-  action(context, Engine::Now());
+  action(context, Environment::Now());
   return true;
 }
 

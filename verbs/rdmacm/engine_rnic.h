@@ -27,7 +27,7 @@ class EngineRnic final : public Rnic, private urnic::GsiHandler {
   const RnicInfo& info() const override { return info_; }
   std::vector<LocalAddress> Addresses() const override;
   uint8_t MtuCode() const override;
-  urnic::Time Now() const override { return Engine::Now(); }
+  urnic::Time Now() const override { return Environment::Now(); }
 
   // The errno of control::Device::Open(), whose words go to stderr.
   int Open(MadHandler& handler) override;

@@ -1,0 +1,165 @@
+// The engine under a loop that is the program's own: what the loop is told, and
+// that it is enough. One thread.
+
+#include "datapath/engine/reactor.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "tests/support/engine_node.h"
+
+namespace urnic {
+namespace {
+
+using testing::EngineNode;
+using testing::kNodeRights;
+using testing::SendWr;
+
+bool IsReadable(int fd) {
+  pollfd at = {fd, POLLIN, 0};
+  return poll(&at, 1, 0) == 1;
+}
+
+// One queue pair that talks to itself.
+class ReactorTest : public ::testing::Test {
+ protected:
+  ReactorTest() : node_("loop", 0x0a010001) {
+    const auto path = node_.nic().ResolvePath(
+        {.local = node_.gid(), .remote = node_.gid(), .udp_src_port = 50000},
+        Duration::Seconds(10));
+    EXPECT_TRUE(path.ok()) << path.status();
+    QpConfig config;
+    config.access = kNodeRights;
+    config.mtu = 1024;
+    config.timeout = Duration::Seconds(4);
+    config.max_rd_atomic = config.max_dest_rd_atomic = 1;
+    config.dest_qpn = node_.qp().qpn();
+    node_.Connect(*path, config);
+    auto reactor = Reactor::Start(node_.engine());
+    EXPECT_TRUE(reactor.ok()) << reactor.status();
+    reactor_ = *reactor;
+  }
+
+  void PostWrite(uint32_t bytes) {
+    SendWr write;
+    write.opcode = URNIC_WR_RDMA_WRITE;
+    write.sges = {node_.Sge(0, bytes)};
+    write.remote_addr = node_.address(1 << 19);
+    write.rkey = node_.key();
+    ASSERT_TRUE(node_.rings().PostSend(write));
+    node_.engine().Doorbell(node_.qp());
+  }
+  // Until there is nothing to do; when there is again.
+  Time RunAll() {
+    for (;;) {
+      while (reactor_->RunOnce()) {
+      }
+      const Time due = reactor_->PrepareToSleep();
+      if (due > node_.engine().Now()) return due;
+    }
+  }
+
+  EngineNode node_;
+  Reactor* reactor_ = nullptr;
+};
+
+TEST_F(ReactorTest, CarriesALongMessageToItsEnd) {
+  std::memset(node_.memory(), 7, 300000);
+  PostWrite(300000);
+  RunAll();
+  urnic_cqe cqe = {};
+  ASSERT_TRUE(node_.Poll(cqe));
+  EXPECT_EQ(cqe.status, URNIC_WC_SUCCESS);
+  EXPECT_EQ(std::memcmp(node_.memory(), node_.memory() + (1 << 19), 300000), 0);
+}
+
+TEST_F(ReactorTest, WhoSleepsIsWokenForWhatIsPosted) {
+  RunAll();
+  EXPECT_FALSE(IsReadable(reactor_->fd()));
+  PostWrite(8);
+  EXPECT_TRUE(IsReadable(reactor_->fd()));
+  RunAll();
+  EXPECT_FALSE(IsReadable(reactor_->fd()));
+  urnic_cqe cqe = {};
+  EXPECT_TRUE(node_.Poll(cqe));
+}
+
+TEST_F(ReactorTest, ATimerLimitsTheSleep) {
+  // Nobody is there to answer.
+  QpConfig config = node_.qp().config();
+  config.dest_qpn = 0x123456;
+  {
+    Engine::ControlScope scope(node_.engine());
+    node_.engine().ModifyQp(node_.qp(), QpState::kReset, config);
+    for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+      node_.engine().ModifyQp(node_.qp(), state, config);
+    }
+  }
+  PostWrite(8);
+  const Time now = node_.engine().Now();
+  const Time due = RunAll();
+  EXPECT_GT(due, now);
+  EXPECT_LE(due, now + config.timeout * 4);
+}
+
+// A port that can wake who sleeps, and counts how often it was asked to.
+class KnockingPort final : public Port {
+ public:
+  explicit KnockingPort(const Port& like) : fd_(eventfd(0, EFD_NONBLOCK)) {
+    mtu_ = like.mtu();
+    mac_ = like.mac();
+    pool_ = like.pool();
+    lcore_ = like.lcore();
+  }
+  ~KnockingPort() override { close(fd_); }
+
+  uint16_t Receive(rte_mbuf**, uint16_t) override { return 0; }
+  uint16_t Transmit(rte_mbuf**, uint16_t) override { return 0; }
+  bool ArmWakeup() override { return armed = true; }
+  void DisarmWakeup() override {
+    armed = false;
+    uint64_t count;
+    EXPECT_EQ(read(fd_, &count, sizeof(count)), 8);
+  }
+  int wait_fd() const override { return fd_; }
+  PortCounters counters() const override { return {}; }
+  PortInfo info() const override {
+    return {.state = PortState::kUp, .text = "up"};
+  }
+
+  void Knock() const {
+    const uint64_t one = 1;
+    EXPECT_EQ(write(fd_, &one, sizeof(one)), 8);
+  }
+
+  bool armed = false;
+
+ private:
+  const int fd_;
+};
+
+TEST(ReactorPortTest, AFrameWakesWhoSleeps) {
+  const auto loop = testing::OpenTestPort("loop");
+  auto owned = std::make_unique<KnockingPort>(*loop);
+  KnockingPort& port = *owned;
+  Nic nic(std::move(owned), NicConfig());
+  auto reactor = Reactor::Start(nic.engine());
+  ASSERT_TRUE(reactor.ok()) << reactor.status();
+  EXPECT_TRUE((*reactor)->PrepareToSleep().IsInfinite());
+  EXPECT_TRUE(port.armed);
+  EXPECT_FALSE(IsReadable((*reactor)->fd()));
+  port.Knock();
+  EXPECT_TRUE(IsReadable((*reactor)->fd()));
+  (*reactor)->RunOnce();
+  EXPECT_FALSE(port.armed);
+  EXPECT_FALSE(IsReadable((*reactor)->fd()));
+}
+
+}  // namespace
+}  // namespace urnic
