@@ -97,8 +97,9 @@ absl::StatusOr<EngineQp*> Engine::CreateQp(EngineQpConfig config) {
         absl::StrCat("all ", qps.max(), " queue pairs are in use"));
   }
   //= IBTA 12.9.8.4: not while a connection of that number is in TIMEWAIT
-  const std::optional<uint32_t> qpn = qps.Draw(
-      [this](uint32_t number) { return network_->gsi().IsQpnBusy(number); });
+  const std::optional<uint32_t> qpn = qps.Draw([this](uint32_t number) {
+    return network_->gsi().IsQpnBusy(Qpn{number});
+  });
   if (!qpn.has_value()) {
     return absl::ResourceExhaustedError(
         "all queue pair numbers that are left have connections in TIMEWAIT");

@@ -126,7 +126,9 @@ TEST_F(EngineAddressTest, APathThatWasFoundBeforeItsAddressWentLeadsNowhere) {
   nodes_.a.engine().ModifyQp(qp, QpState::kRtr, {});
   EXPECT_TRUE(qp.path.source_gone);
   const uint64_t before = Lost(nodes_.a);
-  nodes_.a.network().gsi().Send(path, 0xffff, std::vector<uint8_t>(256));
+  nodes_.a.network().gsi().Send(
+      {.local = path.headers.src(), .remote = path.remote},
+      std::vector<uint8_t>(256), nodes_.a.engine().Now());
   EXPECT_EQ(Lost(nodes_.a), before + 1);
 }
 

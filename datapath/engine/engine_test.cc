@@ -311,16 +311,17 @@ TEST_F(EngineTest, WhatIsOwedGoesOutBeforeAQueuePairEndsInError) {
 
 // The connection manager holds numbers in TIMEWAIT.
 TEST_F(EngineTest, ANumberThatIsStillInUseIsNotGivenAgain) {
-  class Holder : public GsiHandler {
+  class Holder : public net::MadHandler {
    public:
-    RxVerdict OnMad(std::span<const uint8_t>, const MadSource&, Time) override {
+    RxVerdict OnMad(std::span<const uint8_t>, const net::PathQuery&,
+                    Time) override {
       return RxVerdict::kAccept;
     }
     Time NextDeadline() const override { return Time::Infinite(); }
     void OnTimer(Time) override {}
-    bool IsQpnBusy(uint32_t qpn) const override {
+    bool IsQpnBusy(Qpn qpn) const override {
       // All but every fourth.
-      return qpn % 4 != 0;
+      return qpn.value % 4 != 0;
     }
   } holder;
   {

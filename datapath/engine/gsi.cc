@@ -1,7 +1,9 @@
 #include "datapath/engine/gsi.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <iterator>
 
 #include "transport/net/pkeys.h"
 #include "transport/wire/icrc.h"
@@ -9,7 +11,7 @@
 
 namespace urnic {
 
-void GsiPort::Serve(uint8_t management_class, GsiHandler* handler) {
+void GsiPort::Serve(uint8_t management_class, net::MadHandler* handler) {
   std::erase_if(served_, [&](const Served& served) {
     return served.management_class == management_class;
   });
@@ -36,29 +38,92 @@ RxVerdict GsiPort::OnPacket(const wire::FrameView& view, const RxPacket& packet,
       served_.begin(), served_.end(),
       [&](const Served& s) { return s.management_class == management_class; });
   if (served == served_.end()) return RxVerdict::kUnknownMadAttribute;
-  const MadSource from{.src_qpn = packet.deth().src_qp().value,
-                       .pkey = pkeys_[*pkey],
-                       .reply = host_->ReplyPath(view)};
-  if (!from.reply.loopback) host_->OnDatagram(view, now, *tx_);
+  const net::Path reply = host_->ReplyPath(view);
+  net::PathQuery from;
+  from.local = view.dst;
+  from.remote = view.src;
+  from.udp_src_port = view.udp_src_port;
+  from.roce_v1 = view.framing == wire::Framing::kGrh;
+  from.pkey = pkeys_[*pkey];
+  if (!reply.loopback) host_->OnDatagram(view, now, *tx_);
+  // What was found follows the neighbour; the way back along a frame does not.
+  const auto known = ways_.find(from);
+  if (known == ways_.end() || known->second.adjacency == nullptr) {
+    Keep(from, reply);
+  }
   const RxVerdict verdict =
       served->handler->OnMad({packet.payload, packet.payload_bytes}, from, now);
   return verdict == RxVerdict::kAccept ? RxVerdict::kMad : verdict;
 }
 
-void GsiPort::Send(const net::Path& path, uint16_t pkey,
-                   std::span<const uint8_t> mad) {
-  // Its address may have gone since the path was found.
-  if (!host_->IsLocal(path.local)) {
+size_t GsiPort::SamePeer::operator()(const net::PathQuery& query) const {
+  const uint64_t mix = query.remote.word(0) ^
+                       std::rotl(query.remote.word(1), 17) ^
+                       std::rotl(query.local.word(1), 41);
+  return static_cast<size_t>(mix * 0x9e3779b97f4a7c15);
+}
+
+const net::Path& GsiPort::Keep(const net::PathQuery& to,
+                               const net::Path& path) {
+  if (ways_.size() >= kWaysMax && !ways_.contains(to)) {
+    ways_.erase(ways_.begin());
+  }
+  return ways_.insert_or_assign(to, path).first->second;
+}
+
+const net::Path* GsiPort::FindWay(const net::PathQuery& to, Time now) {
+  auto known = ways_.find(to);
+  if (known != ways_.end() && known->second.adjacency != nullptr) {
+    if (host_->LeadsStill(known->second)) return &known->second;
+    ways_.erase(known);
+    known = ways_.end();
+  }
+  net::Path path;
+  if (host_->Find(to, now, path) == net::PathStatus::kFound) {
+    return &Keep(to, path);
+  }
+  return known != ways_.end() ? &known->second : nullptr;
+}
+
+void GsiPort::Send(const net::PathQuery& to, std::span<const uint8_t> mad,
+                   Time now) {
+  // The address may have gone since the caller has heard of it.
+  if (!host_->IsLocal(to.local)) {
     ++counters_->tx_source_gone;
     return;
   }
+  Mad copy;
+  std::copy_n(mad.begin(), copy.size(), copy.begin());
+  if (const net::Path* way = FindWay(to, now); way != nullptr) {
+    return SendAlong(*way, to.pkey, copy);
+  }
+  if (asked_.size() >= kAskedMax) return;
+  Asked& asked = asked_.emplace_back();
+  asked.port = this;
+  asked.self = std::prev(asked_.end());
+  asked.to = to;
+  asked.mad = copy;
+  net::PathWaiter* const waiter = &asked;
+  if (host_->Ask(to, reinterpret_cast<uint64_t>(waiter), now, now + kAskTime,
+                 *tx_) == 0) {
+    asked_.pop_back();
+  }
+}
+
+void GsiPort::Asked::OnPath(net::PathStatus status, const net::Path& path) {
+  if (status == net::PathStatus::kFound) {
+    port->SendAlong(port->Keep(to, path), to.pkey, mad);
+  }
+  port->asked_.erase(self);
+}
+
+void GsiPort::SendAlong(const net::Path& path, uint16_t pkey, const Mad& mad) {
   net::Path now = path;
   if (!now.IsCurrent()) now.Restamp();
-  Waiting one{.headers = now.headers,
-              .loopback = path.loopback,
-              .pkey = pkey,
-              .mad = {}};
-  std::copy_n(mad.begin(), one.mad.size(), one.mad.begin());
+  const Waiting one{.headers = now.headers,
+                    .loopback = path.loopback,
+                    .pkey = pkey,
+                    .mad = mad};
   // A program that connects to thousands at once is faster than any ring.
   if (waiting_.empty() && TrySend(one)) return;
   if (waiting_.size() < kWaitingMax) waiting_.push_back(one);
@@ -99,7 +164,7 @@ void GsiPort::OnTimer(Time now) {
   }
 }
 
-bool GsiPort::IsQpnBusy(uint32_t qpn) const {
+bool GsiPort::IsQpnBusy(Qpn qpn) const {
   return std::any_of(served_.begin(), served_.end(), [qpn](const Served& s) {
     return s.handler->IsQpnBusy(qpn);
   });

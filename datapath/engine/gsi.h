@@ -6,7 +6,9 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,38 +18,12 @@
 #include "transport/base/psn.h"
 #include "transport/base/time.h"
 #include "transport/net/host.h"
+#include "transport/net/mad_handler.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/mad.h"
 #include "transport/work/types.h"
 
 namespace urnic {
-
-// Where a MAD came from, and the way back.
-struct MadSource {
-  uint32_t src_qpn = 0;
-  uint16_t pkey = 0;  // ours, the partner of what it bore
-  net::Path reply;
-};
-
-// Called by the holder of the engine's token, in the middle of a burst: it may
-// send MADs (GsiPort::Send), but neither waits nor takes a ControlScope.
-class GsiHandler {
- public:
-  // `mad` has wire::kMadBytes and is valid during the call only. The verdict is
-  // counted.
-  virtual RxVerdict OnMad(std::span<const uint8_t> mad, const MadSource& from,
-                          Time now) = 0;
-  // When OnTimer() is due. Asked after each of these calls and at the end of
-  // each ControlScope.
-  virtual Time NextDeadline() const = 0;
-  virtual void OnTimer(Time now) = 0;
-  // Packets for this queue pair number may still be under way, or its peer
-  // still know it: no new queue pair gets it.
-  virtual bool IsQpnBusy(uint32_t qpn) const = 0;
-
- protected:
-  ~GsiHandler() = default;
-};
 
 // Token holder only.
 class GsiPort {
@@ -55,6 +31,14 @@ class GsiPort {
   // MADs that wait for room; more are lost, as on the wire: their senders have
   // timers, of seconds.
   static constexpr size_t kWaitingMax = 8192;
+  // MADs that wait for the way to their peer, and for how long: their sender
+  // repeats them later than that.
+  static constexpr size_t kAskedMax = 1024;
+  static constexpr Duration kAskTime = Duration::Seconds(3);
+  // Peers whose ways are kept. Beyond, some way is forgotten: it is found
+  // again, or comes with the peer's next MAD. Each may keep a neighbour in the
+  // host core's table, which has room for more.
+  static constexpr size_t kWaysMax = net::HostConfig{}.max_neighbors / 4;
 
   // All outlive it. `pkeys`: the P_Key table.
   GsiPort(net::Host* host, TransmitQueue* tx, EngineCounters* counters,
@@ -63,34 +47,58 @@ class GsiPort {
 
   // From now on the handler gets the MADs of this class (IBTA 13.4.4), instead
   // of the one before; null: nobody does.
-  void Serve(uint8_t management_class, GsiHandler* handler);
+  void Serve(uint8_t management_class, net::MadHandler* handler);
 
   // A datagram for QP1 and one of our addresses.
   RxVerdict OnPacket(const wire::FrameView& view, const RxPacket& packet,
                      Time now);
 
-  // Sends `mad` (256 bytes) to QP1 at the end of the path, as soon as the port
-  // has room.
-  void Send(const net::Path& path, uint16_t pkey, std::span<const uint8_t> mad);
+  // Sends `mad` (256 bytes) to QP1 at `to.remote`, as soon as the way is known
+  // and the port has room. The way is one that was found, and it follows the
+  // neighbour; else that back along the last MAD from there, which is known
+  // also where no route leads. What cannot be sent is lost, as on the wire.
+  void Send(const net::PathQuery& to, std::span<const uint8_t> mad, Time now);
   bool waiting() const { return !waiting_.empty(); }
   void SendWaiting();
 
   Time NextDeadline() const;
   void OnTimer(Time now);
-  bool IsQpnBusy(uint32_t qpn) const;
+  bool IsQpnBusy(Qpn qpn) const;
 
  private:
+  using Mad = std::array<uint8_t, wire::kMadBytes>;
   struct Served {
     uint8_t management_class;
-    GsiHandler* handler;
+    net::MadHandler* handler;
   };
   struct Waiting {
     wire::HeaderTemplate headers;
     bool loopback = false;
     uint16_t pkey = 0;
-    std::array<uint8_t, wire::kMadBytes> mad = {};
+    Mad mad = {};
+  };
+  // A MAD whose way is asked for.
+  struct Asked final : net::PathWaiter {
+    void OnPath(net::PathStatus status, const net::Path& path) override;
+
+    GsiPort* port = nullptr;
+    std::list<Asked>::iterator self;
+    net::PathQuery to;
+    Mad mad = {};
+  };
+  // What distinguishes the ways of MADs.
+  struct SamePeer {
+    bool operator()(const net::PathQuery& a, const net::PathQuery& b) const {
+      return a.local == b.local && a.remote == b.remote &&
+             a.roce_v1 == b.roce_v1;
+    }
+    size_t operator()(const net::PathQuery& query) const;
   };
 
+  // Null: it is not known.
+  const net::Path* FindWay(const net::PathQuery& to, Time now);
+  const net::Path& Keep(const net::PathQuery& to, const net::Path& path);
+  void SendAlong(const net::Path& path, uint16_t pkey, const Mad& mad);
   // False: the port has no room.
   bool TrySend(const Waiting& waiting);
 
@@ -99,6 +107,8 @@ class GsiPort {
   EngineCounters* const counters_;
   const std::vector<uint16_t> pkeys_;
   std::vector<Served> served_;
+  std::unordered_map<net::PathQuery, net::Path, SamePeer, SamePeer> ways_;
+  std::list<Asked> asked_;
   std::deque<Waiting> waiting_;
   Psn psn_;
 };

@@ -137,8 +137,9 @@ RxVerdict Network::OnManagementPacket(const wire::FrameView& view,
   return verdict;
 }
 
-net::QuestionId Network::Ask(const net::PathQuery& query, PathWaiter* waiter,
-                             Time now, Duration timeout) {
+net::QuestionId Network::Ask(const net::PathQuery& query,
+                             net::PathWaiter* waiter, Time now,
+                             Duration timeout) {
   const net::QuestionId id = host_.Ask(
       query, reinterpret_cast<uint64_t>(waiter), now, now + timeout, *tx_);
   DeliverAnswers(now);
@@ -194,7 +195,7 @@ void Network::OnTimer(Time now) {
 void Network::DeliverAnswers(Time now) {
   net::Host::Answer answer;
   while (host_.TakeAnswer(now, answer)) {
-    reinterpret_cast<PathWaiter*>(answer.user)
+    reinterpret_cast<net::PathWaiter*>(answer.user)
         ->OnPath(answer.status, answer.path);
   }
   UpdateDeadline();

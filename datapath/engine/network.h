@@ -45,17 +45,6 @@ struct NetworkConfig {
   uint64_t seed = 0;            // random: see net::HostConfig
 };
 
-// Who has asked for a path (Network::Ask).
-class PathWaiter {
- public:
-  // Called by the holder of the token: neither waits nor takes a ControlScope.
-  // `path` is valid if the status is kFound, and during the call only.
-  virtual void OnPath(net::PathStatus status, const net::Path& path) = 0;
-
- protected:
-  ~PathWaiter() = default;
-};
-
 // What a path's status is to a caller. INVALID_ARGUMENT: IPv4 and IPv6 mixed;
 // NOT_FOUND: the source is not ours; UNAVAILABLE: no route; DEADLINE_EXCEEDED:
 // no answer; RESOURCE_EXHAUSTED: too many neighbours or questions.
@@ -119,8 +108,8 @@ class Network {
   // Asks for the way to a GID. `waiter` is called once, by the holder of the
   // token, perhaps within this call; kNoAnswer when `timeout` has passed.
   // 0: too many questions, and nothing was asked.
-  net::QuestionId Ask(const net::PathQuery& query, PathWaiter* waiter, Time now,
-                      Duration timeout);
+  net::QuestionId Ask(const net::PathQuery& query, net::PathWaiter* waiter,
+                      Time now, Duration timeout);
   // `waiter` is not called (any more).
   void Cancel(net::QuestionId id) { host_.Cancel(id); }
   // What was sent along the path was not answered in time.

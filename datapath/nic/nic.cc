@@ -27,7 +27,7 @@ NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
 }
 
 // Waits outside of the token for an answer that comes inside.
-class Waiting final : public PathWaiter {
+class Waiting final : public net::PathWaiter {
  public:
   void OnPath(net::PathStatus status, const net::Path& path) override {
     status_ = status;

@@ -52,10 +52,10 @@ class CmPair : public ::testing::Test {
   cm::Handle handle(int i) { return nodes_[i]->handle; }
 
   static wire::Gid GidOf(int i) { return wire::Gid::FromIpv4(0x0a000001 + i); }
-  static cm::MadPath PathFrom(int i) {
-    cm::MadPath path;
-    path.local_gid = GidOf(i);
-    path.remote_gid = GidOf(1 - i);
+  static net::PathQuery PathFrom(int i) {
+    net::PathQuery path;
+    path.local = GidOf(i);
+    path.remote = GidOf(1 - i);
     return path;
   }
 
@@ -67,8 +67,8 @@ class CmPair : public ::testing::Test {
     cm::ConnectParams p;
     p.service_id = kService;
     p.mad_path = PathFrom(i);
-    p.path.local_gid = GidOf(i);
-    p.path.remote_gid = GidOf(1 - i);
+    p.path.local = GidOf(i);
+    p.path.remote = GidOf(1 - i);
     p.packet_life_time_code = kLifeTimeCode;
     p.qpn = Qpn{0x100u + i};
     p.starting_psn = Psn(0x111111u * (1 + i));

@@ -15,7 +15,7 @@ using MadBytes = std::array<uint8_t, wire::kMadBytes>;
 
 struct SentMad {
   MadBytes bytes = {};
-  cm::MadPath to;
+  net::PathQuery to;
 
   template <typename Message>
   Message As() const {
@@ -32,7 +32,7 @@ struct SentMad {
 // The spans of `event` point into the vectors.
 struct SeenEvent {
   cm::Event event;
-  cm::MadPath from;
+  net::PathQuery from;
   std::vector<uint8_t> private_data;
   std::vector<uint8_t> ari;
 };
@@ -40,7 +40,7 @@ struct SeenEvent {
 class CmSink final : public cm::Sink {
  public:
   void SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
-               const cm::MadPath& to) override {
+               const net::PathQuery& to) override {
     SentMad sent;
     std::memcpy(sent.bytes.data(), mad.data(), mad.size());
     sent.to = to;

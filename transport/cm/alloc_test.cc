@@ -17,7 +17,7 @@ constexpr uint32_t kConnections = 300;
 class LastSink final : public Sink {
  public:
   void SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
-               const MadPath&) override {
+               const net::PathQuery&) override {
     std::memcpy(bytes, mad.data(), mad.size());
   }
   void OnEvent(const Event& event) override { handle = event.handle; }
@@ -80,7 +80,7 @@ class AllocTest : public ::testing::Test {
   ConnectionManager passive_{ConfigOf(1)};
   LastSink active_sink_;
   LastSink passive_sink_;
-  MadPath path_;
+  net::PathQuery path_;
   Handle actives_[kConnections];
   Handle passives_[kConnections];
 };

@@ -134,9 +134,9 @@ class Fuzzer {
     }
   }
 
-  MadPath PathFrom(int from) {
-    MadPath path;
-    path.remote_gid = GidOf(from);
+  net::PathQuery PathFrom(int from) {
+    net::PathQuery path;
+    path.remote = GidOf(from);
     return path;
   }
   // What is kept of each handle beside it.
@@ -298,7 +298,7 @@ class Fuzzer {
   }
   void Open(int i) {
     Handle handle;
-    MadPath to = PathFrom(1 - i);
+    net::PathQuery to = PathFrom(1 - i);
     switch (in_.Below(4)) {
       case 0: {
         const uint64_t mask = in_.Below(2) == 0 ? 0 : 0xffffffffff000000;

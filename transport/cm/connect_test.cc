@@ -38,7 +38,7 @@ TEST_F(ConnectTest, ThePassiveSideLearnsWhatWasAsked) {
   const Event& e = seen.event;
   EXPECT_EQ(e.user, kListenerUser);
   EXPECT_EQ(e.listener, node(1).listener);
-  EXPECT_EQ(seen.from.remote_gid, GidOf(0));
+  EXPECT_EQ(seen.from.remote, GidOf(0));
   EXPECT_EQ(e.service_id, kService);
   EXPECT_EQ(e.service, Service::kRc);
   EXPECT_EQ(e.remote_ca_guid, 0xca00u);
@@ -49,8 +49,8 @@ TEST_F(ConnectTest, ThePassiveSideLearnsWhatWasAsked) {
   EXPECT_EQ(e.retry_count, 6);
   EXPECT_EQ(e.rnr_retry_count, 4);
   EXPECT_TRUE(e.srq);
-  EXPECT_EQ(e.path.local_gid, GidOf(1));
-  EXPECT_EQ(e.path.remote_gid, GidOf(0));
+  EXPECT_EQ(e.path.local, GidOf(1));
+  EXPECT_EQ(e.path.remote, GidOf(0));
   EXPECT_EQ(e.path.flow_label, 0xfedcbu);
   EXPECT_EQ(e.path.traffic_class, 0x60);
   ASSERT_EQ(seen.private_data.size(), wire::kReqPrivateBytes);
@@ -358,8 +358,8 @@ TEST_F(ConnectTest, AForgedRequestFromElsewhereEndsNothing) {
   ReachEstablished();
   Restart(0, 64, 32);
   Connect();
-  MadPath elsewhere = PathFrom(1);
-  elsewhere.remote_gid = GidOf(7);
+  net::PathQuery elsewhere = PathFrom(1);
+  elsewhere.remote = GidOf(7);
   EXPECT_EQ(
       manager(1).OnMad(sink(0).mads.front().bytes, elsewhere, now_, sink(1)),
       RxVerdict::kAccept);
@@ -371,8 +371,8 @@ TEST_F(ConnectTest, AForgedRequestFromElsewhereEndsNothing) {
 TEST_F(ConnectTest, ARequestFromElsewhereDoesNotMakeAnothersStale) {
   Listen();
   Connect();
-  MadPath elsewhere = PathFrom(1);
-  elsewhere.remote_gid = GidOf(7);
+  net::PathQuery elsewhere = PathFrom(1);
+  elsewhere.remote = GidOf(7);
   EXPECT_EQ(
       manager(1).OnMad(sink(0).mads.front().bytes, elsewhere, now_, sink(1)),
       RxVerdict::kAccept);
@@ -491,8 +491,8 @@ TEST_F(ConnectTest, AnExactListenerComesBeforeAMaskedOne) {
 TEST_F(ConnectTest, AMessageFromElsewhereIsNotThePeers) {
   ReachRepSent();
   const SentMad rep = sink(1).mads.front();
-  MadPath elsewhere = PathFrom(0);
-  elsewhere.remote_gid = GidOf(7);
+  net::PathQuery elsewhere = PathFrom(0);
+  elsewhere.remote = GidOf(7);
   EXPECT_EQ(manager(0).OnMad(rep.bytes, elsewhere, now_, sink(0)),
             RxVerdict::kCmWrongPeer);
   ExpectQuiet(0);

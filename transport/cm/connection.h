@@ -33,8 +33,10 @@ struct Connection {
   uint32_t remote_comm_id = 0;  // 0: not known yet
   uint64_t remote_ca_guid = 0;
   uint64_t transaction_id = 0;
-  MadPath mad_path;
-  PathRecord path;  // seen from here
+  net::PathQuery mad_path;
+  net::PathQuery path;  // seen from here
+  uint8_t packet_rate = 0;
+  uint8_t mtu_code = 0;
 
   Qpn local_qpn;
   Qpn remote_qpn;
@@ -68,8 +70,8 @@ inline constexpr bool IsHalfOpen(State state) {
 }
 
 // A message that names a connection comes from where its peer is.
-inline bool IsFromPeer(const Connection& c, const MadPath& from) {
-  return c.mad_path.remote_gid == from.remote_gid;
+inline bool IsFromPeer(const Connection& c, const net::PathQuery& from) {
+  return c.mad_path.remote == from.remote;
 }
 
 }  // namespace urnic::cm

@@ -112,6 +112,8 @@ int ConnectionManager::Connect(const ConnectParams& params, uint64_t user,
   c->mad_path = params.mad_path;
   half_open_.Attach(*c);
   c->path = params.path;
+  c->packet_rate = params.packet_rate;
+  c->mtu_code = params.mtu_code;
   c->transaction_id = NewTransactionId(*c);
   c->local_qpn = params.qpn;
   c->receive_psn = params.starting_psn;
@@ -330,14 +332,13 @@ int ConnectionManager::SetUser(Handle handle, uint64_t user) {
 }
 
 uint32_t ConnectionManager::HurryDisconnects(Duration interval, uint8_t repeats,
-                                             Time now, Sink& sink) {
+                                             Time now) {
   for (uint32_t i = 0; i < table_.slots() && unanswered_dreqs_ > 0; ++i) {
     Connection& c = table_.slot(i);
     if (!c.used || c.state != State::kDreqSent) continue;
     c.repeat_after = interval;
     c.retries_left = repeats;
     heap_.Set(c.slot, now + interval);
-    SendStored(c, sink);
   }
   return unanswered_dreqs_;
 }
@@ -376,6 +377,7 @@ int ConnectionManager::GetQpAttributes(Handle handle, QpAttributes& out) const {
   out.send_psn = c->send_psn;
   out.receive_psn = c->receive_psn;
   out.path = c->path;
+  out.mtu_code = c->mtu_code;
   out.responder_resources = c->responder_resources;
   out.initiator_depth = c->initiator_depth;
   out.ack_timeout_code = c->ack_timeout_code;

@@ -122,19 +122,18 @@ class ConnectionManager {
   // over. Never fails but for EBADF.
   int Destroy(Handle handle, Time now, Sink& sink);
   int SetUser(Handle handle, uint64_t user);
-  // The caller has no time left: every DREQ that is not answered is sent now,
-  // and repeated each `interval`, up to `repeats` times; then its peer is given
-  // up. Returns for how many an answer is awaited; unanswered_dreqs() is what
-  // is left of them.
-  uint32_t HurryDisconnects(Duration interval, uint8_t repeats, Time now,
-                            Sink& sink);
+  // The caller has no time left: every DREQ that is not answered is repeated
+  // each `interval` from now on, `repeats` times; then its peer is given up.
+  // Returns for how many an answer is awaited; unanswered_dreqs() is what is
+  // left of them.
+  uint32_t HurryDisconnects(Duration interval, uint8_t repeats, Time now);
   uint32_t unanswered_dreqs() const { return unanswered_dreqs_; }
 
   // A MAD of class CM, as it came to QP1: `mad` must have 256 bytes. The
   // verdict is to be counted; everything but kAccept has changed nothing but,
   // for those that say so, an answer.
-  RxVerdict OnMad(std::span<const uint8_t> mad, const MadPath& from, Time now,
-                  Sink& sink);
+  RxVerdict OnMad(std::span<const uint8_t> mad, const net::PathQuery& from,
+                  Time now, Sink& sink);
   // Does what is due at `now`.
   void OnTimer(Time now, Sink& sink);
   Time NextDeadline() const { return heap_.next(); }
@@ -180,38 +179,41 @@ class ConnectionManager {
   uint64_t NewTransactionId(const Connection& c) const;
 
   // Received messages.
-  RxVerdict OnReq(const wire::CmReq& req, const MadPath& from, Time now,
+  RxVerdict OnReq(const wire::CmReq& req, const net::PathQuery& from, Time now,
                   Sink& sink);
   RxVerdict OnRepeatedReq(Connection& c, const wire::CmReq& req,
-                          const MadPath& from, Sink& sink);
-  RxVerdict OnMra(const wire::CmMra& mra, const MadPath& from, Time now,
+                          const net::PathQuery& from, Sink& sink);
+  RxVerdict OnMra(const wire::CmMra& mra, const net::PathQuery& from, Time now,
                   Sink& sink);
-  RxVerdict OnRej(const wire::CmRej& rej, const MadPath& from, Time now,
+  RxVerdict OnRej(const wire::CmRej& rej, const net::PathQuery& from, Time now,
                   Sink& sink);
-  RxVerdict OnRep(const wire::CmRep& rep, const MadPath& from, Time now,
+  RxVerdict OnRep(const wire::CmRep& rep, const net::PathQuery& from, Time now,
                   Sink& sink);
   RxVerdict OnStaleRep(Connection& c, Connection& old, const wire::CmRep& rep,
-                       const MadPath& from, Time now, Sink& sink);
+                       const net::PathQuery& from, Time now, Sink& sink);
   void EndStale(Connection& old, Time now, Sink& sink);
   RxVerdict OnRepeatedRep(Connection& c, const wire::CmRep& rep, Sink& sink);
-  RxVerdict OnRtu(const wire::CmRtu& rtu, const MadPath& from, Sink& sink);
-  RxVerdict OnDreq(const wire::CmDreq& dreq, const MadPath& from, Time now,
-                   Sink& sink);
-  RxVerdict OnDrep(const wire::CmDrep& drep, const MadPath& from, Time now,
-                   Sink& sink);
-  RxVerdict OnSidrReq(const wire::CmSidrReq& req, const MadPath& from,
+  RxVerdict OnRtu(const wire::CmRtu& rtu, const net::PathQuery& from,
+                  Sink& sink);
+  RxVerdict OnDreq(const wire::CmDreq& dreq, const net::PathQuery& from,
+                   Time now, Sink& sink);
+  RxVerdict OnDrep(const wire::CmDrep& drep, const net::PathQuery& from,
+                   Time now, Sink& sink);
+  RxVerdict OnSidrReq(const wire::CmSidrReq& req, const net::PathQuery& from,
                       Sink& sink);
-  RxVerdict OnSidrRep(const wire::CmSidrRep& rep, const MadPath& from,
+  RxVerdict OnSidrRep(const wire::CmSidrRep& rep, const net::PathQuery& from,
                       Sink& sink);
-  RxVerdict OnLap(const wire::CmLap& lap, const MadPath& from, Sink& sink);
+  RxVerdict OnLap(const wire::CmLap& lap, const net::PathQuery& from,
+                  Sink& sink);
   Connection* FindPair(uint32_t ours, uint32_t theirs);
-  Connection* FindRejected(const wire::CmRej& rej, const MadPath& from);
+  Connection* FindRejected(const wire::CmRej& rej, const net::PathQuery& from);
   // No place is left, but one will be when the owner of a displaced connection
   // has destroyed it: nothing else has to go meanwhile.
   bool AwaitsRoom() const { return displaced_ != 0 && table_.full(); }
   // Makes room for a request of this source to this listener: true if something
   // was displaced for it (kDisplaced).
-  bool MakeRoom(const MadPath& from, const Connection& listener, Sink& sink);
+  bool MakeRoom(const net::PathQuery& from, const Connection& listener,
+                Sink& sink);
   bool Displace(uint32_t place, Sink& sink);
   void OnDeadline(Connection& c, Time now, Sink& sink);
 

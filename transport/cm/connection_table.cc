@@ -98,12 +98,12 @@ uint64_t ConnectionTable::SidrHash(const wire::Gid& remote_gid,
 
 uint64_t ConnectionTable::PeerHash(const Connection& c) const {
   return c.state == State::kSidrReqReceived
-             ? SidrHash(c.mad_path.remote_gid, c.remote_comm_id)
-             : Hash(c.mad_path.remote_gid, c.remote_ca_guid, c.remote_comm_id);
+             ? SidrHash(c.mad_path.remote, c.remote_comm_id)
+             : Hash(c.mad_path.remote, c.remote_ca_guid, c.remote_comm_id);
 }
 
 uint64_t ConnectionTable::RemoteQpHash(const Connection& c) const {
-  return Hash(c.mad_path.remote_gid, c.remote_ca_guid, c.remote_qpn.value);
+  return Hash(c.mad_path.remote, c.remote_ca_guid, c.remote_qpn.value);
 }
 
 void ConnectionTable::IndexPeer(Connection& c) {
@@ -140,7 +140,7 @@ Connection* ConnectionTable::FindByPeer(const wire::Gid& remote_gid,
       Hash(remote_gid, remote_ca_guid, remote_comm_id), [&](uint32_t i) {
         const Connection& c = slots_[i];
         return c.state != State::kSidrReqReceived &&
-               c.mad_path.remote_gid == remote_gid &&
+               c.mad_path.remote == remote_gid &&
                c.remote_ca_guid == remote_ca_guid &&
                c.remote_comm_id == remote_comm_id;
       });
@@ -153,7 +153,7 @@ Connection* ConnectionTable::FindByRemoteQp(const wire::Gid& remote_gid,
   const uint32_t at = remote_qps_.Find(
       Hash(remote_gid, remote_ca_guid, remote_qpn.value), [&](uint32_t i) {
         const Connection& c = slots_[i];
-        return c.mad_path.remote_gid == remote_gid &&
+        return c.mad_path.remote == remote_gid &&
                c.remote_ca_guid == remote_ca_guid && c.remote_qpn == remote_qpn;
       });
   return at == HashIndex::kNone ? nullptr : &slots_[at];
@@ -165,7 +165,7 @@ Connection* ConnectionTable::FindSidr(const wire::Gid& remote_gid,
       peers_.Find(SidrHash(remote_gid, request_id), [&](uint32_t i) {
         const Connection& c = slots_[i];
         return c.state == State::kSidrReqReceived &&
-               c.mad_path.remote_gid == remote_gid &&
+               c.mad_path.remote == remote_gid &&
                c.remote_comm_id == request_id;
       });
   return at == HashIndex::kNone ? nullptr : &slots_[at];

@@ -31,7 +31,7 @@ uint32_t HalfOpen::Find(const wire::Gid& gid) const {
 
 void HalfOpen::Attach(Connection& c) {
   URNIC_CHECK(c.source == kNone);
-  const wire::Gid& gid = c.mad_path.remote_gid;
+  const wire::Gid& gid = c.mad_path.remote;
   c.source = Find(gid);
   if (c.source == kNone) {
     c.source = first_free_;

@@ -31,7 +31,7 @@ class HalfOpen {
   // Makes room for connections in places below `places`.
   void Grow(uint32_t places);
 
-  // The connection is with mad_path.remote_gid, from now until Detach().
+  // The connection is with mad_path.remote, from now until Detach().
   void Attach(Connection& c);
   void Detach(Connection& c);
 

@@ -47,8 +47,8 @@ class HalfOpenTest : public ::urnic::testing::CmPair {
     auto req = out.mads.front().As<wire::CmReq>();
     req.local_ca_guid = wire::Be<uint64_t>(0xbad00 + source);
     req.set_local_qpn(Qpn{++forged_});
-    MadPath from = PathFrom(1);
-    from.remote_gid = GidOf(source);
+    net::PathQuery from = PathFrom(1);
+    from.remote = GidOf(source);
     MadBytes bytes;
     std::memcpy(bytes.data(), &req, sizeof(req));
     const RxVerdict verdict = manager(1).OnMad(bytes, from, now_, sink(1));

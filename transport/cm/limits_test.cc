@@ -41,11 +41,11 @@ TEST_F(LimitsTest, ArgumentsOutOfRangeAreRefused) {
   EXPECT_EQ(with([](auto& p) { p.retry_count = 8; }), EINVAL);
   EXPECT_EQ(with([](auto& p) { p.rnr_retry_count = 8; }), EINVAL);
   EXPECT_EQ(with([](auto& p) { p.max_cm_retries = 16; }), EINVAL);
-  EXPECT_EQ(with([](auto& p) { p.path.mtu_code = 0; }), EINVAL);
-  EXPECT_EQ(with([](auto& p) { p.path.mtu_code = 6; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.mtu_code = 0; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.mtu_code = 6; }), EINVAL);
   EXPECT_EQ(with([](auto& p) { p.path.flow_label = 1u << 20; }), EINVAL);
   EXPECT_EQ(with([](auto& p) { p.path.service_level = 16; }), EINVAL);
-  EXPECT_EQ(with([](auto& p) { p.path.packet_rate = 64; }), EINVAL);
+  EXPECT_EQ(with([](auto& p) { p.packet_rate = 64; }), EINVAL);
   EXPECT_EQ(with([](auto& p) { p.remote_response_timeout_code = 32; }), EINVAL);
   EXPECT_EQ(with([](auto& p) { p.local_response_timeout_code = 32; }), EINVAL);
   EXPECT_EQ(with([](auto& p) { p.packet_life_time_code = 32; }), EINVAL);

@@ -132,10 +132,10 @@ class World {
   uint64_t OnTheWay() { return random_.Below(5'000'000); }
 
   // To the other node or to itself.
-  MadPath PathTo(int from, int to) {
-    MadPath path;
-    path.local_gid = GidOf(from);
-    path.remote_gid = GidOf(to);
+  net::PathQuery PathTo(int from, int to) {
+    net::PathQuery path;
+    path.local = GidOf(from);
+    path.remote = GidOf(to);
     return path;
   }
 
@@ -156,8 +156,8 @@ class World {
       ConnectParams params;
       params.service_id = kServiceId;
       params.mad_path = PathTo(i, to);
-      params.path.local_gid = GidOf(i);
-      params.path.remote_gid = GidOf(to);
+      params.path.local = GidOf(i);
+      params.path.remote = GidOf(to);
       params.packet_life_time_code = kLifeTimeCode;
       params.qpn = FreeQpn(node);
       params.remote_response_timeout_code = kTimeoutCode;
@@ -198,7 +198,7 @@ class World {
     }
   }
   void Send(int from, const SentMad& mad) {
-    const int to = mad.to.remote_gid == GidOf(0) ? 0 : 1;
+    const int to = mad.to.remote == GidOf(0) ? 0 : 1;
     const int copies = random_.OneIn(10) ? 2 : 1;
     for (int i = 0; i < copies; ++i) {
       if (random_.Below(100) < loss_percent_) continue;

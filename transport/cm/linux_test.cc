@@ -45,9 +45,9 @@ struct Side {
         }()) {}
 
   RxVerdict Hear(const CapturedMad& mad) {
-    MadPath from;
-    from.local_gid = mad.destination;
-    from.remote_gid = mad.source;
+    net::PathQuery from;
+    from.local = mad.destination;
+    from.remote = mad.source;
     const RxVerdict verdict = manager.OnMad(mad.bytes, from, kNow, sink);
     manager.CheckInvariants();
     return verdict;
@@ -56,7 +56,7 @@ struct Side {
   void ExpectSaid(const CapturedMad& mad) {
     ASSERT_FALSE(sink.mads.empty());
     EXPECT_EQ(sink.mads.front().bytes, mad.bytes);
-    EXPECT_EQ(sink.mads.front().to.remote_gid, mad.destination);
+    EXPECT_EQ(sink.mads.front().to.remote, mad.destination);
     sink.mads.pop_front();
   }
   void ExpectEvent(EventKind kind) {
@@ -75,15 +75,15 @@ ConnectParams ParamsOf(const CapturedMad& mad) {
   const auto& req = mad.As<wire::CmReq>();
   ConnectParams p;
   p.service_id = req.service_id.value();
-  p.mad_path.local_gid = mad.source;
-  p.mad_path.remote_gid = mad.destination;
-  p.path.local_gid = mad.source;
-  p.path.remote_gid = mad.destination;
+  p.mad_path.local = mad.source;
+  p.mad_path.remote = mad.destination;
+  p.path.local = mad.source;
+  p.path.remote = mad.destination;
   p.path.pkey = req.pkey.value();
   p.path.flow_label = req.primary.flow_label();
   p.path.traffic_class = req.primary.traffic_class;
   p.path.hop_limit = req.primary.hop_limit;
-  p.path.mtu_code = req.mtu_code();
+  p.mtu_code = req.mtu_code();
   p.qpn = req.local_qpn();
   p.starting_psn = req.starting_psn();
   p.responder_resources = req.responder_resources();
@@ -172,7 +172,7 @@ TEST_P(LinuxTest, WeSayWhatThePassiveSideSaid) {
   EXPECT_EQ(qp.send_psn, req().starting_psn());
   EXPECT_EQ(qp.receive_psn, rep().starting_psn());
   EXPECT_EQ(qp.ack_timeout_code, req().primary.ack_timeout_code());
-  EXPECT_EQ(qp.path.remote_gid, mads_[0].source);
+  EXPECT_EQ(qp.path.remote, mads_[0].source);
   ExpectDisconnect(side, !disconnect_by_active_);
 }
 
@@ -214,7 +214,7 @@ TEST(LinuxSidrTest, BothSidesOfAResolution) {
   Side active(1, req.request_id.value());
   SidrRequestParams params;
   params.service_id = req.service_id.value();
-  params.mad_path.remote_gid = mads[0].destination;
+  params.mad_path.remote = mads[0].destination;
   params.pkey = req.pkey.value();
   params.private_data = req.private_data;
   ASSERT_EQ(

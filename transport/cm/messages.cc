@@ -14,17 +14,17 @@ constexpr uint8_t kMtuCodeMin = 1;
 constexpr uint8_t kMtuCodeMax = 5;
 
 wire::CmPath PathOf(const Config& config, const ConnectParams& params) {
-  const PathRecord& p = params.path;
+  const net::PathQuery& p = params.path;
   wire::CmPath path;
-  path.local_gid = p.local_gid;
-  path.remote_gid = p.remote_gid;
+  path.local_gid = p.local;
+  path.remote_gid = p.remote;
   // A path through routers has no LIDs; one that is not has none here.
   const bool subnet_local = p.hop_limit <= 1;
   const uint16_t lid = subnet_local ? 0 : wire::kPermissiveLid;
   path.local_lid = path.remote_lid = Be<uint16_t>(lid);
   path.set_subnet_local(subnet_local);
   path.set_flow_label(p.flow_label);
-  path.set_packet_rate(p.packet_rate);
+  path.set_packet_rate(params.packet_rate);
   path.traffic_class = p.traffic_class;
   path.hop_limit = p.hop_limit;
   path.set_service_level(p.service_level);
@@ -65,7 +65,7 @@ wire::CmReq MakeReq(const Config& config, const Connection& c,
   req.set_flow_control(params.flow_control);
   req.set_starting_psn(params.starting_psn);
   req.pkey = Be<uint16_t>(params.path.pkey);
-  req.set_mtu_code(params.path.mtu_code);
+  req.set_mtu_code(params.mtu_code);
   req.set_max_cm_retries(params.max_cm_retries);
   if (params.service == Service::kXrc) {
     //= IBTA A14: an XRC initiator has no responder and no receive queue
@@ -156,17 +156,15 @@ wire::CmSidrRep MakeSidrRep(uint64_t transaction_id, uint32_t request_id,
   return rep;
 }
 
-PathRecord PathOf(const wire::CmReq& req) {
-  PathRecord path;
-  path.local_gid = req.primary.remote_gid;
-  path.remote_gid = req.primary.local_gid;
+net::PathQuery PathOf(const wire::CmReq& req) {
+  net::PathQuery path;
+  path.local = req.primary.remote_gid;
+  path.remote = req.primary.local_gid;
   path.pkey = req.pkey.value();
   path.flow_label = req.primary.flow_label();
   path.traffic_class = req.primary.traffic_class;
   path.hop_limit = req.primary.hop_limit;
   path.service_level = req.primary.service_level();
-  path.packet_rate = req.primary.packet_rate();
-  path.mtu_code = req.mtu_code();
   return path;
 }
 
@@ -175,9 +173,8 @@ int Check(const ConnectParams& p) {
                              p.service == Service::kUc ||
                              p.service == Service::kXrc;
   const bool path_fits = p.path.flow_label < 1u << 20 &&
-                         p.path.service_level < 16 && p.path.packet_rate < 64 &&
-                         p.path.mtu_code >= kMtuCodeMin &&
-                         p.path.mtu_code <= kMtuCodeMax;
+                         p.path.service_level < 16 && p.packet_rate < 64 &&
+                         p.mtu_code >= kMtuCodeMin && p.mtu_code <= kMtuCodeMax;
   const bool codes_fit = p.packet_life_time_code <= kCodeMax &&
                          p.remote_response_timeout_code <= kCodeMax &&
                          p.local_response_timeout_code <= kCodeMax;

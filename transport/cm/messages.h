@@ -75,7 +75,7 @@ wire::CmSidrRep MakeSidrRep(uint64_t transaction_id, uint32_t request_id,
                             uint64_t service_id, const SidrReplyParams& params);
 
 // The path that a REQ proposes, seen from its receiver.
-PathRecord PathOf(const wire::CmReq& req);
+net::PathQuery PathOf(const wire::CmReq& req);
 
 // 0, or EINVAL when something is out of the range of its field.
 int Check(const ConnectParams& params);

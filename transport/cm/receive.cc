@@ -20,7 +20,8 @@ const Message& As(std::span<const uint8_t> mad) {
 }  // namespace
 
 RxVerdict ConnectionManager::OnMad(std::span<const uint8_t> mad,
-                                   const MadPath& from, Time now, Sink& sink) {
+                                   const net::PathQuery& from, Time now,
+                                   Sink& sink) {
   if (mad.size() != wire::kMadBytes) return RxVerdict::kBadMad;
   const auto& header = As<wire::CmLap>(mad).mad;
   if (header.base_version != wire::kMadBaseVersion ||
@@ -65,8 +66,9 @@ Connection* ConnectionManager::FindPair(uint32_t ours, uint32_t theirs) {
   return known ? c : nullptr;
 }
 
-RxVerdict ConnectionManager::OnMra(const wire::CmMra& mra, const MadPath& from,
-                                   Time now, Sink& sink) {
+RxVerdict ConnectionManager::OnMra(const wire::CmMra& mra,
+                                   const net::PathQuery& from, Time now,
+                                   Sink& sink) {
   const uint32_t ours = mra.remote_comm_id.value();
   const bool of_req = mra.message_mraed() == wire::kCmMessageReq;
   const bool of_rep = mra.message_mraed() == wire::kCmMessageRep;
@@ -101,7 +103,7 @@ RxVerdict ConnectionManager::OnMra(const wire::CmMra& mra, const MadPath& from,
 }
 
 Connection* ConnectionManager::FindRejected(const wire::CmRej& rej,
-                                            const MadPath& from) {
+                                            const net::PathQuery& from) {
   const uint32_t ours = rej.remote_comm_id.value();
   const uint32_t theirs = rej.local_comm_id.value();
   if (rej.reason.value() == wire::kRejTimeout) {
@@ -109,7 +111,7 @@ Connection* ConnectionManager::FindRejected(const wire::CmRej& rej,
     if (rej.ari_bytes() < sizeof(Be<uint64_t>)) return nullptr;
     Be<uint64_t> guid;
     std::memcpy(&guid, rej.ari, sizeof(guid));
-    return table_.FindByPeer(from.remote_gid, guid.value(), theirs);
+    return table_.FindByPeer(from.remote, guid.value(), theirs);
   }
   if (rej.message_rejected() != wire::kCmMessageReq) {
     return FindPair(ours, theirs);
@@ -120,8 +122,9 @@ Connection* ConnectionManager::FindRejected(const wire::CmRej& rej,
   return asked ? c : nullptr;
 }
 
-RxVerdict ConnectionManager::OnRej(const wire::CmRej& rej, const MadPath& from,
-                                   Time now, Sink& sink) {
+RxVerdict ConnectionManager::OnRej(const wire::CmRej& rej,
+                                   const net::PathQuery& from, Time now,
+                                   Sink& sink) {
   Connection* c = FindRejected(rej, from);
   if (c == nullptr) return RxVerdict::kCmNoConnection;
   if (!IsFromPeer(*c, from)) return RxVerdict::kCmWrongPeer;
@@ -164,7 +167,8 @@ RxVerdict ConnectionManager::OnRej(const wire::CmRej& rej, const MadPath& from,
 }
 
 RxVerdict ConnectionManager::OnDreq(const wire::CmDreq& dreq,
-                                    const MadPath& from, Time now, Sink& sink) {
+                                    const net::PathQuery& from, Time now,
+                                    Sink& sink) {
   const uint32_t ours = dreq.remote_comm_id.value();
   const uint32_t theirs = dreq.local_comm_id.value();
   const uint64_t transaction_id = dreq.mad.transaction_id.value();
@@ -210,7 +214,8 @@ RxVerdict ConnectionManager::OnDreq(const wire::CmDreq& dreq,
 }
 
 RxVerdict ConnectionManager::OnDrep(const wire::CmDrep& drep,
-                                    const MadPath& from, Time now, Sink& sink) {
+                                    const net::PathQuery& from, Time now,
+                                    Sink& sink) {
   Connection* c =
       FindPair(drep.remote_comm_id.value(), drep.local_comm_id.value());
   if (c == nullptr) return RxVerdict::kCmNoConnection;
@@ -227,8 +232,8 @@ RxVerdict ConnectionManager::OnDrep(const wire::CmDrep& drep,
   return RxVerdict::kAccept;
 }
 
-RxVerdict ConnectionManager::OnLap(const wire::CmLap& lap, const MadPath& from,
-                                   Sink& sink) {
+RxVerdict ConnectionManager::OnLap(const wire::CmLap& lap,
+                                   const net::PathQuery& from, Sink& sink) {
   const uint32_t ours = lap.remote_comm_id.value();
   const uint32_t theirs = lap.local_comm_id.value();
   const Connection* c = FindPair(ours, theirs);

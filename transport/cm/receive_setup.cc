@@ -24,23 +24,23 @@ bool ServiceOf(const wire::CmReq& req, Service& out) {
   }
 }
 
-void RejectReq(const wire::CmReq& req, const MadPath& from, uint16_t reason,
-               Sink& sink) {
+void RejectReq(const wire::CmReq& req, const net::PathQuery& from,
+               uint16_t reason, Sink& sink) {
   sink.SendMad(BytesOf(MakeRej(req.mad, req.local_comm_id.value(), 0,
                                wire::kCmMessageReq, reason)),
                from);
 }
 
-void RejectRep(const wire::CmRep& rep, const MadPath& from, uint16_t reason,
-               Sink& sink) {
+void RejectRep(const wire::CmRep& rep, const net::PathQuery& from,
+               uint16_t reason, Sink& sink) {
   sink.SendMad(
       BytesOf(MakeRej(rep.mad, rep.local_comm_id.value(),
                       rep.remote_comm_id.value(), wire::kCmMessageRep, reason)),
       from);
 }
 
-void FillFrom(const wire::CmReq& req, Service service, const MadPath& from,
-              Connection& c) {
+void FillFrom(const wire::CmReq& req, Service service,
+              const net::PathQuery& from, Connection& c) {
   c.passive = true;
   c.service = service;
   c.service_id = req.service_id.value();
@@ -49,6 +49,8 @@ void FillFrom(const wire::CmReq& req, Service service, const MadPath& from,
   c.transaction_id = req.mad.transaction_id.value();
   c.mad_path = from;
   c.path = PathOf(req);
+  c.packet_rate = req.primary.packet_rate();
+  c.mtu_code = req.mtu_code();
   c.remote_qpn = req.local_qpn();
   c.send_psn = req.starting_psn();
   // What is one side's to initiate is the other's to respond to.
@@ -63,10 +65,13 @@ void FillFrom(const wire::CmReq& req, Service service, const MadPath& from,
       CodeTime(std::min(req.local_response_timeout_code(), kLongestGrantCode));
 }
 
-void FillFrom(const wire::CmReq& req, const MadPath& from, Event& event) {
+void FillFrom(const wire::CmReq& req, const net::PathQuery& from,
+              Event& event) {
   event.from = &from;
   event.service_id = req.service_id.value();
   event.path = PathOf(req);
+  event.packet_rate = req.primary.packet_rate();
+  event.mtu_code = req.mtu_code();
   event.remote_ca_guid = req.local_ca_guid.value();
   event.remote_qpn = req.local_qpn();
   event.starting_psn = req.starting_psn();
@@ -103,12 +108,13 @@ void FillFrom(const wire::CmRep& rep, Event& event) {
 
 }  // namespace
 
-RxVerdict ConnectionManager::OnReq(const wire::CmReq& req, const MadPath& from,
-                                   Time now, Sink& sink) {
+RxVerdict ConnectionManager::OnReq(const wire::CmReq& req,
+                                   const net::PathQuery& from, Time now,
+                                   Sink& sink) {
   const uint64_t guid = req.local_ca_guid.value();
   const uint32_t comm_id = req.local_comm_id.value();
   if (comm_id == 0) return RxVerdict::kBadMad;
-  if (Connection* c = table_.FindByPeer(from.remote_gid, guid, comm_id);
+  if (Connection* c = table_.FindByPeer(from.remote, guid, comm_id);
       c != nullptr) {
     return OnRepeatedReq(*c, req, from, sink);
   }
@@ -118,7 +124,7 @@ RxVerdict ConnectionManager::OnReq(const wire::CmReq& req, const MadPath& from,
     return RxVerdict::kCmBadTransport;
   }
   if (Connection* old =
-          table_.FindByRemoteQp(from.remote_gid, guid, req.local_qpn());
+          table_.FindByRemoteQp(from.remote, guid, req.local_qpn());
       old != nullptr) {
     RejectReq(req, from, wire::kRejStaleConnection, sink);
     EndStale(*old, now, sink);
@@ -157,7 +163,8 @@ RxVerdict ConnectionManager::OnReq(const wire::CmReq& req, const MadPath& from,
 //= peer has then missed; while nothing was decided it is not answered
 RxVerdict ConnectionManager::OnRepeatedReq(Connection& c,
                                            const wire::CmReq& req,
-                                           const MadPath& from, Sink& sink) {
+                                           const net::PathQuery& from,
+                                           Sink& sink) {
   if (c.passive &&
       (c.state == State::kRepSent || c.state == State::kMraReqSent)) {
     SendStored(c, sink);
@@ -169,9 +176,9 @@ RxVerdict ConnectionManager::OnRepeatedReq(Connection& c,
 
 // Never a second one for the same request: a source at its limit must not cost
 // others theirs while the table is full of what it had displaced before.
-bool ConnectionManager::MakeRoom(const MadPath& from,
+bool ConnectionManager::MakeRoom(const net::PathQuery& from,
                                  const Connection& listener, Sink& sink) {
-  return Displace(half_open_.InTheWayOf(from.remote_gid, listener.slot), sink);
+  return Displace(half_open_.InTheWayOf(from.remote, listener.slot), sink);
 }
 
 bool ConnectionManager::Displace(uint32_t place, Sink& sink) {
@@ -193,7 +200,7 @@ void ConnectionManager::EndStale(Connection& old, Time now, Sink& sink) {
 // What was being set up is given up: the peer, too, has been told so.
 RxVerdict ConnectionManager::OnStaleRep(Connection& c, Connection& old,
                                         const wire::CmRep& rep,
-                                        const MadPath& from, Time now,
+                                        const net::PathQuery& from, Time now,
                                         Sink& sink) {
   RejectRep(rep, from, wire::kRejStaleConnection, sink);
   EnterIdle(c);
@@ -205,8 +212,9 @@ RxVerdict ConnectionManager::OnStaleRep(Connection& c, Connection& old,
   return RxVerdict::kCmStale;
 }
 
-RxVerdict ConnectionManager::OnRep(const wire::CmRep& rep, const MadPath& from,
-                                   Time now, Sink& sink) {
+RxVerdict ConnectionManager::OnRep(const wire::CmRep& rep,
+                                   const net::PathQuery& from, Time now,
+                                   Sink& sink) {
   const uint32_t theirs = rep.local_comm_id.value();
   if (theirs == 0) return RxVerdict::kBadMad;
   Connection* c = table_.FindByCommId(rep.remote_comm_id.value());
@@ -221,11 +229,10 @@ RxVerdict ConnectionManager::OnRep(const wire::CmRep& rep, const MadPath& from,
   }
   const uint64_t guid = rep.local_ca_guid.value();
   const Qpn remote_qpn = RemoteQpn(rep, c->service);
-  if (table_.FindByPeer(from.remote_gid, guid, theirs) != nullptr) {
+  if (table_.FindByPeer(from.remote, guid, theirs) != nullptr) {
     return RxVerdict::kCmUnexpected;
   }
-  if (Connection* old =
-          table_.FindByRemoteQp(from.remote_gid, guid, remote_qpn);
+  if (Connection* old = table_.FindByRemoteQp(from.remote, guid, remote_qpn);
       old != nullptr) {
     return OnStaleRep(*c, *old, rep, from, now, sink);
   }
@@ -246,6 +253,8 @@ RxVerdict ConnectionManager::OnRep(const wire::CmRep& rep, const MadPath& from,
   Event event = EventOf(*c, EventKind::kRepReceived);
   event.service = c->service;
   event.path = c->path;
+  event.packet_rate = c->packet_rate;
+  event.mtu_code = c->mtu_code;
   event.remote_qpn = remote_qpn;
   FillFrom(rep, event);
   sink.OnEvent(event);
@@ -264,8 +273,8 @@ RxVerdict ConnectionManager::OnRepeatedRep(Connection& c,
   return RxVerdict::kCmDuplicate;
 }
 
-RxVerdict ConnectionManager::OnRtu(const wire::CmRtu& rtu, const MadPath& from,
-                                   Sink& sink) {
+RxVerdict ConnectionManager::OnRtu(const wire::CmRtu& rtu,
+                                   const net::PathQuery& from, Sink& sink) {
   const uint32_t ours = rtu.remote_comm_id.value();
   const uint32_t theirs = rtu.local_comm_id.value();
   Connection* c = FindPair(ours, theirs);
@@ -297,11 +306,11 @@ RxVerdict ConnectionManager::OnRtu(const wire::CmRtu& rtu, const MadPath& from,
 }
 
 RxVerdict ConnectionManager::OnSidrReq(const wire::CmSidrReq& req,
-                                       const MadPath& from, Sink& sink) {
+                                       const net::PathQuery& from, Sink& sink) {
   const uint32_t request_id = req.request_id.value();
   const uint64_t service_id = req.service_id.value();
   const uint64_t transaction_id = req.mad.transaction_id.value();
-  if (table_.FindSidr(from.remote_gid, request_id) != nullptr) {
+  if (table_.FindSidr(from.remote, request_id) != nullptr) {
     return RxVerdict::kCmDuplicate;
   }
   const Connection* listener = table_.FindListener(service_id);
@@ -340,7 +349,7 @@ RxVerdict ConnectionManager::OnSidrReq(const wire::CmSidrReq& req,
 }
 
 RxVerdict ConnectionManager::OnSidrRep(const wire::CmSidrRep& rep,
-                                       const MadPath& from, Sink& sink) {
+                                       const net::PathQuery& from, Sink& sink) {
   Connection* c = table_.FindByCommId(rep.request_id.value());
   if (c == nullptr) return RxVerdict::kCmNoConnection;
   if (!IsFromPeer(*c, from)) return RxVerdict::kCmWrongPeer;

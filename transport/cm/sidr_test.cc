@@ -39,7 +39,7 @@ TEST_F(SidrTest, TheAnswerNamesQpAndQkey) {
   EXPECT_EQ(asked.event.listener, node(1).listener);
   EXPECT_EQ(asked.event.service_id, kService);
   EXPECT_EQ(asked.event.pkey, 0x8001);
-  EXPECT_EQ(asked.from.remote_gid, GidOf(0));
+  EXPECT_EQ(asked.from.remote, GidOf(0));
   EXPECT_EQ(asked.private_data, data_);
   SidrReplyParams reply;
   reply.qpn = Qpn{0x321};

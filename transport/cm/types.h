@@ -14,7 +14,7 @@
 #include "transport/base/permutation.h"
 #include "transport/base/psn.h"
 #include "transport/base/time.h"
-#include "transport/wire/address.h"
+#include "transport/net/path.h"
 #include "transport/wire/cm_messages.h"
 
 namespace urnic::cm {
@@ -26,24 +26,6 @@ struct Handle {
   uint32_t value = 0;
   bool valid() const { return value != 0; }
   friend constexpr bool operator==(Handle, Handle) = default;
-};
-
-// Where a MAD goes, or came from: QP1's address vector, seen from here. Given
-// by the caller with each MAD and each Connect(), and handed back unchanged
-// for what is sent. Only `remote_gid` is looked at: a MAD that names a
-// connection and comes from elsewhere is not the peer's.
-struct MadPath {
-  wire::Gid local_gid;
-  wire::Gid remote_gid;
-  uint32_t remote_qpn = 1;
-  uint16_t pkey = 0xffff;
-  uint32_t flow_label = 0;
-  uint8_t traffic_class = 0;
-  uint8_t hop_limit = 64;
-  uint8_t service_level = 0;
-  bool roce_v1 = false;  // how its packets are framed; the caller's business
-  // The caller's own: index of the GID, port of the UDP header, ...
-  uint64_t cookie = 0;
 };
 
 // The transport service of a connection, IBTA 12.6.5.
@@ -74,21 +56,6 @@ enum class State : uint8_t {
   kSidrReqReceived,
 };
 
-// The path that a REQ proposes for the data, seen from its sender. Codes as
-// in a path record: `mtu_code` 1 = 256 ... 5 = 4096.
-struct PathRecord {
-  wire::Gid local_gid;
-  wire::Gid remote_gid;
-  uint16_t pkey = 0xffff;
-  uint32_t flow_label = 0;
-  uint8_t traffic_class = 0;
-  // 1 or 0 means "same subnet" (Linux does that for RoCE v1).
-  uint8_t hop_limit = 64;
-  uint8_t service_level = 0;
-  uint8_t packet_rate = 0;
-  uint8_t mtu_code = 3;
-};
-
 // Enhanced connection establishment: what providers of one vendor tell each
 // other (rdma_set_local_ece()). Handed through; `vendor_id` has 24 bits.
 struct Ece {
@@ -98,8 +65,14 @@ struct Ece {
 
 struct ConnectParams {
   uint64_t service_id = 0;
-  MadPath mad_path;
-  PathRecord path;
+  // Where its MADs go: handed back with each of them. A MAD that names the
+  // connection and comes from elsewhere than `remote` is not the peer's.
+  net::PathQuery mad_path;
+  // What the REQ proposes for the data. A hop limit of 1 or 0 means "same
+  // subnet" (Linux does that for RoCE v1).
+  net::PathQuery path;
+  uint8_t packet_rate = 0;             // codes as in a path record
+  uint8_t mtu_code = 3;                // 1 = 256 ... 5 = 4096
   uint8_t packet_life_time_code = 16;  // Linux' figure for RoCE
   Service service = Service::kRc;
   Qpn qpn;
@@ -141,7 +114,7 @@ struct RejectParams {
 
 struct SidrRequestParams {
   uint64_t service_id = 0;
-  MadPath mad_path;
+  net::PathQuery mad_path;
   uint16_t pkey = 0xffff;
   uint8_t response_timeout_code = 20;
   uint8_t packet_life_time_code = 16;
@@ -170,7 +143,8 @@ struct QpAttributes {
   Qpn remote_qpn;
   Psn send_psn;
   Psn receive_psn;
-  PathRecord path;                  // seen from here
+  net::PathQuery path;  // seen from here
+  uint8_t mtu_code = 0;
   uint8_t responder_resources = 0;  // max_dest_rd_atomic
   uint8_t initiator_depth = 0;      // max_rd_atomic
   uint8_t ack_timeout_code = 0;
@@ -207,13 +181,15 @@ struct Event {
   uint64_t user = 0;  // the cookie of `handle`; of kReqReceived: listener's
   // k...ReqReceived: which listener matched, and whence the MAD came.
   Handle listener;
-  const MadPath* from = nullptr;
+  const net::PathQuery* from = nullptr;
   uint64_t service_id = 0;  // of REQ, SIDR_REQ and SIDR_REP
 
   // kReqReceived, kRepReceived: the peer's proposal. The path (of a REQ) is
   // seen from here: local is ours.
   Service service = Service::kRc;
-  PathRecord path;
+  net::PathQuery path;
+  uint8_t packet_rate = 0;
+  uint8_t mtu_code = 0;
   uint64_t remote_ca_guid = 0;
   Qpn remote_qpn;  // of SIDR_REP too
   Psn starting_psn;
@@ -251,7 +227,7 @@ struct Event {
 class Sink {
  public:
   virtual void SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
-                       const MadPath& to) = 0;
+                       const net::PathQuery& to) = 0;
   virtual void OnEvent(const Event& event) = 0;
 
  protected:

@@ -20,6 +20,9 @@ struct PathQuery {
   uint32_t flow_label = 0;  // 20 bits
   uint16_t udp_src_port = 0;
   bool roce_v1 = false;
+  // Of no account for the way: what packets, and messages about them, bear.
+  uint16_t pkey = 0xffff;
+  uint8_t service_level = 0;  // 4 bits
 };
 
 enum class PathStatus : uint8_t {
@@ -62,6 +65,17 @@ struct Path {
     headers.set_dst_mac(adjacency->mac());
     generation = adjacency->generation();
   }
+};
+
+// Who has asked for a path.
+class PathWaiter {
+ public:
+  // Called once, by the holder of the token: neither waits nor enters an
+  // engine. `path` is valid if the status is kFound, and during the call only.
+  virtual void OnPath(PathStatus status, const Path& path) = 0;
+
+ protected:
+  ~PathWaiter() = default;
 };
 
 }  // namespace urnic::net

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "transport/wire/be.h"
-#include "verbs/control/mad_path.h"
 
 namespace urnic::control {
 
@@ -35,18 +34,20 @@ void NoListener::Serve(Network& network) {
   network.gsi().Serve(wire::kMadClassCm, this);
 }
 
-RxVerdict NoListener::OnMad(std::span<const uint8_t> mad, const MadSource& from,
-                            Time now) {
-  reply_ = &from.reply;
-  const RxVerdict verdict = cm_.OnMad(mad, MadPathOf(from), now, *this);
-  reply_ = nullptr;
-  return verdict;
+RxVerdict NoListener::OnMad(std::span<const uint8_t> mad,
+                            const net::PathQuery& from, Time now) {
+  now_ = now;
+  return cm_.OnMad(mad, from, now, *this);
+}
+
+void NoListener::OnTimer(Time now) {
+  now_ = now;
+  cm_.OnTimer(now, *this);
 }
 
 void NoListener::SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
-                         const cm::MadPath& to) {
-  // Without listeners and calls there is nothing but answers.
-  if (reply_ != nullptr) network_->gsi().Send(*reply_, to.pkey, mad);
+                         const net::PathQuery& to) {
+  network_->gsi().Send(to, mad, now_);
 }
 
 }  // namespace urnic::control

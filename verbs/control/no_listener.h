@@ -6,14 +6,14 @@
 #include <cstdint>
 
 #include "datapath/engine/engine.h"
-#include "datapath/engine/gsi.h"
 #include "transport/cm/connection_manager.h"
+#include "transport/net/mad_handler.h"
 
 namespace urnic::control {
 
 // A connection manager without listeners. Belongs to the holder of the engine's
 // token; outlives the engine.
-class NoListener final : public GsiHandler, private cm::Sink {
+class NoListener final : public net::MadHandler, private cm::Sink {
  public:
   // `node_guid`: 8 bytes, as on the wire.
   explicit NoListener(const uint8_t* node_guid);
@@ -21,20 +21,20 @@ class NoListener final : public GsiHandler, private cm::Sink {
   // REQUIRES: the engine has not begun, or inside a ControlScope of it.
   void Serve(Network& network);
 
-  RxVerdict OnMad(std::span<const uint8_t> mad, const MadSource& from,
+  RxVerdict OnMad(std::span<const uint8_t> mad, const net::PathQuery& from,
                   Time now) override;
   Time NextDeadline() const override { return cm_.NextDeadline(); }
-  void OnTimer(Time now) override { cm_.OnTimer(now, *this); }
-  bool IsQpnBusy(uint32_t) const override { return false; }  // none connects
+  void OnTimer(Time now) override;
+  bool IsQpnBusy(Qpn) const override { return false; }  // none connects
 
  private:
   void SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
-               const cm::MadPath& to) override;
+               const net::PathQuery& to) override;
   void OnEvent(const cm::Event&) override {}
 
   cm::ConnectionManager cm_;
   Network* network_ = nullptr;
-  const net::Path* reply_ = nullptr;  // of the MAD that is being handled
+  Time now_;  // of the call that is under way
 };
 
 }  // namespace urnic::control

@@ -45,6 +45,7 @@ __attribute__((constructor)) void Register() {
 }
 
 __attribute__((destructor)) void AtExit() {
+  BeginRdmaCmEnd();
   // What was posted goes first, then the news that nothing more comes.
   control::Device::FlushAll();
   LeaveRdmaCmPeers();

@@ -123,6 +123,13 @@ void OfferRdmaCmDevice() {
   preload->set_rdma_cm_device(&kRdmaCmDevice);
 }
 
+void BeginRdmaCmEnd() {
+  RdmaCm* const rdma_cm = g_rdma_cm.load();
+  if (rdma_cm != nullptr && !control::InForkedChild()) {
+    rdma_cm->service->BeginEnd();
+  }
+}
+
 void LeaveRdmaCmPeers() {
   RdmaCm* const rdma_cm = g_rdma_cm.load();
   if (rdma_cm != nullptr && !control::InForkedChild()) {

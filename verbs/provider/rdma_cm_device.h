@@ -12,7 +12,10 @@ extern const urnic_rdma_cm_device kRdmaCmDevice;
 // it.
 void OfferRdmaCmDevice();
 
-// At the end of the process: what the kernel does when it closes the
+// At the end of the process, before engines run for the last time:
+// Service::BeginEnd().
+void BeginRdmaCmEnd();
+// Then: what the kernel does when it closes the
 // descriptors of a program that has not disconnected (Service::TakeLeave()).
 void LeaveRdmaCmPeers();
 

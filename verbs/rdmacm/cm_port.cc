@@ -70,8 +70,8 @@ uint32_t CmPort::Connections() {
   return count;
 }
 
-RxVerdict CmPort::OnMad(std::span<const uint8_t> mad, const cm::MadPath& from,
-                        Time now) {
+RxVerdict CmPort::OnMad(std::span<const uint8_t> mad,
+                        const net::PathQuery& from, Time now) {
   const RxVerdict verdict = cm_->OnMad(mad, from, now, *this);
   DoLater(now);
   return verdict;
@@ -120,7 +120,7 @@ void CmPort::DoLater(Time now) {
 }
 
 void CmPort::SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
-                     const cm::MadPath& to) {
+                     const net::PathQuery& to) {
   rnic_.SendMad(mad, to);
 }
 

@@ -29,7 +29,7 @@ class CmEvents {
   ~CmEvents() = default;
 };
 
-class CmPort final : public MadHandler, private cm::Sink {
+class CmPort final : public net::MadHandler, private cm::Sink {
  public:
   // `key`: random. The others live as long as this does.
   CmPort(Rnic& rnic, CmEvents& events, const NumberKey& key);
@@ -88,8 +88,8 @@ class CmPort final : public MadHandler, private cm::Sink {
   int AddListener(cm::ConnectionManager& cm, uint64_t service_id);
   void RemoveListener(cm::ConnectionManager& cm, uint64_t service_id);
 
-  // --- MadHandler -----------------------------------------------------------
-  RxVerdict OnMad(std::span<const uint8_t> mad, const cm::MadPath& from,
+  // --- net::MadHandler -------------------------------------------------------
+  RxVerdict OnMad(std::span<const uint8_t> mad, const net::PathQuery& from,
                   Time now) override;
   void OnTimer(Time now) override;
   Time NextDeadline() const override;
@@ -129,7 +129,7 @@ class CmPort final : public MadHandler, private cm::Sink {
 
   void DoLater(Time now);
   void SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
-               const cm::MadPath& to) override;
+               const net::PathQuery& to) override;
   void OnEvent(const cm::Event& event) override;
 
   Rnic& rnic_;

@@ -9,21 +9,16 @@
 #include <utility>
 
 #include "datapath/engine/engine.h"
-#include "transport/net/host.h"
 #include "transport/wire/mad.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/errors.h"
 #include "verbs/control/limits.h"
-#include "verbs/control/mad_path.h"
 #include "verbs/control/qp_path.h"
 
 namespace urnic::rdmacm {
 
 namespace {
 
-// Beyond, some path is forgotten: it comes back with the next MAD of that peer.
-// Each may keep a neighbour in the host core's table, which has room for more.
-constexpr size_t kMaxPaths = net::HostConfig{}.max_neighbors / 4;
 // Longer than any iteration of an engine whose holder is not preempted.
 constexpr Duration kMoment = Duration::Milliseconds(10);
 // Less than a trip to a peer that has to be woken up.
@@ -43,13 +38,6 @@ RnicInfo MakeInfo(const urnic_device_identity& identity) {
 }
 
 }  // namespace
-
-size_t EngineRnic::HashEnds::operator()(const Ends& ends) const {
-  const uint64_t mix = ends.remote.word(0) ^
-                       std::rotl(ends.remote.word(1), 17) ^
-                       std::rotl(ends.local.word(1), 41);
-  return static_cast<size_t>(mix * 0x9e3779b97f4a7c15);
-}
 
 EngineRnic::EngineRnic(const urnic_device_identity& identity,
                        const control::ProgramHooks& hooks)
@@ -76,30 +64,16 @@ uint8_t EngineRnic::MtuCode() const {
   return static_cast<uint8_t>(std::bit_width(bytes / 256));
 }
 
-int EngineRnic::Open(MadHandler& handler) {
+int EngineRnic::Open(net::MadHandler& handler) {
   auto device = control::Device::Open(identity_, hooks_);
   if (!device.ok()) {
     control::ComplainLoudly(std::string(device.status().message()));
     return control::ErrnoOf(device.status());
   }
-  handler_ = &handler;
   device_ = *std::move(device);
   opened_.store(device_.get());
   Engine::ControlScope scope(device_->engine());
-  device_->network().gsi().Serve(wire::kMadClassCm, this);
-  return 0;
-}
-
-int EngineRnic::ResolvePath(const PathQuery& query, Duration timeout) {
-  net::PathQuery request;
-  request.local = query.local;
-  request.remote = query.remote;
-  request.udp_src_port =
-      control::UdpSourcePort(0, wire::kGsiQpn, wire::kGsiQpn);
-  const auto path = device_->nic().ResolvePath(request, timeout);
-  if (!path.ok()) return control::ErrnoOf(path.status());
-  Engine::ControlScope scope(device_->engine());
-  Keep(*path);
+  device_->network().gsi().Serve(wire::kMadClassCm, &handler);
   return 0;
 }
 
@@ -122,43 +96,24 @@ void EngineRnic::Wait() {
   usleep(kWaitUs);
 }
 
-EngineRnic::Ends EngineRnic::EndsOf(const net::Path& path) {
-  return {path.local, path.remote,
-          path.headers.framing() == wire::Framing::kGrh};
+net::QuestionId EngineRnic::AskPath(const net::PathQuery& query,
+                                    net::PathWaiter* waiter, Duration timeout) {
+  return device_->network().Ask(query, waiter, Now(), timeout);
 }
 
-void EngineRnic::Keep(const net::Path& path) {
-  const Ends ends = EndsOf(path);
-  if (paths_.size() >= kMaxPaths && !paths_.contains(ends)) {
-    paths_.erase(paths_.begin());
-  }
-  paths_.insert_or_assign(ends, path);
+void EngineRnic::CancelPath(net::QuestionId id) {
+  device_->network().Cancel(id);
 }
 
 void EngineRnic::SendMad(std::span<const uint8_t, 256> mad,
-                         const cm::MadPath& to) {
-  const auto it = paths_.find({to.local_gid, to.remote_gid, to.roce_v1});
-  if (it != paths_.end())
-    device_->network().gsi().Send(it->second, to.pkey, mad);
-}
-
-RxVerdict EngineRnic::OnMad(std::span<const uint8_t> mad, const MadSource& from,
-                            Time now) {
-  // What was resolved follows the neighbour; the way back along a frame does
-  // not.
-  const auto known = paths_.find(EndsOf(from.reply));
-  if (known == paths_.end() || known->second.adjacency == nullptr) {
-    Keep(from.reply);
+                         const net::PathQuery& to) {
+  net::PathQuery query = to;
+  // Who answers does so from the port that he was called from.
+  if (query.udp_src_port == 0) {
+    query.udp_src_port =
+        control::UdpSourcePort(0, wire::kGsiQpn, wire::kGsiQpn);
   }
-  return handler_->OnMad(mad, control::MadPathOf(from), now);
-}
-
-Time EngineRnic::NextDeadline() const { return handler_->NextDeadline(); }
-
-void EngineRnic::OnTimer(Time now) { handler_->OnTimer(now); }
-
-bool EngineRnic::IsQpnBusy(uint32_t qpn) const {
-  return handler_->IsQpnBusy(Qpn{qpn});
+  device_->network().gsi().Send(query, mad, Now());
 }
 
 }  // namespace urnic::rdmacm

@@ -5,10 +5,8 @@
 
 #include <atomic>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
-#include "datapath/engine/gsi.h"
 #include "verbs/abi/device_identity.h"
 #include "verbs/control/device.h"
 #include "verbs/control/gid_table.h"
@@ -19,7 +17,7 @@ namespace urnic::rdmacm {
 // Lives as long as the process once it is open: connections have their end in
 // front of them when the program has closed the device, and librdmacm never
 // does.
-class EngineRnic final : public Rnic, private urnic::GsiHandler {
+class EngineRnic final : public Rnic {
  public:
   EngineRnic(const urnic_device_identity& identity,
              const control::ProgramHooks& hooks);
@@ -30,36 +28,19 @@ class EngineRnic final : public Rnic, private urnic::GsiHandler {
   urnic::Time Now() const override { return Environment::Now(); }
 
   // The errno of control::Device::Open(), whose words go to stderr.
-  int Open(MadHandler& handler) override;
-  int ResolvePath(const PathQuery& query, Duration timeout) override;
+  int Open(net::MadHandler& handler) override;
   void WithToken(void (*action)(void* context, urnic::Time now),
                  void* context) override;
   void Wait() override;
   bool TryWithToken(void (*action)(void* context, urnic::Time now),
                     void* context) override;
+  net::QuestionId AskPath(const net::PathQuery& query, net::PathWaiter* waiter,
+                          Duration timeout) override;
+  void CancelPath(net::QuestionId id) override;
   void SendMad(std::span<const uint8_t, 256> mad,
-               const cm::MadPath& to) override;
+               const net::PathQuery& to) override;
 
  private:
-  struct Ends {
-    wire::Gid local;
-    wire::Gid remote;
-    bool roce_v1 = false;
-    friend bool operator==(const Ends&, const Ends&) = default;
-  };
-  struct HashEnds {
-    size_t operator()(const Ends& ends) const;
-  };
-
-  static Ends EndsOf(const net::Path& path);
-  // Under the token.
-  void Keep(const net::Path& path);
-  RxVerdict OnMad(std::span<const uint8_t> mad, const MadSource& from,
-                  urnic::Time now) override;
-  urnic::Time NextDeadline() const override;
-  void OnTimer(urnic::Time now) override;
-  bool IsQpnBusy(uint32_t qpn) const override;
-
   const urnic_device_identity identity_;
   const control::ProgramHooks hooks_;
   RnicInfo info_;
@@ -67,10 +48,6 @@ class EngineRnic final : public Rnic, private urnic::GsiHandler {
   std::shared_ptr<control::Device> device_;  // set once, by Open()
   // The same for those who may be there before it.
   std::atomic<const control::Device*> opened_ = nullptr;
-  MadHandler* handler_ = nullptr;
-
-  // The token holder's: how to reach whom we have looked for or heard of.
-  std::unordered_map<Ends, net::Path, HashEnds> paths_;
 };
 
 }  // namespace urnic::rdmacm

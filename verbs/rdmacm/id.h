@@ -16,6 +16,7 @@
 namespace urnic::rdmacm {
 
 class CmPort;
+class Resolution;
 
 // enum rdma_ucm_port_space, also bytes 4 and 5 of service ids (annex A11.2).
 enum class PortSpace : uint16_t {
@@ -84,7 +85,11 @@ struct Id {
   // The peer called over RoCE v1, so that is how it is answered.
   bool roce_v1 = false;
   // Once there is a route.
-  std::optional<cm::PathRecord> path;
+  std::optional<net::PathQuery> path;
+  uint8_t packet_rate = 0;
+  uint8_t mtu_code = 0;
+  // While it is being found where the destination is.
+  std::shared_ptr<Resolution> resolution;
 
   // Of the connection.
   cm::Handle handle;

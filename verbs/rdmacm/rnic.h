@@ -10,33 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "ras/metrics/rx_verdict.h"
 #include "transport/base/time.h"
-#include "transport/cm/types.h"
+#include "transport/net/mad_handler.h"
 #include "transport/net/path.h"
+#include "transport/net/questions.h"
 #include "transport/wire/address.h"
 
 namespace urnic::rdmacm {
-
-// What an engine gives QP1's datagrams to. Called by the holder of its token,
-// so nothing here waits or enters an engine, but by what an Rnic offers for it.
-class MadHandler {
- public:
-  // A MAD of the class "communication management" (IBTA 13.4.4, 0x07): its 256
-  // bytes, and where an answer goes. The verdict is to be counted.
-  virtual RxVerdict OnMad(std::span<const uint8_t> mad, const cm::MadPath& from,
-                          Time now) = 0;
-  virtual void OnTimer(Time now) = 0;
-  // When OnTimer() wants to be called; may change in every call from above
-  // and in every Rnic::WithToken().
-  virtual Time NextDeadline() const = 0;
-  // Under the token: a connection of a queue pair with this number, which may
-  // be gone, is not quite over.
-  virtual bool IsQpnBusy(Qpn qpn) const = 0;
-
- protected:
-  ~MadHandler() = default;
-};
 
 struct RnicInfo {
   std::string name;
@@ -60,9 +40,6 @@ struct LocalAddress {
   uint8_t gid_index_v1 = 0;
 };
 
-// Where to, for the question whether anybody is there.
-using net::PathQuery;
-
 class Rnic {
  public:
   virtual ~Rnic() = default;
@@ -73,23 +50,15 @@ class Rnic {
   virtual std::vector<LocalAddress> Addresses() const = 0;
   // The largest path MTU at the moment: 1: 256 bytes .. 5: 4096 bytes.
   virtual uint8_t MtuCode() const = 0;
-  // Of the clock that WithToken() and MadHandler show.
+  // Of the clock that WithToken() and net::MadHandler show.
   virtual Time Now() const = 0;
 
   // --- Any thread, outside of the token; may wait -------------------------
   // Opens the device, for good, and attaches the handler, which lives as long
   // as the process. 0, or an errno, and then it can be tried again.
-  virtual int Open(MadHandler& handler) = 0;
+  virtual int Open(net::MadHandler& handler) = 0;
 
   // The rest: after Open().
-
-  // Finds the way to a GID, and keeps it for SendMad(). With a timeout of 0 it
-  // looks at what is known. 0, or
-  //   ENETUNREACH  not on the link of `local`, and not ours either
-  //   ETIMEDOUT    nobody has answered so far
-  //   ENODEV       `local` is not an address of the device (any more)
-  //   EINVAL       IPv4 and IPv6 mixed, or a multicast address
-  virtual int ResolvePath(const PathQuery& query, Duration timeout) = 0;
 
   // Takes the engine's token, waiting if it must, and calls `action`.
   virtual void WithToken(void (*action)(void* context, Time now),
@@ -104,11 +73,19 @@ class Rnic {
   virtual void Wait() = 0;
 
   // --- While the token is held --------------------------------------------
-  // Sends a MAD from QP1 to QP1. `to` is the path of a MAD that came, or one
-  // whose GIDs ResolvePath() has found. What cannot be sent is lost, as on the
-  // wire: the connection manager will try again.
+  // Asks for the way to a GID. `waiter` is called once, perhaps within this
+  // call; kNoAnswer when `timeout` has passed. 0: too many questions, and
+  // nothing was asked.
+  virtual net::QuestionId AskPath(const net::PathQuery& query,
+                                  net::PathWaiter* waiter,
+                                  Duration timeout) = 0;
+  // `waiter` is not called (any more).
+  virtual void CancelPath(net::QuestionId id) = 0;
+
+  // Sends a MAD from QP1 to QP1, as soon as there is a way. What cannot be sent
+  // is lost, as on the wire: the connection manager will try again.
   virtual void SendMad(std::span<const uint8_t, 256> mad,
-                       const cm::MadPath& to) = 0;
+                       const net::PathQuery& to) = 0;
 };
 
 }  // namespace urnic::rdmacm

@@ -1,5 +1,7 @@
 #include "verbs/rdmacm/service.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -14,22 +16,15 @@ namespace {
 // What keys are drawn for (NumberKey::For()).
 enum Purpose : uint64_t { kPorts, kPsns, kFirstRnic };
 
+// Others hold the mutex for moments; who holds it for 10 ms waits for us.
+constexpr int kEndTries = 200;
+constexpr useconds_t kEndTryUs = 50;
+
 }  // namespace
 
 Service::Service(const std::vector<Rnic*>& rnics, const NumberKey& key)
     : port_spaces_(PortSpaces::SystemRange(), key.For(kPorts)),
-      psn_key_(key.For(kPsns)),
-      resolver_([this](const Resolver::Job& job, int error) {
-        Way way;
-        {
-          std::lock_guard lock(mutex_);
-          const auto it = resolving_.find(job.serial);
-          if (it == resolving_.end()) return;
-          way = it->second;
-          resolving_.erase(it);
-        }
-        OnResolved(job.serial, way, error);
-      }) {
+      psn_key_(key.For(kPsns)) {
   for (Rnic* rnic : rnics) {
     ports_.push_back(std::make_unique<CmPort>(
         *rnic, *this, key.For(kFirstRnic + ports_.size())));
@@ -62,7 +57,19 @@ void Service::CloseChannel(EventChannel* channel) {
   channels_.erase(channel);
 }
 
+void Service::BeginEnd() {
+  for (int i = 0; i < kEndTries; ++i) {
+    if (mutex_.try_lock()) {
+      mutex_.unlock();
+      return;
+    }
+    usleep(kEndTryUs);
+  }
+  abandoned_.store(true);
+}
+
 void Service::TakeLeave() {
+  if (abandoned_.load()) return;
   std::vector<std::pair<CmPort*, cm::Handle>> connections;
   {
     std::unique_lock lock(mutex_, std::try_to_lock);
@@ -94,9 +101,8 @@ void Service::AwaitFarewells() {
   do {
     std::erase_if(waiting, [&](CmPort* port) {
       uint32_t left = 0;
-      const auto look = [&](cm::ConnectionManager& cm, Time now,
-                            cm::Sink& sink) {
-        if (is_first) cm.HurryDisconnects(kLeaveInterval, kRepeats, now, sink);
+      const auto look = [&](cm::ConnectionManager& cm, Time now, cm::Sink&) {
+        if (is_first) cm.HurryDisconnects(kLeaveInterval, kRepeats, now);
         left = cm.unanswered_dreqs();
         return 0;
       };
@@ -183,7 +189,7 @@ void Service::ForgetOne(const IdPtr& id, std::vector<Teardown>& work) {
     teardown.service_id = ServiceId(*id->bound_space, id->source.port());
     teardown.heard_on = std::move(id->heard_on);
   }
-  if (resolving_.erase(id->serial) > 0) teardown.resolving = id->serial;
+  teardown.resolution = std::move(id->resolution);
   for (const auto& multicast : id->multicasts) {
     multicasts_.Remove(multicast->number);
   }
@@ -207,7 +213,7 @@ void Service::Forget(const IdPtr& id, std::vector<Teardown>& work) {
 
 void Service::Finish(const std::vector<Teardown>& work) {
   for (const Teardown& teardown : work) {
-    if (teardown.resolving != 0) resolver_.Cancel(teardown.resolving);
+    if (teardown.resolution != nullptr) teardown.resolution->Cancel();
     for (CmPort* port : teardown.heard_on) {
       port->Call([&](cm::ConnectionManager& cm, Time, cm::Sink&) {
         port->RemoveListener(cm, teardown.service_id);

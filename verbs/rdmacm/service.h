@@ -47,7 +47,7 @@
 #include "verbs/rdmacm/id.h"
 #include "verbs/rdmacm/number_table.h"
 #include "verbs/rdmacm/port_spaces.h"
-#include "verbs/rdmacm/resolver.h"
+#include "verbs/rdmacm/resolution.h"
 
 namespace urnic::rdmacm {
 
@@ -56,7 +56,7 @@ inline constexpr uint32_t kUdpQkey = 0x01234567;
 // What a backlog of 0, or one beyond, becomes: net.rdma_ucm.max_backlog.
 inline constexpr uint32_t kMaxBacklog = 1024;
 
-class Service final : public CmEvents {
+class Service final : public CmEvents, public ResolutionEvents {
  public:
   // All RNICs of the process, which outlive the service. `key`: random.
   Service(const std::vector<Rnic*>& rnics, const NumberKey& key);
@@ -69,11 +69,15 @@ class Service final : public CmEvents {
   EventChannel* OpenChannel(EventChannel::Readiness& readiness);
   // Destroys its ids, as the kernel does when the descriptor is closed.
   void CloseChannel(EventChannel* channel);
-  // At the end of the process, when nobody closes channels any more: tells the
-  // peers of all connections that they are over. A DREQ is repeated until it is
-  // answered, every kLeaveInterval and for kLeaveTime at most: a peer that
-  // misses it would keep a dead connection. Nothing else is waited for: exit()
-  // may have been called anywhere, even inside of this.
+  // At the end of the process, before its engines run for the last time: exit()
+  // may have been called inside of this, by a signal's handler. Then this very
+  // thread has the mutex and never gives it back: nobody waits for it any more,
+  // events are lost, and TakeLeave() does nothing.
+  void BeginEnd();
+  // Then, when nobody closes channels any more: tells the peers of all
+  // connections that they are over. A DREQ is repeated until it is answered,
+  // every kLeaveInterval and for kLeaveTime at most: a peer that misses it
+  // would keep a dead connection. Nothing else is waited for.
   void TakeLeave();
   static constexpr Duration kLeaveTime = Duration::Milliseconds(100);
   static constexpr Duration kLeaveInterval = Duration::Milliseconds(5);
@@ -106,7 +110,8 @@ class Service final : public CmEvents {
   int Bind(EventChannel& channel, uint32_t number,
            const SocketAddress& address);
   // `source` without a family: any. ENETUNREACH: on no RNIC's link. The event
-  // is ADDR_RESOLVED, or ADDR_ERROR with -ETIMEDOUT.
+  // is ADDR_RESOLVED, or ADDR_ERROR with -ETIMEDOUT. ENOMEM: too many are being
+  // resolved, or all neighbours that the RNIC can know are in use.
   int ResolveAddress(EventChannel& channel, uint32_t number,
                      const SocketAddress& source,
                      const SocketAddress& destination, uint32_t timeout_ms);
@@ -158,16 +163,8 @@ class Service final : public CmEvents {
     cm::Handle handle;
     uint64_t service_id = 0;
     std::vector<CmPort*> heard_on;
-    uint64_t resolving = 0;
+    std::shared_ptr<Resolution> resolution;
   };
-  // Where an address leads: through which RNIC, and from which of its
-  // addresses.
-  struct Way {
-    CmPort* port = nullptr;
-    SocketAddress source;
-    SocketAddress destination;
-  };
-
   // All of these: under the mutex.
   int Find(EventChannel& channel, uint32_t number, IdPtr& out) const;
   // The same, and the id has a device.
@@ -190,9 +187,10 @@ class Service final : public CmEvents {
   int FindWay(const Id& id, const SocketAddress& destination, Way& out) const;
   int FindUnicastWay(const Id& id, Way& out) const;
   int StartResolving(const IdPtr& id, const SocketAddress& source,
-                     const SocketAddress& destination, Way& way);
-  static void SetPathRecord(Id& id);
-  static cm::MadPath MadPathOf(const Id& id);
+                     const SocketAddress& destination);
+  void Resolved(const Resolution& resolution);
+  static void SetRoute(Id& id);
+  static net::PathQuery MadPathOf(const Id& id);
   std::optional<uint8_t> GidIndex(const Id& id) const;
   void OnRequest(CmPort& port, const cm::Event& event);
   // The peer has taken the request back, or another one has displaced it. True
@@ -209,7 +207,6 @@ class Service final : public CmEvents {
 
   // Outside of the mutex and of every token.
   void Finish(const std::vector<Teardown>& work);
-  void OnResolved(uint64_t serial, const Way& way, int error);
   int ListenOn(CmPort& port, uint64_t service_id);
   // Calls the manager for a connection of `id`; EINVAL if there is none.
   template <typename F>
@@ -229,10 +226,12 @@ class Service final : public CmEvents {
 
   // Under a token.
   void OnCmEvent(CmPort& port, const cm::Event& event) override;
+  void OnAnswer(Resolution& resolution, net::PathStatus status) override;
 
   std::vector<std::unique_ptr<CmPort>> ports_;  // fixed
 
   mutable std::mutex mutex_;
+  std::atomic<bool> abandoned_ = false;  // BeginEnd()
   std::unordered_map<const EventChannel*, std::unique_ptr<EventChannel>>
       channels_;
   NumberTable<Id> ids_;
@@ -241,9 +240,6 @@ class Service final : public CmEvents {
   PortSpaces port_spaces_;
   const NumberKey psn_key_;
   uint64_t next_serial_ = 1;
-
-  std::unordered_map<uint64_t, Way> resolving_;
-  Resolver resolver_;
 };
 
 }  // namespace urnic::rdmacm

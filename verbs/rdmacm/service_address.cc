@@ -20,6 +20,24 @@ bool InScope(const RnicInfo& info, uint32_t scope) {
   return info.interface_index == 0 || info.interface_index == scope;
 }
 
+int ErrnoOf(net::PathStatus status) {
+  switch (status) {
+    case net::PathStatus::kFound:
+      return 0;
+    case net::PathStatus::kMixedFamilies:
+      return EINVAL;
+    case net::PathStatus::kNotLocal:
+      return ENODEV;
+    case net::PathStatus::kNoRoute:
+      return ENETUNREACH;
+    case net::PathStatus::kNoAnswer:
+      return ETIMEDOUT;
+    case net::PathStatus::kNoRoom:
+      break;
+  }
+  return ENOMEM;
+}
+
 uint32_t ScopeOf(const RnicInfo& info, uint32_t scope) {
   return info.interface_index != 0 ? info.interface_index : scope;
 }
@@ -133,7 +151,7 @@ int Service::FindWay(const Id& id, const SocketAddress& destination,
 
 // Under the mutex: everything that can be said at once.
 int Service::StartResolving(const IdPtr& id, const SocketAddress& source,
-                            const SocketAddress& destination, Way& way) {
+                            const SocketAddress& destination) {
   if (destination.is_link_local() && destination.scope() == 0) return EINVAL;
   const SocketAddress before = id->destination;
   // Known while a port is looked for: ids to different peers may share one.
@@ -150,10 +168,11 @@ int Service::StartResolving(const IdPtr& id, const SocketAddress& source,
   if (error == 0 && id->source.family() != destination.family()) error = EINVAL;
   if (error == 0 && id->state != IdState::kAddrBound) error = EINVAL;
   if (error == 0 && !destination.is_ip()) error = ENODEV;
+  Way way;
   if (error == 0) error = FindWay(*id, destination, way);
   if (error == 0) {
     id->state = IdState::kAddrQuery;
-    resolving_[id->serial] = way;
+    id->resolution = std::make_shared<Resolution>(*this, id, way);
     return 0;
   }
   id->destination = before;
@@ -169,52 +188,39 @@ int Service::ResolveAddress(EventChannel& channel, uint32_t number,
                             const SocketAddress& destination,
                             uint32_t timeout_ms) {
   IdPtr id;
-  Way way;
+  std::shared_ptr<Resolution> resolution;
   {
     std::lock_guard lock(mutex_);
     int error = Find(channel, number, id);
-    if (error == 0) error = StartResolving(id, source, destination, way);
+    if (error == 0) error = StartResolving(id, source, destination);
     if (error != 0) return error;
+    resolution = id->resolution;
   }
-  Rnic& rnic = way.port->rnic();
-  const PathQuery query = {.local = way.source.gid(),
-                           .remote = way.destination.gid()};
-  int error = way.port->Open();
-  // A group is always reachable. A neighbour that is known costs no thread.
-  if (error == 0 && !way.destination.is_multicast()) {
-    error = rnic.ResolvePath(query, Duration());
-  }
-  if (error == ETIMEDOUT &&
-      resolver_.Add({.serial = id->serial,
-                     .rnic = &rnic,
-                     .query = query,
-                     .timeout = Duration::Milliseconds(timeout_ms)})) {
-    // Destroyed before it was added: then nobody has cancelled it.
-    std::lock_guard lock(mutex_);
-    if (id->state == IdState::kDestroying) resolver_.Cancel(id->serial);
-    return 0;
-  }
+  int error = resolution->way().port->Open();
   if (error == 0) {
-    OnResolved(id->serial, way, 0);
-    return 0;
+    // A group is always reachable.
+    const std::optional<net::PathStatus> answer =
+        resolution->way().destination.is_multicast()
+            ? net::PathStatus::kFound
+            : resolution->Ask(Duration::Milliseconds(timeout_ms));
+    if (!answer.has_value()) return 0;
+    error = ErrnoOf(*answer);
   }
   std::lock_guard lock(mutex_);
-  resolving_.erase(id->serial);
-  if (id->state == IdState::kAddrQuery) id->state = IdState::kAddrBound;
-  // No thread could be made for it.
-  return error == ETIMEDOUT ? ENOMEM : error;
+  // Destroyed meanwhile, by another thread.
+  if (id->resolution != resolution) return error;
+  if (error == 0) {
+    Resolved(*resolution);
+  } else {
+    id->state = IdState::kAddrBound;
+    id->resolution.reset();
+  }
+  return error;
 }
 
-void Service::OnResolved(uint64_t serial, const Way& way, int error) {
-  std::lock_guard lock(mutex_);
-  resolving_.erase(serial);
-  const IdPtr id = FindSerial(serial);
-  if (id == nullptr || id->state != IdState::kAddrQuery) return;
-  if (error != 0) {
-    id->state = IdState::kAddrBound;
-    PushEvent(id, EventType::kAddrError, -error);
-    return;
-  }
+void Service::Resolved(const Resolution& resolution) {
+  const IdPtr id = resolution.id();
+  const Way& way = resolution.way();
   // The port stays: it is what the id holds.
   const uint16_t port = id->source.port();
   id->source = way.source;
@@ -222,7 +228,21 @@ void Service::OnResolved(uint64_t serial, const Way& way, int error) {
   id->destination = way.destination;
   id->port = way.port;
   id->state = IdState::kAddrResolved;
+  id->resolution.reset();
   PushEvent(id, EventType::kAddrResolved, 0);
+}
+
+void Service::OnAnswer(Resolution& resolution, net::PathStatus status) {
+  if (abandoned_.load()) return;
+  std::lock_guard lock(mutex_);
+  const IdPtr id = resolution.id();
+  const std::shared_ptr<Resolution> same = id->resolution;
+  if (same.get() != &resolution) return;  // destroyed
+  const int error = ErrnoOf(status);
+  if (error == 0) return Resolved(resolution);
+  id->state = IdState::kAddrBound;
+  id->resolution.reset();
+  PushEvent(id, EventType::kAddrError, -error);
 }
 
 int Service::ResolveRoute(EventChannel& channel, uint32_t number,
@@ -233,7 +253,7 @@ int Service::ResolveRoute(EventChannel& channel, uint32_t number,
   if (error != 0) return error;
   if (timeout_ms == 0 || id->state != IdState::kAddrResolved) return EINVAL;
   // The address was found on the link: that is the route.
-  SetPathRecord(*id);
+  SetRoute(*id);
   id->state = IdState::kRouteResolved;
   PushEvent(id, EventType::kRouteResolved, 0);
   return 0;

@@ -192,6 +192,8 @@ int Service::ConnectStream(const IdPtr& id, const rdma_ucm_conn_param& params,
     std::lock_guard lock(mutex_);
     connect.service_id = ServiceId(id->port_space, id->destination.port());
     connect.path = *id->path;
+    connect.packet_rate = id->packet_rate;
+    connect.mtu_code = id->mtu_code;
     connect.mad_path = MadPathOf(*id);
     if (id->ack_timeout.value_or(0) > 0) {
       connect.packet_life_time_code =
@@ -363,6 +365,7 @@ int Service::Notify(EventChannel& channel, uint32_t number, uint32_t event) {
 // -------------------------------------------------------------------- events
 
 void Service::OnCmEvent(CmPort& port, const cm::Event& event) {
+  if (abandoned_.load()) return;
   std::lock_guard lock(mutex_);
   if (event.kind == cm::EventKind::kReqReceived ||
       event.kind == cm::EventKind::kSidrReqReceived) {
@@ -420,7 +423,11 @@ Service::IdPtr Service::MakeRequestId(CmPort& port, const cm::Event& event,
   id->handle = event.handle;
   id->listener = &listener;
   id->roce_v1 = event.from->roce_v1;
-  if (event.kind == cm::EventKind::kReqReceived) id->path = event.path;
+  if (event.kind == cm::EventKind::kReqReceived) {
+    id->path = event.path;
+    id->packet_rate = event.packet_rate;
+    id->mtu_code = event.mtu_code;
+  }
   id->state = IdState::kConnect;
   return id;
 }
@@ -549,8 +556,7 @@ void Service::OnDatagramEvent(const IdPtr& id, const cm::Event& event) {
       SetType(EventType::kEstablished, response);
       ud.qp_num = event.remote_qpn.value;
       ud.qkey = event.qkey;
-      FillAhAttributes(*id, id->path->remote_gid, id->path->hop_limit,
-                       ud.ah_attr);
+      FillAhAttributes(*id, id->path->remote, id->path->hop_limit, ud.ah_attr);
     }
   } else if (event.kind != cm::EventKind::kSidrReqError) {
     return;

@@ -80,19 +80,20 @@ uint8_t Exactly(uint8_t value) {
   return static_cast<uint8_t>(kExactly << 6 | value);
 }
 
-void SetRecord(const cm::PathRecord& path, ib_user_path_rec& out) {
-  std::memcpy(out.dgid, path.remote_gid.bytes.data(), sizeof(out.dgid));
-  std::memcpy(out.sgid, path.local_gid.bytes.data(), sizeof(out.sgid));
+void SetRecord(const Id& id, ib_user_path_rec& out) {
+  const net::PathQuery& path = *id.path;
+  std::memcpy(out.dgid, path.remote.bytes.data(), sizeof(out.dgid));
+  std::memcpy(out.sgid, path.local.bytes.data(), sizeof(out.sgid));
   out.flow_label = htonl(path.flow_label);
   out.reversible = 1;
-  out.mtu = path.mtu_code;
+  out.mtu = id.mtu_code;
   out.pkey = htons(path.pkey);
   out.hop_limit = path.hop_limit;
   out.traffic_class = path.traffic_class;
   out.sl = path.service_level;
   out.mtu_selector = kExactly;
   out.rate_selector = kExactly;
-  out.rate = path.packet_rate;
+  out.rate = id.packet_rate;
   out.packet_life_time_selector = kExactly;
   out.packet_life_time = kPacketLifeTime;
 }
@@ -128,7 +129,7 @@ void SetInit(const cm::QpAttributes& from, ib_uverbs_qp_attr& out) {
 void SetReadyToReceive(const cm::QpAttributes& from, uint8_t qp_type,
                        ib_uverbs_qp_attr& out) {
   out.qp_attr_mask |= kAddressVector | kPathMtu | kDestinationQpn | kReceivePsn;
-  out.path_mtu = from.path.mtu_code;
+  out.path_mtu = from.mtu_code;
   out.dest_qp_num = from.remote_qpn.value;
   if (qp_type != kQpTypeRc && qp_type != kQpTypeXrcTarget) return;
   out.qp_attr_mask |= kMaxTargeted | kMinRnrTimer;
@@ -154,25 +155,22 @@ void SetReadyToSend(const cm::QpAttributes& from, uint8_t qp_type,
 
 // ------------------------------------------------------------------- routes
 
-void Service::SetPathRecord(Id& id) {
-  cm::PathRecord path;
-  path.local_gid = id.source.gid();
-  path.remote_gid = id.destination.gid();
+void Service::SetRoute(Id& id) {
+  net::PathQuery path;
+  path.local = id.source.gid();
+  path.remote = id.destination.gid();
   path.traffic_class = id.tos.value_or(0);
   path.hop_limit = kDefaultHopLimit;
-  path.packet_rate = kRate100Gbps;
-  path.mtu_code = id.port->rnic().MtuCode();
   id.path = path;
+  id.packet_rate = kRate100Gbps;
+  id.mtu_code = id.port->rnic().MtuCode();
 }
 
-cm::MadPath Service::MadPathOf(const Id& id) {
-  cm::MadPath path;
-  path.local_gid = id.path->local_gid;
-  path.remote_gid = id.path->remote_gid;
-  path.flow_label = id.path->flow_label;
-  path.traffic_class = id.path->traffic_class;
-  path.hop_limit = id.path->hop_limit;
-  path.service_level = id.path->service_level;
+// MADs look all alike, whatever the program wants for its data.
+net::PathQuery Service::MadPathOf(const Id& id) {
+  net::PathQuery path;
+  path.local = id.path->local;
+  path.remote = id.path->remote;
   path.pkey = id.path->pkey;
   return path;
 }
@@ -189,7 +187,7 @@ int Service::SetPath(const IdPtr& id, std::span<const uint8_t> value) {
   if (!found || id->state != IdState::kAddrResolved) return EINVAL;
   WirePathRecord record;
   std::memcpy(&record, data.path_rec, sizeof(record));
-  SetPathRecord(*id);
+  SetRoute(*id);
   // Where to is known already; what the record may decide is how.
   id->path->flow_label = record.flow_hop.value() >> 8 & 0xfffff;
   id->path->hop_limit = static_cast<uint8_t>(record.flow_hop.value());
@@ -197,7 +195,7 @@ int Service::SetPath(const IdPtr& id, std::span<const uint8_t> value) {
   id->path->service_level = record.qos_sl.value() & 0xf;
   id->path->pkey = record.pkey.value();
   const uint8_t mtu = record.mtu & 0x3f;
-  if (mtu > 0 && mtu < id->path->mtu_code) id->path->mtu_code = mtu;
+  if (mtu > 0 && mtu < id->mtu_code) id->mtu_code = mtu;
   id->state = IdState::kRouteResolved;
   PushEvent(id, EventType::kRouteResolved, 0);
   return 0;
@@ -223,7 +221,7 @@ int Service::QueryRoute(EventChannel& channel, uint32_t number,
   out.port_num = kPortNumber;
   if (id->path.has_value()) {
     out.num_paths = 1;
-    SetRecord(*id->path, out.ib_route[0]);
+    SetRecord(*id, out.ib_route[0]);
     return 0;
   }
   ib_user_path_rec& record = out.ib_route[0];
@@ -294,19 +292,19 @@ int Service::QueryPath(EventChannel& channel, uint32_t number, bool* found,
   out = {};
   *found = id->path.has_value();
   if (!*found) return 0;
-  const cm::PathRecord& path = *id->path;
+  const net::PathQuery& path = *id->path;
   WirePathRecord record;
   record.service_id =
       Be<uint64_t>(ServiceId(id->port_space, id->destination.port()));
-  record.dgid = path.remote_gid;
-  record.sgid = path.local_gid;
+  record.dgid = path.remote;
+  record.sgid = path.local;
   record.flow_hop = Be<uint32_t>(path.flow_label << 8 | path.hop_limit);
   record.traffic_class = path.traffic_class;
   record.reversible_paths = 0x80;
   record.pkey = Be<uint16_t>(path.pkey);
   record.qos_sl = Be<uint16_t>(path.service_level);
-  record.mtu = Exactly(path.mtu_code);
-  record.rate = Exactly(path.packet_rate);
+  record.mtu = Exactly(id->mtu_code);
+  record.rate = Exactly(id->packet_rate);
   record.packet_life_time = Exactly(kPacketLifeTime);
   out.flags = kPrimaryPath;
   std::memcpy(out.path_rec, &record, sizeof(record));
@@ -368,8 +366,7 @@ int Service::InitQpAttributes(EventChannel& channel, uint32_t number,
       return 0;
     }
     if (qp_state == kReadyToReceive) {
-      FillAhAttributes(*id, id->path->remote_gid, id->path->hop_limit,
-                       out.ah_attr);
+      FillAhAttributes(*id, id->path->remote, id->path->hop_limit, out.ah_attr);
     }
   }
   cm::QpAttributes attributes;

@@ -65,8 +65,8 @@ class VanishTest : public ::testing::Test {
   // From now on nobody hears the host, and it hears nobody.
   void Vanish(const Host& host) {
     network_.is_lost = [&host](const FakeNetwork::InFlight& mad) {
-      return host.rnic.HasGid(mad.path.local_gid) ||
-             host.rnic.HasGid(mad.path.remote_gid);
+      return host.rnic.HasGid(mad.path.local) ||
+             host.rnic.HasGid(mad.path.remote);
     };
   }
   static void Drain(Host& host, std::vector<uint32_t>& ids) {
@@ -167,6 +167,53 @@ TEST_F(VanishTest, AnEstablishedPeerHearsOfTheEndAlthoughMessagesAreLost) {
   client_.service->TakeLeave();
   EXPECT_EQ(server_.NextType(), EventType::kDisconnected);
   EXPECT_LE(network_.now() - begin, Service::kLeaveTime);
+}
+
+// One DREQ, and its repetitions: nothing is said twice at once.
+TEST_F(VanishTest, APeerHearsOfTheEndOnce) {
+  Reach(Step::kEstablished);
+  std::vector<Time> sent;
+  network_.is_lost = [&](const FakeNetwork::InFlight&) {
+    sent.push_back(network_.now());
+    return true;
+  };
+  const Time begin = network_.now();
+  client_.service->TakeLeave();
+  ASSERT_EQ(sent.size(),
+            Service::kLeaveTime.ns() / Service::kLeaveInterval.ns());
+  for (size_t i = 0; i < sent.size(); ++i) {
+    EXPECT_EQ(sent[i],
+              begin + Service::kLeaveInterval * static_cast<int64_t>(i));
+  }
+}
+
+// exit() in the handler of a signal that came while the thread was in here:
+// engines run for the last time, and bring events.
+TEST_F(VanishTest, AThreadThatEndsInsideOfTheServiceDoesNotWaitForItself) {
+  Reach(Step::kEstablished);
+  ASSERT_EQ(server_.service->Disconnect(*server_.channel, server_id_), 0);
+  ASSERT_EQ(client_.Resolve(client_.Create(), Address("10.0.0.2")), 0);
+  network_.SetSilent(GidOf("10.0.0.9"), true);
+  ASSERT_EQ(client_.Resolve(client_.Create(), Address("10.0.0.9")), 0);
+  bool came_back = false;
+  const auto handler = [&](const rdma_ucm_event_resp&) {
+    client_.service->BeginEnd();
+    EXPECT_GT(network_.Deliver(), 0);
+    client_.rnic.Answer(GidOf("10.0.0.9"));
+    client_.service->TakeLeave();
+    came_back = true;
+    return true;
+  };
+  EXPECT_EQ(client_.service->GetEvent(*client_.channel, handler), 0);
+  EXPECT_TRUE(came_back);
+}
+
+TEST_F(VanishTest, AThreadThatEndsAnywhereElseTakesLeave) {
+  Reach(Step::kEstablished);
+  client_.service->BeginEnd();
+  client_.service->TakeLeave();
+  network_.Deliver();
+  EXPECT_EQ(server_.NextType(), EventType::kDisconnected);
 }
 
 // Whose program answers at once: the last thing that is waited for is that.

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,7 +26,7 @@ class FakeNetwork {
   using Mad = std::array<uint8_t, 256>;
   struct InFlight {
     Mad mad;
-    cm::MadPath path;  // as its sender sees it
+    net::PathQuery path;  // as its sender sees it
   };
 
   // Whether a MAD is lost. All arrive by default.
@@ -39,7 +39,7 @@ class FakeNetwork {
     std::lock_guard lock(mutex_);
     return now_;
   }
-  void Send(const Mad& mad, const cm::MadPath& path) {
+  void Send(const Mad& mad, const net::PathQuery& path) {
     std::lock_guard lock(mutex_);
     wire_.push_back({mad, path});
     sent_.notify_one();
@@ -61,11 +61,6 @@ class FakeNetwork {
   bool IsSilent(const wire::Gid& gid) const {
     std::lock_guard lock(mutex_);
     return std::find(silent_.begin(), silent_.end(), gid) != silent_.end();
-  }
-  // Time passes for somebody who waits; deadlines are left to Advance().
-  void Pass(Duration duration) {
-    std::lock_guard lock(mutex_);
-    now_ = now_ + duration;
   }
   void Attach(FakeRnic* rnic) { rnics_.push_back(rnic); }
   void Detach(FakeRnic* rnic) { std::erase(rnics_, rnic); }
@@ -118,19 +113,26 @@ class FakeRnic final : public Rnic {
   uint8_t MtuCode() const override { return 3; }
   Time Now() const override { return network_.now(); }
 
-  int Open(MadHandler& handler) override {
+  int Open(net::MadHandler& handler) override {
     if (open_error != 0) return open_error;
     handler_ = &handler;
     return 0;
   }
-  int ResolvePath(const PathQuery& query, Duration timeout) override {
-    if (HasGid(query.remote)) return 0;
-    if (network_.IsSilent(query.remote)) {
-      if (while_waiting) while_waiting();
-      network_.Pass(timeout);
-      return ETIMEDOUT;
+  net::QuestionId AskPath(const net::PathQuery& query, net::PathWaiter* waiter,
+                          Duration timeout) override {
+    if (while_asking) while_asking();
+    if (questions_.size() == max_questions) return 0;
+    const net::QuestionId id = ++last_question_;
+    if (HasGid(query.remote) || !network_.IsSilent(query.remote)) {
+      waiter->OnPath(net::PathStatus::kFound, {});
+    } else {
+      questions_.push_back(
+          {id, query.remote, waiter, network_.now() + timeout});
     }
-    return 0;
+    return id;
+  }
+  void CancelPath(net::QuestionId id) override {
+    std::erase_if(questions_, [id](const Question& q) { return q.id == id; });
   }
   void WithToken(void (*action)(void*, Time), void* context) override {
     std::lock_guard lock(token_);
@@ -145,7 +147,7 @@ class FakeRnic final : public Rnic {
   // As somebody who holds the token, and for long.
   std::unique_lock<std::mutex> HoldToken() { return std::unique_lock(token_); }
   void SendMad(std::span<const uint8_t, 256> mad,
-               const cm::MadPath& to) override {
+               const net::PathQuery& to) override {
     FakeNetwork::Mad copy;
     std::copy(mad.begin(), mad.end(), copy.begin());
     network_.Send(copy, to);
@@ -157,29 +159,64 @@ class FakeRnic final : public Rnic {
   }
   RxVerdict Receive(const FakeNetwork::InFlight& in_flight) {
     if (handler_ == nullptr) return RxVerdict::kAccept;
-    cm::MadPath from = in_flight.path;
-    std::swap(from.local_gid, from.remote_gid);
+    net::PathQuery from = in_flight.path;
+    std::swap(from.local, from.remote);
     std::lock_guard lock(token_);
     return handler_->OnMad(in_flight.mad, from, network_.now());
   }
+  // The neighbour answers those who have asked for it.
+  void Answer(const wire::Gid& gid) {
+    network_.SetSilent(gid, false);
+    std::lock_guard lock(token_);
+    Tell(net::PathStatus::kFound,
+         [&](const Question& q) { return q.remote == gid; });
+  }
+  size_t questions() {
+    std::lock_guard lock(token_);
+    return questions_.size();
+  }
   Time Deadline() {
     std::lock_guard lock(token_);
-    return handler_ == nullptr ? Time::Infinite() : handler_->NextDeadline();
+    Time first =
+        handler_ == nullptr ? Time::Infinite() : handler_->NextDeadline();
+    for (const Question& q : questions_) first = std::min(first, q.deadline);
+    return first;
   }
   void RunTimer() {
     std::lock_guard lock(token_);
-    handler_->OnTimer(network_.now());
+    const Time now = network_.now();
+    Tell(net::PathStatus::kNoAnswer,
+         [&](const Question& q) { return q.deadline <= now; });
+    handler_->OnTimer(now);
   }
 
   int open_error = 0;
-  // Called by whoever waits for a silent neighbour.
-  std::function<void()> while_waiting;
+  size_t max_questions = 1000;
+  // Called under the token by whoever asks.
+  std::function<void()> while_asking;
 
  private:
+  struct Question {
+    net::QuestionId id;
+    wire::Gid remote;
+    net::PathWaiter* waiter;
+    Time deadline;
+  };
+  template <typename F>
+  void Tell(net::PathStatus status, const F& whom) {
+    std::vector<Question> told;
+    std::copy_if(questions_.begin(), questions_.end(), std::back_inserter(told),
+                 whom);
+    std::erase_if(questions_, whom);
+    for (const Question& q : told) q.waiter->OnPath(status, {});
+  }
+
   FakeNetwork& network_;
   RnicInfo info_;
   std::vector<LocalAddress> addresses_;
-  MadHandler* handler_ = nullptr;
+  net::MadHandler* handler_ = nullptr;
+  std::vector<Question> questions_;
+  net::QuestionId last_question_ = 0;
   std::mutex token_;
 };
 
@@ -195,7 +232,7 @@ inline int FakeNetwork::Deliver() {
     }
     if (is_lost(in_flight)) continue;
     for (FakeRnic* rnic : rnics_) {
-      if (!rnic->HasGid(in_flight.path.remote_gid)) continue;
+      if (!rnic->HasGid(in_flight.path.remote)) continue;
       last_verdict = rnic->Receive(in_flight);
       ++count;
       break;

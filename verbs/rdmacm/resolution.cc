@@ -1,0 +1,51 @@
+#include "verbs/rdmacm/resolution.h"
+
+#include <utility>
+
+#include "transport/base/check.h"
+
+namespace urnic::rdmacm {
+
+Resolution::Resolution(ResolutionEvents& events, std::shared_ptr<Id> id,
+                       const Way& way)
+    : events_(events), id_(std::move(id)), way_(way) {}
+
+Resolution::~Resolution() { URNIC_CHECK(question_ == 0); }
+
+std::optional<net::PathStatus> Resolution::Ask(Duration timeout) {
+  way_.port->Call([&](cm::ConnectionManager&, Time, cm::Sink&) {
+    if (cancelled_.load()) return 0;
+    asking_ = true;
+    const net::QuestionId question = way_.port->rnic().AskPath(
+        {.local = way_.source.gid(), .remote = way_.destination.gid()}, this,
+        timeout);
+    asking_ = false;
+    if (question == 0) at_once_ = net::PathStatus::kNoRoom;
+    if (!at_once_.has_value()) question_ = question;
+    return 0;
+  });
+  return at_once_;
+}
+
+void Resolution::Cancel() {
+  // Before the port is asked for: one that opens now asks nobody.
+  cancelled_.store(true);
+  if (!way_.port->is_open()) return;
+  way_.port->Call([&](cm::ConnectionManager&, Time, cm::Sink&) {
+    if (question_ != 0) way_.port->rnic().CancelPath(question_);
+    question_ = 0;
+    return 0;
+  });
+}
+
+void Resolution::OnPath(net::PathStatus status, const net::Path&) {
+  if (asking_) {
+    at_once_ = status;
+    return;
+  }
+  question_ = 0;
+  // The last that is done here: it may be the end of this object.
+  events_.OnAnswer(*this, status);
+}
+
+}  // namespace urnic::rdmacm
