@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "tests/support/cm_sink.h"
+#include "transport/cm/messages.h"
 
 namespace urnic::testing {
 
@@ -128,6 +129,14 @@ class CmPair : public ::testing::Test {
     static_assert(sizeof(message) == sizeof(mad.bytes));
     std::memcpy(mad.bytes.data(), &message, sizeof(message));
     return Give(i, mad);
+  }
+  // What node `i` would say to its peer to be given time, at once.
+  wire::CmMra Mra(int i, uint8_t of, uint8_t service_timeout_code) {
+    auto mra = cm::Begin<wire::CmMra>(0, manager(i).local_comm_id(handle(i)),
+                                      manager(i).remote_comm_id(handle(i)));
+    mra.set_message_mraed(of);
+    mra.set_service_timeout_code(service_timeout_code);
+    return mra;
   }
   // The next event of node `i`; its handle becomes the node's.
   SeenEvent Take(int i, cm::EventKind kind) {

@@ -354,7 +354,6 @@ class Fuzzer {
       case 5:
         return (void)m.SendRtu(h, Data(), sink);
       case 6:
-        return (void)m.SendMra(h, in_.Byte(), Data(), sink);
       case 7:
         return (void)m.PrepareMra(h, in_.Byte());
       case 8:

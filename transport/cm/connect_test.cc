@@ -191,14 +191,24 @@ TEST_F(ConnectTest, ARepeatedRequestIsAnsweredByTheSameMra) {
   const SentMad req = sink(0).mads.front();
   Pass(0);
   Take(1, EventKind::kReqReceived);
-  const uint8_t data[] = {4};
-  ASSERT_EQ(manager(1).SendMra(handle(1), 12, data, sink(1)), 0);
+  ASSERT_EQ(manager(1).PrepareMra(handle(1), 12), 0);
+  EXPECT_EQ(Give(1, req), RxVerdict::kCmDuplicate);
+  ASSERT_EQ(sink(1).mads.size(), 1u);
   const SentMad mra = sink(1).mads.front();
   sink(1).mads.clear();
   EXPECT_EQ(Give(1, req), RxVerdict::kCmDuplicate);
   ASSERT_EQ(sink(1).mads.size(), 1u);
   EXPECT_EQ(sink(1).mads.front().bytes, mra.bytes);
   EXPECT_EQ(Deliver(1), RxVerdict::kAccept);
+  const auto seen = Take(0, EventKind::kMraReceived);
+  EXPECT_EQ(seen.event.service_timeout_code, 12);
+}
+
+TEST_F(ConnectTest, APeersMraBringsItsPrivateData) {
+  ReachReqReceived();
+  auto mra = Mra(1, wire::kCmMessageReq, 12);
+  mra.private_data[0] = 4;
+  EXPECT_EQ(Give(0, mra), RxVerdict::kAccept);
   const auto seen = Take(0, EventKind::kMraReceived);
   EXPECT_EQ(seen.event.service_timeout_code, 12);
   EXPECT_EQ(seen.private_data[0], 4);
@@ -246,7 +256,8 @@ TEST_F(ConnectTest, AReplyIsAnsweredByAnMraAndWaits) {
   const SentMad rep = sink(1).mads.front();
   Pass(1);
   Take(0, EventKind::kRepReceived);
-  ASSERT_EQ(manager(0).SendMra(handle(0), 12, {}, sink(0)), 0);
+  ASSERT_EQ(manager(0).PrepareMra(handle(0), 12), 0);
+  EXPECT_EQ(Give(0, rep), RxVerdict::kCmDuplicate);
   EXPECT_EQ(Deliver(0), RxVerdict::kAccept);
   Take(1, EventKind::kMraReceived);
   EXPECT_EQ(manager(1).state(handle(1)), State::kMraRepReceived);

@@ -1,33 +1,24 @@
 #pragma once
 
-// What is kept of one listener, connection or resolution.
+// What is known of one connection, or of one datagram resolution (SIDR): a
+// value, with which it could go on anywhere. What it does is state_machine.h;
+// how it is found is connection_table.h.
 
 #include "transport/cm/types.h"
 
 namespace urnic::cm {
 
 struct Connection {
-  uint32_t slot = 0;  // its place in the table; fixed
-  uint32_t generation = 0;
-  bool used = false;
-
   State state = State::kIdle;
   // The handle is destroyed; what is still going on ends by itself.
   bool orphan = false;
   bool passive = false;
-  // See half_open.h; `source` is its index there.
-  bool half_open = false;
-  bool displaced = false;  // its place is free when its owner destroys it
-  uint32_t source = UINT32_MAX;
-  // In which of the table's indexes it is.
-  bool in_peer_index = false;
-  bool in_remote_qp_index = false;
-  bool in_local_qp_index = false;
+  bool alternate_path = false;  // the REQ had one
+  bool has_local_qpn = false;   // a passive side has none before Accept()
 
   Service service = Service::kRc;
   uint64_t user = 0;
   uint64_t service_id = 0;
-  uint64_t service_mask = 0;
 
   uint32_t local_comm_id = 0;
   uint32_t remote_comm_id = 0;  // 0: not known yet
@@ -47,8 +38,9 @@ struct Connection {
   uint8_t ack_timeout_code = 0;
   uint8_t retry_count = 0;
   uint8_t rnr_retry_count = 0;
-  bool alternate_path = false;  // the REQ had one
 
+  // The next repetition of what waits for an answer, or the end of TIMEWAIT.
+  Time deadline = Time::Infinite();
   uint8_t max_cm_retries = 0;
   uint8_t retries_left = 0;
   uint8_t retries_withheld = 0;  // of a REP: kUnansweredRepRepeats
@@ -67,6 +59,22 @@ inline constexpr bool IsHalfOpen(State state) {
   return state == State::kReqReceived || state == State::kMraReqSent ||
          state == State::kRepSent || state == State::kMraRepReceived ||
          state == State::kSidrReqReceived;
+}
+
+// By what of its peer's it can be found, and what it keeps from being used for
+// another one: as long as it is not over.
+inline constexpr bool IsOver(State state) {
+  return state == State::kIdle || state == State::kListen;
+}
+inline bool KnowsPeersId(const Connection& c) {
+  return !IsOver(c.state) &&
+         (c.remote_comm_id != 0 || c.state == State::kSidrReqReceived);
+}
+inline bool HoldsRemoteQp(const Connection& c) {
+  return KnowsPeersId(c) && c.state != State::kSidrReqReceived;
+}
+inline bool HoldsLocalQp(const Connection& c) {
+  return !IsOver(c.state) && c.has_local_qpn;
 }
 
 // A message that names a connection comes from where its peer is.

@@ -47,13 +47,14 @@
 //   ENOMEM     Config::max_connections reached
 //   EISCONN    EstablishByTraffic(): it is established
 
+#include <cerrno>
 #include <cstdint>
 #include <span>
 
 #include "ras/metrics/rx_verdict.h"
 #include "transport/base/deadline_heap.h"
-#include "transport/cm/connection_table.h"
-#include "transport/cm/half_open.h"
+#include "transport/cm/routing.h"
+#include "transport/cm/state_machine.h"
 #include "transport/cm/types.h"
 
 namespace urnic::cm {
@@ -91,12 +92,8 @@ class ConnectionManager {
   int SendRtu(Handle handle, std::span<const uint8_t> private_data, Sink& sink);
 
   // --- Either side --------------------------------------------------------
-  // In kReqReceived or kRepReceived: the answer takes until `service_timeout`;
-  // the peer waits. `private_data`: at most wire::kMraPrivateBytes (222). Only
-  // tests call it: rdma_cm wants PrepareMra().
-  int SendMra(Handle handle, uint8_t service_timeout_code,
-              std::span<const uint8_t> private_data, Sink& sink);
-  // The same, but the MRA goes only when the peer asks again (what Linux'
+  // In kReqReceived or kRepReceived: the answer takes until the service time
+  // out. An MRA says so when the peer asks again, and not before (what Linux'
   // rdma_cm does with each request that it hands to a program).
   int PrepareMra(Handle handle, uint8_t service_timeout_code);
   // In kEstablished: sends the DREQ, repeated until it is answered.
@@ -127,7 +124,7 @@ class ConnectionManager {
   // Returns for how many an answer is awaited; unanswered_dreqs() is what is
   // left of them.
   uint32_t HurryDisconnects(Duration interval, uint8_t repeats, Time now);
-  uint32_t unanswered_dreqs() const { return unanswered_dreqs_; }
+  uint32_t unanswered_dreqs() const { return routing_.unanswered_dreqs(); }
 
   // A MAD of class CM, as it came to QP1: `mad` must have 256 bytes. The
   // verdict is to be counted; everything but kAccept has changed nothing but,
@@ -139,7 +136,7 @@ class ConnectionManager {
   Time NextDeadline() const { return heap_.next(); }
 
   // --- Queries ------------------------------------------------------------
-  bool Exists(Handle handle) const { return table_.Find(handle) != nullptr; }
+  bool Exists(Handle handle) const { return routing_.Find(handle) != nullptr; }
   // kIdle for a handle that is nobody's.
   State state(Handle handle) const;
   int GetQpAttributes(Handle handle, QpAttributes& out) const;
@@ -149,80 +146,80 @@ class ConnectionManager {
   // A connection of this QP is being set up, is established, being ended or in
   // TIMEWAIT, also one whose handle is destroyed: the number must not be used
   // for another QP yet.
-  bool IsQpnBusy(Qpn qpn) const { return table_.HasLocalQp(qpn); }
+  bool IsQpnBusy(Qpn qpn) const { return routing_.IsQpnBusy(qpn); }
   // Places in use, those included whose handle is destroyed.
-  uint32_t in_use() const { return table_.in_use(); }
+  uint32_t in_use() const { return routing_.in_use(); }
   // Aborts when the tables contradict each other: for tests.
   void CheckInvariants() const;
 
  private:
-  // State changes; each leaves deadline and indexes as its state wants them.
-  Connection* Allocate(State state);
-  void SetState(Connection& c, State state);
-  void EnterIdle(Connection& c);
-  void EnterTimewait(Connection& c, Time now);
-  void Release(Connection& c);
+  // One step of a connection: `f(step)`, and what follows from it.
+  template <typename F>
+  auto Take(Place& p, Time now, Sink& sink, const F& f);
+  // The same for a handle: EBADF.
+  template <typename F>
+  int Call(Handle handle, Time now, Sink& sink, const F& f);
+  // Deadlines and indexes are as the state wants them; who is gone has no
+  // place.
+  void Settle(Place& p, bool answered);
+  Place* Allocate();
 
-  // Sends the stored message; the second repeats it until an answer comes.
-  void SendStored(const Connection& c, Sink& sink);
-  void SendRepeatedly(Connection& c, Duration timeout, Time now, Sink& sink);
-  void SendReject(Connection& c, const RejectParams& params, Sink& sink);
-  void SendRejectTimeout(Connection& c, Sink& sink);
-  void SendDreq(Connection& c, std::span<const uint8_t> private_data, Time now,
-                Sink& sink);
-  void SendDrep(Connection& c, std::span<const uint8_t> private_data, Time now,
-                Sink& sink);
-  int StoreMra(Handle handle, uint8_t service_timeout_code,
-               std::span<const uint8_t> private_data, Connection*& out);
-  void Emit(const Connection& c, EventKind kind, Sink& sink);
-  Event EventOf(const Connection& c, EventKind kind) const;
-  uint64_t NewTransactionId(const Connection& c) const;
-
-  // Received messages.
+  // Received messages: whom they are for, and what is said where that is
+  // nobody.
   RxVerdict OnReq(const wire::CmReq& req, const net::PathQuery& from, Time now,
                   Sink& sink);
-  RxVerdict OnRepeatedReq(Connection& c, const wire::CmReq& req,
-                          const net::PathQuery& from, Sink& sink);
+  RxVerdict OnRepeatedReq(Place& p, const wire::CmReq& req,
+                          const net::PathQuery& from, Time now, Sink& sink);
   RxVerdict OnMra(const wire::CmMra& mra, const net::PathQuery& from, Time now,
                   Sink& sink);
   RxVerdict OnRej(const wire::CmRej& rej, const net::PathQuery& from, Time now,
                   Sink& sink);
   RxVerdict OnRep(const wire::CmRep& rep, const net::PathQuery& from, Time now,
                   Sink& sink);
-  RxVerdict OnStaleRep(Connection& c, Connection& old, const wire::CmRep& rep,
-                       const net::PathQuery& from, Time now, Sink& sink);
-  void EndStale(Connection& old, Time now, Sink& sink);
-  RxVerdict OnRepeatedRep(Connection& c, const wire::CmRep& rep, Sink& sink);
-  RxVerdict OnRtu(const wire::CmRtu& rtu, const net::PathQuery& from,
+  RxVerdict OnRtu(const wire::CmRtu& rtu, const net::PathQuery& from, Time now,
                   Sink& sink);
   RxVerdict OnDreq(const wire::CmDreq& dreq, const net::PathQuery& from,
                    Time now, Sink& sink);
   RxVerdict OnDrep(const wire::CmDrep& drep, const net::PathQuery& from,
                    Time now, Sink& sink);
   RxVerdict OnSidrReq(const wire::CmSidrReq& req, const net::PathQuery& from,
-                      Sink& sink);
+                      Time now, Sink& sink);
   RxVerdict OnSidrRep(const wire::CmSidrRep& rep, const net::PathQuery& from,
-                      Sink& sink);
+                      Time now, Sink& sink);
   RxVerdict OnLap(const wire::CmLap& lap, const net::PathQuery& from,
                   Sink& sink);
-  Connection* FindPair(uint32_t ours, uint32_t theirs);
-  Connection* FindRejected(const wire::CmRej& rej, const net::PathQuery& from);
-  // No place is left, but one will be when the owner of a displaced connection
-  // has destroyed it: nothing else has to go meanwhile.
-  bool AwaitsRoom() const { return displaced_ != 0 && table_.full(); }
-  // Makes room for a request of this source to this listener: true if something
-  // was displaced for it (kDisplaced).
-  bool MakeRoom(const net::PathQuery& from, const Connection& listener,
-                Sink& sink);
-  bool Displace(uint32_t place, Sink& sink);
-  void OnDeadline(Connection& c, Time now, Sink& sink);
+  // A place for a request of this source to this listener. Null: there is none,
+  // and `displaced` says whether there will be one when the peer asks again.
+  Place* MakeRoom(const net::PathQuery& from, const Place& listener, Time now,
+                  Sink& sink, bool* displaced);
+  // From now on the request waits for its answer.
+  Event Announce(Place& p, const Place& listener, EventKind kind);
+  void EndStale(Place& old, Time now, Sink& sink);
+  // False: there is nothing to displace.
+  bool Displace(Place* p, Time now, Sink& sink);
 
   const Config config_;
-  ConnectionTable table_;
+  const StateMachine machine_{config_};
+  Routing routing_;
   DeadlineHeap heap_;
-  HalfOpen half_open_;
-  uint32_t displaced_ = 0;  // and not destroyed yet
-  uint32_t unanswered_dreqs_ = 0;
 };
+
+template <typename F>
+auto ConnectionManager::Take(Place& p, Time now, Sink& sink, const F& f) {
+  Step step{.now = now,
+            .sink = sink,
+            .handle = routing_.handle(p),
+            .answered = routing_.HasAnswered(p)};
+  const auto result = f(step);
+  Settle(p, step.answered);
+  return result;
+}
+
+template <typename F>
+int ConnectionManager::Call(Handle handle, Time now, Sink& sink, const F& f) {
+  Place* p = routing_.Find(handle);
+  if (p == nullptr) return EBADF;
+  return Take(*p, now, sink, [&](Step& step) { return f(*p, step); });
+}
 
 }  // namespace urnic::cm

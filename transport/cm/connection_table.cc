@@ -29,7 +29,7 @@ ConnectionTable::ConnectionTable(const Config& config)
   URNIC_CHECK(max_ >= 1 && max_ <= kConnectionsMax);
 }
 
-Connection* ConnectionTable::Allocate() {
+Place* ConnectionTable::Allocate() {
   if (in_use_ == max_) return nullptr;
   uint32_t at = first_free_;
   if (at != HashIndex::kNone) {
@@ -44,49 +44,49 @@ Connection* ConnectionTable::Allocate() {
     }
   }
   const uint32_t last_generation = UINT32_MAX >> slot_bits_;
-  Connection& c = slots_[at];
-  uint32_t generation = c.generation;
+  Place& p = slots_[at];
+  uint32_t generation = p.generation;
   uint32_t comm_id = 0;
   do {  // neither generation nor communication id 0
     generation = generation == last_generation ? 1 : generation + 1;
     comm_id = CommIdOf(generation << slot_bits_ | at);
   } while (comm_id == 0);
-  c = Connection();
-  c.slot = at;
-  c.generation = generation;
-  c.used = true;
-  c.local_comm_id = comm_id;
+  p = Place();
+  p.slot = at;
+  p.generation = generation;
+  p.used = true;
+  p.local_comm_id = comm_id;
   ++in_use_;
-  return &c;
+  return &p;
 }
 
-void ConnectionTable::Free(Connection& c) {
-  URNIC_CHECK(c.used);
-  Unindex(c);
-  c.used = false;
+void ConnectionTable::Free(Place& p) {
+  URNIC_CHECK(p.used && !p.in_peer_index && !p.in_remote_qp_index &&
+              !p.in_local_qp_index);
+  p.used = false;
   --in_use_;
-  next_free_[c.slot] = HashIndex::kNone;
+  next_free_[p.slot] = HashIndex::kNone;
   if (last_free_ == HashIndex::kNone) {
-    first_free_ = c.slot;
+    first_free_ = p.slot;
   } else {
-    next_free_[last_free_] = c.slot;
+    next_free_[last_free_] = p.slot;
   }
-  last_free_ = c.slot;
+  last_free_ = p.slot;
 }
 
-Connection* ConnectionTable::Find(Handle handle) {
+Place* ConnectionTable::Find(Handle handle) {
   const uint32_t at = handle.value & ((1u << slot_bits_) - 1);
   if (at >= slots_.size()) return nullptr;
-  Connection& c = slots_[at];
+  Place& c = slots_[at];
   const bool same = c.generation == handle.value >> slot_bits_;
   return c.used && same && !c.orphan ? &c : nullptr;
 }
 
-Connection* ConnectionTable::FindByCommId(uint32_t local_comm_id) {
+Place* ConnectionTable::FindByCommId(uint32_t local_comm_id) {
   const uint32_t handle = comm_ids_.Inverse(local_comm_id ^ comm_id_mask_);
   const uint32_t at = handle & ((1u << slot_bits_) - 1);
   if (at >= slots_.size()) return nullptr;
-  Connection& c = slots_[at];
+  Place& c = slots_[at];
   const bool same = c.local_comm_id == local_comm_id;
   return c.used && same && c.state != State::kListen ? &c : nullptr;
 }
@@ -106,36 +106,28 @@ uint64_t ConnectionTable::RemoteQpHash(const Connection& c) const {
   return Hash(c.mad_path.remote, c.remote_ca_guid, c.remote_qpn.value);
 }
 
-void ConnectionTable::IndexPeer(Connection& c) {
-  URNIC_CHECK(!c.in_peer_index);
-  peers_.Insert(PeerHash(c), c.slot);
-  c.in_peer_index = true;
+void ConnectionTable::Index(Place& p) {
+  const auto set = [&p](HashIndex& index, bool& is_in, bool should_be,
+                        uint64_t hash) {
+    if (is_in == should_be) return;
+    if (should_be) {
+      index.Insert(hash, p.slot);
+    } else {
+      index.Remove(hash, p.slot);
+    }
+    is_in = should_be;
+  };
+  // What it is found by stays while it is there, but for its state.
+  if (!p.in_peer_index) p.peer_hash = PeerHash(p);
+  set(peers_, p.in_peer_index, KnowsPeersId(p), p.peer_hash);
+  set(remote_qps_, p.in_remote_qp_index, HoldsRemoteQp(p), RemoteQpHash(p));
+  set(local_qps_, p.in_local_qp_index, HoldsLocalQp(p),
+      Hash(p.local_qpn.value, 0));
 }
 
-void ConnectionTable::IndexRemoteQp(Connection& c) {
-  URNIC_CHECK(!c.in_remote_qp_index);
-  remote_qps_.Insert(RemoteQpHash(c), c.slot);
-  c.in_remote_qp_index = true;
-}
-
-void ConnectionTable::IndexLocalQp(Connection& c) {
-  URNIC_CHECK(!c.in_local_qp_index);
-  local_qps_.Insert(Hash(c.local_qpn.value, 0), c.slot);
-  c.in_local_qp_index = true;
-}
-
-void ConnectionTable::Unindex(Connection& c) {
-  if (c.in_peer_index) peers_.Remove(PeerHash(c), c.slot);
-  if (c.in_remote_qp_index) remote_qps_.Remove(RemoteQpHash(c), c.slot);
-  if (c.in_local_qp_index) {
-    local_qps_.Remove(Hash(c.local_qpn.value, 0), c.slot);
-  }
-  c.in_peer_index = c.in_remote_qp_index = c.in_local_qp_index = false;
-}
-
-Connection* ConnectionTable::FindByPeer(const wire::Gid& remote_gid,
-                                        uint64_t remote_ca_guid,
-                                        uint32_t remote_comm_id) {
+Place* ConnectionTable::FindByPeer(const wire::Gid& remote_gid,
+                                   uint64_t remote_ca_guid,
+                                   uint32_t remote_comm_id) {
   const uint32_t at = peers_.Find(
       Hash(remote_gid, remote_ca_guid, remote_comm_id), [&](uint32_t i) {
         const Connection& c = slots_[i];
@@ -147,9 +139,9 @@ Connection* ConnectionTable::FindByPeer(const wire::Gid& remote_gid,
   return at == HashIndex::kNone ? nullptr : &slots_[at];
 }
 
-Connection* ConnectionTable::FindByRemoteQp(const wire::Gid& remote_gid,
-                                            uint64_t remote_ca_guid,
-                                            Qpn remote_qpn) {
+Place* ConnectionTable::FindByRemoteQp(const wire::Gid& remote_gid,
+                                       uint64_t remote_ca_guid,
+                                       Qpn remote_qpn) {
   const uint32_t at = remote_qps_.Find(
       Hash(remote_gid, remote_ca_guid, remote_qpn.value), [&](uint32_t i) {
         const Connection& c = slots_[i];
@@ -159,8 +151,8 @@ Connection* ConnectionTable::FindByRemoteQp(const wire::Gid& remote_gid,
   return at == HashIndex::kNone ? nullptr : &slots_[at];
 }
 
-Connection* ConnectionTable::FindSidr(const wire::Gid& remote_gid,
-                                      uint32_t request_id) {
+Place* ConnectionTable::FindSidr(const wire::Gid& remote_gid,
+                                 uint32_t request_id) {
   const uint32_t at =
       peers_.Find(SidrHash(remote_gid, request_id), [&](uint32_t i) {
         const Connection& c = slots_[i];
@@ -177,7 +169,7 @@ bool ConnectionTable::HasLocalQp(Qpn qpn) const {
   }) != HashIndex::kNone;
 }
 
-void ConnectionTable::AddListener(Connection& listener) {
+void ConnectionTable::AddListener(Place& listener) {
   if (listener.service_mask == UINT64_MAX) {
     listeners_.Insert(Hash(listener.service_id, 0), listener.slot);
   } else {
@@ -185,7 +177,7 @@ void ConnectionTable::AddListener(Connection& listener) {
   }
 }
 
-void ConnectionTable::RemoveListener(Connection& listener) {
+void ConnectionTable::RemoveListener(Place& listener) {
   if (listener.service_mask == UINT64_MAX) {
     listeners_.Remove(Hash(listener.service_id, 0), listener.slot);
   } else {
@@ -206,13 +198,13 @@ bool ConnectionTable::HasListener(uint64_t service_id, uint64_t mask) const {
   }) != HashIndex::kNone;
 }
 
-Connection* ConnectionTable::FindListener(uint64_t service_id) {
+Place* ConnectionTable::FindListener(uint64_t service_id) {
   const uint32_t at = listeners_.Find(Hash(service_id, 0), [&](uint32_t i) {
     return slots_[i].service_id == service_id;
   });
   if (at != HashIndex::kNone) return &slots_[at];
   for (const uint32_t i : masked_listeners_) {
-    Connection& c = slots_[i];
+    Place& c = slots_[i];
     if ((service_id & c.service_mask) == c.service_id) return &c;
   }
   return nullptr;

@@ -14,54 +14,74 @@
 
 namespace urnic::cm {
 
+// Where a connection, a resolution or a listener has its place, and by what it
+// is found there.
+struct Place : Connection {
+  uint32_t slot = 0;  // fixed
+  uint32_t generation = 0;
+  bool used = false;
+  uint64_t service_mask = 0;  // of a listener
+
+  // See half_open.h; `source` is its index there.
+  bool half_open = false;
+  bool displaced = false;  // it is free when its owner destroys it
+  uint32_t source = UINT32_MAX;
+  bool awaits_drep = false;  // counted by Routing
+
+  // In which of the table's indexes it is.
+  bool in_peer_index = false;
+  bool in_remote_qp_index = false;
+  bool in_local_qp_index = false;
+  uint64_t peer_hash = 0;  // there
+};
+
 class ConnectionTable {
  public:
   explicit ConnectionTable(const Config& config);
 
   // A connection with default values, a handle and a communication id; null
   // when max_connections are in use.
-  Connection* Allocate();
-  // REQUIRES: it is in no index but the peers' (it is taken out of these).
-  void Free(Connection& connection);
+  Place* Allocate();
+  // REQUIRES: it is over, or a listener that was removed.
+  void Free(Place& p);
 
-  Handle handle(const Connection& c) const {
-    return Handle{c.generation << slot_bits_ | c.slot};
+  Handle handle(const Place& p) const {
+    return Handle{p.generation << slot_bits_ | p.slot};
   }
   // Null for nobody's. An orphan is found by its communication id only.
-  Connection* Find(Handle handle);
-  const Connection* Find(Handle handle) const {
+  Place* Find(Handle handle);
+  const Place* Find(Handle handle) const {
     return const_cast<ConnectionTable*>(this)->Find(handle);
   }
-  Connection* FindByCommId(uint32_t local_comm_id);
+  Place* FindByCommId(uint32_t local_comm_id);
 
   // The peer's names of the connection: its address and CA with its
   // communication id, or its address with the request id of a SIDR_REQ; its
   // address and CA with its QP. The address always belongs to it: the rest is
   // anybody's to write into a message.
-  void IndexPeer(Connection& c);
-  void IndexRemoteQp(Connection& c);
-  void IndexLocalQp(Connection& c);
-  void Unindex(Connection& c);
-  Connection* FindByPeer(const wire::Gid& remote_gid, uint64_t remote_ca_guid,
-                         uint32_t remote_comm_id);
-  Connection* FindByRemoteQp(const wire::Gid& remote_gid,
-                             uint64_t remote_ca_guid, Qpn remote_qpn);
-  Connection* FindSidr(const wire::Gid& remote_gid, uint32_t request_id);
+  // It can be found by them, and by its queue pair here, as long as
+  // connection.h says: to be called when its state may have changed.
+  void Index(Place& p);
+  Place* FindByPeer(const wire::Gid& remote_gid, uint64_t remote_ca_guid,
+                    uint32_t remote_comm_id);
+  Place* FindByRemoteQp(const wire::Gid& remote_gid, uint64_t remote_ca_guid,
+                        Qpn remote_qpn);
+  Place* FindSidr(const wire::Gid& remote_gid, uint32_t request_id);
   bool HasLocalQp(Qpn qpn) const;
 
   // Listeners: service_id and service_mask are set.
-  void AddListener(Connection& listener);
-  void RemoveListener(Connection& listener);
+  void AddListener(Place& listener);
+  void RemoveListener(Place& listener);
   // Same mask, same id.
   bool HasListener(uint64_t service_id, uint64_t mask) const;
-  Connection* FindListener(uint64_t service_id);
+  Place* FindListener(uint64_t service_id);
 
   uint32_t in_use() const { return in_use_; }
   bool full() const { return in_use_ == max_; }
   uint32_t slots() const { return static_cast<uint32_t>(slots_.size()); }
   uint64_t salt() const { return salt_; }
-  Connection& slot(uint32_t i) { return slots_[i]; }
-  const Connection& slot(uint32_t i) const { return slots_[i]; }
+  Place& slot(uint32_t i) { return slots_[i]; }
+  const Place& slot(uint32_t i) const { return slots_[i]; }
 
  private:
   uint32_t CommIdOf(uint32_t handle) const {
@@ -80,7 +100,7 @@ class ConnectionTable {
   const Permutation comm_ids_;
   const uint32_t comm_id_mask_;  // which makes the first one the caller's
   const uint64_t salt_;
-  std::deque<Connection> slots_;  // grows; addresses stay
+  std::deque<Place> slots_;  // grows; addresses stay
   // Places that are free again, the longest unused first: a ring through
   // `next_free_`.
   std::vector<uint32_t> next_free_;

@@ -29,7 +29,7 @@ uint32_t HalfOpen::Find(const wire::Gid& gid) const {
                       [&](uint32_t i) { return sources_[i].gid == gid; });
 }
 
-void HalfOpen::Attach(Connection& c) {
+void HalfOpen::Attach(Place& c) {
   URNIC_CHECK(c.source == kNone);
   const wire::Gid& gid = c.mad_path.remote;
   c.source = Find(gid);
@@ -45,7 +45,7 @@ void HalfOpen::Attach(Connection& c) {
   ++sources_[c.source].connections;
 }
 
-void HalfOpen::Detach(Connection& c) {
+void HalfOpen::Detach(Place& c) {
   if (c.source == kNone) return;
   Source& source = sources_[c.source];
   if (--source.connections == 0) {
@@ -57,15 +57,15 @@ void HalfOpen::Detach(Connection& c) {
   c.source = kNone;
 }
 
-bool HalfOpen::HasAnswered(const Connection& c) const {
-  return sources_[c.source].answered;
+bool HalfOpen::HasAnswered(const Place& c) const {
+  return c.source != kNone && sources_[c.source].answered;
 }
 
-void HalfOpen::SetAnswered(const Connection& c) {
+void HalfOpen::SetAnswered(const Place& c) {
   sources_[c.source].answered = true;
 }
 
-void HalfOpen::Add(Connection& c, uint32_t listener) {
+void HalfOpen::Add(Place& c, uint32_t listener) {
   URNIC_CHECK(!c.half_open && c.source != kNone);
   c.half_open = true;
   links_of_all_.Append(all_, c.slot);
@@ -74,7 +74,7 @@ void HalfOpen::Add(Connection& c, uint32_t listener) {
   listener_of_[c.slot] = listener;
 }
 
-void HalfOpen::Remove(Connection& c) {
+void HalfOpen::Remove(Place& c) {
   URNIC_CHECK(c.half_open);
   c.half_open = false;
   links_of_all_.Remove(all_, c.slot);

@@ -17,7 +17,7 @@
 
 #include "transport/base/hash_index.h"
 #include "transport/cm/age_list.h"
-#include "transport/cm/connection.h"
+#include "transport/cm/connection_table.h"
 
 namespace urnic::cm {
 
@@ -32,15 +32,15 @@ class HalfOpen {
   void Grow(uint32_t places);
 
   // The connection is with mad_path.remote, from now until Detach().
-  void Attach(Connection& c);
-  void Detach(Connection& c);
+  void Attach(Place& c);
+  void Detach(Place& c);
 
-  bool HasAnswered(const Connection& c) const;
-  void SetAnswered(const Connection& c);
+  bool HasAnswered(const Place& c) const;
+  void SetAnswered(const Place& c);
 
   // REQUIRES: attached. `listener`: the place of the listener that it is for.
-  void Add(Connection& c, uint32_t listener);
-  void Remove(Connection& c);
+  void Add(Place& c, uint32_t listener);
+  void Remove(Place& c);
   // The listener is gone; its requests stay, and belong to no listener.
   void ForgetListener(uint32_t listener);
 

@@ -261,8 +261,7 @@ TEST_F(HalfOpenTest, PatienceIsAnAnswer) {
   Serve();
   Pass(1);
   Take(0, EventKind::kRepReceived);
-  ASSERT_EQ(manager(0).SendMra(handle(0), 1, {}, sink(0)), 0);
-  Pass(0);
+  ASSERT_EQ(Give(1, Mra(0, wire::kCmMessageRep, 1)), RxVerdict::kAccept);
   sink(1).events.clear();
   EXPECT_EQ(SaidUntilTheEnd(), kManyRetries + 1u);
 }

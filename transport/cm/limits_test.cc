@@ -62,8 +62,7 @@ TEST_F(LimitsTest, ArgumentsOfAnswersOutOfRangeAreRefused) {
   RejectParams reject;
   reject.ari = data;
   EXPECT_EQ(manager(1).Reject(handle(1), reject, now_, sink(1)), EINVAL);
-  EXPECT_EQ(manager(1).SendMra(handle(1), 32, {}, sink(1)), EINVAL);
-  EXPECT_EQ(manager(1).SendMra(handle(1), 3, data, sink(1)), EINVAL);
+  EXPECT_EQ(manager(1).PrepareMra(handle(1), 32), EINVAL);
   ExpectQuiet(1);
   EXPECT_EQ(manager(1).state(handle(1)), State::kReqReceived);
 }
@@ -102,7 +101,7 @@ TEST_F(LimitsTest, AHandleOfNobodyIsRecognized) {
     EXPECT_EQ(m.Accept(h, Reply(), now_, sink(1)), EBADF);
     EXPECT_EQ(m.Reject(h, RejectParams(), now_, sink(1)), EBADF);
     EXPECT_EQ(m.SendRtu(h, {}, sink(1)), EBADF);
-    EXPECT_EQ(m.SendMra(h, 1, {}, sink(1)), EBADF);
+    EXPECT_EQ(m.PrepareMra(h, 1), EBADF);
     EXPECT_EQ(m.Disconnect(h, {}, now_, sink(1)), EBADF);
     EXPECT_EQ(m.SendDrep(h, {}, now_, sink(1)), EBADF);
     EXPECT_EQ(m.EstablishByTraffic(h, sink(1)), EBADF);

@@ -252,10 +252,8 @@ class World {
         EXPECT_EQ(m.Reject(h, RejectParams(), now_, node.sink), 0);
         return Destroy(node, h);
       case 2:
-        EXPECT_EQ(m.PrepareMra(h, kServiceCode), 0);
-        return After(Soon(), [this, i, h] { Accept(i, h); });
       case 3:
-        EXPECT_EQ(m.SendMra(h, kServiceCode, {}, node.sink), 0);
+        EXPECT_EQ(m.PrepareMra(h, kServiceCode), 0);
         return After(Soon(), [this, i, h] { Accept(i, h); });
       case 4:
         return After(Soon(), [this, i, h] { Accept(i, h); });
@@ -291,7 +289,7 @@ class World {
         EXPECT_EQ(m.Reject(h, RejectParams(), now_, node.sink), 0);
         return;
       case 2:
-        EXPECT_EQ(m.SendMra(h, kServiceCode, {}, node.sink), 0);
+        EXPECT_EQ(m.PrepareMra(h, kServiceCode), 0);
         return After(Soon(), [this, i, h] { SendRtu(i, h); });
       case 3:
         return After(Soon(), [this, i, h] { SendRtu(i, h); });

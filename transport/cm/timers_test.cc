@@ -82,8 +82,7 @@ TEST_F(TimersTest, ADisconnectThatIsNotAnsweredEndsInTimewait) {
 TEST_F(TimersTest, AnMraLengthensTheWait) {
   ReachReqReceived();
   constexpr uint8_t kService = 14;
-  ASSERT_EQ(manager(1).SendMra(handle(1), kService, {}, sink(1)), 0);
-  Pass(1);
+  EXPECT_EQ(Give(0, Mra(1, wire::kCmMessageReq, kService)), RxVerdict::kAccept);
   Take(0, EventKind::kMraReceived);
   const Duration wait = Duration::Nanoseconds((4096ll << kService) +
                                               (4096ll << (kLifeTimeCode + 1)));
@@ -104,8 +103,7 @@ TEST_F(TimersTest, WhatAPeerAsksForIsBounded) {
   Connect(0, params);
   Pass(0);
   Take(1, EventKind::kReqReceived);
-  ASSERT_EQ(manager(1).SendMra(handle(1), 31, {}, sink(1)), 0);
-  Pass(1);
+  EXPECT_EQ(Give(0, Mra(1, wire::kCmMessageReq, 31)), RxVerdict::kAccept);
   EXPECT_EQ(Take(0, EventKind::kMraReceived).event.service_timeout_code, 31);
   EXPECT_LE(manager(0).NextDeadline() - now_, longest * 2);
   ASSERT_EQ(manager(1).Accept(handle(1), Reply(), now_, sink(1)), 0);

@@ -44,8 +44,9 @@ class VanishTest : public ::urnic::testing::CmPair {
   }
   void ReqAnsweredByMra() {
     ReachReqReceived();
-    ASSERT_EQ(manager(1).SendMra(handle(1), kTimeoutCode, {}, sink(1)), 0);
-    Pass(1);
+    ASSERT_EQ(manager(1).PrepareMra(handle(1), kTimeoutCode), 0);
+    ASSERT_EQ(Give(0, Mra(1, wire::kCmMessageReq, kTimeoutCode)),
+              RxVerdict::kAccept);
     Take(0, EventKind::kMraReceived);
   }
   void ReqReceived() { ReachReqReceived(); }
@@ -56,8 +57,9 @@ class VanishTest : public ::urnic::testing::CmPair {
   void RepSent() { ReachRepSent(); }
   void RepAnsweredByMra() {
     ReachRepReceived();
-    ASSERT_EQ(manager(0).SendMra(handle(0), kTimeoutCode, {}, sink(0)), 0);
-    Pass(0);
+    ASSERT_EQ(manager(0).PrepareMra(handle(0), kTimeoutCode), 0);
+    ASSERT_EQ(Give(1, Mra(0, wire::kCmMessageRep, kTimeoutCode)),
+              RxVerdict::kAccept);
     Take(1, EventKind::kMraReceived);
   }
   void RepReceived() { ReachRepReceived(); }

@@ -1,0 +1,105 @@
+#pragma once
+
+// Whom a message of the connection manager is for: the connection that it
+// names, the listener that hears it, the older connection that stands in its
+// way; and whether there is room for one more, of whom. It looks at connections
+// and never moves them (state_machine.h).
+
+#include <cstdint>
+
+#include "transport/cm/connection_table.h"
+#include "transport/cm/half_open.h"
+#include "transport/cm/types.h"
+
+namespace urnic::cm {
+
+class Routing {
+ public:
+  explicit Routing(const Config& config);
+
+  // --- Places --------------------------------------------------------------
+  // Null: all are in use. To be begun, and given to Settle().
+  Place* Allocate();
+  // REQUIRES: it is over, and Settle() knows.
+  void Free(Place& p);
+  // Null for nobody's, and for what is an orphan.
+  Place* Find(Handle handle) { return table_.Find(handle); }
+  const Place* Find(Handle handle) const { return table_.Find(handle); }
+  Handle handle(const Place& p) const { return table_.handle(p); }
+  uint32_t slots() const { return table_.slots(); }
+  Place& slot(uint32_t i) { return table_.slot(i); }
+  const Place& slot(uint32_t i) const { return table_.slot(i); }
+  uint32_t in_use() const { return table_.in_use(); }
+  bool IsQpnBusy(Qpn qpn) const { return table_.HasLocalQp(qpn); }
+
+  // The connection is with mad_path.remote, from now on.
+  void Attach(Place& p) { half_open_.Attach(p); }
+  // Something has come from that address that only its owner can have sent.
+  bool HasAnswered(const Place& p) const { return half_open_.HasAnswered(p); }
+  // After each step: it is found from now on by what it is now.
+  void Settle(Place& p, bool answered);
+
+  // --- Whom a message is for -----------------------------------------------
+  // By our communication id, whatever the peer's is.
+  Place* FindOurs(uint32_t ours) { return table_.FindByCommId(ours); }
+  // What both sides call so, and is not over.
+  Place* FindPair(uint32_t ours, uint32_t theirs);
+  // What a REJ means, which may name it in three ways.
+  Place* FindRejected(const wire::CmRej& rej, const net::PathQuery& from);
+  // What a peer calls so.
+  Place* FindTheirs(const net::PathQuery& from, uint64_t guid, uint32_t theirs);
+  Place* FindSidr(const net::PathQuery& from, uint32_t request_id) {
+    return table_.FindSidr(from.remote, request_id);
+  }
+  //= IBTA 12.9.8.3.1: a queue pair is in one connection
+  // The one that this queue pair of the peer is in already.
+  Place* FindStale(const net::PathQuery& from, uint64_t guid, Qpn remote_qpn) {
+    return table_.FindByRemoteQp(from.remote, guid, remote_qpn);
+  }
+
+  // --- Listeners -----------------------------------------------------------
+  bool HasListener(uint64_t service_id, uint64_t mask) const {
+    return table_.HasListener(service_id, mask);
+  }
+  // Its service_id and service_mask are set.
+  void AddListener(Place& p) { table_.AddListener(p); }
+  // Requests that it has heard stay, and are nobody's.
+  void RemoveListener(Place& p);
+  const Place* FindListener(uint64_t service_id) {
+    return table_.FindListener(service_id);
+  }
+
+  // --- Room ----------------------------------------------------------------
+  // A request of `p`'s source, for this listener.
+  void AddHalfOpen(Place& p, const Place& listener) {
+    half_open_.Add(p, listener.slot);
+  }
+  // What has to go before another request of this source comes for this
+  // listener; null: nothing.
+  Place* InTheWayOf(const net::PathQuery& from, const Place& listener) {
+    return At(half_open_.InTheWayOf(from.remote, listener.slot));
+  }
+  Place* OldestHalfOpen() { return At(half_open_.oldest()); }
+  // It has had to go; its place is free when its owner destroys it.
+  void SetDisplaced(Place& p);
+  // No place is left, but one will be when the owner of a displaced connection
+  // has destroyed it: nothing else has to go meanwhile.
+  bool AwaitsRoom() const { return displaced_ != 0 && table_.full(); }
+
+  // Connections whose DREQ is not answered.
+  uint32_t unanswered_dreqs() const { return unanswered_dreqs_; }
+
+  void CheckInvariants() const;
+
+ private:
+  Place* At(uint32_t slot) {
+    return slot == HalfOpen::kNone ? nullptr : &table_.slot(slot);
+  }
+
+  ConnectionTable table_;
+  HalfOpen half_open_;
+  uint32_t displaced_ = 0;  // and not destroyed yet
+  uint32_t unanswered_dreqs_ = 0;
+};
+
+}  // namespace urnic::cm

@@ -1,0 +1,122 @@
+#pragma once
+
+// How one connection, or one datagram resolution, goes on: what a call, a
+// message of its peer, or the time makes of it (IBTA 12.9.7, 12.11). It knows
+// this one alone. That a message is meant for it, comes from its peer's
+// address, and does not belong to an older connection has been found out
+// before, by the ConnectionManager.
+//
+// All that a step leaves behind is in the Connection, its next deadline too;
+// what it wants done goes to the Sink of the step. From a value of Connection
+// that some StateMachine has left, another one of the same Config goes on.
+
+#include <cstdint>
+#include <span>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/cm/connection.h"
+#include "transport/cm/types.h"
+
+namespace urnic::cm {
+
+// What a step is taken with.
+struct Step {
+  Time now;
+  Sink& sink;
+  Handle handle;  // what events call the connection
+  // Something has come from the peer's address that only its owner can have
+  // sent: before this step, or by it.
+  bool answered = false;
+};
+
+class StateMachine {
+ public:
+  // `config` outlives it.
+  explicit StateMachine(const Config& config) : config_(config) {}
+
+  // --- Beginnings, of a connection that has its local_comm_id --------------
+  // REQUIRES: Check(params) == 0
+  void Connect(Connection& c, const ConnectParams& params, uint64_t user,
+               Step& step) const;
+  void RequestSidr(Connection& c, const SidrRequestParams& params,
+                   uint64_t user, Step& step) const;
+  // Of a request: only what it says is kept, and nobody is told.
+  static void Begin(Connection& c, const wire::CmReq& req, Service service,
+                    const net::PathQuery& from);
+  static void Begin(Connection& c, const wire::CmSidrReq& req,
+                    const net::PathQuery& from);
+
+  // --- Calls: as ConnectionManager has them, but EBADF ---------------------
+  int Accept(Connection& c, const AcceptParams& params, Step& step) const;
+  int Reject(Connection& c, const RejectParams& params, Step& step) const;
+  int EstablishByTraffic(Connection& c, Step& step) const;
+  int SendRtu(Connection& c, std::span<const uint8_t> private_data,
+              Step& step) const;
+  int PrepareMra(Connection& c, uint8_t service_timeout_code) const;
+  int Disconnect(Connection& c, std::span<const uint8_t> private_data,
+                 Step& step) const;
+  int SendDrep(Connection& c, std::span<const uint8_t> private_data,
+               Step& step) const;
+  int SidrReply(Connection& c, const SidrReplyParams& params, Step& step) const;
+  // Afterwards it is an orphan, and gone when it is kIdle.
+  void Destroy(Connection& c, Step& step) const;
+  static int GetQpAttributes(const Connection& c, QpAttributes& out);
+
+  // --- What happens to it --------------------------------------------------
+  // Its place is needed for another one.
+  void Displace(Connection& c, Step& step) const;
+  // The peer has forgotten it: its queue pair is in another connection.
+  void EndStale(Connection& c, Step& step) const;
+  // In kDreqSent: there is no time left (HurryDisconnects()).
+  static void Hurry(Connection& c, Duration interval, uint8_t repeats,
+                    Time now);
+  // REQUIRES: step.now >= c.deadline
+  void OnDeadline(Connection& c, Step& step) const;
+
+  // --- Messages of its peer ------------------------------------------------
+  RxVerdict OnRepeatedReq(Connection& c, Step& step) const;
+  RxVerdict OnMra(Connection& c, const wire::CmMra& mra, Step& step) const;
+  RxVerdict OnRej(Connection& c, const wire::CmRej& rej, Step& step) const;
+  // In kReqSent, kMraReqReceived: the first. `remote_qpn`: RemoteQpn().
+  RxVerdict OnRep(Connection& c, const wire::CmRep& rep, Step& step) const;
+  // The same, but its queue pair is in another connection.
+  RxVerdict OnStaleRep(Connection& c, Step& step) const;
+  RxVerdict OnRepeatedRep(Connection& c, const wire::CmRep& rep,
+                          Step& step) const;
+  RxVerdict OnRtu(Connection& c, const wire::CmRtu& rtu, Step& step) const;
+  RxVerdict OnDreq(Connection& c, const wire::CmDreq& dreq, Step& step) const;
+  RxVerdict OnDrep(Connection& c, const wire::CmDrep& drep, Step& step) const;
+  RxVerdict OnSidrRep(Connection& c, const wire::CmSidrRep& rep,
+                      const net::PathQuery& from, Step& step) const;
+  static bool AwaitsRep(const Connection& c) {
+    return c.state == State::kReqSent || c.state == State::kMraReqReceived;
+  }
+  static Qpn RemoteQpn(const Connection& c, const wire::CmRep& rep) {
+    return c.service == Service::kXrc ? Qpn{rep.local_eecn()} : rep.local_qpn();
+  }
+
+  // Aborts where what is kept contradicts the state: for tests.
+  static void CheckInvariants(const Connection& c);
+
+ private:
+  // Whatever was being repeated has had its answer.
+  static void SetState(Connection& c, State state);
+  static void EnterTimewait(Connection& c, const Step& step);
+  // Sends the stored message; the second repeats it until an answer comes.
+  static void SendStored(const Connection& c, const Step& step);
+  static void SendRepeatedly(Connection& c, const Step& step);
+  static void SendReject(Connection& c, const RejectParams& params,
+                         const Step& step);
+  void SendRejectTimeout(Connection& c, const Step& step) const;
+  void SendDreq(Connection& c, std::span<const uint8_t> private_data,
+                const Step& step) const;
+  static void AnswerDreq(Connection& c, std::span<const uint8_t> private_data,
+                         const Step& step);
+  static Event EventOf(const Connection& c, EventKind kind, const Step& step);
+  static void Emit(const Connection& c, EventKind kind, const Step& step);
+  uint64_t NewTransactionId(const Connection& c) const;
+
+  const Config& config_;
+};
+
+}  // namespace urnic::cm
