@@ -102,7 +102,8 @@ absl::StatusOr<EngineQp*> Engine::CreateQp(EngineQpConfig config) {
   });
   if (!qpn.has_value()) {
     return absl::ResourceExhaustedError(
-        "all queue pair numbers that are left have connections in TIMEWAIT");
+        "no queue pair number is left: all that are leased to this network are "
+        "in use, or have connections in TIMEWAIT");
   }
   config.limits.qpn = *qpn;
   // All may fail together, and then nothing can be allocated.

@@ -94,7 +94,7 @@ class EngineTest : public ::testing::Test {
   }
 
   EngineQp* Create(FakeRings& rings) { return Create(rings, recv_cq_); }
-  EngineQp* Create(FakeRings& rings, Cq& recv_cq) {
+  EngineQpConfig ConfigOf(FakeRings& rings, Cq& recv_cq) {
     EngineQpConfig config;
     config.limits = {
         .pd = kPd, .max_sge_send = 4, .max_sge_recv = 4, .max_inline = 64};
@@ -103,8 +103,11 @@ class EngineTest : public ::testing::Test {
     config.send_cq = &send_cq_.queue;
     config.recv_cq = &recv_cq.queue;
     config.events = &events_;
+    return config;
+  }
+  EngineQp* Create(FakeRings& rings, Cq& recv_cq) {
     Engine::ControlScope scope(*engine_);
-    return *engine_->CreateQp(config);
+    return *engine_->CreateQp(ConfigOf(rings, recv_cq));
   }
 
   void Connect(int from, int to) {
@@ -336,6 +339,47 @@ TEST_F(EngineTest, ANumberThatIsStillInUseIsNotGivenAgain) {
   Engine::ControlScope scope(*engine_);
   nic_->network().gsi().Serve(wire::kMadClassCm, nullptr);
   for (EngineQp* qp : qps) engine_->DestroyQp(qp);
+}
+
+// Somebody else shares out the numbers of this address.
+TEST_F(EngineTest, NumbersAreOfWhatIsLeasedUntilThatIsUsedUp) {
+  const NumberRange qpns = {NumberOf(6, 64), 4};
+  const NumberRange keys = {NumberOf(6, 128), 4};
+  const NumberRange srqns = {NumberOf(6, 256), 4};
+  LocalLessor lessor;
+  lessor.Offer(NumberSpace::kQpn, qpns);
+  lessor.Offer(NumberSpace::kKey, keys);
+  lessor.Offer(NumberSpace::kSrqn, srqns);
+  NicConfig config;
+  config.addresses = {{gid_, 96 + 24}};
+  config.lessor = &lessor;
+  {
+    Nic nic(OpenPort(), config);
+    Engine::ControlScope scope(nic.engine());
+    std::vector<EngineQp*> qps;
+    std::vector<SharedReceiveQueue*> srqs;
+    for (int i = 0; i < 4; ++i) {
+      const auto qp = nic.engine().CreateQp(ConfigOf(rings_[2], recv_cq_));
+      ASSERT_TRUE(qp.ok()) << qp.status();
+      EXPECT_TRUE(qpns.Has((*qp)->qpn()));
+      qps.push_back(*qp);
+      const uint32_t key = nic.network().mrs().Register(kPd, 0, 0, 8, kAll);
+      EXPECT_TRUE(keys.Has(key >> kVariantBits));
+      srqs.push_back(nic.network().CreateSrq({}));
+      ASSERT_NE(srqs.back(), nullptr);
+      EXPECT_TRUE(srqns.Has(srqs.back()->number));
+    }
+    EXPECT_EQ(
+        nic.engine().CreateQp(ConfigOf(rings_[2], recv_cq_)).status().code(),
+        absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(nic.network().mrs().Register(kPd, 0, 0, 8, kAll), 0u);
+    EXPECT_EQ(nic.network().CreateSrq({}), nullptr);
+    for (EngineQp* qp : qps) nic.engine().DestroyQp(qp);
+    for (SharedReceiveQueue* srq : srqs) nic.network().DestroySrq(srq);
+  }
+  EXPECT_EQ(lessor.Lease(NumberSpace::kQpn), qpns);
+  EXPECT_EQ(lessor.Lease(NumberSpace::kKey), keys);
+  EXPECT_EQ(lessor.Lease(NumberSpace::kSrqn), srqns);
 }
 
 TEST_F(EngineTest, ForeignKeyIsARemoteAccessErrorAndFlushes) {

@@ -35,6 +35,16 @@ net::HostConfig HostConfigOf(const NetworkConfig& config) {
   return host;
 }
 
+LocalLessor NumbersOf(const NetworkConfig& config) {
+  LocalLessor lessor;
+  OfferNumbersOf(config.ordinal, lessor);
+  return lessor;
+}
+
+Lessor* LessorOf(const NetworkConfig& config, LocalLessor& own) {
+  return config.lessor != nullptr ? config.lessor : &own;
+}
+
 // What a null region gives.
 constexpr uint8_t kZeros[mem::MrTable::kNullPageBytes] = {};
 
@@ -70,10 +80,13 @@ Network::Network(const NetworkConfig& config, TransmitQueue* tx,
                  EngineCounters* counters)
     : tx_(tx),
       mr_entries_(2 * config.max_mrs),
-      mrs_(MapRegions(mr_entries_, &mr_memory_), config.ordinal,
+      own_numbers_(NumbersOf(config)),
+      mrs_(MapRegions(mr_entries_, &mr_memory_), LessorOf(config, own_numbers_),
            config.number_key.For(kKeyNumbers)),
-      qps_(config.max_qps, config.ordinal, config.number_key.For(kQpNumbers)),
-      srqs_(kMaxSrqs, config.ordinal, config.number_key.For(kSrqNumbers)),
+      qps_(config.max_qps, LessorOf(config, own_numbers_), NumberSpace::kQpn,
+           config.number_key.For(kQpNumbers)),
+      srqs_(kMaxSrqs, LessorOf(config, own_numbers_), NumberSpace::kSrqn,
+            config.number_key.For(kSrqNumbers)),
       host_(HostConfigOf(config)),
       gsi_(&host_, tx, counters, config.pkeys),
       null_sink_(new uint8_t[mem::MrTable::kNullPageBytes]) {
@@ -88,7 +101,7 @@ Network::~Network() {
 
 SharedReceiveQueue* Network::CreateSrq(const SharedReceiveQueue& config) {
   const auto number = srqs_.Draw([](uint32_t) { return false; });
-  URNIC_CHECK(number.has_value());
+  if (!number.has_value()) return nullptr;
   auto* srq = new SharedReceiveQueue(config);
   srq->number = *number;
   srqs_.Add(*number, srq);

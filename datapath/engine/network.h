@@ -25,6 +25,7 @@
 #include "datapath/engine/shared_receive_queue.h"
 #include "datapath/engine/transmit_queue.h"
 #include "ras/metrics/counters.h"
+#include "transport/base/lessor.h"
 #include "transport/base/permutation.h"
 #include "transport/mem/mr_table.h"
 #include "transport/net/host.h"
@@ -36,6 +37,9 @@ struct NetworkConfig {
   wire::MacAddress mac;
   uint32_t mtu = 0;      // bytes of an IP packet
   uint32_t ordinal = 0;  // of the NIC (transport/base/numbers.h)
+  // Of QPNs, SRQNs and keys; outlives the network. Null: all of the ordinal are
+  // its own.
+  Lessor* lessor = nullptr;
   std::vector<net::LocalAddress> addresses;
   // The P_Key table, for QP1; other queue pairs have their own of it.
   std::vector<uint16_t> pkeys = {0xffff};
@@ -67,8 +71,8 @@ class Network {
   const NumberTable<EngineQp>& qps() const { return qps_; }
   NumberTable<SharedReceiveQueue>& srqs() { return srqs_; }
 
-  // `config.number` is ignored: one is drawn. REQUIRES: fewer than kMaxSrqs are
-  // there.
+  // `config.number` is ignored: one is drawn. Null: kMaxSrqs are there, or no
+  // number is left, or can be leased.
   SharedReceiveQueue* CreateSrq(const SharedReceiveQueue& config);
   // REQUIRES: no queue pair uses it. XRC queue pairs may: they stop using it.
   void DestroySrq(SharedReceiveQueue* srq);
@@ -147,6 +151,7 @@ class Network {
   TransmitQueue* const tx_;
   const uint32_t mr_entries_;
   void* mr_memory_ = nullptr;  // behind mrs_
+  LocalLessor own_numbers_;
   mem::MrTable mrs_;
   NumberTable<EngineQp> qps_;
   NumberTable<SharedReceiveQueue> srqs_;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "transport/base/leased_sequence.h"
 #include "transport/base/numbers.h"
 
 namespace urnic {
@@ -18,15 +19,16 @@ namespace urnic {
 template <typename T>
 class NumberTable {
  public:
-  // REQUIRES: `max` <= kMaxQueuePairs, `ordinal` < kOrdinals.
-  NumberTable(uint32_t max, uint32_t ordinal, const NumberKey& key)
+  // Numbers are leased of the space as they are needed. REQUIRES: `max` <=
+  // kMaxQueuePairs; the lessor outlives the table.
+  NumberTable(uint32_t max, Lessor* lessor, NumberSpace space,
+              const NumberKey& key)
       : max_(max),
-        ordinal_(ordinal),
-        sequence_(key),
+        sequence_(lessor, space, key),
         slots_(kSegment, std::min(std::bit_ceil(std::max(2 * max, kSegment)),
                                   kIndexCount)),
         segments_(new std::unique_ptr<Entry[]>[slots_.most() / kSegment]) {
-    URNIC_CHECK(max <= kMaxQueuePairs && ordinal < kOrdinals);
+    URNIC_CHECK(max <= kMaxQueuePairs);
     segments_[0].reset(new Entry[kSegment]);
   }
 
@@ -37,21 +39,23 @@ class NumberTable {
   }
 
   // A number that nobody has and that is not `is_busy(number)`. None: there are
-  // `max` objects, or every index is busy.
+  // `max` objects, or every number that is leased, and could be, is busy.
   template <typename IsBusy>
   std::optional<uint32_t> Draw(IsBusy&& is_busy) {
     if (size_ == max_) return std::nullopt;
     while (slots_.count() < slots_.most() && slots_.count() < 2 * (size_ + 1)) {
       Grow();
     }
-    for (uint32_t tries = 0; tries < kIndexCount; ++tries) {
-      const uint32_t index = sequence_.Next().index;
-      if (IsReservedIndex(index)) continue;
-      const uint32_t number = NumberOf(ordinal_, index);
+    uint64_t tries = 0;
+    do {
+      const auto draw = sequence_.Next();
+      if (!draw.has_value()) break;
+      const uint32_t number = draw->number;
+      if (IsReservedIndex(IndexOf(number))) continue;
       if (At(slots_.Of(number)).object == nullptr && !is_busy(number)) {
         return number;
       }
-    }
+    } while (++tries <= sequence_.held());
     return std::nullopt;
   }
 
@@ -104,8 +108,7 @@ class NumberTable {
   }
 
   const uint32_t max_;
-  const uint32_t ordinal_;
-  IndexSequence sequence_;
+  LeasedSequence sequence_;
   GrowingSlots slots_;
   std::unique_ptr<std::unique_ptr<Entry[]>[]> segments_;
   uint32_t size_ = 0;

@@ -46,10 +46,12 @@ class NumberTableTest : public ::testing::Test {
   }
 
   std::unordered_map<uint32_t, std::unique_ptr<Thing>> things_;
+  LocalLessor lessor_;
 };
 
 TEST_F(NumberTableTest, FindsWhatIsThereWhileItGrowsAndShrinks) {
-  NumberTable<Thing> table(1 << 16, 5, kKey);
+  OfferNumbersOf(5, lessor_);
+  NumberTable<Thing> table(1 << 16, &lessor_, NumberSpace::kQpn, kKey);
   for (int n = 0; n < 20000; ++n) {
     Thing* const thing = Make(table);
     ASSERT_NE(thing, nullptr);
@@ -66,7 +68,8 @@ TEST_F(NumberTableTest, FindsWhatIsThereWhileItGrowsAndShrinks) {
 }
 
 TEST_F(NumberTableTest, RefusesMoreThanItsLimitAndWhatIsBusy) {
-  NumberTable<Thing> table(3, 0, kKey);
+  OfferNumbersOf(0, lessor_);
+  NumberTable<Thing> table(3, &lessor_, NumberSpace::kQpn, kKey);
   EXPECT_FALSE(table.Draw([](uint32_t) { return true; }).has_value());
   for (int n = 0; n < 3; ++n) ASSERT_NE(Make(table), nullptr);
   EXPECT_EQ(Make(table), nullptr);
@@ -75,7 +78,8 @@ TEST_F(NumberTableTest, RefusesMoreThanItsLimitAndWhatIsBusy) {
 }
 
 TEST_F(NumberTableTest, ANumberComesBackAfterAllOthers) {
-  NumberTable<Thing> table(64, 7, kKey);
+  OfferNumbersOf(7, lessor_);
+  NumberTable<Thing> table(64, &lessor_, NumberSpace::kQpn, kKey);
   std::vector<bool> seen(kIndexCount);
   uint32_t first = 0;
   uint32_t count = 0;
@@ -92,9 +96,31 @@ TEST_F(NumberTableTest, ANumberComesBackAfterAllOthers) {
   EXPECT_EQ(count, kIndexCount - 3);  // all but the reserved ones
 }
 
+TEST_F(NumberTableTest, NumbersAreOfWhatIsLeasedUntilThatIsUsedUp) {
+  lessor_.Offer(NumberSpace::kQpn, {NumberOf(2, 64), 32});
+  lessor_.Offer(NumberSpace::kQpn, {NumberOf(2, 4096), 16});
+  NumberTable<Thing> table(1000, &lessor_, NumberSpace::kQpn, kKey);
+  for (int n = 0; n < 48; ++n) {
+    const Thing* const thing = Make(table);
+    ASSERT_NE(thing, nullptr);
+    const NumberRange range = n < 32 ? NumberRange{NumberOf(2, 64), 32}
+                                     : NumberRange{NumberOf(2, 4096), 16};
+    ASSERT_TRUE(range.Has(thing->number)) << n;
+  }
+  EXPECT_EQ(Make(table), nullptr);
+  // What is given back is used again, and what is leased later, too.
+  Destroy(table, things_.begin()->first);
+  EXPECT_NE(Make(table), nullptr);
+  EXPECT_EQ(Make(table), nullptr);
+  lessor_.Offer(NumberSpace::kQpn, {NumberOf(2, 256), 4});
+  EXPECT_NE(Make(table), nullptr);
+  ExpectAllFound(table);
+}
+
 // The design's most, and the very last of them.
 TEST_F(NumberTableTest, HasRoomForAsManyQueuePairsAsTheDesign) {
-  NumberTable<Thing> table(kMaxQueuePairs, 7, kKey);
+  OfferNumbersOf(7, lessor_);
+  NumberTable<Thing> table(kMaxQueuePairs, &lessor_, NumberSpace::kQpn, kKey);
   std::vector<Thing> all(kMaxQueuePairs);
   for (Thing& thing : all) {
     const auto number = table.Draw(kNoneBusy);

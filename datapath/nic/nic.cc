@@ -18,6 +18,7 @@ NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
   return {.mac = port.mac(),
           .mtu = port.mtu(),
           .ordinal = port.ordinal(),
+          .lessor = config.lessor,
           .addresses = config.addresses,
           .pkeys = config.pkeys,
           .max_qps = config.max_qps,

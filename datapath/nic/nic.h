@@ -23,6 +23,7 @@ struct NicConfig {
   std::vector<uint16_t> pkeys = {0xffff};
   uint32_t max_qps = kMaxQueuePairs;
   uint32_t max_mrs = 1u << 18;
+  Lessor* lessor = nullptr;
 };
 
 class Nic {

@@ -26,7 +26,12 @@ FakeHost::FakeHost(size_t memory_bytes, uint32_t max_mrs, uint64_t seed)
     : size_(memory_bytes),
       memory_(AllocateZeroed(memory_bytes)),
       storage_(2 * max_mrs),
-      mrs_(storage_, /*nic_ordinal=*/1, NumberKey{{seed, 0}}) {}
+      lessor_([] {
+        LocalLessor lessor;
+        OfferNumbersOf(1, lessor);
+        return lessor;
+      }()),
+      mrs_(storage_, &lessor_, NumberKey{{seed, 0}}) {}
 
 bool FakeHost::Contains(uint64_t address, uint64_t bytes) const {
   const uint64_t begin = this->address(0);

@@ -76,6 +76,7 @@ class FakeHost {
   size_t size_;
   std::unique_ptr<uint8_t[], FreeAligned> memory_;
   std::vector<mem::MemoryRegion> storage_;
+  LocalLessor lessor_;
   mem::MrTable mrs_;
   std::vector<BookedRegion> regions_;
   std::vector<Broken> broken_;

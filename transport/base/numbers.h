@@ -10,7 +10,7 @@
 // NIC ordinal   of the RNIC, unique among those of its host (of a network
 //               namespace: datapath/port/port_claim.h), so that no two of them,
 //               of whatever processes, ever have a number in common.
-// index         drawn (IndexSequence), so that it says nothing of the others.
+// index         drawn (LeasedSequence), so that it says nothing of the others.
 //               Its lowest bits choose the engine of a NIC that has several
 //               (EngineOf()); and the place in a table (GrowingSlots).
 // variant       the consumer's: ibv_inc_rkey() and a bind change it, the rest
@@ -24,9 +24,10 @@
 // left keeps the search for a free one short, and a number that was given back
 // away from its next owner.
 
+#include <bit>
 #include <cstdint>
 
-#include "transport/base/permutation.h"
+#include "transport/base/check.h"
 
 namespace urnic {
 
@@ -59,34 +60,6 @@ constexpr uint32_t EngineOf(uint32_t number, uint32_t engines) {
 constexpr bool IsReservedIndex(uint32_t index) {
   return index < 2 || index == kIndexMask;
 }
-
-// The order in which indices are drawn. Each comes once before any comes
-// again: a number is used again after 2^21 draws at the earliest, a key with
-// its variant after 2^29.
-class IndexSequence {
- public:
-  // `key`: random per incarnation, so that what a dead process's peers still
-  // send meets nothing that is alive, but by chance.
-  constexpr explicit IndexSequence(const NumberKey& key)
-      : order_(key.For(0), kIndexBits), variants_(key.For(1)) {}
-
-  struct Draw {
-    uint32_t index;
-    uint8_t variant;
-  };
-  constexpr Draw Next() {
-    const uint32_t index = order_(static_cast<uint32_t>(drawn_) & kIndexMask);
-    // From anywhere on, then one after the other: 256 rounds, 256 values.
-    const uint64_t variant = SipHash(variants_, index) + (drawn_ >> kIndexBits);
-    ++drawn_;
-    return {index, static_cast<uint8_t>(variant)};
-  }
-
- private:
-  Permutation order_;
-  NumberKey variants_;
-  uint64_t drawn_ = 0;
-};
 
 // Where an index has its place in a table that grows by one slot at a time:
 // linear hashing (Litwin 1980) of numbers whose low bits are as good as random.

@@ -2,13 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <vector>
 
 namespace urnic {
 namespace {
-
-constexpr NumberKey kKey = {{0x1234, 0x5678}};
 
 TEST(NumbersTest, EveryBitHasOneMeaning) {
   EXPECT_EQ(NumberOf(7, kIndexMask), 0xffffffu);
@@ -17,30 +14,6 @@ TEST(NumbersTest, EveryBitHasOneMeaning) {
   EXPECT_EQ(IndexOf(NumberOf(7, 77)), 77u);
   EXPECT_EQ(IndexOfKey(KeyOf(7, 77, 9)), 77u);
   EXPECT_EQ(EngineOf(NumberOf(7, 77), 4), 77u % 4);
-}
-
-TEST(IndexSequenceTest, EachIndexComesOnceBeforeAnyComesAgain) {
-  IndexSequence sequence(kKey);
-  std::vector<uint32_t> first(kIndexCount, UINT32_MAX);
-  std::vector<uint8_t> variant(kIndexCount);
-  for (uint32_t i = 0; i < kIndexCount; ++i) {
-    const IndexSequence::Draw draw = sequence.Next();
-    ASSERT_EQ(first[draw.index], UINT32_MAX);
-    first[draw.index] = i;
-    variant[draw.index] = draw.variant;
-  }
-  // After as many others exactly, and with another variant.
-  for (uint32_t i = 0; i < 10000; ++i) {
-    const IndexSequence::Draw draw = sequence.Next();
-    ASSERT_EQ(first[draw.index], i);
-    ASSERT_EQ(draw.variant, static_cast<uint8_t>(variant[draw.index] + 1));
-  }
-  // The variants are spread.
-  std::vector<uint32_t> counts(kVariantMask + 1);
-  for (const uint8_t v : variant) ++counts[v];
-  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-  EXPECT_GT(*least, kIndexCount / 256 * 9 / 10);
-  EXPECT_LT(*most, kIndexCount / 256 * 11 / 10);
 }
 
 TEST(GrowingSlotsTest, EachSlotHasTheIndicesThatItsParentHad) {

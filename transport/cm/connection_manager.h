@@ -44,7 +44,8 @@
 //              to 31, QPNs and PSNs to 24 bits, counts to the field's width,
 //              private data longer than its field
 //   EADDRINUSE a listener for this service id exists
-//   ENOMEM     Config::max_connections reached
+//   ENOMEM     Config::max_connections reached, or as many as there are
+//              communication ids for (Config::lessor)
 //   EISCONN    EstablishByTraffic(): it is established
 
 #include <cerrno>

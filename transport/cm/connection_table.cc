@@ -7,6 +7,20 @@ namespace urnic::cm {
 namespace {
 
 constexpr uint32_t kListenerBuckets = 1024;
+constexpr uint32_t kLeastIdBits = 2;
+
+NumberRange LeaseIds(const Config& config) {
+  if (config.lessor == nullptr) return {0, uint64_t{1} << 32};
+  return config.lessor->Lease(NumberSpace::kCommId);
+}
+
+// A handle is a place and a generation that is not 0.
+uint32_t MostOf(const Config& config, const NumberRange& ids) {
+  URNIC_CHECK(config.max_connections >= 1 &&
+              config.max_connections <= kConnectionsMax);
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(config.max_connections, ids.count / 2));
+}
 
 uint32_t SlotBits(uint32_t max) {
   return max <= 2 ? 1 : static_cast<uint32_t>(std::bit_width(max - 1));
@@ -15,18 +29,31 @@ uint32_t SlotBits(uint32_t max) {
 }  // namespace
 
 ConnectionTable::ConnectionTable(const Config& config)
-    : max_(config.max_connections),
-      slot_bits_(SlotBits(config.max_connections)),
-      comm_ids_(config.number_key.For(0), 32),
+    : lessor_(config.lessor),
+      ids_(LeaseIds(config)),
+      id_bits_(ids_.count == 0
+                   ? kLeastIdBits
+                   : static_cast<uint32_t>(std::countr_zero(ids_.count))),
+      max_(MostOf(config, ids_)),
+      slot_bits_(SlotBits(max_)),
+      comm_ids_(config.number_key.For(0), id_bits_),
       // The first handle is generation 1 of place 0.
-      comm_id_mask_(config.first_communication_id ^
-                    comm_ids_(1u << slot_bits_)),
+      comm_id_mask_(
+          (config.first_communication_id ^ comm_ids_(1u << slot_bits_)) &
+          UINT32_MAX >> (32 - id_bits_)),
       salt_(SipHash(config.number_key.For(1), config.first_communication_id)),
       peers_(config.max_connections),
       remote_qps_(config.max_connections),
       local_qps_(config.max_connections),
       listeners_(kListenerBuckets) {
-  URNIC_CHECK(max_ >= 1 && max_ <= kConnectionsMax);
+  URNIC_CHECK(ids_.count == 0 ||
+              (std::has_single_bit(ids_.count) && id_bits_ >= kLeastIdBits));
+}
+
+ConnectionTable::~ConnectionTable() {
+  if (lessor_ != nullptr && ids_.count != 0) {
+    lessor_->GiveBack(NumberSpace::kCommId, ids_);
+  }
 }
 
 Place* ConnectionTable::Allocate() {
@@ -43,7 +70,7 @@ Place* ConnectionTable::Allocate() {
       index->Grow(at + 1);
     }
   }
-  const uint32_t last_generation = UINT32_MAX >> slot_bits_;
+  const uint32_t last_generation = UINT32_MAX >> (32 - id_bits_) >> slot_bits_;
   Place& p = slots_[at];
   uint32_t generation = p.generation;
   uint32_t comm_id = 0;
@@ -83,7 +110,9 @@ Place* ConnectionTable::Find(Handle handle) {
 }
 
 Place* ConnectionTable::FindByCommId(uint32_t local_comm_id) {
-  const uint32_t handle = comm_ids_.Inverse(local_comm_id ^ comm_id_mask_);
+  if (!ids_.Has(local_comm_id)) return nullptr;
+  const uint32_t handle =
+      comm_ids_.Inverse((local_comm_id - ids_.first) ^ comm_id_mask_);
   const uint32_t at = handle & ((1u << slot_bits_) - 1);
   if (at >= slots_.size()) return nullptr;
   Place& c = slots_[at];

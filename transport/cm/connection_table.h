@@ -38,9 +38,12 @@ struct Place : Connection {
 class ConnectionTable {
  public:
   explicit ConnectionTable(const Config& config);
+  ~ConnectionTable();
+  ConnectionTable(const ConnectionTable&) = delete;
+  ConnectionTable& operator=(const ConnectionTable&) = delete;
 
   // A connection with default values, a handle and a communication id; null
-  // when max_connections are in use.
+  // when as many are in use as there may be.
   Place* Allocate();
   // REQUIRES: it is over, or a listener that was removed.
   void Free(Place& p);
@@ -85,7 +88,7 @@ class ConnectionTable {
 
  private:
   uint32_t CommIdOf(uint32_t handle) const {
-    return comm_ids_(handle) ^ comm_id_mask_;
+    return ids_.first + (comm_ids_(handle) ^ comm_id_mask_);
   }
   uint64_t PeerHash(const Connection& c) const;
   uint64_t RemoteQpHash(const Connection& c) const;
@@ -95,6 +98,9 @@ class ConnectionTable {
     return HashKey(Hash(gid.word(0), gid.word(1)), a, b);
   }
 
+  Lessor* const lessor_;  // null: all communication ids are ours
+  const NumberRange ids_;
+  const uint32_t id_bits_;  // handles have as many
   const uint32_t max_;
   const uint32_t slot_bits_;
   const Permutation comm_ids_;

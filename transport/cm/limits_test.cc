@@ -11,6 +11,8 @@
 namespace urnic::cm {
 namespace {
 
+using ::urnic::testing::CmSink;
+
 using ::urnic::testing::MadBytes;
 
 class LimitsTest : public ::urnic::testing::CmPair {
@@ -85,6 +87,42 @@ TEST_F(LimitsTest, CallsInTheWrongStateChangeNothing) {
   EXPECT_EQ(m.GetQpAttributes(listener, qp), EINVAL);
   ExpectQuiet(1);
   EXPECT_EQ(m.state(h), State::kReqReceived);
+}
+
+TEST_F(LimitsTest, CommunicationIdsAreOfWhatIsLeased) {
+  LocalLessor lessor;
+  lessor.Offer(NumberSpace::kCommId, {0x4000, 16});
+  Config config;
+  config.max_connections = 64;
+  config.first_communication_id = 0x12345678;
+  config.lessor = &lessor;
+  {
+    ConnectionManager m(config);
+    CmSink out;
+    EXPECT_EQ(lessor.Lease(NumberSpace::kCommId).count, 0u);
+    // As many as half of the ids, each with one of its own, again and again.
+    for (int round = 0; round < 5; ++round) {
+      std::vector<Handle> handles(8);
+      std::set<uint32_t> ids;
+      for (Handle& h : handles) {
+        ASSERT_EQ(m.Connect(Request(0), kUser, now_, out, h), 0);
+        ids.insert(m.local_comm_id(h));
+      }
+      EXPECT_EQ(ids.size(), 8u);
+      EXPECT_GE(*ids.begin(), 0x4000u);
+      EXPECT_LT(*ids.rbegin(), 0x4010u);
+      Handle more;
+      EXPECT_EQ(m.Connect(Request(0), kUser, now_, out, more), ENOMEM);
+      for (const Handle h : handles) EXPECT_EQ(m.Destroy(h, now_, out), 0);
+      m.CheckInvariants();
+    }
+  }
+  EXPECT_EQ(lessor.Lease(NumberSpace::kCommId), (NumberRange{0x4000, 16}));
+  // Where nothing is left, nothing can be connected.
+  ConnectionManager none(config);
+  Handle h;
+  EXPECT_EQ(none.Connect(Request(0), kUser, now_, sink(0), h), ENOMEM);
+  EXPECT_EQ(none.Listen(kService, 0, kUser, h), ENOMEM);
 }
 
 TEST_F(LimitsTest, AHandleOfNobodyIsRecognized) {

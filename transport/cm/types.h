@@ -11,6 +11,7 @@
 #include <span>
 
 #include "transport/base/ids.h"
+#include "transport/base/lessor.h"
 #include "transport/base/permutation.h"
 #include "transport/base/psn.h"
 #include "transport/base/time.h"
@@ -260,6 +261,10 @@ struct Config {
   // can guess it. Whoever knows an id can end its connection from the peer's
   // address.
   NumberKey number_key;
+  // Of communication ids (NumberSpace::kCommId); outlives the manager. It takes
+  // one range, and has no more connections than half of that. Null: all ids are
+  // its own.
+  Lessor* lessor = nullptr;
   // The upper half of transaction ids.
   uint32_t transaction_prefix = 1;
   // Listeners, connections and resolutions together, those in TIMEWAIT and

@@ -4,14 +4,12 @@
 
 namespace urnic::mem {
 
-MrTable::MrTable(std::span<MemoryRegion> storage, uint32_t nic_ordinal,
+MrTable::MrTable(std::span<MemoryRegion> storage, Lessor* lessor,
                  const NumberKey& key)
     : storage_(storage),
       slots_(kFirstSlots, static_cast<uint32_t>(storage.size())),
-      ordinal_(nic_ordinal),
-      sequence_(key) {
+      sequence_(lessor, NumberSpace::kKey, key) {
   URNIC_CHECK(storage.size() >= 2 && storage.size() <= kIndexCount);
-  URNIC_CHECK(nic_ordinal < kOrdinals);
 }
 
 MemoryRegion* MrTable::Take() {
@@ -19,17 +17,19 @@ MemoryRegion* MrTable::Take() {
   while (slots_.count() < slots_.most() && slots_.count() < 2 * (in_use_ + 1)) {
     Grow();
   }
-  for (;;) {
-    const IndexSequence::Draw draw = sequence_.Next();
-    const uint32_t key = KeyOf(ordinal_, draw.index, draw.variant);
-    // 0 means "free", and a window of index 0 could be bound to that.
-    if ((key & ~kVariantMask) == 0) continue;
+  uint64_t tries = 0;
+  do {
+    const auto draw = sequence_.Next();
+    // 0 means "free", and a window of number 0 could be bound to that.
+    if (!draw.has_value() || draw->number == 0) continue;
+    const uint32_t key = draw->number << kVariantBits | draw->variant;
     MemoryRegion& mr = storage_[SlotOf(key)];
     if (mr.key != 0) continue;
     mr = MemoryRegion{.key = key};
     ++in_use_;
     return &mr;
-  }
+  } while (++tries <= sequence_.held());
+  return nullptr;
 }
 
 // Nobody keeps the address of an entry: others know it by its key.

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "transport/base/ids.h"
+#include "transport/base/leased_sequence.h"
 #include "transport/base/numbers.h"
 
 namespace urnic::mem {
@@ -72,18 +73,20 @@ struct WindowBind {
   uint32_t qpn = 0;
 };
 
-// The keys of one RNIC: transport/base/numbers.h says what they consist of, and
-// how they are drawn. Storage is the caller's (zeroed, a power of two of
-// entries, at most 2^21) and outlives the table; half of it is used, and no
-// more of it touched than four times what is registered at a time. One writer
-// at a time (the engine's token), which is also the only reader.
+// The keys of one RNIC: transport/base/numbers.h says what they consist of;
+// they are drawn from what is leased (transport/base/lessor.h). Storage is the
+// caller's (zeroed, a power of two of entries, at most 2^21) and outlives the
+// table; half of it is used, and no more of it touched than four times what is
+// registered at a time. One writer at a time (the engine's token), which is
+// also the only reader.
 class MrTable {
  public:
-  // `key`: random per incarnation.
-  MrTable(std::span<MemoryRegion> storage, uint32_t nic_ordinal,
+  // `key`: random per incarnation. The lessor outlives the table.
+  MrTable(std::span<MemoryRegion> storage, Lessor* lessor,
           const NumberKey& key);
 
-  // Returns the key, or 0 when capacity() are registered.
+  // Returns the key, or 0 when capacity() are registered, or no key is left of
+  // those that are leased, and could be.
   uint32_t Register(uint32_t pd, uint64_t host, uint64_t iova, uint64_t length,
                     uint32_t access);
 
@@ -110,8 +113,8 @@ class MrTable {
 
   // --- Memory windows, IBTA 10.6.7 -----------------------------------------
 
-  // A window without memory yet. Returns its key, or 0 when capacity() are
-  // registered. `type2`: it is bound by a queue pair, for its peer alone, and
+  // A window without memory yet. Returns its key, or 0 as Register().
+  // `type2`: it is bound by a queue pair, for its peer alone, and
   // invalidated by key; else for the whole domain, and bound anew.
   uint32_t AllocateWindow(uint32_t pd, bool type2);
   // `window`: any key that it has had. False: there is none.
@@ -197,8 +200,7 @@ class MrTable {
 
   std::span<MemoryRegion> storage_;
   GrowingSlots slots_;
-  const uint32_t ordinal_;
-  IndexSequence sequence_;
+  LeasedSequence sequence_;
   uint32_t in_use_ = 0;
   uint64_t zeros_ = 0;
   uint64_t sink_ = 0;

@@ -12,6 +12,12 @@ namespace {
 
 constexpr uint64_t kHost = 0x700000000000;
 
+LocalLessor LessorOf(uint32_t ordinal) {
+  LocalLessor lessor;
+  OfferNumbersOf(ordinal, lessor);
+  return lessor;
+}
+
 class MrTableTest : public ::testing::Test {
  protected:
   MemFault Fault(uint32_t key, uint64_t address, uint64_t bytes,
@@ -20,7 +26,8 @@ class MrTableTest : public ::testing::Test {
   }
 
   std::vector<MemoryRegion> storage_ = std::vector<MemoryRegion>(16);
-  MrTable table_{storage_, /*nic_ordinal=*/5, NumberKey{{1, 2}}};
+  LocalLessor lessor_ = LessorOf(5);
+  MrTable table_{storage_, &lessor_, NumberKey{{1, 2}}};
 };
 
 TEST_F(MrTableTest, OpensExactlyTheRegisteredBytes) {
@@ -96,7 +103,8 @@ TEST_F(MrTableTest, ForgetsADeregisteredKeyAndReusesItLate) {
 // meets no key twice.
 TEST(MrTableGrowthTest, SuccessionsTouchLittleAndRepeatNoKey) {
   std::vector<MemoryRegion> storage(1u << 18);
-  MrTable table(storage, 1, NumberKey{{1, 2}});
+  LocalLessor lessor = LessorOf(1);
+  MrTable table(storage, &lessor, NumberKey{{1, 2}});
   std::unordered_set<uint32_t> keys;
   std::unordered_set<uint32_t> indices;
   std::unordered_set<uint32_t> steps;
@@ -122,9 +130,35 @@ TEST(MrTableGrowthTest, SuccessionsTouchLittleAndRepeatNoKey) {
   EXPECT_GT(steps.size(), 299'000u);
 }
 
+TEST(MrTableLeaseTest, KeysAreOfWhatIsLeasedUntilThatIsUsedUp) {
+  std::vector<MemoryRegion> storage(1024);
+  LocalLessor lessor;
+  lessor.Offer(NumberSpace::kKey, {NumberOf(3, 128), 8});
+  lessor.Offer(NumberSpace::kKey, {NumberOf(3, 1024), 4});
+  MrTable table(storage, &lessor, NumberKey{{1, 2}});
+  std::set<uint32_t> numbers;
+  uint32_t last = 0;
+  for (int i = 0; i < 12; ++i) {
+    last = table.Register(1, kHost, kHost, 8, 0);
+    ASSERT_NE(last, 0u);
+    numbers.insert(last >> kVariantBits);
+  }
+  EXPECT_EQ(numbers.size(), 12u);
+  EXPECT_EQ(*numbers.begin(), NumberOf(3, 128));
+  EXPECT_EQ(*numbers.rbegin(), NumberOf(3, 1027));
+  EXPECT_EQ(table.Register(1, kHost, kHost, 8, 0), 0u);
+  EXPECT_EQ(table.AllocateWindow(1, true), 0u);
+  ASSERT_TRUE(table.Deregister(MrKey{last}));
+  const uint32_t again = table.Register(1, kHost, kHost, 8, 0);
+  EXPECT_EQ(again >> kVariantBits, last >> kVariantBits);
+  EXPECT_NE(again, last) << "with another variant";
+  EXPECT_EQ(table.in_use(), 12u);
+}
+
 TEST(MrTableGrowthTest, RegionsKeepTheirKeysWhileTheTableGrows) {
   std::vector<MemoryRegion> storage(1u << 16);
-  MrTable table(storage, 7, NumberKey{{3, 4}});
+  LocalLessor lessor = LessorOf(7);
+  MrTable table(storage, &lessor, NumberKey{{3, 4}});
   std::vector<uint32_t> keys;
   for (uint32_t i = 0; i < table.capacity(); ++i) {
     keys.push_back(table.Register(1, kHost + i, kHost, 1, 0));

@@ -79,7 +79,8 @@ absl::Status Check(const MrRequest& request) {
 absl::Status NoRoom(Device& device) {
   return absl::ResourceExhaustedError(
       absl::StrCat(device.identity().name, ": all ", kMaxMrs,
-                   " memory regions and windows in use"));
+                   " memory regions and windows in use, or all keys that are "
+                   "leased to this network"));
 }
 
 }  // namespace
@@ -93,8 +94,8 @@ absl::StatusOr<std::unique_ptr<Mr>> Mr::Register(Pd& pd,
   {
     Engine::ControlScope scope(device.engine());
     key = device.network().mrs().Register(pd.id(), request.address,
-                                         IovaOf(request), request.bytes,
-                                         request.access & kRights);
+                                          IovaOf(request), request.bytes,
+                                          request.access & kRights);
   }
   if (key == 0) return NoRoom(device);
   device.CountMr(1);

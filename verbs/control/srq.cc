@@ -55,7 +55,12 @@ absl::StatusOr<std::unique_ptr<Srq>> Srq::Create(Pd& pd,
                                  QueueAllocator::Use::kSrq);
   if (!memory.ok()) return memory.status();
   if (absl::Status added = pd.device().AddSrq(); !added.ok()) return added;
-  return std::unique_ptr<Srq>(new Srq(pd, request, layout, *std::move(memory)));
+  std::unique_ptr<Srq> srq(new Srq(pd, request, layout, *std::move(memory)));
+  if (srq->engine_end_ == nullptr) {
+    return absl::ResourceExhaustedError(
+        "srq: no number is left of those that are leased to this network");
+  }
+  return srq;
 }
 
 Srq::Srq(Pd& pd, const SrqRequest& request, const QpLayout& layout,
@@ -83,7 +88,7 @@ Srq::Srq(Pd& pd, const SrqRequest& request, const QpLayout& layout,
 }
 
 Srq::~Srq() {
-  {
+  if (engine_end_ != nullptr) {
     Engine::ControlScope scope(pd_.device().engine());
     pd_.device().network().DestroySrq(engine_end_);
   }

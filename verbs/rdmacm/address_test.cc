@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "verbs/rdmacm/testing/host.h"
 
@@ -70,6 +73,65 @@ TEST_F(AddressTest, WithoutAPortTheIdGetsAnEphemeralOne) {
     before = PortOf(id);
     host_.Destroy(id);
   }
+}
+
+// Of a lessor that others have leased from, too.
+class SharedLessor final : public Lessor {
+ public:
+  NumberRange Lease(NumberSpace space) override { return local.Lease(space); }
+  bool LeaseOne(NumberSpace space, uint32_t number) override {
+    if (number == taken) return false;
+    singles.push_back({space, number});
+    return true;
+  }
+  void GiveBack(NumberSpace space, NumberRange range) override {
+    if (range.count == 1) {
+      std::erase(singles, std::pair{space, range.first});
+    } else {
+      local.GiveBack(space, range);
+    }
+  }
+
+  LocalLessor local;
+  std::vector<std::pair<NumberSpace, uint32_t>> singles;
+  uint32_t taken = 7174;
+};
+
+TEST(PortLeaseTest, PortsAreOfWhatIsLeasedUntilThatIsUsedUp) {
+  SharedLessor lessor;
+  lessor.local.Offer(NumberSpace::kTcpPort, {40000, 3});
+  lessor.local.Offer(NumberSpace::kTcpPort, {50000, 2});
+  std::set<uint16_t> ports;
+  std::vector<Id> ids(6);
+  {
+    PortSpaces spaces(&lessor, NumberKey{{1, 2}});
+    const auto bind = [&](Id& id, uint16_t port) {
+      id.source = Address("10.0.0.1", port);
+      return spaces.Bind(id);
+    };
+    for (size_t i = 0; i < 5; ++i) {
+      ASSERT_EQ(bind(ids[i], 0), 0);
+      ports.insert(ids[i].source.port());
+      EXPECT_EQ(ids[i].source.port() >= 50000, i >= 3);
+    }
+    EXPECT_EQ(ports, (std::set<uint16_t>{40000, 40001, 40002, 50000, 50001}));
+    EXPECT_EQ(bind(ids[5], 0), EADDRNOTAVAIL);
+    ids[5].port_space = PortSpace::kUdp;
+    EXPECT_EQ(bind(ids[5], 0), EADDRNOTAVAIL) << "never offered";
+    // What is given back is used again, though not at once.
+    spaces.Release(ids[0]);
+    ids[5].port_space = PortSpace::kTcp;
+    EXPECT_EQ(bind(ids[5], 0), 0);
+    for (size_t i = 1; i < 6; ++i) spaces.Release(ids[i]);
+    // A port of the program's choice is leased for itself, and may be another
+    // one's.
+    EXPECT_EQ(bind(ids[0], 7174), EADDRINUSE);
+    EXPECT_EQ(bind(ids[0], 7175), 0);
+    EXPECT_EQ(lessor.singles.size(), 1u);
+    spaces.Release(ids[0]);
+    EXPECT_TRUE(lessor.singles.empty());
+  }
+  EXPECT_EQ(lessor.Lease(NumberSpace::kTcpPort).count, 3u);
 }
 
 TEST_F(AddressTest, PortsAreHeldAsInLinux) {

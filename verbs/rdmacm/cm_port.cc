@@ -13,7 +13,8 @@ namespace {
 // What Linux grants itself: the answer of a program may take 68 s.
 constexpr uint8_t kServiceTimeoutCode = 24;
 
-cm::Config MakeConfig(const RnicInfo& info, const NumberKey& key) {
+cm::Config MakeConfig(const RnicInfo& info, const NumberKey& key,
+                      Lessor* lessor) {
   wire::Be<uint64_t> guid;
   std::memcpy(&guid, info.node_guid.data(), sizeof(guid));
   cm::Config config;
@@ -22,13 +23,17 @@ cm::Config MakeConfig(const RnicInfo& info, const NumberKey& key) {
   config.first_communication_id = static_cast<uint32_t>(SipHash(key, 0));
   config.transaction_prefix = static_cast<uint32_t>(SipHash(key, 1));
   config.number_key = key.For(2);
+  config.lessor = lessor;
   return config;
 }
 
 }  // namespace
 
-CmPort::CmPort(Rnic& rnic, CmEvents& events, const NumberKey& key)
-    : rnic_(rnic), events_(events), config_(MakeConfig(rnic.info(), key)) {}
+CmPort::CmPort(Rnic& rnic, CmEvents& events, const NumberKey& key,
+               Lessor* lessor)
+    : rnic_(rnic),
+      events_(events),
+      config_(MakeConfig(rnic.info(), key, lessor)) {}
 
 int CmPort::Open() {
   std::lock_guard lock(open_mutex_);

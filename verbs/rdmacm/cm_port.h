@@ -31,8 +31,9 @@ class CmEvents {
 
 class CmPort final : public net::MadHandler, private cm::Sink {
  public:
-  // `key`: random. The others live as long as this does.
-  CmPort(Rnic& rnic, CmEvents& events, const NumberKey& key);
+  // `key`: random. `lessor`: of communication ids, or null. The others live as
+  // long as this does.
+  CmPort(Rnic& rnic, CmEvents& events, const NumberKey& key, Lessor* lessor);
 
   Rnic& rnic() { return rnic_; }
   const Rnic& rnic() const { return rnic_; }

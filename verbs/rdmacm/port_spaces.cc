@@ -27,6 +27,17 @@ std::optional<PortSpace> SpaceOfServiceId(const Id& id) {
   return std::nullopt;
 }
 
+NumberSpace PortsOf(PortSpace space) {
+  switch (space) {
+    case PortSpace::kTcp:
+      return NumberSpace::kTcpPort;
+    case PortSpace::kUdp:
+      return NumberSpace::kUdpPort;
+    default:
+      return NumberSpace::kIbPort;
+  }
+}
+
 }  // namespace
 
 std::pair<uint16_t, uint16_t> PortSpaces::SystemRange() {
@@ -43,6 +54,29 @@ std::pair<uint16_t, uint16_t> PortSpaces::SystemRange() {
     std::fclose(file);
   }
   return {static_cast<uint16_t>(first), static_cast<uint16_t>(last)};
+}
+
+void PortSpaces::OfferSystemRange(LocalLessor& lessor) {
+  const auto [first, last] = SystemRange();
+  for (const PortSpace space :
+       {PortSpace::kTcp, PortSpace::kUdp, PortSpace::kIb}) {
+    lessor.Offer(PortsOf(space), {first, last - first + 1u});
+  }
+}
+
+PortSpaces::~PortSpaces() {
+  for (const auto& [space, ranges] : ephemeral_) {
+    for (const NumberRange& range : ranges) {
+      lessor_->GiveBack(PortsOf(space), range);
+    }
+  }
+}
+
+bool PortSpaces::IsLeased(PortSpace space, uint16_t port) const {
+  const auto it = ephemeral_.find(space);
+  return it != ephemeral_.end() &&
+         std::any_of(it->second.begin(), it->second.end(),
+                     [port](const NumberRange& r) { return r.Has(port); });
 }
 
 int PortSpaces::Bind(Id& id) {
@@ -62,25 +96,45 @@ int PortSpaces::Bind(Id& id) {
   if (it != holders_.end()) {
     const int error = CheckPort(it->second, id, id.reuse_address);
     if (error != 0) return error;
+  } else if (!IsLeased(space, port)) {
+    if (!lessor_->LeaseOne(PortsOf(space), port)) return EADDRINUSE;
+    singles_.insert({space, port});
   }
   Hold(id, space, port);
   return 0;
 }
 
-int PortSpaces::BindAny(Id& id, PortSpace space) {
-  const uint32_t count = last_ - first_ + 1u;
-  const auto start = static_cast<uint32_t>(SipHash(key_, drawn_++) % count);
-  for (uint32_t i = 0; i < count; ++i) {
-    const auto port = static_cast<uint16_t>(first_ + (start + i) % count);
+std::optional<uint16_t> PortSpaces::FindFree(
+    const Id& id, PortSpace space, const std::vector<NumberRange>& ranges) {
+  uint64_t count = 0;
+  for (const NumberRange& range : ranges) count += range.count;
+  if (count == 0) return std::nullopt;
+  const uint64_t start = SipHash(key_, drawn_++) % count;
+  for (uint64_t i = 0; i < count; ++i) {
+    uint64_t nth = (start + i) % count;
+    auto range = ranges.begin();
+    for (; nth >= range->count; ++range) nth -= range->count;
+    const auto port = static_cast<uint16_t>(range->first + nth);
     // Not the same again at once: a peer may still remember it.
     if (port == last_used_) continue;
     const auto it = holders_.find({space, port});
-    if (it != holders_.end() && !IsUnique(it->second, id)) continue;
-    last_used_ = port;
-    Hold(id, space, port);
-    return 0;
+    if (it == holders_.end() || IsUnique(it->second, id)) return port;
   }
-  return EADDRNOTAVAIL;
+  return std::nullopt;
+}
+
+int PortSpaces::BindAny(Id& id, PortSpace space) {
+  std::vector<NumberRange>& ranges = ephemeral_[space];
+  for (;;) {
+    if (const auto port = FindFree(id, space, ranges); port.has_value()) {
+      last_used_ = *port;
+      Hold(id, space, *port);
+      return 0;
+    }
+    const NumberRange more = lessor_->Lease(PortsOf(space));
+    if (more.count == 0) return EADDRNOTAVAIL;
+    ranges.push_back(more);
+  }
 }
 
 void PortSpaces::Hold(Id& id, PortSpace space, uint16_t port) {
@@ -93,7 +147,13 @@ void PortSpaces::Release(Id& id) {
   if (!id.bound_space.has_value()) return;
   const auto it = holders_.find({*id.bound_space, id.source.port()});
   std::erase(it->second, &id);
-  if (it->second.empty()) holders_.erase(it);
+  if (it->second.empty()) {
+    const Key key = it->first;
+    holders_.erase(it);
+    if (singles_.erase(key) > 0) {
+      lessor_->GiveBack(PortsOf(key.first), {key.second, 1});
+    }
+  }
   id.bound_space.reset();
 }
 

@@ -8,9 +8,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "transport/base/lessor.h"
 #include "transport/base/permutation.h"
 #include "verbs/rdmacm/id.h"
 
@@ -18,19 +21,27 @@ namespace urnic::rdmacm {
 
 class PortSpaces {
  public:
-  // From /proc/sys/net/ipv4/ip_local_port_range, or what Linux starts with.
+  // Ephemeral ports, first and last, both included: from
+  // /proc/sys/net/ipv4/ip_local_port_range, or what Linux starts with.
   static std::pair<uint16_t, uint16_t> SystemRange();
+  // These, of all spaces, to lease.
+  static void OfferSystemRange(LocalLessor& lessor);
 
-  // Ephemeral ports are first to last, both included; `key` says where the
-  // search starts.
-  PortSpaces(std::pair<uint16_t, uint16_t> range, const NumberKey& key)
-      : first_(range.first), last_(range.second), key_(key) {}
+  // Ephemeral ports are what the lessor leases, which outlives this; `key` says
+  // where the search in them starts.
+  PortSpaces(Lessor* lessor, const NumberKey& key)
+      : lessor_(lessor), key_(key) {}
+  ~PortSpaces();
+  PortSpaces(const PortSpaces&) = delete;
+  PortSpaces& operator=(const PortSpaces&) = delete;
 
   // Gives the id the port of its source address, or a free one if that is 0,
   // and writes it there. 0, or
   //   EADDRNOTAVAIL  the port is held by an id whose address covers this one's
-  //                  or is covered by it, or all ephemeral ports are in use
-  //   EADDRINUSE     the port is held by an id with the same address
+  //                  or is covered by it, or all ephemeral ports that are
+  //                  leased, and could be, are in use
+  //   EADDRINUSE     the port is held by an id with the same address, or is not
+  //                  leased to us
   //   EPROTONOSUPPORT  an AF_IB service id of another service
   int Bind(Id& id);
   // Gives it back, if it has one.
@@ -54,12 +65,19 @@ class PortSpaces {
   int BindAny(Id& id, PortSpace space);
   void Hold(Id& id, PortSpace space, uint16_t port);
 
-  const uint16_t first_;
-  const uint16_t last_;
+  // Null: none of them is free.
+  std::optional<uint16_t> FindFree(const Id& id, PortSpace space,
+                                   const std::vector<NumberRange>& ranges);
+  // It is of what is leased as ephemeral.
+  bool IsLeased(PortSpace space, uint16_t port) const;
+
+  Lessor* const lessor_;
   const NumberKey key_;
   uint64_t drawn_ = 0;
   uint16_t last_used_ = 0;
   std::map<Key, std::vector<Id*>> holders_;
+  std::map<PortSpace, std::vector<NumberRange>> ephemeral_;
+  std::set<Key> singles_;  // leased for their own sake
 };
 
 }  // namespace urnic::rdmacm

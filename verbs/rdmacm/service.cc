@@ -22,12 +22,14 @@ constexpr useconds_t kEndTryUs = 50;
 
 }  // namespace
 
-Service::Service(const std::vector<Rnic*>& rnics, const NumberKey& key)
-    : port_spaces_(PortSpaces::SystemRange(), key.For(kPorts)),
+Service::Service(const std::vector<Rnic*>& rnics, const NumberKey& key,
+                 Lessor* lessor)
+    : port_spaces_(lessor != nullptr ? lessor : &own_ports_, key.For(kPorts)),
       psn_key_(key.For(kPsns)) {
+  PortSpaces::OfferSystemRange(own_ports_);
   for (Rnic* rnic : rnics) {
     ports_.push_back(std::make_unique<CmPort>(
-        *rnic, *this, key.For(kFirstRnic + ports_.size())));
+        *rnic, *this, key.For(kFirstRnic + ports_.size()), lessor));
   }
 }
 

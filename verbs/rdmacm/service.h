@@ -59,7 +59,9 @@ inline constexpr uint32_t kMaxBacklog = 1024;
 class Service final : public CmEvents, public ResolutionEvents {
  public:
   // All RNICs of the process, which outlive the service. `key`: random.
-  Service(const std::vector<Rnic*>& rnics, const NumberKey& key);
+  // `lessor`: of ports and communication ids; null: all are the process's own.
+  Service(const std::vector<Rnic*>& rnics, const NumberKey& key,
+          Lessor* lessor = nullptr);
   // REQUIRES: all channels are closed, and no engine has a port of it any more:
   // for tests. In a program it lives as long as the process.
   ~Service();
@@ -237,6 +239,7 @@ class Service final : public CmEvents, public ResolutionEvents {
   NumberTable<Id> ids_;
   NumberTable<Multicast> multicasts_;
   std::unordered_map<uint64_t, IdPtr> by_serial_;
+  LocalLessor own_ports_;
   PortSpaces port_spaces_;
   const NumberKey psn_key_;
   uint64_t next_serial_ = 1;

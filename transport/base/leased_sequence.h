@@ -1,0 +1,102 @@
+#pragma once
+
+// The order in which an owner draws numbers from what it has leased.
+
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "transport/base/check.h"
+#include "transport/base/lessor.h"
+#include "transport/base/numbers.h"
+#include "transport/base/permutation.h"
+
+namespace urnic {
+
+// Each number comes once before any comes again. So of all 2^21 indices one is
+// used again after 2^21 draws at the earliest, a key with its variant after
+// 2^29. When all that is held has been drawn, more is leased.
+class LeasedSequence {
+ public:
+  // `key`: random per incarnation, so that what a dead process's peers still
+  // send meets nothing that is alive, but by chance. The lessor outlives this.
+  LeasedSequence(Lessor* lessor, NumberSpace space, const NumberKey& key)
+      : lessor_(lessor), space_(space), key_(key) {
+    LeaseMore();
+  }
+  ~LeasedSequence() {
+    for (const Held& held : held_) lessor_->GiveBack(space_, held.range);
+  }
+  LeasedSequence(const LeasedSequence&) = delete;
+  LeasedSequence& operator=(const LeasedSequence&) = delete;
+
+  // How many different numbers there are to draw; grows.
+  uint64_t held() const { return total_; }
+
+  struct Draw {
+    uint32_t number;
+    uint8_t variant;
+  };
+  // Nothing: no number is leased to us.
+  std::optional<Draw> Next() {
+    if (at_ == held_.size() && !LeaseMore()) {
+      if (held_.empty()) return std::nullopt;
+      at_ = 0;
+    }
+    Held& held = held_[at_];
+    const uint64_t mask = held.range.count - 1;
+    const uint32_t index = held.order(static_cast<uint32_t>(held.drawn & mask));
+    // From anywhere on, then one after the other: 256 rounds, 256 values.
+    const uint64_t variant =
+        SipHash(held.variants, index) + held.drawn / held.range.count;
+    if ((++held.drawn & mask) == 0) ++at_;
+    return Draw{held.range.first + index, static_cast<uint8_t>(variant)};
+  }
+
+ private:
+  struct Held {
+    NumberRange range;
+    Permutation order;
+    NumberKey variants;
+    uint64_t drawn = 0;
+  };
+
+  bool LeaseMore() {
+    const NumberRange range = lessor_->Lease(space_);
+    if (range.count == 0) return false;
+    URNIC_CHECK(range.count >= 4 && std::has_single_bit(range.count) &&
+                range.first % range.count == 0);
+    const NumberKey key =
+        held_.empty() ? key_ : key_.For(held_.size() + kFirstFurther);
+    held_.push_back(
+        {range,
+         Permutation(key.For(0),
+                     static_cast<uint32_t>(std::countr_zero(range.count))),
+         key.For(1)});
+    total_ += range.count;
+    return true;
+  }
+
+  // Beyond what the first range derives from the key.
+  static constexpr uint64_t kFirstFurther = 2;
+
+  Lessor* const lessor_;
+  const NumberSpace space_;
+  const NumberKey key_;
+  std::vector<Held> held_;
+  size_t at_ = 0;  // whose turn it is
+  uint64_t total_ = 0;
+};
+
+// Of a NIC that has its addresses to itself: all numbers of its ordinal, which
+// no other NIC of the host has.
+inline void OfferNumbersOf(uint32_t ordinal, LocalLessor& lessor) {
+  URNIC_CHECK(ordinal < kOrdinals);
+  for (const NumberSpace space :
+       {NumberSpace::kQpn, NumberSpace::kSrqn, NumberSpace::kKey}) {
+    lessor.Offer(space, {NumberOf(ordinal, 0), kIndexCount});
+  }
+}
+
+}  // namespace urnic
