@@ -164,20 +164,6 @@ std::optional<wire::Gid> Host::NextHop(const wire::Gid& remote) const {
   return route->has_gateway() ? route->gateway : remote;
 }
 
-const wire::Gid* Host::SourceFor(const wire::Gid& remote) const {
-  const net::Route* route = routes_.Find(remote);
-  const LocalAddress* local = addresses_.FindOnLink(remote);
-  if (route != nullptr &&
-      (local == nullptr || route->prefix_bits > local->prefix_bits)) {
-    if (IsLocal(route->source)) return &route->source;
-    local = addresses_.FindOnLink(route->gateway);
-  }
-  const bool fits =
-      local != nullptr && local->gid.is_ipv4() == remote.is_ipv4();
-  if (!fits) local = addresses_.SourceLike(remote);
-  return local == nullptr ? nullptr : &local->gid;
-}
-
 // --- Paths -------------------------------------------------------------------
 
 PathStatus Host::Route(const PathQuery& query, Path& path,

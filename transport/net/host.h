@@ -93,7 +93,9 @@ class Host {
   std::optional<wire::Gid> NextHop(const wire::Gid& remote) const;
   // The address of ours that packets to `remote` prefer; null: we have none of
   // its family.
-  const wire::Gid* SourceFor(const wire::Gid& remote) const;
+  const wire::Gid* SourceFor(const wire::Gid& remote) const {
+    return routes_.SourceFor(remote, addresses_);
+  }
 
   uint32_t mtu() const { return config_.mtu; }
   void set_mtu(uint32_t mtu) { config_.mtu = mtu; }

@@ -56,4 +56,19 @@ const Route* RouteTable::Find(const wire::Gid& destination) const {
   return at == routes_.end() ? nullptr : &*at;
 }
 
+const wire::Gid* RouteTable::SourceFor(const wire::Gid& remote,
+                                       const LocalAddresses& addresses) const {
+  const Route* route = Find(remote);
+  const LocalAddress* local = addresses.FindOnLink(remote);
+  if (route != nullptr &&
+      (local == nullptr || route->prefix_bits > local->prefix_bits)) {
+    if (addresses.Contains(route->source)) return &route->source;
+    local = addresses.FindOnLink(route->gateway);
+  }
+  const bool fits =
+      local != nullptr && local->gid.is_ipv4() == remote.is_ipv4();
+  if (!fits) local = addresses.SourceLike(remote);
+  return local == nullptr ? nullptr : &local->gid;
+}
+
 }  // namespace urnic::net

@@ -27,6 +27,7 @@ struct Route {
 
   bool is_ipv4() const { return prefix_bits >= 96 && prefix.is_ipv4(); }
   bool has_gateway() const { return !(gateway == wire::Gid{}); }
+  friend bool operator==(const Route&, const Route&) = default;
 };
 
 // Changed and asked off the packet path: a lookup goes through the list.
@@ -50,6 +51,12 @@ class RouteTable {
   static bool Valid(const Route& route);
 
   std::span<const Route> routes() const { return routes_; }
+
+  // The one of `addresses` that packets to `remote` prefer: on the link that
+  // they leave by, or what the route says (RFC 6724 5). Null: none is of its
+  // family.
+  const wire::Gid* SourceFor(const wire::Gid& remote,
+                             const LocalAddresses& addresses) const;
 
  private:
   static bool SameRoute(const Route& a, const Route& b);

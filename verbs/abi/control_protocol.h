@@ -11,16 +11,22 @@
 //   addr              lists the addresses
 //   addr add IP/LEN   an address more, at the first free place of the table
 //   addr del IP/LEN   one less; its place stays empty, the others do not move
+//   route             lists the routes
+//   route add ROUTE   a route more (verbs/abi/ip_route.h), of the device's own;
+//                     it replaces one of the same prefix, router and metric
+//   route del ROUTE   one of its own less, by prefix, router and metric
 //
 // The answer is text. Its first line is "ok", and what was asked for follows:
 // of `addr`, a line "INDEX IP/LEN" for each address, INDEX that of its GID for
 // RoCE v1 (v2 is the next), the link-local one first; of the others, the one
-// line of the address meant. Or the first line is "error", and one follows that
-// says why.
+// line of the address meant. Of `route`, a line for each: "ROUTE proto static"
+// of its own, "ROUTE proto kernel" of the kernel's; and if there is no room for
+// all, a last one that says how many more there are. Or the first line is
+// "error", and one follows that says why.
 
 #define URNIC_CONTROL_SUFFIX ".sock"
 // No request and no answer is longer.
 #define URNIC_CONTROL_REQUEST_MAX 256
-#define URNIC_CONTROL_ANSWER_MAX 4096
+#define URNIC_CONTROL_ANSWER_MAX 65536
 // How long either side waits for the other.
 #define URNIC_CONTROL_TIMEOUT_SECONDS 5

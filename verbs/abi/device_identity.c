@@ -15,11 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// One text under inspection: a slice of URNIC_PORTS, never copied.
-struct slice {
-  const char* p;
-  size_t len;
-};
+#include "verbs/abi/text_slice.h"
 
 struct parser {
   char* error;
@@ -44,37 +40,6 @@ static int fail(const struct parser* at, int err, const char* fmt, ...) {
   vsnprintf(at->error + used, at->error_size - (size_t)used, fmt, args);
   va_end(args);
   return -err;
-}
-
-static int starts_with(struct slice s, const char* prefix) {
-  size_t n = strlen(prefix);
-  return s.len >= n && memcmp(s.p, prefix, n) == 0;
-}
-
-static int equals(struct slice s, const char* text) {
-  return s.len == strlen(text) && starts_with(s, text);
-}
-
-// Cuts the text before the next `separator` off `rest`.
-static struct slice take_until(struct slice* rest, char separator) {
-  const char* end = memchr(rest->p, separator, rest->len);
-  struct slice head = {rest->p, end ? (size_t)(end - rest->p) : rest->len};
-  size_t eaten = head.len + (end != NULL);
-  rest->p += eaten;
-  rest->len -= eaten;
-  return head;
-}
-
-// Digits only, at most nine: strtoul would accept signs and blanks.
-static int parse_number(struct slice s, uint32_t* out) {
-  if (s.len == 0 || s.len > 9) return 0;
-  uint32_t value = 0;
-  for (size_t i = 0; i < s.len; ++i) {
-    if (!isdigit((unsigned char)s.p[i])) return 0;
-    value = value * 10 + (uint32_t)(s.p[i] - '0');
-  }
-  *out = value;
-  return 1;
 }
 
 // Takes `digits` (at most) hexadecimal digits and then `end` off `s`.
@@ -119,18 +84,18 @@ static int parse_dev(struct parser* at, struct urnic_device_identity* d) {
     return fail(at, E2BIG, "%zu characters, at most %zu", dev.len,
                 sizeof(d->dev) - 1);
   memcpy(d->dev, dev.p, dev.len);
-  if (equals(dev, "loop")) {
+  if (slice_equals(dev, "loop")) {
     d->kind = URNIC_PORT_LOOP;
-  } else if (starts_with(dev, "iface:")) {
+  } else if (slice_starts_with(dev, "iface:")) {
     d->kind = URNIC_PORT_IFACE;
     return parse_ifname(at, (struct slice){dev.p + 6, dev.len - 6}, d);
-  } else if (starts_with(dev, "xdp:")) {
+  } else if (slice_starts_with(dev, "xdp:")) {
     d->kind = URNIC_PORT_XDP;
     return parse_ifname(at, (struct slice){dev.p + 4, dev.len - 4}, d);
   } else if (is_pci_address(dev)) {
     d->kind = URNIC_PORT_PCI;
-  } else if ((starts_with(dev, "net_") && dev.len > 4) ||
-             (starts_with(dev, "ring:") && dev.len > 5)) {
+  } else if ((slice_starts_with(dev, "net_") && dev.len > 4) ||
+             (slice_starts_with(dev, "ring:") && dev.len > 5)) {
     d->kind = URNIC_PORT_VDEV;
   } else {
     return fail(at, EINVAL,
@@ -169,7 +134,7 @@ static int parse_ip(const struct parser* at, struct slice field,
                     struct urnic_ip_address* out,
                     char text[static INET6_ADDRSTRLEN]) {
   struct slice rest = field;
-  struct slice ip = take_until(&rest, '/');
+  struct slice ip = slice_take_until(&rest, '/');
   struct urnic_ip_address address = {0};
   memset(text, 0, INET6_ADDRSTRLEN);
   if (ip.len < INET6_ADDRSTRLEN) memcpy(text, ip.p, ip.len);
@@ -178,13 +143,14 @@ static int parse_ip(const struct parser* at, struct slice field,
     if (inet_pton(AF_INET6, text, address.bytes) != 1)
       return fail(at, EINVAL,
                   at->entry > 0 ? "\"%.*s\" is neither IP/LEN nor mtu=N, "
-                                  "pkey=N, mac=port or fault=SPEC"
+                                  "vlan=N, route=.., pkey=N, mac=port "
+                                  "or fault=SPEC"
                                 : "\"%.*s\" is not IP/LEN",
                   (int)field.len, field.p);
   }
   uint32_t max_len = address.is_ipv6 ? 128 : 32;
   uint32_t len;
-  if (!parse_number(rest, &len) || len < 1 || len > max_len)
+  if (!slice_to_number(rest, &len) || len < 1 || len > max_len)
     return fail(
         at, EINVAL, "\"%.*s\" needs a prefix length of 1 to %u, as in %s/%u",
         (int)field.len, field.p, max_len, text, address.is_ipv6 ? 64 : 24);
@@ -227,7 +193,7 @@ static int parse_pkey(struct parser* at, struct slice field,
   struct slice digits = {field.p + 5, field.len - 5};
   const struct slice number = digits;
   uint32_t value = 0;
-  if (starts_with(digits, "0x")) {
+  if (slice_starts_with(digits, "0x")) {
     digits.p += 2;
     digits.len -= 2;
   }
@@ -274,18 +240,46 @@ static int parse_fault(struct parser* at, struct slice field,
   return 0;
 }
 
+static int parse_vlan(struct parser* at, struct slice field,
+                      struct urnic_device_identity* d) {
+  const struct slice number = {field.p + 5, field.len - 5};
+  uint32_t vlan;
+  if (d->vlan != 0)
+    return fail(at, EEXIST, "vlan=%.*s: the port has vlan=%u already",
+                (int)number.len, number.p, d->vlan);
+  if (!slice_to_number(number, &vlan) || vlan < 1 || vlan > URNIC_MAX_VLAN)
+    return fail(at, ERANGE, "vlan=%.*s is not in 1 to %d", (int)number.len,
+                number.p, URNIC_MAX_VLAN);
+  d->vlan = vlan;
+  return 0;
+}
+
+static int parse_route(struct parser* at, struct slice field,
+                       struct urnic_device_identity* d) {
+  const struct slice text = {field.p + 6, field.len - 6};
+  if (d->num_routes == URNIC_MAX_ROUTES)
+    return fail(at, E2BIG, "route=%.*s is one too many, at most %d",
+                (int)text.len, text.p, URNIC_MAX_ROUTES);
+  char error[160];
+  if (urnic_ip_route_parse(text.p, text.len, &d->routes[d->num_routes], error,
+                           sizeof(error)) != 0)
+    return fail(at, EINVAL, "%s", error);
+  ++d->num_routes;
+  return 0;
+}
+
 static int parse_field(struct parser* at, struct slice field,
                        struct urnic_device_identity* d) {
-  if (starts_with(field, "mtu=")) {
+  if (slice_starts_with(field, "mtu=")) {
     struct slice number = {field.p + 4, field.len - 4};
-    if (!parse_number(number, &d->mtu) || d->mtu < URNIC_PORT_MTU_MIN ||
+    if (!slice_to_number(number, &d->mtu) || d->mtu < URNIC_PORT_MTU_MIN ||
         d->mtu > URNIC_PORT_MTU_MAX)
       return fail(at, ERANGE, "mtu=%.*s is not in %d to %d", (int)number.len,
                   number.p, URNIC_PORT_MTU_MIN, URNIC_PORT_MTU_MAX);
     d->mtu_is_given = 1;
     return 0;
   }
-  if (equals(field, "mac=port")) {
+  if (slice_equals(field, "mac=port")) {
     if (d->ifname[0] == '\0')
       return fail(at, EINVAL,
                   "mac=port needs iface: or xdp:; the MAC of other ports is "
@@ -293,8 +287,10 @@ static int parse_field(struct parser* at, struct slice field,
     d->mac_is_port = 1;
     return 0;
   }
-  if (starts_with(field, "pkey=")) return parse_pkey(at, field, d);
-  if (starts_with(field, "fault=")) return parse_fault(at, field, d);
+  if (slice_starts_with(field, "vlan=")) return parse_vlan(at, field, d);
+  if (slice_starts_with(field, "route=")) return parse_route(at, field, d);
+  if (slice_starts_with(field, "pkey=")) return parse_pkey(at, field, d);
+  if (slice_starts_with(field, "fault=")) return parse_fault(at, field, d);
   return parse_address(at, field, d);
 }
 
@@ -413,7 +409,7 @@ static int parse_entry(struct parser* at, struct slice entry, uint64_t host,
   snprintf(d->name, sizeof(d->name), "urnic%d", ordinal);
   int dangling = entry.len > 0 && entry.p[entry.len - 1] == '|';
   at->entry = ordinal + 1;
-  at->dev = take_until(&entry, '|');
+  at->dev = slice_take_until(&entry, '|');
   int rc = parse_dev(at, d);
   if (rc != 0) return rc;
   for (int i = 0; i < ordinal; ++i)
@@ -421,7 +417,7 @@ static int parse_entry(struct parser* at, struct slice entry, uint64_t host,
       return fail(at, EEXIST, "port %d is the same device", i + 1);
   if (dangling) return fail(at, EINVAL, "nothing follows the last \"|\"");
   while (entry.len > 0) {
-    rc = parse_field(at, take_until(&entry, '|'), d);
+    rc = parse_field(at, slice_take_until(&entry, '|'), d);
     if (rc != 0) return rc;
   }
   if (d->ifname[0] != '\0') {
@@ -447,10 +443,10 @@ int urnic_device_identity_parse(const char* ports, uint64_t host,
   struct slice rest = {ports, ports ? strlen(ports) : 0};
   int count = 0;
   while (rest.len > 0) {
-    struct slice entry = take_until(&rest, ';');
+    struct slice entry = slice_take_until(&rest, ';');
     if (count == URNIC_MAX_PORTS) {
       at.entry = count + 1;
-      at.dev = take_until(&entry, '|');
+      at.dev = slice_take_until(&entry, '|');
       return fail(&at, E2BIG, "one port too many, at most %d", URNIC_MAX_PORTS);
     }
     int rc = parse_entry(&at, entry, host, devices, count);

@@ -15,6 +15,10 @@
 //                                                that a host can have there
 //          | "mtu=" N                            bytes of an IP packet
 //          | "mac=port"                          use the interface's own MAC
+//          | "vlan=" N                           1 to 4094: frames are tagged,
+//                                                both ways; others are not ours
+//          | "route=" ROUTE                      verbs/abi/ip_route.h; at most
+//                                                URNIC_MAX_ROUTES
 //          | "pkey=" HEX                         at most URNIC_MAX_PKEYS - 1
 //          | "fault=" SPEC                       once; not on loop
 //   DEV    = "loop"                              talks to itself only
@@ -26,16 +30,18 @@
 // A SPEC says what is wrong with the port's wire on purpose. Its words are read
 // where it is used (transport/impair/fault_spec.h); they hold no "|" or ";".
 //
-// Fields come in any order, without white space. DPDK device strings hold
-// commas and equal signs but neither "|" nor ";", hence these separators. Two
-// entries may not name the same DEV, except "loop".
+// Fields come in any order, without white space but that in a ROUTE. DPDK
+// device strings hold commas and equal signs but neither "|" nor ";", hence
+// these separators. Two entries may not name the same DEV, except "loop".
 //
 // Thread: every function is safe from any thread and keeps no state. Nothing
-// allocates. struct urnic_device_identity is about 2 KB: an array of them
+// allocates. struct urnic_device_identity is about 3 KB: an array of them
 // belongs in static or heap memory, because program stacks may be small.
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "verbs/abi/ip_route.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,6 +50,10 @@ extern "C" {
 // rkeys carry three bits of NIC ordinal, and one value is kept for "none".
 #define URNIC_MAX_PORTS 7
 #define URNIC_MAX_ADDRS 16
+// IEEE 802.1Q 9.6: 0 is no VLAN, 4095 is reserved.
+#define URNIC_MAX_VLAN 4094
+// Of the configuration; more come by `urnic route`.
+#define URNIC_MAX_ROUTES 16
 // Bytes of a SPEC, with the terminator.
 #define URNIC_MAX_FAULT 256
 // The P_Key table: the default one and those of the fields.
@@ -109,10 +119,13 @@ struct urnic_device_identity {
   int kind;                     // enum urnic_port_kind
   int ordinal;                  // position in URNIC_PORTS, 0 based
   int mac_is_port;              // "mac=port" was given
+  uint32_t vlan;                // of its frames; 0: they are untagged
   uint32_t mtu;                 // bytes of an IP packet on this port, now
   int mtu_is_given;             // "mtu=" was given: more there will never be
   uint32_t num_addresses;
   struct urnic_ip_address addresses[URNIC_MAX_ADDRS];
+  uint32_t num_routes;
+  struct urnic_ip_route routes[URNIC_MAX_ROUTES];
   uint8_t mac[6];
   uint8_t node_guid[8];  // EUI-64 of the MAC
   struct urnic_gid_entry gids[URNIC_GID_TABLE_LEN];
@@ -153,11 +166,13 @@ void urnic_device_identity_set_gid(struct urnic_device_identity* device,
 // On a mistake returns -errno, and `error` (of `error_size` bytes, always
 // terminated) names the entry, the value and the limit:
 //   EINVAL        not of the grammar, or an unusable value
-//   E2BIG         more ports, addresses or P_Keys than the limit, or a text
+//   E2BIG         more ports, addresses, routes or P_Keys than the limit, or a
+//   text
 //                 too long
-//   EEXIST        an address, a P_Key or a DEV given twice
+//   EEXIST        an address, a P_Key, a VLAN or a DEV given twice
 //   ENODEV        no such kernel interface
-//   ERANGE        MTU out of range, or larger than the interface's
+//   ERANGE        MTU out of range, or larger than the interface's; a VLAN
+//                 that there is not
 //   another errno from the kernel when the interface could not be asked
 int urnic_device_identity_parse(const char* ports, uint64_t host,
                                 struct urnic_device_identity* devices,

@@ -71,6 +71,38 @@ TEST(DeviceIdentityTest, AFaultIsKeptAsItIsWritten) {
   EXPECT_EQ(Parse(("net_c|fault=x" + longest).c_str()).rc, -E2BIG);
 }
 
+TEST(DeviceIdentityTest, APortIsInOneVlanOrInNone) {
+  const Parsed p = Parse("loop;net_a|vlan=7|10.0.0.1/24;net_b|vlan=4094");
+  ASSERT_EQ(p.rc, 3) << p.error;
+  EXPECT_EQ(p.devices[0].vlan, 0u);
+  EXPECT_EQ(p.devices[1].vlan, 7u);
+  EXPECT_EQ(p.devices[2].vlan, 4094u);
+  for (const char* bad : {"0", "4095", "70000", "-1", "7x", ""}) {
+    EXPECT_EQ(Parse((std::string("net_a|vlan=") + bad).c_str()).rc, -ERANGE)
+        << bad;
+  }
+  const Parsed twice = Parse("net_a|vlan=7|vlan=8");
+  EXPECT_EQ(twice.rc, -EEXIST);
+  EXPECT_THAT(twice.error, HasSubstr("vlan=8: the port has vlan=7 already"));
+}
+
+TEST(DeviceIdentityTest, RoutesAreAsManyAsThereIsRoom) {
+  std::string text = "net_a|10.1.0.1/24|route=default via 10.1.0.254|mtu=1500";
+  Parsed p = Parse(text.c_str());
+  ASSERT_EQ(p.rc, 1) << p.error;
+  ASSERT_EQ(p.devices[0].num_routes, 1u);
+  EXPECT_EQ(p.devices[0].routes[0].prefix_bits, 96);
+  for (int i = 1; i < URNIC_MAX_ROUTES; ++i) {
+    text += "|route=10." + std::to_string(i) + ".0.0/16 via 10.1.0.254";
+  }
+  EXPECT_EQ(Parse(text.c_str()).devices[0].num_routes,
+            uint32_t{URNIC_MAX_ROUTES});
+  EXPECT_EQ(Parse((text + "|route=10.99.0.0/16").c_str()).rc, -E2BIG);
+  p = Parse("net_a|route=10.2.0.1/16");
+  EXPECT_EQ(p.rc, -EINVAL);
+  EXPECT_THAT(p.error, HasSubstr("port 1 (\"net_a\"): route \"10.2.0.1/16\""));
+}
+
 TEST(DeviceIdentityTest, TakesTheMtuOfAnInterfaceFromTheKernel) {
   Parsed p = Parse("iface:lo|10.0.0.1/8");
   ASSERT_EQ(p.rc, 1) << p.error;

@@ -23,6 +23,14 @@ void CheckAddress(const urnic_ip_address& a) {
   URNIC_CHECK(a.prefix_len >= 1 && a.prefix_len <= (a.is_ipv6 ? 128 : 32));
 }
 
+void CheckRoute(const urnic_ip_route& route) {
+  URNIC_CHECK(route.prefix_bits <= 128 && route.metric <= 999999999);
+  for (uint32_t i = route.prefix_bits; i < 128; ++i) {
+    URNIC_CHECK((route.prefix[i / 8] & 0x80 >> i % 8) == 0);
+  }
+  URNIC_CHECK(route.gateway[0] != 0xff && route.source[0] != 0xff);
+}
+
 void CheckDevice(const urnic_device_identity& d, int ordinal) {
   URNIC_CHECK(Terminated(d.name, sizeof(d.name)));
   URNIC_CHECK(Terminated(d.dev, sizeof(d.dev)));
@@ -33,6 +41,8 @@ void CheckDevice(const urnic_device_identity& d, int ordinal) {
   URNIC_CHECK(d.mtu >= URNIC_PORT_MTU_MIN && d.mtu <= URNIC_PORT_MTU_MAX);
   URNIC_CHECK(d.num_addresses <= URNIC_MAX_ADDRS);
   for (uint32_t i = 0; i < d.num_addresses; ++i) CheckAddress(d.addresses[i]);
+  URNIC_CHECK(d.num_routes <= URNIC_MAX_ROUTES && d.vlan <= URNIC_MAX_VLAN);
+  for (uint32_t i = 0; i < d.num_routes; ++i) CheckRoute(d.routes[i]);
   URNIC_CHECK((d.mac[0] & 1) == 0 || d.mac_is_port);  // one station's
   // The link-local one and the addresses, each in both versions, and no more.
   for (uint32_t i = 0; i < URNIC_GID_TABLE_LEN; ++i) {

@@ -22,6 +22,7 @@ inline constexpr int kExitNotFound = 127;
 void AddAddrCommand(CLI::App& app, int* exit_status);
 void AddDemoCommand(CLI::App& app, int* exit_status);
 void AddDoctorCommand(CLI::App& app, int* exit_status);
+void AddRouteCommand(CLI::App& app, int* exit_status);
 // `program`: what follows the options of `run`, see SplitProgram.
 void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
                    int* exit_status);

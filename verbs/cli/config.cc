@@ -48,6 +48,13 @@ absl::Status CheckAddr(const std::string& value) {
       "--addr \"", value, "\" is no IP/LEN, as in 10.0.0.1/24 or fd00::1/64"));
 }
 
+absl::Status CheckRoute(const std::string& value) {
+  if (value.find_first_of("|;") == std::string::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--route \"", value,
+                   "\" is more than a route; give --route once for each"));
+}
+
 absl::Status CheckHugePages(const std::string& wish) {
   if (wish == "on" || wish == "off" || wish == "auto") return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -114,6 +121,14 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
                                  "An address of the port before it; repeatable")
                      ->type_name("IP/LEN")
                      ->allow_extra_args(false);
+  route_option_ =
+      command
+          .add_option("--route", routes_,
+                      "A route of the port before it, in ip-route(8)'s words: "
+                      "PREFIX [via IP] [metric N] [src IP]; repeatable. "
+                      "Without any, an iface: port follows the kernel's")
+          ->type_name("ROUTE")
+          ->allow_extra_args(false);
   command
       .add_option("--mtu", mtu_,
                   "Largest IP packet in bytes, for all ports (URNIC_MTU)")
@@ -156,7 +171,17 @@ absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
   source.mode = mode_;
   size_t port = 0;
   size_t addr = 0;
+  size_t route = 0;
+  const auto append = [&](const char* flag, const char* field,
+                          const std::string& value) {
+    if (source.ports.empty())
+      return absl::InvalidArgumentError(
+          absl::StrCat(flag, " ", value, " comes before any --port"));
+    absl::StrAppend(&source.ports.back(), "|", field, value);
+    return absl::OkStatus();
+  };
   for (const CLI::Option* option : command_.parse_order()) {
+    absl::Status status;
     if (option == port_option_) {
       source.ports.push_back(ports_.at(port++));
       if (source.ports.back().find(';') != std::string::npos)
@@ -166,12 +191,14 @@ absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
                          "once for each"));
     } else if (option == addr_option_) {
       const std::string& value = addrs_.at(addr++);
-      if (source.ports.empty())
-        return absl::InvalidArgumentError(
-            absl::StrCat("--addr ", value, " comes before any --port"));
-      if (absl::Status s = CheckAddr(value); !s.ok()) return s;
-      absl::StrAppend(&source.ports.back(), "|", value);
+      status = append("--addr", "", value);
+      if (status.ok()) status = CheckAddr(value);
+    } else if (option == route_option_) {
+      const std::string& value = routes_.at(route++);
+      status = append("--route", "route=", value);
+      if (status.ok()) status = CheckRoute(value);
     }
+    if (!status.ok()) return status;
   }
   return source;
 }

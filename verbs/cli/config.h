@@ -4,7 +4,8 @@
 // about a key wins:
 //
 //   flag                        environment     key in the file
-//   --port P [--addr A]... ...  URNIC_PORTS     ports = ["P|A", ...]
+//   --port P [--addr A]...      URNIC_PORTS     ports = ["P|A|route=R", ...]
+//     [--route R]... ...
 //   --mtu N                     URNIC_MTU       mtu = N
 //   --pkey K...                 URNIC_PKEYS     pkeys = [K, ...]
 //   --fault SPEC                URNIC_FAULT     fault = "SPEC"
@@ -55,8 +56,10 @@ class ConfigFlags {
   CLI::App& command_;
   CLI::Option* port_option_;
   CLI::Option* addr_option_;
+  CLI::Option* route_option_;
   std::vector<std::string> ports_;
   std::vector<std::string> addrs_;
+  std::vector<std::string> routes_;
   std::optional<std::string> mtu_;
   std::vector<std::string> pkeys_;
   std::optional<std::string> fault_;

@@ -103,6 +103,17 @@ TEST_F(ConfigTest, NothingConfiguredIsNoPort) {
   EXPECT_EQ(Resolve({})->ports, "");
 }
 
+TEST_F(ConfigTest, RoutesAreThePortsBeforeThem) {
+  const auto config =
+      Resolve({"--port", "loop", "--addr", "10.0.0.1/24", "--port", "net_a",
+               "--route", "10.2.0.0/16 via 10.1.0.254", "--addr", "10.1.0.1/24",
+               "--route=default via 10.1.0.253 metric 7"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->ports,
+            "loop|10.0.0.1/24;net_a|route=10.2.0.0/16 via 10.1.0.254|"
+            "10.1.0.1/24|route=default via 10.1.0.253 metric 7");
+}
+
 TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
   const struct {
     std::vector<std::string> words;
@@ -110,6 +121,12 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
   } cases[] = {
       {{"--addr", "10.0.0.1/24"}, "--addr 10.0.0.1/24 comes before any --port"},
       {{"--port", "loop;loop"}, "give --port once for each"},
+      {{"--route", "default via 10.0.0.1"}, "comes before any --port"},
+      {{"--port", "loop", "--route", "default via 10.0.0.1|mtu=1500"},
+       "give --route once for each"},
+      {{"--port", "net_a", "--route", "10.2.0.1/16 via 10.0.0.1"},
+       "port 1 (\"net_a\"): route \"10.2.0.1/16 via 10.0.0.1\": "
+       "\"10.2.0.1/16\" has bits beyond its prefix"},
       {{"--port", "loop", "--addr", "300.9.0.1/24"},
        "--addr \"300.9.0.1/24\" is no IP/LEN, as in"},
       {{"--port", "loop", "--addr", "mtu=1500"}, "is no IP/LEN, as in"},

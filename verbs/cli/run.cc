@@ -94,9 +94,11 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
   CLI::App* command = app.add_subcommand(
       "run", "Run an unmodified verbs program on a uRNIC device");
   command->footer(
-      "usage: urnic run [--port DEV --addr IP/LEN [--addr ..]]... [--mtu N]\n"
-      "                 [--pkey K]... [--fault SPEC] [--mode embedded]\n"
-      "                 [--config FILE] [--] PROGRAM ARGS...\n"
+      "usage: urnic run [--port DEV --addr IP/LEN [--addr ..] [--route "
+      "R]..]...\n"
+      "                 [--mtu N] [--pkey K]... [--fault SPEC]\n"
+      "                 [--mode embedded] [--config FILE] [--] PROGRAM "
+      "ARGS...\n"
       "The exit status is the program's; 2 for a mistake on this command "
       "line.\n\n"
       "Each setting has three places, the first that speaks wins:\n"
@@ -109,7 +111,9 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
       "  --fault SPEC          URNIC_FAULT=SPEC           fault = \"SPEC\"\n"
       "  --mode embedded       URNIC_MODE=embedded        mode = \"embedded\"\n"
       "  --config FILE         URNIC_CONFIG=FILE\n"
-      "A is IP/LEN; more addresses follow as DEV|A|A.");
+      "A is IP/LEN; more addresses follow as DEV|A|A, routes as "
+      "DEV|A|route=R,\n"
+      "and what else there is of a port: vlan=7, mac=port, mtu=N, pkey=K.");
   auto flags = std::make_shared<ConfigFlags>(*command);
   command->callback(
       [flags, program, exit_status] { *exit_status = Run(*flags, *program); });

@@ -1,0 +1,53 @@
+#pragma once
+
+// The kernel's routes of one interface, which an RNIC on it uses unless it is
+// given its own: what `ip route show dev NAME` lists of the main table, for
+// both families. Other tables and rules (policy routing) are not looked at.
+//
+// One user thread.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/net/route_table.h"
+
+namespace urnic {
+
+class KernelRoutes {
+ public:
+  // In the network namespace of this thread, for good.
+  explicit KernelRoutes(std::string interface_name);
+  ~KernelRoutes();
+  KernelRoutes(const KernelRoutes&) = delete;
+  KernelRoutes& operator=(const KernelRoutes&) = delete;
+
+  // Readable when something about routes, addresses or links of this namespace
+  // has changed; -1 if netlink is not available.
+  int fd() const { return events_; }
+  // Empties fd(). True: routes of the interface may have changed. Others may
+  // change a thousand times a second on a router.
+  bool TakeChange();
+
+  // Usable ones: to hosts, over a nexthop that is up. None if there is no such
+  // interface. At most net::RouteTable::kMaxRoutes; `cut_off` says that there
+  // were more. Nothing: the kernel does not answer, for a second.
+  std::optional<std::vector<net::Route>> Read(bool* cut_off);
+
+ private:
+  bool Concerns(const void* message) const;
+  bool Dump(uint8_t family, std::vector<net::Route>& out);
+  enum class Piece : uint8_t { kMore, kLast, kNone };
+  Piece ReadPiece(bool& interrupted, std::vector<net::Route>& out);
+
+  const std::string name_;
+  const std::unique_ptr<char[]> buffer_;
+  int events_ = -1;
+  int dump_ = -1;
+  uint32_t sequence_ = 0;
+  unsigned index_ = 0;  // of the interface, when it was last read
+};
+
+}  // namespace urnic

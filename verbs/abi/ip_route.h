@@ -1,0 +1,41 @@
+#pragma once
+
+// A route as people write it, in the words of ip-route(8):
+//
+//   ROUTE  = PREFIX *( "via" IP | "metric" N | "src" IP )
+//   PREFIX = IP "/" LEN | IP | "default"
+//
+// with one blank between two words, and each word at most once. PREFIX has no
+// bits beyond LEN; without LEN it is one host. "via": the router, which may be
+// of the other family; without it the destinations themselves are on the link.
+// "default" is of the family of the router, or else of "src". "metric": 0 to
+// 999999999, 0 where it is missing; of routes with equal prefixes the smallest
+// is used. "src": the address of ours to prefer.
+//
+// Plain C11. Any thread; nothing is kept and nothing allocated.
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Addresses as GIDs: those of IPv4 are mapped (IBTA annex A17.4.1).
+struct urnic_ip_route {
+  uint8_t prefix[16];
+  uint8_t gateway[16];  // zero: none
+  uint8_t source[16];   // zero: none preferred
+  uint32_t metric;
+  uint8_t prefix_bits;  // of 128: of IPv4 at least 96
+};
+
+// Reads `len` bytes. On a mistake returns -EINVAL, with `error` (of
+// `error_size` bytes, terminated) naming it, and leaves `out`.
+int urnic_ip_route_parse(const char* text, size_t len,
+                         struct urnic_ip_route* out, char* error,
+                         size_t error_size);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,106 @@
+#include "verbs/cli/rnic_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "verbs/cli/command.h"
+#include "verbs/cli/rnic_process.h"
+
+namespace urnic {
+namespace {
+
+struct Arguments {
+  RnicCommand what;
+  std::string device;
+  std::vector<std::string> value;
+  std::string process;
+};
+
+int Complain(const Arguments& arguments, const absl::Status& status) {
+  std::fprintf(stderr, "urnic %s: %s\n", arguments.what.name,
+               std::string(status.message()).c_str());
+  return kExitFailed;
+}
+
+void Print(const Arguments& arguments, const std::string& answer) {
+  for (const auto line : absl::StrSplit(answer, '\n', absl::SkipEmpty())) {
+    arguments.what.print(std::string(line));
+  }
+}
+
+int List(const Arguments& arguments) {
+  auto found = FindRnics(arguments.device, arguments.process);
+  if (!found.ok()) return Complain(arguments, found.status());
+  int exit_status = kExitOk;
+  for (const RnicProcess& rnic : *found) {
+    const auto answer = AskRnic(rnic, arguments.what.name);
+    if (!answer.ok()) {
+      exit_status = Complain(arguments, answer.status());
+      continue;
+    }
+    std::printf("%s, %s\n", rnic.device.c_str(), rnic.Describe().c_str());
+    Print(arguments, *answer);
+  }
+  return exit_status;
+}
+
+int Change(const char* verb, const Arguments& arguments) {
+  auto rnic = FindOneRnic(arguments.device, arguments.process);
+  if (!rnic.ok()) return Complain(arguments, rnic.status());
+  const auto answer =
+      AskRnic(*rnic, absl::StrCat(arguments.what.name, " ", verb, " ",
+                                  absl::StrJoin(arguments.value, " ")));
+  if (!answer.ok()) return Complain(arguments, answer.status());
+  Print(arguments, *answer);
+  return kExitOk;
+}
+
+void AddChange(CLI::App& parent, const char* verb, const std::string& help,
+               const std::shared_ptr<Arguments>& arguments, int* exit_status) {
+  CLI::App* command = parent.add_subcommand(verb, help);
+  command->fallthrough();  // --process may stand behind it
+  command->add_option("DEVICE", arguments->device, "urnic0, for instance")
+      ->required();
+  command
+      ->add_option(arguments->what.value, arguments->value,
+                   arguments->what.value_help)
+      ->required()
+      ->expected(1, arguments->what.value_is_words ? -1 : 1);
+  command->callback([verb, arguments, exit_status] {
+    *exit_status = Change(verb, *arguments);
+  });
+}
+
+}  // namespace
+
+void AddRnicCommand(CLI::App& app, const RnicCommand& what, int* exit_status) {
+  CLI::App* command = app.add_subcommand(what.name, what.help);
+  const std::string usage = absl::StrCat("urnic ", what.name, " [--process P]");
+  command->footer(absl::StrCat(
+      "usage: ", usage, "\n       ", usage, " add DEVICE ", what.value,
+      "\n       ", usage, " del DEVICE ", what.value,
+      "\nA change lasts until that program ends. Programs of the same user, or "
+      "of all for root."));
+  auto arguments = std::make_shared<Arguments>();
+  arguments->what = what;
+  command
+      ->add_option("--process", arguments->process,
+                   "Where several programs have a device of that name open: "
+                   "the pid, or the run directory")
+      ->type_name("PID|DIR")
+      ->configurable(false);
+  command->require_subcommand(0, 1);
+  AddChange(*command, "add", absl::StrCat("Add ", what.one), arguments,
+            exit_status);
+  AddChange(*command, "del", absl::StrCat("Remove ", what.one), arguments,
+            exit_status);
+  command->callback([command, arguments, exit_status] {
+    if (command->get_subcommands().empty()) *exit_status = List(*arguments);
+  });
+}
+
+}  // namespace urnic

@@ -1,0 +1,24 @@
+#pragma once
+
+// What the subcommands have in common that list and change something of RNICs
+// in running programs: `urnic WHAT`, `urnic WHAT add DEVICE VALUE`, and del.
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace urnic {
+
+// Texts live as long as the command line.
+struct RnicCommand {
+  const char* name;        // also the request, verbs/abi/control_protocol.h
+  const char* help;        // of the subcommand
+  const char* one;         // "an address"
+  const char* value;       // what stands behind DEVICE
+  const char* value_help;  // an example
+  bool value_is_words;     // all words up to the end
+  void (*print)(const std::string& line);  // one of an answer's
+};
+
+void AddRnicCommand(CLI::App& app, const RnicCommand& what, int* exit_status);
+
+}  // namespace urnic

@@ -1,0 +1,30 @@
+#include <cstdio>
+#include <string>
+
+#include "verbs/cli/command.h"
+#include "verbs/cli/rnic_command.h"
+
+namespace urnic {
+namespace {
+
+void PrintRoute(const std::string& line) {
+  std::printf("  %s\n", line.c_str());
+}
+
+}  // namespace
+
+void AddRouteCommand(CLI::App& app, int* exit_status) {
+  AddRnicCommand(
+      app,
+      {.name = "route",
+       .help = "Show and change the routes of running programs' RNICs",
+       .one = "a route",
+       .value = "ROUTE",
+       .value_help = "PREFIX [via IP] [metric N] [src IP], as in "
+                     "10.2.0.0/16 via 10.1.0.254",
+       .value_is_words = true,
+       .print = PrintRoute},
+      exit_status);
+}
+
+}  // namespace urnic
