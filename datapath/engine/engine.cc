@@ -177,8 +177,7 @@ void Engine::ModifyQp(EngineQp& qp, QpState target, const QpConfig& config) {
   }
   qp.Modify(target, config);
   if (target == QpState::kRtr) {
-    // Its address may have gone since the path was found.
-    if (qp.service() != QpService::kUd) network_->CheckSource(qp.path);
+    if (qp.service() != QpService::kUd) network_->Adopt(qp.path, last_now_);
   }
   AfterWork(qp);
 }

@@ -24,7 +24,7 @@ class EngineAddressTest : public ::testing::Test {
     std::vector<net::LocalAddress> addresses;
     for (const wire::Gid& gid : gids) addresses.push_back({gid, 96 + 24});
     Engine::ControlScope scope(node.engine());
-    node.network().SetAddresses(std::move(addresses));
+    node.network().SetAddresses(std::move(addresses), node.engine().Now());
   }
   void Run() {
     for (int i = 0; i < 4; ++i) {

@@ -150,5 +150,28 @@ TEST_F(EngineNeighborTest, WeAnswerForOurAddressAndForNoOther) {
   EXPECT_EQ(CountOf(RxVerdict::kNotForUs), 1u);
 }
 
+TEST_F(EngineNeighborTest, ANewAddressIsAnnounced) {
+  const auto announced = [&] {
+    Run();
+    std::vector<wire::Gid> owners;
+    for (const Bytes& frame : Received()) {
+      wire::FrameView view;
+      wire::NeighborInfo info;
+      EXPECT_EQ(wire::ParseFrame(frame.data(), frame.size(), view),
+                RxVerdict::kArp);
+      EXPECT_EQ(wire::ParseArp(view, info), RxVerdict::kArp);
+      EXPECT_EQ(info.owner_mac, node_.port().mac());
+      EXPECT_TRUE(view.eth->dst.is_group());
+      owners.push_back(info.owner);
+    }
+    return owners;
+  };
+  const wire::Gid second = wire::Gid::FromIpv4(kSecondIp);
+  SetAddresses({node_.gid(), second});
+  EXPECT_EQ(announced(), (std::vector<wire::Gid>{node_.gid(), second}));
+  SetAddresses({node_.gid()});
+  EXPECT_TRUE(announced().empty()) << "nothing is new";
+}
+
 }  // namespace
 }  // namespace urnic

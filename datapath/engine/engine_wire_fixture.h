@@ -134,7 +134,7 @@ class EngineWireTest : public ::testing::Test {
     std::vector<net::LocalAddress> addresses;
     for (const wire::Gid& gid : gids) addresses.push_back({gid, 96 + 24});
     Engine::ControlScope scope(node_.engine());
-    node_.network().SetAddresses(std::move(addresses));
+    node_.network().SetAddresses(std::move(addresses), node_.engine().Now());
   }
   // Who asks is known: no question of ours is needed.
   void Introduce(uint32_t ip = kPeerIp) {

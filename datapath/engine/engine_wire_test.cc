@@ -75,6 +75,8 @@ TEST_F(EngineWireTest, APacketToAnotherAddressIsNotForUs) {
 TEST_F(EngineWireTest, APacketToAnotherAddressOfOursIsNotTheQueuePairs) {
   Connect();
   SetAddresses({node_.gid(), wire::Gid::FromIpv4(kSecondIp)});
+  Run();
+  Received();  // it is announced
   wire::PathHeaders headers = Headers();
   headers.dst = wire::Gid::FromIpv4(kSecondIp);
   ExpectRefused(Frame(headers, Write(0)), RxVerdict::kWrongPeer);

@@ -29,11 +29,15 @@ std::span<mem::MemoryRegion> MapRegions(uint32_t count, void** memory) {
 net::HostConfig HostConfigOf(const NetworkConfig& config) {
   net::HostConfig host;
   host.mac = config.mac;
+  host.vlan = config.vlan;
   host.mtu = config.mtu;
   host.addresses = config.addresses;
   host.seed = config.seed;
   return host;
 }
+
+// How long a router that a route names newly is asked for.
+constexpr Duration kDetourTime = Duration::Seconds(3);
 
 LocalLessor NumbersOf(const NetworkConfig& config) {
   LocalLessor lessor;
@@ -79,6 +83,8 @@ absl::Status ToStatus(net::PathStatus status) {
 Network::Network(const NetworkConfig& config, TransmitQueue* tx,
                  EngineCounters* counters)
     : tx_(tx),
+      counters_(counters),
+      on_path_mtu_(config.on_path_mtu),
       mr_entries_(2 * config.max_mrs),
       own_numbers_(NumbersOf(config)),
       mrs_(MapRegions(mr_entries_, &mr_memory_), LessorOf(config, own_numbers_),
@@ -129,18 +135,78 @@ RxVerdict Network::OnFrame(const wire::FrameView& view, RxVerdict shape,
                            std::span<const uint8_t> frame, Time now) {
   const RxVerdict verdict = host_.OnFrame(view, shape, frame, now, *tx_);
   DeliverAnswers(now);
+  net::PathMtuCache::Change change;
+  while (host_.TakeMtuChange(change)) {
+    ++counters_->path_mtu_shrunk;
+    if (on_path_mtu_ != nullptr) on_path_mtu_(change);
+  }
   return verdict;
 }
 
-void Network::SetAddresses(std::vector<net::LocalAddress> addresses) {
+void Network::SetAddresses(std::vector<net::LocalAddress> addresses, Time now) {
+  const bool is_new = std::ranges::any_of(
+      addresses, [this](const auto& a) { return !host_.IsLocal(a.gid); });
   host_.SetAddresses(std::move(addresses));
-  qps_.ForEach([this](EngineQp& qp) {
+  if (is_new) Announce();
+  // They also say who is on our link.
+  ForEachPath([&](net::Path& path) { Adopt(path, now); });
+}
+
+template <typename F>
+void Network::ForEachPath(F&& f) {
+  qps_.ForEach([&](EngineQp& qp) {
     if (qp.service() != QpService::kUd && qp.state() >= QpState::kRtr) {
-      host_.CheckSource(qp.path);
+      f(qp.path);
     }
   });
-  address_handles_.ForEach(
-      [this](net::Path& path) { host_.CheckSource(path); });
+  address_handles_.ForEach(f);
+}
+
+void Network::SetRoutes(std::span<const net::Route> routes, Time now) {
+  URNIC_CHECK(host_.SetRoutes(routes));
+  ForEachPath([&](const net::Path& path) { FollowRoute(path, now); });
+}
+
+void Network::Adopt(net::Path& path, Time now) {
+  host_.CheckSource(path);
+  FollowRoute(path, now);
+}
+
+void Network::FollowRoute(const net::Path& path, Time now) {
+  if (path.adjacency == nullptr || path.source_gone ||
+      host_.IsLocal(path.remote) || host_.LeadsStill(path)) {
+    return;
+  }
+  const auto next_hop = host_.NextHop(path.remote);
+  if (!next_hop.has_value() ||
+      std::ranges::any_of(detours_, [&](const auto& detour) {
+        return detour->next_hop() == *next_hop;
+      })) {
+    return;
+  }
+  const net::PathQuery query = {.local = path.local, .remote = path.remote};
+  detours_.push_back(std::make_unique<Detour>(this, *next_hop));
+  const Detour* detour = detours_.back().get();
+  if (Ask(query, detours_.back().get(), now, kDetourTime) == 0) {
+    EndDetour(*detour, net::PathStatus::kNoRoom, {});
+  }
+}
+
+// Without an answer those who are not answered along their old way try again
+// (Suspect).
+void Network::EndDetour(const Detour& detour, net::PathStatus status,
+                        const net::Path& path) {
+  const wire::Gid next_hop = detour.next_hop();
+  std::erase_if(detours_, [&](const auto& d) { return d.get() == &detour; });
+  if (status != net::PathStatus::kFound) return;
+  ForEachPath([&](net::Path& old) {
+    if (old.adjacency == nullptr || host_.LeadsStill(old) ||
+        host_.NextHop(old.remote) != next_hop) {
+      return;
+    }
+    old.adjacency = path.adjacency;
+    old.Restamp();
+  });
 }
 
 RxVerdict Network::OnManagementPacket(const wire::FrameView& view,
@@ -163,12 +229,13 @@ void Network::Suspect(const net::Path& path, Time now) {
   if (path.adjacency == nullptr) return;
   host_.Suspect(*path.adjacency, now, *tx_);
   DeliverAnswers(now);
+  FollowRoute(path, now);
 }
 
-uint32_t Network::CreateAh(const net::Path& path, uint32_t pd) {
-  RocePath known(path);
-  host_.CheckSource(known);
-  return address_handles_.Add(known, pd);
+uint32_t Network::CreateAh(const net::Path& path, uint32_t pd, Time now) {
+  const uint32_t number = address_handles_.Add(RocePath(path), pd);
+  if (RocePath* known = address_handles_.Find(number, pd)) Adopt(*known, now);
+  return number;
 }
 
 absl::Status Network::JoinGroup(EngineQp& qp, const wire::Gid& group,

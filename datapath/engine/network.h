@@ -12,7 +12,9 @@
 // host().IsLocal().
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -35,6 +37,7 @@ namespace urnic {
 struct NetworkConfig {
   // The first two are the port's.
   wire::MacAddress mac;
+  uint16_t vlan = 0;     // net/vlan.h
   uint32_t mtu = 0;      // bytes of an IP packet
   uint32_t ordinal = 0;  // of the NIC (transport/base/numbers.h)
   // Of QPNs, SRQNs and keys; outlives the network. Null: all of the ordinal are
@@ -47,6 +50,9 @@ struct NetworkConfig {
   uint32_t max_mrs = 1u << 18;  // a power of two
   NumberKey number_key;         // the order of QPNs, SRQNs and keys
   uint64_t seed = 0;            // random: see net::HostConfig
+  // Told of each destination in use that larger packets no longer reach
+  // (net/path_mtu.h), by the holder of the token; null: nobody is.
+  std::function<void(const net::PathMtuCache::Change&)> on_path_mtu = nullptr;
 };
 
 // What a path's status is to a caller. INVALID_ARGUMENT: IPv4 and IPv6 mixed;
@@ -56,7 +62,7 @@ absl::Status ToStatus(net::PathStatus status);
 
 class Network {
  public:
-  // Both outlive it. Counts tx_source_gone of its own datagrams.
+  // Both outlive it. Counts what it sees of these counters.
   Network(const NetworkConfig& config, TransmitQueue* tx,
           EngineCounters* counters);
   // REQUIRES: no queue pair is left.
@@ -92,8 +98,10 @@ class Network {
   // sent along it is lost (tx_source_gone), as on a host without the address:
   // requests of RC fail when their retries are used up, datagrams complete and
   // do not arrive. What arrives for such an address is not for us (kNotForUs).
-  // Groups stay joined.
-  void SetAddresses(std::vector<net::LocalAddress> addresses);
+  // Groups stay joined. New ones are announced.
+  void SetAddresses(std::vector<net::LocalAddress> addresses, Time now);
+  // Tells all neighbours that our addresses are here: the port has come up.
+  void Announce() { host_.Announce(*tx_); }
 
   // QP1: who gets which class of management datagrams, and sending them.
   GsiPort& gsi() { return gsi_; }
@@ -118,12 +126,19 @@ class Network {
   void Cancel(net::QuestionId id) { host_.Cancel(id); }
   // What was sent along the path was not answered in time.
   void Suspect(const net::Path& path, Time now);
-  // The path's source may have gone since it was found.
-  void CheckSource(net::Path& path) const { host_.CheckSource(path); }
+  // The path is that of a queue pair now. Its source may have gone since it was
+  // found, and its route may lead elsewhere.
+  void Adopt(net::Path& path, Time now);
+
+  // The routes from now on. Paths of connected queue pairs and address handles
+  // that another neighbour is to take go on as they are until that one has
+  // answered, and then by it; one without a route keeps its way. REQUIRES: as
+  // many as a net::RouteTable takes, each valid
+  void SetRoutes(std::span<const net::Route> routes, Time now);
 
   // A number for urnic_sq_wqe.to, for queue pairs of this protection domain;
   // 0: there are too many (AddressTable).
-  uint32_t CreateAh(const net::Path& path, uint32_t pd);
+  uint32_t CreateAh(const net::Path& path, uint32_t pd, Time now);
   void DestroyAh(uint32_t number) { address_handles_.Remove(number); }
   const AddressTable& address_handles() const { return address_handles_; }
 
@@ -148,7 +163,33 @@ class Network {
   // Hands answers to those who have asked.
   void DeliverAnswers(Time now);
 
+  // Paths that wait for a next hop's answer, all of them together.
+  class Detour final : public net::PathWaiter {
+   public:
+    Detour(Network* network, const wire::Gid& next_hop)
+        : network_(network), next_hop_(next_hop) {}
+    void OnPath(net::PathStatus status, const net::Path& path) override {
+      network_->EndDetour(*this, status, path);
+    }
+    const wire::Gid& next_hop() const { return next_hop_; }
+
+   private:
+    Network* const network_;
+    const wire::Gid next_hop_;
+  };
+  // Of connected queue pairs and address handles.
+  template <typename F>
+  void ForEachPath(F&& f);
+  // Asks for the neighbour that is to take the packets of the path, if that is
+  // another than the one who does.
+  void FollowRoute(const net::Path& path, Time now);
+  // `detour` is over, and gone.
+  void EndDetour(const Detour& detour, net::PathStatus status,
+                 const net::Path& path);
+
   TransmitQueue* const tx_;
+  EngineCounters* const counters_;
+  const std::function<void(const net::PathMtuCache::Change&)> on_path_mtu_;
   const uint32_t mr_entries_;
   void* mr_memory_ = nullptr;  // behind mrs_
   LocalLessor own_numbers_;
@@ -159,6 +200,7 @@ class Network {
   Groups groups_;
   net::Host host_;
   GsiPort gsi_;
+  std::vector<std::unique_ptr<Detour>> detours_;
   Time deadline_ = Time::Infinite();      // the first of host_ and gsi_
   std::unique_ptr<uint8_t[]> null_sink_;  // takes what null regions lose
 };

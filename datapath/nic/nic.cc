@@ -16,6 +16,7 @@ namespace {
 // process's peers still send meets nothing that is alive.
 NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
   return {.mac = port.mac(),
+          .vlan = config.vlan,
           .mtu = port.mtu(),
           .ordinal = port.ordinal(),
           .lessor = config.lessor,
@@ -24,7 +25,8 @@ NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
           .max_qps = config.max_qps,
           .max_mrs = config.max_mrs,
           .number_key = {{Environment::Draw(), Environment::Draw()}},
-          .seed = Environment::Draw()};
+          .seed = Environment::Draw(),
+          .on_path_mtu = config.on_path_mtu};
 }
 
 // Waits outside of the token for an answer that comes inside.

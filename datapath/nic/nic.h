@@ -7,6 +7,7 @@
 // Threads: as Engine and Network say.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -19,10 +20,12 @@ namespace urnic {
 
 struct NicConfig {
   // As NetworkConfig.
+  uint16_t vlan = 0;
   std::vector<net::LocalAddress> addresses;
   std::vector<uint16_t> pkeys = {0xffff};
   uint32_t max_qps = kMaxQueuePairs;
   uint32_t max_mrs = 1u << 18;
+  std::function<void(const net::PathMtuCache::Change&)> on_path_mtu = nullptr;
   Lessor* lessor = nullptr;
 };
 

@@ -22,12 +22,15 @@ import zlib
 UDP_PORT = 4791
 ETHERTYPE_IPV4 = 0x0800
 ETHERTYPE_IPV6 = 0x86DD
+ETHERTYPE_VLAN = 0x8100
 ETHERTYPE_ROCE_V1 = 0x8915
 GRH_NEXT_HEADER = 0x1B
 
 _SO_RCVBUFFORCE = 33
 _SOL_PACKET = 263
 _PACKET_STATISTICS = 6
+_PACKET_AUXDATA = 8
+_TP_STATUS_VLAN_VALID = 1 << 4
 _PACKET_OUTGOING = 4
 _ETH_P_ALL = 3
 
@@ -117,6 +120,8 @@ class Packet:
     @classmethod
     def parse(cls, frame):
         ethertype, = struct.unpack(">H", frame[12:14])
+        if ethertype == ETHERTYPE_VLAN:
+            return cls.parse(frame[:12] + frame[16:])
         if ethertype == ETHERTYPE_IPV4:
             length, = struct.unpack(">H", frame[16:18])
             header_bytes, protocol = (frame[14] & 15) * 4, frame[23]
@@ -184,6 +189,17 @@ class Maker:
                 l3 + struct.pack("<I", crc ^ crc_error) + trailer)
 
 
+def _with_tag(frame, extra):
+    """The frame as it came: the kernel keeps its VLAN tag beside it."""
+    for level, kind, data in extra:
+        if (level, kind) == (_SOL_PACKET, _PACKET_AUXDATA):
+            status, tci = struct.unpack("IIIHHHH", data[:20])[::5]
+            if status & _TP_STATUS_VLAN_VALID:
+                tag = struct.pack(">HH", ETHERTYPE_VLAN, tci)
+                return frame[:12] + tag + frame[12:]
+    return frame
+
+
 class Capture:
     """Records what arrives at interfaces while the block runs. Frames sent by
     a packet socket that bypasses queueing, as DPDK's do, are seen by other
@@ -205,6 +221,7 @@ class Capture:
         for packet_socket, interface in sockets_and_interfaces:
             packet_socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE,
                                      buffer_bytes)
+            packet_socket.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
             packet_socket.bind((interface, _ETH_P_ALL))
             packet_socket.setblocking(False)
             self._sockets.append(packet_socket)
@@ -240,7 +257,8 @@ class Capture:
         try:
             # Not for ever: there are other sockets, and there may be no end.
             for _ in range(1000):
-                frame, address = packet_socket.recvfrom(65536)
+                frame, extra, _, address = packet_socket.recvmsg(65536, 64)
+                frame = _with_tag(frame, extra)
                 if address[2] != _PACKET_OUTGOING and self._keep(frame):
                     self.frames.append((time.time(), frame))
         except BlockingIOError:

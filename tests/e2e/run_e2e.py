@@ -28,9 +28,11 @@ import test_partitions  # pylint: disable=unused-import
 import test_perftest  # pylint: disable=unused-import
 import test_qperf  # pylint: disable=unused-import
 import test_rdmacm  # pylint: disable=unused-import
+import test_routes  # pylint: disable=unused-import
 import test_rsockets  # pylint: disable=unused-import
 import test_ucx  # pylint: disable=unused-import
 import test_vanish  # pylint: disable=unused-import
+import test_vlan  # pylint: disable=unused-import
 import test_wire  # pylint: disable=unused-import
 
 

@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<AddressHandle>> AddressHandle::Create(
   uint32_t number = 0;
   {
     Engine::ControlScope scope(device.engine());
-    number = device.network().CreateAh(*path, pd.id());
+    number = device.network().CreateAh(*path, pd.id(), device.engine().Now());
   }
   pd.Ref();
   return std::unique_ptr<AddressHandle>(new AddressHandle(pd, number));

@@ -202,13 +202,36 @@ TEST_F(AddressesTest, AnAddressIsUsableUntilItGoes) {
   EXPECT_EQ(HandleCode(7, kNew), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(AddressesTest, RoutesComeAndGo) {
+  EXPECT_EQ(Ask("route"), "ok\n");
+  EXPECT_EQ(HandleCode(3, 0x0a630001), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Ask("route add default via 10.9.0.253"), "ok\n");
+  EXPECT_EQ(Ask("route add 10.98.0.0/16 via 10.9.0.254 metric 7"), "ok\n");
+  EXPECT_EQ(Ask("route"),
+            "ok\n10.98.0.0/16 via 10.9.0.254 metric 7 proto static\n"
+            "default via 10.9.0.253 proto static\n");
+  // There is a way now, and nobody at its beginning.
+  const auto path =
+      device_->nic().ResolvePath({.local = device_->gids().At(3)->gid,
+                                  .remote = wire::Gid::FromIpv4(0x0a630001)},
+                                 Duration());
+  EXPECT_EQ(path.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Ask("route del default via 10.9.0.253"), "ok\n");
+  EXPECT_EQ(Ask("route"),
+            "ok\n10.98.0.0/16 via 10.9.0.254 metric 7 proto static\n");
+  EXPECT_EQ(Ask("addr del 10.9.0.1/24").substr(0, 3), "ok\n");
+  EXPECT_EQ(listener_.changes, 1) << "of the addresses";
+}
+
 TEST_F(AddressesTest, WhatIsRefusedChangesNothing) {
   const std::string before = Ask("addr");
   for (const char* request :
        {"", "addr ", "addr add", "addr add ", "addr add 10.9.0.7",
         "addr add 10.9.0.7/33", "addr add 10.9.0.1/24", "addr add ff02::1/64",
         "addr del 10.9.0.7/24", "addr del x", "addr  add 10.9.0.7/24",
-        "addr add 10.9.0.7/24 ", "show"}) {
+        "addr add 10.9.0.7/24 ", "show", "route ", "route add",
+        "route add 10.2.0.1/16 via 10.9.0.254", "route add default",
+        "route del 10.2.0.0/16 via 10.9.0.254"}) {
     EXPECT_THAT(Ask(request), ::testing::StartsWith("error\n")) << request;
   }
   EXPECT_EQ(Ask("addr"), before);

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "verbs/abi/control_protocol.h"
 #include "verbs/abi/device_identity.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/device.h"
@@ -51,21 +52,53 @@ std::string Change(Device& device, bool add, const std::string& text) {
   return at == pairs.end() ? "ok\n" : "ok\n" + Line(*at);
 }
 
+std::string ListRoutes(const Device& device) {
+  // Of a line, and of the one that stands for those without room.
+  constexpr size_t kLongest = 256;
+  const auto entries = device.routes().List();
+  std::string answer = "ok\n";
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (answer.size() + 2 * kLongest > URNIC_CONTROL_ANSWER_MAX) {
+      absl::StrAppend(&answer, entries.size() - i, " more\n");
+      break;
+    }
+    absl::StrAppend(&answer, RouteText(entries[i].route), " proto ",
+                    entries[i].of_kernel ? "kernel" : "static", "\n");
+  }
+  return answer;
+}
+
+std::string ChangeRoute(Device& device, bool add, std::string_view text) {
+  const auto route = ParseRoute(text);
+  if (!route.ok()) return Refuse(std::string(route.status().message()));
+  const absl::Status done =
+      add ? device.AddRoute(*route) : device.RemoveRoute(*route);
+  if (!done.ok()) return Refuse(std::string(done.message()));
+  DebugLog(absl::StrCat(device.identity().name, ": route ", RouteText(*route),
+                        add ? " added" : " removed"));
+  return "ok\n";
+}
+
 }  // namespace
 
 std::string AnswerControl(Device& device, std::string_view request) {
-  constexpr std::string_view kAdd = "addr add ";
-  constexpr std::string_view kDel = "addr del ";
+  const auto is = [&](std::string_view words) {
+    return request.starts_with(words);
+  };
+  const auto rest = [&](std::string_view words) {
+    return request.substr(words.size());
+  };
   if (request == "addr") return List(device);
-  if (request.starts_with(kAdd)) {
-    return Change(device, /*add=*/true,
-                  std::string(request.substr(kAdd.size())));
+  if (request == "route") return ListRoutes(device);
+  for (const bool add : {true, false}) {
+    const std::string_view addr = add ? "addr add " : "addr del ";
+    if (is(addr)) return Change(device, add, std::string(rest(addr)));
+    const std::string_view route = add ? "route add " : "route del ";
+    if (is(route)) return ChangeRoute(device, add, rest(route));
   }
-  if (request.starts_with(kDel)) {
-    return Change(device, /*add=*/false,
-                  std::string(request.substr(kDel.size())));
-  }
-  return Refuse("this RNIC knows the requests addr, addr add and addr del");
+  return Refuse(
+      "this RNIC knows the requests addr and route, alone, with add and with "
+      "del");
 }
 
 }  // namespace urnic::control

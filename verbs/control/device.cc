@@ -109,7 +109,10 @@ void Device::ReportAll() {
 }
 
 Device::Device(const urnic_device_identity& identity, const ProgramHooks& hooks)
-    : identity_(identity), hooks_(hooks), gids_(GidTable::Of(identity)) {}
+    : identity_(identity),
+      hooks_(hooks),
+      gids_(GidTable::Of(identity)),
+      routes_(identity) {}
 
 absl::Status Device::Start() {
   PortConfig port_config;
@@ -125,6 +128,7 @@ absl::Status Device::Start() {
                            const PortInfo& info) mutable {
     tell(info);
     OnPortReport(info);
+    AnnounceIfUp(info);
   };
   port_config.warn =
       [name = std::string(identity_.name)](const std::string& line) {
@@ -136,10 +140,17 @@ absl::Status Device::Start() {
   NicConfig config;
   config.max_qps = kMaxQps;
   config.max_mrs = kMaxMrs;
+  config.vlan = static_cast<uint16_t>(identity_.vlan);
   for (const GidPair& pair : gids_->Pairs()) {
     config.addresses.push_back({pair.gid, pair.prefix_bits});
   }
   config.pkeys.assign(identity_.pkeys, identity_.pkeys + identity_.num_pkeys);
+  config.on_path_mtu = [name = std::string(identity_.name)](const auto& m) {
+    DebugLog(absl::StrCat(name, ": a router on the way to ", IpText(m.remote),
+                          " takes ", m.mtu,
+                          " bytes at most; queue pairs with a path_mtu above ",
+                          urnic_ib_mtu(m.mtu), " do not reach it"));
+  };
   nic_ = std::make_unique<Nic>(*std::move(port), config);
   no_listener_ = std::make_unique<NoListener>(identity_.node_guid);
   no_listener_->Serve(network());
@@ -147,6 +158,8 @@ absl::Status Device::Start() {
     reported_ = true;  // it has counted nothing
     return s;
   }
+  OnRoutesChanged();
+  routes_.Follow([this] { OnRoutesChanged(); });
   if (hooks_.run_dir != nullptr && hooks_.run_dir() != nullptr) {
     control_socket_ = std::make_unique<ControlSocket>(
         hooks_.run_dir(), identity_.name, [this](std::string_view request) {
@@ -154,6 +167,12 @@ absl::Status Device::Start() {
         });
   }
   nic_->AwaitPort();
+  {
+    std::lock_guard lock(announce_mutex_);
+    may_announce_ = true;
+    was_up_ = false;
+  }
+  AnnounceIfUp(nic_->port().info());
   std::lock_guard lock(listeners_mutex_);
   if (!told_active_) ShowPortState();  // no change that would be reported
   return absl::OkStatus();
@@ -163,6 +182,10 @@ Device::~Device() {
   URNIC_CHECK(counts().none());
   // A device that failed to start has counted nothing.
   if (nic_ == nullptr) return;
+  {
+    std::lock_guard lock(announce_mutex_);
+    may_announce_ = false;
+  }
   nic_->AwaitHeldFrames();
   Report();
 }
@@ -203,6 +226,15 @@ void Device::OnPortReport(const PortInfo& info) {
   for (EventSink* sink : listeners_) sink->OnPortState(active);
 }
 
+void Device::AnnounceIfUp(const PortInfo& info) {
+  std::lock_guard lock(announce_mutex_);
+  const bool comes_up = info.state == PortState::kUp && !was_up_;
+  was_up_ = info.state == PortState::kUp;
+  if (!comes_up || !may_announce_) return;
+  Engine::ControlScope scope(engine());
+  network().Announce();
+}
+
 void Device::ShowPortState() {
   if (hooks_.set_port_active == nullptr) return;
   const int error = hooks_.set_port_active(identity_.name, told_active_);
@@ -231,8 +263,9 @@ absl::Status Device::OnAddressesChanged() {
   }
   {
     Engine::ControlScope scope(engine());
-    network().SetAddresses(std::move(addresses));
+    network().SetAddresses(std::move(addresses), engine().Now());
   }
+  OnRoutesChanged();
   const int error =
       hooks_.set_gids == nullptr ? 0 : hooks_.set_gids(gids_->Snapshot().get());
   {
@@ -243,6 +276,26 @@ absl::Status Device::OnAddressesChanged() {
   return absl::InternalError(absl::StrCat(
       identity_.name, ": the files in sysfs still show the old addresses: ",
       std::strerror(-error)));
+}
+
+absl::Status Device::AddRoute(const net::Route& route) {
+  if (absl::Status s = routes_.Add(route); !s.ok()) return s;
+  OnRoutesChanged();
+  return absl::OkStatus();
+}
+
+absl::Status Device::RemoveRoute(const net::Route& route) {
+  if (absl::Status s = routes_.Remove(route); !s.ok()) return s;
+  OnRoutesChanged();
+  return absl::OkStatus();
+}
+
+void Device::OnRoutesChanged() {
+  // Asked for inside: who comes last brings what there is last.
+  std::lock_guard lock(route_change_mutex_);
+  const std::vector<net::Route> routes = routes_.For(gids_->Pairs());
+  Engine::ControlScope scope(engine());
+  network().SetRoutes(routes, engine().Now());
 }
 
 void Device::Listen(EventSink* sink) {

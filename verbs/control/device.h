@@ -26,6 +26,7 @@
 #include "datapath/port/port.h"
 #include "verbs/abi/device_identity.h"
 #include "verbs/control/control_socket.h"
+#include "verbs/control/device_routes.h"
 #include "verbs/control/event_sink.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/limits.h"
@@ -94,6 +95,13 @@ class Device {
   absl::Status AddAddress(const urnic_ip_address& address);
   absl::Status RemoveAddress(const urnic_ip_address& address);
 
+  const DeviceRoutes& routes() const { return routes_; }
+  // The engine uses the routes from now on, and lets paths that they change go
+  // the other way (Engine::SetRoutes). Errors of DeviceRoutes::Add() and
+  // Remove().
+  absl::Status AddRoute(const net::Route& route);
+  absl::Status RemoveRoute(const net::Route& route);
+
   PortAttributes QueryPort() const;
   // From now on, until Unlisten() returns, `sink` is told of the port.
   void Listen(EventSink* sink);
@@ -137,22 +145,30 @@ class Device {
   void Report();
   // What the port reports, for listeners. Its thread.
   void OnPortReport(const PortInfo& info);
+  // Neighbours are to know where we are now. The port's thread.
+  void AnnounceIfUp(const PortInfo& info);
   // In sysfs. REQUIRES: listeners_mutex_ is held.
   void ShowPortState();
   absl::Status OnAddressesChanged();
+  void OnRoutesChanged();
   absl::Status Add(std::atomic<int>& count, uint32_t limit, const char* what);
 
   const urnic_device_identity identity_;
   const ProgramHooks hooks_;
   const std::shared_ptr<GidTable> gids_;
   std::mutex address_change_mutex_;  // one change at a time
+  std::mutex route_change_mutex_;    // the same
   std::mutex listeners_mutex_;
   std::vector<EventSink*> listeners_;  // under listeners_mutex_
   bool told_active_ = false;           // the same
+  std::mutex announce_mutex_;
+  bool may_announce_ = false;  // under announce_mutex_: the NIC is whole
+  bool was_up_ = false;        // the same
 
   // In this order: the NIC dies before those whom it tells.
   std::unique_ptr<NoListener> no_listener_;
   std::unique_ptr<Nic> nic_;
+  DeviceRoutes routes_;
   std::unique_ptr<ControlSocket> control_socket_;
 
   bool reported_ = false;  // under the registry's mutex

@@ -36,12 +36,17 @@ bool SameConfiguration(const urnic_device_identity& a,
 
 }  // namespace
 
-std::string AddressText(const wire::Gid& gid, uint8_t prefix_bits) {
+std::string IpText(const wire::Gid& gid) {
   char text[INET6_ADDRSTRLEN] = "";
   const bool v4 = gid.is_ipv4();
   inet_ntop(v4 ? AF_INET : AF_INET6, gid.bytes.data() + (v4 ? 12 : 0), text,
             sizeof(text));
-  return absl::StrCat(text, "/", prefix_bits - (v4 ? kMappedBits : 0));
+  return text;
+}
+
+std::string AddressText(const wire::Gid& gid, uint8_t prefix_bits) {
+  return absl::StrCat(IpText(gid), "/",
+                      prefix_bits - (gid.is_ipv4() ? kMappedBits : 0));
 }
 
 GidTable::GidTable(const urnic_device_identity& identity)

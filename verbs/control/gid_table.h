@@ -69,6 +69,8 @@ class GidTable {
   std::array<uint8_t, kPairs> prefix_bits_ = {};           // 0: empty
 };
 
+// "10.1.0.1".
+std::string IpText(const wire::Gid& gid);
 // "10.1.0.1/24".
 std::string AddressText(const wire::Gid& gid, uint8_t prefix_bits);
 

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "transport/mem/mr_table.h"
 #include "transport/rc/timers.h"
+#include "verbs/control/debug_log.h"
+#include "verbs/control/gid_table.h"
 #include "verbs/control/mr.h"
 #include "verbs/control/qp_path.h"
 #include "verbs/control/qp_state_table.h"
@@ -371,6 +373,20 @@ QpAttributes Merge(QpAttributes attributes, const QpAttributes& change,
 
 }  // namespace
 
+// What a router says could be forged, and the program may know better, so this
+// is no error.
+void Qp::WarnOfPathMtu(const net::Path& path, const QpAttributes& next) const {
+  const uint32_t reaches = urnic_ib_mtu(path.mtu);
+  if (path.loopback || next.path_mtu == 0 ||
+      MtuBytes(next.path_mtu) <= reaches) {
+    return;
+  }
+  DebugLog(absl::StrCat(
+      device_.identity().name, ": path_mtu ", MtuBytes(next.path_mtu),
+      " of QP ", qpn(), ", but a router on the way to ", IpText(path.remote),
+      " takes ", path.mtu, " bytes at most, as ", reaches, " needs"));
+}
+
 absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   std::lock_guard lock(modify_mutex_);
   const QpState from = State();
@@ -395,6 +411,7 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
     auto resolved = ResolvePath(device_, next.ah_attr, qpn(), next.dest_qp_num);
     if (!resolved.ok()) return Named(resolved.status());
     path = *std::move(resolved);
+    WarnOfPathMtu(*path, next);
   }
   Engine& engine = device_.engine();
   Engine::ControlScope scope(engine);

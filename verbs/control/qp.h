@@ -123,6 +123,8 @@ class Qp final : private QpEvents {
   template <typename F>
   void ForEachPart(F&& f);
   QpState State();
+  // In the debug log: its long packets do not get through.
+  void WarnOfPathMtu(const net::Path& path, const QpAttributes& next) const;
   absl::Status CheckValues(const QpAttributes& attributes, uint32_t mask) const;
   QpConfig MakeConfig(const QpAttributes& attributes) const;
   void OpenForPosting(const QpAttributes& attributes);

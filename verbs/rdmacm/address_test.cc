@@ -231,6 +231,21 @@ TEST_F(AddressTest, FarAddressesAreUnreachableAtOnce) {
   EXPECT_EQ(host_.Resolve(id, Address("10.0.0.2")), 0);
 }
 
+TEST_F(AddressTest, BeyondARouterTheRouteChoosesTheSource) {
+  Host far{network_, "c", {"fe80::3", "192.0.2.9"}};
+  const uint32_t id = host_.Create();
+  host_.rnic.routed_remote = Address("192.0.2.9").gid();
+  host_.rnic.routed = {.source = Address("10.0.0.1").gid(),
+                       .prefix_bits = 96 + 24};
+  ASSERT_EQ(host_.Resolve(id, Address("192.0.2.9", 7000)), 0);
+  EXPECT_EQ(host_.NextType(), EventType::kAddrResolved);
+  rdma_ucm_query_route_resp route;
+  ASSERT_EQ(service().QueryRoute(channel(), id, route), 0);
+  EXPECT_EQ(route.ib_route[0].sgid[12], 10);
+  EXPECT_EQ(route.ib_route[0].sgid[15], 1);
+  EXPECT_EQ(route.ib_route[0].dgid[15], 9);
+}
+
 TEST_F(AddressTest, ADeviceThatDoesNotOpenIsSaid) {
   host_.rnic.open_error = EBUSY;
   const uint32_t id = host_.Create();

@@ -11,6 +11,7 @@
 #include "datapath/engine/engine.h"
 #include "transport/wire/mad.h"
 #include "verbs/control/debug_log.h"
+#include "verbs/control/device_routes.h"
 #include "verbs/control/errors.h"
 #include "verbs/control/limits.h"
 #include "verbs/control/qp_path.h"
@@ -55,6 +56,26 @@ std::vector<LocalAddress> EngineRnic::Addresses() const {
                          .gid_index_v1 = static_cast<uint8_t>(pair.index)});
   }
   return addresses;
+}
+
+std::optional<Rnic::Route> EngineRnic::RouteTo(const wire::Gid& remote) const {
+  const control::Device* const device = opened_.load();
+  const std::vector<control::GidPair> pairs = gids_->Pairs();
+  net::RouteTable routes;
+  (void)routes.Replace(device != nullptr
+                           ? device->routes().For(pairs)
+                           : control::DeviceRoutes(identity_).For(pairs));
+  const net::Route* route = routes.Find(remote);
+  if (route == nullptr) return std::nullopt;
+  std::vector<net::LocalAddress> list;
+  for (const control::GidPair& pair : pairs) {
+    list.push_back({pair.gid, pair.prefix_bits});
+  }
+  net::LocalAddresses addresses;
+  addresses.Set(std::move(list));
+  const wire::Gid* source = routes.SourceFor(remote, addresses);
+  if (source == nullptr) return std::nullopt;
+  return Route{.source = *source, .prefix_bits = route->prefix_bits};
 }
 
 uint8_t EngineRnic::MtuCode() const {

@@ -24,6 +24,7 @@ class EngineRnic final : public Rnic {
 
   const RnicInfo& info() const override { return info_; }
   std::vector<LocalAddress> Addresses() const override;
+  std::optional<Route> RouteTo(const wire::Gid& remote) const override;
   uint8_t MtuCode() const override;
   urnic::Time Now() const override { return Environment::Now(); }
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,6 +49,13 @@ class Rnic {
   virtual const RnicInfo& info() const = 0;
   // The GID table as it is now.
   virtual std::vector<LocalAddress> Addresses() const = 0;
+  // How packets to `remote` leave that is on no link of these addresses.
+  struct Route {
+    wire::Gid source;
+    uint8_t prefix_bits = 0;  // how well the route fits
+  };
+  // Nothing: no route leads there.
+  virtual std::optional<Route> RouteTo(const wire::Gid& remote) const = 0;
   // The largest path MTU at the moment: 1: 256 bytes .. 5: 4096 bytes.
   virtual uint8_t MtuCode() const = 0;
   // Of the clock that WithToken() and net::MadHandler show.

@@ -106,6 +106,7 @@ int Service::FindUnicastWay(const Id& id, Way& out) const {
     if (destination.is_link_local() && !InScope(info, destination.scope())) {
       continue;
     }
+    const auto route = port->rnic().RouteTo(remote);
     for (const LocalAddress& local : port->rnic().Addresses()) {
       if (!SameFamily(local.gid, destination.family())) continue;
       // Bound: from that address only, wherever that may lead.
@@ -116,7 +117,8 @@ int Service::FindUnicastWay(const Id& id, Way& out) const {
         bits = 128;
       } else if (!bound && !destination.is_multicast() &&
                  !net::SamePrefix(local.gid, remote, local.prefix_bits)) {
-        continue;
+        if (!route.has_value() || !(route->source == local.gid)) continue;
+        bits = route->prefix_bits;
       }
       if (bits <= best_bits) continue;
       best_bits = bits;

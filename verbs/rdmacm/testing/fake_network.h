@@ -107,9 +107,16 @@ class FakeRnic final : public Rnic {
   }
   ~FakeRnic() override { network_.Detach(this); }
 
+  // Where a route leads, and which.
+  wire::Gid routed_remote;
+  std::optional<Route> routed;
+
   const RnicInfo& info() const override { return info_; }
   void set_interface_index(uint32_t index) { info_.interface_index = index; }
   std::vector<LocalAddress> Addresses() const override { return addresses_; }
+  std::optional<Route> RouteTo(const wire::Gid& remote) const override {
+    return remote == routed_remote ? routed : std::nullopt;
+  }
   uint8_t MtuCode() const override { return 3; }
   Time Now() const override { return network_.now(); }
 

@@ -1,0 +1,150 @@
+// An engine behind routers: its connections follow its routes.
+
+#include "datapath/engine/engine_wire_fixture.h"
+
+namespace urnic {
+namespace {
+
+constexpr uint32_t kFarIp = 0x0a020007;  // 10.2.0.7, on no link of ours
+
+class EngineRouteTest : public EngineWireTest {
+ protected:
+  void SetRouteVia(uint32_t router) {
+    const net::Route route = {.prefix = wire::Gid::FromIpv4(0x0a020000),
+                              .prefix_bits = 96 + 16,
+                              .gateway = wire::Gid::FromIpv4(router)};
+    SetRoutes({route});
+  }
+  void SetRoutes(const std::vector<net::Route>& routes) {
+    Engine::ControlScope scope(node_.engine());
+    node_.network().SetRoutes(routes, node_.engine().Now());
+  }
+  // The MAC of the router `ip`; all are behind the one port of the test.
+  wire::MacAddress MacOf(uint32_t ip) const {
+    wire::MacAddress mac = peer_->mac();
+    mac.bytes[4] = static_cast<uint8_t>(ip >> 8);
+    mac.bytes[5] = static_cast<uint8_t>(ip);
+    return mac;
+  }
+  void IntroduceRouter(uint32_t ip) {
+    wire::NeighborSelf self = Peer(ip);
+    self.mac = MacOf(ip);
+    Bytes frame(wire::kNeighborFrameBytes);
+    frame.resize(wire::EmitSolicitation(self, node_.gid(), {}, frame));
+    Transmit(frame);
+    Run();
+  }
+  // Whom our frames ask for.
+  std::vector<wire::Gid> Asked() {
+    std::vector<wire::Gid> asked;
+    for (const Bytes& frame : Received()) {
+      wire::FrameView view;
+      wire::NeighborInfo info;
+      if (wire::ParseFrame(frame.data(), frame.size(), view) !=
+              RxVerdict::kArp ||
+          wire::ParseArp(view, info) != RxVerdict::kArp ||
+          info.kind != wire::NeighborKind::kSolicit) {
+        continue;
+      }
+      asked.push_back(info.asked);
+    }
+    return asked;
+  }
+  void ConnectFar() {
+    IntroduceRouter(kPeerIp);
+    auto path = Resolve(kFarIp, Duration::Milliseconds(1));
+    ASSERT_TRUE(path.ok()) << path.status();
+    EXPECT_EQ(path->headers.dst_mac(), MacOf(kPeerIp));
+    QpConfig config;
+    config.dest_qpn = kPeerQpn;
+    node_.Connect(*path, config);
+    Received();
+  }
+  // Where the next request goes.
+  wire::MacAddress NextMac() {
+    node_.rings().PostSend({.sges = {node_.Sge(0, kBytes)}});
+    node_.engine().Doorbell(node_.qp());
+    wire::MacAddress mac;
+    for (const Bytes& frame : Received()) {
+      std::memcpy(&mac, frame.data(), sizeof(mac));
+    }
+    return mac;
+  }
+};
+
+TEST_F(EngineRouteTest, WithoutARouteThereIsNoWay) {
+  EXPECT_EQ(Resolve(kFarIp, Duration::Milliseconds(1)).status().code(),
+            absl::StatusCode::kUnavailable);
+  SetRouteVia(kPeerIp);
+  ConnectFar();
+  EXPECT_EQ(NextMac(), MacOf(kPeerIp));
+}
+
+TEST_F(EngineRouteTest, AConnectionFollowsItsRouteToAKnownRouter) {
+  SetRouteVia(kPeerIp);
+  ConnectFar();
+  IntroduceRouter(kStrangerIp);
+  SetRouteVia(kStrangerIp);
+  EXPECT_EQ(NextMac(), MacOf(kStrangerIp));
+}
+
+TEST_F(EngineRouteTest, AConnectionStaysUntilTheNewRouterAnswers) {
+  SetRouteVia(kPeerIp);
+  ConnectFar();
+  SetRouteVia(kStrangerIp);
+  const std::vector<wire::Gid> asked = Asked();
+  ASSERT_FALSE(asked.empty());
+  EXPECT_EQ(asked[0], wire::Gid::FromIpv4(kStrangerIp));
+  EXPECT_EQ(NextMac(), MacOf(kPeerIp));
+  IntroduceRouter(kStrangerIp);
+  EXPECT_EQ(NextMac(), MacOf(kStrangerIp));
+}
+
+// As while somebody replaces a route by removing and adding it.
+TEST_F(EngineRouteTest, AConnectionWithoutARouteKeepsItsWay) {
+  SetRouteVia(kPeerIp);
+  ConnectFar();
+  SetRoutes({});
+  EXPECT_EQ(NextMac(), MacOf(kPeerIp));
+  EXPECT_EQ(Resolve(kFarIp, Duration::Milliseconds(1)).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST_F(EngineRouteTest, APathThatWasFoundBeforeTheRouteChangedFollows) {
+  SetRouteVia(kPeerIp);
+  IntroduceRouter(kPeerIp);
+  IntroduceRouter(kStrangerIp);
+  auto path = Resolve(kFarIp, Duration::Milliseconds(1));
+  ASSERT_TRUE(path.ok()) << path.status();
+  SetRouteVia(kStrangerIp);
+  QpConfig config;
+  config.dest_qpn = kPeerQpn;
+  node_.Connect(*path, config);
+  Received();
+  EXPECT_EQ(NextMac(), MacOf(kStrangerIp));
+}
+
+TEST_F(EngineRouteTest, AnAddressHandleFollows) {
+  SetRouteVia(kPeerIp);
+  IntroduceRouter(kPeerIp);
+  IntroduceRouter(kStrangerIp);
+  auto path = Resolve(kFarIp, Duration::Milliseconds(1));
+  ASSERT_TRUE(path.ok()) << path.status();
+  Engine::ControlScope scope(node_.engine());
+  Network& network = node_.network();
+  const uint32_t number =
+      network.CreateAh(*path, testing::kNodePd, node_.engine().Now());
+  const RocePath* known =
+      network.address_handles().Find(number, testing::kNodePd);
+  ASSERT_NE(known, nullptr);
+  EXPECT_EQ(known->headers.dst_mac(), MacOf(kPeerIp));
+  const net::Route route = {.prefix = wire::Gid::FromIpv4(kFarIp),
+                            .prefix_bits = 128,
+                            .gateway = wire::Gid::FromIpv4(kStrangerIp)};
+  network.SetRoutes({&route, 1}, node_.engine().Now());
+  EXPECT_EQ(known->headers.dst_mac(), MacOf(kStrangerIp));
+  network.DestroyAh(number);
+}
+
+}  // namespace
+}  // namespace urnic

@@ -1,0 +1,184 @@
+#include "verbs/control/device_routes.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "datapath/guest/engine_thread.h"
+#include "verbs/abi/high_fd.h"
+#include "verbs/control/debug_log.h"
+#include "verbs/control/gid_table.h"
+
+namespace urnic::control {
+
+namespace {
+
+// Routes often change in batches; each may look at thousands of paths.
+constexpr int kBatchMs = 10;
+
+net::Route RouteOf(const urnic_ip_route& from) {
+  return {.prefix = wire::Gid::FromIpv6(from.prefix),
+          .prefix_bits = from.prefix_bits,
+          .gateway = wire::Gid::FromIpv6(from.gateway),
+          .metric = from.metric,
+          .source = wire::Gid::FromIpv6(from.source)};
+}
+
+}  // namespace
+
+absl::StatusOr<net::Route> ParseRoute(std::string_view text) {
+  urnic_ip_route route;
+  char error[256];
+  if (urnic_ip_route_parse(text.data(), text.size(), &route, error,
+                           sizeof(error)) != 0) {
+    return absl::InvalidArgumentError(error);
+  }
+  return RouteOf(route);
+}
+
+std::string RouteText(const net::Route& route) {
+  const int nothing = route.is_ipv4() ? 96 : 0;
+  std::string text = route.prefix_bits == nothing
+                         ? "default"
+                         : AddressText(route.prefix, route.prefix_bits);
+  if (route.has_gateway()) {
+    absl::StrAppend(&text, " via ", IpText(route.gateway));
+  }
+  if (!(route.source == wire::Gid{})) {
+    absl::StrAppend(&text, " src ", IpText(route.source));
+  }
+  if (route.metric != 0) absl::StrAppend(&text, " metric ", route.metric);
+  return text;
+}
+
+DeviceRoutes::DeviceRoutes(const urnic_device_identity& identity)
+    : name_(identity.name) {
+  for (uint32_t i = 0; i < identity.num_routes; ++i) {
+    (void)own_.Add(RouteOf(identity.routes[i]));
+  }
+  if (identity.ifname[0] != '\0' && identity.num_routes == 0 &&
+      identity.vlan == 0) {
+    watch_ = std::make_unique<KernelRoutes>(identity.ifname);
+    ReadKernel();
+  }
+}
+
+DeviceRoutes::~DeviceRoutes() {
+  if (thread_.joinable()) {
+    const uint64_t one = 1;
+    while (write(stop_fd_, &one, sizeof(one)) < 0 && errno == EINTR) {
+    }
+    thread_.join();
+  }
+  if (stop_fd_ >= 0) close(stop_fd_);
+}
+
+void DeviceRoutes::Follow(std::function<void()> changed) {
+  if (watch_ == nullptr) return;
+  stop_fd_ = urnic_move_fd_high(eventfd(0, EFD_CLOEXEC));
+  if (watch_->fd() >= 0 && stop_fd_ >= 0) {
+    auto thread = StartEngineThread(
+        "urnic-routes", [this, changed = std::move(changed)] { Run(changed); });
+    if (thread.has_value()) {
+      thread_ = *std::move(thread);
+      return;
+    }
+  }
+  DebugLog(absl::StrCat(name_,
+                        ": no netlink socket or no thread to follow the "
+                        "kernel's routes; they stay as they are"));
+}
+
+void DeviceRoutes::Run(const std::function<void()>& changed) {
+  while (true) {
+    pollfd fds[] = {{stop_fd_, POLLIN, 0}, {watch_->fd(), POLLIN, 0}};
+    while (poll(fds, 2, -1) < 0 && errno == EINTR) {
+    }
+    while (fds[0].revents == 0 && poll(fds, 1, kBatchMs) < 0) {
+    }
+    if (fds[0].revents != 0) return;
+    if (watch_->TakeChange() && ReadKernel()) changed();
+  }
+}
+
+bool DeviceRoutes::ReadKernel() {
+  bool cut_off = false;
+  const auto routes = watch_->Read(&cut_off);
+  if (!routes.has_value()) {
+    DebugLog(absl::StrCat(name_, ": the kernel does not tell its routes"));
+    return false;
+  }
+  if (cut_off) {
+    DebugLog(absl::StrCat(name_, ": the kernel has more than ",
+                          net::RouteTable::kMaxRoutes,
+                          " routes over the interface; the others are not "
+                          "used"));
+  }
+  net::RouteTable next;
+  (void)next.Replace(*routes);
+  std::lock_guard lock(mutex_);
+  if (std::ranges::equal(next.routes(), kernel_.routes())) return false;
+  kernel_ = std::move(next);
+  DebugLog(absl::StrCat(name_, ": ", routes->size(), " routes of the kernel"));
+  return true;
+}
+
+std::vector<DeviceRoutes::Entry> DeviceRoutes::List() const {
+  std::vector<Entry> list;
+  std::lock_guard lock(mutex_);
+  for (const net::Route& route : own_.routes()) {
+    list.push_back({.route = route, .of_kernel = false});
+  }
+  for (const net::Route& route : kernel_.routes()) {
+    list.push_back({.route = route, .of_kernel = true});
+  }
+  return list;
+}
+
+std::vector<net::Route> DeviceRoutes::For(
+    std::span<const GidPair> addresses) const {
+  const auto is_on_link = [&](const net::Route& route) {
+    return std::ranges::any_of(addresses, [&](const GidPair& own) {
+      return own.gid.is_ipv4() == route.is_ipv4() &&
+             own.prefix_bits < route.prefix_bits &&
+             net::SamePrefix(own.gid, route.prefix, own.prefix_bits);
+    });
+  };
+  std::vector<net::Route> routes;
+  for (const Entry& entry : List()) {
+    if (!entry.of_kernel || !is_on_link(entry.route)) {
+      routes.push_back(entry.route);
+    }
+  }
+  routes.resize(std::min(routes.size(), net::RouteTable::kMaxRoutes));
+  return routes;
+}
+
+absl::Status DeviceRoutes::Add(const net::Route& route) {
+  std::lock_guard lock(mutex_);
+  if (own_.Add(route)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(name_, ": ", RouteText(route), " is one too many, at most ",
+                   net::RouteTable::kMaxRoutes, " routes"));
+}
+
+absl::Status DeviceRoutes::Remove(const net::Route& route) {
+  std::lock_guard lock(mutex_);
+  if (own_.Remove(route)) return absl::OkStatus();
+  // A copy: the kernel's stays as it is.
+  net::RouteTable kernel = kernel_;
+  if (kernel.Remove(route)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name_, ": ", RouteText(route),
+                     " is the kernel's; ip route del removes it"));
+  }
+  return absl::NotFoundError(
+      absl::StrCat(name_, " has no route ", RouteText(route)));
+}
+
+}  // namespace urnic::control
