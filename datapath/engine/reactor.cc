@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "verbs/abi/high_fd.h"
+#include "verbs/libc/high_fd.h"
 
 namespace urnic {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "verbs/abi/high_fd.h"
+#include "verbs/libc/high_fd.h"
 
 namespace urnic {
 

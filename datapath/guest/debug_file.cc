@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "verbs/abi/high_fd.h"
+#include "verbs/libc/high_fd.h"
 
 namespace urnic {
 namespace {

@@ -26,7 +26,7 @@
 #include "datapath/guest/asymmetric_fence.h"
 #include "datapath/guest/debug_file.h"
 #include "datapath/guest/engine_thread.h"
-#include "verbs/abi/file_size_signal.h"
+#include "verbs/libc/file_size_signal.h"
 
 // Functions of the EAL that the linker sends here (--wrap in BUILD.bazel).
 // The names are the linker's.

@@ -15,7 +15,7 @@
 #include "datapath/nic/nic.h"
 #include "datapath/port/interface_watch.h"
 #include "datapath/port/port_factory.h"
-#include "verbs/abi/high_fd.h"
+#include "verbs/libc/high_fd.h"
 
 namespace urnic {
 namespace {

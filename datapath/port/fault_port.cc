@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/guest/eal.h"
 #include "datapath/guest/give_way.h"
-#include "verbs/abi/high_fd.h"
+#include "verbs/libc/high_fd.h"
 
 namespace urnic {
 namespace {

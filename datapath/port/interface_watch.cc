@@ -16,7 +16,7 @@
 #include <cstring>
 #include <utility>
 
-#include "verbs/abi/high_fd.h"
+#include "verbs/libc/high_fd.h"
 
 #ifndef PACKET_IGNORE_OUTGOING
 #define PACKET_IGNORE_OUTGOING 23

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <utility>
 
-#include "verbs/abi/high_fd.h"
+#include "verbs/libc/high_fd.h"
 
 #ifndef NETLINK_GET_STRICT_CHK
 #define NETLINK_GET_STRICT_CHK 12

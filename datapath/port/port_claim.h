@@ -24,7 +24,7 @@
 
 #include "absl/status/statusor.h"
 #include "transport/base/numbers.h"
-#include "verbs/abi/claim_holders.h"
+#include "verbs/libc/claim_holders.h"
 
 namespace urnic {
 

@@ -16,7 +16,7 @@
 #include "datapath/port/loop_port.h"
 #include "datapath/port/port_keeper.h"
 #include "datapath/port/port_spec.h"
-#include "verbs/abi/device_identity.h"
+#include "verbs/identity/device_identity.h"
 
 namespace urnic {
 namespace {

@@ -18,7 +18,7 @@
 #include "datapath/guest/engine_thread.h"
 #include "datapath/port/socket_trust.h"
 #include "datapath/port/unix_socket.h"
-#include "verbs/abi/high_fd.h"
+#include "verbs/libc/high_fd.h"
 
 namespace urnic {
 namespace {

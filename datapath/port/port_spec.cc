@@ -19,7 +19,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "datapath/port/port.h"
-#include "verbs/abi/owner_dir.h"
+#include "verbs/libc/owner_dir.h"
 
 namespace urnic {
 namespace {

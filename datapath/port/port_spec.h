@@ -19,7 +19,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "verbs/abi/device_identity.h"
+#include "verbs/identity/device_identity.h"
 
 namespace urnic {
 

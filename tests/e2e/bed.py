@@ -271,7 +271,7 @@ class Bed:
 
     name = ""  # for the lines of a report
     # Where the first IPv4 and the first IPv6 address stand in the GID table:
-    # Linux's order, see verbs/abi/device_identity.h.
+    # Linux's order, see verbs/identity/device_identity.h.
     gid_v4 = 3
     gid_v6 = 5
 

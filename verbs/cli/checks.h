@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "verbs/abi/device_identity.h"
+#include "verbs/identity/device_identity.h"
 
 namespace urnic {
 

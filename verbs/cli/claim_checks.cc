@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "verbs/abi/claim_holders.h"
 #include "verbs/cli/checks.h"
+#include "verbs/libc/claim_holders.h"
 
 namespace urnic {
 namespace {

@@ -12,9 +12,9 @@
 //   --mode M                    URNIC_MODE      mode = "M"
 //   --config FILE               URNIC_CONFIG    (names the file, TOML)
 //
-// A port is an entry of URNIC_PORTS as verbs/abi/device_identity.h defines it;
-// mtu, pkeys and fault are for the ports that do not say mtu=, pkey= or fault=
-// themselves.
+// A port is an entry of URNIC_PORTS as verbs/identity/device_identity.h defines
+// it; mtu, pkeys and fault are for the ports that do not say mtu=, pkey= or
+// fault= themselves.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>

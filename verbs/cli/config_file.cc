@@ -6,8 +6,8 @@
 #include <toml++/toml.h>
 
 #include "absl/strings/str_cat.h"
-#include "verbs/abi/device_identity.h"
 #include "verbs/cli/config.h"
+#include "verbs/identity/device_identity.h"
 
 namespace urnic {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "verbs/abi/device_identity.h"
 #include "verbs/cli/command.h"
+#include "verbs/identity/device_identity.h"
 
 namespace {
 

@@ -10,7 +10,7 @@ namespace urnic {
 
 // Texts live as long as the command line.
 struct RnicCommand {
-  const char* name;        // also the request, verbs/abi/control_protocol.h
+  const char* name;        // also the request, verbs/control/control_protocol.h
   const char* help;        // of the subcommand
   const char* one;         // "an address"
   const char* value;       // what stands behind DEVICE

@@ -16,7 +16,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "verbs/abi/control_protocol.h"
+#include "verbs/control/control_protocol.h"
 #include "verbs/preload/run_dir.h"
 
 namespace urnic {

@@ -1,7 +1,7 @@
 #pragma once
 
 // The RNICs of running programs, and how to ask them
-// (verbs/abi/control_protocol.h).
+// (verbs/control/control_protocol.h).
 
 #include <string>
 #include <vector>

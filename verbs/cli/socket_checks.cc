@@ -7,8 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "verbs/abi/owner_dir.h"
 #include "verbs/cli/checks.h"
+#include "verbs/libc/owner_dir.h"
 
 namespace urnic {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "verbs/abi/library_version.h"
+#include "verbs/libc/library_version.h"
 
 namespace urnic {
 

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "verbs/abi/control_protocol.h"
 #include "verbs/control/address_handle.h"
 #include "verbs/control/control_commands.h"
+#include "verbs/control/control_protocol.h"
 #include "verbs/control/device.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/pd.h"

@@ -5,11 +5,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "verbs/abi/control_protocol.h"
-#include "verbs/abi/device_identity.h"
+#include "verbs/control/control_protocol.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/device.h"
 #include "verbs/control/gid_table.h"
+#include "verbs/identity/device_identity.h"
 
 namespace urnic::control {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // What a device answers to `urnic`: the requests of
-// verbs/abi/control_protocol.h.
+// verbs/control/control_protocol.h.
 
 #include <string>
 #include <string_view>

@@ -16,9 +16,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "datapath/guest/engine_thread.h"
-#include "verbs/abi/control_protocol.h"
-#include "verbs/abi/high_fd.h"
+#include "verbs/control/control_protocol.h"
 #include "verbs/control/debug_log.h"
+#include "verbs/libc/high_fd.h"
 
 namespace urnic::control {
 

@@ -1,9 +1,9 @@
 #pragma once
 
 // The socket of a device that `urnic` talks to, and the thread that serves it
-// (verbs/abi/control_protocol.h). A thread of its own, asleep until somebody
-// connects: the helper's must not wait, and the port's keeper, which not every
-// port has, may be held up in a driver for seconds.
+// (verbs/control/control_protocol.h). A thread of its own, asleep until
+// somebody connects: the helper's must not wait, and the port's keeper, which
+// not every port has, may be held up in a driver for seconds.
 //
 // Where the socket cannot be made, the debug log says so, and the device works
 // without.

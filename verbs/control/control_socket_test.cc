@@ -14,7 +14,7 @@
 #include <fstream>
 #include <string>
 
-#include "verbs/abi/control_protocol.h"
+#include "verbs/control/control_protocol.h"
 
 namespace {
 

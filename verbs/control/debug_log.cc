@@ -6,7 +6,7 @@
 #include <string>
 
 #include "datapath/guest/debug_file.h"
-#include "verbs/abi/file_size_signal.h"
+#include "verbs/libc/file_size_signal.h"
 
 namespace urnic::control {
 namespace {

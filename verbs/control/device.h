@@ -24,7 +24,6 @@
 #include "absl/status/statusor.h"
 #include "datapath/nic/nic.h"
 #include "datapath/port/port.h"
-#include "verbs/abi/device_identity.h"
 #include "verbs/control/control_socket.h"
 #include "verbs/control/device_routes.h"
 #include "verbs/control/event_sink.h"
@@ -32,6 +31,7 @@
 #include "verbs/control/limits.h"
 #include "verbs/control/no_listener.h"
 #include "verbs/control/owner.h"
+#include "verbs/identity/device_identity.h"
 
 namespace urnic::control {
 

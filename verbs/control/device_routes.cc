@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "datapath/guest/engine_thread.h"
-#include "verbs/abi/high_fd.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/gid_table.h"
+#include "verbs/libc/high_fd.h"
 
 namespace urnic::control {
 

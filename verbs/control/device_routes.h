@@ -22,8 +22,8 @@
 #include "absl/status/statusor.h"
 #include "datapath/port/kernel_routes.h"
 #include "transport/net/route_table.h"
-#include "verbs/abi/device_identity.h"
 #include "verbs/control/gid_table.h"
+#include "verbs/identity/device_identity.h"
 
 namespace urnic::control {
 

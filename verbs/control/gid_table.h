@@ -18,7 +18,7 @@
 
 #include "absl/status/status.h"
 #include "transport/wire/address.h"
-#include "verbs/abi/device_identity.h"
+#include "verbs/identity/device_identity.h"
 
 namespace urnic::control {
 

@@ -11,9 +11,9 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "verbs/abi/file_size_signal.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/owner.h"
+#include "verbs/libc/file_size_signal.h"
 
 namespace urnic::control {
 namespace {

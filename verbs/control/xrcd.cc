@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "verbs/abi/high_fd.h"
+#include "verbs/libc/high_fd.h"
 
 namespace urnic::control {
 

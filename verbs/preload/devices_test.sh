@@ -131,7 +131,7 @@ fi
 rm -rf "${XDG_RUNTIME_DIR:?}"/*
 
 echo "== a libibverbs that would not load our provider"
-newer=$(realpath verbs/abi/libnewer_verbs.so)
+newer=$(realpath verbs/libc/libnewer_verbs.so)
 err=$(with "$two_ports" python3 -c '
 import ctypes, os, sys
 ctypes.CDLL(sys.argv[1])

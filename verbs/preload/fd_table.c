@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "verbs/abi/high_fd.h"
+#include "verbs/libc/high_fd.h"
 #include "verbs/preload/cancellation.h"
 #include "verbs/preload/fork_safety.h"
 

@@ -41,7 +41,7 @@ struct urnic_rdma_cm_device {
   void (*close)(void* file);
 };
 
-struct urnic_device_identity;  // verbs/abi/device_identity.h
+struct urnic_device_identity;  // verbs/identity/device_identity.h
 
 struct urnic_preload_api {
   uint32_t size;  // of this struct, in bytes

@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "verbs/abi/high_fd.h"
+#include "verbs/libc/high_fd.h"
 #include "verbs/preload/cancellation.h"
 #include "verbs/preload/device_node.h"
 #include "verbs/preload/fd_table.h"

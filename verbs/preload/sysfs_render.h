@@ -4,7 +4,7 @@
 // perftest, UCX and pyverbs read them. README.md lists what is left out, and
 // why a missing file is better than a wrong one.
 
-#include "verbs/abi/device_identity.h"
+#include "verbs/identity/device_identity.h"
 
 // Writes sys/class/... and dev/infiniband below the existing directory `root`.
 // 0 or -errno.

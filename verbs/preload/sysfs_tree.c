@@ -11,9 +11,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "verbs/abi/device_identity.h"
-#include "verbs/abi/file_size_signal.h"
-#include "verbs/abi/library_version.h"
+#include "verbs/identity/device_identity.h"
+#include "verbs/libc/file_size_signal.h"
+#include "verbs/libc/library_version.h"
 #include "verbs/preload/fork_safety.h"
 #include "verbs/preload/run_dir.h"
 #include "verbs/preload/sysfs_render.h"

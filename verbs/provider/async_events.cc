@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "verbs/abi/high_fd.h"
+#include "verbs/libc/high_fd.h"
 
 namespace urnic::provider {
 

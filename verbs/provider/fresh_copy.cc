@@ -12,9 +12,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "verbs/abi/file_size_signal.h"
-#include "verbs/abi/high_fd.h"
 #include "verbs/control/debug_log.h"
+#include "verbs/libc/file_size_signal.h"
+#include "verbs/libc/high_fd.h"
 
 namespace urnic::provider {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "verbs/abi/library_version.h"
 #include "verbs/control/debug_log.h"
+#include "verbs/libc/library_version.h"
 #include "verbs/provider/rdmav34.h"
 
 namespace urnic::provider {

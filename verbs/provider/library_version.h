@@ -6,7 +6,7 @@
 namespace urnic::provider {
 
 // True if the libibverbs that loaded us is of the version that we are built for
-// (verbs/abi/library_version.h); else one message on stderr that names both.
+// (verbs/libc/library_version.h); else one message on stderr that names both.
 bool LibraryIsSupported();
 
 }  // namespace urnic::provider

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "verbs/abi/device_identity.h"
+#include "verbs/identity/device_identity.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/fresh_copy.h"
 #include "verbs/provider/library_version.h"

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "datapath/memory/guarded_memory.h"
-#include "verbs/abi/device_identity.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/fork_guard.h"
+#include "verbs/identity/device_identity.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/fresh_copy.h"
 #include "verbs/rdmacm/device_files.h"

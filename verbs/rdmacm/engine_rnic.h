@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "verbs/abi/device_identity.h"
 #include "verbs/control/device.h"
 #include "verbs/control/gid_table.h"
+#include "verbs/identity/device_identity.h"
 #include "verbs/rdmacm/rnic.h"
 
 namespace urnic::rdmacm {

@@ -12,7 +12,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "verbs/abi/device_identity.h"
+#include "verbs/identity/device_identity.h"
 
 struct match_entry {
   void* driver_data;

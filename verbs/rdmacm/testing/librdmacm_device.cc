@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "transport/base/check.h"
-#include "verbs/abi/device_identity.h"
+#include "verbs/identity/device_identity.h"
 #include "verbs/preload/preload_api.h"
 #include "verbs/rdmacm/device_files.h"
 #include "verbs/rdmacm/random.h"

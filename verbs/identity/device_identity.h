@@ -17,7 +17,8 @@
 //          | "mac=port"                          use the interface's own MAC
 //          | "vlan=" N                           1 to 4094: frames are tagged,
 //                                                both ways; others are not ours
-//          | "route=" ROUTE                      verbs/abi/ip_route.h; at most
+//          | "route=" ROUTE                      verbs/identity/ip_route.h; at
+//          most
 //                                                URNIC_MAX_ROUTES
 //          | "pkey=" HEX                         at most URNIC_MAX_PKEYS - 1
 //          | "fault=" SPEC                       once; not on loop
@@ -41,7 +42,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "verbs/abi/ip_route.h"
+#include "verbs/identity/ip_route.h"
 
 #ifdef __cplusplus
 extern "C" {

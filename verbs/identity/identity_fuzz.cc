@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "transport/base/check.h"
-#include "verbs/abi/device_identity.h"
+#include "verbs/identity/device_identity.h"
 
 namespace {
 

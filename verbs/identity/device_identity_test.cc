@@ -1,4 +1,4 @@
-#include "verbs/abi/device_identity.h"
+#include "verbs/identity/device_identity.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "verbs/abi/library_version.h"
+#include "verbs/libc/library_version.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -19,9 +19,9 @@ TEST(LibraryVersionTest, TheDistributionsIsTheOneThatWeAreBuiltFor) {
 TEST(LibraryVersionTest, ALaterOneSaysSo) {
   const char* root = getenv("TEST_SRCDIR");
   ASSERT_NE(root, nullptr);
-  void* library =
-      dlopen((std::string(root) + "/urnic/verbs/abi/libnewer_verbs.so").c_str(),
-             RTLD_LAZY);
+  void* library = dlopen(
+      (std::string(root) + "/urnic/verbs/libc/libnewer_verbs.so").c_str(),
+      RTLD_LAZY);
   ASSERT_NE(library, nullptr) << dlerror();
   EXPECT_EQ(urnic_verbs_private_abi(library), 65);
   EXPECT_EQ(urnic_verbs_newest_minor(library), 18);

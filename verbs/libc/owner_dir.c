@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "verbs/abi/owner_dir.h"
+#include "verbs/libc/owner_dir.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
-#include "verbs/abi/ip_route.h"
+#include "verbs/identity/ip_route.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "verbs/abi/text_slice.h"
+#include "verbs/identity/text_slice.h"
 
 static const uint8_t kMapped[12] = {[10] = 0xff, [11] = 0xff};
 static const uint8_t kNone[16];

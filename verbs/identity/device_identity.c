@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "verbs/abi/device_identity.h"
+#include "verbs/identity/device_identity.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "verbs/abi/text_slice.h"
+#include "verbs/identity/text_slice.h"
 
 struct parser {
   char* error;

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "verbs/abi/claim_holders.h"
+#include "verbs/libc/claim_holders.h"
 
 #include <errno.h>
 #include <linux/netlink.h>

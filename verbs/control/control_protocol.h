@@ -12,7 +12,8 @@
 //   addr add IP/LEN   an address more, at the first free place of the table
 //   addr del IP/LEN   one less; its place stays empty, the others do not move
 //   route             lists the routes
-//   route add ROUTE   a route more (verbs/abi/ip_route.h), of the device's own;
+//   route add ROUTE   a route more (verbs/identity/ip_route.h), of the device's
+//   own;
 //                     it replaces one of the same prefix, router and metric
 //   route del ROUTE   one of its own less, by prefix, router and metric
 //

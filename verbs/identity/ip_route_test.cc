@@ -1,4 +1,4 @@
-#include "verbs/abi/ip_route.h"
+#include "verbs/identity/ip_route.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "verbs/abi/library_version.h"
+#include "verbs/libc/library_version.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
