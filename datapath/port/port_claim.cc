@@ -1,5 +1,7 @@
 #include "datapath/port/port_claim.h"
 
+#include <linux/if_packet.h>
+#include <net/if.h>
 #include <pthread.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -119,6 +121,26 @@ std::optional<std::string> ProcessBehind(const std::string& name) {
   return process;
 }
 
+// A packet socket on the interface of "iface:NAME", which hears nothing; or -1.
+// Where there can be none, the port will not start either, and says why.
+int ShowRight(std::string_view identity) {
+  constexpr std::string_view kInterface = "iface:";
+  if (!identity.starts_with(kInterface)) return -1;
+  const std::string name(identity.substr(kInterface.size()));
+  sockaddr_ll address = {};
+  address.sll_family = AF_PACKET;
+  address.sll_ifindex = static_cast<int>(if_nametoindex(name.c_str()));
+  if (address.sll_ifindex == 0) return -1;
+  const int fd =
+      urnic_move_fd_high(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+  if (fd < 0 ||
+      bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
+    return fd;
+  }
+  close(fd);
+  return -1;
+}
+
 struct Holder {
   std::string name;
   uid_t uid = 0;
@@ -212,6 +234,8 @@ std::string Ignored(std::string_view what, const Holder& holder) {
 
 absl::Status PortClaim::TakePort(const std::string& identity, PortMode mode) {
   const std::string name = NameOf(identity);
+  right_fd_ = ShowRight(identity);
+  if (right_fd_ >= 0) Track(right_fd_);
   Attempt attempt = Claim(name, identity.c_str(), /*pass_over=*/true);
   lock_fd_ = attempt.fd;
   if (lock_fd_ == -EADDRINUSE) return Busy(identity, attempt);
@@ -274,9 +298,11 @@ PortClaim::~PortClaim() {
   CloseTracked(ordinal_fd_);
   CloseTracked(mode_fd_);
   CloseTracked(lock_fd_);
+  CloseTracked(right_fd_);
 }
 
 PortClaim& PortClaim::operator=(PortClaim&& other) noexcept {
+  std::swap(right_fd_, other.right_fd_);
   std::swap(lock_fd_, other.lock_fd_);
   std::swap(mode_fd_, other.mode_fd_);
   std::swap(ordinal_fd_, other.ordinal_fd_);

@@ -12,7 +12,9 @@
 // whoever claims a port first binds a name, then looks at all names of that
 // port in the kernel's list of sockets, and gives way to another who has the
 // right: of two, at least the one who bound last sees the other. Where the
-// kernel has no such list, the plain name alone decides.
+// kernel has no such list, the plain name alone decides. What gives the right
+// to an interface, a packet socket on it, is there before the name is, so that
+// nobody passes over an RNIC that is still starting.
 //
 // Ordinals have no owners: another user's RNIC has one by right. Only when all
 // are taken, one that is not root's or our own user's is shared.
@@ -56,6 +58,7 @@ class PortClaim {
   absl::Status TakePort(const std::string& identity, PortMode mode);
   absl::Status TakeOrdinal();
 
+  int right_fd_ = -1;
   int lock_fd_ = -1;
   int mode_fd_ = -1;
   int ordinal_fd_ = -1;

@@ -2,13 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -214,6 +217,29 @@ TEST(PortClaimTest, UserWithAPacketSocketOnTheInterfaceHasTheRight) {
   EXPECT_EQ(PortClaim::Take("iface:lo", PortMode::kEmbedded).status().code(),
             absl::StatusCode::kAlreadyExists);
   EXPECT_TRUE(PortClaim::Take("iface:lo2", PortMode::kEmbedded).ok());
+}
+
+// Another user from now on, who may still open packet sockets.
+bool BecomeAUserWithPackets() {
+  if (prctl(PR_SET_KEEPCAPS, 1) != 0 || setuid(kNobody) != 0) return false;
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  data[0].effective = data[0].permitted = 1u << CAP_NET_RAW;
+  return syscall(SYS_capset, &header, data) == 0;
+}
+
+// The claim comes first, the driver's own socket later.
+TEST(PortClaimTest, UserWhoseRnicIsStillStartingHasTheRight) {
+  NEEDS_ANOTHER_USER();
+  Child other([] {
+    if (!BecomeAUserWithPackets()) return false;
+    auto* claim =
+        new absl::StatusOr(PortClaim::Take("iface:lo", PortMode::kEmbedded));
+    return claim->ok();
+  });
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(PortClaim::Take("iface:lo", PortMode::kEmbedded).status().code(),
+            absl::StatusCode::kAlreadyExists);
 }
 
 TEST(PortClaimTest, OfManyThatPassOverANameOneGetsThePort) {

@@ -20,10 +20,23 @@
 // What the kernel fills at a time, at most.
 #define ANSWER_BYTES 32768
 
+// A list that the kernel could not finish undisturbed is asked for so often.
+#define LISTS 16
+
+// What has been found, in all lists together.
+struct found {
+  struct urnic_claim_holder holder;  // its name is `name`
+  char name[108];                    // sun_path
+};
+
 struct search {
   const char* prefix;
-  void (*visit)(void* context, const struct urnic_claim_holder* holder);
-  void* context;
+  struct found* found;
+  size_t count;
+  size_t room;
+  int interrupted;  // this list is not of one moment
+  int pieces;       // in which it came
+  int news;         // in it
 };
 
 static int ask(int fd) {
@@ -41,8 +54,28 @@ static int ask(int fd) {
   return send(fd, &request, sizeof(request), 0) < 0 ? -errno : 0;
 }
 
+static int add(struct search* search, const struct urnic_claim_holder* holder) {
+  for (size_t i = 0; i < search->count; ++i) {
+    if (search->found[i].holder.inode == holder->inode) return 0;
+  }
+  if (search->count == search->room) {
+    const size_t room = 2 * search->room + 16;
+    struct found* more = realloc(search->found, room * sizeof(*more));
+    if (more == NULL) return -ENOMEM;
+    search->found = more;
+    search->room = room;
+  }
+  struct found* it = &search->found[search->count++];
+  it->holder = *holder;
+  if (it->holder.name_bytes > sizeof(it->name))
+    it->holder.name_bytes = sizeof(it->name);
+  memcpy(it->name, holder->name, it->holder.name_bytes);
+  search->news = 1;
+  return 0;
+}
+
 // One socket. -ENODATA: the kernel does not know whose it is.
-static int look(const struct search* search, const struct nlmsghdr* message) {
+static int look(struct search* search, const struct nlmsghdr* message) {
   const struct unix_diag_msg* socket = NLMSG_DATA(message);
   struct urnic_claim_holder holder = {.inode = socket->udiag_ino};
   int has_uid = 0;
@@ -65,17 +98,18 @@ static int look(const struct search* search, const struct nlmsghdr* message) {
   if (!has_uid) return -ENODATA;
   ++holder.name;
   --holder.name_bytes;
-  search->visit(search->context, &holder);
-  return 0;
+  return add(search, &holder);
 }
 
 // 1 when more is to come, 0 at the end, or -errno.
-static int take_answer(int fd, char* answer, const struct search* search) {
+static int take_answer(int fd, char* answer, struct search* search) {
   ssize_t bytes = recv(fd, answer, ANSWER_BYTES, 0);
   if (bytes < 0) return errno == EINTR ? 1 : -errno;
+  ++search->pieces;
   int left = (int)bytes;
   for (const struct nlmsghdr* m = (const struct nlmsghdr*)answer;
        NLMSG_OK(m, left); m = NLMSG_NEXT(m, left)) {
+    if (m->nlmsg_flags & NLM_F_DUMP_INTR) search->interrupted = 1;
     if (m->nlmsg_type == NLMSG_DONE) return 0;
     if (m->nlmsg_type == NLMSG_ERROR) {
       int error = ((const struct nlmsgerr*)NLMSG_DATA(m))->error;
@@ -87,20 +121,43 @@ static int take_answer(int fd, char* answer, const struct search* search) {
   return 1;
 }
 
+static int list(int fd, char* answer, struct search* search) {
+  search->interrupted = search->pieces = search->news = 0;
+  int err = ask(fd);
+  if (err != 0) return err;
+  do {
+    err = take_answer(fd, answer, search);
+  } while (err > 0);
+  return err;
+}
+
+// The kernel goes on with the next piece where it counted to in the last: a
+// socket that is closed in between moves the others, and one is left out. Not
+// every kernel says so (NLM_F_DUMP_INTR), so a list of several pieces counts
+// when it adds nothing to the one before.
+static int is_whole(const struct search* search) {
+  // The last piece is the end alone.
+  return !search->interrupted && (search->pieces <= 2 || !search->news);
+}
+
 int urnic_claim_visit(const char* prefix,
                       void (*visit)(void* context,
                                     const struct urnic_claim_holder* holder),
                       void* context) {
-  const struct search search = {prefix, visit, context};
+  struct search search = {.prefix = prefix};
   int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
   if (fd < 0) return -errno;
   char* answer = malloc(ANSWER_BYTES);
-  int err = answer != NULL ? ask(fd) : -ENOMEM;
-  if (err == 0) {
-    do {
-      err = take_answer(fd, answer, &search);
-    } while (err > 0);
+  int err = answer != NULL ? 0 : -ENOMEM;
+  int lists = 0;
+  do {
+    if (err == 0) err = list(fd, answer, &search);
+  } while (err == 0 && !is_whole(&search) && ++lists < LISTS);
+  for (size_t i = 0; err == 0 && i < search.count; ++i) {
+    search.found[i].holder.name = search.found[i].name;
+    visit(context, &search.found[i].holder);
   }
+  free(search.found);
   free(answer);
   close(fd);
   return err;
