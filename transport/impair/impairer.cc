@@ -5,7 +5,7 @@
 namespace urnic::impair {
 
 Impairer::Impairer(const Config& config, uint64_t seed, Time start)
-    : start_(start), random_(seed) {
+    : start_(start), random_(seed), queue_empty_(start) {
   Reconfigure(config);
 }
 
@@ -14,6 +14,8 @@ void Impairer::Reconfigure(const Config& config) {
   buffer_ = WireTime(config.buffer_bytes);
   red_min_ = WireTime(config.red.min_bytes);
   red_max_ = WireTime(config.red.max_bytes);
+  // A stall that is another makes unstalled time another.
+  queue_end_ = Unstalled(queue_empty_);
   bad_ = false;
 }
 
@@ -78,7 +80,7 @@ bool Impairer::EnterQueue(Time now, size_t bytes, bool ect, Fate& fate) {
     }
     queue_end_ = queue_end_ + own;
   }
-  fate.leaves = WhenUnstalled(queue_end_);
+  fate.leaves = queue_empty_ = WhenUnstalled(queue_end_);
   return true;
 }
 

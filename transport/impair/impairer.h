@@ -93,7 +93,8 @@ class Impairer {
   // `start`: stall and die count from here.
   Impairer(const Config& config, uint64_t seed, Time start);
 
-  // The same wire, time and queue, with other faults.
+  // The same wire, time and queue, with other faults. What has its fate keeps
+  // it; what comes stands behind it.
   void Reconfigure(const Config& config);
 
   // `bytes`: from the Ethernet header on, without the FCS. `ect`: the frame's
@@ -130,6 +131,7 @@ class Impairer {
   const Time start_;
   Random random_;
   Duration queue_end_;  // in unstalled time
+  Time queue_empty_;    // the same, as the last frame was told
   Time last_arrival_;
   bool bad_ = false;
   Counts counts_;

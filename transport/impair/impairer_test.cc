@@ -283,6 +283,42 @@ TEST(ImpairerTest, AStalledWireFillsItsBuffer) {
             At(Ms(14) + kOnWire));
 }
 
+// Time without stalls, in which the queue is counted, is another when the
+// stalls are others: the queue's end must not move with it.
+TEST(ImpairerTest, AnotherStallMovesNothingThatIsQueued) {
+  Config with;
+  with.bits_per_second = 8'000'000;  // a byte takes a microsecond
+  with.buffer_bytes = 1 << 20;
+  with.stall = {.after = Ms(100), .length = Ms(100), .every = Ms(200)};
+  Config without = with;
+  without.stall = {};
+  const Duration wire = Us(kBytes + kWireOverheadBytes);
+  // Begun when a stall has passed; ended in the middle of one.
+  for (const bool stalls_end : {true, false}) {
+    Impairer impairer(stalls_end ? with : without, 1, kStart);
+    const Time now = At(stalls_end ? Ms(350) : Ms(250));
+    const Time first = impairer.Offer(now, kBytes, false).leaves;
+    EXPECT_EQ(first, stalls_end ? At(Ms(400)) + wire : now + wire);
+    impairer.Reconfigure(stalls_end ? without : with);
+    EXPECT_EQ(impairer.Offer(now, kBytes, false).leaves, first + wire);
+  }
+}
+
+TEST(ImpairerTest, AnotherRateHoldsForWhatComes) {
+  Config config;
+  config.stall = {.after = Ms(100), .length = Ms(100), .every = {}};
+  config.bits_per_second = 8'000'000;
+  config.buffer_bytes = 1 << 20;
+  Impairer impairer(config, 1, kStart);
+  const Duration wire = Us(kBytes + kWireOverheadBytes);
+  EXPECT_EQ(impairer.Offer(At(Ms(150)), kBytes, false).leaves,
+            At(Ms(200)) + wire);
+  config.bits_per_second *= 2;
+  impairer.Reconfigure(config);
+  EXPECT_EQ(impairer.Offer(At(Ms(151)), kBytes, false).leaves,
+            At(Ms(200)) + wire + Us((kBytes + kWireOverheadBytes) / 2));
+}
+
 TEST(ImpairerTest, WhatIsDeadTakesNothing) {
   Config config;
   config.die_after = Ms(10);
