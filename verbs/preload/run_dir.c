@@ -192,24 +192,59 @@ struct found {
   unsigned long long pid;
 };
 
-// Calls `each` for those in all places whose process lives, or is gone.
-static void walk(int lives, void (*each)(const struct found* f, void* context),
-                 void* context) {
-  const struct owner me = this_process();
+struct walk {
+  struct owner me;
+  int lives;  // wanted are those whose process lives, or those whose is gone
+  void (*each)(const struct found* f, void* context);
+  void* context;
+};
+
+static void walk_place(const struct walk* w, const char* where) {
+  DIR* dir = where != NULL ? opendir(where) : NULL;
+  if (dir == NULL) return;
+  const struct dirent* e;
+  while ((e = readdir(dir)) != NULL) {
+    struct owner who;
+    if (!parse_name(e->d_name, &who) || owner_lives(&w->me, &who) != w->lives)
+      continue;
+    const struct found f = {dirfd(dir), where, e->d_name, who.pid};
+    w->each(&f, w->context);
+  }
+  closedir(dir);
+}
+
+static int is_a_place(const char* path) {
+  struct stat here, there;
+  if (stat(path, &here) != 0) return 0;
   for (int i = 0; i < PLACES; ++i) {
     char room[32];
     const char* where = place(i, room, sizeof(room));
-    DIR* dir = where != NULL ? opendir(where) : NULL;
-    if (dir == NULL) continue;
-    const struct dirent* e;
-    while ((e = readdir(dir)) != NULL) {
-      struct owner who;
-      if (!parse_name(e->d_name, &who) || owner_lives(&me, &who) != lives)
-        continue;
-      const struct found f = {dirfd(dir), where, e->d_name, who.pid};
-      each(&f, context);
-    }
-    closedir(dir);
+    if (where != NULL && stat(where, &there) == 0 &&
+        there.st_dev == here.st_dev && there.st_ino == here.st_ino)
+      return 1;
+  }
+  return 0;
+}
+
+// The runtime directories of all users (pam_systemd(8)), but those that are a
+// place of ours.
+static void walk_users(const struct walk* w) {
+  DIR* users = opendir("/run/user");
+  if (users == NULL) return;
+  const struct dirent* e;
+  while ((e = readdir(users)) != NULL) {
+    char path[sizeof("/run/user/") + sizeof(e->d_name)];
+    if (e->d_name[0] < '0' || e->d_name[0] > '9') continue;
+    snprintf(path, sizeof(path), "/run/user/%s", e->d_name);
+    if (!is_a_place(path)) walk_place(w, path);
+  }
+  closedir(users);
+}
+
+static void walk(const struct walk* w) {
+  for (int i = 0; i < PLACES; ++i) {
+    char room[32];
+    walk_place(w, place(i, room, sizeof(room)));
   }
 }
 
@@ -249,7 +284,8 @@ static void sweep_dpdk(const char* place, struct sweep* sweep) {
 
 int urnic_run_dir_sweep(int remove) {
   struct sweep sweep = {.remove = remove};
-  walk(/*lives=*/0, sweep_one, &sweep);
+  const struct walk gone = {this_process(), 0, sweep_one, &sweep};
+  walk(&gone);
   const char* runtime = absolute(getenv("XDG_RUNTIME_DIR"));
   if (runtime != NULL) sweep_dpdk(runtime, &sweep);
   sweep_dpdk("/run", &sweep);
@@ -281,5 +317,7 @@ void urnic_run_dir_visit(void (*visit)(void* context, const char* path,
                                        unsigned long long pid),
                          void* context) {
   struct visit to = {visit, context};
-  walk(/*lives=*/1, visit_one, &to);
+  const struct walk living = {this_process(), 1, visit_one, &to};
+  walk(&living);
+  if (geteuid() == 0) walk_users(&living);
 }

@@ -36,7 +36,9 @@ void urnic_run_dir_remove(const char* path);
 int urnic_run_dir_sweep(int remove);
 
 // Calls `visit` for each directory whose process lives, of this user or, for
-// root, of any; `pid` as that process's own pid namespace counts.
+// root, of any, also in /run/user/<uid> of another; `pid` as that process's own
+// pid namespace counts. Where another user's $XDG_RUNTIME_DIR or $TMPDIR is
+// something else, nobody can know it.
 void urnic_run_dir_visit(void (*visit)(void* context, const char* path,
                                        unsigned long long pid),
                          void* context);
