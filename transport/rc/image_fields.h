@@ -47,7 +47,7 @@ struct FieldsOf<rc::SendState> {
         window_max, window_acked, retries_left, rnr_retries_left, rnr_waiting,
         lost_response_seen, any_executed, running, draining, failed, flushing,
         timing, failed_status, failed_cause, failed_index, deadline, sent_since,
-        round_trip, current_index_valid, current, gather, counters);
+        round_trip, current_index_valid, current, counters);
     f.Group("config", config);
     f("head", head);
     f("una", una);
@@ -83,7 +83,7 @@ struct FieldsOf<rc::SendState> {
     f.Group("counters", counters);
     // Where it lies; and what follows from the rest, or is read again.
     f.Elsewhere(limits, sq, records, record_mask, mrs, posted, any_executed,
-                current_index_valid, current, gather);
+                current_index_valid, current);
     // Else there is no telling how many records there are.
     const uint32_t all = assigned - head;
     f.Require(all <= sq.entries(), "assigned", assigned,

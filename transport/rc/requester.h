@@ -188,7 +188,7 @@ class Requester {
   // executes what needs no packet.
   bool Ready() {
     while (ReadyToGo()) {
-      if (__builtin_expect(!Contains(kLocalRequests, s_.current.opcode), 1))
+      if (__builtin_expect(!Contains(kLocalRequests, s_.current.wqe.opcode), 1))
         return true;
       if (!ExecuteLocal()) return false;
     }
@@ -215,31 +215,16 @@ class Requester {
       return true;
     }
     // IBTA 10.8.3.3: a fenced request waits for all earlier reads and atomics.
-    return (s_.current.flags & URNIC_SEND_FENCE) != 0 && s_.next_offset == 0;
+    return (s_.current.wqe.flags & URNIC_SEND_FENCE) != 0 &&
+           s_.next_offset == 0;
   }
 
-  //= IBTA 10.8.3.3: binds and invalidates are executed in order; a fence makes
-  //= them wait for reads and atomics
+  // They wait for their turn, and with a fence for reads and atomics.
   [[gnu::cold, gnu::noinline]] bool ExecuteLocal() {
     SendRecord& record = s_.RecordOf(s_.next);
-    const urnic_sq_wqe& wqe = s_.current;
-    if (!record.executed) {
-      const bool bind = wqe.opcode == URNIC_WR_BIND_MW;
-      const mem::MemFault fault =
-          bind ? s_.mrs->Bind({.window = wqe.bind.window,
-                               .new_key = wqe.imm_or_key,
-                               .region = wqe.bind.region,
-                               .address = wqe.remote_addr,
-                               .length = wqe.bind.length,
-                               .access = static_cast<uint32_t>(wqe.bind.access),
-                               .pd = s_.limits.pd,
-                               .qpn = s_.limits.qpn})
-               : s_.mrs->Invalidate(MrKey{wqe.imm_or_key}, s_.limits.pd,
-                                    s_.limits.qpn);
-      if (fault != mem::MemFault::kNone) {
-        return Fail(s_.next,
-                    bind ? URNIC_WC_MW_BIND_ERR : URNIC_WC_LOC_QP_OP_ERR);
-      }
+    if (!record.executed &&
+        s_.current.ExecuteLocal(*s_.mrs, s_.limits) != mem::MemFault::kNone) {
+      return Fail(s_.next, s_.current.LocalFailure());
     }
     record.executed = s_.any_executed = true;
     ++s_.next;
@@ -268,28 +253,17 @@ class Requester {
 
   // Copies the work request out of the ring and finds its length.
   bool Load(uint64_t& length) {
-    s_.current = s_.sq.Read<urnic_sq_wqe>(s_.next);
-    s_.gather = SgeCursor{};
     s_.current_index_valid = true;
-    const urnic_sq_wqe& wqe = s_.current;
-    if ((wqe.flags & URNIC_SEND_INLINE) != 0) {
-      length = wqe.inline_bytes;
-      return length <= s_.limits.max_inline &&
-             (!Contains(kAnsweredRequests, wqe.opcode) ||
-              Contains(kGatheringRequests, wqe.opcode));
-    }
-    if (wqe.num_sge > s_.limits.max_sge_send) return false;
-    length = 0;
-    for (uint32_t i = 0; i < wqe.num_sge; ++i) {
-      length += s_.sq.ReadSge<urnic_sq_wqe>(s_.next, i).length;
-    }
-    return true;
+    return s_.current.Load(s_.sq, s_.next, s_.limits, length) &&
+           (!s_.current.is_inline() ||
+            !Contains(kAnsweredRequests, s_.current.wqe.opcode) ||
+            Contains(kGatheringRequests, s_.current.wqe.opcode));
   }
 
   bool StartNew() {
     uint64_t length = 0;
     if (!Load(length)) return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);
-    const urnic_sq_wqe& wqe = s_.current;
+    const urnic_sq_wqe& wqe = s_.current.wqe;
     if (length > URNIC_MAX_MESSAGE_BYTES) {
       return Fail(s_.next, URNIC_WC_LOC_LEN_ERR);
     }
@@ -336,25 +310,14 @@ class Requester {
                : URNIC_WC_LOC_LEN_ERR;
   }
 
-  // Of the current work request, from the ring.
-  auto ReadSge() const {
-    return
-        [this](uint32_t i) { return s_.sq.ReadSge<urnic_sq_wqe>(s_.next, i); };
-  }
-
   // Requests of one packet are checked when they are gathered; longer ones,
   // and those whose data comes later, before anything goes on the wire.
   bool CheckKeys(uint64_t length, uint32_t packets) {
-    const bool response = Contains(kScatteringRequests, s_.current.opcode);
-    if ((packets == 1 && !response) || length == 0 ||
-        (s_.current.flags & URNIC_SEND_INLINE) != 0) {
-      return true;
-    }
-    SgeCursor cursor;
-    return WalkSges(s_.current.num_sge, ReadSge(), cursor, 0,
-                    static_cast<uint32_t>(length), *s_.mrs, s_.limits.pd,
-                    response ? mem::kLocalWrite : mem::kLocalRead,
-                    [](uint64_t, uint32_t) {}) == WalkResult::kOk;
+    const bool response = Contains(kScatteringRequests, s_.current.wqe.opcode);
+    if ((packets == 1 && !response) || length == 0) return true;
+    return s_.current.Check(s_.sq, s_.next, *s_.mrs, s_.limits.pd,
+                            static_cast<uint32_t>(length),
+                            response ? mem::kLocalWrite : mem::kLocalRead);
   }
 
   // Reads a work request again for retransmission. One whose length or opcode
@@ -364,7 +327,7 @@ class Requester {
     uint64_t length = 0;
     const SendRecord& record = s_.RecordOf(s_.next);
     if (!Load(length) || length != record.length ||
-        s_.current.opcode != record.opcode) {
+        s_.current.wqe.opcode != record.opcode) {
       return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);
     }
     return true;
@@ -426,8 +389,8 @@ class Requester {
     slot.header_bytes = sizeof(wire::Bth);
     if (__builtin_expect(s_.limits.xrc, 0)) {
       bth->opcode |= static_cast<uint8_t>(wire::Opcode::kXrcBase);
-      Append(slot, wire::XrcEth{
-                       wire::Be<uint32_t>(s_.current.xrc_srqn & 0x00ffffff)});
+      Append(slot, wire::XrcEth{wire::Be<uint32_t>(s_.current.wqe.xrc_srqn &
+                                                   0x00ffffff)});
     }
   }
 
@@ -439,8 +402,9 @@ class Requester {
 
   wire::Reth MakeReth(uint32_t offset, uint32_t length) const {
     wire::Reth reth;
-    reth.virtual_address = wire::Be<uint64_t>(s_.current.remote_addr + offset);
-    reth.rkey = wire::Be<uint32_t>(s_.current.rkey);
+    reth.virtual_address =
+        wire::Be<uint64_t>(s_.current.wqe.remote_addr + offset);
+    reth.rkey = wire::Be<uint32_t>(s_.current.wqe.rkey);
     reth.dma_length = wire::Be<uint32_t>(length);
     return reth;
   }
@@ -455,8 +419,8 @@ class Requester {
   void WriteFlush(TxSlot& slot) {
     WriteBth(slot, wire::Opcode::kRcFlush, false);
     Append(slot, wire::Feth{wire::Be<uint32_t>(
-                     static_cast<uint32_t>(s_.current.compare_add))});
-    Append(slot, MakeReth(0, static_cast<uint32_t>(s_.current.swap)));
+                     static_cast<uint32_t>(s_.current.wqe.compare_add))});
+    Append(slot, MakeReth(0, static_cast<uint32_t>(s_.current.wqe.swap)));
   }
 
   void WriteAtomic(TxSlot& slot, const SendRecord& record) {
@@ -465,11 +429,11 @@ class Requester {
              swap ? wire::Opcode::kRcCompareSwap : wire::Opcode::kRcFetchAdd,
              false);
     wire::AtomicEth eth;
-    eth.virtual_address = wire::Be<uint64_t>(s_.current.remote_addr);
-    eth.rkey = wire::Be<uint32_t>(s_.current.rkey);
-    eth.swap_or_add =
-        wire::Be<uint64_t>(swap ? s_.current.swap : s_.current.compare_add);
-    eth.compare = wire::Be<uint64_t>(swap ? s_.current.compare_add : 0);
+    eth.virtual_address = wire::Be<uint64_t>(s_.current.wqe.remote_addr);
+    eth.rkey = wire::Be<uint32_t>(s_.current.wqe.rkey);
+    eth.swap_or_add = wire::Be<uint64_t>(swap ? s_.current.wqe.swap
+                                              : s_.current.wqe.compare_add);
+    eth.compare = wire::Be<uint64_t>(swap ? s_.current.wqe.compare_add : 0);
     Append(slot, eth);
   }
 
@@ -479,7 +443,10 @@ class Requester {
     const uint32_t chunk = std::min(left, s_.config.mtu);
     const bool first = s_.next_offset == 0;
     last = chunk == left;
-    if (!Gather(slot, chunk)) return Fail(s_.next, URNIC_WC_LOC_PROT_ERR);
+    if (!s_.current.Gather(s_.sq, s_.next, *s_.mrs, s_.limits.pd,
+                           s_.next_offset, chunk, slot)) {
+      return Fail(s_.next, URNIC_WC_LOC_PROT_ERR);
+    }
     slot.payload_bytes = chunk;
     slot.pad_bytes = static_cast<uint8_t>(-chunk & 3);
     constexpr RequestSet kSends = RequestsOf(RequestFamily::kSend);
@@ -487,7 +454,7 @@ class Requester {
     const bool imm = last && Contains(kRequestsWithImm, record.opcode);
     const bool inv = last && record.opcode == URNIC_WR_SEND_WITH_INV;
     const bool solicited = last && (!write || imm) &&
-                           (s_.current.flags & URNIC_SEND_SOLICITED) != 0;
+                           (s_.current.wqe.flags & URNIC_SEND_SOLICITED) != 0;
     //= IBTA A19.4.2: an atomic write is a write of one packet, of eight bytes
     const wire::Opcode opcode = record.opcode == URNIC_WR_ATOMIC_WRITE
                                     ? wire::Opcode::kRcAtomicWrite
@@ -496,11 +463,11 @@ class Requester {
     if (write && first) Append(slot, MakeReth(0, record.length));
     if (imm) {
       wire::ImmDt data;
-      std::memcpy(data.data, &s_.current.imm_or_key, sizeof(data.data));
+      std::memcpy(data.data, &s_.current.wqe.imm_or_key, sizeof(data.data));
       Append(slot, data);
     }
     if (inv)
-      Append(slot, wire::Ieth{wire::Be<uint32_t>(s_.current.imm_or_key)});
+      Append(slot, wire::Ieth{wire::Be<uint32_t>(s_.current.wqe.imm_or_key)});
     return true;
   }
 
@@ -519,24 +486,6 @@ class Requester {
     if (first) return kRcSendFirst;
     if (!last) return kRcSendMiddle;
     return inv ? kRcSendLastInvalidate : imm ? kRcSendLastImm : kRcSendLast;
-  }
-
-  bool Gather(TxSlot& slot, uint32_t bytes) {
-    if (bytes == 0) return true;
-    if ((s_.current.flags & URNIC_SEND_INLINE) != 0) {
-      slot.segments[0] = {s_.sq.InlineAddress(s_.next) + s_.next_offset, bytes};
-      slot.segment_count = 1;
-      return true;
-    }
-    uint32_t count = 0;
-    const WalkResult result =
-        WalkSges(s_.current.num_sge, ReadSge(), s_.gather, s_.next_offset,
-                 bytes, *s_.mrs, s_.limits.pd, mem::kLocalRead,
-                 [&](uint64_t address, uint32_t piece) {
-                   slot.segments[count++] = {address, piece};
-                 });
-    slot.segment_count = static_cast<uint8_t>(count);
-    return result == WalkResult::kOk;
   }
 
   // AckReq at half a window, so that a long message keeps moving, and on the

@@ -17,7 +17,7 @@
 #include "transport/base/check.h"
 #include "transport/mem/mr_table.h"
 #include "transport/work/request.h"
-#include "transport/work/sge_walk.h"
+#include "transport/work/send_request.h"
 #include "transport/work/types.h"
 #include "transport/work/work_queue.h"
 
@@ -162,8 +162,7 @@ struct SendState {
 
   // The work request under transmission, read once from the ring.
   bool current_index_valid = false;
-  urnic_sq_wqe current = {};
-  SgeCursor gather;
+  SendRequest current;
 
   RequesterCounters counters;  // never reset
 };

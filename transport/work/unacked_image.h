@@ -16,7 +16,7 @@ struct FieldsOf<UnackedSender> {
     URNIC_MEMBERS(f, s, limits, config, sq, requests, mrs, head, next, stale,
                   posted, published, drain_limit, psn, running, draining,
                   drain_reported, failed, flushing, failed_status, loaded,
-                  length, offset, current, gather);
+                  length, offset, current);
     f("head", head);
     f("next", next);
     f("stale", stale);
@@ -32,7 +32,7 @@ struct FieldsOf<UnackedSender> {
     f("offset", offset);
     // Where it lies; and what follows from the rest, or is read again.
     f.Elsewhere(limits, config, sq, requests, mrs, posted, published, loaded,
-                current, gather);
+                current);
   }
   static void Check(ImageReader& f, const UnackedSender& s, QpState state,
                     uint32_t mtu);

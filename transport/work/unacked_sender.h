@@ -17,7 +17,7 @@
 #include "transport/base/check.h"
 #include "transport/base/fields.h"
 #include "transport/work/request.h"
-#include "transport/work/sge_walk.h"
+#include "transport/work/send_request.h"
 #include "transport/work/types.h"
 #include "transport/work/work_queue.h"
 
@@ -187,30 +187,14 @@ class UnackedSender {
   // executes what needs no packet.
   bool Ready() {
     while (ReadyToGo()) {
-      if (!Contains(kLocalRequests, current_.opcode)) return true;
-      const bool bind = current_.opcode == URNIC_WR_BIND_MW;
-      if (ExecuteLocal(bind) != mem::MemFault::kNone) {
-        FailAt(next_, bind ? URNIC_WC_MW_BIND_ERR : URNIC_WC_LOC_QP_OP_ERR);
+      if (!Contains(kLocalRequests, current_.wqe.opcode)) return true;
+      if (current_.ExecuteLocal(*mrs_, limits_) != mem::MemFault::kNone) {
+        FailAt(next_, current_.LocalFailure());
         return false;
       }
       Finish();
     }
     return false;
-  }
-
-  mem::MemFault ExecuteLocal(bool bind) {
-    const urnic_sq_wqe& wqe = current_;
-    if (!bind) {
-      return mrs_->Invalidate(MrKey{wqe.imm_or_key}, limits_.pd, limits_.qpn);
-    }
-    return mrs_->Bind({.window = wqe.bind.window,
-                       .new_key = wqe.imm_or_key,
-                       .region = wqe.bind.region,
-                       .address = wqe.remote_addr,
-                       .length = wqe.bind.length,
-                       .access = static_cast<uint32_t>(wqe.bind.access),
-                       .pd = limits_.pd,
-                       .qpn = limits_.qpn});
   }
 
   bool ReadyToGo() {
@@ -242,40 +226,20 @@ class UnackedSender {
     return status;
   }
   uint8_t LoadCurrent() {
-    current_ = sq_.Read<urnic_sq_wqe>(next_);
-    gather_ = SgeCursor{};
-    if (current_.opcode > 31 || !Contains(requests_, current_.opcode)) {
-      return URNIC_WC_LOC_QP_OP_ERR;
-    }
-    if ((current_.flags & URNIC_SEND_INLINE) != 0) {
-      length_ = current_.inline_bytes;
-      return length_ <= limits_.max_inline ? URNIC_WC_SUCCESS
-                                           : URNIC_WC_LOC_QP_OP_ERR;
-    }
-    if (current_.num_sge > limits_.max_sge_send) return URNIC_WC_LOC_QP_OP_ERR;
     uint64_t length = 0;
-    for (uint32_t i = 0; i < current_.num_sge; ++i) {
-      length += sq_.ReadSge<urnic_sq_wqe>(next_, i).length;
+    const bool ok = current_.Load(sq_, next_, limits_, length);
+    const uint8_t opcode = current_.wqe.opcode;
+    if (!ok || opcode > 31 || !Contains(requests_, opcode)) {
+      return URNIC_WC_LOC_QP_OP_ERR;
     }
     if (length > URNIC_MAX_MESSAGE_BYTES) return URNIC_WC_LOC_LEN_ERR;
     length_ = static_cast<uint32_t>(length);
     // Before anything of a long message is on the wire.
-    SgeCursor cursor;
     return length_ <= config_.mtu ||
-                   Walk(cursor, 0, length_, [](uint64_t, uint32_t) {})
+                   current_.Check(sq_, next_, *mrs_, limits_.pd, length_,
+                                  mem::kLocalRead)
                ? URNIC_WC_SUCCESS
                : URNIC_WC_LOC_PROT_ERR;
-  }
-
-  template <typename Emit>
-  bool Walk(SgeCursor& cursor, uint32_t offset, uint32_t bytes, Emit&& emit) {
-    return WalkSges(
-               current_.num_sge,
-               [this](uint32_t i) {
-                 return sq_.ReadSge<urnic_sq_wqe>(next_, i);
-               },
-               cursor, offset, bytes, *mrs_, limits_.pd, mem::kLocalRead,
-               emit) == WalkResult::kOk;
   }
 
   template <typename Write>
@@ -288,31 +252,15 @@ class UnackedSender {
     slot.payload_bytes = chunk;
     slot.pad_bytes = static_cast<uint8_t>(-chunk & 3);
     slot.segment_count = 0;
-    if (!Gather(slot, chunk)) {
+    if (!current_.Gather(sq_, next_, *mrs_, limits_.pd, offset_, chunk, slot)) {
       FailAt(next_, URNIC_WC_LOC_PROT_ERR);
       return false;
     }
-    write(slot, Part{current_, length_, offset_ == 0, chunk == left, psn_});
+    write(slot, Part{current_.wqe, length_, offset_ == 0, chunk == left, psn_});
     psn_ = psn_ + 1;
     offset_ += chunk;
     if (chunk == left) Finish();
     return true;
-  }
-
-  bool Gather(TxSlot& slot, uint32_t bytes) {
-    if (bytes == 0) return true;
-    if ((current_.flags & URNIC_SEND_INLINE) != 0) {
-      slot.segments[0] = {sq_.InlineAddress(next_) + offset_, bytes};
-      slot.segment_count = 1;
-      return true;
-    }
-    uint8_t count = 0;
-    const bool ok =
-        Walk(gather_, offset_, bytes, [&](uint64_t address, uint32_t piece) {
-          slot.segments[count++] = {address, piece};
-        });
-    slot.segment_count = count;
-    return ok;
   }
 
   void Finish() {
@@ -346,8 +294,7 @@ class UnackedSender {
   bool loaded_ = false;
   uint32_t length_ = 0;
   uint32_t offset_ = 0;  // bytes of it already transmitted
-  urnic_sq_wqe current_ = {};
-  SgeCursor gather_;
+  SendRequest current_;
 };
 
 }  // namespace urnic
