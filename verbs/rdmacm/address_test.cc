@@ -246,6 +246,20 @@ TEST_F(AddressTest, BeyondARouterTheRouteChoosesTheSource) {
   EXPECT_EQ(route.ib_route[0].dgid[15], 9);
 }
 
+TEST_F(AddressTest, TheRouteHasTheMtuOfTheWayThatWasFound) {
+  for (const bool smaller : {false, true}) {
+    host_.rnic.path_mtu = smaller ? 800 : 0;
+    const uint32_t id = host_.Create();
+    ASSERT_EQ(host_.Resolve(id, Address("10.0.0.2", 7000)), 0);
+    EXPECT_EQ(host_.NextType(), EventType::kAddrResolved);
+    ASSERT_EQ(service().ResolveRoute(channel(), id, 1000), 0);
+    EXPECT_EQ(host_.NextType(), EventType::kRouteResolved);
+    rdma_ucm_query_route_resp route;
+    ASSERT_EQ(service().QueryRoute(channel(), id, route), 0);
+    EXPECT_EQ(route.ib_route[0].mtu, smaller ? 2u : 3u);
+  }
+}
+
 TEST_F(AddressTest, ADeviceThatDoesNotOpenIsSaid) {
   host_.rnic.open_error = EBUSY;
   const uint32_t id = host_.Create();

@@ -78,10 +78,11 @@ std::optional<Rnic::Route> EngineRnic::RouteTo(const wire::Gid& remote) const {
   return Route{.source = *source, .prefix_bits = route->prefix_bits};
 }
 
-uint8_t EngineRnic::MtuCode() const {
+uint8_t EngineRnic::MtuCode(uint32_t path_mtu) const {
   const control::Device* const device = opened_.load();
-  const uint32_t bytes =
+  uint32_t bytes =
       device != nullptr ? device->mtu_max() : urnic_ib_mtu(identity_.mtu);
+  if (path_mtu != 0) bytes = std::min(bytes, urnic_ib_mtu(path_mtu));
   return static_cast<uint8_t>(std::bit_width(bytes / 256));
 }
 

@@ -25,7 +25,7 @@ class EngineRnic final : public Rnic {
   const RnicInfo& info() const override { return info_; }
   std::vector<LocalAddress> Addresses() const override;
   std::optional<Route> RouteTo(const wire::Gid& remote) const override;
-  uint8_t MtuCode() const override;
+  uint8_t MtuCode(uint32_t path_mtu) const override;
   urnic::Time Now() const override { return Environment::Now(); }
 
   // The errno of control::Device::Open(), whose words go to stderr.

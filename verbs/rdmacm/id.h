@@ -88,6 +88,8 @@ struct Id {
   std::optional<net::PathQuery> path;
   uint8_t packet_rate = 0;
   uint8_t mtu_code = 0;
+  // Of the way that was found: the largest IP packet, in bytes; 0: not known.
+  uint32_t path_mtu = 0;
   // While it is being found where the destination is.
   std::shared_ptr<Resolution> resolution;
 

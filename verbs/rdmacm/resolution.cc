@@ -38,7 +38,8 @@ void Resolution::Cancel() {
   });
 }
 
-void Resolution::OnPath(net::PathStatus status, const net::Path&) {
+void Resolution::OnPath(net::PathStatus status, const net::Path& path) {
+  if (status == net::PathStatus::kFound) path_mtu_ = path.mtu;
   if (asking_) {
     at_once_ = status;
     return;

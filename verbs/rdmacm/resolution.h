@@ -45,6 +45,8 @@ class Resolution final : public net::PathWaiter {
 
   const std::shared_ptr<Id>& id() const { return id_; }
   const Way& way() const { return way_; }
+  // Of the answer: the largest IP packet to there, in bytes; 0: not known.
+  uint32_t path_mtu() const { return path_mtu_; }
 
   // Asks, unless Cancel() was called before, and returns the answer if it is
   // known at once; else OnAnswer() follows. Once. REQUIRES: the port is open;
@@ -65,6 +67,7 @@ class Resolution final : public net::PathWaiter {
   // The token holder's.
   bool asking_ = false;  // inside of Ask()
   std::optional<net::PathStatus> at_once_;
+  uint32_t path_mtu_ = 0;
   net::QuestionId question_ = 0;  // 0: none that can be answered
 };
 

@@ -57,7 +57,8 @@ class Rnic {
   // Nothing: no route leads there.
   virtual std::optional<Route> RouteTo(const wire::Gid& remote) const = 0;
   // The largest path MTU at the moment: 1: 256 bytes .. 5: 4096 bytes.
-  virtual uint8_t MtuCode() const = 0;
+  // On a way that takes IP packets of `path_mtu` bytes at most; 0: not known.
+  virtual uint8_t MtuCode(uint32_t path_mtu) const = 0;
   // Of the clock that WithToken() and net::MadHandler show.
   virtual Time Now() const = 0;
 

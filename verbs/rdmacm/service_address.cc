@@ -229,6 +229,7 @@ void Service::Resolved(const Resolution& resolution) {
   id->source.set_port(port);
   id->destination = way.destination;
   id->port = way.port;
+  id->path_mtu = resolution.path_mtu();
   id->state = IdState::kAddrResolved;
   id->resolution.reset();
   PushEvent(id, EventType::kAddrResolved, 0);

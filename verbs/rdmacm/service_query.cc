@@ -163,7 +163,7 @@ void Service::SetRoute(Id& id) {
   path.hop_limit = kDefaultHopLimit;
   id.path = path;
   id.packet_rate = kRate100Gbps;
-  id.mtu_code = id.port->rnic().MtuCode();
+  id.mtu_code = id.port->rnic().MtuCode(id.path_mtu);
 }
 
 // MADs look all alike, whatever the program wants for its data.

@@ -107,6 +107,8 @@ class FakeRnic final : public Rnic {
   }
   ~FakeRnic() override { network_.Detach(this); }
 
+  // Of the paths that are found.
+  uint32_t path_mtu = 0;
   // Where a route leads, and which.
   wire::Gid routed_remote;
   std::optional<Route> routed;
@@ -117,7 +119,9 @@ class FakeRnic final : public Rnic {
   std::optional<Route> RouteTo(const wire::Gid& remote) const override {
     return remote == routed_remote ? routed : std::nullopt;
   }
-  uint8_t MtuCode() const override { return 3; }
+  uint8_t MtuCode(uint32_t path_mtu) const override {
+    return path_mtu == 0 ? 3 : 2;
+  }
   Time Now() const override { return network_.now(); }
 
   int Open(net::MadHandler& handler) override {
@@ -131,7 +135,9 @@ class FakeRnic final : public Rnic {
     if (questions_.size() == max_questions) return 0;
     const net::QuestionId id = ++last_question_;
     if (HasGid(query.remote) || !network_.IsSilent(query.remote)) {
-      waiter->OnPath(net::PathStatus::kFound, {});
+      net::Path path;
+      path.mtu = path_mtu;
+      waiter->OnPath(net::PathStatus::kFound, path);
     } else {
       questions_.push_back(
           {id, query.remote, waiter, network_.now() + timeout});
