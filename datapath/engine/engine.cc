@@ -170,6 +170,16 @@ EngineCounters Engine::CountersOfAll() const {
   return all;
 }
 
+std::optional<uint32_t> Engine::ExtractQps(uint32_t place, size_t enough,
+                                           std::string& out) const {
+  const Time now = Now();
+  for (; place < places_.end(); ++place) {
+    if (out.size() >= enough) return place;
+    if (const EngineQp* qp = places_.At(place)) qp->AppendImage(now, out);
+  }
+  return std::nullopt;
+}
+
 void Engine::ModifyQp(EngineQp& qp, QpState target, const QpConfig& config) {
   if (target == QpState::kReset || target == QpState::kErr) {
     SendOwed(qp);

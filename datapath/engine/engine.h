@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -149,6 +150,12 @@ class Engine {
 
   // counters(), with the requesters of living queue pairs.
   EngineCounters CountersOfAll() const;
+
+  // Appends images of queue pairs (transport/work/image.h), from `place` on,
+  // until there are `enough` bytes. Returns the place to go on from; none: that
+  // was all. One that is created meanwhile may be left out.
+  std::optional<uint32_t> ExtractQps(uint32_t place, size_t enough,
+                                     std::string& out) const;
 
   // --- Control: outside a ControlScope -----------------------------------
 

@@ -3,6 +3,10 @@
 #include <bit>
 #include <utility>
 
+#include "transport/rc/image.h"
+#include "transport/uc/image.h"
+#include "transport/ud/image.h"
+
 namespace urnic {
 
 namespace {
@@ -71,6 +75,16 @@ void EngineQp::MakeRoomForReads(uint32_t reads) {
   std::unique_ptr<rc::ReplaySlot[]> larger(new rc::ReplaySlot[slots]);
   qp.MoveReplayTo({larger.get(), slots});
   replay_ = std::move(larger);
+}
+
+void EngineQp::AppendImage(Time now, std::string& out) const {
+  Ask([&](const auto& transport) {
+    const size_t begin = out.size();
+    const size_t bytes = ExtractImage(transport, now, {});
+    out.resize(begin + bytes);
+    ExtractImage(transport, now,
+                 {reinterpret_cast<uint8_t*>(out.data()) + begin, bytes});
+  });
 }
 
 RequesterCounters EngineQp::counters() const {

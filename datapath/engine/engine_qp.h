@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <variant>
 
 #include "datapath/engine/completion_queue.h"
@@ -183,6 +184,8 @@ class EngineQp {
   }
   // Of its requester; zero for services that do not count.
   RequesterCounters counters() const;
+  // Its image (transport/work/image.h), behind what `out` has.
+  void AppendImage(Time now, std::string& out) const;
   // The transport service of its packets.
   wire::Service wire_service() const { return wire_service_; }
   uint32_t xrc_domain() const { return xrc_domain_; }

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "datapath/nic/nic.h"
 #include "datapath/port/port_factory.h"
 #include "tests/support/fake_rings.h"
+#include "transport/work/image.h"
 
 namespace urnic {
 namespace {
@@ -202,6 +205,26 @@ TEST_F(EngineTest, WritesReadsAndAtomicsMoveBytes) {
   EXPECT_EQ(value, 42u);
   std::memcpy(&value, &memory_[600064], 8);
   EXPECT_EQ(value, 40u);
+}
+
+TEST_F(EngineTest, TheStateOfQueuePairsComesInParts) {
+  std::vector<uint32_t> qpns;
+  std::optional<uint32_t> place = 0;
+  while (place.has_value()) {
+    std::string image;
+    {
+      Engine::ControlScope scope(*engine_);
+      place = engine_->ExtractQps(*place, /*enough=*/1, image);
+    }
+    if (image.empty()) continue;  // behind the last
+    ImageShape shape;
+    const ImageRefusal refusal = ReadImageShape(
+        {reinterpret_cast<const uint8_t*>(image.data()), image.size()}, shape);
+    ASSERT_TRUE(refusal.ok()) << refusal.Text();
+    qpns.push_back(shape.limits.qpn);
+  }
+  EXPECT_EQ(qpns, (std::vector<uint32_t>{qp_[0]->qpn(), qp_[1]->qpn(),
+                                         qp_[2]->qpn()}));
 }
 
 TEST_F(EngineTest, SendMeetsReceive) {

@@ -15,6 +15,8 @@ class QpPlaces {
  public:
   bool empty() const { return count_ == 0; }
 
+  // One past the last that has been used.
+  uint32_t end() const { return static_cast<uint32_t>(places_.size()); }
   // Null: the place is free.
   EngineQp* At(uint32_t place) const {
     return place < places_.size() ? places_[place].qp : nullptr;

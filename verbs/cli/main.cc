@@ -75,6 +75,7 @@ int main(int argc, char** argv) {
   urnic::AddRunCommand(app, &program, &exit_status);
   urnic::AddAddrCommand(app, &exit_status);
   urnic::AddRouteCommand(app, &exit_status);
+  urnic::AddStateCommand(app, &exit_status);
   urnic::AddDemoCommand(app, &exit_status);
   urnic::AddDoctorCommand(app, &exit_status);
   std::vector<std::string> args(argv + 1, argv + argc);

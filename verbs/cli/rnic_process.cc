@@ -82,15 +82,17 @@ class Socket {
     close(directory);
     return error;
   }
-  // The answer; empty and an errno if there is none.
+  // The answer, of all its packets; an errno if it is not whole.
   std::string Exchange(const std::string& request, int* error) {
-    char answer[URNIC_CONTROL_ANSWER_MAX];
-    ssize_t bytes = -1;
-    if (send(fd_, request.data(), request.size(), MSG_NOSIGNAL) >= 0) {
-      bytes = recv(fd_, answer, sizeof(answer), 0);
+    std::string answer;
+    std::string packet(URNIC_CONTROL_ANSWER_MAX, '\0');
+    ssize_t bytes = send(fd_, request.data(), request.size(), MSG_NOSIGNAL);
+    while (bytes >= 0 &&
+           (bytes = recv(fd_, packet.data(), packet.size(), 0)) > 0) {
+      answer.append(packet.data(), static_cast<size_t>(bytes));
     }
-    *error = bytes < 0 ? errno : bytes == 0 ? ECONNRESET : 0;
-    return {answer, static_cast<size_t>(std::max<ssize_t>(bytes, 0))};
+    *error = bytes < 0 ? errno : answer.empty() ? ECONNRESET : 0;
+    return answer;
   }
 
  private:

@@ -105,6 +105,11 @@ wait
 status 2 "$urnic" addr add urnic0
 status 2 "$urnic" addr move urnic0 10.0.0.2/24
 
+echo "== state"
+status 1 "$urnic" state --process "$XDG_RUNTIME_DIR"
+expect "says so: $out" contains "$out" 'no program has an RNIC open'
+status 2 "$urnic" state urnic0 --qp many
+
 echo "== an incomplete tree"
 mkdir -p "$TEST_TMPDIR/half/bin"
 cp "$tree/bin/urnic" "$TEST_TMPDIR/half/bin/"
@@ -138,7 +143,7 @@ status 2 "$urnic"
 expect "says so: $out" contains "$out" '^urnic: no subcommand; there are run'
 status 2 "$urnic" dance
 expect "names it: $out" contains "$out" '"dance" is no subcommand'
-expect "names the others: $out" contains "$out" 'run, addr, demo, doctor'
+expect "names the others: $out" contains "$out" 'run, addr, route, state, demo, doctor'
 status 0 "$urnic" run --help
 expect "has the TOML keys: $out" contains "$out" 'URNIC_PORTS=.*ports = '
 

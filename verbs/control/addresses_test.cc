@@ -170,7 +170,12 @@ class AddressesTest : public testing::Test {
     EXPECT_EQ(rmdir(g_run_dir.c_str()), 0) << "the socket is gone";
   }
   std::string Ask(const std::string& request) {
-    return AnswerControl(*device_, request);
+    std::string answer;
+    AnswerControl(*device_, request, [&](std::string_view part) {
+      answer += part;
+      return true;
+    });
+    return answer;
   }
   absl::StatusCode HandleCode(uint32_t index, uint32_t to) {
     AddressVector vector;
@@ -236,6 +241,10 @@ TEST_F(AddressesTest, WhatIsRefusedChangesNothing) {
   }
   EXPECT_EQ(Ask("addr"), before);
   EXPECT_EQ(listener_.changes, 0);
+}
+
+TEST_F(AddressesTest, ADeviceWithoutQueuePairsHasNoState) {
+  EXPECT_EQ(Ask("state"), "ok\n");
 }
 
 TEST_F(AddressesTest, SaysSoWhenTheFilesDoNotFollow) {

@@ -1,6 +1,8 @@
 #include "verbs/control/control_commands.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -79,9 +81,24 @@ std::string ChangeRoute(Device& device, bool add, std::string_view text) {
   return "ok\n";
 }
 
-}  // namespace
+// A few at a time: the engine goes on between them, and a program with many
+// queue pairs need not have memory for all of their images.
+void SendState(Device& device, const ControlSocket::Reply& reply) {
+  constexpr size_t kBatchBytes = 16 * 1024;
+  if (!reply("ok\n")) return;
+  std::string images;
+  std::optional<uint32_t> next = 0;
+  while (next.has_value()) {
+    images.clear();
+    {
+      Engine::ControlScope scope(device.engine());
+      next = device.engine().ExtractQps(*next, kBatchBytes, images);
+    }
+    if (!reply(images)) return;
+  }
+}
 
-std::string AnswerControl(Device& device, std::string_view request) {
+std::string Answer(Device& device, std::string_view request) {
   const auto is = [&](std::string_view words) {
     return request.starts_with(words);
   };
@@ -98,7 +115,15 @@ std::string AnswerControl(Device& device, std::string_view request) {
   }
   return Refuse(
       "this RNIC knows the requests addr and route, alone, with add and with "
-      "del");
+      "del, and state");
+}
+
+}  // namespace
+
+void AnswerControl(Device& device, std::string_view request,
+                   const ControlSocket::Reply& reply) {
+  if (request == "state") return SendState(device, reply);
+  reply(Answer(device, request));
 }
 
 }  // namespace urnic::control

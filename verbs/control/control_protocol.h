@@ -16,17 +16,20 @@
 //   own;
 //                     it replaces one of the same prefix, router and metric
 //   route del ROUTE   one of its own less, by prefix, router and metric
+//   state             the state of all queue pairs
 //
-// The answer is text. Its first line is "ok", and what was asked for follows:
-// of `addr`, a line "INDEX IP/LEN" for each address, INDEX that of its GID for
-// RoCE v1 (v2 is the next), the link-local one first; of the others, the one
-// line of the address meant. Of `route`, a line for each: "ROUTE proto static"
-// of its own, "ROUTE proto kernel" of the kernel's; and if there is no room for
-// all, a last one that says how many more there are. Or the first line is
-// "error", and one follows that says why.
+// The answer comes in one packet or more, and ends when the server hangs up.
+// Its first line is "ok", and what was asked for follows: of `addr`, a line
+// "INDEX IP/LEN" for each address, INDEX that of its GID for RoCE v1 (v2 is the
+// next), the link-local one first; of `addr add` and `addr del`, the one line
+// of the address meant. Of `route`, a line for each: "ROUTE proto static" of
+// its own, "ROUTE proto kernel" of the kernel's; and if they do not fit into
+// one packet, a last one that says how many more there are. Of `state`, the
+// images of the queue pairs, one behind the other (transport/work/image.h). Or
+// the first line is "error", and one follows that says why.
 
 #define URNIC_CONTROL_SUFFIX ".sock"
-// No request and no answer is longer.
+// No request is longer, and no packet of an answer.
 #define URNIC_CONTROL_REQUEST_MAX 256
 #define URNIC_CONTROL_ANSWER_MAX 65536
 // How long either side waits for the other.

@@ -94,8 +94,8 @@ void ControlSocket::Run() {
   }
 }
 
-bool ControlSocket::AwaitReadable(int fd, int timeout_ms) const {
-  pollfd fds[] = {{stop_fd_, POLLIN, 0}, {fd, POLLIN, 0}};
+bool ControlSocket::Await(int fd, short events, int timeout_ms) const {
+  pollfd fds[] = {{stop_fd_, POLLIN, 0}, {fd, events, 0}};
   while (poll(fds, 2, timeout_ms) < 0 && errno == EINTR) {
   }
   return fds[0].revents == 0;
@@ -106,6 +106,24 @@ bool ControlSocket::IsTrusted(int fd) const {
   socklen_t bytes = sizeof(peer);
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
          (peer.uid == 0 || peer.uid == owner_);
+}
+
+bool ControlSocket::Send(int fd, std::string_view part) const {
+  while (!part.empty()) {
+    const auto packet = part.substr(0, URNIC_CONTROL_ANSWER_MAX);
+    if (send(fd, packet.data(), packet.size(), MSG_NOSIGNAL) >= 0) {
+      part.remove_prefix(packet.size());
+      continue;
+    }
+    // It reads slowly, or has gone and does not need the rest.
+    pollfd room = {fd, POLLOUT, 0};
+    if (errno != EAGAIN ||
+        !Await(fd, POLLOUT, URNIC_CONTROL_TIMEOUT_SECONDS * 1000) ||
+        poll(&room, 1, 0) != 1) {
+      return false;
+    }
+  }
+  return true;
 }
 
 bool ControlSocket::ServeOne() {
@@ -120,11 +138,8 @@ bool ControlSocket::ServeOne() {
       AwaitReadable(fd, URNIC_CONTROL_TIMEOUT_SECONDS * 1000)) {
     const ssize_t bytes = recv(fd, request, sizeof(request), 0);
     if (bytes > 0) {
-      const std::string answer = answer_({request, static_cast<size_t>(bytes)});
-      // Who has gone does not need it.
-      send(fd, answer.data(),
-           std::min<size_t>(answer.size(), URNIC_CONTROL_ANSWER_MAX),
-           MSG_NOSIGNAL);
+      answer_({request, static_cast<size_t>(bytes)},
+              [&](std::string_view part) { return Send(fd, part); });
     }
   }
   close(fd);

@@ -8,6 +8,7 @@
 // Where the socket cannot be made, the debug log says so, and the device works
 // without.
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include <functional>
@@ -19,9 +20,11 @@ namespace urnic::control {
 
 class ControlSocket {
  public:
-  // `answer` is called by the thread, one request at a time; its result is cut
-  // off at URNIC_CONTROL_ANSWER_MAX.
-  using Answer = std::function<std::string(std::string_view request)>;
+  // Sends a part of the answer, of any length. False: nobody takes it any more.
+  using Reply = std::function<bool(std::string_view part)>;
+  // Called by the thread, one request at a time.
+  using Answer =
+      std::function<void(std::string_view request, const Reply& reply)>;
 
   // In `directory`, which outlives it, for `device`.
   ControlSocket(std::string directory, const std::string& device,
@@ -38,8 +41,12 @@ class ControlSocket {
   // False: whoever waits cannot be accepted, for want of a descriptor.
   bool ServeOne();
   bool IsTrusted(int fd) const;
+  bool Send(int fd, std::string_view part) const;
   // `fd` -1: nothing to read. False: told to stop.
-  bool AwaitReadable(int fd, int timeout_ms) const;
+  bool AwaitReadable(int fd, int timeout_ms) const {
+    return Await(fd, POLLIN, timeout_ms);
+  }
+  bool Await(int fd, short events, int timeout_ms) const;
 
   const std::string directory_;
   const std::string name_;

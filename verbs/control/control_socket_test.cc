@@ -62,9 +62,10 @@ int Connect() {
 
 TEST(ControlSocketTest, SleepsWhileTheProgramHasNoDescriptors) {
   ASSERT_EQ(chdir(testing::TempDir().c_str()), 0);
-  ControlSocket control(".", "urnic0", [](std::string_view request) {
-    return "you said " + std::string(request);
-  });
+  ControlSocket control(
+      ".", "urnic0", [](std::string_view request, const auto& reply) {
+        EXPECT_TRUE(reply("you said " + std::string(request)));
+      });
   no_descriptors = true;
   const int fd = Connect();
   while (refused == 0) sched_yield();
@@ -75,6 +76,27 @@ TEST(ControlSocketTest, SleepsWhileTheProgramHasNoDescriptors) {
   char answer[64] = {};
   EXPECT_GT(recv(fd, answer, sizeof(answer), 0), 0);
   EXPECT_STREQ(answer, "you said hello");
+  close(fd);
+}
+
+// Longer than a packet, and than a socket holds.
+TEST(ControlSocketTest, SendsAnAnswerOfAnyLength) {
+  ASSERT_EQ(chdir(testing::TempDir().c_str()), 0);
+  std::string sent(3'000'000, 'x');
+  for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>(i * 7);
+  ControlSocket control(".", "urnic0",
+                        [&](std::string_view, const auto& reply) {
+                          EXPECT_TRUE(reply("ok\n"));
+                          EXPECT_TRUE(reply(sent));
+                        });
+  const int fd = Connect();
+  EXPECT_EQ(send(fd, "all", 3, 0), 3);
+  std::string got;
+  std::string packet(URNIC_CONTROL_ANSWER_MAX, '\0');
+  for (ssize_t n; (n = recv(fd, packet.data(), packet.size(), 0)) > 0;) {
+    got.append(packet.data(), static_cast<size_t>(n));
+  }
+  EXPECT_TRUE(got == "ok\n" + sent) << got.size();
   close(fd);
 }
 

@@ -162,8 +162,9 @@ absl::Status Device::Start() {
   routes_.Follow([this] { OnRoutesChanged(); });
   if (hooks_.run_dir != nullptr && hooks_.run_dir() != nullptr) {
     control_socket_ = std::make_unique<ControlSocket>(
-        hooks_.run_dir(), identity_.name, [this](std::string_view request) {
-          return AnswerControl(*this, request);
+        hooks_.run_dir(), identity_.name,
+        [this](std::string_view request, const ControlSocket::Reply& reply) {
+          AnswerControl(*this, request, reply);
         });
   }
   nic_->AwaitPort();

@@ -1,0 +1,116 @@
+#include "verbs/cli/qp_image.h"
+
+#include <bit>
+#include <cstdarg>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "transport/rc/image.h"
+#include "transport/uc/image.h"
+#include "transport/ud/image.h"
+
+namespace urnic {
+namespace {
+
+constexpr const char* kStates[] = {"RESET", "INIT", "RTR", "RTS",
+                                   "SQD",   "SQE",  "ERR"};
+
+// What a queue pair stands on, without a program behind it.
+struct Ground {
+  explicit Ground(const ImageShape& shape)
+      : records(shape.sq_entries),
+        replay(shape.replay_slots == 0 ? 0 : std::bit_ceil(shape.replay_slots)),
+        sges(URNIC_MAX_SGE),
+        regions(2),
+        mrs(regions, 0, {}),
+        ring(WorkQueueView(), URNIC_MAX_SGE, shape.limits.pd),
+        queue(&ring, sges.data(), shape.shared_receives),
+        sends(nullptr, nullptr, shape.sq_entries, sizeof(urnic_sq_wqe)) {}
+
+  std::vector<rc::SendRecord> records;
+  std::vector<rc::ReplaySlot> replay;
+  std::vector<urnic_sge> sges;
+  std::vector<mem::MemoryRegion> regions;
+  mem::MrTable mrs;
+  RecvRing ring;
+  RecvQueue queue;
+  WorkQueueView sends;
+};
+
+[[gnu::format(printf, 1, 2)]] std::string Text(const char* format, ...) {
+  char text[256];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  return text;
+}
+
+template <typename Qp>
+std::string Start(const Qp& qp, const char* service) {
+  return Text("QP 0x%06x %-3s %-5s", qp.limits().qpn, service,
+              kStates[static_cast<size_t>(qp.state())]);
+}
+
+std::string Line(const rc::Qp& qp) {
+  const rc::SendState& s = qp.send_state();
+  std::string line = Text(
+      "%s peer 0x%06x  out: PSN 0x%06x, %u requests and %d packets not "
+      "acknowledged  in: PSN 0x%06x, MSN %u",
+      Start(qp, qp.limits().xrc ? "XRC" : "RC").c_str(), qp.config().dest_qpn,
+      s.sent_psn.value(), s.assigned - s.una, s.sent_psn - s.una_psn,
+      qp.recv_psn().value(), qp.responder().msn());
+  if (s.rnr_waiting) line += "  receiver not ready";
+  const Time due = qp.NextDeadline();
+  if (!due.IsInfinite()) {
+    line += Text("  timer in %.3f ms", static_cast<double>(due.ns()) / 1e6);
+  }
+  return line;
+}
+
+std::string Line(const uc::Qp& qp) {
+  return Text("%s peer 0x%06x  out: PSN 0x%06x  in: PSN 0x%06x",
+              Start(qp, "UC").c_str(), qp.config().dest_qpn,
+              qp.send_psn().value(), qp.recv_psn().value());
+}
+
+std::string Line(const ud::Qp& qp) {
+  return Text("%s Q_Key 0x%08x  out: PSN 0x%06x", Start(qp, "UD").c_str(),
+              qp.config().qkey, qp.send_psn().value());
+}
+
+template <typename Qp>
+absl::StatusOr<QpView> View(std::span<const uint8_t> image, Qp& qp) {
+  // On a clock that begins with the image: times are what is left.
+  const ImageRefusal refusal = ReadImage(image, Time(), qp);
+  if (!refusal.ok()) return absl::InvalidArgumentError(refusal.Text());
+  QpView view{.qpn = qp.limits().qpn, .line = Line(qp), .members = ""};
+  ShowState(qp, Time(), view.members);
+  return view;
+}
+
+}  // namespace
+
+absl::StatusOr<QpView> ViewQpImage(std::span<const uint8_t> image) {
+  ImageShape shape;
+  const ImageRefusal refusal = ReadImageShape(image, shape);
+  if (!refusal.ok()) return absl::InvalidArgumentError(refusal.Text());
+  Ground g(shape);
+  switch (shape.service) {
+    case QpService::kUc: {
+      uc::Qp qp(shape.limits, g.sends, &g.queue, &g.mrs);
+      return View(image, qp);
+    }
+    case QpService::kUd: {
+      ud::Qp qp(shape.limits, g.sends, &g.queue, &g.mrs);
+      return View(image, qp);
+    }
+    default: {
+      rc::Qp qp(shape.limits, g.sends, g.records, g.replay, &g.queue, &g.mrs);
+      return View(image, qp);
+    }
+  }
+}
+
+}  // namespace urnic

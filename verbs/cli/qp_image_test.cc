@@ -1,0 +1,80 @@
+#include "verbs/cli/qp_image.h"
+
+#include <gmock/gmock.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/support/endpoint.h"
+#include "tests/support/unacked_end.h"
+
+namespace urnic {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class QpImageTest : public ::testing::Test {
+ protected:
+  QpImageTest() {
+    config_.dest_qpn = 0x22;
+    config_.qkey = 0x1234;
+    config_.mtu = 256;
+    config_.sq_psn = Psn(0x100);
+    config_.rq_psn = Psn(0x200);
+    config_.timeout = Duration::Milliseconds(67);
+    config_.max_rd_atomic = 1;
+  }
+  static std::string Refusal(std::span<const uint8_t> image) {
+    return std::string(ViewQpImage(image).status().message());
+  }
+
+  QpConfig config_;
+  const Time now_ = Time::FromNs(9'000'000'000);
+};
+
+TEST_F(QpImageTest, ARcQueuePairThatWaitsForItsPeer) {
+  testing::FakeHost host(4096);
+  testing::Endpoint end(host, {.qpn = 0x11});
+  end.Connect(config_);
+  const uint32_t key = host.Register(1, 0, 4096, mem::kLocalWrite);
+  ASSERT_TRUE(end.PostSend({.sges = {{host.address(0), 600, key}}}));
+  ASSERT_EQ(end.Transmit(now_, 2).size(), 2);
+  const auto view = ViewQpImage(end.Image(now_ + Duration::Milliseconds(7)));
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ(view->qpn, 0x11u);
+  EXPECT_EQ(view->line,
+            "QP 0x000011 RC  RTS   peer 0x000022  out: PSN 0x000102, 1 "
+            "requests and 2 packets not acknowledged  in: PSN 0x000200, MSN 0  "
+            "timer in 60.000 ms");
+  EXPECT_THAT(view->members, HasSubstr("send.next_offset 512\n"));
+  EXPECT_THAT(view->members, HasSubstr("record.length 600\n"));
+}
+
+TEST_F(QpImageTest, DatagramsAndUnreliableConnections) {
+  testing::UnackedEnd<ud::Qp> ud(0x33, config_);
+  const auto datagrams = ViewQpImage(ud.Image());
+  ASSERT_TRUE(datagrams.ok()) << datagrams.status();
+  EXPECT_EQ(datagrams->line,
+            "QP 0x000033 UD  RTS   Q_Key 0x00001234  out: PSN 0x000100");
+  testing::UnackedEnd<uc::Qp> uc(0x44, config_);
+  const auto connection = ViewQpImage(uc.Image());
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  EXPECT_EQ(connection->line,
+            "QP 0x000044 UC  RTS   peer 0x000022  out: PSN 0x000100  in: PSN "
+            "0x000200");
+  EXPECT_THAT(connection->members, HasSubstr("receive.expected 0x000200\n"));
+}
+
+TEST_F(QpImageTest, WhatIsNoImageIsRefusedByName) {
+  testing::UnackedEnd<ud::Qp> ud(0x33, config_);
+  std::vector<uint8_t> image = ud.Image();
+  image[40] ^= 1;
+  EXPECT_THAT(Refusal(image), StartsWith("crc is "));
+  image.resize(20);
+  EXPECT_THAT(Refusal(image), StartsWith("length is "));
+}
+
+}  // namespace
+}  // namespace urnic
