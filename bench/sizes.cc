@@ -4,17 +4,16 @@
 #include <cstdio>
 
 #include "datapath/engine/address_table.h"
-#include "datapath/engine/engine_qp.h"
+#include "datapath/engine/qp_of.h"
 #include "transport/mem/mr_table.h"
-#include "transport/rc/qp.h"
-#include "transport/uc/qp.h"
-#include "transport/ud/qp.h"
 
 int main() {
   const auto print = [](const char* name, size_t bytes) {
     std::printf("%s %zu\n", name, bytes);
   };
-  print("EngineQp", sizeof(urnic::EngineQp));
+  print("RcQp", sizeof(urnic::RcQp));
+  print("UcQp", sizeof(urnic::UcQp));
+  print("UdQp", sizeof(urnic::UdQp));
   print("rc::Qp", sizeof(urnic::rc::Qp));
   print("uc::Qp", sizeof(urnic::uc::Qp));
   print("ud::Qp", sizeof(urnic::ud::Qp));

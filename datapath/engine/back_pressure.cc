@@ -10,11 +10,13 @@ void Engine::TransmitToOurselves(Time now) {
   // Not all at once: each iteration comes here, and thousands may wait for the
   // port. Those that were looked at go to the end.
   for (uint32_t i = 0; i < kBurstMax && !ready_.empty(); ++i) {
-    EngineQp& qp = ready_.Pop();
+    EngineQp& qp = EngineQp::Of(ready_.Pop());
     const bool can_go =
         qp.path.loopback && tx_.loop_room() != 0 && tx_.HasEmptyFrame();
-    if (!can_go || TransmitQp(qp, now, tx_.empty_frames()) != 0) {
-      if (qp.HasWork()) ready_.Push(qp);
+    if (can_go) {
+      TransmitQp(qp, now, tx_.empty_frames());
+    } else {
+      ready_.Push(qp);
     }
   }
 }

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "datapath/engine/engine_sink.h"
+#include "datapath/engine/flow_sink.h"
 #include "datapath/guest/eal.h"
 #include "datapath/guest/give_way.h"
 #include "transport/base/check.h"
@@ -32,7 +32,7 @@ Engine::Engine(Port* port, const Environment& environment)
       environment_(environment),
       wheel_(Now()),
       tx_(port, &counters_),
-      sink_(new Sink) {
+      sink_(new FlowSink(&completions_, &counters_, &last_now_)) {
   for (uint32_t i = 0; i < kBurstMax; ++i) slots_[i].headers = slot_headers_[i];
 }
 
@@ -108,7 +108,7 @@ absl::StatusOr<EngineQp*> Engine::CreateQp(EngineQpConfig config) {
   config.limits.qpn = *qpn;
   // All may fail together, and then nothing can be allocated.
   if (in_error_.capacity() <= qps.size()) in_error_.reserve(2 * qps.size() + 1);
-  auto* qp = new EngineQp(config, &network_->mrs());
+  EngineQp* qp = EngineQp::Create(config, &network_->mrs()).release();
   qps.Add(*qpn, qp);
   places_.Add(*qp);
   pending_.Reserve(qp->place + 1);
@@ -135,7 +135,7 @@ void Engine::FailUsersOfFullQueues() {
       return;
     }
     ModifyQp(qp, QpState::kErr, qp.config());
-    if (qp.events() != nullptr) qp.events()->OnQpEvent(qp, QpEvent::kFatal);
+    qp.OnEvent(QpEvent::kFatal);
   });
   network_->srqs().ForEach([](SharedReceiveQueue& srq) {
     if (srq.failed || !Overflowed(srq.cq)) return;
@@ -149,7 +149,8 @@ void Engine::SendOwed(EngineQp& qp) {
   tx_.Flush();
   // Behind what the port has not taken yet, as far as there is room.
   const uint32_t room = std::min(tx_.room(), tx_.empty_frames());
-  TransmitSlots(qp, qp.TransmitResponses({slots_, RoomFor(qp, room)}));
+  SendSlots(qp, qp.TransmitResponses({slots_, RoomFor(qp, room)}));
+  Apply(qp, qp.Settle(*sink_));
   tx_.Flush();
 }
 
@@ -185,11 +186,11 @@ void Engine::ModifyQp(EngineQp& qp, QpState target, const QpConfig& config) {
     SendOwed(qp);
     Unlink(qp);
   }
-  qp.Modify(target, config);
+  const FlowResult result = qp.Modify(target, config, *sink_);
   if (target == QpState::kRtr) {
     if (qp.service() != QpService::kUd) network_->Adopt(qp.path, last_now_);
   }
-  AfterWork(qp);
+  Apply(qp, result);
 }
 
 void Engine::ReconfigureQp(EngineQp& qp, const QpConfig& config) {

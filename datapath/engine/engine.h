@@ -41,6 +41,8 @@
 
 namespace urnic {
 
+class FlowSink;
+
 class Engine {
  public:
   // `port` outlives the engine.
@@ -185,7 +187,6 @@ class Engine {
     uint32_t count = 0;
     RxPacket packets[kBurstMax];
   };
-  struct Sink;  // datapath/engine/engine_sink.h
 
   // Entering with the token held: the lcore id.
   void Enter();
@@ -217,18 +218,20 @@ class Engine {
   RxVerdict Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
                      EngineQp*& qp, Time now);
   void FinishRun(Time now);
-  // Completions, events, readiness and timer after `qp` has moved.
-  void AfterWork(EngineQp& qp);
+  // The flow's timer, its place among those with something to send, its owner
+  // told: all that follows from a call.
+  void Apply(Flow& flow, const FlowResult& result);
+  // It has gone to ERR.
+  [[gnu::cold]] void OnError(EngineQp& qp);
   static void ReportSrqLimit(SharedReceiveQueue& srq);
-  void PushSendCompletions(EngineQp& qp);
-  void PushFlushedReceives(EngineQp& qp);
 
   void TransmitReady(Time now, bool may_defer_acks);
   // The same while the port takes nothing.
   [[gnu::cold]] void TransmitToOurselves(Time now);
+  // Up to `room` frames; returns how many.
   uint32_t TransmitQp(EngineQp& qp, Time now, uint32_t room);
   // Builds frames of the first `count` slots; returns how many.
-  uint32_t TransmitSlots(EngineQp& qp, uint32_t count);
+  uint32_t SendSlots(EngineQp& qp, uint32_t count);
   static bool MayLoop(const EngineQp& qp);
   // How many of `wanted` frames of the queue pair have a place to go.
   uint32_t RoomFor(const EngineQp& qp, uint32_t wanted) const {
@@ -282,11 +285,11 @@ class Engine {
   bool copy_mode_known_ = false;  // of the thread that is inside
   Time last_now_;                 // its time
   QpPlaces places_;
-  ReadyList<EngineQp> ready_;
+  ReadyList<Flow> ready_;
   CompletionWriter completions_;
   // Have failed a moment ago: what was posted meanwhile is still to be flushed.
   std::vector<LateLook> in_error_;
-  TimerWheel<EngineQp> wheel_;
+  TimerWheel<Flow> wheel_;
   EngineCounters counters_;
 
   Run run_;
@@ -295,7 +298,7 @@ class Engine {
   TransmitQueue tx_;
   TxSlot slots_[kBurstMax];
   uint8_t slot_headers_[kBurstMax][kMaxHeaderBytes];
-  std::unique_ptr<Sink> sink_;
+  std::unique_ptr<FlowSink> sink_;
   std::unique_ptr<Runner> runner_;
 };
 

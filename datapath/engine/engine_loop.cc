@@ -7,7 +7,8 @@
 #include <cstring>
 
 #include "datapath/engine/engine.h"
-#include "datapath/engine/engine_sink.h"
+#include "datapath/engine/flow_sink.h"
+#include "datapath/engine/qp_of.h"
 #include "datapath/engine/roce_framer.h"
 #include "datapath/guest/eal.h"
 #include "datapath/guest/give_way.h"
@@ -22,6 +23,15 @@ namespace {
 // About 50 us of polling in vain: longer than an iteration takes, and as long
 // as giving way does.
 constexpr uint32_t kRefusalsBeforeGivingWay = 4096;
+
+// f(qp), with the type that the compiler sees through if it is the usual one.
+template <typename F>
+[[gnu::always_inline]] inline decltype(auto) Call(EngineQp& qp, F&& f) {
+  if (__builtin_expect(qp.kind() == Flow::Kind::kRcQp, 1)) {
+    return f(static_cast<RcQp&>(qp));
+  }
+  return f(qp);
+}
 
 }  // namespace
 
@@ -102,11 +112,10 @@ bool Engine::Iterate(bool inline_poll) {
     completions_.ReleaseHeldEvents();
   }
   if (wheel_.Due(now)) {
-    wheel_.Fire(now, [&](EngineQp& qp) {
-      if (qp.OnTimer(now)) network_->Suspect(qp.path, now);
-      PushSendCompletions(qp);
-      if (qp.HasWork()) ready_.Push(qp);
-      wheel_.Schedule(qp, qp.NextDeadline());
+    wheel_.Fire(now, [&](Flow& flow) {
+      const FlowResult result = flow.OnTimer(now, *sink_);
+      if (result.timed_out) network_->Suspect(EngineQp::Of(flow).path, now);
+      Apply(flow, result);
       worked = true;
     });
   }
@@ -127,10 +136,11 @@ void Engine::DrainPending() {
 void Engine::ServicePost(EngineQp& qp) {
   //= IBTA 10.3.1: what is posted in SQE and ERR is flushed
   if (__builtin_expect(qp.state() >= QpState::kSqe, 0)) {
-    PushSendCompletions(qp);
-    if (qp.state() == QpState::kErr) PushFlushedReceives(qp);
+    return Apply(qp, qp.Settle(*sink_));
   }
-  if (qp.HasWork()) ready_.Push(qp);
+  // Transmit() finds out whether there is anything.
+  qp.OnDoorbell();
+  ready_.Push(qp);
 }
 
 // --- Receive ---------------------------------------------------------------
@@ -246,48 +256,28 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
   if (__builtin_expect(packet.info->has_xrceth, 0)) {
     packet.xrc_ring = network_->FindXrcRing(*qp, packet);
   }
-  return net::PkeyMatches(packet.bth->pkey.value(), qp->config().pkey)
+  return net::PkeyMatches(packet.bth->pkey.value(), qp->pkey())
              ? RxVerdict::kAccept
              : RxVerdict::kBadPkey;
 }
 
 void Engine::FinishRun(Time now) {
-  EngineQp* qp = run_.qp;
   if (run_.count == 0) return;
-  sink_->Begin(qp, ThisThreadsCopyMode(), &counters_);
-  qp->OnBurst({run_.packets, run_.count}, now, *sink_);
-  sink_->Execute();
-  if (__builtin_expect(sink_->faulted(), 0)) {
-    for (const bool of_responder : {false, true}) {
-      const Placement* fault = sink_->fault(of_responder);
-      if (fault == nullptr) continue;
-      ++counters_.placement_faults;
-      qp->OnPlacementFault(*fault, sink_->receives());
-    }
-  }
-  SendCompletion sent;
-  for (uint32_t i = 0; i < sink_->recv_count(); ++i) {
-    while (qp->PollSendBefore(sink_->receives()[i], sent)) {
-      completions_.Push(*qp->send_cq, Sink::MakeCqe(*qp, sent, last_now_),
-                        last_now_);
-    }
-    CompletionQueue* cq = qp->recv_cq;
-    if (__builtin_expect(qp->service() == QpService::kXrcTarget, 0)) {
-      const uint8_t packet = sink_->receives()[i].packet;
-      cq = SharedReceiveQueue::Of(*run_.packets[packet].xrc_ring).cq;
-    }
-    completions_.Push(*cq, sink_->MakeCqe(i, now), last_now_);
-  }
-  if (qp->srq != nullptr) ReportSrqLimit(*qp->srq);
-  if (__builtin_expect(qp->service() == QpService::kXrcTarget, 0)) {
-    for (uint32_t i = 0; i < run_.count; ++i) {
-      RecvRing* ring = run_.packets[i].xrc_ring;
+  EngineQp& qp = *run_.qp;
+  const std::span<const RxPacket> packets(run_.packets, run_.count);
+  sink_->Begin(ThisThreadsCopyMode());
+  const FlowResult result =
+      Call(qp, [&](auto& q) { return q.OnBurst(packets, now, *sink_); });
+  if (qp.srq != nullptr) ReportSrqLimit(*qp.srq);
+  if (__builtin_expect(qp.service() == QpService::kXrcTarget, 0)) {
+    for (const RxPacket& packet : packets) {
+      RecvRing* ring = packet.xrc_ring;
       if (ring != nullptr) ReportSrqLimit(SharedReceiveQueue::Of(*ring));
     }
   }
   run_.count = 0;
   run_.qp = nullptr;
-  AfterWork(*qp);
+  Apply(qp, result);
 }
 
 void Engine::ReportSrqLimit(SharedReceiveQueue& srq) {
@@ -295,49 +285,26 @@ void Engine::ReportSrqLimit(SharedReceiveQueue& srq) {
   if (srq.events != nullptr) srq.events->OnSrqLimit(srq);
 }
 
-void Engine::AfterWork(EngineQp& qp) {
-  PushSendCompletions(qp);
-  if (__builtin_expect(qp.state() == QpState::kErr, 0)) {
-    PushFlushedReceives(qp);
+void Engine::Apply(Flow& flow, const FlowResult& result) {
+  flow.Note(result);
+  if (__builtin_expect(result.state == QpState::kErr, 0))
+    OnError(EngineQp::Of(flow));
+  if (__builtin_expect(result.event != QpEvent::kNone, 0)) {
+    flow.OnEvent(result.event);
   }
-  const QpEvent event = qp.TakeEvent();
-  if (event != QpEvent::kNone && qp.events() != nullptr) {
-    qp.events()->OnQpEvent(qp, event);
-  }
-  if (qp.HasWork()) ready_.Push(qp);
-  wheel_.Schedule(qp, qp.NextDeadline());
+  if (result.has_work) ready_.Push(flow);
+  wheel_.Schedule(flow, result.deadline);
 }
 
-void Engine::PushSendCompletions(EngineQp& qp) {
-  SendCompletion done;
-  while (qp.PollSend(done)) {
-    completions_.Push(*qp.send_cq, Sink::MakeCqe(qp, done, last_now_),
-                      last_now_);
-  }
-  if (__builtin_expect(qp.state() == QpState::kErr, 0) &&
-      !qp.in_error.load(std::memory_order_relaxed)) {
-    qp.in_error.store(true);
-    // Room was reserved when it was created.
-    in_error_.push_back({&qp, last_now_ + kStoresVisible});
-    PushFlushedReceives(qp);
-    //= IBTA 11.6.3.1: nothing of the shared queue is in its hands any more
-    if (qp.srq != nullptr && qp.events() != nullptr) {
-      qp.events()->OnQpEvent(qp, QpEvent::kLastWqeReached);
-    }
-  }
-}
-
-void Engine::PushFlushedReceives(EngineQp& qp) {
-  RecvCompletion done;
-  for (CompletionQueue* cq = qp.FlushCq(); qp.PollRecvFlush(done);) {
-    urnic_cqe cqe = {};
-    cqe.wr_id = done.wr_id;
-    cqe.qp_num = qp.qpn();
-    cqe.status = done.status;
-    cqe.opcode = done.opcode;
-    cqe.time_ns = static_cast<uint64_t>(last_now_.ns());
-    completions_.Push(*cq, cqe, last_now_);
-  }
+void Engine::OnError(EngineQp& qp) {
+  if (qp.in_error.load(std::memory_order_relaxed)) return;
+  qp.in_error.store(true);
+  // Room was reserved when it was created.
+  in_error_.push_back({&qp, last_now_ + kStoresVisible});
+  // What was posted before that store could be seen.
+  (void)qp.Settle(*sink_);
+  //= IBTA 11.6.3.1: nothing of the shared queue is in its hands any more
+  if (qp.srq != nullptr) qp.OnEvent(QpEvent::kLastWqeReached);
 }
 
 // --- Transmit --------------------------------------------------------------
@@ -345,24 +312,19 @@ void Engine::PushFlushedReceives(EngineQp& qp) {
 void Engine::TransmitReady(Time now, bool may_defer_acks) {
   // What the port has not taken yet goes first.
   if (!tx_.Flush()) return TransmitToOurselves(now);
-  ReadyList<EngineQp> passed_over;
+  ReadyList<Flow> passed_over;
   uint32_t room = kBurstMax;
   // Without an empty frame a queue pair stays where it is.
   while (!ready_.empty() && room != 0 && tx_.HasEmptyFrame()) {
-    EngineQp& qp = ready_.Pop();
+    EngineQp& qp = EngineQp::Of(ready_.Pop());
     // An acknowledgement goes out with the answer that the program may be about
     // to post; a packet to ourselves, when the next iteration has made room.
-    if ((may_defer_acks && completions_.wrote() && qp.OnlyAckWaits()) ||
+    if ((may_defer_acks && completions_.wrote() && qp.only_ack_waits()) ||
         (MayLoop(qp) && tx_.loop_room() == 0)) {
       ready_.PassOver(qp, passed_over);
       continue;
     }
-    const uint32_t sent =
-        TransmitQp(qp, now, std::min(room, tx_.empty_frames()));
-    room -= sent;
-    // With work but nothing sent it waits for a response, which makes it
-    // ready again.
-    if (sent != 0 && qp.HasWork()) ready_.Push(qp);
+    room -= TransmitQp(qp, now, std::min(room, tx_.empty_frames()));
   }
   ready_.Restore(passed_over);
   tx_.Flush();
@@ -371,7 +333,16 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
 }
 
 uint32_t Engine::TransmitQp(EngineQp& qp, Time now, uint32_t room) {
-  return TransmitSlots(qp, qp.Transmit(now, {slots_, RoomFor(qp, room)}));
+  const std::span<TxSlot> slots(slots_, RoomFor(qp, room));
+  const uint32_t count =
+      Call(qp, [&](auto& q) { return q.Transmit(now, slots); });
+  const uint32_t built = SendSlots(qp, count);
+  FlowResult result = Call(qp, [&](auto& q) { return q.Settle(*sink_); });
+  // With work but nothing to send it waits for a response, which makes it
+  // ready again.
+  if (count == 0) result.has_work = false;
+  Apply(qp, result);
+  return built;
 }
 
 // Datagrams may go to ourselves each.
@@ -401,7 +372,8 @@ bool Engine::BuildFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
   return false;
 }
 
-uint32_t Engine::TransmitSlots(EngineQp& qp, uint32_t count) {
+uint32_t Engine::SendSlots(EngineQp& qp, uint32_t count) {
+  if (count == 0) return 0;
   const CopyMode mode = ThisThreadsCopyMode();
   qp.path.FollowNeighbor();
   uint32_t built = 0;
@@ -423,9 +395,6 @@ uint32_t Engine::TransmitSlots(EngineQp& qp, uint32_t count) {
       tx_.Push(frame);
     }
   }
-  // A request that failed before it went out completes without an answer.
-  if (qp.CompletesOnTransmit() || qp.state() == QpState::kErr) AfterWork(qp);
-  wheel_.Schedule(qp, qp.NextDeadline());
   return built;
 }
 

@@ -4,7 +4,6 @@
 #include <rte_mbuf.h>
 
 #include "datapath/engine/engine.h"
-#include "datapath/engine/engine_sink.h"
 #include "transport/net/pkeys.h"
 #include "transport/wire/icrc.h"
 
@@ -45,7 +44,7 @@ RxVerdict Engine::OnMulticast(const wire::FrameView& view,
   for (EngineQp* qp : members) {
     // Nobody hears himself.
     if ((ours && packet.deth().src_qp().value == qp->qpn()) ||
-        !net::PkeyMatches(packet.bth->pkey.value(), qp->config().pkey)) {
+        !net::PkeyMatches(packet.bth->pkey.value(), qp->pkey())) {
       continue;
     }
     run_.qp = qp;

@@ -13,26 +13,27 @@ namespace urnic {
 
 // The running ICRC over the headers before the BTH, per frame length: those
 // headers depend on nothing else while identification is 0.
+template <typename Key>
 class IcrcPrefixCache {
  public:
   // `key` stands for everything in the headers that may differ between two
   // packets of this path and that the ICRC covers.
   template <typename Compute>
-  uint32_t Get(uint64_t key, Compute&& compute) {
+  uint32_t Get(Key key, Compute&& compute) {
     // The lengths of RoCE packets are multiples of four: an acknowledgement
     // and a short send must not share an entry.
-    Entry& entry = entries_[(key >> 2) & (kEntries - 1)];
-    if (entry.key != key) entry = {key, compute()};
-    return entry.state;
+    const size_t at = (key >> 2) & (kEntries - 1);
+    if (keys_[at] != key) {
+      states_[at] = compute();
+      keys_[at] = key;
+    }
+    return states_[at];
   }
 
  private:
   static constexpr size_t kEntries = 4;
-  struct Entry {
-    uint64_t key = 0;  // no real key is 0: lengths are not
-    uint32_t state = 0;
-  };
-  Entry entries_[kEntries];
+  Key keys_[kEntries] = {};  // no real key is 0: lengths are not
+  uint32_t states_[kEntries] = {};
 };
 
 // A path, with what RoCE's framer remembers of the packets along it.
@@ -46,8 +47,8 @@ struct RocePath : net::Path {
     if (__builtin_expect(!IsCurrent(), 0)) Restamp();
   }
 
-  IcrcPrefixCache sent;
-  IcrcPrefixCache received;
+  IcrcPrefixCache<uint32_t> sent;      // by length
+  IcrcPrefixCache<uint64_t> received;  // see RoceFramer::IcrcIsRight()
 };
 
 }  // namespace urnic

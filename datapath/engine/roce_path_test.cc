@@ -8,7 +8,7 @@ namespace {
 TEST(IcrcPrefixCache, AnAcknowledgementAndAShortSendHaveAnEntryEach) {
   constexpr uint64_t kAcknowledgement = 20;
   constexpr uint64_t kSendOfEight = 24;
-  IcrcPrefixCache cache;
+  IcrcPrefixCache<uint64_t> cache;
   int computed = 0;
   for (int i = 0; i < 10; ++i) {
     for (const uint64_t bytes : {kAcknowledgement, kSendOfEight}) {

@@ -100,7 +100,7 @@ class UnackedFuzzer {
     }
     end.received.clear();
     end.completed.clear();
-    (void)end.qp().TakeEvent();
+    (void)end.TakeEvent();
   }
 
   void Transmit(int i) {

@@ -19,6 +19,8 @@ TOP_FOLDERS = ("bench", "datapath", "docs", "overlay", "ras", "tests",
 PURE_FOLDERS = ("transport/", "overlay/")
 PURE_EXCEPTIONS = ("transport/base/check.h",)
 DPDK_FOLDERS = ("datapath/", "bench/")
+# What only the engine includes, of the library.
+CORE_FOLDERS = ("transport/rc/", "transport/uc/", "transport/ud/")
 CODE_SUFFIXES = (".h", ".c", ".cc", ".def")
 TEXT_SUFFIXES = CODE_SUFFIXES + (".S", ".py", ".sh", ".bzl", ".bazel", ".md",
                                  ".txt", ".toml", ".map")
@@ -269,6 +271,33 @@ def check_readmes(paths):
             yield Finding("readme", readme, 1, "is missing", None)
 
 
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
+
+
+def check_core_reach(texts):
+    """The verbs do not see a transport's core, however far down their includes
+    are followed: a change there must not compile them again. The command does,
+    which reads images of queue pairs. `texts`: the code by its path."""
+    seen = {}  # path: the path that includes it; None: of the verbs itself
+    waiting = [path for path in texts if path.startswith("verbs/") and
+               not path.startswith("verbs/cli/")]
+    seen.update((path, None) for path in waiting)
+    while waiting:
+        path = waiting.pop()
+        for name in _INCLUDE.findall(texts[path]):
+            if name in seen or name not in texts:
+                continue
+            seen[name] = path
+            waiting.append(name)
+    for path in sorted(seen):
+        if path.startswith(CORE_FOLDERS):
+            way = [path]
+            while seen[way[-1]] is not None:
+                way.append(seen[way[-1]])
+            yield Finding("core-reach", way[-1], 1,
+                          "reaches " + " from ".join(way), None)
+
+
 def source_paths(root):
     """The project's text files, from the root, without what a build leaves."""
     paths = []
@@ -292,6 +321,7 @@ def check_tree(root):
     paths = source_paths(root)
     found = list(check_readmes(set(paths)))
     endings = endings_of(paths)
+    code = {}
     for path in paths:
         if "/testdata/" in path or "/corpus/" in path:
             continue
@@ -301,6 +331,9 @@ def check_tree(root):
             text = handle.read()
         found += check_file(path, text)
         found += check_named_files(File(path, text), endings)
+        if path.endswith(CODE_SUFFIXES):
+            code[path] = text
+    found += check_core_reach(code)
     return found
 
 

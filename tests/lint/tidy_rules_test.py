@@ -102,6 +102,22 @@ class RulesTest(unittest.TestCase):
         self.assertEqual([], named("verbs/b.cc",
                                    "// <linux/%s>, qp.{h,cc}\n" % gone))
 
+    def test_core_reach(self):
+        one, two = "datapath/port/port.h", "datapath/engine/engine.h"
+        core = "transport/rc/qp.h"
+        texts = {"verbs/a.cc": '#include "%s"\n#include <c.h>\n' % one,
+                 one: '#include "%s"\n' % two,
+                 two: '#include "%s"\n' % one,
+                 "datapath/engine/engine.cc": '#include "%s"\n' % core,
+                 core: ""}
+        self.assertEqual([], list(tidy.check_core_reach(texts)))
+        texts[two] += '  # include "%s"\n' % core
+        self.assertEqual(
+            [("core-reach", "verbs/a.cc",
+              "reaches %s from %s from %s from verbs/a.cc" % (core, two, one))],
+            [(f.rule, f.path, f.message)
+             for f in tidy.check_core_reach(texts)])
+
     def test_readmes(self):
         missing = {f.path for f in tidy.check_readmes(
             {"a/b/x.cc", "a/README.md", "a/b/testdata/x", "dev",

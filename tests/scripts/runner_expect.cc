@@ -190,7 +190,7 @@ bool Runner::ExpectEvent(Words& words) {
       {"drained", QpEvent::kSqDrained}};
   const auto it = kEvents.find(words.Next());
   if (it == kEvents.end()) return Fail("no such event");
-  const QpEvent got = end_->qp().TakeEvent();
+  const QpEvent got = end_->TakeEvent();
   return got == it->second ||
          Fail("the event is " + std::to_string(static_cast<int>(got)));
 }

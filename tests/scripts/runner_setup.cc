@@ -1,7 +1,7 @@
 #include <map>
 
 #include "tests/scripts/runner.h"
-#include "transport/rc/timers.h"
+#include "transport/work/timers.h"
 
 namespace urnic::scripts {
 
@@ -33,7 +33,7 @@ Runner::Runner() : host_(1024 * 1024) {
   config_.sq_psn = Psn(100);
   config_.rq_psn = Psn(200);
   config_.access = mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
-  config_.timeout = rc::AckTimeout(14);
+  config_.timeout = AckTimeout(14);
   config_.max_rd_atomic = 4;
   config_.max_dest_rd_atomic = 4;
   config_.min_rnr_timer = 12;
@@ -88,7 +88,7 @@ bool Runner::SetConfig(const std::string& key, uint64_t n) {
   if (key == "mtu") return config_.mtu = n32, true;
   if (key == "psn") return config_.sq_psn = Psn(n32), true;
   if (key == "peer-psn") return config_.rq_psn = Psn(n32), true;
-  if (key == "timeout") return config_.timeout = rc::AckTimeout(n8), true;
+  if (key == "timeout") return config_.timeout = AckTimeout(n8), true;
   if (key == "retry") return config_.retry_count = n8, true;
   if (key == "rnr-retry") return config_.rnr_retry = n8, true;
   if (key == "min-rnr") return config_.min_rnr_timer = n8, true;

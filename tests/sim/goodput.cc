@@ -7,7 +7,7 @@
 #include "tests/sim/link.h"
 #include "tests/sim/node.h"
 #include "tests/sim/world.h"
-#include "transport/rc/timers.h"
+#include "transport/work/timers.h"
 
 namespace urnic::sim {
 namespace {
@@ -49,7 +49,7 @@ class Stream {
     config.dest_qpn = 0x11;
     config.mtu = kMtu;
     config.access = rights;
-    config.timeout = rc::AckTimeout(8);
+    config.timeout = AckTimeout(8);
     config.max_rd_atomic = config.max_dest_rd_atomic = 4;
     config.window_packets = window;
     config.window_bytes = window * kMtu;

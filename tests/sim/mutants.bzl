@@ -7,8 +7,8 @@ _CORE = [
     "//transport/rc:image.cc",
     "//transport/rc:qp.cc",
     "//transport/rc:responder.cc",
-    "//transport/rc:timers.cc",
     "//transport/work:image.cc",
+    "//transport/work:timers.cc",
 ]
 _RC = _CORE + [
     "//tests/sim:mutation_main.cc",

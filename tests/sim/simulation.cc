@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "transport/rc/replay.h"
-#include "transport/rc/timers.h"
+#include "transport/work/timers.h"
 
 namespace urnic::sim {
 namespace {
@@ -154,8 +154,8 @@ void Simulation::ConfigureEnds(Connection& c) {
     q.mtu = mtu;
     q.access = mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic |
                mem::kFlushGlobal;
-    q.timeout = rc::AckTimeout(no_timer_ ? uint8_t{0}
-                                         : static_cast<uint8_t>(pick(8, 12)));
+    q.timeout =
+        AckTimeout(no_timer_ ? uint8_t{0} : static_cast<uint8_t>(pick(8, 12)));
     q.retry_count = mild_ ? 7 : static_cast<uint8_t>(pick(3, 7));
     q.rnr_retry =
         !no_timer_ && random_.OneIn(4) ? static_cast<uint8_t>(pick(1, 6)) : 7;
@@ -400,7 +400,8 @@ void Simulation::Drain(Connection& c, uint32_t i) {
     c.nodes[i]->Kick();
     return;
   }
-  for (QpEvent e = qp.TakeEvent(); e != QpEvent::kNone; e = qp.TakeEvent()) {
+  Endpoint& end = *c.ends[i];
+  for (QpEvent e = end.TakeEvent(); e != QpEvent::kNone; e = end.TakeEvent()) {
     if (e != QpEvent::kSqDrained) continue;
     Require(!qp.send_state().Outstanding(), "drained, yet not acknowledged");
     c.draining[i] = false;

@@ -165,20 +165,7 @@ size_t Endpoint::DeliverRun(std::span<const RxPacket> rest, Time now,
   qp().OnBurst(rest.first(length), now + clock_shift_, sink);
   ExecutePlacements(sink.placements, sink.completions);
   MaybeMove(now);
-  SendCompletion sent;
-  for (const RecvCompletion& done : sink.completions) {
-    while (qp().PollSendBefore(done, sent)) ReportSend(sent);
-    Report(Completion{.recv = true,
-                      .status = done.status,
-                      .opcode = done.opcode,
-                      .wc_flags = done.wc_flags,
-                      .solicited = done.solicited,
-                      .cause = done.cause,
-                      .byte_len = done.byte_len,
-                      .imm_or_key = done.imm_or_key,
-                      .wr_id = done.wr_id});
-  }
-  Poll();
+  OnResult(qp().Settle(sink.completions, *this));
   return length;
 }
 
@@ -273,29 +260,49 @@ bool Endpoint::Gather(const TxSlot& slot, Packet& packet) const {
 void Endpoint::AdvanceTo(Time now) {
   if (now < NextDeadline()) return;
   MaybeMove(now);
-  qp().OnTimer(now + clock_shift_);
-  Poll();
+  OnResult(qp().OnTimer(now + clock_shift_, *this));
 }
 
-void Endpoint::Poll() {
-  SendCompletion sent;
-  while (qp().PollSend(sent)) ReportSend(sent);
-  RecvCompletion flushed;
-  while (qp().PollRecvFlush(flushed)) {
-    Report(Completion{.recv = true,
-                      .status = flushed.status,
-                      .opcode = flushed.opcode,
-                      .wr_id = flushed.wr_id});
+void Endpoint::Poll() { OnResult(qp().Settle({}, *this)); }
+
+void Endpoint::OnResult(const FlowResult& result) {
+  URNIC_CHECK(result.state == qp().state());
+  URNIC_CHECK(result.deadline == qp().NextDeadline());
+  URNIC_CHECK(result.has_work == qp().HasWork());
+  URNIC_CHECK(result.only_ack_waits == qp().OnlyAckWaits());
+  if (result.event == QpEvent::kSqDrained) {
+    drained_ = true;
+  } else if (result.event != QpEvent::kNone) {
+    event_ = result.event;
   }
 }
 
-void Endpoint::ReportSend(const SendCompletion& sent) {
+QpEvent Endpoint::TakeEvent() {
+  if (std::exchange(drained_, false)) return QpEvent::kSqDrained;
+  return std::exchange(event_, QpEvent::kNone);
+}
+
+void Endpoint::Sent(const SendCompletion& sent) {
   Report(Completion{.status = sent.status,
                     .opcode = sent.opcode,
                     .cause = sent.cause,
                     .byte_len = sent.byte_len,
                     .wr_id = sent.wr_id});
 }
+
+void Endpoint::Received(const RecvCompletion& done) {
+  Report(Completion{.recv = true,
+                    .status = done.status,
+                    .opcode = done.opcode,
+                    .wc_flags = done.wc_flags,
+                    .solicited = done.solicited,
+                    .cause = done.cause,
+                    .byte_len = done.byte_len,
+                    .imm_or_key = done.imm_or_key,
+                    .wr_id = done.wr_id});
+}
+
+void Endpoint::Flushed(const RecvCompletion& done) { Received(done); }
 
 void Endpoint::Report(const Completion& completion) {
   completions_.push_back(completion);

@@ -116,6 +116,14 @@ class Endpoint {
     move_every_ = every;
   }
   uint64_t moves() const { return moves_; }
+  // What it has told of since the last call: that the send queue has drained,
+  // then the last of everything else.
+  QpEvent TakeEvent();
+
+  // For the queue pair.
+  void Sent(const SendCompletion& sent);
+  void Received(const RecvCompletion& done);
+  void Flushed(const RecvCompletion& done);
 
   // Everything since the last call.
   std::vector<Completion> TakeCompletions();
@@ -153,7 +161,7 @@ class Endpoint {
   bool Execute(const Placement& placement);
   void CheckPlacement(const Placement& placement) const;
   bool Gather(const TxSlot& slot, Packet& packet) const;
-  void ReportSend(const SendCompletion& sent);
+  void OnResult(const FlowResult& result);
   void Report(const Completion& completion);
 
   FakeHost& host_;
@@ -168,6 +176,8 @@ class Endpoint {
   uint64_t moves_ = 0;
   std::vector<Completion> completions_;
   std::vector<uint64_t> counts_;
+  bool drained_ = false;
+  QpEvent event_ = QpEvent::kNone;
 };
 
 }  // namespace urnic::testing

@@ -9,7 +9,7 @@
 
 #include "tests/support/endpoint.h"
 #include "tests/support/packet_builder.h"
-#include "transport/rc/timers.h"
+#include "transport/work/timers.h"
 
 namespace urnic::testing {
 
@@ -26,7 +26,7 @@ class RcFixture : public ::testing::Test {
     config_.sq_psn = Psn(100);
     config_.rq_psn = Psn(200);
     config_.access = kAll;
-    config_.timeout = rc::AckTimeout(14);
+    config_.timeout = AckTimeout(14);
     config_.max_rd_atomic = config_.max_dest_rd_atomic = 4;
     key_ = host_.Register(1, 0, host_.size(), kAll);
   }

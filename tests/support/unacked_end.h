@@ -101,16 +101,13 @@ class UnackedEnd {
       std::memcpy(reinterpret_cast<void*>(placement.target), placement.source,
                   placement.bytes);
     }
-    received.insert(received.end(), done_.begin(), done_.end());
-    Poll();
+    Settle(done_);
   }
 
-  void Poll() {
-    SendCompletion sent;
-    while (qp().PollSend(sent)) completed.push_back(sent);
-    RecvCompletion flushed;
-    while (qp().PollRecvFlush(flushed)) received.push_back(flushed);
-  }
+  void Poll() { Settle({}); }
+
+  // What it has told of last, once.
+  QpEvent TakeEvent() { return std::exchange(event_, QpEvent::kNone); }
 
   // As Endpoint's.
   std::vector<uint8_t> Image() {
@@ -129,6 +126,9 @@ class UnackedEnd {
   void Place(const Placement& placement) { placements_.push_back(placement); }
   void Complete(const RecvCompletion& done) { done_.push_back(done); }
   void Count(RxVerdict verdict) { verdicts.push_back(verdict); }
+  void Sent(const SendCompletion& sent) { completed.push_back(sent); }
+  void Received(const RecvCompletion& done) { received.push_back(done); }
+  void Flushed(const RecvCompletion& done) { received.push_back(done); }
 
   std::vector<SendCompletion> completed;
   std::vector<RecvCompletion> received;
@@ -150,6 +150,13 @@ class UnackedEnd {
     OwnRecvQueue receives;
     Qp qp;
   };
+
+  void Settle(std::span<const RecvCompletion> receives) {
+    const FlowResult result = qp().Settle(receives, *this);
+    URNIC_CHECK(result.state == qp().state());
+    URNIC_CHECK(result.has_work == qp().HasWork());
+    if (result.event != QpEvent::kNone) event_ = result.event;
+  }
 
   // False: memory that is registered is not there.
   bool Gather(const TxSlot& slot, Bytes& packet) {
@@ -174,6 +181,7 @@ class UnackedEnd {
   std::vector<Placement> placements_;
   std::vector<RecvCompletion> done_;
   std::vector<uint32_t> handles_;
+  QpEvent event_ = QpEvent::kNone;
 };
 
 }  // namespace urnic::testing

@@ -10,7 +10,7 @@
 #include "tests/support/fake_host.h"
 #include "tests/support/fake_rings.h"
 #include "transport/rc/qp.h"
-#include "transport/rc/timers.h"
+#include "transport/work/timers.h"
 
 namespace urnic::rc {
 namespace {
@@ -82,12 +82,11 @@ class End {
     sink_.Execute();
     Poll();
   }
-  void Poll() {
-    SendCompletion done;
-    while (qp_.PollSend(done)) sent_ += done.status == 0;
-    RecvCompletion flushed;
-    while (qp_.PollRecvFlush(flushed)) ++flushed_;
-  }
+  void Poll() { (void)qp_.Settle({}, *this); }
+  // For the queue pair.
+  void Sent(const SendCompletion& done) { sent_ += done.status == 0; }
+  void Received(const RecvCompletion&) {}
+  void Flushed(const RecvCompletion&) { ++flushed_; }
 
   FakeHost host_{64 * 1024};
   uint32_t key_ = 0;
@@ -156,7 +155,7 @@ TEST(AllocTest, NothingIsAllocatedOnThePacketPath) {
   AllocGuard guard;
   while (a->ExchangeWith(*b, now) + b->ExchangeWith(*a, now) != 0) {
   }
-  a->qp_.OnTimer(a->qp_.NextDeadline());
+  (void)a->qp_.OnTimer(a->qp_.NextDeadline(), *a);
   EXPECT_EQ(guard.count(), 0u);
   EXPECT_EQ(a->sent_, 48u);
   EXPECT_EQ(b->sink_.received, 16u);

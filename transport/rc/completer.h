@@ -10,7 +10,7 @@
 #include "transport/base/fields.h"
 #include "transport/rc/requester.h"
 #include "transport/rc/send_state.h"
-#include "transport/rc/timers.h"
+#include "transport/work/timers.h"
 
 namespace urnic::rc {
 
@@ -75,20 +75,22 @@ class Completer {
     return s_.flushing && PollFlush(out);
   }
 
-  // REQUIRES: called when now >= NextDeadline().
-  void OnTimer(Time now) {
-    if (now < s_.deadline) return;
+  // REQUIRES: called when now >= NextDeadline(). True: what was sent was not
+  // answered in time.
+  bool OnTimer(Time now) {
+    if (now < s_.deadline) return false;
     s_.deadline = Time::Infinite();
-    if (!s_.running) return;
+    if (!s_.running) return false;
     if (s_.rnr_waiting) {
       s_.rnr_waiting = false;
       if (s_.Outstanding()) requester_.ArmTimer(now);
-      return;
+      return false;
     }
-    if (!s_.Outstanding()) return;
+    if (!s_.Outstanding()) return false;
     ++s_.counters.timeouts;
     s_.lost_response_seen = false;
     Retry(now, URNIC_WC_RETRY_EXC_ERR);
+    return true;
   }
 
   Time NextDeadline() const { return s_.deadline; }

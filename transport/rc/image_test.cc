@@ -11,7 +11,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/image_map.h"
 #include "transport/rc/image_fields.h"
-#include "transport/rc/timers.h"
+#include "transport/work/timers.h"
 
 namespace urnic::rc {
 namespace {

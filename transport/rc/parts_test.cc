@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "transport/rc/replay.h"
-#include "transport/rc/timers.h"
+#include "transport/work/timers.h"
 
 namespace urnic::rc {
 namespace {

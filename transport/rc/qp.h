@@ -14,12 +14,9 @@
 //      with the faulty one and the burst's receive completions (it turns
 //      those that are not true any more into errors), and skip this queue
 //      pair's later placements with the same `from_responder`.
-//   3. Write the receive completions in order, ahead of each what
-//      PollSendBefore() gives for it, then what PollSend() and PollRecvFlush()
-//      give. So completions appear in the order of the packets that caused
-//      them: a program that has an answer has the completion of the request
-//      that was acknowledged ahead of it.
-//   4. Transmit() while HasWork(), now or soon; re-read NextDeadline().
+//   3. Settle() with those completions: it gives all that is done, in the order
+//      of the packets that caused it, and says what comes next (FlowResult).
+//   4. Transmit() while there is work, now or soon, and Settle() behind it.
 
 #include <span>
 
@@ -132,54 +129,46 @@ class Qp {
     }
   }
 
-  // Completions of send requests, in order, and in state ERR the flushed ones.
-  // By the time that one is returned its place in the ring is free: a program
-  // that sees the completion may post at once.
-  bool PollSend(SendCompletion& out) {
-    const bool any = completer_.PollCompletion(out);
-    if (send_.flushing && state_ != QpState::kErr) EnterError();
-    PublishSendHead();
-    if (send_.draining && !drain_reported_ && send_.running &&
-        send_.una == send_.drain_limit) {
-      drain_reported_ = true;
-      event_ = QpEvent::kSqDrained;
+  // Hands out what is done and says what is left: after a burst with its
+  // receive completions, and without any after everything else but OnTimer()
+  // that may have moved the queue pair. Completions come in the order of the
+  // packets that caused them: a program that has an answer has the completion
+  // of the request that was acknowledged ahead of it. By then a request's place
+  // in the ring is free: a program that sees the completion may post at once.
+  //
+  // sink: Sent(SendCompletion), Received(RecvCompletion) for each of
+  // `receives`, Flushed(RecvCompletion) for receive requests in state ERR.
+  template <typename Sink>
+  FlowResult Settle(std::span<const RecvCompletion> receives, Sink& sink) {
+    SendCompletion sent;
+    for (const RecvCompletion& done : receives) {
+      while (PollSendBefore(done, sent)) sink.Sent(sent);
+      sink.Received(done);
     }
-    return any;
-  }
-  // Those alone that packets ahead of `receive`, of the last burst, completed.
-  bool PollSendBefore(const RecvCompletion& receive, SendCompletion& out) {
-    uint32_t limit = receive.sends_before;
-    if (static_cast<int32_t>(limit - send_.head) <= 0) return false;
-    // A placement that failed has taken some of them back.
-    if (static_cast<int32_t>(limit - send_.una) > 0) limit = send_.una;
-    const bool any = completer_.PollDone(out, limit);
-    PublishSendHead();
-    return any;
-  }
-  // Receive requests flushed in state ERR.
-  bool PollRecvFlush(RecvCompletion& out) {
-    if (state_ != QpState::kErr) return false;
-    const bool any = responder_.PollFlush(out);
-    rq_->PublishConsumer();
-    return any;
+    while (PollSend(sent)) sink.Sent(sent);
+    if (__builtin_expect(state_ == QpState::kErr, 0)) {
+      RecvCompletion flushed;
+      while (PollRecvFlush(flushed)) sink.Flushed(flushed);
+    }
+    return {.deadline = NextDeadline(),
+            .state = state_,
+            .event = TakeEvent(),
+            .has_work = HasWork(),
+            .only_ack_waits = OnlyAckWaits()};
   }
 
   Time NextDeadline() const { return completer_.NextDeadline(); }
-  void OnTimer(Time now) { completer_.OnTimer(now); }
-
-  // What the owner must be told asynchronously; once each.
-  QpEvent TakeEvent() {
-    if (event_ != QpEvent::kNone) return std::exchange(event_, QpEvent::kNone);
-    return responder_.TakeEvent();
+  // REQUIRES: now >= NextDeadline().
+  template <typename Sink>
+  FlowResult OnTimer(Time now, Sink& sink) {
+    const bool timed_out = completer_.OnTimer(now);
+    FlowResult result = Settle({}, sink);
+    result.timed_out = timed_out;
+    return result;
   }
 
   bool sq_draining() const {
     return send_.draining && send_.una != send_.drain_limit;
-  }
-
-  // Local operations may have completed, or requests failed, by being reached.
-  bool CompletesOnTransmit() const {
-    return send_.failed || send_.head != send_.una;
   }
 
   // For queries, tests and the trace.
@@ -203,6 +192,38 @@ class Qp {
     Sink& sink;
     const uint32_t& una;
   };
+
+  // Completions of send requests, in order, and in state ERR the flushed ones.
+  bool PollSend(SendCompletion& out) {
+    const bool any = completer_.PollCompletion(out);
+    if (send_.flushing && state_ != QpState::kErr) EnterError();
+    PublishSendHead();
+    if (send_.draining && !drain_reported_ && send_.running &&
+        send_.una == send_.drain_limit) {
+      drain_reported_ = true;
+      event_ = QpEvent::kSqDrained;
+    }
+    return any;
+  }
+  // Those alone that packets ahead of `receive`, of the last burst, completed.
+  bool PollSendBefore(const RecvCompletion& receive, SendCompletion& out) {
+    uint32_t limit = receive.sends_before;
+    if (static_cast<int32_t>(limit - send_.head) <= 0) return false;
+    // A placement that failed has taken some of them back.
+    if (static_cast<int32_t>(limit - send_.una) > 0) limit = send_.una;
+    const bool any = completer_.PollDone(out, limit);
+    PublishSendHead();
+    return any;
+  }
+  bool PollRecvFlush(RecvCompletion& out) {
+    const bool any = responder_.PollFlush(out);
+    rq_->PublishConsumer();
+    return any;
+  }
+  QpEvent TakeEvent() {
+    if (event_ != QpEvent::kNone) return std::exchange(event_, QpEvent::kNone);
+    return responder_.TakeEvent();
+  }
 
   void EnterError();
   // The packet at hand may have ended the connection: what comes behind it, in

@@ -6,7 +6,7 @@
 
 #include "tests/support/endpoint.h"
 #include "tests/support/matchers.h"
-#include "transport/rc/timers.h"
+#include "transport/work/timers.h"
 
 namespace urnic::rc {
 namespace {

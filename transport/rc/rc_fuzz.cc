@@ -14,7 +14,7 @@
 #include "tests/fuzz/input.h"
 #include "tests/support/endpoint.h"
 #include "transport/base/check.h"
-#include "transport/rc/timers.h"
+#include "transport/work/timers.h"
 
 namespace urnic::rc {
 namespace {
@@ -54,7 +54,7 @@ class Fuzzer {
         end->Poll();
         end->qp().CheckInvariants();
         (void)end->TakeCompletions();
-        (void)end->qp().TakeEvent();
+        (void)end->TakeEvent();
       }
     }
   }

@@ -4,7 +4,7 @@
 
 #include "tests/support/matchers.h"
 #include "tests/support/rc_fixture.h"
-#include "transport/rc/timers.h"
+#include "transport/work/timers.h"
 
 namespace urnic::rc {
 namespace {

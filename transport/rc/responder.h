@@ -334,15 +334,15 @@ class Responder {
       const RxVerdict taken = TakeReceive();
       if (taken != RxVerdict::kAccept) return taken;
     }
-    RemoteRange range = write_;
-    uint64_t begin = offset_;
+    RemoteRange range;
+    const uint64_t begin = info.first ? 0 : offset_;
     if (info.first) {
       const wire::Reth& reth = packet.reth();
-      range = {.address = reth.virtual_address.value(),
-               .length = reth.dma_length.value(),
-               .key = MrKey{reth.rkey.value()}};
-      begin = 0;
+      range = {reth.virtual_address.value(), reth.dma_length.value(),
+               MrKey{reth.rkey.value()}};
       if (range.length > URNIC_MAX_MESSAGE_BYTES) return RefuseRequest();
+    } else {
+      range = write_;
     }
     const uint64_t end = begin + packet.payload_bytes;
     if (info.last ? end != range.length : end >= range.length) {

@@ -55,7 +55,7 @@ TEST_F(UcTest, MessagesOfManyPacketsArriveAcrossTheEndOfThePsns) {
   EXPECT_EQ(b_.host().bytes(0, 1000)[999], a_.host().bytes(0, 1000)[999]);
   EXPECT_EQ(b_.host().bytes(4096, 700)[699], a_.host().bytes(0, 700)[699]);
   EXPECT_EQ(a_.completed.size(), 2u);
-  EXPECT_EQ(b_.qp().TakeEvent(), QpEvent::kCommEstablished);
+  EXPECT_EQ(b_.TakeEvent(), QpEvent::kCommEstablished);
 }
 
 TEST_F(UcTest, AMessageWithAGapIsAsIfItHadNotBeenSent) {

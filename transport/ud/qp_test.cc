@@ -198,7 +198,7 @@ TEST_F(UdTest, AReceiveInMemoryThatIsGoneFailsTheQueuePair) {
   ASSERT_EQ(b_.received.size(), 2u);
   EXPECT_EQ(b_.received[0].status, URNIC_WC_LOC_PROT_ERR);
   EXPECT_EQ(b_.received[1].status, URNIC_WC_WR_FLUSH_ERR);
-  EXPECT_EQ(b_.qp().TakeEvent(), QpEvent::kFatal);
+  EXPECT_EQ(b_.TakeEvent(), QpEvent::kFatal);
 }
 
 TEST_F(UdTest, DrainingEndsWhereItBegan) {
@@ -207,7 +207,7 @@ TEST_F(UdTest, DrainingEndsWhereItBegan) {
   a_.qp().Modify(QpState::kSqd, Config());
   ASSERT_TRUE(a_.rings().PostSend(To(2, 8)));
   EXPECT_TRUE(a_.Transmit().empty());
-  EXPECT_EQ(a_.qp().TakeEvent(), QpEvent::kSqDrained);
+  EXPECT_EQ(a_.TakeEvent(), QpEvent::kSqDrained);
   a_.qp().Modify(QpState::kRts, Config());
   EXPECT_EQ(a_.Transmit().size(), 1u);
 }

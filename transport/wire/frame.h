@@ -3,6 +3,8 @@
 // A received frame in the form that an engine works with: from the Ethernet
 // header to where the transport's bytes start.
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -83,6 +85,15 @@ struct PlainHeaders {
 };
 static_assert(sizeof(PlainHeaders) == 42 && alignof(PlainHeaders) == 1);
 
+// Fields that lie side by side are compared as one word.
+inline bool FieldsAre(const void* at, std::array<uint8_t, 4> mask,
+                      std::array<uint8_t, 4> value) {
+  uint32_t word;
+  std::memcpy(&word, at, sizeof(word));
+  return (word & std::bit_cast<uint32_t>(mask)) ==
+         std::bit_cast<uint32_t>(value);
+}
+
 // The short cut: an untagged IPv4 RoCEv2 packet without fault. Anything that
 // it is not is left for ParseAnyFrame(), which names the fault.
 [[nodiscard]] inline bool ParsePlainFrame(std::span<const uint8_t> frame,
@@ -94,9 +105,13 @@ static_assert(sizeof(PlainHeaders) == 42 && alignof(PlainHeaders) == 1);
   const uint32_t ip_bytes = ip.total_length.value();
   // Of a length that is too small it is some 4 GB, which no frame has.
   const uint32_t roce_bytes = udp.length.value() - uint32_t{sizeof(Udp)};
+  // EtherType and version; fragment and protocol.
   const bool plain =
-      eth.ether_type.value() == kEtherTypeIpv4 && ip.version_ihl == 0x45 &&
-      !ip.is_fragment() && ip.protocol == kIpProtocolUdp &&
+      FieldsAre(&eth.ether_type, {0xff, 0xff, 0xff, 0},
+                {kEtherTypeIpv4 >> 8, kEtherTypeIpv4 & 0xff, 0x45, 0}) &&
+      FieldsAre(&ip.flags_fragment,
+                {Ipv4::kFragmentMask >> 8, Ipv4::kFragmentMask & 0xff, 0, 0xff},
+                {0, 0, 0, kIpProtocolUdp}) &&
       udp.dst_port.value() == kRoceUdpPort &&
       roce_bytes == ip_bytes - uint32_t{sizeof(Ipv4) + sizeof(Udp)} &&
       reader.Limit(roce_bytes) && Ipv4ChecksumHolds(ip);

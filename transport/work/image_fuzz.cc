@@ -13,7 +13,7 @@
 #include "tests/support/unacked_end.h"
 #include "transport/base/check.h"
 #include "transport/rc/image_fields.h"
-#include "transport/rc/timers.h"
+#include "transport/work/timers.h"
 #include "transport/work/unacked_image.h"
 
 namespace urnic {
@@ -73,7 +73,7 @@ class RcImages {
                     .rq_psn = Psn(0xfffff0),
                     .sq_psn = Psn(0xfffff0),
                     .access = kAll,
-                    .timeout = rc::AckTimeout(8),
+                    .timeout = AckTimeout(8),
                     .max_rd_atomic = 4,
                     .max_dest_rd_atomic = 4,
                     .window_packets = 32};
@@ -141,7 +141,7 @@ class RcImages {
       end->Poll();
       end->qp().CheckInvariants();
       (void)end->TakeCompletions();
-      (void)end->qp().TakeEvent();
+      (void)end->TakeEvent();
     }
   }
   Endpoint& end(int i) { return *ends_[i]; }
@@ -210,7 +210,7 @@ class UnackedImages {
     end_->qp().CheckInvariants();
     end_->completed.clear();
     end_->received.clear();
-    (void)end_->qp().TakeEvent();
+    (void)end_->TakeEvent();
   }
 
   Input in_;

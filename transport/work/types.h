@@ -127,6 +127,19 @@ enum class QpEvent : uint8_t {
 // which one only sends requests and the other only answers them.
 enum class QpService : uint8_t { kRc, kUc, kUd, kXrcInitiator, kXrcTarget };
 
+// What is left when a burst has been dealt with, a timer has fired, packets
+// have been built, or the owner has changed something: all that whoever runs
+// the queue pair must know. Two registers.
+struct FlowResult {
+  Time deadline = Time::Infinite();  // when OnTimer() is due
+  QpState state = QpState::kReset;
+  QpEvent event = QpEvent::kNone;  // said once
+  bool has_work = false;           // Transmit() has something to give
+  bool only_ack_waits = false;     // ... an acknowledgement: it may wait
+  bool timed_out = false;          // what was sent was not answered in time
+};
+static_assert(sizeof(FlowResult) == 16);
+
 // Fixed when the queue pair is created.
 struct QpLimits {
   uint32_t qpn = 0;

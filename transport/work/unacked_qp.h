@@ -42,34 +42,33 @@ class UnackedQp {
     sender_.FailAt(slot.origin, URNIC_WC_LOC_PROT_ERR);
   }
 
-  // In SQE and ERR also after a doorbell: what is posted there is flushed.
-  bool PollSend(SendCompletion& out) {
-    bool fatal = false;
-    const bool any = sender_.Poll(out, fatal);
-    if (fatal) {
-      //= IBTA 10.3.1.7: an error of a send leaves the receive queue alone
-      sender_.Stop();
-      if (state_ != QpState::kErr) state_ = QpState::kSqe;
+  // As rc::Qp's. In SQE and ERR also after a doorbell: what is posted there is
+  // flushed.
+  template <typename Sink>
+  FlowResult Settle(std::span<const RecvCompletion> receives, Sink& sink) {
+    for (const RecvCompletion& done : receives) sink.Received(done);
+    SendCompletion sent;
+    while (PollSend(sent)) sink.Sent(sent);
+    if (__builtin_expect(state_ == QpState::kErr, 0)) {
+      RecvCompletion flushed;
+      while (PollRecvFlush(flushed)) sink.Flushed(flushed);
     }
-    if (sender_.TakeDrained()) event_ = QpEvent::kSqDrained;
-    return any;
-  }
-  bool PollRecvFlush(RecvCompletion& out) {
-    if (state_ != QpState::kErr || !rq_->TakeToFlush()) return false;
-    out = RecvCompletion{.status = recv_status_, .wr_id = rq_->Consume()};
-    recv_status_ = URNIC_WC_WR_FLUSH_ERR;
-    rq_->PublishConsumer();
-    return true;
+    return {.state = state_,
+            .event = std::exchange(event_, QpEvent::kNone),
+            .has_work = HasWork()};
   }
 
+  // Nothing waits for an answer.
   Time NextDeadline() const { return Time::Infinite(); }
-  void OnTimer(Time) {}
+  template <typename Sink>
+  FlowResult OnTimer(Time, Sink& sink) {
+    return Settle({}, sink);
+  }
+
+  bool sq_draining() const { return sender_.draining(); }
 
   // Aborts when the sender's invariants do not hold.
   void CheckInvariants() const { sender_.CheckInvariants(); }
-
-  QpEvent TakeEvent() { return std::exchange(event_, QpEvent::kNone); }
-  bool sq_draining() const { return sender_.draining(); }
 
  protected:
   template <typename T>
@@ -83,6 +82,25 @@ class UnackedQp {
         rq_(recv_queue),
         mrs_(mrs) {}
   ~UnackedQp() = default;
+
+  bool PollSend(SendCompletion& out) {
+    bool fatal = false;
+    const bool any = sender_.Poll(out, fatal);
+    if (fatal) {
+      //= IBTA 10.3.1.7: an error of a send leaves the receive queue alone
+      sender_.Stop();
+      if (state_ != QpState::kErr) state_ = QpState::kSqe;
+    }
+    if (sender_.TakeDrained()) event_ = QpEvent::kSqDrained;
+    return any;
+  }
+  bool PollRecvFlush(RecvCompletion& out) {
+    if (!rq_->TakeToFlush()) return false;
+    out = RecvCompletion{.status = recv_status_, .wr_id = rq_->Consume()};
+    recv_status_ = URNIC_WC_WR_FLUSH_ERR;
+    rq_->PublishConsumer();
+    return true;
+  }
 
   bool receiving() const {
     return state_ >= QpState::kRtr && state_ != QpState::kErr;

@@ -6,7 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/mem/mr_table.h"
-#include "transport/rc/timers.h"
+#include "transport/work/request.h"
+#include "transport/work/timers.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/mr.h"
@@ -331,7 +332,7 @@ QpConfig Qp::MakeConfig(const QpAttributes& a) const {
   config.rq_psn = Psn(a.rq_psn);
   config.sq_psn = Psn(a.sq_psn);
   config.access = a.qp_access_flags & kRemoteRights;
-  config.timeout = rc::AckTimeout(a.timeout);
+  config.timeout = AckTimeout(a.timeout);
   config.retry_count = a.retry_cnt;
   config.rnr_retry = a.rnr_retry;
   config.min_rnr_timer = a.min_rnr_timer;

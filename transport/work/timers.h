@@ -6,7 +6,7 @@
 
 #include "transport/base/time.h"
 
-namespace urnic::rc {
+namespace urnic {
 
 // The 5-bit RNR timer field in time, IBTA table 46 (code 0 is the longest).
 Duration RnrTimer(uint8_t code);
@@ -14,4 +14,4 @@ Duration RnrTimer(uint8_t code);
 // 4.096 us * 2^code, IBTA 9.9.2.1.1; code 0 means "no timeout" and gives 0.
 Duration AckTimeout(uint8_t code);
 
-}  // namespace urnic::rc
+}  // namespace urnic

@@ -1,8 +1,8 @@
-#include "transport/rc/timers.h"
+#include "transport/work/timers.h"
 
 #include <array>
 
-namespace urnic::rc {
+namespace urnic {
 
 Duration RnrTimer(uint8_t code) {
   //= IBTA 9.7.5.2.8, table 46, in units of 10 us
@@ -18,4 +18,4 @@ Duration AckTimeout(uint8_t code) {
   return Duration::Nanoseconds(int64_t{4096} << (code & 0x1f));
 }
 
-}  // namespace urnic::rc
+}  // namespace urnic

@@ -1,0 +1,126 @@
+#pragma once
+
+// What the calls of a flow do: placements are collected and executed, verdicts
+// counted, completions written. One per engine; token holder only.
+
+#include <cstdint>
+#include <span>
+
+#include "datapath/engine/completion_writer.h"
+#include "datapath/engine/engine_qp.h"
+#include "datapath/memory/placer.h"
+#include "ras/metrics/counters.h"
+#include "transport/work/types.h"
+
+namespace urnic {
+
+class FlowSink {
+ public:
+  // All three outlive the sink; `now` is the time of what happens now.
+  FlowSink(CompletionWriter* completions, EngineCounters* counters,
+           const Time* now)
+      : completions_(completions), counters_(counters), now_(now) {}
+  FlowSink(const FlowSink&) = delete;
+  FlowSink& operator=(const FlowSink&) = delete;
+
+  // --- For cores: see rc::Qp::OnBurst() -------------------------------------
+
+  void Place(const Placement& placement) {
+    if (placement_count_ == kPlacementMax) Execute();
+    placements_[placement_count_++] = placement;
+  }
+  void Complete(const RecvCompletion& done) { recvs_[recv_count_++] = done; }
+  void Count(RxVerdict verdict) {
+    ++counters_->verdicts[static_cast<size_t>(verdict)];
+  }
+
+  // --- For flows ------------------------------------------------------------
+
+  // A burst begins. `mode`: how this thread copies.
+  void Begin(CopyMode mode) {
+    mode_ = mode;
+    placement_count_ = 0;
+    recv_count_ = 0;
+    faulted_[0] = faulted_[1] = false;
+  }
+  // Executes what has been collected; what faults the core is told of. Behind a
+  // fault the half that it hit, responder or requester, places nothing any
+  // more.
+  template <typename Core>
+  void Execute(Core& core) {
+    Execute();
+    if (__builtin_expect(faulted_[0] || faulted_[1], 0)) {
+      for (const bool of_responder : {false, true}) {
+        if (!faulted_[of_responder]) continue;
+        ++counters_->placement_faults;
+        core.OnPlacementFault(faults_[of_responder], {recvs_, recv_count_});
+      }
+    }
+  }
+  // What the burst has completed.
+  std::span<const RecvCompletion> receives() const {
+    return {recvs_, recv_count_};
+  }
+
+  void WriteSent(const EngineQp& qp, const SendCompletion& done) {
+    urnic_cqe cqe = {};
+    cqe.wr_id = done.wr_id;
+    cqe.byte_len = done.byte_len;
+    cqe.qp_num = qp.qpn();
+    cqe.vendor_err = static_cast<uint32_t>(done.cause);
+    cqe.status = done.status;
+    cqe.opcode = done.opcode;
+    Write(*qp.send_cq, cqe);
+  }
+  void WriteReceived(const EngineQp& qp, CompletionQueue& cq,
+                     const RecvCompletion& done) {
+    urnic_cqe cqe = {};
+    cqe.wr_id = done.wr_id;
+    cqe.byte_len = done.byte_len;
+    cqe.imm_or_key = done.imm_or_key;
+    cqe.qp_num = qp.qpn();
+    cqe.src_qp = done.src_qp;
+    cqe.vendor_err = static_cast<uint32_t>(done.cause);
+    cqe.status = done.status;
+    cqe.opcode = done.opcode;
+    cqe.wc_flags = done.wc_flags;
+    cqe.sl = done.sl;
+    cqe.solicited = done.solicited ? 1 : 0;
+    Write(cq, cqe);
+  }
+
+ private:
+  static constexpr uint32_t kPlacementMax = 128;
+
+  void Execute() {
+    for (uint32_t i = 0; i < placement_count_; ++i) {
+      const Placement& placement = placements_[i];
+      const bool half = placement.from_responder;
+      if (faulted_[half]) continue;
+      if (__builtin_expect(!ExecutePlacement(mode_, placement), 0)) {
+        faulted_[half] = true;
+        faults_[half] = placement;
+      }
+    }
+    placement_count_ = 0;
+  }
+
+  void Write(CompletionQueue& cq, urnic_cqe& cqe) {
+    cqe.time_ns = static_cast<uint64_t>(now_->ns());
+    completions_->Push(cq, cqe, *now_);
+  }
+
+  CompletionWriter* const completions_;
+  EngineCounters* const counters_;
+  const Time* const now_;
+  CopyMode mode_ = CopyMode::kGuarded;
+  // Index 0: the requester, 1: the responder.
+  bool faulted_[2] = {};
+  uint32_t placement_count_ = 0;
+  uint32_t recv_count_ = 0;
+  Placement faults_[2];
+  Placement placements_[kPlacementMax];
+  RecvCompletion recvs_[kRunMax];
+};
+
+}  // namespace urnic

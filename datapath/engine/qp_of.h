@@ -1,0 +1,172 @@
+#pragma once
+
+// The queue pairs of each service: an EngineQp around a transport's core, and
+// no larger than that. Included by the engine alone: when a core changes,
+// nothing above the engine is compiled again (tests/lint).
+
+#include <bit>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "datapath/engine/engine_qp.h"
+#include "datapath/engine/flow_sink.h"
+#include "transport/base/check.h"
+#include "transport/rc/image.h"
+#include "transport/rc/qp.h"
+#include "transport/uc/image.h"
+#include "transport/uc/qp.h"
+#include "transport/ud/image.h"
+#include "transport/ud/qp.h"
+
+namespace urnic {
+
+// A core and the memory that it was given.
+template <typename Core>
+struct CoreAndMemory {
+  CoreAndMemory(const EngineQpConfig& config, RecvQueue* recv_queue,
+                mem::MrTable* mrs)
+      : core(config.limits, config.sq, recv_queue, mrs) {}
+
+  Core core;
+};
+
+template <>
+struct CoreAndMemory<rc::Qp> {
+  CoreAndMemory(const EngineQpConfig& config, RecvQueue* recv_queue,
+                mem::MrTable* mrs)
+      : records(new rc::SendRecord[config.sq.entries()]),
+        core(config.limits, config.sq,
+             std::span(records.get(), config.sq.entries()),
+             std::span<rc::ReplaySlot>(), recv_queue, mrs) {}
+
+  // Memory for reads and atomics of the peer comes when a program asks for it:
+  // the most it may ask for is 7 KB, most ask for little, and some for none.
+  void MakeRoomForReads(uint32_t reads) {
+    if (reads <= core.replay_capacity()) return;
+    const uint32_t slots = std::bit_ceil(reads);
+    std::unique_ptr<rc::ReplaySlot[]> larger(new rc::ReplaySlot[slots]);
+    core.MoveReplayTo({larger.get(), slots});
+    replay = std::move(larger);
+  }
+
+  std::unique_ptr<rc::SendRecord[]> records;
+  std::unique_ptr<rc::ReplaySlot[]> replay;
+  rc::Qp core;
+};
+
+template <typename Core>
+class QpOf final : public EngineQp {
+ public:
+  // RC and the ends of XRC, which are RC with another header.
+  static constexpr bool kIsRc = std::is_same_v<Core, rc::Qp>;
+
+  QpOf(const EngineQpConfig& config, mem::MrTable* mrs)
+      : EngineQp(kIsRc ? Kind::kRcQp : Kind::kOtherQp, config),
+        transport_(config, &recv_queue_, mrs) {
+    static_assert(sizeof(QpOf) <= kPrefetchBytes);
+  }
+
+  FlowResult OnBurst(std::span<const RxPacket> packets, Time now,
+                     FlowSink& sink) override {
+    core().OnBurst(packets, now, sink);
+    sink.Execute(core());
+    Writer writer{*this, sink, packets};
+    return core().Settle(sink.receives(), writer);
+  }
+  FlowResult OnTimer(Time now, FlowSink& sink) override {
+    Writer writer{*this, sink, {}};
+    return core().OnTimer(now, writer);
+  }
+  uint32_t Transmit(Time now, std::span<TxSlot> slots) override {
+    return core().Transmit(now, slots);
+  }
+  void OnGatherFault(const TxSlot& slot) override {
+    core().OnGatherFault(slot);
+  }
+  FlowResult Settle(FlowSink& sink) override {
+    Writer writer{*this, sink, {}};
+    return core().Settle({}, writer);
+  }
+
+  FlowResult Modify(QpState target, const QpConfig& config,
+                    FlowSink& sink) override {
+    MakeReadyFor(config);
+    core().Modify(target, config);
+    return Settle(sink);
+  }
+  void Reconfigure(const QpConfig& config) override {
+    MakeReadyFor(config);
+    core().Reconfigure(config);
+  }
+  bool OwesResponses() const override { return core().OwesResponses(); }
+  uint32_t TransmitResponses(std::span<TxSlot> slots) override {
+    return core().TransmitResponses(slots);
+  }
+  void OnNoPath(const TxSlot& slot) override {
+    if constexpr (std::is_same_v<Core, ud::Qp>) {
+      core().OnNoPath(slot);
+    } else {
+      URNIC_CHECK(false);  // its packets go along the queue pair's path
+    }
+  }
+
+  const QpConfig& config() const override { return core().config(); }
+  Psn recv_psn() const override { return core().recv_psn(); }
+  Psn send_psn() const override { return core().send_psn(); }
+  bool sq_draining() const override { return core().sq_draining(); }
+  RequesterCounters counters() const override {
+    if constexpr (kIsRc) {
+      return core().send_state().counters;
+    } else {
+      return {};
+    }
+  }
+  void AppendImage(Time now, std::string& out) const override {
+    const size_t begin = out.size();
+    const size_t bytes = ExtractImage(core(), now, {});
+    out.resize(begin + bytes);
+    ExtractImage(core(), now,
+                 {reinterpret_cast<uint8_t*>(out.data()) + begin, bytes});
+  }
+
+ private:
+  // A core's sink for what is complete.
+  struct Writer {
+    void Sent(const SendCompletion& done) { sink.WriteSent(qp, done); }
+    void Received(const RecvCompletion& done) {
+      CompletionQueue* cq = qp.recv_cq;
+      if (kIsRc && __builtin_expect(qp.service() == QpService::kXrcTarget, 0)) {
+        cq = SharedReceiveQueue::Of(*packets[done.packet].xrc_ring).cq;
+      }
+      sink.WriteReceived(qp, *cq, done);
+    }
+    void Flushed(const RecvCompletion& done) {
+      sink.WriteReceived(qp, qp.flush_cq(), done);
+    }
+
+    QpOf& qp;
+    FlowSink& sink;
+    std::span<const RxPacket> packets;
+  };
+
+  Core& core() { return transport_.core; }
+  const Core& core() const { return transport_.core; }
+
+  void MakeReadyFor(const QpConfig& config) {
+    pkey_ = config.pkey;
+    if constexpr (kIsRc) {
+      transport_.MakeRoomForReads(config.max_dest_rd_atomic);
+    }
+  }
+
+  CoreAndMemory<Core> transport_;
+};
+
+using RcQp = QpOf<rc::Qp>;
+using UcQp = QpOf<uc::Qp>;
+using UdQp = QpOf<ud::Qp>;
+
+}  // namespace urnic
