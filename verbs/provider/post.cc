@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/work/request.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
