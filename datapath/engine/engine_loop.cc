@@ -230,7 +230,8 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
   const RxVerdict form =
       wire::ParseRoce(view.payload, view.payload_bytes, packet);
   if (form != RxVerdict::kAccept) return form;
-  if (view.congestion_experienced()) ++counters_.ce_received;
+  const bool marked = view.congestion_experienced();
+  if (__builtin_expect(marked, 0)) ++counters_.ce_received;
   packet.ip = view.l3;
   packet.framing = view.framing;
   qp = FindQp(packet.bth->dest_qp().value);
@@ -241,10 +242,9 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
   if (!RoceFramer::IcrcIsRight(qp->path, view, from_peer)) {
     return RxVerdict::kBadIcrc;
   }
-  if (packet.info->service != qp->wire_service()) {
-    return packet.info->kind == wire::PacketKind::kCnp
-               ? RxVerdict::kCnp
-               : RxVerdict::kWrongTransport;
+  const bool cnp = packet.info->kind == wire::PacketKind::kCnp;
+  if (packet.info->service != qp->wire_service() && !cnp) {
+    return RxVerdict::kWrongTransport;
   }
   if (qp->state() < QpState::kRtr) return RxVerdict::kQpNotReady;
   if (__builtin_expect(qp->service() == QpService::kUd, 0)) {
@@ -256,9 +256,12 @@ RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
   if (__builtin_expect(packet.info->has_xrceth, 0)) {
     packet.xrc_ring = network_->FindXrcRing(*qp, packet);
   }
-  return net::PkeyMatches(packet.bth->pkey.value(), qp->pkey())
-             ? RxVerdict::kAccept
-             : RxVerdict::kBadPkey;
+  if (!net::PkeyMatches(packet.bth->pkey.value(), qp->pkey())) {
+    return RxVerdict::kBadPkey;
+  }
+  if (__builtin_expect(cnp, 0)) return qp->OnCnp(now);
+  if (__builtin_expect(marked, 0)) qp->OnMarked(packet, now);
+  return RxVerdict::kAccept;
 }
 
 void Engine::FinishRun(Time now) {

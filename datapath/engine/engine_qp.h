@@ -87,6 +87,11 @@ class EngineQp : public Flow {
   // Packets of one burst, in order; they are executed, too.
   virtual FlowResult OnBurst(std::span<const RxPacket> packets, Time now,
                              FlowSink& sink) = 0;
+  // A packet that OnBurst() will get has come with the mark "congestion
+  // experienced". Datagrams have no sender to tell.
+  virtual void OnMarked(const RxPacket& packet, Time now) = 0;
+  // The verdict on a congestion notification packet of the peer.
+  virtual RxVerdict OnCnp(Time now) = 0;
   virtual FlowResult Modify(QpState target, const QpConfig& config,
                             FlowSink& sink) = 0;
   // Within a state: completes nothing.
@@ -124,7 +129,7 @@ class EngineQp : public Flow {
 
  protected:
   // The largest service's object, in lines.
-  static constexpr size_t kPrefetchBytes = 17 * 64;
+  static constexpr size_t kPrefetchBytes = 19 * 64;
 
   EngineQp(Kind kind, const EngineQpConfig& config);
 

@@ -100,6 +100,14 @@ class EngineWireTest : public ::testing::Test {
     fields.payload = kPayload;
     return fields;
   }
+  wire::PacketFields Notification() {
+    wire::PacketFields fields;
+    fields.opcode = static_cast<uint8_t>(wire::Opcode::kCnp);
+    fields.becn = true;
+    fields.mig_req = false;
+    fields.dest_qp = Qpn{node_.qp().qpn()};
+    return fields;
+  }
   static Bytes Frame(const wire::PathHeaders& headers,
                      const wire::PacketFields& fields) {
     Bytes frame(512);
@@ -143,15 +151,30 @@ class EngineWireTest : public ::testing::Test {
     Transmit(frame);
     Run();
   }
-  void Connect(bool roce_v1 = false) {
+  void Connect(bool roce_v1 = false,
+               uint32_t window = QpConfig().window_packets) {
     Introduce();
     auto path = Resolve(kPeerIp, Duration::Milliseconds(1), roce_v1);
     ASSERT_TRUE(path.ok()) << path.status();
     QpConfig config;
     config.dest_qpn = kPeerQpn;
     config.access = testing::kNodeRights;
+    config.window_packets = window;
     node_.Connect(*path, config);
     Received();
+  }
+
+  // How many of so many posted writes go out before an acknowledgement.
+  size_t SentOf(uint32_t writes) {
+    for (uint32_t i = 0; i < writes; ++i) {
+      testing::SendWr wr;
+      wr.opcode = URNIC_WR_RDMA_WRITE;
+      wr.sges = {node_.Sge(0, kBytes)};
+      node_.rings().WriteSend(i, wr);
+    }
+    node_.RingSend(writes);
+    Run();
+    return Received().size();
   }
 
   bool Written() {

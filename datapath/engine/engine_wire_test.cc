@@ -224,23 +224,62 @@ TEST_F(EngineWireTest, TheIcrcOfHeadersThatChangeIsFollowed) {
   EXPECT_EQ(CountOf(RxVerdict::kBadIcrc), 0u);
 }
 
-TEST_F(EngineWireTest, ACongestionNotificationIsCountedAndNothingMore) {
-  Connect();
-  wire::PacketFields fields;
-  fields.opcode = static_cast<uint8_t>(wire::Opcode::kCnp);
-  fields.becn = true;
-  fields.dest_qp = Qpn{node_.qp().qpn()};
-  const Bytes nothing(16);  // reserved bytes of a CNP
-  fields.payload = nothing;
-  ExpectRefused(Frame(Headers(), fields), RxVerdict::kCnp);
+TEST_F(EngineWireTest, ACongestionNotificationIsCountedAndHalvesTheWindow) {
+  constexpr uint32_t kWindow = 16;
+  Connect(/*roce_v1=*/false, kWindow);
+  ExpectRefused(Frame(Headers(), Notification()), RxVerdict::kCnp);
+  EXPECT_EQ(SentOf(2 * kWindow), kWindow / 2);
 }
 
-TEST_F(EngineWireTest, CongestionExperiencedIsCountedAndThePacketExecuted) {
+TEST_F(EngineWireTest, NobodyElseSlowsAQueuePairDown) {
+  constexpr uint32_t kWindow = 16;
+  Connect(/*roce_v1=*/false, kWindow);
+  wire::PathHeaders headers = Headers();
+  headers.src = wire::Gid::FromIpv4(kStrangerIp);
+  ExpectRefused(Frame(headers, Notification()), RxVerdict::kWrongPeer);
+  wire::PacketFields fields = Notification();
+  fields.pkey = 0x8001;
+  Transmit(Frame(Headers(), fields));
+  Bytes damaged = Frame(Headers(), Notification());
+  damaged.back() ^= 1;
+  Transmit(damaged);
+  Run();
+  EXPECT_EQ(CountOf(RxVerdict::kBadPkey), 1u);
+  EXPECT_EQ(CountOf(RxVerdict::kBadIcrc), 1u);
+  EXPECT_EQ(CountOf(RxVerdict::kCnp), 0u);
+  EXPECT_EQ(SentOf(2 * kWindow), kWindow);
+}
+
+TEST_F(EngineWireTest, AMarkIsToldToThePeerAndThePacketExecuted) {
   Connect();
   wire::PathHeaders headers = Headers();
   headers.traffic_class = wire::kEcnCongestionExperienced;
-  ExpectExecuted(Frame(headers, Write(0)));
+  Transmit(Frame(headers, Write(0)));
+  Run();
+  EXPECT_TRUE(Written());
   EXPECT_EQ(node_.engine().counters().ce_received, 1u);
+  const std::vector<Bytes> answers = Received();
+  ASSERT_EQ(answers.size(), 2u);
+  wire::FrameView view;
+  wire::RocePacket packet;
+  ASSERT_EQ(wire::ParseFrame(answers[0].data(), answers[0].size(), view),
+            RxVerdict::kAccept);
+  EXPECT_TRUE(wire::VerifyIcrc(view.l3, view.framing, view.payload_bytes));
+  ASSERT_EQ(wire::ParseRoce(view.payload, view.payload_bytes, packet),
+            RxVerdict::kAccept);
+  EXPECT_EQ(packet.info->kind, wire::PacketKind::kCnp);
+  EXPECT_EQ(packet.bth->dest_qp().value, kPeerQpn);
+  EXPECT_TRUE(packet.bth->becn());
+}
+
+// The bits are outside of the ICRC: what an ICRC does not fit tells nothing.
+TEST_F(EngineWireTest, AMarkOnADamagedPacketIsNotTold) {
+  Connect();
+  wire::PathHeaders headers = Headers();
+  headers.traffic_class = wire::kEcnCongestionExperienced;
+  Bytes damaged = Frame(headers, Write(0));
+  damaged.back() ^= 1;
+  ExpectRefused(damaged, RxVerdict::kBadIcrc);
 }
 
 TEST_F(EngineWireTest, AnotherTransportServiceIsRefused) {

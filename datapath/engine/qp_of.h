@@ -76,6 +76,21 @@ class QpOf final : public EngineQp {
     Writer writer{*this, sink, packets};
     return core().Settle(sink.receives(), writer);
   }
+  [[gnu::cold]] void OnMarked(const RxPacket& packet, Time now) override {
+    if constexpr (kIsRc) {
+      core().OnMarked(packet, now);
+    } else if constexpr (std::is_same_v<Core, uc::Qp>) {
+      core().OnMarked(now);
+    }
+  }
+  [[gnu::cold]] RxVerdict OnCnp(Time now) override {
+    if constexpr (kIsRc) {
+      return core().OnCnp(now);
+    } else {
+      // What is not acknowledged has no window to make smaller.
+      return RxVerdict::kCnp;
+    }
+  }
   FlowResult OnTimer(Time now, FlowSink& sink) override {
     Writer writer{*this, sink, {}};
     return core().OnTimer(now, writer);

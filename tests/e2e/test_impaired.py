@@ -137,12 +137,17 @@ def marks(context):
         results = place.run_pair(
             ["ib_write_bw", "-x", "3", "-F", "-s", "65536", "-n", "100", "-t",
              "16", "-u", "14", "--tclass", "2"], server_side=1, seconds=60,
-            server_options={"env": {"URNIC_STATS": place.stats_path(1)}})
+            server_options={"env": {"URNIC_STATS": place.stats_path(1)}},
+            client_options={"env": {"URNIC_STATS": place.stats_path(0)}})
         context.check_ok(*results)
         stats, = place.read_stats(1)
+        sender, = place.read_stats(0)
         marked = place.wire_counts()[0]["marked"] - there["marked"]
         heard = stats["engine"]["ce_received"]
-        context.note(f"RDMA: {marked} marked, {heard} heard of")
+        told = sender["verdicts"].get("Cnp", 0)
+        context.note(f"RDMA: {marked} marked, {heard} heard of, "
+                     f"{told} notifications")
+        context.check(0 < told <= heard, sender)
         context.check(0 < heard <= marked, stats)
         context.check("BadIcrc" not in stats["verdicts"], stats)
 

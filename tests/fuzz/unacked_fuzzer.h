@@ -119,6 +119,9 @@ class UnackedFuzzer {
   void Deliver(int i, bool keep) {
     const size_t count =
         std::min<size_t>(wire_[i].size(), 1 + in_.Below(kRunMax));
+    if constexpr (!kDatagrams) {
+      if (count % 4 == 3) ends_[1 - i]->qp().OnMarked(Time());
+    }
     const std::vector<Bytes> burst(wire_[i].begin(), wire_[i].begin() + count);
     if (!keep) wire_[i].erase(wire_[i].begin(), wire_[i].begin() + count);
     GiveOwn(1 - i, burst);

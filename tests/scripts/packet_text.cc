@@ -13,7 +13,9 @@ constexpr uint8_t kAckOpcode =
 bool FindOpcode(const std::string& token, uint8_t& out) {
   for (uint32_t i = 0; i < 256; ++i) {
     const wire::OpcodeInfo& info = wire::kOpcodeTable[i];
-    if (info.service == wire::Service::kRc && info.token == token) {
+    const bool ours = info.service == wire::Service::kRc ||
+                      info.service == wire::Service::kCnp;
+    if (ours && info.token == token) {
       out = static_cast<uint8_t>(i);
       return true;
     }
@@ -49,6 +51,10 @@ std::string ParseRcKind(const std::string& kind, Words& words,
     return "";
   }
   if (!FindOpcode(kind, f.opcode)) return "unknown packet '" + kind + "'";
+  if (kind == "CNP") {
+    f.becn = true;
+    f.mig_req = false;
+  }
   if (f.opcode == kAckOpcode) out.said.insert("syndrome");
   return "";
 }
@@ -105,6 +111,8 @@ std::string ParsePacketText(Words& words, const ResolvePlace& resolve,
       out.fields.ack_requested = true;
     } else if (key == "solicited") {
       out.fields.solicited = true;
+    } else if (key == "ce") {
+      out.marked = true;
     } else if (key == "to" || key == "from") {
       Place place;
       const std::string word = words.Next();
@@ -217,7 +225,8 @@ std::string Mismatch(const PacketText& want, const testing::Packet& got) {
   if (g.psn != w.psn) return Differ("psn", w.psn.value(), g.psn.value());
   if (g.ack_requested != w.ack_requested) return "ackreq differs";
   if (g.solicited != w.solicited) return "solicited differs";
-  if (!g.mig_req) return "MigReq is not set";
+  if (g.mig_req != w.mig_req) return "MigReq differs";
+  if (g.becn != w.becn) return "BECN differs";
   if (g.pkey != w.pkey) return Differ("pkey", w.pkey, g.pkey);
   if (want.said.count("qp") == 0 ? g.dest_qp != Qpn{0x22}
                                  : g.dest_qp != w.dest_qp) {

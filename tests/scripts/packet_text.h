@@ -27,6 +27,7 @@ struct PacketText {
   std::set<std::string> said;  // the words that were given
   uint32_t len = 0;            // payload
   uint8_t data = 0;            // its first byte; each next is one more
+  bool marked = false;         // came with "congestion experienced"
 };
 
 // Byte `i` of a message whose data is `first`.
@@ -43,7 +44,8 @@ testing::Packet BuildPacket(const PacketText& text);
 
 // How `got` differs from what `want` says; "" when it fits. Words that were
 // not said are not compared, with four exceptions: AckReq must be there only
-// if said, MigReq always, credits are 31 always, padding is zero always.
+// if said, MigReq always (and BECN never, but in a CNP), credits are 31 always,
+// padding is zero always.
 std::string Mismatch(const PacketText& want, const testing::Packet& got);
 
 }  // namespace urnic::scripts

@@ -122,6 +122,7 @@ bool Runner::Receive(Words& words) {
       words, [this](const auto& w, auto& p) { return ResolvePlace(w, p); },
       text);
   if (!problem.empty()) return Fail(problem);
+  if (text.marked) marked_ |= uint64_t{1} << burst_.size();
   burst_.push_back(BuildPacket(text));
   Note("< " + testing::Describe(burst_.back()));
   return true;
@@ -129,7 +130,7 @@ bool Runner::Receive(Words& words) {
 
 bool Runner::DeliverBurst() {
   if (burst_.empty()) return true;
-  verdicts_ = end_->Deliver(burst_, now_);
+  verdicts_ = end_->Deliver(burst_, now_, std::exchange(marked_, 0));
   if (verdicts_.size() != burst_.size()) return Fail("a packet did not parse");
   burst_.clear();
   return true;

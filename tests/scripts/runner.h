@@ -100,6 +100,7 @@ class Runner {
   uint32_t slots_ = 32;
   uint64_t next_id_ = 1;
   std::vector<testing::Packet> burst_;
+  uint64_t marked_ = 0;              // bit n: packet n of the burst
   std::vector<RxVerdict> verdicts_;  // of the last burst
   std::deque<Sent> sent_;
   std::deque<testing::Completion> completions_;

@@ -96,6 +96,7 @@ bool Runner::SetConfig(const std::string& key, uint64_t n) {
   if (key == "dest-rd-atomic") return config_.max_dest_rd_atomic = n8, true;
   if (key == "window") return config_.window_packets = n32, true;
   if (key == "window-bytes") return config_.window_bytes = n32, true;
+  if (key == "rate") return config_.bits_per_second = n * 1000000, true;
   if (key == "sge") return options_.max_sge = n32, true;
   if (key == "inline") return options_.max_inline = n32, true;
   if (key == "sq") return options_.sq_entries = n32, true;

@@ -8,8 +8,8 @@ inlined. The result goes to standard output.
 import re
 import sys
 
-INLINED = ("transport/rc/", "transport/uc/", "transport/ud/",
-           "transport/work/", "transport/net/", "tests/sim/",
+INLINED = ("transport/cc/", "transport/rc/", "transport/uc/",
+           "transport/ud/", "transport/work/", "transport/net/", "tests/sim/",
            "tests/support/endpoint", "tests/support/host_wire",
            "tests/support/unacked_end", "tests/support/fake_")
 INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)

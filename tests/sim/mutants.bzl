@@ -59,6 +59,7 @@ def mutant(name, old, new, core = "rc"):
         srcs = sources + [
             "//tests/sim:sources",
             "//tests/support:sources",
+            "//transport/cc:sources",
             "//transport/net:sources",
             "//transport/rc:sources",
             "//transport/uc:sources",

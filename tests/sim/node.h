@@ -84,15 +84,22 @@ class Node {
       arrived_.pop_front();
     }
     std::vector<wire::RocePacket> parsed;
-    for (const Packet& packet : burst) {
+    // The wire has a congested moment now and then.
+    const uint64_t marked = !steady_ && random_.OneIn(8) ? random_.Next() : 0;
+    for (size_t i = 0; i < burst.size(); ++i) {
+      const Packet& packet = burst[i];
       wire::RocePacket p;
       if (wire::ParseRoce(packet.data(), static_cast<uint32_t>(packet.size()),
                           p) == RxVerdict::kAccept) {
         parsed.push_back(p);
+        if ((marked >> i & 1) != 0 && p.info->request()) {
+          rules_.OnMarked(world_.now());
+        }
       }
     }
     const size_t before = end_.completions().size();
-    const std::vector<RxVerdict> verdicts = end_.Deliver(burst, world_.now());
+    const std::vector<RxVerdict> verdicts =
+        end_.Deliver(burst, world_.now(), marked);
     Require(verdicts.size() == parsed.size(), "a packet without a verdict");
     if (!steady_) {
       order_.OnBurst(parsed, verdicts,
@@ -127,7 +134,7 @@ class Node {
     Require(wire::ParseRoce(packet.data(), static_cast<uint32_t>(packet.size()),
                             parsed) == RxVerdict::kAccept,
             "a malformed packet is sent");
-    rules_.OnSent(parsed);
+    rules_.OnSent(parsed, world_.now());
     send_(std::move(packet));
   }
 

@@ -77,7 +77,7 @@ class OrderRule {
 
   void OnResponse(const wire::RocePacket& packet, RxVerdict verdict) {
     if (verdict == RxVerdict::kQpNotReady || verdict == RxVerdict::kUnsentAck ||
-        verdict == RxVerdict::kBadSyndrome) {
+        verdict == RxVerdict::kBadSyndrome || verdict == RxVerdict::kCnp) {
       return;
     }
     const Psn psn = packet.psn();

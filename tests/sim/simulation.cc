@@ -163,6 +163,7 @@ void Simulation::ConfigureEnds(Connection& c) {
     q.max_rd_atomic = static_cast<uint8_t>(pick(1, rd_max[1 - i]));
     q.max_dest_rd_atomic = static_cast<uint8_t>(rd_max[i]);
     q.window_packets = static_cast<uint32_t>(pick(1, 128));
+    if (random_.OneIn(8)) q.bits_per_second = pick(1, 40) * 1'000'000'000;
     FlowConfig& f = c.flow_config[i];
     f.requests = static_cast<uint32_t>(pick(10, 80));
     f.mtu = mtu;

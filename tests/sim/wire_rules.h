@@ -6,7 +6,8 @@
 //   - an acknowledgement covers no read or atomic that is still unanswered;
 //   - no more reads and atomics outstanding than max_rd_atomic;
 //   - requests are new ones in PSN order, or repeat what was sent before;
-//   - no packet beyond the path MTU; end-to-end credits are 31, MigReq is 1.
+//   - no packet beyond the path MTU; end-to-end credits are 31, MigReq is 1;
+//   - a congestion notification answers a mark, and not each one.
 
 #include <deque>
 #include <optional>
@@ -44,7 +45,16 @@ class WireRules {
     }
   }
 
-  void OnSent(const wire::RocePacket& packet) {
+  // A request came with "congestion experienced".
+  void OnMarked(Time now) {
+    if (!marked_once_) first_mark_ = now;
+    marked_ = marked_once_ = true;
+  }
+
+  void OnSent(const wire::RocePacket& packet, Time now) {
+    if (packet.info->kind == wire::PacketKind::kCnp) {
+      return OnNotification(packet, now);
+    }
     Require(packet.payload_bytes <= config_.mtu, "a packet beyond the MTU");
     Require(packet.bth->mig_req(), "MigReq is not 1");
     if (packet.info->request()) {
@@ -67,6 +77,21 @@ class WireRules {
   }
 
  private:
+  void OnNotification(const wire::RocePacket& packet, Time now) {
+    Require(marked_, "a notification without a mark");
+    // They may wait for room, and then follow each other closely.
+    ++notified_;
+    Require(first_mark_ + kNotificationsApart * (notified_ - 1) <= now,
+            "more notifications than one in 50 us");
+    Require(packet.bth->becn() && !packet.bth->mig_req() &&
+                packet.psn() == Psn() &&
+                packet.bth->dest_qp().value == config_.dest_qpn,
+            "a malformed notification");
+    marked_ = false;
+  }
+
+  static constexpr Duration kNotificationsApart = Duration::Microseconds(50);
+
   // PSNs of responses: the next one that has not come, and the end.
   struct Range {
     Psn next;
@@ -106,6 +131,10 @@ class WireRules {
   Psn next_new_;
   std::deque<Range> owed_;   // by the responder
   std::deque<Range> asked_;  // by the requester
+  bool marked_ = false;      // since the last notification
+  bool marked_once_ = false;
+  Time first_mark_;
+  int64_t notified_ = 0;
 };
 
 }  // namespace urnic::sim

@@ -132,26 +132,41 @@ void Endpoint::Connect(const QpConfig& config) {
 }
 
 std::vector<RxVerdict> Endpoint::Deliver(std::span<const Packet> packets,
-                                         Time now) {
+                                         Time now, uint64_t marked) {
   std::vector<RxVerdict> verdicts;
   std::vector<RxPacket> parsed;
   for (const Packet& packet : packets) {
+    const bool mark = (marked & 1) != 0;
+    marked >>= 1;
     RxPacket p;
     const RxVerdict verdict =
         wire::ParseRoce(packet.data(), static_cast<uint32_t>(packet.size()), p);
     const auto service =
         options_.xrc ? wire::Service::kXrc : wire::Service::kRc;
-    if (verdict != RxVerdict::kAccept || p.info->service != service) continue;
+    if (verdict != RxVerdict::kAccept) continue;
+    if (p.info->kind == wire::PacketKind::kCnp) {
+      DeliverRuns(parsed, now, verdicts);
+      verdicts.push_back(qp().OnCnp(now + clock_shift_));
+      continue;
+    }
+    if (p.info->service != service) continue;
+    if (mark) qp().OnMarked(p, now + clock_shift_);
     if (p.info->has_xrceth) {
       const auto found = shared_.find(p.xrceth().srqn());
       if (found != shared_.end()) p.xrc_ring = found->second;
     }
     parsed.push_back(p);
   }
-  std::span<const RxPacket> rest(parsed);
-  while (!rest.empty()) rest = rest.subspan(DeliverRun(rest, now, verdicts));
+  DeliverRuns(parsed, now, verdicts);
   for (const RxVerdict v : verdicts) ++counts_[static_cast<size_t>(v)];
   return verdicts;
+}
+
+void Endpoint::DeliverRuns(std::vector<RxPacket>& packets, Time now,
+                           std::vector<RxVerdict>& verdicts) {
+  std::span<const RxPacket> rest(packets);
+  while (!rest.empty()) rest = rest.subspan(DeliverRun(rest, now, verdicts));
+  packets.clear();
 }
 
 size_t Endpoint::DeliverRun(std::span<const RxPacket> rest, Time now,

@@ -83,11 +83,14 @@ class Endpoint {
   bool PostRecv(const RecvWr& wr) { return rings_.PostRecv(wr); }
 
   // Hands over packets, in bursts as the engine cuts them, and does all that
-  // follows but transmitting. Packets that do not parse are dropped. Returns
-  // the verdicts, one per parsed packet.
-  std::vector<RxVerdict> Deliver(std::span<const Packet> packets, Time now);
-  std::vector<RxVerdict> Deliver(const Packet& packet, Time now) {
-    return Deliver(std::span(&packet, 1), now);
+  // follows but transmitting. Packets that do not parse are dropped. Bit n of
+  // `marked`: packet n has come with "congestion experienced". Returns the
+  // verdicts, one per parsed packet.
+  std::vector<RxVerdict> Deliver(std::span<const Packet> packets, Time now,
+                                 uint64_t marked = 0);
+  std::vector<RxVerdict> Deliver(const Packet& packet, Time now,
+                                 bool marked = false) {
+    return Deliver(std::span(&packet, 1), now, marked ? 1 : 0);
   }
 
   // Up to `max` packets, payload gathered and sealed.
@@ -156,6 +159,9 @@ class Endpoint {
 
   size_t DeliverRun(std::span<const RxPacket> run, Time now,
                     std::vector<RxVerdict>& verdicts);
+  // All of them, and forgets them.
+  void DeliverRuns(std::vector<RxPacket>& packets, Time now,
+                   std::vector<RxVerdict>& verdicts);
   void ExecutePlacements(std::span<const Placement> placements,
                          std::span<RecvCompletion> completions);
   bool Execute(const Placement& placement);

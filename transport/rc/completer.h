@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "transport/base/fields.h"
 #include "transport/rc/requester.h"
@@ -43,6 +44,13 @@ class Completer {
     }
   }
 
+  //= IBTA A17.9.3: a notification slows its requester down
+  RxVerdict OnCnp(Time now) {
+    if (!s_.running) return RxVerdict::kQpNotReady;
+    s_.cc.OnCnp(now);
+    return RxVerdict::kCnp;
+  }
+
   // The next success of a request before `limit`, in posting order; false when
   // there is none. Unsignaled ones are skipped. REQUIRES: head <= limit <= una.
   bool PollDone(SendCompletion& out, uint32_t limit) {
@@ -78,6 +86,7 @@ class Completer {
   // REQUIRES: called when now >= NextDeadline(). True: what was sent was not
   // answered in time.
   bool OnTimer(Time now) {
+    if (now >= s_.cc.pacer.next_send) s_.pace_waiting = false;
     if (now < s_.deadline) return false;
     s_.deadline = Time::Infinite();
     if (!s_.running) return false;
@@ -89,11 +98,14 @@ class Completer {
     if (!s_.Outstanding()) return false;
     ++s_.counters.timeouts;
     s_.lost_response_seen = false;
-    Retry(now, URNIC_WC_RETRY_EXC_ERR);
+    Retry(now, Why::kTimeout);
     return true;
   }
 
-  Time NextDeadline() const { return s_.deadline; }
+  Time NextDeadline() const {
+    if (__builtin_expect(!s_.pace_waiting, 1)) return s_.deadline;
+    return std::min(s_.deadline, s_.cc.pacer.next_send);
+  }
 
   // A placement of read data failed: its request ends in error.
   void OnPlacementFault(uint32_t index) {
@@ -104,7 +116,7 @@ class Completer {
   void EnterError() {
     s_.flushing = true;
     s_.running = false;
-    s_.rnr_waiting = false;
+    s_.rnr_waiting = s_.pace_waiting = false;
     s_.deadline = Time::Infinite();
     s_.next = s_.assigned = s_.posted = s_.una;
     s_.any_executed = false;
@@ -142,6 +154,7 @@ class Completer {
   // without its response is in the way.
   bool AckBefore(Psn limit, Time now) {
     const Psn before = s_.una_psn;
+    uint32_t bytes = 0 - AckedOfOldest();
     bool clear = true;
     while (s_.una != s_.assigned && limit - s_.una_psn > 0) {
       const SendRecord& record = s_.RecordOf(s_.una);
@@ -154,26 +167,30 @@ class Completer {
         s_.una_psn = limit;
         break;
       }
+      bytes += record.length;
       s_.una_psn = end;
       ++s_.una;
     }
+    bytes += AckedOfOldest();
     s_.SkipExecuted();
-    if (s_.una_psn != before) OnProgress(s_.una_psn - before, now);
+    if (s_.una_psn != before) OnProgress(s_.una_psn - before, bytes, now);
     return clear;
   }
 
-  void OnProgress(int32_t packets, Time now) {
-    if (s_.timing) MeasureRoundTrip(now);
+  // Bytes of the oldest request that are acknowledged.
+  uint32_t AckedOfOldest() const {
+    if (s_.una == s_.assigned) return 0;
+    const auto packets =
+        static_cast<uint32_t>(s_.una_psn - s_.RecordOf(s_.una).first_psn);
+    return packets * s_.config.mtu;
+  }
+
+  void OnProgress(int32_t packets, uint32_t bytes, Time now) {
     s_.retries_left = s_.config.retry_count;
     s_.rnr_retries_left = s_.config.rnr_retry;
     s_.lost_response_seen = false;
+    TellOfProgress(static_cast<uint32_t>(packets), bytes, now);
     if (s_.una_psn - s_.tx_psn > 0) s_.SeekTransmit();
-    s_.window_acked += static_cast<uint32_t>(packets);
-    if (s_.window_acked >= s_.window) {
-      s_.window_acked = 0;
-      s_.window =
-          std::min(s_.window_max, s_.window + std::max(1u, s_.window_max / 16));
-    }
     s_.rnr_waiting = false;  // what it waited for was taken after all
     if (s_.Outstanding()) {
       requester_.ArmTimer(now);
@@ -182,29 +199,44 @@ class Completer {
     }
   }
 
-  void MeasureRoundTrip(Time now) {
-    const Duration sample = now - s_.sent_since;
-    if (s_.round_trip.ns() == 0 || sample < s_.round_trip) {
-      s_.round_trip = sample;
+  // Congestion control hears of it.
+  void TellOfProgress(uint32_t packets, uint32_t bytes, Time now) {
+    // Acknowledged before it was sent again: it was not lost. A gap that a NAK
+    // has named was there, even if what filled it was only late.
+    if (__builtin_expect(s_.back_for_timeout, 0) &&
+        s_.una_psn - s_.tx_psn > 0) {
+      s_.back_for_timeout = false;
+      s_.cc.OnUndo();
     }
-    s_.timing = false;
+    s_.counters.bytes_acked += bytes;
+    cc::AckSample sample;
+    sample.now = now;
+    sample.round_trip = s_.sampler.TakeRoundTrip(s_.una_psn, now);
+    sample.packets = packets;
+    sample.bytes = bytes;
+    sample.marked = std::exchange(s_.marked, false);
+    sample.ends_round = s_.sampler.TakeRound(s_.una_psn, s_.sent_psn);
+    sample.app_limited = s_.sampler.app_limited();
+    s_.cc.OnAck(sample);
   }
 
-  void HalveWindow() {
-    s_.window = std::max(std::min(2u, s_.window_max), s_.window / 2);
-    s_.window_acked = 0;
-  }
+  enum class Why : uint8_t { kLoss, kTimeout };
 
   // Go-back-N, or the end of the oldest request when no retry is left.
-  void Retry(Time now, uint8_t exhausted_status) {
+  void Retry(Time now, Why why) {
     if (s_.rnr_waiting) return;  // everything is sent again anyway
     if (s_.retries_left == 0) {
-      s_.FailAt(s_.una, exhausted_status, RxVerdict::kAccept);
+      s_.FailAt(s_.una, URNIC_WC_RETRY_EXC_ERR, RxVerdict::kAccept);
       return;
     }
     --s_.retries_left;
-    HalveWindow();
+    if (why == Why::kLoss) {
+      s_.cc.OnLoss(now);
+    } else {
+      s_.cc.OnRto(now);
+    }
     s_.RewindToUna();
+    s_.back_for_timeout = why == Why::kTimeout;
     s_.sent_since = now;
     requester_.ArmTimer(now);
   }
@@ -218,10 +250,10 @@ class Completer {
   void OnSequenceNak(Time now) {
     constexpr int64_t kEarlyRoundTrips = 4;
     if (s_.tx_psn == s_.una_psn || s_.rnr_waiting) return;
-    if (now - s_.sent_since >= s_.round_trip) {
-      Retry(now, URNIC_WC_RETRY_EXC_ERR);
+    if (now - s_.sent_since >= s_.sampler.shortest) {
+      Retry(now, Why::kLoss);
     } else if (s_.retries_left != 0) {
-      const Time early = s_.sent_since + s_.round_trip * kEarlyRoundTrips;
+      const Time early = s_.sent_since + s_.sampler.shortest * kEarlyRoundTrips;
       s_.deadline = std::min(s_.deadline, early);
     }
   }
@@ -230,7 +262,7 @@ class Completer {
   // the first such response of a flight starts a retry.
   RxVerdict OnLostResponse(Time now) {
     if (!s_.lost_response_seen) {
-      Retry(now, URNIC_WC_RETRY_EXC_ERR);
+      Retry(now, Why::kLoss);
       s_.lost_response_seen = true;
     }
     return RxVerdict::kLostResponse;
@@ -341,7 +373,7 @@ class Completer {
       ++s_.una;
       s_.SkipExecuted();
     }
-    OnProgress(1, now);
+    OnProgress(1, want, now);
     return RxVerdict::kAccept;
   }
 
@@ -362,7 +394,7 @@ class Completer {
     ++s_.una;
     s_.una_psn = s_.una_psn.Next();
     s_.SkipExecuted();
-    OnProgress(1, now);
+    OnProgress(1, sizeof(atomic_value_), now);
     return RxVerdict::kAccept;
   }
 

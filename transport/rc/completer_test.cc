@@ -116,6 +116,67 @@ TEST_F(CompleterTest, TheTimerIsExactAndRestartsWithProgress) {
   EXPECT_EQ(end_.qp().NextDeadline(), now_ + config_.timeout);
 }
 
+TEST_F(CompleterTest, ABusyConnectionMeasuresItsRoundTripToo) {
+  constexpr Duration kSlow = Duration::Milliseconds(5);
+  constexpr Duration kFast = Duration::Microseconds(30);
+  const SendState& s = end_.qp().send_state();
+  Connect();
+  // Alone, while the peer was asleep.
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 8));
+  (void)Transmit();
+  now_ = now_ + kSlow;
+  EXPECT_EQ(Deliver(Ack(Psn(100))), RxVerdict::kAccept);
+  EXPECT_EQ(s.sampler.shortest, kSlow);
+  EXPECT_EQ(s.cc.round_trip, kSlow);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 2, 8));
+  (void)end_.Transmit(now_, 2);
+  (void)end_.Transmit(now_, 2);
+  now_ = now_ + kFast;
+  EXPECT_EQ(Deliver(Ack(Psn(102))), RxVerdict::kAccept);
+  EXPECT_EQ(s.sampler.shortest, kFast);
+  EXPECT_EQ(s.cc.round_trip, kFast);
+  // So a NAK that comes sooner than the sleepy peer's is believed.
+  EXPECT_EQ(Deliver(Nak(Psn(103), wire::kNakPsnSequenceError)),
+            RxVerdict::kNakReceived);
+  EXPECT_THAT(Transmit(),
+              ElementsAre(IsOpcode(Opcode::kRcWriteOnly, Psn(103)),
+                          IsOpcode(Opcode::kRcWriteOnly, Psn(104))));
+}
+
+TEST_F(CompleterTest, WhatIsSentAgainMeasuresNoRoundTrip) {
+  Connect();
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 8));
+  (void)Transmit();
+  now_ = end_.qp().NextDeadline();
+  end_.AdvanceTo(now_);
+  (void)Transmit();
+  now_ = now_ + Duration::Microseconds(1);
+  EXPECT_EQ(Deliver(Ack(Psn(100))), RxVerdict::kAccept);
+  EXPECT_EQ(end_.qp().send_state().cc.round_trip, Duration());
+  EXPECT_EQ(end_.qp().send_state().sampler.shortest, Duration());
+}
+
+TEST_F(CompleterTest, BytesAreCountedAsTheyAreAcknowledged) {
+  const uint64_t& bytes = end_.qp().send_state().counters.bytes_acked;
+  Connect();
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 600));
+  ASSERT_TRUE(Post(URNIC_WR_SEND, 2, 10));
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_READ, 3, 300));
+  (void)Transmit();
+  EXPECT_EQ(Deliver(Ack(Psn(100))), RxVerdict::kAccept);
+  EXPECT_EQ(bytes, 256u);
+  EXPECT_EQ(Deliver(Ack(Psn(102))), RxVerdict::kAccept);
+  EXPECT_EQ(bytes, 600u);
+  EXPECT_EQ(
+      Deliver(ReadResponse(Opcode::kRcReadResponseFirst, Psn(104)).Data(256)),
+      RxVerdict::kAccept);
+  EXPECT_EQ(bytes, 600u + 10 + 256);
+  EXPECT_EQ(
+      Deliver(ReadResponse(Opcode::kRcReadResponseLast, Psn(105)).Data(44)),
+      RxVerdict::kAccept);
+  EXPECT_EQ(bytes, 600u + 10 + 300);
+}
+
 TEST_F(CompleterTest, AFatalNakEndsTheRequestItNames) {
   Connect();
   for (uint64_t i = 1; i <= 3; ++i) {

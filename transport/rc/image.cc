@@ -115,10 +115,9 @@ void CheckFlags(ImageReader& f, const SendState& s, QpState state) {
   f.Require(s.running || s.deadline.IsInfinite(), "deadline", 0,
             "is for a state that waits for nothing");
   f.Require(s.read_packets != 0, "read_packets", 0, "is none");
-  f.Require(!s.running || s.window_max != 0, "window_max", 0, "is none");
-  f.Require(s.window <= s.window_max, "window", s.window,
-            "is more than window_max");
-  f.Require(!s.running || s.window != 0, "window", 0, "is none");
+  f.Require(!s.running || s.cc.window() != 0, "packets", 0, "is none");
+  f.Require(!s.pace_waiting || (s.running && s.config.bits_per_second != 0),
+            "pace_waiting", s.pace_waiting, "would never end");
 }
 
 void CheckSlot(ImageReader& f, const ReplaySlot& slot, const QpConfig& config) {
@@ -218,6 +217,7 @@ void FieldsOf<rc::Qp>::Derive(rc::Qp& qp) {
   for (uint32_t i = s.una; i != s.assigned; ++i) {
     s.any_executed |= s.RecordOf(i).executed;
   }
+  s.cc.pacer.SetRate(s.config.bits_per_second);
   qp.published_ = s.head;
   rc::Responder& r = qp.responder_;
   r.config_ = s.config;

@@ -3,6 +3,7 @@
 // The lists of members of an RC queue pair, and what must hold between them.
 
 #include "ras/metrics/counters.h"
+#include "transport/cc/image_fields.h"
 #include "transport/rc/qp.h"
 #include "transport/work/image_codec.h"
 #include "transport/work/image_fields.h"
@@ -40,14 +41,15 @@ template <>
 struct FieldsOf<rc::SendState> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(
-        f, s, limits, config, sq, records, record_mask, mrs, head, una, next,
-        assigned, posted, drain_limit, next_offset, una_psn, tx_psn, sent_psn,
-        next_psn, reads_in_flight, read_packets, unacked_since_request, window,
-        window_max, window_acked, retries_left, rnr_retries_left, rnr_waiting,
-        lost_response_seen, any_executed, running, draining, failed, flushing,
-        timing, failed_status, failed_cause, failed_index, deadline, sent_since,
-        round_trip, current_index_valid, current, counters);
+    URNIC_MEMBERS(f, s, limits, config, sq, records, record_mask, mrs, head,
+                  una, next, assigned, posted, drain_limit, next_offset,
+                  una_psn, tx_psn, sent_psn, next_psn, reads_in_flight,
+                  read_packets, unacked_since_request, retries_left,
+                  rnr_retries_left, rnr_waiting, pace_waiting,
+                  lost_response_seen, any_executed, running, draining, failed,
+                  flushing, back_for_timeout, marked, failed_status,
+                  failed_cause, failed_index, deadline, sent_since, cc, sampler,
+                  current_index_valid, current, counters);
     f.Group("config", config);
     f("head", head);
     f("una", una);
@@ -62,24 +64,24 @@ struct FieldsOf<rc::SendState> {
     f("reads_in_flight", reads_in_flight);
     f("read_packets", read_packets);
     f("unacked_since_request", unacked_since_request);
-    f("window", window);
-    f("window_max", window_max);
-    f("window_acked", window_acked);
     f("retries_left", retries_left);
     f("rnr_retries_left", rnr_retries_left);
     f("rnr_waiting", rnr_waiting);
+    f("pace_waiting", pace_waiting);
     f("lost_response_seen", lost_response_seen);
     f("running", running);
     f("draining", draining);
     f("failed", failed);
     f("flushing", flushing);
-    f("timing", timing);
+    f("back_for_timeout", back_for_timeout);
+    f("marked", marked);
     f("failed_status", failed_status);
     f("failed_cause", failed_cause, RxVerdict{kRxVerdictCount - 1});
     f("failed_index", failed_index);
     f.Deadline("deadline", deadline);
     f.Since("sent_since", sent_since);
-    f("round_trip", round_trip);
+    f.Group("cc", cc);
+    f.Group("sampler", sampler);
     f.Group("counters", counters);
     // Where it lies; and what follows from the rest, or is read again.
     f.Elsewhere(limits, sq, records, record_mask, mrs, posted, any_executed,
@@ -176,7 +178,7 @@ struct FieldsOf<rc::Responder> {
     URNIC_MEMBERS(f, s, limits, config, rq, mrs, pd, expected, msn, message,
                   receiving, established, gap_reported, ack_due, failed,
                   nak_due, nak_psn, dropped_psn, recv_status, event, offset,
-                  write, replay);
+                  write, replay, notifier);
     f("pd", pd);
     f("expected", expected);
     f("msn", msn);
@@ -194,6 +196,7 @@ struct FieldsOf<rc::Responder> {
     f("offset", offset);
     f.Group("write", write);
     f.Group("replay", replay);
+    f.Group("notifier", notifier);
     f.Group("receive_queue", *rq);
     f.Elsewhere(limits, config, mrs);
     f.Require(pd == limits.pd || limits.xrc, "pd", pd, "is another domain's");

@@ -183,9 +183,14 @@ TEST_F(ImageTest, ARefusalNamesTheMember) {
       {"send.rnr_waiting", 3, "send.rnr_waiting is 3"},
       {"send.failed_status", 77, "failed_status is 77"},
       {"send.deadline", uint64_t{1} << 61, "send.deadline is "},
+      {"send.pace_waiting", 1, "pace_waiting is 1"},
+      {"pacer.next_send", UINT64_MAX, "next_send is "},
+      {"cc.packets", 17, "packets is 17"},
+      {"cc.before_cut", 17, "before_cut is 17"},
       {"record.opcode", 31, "opcode is 31"},
       {"record.packets", 9, "packets is 9"},
       {"receive.msn", 0x1000000, "receive.msn is 16777216"},
+      {"notifier.quiet_until", UINT64_MAX, "quiet_until is "},
       {"receive.event", 9, "event is 9"},
   };
   const std::vector<uint8_t> good = a_.Image(now_);
@@ -222,10 +227,10 @@ TEST_F(ImageTest, ARefusalNamesTheMemberOfTheResponder) {
 
 TEST_F(ImageTest, OtherVersionsAndServicesAreRefused) {
   std::vector<uint8_t> image = a_.Image(now_);
-  image[8] = 2;
+  image[8] = kImageVersion + 1;
   ImageMap::Seal(image);
   EXPECT_THAT(a_.Become(image, now_, Duration()).Text(),
-              StartsWith("version is 2"));
+              StartsWith("version is 3"));
   image = a_.Image(now_);
   image[10] = static_cast<uint8_t>(QpService::kUd);
   ImageMap::Seal(image);

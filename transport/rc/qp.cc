@@ -17,7 +17,8 @@ void Qp::Modify(QpState target, const QpConfig& config) {
       send_.sq.PublishConsumer(published_ = send_.head);
       send_.una = send_.next = send_.assigned = send_.posted = send_.head;
       send_.running = send_.draining = send_.failed = send_.flushing = false;
-      send_.rnr_waiting = send_.current_index_valid = false;
+      send_.rnr_waiting = send_.pace_waiting = false;
+      send_.current_index_valid = false;
       send_.any_executed = false;
       send_.una_psn = send_.tx_psn = send_.sent_psn = send_.next_psn = Psn();
       send_.reads_in_flight = send_.unacked_since_request = 0;
@@ -34,16 +35,16 @@ void Qp::Modify(QpState target, const QpConfig& config) {
       if (state_ == QpState::kRtr) {
         send_.una_psn = send_.tx_psn = config.sq_psn;
         send_.sent_psn = send_.next_psn = config.sq_psn;
-        send_.window_max =
+        const uint32_t window_max =
             std::min(std::max(config.window_bytes / config.mtu, 2u),
                      std::max(config.window_packets, 1u));
-        send_.window = send_.window_max;
-        send_.read_packets = std::max(1u, send_.window_max / 2);
+        send_.cc.Start(window_max, config.bits_per_second);
+        send_.sampler.Start(config.sq_psn);
+        send_.read_packets = std::max(1u, window_max / 2);
         send_.retries_left = config.retry_count;
         send_.rnr_retries_left = config.rnr_retry;
         send_.lost_response_seen = false;
-        send_.round_trip = Duration();
-        send_.timing = false;
+        send_.back_for_timeout = send_.marked = false;
       }
       send_.draining = false;
       send_.running = true;
@@ -67,6 +68,16 @@ void Qp::Modify(QpState target, const QpConfig& config) {
 void Qp::Reconfigure(const QpConfig& config) {
   send_.config = config;
   responder_.Reconfigure(config);
+}
+
+//= RFC 3168: whoever is told of congestion slows the sender down. We are the
+//= sender of what we ask for; an acknowledgement is no data of anybody.
+void Qp::OnMarked(const RxPacket& packet, Time now) {
+  if (packet.info->request()) {
+    responder_.OnMarked(now);
+  } else if (packet.info->kind == wire::PacketKind::kReadResponse) {
+    send_.marked = true;
+  }
 }
 
 void Qp::EnterError() {
@@ -103,7 +114,7 @@ void Qp::CheckInvariants() const {
     URNIC_CHECK(s.tx_psn == s.next_psn && s.sent_psn == s.next_psn);
   }
   URNIC_CHECK(s.reads_in_flight <= s.config.max_rd_atomic);
-  URNIC_CHECK(s.window <= s.window_max || s.window_max == 0);
+  URNIC_CHECK(s.cc.window() <= s.cc.packets_max);
   uint32_t reads = 0;
   for (uint32_t i = s.una; i != s.assigned; ++i) {
     reads += s.RecordOf(i).reads_in_flight;

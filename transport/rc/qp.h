@@ -86,6 +86,13 @@ class Qp {
     rq_->PublishConsumer();
   }
 
+  // A packet that OnBurst() will get, or one before it, has come with the mark
+  // "congestion experienced".
+  [[gnu::cold]] void OnMarked(const RxPacket& packet, Time now);
+
+  // A congestion notification packet of the peer.
+  RxVerdict OnCnp(Time now) { return completer_.OnCnp(now); }
+
   void OnPlacementFault(const Placement& placement,
                         std::span<RecvCompletion> completions) {
     if (placement.from_responder) {

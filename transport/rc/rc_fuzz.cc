@@ -74,6 +74,7 @@ class Fuzzer {
       c.max_rd_atomic = c.max_dest_rd_atomic =
           static_cast<uint8_t>(1 + (shape >> 4));
       c.window_packets = 4 + in_.Byte();
+      if (c.window_packets % 16 == 0) c.bits_per_second = 100'000'000;
     }
   }
 
@@ -131,7 +132,9 @@ class Fuzzer {
         std::min<size_t>(wire_[i].size(), 1 + in_.Below(kRunMax));
     const std::vector<Packet> burst(wire_[i].begin(), wire_[i].begin() + count);
     if (!keep) wire_[i].erase(wire_[i].begin(), wire_[i].begin() + count);
-    (void)ends_[1 - i]->Deliver(burst, now_);
+    // Some with the mark "congestion experienced".
+    const uint64_t marked = count % 4 == 3 ? uint64_t{0x5a5a5a5a} : 0;
+    (void)ends_[1 - i]->Deliver(burst, now_, marked);
   }
 
   void Drop(int i) {
@@ -144,7 +147,10 @@ class Fuzzer {
   void Invent(int i) {
     const Qp& target = ends_[i]->qp();
     wire::PacketFields f;
-    f.opcode = in_.Byte() % 0x20;  // RC's, whether there is such a one or not
+    // RC's, whether there is such a one or not; or a notification.
+    const uint8_t opcode = in_.Byte();
+    f.opcode = opcode == 0xff ? static_cast<uint8_t>(wire::Opcode::kCnp)
+                              : opcode % 0x20;
     const uint8_t flags = in_.Byte();
     f.ack_requested = (flags & 1) != 0;
     f.solicited = (flags & 2) != 0;

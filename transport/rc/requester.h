@@ -17,28 +17,21 @@ class Requester {
   explicit Requester(SendState& state) : s_(state) {}
 
   // Fills up to slots.size() packets; returns how many. Stops at the window,
-  // at max_rd_atomic, at a fence, in an RNR wait, when nothing is posted.
+  // at max_rd_atomic, at a fence, in an RNR wait, at the pacing time, when
+  // nothing is posted.
   uint32_t Transmit(Time now, std::span<TxSlot> slots) {
-    if (!s_.running || s_.rnr_waiting) return 0;
-    const bool was_idle = !s_.Outstanding();
-    uint32_t count = Fill(slots);
-    // A request that failed here may have sent earlier ones back to be resent.
-    if (count == 0 && s_.failed) count = Fill(slots);
-    if (count == 0) return 0;
-    RequestAckOfBurst(slots[count - 1]);
-    if (was_idle || s_.deadline.IsInfinite()) ArmTimer(now);
-    if (was_idle) {
-      s_.sent_since = now;
-      s_.timing = count == 1;
-    }
-    return count;
+    if (!s_.running || s_.rnr_waiting || s_.pace_waiting) return 0;
+    if (__builtin_expect(s_.cc.pacer.active(), 0)) return Pace(now, slots);
+    return TransmitNow(now, slots);
   }
 
   // Would Transmit() produce a packet now? (May be pessimistic only about a
   // program that posts at the same moment.)
   bool HasWork() const {
-    if (!s_.running || s_.rnr_waiting || AtFailure()) return false;
-    if (s_.InFlight() >= s_.window) return false;
+    if (!s_.running || s_.rnr_waiting || s_.pace_waiting || AtFailure()) {
+      return false;
+    }
+    if (s_.InFlight() >= s_.cc.window()) return false;
     if (s_.next != s_.assigned) {
       return !s_.current_index_valid || !Blocked();
     }
@@ -58,6 +51,44 @@ class Requester {
   template <typename T>
   friend struct urnic::FieldsOf;
 
+  //= IBTA 9.11: static rate control
+  // As many as may go now; then the flow waits until the next may.
+  [[gnu::cold, gnu::noinline]] uint32_t Pace(Time now,
+                                             std::span<TxSlot> slots) {
+    cc::Pacer& pacer = s_.cc.pacer;
+    const uint32_t packet = kMaxHeaderBytes + s_.config.mtu;
+    const size_t allowed =
+        std::min<uint64_t>(slots.size(), pacer.Allowed(now, packet));
+    const uint32_t count = TransmitNow(now, slots.first(allowed));
+    uint64_t bytes = 0;
+    for (const TxSlot& slot : slots.first(count)) {
+      bytes += slot.header_bytes + slot.payload_bytes + slot.pad_bytes;
+    }
+    if (count != 0) pacer.OnSend(now, bytes);
+    s_.pace_waiting = pacer.next_send > now;
+    return count;
+  }
+
+  uint32_t TransmitNow(Time now, std::span<TxSlot> slots) {
+    const bool was_idle = !s_.Outstanding();
+    const Psn fresh = s_.sent_psn;
+    const bool resends = s_.tx_psn != fresh;
+    uint32_t count = Fill(slots);
+    // A request that failed here may have sent earlier ones back to be resent.
+    if (count == 0 && s_.failed) count = Fill(slots);
+    if (count == 0) return 0;
+    RequestAckOfBurst(slots[count - 1]);
+    if (was_idle || s_.deadline.IsInfinite()) ArmTimer(now);
+    if (was_idle) s_.sent_since = now;
+    if (s_.unacked_since_request == 0 && !resends && s_.tx_psn - fresh > 0) {
+      // Of a read, until its first response.
+      const auto* last =
+          reinterpret_cast<const wire::Bth*>(slots[count - 1].headers);
+      s_.sampler.OnSend(last->psn().Next(), was_idle && count == 1, now);
+    }
+    return count;
+  }
+
   uint32_t Fill(std::span<TxSlot> slots) {
     uint32_t count = 0;
     while (true) {
@@ -70,20 +101,20 @@ class Requester {
     }
   }
 
-  uint32_t HalfWindow() const { return std::max(1u, s_.window / 2); }
+  uint32_t HalfWindow() const { return std::max(1u, s_.cc.window() / 2); }
 
   // As many packets as come from short requests (ReadShort) in a row, for the
   // first time. Most requests are: a write of 8 bytes, completion included,
   // takes 224 instructions this way and 530 the general way.
   uint32_t FillShort(std::span<TxSlot> slots) {
     if (s_.next != s_.assigned || s_.failed || s_.draining || s_.limits.xrc ||
-        s_.limits.max_sge_send == 0 || s_.InFlight() >= s_.window) {
+        s_.limits.max_sge_send == 0 || s_.InFlight() >= s_.cc.window()) {
       return 0;
     }
     if (s_.next == s_.posted && !RefreshPosted()) return 0;
     const uint32_t limit =
         std::min({static_cast<uint32_t>(slots.size()), s_.posted - s_.next,
-                  s_.window - s_.InFlight()});
+                  s_.cc.window() - s_.InFlight()});
     const uint32_t half_window = HalfWindow();
     uint32_t unacked = s_.unacked_since_request;
     uint32_t count = 0;
@@ -196,7 +227,7 @@ class Requester {
   }
 
   [[gnu::always_inline]] bool ReadyToGo() {
-    if (AtFailure() || s_.InFlight() >= s_.window) return false;
+    if (AtFailure() || s_.InFlight() >= s_.cc.window()) return false;
     if (s_.next == s_.assigned) {
       if (s_.next == s_.posted && !RefreshPosted()) return false;
       if (s_.draining && s_.next == s_.drain_limit) return false;
@@ -492,9 +523,9 @@ class Requester {
   // last packet of a burst when it ends a message or closes the window.
   void RequestAckOfBurst(TxSlot& last) {
     const auto* bth = reinterpret_cast<const wire::Bth*>(last.headers);
-    if (wire::InfoOf(bth->opcode).last || s_.InFlight() >= s_.window) {
-      SetAckReq(last);
-    }
+    const bool full = s_.InFlight() >= s_.cc.window();
+    if (full) s_.sampler.OnWindowFull();
+    if (full || wire::InfoOf(bth->opcode).last) SetAckReq(last);
   }
 
   void SetAckReq(TxSlot& slot) {

@@ -58,6 +58,63 @@ TEST_F(RequesterTest, StopsAtTheWindowAndAsksForAnAckThere) {
   EXPECT_EQ(Transmit().size(), 2u);
 }
 
+TEST_F(RequesterTest, AFullWindowIsNotTheProgramsLimit) {
+  config_.window_packets = 4;
+  Connect();
+  const SendState& s = end_.qp().send_state();
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 256));
+  EXPECT_EQ(Transmit().size(), 1u);
+  EXPECT_TRUE(s.sampler.app_limited());
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 2, 1024));
+  EXPECT_EQ(Transmit().size(), 3u);
+  EXPECT_FALSE(s.sampler.app_limited());
+}
+
+TEST_F(RequesterTest, APacedFlowIsNotReadyBeforeItsTime) {
+  //= IBTA 9.11
+  //= type=test
+  config_.bits_per_second = 100'000'000;  // some 22 us for a packet
+  Connect();
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 1024));
+  uint32_t sent = static_cast<uint32_t>(end_.Transmit(now_).size());
+  EXPECT_EQ(sent, 1u);
+  const Time begin = now_;
+  uint64_t bytes = 12 + 16 + 256;
+  while (sent < 4) {
+    EXPECT_FALSE(end_.qp().HasWork());
+    EXPECT_THAT(end_.Transmit(now_), IsEmpty());
+    const Time due = end_.qp().NextDeadline();
+    EXPECT_GT(due, now_);
+    EXPECT_LT(due, now_ + config_.timeout);
+    end_.AdvanceTo(due - Duration::Nanoseconds(1));
+    EXPECT_FALSE(end_.qp().HasWork());
+    now_ = due;
+    end_.AdvanceTo(now_);
+    EXPECT_TRUE(end_.qp().HasWork());
+    EXPECT_EQ(end_.Transmit(now_).size(), 1u);
+    if (++sent < 4) bytes += 12 + 256;
+  }
+  // What is ahead of the last packet, but for the burst at the start.
+  EXPECT_GE((now_ - begin + cc::Pacer::kCatchUp).ns(),
+            static_cast<int64_t>(bytes * 80 - 10));
+  // The time-out is where it was.
+  now_ = now_ + Duration::Milliseconds(1);
+  end_.AdvanceTo(now_);
+  EXPECT_EQ(end_.qp().NextDeadline(), begin + config_.timeout);
+  EXPECT_EQ(Deliver(Ack(Psn(103))), RxVerdict::kAccept);
+  EXPECT_THAT(end_.completions(), ElementsAre(IsDone(1u, URNIC_WC_SUCCESS)));
+}
+
+TEST_F(RequesterTest, AnErrorEndsThePace) {
+  config_.bits_per_second = 1'000'000;
+  Connect();
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 1024));
+  (void)end_.Transmit(now_);
+  EXPECT_FALSE(end_.qp().NextDeadline().IsInfinite());
+  end_.qp().Modify(QpState::kErr, config_);
+  EXPECT_TRUE(end_.qp().NextDeadline().IsInfinite());
+}
+
 TEST_F(RequesterTest, AWindowOfOnePacketStillMoves) {
   config_.window_packets = 1;
   Connect();

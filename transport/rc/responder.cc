@@ -25,6 +25,20 @@ void Responder::OnPlacementFault(const Placement& placement,
   (void)Refuse(wire::kNakRemoteOperationalError, QpEvent::kFatal);
 }
 
+void Responder::Start(const QpConfig& config) {
+  config_ = config;
+  expected_ = config.rq_psn;
+  replay_.Reset(config.max_dest_rd_atomic);
+  message_ = Message::kNone;
+  msn_ = 0;
+  ack_due_ = gap_reported_ = failed_ = established_ = false;
+  nak_due_ = 0;
+  receiving_ = true;
+  event_ = QpEvent::kNone;
+  recv_status_ = URNIC_WC_WR_FLUSH_ERR;
+  notifier_ = cc::NotificationPoint();
+}
+
 RxVerdict Responder::OnGap(Psn psn) {
   //= IBTA 9.7.5.2.8: one NAK until the missing packet arrives; none while
   //= an RNR NAK stands

@@ -10,9 +10,11 @@
 #include <utility>
 
 #include "transport/base/fields.h"
+#include "transport/cc/notification_point.h"
 #include "transport/mem/mr_table.h"
 #include "transport/rc/replay.h"
 #include "transport/rc/response_headers.h"
+#include "transport/work/cnp.h"
 #include "transport/work/recv_queue.h"
 #include "transport/work/types.h"
 
@@ -30,18 +32,7 @@ class Responder {
         replay_(replay) {}
 
   // RESET to RTR. `config.rq_psn` is the first PSN expected.
-  void Start(const QpConfig& config) {
-    config_ = config;
-    expected_ = config.rq_psn;
-    replay_.Reset(config.max_dest_rd_atomic);
-    message_ = Message::kNone;
-    msn_ = 0;
-    ack_due_ = gap_reported_ = failed_ = established_ = false;
-    nak_due_ = 0;
-    receiving_ = true;
-    event_ = QpEvent::kNone;
-    recv_status_ = URNIC_WC_WR_FLUSH_ERR;
-  }
+  void Start(const QpConfig& config);
   // qp_access_flags and min_rnr_timer may change in any state,
   // max_dest_rd_atomic in SQD.
   void Reconfigure(const QpConfig& config) {
@@ -54,10 +45,9 @@ class Responder {
 
   // State ERR or RESET by the owner's wish: nothing more is received or sent.
   void Stop() {
-    receiving_ = established_ = false;
-    failed_ = false;
-    ack_due_ = false;
+    receiving_ = established_ = failed_ = ack_due_ = false;
     nak_due_ = 0;
+    notifier_.due = false;
     replay_.Reset(0);
   }
 
@@ -96,10 +86,19 @@ class Responder {
     }
   }
 
-  // Read responses first, in order, then at most one ACK or NAK: an
-  // acknowledgement never overtakes a response that is owed.
+  // A request, of whatever worth, was marked "congestion experienced".
+  void OnMarked(Time now) {
+    if (receiving_) notifier_.OnMarked(now);
+  }
+
+  // A congestion notification; then read responses, in order, then at most one
+  // ACK or NAK: an acknowledgement never overtakes a response that is owed.
   uint32_t Transmit(std::span<TxSlot> slots) {
     uint32_t count = 0;
+    if (__builtin_expect(notifier_.due, 0) && !slots.empty()) {
+      WriteCnp(slots[count++], config_);
+      notifier_.due = false;
+    }
     while (count < slots.size() && replay_.AnyPending()) {
       ReplaySlot& slot = replay_.OldestPending();
       if (slot.kind == ReplaySlot::Kind::kAtomic) {
@@ -114,7 +113,7 @@ class Responder {
     return count;
   }
 
-  bool AnswersWait() const { return replay_.AnyPending(); }
+  bool AnswersWait() const { return replay_.AnyPending() || notifier_.due; }
   bool HasWork() const { return AnswersWait() || AckWaits(); }
   // Only an acknowledgement waits: it may go out with whatever is next.
   bool OnlyAckWaits() const { return !AnswersWait() && AckWaits(); }
@@ -595,6 +594,7 @@ class Responder {
   RemoteRange write_;    // of the current message, if it is a write
 
   ReplayRing replay_;
+  cc::NotificationPoint notifier_;
 };
 
 }  // namespace urnic::rc

@@ -15,6 +15,8 @@
 
 #include "ras/metrics/counters.h"
 #include "transport/base/check.h"
+#include "transport/cc/flow_sampler.h"
+#include "transport/cc/halving_window.h"
 #include "transport/mem/mr_table.h"
 #include "transport/work/request.h"
 #include "transport/work/send_request.h"
@@ -63,7 +65,8 @@ struct SendState {
   [[gnu::cold, gnu::noinline]] void RewindToUna() {
     for (uint32_t i = una; i != assigned; ++i) RecordOf(i).reads_in_flight = 0;
     reads_in_flight = 0;
-    timing = false;
+    sampler.OnResend();
+    back_for_timeout = false;
     SeekTransmit();
   }
 
@@ -131,20 +134,19 @@ struct SendState {
   uint32_t reads_in_flight = 0;  // and atomics, against max_rd_atomic
   uint32_t read_packets = 1;
   uint32_t unacked_since_request = 0;  // packets since the last AckReq
-  uint32_t window = 0;                 // packets
-  uint32_t window_max = 0;
-  uint32_t window_acked = 0;  // toward the next growth step
 
   uint8_t retries_left = 0;
   uint8_t rnr_retries_left = 0;
   bool rnr_waiting = false;
+  bool pace_waiting = false;        // for the pacing time
   bool lost_response_seen = false;  // until the next progress or timeout
   bool any_executed = false;        // of una..assigned, perhaps
   bool running = false;             // RTS, or SQD with work to finish
   bool draining = false;
   bool failed = false;
-  bool flushing = false;  // state ERR: everything posted is flushed
-  bool timing = false;    // the packet sent at `sent_since` measures round_trip
+  bool flushing = false;          // state ERR: everything posted is flushed
+  bool back_for_timeout = false;  // the last rewind was
+  bool marked = false;  // "congestion experienced" on data that we asked for
   uint8_t failed_status = 0;
   RxVerdict failed_cause = RxVerdict::kAccept;
   uint32_t failed_index = 0;
@@ -155,10 +157,10 @@ struct SendState {
   // first one after an idle time was sent then, or what is in flight is sent
   // again since then.
   Time sent_since;
-  // The shortest time from a packet that went alone, and once (Karn), to its
-  // acknowledgement: no queue of ours is in it, so an answer to anything takes
-  // at least as long. 0: not known yet.
-  Duration round_trip;
+
+  // Congestion control: the algorithm, which is chosen here, and what it hears.
+  cc::HalvingWindow cc;
+  cc::FlowSampler<Psn> sampler;
 
   // The work request under transmission, read once from the ring.
   bool current_index_valid = false;

@@ -1,5 +1,6 @@
 #include "transport/uc/image.h"
 
+#include "transport/cc/image_fields.h"
 #include "transport/work/unacked_image.h"
 
 namespace urnic {
@@ -9,7 +10,7 @@ struct FieldsOf<uc::Qp::Incoming> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, expected, established, message, offset, write_address,
-                  write_length, write_key);
+                  write_length, write_key, notifier);
     f("expected", expected);
     f("established", established);
     f("message", message, uc::Qp::Message::kWrite);
@@ -17,6 +18,7 @@ struct FieldsOf<uc::Qp::Incoming> {
     f("write_address", write_address);
     f("write_length", write_length);
     f("write_key", write_key);
+    f.Group("notifier", notifier);
     f.Require(offset <= URNIC_MAX_MESSAGE_BYTES, "offset", offset,
               "is more than a message has");
   }

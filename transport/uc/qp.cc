@@ -31,6 +31,7 @@ void Qp::Modify(QpState target, const QpConfig& config) {
   if (target == QpState::kReset) {
     in_.message = Message::kNone;
     in_.established = false;
+    in_.notifier = cc::NotificationPoint();
   } else if (target == QpState::kRtr) {
     in_.expected = config.rq_psn;
   }

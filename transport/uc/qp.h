@@ -10,6 +10,8 @@
 #include <cstring>
 #include <span>
 
+#include "transport/cc/notification_point.h"
+#include "transport/work/cnp.h"
 #include "transport/work/unacked_qp.h"
 
 namespace urnic::uc {
@@ -40,12 +42,29 @@ class Qp final : public UnackedQp {
   void OnPlacementFault(const Placement& placement,
                         std::span<RecvCompletion> completions);
 
+  // A packet has come with the mark "congestion experienced".
+  void OnMarked(Time now) {
+    if (receiving()) in_.notifier.OnMarked(now);
+  }
+
+  bool HasWork() const { return in_.notifier.due || UnackedQp::HasWork(); }
+  template <typename Sink>
+  FlowResult Settle(std::span<const RecvCompletion> receives, Sink& sink) {
+    FlowResult result = UnackedQp::Settle(receives, sink);
+    result.has_work |= in_.notifier.due;
+    return result;
+  }
   uint32_t Transmit(Time, std::span<TxSlot> slots) {
-    return sender_.Transmit(
-        slots, /*mtu_is_limit=*/false,
-        [this](TxSlot& slot, const UnackedSender::Part& part) {
-          WriteHeaders(slot, part);
-        });
+    uint32_t count = 0;
+    if (__builtin_expect(in_.notifier.due, 0) && !slots.empty()) {
+      WriteCnp(slots[count++], config_);
+      in_.notifier.due = false;
+    }
+    return count + sender_.Transmit(
+                       slots.subspan(count), /*mtu_is_limit=*/false,
+                       [this](TxSlot& slot, const UnackedSender::Part& part) {
+                         WriteHeaders(slot, part);
+                       });
   }
 
  private:
@@ -179,6 +198,7 @@ class Qp final : public UnackedQp {
     uint64_t write_address = 0;
     uint32_t write_length = 0;
     MrKey write_key;
+    cc::NotificationPoint notifier;
   };
   Incoming in_;
 };

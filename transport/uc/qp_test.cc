@@ -75,6 +75,32 @@ TEST_F(UcTest, AMessageWithAGapIsAsIfItHadNotBeenSent) {
   EXPECT_EQ(b_.verdicts[3], RxVerdict::kAccept);
 }
 
+TEST_F(UcTest, AMarkIsToldThePeerOnceInAWhile) {
+  Time now = Time::FromNs(1000000);
+  b_.qp().OnMarked(now);
+  EXPECT_TRUE(b_.qp().HasWork());
+  struct {
+    void Sent(const SendCompletion&) {}
+    void Received(const RecvCompletion&) {}
+    void Flushed(const RecvCompletion&) {}
+  } nothing;
+  EXPECT_TRUE(b_.qp().Settle({}, nothing).has_work);
+  const std::vector<Bytes> packets = b_.Transmit();
+  ASSERT_EQ(packets.size(), 1u);
+  wire::RocePacket packet;
+  ASSERT_EQ(wire::ParseRoce(packets[0].data(),
+                            static_cast<uint32_t>(packets[0].size()), packet),
+            RxVerdict::kAccept);
+  EXPECT_EQ(packet.info->kind, wire::PacketKind::kCnp);
+  EXPECT_EQ(packet.bth->dest_qp().value, 0x11u);
+  EXPECT_TRUE(packet.bth->becn());
+  b_.qp().OnMarked(now);
+  EXPECT_FALSE(b_.qp().HasWork());
+  now = now + cc::NotificationPoint::kInterval;
+  b_.qp().OnMarked(now);
+  EXPECT_TRUE(b_.qp().HasWork());
+}
+
 TEST_F(UcTest, AWriteThatIsNotAllowedPlacesNothingAndHarmsNobody) {
   SendWr wrong = Write(1, 8, 0);
   wrong.rkey ^= 0x100;

@@ -32,7 +32,7 @@ namespace urnic {
 
 inline constexpr char kImageMagic[] = "uRNIC-QP";
 // One for each change of a list of members: there is no reader of old ones.
-inline constexpr uint16_t kImageVersion = 1;
+inline constexpr uint16_t kImageVersion = 2;
 inline constexpr size_t kImageHeaderBytes = 16;
 inline constexpr size_t kImageTrailerBytes = 4;
 

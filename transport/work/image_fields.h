@@ -64,7 +64,8 @@ struct FieldsOf<QpConfig> {
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, dest_qpn, pkey, qkey, mtu, rq_psn, sq_psn, access,
                   timeout, retry_count, rnr_retry, min_rnr_timer, max_rd_atomic,
-                  max_dest_rd_atomic, window_packets, window_bytes);
+                  max_dest_rd_atomic, window_packets, window_bytes,
+                  bits_per_second);
     f("dest_qpn", dest_qpn);
     f("pkey", pkey);
     f("qkey", qkey);
@@ -80,6 +81,7 @@ struct FieldsOf<QpConfig> {
     f("max_dest_rd_atomic", max_dest_rd_atomic);
     f("window_packets", window_packets);
     f("window_bytes", window_bytes);
+    f("bits_per_second", bits_per_second);
     f.Require(dest_qpn <= 0xffffff, "dest_qpn", dest_qpn, "is no QPN");
     f.Require(mtu >= 256 && mtu <= 4096 && (mtu & (mtu - 1)) == 0, "mtu", mtu,
               "is no path MTU");

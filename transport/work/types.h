@@ -170,6 +170,8 @@ struct QpConfig {
   uint8_t max_dest_rd_atomic = 1;
   uint32_t window_packets = 128;
   uint32_t window_bytes = 256 * 1024;
+  // RC: the path's static rate, which requests keep to; 0: no limit.
+  uint64_t bits_per_second = 0;
 };
 
 }  // namespace urnic

@@ -339,6 +339,7 @@ QpConfig Qp::MakeConfig(const QpAttributes& a) const {
   config.max_rd_atomic = a.max_rd_atomic;
   config.max_dest_rd_atomic = a.max_dest_rd_atomic;
   config.window_packets = device_.window_packets();
+  config.bits_per_second = uint64_t{a.ah_attr.rate_mbps} * 1'000'000;
   return config;
 }
 

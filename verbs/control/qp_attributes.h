@@ -47,6 +47,7 @@ struct AddressVector {
   uint8_t sl = 0;
   uint8_t is_global = 0;
   uint8_t port_num = 0;
+  uint32_t rate_mbps = 0;  // static rate, RC only; 0: no limit
 };
 
 struct QpAttributes {

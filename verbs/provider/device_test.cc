@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -75,6 +76,34 @@ TEST(DeviceTest, QueryQpReturnsWhatWasSet) {
   EXPECT_EQ(init.send_cq, pair.a.cq());
   EXPECT_EQ(init.qp_type, IBV_QPT_RC);
   EXPECT_EQ(init.sq_sig_all, 1);
+}
+
+//= IBTA 9.11
+//= type=test
+TEST(DeviceTest, AStaticRateIsKept) {
+  OpenDevice device;
+  PairOptions options;
+  options.static_rate = IBV_RATE_2_5_GBPS;
+  Pair pair(device, options);
+  constexpr uint32_t kWrite = 512 * 1024;
+  // 0.4 ns for a bit, less what a late timer may make good.
+  constexpr auto kAtLeast = std::chrono::nanoseconds(kWrite * 8 * 2 / 5) -
+                            std::chrono::microseconds(20);
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(pair.a.PostSend({pair.a.Sge(0, kWrite)},
+                            [&](ibv_send_wr& wr) {
+                              wr.opcode = IBV_WR_RDMA_WRITE;
+                              wr.wr.rdma = {
+                                  reinterpret_cast<uintptr_t>(pair.b.memory()),
+                                  pair.b.mr()->rkey};
+                            }),
+            0);
+  EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, kAtLeast);
+  ibv_qp_attr a = {};
+  ibv_qp_init_attr init = {};
+  ASSERT_EQ(ibv_query_qp(pair.a.qp(), &a, IBV_QP_AV, &init), 0);
+  EXPECT_EQ(a.ah_attr.static_rate, IBV_RATE_2_5_GBPS);
 }
 
 TEST(DeviceTest, QueryQpReturnsThePsnsThatComeNext) {

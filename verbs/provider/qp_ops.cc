@@ -40,6 +40,17 @@ static_assert(IBV_QPS_SQD == int{static_cast<int>(QpState::kSqd)} &&
               IBV_QPS_ERR == int{static_cast<int>(QpState::kErr)} &&
               IBV_MIG_MIGRATED == int{control::kPathMigrated});
 
+// enum ibv_rate; what it does not name is no limit.
+uint32_t RateMbps(uint8_t code) {
+  const int mbps = ibv_rate_to_mbps(static_cast<ibv_rate>(code));
+  return mbps > 0 ? static_cast<uint32_t>(mbps) : 0;
+}
+uint8_t RateCode(uint32_t mbps) {
+  return mbps == 0
+             ? uint8_t{IBV_RATE_MAX}
+             : static_cast<uint8_t>(mbps_to_ibv_rate(static_cast<int>(mbps)));
+}
+
 ibv_ah_attr ToIbv(const control::AddressVector& vector) {
   ibv_ah_attr a = {};
   std::memcpy(a.grh.dgid.raw, vector.dgid.bytes.data(), 16);
@@ -48,6 +59,7 @@ ibv_ah_attr ToIbv(const control::AddressVector& vector) {
   a.grh.hop_limit = vector.hop_limit;
   a.grh.traffic_class = vector.traffic_class;
   a.sl = vector.sl;
+  a.static_rate = RateCode(vector.rate_mbps);
   a.is_global = vector.is_global;
   a.port_num = vector.port_num;
   return a;
@@ -135,6 +147,7 @@ control::AddressVector VectorOf(const ibv_ah_attr& a) {
   vector.hop_limit = a.grh.hop_limit;
   vector.traffic_class = a.grh.traffic_class;
   vector.sl = a.sl;
+  vector.rate_mbps = RateMbps(a.static_rate);
   vector.is_global = a.is_global;
   vector.port_num = a.port_num;
   return vector;

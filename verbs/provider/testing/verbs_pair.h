@@ -69,6 +69,7 @@ struct PairOptions {
   ibv_srq* srq = nullptr;               // receives come from it; with its pd
   ibv_qp_type type = IBV_QPT_RC;        // or UC
   uint64_t send_ops = 0;                // not 0: an extended queue pair
+  ibv_rate static_rate = IBV_RATE_MAX;
 };
 
 // One end: its queue pair, its completion queue, a megabyte of memory.
@@ -170,6 +171,7 @@ class End {
     a.ah_attr.port_num = 1;
     a.ah_attr.grh.sgid_index = static_cast<uint8_t>(options_.gid_index);
     a.ah_attr.grh.dgid = peer_gid_;
+    a.ah_attr.static_rate = static_cast<uint8_t>(options_.static_rate);
     constexpr int kReliable = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     return ibv_modify_qp(
         qp_, &a,

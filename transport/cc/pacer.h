@@ -1,0 +1,45 @@
+#pragma once
+
+// Spaces packets at a rate: when may the next one leave?
+
+#include <algorithm>
+#include <cstdint>
+
+#include "transport/base/time.h"
+
+namespace urnic::cc {
+
+struct Pacer {
+  // Timers come late (the engine's by up to 16 us, a busy thread's by more). So
+  // much is made good with a burst; a longer silence is not.
+  static constexpr Duration kCatchUp = Duration::Microseconds(20);
+
+  // 0: no limit.
+  void SetRate(uint64_t bits_per_second) {
+    constexpr uint64_t kNsOfABytePerBit = 8'000'000'000;
+    cost = bits_per_second == 0
+               ? 0
+               : (kNsOfABytePerBit << kFraction) / bits_per_second;
+  }
+  bool active() const { return cost != 0; }
+
+  // How many packets of up to `bytes` may leave now; 0 before next_send.
+  // REQUIRES: active()
+  uint64_t Allowed(Time now, uint32_t bytes) const {
+    if (now < next_send) return 0;
+    const Duration behind = std::min(now - next_send, kCatchUp);
+    return 1 + (static_cast<uint64_t>(behind.ns()) << kFraction) /
+                   std::max<uint64_t>(cost * bytes, 1);
+  }
+  // So many have left.
+  void OnSend(Time now, uint64_t bytes) {
+    const auto ns = static_cast<int64_t>(bytes * cost >> kFraction);
+    next_send = std::max(next_send, now - kCatchUp) + Duration::Nanoseconds(ns);
+  }
+
+  static constexpr int kFraction = 20;
+  uint64_t cost = 0;  // of a byte, in ns / 2^20; 0: not active
+  Time next_send;     // the pacing time
+};
+
+}  // namespace urnic::cc

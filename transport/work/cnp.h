@@ -1,0 +1,30 @@
+#pragma once
+
+// The congestion notification packet that a connected queue pair sends.
+
+#include <cstdint>
+#include <cstring>
+
+#include "transport/work/types.h"
+
+namespace urnic {
+
+//= IBTA A17.9.3: opcode 0x81, BECN, PSN 0, no MigReq, and 16 bytes of zeros;
+//= the P_Key is that of the packets that were marked
+inline void WriteCnp(TxSlot& slot, const QpConfig& config) {
+  slot.from_responder = true;
+  slot.segment_count = 0;
+  slot.payload_bytes = 0;
+  slot.pad_bytes = 0;
+  slot.origin = 0;
+  wire::Bth bth;
+  bth.opcode = static_cast<uint8_t>(wire::Opcode::kCnp);
+  bth.pkey = wire::Be<uint16_t>(config.pkey);
+  bth.fecn_becn_qpn = wire::Bth::MakeQpn(false, true, Qpn{config.dest_qpn});
+  const uint32_t bytes = wire::InfoOf(bth.opcode).header_bytes;
+  std::memset(slot.headers, 0, bytes);
+  std::memcpy(slot.headers, &bth, sizeof(bth));
+  slot.header_bytes = static_cast<uint16_t>(bytes);
+}
+
+}  // namespace urnic
