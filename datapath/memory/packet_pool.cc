@@ -29,7 +29,7 @@ std::vector<rte_mempool*>& Returned() {
 
 void FreeThoseThatAreWhole() {
   std::erase_if(Returned(), [](rte_mempool* pool) {
-    if (!rte_mempool_full(pool)) return false;
+    if (!PoolIsWhole(pool)) return false;
     PoolEndBegins();
     rte_mempool_free(pool);
     PoolEndIsOver();
@@ -62,6 +62,8 @@ absl::StatusOr<rte_mempool*> TakePool(uint16_t data_room, uint32_t count) {
   }
   return pool;
 }
+
+bool PoolIsWhole(rte_mempool* pool) { return rte_mempool_full(pool) != 0; }
 
 void ReturnPool(rte_mempool* pool) {
   URNIC_CHECK(pool != nullptr);

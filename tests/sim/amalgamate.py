@@ -1,21 +1,23 @@
 """Makes one source file of the cores, a simulator and a main function,
 with one line of the core changed: a mutant that the oracle must find.
 
-usage: amalgamate.py OLD NEW FILE... ; OLD must occur exactly once in what is
-inlined. The result goes to standard output.
+usage: amalgamate.py core|engine OLD NEW FILE... ; OLD must occur exactly once
+in what is inlined. The result goes to standard output.
 """
 
 import re
 import sys
 
-INLINED = ("transport/cc/", "transport/rc/", "transport/uc/",
-           "transport/ud/", "transport/work/", "transport/net/", "tests/sim/",
-           "tests/support/endpoint", "tests/support/host_wire",
-           "tests/support/unacked_end", "tests/support/fake_")
+CORES = ("transport/cc/", "transport/rc/", "transport/uc/", "transport/ud/",
+         "transport/work/", "transport/net/", "tests/sim/",
+         "tests/support/endpoint", "tests/support/host_wire",
+         "tests/support/unacked_end", "tests/support/fake_")
+# What is inlined, by what is broken: it, and all that includes it.
+INLINED = {"core": CORES, "engine": ("datapath/engine/", "tests/sim/")}
 INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
 
 
-def expand(path, seen):
+def expand(path, inlined, seen):
     """The text of `path`, with the includes that belong to us inlined once."""
     if path in seen:
         return ""
@@ -25,15 +27,17 @@ def expand(path, seen):
 
     def replace(match):
         name = match.group(1)
-        return expand(name, seen) if name.startswith(INLINED) else match.group(0)
+        if not name.startswith(inlined):
+            return match.group(0)
+        return expand(name, inlined, seen)
 
     return INCLUDE.sub(replace, text)
 
 
 def main():
-    old, new, *files = sys.argv[1:]
+    what, old, new, *files = sys.argv[1:]
     seen = set()
-    text = "".join(expand(path, seen) for path in files)
+    text = "".join(expand(path, INLINED[what], seen) for path in files)
     if text.count(old) != 1:
         sys.exit("mutation: %d places, expected one: %s" %
                  (text.count(old), old))

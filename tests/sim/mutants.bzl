@@ -35,12 +35,65 @@ _NET = [
     "//transport/net:route_table.cc",
 ]
 
+_ENGINE = [
+    "//datapath/engine:back_pressure.cc",
+    "//datapath/engine:engine.cc",
+    "//datapath/engine:engine_loop.cc",
+    "//datapath/engine:engine_qp.cc",
+    "//datapath/engine:gsi.cc",
+    "//datapath/engine:multicast.cc",
+    "//datapath/engine:network.cc",
+    "//datapath/engine:transmit_queue.cc",
+    "//tests/sim:engine_host.cc",
+    "//tests/sim:engine_main.cc",
+    "//tests/sim:engine_run.cc",
+    "//tests/sim:mail.cc",
+    "//tests/sim:talk.cc",
+    "//tests/sim:talk_connect.cc",
+]
+
+_DEPS = [
+    "//ras/metrics",
+    "//tests/support:random",
+    "//transport/impair:impairer",
+    "//transport/mem",
+    "//transport/wire",
+    "//transport/wire:pretty",
+    "//verbs/abi",
+]
+
+# The cores under the engine are not mutants here.
+_ENGINE_DEPS = _DEPS + [
+    "//datapath/guest:eal",
+    "//datapath/guest:give_way",
+    "//datapath/memory:guarded_memory",
+    "//datapath/memory:packet_pool",
+    "//datapath/port:frame_port",
+    "//tests/support:endpoint",
+    "//transport/cm",
+    "//transport/net",
+    "//transport/rc",
+    "//transport/rc:image",
+    "//transport/uc",
+    "//transport/uc:image",
+    "//transport/ud",
+    "//transport/ud:image",
+    "@absl_status",
+    "@dpdk",
+]
+
 # What is simulated: the sources of the core, of its simulator and its program,
-# and the arguments that make the program expect a violation.
+# the arguments that make the program expect a violation, and what it needs.
 _SIMULATORS = {
-    "rc": (_RC, []),
-    "unacked": (_UNACKED, ["--expect-violation"]),
-    "net": (_NET, ["--expect-violation"]),
+    "rc": (_RC, [], _DEPS, []),
+    "unacked": (_UNACKED, ["--expect-violation"], _DEPS, []),
+    "net": (_NET, ["--expect-violation"], _DEPS, []),
+    "engine": (
+        _ENGINE,
+        ["--expect-violation"],
+        _ENGINE_DEPS,
+        ["URNIC_VIRTUAL_TIME"],
+    ),
 }
 
 def mutant(name, old, new, core = "rc"):
@@ -50,13 +103,14 @@ def mutant(name, old, new, core = "rc"):
       name: what is broken.
       old: text that occurs once in the core; no single quotes or newlines.
       new: what stands there instead.
-      core: "rc", "unacked" (UC or UD) or "net" (the host's).
+      core: "rc", "unacked" (UC or UD), "net" (the host's) or "engine".
     """
-    sources, args = _SIMULATORS[core]
+    sources, args, deps, defines = _SIMULATORS[core]
     native.genrule(
         name = name + "_source",
         testonly = True,
         srcs = sources + [
+            "//datapath/engine:sources",
             "//tests/sim:sources",
             "//tests/support:sources",
             "//transport/cc:sources",
@@ -67,8 +121,9 @@ def mutant(name, old, new, core = "rc"):
             "//transport/work:sources",
         ],
         outs = [name + ".cc"],
-        cmd = "python3 $(location //tests/sim:amalgamate.py) '%s' '%s' %s > $@" %
+        cmd = "python3 $(location //tests/sim:amalgamate.py) %s '%s' '%s' %s > $@" %
               (
+                  "engine" if core == "engine" else "core",
                   old.replace("$", "$$"),
                   new.replace("$", "$$"),
                   " ".join(["$(location %s)" % s for s in sources]),
@@ -80,13 +135,6 @@ def mutant(name, old, new, core = "rc"):
         srcs = [name + ".cc"],
         args = args,
         copts = ["-Wno-error"],
-        deps = [
-            "//ras/metrics",
-            "//tests/support:random",
-            "//transport/impair:impairer",
-            "//transport/mem",
-            "//transport/wire",
-            "//transport/wire:pretty",
-            "//verbs/abi",
-        ],
+        local_defines = defines,
+        deps = deps,
     )

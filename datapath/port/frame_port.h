@@ -1,0 +1,54 @@
+#pragma once
+
+// A port whose wire is the caller's own: frames go out and come in as bytes.
+// For simulators, which know neither buffers nor DPDK. One thread.
+
+#include <cstdint>
+#include <deque>
+#include <span>
+
+#include "datapath/port/port.h"
+
+namespace urnic {
+
+struct FramePortConfig {
+  wire::MacAddress mac;
+  uint16_t mtu = 1500;
+  uint16_t rx_ring = 256;  // frames that wait to be received
+  // Ports that are used by one thread may share these two.
+  rte_mempool* pool = nullptr;
+  unsigned lcore = 0;
+};
+
+class FramePort : public Port {
+ public:
+  explicit FramePort(const FramePortConfig& config);
+  ~FramePort() override;
+
+  uint16_t Receive(rte_mbuf** out, uint16_t max) override;
+  uint16_t Transmit(rte_mbuf** packets, uint16_t count) override;
+
+  // Nobody sleeps.
+  bool ArmWakeup() override { return false; }
+  void DisarmWakeup() override {}
+  int wait_fd() const override { return -1; }
+  PortCounters counters() const override { return {}; }
+  PortInfo info() const override {
+    return {.state = PortState::kUp, .text = "up"};
+  }
+
+  // A frame comes off the wire. False: it is lost, the ring is full, or it is
+  // longer than the port carries.
+  bool Deliver(std::span<const uint8_t> frame);
+  bool has_frames() const { return !rx_.empty(); }
+
+ protected:
+  // Puts a frame on the wire. False: there is no room, and the engine keeps it.
+  virtual bool Send(std::span<const uint8_t> frame) = 0;
+
+ private:
+  const uint16_t rx_ring_;
+  std::deque<rte_mbuf*> rx_;
+};
+
+}  // namespace urnic

@@ -1,0 +1,94 @@
+#pragma once
+
+// A host in virtual time: the real engine with its host core and QP1, the real
+// connection manager at QP1, and a port (sim_port.h).
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
+#include "tests/sim/sim_port.h"
+#include "tests/sim/virtual_runner.h"
+#include "transport/cm/connection_manager.h"
+#include "transport/net/mad_handler.h"
+
+namespace urnic::sim {
+
+struct EngineHostConfig {
+  uint8_t number = 1;
+  bool ipv6 = false;
+  bool program_polls = false;  // and nobody else runs the engine
+  SimPortConfig port;
+};
+
+class EngineHost final : private net::MadHandler, private cm::Sink {
+ public:
+  using OnPath = std::function<void(net::PathStatus, const net::Path&)>;
+  using OnCmEvent = std::function<void(EngineHost&, const cm::Event&)>;
+
+  static constexpr uint64_t kServiceId = 0x1061c06;
+  static constexpr uint32_t kPd = 7;
+
+  // `send`: a frame leaves. `on_event`: within calls of the manager, which must
+  // not be called then (Later()).
+  EngineHost(World& world, const EngineHostConfig& config, uint64_t seed,
+             std::function<void(Frame)> send, OnCmEvent on_event);
+  ~EngineHost();
+
+  const wire::Gid& gid() const { return gid_; }
+  Engine& engine() { return engine_; }
+  Network& network() { return network_; }
+  SimPort& port() { return port_; }
+  cm::ConnectionManager& cm() { return cm_; }
+  uint64_t count(RxVerdict verdict) const {
+    return engine_.counters().verdicts[static_cast<size_t>(verdict)];
+  }
+
+  // Runs `what` under the token, a moment from now.
+  void Later(std::function<void()> what);
+  // The same at once. Not from within the engine.
+  template <typename F>
+  auto WithToken(F&& what) {
+    Engine::ControlScope scope(engine_);
+    return what();
+  }
+
+  // Under the token. `then` is called later, under it too.
+  void Ask(const wire::Gid& remote, Duration timeout, OnPath then);
+
+  // As what the manager's calls want. Under the token.
+  cm::Sink& sink() { return *this; }
+
+ private:
+  struct Question;
+
+  RxVerdict OnMad(std::span<const uint8_t> mad, const net::PathQuery& from,
+                  Time now) override {
+    return cm_.OnMad(mad, from, now, *this);
+  }
+  Time NextDeadline() const override { return cm_.NextDeadline(); }
+  void OnTimer(Time now) override { cm_.OnTimer(now, *this); }
+  bool IsQpnBusy(Qpn qpn) const override { return cm_.IsQpnBusy(qpn); }
+  void SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
+               const net::PathQuery& to) override;
+  void OnEvent(const cm::Event& event) override { on_event_(*this, event); }
+
+  World& world_;
+  Random random_;
+  const wire::Gid gid_;
+  const OnCmEvent on_event_;
+  cm::ConnectionManager cm_;
+  SimPort port_;
+  Environment environment_;
+  Engine engine_;
+  Network network_;
+  VirtualRunner* runner_ = nullptr;  // the engine's
+  std::map<const Question*, std::unique_ptr<Question>> questions_;
+};
+
+}  // namespace urnic::sim

@@ -1,0 +1,312 @@
+#include "tests/sim/engine_run.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "datapath/guest/eal.h"
+#include "datapath/memory/packet_pool.h"
+#include "tests/support/host_wire.h"
+#include "transport/base/check.h"
+
+namespace urnic::sim {
+
+namespace {
+
+constexpr uint32_t kBuffers = 8191;
+constexpr uint16_t kRoom = 128 + kL2HeaderBytesMax + 4200;
+constexpr Duration kRunPatience = Duration::Seconds(60);
+constexpr uint16_t kArp = 0x0806;
+
+Duration Micros(uint64_t n) {
+  return Duration::Microseconds(static_cast<int64_t>(n));
+}
+
+// Where MAC addresses stand in a frame without a VLAN tag.
+constexpr size_t kDst = 0;
+constexpr size_t kSrc = 6;
+constexpr size_t kArpSender = 14 + 8;
+constexpr size_t kArpTarget = 14 + 18;
+
+bool IsArp(const Frame& frame) {
+  return frame.size() >= kArpTarget + 6 && frame[12] == kArp >> 8 &&
+         frame[13] == (kArp & 0xff);
+}
+// What a RoCE packet does not protect by itself has Ethernet's FCS: the header
+// in front of it, and frames of other kinds as a whole.
+size_t ProtectedBytes(const Frame& frame) {
+  constexpr size_t kHeader = 14;
+  constexpr uint8_t kUdp = 17;
+  const bool ipv4 = frame[12] == 0x08 && frame[13] == 0x00;
+  const bool ipv6 = frame[12] == 0x86 && frame[13] == 0xdd;
+  const bool roce = (ipv4 && frame[kHeader + 9] == kUdp) ||
+                    (ipv6 && frame[kHeader + 6] == kUdp);
+  return roce ? kHeader : frame.size();
+}
+uint32_t FcsOf(const Frame& frame) {
+  uint32_t sum = 0;
+  for (size_t i = 0; i < ProtectedBytes(frame); ++i) {
+    sum = (sum ^ frame[i]) * 16777619u;
+  }
+  return sum;
+}
+void AppendFcs(Frame& frame) {
+  const uint32_t fcs = FcsOf(frame);
+  frame.resize(frame.size() + sizeof(fcs));
+  std::memcpy(&frame[frame.size() - sizeof(fcs)], &fcs, sizeof(fcs));
+}
+// False: the frame was damaged where nobody else would see it.
+bool TakeFcs(Frame& frame) {
+  uint32_t fcs;
+  std::memcpy(&fcs, &frame[frame.size() - sizeof(fcs)], sizeof(fcs));
+  frame.resize(frame.size() - sizeof(fcs));
+  return FcsOf(frame) == fcs;
+}
+
+wire::MacAddress MacAt(const Frame& frame, size_t at) {
+  wire::MacAddress mac;
+  std::memcpy(mac.bytes.data(), &frame[at], 6);
+  return mac;
+}
+void Replace(Frame& frame, size_t at, const wire::MacAddress& from,
+             const wire::MacAddress& to) {
+  if (MacAt(frame, at) == from) std::memcpy(&frame[at], to.bytes.data(), 6);
+}
+
+}  // namespace
+
+Buffers::Buffers() {
+  URNIC_CHECK(StartEal({.memory_mb = 96}).ok());
+  auto pool = TakePool(kRoom, kBuffers);
+  auto lcore = AllocateLcore();
+  URNIC_CHECK(pool.ok() && lcore.ok());
+  pool_ = *pool;
+  lcore_ = *lcore;
+}
+
+bool Buffers::AllThere() const { return PoolIsWhole(pool_); }
+
+// Where a host is: behind an uplink to the switch, and a link from it. It is
+// seen from there under a MAC that changes when it moves.
+struct EngineRun::Place {
+  std::unique_ptr<EngineHost> host;
+  std::unique_ptr<Link> uplink;
+  std::unique_ptr<Link> downlink;
+  wire::MacAddress own;
+  wire::MacAddress seen;
+  uint8_t moves = 0;
+};
+
+EngineRun::EngineRun(Buffers& buffers, uint64_t seed)
+    : buffers_(buffers), random_(seed) {
+  MakeWire();
+  const uint64_t hosts =
+      random_.OneIn(8) ? 2 + random_.Below(15) : 2 + random_.Below(3);
+  for (uint64_t i = 1; i <= hosts; ++i) {
+    MakeHost(static_cast<uint8_t>(i), buffers);
+  }
+  const uint64_t talks = 1 + random_.Below(std::min<uint64_t>(hosts * 2, 10));
+  for (uint32_t i = 0; i < talks; ++i) MakeTalk(i);
+  std::vector<EngineHost*> all;
+  for (const auto& place : places_) all.push_back(place->host.get());
+  mail_ = std::make_unique<Mail>(world_, all, ordered_, random_.Next());
+}
+
+EngineRun::~EngineRun() = default;
+
+void EngineRun::MakeWire() {
+  ipv6_ = random_.OneIn(2);
+  mtu_ = random_.OneIn(2) ? 1500 : 4200;
+  link_.delay = Micros(1 + random_.Below(30));
+  const auto up_to = [&](uint64_t most) {
+    return static_cast<uint32_t>(random_.Below(most));
+  };
+  switch (random_.Below(4)) {
+    case 0:  // nothing is lost or reordered
+      break;
+    case 1:
+      ordered_ = false;
+      moves_ = !ipv6_;
+      break;
+    case 2:
+      ordered_ = false;
+      moves_ = !ipv6_ && random_.OneIn(2);
+      link_.loss_ppm = up_to(10000);
+      link_.duplicate_ppm = up_to(10000);
+      link_.reorder_ppm = up_to(20000);
+      link_.corrupt_ppm = up_to(5000);
+      link_.jitter = Micros(random_.Below(20));
+      break;
+    default:
+      mild_ = ordered_ = false;
+      link_.loss_ppm = up_to(150000);
+      link_.bursts = {.enter_ppm = up_to(2000), .leave_ppm = 100'000};
+      link_.duplicate_ppm = up_to(50000);
+      link_.reorder_ppm = up_to(100000);
+      link_.corrupt_ppm = up_to(50000);
+      link_.jitter = Micros(random_.Below(100));
+      if (random_.OneIn(2)) {
+        link_.bits_per_second = 1'000'000'000;
+        link_.buffer_bytes = 20000 + random_.Below(100000);
+      }
+  }
+}
+
+void EngineRun::MakeHost(uint8_t number, const Buffers& buffers) {
+  places_.push_back(std::make_unique<Place>());
+  Place& place = *places_.back();
+  place.own = place.seen = testing::MacOf(number);
+  place.uplink = std::make_unique<Link>(
+      world_, random_.Next(), link_,
+      [this](Frame frame) { AtSwitch(std::move(frame)); });
+  LinkConfig down;
+  down.delay = link_.delay;
+  place.downlink = std::make_unique<Link>(
+      world_, random_.Next(), down,
+      [this, &place](Frame frame) { ToHost(place, std::move(frame)); });
+  EngineHostConfig config;
+  config.number = number;
+  config.ipv6 = ipv6_;
+  config.program_polls = random_.OneIn(2);
+  config.port.frames.mac = place.own;
+  config.port.frames.mtu = mtu_;
+  config.port.frames.pool = buffers.pool();
+  config.port.frames.lcore = buffers.lcore();
+  // A ring that is too short loses frames as a wire does.
+  config.port.frames.rx_ring = ordered_ || random_.OneIn(2) ? 4096 : 64;
+  config.port.tx_ring = static_cast<uint32_t>(1u << random_.Below(9));
+  config.port.frame_time =
+      Duration::Nanoseconds(static_cast<int64_t>(10 + random_.Below(1000)));
+  place.host = std::make_unique<EngineHost>(
+      world_, config, random_.Next(),
+      [this, &place](Frame frame) { FromHost(place, std::move(frame)); },
+      [this](EngineHost& host, const cm::Event& event) {
+        OnCmEvent(host, event);
+      });
+}
+
+void EngineRun::MakeTalk(uint32_t number) {
+  const uint64_t one = random_.Below(places_.size());
+  // Some talk to themselves.
+  const uint64_t other = random_.Below(places_.size());
+  TalkConfig config;
+  config.number = number;
+  config.mtu = 256u << random_.Below(mtu_ > 4096 ? 5 : 3);
+  config.message_max = 1024u << random_.Below(5);
+  config.messages = static_cast<uint32_t>(10 + random_.Below(40));
+  config.depth = static_cast<uint32_t>(
+      random_.OneIn(3) ? 1 : 1 + random_.Below(Talk::kSlots));
+  config.lives = static_cast<uint32_t>(1 + random_.Below(3));
+  config.mild = mild_;
+  // A neighbour that was heard of a moment ago is asked along the old path.
+  config.still = mild_ && !moves_;
+  config.ordered = ordered_;
+  talks_.push_back(std::make_unique<Talk>(world_, *places_[one]->host,
+                                          *places_[other]->host, config,
+                                          random_.Next()));
+}
+
+EngineStats EngineRun::Run() {
+  for (const auto& talk : talks_) talk->Start();
+  mail_->Start();
+  if (moves_) PlanMove();
+  const auto over = [&] {
+    return mail_->over() &&
+           std::all_of(talks_.begin(), talks_.end(),
+                       [](const auto& talk) { return talk->over(); });
+  };
+  const Time limit = world_.now() + kRunPatience;
+  for (Time next = world_.now(); !over(); next = next + Micros(10000)) {
+    if (next > limit) {
+      for (const auto& talk : talks_) {
+        if (!talk->over()) Violate("no end is in sight: " + talk->Where());
+      }
+      Violate("datagrams have not come");
+    }
+    (void)world_.RunUntil(next);
+  }
+  for (const auto& talk : talks_) {
+    stats_.lives += talk->stats().lives;
+    stats_.messages += talk->stats().messages;
+    stats_.failures += talk->stats().failures;
+  }
+  stats_.datagrams = mail_->received();
+  talks_.clear();
+  mail_.reset();
+  for (const auto& place : places_) {
+    place->host->cm().CheckInvariants();
+    Require(!ordered_ ||
+                place->host->engine().CountersOfAll().requesters.timeouts == 0,
+            "a timer was needed where nothing is lost");
+    stats_.lost += place->host->port().lost() +
+                   place->uplink->count(LinkCount::k_lost) +
+                   place->uplink->count(LinkCount::k_burst_lost);
+    stats_.blocked += place->host->port().blocked();
+  }
+  stats_.events = world_.events_run();
+  places_.clear();
+  Require(buffers_.AllThere(), "a buffer is lost");
+  return stats_;
+}
+
+void EngineRun::OnCmEvent(EngineHost& host, const cm::Event& event) {
+  if (event.kind == cm::EventKind::kReqReceived) {
+    uint32_t number = 0;
+    std::memcpy(&number, event.private_data.data(), sizeof(number));
+    Require(number < talks_.size(), "a request of nobody");
+    return talks_[number]->OnRequest(event);
+  }
+  for (const auto& talk : talks_) {
+    if (talk->Owns(host, event.handle)) return talk->OnCmEvent(host, event);
+  }
+}
+
+// --- The network -------------------------------------------------------------
+
+void EngineRun::FromHost(Place& place, Frame frame) {
+  if (!(place.seen == place.own)) {
+    Replace(frame, kSrc, place.own, place.seen);
+    if (IsArp(frame)) Replace(frame, kArpSender, place.own, place.seen);
+  }
+  AppendFcs(frame);
+  place.uplink->Send(std::move(frame));
+}
+
+void EngineRun::AtSwitch(Frame frame) {
+  if (!TakeFcs(frame)) return;
+  const wire::MacAddress to = MacAt(frame, kDst);
+  const wire::MacAddress from = MacAt(frame, kSrc);
+  for (const auto& place : places_) {
+    if (place->seen == to || (to.is_group() && !(place->seen == from))) {
+      place->downlink->Send(frame);
+    }
+  }
+}
+
+void EngineRun::ToHost(Place& place, Frame frame) {
+  if (!(place.seen == place.own)) {
+    Replace(frame, kDst, place.seen, place.own);
+    if (IsArp(frame)) Replace(frame, kArpTarget, place.seen, place.own);
+  }
+  place.host->port().OnFrame(frame);
+}
+
+void EngineRun::PlanMove() {
+  world_.After(Micros(1000 + random_.Below(400000)), [this] {
+    Move();
+    PlanMove();
+  });
+}
+
+// To another MAC; what is on its way to the old one is lost.
+void EngineRun::Move() {
+  Place& place = *places_[random_.Below(places_.size())];
+  place.seen.bytes[4] = ++place.moves;
+  ++stats_.moves;
+  if (random_.OneIn(2)) return;
+  Frame word =
+      testing::AnnounceFrame(testing::SelfOf(place.seen, place.host->gid()));
+  AppendFcs(word);
+  place.uplink->Send(std::move(word));
+}
+
+}  // namespace urnic::sim

@@ -1,0 +1,86 @@
+#pragma once
+
+// A run: two to sixteen hosts with real engines (engine_host.h) at a switch,
+// behind faulty wires and rings with limits, and programs on them that talk
+// (talk.h) and send datagrams (mail.h). In runs with IPv4 hosts may move to
+// another MAC meanwhile, with or without a word. Everything follows from the
+// seed.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/engine_host.h"
+#include "tests/sim/link.h"
+#include "tests/sim/mail.h"
+#include "tests/sim/talk.h"
+#include "tests/sim/world.h"
+
+struct rte_mempool;
+
+namespace urnic::sim {
+
+struct EngineStats {
+  uint64_t lives = 0;
+  uint64_t messages = 0;
+  uint64_t failures = 0;
+  uint64_t datagrams = 0;
+  uint64_t moves = 0;
+  uint64_t lost = 0;     // frames, on wires and in rings
+  uint64_t blocked = 0;  // times that a ring was full
+  uint64_t events = 0;
+};
+
+// The buffers of all runs of a program; DPDK is started with it.
+class Buffers {
+ public:
+  Buffers();
+  rte_mempool* pool() const { return pool_; }
+  unsigned lcore() const { return lcore_; }
+  bool AllThere() const;
+
+ private:
+  rte_mempool* pool_;
+  unsigned lcore_;
+};
+
+// After a Violation a run is not to be destroyed: it may have been thrown out
+// of the middle of an engine.
+class EngineRun {
+ public:
+  EngineRun(Buffers& buffers, uint64_t seed);
+  ~EngineRun();
+
+  // Throws Violation.
+  EngineStats Run();
+
+ private:
+  struct Place;
+
+  void MakeWire();
+  void MakeHost(uint8_t number, const Buffers& buffers);
+  void MakeTalk(uint32_t number);
+  void OnCmEvent(EngineHost& host, const cm::Event& event);
+  void FromHost(Place& place, Frame frame);
+  void AtSwitch(Frame frame);
+  void ToHost(Place& place, Frame frame);
+  void Move();
+  void PlanMove();
+
+  Buffers& buffers_;
+  World world_;
+  Random random_;
+  LinkConfig link_;
+  bool ipv6_ = false;
+  bool mild_ = true;
+  bool ordered_ = true;
+  bool moves_ = false;
+  uint16_t mtu_ = 1500;
+  std::vector<std::unique_ptr<Place>> places_;
+  std::vector<std::unique_ptr<Talk>> talks_;
+  std::unique_ptr<Mail> mail_;
+  EngineStats stats_;
+};
+
+}  // namespace urnic::sim

@@ -1,0 +1,74 @@
+#pragma once
+
+// A runner in virtual time (datapath/engine/runner.h): its engine gets a turn
+// when a frame has come, when there is something to do, and when a deadline
+// has come, each a moment later, as on a machine that has other things to do.
+
+#include "datapath/engine/engine.h"
+#include "tests/sim/sim_port.h"
+#include "tests/sim/world.h"
+
+namespace urnic::sim {
+
+class VirtualRunner final : public Runner {
+ public:
+  // `program_polls`: turns are the program's polls, else a helper's.
+  VirtualRunner(World& world, Engine& engine, const SimPort& port,
+                uint64_t seed, bool program_polls)
+      : Runner(/*active=*/!program_polls),
+        world_(world),
+        engine_(engine),
+        port_(port),
+        random_(seed),
+        program_polls_(program_polls) {}
+
+  // A frame has come.
+  void Wake() { Plan(world_.now() + Moment()); }
+
+ private:
+  void OnProgramPoll(Time) override {}
+  void HandOver() override {}
+  void BeforeRelease(bool work_left, Time next_deadline) override {
+    Plan(work_left ? world_.now() + Moment() : next_deadline);
+  }
+
+  // Now and then the thread is busy with something else.
+  Duration Moment() {
+    const uint64_t most_ns = random_.OneIn(200) ? 300000 : 2000;
+    return Duration::Nanoseconds(100 +
+                                 static_cast<int64_t>(random_.Below(most_ns)));
+  }
+
+  // At `when`, unless a turn comes earlier.
+  void Plan(Time when) {
+    if (when >= planned_) return;
+    planned_ = when;
+    world_.At(when, [this, when] {
+      if (planned_ != when) return;
+      planned_ = Time::Infinite();
+      TakeTurn();
+    });
+  }
+
+  void TakeTurn() {
+    if (program_polls_) {
+      Require(engine_.Progress(), "somebody else is inside");
+    } else {
+      Require(engine_.TakeTurn([&](Engine::Turn& turn) {
+        turn.Iterate();
+        BeforeRelease(turn.WorkLeft(), turn.NextDeadline());
+      }),
+              "somebody else is inside");
+    }
+    if (port_.has_frames()) Wake();
+  }
+
+  World& world_;
+  Engine& engine_;
+  const SimPort& port_;
+  Random random_;
+  const bool program_polls_;
+  Time planned_ = Time::Infinite();
+};
+
+}  // namespace urnic::sim
