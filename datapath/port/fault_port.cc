@@ -89,7 +89,7 @@ bool FaultPort::OpenDescriptors() {
 FaultPort::~FaultPort() {
   if (EalUsable()) {
     TakeLcore(lcore_);
-    const Time end = MonotonicNow() + kLastFrames;
+    const Time end = last_given_ + kLastFrames;
     while (frames_held() != 0 && MonotonicNow() < end) {
       const Time now = clock_();
       SendDue(now);
@@ -165,6 +165,7 @@ void FaultPort::SendDue(Time now) {
 uint16_t FaultPort::Transmit(rte_mbuf** packets, uint16_t count) {
   if (out_ == nullptr) return port_->Transmit(packets, count);
   const Time now = clock_();
+  last_given_ = MonotonicNow();
   SendDue(now);
   // A full port pushes back through its faults.
   const uint16_t taken =

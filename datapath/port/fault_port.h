@@ -35,7 +35,8 @@ class FaultPort final : public Port {
       std::unique_ptr<Port> port, const impair::FaultSpec& spec,
       std::string note, Clock clock = MonotonicNow);
 
-  // What is under way to the peer goes out first, within kLastFrames.
+  // What is under way to the peer goes out first, within kLastFrames of the
+  // last frame that was given to Transmit().
   ~FaultPort() override;
   static constexpr Duration kLastFrames = Duration::Seconds(2);
 
@@ -82,6 +83,7 @@ class FaultPort final : public Port {
   uint16_t ready_first_ = 0;
   uint16_t ready_count_ = 0;
   std::atomic<uint32_t> held_{0};
+  Time last_given_;  // of MonotonicNow()
 
   int timer_fd_ = -1;
   int wait_fd_ = -1;  // an epoll of timer_fd_ and the port's

@@ -14,7 +14,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/environment.h"
 #include "datapath/engine/helper_thread.h"
+#include "datapath/guest/give_way.h"
+#include "datapath/port/fault_port.h"
 #include "datapath/port/port_factory.h"
 #include "transport/base/check.h"
 #include "verbs/control/control_commands.h"
@@ -94,7 +97,25 @@ void Device::FlushAll() {
     // The first look may find packets, whose acknowledgements the second sends.
     place.device->engine().Progress();
     place.device->engine().Progress();
-    place.device->nic().AwaitHeldFrames();
+  }
+}
+
+void Device::AwaitHeldFrames() {
+  if (InForkedChild()) return;
+  Registry& registry = TheRegistry();
+  std::unique_lock lock(registry.mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  const Time end = Environment::Now() + FaultPort::kLastFrames;
+  for (bool any = true; any && Environment::Now() < end;) {
+    any = false;
+    for (Registry::Place& place : registry.places) {
+      if (place.device == nullptr || place.device->port().frames_held() == 0) {
+        continue;
+      }
+      any = true;
+      place.device->engine().Progress();
+    }
+    if (any) GiveWay();
   }
 }
 

@@ -66,10 +66,14 @@ class Device {
       const urnic_device_identity& identity, const ProgramHooks& hooks);
 
   // Sends what the open devices of this process still owe their peers, as far
-  // as that needs no waiting (but for faults on purpose that delay it): at the
-  // end of a program that has not destroyed
+  // as that needs no waiting: at the end of a program that has not destroyed
   // its queue pairs, a peer would otherwise miss its last acknowledgement.
   static void FlushAll();
+
+  // At exit(): until what faults on purpose delay has left all devices, at most
+  // FaultPort::kLastFrames in all. To a peer, those frames have left already:
+  // they do not die with the process.
+  static void AwaitHeldFrames();
 
   // At exit(): writes what the open devices of this process have counted, as
   // closing them does (stats_file.h).

@@ -50,6 +50,7 @@ __attribute__((destructor)) void AtExit() {
   control::Device::FlushAll();
   LeaveRdmaCmPeers();
   control::Device::FlushAll();
+  control::Device::AwaitHeldFrames();
   control::Device::ReportAll();
 }
 

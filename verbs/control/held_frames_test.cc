@@ -1,0 +1,55 @@
+// A program ends while its wires still hold frames.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "datapath/engine/environment.h"
+#include "datapath/port/fault_port.h"
+#include "verbs/control/device.h"
+
+namespace urnic::control {
+namespace {
+
+constexpr char kTwoSlowPorts[] =
+    "ring:held:a|10.9.0.1/24|fault=delay=10s;"
+    "ring:held:b|10.9.0.2/24|fault=delay=10s";
+
+// Devices that have told the network of their addresses.
+std::vector<std::shared_ptr<Device>> OpenDevices() {
+  std::vector<urnic_device_identity> identities(URNIC_MAX_PORTS);
+  char error[256];
+  const int count = urnic_device_identity_parse(
+      kTwoSlowPorts, 1, identities.data(), error, sizeof(error));
+  EXPECT_EQ(count, 2) << error;
+  std::vector<std::shared_ptr<Device>> devices;
+  for (int i = 0; i < count; ++i) {
+    auto device = Device::Open(identities[static_cast<size_t>(i)], {});
+    EXPECT_TRUE(device.ok()) << device.status();
+    if (!device.ok()) continue;
+    EXPECT_NE((*device)->port().frames_held(), 0u);
+    devices.push_back(*std::move(device));
+  }
+  return devices;
+}
+
+TEST(HeldFramesTest, AllDevicesTogetherAreAwaitedForTheTimeOfOne) {
+  const auto devices = OpenDevices();
+  const Time start = Environment::Now();
+  Device::FlushAll();
+  Device::AwaitHeldFrames();
+  const Duration took = Environment::Now() - start;
+  EXPECT_GE(took, FaultPort::kLastFrames);
+  EXPECT_LT(took, FaultPort::kLastFrames * 2);
+}
+
+TEST(HeldFramesTest, ADeviceThatIsClosedIsAwaitedOnce) {
+  auto devices = OpenDevices();
+  const Time start = Environment::Now();
+  devices.pop_back();
+  EXPECT_LT(Environment::Now() - start, FaultPort::kLastFrames * 2);
+}
+
+}  // namespace
+}  // namespace urnic::control
