@@ -16,6 +16,7 @@
 #include <cstring>
 #include <utility>
 
+#include "datapath/port/inherited_sockets.h"
 #include "verbs/libc/high_fd.h"
 
 #ifndef PACKET_IGNORE_OUTGOING
@@ -93,9 +94,9 @@ int FindPacketSocket(int interface_index) {
   int found = -1;
   while (const dirent* entry = readdir(dir)) {
     char* end;
-    const long fd = std::strtol(entry->d_name, &end, 10);
-    if (*end == 0 && IsDriverSocket(static_cast<int>(fd), interface_index)) {
-      found = static_cast<int>(fd);
+    const auto fd = static_cast<int>(std::strtol(entry->d_name, &end, 10));
+    if (*end == 0 && IsDriverSocket(fd, interface_index) && !IsInherited(fd)) {
+      found = fd;
     }
   }
   closedir(dir);

@@ -14,6 +14,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "datapath/port/inherited_sockets.h"
+
 namespace urnic {
 namespace {
 
@@ -49,7 +51,7 @@ void ForEachSocketAt(const std::string& path, F fn) {
   while (const dirent* entry = readdir(dir)) {
     char* end;
     const auto fd = static_cast<int>(std::strtol(entry->d_name, &end, 10));
-    if (*end != 0) continue;
+    if (*end != 0 || IsInherited(fd)) continue;
     if (IsAt(fd, getsockname, path) || IsAt(fd, getpeername, path)) fn(fd);
   }
   closedir(dir);

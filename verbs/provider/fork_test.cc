@@ -1,8 +1,11 @@
 // After fork(): the child's verbs answer EIO and harm nobody.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -123,6 +126,68 @@ TEST(ForkTest, DISABLED_OpensClosesForksAndOpens) {
     }
     UseTheDevice();
   }
+  _exit(HasFailure() ? 1 : kPartIsDone);
+}
+
+// What a daemon closes and leaves, it does not need.
+TEST(ForkTest, AChildOpensTheDeviceWithoutItsParentsDescriptors) {
+  RunInOwnProgram("ForkTest.DISABLED_ForksClosesAllAndOpens");
+}
+
+TEST(ForkTest, DISABLED_ForksClosesAllAndOpens) {
+  UseTheDevice();
+  for (int generation = 0; generation < 2; ++generation) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child != 0) {
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+      _exit(HasFailure() ? 1 : WEXITSTATUS(status));
+    }
+    ASSERT_EQ(syscall(SYS_close_range, 3u, ~0u, 0u), 0);
+    ASSERT_EQ(chdir("/"), 0);
+    UseTheDevice();
+  }
+  _exit(HasFailure() ? 1 : kPartIsDone);
+}
+
+TEST(ForkTest, AChildThatFailsToLoadItsCopyTriesOnce) {
+  RunInOwnProgram("ForkTest.DISABLED_ForksAndFailsToLoad");
+}
+
+TEST(ForkTest, DISABLED_ForksAndFailsToLoad) {
+  UseTheDevice();
+  int errors[2];
+  ASSERT_EQ(pipe2(errors, O_NONBLOCK), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ibv_device** list = ibv_get_device_list(nullptr);
+    // No byte can be written to the copy.
+    const rlimit none = {0, RLIM_INFINITY};
+    if (list == nullptr || dup2(errors[1], STDERR_FILENO) < 0 ||
+        setrlimit(RLIMIT_FSIZE, &none) != 0) {
+      _exit(1);
+    }
+    for (int i = 0; i < 3; ++i) {
+      errno = 0;
+      if (ibv_open_device(list[0]) != nullptr || errno != EIO) _exit(2);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  char text[4096];
+  const ssize_t bytes = read(errors[0], text, sizeof(text));
+  ASSERT_GT(bytes, 0);
+  const std::string said(text, static_cast<size_t>(bytes));
+  constexpr char kWords[] = "no RNIC of its own";
+  const size_t first = said.find(kWords);
+  EXPECT_NE(first, said.npos) << said;
+  EXPECT_EQ(said.find(kWords, first + 1), said.npos) << said;
   _exit(HasFailure() ? 1 : kPartIsDone);
 }
 

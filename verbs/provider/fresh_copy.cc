@@ -3,15 +3,19 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/guest/give_way.h"
+#include "datapath/port/inherited_sockets.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/libc/file_size_signal.h"
 #include "verbs/libc/high_fd.h"
@@ -19,7 +23,22 @@
 namespace urnic::provider {
 namespace {
 
-constexpr char kDescriptors[] = "/proc/self/fd/";
+// A thread may have descriptors of its own (unshare(2)).
+constexpr char kDescriptors[] = "/proc/thread-self/fd/";
+
+// This library's file. `error` is why it is not there.
+struct Image {
+  const char* bytes = nullptr;
+  size_t size = 0;
+  int error = ENOENT;
+};
+constinit Image g_image;
+
+// The parent's copy or failure, and a load that it was in the middle of, say
+// nothing of this process: what is remembered bears its id.
+constinit std::atomic<const Entry*> g_entry{nullptr};
+constinit std::atomic<pid_t> g_loading{0};
+constinit std::atomic<pid_t> g_failed{0};
 
 // Where this library was loaded from.
 const char* OwnPath() {
@@ -27,51 +46,70 @@ const char* OwnPath() {
   return dladdr(&URNIC_PROVIDER_ENTRY, &info) != 0 ? info.dli_fname : "";
 }
 
-// 0 or an errno.
-int CopyBytes(int from, int to) {
-  constexpr size_t kChunk = 1 << 16;
-  const auto buffer = std::make_unique<char[]>(kChunk);
-  for (;;) {
-    const ssize_t got = read(from, buffer.get(), kChunk);
-    if (got == 0) return 0;
-    if (got < 0) return errno;
-    for (ssize_t done = 0; done < got;) {
-      const ssize_t put =
-          write(to, buffer.get() + done, static_cast<size_t>(got - done));
-      if (put < 0) return errno;
-      done += put;
-    }
+bool IsFreshCopy() {
+  return std::strncmp(OwnPath(), kDescriptors, sizeof(kDescriptors) - 1) == 0;
+}
+
+void MapOwnFile() {
+  const int fd = open(OwnPath(), O_RDONLY | O_CLOEXEC);
+  struct stat info = {};
+  if (fd < 0 || fstat(fd, &info) != 0) {
+    g_image.error = errno;
+  } else {
+    const auto size = static_cast<size_t>(info.st_size);
+    void* const at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    g_image = at == MAP_FAILED ? Image{.error = errno}
+                               : Image{static_cast<const char*>(at), size, 0};
   }
+  if (fd >= 0) close(fd);
+}
+
+// 0 or an errno.
+int WriteImage(int to) {
+  for (size_t done = 0; done < g_image.size;) {
+    const ssize_t put = write(to, g_image.bytes + done, g_image.size - done);
+    if (put < 0 && errno != EINTR) return errno;
+    if (put > 0) done += static_cast<size_t>(put);
+  }
+  return 0;
+}
+
+// A number that no copy before this one had: the loader takes the same name
+// for the same library.
+int NextNumber(int fd) {
+  if (fd < 0) return fd;
+  const int before =
+      IsFreshCopy() ? std::atoi(OwnPath() + sizeof(kDescriptors) - 1) : 0;
+  const int next =
+      fcntl(fd, F_DUPFD_CLOEXEC, std::max(before + 1, URNIC_HIGH_FD_MIN));
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return next;
 }
 
 // A descriptor of this library's file, copied; or minus an errno.
 int CopyOfThisLibrary() {
-  const int from = open(OwnPath(), O_RDONLY | O_CLOEXEC);
-  if (from < 0) return -errno;
-  const int to = urnic_move_fd_high(memfd_create("urnic", MFD_CLOEXEC));
-  int error = to < 0 ? errno : 0;
-  if (error == 0) {
-    urnic_file_size_signal signal;
-    urnic_file_size_signal_off(&signal);
-    error = CopyBytes(from, to);
-    urnic_file_size_signal_back(&signal);
-  }
-  close(from);
+  if (g_image.error != 0) return -g_image.error;
+  const int to = NextNumber(memfd_create("urnic", MFD_CLOEXEC));
+  if (to < 0) return -errno;
+  urnic_file_size_signal signal;
+  urnic_file_size_signal_off(&signal);
+  const int error = WriteImage(to);
+  urnic_file_size_signal_back(&signal);
   if (error == 0) return to;
-  if (to >= 0) close(to);
+  close(to);
   return -error;
 }
 
 const Entry* Load() {
-  const char* const path = OwnPath();
   const int fd = CopyOfThisLibrary();
   if (fd < 0) {
     control::ComplainLoudly(
-        absl::StrCat("a forked child has no RNIC of its own: no copy of ", path,
-                     ": ", strerror(-fd)));
+        absl::StrCat("a forked child has no RNIC of its own: no copy of ",
+                     OwnPath(), ": ", strerror(-fd)));
     return nullptr;
   }
-  // The descriptor stays open: a child of this child copies from it.
   const std::string copy = absl::StrCat(kDescriptors, fd);
   void* const library = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
   const auto* const entry = library == nullptr
@@ -81,23 +119,39 @@ const Entry* Load() {
   if (entry == nullptr) {
     control::ComplainLoudly(
         absl::StrCat("a forked child has no RNIC of its own: ", dlerror()));
-    close(fd);
   }
+  close(fd);
   return entry;
 }
 
 }  // namespace
 
-bool IsFreshCopy() {
-  return std::strncmp(OwnPath(), kDescriptors, sizeof(kDescriptors) - 1) == 0;
+bool KeepOrBeFreshCopy() {
+  MapOwnFile();
+  if (!IsFreshCopy()) return false;
+  IgnoreSocketsOpenNow();
+  return true;
 }
 
 const Entry* FreshCopy() {
-  static std::mutex mutex;
-  static const Entry* entry = nullptr;
-  std::lock_guard lock(mutex);
-  if (entry == nullptr) entry = Load();
-  return entry;
+  const pid_t me = getpid();
+  for (;;) {
+    if (const Entry* entry = g_entry.load()) return entry;
+    if (g_failed.load() == me) return nullptr;
+    pid_t loading = g_loading.load();
+    if (loading == me) {
+      GiveWay();
+      continue;
+    }
+    if (!g_loading.compare_exchange_strong(loading, me)) continue;
+    // Another thread may have been faster.
+    if (g_entry.load() == nullptr && g_failed.load() != me) {
+      const Entry* const entry = Load();
+      if (entry == nullptr) g_failed.store(me);
+      g_entry.store(entry);
+    }
+    g_loading.store(0);
+  }
 }
 
 }  // namespace urnic::provider

@@ -8,6 +8,10 @@
 // the same file for the same library): with static data, threads and memory of
 // its own. What the child has inherited stays dead; what it opens is the
 // copy's.
+//
+// The bytes of the copy are those of this library's file as it was loaded, kept
+// mapped: a daemon may have closed every descriptor, changed its root or its
+// directory since, or the file may be another. It needs /proc, as DPDK does.
 
 #include <infiniband/verbs.h>
 
@@ -26,11 +30,14 @@ struct Entry {
 #define URNIC_PROVIDER_ENTRY urnic_provider_entry_v1
 extern "C" const Entry URNIC_PROVIDER_ENTRY;
 
-// Is this library such a copy? Then nobody registers it.
-bool IsFreshCopy();
+// While this library is loaded: keeps its file for copies. True if it is such a
+// copy itself: then nobody registers it, and what the parent has open is left
+// alone.
+bool KeepOrBeFreshCopy();
 
-// The copy that serves this forked child, loaded by the first call; nullptr and
-// a sentence on stderr if that failed. Some 10 ms and 7 MB. Any thread.
+// The copy that serves this forked child, loaded by the first call; nullptr if
+// that failed, from then on and with a sentence on stderr. Some 10 ms and 7 MB.
+// Any thread, also of a child that was forked in the middle of this.
 const Entry* FreshCopy();
 
 }  // namespace urnic::provider

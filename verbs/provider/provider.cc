@@ -39,7 +39,7 @@ constexpr verbs_device_ops kDeviceOps = {
 };
 
 __attribute__((constructor)) void Register() {
-  if (!LibraryIsSupported() || IsFreshCopy()) return;
+  if (!LibraryIsSupported() || KeepOrBeFreshCopy()) return;
   verbs_register_driver_34(&kDeviceOps);
   OfferRdmaCmDevice();
 }
