@@ -187,10 +187,11 @@ void Engine::ModifyQp(EngineQp& qp, QpState target, const QpConfig& config) {
     Unlink(qp);
   }
   const FlowResult result = qp.Modify(target, config, *sink_);
-  if (target == QpState::kRtr) {
-    if (qp.service() != QpService::kUd) network_->Adopt(qp.path, last_now_);
-  }
   Apply(qp, result);
+  // Behind that: only the paths of connected queue pairs follow a route.
+  if (target == QpState::kRtr && qp.service() != QpService::kUd) {
+    network_->Adopt(qp.path, last_now_);
+  }
 }
 
 void Engine::ReconfigureQp(EngineQp& qp, const QpConfig& config) {

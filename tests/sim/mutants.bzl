@@ -70,6 +70,7 @@ _ENGINE_DEPS = _DEPS + [
     "//datapath/memory:packet_pool",
     "//datapath/port:frame_port",
     "//tests/support:endpoint",
+    "//tests/support:host_wire",
     "//transport/cm",
     "//transport/net",
     "//transport/rc",

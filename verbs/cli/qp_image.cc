@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport/base/lessor.h"
 #include "transport/rc/image.h"
 #include "transport/uc/image.h"
 #include "transport/ud/image.h"
@@ -19,15 +20,24 @@ constexpr const char* kStates[] = {"RESET", "INIT", "RTR", "RTS",
 // What a queue pair stands on, without a program behind it.
 struct Ground {
   explicit Ground(const ImageShape& shape)
-      : records(shape.sq_entries),
+      : lessor(LessorOfKeys()),
+        records(shape.sq_entries),
         replay(shape.replay_slots == 0 ? 0 : std::bit_ceil(shape.replay_slots)),
         sges(URNIC_MAX_SGE),
         regions(2),
-        mrs(regions, 0, {}),
+        mrs(regions, &lessor, {}),
         ring(WorkQueueView(), URNIC_MAX_SGE, shape.limits.pd),
         queue(&ring, sges.data(), shape.shared_receives),
         sends(nullptr, nullptr, shape.sq_entries, sizeof(urnic_sq_wqe)) {}
 
+  // No key is ever drawn, but a table wants to be able to.
+  static LocalLessor LessorOfKeys() {
+    LocalLessor lessor;
+    lessor.Offer(NumberSpace::kKey, {0, 4});
+    return lessor;
+  }
+
+  LocalLessor lessor;
   std::vector<rc::SendRecord> records;
   std::vector<rc::ReplaySlot> replay;
   std::vector<urnic_sge> sges;

@@ -142,10 +142,10 @@ absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
                          }),
              list.end());
   if (!list.empty()) return list;
-  return absl::NotFoundError(absl::StrCat(
-      "no program has ", Wanted(device, process),
-      " (looked for its run directory in " URNIC_RUN_DIR_PLACES
-      "; a device is there while a program has it open)"));
+  return absl::NotFoundError(
+      absl::StrCat("no program has ", Wanted(device, process),
+                   " (looked for its run directory in " URNIC_RUN_DIR_PLACES
+                   "; a device is there while a program has it open)"));
 }
 
 absl::StatusOr<RnicProcess> FindOneRnic(const std::string& device,

@@ -28,6 +28,11 @@ std::vector<std::shared_ptr<Device>> OpenDevices() {
     auto device = Device::Open(identities[static_cast<size_t>(i)], {});
     EXPECT_TRUE(device.ok()) << device.status();
     if (!device.ok()) continue;
+    // The announcement goes out with the engine's next turn.
+    const Time end = Environment::Now() + Duration::Seconds(30);
+    while ((*device)->port().frames_held() == 0 && Environment::Now() < end) {
+      (*device)->engine().Progress();
+    }
     EXPECT_NE((*device)->port().frames_held(), 0u);
     devices.push_back(*std::move(device));
   }

@@ -125,7 +125,7 @@ TEST_F(AddressChangeTest, MistakesAreRefusedInWords) {
   EXPECT_THAT(refusal("addr add 10.9.0.1/24"), HasSubstr("has 10.9.0.1/24"));
   EXPECT_THAT(refusal("addr del 10.9.0.7/24"), HasSubstr("no address"));
   EXPECT_THAT(refusal("addr add 10.9.0.7"), HasSubstr("prefix length"));
-  EXPECT_THAT(refusal("dance"), HasSubstr("addr add"));
+  EXPECT_THAT(refusal("dance"), HasSubstr("addr and route"));
 }
 
 }  // namespace

@@ -11,6 +11,8 @@ void* _verbs_init_and_alloc_context(void* device, int fd, size_t bytes,
 void verbs_uninit_context(void* context);
 void verbs_set_ops(void* context, const void* ops);
 void* ibv_qp_to_qp_ex(void* qp);
+int ibv_rate_to_mbps(int rate);
+int mbps_to_ibv_rate(int mbps);
 void ibv_import_dm(void);
 void ibv_query_qp_data_in_order(void);
 void ibv_reg_mr_ex(void);
@@ -30,6 +32,8 @@ void* _verbs_init_and_alloc_context(void* device, int fd, size_t bytes,
 void verbs_uninit_context(void* context) { (void)context; }
 void verbs_set_ops(void* context, const void* ops) { (void)context, (void)ops; }
 void* ibv_qp_to_qp_ex(void* qp) { return (void)qp, NULL; }
+int ibv_rate_to_mbps(int rate) { return (void)rate, -1; }
+int mbps_to_ibv_rate(int mbps) { return (void)mbps, 0; }
 void ibv_import_dm(void) {}
 void ibv_query_qp_data_in_order(void) {}
 void ibv_reg_mr_ex(void) {}
