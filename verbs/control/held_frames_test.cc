@@ -16,7 +16,24 @@ constexpr char kTwoSlowPorts[] =
     "ring:held:a|10.9.0.1/24|fault=delay=10s;"
     "ring:held:b|10.9.0.2/24|fault=delay=10s";
 
-// Devices that have told the network of their addresses.
+// Whoever asks for a neighbour sends a frame.
+void AskForSomebody(Device& device) {
+  class : public net::PathWaiter {
+    void OnPath(net::PathStatus, const net::Path&) override {}
+  } nobody;
+  const net::PathQuery query = {.local = device.gids().Pairs().back().gid,
+                                .remote = wire::Gid::FromIpv4(0x0a090009)};
+  const Time end = Environment::Now() + Duration::Seconds(20);
+  do {
+    Engine::ControlScope scope(device.engine());
+    const net::QuestionId question = device.network().Ask(
+        query, &nobody, Environment::Now(), Duration::Seconds(1));
+    device.network().Cancel(question);
+  } while (!device.engine().Progress() ||
+           (device.port().frames_held() == 0 && Environment::Now() < end));
+}
+
+// Devices whose wires hold a frame each.
 std::vector<std::shared_ptr<Device>> OpenDevices() {
   std::vector<urnic_device_identity> identities(URNIC_MAX_PORTS);
   char error[256];
@@ -28,11 +45,7 @@ std::vector<std::shared_ptr<Device>> OpenDevices() {
     auto device = Device::Open(identities[static_cast<size_t>(i)], {});
     EXPECT_TRUE(device.ok()) << device.status();
     if (!device.ok()) continue;
-    // The announcement goes out with the engine's next turn.
-    const Time end = Environment::Now() + Duration::Seconds(30);
-    while ((*device)->port().frames_held() == 0 && Environment::Now() < end) {
-      (*device)->engine().Progress();
-    }
+    AskForSomebody(**device);
     EXPECT_NE((*device)->port().frames_held(), 0u);
     devices.push_back(*std::move(device));
   }
