@@ -131,11 +131,14 @@ def rping(context):
     """librdmacm chooses the device and the source by the routes."""
     context.need("rping")
     with RoutedBed(context.tools) as place:
-        server = place.spawn(1, ["rping", "-s", "-P", "-p", "7174"])
-        await_device(place, server)
-        for address in FAR:
+        # A server listens in one family.
+        for any_address, address in zip(("0.0.0.0", "::"), FAR):
+            server = place.spawn(1, ["rping", "-s", "-a", any_address,
+                                     "-p", "7174"])
+            await_device(place, server)
             context.check_ok(place.run(0, ["rping", "-c", "-C", "5", "-a",
                                            address, "-p", "7174"]))
+            server.kill()
 
 
 @suite.test("routed/a-smaller-mtu-on-the-way-is-said")

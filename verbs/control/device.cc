@@ -105,9 +105,9 @@ void Device::AwaitHeldFrames() {
   Registry& registry = TheRegistry();
   std::unique_lock lock(registry.mutex, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  const Time end = Environment::Now() + FaultPort::kLastFrames;
-  for (bool any = true; any && Environment::Now() < end;) {
-    any = false;
+  // False: no device holds any, or none is open.
+  const auto take_turns = [&registry] {
+    bool any = false;
     for (Registry::Place& place : registry.places) {
       if (place.device == nullptr || place.device->port().frames_held() == 0) {
         continue;
@@ -115,8 +115,12 @@ void Device::AwaitHeldFrames() {
       any = true;
       place.device->engine().Progress();
     }
-    if (any) GiveWay();
-  }
+    return any;
+  };
+  // There is a clock only once a device has been opened.
+  if (!take_turns()) return;
+  const Time end = Environment::Now() + FaultPort::kLastFrames;
+  while (Environment::Now() < end && take_turns()) GiveWay();
 }
 
 void Device::ReportAll() {
