@@ -44,7 +44,7 @@ class ImageMap : public FieldVisitor<ImageMap> {
   }
   const auto& fields() const { return fields_; }
 
-  // Gives the first member of that name another value, and mends the CRC.
+  // Gives the first member of that name another value, and corrects the CRC.
   void Set(std::vector<uint8_t>& image, const std::string& name,
            uint64_t value) const {
     const auto field = std::ranges::find(fields_, name, &Field::name);

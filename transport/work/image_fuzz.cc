@@ -29,7 +29,7 @@ using testing::UnackedEnd;
 constexpr uint32_t kAll = mem::kLocalWrite | mem::kRemoteWrite |
                           mem::kRemoteRead | mem::kRemoteAtomic;
 
-// Changes some members, or bytes of the header, and mends length and CRC.
+// Changes some members, or bytes of the header, and corrects length and CRC.
 void Alter(Input& in, const ImageMap& map, std::vector<uint8_t>& image) {
   for (uint32_t n = 1 + in.Below(4); n != 0; --n) {
     const auto& fields = map.fields();
