@@ -4,16 +4,16 @@
 #include "datapath/port/kernel_routes.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <string>
 #include <vector>
+
+#include "tests/support/own_network.h"
 
 namespace urnic {
 namespace {
@@ -21,30 +21,10 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
+using ::urnic::testing::Ip;
+using ::urnic::testing::WriteFile;
+
 bool g_have_namespace = false;
-
-bool Write(const char* path, const std::string& text) {
-  const int fd = open(path, O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool ok =
-      write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  close(fd);
-  return ok;
-}
-
-// Before any thread exists, as unshare() demands.
-bool EnterNamespace() {
-  const uid_t uid = getuid();
-  const gid_t gid = getgid();
-  if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
-  Write("/proc/self/setgroups", "deny");
-  return Write("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1") &&
-         Write("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1");
-}
-
-bool Ip(const std::string& words) {
-  return std::system(("ip " + words).c_str()) == 0;
-}
 
 std::string Text(const wire::Gid& gid) {
   char text[INET6_ADDRSTRLEN];
@@ -63,7 +43,7 @@ class KernelRoutesTest : public ::testing::Test {
   void SetUp() override {
     if (!g_have_namespace) GTEST_SKIP() << "user namespaces are not allowed";
     // Its addresses come and go when they like.
-    Write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+    WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     AddPair();
   }
   void TearDown() override {
@@ -76,7 +56,7 @@ class KernelRoutesTest : public ::testing::Test {
     ASSERT_TRUE(Ip("addr add 10.9.0.5/24 dev vb"));
   }
   static void EnableIpv6() {
-    ASSERT_TRUE(Write("/proc/sys/net/ipv6/conf/va/disable_ipv6", "0"));
+    ASSERT_TRUE(WriteFile("/proc/sys/net/ipv6/conf/va/disable_ipv6", "0"));
   }
   static std::vector<std::string> Routes(KernelRoutes& routes) {
     std::vector<std::string> texts;
@@ -164,12 +144,12 @@ TEST_F(KernelRoutesTest, FollowsAnInterfaceThatComesAgain) {
 
 }  // namespace
 
-void PrepareNamespace() { g_have_namespace = EnterNamespace(); }
+void PrepareNamespace() { g_have_namespace = testing::EnterOwnNetwork(); }
 
 }  // namespace urnic
 
 int main(int argc, char** argv) {
   urnic::PrepareNamespace();
-  testing::InitGoogleTest(&argc, argv);
+  ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -1,11 +1,9 @@
 // Ports on kernel interfaces, in a network namespace of the test's own: a veth
 // pair with one of our ports at each end. Needs no root.
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -16,37 +14,18 @@
 
 #include "datapath/port/port_factory.h"
 #include "datapath/port/port_test_util.h"
+#include "tests/support/own_network.h"
 
 namespace urnic {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using ::urnic::testing::Ip;
+using ::urnic::testing::WriteFile;
 
 bool g_have_namespace = false;
-
-bool Write(const char* path, const std::string& text) {
-  const int fd = open(path, O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool ok =
-      write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  close(fd);
-  return ok;
-}
-
-// Before any thread exists, as unshare() demands.
-bool EnterNamespace() {
-  const uid_t uid = getuid();
-  const gid_t gid = getgid();
-  if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
-  Write("/proc/self/setgroups", "deny");
-  return Write("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1") &&
-         Write("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1");
-}
-
-bool Ip(const std::string& words) {
-  return std::system(("ip " + words).c_str()) == 0;
-}
 
 std::string Output(const std::string& command) {
   std::string text;
@@ -76,7 +55,7 @@ std::vector<uint64_t> Receive(Port& port, size_t count) {
   return all;
 }
 
-class IfaceTest : public testing::Test {
+class IfaceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!g_have_namespace) GTEST_SKIP() << "user namespaces are not allowed";
@@ -260,8 +239,8 @@ TEST_F(IfaceTest, LinkFlapNeedsNoNewDevice) {
 
 TEST_F(IfaceTest, ArmedPortIsReadableWhileFramesWait) {
   // Nothing of the kernel's own must come in between.
-  Write("/proc/sys/net/ipv6/conf/va/disable_ipv6", "1");
-  Write("/proc/sys/net/ipv6/conf/vb/disable_ipv6", "1");
+  WriteFile("/proc/sys/net/ipv6/conf/va/disable_ipv6", "1");
+  WriteFile("/proc/sys/net/ipv6/conf/vb/disable_ipv6", "1");
   const auto a = Create("iface:va");
   const auto b = Create("iface:vb");
   ASSERT_TRUE(StateBecomes(*a, PortState::kUp));
@@ -331,12 +310,12 @@ TEST_F(IfaceTest, MtuAboveTheInterfacesIsRefused) {
 
 }  // namespace
 
-void PrepareNamespace() { g_have_namespace = EnterNamespace(); }
+void PrepareNamespace() { g_have_namespace = testing::EnterOwnNetwork(); }
 
 }  // namespace urnic
 
 int main(int argc, char** argv) {
   urnic::PrepareNamespace();
-  testing::InitGoogleTest(&argc, argv);
+  ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

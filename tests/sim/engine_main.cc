@@ -6,20 +6,13 @@
 #include <unistd.h>
 
 #include <cinttypes>
-#include <csignal>
 #include <cstdio>
-#include <cstring>
 
 #include "tests/sim/engine_run.h"
+#include "tests/sim/seeds.h"
 
 namespace urnic::sim {
 namespace {
-
-void OnAbort(int) {
-  static constexpr char kText[] = "caught: a check of the engine failed\n";
-  if (write(STDOUT_FILENO, kText, sizeof(kText) - 1) < 0) _exit(1);
-  _exit(0);
-}
 
 bool RunSeed(Buffers& buffers, uint64_t seed, EngineStats& total) {
   auto* run = new EngineRun(buffers, seed);
@@ -42,24 +35,13 @@ bool RunSeed(Buffers& buffers, uint64_t seed, EngineStats& total) {
 }
 
 int Main(int argc, char** argv) {
-  uint64_t first = 1;
-  uint64_t last = 300;
-  bool expect_violation = false;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--expect-violation") == 0) {
-      expect_violation = true;
-    } else if (std::sscanf(argv[i], "--seeds=%" SCNu64 "..%" SCNu64, &first,
-                           &last) != 2) {
-      std::fprintf(stderr,
-                   "usage: engine_sim [--seeds=A..B] [--expect-violation]\n");
-      return 2;
-    }
-  }
-  if (expect_violation) std::signal(SIGABRT, OnAbort);
+  Seeds seeds{.last = 300};
+  if (!ParseSeeds("engine_sim", argc, argv, seeds)) return 2;
+  if (seeds.expect_violation) PassOnAbort();
   Buffers buffers;
   EngineStats total;
   bool good = true;
-  for (uint64_t seed = first; seed <= last && good; ++seed) {
+  for (uint64_t seed = seeds.first; seed <= seeds.last && good; ++seed) {
     good = RunSeed(buffers, seed, total);
   }
   std::printf("%" PRIu64 " connections, %" PRIu64 " messages, %" PRIu64
@@ -69,7 +51,7 @@ int Main(int argc, char** argv) {
               total.moves, total.lost, total.blocked, total.events);
   std::fflush(stdout);
   // What is left of a run that has failed cannot be destroyed.
-  _exit(good != expect_violation ? 0 : 1);
+  _exit(good != seeds.expect_violation ? 0 : 1);
 }
 
 }  // namespace

@@ -4,9 +4,8 @@
 
 #include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 
+#include "tests/sim/seeds.h"
 #include "tests/sim/unacked.h"
 
 namespace urnic::sim {
@@ -34,25 +33,15 @@ bool RunSeed(const char* service, uint64_t seed, Total& total) {
 }
 
 int Main(int argc, char** argv) {
-  uint64_t first = 1;
-  uint64_t last = 1000;
-  bool expect_violation = false;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--expect-violation") == 0) {
-      expect_violation = true;
-    } else if (std::sscanf(argv[i], "--seeds=%" SCNu64 "..%" SCNu64, &first,
-                           &last) != 2) {
-      std::fprintf(stderr,
-                   "usage: unacked_sim [--seeds=A..B] [--expect-violation]\n");
-      return 2;
-    }
-  }
+  Seeds seeds{.last = 1000};
+  if (!ParseSeeds("unacked_sim", argc, argv, seeds)) return 2;
   Total total;
   int failures = 0;
-  for (uint64_t seed = first; seed <= last && failures < 10; ++seed) {
+  for (uint64_t seed = seeds.first; seed <= seeds.last && failures < 10;
+       ++seed) {
     failures += RunSeed<uc::Qp>("UC", seed, total) ? 0 : 1;
     failures += RunSeed<ud::Qp>("UD", seed, total) ? 0 : 1;
-    if (expect_violation && failures != 0) return 0;
+    if (seeds.expect_violation && failures != 0) return 0;
   }
   std::printf("%" PRIu64 " messages, %" PRIu64 " received, %" PRIu64
               " moves, %d failures\n",
@@ -60,7 +49,7 @@ int Main(int argc, char** argv) {
   // A simulator that loses everything would find nothing wrong, nor one in
   // which nothing moves.
   const bool worked = total.received > total.sent / 2 && total.moves != 0;
-  return failures == 0 && worked && !expect_violation ? 0 : 1;
+  return failures == 0 && worked && !seeds.expect_violation ? 0 : 1;
 }
 
 }  // namespace
