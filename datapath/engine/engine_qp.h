@@ -139,7 +139,7 @@ class EngineQp : public Flow {
   uint16_t pkey_ = 0;
 
  public:
-  // The second line: for who posts, and for completions.
+  // The second cache line: what posting and completing touch.
   std::atomic<bool> in_error{false};
   uint32_t place = 0;  // in the engine's PendingSet; as long as it lives
 

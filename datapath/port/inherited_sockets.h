@@ -8,8 +8,8 @@
 
 namespace urnic {
 
-// From now on, what is open now is nobody's driver's. While the library is
-// loaded, before any port.
+// The sockets that are open now belong to no driver of this library. Call it
+// while the library is loaded, before any port opens.
 void IgnoreSocketsOpenNow();
 
 // Was the socket `fd` open then? Any thread.

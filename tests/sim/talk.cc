@@ -241,7 +241,8 @@ void Talk::OnReceived(End& end, const urnic_cqe& cqe) {
                   Offset(Area::kReceive, slot), message.bytes);
   }
   // What the peer had received when it wrote this it has acknowledged before:
-  // who posts one request at a time asks for that with each.
+  // a peer that posts one request at a time asks for an acknowledgement of
+  // each.
   if (config_.ordered && config_.depth == 1) {
     Require(end.sends_completed >= message.heard,
             "an answer appears before what it answers is complete");

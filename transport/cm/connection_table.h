@@ -51,7 +51,8 @@ class ConnectionTable {
   Handle handle(const Place& p) const {
     return Handle{p.generation << slot_bits_ | p.slot};
   }
-  // Null for nobody's. An orphan is found by its communication id only.
+  // Null: no connection has it. An orphan is found by its communication id
+  // only.
   Place* Find(Handle handle);
   const Place* Find(Handle handle) const {
     return const_cast<ConnectionTable*>(this)->Find(handle);

@@ -22,7 +22,7 @@ class Routing {
   Place* Allocate();
   // REQUIRES: it is over, and Settle() knows.
   void Free(Place& p);
-  // Null for nobody's, and for what is an orphan.
+  // Null: no connection has it, or the connection is an orphan.
   Place* Find(Handle handle) { return table_.Find(handle); }
   const Place* Find(Handle handle) const { return table_.Find(handle); }
   Handle handle(const Place& p) const { return table_.handle(p); }
@@ -63,7 +63,7 @@ class Routing {
   }
   // Its service_id and service_mask are set.
   void AddListener(Place& p) { table_.AddListener(p); }
-  // Requests that it has heard stay, and are nobody's.
+  // Requests that it has heard stay, without a listener.
   void RemoveListener(Place& p);
   const Place* FindListener(uint64_t service_id) {
     return table_.FindListener(service_id);
