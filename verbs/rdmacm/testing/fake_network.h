@@ -126,6 +126,7 @@ class FakeRnic final : public Rnic {
 
   int Open(net::MadHandler& handler) override {
     if (open_error != 0) return open_error;
+    std::lock_guard lock(token_);
     handler_ = &handler;
     return 0;
   }
@@ -171,10 +172,10 @@ class FakeRnic final : public Rnic {
                        [&](const LocalAddress& a) { return a.gid == gid; });
   }
   RxVerdict Receive(const FakeNetwork::InFlight& in_flight) {
-    if (handler_ == nullptr) return RxVerdict::kAccept;
     net::PathQuery from = in_flight.path;
     std::swap(from.local, from.remote);
     std::lock_guard lock(token_);
+    if (handler_ == nullptr) return RxVerdict::kAccept;
     return handler_->OnMad(in_flight.mad, from, network_.now());
   }
   // The neighbour answers those who have asked for it.
