@@ -14,7 +14,7 @@ void Engine::TransmitToOurselves(Time now) {
     const bool can_go =
         qp.path.loopback && tx_.loop_room() != 0 && tx_.HasEmptyFrame();
     if (can_go) {
-      TransmitQp(qp, now, tx_.empty_frames());
+      Transmit(qp, now, tx_.empty_frames());
     } else {
       ready_.Push(qp);
     }

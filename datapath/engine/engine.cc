@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/flow_sink.h"
+#include "datapath/engine/roce_sender.h"
+#include "datapath/engine/steering.h"
 #include "datapath/guest/eal.h"
 #include "datapath/guest/give_way.h"
 #include "transport/base/check.h"
@@ -32,9 +34,9 @@ Engine::Engine(Port* port, const Environment& environment)
       environment_(environment),
       wheel_(Now()),
       tx_(port, &counters_),
-      sink_(new FlowSink(&completions_, &counters_, &last_now_)) {
-  for (uint32_t i = 0; i < kBurstMax; ++i) slots_[i].headers = slot_headers_[i];
-}
+      steering_(new Steering(&counters_)),
+      roce_(new RoceSender(&tx_, &memory_, &counters_)),
+      sink_(new FlowSink(&completions_, &memory_, &counters_, &last_now_)) {}
 
 Engine::~Engine() {
   runner_.reset();
@@ -44,6 +46,12 @@ Engine::~Engine() {
   FreeReceived();
   tx_.FreeAll();
   ReleaseLcore();
+}
+
+void Engine::Serve(Network* network) {
+  network_ = network;
+  steering_->Serve(network);
+  roce_->Serve(network);
 }
 
 // A request without an acknowledgement is complete once its last packet is
@@ -149,7 +157,7 @@ void Engine::SendOwed(EngineQp& qp) {
   tx_.Flush();
   // Behind what the port has not taken yet, as far as there is room.
   const uint32_t room = std::min(tx_.room(), tx_.empty_frames());
-  SendSlots(qp, qp.TransmitResponses({slots_, RoomFor(qp, room)}));
+  roce_->Send(qp, qp.TransmitResponses(roce_->Slots(qp, room)));
   Apply(qp, qp.Settle(*sink_));
   tx_.Flush();
 }

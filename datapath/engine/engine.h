@@ -34,14 +34,16 @@
 #include "datapath/engine/timer_wheel.h"
 #include "datapath/engine/token.h"
 #include "datapath/engine/transmit_queue.h"
-#include "datapath/memory/guarded_memory.h"
+#include "datapath/memory/address_space.h"
 #include "datapath/port/port.h"
 #include "ras/metrics/counters.h"
-#include "transport/wire/frame.h"
 
 namespace urnic {
 
 class FlowSink;
+class RoceSender;
+class Steering;
+struct SteeredPacket;
 
 class Engine {
  public:
@@ -55,7 +57,7 @@ class Engine {
   // The network whose packets the port carries, before anything else. It
   // outlives what the engine does: see RunBy(). Afterwards it is the token
   // holder's.
-  void Serve(Network* network) { network_ = network; }
+  void Serve(Network* network);
   // For the network, to send by and to count in. Token holder.
   TransmitQueue* frames() { return &tx_; }
   EngineCounters* mutable_counters() { return &counters_; }
@@ -190,9 +192,6 @@ class Engine {
 
   // Entering with the token held: the lcore id.
   void Enter();
-  // Whether the thread that is inside may fault; asked when there is something
-  // to copy.
-  CopyMode ThisThreadsCopyMode();
   // Leaves, and tells the runner what is left.
   void Leave();
   // Leaves; the runner knows.
@@ -208,16 +207,18 @@ class Engine {
 
   void DrainPending();
   void LookOnceMore(Time now);
-  void ServicePost(EngineQp& qp);
+  void ServicePost(Flow& flow);
   bool Receive(Time now);
   // The first `count` of rx_.
   void ProcessFrames(uint32_t count, Time now);
   void FreeReceived();
-  // Of the first `count` of rx_.
-  void PrefetchQps(uint32_t count);
-  RxVerdict Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
-                     EngineQp*& qp, Time now);
+  void AddToRun(EngineQp& qp, const RxPacket& packet) {
+    run_.qp = &qp;
+    run_.packets[run_.count++] = packet;
+  }
   void FinishRun(Time now);
+  // A datagram to a group: to each of its members.
+  [[gnu::cold]] void DeliverToGroup(const SteeredPacket& steered, Time now);
   // The flow's timer, its place among those with something to send, its owner
   // told: all that follows from a call.
   void Apply(Flow& flow, const FlowResult& result);
@@ -229,18 +230,7 @@ class Engine {
   // The same while the port takes nothing.
   [[gnu::cold]] void TransmitToOurselves(Time now);
   // Up to `room` frames; returns how many.
-  uint32_t TransmitQp(EngineQp& qp, Time now, uint32_t room);
-  // Builds frames of the first `count` slots; returns how many.
-  uint32_t SendSlots(EngineQp& qp, uint32_t count);
-  static bool MayLoop(const EngineQp& qp);
-  // How many of `wanted` frames of the queue pair have a place to go.
-  uint32_t RoomFor(const EngineQp& qp, uint32_t wanted) const {
-    return MayLoop(qp) ? std::min(wanted, tx_.loop_room()) : wanted;
-  }
-  RocePath* PathOf(EngineQp& qp, const TxSlot& slot);
-  // False: the packet's way or its memory is not there; the queue pair knows.
-  bool BuildFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
-                  rte_mbuf* frame);
+  uint32_t Transmit(EngineQp& qp, Time now, uint32_t room);
   // Before a queue pair stops answering: what it owes goes out, as far as the
   // port takes it. A peer that waits for its last acknowledgement would retry
   // for nothing, and fail.
@@ -252,18 +242,6 @@ class Engine {
   // What cannot complete cannot go on: queue pairs, and XRC's shared receive
   // queues, which peers find gone (IBTA 11.6.3.3).
   void FailUsersOfFullQueues();
-
-  // What has no queue pair of its own: groups and QP1 (multicast.cc).
-  RxVerdict OnPacketWithoutQp(const wire::FrameView& view,
-                              const RxPacket& packet, Time now);
-  RxVerdict OnMulticast(const wire::FrameView& view, const RxPacket& packet,
-                        Time now);
-  // For paths that are not as most: false if there is no way out, and then the
-  // frame is gone.
-  bool GoesOut(const net::Path& path, rte_mbuf* frame);
-  // A copy of the frame to ourselves, if one of ours has joined.
-  void LoopMulticast(const net::Path& path, const rte_mbuf* frame);
-  EngineQp* FindQp(uint32_t qpn) const { return network_->qps().Find(qpn); }
 
   // The first of the queue pairs', the network's and the held completion
   // events'.
@@ -281,9 +259,8 @@ class Engine {
   alignas(64) Port* port_;
   Network* network_ = nullptr;
   [[no_unique_address]] Environment environment_;
-  CopyMode copy_mode_ = CopyMode::kGuarded;
-  bool copy_mode_known_ = false;  // of the thread that is inside
-  Time last_now_;                 // its time
+  AddressSpace memory_;  // the program's
+  Time last_now_;        // of the thread that is inside
   QpPlaces places_;
   ReadyList<Flow> ready_;
   CompletionWriter completions_;
@@ -296,8 +273,8 @@ class Engine {
   rte_mbuf* rx_[kBurstMax];
   uint32_t rx_count_ = 0;  // processed, not freed yet
   TransmitQueue tx_;
-  TxSlot slots_[kBurstMax];
-  uint8_t slot_headers_[kBurstMax][kMaxHeaderBytes];
+  std::unique_ptr<Steering> steering_;
+  std::unique_ptr<RoceSender> roce_;
   std::unique_ptr<FlowSink> sink_;
   std::unique_ptr<Runner> runner_;
 };

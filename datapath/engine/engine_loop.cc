@@ -4,17 +4,15 @@
 #include <rte_mbuf.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "datapath/engine/engine.h"
 #include "datapath/engine/flow_sink.h"
 #include "datapath/engine/qp_of.h"
-#include "datapath/engine/roce_framer.h"
+#include "datapath/engine/roce_sender.h"
+#include "datapath/engine/steering.h"
 #include "datapath/guest/eal.h"
 #include "datapath/guest/give_way.h"
-#include "datapath/memory/placer.h"
 #include "transport/net/pkeys.h"
-#include "transport/wire/frame.h"
 
 namespace urnic {
 
@@ -37,13 +35,7 @@ template <typename F>
 
 void Engine::Enter() {
   TakeLcore(port_->lcore());
-  copy_mode_known_ = false;
-}
-
-CopyMode Engine::ThisThreadsCopyMode() {
-  if (!copy_mode_known_) copy_mode_ = CopyModeOfThisThread();
-  copy_mode_known_ = true;
-  return copy_mode_;
+  memory_.Enter();
 }
 
 void Engine::Leave() {
@@ -114,7 +106,7 @@ bool Engine::Iterate(bool inline_poll) {
   if (wheel_.Due(now)) {
     wheel_.Fire(now, [&](Flow& flow) {
       const FlowResult result = flow.OnTimer(now, *sink_);
-      if (result.timed_out) network_->Suspect(EngineQp::Of(flow).path, now);
+      if (result.timed_out) network_->Suspect(*flow.common_path(), now);
       Apply(flow, result);
       worked = true;
     });
@@ -133,14 +125,14 @@ void Engine::DrainPending() {
   });
 }
 
-void Engine::ServicePost(EngineQp& qp) {
+void Engine::ServicePost(Flow& flow) {
   //= IBTA 10.3.1: what is posted in SQE and ERR is flushed
-  if (__builtin_expect(qp.state() >= QpState::kSqe, 0)) {
-    return Apply(qp, qp.Settle(*sink_));
+  if (__builtin_expect(flow.state() >= QpState::kSqe, 0)) {
+    return Apply(flow, flow.Settle(*sink_));
   }
   // Transmit() finds out whether there is anything.
-  qp.OnDoorbell();
-  ready_.Push(qp);
+  flow.OnDoorbell();
+  ready_.Push(flow);
 }
 
 // --- Receive ---------------------------------------------------------------
@@ -176,99 +168,48 @@ void Engine::ProcessFrames(uint32_t count, Time now) {
     __builtin_prefetch(data);
     __builtin_prefetch(data + 64);
   }
-  PrefetchQps(count);
+  steering_->Prefetch({frames, count});
   for (uint32_t i = 0; i < count; ++i) {
-    RxPacket packet;
-    EngineQp* qp = nullptr;
-    const RxVerdict verdict =
-        Classify(rte_pktmbuf_mtod(frames[i], const uint8_t*),
-                 frames[i]->data_len, packet, qp, now);
+    SteeredPacket steered;
+    const RxVerdict verdict = steering_->Steer(
+        {rte_pktmbuf_mtod(frames[i], const uint8_t*), frames[i]->data_len}, now,
+        steered);
     if (__builtin_expect(verdict != RxVerdict::kAccept, 0)) {
       ++counters_.verdicts[static_cast<size_t>(verdict)];
+      if (!steered.members.empty()) DeliverToGroup(steered, now);
       continue;
     }
-    if (qp != run_.qp) FinishRun(now);
-    run_.qp = qp;
-    run_.packets[run_.count++] = packet;
+    if (steered.qp != run_.qp) FinishRun(now);
+    AddToRun(*steered.qp, steered.packet);
     // The values of an atomic live in one place each until they are placed.
-    if (packet.info->kind == wire::PacketKind::kAtomic ||
-        packet.info->kind == wire::PacketKind::kAtomicAck) {
+    const wire::PacketKind kind = steered.packet.info->kind;
+    if (kind == wire::PacketKind::kAtomic ||
+        kind == wire::PacketKind::kAtomicAck) {
       FinishRun(now);
     }
   }
   FinishRun(now);
 }
 
-// A guess that reads one word of each frame: of IPv4 without tags and options,
-// as RoCE's nearly always is. What it gets wrong costs a line of the cache.
-void Engine::PrefetchQps(uint32_t count) {
-  constexpr size_t kAtIp = sizeof(wire::Ethernet);
-  constexpr size_t kAtQpn = kAtIp + sizeof(wire::Ipv4) + 8 + 4;
-  uint32_t before = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    const uint8_t* frame = rte_pktmbuf_mtod(rx_[i], const uint8_t*);
-    uint32_t word;
-    std::memcpy(&word, frame + kAtQpn, sizeof(word));
-    if (word == before) continue;
-    before = word;
-    const EngineQp* qp =
-        network_->qps().Find(__builtin_bswap32(word) & 0xffffff);
-    if (qp != nullptr) qp->Prefetch();
+void Engine::DeliverToGroup(const SteeredPacket& steered, Time now) {
+  const RxPacket& packet = steered.packet;
+  for (EngineQp* qp : steered.members) {
+    // Nobody hears himself.
+    if ((steered.from_us && packet.deth().src_qp().value == qp->qpn()) ||
+        !net::PkeyMatches(packet.bth->pkey.value(), qp->pkey())) {
+      continue;
+    }
+    FinishRun(now);
+    AddToRun(*qp, packet);
   }
-}
-
-RxVerdict Engine::Classify(const uint8_t* frame, size_t bytes, RxPacket& packet,
-                           EngineQp*& qp, Time now) {
-  wire::FrameView view;
-  const RxVerdict shape = wire::ParseFrame(frame, bytes, view);
-  if (__builtin_expect(shape != RxVerdict::kAccept, 0)) {
-    return network_->OnFrame(view, shape, {frame, bytes}, now);
-  }
-  if (__builtin_expect(!network_->host().IsOurVlan(view), 0)) {
-    return RxVerdict::kForeignVlan;
-  }
-  const RxVerdict form =
-      wire::ParseRoce(view.payload, view.payload_bytes, packet);
-  if (form != RxVerdict::kAccept) return form;
-  const bool marked = view.congestion_experienced();
-  if (__builtin_expect(marked, 0)) ++counters_.ce_received;
-  packet.ip = view.l3;
-  packet.framing = view.framing;
-  qp = FindQp(packet.bth->dest_qp().value);
-  if (__builtin_expect(qp == nullptr, 0)) {
-    return OnPacketWithoutQp(view, packet, now);
-  }
-  const bool from_peer = RoceFramer::IsFromPeer(qp->path, view);
-  if (!RoceFramer::IcrcIsRight(qp->path, view, from_peer)) {
-    return RxVerdict::kBadIcrc;
-  }
-  const bool cnp = packet.info->kind == wire::PacketKind::kCnp;
-  if (packet.info->service != qp->wire_service() && !cnp) {
-    return RxVerdict::kWrongTransport;
-  }
-  if (qp->state() < QpState::kRtr) return RxVerdict::kQpNotReady;
-  if (__builtin_expect(qp->service() == QpService::kUd, 0)) {
-    if (!network_->host().IsLocal(view.dst)) return RxVerdict::kNotForUs;
-  } else if (!from_peer) {
-    return network_->host().IsLocal(view.dst) ? RxVerdict::kWrongPeer
-                                              : RxVerdict::kNotForUs;
-  }
-  if (__builtin_expect(packet.info->has_xrceth, 0)) {
-    packet.xrc_ring = network_->FindXrcRing(*qp, packet);
-  }
-  if (!net::PkeyMatches(packet.bth->pkey.value(), qp->pkey())) {
-    return RxVerdict::kBadPkey;
-  }
-  if (__builtin_expect(cnp, 0)) return qp->OnCnp(now);
-  if (__builtin_expect(marked, 0)) qp->OnMarked(packet, now);
-  return RxVerdict::kAccept;
+  FinishRun(now);
 }
 
 void Engine::FinishRun(Time now) {
   if (run_.count == 0) return;
   EngineQp& qp = *run_.qp;
   const std::span<const RxPacket> packets(run_.packets, run_.count);
-  sink_->Begin(ThisThreadsCopyMode());
+  sink_->Begin();
   const FlowResult result =
       Call(qp, [&](auto& q) { return q.OnBurst(packets, now, *sink_); });
   if (qp.srq != nullptr) ReportSrqLimit(*qp.srq);
@@ -277,6 +218,11 @@ void Engine::FinishRun(Time now) {
       RecvRing* ring = packet.xrc_ring;
       if (ring != nullptr) ReportSrqLimit(SharedReceiveQueue::Of(*ring));
     }
+  }
+  // Who answers is reached by the neighbour that takes our packets: nobody
+  // need ask that one.
+  if (result.answered && qp.path.adjacency != nullptr) {
+    qp.path.adjacency->Confirm(now);
   }
   run_.count = 0;
   run_.qp = nullptr;
@@ -323,11 +269,11 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
     // An acknowledgement goes out with the answer that the program may be about
     // to post; a packet to ourselves, when the next iteration has made room.
     if ((may_defer_acks && completions_.wrote() && qp.only_ack_waits()) ||
-        (MayLoop(qp) && tx_.loop_room() == 0)) {
+        roce_->IsBlocked(qp)) {
       ready_.PassOver(qp, passed_over);
       continue;
     }
-    room -= TransmitQp(qp, now, std::min(room, tx_.empty_frames()));
+    room -= Transmit(qp, now, std::min(room, tx_.empty_frames()));
   }
   ready_.Restore(passed_over);
   tx_.Flush();
@@ -335,69 +281,16 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
   tx_.TopUp();
 }
 
-uint32_t Engine::TransmitQp(EngineQp& qp, Time now, uint32_t room) {
-  const std::span<TxSlot> slots(slots_, RoomFor(qp, room));
+uint32_t Engine::Transmit(EngineQp& qp, Time now, uint32_t room) {
+  const std::span<TxSlot> slots = roce_->Slots(qp, room);
   const uint32_t count =
       Call(qp, [&](auto& q) { return q.Transmit(now, slots); });
-  const uint32_t built = SendSlots(qp, count);
+  const uint32_t built = roce_->Send(qp, count);
   FlowResult result = Call(qp, [&](auto& q) { return q.Settle(*sink_); });
   // With work but nothing to send it waits for a response, which makes it
   // ready again.
   if (count == 0) result.has_work = false;
   Apply(qp, result);
-  return built;
-}
-
-// Datagrams may go to ourselves each.
-bool Engine::MayLoop(const EngineQp& qp) {
-  return qp.path.loopback || qp.service() == QpService::kUd;
-}
-
-// Null: its address handle is gone, or another domain's.
-RocePath* Engine::PathOf(EngineQp& qp, const TxSlot& slot) {
-  if (__builtin_expect(qp.service() != QpService::kUd, 1)) return &qp.path;
-  RocePath* path =
-      network_->address_handles().Find(slot.address_handle, qp.pd());
-  if (path != nullptr) path->FollowNeighbor();
-  return path;
-}
-
-bool Engine::BuildFrame(EngineQp& qp, CopyMode mode, const TxSlot& slot,
-                        rte_mbuf* frame) {
-  RocePath* const path = PathOf(qp, slot);
-  if (__builtin_expect(path == nullptr, 0)) {
-    qp.OnNoPath(slot);
-    return false;
-  }
-  if (RoceFramer::Build(*path, mode, slot, frame)) return true;
-  qp.OnGatherFault(slot);
-  ++counters_.placement_faults;
-  return false;
-}
-
-uint32_t Engine::SendSlots(EngineQp& qp, uint32_t count) {
-  if (count == 0) return 0;
-  const CopyMode mode = ThisThreadsCopyMode();
-  qp.path.FollowNeighbor();
-  uint32_t built = 0;
-  while (built < count &&
-         BuildFrame(qp, mode, slots_[built], tx_.PeekEmpty(built))) {
-    ++built;
-  }
-  for (uint32_t i = 0; i < built; ++i) {
-    rte_mbuf* frame = tx_.TakeEmpty();
-    RocePath& path = *PathOf(qp, slots_[i]);
-    RoceFramer::Seal(path, slots_[i], frame);
-    if (__builtin_expect(path.multicast || path.source_gone, 0) &&
-        !GoesOut(path, frame)) {
-      continue;
-    }
-    if (path.loopback) {
-      tx_.PushToOurselves(frame);
-    } else {
-      tx_.Push(frame);
-    }
-  }
   return built;
 }
 

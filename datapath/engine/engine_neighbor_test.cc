@@ -107,6 +107,27 @@ TEST_F(EngineNeighborTest, ASpoofedAnnouncementMovesNobody) {
   EXPECT_EQ(node_.qp().path.headers.dst_mac(), peer_->mac());
 }
 
+// A neighbour in doubt is asked, and no new path uses it; but what our packets
+// are answered by says as much as an answer of its own.
+TEST_F(EngineNeighborTest, AnAcknowledgementSaysThatTheNeighborIsThere) {
+  Connect();
+  ASSERT_EQ(SentOf(1), 1u);
+  {
+    Engine::ControlScope scope(node_.engine());
+    node_.network().Suspect(node_.qp().path, Environment::Now());
+  }
+  EXPECT_FALSE(Resolve(kPeerIp, Duration::Milliseconds(1)).ok());
+  wire::PacketFields ack;
+  ack.opcode = static_cast<uint8_t>(wire::Opcode::kRcAcknowledge);
+  ack.dest_qp = Qpn{node_.qp().qpn()};
+  ack.syndrome = wire::kAethCreditsInvalid;
+  Transmit(Frame(Headers(), ack));
+  // Its probes are not answered.
+  const Time end = Environment::Now() + Duration::Milliseconds(50);
+  while (Environment::Now() < end) Run();
+  EXPECT_TRUE(Resolve(kPeerIp, Duration::Milliseconds(1)).ok());
+}
+
 TEST_F(EngineNeighborTest, PathsThatCannotBeAreRefusedAtOnce) {
   const auto code = [&](const wire::Gid& local, const wire::Gid& remote) {
     return node_.nic()

@@ -111,6 +111,9 @@ class EngineQp : public Flow {
   // Its image (transport/work/image.h), behind what `out` has.
   virtual void AppendImage(Time now, std::string& out) const = 0;
 
+  const net::Path* common_path() const final {
+    return service_ == QpService::kUd ? nullptr : &path;
+  }
   void OnEvent(QpEvent event) final {
     if (events_ != nullptr) events_->OnQpEvent(*this, event);
   }

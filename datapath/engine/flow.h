@@ -16,6 +16,7 @@
 
 #include "datapath/engine/timer_wheel.h"
 #include "transport/base/time.h"
+#include "transport/net/path.h"
 #include "transport/work/types.h"
 
 namespace urnic {
@@ -33,6 +34,8 @@ class alignas(64) Flow {
   virtual ~Flow() = default;
 
   Kind kind() const { return kind_; }
+  // The path that all of its packets take; null: each has its own.
+  virtual const net::Path* common_path() const = 0;
 
   // REQUIRES: now >= the deadline that it named last.
   virtual FlowResult OnTimer(Time now, FlowSink& sink) = 0;

@@ -8,7 +8,7 @@
 
 #include "datapath/engine/completion_writer.h"
 #include "datapath/engine/engine_qp.h"
-#include "datapath/memory/placer.h"
+#include "datapath/memory/address_space.h"
 #include "ras/metrics/counters.h"
 #include "transport/work/types.h"
 
@@ -16,10 +16,13 @@ namespace urnic {
 
 class FlowSink {
  public:
-  // All three outlive the sink; `now` is the time of what happens now.
-  FlowSink(CompletionWriter* completions, EngineCounters* counters,
-           const Time* now)
-      : completions_(completions), counters_(counters), now_(now) {}
+  // All outlive the sink; `now` is the time of what happens now.
+  FlowSink(CompletionWriter* completions, AddressSpace* memory,
+           EngineCounters* counters, const Time* now)
+      : completions_(completions),
+        memory_(memory),
+        counters_(counters),
+        now_(now) {}
   FlowSink(const FlowSink&) = delete;
   FlowSink& operator=(const FlowSink&) = delete;
 
@@ -36,9 +39,8 @@ class FlowSink {
 
   // --- For flows ------------------------------------------------------------
 
-  // A burst begins. `mode`: how this thread copies.
-  void Begin(CopyMode mode) {
-    mode_ = mode;
+  // A burst begins.
+  void Begin() {
     placement_count_ = 0;
     recv_count_ = 0;
     faulted_[0] = faulted_[1] = false;
@@ -97,7 +99,7 @@ class FlowSink {
       const Placement& placement = placements_[i];
       const bool half = placement.from_responder;
       if (faulted_[half]) continue;
-      if (__builtin_expect(!ExecutePlacement(mode_, placement), 0)) {
+      if (__builtin_expect(!memory_->Execute(placement), 0)) {
         faulted_[half] = true;
         faults_[half] = placement;
       }
@@ -111,9 +113,9 @@ class FlowSink {
   }
 
   CompletionWriter* const completions_;
+  AddressSpace* const memory_;
   EngineCounters* const counters_;
   const Time* const now_;
-  CopyMode mode_ = CopyMode::kGuarded;
   // Index 0: the requester, 1: the responder.
   bool faulted_[2] = {};
   uint32_t placement_count_ = 0;

@@ -71,10 +71,13 @@ class QpOf final : public EngineQp {
 
   FlowResult OnBurst(std::span<const RxPacket> packets, Time now,
                      FlowSink& sink) override {
+    const Psn answered = AnsweredUpTo();
     core().OnBurst(packets, now, sink);
     sink.Execute(core());
     Writer writer{*this, sink, packets};
-    return core().Settle(sink.receives(), writer);
+    FlowResult result = core().Settle(sink.receives(), writer);
+    result.answered = AnsweredUpTo() != answered;
+    return result;
   }
   [[gnu::cold]] void OnMarked(const RxPacket& packet, Time now) override {
     if constexpr (kIsRc) {
@@ -169,6 +172,15 @@ class QpOf final : public EngineQp {
 
   Core& core() { return transport_.core; }
   const Core& core() const { return transport_.core; }
+
+  // Of what it has sent; does not move where nothing is answered.
+  Psn AnsweredUpTo() const {
+    if constexpr (kIsRc) {
+      return core().send_state().una_psn;
+    } else {
+      return Psn();
+    }
+  }
 
   void MakeReadyFor(const QpConfig& config) {
     pkey_ = config.pkey;

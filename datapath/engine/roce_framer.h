@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "datapath/engine/roce_path.h"
-#include "datapath/memory/guarded_memory.h"
+#include "datapath/memory/address_space.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/icrc.h"
 #include "transport/work/types.h"
@@ -25,10 +25,10 @@ class RoceFramer {
 
   // Everything but the ICRC of a short payload, which Seal() adds. False: the
   // payload's memory is not there.
-  static bool Build(RocePath& path, CopyMode mode, const TxSlot& slot,
+  static bool Build(RocePath& path, AddressSpace& memory, const TxSlot& slot,
                     rte_mbuf* frame) {
-    return HashesOnTheWay(slot) ? BuildHashed(path, mode, slot, frame)
-                                : BuildPlain(path, mode, slot, frame);
+    return HashesOnTheWay(slot) ? BuildHashed(path, memory, slot, frame)
+                                : BuildPlain(path, memory, slot, frame);
   }
 
   // Right behind the stores of the headers the loads of the ICRC would stall:
@@ -97,12 +97,12 @@ class RoceFramer {
     return bth;
   }
 
-  static bool BuildPlain(const RocePath& path, CopyMode mode,
+  static bool BuildPlain(const RocePath& path, AddressSpace& memory,
                          const TxSlot& slot, rte_mbuf* frame) {
     uint8_t* at = WriteHeaders(path, slot, frame) + slot.header_bytes;
     for (uint32_t i = 0; i < slot.segment_count; ++i) {
       const Segment& segment = slot.segments[i];
-      if (!GuardedCopy(mode, at, reinterpret_cast<const void*>(segment.address),
+      if (!memory.Copy(at, reinterpret_cast<const void*>(segment.address),
                        segment.bytes)) {
         return false;
       }
@@ -122,8 +122,8 @@ class RoceFramer {
   }
 
   // A long payload in one piece, ICRC included.
-  static bool BuildHashed(RocePath& path, CopyMode mode, const TxSlot& slot,
-                          rte_mbuf* frame) {
+  static bool BuildHashed(RocePath& path, AddressSpace& memory,
+                          const TxSlot& slot, rte_mbuf* frame) {
     uint8_t* at = WriteHeaders(path, slot, frame) + slot.header_bytes;
     uint32_t hash = wire::IcrcExtend(
         PrefixOfSent(path, slot, rte_pktmbuf_mtod(frame, const uint8_t*)),
@@ -133,11 +133,11 @@ class RoceFramer {
     const uint32_t words = slot.payload_bytes & ~3u;
     const auto* source =
         reinterpret_cast<const uint8_t*>(slot.segments[0].address);
-    if (!GuardedCopyHashed(mode, at, source, words, &hash)) return false;
+    if (!memory.CopyHashed(at, source, words, &hash)) return false;
     at += words;
     if (slot.pad_bytes != 0) {
       std::memset(at, 0, 16);
-      if (!GuardedCopy(mode, at, source + words, slot.payload_bytes - words)) {
+      if (!memory.Copy(at, source + words, slot.payload_bytes - words)) {
         return false;
       }
       hash = wire::IcrcContinue(hash, at, 4);

@@ -41,7 +41,6 @@ _ENGINE = [
     "//datapath/engine:engine_loop.cc",
     "//datapath/engine:engine_qp.cc",
     "//datapath/engine:gsi.cc",
-    "//datapath/engine:multicast.cc",
     "//datapath/engine:network.cc",
     "//datapath/engine:transmit_queue.cc",
     "//tests/sim:engine_host.cc",

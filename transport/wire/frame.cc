@@ -2,6 +2,7 @@
 
 #include "transport/wire/arp.h"
 #include "transport/wire/reader.h"
+#include "transport/wire/wires.h"
 
 namespace urnic::wire {
 namespace {
@@ -11,7 +12,9 @@ RxVerdict ParseUdp(Reader reader, FrameView& out) {
   const size_t bytes = reader.rest().size();
   const Udp* udp = reader.Take<Udp>();
   if (udp == nullptr) return RxVerdict::kTruncated;
-  if (udp->dst_port.value() != kRoceUdpPort) return RxVerdict::kNotRoce;
+  if (FindWire(Carrier::kUdp, udp->dst_port.value()) != Wire::kRoce) {
+    return RxVerdict::kNotRoce;
+  }
   if (udp->length.value() != bytes) return RxVerdict::kBadUdpLength;
   out.udp_src_port = udp->src_port.value();
   out.payload = reader.rest().data();
@@ -20,10 +23,10 @@ RxVerdict ParseUdp(Reader reader, FrameView& out) {
 }
 
 // What the IP header's protocol field leads to.
-RxVerdict ParseUpper(uint8_t protocol, uint8_t icmp_protocol, Reader reader,
+RxVerdict ParseUpper(Carrier ip, uint8_t protocol, Reader reader,
                      FrameView& out) {
   if (protocol == kIpProtocolUdp) return ParseUdp(reader, out);
-  if (protocol != icmp_protocol) return RxVerdict::kNotRoce;
+  if (FindWire(ip, protocol) != Wire::kIcmp) return RxVerdict::kNotRoce;
   out.payload = reader.rest().data();
   out.payload_bytes = static_cast<uint32_t>(reader.rest().size());
   return RxVerdict::kIcmp;
@@ -49,7 +52,7 @@ RxVerdict ParseIpv4(Reader reader, FrameView& out) {
   out.l3_bytes = ip_bytes;
   out.src = Gid::FromIpv4(ip->src);
   out.dst = Gid::FromIpv4(ip->dst);
-  return ParseUpper(ip->protocol, kIpProtocolIcmp, reader, out);
+  return ParseUpper(Carrier::kIpv4, ip->protocol, reader, out);
 }
 
 bool IsExtensionHeader(uint8_t next_header) {
@@ -79,7 +82,7 @@ RxVerdict ParseIpv6(Reader reader, FrameView& out) {
   out.l3_bytes = static_cast<uint32_t>(sizeof(Ipv6)) + payload_bytes;
   out.src = ip->src;
   out.dst = ip->dst;
-  return ParseUpper(ip->next_header, kIpProtocolIcmpv6, reader, out);
+  return ParseUpper(Carrier::kIpv6, ip->next_header, reader, out);
 }
 
 //= IBTA A16.3: a GRH, then the BTH; the GRH's length says where the ICRC ends
@@ -124,14 +127,12 @@ RxVerdict ParseAnyFrame(std::span<const uint8_t> frame, FrameView& out) {
     if (out.vlan == nullptr) return RxVerdict::kTruncated;
     ether_type = out.vlan->ether_type.value();
   }
-  switch (ether_type) {
-    case kEtherTypeIpv4:
-      return ParseIpv4(reader, out);
-    case kEtherTypeIpv6:
-      return ParseIpv6(reader, out);
-    case kEtherTypeRoceV1:
+  if (ether_type == kEtherTypeIpv4) return ParseIpv4(reader, out);
+  if (ether_type == kEtherTypeIpv6) return ParseIpv6(reader, out);
+  switch (FindWire(Carrier::kEthernet, ether_type)) {
+    case Wire::kRoce:
       return ParseGrh(reader, out);
-    case kEtherTypeArp:
+    case Wire::kArp:
       return ParseArp(reader, out);
     default:
       return RxVerdict::kUnknownEtherType;

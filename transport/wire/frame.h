@@ -54,12 +54,12 @@ struct FrameView {
   }
 };
 
-// Takes a frame apart. kAccept: a RoCE packet, of version 2 (UDP port 4791) or
-// 1 (an EtherType of its own), to go on with ParseRoce(out.payload,
-// out.payload_bytes). kArp, kIcmp: an ARP message, or an ICMP or ICMPv6 message
-// whose own fields have not been looked at: for the resolver
-// (transport/wire/neighbor.h). Anything else: why the frame is of no use; `out`
-// is unspecified.
+// Takes a frame apart, as far as the header of its wire (wires.h), which the
+// verdict names. kAccept: a RoCE packet, of version 2 or 1, to go on with
+// ParseRoce(out.payload, out.payload_bytes). kArp, kIcmp: an ARP message, or an
+// ICMP or ICMPv6 message whose own fields have not been looked at: for the
+// resolver (transport/wire/neighbor.h). Anything else: why the frame is of no
+// use; `out` is unspecified.
 //
 // Checked: EtherType, one optional 802.1Q tag, IP version, header length (IP
 // options and extension headers are refused), fragments, the IPv4 header

@@ -13,7 +13,6 @@
 namespace urnic::wire {
 
 inline constexpr uint32_t kIcrcBytes = 4;
-inline constexpr uint16_t kRoceUdpPort = 4791;
 
 // The longest RoCE packet of all, BTH to ICRC: a UDP payload over IPv4.
 inline constexpr uint32_t kRoceMaxBytes = 65535 - 28;

@@ -6,6 +6,8 @@
 
 namespace urnic::wire {
 
+inline constexpr uint16_t kRoceUdpPort = 4791;  // version 2; by IANA
+
 // RFC 768. `length` counts this header and what follows.
 struct Udp {
   Be<uint16_t> src_port;

@@ -136,6 +136,7 @@ struct FlowResult {
   QpEvent event = QpEvent::kNone;  // said once
   bool has_work = false;           // Transmit() has something to give
   bool only_ack_waits = false;     // ... an acknowledgement: it may wait
+  bool answered = false;           // what was sent, in part or whole
   bool timed_out = false;          // what was sent was not answered in time
 };
 static_assert(sizeof(FlowResult) == 16);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "datapath/memory/guarded_memory.h"
+#include "datapath/memory/address_space.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/identity/device_identity.h"
@@ -25,12 +25,10 @@ namespace {
 class ProgramMemory final : public rdmacm::UserMemory {
  public:
   bool Read(void* to, uint64_t from, size_t bytes) override {
-    return GuardedCopy(CopyModeOfThisThread(), to,
-                       reinterpret_cast<const void*>(from), bytes);
+    return AddressSpace().Copy(to, reinterpret_cast<const void*>(from), bytes);
   }
   bool Write(uint64_t to, const void* from, size_t bytes) override {
-    return GuardedCopy(CopyModeOfThisThread(), reinterpret_cast<void*>(to),
-                       from, bytes);
+    return AddressSpace().Copy(reinterpret_cast<void*>(to), from, bytes);
   }
 };
 

@@ -1,0 +1,131 @@
+#pragma once
+
+// What queue pairs want to send becomes frames of RoCE, to the port or to
+// ourselves. The counterpart of steering; a wire that is not RoCE has a sender
+// of its own. Token holder only; inline, for the loop that includes it, but for
+// what is not of connected queue pairs.
+
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "datapath/engine/engine_qp.h"
+#include "datapath/engine/network.h"
+#include "datapath/engine/roce_framer.h"
+#include "datapath/engine/transmit_queue.h"
+#include "datapath/memory/address_space.h"
+#include "ras/metrics/counters.h"
+#include "transport/work/types.h"
+
+namespace urnic {
+
+class RoceSender {
+ public:
+  // All outlive the sender.
+  RoceSender(TransmitQueue* tx, AddressSpace* memory, EngineCounters* counters)
+      : tx_(tx), memory_(memory), counters_(counters) {
+    for (uint32_t i = 0; i < kBurstMax; ++i) slots_[i].headers = headers_[i];
+  }
+  RoceSender(const RoceSender&) = delete;
+  RoceSender& operator=(const RoceSender&) = delete;
+
+  // Before anything else. It outlives what is sent.
+  void Serve(Network* network) { network_ = network; }
+
+  // Nothing that the queue pair sends has a place to go now: it is for us, and
+  // the next iteration makes room.
+  bool IsBlocked(const EngineQp& qp) const {
+    return MayLoop(qp) && tx_->loop_room() == 0;
+  }
+  // To be filled by the queue pair, and then given to Send(): as many as have a
+  // place to go, up to `wanted`. REQUIRES: wanted <= tx->empty_frames(), and
+  // the port takes as many.
+  std::span<TxSlot> Slots(const EngineQp& qp, uint32_t wanted) {
+    return {slots_, MayLoop(qp) ? std::min(wanted, tx_->loop_room()) : wanted};
+  }
+  // Sends frames of the first `count`; returns of how many. Of the next one the
+  // queue pair has been told why not.
+  uint32_t Send(EngineQp& qp, uint32_t count) {
+    if (count == 0) return 0;
+    qp.path.FollowNeighbor();
+    uint32_t built = 0;
+    while (built < count && Build(qp, slots_[built], tx_->PeekEmpty(built))) {
+      ++built;
+    }
+    for (uint32_t i = 0; i < built; ++i) {
+      rte_mbuf* frame = tx_->TakeEmpty();
+      RocePath& path = *PathOf(qp, slots_[i]);
+      RoceFramer::Seal(path, slots_[i], frame);
+      if (__builtin_expect(path.multicast || path.source_gone, 0) &&
+          !GoesOut(path, frame)) {
+        continue;
+      }
+      if (path.loopback) {
+        tx_->PushToOurselves(frame);
+      } else {
+        tx_->Push(frame);
+      }
+    }
+    return built;
+  }
+
+ private:
+  // Datagrams may go to ourselves each.
+  static bool MayLoop(const EngineQp& qp) {
+    return qp.path.loopback || qp.service() == QpService::kUd;
+  }
+
+  // Null: its address handle is gone, or another domain's.
+  RocePath* PathOf(EngineQp& qp, const TxSlot& slot) {
+    if (__builtin_expect(qp.service() != QpService::kUd, 1)) return &qp.path;
+    RocePath* path =
+        network_->address_handles().Find(slot.address_handle, qp.pd());
+    if (path != nullptr) path->FollowNeighbor();
+    return path;
+  }
+
+  // False: the packet's way or its memory is not there; the queue pair knows.
+  bool Build(EngineQp& qp, const TxSlot& slot, rte_mbuf* frame) {
+    RocePath* const path = PathOf(qp, slot);
+    if (__builtin_expect(path == nullptr, 0)) {
+      qp.OnNoPath(slot);
+      return false;
+    }
+    if (RoceFramer::Build(*path, *memory_, slot, frame)) return true;
+    qp.OnGatherFault(slot);
+    ++counters_->placement_faults;
+    return false;
+  }
+
+  // For paths that are not as most: false if there is no way out, and then the
+  // frame is gone.
+  [[gnu::cold]] bool GoesOut(const net::Path& path, rte_mbuf* frame) {
+    if (path.source_gone) {
+      ++counters_->tx_source_gone;
+      rte_pktmbuf_free(frame);
+      return false;
+    }
+    if (path.multicast) LoopMulticast(path, frame);
+    return true;
+  }
+  // A copy of the frame to ourselves, if one of ours has joined.
+  void LoopMulticast(const net::Path& path, const rte_mbuf* frame) {
+    if (network_->groups().MembersOf(path.remote).empty() ||
+        tx_->loop_room() == 0) {
+      return;
+    }
+    rte_mbuf* copy = rte_pktmbuf_copy(frame, frame->pool, 0, UINT32_MAX);
+    if (copy != nullptr) tx_->PushToOurselves(copy);
+  }
+
+  TransmitQueue* const tx_;
+  AddressSpace* const memory_;
+  EngineCounters* const counters_;
+  Network* network_ = nullptr;
+  TxSlot slots_[kBurstMax];
+  uint8_t headers_[kBurstMax][kMaxHeaderBytes];
+};
+
+}  // namespace urnic

@@ -1,0 +1,151 @@
+#pragma once
+
+// Whose a received frame is: the wire by its headers (transport/wire/wires.h),
+// the flow by the wire's number, and whether the frame may have come to it.
+// Token holder only; inline, for the loop that includes it.
+
+#include <rte_mbuf.h>
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "datapath/engine/engine_qp.h"
+#include "datapath/engine/network.h"
+#include "datapath/engine/roce_framer.h"
+#include "ras/metrics/counters.h"
+#include "transport/net/pkeys.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/icrc.h"
+
+namespace urnic {
+
+// What steering says of a RoCE packet that it accepts.
+struct SteeredPacket {
+  RxPacket packet;
+  EngineQp* qp = nullptr;
+  // Verdict kMulticast: those who get it, instead of `qp`. Valid until a queue
+  // pair joins or leaves.
+  std::span<EngineQp* const> members;
+  bool from_us = false;  // ... and one of our addresses is its source
+};
+
+class Steering {
+ public:
+  explicit Steering(EngineCounters* counters) : counters_(counters) {}
+
+  // Before anything else. It outlives what is steered.
+  void Serve(Network* network) { network_ = network; }
+
+  // Asks the cache for the queue pairs of the frames. A guess that reads one
+  // word of each: of IPv4 without tags and options, as RoCE's nearly always is.
+  // What it gets wrong costs a line of the cache.
+  void Prefetch(std::span<rte_mbuf* const> frames) const {
+    constexpr size_t kAtIp = sizeof(wire::Ethernet);
+    constexpr size_t kAtQpn = kAtIp + sizeof(wire::Ipv4) + 8 + 4;
+    uint32_t before = 0;
+    for (const rte_mbuf* mbuf : frames) {
+      const uint8_t* frame = rte_pktmbuf_mtod(mbuf, const uint8_t*);
+      uint32_t word;
+      std::memcpy(&word, frame + kAtQpn, sizeof(word));
+      if (word == before) continue;
+      before = word;
+      const EngineQp* qp =
+          network_->qps().Find(__builtin_bswap32(word) & 0xffffff);
+      if (qp != nullptr) qp->Prefetch();
+    }
+  }
+
+  // kAccept: a packet of `out.qp`. Anything else is to be counted, and all that
+  // there is to be done, but for kMulticast. `out` is new.
+  RxVerdict Steer(std::span<const uint8_t> frame, Time now,
+                  SteeredPacket& out) {
+    wire::FrameView view;
+    const RxVerdict shape = wire::ParseFrame(frame.data(), frame.size(), view);
+    // The verdict names the wire. RoCE's is the usual one; a second wire of
+    // flows gets its branch here, and the rest is the host's.
+    if (__builtin_expect(shape != RxVerdict::kAccept, 0)) {
+      return network_->OnFrame(view, shape, frame, now);
+    }
+    if (__builtin_expect(!network_->host().IsOurVlan(view), 0)) {
+      return RxVerdict::kForeignVlan;
+    }
+    return SteerRoce(view, now, out);
+  }
+
+ private:
+  static constexpr uint32_t kMulticastQpn = 0xffffff;  // IBTA 9.8.3.4
+
+  RxVerdict SteerRoce(const wire::FrameView& view, Time now,
+                      SteeredPacket& out) {
+    RxPacket& packet = out.packet;
+    const RxVerdict form =
+        wire::ParseRoce(view.payload, view.payload_bytes, packet);
+    if (form != RxVerdict::kAccept) return form;
+    const bool marked = view.congestion_experienced();
+    if (__builtin_expect(marked, 0)) ++counters_->ce_received;
+    packet.ip = view.l3;
+    packet.framing = view.framing;
+    EngineQp* const qp = network_->qps().Find(packet.bth->dest_qp().value);
+    if (__builtin_expect(qp == nullptr, 0)) {
+      return SteerWithoutQp(view, now, out);
+    }
+    const bool from_peer = RoceFramer::IsFromPeer(qp->path, view);
+    if (!RoceFramer::IcrcIsRight(qp->path, view, from_peer)) {
+      return RxVerdict::kBadIcrc;
+    }
+    const bool cnp = packet.info->kind == wire::PacketKind::kCnp;
+    if (packet.info->service != qp->wire_service() && !cnp) {
+      return RxVerdict::kWrongTransport;
+    }
+    if (qp->state() < QpState::kRtr) return RxVerdict::kQpNotReady;
+    if (__builtin_expect(qp->service() == QpService::kUd, 0)) {
+      if (!network_->host().IsLocal(view.dst)) return RxVerdict::kNotForUs;
+    } else if (!from_peer) {
+      return network_->host().IsLocal(view.dst) ? RxVerdict::kWrongPeer
+                                                : RxVerdict::kNotForUs;
+    }
+    if (__builtin_expect(packet.info->has_xrceth, 0)) {
+      packet.xrc_ring = network_->FindXrcRing(*qp, packet);
+    }
+    if (!net::PkeyMatches(packet.bth->pkey.value(), qp->pkey())) {
+      return RxVerdict::kBadPkey;
+    }
+    if (__builtin_expect(cnp, 0)) return qp->OnCnp(now);
+    if (__builtin_expect(marked, 0)) qp->OnMarked(packet, now);
+    out.qp = qp;
+    return RxVerdict::kAccept;
+  }
+
+  // For a group, or QP1.
+  [[gnu::cold]] RxVerdict SteerWithoutQp(const wire::FrameView& view, Time now,
+                                         SteeredPacket& out) {
+    const uint32_t qpn = out.packet.bth->dest_qp().value;
+    if (view.dst.is_multicast()) return SteerGroup(view, qpn, out);
+    if (!network_->host().IsLocal(view.dst)) return RxVerdict::kNotForUs;
+    if (qpn != wire::kGsiQpn) return RxVerdict::kUnknownQp;
+    return network_->OnManagementPacket(view, out.packet, now);
+  }
+
+  RxVerdict SteerGroup(const wire::FrameView& view, uint32_t qpn,
+                       SteeredPacket& out) {
+    const std::span<EngineQp* const> members =
+        network_->groups().MembersOf(view.dst);
+    if (members.empty()) return RxVerdict::kNoMember;
+    if (qpn != kMulticastQpn) return RxVerdict::kUnknownQp;
+    if (out.packet.info->service != wire::Service::kUd) {
+      return RxVerdict::kWrongTransport;
+    }
+    if (!wire::VerifyIcrc(view.l3, view.framing, view.payload_bytes)) {
+      return RxVerdict::kBadIcrc;
+    }
+    out.members = members;
+    out.from_us = network_->host().IsLocal(view.src);
+    return RxVerdict::kMulticast;
+  }
+
+  EngineCounters* const counters_;
+  Network* network_ = nullptr;
+};
+
+}  // namespace urnic
