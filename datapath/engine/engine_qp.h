@@ -131,8 +131,8 @@ class EngineQp : public Flow {
   }
 
  protected:
-  // The largest service's object, in lines.
-  static constexpr size_t kPrefetchBytes = 19 * 64;
+  // What the largest service's object may have.
+  static constexpr size_t kPrefetchBytes = 1024;
 
   EngineQp(Kind kind, const EngineQpConfig& config);
 

@@ -63,10 +63,10 @@ class RoceFramer {
     const auto* ip = reinterpret_cast<const wire::Ipv4*>(view.l3);
     uint32_t id_and_flags;
     std::memcpy(&id_and_flags, &ip->identification, sizeof(id_and_flags));
-    const uint64_t key = uint64_t{id_and_flags} << 32 |
-                         uint64_t{view.udp_src_port} << 16 | view.payload_bytes;
+    const uint64_t rest = uint64_t{id_and_flags} << 16 | view.udp_src_port;
     const uint32_t prefix = path.received.Get(
-        key, [&] { return wire::IcrcPrefix(view.l3, wire::Framing::kIpv4); });
+        rest, static_cast<uint16_t>(view.payload_bytes),
+        [&] { return wire::IcrcPrefix(view.l3, wire::Framing::kIpv4); });
     return wire::VerifyIcrcAfter(prefix, view.payload, view.payload_bytes);
   }
 
@@ -116,7 +116,8 @@ class RoceFramer {
   static uint32_t PrefixOfSent(RocePath& path, const TxSlot& slot,
                                const uint8_t* frame) {
     const wire::HeaderTemplate& headers = path.headers;
-    return path.sent.Get(CoveredBytes(slot) + wire::kIcrcBytes, [&] {
+    const uint32_t length = CoveredBytes(slot) + wire::kIcrcBytes;
+    return path.sent.Get(static_cast<uint16_t>(length), [&] {
       return wire::IcrcPrefix(frame + headers.ip_offset(), headers.framing());
     });
   }

@@ -11,29 +11,46 @@
 
 namespace urnic {
 
-// The running ICRC over the headers before the BTH, per frame length: those
-// headers depend on nothing else while identification is 0.
-template <typename Key>
+// The running ICRC over the headers before the BTH, per packet length: those
+// headers depend on nothing else while the rest of them stays as it is.
 class IcrcPrefixCache {
  public:
-  // `key` stands for everything in the headers that may differ between two
-  // packets of this path and that the ICRC covers.
+  // `length`: from the BTH to the ICRC, in bytes.
   template <typename Compute>
-  uint32_t Get(Key key, Compute&& compute) {
+  uint32_t Get(uint16_t length, Compute&& compute) {
     // The lengths of RoCE packets are multiples of four: an acknowledgement
     // and a short send must not share an entry.
-    const size_t at = (key >> 2) & (kEntries - 1);
-    if (keys_[at] != key) {
+    const size_t at = (length >> 2) & (kEntries - 1);
+    if (lengths_[at] != length) {
       states_[at] = compute();
-      keys_[at] = key;
+      lengths_[at] = length;
     }
     return states_[at];
   }
 
  private:
   static constexpr size_t kEntries = 4;
-  Key keys_[kEntries] = {};  // no real key is 0: lengths are not
+  uint16_t lengths_[kEntries] = {};  // no real one is 0
   uint32_t states_[kEntries] = {};
+};
+
+// That of what a peer sends, whose headers are its own affair.
+class PeerIcrcPrefixCache {
+ public:
+  // `rest` stands for all that may differ between two packets of this path, the
+  // length aside, and that the ICRC covers.
+  template <typename Compute>
+  uint32_t Get(uint64_t rest, uint16_t length, Compute&& compute) {
+    if (__builtin_expect(rest != rest_, 0)) {
+      rest_ = rest;
+      by_length_ = IcrcPrefixCache();
+    }
+    return by_length_.Get(length, compute);
+  }
+
+ private:
+  uint64_t rest_ = 0;
+  IcrcPrefixCache by_length_;
 };
 
 // A path, with what RoCE's framer remembers of the packets along it.
@@ -47,8 +64,8 @@ struct RocePath : net::Path {
     if (__builtin_expect(!IsCurrent(), 0)) Restamp();
   }
 
-  IcrcPrefixCache<uint32_t> sent;      // by length
-  IcrcPrefixCache<uint64_t> received;  // see RoceFramer::IcrcIsRight()
+  IcrcPrefixCache sent;
+  PeerIcrcPrefixCache received;  // see RoceFramer::IcrcIsRight()
 };
 
 }  // namespace urnic

@@ -6,20 +6,34 @@ namespace urnic {
 namespace {
 
 TEST(IcrcPrefixCache, AnAcknowledgementAndAShortSendHaveAnEntryEach) {
-  constexpr uint64_t kAcknowledgement = 20;
-  constexpr uint64_t kSendOfEight = 24;
-  IcrcPrefixCache<uint64_t> cache;
+  constexpr uint16_t kAcknowledgement = 20;
+  constexpr uint16_t kSendOfEight = 24;
+  IcrcPrefixCache cache;
   int computed = 0;
   for (int i = 0; i < 10; ++i) {
-    for (const uint64_t bytes : {kAcknowledgement, kSendOfEight}) {
+    for (const uint16_t bytes : {kAcknowledgement, kSendOfEight}) {
       const uint32_t state = cache.Get(bytes, [&] {
         ++computed;
-        return static_cast<uint32_t>(100 + bytes);
+        return 100u + bytes;
       });
-      EXPECT_EQ(state, 100 + bytes);
+      EXPECT_EQ(state, 100u + bytes);
     }
   }
   EXPECT_EQ(computed, 2);
+}
+
+TEST(PeerIcrcPrefixCache, AnotherHeaderForgetsAllLengths) {
+  PeerIcrcPrefixCache cache;
+  uint32_t next = 100;
+  const auto get = [&](uint64_t rest, uint16_t length) {
+    return cache.Get(rest, length, [&] { return next++; });
+  };
+  EXPECT_EQ(get(1, 20), 100u);
+  EXPECT_EQ(get(1, 24), 101u);
+  EXPECT_EQ(get(1, 20), 100u);
+  EXPECT_EQ(get(2, 20), 102u);
+  EXPECT_EQ(get(2, 24), 103u);
+  EXPECT_EQ(get(1, 24), 104u);
 }
 
 }  // namespace

@@ -8,17 +8,15 @@
 #include <cstring>
 #include <utility>
 
-#include "transport/base/fields.h"
-#include "transport/rc/requester.h"
 #include "transport/rc/send_state.h"
 #include "transport/work/timers.h"
 
 namespace urnic::rc {
 
+// All that it knows is in the state: made for a call.
 class Completer {
  public:
-  Completer(SendState& state, Requester& requester)
-      : s_(state), requester_(requester) {}
+  explicit Completer(SendState& state) : s_(state) {}
 
   // Any response, valid or hostile, in any state. `sink.Place(Placement)` gets
   // the data of read responses; the work request it belongs to completes in
@@ -92,7 +90,7 @@ class Completer {
     if (!s_.running) return false;
     if (s_.rnr_waiting) {
       s_.rnr_waiting = false;
-      if (s_.Outstanding()) requester_.ArmTimer(now);
+      if (s_.Outstanding()) s_.ArmTimer(now);
       return false;
     }
     if (!s_.Outstanding()) return false;
@@ -100,11 +98,6 @@ class Completer {
     s_.lost_response_seen = false;
     Retry(now, Why::kTimeout);
     return true;
-  }
-
-  Time NextDeadline() const {
-    if (__builtin_expect(!s_.pace_waiting, 1)) return s_.deadline;
-    return std::min(s_.deadline, s_.cc.pacer.next_send);
   }
 
   // A placement of read data failed: its request ends in error.
@@ -125,9 +118,6 @@ class Completer {
   }
 
  private:
-  template <typename T>
-  friend struct urnic::FieldsOf;
-
   // May name the first packet that has not been sent: when a stranger's packet
   // from behind it has reached the responder, this comes instead of the
   // acknowledgement that was due, and acknowledges all that was sent.
@@ -193,7 +183,7 @@ class Completer {
     if (s_.una_psn - s_.tx_psn > 0) s_.SeekTransmit();
     s_.rnr_waiting = false;  // what it waited for was taken after all
     if (s_.Outstanding()) {
-      requester_.ArmTimer(now);
+      s_.ArmTimer(now);
     } else {
       s_.deadline = Time::Infinite();
     }
@@ -238,7 +228,7 @@ class Completer {
     s_.RewindToUna();
     s_.back_for_timeout = why == Why::kTimeout;
     s_.sent_since = now;
-    requester_.ArmTimer(now);
+    s_.ArmTimer(now);
   }
 
   // A NAK that comes sooner than a round trip after the packet that it names
@@ -384,8 +374,8 @@ class Completer {
         Expect(packet.psn(), wire::PacketKind::kAtomicAck, now);
     if (expected != RxVerdict::kAccept) return expected;
     // The value arrives in network order; memory holds it in the host's.
-    atomic_value_ = packet.atomic_ack_eth().original_value.value();
-    if (!Scatter(reinterpret_cast<const uint8_t*>(&atomic_value_), 8, 0,
+    s_.atomic_value = packet.atomic_ack_eth().original_value.value();
+    if (!Scatter(reinterpret_cast<const uint8_t*>(&s_.atomic_value), 8, 0,
                  position, sink)) {
       s_.FailAt(s_.una, URNIC_WC_LOC_PROT_ERR, RxVerdict::kAccept);
       return RxVerdict::kAccept;
@@ -394,7 +384,7 @@ class Completer {
     ++s_.una;
     s_.una_psn = s_.una_psn.Next();
     s_.SkipExecuted();
-    OnProgress(1, sizeof(atomic_value_), now);
+    OnProgress(1, sizeof(s_.atomic_value), now);
     return RxVerdict::kAccept;
   }
 
@@ -406,13 +396,14 @@ class Completer {
                uint8_t position, Sink& sink) {
     const uint32_t num_sge = std::min<uint32_t>(
         s_.sq.Read<urnic_sq_wqe>(s_.una).num_sge, s_.limits.max_sge_send);
-    if (offset == 0) scatter_ = SgeCursor{};
+    if (offset == 0) s_.scattered = SgeCursor{};
     return WalkSges(
                num_sge,
                [this](uint32_t i) {
                  return s_.sq.ReadSge<urnic_sq_wqe>(s_.una, i);
                },
-               scatter_, offset, bytes, *s_.mrs, s_.limits.pd, mem::kLocalWrite,
+               s_.scattered, offset, bytes, *s_.mrs, s_.limits.pd,
+               mem::kLocalWrite,
                [&](uint64_t address, uint32_t piece) {
                  sink.Place(Placement{.packet = position,
                                       .origin = s_.una,
@@ -424,9 +415,6 @@ class Completer {
   }
 
   SendState& s_;
-  Requester& requester_;
-  SgeCursor scatter_;
-  uint64_t atomic_value_ = 0;
 };
 
 }  // namespace urnic::rc

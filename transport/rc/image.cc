@@ -167,7 +167,7 @@ bool FieldsOf<SendState>::Check(ImageReader& f, const SendState& s,
 }
 
 bool FieldsOf<rc::Responder>::Check(ImageReader& f, const rc::Responder& r,
-                                    QpState state, const QpConfig& config) {
+                                    QpState state, const SendState& send) {
   const bool alive = state == QpState::kRtr || state == QpState::kRts ||
                      state == QpState::kSqd;
   f.Require(!r.receiving_ || (alive && !r.failed_), "receiving", r.receiving_,
@@ -176,6 +176,8 @@ bool FieldsOf<rc::Responder>::Check(ImageReader& f, const rc::Responder& r,
             "does not fit the state");
   f.Require(!r.failed_ || state == QpState::kErr, "failed", r.failed_,
             "does not fit the state");
+  f.Require(r.xrc_ || r.pd_ == send.limits.pd, "pd", r.pd_,
+            "is another domain's");
   f.Require(!r.receiving_ || r.rq_->taken() ||
                 r.message_ != rc::Responder::Message::kSend,
             "message", static_cast<uint64_t>(r.message_),
@@ -190,11 +192,11 @@ bool FieldsOf<rc::Responder>::Check(ImageReader& f, const rc::Responder& r,
   const rc::ReplayRing& ring = r.replay_;
   for (uint32_t i = ring.begin_; i != ring.end_; ++i) {
     const ReplaySlot& slot = ring.slots_[i & ring.mask_];
-    CheckSlot(f, slot, config);
-    f.Require(r.limits_.xrc || slot.pd == 0 || slot.pd == r.limits_.pd, "pd",
+    CheckSlot(f, slot, send.config);
+    f.Require(r.xrc_ || slot.pd == 0 || slot.pd == send.limits.pd, "pd",
               slot.pd, "is another domain's");
   }
-  f.Require(ring.limit_ <= ring.slots_.size(), "limit", ring.limit_,
+  f.Require(ring.limit_ <= ring.capacity(), "limit", ring.limit_,
             "is more than there is room for");
   return f.ok();
 }
@@ -205,8 +207,7 @@ bool FieldsOf<rc::Qp>::Check(ImageReader& f, const rc::Qp& qp) {
   f.Require(IsQpEvent(qp.event_), "event", static_cast<uint64_t>(qp.event_),
             "is unknown");
   return FieldsOf<SendState>::Check(f, qp.send_, qp.state_) &&
-         FieldsOf<rc::Responder>::Check(f, qp.responder_, qp.state_,
-                                        qp.send_.config);
+         FieldsOf<rc::Responder>::Check(f, qp.responder_, qp.state_, qp.send_);
 }
 
 // What an image does not say because it follows from the rest.
@@ -218,9 +219,9 @@ void FieldsOf<rc::Qp>::Derive(rc::Qp& qp) {
     s.any_executed |= s.RecordOf(i).executed;
   }
   s.cc.pacer.SetRate(s.config.bits_per_second);
-  qp.published_ = s.head;
+  s.published = s.head;
   rc::Responder& r = qp.responder_;
-  r.config_ = s.config;
+  r.Use(s.config);
   rc::ReplayRing& ring = r.replay_;
   ring.pending_ = 0;
   ring.first_pending_ = ring.end_;
@@ -236,8 +237,8 @@ void FieldsOf<rc::Qp>::Attach(ImageReader& f, rc::Qp& qp) {
   const uint32_t posted = s.sq.Posted(s.head);
   f.Require(posted != UINT32_MAX && posted >= s.assigned - s.head, "head",
             s.head, "is not where the program's send ring is");
-  f.Require(FieldsOf<RecvQueue>::Attach(*qp.rq_), "receive_ring", 0,
-            "is not where the program's receive ring is");
+  f.Require(FieldsOf<RecvQueue>::Attach(qp.responder_.recv_queue()),
+            "receive_ring", 0, "is not where the program's receive ring is");
   if (f.ok()) s.sq.PublishConsumer(s.head);
 }
 

@@ -41,15 +41,15 @@ template <>
 struct FieldsOf<rc::SendState> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, limits, config, sq, records, record_mask, mrs, head,
-                  una, next, assigned, posted, drain_limit, next_offset,
-                  una_psn, tx_psn, sent_psn, next_psn, reads_in_flight,
-                  read_packets, unacked_since_request, retries_left,
-                  rnr_retries_left, rnr_waiting, pace_waiting,
+    URNIC_MEMBERS(f, s, sq, records, mrs, limits, config, deadline, head, una,
+                  next, assigned, posted, next_offset, una_psn, tx_psn,
+                  sent_psn, next_psn, reads_in_flight, read_packets,
+                  unacked_since_request, published, drain_limit, failed_index,
+                  retries_left, rnr_retries_left, rnr_waiting, pace_waiting,
                   lost_response_seen, any_executed, running, draining, failed,
-                  flushing, back_for_timeout, marked, failed_status,
-                  failed_cause, failed_index, deadline, sent_since, cc, sampler,
-                  current_index_valid, current, counters);
+                  flushing, back_for_timeout, marked, current_index_valid,
+                  failed_status, failed_cause, sent_since, sampler, cc,
+                  counters, current, scattered, atomic_value);
     f.Group("config", config);
     f("head", head);
     f("una", una);
@@ -83,9 +83,10 @@ struct FieldsOf<rc::SendState> {
     f.Group("cc", cc);
     f.Group("sampler", sampler);
     f.Group("counters", counters);
-    // Where it lies; and what follows from the rest, or is read again.
-    f.Elsewhere(limits, sq, records, record_mask, mrs, posted, any_executed,
-                current_index_valid, current);
+    // Where it lies; what follows from the rest, is read or found again, or
+    // ends with the burst.
+    f.Elsewhere(limits, sq, records, mrs, posted, published, any_executed,
+                current_index_valid, current, scattered, atomic_value);
     // Else there is no telling how many records there are.
     const uint32_t all = assigned - head;
     f.Require(all <= sq.entries(), "assigned", assigned,
@@ -98,25 +99,6 @@ struct FieldsOf<rc::SendState> {
     }
   }
   static bool Check(ImageReader& f, const rc::SendState& s, QpState state);
-};
-
-template <>
-struct FieldsOf<rc::Requester> {
-  template <typename F, typename S>
-  static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, state);
-    f.Elsewhere(state);
-  }
-};
-
-// What scatter_ and atomic_value_ hold ends with the burst, or is found again.
-template <>
-struct FieldsOf<rc::Completer> {
-  template <typename F, typename S>
-  static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, state, requester, scatter, atomic_value);
-    f.Elsewhere(state, requester, scatter, atomic_value);
-  }
 };
 
 template <>
@@ -152,7 +134,7 @@ struct FieldsOf<rc::ReplayRing> {
     f("end", end);
     f("limit", limit);
     f.Elsewhere(first_pending, pending, mask, slots);
-    f.Require(end - begin <= slots.size(), "end", end,
+    f.Require(end - begin <= s.capacity(), "end", end,
               "is farther from begin than there are slots");
     for (uint32_t i = begin; f.ok() && i != end; ++i) {
       f.Element("replay", slots[i & mask]);
@@ -175,10 +157,10 @@ template <>
 struct FieldsOf<rc::Responder> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, limits, config, rq, mrs, pd, expected, msn, message,
-                  receiving, established, gap_reported, ack_due, failed,
-                  nak_due, nak_psn, dropped_psn, recv_status, event, offset,
-                  write, replay, notifier);
+    URNIC_MEMBERS(f, s, replay, notifier, write, nak_psn, dropped_psn, mrs, rq,
+                  qpn, pd, dest_qpn, mtu, access, pkey, min_rnr_timer, xrc,
+                  message, receiving, established, gap_reported, ack_due,
+                  failed, nak_due, recv_status, event, expected, msn, offset);
     f("pd", pd);
     f("expected", expected);
     f("msn", msn);
@@ -198,35 +180,32 @@ struct FieldsOf<rc::Responder> {
     f.Group("replay", replay);
     f.Group("notifier", notifier);
     f.Group("receive_queue", *rq);
-    f.Elsewhere(limits, config, mrs);
-    f.Require(pd == limits.pd || limits.xrc, "pd", pd, "is another domain's");
+    // Its part of limits and configuration.
+    f.Elsewhere(mrs, qpn, dest_qpn, mtu, access, pkey, min_rnr_timer, xrc);
     f.Require(msn <= 0xffffff, "msn", msn, "is no MSN");
   }
+  // `send`: the other half, which has limits and configuration.
   static bool Check(ImageReader& f, const rc::Responder& r, QpState state,
-                    const QpConfig& config);
+                    const rc::SendState& send);
 };
 
 template <>
 struct FieldsOf<rc::Qp> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, send, requester, completer, responder, rq, published,
-                  state, drain_reported, event);
+    URNIC_MEMBERS(f, s, state, event, drain_reported, send, responder);
     f("state", state, QpState::kErr);
     f("drain_reported", drain_reported);
     f("event", event, QpEvent::kLastWqeReached);
     f.Group("send", send);
-    f.Group("requester", requester);
-    f.Group("completer", completer);
     f.Group("receive", responder);
-    f.Elsewhere(rq, published);
   }
   static ImageShape ShapeOf(const rc::Qp& qp) {
     return {.service = QpService::kRc,
             .limits = qp.limits(),
             .sq_entries = qp.send_.sq.entries(),
             .replay_slots = qp.replay_capacity(),
-            .shared_receives = qp.rq_->shared()};
+            .shared_receives = qp.responder_.recv_queue().shared()};
   }
   static bool Check(ImageReader& f, const rc::Qp& qp);
   static void Derive(rc::Qp& qp);

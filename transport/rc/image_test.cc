@@ -210,7 +210,7 @@ TEST_F(ImageTest, ARefusalNamesTheMemberOfTheResponder) {
       {"replay.length", 77, "length is 77"},
       {"replay.pd", 9, "pd is 9"},
       {"receive_queue.taken", 0, "length is "},
-      {"receive.num_sge", 5, "num_sge is 5"},
+      {"receive_queue.num_sge", 5, "num_sge is 5"},
       {"receive.nak_due", 1, "nak_due is 1"},
       {"receive_ring.head", 0x100, "receive_ring is 0: is not where"},
       {"replay.limit", 200, "limit is 200"},

@@ -10,11 +10,11 @@ void Qp::Modify(QpState target, const QpConfig& config) {
   switch (target) {
     case QpState::kReset: {
       responder_.Stop();
-      rq_->Reset();
+      responder_.recv_queue().Reset();
       // What was posted is forgotten without completions.
       const uint32_t posted = send_.sq.Posted(send_.head);
       if (posted != UINT32_MAX) send_.head += posted;
-      send_.sq.PublishConsumer(published_ = send_.head);
+      send_.sq.PublishConsumer(send_.published = send_.head);
       send_.una = send_.next = send_.assigned = send_.posted = send_.head;
       send_.running = send_.draining = send_.failed = send_.flushing = false;
       send_.rnr_waiting = send_.pace_waiting = false;
@@ -82,7 +82,7 @@ void Qp::OnMarked(const RxPacket& packet, Time now) {
 
 void Qp::EnterError() {
   state_ = QpState::kErr;
-  completer_.EnterError();
+  completer().EnterError();
   // After a fatal NAK the responder has refused everything by itself and
   // still owes that NAK.
   if (!responder_.failed()) responder_.Stop();

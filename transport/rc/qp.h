@@ -35,10 +35,7 @@ class Qp {
   Qp(const QpLimits& limits, WorkQueueView sq, std::span<SendRecord> records,
      std::span<ReplaySlot> replay, RecvQueue* recv_queue, mem::MrTable* mrs)
       : send_(limits, sq, records, *mrs),
-        requester_(send_),
-        completer_(send_, requester_),
-        responder_(limits, recv_queue, replay, mrs),
-        rq_(recv_queue) {}
+        responder_(limits, recv_queue, replay, mrs) {}
   Qp(const Qp&) = delete;
   Qp& operator=(const Qp&) = delete;
 
@@ -79,11 +76,11 @@ class Qp {
         sink.Count(verdict);
         if (__builtin_expect(verdict != RxVerdict::kAccept, 0)) EndIfRefused();
       } else {
-        sink.Count(completer_.OnResponse(packet, position, now, sink));
+        sink.Count(completer().OnResponse(packet, position, now, sink));
         if (__builtin_expect(send_.failed, 0)) EndIfFailed();
       }
     }
-    rq_->PublishConsumer();
+    responder_.recv_queue().PublishConsumer();
   }
 
   // A packet that OnBurst() will get, or one before it, has come with the mark
@@ -91,7 +88,7 @@ class Qp {
   [[gnu::cold]] void OnMarked(const RxPacket& packet, Time now);
 
   // A congestion notification packet of the peer.
-  RxVerdict OnCnp(Time now) { return completer_.OnCnp(now); }
+  RxVerdict OnCnp(Time now) { return completer().OnCnp(now); }
 
   void OnPlacementFault(const Placement& placement,
                         std::span<RecvCompletion> completions) {
@@ -99,7 +96,7 @@ class Qp {
       responder_.OnPlacementFault(placement, completions);
       if (state_ != QpState::kErr) EnterError();
     } else {
-      completer_.OnPlacementFault(placement.origin);
+      completer().OnPlacementFault(placement.origin);
     }
   }
 
@@ -107,22 +104,22 @@ class Qp {
   // gets its half: a peer that reads without pause would otherwise keep this
   // side from asking, even again for what was lost.
   uint32_t Transmit(Time now, std::span<TxSlot> slots) {
-    const bool both = responder_.AnswersWait() && requester_.HasWork();
+    const bool both = responder_.AnswersWait() && requester().HasWork();
     const size_t asked = both ? slots.size() / 2 : 0;
     const uint32_t responses =
         responder_.Transmit(slots.first(slots.size() - asked));
     if (responder_.failed() && state_ != QpState::kErr) EnterError();
-    return responses + requester_.Transmit(now, slots.subspan(responses));
+    return responses + requester().Transmit(now, slots.subspan(responses));
   }
   // The former alone: what a queue pair that is about to go still owes.
   bool OwesResponses() const { return responder_.HasWork(); }
   uint32_t TransmitResponses(std::span<TxSlot> slots) {
     return responder_.Transmit(slots);
   }
-  bool HasWork() const { return responder_.HasWork() || requester_.HasWork(); }
+  bool HasWork() { return responder_.HasWork() || requester().HasWork(); }
   // An acknowledgement waits and nothing else: it may wait for company.
-  bool OnlyAckWaits() const {
-    return responder_.OnlyAckWaits() && !requester_.HasWork();
+  bool OnlyAckWaits() {
+    return responder_.OnlyAckWaits() && !requester().HasWork();
   }
 
   // The memory of a packet that Transmit() gave could not be read; the packet
@@ -132,7 +129,7 @@ class Qp {
       responder_.OnGatherFault(Psn(slot.origin));
       if (state_ != QpState::kErr) EnterError();
     } else {
-      requester_.OnGatherFault(slot.origin);
+      requester().OnGatherFault(slot.origin);
     }
   }
 
@@ -164,11 +161,11 @@ class Qp {
             .only_ack_waits = OnlyAckWaits()};
   }
 
-  Time NextDeadline() const { return completer_.NextDeadline(); }
+  Time NextDeadline() const { return send_.NextDeadline(); }
   // REQUIRES: now >= NextDeadline().
   template <typename Sink>
   FlowResult OnTimer(Time now, Sink& sink) {
-    const bool timed_out = completer_.OnTimer(now);
+    const bool timed_out = completer().OnTimer(now);
     FlowResult result = Settle({}, sink);
     result.timed_out = timed_out;
     return result;
@@ -202,7 +199,7 @@ class Qp {
 
   // Completions of send requests, in order, and in state ERR the flushed ones.
   bool PollSend(SendCompletion& out) {
-    const bool any = completer_.PollCompletion(out);
+    const bool any = completer().PollCompletion(out);
     if (send_.flushing && state_ != QpState::kErr) EnterError();
     PublishSendHead();
     if (send_.draining && !drain_reported_ && send_.running &&
@@ -218,13 +215,13 @@ class Qp {
     if (static_cast<int32_t>(limit - send_.head) <= 0) return false;
     // A placement that failed has taken some of them back.
     if (static_cast<int32_t>(limit - send_.una) > 0) limit = send_.una;
-    const bool any = completer_.PollDone(out, limit);
+    const bool any = completer().PollDone(out, limit);
     PublishSendHead();
     return any;
   }
   bool PollRecvFlush(RecvCompletion& out) {
     const bool any = responder_.PollFlush(out);
-    rq_->PublishConsumer();
+    responder_.recv_queue().PublishConsumer();
     return any;
   }
   QpEvent TakeEvent() {
@@ -239,20 +236,20 @@ class Qp {
   [[gnu::cold]] void EndIfFailed();
 
   void PublishSendHead() {
-    if (send_.head == published_) return;
-    published_ = send_.head;
+    if (send_.head == send_.published) return;
+    send_.published = send_.head;
     send_.sq.PublishConsumer(send_.head);
   }
 
-  SendState send_;
-  Requester requester_;
-  Completer completer_;
-  Responder responder_;
-  RecvQueue* rq_;
-  uint32_t published_ = 0;
+  Requester requester() { return Requester(send_); }
+  Completer completer() { return Completer(send_); }
+
   QpState state_ = QpState::kReset;
-  bool drain_reported_ = false;
   QpEvent event_ = QpEvent::kNone;
+  bool drain_reported_ = false;
+  // Begins with what its packets touch, and the responder ends with it.
+  SendState send_;
+  Responder responder_;
 };
 
 }  // namespace urnic::rc

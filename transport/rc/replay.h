@@ -53,24 +53,23 @@ class ReplayRing {
     SetLimit(limit);
     begin_ = end_ = 0;
     pending_ = 0;
-    std::fill(slots_.begin(), slots_.end(), ReplaySlot{});
+    std::fill_n(slots_, capacity(), ReplaySlot{});
   }
 
   // At most what the storage holds. Takes effect with the next request: what
   // is owed stays owed.
-  void SetLimit(uint32_t limit) {
-    limit_ = std::min(limit, static_cast<uint32_t>(slots_.size()));
-  }
+  void SetLimit(uint32_t limit) { limit_ = std::min(limit, capacity()); }
 
-  uint32_t capacity() const { return static_cast<uint32_t>(slots_.size()); }
+  uint32_t capacity() const { return mask_ + 1; }
 
   // Goes on in `storage`, which is larger than what it had and empty.
   void MoveTo(std::span<ReplaySlot> storage) {
-    URNIC_CHECK(storage.size() > slots_.size());
-    const std::span<ReplaySlot> old = slots_;
+    URNIC_CHECK(storage.size() > capacity());
+    const ReplaySlot* const old = slots_;
+    const uint32_t old_mask = mask_;
     Use(storage);
     for (uint32_t i = begin_; i != end_; ++i) {
-      slots_[i & mask_] = old[i & (old.size() - 1)];
+      slots_[i & mask_] = old[i & old_mask];
     }
   }
 
@@ -90,7 +89,7 @@ class ReplayRing {
   }
 
   void MarkPending(ReplaySlot& slot) {
-    const auto place = static_cast<uint32_t>(&slot - slots_.data());
+    const auto place = static_cast<uint32_t>(&slot - slots_);
     const uint32_t number = end_ - 1 - ((end_ - 1 - place) & mask_);
     if (pending_ == 0 || Before(number, first_pending_)) {
       first_pending_ = number;
@@ -144,7 +143,7 @@ class ReplayRing {
 
   void Use(std::span<ReplaySlot> storage) {
     URNIC_CHECK(storage.empty() || std::has_single_bit(storage.size()));
-    slots_ = storage;
+    slots_ = storage.data();
     mask_ = static_cast<uint32_t>(storage.size()) - 1;
   }
 
@@ -157,8 +156,8 @@ class ReplayRing {
   uint32_t first_pending_ = 0;
   uint32_t pending_ = 0;
   uint32_t limit_ = 0;
-  uint32_t mask_ = 0;
-  std::span<ReplaySlot> slots_;
+  uint32_t mask_ = 0;  // UINT32_MAX: no slots
+  ReplaySlot* slots_ = nullptr;
 };
 
 }  // namespace urnic::rc

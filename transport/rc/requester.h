@@ -7,11 +7,11 @@
 #include <cstring>
 #include <span>
 
-#include "transport/base/fields.h"
 #include "transport/rc/send_state.h"
 
 namespace urnic::rc {
 
+// All that it knows is in the state: made for a call.
 class Requester {
  public:
   explicit Requester(SendState& state) : s_(state) {}
@@ -42,15 +42,7 @@ class Requester {
   // The memory behind work request `index` could not be read.
   void OnGatherFault(uint32_t index) { Fail(index, URNIC_WC_LOC_PROT_ERR); }
 
-  void ArmTimer(Time now) {
-    s_.deadline = s_.config.timeout.ns() == 0 ? Time::Infinite()
-                                              : now + s_.config.timeout;
-  }
-
  private:
-  template <typename T>
-  friend struct urnic::FieldsOf;
-
   //= IBTA 9.11: static rate control
   // As many as may go now; then the flow waits until the next may.
   [[gnu::cold, gnu::noinline]] uint32_t Pace(Time now,
@@ -78,7 +70,7 @@ class Requester {
     if (count == 0 && s_.failed) count = Fill(slots);
     if (count == 0) return 0;
     RequestAckOfBurst(slots[count - 1]);
-    if (was_idle || s_.deadline.IsInfinite()) ArmTimer(now);
+    if (was_idle || s_.deadline.IsInfinite()) s_.ArmTimer(now);
     if (was_idle) s_.sent_since = now;
     if (s_.unacked_since_request == 0 && !resends && s_.tx_psn - fresh > 0) {
       // Of a read, until its first response.

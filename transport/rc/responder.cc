@@ -25,8 +25,16 @@ void Responder::OnPlacementFault(const Placement& placement,
   (void)Refuse(wire::kNakRemoteOperationalError, QpEvent::kFatal);
 }
 
+void Responder::Use(const QpConfig& config) {
+  dest_qpn_ = config.dest_qpn;
+  mtu_ = config.mtu;
+  access_ = static_cast<uint16_t>(config.access);
+  pkey_ = config.pkey;
+  min_rnr_timer_ = config.min_rnr_timer;
+}
+
 void Responder::Start(const QpConfig& config) {
-  config_ = config;
+  Use(config);
   expected_ = config.rq_psn;
   replay_.Reset(config.max_dest_rd_atomic);
   message_ = Message::kNone;
@@ -37,6 +45,20 @@ void Responder::Start(const QpConfig& config) {
   event_ = QpEvent::kNone;
   recv_status_ = URNIC_WC_WR_FLUSH_ERR;
   notifier_ = cc::NotificationPoint();
+}
+
+void Responder::Stop() {
+  receiving_ = established_ = failed_ = ack_due_ = false;
+  nak_due_ = 0;
+  notifier_.due = false;
+  replay_.Reset(0);
+}
+
+bool Responder::PollFlush(RecvCompletion& out) {
+  if (!rq_->TakeToFlush()) return false;
+  out = RecvCompletion{.status = recv_status_, .wr_id = rq_->Consume()};
+  recv_status_ = URNIC_WC_WR_FLUSH_ERR;
+  return true;
 }
 
 RxVerdict Responder::OnGap(Psn psn) {
@@ -57,7 +79,7 @@ RxVerdict Responder::OnFlush(const RxPacket& packet) {
   const uint32_t flush = packet.feth().value.value();
   const uint32_t type = flush & wire::kFethTypeMask;
   const bool whole = (flush & wire::kFethLevelMask) == URNIC_FLUSH_MR;
-  if (type != URNIC_FLUSH_GLOBAL || (config_.access & mem::kFlushGlobal) == 0 ||
+  if (type != URNIC_FLUSH_GLOBAL || (access_ & mem::kFlushGlobal) == 0 ||
       (!whole && (flush & wire::kFethLevelMask) != 0)) {
     return RefuseRequest();
   }
@@ -103,7 +125,7 @@ RxVerdict Responder::OnDuplicateRead(const RxPacket& packet) {
   }
   const wire::Reth& reth = packet.reth();
   const uint64_t offset =
-      static_cast<uint64_t>(packet.psn() - slot->first_psn) * config_.mtu;
+      static_cast<uint64_t>(packet.psn() - slot->first_psn) * mtu_;
   const uint32_t length = reth.dma_length.value();
   if (reth.virtual_address.value() != slot->address + offset ||
       length > slot->length - offset || reth.rkey.value() != slot->rkey) {

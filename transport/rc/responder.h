@@ -25,18 +25,19 @@ class Responder {
   // `replay` is as ReplayRing wants it; all three outlive the responder.
   Responder(const QpLimits& limits, RecvQueue* recv_queue,
             std::span<ReplaySlot> replay, mem::MrTable* mrs)
-      : limits_(limits),
-        rq_(recv_queue),
+      : replay_(replay),
         mrs_(mrs),
+        rq_(recv_queue),
+        qpn_(limits.qpn),
         pd_(limits.pd),
-        replay_(replay) {}
+        xrc_(limits.xrc) {}
 
   // RESET to RTR. `config.rq_psn` is the first PSN expected.
   void Start(const QpConfig& config);
   // qp_access_flags and min_rnr_timer may change in any state,
   // max_dest_rd_atomic in SQD.
   void Reconfigure(const QpConfig& config) {
-    config_ = config;
+    Use(config);
     replay_.SetLimit(config.max_dest_rd_atomic);
   }
   // See Qp::MoveReplayTo().
@@ -44,12 +45,7 @@ class Responder {
   void MoveReplayTo(std::span<ReplaySlot> storage) { replay_.MoveTo(storage); }
 
   // State ERR or RESET by the owner's wish: nothing more is received or sent.
-  void Stop() {
-    receiving_ = established_ = failed_ = ack_due_ = false;
-    nak_due_ = 0;
-    notifier_.due = false;
-    replay_.Reset(0);
-  }
+  void Stop();
 
   // A request of this queue pair. `sink` takes Place(Placement) and
   // Complete(RecvCompletion).
@@ -63,7 +59,7 @@ class Responder {
     const int32_t distance = packet.psn() - expected_;
     if (distance > 0) return OnGap(packet.psn());
     if (distance < 0) return OnDuplicate(packet);
-    if (__builtin_expect(limits_.xrc, 0)) {
+    if (__builtin_expect(xrc_, 0)) {
       const RxVerdict domain = EnterDomain(packet);
       if (domain != RxVerdict::kAccept) return domain;
     }
@@ -96,7 +92,7 @@ class Responder {
   uint32_t Transmit(std::span<TxSlot> slots) {
     uint32_t count = 0;
     if (__builtin_expect(notifier_.due, 0) && !slots.empty()) {
-      WriteCnp(slots[count++], config_);
+      WriteCnp(slots[count++], dest_qpn_, pkey_);
       notifier_.due = false;
     }
     while (count < slots.size() && replay_.AnyPending()) {
@@ -131,17 +127,13 @@ class Responder {
   }
 
   // The next receive request to flush in state ERR.
-  bool PollFlush(RecvCompletion& out) {
-    if (!rq_->TakeToFlush()) return false;
-    out = RecvCompletion{.status = recv_status_, .wr_id = rq_->Consume()};
-    recv_status_ = URNIC_WC_WR_FLUSH_ERR;
-    return true;
-  }
+  bool PollFlush(RecvCompletion& out);
 
   // Set by a fatal NAK: the owner moves the queue pair to ERR. The NAK itself
   // still goes out through Transmit().
   bool failed() const { return failed_; }
   QpEvent TakeEvent() { return std::exchange(event_, QpEvent::kNone); }
+  RecvQueue& recv_queue() const { return *rq_; }
   Psn expected_psn() const { return expected_; }
   uint32_t msn() const { return msn_; }
 
@@ -157,6 +149,9 @@ class Responder {
     uint32_t length = 0;
     MrKey key;
   };
+
+  // Takes its part of the configuration.
+  void Use(const QpConfig& config);
 
   bool AckWaits() const { return ack_due_ || nak_due_ != 0; }
 
@@ -209,8 +204,7 @@ class Responder {
     if (message_ != wanted) return RefuseRequest();
     const uint32_t bytes = packet.payload_bytes;
     const bool length_ok =
-        info.last ? bytes <= config_.mtu && (info.first || bytes > 0)
-                  : bytes == config_.mtu;
+        info.last ? bytes <= mtu_ && (info.first || bytes > 0) : bytes == mtu_;
     return length_ok ? RxVerdict::kAccept : RefuseRequest();
   }
 
@@ -235,7 +229,7 @@ class Responder {
     gap_reported_ = true;
     dropped_psn_ = expected_;
     nak_psn_ = expected_;
-    nak_due_ = wire::kAethRnrNak | (config_.min_rnr_timer & 0x1f);
+    nak_due_ = wire::kAethRnrNak | (min_rnr_timer_ & 0x1f);
     return RxVerdict::kRnrNak;
   }
 
@@ -283,12 +277,12 @@ class Responder {
 
   mem::Translation Check(MrKey key, uint32_t pd, uint64_t address,
                          uint64_t bytes, uint32_t rights) const {
-    return mrs_->CheckRemote(key, pd, limits_.qpn, address, bytes, rights);
+    return mrs_->CheckRemote(key, pd, qpn_, address, bytes, rights);
   }
 
   bool Invalidate(const RxPacket& packet) {
-    return mrs_->Invalidate(MrKey{packet.ieth().rkey.value()}, pd_,
-                            limits_.qpn) == mem::MemFault::kNone;
+    return mrs_->Invalidate(MrKey{packet.ieth().rkey.value()}, pd_, qpn_) ==
+           mem::MemFault::kNone;
   }
 
   RxVerdict OnReceiveFault(WalkResult walk) {
@@ -311,7 +305,7 @@ class Responder {
         .opcode = opcode,
         .solicited = packet.bth->solicited(),
         .byte_len = static_cast<uint32_t>(offset_),
-        .src_qp = config_.dest_qpn,
+        .src_qp = dest_qpn_,
         .wr_id = rq_->Consume(),
     };
     if (info.has_imm) {
@@ -327,7 +321,7 @@ class Responder {
   template <typename Sink>
   RxVerdict OnWrite(const RxPacket& packet, uint8_t position, Sink& sink) {
     const wire::OpcodeInfo& info = *packet.info;
-    if ((config_.access & mem::kRemoteWrite) == 0) return RefuseRequest();
+    if ((access_ & mem::kRemoteWrite) == 0) return RefuseRequest();
     // Asked before anything is placed: the packet comes again after the RNR.
     if (info.has_imm) {
       const RxVerdict taken = TakeReceive();
@@ -376,7 +370,7 @@ class Responder {
   }
 
   RxVerdict OnRead(const RxPacket& packet) {
-    if ((config_.access & mem::kRemoteRead) == 0) return RefuseRequest();
+    if ((access_ & mem::kRemoteRead) == 0) return RefuseRequest();
     const wire::Reth& reth = packet.reth();
     const uint32_t length = reth.dma_length.value();
     if (length > URNIC_MAX_MESSAGE_BYTES) return RefuseRequest();
@@ -393,9 +387,8 @@ class Responder {
     }
     slot->kind = ReplaySlot::Kind::kRead;
     slot->first_psn = expected_;
-    slot->packets =
-        std::max(1u, static_cast<uint32_t>(
-                         (uint64_t{length} + config_.mtu - 1) / config_.mtu));
+    slot->packets = std::max(
+        1u, static_cast<uint32_t>((uint64_t{length} + mtu_ - 1) / mtu_));
     slot->address = reth.virtual_address.value();
     slot->rkey = key.value;
     slot->pd = pd_;
@@ -411,7 +404,7 @@ class Responder {
   RxVerdict OnAtomic(const RxPacket& packet, uint8_t position, Sink& sink) {
     const wire::AtomicEth& eth = packet.atomic_eth();
     const uint64_t address = eth.virtual_address.value();
-    if ((config_.access & mem::kRemoteAtomic) == 0) return RefuseRequest();
+    if ((access_ & mem::kRemoteAtomic) == 0) return RefuseRequest();
     if ((address & 7) != 0) return RefuseRequest();  // IBTA 9.4.5
     const mem::Translation at =
         Check(MrKey{eth.rkey.value()}, pd_, address, 8, mem::kRemoteAtomic);
@@ -467,7 +460,7 @@ class Responder {
   template <typename Sink>
   RxVerdict OnAtomicWrite(const RxPacket& packet, uint8_t position,
                           Sink& sink) {
-    if ((config_.access & mem::kRemoteWrite) == 0) return RefuseRequest();
+    if ((access_ & mem::kRemoteWrite) == 0) return RefuseRequest();
     const wire::Reth& reth = packet.reth();
     const uint64_t address = reth.virtual_address.value();
     if (packet.payload_bytes != 8 || reth.dma_length.value() != 8 ||
@@ -509,7 +502,7 @@ class Responder {
   RxVerdict FailRead(Psn psn, uint8_t syndrome, QpEvent event);
 
   void WriteBth(TxSlot& slot, wire::Opcode opcode, Psn psn) {
-    WriteResponseBth(slot, config_, limits_.xrc, opcode, psn);
+    WriteResponseBth(slot, dest_qpn_, pkey_, xrc_, opcode, psn);
   }
 
   void WriteAck(TxSlot& slot) {
@@ -534,11 +527,11 @@ class Responder {
 
   bool WriteReadResponse(TxSlot& out, ReplaySlot& slot) {
     const uint32_t left = slot.answer_end - slot.answer_next;
-    const uint32_t chunk = std::min(left, config_.mtu);
+    const uint32_t chunk = std::min(left, mtu_);
     const bool first = slot.answer_next == slot.answer_begin;
     const bool last = chunk == left;
     const Psn psn =
-        slot.first_psn + static_cast<int32_t>(slot.answer_next / config_.mtu);
+        slot.first_psn + static_cast<int32_t>(slot.answer_next / mtu_);
     mem::Translation at;
     if (chunk != 0) {
       at = Check(MrKey{slot.rkey}, slot.pd, slot.address + slot.answer_next,
@@ -570,31 +563,37 @@ class Responder {
     return true;
   }
 
-  QpLimits limits_;
-  QpConfig config_;
-  RecvQueue* rq_;
-  mem::MrTable* mrs_;
-  uint32_t pd_;  // of the queue pair, or of the latest XRC request
+  ReplayRing replay_;
+  cc::NotificationPoint notifier_;
+  RemoteRange write_;  // of the current message, if it is a longer write
+  Psn nak_psn_;
+  Psn dropped_psn_;  // the newest one ignored in this gap
 
-  Psn expected_;
-  uint32_t msn_ = 0;
+  // What a packet touches, together. Of limits and configuration it keeps what
+  // it uses: they are the requester's (SendState).
+  mem::MrTable* mrs_;
+  RecvQueue* rq_;
+  uint32_t qpn_;
+  uint32_t pd_;  // of the queue pair, or of the latest XRC request
+  uint32_t dest_qpn_ = 0;
+  uint32_t mtu_ = 0;
+  uint16_t access_ = 0;  // mem::kRemote..., as far as queue pairs have them
+  uint16_t pkey_ = 0;
+  uint8_t min_rnr_timer_ = 0;
+  bool xrc_;
+
   Message message_ = Message::kNone;
   bool receiving_ = false;
   bool established_ = false;   // a request has come, while receiving_
   bool gap_reported_ = false;  // a sequence or RNR NAK stands
   bool ack_due_ = false;
   bool failed_ = false;
-  uint8_t nak_due_ = 0;  // the syndrome; 0: none
-  Psn nak_psn_;
-  Psn dropped_psn_;  // the newest one ignored in this gap
+  uint8_t nak_due_ = 0;                          // the syndrome; 0: none
   uint8_t recv_status_ = URNIC_WC_WR_FLUSH_ERR;  // of the next flushed receive
   QpEvent event_ = QpEvent::kNone;
-
+  Psn expected_;
+  uint32_t msn_ = 0;
   uint64_t offset_ = 0;  // bytes of the current message placed so far
-  RemoteRange write_;    // of the current message, if it is a write
-
-  ReplayRing replay_;
-  cc::NotificationPoint notifier_;
 };
 
 }  // namespace urnic::rc

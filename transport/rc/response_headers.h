@@ -11,8 +11,8 @@ namespace urnic::rc {
 
 // Begins a packet without payload. `xrc`: of the XRC service, whose responses
 // carry no XRCETH.
-inline void WriteResponseBth(TxSlot& slot, const QpConfig& config, bool xrc,
-                             wire::Opcode opcode, Psn psn) {
+inline void WriteResponseBth(TxSlot& slot, uint32_t dest_qpn, uint16_t pkey,
+                             bool xrc, wire::Opcode opcode, Psn psn) {
   slot.from_responder = true;
   slot.segment_count = 0;
   slot.payload_bytes = 0;
@@ -21,8 +21,8 @@ inline void WriteResponseBth(TxSlot& slot, const QpConfig& config, bool xrc,
   bth->opcode = static_cast<uint8_t>(opcode);
   if (xrc) bth->opcode |= static_cast<uint8_t>(wire::Opcode::kXrcBase);
   bth->flags = wire::Bth::MakeFlags(false, true, 0);
-  bth->pkey = wire::Be<uint16_t>(config.pkey);
-  bth->fecn_becn_qpn = wire::Be<uint32_t>(config.dest_qpn);
+  bth->pkey = wire::Be<uint16_t>(pkey);
+  bth->fecn_becn_qpn = wire::Be<uint32_t>(dest_qpn);
   bth->ack_psn = wire::Bth::MakeAckPsn(false, psn);
   slot.header_bytes = sizeof(wire::Bth);
 }

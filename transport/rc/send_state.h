@@ -41,14 +41,12 @@ static_assert(sizeof(SendRecord) == 16);
 struct SendState {
   SendState(const QpLimits& limits, WorkQueueView queue,
             std::span<SendRecord> records, mem::MrTable& mrs)
-      : limits(limits),
-        sq(queue),
-        records(records.data()),
-        record_mask(static_cast<uint32_t>(records.size()) - 1),
-        mrs(&mrs) {}
+      : sq(queue), records(records.data()), mrs(&mrs), limits(limits) {
+    URNIC_CHECK(records.size() == queue.entries());
+  }
 
   SendRecord& RecordOf(uint32_t index) const {
-    return records[index & record_mask];
+    return records[sq.PlaceOf(index)];
   }
   // A long read is asked for in parts of `read_packets`, so that what comes
   // back stays near the window. The index of the first packet behind the part
@@ -59,6 +57,15 @@ struct SendState {
   }
   uint32_t InFlight() const { return static_cast<uint32_t>(tx_psn - una_psn); }
   bool Outstanding() const { return una_psn != sent_psn; }
+
+  void ArmTimer(Time now) {
+    deadline =
+        config.timeout.ns() == 0 ? Time::Infinite() : now + config.timeout;
+  }
+  Time NextDeadline() const {
+    if (__builtin_expect(!pace_waiting, 1)) return deadline;
+    return std::min(deadline, cc.pacer.next_send);
+  }
 
   // Back to the oldest unacknowledged packet (go-back-N). Work requests in
   // flight are transmitted again from there.
@@ -111,29 +118,32 @@ struct SendState {
     if (static_cast<int32_t>(una - index) > 0) una = index;
   }
 
-  QpLimits limits;
-  QpConfig config;
+  // In the order of how often they are touched: a packet of a short request
+  // needs no more than the first lines (bench/lines.py).
   WorkQueueView sq;
-  SendRecord* records;
-  uint32_t record_mask;
+  SendRecord* records;  // as many as the ring has entries
   mem::MrTable* mrs;
+  QpLimits limits;
+
+  QpConfig config;
+  Time deadline = Time::Infinite();
 
   uint32_t head = 0;
   uint32_t una = 0;
   uint32_t next = 0;
   uint32_t assigned = 0;
   uint32_t posted = 0;       // as last seen
-  uint32_t drain_limit = 0;  // with `draining`: start nothing from here on
   uint32_t next_offset = 0;  // bytes of `next` already transmitted
-
   Psn una_psn;
   Psn tx_psn;
-  Psn sent_psn;  // one past the highest PSN ever transmitted
-  Psn next_psn;  // the first PSN of the next new work request
-
+  Psn sent_psn;                  // one past the highest PSN ever transmitted
+  Psn next_psn;                  // the first PSN of the next new work request
   uint32_t reads_in_flight = 0;  // and atomics, against max_rd_atomic
   uint32_t read_packets = 1;
   uint32_t unacked_since_request = 0;  // packets since the last AckReq
+  uint32_t published = 0;              // head, as the program knows it
+  uint32_t drain_limit = 0;  // with `draining`: start nothing from here on
+  uint32_t failed_index = 0;
 
   uint8_t retries_left = 0;
   uint8_t rnr_retries_left = 0;
@@ -147,26 +157,28 @@ struct SendState {
   bool flushing = false;          // state ERR: everything posted is flushed
   bool back_for_timeout = false;  // the last rewind was
   bool marked = false;  // "congestion experienced" on data that we asked for
+  bool current_index_valid = false;
   uint8_t failed_status = 0;
   RxVerdict failed_cause = RxVerdict::kAccept;
-  uint32_t failed_index = 0;
-
-  Time deadline = Time::Infinite();
 
   // No unacknowledged packet was sent for the last time before this moment: the
   // first one after an idle time was sent then, or what is in flight is sent
   // again since then.
   Time sent_since;
 
-  // Congestion control: the algorithm, which is chosen here, and what it hears.
-  cc::HalvingWindow cc;
+  // Congestion control: what the algorithm hears, and the algorithm, which is
+  // chosen here.
   cc::FlowSampler<Psn> sampler;
-
-  // The work request under transmission, read once from the ring.
-  bool current_index_valid = false;
-  SendRequest current;
-
+  cc::HalvingWindow cc;
   RequesterCounters counters;  // never reset
+
+  // With current_index_valid: the work request under transmission, read once
+  // from the ring.
+  SendRequest current;
+  // Where in its list the data of the response under way has ended, and what
+  // the last atomic one has brought.
+  SgeCursor scattered;
+  uint64_t atomic_value = 0;
 };
 
 }  // namespace urnic::rc

@@ -57,7 +57,7 @@ class Qp final : public UnackedQp {
   uint32_t Transmit(Time, std::span<TxSlot> slots) {
     uint32_t count = 0;
     if (__builtin_expect(in_.notifier.due, 0) && !slots.empty()) {
-      WriteCnp(slots[count++], config_);
+      WriteCnp(slots[count++], config_.dest_qpn, config_.pkey);
       in_.notifier.due = false;
     }
     return count + sender_.Transmit(

@@ -42,7 +42,7 @@ struct PathHeaders {
 class HeaderTemplate {
  public:
   // The room that Write() needs at `out`, whatever size() is.
-  static constexpr size_t kMaxBytes = 72;
+  static constexpr size_t kMaxBytes = 66;
 
   HeaderTemplate() = default;
   // REQUIRES: path.src.is_ipv4() == path.dst.is_ipv4()
@@ -128,11 +128,12 @@ class HeaderTemplate {
     return static_cast<uint16_t>(~((sum & 0xffff) + (sum >> 16)));
   }
 
-  std::array<uint8_t, kMaxBytes> bytes_ = {};
+  // In front of the bytes, so that all of untagged IPv4 is in one cache line.
   uint16_t ipv4_sum_ = 0;  // of the IPv4 header without length and checksum
   uint8_t size_ = 0;
   uint8_t ip_offset_ = 0;
   Framing framing_ = Framing::kIpv4;
+  std::array<uint8_t, kMaxBytes> bytes_ = {};
 };
 
 }  // namespace urnic::wire

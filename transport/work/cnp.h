@@ -11,7 +11,7 @@ namespace urnic {
 
 //= IBTA A17.9.3: opcode 0x81, BECN, PSN 0, no MigReq, and 16 bytes of zeros;
 //= the P_Key is that of the packets that were marked
-inline void WriteCnp(TxSlot& slot, const QpConfig& config) {
+inline void WriteCnp(TxSlot& slot, uint32_t dest_qpn, uint16_t pkey) {
   slot.from_responder = true;
   slot.segment_count = 0;
   slot.payload_bytes = 0;
@@ -19,8 +19,8 @@ inline void WriteCnp(TxSlot& slot, const QpConfig& config) {
   slot.origin = 0;
   wire::Bth bth;
   bth.opcode = static_cast<uint8_t>(wire::Opcode::kCnp);
-  bth.pkey = wire::Be<uint16_t>(config.pkey);
-  bth.fecn_becn_qpn = wire::Bth::MakeQpn(false, true, Qpn{config.dest_qpn});
+  bth.pkey = wire::Be<uint16_t>(pkey);
+  bth.fecn_becn_qpn = wire::Bth::MakeQpn(false, true, Qpn{dest_qpn});
   const uint32_t bytes = wire::InfoOf(bth.opcode).header_bytes;
   std::memset(slot.headers, 0, bytes);
   std::memcpy(slot.headers, &bth, sizeof(bth));

@@ -62,8 +62,8 @@ template <>
 struct FieldsOf<QpConfig> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, dest_qpn, pkey, qkey, mtu, rq_psn, sq_psn, access,
-                  timeout, retry_count, rnr_retry, min_rnr_timer, max_rd_atomic,
+    URNIC_MEMBERS(f, s, dest_qpn, qkey, mtu, rq_psn, sq_psn, access, timeout,
+                  pkey, retry_count, rnr_retry, min_rnr_timer, max_rd_atomic,
                   max_dest_rd_atomic, window_packets, window_bytes,
                   bits_per_second);
     f("dest_qpn", dest_qpn);
@@ -99,17 +99,6 @@ struct FieldsOf<urnic_sge> {
   }
 };
 
-template <>
-struct FieldsOf<urnic_rq_wqe> {
-  template <typename F, typename S>
-  static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, wr_id, num_sge, reserved);
-    f("wr_id", wr_id);
-    f("num_sge", num_sge);
-    f.Elsewhere(reserved);
-  }
-};
-
 // A queue pair's own. What queue pairs share is no part of one.
 template <>
 struct FieldsOf<RecvRing> {
@@ -139,16 +128,17 @@ template <>
 struct FieldsOf<RecvQueue> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, ring, sges, shared, taken, current, cursor);
+    URNIC_MEMBERS(f, s, ring, sges, wr_id, num_sge, taken, shared, cursor);
     f("taken", taken);
-    f.Group("receive", current);
+    f("wr_id", wr_id);
+    f("num_sge", num_sge);
     f.Elsewhere(ring, sges, shared, cursor);
     const uint32_t most = ring == nullptr ? 0 : ring->max_sge();
-    if (!f.Require(current.num_sge <= most || !taken, "num_sge",
-                   current.num_sge, "is more than a receive has")) {
+    if (!f.Require(num_sge <= most || !taken, "num_sge", num_sge,
+                   "is more than a receive has")) {
       return;
     }
-    for (uint32_t i = 0; taken && i < current.num_sge; ++i) {
+    for (uint32_t i = 0; taken && i < num_sge; ++i) {
       f.Element("receive", sges[i]);
     }
     if (!shared) f.Element("receive_ring", *ring);

@@ -25,18 +25,20 @@ class RecvRing {
 
   enum class Result : uint8_t { kTaken, kEmpty, kBroken };
 
-  // Copies the oldest request and its list (room for max_sge() entries) out of
-  // the ring, whose slot is free from then on. kBroken: the program wrote an
-  // index or a count that cannot be.
-  Result Take(urnic_rq_wqe& request, urnic_sge* sges) {
+  // Copies the oldest request and its list of `num_sge` entries (room for
+  // max_sge()) out of the ring, whose slot is free from then on. kBroken: the
+  // program wrote an index or a count that cannot be.
+  Result Take(uint64_t& wr_id, uint32_t& num_sge, urnic_sge* sges) {
     const uint32_t posted = view_.entries() == 0 ? 0 : view_.Posted(head_);
     if (posted == 0) return Result::kEmpty;
     if (posted == UINT32_MAX) return Result::kBroken;
-    request = view_.Read<urnic_rq_wqe>(head_);
+    const auto request = view_.Read<urnic_rq_wqe>(head_);
     if (request.num_sge > max_sge_) return Result::kBroken;
     for (uint32_t i = 0; i < request.num_sge; ++i) {
       sges[i] = view_.ReadSge<urnic_rq_wqe>(head_, i);
     }
+    wr_id = request.wr_id;
+    num_sge = request.num_sge;
     ++head_;
     if (posted - 1 < limit_) {
       limit_ = 0;
@@ -114,7 +116,7 @@ class RecvQueue {
   TakeResult Take() {
     if (taken_) return TakeResult::kTaken;
     if (ring_ == nullptr) return TakeResult::kEmpty;
-    const TakeResult result = ring_->Take(current_, sges_);
+    const TakeResult result = ring_->Take(wr_id_, num_sge_, sges_);
     taken_ = result == TakeResult::kTaken;
     cursor_ = SgeCursor{};
     return result;
@@ -125,21 +127,21 @@ class RecvQueue {
   WalkResult Walk(uint64_t offset, uint32_t bytes, const mem::MrTable& mrs,
                   uint32_t pd, Emit&& emit) {
     return WalkSges(
-        current_.num_sge, [this](uint32_t i) { return sges_[i]; }, cursor_,
-        offset, bytes, mrs, pd, mem::kLocalWrite, emit);
+        num_sge_, [this](uint32_t i) { return sges_[i]; }, cursor_, offset,
+        bytes, mrs, pd, mem::kLocalWrite, emit);
   }
 
   // How many bytes the current request takes.
   uint64_t Capacity() const {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < current_.num_sge; ++i) bytes += sges_[i].length;
+    for (uint32_t i = 0; i < num_sge_; ++i) bytes += sges_[i].length;
     return bytes;
   }
 
   // The current request is done; returns its wr_id.
   uint64_t Consume() {
     taken_ = false;
-    return current_.wr_id;
+    return wr_id_;
   }
 
   bool taken() const { return taken_; }
@@ -168,9 +170,11 @@ class RecvQueue {
 
   RecvRing* ring_;
   urnic_sge* sges_;
-  bool shared_;
+  // Of the current request, once there has been one.
+  uint64_t wr_id_ = 0;
+  uint32_t num_sge_ = 0;
   bool taken_ = false;
-  urnic_rq_wqe current_ = {};
+  const bool shared_;
   SgeCursor cursor_;
 };
 

@@ -157,13 +157,13 @@ struct QpLimits {
 // Set by modify; struct ibv_qp_attr in our units. Each service takes its part.
 struct QpConfig {
   uint32_t dest_qpn = 0;
-  uint16_t pkey = 0xffff;
   uint32_t qkey = 0;    // datagrams
   uint32_t mtu = 1024;  // payload bytes per packet
   Psn rq_psn;
   Psn sq_psn;
   uint32_t access = 0;  // mem::kRemote...
   Duration timeout;     // 0: never
+  uint16_t pkey = 0xffff;
   uint8_t retry_count = 7;
   uint8_t rnr_retry = 7;  // 7: for ever
   uint8_t min_rnr_timer = 0;

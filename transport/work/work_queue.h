@@ -23,6 +23,8 @@ class WorkQueueView {
       : base_(base), indices_(indices), mask_(entries - 1), stride_(stride) {}
 
   uint32_t entries() const { return mask_ + 1; }
+  // Where in the ring entry `index` lies.
+  uint32_t PlaceOf(uint32_t index) const { return index & mask_; }
 
   // How far the program has posted, seen from `consumer`; an index that is
   // out of range (only a broken program writes one) gives UINT32_MAX.
@@ -65,7 +67,7 @@ class WorkQueueView {
 
  private:
   const uint8_t* Entry(uint32_t index) const {
-    return base_ + static_cast<size_t>(index & mask_) * stride_;
+    return base_ + static_cast<size_t>(PlaceOf(index)) * stride_;
   }
 
   const uint8_t* base_ = nullptr;
