@@ -9,9 +9,10 @@ import re
 import sys
 
 CORES = ("transport/cc/", "transport/rc/", "transport/uc/", "transport/ud/",
-         "transport/work/", "transport/net/", "tests/sim/",
-         "tests/support/endpoint", "tests/support/host_wire",
-         "tests/support/unacked_end", "tests/support/fake_")
+         "transport/work/", "transport/net/", "transport/cm/", "tests/sim/",
+         "tests/support/cm_sink", "tests/support/endpoint",
+         "tests/support/host_wire", "tests/support/unacked_end",
+         "tests/support/fake_")
 # What is inlined, by what is broken: it, and all that includes it.
 INLINED = {"core": CORES, "engine": ("datapath/engine/", "tests/sim/")}
 INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)

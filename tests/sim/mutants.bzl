@@ -35,6 +35,22 @@ _NET = [
     "//transport/net:route_table.cc",
 ]
 
+_CM = [
+    "//tests/sim:cm_main.cc",
+    "//tests/sim:cm_run.cc",
+    "//transport/cm:connection_manager.cc",
+    "//transport/cm:connection_table.cc",
+    "//transport/cm:half_open.cc",
+    "//transport/cm:image.cc",
+    "//transport/cm:messages.cc",
+    "//transport/cm:receive.cc",
+    "//transport/cm:receive_setup.cc",
+    "//transport/cm:routing.cc",
+    "//transport/cm:state_machine.cc",
+    "//transport/cm:state_machine_messages.cc",
+    "//transport/work:image.cc",
+]
+
 _ENGINE = [
     "//datapath/engine:back_pressure.cc",
     "//datapath/engine:engine.cc",
@@ -88,6 +104,7 @@ _SIMULATORS = {
     "rc": (_RC, [], _DEPS, []),
     "unacked": (_UNACKED, ["--expect-violation"], _DEPS, []),
     "net": (_NET, ["--expect-violation"], _DEPS, []),
+    "cm": (_CM, ["--expect-violation"], _DEPS, []),
     "engine": (
         _ENGINE,
         ["--expect-violation"],
@@ -103,7 +120,7 @@ def mutant(name, old, new, core = "rc"):
       name: what is broken.
       old: text that occurs once in the core; no single quotes or newlines.
       new: what stands there instead.
-      core: "rc", "unacked" (UC or UD), "net" (the host's) or "engine".
+      core: "rc", "unacked" (UC or UD), "net" (the host's), "cm" or "engine".
     """
     sources, args, deps, defines = _SIMULATORS[core]
     native.genrule(
@@ -114,6 +131,7 @@ def mutant(name, old, new, core = "rc"):
             "//tests/sim:sources",
             "//tests/support:sources",
             "//transport/cc:sources",
+            "//transport/cm:sources",
             "//transport/net:sources",
             "//transport/rc:sources",
             "//transport/uc:sources",

@@ -16,13 +16,17 @@ namespace urnic::testing {
 class ImageMap : public FieldVisitor<ImageMap> {
  public:
   static constexpr bool kReads = false;
-  // Of the image that would be made of `qp` now. The shape's members come
-  // first.
+  // Of the image that would be made of `qp` now, or of `state`. The shape's
+  // members of a queue pair come first.
   template <typename Qp>
   ImageMap(const Qp& qp, QpService service) : FieldVisitor(Time()) {
     ImageShape shape{.service = service, .limits = qp.limits()};
     this->Element("shape", shape);
     this->Element("", qp);
+  }
+  template <typename State>
+  explicit ImageMap(const State& state) : FieldVisitor(Time()) {
+    this->Element("", state);
   }
 
   uint64_t Scalar(const char* name, FieldType type, uint64_t value) {

@@ -55,6 +55,8 @@ class AgeLists {
     }
     --list.count;
   }
+  // REQUIRES: it is in a list.
+  uint32_t YoungerThan(uint32_t item) const { return links_[item].younger; }
 
  private:
   struct Links {

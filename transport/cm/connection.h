@@ -54,6 +54,16 @@ struct Connection {
   uint8_t sent[wire::kMadBytes] = {};
 };
 
+// All that one manager knows of a connection, for another one of the same CA.
+struct MovedConnection {
+  uint64_t ca_guid = 0;
+  // Something has come from its peer's address that only its owner can have
+  // sent (half_open.h).
+  bool answered = false;
+  bool displaced = false;  // its owner has been told to destroy it
+  Connection connection;
+};
+
 // A peer has asked, and has not confirmed the answer (HalfOpen).
 inline constexpr bool IsHalfOpen(State state) {
   return state == State::kReqReceived || state == State::kMraReqSent ||

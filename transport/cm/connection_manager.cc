@@ -187,6 +187,64 @@ void ConnectionManager::OnTimer(Time now, Sink& sink) {
   }
 }
 
+// --- Moving ------------------------------------------------------------------
+
+std::vector<uint32_t> ConnectionManager::CommIds() const {
+  std::vector<uint32_t> ids;
+  ids.reserve(in_use());
+  routing_.ForEach([&](const Place& p) { ids.push_back(p.local_comm_id); });
+  return ids;
+}
+
+bool ConnectionManager::Copy(uint32_t local_comm_id,
+                             MovedConnection& out) const {
+  const Place* p = routing_.FindOurs(local_comm_id);
+  if (p == nullptr) return false;
+  out = {.ca_guid = config_.ca_guid,
+         .answered = routing_.HasAnswered(*p),
+         .displaced = p->displaced,
+         .connection = *p};
+  return true;
+}
+
+int ConnectionManager::Forget(uint32_t local_comm_id) {
+  Place* p = routing_.FindOurs(local_comm_id);
+  if (p == nullptr) return EBADF;
+  p->state = State::kIdle;
+  p->deadline = Time::Infinite();
+  p->orphan = true;
+  Settle(*p, /*answered=*/false);
+  return 0;
+}
+
+int ConnectionManager::Adopt(const MovedConnection& moved, Handle& out) {
+  const Connection& c = moved.connection;
+  const net::PathQuery& from = c.mad_path;
+  if (moved.ca_guid != config_.ca_guid) return EXDEV;
+  if (routing_.FindOurs(c.local_comm_id) != nullptr) return EEXIST;
+  const bool doubled =
+      c.state == State::kSidrReqReceived
+          ? routing_.FindSidr(from, c.remote_comm_id) != nullptr
+          : HoldsRemoteQp(c) && routing_.FindStale(from, c.remote_ca_guid,
+                                                   c.remote_qpn) != nullptr;
+  if (doubled) return EADDRINUSE;
+  if (routing_.full()) return ENOMEM;
+  Place* p = routing_.Adopt(c.local_comm_id);
+  if (p == nullptr) return EACCES;
+  heap_.Grow(routing_.slots());
+  static_cast<Connection&>(*p) = c;
+  routing_.Attach(*p);
+  if (IsHalfOpen(c.state)) {
+    routing_.AddHalfOpen(*p, routing_.FindListener(c.service_id));
+  }
+  if (moved.displaced) routing_.SetDisplaced(*p);
+  Settle(*p, moved.answered);
+  out = routing_.handle(*p);
+  return 0;
+}
+
+// --- Queries -----------------------------------------------------------------
+
 State ConnectionManager::state(Handle handle) const {
   const Place* p = routing_.Find(handle);
   return p == nullptr ? State::kIdle : p->state;

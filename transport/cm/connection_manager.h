@@ -47,10 +47,12 @@
 //   ENOMEM     Config::max_connections reached, or as many as there are
 //              communication ids for (Config::lessor)
 //   EISCONN    EstablishByTraffic(): it is established
+//   others     Adopt()
 
 #include <cerrno>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "ras/metrics/rx_verdict.h"
 #include "transport/base/deadline_heap.h"
@@ -135,6 +137,26 @@ class ConnectionManager {
   // Does what is due at `now`.
   void OnTimer(Time now, Sink& sink);
   Time NextDeadline() const { return heap_.next(); }
+
+  // --- Moving to another manager (image.h) --------------------------------
+  // The communication ids of all connections and resolutions, those included
+  // whose handle is destroyed; the order in which another one should adopt
+  // them: what is half-open by its age.
+  std::vector<uint32_t> CommIds() const;
+  // False: nobody's.
+  bool Copy(uint32_t local_comm_id, MovedConnection& out) const;
+  // Another manager has it: here it is gone, and so is its handle, without a
+  // message or an event. EBADF: nobody's.
+  int Forget(uint32_t local_comm_id);
+  // Goes on from what a manager of this CA has left, under a new handle; one
+  // that is half-open belongs to the listener that is here for its service id.
+  // REQUIRES: a state that a connection can be in (image.cc)
+  //   EXDEV         of another CA
+  //   EEXIST        its communication id is one's that is here
+  //   EADDRINUSE    the peer's QP, or request, is another connection's here
+  //   EACCES        Config::lessor does not give its communication id
+  //   ENOMEM
+  int Adopt(const MovedConnection& moved, Handle& out);
 
   // --- Queries ------------------------------------------------------------
   bool Exists(Handle handle) const { return routing_.Find(handle) != nullptr; }

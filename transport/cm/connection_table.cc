@@ -7,6 +7,7 @@ namespace urnic::cm {
 namespace {
 
 constexpr uint32_t kListenerBuckets = 1024;
+constexpr uint32_t kAdoptedBuckets = 1024;
 constexpr uint32_t kLeastIdBits = 2;
 
 NumberRange LeaseIds(const Config& config) {
@@ -45,18 +46,20 @@ ConnectionTable::ConnectionTable(const Config& config)
       peers_(config.max_connections),
       remote_qps_(config.max_connections),
       local_qps_(config.max_connections),
-      listeners_(kListenerBuckets) {
+      listeners_(kListenerBuckets),
+      adopted_(kAdoptedBuckets) {
   URNIC_CHECK(ids_.count == 0 ||
               (std::has_single_bit(ids_.count) && id_bits_ >= kLeastIdBits));
 }
 
 ConnectionTable::~ConnectionTable() {
+  for (const Place& p : slots_) GiveBack(p);
   if (lessor_ != nullptr && ids_.count != 0) {
     lessor_->GiveBack(NumberSpace::kCommId, ids_);
   }
 }
 
-Place* ConnectionTable::Allocate() {
+Place* ConnectionTable::TakePlace() {
   if (in_use_ == max_) return nullptr;
   uint32_t at = first_free_;
   if (at != HashIndex::kNone) {
@@ -66,30 +69,66 @@ Place* ConnectionTable::Allocate() {
     at = slots();
     slots_.emplace_back();
     next_free_.push_back(HashIndex::kNone);
-    for (HashIndex* index : {&peers_, &remote_qps_, &local_qps_, &listeners_}) {
+    for (HashIndex* index :
+         {&peers_, &remote_qps_, &local_qps_, &listeners_, &adopted_}) {
       index->Grow(at + 1);
     }
   }
-  const uint32_t last_generation = UINT32_MAX >> (32 - id_bits_) >> slot_bits_;
   Place& p = slots_[at];
-  uint32_t generation = p.generation;
-  uint32_t comm_id = 0;
-  do {  // neither generation nor communication id 0
-    generation = generation == last_generation ? 1 : generation + 1;
-    comm_id = CommIdOf(generation << slot_bits_ | at);
-  } while (comm_id == 0);
+  const uint32_t generation = NextGeneration(p.generation);
   p = Place();
   p.slot = at;
   p.generation = generation;
   p.used = true;
-  p.local_comm_id = comm_id;
   ++in_use_;
   return &p;
+}
+
+uint32_t ConnectionTable::NextGeneration(uint32_t generation) const {
+  const uint32_t last = UINT32_MAX >> (32 - id_bits_) >> slot_bits_;
+  return generation == last ? 1 : generation + 1;
+}
+
+Place* ConnectionTable::Allocate() {
+  Place* p = TakePlace();
+  if (p == nullptr) return nullptr;
+  const uint32_t first = p->generation;
+  do {
+    const uint32_t comm_id = CommIdOf(handle(*p).value);
+    if (comm_id != 0 && FindAdopted(comm_id) == nullptr) {
+      p->local_comm_id = comm_id;
+      return p;
+    }
+    p->generation = NextGeneration(p->generation);
+  } while (p->generation != first);
+  Free(*p);
+  return nullptr;
+}
+
+Place* ConnectionTable::Adopt(uint32_t comm_id) {
+  URNIC_CHECK(comm_id != 0 && FindByCommId(comm_id) == nullptr);
+  const bool alone = !ids_.Has(comm_id);
+  if (full() || (alone && !lessor_->LeaseOne(NumberSpace::kCommId, comm_id))) {
+    return nullptr;
+  }
+  Place* p = TakePlace();
+  p->local_comm_id = comm_id;
+  p->adopted = true;
+  p->leased_alone = alone;
+  adopted_.Insert(Hash(comm_id, 0), p->slot);
+  return p;
+}
+
+void ConnectionTable::GiveBack(const Place& p) {
+  if (!p.used || !p.leased_alone) return;
+  lessor_->GiveBack(NumberSpace::kCommId, {p.local_comm_id, 1});
 }
 
 void ConnectionTable::Free(Place& p) {
   URNIC_CHECK(p.used && !p.in_peer_index && !p.in_remote_qp_index &&
               !p.in_local_qp_index);
+  GiveBack(p);
+  if (p.adopted) adopted_.Remove(Hash(p.local_comm_id, 0), p.slot);
   p.used = false;
   --in_use_;
   next_free_[p.slot] = HashIndex::kNone;
@@ -110,6 +149,7 @@ Place* ConnectionTable::Find(Handle handle) {
 }
 
 Place* ConnectionTable::FindByCommId(uint32_t local_comm_id) {
+  if (Place* p = FindAdopted(local_comm_id); p != nullptr) return p;
   if (!ids_.Has(local_comm_id)) return nullptr;
   const uint32_t handle =
       comm_ids_.Inverse((local_comm_id - ids_.first) ^ comm_id_mask_);
@@ -118,6 +158,13 @@ Place* ConnectionTable::FindByCommId(uint32_t local_comm_id) {
   Place& c = slots_[at];
   const bool same = c.local_comm_id == local_comm_id;
   return c.used && same && c.state != State::kListen ? &c : nullptr;
+}
+
+Place* ConnectionTable::FindAdopted(uint32_t comm_id) {
+  const uint32_t at = adopted_.Find(Hash(comm_id, 0), [&](uint32_t i) {
+    return slots_[i].local_comm_id == comm_id;
+  });
+  return at == HashIndex::kNone ? nullptr : &slots_[at];
 }
 
 uint64_t ConnectionTable::SidrHash(const wire::Gid& remote_gid,

@@ -4,6 +4,8 @@
 // communication id, by its peer's names. A communication id is the handle
 // under a keyed permutation, so that it needs no table of its own, is not used
 // again while its place is taken, nor soon after, and says nothing of others.
+// That of a connection which comes from another manager is what its peer knows:
+// those have an index.
 
 #include <cstdint>
 #include <deque>
@@ -33,6 +35,9 @@ struct Place : Connection {
   bool in_remote_qp_index = false;
   bool in_local_qp_index = false;
   uint64_t peer_hash = 0;  // there
+
+  bool adopted = false;       // its communication id does not follow from it
+  bool leased_alone = false;  // nor is it of the table's range
 };
 
 class ConnectionTable {
@@ -43,8 +48,12 @@ class ConnectionTable {
   ConnectionTable& operator=(const ConnectionTable&) = delete;
 
   // A connection with default values, a handle and a communication id; null
-  // when as many are in use as there may be.
+  // when as many are in use as there may be, or all ids of the place are with
+  // connections that came from elsewhere.
   Place* Allocate();
+  // The same with this communication id, which is nobody's here. Also null when
+  // the lessor does not give it.
+  Place* Adopt(uint32_t comm_id);
   // REQUIRES: it is over, or a listener that was removed.
   void Free(Place& p);
 
@@ -91,6 +100,11 @@ class ConnectionTable {
   uint32_t CommIdOf(uint32_t handle) const {
     return ids_.first + (comm_ids_(handle) ^ comm_id_mask_);
   }
+  // Without a communication id; null: all are in use.
+  Place* TakePlace();
+  uint32_t NextGeneration(uint32_t generation) const;  // never 0
+  Place* FindAdopted(uint32_t comm_id);
+  void GiveBack(const Place& p);
   uint64_t PeerHash(const Connection& c) const;
   uint64_t RemoteQpHash(const Connection& c) const;
   uint64_t SidrHash(const wire::Gid& remote_gid, uint32_t request_id) const;
@@ -119,6 +133,7 @@ class ConnectionTable {
   HashIndex remote_qps_;
   HashIndex local_qps_;
   HashIndex listeners_;
+  HashIndex adopted_;
   std::vector<uint32_t> masked_listeners_;  // the oldest first
 };
 

@@ -70,6 +70,7 @@ void HalfOpen::Add(Place& c, uint32_t listener) {
   c.half_open = true;
   links_of_all_.Append(all_, c.slot);
   links_of_source_.Append(sources_[c.source].half_open, c.slot);
+  if (listener == kNone) return;
   links_of_listener_.Append(of_listener_[listener], c.slot);
   listener_of_[c.slot] = listener;
 }

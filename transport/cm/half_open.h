@@ -38,7 +38,8 @@ class HalfOpen {
   bool HasAnswered(const Place& c) const;
   void SetAnswered(const Place& c);
 
-  // REQUIRES: attached. `listener`: the place of the listener that it is for.
+  // REQUIRES: attached. `listener`: the place of the listener that it is for,
+  // or kNone.
   void Add(Place& c, uint32_t listener);
   void Remove(Place& c);
   // The listener is gone; its requests stay, and belong to no listener.
@@ -49,6 +50,10 @@ class HalfOpen {
   uint32_t InTheWayOf(const wire::Gid& source, uint32_t listener) const;
   // The oldest of all, or kNone.
   uint32_t oldest() const { return all_.oldest; }
+  // The next younger one, or kNone.
+  uint32_t YoungerThan(uint32_t place) const {
+    return links_of_all_.YoungerThan(place);
+  }
   uint32_t count() const { return all_.count; }
 
  private:

@@ -13,7 +13,7 @@ constexpr uint32_t kBits24 = 0x00ffffff;
 constexpr uint8_t kMtuCodeMin = 1;
 constexpr uint8_t kMtuCodeMax = 5;
 
-wire::CmPath PathOf(const Config& config, const ConnectParams& params) {
+wire::CmPath ProposedPath(const Config& config, const ConnectParams& params) {
   const net::PathQuery& p = params.path;
   wire::CmPath path;
   path.local_gid = p.local;
@@ -76,7 +76,7 @@ wire::CmReq MakeReq(const Config& config, const Connection& c,
     req.set_rnr_retry_count(params.rnr_retry_count);
     req.set_srq(params.srq);
   }
-  req.primary = PathOf(config, params);
+  req.primary = ProposedPath(config, params);
   PutBytes(req.private_data, params.private_data);
   return req;
 }

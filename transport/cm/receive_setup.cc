@@ -135,7 +135,7 @@ Place* ConnectionManager::MakeRoom(const net::PathQuery& from,
 Event ConnectionManager::Announce(Place& p, const Place& listener,
                                   EventKind kind) {
   routing_.Attach(p);
-  routing_.AddHalfOpen(p, listener);
+  routing_.AddHalfOpen(p, &listener);
   Settle(p, /*answered=*/false);
   Event event;
   event.kind = kind;

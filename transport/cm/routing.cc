@@ -18,6 +18,12 @@ Place* Routing::Allocate() {
   return p;
 }
 
+Place* Routing::Adopt(uint32_t comm_id) {
+  Place* p = table_.Adopt(comm_id);
+  if (p != nullptr) half_open_.Grow(table_.slots());
+  return p;
+}
+
 void Routing::Free(Place& p) {
   displaced_ -= p.displaced ? 1 : 0;
   half_open_.Detach(p);

@@ -20,6 +20,8 @@ class Routing {
   // --- Places --------------------------------------------------------------
   // Null: all are in use. To be begun, and given to Settle().
   Place* Allocate();
+  // The same with this communication id, which is nobody's here.
+  Place* Adopt(uint32_t comm_id);
   // REQUIRES: it is over, and Settle() knows.
   void Free(Place& p);
   // Null: no connection has it, or the connection is an orphan.
@@ -30,6 +32,7 @@ class Routing {
   Place& slot(uint32_t i) { return table_.slot(i); }
   const Place& slot(uint32_t i) const { return table_.slot(i); }
   uint32_t in_use() const { return table_.in_use(); }
+  bool full() const { return table_.full(); }
   bool IsQpnBusy(Qpn qpn) const { return table_.HasLocalQp(qpn); }
 
   // The connection is with mad_path.remote, from now on.
@@ -42,6 +45,9 @@ class Routing {
   // --- Whom a message is for -----------------------------------------------
   // By our communication id, whatever the peer's is.
   Place* FindOurs(uint32_t ours) { return table_.FindByCommId(ours); }
+  const Place* FindOurs(uint32_t ours) const {
+    return const_cast<Routing*>(this)->FindOurs(ours);
+  }
   // What both sides call so, and is not over.
   Place* FindPair(uint32_t ours, uint32_t theirs);
   // What a REJ means, which may name it in three ways.
@@ -70,9 +76,9 @@ class Routing {
   }
 
   // --- Room ----------------------------------------------------------------
-  // A request of `p`'s source, for this listener.
-  void AddHalfOpen(Place& p, const Place& listener) {
-    half_open_.Add(p, listener.slot);
+  // A request of `p`'s source, for this listener; null: it is gone.
+  void AddHalfOpen(Place& p, const Place* listener) {
+    half_open_.Add(p, listener == nullptr ? HalfOpen::kNone : listener->slot);
   }
   // What has to go before another request of this source comes for this
   // listener; null: nothing.
@@ -80,6 +86,9 @@ class Routing {
     return At(half_open_.InTheWayOf(from.remote, listener.slot));
   }
   Place* OldestHalfOpen() { return At(half_open_.oldest()); }
+  // Calls `f(place)` for all but listeners: the half-open ones first, by age.
+  template <typename F>
+  void ForEach(const F& f) const;
   // It has had to go; its place is free when its owner destroys it.
   void SetDisplaced(Place& p);
   // No place is left, but one will be when the owner of a displaced connection
@@ -101,5 +110,17 @@ class Routing {
   uint32_t displaced_ = 0;  // and not destroyed yet
   uint32_t unanswered_dreqs_ = 0;
 };
+
+template <typename F>
+void Routing::ForEach(const F& f) const {
+  for (uint32_t i = half_open_.oldest(); i != HalfOpen::kNone;
+       i = half_open_.YoungerThan(i)) {
+    f(slot(i));
+  }
+  for (uint32_t i = 0; i < slots(); ++i) {
+    const Place& p = slot(i);
+    if (p.used && !p.half_open && p.state != State::kListen) f(p);
+  }
+}
 
 }  // namespace urnic::cm

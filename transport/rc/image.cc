@@ -256,7 +256,7 @@ void Read(ImageReader& reader, Qp& qp) {
 }  // namespace
 
 size_t ExtractImage(const Qp& qp, Time now, std::span<uint8_t> out) {
-  ImageWriter writer(QpService::kRc, now, out);
+  ImageWriter writer(ImageKind::kRc, now, out);
   const ImageShape shape = FieldsOf<Qp>::ShapeOf(qp);
   writer.Element("shape", shape);
   writer.Element("", qp);

@@ -11,7 +11,7 @@ namespace urnic {
 namespace {
 
 constexpr size_t kVersionAt = 8;
-constexpr size_t kServiceAt = 10;
+constexpr size_t kKindAt = 10;
 constexpr size_t kReservedAt = 11;
 constexpr size_t kLengthAt = 12;
 
@@ -71,6 +71,12 @@ size_t ImageLength(std::span<const uint8_t> bytes) {
   return Load(bytes, kLengthAt, 4);
 }
 
+ImageRefusal ReadImageKind(std::span<const uint8_t> image, ImageKind& out) {
+  const ImageReader reader(image, Time());
+  if (reader.ok()) out = reader.kind();
+  return reader.refusal();
+}
+
 ImageRefusal ReadImageShape(std::span<const uint8_t> image, ImageShape& out) {
   ImageReader reader(image, Time());
   out.service = reader.service();
@@ -78,11 +84,11 @@ ImageRefusal ReadImageShape(std::span<const uint8_t> image, ImageShape& out) {
   return reader.refusal();
 }
 
-ImageWriter::ImageWriter(QpService service, Time now, std::span<uint8_t> out)
+ImageWriter::ImageWriter(ImageKind kind, Time now, std::span<uint8_t> out)
     : FieldVisitor(now), out_(out) {
   for (int i = 0; i < 8; ++i) Put(static_cast<uint8_t>(kImageMagic[i]), 1);
   Put(kImageVersion, 2);
-  Put(static_cast<uint64_t>(service), 1);
+  Put(static_cast<uint64_t>(kind), 1);
   Put(0, 1);
   Put(0, 4);  // the length, by Finish()
 }
@@ -123,8 +129,8 @@ ImageRefusal ImageReader::CheckEnvelope() const {
   if (version != kImageVersion) {
     return {"", "version", version, "is another than ours"};
   }
-  if (image_[kServiceAt] > static_cast<uint8_t>(QpService::kUd)) {
-    return {"", "service", image_[kServiceAt], "is unknown"};
+  if (image_[kKindAt] > static_cast<uint8_t>(ImageKind::kConnection)) {
+    return {"", "kind", image_[kKindAt], "is unknown"};
   }
   if (image_[kReservedAt] != 0)
     return {"", "reserved", image_[kReservedAt], "is not 0"};
@@ -135,8 +141,21 @@ ImageRefusal ImageReader::CheckEnvelope() const {
   return {};
 }
 
-QpService ImageReader::service() const {
-  return ok() ? static_cast<QpService>(image_[kServiceAt]) : QpService::kRc;
+ImageKind ImageReader::kind() const {
+  return ok() ? static_cast<ImageKind>(image_[kKindAt]) : ImageKind::kRc;
+}
+
+QpService ImageReader::service() {
+  Require(kind() != ImageKind::kConnection, "kind",
+          static_cast<uint64_t>(kind()), "is no queue pair's");
+  switch (kind()) {
+    case ImageKind::kUc:
+      return QpService::kUc;
+    case ImageKind::kUd:
+      return QpService::kUd;
+    default:
+      return QpService::kRc;
+  }
 }
 
 uint64_t ImageReader::Scalar(const char* name, FieldType type, uint64_t value) {
@@ -174,6 +193,9 @@ uint64_t ImagePrinter::Scalar(const char* name, FieldType type,
       break;
     case FieldType::Show::kDuration:
       text = value == kImageNever ? "never" : text + " ns";
+      break;
+    case FieldType::Show::kWire:
+      text = Hex(__builtin_bswap64(value));
       break;
     case FieldType::Show::kNumber:
       break;

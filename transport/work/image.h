@@ -1,23 +1,24 @@
 #pragma once
 
-// Images of queue pairs: their whole state as bytes that mean the same in any
-// process, at any time and on any storage (docs/design/0007-state-images.md).
-// Extract and insert are in rc/image.h, uc/image.h and ud/image.h; here is what
-// they share.
+// Images of queue pairs and of connections of the connection manager: their
+// whole state as bytes that mean the same in any process, at any time and on
+// any storage (docs/design/0007-state-images.md). Extract and insert are in
+// rc/image.h, uc/image.h, ud/image.h and cm/image.h; here is what they share.
 //
 // Layout, all numbers little-endian, without padding between them:
 //
 //   bytes   what
-//   8       "uRNIC-QP"
+//   8       "uRNIC-IM"
 //   2       version (kImageVersion)
-//   1       service: 0 RC and XRC, 1 UC, 2 UD
+//   1       kind: ImageKind
 //   1       0
 //   4       length of the image in bytes, a multiple of four
-//   ..      what the queue pair was created with: ImageShape
-//   ..      its state: the lists of members in the services' image.cc, each
-//           member in its own width; PSNs and keys 4 bytes, booleans and
+//   ..      of a queue pair: what it was created with, ImageShape
+//   ..      the state: the lists of members in image.cc of each kind, each
+//           member in its own width; PSNs, QPNs and keys 4 bytes, booleans and
 //           enumerations 1, times and durations 8 (nanoseconds from or to the
-//           moment of the extraction; all ones: never)
+//           moment of the extraction; all ones: never); GIDs and messages as
+//           they are on the wire
 //   0..3    zeros
 //   4       CRC-32 of all that comes before
 
@@ -30,11 +31,29 @@
 
 namespace urnic {
 
-inline constexpr char kImageMagic[] = "uRNIC-QP";
+inline constexpr char kImageMagic[] = "uRNIC-IM";
 // One for each change of a list of members: there is no reader of old ones.
-inline constexpr uint16_t kImageVersion = 2;
+inline constexpr uint16_t kImageVersion = 3;
 inline constexpr size_t kImageHeaderBytes = 16;
 inline constexpr size_t kImageTrailerBytes = 4;
+
+enum class ImageKind : uint8_t {
+  kRc,  // and XRC
+  kUc,
+  kUd,
+  kConnection,  // or datagram resolution, of the connection manager
+};
+// Of a queue pair.
+constexpr ImageKind KindOf(QpService service) {
+  switch (service) {
+    case QpService::kUc:
+      return ImageKind::kUc;
+    case QpService::kUd:
+      return ImageKind::kUd;
+    default:
+      return ImageKind::kRc;
+  }
+}
 
 // Why an image is not taken: the member, its value there, and the rule that it
 // breaks ("config.mtu is 300: is no path MTU").
@@ -65,6 +84,8 @@ size_t ImageLength(std::span<const uint8_t> bytes);
 uint32_t ImageCrc(std::span<const uint8_t> bytes);
 
 // Of a whole image. Checks magic, version, length and CRC.
+ImageRefusal ReadImageKind(std::span<const uint8_t> image, ImageKind& out);
+// The same, and that it is a queue pair's.
 ImageRefusal ReadImageShape(std::span<const uint8_t> image, ImageShape& out);
 
 }  // namespace urnic

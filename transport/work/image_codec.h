@@ -14,6 +14,7 @@
 // URNIC_MEMBERS does not compile when the state has got a member more or less,
 // and who visits a list that passes over one of its members aborts.
 
+#include <bit>
 #include <concepts>
 #include <cstring>
 #include <span>
@@ -37,7 +38,8 @@ namespace urnic {
 
 // How a value is stored, and which are possible.
 struct FieldType {
-  enum class Show : uint8_t { kNumber, kBoolean, kHex, kDuration };
+  // kWire: eight bytes as they are on the wire.
+  enum class Show : uint8_t { kNumber, kBoolean, kHex, kDuration, kWire };
   uint8_t bytes;
   uint64_t max;
   Show show = Show::kNumber;
@@ -56,7 +58,7 @@ class FieldVisitor {
  public:
   void CountMembers(size_t members) { members_ = members; }
 
-  // A member that is a number, a boolean, a PSN, a key or a duration.
+  // A member that is a number, a boolean, a PSN, a QPN, a key or a duration.
   template <typename T>
   void operator()(const char* name, T& value) {
     ++listed_;
@@ -69,6 +71,19 @@ class FieldVisitor {
     const uint64_t got = sub().Scalar(name, {1, static_cast<uint64_t>(last)},
                                       static_cast<uint64_t>(value));
     if constexpr (Sub::kReads) value = static_cast<T>(got);
+  }
+  // One that is bytes as they are on the wire, a multiple of eight.
+  template <typename T, size_t kBytes>
+  void Bytes(const char* name, std::span<T, kBytes> bytes) {
+    static_assert(sizeof(T) == 1 && kBytes % 8 == 0);
+    static_assert(std::endian::native == std::endian::little);
+    ++listed_;
+    for (size_t at = 0; at < kBytes; at += 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, &bytes[at], 8);
+      word = sub().Scalar(name, {8, UINT64_MAX, Show::kWire}, word);
+      if constexpr (Sub::kReads) std::memcpy(&bytes[at], &word, 8);
+    }
   }
   // One that has a list of its own.
   template <typename T>
@@ -156,6 +171,9 @@ class FieldVisitor {
     } else if constexpr (std::is_same_v<Type, MrKey>) {
       const uint64_t got = pass({4, UINT32_MAX, Show::kHex}, value.value);
       if constexpr (Sub::kReads) value.value = static_cast<uint32_t>(got);
+    } else if constexpr (std::is_same_v<Type, Qpn>) {
+      const uint64_t got = pass({4, 0xffffff, Show::kHex}, value.value);
+      if constexpr (Sub::kReads) value.value = static_cast<uint32_t>(got);
     } else if constexpr (std::is_same_v<Type, Duration>) {
       const uint64_t got = pass({8, kImageDurationMax, Show::kDuration},
                                 static_cast<uint64_t>(value.ns()));
@@ -182,8 +200,8 @@ class FieldVisitor {
 class ImageWriter : public FieldVisitor<ImageWriter> {
  public:
   static constexpr bool kReads = false;
-  // With the header of an image of `service`.
-  ImageWriter(QpService service, Time now, std::span<uint8_t> out);
+  // With the header of an image of `kind`.
+  ImageWriter(ImageKind kind, Time now, std::span<uint8_t> out);
 
   uint64_t Scalar(const char*, FieldType type, uint64_t value) {
     Put(value, type.bytes);
@@ -207,7 +225,9 @@ class ImageReader : public FieldVisitor<ImageReader> {
   // Refuses what is no image of this version.
   ImageReader(std::span<const uint8_t> image, Time now);
 
-  QpService service() const;
+  ImageKind kind() const;
+  // Of a queue pair's image; another one is refused.
+  QpService service();
   uint64_t Scalar(const char* name, FieldType type, uint64_t value);
   // All has been read; what is left may be padding only.
   void Finish();

@@ -153,8 +153,9 @@ struct FieldsOf<RecvQueue> {
 inline void ReadShape(ImageReader& reader, const ImageShape& wanted) {
   ImageShape found;
   reader.Element("shape", found);
-  reader.Require(reader.service() == wanted.service, "service",
-                 static_cast<uint64_t>(reader.service()),
+  const QpService service = reader.service();
+  reader.Require(service == wanted.service, "service",
+                 static_cast<uint64_t>(service),
                  "is another than this queue pair's");
   const QpLimits& a = found.limits;
   const QpLimits& b = wanted.limits;

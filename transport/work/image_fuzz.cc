@@ -1,17 +1,21 @@
-// Images with any members changed, of queue pairs in the middle of something:
-// each is refused, or gives a queue pair whose invariants hold and go on
+// Images with any members changed, of queue pairs and connections in the middle
+// of something: each is refused, or gives one whose invariants hold and go on
 // holding, whatever comes next. The ends abort when the core touches a byte
 // that it was not given.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "tests/fuzz/input.h"
+#include "tests/support/cm_sink.h"
 #include "tests/support/endpoint.h"
 #include "tests/support/image_map.h"
 #include "tests/support/unacked_end.h"
 #include "transport/base/check.h"
+#include "transport/cm/image.h"
+#include "transport/cm/image_fields.h"
 #include "transport/rc/image_fields.h"
 #include "transport/work/timers.h"
 #include "transport/work/unacked_image.h"
@@ -20,6 +24,7 @@ namespace urnic {
 namespace {
 
 using testing::Bytes;
+using testing::CmSink;
 using testing::Endpoint;
 using testing::FakeHost;
 using testing::ImageMap;
@@ -218,13 +223,165 @@ class UnackedImages {
   std::optional<UnackedEnd<Qp>> end_;
 };
 
+// Two managers that set up connections and end them.
+class CmImages {
+ public:
+  explicit CmImages(Input input) : in_(input) {
+    for (int i = 0; i < 2; ++i) {
+      Start(i);
+      URNIC_CHECK(managers_[i]->Listen(kService, 0, 0, listeners_[i]) == 0);
+    }
+  }
+
+  void Run() {
+    for (uint32_t n = in_.Below(24); n != 0; --n) Operate();
+    const int i = in_.Below(2);
+    cm::MovedConnection moved;
+    for (const uint32_t id : managers_[i]->CommIds()) {
+      if (!managers_[i]->Copy(id, moved)) std::abort();
+      if (in_.Below(2) == 0) break;
+    }
+    const uint32_t id = moved.connection.local_comm_id;
+    std::vector<uint8_t> image(cm::ExtractImage(*managers_[i], id, now_, {}));
+    if (image.empty()) return;
+    (void)cm::ExtractImage(*managers_[i], id, now_, image);
+    Alter(in_, ImageMap(moved), image);
+    if (in_.Below(4) != 0) URNIC_CHECK(managers_[i]->Forget(id) == 0);
+    cm::Handle handle;
+    if (!cm::InsertImage(image, now_, *managers_[i], handle).ok()) return;
+    managers_[i]->CheckInvariants();
+    for (uint32_t n = 24; n != 0; --n) Operate();
+    End();
+  }
+
+ private:
+  static constexpr uint64_t kService = 0x1061c06;
+
+  void Start(int i) {
+    cm::Config config;
+    config.ca_guid = 0xca00 + i;
+    config.first_communication_id = 0x5000u * (1 + i);
+    config.max_connections = 16;
+    config.max_half_open_per_source = 4;
+    managers_[i].emplace(config);
+  }
+  net::PathQuery PathFrom(int i) {
+    net::PathQuery path;
+    path.remote = wire::Gid::FromIpv4(0x0a000002 - i);
+    return path;
+  }
+  void Operate() {
+    const int i = in_.Below(2);
+    switch (in_.Below(8)) {
+      case 0:
+        Connect(i);
+        break;
+      case 1:
+        now_ = std::max(now_, std::min(managers_[i]->NextDeadline(),
+                                       now_ + Duration::Seconds(1)));
+        managers_[i]->OnTimer(now_, sinks_[i]);
+        break;
+      case 2:
+      case 3:
+      case 4:
+        Call(i);
+        break;
+      default:
+        Deliver(i);
+    }
+    Check();
+  }
+  void Connect(int i) {
+    cm::Handle handle;
+    if (in_.Below(4) == 0) {
+      cm::SidrRequestParams params;
+      params.service_id = kService;
+      params.mad_path = PathFrom(i);
+      (void)managers_[i]->SidrRequest(params, 0, now_, sinks_[i], handle);
+    } else {
+      cm::ConnectParams params;
+      params.service_id = kService;
+      params.mad_path = PathFrom(i);
+      params.qpn.value = in_.Below(8);
+      (void)managers_[i]->Connect(params, 0, now_, sinks_[i], handle);
+    }
+    if (handle.valid()) handles_[i].push_back(handle);
+  }
+  void Call(int i) {
+    if (handles_[i].empty()) return;
+    cm::ConnectionManager& m = *managers_[i];
+    CmSink& sink = sinks_[i];
+    const cm::Handle h = handles_[i][in_.Byte() % handles_[i].size()];
+    switch (in_.Below(8)) {
+      case 0:
+        (void)m.Reject(h, {}, now_, sink);
+        break;
+      case 1:
+        (void)m.Destroy(h, now_, sink);
+        break;
+      case 2:
+        (void)m.PrepareMra(h, 12);
+        break;
+      case 3:
+        (void)m.Disconnect(h, {}, now_, sink);
+        break;
+      default: {  // what it waits for
+        cm::AcceptParams params;
+        params.qpn.value = in_.Below(8);
+        (void)m.Accept(h, params, now_, sink);
+        (void)m.SendRtu(h, {}, sink);
+        (void)m.SendDrep(h, {}, now_, sink);
+        (void)m.SidrReply(h, {}, sink);
+      }
+    }
+  }
+  void Deliver(int i) {
+    if (sinks_[i].mads.empty()) return;
+    const testing::SentMad mad = sinks_[i].mads.front();
+    sinks_[i].mads.pop_front();
+    (void)managers_[1 - i]->OnMad(mad.bytes, PathFrom(1 - i), now_,
+                                  sinks_[1 - i]);
+  }
+  void Check() {
+    for (int i = 0; i < 2; ++i) {
+      managers_[i]->CheckInvariants();
+      for (const testing::SeenEvent& seen : sinks_[i].events) {
+        handles_[i].push_back(seen.event.handle);
+      }
+      sinks_[i].events.clear();
+    }
+  }
+  // Whatever it was, it comes to its end.
+  void End() {
+    for (int i = 0; i < 2; ++i) {
+      cm::ConnectionManager& m = *managers_[i];
+      for (const cm::Handle h : handles_[i])
+        (void)m.Destroy(h, now_, sinks_[i]);
+      while (!m.NextDeadline().IsInfinite()) {
+        m.OnTimer(m.NextDeadline(), sinks_[i]);
+        m.CheckInvariants();
+      }
+    }
+  }
+
+  Input in_;
+  std::optional<cm::ConnectionManager> managers_[2];
+  CmSink sinks_[2];
+  cm::Handle listeners_[2];
+  std::vector<cm::Handle> handles_[2];
+  Time now_ = Time::FromNs(1'000'000'000);
+};
+
 }  // namespace
 }  // namespace urnic
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using urnic::testing::Input;
   Input input(data, size);
-  switch (input.Below(4)) {
+  switch (input.Below(5)) {
+    case 4:
+      std::make_unique<urnic::CmImages>(input)->Run();
+      break;
     case 0:
       urnic::UnackedImages<urnic::uc::Qp>(input).Run();
       break;

@@ -72,7 +72,7 @@ auto& AsUnacked(Qp& qp) {
 template <typename Qp>
 size_t ExtractUnacked(const Qp& qp, QpService service, Time now,
                       std::span<uint8_t> out) {
-  ImageWriter writer(service, now, out);
+  ImageWriter writer(KindOf(service), now, out);
   const ImageShape shape = FieldsOf<UnackedQp>::ShapeOf(qp, service);
   writer.Element("shape", shape);
   writer.Element("", qp);
