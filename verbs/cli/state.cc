@@ -5,7 +5,7 @@
 
 #include "transport/work/image.h"
 #include "verbs/cli/command.h"
-#include "verbs/cli/qp_image.h"
+#include "verbs/cli/image_view.h"
 #include "verbs/cli/rnic_process.h"
 
 namespace urnic {
@@ -22,7 +22,7 @@ int Complain(const std::string& what) {
   return kExitFailed;
 }
 
-void Print(const QpView& view, const StateArguments& arguments) {
+void Print(const ImageView& view, const StateArguments& arguments) {
   if (arguments.qpn == 0) std::printf("  %s\n", view.line.c_str());
   if (arguments.qpn == view.qpn) std::fputs(view.members.c_str(), stdout);
 }
@@ -37,7 +37,7 @@ bool PrintImages(const std::string& answer, const StateArguments& arguments) {
       Complain("the answer is not one of images");
       return false;
     }
-    const auto view = ViewQpImage(rest.first(bytes));
+    const auto view = ViewImage(rest.first(bytes));
     if (!view.ok()) {
       Complain("an image is not good: " + std::string(view.status().message()));
       return false;
@@ -68,10 +68,12 @@ int Show(const StateArguments& arguments) {
 
 void AddStateCommand(CLI::App& app, int* exit_status) {
   CLI::App* command = app.add_subcommand(
-      "state", "Show the state of the queue pairs of running programs");
+      "state",
+      "Show the state of queue pairs and connections of running programs");
   command->footer(
-      "One line for each queue pair; with --qp all that one holds. Programs of "
-      "the same user, or of all for root.");
+      "One line for each queue pair, and for each connection of rdma_cm; with "
+      "--qp all that one holds, and its connection. Programs of the same user, "
+      "or of all for root.");
   auto arguments = std::make_shared<StateArguments>();
   command->add_option("DEVICE", arguments->device, "urnic0, for instance")
       ->configurable(false);

@@ -1,6 +1,7 @@
 #include "verbs/control/control_commands.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +17,8 @@
 namespace urnic::control {
 
 namespace {
+
+std::atomic<SendConnections> g_send_connections = nullptr;
 
 std::string Refuse(const std::string& why) {
   return absl::StrCat("error\n", why, "\n");
@@ -96,6 +99,8 @@ void SendState(Device& device, const ControlSocket::Reply& reply) {
     }
     if (!reply(images)) return;
   }
+  const SendConnections send = g_send_connections.load();
+  if (send != nullptr) (void)send(device.identity().name, reply);
 }
 
 std::string Answer(Device& device, std::string_view request) {
@@ -119,6 +124,10 @@ std::string Answer(Device& device, std::string_view request) {
 }
 
 }  // namespace
+
+void SetSendConnections(SendConnections send) {
+  g_send_connections.store(send);
+}
 
 void AnswerControl(Device& device, std::string_view request,
                    const ControlSocket::Reply& reply) {

@@ -11,6 +11,14 @@ namespace urnic::control {
 
 class Device;
 
+// Sends the images of the connections on this device, a few at a time; false:
+// nobody takes the answer any more.
+using SendConnections = bool (*)(std::string_view device,
+                                 const ControlSocket::Reply& reply);
+// Who keeps the connections of the devices of this process (rdma_cm's service),
+// for as long as it lives. Any thread.
+void SetSendConnections(SendConnections send);
+
 // Any text has an answer. Waits for the engine's token. Any thread.
 void AnswerControl(Device& device, std::string_view request,
                    const ControlSocket::Reply& reply);

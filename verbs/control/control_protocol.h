@@ -16,7 +16,7 @@
 //   own;
 //                     it replaces one of the same prefix, router and metric
 //   route del ROUTE   one of its own less, by prefix, router and metric
-//   state             the state of all queue pairs
+//   state             the state of all queue pairs and connections
 //
 // The answer comes in one packet or more, and ends when the server hangs up.
 // Its first line is "ok", and what was asked for follows: of `addr`, a line
@@ -25,8 +25,9 @@
 // of the address meant. Of `route`, a line for each: "ROUTE proto static" of
 // its own, "ROUTE proto kernel" of the kernel's; and if they do not fit into
 // one packet, a last one that says how many more there are. Of `state`, the
-// images of the queue pairs, one behind the other (transport/work/image.h). Or
-// the first line is "error", and one follows that says why.
+// images of the queue pairs, then those of rdma_cm's connections, one behind
+// the other (transport/work/image.h). Or the first line is "error", and one
+// follows that says why.
 
 #define URNIC_CONTROL_SUFFIX ".sock"
 // No request is longer, and no packet of an answer.

@@ -6,9 +6,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "datapath/memory/address_space.h"
+#include "verbs/control/control_commands.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/identity/device_identity.h"
@@ -70,10 +72,18 @@ RdmaCm* MakeRdmaCm() {
 
 std::atomic<RdmaCm*> g_rdma_cm = nullptr;
 
+bool SendState(std::string_view device,
+               const control::ControlSocket::Reply& reply) {
+  return g_rdma_cm.load()->service->SendImages(device, reply);
+}
+
 RdmaCm* TheRdmaCm() {
   static std::mutex mutex;
   std::lock_guard lock(mutex);
-  if (g_rdma_cm.load() == nullptr) g_rdma_cm.store(MakeRdmaCm());
+  if (g_rdma_cm.load() == nullptr) {
+    g_rdma_cm.store(MakeRdmaCm());
+    if (g_rdma_cm.load() != nullptr) control::SetSendConnections(SendState);
+  }
   return g_rdma_cm.load();
 }
 

@@ -1,26 +1,31 @@
 // What `urnic state` finds in a program: queue pairs in any state, made and
-// used through libibverbs.
+// used through libibverbs, and connections of librdmacm.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rdma/rdma_cma.h>
 #include <unistd.h>
 
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "transport/work/image.h"
-#include "verbs/cli/qp_image.h"
+#include "verbs/cli/image_view.h"
 #include "verbs/cli/rnic_process.h"
 #include "verbs/provider/testing/verbs_pair.h"
 
 namespace urnic {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A line for each queue pair, in the order of their making.
+// A line for each queue pair, in the order of their making, and for each
+// connection.
 std::vector<std::string> Lines() {
   const auto rnic = FindOneRnic("urnic0", std::to_string(getpid()));
   EXPECT_TRUE(rnic.ok()) << rnic.status();
@@ -35,7 +40,7 @@ std::vector<std::string> Lines() {
       ADD_FAILURE() << "no image";
       break;
     }
-    const auto view = ViewQpImage(rest.first(bytes));
+    const auto view = ViewImage(rest.first(bytes));
     EXPECT_TRUE(view.ok()) << view.status();
     if (view.ok()) lines.push_back(view->line);
     rest = rest.subspan(bytes);
@@ -62,6 +67,41 @@ TEST(StateTest, ShowsQueuePairsInAnyState) {
   ASSERT_EQ(b.To(IBV_QPS_ERR), 0);
   EXPECT_THAT(Lines(),
               ElementsAre(HasSubstr(" RC  RTS "), HasSubstr(" UC  ERR ")));
+}
+
+rdma_cm_id* EndPoint(int flags) {
+  rdma_addrinfo hints = {};
+  hints.ai_flags = flags;
+  hints.ai_port_space = RDMA_PS_TCP;
+  rdma_addrinfo* info = nullptr;
+  EXPECT_EQ(rdma_getaddrinfo("10.9.0.1", "7174", &hints, &info), 0);
+  ibv_qp_init_attr attributes = {};
+  attributes.cap = {1, 1, 1, 1, 0};
+  attributes.qp_type = IBV_QPT_RC;
+  rdma_cm_id* id = nullptr;
+  EXPECT_EQ(rdma_create_ep(&id, info, nullptr, &attributes), 0);
+  rdma_freeaddrinfo(info);
+  return id;
+}
+
+TEST(StateTest, ShowsConnections) {
+  rdma_cm_id* const listener = EndPoint(RAI_PASSIVE);
+  ASSERT_EQ(rdma_listen(listener, 1), 0);
+  rdma_cm_id* const client = EndPoint(0);
+  ASSERT_NE(client, nullptr);
+  std::thread connects([&] { EXPECT_EQ(rdma_connect(client, nullptr), 0); });
+  rdma_cm_id* server = nullptr;
+  EXPECT_EQ(rdma_get_request(listener, &server), 0);
+  const std::vector<std::string> asked = Lines();
+  EXPECT_THAT(asked, Contains(AllOf(HasSubstr("CM 0x"), HasSubstr(" REQ_SENT "),
+                                    HasSubstr(" peer 10.9.0.1 "),
+                                    HasSubstr(" repetitions left"))));
+  EXPECT_THAT(asked, Contains(HasSubstr("REQ_")).Times(2));
+  ASSERT_NE(server, nullptr);
+  EXPECT_EQ(rdma_accept(server, nullptr), 0);
+  connects.join();
+  EXPECT_THAT(Lines(), Contains(HasSubstr(" ESTABLISHED ")).Times(2));
+  for (rdma_cm_id* id : {client, server, listener}) rdma_destroy_ep(id);
 }
 
 }  // namespace

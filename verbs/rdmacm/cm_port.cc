@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "transport/base/check.h"
+#include "transport/cm/image.h"
 #include "transport/wire/be.h"
 
 namespace urnic::rdmacm {
@@ -73,6 +75,32 @@ uint32_t CmPort::Connections() {
     return 0;
   });
   return count;
+}
+
+bool CmPort::SendImages(const std::function<bool(std::string_view)>& reply) {
+  constexpr size_t kBatchBytes = 16 * 1024;
+  std::vector<uint32_t> ids;
+  Call([&](const cm::ConnectionManager& cm, Time, cm::Sink&) {
+    ids = cm.CommIds();
+    return 0;
+  });
+  std::vector<uint8_t> images;
+  for (size_t next = 0; next < ids.size();) {
+    images.clear();
+    Call([&](const cm::ConnectionManager& cm, Time now, cm::Sink&) {
+      for (; next < ids.size() && images.size() < kBatchBytes; ++next) {
+        const size_t at = images.size();
+        // None, where it has ended meanwhile.
+        images.resize(at + cm::ExtractImage(cm, ids[next], now, {}));
+        (void)cm::ExtractImage(cm, ids[next], now,
+                               std::span(images).subspan(at));
+      }
+      return 0;
+    });
+    const auto* bytes = reinterpret_cast<const char*>(images.data());
+    if (!reply(std::string_view(bytes, images.size()))) return false;
+  }
+  return true;
 }
 
 RxVerdict CmPort::OnMad(std::span<const uint8_t> mad,

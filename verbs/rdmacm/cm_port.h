@@ -9,8 +9,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "transport/cm/connection_manager.h"
@@ -60,6 +62,10 @@ class CmPort final : public net::MadHandler, private cm::Sink {
 
   // In the manager, without listeners. REQUIRES: as Call().
   uint32_t Connections();
+  // Their images (transport/cm/image.h), one behind the other, some for each
+  // call of `reply`: the engine goes on between them. Ends where it says false,
+  // and returns that. REQUIRES: as Call().
+  bool SendImages(const std::function<bool(std::string_view)>& reply);
 
   // --- While the token is held ---------------------------------------------
   // What an event wants done when this call of the manager is over. Adopt: a

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <set>
 #include <string>
+#include <string_view>
 
+#include "transport/cm/image.h"
 #include "transport/wire/mad.h"
 #include "verbs/rdmacm/testing/host.h"
 
@@ -65,6 +67,28 @@ TEST_F(ConnectTest, AConnectionIsMadeAndEnds) {
   EXPECT_EQ(client_.Destroy(client_id_), 5u);
   EXPECT_EQ(server_.Destroy(server_id_), 3u);
   EXPECT_EQ(server_.Destroy(listener_), 1u);
+}
+
+TEST_F(ConnectTest, ConnectionsAreShownAsImages) {
+  Establish();
+  std::string images;
+  const auto reply = [&](std::string_view part) {
+    images += part;
+    return true;
+  };
+  EXPECT_TRUE(client_.service->SendImages("another", reply));
+  EXPECT_TRUE(images.empty());
+  EXPECT_TRUE(client_.service->SendImages("a", reply));
+  cm::MovedConnection moved;
+  const auto* bytes = reinterpret_cast<const uint8_t*>(images.data());
+  const ImageRefusal refusal =
+      cm::ReadImage({bytes, images.size()}, Time(), moved);
+  EXPECT_TRUE(refusal.ok()) << refusal.Text();
+  EXPECT_EQ(moved.connection.state, cm::State::kEstablished);
+  EXPECT_EQ(moved.connection.local_qpn.value, kClientQpn);
+  EXPECT_EQ(moved.connection.remote_qpn.value, kServerQpn);
+  const auto nobody = [](std::string_view) { return false; };
+  EXPECT_FALSE(client_.service->SendImages("a", nobody));
 }
 
 TEST_F(ConnectTest, BothSidesLearnWhatTheOtherWants) {

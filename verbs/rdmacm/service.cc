@@ -116,6 +116,15 @@ void Service::AwaitFarewells() {
   } while (!waiting.empty() && waiting.front()->rnic().Now() < end);
 }
 
+bool Service::SendImages(std::string_view rnic,
+                         const std::function<bool(std::string_view)>& reply) {
+  for (const auto& port : ports_) {
+    if (port->rnic().info().name != rnic || !port->is_open()) continue;
+    if (!port->SendImages(reply)) return false;
+  }
+  return true;
+}
+
 uint32_t Service::connections() {
   uint32_t count = 0;
   for (const auto& port : ports_) {

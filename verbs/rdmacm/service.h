@@ -87,6 +87,9 @@ class Service final : public CmEvents, public ResolutionEvents {
   // only wait for their last packets to die; without listeners. Outside of
   // the tokens.
   uint32_t connections();
+  // Their images on the RNIC of this name: see CmPort::SendImages().
+  bool SendImages(std::string_view rnic,
+                  const std::function<bool(std::string_view)>& reply);
 
   // --- Ids (service.cc) ----------------------------------------------------
   // EINVAL: a port space that we do not have. ENOMEM: 65536 ids.

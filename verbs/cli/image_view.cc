@@ -1,4 +1,6 @@
-#include "verbs/cli/qp_image.h"
+#include "verbs/cli/image_view.h"
+
+#include <arpa/inet.h>
 
 #include <bit>
 #include <cstdarg>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "transport/base/lessor.h"
+#include "transport/cm/image.h"
 #include "transport/rc/image.h"
 #include "transport/uc/image.h"
 #include "transport/ud/image.h"
@@ -90,21 +93,64 @@ std::string Line(const ud::Qp& qp) {
               qp.config().qkey, qp.send_psn().value());
 }
 
+std::string AddressText(const wire::Gid& gid) {
+  char text[INET6_ADDRSTRLEN] = "";
+  const bool v4 = gid.is_ipv4();
+  inet_ntop(v4 ? AF_INET : AF_INET6, &gid.bytes[v4 ? 12 : 0], text,
+            sizeof(text));
+  return text;
+}
+
+std::string Line(const cm::Connection& c) {
+  std::string line = Text(
+      "CM 0x%08x %-13s peer %s 0x%08x", c.local_comm_id, cm::NameOf(c.state),
+      AddressText(c.mad_path.remote).c_str(), c.remote_comm_id);
+  if (c.has_local_qpn) line += Text("  QP 0x%06x", c.local_qpn.value);
+  line += Text("  service 0x%016llx",
+               static_cast<unsigned long long>(c.service_id));
+  if (c.orphan) line += "  closed here";
+  if (!c.deadline.IsInfinite()) {
+    line +=
+        Text("  timer in %.3f ms", static_cast<double>(c.deadline.ns()) / 1e6);
+    if (c.state != cm::State::kTimewait) {
+      line += Text(", %u repetitions left", c.retries_left);
+    }
+  }
+  return line;
+}
+
+absl::StatusOr<ImageView> ViewConnection(std::span<const uint8_t> image) {
+  cm::MovedConnection moved;
+  const ImageRefusal refusal = cm::ReadImage(image, Time(), moved);
+  if (!refusal.ok()) return absl::InvalidArgumentError(refusal.Text());
+  const cm::Connection& c = moved.connection;
+  ImageView view{.qpn = c.has_local_qpn ? c.local_qpn.value : 0,
+                 .line = Line(c),
+                 .members = ""};
+  cm::ShowState(moved, Time(), view.members);
+  return view;
+}
+
 template <typename Qp>
-absl::StatusOr<QpView> View(std::span<const uint8_t> image, Qp& qp) {
+absl::StatusOr<ImageView> View(std::span<const uint8_t> image, Qp& qp) {
   // On a clock that begins with the image: times are what is left.
   const ImageRefusal refusal = ReadImage(image, Time(), qp);
   if (!refusal.ok()) return absl::InvalidArgumentError(refusal.Text());
-  QpView view{.qpn = qp.limits().qpn, .line = Line(qp), .members = ""};
+  ImageView view{.qpn = qp.limits().qpn, .line = Line(qp), .members = ""};
   ShowState(qp, Time(), view.members);
   return view;
 }
 
 }  // namespace
 
-absl::StatusOr<QpView> ViewQpImage(std::span<const uint8_t> image) {
+absl::StatusOr<ImageView> ViewImage(std::span<const uint8_t> image) {
+  ImageKind kind = ImageKind::kRc;
+  ImageRefusal refusal = ReadImageKind(image, kind);
+  if (refusal.ok() && kind == ImageKind::kConnection) {
+    return ViewConnection(image);
+  }
   ImageShape shape;
-  const ImageRefusal refusal = ReadImageShape(image, shape);
+  if (refusal.ok()) refusal = ReadImageShape(image, shape);
   if (!refusal.ok()) return absl::InvalidArgumentError(refusal.Text());
   Ground g(shape);
   switch (shape.service) {

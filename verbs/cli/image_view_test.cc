@@ -1,4 +1,4 @@
-#include "verbs/cli/qp_image.h"
+#include "verbs/cli/image_view.h"
 
 #include <gmock/gmock.h>
 
@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/cm_sink.h"
 #include "tests/support/endpoint.h"
 #include "tests/support/unacked_end.h"
+#include "transport/cm/image.h"
 
 namespace urnic {
 namespace {
@@ -15,9 +17,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-class QpImageTest : public ::testing::Test {
+class ImageViewTest : public ::testing::Test {
  protected:
-  QpImageTest() {
+  ImageViewTest() {
     config_.dest_qpn = 0x22;
     config_.qkey = 0x1234;
     config_.mtu = 256;
@@ -27,21 +29,21 @@ class QpImageTest : public ::testing::Test {
     config_.max_rd_atomic = 1;
   }
   static std::string Refusal(std::span<const uint8_t> image) {
-    return std::string(ViewQpImage(image).status().message());
+    return std::string(ViewImage(image).status().message());
   }
 
   QpConfig config_;
   const Time now_ = Time::FromNs(9'000'000'000);
 };
 
-TEST_F(QpImageTest, ARcQueuePairThatWaitsForItsPeer) {
+TEST_F(ImageViewTest, ARcQueuePairThatWaitsForItsPeer) {
   testing::FakeHost host(4096);
   testing::Endpoint end(host, {.qpn = 0x11});
   end.Connect(config_);
   const uint32_t key = host.Register(1, 0, 4096, mem::kLocalWrite);
   ASSERT_TRUE(end.PostSend({.sges = {{host.address(0), 600, key}}}));
   ASSERT_EQ(end.Transmit(now_, 2).size(), 2);
-  const auto view = ViewQpImage(end.Image(now_ + Duration::Milliseconds(7)));
+  const auto view = ViewImage(end.Image(now_ + Duration::Milliseconds(7)));
   ASSERT_TRUE(view.ok()) << view.status();
   EXPECT_EQ(view->qpn, 0x11u);
   EXPECT_EQ(view->line,
@@ -52,14 +54,14 @@ TEST_F(QpImageTest, ARcQueuePairThatWaitsForItsPeer) {
   EXPECT_THAT(view->members, HasSubstr("record.length 600\n"));
 }
 
-TEST_F(QpImageTest, DatagramsAndUnreliableConnections) {
+TEST_F(ImageViewTest, DatagramsAndUnreliableConnections) {
   testing::UnackedEnd<ud::Qp> ud(0x33, config_);
-  const auto datagrams = ViewQpImage(ud.Image());
+  const auto datagrams = ViewImage(ud.Image());
   ASSERT_TRUE(datagrams.ok()) << datagrams.status();
   EXPECT_EQ(datagrams->line,
             "QP 0x000033 UD  RTS   Q_Key 0x00001234  out: PSN 0x000100");
   testing::UnackedEnd<uc::Qp> uc(0x44, config_);
-  const auto connection = ViewQpImage(uc.Image());
+  const auto connection = ViewImage(uc.Image());
   ASSERT_TRUE(connection.ok()) << connection.status();
   EXPECT_EQ(connection->line,
             "QP 0x000044 UC  RTS   peer 0x000022  out: PSN 0x000100  in: PSN "
@@ -67,7 +69,38 @@ TEST_F(QpImageTest, DatagramsAndUnreliableConnections) {
   EXPECT_THAT(connection->members, HasSubstr("receive.expected 0x000200\n"));
 }
 
-TEST_F(QpImageTest, WhatIsNoImageIsRefusedByName) {
+TEST_F(ImageViewTest, AConnectionThatWaitsForItsPeer) {
+  cm::Config ca;
+  ca.first_communication_id = 0x1234;
+  cm::ConnectionManager manager(ca);
+  testing::CmSink sink;
+  cm::ConnectParams params;
+  params.service_id = 0x1061c06;
+  params.mad_path.remote = wire::Gid::FromIpv4(0x0a000002);
+  params.qpn = Qpn{0x11};
+  params.max_cm_retries = 3;
+  cm::Handle handle;
+  ASSERT_EQ(manager.Connect(params, 0, now_, sink, handle), 0);
+  const auto image = [&](Time now) {
+    std::vector<uint8_t> bytes(cm::ExtractImage(manager, 0x1234, now, {}));
+    (void)cm::ExtractImage(manager, 0x1234, now, bytes);
+    return bytes;
+  };
+  const auto view = ViewImage(image(now_ + Duration::Milliseconds(31)));
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ(view->qpn, 0x11u);
+  EXPECT_EQ(
+      view->line,
+      "CM 0x00001234 REQ_SENT      peer 10.0.0.2 0x00000000  QP 0x000011  "
+      "service 0x0000000001061c06  timer in 4800.838 ms, 3 repetitions "
+      "left");
+  EXPECT_THAT(view->members, HasSubstr("connection.retries_left 3\n"));
+  ASSERT_EQ(manager.SetUser(handle, 9), 0);
+  EXPECT_THAT(ViewImage(image(now_))->members,
+              HasSubstr("connection.user 9\n"));
+}
+
+TEST_F(ImageViewTest, WhatIsNoImageIsRefusedByName) {
   testing::UnackedEnd<ud::Qp> ud(0x33, config_);
   std::vector<uint8_t> image = ud.Image();
   image[40] ^= 1;
