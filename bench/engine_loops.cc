@@ -49,8 +49,10 @@ std::unique_ptr<Port> OpenPort(const char* dev) {
 // One engine with one queue pair, its rings and its memory.
 class Node {
  public:
-  Node(std::unique_ptr<Port> port, uint32_t ip)
-      : gid_(wire::Gid::FromIpv4(ip)) {
+  Node(std::unique_ptr<Port> port, uint32_t ip, uint32_t max_inline = 0)
+      : gid_(wire::Gid::FromIpv4(ip)),
+        max_inline_(max_inline),
+        rings_(new testing::FakeRings(256, 1, max_inline, 64, 1)) {
     NicConfig config;
     config.addresses = {{gid_, 96 + 24}};
     nic_ = new Nic(std::move(port), config);
@@ -64,7 +66,7 @@ class Node {
 
   void CreateQp() {
     EngineQpConfig config;
-    config.limits = {.pd = kPd};
+    config.limits = {.pd = kPd, .max_inline = max_inline_};
     config.sq = rings_->sq().view();
     config.rq = rings_->rq().view();
     config.send_cq = &cq_;
@@ -112,6 +114,21 @@ class Node {
       rings_->WriteSend(i, wr);
     }
   }
+  // As ib_send_lat: sends of two inline bytes, and receives for them.
+  void PrepareSends() {
+    testing::SendWr wr;
+    wr.inline_data = {1, 2};
+    for (uint32_t i = 0; i < rings_->sq().entries(); ++i) {
+      rings_->WriteSend(i, wr);
+    }
+    while (rings_->PostRecv({.sges = {{Address(0), 2, key_}}})) {
+    }
+  }
+  // REQUIRES: PrepareSends(); the entry is there.
+  void PostRecv() {
+    std::atomic_ref(rings_->rq().indices().producer)
+        .fetch_add(1, std::memory_order_release);
+  }
   void Post(uint32_t count) {
     std::atomic_ref(rings_->sq().indices().producer)
         .fetch_add(count, std::memory_order_release);
@@ -126,18 +143,24 @@ class Node {
     ++cq_indices_.consumer;
     return true;
   }
+  void Await() {
+    while (!Poll()) {
+      if (!engine_->Progress()) NoEvents::Fail("token is taken");
+    }
+  }
 
  private:
   uint64_t Address(size_t offset) const {
     return reinterpret_cast<uint64_t>(memory_) + offset;
   }
 
-  wire::Gid gid_;
+  const wire::Gid gid_;
+  const uint32_t max_inline_;
+  testing::FakeRings* const rings_;
   Nic* nic_;
   Engine* engine_;
   uint8_t* memory_;
   EngineQp* qp_ = nullptr;
-  testing::FakeRings* rings_ = new testing::FakeRings(256, 1, 0, 64, 1);
   urnic_cqe* cq_ring_ = new urnic_cqe[256];
   urnic_queue_indices cq_indices_ = {};
   CompletionQueue cq_{cq_ring_, &cq_indices_, 256, &g_events, nullptr};
@@ -149,15 +172,38 @@ struct Nodes {
   Node* b;
 };
 
+void Connect(const Nodes& n) {
+  InstallMemoryGuard(nullptr, nullptr);
+  n.a->CreateQp();
+  n.b->CreateQp();
+  n.a->Connect(*n.b, 4096);
+  n.b->Connect(*n.a, 4096);
+}
+
 Nodes& RingNodes() {
   static Nodes nodes = [] {
-    InstallMemoryGuard(nullptr, nullptr);
     Nodes n{new Node(OpenPort("ring:bench:a"), 0x0a010001),
             new Node(OpenPort("ring:bench:b"), 0x0a010002)};
-    n.a->CreateQp();
-    n.b->CreateQp();
-    n.a->Connect(*n.b, 4096);
-    n.b->Connect(*n.a, 4096);
+    Connect(n);
+    return n;
+  }();
+  return nodes;
+}
+
+// Between two calls a message, and the acknowledgement of the last one, are on
+// their way to `a`.
+Nodes& PingPongNodes() {
+  constexpr uint32_t kMaxInline = 236;  // what ib_send_lat asks for
+  static Nodes nodes = [] {
+    Nodes n{new Node(OpenPort("ring:trip:a"), 0x0a020001, kMaxInline),
+            new Node(OpenPort("ring:trip:b"), 0x0a020002, kMaxInline)};
+    Connect(n);
+    n.a->PrepareSends();
+    n.b->PrepareSends();
+    n.a->Post(1);
+    n.b->Await();
+    n.b->PostRecv();
+    n.b->Post(1);
     return n;
   }();
   return nodes;
@@ -193,6 +239,21 @@ void Writes(benchmark::State& state, uint32_t bytes, uint32_t count) {
   state.counters["complete"] = static_cast<double>(complete) * ns;
 }
 
+// Half a trip of ib_send_lat, without the verbs above the rings: the completion
+// of the last send is awaited, then the answer; the next receive and send are
+// posted. Both ends in turn, so that nobody looks in vain.
+void HalfTrip(benchmark::State& state) {
+  Nodes& nodes = PingPongNodes();
+  Measure(state, 2, [&] {
+    for (Node* node : {nodes.a, nodes.b}) {
+      node->Await();
+      node->Await();
+      node->PostRecv();
+      node->Post(1);
+    }
+  });
+}
+
 // What an iteration costs that finds nothing.
 void IdleIteration(benchmark::State& state) {
   Nodes& nodes = RingNodes();
@@ -210,6 +271,7 @@ void AddEngineLoops(std::vector<Loop>& loops) {
            [=](benchmark::State& state) { Writes(state, bytes, count); }});
     }
   }
+  loops.push_back({"engine/half_trip", HalfTrip});
   loops.push_back({"engine/idle_iteration", IdleIteration});
 }
 

@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HISTORY = ROOT / "bench" / "history.jsonl"
 GOODPUT = ROOT / "tests" / "sim" / "goldens" / "goodput.txt"
 LOOPS = ("wire/parse", "rc/requester_write8", "rc/responder_write8",
-         "engine/write/8/list_of_32")
+         "engine/write/8/list_of_32", "engine/half_trip")
 TOLERANCE = 0.02
 
 

@@ -35,6 +35,7 @@ printf '%-28s %s\n' loop instructions/packet
   while read -r loop; do
     case $loop in
       */icrc_latency/* | */list_of_1 | */idle_iteration) packets=1 ;;
+      */half_trip) packets=2 ;;
       *) packets=32 ;;
     esac
     first=$(count "$loop" $few)
