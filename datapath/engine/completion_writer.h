@@ -1,8 +1,8 @@
 #pragma once
 
-// Completions on their way into the rings of completion queues, and what
-// follows from them: events that moderation holds back, and queues that have
-// lost an entry. Token holder only.
+// Writes completions into the rings of completion queues. Also keeps events
+// that moderation holds back, and queues that have lost an entry. Token holder
+// only.
 
 #include <algorithm>
 #include <utility>
@@ -23,14 +23,14 @@ class CompletionWriter {
   bool wrote() const { return wrote_; }
   void BeginIteration() { wrote_ = false; }
 
-  // Some queue has overflowed: what completes to it cannot go on.
+  // A queue has overflowed: its users must fail.
   bool lost() const { return lost_; }
   void ClearLost() { lost_ = false; }
 
   // When ReleaseHeldEvents() is due.
   Time held_deadline() const { return held_deadline_; }
-  // Raises the events that wait for more completions: a period is the longest
-  // that an event may wait.
+  // Raises the events that wait for more completions. The period is the longest
+  // time that an event may wait.
   void ReleaseHeldEvents() {
     held_deadline_ = Time::Infinite();
     while (held_ != nullptr) {
@@ -41,7 +41,7 @@ class CompletionWriter {
     }
   }
 
-  // Nothing of the queue is touched afterwards, and it raises no event.
+  // The engine does not touch the queue afterwards, and it raises no event.
   void Forget(CompletionQueue& cq) {
     if (!cq.listed) return;
     CompletionQueue** at = &held_;
@@ -64,7 +64,7 @@ class CompletionWriter {
 
   bool wrote_ = false;
   bool lost_ = false;
-  CompletionQueue* held_ = nullptr;  // whose events wait
+  CompletionQueue* held_ = nullptr;  // queues whose events wait
   Time held_deadline_ = Time::Infinite();
 };
 

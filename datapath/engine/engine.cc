@@ -22,8 +22,8 @@ bool Overflowed(const CompletionQueue* cq) {
   return cq != nullptr && cq->overflowed();
 }
 
-// How long an engine that ends waits for its port to take the last frames, as
-// long as a port waits for its peer to fetch them.
+// How long an engine at its end waits for its port to accept the last frames:
+// as long as a port waits for its peer to fetch them.
 constexpr int kLastFramesSteps = 300;
 constexpr Duration kLastFramesStep = Duration::Milliseconds(1);
 
@@ -155,7 +155,8 @@ void Engine::FailUsersOfFullQueues() {
 void Engine::SendOwed(EngineQp& qp) {
   if (!qp.OwesResponses() || !tx_.HasEmptyFrame()) return;
   tx_.Flush();
-  // Behind what the port has not taken yet, as far as there is room.
+  // After the frames that the port has not accepted yet, as far as there is
+  // room.
   const uint32_t room = std::min(tx_.room(), tx_.empty_frames());
   roce_->Send(qp, qp.TransmitResponses(roce_->Slots(qp, room)));
   Apply(qp, qp.Settle(*sink_));

@@ -1,16 +1,16 @@
 #pragma once
 
-// The engine of one port: the loop that receives, steers, lets the transport
-// work, places, completes and transmits; with the tables that it needs.
+// The engine of one port: the loop that receives, steers, runs the transport,
+// places, completes and transmits. It owns the tables for that.
 //
-// Threads. Everything is done by whoever holds the token
-// (datapath/engine/token.h): a program thread inside Doorbell() or Progress(),
-// the runner (datapath/engine/runner.h) when no program thread looks, or a
-// control call inside a ControlScope. There is no other lock, and the data path
-// never waits for the token.
+// Threads. Only the holder of the token (datapath/engine/token.h) runs the
+// engine: a program thread inside Doorbell() or Progress(), the runner
+// (datapath/engine/runner.h) when no program thread polls, or a control call
+// inside a ControlScope. There is no other lock, and the data path never waits
+// for the token.
 //
-// Clock: the engine is the only reader of the clock on the packet path, once
-// per iteration and once per doorbell (datapath/engine/environment.h).
+// Clock: on the packet path only the engine reads the clock, once per iteration
+// and once per doorbell (datapath/engine/environment.h).
 
 #include <algorithm>
 #include <array>
@@ -54,22 +54,23 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // The network whose packets the port carries, before anything else. It
-  // outlives what the engine does: see RunBy(). Afterwards it is the token
-  // holder's.
+  // Sets the network whose packets the port carries. Call it before anything
+  // else. The network must outlive all work of the engine: see RunBy(). From
+  // then on it belongs to the token holder.
   void Serve(Network* network);
-  // For the network, to send by and to count in. Token holder.
+  // The network sends through the queue and counts in the counters. Token
+  // holder.
   TransmitQueue* frames() { return &tx_; }
   EngineCounters* mutable_counters() { return &counters_; }
 
   // --- Data path: any thread, never waits -------------------------------
 
-  // After posting to `qp`: transmits at once if the engine is free, else
-  // leaves word for whoever holds it.
+  // After posting to `qp`: transmits at once if the engine is free; otherwise
+  // marks `qp` for the thread that holds the token.
   void Doorbell(EngineQp& qp);
 
   // One bounded iteration on behalf of a thread that polls. False if another
-  // thread is at it.
+  // thread is inside.
   bool Progress();
 
   // The caller is about to sleep (ibv_req_notify_cq): the runner takes over at
@@ -80,21 +81,21 @@ class Engine {
 
   // --- Runners (runner.h) -------------------------------------------------
 
-  // Who runs the engine from now on, besides the program, instead of the one
-  // before, who has stopped when this returns; null: nobody. Outside of a
-  // ControlScope; no other thread is inside of HandOver().
+  // Sets the runner that runs the engine besides the program. The previous
+  // runner has stopped when this returns. Null: no runner. REQUIRES: outside of
+  // a ControlScope; no other thread is inside HandOver().
   void RunBy(std::unique_ptr<Runner> runner);
 
-  // What a runner can do in its turn: inside of TakeTurn() only.
+  // What a runner can do in its turn. Valid inside TakeTurn() only.
   class Turn {
    public:
     // One bounded iteration; true if there was anything to do.
     bool Iterate() { return engine_.Iterate(/*inline_poll=*/false); }
-    // When the next one is due, whatever arrives.
+    // The latest time for the next iteration, even if nothing arrives.
     Time NextDeadline() const { return engine_.NextDeadline(); }
-    // Something is left to do now.
+    // There is work to do now.
     bool WorkLeft() const { return engine_.WorkLeft(); }
-    // The port has not taken all, and nobody tells when it can.
+    // The port has not accepted all frames, and no wake-up says when it will.
     bool PortBlocked() const { return engine_.tx_.blocked(); }
 
    private:
@@ -103,8 +104,8 @@ class Engine {
     Engine& engine_;
   };
   // Runs `turn(Turn&)` under the token, and again each time that a thread has
-  // left word meanwhile. False: somebody else is inside, and nothing was run.
-  // Any thread, never waits.
+  // marked work meanwhile. False: another thread is inside, and nothing was
+  // run. Any thread, never waits.
   template <typename F>
   bool TakeTurn(F&& turn) {
     return ServeIfFree(token_, pending_, [&] {
@@ -114,17 +115,18 @@ class Engine {
       EndTurn();
     });
   }
-  // Makes whoever is inside take one more look before it leaves.
+  // Makes the thread that is inside look for work once more before it leaves.
   void AskForAnotherLook() { pending_.Mark(0); }
 
   // --- Control: inside a ControlScope ------------------------------------
 
-  // Takes the token, waiting if it must; nothing else runs meanwhile.
+  // Takes the token, and waits for it if necessary. Nothing else runs
+  // meanwhile.
   class ControlScope {
    public:
     explicit ControlScope(Engine& engine);
-    // Waits for `patience` at most. REQUIRES, unless entered(): nothing of the
-    // engine is touched.
+    // Waits for `patience` at most. If entered() is false afterwards, the
+    // caller must not touch the engine.
     ControlScope(Engine& engine, Duration patience);
     ~ControlScope();
     bool entered() const { return entered_; }
@@ -139,33 +141,34 @@ class Engine {
   };
 
   // `config.limits.qpn` is ignored: the network draws the number.
-  // RESOURCE_EXHAUSTED at its max_qps, and when no number is left that the
-  // connection manager does not hold.
+  // RESOURCE_EXHAUSTED: the network has max_qps queue pairs, or the connection
+  // manager holds all numbers that are left.
   absl::StatusOr<EngineQp*> CreateQp(EngineQpConfig config);
-  // Nothing of the queue pair is touched afterwards.
+  // The engine does not touch the queue pair afterwards.
   void DestroyQp(EngineQp* qp);
-  // Nothing of the queue is touched afterwards, and it raises no event.
+  // The engine does not touch the queue afterwards, and it raises no event.
   // REQUIRES: no queue pair completes to it.
   void ForgetCq(CompletionQueue& cq) { completions_.Forget(cq); }
-  // Moves the queue pair, which must be allowed (verbs/control checks), and
-  // completes what that flushes.
+  // Moves the queue pair to `target` and completes the requests that this
+  // flushes. REQUIRES: the transition is allowed (verbs/control checks).
   void ModifyQp(EngineQp& qp, QpState target, const QpConfig& config);
   void ReconfigureQp(EngineQp& qp, const QpConfig& config);
 
-  // counters(), with the requesters of living queue pairs.
+  // counters(), plus the requesters of existing queue pairs.
   EngineCounters CountersOfAll() const;
 
   // Appends images of queue pairs (transport/work/image.h), from `place` on,
-  // until there are `enough` bytes. Returns the place to go on from; none: that
-  // was all. One that is created meanwhile may be left out.
+  // until there are `enough` bytes. Returns the place to continue from; none:
+  // that was all. A queue pair that is created between two calls may be left
+  // out.
   std::optional<uint32_t> ExtractQps(uint32_t place, size_t enough,
                                      std::string& out) const;
 
   // --- Control: outside a ControlScope -----------------------------------
 
-  // Sums since the start, of the requesters only those of queue pairs that are
-  // gone. Written by the token holder; without the token a value may be a
-  // moment old.
+  // Sums since the start; of requesters, only those of destroyed queue pairs.
+  // The token holder writes them; without the token a value may be slightly
+  // old.
   const EngineCounters& counters() const { return counters_; }
   Port& port() { return *port_; }
 
@@ -174,27 +177,27 @@ class Engine {
 
  private:
   // A thread that posts a receive while the queue pair fails may not see the
-  // failure yet, and then does not ring the doorbell. So the engine looks at
-  // the queue pair until that store must be visible (no processor holds one
-  // back for so long); later posters see EngineQp::wants_recv_doorbell. The
-  // looking must end, because thousands of queue pairs may fail together.
+  // failure yet, and then does not ring the doorbell. So the engine checks the
+  // queue pair until that store must be visible (no processor delays a store
+  // for so long). Later posters see EngineQp::wants_recv_doorbell. The checks
+  // must end, because thousands of queue pairs may fail together.
   static constexpr Duration kStoresVisible = Duration::Milliseconds(1);
   struct LateLook {
     EngineQp* qp;
     Time until;
   };
-  // A run of packets of one queue pair out of one burst.
+  // Consecutive packets of one queue pair in one burst.
   struct Run {
     EngineQp* qp = nullptr;
     uint32_t count = 0;
     RxPacket packets[kBurstMax];
   };
 
-  // Entering with the token held: the lcore id.
+  // After taking the token: sets the lcore id.
   void Enter();
-  // Leaves, and tells the runner what is left.
+  // Before releasing the token: tells the runner what is left to do.
   void Leave();
-  // Leaves; the runner knows.
+  // The same at the end of a runner's turn; the runner knows what is left.
   void EndTurn();
   bool WorkLeft() const {
     return !ready_.empty() || tx_.blocked() || tx_.looped() != 0 ||
@@ -209,7 +212,7 @@ class Engine {
   void LookOnceMore(Time now);
   void ServicePost(Flow& flow);
   bool Receive(Time now);
-  // The first `count` of rx_.
+  // Processes the first `count` frames of rx_.
   void ProcessFrames(uint32_t count, Time now);
   void FreeReceived();
   void AddToRun(EngineQp& qp, const RxPacket& packet) {
@@ -217,45 +220,45 @@ class Engine {
     run_.packets[run_.count++] = packet;
   }
   void FinishRun(Time now);
-  // A datagram to a group: to each of its members.
+  // Delivers a datagram to each member of its group.
   [[gnu::cold]] void DeliverToGroup(const SteeredPacket& steered, Time now);
-  // The flow's timer, its place among those with something to send, its owner
-  // told: all that follows from a call.
+  // Carries out the result of a call: sets the flow's timer, updates the ready
+  // list, and tells the owner of an event.
   void Apply(Flow& flow, const FlowResult& result);
-  // It has gone to ERR.
+  // The queue pair has gone to ERR.
   [[gnu::cold]] void OnError(EngineQp& qp);
   static void ReportSrqLimit(SharedReceiveQueue& srq);
 
   void TransmitReady(Time now, bool may_defer_acks);
-  // The same while the port takes nothing.
+  // The same while the port accepts nothing: only frames to ourselves.
   [[gnu::cold]] void TransmitToOurselves(Time now);
-  // Up to `room` frames; returns how many.
+  // Transmits up to `room` frames; returns how many.
   uint32_t Transmit(EngineQp& qp, Time now, uint32_t room);
-  // Before a queue pair stops answering: what it owes goes out, as far as the
-  // port takes it. A peer that waits for its last acknowledgement would retry
-  // for nothing, and fail.
+  // Before a queue pair stops answering: sends the responses that it owes, as
+  // many as the port accepts. Otherwise a peer that waits for its last
+  // acknowledgement would retry in vain, and fail.
   void SendOwed(EngineQp& qp);
-  // What is complete, but still waits for room, at the end.
+  // At the end: sends frames that are complete but still wait for room.
   void SendLastFrames();
-  // Takes `qp` off every list of the engine.
+  // Removes `qp` from every list of the engine.
   void Unlink(EngineQp& qp);
-  // What cannot complete cannot go on: queue pairs, and XRC's shared receive
-  // queues, which peers find gone (IBTA 11.6.3.3).
+  // A full completion queue fails its users: queue pairs go to ERR, and shared
+  // receive queues of XRC no longer exist for peers (IBTA 11.6.3.3).
   void FailUsersOfFullQueues();
 
-  // The first of the queue pairs', the network's and the held completion
-  // events'.
+  // The earliest deadline of the queue pairs, the network and the held
+  // completion events.
   Time NextDeadline() const {
     return std::min({wheel_.NextDeadline(), network_->next_deadline(),
                      completions_.held_deadline()});
   }
 
-  // What every thread looks at.
+  // Any thread may access these.
   alignas(64) Token<std::atomic> token_;
   PendingSet<std::atomic> pending_;
   std::atomic<uint32_t> refused_polls_{0};
 
-  // The token holder's, from here on.
+  // From here on: token holder only.
   alignas(64) Port* port_;
   Network* network_ = nullptr;
   [[no_unique_address]] Environment environment_;
@@ -264,7 +267,8 @@ class Engine {
   QpPlaces places_;
   ReadyList<Flow> ready_;
   CompletionWriter completions_;
-  // Have failed a moment ago: what was posted meanwhile is still to be flushed.
+  // Queue pairs that have just failed: receives posted meanwhile are still to
+  // be flushed.
   std::vector<LateLook> in_error_;
   TimerWheel<Flow> wheel_;
   EngineCounters counters_;

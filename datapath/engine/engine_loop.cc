@@ -18,11 +18,11 @@ namespace urnic {
 
 namespace {
 
-// About 50 us of polling in vain: longer than an iteration takes, and as long
-// as giving way does.
+// About 50 us of polling in vain: longer than an iteration, and as long as
+// yielding the CPU takes.
 constexpr uint32_t kRefusalsBeforeGivingWay = 4096;
 
-// f(qp), with the type that the compiler sees through if it is the usual one.
+// Calls f(qp) with the concrete type if it is RC, so that the calls are direct.
 template <typename F>
 [[gnu::always_inline]] inline decltype(auto) Call(EngineQp& qp, F&& f) {
   if (__builtin_expect(qp.kind() == Flow::Kind::kRcQp, 1)) {
@@ -71,8 +71,8 @@ bool Engine::Progress() {
       })) {
     return true;
   }
-  // A holder that stays this long has probably been preempted, and perhaps by
-  // this very thread, which polls: let it finish.
+  // A holder that stays this long has probably been preempted, perhaps by this
+  // very thread, which polls. Let it finish.
   if (refused_polls_.fetch_add(1, std::memory_order_relaxed) %
           kRefusalsBeforeGivingWay ==
       kRefusalsBeforeGivingWay - 1) {
@@ -152,7 +152,7 @@ bool Engine::Receive(Time now) {
   return worked || count != 0;
 }
 
-// What is done with is freed at the next look, when nobody waits for us.
+// Frees processed frames at the next call, when nobody waits for us.
 void Engine::FreeReceived() {
   if (rx_count_ == 0) return;
   rte_pktmbuf_free_bulk(rx_, rx_count_);
@@ -194,7 +194,7 @@ void Engine::ProcessFrames(uint32_t count, Time now) {
 void Engine::DeliverToGroup(const SteeredPacket& steered, Time now) {
   const RxPacket& packet = steered.packet;
   for (EngineQp* qp : steered.members) {
-    // Nobody hears himself.
+    // A sender does not receive its own datagram.
     if ((steered.from_us && packet.deth().src_qp().value == qp->qpn()) ||
         !net::PkeyMatches(packet.bth->pkey.value(), qp->pkey())) {
       continue;
@@ -219,8 +219,8 @@ void Engine::FinishRun(Time now) {
       if (ring != nullptr) ReportSrqLimit(SharedReceiveQueue::Of(*ring));
     }
   }
-  // Who answers is reached by the neighbour that takes our packets: nobody
-  // need ask that one.
+  // An answer shows that the neighbour takes our packets, so it need not be
+  // probed.
   if (result.answered && qp.path.adjacency != nullptr) {
     qp.path.adjacency->Confirm(now);
   }
@@ -248,9 +248,9 @@ void Engine::Apply(Flow& flow, const FlowResult& result) {
 void Engine::OnError(EngineQp& qp) {
   if (qp.in_error.load(std::memory_order_relaxed)) return;
   qp.in_error.store(true);
-  // Room was reserved when it was created.
+  // Room was reserved when the queue pair was created.
   in_error_.push_back({&qp, last_now_ + kStoresVisible});
-  // What was posted before that store could be seen.
+  // Flushes what was posted before other threads could see that store.
   (void)qp.Settle(*sink_);
   //= IBTA 11.6.3.1: nothing of the shared queue is in its hands any more
   if (qp.srq != nullptr) qp.OnEvent(QpEvent::kLastWqeReached);
@@ -259,15 +259,16 @@ void Engine::OnError(EngineQp& qp) {
 // --- Transmit --------------------------------------------------------------
 
 void Engine::TransmitReady(Time now, bool may_defer_acks) {
-  // What the port has not taken yet goes first.
+  // Frames that the port has not accepted yet go first.
   if (!tx_.Flush()) return TransmitToOurselves(now);
   ReadyList<Flow> passed_over;
   uint32_t room = kBurstMax;
-  // Without an empty frame a queue pair stays where it is.
+  // Without an empty frame a queue pair stays in the ready list.
   while (!ready_.empty() && room != 0 && tx_.HasEmptyFrame()) {
     EngineQp& qp = EngineQp::Of(ready_.Pop());
-    // An acknowledgement goes out with the answer that the program may be about
-    // to post; a packet to ourselves, when the next iteration has made room.
+    // An acknowledgement waits to go out with an answer that the program may be
+    // about to post. A packet to ourselves waits until the next iteration has
+    // made room.
     if ((may_defer_acks && completions_.wrote() && qp.only_ack_waits()) ||
         roce_->IsBlocked(qp)) {
       ready_.PassOver(qp, passed_over);
@@ -277,7 +278,7 @@ void Engine::TransmitReady(Time now, bool may_defer_acks) {
   }
   ready_.Restore(passed_over);
   tx_.Flush();
-  // Now, with everything on its way, rather than in front of the next frame.
+  // Refill now, when everything is sent, and not before the next frame.
   tx_.TopUp();
 }
 
@@ -287,8 +288,8 @@ uint32_t Engine::Transmit(EngineQp& qp, Time now, uint32_t room) {
       Call(qp, [&](auto& q) { return q.Transmit(now, slots); });
   const uint32_t built = roce_->Send(qp, count);
   FlowResult result = Call(qp, [&](auto& q) { return q.Settle(*sink_); });
-  // With work but nothing to send it waits for a response, which makes it
-  // ready again.
+  // A queue pair with work but nothing to send waits for a response, which
+  // makes it ready again.
   if (count == 0) result.has_work = false;
   Apply(qp, result);
   return built;

@@ -1,9 +1,9 @@
 #pragma once
 
-// A queue pair as the engine and the verbs know it, whatever its service: a
-// flow whose packets are RoCE's, with a path and completion queues. The object
-// is of its service (qp_of.h), which nobody outside of the engine sees: the
-// verbs are not compiled again when a transport changes.
+// A queue pair of any service, as the engine and the verbs see it: a flow of
+// RoCE packets, with a path and completion queues. The object itself has a
+// class for its service (qp_of.h). Only the engine sees that class, so a change
+// to a transport does not recompile the verbs.
 
 #include <atomic>
 #include <memory>
@@ -23,7 +23,7 @@ namespace urnic {
 
 class EngineQp;
 
-// What becomes of a queue pair without its owner asking. As EngineEvents.
+// Asynchronous events of a queue pair. The rules are those of EngineEvents.
 class QpEvents {
  public:
   virtual void OnQpEvent(EngineQp& qp, QpEvent event) = 0;
@@ -45,15 +45,15 @@ struct EngineQpConfig {
   void* owner = nullptr;
 };
 
-// Created and destroyed through Engine; everything but owner(), qpn(), place
-// and in_error belongs to the token holder.
+// Created and destroyed through Engine. Only the token holder may touch it,
+// except for owner(), qpn(), place and in_error.
 class EngineQp : public Flow {
  public:
-  // Of the service that `config` names.
+  // Creates a queue pair of the service that `config` names.
   static std::unique_ptr<EngineQp> Create(const EngineQpConfig& config,
                                           mem::MrTable* mrs);
 
-  // REQUIRES: its kind is a queue pair's, as those of all flows are so far.
+  // REQUIRES: the flow is a queue pair. So far all flows are.
   static EngineQp& Of(Flow& flow) { return static_cast<EngineQp&>(flow); }
 
   QpService service() const { return service_; }
@@ -71,10 +71,11 @@ class EngineQp : public Flow {
     return in_error.load(std::memory_order_relaxed);
   }
 
-  // Asks for all of it: a program with thousands of queue pairs has none of
-  // them in a cache, and what is touched one after the other costs a miss each.
-  // (20 000 queue pairs, lists of 32 writes, medians on a busy machine: 62 % of
-  // the rate of one without, 69 % with it.) Any thread; nothing is read.
+  // Prefetches the whole object. In a program with thousands of queue pairs
+  // none is in a cache, and each line that is touched in turn would cost a
+  // miss. (20 000 queue pairs, lists of 32 writes, medians on a busy machine:
+  // 62 % of the rate of one without, 69 % with it.) Any thread; nothing is
+  // read.
   void Prefetch() const {
     const auto* bytes = reinterpret_cast<const uint8_t*>(this);
     for (size_t at = 0; at < kPrefetchBytes; at += 64) {
@@ -82,33 +83,33 @@ class EngineQp : public Flow {
     }
   }
 
-  // --- The transport: see rc::Qp ------------------------------------------
+  // --- The transport's calls: see rc::Qp ----------------------------------
 
-  // Packets of one burst, in order; they are executed, too.
+  // Processes packets of one burst, in order, and executes their effects.
   virtual FlowResult OnBurst(std::span<const RxPacket> packets, Time now,
                              FlowSink& sink) = 0;
-  // A packet that OnBurst() will get has come with the mark "congestion
-  // experienced". Datagrams have no sender to tell.
+  // A packet that OnBurst() will get carries the mark "congestion experienced".
+  // Datagram queue pairs ignore it: they have no sender to tell.
   virtual void OnMarked(const RxPacket& packet, Time now) = 0;
-  // The verdict on a congestion notification packet of the peer.
+  // Handles a congestion notification packet of the peer; returns its verdict.
   virtual RxVerdict OnCnp(Time now) = 0;
   virtual FlowResult Modify(QpState target, const QpConfig& config,
                             FlowSink& sink) = 0;
-  // Within a state: completes nothing.
+  // Changes attributes within a state. Completes nothing.
   virtual void Reconfigure(const QpConfig& config) = 0;
   virtual bool OwesResponses() const = 0;
   virtual uint32_t TransmitResponses(std::span<TxSlot> slots) = 0;
-  // The address handle of a datagram that Transmit() gave does not exist.
+  // The address handle of a datagram from Transmit() does not exist.
   virtual void OnNoPath(const TxSlot& slot) = 0;
 
   virtual const QpConfig& config() const = 0;
-  // From RTR and RTS on.
+  // recv_psn() is valid from RTR on, send_psn() from RTS on.
   virtual Psn recv_psn() const = 0;
   virtual Psn send_psn() const = 0;
   virtual bool sq_draining() const = 0;
-  // Of its requester; zero for services that do not count.
+  // The requester's counters; zero for services that do not count.
   virtual RequesterCounters counters() const = 0;
-  // Its image (transport/work/image.h), behind what `out` has.
+  // Appends its image (transport/work/image.h) to `out`.
   virtual void AppendImage(Time now, std::string& out) const = 0;
 
   const net::Path* common_path() const final {
@@ -117,13 +118,13 @@ class EngineQp : public Flow {
   void OnEvent(QpEvent event) final {
     if (events_ != nullptr) events_->OnQpEvent(*this, event);
   }
-  // XRC: the ring is about to go.
+  // XRC: the ring is about to be destroyed; stop using it.
   void LetGoOf(const RecvRing& ring) {
     if (recv_queue_.ring() != &ring) return;
     recv_queue_.Reset();
     recv_queue_.Use(nullptr);
   }
-  // Where a receive that is flushed completes.
+  // The completion queue for flushed receives.
   CompletionQueue& flush_cq() const {
     return service_ != QpService::kXrcTarget
                ? *recv_cq
@@ -131,20 +132,20 @@ class EngineQp : public Flow {
   }
 
  protected:
-  // What the largest service's object may have.
+  // The largest size that the object of a service may have.
   static constexpr size_t kPrefetchBytes = 1024;
 
   EngineQp(Kind kind, const EngineQpConfig& config);
 
-  // These are in Flow's line, still.
+  // These still lie in Flow's cache line.
   const QpService service_;
   const wire::Service wire_service_;
   uint16_t pkey_ = 0;
 
  public:
-  // The second cache line: what posting and completing touch.
+  // The second cache line: posting and completing touch it.
   std::atomic<bool> in_error{false};
-  uint32_t place = 0;  // in the engine's PendingSet; as long as it lives
+  uint32_t place = 0;  // in the engine's PendingSet; never changes
 
  private:
   const uint32_t qpn_;

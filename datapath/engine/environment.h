@@ -1,10 +1,10 @@
 #pragma once
 
-// What an engine takes from outside: the time, and randomness. Which of the
-// two below it is, is a matter of the build (docs/design/0005, point 9), so
-// that reading the clock is no virtual call: `:engine` is compiled with the
-// first, `:engine_in_virtual_time` with the second, from the same sources.
-// Nothing else in them reads a clock, draws a number or waits.
+// The source of time and randomness for an engine. The build chooses one of the
+// two classes below (docs/design/0005, point 9), so reading the clock is no
+// virtual call. `:engine` is compiled with the first class and
+// `:engine_in_virtual_time` with the second, from the same sources. Nothing
+// else in those sources reads a clock, draws a random number or waits.
 
 #include <cstdint>
 
@@ -18,24 +18,24 @@ namespace urnic {
 
 #ifndef URNIC_VIRTUAL_TIME
 
-// Of programs: the processor's cycle counter and the kernel's random numbers.
+// For programs: the processor's cycle counter and the kernel's random numbers.
 // Any thread. REQUIRES: EalUsable() (datapath/guest/eal.h).
 class Environment {
  public:
   // Monotonic nanoseconds.
   static Time Now();
-  // The wall clock's time at that moment, in nanoseconds since 1970, provided
-  // that nobody has set the clock since.
+  // The wall-clock time at `then`, in nanoseconds since 1970. Correct if nobody
+  // has set the clock since.
   static int64_t WallClockNs(Time then);
   // 64 random bits.
   static uint64_t Draw();
-  // Waits outside of the token, for other threads or processes.
+  // Waits for other threads or processes. Call it without the token.
   static void Sleep(Duration time);
 };
 
 #else
 
-// Of simulators: a clock that somebody else moves, and a seed. One thread.
+// For simulators: a clock that the simulator moves, and a seed. One thread.
 class Environment {
  public:
   Environment() = default;  // REQUIRES: no engine uses it
@@ -44,7 +44,7 @@ class Environment {
 
   Time Now() const { return *now_; }
   uint64_t Draw() { return random_.Next(); }
-  // Nobody is there to wait for: time passes between calls of the engine only.
+  // Does nothing: time passes only between calls of the engine.
   static void Sleep(Duration) {}
 
  private:

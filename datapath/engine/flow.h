@@ -1,15 +1,16 @@
 #pragma once
 
-// A flow is what an engine schedules: it is given the bursts of packets that
-// arrive for it, has a timer, may have something to send, and somebody rings
-// its doorbell. A queue pair is one; so may be a TCP connection or the window
-// between two hosts that many datagram queue pairs share.
+// A flow is the unit that an engine schedules. It receives the bursts of
+// packets that arrive for it, has a timer, may have something to send, and has
+// a doorbell. A queue pair is a flow. A TCP connection could be one, or the
+// window between two hosts that many datagram queue pairs share.
 //
-// Each call of a burst returns one FlowResult, which is all that the engine
-// asks. The calls are virtual, once per burst; but of RC queue pairs, which
-// nearly all are, the engine knows the type, and the compiler sees through.
+// Each call returns one FlowResult, and the engine asks nothing else. The calls
+// are virtual, one per burst. Nearly all flows are RC queue pairs; the engine
+// knows their type, so the compiler makes those calls direct.
 //
-// Thread: the holder of the engine's token, but for what says otherwise.
+// Thread: the holder of the engine's token, except where a comment says
+// otherwise.
 
 #include <cstdint>
 #include <span>
@@ -23,10 +24,10 @@ namespace urnic {
 
 class FlowSink;  // datapath/engine/flow_sink.h
 
-// The first of the lines that a packet touches is this.
+// This is the first of the cache lines that a packet touches.
 class alignas(64) Flow {
  public:
-  // What the engine calls directly, and what it does not.
+  // The engine calls kRcQp directly, and everything else virtually.
   enum class Kind : uint8_t { kRcQp, kOtherQp };
 
   Flow(const Flow&) = delete;
@@ -34,27 +35,27 @@ class alignas(64) Flow {
   virtual ~Flow() = default;
 
   Kind kind() const { return kind_; }
-  // The path that all of its packets take; null: each has its own.
+  // The path of all its packets; null: each packet has its own.
   virtual const net::Path* common_path() const = 0;
 
-  // REQUIRES: now >= the deadline that it named last.
+  // REQUIRES: now >= the deadline of the last result.
   virtual FlowResult OnTimer(Time now, FlowSink& sink) = 0;
   // Fills up to slots.size() packets; returns how many.
   virtual uint32_t Transmit(Time now, std::span<TxSlot> slots) = 0;
-  // The memory of a packet that Transmit() gave is not there; it and the later
-  // ones are not sent.
+  // The memory of a packet from Transmit() is not there. That packet and the
+  // later ones are not sent.
   virtual void OnGatherFault(const TxSlot& slot) = 0;
-  // Behind Transmit() and its faults, and behind doorbells in SQE and ERR.
+  // Called after Transmit() and its faults, and after doorbells in SQE and ERR.
   virtual FlowResult Settle(FlowSink& sink) = 0;
-  // For the owner: what FlowResult::event said.
+  // Passes FlowResult::event on to the owner.
   virtual void OnEvent(QpEvent event) = 0;
 
-  // As the last result said; below kRtr a flow takes no packets.
+  // From the last result. Below kRtr a flow accepts no packets.
   QpState state() const { return state_; }
-  // All that it has to send is an acknowledgement, as far as was seen.
+  // From the last result: the flow has only an acknowledgement to send.
   bool only_ack_waits() const { return only_ack_waits_; }
 
-  // --- The engine's ---------------------------------------------------------
+  // --- For the engine -------------------------------------------------------
 
   void Note(const FlowResult& result) {
     state_ = result.state;
@@ -63,7 +64,7 @@ class alignas(64) Flow {
   // Something else may have been posted.
   void OnDoorbell() { only_ack_waits_ = false; }
 
-  Flow* ready_next = nullptr;  // ReadyList: those with something to send
+  Flow* ready_next = nullptr;  // ReadyList: has something to send
   TimerLink<Flow> timer;
   bool ready = false;
 

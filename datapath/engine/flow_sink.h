@@ -1,7 +1,8 @@
 #pragma once
 
-// What the calls of a flow do: placements are collected and executed, verdicts
-// counted, completions written. One per engine; token holder only.
+// Carries out the effects of a flow's calls: it collects and executes
+// placements, counts verdicts, and writes completions. One per engine; token
+// holder only.
 
 #include <cstdint>
 #include <span>
@@ -16,7 +17,7 @@ namespace urnic {
 
 class FlowSink {
  public:
-  // All outlive the sink; `now` is the time of what happens now.
+  // All outlive the sink. `*now` is the current time of the engine.
   FlowSink(CompletionWriter* completions, AddressSpace* memory,
            EngineCounters* counters, const Time* now)
       : completions_(completions),
@@ -39,15 +40,14 @@ class FlowSink {
 
   // --- For flows ------------------------------------------------------------
 
-  // A burst begins.
+  // Starts a burst.
   void Begin() {
     placement_count_ = 0;
     recv_count_ = 0;
     faulted_[0] = faulted_[1] = false;
   }
-  // Executes what has been collected; what faults the core is told of. Behind a
-  // fault the half that it hit, responder or requester, places nothing any
-  // more.
+  // Executes the collected placements, and tells the core of faults. After a
+  // fault, the half that it hit (responder or requester) places nothing more.
   template <typename Core>
   void Execute(Core& core) {
     Execute();
@@ -59,7 +59,7 @@ class FlowSink {
       }
     }
   }
-  // What the burst has completed.
+  // The receives that the burst has completed.
   std::span<const RecvCompletion> receives() const {
     return {recvs_, recv_count_};
   }

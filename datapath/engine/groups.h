@@ -1,8 +1,8 @@
 #pragma once
 
-// Which queue pairs get the datagrams of a multicast group. What the network
-// is told of groups is transport/net/membership.h. Off the packet path; token
-// holder only.
+// The queue pairs that get the datagrams of each multicast group.
+// transport/net/membership.h tells the network about groups. Off the packet
+// path; token holder only.
 
 #include <algorithm>
 #include <span>
@@ -22,7 +22,7 @@ class Groups {
   static constexpr uint32_t kMaxGroups = 1u << 13;
   static constexpr uint32_t kMaxMembers = 1u << 8;
 
-  // Joined twice is joined once. True: the group has its first member.
+  // A second call has no effect. True: the group has its first member.
   // INVALID_ARGUMENT: not a multicast GID; RESOURCE_EXHAUSTED: the group has
   // kMaxMembers, or there are kMaxGroups.
   absl::StatusOr<bool> Join(EngineQp& qp, const wire::Gid& gid) {
@@ -61,7 +61,7 @@ class Groups {
     return Left::kGroupEmpty;
   }
 
-  // Any group of the queue pair, or null.
+  // One of the groups of the queue pair, or null.
   const wire::Gid* GroupOf(const EngineQp& qp) const {
     for (const Group& group : groups_) {
       if (std::find(group.members.begin(), group.members.end(), &qp) !=

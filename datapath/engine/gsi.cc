@@ -46,7 +46,8 @@ RxVerdict GsiPort::OnPacket(const wire::FrameView& view, const RxPacket& packet,
   from.roce_v1 = view.framing == wire::Framing::kGrh;
   from.pkey = pkeys_[*pkey];
   if (!reply.loopback) host_->OnDatagram(view, now, *tx_);
-  // What was found follows the neighbour; the way back along a frame does not.
+  // A path that was asked for follows the neighbour; a path back along a frame
+  // does not.
   const auto known = ways_.find(from);
   if (known == ways_.end() || known->second.adjacency == nullptr) {
     Keep(from, reply);
@@ -87,7 +88,7 @@ const net::Path* GsiPort::FindWay(const net::PathQuery& to, Time now) {
 
 void GsiPort::Send(const net::PathQuery& to, std::span<const uint8_t> mad,
                    Time now) {
-  // The address may have gone since the caller has heard of it.
+  // The address may have been removed since the caller learned it.
   if (!host_->IsLocal(to.local)) {
     ++counters_->tx_source_gone;
     return;

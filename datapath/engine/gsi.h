@@ -1,7 +1,8 @@
 #pragma once
 
-// QP1, the general services interface: management datagrams (MADs) in and out
-// of an engine, each class with its own handler. IBTA 13, annex A17.9.
+// QP1, the general services interface: receives and sends the management
+// datagrams (MADs) of an engine. Each class has its own handler. IBTA 13, annex
+// A17.9.
 
 #include <array>
 #include <cstdint>
@@ -28,35 +29,36 @@ namespace urnic {
 // Token holder only.
 class GsiPort {
  public:
-  // MADs that wait for room; more are lost, as on the wire: their senders have
-  // timers, of seconds.
+  // The number of MADs that may wait for room. More are lost, as on the wire;
+  // their senders have timers of seconds.
   static constexpr size_t kWaitingMax = 8192;
-  // MADs that wait for the way to their peer, and for how long: their sender
-  // repeats them later than that.
+  // The number of MADs that may wait for the path to their peer, and how long
+  // they wait. Their sender repeats them later than that.
   static constexpr size_t kAskedMax = 1024;
   static constexpr Duration kAskTime = Duration::Seconds(3);
-  // Peers whose ways are kept. Beyond, some way is forgotten: it is found
-  // again, or comes with the peer's next MAD. Each may keep a neighbour in the
-  // host core's table, which has room for more.
+  // The number of peers whose paths are kept. Beyond that, a path is forgotten;
+  // it is found again, or comes with the peer's next MAD. Each path may keep a
+  // neighbour in the host core's table, which has room for more.
   static constexpr size_t kWaysMax = net::HostConfig{}.max_neighbors / 4;
 
-  // All outlive it. `pkeys`: the P_Key table.
+  // All arguments outlive this object. `pkeys`: the P_Key table.
   GsiPort(net::Host* host, TransmitQueue* tx, EngineCounters* counters,
           std::vector<uint16_t> pkeys)
       : host_(host), tx_(tx), counters_(counters), pkeys_(std::move(pkeys)) {}
 
-  // From now on the handler gets the MADs of this class (IBTA 13.4.4), instead
-  // of the one before; null: nobody does.
+  // Sets the handler for MADs of this class (IBTA 13.4.4), instead of the
+  // previous one; null: none.
   void Serve(uint8_t management_class, net::MadHandler* handler);
 
   // A datagram for QP1 and one of our addresses.
   RxVerdict OnPacket(const wire::FrameView& view, const RxPacket& packet,
                      Time now);
 
-  // Sends `mad` (256 bytes) to QP1 at `to.remote`, as soon as the way is known
-  // and the port has room. The way is one that was found, and it follows the
-  // neighbour; else that back along the last MAD from there, which is known
-  // also where no route leads. What cannot be sent is lost, as on the wire.
+  // Sends `mad` (256 bytes) to QP1 at `to.remote`, as soon as the path is known
+  // and the port has room. Uses a path that was asked for, which follows the
+  // neighbour, or else the path back along the last MAD from there, which is
+  // known even without a route. A MAD that cannot be sent is lost, as on the
+  // wire.
   void Send(const net::PathQuery& to, std::span<const uint8_t> mad, Time now);
   bool waiting() const { return !waiting_.empty(); }
   void SendWaiting();
@@ -77,7 +79,7 @@ class GsiPort {
     uint16_t pkey = 0;
     Mad mad = {};
   };
-  // A MAD whose way is asked for.
+  // A MAD that waits for its path.
   struct Asked final : net::PathWaiter {
     void OnPath(net::PathStatus status, const net::Path& path) override;
 
@@ -86,7 +88,7 @@ class GsiPort {
     net::PathQuery to;
     Mad mad = {};
   };
-  // What distinguishes the ways of MADs.
+  // The key of the kept paths.
   struct SamePeer {
     bool operator()(const net::PathQuery& a, const net::PathQuery& b) const {
       return a.local == b.local && a.remote == b.remote &&
@@ -95,7 +97,7 @@ class GsiPort {
     size_t operator()(const net::PathQuery& query) const;
   };
 
-  // Null: it is not known.
+  // Null: the path is not known.
   const net::Path* FindWay(const net::PathQuery& to, Time now);
   const net::Path& Keep(const net::PathQuery& to, const net::Path& path);
   void SendAlong(const net::Path& path, uint16_t pkey, const Mad& mad);

@@ -21,7 +21,7 @@ namespace {
 // as that means that the program waits by polling.
 constexpr Duration kPollGap = Duration::Microseconds(5);
 constexpr Duration kPollRun = Duration::Microseconds(50);
-// How often a watching helper looks.
+// How often a watching helper checks.
 constexpr Duration kLookFirst = Duration::Microseconds(200);
 constexpr Duration kLookLast = Duration::Milliseconds(1);
 // The longest sleep of an active helper on a port that wakes it, and on one
@@ -33,13 +33,13 @@ constexpr Duration kSleepPolled = Duration::Milliseconds(1);
 // delay that local_ca_ack_delay announces.
 constexpr Duration kSleepPolledIdle = Duration::Milliseconds(3);
 constexpr Duration kIdle = Duration::Seconds(1);
-// And right behind traffic, where the peer's answer is likely: a connection
+// Directly after traffic the peer's answer is likely: setting up a connection
 // takes three of them.
 constexpr Duration kSleepPolledFresh = Duration::Microseconds(100);
 constexpr Duration kFresh = Duration::Milliseconds(5);
 
-// How often the helper gives way to a holder of the token before it leaves it
-// alone for longer.
+// How often the helper yields to a holder of the token before it waits for
+// longer.
 constexpr int kRefusalsBeforeWait = 4;
 
 Duration PolledSleep(Duration since_work) {
@@ -169,8 +169,8 @@ void HelperThread::Serve() {
     if (spin_.MaySpin(now, std::exchange(last_look, now), last_work)) continue;
     const bool slept = Sleep(PolledSleep(now - last_work));
     last_look = engine_.Now();
-    // Waking up is no work: on a port that must be looked at every millisecond
-    // that would mean to spin every millisecond.
+    // A wake-up does not count as work: on a port that is checked every
+    // millisecond the helper would otherwise spin every millisecond.
     if (slept) {
       spin_.OnSlept(last_look - now, /*polled=*/!can_be_woken_);
     } else {
@@ -191,10 +191,11 @@ bool HelperThread::Sleep(Duration polled) {
   Time wake;
   const bool mine = engine_.TakeTurn([&](Engine::Turn& turn) {
     armed_ = engine_.port().ArmWakeup();
-    // What came before the port was armed raises nothing: look once more.
+    // Frames that came before the port was armed raise no wake-up: look once
+    // more.
     worked |= Iterate(turn);
     const Time now = engine_.Now();
-    // A peer that fetches again tells nobody.
+    // A peer that resumes fetching raises no wake-up.
     can_be_woken_ =
         (armed_ || engine_.port().wait_fd() < 0) && !turn.PortBlocked();
     wake = std::min(now + (can_be_woken_ ? kSleepWoken : polled),

@@ -1,16 +1,16 @@
 #pragma once
 
-// A guest's runner: the thread that runs the engine when no thread of the
-// program does.
+// The runner inside another program: a thread that runs the engine when no
+// thread of the program does.
 //
 // Two modes (docs/design/0002-the-token.md):
-//   watching  The program polls. The helper looks now and then whether it
+//   watching  The program polls. The helper checks now and then whether it
 //             still does; if the count of polls stands still, it takes over.
 //   active    The helper runs the engine: after traffic it polls on for a
 //             moment, then arms the port's wake-up and sleeps in poll().
-// A program that polls now and then leaves an active helper alone: both work
-// under the token. One that keeps polling sends it back to watching, so that
-// the port need not interrupt anybody.
+// A program that polls only now and then does not change an active helper: both
+// work under the token. A program that keeps polling sends the helper back to
+// watching, so that the port need not raise wake-ups.
 
 #include <atomic>
 #include <cstdint>
@@ -27,9 +27,9 @@ namespace urnic {
 
 class HelperThread final : public Runner {
  public:
-  // Starts the thread, with all signals blocked but those of the memory guard
-  // (guarded_memory.h); it inherits the caller's affinity. It is the engine's
-  // runner from now on. RESOURCE_EXHAUSTED: no more descriptors, or threads.
+  // Starts the thread as the runner of the engine. All its signals are blocked
+  // except those of the memory guard (guarded_memory.h). It inherits the
+  // caller's affinity. RESOURCE_EXHAUSTED: no more descriptors, or threads.
   static absl::Status Start(Engine& engine);
   // Stops and joins.
   ~HelperThread() override;
@@ -45,9 +45,9 @@ class HelperThread final : public Runner {
  private:
   HelperThread(Engine& engine, int event_fd);
   void Run();
-  // Until the program polls no more, or stop.
+  // Returns when the program stops polling, or on stop.
   void Watch();
-  // Until the program polls again, or stop.
+  // Returns when the program polls again, or on stop.
   void Serve();
   // At most for `polled` on a port that cannot wake anybody. False if there
   // was work after all.

@@ -36,7 +36,7 @@ net::HostConfig HostConfigOf(const NetworkConfig& config) {
   return host;
 }
 
-// How long a router that a route names newly is asked for.
+// How long to ask for the router of a new route.
 constexpr Duration kDetourTime = Duration::Seconds(3);
 
 LocalLessor NumbersOf(const NetworkConfig& config) {
@@ -192,8 +192,8 @@ void Network::FollowRoute(const net::Path& path, Time now) {
   }
 }
 
-// Without an answer those who are not answered along their old way try again
-// (Suspect).
+// Without an answer the paths stay as they are; a sender that gets no answer
+// along its old path tries again (Suspect).
 void Network::EndDetour(const Detour& detour, net::PathStatus status,
                         const net::Path& path) {
   const wire::Gid next_hop = detour.next_hop();
@@ -257,7 +257,7 @@ bool Network::LeaveGroup(EngineQp& qp, const wire::Gid& group, Time now) {
 
 void Network::LeaveAllGroups(EngineQp& qp, Time now) {
   while (const wire::Gid* group = groups_.GroupOf(qp)) {
-    // A copy: the group may go.
+    // A copy, because the group may be destroyed.
     LeaveGroup(qp, wire::Gid(*group), now);
   }
 }

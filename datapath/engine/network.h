@@ -1,14 +1,14 @@
 #pragma once
 
-// A network that a NIC is in: who we are there (addresses, P_Keys), how others
-// are reached (neighbours, routes, groups, address handles), and what its
-// numbers mean (queue pairs, shared receive queues, keys). It knows nothing of
-// ports, bursts or completions; an engine runs it.
+// A network that a NIC is in: our identity there (addresses, P_Keys), the paths
+// to others (neighbours, routes, groups, address handles), and the objects
+// behind its numbers (queue pairs, shared receive queues, keys). It knows
+// nothing of ports, bursts or completions; an engine runs it.
 //
-// A NIC has one, the plain one, or that of the VLAN that its port is in.
+// A NIC has one network: the untagged one, or that of its port's VLAN.
 //
 // Thread: the holder of the engine's token, inside a ControlScope unless said
-// otherwise. Off the packet path, but for qps(), mrs(), address_handles() and
+// otherwise. Off the packet path, except qps(), mrs(), address_handles() and
 // host().IsLocal().
 
 #include <cstdint>
@@ -35,34 +35,34 @@
 namespace urnic {
 
 struct NetworkConfig {
-  // The first two are the port's.
+  // The first two belong to the port.
   wire::MacAddress mac;
   uint16_t vlan = 0;     // net/vlan.h
   uint32_t mtu = 0;      // bytes of an IP packet
   uint32_t ordinal = 0;  // of the NIC (transport/base/numbers.h)
-  // Of QPNs, SRQNs and keys; outlives the network. Null: all of the ordinal are
-  // its own.
+  // Leases QPNs, SRQNs and keys; outlives the network. Null: the network may
+  // use all numbers of the ordinal.
   Lessor* lessor = nullptr;
   std::vector<net::LocalAddress> addresses;
-  // The P_Key table, for QP1; other queue pairs have their own of it.
+  // The P_Key table. QP1 uses all of it; every other queue pair uses one entry.
   std::vector<uint16_t> pkeys = {0xffff};
   uint32_t max_qps = kMaxQueuePairs;
   uint32_t max_mrs = 1u << 18;  // a power of two
   NumberKey number_key;         // the order of QPNs, SRQNs and keys
   uint64_t seed = 0;            // random: see net::HostConfig
-  // Told of each destination in use that larger packets no longer reach
-  // (net/path_mtu.h), by the holder of the token; null: nobody is.
+  // Called by the holder of the token for each destination in use whose path
+  // MTU has shrunk (net/path_mtu.h). May be null.
   std::function<void(const net::PathMtuCache::Change&)> on_path_mtu = nullptr;
 };
 
-// What a path's status is to a caller. INVALID_ARGUMENT: IPv4 and IPv6 mixed;
+// The status of a path for a caller. INVALID_ARGUMENT: IPv4 and IPv6 mixed;
 // NOT_FOUND: the source is not ours; UNAVAILABLE: no route; DEADLINE_EXCEEDED:
 // no answer; RESOURCE_EXHAUSTED: too many neighbours or questions.
 absl::Status ToStatus(net::PathStatus status);
 
 class Network {
  public:
-  // Both outlive it. Counts what it sees of these counters.
+  // Both outlive the network. It counts in `counters`.
   Network(const NetworkConfig& config, TransmitQueue* tx,
           EngineCounters* counters);
   // REQUIRES: no queue pair is left.
@@ -77,74 +77,76 @@ class Network {
   const NumberTable<EngineQp>& qps() const { return qps_; }
   NumberTable<SharedReceiveQueue>& srqs() { return srqs_; }
 
-  // `config.number` is ignored: one is drawn. Null: kMaxSrqs are there, or no
-  // number is left, or can be leased.
+  // `config.number` is ignored: the network draws one. Null: there are kMaxSrqs
+  // queues already, or no number is left or can be leased.
   SharedReceiveQueue* CreateSrq(const SharedReceiveQueue& config);
-  // REQUIRES: no queue pair uses it. XRC queue pairs may: they stop using it.
+  // REQUIRES: no queue pair uses it, except XRC queue pairs, which stop using
+  // it.
   void DestroySrq(SharedReceiveQueue* srq);
   static constexpr uint32_t kMaxSrqs = 1u << 16;
   // The ring that an XRC request names, if the queue pair may use it.
   RecvRing* FindXrcRing(const EngineQp& qp, const RxPacket& packet) const;
 
-  // --- Who we are ------------------------------------------------------------
+  // --- Our identity ----------------------------------------------------------
 
   const net::Host& host() const { return host_; }
-  // A frame that no queue pair can be asked about: see net::Host::OnFrame().
+  // Handles a frame that belongs to no queue pair: see net::Host::OnFrame().
   RxVerdict OnFrame(const wire::FrameView& view, RxVerdict shape,
                     std::span<const uint8_t> frame, Time now);
 
-  // The addresses that are ours from now on. A path from one that is gone stays
-  // what it is, and works again when the address is back; meanwhile what is
-  // sent along it is lost (tx_source_gone), as on a host without the address:
-  // requests of RC fail when their retries are used up, datagrams complete and
-  // do not arrive. What arrives for such an address is not for us (kNotForUs).
-  // Groups stay joined. New ones are announced.
+  // Sets our addresses. A path from a removed address does not change, and
+  // works again when the address is back. Meanwhile packets along it are lost
+  // (tx_source_gone), as on a host without the address: requests of RC fail
+  // after their retries, and datagrams complete but do not arrive. Packets for
+  // a removed address are not for us (kNotForUs). Groups stay joined. New
+  // addresses are announced.
   void SetAddresses(std::vector<net::LocalAddress> addresses, Time now);
-  // Tells all neighbours that our addresses are here: the port has come up.
+  // Announces our addresses to all neighbours when the port has come up.
   void Announce() { host_.Announce(*tx_); }
 
-  // QP1: who gets which class of management datagrams, and sending them.
+  // QP1: the handlers of management datagrams by class, and sending.
   GsiPort& gsi() { return gsi_; }
   const GsiPort& gsi() const { return gsi_; }
   // A datagram for QP1 and one of our addresses.
   RxVerdict OnManagementPacket(const wire::FrameView& view,
                                const RxPacket& packet, Time now);
 
-  // --- How others are reached ------------------------------------------------
+  // --- Paths to others -------------------------------------------------------
 
-  // Looks at what is known.
+  // Finds a path from what is known now, without asking.
   net::PathStatus FindPath(const net::PathQuery& query, Time now,
                            net::Path& out) {
     return host_.Find(query, now, out);
   }
-  // Asks for the way to a GID. `waiter` is called once, by the holder of the
-  // token, perhaps within this call; kNoAnswer when `timeout` has passed.
-  // 0: too many questions, and nothing was asked.
+  // Asks for the path to a GID. `waiter` is called once, by the holder of the
+  // token, possibly within this call; with kNoAnswer when `timeout` has passed.
+  // Returns 0 if there are too many questions; then nothing was asked.
   net::QuestionId Ask(const net::PathQuery& query, net::PathWaiter* waiter,
                       Time now, Duration timeout);
-  // `waiter` is not called (any more).
+  // Takes the question back: `waiter` will not be called.
   void Cancel(net::QuestionId id) { host_.Cancel(id); }
-  // What was sent along the path was not answered in time.
+  // Packets along the path were not answered in time.
   void Suspect(const net::Path& path, Time now);
-  // The path is that of a queue pair now. Its source may have gone since it was
-  // found, and its route may lead elsewhere.
+  // Call this when a queue pair starts to use the path. Since the path was
+  // found, its source may have been removed, or its route may have changed.
   void Adopt(net::Path& path, Time now);
 
-  // The routes from now on. Paths of connected queue pairs and address handles
-  // that another neighbour is to take go on as they are until that one has
-  // answered, and then by it; one without a route keeps its way. REQUIRES: as
-  // many as a net::RouteTable takes, each valid
+  // Sets the routes. Some paths of connected queue pairs and address handles
+  // may now lead through another neighbour. Such a path stays as it is until
+  // the new neighbour has answered, and then moves. A path without a route
+  // stays as it is. REQUIRES: as many as a net::RouteTable takes, each valid
   void SetRoutes(std::span<const net::Route> routes, Time now);
 
-  // A number for urnic_sq_wqe.to, for queue pairs of this protection domain;
-  // 0: there are too many (AddressTable).
+  // Creates an address handle. Returns its number for urnic_sq_wqe.to, for
+  // queue pairs of this protection domain; 0: there are too many
+  // (AddressTable).
   uint32_t CreateAh(const net::Path& path, uint32_t pd, Time now);
   void DestroyAh(uint32_t number) { address_handles_.Remove(number); }
   const AddressTable& address_handles() const { return address_handles_; }
 
-  // Datagrams to the group reach the queue pair; joined twice is joined once.
-  // The first one tells the network (IGMP, MLD), and again when it asks; the
-  // last one takes it back. Errors of Groups::Join().
+  // Joins a queue pair to a group; a second call has no effect. The network is
+  // told when the first queue pair joins, when it asks, and when the last one
+  // leaves (IGMP, MLD). Errors of Groups::Join().
   absl::Status JoinGroup(EngineQp& qp, const wire::Gid& group, Time now);
   // False: the queue pair has not joined.
   bool LeaveGroup(EngineQp& qp, const wire::Gid& group, Time now);
@@ -153,17 +155,17 @@ class Network {
 
   // --- Time ------------------------------------------------------------------
 
-  // When OnTimer() is due. UpdateDeadline() looks at who is asked outside of
-  // here: handlers of QP1.
+  // When OnTimer() is due. UpdateDeadline() includes the handlers of QP1, which
+  // other code calls, too.
   Time next_deadline() const { return deadline_; }
   void UpdateDeadline();
   void OnTimer(Time now);
 
  private:
-  // Hands answers to those who have asked.
+  // Passes answers to their waiters.
   void DeliverAnswers(Time now);
 
-  // Paths that wait for a next hop's answer, all of them together.
+  // All paths that wait for the answer of the same next hop.
   class Detour final : public net::PathWaiter {
    public:
     Detour(Network* network, const wire::Gid& next_hop)
@@ -177,13 +179,13 @@ class Network {
     Network* const network_;
     const wire::Gid next_hop_;
   };
-  // Of connected queue pairs and address handles.
+  // Visits the paths of connected queue pairs and address handles.
   template <typename F>
   void ForEachPath(F&& f);
-  // Asks for the neighbour that is to take the packets of the path, if that is
-  // another than the one who does.
+  // If another neighbour should now take the packets of the path, asks for it.
   void FollowRoute(const net::Path& path, Time now);
-  // `detour` is over, and gone.
+  // Destroys `detour`. If there was an answer, moves its paths to the
+  // neighbour.
   void EndDetour(const Detour& detour, net::PathStatus status,
                  const net::Path& path);
 
@@ -202,7 +204,7 @@ class Network {
   GsiPort gsi_;
   std::vector<std::unique_ptr<Detour>> detours_;
   Time deadline_ = Time::Infinite();      // the first of host_ and gsi_
-  std::unique_ptr<uint8_t[]> null_sink_;  // takes what null regions lose
+  std::unique_ptr<uint8_t[]> null_sink_;  // for writes to null regions
 };
 
 }  // namespace urnic

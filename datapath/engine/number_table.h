@@ -1,8 +1,8 @@
 #pragma once
 
-// Finds objects by their number (transport/base/numbers.h). Segments come as
-// the table grows, so that one of few objects is small (16 KB) and one of many
-// never stops to move them: an Add() moves two pointers at most.
+// Finds objects by their number (transport/base/numbers.h). The table grows by
+// segments, so a table of few objects is small (16 KB), and a table of many
+// never pauses to move them: an Add() moves at most two pointers.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace urnic {
 
-// Objects are the caller's. Thread: one at a time.
+// The caller owns the objects. Thread: one at a time.
 template <typename T>
 class NumberTable {
  public:
-  // Numbers are leased of the space as they are needed. REQUIRES: `max` <=
-  // kMaxQueuePairs; the lessor outlives the table.
+  // Leases numbers of the space as needed. REQUIRES: `max` <= kMaxQueuePairs;
+  // the lessor outlives the table.
   NumberTable(uint32_t max, Lessor* lessor, NumberSpace space,
               const NumberKey& key)
       : max_(max),
@@ -32,14 +32,15 @@ class NumberTable {
     segments_[0].reset(new Entry[kSegment]);
   }
 
-  // Null: nobody has it.
+  // Null: no object has the number.
   T* Find(uint32_t number) const {
     const Entry& entry = At(slots_.Of(number));
     return entry.number == number ? entry.object : nullptr;
   }
 
-  // A number that nobody has and that is not `is_busy(number)`. None: there are
-  // `max` objects, or every number that is leased, and could be, is busy.
+  // Draws a number that no object has and for which `is_busy(number)` is false.
+  // None: there are `max` objects, or all numbers that are or could be leased
+  // are busy.
   template <typename IsBusy>
   std::optional<uint32_t> Draw(IsBusy&& is_busy) {
     if (size_ == max_) return std::nullopt;
@@ -59,14 +60,14 @@ class NumberTable {
     return std::nullopt;
   }
 
-  // REQUIRES: `number` is the last that was drawn.
+  // REQUIRES: `number` is the last number drawn.
   void Add(uint32_t number, T* object) {
     Entry& entry = At(slots_.Of(number));
     URNIC_CHECK(entry.object == nullptr && object != nullptr);
     entry = {object, number};
     ++size_;
   }
-  // REQUIRES: it is there.
+  // REQUIRES: the object is in the table.
   void Remove(uint32_t number) {
     Entry& entry = At(slots_.Of(number));
     URNIC_CHECK(entry.object != nullptr && entry.number == number);
@@ -77,7 +78,7 @@ class NumberTable {
   uint32_t size() const { return size_; }
   uint32_t max() const { return max_; }
 
-  // `f(object)` for each; it may remove that one.
+  // Calls `f(object)` for each object; `f` may remove that object.
   template <typename F>
   void ForEach(F&& f) const {
     uint32_t left = size_;

@@ -1,11 +1,12 @@
 #pragma once
 
-// The places of the queue pairs that somebody has posted to while the engine
-// was taken: three levels of 64-bit words, so that looking costs one load and
-// draining costs what is set. Any thread marks; the token holder drains.
+// The places of the queue pairs that were posted to while the token was taken:
+// three levels of 64-bit words. A look costs one load, and draining costs only
+// for the marks that are set. Any thread marks; the token holder drains.
 //
-// Segments come as places are used, and stay: a set of few places is small,
-// and one of 2^21 grows without ever moving a word that somebody marks.
+// Segments are added as places are used, and are never removed. So a set of few
+// places is small, and a set of 2^21 grows without moving a word that a thread
+// may mark.
 
 #include <bit>
 #include <cstdint>
@@ -35,8 +36,8 @@ class PendingSet {
     }
   }
 
-  // From the leaf up: a drain that sees a bit finds what it leads to.
-  // REQUIRES: there is room for it.
+  // Marks from the leaf up, so that a drain that sees a bit finds the marks
+  // below it. REQUIRES: there is room for the place.
   void Mark(uint32_t place) {
     const uint32_t top = place / kSegmentPlaces;
     const uint32_t word = place % kSegmentPlaces / 64;

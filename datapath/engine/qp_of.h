@@ -1,8 +1,8 @@
 #pragma once
 
 // The queue pairs of each service: an EngineQp around a transport's core, and
-// no larger than that. Included by the engine alone: when a core changes,
-// nothing above the engine is compiled again (tests/lint).
+// no larger than that. Only the engine includes this file, so a change to a
+// core recompiles nothing above the engine (tests/lint).
 
 #include <bit>
 #include <memory>
@@ -42,8 +42,8 @@ struct CoreAndMemory<rc::Qp> {
              std::span(records.get(), config.sq.entries()),
              std::span<rc::ReplaySlot>(), recv_queue, mrs) {}
 
-  // Memory for reads and atomics of the peer comes when a program asks for it:
-  // the most it may ask for is 7 KB, most ask for little, and some for none.
+  // Memory for reads and atomics of the peer is allocated when a program asks
+  // for it: at most 7 KB. Most programs ask for little, and some for none.
   void MakeRoomForReads(uint32_t reads) {
     if (reads <= core.replay_capacity()) return;
     const uint32_t slots = std::bit_ceil(reads);
@@ -90,7 +90,7 @@ class QpOf final : public EngineQp {
     if constexpr (kIsRc) {
       return core().OnCnp(now);
     } else {
-      // What is not acknowledged has no window to make smaller.
+      // Without acknowledgements there is no window to reduce.
       return RxVerdict::kCnp;
     }
   }
@@ -173,7 +173,7 @@ class QpOf final : public EngineQp {
   Core& core() { return transport_.core; }
   const Core& core() const { return transport_.core; }
 
-  // Of what it has sent; does not move where nothing is answered.
+  // The progress of acknowledgements; constant if nothing is answered.
   Psn AnsweredUpTo() const {
     if constexpr (kIsRc) {
       return core().send_state().una_psn;

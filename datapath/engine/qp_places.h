@@ -1,7 +1,7 @@
 #pragma once
 
-// Which place each queue pair of an engine has in its PendingSet. Places are as
-// low as can be, so that marking and looking touches little.
+// The place of each queue pair of an engine in its PendingSet. Places are as
+// low as possible, so that marks and looks touch little memory.
 
 #include <cstdint>
 #include <deque>
@@ -10,19 +10,19 @@
 
 namespace urnic {
 
-// Queue pairs are the caller's. Thread: the holder of the engine's token.
+// The caller owns the queue pairs. Thread: the holder of the engine's token.
 class QpPlaces {
  public:
   bool empty() const { return count_ == 0; }
 
-  // One past the last that has been used.
+  // One past the highest place ever used.
   uint32_t end() const { return static_cast<uint32_t>(places_.size()); }
   // Null: the place is free.
   EngineQp* At(uint32_t place) const {
     return place < places_.size() ? places_[place].qp : nullptr;
   }
 
-  // Gives it a place, for as long as it lives.
+  // Gives a queue pair a place for its whole life.
   void Add(EngineQp& qp) {
     if (first_free_ == kNone) {
       first_free_ = static_cast<uint32_t>(places_.size());

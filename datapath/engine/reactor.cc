@@ -68,11 +68,12 @@ Time Reactor::PrepareToSleep() {
   Time due = engine_.Now();
   engine_.TakeTurn([&](Engine::Turn& turn) {
     armed_ = engine_.port().ArmWakeup();
-    // What came before the port was armed raises nothing: look once more.
+    // Frames that came before the port was armed raise no wake-up: look once
+    // more.
     const bool worked = turn.Iterate();
     const Time now = due = engine_.Now();
     if (worked || (turn.WorkLeft() && !turn.PortBlocked())) return;
-    // A peer that fetches again tells nobody.
+    // A peer that resumes fetching raises no wake-up.
     const bool can_be_woken =
         (armed_ || engine_.port().wait_fd() < 0) && !turn.PortBlocked();
     due = std::min(can_be_woken ? Time::Infinite() : now + kSleepPolled,

@@ -1,8 +1,8 @@
 #pragma once
 
-// The runner of a program that has a loop of its own, around poll(), select()
-// or epoll: it runs the engine when the loop says so, and says how long the
-// loop may sleep. No thread of ours is involved.
+// The runner of a program that has its own loop around poll(), select() or
+// epoll. The loop tells it when to run the engine, and it tells the loop how
+// long it may sleep. It needs no thread of our own.
 //
 //   for (;;) {
 //     while (reactor->RunOnce()) {
@@ -11,8 +11,8 @@
 //     poll() on reactor->fd() and the program's own, until `due`
 //   }
 //
-// The functions below are for one thread at a time. Other threads may post and
-// poll meanwhile, as always.
+// Only one thread at a time may call the functions below. Other threads may
+// post and poll meanwhile, as always.
 
 #include "absl/status/statusor.h"
 #include "datapath/engine/engine.h"
@@ -23,23 +23,25 @@ namespace urnic {
 
 class Reactor final : public Runner {
  public:
-  // The engine's runner from now on, and the engine's own: it goes with it.
+  // Creates the runner of the engine, which owns it from then on.
   // RESOURCE_EXHAUSTED: no more descriptors.
   static absl::StatusOr<Reactor*> Start(Engine& engine);
   ~Reactor() override;
 
   // One bounded iteration of the engine. True: there was something to do, or
-  // another thread is at it, and perhaps more is to be done.
+  // another thread is inside; there may be more to do.
   bool RunOnce();
 
-  // The program is about to sleep. The result is when RunOnce() is due at the
-  // latest; now, or earlier: there is work, and the program must not sleep. On
-  // a port that wakes nobody (Port::ArmWakeup) that is 1 ms from now at most.
+  // Call this before the program sleeps. Returns the latest time for the next
+  // RunOnce(). If that is now or in the past, there is work, and the program
+  // must not sleep. On a port without wake-ups (Port::ArmWakeup) it is at most
+  // 1 ms from now.
   Time PrepareToSleep();
 
-  // Readable, after PrepareToSleep(), as soon as something is to be done
-  // earlier: frames, or what another thread has left. RunOnce() ends that.
-  // Level-triggered; not to be read. The same as long as the engine lives.
+  // After PrepareToSleep(), this descriptor becomes readable as soon as there
+  // is something to do earlier: frames, or work from another thread. RunOnce()
+  // makes it unreadable again. It is level-triggered; do not read from it. It
+  // stays the same as long as the engine exists.
   int fd() const { return epoll_fd_; }
 
  private:
@@ -49,7 +51,7 @@ class Reactor final : public Runner {
   void BeforeRelease(bool work_left, Time next_deadline) override {
     sleeper_.BeforeRelease(work_left, next_deadline);
   }
-  // Whoever sleeps there does not keep the loop from running.
+  // A sleeping thread does not stop the loop from running.
   void HandOver() override {}
 
   Engine& engine_;

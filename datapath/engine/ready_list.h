@@ -1,8 +1,8 @@
 #pragma once
 
-// Who has something to send, in turn: a queue through the nodes themselves.
-// Node has members `Node* ready_next` and `bool ready`, which are the list's.
-// One thread (the token holder).
+// The nodes that have something to send, in turn: a queue through the nodes
+// themselves. Node has members `Node* ready_next` and `bool ready`, which
+// belong to the list. One thread (the token holder).
 
 namespace urnic {
 
@@ -32,7 +32,7 @@ class ReadyList {
     node.ready = true;
     passed_over.Append(node);
   }
-  // Puts those who were passed over back in front, in their order.
+  // Puts the nodes that were passed over back in front, in their order.
   void Restore(ReadyList& passed_over) {
     if (passed_over.empty()) return;
     passed_over.tail_->ready_next = head_;

@@ -1,8 +1,8 @@
 #pragma once
 
-// One wire: RoCE v2 and v1. Frames are built from a path and what a core wrote
-// into its slot, and received ones are checked against the path of their queue
-// pair. Nothing here keeps state but the paths' caches of hashed headers.
+// The framer of one wire: RoCE v2 and v1. It builds frames from a path and a
+// slot that a core has filled, and checks received frames against the path of
+// their queue pair. The only state is in the paths' caches of hashed headers.
 //
 // Token holder only; inline, for the loop that includes it.
 
@@ -23,8 +23,8 @@ class RoceFramer {
  public:
   // --- Out -----------------------------------------------------------------
 
-  // Everything but the ICRC of a short payload, which Seal() adds. False: the
-  // payload's memory is not there.
+  // Builds the frame, except for the ICRC of a short payload, which Seal()
+  // adds. False: the payload's memory is not there.
   static bool Build(RocePath& path, AddressSpace& memory, const TxSlot& slot,
                     rte_mbuf* frame) {
     return HashesOnTheWay(slot) ? BuildHashed(path, memory, slot, frame)
@@ -45,7 +45,8 @@ class RoceFramer {
 
   // --- In ------------------------------------------------------------------
 
-  // Of the addresses and in the framing of a connected queue pair's path.
+  // True if the packet has the addresses and the framing of a connected queue
+  // pair's path.
   static bool IsFromPeer(const RocePath& path, const wire::FrameView& view) {
     return view.framing == path.headers.framing() && view.src == path.remote &&
            view.dst == path.local;
@@ -57,9 +58,9 @@ class RoceFramer {
                          0)) {
       return wire::VerifyIcrc(view.l3, view.framing, view.payload_bytes);
     }
-    // All that differs between the headers of two packets of one peer: length,
-    // UDP source port and, from peers that count it, the IPv4 identification;
-    // "don't fragment" may be set or not.
+    // Only these fields differ between the headers of two packets of one peer:
+    // the length, the UDP source port and, from peers that count it, the IPv4
+    // identification. "Don't fragment" may be set or not.
     const auto* ip = reinterpret_cast<const wire::Ipv4*>(view.l3);
     uint32_t id_and_flags;
     std::memcpy(&id_and_flags, &ip->identification, sizeof(id_and_flags));

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the packets of a queue pair go: everything that a packet needs, built
-// once, so that no packet looks anything up.
+// The path of a queue pair's packets. It is built once and holds everything
+// that a packet needs, so no packet needs a lookup.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace urnic {
 
-// The running ICRC over the headers before the BTH, per packet length: those
-// headers depend on nothing else while the rest of them stays as it is.
+// The running ICRC over the headers before the BTH, for each packet length.
+// Between two packets of a path only the length changes these headers.
 class IcrcPrefixCache {
  public:
   // `length`: from the BTH to the ICRC, in bytes.
@@ -34,11 +34,11 @@ class IcrcPrefixCache {
   uint32_t states_[kEntries] = {};
 };
 
-// That of what a peer sends, whose headers are its own affair.
+// The same for packets of a peer, whose headers we do not control.
 class PeerIcrcPrefixCache {
  public:
-  // `rest` stands for all that may differ between two packets of this path, the
-  // length aside, and that the ICRC covers.
+  // `rest` holds everything besides the length that the ICRC covers and that
+  // may differ between two packets of this path.
   template <typename Compute>
   uint32_t Get(uint64_t rest, uint16_t length, Compute&& compute) {
     if (__builtin_expect(rest != rest_, 0)) {
@@ -53,7 +53,7 @@ class PeerIcrcPrefixCache {
   IcrcPrefixCache by_length_;
 };
 
-// A path, with what RoCE's framer remembers of the packets along it.
+// A path, with the caches of RoCE's framer for packets along it.
 struct RocePath : net::Path {
   RocePath() = default;
   explicit RocePath(net::Path path) : net::Path(std::move(path)) {}

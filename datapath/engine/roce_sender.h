@@ -1,9 +1,9 @@
 #pragma once
 
-// What queue pairs want to send becomes frames of RoCE, to the port or to
-// ourselves. The counterpart of steering; a wire that is not RoCE has a sender
-// of its own. Token holder only; inline, for the loop that includes it, but for
-// what is not of connected queue pairs.
+// Turns packets of queue pairs into RoCE frames, for the port or for ourselves.
+// The counterpart of steering; another wire would have its own sender. Token
+// holder only. The code for connected queue pairs is inline, for the loop that
+// includes it.
 
 #include <rte_mbuf.h>
 
@@ -31,22 +31,23 @@ class RoceSender {
   RoceSender(const RoceSender&) = delete;
   RoceSender& operator=(const RoceSender&) = delete;
 
-  // Before anything else. It outlives what is sent.
+  // Call this before anything else. The network outlives all use of this
+  // object.
   void Serve(Network* network) { network_ = network; }
 
-  // Nothing that the queue pair sends has a place to go now: it is for us, and
-  // the next iteration makes room.
+  // True if there is no room for the queue pair's packets now: they go to
+  // ourselves, and the next iteration makes room.
   bool IsBlocked(const EngineQp& qp) const {
     return MayLoop(qp) && tx_->loop_room() == 0;
   }
-  // To be filled by the queue pair, and then given to Send(): as many as have a
-  // place to go, up to `wanted`. REQUIRES: wanted <= tx->empty_frames(), and
-  // the port takes as many.
+  // Slots for the queue pair to fill, which are then given to Send(): as many
+  // as there is room for, up to `wanted`. REQUIRES: wanted <=
+  // tx->empty_frames(), and the port accepts as many.
   std::span<TxSlot> Slots(const EngineQp& qp, uint32_t wanted) {
     return {slots_, MayLoop(qp) ? std::min(wanted, tx_->loop_room()) : wanted};
   }
-  // Sends frames of the first `count`; returns of how many. Of the next one the
-  // queue pair has been told why not.
+  // Sends frames of the first `count` slots; returns how many. If there are
+  // fewer, the queue pair has been told why the next one failed.
   uint32_t Send(EngineQp& qp, uint32_t count) {
     if (count == 0) return 0;
     qp.path.FollowNeighbor();
@@ -72,12 +73,12 @@ class RoceSender {
   }
 
  private:
-  // Datagrams may go to ourselves each.
+  // Each datagram may go to ourselves.
   static bool MayLoop(const EngineQp& qp) {
     return qp.path.loopback || qp.service() == QpService::kUd;
   }
 
-  // Null: its address handle is gone, or another domain's.
+  // Null: the address handle does not exist, or belongs to another domain.
   RocePath* PathOf(EngineQp& qp, const TxSlot& slot) {
     if (__builtin_expect(qp.service() != QpService::kUd, 1)) return &qp.path;
     RocePath* path =
@@ -86,7 +87,8 @@ class RoceSender {
     return path;
   }
 
-  // False: the packet's way or its memory is not there; the queue pair knows.
+  // False: the packet has no path, or its memory is not there. The queue pair
+  // has been told.
   bool Build(EngineQp& qp, const TxSlot& slot, rte_mbuf* frame) {
     RocePath* const path = PathOf(qp, slot);
     if (__builtin_expect(path == nullptr, 0)) {
@@ -99,8 +101,7 @@ class RoceSender {
     return false;
   }
 
-  // For paths that are not as most: false if there is no way out, and then the
-  // frame is gone.
+  // For unusual paths. False: the frame cannot be sent and was freed.
   [[gnu::cold]] bool GoesOut(const net::Path& path, rte_mbuf* frame) {
     if (path.source_gone) {
       ++counters_->tx_source_gone;
@@ -110,7 +111,7 @@ class RoceSender {
     if (path.multicast) LoopMulticast(path, frame);
     return true;
   }
-  // A copy of the frame to ourselves, if one of ours has joined.
+  // Sends a copy of the frame to ourselves if a local queue pair has joined.
   void LoopMulticast(const net::Path& path, const rte_mbuf* frame) {
     if (network_->groups().MembersOf(path.remote).empty() ||
         tx_->loop_room() == 0) {

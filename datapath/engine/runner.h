@@ -1,16 +1,16 @@
 #pragma once
 
-// Who runs the engine while no thread of the program is inside of it, and when
-// (docs/design/0002-the-token.md). An engine has one runner at most; without,
-// it stands still between the program's calls.
+// A runner runs the engine while no thread of the program is inside
+// (docs/design/0002-the-token.md). An engine has at most one runner. Without a
+// runner it stands still between the program's calls.
 //
-//   HelperThread  a guest's: the program polls, and when it does not, a thread
+//   HelperThread  a thread that takes over when the program does not poll
 //   Reactor       the program's own loop, which sleeps in poll() or epoll
 //   virtual time  a simulator's
 //
-// A runner runs the engine in turns (Engine::TakeTurn), and is told here what
-// the program does. These are at most two virtual calls for each doorbell or
-// poll, and never one for a packet.
+// A runner runs the engine in turns (Engine::TakeTurn). The functions below
+// tell it what the program does. That costs at most two virtual calls for each
+// doorbell or poll, and never a call for a packet.
 
 #include <atomic>
 
@@ -20,21 +20,23 @@ namespace urnic {
 
 class Runner {
  public:
-  // Stops running the engine, and waits until it has. Not under the token.
+  // Stops running the engine, and waits until it has stopped. Call it without
+  // the token.
   virtual ~Runner() = default;
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  // Token holder: a thread of the program polls, at `now`.
+  // Token holder: a thread of the program polls at the time `now`.
   virtual void OnProgramPoll(Time now) = 0;
-  // Token holder, but in a turn of the runner's own, before it releases: there
-  // is something to do now (`work_left`), or not before `next_deadline`.
+  // Token holder, before it releases the token, except at the end of the
+  // runner's own turn. There is something to do now (`work_left`), or nothing
+  // before `next_deadline`.
   virtual void BeforeRelease(bool work_left, Time next_deadline) = 0;
-  // Any thread: the program is about to sleep, and polls no more.
+  // Any thread: the program is about to sleep and stops polling.
   virtual void HandOver() = 0;
 
-  // The runner takes turns: nothing may wait for the program's next poll. Any
-  // thread; a moment old without the token.
+  // The runner takes turns, so no work may wait for the program's next poll.
+  // Any thread; without the token the value may be slightly old.
   bool active() const { return active_.load(std::memory_order_acquire); }
 
  protected:

@@ -1,7 +1,7 @@
 #pragma once
 
-// A runner's sleep: until a time that it has planned, unless somebody leaves
-// work or an earlier deadline behind, or calls it.
+// The sleep of a runner: until a planned time, unless a thread leaves work or
+// an earlier deadline, or wakes the runner.
 
 #include "transport/base/time.h"
 
@@ -9,19 +9,19 @@ namespace urnic {
 
 class Sleeper {
  public:
-  // Keeps `event_fd`, an eventfd without blocking, and closes it.
+  // Owns `event_fd`, a non-blocking eventfd, and closes it.
   explicit Sleeper(int event_fd) : event_fd_(event_fd) {}
   ~Sleeper();
   Sleeper(const Sleeper&) = delete;
   Sleeper& operator=(const Sleeper&) = delete;
 
-  // An eventfd for the constructor, above the program's numbers; negative, and
-  // errno: there is none.
+  // An eventfd for the constructor, above the program's descriptor numbers.
+  // Negative, with errno set, if there is none.
   static int MakeEventFd();
 
   // --- Token holder --------------------------------------------------------
 
-  // The runner sleeps from now on, until `wake` at the latest.
+  // The runner starts to sleep, until `wake` at the latest.
   void FallAsleep(Time wake) {
     planned_wake_ = wake;
     asleep_ = true;
@@ -29,7 +29,7 @@ class Sleeper {
   }
   void Awake() { asleep_ = woken_ = false; }
   bool asleep() const { return asleep_; }
-  // As Runner::BeforeRelease(): wakes who would sleep past what is to be done.
+  // As Runner::BeforeRelease(): wakes the runner if it would sleep too long.
   void BeforeRelease(bool work_left, Time next_deadline) {
     if (!asleep_ || woken_) return;
     if (!work_left && next_deadline >= planned_wake_) return;
@@ -42,7 +42,7 @@ class Sleeper {
   // Makes fd() readable.
   void Wake();
   int fd() const { return event_fd_; }
-  // fd() is no longer readable. The runner's.
+  // Makes fd() no longer readable. Only the runner calls this.
   void Clear();
 
  private:

@@ -1,8 +1,9 @@
 #pragma once
 
-// Whose a received frame is: the wire by its headers (transport/wire/wires.h),
-// the flow by the wire's number, and whether the frame may have come to it.
-// Token holder only; inline, for the loop that includes it.
+// Steering of received frames. It finds the wire by the headers
+// (transport/wire/wires.h) and the flow by the wire's number, and decides
+// whether the flow may get the frame. Token holder only; inline, for the loop
+// that includes it.
 
 #include <rte_mbuf.h>
 
@@ -24,7 +25,7 @@ namespace urnic {
 struct SteeredPacket {
   RxPacket packet;
   EngineQp* qp = nullptr;
-  // Verdict kMulticast: those who get it, instead of `qp`. Valid until a queue
+  // Verdict kMulticast: the receivers, instead of `qp`. Valid until a queue
   // pair joins or leaves.
   std::span<EngineQp* const> members;
   bool from_us = false;  // ... and one of our addresses is its source
@@ -34,13 +35,15 @@ class Steering {
  public:
   explicit Steering(EngineCounters* counters) : counters_(counters) {}
 
-  // Before anything else. It outlives what is steered.
+  // Call this before anything else. The network outlives all use of this
+  // object.
   void Serve(Network* network) { network_ = network; }
 
-  // Asks the cache for the queue pairs of the frames. A guess that reads one
-  // word of each: of IPv4 without tags and options, as RoCE's nearly always is.
-  // What it gets wrong costs a line of the cache. Not again for the one that
-  // was the last: a ping-pong has only one, and 16 lines are 100 instructions.
+  // Prefetches the queue pairs of the frames. It reads one word of each frame
+  // and guesses that the frame is IPv4 without tags and options, as nearly all
+  // RoCE frames are. A wrong guess costs one cache line. The last queue pair is
+  // not prefetched again: a ping-pong has only one, and 16 lines are 100
+  // instructions.
   void Prefetch(std::span<rte_mbuf* const> frames) {
     constexpr size_t kAtIp = sizeof(wire::Ethernet);
     constexpr size_t kAtQpn = kAtIp + sizeof(wire::Ipv4) + 8 + 4;
@@ -58,14 +61,14 @@ class Steering {
     last_prefetched_ = before;
   }
 
-  // kAccept: a packet of `out.qp`. Anything else is to be counted, and all that
-  // there is to be done, but for kMulticast. `out` is new.
+  // kAccept: a packet of `out.qp`. The caller counts any other verdict, and
+  // need do nothing more unless it is kMulticast. REQUIRES: `out` is new.
   RxVerdict Steer(std::span<const uint8_t> frame, Time now,
                   SteeredPacket& out) {
     wire::FrameView view;
     const RxVerdict shape = wire::ParseFrame(frame.data(), frame.size(), view);
-    // The verdict names the wire. RoCE's is the usual one; a second wire of
-    // flows gets its branch here, and the rest is the host's.
+    // The verdict names the wire, usually RoCE. Another wire with flows gets a
+    // branch here. All other wires go to the host.
     if (__builtin_expect(shape != RxVerdict::kAccept, 0)) {
       return network_->OnFrame(view, shape, frame, now);
     }
@@ -119,7 +122,7 @@ class Steering {
     return RxVerdict::kAccept;
   }
 
-  // For a group, or QP1.
+  // A datagram for a group, or for QP1.
   [[gnu::cold]] RxVerdict SteerWithoutQp(const wire::FrameView& view, Time now,
                                          SteeredPacket& out) {
     const uint32_t qpn = out.packet.bth->dest_qp().value;

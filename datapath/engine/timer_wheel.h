@@ -1,9 +1,9 @@
 #pragma once
 
-// Who is due: nodes hang in seven rings of 256 slots. A slot of the first ring
-// is 8.2 us wide, one of the next ring 256 times as wide, and so on up to the
-// end of time. A node moves one ring down when the slot it hangs in begins, so
-// a deadline costs at most six moves however far away it is, and 64 K idle
+// A timer wheel: nodes hang in seven rings of 256 slots. A slot of the first
+// ring is 8.2 us wide, one of the next ring 256 times as wide, and so on up to
+// the end of time. A node moves one ring down when the slot it hangs in begins,
+// so a deadline costs at most six moves however far away it is, and 64 K idle
 // connections with keepalive timers cost nothing in between.
 //
 // Rescheduling to a later time costs nothing: the node stays where it is and
@@ -18,7 +18,7 @@
 
 namespace urnic {
 
-// A node's place in the wheel. The wheel's own.
+// A node's place in the wheel. Only the wheel touches it.
 template <typename Node>
 struct TimerLink {
   Node* next = nullptr;

@@ -1,13 +1,13 @@
 #pragma once
 
-// Who runs the engine: a token held by one thread at a time, and the promise
-// that no doorbell is lost although nobody ever waits for the token.
+// The token of an engine. One thread at a time holds it and runs the engine. No
+// doorbell is lost, although no thread ever waits for the token.
 //
 // A thread with work to announce tries the token. If it gets it, it does the
 // work itself. If not, it marks its work in the pending set and tries once
 // more. The holder, after releasing, looks into the set and takes the token
-// again if something is there. All of it is sequentially consistent, so of
-// the two sequences
+// again if something is there. All operations are sequentially consistent, so
+// of the two sequences
 //
 //     poster: mark; try token          holder: release; look for marks
 //
@@ -24,8 +24,8 @@ namespace urnic {
 template <template <typename> class Atomic>
 class Token {
  public:
-  // One read-modify-write at most; the plain look first keeps the line shared
-  // while others try in vain.
+  // At most one read-modify-write. The plain load before it keeps the cache
+  // line shared while other threads try in vain.
   bool TryTake() { return held_.load() == 0 && held_.exchange(1) == 0; }
 
   // Releases. True if marks were left by threads that found it taken: the
@@ -40,8 +40,8 @@ class Token {
   Atomic<uint32_t> held_{0};
 };
 
-// Runs `serve` under the token until nothing is pending. False if the token
-// was taken: then its holder will.
+// Runs `serve` under the token until nothing is pending. False if the token was
+// taken: then its holder serves.
 template <typename TokenT, typename PendingT, typename Serve>
 bool ServeIfFree(TokenT& token, PendingT& pending, Serve&& serve) {
   if (!token.TryTake()) return false;
@@ -51,9 +51,9 @@ bool ServeIfFree(TokenT& token, PendingT& pending, Serve&& serve) {
   return true;
 }
 
-// Rings the doorbell of the place `index`: if the token is free, `serve_one`
-// does just that work; else it is marked, and `serve`, which drains the set,
-// runs if the holder has left meanwhile.
+// Rings the doorbell of the place `index`. If the token is free, `serve_one`
+// does only that work. Otherwise the place is marked; if the holder has left
+// meanwhile, `serve` runs and drains the set.
 template <typename TokenT, typename PendingT, typename ServeOne, typename Serve>
 void Post(TokenT& token, PendingT& pending, uint32_t index,
           ServeOne&& serve_one, Serve&& serve) {

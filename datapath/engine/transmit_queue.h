@@ -1,8 +1,9 @@
 #pragma once
 
-// Frames on their way out of an engine: empty ones at hand, built ones that
-// the port has not taken yet, and those to ourselves, which the next iteration
-// receives. Token holder only; nothing here waits or allocates but mbufs.
+// Frames on their way out of an engine: a stock of empty ones, built ones that
+// the port has not accepted yet, and those to ourselves, which the next
+// iteration receives. Token holder only. Nothing here waits, or allocates
+// anything except mbufs.
 
 #include <algorithm>
 #include <cstdint>
@@ -23,27 +24,28 @@ class TransmitQueue final : public net::FrameSink {
   TransmitQueue(const TransmitQueue&) = delete;
   TransmitQueue& operator=(const TransmitQueue&) = delete;
 
-  // REQUIRES: nothing is asked for afterwards.
+  // Frees all frames. Call nothing else afterwards.
   void FreeAll();
 
   // --- Empty frames --------------------------------------------------------
 
   uint32_t empty_frames() const { return empty_count_; }
-  // False: there is none, and the pool has none either.
+  // False: there is no empty frame, and the pool has none either.
   bool HasEmptyFrame() { return empty_count_ != 0 || Refill(); }
-  // Fills up when few are left: for a moment when nobody waits.
+  // Refills the stock when few are left. Call it when nobody waits.
   void TopUp() {
     if (empty_count_ < kBurstMax / 2) Refill();
   }
-  // The one that the i-th TakeEmpty() from now will give. REQUIRES:
-  // i < empty_frames().
+  // The frame that the i-th TakeEmpty() from now will return. REQUIRES: i <
+  // empty_frames().
   rte_mbuf* PeekEmpty(uint32_t i) const { return empty_[empty_count_ - 1 - i]; }
-  // It must be handed to one of the two below, or freed.
+  // The caller must pass the frame to one of the two functions below, or free
+  // it.
   rte_mbuf* TakeEmpty() { return empty_[--empty_count_]; }
 
   // --- To the port ---------------------------------------------------------
 
-  // How many more frames Push() takes; at least kBurstMax while !blocked().
+  // How many more frames Push() accepts; at least kBurstMax while !blocked().
   uint32_t room() const {
     return static_cast<uint32_t>(std::size(waiting_)) - waiting_first_ -
            waiting_count_;
@@ -51,10 +53,11 @@ class TransmitQueue final : public net::FrameSink {
   void Push(rte_mbuf* frame) {
     waiting_[waiting_first_ + waiting_count_++] = frame;
   }
-  // Hands over what the port takes. False: some is left, its ring is full.
+  // Passes frames to the port. False: the port's ring is full and frames are
+  // left.
   bool Flush();
-  // The port has not taken all yet. A full ring is back-pressure, not loss:
-  // nothing is built behind it.
+  // The port has not accepted all frames yet. A full ring is back-pressure, not
+  // loss: no further frames are built.
   bool blocked() const { return waiting_count_ != 0; }
 
   // --- To ourselves --------------------------------------------------------
@@ -69,8 +72,8 @@ class TransmitQueue final : public net::FrameSink {
 
   // --- Single messages of the host: ARP, MADs, reports ---------------------
 
-  // Room for one; empty when there is none: a host may always drop such a
-  // message, whoever asked will ask again.
+  // Room for one message, or empty. A host may always drop such a message: the
+  // asker repeats it.
   std::span<uint8_t> Frame() override;
   // Of Frame(); 0 bytes: nothing.
   void Send(size_t bytes, bool loopback) override;

@@ -1,12 +1,13 @@
 #pragma once
 
-// The memory that payload comes from and goes to, by address: the program's,
-// which may not be there. Cores check keys and ranges; here is found out
-// whether there is memory behind them. Whoever reaches payload does it through
-// one of these, and needs not know whose memory it is or how it is reached.
+// The memory that payload comes from and goes to: the program's memory, which
+// may have been unmapped. Cores check keys and ranges; this class finds out
+// whether memory is behind them. All access to payload goes through an
+// AddressSpace, so other code need not know whose memory it is or how it is
+// reached.
 //
-// Thread: the holder of the engine's token; Enter() when that is another one
-// than before, or has run the program's code meanwhile.
+// Thread: the holder of the engine's token. Call Enter() when the holder is
+// another thread than before, or has run code of the program meanwhile.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,11 +19,11 @@ namespace urnic {
 
 class AddressSpace {
  public:
-  // The thread at hand may fault in another way than the last one.
+  // The current thread may handle faults in another way than the last one.
   void Enter() { known_ = false; }
 
-  // All of these: false if some byte is not there (an unknown part of the
-  // target may have been written). See datapath/memory/guarded_memory.h.
+  // These return false if some byte is not there; then an unknown part of the
+  // target may have been written. See datapath/memory/guarded_memory.h.
   bool Copy(void* target, const void* source, size_t bytes) {
     return GuardedCopy(mode(), target, source, bytes);
   }
@@ -30,7 +31,7 @@ class AddressSpace {
                   uint32_t* state) {
     return GuardedCopyHashed(mode(), target, source, bytes, state);
   }
-  // The memory effect that a core has decided on.
+  // Executes a placement that a core has returned.
   bool Execute(const Placement& placement) {
     switch (placement.kind) {
       case Placement::Kind::kCopy:
@@ -47,7 +48,7 @@ class AddressSpace {
   }
 
  private:
-  // Asked when there is something to copy, once per entry.
+  // Determined on the first copy after each Enter().
   CopyMode mode() {
     if (__builtin_expect(!known_, 0)) {
       mode_ = CopyModeOfThisThread();

@@ -1,8 +1,8 @@
 #pragma once
 
-// An RNIC without verbs: a port, the engine that serves it, and the network
-// that is behind it. Who wants to use the RNIC, whatever as (the verbs device
-// of verbs/control, a test), starts here.
+// An RNIC without verbs: a port, the engine that serves it, and its network.
+// All users of the RNIC start here: the verbs device of verbs/control, and
+// tests.
 //
 // Threads: as Engine and Network say.
 
@@ -43,23 +43,24 @@ class Nic {
   const Engine& engine() const { return *engine_; }
   Network& network() { return *network_; }
 
-  // Waits until the port is up, or until waiting is no use: a second or two for
-  // a device, 0.2 seconds for a peer. What is sent before is lost, and services
-  // without retransmission do not send it again.
+  // Waits until the port is up, but not for long: a second or two for a device,
+  // 0.2 seconds for a peer. Packets that are sent before that are lost, and
+  // services without retransmission do not send them again.
   void AwaitPort();
 
-  // Finds the way to a GID: Network::Ask(), and runs the engine until there is
-  // an answer, up to `timeout`. Without one it looks at what is known. Errors
-  // of ToStatus(). REQUIRES: outside of a ControlScope.
+  // Finds the path to a GID: calls Network::Ask(), and runs the engine until
+  // there is an answer, for up to `timeout`. With a zero `timeout` it uses only
+  // what is known. Errors of ToStatus(). REQUIRES: outside of a ControlScope.
   absl::StatusOr<net::Path> ResolvePath(const net::PathQuery& query,
                                         Duration timeout);
 
-  // To a peer, frames that a fault delays (datapath/port/fault_port.h) have
-  // left already: waits for them, in bounded time.
+  // Waits, for a bounded time, until frames that a fault delays
+  // (datapath/port/fault_port.h) have left: for the peer they were already
+  // sent.
   void AwaitHeldFrames();
 
  private:
-  // In this order: who is used outlives who uses it.
+  // The order matters: each member uses those before it.
   const std::unique_ptr<Port> port_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Network> network_;

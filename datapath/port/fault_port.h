@@ -1,12 +1,12 @@
 #pragma once
 
-// A port whose wire is bad on purpose (transport/impair): it stands in front of
-// any other port and delays, loses, doubles, damages what passes.
+// A port with deliberate faults of its wire (transport/impair): it stands in
+// front of any other port and delays, loses, doubles or damages frames.
 //
-// Frames that are delayed are copied and their buffers given back, so that a
-// slow wire does not empty the pool; kFramesUnderWay of them have room in each
-// direction, and what comes beyond is lost (counted, no_room). They go on in
-// the hot functions: who sleeps on wait_fd() is woken when one is due.
+// Delayed frames are copied and their buffers freed, so that a slow wire does
+// not empty the pool. There is room for kFramesUnderWay of them in each
+// direction; further frames are lost (counted, no_room). The hot functions pass
+// them on when they are due; a thread that sleeps on wait_fd() is woken then.
 
 #include <atomic>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-// A port whose wire is the caller's own: frames go out and come in as bytes.
-// For simulators, which know neither buffers nor DPDK. One thread.
+// A port whose wire is the caller: frames go out and come in as bytes. For
+// simulators, which know neither buffers nor DPDK. One thread.
 
 #include <cstdint>
 #include <deque>
@@ -28,7 +28,7 @@ class FramePort : public Port {
   uint16_t Receive(rte_mbuf** out, uint16_t max) override;
   uint16_t Transmit(rte_mbuf** packets, uint16_t count) override;
 
-  // Nobody sleeps.
+  // No thread sleeps on this port.
   bool ArmWakeup() override { return false; }
   void DisarmWakeup() override {}
   int wait_fd() const override { return -1; }
@@ -37,13 +37,14 @@ class FramePort : public Port {
     return {.state = PortState::kUp, .text = "up"};
   }
 
-  // A frame comes off the wire. False: it is lost, the ring is full, or it is
-  // longer than the port carries.
+  // Delivers a frame from the wire. False: it is lost because the ring is full,
+  // or because it is longer than the port carries.
   bool Deliver(std::span<const uint8_t> frame);
   bool has_frames() const { return !rx_.empty(); }
 
  protected:
-  // Puts a frame on the wire. False: there is no room, and the engine keeps it.
+  // Sends a frame to the wire. False: there is no room, and the engine keeps
+  // it.
   virtual bool Send(std::span<const uint8_t> frame) = 0;
 
  private:

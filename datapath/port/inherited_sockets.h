@@ -1,15 +1,15 @@
 #pragma once
 
-// DPDK keeps its sockets to itself, so ports look for them among the process's
-// descriptors. A forked child that loads this library anew
-// (verbs/provider/fresh_copy.h) finds there what it has inherited, too: the
-// sockets of its parent's ports, at the same path or interface. What it does to
-// those happens to the parent.
+// DPDK does not expose its sockets, so ports look for them among the
+// descriptors of the process. A forked child that loads this library anew
+// (verbs/provider/fresh_copy.h) also finds inherited sockets there: those of
+// its parent's ports, at the same path or interface. Whatever it does to them
+// affects the parent.
 
 namespace urnic {
 
-// The sockets that are open now belong to no driver of this library. Call it
-// while the library is loaded, before any port opens.
+// Remembers the sockets that are open now; they belong to no driver of this
+// library. Call it while the library is loaded, before any port opens.
 void IgnoreSocketsOpenNow();
 
 // Was the socket `fd` open then? Any thread.

@@ -1,8 +1,9 @@
 #pragma once
 
-// The kernel's routes of one interface, which an RNIC on it uses unless it is
-// given its own: what `ip route show dev NAME` lists of the main table, for
-// both families. Other tables and rules (policy routing) are not looked at.
+// The kernel's routes of one interface. An RNIC on the interface uses them
+// unless it has routes of its own. They are the routes of the main table that
+// `ip route show dev NAME` lists, for both families. Other tables and rules
+// (policy routing) are ignored.
 //
 // One user thread.
 
@@ -18,22 +19,22 @@ namespace urnic {
 
 class KernelRoutes {
  public:
-  // In the network namespace of this thread, for good.
+  // Reads the network namespace of this thread, for its whole life.
   explicit KernelRoutes(std::string interface_name);
   ~KernelRoutes();
   KernelRoutes(const KernelRoutes&) = delete;
   KernelRoutes& operator=(const KernelRoutes&) = delete;
 
-  // Readable when something about routes, addresses or links of this namespace
-  // has changed; -1 if netlink is not available.
+  // Readable when routes, addresses or links of this namespace have changed; -1
+  // if netlink is not available.
   int fd() const { return events_; }
-  // Empties fd(). True: routes of the interface may have changed. Others may
-  // change a thousand times a second on a router.
+  // Empties fd(). True: routes of the interface may have changed. (Routes of
+  // other interfaces may change a thousand times a second on a router.)
   bool TakeChange();
 
-  // Usable ones: to hosts, over a nexthop that is up. None if there is no such
-  // interface. At most net::RouteTable::kMaxRoutes; `cut_off` says that there
-  // were more. Nothing: the kernel does not answer, for a second.
+  // The usable routes: to hosts, over a nexthop that is up. Empty if there is
+  // no such interface. At most net::RouteTable::kMaxRoutes; `cut_off` says that
+  // there were more. Nothing: the kernel has not answered for a second.
   std::optional<std::vector<net::Route>> Read(bool* cut_off);
 
  private:

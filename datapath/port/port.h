@@ -57,8 +57,8 @@ struct PortInfo {
   // What the state means here and what to do about it, one line for people:
   // "waiting for a peer at /run/x.sock".
   std::string text;
-  // Not empty if the port will not come up before somebody does something:
-  // what, in one line. A peer that is not there yet is no such case.
+  // Not empty if the port will not come up until a person does something: says
+  // in one line what to do. Empty while the port only waits for its peer.
   std::string remedy = {};
   // Slots of the rings, 0 while unknown. The frames that engines keep in
   // flight must stay below rx_ring of the *other* side; ours is the best guess.
@@ -76,9 +76,9 @@ struct PortInfo {
 // last.
 using PortReport = std::function<void(const PortInfo& info)>;
 
-// Told, in one line each, what a port's user should know although the port
-// works: a stranger in its way, others who may join it. By CreatePort() or, as
-// a PortReport, in the port's own thread.
+// Receives one line for each thing that a port's user should know although the
+// port works: a stranger who holds its name, or other users who may join it. By
+// CreatePort() or, as a PortReport, in the port's own thread.
 using PortWarning = std::function<void(const std::string& line)>;
 
 // A count that one thread at a time adds to and any thread may read.

@@ -6,18 +6,18 @@
 // name when the process ends, however it ends. Abstract names belong to a
 // network namespace, which is what "host" means here.
 //
-// Any user may bind such a name. One that is held by a user without a right to
-// the port (urnic_claim_has_right()) is passed over: the claim is then a name
-// of ours behind it, with a random part that nobody can hold in advance. So
-// whoever claims a port first binds a name, then looks at all names of that
-// port in the kernel's list of sockets, and gives way to another who has the
-// right: of two, at least the one who bound last sees the other. Where the
-// kernel has no such list, the plain name alone decides. What gives the right
-// to an interface, a packet socket on it, is there before the name is, so that
-// nobody passes over an RNIC that is still starting.
+// Any user may bind such a name. If a user without a right to the port
+// (urnic_claim_has_right()) holds the name, the claim uses a second name with a
+// random part, which nobody can hold in advance. So an opener first binds a
+// name, and then looks at all names of that port in the kernel's list of
+// sockets. If another holder has the right, the opener gives way: of two
+// openers, at least the one that bound last sees the other. If the kernel has
+// no such list, the plain name alone decides. The right to an interface comes
+// from a packet socket on it, which is opened before the name is bound, so no
+// opener ignores an RNIC that is still starting.
 //
-// Ordinals have no owners: another user's RNIC has one by right. Only when all
-// are taken, one that is not root's or our own user's is shared.
+// Every user has a right to an ordinal. Only when all are taken, an RNIC shares
+// one that belongs neither to root nor to its own user.
 
 #include <string>
 #include <string_view>
@@ -30,7 +30,7 @@
 
 namespace urnic {
 
-// Who opens the port: told to a second opener.
+// The opener of the port, as reported to a second opener.
 enum class PortMode : uint8_t { kEmbedded, kService };
 
 // Holds the claim until it is destroyed. A forked child lets go of its copies
@@ -51,7 +51,7 @@ class PortClaim {
 
   // 0..7.
   unsigned ordinal() const { return ordinal_; }
-  // One line for each name that was passed over: whose it is, and what to do.
+  // One line for each ignored name: its owner, and what to do.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:

@@ -25,9 +25,9 @@ struct PortConfig {
   // Slots of the rings, where the driver does not decide itself.
   uint16_t rx_ring = 1024;
   uint16_t tx_ring = 1024;
-  // Null: nobody is told, Port::info() knows.
+  // May be null; Port::info() has the same text.
   PortReport report = nullptr;
-  // Null: nobody is told.
+  // May be null.
   PortWarning warn = nullptr;
   // For the EAL, if this is the first port: EalOptions::memory_mb.
   uint32_t memory_mb = 0;

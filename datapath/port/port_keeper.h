@@ -1,10 +1,10 @@
 #pragma once
 
 // The control thread of one port: finds the device, starts it, publishes it to
-// the hot path, watches it, and brings it back when it dies. Nothing that the
-// outside world does ends its work; a failure is a line of text (info(), and
-// the report), if somebody can mend it also with how, and the next attempt,
-// after 20 ms at first and at most half a second later.
+// the hot path, watches it, and brings it back when it dies. No outside event
+// ends its work. A failure gives a line of text (info(), and the report), with
+// a remedy if a person can fix it. The next attempt follows after 20 ms at
+// first, and after half a second at most.
 //
 //   look for what the device needs --> probe --> configure --> start
 //        ^   (interface, socket)                                 |

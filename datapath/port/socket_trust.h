@@ -1,7 +1,7 @@
 #pragma once
 
-// Who besides this user may be the peer of a port. On memif and virtio_user
-// that is a question of trust: docs/trust.md.
+// Which other users may be the peer of a port. On memif and virtio_user that is
+// a question of trust: docs/trust.md.
 
 #include <string>
 
@@ -10,8 +10,9 @@
 namespace urnic {
 
 // One line, if users other than this one and root can be at the other end of a
-// port whose peer could take over the program; else empty. Once the port's
-// device has started: before, its socket file may not be there. Any thread.
+// port whose peer could take over the program; else empty. Call it after the
+// port's device has started: before that, its socket file may not exist. Any
+// thread.
 std::string WhoElseMayJoin(const PortSpec& spec);
 
 }  // namespace urnic

@@ -17,19 +17,20 @@ bool HasListener(const std::string& path);
 
 // True if this process has a connection from or to `path`.
 bool HasConnection(const std::string& path);
-// Hangs up: whoever reads from them sees the end.
+// Hangs up: readers see the end.
 void ShutDownConnections(const std::string& path);
 
-// The same and the listener: ends accept(), too, in whatever thread.
+// The same for the connections and the listener: also ends accept() in any
+// thread.
 void ShutDownSockets(const std::string& path);
 void CloseSockets(const std::string& path);
 void SetCloseOnExec(const std::string& path);
 
-// Closes what listens there, and leaves a file to which nothing ever happens in
-// its place: for a driver that goes on to watch the descriptor.
+// Closes the listener and puts a file without events in the place of its
+// descriptor, for a driver that continues to watch the descriptor.
 void ReplaceListeners(const std::string& path);
 
-// True if somebody listens at `path`: connects and hangs up.
+// True if any process listens at `path`: connects and hangs up.
 bool SomebodyListens(const std::string& path);
 
 }  // namespace urnic

@@ -1,6 +1,6 @@
 #pragma once
 
-// The order in which an owner draws numbers from what it has leased.
+// The order in which an owner draws numbers from its leases.
 
 #include <bit>
 #include <cstdint>
@@ -14,13 +14,14 @@
 
 namespace urnic {
 
-// Each number comes once before any comes again. So of all 2^21 indices one is
-// used again after 2^21 draws at the earliest, a key with its variant after
-// 2^29. When all that is held has been drawn, more is leased.
+// Every number is drawn once before any number is drawn again. So with all 2^21
+// indices an index is reused after 2^21 draws at the earliest, and a key with
+// its variant after 2^29. When all numbers have been drawn, more are leased.
 class LeasedSequence {
  public:
-  // `key`: random per incarnation, so that what a dead process's peers still
-  // send meets nothing that is alive, but by chance. The lessor outlives this.
+  // `key`: random for each incarnation, so that late packets for a dead process
+  // hit nothing that is alive, except by chance. The lessor outlives this
+  // object.
   LeasedSequence(Lessor* lessor, NumberSpace space, const NumberKey& key)
       : lessor_(lessor), space_(space), key_(key) {
     LeaseMore();
@@ -31,14 +32,14 @@ class LeasedSequence {
   LeasedSequence(const LeasedSequence&) = delete;
   LeasedSequence& operator=(const LeasedSequence&) = delete;
 
-  // How many different numbers there are to draw; grows.
+  // The number of different numbers to draw; it may grow.
   uint64_t held() const { return total_; }
 
   struct Draw {
     uint32_t number;
     uint8_t variant;
   };
-  // Nothing: no number is leased to us.
+  // Nothing: we have no lease.
   std::optional<Draw> Next() {
     if (at_ == held_.size() && !LeaseMore()) {
       if (held_.empty()) return std::nullopt;
@@ -47,7 +48,7 @@ class LeasedSequence {
     Held& held = held_[at_];
     const uint64_t mask = held.range.count - 1;
     const uint32_t index = held.order(static_cast<uint32_t>(held.drawn & mask));
-    // From anywhere on, then one after the other: 256 rounds, 256 values.
+    // Starts anywhere and increments: 256 rounds, 256 values.
     const uint64_t variant =
         SipHash(held.variants, index) + held.drawn / held.range.count;
     if ((++held.drawn & mask) == 0) ++at_;
@@ -78,18 +79,18 @@ class LeasedSequence {
     return true;
   }
 
-  // Beyond what the first range derives from the key.
+  // For the ranges after the first, which uses the key directly.
   static constexpr uint64_t kFirstFurther = 2;
 
   Lessor* const lessor_;
   const NumberSpace space_;
   const NumberKey key_;
   std::vector<Held> held_;
-  size_t at_ = 0;  // whose turn it is
+  size_t at_ = 0;  // the range to draw from next
   uint64_t total_ = 0;
 };
 
-// Of a NIC that has its addresses to itself: all numbers of its ordinal, which
+// For a NIC that has its addresses to itself: all numbers of its ordinal, which
 // no other NIC of the host has.
 inline void OfferNumbersOf(uint32_t ordinal, LocalLessor& lessor) {
   URNIC_CHECK(ordinal < kOrdinals);

@@ -1,14 +1,15 @@
 #pragma once
 
-// Who may use which numbers. Numbers that peers know things by are shared by
-// all that are reached under one address: queue pairs, memory keys and
-// connections of one process, or of several. Whoever gives out numbers leases
-// ranges of them here first, and never uses another one. In a process that has
-// its addresses to itself the lessor is local (LocalLessor) and leases all
-// there is at once; where a switch process shares them out, it is the lessor.
+// Leases ranges of numbers to their users. Peers name queue pairs, memory keys
+// and connections by numbers, and everything under one address shares these
+// numbers, in one process or in several. Code that gives out numbers first
+// leases a range here, and never uses a number outside of it. In a process that
+// has its addresses to itself, the lessor is local (LocalLessor) and leases all
+// numbers at once. If a switch process distributes numbers, that process is the
+// lessor.
 //
-// Off the packet path: ranges are leased when an owner begins, and when all of
-// what it holds is used up.
+// Off the packet path: an owner leases ranges when it starts, and when it has
+// used up all its numbers.
 
 #include <algorithm>
 #include <array>
@@ -24,7 +25,7 @@ enum class NumberSpace : uint8_t {
   kSrqn,    // shared receive queues, as XRC requests name them
   kKey,     // memory keys without their variant (numbers.h)
   kCommId,  // connections (IBTA 12.7: communication ids)
-  // Ports of rdma_cm's port spaces that programs leave to us.
+  // Ports of rdma_cm's port spaces that programs let us choose.
   kTcpPort,
   kUdpPort,
   kIbPort,
@@ -41,27 +42,28 @@ struct NumberRange {
   friend constexpr bool operator==(NumberRange, NumberRange) = default;
 };
 
-// Thread: any, many at once; neither waits for long nor calls back.
+// Thread: any, several at once. Calls do not wait for long and do not call
+// back.
 class Lessor {
  public:
-  // A range that nobody else has until it is given back. Of all spaces but
-  // those of ports, `count` is a power of two, 4 at least, and divides `first`.
-  // No range: nothing is left now.
+  // Leases a range; nobody else has it until it is given back. In all spaces
+  // except those of ports, `count` is a power of two, at least 4, and divides
+  // `first`. No range: nothing is left now.
   virtual NumberRange Lease(NumberSpace space) = 0;
-  // This one number, which a program wants by itself; false: somebody else has
-  // it, or it is of a range that was leased to somebody else.
+  // Leases this one number, which a program has asked for. False: another owner
+  // has it, or has a range that contains it.
   virtual bool LeaseOne(NumberSpace space, uint32_t number) = 0;
-  // What Lease() has given, or LeaseOne() (as a range of one).
+  // Gives back a range of Lease(), or a number of LeaseOne() (a range of one).
   virtual void GiveBack(NumberSpace space, NumberRange range) = 0;
 
  protected:
   ~Lessor() = default;
 };
 
-// Of an owner that has the spaces to itself. Thread: one at a time.
+// For an owner that has the spaces to itself. Thread: one at a time.
 class LocalLessor final : public Lessor {
  public:
-  // One more range to lease, after those that are there.
+  // Adds a range to lease, after the existing ones.
   void Offer(NumberSpace space, NumberRange range) {
     if (range.count != 0) Of(space).push_back(range);
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The numbers that peers know things by, and that they therefore share: this
-// is the one place that says how their bits are used.
+// The numbers by which peers name objects. All objects of a host share them,
+// and only this file says how their bits are used.
 //
 //               | NIC ordinal | index   | variant |
 //   QPN, SRQN   | 3 bits      | 21 bits |         |   24 bits
@@ -16,13 +16,13 @@
 // variant       the consumer's: ibv_inc_rkey() and a bind change it, the rest
 //               finds the entry (IBTA 10.6.7.2). Drawn as well at first.
 //
-// Numbers with a meaning of their own are not given out: QPNs 0 and 1 are those
-// of management, 0xffffff that of multicast (IBTA 9.6.1), for every ordinal, so
-// that the rule is one.
+// Reserved numbers are not given out: QPNs 0 and 1 are for management, and
+// 0xffffff is for multicast (IBTA 9.6.1). The rule is the same for every
+// ordinal.
 //
-// There is room for kMaxQueuePairs at a time, of 2^21 indices 57 %: what is
-// left keeps the search for a free one short, and a number that was given back
-// away from its next owner.
+// At most kMaxQueuePairs exist at a time, 57 % of the 2^21 indices. The free
+// indices keep the search for a free one short, and delay the reuse of a
+// number.
 
 #include <bit>
 #include <cstdint>
@@ -52,21 +52,21 @@ constexpr uint32_t IndexOf(uint32_t number) { return number & kIndexMask; }
 constexpr uint32_t IndexOfKey(uint32_t key) {
   return IndexOf(key >> kVariantBits);
 }
-// Of `engines`, a power of two.
+// `engines` is a power of two.
 constexpr uint32_t EngineOf(uint32_t number, uint32_t engines) {
   return number & (engines - 1);
 }
-// One that is never a queue pair's.
+// A number that is never given to a queue pair.
 constexpr bool IsReservedIndex(uint32_t index) {
   return index < 2 || index == kIndexMask;
 }
 
-// Where an index has its place in a table that grows by one slot at a time:
-// linear hashing (Litwin 1980) of numbers whose low bits are as good as random.
-// A slot has room for one; whoever draws an index whose slot is taken draws
-// another one. So a table with twice as many slots as entries costs two draws
-// and two steps of growth at most per entry, whatever its size: nothing is ever
-// moved at once.
+// The slot of an index in a table that grows by one slot at a time: linear
+// hashing (Litwin 1980) of numbers whose low bits are as good as random. A slot
+// has room for one entry; if the slot of a drawn index is taken, the caller
+// draws again. So with twice as many slots as entries, an entry costs two draws
+// and at most two steps of growth, whatever the size of the table. The table
+// never moves all entries at once.
 class GrowingSlots {
  public:
   // `first`: a power of two; `most` too, at most kIndexCount.
@@ -89,8 +89,8 @@ class GrowingSlots {
     uint32_t from;
     uint32_t to;  // the new slot
   };
-  // One slot more. REQUIRES: count() < most(). What is in `from` and whose Of()
-  // now is `to` moves there.
+  // Adds a slot. REQUIRES: count() < most(). The entry of `from` moves to `to`
+  // if its Of() is now `to`.
   Split Grow() {
     const Split split = {count_ & lower_mask_, count_};
     if (++count_ > upper_mask_) {

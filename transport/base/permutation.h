@@ -1,12 +1,13 @@
 #pragma once
 
-// Numbers in an order that only the owner of a key can tell. Queue pair
+// Numbers in an order that only the owner of a key can predict. Queue pair
 // numbers, memory keys, communication ids and packet sequence numbers are drawn
-// so: who has seen one, or a thousand, cannot say which comes next, and so can
-// neither forge a packet to it nor find out how much a program opens.
+// in this way. Somebody who has seen one of them, or a thousand, cannot predict
+// the next one, and so can neither forge a packet to it nor learn how much a
+// program opens.
 //
-// Pure: the key comes from whoever has randomness. The same key gives the same
-// order, which is what tests and simulations want.
+// Pure: the caller provides the random key. The same key gives the same order,
+// as tests and simulations need.
 
 #include <bit>
 #include <cstdint>
@@ -16,10 +17,10 @@
 
 namespace urnic {
 
-// 128 bits that nobody else knows.
+// 128 secret bits.
 struct NumberKey {
   uint64_t word[2] = {0, 0};
-  // Another key, for another purpose; it says nothing of this one.
+  // Derives a key for another purpose; it reveals nothing about this key.
   constexpr NumberKey For(uint64_t purpose) const;
 };
 
@@ -60,8 +61,8 @@ constexpr NumberKey NumberKey::For(uint64_t purpose) const {
 }
 
 // The numbers below 2^bits in an order of the key's: a Feistel network whose
-// round function is SipHash. An odd number of bits is walked: what falls
-// outside is permuted again, twice on average (Black, Rogaway 2002). Eight
+// round function is SipHash. For an odd number of bits, results outside of the
+// range are permuted again, twice on average (Black, Rogaway 2002). Eight
 // rounds cost some 0.3 us: for setting something up, not for a packet.
 class Permutation {
  public:

@@ -1,13 +1,13 @@
 #pragma once
 
-// Makes of a flow's sequence numbers what an algorithm wants to hear: round
-// trips, rounds, and whether the window was used. For any transport whose
-// acknowledgements are cumulative.
+// Derives from a flow's sequence numbers what an algorithm needs: round trips,
+// rounds, and whether the window was used. For any transport with cumulative
+// acknowledgements.
 //
-// One packet under way at a time is timed: the last one of a burst of new
-// packets that asks for its acknowledgement. Karn's rule: when something is
-// sent again, nobody can tell which transmission is answered, and the
-// measurement is given up.
+// It times one packet at a time: the last one of a burst of new packets that
+// asks for its acknowledgement. Karn's rule: when a packet is sent again,
+// nobody can tell which transmission was acknowledged, so the measurement is
+// given up.
 
 #include <cstdint>
 
@@ -23,9 +23,8 @@ struct FlowSampler {
     round_end = next;
   }
 
-  // Packets that were never sent before went out at `now`, up to `end`, where
-  // the peer will acknowledge at once. `alone`: it is one, and nothing else was
-  // under way.
+  // New packets, up to `end`, were sent at `now`, and the peer will acknowledge
+  // `end` at once. `alone`: it was one packet, and nothing else was under way.
   void OnSend(Seq end, bool alone, Time now) {
     if (timing) return;
     timing = true;
@@ -36,22 +35,23 @@ struct FlowSampler {
 
   void OnResend() { timing = false; }
 
-  // As many packets are under way as may be.
+  // The window is full.
   void OnWindowFull() { filled = true; }
 
-  // All before `una` is acknowledged. Zero: it measures nothing.
+  // Everything before `una` is acknowledged. Returns the round trip, or zero if
+  // nothing was measured.
   Duration TakeRoundTrip(Seq una, Time now) {
     if (!timing || una - timed_end < 0) return Duration();
     timing = false;
     const Duration sample = now - timed_since;
     const bool known = shortest.ns() != 0;
-    // With packets that are not alone a queue of ours is measured, too. That
-    // may make a known time better, and not be the first to say what it is.
+    // A packet that was not alone also measures our own queue. It may improve a
+    // known time, but must not be the first to set it.
     if (known ? sample < shortest : timed_alone) shortest = sample;
     return sample;
   }
 
-  // True: the round is over, and one begins that ends at `sent`.
+  // True: the round is over, and a new one begins that ends at `sent`.
   bool TakeRound(Seq una, Seq sent) {
     if (una - round_end < 0) return false;
     round_end = sent;
@@ -66,11 +66,11 @@ struct FlowSampler {
   Seq round_end;
   bool timing = false;
   bool timed_alone = false;
-  bool filled = false;         // the window, in this round
+  bool filled = false;         // the window was full in this round
   bool filled_before = false;  // and in the one before
   Time timed_since;
-  // No answer to anything takes less. It is known from a packet that went
-  // alone, since no queue of ours is in that. Zero: not known yet.
+  // The shortest round trip. Known only after a packet that was sent alone,
+  // because that includes no queue of ours. Zero: not known yet.
   Duration shortest;
 };
 

@@ -1,17 +1,17 @@
 #pragma once
 
 // The first algorithm: additive increase, multiplicative decrease of a window
-// that starts full. It knows its path's limit (window_max, from the
-// configuration) and seeks nothing beyond. It paces only where the path's
-// static rate asks for it.
+// that starts full. It knows the limit of its path (window_max, from the
+// configuration) and does not probe beyond it. It paces only if the path has a
+// static rate.
 //
 //   a loss, a time-out, a mark, a CNP   half, but two packets stay
 //   a window acknowledged               a sixteenth of window_max more
 //
-// Marks and CNPs count once in a round trip: a congested queue marks each
-// packet of a flight, and the flight is from before the last decision. A loss
-// counts each time: the transport reports one only once in a round trip, and
-// what is lost after a repair is news.
+// Marks and CNPs count once per round trip: a congested queue marks every
+// packet of a flight, and those packets left before the last decision. Every
+// loss counts: the transport reports at most one per round trip, and a loss
+// after a repair is new information.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,13 +21,13 @@
 namespace urnic::cc {
 
 struct HalvingWindow {
-  // Half of the smallest window would be one packet, whose acknowledgement a
-  // responder may hold back for company.
+  // Two packets: a responder may delay the acknowledgement of a single packet
+  // until more packets arrive.
   static constexpr uint32_t kFloor = 2;
   static constexpr uint32_t kGrowthSteps = 16;
 
-  // A new life of the flow. REQUIRES: max >= 1. `bits_per_second`: what it may
-  // take of the path whatever happens; 0: no limit.
+  // Starts the flow anew. `bits_per_second`: the highest rate that the flow may
+  // ever use; 0: no limit. REQUIRES: max >= 1.
   void Start(uint32_t max, uint64_t bits_per_second) {
     *this = HalvingWindow();
     pacer.SetRate(bits_per_second);
@@ -55,14 +55,14 @@ struct HalvingWindow {
   void OnCnp(Time now) {
     if (cut && now - last_cut < round_trip) return;
     Cut(now);
-    before_cut = packets;  // it is no mistake
+    before_cut = packets;  // this cut is never undone
   }
 
   Pacer pacer;
   uint32_t packets = 0;
   uint32_t packets_max = 0;
   uint32_t acked = 0;       // toward the next growth step
-  uint32_t before_cut = 0;  // what OnUndo() goes back to
+  uint32_t before_cut = 0;  // OnUndo() restores this
   bool cut = false;         // last_cut is known
   Time last_cut;
   Duration round_trip;  // the latest; zero: not known yet

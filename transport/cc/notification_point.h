@@ -1,7 +1,7 @@
 #pragma once
 
-// The end that packets reach with the mark "congestion experienced", and that
-// tells their sender by a congestion notification packet (CNP).
+// The receiving end of packets with the mark "congestion experienced". It tells
+// their sender by a congestion notification packet (CNP).
 //
 //= IBTA A17.9.3: CNPs are limited in rate; each flow has one of these
 
@@ -10,8 +10,8 @@
 namespace urnic::cc {
 
 struct NotificationPoint {
-  // One mark more says little while the sender still answers the last CNP; 50
-  // us is what hardware takes for this.
+  // Another mark says little while the sender still reacts to the last CNP.
+  // Hardware uses 50 us, too.
   static constexpr Duration kInterval = Duration::Microseconds(50);
 
   void OnMarked(Time now) {
@@ -20,7 +20,7 @@ struct NotificationPoint {
     due = true;
   }
 
-  bool due = false;  // a CNP waits to be sent; who sends it clears this
+  bool due = false;  // a CNP waits to be sent; the sender clears this
   Time quiet_until;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Spaces packets at a rate: when may the next one leave?
+// Spaces packets at a rate: says when the next one may leave.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,8 +10,9 @@
 namespace urnic::cc {
 
 struct Pacer {
-  // Timers come late (the engine's by up to 16 us, a busy thread's by more). So
-  // much is made good with a burst; a longer silence is not.
+  // Timers fire late (the engine's by up to 16 us, those of a busy thread by
+  // more). A burst makes up for a delay up to this; a longer silence is not
+  // made up for.
   static constexpr Duration kCatchUp = Duration::Microseconds(20);
 
   // 0: no limit.
@@ -31,7 +32,7 @@ struct Pacer {
     return 1 + (static_cast<uint64_t>(behind.ns()) << kFraction) /
                    std::max<uint64_t>(cost * bytes, 1);
   }
-  // So many have left.
+  // Records that so many packets have left.
   void OnSend(Time now, uint64_t bytes) {
     const auto ns = static_cast<int64_t>(bytes * cost >> kFraction);
     next_send = std::max(next_send, now - kCatchUp) + Duration::Nanoseconds(ns);

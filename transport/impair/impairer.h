@@ -4,7 +4,7 @@
 // doubles, damages, reorders, slows down, marks, stalls and dies.
 //
 // This is the rule alone: a frame's length and the time go in, its fate comes
-// out, and whoever asks keeps the frame until then (line.h for real frames,
+// out, and the caller keeps the frame until then (line.h for real frames,
 // tests/sim/link.h in virtual time). The same configuration, seed, times and
 // lengths give the same fates. Time does not go backwards.
 //

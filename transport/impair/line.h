@@ -39,7 +39,7 @@ class Line {
   std::span<const uint8_t> Due(Time now) const;
   // REQUIRES: there is a frame under way.
   void Pop();
-  // Frames have gone on, respectively found nobody to take them.
+  // Counts frames that were passed on, or could not be passed on.
   void OnDelivered(uint64_t frames) {
     counts().Add(Count::k_delivered, frames);
   }

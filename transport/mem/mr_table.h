@@ -33,9 +33,9 @@ enum class MemKind : uint8_t { kRegion, kNull, kWindow1, kWindow2 };
 // One registered region or window: a cache line. `key` 0 marks a free entry.
 struct alignas(64) MemoryRegion {
   uint32_t key = 0;
-  // Who may use it: a protection domain (of regions), or what a MemKind other
-  // than kRegion stands for (MrTable::..Owner), so that no check of a region
-  // has to ask what it is.
+  // The user of the entry: the protection domain of a region, or the number
+  // that a MemKind other than kRegion stands for (MrTable::..Owner). So the
+  // check of a region need not look at the kind.
   uint32_t pd = 0;
   uint32_t access = 0;
   uint32_t invalidated = 0;  // of windows: not bound
@@ -61,7 +61,7 @@ struct Translation {
   bool ok() const { return fault == MemFault::kNone; }
 };
 
-// What a work request to bind a window says, and who posted it.
+// The content of a work request to bind a window, and its poster.
 struct WindowBind {
   uint32_t window = 0;   // any key that it has had: the low eight bits are free
   uint32_t new_key = 0;  // of which only these eight bits may differ

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which addresses are ours, and which others are on our link.
+// Our addresses, and which other addresses are on our link.
 
 #include <cstdint>
 #include <cstring>
@@ -27,8 +27,8 @@ struct LocalAddress {
   friend bool operator==(const LocalAddress&, const LocalAddress&) = default;
 };
 
-// In the order given, which says who is preferred. A few tens at most:
-// everything looks through all of them.
+// Our addresses in the given order; earlier ones are preferred. A few tens at
+// most, because every function searches the whole list.
 class LocalAddresses {
  public:
   void Set(std::vector<LocalAddress> list) { list_ = std::move(list); }
@@ -41,8 +41,8 @@ class LocalAddresses {
     return false;
   }
 
-  // Whose prefix covers `gid`; of several, the one of the longest prefix. Null:
-  // it is not on our link, as far as our addresses say.
+  // The address whose prefix covers `gid`; of several, the one with the longest
+  // prefix. Null: by our addresses, `gid` is not on our link.
   const LocalAddress* FindOnLink(const wire::Gid& gid) const {
     const LocalAddress* best = nullptr;
     for (const LocalAddress& local : list_) {
@@ -55,15 +55,15 @@ class LocalAddresses {
     return best;
   }
 
-  // The first of the family of `gid`; null: there is none.
+  // The first address of the family of `gid`; null: there is none.
   const LocalAddress* FirstLike(const wire::Gid& gid) const {
     for (const LocalAddress& local : list_) {
       if (local.gid.is_ipv4() == gid.is_ipv4()) return &local;
     }
     return nullptr;
   }
-  // The same, but no link-local one for who is not, if there is another
-  // (RFC 6724 5, rule 2).
+  // The same, but prefers an address that is not link-local if `gid` is not
+  // link-local (RFC 6724 5, rule 2).
   const LocalAddress* SourceLike(const wire::Gid& gid) const {
     for (const LocalAddress& local : list_) {
       if (local.gid.is_ipv4() == gid.is_ipv4() &&

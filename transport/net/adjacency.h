@@ -1,7 +1,8 @@
 #pragma once
 
-// The neighbour that frames go to, shared by all paths through it: it is
-// restamped in place when the neighbour moves, and its generation grows.
+// The neighbour that frames go to. All paths through it share one adjacency.
+// When the neighbour moves, the adjacency is restamped in place and its
+// generation is incremented.
 
 #include <cstdint>
 #include <memory>
@@ -11,9 +12,9 @@
 
 namespace urnic::net {
 
-// Made and changed by the NeighborCache (net/neighbor_cache.h) only. Copies of
-// the pointer may be made and dropped by any thread, also when the cache is
-// gone; everything else is for the holder of the engine's token.
+// Only the NeighborCache (net/neighbor_cache.h) creates and changes it. Any
+// thread may copy and drop the pointer, even when the cache is gone. Everything
+// else is for the holder of the engine's token.
 class Adjacency {
  public:
   Adjacency(const wire::Gid& address, uint16_t vlan, uint32_t entry)
@@ -21,17 +22,17 @@ class Adjacency {
   Adjacency(const Adjacency&) = delete;
   Adjacency& operator=(const Adjacency&) = delete;
 
-  // What a path compares with the one that it was made from.
+  // A path compares this with the generation that it was built from.
   uint32_t generation() const { return generation_; }
   const wire::MacAddress& mac() const { return mac_; }
   uint16_t vlan() const { return vlan_; }  // net/vlan.h
-  // Of the tunnel that leads to it; 0: none.
+  // The tunnel that leads to the neighbour; 0: none.
   uint32_t tunnel() const { return tunnel_; }
-  // Its own address: the destination's, or that of a router on the way.
+  // The neighbour's own address: the destination, or a router on the way.
   const wire::Gid& address() const { return address_; }
 
-  // It has just answered something that was sent to it. Not: something came
-  // from it, for a neighbour that has moved still talks to us.
+  // Call this when the neighbour has just answered something that was sent to
+  // it. A packet from it is not enough: a neighbour that has moved still sends.
   void Confirm(Time now) { heard_ = now; }
 
  private:

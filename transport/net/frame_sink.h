@@ -1,6 +1,6 @@
 #pragma once
 
-// Where the host core's frames go: ARP, neighbour discovery, IGMP, MLD, echo.
+// Takes the frames of the host core: ARP, neighbour discovery, IGMP, MLD, echo.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace urnic::net {
 // core that was given the sink.
 class FrameSink {
  public:
-  // Room for one frame: an IP packet of the link's MTU behind a tagged
-  // Ethernet header. Empty: there is no room, and then the message is not
-  // sent; the core tries again later or the peer asks again.
+  // Room for one frame: an IP packet of the link's MTU after a tagged Ethernet
+  // header. Empty: there is no room, and the message is not sent; the core
+  // tries again later, or the peer asks again.
   virtual std::span<uint8_t> Frame() = 0;
-  // Sends the first `bytes` of what Frame() has given, or hands them to
-  // ourselves. REQUIRES: bytes > 0
+  // Sends the first `bytes` of the last Frame(), or delivers them to ourselves.
+  // REQUIRES: bytes > 0
   virtual void Send(size_t bytes, bool loopback) = 0;
 
  protected:

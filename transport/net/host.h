@@ -1,10 +1,10 @@
 #pragma once
 
-// What a host must do besides RDMA, for one network: it has addresses and
-// routes, finds its neighbours and is found, reports its multicast groups,
-// answers pings, hears of smaller path MTUs. Sans-IO (docs/design/
-// 0001-sans-io.md): received frames and the time go in, frames to send are
-// written into a FrameSink, answers are taken.
+// What a host must do besides RDMA, for one network. It has addresses and
+// routes, finds its neighbours and lets them find it, reports its multicast
+// groups, answers pings, and learns of smaller path MTUs. Sans-IO (docs/design/
+// 0001-sans-io.md): received frames and the time go in, frames to send go into
+// a FrameSink, and the caller takes answers.
 //
 // Thread: one at a time, the holder of the engine's token. Off the packet path,
 // except IsLocal(), Path::IsCurrent() and Adjacency::Confirm().
@@ -56,17 +56,17 @@ class Host {
 
   // --- Received frames -------------------------------------------------------
 
-  // A frame that ParseFrame() has taken apart into `view` and not called
-  // kAccept: `shape` is what it has said. Returns what became of it, to be
-  // counted.
+  // Handles a frame that ParseFrame() has parsed into `view` without accepting
+  // it; `shape` is its verdict. Returns the verdict to count.
   RxVerdict OnFrame(const wire::FrameView& view, RxVerdict shape,
                     std::span<const uint8_t> frame, Time now, FrameSink& sink);
 
-  // Who has sent this frame is about to hear from us: its MAC is remembered
-  // as if it had asked for us. For a datagram that was let in.
+  // Call this for an accepted datagram. We are about to answer its sender, so
+  // its MAC is remembered as if it had asked for ours.
   void OnDatagram(const wire::FrameView& view, Time now, FrameSink& sink);
 
-  // A tagged or untagged frame of another VLAN is none of ours (kForeignVlan).
+  // False: the frame belongs to another VLAN, or to none, and is not for us
+  // (kForeignVlan).
   bool IsOurVlan(const wire::FrameView& view) const {
     return net::IsOurVlan(view.vlan, config_.vlan);
   }
@@ -75,23 +75,24 @@ class Host {
 
   bool IsLocal(const wire::Gid& gid) const { return addresses_.Contains(gid); }
   const LocalAddresses& addresses() const { return addresses_; }
-  // From now on. Groups stay joined; of paths see CheckSource().
+  // Sets our addresses. Groups stay joined. For paths see CheckSource().
   void SetAddresses(std::vector<LocalAddress> addresses);
-  // Says to all that our addresses are here: after having moved, or come up.
+  // Announces our addresses to all neighbours, after a move or when the port
+  // comes up.
   void Announce(FrameSink& sink) const;
 
   const RouteTable& routes() const { return routes_; }
-  // As RouteTable has them; questions under way keep the way that they began
-  // with, paths see LeadsStill().
+  // The calls of RouteTable. Questions under way keep the route that they
+  // started with. For paths see LeadsStill().
   bool SetRoutes(std::span<const Route> routes) {
     return routes_.Replace(routes);
   }
   bool AddRoute(const Route& route) { return routes_.Add(route); }
   bool RemoveRoute(const Route& route) { return routes_.Remove(route); }
-  // Which neighbour takes packets to `remote`: itself, or a router. None:
-  // there is no way. REQUIRES: it is neither ours nor a group
+  // The neighbour that takes packets to `remote`: `remote` itself or a router.
+  // None: no route leads there. REQUIRES: `remote` is neither ours nor a group
   std::optional<wire::Gid> NextHop(const wire::Gid& remote) const;
-  // The address of ours that packets to `remote` prefer; null: we have none of
+  // Our preferred source address for packets to `remote`; null: we have none of
   // its family.
   const wire::Gid* SourceFor(const wire::Gid& remote) const {
     return routes_.SourceFor(remote, addresses_);
@@ -102,17 +103,17 @@ class Host {
 
   // --- Paths -----------------------------------------------------------------
 
-  // The path, if it is known now. kNoAnswer: Ask() would have to ask. The path
-  // to a group, to ourselves, and that of RoCE v1 to a link-local GID that is
-  // made of the MAC are always known.
+  // The path, if it is known now. kNoAnswer: Ask() is needed. Some paths are
+  // always known: those to a group, to ourselves, and those of RoCE v1 to a
+  // link-local GID that contains the MAC.
   PathStatus Find(const PathQuery& query, Time now, Path& out);
 
-  // Asks until `deadline`. There will be one answer, by TakeAnswer(): at once
-  // if it is known now, kNoAnswer when the deadline has passed. 0: there are
-  // max_questions, and nothing was asked.
+  // Asks until `deadline`. TakeAnswer() will give one answer: at once if the
+  // path is known now, or kNoAnswer when the deadline has passed. 0: there are
+  // max_questions already, and nothing was asked.
   QuestionId Ask(const PathQuery& query, uint64_t user, Time now, Time deadline,
                  FrameSink& sink);
-  // There will be no answer (any more).
+  // Takes the question back: there will be no answer.
   void Cancel(QuestionId id);
 
   struct Answer {
@@ -121,26 +122,27 @@ class Host {
     PathStatus status = PathStatus::kNoAnswer;
     Path path;  // kFound
   };
-  // The next answer; false: there is none. To be asked after each call that
+  // Takes the next answer; false: there is none. Call it after each call that
   // takes a FrameSink.
   bool TakeAnswer(Time now, Answer& out);
 
-  // The way back along a received frame, without asking or following anybody.
+  // The path back along a received frame. It asks for no neighbour and follows
+  // none.
   Path ReplyPath(const wire::FrameView& view) const;
 
-  // Sets `local` and `source_gone` of a path, after our addresses may have
+  // Updates `local` and `source_gone` of a path when our addresses may have
   // changed.
   void CheckSource(Path& path) const;
-  // False: another neighbour takes packets of this path since routes or
-  // addresses have changed; ask anew.
+  // False: after a change of routes or addresses another neighbour takes the
+  // packets of this path. Ask again.
   bool LeadsStill(const Path& path) const;
 
-  // What was sent along a path of this adjacency was not answered in time.
+  // Packets along a path of this adjacency were not answered in time.
   void Suspect(const Adjacency& adjacency, Time now, FrameSink& sink) {
     neighbors_.Suspect(adjacency, now, sink);
   }
 
-  // A destination whose path MTU has shrunk while paths lead there.
+  // Takes the next destination in use whose path MTU has shrunk.
   bool TakeMtuChange(PathMtuCache::Change& out) {
     return path_mtus_.TakeChange(out);
   }
@@ -170,12 +172,12 @@ class Host {
                       const wire::NeighborInfo& info, RxVerdict verdict,
                       Time now, FrameSink& sink);
   void OnTooBig(const wire::FrameView& view, Time now);
-  // Also what it answers.
+  // Also handles answers.
   void OnClaim(const NeighborClaim& claim, Time now, FrameSink& sink);
 
   wire::NeighborSelf Self(const wire::Gid& gid) const;
-  // kFound: nobody is to be asked, and `mac` and `flags` of the path are known.
-  // kNoAnswer: `next_hop` takes its packets.
+  // kFound: no neighbour need be asked, and `mac` and `flags` of the path are
+  // set. kNoAnswer: `next_hop` takes the packets.
   PathStatus Route(const PathQuery& query, Path& path, wire::MacAddress& mac,
                    wire::Gid& next_hop) const;
   // Everything but the flags.

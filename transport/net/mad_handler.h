@@ -1,8 +1,8 @@
 #pragma once
 
-// Who gets a class of the management datagrams (MADs) that come to QP1, the
-// general services interface (IBTA 13.5.1). QP1 itself is the engine's
-// (datapath/engine/gsi.h), or a test's.
+// The handler of one class of management datagrams (MADs) that come to QP1, the
+// general services interface (IBTA 13.5.1). QP1 itself belongs to the engine
+// (datapath/engine/gsi.h) or to a test.
 
 #include <cstdint>
 #include <span>
@@ -14,21 +14,21 @@
 
 namespace urnic::net {
 
-// Called by the holder of the engine's token, perhaps in the middle of a burst:
-// nothing here waits or enters an engine, but it may send MADs.
+// Called by the holder of the engine's token, possibly in the middle of a
+// burst. A handler must not wait or enter an engine, but it may send MADs.
 class MadHandler {
  public:
-  // A MAD of 256 bytes, valid during the call only, and where an answer goes:
-  // `local` is ours, and the P_Key is ours, the partner of what it bore. The
-  // verdict is counted.
+  // A MAD of 256 bytes, valid only during the call, and the path for an answer.
+  // Its `local` is our address. Its P_Key is the entry of our table that
+  // matches the P_Key of the MAD. The verdict is counted.
   virtual RxVerdict OnMad(std::span<const uint8_t> mad, const PathQuery& from,
                           Time now) = 0;
-  // When OnTimer() is due. Asked after each of these calls and whenever a
-  // control call has had the token.
+  // When OnTimer() is due. Called after each of these calls and after every
+  // control call that has held the token.
   virtual Time NextDeadline() const = 0;
   virtual void OnTimer(Time now) = 0;
-  // Packets for this queue pair number may still be under way, or its peer
-  // still know it: no new queue pair gets it.
+  // True if packets for this queue pair number may still be under way, or its
+  // peer may still know it. Then no new queue pair gets the number.
   virtual bool IsQpnBusy(Qpn qpn) const = 0;
 
  protected:

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the network is told about the multicast groups that we are in: IGMP and
-// MLD, the host's half (RFC 2236, RFC 2710). Which queue pairs are in a group
-// is not asked here.
+// Tells the network about the multicast groups that we are in: the host's half
+// of IGMP and MLD (RFC 2236, RFC 2710). It does not know which queue pairs are
+// in a group.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,19 +27,20 @@ class Membership {
     uint64_t seed = 0;  // of the delays of reports
   };
 
-  // `addresses` are the host's, and stay.
+  // `addresses` belong to the host and outlive this object.
   Membership(const Config& config, const LocalAddresses* addresses);
 
-  // The first of ours joins: the network is told at once and, because that may
-  // be lost, once more within 10 s. False: there are max_groups. Joined twice
-  // is joined once. REQUIRES: group.is_multicast()
+  // Call this for the first local member. The network is told at once and,
+  // because that message may be lost, once more within 10 s. False: there are
+  // max_groups already. A second call has no effect. REQUIRES:
+  // group.is_multicast()
   bool Join(const wire::Gid& group, Time now, FrameSink& sink);
-  // The last of ours leaves.
+  // Call this when the last local member leaves.
   void Leave(const wire::Gid& group, Time now, FrameSink& sink);
 
-  // A frame that is no use to anything else: queries are answered at a random
-  // moment within what they allow. kMembership or kBadMembership; `otherwise`
-  // for what is neither IGMP nor MLD.
+  // Handles a frame that no other part uses. Queries are answered at a random
+  // moment within the time that they allow. Returns kMembership or
+  // kBadMembership; `otherwise` for a frame that is neither IGMP nor MLD.
   RxVerdict OnFrame(std::span<const uint8_t> frame, RxVerdict otherwise,
                     Time now);
 
@@ -49,7 +50,7 @@ class Membership {
  private:
   struct Group {
     wire::Gid gid;
-    Time report_at;  // the network is told again
+    Time report_at;  // when the network is told again
   };
 
   std::vector<Group>::iterator Find(const wire::Gid& group);
@@ -62,7 +63,7 @@ class Membership {
   const LocalAddresses* addresses_;
   std::vector<Group> groups_;
   Time deadline_ = Time::Infinite();  // the first of groups_
-  // Until then a querier of IGMP version 1 is believed to be there.
+  // Until then we assume a querier of IGMP version 1.
   Time igmp_v1_until_;
   bool igmp_v1_ = false;
   uint64_t random_;  // never 0

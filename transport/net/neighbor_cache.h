@@ -1,36 +1,35 @@
 #pragma once
 
-// Which MAC belongs to which address of this link: ARP (RFC 826) and neighbour
-// discovery (RFC 4861 7) in one state machine. It owns the adjacencies.
+// The MAC of each address on this link: ARP (RFC 826) and neighbour discovery
+// (RFC 4861 7) in one state machine. It owns the adjacencies.
 //
 // States of an address, with their names in RFC 4861 7.3.2:
 //
 //   kIncomplete  asked for by multicast or broadcast, after 0, 20, 60, 140 ms
-//                .. and then every second, while somebody wants to know; a
+//                .. and then every second, while a question waits; a
 //                late answer is taken for a second more
 //   kReachable   heard within 30 s: paths are given out without asking
-//   kStale       not heard for longer: whoever holds the adjacency goes on
-//                using it; who wants a new path makes it be probed first
+//   kStale       not heard for longer: existing paths continue to use it;
+//                a new path waits until it has been probed
 //   kProbe       asked by itself, three times within 30 ms
 //   kSearch      has not answered; asked for by multicast as in kIncomplete,
-//                while somebody wants to know, and 3 s after the last Suspect()
+//                while a question waits, and 3 s after the last Suspect()
 //
-// What Adjacency::Confirm() tells ends the last two as an answer does, unless
-// somebody else claims the address.
+// Adjacency::Confirm() ends the last two states as an answer does, unless
+// another MAC claims the address.
 //
-// Who is believed:
-// - Somebody new, if it asks for an address of ours, or answers our question.
-// - Of an address that no path uses, or that does not answer: whoever claims
-//   it last.
-// - Of an address that a path uses, no claim as such: it only makes the MAC
-//   that we have be probed, at once but at most ten times a second. If that
-//   does not answer within 30 ms, the last claim wins, and is probed in turn.
-//   So a spoofer moves no neighbour that is alive, and one that has moved is
-//   followed.
+// Which claims are believed:
+// - A new neighbour, if it asks for an address of ours or answers our question.
+// - For an address that no path uses, or that does not answer: the last claim.
+// - For an address that a path uses, no claim by itself. A claim only starts
+//   probes of the MAC that we have, at once but at most ten times a second. If
+//   that MAC does not answer within 30 ms, the last claim wins, and is probed
+//   in turn. So a spoofer cannot move a neighbour that is alive, and a
+//   neighbour that has moved is followed.
 //
-// Memory: up to `capacity` entries, made when they are first needed. When all
-// are there, the one not heard for longest makes room, but none that a path
-// uses, and none that is asked for.
+// Memory: up to `capacity` entries, created when they are first needed. When
+// all are in use, the entry that was not heard for longest is evicted. An entry
+// that a path uses, or that is being asked for, is never evicted.
 
 #include <cstdint>
 #include <vector>
@@ -54,7 +53,7 @@ enum class NeighborState : uint8_t {
   kSearch,
 };
 
-// What a message says: `address` is at `mac`.
+// The content of a message: `address` is at `mac`.
 struct NeighborClaim {
   wire::Gid address;
   wire::MacAddress mac;
@@ -62,7 +61,7 @@ struct NeighborClaim {
   bool answers = false;
   // It may replace what is known (RFC 4861 4.4, "override").
   bool may_override = true;
-  // Its sender wants something of us, so it is worth knowing.
+  // Its sender has asked us something, so we will need its MAC.
   bool asks_us = false;
 };
 
@@ -74,7 +73,7 @@ class NeighborCache {
   static constexpr Duration kLastInterval = Duration::Seconds(1);
   static constexpr Duration kProbeInterval = Duration::Milliseconds(10);
   static constexpr uint32_t kProbes = 3;
-  // Between the end of one probing of a neighbour that is there and the next.
+  // The pause between two rounds of probes of a neighbour that answers.
   static constexpr Duration kQuiet = Duration::Milliseconds(100);
   static constexpr Duration kSearchTime = Duration::Seconds(3);
 
@@ -84,35 +83,37 @@ class NeighborCache {
     wire::MacAddress mac;
     uint16_t vlan = 0;  // net/vlan.h
     uint32_t capacity = 1024;
-    uint64_t salt = 0;  // random: who hashes where
+    uint64_t salt = 0;  // random: the seed of the hash
   };
 
-  // `addresses` are the host's, and stay.
+  // `addresses` belong to the host and outlive the cache.
   NeighborCache(const Config& config, const LocalAddresses* addresses);
 
-  // The way to a neighbour that is kReachable, else null. What is returned
-  // stays the neighbour's as long as it is held.
+  // The adjacency of a neighbour that is kReachable, otherwise null. It remains
+  // that neighbour's adjacency as long as the caller holds it.
   AdjacencyPtr Find(const wire::Gid& address, Time now);
 
-  // Starts asking for a neighbour that is not kReachable, as `source`, and goes
-  // on until it is or Unwant() was called as often. Returns its entry, which
-  // stays its own so long. kNone: all of them are in use.
+  // Starts asking for a neighbour that is not kReachable, with the address
+  // `source`. This continues until the neighbour is kReachable, or Unwant() was
+  // called as often as Want(). Returns its entry, which belongs to it during
+  // that time. kNone: all entries are in use.
   uint32_t Want(const wire::Gid& address, const wire::Gid& source, Time now,
                 FrameSink& sink);
   void Unwant(uint32_t entry);
 
-  // Returns the entry of the neighbour if this has made it kReachable from
-  // anything else, else kNone: then everybody who wants it can have it.
+  // Returns the entry of the neighbour if this call has made it kReachable, so
+  // that its waiting questions can be answered; otherwise kNone.
   uint32_t OnClaim(const NeighborClaim& claim, Time now, FrameSink& sink);
-  // Of an entry that OnClaim() has returned.
+  // The adjacency of an entry that OnClaim() has returned.
   AdjacencyPtr At(uint32_t entry);
 
-  // What was sent to it was not answered in time: whether it is still there is
-  // found out, unless that was just done (kQuiet). One that is looked for is
-  // asked for every 100 or 200 ms then. For those who retransmit.
+  // For senders that retransmit: packets to the neighbour were not answered in
+  // time. The cache checks that it is still there, unless it has just done so
+  // (kQuiet). A neighbour that is being searched for is then asked for every
+  // 100 or 200 ms.
   void Suspect(const Adjacency& adjacency, Time now, FrameSink& sink);
 
-  // Is the neighbour in use by any path?
+  // Does any path use the neighbour?
   bool IsLive(const wire::Gid& address) const;
   NeighborState StateOf(const wire::Gid& address, Time now) const;
   size_t size() const { return entries_.size() - free_.size(); }
@@ -147,7 +148,7 @@ class NeighborCache {
   uint64_t HashOf(const wire::Gid& address) const {
     return HashKey(config_.salt, address.word(0), address.word(1));
   }
-  // kNone: no room. A stranger does not look far.
+  // kNone: no room. For a stranger the search for room is short.
   uint32_t MakeEntry(const wire::Gid& address, bool stranger);
   bool MakeRoom(bool stranger);
   void FreeEntry(uint32_t at);
@@ -159,10 +160,10 @@ class NeighborCache {
   }
   static Time HeardOf(const Entry& entry);
   static bool IsFresh(const Entry& entry, Time now);
-  // It is in doubt, but has answered what was sent to it since (Confirm), and
-  // nobody else claims to be it.
+  // The neighbour was in doubt, but has answered packets since (Confirm), and
+  // no other MAC claims its address.
   static bool HasAnswered(const Entry& entry);
-  // The MAC is the neighbour's, and it is there.
+  // The MAC belongs to the neighbour, and the neighbour is there.
   void Settle(uint32_t at, const wire::MacAddress& mac, Time now);
   static void SetMac(Entry& entry, const wire::MacAddress& mac);
   void Judge(uint32_t at, const NeighborClaim& claim, Time now,
@@ -175,11 +176,11 @@ class NeighborCache {
   void OnNoAnswer(uint32_t at, Time now, FrameSink& sink);
   void StartSearch(uint32_t at, State state, Time now, FrameSink& sink);
   void Search(uint32_t at, Time now, FrameSink& sink);
-  // Nothing is asked any more, and nothing is known for sure.
+  // Stops asking; the state is uncertain.
   void Rest(uint32_t at, Time now);
-  // As if it had been heard too long ago.
+  // Treats the neighbour as not heard for too long.
   static void Doubt(Entry& entry, Time now);
-  // As whom to ask; null: we have no address of the family.
+  // The source address to ask with; null: we have none of the family.
   const wire::Gid* SourceOf(const Entry& entry) const;
   // False: there was no room for the frame.
   bool Solicit(const Entry& entry, bool by_itself, FrameSink& sink) const;

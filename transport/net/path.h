@@ -1,7 +1,7 @@
 #pragma once
 
-// What is asked of a host core, and what is found: PathQuery and Path. The
-// third kind of path is wire::HeaderTemplate, the bytes.
+// The question to a host core and its answer: PathQuery and Path. The third
+// kind of path is wire::HeaderTemplate, the header bytes.
 
 #include <cstdint>
 
@@ -20,7 +20,8 @@ struct PathQuery {
   uint32_t flow_label = 0;  // 20 bits
   uint16_t udp_src_port = 0;
   bool roce_v1 = false;
-  // Of no account for the way: what packets, and messages about them, bear.
+  // These do not affect the route. Packets, and messages about them, carry
+  // them.
   uint16_t pkey = 0xffff;
   uint8_t service_level = 0;  // 4 bits
 };
@@ -38,40 +39,41 @@ enum class PathStatus : uint8_t {
 // remains the neighbour's while any copy is there.
 struct Path {
   wire::HeaderTemplate headers;
-  // Null where no neighbour is to be followed: to ourselves, to a group, back
+  // Null if there is no neighbour to follow: to ourselves, to a group, back
   // along a received frame, and to a MAC that is part of the address.
   AdjacencyPtr adjacency;
-  // Of the adjacency, when `headers` were made from it.
+  // The adjacency's generation when `headers` were built from it.
   uint32_t generation = 0;
   // The largest IP packet, in bytes, when the path was found.
   uint32_t mtu = 0;
-  // Whom packets to us are for; of a path whose source is gone no packet's
-  // destination: zero. What goes out bears `headers`.
+  // Our address, the destination of received packets. Zero, which no packet
+  // has, if the source is gone. Outgoing packets use `headers`.
   wire::Gid local;
   wire::Gid remote;
   bool loopback = false;   // `remote` is an address of ours
   bool multicast = false;  // `remote` is a group
-  // The source is no address of ours any more: nothing goes out.
+  // The source is no longer an address of ours: nothing is sent.
   bool source_gone = false;
 
   // For the holder of the engine's token. False: the neighbour has moved since
-  // the headers were made, and they lead to where it was.
+  // the headers were built, and they still lead to its old place.
   bool IsCurrent() const {
     return adjacency == nullptr || adjacency->generation() == generation;
   }
-  // Lets the headers lead to where the neighbour is. REQUIRES: adjacency !=
-  // nullptr
+  // Updates the headers to the neighbour's present place. REQUIRES: adjacency
+  // != nullptr
   void Restamp() {
     headers.set_dst_mac(adjacency->mac());
     generation = adjacency->generation();
   }
 };
 
-// Who has asked for a path.
+// Receives the answer to a question for a path.
 class PathWaiter {
  public:
-  // Called once, by the holder of the token: neither waits nor enters an
-  // engine. `path` is valid if the status is kFound, and during the call only.
+  // Called once, by the holder of the token. It must not wait or enter an
+  // engine. `path` is valid only if the status is kFound, and only during the
+  // call.
   virtual void OnPath(PathStatus status, const Path& path) = 0;
 
  protected:

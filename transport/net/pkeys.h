@@ -11,14 +11,14 @@ namespace urnic::net {
 
 inline constexpr uint16_t kFullMember = 0x8000;
 
-// The same partition, and one of the two is a full member.
+// True if both name the same partition and at least one is a full member.
 constexpr bool PkeyMatches(uint16_t theirs, uint16_t ours) {
   return ((theirs ^ ours) & ~kFullMember) == 0 &&
          ((theirs | ours) & kFullMember) != 0;
 }
 
-// The index of the entry of our table that matches; of several, a full
-// membership of ours, as in Linux.
+// The index of the entry of our table that matches; of several, one with full
+// membership, as in Linux.
 inline std::optional<uint16_t> FindPkey(std::span<const uint16_t> table,
                                         uint16_t theirs) {
   std::optional<uint16_t> found;

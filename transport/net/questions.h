@@ -19,7 +19,8 @@ using QuestionId = uint32_t;
 struct Question {
   PathQuery query;
   uint64_t user = 0;  // whatever the asker wants back with the answer
-  // Of whom it waits (an entry of the neighbour cache), or kNobody.
+  // The neighbour that it waits for (an entry of the neighbour cache), or
+  // kNobody.
   uint32_t neighbor = UINT32_MAX;
   PathStatus status = PathStatus::kNoAnswer;
   AdjacencyPtr adjacency;  // the answer
@@ -33,25 +34,25 @@ class QuestionTable {
 
   explicit QuestionTable(uint32_t capacity) : capacity_(capacity) {}
 
-  // The place of a new question, which is in no list; kNone: there are too
-  // many.
+  // The place of a new question, which is in no list yet; kNone: there are too
+  // many questions.
   uint32_t Add(const PathQuery& query, uint64_t user);
   QuestionId IdOf(uint32_t at) const { return slots_[at].id; }
-  // kNone: it does not exist (any more).
+  // kNone: the question does not exist, or no longer.
   uint32_t Find(QuestionId id) const;
   Question& operator[](uint32_t at) { return slots_[at].question; }
 
-  // Waits for the neighbour until the deadline.
+  // Makes the question wait for the neighbour until the deadline.
   void Wait(uint32_t at, uint32_t neighbor, Time deadline);
-  // The first that waits for the neighbour, or kNone.
+  // The first question that waits for the neighbour, or kNone.
   uint32_t FirstFor(uint32_t neighbor) const {
     return neighbor < waiting_.size() ? waiting_[neighbor].first : kNone;
   }
-  // It no longer waits; its answer stands behind those that are there.
+  // Ends the wait of a question and queues its answer after the others.
   void Answer(uint32_t at, PathStatus status, AdjacencyPtr adjacency);
   // The first of the answers, or kNone.
   uint32_t FirstAnswer() const { return answers_.first; }
-  // The question and its answer are over. REQUIRES: it is in a list.
+  // Frees the question and its answer. REQUIRES: it is in a list.
   void Remove(uint32_t at);
 
   Time next_deadline() const { return deadlines_.next(); }
@@ -70,7 +71,7 @@ class QuestionTable {
     uint32_t next = kNone;
     uint32_t previous = kNone;
   };
-  // An id is a place and a variant, so that an old one finds nothing.
+  // An id holds a place and a variant, so an old id finds nothing.
   static constexpr uint32_t kIndexBits = 20;
 
   List& ListOf(const Slot& slot) {

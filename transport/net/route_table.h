@@ -1,8 +1,9 @@
 #pragma once
 
-// Where packets go that are not for our link: longest prefix, then smallest
-// metric, then first come. What is on our link by our own addresses' prefixes
-// needs no route; a route with a longer prefix overrides them (net/host.h).
+// Routes for packets that leave our link: longest prefix, then smallest metric,
+// then the order of arrival. Destinations within the prefixes of our own
+// addresses are on our link and need no route; a route with a longer prefix
+// overrides this (net/host.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +19,8 @@ struct Route {
   wire::Gid prefix = {};
   // Of 128; IPv4 routes have 96 and more: 0.0.0.0/0 is ::ffff:0:0/96.
   uint8_t prefix_bits = 0;
-  // The router, on our link and of either family; Gid{}: the destination
-  // itself is on our link.
+  // The router, which is on our link and may be of either family. Gid{}: the
+  // destination itself is on our link.
   wire::Gid gateway = {};
   uint32_t metric = 0;
   // The source address that packets of this route prefer; Gid{}: no preference.
@@ -35,16 +36,16 @@ class RouteTable {
  public:
   static constexpr size_t kMaxRoutes = 4096;
 
-  // All at once; of the same route the first counts. False, and nothing
-  // changes: one is not Valid(), or there are more than kMaxRoutes.
+  // Replaces all routes. Of equal routes the first counts. False: a route is
+  // not Valid(), or there are more than kMaxRoutes; then nothing changes.
   bool Replace(std::span<const Route> routes);
-  // Another of the same prefix, gateway and metric is replaced. False: it is
-  // not Valid(), or there are kMaxRoutes.
+  // Replaces a route of the same prefix, gateway and metric. False: the route
+  // is not Valid(), or there are kMaxRoutes already.
   bool Add(const Route& route);
-  // The one of this prefix, gateway and metric. False: there is none.
+  // Removes the route of this prefix, gateway and metric. False: there is none.
   bool Remove(const Route& route);
 
-  // Null: none leads there. Valid until the next change.
+  // The best route; null: none leads there. Valid until the next change.
   const Route* Find(const wire::Gid& destination) const;
 
   // prefix_bits <= 128, the gateway no group, the source of the family.
@@ -52,9 +53,9 @@ class RouteTable {
 
   std::span<const Route> routes() const { return routes_; }
 
-  // The one of `addresses` that packets to `remote` prefer: on the link that
-  // they leave by, or what the route says (RFC 6724 5). Null: none is of its
-  // family.
+  // The preferred source among `addresses` for packets to `remote`: an address
+  // on the link that they leave by, or the source of the route (RFC 6724 5).
+  // Null: none is of its family.
   const wire::Gid* SourceFor(const wire::Gid& remote,
                              const LocalAddresses& addresses) const;
 
@@ -62,7 +63,7 @@ class RouteTable {
   static bool SameRoute(const Route& a, const Route& b);
   static bool IsBetter(const Route& a, const Route& b);
 
-  std::vector<Route> routes_;  // the one to prefer first
+  std::vector<Route> routes_;  // the best first
 };
 
 }  // namespace urnic::net

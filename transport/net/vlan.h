@@ -1,7 +1,7 @@
 #pragma once
 
-// The VLAN rules of a host: which frames are its, and the tag of its own.
-// A host is in one VLAN, or in none; 0 stands for none.
+// The VLAN rules of a host: which frames it accepts, and the tag of the frames
+// that it sends. A host is in one VLAN or in none; 0 stands for none.
 
 #include <cstdint>
 #include <optional>
@@ -10,8 +10,9 @@
 
 namespace urnic::net {
 
-// Without a VLAN: untagged frames, and those tagged with VLAN 0, which gives a
-// priority only (IEEE 802.1Q 6.9.1). With one: frames of that VLAN.
+// A host without a VLAN accepts untagged frames, and frames tagged with VLAN 0,
+// which is only a priority (IEEE 802.1Q 6.9.1). A host with a VLAN accepts the
+// frames of that VLAN.
 inline bool IsOurVlan(const wire::VlanTag* tag, uint16_t vlan) {
   return (tag == nullptr ? 0 : tag->vlan_id()) == vlan;
 }
@@ -23,7 +24,8 @@ constexpr uint8_t VlanPriority(uint8_t traffic_class) {
   return static_cast<uint8_t>(traffic_class >> 5);
 }
 
-// The tag of such a packet; none outside a VLAN. REQUIRES: vlan < 4095
+// The tag of a packet of this traffic class; none outside a VLAN. REQUIRES:
+// vlan < 4095
 inline std::optional<uint16_t> VlanTci(uint16_t vlan, uint8_t traffic_class) {
   if (vlan == 0) return std::nullopt;
   return wire::VlanTag::MakeTci(vlan, VlanPriority(traffic_class)).value();

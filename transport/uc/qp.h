@@ -1,8 +1,8 @@
 #pragma once
 
 // One unreliable-connected queue pair: sends and writes without
-// acknowledgements, where a message that has a gap is as if it had not been
-// sent. Sans-IO like rc::Qp and of the same shape; see there for the caller's
+// acknowledgements. A message with a gap never completes at the receiver.
+// Sans-IO like rc::Qp, and of the same shape; see there for the caller's
 // duties. IBTA 9.8.2.
 //
 // Thread: one at a time (the holder of the engine's token).
@@ -37,12 +37,12 @@ class Qp final : public UnackedQp {
     rq_->PublishConsumer();
   }
 
-  // A receive may name memory that is not there: the queue pair goes to ERR.
-  // A write that does only loses its message.
+  // If a receive names memory that is not there, the queue pair goes to ERR. If
+  // a write does, only its message is lost.
   void OnPlacementFault(const Placement& placement,
                         std::span<RecvCompletion> completions);
 
-  // A packet has come with the mark "congestion experienced".
+  // A packet has arrived with the mark "congestion experienced".
   void OnMarked(Time now) {
     if (receiving()) in_.notifier.OnMarked(now);
   }

@@ -1,8 +1,8 @@
 #pragma once
 
-// What is spoken in a frame, and how it is known: the table that steering goes
-// by. A new wire is a row here, a verdict of ParseFrame() with what is checked
-// of its headers, and a branch in datapath/engine/steering.h.
+// The wires (protocols of frames) and how to recognize them: the table that
+// steering uses. A new wire needs a row here, a verdict and header checks in
+// ParseFrame(), and a branch in datapath/engine/steering.h.
 
 #include <cstdint>
 
@@ -13,15 +13,15 @@
 namespace urnic::wire {
 
 enum class Wire : uint8_t {
-  kNone,  // nothing that is spoken here
-  // The host's own.
+  kNone,  // no wire that we know
+  // Wires of the host itself.
   kArp,
   kIcmp,  // and ICMPv6
-  // Of flows.
+  // Wires of flows.
   kRoce,  // both versions
 };
 
-// What carries it, and gives it a number.
+// The protocol that carries the wire and numbers it.
 enum class Carrier : uint8_t {
   kEthernet,  // EtherType
   kIpv4,      // protocol

@@ -11,8 +11,8 @@
 //   f.Deadline("due", due);
 //   f.Elsewhere(mrs);
 //
-// URNIC_MEMBERS does not compile when the state has got a member more or less,
-// and who visits a list that passes over one of its members aborts.
+// URNIC_MEMBERS does not compile when the state has more or fewer members than
+// it names. A visit of a list that omits one of those members aborts.
 
 #include <bit>
 #include <concepts>
@@ -36,7 +36,7 @@ namespace urnic {
   auto& [__VA_ARGS__] = object;             \
   visitor.CountMembers(std::tuple_size_v<decltype(std::tie(__VA_ARGS__))>)
 
-// How a value is stored, and which are possible.
+// How a value is stored, and which values are valid.
 struct FieldType {
   // kWire: eight bytes as they are on the wire.
   enum class Show : uint8_t { kNumber, kBoolean, kHex, kDuration, kWire };
@@ -45,14 +45,15 @@ struct FieldType {
   Show show = Show::kNumber;
 };
 
-// The longest time that an image may hold, 36 years: the sum of a few is one.
+// The longest time that an image may hold, 36 years: sums of a few such times
+// do not overflow.
 inline constexpr uint64_t kImageDurationMax = uint64_t{1} << 60;
 inline constexpr uint64_t kImageNever = UINT64_MAX;
 
-// What the three visitors share. `Sub` has
+// The part that the three visitors share. `Sub` has
 //   static constexpr bool kReads
 //   uint64_t Scalar(const char* name, FieldType type, uint64_t value)
-// which gives the value that the member has from now on.
+// which returns the new value of the member.
 template <typename Sub>
 class FieldVisitor {
  public:
@@ -64,7 +65,7 @@ class FieldVisitor {
     ++listed_;
     Value(name, value);
   }
-  // One that is an enumeration, of the values 0 to `last`.
+  // A member that is an enumeration with the values 0 to `last`.
   template <typename T>
   void operator()(const char* name, T& value, std::remove_const_t<T> last) {
     ++listed_;
@@ -72,7 +73,7 @@ class FieldVisitor {
                                       static_cast<uint64_t>(value));
     if constexpr (Sub::kReads) value = static_cast<T>(got);
   }
-  // One that is bytes as they are on the wire, a multiple of eight.
+  // A member in wire format; its size is a multiple of eight bytes.
   template <typename T, size_t kBytes>
   void Bytes(const char* name, std::span<T, kBytes> bytes) {
     static_assert(sizeof(T) == 1 && kBytes % 8 == 0);
@@ -85,13 +86,13 @@ class FieldVisitor {
       if constexpr (Sub::kReads) std::memcpy(&bytes[at], &word, 8);
     }
   }
-  // One that has a list of its own.
+  // A member that has a list of its own.
   template <typename T>
   void Group(const char* name, T& object) {
     ++listed_;
     Element(name, object);
   }
-  // A moment to come, or never; one that has passed is now.
+  // A time in the future, or never. A time in the past becomes now.
   template <typename T>
   void Deadline(const char* name, T& time) {
     ++listed_;
@@ -108,7 +109,7 @@ class FieldVisitor {
       time = got == kImageNever ? Time::Infinite() : now_ + FromBits(got);
     }
   }
-  // A moment that has passed.
+  // A time in the past.
   template <typename T>
   void Since(const char* name, T& time) {
     ++listed_;
@@ -118,14 +119,15 @@ class FieldVisitor {
         name, {8, kImageDurationMax, FieldType::Show::kDuration}, age);
     if constexpr (Sub::kReads) time = now_ + FromBits(got) * -1;
   }
-  // Members that are no part of the state: where it lies, what can be read or
-  // counted again, and what an image carries elsewhere.
+  // Members that are no part of the state: addresses, values that can be read
+  // or counted again, and values that an image carries elsewhere.
   template <typename... T>
   void Elsewhere(const T&...) {
     listed_ += sizeof...(T);
   }
 
-  // A part that is no member: one of the many that a member points to.
+  // A part that is no member, for example one of many objects that a member
+  // points to.
   template <typename T>
   void Element(const char* name, T& object) {
     const auto saved = std::tuple(group_, members_, listed_);
@@ -136,7 +138,7 @@ class FieldVisitor {
     std::tie(group_, members_, listed_) = saved;
   }
 
-  // Ends the reading of an image in which `condition` does not hold.
+  // Refuses an image in which `condition` does not hold.
   bool Require(bool condition, const char* field, uint64_t value,
                const char* rule) {
     if (Sub::kReads && !condition && refusal_.ok()) {
@@ -196,7 +198,7 @@ class FieldVisitor {
   size_t listed_ = 0;
 };
 
-// Writes as far as there is room, and counts on.
+// Writes while there is room, and always counts the bytes.
 class ImageWriter : public FieldVisitor<ImageWriter> {
  public:
   static constexpr bool kReads = false;
@@ -207,7 +209,8 @@ class ImageWriter : public FieldVisitor<ImageWriter> {
     Put(value, type.bytes);
     return value;
   }
-  // Padding, length and CRC; the bytes that the image has, or needs.
+  // Adds padding, length and CRC. Returns the bytes that the image has or
+  // needs.
   size_t Finish();
 
  private:
@@ -222,14 +225,14 @@ class ImageWriter : public FieldVisitor<ImageWriter> {
 class ImageReader : public FieldVisitor<ImageReader> {
  public:
   static constexpr bool kReads = true;
-  // Refuses what is no image of this version.
+  // Refuses bytes that are no image of this version.
   ImageReader(std::span<const uint8_t> image, Time now);
 
   ImageKind kind() const;
   // Of a queue pair's image; another one is refused.
   QpService service();
   uint64_t Scalar(const char* name, FieldType type, uint64_t value);
-  // All has been read; what is left may be padding only.
+  // Everything has been read; only padding may be left.
   void Finish();
 
  private:

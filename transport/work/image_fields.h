@@ -1,6 +1,6 @@
 #pragma once
 
-// The lists of what the images of all services share.
+// The lists of members that the images of all services share.
 
 #include "transport/work/image_codec.h"
 #include "transport/work/recv_queue.h"
@@ -99,7 +99,7 @@ struct FieldsOf<urnic_sge> {
   }
 };
 
-// A queue pair's own. What queue pairs share is no part of one.
+// Only the ring of a single queue pair. A shared ring is no part of its image.
 template <>
 struct FieldsOf<RecvRing> {
   template <typename F, typename S>
@@ -112,7 +112,7 @@ struct FieldsOf<RecvRing> {
     f.Elsewhere(view, max_sge, pd, published);
   }
 
-  // The program's end of it is where it should be; false: it cannot be.
+  // False: the program's index of the ring cannot be right.
   static bool Attach(RecvRing& ring) {
     if (ring.view_.entries() == 0) return ring.head_ == 0;
     if (ring.view_.Posted(ring.head_) == UINT32_MAX) return false;
@@ -122,8 +122,8 @@ struct FieldsOf<RecvRing> {
   }
 };
 
-// The request that is being filled is not in the ring any more: it is carried,
-// list and all. The cursor finds its place again.
+// The request that is being filled is no longer in the ring, so the image
+// carries it with its list. The cursor finds its place again.
 template <>
 struct FieldsOf<RecvQueue> {
   template <typename F, typename S>
@@ -149,7 +149,8 @@ struct FieldsOf<RecvQueue> {
   }
 };
 
-// The beginning of every service's reading: `wanted` is the queue pair's.
+// The first step when an image of any service is read. `wanted` is the shape of
+// the queue pair.
 inline void ReadShape(ImageReader& reader, const ImageShape& wanted) {
   ImageShape found;
   reader.Element("shape", found);

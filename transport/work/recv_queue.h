@@ -1,7 +1,7 @@
 #pragma once
 
 // Receive work requests: the ring that they are posted to, which several queue
-// pairs may share, and the one that a queue pair is filling.
+// pairs may share, and the request that a queue pair is filling.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,15 +19,15 @@ namespace urnic {
 class RecvRing {
  public:
   RecvRing() = default;
-  // `pd`: what XRC requests that name this ring may access.
+  // `pd`: the domain for XRC requests that name this ring.
   RecvRing(WorkQueueView view, uint32_t max_sge, uint32_t pd = 0)
       : view_(view), max_sge_(max_sge), pd_(pd) {}
 
   enum class Result : uint8_t { kTaken, kEmpty, kBroken };
 
   // Copies the oldest request and its list of `num_sge` entries (room for
-  // max_sge()) out of the ring, whose slot is free from then on. kBroken: the
-  // program wrote an index or a count that cannot be.
+  // max_sge()) out of the ring, and frees its slot. kBroken: the program wrote
+  // an impossible index or count.
   Result Take(uint64_t& wr_id, uint32_t& num_sge, urnic_sge* sges) {
     const uint32_t posted = view_.entries() == 0 ? 0 : view_.Posted(head_);
     if (posted == 0) return Result::kEmpty;
@@ -47,16 +47,16 @@ class RecvRing {
     return Result::kTaken;
   }
 
-  // Publishes how far requests have been taken, so that the program may post
-  // into their place. Once per burst is enough.
+  // Publishes how many requests have been taken, so that the program may reuse
+  // their slots. Once per burst is enough.
   void PublishConsumer() {
     if (published_ == head_) return;
     published_ = head_;
     view_.PublishConsumer(head_);
   }
 
-  // Goes on in another ring, which holds what has not been taken from its
-  // beginning on.
+  // Continues in another ring. It holds, from its beginning, the requests that
+  // have not been taken.
   void ReplaceView(WorkQueueView view) {
     view_ = view;
     head_ = published_ = 0;
@@ -102,9 +102,9 @@ class RecvQueue {
 
   using TakeResult = RecvRing::Result;
 
-  // The ring that the next request is taken from (XRC); `sges` must have room
-  // for its lists, too. The one before is left as at the end of a burst.
-  // REQUIRES: no request is current.
+  // Sets the ring for the next request (XRC); `sges` must have room for its
+  // lists, too. The previous ring is left as at the end of a burst. REQUIRES:
+  // no request is current.
   void Use(RecvRing* ring) {
     if (ring == ring_) return;
     PublishConsumer();
@@ -147,8 +147,8 @@ class RecvQueue {
   bool taken() const { return taken_; }
   bool shared() const { return shared_; }
 
-  // The next request to flush: of a shared ring only the one that is current,
-  // the others serve other queue pairs.
+  // The next request to flush. Of a shared ring that is only the current one,
+  // because the others serve other queue pairs.
   bool TakeToFlush() {
     return taken_ || (!shared_ && Take() == TakeResult::kTaken);
   }
@@ -157,8 +157,8 @@ class RecvQueue {
     if (ring_ != nullptr) ring_->PublishConsumer();
   }
 
-  // State RESET: the current request is forgotten, and in a ring of our own
-  // all others.
+  // State RESET: forgets the current request and, in a ring of its own, all
+  // others.
   void Reset() {
     taken_ = false;
     if (!shared_) ring_->Forget();

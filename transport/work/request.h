@@ -1,8 +1,8 @@
 #pragma once
 
-// The work requests that there are: one row each. Every set of requests and
-// every choice by a request's kind, in the cores, the verbs and the tests, is
-// derived from this table, at compile time.
+// The table of work requests, with a row for each. All sets of requests, and
+// all decisions by kind of request, in the cores, the verbs and the tests, are
+// derived from this table at compile time.
 
 #include <bit>
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace urnic {
 
-// The packets that carry a request. kLocal: none, it is done here, without the
-// peer (binds and invalidates).
+// The packets that carry a request. kLocal: none; it is done locally, without
+// the peer (binds and invalidates).
 enum class RequestFamily : uint8_t {
   kLocal,
   kSend,
@@ -31,7 +31,7 @@ inline constexpr uint8_t ServiceBit(QpService service) {
   return static_cast<uint8_t>(1u << static_cast<unsigned>(service));
 }
 
-// A request's length is what its gather list adds up to.
+// The length of a request is the sum of its gather list.
 inline constexpr int8_t kAnyLength = -1;
 
 struct RequestKind {
@@ -44,8 +44,8 @@ struct RequestKind {
   std::string_view name;
 
   constexpr bool local() const { return family == RequestFamily::kLocal; }
-  // The peer answers each, by data or by an empty read response; counted
-  // against max_rd_atomic.
+  // The peer answers each request, by data or by an empty read response. It
+  // counts against max_rd_atomic.
   constexpr bool answered() const {
     return family == RequestFamily::kRead || family == RequestFamily::kAtomic ||
            family == RequestFamily::kAtomicWrite ||
@@ -55,7 +55,7 @@ struct RequestKind {
   constexpr bool answered_as_read() const {
     return answered() && family != RequestFamily::kAtomic;
   }
-  // The answer's data lands where the gather list says.
+  // The data of the answer goes where the gather list says.
   constexpr bool scatters() const {
     return family == RequestFamily::kRead || family == RequestFamily::kAtomic;
   }
@@ -64,7 +64,7 @@ struct RequestKind {
     return family == RequestFamily::kSend || family == RequestFamily::kWrite ||
            family == RequestFamily::kAtomicWrite;
   }
-  // Takes a receive request of the peer.
+  // Consumes a receive request of the peer.
   constexpr bool takes_receive() const {
     return family == RequestFamily::kSend || with_imm;
   }
@@ -106,17 +106,17 @@ inline constexpr RequestKind kRequestKinds[] = {
      internal::kRcOnly, 8, false, "atomic-write"},
 };
 
-// A set of requests: bit n for enum urnic_wr_opcode n. One test on the path of
-// every request.
+// A set of requests: bit n for enum urnic_wr_opcode n. Every request pays for
+// only one test.
 using RequestSet = uint32_t;
 
 constexpr RequestSet RequestBit(uint8_t opcode) { return 1u << (opcode & 31); }
-// REQUIRES: opcode < 32, or the set is asked about one that it cannot hold.
+// REQUIRES: opcode < 32, or its low five bits name an opcode that no set holds.
 constexpr bool Contains(RequestSet set, uint8_t opcode) {
   return (set >> (opcode & 31) & 1) != 0;
 }
 
-// Those whose row fulfils a condition.
+// The requests whose row fulfils a condition.
 template <typename Condition>
 constexpr RequestSet RequestsThat(Condition condition) {
   RequestSet set = 0;
@@ -178,8 +178,8 @@ constexpr const RequestKind* FindRequest(uint8_t opcode) {
   return &kRequestKinds[internal::kRequestIndex.row[opcode]];
 }
 
-// What a completion says of a request; of one that does not exist, which only
-// ever fails, URNIC_WC_SEND.
+// The opcode in a request's completion. A request that does not exist can only
+// fail, and gives URNIC_WC_SEND.
 constexpr uint8_t CompletionOpcode(uint8_t opcode) {
   const RequestKind* kind = FindRequest(opcode);
   return kind != nullptr ? kind->completion : uint8_t{URNIC_WC_SEND};

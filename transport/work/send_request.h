@@ -1,8 +1,9 @@
 #pragma once
 
-// A request of a send queue while it is transmitted: its entry, copied out of
-// the ring once, what its list or inline bytes hold, and where in the list the
-// last packet ended. RC, UC and UD read and gather alike.
+// A request of a send queue during its transmission: its entry, copied once out
+// of the ring; the length of its list or inline bytes; and the place in the
+// list where the last packet ended. RC, UC and UD read and gather in the same
+// way.
 
 #include <cstdint>
 
@@ -70,7 +71,7 @@ struct SendRequest {
     return ok;
   }
 
-  // Of kLocalRequests: binds a memory window, or invalidates a key.
+  // For kLocalRequests: binds a memory window, or invalidates a key.
   //= IBTA 10.8.3.3: binds and invalidates are executed in order
   mem::MemFault ExecuteLocal(mem::MrTable& mrs, const QpLimits& limits) const {
     if (wqe.opcode != URNIC_WR_BIND_MW) {
@@ -85,7 +86,7 @@ struct SendRequest {
                      .pd = limits.pd,
                      .qpn = limits.qpn});
   }
-  // With what a failed one completes.
+  // The completion of a failed request.
   uint8_t LocalFailure() const {
     return wqe.opcode == URNIC_WR_BIND_MW ? URNIC_WC_MW_BIND_ERR
                                           : URNIC_WC_LOC_QP_OP_ERR;

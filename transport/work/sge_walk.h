@@ -11,8 +11,8 @@
 
 namespace urnic {
 
-// Remembers where the previous piece ended, so that a long message is not
-// walked from its first entry for each packet.
+// Remembers where the previous piece ended, so that the walk need not start at
+// the first entry for each packet of a long message.
 struct SgeCursor {
   uint32_t sge = 0;
   uint64_t sge_start = 0;  // message offset at which that entry begins

@@ -1,6 +1,6 @@
 #pragma once
 
-// The codes by which RC attributes and headers name times.
+// The codes for times in RC attributes and headers.
 
 #include <cstdint>
 

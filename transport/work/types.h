@@ -1,7 +1,7 @@
 #pragma once
 
-// What goes into and comes out of a queue pair, whatever its service. All
-// values; nothing here does I/O (docs/design/0001-sans-io.md).
+// The values that go into and come out of a queue pair of any service. Nothing
+// here does I/O (docs/design/0001-sans-io.md).
 
 #include <cstdint>
 
@@ -17,8 +17,8 @@ namespace urnic {
 class RecvRing;
 
 // A received packet of one queue pair. ICRC, lengths, transport service, P_Key
-// and, for connected services, addresses have been checked; everything else is
-// the core's.
+// and, for connected services, addresses have been checked; the core checks
+// everything else.
 struct RxPacket : wire::RocePacket {
   // For datagrams: the IP header of 20 or 40 bytes, or the GRH.
   const uint8_t* ip = nullptr;
@@ -49,7 +49,7 @@ struct TxSlot {
   // For OnGatherFault(): the index of the work request, or the PSN.
   bool from_responder = false;
   uint32_t origin = 0;
-  // Datagrams: where to; 0: the path of the queue pair.
+  // Datagrams: the destination; 0: the path of the queue pair.
   uint32_t address_handle = 0;
   Segment segments[URNIC_MAX_SGE];
 };
@@ -74,8 +74,8 @@ struct Placement {
   uint64_t* original = nullptr;  // atomics: where the old value goes
 };
 
-// A receive work request is done. Released only after the placements of its
-// packet have been executed.
+// A receive work request is done. The caller releases it only after it has
+// executed the placements of its packet.
 struct RecvCompletion {
   uint8_t packet = 0;
   uint8_t status = URNIC_WC_SUCCESS;
@@ -87,7 +87,7 @@ struct RecvCompletion {
   uint32_t byte_len = 0;
   uint32_t imm_or_key = 0;
   uint32_t src_qp = 0;  // datagrams
-  // RC: the send queue had completed up to this index when the packet came.
+  // RC: the send queue had completed up to this index when the packet arrived.
   uint32_t sends_before = 0;
   uint64_t wr_id = 0;
 };
@@ -112,7 +112,7 @@ enum class QpState : uint8_t {
   kErr = 6,
 };
 
-// What happened to a queue pair that its owner must hear of asynchronously.
+// Events of a queue pair that its owner must hear of asynchronously.
 enum class QpEvent : uint8_t {
   kNone = 0,
   kFatal = 1,            // IBV_EVENT_QP_FATAL
@@ -123,21 +123,21 @@ enum class QpEvent : uint8_t {
   kLastWqeReached = 16,  // IBV_EVENT_QP_LAST_WQE_REACHED
 };
 
-// What a queue pair speaks. The ends of an XRC connection are RC queue pairs of
-// which one only sends requests and the other only answers them.
+// The service of a queue pair. The ends of an XRC connection are RC queue
+// pairs; one only sends requests, and the other only answers them.
 enum class QpService : uint8_t { kRc, kUc, kUd, kXrcInitiator, kXrcTarget };
 
-// What is left when a burst has been dealt with, a timer has fired, packets
-// have been built, or the owner has changed something: all that whoever runs
-// the queue pair must know. Two registers.
+// The result of a call that handles a burst or a timer, builds packets, or
+// changes the queue pair: everything that the engine must know afterwards. It
+// fits into two registers.
 struct FlowResult {
   Time deadline = Time::Infinite();  // when OnTimer() is due
   QpState state = QpState::kReset;
-  QpEvent event = QpEvent::kNone;  // said once
+  QpEvent event = QpEvent::kNone;  // reported once
   bool has_work = false;           // Transmit() has something to give
   bool only_ack_waits = false;     // ... an acknowledgement: it may wait
-  bool answered = false;           // what was sent, in part or whole
-  bool timed_out = false;          // what was sent was not answered in time
+  bool answered = false;           // sent packets were acknowledged
+  bool timed_out = false;          // sent packets were not answered in time
 };
 static_assert(sizeof(FlowResult) == 16);
 
@@ -150,7 +150,7 @@ struct QpLimits {
   uint32_t max_inline = 0;
   bool sq_sig_all = false;
   // RC only. The queue pair is an end of an XRC connection: requests carry an
-  // XRCETH, and those that arrive name receive queue and domain.
+  // XRCETH, and received requests name their receive queue and domain.
   bool xrc = false;
 };
 
@@ -171,7 +171,7 @@ struct QpConfig {
   uint8_t max_dest_rd_atomic = 1;
   uint32_t window_packets = 128;
   uint32_t window_bytes = 256 * 1024;
-  // RC: the path's static rate, which requests keep to; 0: no limit.
+  // RC: the path's static rate, which limits requests; 0: no limit.
   uint64_t bits_per_second = 0;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the queue pairs of services without acknowledgements (ud::Qp, uc::Qp)
-// have in common: states, the sending side, completions and flushes. In the
-// shape of rc::Qp; see there for the caller's duties.
+// The common part of queue pairs without acknowledgements (ud::Qp, uc::Qp):
+// states, the sending side, completions and flushes. It has the shape of
+// rc::Qp; see there for the caller's duties.
 //
 // Thread: one at a time (the holder of the engine's token).
 
@@ -42,8 +42,8 @@ class UnackedQp {
     sender_.FailAt(slot.origin, URNIC_WC_LOC_PROT_ERR);
   }
 
-  // As rc::Qp's. In SQE and ERR also after a doorbell: what is posted there is
-  // flushed.
+  // As in rc::Qp. In SQE and ERR also called after a doorbell: requests posted
+  // in these states are flushed.
   template <typename Sink>
   FlowResult Settle(std::span<const RecvCompletion> receives, Sink& sink) {
     for (const RecvCompletion& done : receives) sink.Received(done);
@@ -106,7 +106,7 @@ class UnackedQp {
     return state_ >= QpState::kRtr && state_ != QpState::kErr;
   }
 
-  // A receive request for a packet; else why not.
+  // Takes a receive request for a packet; otherwise returns the reason.
   RxVerdict TakeReceive() {
     switch (rq_->Take()) {
       case RecvQueue::TakeResult::kTaken:
@@ -135,11 +135,11 @@ class UnackedQp {
                      });
   }
 
-  // A receive names memory that is not there: the queue pair goes to ERR, and
+  // A receive names memory that is not there. The queue pair goes to ERR, and
   // the completions from that packet on are errors.
   void FailPlacement(const Placement& placement,
                      std::span<RecvCompletion> completions);
-  // To ERR; the next receive that is flushed ends with `status`.
+  // Goes to ERR; the next flushed receive ends with `status`.
   void FailReceive(uint8_t status);
 
   const QpLimits limits_;

@@ -45,8 +45,8 @@ class UnackedSender {
     psn_ = config.sq_psn;
     Resume(config);
   }
-  // From SQD, or from SQE, where the failed request and those that were posted
-  // by then are flushed: Poll() gives them.
+  // From SQD or from SQE. In SQE the failed request and those posted before
+  // this call are flushed: Poll() returns them.
   void Resume(const QpConfig& config) {
     config_ = config;
     if (flushing_) {
@@ -70,7 +70,7 @@ class UnackedSender {
     loaded_ = running_ = draining_ = failed_ = flushing_ = false;
     Publish();
   }
-  // Nothing is sent any more; what is posted, and will be, is flushed.
+  // Nothing is sent any more; all posted requests, and later ones, are flushed.
   void Stop() {
     running_ = false;
     flushing_ = true;
@@ -103,8 +103,8 @@ class UnackedSender {
     return loaded_ || sq_.Posted(next_) != 0;
   }
 
-  // Work request `index`, of which a packet was given, cannot be sent after
-  // all; later ones have not been either.
+  // A packet of work request `index` was filled, but cannot be sent after all;
+  // later packets were not sent either.
   void FailAt(uint32_t index, uint8_t status) {
     next_ = index;
     offset_ = 0;
@@ -114,14 +114,14 @@ class UnackedSender {
   }
 
   // The next completion in posting order; false when there is none. `fatal`
-  // turns true with the one of a request that failed.
+  // becomes true with the completion of a failed request.
   bool Poll(SendCompletion& out, bool& fatal) {
     const bool any = Next(out, fatal);
     Publish();
     return any;
   }
 
-  // State SQD has been reached: once.
+  // True once when state SQD has been reached.
   bool TakeDrained() {
     if (!draining_ || drain_reported_ || head_ != drain_limit_) return false;
     return drain_reported_ = true;
@@ -183,8 +183,8 @@ class UnackedSender {
     sq_.PublishConsumer(head_);
   }
 
-  // Is there a packet that may go now? Loads the work request if need be, and
-  // executes what needs no packet.
+  // Is there a packet that may be sent now? Loads the work request if
+  // necessary, and executes requests that need no packet.
   bool Ready() {
     while (ReadyToGo()) {
       if (!Contains(kLocalRequests, current_.wqe.opcode)) return true;

@@ -2,8 +2,8 @@
 
 // How `urnic` talks to the process that runs an RNIC: over a SOCK_SEQPACKET
 // unix socket NAME.sock, of the device's name, in the run directory of that
-// process (verbs/preload/run_dir.h). It is there while the device is open, and
-// hears its owner and root, nobody else.
+// process (verbs/preload/run_dir.h). It exists while the device is open, and
+// accepts only its owner and root.
 //
 // One request, one answer, then the server hangs up. A request is words with
 // one blank between them:

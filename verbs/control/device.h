@@ -1,15 +1,15 @@
 #pragma once
 
-// The verbs view of one RNIC inside this process: who it is, and what is alive
-// on it. The RNIC itself is a Nic (datapath/nic/nic.h).
-// All contexts that a program opens on the same device share one.
+// The verbs view of one RNIC inside this process: its identity and its objects.
+// The RNIC itself is a Nic (datapath/nic/nic.h). All contexts that a program
+// opens on the same device share one Device.
 //
-// Lifecycle. The first Open() claims the port, starts the EAL if nothing has,
-// creates port and engine and starts the helper thread; it waits for the port's
-// device to come up, up to three seconds, and 0.2 seconds for a peer. What
-// comes later is reported (EventSink::OnPortState). When the last reference
-// goes, the engine stops and the port is given back, so that this process or
-// another can open it again. The EAL stays. At process exit nothing needs to be
+// Lifecycle. The first Open() claims the port, starts the EAL if necessary,
+// creates port and engine and starts the helper thread. It waits for the port's
+// device to come up, up to three seconds, and 0.2 seconds for a peer. Later
+// changes are reported (EventSink::OnPortState). When the last reference goes,
+// the engine stops and releases the port, so that this process or another one
+// can open it again. The EAL keeps running. At process exit nothing needs to be
 // closed (FlushAll() is enough): nothing here has a static destructor.
 //
 // Threads: every function may be called by any thread.
@@ -35,9 +35,8 @@
 
 namespace urnic::control {
 
-// What the program's side offers for the guard around its memory and for
-// what changes in sysfs: the preload's functions (verbs/preload/preload_api.h),
-// or null without it.
+// Functions of the preload (verbs/preload/preload_api.h) for the guard around
+// the program's memory and for changes in sysfs. Null without the preload.
 struct ProgramHooks {
   int (*set_signal_hooks)(SignalHandler handler) = nullptr;
   SignalHandler chain_signal = nullptr;
@@ -47,7 +46,7 @@ struct ProgramHooks {
   int (*set_port_active)(const char* device, int active) = nullptr;
 };
 
-// What a port query answers, beyond the constants of limits.h.
+// The answer to a port query, besides the constants of limits.h.
 struct PortAttributes {
   uint32_t bad_pkeys =
       0;  // packets with a P_Key that is not their queue pair's
@@ -65,26 +64,27 @@ class Device {
   static absl::StatusOr<std::shared_ptr<Device>> Open(
       const urnic_device_identity& identity, const ProgramHooks& hooks);
 
-  // Sends what the open devices of this process still owe their peers, as far
-  // as that needs no waiting: at the end of a program that has not destroyed
-  // its queue pairs, a peer would otherwise miss its last acknowledgement.
+  // Sends the responses that the open devices of this process still owe their
+  // peers, as far as that needs no waiting. Otherwise a peer could miss its
+  // last acknowledgement when a program ends without destroying its queue
+  // pairs.
   static void FlushAll();
 
-  // At exit(): until what faults on purpose delay has left all devices, at most
-  // FaultPort::kLastFrames in all. To a peer, those frames have left already:
-  // they do not die with the process.
+  // At exit(): waits until the frames that deliberate faults delay have left
+  // all devices, at most FaultPort::kLastFrames in all. For a peer those frames
+  // were already sent, so they must not die with the process.
   static void AwaitHeldFrames();
 
-  // At exit(): writes what the open devices of this process have counted, as
+  // At exit(): writes the counters of the open devices of this process, as
   // closing them does (stats_file.h).
   static void ReportAll();
 
-  // REQUIRES: every object of the device is gone.
+  // REQUIRES: all objects of the device are destroyed.
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // As the device was configured; its addresses now are those of gids().
+  // The configuration of the device; gids() has its present addresses.
   const urnic_device_identity& identity() const { return identity_; }
   const GidTable& gids() const { return *gids_; }
   Nic& nic() { return *nic_; }
@@ -92,26 +92,26 @@ class Device {
   Network& network() { return nic_->network(); }
   Port& port() { return nic_->port(); }
 
-  // Changes the GID table: the engine answers for the address, or does so no
-  // more (Network::SetAddresses), the files in sysfs follow, and then whoever
-  // listens is told. Errors of GidTable::Add() and Remove(); INTERNAL: sysfs
-  // could not be written, all else is done.
+  // Changes the GID table. The engine starts or stops to answer for the address
+  // (Network::SetAddresses), the files in sysfs follow, and then listeners are
+  // told. Errors of GidTable::Add() and Remove(); INTERNAL: sysfs could not be
+  // written, but everything else is done.
   absl::Status AddAddress(const urnic_ip_address& address);
   absl::Status RemoveAddress(const urnic_ip_address& address);
 
   const DeviceRoutes& routes() const { return routes_; }
-  // The engine uses the routes from now on, and lets paths that they change go
-  // the other way (Engine::SetRoutes). Errors of DeviceRoutes::Add() and
+  // Changes the routes. The engine uses the new ones, and paths that they
+  // change follow (Network::SetRoutes). Errors of DeviceRoutes::Add() and
   // Remove().
   absl::Status AddRoute(const net::Route& route);
   absl::Status RemoveRoute(const net::Route& route);
 
   PortAttributes QueryPort() const;
-  // From now on, until Unlisten() returns, `sink` is told of the port.
+  // Until Unlisten() returns, `sink` is told of changes of the port.
   void Listen(EventSink* sink);
   void Unlisten(EventSink* sink);
-  // Payload bytes per packet that the port can carry at most: 256 to 4096.
-  // Follows the MTU of the kernel's interface, but beyond "mtu=".
+  // The most payload bytes per packet that the port can carry: 256 to 4096.
+  // Follows the MTU of the kernel's interface, up to "mtu=".
   uint32_t mtu_max() const;
   // How many packets one queue pair may keep in flight on this port.
   uint32_t window_packets() const;
@@ -119,8 +119,8 @@ class Device {
   // Installs the guard around the program's memory; the first call counts.
   void GuardMemory();
 
-  // Takes a place for one more object, respectively gives it back.
-  // RESOURCE_EXHAUSTED: names the kind and the limit.
+  // Reserves a place for one more object, or gives it back. RESOURCE_EXHAUSTED:
+  // names the kind and the limit.
   absl::Status AddPd() { return Add(pds_, kMaxPds, "protection domains"); }
   absl::Status AddCq() { return Add(cqs_, kMaxCqs, "completion queues"); }
   absl::Status AddSrq() {
@@ -133,9 +133,9 @@ class Device {
   void RemoveCq() { --cqs_; }
   void CountMr(int change) { mrs_ += change; }
   void CountQp(int change) { qps_ += change; }
-  // A number for a domain that no other of this process has: what is handed to
-  // another device by mistake means nothing there. It comes back after 65536
-  // others at the earliest, so that the numbers do not run out (kMaxPdId).
+  // A number for a domain, unique in this process: a domain that is given to
+  // another device by mistake means nothing there. A number is reused after
+  // 65536 others at the earliest, so the numbers do not run out (kMaxPdId).
   static uint32_t TakePdId();
   static void ReturnPdId(uint32_t id);
 
@@ -147,11 +147,11 @@ class Device {
   Device(const urnic_device_identity& identity, const ProgramHooks& hooks);
   absl::Status Start();
   void Report();
-  // What the port reports, for listeners. Its thread.
+  // Passes reports of the port to listeners. The port's thread.
   void OnPortReport(const PortInfo& info);
-  // Neighbours are to know where we are now. The port's thread.
+  // Announces our addresses to neighbours. The port's thread.
   void AnnounceIfUp(const PortInfo& info);
-  // In sysfs. REQUIRES: listeners_mutex_ is held.
+  // Writes the GIDs to sysfs. REQUIRES: listeners_mutex_ is held.
   void ShowPortState();
   absl::Status OnAddressesChanged();
   void OnRoutesChanged();
@@ -169,7 +169,7 @@ class Device {
   bool may_announce_ = false;  // under announce_mutex_: the NIC is whole
   bool was_up_ = false;        // the same
 
-  // In this order: the NIC dies before those whom it tells.
+  // The order matters: the NIC is destroyed before the members that it calls.
   std::unique_ptr<NoListener> no_listener_;
   std::unique_ptr<Nic> nic_;
   DeviceRoutes routes_;

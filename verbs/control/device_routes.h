@@ -1,11 +1,13 @@
 #pragma once
 
-// The routes of a device: its own, which the configuration and `urnic route`
-// give it; and those of the kernel's interface, where it is on one and the
-// configuration gives it none. They are followed while the device is open.
-// Of a device in a VLAN the kernel's are not taken: the interface's are those
-// of another network. Nor are those to a part of a link of the device's own
-// addresses: the kernel does not have these, and may reach that in its own way.
+// The routes of a device. It has routes of its own, from the configuration and
+// from `urnic route`. A device on a kernel interface without routes in its
+// configuration also uses the kernel's routes of that interface, and follows
+// their changes while it is open. Two kinds of kernel routes are not used. A
+// device in a VLAN uses none, because the routes of the interface belong to
+// another network. Routes to a part of a link of the device's own addresses are
+// not used either, because the kernel does not have these addresses and may
+// reach that part in its own way.
 //
 // Threads: any; Follow() once. The mutex is a leaf.
 
@@ -29,31 +31,33 @@ namespace urnic::control {
 
 class DeviceRoutes {
  public:
-  // Asks the kernel, if its routes count.
+  // Reads the kernel's routes, if they are used.
   explicit DeviceRoutes(const urnic_device_identity& identity);
-  // Nobody is told of a change any more.
+  // Afterwards `changed` is not called any more.
   ~DeviceRoutes();
   DeviceRoutes(const DeviceRoutes&) = delete;
   DeviceRoutes& operator=(const DeviceRoutes&) = delete;
 
-  // From now on `changed` is called when the kernel's have changed, by a thread
-  // of ours.
+  // Calls `changed` from a thread of its own whenever the kernel's routes have
+  // changed.
   void Follow(std::function<void()> changed);
 
   struct Entry {
     net::Route route;
     bool of_kernel = false;
   };
-  // Its own first, which precede equal ones of the kernel's; the best first.
+  // All routes, the best first. Its own routes precede equal ones of the
+  // kernel.
   std::vector<Entry> List() const;
-  // Those that count for a device with these addresses, as many as a table
+  // The routes that a device with these addresses uses, as many as a table
   // holds.
   std::vector<net::Route> For(std::span<const GidPair> addresses) const;
 
-  // One of its own; another of the same prefix, gateway and metric is replaced.
-  // RESOURCE_EXHAUSTED: net::RouteTable::kMaxRoutes are there.
+  // Adds a route of its own, and replaces one of the same prefix, gateway and
+  // metric. RESOURCE_EXHAUSTED: there are net::RouteTable::kMaxRoutes already.
   absl::Status Add(const net::Route& route);
-  // NOT_FOUND; FAILED_PRECONDITION: it is the kernel's.
+  // NOT_FOUND: there is no such route; FAILED_PRECONDITION: it belongs to the
+  // kernel.
   absl::Status Remove(const net::Route& route);
 
  private:
@@ -62,7 +66,7 @@ class DeviceRoutes {
   void Run(const std::function<void()>& changed);
 
   const std::string name_;
-  std::unique_ptr<KernelRoutes> watch_;  // null: the kernel's do not count
+  std::unique_ptr<KernelRoutes> watch_;  // null: kernel routes are not used
   int stop_fd_ = -1;
   std::thread thread_;
 
@@ -71,7 +75,7 @@ class DeviceRoutes {
   net::RouteTable kernel_;
 };
 
-// A route out of the words that people write. INVALID_ARGUMENT, in words.
+// Parses a route. INVALID_ARGUMENT: the message names the mistake.
 absl::StatusOr<net::Route> ParseRoute(std::string_view text);
 // "10.2.0.0/16 via 10.1.0.254 metric 7".
 std::string RouteText(const net::Route& route);

@@ -1,8 +1,8 @@
 #pragma once
 
-// What becomes of a port, told to people: every change to the debug log, and
-// what somebody has to mend to stderr as well. A program would otherwise only
-// find that its packets are not answered.
+// Reports state changes of a port to people: every change goes to the debug
+// log, and faults that a person must fix also go to stderr. Otherwise a program
+// would only find that its packets are not answered.
 
 #include <set>
 #include <string>

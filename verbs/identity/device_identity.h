@@ -1,6 +1,7 @@
 #pragma once
 
-// Who the RNICs of a process are: names, addresses, MACs, GUIDs, GID tables.
+// The identity of the RNICs of a process: names, addresses, MACs, GUIDs, GID
+// tables.
 //
 // The preload renders this into sysfs, the provider answers verbs queries with
 // it and puts it on the wire, the command line checks it before it starts a

@@ -1,6 +1,6 @@
 #pragma once
 
-// A route as people write it, in the words of ip-route(8):
+// A route in the syntax of ip-route(8):
 //
 //   ROUTE  = PREFIX *( "via" IP | "metric" N | "src" IP )
 //   PREFIX = IP "/" LEN | IP | "default"
@@ -12,7 +12,7 @@
 // 999999999, 0 where it is missing; of routes with equal prefixes the smallest
 // is used. "src": the address of ours to prefer.
 //
-// Plain C11. Any thread; nothing is kept and nothing allocated.
+// Plain C11. Any thread; keeps no state and allocates nothing.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,8 +30,8 @@ struct urnic_ip_route {
   uint8_t prefix_bits;  // of 128: of IPv4 at least 96
 };
 
-// Reads `len` bytes. On a mistake returns -EINVAL, with `error` (of
-// `error_size` bytes, terminated) naming it, and leaves `out`.
+// Parses `len` bytes. On a mistake returns -EINVAL, describes the mistake in
+// `error` (`error_size` bytes, terminated), and does not change `out`.
 int urnic_ip_route_parse(const char* text, size_t len,
                          struct urnic_ip_route* out, char* error,
                          size_t error_size);

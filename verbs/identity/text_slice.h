@@ -1,7 +1,7 @@
 #pragma once
 
-// Texts under inspection: slices of what somebody else owns, never copied.
-// Private to the parsers of this folder. Plain C11.
+// Slices of a text that another owner keeps; never copied. Private to the
+// parsers of this folder. Plain C11.
 
 #include <ctype.h>
 #include <stddef.h>

@@ -3,9 +3,9 @@
 // The connection manager of one RNIC, between the engine that brings it MADs
 // and the rdma_cm device that calls it and hears its events.
 //
-// The manager belongs to the holder of the engine's token. Its events come in
-// the middle of its calls and must not call it: what an event wants done is
-// put down with Later() and done when the call is over.
+// The manager belongs to the holder of the engine's token. Its events arrive in
+// the middle of its calls, so a handler must not call it. A handler records
+// further work with Later(), and the work is done when the call is over.
 
 #include <atomic>
 #include <cstdint>
@@ -24,7 +24,8 @@ class CmPort;
 
 class CmEvents {
  public:
-  // Under the token of the port's engine; neither waits nor enters an engine.
+  // Called under the token of the port's engine. Must not wait or enter an
+  // engine.
   virtual void OnCmEvent(CmPort& port, const cm::Event& event) = 0;
 
  protected:
@@ -33,8 +34,8 @@ class CmEvents {
 
 class CmPort final : public net::MadHandler, private cm::Sink {
  public:
-  // `key`: random. `lessor`: of communication ids, or null. The others live as
-  // long as this does.
+  // `key`: random. `lessor`: leases communication ids, or null. The other
+  // arguments outlive this object.
   CmPort(Rnic& rnic, CmEvents& events, const NumberKey& key, Lessor* lessor);
 
   Rnic& rnic() { return rnic_; }
@@ -68,21 +69,21 @@ class CmPort final : public net::MadHandler, private cm::Sink {
   bool SendImages(const std::function<bool(std::string_view)>& reply);
 
   // --- While the token is held ---------------------------------------------
-  // What an event wants done when this call of the manager is over. Adopt: a
-  // new connection gets its user, and the peer is told to be patient should it
-  // ask again.
+  // Work of an event handler for the time when this call of the manager is
+  // over. Adopt: a new connection gets its user; if the peer repeats its
+  // request, it is told to be patient.
   void LaterAdopt(cm::Handle handle, uint64_t user) {
     later_.push_back({What::kAdopt, handle, user});
   }
   void LaterPrepareMra(cm::Handle handle) {
     later_.push_back({What::kPrepareMra, handle, 0});
   }
-  // The new connection is answered by a REJ with this reason, respectively a
-  // SIDR_REP with this status, and is gone.
+  // Answers the new connection with a REJ of this reason, or a SIDR_REP of this
+  // status, and destroys it.
   void LaterRefuse(cm::Handle handle, uint16_t reason) {
     later_.push_back({What::kRefuse, handle, reason});
   }
-  // The connection is over, and its handle given back.
+  // Ends the connection and gives back its handle.
   void LaterForget(cm::Handle handle) {
     later_.push_back({What::kForget, handle, 0});
   }
@@ -90,8 +91,9 @@ class CmPort final : public net::MadHandler, private cm::Sink {
     later_.push_back({What::kRefuseSidr, handle, status});
   }
 
-  // One listener of the manager for each service id, counted: which id of the
-  // program hears a request is decided by its private data. 0 or an errno.
+  // One counted listener of the manager for each service id. The private data
+  // of a request decides which id of the program gets it. Returns 0 or an
+  // errno.
   int AddListener(cm::ConnectionManager& cm, uint64_t service_id);
   void RemoveListener(cm::ConnectionManager& cm, uint64_t service_id);
 
@@ -144,7 +146,7 @@ class CmPort final : public net::MadHandler, private cm::Sink {
   const cm::Config config_;
   std::mutex open_mutex_;
   std::atomic<bool> open_ = false;
-  // Made before the RNIC is opened; after that the token holder's.
+  // Created before the RNIC is opened; afterwards token holder only.
   std::optional<cm::ConnectionManager> cm_;
 
   std::vector<Deferred> later_;

@@ -1,7 +1,7 @@
 #pragma once
 
-// An RNIC of this process for the rdma_cm device: its identity as long as
-// nobody needs more, then the device itself and QP1 of its engine.
+// An RNIC of this process for the rdma_cm device. At first it knows only its
+// identity; when more is needed it opens the device and uses QP1 of its engine.
 
 #include <atomic>
 #include <memory>
@@ -14,9 +14,8 @@
 
 namespace urnic::rdmacm {
 
-// Lives as long as the process once it is open: connections have their end in
-// front of them when the program has closed the device, and librdmacm never
-// does.
+// Once open, it lives as long as the process: connections must still be ended
+// after the program has closed the device, and librdmacm never closes it.
 class EngineRnic final : public Rnic {
  public:
   EngineRnic(const urnic_device_identity& identity,
@@ -28,7 +27,8 @@ class EngineRnic final : public Rnic {
   uint8_t MtuCode(uint32_t path_mtu) const override;
   urnic::Time Now() const override { return Environment::Now(); }
 
-  // The errno of control::Device::Open(), whose words go to stderr.
+  // Returns the errno of control::Device::Open(), and prints its message to
+  // stderr.
   int Open(net::MadHandler& handler) override;
   void WithToken(void (*action)(void* context, urnic::Time now),
                  void* context) override;
@@ -47,7 +47,7 @@ class EngineRnic final : public Rnic {
   RnicInfo info_;
   const std::shared_ptr<const control::GidTable> gids_;
   std::shared_ptr<control::Device> device_;  // set once, by Open()
-  // The same for those who may be there before it.
+  // The same pointer for threads that may run before Open().
   std::atomic<const control::Device*> opened_ = nullptr;
 };
 

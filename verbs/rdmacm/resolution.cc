@@ -28,7 +28,8 @@ std::optional<net::PathStatus> Resolution::Ask(Duration timeout) {
 }
 
 void Resolution::Cancel() {
-  // Before the port is asked for: one that opens now asks nobody.
+  // Set this before looking at the port: if the port opens now, nothing is
+  // asked.
   cancelled_.store(true);
   if (!way_.port->is_open()) return;
   way_.port->Call([&](cm::ConnectionManager&, Time, cm::Sink&) {
@@ -45,7 +46,7 @@ void Resolution::OnPath(net::PathStatus status, const net::Path& path) {
     return;
   }
   question_ = 0;
-  // The last that is done here: it may be the end of this object.
+  // This must be the last statement: OnAnswer() may destroy this object.
   events_.OnAnswer(*this, status);
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The question where an id's destination is, from rdma_resolve_addr() to the
-// answer. Nobody waits for it: the engine asks, and whoever holds its token
-// brings the answer.
+// The address resolution of an id, from rdma_resolve_addr() to the answer. No
+// thread waits for it: the engine asks, and the holder of its token delivers
+// the answer.
 
 #include <atomic>
 #include <memory>
@@ -19,7 +19,7 @@ namespace urnic::rdmacm {
 struct Id;
 class Resolution;
 
-// Where an address leads: through which RNIC, and from which of its addresses.
+// The RNIC that leads to a destination, and the source address there.
 struct Way {
   CmPort* port = nullptr;
   SocketAddress source;
@@ -28,7 +28,7 @@ struct Way {
 
 class ResolutionEvents {
  public:
-  // Under the token of the port, and not within Ask().
+  // Called under the token of the port, and never within Ask().
   virtual void OnAnswer(Resolution& resolution, net::PathStatus status) = 0;
 
  protected:
@@ -45,15 +45,16 @@ class Resolution final : public net::PathWaiter {
 
   const std::shared_ptr<Id>& id() const { return id_; }
   const Way& way() const { return way_; }
-  // Of the answer: the largest IP packet to there, in bytes; 0: not known.
+  // From the answer: the largest IP packet on this path, in bytes; 0: unknown.
   uint32_t path_mtu() const { return path_mtu_; }
 
-  // Asks, unless Cancel() was called before, and returns the answer if it is
-  // known at once; else OnAnswer() follows. Once. REQUIRES: the port is open;
-  // outside of its token, and of every lock that OnAnswer() takes.
+  // Asks, unless Cancel() was called before. Returns the answer if it is known
+  // at once; otherwise OnAnswer() follows. Call it once. REQUIRES: the port is
+  // open, and the caller holds neither its token nor a lock that OnAnswer()
+  // takes.
   std::optional<net::PathStatus> Ask(Duration timeout);
-  // No OnAnswer() begins any more when this returns. REQUIRES: as Ask(), but
-  // the port need not be open.
+  // When this returns, no call of OnAnswer() will begin any more. REQUIRES: as
+  // Ask(), but the port need not be open.
   void Cancel();
 
  private:
@@ -64,11 +65,11 @@ class Resolution final : public net::PathWaiter {
   const Way way_;
   std::atomic<bool> cancelled_ = false;
 
-  // The token holder's.
+  // Token holder only.
   bool asking_ = false;  // inside of Ask()
   std::optional<net::PathStatus> at_once_;
   uint32_t path_mtu_ = 0;
-  net::QuestionId question_ = 0;  // 0: none that can be answered
+  net::QuestionId question_ = 0;  // 0: no answer is expected
 };
 
 }  // namespace urnic::rdmacm

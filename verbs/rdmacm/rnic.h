@@ -1,8 +1,8 @@
 #pragma once
 
-// One RNIC as the rdma_cm device sees it: its addresses, and a way into its
-// engine. Implemented over verbs/control and the engine by engine_rnic.h, and
-// by a fake in tests. Its connection manager lives above (cm_port.h).
+// One RNIC as the rdma_cm device sees it: its addresses, and access to its
+// engine. engine_rnic.h implements it over verbs/control and the engine; tests
+// have a fake. Its connection manager is in cm_port.h.
 
 #include <array>
 #include <cstdint>
@@ -22,17 +22,19 @@ namespace urnic::rdmacm {
 struct RnicInfo {
   std::string name;
   std::array<uint8_t, 8> node_guid = {};  // as on the wire
-  // What scopes of link-local addresses mean this device: the index of its
-  // kernel interface; 0: it has none, and every scope without one does.
+  // The scope of link-local addresses that means this device: the index of its
+  // kernel interface. 0: it has no interface, and every scope without an
+  // interface means it.
   uint32_t interface_index = 0;
   std::vector<uint16_t> pkeys = {0xffff};
-  // 4.096 us << this: how late it may acknowledge (local_ca_ack_delay).
+  // Acknowledgements are delayed by at most 4.096 us << this //
+  // (local_ca_ack_delay).
   uint8_t ack_delay_code = 0;
 };
 
-// An address of a device: a GID that its table has once for either version of
-// RoCE. Whoever calls uses v2, as Linux does unless told otherwise
-// (default_roce_mode); who answers uses what the caller used.
+// An address of a device: a GID that its table has once for each version of
+// RoCE. A caller uses v2, as Linux does by default (default_roce_mode). The
+// called side answers with the version of the caller.
 struct LocalAddress {
   wire::Gid gid;
   uint8_t gid_index = 0;  // RoCE v2
@@ -49,50 +51,50 @@ class Rnic {
   virtual const RnicInfo& info() const = 0;
   // The GID table as it is now.
   virtual std::vector<LocalAddress> Addresses() const = 0;
-  // How packets to `remote` leave that is on no link of these addresses.
+  // The route of packets to a `remote` that is on no link of these addresses.
   struct Route {
     wire::Gid source;
-    uint8_t prefix_bits = 0;  // how well the route fits
+    uint8_t prefix_bits = 0;  // longer: a better match
   };
   // Nothing: no route leads there.
   virtual std::optional<Route> RouteTo(const wire::Gid& remote) const = 0;
   // The largest path MTU at the moment: 1: 256 bytes .. 5: 4096 bytes.
-  // On a way that takes IP packets of `path_mtu` bytes at most; 0: not known.
+  // On a path for IP packets of at most `path_mtu` bytes; 0: unknown.
   virtual uint8_t MtuCode(uint32_t path_mtu) const = 0;
-  // Of the clock that WithToken() and net::MadHandler show.
+  // The time of the clock that WithToken() and net::MadHandler use.
   virtual Time Now() const = 0;
 
   // --- Any thread, outside of the token; may wait -------------------------
-  // Opens the device, for good, and attaches the handler, which lives as long
-  // as the process. 0, or an errno, and then it can be tried again.
+  // Opens the device for the life of the process and attaches the handler,
+  // which lives as long. Returns 0, or an errno; then the caller may try again.
   virtual int Open(net::MadHandler& handler) = 0;
 
-  // The rest: after Open().
+  // The other functions: after Open().
 
-  // Takes the engine's token, waiting if it must, and calls `action`.
+  // Takes the engine's token, waits for it if necessary, and calls `action`.
   virtual void WithToken(void (*action)(void* context, Time now),
                          void* context) = 0;
-  // The same for a moment at most: false if another thread has the token for
-  // longer, and then nothing was called.
+  // The same, but waits only briefly. False: another thread has the token for
+  // longer, and nothing was called.
   virtual bool TryWithToken(void (*action)(void* context, Time now),
                             void* context) = 0;
 
-  // Looks once for what has come and what is due, as a thread that polls does,
-  // and lets a moment pass: for a thread that has nothing else to do but wait.
+  // Runs one iteration of the engine, as a polling thread does, and pauses
+  // briefly. For a thread that only waits.
   virtual void Wait() = 0;
 
   // --- While the token is held --------------------------------------------
-  // Asks for the way to a GID. `waiter` is called once, perhaps within this
-  // call; kNoAnswer when `timeout` has passed. 0: too many questions, and
-  // nothing was asked.
+  // Asks for the path to a GID. `waiter` is called once, possibly within this
+  // call; with kNoAnswer when `timeout` has passed. Returns 0 if there are too
+  // many questions; then nothing was asked.
   virtual net::QuestionId AskPath(const net::PathQuery& query,
                                   net::PathWaiter* waiter,
                                   Duration timeout) = 0;
-  // `waiter` is not called (any more).
+  // Takes the question back: `waiter` will not be called.
   virtual void CancelPath(net::QuestionId id) = 0;
 
-  // Sends a MAD from QP1 to QP1, as soon as there is a way. What cannot be sent
-  // is lost, as on the wire: the connection manager will try again.
+  // Sends a MAD from QP1 to QP1 as soon as there is a path. A MAD that cannot
+  // be sent is lost, as on the wire; the connection manager will try again.
   virtual void SendMad(std::span<const uint8_t, 256> mad,
                        const net::PathQuery& to) = 0;
 };

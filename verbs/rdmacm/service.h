@@ -1,28 +1,29 @@
 #pragma once
 
-// The rdma_cm device of this process: what drivers/infiniband/core/{ucma,cma}.c
-// are in Linux, behind the same commands (<rdma/rdma_user_cm.h>), with the same
-// checks in the same order and the same events. Below it is one connection
-// manager per RNIC (cm_port.h).
+// The rdma_cm device of this process, the counterpart of Linux'
+// drivers/infiniband/core/{ucma,cma}.c. It has the same commands
+// (<rdma/rdma_user_cm.h>), the same checks in the same order, and the same
+// events. Below it is one connection manager per RNIC (cm_port.h).
 //
-// Every command is a function: 0 or the errno that Linux has for it, and then
-// nothing has changed. An id is named by its number:
+// Every command is a function. It returns 0, or the errno that Linux returns;
+// then nothing has changed. Ids are named by numbers:
 //   ENOENT  there is no such id
 //   EINVAL  it belongs to another channel, or is not in a state for this, or
 //           has no device yet and the command needs one
 //
-// Threads: any, many at once. One mutex protects everything here; it is held
-// for moments, also by whoever brings an event under an engine's token, and so
-// nobody takes a token while he holds it: a command checks and marks what it
-// will do under the mutex, does it under the token, and finishes under both.
+// Threads: any, several at once. One mutex protects everything here, and is
+// held only briefly. A thread that delivers an event under an engine's token
+// takes it, too, so no thread may take a token while it holds the mutex. A
+// command checks and marks its intention under the mutex, acts under the token,
+// and finishes under both.
 //
 // What differs from Linux, on purpose:
-// - Port numbers are the process's own, because its RNICs are; those below 1024
+// - Port numbers belong to the process, because its RNICs do. Ports below 1024
 //   need no privilege.
 // - A loopback address (127.0.0.1, ::1) as the destination stands for the
 //   first RNIC's own address. In Linux RoCE devices fail at it.
-// - Requests beyond the backlog wait instead of being dropped: a peer would ask
-//   again four seconds later.
+// - Requests beyond the backlog wait instead of being dropped, because a peer
+//   would repeat a dropped request only after four seconds.
 // - AF_IB addresses can be bound as wildcards, by which librdmacm finds out
 //   which commands there are, and no more (ENODEV): there is no InfiniBand.
 // - The port space IPOIB is refused when the id is created (EINVAL).
@@ -53,13 +54,14 @@ namespace urnic::rdmacm {
 
 // The Q_Key of UDP ids, RDMA_UDP_QKEY of <rdma/rdma_cma.h>.
 inline constexpr uint32_t kUdpQkey = 0x01234567;
-// What a backlog of 0, or one beyond, becomes: net.rdma_ucm.max_backlog.
+// Replaces a backlog of 0 or a larger one: net.rdma_ucm.max_backlog.
 inline constexpr uint32_t kMaxBacklog = 1024;
 
 class Service final : public CmEvents, public ResolutionEvents {
  public:
   // All RNICs of the process, which outlive the service. `key`: random.
-  // `lessor`: of ports and communication ids; null: all are the process's own.
+  // `lessor`: leases ports and communication ids; null: the process may use
+  // all.
   Service(const std::vector<Rnic*>& rnics, const NumberKey& key,
           Lessor* lessor = nullptr);
   // REQUIRES: all channels are closed, and no engine has a port of it any more:
@@ -69,36 +71,38 @@ class Service final : public CmEvents, public ResolutionEvents {
   Service& operator=(const Service&) = delete;
 
   EventChannel* OpenChannel(EventChannel::Readiness& readiness);
-  // Destroys its ids, as the kernel does when the descriptor is closed.
+  // Destroys the ids of a channel, as the kernel does when its descriptor is
+  // closed.
   void CloseChannel(EventChannel* channel);
-  // At the end of the process, before its engines run for the last time: exit()
-  // may have been called inside of this, by a signal's handler. Then this very
-  // thread has the mutex and never gives it back: nobody waits for it any more,
-  // events are lost, and TakeLeave() does nothing.
+  // Call this at the end of the process, before its engines run for the last
+  // time. A signal handler may have called exit() inside a function of this
+  // class. Then this very thread has the mutex and will never release it, so no
+  // thread waits for the mutex any more, events are lost, and TakeLeave() does
+  // nothing.
   void BeginEnd();
-  // Then, when nobody closes channels any more: tells the peers of all
-  // connections that they are over. A DREQ is repeated until it is answered,
-  // every kLeaveInterval and for kLeaveTime at most: a peer that misses it
-  // would keep a dead connection. Nothing else is waited for.
+  // Call this next, when no thread closes channels any more. Tells the peers of
+  // all connections that these are over. Repeats a DREQ every kLeaveInterval
+  // until it is answered, for kLeaveTime at most: a peer that misses it would
+  // keep a dead connection. Waits for nothing else.
   void TakeLeave();
   static constexpr Duration kLeaveTime = Duration::Milliseconds(100);
   static constexpr Duration kLeaveInterval = Duration::Milliseconds(5);
-  // Connections and resolutions that the managers know, those included that
-  // only wait for their last packets to die; without listeners. Outside of
-  // the tokens.
+  // The number of connections and resolutions that the managers know, without
+  // listeners. Includes those that only wait for their last packets to die.
+  // Outside of the tokens.
   uint32_t connections();
   // Their images on the RNIC of this name: see CmPort::SendImages().
   bool SendImages(std::string_view rnic,
                   const std::function<bool(std::string_view)>& reply);
 
   // --- Ids (service.cc) ----------------------------------------------------
-  // EINVAL: a port space that we do not have. ENOMEM: 65536 ids.
+  // EINVAL: an unknown port space. ENOMEM: 65536 ids.
   int CreateId(EventChannel& channel, uint64_t uid, uint16_t port_space,
                uint8_t qp_type, uint32_t* number);
-  // `events`: how many of its events the program has been given.
+  // `events`: the number of its events that were given to the program.
   int DestroyId(EventChannel& channel, uint32_t number, uint32_t* events);
-  // From channel `from`, which may be gone (ENOENT), to channel `to`, with its
-  // events.
+  // Moves an id with its events from channel `from`, which may not exist any
+  // more (ENOENT), to channel `to`.
   int MigrateId(EventChannel& from, EventChannel& to, uint32_t number,
                 uint32_t* events);
   // `deliver` takes the oldest event, or returns false to leave it (EFAULT).
@@ -121,20 +125,20 @@ class Service final : public CmEvents, public ResolutionEvents {
                      const SocketAddress& source,
                      const SocketAddress& destination, uint32_t timeout_ms);
   int ResolveRoute(EventChannel& channel, uint32_t number, uint32_t timeout_ms);
-  // An id that is bound to no device listens on all that can be opened.
+  // An id that is bound to no device listens on all devices that can be opened.
   int Listen(EventChannel& channel, uint32_t number, uint32_t backlog);
 
   // --- Connections (service_connect.cc) ------------------------------------
   int Connect(EventChannel& channel, uint32_t number,
               const rdma_ucm_conn_param& params, const rdma_ucm_ece& ece = {});
-  // Without `params`: the program has seen CONNECT_RESPONSE, and is ready.
-  // Where it fails, the peer is rejected.
+  // Without `params`: the program has seen CONNECT_RESPONSE and is ready. If
+  // the call fails, the peer is rejected.
   int Accept(EventChannel& channel, uint32_t number, uint64_t uid,
              const rdma_ucm_conn_param* params, const rdma_ucm_ece& ece = {});
   int Reject(EventChannel& channel, uint32_t number, uint8_t reason,
              std::span<const uint8_t> private_data);
   int Disconnect(EventChannel& channel, uint32_t number);
-  // `event`: enum ibv_event_type; only COMM_EST means anything.
+  // `event`: enum ibv_event_type; only COMM_EST has an effect.
   int Notify(EventChannel& channel, uint32_t number, uint32_t event);
 
   // --- Queries (service_query.cc) ------------------------------------------
@@ -151,9 +155,10 @@ class Service final : public CmEvents, public ResolutionEvents {
                        uint32_t qp_state, ib_uverbs_qp_attr& out);
 
   // --- Multicast (service_multicast.cc) ------------------------------------
-  // The event says how to send to the group. Receiving is verbs' business:
+  // The event says how to send to the group. Receiving is up to verbs:
   // librdmacm attaches the queue pair, which joins the group on the network,
-  // unless the program only wants to send; for the device that is the same.
+  // unless the program only wants to send. For the device both cases are the
+  // same.
   int JoinMulticast(EventChannel& channel, uint32_t number, uint64_t uid,
                     const SocketAddress& group, uint32_t* multicast);
   int LeaveMulticast(EventChannel& channel, uint32_t multicast,
@@ -162,7 +167,7 @@ class Service final : public CmEvents, public ResolutionEvents {
  private:
   using IdPtr = std::shared_ptr<Id>;
 
-  // What of an id is below, to be undone under the tokens.
+  // The parts of an id that must be undone under the tokens.
   struct Teardown {
     CmPort* port = nullptr;
     cm::Handle handle;
@@ -170,17 +175,17 @@ class Service final : public CmEvents, public ResolutionEvents {
     std::vector<CmPort*> heard_on;
     std::shared_ptr<Resolution> resolution;
   };
-  // All of these: under the mutex.
+  // The following functions run under the mutex.
   int Find(EventChannel& channel, uint32_t number, IdPtr& out) const;
-  // The same, and the id has a device.
+  // The same for an id that has a device.
   int FindOnDevice(EventChannel& channel, uint32_t number, IdPtr& out) const;
   IdPtr FindSerial(uint64_t serial) const;
   IdPtr MakeId(EventChannel& channel);
-  // Forgets the id, and those of requests that the program never saw.
+  // Forgets the id, and the ids of requests that the program never saw.
   void Forget(const IdPtr& id, std::vector<Teardown>& work);
   void ForgetOne(const IdPtr& id, std::vector<Teardown>& work);
   static void Unpark(Id& listener);
-  // Whose `uid` is 0 the program does not know yet: no event.
+  // An id whose `uid` is 0 is not known to the program yet and gets no event.
   static void PushEvent(const IdPtr& id, EventType type, int status);
   static rdma_ucm_event_resp MakeEvent(const Id& id, EventType type,
                                        int status);
