@@ -174,17 +174,24 @@ def check_parts():
     yield "figures", 0.5, lambda: run_program(["./dev", "bench", "--figures"])
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="./dev test", description=__doc__,
+def read_options(check, words):
+    """Those of `./dev check`, or of `./dev test`."""
+    parser = argparse.ArgumentParser(prog="./dev check" if check else "./dev test", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="long seeds and fuzzing, every size, every judge")
-    parser.add_argument("--part", choices=[name for name, *_ in (*parts(full=False), *check_parts())],
-                        help="only the part with this name")
+    names = [name for name, *_ in (check_parts() if check else parts(full=False))]
+    parser.add_argument("--part", choices=names, help="only the part with this name")
+    if not check:
+        parser.add_argument("--full", action="store_true", help="long seeds and fuzzing, every size, every judge")
     parser.add_argument("--packages-seconds", type=float, metavar="N",
-                        help="what ./dev spent on installing packages, for the summary")
-    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    chosen = check_parts() if options.check else parts(options.full)
+                        help=argparse.SUPPRESS if check else
+                        "what ./dev spent on installing packages, for the summary")
+    return parser.parse_args(words)
+
+
+def main():
+    check = sys.argv[1:2] == ["--check"]
+    options = read_options(check, sys.argv[2 if check else 1:])
+    chosen = check_parts() if check else parts(options.full)
     total, table, spent, allowed = Count(), [], 0, 0
     if options.packages_seconds is not None:
         spent, allowed = options.packages_seconds / 60, PACKAGES_MINUTES
@@ -195,6 +202,9 @@ def main():
         print(f"\n== {name}", flush=True)
         start = time.monotonic()
         count = run()
+        if count.passed + count.failed + count.skipped == 0:
+            print(f"FAILED {name}: it ran nothing")
+            count.failed = 1
         took = (time.monotonic() - start) / 60
         total.add(count)
         spent, allowed = spent + took, allowed + minutes

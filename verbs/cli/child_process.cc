@@ -73,7 +73,7 @@ bool StopRequested() { return g_stop_signal != 0; }
 int StopSignal() { return g_stop_signal; }
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
-    const std::vector<std::string>& words) {
+    const std::vector<std::string>& words, const std::string& name) {
   const int output = memfd_create("urnic-child", MFD_CLOEXEC);
   if (output < 0)
     return absl::InternalError(
@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
     if (error == ENOENT) return absl::NotFoundError(message);
     return absl::InternalError(message);
   }
-  return std::unique_ptr<ChildProcess>(new ChildProcess(words[0], pid, output));
+  return std::unique_ptr<ChildProcess>(new ChildProcess(name, pid, output));
 }
 
 ChildProcess::~ChildProcess() {
@@ -133,8 +133,10 @@ absl::Status ChildProcess::Wait(Clock::time_point deadline) {
     if (StopRequested())
       return absl::CancelledError(absl::StrCat(name_, ": interrupted"));
     if (Clock::now() > deadline)
-      return absl::DeadlineExceededError(
-          absl::StrCat(name_, ": still running after its time"));
+      return absl::DeadlineExceededError(absl::StrCat(
+          name_, " did not end in ",
+          std::chrono::round<std::chrono::seconds>(deadline - start_).count(),
+          " s; is the machine busy?"));
     std::this_thread::sleep_for(kLook);
   }
   return Verdict();
@@ -176,7 +178,7 @@ std::string ChildProcess::Output() const {
 }
 
 absl::StatusOr<std::string> RunTool(const std::vector<std::string>& words) {
-  auto child = ChildProcess::Start(words);
+  auto child = ChildProcess::Start(words, words[0]);
   if (!child.ok()) return child.status();
   const auto deadline = ChildProcess::Clock::now() + kToolTime;
   absl::Status status = (*child)->Wait(deadline);

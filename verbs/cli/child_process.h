@@ -30,9 +30,10 @@ class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // NOT_FOUND when there is no such program in PATH; INTERNAL otherwise.
+  // `name` is what messages call it: words[0] may be a wrapper. NOT_FOUND when
+  // there is no such program in PATH; INTERNAL otherwise.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(
-      const std::vector<std::string>& words);
+      const std::vector<std::string>& words, const std::string& name);
   // Kills it and its process group if it still runs.
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
@@ -41,8 +42,8 @@ class ChildProcess {
   bool Running();
   // OK when it ended with status 0. DEADLINE_EXCEEDED: still running at
   // `deadline`. CANCELLED: StopRequested(). ABORTED: it failed; the message
-  // holds its last lines. In all these cases but the first, the program is
-  // named.
+  // holds its last lines. In all these cases but the first, the message names
+  // the program.
   absl::Status Wait(Clock::time_point deadline);
   // True once a socket of the program's network namespace listens on the port
   // and that namespace is the one behind `name_space`, a file ("": any one).
@@ -58,6 +59,7 @@ class ChildProcess {
   const std::string name_;
   const pid_t pid_;
   const int output_fd_;
+  const Clock::time_point start_ = Clock::now();
   bool ended_ = false;
   int wait_status_ = 0;
 };
