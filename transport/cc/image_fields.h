@@ -31,7 +31,7 @@ struct FieldsOf<cc::HalvingWindow> {
     f("acked", acked);
     f("before_cut", before_cut);
     f("cut", cut);
-    f.Since("last_cut", last_cut);
+    f.Since("last_cut", last_cut, cut);
     f("round_trip", round_trip);
     f.Require(packets <= packets_max, "packets", packets,
               "is more than packets_max");
@@ -53,7 +53,7 @@ struct FieldsOf<cc::FlowSampler<Seq>> {
     f("timed_alone", timed_alone);
     f("filled", filled);
     f("filled_before", filled_before);
-    f.Since("timed_since", timed_since);
+    f.Since("timed_since", timed_since, timing);
     f("shortest", shortest);
   }
 };

@@ -34,7 +34,6 @@ constexpr uint8_t kEither = kActive | kPassive;
 // What a connection is like in a state.
 struct StateRule {
   State state;
-  const char* name;
   uint8_t side;
   uint16_t sent;      // the last message is one of these
   bool repeats;       // it, until an answer comes
@@ -42,28 +41,22 @@ struct StateRule {
   bool knows_nobody;  // yet
 };
 constexpr StateRule kRules[] = {
-    {State::kIdle, "IDLE", kEither, kAnyOfConnections | kSidrReq, false, false,
-     false},
-    {State::kListen, "LISTEN", 0, 0, false, false, false},
-    {State::kReqSent, "REQ_SENT", kActive, kReq, true, false, true},
-    {State::kReqReceived, "REQ_RCVD", kPassive, kNothing, false, true, false},
-    {State::kMraReqSent, "MRA_REQ_SENT", kPassive, kMra, false, true, false},
-    {State::kMraReqReceived, "MRA_REQ_RCVD", kActive, kReq, true, false, true},
-    {State::kRepSent, "REP_SENT", kPassive, kRep, true, true, false},
-    {State::kRepReceived, "REP_RCVD", kActive, kReq, false, true, false},
-    {State::kMraRepSent, "MRA_REP_SENT", kActive, kMra, false, true, false},
-    {State::kMraRepReceived, "MRA_REP_RCVD", kPassive, kRep, true, true, false},
-    {State::kEstablished, "ESTABLISHED", kEither, kRtu | kRep, false, true,
-     false},
-    {State::kDreqSent, "DREQ_SENT", kEither, kDreq, true, true, false},
-    {State::kDreqReceived, "DREQ_RCVD", kEither, kRtu | kRep | kDreq, false,
-     true, false},
-    {State::kTimewait, "TIMEWAIT", kEither, kAnyOfConnections, false, false,
-     false},
-    {State::kSidrReqSent, "SIDR_REQ_SENT", kActive, kSidrReq, true, false,
-     true},
-    {State::kSidrReqReceived, "SIDR_REQ_RCVD", kPassive, kNothing, false, false,
-     false},
+    {State::kIdle, kEither, kAnyOfConnections | kSidrReq, false, false, false},
+    {State::kListen, 0, 0, false, false, false},
+    {State::kReqSent, kActive, kReq, true, false, true},
+    {State::kReqReceived, kPassive, kNothing, false, true, false},
+    {State::kMraReqSent, kPassive, kMra, false, true, false},
+    {State::kMraReqReceived, kActive, kReq, true, false, true},
+    {State::kRepSent, kPassive, kRep, true, true, false},
+    {State::kRepReceived, kActive, kReq, false, true, false},
+    {State::kMraRepSent, kActive, kMra, false, true, false},
+    {State::kMraRepReceived, kPassive, kRep, true, true, false},
+    {State::kEstablished, kEither, kRtu | kRep, false, true, false},
+    {State::kDreqSent, kEither, kDreq, true, true, false},
+    {State::kDreqReceived, kEither, kRtu | kRep | kDreq, false, true, false},
+    {State::kTimewait, kEither, kAnyOfConnections, false, false, false},
+    {State::kSidrReqSent, kActive, kSidrReq, true, false, true},
+    {State::kSidrReqReceived, kPassive, kNothing, false, false, false},
 };
 constexpr const StateRule& RuleOf(State state) {
   return kRules[static_cast<size_t>(state)];
@@ -241,10 +234,13 @@ ImageRefusal ReadImage(std::span<const uint8_t> image, Time now,
   return Read(image, now, out).refusal();
 }
 
-const char* NameOf(State state) { return RuleOf(state).name; }
+const char* NameOf(State state) {
+  static_assert(std::size(kStateNames) == std::size(kRules));
+  return kStateNames[static_cast<size_t>(state)];
+}
 
 void ShowState(const MovedConnection& moved, Time now, std::string& out) {
-  ImagePrinter(now, out).Element("", moved);
+  ImagePrinter(now, out).Element("moved", moved);
 }
 
 }  // namespace cm

@@ -7,6 +7,15 @@
 
 namespace urnic {
 
+namespace cm {
+// By the values of State.
+inline constexpr const char* kStateNames[] = {
+    "IDLE",         "LISTEN",       "REQ_SENT",      "REQ_RCVD",
+    "MRA_REQ_SENT", "MRA_REQ_RCVD", "REP_SENT",      "REP_RCVD",
+    "MRA_REP_SENT", "MRA_REP_RCVD", "ESTABLISHED",   "DREQ_SENT",
+    "DREQ_RCVD",    "TIMEWAIT",     "SIDR_REQ_SENT", "SIDR_REQ_RCVD"};
+}  // namespace cm
+
 template <>
 struct FieldsOf<net::PathQuery> {
   template <typename F, typename S>
@@ -20,7 +29,7 @@ struct FieldsOf<net::PathQuery> {
     f("flow_label", flow_label);
     f("udp_src_port", udp_src_port);
     f("roce_v1", roce_v1);
-    f("pkey", pkey);
+    f.Hex("pkey", pkey);
     f("service_level", service_level);
     f.Require(flow_label < 1u << 20, "flow_label", flow_label,
               "has more than 20 bits");
@@ -41,18 +50,19 @@ struct FieldsOf<cm::Connection> {
                   retry_count, rnr_retry_count, deadline, max_cm_retries,
                   retries_left, retries_withheld, timeout, repeat_after,
                   sent_attribute, sent);
-    f("state", state, cm::State::kSidrReqReceived);
+    f("state", state, cm::State::kSidrReqReceived, cm::kStateNames);
     f("orphan", orphan);
     f("passive", passive);
     f("alternate_path", alternate_path);
     f("has_local_qpn", has_local_qpn);
-    f("service", service, cm::Service::kXrc);
+    static constexpr const char* kServices[] = {"RC", "UC", nullptr, "XRC"};
+    f("service", service, cm::Service::kXrc, kServices);
     f("user", user);
-    f("service_id", service_id);
-    f("local_comm_id", local_comm_id);
-    f("remote_comm_id", remote_comm_id);
-    f("remote_ca_guid", remote_ca_guid);
-    f("transaction_id", transaction_id);
+    f.Hex("service_id", service_id);
+    f.Hex("local_comm_id", local_comm_id);
+    f.Hex("remote_comm_id", remote_comm_id);
+    f.Hex("remote_ca_guid", remote_ca_guid);
+    f.Hex("transaction_id", transaction_id);
     f.Group("mad_path", mad_path);
     f.Group("path", path);
     f("packet_rate", packet_rate);
@@ -72,7 +82,7 @@ struct FieldsOf<cm::Connection> {
     f("retries_withheld", retries_withheld);
     f("timeout", timeout);
     f("repeat_after", repeat_after);
-    f("sent_attribute", sent_attribute);
+    f.Hex("sent_attribute", sent_attribute);
     f.Bytes("sent", std::span(sent));
   }
   // What must hold between the members.
@@ -84,7 +94,7 @@ struct FieldsOf<cm::MovedConnection> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, ca_guid, answered, displaced, connection);
-    f("ca_guid", ca_guid);
+    f.Hex("ca_guid", ca_guid);
     f("answered", answered);
     f("displaced", displaced);
     f.Group("connection", connection);

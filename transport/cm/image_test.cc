@@ -559,12 +559,12 @@ TEST_F(ImageTest, ShowsEachMember) {
   Connect();
   std::string text;
   ShowState(Moved(0), now_, text);
-  EXPECT_THAT(text, HasSubstr("connection.state 2\n"));
+  EXPECT_THAT(text, HasSubstr("connection.state REQ_SENT\n"));
   EXPECT_THAT(text, HasSubstr("connection.deadline 6291456 ns\n"));
-  EXPECT_THAT(text, HasSubstr("mad_path.remote 0xffff0a000002\n"));
+  EXPECT_THAT(text, HasSubstr("mad_path.remote 0x0000ffff0a000002\n"));
   EXPECT_THAT(text, HasSubstr("connection.local_qpn 0x000100\n"));
   // The beginning of the REQ.
-  EXPECT_THAT(text, HasSubstr("connection.sent 0x107020300000000\n"));
+  EXPECT_THAT(text, HasSubstr("connection.sent 0x0107020300000000\n"));
 }
 
 // The layout is a promise: whoever changes a list raises kImageVersion.

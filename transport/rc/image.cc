@@ -278,7 +278,7 @@ ImageRefusal InsertImage(std::span<const uint8_t> image, Time now, Qp& qp) {
 
 void ShowState(const Qp& qp, Time now, std::string& out) {
   ImagePrinter printer(now, out);
-  printer.Element("", qp);
+  printer.Element("qp", qp);
 }
 
 }  // namespace rc

@@ -75,11 +75,13 @@ struct FieldsOf<rc::SendState> {
     f("flushing", flushing);
     f("back_for_timeout", back_for_timeout);
     f("marked", marked);
-    f("failed_status", failed_status);
-    f("failed_cause", failed_cause, RxVerdict{kRxVerdictCount - 1});
+    f("failed_status", failed_status, uint8_t{UINT8_MAX},
+      kCompletionStatusNames);
+    f("failed_cause", failed_cause, RxVerdict{kRxVerdictCount - 1},
+      kRxVerdictNames);
     f("failed_index", failed_index);
     f.Deadline("deadline", deadline);
-    f.Since("sent_since", sent_since);
+    f.Since("sent_since", sent_since, sent_psn != una_psn);
     f.Group("cc", cc);
     f.Group("sampler", sampler);
     f.Group("counters", counters);
@@ -108,14 +110,15 @@ struct FieldsOf<rc::ReplaySlot> {
     URNIC_MEMBERS(f, s, kind, pending, answered, msn, first_psn, packets,
                   address, rkey, pd, length, answer_begin, answer_next,
                   answer_end, original);
-    f("kind", kind, rc::ReplaySlot::Kind::kEmpty);
+    static constexpr const char* kKinds[] = {"free", "read", "atomic", "empty"};
+    f("kind", kind, rc::ReplaySlot::Kind::kEmpty, kKinds);
     f("pending", pending);
     f("answered", answered);
     f("msn", msn);
     f("first_psn", first_psn);
     f("packets", packets);
-    f("address", address);
-    f("rkey", rkey);
+    f.Hex("address", address);
+    f.Hex("rkey", rkey);
     f("pd", pd);
     f("length", length);
     f("answer_begin", answer_begin);
@@ -147,7 +150,7 @@ struct FieldsOf<rc::Responder::RemoteRange> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, address, length, key);
-    f("address", address);
+    f.Hex("address", address);
     f("length", length);
     f("key", key);
   }
@@ -164,7 +167,8 @@ struct FieldsOf<rc::Responder> {
     f("pd", pd);
     f("expected", expected);
     f("msn", msn);
-    f("message", message, rc::Responder::Message::kWrite);
+    static constexpr const char* kMessages[] = {"none", "send", "write"};
+    f("message", message, rc::Responder::Message::kWrite, kMessages);
     f("receiving", receiving);
     f("established", established);
     f("gap_reported", gap_reported);
@@ -173,8 +177,8 @@ struct FieldsOf<rc::Responder> {
     f("nak_due", nak_due);
     f("nak_psn", nak_psn);
     f("dropped_psn", dropped_psn);
-    f("recv_status", recv_status);
-    f("event", event, QpEvent::kLastWqeReached);
+    f("recv_status", recv_status, uint8_t{UINT8_MAX}, kCompletionStatusNames);
+    f("event", event, QpEvent::kLastWqeReached, kQpEventNames);
     f("offset", offset);
     f.Group("write", write);
     f.Group("replay", replay);
@@ -194,9 +198,9 @@ struct FieldsOf<rc::Qp> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, state, event, drain_reported, send, responder);
-    f("state", state, QpState::kErr);
+    f("state", state, QpState::kErr, kQpStateNames);
     f("drain_reported", drain_reported);
-    f("event", event, QpEvent::kLastWqeReached);
+    f("event", event, QpEvent::kLastWqeReached, kQpEventNames);
     f.Group("send", send);
     f.Group("receive", responder);
   }

@@ -125,7 +125,13 @@ TEST_F(ImageTest, ShowsEachMember) {
   std::string text;
   ShowState(a_.qp(), now_, text);
   EXPECT_THAT(text, HasSubstr("send.deadline 67108864 ns\n"));
-  EXPECT_THAT(text, HasSubstr("state 3\n"));
+  EXPECT_THAT(text, HasSubstr("qp.state RTS\n"));
+  EXPECT_THAT(text, HasSubstr("qp.event none\n"));
+  EXPECT_THAT(text, HasSubstr("config.dest_qpn 0x000022\n"));
+  EXPECT_THAT(text, HasSubstr("config.pkey 0xffff\n"));
+  EXPECT_THAT(text, HasSubstr("config.qkey 0x00000000\n"));
+  EXPECT_THAT(text, HasSubstr("cc.last_cut none\n"));
+  EXPECT_THAT(text, HasSubstr("send.sent_since 0 ns\n"));
   EXPECT_THAT(text, HasSubstr("send.una_psn 0xfffffe\n"));
   EXPECT_THAT(text, HasSubstr("record.length 2000\n"));
 }

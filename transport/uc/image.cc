@@ -13,9 +13,10 @@ struct FieldsOf<uc::Qp::Incoming> {
                   write_length, write_key, notifier);
     f("expected", expected);
     f("established", established);
-    f("message", message, uc::Qp::Message::kWrite);
+    static constexpr const char* kMessages[] = {"none", "send", "write"};
+    f("message", message, uc::Qp::Message::kWrite, kMessages);
     f("offset", offset);
-    f("write_address", write_address);
+    f.Hex("write_address", write_address);
     f("write_length", write_length);
     f("write_key", write_key);
     f.Group("notifier", notifier);
@@ -51,7 +52,7 @@ ImageRefusal ReadImage(std::span<const uint8_t> image, Time now, Qp& qp) {
 }
 
 void ShowState(const Qp& qp, Time now, std::string& out) {
-  ImagePrinter(now, out).Element("", qp);
+  ImagePrinter(now, out).Element("qp", qp);
 }
 
 }  // namespace uc

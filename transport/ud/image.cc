@@ -31,7 +31,7 @@ ImageRefusal ReadImage(std::span<const uint8_t> image, Time now, Qp& qp) {
 }
 
 void ShowState(const Qp& qp, Time now, std::string& out) {
-  ImagePrinter(now, out).Element("", qp);
+  ImagePrinter(now, out).Element("qp", qp);
 }
 
 }  // namespace ud

@@ -37,10 +37,9 @@ struct CrcTable {
 };
 constexpr CrcTable kCrcTable;
 
-// At least six digits, as a PSN has.
-std::string Hex(uint64_t value) {
+std::string HexText(uint64_t value, int digits) {
   std::string text;
-  for (int i = 0; i < 6 || value != 0; ++i, value >>= 4) {
+  for (int i = 0; i < digits || value != 0; ++i, value >>= 4) {
     text.insert(text.begin(), "0123456789abcdef"[value & 15]);
   }
   return "0x" + text;
@@ -189,13 +188,21 @@ uint64_t ImagePrinter::Scalar(const char* name, FieldType type,
       text = value != 0 ? "yes" : "no";
       break;
     case FieldType::Show::kHex:
-      text = Hex(value);
+      text = HexText(value, type.digits);
       break;
     case FieldType::Show::kDuration:
       text = value == kImageNever ? "never" : text + " ns";
       break;
     case FieldType::Show::kWire:
-      text = Hex(__builtin_bswap64(value));
+      text = HexText(__builtin_bswap64(value), 16);
+      break;
+    case FieldType::Show::kName:
+      if (value < type.names.size() && type.names[value] != nullptr) {
+        text = type.names[value];
+      }
+      break;
+    case FieldType::Show::kNothing:
+      text = "none";
       break;
     case FieldType::Show::kNumber:
       break;

@@ -36,13 +36,27 @@ namespace urnic {
   auto& [__VA_ARGS__] = object;             \
   visitor.CountMembers(std::tuple_size_v<decltype(std::tie(__VA_ARGS__))>)
 
-// How a value is stored, and which values are valid.
+// Of the values of an enumeration, in order; null: it has none of this value.
+using ValueNames = std::span<const char* const>;
+
+// How a value is stored, which values are valid, and
+// how it is shown.
 struct FieldType {
-  // kWire: eight bytes as they are on the wire.
-  enum class Show : uint8_t { kNumber, kBoolean, kHex, kDuration, kWire };
+  // kWire: eight bytes as they are on the wire. kNothing: it means nothing now.
+  enum class Show : uint8_t {
+    kNumber,
+    kBoolean,
+    kHex,
+    kDuration,
+    kWire,
+    kName,
+    kNothing
+  };
   uint8_t bytes;
   uint64_t max;
   Show show = Show::kNumber;
+  uint8_t digits = 0;     // kHex
+  ValueNames names = {};  // kName
 };
 
 // The longest time that an image may hold, 36 years: sums of a few such times
@@ -67,11 +81,25 @@ class FieldVisitor {
   }
   // A member that is an enumeration with the values 0 to `last`.
   template <typename T>
-  void operator()(const char* name, T& value, std::remove_const_t<T> last) {
+  void operator()(const char* name, T& value, std::remove_const_t<T> last,
+                  ValueNames names) {
     ++listed_;
-    const uint64_t got = sub().Scalar(name, {1, static_cast<uint64_t>(last)},
-                                      static_cast<uint64_t>(value));
+    const FieldType type = {.bytes = 1,
+                            .max = static_cast<uint64_t>(last),
+                            .show = Show::kName,
+                            .names = names};
+    const uint64_t got = sub().Scalar(name, type, static_cast<uint64_t>(value));
     if constexpr (Sub::kReads) value = static_cast<T>(got);
+  }
+  // A number that people know in hexadecimal digits: a QPN, a key, flags.
+  template <typename T>
+  void Hex(const char* name, T& value, uint8_t digits = 2 * sizeof(T)) {
+    using Type = std::remove_const_t<T>;
+    static_assert(std::unsigned_integral<Type>);
+    ++listed_;
+    const uint64_t got = sub().Scalar(
+        name, {sizeof(Type), static_cast<Type>(-1), Show::kHex, digits}, value);
+    if constexpr (Sub::kReads) value = static_cast<Type>(got);
   }
   // A member in wire format; its size is a multiple of eight bytes.
   template <typename T, size_t kBytes>
@@ -109,14 +137,15 @@ class FieldVisitor {
       time = got == kImageNever ? Time::Infinite() : now_ + FromBits(got);
     }
   }
-  // A time in the past.
+  // A time in the past. Unless it `counts`, nothing has set it, or it is set
+  // again before it is read.
   template <typename T>
-  void Since(const char* name, T& time) {
+  void Since(const char* name, T& time, bool counts) {
     ++listed_;
     const uint64_t age =
         time < now_ ? static_cast<uint64_t>((now_ - time).ns()) : 0;
-    const uint64_t got = sub().Scalar(
-        name, {8, kImageDurationMax, FieldType::Show::kDuration}, age);
+    const Show show = counts ? Show::kDuration : Show::kNothing;
+    const uint64_t got = sub().Scalar(name, {8, kImageDurationMax, show}, age);
     if constexpr (Sub::kReads) time = now_ + FromBits(got) * -1;
   }
   // Members that are no part of the state: addresses, values that can be read
@@ -168,13 +197,13 @@ class FieldVisitor {
       return sub().Scalar(name, type, bits);
     };
     if constexpr (std::is_same_v<Type, Psn>) {
-      const uint64_t got = pass({4, 0xffffff, Show::kHex}, value.value());
+      const uint64_t got = pass({4, 0xffffff, Show::kHex, 6}, value.value());
       if constexpr (Sub::kReads) value = Psn(static_cast<uint32_t>(got));
     } else if constexpr (std::is_same_v<Type, MrKey>) {
-      const uint64_t got = pass({4, UINT32_MAX, Show::kHex}, value.value);
+      const uint64_t got = pass({4, UINT32_MAX, Show::kHex, 8}, value.value);
       if constexpr (Sub::kReads) value.value = static_cast<uint32_t>(got);
     } else if constexpr (std::is_same_v<Type, Qpn>) {
-      const uint64_t got = pass({4, 0xffffff, Show::kHex}, value.value);
+      const uint64_t got = pass({4, 0xffffff, Show::kHex, 6}, value.value);
       if constexpr (Sub::kReads) value.value = static_cast<uint32_t>(got);
     } else if constexpr (std::is_same_v<Type, Duration>) {
       const uint64_t got = pass({8, kImageDurationMax, Show::kDuration},

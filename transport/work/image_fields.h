@@ -13,6 +13,37 @@ constexpr bool IsCompletionStatus(uint8_t status) {
   return status <= URNIC_WC_RNR_RETRY_EXC_ERR;
 }
 
+inline constexpr const char* kCompletionStatusNames[] = {
+    "SUCCESS",        "LOC_LEN_ERR",      "LOC_QP_OP_ERR",  nullptr,
+    "LOC_PROT_ERR",   "WR_FLUSH_ERR",     "MW_BIND_ERR",    "BAD_RESP_ERR",
+    "LOC_ACCESS_ERR", "REM_INV_REQ_ERR",  "REM_ACCESS_ERR", "REM_OP_ERR",
+    "RETRY_EXC_ERR",  "RNR_RETRY_EXC_ERR"};
+static_assert(std::size(kCompletionStatusNames) ==
+              URNIC_WC_RNR_RETRY_EXC_ERR + 1);
+
+// By the values of QpState and QpEvent.
+inline constexpr const char* kQpStateNames[] = {"RESET", "INIT", "RTR", "RTS",
+                                                "SQD",   "SQE",  "ERR"};
+inline constexpr const char* kQpEventNames[] = {"none",
+                                                "QP_FATAL",
+                                                "QP_REQ_ERR",
+                                                "QP_ACCESS_ERR",
+                                                "COMM_EST",
+                                                "SQ_DRAINED",
+                                                nullptr,
+                                                nullptr,
+                                                nullptr,
+                                                nullptr,
+                                                nullptr,
+                                                nullptr,
+                                                nullptr,
+                                                nullptr,
+                                                nullptr,
+                                                nullptr,
+                                                "QP_LAST_WQE_REACHED"};
+static_assert(std::size(kQpEventNames) ==
+              static_cast<size_t>(QpEvent::kLastWqeReached) + 1);
+
 constexpr bool IsQpEvent(QpEvent event) {
   return event <= QpEvent::kSqDrained || event == QpEvent::kLastWqeReached;
 }
@@ -23,7 +54,7 @@ struct FieldsOf<QpLimits> {
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, qpn, pd, max_sge_send, max_sge_recv, max_inline,
                   sq_sig_all, xrc);
-    f("qpn", qpn);
+    f.Hex("qpn", qpn, 6);
     f("pd", pd);
     f("max_sge_send", max_sge_send);
     f("max_sge_recv", max_sge_recv);
@@ -66,13 +97,13 @@ struct FieldsOf<QpConfig> {
                   pkey, retry_count, rnr_retry, min_rnr_timer, max_rd_atomic,
                   max_dest_rd_atomic, window_packets, window_bytes,
                   bits_per_second);
-    f("dest_qpn", dest_qpn);
-    f("pkey", pkey);
-    f("qkey", qkey);
+    f.Hex("dest_qpn", dest_qpn, 6);
+    f.Hex("pkey", pkey);
+    f.Hex("qkey", qkey);
     f("mtu", mtu);
     f("rq_psn", rq_psn);
     f("sq_psn", sq_psn);
-    f("access", access);
+    f.Hex("access", access);
     f("timeout", timeout);
     f("retry_count", retry_count);
     f("rnr_retry", rnr_retry);
@@ -93,9 +124,9 @@ struct FieldsOf<urnic_sge> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, addr, length, lkey);
-    f("addr", addr);
+    f.Hex("addr", addr);
     f("length", length);
-    f("lkey", lkey);
+    f.Hex("lkey", lkey);
   }
 };
 

@@ -27,7 +27,8 @@ struct FieldsOf<UnackedSender> {
     f("drain_reported", drain_reported);
     f("failed", failed);
     f("flushing", flushing);
-    f("failed_status", failed_status);
+    f("failed_status", failed_status, uint8_t{UINT8_MAX},
+      kCompletionStatusNames);
     f("length", length);
     f("offset", offset);
     // Where it lies; and what follows from the rest, or is read again.
@@ -47,10 +48,10 @@ struct FieldsOf<UnackedQp> {
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, limits, config, sender, rq, mrs, state, recv_status,
                   event);
-    f("state", state, QpState::kErr);
+    f("state", state, QpState::kErr, kQpStateNames);
     f.Group("config", config);
-    f("recv_status", recv_status);
-    f("event", event, QpEvent::kLastWqeReached);
+    f("recv_status", recv_status, uint8_t{UINT8_MAX}, kCompletionStatusNames);
+    f("event", event, QpEvent::kLastWqeReached, kQpEventNames);
     f.Group("send", sender);
     f.Group("receive_queue", *rq);
     f.Elsewhere(limits, mrs);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "verbs/cli/command.h"
 #include "verbs/cli/rnic_command.h"
+#include "verbs/identity/device_identity.h"
 
 namespace urnic {
 namespace {
@@ -19,6 +20,16 @@ void PrintAddress(const std::string& line) {
               index + 1);
 }
 
+absl::Status CheckAddress(const std::string& value) {
+  urnic_ip_address address;
+  char error[128];
+  if (urnic_ip_address_parse(value.c_str(), &address, error, sizeof(error)) ==
+      0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(error);
+}
+
 }  // namespace
 
 void AddAddrCommand(CLI::App& app, int* exit_status) {
@@ -30,6 +41,7 @@ void AddAddrCommand(CLI::App& app, int* exit_status) {
        .value = "IP/LEN",
        .value_help = "10.1.0.1/24 or fd01::1/64",
        .value_is_words = false,
+       .check = CheckAddress,
        .print = PrintAddress},
       exit_status);
 }

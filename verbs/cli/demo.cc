@@ -278,7 +278,7 @@ void AddDemoCommand(CLI::App& app, int* exit_status) {
   command->footer(
       "Makes two network namespaces (as root) and a pair of processes that "
       "share\nmemory, runs perftest on both and removes everything again. "
-      "Takes\nhalf a minute on an idle machine. Exit status 1 when a test "
+      "Takes half a\nminute on an idle machine. Exit status 1 when a test "
       "failed.");
   command->callback([exit_status] { *exit_status = Demo(); });
 }

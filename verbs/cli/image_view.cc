@@ -13,12 +13,10 @@
 #include "transport/rc/image.h"
 #include "transport/uc/image.h"
 #include "transport/ud/image.h"
+#include "transport/work/image_fields.h"
 
 namespace urnic {
 namespace {
-
-constexpr const char* kStates[] = {"RESET", "INIT", "RTR", "RTS",
-                                   "SQD",   "SQE",  "ERR"};
 
 // What a queue pair stands on, without a program behind it.
 struct Ground {
@@ -63,7 +61,7 @@ struct Ground {
 template <typename Qp>
 std::string Start(const Qp& qp, const char* service) {
   return Text("QP 0x%06x %-3s %-5s", qp.limits().qpn, service,
-              kStates[static_cast<size_t>(qp.state())]);
+              kQpStateNames[static_cast<size_t>(qp.state())]);
 }
 
 std::string Line(const rc::Qp& qp) {
@@ -124,9 +122,8 @@ absl::StatusOr<ImageView> ViewConnection(std::span<const uint8_t> image) {
   const ImageRefusal refusal = cm::ReadImage(image, Time(), moved);
   if (!refusal.ok()) return absl::InvalidArgumentError(refusal.Text());
   const cm::Connection& c = moved.connection;
-  ImageView view{.qpn = c.has_local_qpn ? c.local_qpn.value : 0,
-                 .line = Line(c),
-                 .members = ""};
+  ImageView view{.qpn = std::nullopt, .line = Line(c), .members = ""};
+  if (c.has_local_qpn) view.qpn = c.local_qpn.value;
   cm::ShowState(moved, Time(), view.members);
   return view;
 }

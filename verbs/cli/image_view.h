@@ -4,6 +4,7 @@
 // manager's connections (transport/work/image.h).
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -12,8 +13,9 @@
 namespace urnic {
 
 struct ImageView {
-  uint32_t qpn = 0;  // of a connection: its queue pair here; 0: it has none yet
-  std::string line;  // the state in short
+  // Of a connection: its queue pair here; none: it has none yet.
+  std::optional<uint32_t> qpn;
+  std::string line;     // the state in short
   std::string members;  // a line each: "send.head 12"
 };
 

@@ -52,6 +52,9 @@ TEST_F(ImageViewTest, ARcQueuePairThatWaitsForItsPeer) {
             "timer in 60.000 ms");
   EXPECT_THAT(view->members, HasSubstr("send.next_offset 512\n"));
   EXPECT_THAT(view->members, HasSubstr("record.length 600\n"));
+  EXPECT_THAT(view->members, StartsWith("qp.state RTS\n"));
+  // Of times that nothing has set.
+  EXPECT_THAT(view->members, HasSubstr("cc.last_cut none\n"));
 }
 
 TEST_F(ImageViewTest, DatagramsAndUnreliableConnections) {
@@ -67,6 +70,7 @@ TEST_F(ImageViewTest, DatagramsAndUnreliableConnections) {
             "QP 0x000044 UC  RTS   peer 0x000022  out: PSN 0x000100  in: PSN "
             "0x000200");
   EXPECT_THAT(connection->members, HasSubstr("receive.expected 0x000200\n"));
+  EXPECT_THAT(connection->members, HasSubstr("qp.recv_status WR_FLUSH_ERR\n"));
 }
 
 TEST_F(ImageViewTest, AConnectionThatWaitsForItsPeer) {
@@ -95,6 +99,10 @@ TEST_F(ImageViewTest, AConnectionThatWaitsForItsPeer) {
       "service 0x0000000001061c06  timer in 4800.838 ms, 3 repetitions "
       "left");
   EXPECT_THAT(view->members, HasSubstr("connection.retries_left 3\n"));
+  EXPECT_THAT(view->members, HasSubstr("moved.answered no\n"));
+  EXPECT_THAT(view->members, HasSubstr("connection.service RC\n"));
+  EXPECT_THAT(view->members,
+              HasSubstr("connection.local_comm_id 0x00001234\n"));
   ASSERT_EQ(manager.SetUser(handle, 9), 0);
   EXPECT_THAT(ViewImage(image(now_))->members,
               HasSubstr("connection.user 9\n"));

@@ -49,11 +49,16 @@ int List(const Arguments& arguments) {
 }
 
 int Change(const char* verb, const Arguments& arguments) {
+  const std::string value = absl::StrJoin(arguments.value, " ");
+  const absl::Status good = arguments.what.check(value);
+  if (!good.ok()) {
+    (void)Complain(arguments, good);
+    return kExitUsage;
+  }
   auto rnic = FindOneRnic(arguments.device, arguments.process);
   if (!rnic.ok()) return Complain(arguments, rnic.status());
   const auto answer =
-      AskRnic(*rnic, absl::StrCat(arguments.what.name, " ", verb, " ",
-                                  absl::StrJoin(arguments.value, " ")));
+      AskRnic(*rnic, absl::StrCat(arguments.what.name, " ", verb, " ", value));
   if (!answer.ok()) return Complain(arguments, answer.status());
   Print(arguments, *answer);
   return kExitOk;

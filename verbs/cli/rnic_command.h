@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "absl/status/status.h"
+
 namespace urnic {
 
 // Texts live as long as the command line.
@@ -16,6 +18,8 @@ struct RnicCommand {
   const char* value;       // what stands behind DEVICE
   const char* value_help;  // an example
   bool value_is_words;     // all words up to the end
+  // INVALID_ARGUMENT: the value is none, whatever programs run.
+  absl::Status (*check)(const std::string& value);
   void (*print)(const std::string& line);  // one of an answer's
 };
 

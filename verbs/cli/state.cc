@@ -1,8 +1,10 @@
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "absl/strings/numbers.h"
 #include "transport/work/image.h"
 #include "verbs/cli/command.h"
 #include "verbs/cli/image_view.h"
@@ -14,7 +16,8 @@ namespace {
 struct StateArguments {
   std::string device;
   std::string process;
-  uint32_t qpn = 0;  // 0: all, in short
+  std::optional<std::string> qp;  // as a user writes it
+  std::optional<uint32_t> qpn;    // what that means; none: all, in short
 };
 
 int Complain(const std::string& what) {
@@ -22,13 +25,28 @@ int Complain(const std::string& what) {
   return kExitFailed;
 }
 
-void Print(const ImageView& view, const StateArguments& arguments) {
-  if (arguments.qpn == 0) std::printf("  %s\n", view.line.c_str());
-  if (arguments.qpn == view.qpn) std::fputs(view.members.c_str(), stdout);
+// A QPN has 24 bits (IBTA 10.2.4.4).
+std::optional<uint32_t> ReadQpn(const std::string& text) {
+  constexpr uint32_t kMax = 0xffffff;
+  uint32_t qpn;
+  const bool is_hex = text.starts_with("0x");
+  if (!(is_hex ? absl::SimpleHexAtoi(text, &qpn)
+               : absl::SimpleAtoi(text, &qpn)) ||
+      qpn > kMax) {
+    return std::nullopt;
+  }
+  return qpn;
+}
+
+// What of an image was asked for.
+std::string Chosen(const ImageView& view, const StateArguments& arguments) {
+  if (!arguments.qpn) return "  " + view.line + "\n";
+  return arguments.qpn == view.qpn ? view.members : "";
 }
 
 // One image behind the other. False: something else is among them.
-bool PrintImages(const std::string& answer, const StateArguments& arguments) {
+bool ShowImages(const std::string& answer, const StateArguments& arguments,
+                std::string& shown) {
   std::span<const uint8_t> rest(reinterpret_cast<const uint8_t*>(answer.data()),
                                 answer.size());
   while (!rest.empty()) {
@@ -42,26 +60,44 @@ bool PrintImages(const std::string& answer, const StateArguments& arguments) {
       Complain("an image is not good: " + std::string(view.status().message()));
       return false;
     }
-    Print(*view, arguments);
+    shown += Chosen(*view, arguments);
     rest = rest.subspan(bytes);
   }
   return true;
 }
 
-int Show(const StateArguments& arguments) {
+int Show(StateArguments arguments) {
+  if (arguments.qp) {
+    arguments.qpn = ReadQpn(*arguments.qp);
+    if (!arguments.qpn) {
+      (void)Complain("--qp \"" + *arguments.qp +
+                     "\" is no QPN, which is 0 to 0xffffff");
+      return kExitUsage;
+    }
+  }
   const auto found = FindRnics(arguments.device, arguments.process);
   if (!found.ok()) return Complain(std::string(found.status().message()));
   int exit_status = kExitOk;
+  bool any = false;
   for (const RnicProcess& rnic : *found) {
     const auto answer = AskRnic(rnic, "state");
     if (!answer.ok()) {
       exit_status = Complain(std::string(answer.status().message()));
       continue;
     }
-    std::printf("%s, %s\n", rnic.device.c_str(), rnic.Describe().c_str());
-    if (!PrintImages(*answer, arguments)) exit_status = kExitFailed;
+    std::string shown;
+    if (!ShowImages(*answer, arguments, shown)) exit_status = kExitFailed;
+    if (arguments.qpn && shown.empty()) continue;
+    any = true;
+    std::printf("%s, %s\n%s", rnic.device.c_str(), rnic.Describe().c_str(),
+                shown.c_str());
   }
-  return exit_status;
+  if (any || exit_status != kExitOk) return exit_status;
+  char text[80];
+  std::snprintf(text, sizeof(text),
+                "no queue pair 0x%06x; without --qp all are listed",
+                *arguments.qpn);
+  return Complain(text);
 }
 
 }  // namespace
@@ -83,7 +119,7 @@ void AddStateCommand(CLI::App& app, int* exit_status) {
       ->type_name("PID|DIR")
       ->configurable(false);
   command
-      ->add_option("--qp", arguments->qpn,
+      ->add_option("--qp", arguments->qp,
                    "All members of the queue pair of this number")
       ->type_name("QPN")
       ->configurable(false);

@@ -76,9 +76,12 @@ os.chdir(own)
 listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 listener.bind("urnic0.sock")
 listener.listen()
-def refuse():
-    while True: listener.accept()[0].close()
-threading.Thread(target=refuse, daemon=True).start()
+def answer():
+    while True:
+        with listener.accept()[0] as asked:
+            # It has no queue pair.
+            if asked.recv(256) == b"state": asked.send(b"ok\n")
+threading.Thread(target=answer, daemon=True).start()
 print(os.getpid(), flush=True)
 sys.stdin.read()
 os.remove("urnic0.sock")
@@ -86,6 +89,13 @@ os.rmdir(own)'; }
 read -r other <&"${COMPANY[0]}"
 status 1 "$urnic" addr add urnic0 10.0.0.2/24 --process "$other"
 expect "finds it: $out" lacks "$out" 'no program has'
+status 0 "$urnic" state --process "$other"
+expect "has its header alone: $out" contains "$out" '^urnic0, process [0-9]+'
+for qpn in 99 0 0xffffff; do
+  status 1 "$urnic" state --qp $qpn --process "$other"
+  expect "says so: $out" contains "$out" '^urnic state: no queue pair 0x'
+  expect "has no header: $out" lacks "$out" '^urnic0'
+done
 status 1 "$urnic" addr --process "$XDG_RUNTIME_DIR"
 expect "says so: $out" contains "$out" 'no program has an RNIC open'
 status 1 "$urnic" addr --process $$
@@ -102,6 +112,13 @@ status 1 "$urnic" addr add urnic0 10.0.0.2/24 --process 1
 expect "names it: $out" contains "$out" 'urnic0 open in process 1 '
 eval "exec ${COMPANY[1]}>&-"
 wait
+# A mistake is one whether a program runs or not.
+status 2 "$urnic" addr add urnic0 10.1.0.9
+expect "names it: $out" contains "$out" '^urnic addr: .*"10.1.0.9"'
+status 2 "$urnic" addr del urnic0 10.1.0.9/33 --process $$
+expect "names it: $out" contains "$out" '^urnic addr: .*10.1.0.9/33'
+status 2 "$urnic" route add urnic0 foo
+expect "names it: $out" contains "$out" '^urnic route: route "foo": "foo" is'
 status 2 "$urnic" addr add urnic0
 status 2 "$urnic" addr move urnic0 10.0.0.2/24
 
@@ -109,6 +126,10 @@ echo "== state"
 status 1 "$urnic" state --process "$XDG_RUNTIME_DIR"
 expect "says so: $out" contains "$out" 'no program has an RNIC open'
 status 2 "$urnic" state urnic0 --qp many
+expect "says so: $out" contains "$out" '^urnic state: --qp "many" is no QPN'
+status 2 "$urnic" state urnic0 --qp 0x1000000
+status 1 "$urnic" state --qp 0x99 --process "$XDG_RUNTIME_DIR"
+expect "says so: $out" contains "$out" 'no program has an RNIC open'
 
 echo "== an incomplete tree"
 mkdir -p "$TEST_TMPDIR/half/bin"
