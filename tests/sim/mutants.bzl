@@ -154,5 +154,6 @@ def mutant(name, old, new, core = "rc"):
         args = args,
         copts = ["-Wno-error"],
         local_defines = defines,
+        tags = ["mutant"],
         deps = deps,
     )
