@@ -124,6 +124,18 @@ TEST_F(EngineRouteTest, APathThatWasFoundBeforeTheRouteChangedFollows) {
   EXPECT_EQ(NextMac(), MacOf(kStrangerIp));
 }
 
+// A router forwards nothing that has no IP header.
+TEST_F(EngineRouteTest, AConnectionOfRoceV1KeepsItsWay) {
+  Connect(/*roce_v1=*/true);
+  ASSERT_EQ(NextMac(), peer_->mac());
+  IntroduceRouter(kStrangerIp);
+  const net::Route route = {.prefix = wire::Gid::FromIpv4(kPeerIp),
+                            .prefix_bits = 128,
+                            .gateway = wire::Gid::FromIpv4(kStrangerIp)};
+  SetRoutes({route});
+  EXPECT_EQ(NextMac(), peer_->mac());
+}
+
 TEST_F(EngineRouteTest, AnAddressHandleFollows) {
   SetRouteVia(kPeerIp);
   IntroduceRouter(kPeerIp);

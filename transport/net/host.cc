@@ -315,7 +315,13 @@ bool Host::LeadsStill(const Path& path) const {
   if (IsLocal(path.remote) != path.loopback) return false;
   if (path.adjacency == nullptr) return true;
   const auto next_hop = NextHop(path.remote);
-  return next_hop.has_value() && *next_hop == path.adjacency->address();
+  if (!next_hop.has_value()) return false;
+  //= IBTA A16: what has no IP header is not routed, so it keeps its way
+  if (path.headers.framing() == wire::Framing::kGrh &&
+      !(*next_hop == path.remote)) {
+    return true;
+  }
+  return *next_hop == path.adjacency->address();
 }
 
 // --- Time --------------------------------------------------------------------
