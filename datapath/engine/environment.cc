@@ -6,12 +6,17 @@
 
 #include <ctime>
 
+#include "transport/base/check.h"
+
 namespace urnic {
 
 Time Environment::Now() {
   // 2^32 ns per cycle: one multiplication per reading.
-  static const uint64_t scale = static_cast<uint64_t>(
-      (static_cast<unsigned __int128>(1000000000) << 32) / rte_get_tsc_hz());
+  static const uint64_t scale = [] {
+    URNIC_CHECK(rte_get_tsc_hz() != 0);  // before the EAL is up
+    return static_cast<uint64_t>(
+        (static_cast<unsigned __int128>(1000000000) << 32) / rte_get_tsc_hz());
+  }();
   return Time::FromNs(static_cast<int64_t>(
       static_cast<unsigned __int128>(rte_rdtsc()) * scale >> 32));
 }

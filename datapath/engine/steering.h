@@ -65,7 +65,7 @@ class Steering {
   // need do nothing more unless it is kMulticast. REQUIRES: `out` is new.
   RxVerdict Steer(std::span<const uint8_t> frame, Time now,
                   SteeredPacket& out) {
-    wire::FrameView view;
+    wire::FrameView& view = view_;
     const RxVerdict shape = wire::ParseFrame(frame.data(), frame.size(), view);
     // The verdict names the wire, usually RoCE. Another wire with flows gets a
     // branch here. All other wires go to the host.
@@ -151,6 +151,7 @@ class Steering {
 
   EngineCounters* const counters_;
   Network* network_ = nullptr;
+  wire::FrameView view_;          // of the frame at hand: making one takes time
   uint32_t last_prefetched_ = 0;  // a QPN, as frames bear it
 };
 

@@ -45,13 +45,11 @@ inline constexpr uint32_t kMaxQueuePairs = 1'200'000;
 constexpr uint32_t NumberOf(uint32_t ordinal, uint32_t index) {
   return ordinal << kIndexBits | index;
 }
-constexpr uint32_t KeyOf(uint32_t ordinal, uint32_t index, uint8_t variant) {
-  return NumberOf(ordinal, index) << kVariantBits | variant;
-}
 constexpr uint32_t IndexOf(uint32_t number) { return number & kIndexMask; }
-constexpr uint32_t IndexOfKey(uint32_t key) {
-  return IndexOf(key >> kVariantBits);
+constexpr uint32_t KeyOf(uint32_t number, uint8_t variant) {
+  return number << kVariantBits | variant;
 }
+constexpr uint32_t NumberOfKey(uint32_t key) { return key >> kVariantBits; }
 // `engines` is a power of two.
 constexpr uint32_t EngineOf(uint32_t number, uint32_t engines) {
   return number & (engines - 1);

@@ -9,10 +9,10 @@ namespace {
 
 TEST(NumbersTest, EveryBitHasOneMeaning) {
   EXPECT_EQ(NumberOf(7, kIndexMask), 0xffffffu);
-  EXPECT_EQ(KeyOf(7, kIndexMask, 0xff), 0xffffffffu);
-  EXPECT_EQ(KeyOf(5, 3, 9), 0xa0000309u);
+  EXPECT_EQ(KeyOf(NumberOf(7, kIndexMask), 0xff), 0xffffffffu);
+  EXPECT_EQ(KeyOf(NumberOf(5, 3), 9), 0xa0000309u);
   EXPECT_EQ(IndexOf(NumberOf(7, 77)), 77u);
-  EXPECT_EQ(IndexOfKey(KeyOf(7, 77, 9)), 77u);
+  EXPECT_EQ(IndexOf(NumberOfKey(KeyOf(NumberOf(7, 77), 9))), 77u);
   EXPECT_EQ(EngineOf(NumberOf(7, 77), 4), 77u % 4);
 }
 

@@ -22,7 +22,7 @@ MemoryRegion* MrTable::Take() {
     const auto draw = sequence_.Next();
     // 0 means "free", and a window of number 0 could be bound to that.
     if (!draw.has_value() || draw->number == 0) continue;
-    const uint32_t key = draw->number << kVariantBits | draw->variant;
+    const uint32_t key = KeyOf(draw->number, draw->variant);
     MemoryRegion& mr = storage_[SlotOf(key)];
     if (mr.key != 0) continue;
     mr = MemoryRegion{.key = key};

@@ -1,7 +1,7 @@
 #pragma once
 
 // Memory keys: which bytes a key opens, for whom, and for what. The table
-// checks and translates; it never touches the memory (datapath/placer does).
+// checks and translates; it never touches the memory (datapath/memory does).
 
 #include <cstdint>
 #include <span>
@@ -173,7 +173,7 @@ class MrTable {
   uint32_t in_use() const { return in_use_; }
 
  private:
-  uint32_t SlotOf(uint32_t key) const { return slots_.Of(key >> kVariantBits); }
+  uint32_t SlotOf(uint32_t key) const { return slots_.Of(NumberOfKey(key)); }
 
   // Values of MemoryRegion::pd that no domain and no other kind has.
   static uint32_t NullOwner(uint32_t pd) { return pd | 1u << 29; }

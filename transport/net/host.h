@@ -99,7 +99,6 @@ class Host {
   }
 
   uint32_t mtu() const { return config_.mtu; }
-  void set_mtu(uint32_t mtu) { config_.mtu = mtu; }
 
   // --- Paths -----------------------------------------------------------------
 

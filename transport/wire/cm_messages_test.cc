@@ -214,7 +214,7 @@ TEST(CmMessagesTest, LinuxsRequestSaysWhatTsharkReadsInIt) {
   ASSERT_FALSE(mads.empty());
   const auto& req = mads[0].As<CmReq>();
   EXPECT_EQ(req.local_comm_id.value(), 0xd72cfdb6u);
-  EXPECT_EQ(req.service_id.value(), IpCmServiceId(kPortSpaceTcp, 7174));
+  EXPECT_EQ(req.service_id.value(), 0x0000000001061c06u);
   EXPECT_EQ(req.local_ca_guid.value(), 0x505417fffe4dd1b1u);
   EXPECT_EQ(req.local_qpn().value, 0x37u);
   EXPECT_EQ(req.responder_resources(), 1);
@@ -277,15 +277,6 @@ TEST(IpCmTest, TheHeaderInARequestNamesItsAddresses) {
         mads[0].source, mads[0].destination, header.source_port.value());
     EXPECT_EQ(std::memcmp(&again, &header, sizeof(header)), 0);
   }
-}
-
-TEST(IpCmTest, AServiceIdIsAPortSpaceAndAPort) {
-  const uint64_t id = IpCmServiceId(kPortSpaceUdp, 7174);
-  EXPECT_EQ(id, 0x0000000001111c06u);
-  EXPECT_TRUE(IsIpCmServiceId(id));
-  EXPECT_FALSE(IsIpCmServiceId(id | 1ull << 32));
-  EXPECT_EQ(IpCmPortSpace(id), kPortSpaceUdp);
-  EXPECT_EQ(IpCmPort(id), 7174);
 }
 
 }  // namespace

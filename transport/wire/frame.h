@@ -58,7 +58,7 @@ struct FrameView {
 // verdict names. kAccept: a RoCE packet, of version 2 or 1, to go on with
 // ParseRoce(out.payload, out.payload_bytes). kArp, kIcmp: an ARP message, or an
 // ICMP or ICMPv6 message whose own fields have not been looked at: for the
-// resolver (transport/wire/neighbor.h). Anything else: why the frame is of no
+// host core (transport/net). Anything else: why the frame is of no
 // use; `out` is unspecified.
 //
 // Checked: EtherType, one optional 802.1Q tag, IP version, header length (IP

@@ -97,7 +97,6 @@ class HeaderTemplate {
     return tci.value();
   }
   // REQUIRES: is_tagged()
-  void set_vlan_tci(uint16_t tci) { StoreBe16(&bytes_[sizeof(Ethernet)], tci); }
 
   Gid src() const {
     const uint8_t* ip = bytes_.data() + ip_offset_;

@@ -12,26 +12,6 @@
 
 namespace urnic::wire {
 
-// Service ids 0x0000000001ssdddd: port space and destination port, A11.2. The
-// port spaces are IP protocol numbers, as enum rdma_port_space has them.
-inline constexpr uint64_t kIpCmServicePrefix = 0x0000000001000000;
-inline constexpr uint64_t kIpCmServiceMask = 0xffffffffff000000;
-inline constexpr uint8_t kPortSpaceTcp = 0x06;
-inline constexpr uint8_t kPortSpaceUdp = 0x11;
-
-inline constexpr uint64_t IpCmServiceId(uint8_t port_space, uint16_t port) {
-  return kIpCmServicePrefix | uint64_t{port_space} << 16 | port;
-}
-inline constexpr bool IsIpCmServiceId(uint64_t service_id) {
-  return (service_id & kIpCmServiceMask) == kIpCmServicePrefix;
-}
-inline constexpr uint8_t IpCmPortSpace(uint64_t service_id) {
-  return static_cast<uint8_t>(service_id >> 16);
-}
-inline constexpr uint16_t IpCmPort(uint64_t service_id) {
-  return static_cast<uint16_t>(service_id);
-}
-
 // What the private data of a REQ or SIDR_REQ starts with, A11.3. An IPv4
 // address lies in the last four bytes of its field, zeros before it.
 struct IpCmHeader {

@@ -14,7 +14,7 @@
 //   1       0
 //   4       length of the image in bytes, a multiple of four
 //   ..      of a queue pair: what it was created with, ImageShape
-//   ..      the state: the lists of members in image.cc of each kind, each
+//   ..      the state: the lists of members (FieldsOf) of each kind, each
 //           member in its own width; PSNs, QPNs and keys 4 bytes, booleans and
 //           enumerations 1, times and durations 8 (nanoseconds from or to the
 //           moment of the extraction; all ones: never); GIDs and messages as

@@ -16,7 +16,6 @@
  *
  * Indices are free-running 32-bit counters; an entry lives at
  * (index & (entries - 1)) * stride. Entries are powers of two.
- * A change of any size or offset below changes URNIC_ABI_VERSION.
  */
 
 #include <stddef.h>
@@ -29,7 +28,6 @@ extern "C" {
 #define URNIC_ABI_ASSERT(c) _Static_assert(c, #c)
 #endif
 
-#define URNIC_ABI_VERSION 3u
 #define URNIC_ABI_LINE 64
 
 /* Limits of a queue pair, as ibv_query_device reports them. */

@@ -18,9 +18,8 @@
 //          | "mac=port"                          use the interface's own MAC
 //          | "vlan=" N                           1 to 4094: frames are tagged,
 //                                                both ways; others are not ours
-//          | "route=" ROUTE                      verbs/identity/ip_route.h; at
-//          most
-//                                                URNIC_MAX_ROUTES
+//          | "route=" ROUTE                      verbs/identity/ip_route.h;
+//                                                at most URNIC_MAX_ROUTES
 //          | "pkey=" HEX                         at most URNIC_MAX_PKEYS - 1
 //          | "fault=" SPEC                       once; not on loop
 //   DEV    = "loop"                              talks to itself only
@@ -49,8 +48,8 @@
 extern "C" {
 #endif
 
-// rkeys carry three bits of NIC ordinal, and one value is kept for "none".
-#define URNIC_MAX_PORTS 7
+// As many as there are NIC ordinals (transport/base/numbers.h).
+#define URNIC_MAX_PORTS 8
 #define URNIC_MAX_ADDRS 16
 // IEEE 802.1Q 9.6: 0 is no VLAN, 4095 is reserved.
 #define URNIC_MAX_VLAN 4094

@@ -232,8 +232,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"iface:", EINVAL, "1 to 15 characters"},
         Mistake{"iface:0123456789abcdef", EINVAL, "1 to 15 characters"},
         Mistake{"iface:no-such-if", ENODEV, "no interface \"no-such-if\""},
-        Mistake{"loop;loop;loop;loop;loop;loop;loop;loop", E2BIG,
-                "port 8 (\"loop\"): one port too many, at most 7"}));
+        Mistake{"loop;loop;loop;loop;loop;loop;loop;loop;loop", E2BIG,
+                "port 9 (\"loop\"): one port too many, at most 8"}));
 
 TEST(DeviceIdentityTest, LimitsTheNumberOfAddressesAndTheLengthOfDev) {
   std::string ports = "loop";

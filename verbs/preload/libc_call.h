@@ -8,7 +8,7 @@
 // drivers call for themselves does not: a packet socket is no rsocket. So the
 // linker sends each such call (--wrap, the list is in libc_calls.bzl) to a
 // jump, __wrap_NAME, to what libc.so.6 has under that name. In the source it
-// stays an ordinary call. libc_calls_test looks at the binaries.
+// stays an ordinary call. verbs/provider/plugin_test.sh looks at the binaries.
 //
 // A shared object that has to do something around a call defines __wrap_NAME
 // itself and calls urnic_libc_NAME, which is the same jump.

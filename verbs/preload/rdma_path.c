@@ -40,7 +40,7 @@ static int node_number(const char* path) {
   static const char kPrefix[] = "/dev/infiniband/uverbs";
   if (strncmp(path, kPrefix, sizeof(kPrefix) - 1) != 0) return -1;
   const char* digit = path + sizeof(kPrefix) - 1;
-  // One digit: there are at most seven devices.
+  // One digit: there are at most eight devices.
   return digit[0] >= '0' && digit[0] <= '9' && digit[1] == '\0' ? digit[0] - '0'
                                                                 : -1;
 }

@@ -64,7 +64,6 @@ struct verbs_mr {
 };
 
 // Only of plain ones libibverbs counts the memory (ibv_fork_init).
-inline constexpr int kVerbsMrPlain = 0;
 inline constexpr int kVerbsMrNull = 1;
 
 // An ibv_qp may be asked whether it is an extended one: libibverbs looks behind
