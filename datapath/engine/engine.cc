@@ -35,8 +35,9 @@ Engine::Engine(Port* port, const Environment& environment)
       wheel_(Now()),
       tx_(port, &counters_),
       steering_(new Steering(&counters_)),
-      roce_(new RoceSender(&tx_, &memory_, &counters_)),
-      sink_(new FlowSink(&completions_, &memory_, &counters_, &last_now_)) {}
+      roce_(new RoceSender(&tx_, &memory_, &counters_, environment.witness())),
+      sink_(new FlowSink(&completions_, &memory_, &counters_, &last_now_,
+                         environment.witness())) {}
 
 Engine::~Engine() {
   runner_.reset();
@@ -114,13 +115,17 @@ absl::StatusOr<EngineQp*> Engine::CreateQp(EngineQpConfig config) {
         "in use, or have connections in TIMEWAIT");
   }
   config.limits.qpn = *qpn;
+  return Enlist(EngineQp::Create(config, &network_->mrs()));
+}
+
+EngineQp* Engine::Enlist(std::unique_ptr<EngineQp> qp) {
+  NumberTable<EngineQp>& qps = network_->qps();
   // All may fail together, and then nothing can be allocated.
   if (in_error_.capacity() <= qps.size()) in_error_.reserve(2 * qps.size() + 1);
-  EngineQp* qp = EngineQp::Create(config, &network_->mrs()).release();
-  qps.Add(*qpn, qp);
+  qps.Add(qp->qpn(), qp.get());
   places_.Add(*qp);
   pending_.Reserve(qp->place + 1);
-  return qp;
+  return qp.release();
 }
 
 void Engine::Unlink(EngineQp& qp) {
@@ -165,12 +170,62 @@ void Engine::SendOwed(EngineQp& qp) {
 
 void Engine::DestroyQp(EngineQp* qp) {
   SendOwed(*qp);
+  counters_.requesters.Add(qp->counters());
+  Remove(qp);
+}
+
+void Engine::Remove(EngineQp* qp) {
   Unlink(*qp);
   network_->LeaveAllGroups(*qp, last_now_);
-  counters_.requesters.Add(qp->counters());
   places_.Remove(*qp);
   network_->qps().Remove(qp->qpn());
   delete qp;
+}
+
+// Its counters are in the image.
+std::string Engine::ExtractQp(EngineQp* qp) {
+  std::string image;
+  qp->AppendImage(last_now_, image);
+  Remove(qp);
+  return image;
+}
+
+absl::StatusOr<EngineQp*> Engine::InsertQp(EngineQpConfig config,
+                                           const net::Path& path,
+                                           std::span<const uint8_t> image) {
+  NumberTable<EngineQp>& qps = network_->qps();
+  const uint32_t qpn = config.limits.qpn;
+  if (qps.Find(qpn) != nullptr) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("queue pair number ", qpn, " is in use"));
+  }
+  if (!qps.MakeRoomFor(qpn)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "queue pair number ", qpn, " has no place in a table of ", qps.max()));
+  }
+  SharedReceiveQueue* xrc_srq = nullptr;
+  if (config.service == QpService::kXrcTarget) {
+    xrc_srq = std::exchange(config.srq, nullptr);
+  }
+  std::unique_ptr<EngineQp> made = EngineQp::Create(config, &network_->mrs());
+  if (xrc_srq != nullptr) made->TakeFrom(xrc_srq->ring);
+  const ImageRefusal refusal = made->BecomeImage(image, last_now_);
+  if (!refusal.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the image of queue pair ", qpn, " is refused: ", refusal.Text()));
+  }
+  EngineQp* const qp = Enlist(std::move(made));
+  qp->path = RocePath(path);
+  FlowResult result = qp->Settle(*sink_);
+  // That it has failed its owner was told where it was.
+  if (result.state == QpState::kErr) WatchLatePosts(*qp);
+  // What was posted meanwhile is found by Transmit().
+  result.has_work |= result.state < QpState::kSqe;
+  Apply(*qp, result);
+  if (result.state >= QpState::kRtr && qp->service() != QpService::kUd) {
+    network_->Adopt(qp->path, last_now_);
+  }
+  return qp;
 }
 
 EngineCounters Engine::CountersOfAll() const {

@@ -146,6 +146,24 @@ class Engine {
   absl::StatusOr<EngineQp*> CreateQp(EngineQpConfig config);
   // The engine does not touch the queue pair afterwards.
   void DestroyQp(EngineQp* qp);
+
+  // Takes the queue pair out of this engine and returns its image
+  // (transport/work/image.h), so that it can go on elsewhere. What it still
+  // owes its peer, the next engine sends; frames that are built already go out
+  // from here. It leaves its multicast groups.
+  std::string ExtractQp(EngineQp* qp);
+  // Makes a queue pair of an image, with the number in `config.limits`, which
+  // the mover has drawn and leased elsewhere, and with `path`. The rings of
+  // `config` are those that the queue pair had. `config.srq` of an XRC target
+  // is the shared queue that its current receive comes from, if it has one.
+  // REQUIRES: what the image does not carry is there: keys under their
+  // numbers, and shared queues at the position that they had.
+  // ALREADY_EXISTS: the number is in use; RESOURCE_EXHAUSTED: the network has
+  // max_qps queue pairs, or the number has no free place in the table;
+  // INVALID_ARGUMENT: the image is refused, and why.
+  absl::StatusOr<EngineQp*> InsertQp(EngineQpConfig config,
+                                     const net::Path& path,
+                                     std::span<const uint8_t> image);
   // The engine does not touch the queue afterwards, and it raises no event.
   // REQUIRES: no queue pair completes to it.
   void ForgetCq(CompletionQueue& cq) { completions_.Forget(cq); }
@@ -227,6 +245,9 @@ class Engine {
   void Apply(Flow& flow, const FlowResult& result);
   // The queue pair has gone to ERR.
   [[gnu::cold]] void OnError(EngineQp& qp);
+  // The queue pair is in ERR: looks again for requests of threads that have not
+  // seen that yet, and flushes them.
+  void WatchLatePosts(EngineQp& qp);
   static void ReportSrqLimit(SharedReceiveQueue& srq);
 
   void TransmitReady(Time now, bool may_defer_acks);
@@ -240,8 +261,12 @@ class Engine {
   void SendOwed(EngineQp& qp);
   // At the end: sends frames that are complete but still wait for room.
   void SendLastFrames();
+  // Adds a new queue pair to the tables. REQUIRES: its number has a place.
+  EngineQp* Enlist(std::unique_ptr<EngineQp> qp);
   // Removes `qp` from every list of the engine.
   void Unlink(EngineQp& qp);
+  // Removes `qp` from all tables, and deletes it.
+  void Remove(EngineQp* qp);
   // A full completion queue fails its users: queue pairs go to ERR, and shared
   // receive queues of XRC no longer exist for peers (IBTA 11.6.3.3).
   void FailUsersOfFullQueues();

@@ -210,8 +210,10 @@ void Engine::FinishRun(Time now) {
   EngineQp& qp = *run_.qp;
   const std::span<const RxPacket> packets(run_.packets, run_.count);
   sink_->Begin();
+  environment_.witness().OnBurst(qp, packets);
   const FlowResult result =
       Call(qp, [&](auto& q) { return q.OnBurst(packets, now, *sink_); });
+  environment_.witness().OnBurstDone();
   if (qp.srq != nullptr) ReportSrqLimit(*qp.srq);
   if (__builtin_expect(qp.service() == QpService::kXrcTarget, 0)) {
     for (const RxPacket& packet : packets) {
@@ -247,13 +249,17 @@ void Engine::Apply(Flow& flow, const FlowResult& result) {
 
 void Engine::OnError(EngineQp& qp) {
   if (qp.in_error.load(std::memory_order_relaxed)) return;
+  WatchLatePosts(qp);
+  //= IBTA 11.6.3.1: nothing of the shared queue is in its hands any more
+  if (qp.srq != nullptr) qp.OnEvent(QpEvent::kLastWqeReached);
+}
+
+void Engine::WatchLatePosts(EngineQp& qp) {
   qp.in_error.store(true);
   // Room was reserved when the queue pair was created.
   in_error_.push_back({&qp, last_now_ + kStoresVisible});
   // Flushes what was posted before other threads could see that store.
   (void)qp.Settle(*sink_);
-  //= IBTA 11.6.3.1: nothing of the shared queue is in its hands any more
-  if (qp.srq != nullptr) qp.OnEvent(QpEvent::kLastWqeReached);
 }
 
 // --- Transmit --------------------------------------------------------------

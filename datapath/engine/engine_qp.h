@@ -16,6 +16,7 @@
 #include "datapath/engine/shared_receive_queue.h"
 #include "ras/metrics/counters.h"
 #include "transport/mem/mr_table.h"
+#include "transport/work/image.h"
 #include "transport/work/recv_queue.h"
 #include "transport/work/types.h"
 
@@ -111,6 +112,10 @@ class EngineQp : public Flow {
   virtual RequesterCounters counters() const = 0;
   // Appends its image (transport/work/image.h) to `out`.
   virtual void AppendImage(Time now, std::string& out) const = 0;
+  // Becomes what the image says, and is destroyed if it is refused. REQUIRES:
+  // it is new.
+  virtual ImageRefusal BecomeImage(std::span<const uint8_t> image,
+                                   Time now) = 0;
 
   const net::Path* common_path() const final {
     return service_ == QpService::kUd ? nullptr : &path;
@@ -118,6 +123,8 @@ class EngineQp : public Flow {
   void OnEvent(QpEvent event) final {
     if (events_ != nullptr) events_->OnQpEvent(*this, event);
   }
+  // XRC targets, before BecomeImage(): the ring of the current receive.
+  void TakeFrom(RecvRing& ring) { recv_queue_.Use(&ring); }
   // XRC: the ring is about to be destroyed; stop using it.
   void LetGoOf(const RecvRing& ring) {
     if (recv_queue_.ring() != &ring) return;

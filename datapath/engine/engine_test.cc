@@ -130,6 +130,29 @@ class EngineTest : public ::testing::Test {
     }
   }
 
+  // Out of the engine, and what to insert it with.
+  std::string Extract(int i, EngineQpConfig& config) {
+    config.limits.qpn = qp_[i]->qpn();
+    Engine::ControlScope scope(*engine_);
+    path_ = qp_[i]->path;
+    return engine_->ExtractQp(qp_[i]);
+  }
+  absl::Status Insert(int i, const EngineQpConfig& config,
+                      const std::string& image) {
+    Engine::ControlScope scope(*engine_);
+    auto qp = engine_->InsertQp(
+        config, path_,
+        {reinterpret_cast<const uint8_t*>(image.data()), image.size()});
+    if (qp.ok()) qp_[i] = *qp;
+    return qp.status();
+  }
+  void Move(int i) {
+    EngineQpConfig config = ConfigOf(rings_[i], recv_cq_);
+    const std::string image = Extract(i, config);
+    const absl::Status status = Insert(i, config, image);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
   // Queue pair 0 asks and 1 answers, so that the answer comes in one burst with
   // the acknowledgement of the question.
   void AskAndAnswer() {
@@ -176,6 +199,7 @@ class EngineTest : public ::testing::Test {
   FakeRings rings_[3] = {
       {128, 4, 64, 64, 4}, {64, 4, 64, 64, 4}, {4, 4, 64, 4, 4}};
   EngineQp* qp_[3];
+  net::Path path_;  // of the one that was extracted last
   alignas(64) std::vector<uint8_t> memory_ = std::vector<uint8_t>(1 << 20);
   uint32_t key_ = 0;
 };
@@ -225,6 +249,56 @@ TEST_F(EngineTest, TheStateOfQueuePairsComesInParts) {
   }
   EXPECT_EQ(qpns, (std::vector<uint32_t>{qp_[0]->qpn(), qp_[1]->qpn(),
                                          qp_[2]->qpn()}));
+}
+
+TEST_F(EngineTest, AQueuePairGoesOnWhereItsImageIsInserted) {
+  constexpr uint32_t kMessage = 300000;  // more than a window
+  for (size_t i = 0; i < kMessage; ++i) memory_[i] = static_cast<uint8_t>(i);
+  ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 400000, kMessage)));
+  engine_->Doorbell(*qp_[0]);
+  for (int i = 0; i < 2; ++i) Move(i);
+  EXPECT_EQ(Await(send_cq_).status, URNIC_WC_SUCCESS);
+  EXPECT_EQ(std::memcmp(&memory_[0], &memory_[400000], kMessage), 0);
+
+  // What is posted while nobody has the queue pair.
+  EngineQpConfig config = ConfigOf(rings_[0], recv_cq_);
+  const std::string image = Extract(0, config);
+  ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_READ, 0, 400000, 8)));
+  ASSERT_TRUE(Insert(0, config, image).ok());
+  EXPECT_EQ(Await(send_cq_).opcode, URNIC_WC_RDMA_READ);
+}
+
+TEST_F(EngineTest, AQueuePairInErrorStaysThereWhenItMoves) {
+  {
+    Engine::ControlScope scope(*engine_);
+    engine_->ModifyQp(*qp_[0], QpState::kErr, qp_[0]->config());
+  }
+  events_.last = QpEvent::kNone;
+  Move(0);
+  EXPECT_EQ(qp_[0]->state(), QpState::kErr);
+  EXPECT_EQ(events_.last, QpEvent::kNone);
+  ASSERT_TRUE(qp_[0]->wants_recv_doorbell());
+  ASSERT_TRUE(rings_[0].PostRecv({.wr_id = 9, .sges = {Sge(5000, 64)}}));
+  engine_->Doorbell(*qp_[0]);
+  EXPECT_EQ(Await(recv_cq_).status, URNIC_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(EngineTest, AnImageIsRefusedWithItsReason) {
+  EngineQpConfig config = ConfigOf(rings_[0], recv_cq_);
+  const std::string image = Extract(0, config);
+  std::string damaged = image;
+  damaged[image.size() / 2] ^= 1;
+  const uint32_t before = nic_->network().qps().size();
+  EXPECT_TRUE(absl::IsInvalidArgument(Insert(0, config, damaged)));
+  EngineQpConfig other = config;
+  other.limits.pd = kPd + 1;
+  const absl::Status refused = Insert(0, other, image);
+  EXPECT_TRUE(absl::IsInvalidArgument(refused));
+  EXPECT_NE(refused.message().find("is another domain's"), std::string::npos)
+      << refused;
+  EXPECT_EQ(nic_->network().qps().size(), before);
+  ASSERT_TRUE(Insert(0, config, image).ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(Insert(0, config, image)));
 }
 
 TEST_F(EngineTest, SendMeetsReceive) {

@@ -1,13 +1,15 @@
 #pragma once
 
-// The source of time and randomness for an engine. The build chooses one of the
-// two classes below (docs/design/0005, point 9), so reading the clock is no
-// virtual call. `:engine` is compiled with the first class and
-// `:engine_in_virtual_time` with the second, from the same sources. Nothing
-// else in those sources reads a clock, draws a random number or waits.
+// The source of time and randomness for an engine, and who watches it
+// (witness.h). The build chooses one of the two classes below
+// (docs/design/0005, point 9), so reading the clock is no virtual call.
+// `:engine` is compiled with the first class and `:engine_in_virtual_time` with
+// the second, from the same sources. Nothing else in those sources reads a
+// clock, draws a random number or waits.
 
 #include <cstdint>
 
+#include "datapath/engine/witness.h"
 #include "transport/base/time.h"
 
 #ifdef URNIC_VIRTUAL_TIME
@@ -31,6 +33,7 @@ class Environment {
   static uint64_t Draw();
   // Waits for other threads or processes. Call it without the token.
   static void Sleep(Duration time);
+  static Witness witness() { return {}; }
 };
 
 #else
@@ -40,16 +43,19 @@ class Environment {
  public:
   Environment() = default;  // REQUIRES: no engine uses it
   // `now` outlives every engine that uses the environment or a copy of it.
-  Environment(const Time* now, uint64_t seed) : now_(now), random_(seed) {}
+  Environment(const Time* now, uint64_t seed, Witness witness = {})
+      : now_(now), random_(seed), witness_(witness) {}
 
   Time Now() const { return *now_; }
   uint64_t Draw() { return random_.Next(); }
   // Does nothing: time passes only between calls of the engine.
   static void Sleep(Duration) {}
+  Witness witness() const { return witness_; }
 
  private:
   const Time* now_ = nullptr;
   Random random_{0};
+  Witness witness_;
 };
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "datapath/engine/completion_writer.h"
 #include "datapath/engine/engine_qp.h"
+#include "datapath/engine/witness.h"
 #include "datapath/memory/address_space.h"
 #include "ras/metrics/counters.h"
 #include "transport/work/types.h"
@@ -19,11 +20,12 @@ class FlowSink {
  public:
   // All outlive the sink. `*now` is the current time of the engine.
   FlowSink(CompletionWriter* completions, AddressSpace* memory,
-           EngineCounters* counters, const Time* now)
+           EngineCounters* counters, const Time* now, Witness witness)
       : completions_(completions),
         memory_(memory),
         counters_(counters),
-        now_(now) {}
+        now_(now),
+        witness_(witness) {}
   FlowSink(const FlowSink&) = delete;
   FlowSink& operator=(const FlowSink&) = delete;
 
@@ -36,6 +38,7 @@ class FlowSink {
   void Complete(const RecvCompletion& done) { recvs_[recv_count_++] = done; }
   void Count(RxVerdict verdict) {
     ++counters_->verdicts[static_cast<size_t>(verdict)];
+    witness_.OnVerdict(verdict);
   }
 
   // --- For flows ------------------------------------------------------------
@@ -102,7 +105,9 @@ class FlowSink {
       if (__builtin_expect(!memory_->Execute(placement), 0)) {
         faulted_[half] = true;
         faults_[half] = placement;
+        continue;
       }
+      witness_.OnPlaced(placement);
     }
     placement_count_ = 0;
   }
@@ -116,6 +121,7 @@ class FlowSink {
   AddressSpace* const memory_;
   EngineCounters* const counters_;
   const Time* const now_;
+  [[no_unique_address]] const Witness witness_;
   // Index 0: the requester, 1: the responder.
   bool faulted_[2] = {};
   uint32_t placement_count_ = 0;

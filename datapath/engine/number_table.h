@@ -60,7 +60,25 @@ class NumberTable {
     return std::nullopt;
   }
 
-  // REQUIRES: `number` is the last number drawn.
+  // Makes a place for a number that was not drawn here. False: the number is in
+  // use, there are `max` objects, or another number shares its place even in
+  // the largest table.
+  bool MakeRoomFor(uint32_t number) {
+    if (size_ == max_) return false;
+    const auto taken = [&] { return At(slots_.Of(number)).object != nullptr; };
+    while (slots_.count() < slots_.most() &&
+           (slots_.count() < 2 * (size_ + 1) || taken())) {
+      if (taken() && ((At(slots_.Of(number)).number ^ number) &
+                      (slots_.most() - 1)) == 0) {
+        return false;
+      }
+      Grow();
+    }
+    return !taken();
+  }
+
+  // REQUIRES: `number` is the last number drawn, or MakeRoomFor(number) was
+  // true.
   void Add(uint32_t number, T* object) {
     Entry& entry = At(slots_.Of(number));
     URNIC_CHECK(entry.object == nullptr && object != nullptr);

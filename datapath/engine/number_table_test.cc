@@ -134,5 +134,27 @@ TEST_F(NumberTableTest, HasRoomForAsManyQueuePairsAsTheDesign) {
   EXPECT_EQ(table.size(), 0u);
 }
 
+TEST_F(NumberTableTest, TakesANumberThatWasDrawnElsewhere) {
+  OfferNumbersOf(0, lessor_);
+  NumberTable<Thing> table(4096, &lessor_, NumberSpace::kQpn, kKey);
+  for (int n = 0; n < 500; ++n) Make(table);
+  const uint32_t known = things_.begin()->first;
+  EXPECT_FALSE(table.MakeRoomFor(known));
+  // One that would lie in its place, but for what it has to grow.
+  const uint32_t alike = known ^ 4096;
+  ASSERT_TRUE(table.MakeRoomFor(alike));
+  auto& thing = things_[alike];
+  thing = std::make_unique<Thing>(Thing{alike});
+  table.Add(alike, thing.get());
+  // One that would always lie there.
+  EXPECT_FALSE(table.MakeRoomFor(alike ^ 1u << 20));
+  ExpectAllFound(table);
+  // And it is not drawn.
+  while (Make(table) != nullptr) {
+  }
+  ExpectAllFound(table);
+  EXPECT_FALSE(table.MakeRoomFor(alike ^ 1));
+}
+
 }  // namespace
 }  // namespace urnic

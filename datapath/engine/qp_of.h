@@ -131,6 +131,9 @@ class QpOf final : public EngineQp {
     }
   }
 
+  // To look at.
+  const Core& core() const { return transport_.core; }
+
   const QpConfig& config() const override { return core().config(); }
   Psn recv_psn() const override { return core().recv_psn(); }
   Psn send_psn() const override { return core().send_psn(); }
@@ -148,6 +151,17 @@ class QpOf final : public EngineQp {
     out.resize(begin + bytes);
     ExtractImage(core(), now,
                  {reinterpret_cast<uint8_t*>(out.data()) + begin, bytes});
+  }
+  ImageRefusal BecomeImage(std::span<const uint8_t> image, Time now) override {
+    if constexpr (kIsRc) {
+      ImageShape shape;
+      const ImageRefusal refusal = ReadImageShape(image, shape);
+      if (!refusal.ok()) return refusal;
+      transport_.MakeRoomForReads(shape.replay_slots);
+    }
+    const ImageRefusal refusal = InsertImage(image, now, core());
+    pkey_ = core().config().pkey;
+    return refusal;
   }
 
  private:
@@ -171,7 +185,6 @@ class QpOf final : public EngineQp {
   };
 
   Core& core() { return transport_.core; }
-  const Core& core() const { return transport_.core; }
 
   // The progress of acknowledgements; constant if nothing is answered.
   Psn AnsweredUpTo() const {

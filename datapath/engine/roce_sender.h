@@ -15,6 +15,7 @@
 #include "datapath/engine/network.h"
 #include "datapath/engine/roce_framer.h"
 #include "datapath/engine/transmit_queue.h"
+#include "datapath/engine/witness.h"
 #include "datapath/memory/address_space.h"
 #include "ras/metrics/counters.h"
 #include "transport/work/types.h"
@@ -24,8 +25,9 @@ namespace urnic {
 class RoceSender {
  public:
   // All outlive the sender.
-  RoceSender(TransmitQueue* tx, AddressSpace* memory, EngineCounters* counters)
-      : tx_(tx), memory_(memory), counters_(counters) {
+  RoceSender(TransmitQueue* tx, AddressSpace* memory, EngineCounters* counters,
+             Witness witness)
+      : tx_(tx), memory_(memory), counters_(counters), witness_(witness) {
     for (uint32_t i = 0; i < kBurstMax; ++i) slots_[i].headers = headers_[i];
   }
   RoceSender(const RoceSender&) = delete;
@@ -50,6 +52,7 @@ class RoceSender {
   // fewer, the queue pair has been told why the next one failed.
   uint32_t Send(EngineQp& qp, uint32_t count) {
     if (count == 0) return 0;
+    witness_.OnTransmit(qp, {slots_, count});
     qp.path.FollowNeighbor();
     uint32_t built = 0;
     while (built < count && Build(qp, slots_[built], tx_->PeekEmpty(built))) {
@@ -124,6 +127,7 @@ class RoceSender {
   TransmitQueue* const tx_;
   AddressSpace* const memory_;
   EngineCounters* const counters_;
+  [[no_unique_address]] const Witness witness_;
   Network* network_ = nullptr;
   TxSlot slots_[kBurstMax];
   uint8_t headers_[kBurstMax][kMaxHeaderBytes];

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstring>
 #include <span>
 #include <string>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "tests/support/endpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/image_map.h"
+#include "tests/support/random.h"
 #include "transport/rc/image_fields.h"
 #include "transport/work/timers.h"
 
@@ -22,6 +25,7 @@ using urnic::testing::Endpoint;
 using urnic::testing::FakeHost;
 using urnic::testing::ImageMap;
 using urnic::testing::Packet;
+using urnic::testing::Random;
 
 constexpr uint32_t kAll = mem::kLocalWrite | mem::kRemoteWrite |
                           mem::kRemoteRead | mem::kRemoteAtomic;
@@ -108,6 +112,66 @@ TEST_F(ImageTest, EverythingThatWasUnderWayArrives) {
   }
   ASSERT_EQ(b_.completions().size(), 1);
   EXPECT_EQ(b_.completions()[0].byte_len, 2000);
+}
+
+// Moments that nobody outside of the core comes to: between the runs of a
+// burst, between its placements and its completions, around each transmission.
+TEST_F(ImageTest, NothingIsLostOrDoubledWhateverTheMoment) {
+  Random random(5);
+  a_.MoveNowAndThen(1, 2);
+  b_.MoveNowAndThen(2, 2);
+  const auto fill = [&](std::span<uint8_t> bytes) {
+    for (uint8_t& byte : bytes) byte = random.Byte();
+  };
+  const auto same = [](std::span<uint8_t> one, std::span<uint8_t> other) {
+    return std::ranges::equal(one, other);
+  };
+  const auto carry = [&](Endpoint& from, Endpoint& to) {
+    std::vector<Packet> packets =
+        from.Transmit(now_, static_cast<uint32_t>(1 + random.Below(8)));
+    std::erase_if(packets, [&](const Packet&) { return random.OneIn(8); });
+    (void)to.Deliver(packets, now_);
+  };
+  constexpr uint32_t kBytes = 700;
+  for (uint64_t round = 0; round < 30; ++round) {
+    fill(host_a_.bytes(2048, kBytes));
+    fill(host_b_.bytes(4096, kBytes));
+    ASSERT_TRUE(b_.PostRecv(
+        {.wr_id = round, .sges = {{host_b_.address(1024), 2048, key_b_}}}));
+    const auto post = [&](uint8_t opcode, size_t here, size_t there,
+                          uint32_t bytes) {
+      ASSERT_TRUE(a_.PostSend({.opcode = opcode,
+                               .sges = {{host_a_.address(here), bytes, key_a_}},
+                               .remote_addr = host_b_.address(there),
+                               .rkey = key_b_,
+                               .compare_add = 1}));
+    };
+    post(URNIC_WR_ATOMIC_FETCH_AND_ADD, 0, 8, 8);
+    post(URNIC_WR_SEND, 2048, 0, kBytes);
+    post(URNIC_WR_RDMA_READ, 5000, 4096, kBytes);
+    post(URNIC_WR_RDMA_WRITE, 2048, 6000, kBytes);
+    while (a_.completions().size() < 4) {
+      carry(a_, b_);
+      carry(b_, a_);
+      now_ = now_ + Duration::Microseconds(50);
+      a_.AdvanceTo(now_);
+      b_.AdvanceTo(now_);
+    }
+    const auto sent = a_.TakeCompletions();
+    ASSERT_EQ(sent.size(), 4u);
+    for (const auto& done : sent) ASSERT_EQ(done.status, URNIC_WC_SUCCESS);
+    const auto received = b_.TakeCompletions();
+    ASSERT_EQ(received.size(), 1u);
+    ASSERT_EQ(received[0].wr_id, round);
+    uint64_t before = 0;
+    std::memcpy(&before, host_a_.bytes(0, 8).data(), 8);
+    ASSERT_EQ(before, round);
+    const auto source = host_a_.bytes(2048, kBytes);
+    ASSERT_TRUE(same(source, host_b_.bytes(1024, kBytes)));
+    ASSERT_TRUE(same(source, host_b_.bytes(6000, kBytes)));
+    ASSERT_TRUE(same(host_a_.bytes(5000, kBytes), host_b_.bytes(4096, kBytes)));
+  }
+  EXPECT_GT(a_.moves() + b_.moves(), 300u);
 }
 
 TEST_F(ImageTest, AnotherClockChangesNoTimer) {

@@ -1,0 +1,80 @@
+#pragma once
+
+// Who sees what an engine gives its flows, and what they do. In programs
+// nobody: of the calls below nothing is compiled. In virtual time
+// (environment.h) a simulator's oracle, which judges by them what no peer and
+// no program can see: the verdict on each packet, and the order in which
+// memory is touched.
+
+#include <span>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/work/types.h"
+
+namespace urnic {
+
+class EngineQp;
+
+#ifndef URNIC_VIRTUAL_TIME
+
+class Witness {
+ public:
+  static void OnBurst(const EngineQp&, std::span<const RxPacket>) {}
+  static void OnVerdict(RxVerdict) {}
+  static void OnPlaced(const Placement&) {}
+  static void OnBurstDone() {}
+  static void OnTransmit(const EngineQp&, std::span<const TxSlot>) {}
+};
+
+#else
+
+// Called by the holder of the token, in the middle of a burst: neither changes
+// anything of the engine nor keeps what it is shown.
+class Observer {
+ public:
+  // The queue pair is given these packets. What follows is its doing, until
+  // OnBurstDone().
+  virtual void OnBurst(const EngineQp& qp,
+                       std::span<const RxPacket> packets) = 0;
+  // On each of them, in order.
+  virtual void OnVerdict(RxVerdict verdict) = 0;
+  // This was done to the program's memory; of an atomic, `original` is there.
+  virtual void OnPlaced(const Placement& placement) = 0;
+  virtual void OnBurstDone() = 0;
+  // The queue pair sends these packets, if their memory is there.
+  virtual void OnTransmit(const EngineQp& qp,
+                          std::span<const TxSlot> slots) = 0;
+
+ protected:
+  ~Observer() = default;
+};
+
+class Witness {
+ public:
+  Witness() = default;
+  // `observer` outlives every engine that has the witness or a copy of it.
+  explicit Witness(Observer* observer) : observer_(observer) {}
+
+  void OnBurst(const EngineQp& qp, std::span<const RxPacket> packets) const {
+    if (observer_ != nullptr) observer_->OnBurst(qp, packets);
+  }
+  void OnVerdict(RxVerdict verdict) const {
+    if (observer_ != nullptr) observer_->OnVerdict(verdict);
+  }
+  void OnPlaced(const Placement& placement) const {
+    if (observer_ != nullptr) observer_->OnPlaced(placement);
+  }
+  void OnBurstDone() const {
+    if (observer_ != nullptr) observer_->OnBurstDone();
+  }
+  void OnTransmit(const EngineQp& qp, std::span<const TxSlot> slots) const {
+    if (observer_ != nullptr) observer_->OnTransmit(qp, slots);
+  }
+
+ private:
+  Observer* observer_ = nullptr;
+};
+
+#endif
+
+}  // namespace urnic
