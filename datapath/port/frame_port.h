@@ -40,7 +40,6 @@ class FramePort : public Port {
   // Delivers a frame from the wire. False: it is lost because the ring is full,
   // or because it is longer than the port carries.
   bool Deliver(std::span<const uint8_t> frame);
-  bool has_frames() const { return !rx_.empty(); }
 
  protected:
   // Sends a frame to the wire. False: there is no room, and the engine keeps

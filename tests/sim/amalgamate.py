@@ -1,8 +1,8 @@
-"""Makes one source file of the cores, a simulator and a main function,
-with one line of the core changed: a mutant that the oracle must find.
+"""Makes one source file of the cores, and of what includes them, with one
+line of the core changed: a mutant that the oracle must find.
 
-usage: amalgamate.py core|engine OLD NEW FILE... ; OLD must occur exactly once
-in what is inlined. The result goes to standard output.
+usage: amalgamate.py core|engine|engine_and_core OLD NEW FILE... ; OLD must
+occur exactly once in what is inlined. The result goes to standard output.
 """
 
 import re
@@ -14,7 +14,12 @@ CORES = ("transport/cc/", "transport/rc/", "transport/uc/", "transport/ud/",
          "tests/support/host_wire", "tests/support/unacked_end",
          "tests/support/fake_")
 # What is inlined, by what is broken: it, and all that includes it.
-INLINED = {"core": CORES, "engine": ("datapath/engine/", "tests/sim/")}
+INLINED = {
+    "core": CORES,
+    "engine": ("datapath/engine/",),
+    "engine_and_core": CORES + ("datapath/engine/",
+                                "datapath/memory/address_space"),
+}
 INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
 
 

@@ -57,13 +57,15 @@ EngineHost::EngineHost(World& world, const EngineHostConfig& config,
       cm_(CmConfigOf(config, random_)),
       port_(world, config.port, random_.Next(), std::move(send),
             [this] { runner_->Wake(); }),
-      environment_(world.clock(), random_.Next()),
+      environment_(world.clock(config.clock_ahead), random_.Next(),
+                   Witness(config.observer)),
       engine_(&port_, environment_),
       network_(NetworkConfigOf(config, gid_, environment_), engine_.frames(),
                engine_.mutable_counters()) {
   engine_.Serve(&network_);
   auto runner = std::make_unique<VirtualRunner>(
-      world, engine_, port_, random_.Next(), config.program_polls);
+      world, engine_, port_, random_.Next(), config.program_polls,
+      config.busy_one_in, config.clock_ahead, config.after_turn);
   runner_ = runner.get();
   engine_.RunBy(std::move(runner));
   WithToken([&] {
@@ -87,13 +89,13 @@ void EngineHost::Ask(const wire::Gid& remote, Duration timeout, OnPath then) {
   questions_[asked] = std::move(question);
   const net::PathQuery query{
       .local = gid_, .remote = remote, .udp_src_port = kUdpSourcePort};
-  Require(network_.Ask(query, asked, world_.now(), timeout) != 0,
+  Require(network_.Ask(query, asked, engine_.Now(), timeout) != 0,
           "nothing was asked");
 }
 
 void EngineHost::SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
                          const net::PathQuery& to) {
-  network_.gsi().Send(to, mad, world_.now());
+  network_.gsi().Send(to, mad, engine_.Now());
 }
 
 }  // namespace urnic::sim

@@ -23,6 +23,10 @@ struct EngineHostConfig {
   uint8_t number = 1;
   bool ipv6 = false;
   bool program_polls = false;  // and nobody else runs the engine
+  uint64_t busy_one_in = 200;  // how often their thread is elsewhere: turns
+  Duration clock_ahead;        // of the world's
+  Observer* observer = nullptr;
+  std::function<void()> after_turn = nullptr;
   SimPortConfig port;
 };
 

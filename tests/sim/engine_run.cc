@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "datapath/guest/eal.h"
-#include "datapath/memory/packet_pool.h"
+#include "tests/sim/fcs.h"
 #include "tests/support/host_wire.h"
-#include "transport/base/check.h"
 
 namespace urnic::sim {
 
 namespace {
 
-constexpr uint32_t kBuffers = 8191;
-constexpr uint16_t kRoom = 128 + kL2HeaderBytesMax + 4200;
 constexpr Duration kRunPatience = Duration::Seconds(60);
 constexpr uint16_t kArp = 0x0806;
 
@@ -31,37 +27,6 @@ bool IsArp(const Frame& frame) {
   return frame.size() >= kArpTarget + 6 && frame[12] == kArp >> 8 &&
          frame[13] == (kArp & 0xff);
 }
-// What a RoCE packet does not protect by itself has Ethernet's FCS: the header
-// in front of it, and frames of other kinds as a whole.
-size_t ProtectedBytes(const Frame& frame) {
-  constexpr size_t kHeader = 14;
-  constexpr uint8_t kUdp = 17;
-  const bool ipv4 = frame[12] == 0x08 && frame[13] == 0x00;
-  const bool ipv6 = frame[12] == 0x86 && frame[13] == 0xdd;
-  const bool roce = (ipv4 && frame[kHeader + 9] == kUdp) ||
-                    (ipv6 && frame[kHeader + 6] == kUdp);
-  return roce ? kHeader : frame.size();
-}
-uint32_t FcsOf(const Frame& frame) {
-  uint32_t sum = 0;
-  for (size_t i = 0; i < ProtectedBytes(frame); ++i) {
-    sum = (sum ^ frame[i]) * 16777619u;
-  }
-  return sum;
-}
-void AppendFcs(Frame& frame) {
-  const uint32_t fcs = FcsOf(frame);
-  frame.resize(frame.size() + sizeof(fcs));
-  std::memcpy(&frame[frame.size() - sizeof(fcs)], &fcs, sizeof(fcs));
-}
-// False: the frame was damaged where nobody else would see it.
-bool TakeFcs(Frame& frame) {
-  uint32_t fcs;
-  std::memcpy(&fcs, &frame[frame.size() - sizeof(fcs)], sizeof(fcs));
-  frame.resize(frame.size() - sizeof(fcs));
-  return FcsOf(frame) == fcs;
-}
-
 wire::MacAddress MacAt(const Frame& frame, size_t at) {
   wire::MacAddress mac;
   std::memcpy(mac.bytes.data(), &frame[at], 6);
@@ -73,17 +38,6 @@ void Replace(Frame& frame, size_t at, const wire::MacAddress& from,
 }
 
 }  // namespace
-
-Buffers::Buffers() {
-  URNIC_CHECK(StartEal({.memory_mb = 96}).ok());
-  auto pool = TakePool(kRoom, kBuffers);
-  auto lcore = AllocateLcore();
-  URNIC_CHECK(pool.ok() && lcore.ok());
-  pool_ = *pool;
-  lcore_ = *lcore;
-}
-
-bool Buffers::AllThere() const { return PoolIsWhole(pool_); }
 
 // Where a host is: behind an uplink to the switch, and a link from it. It is
 // seen from there under a MAC that changes when it moves.
@@ -287,7 +241,7 @@ void EngineRun::ToHost(Place& place, Frame frame) {
     Replace(frame, kDst, place.seen, place.own);
     if (IsArp(frame)) Replace(frame, kArpTarget, place.seen, place.own);
   }
-  place.host->port().OnFrame(frame);
+  place.host->port().OnFrame(std::move(frame));
 }
 
 void EngineRun::PlanMove() {

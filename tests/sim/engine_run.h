@@ -11,13 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/buffers.h"
 #include "tests/sim/engine_host.h"
 #include "tests/sim/link.h"
 #include "tests/sim/mail.h"
 #include "tests/sim/talk.h"
 #include "tests/sim/world.h"
-
-struct rte_mempool;
 
 namespace urnic::sim {
 
@@ -30,19 +29,6 @@ struct EngineStats {
   uint64_t lost = 0;     // frames, on wires and in rings
   uint64_t blocked = 0;  // times that a ring was full
   uint64_t events = 0;
-};
-
-// The buffers of all runs of a program; DPDK is started with it.
-class Buffers {
- public:
-  Buffers();
-  rte_mempool* pool() const { return pool_; }
-  unsigned lcore() const { return lcore_; }
-  bool AllThere() const;
-
- private:
-  rte_mempool* pool_;
-  unsigned lcore_;
 };
 
 // After a Violation a run is not to be destroyed: it may have been thrown out

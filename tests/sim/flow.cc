@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/rc/qp.h"
 #include "transport/work/request.h"
 
 namespace urnic::sim {
@@ -31,25 +32,18 @@ bool IsAnswered(uint8_t opcode) {
          opcode == URNIC_WR_FLUSH || opcode == URNIC_WR_ATOMIC_WRITE;
 }
 
-uint64_t Load(const FakeHost& host, uint64_t address) {
-  uint64_t value;
-  Require(host.Contains(address, 8), "an atomic outside the memory");
-  std::memcpy(&value, reinterpret_cast<const void*>(address), 8);
-  return value;
-}
-
 // One that may be invalidated.
-uint32_t NewKey(Endpoint& end) {
-  return end.host().Register(end.options().pd, 0, 8, mem::kRemoteInvalidate);
+uint32_t NewKey(RcEnd& end) {
+  return end.memory().Register(end.options().pd, 0, 8, mem::kRemoteInvalidate);
 }
 
-void RequireDead(Endpoint& end, uint32_t key) {
-  FakeHost& host = end.host();
-  Require(!host.mrs()
-               .Check(MrKey{key}, end.options().pd, host.address(0), 0, 0)
+void RequireDead(RcEnd& end, uint32_t key) {
+  ProgramMemory& memory = end.memory();
+  Require(!end.keys()
+               .Check(MrKey{key}, end.options().pd, memory.address(0), 0, 0)
                .ok(),
           "an invalidated key is alive");
-  host.Deregister(key);
+  memory.Deregister(key);
 }
 
 std::span<const uint8_t> BytesOf(const uint64_t& value) {
@@ -181,16 +175,16 @@ void Flow::PostOne() {
     PrepareData(request, wr);
   }
   AssignPsns(request);
-  wr.xrc_srqn = to_.end->options().srqn;
-  if (config_.bad_request == request.id) Spoil(wr);
-  Require(from_.end->PostSend(wr), "a send queue that is full");
+  wr.xrc_srqn = to_.end->srqn();
+  if (config_.bad_request == request.id) Spoil(request, wr);
+  Require(from_.end->rings().PostSend(wr), "a send queue that is full");
   pending_.push_back(std::move(request));
 }
 
 void Flow::AssignPsns(Request& request) {
   if (request.opcode == URNIC_WR_LOCAL_INV) {
     request.packets = 0;
-    from_.node->order().OnPostedLocal(request.id);
+    from_.end->order().OnPostedLocal(request.id);
     return;
   }
   const size_t bytes = IsAtomic(request.opcode) ? 8 : request.content.size();
@@ -198,10 +192,10 @@ void Flow::AssignPsns(Request& request) {
   request.packets = static_cast<int32_t>(
       std::max<size_t>(1, (bytes + config_.mtu - 1) / config_.mtu));
   next_psn_ = next_psn_ + request.packets;
-  from_.node->order().OnPosted({.id = request.id,
-                                .signaled = request.signaled,
-                                .answered = IsAnswered(request.opcode),
-                                .end = next_psn_});
+  from_.end->order().OnPosted({.id = request.id,
+                               .signaled = request.signaled,
+                               .answered = IsAnswered(request.opcode),
+                               .end = next_psn_});
 }
 
 void Flow::PrepareRemote(Request& request, testing::SendWr& wr,
@@ -260,7 +254,7 @@ void Flow::PrepareRead(Request& request, testing::SendWr& wr) {
   request.local = from_.local->Take(random_);
   request.pieces = Cut(*from_.local, *request.local, length);
   for (const Piece& piece : request.pieces) {
-    wr.sges.push_back({from_.end->host().address(piece.offset), piece.bytes,
+    wr.sges.push_back({from_.end->memory().address(piece.offset), piece.bytes,
                        from_.local_key});
   }
 }
@@ -277,10 +271,10 @@ void Flow::PrepareFlush(Request& request, testing::SendWr& wr) {
 void Flow::PrepareAtomic(Request& request, testing::SendWr& wr) {
   request.local = from_.local->Take(random_);
   request.pieces = {{*request.local + random_.Below(16), 8}};
-  wr.sges = {{from_.end->host().address(request.pieces[0].offset), 8,
+  wr.sges = {{from_.end->memory().address(request.pieces[0].offset), 8,
               from_.local_key}};
   const size_t word = to_.atomic_words + 8 * random_.Below(kAtomicWords);
-  wr.remote_addr = to_.end->host().address(word);
+  wr.remote_addr = to_.end->memory().address(word);
   wr.rkey = to_.atomic_key;
   wr.compare_add = random_.Below(4);
   wr.swap = random_.Below(4);
@@ -293,11 +287,16 @@ void Flow::PrepareAtomic(Request& request, testing::SendWr& wr) {
 }
 
 // Makes a request that cannot succeed (unless it is empty).
-void Flow::Spoil(testing::SendWr& wr) {
+void Flow::Spoil(Request& request, testing::SendWr& wr) {
   if (config_.bad_here) {
-    if (!wr.sges.empty()) wr.sges.back().lkey ^= 0x100;
+    if (wr.sges.empty()) return;
+    wr.sges.back().lkey ^= 0x100;
+    request.spoiled = wr.sges.back().length != 0;
     return;
   }
+  // A flush may name a region, and no bytes.
+  request.spoiled =
+      IsAtomic(request.opcode) || (request.remote && !request.content.empty());
   switch (random_.Below(3)) {
     case 0:
       wr.rkey ^= 1;
@@ -308,7 +307,7 @@ void Flow::Spoil(testing::SendWr& wr) {
     default: {  // a key without the right
       const uint64_t shift = to_.remote_iova_shift;
       wr.rkey = to_.receive_key;
-      wr.remote_addr = to_.end->host().address(to_.receive->begin()) +
+      wr.remote_addr = to_.end->memory().address(to_.receive->begin()) +
                        (wr.remote_addr - shift) % 64;
     }
   }
@@ -330,10 +329,10 @@ bool Flow::PostReceives(bool all) {
     receive.pieces = Cut(*to_.receive, receive.slot, capacity);
     testing::RecvWr wr{.wr_id = receive.id};
     for (const Piece& piece : receive.pieces) {
-      wr.sges.push_back({to_.end->host().address(piece.offset), piece.bytes,
+      wr.sges.push_back({to_.end->memory().address(piece.offset), piece.bytes,
                          to_.receive_key});
     }
-    Require(to_.end->PostRecv(wr), "a receive queue that is full");
+    Require(to_.end->rings().PostRecv(wr), "a receive queue that is full");
     receives_.push_back(std::move(receive));
     posted = true;
   }
@@ -371,6 +370,7 @@ void Flow::OnSendDone(const Completion& done) {
 
 void Flow::Succeed(Request& request) {
   ++succeeded_;
+  Require(!request.spoiled, "a request with a bad key has succeeded");
   if (TakesReceive(request.opcode)) {
     Require(messages_received_ >= request.message_number,
             "a message was acknowledged before it was received");
@@ -456,7 +456,7 @@ void Flow::CheckMessage(const Request& message, const Receive& receive,
   }
   if (write) {
     const auto have =
-        to_.end->host().bytes(message.remote_at, message.content.size());
+        to_.end->memory().bytes(message.remote_at, message.content.size());
     Require(std::equal(have.begin(), have.end(), message.content.begin()),
             "a write with immediate completed before its data");
   } else {
@@ -474,7 +474,7 @@ void Flow::CheckMessage(const Request& message, const Receive& receive,
 
 // The request that is executed with this PSN may have waited for others.
 void Flow::CheckFence(Psn placed) const {
-  const uint32_t una = from_.end->qp().send_state().una;
+  const uint32_t una = from_.end->core().send_state().una;
   bool fetch_before = false;  // one that has not come back
   for (const Request& request : pending_) {
     if (placed - request.first_psn < 0) return;
@@ -488,7 +488,7 @@ void Flow::CheckFence(Psn placed) const {
   }
 }
 
-void Flow::OnPlace(const Placement& placement) {
+void Flow::OnPlaced(const Placement& placement) {
   const Psn psn(placement.origin);
   if (last_placed_) {
     Require(psn - *last_placed_ >= 0, "a packet is placed again or late");
@@ -510,31 +510,36 @@ void Flow::OnPlace(const Placement& placement) {
                   (swap ? atomic.swap_value : atomic.compare_add) &&
               (!swap || placement.compare == atomic.compare_add),
           "an atomic is executed out of order or with wrong operands");
-  const uint64_t before = Load(to_.end->host(), placement.target);
+  const size_t offset = to_.end->memory().OffsetOf(placement.target);
+  Image& image = to_.remote->image();
+  uint64_t before;
+  std::memcpy(&before, image.want(offset, 8).data(), 8);
+  Require(*placement.original == before, "an atomic gives a wrong value");
   uint64_t after = before;
   if (!swap) after = before + atomic.compare_add;
   if (swap && before == atomic.compare_add) after = atomic.swap_value;
-  const size_t offset = placement.target - to_.end->host().address(0);
-  to_.remote->image().Check(offset, 8, "an atomic word");
-  to_.remote->image().Expect(offset, BytesOf(after));
+  image.Expect(offset, BytesOf(after));
+  image.Check(offset, 8, "an atomic word");
   atomic_results_.push_back(before);
 }
 
 void Flow::CheckAtEnd() {
-  const bool error = from_.end->qp().state() == QpState::kErr;
+  const bool error = from_.end->state() == QpState::kErr;
   Require(error || !failed_, "an error without state ERR");
   Require(pending_.empty(), "a request that never completed");
-  const rc::SendState& s = from_.end->qp().send_state();
+  const rc::SendState& s = from_.end->core().send_state();
   Require(s.deadline.IsInfinite(), "a timer runs with nothing to wait for");
-  Require(!from_.end->qp().HasWork(), "work that nobody does");
+  Require(!from_.end->HasWork(), "work that nobody does");
   const urnic_queue_indices& sq = from_.end->rings().sq().indices();
   Require(sq.consumer == sq.producer, "send credits are lost");
   const urnic_queue_indices& rq = to_.end->rings().rq().indices();
-  // The one that is being filled has left the ring.
-  const size_t in_ring = receives_.size() - (to_.end->receiving() ? 1 : 0);
-  Require(rq.producer - rq.consumer == in_ring, "receive credits are lost");
+  // One that was being filled when the sender failed has left the ring.
+  const size_t in_ring = rq.producer - rq.consumer;
+  Require(in_ring == receives_.size() ||
+              (failed_ && in_ring + 1 == receives_.size()),
+          "receive credits are lost");
   // Of a shared queue the others stay for other queue pairs.
-  if (to_.end->qp().state() == QpState::kErr && !to_.end->options().xrc) {
+  if (to_.end->state() == QpState::kErr && !to_.end->options().xrc) {
     Require(receives_.empty(), "a receive that was not flushed");
   }
   while (!receives_.empty()) {

@@ -11,6 +11,7 @@
 //     value that the model holds, each once, and their results come back;
 //   - messages meet the receives in the order of both, with their length,
 //     immediate data and bytes; a send is acknowledged only after that;
+//   - a request whose key or address is wrong does not succeed;
 //   - a fenced request starts after the reads and atomics before it;
 //   - a key that a peer invalidates is dead when the receive completes, one
 //     that is invalidated here when that request does.
@@ -22,18 +23,14 @@
 #include <vector>
 
 #include "tests/sim/image.h"
-#include "tests/sim/node.h"
+#include "tests/sim/rc_end.h"
 #include "tests/sim/world.h"
-#include "tests/support/endpoint.h"
 
 namespace urnic::sim {
 
-using testing::Completion;
-
 // One end of a connection, and the memory that it uses there.
 struct Side {
-  Endpoint* end = nullptr;
-  Node* node = nullptr;
+  RcEnd* end = nullptr;
   SlotPool* local = nullptr;    // what it sends from and reads into
   SlotPool* remote = nullptr;   // what the peer writes and reads
   SlotPool* receive = nullptr;  // where its receives point
@@ -79,7 +76,8 @@ class Flow {
   // What the RNICs do.
   void OnSendDone(const Completion& done);
   void OnReceiveDone(const Completion& done);
-  void OnPlace(const Placement& placement);
+  // Behind the effect.
+  void OnPlaced(const Placement& placement);
 
   bool posted_all() const {
     return next_id_ > config_.requests || (failed_ && late_posts_ == 0);
@@ -103,6 +101,7 @@ class Flow {
     uint8_t opcode = 0;
     bool signaled = false;
     bool fenced = false;
+    bool spoiled = false;  // cannot succeed
     Psn first_psn = {};
     int32_t packets = 1;
     std::optional<size_t> local = {};
@@ -137,7 +136,7 @@ class Flow {
   void PrepareFlush(Request& request, testing::SendWr& wr);
   void PrepareAtomic(Request& request, testing::SendWr& wr);
   void PrepareRemote(Request& request, testing::SendWr& wr, uint32_t length);
-  void Spoil(testing::SendWr& wr);
+  void Spoil(Request& request, testing::SendWr& wr);
   void AssignPsns(Request& request);
   void CheckFence(Psn placed) const;
 

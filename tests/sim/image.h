@@ -10,16 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/program_memory.h"
 #include "tests/sim/world.h"
-#include "tests/support/fake_host.h"
 
 namespace urnic::sim {
 
-using testing::FakeHost;
-
 class Image {
  public:
-  Image(FakeHost& host, Random& random) : host_(host), want_(host.size()) {
+  Image(ProgramMemory& host, Random& random) : host_(host), want_(host.size()) {
     for (size_t i = 0; i + 8 <= want_.size(); i += 8) {
       const uint64_t word = random.Next();
       std::memcpy(&want_[i], &word, 8);
@@ -28,7 +26,7 @@ class Image {
                 want_.size());
   }
 
-  FakeHost& host() { return host_; }
+  ProgramMemory& host() { return host_; }
   std::span<const uint8_t> want(size_t offset, size_t bytes) const {
     return {want_.data() + offset, bytes};
   }
@@ -78,7 +76,7 @@ class Image {
   }
 
  private:
-  FakeHost& host_;
+  ProgramMemory& host_;
   std::vector<uint8_t> want_;
   std::vector<std::pair<size_t, size_t>> unknown_;
 };

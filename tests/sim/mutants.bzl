@@ -1,5 +1,15 @@
 """Tests of the oracle: cores that are broken on purpose must be caught."""
 
+# A queue pair of a real engine: its core, and what is compiled with it.
+_RC = [
+    "//datapath/engine:engine_loop.cc",
+    "//datapath/engine:engine_qp.cc",
+    "//transport/rc:image.cc",
+    "//transport/rc:qp.cc",
+    "//transport/rc:responder.cc",
+    "//transport/work:image.cc",
+]
+
 _CORE = [
     "//tests/support:endpoint.cc",
     "//tests/support:fake_host.cc",
@@ -9,11 +19,6 @@ _CORE = [
     "//transport/rc:responder.cc",
     "//transport/work:image.cc",
     "//transport/work:timers.cc",
-]
-_RC = _CORE + [
-    "//tests/sim:mutation_main.cc",
-    "//tests/sim:flow.cc",
-    "//tests/sim:simulation.cc",
 ]
 _UNACKED = _CORE + [
     "//tests/sim:unacked_main.cc",
@@ -59,12 +64,6 @@ _ENGINE = [
     "//datapath/engine:gsi.cc",
     "//datapath/engine:network.cc",
     "//datapath/engine:transmit_queue.cc",
-    "//tests/sim:engine_host.cc",
-    "//tests/sim:engine_main.cc",
-    "//tests/sim:engine_run.cc",
-    "//tests/sim:mail.cc",
-    "//tests/sim:talk.cc",
-    "//tests/sim:talk_connect.cc",
 ]
 
 _DEPS = [
@@ -77,39 +76,21 @@ _DEPS = [
     "//verbs/abi",
 ]
 
-# The cores under the engine are not mutants here.
-_ENGINE_DEPS = _DEPS + [
-    "//datapath/guest:eal",
-    "//datapath/guest:give_way",
-    "//datapath/memory:guarded_memory",
-    "//datapath/memory:packet_pool",
-    "//datapath/port:frame_port",
-    "//tests/support:endpoint",
-    "//tests/support:host_wire",
-    "//transport/cm",
-    "//transport/net",
-    "//transport/rc",
-    "//transport/rc:image",
-    "//transport/uc",
-    "//transport/uc:image",
-    "//transport/ud",
-    "//transport/ud:image",
-    "@absl_status",
-    "@dpdk",
-]
-
-# What is simulated: the sources of the core, of its simulator and its program,
-# the arguments that make the program expect a violation, and what it needs.
+# What is simulated: the sources that may be broken (the simulator's own where
+# it includes the core; else it is linked behind them), what is compiled with
+# them (amalgamate.py), the arguments that make the program expect a violation,
+# and what it needs.
 _SIMULATORS = {
-    "rc": (_RC, [], _DEPS, []),
-    "unacked": (_UNACKED, ["--expect-violation"], _DEPS, []),
-    "net": (_NET, ["--expect-violation"], _DEPS, []),
-    "cm": (_CM, ["--expect-violation"], _DEPS, []),
+    "rc": (_RC, "engine_and_core", [], ["//tests/sim:mutation_main"]),
+    "unacked": (_UNACKED, "core", ["--expect-violation"], _DEPS),
+    "net": (_NET, "core", ["--expect-violation"], _DEPS),
+    "cm": (_CM, "core", ["--expect-violation"], _DEPS),
+    "moves": (_ENGINE, "engine", [], ["//tests/sim:mutation_main"]),
     "engine": (
         _ENGINE,
+        "engine",
         ["--expect-violation"],
-        _ENGINE_DEPS,
-        ["URNIC_VIRTUAL_TIME"],
+        ["//tests/sim:engine_main"],
     ),
 }
 
@@ -120,14 +101,16 @@ def mutant(name, old, new, core = "rc"):
       name: what is broken.
       old: text that occurs once in the core; no single quotes or newlines.
       new: what stands there instead.
-      core: "rc", "unacked" (UC or UD), "net" (the host's), "cm" or "engine".
+      core: "rc", "unacked" (UC or UD), "net" (the host's), "cm", "engine", or
+        "moves" (the engine, judged by its queue pairs).
     """
-    sources, args, deps, defines = _SIMULATORS[core]
+    sources, inlined, args, deps = _SIMULATORS[core]
     native.genrule(
         name = name + "_source",
         testonly = True,
         srcs = sources + [
             "//datapath/engine:sources",
+            "//datapath/memory:address_space.h",
             "//tests/sim:sources",
             "//tests/support:sources",
             "//transport/cc:sources",
@@ -141,7 +124,7 @@ def mutant(name, old, new, core = "rc"):
         outs = [name + ".cc"],
         cmd = "python3 $(location //tests/sim:amalgamate.py) %s '%s' '%s' %s > $@" %
               (
-                  "engine" if core == "engine" else "core",
+                  inlined,
                   old.replace("$", "$$"),
                   new.replace("$", "$$"),
                   " ".join(["$(location %s)" % s for s in sources]),
@@ -153,7 +136,6 @@ def mutant(name, old, new, core = "rc"):
         srcs = [name + ".cc"],
         args = args,
         copts = ["-Wno-error"],
-        local_defines = defines,
         tags = ["mutant"],
         deps = deps,
     )

@@ -23,16 +23,21 @@ void OnSignal(int) {
 
 int main() {
   std::signal(SIGABRT, OnSignal);
+  const urnic::sim::Buffers buffers;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    urnic::sim::Simulation simulation(seed);
+    // What is left of a run that has failed cannot be destroyed.
+    auto* simulation = new urnic::sim::Simulation(buffers, seed);
     try {
-      simulation.Run();
+      simulation->Run();
     } catch (const urnic::sim::Violation& violation) {
       std::printf("caught by seed %" PRIu64 ": %s\n", seed,
                   violation.what.c_str());
-      return 0;
+      std::fflush(stdout);
+      _exit(0);
     }
+    delete simulation;
   }
   std::printf("NOT CAUGHT by %" PRIu64 " seeds\n", kSeeds);
-  return 1;
+  std::fflush(stdout);
+  _exit(1);
 }

@@ -16,8 +16,9 @@
 #include <span>
 #include <vector>
 
+#include "tests/sim/completion.h"
 #include "tests/sim/world.h"
-#include "tests/support/endpoint.h"
+#include "transport/wire/roce_packet.h"
 
 namespace urnic::sim {
 
@@ -38,7 +39,7 @@ class OrderRule {
   // was written in this order.
   void OnBurst(std::span<const wire::RocePacket> packets,
                std::span<const RxVerdict> verdicts,
-               std::span<const testing::Completion> done) {
+               std::span<const Completion> done) {
     due_.clear();
     for (size_t i = 0; i < packets.size(); ++i) {
       if (packets[i].info->request()) {
@@ -48,7 +49,7 @@ class OrderRule {
       }
     }
     auto next = due_.begin();
-    for (const testing::Completion& one : done) {
+    for (const Completion& one : done) {
       if (one.status != URNIC_WC_SUCCESS) {
         failed_ |= !one.recv;
         continue;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <span>
 #include <utility>
@@ -38,18 +39,37 @@ class SimPort final : public FramePort {
 
   // Bursts are of any size.
   uint16_t Receive(rte_mbuf** out, uint16_t max) override {
-    return FramePort::Receive(out,
-                              static_cast<uint16_t>(1 + random_.Below(max)));
-  }
-
-  void OnFrame(const Frame& frame) {
-    if (Deliver(frame)) {
-      arrived_();
-    } else {
-      ++lost_;
+    for (uint64_t n = 1 + random_.Below(max); n != 0 && has_frames(); --n) {
+      if (!Deliver(rx_.front())) ++lost_;
+      rx_.pop_front();
     }
+    return FramePort::Receive(out, max);
   }
 
+  void OnFrame(Frame frame) {
+    if (rx_.size() >= config_.frames.rx_ring) {
+      ++lost_;
+      return;
+    }
+    rx_.push_back(std::move(frame));
+    arrived_();
+  }
+  bool has_frames() const { return !rx_.empty(); }
+  // Frames that wait to be received and that another port is to have, by
+  // `wanted(frame)`, in order.
+  template <typename F>
+  std::vector<Frame> TakeBack(F&& wanted) {
+    std::vector<Frame> taken;
+    std::erase_if(rx_, [&](Frame& frame) {
+      if (!wanted(frame)) return false;
+      taken.push_back(std::move(frame));
+      return true;
+    });
+    return taken;
+  }
+
+  // Nothing of what it was given is still here.
+  bool has_sent_all() const { return in_tx_ring_ == 0; }
   // Frames that found the receive ring full.
   uint64_t lost() const { return lost_; }
   // How often the other one was full.
@@ -76,6 +96,7 @@ class SimPort final : public FramePort {
   Random random_;
   const std::function<void(Frame)> send_;
   const std::function<void()> arrived_;
+  std::deque<Frame> rx_;
   uint32_t in_tx_ring_ = 0;
   Time wire_free_;
   uint64_t lost_ = 0;

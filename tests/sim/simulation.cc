@@ -1,7 +1,10 @@
 #include "tests/sim/simulation.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "tests/sim/fcs.h"
+#include "transport/rc/qp.h"
 #include "transport/rc/replay.h"
 #include "transport/work/timers.h"
 
@@ -10,17 +13,21 @@ namespace {
 
 constexpr uint32_t kAllRights = mem::kLocalWrite | mem::kRemoteWrite |
                                 mem::kRemoteRead | mem::kRemoteAtomic;
-constexpr size_t kAtomicArea = 4096;
+constexpr size_t kAtomicArea = ProgramMemory::kPage;
+constexpr uint32_t kParts = 3;  // of a side's memory: local, remote, receive
 constexpr Duration kPatience = Duration::Seconds(120);
+// How long the first questions for neighbours take, with all their answers.
+constexpr Duration kIntroduction = Duration::Milliseconds(2);
+// By then the links have delivered all that they hold.
+constexpr Duration kQuiet = Duration::Milliseconds(5);
 
 }  // namespace
 
 struct Simulation::Connection {
-  testing::EndpointOptions options[2];
+  RcEndOptions options[2];
   QpConfig config[2];
   FlowConfig flow_config[2];
-  std::unique_ptr<Endpoint> ends[2];
-  std::unique_ptr<Node> nodes[2];
+  std::unique_ptr<RcEnd> ends[2];
   std::unique_ptr<Link> links[2];  // links[0]: from end 0 to end 1
   std::unique_ptr<SlotPool> pools[2][3];
   Side sides[2];
@@ -29,18 +36,22 @@ struct Simulation::Connection {
   uint32_t trouble_side = 0;
   bool trouble_made = false;
   uint32_t lives_left = 0;
+  bool over = false;
   bool draining[2] = {false, false};
   bool moving = false;
 };
 
-Simulation::Simulation(uint64_t seed)
+Simulation::Simulation(const Buffers& buffers, uint64_t seed)
     : seed_(seed), random_(seed), connection_count_(0) {
   connection_count_ = static_cast<uint32_t>(1 + random_.Below(3));
   message_max_ = static_cast<uint32_t>(1024 << random_.Below(4));
   slots_ = static_cast<uint32_t>(6 + random_.Below(12));
   slot_bytes_ = message_max_ + 96;
+  part_bytes_ = SlotPool::BytesFor(slots_, slot_bytes_);
+  part_bytes_ += -part_bytes_ % ProgramMemory::kPage;
   link_config_ = MakeLinkConfig();
-  BuildHosts();
+  BuildHosts(buffers);
+  BuildMemories();
   for (uint32_t i = 0; i < connection_count_; ++i) BuildConnection(i);
 }
 
@@ -91,14 +102,60 @@ LinkConfig Simulation::MakeLinkConfig() {
   return config;
 }
 
-void Simulation::BuildHosts() {
-  // Per side: local, remote and receive slots.
-  arena_bytes_ = 3 * SlotPool::BytesFor(slots_, slot_bytes_);
-  const size_t bytes = kAtomicArea + connection_count_ * arena_bytes_;
+void Simulation::BuildHosts(const Buffers& buffers) {
+  const bool ipv6 = random_.OneIn(2);
   for (int i = 0; i < 2; ++i) {
-    hosts_[i] = std::make_unique<FakeHost>((bytes + 4095) / 4096 * 4096, 1024,
-                                           random_.Byte());
-    images_[i] = std::make_unique<Image>(*hosts_[i], random_);
+    MachineConfig config;
+    config.number = static_cast<uint8_t>(1 + i);
+    config.ipv6 = ipv6;
+    config.program_polls = random_.OneIn(2);
+    config.tx_ring = static_cast<uint32_t>(1u << random_.Below(6));
+    config.frame_time =
+        Duration::Nanoseconds(static_cast<int64_t>(random_.Below(2000)));
+    config.ahead[1] = Duration::Nanoseconds(
+        static_cast<int64_t>(random_.Below(uint64_t{1} << 40)));
+    machines_[i] = std::make_unique<Machine>(
+        world_, buffers, config, random_.Next(),
+        [this, i](Frame frame) { OnFrame(i, std::move(frame)); });
+  }
+  for (int i = 0; i < 2; ++i) machines_[i]->Resolve(machines_[1 - i]->gid());
+  (void)world_.RunUntil(world_.now() + kIntroduction);
+}
+
+void Simulation::BuildMemories() {
+  const size_t bytes = kAtomicArea + connection_count_ * kParts * part_bytes_;
+  for (int i = 0; i < 2; ++i) {
+    memories_[i] = std::make_unique<ProgramMemory>(
+        bytes, machines_[i]->rnic(0).network().mrs(),
+        machines_[i]->rnic(1).network().mrs());
+    images_[i] = std::make_unique<Image>(*memories_[i], random_);
+  }
+}
+
+// Packets of queue pairs go over the link of their connection, and everything
+// else over one without faults.
+void Simulation::OnFrame(int from, Frame frame) {
+  Machine& peer = *machines_[1 - from];
+  const std::optional<uint32_t> qpn = Machine::QpnOf(frame);
+  const RcEnd* to = qpn.has_value() ? peer.Find(*qpn) : nullptr;
+  if (to == nullptr) {
+    Require(!qpn.has_value(), "a packet to nobody");
+    world_.After(link_config_.delay,
+                 [&peer, frame = std::move(frame)] { peer.OnFrame(frame); });
+    return;
+  }
+  wire::FrameView view;
+  wire::RocePacket packet;
+  Require(wire::ParseFrame(frame.data(), frame.size(), view) ==
+                  RxVerdict::kAccept &&
+              wire::ParseRoce(view.payload, view.payload_bytes, packet) ==
+                  RxVerdict::kAccept,
+          "a malformed packet is sent");
+  for (auto& c : connections_) {
+    if (c->ends[1 - from].get() != to) continue;
+    c->ends[from]->OnSent(packet);
+    AppendFcs(frame);
+    c->links[from]->Send(std::move(frame));
   }
 }
 
@@ -128,7 +185,7 @@ void Simulation::StartFlows(Connection& c) {
                                         c.sides[1 - i], c.flow_config[i]);
   }
   for (uint32_t i = 0; i < 2; ++i) {
-    c.nodes[i]->Restart(c.config[i]);
+    c.config[i].dest_qpn = c.ends[1 - i]->qpn();
     c.ends[i]->Connect(c.config[i]);
   }
 }
@@ -141,16 +198,15 @@ void Simulation::ConfigureEnds(Connection& c) {
   const uint64_t rd_limit = random_.OneIn(4) ? rc::kReplaySlots : 16;
   const uint64_t rd_max[2] = {pick(1, rd_limit), pick(1, rd_limit)};
   for (uint32_t i = 0; i < 2; ++i) {
-    testing::EndpointOptions& o = c.options[i];
-    o.qpn = 0x100 + i;
+    RcEndOptions& o = c.options[i];
     o.pd = static_cast<uint32_t>(connections_.size());
     o.sq_entries = static_cast<uint32_t>(4 << random_.Below(5));
     o.rq_entries = static_cast<uint32_t>(2 << random_.Below(6));
     o.max_sge = static_cast<uint32_t>(pick(1, 6));
     o.max_inline = static_cast<uint32_t>(pick(0, 512));
     o.sq_sig_all = random_.OneIn(4);
+    o.two_queues = random_.OneIn(2);
     QpConfig& q = c.config[i];
-    q.dest_qpn = 0x100 + (1 - i);
     q.mtu = mtu;
     q.access = mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic |
                mem::kFlushGlobal;
@@ -180,16 +236,13 @@ void Simulation::ConfigureEnds(Connection& c) {
 // Requests name the receive queue, which outlives its queue pairs: the next one
 // would find what was posted for this one.
 void Simulation::MakeXrc(Connection& c) {
-  for (uint32_t i = 0; i < 2; ++i) {
-    c.options[i].xrc = true;
-    c.options[i].srqn = static_cast<uint32_t>(1 + random_.Below(1 << 24) / 2);
-  }
+  for (RcEndOptions& options : c.options) options.xrc = true;
   c.lives_left = 0;
 }
 
-// In every second connection both queue pairs go from core to core, as images,
-// whatever else happens to them. Numbers of its own: without it, a seed's run
-// is the same.
+// In every second connection both queue pairs go from engine to engine, as
+// images, whatever else happens to them. Numbers of its own: without it, a
+// seed's run is the same.
 void Simulation::MakeMoving(Connection& c, uint32_t number) {
   Random random(seed_ * 64 + number);
   c.moving = random.OneIn(2);
@@ -233,62 +286,60 @@ void Simulation::ChooseTrouble(Connection& c) {
 }
 
 void Simulation::BuildSide(Connection& c, uint32_t which, uint32_t number) {
-  FakeHost& host = *hosts_[which];
-  Image& image = *images_[which];
+  ProgramMemory& memory = *memories_[which];
   Side& side = c.sides[which];
   const uint32_t pd = c.options[which].pd;
-  const size_t part = SlotPool::BytesFor(slots_, slot_bytes_);
-  const size_t begin = kAtomicArea + number * arena_bytes_;
-  for (uint32_t i = 0; i < 3; ++i) {
-    c.pools[which][i] = std::make_unique<SlotPool>(image, begin + i * part,
-                                                   slots_, slot_bytes_);
+  const size_t begin = kAtomicArea + number * kParts * part_bytes_;
+  for (uint32_t i = 0; i < kParts; ++i) {
+    c.pools[which][i] = std::make_unique<SlotPool>(
+        *images_[which], begin + i * part_bytes_, slots_, slot_bytes_);
   }
-  c.ends[which] = std::make_unique<Endpoint>(host, c.options[which]);
+  c.ends[which] = std::make_unique<RcEnd>(world_, *machines_[which], memory,
+                                          c.options[which]);
   side.end = c.ends[which].get();
   side.local = c.pools[which][0].get();
   side.remote = c.pools[which][1].get();
   side.receive = c.pools[which][2].get();
   side.atomic_words = 256;
-  side.atomic_key = host.Register(pd, side.atomic_words, 8 * kAtomicWords,
-                                  mem::kLocalWrite | mem::kRemoteAtomic);
+  side.atomic_key = memory.Register(pd, side.atomic_words, 8 * kAtomicWords,
+                                    mem::kLocalWrite | mem::kRemoteAtomic);
   RegisterKeys(c, which);
 }
 
 // Those that are not registered now.
 void Simulation::RegisterKeys(Connection& c, uint32_t which) {
-  FakeHost& host = *hosts_[which];
+  ProgramMemory& memory = *memories_[which];
   Side& side = c.sides[which];
   const uint32_t pd = c.options[which].pd;
-  const size_t part = SlotPool::BytesFor(slots_, slot_bytes_);
-  const size_t begin = side.local->begin();
-  const auto missing = [&host](uint32_t key) {
-    return host.mrs().Find(MrKey{key}) == nullptr;
-  };
+  const auto missing = [&](uint32_t key) { return !memory.IsRegistered(key); };
   if (missing(side.local_key)) {
-    side.local_key = host.Register(pd, begin, part, mem::kLocalWrite);
+    side.local_key =
+        memory.Register(pd, side.local->begin(), part_bytes_, mem::kLocalWrite);
   }
   if (missing(side.remote_key)) {
+    const size_t begin = side.remote->begin();
     side.remote_iova_shift = random_.OneIn(2) ? 0 : random_.Next() >> 24 << 12;
-    side.remote_key =
-        host.RegisterAt(pd, begin + part, part,
-                        (kAllRights & ~mem::kRemoteAtomic) | mem::kFlushGlobal,
-                        host.address(begin + part) + side.remote_iova_shift);
+    side.remote_key = memory.RegisterAt(
+        pd, begin, part_bytes_,
+        (kAllRights & ~mem::kRemoteAtomic) | mem::kFlushGlobal,
+        memory.address(begin) + side.remote_iova_shift);
   }
   if (missing(side.receive_key)) {
-    side.receive_key =
-        host.Register(pd, begin + 2 * part, part, mem::kLocalWrite);
+    side.receive_key = memory.Register(pd, side.receive->begin(), part_bytes_,
+                                       mem::kLocalWrite);
   }
 }
 
 void Simulation::Wire(Connection& c) {
   for (uint32_t i = 0; i < 2; ++i) {
     c.links[i] = std::make_unique<Link>(
-        world_, random_.Next(), link_config_,
-        [&c, i](Packet p) { c.nodes[1 - i]->OnPacket(std::move(p)); });
-    c.nodes[i] = std::make_unique<Node>(
-        world_, *c.ends[i], c.config[i], random_.Next(),
-        [&c, i](Packet p) { c.links[i]->Send(std::move(p)); });
-    c.sides[i].node = c.nodes[i].get();
+        world_, random_.Next(), link_config_, [this, i](Frame frame) {
+          if (!TakeFcs(frame)) {
+            ++stats_.corrupted;
+          } else {
+            machines_[1 - i]->OnFrame(std::move(frame));
+          }
+        });
     c.ends[i]->on_completion = [&c, i](const Completion& done) {
       if (done.recv) {
         c.flows[1 - i]->OnReceiveDone(done);
@@ -296,8 +347,8 @@ void Simulation::Wire(Connection& c) {
         c.flows[i]->OnSendDone(done);
       }
     };
-    c.ends[i]->on_place = [&c, i](const Placement& placement) {
-      if (placement.from_responder) c.flows[1 - i]->OnPlace(placement);
+    c.ends[i]->on_placed = [&c, i](const Placement& placement) {
+      if (placement.from_responder) c.flows[1 - i]->OnPlaced(placement);
     };
   }
 }
@@ -310,17 +361,24 @@ RunStats Simulation::Run() {
       Duration::Microseconds(2000 + static_cast<int64_t>(random_.Below(90000))),
       [this] { StopFaults(); });
   const Time limit = world_.now() + kPatience;
-  Require(world_.RunUntil(limit), "not idle long after the faults stopped");
+  while (!over()) {
+    Require(world_.now() < limit, "not idle long after the faults stopped");
+    (void)world_.RunUntil(world_.now() + kQuiet);
+  }
   CheckAtEnd();
   return stats_;
 }
 
+bool Simulation::over() const {
+  return std::ranges::all_of(connections_,
+                             [](const auto& c) { return c->over; });
+}
+
 void Simulation::ProgramStep(Connection& c) {
   for (uint32_t i = 0; i < 2; ++i) {
-    const bool posted = c.flows[i]->PostRequests();
-    if (posted) c.nodes[i]->Kick();
+    if (c.flows[i]->PostRequests()) c.ends[i]->Doorbell();
     if (random_.OneIn(2) && c.flows[i]->PostReceives(!faults_on_)) {
-      c.nodes[1 - i]->Kick();
+      c.ends[1 - i]->OnReceivesPosted();
     }
   }
   if (c.trouble != Trouble::kNone) MakeTrouble(c);
@@ -333,14 +391,15 @@ void Simulation::ProgramStep(Connection& c) {
 }
 
 void Simulation::EndLife(Connection& c) {
-  if (c.lives_left == 0) return;
-  --c.lives_left;
-  // By then the links have delivered all that they hold.
-  world_.After(Duration::Milliseconds(5), [this, &c] { BeginNextLife(c); });
+  world_.After(kQuiet, [this, &c] {
+    CheckConnection(c);
+    c.over = c.lives_left == 0;
+    if (!c.over) BeginNextLife(c);
+  });
 }
 
 void Simulation::BeginNextLife(Connection& c) {
-  CheckConnection(c);
+  --c.lives_left;
   c.trouble_made = false;
   for (FlowConfig& flow : c.flow_config) {
     flow.bad_request.reset();
@@ -348,10 +407,10 @@ void Simulation::BeginNextLife(Connection& c) {
   }
   ChooseTrouble(c);
   for (uint32_t i = 0; i < 2; ++i) {
-    c.ends[i]->qp().Modify(QpState::kReset, c.config[i]);
+    c.ends[i]->Modify(QpState::kReset, c.config[i]);
     const urnic_queue_indices& rq = c.ends[i]->rings().rq().indices();
     Require(rq.consumer == rq.producer, "RESET keeps receives");
-    hosts_[i]->Mend();
+    memories_[i]->Mend();
     RegisterKeys(c, i);
     for (auto& pool : c.pools[i]) pool->Reclaim(random_);
   }
@@ -368,48 +427,46 @@ void Simulation::MakeTrouble(Connection& c) {
   if (c.trouble_made || !random_.OneIn(20)) return;
   c.trouble_made = true;
   const uint32_t i = c.trouble_side;
-  FakeHost& host = *hosts_[i];
+  ProgramMemory& memory = *memories_[i];
   Side& side = c.sides[i];
   if (c.trouble == Trouble::kModifyToError) {
-    c.ends[i]->qp().Modify(QpState::kErr, c.config[i]);
-    c.nodes[i]->Kick();
+    c.ends[i]->Modify(QpState::kErr, c.config[i]);
   } else if (c.trouble == Trouble::kDeregister) {
     const uint32_t keys[] = {side.local_key, side.remote_key, side.receive_key};
-    host.Deregister(keys[random_.Below(3)]);
+    memory.Deregister(keys[random_.Below(3)]);
   } else if (c.trouble == Trouble::kBrokenMemory) {
-    const size_t part = SlotPool::BytesFor(slots_, slot_bytes_);
-    const size_t begin = kAtomicArea + (c.options[i].pd - 1) * arena_bytes_ +
-                         random_.Below(3) * part;
-    host.Break(begin + random_.Below(part / 2), part / 2,
-               random_.OneIn(2) ? FakeHost::Damage::kUnmapped
-                                : FakeHost::Damage::kReadOnly);
+    // Half of it, from some page on.
+    constexpr size_t kPage = ProgramMemory::kPage;
+    const size_t pages = part_bytes_ / kPage;
+    const size_t broken = (pages + 1) / 2;
+    const size_t first = random_.Below(pages - broken + 1);
+    memory.Break(c.pools[i][random_.Below(kParts)]->begin() + first * kPage,
+                 broken * kPage,
+                 random_.OneIn(2) ? ProgramMemory::Damage::kUnmapped
+                                  : ProgramMemory::Damage::kReadOnly);
   }
 }
 
 // Into SQD now and then; when it says "drained" it must be so, and nothing
 // may have been started meanwhile; then back to RTS.
 void Simulation::Drain(Connection& c, uint32_t i) {
-  rc::Qp& qp = c.ends[i]->qp();
-  if (qp.state() == QpState::kErr) {
+  RcEnd& end = *c.ends[i];
+  if (end.state() == QpState::kErr) {
     c.draining[i] = false;
     return;
   }
   if (!c.draining[i]) {
     if (!random_.OneIn(10) || c.flows[i]->idle()) return;
     c.draining[i] = true;
-    qp.Modify(QpState::kSqd, c.config[i]);
-    c.nodes[i]->Kick();
+    (void)end.TakeDrained();
+    end.Modify(QpState::kSqd, c.config[i]);
     return;
   }
-  Endpoint& end = *c.ends[i];
-  for (QpEvent e = end.TakeEvent(); e != QpEvent::kNone; e = end.TakeEvent()) {
-    if (e != QpEvent::kSqDrained) continue;
-    Require(!qp.send_state().Outstanding(), "drained, yet not acknowledged");
-    c.draining[i] = false;
-    qp.Modify(QpState::kRts, c.config[i]);
-    c.nodes[i]->Kick();
-    return;
-  }
+  if (!end.TakeDrained()) return;
+  Require(!end.core().send_state().Outstanding(),
+          "drained, yet not acknowledged");
+  c.draining[i] = false;
+  end.Modify(QpState::kRts, c.config[i]);
 }
 
 void Simulation::StopFaults() {
@@ -446,20 +503,24 @@ void Simulation::CheckConnection(Connection& c) {
     flow->CheckAtEnd();
     stats_.requests += flow->succeeded();
   }
-  stats_.in_error += c.ends[0]->qp().state() == QpState::kErr ||
-                     c.ends[1]->qp().state() == QpState::kErr;
+  stats_.in_error += c.ends[0]->state() == QpState::kErr ||
+                     c.ends[1]->state() == QpState::kErr;
 }
 
 void Simulation::CheckAtEnd() {
   for (auto& c : connections_) {
-    CheckConnection(*c);
     for (uint32_t i = 0; i < 2; ++i) {
       stats_.packets += c->links[i]->count(LinkCount::k_offered);
       stats_.lost += c->links[i]->count(LinkCount::k_lost) +
                      c->links[i]->count(LinkCount::k_burst_lost);
-      stats_.corrupted += c->nodes[i]->corrupt_dropped();
       stats_.moves += c->ends[i]->moves();
-      stats_.resent += c->ends[i]->qp().send_state().counters.requests_resent;
+      stats_.resent += c->ends[i]->core().send_state().counters.requests_resent;
+    }
+  }
+  for (const auto& machine : machines_) {
+    stats_.corrupted += machine->count(RxVerdict::kBadIcrc);
+    for (int i = 0; i < 2; ++i) {
+      stats_.blocked += machine->rnic(i).port().blocked();
     }
   }
   for (auto& image : images_) image->CheckAll("the memory at the end");

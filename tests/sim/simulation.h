@@ -1,7 +1,8 @@
 #pragma once
 
-// One run: two hosts, some connections between them, faulty links, random
-// programs, and the oracle. Everything follows from the seed.
+// One run: two hosts with real engines (machine.h), some reliable connections
+// between them, faulty links, random programs, and the oracle. Everything
+// follows from the seed.
 
 #include <cstdint>
 #include <memory>
@@ -9,10 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/buffers.h"
 #include "tests/sim/flow.h"
 #include "tests/sim/image.h"
 #include "tests/sim/link.h"
-#include "tests/sim/node.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/rc_end.h"
 #include "tests/sim/world.h"
 
 namespace urnic::sim {
@@ -34,18 +37,21 @@ struct RunStats {
   uint64_t resent = 0;
   uint64_t lost = 0;
   uint64_t corrupted = 0;
-  uint64_t moves = 0;  // of queue pairs, as images
+  uint64_t moves = 0;    // of queue pairs, from engine to engine
+  uint64_t blocked = 0;  // times that a port was full
   uint32_t connections = 0;
   uint32_t in_error = 0;
   Duration virtual_time;
 };
 
+// After a Violation a run is not to be destroyed: it may have been thrown out
+// of the middle of an engine.
 class Simulation {
  public:
-  explicit Simulation(uint64_t seed);
+  Simulation(const Buffers& buffers, uint64_t seed);
   ~Simulation();
 
-  // Throws Violation.
+  // Throws Violation. REQUIRES: it is the first call.
   RunStats Run();
 
   // One line about what this seed is like.
@@ -54,7 +60,8 @@ class Simulation {
  private:
   struct Connection;
 
-  void BuildHosts();
+  void BuildHosts(const Buffers& buffers);
+  void BuildMemories();
   void BuildConnection(uint32_t number);
   void BuildSide(Connection& c, uint32_t which, uint32_t number);
   void ConfigureEnds(Connection& c);
@@ -62,6 +69,8 @@ class Simulation {
   void MakeMoving(Connection& c, uint32_t number);
   void ChooseTrouble(Connection& c);
   void Wire(Connection& c);
+  // A frame has left one of the machines.
+  void OnFrame(int from, Frame frame);
   LinkConfig MakeLinkConfig();
 
   void RegisterKeys(Connection& c, uint32_t which);
@@ -69,6 +78,7 @@ class Simulation {
   // A connection that has come to rest, well or in error, is reset and used
   // again, now and then.
   void EndLife(Connection& c);
+  bool over() const;
   void BeginNextLife(Connection& c);
   void CheckConnection(Connection& c);
 
@@ -90,10 +100,11 @@ class Simulation {
   uint32_t message_max_;
   uint32_t slots_;
   size_t slot_bytes_;
-  size_t arena_bytes_ = 0;  // of one side of one connection
+  size_t part_bytes_ = 0;  // of one pool of slots, in whole pages
   RunStats stats_;
 
-  std::unique_ptr<FakeHost> hosts_[2];
+  std::unique_ptr<Machine> machines_[2];
+  std::unique_ptr<ProgramMemory> memories_[2];
   std::unique_ptr<Image> images_[2];
   std::vector<std::unique_ptr<Connection>> connections_;
 };

@@ -4,6 +4,9 @@
 // when a frame has come, when there is something to do, and when a deadline
 // has come, each a moment later, as on a machine that has other things to do.
 
+#include <functional>
+#include <utility>
+
 #include "datapath/engine/engine.h"
 #include "tests/sim/sim_port.h"
 #include "tests/sim/world.h"
@@ -12,15 +15,21 @@ namespace urnic::sim {
 
 class VirtualRunner final : public Runner {
  public:
-  // `program_polls`: turns are the program's polls, else a helper's.
+  // `program_polls`: turns are the program's polls, else a helper's. `ahead`:
+  // the engine's clock, of the world's. Before one turn of `busy_one_in` the
+  // thread does something else. `after_turn` may be null.
   VirtualRunner(World& world, Engine& engine, const SimPort& port,
-                uint64_t seed, bool program_polls)
+                uint64_t seed, bool program_polls, uint64_t busy_one_in,
+                Duration ahead, std::function<void()> after_turn)
       : Runner(/*active=*/!program_polls),
         world_(world),
         engine_(engine),
         port_(port),
         random_(seed),
-        program_polls_(program_polls) {}
+        program_polls_(program_polls),
+        busy_one_in_(busy_one_in),
+        ahead_(ahead),
+        after_turn_(std::move(after_turn)) {}
 
   // A frame has come.
   void Wake() { Plan(world_.now() + Moment()); }
@@ -29,12 +38,12 @@ class VirtualRunner final : public Runner {
   void OnProgramPoll(Time) override {}
   void HandOver() override {}
   void BeforeRelease(bool work_left, Time next_deadline) override {
-    Plan(work_left ? world_.now() + Moment() : next_deadline);
+    if (work_left) return Plan(world_.now() + Moment());
+    if (!next_deadline.IsInfinite()) Plan(next_deadline - ahead_);
   }
 
-  // Now and then the thread is busy with something else.
   Duration Moment() {
-    const uint64_t most_ns = random_.OneIn(200) ? 300000 : 2000;
+    const uint64_t most_ns = random_.OneIn(busy_one_in_) ? 300000 : 2000;
     return Duration::Nanoseconds(100 +
                                  static_cast<int64_t>(random_.Below(most_ns)));
   }
@@ -61,6 +70,7 @@ class VirtualRunner final : public Runner {
               "somebody else is inside");
     }
     if (port_.has_frames()) Wake();
+    if (after_turn_ != nullptr) after_turn_();
   }
 
   World& world_;
@@ -68,6 +78,9 @@ class VirtualRunner final : public Runner {
   const SimPort& port_;
   Random random_;
   const bool program_polls_;
+  const uint64_t busy_one_in_;
+  const Duration ahead_;
+  const std::function<void()> after_turn_;
   Time planned_ = Time::Infinite();
 };
 

@@ -13,7 +13,8 @@
 #include <optional>
 
 #include "tests/sim/world.h"
-#include "tests/support/endpoint.h"
+#include "transport/wire/roce_packet.h"
+#include "transport/work/types.h"
 
 namespace urnic::sim {
 

@@ -3,7 +3,7 @@
 // A queue pair with its rings, driven as the engine drives it: the duty list
 // of transport/rc/qp.h, executed on a FakeHost, with every placement and
 // every gathered byte judged by the host's book of regions. Unit tests,
-// packet scripts, the simulator and the fuzzer all stand on this.
+// packet scripts, the goodput table and the fuzzer all stand on this.
 
 #include <cstdint>
 #include <functional>

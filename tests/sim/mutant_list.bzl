@@ -1,0 +1,358 @@
+"""What is broken on purpose, one place each."""
+
+load("//tests/sim:mutants.bzl", "mutant")
+
+def mutants():
+    """Each is found by its simulator."""
+
+    mutant(
+        name = "mutant_executes_duplicates_test",
+        old = "if (distance < 0) return OnDuplicate(packet);",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_executes_duplicate_atomics_test",
+        old = "if (distance < 0) return OnDuplicate(packet);",
+        new = "if (distance < 0 && packet.info->kind != wire::PacketKind::kAtomic) return OnDuplicate(packet);",
+    )
+
+    mutant(
+        name = "mutant_ignores_gaps_test",
+        old = "if (distance > 0) return OnGap(packet.psn());",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_acks_before_reads_test",
+        old = "while (count < slots.size() && replay_.AnyPending()) {",
+        new = "if (!slots.empty() && AckWaits()) WriteAck(slots[count++]); while (count < slots.size() && replay_.AnyPending()) {",
+    )
+
+    mutant(
+        name = "mutant_ack_completes_read_test",
+        old = "clear = false;",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_resumes_at_start_test",
+        old = "static_cast<uint32_t>(una_psn - record.first_psn) * config.mtu;",
+        new = "0;",
+    )
+
+    mutant(
+        name = "mutant_forgets_timer_test",
+        old = "if (was_idle || s_.deadline.IsInfinite()) s_.ArmTimer(now);",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_window_has_no_floor_test",
+        old = "packets = std::max(std::min(kFloor, packets_max), packets / 2);",
+        new = "packets = packets / 2;",
+    )
+
+    mutant(
+        name = "mutant_notifies_of_each_mark_test",
+        old = "if (now < quiet_until) return;",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_paces_for_ever_test",
+        old = "if (now >= s_.cc.pacer.next_send) s_.pace_waiting = false;",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_passes_failed_request_test",
+        old = "for (; static_cast<int32_t>(assigned - index) > 0; --assigned) {",
+        new = "for (; false;) {",
+    )
+
+    mutant(
+        name = "mutant_ignores_rights_test",
+        old = "info.first ? range.length : packet.payload_bytes, mem::kRemoteWrite);",
+        new = "info.first ? range.length : packet.payload_bytes, 0);",
+    )
+
+    mutant(
+        name = "mutant_keeps_faulted_completions_test",
+        old = "if (done.packet < placement.packet) continue;",
+        new = "continue;",
+    )
+
+    mutant(
+        name = "mutant_refuses_after_duplicate_read_test",
+        old = "if (oldest.pending && !oldest.answered) return nullptr;",
+        new = "if (oldest.pending) return nullptr;",
+    )
+
+    mutant(
+        name = "mutant_replays_read_from_start_test",
+        old = "static_cast<uint64_t>(packet.psn() - slot->first_psn) * mtu_;",
+        new = "0;",
+    )
+
+    mutant(
+        name = "mutant_leaks_send_credits_test",
+        old = "send_.sq.PublishConsumer(send_.head);",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_flushes_signaled_only_test",
+        old = "return s_.flushing && PollFlush(out);",
+        new = "return s_.flushing && PollFlush(out) && (s_.RecordOf(s_.head - 1).signaled || PollFlush(out));",
+    )
+
+    mutant(
+        name = "mutant_ignores_fences_test",
+        old = "return (s_.current.wqe.flags & URNIC_SEND_FENCE) != 0 &&",
+        new = "return false &&",
+    )
+
+    mutant(
+        name = "mutant_short_requests_ignore_keys_test",
+        old = "return at.ok();",
+        new = "if (!at.ok()) out.source = source; return true;",
+    )
+
+    mutant(
+        name = "mutant_short_requests_pass_their_ring_test",
+        old = "s_.posted - s_.next,",
+        new = "s_.posted - s_.next + 1,",
+    )
+
+    mutant(
+        name = "mutant_ignores_max_rd_atomic_test",
+        old = "s_.reads_in_flight >= s_.config.max_rd_atomic) {",
+        new = "false) {",
+    )
+
+    mutant(
+        name = "mutant_completes_local_requests_too_far_test",
+        old = "if (static_cast<int32_t>(una - next) > 0) SeekTransmit();",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_reports_answers_first_test",
+        old = "done.sends_before = una;",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_reports_sends_too_early_test",
+        old = "uint32_t limit = receive.sends_before;",
+        new = "uint32_t limit = send_.una;",
+    )
+
+    mutant(
+        name = "mutant_uc_joins_parts_test",
+        new = "in_.message != KindOf(packet)",
+        old = "(!follows || in_.message != KindOf(packet))",
+        core = "unacked",
+    )
+
+    mutant(
+        name = "mutant_uc_goes_on_behind_a_gap_test",
+        new = "!follows",
+        old = "(!follows || in_.message != KindOf(packet))",
+        core = "unacked",
+    )
+
+    mutant(
+        name = "mutant_ud_ignores_qkeys_test",
+        new = "",
+        old = "if (packet.deth().qkey.value() != config_.qkey) return RxVerdict::kBadQkey;",
+        core = "unacked",
+    )
+
+    mutant(
+        name = "mutant_ud_takes_what_does_not_fit_test",
+        new = "",
+        old = "if (rq_->Capacity() < bytes) return RxVerdict::kTooLong;",
+        core = "unacked",
+    )
+
+    mutant(
+        name = "mutant_images_forget_atomic_results_test",
+        new = "f.Elsewhere(original);",
+        old = "f(\"original\", original);",
+    )
+
+    mutant(
+        name = "mutant_images_forget_timers_test",
+        new = "f.Elsewhere(deadline);",
+        old = "f.Deadline(\"deadline\", deadline);",
+    )
+
+    mutant(
+        name = "mutant_images_carry_a_clock_test",
+        new = "static_cast<uint64_t>(time.ns())",
+        old = "static_cast<uint64_t>((time - now_).ns())",
+    )
+
+    mutant(
+        name = "mutant_images_forget_a_message_test",
+        core = "unacked",
+        new = "f.Elsewhere(message);",
+        old = "f(\"message\", message, uc::Qp::Message::kWrite);",
+    )
+
+    mutant(
+        name = "mutant_images_forget_receives_test",
+        core = "unacked",
+        new = "",
+        old = "f.Element(\"receive\", sges[i]);",
+    )
+
+    mutant(
+        name = "mutant_cm_images_carry_a_clock_test",
+        core = "cm",
+        new = "static_cast<uint64_t>(time.ns())",
+        old = "static_cast<uint64_t>((time - now_).ns())",
+    )
+
+    mutant(
+        name = "mutant_cm_images_forget_tries_test",
+        core = "cm",
+        new = "f.Elsewhere(retries_left);",
+        old = "f(\"retries_left\", retries_left);",
+    )
+
+    mutant(
+        name = "mutant_cm_images_forget_who_has_answered_test",
+        core = "cm",
+        new = "f.Elsewhere(answered);",
+        old = "f(\"answered\", answered);",
+    )
+
+    mutant(
+        name = "mutant_cm_images_forget_orphans_test",
+        core = "cm",
+        new = "f.Elsewhere(orphan);",
+        old = "f(\"orphan\", orphan);",
+    )
+
+    mutant(
+        name = "mutant_cm_images_forget_listeners_test",
+        core = "cm",
+        new = "routing_.AddHalfOpen(*p, nullptr);",
+        old = "routing_.AddHalfOpen(*p, routing_.FindListener(c.service_id));",
+    )
+
+    mutant(
+        name = "mutant_cm_knows_no_moved_ids_test",
+        core = "cm",
+        new = "",
+        old = "if (Place* p = FindAdopted(local_comm_id); p != nullptr) return p;",
+    )
+
+    mutant(
+        name = "mutant_net_believes_lies_test",
+        core = "net",
+        new = "if (false) {",
+        old = "if (IsUsed(entry)) {",
+    )
+
+    mutant(
+        name = "mutant_net_never_believes_a_move_test",
+        core = "net",
+        new = "",
+        old = "if (entry.probes == kProbes) return OnNoAnswer(at, now, sink);",
+    )
+
+    mutant(
+        name = "mutant_net_keeps_the_generation_test",
+        core = "net",
+        new = "",
+        old = "++entry.adjacency->generation_;",
+    )
+
+    mutant(
+        name = "mutant_net_ignores_silence_test",
+        core = "net",
+        new = "return;",
+        old = "if (entry.state != State::kKnown || now < entry.quiet_until) return;",
+    )
+
+    mutant(
+        name = "mutant_net_doubts_who_answers_test",
+        core = "net",
+        new = "false &&",
+        old = "in_doubt && !entry.has_candidate && IsUsed(entry) &&",
+    )
+
+    mutant(
+        name = "mutant_net_forgets_who_is_used_test",
+        core = "net",
+        new = "if (true) {",
+        old = "if (entries_[at].wanted == 0 && !IsUsed(entries_[at])) {",
+    )
+
+    mutant(
+        name = "mutant_net_forgets_deadlines_test",
+        core = "net",
+        new = "",
+        old = "if (!deadline.IsInfinite()) deadlines_.Set(at, deadline);",
+    )
+
+    mutant(
+        name = "mutant_net_answers_one_question_test",
+        core = "net",
+        new = "for (int once = 0; once < 1; ++once) {",
+        old = "while (true) {",
+    )
+
+    mutant(
+        name = "mutant_engine_forgets_who_is_ready_test",
+        core = "engine",
+        new = "",
+        old = "if (result.has_work) ready_.Push(flow);",
+    )
+
+    mutant(
+        name = "mutant_engine_forgets_deferred_acks_test",
+        core = "engine",
+        new = "",
+        old = "ready_.PassOver(qp, passed_over);",
+    )
+
+    mutant(
+        name = "mutant_engine_forgets_timeouts_test",
+        core = "engine",
+        new = "wheel_.Schedule(flow, result.deadline); return;",
+        old = "if (result.timed_out) network_->Suspect(*flow.common_path(), now);",
+    )
+
+    mutant(
+        name = "mutant_engine_suspects_nobody_test",
+        core = "engine",
+        new = "",
+        old = "if (result.timed_out) network_->Suspect(*flow.common_path(), now);",
+    )
+
+    mutant(
+        name = "mutant_engine_follows_nobody_test",
+        core = "engine",
+        new = "",
+        old = "if (__builtin_expect(!IsCurrent(), 0)) Restamp();",
+    )
+
+    mutant(
+        name = "mutant_engine_loses_what_the_port_refuses_test",
+        core = "engine",
+        new = "waiting_count_ = 0;",
+        old = "if (waiting_count_ != 0) return false;",
+    )
+
+    # Of a move between engines.
+    mutant(
+        name = "mutant_moves_forget_timers_test",
+        core = "moves",
+        new = "",
+        old = "  Apply(*qp, result);",
+    )
