@@ -41,6 +41,9 @@ Check CheckKernelDevices();
 Check CheckRawSockets(bool needed);
 // Everything about one port's kernel interface; empty for other kinds.
 std::vector<Check> CheckInterface(const urnic_device_identity& device);
+// The routers of its routes that are on no link of its addresses: such a route
+// works only once `urnic addr add` gives it a link.
+std::vector<Check> CheckRouters(const urnic_device_identity& device);
 // Can the file of a port that meets its peer at a unix socket be there? Empty
 // for other kinds, and for abstract sockets.
 std::vector<Check> CheckSocket(const urnic_device_identity& device);

@@ -74,6 +74,31 @@ TEST(SocketCheckTest, MemifsOwnSocketIsForThisUser) {
                                          "/memif.sock, for programs of this"));
 }
 
+TEST(RouterCheckTest, WarnsOfARouterOnNoLink) {
+  const auto check = [](const char* ports) {
+    static urnic_device_identity devices[URNIC_MAX_PORTS];
+    char error[256];
+    EXPECT_EQ(
+        urnic_device_identity_parse(ports, 1, devices, error, sizeof(error)), 1)
+        << error;
+    return CheckRouters(devices[0]);
+  };
+  const auto stray =
+      check("loop|10.9.0.1/24|fd01::1/64|route=10.2.0.0/16 via 10.8.0.1");
+  ASSERT_THAT(stray, SizeIs(1));
+  EXPECT_EQ(stray[0].finding, Finding::kWarn);
+  EXPECT_EQ(stray[0].what, "urnic0 route");
+  EXPECT_THAT(stray[0].found, HasSubstr("via 10.8.0.1 is on no link"));
+  for (const char* good :
+       {"loop|10.9.0.1/24|route=10.2.0.0/16 via 10.9.0.254",
+        "loop|10.9.0.1/24|route=default via fe80::1",
+        "loop|fd01::1/64|route=default via fd01::9",
+        "loop|10.9.0.1/32|route=10.8.0.1|route=default via 10.8.0.1",
+        "loop|10.9.0.1/24|route=10.2.0.0/16"}) {
+    EXPECT_THAT(check(good), IsEmpty()) << good;
+  }
+}
+
 TEST(AddressSpaceCheckTest, WarnsBelow64Gigabytes) {
   constexpr uint64_t kGigabyte = uint64_t{1} << 30;
   EXPECT_EQ(CheckAddressSpace(RLIM_INFINITY).finding, Finding::kOk);

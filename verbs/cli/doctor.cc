@@ -48,6 +48,7 @@ std::vector<Check> CheckPorts(const ConfigFlags& flags) {
     any_interface |= d.ifname[0] != '\0';
     checks.push_back({Finding::kOk, d.name, d.dev, ""});
     for (Check& check : CheckInterface(d)) checks.push_back(std::move(check));
+    for (Check& check : CheckRouters(d)) checks.push_back(std::move(check));
     for (Check& check : CheckSocket(d)) checks.push_back(std::move(check));
   }
   checks.push_back(CheckRawSockets(any_interface));

@@ -305,6 +305,9 @@ absl::Status Device::OnAddressesChanged() {
 }
 
 absl::Status Device::AddRoute(const net::Route& route) {
+  if (absl::Status s = routes_.CheckGateway(route, gids_->Pairs()); !s.ok()) {
+    return s;
+  }
   if (absl::Status s = routes_.Add(route); !s.ok()) return s;
   OnRoutesChanged();
   return absl::OkStatus();

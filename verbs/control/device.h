@@ -101,8 +101,8 @@ class Device {
 
   const DeviceRoutes& routes() const { return routes_; }
   // Changes the routes. The engine uses the new ones, and paths that they
-  // change follow (Network::SetRoutes). Errors of DeviceRoutes::Add() and
-  // Remove().
+  // change follow (Network::SetRoutes). Errors of DeviceRoutes::CheckGateway(),
+  // Add() and Remove().
   absl::Status AddRoute(const net::Route& route);
   absl::Status RemoveRoute(const net::Route& route);
 

@@ -159,6 +159,31 @@ std::vector<net::Route> DeviceRoutes::For(
   return routes;
 }
 
+absl::Status DeviceRoutes::CheckGateway(
+    const net::Route& route, std::span<const GidPair> addresses) const {
+  const wire::Gid& router = route.gateway;
+  if (!route.has_gateway()) return absl::OkStatus();
+  std::string links;
+  for (const GidPair& own : addresses) {
+    if (own.gid.is_ipv4() != router.is_ipv4()) continue;
+    if (net::SamePrefix(own.gid, router, own.prefix_bits)) {
+      return absl::OkStatus();
+    }
+    absl::StrAppend(&links, " ", AddressText(own.gid, own.prefix_bits));
+  }
+  for (const Entry& entry : List()) {
+    const net::Route& r = entry.route;
+    if (!r.has_gateway() && r.is_ipv4() == router.is_ipv4() &&
+        net::SamePrefix(r.prefix, router, r.prefix_bits)) {
+      return absl::OkStatus();
+    }
+  }
+  if (links.empty()) links = " (none of its family)";
+  return absl::FailedPreconditionError(absl::StrCat("via ", IpText(router),
+                                                    " is on no link of ", name_,
+                                                    "'s addresses", links));
+}
+
 absl::Status DeviceRoutes::Add(const net::Route& route) {
   std::lock_guard lock(mutex_);
   if (own_.Add(route)) return absl::OkStatus();

@@ -53,6 +53,11 @@ class DeviceRoutes {
   // holds.
   std::vector<net::Route> For(std::span<const GidPair> addresses) const;
 
+  // FAILED_PRECONDITION: the router is neither on a link of these addresses nor
+  // where a route without a router leads. ip-route(8) refuses such a route,
+  // too.
+  absl::Status CheckGateway(const net::Route& route,
+                            std::span<const GidPair> addresses) const;
   // Adds a route of its own, and replaces one of the same prefix, gateway and
   // metric. RESOURCE_EXHAUSTED: there are net::RouteTable::kMaxRoutes already.
   absl::Status Add(const net::Route& route);
