@@ -142,7 +142,7 @@ def which_process(context):
         for words in (("add", "urnic0"), ("dance",)):
             context.check(addr(place, *words).status == 2, words)
         wrong = addr(place, "add", "urnic0", "10.1.0.9", process=watches[0])
-        context.check(wrong.status == 1 and "prefix length" in wrong.err,
+        context.check(wrong.status == 2 and "prefix length" in wrong.err,
                       wrong)
         context.check_ok(addr(place, "add", "urnic0", f"{ADDED}/24",
                               process=watches[0]))
