@@ -2,10 +2,12 @@
 // good lies above them.
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <set>
@@ -64,19 +66,24 @@ TEST(DescriptorsTest, APortAndItsEngineTakeNoLowNumber) {
   ports[1].dev = "ring:descriptors:b";
   auto first = CreatePort(ports[0]);
   ASSERT_TRUE(first.ok()) << first.status();
+  // A port's own thread opens and closes some while it looks around: those may
+  // be among them.
+  while ((*first)->info().state == PortState::kStarting) {
+    std::this_thread::yield();
+  }
   const std::set<int> before = LowFds();
   auto second = CreatePort(ports[1]);
   ASSERT_TRUE(second.ok()) << second.status();
   Nic nic(*std::move(second), NicConfig());
   ASSERT_TRUE(HelperThread::Start(nic.engine()).ok());
-  // The port's own thread opens and closes some while it looks around.
   std::set<int> after = LowFds();
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (after != before && std::chrono::steady_clock::now() < end) {
+  while (!std::ranges::includes(before, after) &&
+         std::chrono::steady_clock::now() < end) {
     std::this_thread::yield();
     after = LowFds();
   }
-  EXPECT_EQ(after, before);
+  EXPECT_THAT(before, ::testing::IsSupersetOf(after));
 }
 
 }  // namespace
