@@ -199,7 +199,7 @@ def mutants():
         name = "mutant_images_forget_a_message_test",
         core = "unacked",
         new = "f.Elsewhere(message);",
-        old = "f(\"message\", message, uc::Qp::Message::kWrite);",
+        old = "f(\"message\", message, uc::Qp::Message::kWrite, kMessages);",
     )
 
     mutant(
