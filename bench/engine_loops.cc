@@ -73,7 +73,7 @@ class Node {
     config.recv_cq = &cq_;
     config.events = &g_events;
     Engine::ControlScope scope(*engine_);
-    qp_ = *engine_->CreateQp(config);
+    qp_ = *engine_->qps().Create(config);
     key_ = nic_->network().mrs().Register(kPd, Address(0), Address(0), 1 << 20,
                                           kAll);
   }
@@ -97,7 +97,7 @@ class Node {
     Engine::ControlScope scope(*engine_);
     qp_->path = RocePath(*path);
     for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-      engine_->ModifyQp(*qp_, state, config);
+      engine_->qps().Modify(*qp_, state, config);
     }
   }
 

@@ -120,10 +120,10 @@ TEST_F(EngineAddressTest, APathThatWasFoundBeforeItsAddressWentLeadsNowhere) {
   SetAddresses(nodes_.a, {second_});
   Engine::ControlScope scope(nodes_.a.engine());
   EngineQp& qp = nodes_.a.qp();
-  nodes_.a.engine().ModifyQp(qp, QpState::kReset, {});
-  nodes_.a.engine().ModifyQp(qp, QpState::kInit, {});
+  nodes_.a.engine().qps().Modify(qp, QpState::kReset, {});
+  nodes_.a.engine().qps().Modify(qp, QpState::kInit, {});
   qp.path = path;
-  nodes_.a.engine().ModifyQp(qp, QpState::kRtr, {});
+  nodes_.a.engine().qps().Modify(qp, QpState::kRtr, {});
   EXPECT_TRUE(qp.path.source_gone);
   const uint64_t before = Lost(nodes_.a);
   nodes_.a.network().gsi().Send(

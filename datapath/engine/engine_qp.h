@@ -46,8 +46,8 @@ struct EngineQpConfig {
   void* owner = nullptr;
 };
 
-// Created and destroyed through Engine. Only the token holder may touch it,
-// except for owner(), qpn(), place and in_error.
+// Created and destroyed through QpTable. Only the token holder may touch it,
+// except for owner(), qpn(), place and wants_recv_doorbell().
 class EngineQp : public Flow {
  public:
   // Creates a queue pair of the service that `config` names.
@@ -69,7 +69,7 @@ class EngineQp : public Flow {
   // In state ERR a posted receive must be flushed: the poster calls
   // Engine::Doorbell() for receives too while this is set.
   bool wants_recv_doorbell() const {
-    return in_error.load(std::memory_order_relaxed);
+    return in_error_.load(std::memory_order_relaxed);
   }
 
   // Prefetches the whole object. In a program with thousands of queue pairs
@@ -123,6 +123,11 @@ class EngineQp : public Flow {
   void OnEvent(QpEvent event) final {
     if (events_ != nullptr) events_->OnQpEvent(*this, event);
   }
+  bool ShowFailed(bool failed) final { return in_error_.exchange(failed); }
+  void OnFailed() final {
+    //= IBTA 11.6.3.1: nothing of the shared queue is in its hands any more
+    if (srq != nullptr) OnEvent(QpEvent::kLastWqeReached);
+  }
   // XRC targets, before BecomeImage(): the ring of the current receive.
   void TakeFrom(RecvRing& ring) { recv_queue_.Use(&ring); }
   // XRC: the ring is about to be destroyed; stop using it.
@@ -149,9 +154,11 @@ class EngineQp : public Flow {
   const wire::Service wire_service_;
   uint16_t pkey_ = 0;
 
- public:
+ private:
   // The second cache line: posting and completing touch it.
-  std::atomic<bool> in_error{false};
+  std::atomic<bool> in_error_{false};
+
+ public:
   uint32_t place = 0;  // in the engine's PendingSet; never changes
 
  private:

@@ -89,7 +89,7 @@ class EngineTest : public ::testing::Test {
   }
   ~EngineTest() override {
     Engine::ControlScope scope(*engine_);
-    for (EngineQp* qp : qp_) engine_->DestroyQp(qp);
+    for (EngineQp* qp : qp_) engine_->qps().Destroy(qp);
   }
 
   static uint64_t Address(const void* p) {
@@ -110,7 +110,7 @@ class EngineTest : public ::testing::Test {
   }
   EngineQp* Create(FakeRings& rings, Cq& recv_cq) {
     Engine::ControlScope scope(*engine_);
-    return *engine_->CreateQp(ConfigOf(rings, recv_cq));
+    return *engine_->qps().Create(ConfigOf(rings, recv_cq));
   }
 
   void Connect(int from, int to) {
@@ -126,7 +126,7 @@ class EngineTest : public ::testing::Test {
     Engine::ControlScope scope(*engine_);
     qp_[from]->path = RocePath(*path);
     for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-      engine_->ModifyQp(*qp_[from], state, config);
+      engine_->qps().Modify(*qp_[from], state, config);
     }
   }
 
@@ -135,12 +135,12 @@ class EngineTest : public ::testing::Test {
     config.limits.qpn = qp_[i]->qpn();
     Engine::ControlScope scope(*engine_);
     path_ = qp_[i]->path;
-    return engine_->ExtractQp(qp_[i]);
+    return engine_->qps().Extract(qp_[i]);
   }
   absl::Status Insert(int i, const EngineQpConfig& config,
                       const std::string& image) {
     Engine::ControlScope scope(*engine_);
-    auto qp = engine_->InsertQp(
+    auto qp = engine_->qps().Insert(
         config, path_,
         {reinterpret_cast<const uint8_t*>(image.data()), image.size()});
     if (qp.ok()) qp_[i] = *qp;
@@ -238,7 +238,7 @@ TEST_F(EngineTest, TheStateOfQueuePairsComesInParts) {
     std::string image;
     {
       Engine::ControlScope scope(*engine_);
-      place = engine_->ExtractQps(*place, /*enough=*/1, image);
+      place = engine_->qps().AppendImages(*place, /*enough=*/1, image);
     }
     if (image.empty()) continue;  // behind the last
     ImageShape shape;
@@ -271,7 +271,7 @@ TEST_F(EngineTest, AQueuePairGoesOnWhereItsImageIsInserted) {
 TEST_F(EngineTest, AQueuePairInErrorStaysThereWhenItMoves) {
   {
     Engine::ControlScope scope(*engine_);
-    engine_->ModifyQp(*qp_[0], QpState::kErr, qp_[0]->config());
+    engine_->qps().Modify(*qp_[0], QpState::kErr, qp_[0]->config());
   }
   events_.last = QpEvent::kNone;
   Move(0);
@@ -319,7 +319,7 @@ TEST_F(EngineTest, SendMeetsReceive) {
 TEST_F(EngineTest, InOneQueueAnAnswerStandsBehindItsQuestion) {
   {
     Engine::ControlScope scope(*engine_);
-    engine_->DestroyQp(qp_[0]);
+    engine_->qps().Destroy(qp_[0]);
   }
   qp_[0] = Create(rings_[0], send_cq_);
   Connect(0, 1);
@@ -404,7 +404,7 @@ TEST_F(EngineTest, WhatIsOwedGoesOutBeforeAQueuePairEndsInError) {
   EXPECT_EQ(Await(recv_cq_).wr_id, 9u);
   {
     Engine::ControlScope scope(*engine_);
-    engine_->ModifyQp(*qp_[1], QpState::kErr, qp_[1]->config());
+    engine_->qps().Modify(*qp_[1], QpState::kErr, qp_[1]->config());
   }
   EXPECT_EQ(Await(send_cq_).status, URNIC_WC_SUCCESS);
 }
@@ -435,7 +435,7 @@ TEST_F(EngineTest, ANumberThatIsStillInUseIsNotGivenAgain) {
   }
   Engine::ControlScope scope(*engine_);
   nic_->network().gsi().Serve(wire::kMadClassCm, nullptr);
-  for (EngineQp* qp : qps) engine_->DestroyQp(qp);
+  for (EngineQp* qp : qps) engine_->qps().Destroy(qp);
 }
 
 // Somebody else shares out the numbers of this address.
@@ -456,7 +456,7 @@ TEST_F(EngineTest, NumbersAreOfWhatIsLeasedUntilThatIsUsedUp) {
     std::vector<EngineQp*> qps;
     std::vector<SharedReceiveQueue*> srqs;
     for (int i = 0; i < 4; ++i) {
-      const auto qp = nic.engine().CreateQp(ConfigOf(rings_[2], recv_cq_));
+      const auto qp = nic.engine().qps().Create(ConfigOf(rings_[2], recv_cq_));
       ASSERT_TRUE(qp.ok()) << qp.status();
       EXPECT_TRUE(qpns.Has((*qp)->qpn()));
       qps.push_back(*qp);
@@ -466,12 +466,15 @@ TEST_F(EngineTest, NumbersAreOfWhatIsLeasedUntilThatIsUsedUp) {
       ASSERT_NE(srqs.back(), nullptr);
       EXPECT_TRUE(srqns.Has(srqs.back()->number));
     }
-    EXPECT_EQ(
-        nic.engine().CreateQp(ConfigOf(rings_[2], recv_cq_)).status().code(),
-        absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(nic.engine()
+                  .qps()
+                  .Create(ConfigOf(rings_[2], recv_cq_))
+                  .status()
+                  .code(),
+              absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(nic.network().mrs().Register(kPd, 0, 0, 8, kAll), 0u);
     EXPECT_EQ(nic.network().CreateSrq({}), nullptr);
-    for (EngineQp* qp : qps) nic.engine().DestroyQp(qp);
+    for (EngineQp* qp : qps) nic.engine().qps().Destroy(qp);
     for (SharedReceiveQueue* srq : srqs) nic.network().DestroySrq(srq);
   }
   EXPECT_EQ(lessor.Lease(NumberSpace::kQpn), qpns);

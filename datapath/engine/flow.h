@@ -49,6 +49,11 @@ class alignas(64) Flow {
   virtual FlowResult Settle(FlowSink& sink) = 0;
   // Passes FlowResult::event on to the owner.
   virtual void OnEvent(QpEvent event) = 0;
+  // Tells threads that post whether the flow is in ERR, where what they post is
+  // flushed. Returns what they were told before.
+  virtual bool ShowFailed(bool failed) = 0;
+  // The flow has gone to ERR, and what was posted is flushed.
+  virtual void OnFailed() = 0;
 
   // From the last result. Below kRtr a flow accepts no packets.
   QpState state() const { return state_; }

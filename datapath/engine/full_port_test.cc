@@ -52,7 +52,7 @@ TEST(FullPortTest, WhoTalksToHimselfGoesOn) {
   a.engine().Doorbell(a.qp());
   {
     Engine::ControlScope scope(a.engine());
-    a.engine().ModifyQp(a.qp(), QpState::kReset, a.qp().config());
+    a.engine().qps().Modify(a.qp(), QpState::kReset, a.qp().config());
   }
   const auto path = a.nic().ResolvePath(
       {.local = a.gid(), .remote = a.gid(), .udp_src_port = 50000},

@@ -209,4 +209,13 @@ using RcQp = QpOf<rc::Qp>;
 using UcQp = QpOf<uc::Qp>;
 using UdQp = QpOf<ud::Qp>;
 
+// Calls f(qp) with the concrete type if it is RC, so that the calls are direct.
+template <typename F>
+[[gnu::always_inline]] inline decltype(auto) CallQp(EngineQp& qp, F&& f) {
+  if (__builtin_expect(qp.kind() == Flow::Kind::kRcQp, 1)) {
+    return f(static_cast<RcQp&>(qp));
+  }
+  return f(qp);
+}
+
 }  // namespace urnic

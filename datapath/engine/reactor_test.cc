@@ -96,9 +96,9 @@ TEST_F(ReactorTest, ATimerLimitsTheSleep) {
   config.dest_qpn = 0x123456;
   {
     Engine::ControlScope scope(node_.engine());
-    node_.engine().ModifyQp(node_.qp(), QpState::kReset, config);
+    node_.engine().qps().Modify(node_.qp(), QpState::kReset, config);
     for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-      node_.engine().ModifyQp(node_.qp(), state, config);
+      node_.engine().qps().Modify(node_.qp(), state, config);
     }
   }
   PostWrite(8);

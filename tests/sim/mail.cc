@@ -61,13 +61,13 @@ Mailbox::Mailbox(World& world, Mail& mail, EngineHost& host, uint32_t number,
     config.sq = rings_.sq().view();
     config.rq = rings_.rq().view();
     config.send_cq = config.recv_cq = &cq_;
-    auto qp = host_.engine().CreateQp(config);
+    auto qp = host_.engine().qps().Create(config);
     Require(qp.ok(), "no queue pair");
     qp_ = *qp;
     QpConfig ready;
     ready.qkey = kMailQkey;
     for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-      host_.engine().ModifyQp(*qp_, state, ready);
+      host_.engine().qps().Modify(*qp_, state, ready);
     }
     cq_.ArmFor(CompletionQueue::kArmedAny);
   });
@@ -76,7 +76,7 @@ Mailbox::Mailbox(World& world, Mail& mail, EngineHost& host, uint32_t number,
 
 Mailbox::~Mailbox() {
   host_.WithToken([&] {
-    host_.engine().DestroyQp(qp_);
+    host_.engine().qps().Destroy(qp_);
     host_.engine().ForgetCq(cq_);
   });
 }

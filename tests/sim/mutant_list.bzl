@@ -318,21 +318,21 @@ def mutants():
         name = "mutant_engine_forgets_deferred_acks_test",
         core = "engine",
         new = "",
-        old = "ready_.PassOver(qp, passed_over);",
+        old = "ready.PassOver(qp, passed_over);",
     )
 
     mutant(
         name = "mutant_engine_forgets_timeouts_test",
         core = "engine",
         new = "wheel_.Schedule(flow, result.deadline); return;",
-        old = "if (result.timed_out) network_->Suspect(*flow.common_path(), now);",
+        old = "if (result.timed_out) on_silence(flow);",
     )
 
     mutant(
         name = "mutant_engine_suspects_nobody_test",
         core = "engine",
         new = "",
-        old = "if (result.timed_out) network_->Suspect(*flow.common_path(), now);",
+        old = "if (result.timed_out) on_silence(flow);",
     )
 
     mutant(
@@ -354,5 +354,5 @@ def mutants():
         name = "mutant_moves_forget_timers_test",
         core = "moves",
         new = "",
-        old = "  Apply(*qp, result);",
+        old = "parts_.flows->Apply(*qp, result);",
     )

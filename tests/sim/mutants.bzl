@@ -2,7 +2,7 @@
 
 # A queue pair of a real engine: its core, and what is compiled with it.
 _RC = [
-    "//datapath/engine:engine_loop.cc",
+    "//datapath/engine:engine.cc",
     "//datapath/engine:engine_qp.cc",
     "//transport/rc:image.cc",
     "//transport/rc:qp.cc",
@@ -57,12 +57,11 @@ _CM = [
 ]
 
 _ENGINE = [
-    "//datapath/engine:back_pressure.cc",
     "//datapath/engine:engine.cc",
-    "//datapath/engine:engine_loop.cc",
     "//datapath/engine:engine_qp.cc",
     "//datapath/engine:gsi.cc",
     "//datapath/engine:network.cc",
+    "//datapath/engine:qp_table.cc",
     "//datapath/engine:transmit_queue.cc",
 ]
 

@@ -60,7 +60,7 @@ RcEnd::RcEnd(World& world, Machine& machine, ProgramMemory& memory,
     Require(srqs_[0]->number == srqs_[1]->number, "two shared queues");
   }
   rnic().WithToken([&] {
-    auto made = rnic().engine().CreateQp(ConfigFor(at_));
+    auto made = rnic().engine().qps().Create(ConfigFor(at_));
     Require(made.ok(), "no queue pair");
     qp_ = *made;
   });
@@ -70,7 +70,7 @@ RcEnd::RcEnd(World& world, Machine& machine, ProgramMemory& memory,
 
 RcEnd::~RcEnd() {
   machine_.Remove(qpn_);
-  rnic().WithToken([&] { rnic().engine().DestroyQp(qp_); });
+  rnic().WithToken([&] { rnic().engine().qps().Destroy(qp_); });
   for (int i = 0; i < 2; ++i) {
     if (srqs_[i] == nullptr) continue;
     machine_.rnic(i).WithToken(
@@ -119,7 +119,7 @@ void RcEnd::Connect(const QpConfig& config) {
 }
 
 void RcEnd::Modify(QpState target, const QpConfig& config) {
-  rnic().WithToken([&] { rnic().engine().ModifyQp(*qp_, target, config); });
+  rnic().WithToken([&] { rnic().engine().qps().Modify(*qp_, target, config); });
 }
 
 // --- What the engine does ----------------------------------------------------
@@ -238,14 +238,14 @@ void RcEnd::Move() {
   // What waits there would be overtaken.
   if (PortIsBlocked() || !rnic().port().has_sent_all()) return;
   const std::string image =
-      rnic().WithToken([&] { return rnic().engine().ExtractQp(qp_); });
+      rnic().WithToken([&] { return rnic().engine().qps().Extract(qp_); });
   const int from = at_;
   at_ = 1 - from;
   // What images do not carry, docs/design/0007.
   memory_.CarryInvalidations(from);
   if (options_.xrc) srqs_[at_]->ring = srqs_[from]->ring;
   rnic().WithToken([&] {
-    auto made = rnic().engine().InsertQp(
+    auto made = rnic().engine().qps().Insert(
         ConfigFor(at_), machine_.path(at_),
         {reinterpret_cast<const uint8_t*>(image.data()), image.size()});
     if (!made.ok()) Violate(absl::StrCat(made.status().message()));

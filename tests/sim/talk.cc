@@ -31,7 +31,7 @@ Talk::Talk(World& world, EngineHost& active, EngineHost& passive,
 Talk::~Talk() {
   for (const auto& end : ends_) {
     if (end->qp == nullptr) continue;
-    end->host.WithToken([&] { end->host.engine().DestroyQp(end->qp); });
+    end->host.WithToken([&] { end->host.engine().qps().Destroy(end->qp); });
   }
 }
 

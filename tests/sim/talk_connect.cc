@@ -64,7 +64,7 @@ void Talk::MakeQp(End& end, const net::Path& path) {
   config.send_cq = &end.cqs[0]->queue;
   config.recv_cq = &end.cqs[one_queue ? 0 : 1]->queue;
   config.events = &end;
-  auto qp = end.host.engine().CreateQp(config);
+  auto qp = end.host.engine().qps().Create(config);
   Require(qp.ok(), "no queue pair");
   end.qp = *qp;
   end.qp->path = RocePath(path);
@@ -148,7 +148,7 @@ void Talk::BringUp(End& end) {
   config.max_rd_atomic = attributes.initiator_depth;
   config.max_dest_rd_atomic = attributes.responder_resources;
   for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-    end.host.engine().ModifyQp(*end.qp, state, config);
+    end.host.engine().qps().Modify(*end.qp, state, config);
   }
 }
 
@@ -242,12 +242,12 @@ void Talk::Part(End& end) {
 void Talk::TakeDown(End& end) {
   if (end.qp == nullptr) return;
   parting_ = true;
-  end.host.engine().ModifyQp(*end.qp, QpState::kErr, end.qp->config());
+  end.host.engine().qps().Modify(*end.qp, QpState::kErr, end.qp->config());
   Handle(end);
   Require(end.requests.empty() && end.receives_done == end.receives_posted,
           "not everything was flushed");
   for (const auto& cq : end.cqs) end.host.engine().ForgetCq(cq->queue);
-  end.host.engine().DestroyQp(std::exchange(end.qp, nullptr));
+  end.host.engine().qps().Destroy(std::exchange(end.qp, nullptr));
 }
 
 // The connection manager is done with this end.

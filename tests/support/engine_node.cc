@@ -59,7 +59,7 @@ EngineNode::EngineNode(const std::string& dev, uint32_t ip)
   qp.send_cq = qp.recv_cq = &cq_;
   qp.events = this;
   Engine::ControlScope scope(engine());
-  qp_ = *engine().CreateQp(qp);
+  qp_ = *engine().qps().Create(qp);
   key_ = network().mrs().Register(kNodePd, address(0), address(0), kMemoryBytes,
                                   kNodeRights);
 }
@@ -68,7 +68,7 @@ EngineNode::~EngineNode() { End(); }
 
 void EngineNode::DestroyQp() {
   Engine::ControlScope scope(engine());
-  engine().DestroyQp(std::exchange(qp_, nullptr));
+  engine().qps().Destroy(std::exchange(qp_, nullptr));
 }
 
 void EngineNode::End() {
@@ -85,7 +85,7 @@ void EngineNode::Connect(const net::Path& path, const QpConfig& config) {
   Engine::ControlScope scope(engine());
   qp_->path = RocePath(path);
   for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts})
-    engine().ModifyQp(*qp_, state, config);
+    engine().qps().Modify(*qp_, state, config);
 }
 
 void EngineNode::RingSend(uint32_t count) {

@@ -95,7 +95,7 @@ void SendState(Device& device, const ControlSocket::Reply& reply) {
     images.clear();
     {
       Engine::ControlScope scope(device.engine());
-      next = device.engine().ExtractQps(*next, kBatchBytes, images);
+      next = device.engine().qps().AppendImages(*next, kBatchBytes, images);
     }
     if (!reply(images)) return;
   }

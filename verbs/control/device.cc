@@ -226,7 +226,7 @@ void Device::Report() {
   constexpr Duration kPatience = Duration::Milliseconds(100);
   Engine::ControlScope scope(engine(), kPatience);
   const EngineCounters counters =
-      scope.entered() ? engine().CountersOfAll() : engine().counters();
+      scope.entered() ? engine().qps().CountersOfAll() : engine().counters();
   AppendStats(identity_.name, counters, port().counters(),
               port().fault_counts());
 }

@@ -213,7 +213,7 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
   Engine& engine = device_.engine();
   {
     Engine::ControlScope scope(engine);
-    absl::StatusOr<EngineQp*> created = engine.CreateQp(config);
+    absl::StatusOr<EngineQp*> created = engine.qps().Create(config);
     if (!created.ok()) return created.status();
     engine_qp_ = *created;
   }
@@ -244,7 +244,7 @@ Qp::~Qp() {
   {
     Engine::ControlScope scope(engine);
     const uint32_t number = qpn();
-    engine.DestroyQp(engine_qp_);
+    engine.qps().Destroy(engine_qp_);
     ForgetCompletions(number);
   }
   device_.CountQp(-1);
@@ -433,9 +433,9 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   notify_sqd_ = to == QpState::kSqd && next.en_sqd_async_notify != 0;
   const QpConfig config = MakeConfig(next);
   if (now == to) {
-    engine.ReconfigureQp(*engine_qp_, config);
+    engine_qp_->Reconfigure(config);
   } else {
-    engine.ModifyQp(*engine_qp_, to, config);
+    engine.qps().Modify(*engine_qp_, to, config);
   }
   if (to == QpState::kReset) ForgetCompletions(qpn());
   attributes_ = next;

@@ -225,7 +225,7 @@ int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
       });
     }
     // In this order, but without a fence for the processor: a queue pair that
-    // fails at this very moment is looked at once more (Engine::LateLook).
+    // fails at this very moment is looked at once more (FlowScheduler).
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (__builtin_expect(posting.engine_qp->wants_recv_doorbell(), 0)) {
       posting.engine->Doorbell(*posting.engine_qp);

@@ -1,0 +1,128 @@
+#pragma once
+
+// Which flows of an engine may do something, and when: those that have
+// something to send, their timers, and those that have failed. Token holder
+// only; inline, for the loop that includes it.
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "datapath/engine/flow.h"
+#include "datapath/engine/ready_list.h"
+#include "datapath/engine/timer_wheel.h"
+#include "transport/base/time.h"
+#include "transport/work/types.h"
+
+namespace urnic {
+
+class FlowScheduler {
+ public:
+  // Both outlive the scheduler. `*now` is the current time of the engine.
+  FlowScheduler(const Time* now, FlowSink* sink)
+      : now_(now), sink_(sink), wheel_(*now) {}
+  FlowScheduler(const FlowScheduler&) = delete;
+  FlowScheduler& operator=(const FlowScheduler&) = delete;
+
+  // Call this when a flow is created: `count` flows may fail together, and then
+  // nothing can be allocated.
+  void Reserve(size_t count) {
+    if (late_looks_.capacity() < count) late_looks_.reserve(2 * count);
+  }
+  // Forgets what is planned for the flow, and that it has failed.
+  void Remove(Flow& flow) {
+    wheel_.Remove(flow);
+    std::erase_if(late_looks_,
+                  [&](const LateLook& l) { return l.flow == &flow; });
+    flow.ShowFailed(false);
+    ready_.Remove(flow);
+  }
+
+  // --- What a flow wants -----------------------------------------------------
+
+  // Carries out the result of a call: sets the flow's timer, updates the ready
+  // list, and tells the owner of an event.
+  void Apply(Flow& flow, const FlowResult& result) {
+    flow.Note(result);
+    if (__builtin_expect(result.state == QpState::kErr, 0)) OnError(flow);
+    if (__builtin_expect(result.event != QpEvent::kNone, 0)) {
+      flow.OnEvent(result.event);
+    }
+    if (result.has_work) ready_.Push(flow);
+    wheel_.Schedule(flow, result.deadline);
+  }
+  // Something may have been posted to the flow.
+  void OnPost(Flow& flow) {
+    //= IBTA 10.3.1: what is posted in SQE and ERR is flushed
+    if (__builtin_expect(flow.state() >= QpState::kSqe, 0)) {
+      return Apply(flow, flow.Settle(*sink_));
+    }
+    // Transmit() finds out whether there is anything.
+    flow.OnDoorbell();
+    ready_.Push(flow);
+  }
+
+  // The flows that have something to send, in turn.
+  ReadyList<Flow>& ready() { return ready_; }
+  const ReadyList<Flow>& ready() const { return ready_; }
+
+  // --- Time ------------------------------------------------------------------
+
+  // Calls the timers that are due. True if there were any. `on_silence(flow)`:
+  // its packets were not answered in time.
+  template <typename F>
+  bool FireTimers(Time now, F&& on_silence) {
+    bool fired = false;
+    if (!wheel_.Due(now)) return fired;
+    wheel_.Fire(now, [&](Flow& flow) {
+      const FlowResult result = flow.OnTimer(now, *sink_);
+      if (result.timed_out) on_silence(flow);
+      Apply(flow, result);
+      fired = true;
+    });
+    return fired;
+  }
+  Time NextDeadline() const { return wheel_.NextDeadline(); }
+
+  // --- Failed flows ----------------------------------------------------------
+
+  // A thread that posts while a flow fails may not see the failure yet, and
+  // then does not ring the doorbell. So the engine looks at the flow until that
+  // store must be visible (no processor delays a store for so long). Later
+  // posters see it (Flow::ShowFailed). The looks must end, because thousands of
+  // flows may fail together.
+  bool any_late_look() const { return !late_looks_.empty(); }
+  [[gnu::cold]] void LookForLatePosts(Time now) {
+    for (size_t i = 0; i < late_looks_.size(); ++i)
+      OnPost(*late_looks_[i].flow);
+    std::erase_if(late_looks_,
+                  [now](const LateLook& l) { return l.until <= now; });
+  }
+  // The flow has gone to ERR. False: that is known.
+  [[gnu::cold]] bool WatchLatePosts(Flow& flow) {
+    if (flow.ShowFailed(true)) return false;
+    late_looks_.push_back({&flow, *now_ + kStoresVisible});
+    // Flushes what was posted before other threads could see that store.
+    (void)flow.Settle(*sink_);
+    return true;
+  }
+
+ private:
+  static constexpr Duration kStoresVisible = Duration::Milliseconds(1);
+  struct LateLook {
+    Flow* flow;
+    Time until;
+  };
+
+  [[gnu::cold]] void OnError(Flow& flow) {
+    if (WatchLatePosts(flow)) flow.OnFailed();
+  }
+
+  const Time* const now_;
+  FlowSink* const sink_;
+  ReadyList<Flow> ready_;
+  std::vector<LateLook> late_looks_;
+  TimerWheel<Flow> wheel_;
+};
+
+}  // namespace urnic

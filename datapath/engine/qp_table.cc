@@ -1,0 +1,157 @@
+#include "datapath/engine/qp_table.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "datapath/engine/transmitter.h"
+#include "transport/base/check.h"
+
+namespace urnic {
+
+namespace {
+
+bool Overflowed(const CompletionQueue* cq) {
+  return cq != nullptr && cq->overflowed();
+}
+
+}  // namespace
+
+QpTable::~QpTable() { URNIC_CHECK(places_.empty()); }
+
+absl::StatusOr<EngineQp*> QpTable::Create(EngineQpConfig config) {
+  NumberTable<EngineQp>& qps = network_->qps();
+  if (qps.size() == qps.max()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("all ", qps.max(), " queue pairs are in use"));
+  }
+  //= IBTA 12.9.8.4: not while a connection of that number is in TIMEWAIT
+  const std::optional<uint32_t> qpn = qps.Draw([this](uint32_t number) {
+    return network_->gsi().IsQpnBusy(Qpn{number});
+  });
+  if (!qpn.has_value()) {
+    return absl::ResourceExhaustedError(
+        "no queue pair number is left: all that are leased to this network are "
+        "in use, or have connections in TIMEWAIT");
+  }
+  config.limits.qpn = *qpn;
+  return Enlist(EngineQp::Create(config, &network_->mrs()));
+}
+
+EngineQp* QpTable::Enlist(std::unique_ptr<EngineQp> qp) {
+  NumberTable<EngineQp>& qps = network_->qps();
+  parts_.flows->Reserve(qps.size() + 1);
+  qps.Add(qp->qpn(), qp.get());
+  places_.Add(*qp);
+  parts_.pending->Reserve(qp->place + 1);
+  return qp.release();
+}
+
+void QpTable::Destroy(EngineQp* qp) {
+  parts_.transmitter->SendOwed(*qp);
+  parts_.counters->requesters.Add(qp->counters());
+  Remove(qp);
+}
+
+void QpTable::Remove(EngineQp* qp) {
+  parts_.flows->Remove(*qp);
+  network_->LeaveAllGroups(*qp, *parts_.now);
+  places_.Remove(*qp);
+  network_->qps().Remove(qp->qpn());
+  delete qp;
+}
+
+void QpTable::Modify(EngineQp& qp, QpState target, const QpConfig& config) {
+  if (target == QpState::kReset || target == QpState::kErr) {
+    parts_.transmitter->SendOwed(qp);
+    parts_.flows->Remove(qp);
+  }
+  const FlowResult result = qp.Modify(target, config, *parts_.sink);
+  parts_.flows->Apply(qp, result);
+  // Behind that: only the paths of connected queue pairs follow a route.
+  if (target == QpState::kRtr && qp.service() != QpService::kUd) {
+    network_->Adopt(qp.path, *parts_.now);
+  }
+}
+
+// Its counters are in the image.
+std::string QpTable::Extract(EngineQp* qp) {
+  std::string image;
+  qp->AppendImage(*parts_.now, image);
+  Remove(qp);
+  return image;
+}
+
+absl::StatusOr<EngineQp*> QpTable::Insert(EngineQpConfig config,
+                                          const net::Path& path,
+                                          std::span<const uint8_t> image) {
+  NumberTable<EngineQp>& qps = network_->qps();
+  const uint32_t qpn = config.limits.qpn;
+  if (qps.Find(qpn) != nullptr) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("queue pair number ", qpn, " is in use"));
+  }
+  if (!qps.MakeRoomFor(qpn)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "queue pair number ", qpn, " has no place in a table of ", qps.max()));
+  }
+  SharedReceiveQueue* xrc_srq = nullptr;
+  if (config.service == QpService::kXrcTarget) {
+    xrc_srq = std::exchange(config.srq, nullptr);
+  }
+  std::unique_ptr<EngineQp> made = EngineQp::Create(config, &network_->mrs());
+  if (xrc_srq != nullptr) made->TakeFrom(xrc_srq->ring);
+  const ImageRefusal refusal = made->BecomeImage(image, *parts_.now);
+  if (!refusal.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the image of queue pair ", qpn, " is refused: ", refusal.Text()));
+  }
+  EngineQp* const qp = Enlist(std::move(made));
+  qp->path = RocePath(path);
+  FlowResult result = qp->Settle(*parts_.sink);
+  // That it has failed its owner was told where it was.
+  if (result.state == QpState::kErr) parts_.flows->WatchLatePosts(*qp);
+  // What was posted meanwhile is found by Transmit().
+  result.has_work |= result.state < QpState::kSqe;
+  parts_.flows->Apply(*qp, result);
+  if (result.state >= QpState::kRtr && qp->service() != QpService::kUd) {
+    network_->Adopt(qp->path, *parts_.now);
+  }
+  return qp;
+}
+
+std::optional<uint32_t> QpTable::AppendImages(uint32_t place, size_t enough,
+                                              std::string& out) const {
+  for (; place < places_.end(); ++place) {
+    if (out.size() >= enough) return place;
+    if (const EngineQp* qp = places_.At(place)) {
+      qp->AppendImage(*parts_.now, out);
+    }
+  }
+  return std::nullopt;
+}
+
+EngineCounters QpTable::CountersOfAll() const {
+  EngineCounters all = *parts_.counters;
+  places_.ForEach(
+      [&](const EngineQp& qp) { all.requesters.Add(qp.counters()); });
+  return all;
+}
+
+void QpTable::FailUsersOfFullQueues() {
+  places_.ForEach([this](EngineQp& qp) {
+    if (qp.state() == QpState::kReset || qp.state() == QpState::kErr ||
+        !(Overflowed(qp.send_cq) || Overflowed(qp.recv_cq))) {
+      return;
+    }
+    Modify(qp, QpState::kErr, qp.config());
+    qp.OnEvent(QpEvent::kFatal);
+  });
+  network_->srqs().ForEach([](SharedReceiveQueue& srq) {
+    if (srq.failed || !Overflowed(srq.cq)) return;
+    srq.failed = true;
+    if (srq.events != nullptr) srq.events->OnSrqError(srq);
+  });
+}
+
+}  // namespace urnic

@@ -1,0 +1,107 @@
+#pragma once
+
+// The queue pairs of an engine: makes, changes, moves and destroys them. The
+// table of their numbers belongs to the network (Network::qps()), because
+// numbers are the network's.
+//
+// Thread: the holder of the engine's token; of control calls, one inside an
+// Engine::ControlScope.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "datapath/engine/engine_qp.h"
+#include "datapath/engine/flow_scheduler.h"
+#include "datapath/engine/network.h"
+#include "datapath/engine/pending_set.h"
+#include "datapath/engine/qp_places.h"
+#include "ras/metrics/counters.h"
+#include "transport/base/time.h"
+
+namespace urnic {
+
+class Transmitter;
+
+class QpTable {
+ public:
+  // What else of the engine a queue pair is known to. All outlive the table.
+  struct Parts {
+    FlowScheduler* flows;
+    FlowSink* sink;
+    Transmitter* transmitter;
+    PendingSet<std::atomic>* pending;
+    EngineCounters* counters;
+    const Time* now;  // the current time of the engine
+  };
+  explicit QpTable(const Parts& parts) : parts_(parts) {}
+  // REQUIRES: no queue pair is left.
+  ~QpTable();
+  QpTable(const QpTable&) = delete;
+  QpTable& operator=(const QpTable&) = delete;
+
+  // Call this before anything else. The network outlives all queue pairs.
+  void Serve(Network* network) { network_ = network; }
+
+  // `config.limits.qpn` is ignored: the network draws the number. The engine
+  // owns the queue pair. RESOURCE_EXHAUSTED: the network has max_qps queue
+  // pairs, or the connection manager holds all numbers that are left.
+  absl::StatusOr<EngineQp*> Create(EngineQpConfig config);
+  // The engine does not touch the queue pair afterwards.
+  void Destroy(EngineQp* qp);
+
+  // Moves the queue pair to `target` and completes the requests that this
+  // flushes. REQUIRES: the transition is allowed (verbs/control checks).
+  void Modify(EngineQp& qp, QpState target, const QpConfig& config);
+
+  // Takes the queue pair out of this engine and returns its image
+  // (transport/work/image.h), so that it can go on elsewhere. What it still
+  // owes its peer, the next engine sends; frames that are built already go out
+  // from here. It leaves its multicast groups.
+  std::string Extract(EngineQp* qp);
+  // Makes a queue pair of an image, with the number in `config.limits`, which
+  // the mover has drawn and leased elsewhere, and with `path`. The rings of
+  // `config` are those that the queue pair had. `config.srq` of an XRC target
+  // is the shared queue that its current receive comes from, if it has one.
+  // REQUIRES: what the image does not carry is there: keys under their
+  // numbers, and shared queues at the position that they had.
+  // ALREADY_EXISTS: the number is in use; RESOURCE_EXHAUSTED: the network has
+  // max_qps queue pairs, or the number has no free place in the table;
+  // INVALID_ARGUMENT: the image is refused, and why.
+  absl::StatusOr<EngineQp*> Insert(EngineQpConfig config, const net::Path& path,
+                                   std::span<const uint8_t> image);
+
+  // Appends images of queue pairs (transport/work/image.h), from `place` on,
+  // until there are `enough` bytes. Returns the place to continue from; none:
+  // that was all. A queue pair that is created between two calls may be left
+  // out.
+  std::optional<uint32_t> AppendImages(uint32_t place, size_t enough,
+                                       std::string& out) const;
+
+  // The engine's counters, plus the requesters of existing queue pairs.
+  EngineCounters CountersOfAll() const;
+
+  // A full completion queue fails its users: queue pairs go to ERR, and shared
+  // receive queues of XRC no longer exist for peers (IBTA 11.6.3.3).
+  void FailUsersOfFullQueues();
+
+  // The queue pair of a place in the pending set; null: the place is free.
+  EngineQp* At(uint32_t place) const { return places_.At(place); }
+
+ private:
+  // Adds a new queue pair to the tables. REQUIRES: its number has a place.
+  EngineQp* Enlist(std::unique_ptr<EngineQp> qp);
+  // Removes `qp` from all tables, and deletes it.
+  void Remove(EngineQp* qp);
+
+  const Parts parts_;
+  Network* network_ = nullptr;
+  QpPlaces places_;
+};
+
+}  // namespace urnic

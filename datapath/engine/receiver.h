@@ -1,0 +1,176 @@
+#pragma once
+
+// Frames that arrive, from the port and from ourselves: bursts are steered, and
+// consecutive packets of one queue pair go to it together. Token holder only;
+// inline, for the loop that includes it.
+
+#include <rte_mbuf.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "datapath/engine/engine_qp.h"
+#include "datapath/engine/flow_scheduler.h"
+#include "datapath/engine/flow_sink.h"
+#include "datapath/engine/network.h"
+#include "datapath/engine/qp_of.h"
+#include "datapath/engine/shared_receive_queue.h"
+#include "datapath/engine/steering.h"
+#include "datapath/engine/transmit_queue.h"
+#include "datapath/engine/witness.h"
+#include "datapath/port/port.h"
+#include "ras/metrics/counters.h"
+#include "transport/net/pkeys.h"
+
+namespace urnic {
+
+class Receiver {
+ public:
+  // All outlive the receiver, which takes the frames to ourselves from `tx`.
+  Receiver(Port* port, TransmitQueue* tx, FlowScheduler* flows, FlowSink* sink,
+           EngineCounters* counters, Witness witness)
+      : port_(port),
+        tx_(tx),
+        flows_(flows),
+        sink_(sink),
+        counters_(counters),
+        witness_(witness),
+        steering_(counters) {}
+  Receiver(const Receiver&) = delete;
+  Receiver& operator=(const Receiver&) = delete;
+
+  // Call this before anything else. The network outlives all use of this
+  // object.
+  void Serve(Network* network) { steering_.Serve(network); }
+
+  // Receives one burst from ourselves and one from the port. True if there was
+  // anything.
+  bool Receive(Time now) {
+    bool worked = false;
+    FreeReceived();
+    if (tx_->looped() != 0) {
+      const uint32_t count = tx_->TakeLooped(frames_, kBurstMax);
+      counters_->loopback_packets += count;
+      ProcessFrames(count, now);
+      FreeReceived();
+      worked = true;
+    }
+    const uint32_t count = port_->Receive(frames_, kBurstMax);
+    if (count != 0) ProcessFrames(count, now);
+    return worked || count != 0;
+  }
+
+  // Frees processed frames: at the next call, when nobody waits for us, and at
+  // the end.
+  void FreeReceived() {
+    if (count_ == 0) return;
+    rte_pktmbuf_free_bulk(frames_, count_);
+    count_ = 0;
+  }
+
+ private:
+  // Consecutive packets of one queue pair in one burst.
+  struct Run {
+    EngineQp* qp = nullptr;
+    uint32_t count = 0;
+    RxPacket packets[kBurstMax];
+  };
+
+  // Processes the first `count` frames of frames_.
+  void ProcessFrames(uint32_t count, Time now) {
+    rte_mbuf** const frames = frames_;
+    count_ = count;
+    counters_->rx_packets += count;
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint8_t* data = rte_pktmbuf_mtod(frames[i], const uint8_t*);
+      __builtin_prefetch(data);
+      __builtin_prefetch(data + 64);
+    }
+    steering_.Prefetch({frames, count});
+    for (uint32_t i = 0; i < count; ++i) {
+      SteeredPacket steered;
+      const RxVerdict verdict = steering_.Steer(
+          {rte_pktmbuf_mtod(frames[i], const uint8_t*), frames[i]->data_len},
+          now, steered);
+      if (__builtin_expect(verdict != RxVerdict::kAccept, 0)) {
+        ++counters_->verdicts[static_cast<size_t>(verdict)];
+        if (!steered.members.empty()) DeliverToGroup(steered, now);
+        continue;
+      }
+      if (steered.qp != run_.qp) FinishRun(now);
+      AddToRun(*steered.qp, steered.packet);
+      // The values of an atomic live in one place each until they are placed.
+      const wire::PacketKind kind = steered.packet.info->kind;
+      if (kind == wire::PacketKind::kAtomic ||
+          kind == wire::PacketKind::kAtomicAck) {
+        FinishRun(now);
+      }
+    }
+    FinishRun(now);
+  }
+
+  // Delivers a datagram to each member of its group.
+  [[gnu::cold]] void DeliverToGroup(const SteeredPacket& steered, Time now) {
+    const RxPacket& packet = steered.packet;
+    for (EngineQp* qp : steered.members) {
+      // A sender does not receive its own datagram.
+      if ((steered.from_us && packet.deth().src_qp().value == qp->qpn()) ||
+          !net::PkeyMatches(packet.bth->pkey.value(), qp->pkey())) {
+        continue;
+      }
+      FinishRun(now);
+      AddToRun(*qp, packet);
+    }
+    FinishRun(now);
+  }
+
+  void AddToRun(EngineQp& qp, const RxPacket& packet) {
+    run_.qp = &qp;
+    run_.packets[run_.count++] = packet;
+  }
+
+  void FinishRun(Time now) {
+    if (run_.count == 0) return;
+    EngineQp& qp = *run_.qp;
+    const std::span<const RxPacket> packets(run_.packets, run_.count);
+    sink_->Begin();
+    witness_.OnBurst(qp, packets);
+    const FlowResult result =
+        CallQp(qp, [&](auto& q) { return q.OnBurst(packets, now, *sink_); });
+    witness_.OnBurstDone();
+    if (qp.srq != nullptr) ReportSrqLimit(*qp.srq);
+    if (__builtin_expect(qp.service() == QpService::kXrcTarget, 0)) {
+      for (const RxPacket& packet : packets) {
+        RecvRing* ring = packet.xrc_ring;
+        if (ring != nullptr) ReportSrqLimit(SharedReceiveQueue::Of(*ring));
+      }
+    }
+    // An answer shows that the neighbour takes our packets, so it need not be
+    // probed.
+    if (result.answered && qp.path.adjacency != nullptr) {
+      qp.path.adjacency->Confirm(now);
+    }
+    run_.count = 0;
+    run_.qp = nullptr;
+    flows_->Apply(qp, result);
+  }
+
+  static void ReportSrqLimit(SharedReceiveQueue& srq) {
+    if (__builtin_expect(!srq.ring.TakeLimitReached(), 1)) return;
+    if (srq.events != nullptr) srq.events->OnSrqLimit(srq);
+  }
+
+  Port* const port_;
+  TransmitQueue* const tx_;
+  FlowScheduler* const flows_;
+  FlowSink* const sink_;
+  EngineCounters* const counters_;
+  [[no_unique_address]] const Witness witness_;
+  Steering steering_;
+  Run run_;
+  rte_mbuf* frames_[kBurstMax];
+  uint32_t count_ = 0;  // of frames_: processed, not freed yet
+};
+
+}  // namespace urnic

@@ -1,0 +1,127 @@
+#pragma once
+
+// Lets flows transmit, in turn, as far as there is room for their frames. Token
+// holder only; inline, for the loop that includes it.
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "datapath/engine/completion_writer.h"
+#include "datapath/engine/engine_qp.h"
+#include "datapath/engine/flow_scheduler.h"
+#include "datapath/engine/flow_sink.h"
+#include "datapath/engine/network.h"
+#include "datapath/engine/qp_of.h"
+#include "datapath/engine/roce_sender.h"
+#include "datapath/engine/transmit_queue.h"
+#include "datapath/engine/witness.h"
+#include "datapath/memory/address_space.h"
+#include "ras/metrics/counters.h"
+
+namespace urnic {
+
+class Transmitter {
+ public:
+  // All outlive the transmitter.
+  Transmitter(TransmitQueue* tx, FlowScheduler* flows, FlowSink* sink,
+              const CompletionWriter* completions, AddressSpace* memory,
+              EngineCounters* counters, Witness witness)
+      : tx_(tx),
+        flows_(flows),
+        sink_(sink),
+        completions_(completions),
+        roce_(tx, memory, counters, witness) {}
+  Transmitter(const Transmitter&) = delete;
+  Transmitter& operator=(const Transmitter&) = delete;
+
+  // Call this before anything else. The network outlives all use of this
+  // object.
+  void Serve(Network* network) { roce_.Serve(network); }
+
+  // Transmits up to one burst. `may_defer_acks`: an acknowledgement may wait
+  // for the caller's next call.
+  void TransmitReady(Time now, bool may_defer_acks) {
+    // Frames that the port has not accepted yet go first.
+    if (!tx_->Flush()) return TransmitToOurselves(now);
+    ReadyList<Flow>& ready = flows_->ready();
+    ReadyList<Flow> passed_over;
+    uint32_t room = kBurstMax;
+    // Without an empty frame a queue pair stays in the ready list.
+    while (!ready.empty() && room != 0 && tx_->HasEmptyFrame()) {
+      EngineQp& qp = PopReady();
+      // An acknowledgement waits to go out with an answer that the program may
+      // be about to post. A packet to ourselves waits until the next iteration
+      // has made room.
+      if ((may_defer_acks && completions_->wrote() && qp.only_ack_waits()) ||
+          roce_.IsBlocked(qp)) {
+        ready.PassOver(qp, passed_over);
+        continue;
+      }
+      room -= Transmit(qp, now, std::min(room, tx_->empty_frames()));
+    }
+    ready.Restore(passed_over);
+    tx_->Flush();
+    // Refill now, when everything is sent, and not before the next frame.
+    tx_->TopUp();
+  }
+
+  // Before a queue pair stops answering: sends the responses that it owes, as
+  // many as the port accepts. Otherwise a peer that waits for its last
+  // acknowledgement would retry in vain, and fail.
+  void SendOwed(EngineQp& qp) {
+    if (!qp.OwesResponses() || !tx_->HasEmptyFrame()) return;
+    tx_->Flush();
+    // After the frames that the port has not accepted yet, as far as there is
+    // room.
+    const uint32_t room = std::min(tx_->room(), tx_->empty_frames());
+    roce_.Send(qp, qp.TransmitResponses(roce_.Slots(qp, room)));
+    flows_->Apply(qp, qp.Settle(*sink_));
+    tx_->Flush();
+  }
+
+ private:
+  // All flows are queue pairs, and RoCE is their wire. A flow of another wire
+  // gets a sender and a branch here, and in the two functions that call this.
+  EngineQp& PopReady() { return EngineQp::Of(flows_->ready().Pop()); }
+
+  // Transmits up to `room` frames; returns how many.
+  uint32_t Transmit(EngineQp& qp, Time now, uint32_t room) {
+    const std::span<TxSlot> slots = roce_.Slots(qp, room);
+    const uint32_t count =
+        CallQp(qp, [&](auto& q) { return q.Transmit(now, slots); });
+    const uint32_t built = roce_.Send(qp, count);
+    FlowResult result = CallQp(qp, [&](auto& q) { return q.Settle(*sink_); });
+    // A queue pair with work but nothing to send waits for a response, which
+    // makes it ready again.
+    if (count == 0) result.has_work = false;
+    flows_->Apply(qp, result);
+    return built;
+  }
+
+  // While the port accepts nothing: its peer has stopped fetching, perhaps for
+  // ever, which is no matter of those who talk to themselves.
+  [[gnu::cold]] void TransmitToOurselves(Time now) {
+    ReadyList<Flow>& ready = flows_->ready();
+    // Not all at once: each iteration comes here, and thousands may wait for
+    // the port. Those that were looked at go to the end.
+    for (uint32_t i = 0; i < kBurstMax && !ready.empty(); ++i) {
+      EngineQp& qp = PopReady();
+      const bool can_go =
+          qp.path.loopback && tx_->loop_room() != 0 && tx_->HasEmptyFrame();
+      if (can_go) {
+        Transmit(qp, now, tx_->empty_frames());
+      } else {
+        ready.Push(qp);
+      }
+    }
+  }
+
+  TransmitQueue* const tx_;
+  FlowScheduler* const flows_;
+  FlowSink* const sink_;
+  const CompletionWriter* const completions_;
+  RoceSender roce_;
+};
+
+}  // namespace urnic
