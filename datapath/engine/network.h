@@ -34,6 +34,14 @@
 
 namespace urnic {
 
+// How many objects a network has at most. A device gives the limits of its kind
+// (verbs/identity/device_kind.h); the defaults are for users without one.
+struct NetworkLimits {
+  uint32_t max_qps = kMaxQueuePairs;
+  uint32_t max_mrs = 1u << 18;  // regions and windows; a power of two
+  uint32_t max_srqs = 1u << 16;
+};
+
 struct NetworkConfig {
   // The first two belong to the port.
   wire::MacAddress mac;
@@ -46,10 +54,9 @@ struct NetworkConfig {
   std::vector<net::LocalAddress> addresses;
   // The P_Key table. QP1 uses all of it; every other queue pair uses one entry.
   std::vector<uint16_t> pkeys = {0xffff};
-  uint32_t max_qps = kMaxQueuePairs;
-  uint32_t max_mrs = 1u << 18;  // a power of two
-  NumberKey number_key;         // the order of QPNs, SRQNs and keys
-  uint64_t seed = 0;            // random: see net::HostConfig
+  NetworkLimits limits;
+  NumberKey number_key;  // the order of QPNs, SRQNs and keys
+  uint64_t seed = 0;     // random: see net::HostConfig
   // Called by the holder of the token for each destination in use whose path
   // MTU has shrunk (net/path_mtu.h). May be null.
   std::function<void(const net::PathMtuCache::Change&)> on_path_mtu = nullptr;
@@ -77,13 +84,12 @@ class Network {
   const NumberTable<EngineQp>& qps() const { return qps_; }
   NumberTable<SharedReceiveQueue>& srqs() { return srqs_; }
 
-  // `config.number` is ignored: the network draws one. Null: there are kMaxSrqs
-  // queues already, or no number is left or can be leased.
+  // `config.number` is ignored: the network draws one. Null: there are as many
+  // as NetworkLimits says, or no number is left or can be leased.
   SharedReceiveQueue* CreateSrq(const SharedReceiveQueue& config);
   // REQUIRES: no queue pair uses it, except XRC queue pairs, which stop using
   // it.
   void DestroySrq(SharedReceiveQueue* srq);
-  static constexpr uint32_t kMaxSrqs = 1u << 16;
   // The ring that an XRC request names, if the queue pair may use it.
   RecvRing* FindXrcRing(const EngineQp& qp, const RxPacket& packet) const;
 

@@ -22,8 +22,7 @@ NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
           .lessor = config.lessor,
           .addresses = config.addresses,
           .pkeys = config.pkeys,
-          .max_qps = config.max_qps,
-          .max_mrs = config.max_mrs,
+          .limits = config.limits,
           .number_key = {{Environment::Draw(), Environment::Draw()}},
           .seed = Environment::Draw(),
           .on_path_mtu = config.on_path_mtu};

@@ -23,8 +23,7 @@ struct NicConfig {
   uint16_t vlan = 0;
   std::vector<net::LocalAddress> addresses;
   std::vector<uint16_t> pkeys = {0xffff};
-  uint32_t max_qps = kMaxQueuePairs;
-  uint32_t max_mrs = 1u << 18;
+  NetworkLimits limits;
   std::function<void(const net::PathMtuCache::Change&)> on_path_mtu = nullptr;
   Lessor* lessor = nullptr;
 };

@@ -24,8 +24,8 @@ NetworkConfig NetworkConfigOf(const EngineHostConfig& config,
   network.mac = config.port.frames.mac;
   network.mtu = config.port.frames.mtu;
   network.addresses = {{gid, static_cast<uint8_t>(config.ipv6 ? 64 : 96 + 24)}};
-  network.max_qps = 1024;
-  network.max_mrs = 1024;
+  network.limits.max_qps = 1024;
+  network.limits.max_mrs = 1024;
   network.number_key = {{environment.Draw(), environment.Draw()}};
   network.seed = environment.Draw();
   return network;

@@ -163,8 +163,9 @@ absl::Status Device::Start() {
   if (!port.ok()) return port.status();
 
   NicConfig config;
-  config.max_qps = kMaxQps;
-  config.max_mrs = kMaxMrs;
+  config.limits = {.max_qps = kind().limits.max_qps,
+                   .max_mrs = kind().limits.max_mrs,
+                   .max_srqs = kind().limits.max_srqs};
   config.vlan = static_cast<uint16_t>(identity_.vlan);
   for (const GidPair& pair : gids_->Pairs()) {
     config.addresses.push_back({pair.gid, pair.prefix_bits});

@@ -86,6 +86,7 @@ class Device {
 
   // The configuration of the device; gids() has its present addresses.
   const urnic_device_identity& identity() const { return identity_; }
+  const urnic_device_kind& kind() const { return *identity_.device_kind; }
   const GidTable& gids() const { return *gids_; }
   Nic& nic() { return *nic_; }
   Engine& engine() { return nic_->engine(); }
@@ -121,12 +122,18 @@ class Device {
 
   // Reserves a place for one more object, or gives it back. RESOURCE_EXHAUSTED:
   // names the kind and the limit.
-  absl::Status AddPd() { return Add(pds_, kMaxPds, "protection domains"); }
-  absl::Status AddCq() { return Add(cqs_, kMaxCqs, "completion queues"); }
-  absl::Status AddSrq() {
-    return Add(srqs_, kMaxSrqs, "shared receive queues");
+  absl::Status AddPd() {
+    return Add(pds_, kind().limits.max_pds, "protection domains");
   }
-  absl::Status AddAh() { return Add(ahs_, kMaxAhs, "address handles"); }
+  absl::Status AddCq() {
+    return Add(cqs_, kind().limits.max_cqs, "completion queues");
+  }
+  absl::Status AddSrq() {
+    return Add(srqs_, kind().limits.max_srqs, "shared receive queues");
+  }
+  absl::Status AddAh() {
+    return Add(ahs_, kind().limits.max_ahs, "address handles");
+  }
   void RemoveSrq() { --srqs_; }
   void RemoveAh() { --ahs_; }
   void RemovePd() { --pds_; }

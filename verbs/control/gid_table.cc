@@ -78,7 +78,7 @@ std::shared_ptr<GidTable> GidTable::Of(const urnic_device_identity& identity) {
 }
 
 std::optional<GidTable::Entry> GidTable::At(uint32_t index) const {
-  if (index >= URNIC_GID_TABLE_LEN) return std::nullopt;
+  if (index >= size()) return std::nullopt;
   std::lock_guard lock(mutex_);
   const urnic_gid_entry& entry = identity_->gids[index];
   if (entry.type == URNIC_GID_NONE) return std::nullopt;

@@ -40,6 +40,8 @@ class GidTable {
   static std::shared_ptr<GidTable> Of(const urnic_device_identity& identity);
 
   const char* name() const { return identity_->name; }
+  // Of the table, with empty indices.
+  uint32_t size() const { return identity_->device_kind->gid_table_len; }
 
   struct Entry {
     wire::Gid gid;

@@ -1,21 +1,16 @@
 #pragma once
 
-// What one device can do: the only place where these numbers stand. Create and
-// modify calls enforce them, queries report them, so both tell the truth.
+// What every device can do, of whatever kind: the only place where these
+// numbers stand. Create and modify calls enforce them, queries report them, so
+// both tell the truth. What differs by kind is in verbs/identity/device_kind.h.
 
 #include <cstdint>
 
-#include "transport/base/numbers.h"
 #include "verbs/abi/rnic_abi.h"
 
 namespace urnic::control {
 
-inline constexpr uint32_t kMaxQps = kMaxQueuePairs;
-inline constexpr uint32_t kMaxCqs = 1u << 16;
-inline constexpr uint32_t kMaxPds = 1u << 16;
-inline constexpr uint32_t kMaxMrs = 1u << 18;
-inline constexpr uint32_t kMaxSrqs = 1u << 16;
-inline constexpr uint32_t kMaxAhs = 1u << 16;
+// Of a kind with UD; others have none.
 inline constexpr uint32_t kMaxMcastGroups = 1u << 13;
 inline constexpr uint32_t kMaxMcastQpsPerGroup = 1u << 8;
 // All of a program's address space.

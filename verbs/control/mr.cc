@@ -77,10 +77,10 @@ absl::Status Check(const MrRequest& request) {
 }
 
 absl::Status NoRoom(Device& device) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat(device.identity().name, ": all ", kMaxMrs,
-                   " memory regions and windows in use, or all keys that are "
-                   "leased to this network"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      device.identity().name, ": all ", device.kind().limits.max_mrs,
+      " memory regions and windows in use, or all keys that are "
+      "leased to this network"));
 }
 
 }  // namespace

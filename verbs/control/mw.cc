@@ -13,9 +13,9 @@ absl::StatusOr<std::unique_ptr<Mw>> Mw::Create(Pd& pd, Type type) {
     key = device.network().mrs().AllocateWindow(pd.id(), type == Type::k2);
   }
   if (key == 0) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(device.identity().name, ": all ", kMaxMrs,
-                     " memory regions and windows in use"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        device.identity().name, ": all ", device.kind().limits.max_mrs,
+        " memory regions and windows in use"));
   }
   device.CountMr(1);
   pd.Ref();

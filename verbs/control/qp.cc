@@ -9,6 +9,7 @@
 #include "transport/work/request.h"
 #include "transport/work/timers.h"
 #include "verbs/control/debug_log.h"
+#include "verbs/control/device_kind.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/mr.h"
 #include "verbs/control/qp_path.h"
@@ -71,6 +72,11 @@ namespace {
 
 // What a service needs and what it has no use for.
 absl::Status CheckParts(const QpRequest& request, const Device& device) {
+  if (!HasService(device.kind(), request.service)) {
+    return absl::UnimplementedError(
+        absl::StrCat("create_qp: ", device.identity().name,
+                     " has no queue pairs of this type"));
+  }
   const bool target = request.service == QpService::kXrcTarget;
   const bool initiator = request.service == QpService::kXrcInitiator;
   if (target ? request.xrcd == nullptr : request.pd == nullptr) {

@@ -46,7 +46,7 @@ class Qp final : private QpEvents {
  public:
   // INVALID_ARGUMENT: a size beyond the device's limits, objects of different
   // devices, or an XRC shared receive queue. RESOURCE_EXHAUSTED: memory or the
-  // device's limit.
+  // device's limit. UNIMPLEMENTED: devices of this kind have no such service.
   static absl::StatusOr<std::shared_ptr<Qp>> Create(Device& device,
                                                     const QpRequest& request);
 

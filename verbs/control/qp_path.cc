@@ -49,10 +49,9 @@ absl::StatusOr<net::PathQuery> MakePathRequest(const GidTable& gids,
   const uint32_t index = vector.sgid_index;
   const auto gid = gids.At(index);
   if (!gid.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("ah_attr sgid_index ", index, " of ", gids.name(),
-                     index < URNIC_GID_TABLE_LEN ? " holds no GID"
-                                                 : " is beyond the GID table"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ah_attr sgid_index ", index, " of ", gids.name(),
+        index < gids.size() ? " holds no GID" : " is beyond the GID table"));
   }
   net::PathQuery request;
   request.local = gid->gid;

@@ -406,7 +406,9 @@ static int parse_entry(struct parser* at, struct slice entry, uint64_t host,
   memset(d, 0, sizeof(*d));
   d->ordinal = ordinal;
   d->pkeys[d->num_pkeys++] = URNIC_PKEY_DEFAULT;
-  snprintf(d->name, sizeof(d->name), "urnic%d", ordinal);
+  d->device_kind = &urnic_device_kinds[URNIC_DEVICE_ROCE];
+  snprintf(d->name, sizeof(d->name), "%s%d", d->device_kind->name_prefix,
+           ordinal);
   int dangling = entry.len > 0 && entry.p[entry.len - 1] == '|';
   at->entry = ordinal + 1;
   at->dev = slice_take_until(&entry, '|');

@@ -11,7 +11,8 @@
 // The text (URNIC_PORTS):
 //
 //   PORTS  = ENTRY *( ";" ENTRY ) [ ";" ]        at most URNIC_MAX_PORTS
-//   ENTRY  = DEV *( "|" FIELD )                  the n-th is device urnic<n>
+//   ENTRY  = DEV *( "|" FIELD )                  the n-th is device urnic<n>,
+//                                                of kind URNIC_DEVICE_ROCE
 //   FIELD  = IP "/" LEN                          at most URNIC_MAX_ADDRS; one
 //                                                that a host can have there
 //          | "mtu=" N                            bytes of an IP packet
@@ -42,6 +43,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "verbs/identity/device_kind.h"
 #include "verbs/identity/ip_route.h"
 
 #ifdef __cplusplus
@@ -113,6 +115,7 @@ struct urnic_ip_address {
 };
 
 struct urnic_device_identity {
+  const struct urnic_device_kind* device_kind;
   char name[16];                // "urnic0"
   char dev[512];                // DEV as given
   char ifname[16];              // kernel interface of IFACE and XDP, else ""

@@ -56,6 +56,33 @@ TEST(DeviceIdentityTest, ReadsEveryKindOfPort) {
   EXPECT_EQ(p.devices[4].num_addresses, 0u);
 }
 
+TEST(DeviceIdentityTest, ANameBeginsWithItsKind) {
+  const Parsed p = Parse("loop|10.0.0.1/24;loop|10.1.0.1/16");
+  ASSERT_EQ(p.rc, 2) << p.error;
+  for (size_t i = 0; i < 2; ++i) {
+    const urnic_device_identity& d = p.devices[i];
+    EXPECT_EQ(d.device_kind, &urnic_device_kinds[URNIC_DEVICE_ROCE]);
+    EXPECT_EQ(std::string(d.name),
+              d.device_kind->name_prefix + std::to_string(i));
+  }
+}
+
+TEST(DeviceKindTest, ARowIsUsable) {
+  for (const urnic_device_kind& kind : urnic_device_kinds) {
+    const std::string prefix = kind.name_prefix;
+    EXPECT_FALSE(prefix.empty());
+    EXPECT_LT(prefix.size() + 1, sizeof(urnic_device_identity::name));
+    EXPECT_EQ(prefix.find_first_not_of("abcdefghijklmnopqrstuvwxyz"),
+              std::string::npos);
+    for (const urnic_device_kind& other : urnic_device_kinds) {
+      EXPECT_EQ(prefix == other.name_prefix, &kind == &other);
+    }
+    EXPECT_GT(kind.gid_table_len, 0u);
+    EXPECT_LE(kind.gid_table_len, uint32_t{URNIC_GID_TABLE_LEN});
+    EXPECT_NE(kind.services, 0u);
+  }
+}
+
 TEST(DeviceIdentityTest, AFaultIsKeptAsItIsWritten) {
   const std::string longest(URNIC_MAX_FAULT - 1, 'x');
   const Parsed p =

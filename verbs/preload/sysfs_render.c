@@ -97,20 +97,21 @@ static void put_guid(struct writer* w, const char* name, const uint8_t* g) {
 static void put_gid_table(struct writer* w,
                           const struct urnic_device_identity* d) {
   static const char* const kTypes[] = {"", "IB/RoCE v1\n", "RoCE v2\n"};
+  const uint32_t count = d->device_kind->gid_table_len;
   char index[16];
   enter(w, "sys/class/infiniband/%s/ports/1/gids", d->name);
-  for (int i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
-    snprintf(index, sizeof(index), "%d", i);
+  for (uint32_t i = 0; i < count; ++i) {
+    snprintf(index, sizeof(index), "%u", i);
     put_gid(w, index, d->gids[i].gid);
   }
   enter(w, "sys/class/infiniband/%s/ports/1/gid_attrs/types", d->name);
-  for (int i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
-    snprintf(index, sizeof(index), "%d", i);
+  for (uint32_t i = 0; i < count; ++i) {
+    snprintf(index, sizeof(index), "%u", i);
     put(w, index, "%s", kTypes[d->gids[i].type]);
   }
   enter(w, "sys/class/infiniband/%s/ports/1/gid_attrs/ndevs", d->name);
-  for (int i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
-    snprintf(index, sizeof(index), "%d", i);
+  for (uint32_t i = 0; i < count; ++i) {
+    snprintf(index, sizeof(index), "%u", i);
     int has_interface = d->gids[i].type != 0 && d->ifname[0] != '\0';
     put(w, index, "%s%s", has_interface ? d->ifname : "",
         has_interface ? "\n" : "");
@@ -157,7 +158,7 @@ static void put_device(struct writer* w,
   enter(w, "sys/class/infiniband/%s/device", d->name);
   put(w, "numa_node", "-1\n");
   enter(w, "sys/class/infiniband/%s", d->name);
-  put(w, "node_type", "1: CA\n");
+  put(w, "node_type", "%s\n", d->device_kind->node_type);
   put_guid(w, "node_guid", d->node_guid);
   put_guid(w, "sys_image_guid", d->node_guid);
   put(w, "node_desc", "%s\n", d->name);

@@ -29,6 +29,8 @@ TEST(DeviceTest, QueriesTellTheTruth) {
   EXPECT_EQ(attr.max_srq, 65536);
   EXPECT_EQ(attr.max_mw, attr.max_mr);
   EXPECT_NE(attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B, 0u);
+  EXPECT_EQ(attr.device_cap_flags, 0x01323cc6u) << "a RoCE device's";
+  EXPECT_EQ(attr.max_mcast_grp, 8192);
   constexpr uint32_t kWithInvalidation = IBV_DEVICE_MEM_MGT_EXTENSIONS;
   EXPECT_NE(attr.device_cap_flags & kWithInvalidation, 0u);
   EXPECT_EQ(attr.phys_port_cnt, 1);

@@ -2,9 +2,11 @@
 // happens until a device is opened: listing devices holds a lock, and programs
 // list devices that they do not use.
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "verbs/identity/device_identity.h"
+#include "verbs/identity/device_kind.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/fresh_copy.h"
 #include "verbs/provider/library_version.h"
@@ -20,16 +22,23 @@ verbs_device* AllocDevice(verbs_sysfs_dev*) {
 
 void FreeDevice(verbs_device* device) { std::free(device); }
 
-constexpr verbs_match_ent kMatches[] = {
-    {nullptr, "rdma_device:Nurnic[0-9]*", 0, 0, kVerbsMatchModalias},
-    {nullptr, nullptr, 0, 0, 0},
-};
+// Devices of every kind, by name. libibverbs keeps the pointers.
+const verbs_match_ent* Matches() {
+  static char names[URNIC_DEVICE_KINDS][48];
+  static verbs_match_ent matches[URNIC_DEVICE_KINDS + 1];  // the last: the end
+  for (int i = 0; i < URNIC_DEVICE_KINDS; ++i) {
+    std::snprintf(names[i], sizeof(names[i]), "rdma_device:N%s[0-9]*",
+                  urnic_device_kinds[i].name_prefix);
+    matches[i] = {nullptr, names[i], 0, 0, kVerbsMatchModalias};
+  }
+  return matches;
+}
 
-constexpr verbs_device_ops kDeviceOps = {
+verbs_device_ops device_ops = {
     .name = "urnic",
     .match_min_abi_version = URNIC_PROVIDER_ABI,
     .match_max_abi_version = URNIC_PROVIDER_ABI,
-    .match_table = kMatches,
+    .match_table = nullptr,  // Register()
     .static_providers = nullptr,
     .match_device = nullptr,
     .alloc_context = OpenContext,
@@ -40,7 +49,8 @@ constexpr verbs_device_ops kDeviceOps = {
 
 __attribute__((constructor)) void Register() {
   if (!LibraryIsSupported() || KeepOrBeFreshCopy()) return;
-  verbs_register_driver_34(&kDeviceOps);
+  device_ops.match_table = Matches();
+  verbs_register_driver_34(&device_ops);
   OfferRdmaCmDevice();
 }
 

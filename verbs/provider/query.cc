@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "verbs/control/device_kind.h"
 #include "verbs/control/limits.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
@@ -20,8 +21,47 @@ constexpr uint8_t kPhysLinkUp = 5;
 constexpr uint8_t kPhysDisabled = 3;
 constexpr uint8_t kPortNeedsGrh = 1;  // IBV_QPF_GRH_REQUIRED
 
+// What every kind of device can do, and what follows from its services and from
+// their requests.
+unsigned CapFlagsOf(const urnic_device_kind& kind) {
+  constexpr uint32_t kXrc =
+      URNIC_SERVICE_XRC_INITIATOR | URNIC_SERVICE_XRC_TARGET;
+  constexpr struct {
+    uint32_t services;  // any of them
+    unsigned flags;
+  } kOfServices[] = {
+      {URNIC_SERVICE_RC | kXrc, IBV_DEVICE_RC_RNR_NAK_GEN},
+      {kXrc, IBV_DEVICE_XRC},
+      {URNIC_SERVICE_UD,
+       IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_BAD_QKEY_CNTR},
+      {URNIC_SERVICE_RC | URNIC_SERVICE_UC | URNIC_SERVICE_UD | kXrc,
+       IBV_DEVICE_BAD_PKEY_CNTR},
+  };
+  constexpr struct {
+    RequestSet requests;  // all of them
+    unsigned flags;
+  } kOfRequests[] = {
+      {RequestBit(URNIC_WR_BIND_MW),
+       IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B},
+      {RequestBit(URNIC_WR_LOCAL_INV) | RequestBit(URNIC_WR_SEND_WITH_INV),
+       IBV_DEVICE_MEM_MGT_EXTENSIONS},
+  };
+  unsigned flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
+                   IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_PORT_ACTIVE_EVENT;
+  for (const auto& row : kOfServices) {
+    if ((kind.services & row.services) != 0) flags |= row.flags;
+  }
+  const RequestSet requests = control::AllRequestsOf(kind);
+  for (const auto& row : kOfRequests) {
+    if ((row.requests & ~requests) == 0) flags |= row.flags;
+  }
+  return flags;
+}
+
 void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   using namespace control;
+  const urnic_device_kind& kind = *identity.device_kind;
+  const urnic_device_limits& limits = kind.limits;
   std::strncpy(a.fw_ver, URNIC_FW_VERSION, sizeof(a.fw_ver) - 1);
   std::memcpy(&a.node_guid, identity.node_guid, sizeof(a.node_guid));
   a.sys_image_guid = a.node_guid;
@@ -29,33 +69,31 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.page_size_cap = 0xfffff000;  // any: nothing here has pages
   a.vendor_id = kNoVendor;
   a.hw_ver = URNIC_HW_REVISION;
-  a.max_qp = kMaxQps;
+  a.max_qp = static_cast<int>(limits.max_qps);
   a.max_qp_wr = kMaxQpWr;
-  a.device_cap_flags =
-      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN |
-      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
-      IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_MEM_WINDOW |
-      IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
-      IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
-      IBV_DEVICE_PORT_ACTIVE_EVENT;
+  a.device_cap_flags = CapFlagsOf(kind);
   a.max_sge = kMaxSge;
   a.max_sge_rd = kMaxSge;
-  a.max_cq = kMaxCqs;
+  a.max_cq = static_cast<int>(limits.max_cqs);
   a.max_cqe = kMaxCqe;
-  a.max_mr = kMaxMrs;
-  a.max_mw = kMaxMrs;  // of the same table
-  a.max_pd = kMaxPds;
+  a.max_mr = static_cast<int>(limits.max_mrs);
+  a.max_mw = a.max_mr;  // of the same table
+  a.max_pd = static_cast<int>(limits.max_pds);
   a.max_qp_rd_atom = kMaxRdAtomic;
   a.max_qp_init_rd_atom = kMaxRdAtomic;
-  a.max_res_rd_atom = kMaxQps * kMaxRdAtomic;
+  a.max_res_rd_atom = static_cast<int>(limits.max_qps * kMaxRdAtomic);
   // IBV_ATOMIC_GLOB would be true, as the CPU's own instructions execute them,
   // but UCX 1.13 takes it for no atomics at all: no hardware says so.
-  a.atomic_cap = IBV_ATOMIC_HCA;
-  a.max_mcast_grp = kMaxMcastGroups;
-  a.max_mcast_qp_attach = kMaxMcastQpsPerGroup;
-  a.max_total_mcast_qp_attach = kMaxMcastGroups * kMaxMcastQpsPerGroup;
-  a.max_ah = kMaxAhs;
-  a.max_srq = kMaxSrqs;
+  a.atomic_cap = (AllRequestsOf(kind) & RequestsOf(RequestFamily::kAtomic)) != 0
+                     ? IBV_ATOMIC_HCA
+                     : IBV_ATOMIC_NONE;
+  if (HasService(kind, QpService::kUd)) {
+    a.max_mcast_grp = kMaxMcastGroups;
+    a.max_mcast_qp_attach = kMaxMcastQpsPerGroup;
+    a.max_total_mcast_qp_attach = kMaxMcastGroups * kMaxMcastQpsPerGroup;
+  }
+  a.max_ah = static_cast<int>(limits.max_ahs);
+  a.max_srq = static_cast<int>(limits.max_srqs);
   a.max_srq_wr = kMaxSrqWr;
   a.max_srq_sge = kMaxSge;
   a.max_pkeys = static_cast<uint16_t>(identity.num_pkeys);
@@ -63,24 +101,32 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.phys_port_cnt = 1;
 }
 
-// What this release of libibverbs can ask for.
-uint64_t ExtendedFlags() {
-  return (QpExBytes() >= kQpExBytes44 ? kDeviceAtomicWrite : 0) |
-         (QpExBytes() >= kQpExBytes45 ? kDeviceFlushGlobal : 0);
+// Of its requests, those that this release of libibverbs can ask for.
+uint64_t ExtendedFlags(const urnic_device_kind& kind) {
+  const RequestSet requests = control::AllRequestsOf(kind);
+  const auto has = [&](uint8_t opcode, size_t release) {
+    return Contains(requests, opcode) && QpExBytes() >= release;
+  };
+  return (has(URNIC_WR_ATOMIC_WRITE, kQpExBytes44) ? kDeviceAtomicWrite : 0) |
+         (has(URNIC_WR_FLUSH, kQpExBytes45) ? kDeviceFlushGlobal : 0);
 }
 
 // Memory is never pinned: pages come when they are touched, by the CPU.
-void FillOnDemandPaging(ibv_device_attr_ex& a) {
+void FillOnDemandPaging(const urnic_device_kind& kind, ibv_device_attr_ex& a) {
   constexpr uint32_t kSendRecv =
       IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
   constexpr uint32_t kConnected = kSendRecv | IBV_ODP_SUPPORT_WRITE;
   constexpr uint32_t kReliable =
       kConnected | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
   a.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
-  a.odp_caps.per_transport_caps = {.rc_odp_caps = kReliable,
-                                   .uc_odp_caps = kConnected,
-                                   .ud_odp_caps = kSendRecv};
-  a.xrc_odp_caps = kReliable;
+  const auto of = [&](QpService service, uint32_t caps) {
+    return control::HasService(kind, service) ? caps : 0;
+  };
+  a.odp_caps.per_transport_caps = {
+      .rc_odp_caps = of(QpService::kRc, kReliable),
+      .uc_odp_caps = of(QpService::kUc, kConnected),
+      .ud_odp_caps = of(QpService::kUd, kSendRecv)};
+  a.xrc_odp_caps = of(QpService::kXrcInitiator, kReliable);
 }
 
 }  // namespace
@@ -101,15 +147,16 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   // Older programs have room for less, newer ones for more.
   ibv_device_attr_ex answer = {};
-  FillLimits(Context::From(context)->device().identity(), answer.orig_attr);
+  const control::Device& device = Context::From(context)->device();
+  FillLimits(device.identity(), answer.orig_attr);
   answer.device_cap_flags_ex =
-      answer.orig_attr.device_cap_flags | ExtendedFlags();
+      answer.orig_attr.device_cap_flags | ExtendedFlags(device.kind());
   answer.phys_port_cnt_ex = 1;
   answer.completion_timestamp_mask = UINT64_MAX;
   answer.hca_core_clock = 1'000'000;  // kHz: nanoseconds
   answer.cq_mod_caps = {.max_cq_count = UINT16_MAX,
                         .max_cq_period = UINT16_MAX};
-  FillOnDemandPaging(answer);
+  FillOnDemandPaging(device.kind(), answer);
   std::memset(attr, 0, bytes);
   std::memcpy(attr, &answer, std::min(bytes, sizeof(answer)));
   return 0;
@@ -123,7 +170,7 @@ int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
   attr->phys_state = now.active ? kPhysLinkUp : kPhysDisabled;
   attr->max_mtu = IBV_MTU_4096;
   attr->active_mtu = static_cast<ibv_mtu>(now.active_mtu);
-  attr->gid_tbl_len = URNIC_GID_TABLE_LEN;
+  attr->gid_tbl_len = static_cast<int>(device.kind().gid_table_len);
   attr->port_cap_flags = URNIC_PORT_CAP_FLAGS;
   attr->max_msg_sz = control::kMaxMessageBytes;
   attr->pkey_tbl_len = static_cast<uint16_t>(device.identity().num_pkeys);
@@ -133,7 +180,7 @@ int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
   attr->active_width = URNIC_PORT_ACTIVE_WIDTH;
   attr->active_speed = URNIC_PORT_ACTIVE_SPEED;
   attr->link_layer = IBV_LINK_LAYER_ETHERNET;
-  attr->flags = kPortNeedsGrh;
+  if (device.kind().needs_grh != 0) attr->flags = kPortNeedsGrh;
   return 0;
 }
 

@@ -1,0 +1,21 @@
+#include "verbs/identity/device_kind.h"
+
+#include "verbs/identity/device_identity.h"
+
+const struct urnic_device_kind urnic_device_kinds[URNIC_DEVICE_KINDS] = {
+    [URNIC_DEVICE_ROCE] =
+        {
+            .name_prefix = "urnic",
+            .node_type = "1: CA",
+            .gid_table_len = URNIC_GID_TABLE_LEN,
+            .needs_grh = 1,
+            .services = URNIC_SERVICE_RC | URNIC_SERVICE_UC | URNIC_SERVICE_UD |
+                        URNIC_SERVICE_XRC_INITIATOR | URNIC_SERVICE_XRC_TARGET,
+            .limits = {.max_qps = 1200000,
+                       .max_cqs = 1u << 16,
+                       .max_pds = 1u << 16,
+                       .max_mrs = 1u << 18,
+                       .max_srqs = 1u << 16,
+                       .max_ahs = 1u << 16},
+        },
+};
