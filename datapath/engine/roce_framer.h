@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "datapath/engine/roce_path.h"
 #include "datapath/memory/address_space.h"
@@ -52,23 +53,37 @@ class RoceFramer {
            view.dst == path.local;
   }
 
+  // The running ICRC before the BTH of a frame that has the headers of an
+  // earlier one from the path's peer; null if it has not. Such a frame is plain
+  // (wire::PlainHeaders), complete, of our VLAN and without a congestion mark.
+  // REQUIRES: so many bytes.
+  static const uint32_t* FindKnown(const RocePath& path,
+                                   std::span<const uint8_t> frame) {
+    const auto& [eth, ip, udp] =
+        *reinterpret_cast<const wire::PlainHeaders*>(frame.data());
+    const uint32_t ip_bytes = ip.total_length.value();
+    if (eth.ether_type.value() != wire::kEtherTypeIpv4 ||
+        path.headers.is_tagged() || frame.size() < sizeof(eth) + ip_bytes ||
+        udp.length.value() + uint32_t{sizeof(ip)} != ip_bytes ||
+        wire::Gid::FromIpv4(ip.src) != path.remote ||
+        wire::Gid::FromIpv4(ip.dst) != path.local) {
+      return nullptr;
+    }
+    return path.received.Find(reinterpret_cast<const uint8_t*>(&ip));
+  }
+
   static bool IcrcIsRight(RocePath& path, const wire::FrameView& view,
                           bool from_peer) {
-    if (__builtin_expect(!from_peer || view.framing != wire::Framing::kIpv4,
+    if (__builtin_expect(!from_peer || view.framing != wire::Framing::kIpv4 ||
+                             view.congestion_experienced(),
                          0)) {
       return wire::VerifyIcrc(view.l3, view.framing, view.payload_bytes);
     }
-    // Only these fields differ between the headers of two packets of one peer:
-    // the length, the UDP source port and, from peers that count it, the IPv4
-    // identification. "Don't fragment" may be set or not.
-    const auto* ip = reinterpret_cast<const wire::Ipv4*>(view.l3);
-    uint32_t id_and_flags;
-    std::memcpy(&id_and_flags, &ip->identification, sizeof(id_and_flags));
-    const uint64_t rest = uint64_t{id_and_flags} << 16 | view.udp_src_port;
-    const uint32_t prefix = path.received.Get(
-        rest, static_cast<uint16_t>(view.payload_bytes),
-        [&] { return wire::IcrcPrefix(view.l3, wire::Framing::kIpv4); });
-    return wire::VerifyIcrcAfter(prefix, view.payload, view.payload_bytes);
+    if (path.received.Find(view.l3) == nullptr) {
+      path.received.Keep(view.l3, wire::IcrcPrefix(view.l3, view.framing));
+    }
+    return wire::VerifyIcrcAfter(*path.received.Find(view.l3), view.payload,
+                                 view.payload_bytes);
   }
 
  private:

@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "transport/net/path.h"
+#include "transport/wire/ipv4.h"
 
 namespace urnic {
 
@@ -34,23 +36,65 @@ class IcrcPrefixCache {
   uint32_t states_[kEntries] = {};
 };
 
-// The same for packets of a peer, whose headers we do not control.
-class PeerIcrcPrefixCache {
+// The IPv4 and UDP headers of a peer's latest packets, and the running ICRC
+// behind them. Nearly every packet has the headers of an earlier one. Those
+// need not be parsed or hashed again.
+class PeerHeaderCache {
  public:
-  // `rest` holds everything besides the length that the ICRC covers and that
-  // may differ between two packets of this path.
-  template <typename Compute>
-  uint32_t Get(uint64_t rest, uint16_t length, Compute&& compute) {
-    if (__builtin_expect(rest != rest_, 0)) {
-      rest_ = rest;
-      by_length_ = IcrcPrefixCache();
+  // Null: no packet that was kept had these headers. The UDP checksum, which
+  // the ICRC does not cover, is not compared. REQUIRES: the addresses are those
+  // of the path, and the UDP length is what the IPv4 length says.
+  const uint32_t* Find(const uint8_t* headers) const {
+    const Entry& entry = entries_[PlaceOf(headers)];
+    return entry.begin == Word(headers, kBegin) &&
+                   entry.sum == Word(headers, kSum) &&
+                   fragment_ == Word(headers, kFragment) &&
+                   ports_ == Word(headers, kPorts)
+               ? &entry.state
+               : nullptr;
+  }
+  // REQUIRES: the same, and the headers are without fault.
+  void Keep(const uint8_t* headers, uint32_t state) {
+    if (fragment_ != Word(headers, kFragment) ||
+        ports_ != Word(headers, kPorts)) {
+      *this = PeerHeaderCache();
     }
-    return by_length_.Get(length, compute);
+    fragment_ = Word(headers, kFragment);
+    ports_ = Word(headers, kPorts);
+    entries_[PlaceOf(headers)] = {.begin = Word(headers, kBegin),
+                                  .sum = Word(headers, kSum),
+                                  .state = state};
   }
 
  private:
-  uint64_t rest_ = 0;
-  IcrcPrefixCache by_length_;
+  // Four bytes each.
+  static constexpr size_t kBegin = 0;     // version, TOS, length
+  static constexpr size_t kFragment = 4;  // identification, flags, offset
+  static constexpr size_t kSum = 8;       // TTL, protocol, checksum
+  static constexpr size_t kPorts = sizeof(wire::Ipv4);
+
+  // What depends on the packet's length. The unused begin with zero, as no
+  // header does.
+  struct Entry {
+    uint32_t begin = 0;
+    uint32_t sum = 0;
+    uint32_t state = 0;
+  };
+
+  static uint32_t Word(const uint8_t* headers, size_t at) {
+    uint32_t word;
+    std::memcpy(&word, headers + at, sizeof(word));
+    return word;
+  }
+  // An acknowledgement has one entry, and a message of any power of two from
+  // eight bytes on has the other.
+  static size_t PlaceOf(const uint8_t* headers) {
+    return headers[offsetof(wire::Ipv4, total_length) + 1] >> 2 & 1;
+  }
+
+  uint32_t fragment_ = 0;
+  uint32_t ports_ = 0;
+  Entry entries_[2];
 };
 
 // A path, with the caches of RoCE's framer for packets along it.
@@ -65,7 +109,7 @@ struct RocePath : net::Path {
   }
 
   IcrcPrefixCache sent;
-  PeerIcrcPrefixCache received;  // see RoceFramer::IcrcIsRight()
+  PeerHeaderCache received;  // see RoceFramer::FindKnown()
 };
 
 }  // namespace urnic

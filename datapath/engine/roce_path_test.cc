@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
+
 namespace urnic {
 namespace {
 
@@ -22,18 +25,38 @@ TEST(IcrcPrefixCache, AnAcknowledgementAndAShortSendHaveAnEntryEach) {
   EXPECT_EQ(computed, 2);
 }
 
-TEST(PeerIcrcPrefixCache, AnotherHeaderForgetsAllLengths) {
-  PeerIcrcPrefixCache cache;
-  uint32_t next = 100;
-  const auto get = [&](uint64_t rest, uint16_t length) {
-    return cache.Get(rest, length, [&] { return next++; });
-  };
-  EXPECT_EQ(get(1, 20), 100u);
-  EXPECT_EQ(get(1, 24), 101u);
-  EXPECT_EQ(get(1, 20), 100u);
-  EXPECT_EQ(get(2, 20), 102u);
-  EXPECT_EQ(get(2, 24), 103u);
-  EXPECT_EQ(get(1, 24), 104u);
+// Headers of IPv4 and UDP, as far as the cache looks at them.
+std::array<uint8_t, 28> Headers(uint8_t identification, uint8_t length) {
+  std::array<uint8_t, 28> headers = {0x45, 0, 0, length, 0, identification};
+  return headers;
+}
+
+TEST(PeerHeaderCache, KeepsAnAcknowledgementAndAMessage) {
+  PeerHeaderCache cache;
+  const auto ack = Headers(0, 48);
+  const auto send = Headers(0, 52);
+  EXPECT_EQ(cache.Find(ack.data()), nullptr);
+  cache.Keep(ack.data(), 7);
+  EXPECT_EQ(cache.Find(send.data()), nullptr);
+  cache.Keep(send.data(), 8);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_NE(cache.Find(ack.data()), nullptr);
+    ASSERT_NE(cache.Find(send.data()), nullptr);
+    EXPECT_EQ(*cache.Find(ack.data()), 7u);
+    EXPECT_EQ(*cache.Find(send.data()), 8u);
+  }
+}
+
+TEST(PeerHeaderCache, AnotherHeaderForgetsAllLengths) {
+  PeerHeaderCache cache;
+  cache.Keep(Headers(0, 48).data(), 7);
+  cache.Keep(Headers(0, 52).data(), 8);
+  cache.Keep(Headers(1, 52).data(), 9);
+  ASSERT_NE(cache.Find(Headers(1, 52).data()), nullptr);
+  EXPECT_EQ(*cache.Find(Headers(1, 52).data()), 9u);
+  EXPECT_EQ(cache.Find(Headers(0, 48).data()), nullptr);
+  EXPECT_EQ(cache.Find(Headers(1, 48).data()), nullptr);
+  EXPECT_EQ(cache.Find(Headers(0, 52).data()), nullptr);
 }
 
 }  // namespace

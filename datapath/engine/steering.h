@@ -7,6 +7,7 @@
 
 #include <rte_mbuf.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -45,8 +46,6 @@ class Steering {
   // not prefetched again: a ping-pong has only one, and 16 lines are 100
   // instructions.
   void Prefetch(std::span<rte_mbuf* const> frames) {
-    constexpr size_t kAtIp = sizeof(wire::Ethernet);
-    constexpr size_t kAtQpn = kAtIp + sizeof(wire::Ipv4) + 8 + 4;
     uint32_t before = last_prefetched_;
     for (const rte_mbuf* mbuf : frames) {
       const uint8_t* frame = rte_pktmbuf_mtod(mbuf, const uint8_t*);
@@ -65,6 +64,16 @@ class Steering {
   // need do nothing more unless it is kMulticast. REQUIRES: `out` is new.
   RxVerdict Steer(std::span<const uint8_t> frame, Time now,
                   SteeredPacket& out) {
+    if (frame.size() >= kShortest) {
+      const auto& bth = *reinterpret_cast<const wire::Bth*>(
+          frame.data() + sizeof(wire::PlainHeaders));
+      EngineQp* const qp = network_->qps().Find(bth.dest_qp().value);
+      const uint32_t* const known =
+          qp == nullptr ? nullptr : RoceFramer::FindKnown(qp->path, frame);
+      if (__builtin_expect(known != nullptr, 1)) {
+        return SteerKnown(*qp, *known, frame, now, out);
+      }
+    }
     wire::FrameView& view = view_;
     const RxVerdict shape = wire::ParseFrame(frame.data(), frame.size(), view);
     // The verdict names the wire, usually RoCE. Another wire with flows gets a
@@ -80,6 +89,28 @@ class Steering {
 
  private:
   static constexpr uint32_t kMulticastQpn = 0xffffff;  // IBTA 9.8.3.4
+  // Where a plain frame has the word with its QPN.
+  static constexpr size_t kAtQpn =
+      sizeof(wire::PlainHeaders) + offsetof(wire::Bth, fecn_becn_qpn);
+  static constexpr size_t kShortest =
+      sizeof(wire::PlainHeaders) + sizeof(wire::Bth) + wire::kIcrcBytes;
+
+  // What nearly every frame is: its headers have been seen before, so that it
+  // comes from the queue pair's peer. `known`: of RoceFramer::FindKnown().
+  RxVerdict SteerKnown(EngineQp& qp, uint32_t known,
+                       std::span<const uint8_t> frame, Time now,
+                       SteeredPacket& out) {
+    const auto& headers =
+        *reinterpret_cast<const wire::PlainHeaders*>(frame.data());
+    const uint8_t* const bth = frame.data() + sizeof(headers);
+    const uint32_t bytes = headers.udp.length.value() - sizeof(wire::Udp);
+    const RxVerdict form = wire::ParseRoce(bth, bytes, out.packet);
+    if (form != RxVerdict::kAccept) return form;
+    out.packet.ip = reinterpret_cast<const uint8_t*>(&headers.ip);
+    out.packet.framing = wire::Framing::kIpv4;
+    if (!wire::VerifyIcrcAfter(known, bth, bytes)) return RxVerdict::kBadIcrc;
+    return Admit(qp, nullptr, /*marked=*/false, now, out);
+  }
 
   RxVerdict SteerRoce(const wire::FrameView& view, Time now,
                       SteeredPacket& out) {
@@ -99,26 +130,32 @@ class Steering {
     if (!RoceFramer::IcrcIsRight(qp->path, view, from_peer)) {
       return RxVerdict::kBadIcrc;
     }
+    return Admit(*qp, from_peer ? nullptr : &view, marked, now, out);
+  }
+
+  // Whether the queue pair may get the packet. `stranger`: a frame that is not
+  // from its peer.
+  RxVerdict Admit(EngineQp& qp, const wire::FrameView* stranger, bool marked,
+                  Time now, SteeredPacket& out) {
+    RxPacket& packet = out.packet;
     const bool cnp = packet.info->kind == wire::PacketKind::kCnp;
-    if (packet.info->service != qp->wire_service() && !cnp) {
+    if (packet.info->service != qp.wire_service() && !cnp) {
       return RxVerdict::kWrongTransport;
     }
-    if (qp->state() < QpState::kRtr) return RxVerdict::kQpNotReady;
-    if (__builtin_expect(qp->service() == QpService::kUd, 0)) {
-      if (!network_->host().IsLocal(view.dst)) return RxVerdict::kNotForUs;
-    } else if (!from_peer) {
-      return network_->host().IsLocal(view.dst) ? RxVerdict::kWrongPeer
-                                                : RxVerdict::kNotForUs;
+    if (qp.state() < QpState::kRtr) return RxVerdict::kQpNotReady;
+    if (stranger != nullptr) {
+      if (!network_->host().IsLocal(stranger->dst)) return RxVerdict::kNotForUs;
+      if (qp.service() != QpService::kUd) return RxVerdict::kWrongPeer;
     }
     if (__builtin_expect(packet.info->has_xrceth, 0)) {
-      packet.xrc_ring = network_->FindXrcRing(*qp, packet);
+      packet.xrc_ring = network_->FindXrcRing(qp, packet);
     }
-    if (!net::PkeyMatches(packet.bth->pkey.value(), qp->pkey())) {
+    if (!net::PkeyMatches(packet.bth->pkey.value(), qp.pkey())) {
       return RxVerdict::kBadPkey;
     }
-    if (__builtin_expect(cnp, 0)) return qp->OnCnp(now);
-    if (__builtin_expect(marked, 0)) qp->OnMarked(packet, now);
-    out.qp = qp;
+    if (__builtin_expect(cnp, 0)) return qp.OnCnp(now);
+    if (__builtin_expect(marked, 0)) qp.OnMarked(packet, now);
+    out.qp = &qp;
     return RxVerdict::kAccept;
   }
 
