@@ -65,7 +65,7 @@ class Receiver {
   // the end.
   void FreeReceived() {
     if (count_ == 0) return;
-    rte_pktmbuf_free_bulk(frames_, count_);
+    tx_->Recycle(frames_, count_);
     count_ = 0;
   }
 
@@ -88,14 +88,14 @@ class Receiver {
       __builtin_prefetch(data + 64);
     }
     steering_.Prefetch({frames, count});
+    SteeredPacket steered;  // making one takes time
     for (uint32_t i = 0; i < count; ++i) {
-      SteeredPacket steered;
       const RxVerdict verdict = steering_.Steer(
           {rte_pktmbuf_mtod(frames[i], const uint8_t*), frames[i]->data_len},
           now, steered);
       if (__builtin_expect(verdict != RxVerdict::kAccept, 0)) {
         ++counters_->verdicts[static_cast<size_t>(verdict)];
-        if (!steered.members.empty()) DeliverToGroup(steered, now);
+        if (verdict == RxVerdict::kMulticast) DeliverToGroup(steered, now);
         continue;
       }
       if (steered.qp != run_.qp) FinishRun(now);

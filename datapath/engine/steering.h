@@ -25,9 +25,9 @@ namespace urnic {
 // What steering says of a RoCE packet that it accepts.
 struct SteeredPacket {
   RxPacket packet;
-  EngineQp* qp = nullptr;
-  // Verdict kMulticast: the receivers, instead of `qp`. Valid until a queue
-  // pair joins or leaves.
+  EngineQp* qp = nullptr;  // of verdict kAccept
+  // Of verdict kMulticast: the receivers. Valid until a queue pair joins or
+  // leaves.
   std::span<EngineQp* const> members;
   bool from_us = false;  // ... and one of our addresses is its source
 };
@@ -61,9 +61,10 @@ class Steering {
   }
 
   // kAccept: a packet of `out.qp`. The caller counts any other verdict, and
-  // need do nothing more unless it is kMulticast. REQUIRES: `out` is new.
+  // need do nothing more unless it is kMulticast.
   RxVerdict Steer(std::span<const uint8_t> frame, Time now,
                   SteeredPacket& out) {
+    out.packet.xrc_ring = nullptr;
     if (frame.size() >= kShortest) {
       const auto& bth = *reinterpret_cast<const wire::Bth*>(
           frame.data() + sizeof(wire::PlainHeaders));

@@ -21,8 +21,23 @@ bool TransmitQueue::Refill() {
   return true;
 }
 
-bool TransmitQueue::Flush() {
-  if (waiting_count_ == 0) return true;
+void TransmitQueue::Recycle(rte_mbuf** frames, uint32_t count) {
+  rte_mempool* const pool = port_->pool();
+  uint32_t others = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    rte_mbuf* const frame = frames[i];
+    if (empty_count_ != kBurstMax && frame->pool == pool &&
+        rte_mbuf_refcnt_read(frame) == 1 && RTE_MBUF_DIRECT(frame)) {
+      rte_pktmbuf_reset(frame);
+      empty_[empty_count_++] = frame;
+    } else {
+      frames[others++] = frame;
+    }
+  }
+  if (others != 0) rte_pktmbuf_free_bulk(frames, others);
+}
+
+bool TransmitQueue::FlushWaiting() {
   const uint32_t sent = port_->Transmit(waiting_ + waiting_first_,
                                         static_cast<uint16_t>(waiting_count_));
   counters_->tx_packets += sent;

@@ -36,6 +36,10 @@ class TransmitQueue final : public net::FrameSink {
   void TopUp() {
     if (empty_count_ < kBurstMax / 2) Refill();
   }
+  // Frees received frames. Those of our own pool fill the stock first, which
+  // spares them, and the frames that will be sent, the way through the pool.
+  // Overwrites `frames`. REQUIRES: each in one segment.
+  void Recycle(rte_mbuf** frames, uint32_t count);
   // The frame that the i-th TakeEmpty() from now will return. REQUIRES: i <
   // empty_frames().
   rte_mbuf* PeekEmpty(uint32_t i) const { return empty_[empty_count_ - 1 - i]; }
@@ -55,7 +59,7 @@ class TransmitQueue final : public net::FrameSink {
   }
   // Passes frames to the port. False: the port's ring is full and frames are
   // left.
-  bool Flush();
+  bool Flush() { return waiting_count_ == 0 || FlushWaiting(); }
   // The port has not accepted all frames yet. A full ring is back-pressure, not
   // loss: no further frames are built.
   bool blocked() const { return waiting_count_ != 0; }
@@ -80,6 +84,7 @@ class TransmitQueue final : public net::FrameSink {
 
  private:
   bool Refill();
+  bool FlushWaiting();
 
   Port* const port_;
   EngineCounters* const counters_;
