@@ -98,6 +98,12 @@ void Engine::ControlScope::Enter() {
 Engine::ControlScope::~ControlScope() {
   if (!entered_) return;
   engine_.network_->UpdateDeadline();
+  // An acknowledgement that waits for an answer: the program does something
+  // else, and its peer may wait.
+  if (!engine_.flows_.ready().empty()) {
+    engine_.transmitter_->TransmitReady(engine_.now_,
+                                        /*may_defer_acks=*/false);
+  }
   engine_.Leave();
   if (!engine_.token_.Release(engine_.pending_)) return;
   engine_.Progress();

@@ -15,6 +15,26 @@ TEST_F(EngineWireTest, ARightWriteIsExecutedAndAcknowledged) {
   EXPECT_EQ(node_.engine().counters().ce_received, 0u);
 }
 
+// The acknowledgement waits for an answer of the program, but not behind a call
+// that is none: a peer may wait for it to do what the program relies on next
+// (perftest's server listens anew).
+TEST_F(EngineWireTest, AControlCallSendsTheAcknowledgementsThatWait) {
+  Connect();
+  ASSERT_TRUE(node_.rings().PostRecv({.wr_id = 1, .sges = {node_.Sge(0, 64)}}));
+  wire::PacketFields send;
+  send.opcode = static_cast<uint8_t>(wire::Opcode::kRcSendOnly);
+  send.dest_qp = Qpn{node_.qp().qpn()};
+  send.ack_requested = true;
+  send.payload = kPayload;
+  Transmit(Frame(Headers(), send));
+  node_.engine().Progress();
+  urnic_cqe cqe = {};
+  ASSERT_TRUE(node_.Poll(cqe));
+  EXPECT_TRUE(Received().empty());
+  { Engine::ControlScope scope(node_.engine()); }
+  EXPECT_EQ(Received().size(), 1u);
+}
+
 TEST_F(EngineWireTest, RoceV1IsAnsweredInRoceV1) {
   Connect(/*roce_v1=*/true);
   wire::PathHeaders headers = Headers();
