@@ -202,7 +202,7 @@ bool HelperThread::Sleep(Duration polled) {
                     turn.NextDeadline());
     sleeper_.FallAsleep(wake);
   });
-  // If a program thread is inside, Serve() comes round again.
+  // If a program thread is inside, TakeTurn() ran nothing: try again.
   if (!mine || worked) return false;
   const int64_t timeout = (wake - engine_.Now()).ns();
   if (timeout > 0) Wait(timeout, engine_.port().wait_fd());

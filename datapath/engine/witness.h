@@ -1,10 +1,10 @@
 #pragma once
 
-// Who sees what an engine gives its flows, and what they do. In programs
-// nobody: of the calls below nothing is compiled. In virtual time
-// (environment.h) a simulator's oracle, which judges by them what no peer and
-// no program can see: the verdict on each packet, and the order in which
-// memory is touched.
+// Sees what an engine gives its flows, and what they do. In programs there is
+// no witness: nothing of the calls below is compiled. In virtual time
+// (environment.h) the witness is a simulator's oracle. It judges what neither a
+// peer nor a program can see: the verdict on each packet, and the order in
+// which memory is touched.
 
 #include <span>
 

@@ -24,7 +24,7 @@ uint32_t PoolSize(uint32_t rx_ring, uint32_t tx_ring);
 // RESOURCE_EXHAUSTED: says how much memory is missing.
 absl::StatusOr<rte_mempool*> TakePool(uint16_t data_room, uint32_t count);
 
-// All of its buffers are home: nobody holds one.
+// All of its buffers are back in the pool.
 bool PoolIsWhole(rte_mempool* pool);
 
 // Gives a pool back. A buffer that is still elsewhere, in the ring of a peer

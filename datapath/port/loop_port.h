@@ -9,7 +9,7 @@ namespace urnic {
 
 // The `loop` port: no wire at all. An engine short-circuits what is addressed
 // to its own device before the port, so nothing should get here; what does
-// (a packet for an address that is nobody's) is dropped and counted.
+// (a packet for an unknown address) is dropped and counted.
 class LoopPort final : public Port {
  public:
   LoopPort(PortClaim claim, uint16_t mtu, const wire::MacAddress& mac,

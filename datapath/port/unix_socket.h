@@ -8,7 +8,7 @@
 
 namespace urnic {
 
-// Removes a socket file that nobody listens on: left behind by a process that
+// Removes a socket file without a listener: left behind by a process that
 // was killed, it would keep the next one from binding.
 void RemoveStaleSocket(const std::string& path);
 

@@ -1,4 +1,4 @@
-"""Two hosts whose cable is bad on purpose."""
+"""Two hosts joined by an impaired cable."""
 
 import json
 import signal
@@ -7,7 +7,7 @@ import bed
 
 
 class ImpairedBed(bed.VethBed):
-    """Two hosts whose cable is bad on purpose, for the RNICs and the kernels
+    """Two hosts joined by an impaired cable, for the RNICs and the kernels
     alike: the hosts' interfaces end in a third namespace, where a program
     joins them (impair_bridge.cc). `there` says what is wrong on the way from
     side 0 to side 1, `back` on the other, in the words of docs/faults.md."""

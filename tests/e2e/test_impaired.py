@@ -1,4 +1,4 @@
-"""Wires that are bad on purpose: between two hosts, for the kernel and the
+"""Impaired wires: between two hosts, for the kernel and the
 RNICs alike (impaired_bed.py), and inside of an RNIC (`urnic run --fault`)."""
 
 import functools

@@ -269,10 +269,10 @@ void CmRun::React(int i, const Event& event) {
     Require(m.SetUser(h, name) == 0, "SetUser() fails");
   }
   const std::optional<int> known = node.NameOf(h);
-  Require(known.has_value(), "an event of nobody's connection");
+  Require(known.has_value(), "an event of an unknown connection");
   const int name = *known;
   Require(asks || event.user == static_cast<uint64_t>(name),
-          "an event of somebody else's connection");
+          "an event of another connection");
   Note(i, name, event.kind);
   switch (event.kind) {
     case EventKind::kReqReceived:

@@ -50,12 +50,12 @@ class Machine {
 
   // A frame comes off the wire, with a mark now and then.
   void OnFrame(Frame frame);
-  // Its destination's number; nothing: it is no packet of a queue pair.
+  // The number of its destination; none: it is not for a queue pair.
   static std::optional<uint32_t> QpnOf(const Frame& frame);
 
   void Add(uint32_t qpn, RcEnd* end) { ends_[qpn] = end; }
   void Remove(uint32_t qpn) { ends_.erase(qpn); }
-  // Null: nobody's.
+  // Null: no queue pair has the number.
   RcEnd* Find(uint32_t qpn) const {
     const auto found = ends_.find(qpn);
     return found != ends_.end() ? found->second : nullptr;

@@ -53,7 +53,7 @@ uint32_t ProgramMemory::RegisterAt(uint32_t pd, size_t offset, uint64_t length,
 
 void ProgramMemory::Deregister(uint32_t key) {
   for (mem::MrTable* table : tables_) {
-    Require(table->Deregister(MrKey{key}), "a key that nobody knows");
+    Require(table->Deregister(MrKey{key}), "an unknown key");
   }
   std::erase_if(book_, [key](const Region& r) { return r.key == key; });
 }
@@ -95,7 +95,7 @@ void ProgramMemory::Break(size_t offset, size_t length, Damage damage) {
               0);
 }
 
-void ProgramMemory::Mend() {
+void ProgramMemory::Restore() {
   URNIC_CHECK(mprotect(theirs_, size_, PROT_READ | PROT_WRITE) == 0);
 }
 

@@ -20,7 +20,7 @@ class ProgramMemory {
   static constexpr size_t kPage = 4096;
 
   // `bytes`: whole pages. The tables outlive it; they are changed under the
-  // token of their engines, or while nobody has it.
+  // token of their engines, or while it is free.
   ProgramMemory(size_t bytes, mem::MrTable& one, mem::MrTable& other);
   ~ProgramMemory();
   ProgramMemory(const ProgramMemory&) = delete;
@@ -60,7 +60,8 @@ class ProgramMemory {
   // Whole pages that are registered, but not there or read-only.
   enum class Damage : uint8_t { kReadOnly, kUnmapped };
   void Break(size_t offset, size_t length, Damage damage);
-  void Mend();
+  // Makes all pages present and writable again.
+  void Restore();
 
  private:
   struct Region {

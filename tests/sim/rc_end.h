@@ -87,8 +87,7 @@ class RcEnd final : private EngineEvents, private QpEvents {
   // Behind each effect that a packet has had on memory.
   std::function<void(const Placement&)> on_placed;
 
-  // --- For the machine
-  // --------------------------------------------------------
+  // --- For the machine ------------------------------------------------------
 
   void OnBurst(std::span<const RxPacket> packets);
   void OnVerdict(RxVerdict verdict) { verdicts_.push_back(verdict); }

@@ -139,7 +139,7 @@ void Simulation::OnFrame(int from, Frame frame) {
   const std::optional<uint32_t> qpn = Machine::QpnOf(frame);
   const RcEnd* to = qpn.has_value() ? peer.Find(*qpn) : nullptr;
   if (to == nullptr) {
-    Require(!qpn.has_value(), "a packet to nobody");
+    Require(!qpn.has_value(), "a packet to an unknown queue pair");
     world_.After(link_config_.delay,
                  [&peer, frame = std::move(frame)] { peer.OnFrame(frame); });
     return;
@@ -254,7 +254,7 @@ void Simulation::MakeMoving(Connection& c, uint32_t number) {
 void Simulation::ChooseTrouble(Connection& c) {
   c.trouble_side = static_cast<uint32_t>(random_.Below(2));
   FlowConfig& flow = c.flow_config[c.trouble_side];
-  // Without timers nobody notices that the other side has died.
+  // Without timers, the end of the other side goes unnoticed.
   switch (no_timer_ ? 7 + random_.Below(2) : random_.Below(16)) {
     case 0:
     case 1:
@@ -410,7 +410,7 @@ void Simulation::BeginNextLife(Connection& c) {
     c.ends[i]->Modify(QpState::kReset, c.config[i]);
     const urnic_queue_indices& rq = c.ends[i]->rings().rq().indices();
     Require(rq.consumer == rq.producer, "RESET keeps receives");
-    memories_[i]->Mend();
+    memories_[i]->Restore();
     RegisterKeys(c, i);
     for (auto& pool : c.pools[i]) pool->Reclaim(random_);
   }

@@ -39,7 +39,7 @@
 // reliable datagrams (REJ "invalid transport type"), redirection.
 //
 // Calls return 0 or an errno and then have changed nothing:
-//   EBADF      the handle is nobody's (any more)
+//   EBADF      the handle is not in use (any more)
 //   EINVAL     not in this state, or an argument is out of its range: codes
 //              to 31, QPNs and PSNs to 24 bits, counts to the field's width,
 //              private data longer than its field
@@ -143,10 +143,10 @@ class ConnectionManager {
   // whose handle is destroyed; the order in which another one should adopt
   // them: what is half-open by its age.
   std::vector<uint32_t> CommIds() const;
-  // False: nobody's.
+  // False: the id is not in use.
   bool Copy(uint32_t local_comm_id, MovedConnection& out) const;
   // Another manager has it: here it is gone, and so is its handle, without a
-  // message or an event. EBADF: nobody's.
+  // message or an event. EBADF: the id is not in use.
   int Forget(uint32_t local_comm_id);
   // Goes on from what a manager of this CA has left, under a new handle; one
   // that is half-open belongs to the listener that is here for its service id.
@@ -160,10 +160,10 @@ class ConnectionManager {
 
   // --- Queries ------------------------------------------------------------
   bool Exists(Handle handle) const { return routing_.Find(handle) != nullptr; }
-  // kIdle for a handle that is nobody's.
+  // kIdle for a handle that is not in use.
   State state(Handle handle) const;
   int GetQpAttributes(Handle handle, QpAttributes& out) const;
-  // Communication ids, for tests; 0 for nobody's.
+  // Communication ids, for tests; 0 for a handle that is not in use.
   uint32_t local_comm_id(Handle handle) const;
   uint32_t remote_comm_id(Handle handle) const;
   // A connection of this QP is being set up, is established, being ended or in
@@ -182,13 +182,13 @@ class ConnectionManager {
   // The same for a handle: EBADF.
   template <typename F>
   int Call(Handle handle, Time now, Sink& sink, const F& f);
-  // Deadlines and indexes are as the state wants them; who is gone has no
-  // place.
+  // Deadlines and indexes are as the state wants them; a connection that is
+  // over gives up its place.
   void Settle(Place& p, bool answered);
   Place* Allocate();
 
-  // Received messages: whom they are for, and what is said where that is
-  // nobody.
+  // Received messages: each finds the connection that it is for, or gets the
+  // answer for a message without one.
   RxVerdict OnReq(const wire::CmReq& req, const net::PathQuery& from, Time now,
                   Sink& sink);
   RxVerdict OnRepeatedReq(Place& p, const wire::CmReq& req,

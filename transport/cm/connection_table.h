@@ -51,8 +51,8 @@ class ConnectionTable {
   // when as many are in use as there may be, or all ids of the place are with
   // connections that came from elsewhere.
   Place* Allocate();
-  // The same with this communication id, which is nobody's here. Also null when
-  // the lessor does not give it.
+  // The same with this communication id. Also null when the lessor does not
+  // give it. REQUIRES: the id is not in use here.
   Place* Adopt(uint32_t comm_id);
   // REQUIRES: it is over, or a listener that was removed.
   void Free(Place& p);

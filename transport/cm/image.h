@@ -19,13 +19,14 @@
 
 namespace urnic::cm {
 
-// The bytes that the image has of what this communication id of ours names; 0:
-// it is nobody's. When `out` is smaller, what is in it then is none.
+// Writes the image of the connection or resolution with this local
+// communication id. Returns the image's size in bytes; 0: the id is not in use.
+// If `out` is smaller than that, its contents are not an image.
 size_t ExtractImage(const ConnectionManager& from, uint32_t local_comm_id,
                     Time now, std::span<uint8_t> out);
 
 // `to` goes on with it, on the clock that shows `now`; `out` is its handle
-// there. Who refuses has changed nothing.
+// there. A manager that refuses has changed nothing.
 //
 // The image may be anybody's: it is refused, or gives a connection that could
 // have come to this state by itself. Besides, it is refused where

@@ -20,7 +20,7 @@ class Routing {
   // --- Places --------------------------------------------------------------
   // Null: all are in use. To be begun, and given to Settle().
   Place* Allocate();
-  // The same with this communication id, which is nobody's here.
+  // The same with this communication id. REQUIRES: it is not in use here.
   Place* Adopt(uint32_t comm_id);
   // REQUIRES: it is over, and Settle() knows.
   void Free(Place& p);

@@ -21,8 +21,8 @@
 namespace urnic::cm {
 
 // A listener, a connection or a datagram resolution (SIDR). Small integers,
-// never pointers; one that was destroyed is recognized (EBADF), also after
-// its place was used again. Zero is nobody's.
+// never pointers. A destroyed handle is recognized (EBADF), even after its
+// place was used again. Zero is invalid.
 struct Handle {
   uint32_t value = 0;
   bool valid() const { return value != 0; }
@@ -257,9 +257,9 @@ struct Config {
   uint64_t ca_guid = 0;  // the node GUID
   // Random, so that a peer does not take a restarted program for the old one.
   uint32_t first_communication_id = 1;
-  // Random: it decides the order in which the other ids follow, so that nobody
-  // can guess it. Whoever knows an id can end its connection from the peer's
-  // address.
+  // Random: it decides the order in which the other ids follow, so that they
+  // cannot be guessed. Someone who knows an id and can send from the peer's
+  // address can end the connection.
   NumberKey number_key;
   // Of communication ids (NumberSpace::kCommId); outlives the manager. It takes
   // one range, and has no more connections than half of that. Null: all ids are

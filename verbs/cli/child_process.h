@@ -18,7 +18,7 @@
 namespace urnic {
 
 // From here on SIGINT, SIGTERM and SIGHUP do not end this process: they make
-// StopRequested() true, and whoever waits for a child gets CANCELLED.
+// StopRequested() true, and a wait for a child returns CANCELLED.
 void CatchStopSignals();
 bool StopRequested();
 // The signal that came, 0 if none.

@@ -12,10 +12,10 @@ namespace urnic::control {
 class Device;
 
 // Sends the images of the connections on this device, a few at a time; false:
-// nobody takes the answer any more.
+// the asker is gone.
 using SendConnections = bool (*)(std::string_view device,
                                  const ControlSocket::Reply& reply);
-// Who keeps the connections of the devices of this process (rdma_cm's service),
+// The keeper of the connections of this process's devices (rdma_cm's service),
 // for as long as it lives. Any thread.
 void SetSendConnections(SendConnections send);
 

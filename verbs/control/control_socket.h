@@ -20,7 +20,7 @@ namespace urnic::control {
 
 class ControlSocket {
  public:
-  // Sends a part of the answer, of any length. False: nobody takes it any more.
+  // Sends a part of the answer, of any length. False: the asker is gone.
   using Reply = std::function<bool(std::string_view part)>;
   // Called by the thread, one request at a time.
   using Answer =
@@ -38,7 +38,7 @@ class ControlSocket {
   // 0 or an errno.
   int Listen();
   void Run();
-  // False: whoever waits cannot be accepted, for want of a descriptor.
+  // False: no descriptor is left to accept the one that waits.
   bool ServeOne();
   bool IsTrusted(int fd) const;
   bool Send(int fd, std::string_view part) const;

@@ -54,8 +54,7 @@ class DeviceRoutes {
   std::vector<net::Route> For(std::span<const GidPair> addresses) const;
 
   // FAILED_PRECONDITION: the router is neither on a link of these addresses nor
-  // where a route without a router leads. ip-route(8) refuses such a route,
-  // too.
+  // where a route without a router leads. ip-route(8) also refuses this.
   absl::Status CheckGateway(const net::Route& route,
                             std::span<const GidPair> addresses) const;
   // Adds a route of its own, and replaces one of the same prefix, gateway and

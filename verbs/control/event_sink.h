@@ -1,6 +1,6 @@
 #pragma once
 
-// Where a program's events go. Implemented by whoever faces the program (the
+// Where a program's events go. Implemented by what faces the program (the
 // verbs provider, a test), one object per open context or for all.
 //
 // Called by the holder of the engine's token, in the middle of a burst: an

@@ -51,7 +51,7 @@ class GidTable {
   std::optional<Entry> At(uint32_t index) const;
   // All that are in use, by index.
   std::vector<GidPair> Pairs() const;
-  // The identity with these GIDs, for those who render it.
+  // The identity with these GIDs, to be rendered.
   std::unique_ptr<urnic_device_identity> Snapshot() const;
 
   // ALREADY_EXISTS; RESOURCE_EXHAUSTED: URNIC_MAX_ADDRS are there.

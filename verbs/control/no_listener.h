@@ -1,7 +1,7 @@
 #pragma once
 
 // What answers on QP1 while no program of this process uses rdma_cm: nobody
-// listens, so who asks is told at once instead of asking again for a minute.
+// listens, so a peer is told at once instead of asking again for a minute.
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whose an object is: carried by each from the start, for `urnic show` and for
-// the day when a device serves many programs.
+// The owner of an object. Each object carries one from the start, for `urnic
+// show` and for the day when a device serves many programs.
 
 #include <sys/types.h>
 

@@ -14,8 +14,8 @@
 namespace urnic::control {
 
 // Where a program wants the memory of its queues (a parent domain with
-// allocators). Called by whoever creates, resizes or destroys one, without any
-// lock of ours.
+// allocators). Called by the thread that creates, resizes or destroys one,
+// without any lock of ours.
 class QueueAllocator {
  public:
   enum class Use : uint8_t { kQp, kCq, kSrq };

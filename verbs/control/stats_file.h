@@ -1,6 +1,6 @@
 #pragma once
 
-// What a device has counted, for whoever asks afterwards.
+// What a device has counted, for those who ask afterwards.
 //
 // URNIC_STATS=FILE: each device that a process closes, or has open at its
 // exit(), appends one line to the file, a JSON object:

@@ -57,8 +57,8 @@ struct urnic_preload_api {
   // -ENOMEM: not added.
   int (*channel_push)(int channel_fd, uint64_t cq_handle);
 
-  // Removes the CQ's events that nobody has read yet, and returns how many; 0
-  // when there is no such channel. For destroy_cq, which waits until the
+  // Removes the CQ's events that have not been read yet, and returns how many;
+  // 0 when there is no such channel. For destroy_cq, which waits until the
   // program has acknowledged all others. No push of the same CQ may run
   // meanwhile.
   unsigned (*channel_drop)(int channel_fd, uint64_t cq_handle);

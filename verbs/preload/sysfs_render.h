@@ -12,7 +12,7 @@ int urnic_sysfs_render(const char* root,
                        const struct urnic_device_identity* devices,
                        int num_devices);
 
-// Writes the GID table of one of them anew: whoever reads a file finds the old
+// Writes the GID table of one of them anew: a reader of a file finds the old
 // or the new content. 0 or -errno; then some files may be new already.
 int urnic_sysfs_set_gids(const char* root,
                          const struct urnic_device_identity* device);

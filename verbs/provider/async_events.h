@@ -19,15 +19,15 @@ class AsyncEvents {
   // Makes the pipe. 0 or an errno.
   int Open();
 
-  // The end to read, for ibv_context.async_fd: whoever gets it closes it.
+  // The end to read, for ibv_context.async_fd: the caller closes it.
   int read_fd() const { return read_fd_; }
 
   // Adds an event about `element` (the address of an object, or a port). Any
   // thread; never waits. False if there is no room, which takes 65536 events
-  // that nobody has read.
+  // that have not been read.
   bool Push(uint64_t element, uint32_t type);
 
-  // Removes the events about `element` that nobody has read, and returns how
+  // Removes the events about `element` that have not been read, and returns how
   // many. REQUIRES: no Push() for it meanwhile.
   uint32_t Drop(uint64_t element);
 

@@ -31,7 +31,7 @@ struct Entry {
 extern "C" const Entry URNIC_PROVIDER_ENTRY;
 
 // While this library is loaded: keeps its file for copies. True if it is such a
-// copy itself: then nobody registers it, and what the parent has open is left
+// copy itself: then it is not registered, and what the parent has open is left
 // alone.
 bool KeepOrBeFreshCopy();
 

@@ -64,8 +64,8 @@ class EventChannel {
   QueuedEvent* Front() { return events_.empty() ? nullptr : &events_.front(); }
   // REQUIRES: Front() is not null.
   void Pop();
-  // Sets the readiness anew: whoever has waited may have consumed its sign, and
-  // took no event.
+  // Sets the readiness anew: the thread that waited may have consumed its sign
+  // and taken no event.
   void Refresh() { Update(); }
 
   // Takes the events that belong to an id out, in order.

@@ -33,7 +33,7 @@ class NumberTable {
     objects_[number].reset();
     free_.push(number);
   }
-  // Null if nobody has the number.
+  // Null if the number is not in use.
   std::shared_ptr<T> Find(uint32_t number) const {
     return number < objects_.size() ? objects_[number] : nullptr;
   }
