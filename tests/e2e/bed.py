@@ -530,6 +530,25 @@ class VethBed(Bed):
              self.interface) for side in (0, 1)])
 
 
+class OneHostBed(VethBed):
+    """Both ends of the cable in one namespace, as when two processes of one
+    host have a NIC each. The programs' own connections use the loopback
+    interface."""
+
+    def __init__(self, tools, mtu=9000):
+        super().__init__(tools, mtu)
+        self.name = "onehost"
+
+    def _make(self):
+        name = self._add_namespace("a")
+        self.sides = [
+            Side(f"iface:u{n - 1}", [f"10.1.0.{n}/24", f"fd01::{n}/64"], name,
+                 "127.0.0.1") for n in (1, 2)]
+        self._add_cable(name, name, "u1")
+        for interface in ("u0", "u1"):
+            self._bring_up(name, interface)
+
+
 class SocketBed(Bed):
     """Two processes of one host whose DPDK ports meet at a unix socket. As
     root in a namespace of its own, so that port claims and TCP ports do not

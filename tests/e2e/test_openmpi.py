@@ -36,3 +36,12 @@ def over_vhost(context):
     context.need("mpirun")
     with bed.SocketBed(context.tools, "vhost") as place:
         run_ranks(context, place)
+
+
+@suite.test("onehost/openmpi")
+def on_one_host(context):
+    """Neighbouring process ids on neighbouring interfaces: what once gave both
+    packet sockets one fanout group, so that a rank lost its device."""
+    context.need("mpirun")
+    with bed.OneHostBed(context.tools) as place:
+        run_ranks(context, place)
