@@ -15,8 +15,8 @@ urnic_cqe* RingOf(const QueueMemory& memory) {
 
 absl::StatusOr<QueueMemory> MapRing(uint32_t entries,
                                     QueueAllocator* allocator) {
-  return QueueMemory::Map(size_t{entries} * sizeof(urnic_cqe), allocator,
-                          QueueAllocator::Use::kCq);
+  return QueueMemory::Make(size_t{entries} * sizeof(urnic_cqe), allocator,
+                           QueueAllocator::Use::kCq);
 }
 
 absl::Status CheckEntries(const char* what, uint32_t entries) {
@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<Cq>> Cq::Create(Device& device,
                      " of a device that has ", kCompVectors));
   }
   const uint32_t entries = std::bit_ceil(request.entries);
-  auto indices = QueueMemory::Map(sizeof(urnic_queue_indices));
+  auto indices = QueueMemory::Make(sizeof(urnic_queue_indices));
   if (!indices.ok()) return indices.status();
   auto ring = MapRing(entries, request.allocator);
   if (!ring.ok()) return ring.status();

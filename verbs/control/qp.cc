@@ -135,8 +135,8 @@ absl::StatusOr<std::shared_ptr<Qp>> Qp::Create(Device& device,
       request.caps.max_send_wr, request.caps.max_send_sge,
       request.caps.max_inline_data, own_rq ? request.caps.max_recv_wr : 0,
       own_rq ? request.caps.max_recv_sge : 0);
-  auto memory = QueueMemory::Map(layout.bytes(), request.allocator,
-                                 QueueAllocator::Use::kQp);
+  auto memory = QueueMemory::Make(layout.bytes(), request.allocator,
+                                  QueueAllocator::Use::kQp);
   if (!memory.ok()) return memory.status();
   std::shared_ptr<Qp> qp(new Qp(device, request, layout, *std::move(memory)));
   if (absl::Status s = qp->CreateInEngine(request, layout); !s.ok()) return s;

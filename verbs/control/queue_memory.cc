@@ -1,19 +1,30 @@
 #include "verbs/control/queue_memory.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 
 namespace urnic::control {
 
-absl::StatusOr<QueueMemory> QueueMemory::Map(size_t bytes,
-                                             QueueAllocator* allocator,
-                                             QueueAllocator::Use use) {
+namespace {
+
+template <typename T>
+T RoundUp(T value, T multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+uint32_t Entries(uint32_t wanted) {
+  return wanted == 0 ? 0 : std::bit_ceil(wanted);
+}
+
+}  // namespace
+
+absl::StatusOr<QueueMemory> QueueMemory::Make(size_t bytes,
+                                              QueueAllocator* allocator,
+                                              QueueAllocator::Use use) {
   if (allocator != nullptr) {
     constexpr size_t kAlignment = 4096;
     void* at = allocator->Allocate(bytes, kAlignment, use);
@@ -29,6 +40,7 @@ absl::StatusOr<QueueMemory> QueueMemory::Map(size_t bytes,
       }
       std::memset(at, 0, bytes);
       QueueMemory memory;
+      memory.block_ = at;
       memory.base_ = static_cast<uint8_t*>(at);
       memory.bytes_ = bytes;
       memory.allocator_ = allocator;
@@ -36,38 +48,30 @@ absl::StatusOr<QueueMemory> QueueMemory::Map(size_t bytes,
       return memory;
     }
   }
-  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "no memory for a queue of ", bytes, " bytes: ", strerror(errno)));
+  // Not pages of their own: a process may have 65530 mappings, and to free one
+  // between two others takes one more. A large block is fresh from the kernel,
+  // and zeroed without being touched.
+  void* block = std::calloc(1, bytes + URNIC_ABI_LINE - 1);
+  if (block == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory for a queue of ", bytes, " bytes"));
   }
   QueueMemory memory;
-  memory.base_ = static_cast<uint8_t*>(at);
+  memory.block_ = block;
+  memory.base_ = reinterpret_cast<uint8_t*>(
+      RoundUp<uintptr_t>(reinterpret_cast<uintptr_t>(block), URNIC_ABI_LINE));
   memory.bytes_ = bytes;
   return memory;
 }
 
 QueueMemory::~QueueMemory() {
-  if (base_ == nullptr) return;
+  if (block_ == nullptr) return;
   if (allocator_ != nullptr) {
-    allocator_->Free(base_, use_);
+    allocator_->Free(block_, use_);
   } else {
-    munmap(base_, bytes_);
+    std::free(block_);
   }
 }
-
-namespace {
-
-uint32_t RoundUp(uint32_t value, uint32_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
-uint32_t Entries(uint32_t wanted) {
-  return wanted == 0 ? 0 : std::bit_ceil(wanted);
-}
-
-}  // namespace
 
 QpLayout MakeQpLayout(uint32_t max_send_wr, uint32_t max_send_sge,
                       uint32_t max_inline, uint32_t max_recv_wr,
@@ -78,7 +82,8 @@ QpLayout MakeQpLayout(uint32_t max_send_wr, uint32_t max_send_sge,
   layout.sq_entries = Entries(max_send_wr);
   layout.rq_entries = Entries(max_recv_wr);
   // Whole lines: an entry is written by one core and read by another.
-  layout.sq_stride = RoundUp(sizeof(urnic_sq_wqe) + send_data, URNIC_ABI_LINE);
+  layout.sq_stride =
+      RoundUp<uint32_t>(sizeof(urnic_sq_wqe) + send_data, URNIC_ABI_LINE);
   // Receives of one entry are so small that two share a line.
   layout.rq_stride = sizeof(urnic_rq_wqe) + std::max(max_recv_sge, 1u) * kSge;
   return layout;

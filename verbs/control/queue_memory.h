@@ -1,8 +1,8 @@
 #pragma once
 
-// The memory of queues in the layout of verbs/abi: zeroed pages of their own,
-// taken when first touched. Positions inside are offsets, so that the same
-// memory can be shared with another process one day.
+// The memory of queues in the layout of verbs/abi: zeroed, on cache lines of
+// their own. Positions inside are offsets, so that the same memory can be
+// shared with another process one day.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace urnic::control {
 class QueueAllocator {
  public:
   enum class Use : uint8_t { kQp, kCq, kSrq };
-  // nullptr: no memory; UseDefault(): take pages.
+  // nullptr: no memory; UseDefault(): take it from the heap.
   virtual void* Allocate(size_t bytes, size_t alignment, Use use) = 0;
   virtual void Free(void* memory, Use use) = 0;
   static void* UseDefault() { return reinterpret_cast<void*>(-1); }
@@ -28,12 +28,12 @@ class QueueAllocator {
   ~QueueAllocator() = default;
 };
 
-// Pages, or what the allocator gave, given back when the object dies. Thread:
-// its owner's. The allocator outlives it.
+// From the heap or the allocator, given back when the object dies. Thread: its
+// owner's. The allocator outlives it.
 class QueueMemory {
  public:
-  // RESOURCE_EXHAUSTED: the kernel, or the allocator, has no more.
-  static absl::StatusOr<QueueMemory> Map(
+  // RESOURCE_EXHAUSTED: the heap, or the allocator, has no more.
+  static absl::StatusOr<QueueMemory> Make(
       size_t bytes, QueueAllocator* allocator = nullptr,
       QueueAllocator::Use use = QueueAllocator::Use::kQp);
 
@@ -41,6 +41,7 @@ class QueueMemory {
   ~QueueMemory();
   QueueMemory(QueueMemory&& other) noexcept { *this = std::move(other); }
   QueueMemory& operator=(QueueMemory&& other) noexcept {
+    std::swap(block_, other.block_);
     std::swap(base_, other.base_);
     std::swap(bytes_, other.bytes_);
     std::swap(allocator_, other.allocator_);
@@ -55,9 +56,10 @@ class QueueMemory {
   size_t bytes() const { return bytes_; }
 
  private:
+  void* block_ = nullptr;  // as it was allocated
   uint8_t* base_ = nullptr;
   size_t bytes_ = 0;
-  QueueAllocator* allocator_ = nullptr;  // null: pages
+  QueueAllocator* allocator_ = nullptr;  // null: the heap
   QueueAllocator::Use use_ = QueueAllocator::Use::kQp;
 };
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -48,8 +50,37 @@ TEST(QpLayoutTest, AQueueMayBeMissing) {
   EXPECT_EQ(ring.Next(), nullptr);
 }
 
+// A process may have 65530 mappings, and one that is freed between two others
+// leaves two.
+TEST(QueueMemoryTest, ThereIsRoomAgainWhenEveryOtherOneOfManyIsFreed) {
+  std::vector<QueueMemory> all;
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 1 << 18; ++i) {
+      auto memory = QueueMemory::Make(512);
+      ASSERT_TRUE(memory.ok()) << i << ": " << memory.status();
+      all.push_back(*std::move(memory));
+    }
+    for (size_t i = 0; i < all.size(); i += 2) all[i] = QueueMemory();
+    all.clear();
+  }
+}
+
+TEST(QueueMemoryTest, ItIsZeroedAndOnLinesOfItsOwn) {
+  for (const size_t bytes : {1u, 64u, 100u, 4096u, 1u << 20}) {
+    for (int round = 0; round < 3; ++round) {
+      auto memory = QueueMemory::Make(bytes);
+      ASSERT_TRUE(memory.ok());
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->at(0)) % URNIC_ABI_LINE,
+                0u);
+      EXPECT_EQ(std::count(memory->at(0), memory->at(bytes), 0),
+                static_cast<ptrdiff_t>(bytes));
+      std::memset(memory->at(0), 0xff, bytes);
+    }
+  }
+}
+
 TEST(WorkRingTest, TheEnginesEndSeesEachEntryAfterPublish) {
-  auto memory = QueueMemory::Map(4096);
+  auto memory = QueueMemory::Make(4096);
   ASSERT_TRUE(memory.ok());
   urnic_queue_indices* indices = memory->indices_at(0);
   WorkRing ring(memory->at(256), indices, 4, 64);

@@ -51,8 +51,8 @@ absl::StatusOr<std::unique_ptr<Srq>> Srq::Create(Pd& pd,
         "create_srq: XRC needs a domain and a completion queue of this device");
   }
   const QpLayout layout = LayoutOf(request.max_wr, max_sge);
-  auto memory = QueueMemory::Map(layout.bytes(), request.allocator,
-                                 QueueAllocator::Use::kSrq);
+  auto memory = QueueMemory::Make(layout.bytes(), request.allocator,
+                                  QueueAllocator::Use::kSrq);
   if (!memory.ok()) return memory.status();
   if (absl::Status added = pd.device().AddSrq(); !added.ok()) return added;
   std::unique_ptr<Srq> srq(new Srq(pd, request, layout, *std::move(memory)));
@@ -123,7 +123,7 @@ absl::Status Srq::Resize(uint32_t max_wr, std::optional<uint32_t> limit) {
   }
   const QpLayout layout = LayoutOf(max_wr, posting_.max_sge);
   auto memory =
-      QueueMemory::Map(layout.bytes(), allocator_, QueueAllocator::Use::kSrq);
+      QueueMemory::Make(layout.bytes(), allocator_, QueueAllocator::Use::kSrq);
   if (!memory.ok()) return memory.status();
   // The lock inside the token, as everywhere.
   Engine::ControlScope scope(pd_.device().engine());
