@@ -1,16 +1,20 @@
 #pragma once
 
 // The queue pairs that get the datagrams of each multicast group.
-// transport/net/membership.h tells the network about groups. Off the packet
-// path; token holder only.
+// transport/net/membership.h tells the network about groups. Token holder only.
+// MembersOf() is on the packet path: one lookup, however many groups there are.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "transport/base/hash_index.h"
 #include "transport/wire/address.h"
 
 namespace urnic {
@@ -22,6 +26,9 @@ class Groups {
   static constexpr uint32_t kMaxGroups = 1u << 13;
   static constexpr uint32_t kMaxMembers = 1u << 8;
 
+  // `salt`: random, see HashKey(). A sender chooses the group of a datagram.
+  explicit Groups(uint64_t salt) : groups_(0, Hash{salt}) {}
+
   // A second call has no effect. True: the group has its first member.
   // INVALID_ARGUMENT: not a multicast GID; RESOURCE_EXHAUSTED: the group has
   // kMaxMembers, or there are kMaxGroups.
@@ -29,68 +36,66 @@ class Groups {
     if (!gid.is_multicast()) {
       return absl::InvalidArgumentError("the GID is not a multicast GID");
     }
-    const auto at = Find(gid);
+    const auto at = groups_.find(gid);
     if (at == groups_.end()) {
       if (groups_.size() == kMaxGroups) {
         return absl::ResourceExhaustedError(
             absl::StrCat("all ", kMaxGroups, " multicast groups are in use"));
       }
-      groups_.push_back({gid, {&qp}});
+      groups_.emplace(gid, Members{&qp});
       return true;
     }
-    if (std::find(at->members.begin(), at->members.end(), &qp) !=
-        at->members.end()) {
-      return false;
-    }
-    if (at->members.size() == kMaxMembers) {
+    Members& members = at->second;
+    if (Contains(members, qp)) return false;
+    if (members.size() == kMaxMembers) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "the multicast group has ", kMaxMembers, " queue pairs"));
     }
-    at->members.push_back(&qp);
+    members.push_back(&qp);
     return false;
   }
 
   enum class Left { kNotMember, kOthersStay, kGroupEmpty };
   Left Leave(EngineQp& qp, const wire::Gid& gid) {
-    const auto at = Find(gid);
-    if (at == groups_.end() || std::erase(at->members, &qp) == 0) {
+    const auto at = groups_.find(gid);
+    if (at == groups_.end() || std::erase(at->second, &qp) == 0) {
       return Left::kNotMember;
     }
-    if (!at->members.empty()) return Left::kOthersStay;
+    if (!at->second.empty()) return Left::kOthersStay;
     groups_.erase(at);
     return Left::kGroupEmpty;
   }
 
-  // One of the groups of the queue pair, or null.
-  const wire::Gid* GroupOf(const EngineQp& qp) const {
-    for (const Group& group : groups_) {
-      if (std::find(group.members.begin(), group.members.end(), &qp) !=
-          group.members.end()) {
-        return &group.gid;
-      }
+  // The groups of the queue pair, in no order. Looks at all groups.
+  std::vector<wire::Gid> GroupsOf(const EngineQp& qp) const {
+    std::vector<wire::Gid> found;
+    for (const auto& [gid, members] : groups_) {
+      if (Contains(members, qp)) found.push_back(gid);
     }
-    return nullptr;
+    return found;
   }
 
-  // Empty: nobody has joined.
-  std::span<EngineQp* const> MembersOf(const wire::Gid& gid) {
-    const auto at = Find(gid);
+  // In the order in which they have joined; empty: nobody has.
+  std::span<EngineQp* const> MembersOf(const wire::Gid& gid) const {
+    const auto at = groups_.find(gid);
     if (at == groups_.end()) return {};
-    return at->members;
+    return at->second;
   }
 
  private:
-  struct Group {
-    wire::Gid gid;
-    std::vector<EngineQp*> members;
+  using Members = std::vector<EngineQp*>;
+  struct Hash {
+    uint64_t salt;
+    size_t operator()(const wire::Gid& gid) const {
+      return HashKey(salt, gid.word(0), gid.word(1));
+    }
   };
 
-  std::vector<Group>::iterator Find(const wire::Gid& gid) {
-    return std::find_if(groups_.begin(), groups_.end(),
-                        [&](const Group& group) { return group.gid == gid; });
+  static bool Contains(const Members& members, const EngineQp& qp) {
+    return std::find(members.begin(), members.end(), &qp) != members.end();
   }
 
-  std::vector<Group> groups_;
+  std::unordered_map<wire::Gid, Members, Hash> groups_;
 };
 
 }  // namespace urnic

@@ -8,12 +8,15 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/base/hash_index.h"
 
 namespace urnic {
 
 namespace {
 
 enum NumberPurpose : uint64_t { kKeyNumbers, kQpNumbers, kSrqNumbers };
+// net::Host derives 1 and 2 from the same seed.
+constexpr uint64_t kGroupHash = 3;
 
 // Zeroed memory that costs nothing until it is touched.
 std::span<mem::MemoryRegion> MapRegions(uint32_t count, void** memory) {
@@ -93,6 +96,7 @@ Network::Network(const NetworkConfig& config, TransmitQueue* tx,
            NumberSpace::kQpn, config.number_key.For(kQpNumbers)),
       srqs_(config.limits.max_srqs, LessorOf(config, own_numbers_),
             NumberSpace::kSrqn, config.number_key.For(kSrqNumbers)),
+      groups_(HashKey(config.seed, kGroupHash, 0)),
       host_(HostConfigOf(config)),
       gsi_(&host_, tx, counters, config.pkeys),
       null_sink_(new uint8_t[mem::MrTable::kNullPageBytes]) {
@@ -256,9 +260,8 @@ bool Network::LeaveGroup(EngineQp& qp, const wire::Gid& group, Time now) {
 }
 
 void Network::LeaveAllGroups(EngineQp& qp, Time now) {
-  while (const wire::Gid* group = groups_.GroupOf(qp)) {
-    // A copy, because the group may be destroyed.
-    LeaveGroup(qp, wire::Gid(*group), now);
+  for (const wire::Gid& group : groups_.GroupsOf(qp)) {
+    LeaveGroup(qp, group, now);
   }
 }
 

@@ -157,7 +157,7 @@ class Network {
   // False: the queue pair has not joined.
   bool LeaveGroup(EngineQp& qp, const wire::Gid& group, Time now);
   void LeaveAllGroups(EngineQp& qp, Time now);
-  Groups& groups() { return groups_; }
+  const Groups& groups() const { return groups_; }
 
   // --- Time ------------------------------------------------------------------
 
