@@ -1,5 +1,5 @@
-// The loop, and everything that it calls per burst, in one translation unit so
-// that the compiler sees it whole. Nothing of that allocates, locks or waits.
+// The loop. What it calls per packet is in headers, so that the compiler sees
+// it whole. Nothing of that allocates, locks or waits.
 
 #include "datapath/engine/engine.h"
 
@@ -98,8 +98,8 @@ void Engine::ControlScope::Enter() {
 Engine::ControlScope::~ControlScope() {
   if (!entered_) return;
   engine_.network_->UpdateDeadline();
-  // An acknowledgement that waits for an answer: the program does something
-  // else, and its peer may wait.
+  // An acknowledgement may wait for an answer that the program will not post
+  // soon, as it does something else; and its peer may wait.
   if (!engine_.flows_.ready().empty()) {
     engine_.transmitter_->TransmitReady(engine_.now_,
                                         /*may_defer_acks=*/false);

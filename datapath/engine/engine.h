@@ -113,7 +113,8 @@ class Engine {
   // --- Control: inside a ControlScope ------------------------------------
 
   // Takes the token, and waits for it if necessary. Nothing else runs
-  // meanwhile.
+  // meanwhile. Its end sends up to one burst of what is ready, so completions
+  // may be written and events raised.
   class ControlScope {
    public:
     explicit ControlScope(Engine& engine);
@@ -162,7 +163,7 @@ class Engine {
   }
 
   // One bounded iteration by the token holder; true if there was anything to
-  // do. `inline_poll`: an acknowledgement may wait for the caller's next call.
+  // do. `inline_poll`: an acknowledgement may wait for the program's next call.
   bool Iterate(bool inline_poll);
 
   // The earliest deadline of the flows, the network and the held completion

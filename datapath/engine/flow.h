@@ -5,9 +5,9 @@
 // a doorbell. A queue pair is a flow. A TCP connection could be one, or the
 // window between two hosts that many datagram queue pairs share.
 //
-// Each call returns one FlowResult, and the engine asks nothing else. The calls
-// are virtual, one per burst. Nearly all flows are RC queue pairs; the engine
-// knows their type, so the compiler makes those calls direct.
+// Each of these calls returns one FlowResult, and the engine asks nothing else
+// then. They are virtual, one per burst. Nearly all flows are RC queue pairs;
+// the engine knows their type, so the compiler makes those calls direct.
 //
 // Thread: the holder of the engine's token, except where a comment says
 // otherwise.

@@ -93,12 +93,13 @@ class FlowScheduler {
   // flows may fail together.
   bool any_late_look() const { return !late_looks_.empty(); }
   [[gnu::cold]] void LookForLatePosts(Time now) {
-    for (size_t i = 0; i < late_looks_.size(); ++i)
+    for (size_t i = 0; i < late_looks_.size(); ++i) {
       OnPost(*late_looks_[i].flow);
+    }
     std::erase_if(late_looks_,
                   [now](const LateLook& l) { return l.until <= now; });
   }
-  // The flow has gone to ERR. False: that is known.
+  // The flow has gone to ERR. False: it was known already.
   [[gnu::cold]] bool WatchLatePosts(Flow& flow) {
     if (flow.ShowFailed(true)) return false;
     late_looks_.push_back({&flow, *now_ + kStoresVisible});

@@ -66,6 +66,12 @@ class Groups {
     return Left::kGroupEmpty;
   }
 
+  // Looks at all groups.
+  bool IsMember(const EngineQp& qp) const {
+    return std::any_of(groups_.begin(), groups_.end(), [&](const auto& group) {
+      return Contains(group.second, qp);
+    });
+  }
   // The groups of the queue pair, in no order. Looks at all groups.
   std::vector<wire::Gid> GroupsOf(const EngineQp& qp) const {
     std::vector<wire::Gid> found;

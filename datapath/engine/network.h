@@ -8,8 +8,8 @@
 // A NIC has one network: the untagged one, or that of its port's VLAN.
 //
 // Thread: the holder of the engine's token, inside a ControlScope unless said
-// otherwise. Off the packet path, except qps(), mrs(), address_handles() and
-// host().IsLocal().
+// otherwise. Off the packet path, except qps(), mrs(), address_handles(),
+// groups(), FindXrcRing() and host().IsLocal().
 
 #include <cstdint>
 #include <functional>

@@ -55,7 +55,9 @@ void QpTable::Destroy(EngineQp* qp) {
 
 void QpTable::Remove(EngineQp* qp) {
   parts_.flows->Remove(*qp);
-  network_->LeaveAllGroups(*qp, *parts_.now);
+  if (qp->service() == QpService::kUd) {
+    network_->LeaveAllGroups(*qp, *parts_.now);
+  }
   places_.Remove(*qp);
   network_->qps().Remove(qp->qpn());
   delete qp;

@@ -30,7 +30,7 @@ class Transmitter;
 
 class QpTable {
  public:
-  // What else of the engine a queue pair is known to. All outlive the table.
+  // The parts of the engine that the table uses. All outlive it.
   struct Parts {
     FlowScheduler* flows;
     FlowSink* sink;
@@ -48,18 +48,19 @@ class QpTable {
   // Call this before anything else. The network outlives all queue pairs.
   void Serve(Network* network) { network_ = network; }
 
-  // `config.limits.qpn` is ignored: the network draws the number. The engine
+  // `config.limits.qpn` is ignored: the network draws the number. The table
   // owns the queue pair. RESOURCE_EXHAUSTED: the network has max_qps queue
   // pairs, or the connection manager holds all numbers that are left.
   absl::StatusOr<EngineQp*> Create(EngineQpConfig config);
-  // The engine does not touch the queue pair afterwards.
+  // Deletes the queue pair.
   void Destroy(EngineQp* qp);
 
   // Moves the queue pair to `target` and completes the requests that this
-  // flushes. REQUIRES: the transition is allowed (verbs/control checks).
+  // flushes. REQUIRES: the transition is allowed (verbs/control
+  // checks), and qp.path is set before RTR.
   void Modify(EngineQp& qp, QpState target, const QpConfig& config);
 
-  // Takes the queue pair out of this engine and returns its image
+  // Takes the queue pair out of this engine, deletes it and returns its image
   // (transport/work/image.h), so that it can go on elsewhere. What it still
   // owes its peer, the next engine sends; frames that are built already go out
   // from here. It leaves its multicast groups.

@@ -61,8 +61,7 @@ class Receiver {
     return worked || count != 0;
   }
 
-  // Frees processed frames: at the next call, when nobody waits for us, and at
-  // the end.
+  // Frees processed frames. Called when nobody waits for us, and at the end.
   void FreeReceived() {
     if (count_ == 0) return;
     tx_->Recycle(frames_, count_);

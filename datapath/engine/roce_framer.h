@@ -56,7 +56,7 @@ class RoceFramer {
   // The running ICRC before the BTH of a frame that has the headers of an
   // earlier one from the path's peer; null if it has not. Such a frame is plain
   // (wire::PlainHeaders), complete, of our VLAN and without a congestion mark.
-  // REQUIRES: so many bytes.
+  // REQUIRES: frame.size() >= sizeof(wire::PlainHeaders).
   static const uint32_t* FindKnown(const RocePath& path,
                                    std::span<const uint8_t> frame) {
     const auto& [eth, ip, udp] =
@@ -72,6 +72,8 @@ class RoceFramer {
     return path.received.Find(reinterpret_cast<const uint8_t*>(&ip));
   }
 
+  // Keeps the headers of a peer's packet for FindKnown(). REQUIRES: the frame
+  // was parsed, is of our VLAN, and IsFromPeer() said `from_peer`.
   static bool IcrcIsRight(RocePath& path, const wire::FrameView& view,
                           bool from_peer) {
     if (__builtin_expect(!from_peer || view.framing != wire::Framing::kIpv4 ||
@@ -79,11 +81,14 @@ class RoceFramer {
                          0)) {
       return wire::VerifyIcrc(view.l3, view.framing, view.payload_bytes);
     }
-    if (path.received.Find(view.l3) == nullptr) {
-      path.received.Keep(view.l3, wire::IcrcPrefix(view.l3, view.framing));
+    const uint32_t* const known = path.received.Find(view.l3);
+    const uint32_t prefix =
+        known != nullptr ? *known : wire::IcrcPrefix(view.l3, view.framing);
+    if (!wire::VerifyIcrcAfter(prefix, view.payload, view.payload_bytes)) {
+      return false;
     }
-    return wire::VerifyIcrcAfter(*path.received.Find(view.l3), view.payload,
-                                 view.payload_bytes);
+    if (known == nullptr) path.received.Keep(view.l3, prefix);
+    return true;
   }
 
  private:

@@ -86,8 +86,9 @@ class PeerHeaderCache {
     std::memcpy(&word, headers + at, sizeof(word));
     return word;
   }
-  // An acknowledgement has one entry, and a message of any power of two from
-  // eight bytes on has the other.
+  // An acknowledgement has one entry, and a write or send of any power of two
+  // from eight bytes on has the other; with immediate data, or as a read's
+  // response, they share the acknowledgement's.
   static size_t PlaceOf(const uint8_t* headers) {
     return headers[offsetof(wire::Ipv4, total_length) + 1] >> 2 & 1;
   }

@@ -2,8 +2,9 @@
 
 // Steering of received frames. It finds the wire by the headers
 // (transport/wire/wires.h) and the flow by the wire's number, and decides
-// whether the flow may get the frame. Token holder only; inline, for the loop
-// that includes it.
+// whether the flow may get the frame. A plain RoCE frame is compared first with
+// what its queue pair's peer has sent before. Token holder only; inline, for
+// the loop that includes it.
 
 #include <rte_mbuf.h>
 
@@ -22,14 +23,15 @@
 
 namespace urnic {
 
-// What steering says of a RoCE packet that it accepts.
+// What steering says of a RoCE packet that it accepts. What another verdict
+// does not name has no meaning.
 struct SteeredPacket {
   RxPacket packet;
   EngineQp* qp = nullptr;  // of verdict kAccept
-  // Of verdict kMulticast: the receivers. Valid until a queue pair joins or
-  // leaves.
+  // Of verdict kMulticast: the receivers, valid until a queue pair joins or
+  // leaves; and whether the source is one of our addresses.
   std::span<EngineQp* const> members;
-  bool from_us = false;  // ... and one of our addresses is its source
+  bool from_us = false;
 };
 
 class Steering {
@@ -190,7 +192,7 @@ class Steering {
   EngineCounters* const counters_;
   Network* network_ = nullptr;
   wire::FrameView view_;          // of the frame at hand: making one takes time
-  uint32_t last_prefetched_ = 0;  // a QPN, as frames bear it
+  uint32_t last_prefetched_ = 0;  // the word with the QPN
 };
 
 }  // namespace urnic

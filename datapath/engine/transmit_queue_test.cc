@@ -83,6 +83,17 @@ TEST_F(TransmitQueueTest, WhatIsSharedOrAnothersIsFreed) {
   ReturnPool(other);
 }
 
+// Its bytes are another buffer's, which must not be written.
+TEST_F(TransmitQueueTest, WhatPointsIntoAnotherBufferIsFreed) {
+  rte_mbuf* const bytes = rte_pktmbuf_alloc(pool_);
+  rte_mbuf* const pointer = rte_pktmbuf_alloc(pool_);
+  rte_pktmbuf_attach(pointer, bytes);
+  rte_mbuf* frames[] = {pointer};
+  queue_.Recycle(frames, 1);
+  EXPECT_EQ(queue_.empty_frames(), 0u);
+  rte_pktmbuf_free(bytes);
+}
+
 TEST_F(TransmitQueueTest, NoMoreThanTheStockHolds) {
   rte_mbuf* frames[kBurstMax];
   for (int burst = 0; burst < 2; ++burst) {

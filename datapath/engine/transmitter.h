@@ -40,7 +40,7 @@ class Transmitter {
   void Serve(Network* network) { roce_.Serve(network); }
 
   // Transmits up to one burst. `may_defer_acks`: an acknowledgement may wait
-  // for the caller's next call.
+  // for the program's next post, poll or control call.
   void TransmitReady(Time now, bool may_defer_acks) {
     // Frames that the port has not accepted yet go first.
     if (!tx_->Flush()) return TransmitToOurselves(now);
@@ -100,7 +100,7 @@ class Transmitter {
   }
 
   // While the port accepts nothing: its peer has stopped fetching, perhaps for
-  // ever, which is no matter of those who talk to themselves.
+  // ever. Loopback flows must not stop for that.
   [[gnu::cold]] void TransmitToOurselves(Time now) {
     ReadyList<Flow>& ready = flows_->ready();
     // Not all at once: each iteration comes here, and thousands may wait for

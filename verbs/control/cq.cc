@@ -13,8 +13,8 @@ urnic_cqe* RingOf(const QueueMemory& memory) {
   return reinterpret_cast<urnic_cqe*>(memory.at(0));
 }
 
-absl::StatusOr<QueueMemory> MapRing(uint32_t entries,
-                                    QueueAllocator* allocator) {
+absl::StatusOr<QueueMemory> MakeRing(uint32_t entries,
+                                     QueueAllocator* allocator) {
   return QueueMemory::Make(size_t{entries} * sizeof(urnic_cqe), allocator,
                            QueueAllocator::Use::kCq);
 }
@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<Cq>> Cq::Create(Device& device,
   const uint32_t entries = std::bit_ceil(request.entries);
   auto indices = QueueMemory::Make(sizeof(urnic_queue_indices));
   if (!indices.ok()) return indices.status();
-  auto ring = MapRing(entries, request.allocator);
+  auto ring = MakeRing(entries, request.allocator);
   if (!ring.ok()) return ring.status();
   if (absl::Status added = device.AddCq(); !added.ok()) return added;
   return std::unique_ptr<Cq>(
@@ -77,7 +77,7 @@ void Cq::StopEvents() {
 absl::Status Cq::Resize(uint32_t wanted) {
   if (absl::Status s = CheckEntries("resize_cq", wanted); !s.ok()) return s;
   const uint32_t entries = std::bit_ceil(wanted);
-  auto ring = MapRing(entries, allocator_);
+  auto ring = MakeRing(entries, allocator_);
   if (!ring.ok()) return ring.status();
   // The lock inside the token, as in Forget().
   Engine::ControlScope scope(device_.engine());

@@ -28,7 +28,7 @@ wire::Gid GidOf(const urnic_ip_address& address) {
 
 bool SameConfiguration(const urnic_device_identity& a,
                        const urnic_device_identity& b) {
-  return std::strcmp(a.dev, b.dev) == 0 &&
+  return a.device_kind == b.device_kind && std::strcmp(a.dev, b.dev) == 0 &&
          std::memcmp(a.mac, b.mac, sizeof(a.mac)) == 0 &&
          a.num_addresses == b.num_addresses &&
          std::memcmp(a.addresses, b.addresses, sizeof(a.addresses)) == 0;
@@ -52,7 +52,7 @@ std::string AddressText(const wire::Gid& gid, uint8_t prefix_bits) {
 GidTable::GidTable(const urnic_device_identity& identity)
     : identity_(std::make_unique<urnic_device_identity>(identity)) {
   prefix_bits_[0] = kLinkLocalBits;
-  for (uint32_t i = 0; i < identity.num_addresses; ++i) {
+  for (uint32_t i = 0; i + 1 < num_pairs() && i < identity.num_addresses; ++i) {
     prefix_bits_[i + 1] = PrefixBits(identity.addresses[i]);
   }
 }
@@ -89,7 +89,7 @@ std::optional<GidTable::Entry> GidTable::At(uint32_t index) const {
 std::vector<GidPair> GidTable::Pairs() const {
   std::vector<GidPair> pairs;
   std::lock_guard lock(mutex_);
-  for (uint32_t i = 0; i < kPairs; ++i) {
+  for (uint32_t i = 0; i < num_pairs(); ++i) {
     if (prefix_bits_[i] == 0) continue;
     pairs.push_back({.gid = wire::Gid::FromIpv6(identity_->gids[2 * i].gid),
                      .prefix_bits = prefix_bits_[i],
@@ -104,30 +104,31 @@ std::unique_ptr<urnic_device_identity> GidTable::Snapshot() const {
 }
 
 uint32_t GidTable::Find(const wire::Gid& gid) const {
-  for (uint32_t i = 0; i < kPairs; ++i) {
+  for (uint32_t i = 0; i < num_pairs(); ++i) {
     if (prefix_bits_[i] != 0 &&
         std::memcmp(identity_->gids[2 * i].gid, gid.bytes.data(),
                     gid.bytes.size()) == 0) {
       return i;
     }
   }
-  return kPairs;
+  return num_pairs();
 }
 
 absl::Status GidTable::Add(const urnic_ip_address& address) {
   std::lock_guard lock(mutex_);
   const wire::Gid gid = GidOf(address);
   const uint8_t bits = PrefixBits(address);
-  if (const uint32_t at = Find(gid); at < kPairs) {
+  if (const uint32_t at = Find(gid); at < num_pairs()) {
     return absl::AlreadyExistsError(
         absl::StrCat(name(), " has ", AddressText(gid, prefix_bits_[at]),
                      " already, at GID index ", 2 * at));
   }
-  const auto free = std::find(prefix_bits_.begin(), prefix_bits_.end(), 0);
-  if (free == prefix_bits_.end()) {
+  const auto end = prefix_bits_.begin() + num_pairs();
+  const auto free = std::find(prefix_bits_.begin(), end, 0);
+  if (free == end) {
     return absl::ResourceExhaustedError(absl::StrCat(
         name(), ": ", AddressText(gid, bits), " is one too many, at most ",
-        URNIC_MAX_ADDRS, " addresses"));
+        num_pairs() - 1, " addresses"));
   }
   *free = bits;
   urnic_device_identity_set_gid(
@@ -141,10 +142,10 @@ absl::Status GidTable::Remove(const urnic_ip_address& address) {
   const wire::Gid gid = GidOf(address);
   const uint8_t bits = PrefixBits(address);
   const uint32_t at = Find(gid);
-  if (at == kPairs || prefix_bits_[at] != bits) {
+  if (at == num_pairs() || prefix_bits_[at] != bits) {
     return absl::NotFoundError(absl::StrCat(
         name(), " has no address ", AddressText(gid, bits),
-        at < kPairs ? ", but " + AddressText(gid, prefix_bits_[at]) : ""));
+        at < num_pairs() ? ", but " + AddressText(gid, prefix_bits_[at]) : ""));
   }
   if (at == 0) {
     return absl::InvalidArgumentError(

@@ -40,7 +40,7 @@ class GidTable {
   static std::shared_ptr<GidTable> Of(const urnic_device_identity& identity);
 
   const char* name() const { return identity_->name; }
-  // Of the table, with empty indices.
+  // The number of indices, empty ones included.
   uint32_t size() const { return identity_->device_kind->gid_table_len; }
 
   struct Entry {
@@ -54,7 +54,7 @@ class GidTable {
   // The identity with these GIDs, to be rendered.
   std::unique_ptr<urnic_device_identity> Snapshot() const;
 
-  // ALREADY_EXISTS; RESOURCE_EXHAUSTED: URNIC_MAX_ADDRS are there.
+  // ALREADY_EXISTS; RESOURCE_EXHAUSTED: the table is full.
   absl::Status Add(const urnic_ip_address& address);
   // NOT_FOUND, also with another prefix length; INVALID_ARGUMENT: the
   // link-local one, which is made of the MAC.
@@ -63,7 +63,9 @@ class GidTable {
  private:
   static constexpr uint32_t kPairs = URNIC_GID_TABLE_LEN / 2;
 
-  // Where the GID is; kPairs: nowhere.
+  // An address has a pair of indices, the link-local one the first.
+  uint32_t num_pairs() const { return size() / 2; }
+  // The pair that has the GID; num_pairs(): none.
   uint32_t Find(const wire::Gid& gid) const;
 
   mutable std::mutex mutex_;

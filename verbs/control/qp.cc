@@ -495,7 +495,7 @@ absl::Status Qp::LeaveGroup(const wire::Gid& group) {
 bool Qp::IsInGroup() {
   if (service_ != QpService::kUd) return false;
   Engine::ControlScope scope(device_.engine());
-  return !device_.network().groups().GroupsOf(*engine_qp_).empty();
+  return device_.network().groups().IsMember(*engine_qp_);
 }
 
 void Qp::OnQpEvent(EngineQp& qp, QpEvent event) {

@@ -1,8 +1,9 @@
 #pragma once
 
-// The memory of queues in the layout of verbs/abi: zeroed, on cache lines of
-// their own. Positions inside are offsets, so that the same memory can be
-// shared with another process one day.
+// The memory of queues in the layout of verbs/abi, on cache lines of its own.
+// Zeroed where indices lie, at the beginning; the entries of a ring are written
+// before they are read. Positions inside are offsets, so that memory with the
+// same layout can be shared with another process one day.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,7 @@ class QueueAllocator {
 class QueueMemory {
  public:
   // RESOURCE_EXHAUSTED: the heap, or the allocator, has no more.
+  // INVALID_ARGUMENT: what the allocator gave is not aligned.
   static absl::StatusOr<QueueMemory> Make(
       size_t bytes, QueueAllocator* allocator = nullptr,
       QueueAllocator::Use use = QueueAllocator::Use::kQp);
@@ -41,7 +43,6 @@ class QueueMemory {
   ~QueueMemory();
   QueueMemory(QueueMemory&& other) noexcept { *this = std::move(other); }
   QueueMemory& operator=(QueueMemory&& other) noexcept {
-    std::swap(block_, other.block_);
     std::swap(base_, other.base_);
     std::swap(bytes_, other.bytes_);
     std::swap(allocator_, other.allocator_);
@@ -56,7 +57,6 @@ class QueueMemory {
   size_t bytes() const { return bytes_; }
 
  private:
-  void* block_ = nullptr;  // as it was allocated
   uint8_t* base_ = nullptr;
   size_t bytes_ = 0;
   QueueAllocator* allocator_ = nullptr;  // null: the heap

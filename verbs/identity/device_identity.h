@@ -115,7 +115,6 @@ struct urnic_ip_address {
 };
 
 struct urnic_device_identity {
-  const struct urnic_device_kind* device_kind;
   char name[16];                // "urnic0"
   char dev[512];                // DEV as given
   char ifname[16];              // kernel interface of IFACE and XDP, else ""
@@ -136,6 +135,10 @@ struct urnic_device_identity {
   uint32_t num_pkeys;  // at least 1
   // The default P_Key, then as given. Bit 15: full member (IBTA 10.9.1.1).
   uint16_t pkeys[URNIC_MAX_PKEYS];
+  // A row of urnic_device_kinds[] in the library that parsed this. At the end,
+  // and not for another library: the preload and the provider exchange this
+  // struct (preload_api.h).
+  const struct urnic_device_kind* device_kind;
 };
 
 // A number for this host and network namespace: from /etc/machine-id (or the

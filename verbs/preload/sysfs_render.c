@@ -94,10 +94,9 @@ static void put_guid(struct writer* w, const char* name, const uint8_t* g) {
 
 // An empty index has a zero GID. Its type and interface are empty files, which
 // interpose_path.c turns into what Linux answers, EINVAL on reading.
-static void put_gid_table(struct writer* w,
+static void put_gid_table(struct writer* w, uint32_t count,
                           const struct urnic_device_identity* d) {
   static const char* const kTypes[] = {"", "IB/RoCE v1\n", "RoCE v2\n"};
-  const uint32_t count = d->device_kind->gid_table_len;
   char index[16];
   enter(w, "sys/class/infiniband/%s/ports/1/gids", d->name);
   for (uint32_t i = 0; i < count; ++i) {
@@ -139,7 +138,7 @@ static void put_port(struct writer* w, const struct urnic_device_identity* d) {
   put(w, "lid_mask_count", "0\n");
   put(w, "sm_sl", "0\n");
   put(w, "cap_mask", "0x%08x\n", URNIC_PORT_CAP_FLAGS);
-  put_gid_table(w, d);
+  put_gid_table(w, d->device_kind->gid_table_len, d);
 }
 
 static void put_device(struct writer* w,
@@ -205,10 +204,10 @@ int urnic_sysfs_render(const char* root,
   return w.error;
 }
 
-int urnic_sysfs_set_gids(const char* root,
+int urnic_sysfs_set_gids(const char* root, uint32_t count,
                          const struct urnic_device_identity* device) {
   struct writer w = {.root = root, .replace = 1};
-  put_gid_table(&w, device);
+  put_gid_table(&w, count, device);
   return w.error;
 }
 

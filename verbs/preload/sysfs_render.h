@@ -12,9 +12,10 @@ int urnic_sysfs_render(const char* root,
                        const struct urnic_device_identity* devices,
                        int num_devices);
 
-// Writes the GID table of one of them anew: a reader of a file finds the old
-// or the new content. 0 or -errno; then some files may be new already.
-int urnic_sysfs_set_gids(const char* root,
+// Writes the GID table of one of them, with `count` indices, anew: a reader of
+// a file finds the old or the new content. 0 or -errno; then some files may be
+// new already.
+int urnic_sysfs_set_gids(const char* root, uint32_t count,
                          const struct urnic_device_identity* device);
 
 // The same for the state of the port of `device`, by name: ACTIVE or DOWN.

@@ -124,12 +124,21 @@ const char* urnic_tree_root(void) {
   return atomic_load(&state) == READY ? root : NULL;
 }
 
+// As this library knows it; NULL: no such device.
+static const struct urnic_device_identity* find_device(const char* name) {
+  for (int i = 0; i < urnic_tree_num_devices(); ++i)
+    if (strcmp(devices[i].name, name) == 0) return &devices[i];
+  return NULL;
+}
+
 int urnic_tree_set_gids(const struct urnic_device_identity* device) {
-  if (atomic_load(&state) != READY) return -ENOENT;
+  const struct urnic_device_identity* ours = find_device(device->name);
+  if (ours == NULL) return -ENOENT;
   int saved_errno = errno;
   struct urnic_file_size_signal signal;
   urnic_file_size_signal_off(&signal);
-  int err = urnic_sysfs_set_gids(root, device);
+  int err =
+      urnic_sysfs_set_gids(root, ours->device_kind->gid_table_len, device);
   urnic_file_size_signal_back(&signal);
   errno = saved_errno;
   return err;

@@ -1,5 +1,5 @@
 // What the device says it can do is true when pushed to: as many objects of
-// each kind as it announces can be made (of queue pairs 2^18, which take 2 GB),
+// each kind as it announces can be made (of queue pairs 2^18),
 // and the next one is refused with ENOMEM; when they are gone, there is room
 // again.
 
