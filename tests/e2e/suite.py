@@ -46,6 +46,21 @@ class Context:
             if shutil.which(program) is None:
                 raise Skip(f"{program} is not installed")
 
+    def try_again(self, attempts, once):
+        """What `once` returns when it does not fail; for programs that now and
+        then lose a race of their own. The line says how many attempts it
+        took."""
+        for attempt in range(1, attempts + 1):
+            try:
+                result = once()
+            except (bed.Timeout, Failure):
+                if attempt == attempts:
+                    raise
+                continue
+            if attempt > 1:
+                self.note(f"attempt {attempt}")
+            return result
+
     def check_ok(self, *results):
         """Every program ended with status 0; those that did not are shown
         first, for logs may be cut."""

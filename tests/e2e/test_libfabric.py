@@ -44,25 +44,24 @@ def run_pingpong(context, bed_name, name, family="v4", options=()):
     provider, kind = PROVIDERS[name]
     argv = ["fi_pingpong", "-p", provider, "-e", kind, "-c",
             *(["-6"] if family == "v6" else []), *options]
-    attempts = ATTEMPTS if name == "rdm" else 1
+    control_port = 47592
     with make_bed(context.tools, bed_name) as place:
         place.share_addresses()
-        for attempt in range(1, attempts + 1):
-            control_port = 47592
+
+        def once():
             server = place.spawn(0, argv)
-            bed.await_true(lambda at=server: at.listens(control_port) or
-                           not at.running(), 20, "fi_pingpong listening")
             try:
+                bed.await_true(lambda: server.listens(control_port) or
+                               not server.running(), 20,
+                               "fi_pingpong listening")
                 client = place.run(1, [*argv, SERVER_IP[family]], seconds=60)
                 context.check_ok(client, server.wait(10))
-                break
-            except (bed.Timeout, suite.Failure):
-                if attempt == attempts:
-                    raise
+                return client
+            finally:
                 server.kill()
+
+        client = context.try_again(ATTEMPTS if name == "rdm" else 1, once)
         context.note(client.out.strip().split("\n")[-1].strip())
-        if attempt > 1:
-            context.note(f"attempt {attempt}")
 
 
 for _bed in ("vhost", "veth9000"):

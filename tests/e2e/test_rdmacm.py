@@ -196,21 +196,19 @@ def perftest_by_cm(context, bed_name, argv):
     context.need(argv[0])
     words = [*argv, "-R", "-F", "-n", "500"]
     with make_bed(context.tools, bed_name) as place:
-        for attempt in range(1, ATTEMPTS + 1):
+        def once():
             port = ["-p", str(place.next_port())]
             server = spawn_server(place, [*words, *port])
             try:
                 client = place.run(1, [*words, *port, SERVER_IP["v4"]], 15)
                 context.check_ok(client, server.wait(10 if client.status == 0
                                                      else 0.1))
-                break
-            except (bed.Timeout, suite.Failure):
-                if attempt == ATTEMPTS:
-                    raise
+                return client
+            finally:
                 server.kill()
+
+        client = context.try_again(ATTEMPTS, once)
         perftest.note_last(context, argv, perftest.rows(client.out))
-        if attempt > 1:
-            context.note(f"attempt {attempt}")
 
 
 for _bed in ("vhost", "veth9000"):
