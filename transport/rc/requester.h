@@ -31,7 +31,7 @@ class Requester {
     if (!s_.running || s_.rnr_waiting || s_.pace_waiting || AtFailure()) {
       return false;
     }
-    if (s_.InFlight() >= s_.cc.window()) return false;
+    if (s_.WindowClosed()) return false;
     if (s_.next != s_.assigned) {
       return !s_.current_index_valid || !Blocked();
     }
@@ -253,7 +253,7 @@ class Requester {
   }
 
   [[gnu::always_inline]] bool ReadyToGo() {
-    if (AtFailure() || s_.InFlight() >= s_.cc.window()) return false;
+    if (AtFailure() || s_.WindowClosed()) return false;
     if (s_.next == s_.assigned) {
       if (s_.next == s_.posted && !RefreshPosted()) return false;
       if (s_.draining && s_.next == s_.drain_limit) return false;

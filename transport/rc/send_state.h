@@ -57,6 +57,12 @@ struct SendState {
   }
   uint32_t InFlight() const { return static_cast<uint32_t>(tx_psn - una_psn); }
   bool Outstanding() const { return una_psn != sent_psn; }
+  // A window that has been cut may close on packets of which none asks for an
+  // acknowledgement. Then one more may go, and asks.
+  bool WindowClosed() const {
+    const uint32_t in_flight = InFlight();
+    return in_flight >= cc.window() && unacked_since_request < in_flight;
+  }
 
   void ArmTimer(Time now) {
     deadline =
