@@ -1,8 +1,8 @@
 #pragma once
 
-// The paths that datagrams name: address handles, each for the queue pairs of
-// its protection domain (IBTA 10.2.3). A number holds an index and a variant,
-// so that one of a destroyed handle finds nothing.
+// The paths that datagrams name: address handles. A number holds an index and a
+// variant, so that one of a destroyed handle finds nothing.
+//= IBTA 10.2.3: a handle serves the queue pairs of its protection domain only
 
 #include <cstdint>
 #include <memory>

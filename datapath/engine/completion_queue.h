@@ -83,7 +83,7 @@ class CompletionQueue {
   // solicited one or error). Stays armed if it already was for more.
   //
   // One that is there already and that the program has not read raises it at
-  // once. IBTA 11.4.2.2 does not ask for that, but NICs do it (their doorbell
+  // once. The standard does not ask for that, but NICs do it (their doorbell
   // carries the consumer index), and programs that find the queue empty, arm it
   // and sleep, as UCX does, lose what arrives between. Not if all is as it was
   // at the last event: that has told of it, and most programs arm first and

@@ -1,8 +1,8 @@
 #pragma once
 
 // QP1, the general services interface: receives and sends the management
-// datagrams (MADs) of an engine. Each class has its own handler. IBTA 13, annex
-// A17.9.
+// datagrams (MADs) of an engine. Each class has its own handler.
+//= IBTA 13.5.1: QP1 is the general services interface
 
 #include <array>
 #include <cstdint>
@@ -46,8 +46,9 @@ class GsiPort {
           std::vector<uint16_t> pkeys)
       : host_(host), tx_(tx), counters_(counters), pkeys_(std::move(pkeys)) {}
 
-  // Sets the handler for MADs of this class (IBTA 13.4.4), instead of the
-  // previous one; null: none.
+  // Sets the handler for MADs of this class, instead of the previous one; null:
+  // none.
+  //= IBTA 13.4.4: a MAD is given to the handler of its class
   void Serve(uint8_t management_class, net::MadHandler* handler);
 
   // A datagram for QP1 and one of our addresses.

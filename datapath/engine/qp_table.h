@@ -87,8 +87,8 @@ class QpTable {
   // The engine's counters, plus the requesters of existing queue pairs.
   EngineCounters CountersOfAll() const;
 
-  // A full completion queue fails its users: queue pairs go to ERR, and shared
-  // receive queues of XRC no longer exist for peers (IBTA 11.6.3.3).
+  //= IBTA 11.6.3.3: a full completion queue fails its users: queue pairs go to
+  //= ERR, and shared receive queues of XRC no longer exist for peers
   void FailUsersOfFullQueues();
 
   // The queue pair of a place in the pending set; null: the place is free.

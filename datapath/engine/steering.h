@@ -91,7 +91,8 @@ class Steering {
   }
 
  private:
-  static constexpr uint32_t kMulticastQpn = 0xffffff;  // IBTA 9.8.3.4
+  //= IBTA 9.8.3.4: datagrams to a group name this queue pair number
+  static constexpr uint32_t kMulticastQpn = 0xffffff;
   // Where a plain frame has the word with its QPN.
   static constexpr size_t kAtQpn =
       sizeof(wire::PlainHeaders) + offsetof(wire::Bth, fecn_becn_qpn);

@@ -84,7 +84,7 @@ struct Attributes {
         case RTA_GATEWAY:
           route.gateway = address();
           break;
-        case RTA_VIA:  // of the other family, RFC 5549
+        case RTA_VIA:  // of the other family
           route.gateway = ReadVia(at);
           break;
         case RTA_PREFSRC:

@@ -4,10 +4,10 @@ An implementation that shares no line with the project's: the tests judge our
 packets with it and make wrong ones on purpose. Slow and plain. Standard
 library only; the CRC is zlib's.
 
-Sources: InfiniBand Architecture Specification 1.4, 9.2 (BTH), 7.8 (ICRC), and
-annex A17 (RoCEv2): UDP port 4791, the ICRC's pseudo header of eight 0xff bytes
-in the place of the LRH, and which fields count as ones; 8.3 (GRH) and annex
-A16 (RoCE v1): EtherType 0x8915, a GRH, no UDP.
+Source: the InfiniBand Architecture Specification 1.4, for the BTH, the ICRC and
+the GRH, with its annexes on RoCE. RoCEv2: UDP port 4791, the ICRC's pseudo
+header of eight 0xff bytes in the place of the LRH, and which fields count as
+ones. RoCE v1: EtherType 0x8915, a GRH, no UDP.
 """
 
 import errno

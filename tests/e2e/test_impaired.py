@@ -130,7 +130,7 @@ def marks(context):
         delivered_ce = int(values[names.index("TCPDeliveredCE")])
         there, _ = place.wire_counts()
         context.note(f"TCP: {there['marked']} marked, {delivered_ce} heard of")
-        # Without AccECN one mark may count for a whole window (RFC 3168 6.1.3).
+        # Without AccECN one mark may count for a whole window.
         context.check(delivered_ce > 0 and there["marked"] > 0,
                       (there, client))
         # ECT(0) in the traffic class.

@@ -13,8 +13,8 @@ import suite
 # Payload dissectors that guess: they see their protocols in our test data.
 GUESSERS = ("rpcordma", "infiniband.eoib", "infiniband_sdp", "smb_direct",
             "nvme-rdma", "iser", "fcoib", "ipoib")
-# RoCEv2 sends no UDP checksum; RFC 6936 allows that over IPv6, which this
-# version of tshark does not know.
+# RoCEv2 sends no UDP checksum. Tunnels may do that over IPv6, which this version
+# of tshark does not know.
 FORGIVEN = "Illegal checksum value (0)"
 
 PROGRAMS = {

@@ -101,7 +101,7 @@ for _name in PROGRAMS:
 
 
 # The class of the CM in a MAD to QP1, and its messages: where the rules of
-# nftables find them, counted from the UDP header (IBTA 9.2, 13.4.3, 12.6).
+# nftables find them, counted from the UDP header.
 TO_QP1 = "@th,104,24 1"
 MESSAGE = "@th,352,16"
 MESSAGES = {"REQ": (0x10, "ucmatose"), "REP": (0x13, "ucmatose"),

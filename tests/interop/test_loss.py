@@ -88,8 +88,9 @@ def one_of_each(context, lab, side):
 
 @case("loss/a-gap-is-answered-with-a-sequence-nak")
 def sequence_nak(context, lab, side):
-    """One NAK for the gap, whatever comes behind it (IBTA 9.7.5.2.3), and
-    what was lost is sent again without a time-out."""
+    """One NAK for the gap, whatever comes behind it, and what was lost is sent
+    again without a time-out."""
+    #= IBTA 9.7.5.2.8
     places = [(lab.open_socket(OURS, socket.AF_PACKET, socket.SOCK_RAW), name)
               for name in ("u1", "t0")]
     # A time-out would take 17 s.

@@ -1,8 +1,8 @@
 """Requests that the other side refuses, in each direction: what the requester
 is told, what the responder is told, and that nothing was touched.
 
-Where rxe does not answer as IBTA 9.7.5.2 and 9.9.3 have it, the case says so
-and expects rxe's answer from rxe and the rule's from us.
+Where rxe does not answer as IBTA's rules have it, the case says so and expects
+rxe's answer from rxe and the rule's from us.
 """
 
 import functools
@@ -84,8 +84,9 @@ QP_RIGHTS = {"write": ("write", 64, "ra"), "read": ("read", 64, "wa"),
 
 
 def queue_rights(_context, lab, side, name):
-    """IBTA 9.7.4.1.4: an operation that the queue pair is not set up for is
-    an invalid request."""
+    """An operation that the queue pair is not set up for is an invalid
+    request."""
+    #= IBTA 9.7.4.1.4
     operation, size, rights = QP_RIGHTS[name]
     with Pair(lab, side, bytes=SIZE,
               access={side: "wra", 1 - side: rights}) as pair:
@@ -109,9 +110,10 @@ def not_aligned(_context, lab, side):
 
 @case("nak/send-longer-than-the-receive")
 def too_long(_context, lab, side):
-    """IBTA 9.9.3.1.3 (C9-222): an invalid request to the requester, a local
-    length error to the responder. rxe calls both an operation error. The
-    receive's own buffer may have been written to."""
+    """An invalid request to the requester, a local length error to the
+    responder. rxe calls both an operation error. The receive's own buffer may
+    have been written to."""
+    #= IBTA 9.9.3.1.3
     to_rxe = side == OURS
     for size, room in ((1001, 1000), (5000, 4999), (5000, 2048)):
         with Pair(lab, side, bytes=SIZE) as pair:
@@ -129,7 +131,8 @@ def no_resources(_context, lab, side):
 
 @case("nak/zero-bytes-need-no-key")
 def zero_bytes(_context, lab, side):
-    """IBTA 9.7.4.1.5 (C9-88): no check of a key that nothing uses."""
+    """No check of a key that nothing uses."""
+    #= IBTA 9.7.4.1.5
     with Pair(lab, side, bytes=SIZE) as pair:
         pair.post("write", 0, rkey=WRONG_KEY)
         pair.active.expect(SUCCESS)
@@ -165,7 +168,8 @@ def rnr_exceeded(_context, lab, side):
 
 @case("vanish/queue-pair-in-error")
 def peer_in_error(_context, lab, side):
-    """A queue pair in error is silent (IBTA 10.3.1.7)."""
+    """A queue pair in error is silent."""
+    #= IBTA 10.3.1.7
     with Pair(lab, side, bytes=SIZE, timeout=12, retries=3) as pair:
         pair.passive.ask("error", qp="q")
         pair.post("send", 64)

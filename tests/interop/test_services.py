@@ -10,7 +10,7 @@ import suite
 from scenario import OURS, SUCCESS, THEIRS, Pair, case
 from test_operations import SIZES, check_received, send_all, write_all
 
-GRH_BYTES = 40  # in front of every datagram (IBTA 11.4.1.2)
+GRH_BYTES = 40  # in front of every datagram
 ADDRESS = {"v4": (bytes([10, 1, 0, 1]), bytes([10, 1, 0, 2])),
            "v6": (bytes.fromhex("fd01" + "0" * 26 + "01"),
                   bytes.fromhex("fd01" + "0" * 26 + "02"))}
@@ -27,9 +27,10 @@ def unreliable(_context, lab, side):
 
 @case("uc/a-lost-packet-loses-its-message-alone", needs=["uc"])
 def unreliable_loss(context, lab, side):
-    """Nobody is told, and the message behind it arrives (IBTA 9.8.2.2.2). Of
-    a message's packets (first, middle, last) rxe forgives only the first: it
-    takes nothing more after it has missed another."""
+    """Nobody is told, and the message behind it arrives. Of a message's
+    packets (first, middle, last) rxe forgives only the first: it takes nothing
+    more after it has missed another."""
+    #= IBTA 9.8.2.2.1
     opcodes = (0x20,) if side == OURS else (0x20, 0x21, 0x22)
     for opcode in opcodes:
         with Pair(lab, side, type="uc") as pair:
@@ -85,7 +86,8 @@ def datagrams(_context, lab, side, family):
             check_grh(pair.passive, family, side)
             pair.passive.ask("check", memory="m", at=GRH_BYTES, bytes=size,
                              seed=number)
-        # A wrong Q_Key: dropped, and nobody is told (IBTA 10.2.5).
+        # A wrong Q_Key: dropped, and nobody is told.
+        #= IBTA 10.2.5
         pair.passive.ask("receive", qp="q", memory="m", bytes=4096, id=50)
         pair.post("send", 64, handle="h", qpn=peer["qpn"], qkey=0x22222222)
         pair.active.expect(SUCCESS)

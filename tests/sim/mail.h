@@ -36,7 +36,7 @@ class Mailbox final : private EngineEvents {
   static constexpr uint32_t kLetters = 12;
   static constexpr uint32_t kSlots = 16;
   static constexpr uint32_t kSlotBytes = 1024;
-  static constexpr uint32_t kHeaderBytes = 40;  // IBTA 11.4.1.2
+  static constexpr uint32_t kHeaderBytes = 40;  // a GRH's place
 
   struct Letter {
     uint32_t to = 0;

@@ -24,7 +24,7 @@ enum class NumberSpace : uint8_t {
   kQpn,     // queue pairs (numbers.h)
   kSrqn,    // shared receive queues, as XRC requests name them
   kKey,     // memory keys without their variant (numbers.h)
-  kCommId,  // connections (IBTA 12.7: communication ids)
+  kCommId,  // communication ids of connections
   // Ports of rdma_cm's port spaces that programs let us choose.
   kTcpPort,
   kUdpPort,

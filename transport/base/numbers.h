@@ -14,11 +14,10 @@
 //               Its lowest bits choose the engine of a NIC that has several
 //               (EngineOf()); and the place in a table (GrowingSlots).
 // variant       the consumer's: ibv_inc_rkey() and a bind change it, the rest
-//               finds the entry (IBTA 10.6.7.2). Drawn as well at first.
+//               finds the entry. Drawn as well at first.
 //
 // Reserved numbers are not given out: QPNs 0 and 1 are for management, and
-// 0xffffff is for multicast (IBTA 9.6.1). The rule is the same for every
-// ordinal.
+// 0xffffff is for multicast. The rule is the same for every ordinal.
 //
 // At most kMaxQueuePairs exist at a time, 57 % of the 2^21 indices. The free
 // indices keep the search for a free one short, and delay the reuse of a

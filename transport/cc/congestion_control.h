@@ -31,13 +31,13 @@ struct AckSample {
   uint32_t packets = 0;  // newly acknowledged
   uint32_t bytes = 0;    // their payload
   // A packet with our data, or with data that we have asked for, was marked
-  // "congestion experienced" (RFC 3168).
+  // "congestion experienced".
   bool marked = false;
   // Everything that was under way when the last round began is acknowledged, so
   // the sender's decisions at that time have had their effect.
   bool ends_round = false;
-  // The window was not full in this round nor in the one before: its size says
-  // nothing about the path (RFC 7661).
+  //= RFC 7661 4: the window was not full in this round nor in the one before:
+  //= its size says nothing about the path
   bool app_limited = false;
 };
 

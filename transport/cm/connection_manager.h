@@ -1,7 +1,7 @@
 #pragma once
 
-// The InfiniBand connection manager of one RNIC (IBTA volume 1, chapter 12):
-// who wants to talk to whom, agreed by MADs on QP1. Sans-IO: MADs, calls and
+// The InfiniBand connection manager of one RNIC: who wants to talk to whom,
+// agreed by MADs on QP1. Sans-IO: MADs, calls and
 // the time come in; MADs and events go out through the Sink. It knows nothing
 // of queue pairs but their numbers: the owner moves them, on events.
 //

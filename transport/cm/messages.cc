@@ -94,7 +94,7 @@ wire::CmRep MakeRep(const Config& config, const Connection& c,
   rep.set_rnr_retry_count(params.rnr_retry_count);
   rep.local_ca_guid = Be<uint64_t>(config.ca_guid);
   if (c.service == Service::kXrc) {
-    //= IBTA A14: the target QP is named where the EEC was
+    //= IBTA A14: a REP names the target queue pair where the EEC was
     rep.set_srq(true);
     rep.set_local_eecn(params.qpn.value);
   } else {

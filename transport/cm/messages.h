@@ -10,7 +10,7 @@
 
 namespace urnic::cm {
 
-// The codes of IBTA 12.7: 4.096 us * 2^code.
+//= IBTA 12.7: times travel as codes of 5 bits: 4.096 us * 2^code
 Duration CodeTime(uint8_t code);
 
 // What a QP's local ACK timeout must be for a peer that takes

@@ -155,8 +155,8 @@ bool ConnectionManager::Displace(Place* p, Time now, Sink& sink) {
   return true;
 }
 
-//= IBTA 12.9.8.3.1: a QP is in one connection. The peer has forgotten the old
-//= one: it is ended.
+//= IBTA 12.9.8.3.1: a queue pair is in one connection
+// The peer has forgotten the old one: it is ended.
 void ConnectionManager::EndStale(Place& old, Time now, Sink& sink) {
   Take(old, now, sink, [&](Step& step) {
     machine_.EndStale(old, step);

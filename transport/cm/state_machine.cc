@@ -33,8 +33,8 @@ void StateMachine::SetState(Connection& c, State state) {
   c.state = state;
 }
 
-//= IBTA 12.9.8.4: TIMEWAIT lasts as long as packets of the connection may
-//= live, which the local ACK timeout is longer than
+//= IBTA 12.9.8.4: TIMEWAIT lasts as long as packets of the connection may live
+// The local ACK timeout is longer than that.
 void StateMachine::EnterTimewait(Connection& c, const Step& step) {
   SetState(c, State::kTimewait);
   const uint8_t longest =
@@ -137,7 +137,8 @@ void StateMachine::Connect(Connection& c, const ConnectParams& params,
   c.ack_timeout_code =
       static_cast<uint8_t>(std::min(31, params.packet_life_time_code + 1));
   c.max_cm_retries = params.max_cm_retries;
-  //= IBTA 12.9.8.1: the answer's time, and the way there and back
+  //= IBTA 12.9.8.1: a message is repeated after the answer's time, and the way
+  //= there and back
   c.timeout = CodeTime(params.remote_response_timeout_code) +
               CodeTime(params.packet_life_time_code) * 2;
   Store(c, MakeReq(config_, c, params));
@@ -365,8 +366,9 @@ void StateMachine::OnDeadline(Connection& c, Step& step) const {
     return SendStored(c, step);
   }
   switch (c.state) {
-    //= IBTA 12.9.6: who gives up says so. Linux does not; but a peer that has
-    //= an answer under way would else be left with half a connection.
+    //= IBTA 12.9.6: who gives up says so
+    // Linux does not; but a peer that has an answer under way would else be
+    // left with half a connection.
     case State::kReqSent:
     case State::kMraReqReceived:
       SendRejectTimeout(c, step);

@@ -1,10 +1,9 @@
 #pragma once
 
 // How one connection, or one datagram resolution, goes on: what a call, a
-// message of its peer, or the time makes of it (IBTA 12.9.7, 12.11). It knows
-// this one alone. That a message is meant for it, comes from its peer's
-// address, and does not belong to an older connection has been found out
-// before, by the ConnectionManager.
+// message of its peer, or the time makes of it. It knows this one alone. That a
+// message is meant for it, comes from its peer's address, and does not belong
+// to an older connection has been found out before, by the ConnectionManager.
 //
 // All that a step leaves behind is in the Connection, its next deadline too;
 // what it wants done goes to the Sink of the step. From a value of Connection

@@ -88,7 +88,7 @@ RxVerdict StateMachine::OnMra(Connection& c, const wire::CmMra& mra,
   } else {
     return RxVerdict::kCmUnexpected;
   }
-  //= IBTA 12.9.8.2: the answer may take the service timeout and the way
+  //= IBTA 12.9.8.2: after an MRA the answer may take its time and the way
   const uint8_t code = std::min(mra.service_timeout_code(), kLongestGrantCode);
   const uint8_t way = std::min(c.ack_timeout_code, kLongestGrantCode);
   c.repeat_after = CodeTime(code) + CodeTime(way);
@@ -138,7 +138,7 @@ RxVerdict StateMachine::OnStaleRep(Connection& c, Step& step) const {
   return RxVerdict::kCmStale;
 }
 
-//= IBTA 12.9.8.3.2: the RTU was lost, or the MRA
+//= IBTA 12.9.8.3.2: a REP that comes again: the RTU was lost, or the MRA
 RxVerdict StateMachine::OnRepeatedRep(Connection& c, const wire::CmRep& rep,
                                       Step& step) const {
   if (c.passive || c.remote_comm_id != rep.local_comm_id.value()) {

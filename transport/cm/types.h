@@ -3,8 +3,8 @@
 // What goes into and comes out of the connection manager. All values; nothing
 // here does I/O (docs/design/0001-sans-io.md).
 //
-// Times that the protocol carries are codes of 5 bits: 4.096 us * 2^code
-// (IBTA 12.7.x), and are called `..._code` here.
+// Times that the protocol carries are codes of 5 bits: 4.096 us * 2^code. They
+// are called `..._code` here.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,12 +29,12 @@ struct Handle {
   friend constexpr bool operator==(Handle, Handle) = default;
 };
 
-// The transport service of a connection, IBTA 12.6.5.
+// The transport service of a connection.
 enum class Service : uint8_t {
   kRc = 0,
   kUc = 1,
   // The side that connects has an XRC initiator QP, the one that accepts an
-  // XRC target QP; IBTA A14.
+  // XRC target QP.
   kXrc = 3,
 };
 

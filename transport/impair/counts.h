@@ -13,20 +13,20 @@
 
 namespace urnic::impair {
 
-#define URNIC_IMPAIR_COUNTS(X)                                        \
-  X(offered)     /* frames that came */                               \
-  X(delivered)   /* frames that went on */                            \
-  X(lost)        /* `loss` */                                         \
-  X(burst_lost)  /* `burst` */                                        \
-  X(overflowed)  /* the buffer in front of `rate` was full */         \
-  X(red_dropped) /* `red` hit a frame that knows no ECN (RFC 3168) */ \
-  X(marked)      /* `red`: got "congestion experienced" */            \
-  X(duplicated)  /* copies made */                                    \
-  X(corrupted)   /* went on with bits flipped */                      \
-  X(reordered)   /* held back so that others may overtake */          \
-  X(stalled)     /* came during a `stall` and waited for its end */   \
-  X(dead)        /* came after `die` */                               \
-  X(no_room)     /* too many frames under way */                      \
+#define URNIC_IMPAIR_COUNTS(X)                                      \
+  X(offered)     /* frames that came */                             \
+  X(delivered)   /* frames that went on */                          \
+  X(lost)        /* `loss` */                                       \
+  X(burst_lost)  /* `burst` */                                      \
+  X(overflowed)  /* the buffer in front of `rate` was full */       \
+  X(red_dropped) /* `red` hit a frame that knows no ECN */          \
+  X(marked)      /* `red`: got "congestion experienced" */          \
+  X(duplicated)  /* copies made */                                  \
+  X(corrupted)   /* went on with bits flipped */                    \
+  X(reordered)   /* held back so that others may overtake */        \
+  X(stalled)     /* came during a `stall` and waited for its end */ \
+  X(dead)        /* came after `die` */                             \
+  X(no_room)     /* too many frames under way */                    \
   X(failed)      /* nothing took it on the far side */
 
 enum class Count : uint8_t {

@@ -10,7 +10,8 @@ namespace urnic::impair {
 namespace {
 
 constexpr size_t kMacBytes = 12;
-constexpr uint16_t kEtherTypeServiceVlan = 0x88a8;  // IEEE 802.1ad
+//= IEEE 802.1Q 9.5: a service VLAN's tag has an EtherType of its own
+constexpr uint16_t kEtherTypeServiceVlan = 0x88a8;
 
 struct IpHeader {
   size_t offset = 0;

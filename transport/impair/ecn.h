@@ -1,8 +1,8 @@
 #pragma once
 
-// Explicit congestion notification in a whole Ethernet frame, RFC 3168: what a
-// router does that marks instead of dropping. VLAN tags are passed over;
-// anything but IPv4 and IPv6 knows no ECN.
+// Explicit congestion notification in a whole Ethernet frame: what a router
+// does that marks instead of dropping. VLAN tags are passed over; anything but
+// IPv4 and IPv6 knows no ECN.
 
 #include <cstdint>
 #include <span>

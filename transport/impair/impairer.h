@@ -76,8 +76,9 @@ struct Config {
   Duration die_after;  // 0: never
 };
 
-// What a wire carries beside each frame: preamble, FCS, gap between frames
-// (IEEE 802.3 4.4.2). Rate, buffer and RED count it.
+//= IEEE 802.3 4.4.2: what a wire carries beside each frame: preamble, FCS, gap
+//= between frames
+// Rate, buffer and RED count it.
 inline constexpr size_t kWireOverheadBytes = 8 + 4 + 12;
 
 struct Fate {

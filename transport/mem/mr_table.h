@@ -20,9 +20,10 @@ inline constexpr uint32_t kRemoteAtomic = 8;
 inline constexpr uint32_t kBindWindow = 16;
 inline constexpr uint32_t kZeroBased = 32;
 inline constexpr uint32_t kFlushGlobal = 1u << 8;
-// Not a verbs flag: a remote Send with Invalidate may retire the key.
-// Fast-registered regions have it, plain regions do not (IBTA 10.6.5; Linux
-// rxe does the same). Bound windows of type 2 can be retired without it.
+// Not a verbs flag: a remote Send with Invalidate may retire the key. Bound
+// windows of type 2 can be retired without it.
+//= IBTA 10.6.5: fast-registered regions have it, plain regions do not (Linux
+//= rxe does the same)
 inline constexpr uint32_t kRemoteInvalidate = 1u << 31;
 // Local reading is a right that every region has.
 inline constexpr uint32_t kLocalRead = 0;
@@ -111,7 +112,7 @@ class MrTable {
   void Change(MrKey key, uint32_t pd, uint64_t host, uint64_t iova,
               uint64_t length, uint32_t access);
 
-  // --- Memory windows, IBTA 10.6.7 -----------------------------------------
+  // --- Memory windows ------------------------------------------------------
 
   // A window without memory yet. Returns its key, or 0 as Register().
   // `type2`: it is bound by a queue pair, for its peer alone, and

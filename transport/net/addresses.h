@@ -63,7 +63,8 @@ class LocalAddresses {
     return nullptr;
   }
   // The same, but prefers an address that is not link-local if `gid` is not
-  // link-local (RFC 6724 5, rule 2).
+  // link-local.
+  //= RFC 6724 5: rule 2, a source of the destination's scope
   const LocalAddress* SourceLike(const wire::Gid& gid) const {
     for (const LocalAddress& local : list_) {
       if (local.gid.is_ipv4() == gid.is_ipv4() &&

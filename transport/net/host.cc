@@ -75,7 +75,7 @@ RxVerdict Host::OnSolicit(const wire::FrameView& view,
                           const wire::NeighborInfo& info, RxVerdict verdict,
                           Time now, FrameSink& sink) {
   const bool for_us = IsLocal(info.asked);
-  //= RFC826: what is known of the sender is brought up to date, whomever it
+  //= RFC 826: what is known of the sender is brought up to date, whomever it
   //= asks for
   if (info.has_owner && (for_us || verdict == RxVerdict::kArp)) {
     OnClaim({.address = info.owner, .mac = info.owner_mac, .asks_us = for_us},
@@ -116,7 +116,7 @@ void Host::OnClaim(const NeighborClaim& claim, Time now, FrameSink& sink) {
   }
 }
 
-//= RFC1191 s6.1, RFC8201 s5.2: only what we have sent can have been too big
+//= RFC 8201 4: only what we have sent can have been too big
 void Host::OnTooBig(const wire::FrameView& view, Time now) {
   wire::TooBigInfo info;
   if (!wire::ParseTooBig(view, info) || !(info.src == view.dst) ||
@@ -158,7 +158,7 @@ std::optional<wire::Gid> Host::NextHop(const wire::Gid& remote) const {
       (route == nullptr || route->prefix_bits <= on_link->prefix_bits)) {
     return remote;
   }
-  //= RFC4861 s5.2: link-local addresses are on the link, and nowhere else
+  //= RFC 4861 5.2: link-local addresses are on the link, and nowhere else
   if (!remote.is_ipv4() && remote.is_link_local()) return remote;
   if (route == nullptr) return std::nullopt;
   return route->has_gateway() ? route->gateway : remote;
@@ -186,7 +186,7 @@ PathStatus Host::Route(const PathQuery& query, Path& path,
   if (!hop.has_value()) return PathStatus::kNoRoute;
   next_hop = *hop;
   if (!query.roce_v1) return PathStatus::kNoAnswer;
-  //= IBTA A16: what has no IP header is not routed
+  //= IBTA A16: RoCE v1 has no IP header, so it is not routed
   if (!(next_hop == query.remote)) return PathStatus::kNoRoute;
   // Peers of RoCE v1 may have no IP stack that answers.
   const auto known = wire::MacOfLinkLocal(query.remote);
@@ -316,7 +316,7 @@ bool Host::LeadsStill(const Path& path) const {
   if (path.adjacency == nullptr) return true;
   const auto next_hop = NextHop(path.remote);
   if (!next_hop.has_value()) return false;
-  //= IBTA A16: what has no IP header is not routed, so it keeps its way
+  //= IBTA A16: RoCE v1 has no IP header, so it is not routed
   if (path.headers.framing() == wire::Framing::kGrh &&
       !(*next_hop == path.remote)) {
     return true;

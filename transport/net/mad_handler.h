@@ -1,7 +1,7 @@
 #pragma once
 
 // The handler of one class of management datagrams (MADs) that come to QP1, the
-// general services interface (IBTA 13.5.1). QP1 itself belongs to the engine
+// general services interface. QP1 itself belongs to the engine
 // (datapath/engine/gsi.h) or to a test.
 
 #include <cstdint>

@@ -8,12 +8,12 @@
 namespace urnic::net {
 namespace {
 
-// RFC 2236 8.10, RFC 2710 7.10: when a first report is repeated, at the latest.
+//= RFC 2236 8.10, RFC 2710 7.10: when a first report is repeated, at the latest
 constexpr Duration kUnsolicitedReportInterval = Duration::Seconds(10);
-// RFC 2236 8.11
+//= RFC 2236 8.11: how long a querier of version 1 is remembered
 constexpr Duration kVersion1RouterTimeout = Duration::Seconds(400);
 
-//= RFC2236 s6, RFC2710 s5: the group of all hosts is never reported
+//= RFC 2236 6, RFC 2710 5: the group of all hosts is never reported
 bool IsReported(const wire::Gid& group) {
   wire::Gid all_nodes;
   all_nodes.bytes = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
@@ -69,7 +69,7 @@ void Membership::Report(const wire::Gid& group, bool joined, Time now,
             /*loopback=*/false);
 }
 
-//= RFC2236 s3, RFC2710 s4: a random moment within what the querier allows,
+//= RFC 2236 3, RFC 2710 4: a random moment within what the querier allows,
 //= sooner than one that is set already; whoever hears another member's report
 //= keeps silent
 RxVerdict Membership::OnFrame(std::span<const uint8_t> frame,

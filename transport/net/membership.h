@@ -1,8 +1,7 @@
 #pragma once
 
 // Tells the network about the multicast groups that we are in: the host's half
-// of IGMP and MLD (RFC 2236, RFC 2710). It does not know which queue pairs are
-// in a group.
+// of IGMP and MLD. It does not know which queue pairs are in a group.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the network hears of groups, and when: RFC 2236, RFC 2710.
+// What the network hears of groups, and when.
 
 #include "transport/net/membership.h"
 

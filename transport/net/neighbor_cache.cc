@@ -221,7 +221,7 @@ void NeighborCache::Judge(uint32_t at, const NeighborClaim& claim, Time now,
     return Settle(at, claim.mac, now);
   }
   if (!(claim.mac == entry.mac)) {
-    //= RFC4861 s7.2.5: without "override" it only makes us doubt what we know
+    //= RFC 4861 7.2.5: an answer without "override" only makes us doubt the MAC
     if (!claim.may_override) {
       if (entry.state == State::kKnown) Doubt(entry, now);
       return;

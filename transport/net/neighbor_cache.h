@@ -1,9 +1,9 @@
 #pragma once
 
-// The MAC of each address on this link: ARP (RFC 826) and neighbour discovery
-// (RFC 4861 7) in one state machine. It owns the adjacencies.
+// The MAC of each address on this link: ARP and IPv6 neighbour discovery in one
+// state machine. It owns the adjacencies.
 //
-// States of an address, with their names in RFC 4861 7.3.2:
+//= RFC 4861 7.3.2: the states of an address
 //
 //   kIncomplete  asked for by multicast or broadcast, after 0, 20, 60, 140 ms
 //                .. and then every second, while a question waits; a
@@ -59,7 +59,7 @@ struct NeighborClaim {
   wire::MacAddress mac;
   // It says that it answers a question of ours.
   bool answers = false;
-  // It may replace what is known (RFC 4861 4.4, "override").
+  // It may replace what is known ("override").
   bool may_override = true;
   // Its sender has asked us something, so we will need its MAC.
   bool asks_us = false;
@@ -67,7 +67,7 @@ struct NeighborClaim {
 
 class NeighborCache {
  public:
-  // How long a neighbour is believed without being heard (RFC 4861 10).
+  //= RFC 4861 10: how long a neighbour is believed without being heard
   static constexpr Duration kReachableTime = Duration::Seconds(30);
   static constexpr Duration kFirstInterval = Duration::Milliseconds(20);
   static constexpr Duration kLastInterval = Duration::Seconds(1);

@@ -1,5 +1,4 @@
-// Who is believed, who is asked, when, and who makes room: RFC 826, RFC 4861 7
-// and what neighbor_cache.h adds.
+// Who is believed, who is asked, when, and who makes room: neighbor_cache.h.
 
 #include "transport/net/neighbor_cache.h"
 

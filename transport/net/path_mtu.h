@@ -1,7 +1,7 @@
 #pragma once
 
-// The path MTUs that routers have reported: RFC 1191, RFC 8201. A destination
-// without an entry has the link's MTU.
+// The path MTUs that routers have reported. A destination without an entry has
+// the link's MTU.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +14,11 @@ namespace urnic::net {
 
 class PathMtuCache {
  public:
-  // How long a reduction is believed: RFC 1191 6.3, RFC 8201 4.
+  //= RFC 1191 6.3, RFC 8201 4: how long a reduction is believed
   static constexpr Duration kLifetime = Duration::Seconds(600);
-  // No message can push the MTU below this: for IPv4 Linux'
-  // net.ipv4.route.min_pmtu, for IPv6 the smallest MTU allowed (RFC 8200 5).
+  // No message can push the MTU below this. For IPv4: Linux'
+  // net.ipv4.route.min_pmtu.
+  //= RFC 8200 5: the smallest MTU that a link of IPv6 has
   static constexpr uint32_t kFloorIpv4 = 552;
   static constexpr uint32_t kFloorIpv6 = 1280;
 
@@ -34,8 +35,9 @@ class PathMtuCache {
 
   // A router has refused a packet of `packet_bytes` to `remote`, and forwards
   // at most `mtu` bytes (0: it does not say how many). True if the path MTU
-  // changes. Such a message never raises an MTU (RFC 8201 4). Values below the
-  // floor are raised to the floor or, for IPv6, ignored.
+  // changes. Values below the floor are raised to the floor or, for IPv6,
+  // ignored.
+  //= RFC 8201 4: "packet too big" never raises an MTU
   bool OnTooBig(const wire::Gid& remote, uint32_t mtu, uint32_t packet_bytes,
                 Time now);
 

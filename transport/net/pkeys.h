@@ -1,6 +1,6 @@
 #pragma once
 
-// Partitions: which P_Keys may talk to each other (IBTA 10.9.3).
+// Partitions: which P_Keys may talk to each other.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace urnic::net {
 
 inline constexpr uint16_t kFullMember = 0x8000;
 
-// True if both name the same partition and at least one is a full member.
+//= IBTA 10.9.3: both name the same partition, and at least one is a full member
 constexpr bool PkeyMatches(uint16_t theirs, uint16_t ours) {
   return ((theirs ^ ours) & ~kFullMember) == 0 &&
          ((theirs | ours) & kFullMember) != 0;

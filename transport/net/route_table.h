@@ -53,8 +53,8 @@ class RouteTable {
 
   std::span<const Route> routes() const { return routes_; }
 
-  // The preferred source among `addresses` for packets to `remote`: an address
-  // on the link that they leave by, or the source of the route (RFC 6724 5).
+  //= RFC 6724 5: the preferred source for packets to `remote`: one of
+  //= `addresses` on the link that they leave by, or the source of the route
   // Null: none is of its family.
   const wire::Gid* SourceFor(const wire::Gid& remote,
                              const LocalAddresses& addresses) const;

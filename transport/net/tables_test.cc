@@ -54,8 +54,7 @@ TEST(LocalAddressesTest, AnIpv6PrefixOfNoBitsIsNotIpv4) {
   EXPECT_EQ(addresses.FirstLike(Ipv4(0x0a000001)), nullptr);
 }
 
-//= IBTA 10.9.3: two limited members may not talk
-//= type=test
+//= IBTA 10.9.3
 TEST(PkeyTest, OneOfTheTwoIsAFullMember) {
   EXPECT_TRUE(PkeyMatches(0x8001, 0x8001));
   EXPECT_TRUE(PkeyMatches(0x8001, 0x0001));

@@ -2,7 +2,7 @@
 
 // The receiving half of an RC requester: acknowledgements, read and atomic
 // responses and time-outs move the state of SendState forward, and work
-// requests complete in order. IBTA 9.7.5, 9.7.6, 9.9.
+// requests complete in order.
 
 #include <algorithm>
 #include <cstring>
@@ -130,6 +130,7 @@ class Completer {
     return CompletionOpcode(s_.sq.Read<urnic_sq_wqe>(index).opcode);
   }
 
+  //= IBTA 10.7.3.1: after an error each request completes, signaled or not
   bool PollFlush(SendCompletion& out) {
     const uint32_t posted = s_.sq.Posted(s_.head);
     if (posted == 0 || posted == UINT32_MAX) return false;
@@ -215,6 +216,7 @@ class Completer {
   // Go-back-N, or the end of the oldest request when no retry is left.
   void Retry(Time now, Why why) {
     if (s_.rnr_waiting) return;  // everything is sent again anyway
+    //= IBTA 9.9.2.4.2: a time-out and a sequence NAK use up retries
     if (s_.retries_left == 0) {
       s_.FailAt(s_.una, URNIC_WC_RETRY_EXC_ERR, RxVerdict::kAccept);
       return;
@@ -278,7 +280,7 @@ class Completer {
     }
   }
 
-  //= IBTA 9.7.5.2.8: RNR NAK; retry_cnt is not touched
+  //= IBTA 9.7.5.2.8: an RNR NAK has retries of its own
   RxVerdict OnRnr(uint8_t timer_code, Time now) {
     if (s_.rnr_waiting) return RxVerdict::kStaleAck;
     ++s_.counters.rnr_naks;

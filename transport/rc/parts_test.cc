@@ -124,7 +124,6 @@ TEST_F(ReplayRingTest, StartsWithoutAPlace) {
 
 TEST(TimerTest, RnrCodesAreThoseOfTable46) {
   //= IBTA 9.7.5.2.8
-  //= type=test
   EXPECT_EQ(RnrTimer(0), Duration::Microseconds(655360));
   EXPECT_EQ(RnrTimer(1), Duration::Microseconds(10));
   EXPECT_EQ(RnrTimer(12), Duration::Microseconds(640));
@@ -137,7 +136,6 @@ TEST(TimerTest, RnrCodesAreThoseOfTable46) {
 
 TEST(TimerTest, AckTimeoutIsFourMicrosecondsTimesAPowerOfTwo) {
   //= IBTA 9.9.2.1.1
-  //= type=test
   EXPECT_EQ(AckTimeout(0), Duration());
   EXPECT_EQ(AckTimeout(1), Duration::Nanoseconds(8192));
   EXPECT_EQ(AckTimeout(14), Duration::Nanoseconds(67108864));

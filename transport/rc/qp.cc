@@ -50,6 +50,7 @@ void Qp::Modify(QpState target, const QpConfig& config) {
       send_.running = true;
       break;
     case QpState::kSqd:
+      //= IBTA 10.3.1.5: what has begun ends, nothing new begins
       send_.draining = true;
       send_.drain_limit = send_.assigned;
       drain_reported_ = false;
@@ -70,8 +71,8 @@ void Qp::Reconfigure(const QpConfig& config) {
   responder_.Reconfigure(config);
 }
 
-//= RFC 3168: whoever is told of congestion slows the sender down. We are the
-//= sender of what we ask for; an acknowledgement is no data of anybody.
+//= RFC 3168 5: a mark slows the sender down
+// We are the sender of what we ask for; an acknowledgement has no data.
 void Qp::OnMarked(const RxPacket& packet, Time now) {
   if (packet.info->request()) {
     responder_.OnMarked(now);

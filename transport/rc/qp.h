@@ -1,7 +1,7 @@
 #pragma once
 
 // One reliable-connected queue pair: wires the responder, the requester and
-// the completer together and keeps the state of IBTA 10.3.1. Sans-IO: packets,
+// the completer together and keeps the queue pair's state. Sans-IO: packets,
 // doorbells and the time come in as arguments; packets, placements and
 // completions go out as values. It never allocates after construction.
 //

@@ -1,7 +1,9 @@
 #pragma once
 
 // Reads and atomics that a responder has accepted: the responses it still
-// owes, and what it must remember to answer a duplicate. IBTA 9.7.5.1.
+// owes, and what it must remember to answer a duplicate.
+//= IBTA 9.7.5.1.3: the rest of a read may be asked for again
+//= IBTA 9.7.5.1.4: a duplicate atomic gets the result of the first
 
 #include <algorithm>
 #include <bit>

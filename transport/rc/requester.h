@@ -1,7 +1,7 @@
 #pragma once
 
 // The sending half of an RC requester: work requests become packets. Sans-IO;
-// the caller owns the slots and the time. IBTA 9.7.
+// the caller owns the slots and the time.
 
 #include <algorithm>
 #include <cstring>
@@ -267,11 +267,12 @@ class Requester {
   // Must the loaded work request wait for responses to earlier ones?
   bool Blocked() const {
     if (s_.reads_in_flight == 0) return false;
+    //= IBTA 9.7.3.1: at most max_rd_atomic reads and atomics are under way
     if (Contains(kAnsweredRequests, s_.RecordOf(s_.next).opcode) &&
         s_.reads_in_flight >= s_.config.max_rd_atomic) {
       return true;
     }
-    // IBTA 10.8.3.3: a fenced request waits for all earlier reads and atomics.
+    //= IBTA 10.8.3.3: a fenced request waits for all earlier reads and atomics
     return (s_.current.wqe.flags & URNIC_SEND_FENCE) != 0 &&
            s_.next_offset == 0;
   }
@@ -472,7 +473,7 @@ class Requester {
     Append(slot, MakeReth(s_.next_offset, bytes));
   }
 
-  //= IBTA A19.4.1
+  //= IBTA A19.4.1: a flush names what is to be visible
   void WriteFlush(TxSlot& slot) {
     WriteBth(slot, wire::Opcode::kRcFlush, false);
     Append(slot, wire::Feth{wire::Be<uint32_t>(

@@ -72,7 +72,6 @@ TEST_F(RequesterTest, AFullWindowIsNotTheProgramsLimit) {
 
 TEST_F(RequesterTest, APacedFlowIsNotReadyBeforeItsTime) {
   //= IBTA 9.11
-  //= type=test
   config_.bits_per_second = 100'000'000;  // some 22 us for a packet
   Connect();
   ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 1024));

@@ -2,7 +2,7 @@
 
 // The responder half of an RC queue pair: requests become placements, receive
 // completions, and responses. Sans-IO and total: any packet in any state
-// yields a verdict. IBTA 9.7.
+// yields a verdict.
 
 #include <algorithm>
 #include <cstring>
@@ -155,8 +155,7 @@ class Responder {
 
   bool AckWaits() const { return ack_due_ || nak_due_ != 0; }
 
-  //= IBTA annex A14: the shared queue that a request names says whose receive
-  //= it takes and which memory it may touch
+  //= IBTA A14: a request takes a receive, and the rights, of the queue it names
   RxVerdict EnterDomain(const RxPacket& packet) {
     if (packet.xrc_ring == nullptr) return RefuseAccess();
     // A message goes to one queue; it may also have been destroyed meanwhile.
@@ -193,7 +192,7 @@ class Responder {
     return Refuse(wire::kNakRemoteAccessError, QpEvent::kAccessError);
   }
 
-  //= IBTA 9.7.4.1: opcode order and payload lengths
+  //= IBTA 9.7.4.1.2, 9.7.4.1.6: opcode order and payload lengths
   RxVerdict CheckShape(const RxPacket& packet) {
     const wire::OpcodeInfo& info = *packet.info;
     // Only sends and writes have packets that are not the first.
@@ -225,7 +224,7 @@ class Responder {
   }
 
   RxVerdict OnNoReceive() {
-    //= IBTA 9.7.5.2.8: the PSN stays expected, later packets are ignored
+    //= IBTA 9.7.5.2.8: after an RNR NAK its PSN stays expected, others ignored
     gap_reported_ = true;
     dropped_psn_ = expected_;
     nak_psn_ = expected_;
@@ -287,8 +286,8 @@ class Responder {
 
   RxVerdict OnReceiveFault(WalkResult walk) {
     if (walk == WalkResult::kTooShort) {
-      //= IBTA 9.7.4.1.6: a message longer than the receive is an invalid
-      //= request (Linux rxe answers 0x63 instead)
+      //= IBTA 9.7.4.1.6, 9.9.3.1.3: a message longer than the receive is an
+      //= invalid request (Linux rxe answers 0x63 instead)
       recv_status_ = URNIC_WC_LOC_LEN_ERR;
       return RefuseRequest();
     }
@@ -341,9 +340,9 @@ class Responder {
     if (info.last ? end != range.length : end >= range.length) {
       return RefuseRequest();
     }
-    // IBTA 9.7.4.1.5: an empty write opens nothing, so its key is not looked
-    // at. The whole range is checked before the first byte lands, and each
-    // later packet's part again: the region may be gone by then.
+    //= IBTA 9.7.4.1.5: the key of an empty write is not looked at
+    // The whole range is checked before the first byte lands, and each later
+    // packet's part again: the region may be gone by then.
     if (packet.payload_bytes != 0) {
       const mem::Translation at = Check(
           range.key, pd_, range.address + begin,
@@ -370,6 +369,7 @@ class Responder {
   }
 
   RxVerdict OnRead(const RxPacket& packet) {
+    //= IBTA 9.7.4.1.4: the queue pair must be set up for the operation
     if ((access_ & mem::kRemoteRead) == 0) return RefuseRequest();
     const wire::Reth& reth = packet.reth();
     const uint32_t length = reth.dma_length.value();
@@ -380,6 +380,7 @@ class Responder {
              .ok()) {
       return RefuseAccess();
     }
+    //= IBTA 9.7.4.1.3: at most max_dest_rd_atomic reads and atomics at a time
     ReplaySlot* slot = replay_.Add();
     if (slot == nullptr) {
       (void)RefuseRequest();
@@ -405,7 +406,8 @@ class Responder {
     const wire::AtomicEth& eth = packet.atomic_eth();
     const uint64_t address = eth.virtual_address.value();
     if ((access_ & mem::kRemoteAtomic) == 0) return RefuseRequest();
-    if ((address & 7) != 0) return RefuseRequest();  // IBTA 9.4.5
+    //= IBTA 9.4.5: an atomic's address is aligned
+    if ((address & 7) != 0) return RefuseRequest();
     const mem::Translation at =
         Check(MrKey{eth.rkey.value()}, pd_, address, 8, mem::kRemoteAtomic);
     if (!at.ok()) return RefuseAccess();
@@ -484,12 +486,11 @@ class Responder {
     return verdict;
   }
 
-  //= IBTA A19.4.1: what came before is visible (global), or kept (persistent,
-  //= which our memory is not) before the answer leaves. Placements are executed
-  //= in order and before any response is built, so there is nothing else to do.
+  //= IBTA A19.4.1: what came before is visible before the answer leaves
+  // Placements are executed in order and before any response is built.
   RxVerdict OnFlush(const RxPacket& packet);
 
-  //= IBTA 9.7.5.1.2 to 9.7.5.1.5: duplicates are answered, never executed
+  //= IBTA 9.7.5.1.2, 9.7.5.1.3, 9.7.5.1.4: duplicates are not executed again
   RxVerdict OnDuplicate(const RxPacket& packet);
 
   // May ask for the rest of a read from the middle on; its key is checked

@@ -1,5 +1,5 @@
 // A target queue pair whose peer names the shared receive queue with each
-// request (IBTA annex A14).
+// request.
 
 #include <gmock/gmock.h>
 

@@ -3,7 +3,7 @@
 // One unreliable-connected queue pair: sends and writes without
 // acknowledgements. A message with a gap never completes at the receiver.
 // Sans-IO like rc::Qp, and of the same shape; see there for the caller's
-// duties. IBTA 9.8.2.
+// duties.
 //
 // Thread: one at a time (the holder of the engine's token).
 

@@ -60,7 +60,6 @@ TEST_F(UcTest, MessagesOfManyPacketsArriveAcrossTheEndOfThePsns) {
 
 TEST_F(UcTest, AMessageWithAGapIsAsIfItHadNotBeenSent) {
   //= IBTA 9.8.2.2.1
-  //= type=test
   ASSERT_TRUE(b_.rings().PostRecv({.wr_id = 7, .sges = {b_.Sge(0, 2000)}}));
   ASSERT_TRUE(a_.rings().PostSend(Send(1, 1000)));
   ASSERT_TRUE(a_.rings().PostSend(Send(2, 600)));

@@ -1,7 +1,7 @@
 #pragma once
 
 // One unreliable-datagram queue pair. Sans-IO like rc::Qp and of the same
-// shape; see there for the caller's duties. IBTA 9.8.3, 10.2.2.
+// shape; see there for the caller's duties.
 //
 // Thread: one at a time (the holder of the engine's token).
 
@@ -12,8 +12,9 @@
 
 namespace urnic::ud {
 
-// In front of the payload in the program's memory, IBTA 11.4.1.2: a GRH, or 20
-// unused bytes and the IPv4 header (annex A17.4.5.2).
+//= IBTA 11.4.1.2: a datagram is placed behind the room for a GRH
+//= IBTA A16.4.4: of RoCE v1, the GRH that came is placed there
+//= IBTA A17.4.5.2: of IPv4, its header is placed in the second half
 inline constexpr uint32_t kGrhBytes = 40;
 
 class Qp final : public UnackedQp {
@@ -59,11 +60,11 @@ class Qp final : public UnackedQp {
   template <typename Sink>
   RxVerdict OnPacket(const RxPacket& packet, uint8_t position, Sink& sink) {
     if (!receiving()) return RxVerdict::kQpNotReady;
-    //= IBTA 10.2.5: the Q_Key must match
+    //= IBTA 10.2.5: a datagram's Q_Key must be that of the queue pair
     if (packet.deth().qkey.value() != config_.qkey) return RxVerdict::kBadQkey;
     const RxVerdict taken = TakeReceive();
     if (taken != RxVerdict::kAccept) return taken;
-    //= IBTA 9.8.2.2.2, class D: a message that does not fit is dropped, and
+    //= IBTA 9.8.2.2.2: a message that does not fit is dropped (class D), and
     //= its receive serves the next one
     const uint32_t bytes = kGrhBytes + packet.payload_bytes;
     if (rq_->Capacity() < bytes) return RxVerdict::kTooLong;

@@ -61,14 +61,13 @@ TEST_F(UdTest, AMessageArrivesBehindItsHeader) {
   EXPECT_EQ(done.wc_flags, URNIC_WC_GRH | URNIC_WC_WITH_IMM);
   EXPECT_EQ(done.sl, URNIC_FRAME_ROCE_V2_IPV4);
   //= IBTA A17.4.5.2
-  //= type=test
   const auto memory = b_.host().bytes(0, 139);
   EXPECT_TRUE(std::equal(ip_, ip_ + 20, memory.begin() + 20));
   EXPECT_EQ(memory[40], 5);
   EXPECT_EQ(memory[138], 103);
 }
 
-//= IBTA A16.4.4: of RoCE v1, the GRH that came
+//= IBTA A16.4.4, 11.4.1.2
 TEST_F(UdTest, AllFortyBytesOfAGrhArePlaced) {
   uint8_t grh[40];
   for (uint8_t i = 0; i < sizeof(grh); ++i) grh[i] = 0x80 + i;
@@ -93,7 +92,6 @@ TEST_F(UdTest, AnotherQkeyIsDropped) {
 
 TEST_F(UdTest, AControlledQkeyIsTheSendersOwn) {
   //= IBTA 10.2.5
-  //= type=test
   ASSERT_TRUE(b_.rings().PostRecv({.sges = {b_.Sge(0, 200)}}));
   ASSERT_TRUE(a_.rings().PostSend(To(1, 8, 0x80000000)));
   Deliver();
@@ -114,7 +112,6 @@ TEST_F(UdTest, WhatDoesNotFitIsDroppedAndTheReceiveServesTheNext) {
 
 TEST_F(UdTest, AMessageBeyondTheMtuIsNotSentAndNoError) {
   //= IBTA C10-93.1.1
-  //= type=test
   ASSERT_TRUE(a_.rings().PostSend(To(1, 1025)));
   ASSERT_TRUE(a_.rings().PostSend(To(2, 1024)));
   EXPECT_EQ(a_.Transmit().size(), 1u);
@@ -124,7 +121,6 @@ TEST_F(UdTest, AMessageBeyondTheMtuIsNotSentAndNoError) {
 
 TEST_F(UdTest, AFailedSendStopsTheSendQueueOnly) {
   //= IBTA 10.3.1.7
-  //= type=test
   SendWr bad = To(1, 8);
   bad.sges[0].lkey ^= 0x100;
   ASSERT_TRUE(a_.rings().PostSend(bad));
@@ -149,7 +145,6 @@ TEST_F(UdTest, AFailedSendStopsTheSendQueueOnly) {
 }
 
 //= IBTA 10.3.1.7
-//= type=test
 TEST_F(UdTest, WhatIsPostedToAStoppedSendQueueIsFlushedAndNeverSent) {
   SendWr bad = To(1, 8);
   bad.sges[0].lkey ^= 0x100;

@@ -23,8 +23,8 @@ struct MacAddress {
 };
 static_assert(sizeof(MacAddress) == 6 && alignof(MacAddress) == 1);
 
-// A RoCEv2 GID: an IPv6 address, or an IPv4 address as ::ffff:a.b.c.d
-// (annex A17.4.5). Compares as two words.
+//= IBTA A17.4.5: a GID is an IPv6 address, or an IPv4 address as ::ffff:a.b.c.d
+// Compares as two words.
 struct Gid {
   std::array<uint8_t, 16> bytes = {};
 
@@ -75,8 +75,7 @@ struct Gid {
 };
 static_assert(sizeof(Gid) == 16 && alignof(Gid) == 1);
 
-// The MAC that a link-local GID was made of (EUI-64, RFC 4291 appendix A), if
-// it was.
+//= RFC 4291 A: the MAC in a link-local GID, if it was made of one
 inline std::optional<MacAddress> MacOfLinkLocal(const Gid& gid) {
   const auto& b = gid.bytes;
   if (!gid.is_link_local() || b[11] != 0xff || b[12] != 0xfe) {
@@ -86,8 +85,8 @@ inline std::optional<MacAddress> MacOfLinkLocal(const Gid& gid) {
       {static_cast<uint8_t>(b[8] ^ 2), b[9], b[10], b[13], b[14], b[15]}};
 }
 
-// The MAC of a multicast GID: RFC 1112 6.4 (the lower 23 bits of an IPv4
-// group), RFC 2464 7 (the last four bytes of an IPv6 group).
+//= RFC 1112 6.4: the MAC of an IPv4 group has its lower 23 bits
+//= RFC 2464 7: the MAC of an IPv6 group has its last four bytes
 inline MacAddress MulticastMac(const Gid& group) {
   const auto& b = group.bytes;
   if (group.is_ipv4()) {

@@ -8,7 +8,7 @@
 
 namespace urnic::wire {
 
-// Base transport header, IBTA 9.2.
+//= IBTA 9.2: base transport header
 //
 //   0      7 8     15 16             31
 //  | opcode |S|M|P|V |     P_Key       |  S solicited event, M MigReq,

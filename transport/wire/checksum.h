@@ -1,7 +1,7 @@
 #pragma once
 
-// The internet checksum, RFC 1071: IPv4 headers, ICMP, ICMPv6, UDP. All
-// functions give the checksum as a number, to be stored through Be<uint16_t>.
+// The internet checksum: IPv4 headers, ICMP, ICMPv6, UDP. All functions give
+// the checksum as a number, to be stored through Be<uint16_t>.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace urnic::wire {
 
-// As RFC 1071 writes it: the judge of the fast version below.
+//= RFC 1071 1: the inverted ones-complement sum of 16-bit words
+// The judge of the fast version below.
 inline uint16_t ChecksumReference(std::span<const uint8_t> bytes) {
   uint32_t sum = 0;
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -25,8 +26,8 @@ inline uint16_t ChecksumReference(std::span<const uint8_t> bytes) {
 }
 
 // A running sum over several pieces, each of which starts at an even offset
-// of the whole. Sums words as they lie in memory: the ones-complement sum of
-// byte-swapped words is the byte-swapped sum (RFC 1071 2(B)).
+// of the whole. Sums words as they lie in memory.
+//= RFC 1071 2: the sum of byte-swapped words is the byte-swapped sum
 class ChecksumSum {
  public:
   ChecksumSum& Add(std::span<const uint8_t> bytes) {
@@ -94,7 +95,7 @@ inline bool Ipv4ChecksumHolds(const Ipv4& header) {
   return sum % 0xffff == 0;
 }
 
-// RFC 8200 8.1: what ICMPv6 and UDP over IPv6 hash before their own bytes.
+//= RFC 8200 8.1: what ICMPv6 and UDP over IPv6 sum before their own bytes
 struct Ipv6PseudoHeader {
   Gid src;
   Gid dst;

@@ -11,9 +11,7 @@ namespace {
 
 using ::urnic::testing::Random;
 
-//= RFC1071 s3
-//= type=test
-//# The example: 00 01 f2 03 f4 f5 f6 f7 sums to ddf2.
+//= RFC 1071 1, 2: the standard's example: 00 01 f2 03 f4 f5 f6 f7 sums to ddf2
 TEST(ChecksumTest, ComputesTheExampleOfTheRfc) {
   const uint8_t bytes[] = {0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7};
   EXPECT_EQ(ChecksumReference(bytes), 0x220d);

@@ -13,13 +13,14 @@ inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr uint16_t kEtherTypeArp = 0x0806;
 inline constexpr uint16_t kEtherTypeVlan = 0x8100;
 inline constexpr uint16_t kEtherTypeIpv6 = 0x86dd;
-inline constexpr uint16_t kEtherTypeRoceV1 = 0x8915;  // IBTA A16.2
+//= IBTA A16.2: RoCE v1 has an EtherType of its own
+inline constexpr uint16_t kEtherTypeRoceV1 = 0x8915;
 
-// The shortest frame that a wire carries, without its FCS: shorter ones are
-// padded by the sender (IEEE 802.3 4.2.3.3).
+// The shortest frame that a wire carries, without its FCS.
+//= IEEE 802.3 4.2.3.3: the sender pads shorter ones
 inline constexpr size_t kEthernetMinBytes = 60;
 
-// IEEE 802.3 3.1.1, without preamble and FCS.
+//= IEEE 802.3 3.1.1: a frame's header, here without preamble and FCS
 struct Ethernet {
   MacAddress dst;
   MacAddress src;
@@ -27,7 +28,7 @@ struct Ethernet {
 };
 static_assert(sizeof(Ethernet) == 14 && alignof(Ethernet) == 1);
 
-// IEEE 802.1Q 9.6: follows an EtherType of 0x8100.
+//= IEEE 802.1Q 9.6: the tag, which follows an EtherType of 0x8100
 //
 //   0    2 3 4       15 16             31
 //  | PCP  |D| VLAN ID  |   EtherType     |   D drop eligible

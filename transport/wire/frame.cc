@@ -69,7 +69,8 @@ RxVerdict ParseIpv6(Reader reader, FrameView& out) {
   const Ipv6* ip = reader.Take<Ipv6>();
   if (ip == nullptr) return RxVerdict::kTruncated;
   if (ip->version() != 6) return RxVerdict::kBadIpHeader;
-  // RFC 4291 2.5.5.2: never on the wire; it would pass for an IPv4 peer.
+  //= RFC 4291 2.5.5.2: IPv4-mapped addresses are never on the wire
+  // One would pass for an IPv4 peer.
   if (ip->src.is_ipv4() || ip->dst.is_ipv4()) return RxVerdict::kBadIpHeader;
   const uint32_t payload_bytes = ip->payload_length.value();
   if (!reader.Limit(payload_bytes)) return RxVerdict::kTruncated;

@@ -5,12 +5,12 @@
 namespace urnic::wire {
 
 // What lies between the Ethernet header and the BTH. The GRH of RoCE v1 has
-// the shape of an IPv6 header (IBTA 8.3), and its GIDs may be IPv4-mapped, so
-// that addresses do not tell one from the other.
+// the shape of an IPv6 header, and its GIDs may be IPv4-mapped, so that
+// addresses do not tell one from the other.
 enum class Framing : uint8_t {
-  kIpv4,  // RoCE v2: IPv4 and UDP, annex A17
+  kIpv4,  // RoCE v2: IPv4 and UDP
   kIpv6,  // RoCE v2: IPv6 and UDP
-  kGrh,   // RoCE v1: InfiniBand's global route header, annex A16
+  kGrh,   // RoCE v1: InfiniBand's global route header
 };
 
 }  // namespace urnic::wire

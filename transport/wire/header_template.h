@@ -32,9 +32,9 @@ struct PathHeaders {
   uint8_t hop_limit = 64;     // IPv4 TTL
   uint16_t udp_src_port = 0;
   uint32_t flow_label = 0;  // 20 bits, IPv6 and GRH only
-  // IPv4 only. Zero with "don't fragment" (RFC 6864), so that all packets of
-  // one length have the same headers and one ICRC prefix; only a replay of
-  // someone else's packets sets it.
+  // IPv4 only. Zero, so that all packets of one length have the same headers
+  // and one ICRC prefix; only a replay of someone else's packets sets it.
+  //= RFC 6864 4.1: with "don't fragment" it may be anything
   uint16_t ipv4_identification = 0;
 };
 
@@ -121,7 +121,7 @@ class HeaderTemplate {
   void StoreUdpLength(uint8_t* out, uint16_t bytes) const {
     StoreBe16(out + size_ - sizeof(Udp) + offsetof(Udp, length), bytes);
   }
-  // RFC 1624 in the small: the rest of the header has been summed.
+  // The rest of the header has been summed.
   uint16_t Ipv4Checksum(uint16_t total_length) const {
     const uint32_t sum = ipv4_sum_ + total_length;  // at most 0x1fffe
     return static_cast<uint16_t>(~((sum & 0xffff) + (sum >> 16)));

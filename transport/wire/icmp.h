@@ -10,8 +10,8 @@
 
 namespace urnic::wire {
 
-// What every message of both starts with, RFC 792 and RFC 4443 2.1. The
-// ICMPv6 checksum covers an IPv6 pseudo header, the ICMP one does not.
+//= RFC 792, RFC 4443 2.1: what every message starts with
+// The ICMPv6 checksum covers an IPv6 pseudo header, the ICMP one does not.
 struct IcmpHeader {
   uint8_t type = 0;
   uint8_t code = 0;
@@ -37,16 +37,18 @@ struct IcmpEcho {
 };
 static_assert(sizeof(IcmpEcho) == 8 && alignof(IcmpEcho) == 1);
 
-// "Fragmentation needed", RFC 1191 4, and "packet too big", RFC 4443 3.2: ICMP
-// has 16 bits of MTU behind 16 unused ones. The packet follows.
+//= RFC 1191 4: "fragmentation needed": 16 bits of MTU behind 16 unused ones
+//= RFC 4443 3.2: "packet too big": 32 bits of MTU
+// The packet follows.
 struct IcmpTooBig {
   IcmpHeader header;
   Be<uint32_t> mtu;
 };
 static_assert(sizeof(IcmpTooBig) == 8 && alignof(IcmpTooBig) == 1);
 
-// Neighbour solicitation and advertisement, RFC 4861 4.3 and 4.4; options
-// follow. The flags are an advertisement's, reserved in a solicitation.
+//= RFC 4861 4.3: neighbour solicitation; options follow
+//= RFC 4861 4.4: neighbour advertisement; options follow
+// The flags are an advertisement's, reserved in a solicitation.
 struct NeighborMessage {
   IcmpHeader header;
   Be<uint32_t> flags;
@@ -59,8 +61,8 @@ struct NeighborMessage {
 static_assert(sizeof(NeighborMessage) == 24 && alignof(NeighborMessage) == 1);
 static_assert(offsetof(NeighborMessage, target) == 8);
 
-// RFC 4861 4.6: every option starts so; `units` counts 8 bytes each, 0 is
-// malformed.
+//= RFC 4861 4.6: every option starts so; `units` counts 8 bytes each, 0 is
+//= malformed
 struct NeighborOption {
   uint8_t type = 0;
   uint8_t units = 0;
@@ -70,15 +72,15 @@ static_assert(sizeof(NeighborOption) == 2);
 inline constexpr uint8_t kNeighborSourceLinkLayer = 1;
 inline constexpr uint8_t kNeighborTargetLinkLayer = 2;
 
-// RFC 4861 4.6.1 with an Ethernet address.
+//= RFC 4861 4.6.1: the link-layer address option, with an Ethernet address
 struct LinkLayerOption {
   NeighborOption option;
   MacAddress mac;
 };
 static_assert(sizeof(LinkLayerOption) == 8 && alignof(LinkLayerOption) == 1);
 
-// RFC 4861: a neighbour message with another hop limit came through a router
-// and is ignored.
+//= RFC 4861 7.1.1, 7.1.2: with another hop limit a message came through a
+//= router and is ignored
 inline constexpr uint8_t kNeighborHopLimit = 255;
 
 }  // namespace urnic::wire

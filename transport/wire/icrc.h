@@ -1,9 +1,9 @@
 #pragma once
 
-// The invariant CRC of RoCE: IBTA 7.8.1, annexes A16.5 and A17.3.4. It covers
-// eight bytes of ones (where InfiniBand has its LRH), the IP and UDP headers
-// or the GRH with the fields that routers may change set to ones, and
-// everything from the BTH to the last payload or pad byte.
+// The invariant CRC of RoCE. It covers eight bytes of ones (where InfiniBand
+// has its LRH), the IP and UDP headers or the GRH with the fields that routers
+// may change set to ones, and everything from the BTH to the last payload or
+// pad byte.
 //
 // Two versions. IcrcReference() is the definition, bit by bit: the judge. The
 // others are for the packet path and split the work, because the part before

@@ -1,7 +1,7 @@
 #pragma once
 
-// The RDMA IP CM service, IBTA annex A11: how rdma_cm puts IP addresses and
-// ports into the messages of the InfiniBand CM.
+// The RDMA IP CM service: how rdma_cm puts IP addresses and ports into the
+// messages of the InfiniBand CM.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace urnic::wire {
 
-// What the private data of a REQ or SIDR_REQ starts with, A11.3. An IPv4
-// address lies in the last four bytes of its field, zeros before it.
+//= IBTA A11.3: what the private data of a REQ or SIDR_REQ starts with
+// An IPv4 address lies in the last four bytes of its field, zeros before it.
 struct IpCmHeader {
   uint8_t cm_version = 0;  // major (4), minor (4): 0.0
   uint8_t ip_version = 0;  // 4 or 6 (4), reserved (4)

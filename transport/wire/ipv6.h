@@ -9,11 +9,11 @@
 namespace urnic::wire {
 
 inline constexpr uint8_t kIpv6NextFragment = 44;
-// In a GRH: a BTH follows, IBTA 8.3.4.
+//= IBTA 8.3.4: the GRH says that a BTH follows
 inline constexpr uint8_t kGrhNextBth = 0x1b;
 
-// RFC 8200 3; and, with the same fields, the GRH of IBTA 8.3, whose payload
-// ends with the ICRC.
+//= RFC 8200 3: the IPv6 header
+//= IBTA 8.3: the GRH, as an IPv6 header; its payload ends with the ICRC
 //
 //   0    3 4          11 12              31
 //  |  6   | traffic class |   flow label     |

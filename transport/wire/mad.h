@@ -9,15 +9,15 @@
 
 namespace urnic::wire {
 
-// Every MAD that we know of is this long, IBTA 13.4.2.
+//= IBTA 13.4.2: a MAD has 256 bytes
 inline constexpr size_t kMadBytes = 256;
 
-// The general services interface, IBTA 13.5.1, and its well-known Q_Key,
-// IBTA 10.2.5.
+//= IBTA 13.5.1: QP1 is the general services interface
 inline constexpr uint32_t kGsiQpn = 1;
+//= IBTA 10.2.5: QP1 has a well-known Q_Key
 inline constexpr uint32_t kQp1Qkey = 0x80010000;
 
-// The common MAD header, IBTA 13.4.3.
+//= IBTA 13.4.3: the common MAD header
 struct MadHeader {
   uint8_t base_version = 0;
   uint8_t management_class = 0;
@@ -37,8 +37,10 @@ static_assert(offsetof(MadHeader, attribute_id) == 16);
 static_assert(offsetof(MadHeader, attribute_modifier) == 20);
 
 inline constexpr uint8_t kMadBaseVersion = 1;
-inline constexpr uint8_t kMadClassCm = 0x07;     // IBTA 13.4.4
-inline constexpr uint8_t kMadMethodSend = 0x03;  // IBTA 13.4.5
+//= IBTA 13.4.4: the management class of communication management
+inline constexpr uint8_t kMadClassCm = 0x07;
+//= IBTA 13.4.5: the method "send", which asks for no response
+inline constexpr uint8_t kMadMethodSend = 0x03;
 
 // Fields of some bits: `kWidth` bits, the lowest of which is bit `kShift` of
 // the word that they share.

@@ -21,8 +21,8 @@ constexpr uint8_t kMldQuery = 130;
 constexpr uint8_t kMldReport = 131;
 constexpr uint8_t kMldDone = 132;
 
-// RFC 2113 and RFC 2711: "router alert", which both protocols demand; the
-// latter as a whole hop-by-hop header.
+//= RFC 2113 2.1, RFC 2711 2.1: reports and leaves have a "router alert"
+// The latter as a whole hop-by-hop header.
 constexpr uint8_t kIpv4RouterAlert[4] = {0x94, 0x04, 0x00, 0x00};
 constexpr uint8_t kIpv6RouterAlert[8] = {
     kIpProtocolIcmpv6, 0, 5, 2, 0, 0, 1, 0};
@@ -66,7 +66,8 @@ void AppendLink(const Station& from, const Gid& dst, uint16_t ether_type,
   }
 }
 
-//= RFC2236 s2, s9
+//= RFC 2236 2: the format of a message
+//= RFC 2236 9: a report goes to its group, a leave to all routers
 void AppendIgmp(const Station& from, const Gid& local, const Gid& group,
                 MembershipMessage message, Appender& out) {
   constexpr uint32_t kAllRouters = 0xe0000002;
@@ -95,7 +96,7 @@ void AppendIgmp(const Station& from, const Gid& local, const Gid& group,
   out.Append(igmp);
 }
 
-//= RFC2710 s3
+//= RFC 2710 3: the format of a message, and to whom it goes
 void AppendMld(const Station& from, const Gid& local, const Gid& group,
                bool joined, Appender& out) {
   Gid all_routers;
@@ -120,8 +121,8 @@ void AppendMld(const Station& from, const Gid& local, const Gid& group,
   out.Append(mld);
 }
 
-// RFC 3376 4.1.1, RFC 3810 5.1.3: from a half of its range on, a code of the
-// later versions is a floating-point number.
+//= RFC 3376 4.1.1, RFC 3810 5.1.3: from a half of its range on, a code of the
+//= later versions is a floating-point number
 uint32_t DecodeDelay(uint32_t code, uint32_t mantissa_bits) {
   const uint32_t half = 8u << mantissa_bits;
   if (code < half) return code;
@@ -141,7 +142,7 @@ RxVerdict ParseIgmp(std::span<const uint8_t> bytes, MembershipInfo& out) {
   } else if (igmp->type == kIgmpQuery) {
     out.kind = MembershipInfo::Kind::kQuery;
     out.general = igmp->group.value() == 0;
-    //= RFC2236 s4: version 1 has no maximum response time
+    //= RFC 2236 4: version 1 has no maximum response time
     out.igmp_v1 = igmp->max_response_time == 0 && bytes.size() == sizeof(Igmp);
     const uint32_t code = igmp->max_response_time;
     const uint32_t tenths = out.igmp_v1 ? kV1DelayTenths
@@ -189,7 +190,7 @@ RxVerdict ParseMldOverIpv6(Reader reader, MembershipInfo& out) {
   if (bytes.empty() || bytes[0] < kMldQuery || bytes[0] > kMldDone) {
     return RxVerdict::kNotRoce;
   }
-  //= RFC2710 s5: from a link-local source, at least 24 bytes, checksum right
+  //= RFC 2710 5: from a link-local source, at least 24 bytes, checksum right
   if (mld == nullptr || !ip->src.is_link_local() ||
       Ipv6UpperChecksum(ip->src, ip->dst, kIpProtocolIcmpv6, bytes) != 0) {
     return RxVerdict::kBadMembership;

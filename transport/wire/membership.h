@@ -1,9 +1,8 @@
 #pragma once
 
 // Which multicast groups a host is in, as it tells the network: IGMPv1 and v2
-// (RFC 1112, RFC 2236) and MLDv1 (RFC 2710), which all queriers and snooping
-// switches understand; queries of the later versions (RFC 3376 4.1, RFC 3810
-// 5.1) are read as well, without their lists of sources.
+// and MLDv1, which all queriers and snooping switches understand; queries of
+// the later versions are read as well, without their lists of sources.
 
 #include <cstddef>
 #include <cstdint>

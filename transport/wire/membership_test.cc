@@ -21,7 +21,8 @@ std::vector<uint8_t> Emit(const Gid& local, const Gid& group, bool joined) {
   return frame;
 }
 
-// Byte by byte as RFC 2236 draws it.
+// Byte by byte as the standard draws it.
+//= RFC 2236 2, 9, RFC 2113 2.1
 TEST(MembershipTest, IgmpReportGoesToTheGroupWithARouterAlert) {
   const auto frame =
       Emit(Gid::FromIpv4(0x0a000001), Gid::FromIpv4(0xe1020304), true);

@@ -25,7 +25,8 @@ void SetOwner(const Gid& owner, const MacAddress& mac, NeighborInfo& out) {
   out.owner_mac = mac;
 }
 
-// RFC 4291 2.7.1: ff02::1:ff and the address's last three bytes.
+//= RFC 4291 2.7.1: who asks for an address asks the group ff02::1:ff with its
+//= last three bytes
 Gid SolicitedNode(const Gid& target) {
   Gid group;
   group.bytes = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01, 0xff};
@@ -39,8 +40,8 @@ Gid AllNodes() {
   return group;
 }
 
-// Walks over the options for the link-layer address of `type`. False when
-// one is malformed (RFC 4861 7.1.1: the whole message is then ignored).
+// Walks over the options for the link-layer address of `type`. False when one
+// is malformed: the whole message is then ignored.
 bool FindLinkLayer(Reader options, uint8_t type,
                    std::optional<MacAddress>& mac) {
   while (!options.rest().empty()) {
@@ -55,9 +56,9 @@ bool FindLinkLayer(Reader options, uint8_t type,
   return true;
 }
 
-//= RFC4861 s7.1.1
-//# Hop limit 255, code 0, no group as target; from an unspecified source only
-//# to the solicited-node group and without a source link-layer address.
+//= RFC 4861 7.1.1: hop limit 255, code 0, no group as target; from an
+//= unspecified source only to the solicited-node group and without a source
+//= link-layer address
 RxVerdict ParseSolicitation(const FrameView& frame, const NeighborMessage& m,
                             Reader options, NeighborInfo& out) {
   std::optional<MacAddress> mac;
@@ -74,8 +75,8 @@ RxVerdict ParseSolicitation(const FrameView& frame, const NeighborMessage& m,
   return RxVerdict::kIcmp;
 }
 
-//= RFC4861 s7.1.2
-//# As above; and what is sent to a group must not claim to be solicited.
+//= RFC 4861 7.1.2: the same; and what is sent to a group must not claim to be
+//= solicited
 RxVerdict ParseAdvertisement(const FrameView& frame, const NeighborMessage& m,
                              Reader options, NeighborInfo& out) {
   const uint32_t flags = m.flags.value();
@@ -278,12 +279,11 @@ size_t EmitAdvertisement(const NeighborSelf& self, const FrameView& request,
   const MacAddress asker_mac =
       info.has_owner ? info.owner_mac : request.eth->src;
   if (self.gid.is_ipv4()) {
-    // The asker of an address probe (RFC 5227) has no address yet.
+    //= RFC 5227 2.1.1: who probes an address has none yet
     const Gid asker = info.has_owner ? info.owner : Gid::FromIpv4(0);
     return EmitArp(self, kArpReply, asker_mac, asker_mac, asker, out);
   }
-  //= RFC4861 s7.2.4
-  //# A nameless asker is answered by telling all nodes.
+  //= RFC 4861 7.2.4: a nameless asker is answered by telling all nodes
   const bool nameless = IsUnspecified(request.src);
   const Gid dst = nameless ? AllNodes() : request.src;
   const uint32_t flags =

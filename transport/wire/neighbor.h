@@ -32,7 +32,7 @@ struct NeighborInfo {
   Gid owner;
   MacAddress owner_mac;
   // kAdvertise: it answers a question; and it may replace a known binding
-  // (RFC 4861 4.4; both true for an ARP reply).
+  // (both true for an ARP reply).
   bool solicited = false;
   bool may_override = false;
 };
@@ -41,7 +41,7 @@ struct NeighborInfo {
 [[nodiscard]] RxVerdict ParseArp(const FrameView& frame, NeighborInfo& out);
 
 // For a frame that ParseFrame() called kIcmp: kIcmp again, or kBadIcmp. The
-// checksum is verified; neighbour discovery as RFC 4861 7.1 demands.
+// checksum is verified.
 [[nodiscard]] RxVerdict ParseIcmp(const FrameView& frame, NeighborInfo& out);
 
 // Who speaks.
@@ -70,9 +70,10 @@ inline constexpr size_t kNeighborFrameBytes = 96;
                                        const NeighborInfo& info,
                                        std::span<uint8_t> out);
 
-// "I am here", to all who know the address: an ARP announcement (RFC 5227 3) or
-// an unsolicited neighbour advertisement (RFC 4861 7.2.6). Returns the frame's
-// length. REQUIRES: out.size() >= kNeighborFrameBytes.
+// "I am here", to all who know the address. Returns the frame's length.
+// REQUIRES: out.size() >= kNeighborFrameBytes.
+//= RFC 5227 2.3: an ARP announcement: a request for the sender's own address
+//= RFC 4861 7.2.6: an unsolicited neighbour advertisement
 [[nodiscard]] size_t EmitAnnouncement(const NeighborSelf& self,
                                       std::span<uint8_t> out);
 

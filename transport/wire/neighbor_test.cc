@@ -152,7 +152,7 @@ TEST_P(NeighborTest, AnAnnouncementTellsAllAndAsksNobody) {
     EXPECT_TRUE(p.info.may_override);
     EXPECT_EQ(ToString(p.frame.dst), "ff02::1");
   } else {
-    //= RFC5227 s2.3: a request for the address that the sender has itself
+    //= RFC 5227 2.3
     EXPECT_EQ(p.info.kind, NeighborKind::kSolicit);
     EXPECT_EQ(p.info.asked, alice_.gid);
   }
@@ -254,9 +254,8 @@ Bytes Mend(Bytes frame) {
   return frame;
 }
 
-//= RFC4861 s7.1.1
-//= type=test
-//# Hop limit 255, code 0, no group target, no option of zero length.
+//= RFC 4861 7.1.1, 4.6: hop limit 255, code 0, no group target, no option of
+//= zero length
 TEST(NeighborDiscoveryTest, InvalidMessagesAreRefused) {
   const Bytes good = Ask(Host(true, 1), Host(true, 2).gid);
   ASSERT_EQ(Parse(Mend(good)).verdict, RxVerdict::kIcmp);

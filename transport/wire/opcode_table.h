@@ -1,6 +1,6 @@
 #pragma once
 
-// IBTA 9.2.1 (table 38): what each BTH opcode is and which headers follow it.
+// What each BTH opcode is and which headers follow it.
 
 #include <array>
 #include <cstdint>

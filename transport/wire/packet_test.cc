@@ -96,9 +96,7 @@ TEST(PacketTest, EveryShorterPacketIsRefused) {
   }
 }
 
-//= IBTA 9.2
-//= type=test
-//# Reserved fields: zero on transmission, ignored on receipt.
+//= IBTA 9.2: reserved fields: zero on transmission, ignored on receipt
 TEST(PacketTest, ReservedBitsAreZeroOnSendAndIgnoredOnReceipt) {
   Random random(3);
   constexpr size_t kReserved6 = 4;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The extended transport headers of IBTA 9.3 that follow the BTH, in the
-// order in which the opcode table says (transport/wire/opcode_table.h).
+// The extended transport headers that follow the BTH, in the order in which the
+// opcode table says (transport/wire/opcode_table.h).
 
 #include <cstddef>
 
@@ -10,7 +10,7 @@
 
 namespace urnic::wire {
 
-// RDMA extended transport header, IBTA 9.3.3: writes and read requests.
+//= IBTA 9.3.3: RDMA extended transport header: writes and read requests
 struct Reth {
   Be<uint64_t> virtual_address;
   Be<uint32_t> rkey;
@@ -19,7 +19,7 @@ struct Reth {
 static_assert(sizeof(Reth) == 16 && alignof(Reth) == 1);
 static_assert(offsetof(Reth, rkey) == 8 && offsetof(Reth, dma_length) == 12);
 
-// ACK extended transport header, IBTA 9.3.5: syndrome (8) and MSN (24).
+//= IBTA 9.3.5: ACK extended transport header: syndrome (8) and MSN (24)
 struct Aeth {
   Be<uint32_t> syndrome_msn;
 
@@ -36,8 +36,8 @@ struct Aeth {
 };
 static_assert(sizeof(Aeth) == 4 && alignof(Aeth) == 1);
 
-// AETH syndromes, IBTA 9.7.5.2.1 (table 45) and 9.7.5.2.8 (NAK codes). The
-// low five bits of an ACK are end-to-end credits, of an RNR NAK the timer.
+//= IBTA 9.7.5.2.1: AETH syndromes: five bits of an ACK are end-to-end credits,
+//= of an RNR NAK the timer, of a NAK its code
 inline constexpr uint8_t kAethTypeMask = 0x60;
 inline constexpr uint8_t kAethValueMask = 0x1f;
 inline constexpr uint8_t kAethAck = 0x00;
@@ -49,7 +49,7 @@ inline constexpr uint8_t kNakInvalidRequest = 0x61;
 inline constexpr uint8_t kNakRemoteAccessError = 0x62;
 inline constexpr uint8_t kNakRemoteOperationalError = 0x63;
 
-// Atomic extended transport header, IBTA 9.3.4.
+//= IBTA 9.3.4: atomic extended transport header
 struct AtomicEth {
   Be<uint64_t> virtual_address;
   Be<uint32_t> rkey;
@@ -60,27 +60,27 @@ static_assert(sizeof(AtomicEth) == 28 && alignof(AtomicEth) == 1);
 static_assert(offsetof(AtomicEth, rkey) == 8);
 static_assert(offsetof(AtomicEth, swap_or_add) == 12);
 
-// Atomic ACK extended transport header, IBTA 9.3.6.
+//= IBTA 9.3.6: atomic ACK extended transport header
 struct AtomicAckEth {
   Be<uint64_t> original_value;
 };
 static_assert(sizeof(AtomicAckEth) == 8);
 
-// Immediate data, IBTA 9.3.7. Opaque bytes: verbs hands them over in network
-// order and so do we.
+//= IBTA 9.3.7: immediate data
+// Opaque bytes: verbs hands them over in network order and so do we.
 struct ImmDt {
   uint8_t data[4] = {};
 };
 static_assert(sizeof(ImmDt) == 4);
 
-// Invalidate extended transport header, IBTA 9.3.8.
+//= IBTA 9.3.8: invalidate extended transport header
 struct Ieth {
   Be<uint32_t> rkey;
 };
 static_assert(sizeof(Ieth) == 4);
 
-// Flush extended transport header, IBTA A19.3.1: placement type (4) and
-// selectivity level (2) in the lowest bits.
+//= IBTA A19.3.1: flush extended transport header: placement type (4) and
+//= selectivity level (2) in the lowest bits
 struct Feth {
   Be<uint32_t> value;
 };
@@ -88,7 +88,7 @@ static_assert(sizeof(Feth) == 4);
 inline constexpr uint32_t kFethTypeMask = 0x0f;
 inline constexpr uint32_t kFethLevelMask = 0x30;
 
-// Datagram extended transport header, IBTA 9.3.1: Q_Key and source QP.
+//= IBTA 9.3.1: datagram extended transport header: Q_Key and source QP
 struct Deth {
   Be<uint32_t> qkey;
   Be<uint32_t> source_qp;
@@ -97,8 +97,8 @@ struct Deth {
 };
 static_assert(sizeof(Deth) == 8);
 
-// XRC extended transport header, annex A14: in every request of the service,
-// right behind the BTH.
+//= IBTA A14: XRC extended transport header: in every request of the service,
+//= right behind the BTH
 struct XrcEth {
   Be<uint32_t> reserved_srqn;
 

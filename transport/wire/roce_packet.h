@@ -17,7 +17,7 @@ inline constexpr uint32_t kIcrcBytes = 4;
 // The longest RoCE packet of all, BTH to ICRC: a UDP payload over IPv4.
 inline constexpr uint32_t kRoceMaxBytes = 65535 - 28;
 
-// How many pad bytes follow a payload, IBTA 9.2.3.
+//= IBTA 9.2.3: how many pad bytes follow a payload
 constexpr uint32_t PadOf(uint32_t payload_bytes) { return -payload_bytes & 3; }
 
 // Pointers into the received frame, valid as long as the frame is. All
@@ -77,7 +77,7 @@ struct RocePacket {
   const uint32_t padded = length - headers - kIcrcBytes;
   out.payload = bytes + headers;
   out.payload_bytes = padded - pad;
-  // IBTA 9.2.3: payload and padding together are a multiple of four bytes.
+  //= IBTA 9.2.3: payload and padding together are a multiple of four bytes
   if ((padded & 3) != 0) return RxVerdict::kBadPadding;
   if (!info.has_payload && padded != 0) return RxVerdict::kBadPayloadLength;
   return RxVerdict::kAccept;

@@ -30,7 +30,7 @@ bool ParseQuotedIpv4(Reader reader, TooBigInfo& out) {
 
 bool ParseQuotedIpv6(Reader reader, TooBigInfo& out) {
   const Ipv6* ip = reader.Take<Ipv6>();
-  // IPv4-mapped addresses are never on the wire (RFC 4291 2.5.5.2).
+  //= RFC 4291 2.5.5.2: IPv4-mapped addresses are never on the wire
   if (ip == nullptr || ip->version() != 6 ||
       ip->next_header != kIpProtocolUdp || ip->src.is_ipv4() ||
       ip->dst.is_ipv4()) {

@@ -1,8 +1,8 @@
 #pragma once
 
 // What routers say of packets that do not fit the next link: ICMP
-// "fragmentation needed" (RFC 1191) and ICMPv6 "packet too big" (RFC 8201), in
-// one form. Off the packet path.
+// "fragmentation needed" and ICMPv6 "packet too big", in one form. Off the
+// packet path.
 
 #include <cstdint>
 
@@ -12,8 +12,8 @@
 namespace urnic::wire {
 
 struct TooBigInfo {
-  // The largest IP packet that the next link takes; 0: an old router does not
-  // say (RFC 1191 5, IPv4 only).
+  // The largest IP packet that the next link takes.
+  //= RFC 1191 5: an old router does not say the MTU: it is 0 (IPv4 only)
   uint32_t mtu = 0;
   // The packet that it quotes: from whom to whom, and its length.
   Gid src;

@@ -1,4 +1,5 @@
-// Byte by byte as RFC 1191 4 and RFC 4443 3.2 draw it.
+// Byte by byte as the standards draw it.
+//= RFC 1191 4, RFC 4443 3.2
 
 #include "transport/wire/too_big.h"
 

@@ -77,8 +77,8 @@ inline constexpr uint8_t kConnected = kRcOnly | ServiceBit(QpService::kUc);
 inline constexpr uint8_t kAll = kConnected | ServiceBit(QpService::kUd);
 }  // namespace internal
 
-// IBTA 10.7.2.2 says which service has what; annex A19 adds the last two. In
-// the order of RequestKind's fields; a row is two lines.
+//= IBTA 10.7.2.2: which service has what
+// In the order of RequestKind's fields; a row is two lines.
 inline constexpr RequestKind kRequestKinds[] = {
     {URNIC_WR_RDMA_WRITE, URNIC_WC_RDMA_WRITE, RequestFamily::kWrite,
      internal::kConnected, kAnyLength, false, "write"},

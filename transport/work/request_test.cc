@@ -30,7 +30,8 @@ TEST(RequestTest, WhatIsNoRequestIsNotFound) {
   }
 }
 
-// IBTA 10.7.2.2, and what ibv_post_send(3) says.
+// And what ibv_post_send(3) says.
+//= IBTA 10.7.2.2
 TEST(RequestTest, TheServicesHaveWhatTheSpecificationGivesThem) {
   EXPECT_EQ(RequestsOf(QpService::kUd),
             RequestBit(URNIC_WR_SEND) | RequestBit(URNIC_WR_SEND_WITH_IMM));

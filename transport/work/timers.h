@@ -8,10 +8,10 @@
 
 namespace urnic {
 
-// The 5-bit RNR timer field in time, IBTA table 46 (code 0 is the longest).
+// The 5-bit RNR timer field in time (code 0 is the longest).
 Duration RnrTimer(uint8_t code);
 
-// 4.096 us * 2^code, IBTA 9.9.2.1.1; code 0 means "no timeout" and gives 0.
+//= IBTA 9.9.2.1.1: 4.096 us * 2^code; code 0 means "no timeout" and gives 0
 Duration AckTimeout(uint8_t code);
 
 }  // namespace urnic

@@ -2,7 +2,7 @@
 
 // The sending side of a service without acknowledgements (UC, UD): work
 // requests become packets, and a request is done when its last packet has been
-// handed over. Sans-IO, one thread at a time. IBTA 9.8.
+// handed over. Sans-IO, one thread at a time.
 //
 //   head <= next <= posted
 //

@@ -165,7 +165,6 @@ TEST(RecvQueueTest, OwnersOfASharedRingTakeDifferentRequests) {
 
 TEST(RecvRingTest, SaysOnceThatItRunsLow) {
   //= IBTA 10.2.9.1
-  //= type=test
   FakeRings rings(8, 1, 0, 8, 1);
   for (uint64_t id = 0; id < 4; ++id) {
     ASSERT_TRUE(rings.PostRecv({.wr_id = id}));

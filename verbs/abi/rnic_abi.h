@@ -36,7 +36,8 @@ extern "C" {
 #define URNIC_MAX_QP_WR 16384u
 #define URNIC_MAX_CQE 4194304u /* memory comes as it is touched */
 #define URNIC_MAX_RD_ATOMIC 128u
-#define URNIC_MAX_MESSAGE_BYTES 0x80000000u /* IBTA 9.7.7: 2^31 */
+/*= IBTA 9.7.7: a message has at most 2^31 bytes */
+#define URNIC_MAX_MESSAGE_BYTES 0x80000000u
 
 /* Values of urnic_sq_wqe.opcode: those of enum ibv_wr_opcode. */
 enum urnic_wr_opcode {
@@ -172,8 +173,8 @@ enum urnic_wc_status {
   URNIC_WC_RNR_RETRY_EXC_ERR = 13,
 };
 
-/* IBTA A17.4.5.1: the completion of a datagram says what kind of frame it came
- * in. Verbs have no field for it; as from mlx5, programs find it in the service
+/*= IBTA A17.4.5.1: a datagram's completion tells what kind of frame it was */
+/* Verbs have no field for it; as from mlx5, programs find it in the service
  * level, which RoCE does not have: bit 3, a UDP header; bits 0 to 2, the L3
  * header. UCX 1.13 drops what it takes for another kind. */
 enum urnic_frame_kind {

@@ -25,7 +25,7 @@ int Complain(const std::string& what) {
   return kExitFailed;
 }
 
-// A QPN has 24 bits (IBTA 10.2.4.4).
+//= IBTA 10.2.4.4: a queue pair number has 24 bits
 std::optional<uint32_t> ReadQpn(const std::string& text) {
   constexpr uint32_t kMax = 0xffffff;
   uint32_t qpn;

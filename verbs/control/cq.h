@@ -56,10 +56,11 @@ class Cq final : private EngineEvents {
   // period, events might wait for ever.
   absl::Status Moderate(uint16_t count, uint16_t period_us);
 
-  // Asks for an event at the next completion, or the next solicited one or
-  // error; completions that are in the queue already raise none (IBTA
-  // 11.4.2.2). When it returns, either the event is sure or the completion is
-  // visible to Poll: the caller polls once more before it sleeps.
+  //= IBTA 11.4.2.2: asks for an event at the next completion, or at the next
+  //= solicited one or error
+  // Completions that are in the queue already raise none. When it returns,
+  // either the event is sure or the completion is visible to Poll: the caller
+  // polls once more before it sleeps.
   void RequestEvent(bool solicited_only);
 
   // When it returns, no event comes any more, nor one that is held back: the

@@ -27,7 +27,7 @@ absl::Status CheckRights(uint32_t access) {
   if ((access & kAccessFlushPersistent) != 0) {
     return absl::UnimplementedError("reg_mr: no memory here is persistent");
   }
-  //= IBTA 10.6.3.1
+  //= IBTA 10.6.3.1: remote writing and atomics need local writing
   if ((access & (mem::kRemoteWrite | mem::kRemoteAtomic)) != 0 &&
       (access & mem::kLocalWrite) == 0) {
     return absl::InvalidArgumentError(

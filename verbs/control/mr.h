@@ -49,9 +49,9 @@ struct MrRequest {
 class Mr {
  public:
   // INVALID_ARGUMENT: no bytes, more than kMaxMrBytes, a range that wraps,
-  // unknown rights, or remote writing or atomics without local writing (IBTA
-  // 10.6.3.1). UNIMPLEMENTED: flushing to persistence. OUT_OF_RANGE: not
-  // mapped, or not with the rights; with on-demand paging that is not asked.
+  // unknown rights, or remote writing or atomics without local writing.
+  // UNIMPLEMENTED: flushing to persistence. OUT_OF_RANGE: not mapped, or not
+  // with the rights; with on-demand paging that is not asked.
   // RESOURCE_EXHAUSTED: the device's limit.
   static absl::StatusOr<std::unique_ptr<Mr>> Register(Pd& pd,
                                                       const MrRequest& request);

@@ -1,7 +1,7 @@
 #pragma once
 
 // A memory window: a key that a queue pair binds to a part of a region, for its
-// peer, without a control call. IBTA 10.6.7; binding is transport/mem's.
+// peer, without a control call. Binding is transport/mem's.
 
 #include <cstdint>
 #include <memory>

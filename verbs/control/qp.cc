@@ -500,7 +500,7 @@ bool Qp::IsInGroup() {
 
 void Qp::OnQpEvent(EngineQp& qp, QpEvent event) {
   if (event == QpEvent::kSqDrained && !notify_sqd_) return;
-  //= IBTA 11.6.3.2: "communication established" is for those who wait in RTR
+  //= IBTA 11.6.3.2: "communication established" is told in RTR
   if (event == QpEvent::kCommEstablished && qp.state() != QpState::kRtr) {
     return;
   }

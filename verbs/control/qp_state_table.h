@@ -1,8 +1,7 @@
 #pragma once
 
-// Which state may follow which, and with which attributes: IBTA 11.2.5.2 table
-// "QP state transition properties", as Linux checks it for every device
-// (ib_modify_qp_is_ok). Pure.
+// Which state may follow which, and with which attributes, as Linux checks it
+// for every device (ib_modify_qp_is_ok). Pure.
 
 #include <cstdint>
 

@@ -17,8 +17,9 @@ constexpr QpState kStates[] = {QpState::kReset, QpState::kInit, QpState::kRtr,
                                QpState::kRts,   QpState::kSqd,  QpState::kSqe,
                                QpState::kErr};
 
-// The table once more, as words: rows "from", columns "to". What IBTA 11.2.5.2
-// and Linux allow for RC.
+// The table once more, as words: rows "from", columns "to". What Linux and the
+// standard allow for RC.
+//= IBTA 11.2.5.2
 constexpr const char* kAllowed[] = {
     //     R I T S D E X (RESET INIT RTR RTS SQD SQE ERR)
     /* R */ "++.....",
@@ -41,9 +42,10 @@ TEST(QpStateTableTest, AllowsTheTransitionsOfTheSpecificationAndNoOthers) {
   }
 }
 
-// What each transition needs and takes besides the state: IBTA 11.2.5.2, table
-// "QP state transition properties", and Linux's ib_modify_qp_is_ok() where that
-// leaves a choice. Transitions to RESET and ERR take nothing.
+// What each transition needs and takes besides the state, with Linux's
+// ib_modify_qp_is_ok() where the standard leaves a choice. Transitions to RESET
+// and ERR take nothing.
+//= IBTA 11.2.5.2
 struct Attributes {
   QpService service;
   QpState from;

@@ -1,7 +1,7 @@
 #pragma once
 
 // A shared receive queue: its memory, and the limit below which its owner wants
-// to hear. IBTA 10.2.9.
+// to hear.
 
 #include <atomic>
 #include <cstdint>

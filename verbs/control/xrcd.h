@@ -1,7 +1,7 @@
 #pragma once
 
-// An XRC domain: which target queue pairs may use which shared receive queues.
-// IBTA annex A14.
+//= IBTA A14: an XRC domain: which target queue pairs may use which shared
+//= receive queues
 
 #include <atomic>
 #include <cstdint>

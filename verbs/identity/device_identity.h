@@ -53,7 +53,7 @@ extern "C" {
 // As many as there are NIC ordinals (transport/base/numbers.h).
 #define URNIC_MAX_PORTS 8
 #define URNIC_MAX_ADDRS 16
-// IEEE 802.1Q 9.6: 0 is no VLAN, 4095 is reserved.
+//= IEEE 802.1Q 9.6: 0 is no VLAN, 4095 is reserved
 #define URNIC_MAX_VLAN 4094
 // Of the configuration; more come by `urnic route`.
 #define URNIC_MAX_ROUTES 16
@@ -133,7 +133,7 @@ struct urnic_device_identity {
   uint8_t node_guid[8];  // EUI-64 of the MAC
   struct urnic_gid_entry gids[URNIC_GID_TABLE_LEN];
   uint32_t num_pkeys;  // at least 1
-  // The default P_Key, then as given. Bit 15: full member (IBTA 10.9.1.1).
+  // The default P_Key, then as given. Bit 15: full member.
   uint16_t pkeys[URNIC_MAX_PKEYS];
   // A row of urnic_device_kinds[] in the library that parsed this. At the end,
   // and not for another library: the preload and the provider exchange this
@@ -156,7 +156,7 @@ void urnic_derive_mac(uint64_t host, const char* dev, int ordinal,
 int urnic_ip_address_parse(const char* text, struct urnic_ip_address* out,
                            char* error, size_t error_size);
 
-// Its GID, 16 bytes: IPv4 addresses are mapped (IBTA annex A17.4.1).
+//= IBTA A17.4.1: an address as a GID, 16 bytes: IPv4 addresses are mapped
 void urnic_ip_address_gid(const struct urnic_ip_address* address, uint8_t* gid);
 
 // Puts `gid` at indices 2 * pair (RoCE v1) and 2 * pair + 1 (v2) of the table,

@@ -281,7 +281,7 @@ TEST(DeviceIdentityTest, ErrorBufferMayBeSmallOrAbsent) {
   EXPECT_EQ(urnic_device_identity_parse("x", 1, d.data(), nullptr, 0), -EINVAL);
 }
 
-// RFC 3021.
+//= RFC 3021 2.1
 TEST(DeviceIdentityTest, TheSmallestNetworksHaveOnlyHosts) {
   for (const char* port : {"loop|10.9.0.0/31", "loop|10.9.0.1/31",
                            "loop|10.9.0.0/32", "loop|10.9.0.255/32"}) {

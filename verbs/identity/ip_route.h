@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-// Addresses as GIDs: those of IPv4 are mapped (IBTA annex A17.4.1).
+// Addresses as GIDs.
 struct urnic_ip_route {
   uint8_t prefix[16];
   uint8_t gateway[16];  // zero: none

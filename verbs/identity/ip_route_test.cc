@@ -72,7 +72,7 @@ TEST(IpRouteTest, TheDefaultIsOfTheFamilyOfItsRouter) {
   EXPECT_EQ(Text(v6.route.prefix), "::");
   EXPECT_EQ(v6.route.prefix_bits, 0);
   EXPECT_EQ(Parse("default src 10.1.0.1").route.prefix_bits, 96);
-  // RFC 5549
+  // IPv4 by way of an IPv6 router.
   EXPECT_EQ(Parse("0.0.0.0/0 via fe80::1").route.prefix_bits, 96);
 }
 

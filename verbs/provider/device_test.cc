@@ -81,7 +81,6 @@ TEST(DeviceTest, QueryQpReturnsWhatWasSet) {
 }
 
 //= IBTA 9.11
-//= type=test
 TEST(DeviceTest, AStaticRateIsKept) {
   OpenDevice device;
   PairOptions options;

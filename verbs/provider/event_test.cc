@@ -258,7 +258,7 @@ TEST_F(EventTest, SqDrainedIsReportedWhenAskedFor) {
   EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
 }
 
-// As Linux rxe, which allows ERR only; IBTA 10.3.1 allows RESET from any state.
+// As Linux rxe, which allows ERR only; IBTA allows RESET from any state.
 TEST_F(EventTest, AQueueThatDrainsDoesSoBeforeItGoesOn) {
   for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC}) {
     for (const ibv_qp_state out : {IBV_QPS_RESET, IBV_QPS_ERR}) {
@@ -321,7 +321,8 @@ TEST_F(EventTest, ARequestThatMakesNoSenseIsAnEventOfTheRefuser) {
 }
 
 // Two ends that receive from one queue: however one of them ends, nothing of
-// the queue is in its hands afterwards, and it says so once (IBTA 10.2.9.4).
+// the queue is in its hands afterwards, and it says so once.
+//= IBTA 11.6.3.1
 class SharedQueueEvents : public EventTest {
  protected:
   SharedQueueEvents() {

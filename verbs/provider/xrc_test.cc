@@ -342,7 +342,8 @@ TEST_F(XrcTest, ADomainKeepsItsFile) {
   EXPECT_FALSE(IsOpen("to be kept"));
 }
 
-// What cannot report its receives takes no more (IBTA 11.6.3.3).
+// What cannot report its receives takes no more.
+//= IBTA 11.6.3.3
 TEST_F(XrcTest, AFullCompletionQueueEndsItsSharedQueue) {
   Connect();
   PostReceives(8);

@@ -66,7 +66,7 @@ class SocketAddress {
   // REQUIRES: family AF_INET6. Also takes an IPv4-mapped address, as it is.
   void set_ipv6(const wire::Gid& gid);
 
-  // Annex A17.4.5. Zero without a family.
+  // Zero without a family.
   wire::Gid gid() const;
   // The address without port and scope.
   bool SameAddress(const SocketAddress& other) const {

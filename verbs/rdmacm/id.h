@@ -18,7 +18,8 @@ namespace urnic::rdmacm {
 class CmPort;
 class Resolution;
 
-// enum rdma_ucm_port_space, also bytes 4 and 5 of service ids (annex A11.2).
+// enum rdma_ucm_port_space.
+//= IBTA A11.2: the port space is bytes 4 and 5 of a service id
 enum class PortSpace : uint16_t {
   kIb = 0x013f,
   kTcp = 0x0106,

@@ -94,7 +94,7 @@ void SetConnectionParams(const cm::Event& event,
   SetPrivateData(private_data, out);
 }
 
-//= Linux cma_match_private_data()
+//= Linux cma_match_private_data(): which listener hears a call
 bool Hears(const Id& listener, const SocketAddress& called) {
   if (listener.source.is_any() && !listener.family_only) return true;
   if (listener.source.family() != called.family()) return false;
@@ -488,7 +488,7 @@ void Service::OnRequest(CmPort& port, const cm::Event& event) {
   listener->channel->Push(std::move(queued));
 }
 
-//= Linux cma_ib_handler()
+//= Linux cma_ib_handler(): which event a message of the CM becomes
 void Service::OnConnectionEvent(const IdPtr& id, const cm::Event& event) {
   const bool at_the_end = event.kind == cm::EventKind::kTimewaitExit;
   if (id->state != (at_the_end ? IdState::kDisconnect : IdState::kConnect)) {
@@ -537,7 +537,7 @@ void Service::OnConnectionEvent(const IdPtr& id, const cm::Event& event) {
                      .response = response});
 }
 
-//= Linux cma_sidr_rep_handler()
+//= Linux cma_sidr_rep_handler(): which event a SIDR_REP becomes
 void Service::OnDatagramEvent(const IdPtr& id, const cm::Event& event) {
   if (id->state != IdState::kConnect || id->uid == 0) return;
   rdma_ucm_event_resp response =
