@@ -241,7 +241,7 @@ void Writes(benchmark::State& state, uint32_t bytes, uint32_t count) {
 
 // Half a trip of ib_send_lat, without the verbs above the rings: the completion
 // of the last send is awaited, then the answer; the next receive and send are
-// posted. Both ends in turn, so that nobody looks in vain.
+// posted. The ends take turns, so that no poll is wasted.
 void HalfTrip(benchmark::State& state) {
   Nodes& nodes = PingPongNodes();
   Measure(state, 2, [&] {

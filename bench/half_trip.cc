@@ -3,7 +3,7 @@
 //
 //   urnic run --port A --port B -- half_trip      A and B see each other
 //
-// Both ends are in one thread and take turns, so that nobody looks in vain. It
+// Both ends are in one thread and take turns, so that no poll is wasted. It
 // does what ib_send_lat does, request by request: 2 bytes, inline; a send and a
 // receive completion queue; a send's completion is awaited before the answer.
 //

@@ -17,7 +17,7 @@ namespace urnic {
 
 namespace {
 
-// About 50 us of polling in vain: longer than an iteration, and as long as
+// About 50 us of failed polling: longer than an iteration, and as long as
 // yielding the CPU takes.
 constexpr uint32_t kRefusalsBeforeGivingWay = 4096;
 

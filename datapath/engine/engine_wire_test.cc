@@ -15,9 +15,9 @@ TEST_F(EngineWireTest, ARightWriteIsExecutedAndAcknowledged) {
   EXPECT_EQ(node_.engine().counters().ce_received, 0u);
 }
 
-// The acknowledgement waits for an answer of the program, but not behind a call
-// that is none: a peer may wait for it to do what the program relies on next
-// (perftest's server listens anew).
+// The acknowledgement waits for an answer of the program, but not for a call
+// that posts no answer. The peer may wait for it before it does what the
+// program relies on next (perftest's server listens again).
 TEST_F(EngineWireTest, AControlCallSendsTheAcknowledgementsThatWait) {
   Connect();
   ASSERT_TRUE(node_.rings().PostRecv({.wr_id = 1, .sges = {node_.Sge(0, 64)}}));

@@ -2,7 +2,7 @@
 
 // The source of time and randomness for an engine, and who watches it
 // (witness.h). The build chooses one of the two classes below
-// (docs/design/0005, point 9), so reading the clock is no virtual call.
+// (docs/design/0005, point 9), so reading the clock is not a virtual call.
 // `:engine` is compiled with the first class and `:engine_in_virtual_time` with
 // the second, from the same sources. Nothing else in those sources reads a
 // clock, draws a random number or waits.

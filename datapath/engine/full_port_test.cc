@@ -1,7 +1,7 @@
 // An engine whose port has no room, since the peer does not fetch. Who talks to
 // himself goes on. When it ends it owes the last packets of requests that are
 // complete, and of answers: a program ends once it has its completions, and its
-// peer must not wait for ever.
+// peer must not wait forever.
 
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>

@@ -55,7 +55,7 @@ class SpinPolicy {
     if (evidence_ < needed_)
       return polled_ && since_sleep_ != 0 && idle < kSpin;
     if (idle < kSpin) return true;
-    // The end of a stream is no failure.
+    // The end of a stream is not a failure.
     Forget(since_sleep_ >= kNeededFirst ? kNeededFirst
                                         : std::min(needed_ * 2, kNeededMost));
     return false;

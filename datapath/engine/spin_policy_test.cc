@@ -83,7 +83,8 @@ TEST_F(SpinPolicyTest, GivesWayToWhoeverPreemptsIt) {
   EXPECT_FALSE(policy.spinning());
 }
 
-// A peer that waits for each answer would else get one a millisecond, for ever.
+// Otherwise a peer that waits for each answer would get only one per
+// millisecond, forever.
 TEST_F(SpinPolicyTest, APacketFoundByPollingEarnsOneTry) {
   SpinPolicy policy(/*alone=*/false);
   policy.OnSlept(Duration::Milliseconds(1), /*polled=*/true);

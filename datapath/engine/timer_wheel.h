@@ -155,7 +155,8 @@ class TimerWheel {
       Unhang(*node);
       const Time deadline = node->timer.deadline;
       if (deadline > now) {
-        // Moved away, and if not for ever it hangs again, ahead of this tick.
+        // It was moved to a later time. Unless that is infinite, it goes back
+        // into the wheel, after this tick.
         Schedule(*node, deadline);
         continue;
       }

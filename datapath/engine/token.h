@@ -25,7 +25,7 @@ template <template <typename> class Atomic>
 class Token {
  public:
   // At most one read-modify-write. The plain load before it keeps the cache
-  // line shared while other threads try in vain.
+  // line shared while other threads fail to take the token.
   bool TryTake() { return held_.load() == 0 && held_.exchange(1) == 0; }
 
   // Releases. True if marks were left by threads that found it taken: the

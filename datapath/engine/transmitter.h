@@ -68,7 +68,7 @@ class Transmitter {
 
   // Before a queue pair stops answering: sends the responses that it owes, as
   // many as the port accepts. Otherwise a peer that waits for its last
-  // acknowledgement would retry in vain, and fail.
+  // acknowledgement would retry until it fails.
   void SendOwed(EngineQp& qp) {
     if (!qp.OwesResponses() || !tx_->HasEmptyFrame()) return;
     tx_->Flush();

@@ -2,14 +2,14 @@
 
 // One incarnation of the DPDK device behind a port: found, configured,
 // started, and at the end stopped and removed. Used by the port's keeper
-// thread; only the functions marked so may be called by others.
+// thread; other threads may only call the functions marked for them.
 //
 // DPDK's device lists are not safe for two threads, so everything here that
 // touches them is serialised over all ports of the process. The exception is
 // the probe of a virtio_user server, which lasts until its peer comes: it runs
-// on a thread of its own, and the lock is let go as soon as the socket
-// listens, since from there on the probe touches nothing shared (measured with
-// DPDK 22.11: another port comes up meanwhile).
+// on its own thread, and the lock is released as soon as the socket listens,
+// because from then on the probe touches nothing shared (measured with DPDK
+// 22.11: another port comes up meanwhile).
 
 #include <atomic>
 #include <cstdint>
@@ -26,10 +26,10 @@ struct rte_device;
 
 namespace urnic {
 
-// How one learns that a frame waits.
+// How the port learns that a frame waits.
 enum class WakeKind : uint8_t {
   kNone,       // not at all: poll by a timer
-  kInterrupt,  // the peer writes an eventfd once asked to
+  kInterrupt,  // the peer writes an eventfd when asked to
   kSocket,     // the descriptor is readable while frames wait
 };
 
@@ -37,42 +37,43 @@ class DeviceProbe;
 
 class DpdkDevice {
  public:
-  // Stops and removes it. REQUIRES: the gate is withdrawn. If DPDK's interrupt
-  // thread hangs, it is left as it is.
+  // Stops and removes the device. REQUIRES: the gate is withdrawn. If DPDK's
+  // interrupt thread hangs, the device is left as it is.
   ~DpdkDevice();
   DpdkDevice(const DpdkDevice&) = delete;
   DpdkDevice& operator=(const DpdkDevice&) = delete;
 
-  // One queue in each direction, `rx_ring` and `tx_ring` slots where the
-  // driver lets us choose. Link changes set the carrier of `gate` from now on,
-  // in a thread of DPDK, and then write to `event_fd`.
+  // Creates one queue in each direction, with `rx_ring` and `tx_ring` slots if
+  // the driver allows a choice. From now on link changes set the carrier of
+  // `gate`, in a thread of DPDK, and then write to `event_fd`.
   absl::Status Configure(rte_mempool* pool, uint16_t rx_ring, uint16_t tx_ring,
                          DeviceGate* gate, int event_fd);
-  // May be repeated after a failure: a memif client fails until its server is
-  // there.
+  // May be repeated after a failure: a memif client fails until its server
+  // runs.
   absl::Status Start();
 
   uint16_t id() const { return id_; }
-  // False: the driver reports no link changes, call PollLink() now and then.
+  // False: the driver reports no link changes; call PollLink() periodically.
   bool reports_link() const { return reports_link_; }
   void PollLink();
 
-  // Valid after Start(), for as long as the device lives.
+  // Valid after Start(), as long as the device exists.
   WakeKind wake_kind() const { return wake_kind_; }
   int wake_fd() const { return wake_fd_; }
-  // kAfPacket: of which interface; 0 else.
+  // kAfPacket: the interface's index; otherwise 0.
   int interface_index() const { return interface_index_; }
 
-  // Marks close-on-exec what a vhost has received from its peer.
+  // Sets close-on-exec on the descriptors that a vhost has received from its
+  // peer.
   void MarkPeerDescriptors() const;
 
-  // The slots in use; a vhost's are known only while there is a peer.
+  // The slots in use; for a vhost, known only while there is a peer.
   void ReadRings(uint16_t& rx, uint16_t& tx) const;
 
   // For DPDK's callbacks.
   void OnLinkChange();
   void OnQueueChange();
-  // Counts them: a link may go down and up again unseen otherwise.
+  // Counts the calls: otherwise a link could go down and up again unnoticed.
   uint32_t changes() const { return changes_; }
 
   // Adds what the device counted since Start(). Any thread, one at a time, and
@@ -102,15 +103,15 @@ class DpdkDevice {
   WakeKind wake_kind_ = WakeKind::kNone;
   int wake_fd_ = -1;
   int interface_index_ = 0;
-  uint64_t socket_drops_ = 0;  // the kernel forgets them when it tells them
+  uint64_t socket_drops_ = 0;  // the kernel resets them when they are read
 };
 
-// The search for a device. One thread; it may be abandoned at any time.
+// The search for a device. One thread. It may be abandoned at any time.
 class DeviceProbe {
  public:
-  // Starts looking for instance `number`. Quick probes are over on return; a
-  // waiting one writes to `event_fd` when it is over. `spec` must outlive this
-  // object, `event_fd` the search.
+  // Starts to look for instance `number`. A quick probe is finished on return;
+  // one that waits writes to `event_fd` when it has finished. `spec` must
+  // outlive this object, and `event_fd` must outlive the search.
   DeviceProbe(const PortSpec& spec, unsigned number, int event_fd);
   DeviceProbe(const DeviceProbe&) = delete;
   DeviceProbe& operator=(const DeviceProbe&) = delete;
@@ -118,8 +119,8 @@ class DeviceProbe {
   bool done() const;
   // REQUIRES: done(). Once.
   absl::StatusOr<std::unique_ptr<DpdkDevice>> Take();
-  // Ends the wait. False if the thread did not come back within a second: then
-  // it is left alone, and `event_fd` must stay open for good.
+  // Ends the wait. False: the thread did not return within a second. Then it is
+  // left alone, and `event_fd` must stay open for good.
   bool Abandon();
 
  private:

@@ -10,9 +10,9 @@
 
 namespace urnic {
 
-// A port over a DPDK device. The hot functions go straight to the driver's
-// burst functions; what the seam adds is a check that the device is there (two
-// stores and a load), and that each frame is one short enough segment.
+// A port over a DPDK device. The hot functions call the driver's burst
+// functions directly. They only add a check that the device is there (two
+// stores and a load), and that each frame is one segment that is short enough.
 class DpdkPort final : public Port {
  public:
   DpdkPort(PortClaim claim, const PortSpec& spec, const wire::MacAddress& mac,
@@ -29,7 +29,7 @@ class DpdkPort final : public Port {
   PortInfo info() const override { return keeper_->info(); }
 
   // For a benchmark that calls the driver itself: between Enter() and Leave()
-  // the device stays as it is, whatever becomes of its peer.
+  // the device does not change, whatever its peer does.
   DeviceGate& gate() { return gate_; }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// A port with deliberate faults of its wire (transport/impair): it stands in
-// front of any other port and delays, loses, doubles or damages frames.
+// A port with deliberate faults of its wire (transport/impair). It wraps
+// another port and delays, drops, duplicates or corrupts frames.
 //
 // Delayed frames are copied and their buffers freed, so that a slow wire does
 // not empty the pool. There is room for kFramesUnderWay of them in each
@@ -29,14 +29,14 @@ class FaultPort final : public Port {
   using Clock = Time (*)();
   static Time MonotonicNow();  // CLOCK_MONOTONIC
 
-  // `note` follows what the port says of itself (PortInfo::text).
-  // `stall` and `die` count from here. RESOURCE_EXHAUSTED: no descriptors.
+  // `note` is appended to the text of the port (PortInfo::text). `stall` and
+  // `die` count from this call. RESOURCE_EXHAUSTED: no descriptors.
   static absl::StatusOr<std::unique_ptr<FaultPort>> Create(
       std::unique_ptr<Port> port, const impair::FaultSpec& spec,
       std::string note, Clock clock = MonotonicNow);
 
-  // What is under way to the peer goes out first, within kLastFrames of the
-  // last frame that was given to Transmit().
+  // Frames under way to the peer are sent first, within kLastFrames of the last
+  // Transmit().
   ~FaultPort() override;
   static constexpr Duration kLastFrames = Duration::Seconds(2);
 
@@ -52,7 +52,7 @@ class FaultPort final : public Port {
   PortCounters counters() const override { return port_->counters(); }
   PortInfo info() const override;
 
-  // `text` of a port with `note` behind it; an empty one stays empty.
+  // The `text` of a port, followed by `note`; an empty one stays empty.
   static std::string WithNote(const std::string& text, const std::string& note);
 
  private:
@@ -62,7 +62,8 @@ class FaultPort final : public Port {
   // Frames of the line that are due, in buffers; up to `max`.
   uint16_t TakeDue(impair::Line& line, Time now, rte_mbuf** out, uint16_t max);
   uint16_t ReceiveThrough(Time now, rte_mbuf** out, uint16_t max);
-  // Sends what is due; what the port has no room for stays in ready_.
+  // Sends the frames that are due; those for which the port has no room stay in
+  // ready_.
   void SendDue(Time now);
   bool IsBlocked(Time now) const {
     return ready_count_ != 0 || out_->NextDue() <= now;
@@ -74,7 +75,7 @@ class FaultPort final : public Port {
   const std::unique_ptr<Port> port_;
   const std::string note_;
   const Clock clock_;
-  // Null: that direction is without faults.
+  // Null: no faults in that direction.
   std::unique_ptr<impair::Line> out_;
   std::unique_ptr<impair::Line> in_;
 

@@ -14,7 +14,7 @@ namespace {
 // destroyed.
 const std::vector<ino_t>* g_inherited = nullptr;
 
-// 0: it is no socket.
+// 0: not a socket.
 ino_t SocketInode(int fd) {
   struct stat info = {};
   return fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;

@@ -1,7 +1,7 @@
 #pragma once
 
 // DPDK does not expose its sockets, so ports look for them among the
-// descriptors of the process. A forked child that loads this library anew
+// descriptors of the process. A forked child that loads this library again
 // (verbs/provider/fresh_copy.h) also finds inherited sockets there: those of
 // its parent's ports, at the same path or interface. Whatever it does to them
 // affects the parent.
@@ -12,7 +12,7 @@ namespace urnic {
 // library. Call it while the library is loaded, before any port opens.
 void IgnoreSocketsOpenNow();
 
-// Was the socket `fd` open then? Any thread.
+// Whether the socket `fd` was open then. Any thread.
 bool IsInherited(int fd);
 
 }  // namespace urnic

@@ -1,8 +1,8 @@
 #pragma once
 
-// What becomes of a kernel interface, and the packet socket that DPDK's
-// af_packet driver opened on it: the driver itself reports neither the death
-// of the interface nor a descriptor to wait for.
+// Watches a kernel interface, and the packet socket that DPDK's af_packet
+// driver opened on it. The driver itself neither reports that the interface has
+// gone nor provides a descriptor to wait for.
 
 #include <cstdint>
 #include <string>
@@ -23,8 +23,8 @@ class InterfaceWatch {
   InterfaceWatch(const InterfaceWatch&) = delete;
   InterfaceWatch& operator=(const InterfaceWatch&) = delete;
 
-  // Readable when some interface of this network namespace changed; -1 if
-  // netlink is not available, then look every now and then.
+  // Readable when an interface of this network namespace has changed. -1 if
+  // netlink is not available: then look periodically.
   int fd() const { return netlink_; }
   // Empties fd() and looks.
   InterfaceState Read();
@@ -36,16 +36,17 @@ class InterfaceWatch {
 };
 
 // The driver's socket on the interface: readable while frames wait. -1 if it
-// cannot be told apart. The descriptor belongs to the driver.
+// cannot be identified. The descriptor belongs to the driver.
 int FindPacketSocket(int interface_index);
 
-// Makes the interface promiscuous for as long as the socket lives (unlike
-// IFF_PROMISC, which a crash leaves set) and stops the host's own outgoing
-// frames from coming back as received. Returns 0 or errno.
+// Makes the interface promiscuous while the socket exists (unlike IFF_PROMISC,
+// which a crash leaves set), and prevents the host's own outgoing frames from
+// being received. Returns 0 or an errno.
 int PreparePacketSocket(int fd, int interface_index);
 
-// Takes away the error that the kernel left on the socket when the interface
-// was down: it would make the next send fail and its frames wait in the ring.
+// Clears the error that the kernel set on the socket when the interface went
+// down. Otherwise the next send would fail, and its frames would wait in the
+// ring.
 void ForgetPacketSocketError(int fd);
 
 // Frames lost because the receive ring was full, since the last call.

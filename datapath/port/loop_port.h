@@ -7,9 +7,9 @@
 
 namespace urnic {
 
-// The `loop` port: no wire at all. An engine short-circuits what is addressed
-// to its own device before the port, so nothing should get here; what does
-// (a packet for an unknown address) is dropped and counted.
+// The `loop` port: no wire at all. The engine delivers packets to its own
+// device before they reach the port, so nothing should get here. Frames that do
+// (packets to an unknown address) are dropped and counted.
 class LoopPort final : public Port {
  public:
   LoopPort(PortClaim claim, uint16_t mtu, const wire::MacAddress& mac,

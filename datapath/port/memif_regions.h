@@ -1,18 +1,17 @@
 #pragma once
 
-// DPDK's memif (22.11) frees the memory that it shares with its peer in its
-// interrupt thread as soon as the peer has gone, while the thread that owns the
-// port may be reading it. The linker puts us in front of that one call
-// (--wrap, BUILD.bazel): it waits until the owner is outside. The owner finds
-// the port without a connection when it comes back, for that is what the
-// driver notes down first.
+// When a peer leaves, DPDK's memif (22.11) immediately frees the shared memory
+// in its interrupt thread, while the thread that owns the port may be reading
+// it. The linker redirects that one call to this code (--wrap, BUILD.bazel),
+// which waits until the owner is outside. When the owner returns, it finds the
+// port disconnected, because the driver records that first.
 
 #include "datapath/guest/device_gate.h"
 
 namespace urnic {
 
-// Any thread. From here on until ForgetMemifGate(), which is called when the
-// gate's device has been closed, or is seen no more.
+// Any thread. In effect until ForgetMemifGate(), which is called when the
+// gate's device has been closed or is no longer used.
 void GuardMemifRegions(DeviceGate* gate);
 void ForgetMemifGate(DeviceGate* gate);
 

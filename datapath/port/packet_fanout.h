@@ -1,19 +1,19 @@
 #pragma once
 
 // DPDK's af_packet (22.11) puts its sockets into a fanout group (packet(7),
-// PACKET_FANOUT), even if there is only one. The group's number is made of the
-// process's id and the interface's index, and belongs to the network namespace:
-// two programs on two interfaces may arrive at the same number, and the second
-// one is refused. The group also makes the kernel reassemble IPv4 fragments.
-// RoCE has none: an RNIC drops and counts those that it sees
-// (RxVerdict::kIpFragment), and with the group it saw none. A port has one
-// queue, so it needs no group.
+// PACKET_FANOUT), even if there is only one. The group's number is derived from
+// the process id and the interface's index, and is unique per network
+// namespace. Two programs on two interfaces may get the same number; then the
+// second one fails. The group also makes the kernel reassemble IPv4 fragments.
+// RoCE does not use fragments: an RNIC drops and counts them
+// (RxVerdict::kIpFragment), and with the group it would see none. A port has
+// one queue, so it needs no group.
 
 namespace urnic {
 
-// While it lives, calls of the same thread that ask for a fanout group succeed
-// without making one. The linker sends setsockopt(2) here (--wrap,
-// BUILD.bazel); whatever else is set, or set by another thread, is passed on.
+// While it exists, requests of the same thread for a fanout group succeed
+// without creating one. The linker redirects setsockopt(2) here (--wrap,
+// BUILD.bazel). Other options, and calls by other threads, are passed on.
 class WithoutFanout {
  public:
   WithoutFanout();

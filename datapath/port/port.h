@@ -2,12 +2,12 @@
 
 // The I/O seam of the datapath: one port carries Ethernet frames in bursts.
 //
-// A Port exists, with its buffers, before the device behind it does, and it
-// outlives every death of that device: a keeper thread of ours probes, starts,
-// watches and re-creates the device (datapath/port/port_keeper.h) and publishes
-// it to the hot path. An engine therefore never waits for a port and never
-// learns of a failure as an error: a port that is down receives nothing and
-// drops what it is given, and the transport's own timers do the rest.
+// A Port exists, with its buffers, before its device does, and it survives
+// every failure of that device. A keeper thread probes, starts, watches and
+// re-creates the device (datapath/port/port_keeper.h) and publishes it to the
+// hot path. So an engine never waits for a port, and a failure is never an
+// error for it. A port that is down receives nothing and drops all frames, and
+// the transport's timers do the rest.
 //
 // Threads. "Hot" functions are called by one thread at a time: the holder of
 // the engine's token, between TakeLcore(port.lcore()) and ReleaseLcore()
@@ -41,12 +41,12 @@ inline constexpr uint16_t kL2HeaderBytesMax = 18;
 enum class PortState : uint8_t {
   kStarting,  // the device is not there yet; the keeper is trying
   kUp,        // frames can flow
-  kNoPeer,    // the local side runs; the other side is absent
+  kNoPeer,    // the local side runs; the peer is absent
   kLinkDown,  // the interface is administratively down or has no carrier
   kFailed,    // the device died; the keeper is trying to bring it back
 };
 
-// What faults on purpose did to frames on their way out and in.
+// What deliberate faults did to outgoing and incoming frames.
 struct FaultCounts {
   impair::CountValues out;
   impair::CountValues in;
@@ -54,31 +54,31 @@ struct FaultCounts {
 
 struct PortInfo {
   PortState state = PortState::kStarting;
-  // What the state means here and what to do about it, one line for people:
-  // "waiting for a peer at /run/x.sock".
+  // One line for the user: what the state means here and what to do about it,
+  // as in "waiting for a peer at /run/x.sock".
   std::string text;
-  // Not empty if the port will not come up until a person does something: says
-  // in one line what to do. Empty while the port only waits for its peer.
+  // One line that says what to do, if the port will not come up until the user
+  // does something. Empty while the port only waits for its peer.
   std::string remedy = {};
   // Slots of the rings, 0 while unknown. The frames that engines keep in
   // flight must stay below rx_ring of the *other* side; ours is the best guess.
   uint16_t rx_ring = 0;
   uint16_t tx_ring = 0;
-  // What the kernel's interface carries now, as an IP packet; 0: no interface,
-  // or not known. Longer frames are lost there. More than Port::mtu() is of no
-  // use: the buffers were made for that.
+  // The interface's MTU now; 0: no interface, or unknown. Longer frames are
+  // lost there. Values above Port::mtu() do not help, because the buffers have
+  // that size.
   uint32_t interface_mtu = 0;
 };
 
-// Told of each new text or interface MTU of a port, in the port's own thread,
-// one call at a time. It may be called until the port is gone, and until the
-// end of the process if DPDK does not let go of the device: what it holds must
-// last.
+// Receives each new text or interface MTU of a port, in the port's own thread,
+// one call at a time. It may be called until the port is destroyed, or until
+// the end of the process if DPDK does not release the device. Its captures must
+// live that long.
 using PortReport = std::function<void(const PortInfo& info)>;
 
-// Receives one line for each thing that a port's user should know although the
-// port works: a stranger who holds its name, or other users who may join it. By
-// CreatePort() or, as a PortReport, in the port's own thread.
+// Receives warnings about a port that works, one line each: another user holds
+// its name, or other users may join it. Called by CreatePort() or, like a
+// PortReport, in the port's own thread.
 using PortWarning = std::function<void(const std::string& line)>;
 
 // A count that one thread at a time adds to and any thread may read.
@@ -96,9 +96,9 @@ class HotCounter {
 
 class Port {
  public:
-  // Takes the device down and waits until no thread of ours uses it. REQUIRES:
-  // no thread is inside a hot function or will enter one.
-  // Never called at process exit: nothing there needs it.
+  // Stops the device and waits until no thread of ours uses it. REQUIRES: no
+  // thread is inside a hot function or will enter one. Not called at process
+  // exit, which does not need it.
   virtual ~Port() = default;
 
   Port(const Port&) = delete;
@@ -109,45 +109,45 @@ class Port {
   // port is down.
   virtual uint16_t Receive(rte_mbuf** out, uint16_t max) = 0;
 
-  // Hot. Hands over the first n of `count` frames and returns n; the caller
-  // keeps the rest, which is not a loss: the ring is full, try again. A port
-  // that is not kUp takes all, frees them and counts tx_dropped_down. Each
-  // frame is one mbuf of one segment with the usual headroom free in front.
+  // Hot. Hands over the first n of `count` frames and returns n. The caller
+  // keeps the rest: the ring is full, try again. A port that is not kUp takes
+  // all, frees them and counts tx_dropped_down. Each frame is one mbuf of one
+  // segment, with the usual headroom free before it.
   virtual uint16_t Transmit(rte_mbuf** packets, uint16_t count) = 0;
 
-  // Hot. Asks that wait_fd() become readable when a frame waits or when state
-  // changes. Returns false when this device cannot (ring, memif): poll it by a
-  // timer of at most 1 ms instead. The caller must call Receive() once more
-  // after arming, before it sleeps: what came earlier raises nothing.
+  // Hot. Makes wait_fd() readable when a frame waits or the state changes.
+  // Returns false if this device cannot (ring, memif): then poll it with a
+  // timer of at most 1 ms. After arming, the caller must call Receive() once
+  // more before it sleeps: frames that arrived earlier do not wake it.
   virtual bool ArmWakeup() = 0;
 
-  // Hot. The end of ArmWakeup(): wait_fd() is no longer readable, the peer no
+  // Hot. Ends ArmWakeup(): wait_fd() is no longer readable, and the peer no
   // longer kicks. Spurious wake-ups may precede it, so the caller loops.
   virtual void DisarmWakeup() = 0;
 
   // For poll() or epoll, level-triggered; never read it. The same descriptor
-  // for the life of the port, whatever becomes of the device; -1 when no frame
+  // for the life of the port, whatever happens to the device. -1 if no frame
   // can ever arrive (loop).
   virtual int wait_fd() const = 0;
 
-  // Transmitted frames that are still with the port and go on in later hot
-  // calls: a process that ends should make some.
+  // Transmitted frames that are still in the port and leave in later hot calls.
+  // A process that ends should make such calls.
   virtual uint32_t frames_held() const { return 0; }
-  // All 0 but in a port with faults (datapath/port/fault_port.h).
+  // All 0 except in a port with faults (datapath/port/fault_port.h).
   virtual FaultCounts fault_counts() const { return {}; }
 
-  // Sums since the port was created, over all incarnations of its device. Of
-  // frames and bytes the device's own count, independent of the engine's.
+  // Totals since the port was created, over all incarnations of its device.
+  // Frames and bytes are the device's own counts, independent of the engine's.
   virtual PortCounters counters() const = 0;
   virtual PortInfo info() const = 0;
 
   // The largest IP packet, in bytes; fixed at creation.
   uint16_t mtu() const { return mtu_; }
-  // The RNIC's own address, which is not the kernel interface's unless that
-  // was asked for. The port is promiscuous and filters nothing.
+  // The RNIC's own MAC, which differs from the kernel interface's unless that
+  // one was requested. The port is promiscuous and filters nothing.
   const wire::MacAddress& mac() const { return mac_; }
-  // What transmitted frames must be allocated from. Every buffer holds the
-  // largest frame behind the usual headroom of 128 bytes.
+  // The pool for transmitted frames. Every buffer holds the largest frame after
+  // the usual headroom of 128 bytes.
   rte_mempool* pool() const { return pool_; }
   // The id for TakeLcore(), distinct for each port of this process.
   unsigned lcore() const { return lcore_; }

@@ -16,8 +16,8 @@
 // from a packet socket on it, which is opened before the name is bound, so no
 // opener ignores an RNIC that is still starting.
 //
-// Every user has a right to an ordinal. Only when all are taken, an RNIC shares
-// one that belongs neither to root nor to its own user.
+// Every user has a right to an ordinal. Only when all are taken does an RNIC
+// share one that belongs neither to root nor to its own user.
 
 #include <string>
 #include <string_view>
@@ -30,14 +30,14 @@
 
 namespace urnic {
 
-// The opener of the port, as reported to a second opener.
+// Describes the opener of the port to a second opener.
 enum class PortMode : uint8_t { kEmbedded, kService };
 
-// Holds the claim until it is destroyed. A forked child lets go of its copies
-// by itself. Any thread.
+// Holds the claim until it is destroyed. A forked child releases its copies by
+// itself. Any thread.
 class PortClaim {
  public:
-  // `identity` as in PortSpec; "loop" is no resource and only takes an
+  // `identity` as in PortSpec; "loop" is not a resource and only takes an
   // ordinal. ALREADY_EXISTS (errno EBUSY) names the holder's pid, or why it is
   // not known, and mode. RESOURCE_EXHAUSTED: all ordinals of this namespace are
   // taken.

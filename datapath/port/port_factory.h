@@ -11,18 +11,18 @@
 namespace urnic {
 
 struct PortConfig {
-  std::string dev;   // port_spec.h says what can stand here
+  std::string dev;   // syntax: port_spec.h
   uint16_t mtu = 0;  // 0: see ParsePortSpec()
   // What the RNIC is called on the wire: all zero derives a locally
   // administered address from host, namespace and device, the same each time.
   wire::MacAddress mac = {};
-  // Use the interface's own address instead (iface: only): for networks that
-  // filter unknown ones.
+  // Use the interface's own MAC (iface: only), for networks that filter unknown
+  // MACs.
   bool mac_of_interface = false;
   PortMode mode = PortMode::kEmbedded;
-  // Faults on purpose (transport/impair/fault_spec.h); empty: none.
+  // Deliberate faults (transport/impair/fault_spec.h); empty: none.
   std::string fault = {};
-  // Slots of the rings, where the driver does not decide itself.
+  // Slots of the rings, unless the driver decides.
   uint16_t rx_ring = 1024;
   uint16_t tx_ring = 1024;
   // May be null; Port::info() has the same text.
@@ -33,10 +33,10 @@ struct PortConfig {
   uint32_t memory_mb = 0;
 };
 
-// Claims the port, starts the EAL if it does not run, takes the buffers and
-// returns: 0.1 s for the first port, a millisecond for later ones. The device
-// follows when it can (Port::info() tells). Any thread; may create threads,
-// which have all signals blocked.
+// Claims the port, starts the EAL if it does not run, allocates the buffers and
+// returns. This takes 0.1 s for the first port and a millisecond for later
+// ones. The device starts when it can (see Port::info()). Any thread; may
+// create threads, which have all signals blocked.
 //
 // Failures: of ParsePortSpec(), PortClaim::Take(), StartEal(), TakePool(),
 // AllocateLcore(), ParseFaultSpec() and FaultPort::Create(); NOT_FOUND if

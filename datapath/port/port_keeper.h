@@ -12,9 +12,9 @@
 //        +---- withdraw, stop, close <---- watch <---------------+
 //                                          (link, interface)
 //
-// Whether a lost peer means a new device depends on the driver: vhost and a
+// Whether a lost peer requires a new device depends on the driver. vhost and a
 // virtio_user server wait for the next peer by themselves; virtio_user and
-// memif clients do not and are made anew.
+// memif clients are re-created.
 //
 // Threads: one detached thread with all signals blocked, which keeps the
 // object alive; process exit neither joins nor stops it. Functions marked hot
@@ -45,8 +45,8 @@ class PortKeeper {
   PortKeeper(const PortKeeper&) = delete;
   PortKeeper& operator=(const PortKeeper&) = delete;
 
-  // Withdraws and removes the device. False if DPDK did not let go of it
-  // within some seconds: then the thread is left alone with it and the pool.
+  // Withdraws and removes the device. False: DPDK did not release it within
+  // some seconds. Then the thread, the device and the pool are left alone.
   bool Stop();
 
   DeviceGate& gate() { return gate_; }
@@ -56,7 +56,7 @@ class PortKeeper {
   bool Arm();
   void Disarm();
 
-  // Adds what the devices counted, this one and its predecessors.
+  // Adds the counts of this device and its predecessors.
   void AddCounters(PortCounters& sum) const;
   PortInfo info() const;
 
@@ -68,7 +68,7 @@ class PortKeeper {
   absl::Status OpenDescriptors();
   static void* ThreadMain(void* self);
   void Run();
-  // Each returns false if it is to be tried again later; Say() told why.
+  // Each returns false if it must be tried again later; Say() has reported why.
   bool PrerequisitesMet();
   bool Probe();
   bool BringUp();
@@ -125,7 +125,8 @@ class PortKeeper {
   int backoff_ms_ = 0;
   std::string warned_;
 
-  // Guards what follows. Never held while DPDK may wait for a link callback.
+  // Guards the members below. Never held while DPDK may wait for a link
+  // callback.
   mutable std::mutex mutex_;
   std::unique_ptr<DpdkDevice> device_;  // changed by the keeper only
   PortCounters past_;                   // of devices that are gone

@@ -10,9 +10,9 @@
 //                     (net_memif without socket=: a file of this user's own)
 //   a PCI address, xdp:NAME: known, but this build carries no driver for them
 //
-// Of a DPDK string, everything that the user wrote is passed on as it is; what
-// is missing and matters is added (see AddDefaults in the .cc). Only the number
-// behind the driver's name is replaced, by one that is unique in the process.
+// A DPDK string is passed on as the user wrote it, with missing arguments added
+// where they matter (see AddDefaults in the .cc). Only the number after the
+// driver's name is replaced, by one that is unique in the process.
 
 #include <cstdint>
 #include <string>
@@ -35,8 +35,8 @@ enum class PortKind : uint8_t {
 
 struct PortSpec {
   PortKind kind = PortKind::kLoop;
-  // The resource behind the string: two strings with the same identity cannot
-  // be open at the same time. Also the name in messages.
+  // The resource that the string means: two strings with the same identity
+  // cannot be open at the same time. Also its name in messages.
   std::string identity;
   // For rte_dev_probe(): `driver` + a number, then `args` (",k=v,k=v" or "").
   std::string driver;
@@ -50,15 +50,15 @@ struct PortSpec {
   std::string socket_path;
   // kMemif: the socket's name for unix_socket.h, abstract or not. Else empty.
   std::string socket;
-  // The socket file is our choice, for this user alone: mode 0600.
+  // We choose the socket file, for this user alone: mode 0600.
   bool socket_is_private = false;
-  // Our side waits for peers at a socket; it makes the file if there is one.
+  // Our side waits for peers at a socket, and creates its file if it has one.
   bool listens = false;
   // The probe returns only when a peer has connected (virtio_user server).
   bool probe_waits = false;
 
-  // Slots of each ring where the arguments decide; 0 where the peer does
-  // (vhost) or nobody (kOther).
+  // Slots of each ring if the arguments determine them; 0 if the peer does
+  // (vhost), or if they are unknown (kOther).
   uint16_t ring_slots = 0;
 
   uint16_t mtu = 0;
@@ -67,24 +67,24 @@ struct PortSpec {
   uint16_t frame_bytes_max = 0;
   uint16_t data_room = 0;
 
-  // The argument to probe instance `number` with.
+  // The argument that probes instance `number`.
   std::string Devargs(unsigned number) const;
 };
 
 // Slots of each ring of a ring: pair.
 inline constexpr uint16_t kRingPairSlots = 1024;
 
-// The same limits and defaults that URNIC_PORTS is checked with.
+// The limits and defaults by which URNIC_PORTS is also checked.
 inline constexpr uint16_t kMtuMin = URNIC_PORT_MTU_MIN;
 inline constexpr uint16_t kMtuMax = URNIC_PORT_MTU_MAX;
 inline constexpr uint16_t kVirtualMtu = URNIC_PORT_MTU_VIRTUAL;
 
-// `mtu` 0 takes kVirtualMtu, or the interface's if that is more (at most
-// kMtuMax): a smaller one may grow later. Looks at the interface's MTU and at
-// how much memory can be locked, and changes nothing, except that it makes the
-// directory of memif's own socket (urnic_owner_dir()). INVALID_ARGUMENT:
-// malformed, or an MTU out of range or above the interface's, or no such
-// directory. UNIMPLEMENTED: no driver in this build.
+// `mtu` 0 means kVirtualMtu, or the interface's if that is larger (at most
+// kMtuMax): a smaller one may grow later. Reads the interface's MTU and the
+// limit of locked memory. Changes nothing, except that it creates the directory
+// of memif's own socket (urnic_owner_dir()). INVALID_ARGUMENT: malformed, or an
+// MTU out of range or above the interface's, or no such directory.
+// UNIMPLEMENTED: no driver in this build.
 absl::StatusOr<PortSpec> ParsePortSpec(std::string_view dev, uint16_t mtu);
 
 }  // namespace urnic

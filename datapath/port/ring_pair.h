@@ -23,10 +23,10 @@ struct RingEnd {
 // Any thread. REQUIRES: EalUsable().
 absl::StatusOr<RingEnd> RingEndOf(const std::string& name, int side);
 
-// The end begins to serve its ring, respectively no longer will. The gates of
-// both ends have a carrier while both serve, and each change of it is written
-// to their eventfds. UnserveRing() frees the frames
-// that nobody will receive now. REQUIRES: at most one gate per end at a time.
+// Starts or stops serving an end of a pair. The gates of both ends have a
+// carrier while both are served, and each change is written to their eventfds.
+// UnserveRing() frees the frames that will not be received now. REQUIRES: at
+// most one gate per end at a time.
 void ServeRing(const std::string& name, int side, DeviceGate* gate,
                int event_fd);
 void UnserveRing(const std::string& name, int side);

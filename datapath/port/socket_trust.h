@@ -1,7 +1,7 @@
 #pragma once
 
-// Which other users may be the peer of a port. On memif and virtio_user that is
-// a question of trust: docs/trust.md.
+// Checks which other users may be the peer of a port. On memif and virtio_user
+// such a peer must be trusted: docs/trust.md.
 
 #include <string>
 

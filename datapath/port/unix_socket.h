@@ -1,15 +1,15 @@
 #pragma once
 
-// The unix sockets behind vhost, virtio_user and memif ports, seen from
-// outside: DPDK keeps its descriptors to itself, but the kernel knows their
-// address. A name is a path, or "@NAME" in the abstract namespace (unix(7)).
+// The unix sockets of vhost, virtio_user and memif ports, seen from outside:
+// DPDK does not expose its descriptors, but the kernel knows their addresses. A
+// name is a path, or "@NAME" in the abstract namespace (unix(7)).
 
 #include <string>
 
 namespace urnic {
 
-// Removes a socket file without a listener: left behind by a process that
-// was killed, it would keep the next one from binding.
+// Removes a socket file without a listener: a killed process leaves it behind,
+// and it would prevent the next one from binding.
 void RemoveStaleSocket(const std::string& path);
 
 // True if this process listens at `path`.
@@ -17,17 +17,17 @@ bool HasListener(const std::string& path);
 
 // True if this process has a connection from or to `path`.
 bool HasConnection(const std::string& path);
-// Hangs up: readers see the end.
+// Shuts the connections down: readers see the end.
 void ShutDownConnections(const std::string& path);
 
-// The same for the connections and the listener: also ends accept() in any
+// The same for the connections and the listener. Also ends accept() in any
 // thread.
 void ShutDownSockets(const std::string& path);
 void CloseSockets(const std::string& path);
 void SetCloseOnExec(const std::string& path);
 
-// Closes the listener and puts a file without events in the place of its
-// descriptor, for a driver that continues to watch the descriptor.
+// Closes the listener and replaces its descriptor by a file without events, for
+// a driver that continues to watch the descriptor.
 void ReplaceListeners(const std::string& path);
 
 // True if any process listens at `path`: connects and hangs up.

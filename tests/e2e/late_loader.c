@@ -204,7 +204,7 @@ int main(int argc, char** argv) {
   mr = verbs.reg_mr_iova2(pd, memory, sizeof(memory), (uintptr_t)memory,
                           kRights | IBV_ACCESS_RELAXED_ORDERING);
   Require(mr != NULL, "ibv_reg_mr_iova2");
-  /* As NCCL finds out whether there is any: a descriptor that is none. */
+  /* As NCCL finds out whether there is any: an invalid descriptor. */
   Require(verbs.reg_dmabuf_mr(pd, 0, 0, 0, -1, 0) == NULL, "dma-buf of -1");
   cq = verbs.create_cq(context, 4 * kDepth, NULL, NULL, 0);
   Require(cq != NULL, "ibv_create_cq");

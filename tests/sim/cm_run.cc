@@ -108,7 +108,7 @@ CmRun::CmRun(uint64_t seed, bool moves)
   }
 }
 
-// A program that has been started anew knows nothing of before.
+// A restarted program knows nothing about its predecessor.
 void CmRun::Start(int i) {
   Node& node = nodes_[i];
   node = Node();
@@ -518,7 +518,7 @@ void CmRun::CheckRest(CmStats& stats) const {
       const State state = node.manager->state(h);
       const auto told = told_.find(name);
       if (state != State::kEstablished) {
-        Require(state == State::kIdle, "it waits for ever");
+        Require(state == State::kIdle, "it waits forever");
         Require(established_.count(name) == 0 ||
                     (told != told_.end() && (told->second & kOver) != 0),
                 "it was established, and its end is not told");

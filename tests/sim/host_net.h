@@ -139,7 +139,7 @@ class NetRun {
   Node& NodeOf(uint8_t number) { return *nodes_[number - 1u]; }
   Time now() const { return world_.now(); }
 
-  // The host anew, at a MAC of its own, knowing nothing.
+  // Restarts the host, with a new MAC and without any state.
   void Incarnate(Node& node) {
     ++node.incarnation;
     node.mac = {{2, 0, 0, 0, node.incarnation, node.number}};

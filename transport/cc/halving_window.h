@@ -26,7 +26,7 @@ struct HalvingWindow {
   static constexpr uint32_t kFloor = 2;
   static constexpr uint32_t kGrowthSteps = 16;
 
-  // Starts the flow anew. `bits_per_second`: the highest rate that the flow may
+  // Restarts the flow. `bits_per_second`: the highest rate that the flow may
   // ever use; 0: no limit. REQUIRES: max >= 1.
   void Start(uint32_t max, uint64_t bits_per_second) {
     *this = HalvingWindow();

@@ -1,8 +1,8 @@
 #pragma once
 
-// Lists of small integers in the order in which they were appended, for "the
-// oldest of ...". Each item is in at most one list of an AgeLists, and leaves
-// it in constant time. Nothing is allocated but by Grow().
+// Lists of small integers in the order in which they were appended, to find
+// "the oldest of ...". Each item is in at most one list of an AgeLists, and is
+// removed in constant time. Only Grow() allocates.
 
 #include <cstdint>
 #include <vector>

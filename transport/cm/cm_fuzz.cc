@@ -266,7 +266,8 @@ class Fuzzer {
     return out;
   }
   void MakeUp(int i) { Give(i, AnyMad(i), 1 - i); }
-  // From where nobody's peer is: a copy of something true, or made up.
+  // From an address that is not a peer's: a copy of a real message, or a
+  // made-up one.
   void FromStranger(int i) {
     const auto& queue = sinks_[1 - i].mads;
     const MadBytes bytes =

@@ -1,8 +1,8 @@
 #pragma once
 
-// What is known of one connection, or of one datagram resolution (SIDR): a
-// value, with which it could go on anywhere. What it does is state_machine.h;
-// how it is found is connection_table.h.
+// The state of one connection, or of one datagram resolution (SIDR): a value
+// with which it can continue in any manager. state_machine.h has its behaviour;
+// connection_table.h finds it.
 
 #include "transport/cm/types.h"
 
@@ -10,7 +10,7 @@ namespace urnic::cm {
 
 struct Connection {
   State state = State::kIdle;
-  // The handle is destroyed; what is still going on ends by itself.
+  // The handle is destroyed; the rest of the protocol ends by itself.
   bool orphan = false;
   bool passive = false;
   bool alternate_path = false;  // the REQ had one
@@ -39,40 +39,40 @@ struct Connection {
   uint8_t retry_count = 0;
   uint8_t rnr_retry_count = 0;
 
-  // The next repetition of what waits for an answer, or the end of TIMEWAIT.
+  // The next repetition of an unanswered message, or the end of TIMEWAIT.
   Time deadline = Time::Infinite();
   uint8_t max_cm_retries = 0;
   uint8_t retries_left = 0;
   uint8_t retries_withheld = 0;  // of a REP: kUnansweredRepRepeats
   Duration timeout;              // of a REQ, REP, DREQ
-  Duration repeat_after;  // of the message that is being repeated: an MRA
-                          // lengthens it
+  Duration repeat_after;         // of the repeated message; an MRA
+                                 // extends it
 
-  // The last message that was sent (of a MRA: is to be, when asked for): for
-  // repetitions of ours and of the peer's.
+  // The last message that was sent (an MRA: that will be sent on request), kept
+  // to be repeated by itself or when the peer repeats its own.
   uint16_t sent_attribute = 0;
   uint8_t sent[wire::kMadBytes] = {};
 };
 
-// All that one manager knows of a connection, for another one of the same CA.
+// All that a manager knows of a connection, for another manager of the same CA.
 struct MovedConnection {
   uint64_t ca_guid = 0;
-  // Something has come from its peer's address that only its owner can have
-  // sent (half_open.h).
+  // The peer's address has sent something that only its owner can have sent
+  // (half_open.h).
   bool answered = false;
-  bool displaced = false;  // its owner has been told to destroy it
+  bool displaced = false;  // the owner was told to destroy it
   Connection connection;
 };
 
-// A peer has asked, and has not confirmed the answer (HalfOpen).
+// A peer has sent a request, and has not confirmed our answer (HalfOpen).
 inline constexpr bool IsHalfOpen(State state) {
   return state == State::kReqReceived || state == State::kMraReqSent ||
          state == State::kRepSent || state == State::kMraRepReceived ||
          state == State::kSidrReqReceived;
 }
 
-// By what of its peer's it can be found, and what it keeps from being used for
-// another one: as long as it is not over.
+// The names of its peer's by which it can be found, and which no other
+// connection may use until it is over.
 inline constexpr bool IsOver(State state) {
   return state == State::kIdle || state == State::kListen;
 }
@@ -87,7 +87,7 @@ inline bool HoldsLocalQp(const Connection& c) {
   return !IsOver(c.state) && c.has_local_qpn;
 }
 
-// A message that names a connection comes from where its peer is.
+// True if a message that names this connection comes from its peer's address.
 inline bool IsFromPeer(const Connection& c, const net::PathQuery& from) {
   return c.mad_path.remote == from.remote;
 }

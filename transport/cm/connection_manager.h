@@ -1,9 +1,9 @@
 #pragma once
 
-// The InfiniBand connection manager of one RNIC: who wants to talk to whom,
-// agreed by MADs on QP1. Sans-IO: MADs, calls and
-// the time come in; MADs and events go out through the Sink. It knows nothing
-// of queue pairs but their numbers: the owner moves them, on events.
+// The InfiniBand connection manager of one RNIC: it sets up and ends
+// connections by MADs on QP1. Sans-IO: MADs, calls and the time come in; MADs
+// and events go out through the Sink. Of queue pairs it only knows the numbers.
+// The owner changes their states on events.
 //
 // Thread: one at a time (the holder of the engine's token). Allocates in
 // calls and for new requests only, up to Config::max_connections.
@@ -17,22 +17,22 @@
 //                -> Reject(): kIdle
 //                Accept() -> kRejReceived: kIdle; kRepError: kTimewait
 //                and until it is established, kDisplaced: kIdle
-// A REJ of reason "stale connection", or of what had a REP, ends in kTimewait:
-// state() tells, and kTimewaitExit follows.
+// After a REJ "stale connection", or a REJ after a REP, the state is kTimewait
+// (see state()), and kTimewaitExit follows.
 // Its end, either side:
 //   Disconnect() -> kDrepReceived or kDreqError: kTimewait -> kTimewaitExit
 //   kDreqReceived -> SendDrep(): kTimewait -> kTimewaitExit
-// Until kTimewaitExit packets of the connection may still be under way: its
-// QP number and communication ids are not used for another one.
+// Until kTimewaitExit, packets of the connection may still be under way: its QP
+// number and communication ids are not used for another one.
 //
-// When the peer asks for, or agrees to, a new connection with a QP that it has
-// in an old one, the new one is rejected ("stale connection"; one's own request
-// then ends in kRejReceived too). Is the old one established, the peer has
-// forgotten it: it is ended as if by Disconnect(). Who the peer is says its
-// address together with its CA: a third host cannot take its QPs.
+// When the peer requests or accepts a new connection with a QP of an old one,
+// the new one is rejected ("stale connection"; our own request then also ends
+// in kRejReceived). If the old one is established, the peer has lost it: it is
+// ended as if by Disconnect(). A peer is identified by its address and its CA,
+// so a third host cannot take its QPs.
 //
-// A handle lives until Destroy(), in whatever state. From kIdle a connection
-// does not start again: destroy it and make a new one.
+// A handle is valid until Destroy(), in any state. A connection in kIdle cannot
+// be restarted: destroy it and create a new one.
 //
 // Not built, and refused: peer-to-peer set-up (two REQs that cross are two
 // connections), alternate paths (LAP is answered with an APR "unsupported"),
@@ -70,18 +70,18 @@ class ConnectionManager {
 
   // --- Passive side -------------------------------------------------------
   // Requests whose service id matches in the bits of `mask` give events with
-  // `user`. An exact listener comes before a masked one, an older masked one
-  // before a younger. `mask` counts as all ones when 0.
+  // `user`. An exact listener precedes a masked one, and an older masked one a
+  // younger one. A `mask` of 0 means all ones.
   int Listen(uint64_t service_id, uint64_t mask, uint64_t user, Handle& out);
-  // Also Destroy(). Requests already reported stay.
+  // Destroy() does the same. Requests that were already reported stay.
   int Unlisten(Handle listener);
 
   // In kReqReceived, kMraReqSent: sends the REP, repeated until it is answered.
   int Accept(Handle handle, const AcceptParams& params, Time now, Sink& sink);
-  // While a connection is being set up, by either side: sends a REJ. Afterwards
-  // kIdle; kTimewait where a REP was sent.
+  // While either side sets up the connection: sends a REJ. Afterwards kIdle, or
+  // kTimewait if a REP was sent.
   int Reject(Handle handle, const RejectParams& params, Time now, Sink& sink);
-  // In kRepSent, kMraRepReceived: data of the peer has come, so its RTU is
+  // In kRepSent, kMraRepReceived: data of the peer has arrived, so its RTU is
   // lost or late (IBV_EVENT_COMM_EST; rdma_notify).
   int EstablishByTraffic(Handle handle, Sink& sink);
 
@@ -95,9 +95,10 @@ class ConnectionManager {
   int SendRtu(Handle handle, std::span<const uint8_t> private_data, Sink& sink);
 
   // --- Either side --------------------------------------------------------
-  // In kReqReceived or kRepReceived: the answer takes until the service time
-  // out. An MRA says so when the peer asks again, and not before (what Linux'
-  // rdma_cm does with each request that it hands to a program).
+  // In kReqReceived or kRepReceived: the answer may take until the service
+  // timeout. An MRA tells the peer so, but only when the peer repeats its
+  // message (Linux's rdma_cm does so for each request that it passes to a
+  // program).
   int PrepareMra(Handle handle, uint8_t service_timeout_code);
   // In kEstablished: sends the DREQ, repeated until it is answered.
   // `private_data`: at most wire::kDreqPrivateBytes (220).
@@ -110,47 +111,45 @@ class ConnectionManager {
   // --- Datagrams (SIDR) ---------------------------------------------------
   int SidrRequest(const SidrRequestParams& params, uint64_t user, Time now,
                   Sink& sink, Handle& out);
-  // In kSidrReqReceived; afterwards kIdle. A REP that is lost is not repeated:
-  // the peer asks again, as for something new.
+  // In kSidrReqReceived; afterwards kIdle. A lost REP is not repeated: the peer
+  // sends its request again, which then counts as a new one.
   int SidrReply(Handle handle, const SidrReplyParams& params, Sink& sink);
 
   // --- All ----------------------------------------------------------------
-  // The handle is gone, and no event of it comes any more. What the peer must
-  // be told it is told: REJ of what was being set up (REJ "timeout" of an own
-  // REQ), DREQ of what is established (repeated, as if Disconnect() had been
-  // called), DREP of a DREQ. The place is free when all that and TIMEWAIT are
-  // over. Never fails but for EBADF.
+  // Invalidates the handle; no more events follow. Notifies the peer if
+  // necessary: a REJ during set-up (REJ "timeout" for our own REQ), a DREQ if
+  // established (repeated, as if by Disconnect()), a DREP for a DREQ. The place
+  // becomes free when all that and TIMEWAIT are over. EBADF is the only error.
   int Destroy(Handle handle, Time now, Sink& sink);
   int SetUser(Handle handle, uint64_t user);
-  // The caller has no time left: every DREQ that is not answered is repeated
-  // each `interval` from now on, `repeats` times; then its peer is given up.
-  // Returns for how many an answer is awaited; unanswered_dreqs() is what is
-  // left of them.
+  // For a caller that must end: from now on, every unanswered DREQ is repeated
+  // each `interval`, `repeats` times; then it is given up. Returns the number
+  // of unanswered DREQs; unanswered_dreqs() returns it later.
   uint32_t HurryDisconnects(Duration interval, uint8_t repeats, Time now);
   uint32_t unanswered_dreqs() const { return routing_.unanswered_dreqs(); }
 
-  // A MAD of class CM, as it came to QP1: `mad` must have 256 bytes. The
-  // verdict is to be counted; everything but kAccept has changed nothing but,
-  // for those that say so, an answer.
+  // Handles a MAD of class CM that arrived at QP1: `mad` must have 256 bytes.
+  // The caller counts the verdict. Only kAccept changes state; other verdicts
+  // may send an answer, if their description says so.
   RxVerdict OnMad(std::span<const uint8_t> mad, const net::PathQuery& from,
                   Time now, Sink& sink);
-  // Does what is due at `now`.
+  // Handles all deadlines up to `now`.
   void OnTimer(Time now, Sink& sink);
   Time NextDeadline() const { return heap_.next(); }
 
   // --- Moving to another manager (image.h) --------------------------------
-  // The communication ids of all connections and resolutions, those included
-  // whose handle is destroyed; the order in which another one should adopt
-  // them: what is half-open by its age.
+  // The communication ids of all connections and resolutions, including those
+  // whose handle is destroyed. Another manager should adopt them in this order:
+  // half-open ones are ordered by age.
   std::vector<uint32_t> CommIds() const;
   // False: the id is not in use.
   bool Copy(uint32_t local_comm_id, MovedConnection& out) const;
-  // Another manager has it: here it is gone, and so is its handle, without a
-  // message or an event. EBADF: the id is not in use.
+  // Removes a connection that another manager has adopted, and its handle,
+  // without a message or an event. EBADF: the id is not in use.
   int Forget(uint32_t local_comm_id);
-  // Goes on from what a manager of this CA has left, under a new handle; one
-  // that is half-open belongs to the listener that is here for its service id.
-  // REQUIRES: a state that a connection can be in (image.cc)
+  // Continues a connection from another manager of this CA, under a new handle.
+  // A half-open one belongs to the listener here for its service id. REQUIRES:
+  // a state that a connection can be in (image.cc)
   //   EXDEV         of another CA
   //   EEXIST        its communication id is one's that is here
   //   EADDRINUSE    the peer's QP, or request, is another connection's here
@@ -166,29 +165,29 @@ class ConnectionManager {
   // Communication ids, for tests; 0 for a handle that is not in use.
   uint32_t local_comm_id(Handle handle) const;
   uint32_t remote_comm_id(Handle handle) const;
-  // A connection of this QP is being set up, is established, being ended or in
-  // TIMEWAIT, also one whose handle is destroyed: the number must not be used
-  // for another QP yet.
+  // True if a connection of this QP is being set up, established, being ended
+  // or in TIMEWAIT, even after its handle was destroyed: the number must not be
+  // used for another QP yet.
   bool IsQpnBusy(Qpn qpn) const { return routing_.IsQpnBusy(qpn); }
-  // Places in use, those included whose handle is destroyed.
+  // Places in use, including those whose handle is destroyed.
   uint32_t in_use() const { return routing_.in_use(); }
-  // Aborts when the tables contradict each other: for tests.
+  // Aborts if the tables contradict each other: for tests.
   void CheckInvariants() const;
 
  private:
-  // One step of a connection: `f(step)`, and what follows from it.
+  // Runs one step of a connection, `f(step)`, and applies its effects.
   template <typename F>
   auto Take(Place& p, Time now, Sink& sink, const F& f);
   // The same for a handle: EBADF.
   template <typename F>
   int Call(Handle handle, Time now, Sink& sink, const F& f);
-  // Deadlines and indexes are as the state wants them; a connection that is
-  // over gives up its place.
+  // Updates deadlines and indexes to the state. A connection that is over frees
+  // its place.
   void Settle(Place& p, bool answered);
   Place* Allocate();
 
-  // Received messages: each finds the connection that it is for, or gets the
-  // answer for a message without one.
+  // Received messages: each finds its connection, or is answered as a message
+  // without one.
   RxVerdict OnReq(const wire::CmReq& req, const net::PathQuery& from, Time now,
                   Sink& sink);
   RxVerdict OnRepeatedReq(Place& p, const wire::CmReq& req,
@@ -212,10 +211,11 @@ class ConnectionManager {
   RxVerdict OnLap(const wire::CmLap& lap, const net::PathQuery& from,
                   Sink& sink);
   // A place for a request of this source to this listener. Null: there is none,
-  // and `displaced` says whether there will be one when the peer asks again.
+  // and `displaced` says whether there will be one when the peer repeats its
+  // request.
   Place* MakeRoom(const net::PathQuery& from, const Place& listener, Time now,
                   Sink& sink, bool* displaced);
-  // From now on the request waits for its answer.
+  // Makes the request wait for its answer.
   Event Announce(Place& p, const Place& listener, EventKind kind);
   void EndStale(Place& old, Time now, Sink& sink);
   // False: there is nothing to displace.

@@ -1,11 +1,10 @@
 #pragma once
 
 // All connections of a manager, and the ways to find one: by handle, by
-// communication id, by its peer's names. A communication id is the handle
-// under a keyed permutation, so that it needs no table of its own, is not used
-// again while its place is taken, nor soon after, and says nothing of others.
-// That of a connection which comes from another manager is what its peer knows:
-// those have an index.
+// communication id, by its peer's names. A communication id is the handle under
+// a keyed permutation. So it needs no table, is not reused while its place is
+// taken or soon after, and reveals nothing about other ids. A connection from
+// another manager keeps the id that its peer knows; those ids have an index.
 
 #include <cstdint>
 #include <deque>
@@ -16,8 +15,8 @@
 
 namespace urnic::cm {
 
-// Where a connection, a resolution or a listener has its place, and by what it
-// is found there.
+// The place of a connection, a resolution or a listener, with its index
+// entries.
 struct Place : Connection {
   uint32_t slot = 0;  // fixed
   uint32_t generation = 0;
@@ -26,11 +25,11 @@ struct Place : Connection {
 
   // See half_open.h; `source` is its index there.
   bool half_open = false;
-  bool displaced = false;  // it is free when its owner destroys it
+  bool displaced = false;  // free when its owner destroys it
   uint32_t source = UINT32_MAX;
   bool awaits_drep = false;  // counted by Routing
 
-  // In which of the table's indexes it is.
+  // The indexes of the table that contain it.
   bool in_peer_index = false;
   bool in_remote_qp_index = false;
   bool in_local_qp_index = false;
@@ -47,12 +46,12 @@ class ConnectionTable {
   ConnectionTable(const ConnectionTable&) = delete;
   ConnectionTable& operator=(const ConnectionTable&) = delete;
 
-  // A connection with default values, a handle and a communication id; null
-  // when as many are in use as there may be, or all ids of the place are with
-  // connections that came from elsewhere.
+  // A connection with default values, a handle and a communication id. Null:
+  // all are in use, or connections from another manager use all ids of the
+  // place.
   Place* Allocate();
-  // The same with this communication id. Also null when the lessor does not
-  // give it. REQUIRES: the id is not in use here.
+  // The same with this communication id. Also null if the lessor does not lease
+  // it. REQUIRES: the id is not in use here.
   Place* Adopt(uint32_t comm_id);
   // REQUIRES: it is over, or a listener that was removed.
   void Free(Place& p);
@@ -68,12 +67,12 @@ class ConnectionTable {
   }
   Place* FindByCommId(uint32_t local_comm_id);
 
-  // The peer's names of the connection: its address and CA with its
-  // communication id, or its address with the request id of a SIDR_REQ; its
-  // address and CA with its QP. The address always belongs to it: the rest is
-  // anybody's to write into a message.
-  // It can be found by them, and by its queue pair here, as long as
-  // connection.h says: to be called when its state may have changed.
+  // Updates the indexes when the state of the connection may have changed. It
+  // is found by its local queue pair and by the peer's names: address and CA
+  // with the communication id, address with the request id of a SIDR_REQ,
+  // address and CA with the QP. The address is always part of the key, because
+  // anyone can write the rest into a message. connection.h says how long it can
+  // be found.
   void Index(Place& p);
   Place* FindByPeer(const wire::Gid& remote_gid, uint64_t remote_ca_guid,
                     uint32_t remote_comm_id);
@@ -85,7 +84,7 @@ class ConnectionTable {
   // Listeners: service_id and service_mask are set.
   void AddListener(Place& listener);
   void RemoveListener(Place& listener);
-  // Same mask, same id.
+  // The listener with the same mask and id.
   bool HasListener(uint64_t service_id, uint64_t mask) const;
   Place* FindListener(uint64_t service_id);
 

@@ -1,16 +1,16 @@
 #pragma once
 
-// Half-open connections: those that a peer has asked for and not confirmed.
-// Anybody can make them, under any address, with one datagram each. So there
-// may be Config::max_half_open_per_source of one source address and
-// Config::max_half_open_per_listener of one listener; one more takes the place
-// of the oldest, of the same source before any other. Whoever answers within
-// the time that a flood needs to go round gets through, and a flood from one
-// address displaces only itself.
+// Half-open connections: those that a peer has requested and not confirmed.
+// Anyone can create them, from any address, with one datagram each. So there
+// are at most Config::max_half_open_per_source for a source address and
+// Config::max_half_open_per_listener for a listener. One more displaces the
+// oldest, preferably of the same source. A peer gets through if it answers
+// before a flood has displaced it, and a flood from one address displaces only
+// itself.
 //
-// For the same reason this remembers, as long as an address has a connection
-// here, whether anything has ever come back from it that only its owner can
-// have sent: a message with an id that we had told that address alone.
+// For the same reason, as long as an address has a connection here, this
+// remembers whether the address has ever sent something that only its owner can
+// send: a message with an id that we sent only to that address.
 
 #include <cstdint>
 #include <vector>
@@ -31,22 +31,21 @@ class HalfOpen {
   // Makes room for connections in places below `places`.
   void Grow(uint32_t places);
 
-  // The connection is with mad_path.remote, from now until Detach().
+  // The peer of the connection is mad_path.remote, until Detach().
   void Attach(Place& c);
   void Detach(Place& c);
 
   bool HasAnswered(const Place& c) const;
   void SetAnswered(const Place& c);
 
-  // REQUIRES: attached. `listener`: the place of the listener that it is for,
-  // or kNone.
+  // REQUIRES: attached. `listener`: the place of its listener, or kNone.
   void Add(Place& c, uint32_t listener);
   void Remove(Place& c);
-  // The listener is gone; its requests stay, and belong to no listener.
+  // The listener was removed; its requests stay, without a listener.
   void ForgetListener(uint32_t listener);
 
-  // The place of the connection that has to go before another one of this
-  // source and listener comes, or kNone.
+  // The place of the connection that must be displaced before a new one of this
+  // source and listener is accepted, or kNone.
   uint32_t InTheWayOf(const wire::Gid& source, uint32_t listener) const;
   // The oldest of all, or kNone.
   uint32_t oldest() const { return all_.oldest; }
@@ -57,7 +56,7 @@ class HalfOpen {
   uint32_t count() const { return all_.count; }
 
  private:
-  // An address that connections are with.
+  // An address with connections.
   struct Source {
     wire::Gid gid;
     uint32_t connections = 0;  // 0: free
@@ -73,7 +72,7 @@ class HalfOpen {
   const uint32_t per_source_;
   const uint32_t per_listener_;
   const uint64_t salt_;
-  // No more than there are connections, so they grow with these.
+  // Never more than there are connections, so they grow together.
   std::vector<Source> sources_;
   uint32_t first_free_ = kNone;
   HashIndex by_gid_;
@@ -82,7 +81,7 @@ class HalfOpen {
   AgeLists links_of_source_;
   AgeLists links_of_listener_;
   AgeList all_;
-  // By the listener's place; and of each connection, which one it is for.
+  // By the listener's place; and the listener of each connection.
   std::vector<AgeList> of_listener_;
   std::vector<uint32_t> listener_of_;
 };

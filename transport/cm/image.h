@@ -1,13 +1,13 @@
 #pragma once
 
-// Images of connections and datagram resolutions: transport/work/image.h. Any
-// of them, in any state, those included whose handle is destroyed, between any
-// two calls of the manager. With it go the communication ids, which the peer
-// knows, the message that is to be repeated, and what is left of its time.
+// Images of connections and datagram resolutions: transport/work/image.h. Each
+// can be extracted in any state, even after its handle was destroyed, between
+// any two calls of the manager. The image contains the communication ids, which
+// the peer knows, the message that is to be repeated, and the remaining time.
 //
-// To move one: ExtractImage(), ConnectionManager::Forget(), and InsertImage()
-// at the other place, before a message comes there. Listeners are made anew by
-// Listen(), before the requests that they have heard come.
+// To move one, call ExtractImage(), ConnectionManager::Forget(), and
+// InsertImage() in the other manager, before a message arrives there. Create
+// listeners there by Listen() before their requests are inserted.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,16 +25,16 @@ namespace urnic::cm {
 size_t ExtractImage(const ConnectionManager& from, uint32_t local_comm_id,
                     Time now, std::span<uint8_t> out);
 
-// `to` goes on with it, on the clock that shows `now`; `out` is its handle
-// there. A manager that refuses has changed nothing.
+// `to` continues with it, at time `now` of its clock; `out` is its handle
+// there. On failure nothing changes.
 //
-// The image may be anybody's: it is refused, or gives a connection that could
-// have come to this state by itself. Besides, it is refused where
-// ConnectionManager::Adopt() fails, and the refusal says why.
+// The image need not be trusted: it is either refused or gives a connection in
+// a state that it could have reached by itself. It is also refused if
+// ConnectionManager::Adopt() fails; the refusal says why.
 ImageRefusal InsertImage(std::span<const uint8_t> image, Time now,
                          ConnectionManager& to, Handle& out);
 
-// The same for who has no manager, to look at it only.
+// The same without a manager, only to look at it.
 ImageRefusal ReadImage(std::span<const uint8_t> image, Time now,
                        MovedConnection& out);
 

@@ -85,7 +85,7 @@ struct FieldsOf<cm::Connection> {
     f.Hex("sent_attribute", sent_attribute);
     f.Bytes("sent", std::span(sent));
   }
-  // What must hold between the members.
+  // The conditions between members.
   static void Check(ImageReader& f, const cm::Connection& c);
 };
 

@@ -18,7 +18,7 @@ wire::CmPath ProposedPath(const Config& config, const ConnectParams& params) {
   wire::CmPath path;
   path.local_gid = p.local;
   path.remote_gid = p.remote;
-  // A path through routers has no LIDs; one that is not has none here.
+  // A path through routers has no LIDs; a path in the subnet has LID 0.
   const bool subnet_local = p.hop_limit <= 1;
   const uint16_t lid = subnet_local ? 0 : wire::kPermissiveLid;
   path.local_lid = path.remote_lid = Be<uint16_t>(lid);

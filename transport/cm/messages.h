@@ -1,7 +1,7 @@
 #pragma once
 
-// Builds the messages of the connection manager from what is kept of a
-// connection. Each overwrites all 256 bytes of `out`.
+// Builds the messages of the connection manager from the state of a connection.
+// Each function overwrites all 256 bytes of `out`.
 
 #include <cstring>
 #include <span>
@@ -13,10 +13,10 @@ namespace urnic::cm {
 //= IBTA 12.7: times travel as codes of 5 bits: 4.096 us * 2^code
 Duration CodeTime(uint8_t code);
 
-// What a QP's local ACK timeout must be for a peer that takes
-// `ack_delay_code` to acknowledge, over a path of `packet_life_time_code`:
-// 4.096 us * 2^result ~ 2^ack_delay + 2 * 2^life_time, rounded as Linux does,
-// which does not double the time for a small part of it.
+// The local ACK timeout of a QP whose peer takes `ack_delay_code` to
+// acknowledge, over a path of `packet_life_time_code`: 4.096 us * 2^result ~
+// 2^ack_delay + 2 * 2^life_time, rounded as in Linux, which does not double the
+// time for a small remainder.
 uint8_t AckTimeoutCode(uint8_t ack_delay_code, uint8_t packet_life_time_code);
 
 // A message of this type with its MAD header and nothing else.
@@ -31,7 +31,7 @@ Message Begin(uint64_t transaction_id) {
   m.mad.attribute_id = wire::Be<uint16_t>(Message::kAttribute);
   return m;
 }
-// The same, with the ids that all but REQ and SIDR have.
+// The same, with the ids that all messages have except REQ and SIDR.
 template <typename Message>
 Message Begin(uint64_t transaction_id, uint32_t local, uint32_t remote) {
   Message m = Begin<Message>(transaction_id);
@@ -65,9 +65,9 @@ wire::CmReq MakeReq(const Config& config, const Connection& c,
                     const ConnectParams& params);
 wire::CmRep MakeRep(const Config& config, const Connection& c,
                     const AcceptParams& params);
-// `params` with the message that it answers, in the present state of `c`.
+// `params`, with the message that it answers in the current state of `c`.
 wire::CmRej MakeRej(const Connection& c, const RejectParams& params);
-// To a message that belongs to no connection: with its own ids.
+// For a message that belongs to no connection: uses the message's ids.
 wire::CmRej MakeRej(const wire::MadHeader& to, uint32_t its_local_comm_id,
                     uint32_t its_remote_comm_id, uint8_t message,
                     uint16_t reason);
@@ -77,7 +77,7 @@ wire::CmSidrRep MakeSidrRep(uint64_t transaction_id, uint32_t request_id,
 // The path that a REQ proposes, seen from its receiver.
 net::PathQuery PathOf(const wire::CmReq& req);
 
-// 0, or EINVAL when something is out of the range of its field.
+// 0, or EINVAL if a value is out of the range of its field.
 int Check(const ConnectParams& params);
 int Check(const AcceptParams& params);
 int Check(const RejectParams& params);

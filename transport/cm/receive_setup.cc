@@ -206,7 +206,8 @@ RxVerdict ConnectionManager::OnRtu(const wire::CmRtu& rtu,
   const uint32_t theirs = rtu.local_comm_id.value();
   Place* p = routing_.FindPair(ours, theirs);
   if (p == nullptr) {
-    // The peer believes in a connection that is none: it has missed a REJ.
+    // The peer believes in a connection that does not exist: it has missed a
+    // REJ.
     sink.SendMad(BytesOf(MakeRej(rtu.mad, theirs, ours, wire::kCmMessageOther,
                                  wire::kRejInvalidCommId)),
                  from);

@@ -1,9 +1,9 @@
 #pragma once
 
-// Whom a message of the connection manager is for: the connection that it
-// names, the listener that hears it, the older connection that stands in its
-// way; and whether there is room for one more, of whom. It looks at connections
-// and never moves them (state_machine.h).
+// Finds the receiver of a message of the connection manager: the connection
+// that it names, the listener of its service, or an older connection that
+// conflicts with it. Also decides whether there is room for another connection.
+// It only looks at connections; state_machine.h changes their state.
 
 #include <cstdint>
 
@@ -24,7 +24,7 @@ class Routing {
   Place* Adopt(uint32_t comm_id);
   // REQUIRES: it is over, and Settle() knows.
   void Free(Place& p);
-  // Null: no connection has it, or the connection is an orphan.
+  // Null: no connection has it, or its handle is destroyed.
   Place* Find(Handle handle) { return table_.Find(handle); }
   const Place* Find(Handle handle) const { return table_.Find(handle); }
   Handle handle(const Place& p) const { return table_.handle(p); }
@@ -35,11 +35,11 @@ class Routing {
   bool full() const { return table_.full(); }
   bool IsQpnBusy(Qpn qpn) const { return table_.HasLocalQp(qpn); }
 
-  // The connection is with mad_path.remote, from now on.
+  // From now on the peer of the connection is mad_path.remote.
   void Attach(Place& p) { half_open_.Attach(p); }
-  // Something has come from that address that only its owner can have sent.
+  // That address has sent something that only its owner can have sent.
   bool HasAnswered(const Place& p) const { return half_open_.HasAnswered(p); }
-  // After each step: it is found from now on by what it is now.
+  // Call it after each step: updates the indexes for its new state.
   void Settle(Place& p, bool answered);
 
   // --- Whom a message is for -----------------------------------------------
@@ -48,11 +48,11 @@ class Routing {
   const Place* FindOurs(uint32_t ours) const {
     return const_cast<Routing*>(this)->FindOurs(ours);
   }
-  // What both sides call so, and is not over.
+  // The connection with these two ids that is not over.
   Place* FindPair(uint32_t ours, uint32_t theirs);
-  // What a REJ means, which may name it in three ways.
+  // The connection that a REJ means, which can name it in three ways.
   Place* FindRejected(const wire::CmRej& rej, const net::PathQuery& from);
-  // What a peer calls so.
+  // The connection with this id of a peer.
   Place* FindTheirs(const net::PathQuery& from, uint64_t guid, uint32_t theirs);
   Place* FindSidr(const net::PathQuery& from, uint32_t request_id) {
     return table_.FindSidr(from.remote, request_id);
@@ -69,7 +69,7 @@ class Routing {
   }
   // Its service_id and service_mask are set.
   void AddListener(Place& p) { table_.AddListener(p); }
-  // Requests that it has heard stay, without a listener.
+  // Its requests stay, without a listener.
   void RemoveListener(Place& p);
   const Place* FindListener(uint64_t service_id) {
     return table_.FindListener(service_id);
@@ -80,22 +80,23 @@ class Routing {
   void AddHalfOpen(Place& p, const Place* listener) {
     half_open_.Add(p, listener == nullptr ? HalfOpen::kNone : listener->slot);
   }
-  // What has to go before another request of this source comes for this
-  // listener; null: nothing.
+  // The connection that must be displaced before another request of this source
+  // for this listener is accepted; null: none.
   Place* InTheWayOf(const net::PathQuery& from, const Place& listener) {
     return At(half_open_.InTheWayOf(from.remote, listener.slot));
   }
   Place* OldestHalfOpen() { return At(half_open_.oldest()); }
-  // Calls `f(place)` for all but listeners: the half-open ones first, by age.
+  // Calls `f(place)` for everything except listeners: the half-open ones first,
+  // the oldest first.
   template <typename F>
   void ForEach(const F& f) const;
-  // It has had to go; its place is free when its owner destroys it.
+  // It was displaced; its place becomes free when its owner destroys it.
   void SetDisplaced(Place& p);
   // No place is left, but one will be when the owner of a displaced connection
-  // has destroyed it: nothing else has to go meanwhile.
+  // has destroyed it: no other connection must be displaced meanwhile.
   bool AwaitsRoom() const { return displaced_ != 0 && table_.full(); }
 
-  // Connections whose DREQ is not answered.
+  // The number of connections whose DREQ is not answered.
   uint32_t unanswered_dreqs() const { return unanswered_dreqs_; }
 
   void CheckInvariants() const;

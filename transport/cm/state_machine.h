@@ -5,9 +5,9 @@
 // message is meant for it, comes from its peer's address, and does not belong
 // to an older connection has been found out before, by the ConnectionManager.
 //
-// All that a step leaves behind is in the Connection, its next deadline too;
-// what it wants done goes to the Sink of the step. From a value of Connection
-// that some StateMachine has left, another one of the same Config goes on.
+// The Connection holds all state after a step, also the next deadline. The
+// effects of a step go to its Sink. Any StateMachine with the same Config can
+// continue with a Connection that another one has left.
 
 #include <cstdint>
 #include <span>
@@ -18,11 +18,11 @@
 
 namespace urnic::cm {
 
-// What a step is taken with.
+// The inputs of a step.
 struct Step {
   Time now;
   Sink& sink;
-  Handle handle;  // what events call the connection
+  Handle handle;  // names the connection in events
   // Something has come from the peer's address that only its owner can have
   // sent: before this step, or by it.
   bool answered = false;
@@ -39,7 +39,7 @@ class StateMachine {
                Step& step) const;
   void RequestSidr(Connection& c, const SidrRequestParams& params,
                    uint64_t user, Step& step) const;
-  // Of a request: only what it says is kept, and nobody is told.
+  // Of a request: only stores its contents, and reports no event.
   static void Begin(Connection& c, const wire::CmReq& req, Service service,
                     const net::PathQuery& from);
   static void Begin(Connection& c, const wire::CmSidrReq& req,
@@ -57,16 +57,16 @@ class StateMachine {
   int SendDrep(Connection& c, std::span<const uint8_t> private_data,
                Step& step) const;
   int SidrReply(Connection& c, const SidrReplyParams& params, Step& step) const;
-  // Afterwards it is an orphan, and gone when it is kIdle.
+  // Afterwards the connection has no owner, and is removed when it is kIdle.
   void Destroy(Connection& c, Step& step) const;
   static int GetQpAttributes(const Connection& c, QpAttributes& out);
 
   // --- What happens to it --------------------------------------------------
   // Its place is needed for another one.
   void Displace(Connection& c, Step& step) const;
-  // The peer has forgotten it: its queue pair is in another connection.
+  // The peer has lost this connection: its queue pair is in another one.
   void EndStale(Connection& c, Step& step) const;
-  // In kDreqSent: there is no time left (HurryDisconnects()).
+  // In kDreqSent: the caller has no time left (HurryDisconnects()).
   static void Hurry(Connection& c, Duration interval, uint8_t repeats,
                     Time now);
   // REQUIRES: step.now >= c.deadline
@@ -78,7 +78,7 @@ class StateMachine {
   RxVerdict OnRej(Connection& c, const wire::CmRej& rej, Step& step) const;
   // In kReqSent, kMraReqReceived: the first. `remote_qpn`: RemoteQpn().
   RxVerdict OnRep(Connection& c, const wire::CmRep& rep, Step& step) const;
-  // The same, but its queue pair is in another connection.
+  // The same, but the peer's queue pair is in another connection.
   RxVerdict OnStaleRep(Connection& c, Step& step) const;
   RxVerdict OnRepeatedRep(Connection& c, const wire::CmRep& rep,
                           Step& step) const;
@@ -94,14 +94,15 @@ class StateMachine {
     return c.service == Service::kXrc ? Qpn{rep.local_eecn()} : rep.local_qpn();
   }
 
-  // Aborts where what is kept contradicts the state: for tests.
+  // Aborts if the members contradict the state: for tests.
   static void CheckInvariants(const Connection& c);
 
  private:
-  // Whatever was being repeated has had its answer.
+  // The message that was being repeated has been answered.
   static void SetState(Connection& c, State state);
   static void EnterTimewait(Connection& c, const Step& step);
-  // Sends the stored message; the second repeats it until an answer comes.
+  // Sends the stored message; the second function repeats it until an answer
+  // comes.
   static void SendStored(const Connection& c, const Step& step);
   static void SendRepeatedly(Connection& c, const Step& step);
   static void SendReject(Connection& c, const RejectParams& params,

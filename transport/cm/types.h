@@ -1,6 +1,6 @@
 #pragma once
 
-// What goes into and comes out of the connection manager. All values; nothing
+// The inputs and outputs of the connection manager. All are values; nothing
 // here does I/O (docs/design/0001-sans-io.md).
 //
 // Times that the protocol carries are codes of 5 bits: 4.096 us * 2^code. They
@@ -20,9 +20,9 @@
 
 namespace urnic::cm {
 
-// A listener, a connection or a datagram resolution (SIDR). Small integers,
-// never pointers. A destroyed handle is recognized (EBADF), even after its
-// place was used again. Zero is invalid.
+// A listener, a connection or a datagram resolution (SIDR). A small integer,
+// never a pointer. A destroyed handle is recognized (EBADF), even after its
+// place was reused. 0 is invalid.
 struct Handle {
   uint32_t value = 0;
   bool valid() const { return value != 0; }
@@ -39,7 +39,7 @@ enum class Service : uint8_t {
 };
 
 enum class State : uint8_t {
-  kIdle,         // nothing is or was going on, or it has failed
+  kIdle,         // unused, or failed
   kListen,       //
   kReqSent,      // active side
   kReqReceived,  // passive side
@@ -57,8 +57,8 @@ enum class State : uint8_t {
   kSidrReqReceived,
 };
 
-// Enhanced connection establishment: what providers of one vendor tell each
-// other (rdma_set_local_ece()). Handed through; `vendor_id` has 24 bits.
+// Enhanced connection establishment: options that providers of one vendor
+// exchange (rdma_set_local_ece()). Passed through; `vendor_id` has 24 bits.
 struct Ece {
   uint32_t vendor_id = 0;
   uint32_t options = 0;
@@ -66,18 +66,18 @@ struct Ece {
 
 struct ConnectParams {
   uint64_t service_id = 0;
-  // Where its MADs go: handed back with each of them. A MAD that names the
-  // connection and comes from elsewhere than `remote` is not the peer's.
+  // The path of its MADs, passed with each of them. A MAD that names the
+  // connection but does not come from `remote` is not the peer's.
   net::PathQuery mad_path;
-  // What the REQ proposes for the data. A hop limit of 1 or 0 means "same
-  // subnet" (Linux does that for RoCE v1).
+  // The path for data that the REQ proposes. A hop limit of 1 or 0 means "same
+  // subnet" (as in Linux for RoCE v1).
   net::PathQuery path;
   uint8_t packet_rate = 0;             // codes as in a path record
   uint8_t mtu_code = 3;                // 1 = 256 ... 5 = 4096
   uint8_t packet_life_time_code = 16;  // Linux' figure for RoCE
   Service service = Service::kRc;
   Qpn qpn;
-  Psn starting_psn;  // with which the peer is to start sending
+  Psn starting_psn;  // of the peer's first packet
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
   uint8_t retry_count = 7;
@@ -95,7 +95,7 @@ struct ConnectParams {
 
 struct AcceptParams {
   Qpn qpn;
-  Psn starting_psn;  // with which the peer is to start sending
+  Psn starting_psn;  // of the peer's first packet
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
   uint8_t rnr_retry_count = 7;
@@ -133,10 +133,10 @@ struct SidrReplyParams {
   std::span<const uint8_t> private_data;
 };
 
-// What a connection's QP must be set to, as ib_cm_init_qp_attr() of Linux
-// works it out. Complete from kReqReceived (passive) and kRepReceived
-// (active) on; `initiator_depth` and `responder_resources` of the passive side
-// are final after Accept().
+// The attributes that the connection's QP must get, as from
+// ib_cm_init_qp_attr() in Linux. Complete from kReqReceived (passive) or
+// kRepReceived (active) on. On the passive side, `initiator_depth` and
+// `responder_resources` are final after Accept().
 struct QpAttributes {
   Service service = Service::kRc;
   bool passive = false;
@@ -154,7 +154,7 @@ struct QpAttributes {
 };
 
 enum class EventKind : uint8_t {
-  kReqReceived,  // a new connection: `handle` is the caller's to destroy
+  kReqReceived,  // a new connection; the caller must destroy `handle`
   kRepReceived,
   kRtuReceived,
   kUserEstablished,  // EstablishByTraffic()
@@ -166,11 +166,10 @@ enum class EventKind : uint8_t {
   kReqError,  // no answer after all retries
   kRepError,
   kDreqError,
-  // A request of a peer that was not confirmed in time had to make room for
-  // another (half_open.h): kIdle. Nothing is said to the peer, who may ask
-  // again.
+  // An unconfirmed request of a peer was displaced by another one
+  // (half_open.h): kIdle. The peer gets no message and may repeat its request.
   kDisplaced,
-  kSidrReqReceived,  // `handle` is new, the caller's to destroy
+  kSidrReqReceived,  // `handle` is new; the caller must destroy it
   kSidrRepReceived,
   kSidrReqError,
 };
@@ -179,14 +178,14 @@ enum class EventKind : uint8_t {
 struct Event {
   EventKind kind = EventKind::kReqReceived;
   Handle handle;
-  uint64_t user = 0;  // the cookie of `handle`; of kReqReceived: listener's
-  // k...ReqReceived: which listener matched, and whence the MAD came.
+  uint64_t user = 0;  // of `handle`; in kReqReceived, of the listener
+  // k...ReqReceived: the listener that matched, and the path of the MAD.
   Handle listener;
   const net::PathQuery* from = nullptr;
   uint64_t service_id = 0;  // of REQ, SIDR_REQ and SIDR_REP
 
   // kReqReceived, kRepReceived: the peer's proposal. The path (of a REQ) is
-  // seen from here: local is ours.
+  // from our point of view: local is ours.
   Service service = Service::kRc;
   net::PathQuery path;
   uint8_t packet_rate = 0;
@@ -219,12 +218,12 @@ struct Event {
   uint8_t sidr_status = 0;
   uint32_t qkey = 0;
 
-  // The whole field: how much of it the peer meant is not on the wire.
+  // The whole field, because its used length is not on the wire.
   std::span<const uint8_t> private_data;
 };
 
-// What the manager wants done. Called from within a call of the manager, and
-// must not call it.
+// Receives the effects of the manager. Called from within a call of the
+// manager; must not call the manager.
 class Sink {
  public:
   virtual void SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
@@ -235,49 +234,49 @@ class Sink {
   ~Sink() = default;
 };
 
-// The longest time that a peer may make us wait for one answer: what its
-// messages say beyond this code (69 s) counts as this.
+// The longest time that a peer may make us wait for one answer. Larger codes in
+// its messages count as this one (69 s).
 inline constexpr uint8_t kLongestGrantCode = 24;
 
-// How often a REP is repeated to an address from which nothing has come yet
-// but requests, which anybody can send in its name. With the REP itself and
-// the REJ at the end that is 5 datagrams for one; the peer's REQ would allow
-// 17. What repeats are for is a lost RTU: a lost REP is sent again whenever
-// the peer repeats its REQ, one for one. At 10 % loss a connection is lost by
-// this once in 1500 (0.1 * 0.19^3), and only the first one of a host: an
-// address that has answered once, also by asking for patience (MRA), gets
-// every repetition that its request allows.
+// How often a REP is repeated to an address that has sent nothing but requests,
+// which anyone can forge. With the REP itself and the REJ at the end, one
+// datagram causes at most 5; the peer's REQ would allow 17. The repeats are for
+// a lost RTU. For a lost REP they are not needed: it is sent again whenever the
+// peer repeats its REQ. At 10 % loss this limit costs one connection in 1500
+// (0.1 * 0.19^3), and only the first one of a host: an address that has
+// answered once, also with an MRA, gets every repetition that its request
+// allows.
 inline constexpr uint8_t kUnansweredRepRepeats = 3;
-// And how long its TIMEWAIT is at most (1.07 s, as that of a Linux peer),
-// whatever its request said: nothing is known to be under way.
+// The limit of TIMEWAIT for such an address (1.07 s, as with a Linux peer),
+// whatever its request said: no packets are known to be under way.
 inline constexpr uint8_t kUnansweredTimewaitCode = 18;
 
 // Fixed when the manager is made.
 struct Config {
   uint64_t ca_guid = 0;  // the node GUID
-  // Random, so that a peer does not take a restarted program for the old one.
+  // Random, so that a peer can tell a restarted program from the old one.
   uint32_t first_communication_id = 1;
-  // Random: it decides the order in which the other ids follow, so that they
-  // cannot be guessed. Someone who knows an id and can send from the peer's
-  // address can end the connection.
+  // Random: determines the order of the other ids, so that they cannot be
+  // guessed. An attacker who knows an id and can send from the peer's address
+  // can end the connection.
   NumberKey number_key;
-  // Of communication ids (NumberSpace::kCommId); outlives the manager. It takes
-  // one range, and has no more connections than half of that. Null: all ids are
-  // its own.
+  // Leases communication ids (NumberSpace::kCommId); outlives the manager. The
+  // manager takes one range, and has at most half as many connections. Null:
+  // the manager may use all ids.
   Lessor* lessor = nullptr;
   // The upper half of transaction ids.
   uint32_t transaction_prefix = 1;
-  // Listeners, connections and resolutions together, those in TIMEWAIT and
-  // those destroyed and not yet over included; at most kConnectionsMax. Memory
-  // grows with use, in total about 600 bytes for each.
+  // Listeners, connections and resolutions together, including those in
+  // TIMEWAIT and those that are destroyed but not yet over. At most
+  // kConnectionsMax. Memory grows with use, to about 600 bytes for each.
   uint32_t max_connections = 65536;
-  // Of these, connections that peers have asked for and not confirmed: of one
-  // source address, and for one listener. Beyond, the oldest has to go
-  // (half_open.h). An honest host that starts a thousand connections at a time
-  // stays within; beyond, it is asked for patience it has: a REQ is repeated.
+  // Limits of half-open connections, for one source address and for one
+  // listener. Beyond the limit, the oldest is displaced (half_open.h). A
+  // well-behaved host that starts a thousand connections at a time stays below
+  // it. Beyond that its requests take longer, because it repeats a REQ.
   uint32_t max_half_open_per_source = 1024;
   uint32_t max_half_open_per_listener = 4096;
-  // This RNIC's own delay in acknowledging (local_ca_ack_delay).
+  // The acknowledgement delay of this RNIC (local_ca_ack_delay).
   uint8_t ack_delay_code = 15;
 };
 inline constexpr uint32_t kConnectionsMax = 1u << 20;

@@ -140,7 +140,7 @@ class VanishTest : public ::urnic::testing::CmPair {
       manager(i).OnTimer(now_, sink(i));
       manager(i).CheckInvariants();
     }
-    FAIL() << "it waits for ever";
+    FAIL() << "it waits forever";
   }
   void ExpectVerdict(int i, Verdict verdict) {
     const std::vector<std::vector<EventKind>> kEvents = {

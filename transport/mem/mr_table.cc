@@ -85,7 +85,7 @@ uint32_t MrTable::AllocateWindow(uint32_t pd, bool type2) {
   window->domain = pd;
   window->invalidated = 1;
   window->kind = type2 ? MemKind::kWindow2 : MemKind::kWindow1;
-  // Nobody's; a queue pair's once one of type 2 is bound.
+  // Type 2: has no owner until a queue pair binds it.
   window->pd = type2 ? Window2Owner(0) : Window1Owner(pd);
   return window->key;
 }

@@ -115,8 +115,9 @@ class MrTable {
   // --- Memory windows ------------------------------------------------------
 
   // A window without memory yet. Returns its key, or 0 as Register().
-  // `type2`: it is bound by a queue pair, for its peer alone, and
-  // invalidated by key; else for the whole domain, and bound anew.
+  // `type2`: a queue pair binds it for its peer alone, and invalidates it by
+  // key. Otherwise it is bound for the whole domain, and each bind replaces the
+  // last.
   uint32_t AllocateWindow(uint32_t pd, bool type2);
   // `window`: any key that it has had. False: there is none.
   bool FreeWindow(uint32_t window);

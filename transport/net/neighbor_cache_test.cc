@@ -231,7 +231,7 @@ TEST_P(NeighborCacheTest, ALieThatWasBelievedIsFoundOut) {
   EXPECT_EQ(adjacency->generation(), 2u);
 }
 
-// The spoofer says "it is still me" for the old one: that is no answer.
+// The spoofer says "it is still me" for the old one. That is not an answer.
 TEST_P(NeighborCacheTest, OnlyAnAnswerEndsTheDoubt) {
   const AdjacencyPtr adjacency = Live(2);
   Claim(2, 9);

@@ -17,8 +17,8 @@
 
 namespace urnic::rc {
 
-// The bytes that the image of `qp` has. When `out` is smaller, what is in it
-// then is none.
+// Returns the size of the image of `qp` in bytes. If `out` is smaller, its
+// contents are not an image.
 size_t ExtractImage(const Qp& qp, Time now, std::span<uint8_t> out);
 
 // Makes `qp` what the image says, on the clock that shows `now`, and tells the

@@ -493,8 +493,8 @@ class Responder {
   //= IBTA 9.7.5.1.2, 9.7.5.1.3, 9.7.5.1.4: duplicates are not executed again
   RxVerdict OnDuplicate(const RxPacket& packet);
 
-  // May ask for the rest of a read from the middle on; its key is checked
-  // anew, and it must lie inside the original.
+  // It may ask for the rest of a read, from the middle on. Its key is checked
+  // again, and it must lie inside the original.
   RxVerdict OnDuplicateRead(const RxPacket& packet);
 
   // A read that was accepted cannot be answered: the memory or its key has

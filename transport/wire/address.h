@@ -60,7 +60,7 @@ struct Gid {
   bool is_multicast() const {
     return is_ipv4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff;
   }
-  // Half of the address as it lies in memory: for hashing and comparing only.
+  // Half of the address in memory order: only for hashing and comparing.
   uint64_t word(size_t i) const {
     uint64_t w;
     std::memcpy(&w, &bytes[8 * i], sizeof(w));

@@ -1,6 +1,6 @@
 #pragma once
 
-// The opposite of Reader: puts headers one after the other.
+// The opposite of Reader: appends headers.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace urnic::wire {
 
-// Writes to bytes that someone else owns. Bounds are the caller's: it knows
-// how much it will append and has checked once that there is room.
+// Writes to bytes that the caller owns. It does not check bounds: the caller
+// knows how much it will append and has checked once that there is room.
 class Appender {
  public:
   explicit Appender(uint8_t* out) : out_(out) {}

@@ -69,7 +69,7 @@ inline constexpr uint8_t kSidrReject = 2;
 inline constexpr uint8_t kAprInvalidCommId = 1;
 inline constexpr uint8_t kAprUnsupported = 2;
 
-// The LID of a port without one, where Linux writes something.
+// The LID of a port that has none, as Linux writes it.
 inline constexpr uint16_t kPermissiveLid = 0xffff;
 
 // One of the two paths that a REQ proposes: primary, alternate.
@@ -126,8 +126,8 @@ struct CmReq {
   CmPath alternate;
   uint8_t private_data[kReqPrivateBytes] = {};
 
-  // Enhanced connection establishment: whose options the attribute modifier
-  // holds. 0: nobody's.
+  // Enhanced connection establishment: the vendor whose options are in the
+  // attribute modifier. 0: no options.
   uint32_t ece_vendor_id() const { return GetBits<0, 24>(reserved_vendor); }
   void set_ece_vendor_id(uint32_t v) { SetBits<0, 24>(reserved_vendor, v); }
   Qpn local_qpn() const { return Qpn{GetBits<8, 24>(qpn_resources)}; }
@@ -284,7 +284,7 @@ struct CmRep {
   void set_target_ack_delay_code(uint8_t v) {
     SetBits<3, 5>(ack_delay_flow, v);
   }
-  // 0 accepted (also when there was nothing to accept), 1 not supported.
+  // 0: accepted (also if nothing was proposed), 1: not supported.
   uint8_t failover() const { return GetBits<1, 2>(ack_delay_flow); }
   void set_failover(uint8_t v) { SetBits<1, 2>(ack_delay_flow, v); }
   bool flow_control() const { return GetBits<0, 1>(ack_delay_flow) != 0; }

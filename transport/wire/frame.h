@@ -1,7 +1,7 @@
 #pragma once
 
-// A received frame in the form that an engine works with: from the Ethernet
-// header to where the transport's bytes start.
+// A received frame in the form that an engine uses: from the Ethernet header to
+// the first byte of the transport.
 
 #include <array>
 #include <bit>
@@ -33,12 +33,12 @@ struct FrameView {
   // and zeros there.
   uint8_t tos = 0;
   uint8_t hop_limit = 0;      // or IPv4 TTL
-  uint16_t udp_src_port = 0;  // 0 where there is no UDP
-  // The IP header or GRH, or the ARP message, and its length as it says itself:
-  // what follows in the frame is the padding of a short frame.
+  uint16_t udp_src_port = 0;  // 0 without UDP
+  // The IP header or GRH, or the ARP message, and the length that it states.
+  // Bytes after it are the padding of a short frame.
   const uint8_t* l3 = nullptr;
   uint32_t l3_bytes = 0;
-  // Of a RoCE packet: BTH to ICRC; of an ICMP message: what follows the IP
+  // Of a RoCE packet: BTH to ICRC. Of an ICMP message: the bytes after the IP
   // header.
   const uint8_t* payload = nullptr;
   uint32_t payload_bytes = 0;
@@ -54,12 +54,12 @@ struct FrameView {
   }
 };
 
-// Takes a frame apart, as far as the header of its wire (wires.h), which the
-// verdict names. kAccept: a RoCE packet, of version 2 or 1, to go on with
+// Parses a frame up to the header of its wire (wires.h), which the verdict
+// names. kAccept: a RoCE packet, of version 2 or 1; continue with
 // ParseRoce(out.payload, out.payload_bytes). kArp, kIcmp: an ARP message, or an
-// ICMP or ICMPv6 message whose own fields have not been looked at: for the
-// host core (transport/net). Anything else: why the frame is of no
-// use; `out` is unspecified.
+// ICMP or ICMPv6 message whose own fields are not yet checked: for the host
+// core (transport/net). Anything else is the reason to drop the frame; `out` is
+// unspecified.
 //
 // Checked: EtherType, one optional 802.1Q tag, IP version, header length (IP
 // options and extension headers are refused), fragments, the IPv4 header
@@ -73,11 +73,11 @@ struct FrameView {
 [[nodiscard]] inline RxVerdict ParseFrame(const uint8_t* frame, size_t bytes,
                                           FrameView& out);
 
-// ParseFrame() without the short cut for what nearly every frame is.
+// ParseFrame() without the fast path for the usual frame.
 [[nodiscard]] RxVerdict ParseAnyFrame(std::span<const uint8_t> frame,
                                       FrameView& out);
 
-// What nearly every frame starts with.
+// The headers of the usual frame.
 struct PlainHeaders {
   Ethernet eth;
   Ipv4 ip;
@@ -85,7 +85,7 @@ struct PlainHeaders {
 };
 static_assert(sizeof(PlainHeaders) == 42 && alignof(PlainHeaders) == 1);
 
-// Fields that lie side by side are compared as one word.
+// Adjacent fields are compared as one word.
 inline bool FieldsAre(const void* at, std::array<uint8_t, 4> mask,
                       std::array<uint8_t, 4> value) {
   uint32_t word;
@@ -94,8 +94,8 @@ inline bool FieldsAre(const void* at, std::array<uint8_t, 4> mask,
          std::bit_cast<uint32_t>(value);
 }
 
-// The short cut: an untagged IPv4 RoCEv2 packet without fault. Anything that
-// it is not is left for ParseAnyFrame(), which names the fault.
+// The fast path: a valid untagged IPv4 RoCEv2 packet. ParseAnyFrame() handles
+// all other frames and names their faults.
 [[nodiscard]] inline bool ParsePlainFrame(std::span<const uint8_t> frame,
                                           FrameView& out) {
   Reader reader(frame);

@@ -67,7 +67,7 @@ RxVerdict VerdictOf(const Bytes& frame) {
   return Parse(frame, view);
 }
 
-// An IPv4 frame with a change, and its header checksum mended.
+// An IPv4 frame with a change, and its header checksum corrected.
 Bytes Changed(const std::function<void(Ipv4&, Udp&)>& change) {
   Bytes frame = MakeFrame(Path(false));
   auto* ip = reinterpret_cast<Ipv4*>(&frame[14]);

@@ -18,7 +18,7 @@
 
 namespace urnic::wire {
 
-// Where a path leads and how its packets look on the way.
+// The addresses of a path and the header fields of its packets.
 struct PathHeaders {
   MacAddress src_mac;
   MacAddress dst_mac;
@@ -38,7 +38,7 @@ struct PathHeaders {
   uint16_t ipv4_identification = 0;
 };
 
-// A value; copies freely. Not thread-safe to change while another writes.
+// A value that can be copied freely. Not thread-safe.
 class HeaderTemplate {
  public:
   // The room that Write() needs at `out`, whatever size() is.
@@ -84,7 +84,8 @@ class HeaderTemplate {
     std::memcpy(&mac, bytes_.data() + offsetof(Ethernet, dst), sizeof(mac));
     return mac;
   }
-  // Another neighbour to send to. The ICRC covers neither this nor the tag.
+  // Changes the neighbour that frames go to. The ICRC covers neither this nor
+  // the tag.
   void set_dst_mac(const MacAddress& mac) {
     std::memcpy(bytes_.data() + offsetof(Ethernet, dst), &mac, sizeof(mac));
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The parts of ICMP and ICMPv6 that a host needs to be found and pinged.
+// The parts of ICMP and ICMPv6 that make a host reachable and answer pings.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ static_assert(sizeof(IcmpHeader) == 4 && alignof(IcmpHeader) == 1);
 
 inline constexpr uint8_t kIcmpEchoReply = 0;
 inline constexpr uint8_t kIcmpUnreachable = 3;
-inline constexpr uint8_t kIcmpFragmentationNeeded = 4;  // a code of that
+inline constexpr uint8_t kIcmpFragmentationNeeded = 4;  // a code of it
 inline constexpr uint8_t kIcmpEchoRequest = 8;
 inline constexpr uint8_t kIcmpv6PacketTooBig = 2;
 inline constexpr uint8_t kIcmpv6EchoRequest = 128;

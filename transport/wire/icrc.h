@@ -65,19 +65,18 @@ uint32_t IcrcPrefix(const uint8_t* l3, Framing framing);
 // `bth` (the ICRC field has room by then; its content does not matter).
 uint32_t IcrcExtend(uint32_t state, const uint8_t* bth, size_t bytes);
 
-// The number of which the ICRC field holds the bytes, least significant
-// first.
+// The value of the ICRC field, which is stored least significant byte first.
 inline uint32_t IcrcFinish(uint32_t state) { return ~state; }
 
-// The same for what comes later, behind the BTH. REQUIRES: bytes >= 4, a
-// multiple of four, and 16 readable bytes at `p`.
+// The same for later bytes, after the BTH. REQUIRES: bytes >= 4, a multiple of
+// four, and 16 readable bytes at `p`.
 uint32_t IcrcContinue(uint32_t state, const uint8_t* p, size_t bytes);
 
-// For code that hashes while it copies: it keeps the message so far as a few
-// 16-byte accumulators, each of which it multiplies and adds to the bytes
-// that lie so many further on. To start, the running state is added to the
-// first four bytes; in the end, IcrcContinue(0, ..) of the accumulators, in
-// memory order, is the state.
+// For code that hashes while it copies. It keeps the message so far as a few
+// 16-byte accumulators. It multiplies each of them and adds it to the bytes
+// that many positions later. To start, add the running state to the first four
+// bytes. At the end, IcrcContinue(0, ..) of the accumulators, in memory order,
+// is the state.
 struct alignas(16) IcrcFold {
   uint64_t first;   // for the first eight bytes of an accumulator
   uint64_t second;  // for the others
@@ -90,9 +89,9 @@ inline void StoreIcrc(uint8_t* field, uint32_t state) {
   std::memcpy(field, &value, kIcrcBytes);
 }
 
-// Whether the ICRC field that ends the `roce_bytes` from the BTH on is right:
-// in RoCE v2 the UDP payload's length, in v1 that of the GRH's payload. False
-// when that is too short or no multiple of four.
+// Whether the ICRC field is correct that ends the `roce_bytes` from the BTH on
+// (in RoCE v2 the length of the UDP payload, in v1 that of the GRH's payload).
+// Also false if they are too short or not a multiple of four.
 [[nodiscard]] bool VerifyIcrc(const uint8_t* l3, Framing framing,
                               size_t roce_bytes);
 

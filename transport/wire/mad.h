@@ -1,6 +1,6 @@
 #pragma once
 
-// Management datagrams: what every message on QP0 and QP1 starts with.
+// Management datagrams: the header of every message on QP0 and QP1.
 
 #include <cstddef>
 #include <cstdint>
@@ -42,8 +42,8 @@ inline constexpr uint8_t kMadClassCm = 0x07;
 //= IBTA 13.4.5: the method "send", which asks for no response
 inline constexpr uint8_t kMadMethodSend = 0x03;
 
-// Fields of some bits: `kWidth` bits, the lowest of which is bit `kShift` of
-// the word that they share.
+// A bit field: `kWidth` bits, the lowest of which is bit `kShift` of the word
+// that several fields share.
 template <unsigned kShift, unsigned kWidth, typename T>
 T GetBits(const Be<T>& word) {
   return static_cast<T>(word.value() >> kShift & ((T{1} << kWidth) - 1));

@@ -20,7 +20,7 @@ inline constexpr size_t kMembershipFrameBytes = 96;
 
 enum class MembershipMessage : uint8_t {
   kReport,
-  kReportIgmpV1,  // while a querier of that version is there; IPv4 only
+  kReportIgmpV1,  // while there is a querier of that version; IPv4 only
   kLeave,         // MLD: done
 };
 
@@ -32,16 +32,16 @@ enum class MembershipMessage : uint8_t {
     MembershipMessage message, std::span<uint8_t> out,
     const std::optional<uint16_t>& vlan_tci = std::nullopt);
 
-// What others say of groups.
+// A message about groups from another host.
 struct MembershipInfo {
   enum class Kind : uint8_t { kOther, kQuery, kReport };
   Kind kind = Kind::kOther;
   bool ipv6 = false;
-  bool igmp_v1 = false;  // kQuery: of a querier that knows nothing newer
+  bool igmp_v1 = false;  // kQuery: from a querier of no later version
   // kQuery: for all groups, else for `group`.
   bool general = false;
   Gid group;  // IPv4 groups as ::ffff:a.b.c.d
-  // kQuery: answer at some moment within.
+  // kQuery: answer at a random moment within this time.
   Duration max_delay;
 };
 

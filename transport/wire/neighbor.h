@@ -1,8 +1,8 @@
 #pragma once
 
-// ARP, neighbour discovery and echo: what a host must understand and say to
-// be found and pinged, in one form for IPv4 and IPv6. For the resolver; not
-// on the packet path.
+// ARP, neighbour discovery and echo: the messages that make a host reachable
+// and answer pings, in one form for IPv4 and IPv6. For the resolver; not on the
+// packet path.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +26,8 @@ struct NeighborInfo {
   NeighborKind kind = NeighborKind::kOther;
   // kSolicit: the address whose owner should answer.
   Gid asked;
-  // The binding that the message tells, if it tells one: of its sender, or of
-  // the advertised address. Never a group address.
+  // The binding in the message, if it has one: of its sender, or of the
+  // advertised address. Never a group address.
   bool has_owner = false;
   Gid owner;
   MacAddress owner_mac;
@@ -44,7 +44,7 @@ struct NeighborInfo {
 // checksum is verified.
 [[nodiscard]] RxVerdict ParseIcmp(const FrameView& frame, NeighborInfo& out);
 
-// Who speaks.
+// The sender of our messages.
 struct NeighborSelf {
   MacAddress mac;
   Gid gid;

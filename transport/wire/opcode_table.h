@@ -54,7 +54,7 @@ enum class Opcode : uint8_t {
 
 enum class Service : uint8_t { kNone, kRc, kUc, kRd, kUd, kXrc, kCnp };
 
-// What a packet is to its QP.
+// The role of a packet for its QP.
 enum class PacketKind : uint8_t {
   kNone,  // not an opcode
   kSend,
@@ -98,7 +98,7 @@ struct alignas(32) OpcodeInfo {
   // False for reserved opcodes and for those of the service that uRNIC does
   // not speak (RD): these have a name, for messages, but nothing else.
   constexpr bool valid() const { return kind != PacketKind::kNone; }
-  // To the responder, as opposed to the requester.
+  // Sent to the responder, as opposed to the requester.
   constexpr bool request() const {
     return kind == PacketKind::kSend || kind == PacketKind::kWrite ||
            kind == PacketKind::kReadRequest || kind == PacketKind::kAtomic ||

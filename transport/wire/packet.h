@@ -1,8 +1,8 @@
 #pragma once
 
-// A RoCE packet as values: for tests, scripts, tools and replays, which build
-// and compare whole packets. The transports write their few header shapes
-// straight into the frame; this is the judge of what they write.
+// A RoCE packet as values, for tests, scripts, tools and replays that build and
+// compare whole packets. The transports write their few kinds of headers
+// directly into the frame; tests compare those with this.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace urnic::wire {
 
-// Fields of headers that the opcode does not have stay zero when taken from
-// a packet, and are ignored when one is made.
+// Fields of headers that the opcode does not have are zero when read from a
+// packet, and ignored when a packet is built.
 struct PacketFields {
   uint8_t opcode = 0;
   bool solicited = false;
@@ -49,15 +49,15 @@ struct PacketFields {
 // The fields of a packet that ParseRoce() accepted. Reserved bits are lost.
 PacketFields FieldsOf(const RocePacket& packet);
 
-// Writes BTH, extended headers, payload and padding to `out` and returns how
-// many bytes that was (a multiple of four); the ICRC is not written, but its
-// four bytes must fit. 0 when `out` is too small or the opcode is one that
-// uRNIC does not speak. Reserved bits and padding are zero.
+// Writes BTH, extended headers, payload and padding to `out` and returns their
+// size in bytes (a multiple of four). The ICRC is not written, but its four
+// bytes must fit. 0: `out` is too small, or uRNIC does not support the opcode.
+// Reserved bits and padding are zero.
 [[nodiscard]] size_t EmitRoce(const PacketFields& fields,
                               std::span<uint8_t> out);
 
-// A whole frame, ICRC included; returns its length, or 0 as EmitRoce() does.
-// `out` must have room for HeaderTemplate::kMaxBytes in any case.
+// Writes a whole frame with its ICRC. Returns its length, or 0 as EmitRoce()
+// does. `out` must always have room for HeaderTemplate::kMaxBytes.
 [[nodiscard]] size_t EmitFrame(const HeaderTemplate& headers,
                                const PacketFields& fields,
                                std::span<uint8_t> out);

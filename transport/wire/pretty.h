@@ -25,8 +25,8 @@ std::string ToString(const MacAddress& mac);
 std::string Pretty(const RocePacket& packet);
 
 // A whole frame: "10.0.0.1 > 10.0.0.2 RC ACK ..", "arp 10.0.0.1 asks for
-// 10.0.0.2", or the verdict's name, as in "drop BadIpChecksum". Says "bad
-// icrc" where that is so. Any bytes will do.
+// 10.0.0.2", or the verdict's name, as in "drop BadIpChecksum". Appends "bad
+// icrc" if that is so. Accepts any bytes.
 std::string PrettyFrame(std::span<const uint8_t> frame);
 
 }  // namespace urnic::wire

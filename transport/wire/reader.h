@@ -1,7 +1,7 @@
 #pragma once
 
-// Bounds live here and only here: Take<H>() is the one way to get a view of a
-// header in received bytes.
+// The only place that checks bounds: Take<H>() is the only way to get a view of
+// a header in received bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace urnic::wire {
 
-// Walks over bytes that someone else owns; they must outlive the views.
+// Reads bytes that the caller owns; they must outlive the views.
 class Reader {
  public:
   explicit Reader(std::span<const uint8_t> bytes) : rest_(bytes) {}
@@ -25,15 +25,15 @@ class Reader {
     return header;
   }
 
-  // Passes over `bytes`; false (and nothing is consumed) when fewer are left.
+  // Skips `bytes`. False (and nothing is consumed) if fewer are left.
   [[nodiscard]] bool Skip(size_t bytes) {
     if (rest_.size() < bytes) return false;
     rest_ = rest_.subspan(bytes);
     return true;
   }
 
-  // Shortens what is left to `bytes`: padding of short frames lies behind.
-  // False (and nothing changes) when fewer are left.
+  // Shortens the rest to `bytes`, to remove the padding of short frames. False
+  // (and nothing changes) if fewer are left.
   [[nodiscard]] bool Limit(size_t bytes) {
     if (rest_.size() < bytes) return false;
     rest_ = rest_.first(bytes);

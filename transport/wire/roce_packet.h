@@ -1,6 +1,6 @@
 #pragma once
 
-// A RoCE packet from the BTH on, in the form that a transport works with.
+// A RoCE packet from the BTH on, in the form that a transport uses.
 
 #include <cstdint>
 #include <cstring>
@@ -56,11 +56,11 @@ struct RocePacket {
   }
 };
 
-// Takes apart `bytes` .. `bytes + length`: BTH up to and including the ICRC
-// field (which is not verified here: transport/wire/icrc.h). `length` comes
-// from the IP or UDP header, never from the frame (padding of short frames).
-// Checks the version, the opcode, the header lengths and the pad count; a
-// verdict other than kAccept leaves `out` unspecified.
+// Parses `bytes` .. `bytes + length`, from the BTH up to and including the ICRC
+// field (transport/wire/icrc.h verifies it). `length` comes from the IP or UDP
+// header, never from the frame (padding of short frames). Checks the version,
+// the opcode, the header lengths and the pad count; a verdict other than
+// kAccept leaves `out` unspecified.
 [[nodiscard]] inline RxVerdict ParseRoce(const uint8_t* bytes, uint32_t length,
                                          RocePacket& out) {
   if (length < sizeof(Bth) + kIcrcBytes) return RxVerdict::kTruncated;

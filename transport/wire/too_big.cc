@@ -15,7 +15,7 @@ bool IsQuoteOfRoce(Reader reader) {
   return udp != nullptr && udp->dst_port.value() == kRoceUdpPort;
 }
 
-// What we send has no options and is no fragment.
+// Our packets have no options and are not fragments.
 bool ParseQuotedIpv4(Reader reader, TooBigInfo& out) {
   const Ipv4* ip = reader.Take<Ipv4>();
   if (ip == nullptr || ip->version_ihl != 0x45 || ip->is_fragment() ||

@@ -15,7 +15,7 @@ struct TooBigInfo {
   // The largest IP packet that the next link takes.
   //= RFC 1191 5: an old router does not say the MTU: it is 0 (IPv4 only)
   uint32_t mtu = 0;
-  // The packet that it quotes: from whom to whom, and its length.
+  // The quoted packet: its source, its destination and its length.
   Gid src;
   Gid dst;
   uint32_t packet_bytes = 0;

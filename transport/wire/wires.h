@@ -13,7 +13,7 @@
 namespace urnic::wire {
 
 enum class Wire : uint8_t {
-  kNone,  // no wire that we know
+  kNone,  // none of our wires
   // Wires of the host itself.
   kArp,
   kIcmp,  // and ICMPv6

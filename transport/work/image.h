@@ -56,7 +56,7 @@ constexpr ImageKind KindOf(QpService service) {
 }
 
 // Why an image is not taken: the member, its value there, and the rule that it
-// breaks ("config.mtu is 300: is no path MTU").
+// breaks ("config.mtu is 300: is not a path MTU").
 struct ImageRefusal {
   const char* group = "";
   const char* field = nullptr;  // null: none, it is good

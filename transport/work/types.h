@@ -165,7 +165,7 @@ struct QpConfig {
   Duration timeout;     // 0: never
   uint16_t pkey = 0xffff;
   uint8_t retry_count = 7;
-  uint8_t rnr_retry = 7;  // 7: for ever
+  uint8_t rnr_retry = 7;  // 7: forever
   uint8_t min_rnr_timer = 0;
   uint8_t max_rd_atomic = 1;
   uint8_t max_dest_rd_atomic = 1;

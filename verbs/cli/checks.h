@@ -1,7 +1,7 @@
 #pragma once
 
-// What `urnic doctor` looks at. Each check looks, changes nothing, and says
-// what it found and what to do.
+// The checks of `urnic doctor`. A check changes nothing. It reports what it
+// found and what to do.
 
 #include <cstdint>
 #include <string>
@@ -17,7 +17,7 @@ struct Check {
   Finding finding;
   std::string what;    // two or three words
   std::string found;   // one line
-  std::string remedy;  // what to do; empty when nothing needs doing
+  std::string remedy;  // what to do; empty if nothing
 };
 
 // The machine.
@@ -31,21 +31,21 @@ Check CheckMemlock();
 Check CheckAddressSpace(uint64_t limit);
 Check CheckCpus();
 Check CheckTun();
-// What dead programs and dead demos have left behind.
+// What killed programs and killed demos have left behind.
 Check CheckLeftOvers();
-// Do users without a right to a port hold its name?
+// Whether users without a right to a port hold its name.
 Check CheckClaims();
 Check CheckKernelDevices();
 
 // The ports. `needed`: a port with a kernel interface is configured.
 Check CheckRawSockets(bool needed);
-// Everything about one port's kernel interface; empty for other kinds.
+// The kernel interface of a port; empty for other kinds of port.
 std::vector<Check> CheckInterface(const urnic_device_identity& device);
-// The routers of its routes that are on no link of its addresses: such a route
-// works only once `urnic addr add` gives it a link.
+// The routers that are not on a link of the port's addresses. Such a route only
+// works after `urnic addr add` has added that link.
 std::vector<Check> CheckRouters(const urnic_device_identity& device);
-// Can the file of a port that meets its peer at a unix socket be there? Empty
-// for other kinds, and for abstract sockets.
+// Whether the unix socket file of a port can be created or reached. Empty for
+// other kinds, and for abstract sockets.
 std::vector<Check> CheckSocket(const urnic_device_identity& device);
 
 }  // namespace urnic

@@ -1,7 +1,7 @@
 #pragma once
 
-// Programs that a subcommand runs for itself, with what they print kept aside,
-// and Ctrl-C turned into an orderly end.
+// Programs that a subcommand runs itself. Their output is captured, and Ctrl-C
+// leads to an orderly end.
 //
 // Thread: the main thread only.
 
@@ -17,21 +17,21 @@
 
 namespace urnic {
 
-// From here on SIGINT, SIGTERM and SIGHUP do not end this process: they make
-// StopRequested() true, and a wait for a child returns CANCELLED.
+// From now on SIGINT, SIGTERM and SIGHUP do not end this process. Instead
+// StopRequested() becomes true, and a wait for a child returns CANCELLED.
 void CatchStopSignals();
 bool StopRequested();
-// The signal that came, 0 if none.
+// The signal that arrived; 0 if none.
 int StopSignal();
 
-// One running program. It has its own process group, so that Ctrl-C reaches
-// only us, and default signal handling.
+// A running program. It has its own process group, so that Ctrl-C reaches only
+// us, and default signal handling.
 class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `name` is what messages call it: words[0] may be a wrapper. NOT_FOUND when
-  // there is no such program in PATH; INTERNAL otherwise.
+  // `name` is its name in messages, because words[0] may be a wrapper.
+  // NOT_FOUND: PATH has no such program; otherwise INTERNAL.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(
       const std::vector<std::string>& words, const std::string& name);
   // Kills it and its process group if it still runs.
@@ -40,15 +40,14 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   bool Running();
-  // OK when it ended with status 0. DEADLINE_EXCEEDED: still running at
-  // `deadline`. CANCELLED: StopRequested(). ABORTED: it failed; the message
-  // holds its last lines. In all these cases but the first, the message names
-  // the program.
+  // OK: it ended with status 0. DEADLINE_EXCEEDED: it still runs at `deadline`.
+  // CANCELLED: StopRequested(). ABORTED: it failed; the message contains its
+  // last lines. Every error names the program.
   absl::Status Wait(Clock::time_point deadline);
   // True once a socket of the program's network namespace listens on the port
   // and that namespace is the one behind `name_space`, a file ("": any one).
   bool Listens(uint16_t tcp_port, const std::string& name_space) const;
-  // What it has printed so far, stdout and stderr together.
+  // Its output so far, stdout and stderr together.
   std::string Output() const;
 
  private:
@@ -64,8 +63,8 @@ class ChildProcess {
   int wait_status_ = 0;
 };
 
-// Runs a short command to its end, whatever signals come meanwhile, and returns
-// what it printed. Statuses as for Start() and Wait().
+// Runs a short command to its end, regardless of signals, and returns its
+// output. Statuses as of Start() and Wait().
 absl::StatusOr<std::string> RunTool(const std::vector<std::string>& words);
 
 // True if PATH has such a program.

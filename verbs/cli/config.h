@@ -1,7 +1,7 @@
 #pragma once
 
-// What the user configured, from three places; the first that says something
-// about a key wins:
+// The user's configuration, from three places. For each key, the first place
+// that sets it wins:
 //
 //   flag                        environment     key in the file
 //   --port P [--addr A]...      URNIC_PORTS     ports = ["P|A|route=R", ...]
@@ -27,7 +27,7 @@
 
 namespace urnic {
 
-// What one of the places said; empty where it said nothing.
+// The settings of one place; empty if it does not set them.
 struct ConfigSource {
   std::vector<std::string> ports;  // entries, no ';'
   std::optional<uint32_t> mtu;     // bytes of an IP packet
@@ -37,11 +37,11 @@ struct ConfigSource {
 };
 
 struct Config {
-  std::string ports;  // ready for URNIC_PORTS; empty if no port is configured
+  std::string ports;  // the value of URNIC_PORTS; empty: no port is configured
   std::string mode;   // "embedded"
 };
 
-// The configuration flags of a subcommand. Must outlive the parse.
+// The configuration flags of a subcommand. It must outlive the parse.
 class ConfigFlags {
  public:
   explicit ConfigFlags(CLI::App& command);
@@ -67,17 +67,17 @@ class ConfigFlags {
   std::string file_;
 };
 
-// Reads a TOML file. Unknown keys and wrong types are errors that name line and
-// key: a misspelt key must not pass for a default.
+// Reads a TOML file. Unknown keys and wrong types are errors that name the line
+// and the key: a misspelt key must not be ignored.
 absl::StatusOr<ConfigSource> ReadConfigFile(const std::string& path);
 
-// Reads URNIC_PORTS, URNIC_MTU, URNIC_PKEYS, URNIC_FAULT and URNIC_MODE, and
-// looks whether URNIC_HUGEPAGES, which the program will read, is a word that it
-// will take.
+// Reads URNIC_PORTS, URNIC_MTU, URNIC_PKEYS, URNIC_FAULT and URNIC_MODE. Also
+// checks URNIC_HUGEPAGES, which the program will read.
 absl::StatusOr<ConfigSource> ReadConfigEnvironment();
 
-// Joins the sources, best first, and checks the result: the mode is one that is
-// built and every port is well-formed, exists and has a driver in this build.
+// Merges the sources, the one with the highest priority first, and checks the
+// result: the mode is built, and every port is well-formed, exists, and has a
+// driver in this build.
 absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources);
 
 }  // namespace urnic

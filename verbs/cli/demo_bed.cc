@@ -32,7 +32,7 @@ fs::path TemporaryFolder() {
   return error ? fs::path("/tmp") : path;
 }
 
-// The process id in a name of ours; 0 if it is none.
+// The process id in a name of ours; 0: not our name.
 pid_t OwnerOf(const std::string& name) {
   if (name.rfind(kPrefix, 0) != 0) return 0;
   return std::atoi(name.c_str() + std::strlen(kPrefix));

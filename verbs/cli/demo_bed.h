@@ -1,8 +1,9 @@
 #pragma once
 
-// Where the two RNICs of `urnic demo` meet. A bed makes what it needs and
-// removes it when it is destroyed: namespaces and directories whose names hold
-// this process's id, so that a later run finds what a killed one has left.
+// The environment in which the two RNICs of `urnic demo` meet. A bed creates
+// what it needs and removes it in its destructor. The names of its namespaces
+// and directories contain this process's id, so that a later run finds the
+// leftovers of a killed one.
 
 #include <memory>
 #include <string>
@@ -19,18 +20,18 @@ class DemoBed {
   // the RNICs on the kernel's interfaces, with addresses of their own. Needs
   // root. Errors name the command that failed.
   static absl::StatusOr<std::unique_ptr<DemoBed>> MakeHosts();
-  // Two processes of one host that share memory: virtio_user and vhost. As
-  // root they get a namespace of their own, else they use the caller's.
+  // Two processes of one host that share memory: virtio_user and vhost. As root
+  // they get their own namespace, otherwise they use the caller's.
   static absl::StatusOr<std::unique_ptr<DemoBed>> MakeSharedMemory();
 
   ~DemoBed();
   DemoBed(const DemoBed&) = delete;
   DemoBed& operator=(const DemoBed&) = delete;
 
-  // The command that runs `program` on the RNIC of a side, 0 or 1.
+  // The command line that runs `program` on the RNIC of a side, 0 or 1.
   std::vector<std::string> Command(
       int side, const std::vector<std::string>& program) const;
-  // Where a program of side 1 reaches one of side 0 by TCP.
+  // The address at which a program of side 1 reaches side 0 by TCP.
   const std::string& server_address() const { return server_address_; }
   // The file of side 0's network namespace; "": the caller's.
   std::string server_namespace() const;

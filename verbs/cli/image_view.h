@@ -1,7 +1,7 @@
 #pragma once
 
-// What `urnic state` shows of the images of queue pairs and of the connection
-// manager's connections (transport/work/image.h).
+// Formats the images of queue pairs and connections for `urnic state`
+// (transport/work/image.h).
 
 #include <cstdint>
 #include <optional>
@@ -13,16 +13,15 @@
 namespace urnic {
 
 struct ImageView {
-  // Of a connection: its queue pair here; none: it has none yet.
+  // Of a connection: its local queue pair, if it has one yet.
   std::optional<uint32_t> qpn;
   std::string line;     // the state in short
-  std::string members;  // a line each: "send.head 12"
+  std::string members;  // one line for each: "send.head 12"
 };
 
-// Makes a queue pair or connection of the image, which checks it, and looks at
-// that.
-// INVALID_ARGUMENT: it is no image, or not of our version, or says what cannot
-// be; the message names the member.
+// Restores a queue pair or connection from the image, which also checks it, and
+// formats that. INVALID_ARGUMENT: not an image, an image of another version, or
+// an impossible state; the message names the member.
 absl::StatusOr<ImageView> ViewImage(std::span<const uint8_t> image);
 
 }  // namespace urnic

@@ -14,8 +14,9 @@ struct InstallPaths {
   std::string ibv_drivers;  // .../lib/liburnic: libibverbs adds -rdmavNN.so
 };
 
-// NotFound when one is missing; InvalidArgument when the path cannot be said in
-// LD_PRELOAD or IBV_DRIVERS, which separate by blanks, ':' and ';'.
+// NotFound: one is missing. InvalidArgument: LD_PRELOAD or IBV_DRIVERS cannot
+// hold the path, because it contains one of their separators (blanks, ':' and
+// ';').
 absl::StatusOr<InstallPaths> FindInstallPaths();
 
 }  // namespace urnic

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a program of perftest prints at its end: a line of figures.
+// Parses the line of figures that a perftest program prints at its end.
 
 #include <string>
 

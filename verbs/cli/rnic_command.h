@@ -1,7 +1,7 @@
 #pragma once
 
-// What the subcommands have in common that list and change something of RNICs
-// in running programs: `urnic WHAT`, `urnic WHAT add DEVICE VALUE`, and del.
+// Shared by the subcommands that list and change something of RNICs in running
+// programs: `urnic WHAT`, `urnic WHAT add DEVICE VALUE`, and del.
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -15,7 +15,7 @@ struct RnicCommand {
   const char* name;        // also the request, verbs/control/control_protocol.h
   const char* help;        // of the subcommand
   const char* one;         // "an address"
-  const char* value;       // what stands behind DEVICE
+  const char* value;       // the arguments after DEVICE
   const char* value_help;  // an example
   bool value_is_words;     // all words up to the end
   // INVALID_ARGUMENT: the value is none, whatever programs run.

@@ -21,19 +21,20 @@ struct RnicProcess {
   std::string Describe() const;
 };
 
-// All of them, as far as they are ours to ask, by pid and device. `device` and
-// `process` (a pid or a run directory, as a user writes it) may be empty: any.
-// NOT_FOUND: there is none. What a killed program has left is none.
+// All devices that this user may access, ordered by pid and device. `device`
+// and `process` (a pid or a run directory, as a user writes it) may be empty:
+// any. NOT_FOUND: no match. Leftovers of killed programs are ignored.
 absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
                                                    const std::string& process);
 
-// The same where one is wanted. FAILED_PRECONDITION: there are several; the
-// message lists them.
+// The only match. FAILED_PRECONDITION: there are several; the message lists
+// them.
 absl::StatusOr<RnicProcess> FindOneRnic(const std::string& device,
                                         const std::string& process);
 
 // The answer without its first line. UNAVAILABLE: the program does not answer,
-// or not us; FAILED_PRECONDITION: it refuses, in its words.
+// or not this user. FAILED_PRECONDITION: it refuses; the message is the
+// program's.
 absl::StatusOr<std::string> AskRnic(const RnicProcess& rnic,
                                     const std::string& request);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which libibverbs this machine has: the one that a program would load.
+// Finds the libibverbs that a program on this machine would load.
 
 #include <string>
 
@@ -11,7 +11,7 @@ namespace urnic {
 
 struct VerbsLibrary {
   std::string path;      // symbolic links resolved
-  int newest_minor = 0;  // IBVERBS_1.<n>, of those we know
+  int newest_minor = 0;  // n of the newest IBVERBS_1.<n>
   int private_abi = 0;   // IBVERBS_PRIVATE_<n>, the plugin suffix
 };
 

@@ -14,12 +14,12 @@ namespace urnic::control {
 // Any thread. The domain must outlive it.
 class AddressHandle {
  public:
-  // Asks the network for the destination's MAC, unless it is a group or known,
-  // and waits for up to three seconds, while the engine runs on. Errors as
-  // Qp::Modify() with an address vector.
+  // Asks the network for the destination's MAC, unless it is a group or already
+  // known. Waits for up to three seconds; the engine keeps running. Errors as
+  // of Qp::Modify() with an address vector.
   static absl::StatusOr<std::unique_ptr<AddressHandle>> Create(
       Pd& pd, const AddressVector& vector);
-  // Requests that name it and have not been sent yet end in error.
+  // Requests that use it and have not been sent yet complete with an error.
   ~AddressHandle();
   AddressHandle(const AddressHandle&) = delete;
   AddressHandle& operator=(const AddressHandle&) = delete;

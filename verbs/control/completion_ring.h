@@ -19,7 +19,7 @@ class CompletionRing {
       : ring_(ring), indices_(indices), mask_(entries - 1) {}
 
   // Calls take(const urnic_cqe&) for up to `max` completions, in order, and
-  // gives their places back. Returns how many there were.
+  // frees their entries. Returns how many there were.
   template <typename Take>
   uint32_t Poll(uint32_t max, Take&& take) {
     const uint32_t ready = Ready();
@@ -29,8 +29,8 @@ class CompletionRing {
     return count;
   }
 
-  // Goes on in another ring of `entries`, with what is in this one. False: it
-  // has no room for that. REQUIRES: the RNIC writes nothing meanwhile.
+  // Moves to another ring of `entries`, with the contents of this one. False:
+  // they do not fit. REQUIRES: the RNIC writes nothing meanwhile.
   bool MoveTo(urnic_cqe* ring, uint32_t entries) {
     const uint32_t ready = Ready();
     if (ready > entries) return false;
@@ -42,19 +42,19 @@ class CompletionRing {
     return true;
   }
 
-  // May be asked while another thread polls: if not, the queue was empty a
-  // moment ago or that thread takes what was there.
+  // May be called while another thread polls. False: the queue was empty a
+  // moment ago, or that thread takes what was there.
   bool MayHaveSome() const {
     return std::atomic_ref(indices_->producer)
                .load(std::memory_order_relaxed) !=
            std::atomic_ref(indices_->consumer).load(std::memory_order_relaxed);
   }
 
-  // Removes what queue pair `qpn` has left in the queue, keeping the order of
-  // the rest. REQUIRES: the RNIC writes nothing meanwhile.
+  // Removes the completions of queue pair `qpn` and keeps the order of the
+  // rest. REQUIRES: the RNIC writes nothing meanwhile.
   void Forget(uint32_t qpn) {
-    // From the newest back: what stays moves toward the newest, so that only
-    // the consumer index changes.
+    // From the newest to the oldest: the remaining entries move toward the
+    // newest, so that only the consumer index changes.
     const uint32_t ready = Ready();
     uint32_t gone = 0;
     for (uint32_t i = ready; i-- > 0;) {

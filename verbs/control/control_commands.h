@@ -11,15 +11,15 @@ namespace urnic::control {
 
 class Device;
 
-// Sends the images of the connections on this device, a few at a time; false:
-// the asker is gone.
+// Sends the images of the connections on this device, a few at a time. False:
+// the client has disconnected.
 using SendConnections = bool (*)(std::string_view device,
                                  const ControlSocket::Reply& reply);
 // The keeper of the connections of this process's devices (rdma_cm's service),
 // for as long as it lives. Any thread.
 void SetSendConnections(SendConnections send);
 
-// Any text has an answer. Waits for the engine's token. Any thread.
+// Answers any text. Waits for the engine's token. Any thread.
 void AnswerControl(Device& device, std::string_view request,
                    const ControlSocket::Reply& reply);
 

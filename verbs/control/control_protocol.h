@@ -30,7 +30,7 @@
 // follows that says why.
 
 #define URNIC_CONTROL_SUFFIX ".sock"
-// No request is longer, and no packet of an answer.
+// Limit of a request, and of each packet of an answer.
 #define URNIC_CONTROL_REQUEST_MAX 256
 #define URNIC_CONTROL_ANSWER_MAX 65536
 // How long either side waits for the other.

@@ -1,12 +1,13 @@
 #pragma once
 
 // The socket of a device that `urnic` talks to, and the thread that serves it
-// (verbs/control/control_protocol.h). A thread of its own, asleep until
-// somebody connects: the helper's must not wait, and the port's keeper, which
-// not every port has, may be held up in a driver for seconds.
+// (verbs/control/control_protocol.h). The thread sleeps until a client
+// connects. The helper thread cannot do this because it must not wait. The port
+// keeper cannot do it because not every port has one, and a driver may block it
+// for seconds.
 //
-// Where the socket cannot be made, the debug log says so, and the device works
-// without.
+// If the socket cannot be created, the debug log says so, and the device works
+// without it.
 
 #include <poll.h>
 #include <sys/types.h>
@@ -20,16 +21,17 @@ namespace urnic::control {
 
 class ControlSocket {
  public:
-  // Sends a part of the answer, of any length. False: the asker is gone.
+  // Sends a part of the answer, of any length. False: the client has
+  // disconnected.
   using Reply = std::function<bool(std::string_view part)>;
   // Called by the thread, one request at a time.
   using Answer =
       std::function<void(std::string_view request, const Reply& reply)>;
 
-  // In `directory`, which outlives it, for `device`.
+  // Creates the socket for `device` in `directory`, which outlives this object.
   ControlSocket(std::string directory, const std::string& device,
                 Answer answer);
-  // Waits for the request that is being answered. Removes the socket.
+  // Waits until the current request has been answered. Removes the socket.
   ~ControlSocket();
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
@@ -38,11 +40,11 @@ class ControlSocket {
   // 0 or an errno.
   int Listen();
   void Run();
-  // False: no descriptor is left to accept the one that waits.
+  // False: no descriptor is left to accept the waiting client.
   bool ServeOne();
   bool IsTrusted(int fd) const;
   bool Send(int fd, std::string_view part) const;
-  // `fd` -1: nothing to read. False: told to stop.
+  // `fd` -1: nothing to read. False: the thread is to stop.
   bool AwaitReadable(int fd, int timeout_ms) const {
     return Await(fd, POLLIN, timeout_ms);
   }

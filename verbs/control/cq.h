@@ -19,18 +19,18 @@ namespace urnic::control {
 struct CqRequest {
   uint32_t entries = 0;  // at least
   uint32_t comp_vector = 0;
-  // The polling thread is always the same one, or does its own locking.
+  // The program polls from one thread only, or does its own locking.
   bool single_threaded = false;
-  // The program says that the queue never overflows; if it does, entries are
-  // lost without an error.
+  // The program promises that the queue never overflows. If it does, entries
+  // are lost without an error.
   bool ignore_overrun = false;
   QueueAllocator* allocator = nullptr;  // outlives the queue
   EventSink* events = nullptr;
   void* user = nullptr;
 };
 
-// Lives on its device, which must outlive it. `polling`, the fields that one
-// polling thread at a time owns, is public for the caller's inner loop.
+// The device must outlive it. `polling` holds the fields that one polling
+// thread at a time owns. It is public for the caller's inner loop.
 class Cq final : private EngineEvents {
  public:
   // INVALID_ARGUMENT: entries 0 or more than kMaxCqe, or no such vector.
@@ -42,18 +42,19 @@ class Cq final : private EngineEvents {
   Cq(const Cq&) = delete;
   Cq& operator=(const Cq&) = delete;
 
-  // How many completions fit: a power of two.
+  // The capacity in completions: a power of two.
   uint32_t entries() const { return entries_; }
 
-  // Room for `entries` completions at least; what is in the queue stays. Any
-  // thread, while others poll (not those of single_threaded queues).
-  // INVALID_ARGUMENT: 0, more than kMaxCqe, or less than are in the queue.
+  // Makes room for at least `entries` completions; the contents stay. Any
+  // thread, also while others poll (except for single_threaded queues).
+  // INVALID_ARGUMENT: 0, more than kMaxCqe, or fewer than are in the queue.
   // RESOURCE_EXHAUSTED: memory.
   absl::Status Resize(uint32_t entries);
 
   // An event comes after `count` completions, or `period_us` after the first
-  // of them. Both 0, or count 1: with each. INVALID_ARGUMENT: a count without a
-  // period, events might wait for ever.
+  // of them. Both 0, or count 1: an event for each completion.
+  // INVALID_ARGUMENT: a count without a period, because events might then wait
+  // forever.
   absl::Status Moderate(uint16_t count, uint16_t period_us);
 
   //= IBTA 11.4.2.2: asks for an event at the next completion, or at the next
@@ -63,8 +64,8 @@ class Cq final : private EngineEvents {
   // polls once more before it sleeps.
   void RequestEvent(bool solicited_only);
 
-  // When it returns, no event comes any more, nor one that is held back: the
-  // first step of a destruction. REQUIRES: !in_use()
+  // After it returns, no event follows, not even one that moderation has
+  // delayed. The first step of destruction. REQUIRES: !in_use()
   void StopEvents();
 
   struct Polling {
@@ -98,7 +99,7 @@ class Cq final : private EngineEvents {
   Polling polling_;
   Device& device_;
   QueueAllocator* const allocator_;
-  // The indices stay where they are, pollers look at them without the lock.
+  // The indices never move, because pollers read them without the lock.
   QueueMemory indices_;
   QueueMemory ring_;
   uint32_t entries_;

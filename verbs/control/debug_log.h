@@ -2,8 +2,9 @@
 
 // What the verbs interface cannot say: the reason behind an errno.
 //
-// URNIC_DEBUG=FILE appends there, URNIC_DEBUG=- writes to stderr; unset, there
-// is no log. DPDK's own messages go the same way (datapath/guest/eal.h).
+// URNIC_DEBUG=FILE appends to a file, URNIC_DEBUG=- writes to stderr. Without
+// it there is no log. DPDK's own messages go the same way
+// (datapath/guest/eal.h).
 
 #include <string_view>
 
@@ -12,8 +13,8 @@ namespace urnic::control {
 // Writes "urnic: TEXT\n" in one piece. Any thread; keeps errno.
 void DebugLog(std::string_view text);
 
-// The same to stderr as well, always: for failures that would leave the user
-// with nothing but a program's "cannot open device".
+// Also writes to stderr, with or without URNIC_DEBUG. For failures of which the
+// user would otherwise see only a program's "cannot open device".
 void ComplainLoudly(std::string_view text);
 
 }  // namespace urnic::control

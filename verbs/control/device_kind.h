@@ -19,7 +19,7 @@ constexpr bool HasService(const urnic_device_kind& kind, QpService service) {
   return (kind.services & ServiceBit(service)) != 0;
 }
 
-// The requests that some queue pair of such a device takes.
+// All requests that queue pairs of such a device support.
 constexpr RequestSet AllRequestsOf(const urnic_device_kind& kind) {
   return RequestsThat([&](const RequestKind& request) {
     return (request.services & kind.services) != 0;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where a program's events go. Implemented by what faces the program (the
-// verbs provider, a test), one object per open context or for all.
+// Receives a program's events. Implemented by the program's side (the verbs
+// provider, a test), with one object per open context or one for all.
 //
 // Called by the holder of the engine's token, in the middle of a burst: an
 // implementation neither waits nor calls back into control or the engine. The
@@ -16,24 +16,25 @@ class Srq;
 
 class EventSink {
  public:
-  // The queue was armed, and what it was armed for has been written to it.
+  // The queue was armed, and a completion that it was armed for has arrived.
   virtual void OnCompletion(Cq& cq) = 0;
   // The queue overflowed: it takes no more completions (IBV_EVENT_CQ_ERR).
   virtual void OnCqError(Cq& cq) = 0;
-  // `user`: of the one who opened it (QpRequest::user, Qp::Open()); a queue
-  // pair that several have opened tells them all.
+  // `user`: as given by the opener (QpRequest::user, Qp::Open()). If several
+  // have opened a queue pair, each of them gets the event.
   virtual void OnQpEvent(void* user, QpEvent event) = 0;
   // Fewer requests are left than its limit (IBV_EVENT_SRQ_LIMIT_REACHED).
   virtual void OnSrqLimit(Srq& srq) = 0;
   // An XRC queue whose completion queue overflowed takes no more messages
   // (IBV_EVENT_SRQ_ERR).
   virtual void OnSrqError(Srq& srq) = 0;
-  // The port went up or down (IBV_EVENT_PORT_ACTIVE, .._PORT_ERR), as a query
-  // tells from now on. Called by the port's control thread, for sinks that
-  // listen to the device (Device::Listen).
+  // The port went up or down (IBV_EVENT_PORT_ACTIVE, .._PORT_ERR). Queries
+  // already show the new state. Called by the port's control thread, for sinks
+  // that listen to the device (Device::Listen).
   virtual void OnPortState(bool active) = 0;
-  // An address came or went (IBV_EVENT_GID_CHANGE), as GID table and sysfs show
-  // already. By the thread that changed it, for the same sinks.
+  // An address was added or removed (IBV_EVENT_GID_CHANGE). The GID table and
+  // sysfs already show it. Called by the thread that made the change, for the
+  // same sinks.
   virtual void OnGidChange() = 0;
 
  protected:

@@ -1,8 +1,8 @@
 #pragma once
 
 // After fork() the child has a copy of our memory but none of our threads, and
-// the port belongs to the parent. Everything answers EIO there, and nothing of
-// ours is cleaned up (docs/design/0003-a-guest-in-the-program.md).
+// the port belongs to the parent. Every call fails with EIO there, and nothing
+// of ours is cleaned up (docs/design/0003-a-guest-in-the-program.md).
 
 #include <atomic>
 

@@ -1,10 +1,10 @@
 #pragma once
 
-// The GIDs of a device, which may change while it is open. A pair of indices
-// for each address, RoCE v1 and v2, as Linux orders them: the link-local GID,
-// which stays, then the addresses. One that is removed leaves its pair empty;
-// one that is added takes the first empty pair (Linux: ib_cache_gid_add). What
-// the configuration says is what the table begins with.
+// The GIDs of a device, which may change while it is open. Each address has a
+// pair of indices, RoCE v1 and v2, in Linux's order: the link-local GID, which
+// stays, then the addresses. A removed address leaves its pair empty. A new one
+// takes the first empty pair (Linux: ib_cache_gid_add). The table starts with
+// the configured addresses.
 //
 // Threads: any. The mutex is a leaf.
 
@@ -34,9 +34,9 @@ class GidTable {
   GidTable(const GidTable&) = delete;
   GidTable& operator=(const GidTable&) = delete;
 
-  // The one table of this device in this process: it outlives the opening of
-  // the device, as the files in sysfs do. A device that is configured
-  // differently than the last one of its place gets a new one.
+  // The only table of this device in this process. Like the files in sysfs, it
+  // exists before the device is opened and after it is closed. A device whose
+  // configuration differs from that of its predecessor gets a new table.
   static std::shared_ptr<GidTable> Of(const urnic_device_identity& identity);
 
   const char* name() const { return identity_->name; }
@@ -49,23 +49,23 @@ class GidTable {
   };
   // Nothing: empty, or beyond the table.
   std::optional<Entry> At(uint32_t index) const;
-  // All that are in use, by index.
+  // All GIDs in use, by index.
   std::vector<GidPair> Pairs() const;
-  // The identity with these GIDs, to be rendered.
+  // The identity with these GIDs, for rendering.
   std::unique_ptr<urnic_device_identity> Snapshot() const;
 
   // ALREADY_EXISTS; RESOURCE_EXHAUSTED: the table is full.
   absl::Status Add(const urnic_ip_address& address);
-  // NOT_FOUND, also with another prefix length; INVALID_ARGUMENT: the
-  // link-local one, which is made of the MAC.
+  // NOT_FOUND: no such address, or its prefix length differs. INVALID_ARGUMENT:
+  // the link-local one, which is derived from the MAC.
   absl::Status Remove(const urnic_ip_address& address);
 
  private:
   static constexpr uint32_t kPairs = URNIC_GID_TABLE_LEN / 2;
 
-  // An address has a pair of indices, the link-local one the first.
+  // Each address has a pair of indices; the link-local one has the first.
   uint32_t num_pairs() const { return size() / 2; }
-  // The pair that has the GID; num_pairs(): none.
+  // The pair with this GID; num_pairs() if there is none.
   uint32_t Find(const wire::Gid& gid) const;
 
   mutable std::mutex mutex_;

@@ -1,8 +1,8 @@
 #pragma once
 
-// What every device can do, of whatever kind: the only place where these
-// numbers stand. Create and modify calls enforce them, queries report them, so
-// both tell the truth. What differs by kind is in verbs/identity/device_kind.h.
+// The limits that all kinds of devices share, defined only here. Create and
+// modify calls enforce them, and queries report them, so the two agree. Limits
+// that differ by kind are in verbs/identity/device_kind.h.
 
 #include <cstdint>
 
@@ -10,10 +10,10 @@
 
 namespace urnic::control {
 
-// Of a kind with UD; others have none.
+// For kinds with UD; the others have no groups.
 inline constexpr uint32_t kMaxMcastGroups = 1u << 13;
 inline constexpr uint32_t kMaxMcastQpsPerGroup = 1u << 8;
-// All of a program's address space.
+// The whole address space of a program.
 inline constexpr uint64_t kMaxMrBytes = uint64_t{1} << 47;
 
 inline constexpr uint32_t kMaxQpWr = URNIC_MAX_QP_WR;
@@ -34,8 +34,8 @@ inline constexpr uint32_t kCompVectors = 1;
 // (docs/design/0002-the-token.md).
 inline constexpr uint8_t kLocalCaAckDelay = 10;
 
-// Packets that a queue pair keeps in flight at most; less where the port's
-// ring is short.
+// The most packets that a queue pair keeps in flight; fewer if the port's ring
+// is short.
 inline constexpr uint32_t kWindowPackets = 128;
 
 }  // namespace urnic::control

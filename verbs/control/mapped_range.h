@@ -1,7 +1,8 @@
 #pragma once
 
-// Is memory there? Registration asks once, and does not rely on the answer
-// later (the placer is guarded, datapath/memory/guarded_memory.h).
+// Checks whether memory is mapped. Registration checks once and does not rely
+// on the result later (the placer is guarded,
+// datapath/memory/guarded_memory.h).
 
 #include <cstdint>
 #include <string_view>
@@ -10,20 +11,20 @@
 
 namespace urnic::control {
 
-// kText: as where the kernel cannot be asked; for tests.
+// kText: as if the kernel could not be asked; for tests.
 enum class MapsSource : uint8_t { kAny, kText };
 
-// Looks [address, address + bytes) up in /proc/thread-self/maps (/proc/self has
-// nothing once the main thread has ended): all of it must be readable, and
-// writable if asked for. Touches nothing. Takes 2 us where the kernel can be
-// asked for one address (Linux 6.11 and later), else about 0.3 us for each
-// mapping of the process.
-// OUT_OF_RANGE: names the first address that is not, and what is there.
+// Looks [address, address + bytes) up in /proc/thread-self/maps (/proc/self is
+// empty once the main thread has ended). All of it must be readable, and also
+// writable if requested. Touches nothing. Takes 2 us if the kernel can be asked
+// for one address (Linux 6.11 and later), otherwise about 0.3 us for each
+// mapping of the process. OUT_OF_RANGE: names the first address that fails, and
+// what is there.
 absl::Status CheckMapped(uint64_t address, uint64_t bytes, bool writable,
                          MapsSource source = MapsSource::kAny);
 
-// The same over mappings that are given one by one, in order; for CheckMapped()
-// and its test. REQUIRES: bytes > 0, and no overflow.
+// The same check over mappings that are given one by one, in order. For
+// CheckMapped() and its test. REQUIRES: bytes > 0, and no overflow.
 class MappedRangeCheck {
  public:
   MappedRangeCheck(uint64_t address, uint64_t bytes, bool writable)
@@ -31,9 +32,9 @@ class MappedRangeCheck {
 
   // The first byte that has not been found yet.
   uint64_t next() const { return next_; }
-  // A mapping, [start, end). False when the answer is known.
+  // Takes a mapping, [start, end). False when the result is known.
   bool Mapping(uint64_t start, uint64_t end, bool readable, bool writable);
-  // The same: a line of a maps file, without its end.
+  // Takes a line of a maps file, without the line end.
   bool Line(std::string_view line);
   // After the last one.
   absl::Status Result() const;

@@ -1,8 +1,8 @@
 #pragma once
 
-// A memory region: a range of the program's memory under a key. Nothing is
-// pinned and nothing is touched; memory that disappears later is an error of
-// the queue pair that uses it (datapath/memory/guarded_memory.h).
+// A memory region: a range of the program's memory under a key. Registration
+// pins nothing and touches nothing. If the memory disappears later, the queue
+// pair that uses it fails (datapath/memory/guarded_memory.h).
 
 #include <cstdint>
 #include <memory>
@@ -26,22 +26,22 @@ enum AccessFlags : uint32_t {
   kAccessOptionalLast = 1u << 29,
 };
 
-// All that are defined. A program may name any of them for a queue pair, too:
-// there only the remote rights mean something, the others are passed along.
+// All defined rights. A program may also set any of them on a queue pair.
+// There, only the remote rights have an effect; the others are stored.
 inline constexpr uint32_t kKnownAccessFlags =
     mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead |
     mem::kRemoteAtomic | kAccessMwBind | kAccessZeroBased | kAccessOnDemand |
     kAccessHugetlb | kAccessFlushGlobal | kAccessFlushPersistent |
     ((kAccessOptionalLast << 1) - kAccessOptionalFirst);
 
-// With kAccessOnDemand, `address` 0 and all these bytes: the whole address
-// space ("implicit" on-demand paging).
+// With kAccessOnDemand, `address` 0 and this length: the whole address space
+// ("implicit" on-demand paging).
 inline constexpr uint64_t kWholeAddressSpace = UINT64_MAX;
 
 struct MrRequest {
   uint64_t address = 0;  // in this process
   uint64_t bytes = 0;
-  uint64_t iova = 0;  // how work requests and peers name its first byte
+  uint64_t iova = 0;  // address of its first byte, for requests and peers
   uint32_t access = 0;
 };
 
@@ -55,27 +55,28 @@ class Mr {
   // RESOURCE_EXHAUSTED: the device's limit.
   static absl::StatusOr<std::unique_ptr<Mr>> Register(Pd& pd,
                                                       const MrRequest& request);
-  // A region that takes any address, of local requests and of peers: written
-  // bytes are lost, read ones are zero (transport/mem/mr_table.h).
+  // A region that accepts any address, from local requests and from peers.
+  // Written bytes are lost; bytes read are zero (transport/mem/mr_table.h).
   static absl::StatusOr<std::unique_ptr<Mr>> RegisterNull(Pd& pd);
 
-  // Deregisters, unless that is done. REQUIRES: no windows are bound to it.
+  // Deregisters, unless Deregister() has done so. REQUIRES: no windows are
+  // bound to it.
   ~Mr();
   Mr(const Mr&) = delete;
   Mr& operator=(const Mr&) = delete;
 
   // What Reregister() changes.
   enum Change : uint32_t { kTranslation = 1, kDomain = 2, kAccess = 4 };
-  // Changes the region as if registered anew, and keeps its key: `what` says
-  // which of `pd` and the fields of `request` count. On failure nothing has
-  // changed. As Register(); FAILED_PRECONDITION: windows are bound to it;
-  // INVALID_ARGUMENT: another device, or a null region.
+  // Changes the region as if it were registered again, but keeps its key.
+  // `what` says which of `pd` and the fields of `request` apply. On failure
+  // nothing changes. Errors of Register(); FAILED_PRECONDITION: windows are
+  // bound to it; INVALID_ARGUMENT: `pd` is on another device, or this is a null
+  // region.
   absl::Status Reregister(uint32_t what, Pd& pd, const MrRequest& request);
 
-  // Nothing of the memory is touched afterwards, through a window either: a
-  // bind that is executed at the same time comes before, or finds no region.
-  // To be called once. FAILED_PRECONDITION: windows are bound to it, and it
-  // stays.
+  // The memory is not touched afterwards, not through a window either: a
+  // concurrent bind either comes first or finds no region. Call it once.
+  // FAILED_PRECONDITION: windows are bound to it, and it stays registered.
   absl::Status Deregister();
 
   // lkey and rkey are the same number.

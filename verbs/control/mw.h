@@ -18,7 +18,7 @@ class Mw {
 
   // RESOURCE_EXHAUSTED: the device's limit, which regions and windows share.
   static absl::StatusOr<std::unique_ptr<Mw>> Create(Pd& pd, Type type);
-  // Takes away what it is bound to.
+  // Unbinds it.
   ~Mw();
   Mw(const Mw&) = delete;
   Mw& operator=(const Mw&) = delete;

@@ -1,7 +1,8 @@
 #pragma once
 
-// What answers on QP1 while no program of this process uses rdma_cm: nobody
-// listens, so a peer is told at once instead of asking again for a minute.
+// Answers on QP1 while nothing in this process uses rdma_cm. It rejects each
+// request, so a peer knows immediately that there is no listener, instead of
+// repeating its request for a minute.
 
 #include <cstdint>
 
@@ -18,7 +19,7 @@ class NoListener final : public net::MadHandler, private cm::Sink {
   // `node_guid`: 8 bytes, as on the wire.
   explicit NoListener(const uint8_t* node_guid);
 
-  // REQUIRES: the engine has not begun, or inside a ControlScope of it.
+  // REQUIRES: the engine has not started, or inside its ControlScope.
   void Serve(Network& network);
 
   RxVerdict OnMad(std::span<const uint8_t> mad, const net::PathQuery& from,
@@ -34,7 +35,7 @@ class NoListener final : public net::MadHandler, private cm::Sink {
 
   cm::ConnectionManager cm_;
   Network* network_ = nullptr;
-  Time now_;  // of the call that is under way
+  Time now_;  // of the current call
 };
 
 }  // namespace urnic::control

@@ -1,7 +1,7 @@
 #pragma once
 
-// The owner of an object. Each object carries one from the start, for `urnic
-// show` and for the day when a device serves many programs.
+// The owner of an object. Each object has one, for the day when a device serves
+// many programs.
 
 #include <sys/types.h>
 
@@ -15,7 +15,7 @@ struct Owner {
 // This process. Cheap after the first call; any thread.
 const Owner& ThisProcess();
 
-// What is alive on a device.
+// The objects that exist on a device.
 struct ObjectCounts {
   int pds = 0;
   int mrs = 0;

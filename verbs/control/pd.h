@@ -11,7 +11,7 @@
 
 namespace urnic::control {
 
-// Any thread. Lives on its device, which must outlive it.
+// Any thread. The device must outlive it.
 class Pd {
  public:
   // RESOURCE_EXHAUSTED: the device's limit.

@@ -1,8 +1,8 @@
 #pragma once
 
-// Reports state changes of a port to people: every change goes to the debug
-// log, and faults that a person must fix also go to stderr. Otherwise a program
-// would only find that its packets are not answered.
+// Reports state changes of a port to the user. Every change goes to the debug
+// log. Faults that the user must fix also go to stderr; otherwise a program
+// would only notice that its packets are not answered.
 
 #include <set>
 #include <string>
@@ -17,9 +17,9 @@ class PortReporter {
   // `device` is how the lines begin: "urnic0".
   explicit PortReporter(std::string device) : device_(std::move(device)) {}
 
-  // One line in the debug log. If the port needs help (PortInfo::remedy), one
-  // line on stderr, once for each reason: a port tries again for ever. A port
-  // that waits for its peer is none of stderr's business.
+  // One line in the debug log. If the port needs help (PortInfo::remedy), also
+  // one line on stderr, once for each reason, because a port retries forever. A
+  // port that waits for its peer is not reported on stderr.
   void operator()(const PortInfo& info);
 
  private:

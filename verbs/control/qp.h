@@ -1,6 +1,6 @@
 #pragma once
 
-// A queue pair: its memory, its attributes, and the road through its states.
+// A queue pair: its memory, its attributes, and its state transitions.
 
 #include <atomic>
 #include <cstdint>
@@ -32,30 +32,32 @@ struct QpRequest {
   Srq* srq = nullptr;  // instead of a receive queue of its own
   QpCaps caps;
   bool sq_sig_all = false;
-  // The posting thread is always the same one (a thread domain).
+  // The program posts from one thread only (a thread domain).
   bool single_threaded = false;
   QueueAllocator* allocator = nullptr;  // outlives the queue pair
   EventSink* events = nullptr;
   void* user = nullptr;
 };
 
-// The domain and the completion queues must outlive it. `posting`, the fields
-// that one posting thread at a time owns, is public for the caller's inner
-// loop; all other functions may be called by any thread.
+// The domain and the completion queues must outlive it. `posting` holds the
+// fields that one posting thread at a time owns. It is public for the caller's
+// inner loop. All other functions may be called by any thread.
 class Qp final : private QpEvents {
  public:
   // INVALID_ARGUMENT: a size beyond the device's limits, objects of different
   // devices, or an XRC shared receive queue. RESOURCE_EXHAUSTED: memory or the
-  // device's limit. UNIMPLEMENTED: devices of this kind have no such service.
+  // device's limit. UNIMPLEMENTED: devices of this kind do not have the
+  // service.
   static absl::StatusOr<std::shared_ptr<Qp>> Create(Device& device,
                                                     const QpRequest& request);
 
-  // The XRC target `number` of the domain, which its creator and those who
-  // opened it share: it goes with the last of them. They hear of its events
-  // from now on, until Close(). Null: the domain has none of that number.
+  // Opens the XRC target `number` of the domain. Its creator and all openers
+  // share it, and it is destroyed with the last of them. They get its events
+  // from now on, until Close(). Null: the domain has no target with that
+  // number.
   static std::shared_ptr<Qp> Open(Xrcd& xrcd, uint32_t number,
                                   EventSink* events, void* user);
-  // To be called before a target is let go of. `user`: whose.
+  // Call it before you drop a target. `user`: as given to Open().
   void Close(const void* user);
 
   // Removes the queue pair, and its completions from its completion queues.
@@ -72,18 +74,18 @@ class Qp final : private QpEvents {
   // link. DEADLINE_EXCEEDED: it does not answer.
   absl::Status Modify(const QpAttributes& attributes, uint32_t mask);
 
-  // Multicast, of a UD queue pair. INVALID_ARGUMENT: another service, not a
-  // group; leaving: not attached to it. RESOURCE_EXHAUSTED: the device's limit
-  // of groups, or of queue pairs in one.
+  // Multicast, for UD queue pairs. INVALID_ARGUMENT: another service, or not a
+  // group address; for detaching: not attached. RESOURCE_EXHAUSTED: the
+  // device's limit of groups, or of queue pairs in one.
   absl::Status JoinGroup(const wire::Gid& group);
   absl::Status LeaveGroup(const wire::Gid& group);
-  // Is it attached to any?
+  // Whether it is attached to any group.
   bool IsInGroup();
 
-  // As last set, with the present state.
+  // The attributes as last set, with the current state.
   QpAttributes Query();
 
-  // What was granted: at least what was asked for.
+  // The granted sizes: at least those requested.
   const QpCaps& caps() const { return caps_; }
   uint32_t qpn() const { return engine_qp_->qpn(); }
 
@@ -101,8 +103,8 @@ class Qp final : private QpEvents {
     bool datagrams = false;
     bool xrc = false;
     bool shares_receives = false;
-    // By the state as last modified. A queue pair that failed by itself
-    // accepts everything, and flushes it.
+    // Depends on the state that was last set. A queue pair that failed by
+    // itself accepts all requests and flushes them.
     std::atomic<bool> may_send = false;
     std::atomic<bool> may_recv = false;
     std::atomic<bool> may_read = false;  // max_rd_atomic is not 0
@@ -119,11 +121,11 @@ class Qp final : private QpEvents {
   Qp(Device& device, const QpRequest& request, const QpLayout& layout,
      QueueMemory memory);
   absl::Status CreateInEngine(const QpRequest& request, const QpLayout& layout);
-  // What it is made of and keeps in use.
+  // Its parts, and the objects that it keeps in use.
   template <typename F>
   void ForEachPart(F&& f);
   QpState State();
-  // In the debug log: its long packets do not get through.
+  // Writes to the debug log that its long packets do not get through.
   void WarnOfPathMtu(const net::Path& path, const QpAttributes& next) const;
   absl::Status CheckValues(const QpAttributes& attributes, uint32_t mask) const;
   QpConfig MakeConfig(const QpAttributes& attributes) const;

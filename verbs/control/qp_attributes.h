@@ -1,7 +1,7 @@
 #pragma once
 
-// The attributes of a queue pair, as struct ibv_qp_attr has them but without
-// its header: codes are those of IBTA and of libibverbs.
+// The attributes of a queue pair: struct ibv_qp_attr, without its header. Codes
+// are those of IBTA and of libibverbs.
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// From the address vector of a program to the path of its packets.
+// Converts a program's address vector into the path of its packets.
 
 #include <cstdint>
 
@@ -20,9 +20,9 @@ absl::StatusOr<net::PathQuery> MakePathRequest(const GidTable& gids,
                                                uint32_t local_qpn,
                                                uint32_t remote_qpn);
 
-// The same, resolved: asks the network for the destination's MAC, if need be,
-// and waits for up to three seconds. UNAVAILABLE: the destination is not on the
-// link. DEADLINE_EXCEEDED: it does not answer.
+// The same, resolved: asks the network for the destination's MAC if it is not
+// known, and waits for up to three seconds. UNAVAILABLE: the destination is not
+// on the link. DEADLINE_EXCEEDED: it does not answer.
 absl::StatusOr<net::Path> ResolvePath(Device& device,
                                       const AddressVector& vector,
                                       uint32_t local_qpn, uint32_t remote_qpn);

@@ -1,9 +1,9 @@
 #pragma once
 
 // The memory of queues in the layout of verbs/abi, on cache lines of its own.
-// Zeroed where indices lie, at the beginning; the entries of a ring are written
+// The indices at the beginning are zeroed. The entries of a ring are written
 // before they are read. Positions inside are offsets, so that memory with the
-// same layout can be shared with another process one day.
+// same layout can later be shared with another process.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,8 @@
 namespace urnic::control {
 
 // Where a program wants the memory of its queues (a parent domain with
-// allocators). Called by the thread that creates, resizes or destroys one,
-// without any lock of ours.
+// allocators). Called without any lock of ours by the thread that creates,
+// resizes or destroys a queue.
 class QueueAllocator {
  public:
   enum class Use : uint8_t { kQp, kCq, kSrq };
@@ -29,12 +29,12 @@ class QueueAllocator {
   ~QueueAllocator() = default;
 };
 
-// From the heap or the allocator, given back when the object dies. Thread: its
+// Memory from the heap or the allocator, freed with the object. Thread: the
 // owner's. The allocator outlives it.
 class QueueMemory {
  public:
-  // RESOURCE_EXHAUSTED: the heap, or the allocator, has no more.
-  // INVALID_ARGUMENT: what the allocator gave is not aligned.
+  // RESOURCE_EXHAUSTED: the heap or the allocator has no memory.
+  // INVALID_ARGUMENT: the allocator's memory is not aligned.
   static absl::StatusOr<QueueMemory> Make(
       size_t bytes, QueueAllocator* allocator = nullptr,
       QueueAllocator::Use use = QueueAllocator::Use::kQp);

@@ -1,7 +1,8 @@
 #pragma once
 
-// The lock that the thread safety of verbs needs around a queue: held for some
-// tens of nanoseconds, and not contended in programs that care about speed.
+// The lock around a queue that makes verbs thread-safe. It is held for some
+// tens of nanoseconds, and programs that care about speed do not contend for
+// it.
 
 #include <atomic>
 
@@ -17,7 +18,7 @@ class SpinLock {
   void Unlock() { held_.store(false, std::memory_order_release); }
 
  private:
-  // A holder that was preempted needs the CPU more than we do.
+  // The holder may have been preempted: let it run.
   void Wait() {
     for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
       if (spins < 100) {

@@ -33,8 +33,8 @@ struct SrqRequest {
   void* user = nullptr;
 };
 
-// Any thread, but for `posting`, which one posting thread at a time owns. The
-// domain must outlive it.
+// Any thread, except for `posting`, which one posting thread at a time owns.
+// The domain must outlive it.
 class Srq final : private SrqEvents {
  public:
   // INVALID_ARGUMENT: sizes 0 or beyond the device's limits.
@@ -46,15 +46,15 @@ class Srq final : private SrqEvents {
   Srq(const Srq&) = delete;
   Srq& operator=(const Srq&) = delete;
 
-  // Both, or what is given of them, or neither. Room for `max_wr` requests at
-  // least; what is posted stays. An event when fewer than `limit` requests are
-  // left; 0: none.
-  // INVALID_ARGUMENT: room for 0 requests, beyond the device's limit, or for
-  // less than is posted; a limit that is more than the queue holds.
+  // Changes both values, or those that are given. `max_wr`: room for at least
+  // that many requests; posted requests stay. `limit`: an event when fewer
+  // requests are left; 0: no event. On failure nothing changes.
+  // INVALID_ARGUMENT: room for 0 requests, for more than the device's limit, or
+  // for fewer than are posted; a limit above the queue's size.
   // RESOURCE_EXHAUSTED: memory.
   absl::Status Modify(std::optional<uint32_t> max_wr,
                       std::optional<uint32_t> limit);
-  // Of the same moment.
+  // Both are from the same moment.
   struct Sizes {
     uint32_t max_wr;
     uint32_t limit;
@@ -62,7 +62,7 @@ class Srq final : private SrqEvents {
   Sizes Query() const;
 
   bool is_xrc() const { return cq_ != nullptr; }
-  // How XRC peers name it.
+  // The number by which XRC peers address it.
   uint32_t number() const { return engine_end_->number; }
   uint32_t max_sge() const { return posting_.max_sge; }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a device has counted, for those who ask afterwards.
+// The counters of a device, for reading afterwards.
 //
 // URNIC_STATS=FILE: each device that a process closes, or has open at its
 // exit(), appends one line to the file, a JSON object:
@@ -10,7 +10,7 @@
 //                                      faults; transport/impair/counts.h
 //    "engine": {"iterations": 1, ..},  engine_counters, requester_counters
 //    "verdicts": {"Accept": 1, ..}}    ras/metrics/rx_verdicts.def, those > 0
-// A process that a signal ends leaves no line.
+// A process that is killed by a signal writes no line.
 
 #include <string>
 
@@ -18,15 +18,15 @@
 
 namespace urnic::control {
 
-// The line, without its end.
+// The line, without the line end.
 std::string StatsLine(const char* device, const EngineCounters& engine,
                       const PortCounters& port, const FaultCounts& faults);
 
 // Whether URNIC_STATS is set.
 bool StatsAreWanted();
 
-// Appends the line. REQUIRES: StatsAreWanted(). A failure is no concern of the
-// program's: the first is told on stderr, the others in the debug log.
+// Appends the line. REQUIRES: StatsAreWanted(). A failure does not affect the
+// program: the first one is reported on stderr, later ones in the debug log.
 // Allocates. Any thread.
 void AppendStats(const char* device, const EngineCounters& engine,
                  const PortCounters& port, const FaultCounts& faults);

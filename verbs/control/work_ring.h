@@ -20,8 +20,8 @@ class WorkRing {
            uint32_t stride)
       : base_(base), indices_(indices), entries_(entries), stride_(stride) {}
 
-  // The place of the next entry, or nullptr when the queue is full. Entries
-  // become the RNIC's with Publish(), in order.
+  // The next free entry, or nullptr when the queue is full. Publish() hands
+  // entries to the RNIC, in order.
   uint8_t* Next() {
     if (producer_ - consumer_seen_ >= entries_ && !RefreshConsumer()) {
       return nullptr;
@@ -29,11 +29,11 @@ class WorkRing {
     return base_ + static_cast<size_t>(producer_ & (entries_ - 1)) * stride_;
   }
   void Advance() { ++producer_; }
-  // Takes back what was advanced over since Publish(): `producer` is what
+  // Takes back the entries since the last Publish(): `producer` is what
   // producer() was then.
   void Rewind(uint32_t producer) { producer_ = producer; }
 
-  // Hands over what was advanced over since the last call.
+  // Hands over the entries since the last call.
   void Publish() {
     std::atomic_ref(indices_->producer)
         .store(producer_, std::memory_order_release);
@@ -45,9 +45,9 @@ class WorkRing {
     return producer_ -
            std::atomic_ref(indices_->consumer).load(std::memory_order_acquire);
   }
-  // Copies what waits to the beginning of `to`, which is empty and has room
-  // for it, with entries of the same size. REQUIRES: the RNIC takes nothing
-  // meanwhile.
+  // Copies the waiting entries to the beginning of `to`, which is empty, has
+  // room for them, and has entries of the same size. REQUIRES: the RNIC takes
+  // nothing meanwhile.
   void MoveTo(WorkRing& to) const {
     for (uint32_t i = producer_ - waiting(); i != producer_; ++i) {
       std::memcpy(to.Next(),

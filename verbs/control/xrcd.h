@@ -16,16 +16,16 @@ namespace urnic::control {
 
 class Qp;
 
-// Any thread. Lives on its device, which must outlive it. Those that were
-// opened with the same file are one, within this process.
+// Any thread. The device must outlive it. Within this process, all openings
+// with the same file share one domain.
 class Xrcd {
  public:
-  // `fd` -1: a domain of its own. Else the domain of that file, made with
-  // O_CREAT among `oflags` and refused with O_EXCL if it is there: as for
-  // open(2). NOT_FOUND: it is not there. ALREADY_EXISTS: it is, with O_EXCL.
-  // INVALID_ARGUMENT: -1 without O_CREAT. FAILED_PRECONDITION: no open file.
-  // RESOURCE_EXHAUSTED: no descriptor to keep the file with, as long as the
-  // domain is there: its number must not become another file's.
+  // `fd` -1: a private domain. Otherwise the domain of that file. `oflags` are
+  // as for open(2): O_CREAT creates the domain, and O_EXCL fails if it exists.
+  // NOT_FOUND: it does not exist. ALREADY_EXISTS: it does, and O_EXCL is set.
+  // INVALID_ARGUMENT: -1 without O_CREAT. FAILED_PRECONDITION: `fd` is not an
+  // open file. RESOURCE_EXHAUSTED: no descriptor left. The domain keeps the
+  // file open, so that no other file gets its inode number.
   static absl::StatusOr<std::shared_ptr<Xrcd>> Open(Device& device, int fd,
                                                     int oflags);
   ~Xrcd();
@@ -36,8 +36,8 @@ class Xrcd {
   uint32_t id() const { return id_; }
   const Owner& owner() const { return owner_; }
 
-  // The target queue pairs of the domain, by number, for Qp::Open(). Null:
-  // there is none, or it is about to go.
+  // The target queue pairs of the domain, by number, for Qp::Open(). Null: it
+  // does not exist, or is being destroyed.
   void AddTarget(uint32_t number, const std::weak_ptr<Qp>& qp);
   void RemoveTarget(uint32_t number);
   std::shared_ptr<Qp> FindTarget(uint32_t number);

@@ -3,9 +3,9 @@
 // The identity of the RNICs of a process: names, addresses, MACs, GUIDs, GID
 // tables.
 //
-// The preload renders this into sysfs, the provider answers verbs queries with
-// it and puts it on the wire, the command line checks it before it starts a
-// program. All three read the same text with the same code, so they cannot
+// The preload renders it into sysfs, the provider answers verbs queries with it
+// and uses it on the wire, and the command checks it before it starts a
+// program. All three parse the same text with the same code, so they cannot
 // disagree. Plain C11, libc only, because the preload may link nothing else.
 //
 // The text (URNIC_PORTS):
@@ -29,12 +29,12 @@
 //          | "net_" DRIVER ["," ARGS]            a DPDK virtual device
 //          | "ring:" NAME (":a" | ":b")          an end of a local ring
 //
-// A SPEC says what is wrong with the port's wire on purpose. Its words are read
-// where it is used (transport/impair/fault_spec.h); they hold no "|" or ";".
+// A SPEC describes deliberate faults of the port's wire. It is parsed where it
+// is used (transport/impair/fault_spec.h) and contains no "|" or ";".
 //
-// Fields come in any order, without white space but that in a ROUTE. DPDK
-// device strings hold commas and equal signs but neither "|" nor ";", hence
-// these separators. Two entries may not name the same DEV, except "loop".
+// Fields come in any order. Only a ROUTE contains white space. DPDK device
+// strings contain commas and equal signs but neither "|" nor ";", hence these
+// separators. Two entries may not name the same DEV, except "loop".
 //
 // Thread: every function is safe from any thread and keeps no state. Nothing
 // allocates. struct urnic_device_identity is about 3 KB: an array of them
@@ -55,11 +55,11 @@ extern "C" {
 #define URNIC_MAX_ADDRS 16
 //= IEEE 802.1Q 9.6: 0 is no VLAN, 4095 is reserved
 #define URNIC_MAX_VLAN 4094
-// Of the configuration; more come by `urnic route`.
+// In the configuration; `urnic route` can add more.
 #define URNIC_MAX_ROUTES 16
-// Bytes of a SPEC, with the terminator.
+// Size of a SPEC in bytes, with the terminator.
 #define URNIC_MAX_FAULT 256
-// The P_Key table: the default one and those of the fields.
+// Size of the P_Key table: the default one and those of the fields.
 #define URNIC_MAX_PKEYS 16
 #define URNIC_PKEY_DEFAULT 0xffff
 // Linux's order: the link-local GID, then the addresses, each as RoCE v1 and
@@ -73,13 +73,13 @@ extern "C" {
 #define URNIC_PORT_MTU_MIN 352
 #define URNIC_PORT_MTU_MAX 9000
 #define URNIC_PORT_MTU_VIRTUAL 4200
-// A physical network whose MTU is unknown: a switch drops larger frames
-// without a word.
+// For a physical network whose MTU is unknown: a switch drops larger frames
+// silently.
 #define URNIC_PORT_MTU_PHYSICAL 1500
 
-// What sysfs and the verbs queries both answer, so it is said once. The rate is
-// IBV_SPEED 32 (EDR), IBV_WIDTH 4X: a figure for programs that want one, as the
-// speed of a software port has no other meaning.
+// Values that both sysfs and the verbs queries report. The rate is IBV_SPEED 32
+// (EDR), IBV_WIDTH 4X. A software port has no speed; the figure is for programs
+// that want one.
 #define URNIC_FW_VERSION "0.1.0"
 #define URNIC_HW_REVISION 1
 #define URNIC_PORT_RATE_TEXT "100 Gb/sec (4X EDR)"
@@ -124,7 +124,7 @@ struct urnic_device_identity {
   int mac_is_port;              // "mac=port" was given
   uint32_t vlan;                // of its frames; 0: they are untagged
   uint32_t mtu;                 // bytes of an IP packet on this port, now
-  int mtu_is_given;             // "mtu=" was given: more there will never be
+  int mtu_is_given;             // "mtu=" was given: the MTU never exceeds it
   uint32_t num_addresses;
   struct urnic_ip_address addresses[URNIC_MAX_ADDRS];
   uint32_t num_routes;
@@ -135,24 +135,24 @@ struct urnic_device_identity {
   uint32_t num_pkeys;  // at least 1
   // The default P_Key, then as given. Bit 15: full member.
   uint16_t pkeys[URNIC_MAX_PKEYS];
-  // A row of urnic_device_kinds[] in the library that parsed this. At the end,
-  // and not for another library: the preload and the provider exchange this
+  // A row of urnic_device_kinds[] in the library that parsed this. Last, and
+  // not valid in another library: the preload and the provider exchange this
   // struct (preload_api.h).
   const struct urnic_device_kind* device_kind;
 };
 
-// A number for this host and network namespace: from /etc/machine-id (or the
-// host name) and the namespace's inode. Stable while both live.
+// A number for this host and network namespace, from /etc/machine-id (or the
+// host name) and the namespace's inode. Stable as long as both exist.
 uint64_t urnic_host_identity(void);
 
 // The MAC of an RNIC, 6 bytes: locally administered, and a hash of the host,
 // the device's text, its ordinal and its first address (16 bytes as in struct
-// urnic_ip_address; NULL: it has none).
+// urnic_ip_address; NULL: no address).
 void urnic_derive_mac(uint64_t host, const char* dev, int ordinal,
                       const uint8_t* address, uint8_t* mac);
 
-// One address, as in a FIELD. On a mistake returns -EINVAL, with `error` as
-// below, and leaves `out`.
+// Parses one address, as in a FIELD. On a mistake returns -EINVAL, sets `error`
+// as below, and does not change `out`.
 int urnic_ip_address_parse(const char* text, struct urnic_ip_address* out,
                            char* error, size_t error_size);
 
@@ -185,13 +185,13 @@ int urnic_device_identity_parse(const char* ports, uint64_t host,
                                 struct urnic_device_identity* devices,
                                 char* error, size_t error_size);
 
-// The same for the environment variable URNIC_PORTS and this host.
+// The same, with the environment variable URNIC_PORTS and this host.
 int urnic_device_identity_from_env(struct urnic_device_identity* devices,
                                    char* error, size_t error_size);
 
-// The largest IB MTU (256, 512, 1024, 2048 or 4096 bytes) whose packets fit a
-// port MTU with the largest headers of any transport, or 0 if none does. The
-// rule is Linux's iboe_get_mtu(), so that the peers of one network agree.
+// The largest IB MTU (256, 512, 1024, 2048 or 4096 bytes) whose packets fit the
+// port MTU with the largest headers of any transport; 0 if none fits. The rule
+// is that of Linux's iboe_get_mtu(), so that the peers of a network agree.
 uint32_t urnic_ib_mtu(uint32_t port_mtu);
 
 // "loop", "iface", "xdp", "pci", "vdev".

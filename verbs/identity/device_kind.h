@@ -1,10 +1,10 @@
 #pragma once
 
-// The kinds of device. A row says in what one kind differs from the others;
-// what is the same for all kinds is a constant where it is used
-// (verbs/control/limits.h, device_identity.h). Sysfs, the matching of devices
-// to the provider, queries, and the checks of create calls read the row, so
-// they agree. docs/design/0005 says how a kind is added.
+// The kinds of device. A row holds what differs between kinds. What all kinds
+// share is a constant where it is used (verbs/control/limits.h,
+// device_identity.h). Sysfs, the matching of devices to the provider, queries,
+// and the checks of create calls all read the row, so they agree.
+// docs/design/0005 says how a kind is added.
 //
 // Plain C11, libc only, because the preload reads it.
 //
@@ -26,8 +26,8 @@ enum {
   URNIC_SERVICE_XRC_TARGET = 1 << 4,
 };
 
-// How many objects a device has at most. Queries report these numbers, and
-// creating one more fails with ENOMEM.
+// The maximum numbers of objects of a device. Queries report them; creating one
+// more fails with ENOMEM.
 struct urnic_device_limits {
   uint32_t max_qps;  // at most kMaxQueuePairs (transport/base/numbers.h)
   uint32_t max_cqs;
@@ -38,7 +38,7 @@ struct urnic_device_limits {
 };
 
 struct urnic_device_kind {
-  // "urnic" in "urnic0": at most 14 letters, and no other kind's.
+  // "urnic" in "urnic0": at most 14 letters, unique among the kinds.
   const char* name_prefix;
   // As the kernel shows it: "1: CA" for the transports of IBTA, "4: RNIC" for
   // iWARP. libibverbs derives ibv_device::transport_type from it.

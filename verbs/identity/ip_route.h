@@ -6,11 +6,11 @@
 //   PREFIX = IP "/" LEN | IP | "default"
 //
 // with one blank between two words, and each word at most once. PREFIX has no
-// bits beyond LEN; without LEN it is one host. "via": the router, which may be
-// of the other family; without it the destinations themselves are on the link.
-// "default" is of the family of the router, or else of "src". "metric": 0 to
-// 999999999, 0 where it is missing; of routes with equal prefixes the smallest
-// is used. "src": the address of ours to prefer.
+// bits set beyond LEN; without LEN it is one host. "via": the router, which may
+// be of the other family. Without it, the destinations are on the link.
+// "default" has the family of the router, or else of "src". "metric": 0 to
+// 999999999, default 0; of routes with equal prefixes, the one with the
+// smallest metric is used. "src": the preferred local address.
 //
 // Plain C11. Any thread; keeps no state and allocates nothing.
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Slices of a text that another owner keeps; never copied. Private to the
-// parsers of this folder. Plain C11.
+// Slices of a text that the caller owns; the text is never copied. Private to
+// the parsers of this folder. Plain C11.
 
 #include <ctype.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static inline struct slice slice_take_until(struct slice* rest,
   return head;
 }
 
-// Digits only, at most nine: strtoul would accept signs and blanks.
+// Only digits, at most nine: strtoul would also accept signs and blanks.
 static inline int slice_to_number(struct slice s, uint32_t* out) {
   if (s.len == 0 || s.len > 9) return 0;
   uint32_t value = 0;

@@ -1,8 +1,8 @@
 #pragma once
 
 // A write past RLIMIT_FSIZE raises SIGXFSZ, which ends a program that does not
-// expect it. What the RNIC writes to files in a program must fail with EFBIG
-// instead. Four system calls: not for the packet path.
+// expect it. When the RNIC writes to a file inside a program, the write must
+// fail with EFBIG instead. Four system calls: not for the packet path.
 
 #include <pthread.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 struct urnic_file_size_signal {
-  sigset_t mask;  // of the thread, before
+  sigset_t mask;  // the thread's mask before
   int was_pending;
 };
 
@@ -36,7 +36,8 @@ static inline void urnic_file_size_signal_off(
   before->was_pending = urnic_file_size_signal_pending();
 }
 
-// Takes away one that has come since, and lets others through. Keeps errno.
+// Removes a signal that arrived since then, and unblocks later ones. Keeps
+// errno.
 static inline void urnic_file_size_signal_back(
     const struct urnic_file_size_signal* before) {
   if (!before->was_pending && urnic_file_size_signal_pending()) {
@@ -44,8 +45,8 @@ static inline void urnic_file_size_signal_back(
     sigemptyset(&signal);
     sigaddset(&signal, SIGXFSZ);
     const struct timespec now = {0, 0};
-    // sigtimedwait(), which would be a cancellation point. It is pending, so
-    // this does not fail.
+    // Not sigtimedwait(), which would be a cancellation point. The signal is
+    // pending, so this does not fail.
     syscall(SYS_rt_sigtimedwait, &signal, NULL, &now, _NSIG / 8);
   }
   pthread_sigmask(SIG_SETMASK, &before->mask, NULL);

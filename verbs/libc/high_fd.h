@@ -1,8 +1,8 @@
 #pragma once
 
-// Where the RNIC's own descriptors live in a program that did not ask for them:
-// above the numbers that programs count on (0 to 2 by meaning, the next by
-// "the lowest that is free", and small tables indexed by descriptor).
+// Keeps the RNIC's own descriptors out of the way of a program that does not
+// know of them: above the numbers that programs rely on (0 to 2 by meaning, the
+// next by "the lowest free one", and small tables indexed by descriptor).
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -14,9 +14,9 @@ extern "C" {
 #define URNIC_HIGH_FD_MIN 200
 
 // Returns the same file under a number of at least URNIC_HIGH_FD_MIN,
-// close-on-exec, and closes `fd`. Returns `fd` itself if it is high already or
-// negative (then errno stays as it is), or where the descriptor limit leaves no
-// room: a low number works as well. Any thread.
+// close-on-exec, and closes `fd`. Returns `fd` itself if it is already high or
+// negative (errno is unchanged), or if the descriptor limit leaves no room: a
+// low number also works. Any thread.
 static inline int urnic_move_fd_high(int fd) {
   if (fd < 0 || fd >= URNIC_HIGH_FD_MIN) return fd;
   const int high = fcntl(fd, F_DUPFD_CLOEXEC, URNIC_HIGH_FD_MIN);

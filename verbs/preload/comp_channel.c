@@ -80,7 +80,7 @@ static int push(int channel_fd, uint64_t cq_handle) {
   if (channel == NULL) return -EBADF;
   int saved_errno = errno;
   int rc = 1;
-  // Not past the waiting ones, or they could wait for ever.
+  // Not past the waiting ones, or they could wait forever.
   if (channel->waiting.count > 0 || !write_whole(channel, &cq_handle, 1)) {
     rc = urnic_event_set_add(&channel->waiting, cq_handle);
     // First told, then tried once more: a reader that empties the pipe after

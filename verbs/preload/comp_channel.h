@@ -1,8 +1,8 @@
 #pragma once
 
-// Completion channels: a pipe whose read end is the program's, so that poll,
-// epoll, O_NONBLOCK and read(8) are the kernel's own; events that do not fit
-// wait in a set. preload_api.h says what push and drop promise.
+// Completion channels. The program has the read end of a pipe, so poll, epoll,
+// O_NONBLOCK and reads of 8 bytes are the kernel's own. Events that do not fit
+// into the pipe wait in a set. preload_api.h specifies push and drop.
 
 #include <stdint.h>
 

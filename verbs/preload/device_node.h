@@ -1,6 +1,6 @@
 #pragma once
 
-// The device nodes that are not there: how they look, and how they open.
+// The emulated device nodes: their attributes, and how to open them.
 
 #include <sys/stat.h>
 
@@ -12,11 +12,11 @@ struct statx;
 #define URNIC_RDMA_CM_MAJOR 10
 #define URNIC_RDMA_CM_MINOR 58
 
-// Which node: the ordinal of an RNIC for its uverbsN, or this for rdma_cm.
+// The node: the ordinal of an RNIC for its uverbsN, or this for rdma_cm.
 #define URNIC_NODE_RDMA_CM 1000
 
-// The descriptor, or -1 with errno. Only O_CLOEXEC and O_NONBLOCK of `flags`
-// matter.
+// Returns the descriptor, or -1 with errno. Only O_CLOEXEC and O_NONBLOCK of
+// `flags` have an effect.
 int urnic_node_open(int node, int flags);
 // As access(2): everything but execution is allowed.
 int urnic_node_access(int mode);

@@ -12,7 +12,7 @@ extern "C" {
 struct urnic_event_set {
   uint64_t* slots;    // open addressing; 0 is empty, UINT64_MAX deleted
   uint32_t capacity;  // power of two, or 0
-  uint32_t used;      // slots that are not empty, deleted ones included
+  uint32_t used;      // slots that are not empty, including deleted ones
   uint32_t count;     // handles held
 };
 
@@ -20,10 +20,10 @@ struct urnic_event_set {
 int urnic_event_set_add(struct urnic_event_set* set, uint64_t handle);
 // 1 removed, 0 was not there.
 int urnic_event_set_remove(struct urnic_event_set* set, uint64_t handle);
-// Copies up to `max` handles out and returns how many; they stay in the set.
+// Copies up to `max` handles and returns how many; they stay in the set.
 uint32_t urnic_event_set_peek(const struct urnic_event_set* set, uint64_t* out,
                               uint32_t max);
-// Gives the memory back; the set is empty and usable.
+// Frees the memory; the set is empty and usable.
 void urnic_event_set_clear(struct urnic_event_set* set);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 #pragma once
 
-// The library is compiled with hidden visibility; only what has this mark
-// shows.
+// The library is compiled with hidden visibility; only symbols with this mark
+// are exported.
 #define URNIC_EXPORT __attribute__((visibility("default")))

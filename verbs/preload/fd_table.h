@@ -1,15 +1,14 @@
 #pragma once
 
-// Which descriptors of the process are ours.
+// Knows which descriptors of the process are ours.
 //
-// A program can close or replace a descriptor by roads that are not watched
+// A program can close or replace a descriptor in ways that are not intercepted
 // (dup2, close_range, a raw system call), and a child inherits descriptors that
-// mean nothing there. So an entry is a hint that is believed only while the
-// descriptor still is the same inode: every pipe has its own.
+// mean nothing there. So an entry is only a hint. It is valid as long as the
+// descriptor has the same inode; every pipe has its own inode.
 //
-// Objects are never given back to malloc, only to a list for reuse: a thread
-// that still holds a pointer reads stale but valid memory and finds out under
-// the object's lock.
+// Objects are never freed, only put on a list for reuse. A thread with an old
+// pointer reads stale but valid memory, and notices under the object's lock.
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,7 +29,7 @@ struct urnic_fd_object {
   int fd;           // the program's descriptor
   dev_t dev;        // identity of the pipe behind it
   ino_t ino;
-  pid_t owner;  // a vfork child shares this memory: not its to free
+  pid_t owner;  // a vfork child shares this memory and must not free it
   int device;   // UVERBS, RDMA_CM: which node (device_node.h)
   struct urnic_fd_object* next_free;
 
@@ -40,7 +39,7 @@ struct urnic_fd_object {
   // RDMA_CM only.
   void* file;      // the provider's
   unsigned users;  // commands under way; under `lock`
-  int closed;      // by the program; the last user frees; under `lock`
+  int closed;      // closed by the program: the last user frees; under `lock`
   int ready;       // events wait; under `lock`
   // NULL, or whether the object may be freed now; else it frees itself later.
   int (*on_free)(struct urnic_fd_object* object);
@@ -52,23 +51,26 @@ struct urnic_fd_object {
 
 // A new object for the open pipe end `fd`, or NULL with errno.
 struct urnic_fd_object* urnic_fd_object_new(int kind, int fd);
-// One more descriptor for the pipe whose end is `fd`, open for both directions,
-// with O_NONBLOCK of its own if `flags` has it. -1 with errno.
+// Another descriptor for the pipe whose end is `fd`, open for both directions.
+// It has its own O_NONBLOCK, set if `flags` has it. -1 with errno.
 int urnic_fd_open_both_ends(int fd, int flags);
-// That, never blocking: it writes events, takes them back, and keeps a reader
-// in being, so that no write ever raises SIGPIPE.
+// The same, non-blocking. It writes events and takes them back. It is also a
+// reader, so that no write raises SIGPIPE.
 int urnic_fd_open_own_end(int fd);
-// Makes the object findable; one that was there was closed unseen and goes.
-// 0, -ENOMEM, or -EMFILE for a descriptor beyond the table (1 Mi).
+// Publishes the object. An older object in its place was closed without our
+// notice, and is released. 0, -ENOMEM, or -EMFILE for a descriptor beyond the
+// table (1 Mi).
 int urnic_fd_publish(struct urnic_fd_object* object);
-// Is descriptor `fd` still the object's pipe? Keeps errno. Programs that close
-// everything close our private descriptors as well, and the numbers come back.
+// Whether descriptor `fd` is still the object's pipe. Keeps errno. Programs
+// that close all descriptors also close our private ones, and their numbers are
+// reused.
 int urnic_fd_is_same(const struct urnic_fd_object* object, int fd);
-// Makes it unfindable. False if another thread was faster.
+// Withdraws it from the table. False if another thread was faster.
 int urnic_fd_unpublish(struct urnic_fd_object* object);
-// Releases all that an object holds but `fd` itself. It must not be published.
+// Releases everything that an object holds except `fd`. REQUIRES: it is not
+// published.
 void urnic_fd_object_free(struct urnic_fd_object* object);
-// In a forked child: none of the inherited descriptors is ours.
+// For a forked child: none of the inherited descriptors is ours.
 void urnic_fd_forget_all(void);
 
 #define URNIC_FD_ROW_BITS 10
@@ -78,8 +80,8 @@ typedef _Atomic(struct urnic_fd_object*) urnic_fd_slot;
 extern _Atomic(urnic_fd_slot*) urnic_fd_rows[URNIC_FD_ROWS];
 extern atomic_int urnic_fd_any;
 
-// The object believed to be behind `fd`, unchecked. A load and a branch while
-// the process has none.
+// The object that `fd` had when it was published, unchecked. A load and a
+// branch while the process has no objects.
 static inline struct urnic_fd_object* urnic_fd_hint(int fd) {
   if (!atomic_load_explicit(&urnic_fd_any, memory_order_acquire)) return NULL;
   if ((unsigned)fd >= URNIC_FD_ROWS * URNIC_FD_ROW_SIZE) return NULL;
@@ -90,5 +92,5 @@ static inline struct urnic_fd_object* urnic_fd_hint(int fd) {
                               memory_order_acquire);
 }
 
-// The same, checked: the descriptor still is what it was. Keeps errno.
+// The same, but only if `fd` is still that object's pipe. Keeps errno.
 struct urnic_fd_object* urnic_fd_find(int fd, int kind);

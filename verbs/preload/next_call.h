@@ -1,14 +1,13 @@
 #pragma once
 
-// The functions that this library stands in front of, as the next library has
-// them: another preloaded one, or libc. For passing on what a program calls,
-// and for nothing else: what this library calls for itself goes to libc
-// (libc_call.h).
+// The functions that this library intercepts, in the next library: another
+// preloaded one, or libc. Only for passing on a program's calls. This library's
+// own calls go to libc (libc_call.h).
 //
-// They are looked up all together by the first call of any of them, which is
-// during program start in practice: a look-up takes the loader's lock and would
-// not be safe later, in signal handlers or in the child of a threaded program.
-// There is no constructor that could do it: the library must be inert.
+// The first call of any of them looks up all. In practice that is during
+// program start. A look-up takes the loader's lock, so it would not be safe
+// later, in signal handlers or in the child of a threaded program. A
+// constructor must not do it, because the library must be inert.
 
 #include <dirent.h>
 #include <signal.h>
@@ -24,8 +23,8 @@ typedef int (*urnic_dirent_compare)(const struct dirent**,
                                     const struct dirent**);
 typedef void (*urnic_plain_handler)(int);
 
-// URNIC_NEXT(result, name, arguments). The ...64 twins of the stat and dirent
-// functions are the same on 64-bit machines and go through these.
+// URNIC_NEXT(result, name, arguments). The ...64 variants of the stat and
+// dirent functions are the same on 64-bit machines and use these.
 #define URNIC_NEXT_FUNCTIONS(URNIC_NEXT)                                    \
   URNIC_NEXT(int, open, (const char*, int, ...))                            \
   URNIC_NEXT(int, open64, (const char*, int, ...))                          \

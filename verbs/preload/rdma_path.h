@@ -1,6 +1,6 @@
 #pragma once
 
-// Which paths are answered here, and by what.
+// The paths that are emulated, and how.
 //
 //   /sys/class/infiniband*     the rendered tree
 //   /sys/class/misc/rdma_cm*   the rendered tree
@@ -13,7 +13,7 @@
 // recognized.
 
 enum urnic_path_kind {
-  URNIC_PATH_OTHER,   // none of the above: libc's own business
+  URNIC_PATH_OTHER,   // none of the above: left to libc
   URNIC_PATH_TREE,    // `path` says where it really is
   URNIC_PATH_NODE,    // the node `device`; `path` is its listing
   URNIC_PATH_ABSENT,  // RDMA, but there is nothing: ENOENT
@@ -24,12 +24,12 @@ struct urnic_rdma_path {
   char path[768];
 };
 
-// A cheap look that every file operation of the program goes through. Not
-// inline: libc's headers promise the compiler that paths are never NULL, and
-// programs that break the promise deserve EFAULT and not a crash.
+// A cheap check in every file operation of the program. Not inline: libc's
+// headers tell the compiler that paths are never NULL. A program that passes
+// NULL must get EFAULT and not crash.
 int urnic_may_be_rdma(const char* path);
 
-// The answer for a path that may be RDMA. Renders the tree if it is. `dirfd`
+// Resolves a path that may be RDMA. Renders the tree if it is. `dirfd`
 // as in openat(2). Keeps errno.
 enum urnic_path_kind urnic_rdma_resolve(int dirfd, const char* path,
                                         struct urnic_rdma_path* out);

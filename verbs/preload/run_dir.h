@@ -4,13 +4,14 @@
 //
 //   <place>/urnic-<pid namespace>-<pid>-<start time>
 //
-// in the first place that takes it: $XDG_RUNTIME_DIR, $TMPDIR, /tmp,
+// in the first of these places that works: $XDG_RUNTIME_DIR, $TMPDIR, /tmp,
 // /run/user/<uid>, /dev/shm. (A variable counts if it is an absolute path.)
 //
-// The name tells every other process of the user, without opening anything,
-// whether the owner is gone: a pid alone comes back, and containers that share
-// /tmp count their pids apart. Readable by all, as sysfs is: a program may give
-// up root after it has listed the devices. Not for hot paths; any thread.
+// From the name alone, every other process of the user can tell whether the
+// owner is dead. A pid alone is not enough: pids are reused, and containers
+// that share /tmp have separate pids. Readable by all, like sysfs: a program
+// may give up root after it has listed the devices. Not for hot paths; any
+// thread.
 
 #include <stddef.h>
 
@@ -21,24 +22,25 @@ extern "C" {
 #define URNIC_RUN_DIR_PLACES \
   "$XDG_RUNTIME_DIR, $TMPDIR, /tmp, /run/user/<uid> or /dev/shm"
 
-// Makes this process's directory, empty, and writes its path to `path`. What
-// was left by an earlier program of the same process (exec keeps the pid) is
-// removed first. 0, or -errno when no place allows it.
+// Creates this process's directory, empty, and writes its path to `path`. First
+// removes the directory of an earlier program of the same process (exec keeps
+// the pid). Returns 0, or -errno if no place works.
 int urnic_run_dir_make(char* path, size_t size);
 
-// Removes the directory with all it holds; symbolic links are not followed.
+// Removes the directory with all its contents; does not follow symbolic links.
 void urnic_run_dir_remove(const char* path);
 
-// Looks through the places for directories of this user whose process is gone,
-// and removes them if `remove` is set; and for the empty ones that DPDK made
-// under earlier uRNICs (<runtime directory>/dpdk/urnic<pid>). Returns how many
-// there were.
+// Searches the places for directories of this user whose process is dead, and
+// for the empty ones that DPDK created in earlier releases of uRNIC (<runtime
+// directory>/dpdk/urnic<pid>). Removes them if `remove` is set. Returns how
+// many there were.
 int urnic_run_dir_sweep(int remove);
 
-// Calls `visit` for each directory whose process lives, of this user or, for
-// root, of any, also in /run/user/<uid> of another; `pid` as that process's own
-// pid namespace counts. Where another user's $XDG_RUNTIME_DIR or $TMPDIR is
-// something else, nobody can know it.
+// Calls `visit` for each directory whose process is alive: those of this user
+// or, for root, of all users, including /run/user/<uid> of others. `pid` is the
+// one in that process's own pid namespace. Directories in another user's
+// $XDG_RUNTIME_DIR or $TMPDIR are not found, because those variables are not
+// known here.
 void urnic_run_dir_visit(void (*visit)(void* context, const char* path,
                                        unsigned long long pid),
                          void* context);

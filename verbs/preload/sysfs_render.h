@@ -1,7 +1,7 @@
 #pragma once
 
-// The files that the kernel would show for RDMA devices, as far as libibverbs,
-// perftest, UCX and pyverbs read them. README.md lists what is left out, and
+// The files that the kernel would show for RDMA devices, if libibverbs,
+// perftest, UCX or pyverbs reads them. README.md lists what is left out, and
 // why a missing file is better than a wrong one.
 
 #include "verbs/identity/device_identity.h"
@@ -12,9 +12,9 @@ int urnic_sysfs_render(const char* root,
                        const struct urnic_device_identity* devices,
                        int num_devices);
 
-// Writes the GID table of one of them, with `count` indices, anew: a reader of
-// a file finds the old or the new content. 0 or -errno; then some files may be
-// new already.
+// Rewrites the GID table of one device, with `count` indices. A reader of a
+// file sees either the old or the new content. 0, or -errno; then some files
+// may already be new.
 int urnic_sysfs_set_gids(const char* root, uint32_t count,
                          const struct urnic_device_identity* device);
 

@@ -1,26 +1,27 @@
 #pragma once
 
-// When this process's devices come into being: on the first touch of an RDMA
-// path, from URNIC_PORTS, once. Removed at exit. A forked child has none until
-// it touches such a path itself, because its parent may exit first.
+// The tree with this process's devices. It is created from URNIC_PORTS when the
+// program first accesses an RDMA path, and removed at exit. A forked child has
+// no tree until it accesses such a path itself, because its parent may exit
+// first.
 
 #include <stddef.h>
 
-// Does URNIC_PORTS name any port? If not, this library changes nothing.
+// Whether URNIC_PORTS names a port. If not, this library changes nothing.
 int urnic_tree_wanted(void);
 
-// The directory that stands for "/" (see run_dir.h), rendered if need be; NULL
-// when it cannot be, or when the program has a libibverbs that would not load
-// our provider, after a message on stderr that says why. Keeps errno.
+// The directory that represents "/" (see run_dir.h), rendered if necessary.
+// NULL if it cannot be rendered, or if the program has a libibverbs that would
+// not load our provider; a message on stderr says why. Keeps errno.
 const char* urnic_tree_root(void);
 
-// Shows other GIDs of a device, whose name counts. 0 or -errno; -ENOENT:
-// nothing is rendered.
+// Shows the new GIDs of a device, which is found by its name. 0 or -errno;
+// -ENOENT: nothing is rendered.
 struct urnic_device_identity;
 int urnic_tree_set_gids(const struct urnic_device_identity* device);
 
 // Shows the state of the port of the device with this name. As above.
 int urnic_tree_set_port_active(const char* device, int active);
 
-// How many devices there are; 0 before urnic_tree_root() succeeded.
+// The number of devices; 0 before urnic_tree_root() has succeeded.
 int urnic_tree_num_devices(void);

@@ -19,12 +19,12 @@ class AsyncEvents {
   // Makes the pipe. 0 or an errno.
   int Open();
 
-  // The end to read, for ibv_context.async_fd: the caller closes it.
+  // The read end, for ibv_context.async_fd. The caller closes it.
   int read_fd() const { return read_fd_; }
 
   // Adds an event about `element` (the address of an object, or a port). Any
-  // thread; never waits. False if there is no room, which takes 65536 events
-  // that have not been read.
+  // thread; never waits. False: there is no room, because 65536 events have not
+  // been read.
   bool Push(uint64_t element, uint32_t type);
 
   // Removes the events about `element` that have not been read, and returns how
@@ -35,7 +35,7 @@ class AsyncEvents {
   bool Write(const void* events, size_t bytes);
 
   int read_fd_ = -1;
-  // Both ends once more, never blocking, whatever the program does to its own.
+  // Both ends again, always non-blocking, whatever the program does to its own.
   int own_fd_ = -1;
   std::mutex drop_mutex_;
 };

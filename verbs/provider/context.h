@@ -19,7 +19,7 @@ class Context final : public control::EventSink {
  public:
   explicit Context(std::shared_ptr<control::Device> device)
       : device_(std::move(device)) {}
-  // Destroys what the program has left, as the kernel does when the device's
+  // Destroys the remaining objects, as the kernel does when the device's
   // descriptor is closed.
   ~Context();
 
@@ -32,7 +32,7 @@ class Context final : public control::EventSink {
   control::Device& device() { return *device_; }
   AsyncEvents& events() { return events_; }
 
-  // What is created must be known, so that it can be destroyed. Any thread.
+  // Keeps track of objects, so that they can be destroyed. Any thread.
   template <typename T>
   void Add(T* object) {
     std::lock_guard lock(mutex_);

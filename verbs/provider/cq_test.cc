@@ -163,7 +163,7 @@ TEST_F(CqTest, AQueueThatIsBeingDestroyedRaisesNoEvent) {
 }
 
 TEST_F(CqTest, WrongModerationIsRefused) {
-  EXPECT_EQ(Moderate(2, 0), EINVAL) << "an event might wait for ever";
+  EXPECT_EQ(Moderate(2, 0), EINVAL) << "an event might wait forever";
   ibv_modify_cq_attr attr = {};
   attr.attr_mask = 1u << 5;
   EXPECT_EQ(ibv_modify_cq(cq(), &attr), EINVAL);

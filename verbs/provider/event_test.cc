@@ -262,7 +262,7 @@ TEST_F(EventTest, SqDrainedIsReportedWhenAskedFor) {
 TEST_F(EventTest, AQueueThatDrainsDoesSoBeforeItGoesOn) {
   for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC}) {
     for (const ibv_qp_state out : {IBV_QPS_RESET, IBV_QPS_ERR}) {
-      // There is no receive yet: RC waits for the peer, for ever.
+      // There is no receive yet: RC waits for the peer, forever.
       PairOptions options;
       options.type = type;
       Pair pair(device_, options);

@@ -19,7 +19,7 @@
 #include "verbs/provider/testing/own_program.h"
 #include "verbs/provider/testing/verbs_pair.h"
 
-// The children end in the middle of things: what they leave is no leak.
+// The children end in the middle of their work: what they leave is not a leak.
 extern "C" int __lsan_is_turned_off() { return 1; }
 
 namespace urnic {

@@ -1,17 +1,18 @@
 #pragma once
 
-// The RNIC of a forked child. DPDK starts once with its static data, its memory
-// is shared with the parent and its threads are the parent's, so this library
-// is dead in a child of the process that has used it (verbs/control/
-// fork_guard.h). The child that opens a device, as a daemon does, loads the
-// library a second time instead, from a copy in memory (the loader would take
-// the same file for the same library): with static data, threads and memory of
-// its own. What the child has inherited stays dead; what it opens is the
-// copy's.
+// The RNIC of a forked child. DPDK can start only once with its static data,
+// its memory is shared with the parent, and its threads belong to the parent.
+// So this library is dead in the child of a process that has used it
+// (verbs/control/ fork_guard.h). A child that opens a device, as a daemon does,
+// loads the library a second time, from a copy in memory (for the loader, the
+// same file would be the same library). The copy has its own static data,
+// threads and memory. Inherited objects stay dead; objects that the child opens
+// belong to the copy.
 //
-// The bytes of the copy are those of this library's file as it was loaded, kept
-// mapped: a daemon may have closed every descriptor, changed its root or its
-// directory since, or the file may be another. It needs /proc, as DPDK does.
+// The bytes of the copy are those of this library's file when it was loaded.
+// They stay mapped, because a daemon may since have closed every descriptor or
+// changed its root or directory, and the file may have been replaced. The copy
+// needs /proc, as DPDK does.
 
 #include <infiniband/verbs.h>
 
@@ -26,18 +27,18 @@ struct Entry {
   const urnic_rdma_cm_device* rdma_cm;
 };
 
-// What a copy shows, by this name, and nothing else.
+// The only symbol that a copy is used through, by this name.
 #define URNIC_PROVIDER_ENTRY urnic_provider_entry_v1
 extern "C" const Entry URNIC_PROVIDER_ENTRY;
 
-// While this library is loaded: keeps its file for copies. True if it is such a
-// copy itself: then it is not registered, and what the parent has open is left
-// alone.
+// Call it while this library is being loaded: keeps its file for copies. True
+// if this is such a copy itself. Then it is not registered, and objects of the
+// parent are left alone.
 bool KeepOrBeFreshCopy();
 
-// The copy that serves this forked child, loaded by the first call; nullptr if
-// that failed, from then on and with a sentence on stderr. Some 10 ms and 7 MB.
-// Any thread, also of a child that was forked in the middle of this.
+// The copy that serves this forked child, loaded by the first call. nullptr if
+// that failed, also from later calls, after a message on stderr. Takes about 10
+// ms and 7 MB. Any thread, also in a child that was forked during such a call.
 const Entry* FreshCopy();
 
 }  // namespace urnic::provider

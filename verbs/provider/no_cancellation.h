@@ -1,16 +1,16 @@
 #pragma once
 
-// Verbs are no cancellation points (pthread_cancel): a thread that ended inside
-// of one would take the engine's token, or a lock, with it. What the plugin
-// itself calls is made none in no_cancellation.cc; this is for what libc does
-// inside, as in its streams.
+// Verbs are not cancellation points (pthread_cancel): a thread that ended
+// inside a verb would still hold the engine's token or a lock.
+// no_cancellation.cc covers the plugin's own calls. This class covers calls
+// inside libc, for example in its streams.
 
 #include <pthread.h>
 
 namespace urnic::provider {
 
-// While it lives, its thread is not cancelled. 18 ns (glibc 2.36, two atomic
-// operations): too much for each poll, nothing beside a system call.
+// While it exists, its thread is not cancelled. 18 ns (glibc 2.36, two atomic
+// operations): too much for each poll, but little compared with a system call.
 class NoCancellation {
  public:
   NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The objects that a program holds pointers to: libibverbs' struct first, then
-// ours. The casts between the two live here and nowhere else.
+// The objects to which a program holds pointers: libibverbs' struct first, then
+// ours. Only this file casts between the two.
 
 #include <atomic>
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace urnic::provider {
 
 class Context;
 
-// The number in an enum that a program has filled in: it may be none of the
-// enum's, and then must not be read as one.
+// The number in an enum that a program has set. It may be outside the enum's
+// range, and then must not be read as an enum.
 template <typename Enum>
 inline uint32_t Number(const Enum& value) {
   static_assert(sizeof(value) == sizeof(uint32_t));
@@ -32,7 +32,7 @@ inline uint32_t Number(const Enum& value) {
   return number;
 }
 
-// A promise of the program: what is created in it is used by one thread.
+// The program promises that one thread uses all objects of this domain.
 struct ThreadDomain {
   ibv_td td = {};
   Context* context = nullptr;
@@ -71,7 +71,7 @@ class ProgramAllocator final : public control::QueueAllocator {
   void* context_;
 };
 
-// A protection domain, or a parent domain: another name for one, with a thread
+// A protection domain, or a parent domain: an alias of one, with a thread
 // domain and allocators.
 struct ProtectionDomain {
   ibv_pd pd = {};
@@ -80,7 +80,7 @@ struct ProtectionDomain {
   ProtectionDomain* parent = nullptr;
   ThreadDomain* thread_domain = nullptr;
   std::unique_ptr<ProgramAllocator> allocator;
-  std::atomic<int> users = 0;  // of this name, parent domains included
+  std::atomic<int> users = 0;  // of this alias, with parent domains
 
   control::Pd& control() { return parent != nullptr ? *parent->own : *own; }
   static ProtectionDomain* From(ibv_pd* pd) {
@@ -135,25 +135,25 @@ struct SharedReceiveQueue {
 };
 
 struct alignas(64) CompletionQueueHandle {
-  // An extended one begins like a plain one, and may be used as one.
+  // An extended CQ starts like a plain one, and can be used as one.
   union {
     ibv_cq_ex extended = {};
     ibv_cq cq;
   };
   Context* context = nullptr;
   std::unique_ptr<control::Cq> control;
-  // The engine of the device, at hand for each poll.
+  // The engine of the device, for each poll.
   Engine* engine = nullptr;
   int channel_fd = -1;
-  // Events that the program will read, or has; written under the engine's
+  // Events that the program has read or will read; written under the engine's
   // token.
   std::atomic<uint32_t> comp_events = 0;
   std::atomic<uint32_t> async_events = 0;
 
-  // Extended ones only. The completion between start_poll and end_poll; the
-  // lock is held from the one to the other, by the program's threads against
-  // each other: nothing else waits for it.
-  ProtectionDomain* domain = nullptr;  // the parent domain it was made in
+  // Extended CQs only. The completion between start_poll and end_poll. The lock
+  // is held from the one to the other. It only excludes other threads of the
+  // program; nothing else waits for it.
+  ProtectionDomain* domain = nullptr;  // the parent domain it was created in
   control::SpinLock batch_lock_storage;
   control::SpinLock* batch_lock = nullptr;  // null: single-threaded
   ibv_wc current = {};
@@ -182,11 +182,11 @@ struct MemoryWindow {
   }
 };
 
-// The list of work requests that a program builds call by call, between
-// ibv_wr_start and ibv_wr_complete; under the lock of the send queue.
+// The list of work requests that a program builds by calls between ibv_wr_start
+// and ibv_wr_complete. Under the lock of the send queue.
 struct WorkList {
   uint32_t begin = 0;            // the ring's producer index at the start
-  int error = 0;                 // the first; from then on calls do nothing
+  int error = 0;                 // the first one; later calls do nothing
   urnic_sq_wqe* last = nullptr;  // the request that setters apply to
 };
 
@@ -206,7 +206,7 @@ struct alignas(64) QueuePair {
   ~QueuePair() { LetGo(); }
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
-  // No event comes any more.
+  // No more events follow.
   void LetGo() {
     if (control != nullptr && xrc_domain != nullptr) control->Close(this);
     control.reset();

@@ -1,9 +1,9 @@
 #pragma once
 
-// The provider's operations, by file. All of them: any thread; what they answer
-// is libibverbs' contract (0 or an errno; or a pointer, nullptr with errno).
-// Programs call them through verb.h, which makes them answer EIO in a forked
-// child and sets errno whenever one fails.
+// The provider's operations, by file. Any thread. They return what libibverbs
+// expects: 0 or an errno, or a pointer (nullptr with errno). Programs call them
+// through verb.h, which makes them fail with EIO in a forked child and sets
+// errno whenever one fails.
 
 #include "absl/status/status.h"
 #include "verbs/provider/objects.h"
@@ -18,7 +18,7 @@ size_t QpExBytes();
 
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attr, size_t bytes);
-// The RNIC's clock, in nanoseconds: the one of completion timestamps.
+// The RNIC's clock in nanoseconds, which also stamps completions.
 int QueryRtValues(ibv_context* context, ibv_values_ex* values);
 int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr);
 
@@ -40,7 +40,7 @@ ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
               int access);
 // EBUSY: a memory window is bound to it.
 int DeregMr(verbs_mr* mr);
-// On failure the region is what it was.
+// On failure the region does not change.
 int ReregMr(verbs_mr* mr, int flags, ibv_pd* pd, void* address, size_t bytes,
             int access);
 ibv_mr* AllocNullMr(ibv_pd* pd);
@@ -56,8 +56,8 @@ ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr);
 // Basic ones and XRC; EOPNOTSUPP: tag matching.
 ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr);
 int GetSrqNum(ibv_srq* srq, uint32_t* number);
-// EAGAIN: the file has no domain, and no O_CREAT was said. EINVAL: it has one,
-// and O_EXCL was said. EBADF: no open file.
+// EAGAIN: the file has no domain, and O_CREAT is not set. EINVAL: it has one,
+// and O_EXCL is set. EBADF: not an open file.
 ibv_xrcd* OpenXrcd(ibv_context* context, ibv_xrcd_init_attr* attr);
 int CloseXrcd(ibv_xrcd* xrcd);
 int ModifySrq(ibv_srq* srq, ibv_srq_attr* attr, int mask);
@@ -67,8 +67,8 @@ int DestroySrq(ibv_srq* srq);
 // cq_ops.cc
 ibv_cq* CreateCq(ibv_context* context, int cqe, ibv_comp_channel* channel,
                  int comp_vector);
-// What both kinds of creation do: the queue as asked for (without events and
-// user, which are ours), or nullptr with errno.
+// Shared by both ways to create a queue. Returns the queue as requested (except
+// for events and user, which are ours), or nullptr with errno.
 CompletionQueueHandle* MakeCq(ibv_context* context, control::CqRequest request,
                               ibv_comp_channel* channel);
 int DestroyCq(ibv_cq* cq);
@@ -87,29 +87,29 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr);
 
 // poll.cc
 int PollCq(ibv_cq* cq, int entries, ibv_wc* wc);
-// The next completion into handle.current; false if there is none.
+// Puts the next completion into handle.current. False: there is none.
 bool PollOne(CompletionQueueHandle& handle);
 
 // qp_ops.cc
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr);
-// What both kinds of creation do; an XRC target has an XRC domain instead of
-// `pd`.
+// Shared by both ways to create a queue pair. An XRC target has an XRC domain
+// instead of `pd`.
 ibv_qp* MakeQp(ibv_context* context, ibv_pd* pd, ibv_xrcd* xrcd,
                ibv_qp_init_attr* attr);
-// One more name for an XRC target of the domain. EINVAL: there is no such queue
-// pair in it, or the domain is of another context. EOPNOTSUPP: masks and types
-// that are not known.
+// Opens an existing XRC target of the domain. EINVAL: the domain has no such
+// queue pair, or belongs to another context. EOPNOTSUPP: unknown masks and
+// types.
 ibv_qp* OpenQp(ibv_context* context, ibv_qp_open_attr* attr);
 int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int mask,
             ibv_qp_init_attr* init_attr);
 int DestroyQp(ibv_qp* qp);
-// There are no such options: the vendor is 0, and nothing else may be set.
+// There are no such options: the vendor is 0, and no other value can be set.
 int QueryEce(ibv_qp* qp, ibv_ece* ece);
 int SetEce(ibv_qp* qp, ibv_ece* ece);
 int AttachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid);
 int DetachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid);
-// What ibv_ah_attr says, without what RoCE has no use for.
+// The contents of ibv_ah_attr, except for fields that RoCE does not use.
 control::AddressVector VectorOf(const ibv_ah_attr& attr);
 
 // qp_ex.cc
@@ -123,9 +123,9 @@ ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr);
 // post_send: EINVAL for a state before RTS, too many SGEs, more inline bytes
 // than granted, flags or opcodes that the service does not have, a datagram
 // without address handle, and reads or atomics on a queue pair with
-// max_rd_atomic 0. (mlx5 answers ENOMEM to too many inline bytes, but
-// programs take that for a full queue and try again for ever.) EOPNOTSUPP for
-// opcodes that are not built, ENOMEM for a full queue.
+// max_rd_atomic 0. (mlx5 returns ENOMEM for too many inline bytes, but programs
+// take that for a full queue and retry forever.) EOPNOTSUPP for opcodes that
+// are not built, ENOMEM for a full queue.
 int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 // post_recv: EINVAL in state RESET, for too many SGEs and for a queue pair that
 // uses a shared queue; ENOMEM when full.
@@ -147,9 +147,10 @@ inline bool MayPost(const std::atomic<bool>& may,
          posting.engine_qp->wants_recv_doorbell();
 }
 
-// The errno of a failed control call, whose message goes to the debug log.
+// Returns the errno of a failed control call and writes its message to the
+// debug log.
 int Fail(const absl::Status& status);
-// The same through errno.
+// The same, but sets errno.
 std::nullptr_t FailNull(const absl::Status& status);
 std::nullptr_t FailNull(int error);
 

@@ -26,8 +26,8 @@ void Refuse(WorkList& list, int error) {
   list.last = nullptr;
 }
 
-// The next request of the list, with what all requests have; nullptr if there
-// is none, and then the list fails.
+// The next request of the list, with its common fields set. nullptr: there is
+// no room, and the list fails.
 urnic_sq_wqe* Begin(ibv_qp_ex* ex, uint8_t opcode) {
   QueuePair& qp = *QueuePair::From(ex);
   WorkList& list = qp.list;

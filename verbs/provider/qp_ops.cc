@@ -40,7 +40,7 @@ static_assert(IBV_QPS_SQD == int{static_cast<int>(QpState::kSqd)} &&
               IBV_QPS_ERR == int{static_cast<int>(QpState::kErr)} &&
               IBV_MIG_MIGRATED == int{control::kPathMigrated});
 
-// enum ibv_rate; what it does not name is no limit.
+// enum ibv_rate; other values mean no limit.
 uint32_t RateMbps(uint8_t code) {
   const int mbps = ibv_rate_to_mbps(static_cast<ibv_rate>(code));
   return mbps > 0 ? static_cast<uint32_t>(mbps) : 0;

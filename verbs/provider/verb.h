@@ -1,6 +1,6 @@
 #pragma once
 
-// What all operations of libibverbs' table have in common, in one place.
+// The wrapper that all operations of libibverbs' table share.
 
 #include <cerrno>
 
@@ -11,8 +11,8 @@ namespace urnic::provider {
 template <auto kOperation>
 struct VerbOf;
 
-// An operation that answers 0 or an errno. Providers that reach the kernel set
-// errno by the way, and programs have come to read it.
+// An operation that returns 0 or an errno. Providers that call the kernel also
+// set errno as a side effect, and some programs rely on it.
 template <typename... Args, int (*kOperation)(Args...)>
 struct VerbOf<kOperation> {
   static int Call(Args... args) {
@@ -22,7 +22,7 @@ struct VerbOf<kOperation> {
   }
 };
 
-// An operation that answers an object, or nullptr with errno set.
+// An operation that returns an object, or nullptr with errno set.
 template <typename Object, typename... Args, Object* (*kOperation)(Args...)>
 struct VerbOf<kOperation> {
   static Object* Call(Args... args) {
@@ -32,9 +32,9 @@ struct VerbOf<kOperation> {
   }
 };
 
-// `kOperation` as it stands in the table: in a forked child it answers EIO, and
-// whenever it fails, errno says why. Polling and posting are not called through
-// this: they do the same in branches that they have anyway.
+// `kOperation` as the table has it: in a forked child it fails with EIO, and
+// whenever it fails, it sets errno. Polling and posting do not go through this:
+// they do the same in branches that they have anyway.
 template <auto kOperation>
 inline constexpr auto* kVerb = &VerbOf<kOperation>::Call;
 

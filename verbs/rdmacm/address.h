@@ -31,8 +31,8 @@ class SocketAddress {
  public:
   SocketAddress() : storage_{} {}
 
-  // What a program gave: the family decides how many of the bytes count.
-  // Bytes beyond `bytes` read as zero; an unknown family stays as it is, with
+  // An address from a program. The family determines how many of the bytes
+  // count. Bytes beyond `bytes` read as zero. An unknown family is kept, with
   // size() 0.
   static SocketAddress FromBytes(std::span<const uint8_t> bytes);
   static SocketAddress FromGid(const wire::Gid& gid, uint16_t port,
@@ -54,7 +54,7 @@ class SocketAddress {
   // All zero (IPv4: any of 0.0.0.0/8, as in Linux).
   bool is_zero() const;
   bool is_loopback() const;
-  // Linux's "any": neither names a device.
+  // "Any" as in Linux: neither identifies a device.
   bool is_any() const { return is_zero() || is_loopback(); }
   bool is_link_local() const;  // IPv6 only
   bool is_multicast() const;

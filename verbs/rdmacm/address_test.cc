@@ -42,7 +42,7 @@ TEST_F(AddressTest, OnlyOwnAddressesCanBeBound) {
   EXPECT_EQ(host_.Bind(host_.Create(), Address("fd00::1")), 0);
   EXPECT_EQ(host_.Bind(host_.Create(), Address("0.0.0.0")), 0);
   EXPECT_EQ(host_.Bind(host_.Create(), Address("127.0.0.1")), 0);
-  // An IPv4 address in IPv6 clothes is no address of a device.
+  // An IPv4-mapped IPv6 address is not an address of a device.
   EXPECT_EQ(host_.Bind(host_.Create(), Address("::ffff:10.0.0.1")),
             EADDRNOTAVAIL);
   // Link-local addresses need to say on which link.

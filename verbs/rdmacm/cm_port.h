@@ -54,24 +54,25 @@ class CmPort final : public net::MadHandler, private cm::Sink {
     rnic_.WithToken(Run<F>, &context);
     return context.error;
   }
-  // The same, unless another thread has the token for long: false.
+  // The same, but waits only briefly. False: another thread has the token for
+  // longer.
   template <typename F>
   bool TryCall(const F& f) {
     Context<F> context{this, &f, 0};
     return rnic_.TryWithToken(Run<F>, &context);
   }
 
-  // In the manager, without listeners. REQUIRES: as Call().
+  // The number in the manager, without listeners. REQUIRES: as Call().
   uint32_t Connections();
-  // Their images (transport/cm/image.h), one behind the other, some for each
-  // call of `reply`: the engine goes on between them. Ends where it says false,
-  // and returns that. REQUIRES: as Call().
+  // Passes their images (transport/cm/image.h), concatenated, to several calls
+  // of `reply`; the engine runs between the calls. Stops when `reply` returns
+  // false, and returns false. REQUIRES: as Call().
   bool SendImages(const std::function<bool(std::string_view)>& reply);
 
   // --- While the token is held ---------------------------------------------
-  // Work of an event handler for the time when this call of the manager is
-  // over. Adopt: a new connection gets its user; if the peer repeats its
-  // request, it is told to be patient.
+  // Work that an event handler records for the end of this call of the manager.
+  // Adopt: gives a new connection its user. If the peer repeats its request, an
+  // MRA asks it to wait.
   void LaterAdopt(cm::Handle handle, uint64_t user) {
     later_.push_back({What::kAdopt, handle, user});
   }
@@ -83,7 +84,7 @@ class CmPort final : public net::MadHandler, private cm::Sink {
   void LaterRefuse(cm::Handle handle, uint16_t reason) {
     later_.push_back({What::kRefuse, handle, reason});
   }
-  // Ends the connection and gives back its handle.
+  // Ends the connection and frees its handle.
   void LaterForget(cm::Handle handle) {
     later_.push_back({What::kForget, handle, 0});
   }
@@ -91,9 +92,9 @@ class CmPort final : public net::MadHandler, private cm::Sink {
     later_.push_back({What::kRefuseSidr, handle, status});
   }
 
-  // One counted listener of the manager for each service id. The private data
-  // of a request decides which id of the program gets it. Returns 0 or an
-  // errno.
+  // The manager has one listener for each service id, with a reference count.
+  // The private data of a request decides which id of the program gets it.
+  // Returns 0 or an errno.
   int AddListener(cm::ConnectionManager& cm, uint64_t service_id);
   void RemoveListener(cm::ConnectionManager& cm, uint64_t service_id);
 

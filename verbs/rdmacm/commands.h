@@ -1,8 +1,8 @@
 #pragma once
 
-// What is written to the rdma_cm device: struct rdma_ucm_cmd_hdr and a command
-// of <rdma/rdma_user_cm.h>. Takes it apart, calls the service, and writes the
-// answer to where the command says.
+// Handles writes to the rdma_cm device: struct rdma_ucm_cmd_hdr and a command
+// of <rdma/rdma_user_cm.h>. Parses the command, calls the service, and writes
+// the answer to the address in the command.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What is behind /dev/infiniband/rdma_cm: the functions that the preload calls
-// (urnic_rdma_cm_device in preload_api.h), over the service.
+// Implements /dev/infiniband/rdma_cm: the functions that the preload calls
+// (urnic_rdma_cm_device in preload_api.h), on top of the service.
 
 #include <cstddef>
 #include <mutex>
@@ -14,7 +14,7 @@ namespace urnic::rdmacm {
 
 class DeviceFiles final : private ChannelFinder {
  public:
-  // All live as long as this does.
+  // All must outlive this object.
   DeviceFiles(Service& service, UserMemory& memory,
               const urnic_preload_api& preload)
       : service_(service), memory_(memory), preload_(preload) {}

@@ -1,8 +1,8 @@
 #pragma once
 
-// What one open descriptor of the rdma_cm device has to tell its program.
-// Not safe by itself: the service's mutex protects all channels and ids, so
-// that events can move from one channel to another with their id.
+// The events of one open descriptor of the rdma_cm device. Not thread-safe: the
+// service's mutex protects all channels and ids, so that events can move from
+// one channel to another with their id.
 
 #include <rdma/rdma_user_cm.h>
 
@@ -17,7 +17,7 @@ namespace urnic::rdmacm {
 struct Id;
 struct Multicast;
 
-// enum rdma_cm_event_type of <rdma/rdma_cma.h>: those that there are.
+// The values of enum rdma_cm_event_type of <rdma/rdma_cma.h> that occur.
 enum class EventType : uint32_t {
   kAddrResolved = 0,
   kAddrError = 1,
@@ -42,8 +42,8 @@ struct QueuedEvent {
 
 class EventChannel {
  public:
-  // Makes the descriptor readable, or not. Called at every change, never
-  // waits; on behalf of any thread, also of the engine's.
+  // Makes the descriptor readable, or not. Called at every change, by any
+  // thread, also the engine's. Never waits.
   class Readiness {
    public:
     virtual void SetReady(bool ready) = 0;
@@ -64,15 +64,15 @@ class EventChannel {
   QueuedEvent* Front() { return events_.empty() ? nullptr : &events_.front(); }
   // REQUIRES: Front() is not null.
   void Pop();
-  // Sets the readiness anew: the thread that waited may have consumed its sign
-  // and taken no event.
+  // Sets the readiness again: a waiting thread may have consumed the signal
+  // without taking an event.
   void Refresh() { Update(); }
 
-  // Takes the events that belong to an id out, in order.
+  // Removes and returns the events of an id, in order.
   std::vector<QueuedEvent> TakeOf(const Id& owner);
-  // Takes the event out that tells of a new id. False: there is none.
+  // Removes the event that reports a new id. False: there is none.
   bool TakeRequest(const Id& request);
-  // The same for one multicast group, and forgets them.
+  // Removes and drops the events of a multicast group.
   void Drop(const Multicast& multicast);
 
   bool empty() const { return events_.empty(); }

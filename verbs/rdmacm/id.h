@@ -33,7 +33,7 @@ inline constexpr uint8_t kQpTypeUd = 4;
 inline constexpr uint8_t kQpTypeXrcInitiator = 9;
 inline constexpr uint8_t kQpTypeXrcTarget = 10;
 
-// enum rdma_cm_state of Linux, whose checks are followed one by one.
+// enum rdma_cm_state of Linux. The checks of each state follow Linux.
 enum class IdState : uint8_t {
   kIdle,
   kAddrBound,
@@ -58,9 +58,9 @@ struct Multicast {
 struct Id {
   static constexpr uint32_t kNoNumber = UINT32_MAX;
 
-  // What the connection manager knows it by; never used twice.
+  // Its name in the connection manager; never reused.
   uint64_t serial = 0;
-  // What the program knows it by; none until it has been told.
+  // Its number in the program; none until the program knows the id.
   uint32_t number = kNoNumber;
   uint64_t uid = 0;
   EventChannel* channel = nullptr;
@@ -79,19 +79,19 @@ struct Id {
 
   SocketAddress source;
   SocketAddress destination;
-  // Holding a port of this space; not always the id's own (AF_IB).
+  // The space of the port that it holds; not always the id's own (AF_IB).
   std::optional<PortSpace> bound_space;
-  // The device, once it is known: null for ids bound to all of them.
+  // The device, once it is known. Null for ids that are bound to all devices.
   CmPort* port = nullptr;
-  // The peer called over RoCE v1, so that is how it is answered.
+  // The peer's request came over RoCE v1, so the answer uses v1.
   bool roce_v1 = false;
   // Once there is a route.
   std::optional<net::PathQuery> path;
   uint8_t packet_rate = 0;
   uint8_t mtu_code = 0;
-  // Of the way that was found: the largest IP packet, in bytes; 0: not known.
+  // Of the path that was found: the largest IP packet, in bytes; 0: unknown.
   uint32_t path_mtu = 0;
-  // While it is being found where the destination is.
+  // While the address is being resolved.
   std::shared_ptr<Resolution> resolution;
 
   // Of the connection.
@@ -101,12 +101,12 @@ struct Id {
   bool srq = false;
   uint32_t qkey = 0;
 
-  // Of a request that the program has not been told of: who heard it. It goes
-  // when the listener goes.
+  // Of a request that the program does not know yet: its listener. The request
+  // is destroyed with the listener.
   Id* listener = nullptr;
 
-  // Of a listener: how many more requests the program may be told, those that
-  // wait beyond that, and the devices that hear it.
+  // Of a listener: how many more requests may be reported to the program, the
+  // requests that wait beyond that, and the devices that listen for it.
   uint32_t backlog_left = 0;
   std::deque<QueuedEvent> parked;
   std::vector<CmPort*> heard_on;

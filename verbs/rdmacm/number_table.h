@@ -1,7 +1,8 @@
 #pragma once
 
-// The numbers by which a program knows its objects: always the lowest that is
-// free, as the kernel's idr gives them (librdmacm keeps a table of 65536).
+// The numbers by which a program knows its objects. A new object gets the
+// lowest free number, as from the kernel's idr (librdmacm keeps a table of
+// 65536).
 
 #include <cstdint>
 #include <functional>

@@ -1,9 +1,9 @@
 #pragma once
 
-// Which ids hold which port numbers, per port space: who may bind, who may
-// listen, and who hears a request. The rules are Linux's (cma_alloc_any_port,
-// cma_check_port), but for one: ports below 1024 are for everybody, since
-// nobody else shares these devices.
+// The port numbers that ids hold, per port space: which id may bind, which may
+// listen, and which gets a request. The rules are those of Linux
+// (cma_alloc_any_port, cma_check_port), with one exception: anyone may use
+// ports below 1024, because only this process uses these devices.
 
 #include <cstdint>
 #include <functional>
@@ -21,14 +21,14 @@ namespace urnic::rdmacm {
 
 class PortSpaces {
  public:
-  // Ephemeral ports, first and last, both included: from
-  // /proc/sys/net/ipv4/ip_local_port_range, or what Linux starts with.
+  // The first and the last ephemeral port, from
+  // /proc/sys/net/ipv4/ip_local_port_range or Linux's default.
   static std::pair<uint16_t, uint16_t> SystemRange();
   // These, of all spaces, to lease.
   static void OfferSystemRange(LocalLessor& lessor);
 
-  // Ephemeral ports are what the lessor leases, which outlives this; `key` says
-  // where the search in them starts.
+  // The lessor leases the ephemeral ports. It outlives this object. `key`
+  // determines where a search for a free port starts.
   PortSpaces(Lessor* lessor, const NumberKey& key)
       : lessor_(lessor), key_(key) {}
   ~PortSpaces();
@@ -44,15 +44,15 @@ class PortSpaces {
   //                  leased to us
   //   EPROTONOSUPPORT  an AF_IB service id of another service
   int Bind(Id& id);
-  // Gives it back, if it has one.
+  // Releases the id's port, if it has one.
   void Release(Id& id);
 
-  // May an id that holds its port with others (reuse_address) listen there?
-  // The same errors.
+  // Whether an id that shares its port with others (reuse_address) may listen
+  // there. The same errors.
   int CheckListen(const Id& id) const;
 
-  // The listener in `ids` of that port for which `matches` is true, the
-  // youngest first; null if there is none.
+  // The youngest listener in `ids` on that port for which `matches` is true;
+  // null if there is none.
   Id* FindListener(PortSpace space, uint16_t port,
                    const std::function<bool(const Id&)>& matches) const;
 
@@ -68,7 +68,7 @@ class PortSpaces {
   // Null: none of them is free.
   std::optional<uint16_t> FindFree(const Id& id, PortSpace space,
                                    const std::vector<NumberRange>& ranges);
-  // It is of what is leased as ephemeral.
+  // Whether it is in the leased ephemeral ports.
   bool IsLeased(PortSpace space, uint16_t port) const;
 
   Lessor* const lessor_;
@@ -77,7 +77,7 @@ class PortSpaces {
   uint16_t last_used_ = 0;
   std::map<Key, std::vector<Id*>> holders_;
   std::map<PortSpace, std::vector<NumberRange>> ephemeral_;
-  std::set<Key> singles_;  // leased for their own sake
+  std::set<Key> singles_;  // leased one by one
 };
 
 }  // namespace urnic::rdmacm

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the numbers come from that a peer or a neighbour should not guess:
-// ports, packet sequence numbers, communication ids.
+// Random keys for numbers that a peer or a neighbour should not be able to
+// guess: ports, packet sequence numbers, communication ids.
 
 #include "transport/base/permutation.h"
 

@@ -340,8 +340,8 @@ int Service::Disconnect(EventChannel& channel, uint32_t number) {
   }
   return CallFor(id, [&](cm::ConnectionManager& cm, cm::Handle handle, Time now,
                          cm::Sink& sink) {
-    // Begins the end, or answers the peer who has; otherwise it is over, and
-    // as in Linux that is no mistake.
+    // Starts the disconnect, or answers the peer's. Otherwise the connection is
+    // over, which is not an error in Linux either.
     if (cm.Disconnect(handle, {}, now, sink) != 0) {
       cm.SendDrep(handle, {}, now, sink);
     }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The program's memory, as commands reach into it: it may not be there.
+// Access to the program's memory by commands. The memory may not be mapped.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace urnic::rdmacm {
 
 class UserMemory {
  public:
-  // False if some byte of it is not there (EFAULT).
+  // False if some of it is not mapped (EFAULT).
   virtual bool Read(void* to, uint64_t from, size_t bytes) = 0;
   virtual bool Write(uint64_t to, const void* from, size_t bytes) = 0;
 

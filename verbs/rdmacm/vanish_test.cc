@@ -240,8 +240,8 @@ TEST_F(VanishTest, WhoHasNoConnectionLeavesAtOnce) {
   EXPECT_EQ(network_.now(), begin);
 }
 
-// A request that its sender takes back before the program has asked for it
-// is none: else anybody could make a server keep any number of them.
+// A request that its sender withdraws before the program has read it does not
+// count. Otherwise anyone could make a server keep any number of them.
 TEST_F(VanishTest, RequestsThatAreTakenBackUnreadLeaveNothing) {
   const uint32_t listener = server_.Listener(kPort, PortSpace::kTcp, 3);
   for (uint32_t n = 0; n < 20; ++n) {
