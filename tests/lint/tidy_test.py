@@ -9,7 +9,8 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 
-import tidy  # noqa: E402 (the path must come first)
+import citations  # noqa: E402 (the path must come first)
+import tidy  # noqa: E402
 
 
 def main():
@@ -18,7 +19,8 @@ def main():
         sys.exit("tidy_test: no WORKSPACE above %s" % HERE)
     with open(os.path.join(HERE, "ratchet.txt"), encoding="utf-8") as handle:
         ratchet = tidy.read_ratchet(handle.read())
-    problems = tidy.apply_ratchet(tidy.check_tree(root), ratchet)
+    found = tidy.check_tree(root) + citations.check_tree(root)
+    problems = tidy.apply_ratchet(found, ratchet)
     for problem in problems:
         print(problem)
     print("%d files, %d problems" %
