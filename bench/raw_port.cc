@@ -38,6 +38,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -344,10 +345,15 @@ void PrintRoundTrips(std::vector<float>& us, uint64_t lost) {
                       : static_cast<double>(us[static_cast<size_t>(
                             share * static_cast<double>(us.size() - 1))]);
   };
+  const double sum = std::accumulate(us.begin(), us.end(), 0.0);
+  const double average =
+      us.empty() ? 0.0 : sum / static_cast<double>(us.size());
   std::printf(
-      "\"rtt_us\":{\"n\":%zu,\"lost\":%lu,\"min\":%.3f,\"p50\":%.3f,"
-      "\"p99\":%.3f,\"p999\":%.3f,\"max\":%.1f},",
-      us.size(), lost, at(0), at(0.5), at(0.99), at(0.999), at(1));
+      "\"rtt_us\":{\"n\":%zu,\"lost\":%lu,\"average\":%.3f,\"min\":%.3f,"
+      "\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"p999\":%.3f,"
+      "\"p9999\":%.3f,\"max\":%.1f},",
+      us.size(), lost, average, at(0), at(0.5), at(0.9), at(0.99), at(0.999),
+      at(0.9999), at(1));
 }
 
 void Print(const Options& o, const Port& port, Result& r) {

@@ -102,10 +102,15 @@ class Bench:
             *[w.format(dir=directory) for w in program + more]]
         return self.pair(bed, side(1, peer[0]), side(2, peer[1]), **how)
 
-    def perftest(self, bed, tool, *arguments):
+    def perftest_text(self, bed, tool, *arguments):
+        """What the client prints, and the statistics."""
         self.port += 1
         words = [tool, "-x", "3", "-F", "-p", str(self.port), *arguments]
         _, client, stats = self.run_in(bed, words, ([], ["127.0.0.1"]))
+        return client, stats
+
+    def perftest(self, bed, tool, *arguments):
+        client, stats = self.perftest_text(bed, tool, *arguments)
         rows = [l.split() for l in client.splitlines() if re.match(r"^ \d+\s+\d+\s", l)]
         if not rows:
             raise RuntimeError(f"{tool}: " + client.strip()[-400:])
@@ -188,12 +193,11 @@ class Bench:
                                       timeout=self.options.seconds + 20)
         return json.loads(out.strip().splitlines()[-1])
 
-    def ucx(self, test, size):
-        """One-sided puts over TCP: (microseconds, operations per second)."""
+    def ucx(self, test, size, count, *more):
+        """One-sided puts over TCP: the numbers of the last line."""
         self.port += 1
         environment = {**os.environ, "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}
-        words = ["ucx_perftest", "-t", test, "-s", str(size), "-p", str(self.port), "-n",
-                 "200000" if "bw" in test else "50000", "-f"]
+        words = ["ucx_perftest", "-t", test, "-s", str(size), "-p", str(self.port), "-n", str(count), "-f", *more]
         server = subprocess.Popen(["taskset", "-c", "0", *words], env=environment, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -261,8 +265,8 @@ def rows(bench):
     yield "TCP loopback, half round trip", "us", lambda: bench.baseline("tcp_latency", "1", "0", "1")["median_us"]
     yield "TCP loopback, one stream", "Gb/s", lambda: bench.baseline("tcp_stream", "1", "0", "1")["gbps"]
     if shutil.which("ucx_perftest"):
-        yield "UCX over TCP, put latency", "us", lambda: bench.ucx("ucp_put_lat", 8)[1]
-        yield "UCX over TCP, put rate", "Mpps", lambda: bench.ucx("ucp_put_bw", 8)[-1] / 1e6
+        yield "UCX over TCP, put latency", "us", lambda: bench.ucx("ucp_put_lat", 8, 50000)[1]
+        yield "UCX over TCP, put rate", "Mpps", lambda: bench.ucx("ucp_put_bw", 8, 200000)[-1] / 1e6
     if shutil.which("fi_pingpong"):
         yield "libfabric tcp, half round trip", "us", bench.fabric
 

@@ -1,0 +1,167 @@
+"""The pictures of plot.py, by matplotlib.
+
+They stand on a white ground of their own, so that they read alike on a white
+and on a dark page. Text stays text. The colors are those of Okabe and Ito,
+which colour-blind readers can tell apart, and each series has a mark of its
+own as well.
+"""
+import matplotlib
+from matplotlib.backends import backend_svg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+import plot
+
+# Nothing in the file depends on when, where or in which order it was drawn.
+SETTINGS = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "urnic",
+    "font.family": "sans-serif",
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "axes.axisbelow": True,
+}
+# The start of a series' name: color, mark, line. The same in all pictures.
+STYLES = {
+    "raw port": ("#000000", "", "--"),
+    "wire": ("#000000", "", "--"),
+    "uRNIC send": ("#56b4e9", "s", "-"),
+    "uRNIC": ("#0072b2", "o", "-"),
+    "UCX": ("#d55e00", "^", "-"),
+    "kernel TCP": ("#009e73", "D", "-"),
+    "libfabric": ("#cc79a7", "v", "-"),
+}
+OTHER_STYLE = ("#777777", "x", "-")
+# panel: (title, x label, y label, both axes' scale)
+PANELS = {
+    "rate": ("Message rate, by message size", "message size",
+             "million messages a second", ("log", "log")),
+    "latency": ("Latency of 8 bytes, half a round trip",
+                "share of the messages that are as fast or faster",
+                "microseconds", ("names", "log")),
+    "queue_pairs": ("Rate of 8-byte messages, over many connections",
+                    "queue pairs, or TCP connections",
+                    "million messages a second", ("log", "log")),
+    "loss": ("Goodput over a 1 Gb/s wire that loses frames",
+             "frames lost, each way (%)", "Gb/s", ("names", "linear")),
+    "delay": ("Goodput over a 1 Gb/s wire that is long",
+              "delay, each way (ms)", "Gb/s", ("names", "linear")),
+}
+PICTURES = {"rate.svg": ["rate"], "latency.svg": ["latency"],
+            "queue_pairs.svg": ["queue_pairs"],
+            "impaired.svg": ["loss", "delay"]}
+WIDTH, HEIGHT = 8, 4.8  # inches, of one panel
+
+
+def size_text(size):
+    size = int(size)
+    if size >= 1 << 20:
+        return f"{size >> 20} MB"
+    return f"{size >> 10} KB" if size >= 1024 else f"{size} B"
+
+
+def number_text(value, _position=None):
+    return f"{value:g}"
+
+
+def style_of(name):
+    return next((style for start, style in STYLES.items()
+                 if name.startswith(start)), OTHER_STYLE)
+
+
+def set_axes(axes, name, xs):
+    """Scales and labels. `xs`: all values of x, in order."""
+    title, x_label, y_label, (x_scale, y_scale) = PANELS[name]
+    axes.set_title(title, loc="left", fontsize=13)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    if x_scale == "log":
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(FixedLocator(xs))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xticklabels([size_text(x) if name == "rate" else
+                              number_text(x) for x in xs])
+    else:
+        axes.set_xticks(range(len(xs)))
+        axes.set_xticklabels([x if isinstance(x, str) else number_text(x)
+                              for x in xs])
+        axes.set_xlim(-0.3, len(xs) - 0.7)
+    axes.set_yscale(y_scale)
+    axes.yaxis.set_major_formatter(FuncFormatter(number_text))
+
+
+def draw_panel(axes, name, panel):
+    distance = plot.distance_of(panel)
+    lines = [(series, plot.points_of(series, distance)) for series in panel]
+    found = {x for _, points in lines for x, *_ in points}
+    xs = sorted(found, key=plot.PERCENTILES.index if name == "latency"
+                else float)
+    set_axes(axes, name, xs)
+    place = {x: i for i, x in enumerate(xs)} if PANELS[name][3][0] == "names" \
+        else {x: x for x in xs}
+    for series, points in lines:
+        if not points:
+            continue
+        color, mark, line = style_of(series["name"])
+        at = [place[x] for x, *_ in points]
+        middle = [y for _, y, *_ in points]
+        below = [y - low for _, y, low, _ in points]
+        above = [high - y for _, y, _, high in points]
+        # An average is no percentile: it is not joined to them.
+        joined = 1 if points[0][0] == "average" else 0
+        axes.errorbar(at, middle, yerr=[below, above], color=color,
+                      marker=mark or "_", linestyle="", markersize=6,
+                      elinewidth=1, capsize=2)
+        axes.plot(at[joined:], middle[joined:], color=color, linestyle=line,
+                  linewidth=2)
+        axes.plot([], [], color=color, marker=mark, linestyle=line,
+                  linewidth=2, label=series["name"])
+    if PANELS[name][3][1] == "linear":
+        axes.set_ylim(bottom=0)
+    axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=10,
+                loc="upper left", bbox_to_anchor=(1.01, 1.0))
+    return distance
+
+
+def note(document, distances):
+    """The line below: where the figures are from."""
+    machine = document["machine"]
+    rounds = document["rounds"]
+    where = " and ".join({"near": "near each other",
+                          "far": "far from each other"}[distance]
+                         for distance in dict.fromkeys(distances))
+    return (f"{document['date']}, commit {document['commit'][:9]}"
+            f"{document['commit'][40:]}. {machine['cpus']} CPUs "
+            f"({machine['cpu']}), {where}.\n"
+            f"{'Medians' if rounds > 1 else 'Values'} of {rounds} round"
+            f"{'s; bars: least and greatest' if rounds > 1 else ''}.")
+
+
+def draw_picture(document, names):
+    figure = Figure(figsize=(WIDTH, HEIGHT * len(names)), facecolor="white",
+                    layout="constrained")
+    backend_svg.FigureCanvasSVG(figure)
+    places = figure.subplots(len(names), 1, squeeze=False)
+    distances = [draw_panel(axes[0], name, document["panels"][name])
+                 for axes, name in zip(places, names)]
+    figure.supxlabel(note(document, distances), fontsize=8, color="#444444",
+                     x=0.01, ha="left")
+    return figure
+
+
+def draw(document, folder):
+    """Draws what the document has; the paths, in order."""
+    paths = []
+    with matplotlib.rc_context(SETTINGS):
+        for file, wanted in PICTURES.items():
+            names = [name for name in wanted if name in document["panels"]]
+            if not names:
+                continue
+            path = folder / file
+            draw_picture(document, names).savefig(
+                path, format="svg", metadata={"Date": None})
+            paths.append(path)
+    return paths
