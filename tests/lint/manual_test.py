@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The manual pages and the completions have what `urnic --help` prints.
+"""The manual pages and the completions have what `urnic --help` prints, and
+docs/troubleshooting.md quotes messages that the program has.
 
-usage: manual_test.py URNIC
+usage: manual_test.py URNIC LIBRARY...
 """
 
 import os
@@ -16,6 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 DOCS = os.path.join(ROOT, "docs")
 BASH = os.path.join(DOCS, "completion", "urnic.bash")
 URNIC = ""
+BINARIES = []
 
 
 def read(*parts):
@@ -171,6 +173,31 @@ class Completion(unittest.TestCase):
                            check=True)
 
 
+class Troubleshooting(unittest.TestCase):
+    def test_the_quoted_messages_are_in_the_program(self):
+        """Those in the tables under "it prints", with "..." for what differs.
+        Pieces of four characters and more are looked for."""
+        binary = b""
+        for path in BINARIES:
+            with open(path, "rb") as handle:
+                binary += handle.read()
+        rows, ours = [], False
+        for line in read("troubleshooting.md").splitlines():
+            if not line.startswith("|"):
+                ours = False
+            elif line.startswith("| it prints "):
+                ours = True
+            elif ours and not line.startswith("|--"):
+                rows.append(re.match(r"\| `([^`]+)`", line).group(1))
+        self.assertGreater(len(rows), 40)
+        for row in rows:
+            for piece in row.split("..."):
+                if len(piece.strip()) >= 4:
+                    with self.subTest(row):
+                        self.assertIn(piece.strip().encode(), binary)
+
+
 if __name__ == "__main__":
     URNIC = os.path.abspath(sys.argv[1])
+    BINARIES = [os.path.abspath(path) for path in sys.argv[1:]]
     unittest.main(argv=sys.argv[:1])
