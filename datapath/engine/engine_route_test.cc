@@ -125,6 +125,7 @@ TEST_F(EngineRouteTest, APathThatWasFoundBeforeTheRouteChangedFollows) {
 }
 
 // A router forwards nothing that has no IP header.
+//= IBTA A16
 TEST_F(EngineRouteTest, AConnectionOfRoceV1KeepsItsWay) {
   Connect(/*roce_v1=*/true);
   ASSERT_EQ(NextMac(), peer_->mac());

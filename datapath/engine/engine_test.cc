@@ -410,6 +410,7 @@ TEST_F(EngineTest, WhatIsOwedGoesOutBeforeAQueuePairEndsInError) {
 }
 
 // The connection manager holds numbers in TIMEWAIT.
+//= IBTA 12.9.8.4
 TEST_F(EngineTest, ANumberThatIsStillInUseIsNotGivenAgain) {
   class Holder : public net::MadHandler {
    public:

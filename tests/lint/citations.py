@@ -108,7 +108,7 @@ _LINE = re.compile(r"^\s*(?://|#|/\*)=\s?(.*?)\s*(?:\*/)?$")
 _STANDARD = re.compile(r"(IBTA|RFC \d+|IEEE 802\.\w+|Linux)\b ?(.*)")
 _NUMBERS = re.compile(r"(A?\d+|[A-Z])(\.\d+)*$")
 _BARE = re.compile(
-    r"\bIBTA[\s/*#]+((volume|annex|table|section)\b|[AC]?\d)|\bRFC ?-?\d"
+    r"\bIBTA[\s/*#]+((volume|annex|table|section)\b|[AC]?\d)|\bRFC[-\s/*#]*\d"
     r"|\bIEEE[\s/*#]+802\.\d|\b802\.1Q \d|\b802\.1ad\b"
     r"|\b[Aa]nnex(es)? A\d|\bA1\d\.\d")
 

@@ -80,7 +80,8 @@ class CitationsTest(unittest.TestCase):
     def test_bare_names(self):
         for line in ("// IBTA 9.2: a", "// as (RFC 826) says", "// IBTA\n// 9.2",
                      "int a;  // IBTA A14", "// annex A17.4", "/* RFC 768 */",
-                     "// 802.1Q 9.6", "// IBTA volume 1", "// IBTA C9-88"):
+                     "// 802.1Q 9.6", "// IBTA volume 1", "// IBTA C9-88",
+                     "// (RFC\n// 826 1)"):
             self.assertEqual(1, len(complaints(line + "\n")), line)
         self.assertEqual(
             1, len(complaints('"""IBTA 9.2: a"""\n', "tests/e2e/a.py")))

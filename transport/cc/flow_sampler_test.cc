@@ -66,6 +66,7 @@ TEST_F(FlowSamplerTest, ARoundEndsWhenAllThatWasUnderWayIsAcknowledged) {
   EXPECT_FALSE(sampler_.TakeRound(Psn(8), Psn(12)));
 }
 
+//= RFC 7661 4
 TEST_F(FlowSamplerTest, AFlowIsLimitedByItselfWhenItsWindowWasNotFull) {
   EXPECT_TRUE(sampler_.app_limited());
   sampler_.OnWindowFull();

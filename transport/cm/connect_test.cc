@@ -162,6 +162,7 @@ TEST_F(ConnectTest, ThePassiveSideTakesItsReplyBack) {
   EXPECT_EQ(manager(0).state(handle(0)), State::kTimewait);
 }
 
+//= IBTA 12.9.8.3.2
 TEST_F(ConnectTest, ARepeatedRequestWaitsForTheDecision) {
   ReachReqReceived();
   ASSERT_TRUE(Wait());
@@ -170,6 +171,7 @@ TEST_F(ConnectTest, ARepeatedRequestWaitsForTheDecision) {
   EXPECT_EQ(manager(1).in_use(), 2u);
 }
 
+//= IBTA 12.9.8.3.2
 TEST_F(ConnectTest, ARepeatedRequestIsAnsweredByTheSameReply) {
   Listen();
   Connect();
@@ -185,6 +187,7 @@ TEST_F(ConnectTest, ARepeatedRequestIsAnsweredByTheSameReply) {
   EXPECT_TRUE(sink(1).events.empty());
 }
 
+//= IBTA 12.9.8.3.2
 TEST_F(ConnectTest, ARepeatedRequestIsAnsweredByTheSameMra) {
   Listen();
   Connect();
@@ -231,6 +234,7 @@ TEST_F(ConnectTest, APreparedMraGoesOnlyWhenTheRequestComesAgain) {
   Take(0, EventKind::kRepReceived);
 }
 
+//= IBTA 12.9.8.3.2
 TEST_F(ConnectTest, ARepeatedReplyIsAnsweredByTheSameRtu) {
   ReachRepSent();
   const SentMad rep = sink(1).mads.front();
@@ -323,6 +327,7 @@ TEST_F(ConnectTest, ARequestThatIsTakenBackEndsThePassiveSide) {
   EXPECT_EQ(manager(1).Accept(handle(1), Reply(), now_, sink(1)), EINVAL);
 }
 
+//= IBTA 12.9.8.3.1
 TEST_F(ConnectTest, AQpThatIsConnectedIsStaleInANewRequest) {
   ReachEstablished();
   const Handle old = handle(1);

@@ -21,6 +21,7 @@ class DisconnectTest : public ::urnic::testing::CmPair {
   }
 };
 
+//= IBTA 12.9.8.4
 TEST_F(DisconnectTest, EitherSideAsksAndBothWait) {
   for (int first = 0; first < 2; ++first) {
     SetUp();
@@ -52,6 +53,7 @@ TEST_F(DisconnectTest, EitherSideAsksAndBothWait) {
   }
 }
 
+//= IBTA 12.9.8.4
 TEST_F(DisconnectTest, TimewaitLastsTheAckTimeout) {
   ReachEstablished();
   QpAttributes qp;
@@ -65,6 +67,7 @@ TEST_F(DisconnectTest, TimewaitLastsTheAckTimeout) {
             Duration::Nanoseconds(4096ll << qp.ack_timeout_code));
 }
 
+//= IBTA 12.9.8.3.3
 TEST_F(DisconnectTest, ADreqThatComesAgainInTimewaitGetsTheDrepAgain) {
   ReachEstablished();
   ASSERT_EQ(manager(0).Disconnect(handle(0), {}, now_, sink(0)), 0);
@@ -82,6 +85,7 @@ TEST_F(DisconnectTest, ADreqThatComesAgainInTimewaitGetsTheDrepAgain) {
   EXPECT_EQ(sink(1).mads.front().bytes, drep.bytes);
 }
 
+//= IBTA 12.9.8.3.3
 TEST_F(DisconnectTest, ADreqOfAnUnknownConnectionGetsADrep) {
   ReachEstablished();
   ASSERT_EQ(manager(0).Disconnect(handle(0), {}, now_, sink(0)), 0);
@@ -182,6 +186,7 @@ TEST_F(DisconnectTest, DestroyingASetUpRejectsIt) {
   Take(1, EventKind::kRejReceived);
 }
 
+//= IBTA 12.8.1, 12.8.2, 12.8.2.1
 TEST_F(DisconnectTest, ALoadAlternatePathIsRefused) {
   ReachEstablished();
   wire::CmLap lap;

@@ -189,6 +189,7 @@ TEST_F(LimitsTest, AFullTableRejects) {
   EXPECT_EQ(manager(1).Listen(5, 0, 0, other), 0);
 }
 
+//= IBTA 13.4.2, 13.4.3
 TEST_F(LimitsTest, WhatIsNoMessageOfOursIsCounted) {
   Listen();
   Connect();

@@ -136,6 +136,7 @@ class LinuxTest : public ::testing::TestWithParam<const char*> {
   bool disconnect_by_active_ = false;
 };
 
+//= IBTA 12.6.9, 12.6.10, 12.6.11, 13.4.3, 13.4.4, 13.4.5, 16.7.1
 TEST_P(LinuxTest, WeSayWhatTheActiveSideSaid) {
   Side side(req().local_ca_guid.value(), req().local_comm_id.value());
   ASSERT_EQ(
@@ -154,6 +155,7 @@ TEST_P(LinuxTest, WeSayWhatTheActiveSideSaid) {
   ExpectDisconnect(side, disconnect_by_active_);
 }
 
+//= IBTA 12.6.8, 12.6.10, 12.6.11
 TEST_P(LinuxTest, WeSayWhatThePassiveSideSaid) {
   Side side(rep().local_ca_guid.value(),
             rep().local_comm_id.value() ^ SecondPlace());
@@ -184,6 +186,7 @@ INSTANTIATE_TEST_SUITE_P(Captures, LinuxTest,
                            return std::string(info.param);
                          });
 
+//= IBTA 12.6.7, 12.6.7.2
 TEST(LinuxRejectTest, NobodyListens) {
   const auto mads = ReadCmCapture("rxe_cm_reject_nolistener");
   ASSERT_EQ(mads.size(), 2u);
@@ -206,6 +209,7 @@ TEST(LinuxRejectTest, NobodyListens) {
   EXPECT_EQ(active.manager.state(active.handle), State::kIdle);
 }
 
+//= IBTA 12.11.1, 12.11.2
 TEST(LinuxSidrTest, BothSidesOfAResolution) {
   const auto mads = ReadCmCapture("rxe_cm_udaddy_sidr");
   ASSERT_EQ(mads.size(), 2u);

@@ -7,6 +7,7 @@
 namespace urnic::cm {
 namespace {
 
+//= IBTA 12.7
 TEST(TimesTest, ACodeIsAPowerOfTwoOfFourMicroseconds) {
   EXPECT_EQ(CodeTime(0), Duration::Nanoseconds(4096));
   EXPECT_EQ(CodeTime(20), Duration::Nanoseconds(4294967296));

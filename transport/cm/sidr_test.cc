@@ -62,6 +62,7 @@ TEST_F(SidrTest, TheAnswerNamesQpAndQkey) {
   EXPECT_TRUE(manager(0).NextDeadline().IsInfinite());
 }
 
+//= IBTA 12.11.2.1
 TEST_F(SidrTest, NobodyListens) {
   Ask();
   EXPECT_EQ(Deliver(0), RxVerdict::kCmNoListener);
@@ -106,6 +107,7 @@ TEST_F(SidrTest, WithoutAnswerItIsRepeatedAndFails) {
   Take(0, EventKind::kSidrReqError);
 }
 
+//= IBTA 12.11.2.1
 TEST_F(SidrTest, DestroyingAnAskedOneRefuses) {
   Listen();
   Ask();

@@ -16,6 +16,7 @@ class TimersTest : public ::urnic::testing::CmPair {
   }
 };
 
+//= IBTA 12.6.7.2, 12.9.6, 12.9.8.1
 TEST_F(TimersTest, ARequestIsRepeatedAsOftenAsSaid) {
   const Time start = now_;
   Connect();
@@ -51,6 +52,7 @@ TEST_F(TimersTest, AReplyIsRepeatedAsTheRequestGrants) {
   EXPECT_EQ(manager(1).state(handle(1)), State::kTimewait);
 }
 
+//= IBTA 12.9.6
 TEST_F(TimersTest, WhoGivesUpHisReplyEndsTheOtherHalf) {
   ReachRepReceived();
   ASSERT_EQ(manager(0).SendRtu(handle(0), {}, sink(0)), 0);
@@ -79,6 +81,7 @@ TEST_F(TimersTest, ADisconnectThatIsNotAnsweredEndsInTimewait) {
   Take(0, EventKind::kTimewaitExit);
 }
 
+//= IBTA 12.9.8.2
 TEST_F(TimersTest, AnMraLengthensTheWait) {
   ReachReqReceived();
   constexpr uint8_t kService = 14;

@@ -40,6 +40,7 @@ wire::Ipv4 Ip4(uint8_t tos, uint16_t id) {
   return ip;
 }
 
+//= RFC 1624 3, RFC 3168 5
 TEST(EcnTest, AnIpv4MarkKeepsTheChecksumRight) {
   // Each identification has another checksum: also those next to its edges.
   for (uint32_t id = 0; id <= 0xffff; ++id) {
@@ -65,6 +66,7 @@ TEST(EcnTest, AWrongChecksumStaysWrong) {
   EXPECT_FALSE(wire::Ipv4ChecksumHolds(ip));
 }
 
+//= RFC 3168 5
 TEST(EcnTest, Ipv6HasItsBitsElsewhere) {
   for (const uint8_t before : {0x00, 0x01, 0x02, 0x03, 0xf0, 0xf2}) {
     wire::Ipv6 ip;
@@ -84,6 +86,7 @@ TEST(EcnTest, Ipv6HasItsBitsElsewhere) {
   }
 }
 
+//= IEEE 802.1Q 9.5
 TEST(EcnTest, TagsArePassedOver) {
   const wire::Ipv4 ip = Ip4(2, 1);
   for (const auto& tags :

@@ -182,6 +182,7 @@ Config Gigabit(uint64_t buffer_bytes) {
 }
 constexpr Duration kOnWire = Duration::Nanoseconds(8192);
 
+//= IEEE 802.3 4.4.2
 TEST(ImpairerTest, FramesQueueUpBeforeASlowWire) {
   Impairer impairer(Gigabit(100'000), 1, kStart);
   for (int i = 1; i <= 10; ++i) {
@@ -227,6 +228,7 @@ TEST(ImpairerTest, RedMarksBetweenItsLimitsAndAlwaysAbove) {
   EXPECT_EQ(impairer.counts().Read().of(Count::k_red_dropped), 0u);
 }
 
+//= RFC 3168 5
 TEST(ImpairerTest, RedDropsWhatKnowsNoEcn) {
   Config config = Gigabit(1024 * 1000);
   config.red = {.min_bytes = 1024, .max_bytes = 1024 * 2};

@@ -330,6 +330,7 @@ TEST_F(WindowTest, Type1IsBoundAnewAndTakenAwayByLengthZero) {
   EXPECT_EQ(Remote(bind.new_key, kIova, 1, kRemoteWrite), MemFault::kKey);
 }
 
+//= IBTA 10.6.7.2.2
 TEST_F(WindowTest, Type2IsBoundOnceAndInvalidatedByItsQueuePair) {
   WindowBind bind = Request(table_.AllocateWindow(kPd, true));
   WindowBind nothing = bind;
@@ -348,6 +349,7 @@ TEST_F(WindowTest, Type2IsBoundOnceAndInvalidatedByItsQueuePair) {
   EXPECT_EQ(table_.Bind(bind), MemFault::kNone) << "free again";
 }
 
+//= IBTA 10.6.7.2.1
 TEST_F(WindowTest, ARefusedBindChangesNothing) {
   const uint32_t plain = table_.Register(kPd, kHost, kIova, 100, kLocalWrite);
   const uint32_t readable =

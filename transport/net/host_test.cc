@@ -288,6 +288,7 @@ TEST_P(HostTest, ASpoofedAnnouncementMovesNobody) {
   EXPECT_TRUE(path_.IsCurrent());
 }
 
+//= RFC 826
 TEST_P(HostTest, AQuestionFromANewMacIsAMove) {
   Introduce(2);
   ASSERT_EQ(Find(To(Gid(2))), PathStatus::kFound);
@@ -322,6 +323,7 @@ TEST_P(HostTest, APathKnowsWhetherItsSourceIsOurs) {
 
 // --- Routes ------------------------------------------------------------------
 
+//= IBTA A16
 TEST_P(HostTest, FarHostsAreReachedThroughARouter) {
   AddRouter();
   const wire::Gid far = Far(2, GetParam());
@@ -357,6 +359,7 @@ TEST_P(HostTest, ARouteToAHostOfOurLinkOverridesTheLink) {
   EXPECT_EQ(host_.NextHop(Gid(3)), Gid(3));
 }
 
+//= RFC 6724 5
 TEST_P(HostTest, TheSourceIsOfTheLinkOrOfTheRoute) {
   EXPECT_EQ(*host_.SourceFor(Gid(2)), Gid(1));
   AddRouter();
@@ -389,8 +392,24 @@ TEST(HostRouteTest, AnIpv4RouteMayHaveAnIpv6Router) {
   EXPECT_EQ(words->info.owner, GidOf(1, true));
 }
 
+//= RFC 4861 5.2
+TEST(HostRouteTest, ALinkLocalAddressIsOnTheLinkWhateverTheRoutesSay) {
+  Host host(ConfigOf(0));
+  const wire::Gid router = GidOf(kRouter, true);
+  ASSERT_TRUE(host.AddRoute({.prefix_bits = 0, .gateway = router}));
+  wire::Gid far;
+  far.bytes[0] = 0x20;
+  EXPECT_EQ(host.NextHop(far), router);
+  wire::Gid near;
+  near.bytes[0] = 0xfe;
+  near.bytes[1] = 0x80;
+  near.bytes[15] = 9;
+  EXPECT_EQ(host.NextHop(near), near);
+}
+
 // --- Path MTU ----------------------------------------------------------------
 
+//= RFC 1191 6.3, RFC 8201 4
 TEST_P(HostTest, ARouterMaySayThatAPathTakesLess) {
   AddRouter();
   const wire::Gid far = Far(2, GetParam());
@@ -408,6 +427,7 @@ TEST_P(HostTest, ARouterMaySayThatAPathTakesLess) {
   EXPECT_EQ(path_.mtu, 4200u);
 }
 
+//= RFC 8201 4
 TEST_P(HostTest, WhatWeHaveNotSentWasNotTooBig) {
   AddRouter();
   const wire::Gid far = Far(2, GetParam());

@@ -58,8 +58,8 @@ void Membership::Report(const wire::Gid& group, bool joined, Time now,
     if (!joined) return;  // no such message in version 1
     message = wire::MembershipMessage::kReportIgmpV1;
   }
-  // From an address of the group's family; IPv6 from the link-local one (RFC
-  // 2710 3), which is the first of its family.
+  // From an address of the group's family.
+  //= RFC 2710 3: of IPv6 the link-local one, which is the first of its family
   const LocalAddress* local = addresses_->FirstLike(group);
   if (local == nullptr) return;
   const std::span<uint8_t> frame = sink.Frame();

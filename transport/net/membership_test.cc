@@ -23,6 +23,8 @@ const wire::Gid kAllHosts = wire::Gid::FromIpv4(0xe0000001);
 constexpr uint8_t kReport = 0x16;
 constexpr uint8_t kReportV1 = 0x12;
 constexpr uint8_t kLeave = 0x17;
+constexpr uint8_t kMldReport = 131;
+constexpr uint8_t kMldDone = 132;
 
 // A query of IGMP for `group` (0: all), to be answered within `tenths`; 0: of
 // version 1.
@@ -37,6 +39,28 @@ FrameBytes Query(uint32_t group, uint8_t tenths) {
   std::memcpy(&frame[40], &igmp, sizeof(igmp));
   const wire::Be<uint16_t> ip(wire::Checksum({frame.data() + 14, 24}));
   std::memcpy(&frame[24], &ip, sizeof(ip));
+  return frame;
+}
+
+// A general query of MLD by `querier`, to be answered within `delay_ms`.
+FrameBytes MldQuery(const wire::Gid& querier, uint16_t delay_ms) {
+  FrameBytes frame = {0x33, 0x33, 0,    0, 0, 1, 2, 0,  0, 0, 0, 9,  // link
+                      0x86, 0xdd, 0x60, 0, 0, 0, 0, 32, 0, 1};
+  wire::Gid all_nodes;
+  all_nodes.bytes = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  for (const wire::Gid& gid : {querier, all_nodes}) {
+    frame.insert(frame.end(), gid.bytes.begin(), gid.bytes.end());
+  }
+  frame.insert(frame.end(), {58, 0, 5, 2, 0, 0, 1, 0});
+  FrameBytes query(24);
+  query[0] = 130;
+  const auto store = [&query](size_t at, uint16_t value) {
+    query[at] = static_cast<uint8_t>(value >> 8);
+    query[at + 1] = static_cast<uint8_t>(value);
+  };
+  store(4, delay_ms);
+  store(2, wire::Ipv6UpperChecksum(querier, all_nodes, 58, query));
+  frame.insert(frame.end(), query.begin(), query.end());
   return frame;
 }
 
@@ -56,7 +80,8 @@ class MembershipTest : public ::testing::Test {
     std::vector<uint8_t> list;
     const auto note = [&] {
       for (const FrameBytes& frame : sink_.Take()) {
-        list.push_back(frame[14 + 24]);
+        // Behind "router alert": the type of IGMP, or of MLD.
+        list.push_back(frame[frame[12] == 0x86 ? 14 + 48 : 14 + 24]);
         at_.push_back(now_);
       }
     };
@@ -80,6 +105,7 @@ class MembershipTest : public ::testing::Test {
 
 using Types = std::vector<uint8_t>;
 
+//= RFC 2236 8.10
 TEST_F(MembershipTest, AJoinIsReportedTwice) {
   EXPECT_TRUE(Join(kGroup));
   EXPECT_TRUE(Join(kGroup));
@@ -91,6 +117,7 @@ TEST_F(MembershipTest, AJoinIsReportedTwice) {
   EXPECT_EQ(Said(Duration::Seconds(1000)), Types({kLeave}));
 }
 
+//= RFC 2236 6
 TEST_F(MembershipTest, TheGroupOfAllHostsIsNotReported) {
   EXPECT_TRUE(Join(kAllHosts));
   EXPECT_EQ(Give(Query(0, 1)), RxVerdict::kMembership);
@@ -98,6 +125,7 @@ TEST_F(MembershipTest, TheGroupOfAllHostsIsNotReported) {
   EXPECT_EQ(Said(Duration::Seconds(100)), Types());
 }
 
+//= RFC 2236 3
 TEST_F(MembershipTest, AQueryIsAnsweredForWhatItAsksWithinItsTime) {
   const wire::Gid other = wire::Gid::FromIpv4(0xe1020305);
   EXPECT_TRUE(Join(kGroup));
@@ -115,6 +143,7 @@ TEST_F(MembershipTest, AQueryIsAnsweredForWhatItAsksWithinItsTime) {
   EXPECT_EQ(Said(Duration::Seconds(20)), Types());
 }
 
+//= RFC 2236 3
 TEST_F(MembershipTest, AnotherMembersReportSparesOurs) {
   EXPECT_TRUE(Join(kGroup));
   (void)Said(Duration::Seconds(20));
@@ -126,6 +155,7 @@ TEST_F(MembershipTest, AnotherMembersReportSparesOurs) {
   EXPECT_EQ(Said(Duration::Seconds(20)), Types());
 }
 
+//= RFC 2236 4, 8.11
 TEST_F(MembershipTest, AnOldQuerierHearsItsVersionForAWhile) {
   EXPECT_TRUE(Join(kGroup));
   (void)Said(Duration::Seconds(20));
@@ -136,6 +166,33 @@ TEST_F(MembershipTest, AnOldQuerierHearsItsVersionForAWhile) {
   (void)Said(Duration::Seconds(400));
   EXPECT_TRUE(Join(kGroup));
   EXPECT_EQ(Said(), Types({kReport}));
+}
+
+//= RFC 2710 4, 5, 7.10
+TEST_F(MembershipTest, MldFollowsTheSameRules) {
+  wire::Gid group, all_nodes, other;
+  group.bytes = {0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x12, 0x34};
+  all_nodes.bytes = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  other.bytes = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9};
+  EXPECT_TRUE(Join(all_nodes));
+  EXPECT_TRUE(Join(group));
+  EXPECT_EQ(Said(), Types({kMldReport})) << "nothing of all nodes";
+  EXPECT_EQ(Said(Duration::Seconds(10)), Types({kMldReport}));
+  const Time asked = now_;
+  at_.clear();
+  EXPECT_EQ(Give(MldQuery(other, 500)), RxVerdict::kMembership);
+  EXPECT_EQ(Said(Duration::Seconds(20)), Types({kMldReport}));
+  EXPECT_LE((at_.at(0) - asked).ns(), Duration::Milliseconds(500).ns());
+  EXPECT_EQ(Give(MldQuery(GidOf(9, true), 500)), RxVerdict::kBadMembership)
+      << "not of this link";
+  EXPECT_EQ(Give(MldQuery(other, 10000)), RxVerdict::kMembership);
+  FrameBytes report(wire::kMembershipFrameBytes);
+  report.resize(wire::EmitMembership(MacOf(2), other, group,
+                                     wire::MembershipMessage::kReport, report));
+  EXPECT_EQ(Give(report), RxVerdict::kMembership);
+  EXPECT_EQ(Said(Duration::Seconds(20)), Types()) << "another has said it";
+  membership_.Leave(group, now_, sink_);
+  EXPECT_EQ(Said(), Types({kMldDone}));
 }
 
 TEST_F(MembershipTest, WhatIsNoneOfItIsLeftToItsVerdict) {

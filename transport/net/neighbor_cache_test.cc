@@ -148,6 +148,7 @@ TEST_P(NeighborCacheTest, AnAnswerThatComesLateIsKept) {
   EXPECT_EQ(AskedAt().size(), 1u);
 }
 
+//= RFC 4861 7.3.2, 10
 TEST_P(NeighborCacheTest, WhoAsksForUsIsKnownForThirtySeconds) {
   HearAsker(2);
   EXPECT_EQ(State(2), NeighborState::kReachable);
@@ -171,6 +172,7 @@ TEST_P(NeighborCacheTest, AnswersToWhatWasSentKeepANeighbourReachable) {
   EXPECT_EQ(State(2), NeighborState::kReachable);
 }
 
+//= RFC 4861 7.3.2
 TEST_P(NeighborCacheTest, AStaleNeighbourIsAskedByItselfFirst) {
   HearAsker(2);
   Pass(Duration::Seconds(31));
@@ -273,6 +275,7 @@ TEST_P(NeighborCacheTest, OfWhomNoPathUsesTheLastClaimIsBelieved) {
   EXPECT_TRUE(AskedAt().empty());
 }
 
+//= RFC 4861 7.2.5
 TEST_P(NeighborCacheTest, AnAdvertisementThatMayNotOverrideOnlyRaisesDoubt) {
   const AdjacencyPtr adjacency = Live(2);
   (void)Hear({.address = Gid(2), .mac = MacOf(9), .may_override = false});

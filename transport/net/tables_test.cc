@@ -77,6 +77,7 @@ TEST(PkeyTest, AFullMembershipOfOursIsPreferred) {
   EXPECT_EQ(FindPkey(table, 0x8005), std::nullopt);
 }
 
+//= IEEE 802.1Q 6.9.1
 TEST(VlanTest, AFrameIsOfOneVlan) {
   wire::VlanTag tag;
   EXPECT_TRUE(IsOurVlan(nullptr, 0));
@@ -89,6 +90,7 @@ TEST(VlanTest, AFrameIsOfOneVlan) {
   EXPECT_FALSE(IsOurVlan(&tag, 0));
 }
 
+//= IEEE 802.1Q 6.9.3, RFC 2474 4.2.2
 TEST(VlanTest, TheTrafficClassGivesThePriority) {
   EXPECT_EQ(VlanTci(0, 0xff), std::nullopt);
   EXPECT_EQ(VlanTci(7, 0), 0x0007);
@@ -218,6 +220,7 @@ class PathMtuTest : public ::testing::Test {
   const wire::Gid a_ = GidOf(1);
 };
 
+//= RFC 1191 6.3
 TEST_F(PathMtuTest, AReductionIsBelievedForTenMinutes) {
   EXPECT_EQ(Mtu(a_), 9000u);
   EXPECT_TRUE(cache_.OnTooBig(a_, 1400, 4000, now_));
@@ -232,6 +235,7 @@ TEST_F(PathMtuTest, AReductionIsBelievedForTenMinutes) {
   EXPECT_EQ(Mtu(a_), 9000u);
 }
 
+//= RFC 8201 4
 TEST_F(PathMtuTest, NoMessageRaisesAnMtu) {
   EXPECT_TRUE(cache_.OnTooBig(a_, 1400, 4000, now_));
   EXPECT_FALSE(cache_.OnTooBig(a_, 2000, 4000, now_));
@@ -240,6 +244,7 @@ TEST_F(PathMtuTest, NoMessageRaisesAnMtu) {
   EXPECT_EQ(Mtu(a_), 1300u);
 }
 
+//= RFC 8200 5
 TEST_F(PathMtuTest, NobodyPushesUsBelowTheFloor) {
   EXPECT_TRUE(cache_.OnTooBig(a_, 68, 4000, now_));
   EXPECT_EQ(Mtu(a_), PathMtuCache::kFloorIpv4);
@@ -255,6 +260,7 @@ TEST_F(PathMtuTest, WhatFitsIsNotTooBig) {
   EXPECT_EQ(Mtu(a_), 9000u);
 }
 
+//= RFC 1191 5, 7
 TEST_F(PathMtuTest, AnOldRouterMeansTheNextPlateau) {
   EXPECT_TRUE(cache_.OnTooBig(a_, 0, 4140, now_));
   EXPECT_EQ(Mtu(a_), 2002u);

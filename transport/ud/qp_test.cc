@@ -60,7 +60,7 @@ TEST_F(UdTest, AMessageArrivesBehindItsHeader) {
   EXPECT_EQ(done.imm_or_key, 0xabcdu);
   EXPECT_EQ(done.wc_flags, URNIC_WC_GRH | URNIC_WC_WITH_IMM);
   EXPECT_EQ(done.sl, URNIC_FRAME_ROCE_V2_IPV4);
-  //= IBTA A17.4.5.2
+  //= IBTA A17.4.5.1, A17.4.5.2
   const auto memory = b_.host().bytes(0, 139);
   EXPECT_TRUE(std::equal(ip_, ip_ + 20, memory.begin() + 20));
   EXPECT_EQ(memory[40], 5);
@@ -81,6 +81,7 @@ TEST_F(UdTest, AllFortyBytesOfAGrhArePlaced) {
   EXPECT_EQ(memory[40], 5);
 }
 
+//= IBTA 10.2.5
 TEST_F(UdTest, AnotherQkeyIsDropped) {
   ASSERT_TRUE(b_.rings().PostRecv({.sges = {b_.Sge(0, 200)}}));
   ASSERT_TRUE(a_.rings().PostSend(To(1, 8, 0x999)));
@@ -98,6 +99,7 @@ TEST_F(UdTest, AControlledQkeyIsTheSendersOwn) {
   EXPECT_EQ(b_.verdicts, std::vector{RxVerdict::kAccept});
 }
 
+//= IBTA 9.8.2.2.2
 TEST_F(UdTest, WhatDoesNotFitIsDroppedAndTheReceiveServesTheNext) {
   ASSERT_TRUE(b_.rings().PostRecv({.wr_id = 3, .sges = {b_.Sge(0, 50)}}));
   ASSERT_TRUE(a_.rings().PostSend(To(1, 11)));

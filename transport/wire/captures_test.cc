@@ -112,6 +112,7 @@ void CheckRocePacket(const Bytes& bytes, const FrameView& frame) {
 
 class CaptureTest : public ::testing::TestWithParam<Capture> {};
 
+//= IBTA 7.8.1, 9.2, 9.2.3, A17.3.4
 TEST_P(CaptureTest, EveryRocePacketParsesReemitsAndVerifies) {
   const PcapFile file = Read(GetParam());
   ASSERT_EQ(file.error, "");
@@ -170,6 +171,7 @@ std::vector<Capture> ShortOnes() {
   return list;
 }
 
+//= IBTA 9.3.1, 9.3.3, 9.3.4, 9.3.5, 9.3.6, 9.3.7, 9.3.8, 9.7.5.2.1
 TEST_P(ShortCaptureTest, DecodesToTheGoldenText) {
   const PcapFile file = Read(GetParam());
   std::string text;

@@ -33,6 +33,18 @@ TEST(ChecksumTest, AllOnesDoNotOverflowTheSum) {
   EXPECT_EQ(Checksum(ones), ChecksumReference(ones));
 }
 
+//= RFC 8200 8.1
+TEST(ChecksumTest, OverIpv6ItBeginsWithAPseudoHeader) {
+  Gid src, dst;
+  std::vector<uint8_t> all;
+  for (uint8_t i = 0; i < 16; ++i) all.push_back(src.bytes[i] = 0xe0 + i);
+  for (uint8_t i = 0; i < 16; ++i) all.push_back(dst.bytes[i] = 0x7f - i);
+  const std::vector<uint8_t> message(0x123, 0xab);
+  for (const uint8_t byte : {0, 0, 1, 0x23, 0, 0, 0, 58}) all.push_back(byte);
+  all.insert(all.end(), message.begin(), message.end());
+  EXPECT_EQ(Ipv6UpperChecksum(src, dst, 58, message), ChecksumReference(all));
+}
+
 TEST(ChecksumTest, PiecesSumToTheWhole) {
   Random random(2);
   std::vector<uint8_t> bytes(64);

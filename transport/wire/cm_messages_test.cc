@@ -209,6 +209,7 @@ TEST_P(CmCaptureTest, EveryMessageParsesAndReemits) {
 INSTANTIATE_TEST_SUITE_P(Linux, CmCaptureTest, ::testing::ValuesIn(kCaptures),
                          [](const auto& info) { return info.param.name; });
 
+//= IBTA 12.6.5
 TEST(CmMessagesTest, LinuxsRequestSaysWhatTsharkReadsInIt) {
   const auto mads = ReadCmCapture("rxe_cm_rping");
   ASSERT_FALSE(mads.empty());
@@ -264,6 +265,7 @@ TEST(CmMessagesTest, TheEceVendorLiesBetweenOtherFields) {
   EXPECT_EQ(rep.starting_psn(), Psn(0xfedcba));
 }
 
+//= IBTA A11.3
 TEST(IpCmTest, TheHeaderInARequestNamesItsAddresses) {
   for (const char* name : {"rxe_cm_rping", "rxe_cm_rping_ipv6"}) {
     const auto mads = ReadCmCapture(name);

@@ -122,6 +122,7 @@ PathHeaders RoceV1Path() {
   return path;
 }
 
+//= IBTA A16.2, A16.3
 TEST(FrameTest, SaysWhatIsInARoceV1Frame) {
   Bytes frame = MakeFrame(RoceV1Path());
   const size_t frame_bytes = frame.size();
@@ -140,6 +141,7 @@ TEST(FrameTest, SaysWhatIsInARoceV1Frame) {
   EXPECT_EQ(view.payload_bytes, frame_bytes - 54);
 }
 
+//= IBTA 8.3, 8.3.4
 TEST(FrameTest, RefusesAGrhThatIsNone) {
   const Bytes good = MakeFrame(RoceV1Path());
   Bytes frame = good;
@@ -174,6 +176,7 @@ TEST(FrameTest, EveryShorterFrameIsTruncated) {
   }
 }
 
+//= RFC 768, RFC 791 3.1
 TEST(FrameTest, NamesTheFaultOfAnIpv4Frame) {
   using V = RxVerdict;
   const auto verdict = [](const std::function<void(Ipv4&, Udp&)>& change) {
@@ -227,6 +230,7 @@ TEST(FrameTest, AnyFlippedBitOfAnIpv4HeaderIsSeen) {
   }
 }
 
+//= RFC 8200 3
 TEST(FrameTest, NamesTheFaultOfAnIpv6Frame) {
   const Bytes good = MakeFrame(Path(true));
   const auto verdict = [&good](size_t at, uint8_t value) {
@@ -247,6 +251,7 @@ TEST(FrameTest, NamesTheFaultOfAnIpv6Frame) {
   EXPECT_EQ(verdict(kIp + 40 + 5, 0), RxVerdict::kBadUdpLength);
 }
 
+//= RFC 4291 2.5.5.2
 TEST(FrameTest, MappedIpv4AddressesInIpv6AreRefused) {
   const Bytes good = MakeFrame(Path(true));
   for (const size_t address : {14 + 8, 14 + 24}) {

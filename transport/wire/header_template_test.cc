@@ -19,6 +19,7 @@ PathHeaders Ipv4Path() {
   return path;
 }
 
+//= RFC 768, RFC 791 3.1, RFC 6864 4.1, IEEE 802.3 3.1.1
 TEST(HeaderTemplateTest, WritesTheExactBytes) {
   const HeaderTemplate headers(Ipv4Path());
   ASSERT_EQ(headers.size(), 42u);
@@ -52,6 +53,7 @@ TEST(HeaderTemplateTest, Ipv4ChecksumIsRightForEveryLength) {
   }
 }
 
+//= IBTA 8.3, 8.3.4, A16.2, A16.3, A17.4.5
 TEST(HeaderTemplateTest, WritesTheExactBytesOfRoceV1) {
   PathHeaders path = Ipv4Path();
   path.roce_v1 = true;
@@ -72,6 +74,7 @@ TEST(HeaderTemplateTest, WritesTheExactBytesOfRoceV1) {
   EXPECT_EQ(out, expected);
 }
 
+//= RFC 4291 A
 TEST(LinkLocalTest, AGidMadeOfAMacGivesItBack) {
   Gid gid;
   gid.bytes = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0xff, 0xfe, 3, 4, 5};
@@ -79,6 +82,15 @@ TEST(LinkLocalTest, AGidMadeOfAMacGivesItBack) {
   gid.bytes[11] = 0;
   EXPECT_EQ(MacOfLinkLocal(gid), std::nullopt);
   EXPECT_EQ(MacOfLinkLocal(Gid::FromIpv4(0x0a000001)), std::nullopt);
+}
+
+//= RFC 1112 6.4, RFC 2464 7
+TEST(MulticastMacTest, HasTheLastBytesOfTheGroup) {
+  EXPECT_EQ(MulticastMac(Gid::FromIpv4(0xe1ff0304)),
+            (MacAddress{{0x01, 0x00, 0x5e, 0x7f, 0x03, 0x04}}));
+  Gid gid;
+  gid.bytes = {0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0x81, 2, 3, 4};
+  EXPECT_EQ(MulticastMac(gid), (MacAddress{{0x33, 0x33, 0x81, 2, 3, 4}}));
 }
 
 TEST(HeaderTemplateTest, KnowsItsSourceInEveryShape) {

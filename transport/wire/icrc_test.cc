@@ -78,14 +78,17 @@ void CheckMasks(Framing framing, std::initializer_list<size_t> masked_bytes) {
   }
 }
 
+//= IBTA 7.8.1, A17.3.4
 TEST(IcrcTest, Ipv4MasksTosTtlChecksumsAndTheCongestionBits) {
   CheckMasks(Framing::kIpv4, {1, 8, 10, 11, 26, 27, 32});
 }
 
+//= IBTA 7.8.1, A16.5
 TEST(IcrcTest, GrhMasksClassFlowHopLimitAndTheReservedBits) {
   CheckMasks(Framing::kGrh, {1, 2, 3, 7, 44});
 }
 
+//= IBTA 7.8.1, A17.3.4
 TEST(IcrcTest, Ipv6MasksClassFlowHopLimitChecksumAndTheCongestionBits) {
   CheckMasks(Framing::kIpv6, {1, 2, 3, 7, 46, 47, 52});
   Random random(3);

@@ -22,7 +22,7 @@ std::vector<uint8_t> Emit(const Gid& local, const Gid& group, bool joined) {
 }
 
 // Byte by byte as the standard draws it.
-//= RFC 2236 2, 9, RFC 2113 2.1
+//= RFC 2236 2, 9, RFC 2113 2.1, RFC 791 3.1, IEEE 802.3 4.2.3.3
 TEST(MembershipTest, IgmpReportGoesToTheGroupWithARouterAlert) {
   const auto frame =
       Emit(Gid::FromIpv4(0x0a000001), Gid::FromIpv4(0xe1020304), true);
@@ -38,6 +38,7 @@ TEST(MembershipTest, IgmpReportGoesToTheGroupWithARouterAlert) {
   EXPECT_EQ(ChecksumReference({frame.data() + 14, 24}), 0);
 }
 
+//= RFC 2236 2, 9
 TEST(MembershipTest, IgmpLeaveGoesToAllRouters) {
   const auto frame =
       Emit(Gid::FromIpv4(0x0a000001), Gid::FromIpv4(0xe1020304), false);
@@ -46,6 +47,7 @@ TEST(MembershipTest, IgmpLeaveGoesToAllRouters) {
   EXPECT_EQ(ChecksumReference({frame.data() + 38, 8}), 0);
 }
 
+//= IEEE 802.1Q 9.6
 TEST(MembershipTest, ATagComesBeforeTheRest) {
   const Gid local = Gid::FromIpv4(0x0a000001);
   const Gid group = Gid::FromIpv4(0xe1020304);
@@ -61,6 +63,7 @@ TEST(MembershipTest, ATagComesBeforeTheRest) {
   EXPECT_EQ(ParseMembership(plain, info), RxVerdict::kMembership);
 }
 
+//= RFC 2710 3, RFC 2711 2.1
 TEST(MembershipTest, MldReportIsBehindARouterAlert) {
   Gid local, group;
   local.bytes = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7};
@@ -71,7 +74,9 @@ TEST(MembershipTest, MldReportIsBehindARouterAlert) {
   EXPECT_EQ(frame[5], 0x34);
   EXPECT_EQ(frame[20], 0) << "hop by hop";
   EXPECT_EQ(frame[21], 1) << "hop limit";
-  EXPECT_EQ(frame[54], 58);
+  const std::vector<uint8_t> alert = {58, 0, 5, 2, 0, 0, 1, 0};
+  EXPECT_EQ(std::vector<uint8_t>(frame.begin() + 54, frame.begin() + 62),
+            alert);
   EXPECT_EQ(frame[62], 131);
   EXPECT_EQ(Ipv6UpperChecksum(local, group, 58, {frame.data() + 62, 24}), 0);
   const auto done = Emit(local, group, false);
@@ -125,6 +130,7 @@ MembershipInfo Parsed(const std::vector<uint8_t>& frame) {
   return info;
 }
 
+//= RFC 2236 4, RFC 3376 4.1.1
 TEST(MembershipTest, UnderstandsTheQueriesOfAllIgmpVersions) {
   MembershipInfo info = Parsed(Igmp({0x11, 100, 0, 0, 0, 0, 0, 0}, true));
   EXPECT_EQ(info.kind, Kind::kQuery);
@@ -164,6 +170,33 @@ TEST(MembershipTest, RefusesDamagedIgmpAndLeavesTheRestAlone) {
   }
 }
 
+//= RFC 3810 5.1.3
+TEST(MembershipTest, ALongDelayOfMldV2IsAFloatingPointNumber) {
+  Gid local, group;
+  local.bytes = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7};
+  group.bytes = {0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x12, 0x34};
+  const auto delay_of = [&](uint8_t high, uint8_t low) {
+    std::vector<uint8_t> query(28);
+    query[0] = 130;
+    query[4] = high;
+    query[5] = low;
+    const uint16_t sum = Ipv6UpperChecksum(local, group, 58, query);
+    query[2] = static_cast<uint8_t>(sum >> 8);
+    query[3] = static_cast<uint8_t>(sum);
+    auto frame = Emit(local, group, true);
+    frame.resize(62);
+    frame[19] = 8 + 28;
+    frame.insert(frame.end(), query.begin(), query.end());
+    const MembershipInfo info = Parsed(frame);
+    EXPECT_TRUE(info.general);
+    return info.max_delay;
+  };
+  EXPECT_EQ(delay_of(0x7f, 0xff), Duration::Milliseconds(0x7fff));
+  EXPECT_EQ(delay_of(0x80, 0x01), Duration::Milliseconds(0x1001 << 3));
+  EXPECT_EQ(delay_of(0xaf, 0xff), Duration::Milliseconds(0x1fff << 5));
+}
+
+//= RFC 2710 5
 TEST(MembershipTest, UnderstandsWhatItSaysItself) {
   const Gid v4 = Gid::FromIpv4(0xe1020304);
   MembershipInfo info = Parsed(Emit(Gid::FromIpv4(0x0a000001), v4, true));

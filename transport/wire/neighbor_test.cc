@@ -147,6 +147,7 @@ TEST_P(NeighborTest, AnAnnouncementTellsAllAndAsksNobody) {
   EXPECT_EQ(p.info.owner, alice_.gid);
   EXPECT_EQ(p.info.owner_mac, alice_.mac);
   if (GetParam()) {
+    //= RFC 4861 7.2.6
     EXPECT_EQ(p.info.kind, NeighborKind::kAdvertise);
     EXPECT_FALSE(p.info.solicited);
     EXPECT_TRUE(p.info.may_override);
@@ -213,6 +214,7 @@ INSTANTIATE_TEST_SUITE_P(Families, NeighborTest, ::testing::Bool(),
                            return info.param ? "Ipv6" : "Ipv4";
                          });
 
+//= RFC 826
 TEST(ArpTest, MalformedMessagesAreRefused) {
   const Bytes good = Ask(Host(false, 1), Host(false, 2).gid);
   constexpr size_t kArp = 14;
@@ -223,6 +225,7 @@ TEST(ArpTest, MalformedMessagesAreRefused) {
   }
 }
 
+//= RFC 5227 2.1.1
 TEST(ArpTest, AnAddressProbeBindsNothingAndIsAnswered) {
   NeighborSelf nobody = Host(false, 1);
   nobody.gid = Gid::FromIpv4(0);
@@ -273,7 +276,51 @@ TEST(NeighborDiscoveryTest, InvalidMessagesAreRefused) {
   EXPECT_EQ(verdict(kMessage + 25, 2), RxVerdict::kBadIcmp);
 }
 
+//= RFC 4861 7.1.2
+TEST(NeighborDiscoveryTest, InvalidAdvertisementsAreRefused) {
+  const Bytes good =
+      Answer(Host(true, 2), Parse(Ask(Host(true, 1), Host(true, 2).gid)));
+  ASSERT_EQ(Parse(Mend(good)).verdict, RxVerdict::kIcmp);
+  constexpr size_t kHopLimit = 14 + 7;
+  constexpr size_t kDestination = 14 + 24;
+  constexpr size_t kMessage = 14 + 40;
+  for (const size_t at : {kHopLimit, kMessage + 1, kMessage + 25}) {
+    Bytes bad = good;
+    bad[at] ^= 1;  // of the option: no length
+    EXPECT_EQ(Parse(Mend(bad)).verdict, RxVerdict::kBadIcmp) << at;
+  }
+  Bytes to_all = good;
+  const Bytes all = {0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  std::copy(all.begin(), all.end(), &to_all[kDestination]);
+  EXPECT_EQ(Parse(Mend(to_all)).verdict, RxVerdict::kBadIcmp)
+      << "all cannot have asked";
+}
+
+//= RFC 4861 4.3, 4.4, 4.6.1, RFC 4291 2.7.1
+TEST(NeighborDiscoveryTest, MessagesAreAsTheStandardDrawsThem) {
+  const Bytes question = Ask(Host(true, 1), Host(true, 2).gid);
+  const Parsed p = Parse(question);
+  EXPECT_EQ(ToString(p.frame.dst), "ff02::1:ff77:2");
+  EXPECT_EQ(ToString(p.frame.eth->dst), "33:33:ff:77:00:02");
+  const auto message = [](const Bytes& frame) {
+    Bytes bytes(frame.begin() + 14 + 40, frame.end());
+    bytes[2] = bytes[3] = 0;  // the checksum
+    return bytes;
+  };
+  const Bytes solicitation = {
+      135,  0,    0, 0, 0, 0, 0, 0,                             // header
+      0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x77, 0, 2,  // target
+      1,    1,    2, 0, 0, 0, 0, 1};  // the asker's MAC
+  EXPECT_EQ(message(question), solicitation);
+  const Bytes advertisement = {
+      136,  0,    0, 0, 0x60, 0, 0, 0,  // solicited, override
+      0xfe, 0x80, 0, 0, 0,    0, 0, 0, 0, 0, 0, 0,
+      0,    0x77, 0, 2, 2,    1, 2, 0, 0, 0, 0, 2};
+  EXPECT_EQ(message(Answer(Host(true, 2), p)), advertisement);
+}
+
 // Duplicate address detection: asked by nobody, answered to all.
+//= RFC 4861 7.2.4
 TEST(NeighborDiscoveryTest, ANamelessAskerIsAnsweredToAllNodes) {
   Bytes frame = Ask(Host(true, 1), Host(true, 2).gid);
   std::fill_n(&frame[14 + 8], 16, 0);

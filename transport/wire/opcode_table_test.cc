@@ -120,6 +120,7 @@ PacketKind KindOf(const std::string& name) {
   return PacketKind::kAtomic;
 }
 
+//= IBTA 9.2.1
 TEST(OpcodeTableTest, EveryRowIsAsTheSpecificationSays) {
   for (const Row& row : kRows) {
     SCOPED_TRACE(row.name);

@@ -51,6 +51,7 @@ RxVerdict Parse(const Bytes& bytes, RocePacket& packet) {
   return ParseRoce(bytes.data(), static_cast<uint32_t>(bytes.size()), packet);
 }
 
+//= IBTA 9.2.3
 TEST(PacketTest, EveryOpcodeRoundTripsAtEveryPadding) {
   Random random(1);
   const Bytes payload = {1, 2, 3, 4, 5, 6, 7};
@@ -74,6 +75,7 @@ TEST(PacketTest, EveryOpcodeRoundTripsAtEveryPadding) {
   }
 }
 
+//= IBTA 9.2.3
 TEST(PacketTest, EveryShorterPacketIsRefused) {
   Random random(2);
   const Bytes payload(8, 0xaa);
@@ -124,6 +126,7 @@ TEST(PacketTest, ReservedBitsAreZeroOnSendAndIgnoredOnReceipt) {
   EXPECT_EQ(packet.deth().src_qp(), fields.src_qp);
 }
 
+//= IBTA A17.9.3
 TEST(PacketTest, CnpHasSixteenZeroBytes) {
   PacketFields fields;
   fields.opcode = uint8_t(Opcode::kCnp);
@@ -135,6 +138,34 @@ TEST(PacketTest, CnpHasSixteenZeroBytes) {
   ASSERT_EQ(Parse(bytes, packet), RxVerdict::kAccept);
   EXPECT_EQ(packet.info->kind, PacketKind::kCnp);
   EXPECT_TRUE(packet.bth->becn());
+}
+
+//= IBTA A14, A19.3.1
+TEST(PacketTest, HeadersThatNoCaptureHasLieWhereTheyShould) {
+  PacketFields fields;
+  fields.opcode = uint8_t(Opcode::kRcFlush);
+  fields.flush = 0x12;
+  fields.virtual_address = 0x0102030405060708;
+  fields.rkey = 0x090a0b0c;
+  fields.dma_length = 0x0d0e0f10;
+  Bytes bytes = Emit(fields);
+  const Bytes flush = {0, 0, 0, 0x12, 1,  2,  3,  4,  5,  6,
+                       7, 8, 9, 10,   11, 12, 13, 14, 15, 16};
+  EXPECT_EQ(Bytes(bytes.begin() + 12, bytes.end() - 4), flush);
+  RocePacket packet;
+  ASSERT_EQ(Parse(bytes, packet), RxVerdict::kAccept);
+  EXPECT_EQ(packet.feth().value.value() & kFethTypeMask, 2u);
+  EXPECT_EQ(packet.feth().value.value() & kFethLevelMask, 1u << 4);
+
+  fields = {};
+  fields.opcode = 0xa4;  // XRC send only
+  fields.srqn = 0x123456;
+  bytes = Emit(fields);
+  const Bytes xrc = {0, 0x12, 0x34, 0x56};
+  EXPECT_EQ(Bytes(bytes.begin() + 12, bytes.end() - 4), xrc);
+  bytes[12] = 0xff;  // reserved
+  ASSERT_EQ(Parse(bytes, packet), RxVerdict::kAccept);
+  EXPECT_EQ(packet.xrceth().srqn(), 0x123456u);
 }
 
 TEST(PacketTest, NamesTheFault) {

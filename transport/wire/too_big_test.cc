@@ -1,5 +1,5 @@
 // Byte by byte as the standards draw it.
-//= RFC 1191 4, RFC 4443 3.2
+//= RFC 792, RFC 1191 4, RFC 4443 2.1, 3.2
 
 #include "transport/wire/too_big.h"
 

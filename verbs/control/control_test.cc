@@ -173,6 +173,7 @@ TEST_F(ControlTest, ThePortSaysWhatItCarries) {
   EXPECT_TRUE(device_->QueryPort().active);
 }
 
+//= IBTA 10.6.3.1
 TEST_F(ControlTest, RegistrationChecksRightsAndMemory) {
   using enum absl::StatusCode;
   static char memory[8192];

@@ -35,6 +35,7 @@ class QpPathTest : public testing::Test {
   AddressVector vector_;
 };
 
+//= IBTA A17.9.1
 TEST_F(QpPathTest, TakesTheProgramsRoute) {
   vector_.flow_label = 0xabcde;
   vector_.traffic_class = 0x68;
@@ -92,6 +93,7 @@ TEST_F(QpPathTest, TheIndexChoosesTheVersionOfRoce) {
   }
 }
 
+//= IBTA A17.9.1
 TEST(UdpSourcePortTest, SpreadsQueuePairsOverTheDynamicPorts) {
   std::set<uint16_t> ports;
   for (uint32_t qpn = 0x100000; qpn < 0x100100; ++qpn) {

@@ -98,6 +98,7 @@ TEST(DeviceIdentityTest, AFaultIsKeptAsItIsWritten) {
   EXPECT_EQ(Parse(("net_c|fault=x" + longest).c_str()).rc, -E2BIG);
 }
 
+//= IEEE 802.1Q 9.6
 TEST(DeviceIdentityTest, APortIsInOneVlanOrInNone) {
   const Parsed p = Parse("loop;net_a|vlan=7|10.0.0.1/24;net_b|vlan=4094");
   ASSERT_EQ(p.rc, 3) << p.error;
@@ -149,6 +150,7 @@ TEST(DeviceIdentityTest, MacOfThePortIsTheInterfaces) {
   EXPECT_EQ(std::memcmp(p.devices[0].mac, zero, 6), 0);  // lo has none
 }
 
+//= IBTA A17.4.1, RFC 4291 A
 TEST(DeviceIdentityTest, GidTableHasLinuxsOrder) {
   Parsed p = Parse("loop|10.1.2.3/24|2001:db8::7/64");
   ASSERT_EQ(p.rc, 1) << p.error;
@@ -231,6 +233,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"loop|224.0.0.1/8", EINVAL, "224.0.0.1 is not an address"},
         Mistake{"loop|127.0.0.1/8", EINVAL, "127.0.0.1 is not an address"},
         Mistake{"loop|::1/128", EINVAL, "::1 is not an address"},
+        //= RFC 1122 3.2.1.3
         Mistake{"loop|10.9.0.0/24", EINVAL,
                 "\"10.9.0.0/24\" is the address of its network"},
         Mistake{"loop|10.9.0.255/24", EINVAL,
@@ -247,6 +250,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"loop|pkey=", EINVAL, "pkey= is not a hexadecimal number"},
         Mistake{"loop|pkey=0x18001", EINVAL, "pkey=0x18001 is not"},
         Mistake{"loop|pkey=8x", EINVAL, "pkey=8x is not"},
+        //= IBTA 10.9.1.1
         Mistake{"loop|pkey=0x8000", EINVAL, "names no partition"},
         Mistake{"loop|pkey=0xffff", EEXIST, "pkey=0xffff is in the table"},
         Mistake{"loop|pkey=1|pkey=0x1", EEXIST, "pkey=0x1 is in the table"},

@@ -206,6 +206,7 @@ TEST_F(BadInputTest, AddressHandles) {
 
 // A datagram needs a handle of its queue pair's own domain, which is there when
 // it goes out; else it is the end of that request and of nothing else.
+//= IBTA 10.2.3
 TEST_F(BadInputTest, AddressHandlesOfOthersAndThoseThatAreGone) {
   ibv_qp_init_attr init = QpAttributes();
   init.qp_type = IBV_QPT_UD;

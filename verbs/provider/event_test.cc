@@ -64,6 +64,7 @@ class EventTest : public testing::Test {
   std::unique_ptr<Pair> pair_;
 };
 
+//= IBTA 11.4.2.2
 TEST_F(EventTest, AnArmedQueueWakesASleeper) {
   Make();
   for (int i = 0; i < 100; ++i) {
@@ -126,6 +127,7 @@ TEST_F(EventTest, AQueueThatIsNotArmedStaysSilent) {
   EXPECT_FALSE(Readable(channel_->fd, 10));
 }
 
+//= IBTA 11.4.2.2
 TEST_F(EventTest, SolicitedOnlyWaitsForSolicitedOnes) {
   Make();
   ASSERT_EQ(ibv_req_notify_cq(b().cq(), 1), 0);
@@ -284,6 +286,7 @@ TEST_F(EventTest, AQueueThatDrainsDoesSoBeforeItGoesOn) {
   }
 }
 
+//= IBTA 11.6.3.2
 TEST_F(EventTest, TheFirstPacketBeforeRtsIsAnEvent) {
   PairOptions options;
   options.channel = channel_;

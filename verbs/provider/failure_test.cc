@@ -38,6 +38,7 @@ class FailureTest : public testing::Test {
   std::unique_ptr<Pair> pair_;
 };
 
+//= IBTA 10.3.1
 TEST_F(FailureTest, PostingNeedsAState) {
   End end(device_, {});
   EXPECT_EQ(end.PostRecv(0, {}), EINVAL) << "RESET";
@@ -285,6 +286,7 @@ TEST_F(FailureTest, ErrFlushesAndResetForgets) {
 }
 
 // Nothing arrives here that would make the engine look at the queue pair.
+//= IBTA 10.3.1
 TEST_F(FailureTest, AStoppedSendQueueFlushesWhatIsPostedLater) {
   PairOptions options;
   options.type = IBV_QPT_UC;

@@ -377,6 +377,7 @@ class DatagramTest : public AddressTest {
   }
 };
 
+//= Linux cma_sidr_rep_handler()
 TEST_F(DatagramTest, AServiceTellsItsQueuePair) {
   peer_.Listener(7000, PortSpace::kUdp);
   const uint32_t id = host_.Routed(Address("10.0.0.2", 7000), PortSpace::kUdp);
@@ -403,6 +404,7 @@ TEST_F(DatagramTest, AServiceTellsItsQueuePair) {
   EXPECT_EQ(answer->param.ud.ah_attr.grh.dgid[15], 2);
 }
 
+//= Linux cma_sidr_rep_handler()
 TEST_F(DatagramTest, AServiceMayRefuse) {
   peer_.Listener(7000, PortSpace::kUdp);
   const uint32_t id = host_.Routed(Address("10.0.0.2", 7000), PortSpace::kUdp);

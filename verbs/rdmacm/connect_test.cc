@@ -51,6 +51,7 @@ class ConnectTest : public ::testing::Test {
   uint32_t server_id_ = 0;
 };
 
+//= Linux cma_ib_handler()
 TEST_F(ConnectTest, AConnectionIsMadeAndEnds) {
   Establish();
   EXPECT_FALSE(client_.readiness.ready);
@@ -134,6 +135,7 @@ TEST_F(ConnectTest, EceIsHandedThroughBothWays) {
   EXPECT_EQ(response->ece.attr_mod, 4u);
 }
 
+//= Linux rdma_init_qp_attr(), ib_cm_init_qp_attr()
 TEST_F(ConnectTest, QueuePairsGetWhatTheyNeed) {
   Establish();
   ib_uverbs_qp_attr init;
@@ -243,6 +245,7 @@ TEST_F(ConnectTest, WithoutAListenerTheServiceIsUnknown) {
   EXPECT_EQ(event->status, 8u);
 }
 
+//= Linux cma_match_private_data()
 TEST_F(ConnectTest, AListenerOnOneAddressIsNotFoundUnderAnother) {
   const uint32_t listener = server_.Create();
   ASSERT_EQ(server_.Bind(listener, Address("10.0.0.2", kPort)), 0);
@@ -483,6 +486,7 @@ TEST_F(ConnectTest, TheListenersQueuePairTypeMustFit) {
   EXPECT_EQ(Request().param.conn.qp_num, kClientQpn);
 }
 
+//= IBTA 12.6
 TEST_F(ConnectTest, PrivateDataHasTheRoomThatTheHeaderLeaves) {
   server_.Listener(kPort);
   const uint32_t id = client_.Routed(Address("10.0.0.2", kPort));
