@@ -252,18 +252,22 @@ void AppendQueueTable(std::string& table) {
 }
 
 // What an attacker who knows addresses, ports and queue pair numbers costs.
-void AppendForgeryTable(std::string& table) {
-  table += "\nRDMA write, forged requests with a future PSN, one each 25 us";
+void AppendForgeryTable(const char* title, uint8_t opcode, std::string& table) {
+  table += title;
+  table += ", forged requests with a future PSN, one each 25 us";
   table += "\n  loss      window 8           window 32          window 128\n";
   for (const uint32_t loss : {0u, 1000u, 10000u}) {
     table += Format("%5.2f %% ", loss / 1e4, 0, 0);
     for (const uint32_t window : {8u, 32u, 128u}) {
-      Stream stream(loss, window, URNIC_WR_RDMA_WRITE, kDeepQueue);
+      Stream stream(loss, window, opcode, kDeepQueue);
       stream.ForgeFuturePsns();
       table += Show(stream.Run());
     }
     table += "\n";
   }
+}
+
+void AppendShortForgeryTable(std::string& table) {
   table += "\nWrites of 8 bytes that complete in 20 ms, one at a time\n";
   for (const bool forged : {false, true}) {
     Stream stream(0, 128, URNIC_WR_RDMA_WRITE, kDeepQueue, 8, 1);
@@ -283,7 +287,9 @@ std::string GoodputTable() {
   AppendTable("RDMA write", URNIC_WR_RDMA_WRITE, table);
   AppendTable("\nRDMA read (resent: read requests)", URNIC_WR_RDMA_READ, table);
   AppendQueueTable(table);
-  AppendForgeryTable(table);
+  AppendForgeryTable("\nRDMA write", URNIC_WR_RDMA_WRITE, table);
+  AppendForgeryTable("\nRDMA read", URNIC_WR_RDMA_READ, table);
+  AppendShortForgeryTable(table);
   return table;
 }
 

@@ -43,7 +43,7 @@ struct FlowSampler {
   Duration TakeRoundTrip(Seq una, Time now) {
     if (!timing || una - timed_end < 0) return Duration();
     timing = false;
-    const Duration sample = now - timed_since;
+    const Duration sample = latest = now - timed_since;
     const bool known = shortest.ns() != 0;
     // A packet that was not alone also measures our own queue. It may improve a
     // known time, but must not be the first to set it.
@@ -72,6 +72,7 @@ struct FlowSampler {
   // The shortest round trip. Known only after a packet that was sent alone,
   // because that includes no queue of ours. Zero: not known yet.
   Duration shortest;
+  Duration latest;  // zero: not known yet
 };
 
 }  // namespace urnic::cc

@@ -46,7 +46,7 @@ struct FieldsOf<cc::FlowSampler<Seq>> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, timed_end, round_end, timing, timed_alone, filled,
-                  filled_before, timed_since, shortest);
+                  filled_before, timed_since, shortest, latest);
     f("timed_end", timed_end);
     f("round_end", round_end);
     f("timing", timing);
@@ -55,6 +55,7 @@ struct FieldsOf<cc::FlowSampler<Seq>> {
     f("filled_before", filled_before);
     f.Since("timed_since", timed_since, timing);
     f("shortest", shortest);
+    f("latest", latest);
   }
 };
 

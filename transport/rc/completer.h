@@ -31,7 +31,7 @@ class Completer {
     if (unsent > 0 || (unsent == 0 && !IsSequenceNak(packet))) {
       return RxVerdict::kUnsentAck;
     }
-    if (psn - s_.una_psn < 0) return RxVerdict::kStaleAck;
+    if (psn - s_.una_psn < 0) return OnStale(psn);
     switch (packet.info->kind) {
       case wire::PacketKind::kReadResponse:
         return OnReadResponse(packet, position, now, sink);
@@ -94,6 +94,10 @@ class Completer {
       return false;
     }
     if (!s_.Outstanding()) return false;
+    if (s_.repair == Repair::kNakWaits) {
+      GoBackForNak(now);
+      return false;
+    }
     ++s_.counters.timeouts;
     s_.lost_response_seen = false;
     Retry(now, Why::kTimeout);
@@ -118,6 +122,9 @@ class Completer {
   }
 
  private:
+  // After a needless rewind, so many losses make sequence NAKs credible again.
+  static constexpr uint8_t kNakDoubt = 4;
+
   // May name the first packet that has not been sent: when a stranger's packet
   // from behind it has reached the responder, this comes instead of the
   // acknowledgement that was due, and acknowledges all that was sent.
@@ -192,13 +199,7 @@ class Completer {
 
   // Congestion control hears of it.
   void TellOfProgress(uint32_t packets, uint32_t bytes, Time now) {
-    // Acknowledged before it was sent again: it was not lost. A gap that a NAK
-    // has named was there, even if what filled it was only late.
-    if (__builtin_expect(s_.back_for_timeout, 0) &&
-        s_.una_psn - s_.tx_psn > 0) {
-      s_.back_for_timeout = false;
-      s_.cc.OnUndo();
-    }
+    if (__builtin_expect(s_.repair != Repair::kNone, 0)) OnRepaired();
     s_.counters.bytes_acked += bytes;
     cc::AckSample sample;
     sample.now = now;
@@ -228,26 +229,75 @@ class Completer {
       s_.cc.OnRto(now);
     }
     s_.RewindToUna();
-    s_.back_for_timeout = why == Why::kTimeout;
+    if (why == Why::kTimeout) s_.repair = Repair::kTimeout;
     s_.sent_since = now;
     s_.ArmTimer(now);
   }
 
-  // A NAK that comes sooner than a round trip after the packet that it names
-  // was sent is not about that transmission: it answers an earlier one, or a
-  // stranger's packet with a PSN of the future. (40 000 of those in a second
-  // took 80 % of the rate of a connection that went back for each.) But the
-  // responder reports a gap once; if the packet is lost after all, nothing else
-  // will say so, and the timer comes early.
+  // A sequence NAK may be a stranger's doing: a packet in our name with a PSN
+  // of the future makes the responder report a gap that is none. (40 000 of
+  // those in a second took 80 % of the rate of a connection that went back for
+  // each.) There are two signs of it. A NAK that comes sooner than a round trip
+  // after the packet that it names was sent cannot be about that transmission.
+  // And after a rewind that was needless, the next NAKs are doubted: who waits
+  // for a round trip sees the packet acknowledged, or has lost no more than
+  // that.
+  //
+  // The responder reports a gap once. If the packet is lost after all, nothing
+  // else will say so, and the timer comes early.
   void OnSequenceNak(Time now) {
     constexpr int64_t kEarlyRoundTrips = 4;
     if (s_.tx_psn == s_.una_psn || s_.rnr_waiting) return;
-    if (now - s_.sent_since >= s_.sampler.shortest) {
-      Retry(now, Why::kLoss);
-    } else if (s_.retries_left != 0) {
-      const Time early = s_.sent_since + s_.sampler.shortest * kEarlyRoundTrips;
-      s_.deadline = std::min(s_.deadline, early);
+    const bool too_soon = now - s_.sent_since < s_.sampler.shortest;
+    if (!too_soon && s_.nak_doubt == 0) return GoBackForNak(now);
+    if (s_.retries_left == 0 || s_.sampler.latest.ns() == 0) return;
+    const Time early =
+        too_soon ? s_.sent_since + s_.sampler.shortest * kEarlyRoundTrips
+                 : now + s_.sampler.latest;
+    s_.deadline = std::min(s_.deadline, early);
+    s_.repair = Repair::kNakWaits;
+  }
+
+  void GoBackForNak(Time now) {
+    s_.repair_end = s_.sent_psn;
+    Retry(now, Why::kLoss);
+    s_.repair = Repair::kNak;
+  }
+
+  // Something was acknowledged: what does that say about the repair?
+  [[gnu::cold, gnu::noinline]] void OnRepaired() {
+    // Acknowledged before it was sent again: it was not lost.
+    const bool needless = s_.una_psn - s_.tx_psn > 0;
+    switch (s_.repair) {
+      case Repair::kTimeout:
+        if (!needless) return;
+        s_.cc.OnUndo();
+        break;
+      case Repair::kNak:
+        // No undo: the gap may have been there, and what filled it was late.
+        if (needless) {
+          s_.nak_doubt = kNakDoubt;
+        } else if (s_.una_psn - s_.repair_end <= 0) {
+          return;
+        } else if (s_.nak_doubt != 0) {
+          --s_.nak_doubt;
+        }
+        break;
+      default:
+        if (s_.nak_doubt != 0) s_.nak_doubt = kNakDoubt;
     }
+    s_.repair = Repair::kNone;
+  }
+
+  // A response to something that is acknowledged already. If it repeats the
+  // newest one, the responder had taken the packets that were sent again: it
+  // had not missed any, or it would have dropped all behind the missing one.
+  [[gnu::cold, gnu::noinline]] RxVerdict OnStale(Psn psn) {
+    if (s_.repair == Repair::kNak && psn.Next() == s_.una_psn) {
+      s_.nak_doubt = kNakDoubt;
+      s_.repair = Repair::kNone;
+    }
+    return RxVerdict::kStaleAck;
   }
 
   // A response beyond an unanswered read: that read's response was lost. Only

@@ -156,6 +156,47 @@ TEST_F(CompleterTest, WhatIsSentAgainMeasuresNoRoundTrip) {
   EXPECT_EQ(end_.qp().send_state().sampler.shortest, Duration());
 }
 
+TEST_F(CompleterTest, RealLossesMakeSequenceNaksCredibleAgain) {
+  constexpr Duration kRoundTrip = Duration::Microseconds(20);
+  const SendState& s = end_.qp().send_state();
+  Connect();
+  Psn psn(100);
+  auto post_two = [&] {
+    ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 8));
+    ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 2, 8));
+    (void)Transmit();
+  };
+  auto acknowledge = [&] {
+    now_ = now_ + kRoundTrip;
+    EXPECT_EQ(Deliver(Ack(psn + 1)), RxVerdict::kAccept);
+    psn = psn + 2;
+  };
+  post_two();
+  acknowledge();
+  // A needless rewind.
+  post_two();
+  (void)Deliver(Nak(psn, wire::kNakPsnSequenceError));
+  EXPECT_EQ(Transmit().size(), 2u);
+  acknowledge();
+  (void)Deliver(Ack(psn + (-1)));
+  EXPECT_EQ(s.nak_doubt, 4);
+  for (int left = 4; left != 0; --left) {
+    post_two();
+    (void)Deliver(Nak(psn, wire::kNakPsnSequenceError));
+    EXPECT_THAT(Transmit(), IsEmpty());
+    end_.AdvanceTo(now_ = now_ + kRoundTrip);
+    EXPECT_EQ(Transmit().size(), 2u);
+    acknowledge();
+    post_two();
+    acknowledge();
+    EXPECT_EQ(s.nak_doubt, left - 1);
+  }
+  post_two();
+  (void)Deliver(Nak(psn, wire::kNakPsnSequenceError));
+  EXPECT_EQ(Transmit().size(), 2u);
+  EXPECT_EQ(s.counters.timeouts, 0u);
+}
+
 TEST_F(CompleterTest, BytesAreCountedAsTheyAreAcknowledged) {
   const uint64_t& bytes = end_.qp().send_state().counters.bytes_acked;
   Connect();

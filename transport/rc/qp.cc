@@ -44,7 +44,9 @@ void Qp::Modify(QpState target, const QpConfig& config) {
         send_.retries_left = config.retry_count;
         send_.rnr_retries_left = config.rnr_retry;
         send_.lost_response_seen = false;
-        send_.back_for_timeout = send_.marked = false;
+        send_.repair = Repair::kNone;
+        send_.nak_doubt = 0;
+        send_.marked = false;
       }
       send_.draining = false;
       send_.running = true;

@@ -38,6 +38,14 @@ struct SendRecord {
 };
 static_assert(sizeof(SendRecord) == 16);
 
+// What is being repaired, until an acknowledgement says more.
+enum class Repair : uint8_t {
+  kNone,
+  kTimeout,   // sent again after a timeout
+  kNak,       // sent again after a sequence NAK
+  kNakWaits,  // a sequence NAK was not believed, or not yet
+};
+
 struct SendState {
   SendState(const QpLimits& limits, WorkQueueView queue,
             std::span<SendRecord> records, mem::MrTable& mrs)
@@ -79,7 +87,7 @@ struct SendState {
     for (uint32_t i = una; i != assigned; ++i) RecordOf(i).reads_in_flight = 0;
     reads_in_flight = 0;
     sampler.OnResend();
-    back_for_timeout = false;
+    repair = Repair::kNone;
     SeekTransmit();
   }
 
@@ -150,6 +158,7 @@ struct SendState {
   uint32_t published = 0;              // head, as the program knows it
   uint32_t drain_limit = 0;  // with `draining`: start nothing from here on
   uint32_t failed_index = 0;
+  Psn repair_end;  // with Repair::kNak: sent_psn at the rewind
 
   uint8_t retries_left = 0;
   uint8_t rnr_retries_left = 0;
@@ -160,9 +169,10 @@ struct SendState {
   bool running = false;             // RTS, or SQD with work to finish
   bool draining = false;
   bool failed = false;
-  bool flushing = false;          // state ERR: everything posted is flushed
-  bool back_for_timeout = false;  // the last rewind was
-  bool marked = false;  // "congestion experienced" on data that we asked for
+  bool flushing = false;  // state ERR: everything posted is flushed
+  Repair repair = Repair::kNone;
+  uint8_t nak_doubt = 0;  // so many losses until a sequence NAK is believed
+  bool marked = false;    // "congestion experienced" on data that we asked for
   bool current_index_valid = false;
   uint8_t failed_status = 0;
   RxVerdict failed_cause = RxVerdict::kAccept;

@@ -33,7 +33,7 @@ namespace urnic {
 
 inline constexpr char kImageMagic[] = "uRNIC-IM";
 // One for each change of a list of members: there is no reader of old ones.
-inline constexpr uint16_t kImageVersion = 3;
+inline constexpr uint16_t kImageVersion = 4;
 inline constexpr size_t kImageHeaderBytes = 16;
 inline constexpr size_t kImageTrailerBytes = 4;
 
