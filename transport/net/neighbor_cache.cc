@@ -207,11 +207,12 @@ uint32_t NeighborCache::OnClaim(const NeighborClaim& claim, Time now,
     return kNone;  // there is nobody yet who wants it
   }
   const bool was_fresh = IsFresh(entries_[at], now);
-  if (HasAnswered(entries_[at])) {
-    Settle(at, entries_[at].mac, entries_[at].adjacency->heard_);
-  }
+  // If the confirmation is old, whoever waits still has to be told.
+  const bool settled = HasAnswered(entries_[at]) &&
+                       now - entries_[at].adjacency->heard_ < kReachableTime;
+  if (settled) Settle(at, entries_[at].mac, entries_[at].adjacency->heard_);
   Judge(at, claim, now, sink);
-  return !was_fresh && IsFresh(entries_[at], now) ? at : kNone;
+  return settled || (!was_fresh && IsFresh(entries_[at], now)) ? at : kNone;
 }
 
 void NeighborCache::Judge(uint32_t at, const NeighborClaim& claim, Time now,
@@ -289,7 +290,8 @@ void NeighborCache::StartProbing(uint32_t at, Time now, FrameSink& sink) {
 
 void NeighborCache::Probe(uint32_t at, Time now, FrameSink& sink) {
   Entry& entry = entries_[at];
-  if (SourceOf(entry) == nullptr) return Rest(at, now);
+  // A question waits for an address to ask with.
+  if (entry.wanted == 0 && SourceOf(entry) == nullptr) return Rest(at, now);
   if (entry.probes == kProbes) return OnNoAnswer(at, now, sink);
   // What could not be sent cannot be answered.
   if (Solicit(entry, /*by_itself=*/true, sink)) ++entry.probes;
@@ -367,6 +369,12 @@ bool NeighborCache::Solicit(const Entry& entry, bool by_itself,
   sink.Send(wire::EmitSolicitation(self, entry.address, known, frame),
             /*loopback=*/false);
   return true;
+}
+
+void NeighborCache::CheckInvariants() const {
+  for (uint32_t at = 0; at < entries_.size(); ++at) {
+    URNIC_CHECK(entries_[at].wanted == 0 || deadlines_.Has(at));
+  }
 }
 
 void NeighborCache::OnTimer(Time now, FrameSink& sink) {

@@ -117,6 +117,8 @@ class NeighborCache {
   bool IsLive(const wire::Gid& address) const;
   NeighborState StateOf(const wire::Gid& address, Time now) const;
   size_t size() const { return entries_.size() - free_.size(); }
+  // For tests: a neighbour that is wanted will be asked for again.
+  void CheckInvariants() const;
 
   void OnTimer(Time now, FrameSink& sink);
   Time NextDeadline() const { return deadlines_.next(); }

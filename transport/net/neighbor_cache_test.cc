@@ -284,6 +284,48 @@ TEST_P(NeighborCacheTest, AnAdvertisementThatMayNotOverrideOnlyRaisesDoubt) {
   EXPECT_EQ(adjacency->mac(), MacOf(2));
 }
 
+TEST_P(NeighborCacheTest, ADoubtEndsNoQuestion) {
+  const AdjacencyPtr adjacency = Live(2);
+  Pass(Duration::Seconds(31));
+  const uint32_t entry = Want(2);
+  adjacency->Confirm(now_ = now_ + kMs);
+  // What was confirmed counts, before somebody else raises a doubt.
+  EXPECT_EQ(Hear({.address = Gid(2), .mac = MacOf(9), .may_override = false}),
+            entry);
+  EXPECT_EQ(cache_.At(entry)->mac(), MacOf(2));
+  cache_.Unwant(entry);
+  cache_.CheckInvariants();
+}
+
+TEST_P(NeighborCacheTest, AQuestionOutlivesAnOldConfirmation) {
+  const AdjacencyPtr adjacency = Live(2);
+  Pass(Duration::Seconds(31));
+  sink_.full = true;
+  const uint32_t entry = Want(2);
+  adjacency->Confirm(now_ = now_ + kMs);
+  Pass(Duration::Seconds(31));
+  EXPECT_EQ(Hear({.address = Gid(2), .mac = MacOf(9), .may_override = false}),
+            NeighborCache::kNone);
+  cache_.CheckInvariants();
+  sink_.full = false;
+  Pass(kMs * 10);
+  EXPECT_EQ(Hear({.address = Gid(2), .mac = MacOf(2), .answers = true}), entry);
+}
+
+TEST_P(NeighborCacheTest, AQuestionWaitsForAnAddressToAskWith) {
+  const AdjacencyPtr adjacency = Live(2);
+  Pass(Duration::Seconds(31));
+  const LocalAddresses some = addresses_;
+  addresses_.Set({});
+  (void)Want(2);
+  Pass(kMs * 50);
+  cache_.CheckInvariants();
+  EXPECT_TRUE(AskedAt().empty());
+  addresses_ = some;
+  Pass(kMs * 10);
+  EXPECT_FALSE(AskedAt().empty());
+}
+
 TEST_P(NeighborCacheTest, WhatCouldNotBeSentIsNoMissingAnswer) {
   const AdjacencyPtr adjacency = Live(2);
   sink_.full = true;

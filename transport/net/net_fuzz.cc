@@ -289,6 +289,7 @@ class Fuzzer {
   void Check() {
     Listen();
     URNIC_CHECK(host_->neighbors().size() <= max_neighbors_);
+    host_->neighbors().CheckInvariants();
     for (Held& held : held_) {
       const Adjacency& adjacency = *held.path.adjacency;
       URNIC_CHECK(adjacency.address() == held.address);
