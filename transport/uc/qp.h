@@ -47,16 +47,16 @@ class Qp final : public UnackedQp {
     if (receiving()) in_.notifier.OnMarked(now);
   }
 
-  bool HasWork() const { return in_.notifier.due || UnackedQp::HasWork(); }
+  bool HasWork() const { return CnpDue() || UnackedQp::HasWork(); }
   template <typename Sink>
   FlowResult Settle(std::span<const RecvCompletion> receives, Sink& sink) {
     FlowResult result = UnackedQp::Settle(receives, sink);
-    result.has_work |= in_.notifier.due;
+    result.has_work |= CnpDue();
     return result;
   }
   uint32_t Transmit(Time, std::span<TxSlot> slots) {
     uint32_t count = 0;
-    if (__builtin_expect(in_.notifier.due, 0) && !slots.empty()) {
+    if (__builtin_expect(CnpDue(), 0) && !slots.empty()) {
       WriteCnp(slots[count++], config_.dest_qpn, config_.pkey);
       in_.notifier.due = false;
     }
@@ -72,6 +72,9 @@ class Qp final : public UnackedQp {
   friend struct urnic::FieldsOf;
 
   enum class Message : uint8_t { kNone, kSend, kWrite };
+
+  // Not in ERR, where nothing is sent any more.
+  bool CnpDue() const { return in_.notifier.due && receiving(); }
 
   static Message KindOf(const RxPacket& packet) {
     return packet.info->kind == wire::PacketKind::kSend ? Message::kSend

@@ -100,6 +100,13 @@ TEST_F(UcTest, AMarkIsToldThePeerOnceInAWhile) {
   EXPECT_TRUE(b_.qp().HasWork());
 }
 
+TEST_F(UcTest, InErrNoMarkIsToldAnyMore) {
+  b_.qp().OnMarked(Time::FromNs(1000000));
+  b_.qp().Modify(QpState::kErr, Config(0x11));
+  EXPECT_FALSE(b_.qp().HasWork());
+  EXPECT_TRUE(b_.Transmit().empty());
+}
+
 TEST_F(UcTest, AWriteThatIsNotAllowedPlacesNothingAndHarmsNobody) {
   SendWr wrong = Write(1, 8, 0);
   wrong.rkey ^= 0x100;
