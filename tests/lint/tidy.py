@@ -13,8 +13,8 @@ FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
 COLUMNS_MAX = 80
 
-TOP_FOLDERS = ("bench", "datapath", "docs", "overlay", "ras", "tests",
-               "third_party", "transport", "verbs")
+TOP_FOLDERS = ("bench", "datapath", "docs", "overlay", "packaging", "ras",
+               "tests", "third_party", "transport", "verbs")
 # No clock, randomness, threads, allocation or output in these.
 PURE_FOLDERS = ("transport/", "overlay/")
 PURE_EXCEPTIONS = ("transport/base/check.h",)
@@ -26,7 +26,7 @@ TEXT_SUFFIXES = CODE_SUFFIXES + (".S", ".py", ".sh", ".bzl", ".bazel", ".md",
                                  ".txt", ".toml", ".map")
 # Data, and what belongs to the folder above.
 NO_README = re.compile(r"/(testdata|corpus|goldens)(/|$)|^third_party/.|"
-                       r"^docs/.|^tests/scripts/.")
+                       r"^docs/.|^packaging/.|^tests/scripts/.")
 
 PURE_BANNED = [
     (r"\brte_", "DPDK"),

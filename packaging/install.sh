@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# install.sh PREFIX: copies what `./dev build` has left in out/ into PREFIX, or
+# into $DESTDIR$PREFIX for a packager. Needs only coreutils, so that root does
+# not have to build: ./dev build && sudo packaging/install.sh /usr/local
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+umask 022
+
+prefix=${1:-}
+prefix=${prefix%/}
+if [[ $# != 1 || $prefix != /* ]]; then
+  echo "install: PREFIX must be an absolute path, as in: ./dev install /usr/local" >&2
+  exit 2
+fi
+if [[ $prefix == *[[:blank:]:\;]* ]]; then
+  echo "install: $prefix: LD_PRELOAD and IBV_DRIVERS cannot hold a path with a blank, ':' or ';'" >&2
+  exit 2
+fi
+if [[ ! -x out/bin/urnic ]]; then
+  echo "install: nothing is built: ./dev build" >&2
+  exit 1
+fi
+root=${DESTDIR:-}$prefix
+version=$(sed -n 's/^#define URNIC_FW_VERSION "\(.*\)"/\1/p' \
+  verbs/identity/device_identity.h)
+
+# copy MODE FOLDER FILE...: nothing when there are no files.
+copy() {
+  local mode=$1 folder=$2
+  shift 2
+  (($#)) || return 0
+  install -d -m 755 "$root/$folder"
+  install -m "$mode" "$@" "$root/$folder/"
+}
+shopt -s nullglob
+
+# The tree of out/ as it is, in a folder of its own: the command finds ../lib
+# from where it really lies, and no linker or ldconfig meets our objects.
+rm -f "$root"/lib/urnic/lib/liburnic-*.so
+copy 755 lib/urnic/bin out/bin/urnic
+install -d -m 755 "$root/lib/urnic/lib"
+cp --no-dereference --no-preserve=mode out/lib/*.so "$root/lib/urnic/lib/"
+install -d -m 755 "$root/bin"
+ln -sfn ../lib/urnic/bin/urnic "$root/bin/urnic"
+
+for page in docs/man/*.[1-8]; do
+  copy 644 "share/man/man${page##*.}" "$page"
+done
+install -d -m 755 "$root/share/bash-completion/completions"
+install -m 644 docs/completion/urnic.bash \
+  "$root/share/bash-completion/completions/urnic"
+copy 644 share/zsh/site-functions docs/completion/_*
+
+# At their paths in the repository, so that their links work.
+copy 644 share/doc/urnic README.md ARCHITECTURE.md STYLE.md LICENSE
+copy 644 share/doc/urnic/bench bench/README.md bench/BUDGET.md
+copy 644 share/doc/urnic/docs docs/*.md docs/*.svg
+copy 644 share/doc/urnic/docs/design docs/design/*.md
+copy 644 share/doc/urnic/packaging packaging/README.md packaging/Containerfile
+
+install -d -m 755 "$root/share/pkgconfig"
+sed -e "s|@prefix@|$prefix|" -e "s|@version@|$version|" \
+  packaging/urnic.pc.in >"$root/share/pkgconfig/urnic.pc"
+chmod 644 "$root/share/pkgconfig/urnic.pc"
