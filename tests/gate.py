@@ -156,6 +156,8 @@ def parts(full):
     yield "simulator", 4, lambda: simulator(full)
     # Before the sanitizers: all builds share one output tree.
     yield "end to end", 9, lambda: with_namespaces("e2e", "run_e2e.py", full)
+    yield "packages", 1, lambda: run_program(
+        ["python3", "tests/packages/run_packages.py", "--full" if full else "--core"])
     yield "rxe VM", 4, lambda: with_namespaces("interop", "run_interop.py", full)
     yield "foreign judges", 1, lambda: run_program(["python3", "tests/conformance/run_pyverbs.py"])
     yield "fuzzers", 3, lambda: run_program(["./dev", "fuzz", *fuzz])

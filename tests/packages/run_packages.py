@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Installation and packages: what `./dev install` and `./dev package` make is
+used as its users would.
+
+Prints a line for each test and ends with "N passed, N failed, N skipped".
+--full builds all a second time, and tries the packages in clean root file
+systems and in containers; it needs root.
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import clean_systems
+from report import Report, check, run
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LOOP = ["run", "--port", "loop", "--addr", "10.9.0.1/24", "--"]
+PROGRAM = """
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdio.h>
+int main(void) {
+  int devices = 0;
+  struct ibv_device** list = ibv_get_device_list(&devices);
+  printf("%d %s\\n", devices, devices ? ibv_get_device_name(list[0]) : "");
+  ibv_free_device_list(list);
+  rdma_destroy_event_channel(rdma_create_event_channel());
+  return 0;
+}
+"""
+
+
+def install(scratch):
+    """Into a prefix of its own, and used from there."""
+    prefix = scratch / "prefix"
+    run([ROOT / "packaging/install.sh", prefix])
+    command = prefix / "bin/urnic"
+    said = run([command, "--version"])
+    check(said.startswith("urnic "), said)
+    check(f"OK    installation         {prefix}/lib/urnic/lib/" in
+          run([command, "doctor"]), "doctor does not know the installation")
+    said = run([command, *LOOP, "ibv_devinfo"])
+    check("PORT_ACTIVE" in said, said)
+    for name in ("share/man/man1/urnic.1", "share/doc/urnic/README.md",
+                 "share/bash-completion/completions/urnic"):
+        check((prefix / name).is_file(), f"{name} is not there")
+
+
+def install_again(scratch):
+    """Over an older installation, and with DESTDIR."""
+    old = scratch / "stage/opt/urnic/lib/urnic/lib/liburnic-rdmav1.so"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    run([ROOT / "packaging/install.sh", "/opt/urnic/"],
+        env={**os.environ, "DESTDIR": str(scratch / "stage")})
+    check(not old.exists(), "a plugin of the older installation is left")
+    file = scratch / "stage/opt/urnic/share/pkgconfig/urnic.pc"
+    said = file.read_text(encoding="utf8")
+    check("prefix=/opt/urnic\n" in said, said)
+
+
+def development(scratch):
+    """A program that pkg-config's answers build, and that runs without the
+    command."""
+    prefix = scratch / "prefix"
+    run([ROOT / "packaging/install.sh", prefix])
+    env = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "share/pkgconfig"),
+           "XDG_RUNTIME_DIR": str(scratch)}
+
+    def ask(what):
+        return run(["pkg-config", what, "urnic"], env=env).split()
+
+    (scratch / "program.c").write_text(PROGRAM, encoding="utf8")
+    run(["gcc", "-Wall", "-o", scratch / "program", scratch / "program.c",
+         *ask("--cflags"), *ask("--libs")])
+    said = run([scratch / "program"], env={
+        **env, "LD_PRELOAD": ask("--variable=preload")[0],
+        "IBV_DRIVERS": ask("--variable=ibv_drivers")[0],
+        "URNIC_PORTS": "loop|10.9.0.1/24"})
+    check(said == "1 urnic0\n", said)
+
+
+def make_packages(folder, root=ROOT, **env):
+    run([root / "packaging/make_packages.sh", folder],
+        env={**os.environ, **env})
+    packages = sorted(folder.glob("*.deb"))
+    names = {path.name.split("_")[0] for path in packages}
+    check(names == {"urnic", "urnic-dbgsym", "urnic-dev", "urnic-doc"}, names)
+    return packages
+
+
+def lint(packages):
+    run(["lintian", "--allow-root", "--fail-on", "error,warning", "--info",
+         *packages])
+
+
+def reproduce(scratch, packages):
+    """All compiled once more, in another folder and without the cache, gives
+    the same bytes."""
+    copy = scratch / "another" / "place"
+    copy.mkdir(parents=True)
+    names = run(["git", "ls-files", "-z", "--cached", "--others",
+                 "--exclude-standard"], cwd=ROOT)
+    run(["cp", "-P", "--parents", "-t", copy,
+         *(name for name in names.split("\0")
+           if name and (ROOT / name).exists())],
+        cwd=ROOT)
+    with open(copy / ".bazelrc", "a", encoding="ascii") as settings:
+        settings.write("build --disk_cache=\n")
+    time = run(["git", "log", "-1", "--format=%ct"], cwd=ROOT).strip()
+    try:
+        run(["./dev", "build"], cwd=copy, timeout=3600)
+        again = make_packages(scratch / "again", copy, SOURCE_DATE_EPOCH=time)
+    finally:
+        run(["bazel", "clean", "--expunge"], cwd=copy)
+    for first, second in zip(packages, again):
+        check(first.name == second.name and
+              first.read_bytes() == second.read_bytes(),
+              f"{first.name} differs")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--core", action="store_true",
+                        help="what takes seconds; the default")
+    parser.add_argument("--full", action="store_true", help="everything")
+    options = parser.parse_args()
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="urnic-packages-") as name:
+        scratch = pathlib.Path(name)
+        scratch.chmod(0o755)  # containers of another user look into it
+
+        def place(what):
+            folder = scratch / what
+            folder.mkdir()
+            return folder
+
+        report.test("install/used-from-its-prefix", install, place("install"))
+        report.test("install/again-and-with-destdir", install_again,
+                    place("again"))
+        report.test("install/pkg-config", development, place("development"))
+        packages = report.test("packages/made", make_packages,
+                               place("packages"))
+        if packages:
+            report.test("packages/lintian", lint, packages)
+        if packages and options.full:
+            clean_systems.run(report, ROOT, place("systems"), packages)
+            report.test("packages/reproducible", reproduce, place("reproduce"),
+                        packages)
+    return report.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
