@@ -7,6 +7,7 @@ fails by raising, and is skipped by raising Skip, which says what is missing.
 import argparse
 import fnmatch
 import pathlib
+import re
 import shutil
 import sys
 import time
@@ -29,6 +30,7 @@ class Context:
     def __init__(self, tools):
         self.tools = tools
         self.remark = ""
+        self.again = False  # something had to be tried again
 
     def note(self, text):
         """A measured value for the test's line."""
@@ -46,19 +48,21 @@ class Context:
             if shutil.which(program) is None:
                 raise Skip(f"{program} is not installed")
 
-    def try_again(self, attempts, once):
+    def try_again(self, attempts, symptom, once):
         """What `once` returns when it does not fail; for programs that now and
-        then lose a race of their own. The line says how many attempts it
-        took."""
+        then lose a race of their own, of which `symptom` is the sign: a regular
+        expression for the text of the failure. Whatever fails otherwise has
+        failed. The gate counts who needed more than one attempt."""
         for attempt in range(1, attempts + 1):
             try:
                 result = once()
-            except (bed.Timeout, Failure):
-                if attempt == attempts:
+            except (bed.Timeout, Failure) as failure:
+                if attempt == attempts or not re.search(symptom, str(failure)):
                     raise
                 continue
             if attempt > 1:
                 self.note(f"attempt {attempt}")
+                self.again = True
             return result
 
     def check_ok(self, *results):
@@ -151,9 +155,8 @@ def from_command_line(description, folder, make_tools):
     return tests, tools
 
 
-def _run_one(one, tools):
+def _run_one(one, context):
     """(outcome, text) of one test; the outcome may be TIMED_OUT."""
-    context = Context(tools)
     try:
         one.body(context)
     except Skip as reason:
@@ -173,10 +176,12 @@ TIMED_OUT = "timed out"
 
 
 def _run_and_mend(one, tools):
-    """(outcome, text, what was broken in the bed and is whole again)."""
-    outcome, text = _run_one(one, tools)
+    """(outcome, text, what was broken in the bed and is whole again, whether a
+    program was tried again)."""
+    context = Context(tools)
+    outcome, text = _run_one(one, context)
     broken = "" if outcome in ("passed", "skipped") else tools.mend()
-    return outcome, text, broken
+    return outcome, text, broken, context.again
 
 
 def run(tests, tools):
@@ -186,17 +191,19 @@ def run(tests, tools):
     again = []
     for one in tests:
         begin = time.monotonic()
-        outcome, text, broken = _run_and_mend(one, tools)
+        outcome, text, broken, tried_again = _run_and_mend(one, tools)
         # On a machine that others share a program may not have been given its
         # time, and a bed may break under its test: that alone is tried again,
         # once, and told at the end. Whatever ended with a wrong result has
-        # failed.
+        # failed, but for what Context.try_again() was told of.
         if outcome == TIMED_OUT or broken:
             again.append(one.name)
             print(f"again   {one.name}, after:\n{text}\n{broken}", flush=True)
-            outcome, text, broken = _run_and_mend(one, tools)
+            outcome, text, broken, _ = _run_and_mend(one, tools)
             if broken:
                 text += f"\n{broken}"
+        elif tried_again:
+            again.append(one.name)
         if outcome == TIMED_OUT:
             outcome = "FAILED"
         seconds = time.monotonic() - begin

@@ -13,6 +13,7 @@ import suite
 SERVER_IP = {"v4": "10.1.0.1", "v6": "fd01::1"}
 # name: (provider, kind of endpoint)
 ATTEMPTS = 3
+LOST_END = "Work Request Flushed Error|still running after"
 PROVIDERS = {"msg": ("verbs", "msg"), "rdm": ("verbs;ofi_rxm", "rdm")}
 
 
@@ -60,7 +61,8 @@ def run_pingpong(context, bed_name, name, family="v4", options=()):
             finally:
                 server.kill()
 
-        client = context.try_again(ATTEMPTS if name == "rdm" else 1, once)
+        client = context.try_again(ATTEMPTS if name == "rdm" else 1,
+                                   LOST_END, once)
         context.note(client.out.strip().split("\n")[-1].strip())
 
 
