@@ -40,6 +40,7 @@ int ConnectionManager::Listen(uint64_t service_id, uint64_t mask, uint64_t user,
   p->service_id = service_id;
   p->service_mask = mask;
   routing_.AddListener(*p);
+  held_.OnListen([&](uint64_t id) { return (id & mask) == service_id; });
   out = routing_.handle(*p);
   return 0;
 }
@@ -49,6 +50,9 @@ int ConnectionManager::Unlisten(Handle listener) {
   if (p == nullptr) return EBADF;
   if (p->state != State::kListen) return EINVAL;
   routing_.RemoveListener(*p);
+  if (routing_.FindListener(p->service_id) == nullptr) {
+    held_.OnUnlisten(p->service_id);
+  }
   routing_.Free(*p);
   return 0;
 }
@@ -167,7 +171,8 @@ int ConnectionManager::SetUser(Handle handle, uint64_t user) {
 }
 
 uint32_t ConnectionManager::HurryDisconnects(Duration interval, uint8_t repeats,
-                                             Time now) {
+                                             Time now, Sink& sink) {
+  RetryHeld(Time::Infinite(), now, sink);
   for (uint32_t i = 0; i < routing_.slots() && unanswered_dreqs() > 0; ++i) {
     Place& p = routing_.slot(i);
     if (!p.used || p.state != State::kDreqSent) continue;
@@ -185,6 +190,7 @@ void ConnectionManager::OnTimer(Time now, Sink& sink) {
       return 0;
     });
   }
+  RetryHeld(now, now, sink);
 }
 
 // --- Moving ------------------------------------------------------------------

@@ -49,6 +49,7 @@
 //   EISCONN    EstablishByTraffic(): it is established
 //   others     Adopt()
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <span>
@@ -56,6 +57,7 @@
 
 #include "ras/metrics/rx_verdict.h"
 #include "transport/base/deadline_heap.h"
+#include "transport/cm/held_requests.h"
 #include "transport/cm/routing.h"
 #include "transport/cm/state_machine.h"
 #include "transport/cm/types.h"
@@ -71,7 +73,9 @@ class ConnectionManager {
   // --- Passive side -------------------------------------------------------
   // Requests whose service id matches in the bits of `mask` give events with
   // `user`. An exact listener precedes a masked one, and an older masked one a
-  // younger one. A `mask` of 0 means all ones.
+  // younger one. A `mask` of 0 means all ones. A request that arrives just
+  // after its last listener has gone waits for the next one (held_requests.h),
+  // which gets it in OnTimer().
   int Listen(uint64_t service_id, uint64_t mask, uint64_t user, Handle& out);
   // Destroy() does the same. Requests that were already reported stay.
   int Unlisten(Handle listener);
@@ -123,9 +127,11 @@ class ConnectionManager {
   int Destroy(Handle handle, Time now, Sink& sink);
   int SetUser(Handle handle, uint64_t user);
   // For a caller that must end: from now on, every unanswered DREQ is repeated
-  // each `interval`, `repeats` times; then it is given up. Returns the number
-  // of unanswered DREQs; unanswered_dreqs() returns it later.
-  uint32_t HurryDisconnects(Duration interval, uint8_t repeats, Time now);
+  // each `interval`, `repeats` times; then it is given up. Requests that wait
+  // for a listener are rejected. Returns the number of unanswered DREQs;
+  // unanswered_dreqs() returns it later.
+  uint32_t HurryDisconnects(Duration interval, uint8_t repeats, Time now,
+                            Sink& sink);
   uint32_t unanswered_dreqs() const { return routing_.unanswered_dreqs(); }
 
   // Handles a MAD of class CM that arrived at QP1: `mad` must have 256 bytes.
@@ -135,7 +141,7 @@ class ConnectionManager {
                   Time now, Sink& sink);
   // Handles all deadlines up to `now`.
   void OnTimer(Time now, Sink& sink);
-  Time NextDeadline() const { return heap_.next(); }
+  Time NextDeadline() const { return std::min(heap_.next(), held_.next()); }
 
   // --- Moving to another manager (image.h) --------------------------------
   // The communication ids of all connections and resolutions, including those
@@ -190,6 +196,8 @@ class ConnectionManager {
   // without one.
   RxVerdict OnReq(const wire::CmReq& req, const net::PathQuery& from, Time now,
                   Sink& sink);
+  // Those held requests that are due until `due`.
+  void RetryHeld(Time due, Time now, Sink& sink);
   RxVerdict OnRepeatedReq(Place& p, const wire::CmReq& req,
                           const net::PathQuery& from, Time now, Sink& sink);
   RxVerdict OnMra(const wire::CmMra& mra, const net::PathQuery& from, Time now,
@@ -225,6 +233,7 @@ class ConnectionManager {
   const StateMachine machine_{config_};
   Routing routing_;
   DeadlineHeap heap_;
+  HeldRequests held_;
 };
 
 template <typename F>

@@ -214,7 +214,7 @@ TEST_F(DisconnectTest, WhoHasNoTimeLeftRepeatsHisDisconnectsQuickly) {
   ASSERT_EQ(manager(0).Destroy(handle(0), now_, sink(0)), 0);
   ASSERT_EQ(sink(0).mads.size(), 1u);
   const Duration interval = Duration::Milliseconds(1);
-  EXPECT_EQ(manager(0).HurryDisconnects(interval, 9, now_), 1u);
+  EXPECT_EQ(manager(0).HurryDisconnects(interval, 9, now_, sink(0)), 1u);
   const Time start = now_;
   for (int n = 1; n < 9; ++n) {
     EXPECT_EQ(manager(0).NextDeadline(), start + interval * n);
@@ -229,7 +229,7 @@ TEST_F(DisconnectTest, WhoHasNoTimeLeftRepeatsHisDisconnectsQuickly) {
   ASSERT_EQ(manager(1).SendDrep(handle(1), {}, now_, sink(1)), 0);
   Pass(1);
   EXPECT_EQ(manager(0).unanswered_dreqs(), 0u);
-  EXPECT_EQ(manager(0).HurryDisconnects(interval, 9, now_), 0u);
+  EXPECT_EQ(manager(0).HurryDisconnects(interval, 9, now_, sink(0)), 0u);
   EXPECT_TRUE(sink(0).mads.empty());
 }
 
@@ -237,7 +237,7 @@ TEST_F(DisconnectTest, WhoHasNoTimeLeftGivesASilentPeerUp) {
   ReachEstablished();
   ASSERT_EQ(manager(0).Destroy(handle(0), now_, sink(0)), 0);
   const Time start = now_;
-  ASSERT_EQ(manager(0).HurryDisconnects(Duration::Milliseconds(1), 9, now_),
+  ASSERT_EQ(manager(0).HurryDisconnects(Duration::Milliseconds(1), 9, now_, sink(0)),
             1u);
   while (manager(0).unanswered_dreqs() > 0) {
     now_ = manager(0).NextDeadline();

@@ -72,7 +72,10 @@ RxVerdict ConnectionManager::OnRej(const wire::CmRej& rej,
                                    const net::PathQuery& from, Time now,
                                    Sink& sink) {
   Place* p = routing_.FindRejected(rej, from);
-  if (p == nullptr) return RxVerdict::kCmNoConnection;
+  if (p == nullptr) {
+    held_.Drop(from, rej.local_comm_id.value());
+    return RxVerdict::kCmNoConnection;
+  }
   if (!IsFromPeer(*p, from)) return RxVerdict::kCmWrongPeer;
   return Take(*p, now, sink,
               [&](Step& step) { return machine_.OnRej(*p, rej, step); });

@@ -87,7 +87,9 @@ RxVerdict ConnectionManager::OnReq(const wire::CmReq& req,
   }
   const Place* listener = routing_.FindListener(req.service_id.value());
   if (listener == nullptr) {
-    RejectReq(req, from, wire::kRejInvalidServiceId, sink);
+    if (!held_.Hold(req, from, now)) {
+      RejectReq(req, from, wire::kRejInvalidServiceId, sink);
+    }
     return RxVerdict::kCmNoListener;
   }
   bool displaced = false;
@@ -103,6 +105,17 @@ RxVerdict ConnectionManager::OnReq(const wire::CmReq& req,
   FillFrom(req, from, event);
   sink.OnEvent(event);
   return RxVerdict::kAccept;
+}
+
+// Those whose listener is there now, or whose time is over.
+void ConnectionManager::RetryHeld(Time due, Time now, Sink& sink) {
+  while (const auto held = held_.TakeDue(due)) {
+    if (routing_.FindListener(held->req.service_id.value()) != nullptr) {
+      (void)OnReq(held->req, held->from, now, sink);
+    } else {
+      RejectReq(held->req, held->from, wire::kRejInvalidServiceId, sink);
+    }
+  }
 }
 
 RxVerdict ConnectionManager::OnRepeatedReq(Place& p, const wire::CmReq& req,

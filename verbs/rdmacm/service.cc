@@ -103,8 +103,11 @@ void Service::AwaitFarewells() {
   do {
     std::erase_if(waiting, [&](CmPort* port) {
       uint32_t left = 0;
-      const auto look = [&](cm::ConnectionManager& cm, Time now, cm::Sink&) {
-        if (is_first) cm.HurryDisconnects(kLeaveInterval, kRepeats, now);
+      const auto look = [&](cm::ConnectionManager& cm, Time now,
+                            cm::Sink& sink) {
+        if (is_first) {
+          cm.HurryDisconnects(kLeaveInterval, kRepeats, now, sink);
+        }
         left = cm.unanswered_dreqs();
         return 0;
       };
