@@ -15,7 +15,7 @@ SERVER_IP = {"v4": "10.1.0.1", "v6": "fd01::1"}
 CLIENT_IP = {"v4": "10.1.0.2", "v6": "fd01::2"}
 # How long a server may take from opening its device to rdma_listen.
 LISTENING_SECONDS = 15
-ATTEMPTS = 10
+ATTEMPTS = 3
 REJECTED = "RDMA_CM_EVENT_REJECTED; error: 8"
 
 
@@ -191,8 +191,9 @@ def udpong(context):
 
 def perftest_by_cm(context, bed_name, argv):
     """perftest -R: the connection is made by rdma_cm, too. Its server listens
-    anew between its two connections; a client that comes too early is rejected
-    (status 8), and both are lost: they get another chance, with a new server.
+    again between its two connections. A request that arrives in between waits
+    for the second listener, but not for ever: a server that loses the CPU that
+    long rejects it (status 8), and both programs are run again.
     """
     context.need(argv[0])
     words = [*argv, "-R", "-F", "-n", "500"]

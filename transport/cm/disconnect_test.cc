@@ -237,8 +237,9 @@ TEST_F(DisconnectTest, WhoHasNoTimeLeftGivesASilentPeerUp) {
   ReachEstablished();
   ASSERT_EQ(manager(0).Destroy(handle(0), now_, sink(0)), 0);
   const Time start = now_;
-  ASSERT_EQ(manager(0).HurryDisconnects(Duration::Milliseconds(1), 9, now_, sink(0)),
-            1u);
+  ASSERT_EQ(
+      manager(0).HurryDisconnects(Duration::Milliseconds(1), 9, now_, sink(0)),
+      1u);
   while (manager(0).unanswered_dreqs() > 0) {
     now_ = manager(0).NextDeadline();
     manager(0).OnTimer(now_, sink(0));

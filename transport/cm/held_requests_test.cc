@@ -104,9 +104,9 @@ TEST_F(HeldRequestsTest, WhatDoesNotFitIsRejectedAtOnce) {
 
 TEST_F(HeldRequestsTest, ItIsRejectedAtTheEnd) {
   ReachHeld();
-  EXPECT_EQ(manager(1).HurryDisconnects(Duration::Milliseconds(1), 9, now_,
-                                        sink(1)),
-            0u);
+  EXPECT_EQ(
+      manager(1).HurryDisconnects(Duration::Milliseconds(1), 9, now_, sink(1)),
+      0u);
   ExpectRejected();
 }
 
