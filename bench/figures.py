@@ -5,8 +5,9 @@ Instructions of the inner loops (bench/instructions.sh), bytes that a queue pair
 occupies (bench/sizes.cc) and the simulator's goodput, from its golden table,
 which goodput_test holds against the simulator. history.jsonl has a line for
 each commit that changed them, the newest last. A figure that is worse than
-there by more than 2 % fails; whoever means it appends a line and says why in
-the commit.
+there by more than 2 % fails. If that is meant, append a line: it says why, and
+names each figure that is worse. No line may exceed a ceiling, so that small
+steps do not add up.
 """
 import argparse
 import datetime
@@ -23,6 +24,15 @@ GOODPUT = ROOT / "tests" / "sim" / "goldens" / "goodput.txt"
 LOOPS = ("wire/parse", "rc/requester_write8", "rc/responder_write8",
          "engine/write/8/list_of_32", "engine/half_trip")
 TOLERANCE = 0.02
+# Instructions per packet, per write, and per half trip on the cheapest port.
+CEILINGS = {
+    "instructions, wire/parse": 110,
+    "instructions, rc/requester_write8": 300,
+    "instructions, rc/responder_write8": 190,
+    "instructions, engine/write/8/list_of_32": 1400,
+    "instructions, engine/half_trip": 5500,
+    "bytes, RcQp": 1024,
+}
 
 
 def pairs_of(text):
@@ -85,6 +95,15 @@ def worse(before, now):
     return lines
 
 
+def unfit_to_append(before, now, why):
+    """Why these figures may not become the next line, a line each."""
+    high = [f"{name}: {now[name]:g} exceeds the ceiling of {ceiling}"
+            for name, ceiling in CEILINGS.items() if now.get(name, 0) > ceiling]
+    silent = [f"{line}; WHY does not name it" for line in worse(before, now)
+              if line.split(":")[0] not in why]
+    return high + silent
+
+
 def last_line():
     lines = HISTORY.read_text(encoding="utf8").splitlines()
     return json.loads(lines[-1])["figures"] if lines else {}
@@ -113,6 +132,8 @@ def main():
                                        os.path.abspath(options.sizes))
     show(before, now)
     if options.append:
+        if unfit := unfit_to_append(before, now, options.append):
+            sys.exit("figures: nothing is appended\n" + "\n".join(unfit))
         line = {"date": datetime.date.today().isoformat(),
                 "why": options.append, "figures": now}
         with open(HISTORY, "a", encoding="utf8") as file:

@@ -45,6 +45,21 @@ class FiguresTest(unittest.TestCase):
         self.assertEqual(len(figures.worse({"bytes, a": 1.0}, {})), 1)
         self.assertEqual(figures.worse({}, {"bytes, a": 1.0}), [])
 
+    def test_a_line_names_what_it_makes_worse(self):
+        before, now = {"bytes, a": 100.0}, {"bytes, a": 103.0}
+        self.assertEqual(figures.unfit_to_append(before, now, "bytes, a: x"),
+                         [])
+        self.assertEqual(len(figures.unfit_to_append(before, now, "x")), 1)
+
+    def test_no_line_exceeds_a_ceiling(self):
+        name, ceiling = next(iter(figures.CEILINGS.items()))
+        self.assertEqual(figures.unfit_to_append({}, {name: ceiling}, ""), [])
+        self.assertEqual(
+            len(figures.unfit_to_append({}, {name: ceiling + 0.1}, "")), 1)
+        # Also where somebody has edited the history by hand.
+        self.assertEqual(
+            figures.unfit_to_append({}, figures.last_line(), ""), [])
+
     def test_goodput_of_the_table(self):
         self.assertEqual(figures.goodput_of(TABLE), {
             "goodput %, RDMA write, 0.00 %, window 8": 98.0,
