@@ -13,10 +13,10 @@ FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
 COLUMNS_MAX = 80
 
-TOP_FOLDERS = ("bench", "datapath", "docs", "overlay", "packaging", "ras",
+TOP_FOLDERS = ("bench", "datapath", "docs", "packaging", "ras",
                "tests", "third_party", "transport", "verbs")
 # No clock, randomness, threads, allocation or output in these.
-PURE_FOLDERS = ("transport/", "overlay/")
+PURE_FOLDERS = ("transport/",)
 PURE_EXCEPTIONS = ("transport/base/check.h",)
 DPDK_FOLDERS = ("datapath/", "bench/")
 # What only the engine includes, of the library.

@@ -29,7 +29,7 @@ class RulesTest(unittest.TestCase):
         for line in bad:
             self.assertIn("pure", rules("transport/rc/qp.cc", line + "\n"),
                           line)
-            self.assertIn("pure", rules("overlay/encap.h", line + "\n"), line)
+            self.assertIn("pure", rules("transport/encap.h", line + "\n"), line)
             self.assertNotIn("pure", rules("datapath/engine/engine.cc", line + "\n"))
             self.assertNotIn("pure", rules("transport/rc/a_test.cc",
                                            line + "\n"))
