@@ -57,6 +57,8 @@ concept CongestionControl = requires(T& cc, const T& view,
   cc.OnCnp(now);
   // The number of packets that may be under way; at least 1.
   { view.window() } -> std::same_as<uint32_t>;
+  // The latest of the samples; zero: none yet.
+  { (view.round_trip) } -> std::same_as<const Duration&>;
   // The algorithm sets the pacer's rate; the transport obeys its time.
   { (cc.pacer) } -> std::same_as<Pacer&>;
 };

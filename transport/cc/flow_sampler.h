@@ -33,7 +33,11 @@ struct FlowSampler {
     timed_since = now;
   }
 
-  void OnResend() { timing = false; }
+  // Packets up to `end` are sent again.
+  void OnResend(Seq end) {
+    timing = false;
+    resent_end = end;
+  }
 
   // The window is full.
   void OnWindowFull() { filled = true; }
@@ -43,7 +47,7 @@ struct FlowSampler {
   Duration TakeRoundTrip(Seq una, Time now) {
     if (!timing || una - timed_end < 0) return Duration();
     timing = false;
-    const Duration sample = latest = now - timed_since;
+    const Duration sample = now - timed_since;
     const bool known = shortest.ns() != 0;
     // A packet that was not alone also measures our own queue. It may improve a
     // known time, but must not be the first to set it.
@@ -64,6 +68,7 @@ struct FlowSampler {
 
   Seq timed_end;
   Seq round_end;
+  Seq resent_end;
   bool timing = false;
   bool timed_alone = false;
   bool filled = false;         // the window was full in this round
@@ -72,7 +77,6 @@ struct FlowSampler {
   // The shortest round trip. Known only after a packet that was sent alone,
   // because that includes no queue of ours. Zero: not known yet.
   Duration shortest;
-  Duration latest;  // zero: not known yet
 };
 
 }  // namespace urnic::cc

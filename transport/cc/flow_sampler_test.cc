@@ -34,7 +34,7 @@ TEST_F(FlowSamplerTest, TimesOnePacketAtATime) {
 
 TEST_F(FlowSamplerTest, WhatIsSentAgainMeasuresNothing) {
   sampler_.OnSend(Psn(0xfffff4), true, now_);
-  sampler_.OnResend();
+  sampler_.OnResend(Psn(0xfffff4));
   EXPECT_EQ(sampler_.TakeRoundTrip(Psn(0xfffff4), now_ + Us(8)), Duration());
   EXPECT_EQ(sampler_.shortest, Duration());
 }

@@ -45,17 +45,17 @@ template <typename Seq>
 struct FieldsOf<cc::FlowSampler<Seq>> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, timed_end, round_end, timing, timed_alone, filled,
-                  filled_before, timed_since, shortest, latest);
+    URNIC_MEMBERS(f, s, timed_end, round_end, resent_end, timing, timed_alone,
+                  filled, filled_before, timed_since, shortest);
     f("timed_end", timed_end);
     f("round_end", round_end);
+    f("resent_end", resent_end);
     f("timing", timing);
     f("timed_alone", timed_alone);
     f("filled", filled);
     f("filled_before", filled_before);
     f.Since("timed_since", timed_since, timing);
     f("shortest", shortest);
-    f("latest", latest);
   }
 };
 

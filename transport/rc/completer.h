@@ -250,16 +250,15 @@ class Completer {
     if (s_.tx_psn == s_.una_psn || s_.rnr_waiting) return;
     const bool too_soon = now - s_.sent_since < s_.sampler.shortest;
     if (!too_soon && s_.nak_doubt == 0) return GoBackForNak(now);
-    if (s_.retries_left == 0 || s_.sampler.latest.ns() == 0) return;
+    if (s_.retries_left == 0 || s_.cc.round_trip.ns() == 0) return;
     const Time early =
         too_soon ? s_.sent_since + s_.sampler.shortest * kEarlyRoundTrips
-                 : now + s_.sampler.latest;
+                 : now + s_.cc.round_trip;
     s_.deadline = std::min(s_.deadline, early);
     s_.repair = Repair::kNakWaits;
   }
 
   void GoBackForNak(Time now) {
-    s_.repair_end = s_.sent_psn;
     Retry(now, Why::kLoss);
     s_.repair = Repair::kNak;
   }
@@ -277,7 +276,7 @@ class Completer {
         // No undo: the gap may have been there, and what filled it was late.
         if (needless) {
           s_.nak_doubt = kNakDoubt;
-        } else if (s_.una_psn - s_.repair_end <= 0) {
+        } else if (s_.una_psn - s_.sampler.resent_end <= 0) {
           return;
         } else if (s_.nak_doubt != 0) {
           --s_.nak_doubt;

@@ -45,11 +45,11 @@ struct FieldsOf<rc::SendState> {
                   next, assigned, posted, next_offset, una_psn, tx_psn,
                   sent_psn, next_psn, reads_in_flight, read_packets,
                   unacked_since_request, published, drain_limit, failed_index,
-                  repair_end, retries_left, rnr_retries_left, rnr_waiting,
-                  pace_waiting, lost_response_seen, any_executed, running,
-                  draining, failed, flushing, repair, nak_doubt, marked,
-                  current_index_valid, failed_status, failed_cause, sent_since,
-                  sampler, cc, counters, current, scattered, atomic_value);
+                  retries_left, rnr_retries_left, rnr_waiting, pace_waiting,
+                  lost_response_seen, any_executed, running, draining, failed,
+                  flushing, repair, nak_doubt, marked, current_index_valid,
+                  failed_status, failed_cause, sent_since, sampler, cc,
+                  counters, current, scattered, atomic_value);
     f.Group("config", config);
     f("head", head);
     f("una", una);
@@ -76,7 +76,6 @@ struct FieldsOf<rc::SendState> {
     static constexpr const char* kRepairs[] = {"none", "timeout", "nak",
                                                "nak_waits"};
     f("repair", repair, rc::Repair::kNakWaits, kRepairs);
-    f("repair_end", repair_end);
     f("nak_doubt", nak_doubt);
     f("marked", marked);
     f("failed_status", failed_status, uint8_t{UINT8_MAX},

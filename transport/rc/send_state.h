@@ -86,7 +86,7 @@ struct SendState {
   [[gnu::cold, gnu::noinline]] void RewindToUna() {
     for (uint32_t i = una; i != assigned; ++i) RecordOf(i).reads_in_flight = 0;
     reads_in_flight = 0;
-    sampler.OnResend();
+    sampler.OnResend(sent_psn);
     repair = Repair::kNone;
     SeekTransmit();
   }
@@ -158,7 +158,6 @@ struct SendState {
   uint32_t published = 0;              // head, as the program knows it
   uint32_t drain_limit = 0;  // with `draining`: start nothing from here on
   uint32_t failed_index = 0;
-  Psn repair_end;  // with Repair::kNak: sent_psn at the rewind
 
   uint8_t retries_left = 0;
   uint8_t rnr_retries_left = 0;
