@@ -15,11 +15,14 @@ import rocev2
 import suite
 import test_wire
 
-PROGRAMS = ["ip", "ethtool", "ib_write_lat", "ib_write_bw"]
-TESTS = 10  # per bed
+PROGRAMS = ["ip", "ethtool", "ib_write_lat", "ib_write_bw", "qperf"]
+TESTS = 10  # per bed; then comes TCP
 LONGEST = 240  # seconds; a quiet machine needs 25
 ROW = re.compile(r"^(ib_\w+)\s+(two hosts|shared memory)\s+(\d+)\s+(\S+)\s"
                  r"*(us|M/s|Gb/s)?$", re.MULTILINE)
+BAR = re.compile(r"^  (two hosts|shared memory|) +(uRNIC|TCP) +(#+) (\S+)$",
+                 re.MULTILINE)
+CHARTS = 3
 # Of each stream of packets, so many of each opcode are looked at: a capture of
 # everything would be gigabytes.
 SAMPLE = 100
@@ -123,6 +126,22 @@ def check_table(context, result):
     return rows
 
 
+def check_charts(context, result):
+    """They come last: a bar of uRNIC and one of TCP for either bed, in plain
+    ASCII, as nobody looks at a terminal here. The greater has the longer."""
+    bars = BAR.findall(result.out[ROW.search(result.out).start():])
+    context.check(result.out.isascii() and "\033" not in result.out, result)
+    context.check([bar[:2] for bar in bars] == CHARTS * [
+        ("two hosts", "uRNIC"), ("", "TCP"),
+        ("shared memory", "uRNIC"), ("", "TCP")], result)
+    for ours, tcp in zip(bars[::2], bars[1::2]):
+        figures = [float(bar[3]) for bar in (ours, tcp)]
+        lengths = [len(bar[2]) for bar in (ours, tcp)]
+        context.check(min(figures) > 0, result)
+        context.check((figures[0] > figures[1]) == (lengths[0] > lengths[1])
+                      or lengths[0] == lengths[1], result)
+
+
 @suite.test("demo/runs-to-its-table-and-its-traffic-is-standard-RoCEv2")
 def demo_runs(context):
     context.need("tshark")
@@ -134,6 +153,7 @@ def demo_runs(context):
         result = demo.process.wait(LONGEST)
         context.check(result.status == 0, result)
         rows = check_table(context, result)
+        check_charts(context, result)
         demo.check_gone(context)
         packets = frames.packets()
         opcodes = {packet.opcode for packet in packets}
@@ -168,6 +188,9 @@ suite.add("demo/ctrl-c-between-hosts-leaves-nothing",
           lambda context: interrupt(context, 2, signal.SIGINT))
 suite.add("demo/ctrl-c-over-shared-memory-leaves-nothing",
           lambda context: interrupt(context, TESTS + 2, signal.SIGINT),
+          core=False)
+suite.add("demo/ctrl-c-beside-tcp-leaves-nothing",
+          lambda context: interrupt(context, TESTS + 1, signal.SIGINT),
           core=False)
 suite.add("demo/sigterm-leaves-nothing",
           lambda context: interrupt(context, 2, signal.SIGTERM), core=False)

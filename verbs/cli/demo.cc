@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "verbs/cli/bar_chart.h"
 #include "verbs/cli/child_process.h"
 #include "verbs/cli/command.h"
 #include "verbs/cli/demo_bed.h"
 #include "verbs/cli/install_paths.h"
 #include "verbs/cli/perftest_report.h"
+#include "verbs/cli/qperf_report.h"
 
 namespace urnic {
 namespace {
@@ -60,7 +62,34 @@ struct Row {
   std::string size;
   std::string result;
   std::string unit;
+  double value = 0;  // 0: failed
 };
+
+// The kernel's TCP in the same place.
+struct TcpRow {
+  std::string bed;
+  TcpReport report;
+};
+
+// A chart: a line of the table beside TCP's figure.
+struct Comparison {
+  std::string test;
+  std::string size;
+  double TcpReport::*tcp;
+  std::string title;
+};
+
+const std::vector<Comparison>& Comparisons() {
+  static const auto* const list = new std::vector<Comparison>{
+      {"ib_send_lat", "8", &TcpReport::latency_us,
+       "8-byte messages, half a round trip, us: shorter is better"},
+      {"ib_write_bw", "8", &TcpReport::million_messages_per_second,
+       "8-byte messages, millions a second: longer is better"},
+      {"ib_write_bw", "65536", &TcpReport::gigabits_per_second,
+       "64 KB messages, Gb/s: longer is better"},
+  };
+  return *list;
+}
 
 // One line that is rewritten on a terminal, and plain lines elsewhere.
 class Progress {
@@ -120,6 +149,13 @@ absl::Status AwaitListener(const DemoBed& bed, ChildProcess& server,
   return absl::OkStatus();
 }
 
+// Three digits, as the figures of two bars may be far apart.
+std::string BarText(double figure) {
+  char text[32];
+  std::snprintf(text, sizeof(text), figure < 1000 ? "%.3g" : "%.0f", figure);
+  return text;
+}
+
 // Runs server and client; what the client printed.
 absl::StatusOr<std::string> RunPair(const DemoBed& bed,
                                     std::vector<std::string> program,
@@ -137,23 +173,44 @@ absl::StatusOr<std::string> RunPair(const DemoBed& bed,
   return (*client)->Output();
 }
 
+// The same with qperf, on the hosts of the bed without their RNICs. Its
+// server, which never ends, ends with us.
+absl::StatusOr<TcpReport> RunTcp(const DemoBed& bed, uint16_t tcp_port) {
+  const std::vector<std::string> listen = {"-lp", absl::StrCat(tcp_port)};
+  std::vector<std::string> words = {"qperf"};
+  words.insert(words.end(), listen.begin(), listen.end());
+  auto server =
+      ChildProcess::Start(bed.HostCommand(0, words), "the server of qperf");
+  if (!server.ok()) return server.status();
+  if (absl::Status s = AwaitListener(bed, **server, tcp_port); !s.ok())
+    return s;
+  words = {"qperf", bed.server_address()};
+  words.insert(words.end(), listen.begin(), listen.end());
+  for (const std::string& word : QperfTests()) words.push_back(word);
+  auto client = ChildProcess::Start(bed.HostCommand(1, words), "qperf");
+  if (!client.ok()) return client.status();
+  if (absl::Status s = (*client)->Wait(Clock::now() + kClientTime); !s.ok())
+    return s;
+  return ReadTcpReport((*client)->Output());
+}
+
 absl::Status ReadResult(const Measurement& m, const std::string& output,
                         Row* row) {
-  char text[32];
   if (m.figure == Figure::kLatency) {
     const auto microseconds = ReadLatency(output);
     if (!microseconds.ok()) return microseconds.status();
-    std::snprintf(text, sizeof(text), "%.2f", *microseconds);
+    row->value = *microseconds;
     row->unit = "us";
   } else {
     const auto report = ReadBandwidth(output);
     if (!report.ok()) return report.status();
     const bool rate = m.figure == Figure::kRate;
-    std::snprintf(text, sizeof(text), "%.2f",
-                  rate ? report->million_messages_per_second
-                       : report->gigabits_per_second);
+    row->value = rate ? report->million_messages_per_second
+                      : report->gigabits_per_second;
     row->unit = rate ? "M/s" : "Gb/s";
   }
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f", row->value);
   row->result = text;
   return absl::OkStatus();
 }
@@ -185,6 +242,38 @@ void PrintTable(const std::vector<Row>& rows) {
       "atomic, the typical value. Same programs, same packets: RoCEv2.\n");
 }
 
+// Bars of uRNIC and TCP, where both have figures.
+void PrintCharts(const std::vector<Row>& rows,
+                 const std::vector<TcpRow>& tcp_rows) {
+  const ChartStyle style = StyleOf(STDOUT_FILENO);
+  std::printf(
+      "\nuRNIC beside the kernel's TCP. Each pair has its own scale.\n");
+  for (const Comparison& c : Comparisons()) {
+    BarChart chart{.title = c.title, .bars = {}};
+    for (const TcpRow& tcp : tcp_rows) {
+      for (const Row& row : rows) {
+        if (row.bed != tcp.bed || row.test != c.test || row.size != c.size ||
+            row.value <= 0)
+          continue;
+        const double other = tcp.report.*c.tcp;
+        chart.bars.push_back(
+            {row.bed, "uRNIC", row.value, BarText(row.value), true});
+        chart.bars.push_back({row.bed, "TCP", other, BarText(other)});
+      }
+    }
+    std::printf("\n%s", DrawChart(chart, style).c_str());
+  }
+  std::printf(
+      "\nTCP is measured by qperf, with messages of the same size, in the "
+      "same\n"
+      "place: between two hosts through the same veth pair, whose offloads "
+      "are\n"
+      "off for both; beside shared memory over the loopback interface, with\n"
+      "all of the kernel's shortcuts. Both write 8-byte messages in bulk, and\n"
+      "the kernel joins them to long packets; uRNIC sends a packet for each.\n"
+      "perftest polls, and qperf sleeps until data comes.\n");
+}
+
 // What this machine lacks to run the demo; an empty list when nothing.
 std::vector<std::string> Missing() {
   std::vector<std::string> missing;
@@ -205,14 +294,20 @@ std::vector<std::string> Missing() {
   return missing;
 }
 
-// Runs everything on one bed; stops at CANCELLED. Failures are told in `rows`
-// and `problems`.
-absl::Status RunOn(const BedKind& kind, Progress* progress,
-                   std::vector<Row>* rows, std::vector<std::string>* problems) {
+struct Results {
+  std::vector<Row> rows;
+  std::vector<TcpRow> tcp_rows;
+  std::vector<std::string> problems;
+};
+
+// Runs everything on one bed; stops at CANCELLED. Failures are told in
+// `results`.
+absl::Status RunOn(const BedKind& kind, bool with_tcp, Progress* progress,
+                   Results* results) {
   const auto bed = kind.make();
   if (absl::IsCancelled(bed.status())) return bed.status();
   if (!bed.ok()) {
-    problems->push_back(absl::StrCat(
+    results->problems.push_back(absl::StrCat(
         kind.name, ": cannot be made: ", std::string(bed.status().message())));
     return absl::OkStatus();
   }
@@ -229,9 +324,19 @@ absl::Status RunOn(const BedKind& kind, Progress* progress,
     if (absl::IsCancelled(status)) return status;
     if (status.ok()) status = ReadResult(m, *output, &row);
     if (!status.ok())
-      problems->push_back(absl::StrCat(kind.name, ": ", m.program, ": ",
-                                       std::string(status.message())));
-    rows->push_back(row);
+      results->problems.push_back(absl::StrCat(kind.name, ": ", m.program, ": ",
+                                               std::string(status.message())));
+    results->rows.push_back(row);
+  }
+  if (!with_tcp) return absl::OkStatus();
+  progress->Step(absl::StrCat(kind.name, ": TCP, by qperf"));
+  const auto report = RunTcp(**bed, tcp_port);
+  if (absl::IsCancelled(report.status())) return report.status();
+  if (report.ok()) {
+    results->tcp_rows.push_back({kind.name, *report});
+  } else {
+    results->problems.push_back(absl::StrCat(
+        kind.name, ": TCP: ", std::string(report.status().message())));
   }
   return absl::OkStatus();
 }
@@ -249,13 +354,14 @@ int Demo() {
   CatchStopSignals();
   RemoveDeadBeds();
   const std::vector<BedKind> kinds = BedKinds();
-  std::vector<Row> rows;
-  std::vector<std::string> problems;
+  const bool with_tcp = IsInstalled("qperf");
+  Results results;
   absl::Status status;
   {
-    Progress progress(kinds.size() * Measurements().size());
+    Progress progress(kinds.size() *
+                      (Measurements().size() + (with_tcp ? 1 : 0)));
     for (const BedKind& kind : kinds) {
-      status = RunOn(kind, &progress, &rows, &problems);
+      status = RunOn(kind, with_tcp, &progress, &results);
       if (!status.ok()) break;
     }
   }
@@ -264,10 +370,15 @@ int Demo() {
                stderr);
     return 128 + StopSignal();
   }
-  PrintTable(rows);
-  for (const std::string& text : problems)
+  PrintTable(results.rows);
+  if (!with_tcp) {
+    std::printf("\nno chart beside TCP: qperf is missing: apt install qperf\n");
+  } else if (!results.tcp_rows.empty()) {
+    PrintCharts(results.rows, results.tcp_rows);
+  }
+  for (const std::string& text : results.problems)
     std::fprintf(stderr, "urnic demo: %s\n", text.c_str());
-  return problems.empty() ? kExitOk : kExitFailed;
+  return results.problems.empty() ? kExitOk : kExitFailed;
 }
 
 }  // namespace
@@ -277,7 +388,8 @@ void AddDemoCommand(CLI::App& app, int* exit_status) {
       "demo", "Measure perftest between two hosts made for the occasion");
   command->footer(
       "Makes two network namespaces (as root) and a pair of processes that "
-      "share\nmemory, runs perftest on both and removes everything again. "
+      "share\nmemory, runs perftest on both, measures the kernel's TCP beside "
+      "it where\nqperf is installed, draws bars and removes everything again. "
       "Takes half a\nminute on an idle machine. Exit status 1 when a test "
       "failed.");
   command->callback([exit_status] { *exit_status = Demo(); });

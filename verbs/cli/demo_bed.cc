@@ -141,10 +141,17 @@ absl::Status DemoBed::ConfigureHost(int side) {
 std::vector<std::string> DemoBed::Command(
     int side, const std::vector<std::string>& program) const {
   const Side& end = sides_[side];
+  std::vector<std::string> words = {urnic_,   "run",       "--port", end.port,
+                                    "--addr", end.address, "--"};
+  words.insert(words.end(), program.begin(), program.end());
+  return HostCommand(side, words);
+}
+
+std::vector<std::string> DemoBed::HostCommand(
+    int side, const std::vector<std::string>& program) const {
+  const Side& end = sides_[side];
   std::vector<std::string> words;
   if (!end.name_space.empty()) words = {"ip", "netns", "exec", end.name_space};
-  words.insert(words.end(), {urnic_, "run", "--port", end.port, "--addr",
-                             end.address, "--"});
   words.insert(words.end(), program.begin(), program.end());
   return words;
 }

@@ -31,6 +31,9 @@ class DemoBed {
   // The command line that runs `program` on the RNIC of a side, 0 or 1.
   std::vector<std::string> Command(
       int side, const std::vector<std::string>& program) const;
+  // The command line that runs it on the host of a side, without an RNIC.
+  std::vector<std::string> HostCommand(
+      int side, const std::vector<std::string>& program) const;
   // The address at which a program of side 1 reaches side 0 by TCP.
   const std::string& server_address() const { return server_address_; }
   // The file of side 0's network namespace; "": the caller's.
