@@ -122,8 +122,11 @@ TEST_F(EngineAddressTest, APathThatWasFoundBeforeItsAddressWentLeadsNowhere) {
   EngineQp& qp = nodes_.a.qp();
   nodes_.a.engine().qps().Modify(qp, QpState::kReset, {});
   nodes_.a.engine().qps().Modify(qp, QpState::kInit, {});
-  qp.path = path;
+  nodes_.a.engine().qps().SetPath(qp, path);
   nodes_.a.engine().qps().Modify(qp, QpState::kRtr, {});
+  EXPECT_TRUE(qp.path.source_gone);
+  // As a new address vector of a connection.
+  nodes_.a.engine().qps().SetPath(qp, path);
   EXPECT_TRUE(qp.path.source_gone);
   const uint64_t before = Lost(nodes_.a);
   nodes_.a.network().gsi().Send(

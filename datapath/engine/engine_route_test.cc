@@ -124,6 +124,21 @@ TEST_F(EngineRouteTest, APathThatWasFoundBeforeTheRouteChangedFollows) {
   EXPECT_EQ(NextMac(), MacOf(kStrangerIp));
 }
 
+// As a new address vector in SQD.
+TEST_F(EngineRouteTest, ANewPathOfAConnectionFollowsTooWhatHasChanged) {
+  SetRouteVia(kPeerIp);
+  ConnectFar();
+  IntroduceRouter(kStrangerIp);
+  const auto path = Resolve(kFarIp, Duration::Milliseconds(1));
+  ASSERT_TRUE(path.ok()) << path.status();
+  SetRouteVia(kStrangerIp);
+  {
+    Engine::ControlScope scope(node_.engine());
+    node_.engine().qps().SetPath(node_.qp(), *path);
+  }
+  EXPECT_EQ(NextMac(), MacOf(kStrangerIp));
+}
+
 // A router forwards nothing that has no IP header.
 //= IBTA A16
 TEST_F(EngineRouteTest, AConnectionOfRoceV1KeepsItsWay) {

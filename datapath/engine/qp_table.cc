@@ -70,8 +70,17 @@ void QpTable::Modify(EngineQp& qp, QpState target, const QpConfig& config) {
   }
   const FlowResult result = qp.Modify(target, config, *parts_.sink);
   parts_.flows->Apply(qp, result);
-  // Behind that: only the paths of connected queue pairs follow a route.
-  if (target == QpState::kRtr && qp.service() != QpService::kUd) {
+  if (target == QpState::kRtr) AdoptPath(qp);
+}
+
+void QpTable::SetPath(EngineQp& qp, const net::Path& path) {
+  qp.path = RocePath(path);
+  AdoptPath(qp);
+}
+
+// Only the paths of connected queue pairs follow a route.
+void QpTable::AdoptPath(EngineQp& qp) {
+  if (qp.state() >= QpState::kRtr && qp.service() != QpService::kUd) {
     network_->Adopt(qp.path, *parts_.now);
   }
 }
@@ -109,16 +118,13 @@ absl::StatusOr<EngineQp*> QpTable::Insert(EngineQpConfig config,
         "the image of queue pair ", qpn, " is refused: ", refusal.Text()));
   }
   EngineQp* const qp = Enlist(std::move(made));
-  qp->path = RocePath(path);
+  SetPath(*qp, path);
   FlowResult result = qp->Settle(*parts_.sink);
   // That it has failed its owner was told where it was.
   if (result.state == QpState::kErr) parts_.flows->WatchLatePosts(*qp);
   // What was posted meanwhile is found by Transmit().
   result.has_work |= result.state < QpState::kSqe;
   parts_.flows->Apply(*qp, result);
-  if (result.state >= QpState::kRtr && qp->service() != QpService::kUd) {
-    network_->Adopt(qp->path, *parts_.now);
-  }
   return qp;
 }
 

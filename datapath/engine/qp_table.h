@@ -57,8 +57,12 @@ class QpTable {
 
   // Moves the queue pair to `target` and completes the requests that this
   // flushes. REQUIRES: the transition is allowed (verbs/control
-  // checks), and qp.path is set before RTR.
+  // checks), and SetPath() comes before RTR.
   void Modify(EngineQp& qp, QpState target, const QpConfig& config);
+
+  // From now on the queue pair sends along `path`. In a state that sends, its
+  // path follows what has changed since the path was found (Network::Adopt()).
+  void SetPath(EngineQp& qp, const net::Path& path);
 
   // Takes the queue pair out of this engine, deletes it and returns its image
   // (transport/work/image.h), so that it can go on elsewhere. What it still
@@ -99,6 +103,7 @@ class QpTable {
   EngineQp* Enlist(std::unique_ptr<EngineQp> qp);
   // Removes `qp` from all tables, and deletes it.
   void Remove(EngineQp* qp);
+  void AdoptPath(EngineQp& qp);
 
   const Parts parts_;
   Network* network_ = nullptr;

@@ -435,7 +435,7 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
     return Named(absl::InvalidArgumentError(
         absl::StrCat("SQD to ", QpStateName(to), ": it drains still")));
   }
-  if (path.has_value()) engine_qp_->path = RocePath(*std::move(path));
+  if (path.has_value()) engine.qps().SetPath(*engine_qp_, *path);
   notify_sqd_ = to == QpState::kSqd && next.en_sqd_async_notify != 0;
   const QpConfig config = MakeConfig(next);
   if (now == to) {
