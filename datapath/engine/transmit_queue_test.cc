@@ -4,6 +4,7 @@
 #include <rte_mbuf.h>
 
 #include <span>
+#include <vector>
 
 #include "datapath/guest/eal.h"
 #include "datapath/memory/packet_pool.h"
@@ -92,6 +93,23 @@ TEST_F(TransmitQueueTest, WhatPointsIntoAnotherBufferIsFreed) {
   queue_.Recycle(frames, 1);
   EXPECT_EQ(queue_.empty_frames(), 0u);
   rte_pktmbuf_free(bytes);
+}
+
+TEST_F(TransmitQueueTest, TheLastBuffersOfThePoolAreUsed) {
+  std::vector<rte_mbuf*> taken;
+  while (rte_mbuf* frame = rte_pktmbuf_alloc(pool_)) taken.push_back(frame);
+  EXPECT_FALSE(queue_.HasEmptyFrame());
+  for (int i = 0; i < 3; ++i) {
+    rte_pktmbuf_free(taken.back());
+    taken.pop_back();
+  }
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(queue_.HasEmptyFrame());
+    taken.push_back(queue_.TakeEmpty());
+  }
+  EXPECT_FALSE(queue_.HasEmptyFrame());
+  EXPECT_GE(counters_.tx_no_mbuf, 2u);
+  rte_pktmbuf_free_bulk(taken.data(), static_cast<unsigned>(taken.size()));
 }
 
 TEST_F(TransmitQueueTest, NoMoreThanTheStockHolds) {
