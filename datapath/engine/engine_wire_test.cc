@@ -215,6 +215,28 @@ TEST_F(EngineWireTest, AQueryIsAnsweredForWhatWasJoinedOnly) {
   EXPECT_EQ(Memberships(Received()), std::vector{leave});
 }
 
+TEST_F(EngineWireTest, AMemberOfAnotherPartitionDropsWithACount) {
+  Connect();
+  const wire::Gid group = wire::Gid::FromIpv4(kGroupIp);
+  {
+    Engine::ControlScope scope(node_.engine());
+    ASSERT_TRUE(
+        node_.network().JoinGroup(node_.qp(), group, Environment::Now()).ok());
+  }
+  wire::PathHeaders headers = Headers();
+  headers.dst = group;
+  headers.dst_mac = wire::MulticastMac(group);
+  wire::PacketFields fields;
+  fields.opcode = static_cast<uint8_t>(wire::Opcode::kUdSendOnly);
+  fields.dest_qp = Qpn{0xffffff};
+  fields.pkey = 0x8123;
+  fields.payload = kPayload;
+  Transmit(Frame(headers, fields));
+  Run();
+  EXPECT_EQ(CountOf(RxVerdict::kMulticast), 1u);
+  EXPECT_EQ(CountOf(RxVerdict::kBadPkey), 1u);
+}
+
 TEST_F(EngineWireTest, AnyDamageBehindTheUdpHeaderIsAWrongIcrc) {
   Connect();
   Bytes frame = Frame(Headers(), Write(0));

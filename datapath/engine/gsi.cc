@@ -1,10 +1,10 @@
 #include "datapath/engine/gsi.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <iterator>
 
+#include "transport/base/hash_index.h"
 #include "transport/net/pkeys.h"
 #include "transport/wire/icrc.h"
 #include "transport/wire/packet.h"
@@ -58,10 +58,8 @@ RxVerdict GsiPort::OnPacket(const wire::FrameView& view, const RxPacket& packet,
 }
 
 size_t GsiPort::SamePeer::operator()(const net::PathQuery& query) const {
-  const uint64_t mix = query.remote.word(0) ^
-                       std::rotl(query.remote.word(1), 17) ^
-                       std::rotl(query.local.word(1), 41);
-  return static_cast<size_t>(mix * 0x9e3779b97f4a7c15);
+  return HashKey(HashKey(salt, query.remote.word(0), query.remote.word(1)),
+                 query.local.word(0), query.local.word(1));
 }
 
 const net::Path& GsiPort::Keep(const net::PathQuery& to,
@@ -98,7 +96,10 @@ void GsiPort::Send(const net::PathQuery& to, std::span<const uint8_t> mad,
   if (const net::Path* way = FindWay(to, now); way != nullptr) {
     return SendAlong(*way, to.pkey, copy);
   }
-  if (asked_.size() >= kAskedMax) return;
+  if (asked_.size() >= kAskedMax) {
+    ++counters_->tx_mads_lost;
+    return;
+  }
   Asked& asked = asked_.emplace_back();
   asked.port = this;
   asked.self = std::prev(asked_.end());
@@ -107,6 +108,7 @@ void GsiPort::Send(const net::PathQuery& to, std::span<const uint8_t> mad,
   net::PathWaiter* const waiter = &asked;
   if (host_->Ask(to, reinterpret_cast<uint64_t>(waiter), now, now + kAskTime,
                  *tx_) == 0) {
+    ++counters_->tx_mads_lost;
     asked_.pop_back();
   }
 }
@@ -114,6 +116,8 @@ void GsiPort::Send(const net::PathQuery& to, std::span<const uint8_t> mad,
 void GsiPort::Asked::OnPath(net::PathStatus status, const net::Path& path) {
   if (status == net::PathStatus::kFound) {
     port->SendAlong(port->Keep(to, path), to.pkey, mad);
+  } else {
+    ++port->counters_->tx_mads_lost;
   }
   port->asked_.erase(self);
 }
@@ -127,7 +131,11 @@ void GsiPort::SendAlong(const net::Path& path, uint16_t pkey, const Mad& mad) {
                     .mad = mad};
   // A program that connects to thousands at once is faster than any ring.
   if (waiting_.empty() && TrySend(one)) return;
-  if (waiting_.size() < kWaitingMax) waiting_.push_back(one);
+  if (waiting_.size() == kWaitingMax) {
+    ++counters_->tx_mads_lost;
+    return;
+  }
+  waiting_.push_back(one);
 }
 
 void GsiPort::SendWaiting() {

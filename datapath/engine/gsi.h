@@ -41,10 +41,15 @@ class GsiPort {
   // neighbour in the host core's table, which has room for more.
   static constexpr size_t kWaysMax = net::HostConfig{}.max_neighbors / 4;
 
-  // All arguments outlive this object. `pkeys`: the P_Key table.
+  // All arguments outlive this object. `pkeys`: the P_Key table. `salt`:
+  // random, see HashKey().
   GsiPort(net::Host* host, TransmitQueue* tx, EngineCounters* counters,
-          std::vector<uint16_t> pkeys)
-      : host_(host), tx_(tx), counters_(counters), pkeys_(std::move(pkeys)) {}
+          std::vector<uint16_t> pkeys, uint64_t salt)
+      : host_(host),
+        tx_(tx),
+        counters_(counters),
+        pkeys_(std::move(pkeys)),
+        ways_(0, SamePeer{salt}) {}
 
   // Sets the handler for MADs of this class, instead of the previous one; null:
   // none.
@@ -59,7 +64,7 @@ class GsiPort {
   // and the port has room. Uses a path that was asked for, which follows the
   // neighbour, or else the path back along the last MAD from there, which is
   // known even without a route. A MAD that cannot be sent is lost, as on the
-  // wire.
+  // wire, and counted.
   void Send(const net::PathQuery& to, std::span<const uint8_t> mad, Time now);
   bool waiting() const { return !waiting_.empty(); }
   void SendWaiting();
@@ -89,8 +94,9 @@ class GsiPort {
     net::PathQuery to;
     Mad mad = {};
   };
-  // The key of the kept paths.
+  // The key of the kept paths, and its hash.
   struct SamePeer {
+    uint64_t salt = 0;
     bool operator()(const net::PathQuery& a, const net::PathQuery& b) const {
       return a.local == b.local && a.remote == b.remote &&
              a.roce_v1 == b.roce_v1;

@@ -136,6 +136,7 @@ TEST_F(GsiTest, NoMoreMadsWaitThanThereIsRoomFor) {
     Run();
   }
   EXPECT_EQ(sent, GsiPort::kAskedMax);
+  EXPECT_EQ(node_.engine().counters().tx_mads_lost, 10u);
   Run();
   EXPECT_TRUE(Received().empty());
 }

@@ -17,6 +17,7 @@ namespace {
 enum NumberPurpose : uint64_t { kKeyNumbers, kQpNumbers, kSrqNumbers };
 // net::Host derives 1 and 2 from the same seed.
 constexpr uint64_t kGroupHash = 3;
+constexpr uint64_t kWayHash = 4;
 
 // Zeroed memory that costs nothing until it is touched.
 std::span<mem::MemoryRegion> MapRegions(uint32_t count, void** memory) {
@@ -98,7 +99,8 @@ Network::Network(const NetworkConfig& config, TransmitQueue* tx,
             NumberSpace::kSrqn, config.number_key.For(kSrqNumbers)),
       groups_(HashKey(config.seed, kGroupHash, 0)),
       host_(HostConfigOf(config)),
-      gsi_(&host_, tx, counters, config.pkeys),
+      gsi_(&host_, tx, counters, config.pkeys,
+           HashKey(config.seed, kWayHash, 0)),
       null_sink_(new uint8_t[mem::MrTable::kNullPageBytes]) {
   mrs_.SetNullPages(reinterpret_cast<uint64_t>(kZeros),
                     reinterpret_cast<uint64_t>(null_sink_.get()));

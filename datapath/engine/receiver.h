@@ -114,8 +114,11 @@ class Receiver {
     const RxPacket& packet = steered.packet;
     for (EngineQp* qp : steered.members) {
       // A sender does not receive its own datagram.
-      if ((steered.from_us && packet.deth().src_qp().value == qp->qpn()) ||
-          !net::PkeyMatches(packet.bth->pkey.value(), qp->pkey())) {
+      if (steered.from_us && packet.deth().src_qp().value == qp->qpn()) {
+        continue;
+      }
+      if (!net::PkeyMatches(packet.bth->pkey.value(), qp->pkey())) {
+        ++counters_->verdicts[static_cast<size_t>(RxVerdict::kBadPkey)];
         continue;
       }
       FinishRun(now);
