@@ -23,7 +23,7 @@ bool IsReported(const wire::Gid& group) {
 }  // namespace
 
 Membership::Membership(const Config& config, const LocalAddresses* addresses)
-    : config_(config), addresses_(addresses), random_(config.seed | 1) {}
+    : config_(config), addresses_(addresses), random_(config.seed) {}
 
 std::vector<Membership::Group>::iterator Membership::Find(
     const wire::Gid& group) {
@@ -115,15 +115,11 @@ void Membership::SetDeadline() {
   }
 }
 
-// xorshift64, Marsaglia 2003: that hosts do not answer all at once needs no
-// more.
+// So that hosts do not answer all at once.
 Duration Membership::RandomDelay(Duration limit) {
-  random_ ^= random_ << 13;
-  random_ ^= random_ >> 7;
-  random_ ^= random_ << 17;
   const int64_t range = std::max<int64_t>(limit.ns(), 1);
   return Duration::Nanoseconds(
-      1 + static_cast<int64_t>(random_ % static_cast<uint64_t>(range)));
+      1 + static_cast<int64_t>(random_.Below(static_cast<uint64_t>(range))));
 }
 
 }  // namespace urnic::net

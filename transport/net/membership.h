@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ras/metrics/rx_verdict.h"
+#include "transport/base/random.h"
 #include "transport/base/time.h"
 #include "transport/net/addresses.h"
 #include "transport/net/frame_sink.h"
@@ -65,7 +66,7 @@ class Membership {
   // Until then we assume a querier of IGMP version 1.
   Time igmp_v1_until_;
   bool igmp_v1_ = false;
-  uint64_t random_;  // never 0
+  Random random_;
 };
 
 }  // namespace urnic::net

@@ -16,7 +16,7 @@ struct PathQuery {
   wire::Gid local;   // an address of ours
   wire::Gid remote;  // of the same family
   uint8_t traffic_class = 0;
-  uint8_t hop_limit = 64;
+  uint8_t hop_limit = wire::kDefaultHopLimit;
   uint32_t flow_label = 0;  // 20 bits
   uint16_t udp_src_port = 0;
   bool roce_v1 = false;

@@ -18,6 +18,9 @@
 
 namespace urnic::wire {
 
+// What hosts use by default.
+inline constexpr uint8_t kDefaultHopLimit = 64;
+
 // The addresses of a path and the header fields of its packets.
 struct PathHeaders {
   MacAddress src_mac;
@@ -27,9 +30,9 @@ struct PathHeaders {
   // Both IPv4-mapped, or neither.
   Gid src;
   Gid dst;
-  bool roce_v1 = false;       // a GRH instead of IP and UDP
-  uint8_t traffic_class = 0;  // IPv4 TOS, with the ECN bits
-  uint8_t hop_limit = 64;     // IPv4 TTL
+  bool roce_v1 = false;                  // a GRH instead of IP and UDP
+  uint8_t traffic_class = 0;             // IPv4 TOS, with the ECN bits
+  uint8_t hop_limit = kDefaultHopLimit;  // IPv4 TTL
   uint16_t udp_src_port = 0;
   uint32_t flow_label = 0;  // 20 bits, IPv6 and GRH only
   // IPv4 only. Zero, so that all packets of one length have the same headers

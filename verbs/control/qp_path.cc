@@ -10,7 +10,6 @@ namespace {
 constexpr Duration kResolveTimeout = Duration::Seconds(3);
 constexpr uint32_t kFlowLabelMask = 0xfffff;
 constexpr uint32_t kUdpPortBits = 14;
-constexpr uint8_t kDefaultHopLimit = 64;
 
 absl::Status CheckVector(const AddressVector& vector) {
   if (vector.is_global == 0) {
@@ -59,7 +58,7 @@ absl::StatusOr<net::PathQuery> MakePathRequest(const GidTable& gids,
   request.remote = vector.dgid;
   request.traffic_class = vector.traffic_class;
   request.hop_limit =
-      vector.hop_limit == 0 ? kDefaultHopLimit : vector.hop_limit;
+      vector.hop_limit == 0 ? wire::kDefaultHopLimit : vector.hop_limit;
   // As in Linux and NICs, what does not fit is cut off: UCX asks for ~0.
   request.flow_label = vector.flow_label & kFlowLabelMask;
   request.udp_src_port =

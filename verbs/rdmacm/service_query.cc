@@ -6,6 +6,7 @@
 
 #include "transport/net/pkeys.h"
 #include "transport/wire/be.h"
+#include "transport/wire/header_template.h"
 #include "verbs/rdmacm/service.h"
 
 namespace urnic::rdmacm {
@@ -19,7 +20,6 @@ constexpr uint16_t kPkey = 0xffff;
 constexpr uint8_t kRate100Gbps = 16;     // IBV_RATE_100_GBPS
 constexpr uint8_t kPacketLifeTime = 16;  // CMA_IBOE_PACKET_LIFETIME
 constexpr uint8_t kExactly = 2;          // IB_SA_EQ
-constexpr uint8_t kDefaultHopLimit = 64;
 // librdmacm then goes by the GUID.
 constexpr uint32_t kNoDeviceIndex = UINT32_MAX;
 
@@ -160,7 +160,7 @@ void Service::SetRoute(Id& id) {
   path.local = id.source.gid();
   path.remote = id.destination.gid();
   path.traffic_class = id.tos.value_or(0);
-  path.hop_limit = kDefaultHopLimit;
+  path.hop_limit = wire::kDefaultHopLimit;
   id.path = path;
   id.packet_rate = kRate100Gbps;
   id.mtu_code = id.port->rnic().MtuCode(id.path_mtu);
