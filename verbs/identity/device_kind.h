@@ -27,7 +27,8 @@ enum {
 };
 
 // The maximum numbers of objects of a device. Queries report them; creating one
-// more fails with ENOMEM.
+// more fails with ENOMEM. Of max_mrs they report half as regions and half as
+// windows.
 struct urnic_device_limits {
   uint32_t max_qps;  // at most kMaxQueuePairs (transport/base/numbers.h)
   uint32_t max_cqs;

@@ -27,6 +27,7 @@ TEST(DeviceTest, QueriesTellTheTruth) {
   EXPECT_EQ(attr.max_qp_rd_atom, 128);
   EXPECT_EQ(attr.atomic_cap, IBV_ATOMIC_HCA);
   EXPECT_EQ(attr.max_srq, 65536);
+  EXPECT_EQ(attr.max_mr, 131072);
   EXPECT_EQ(attr.max_mw, attr.max_mr);
   EXPECT_NE(attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B, 0u);
   EXPECT_EQ(attr.device_cap_flags, 0x01323cc6u) << "a RoCE device's";

@@ -76,8 +76,8 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.max_sge_rd = kMaxSge;
   a.max_cq = static_cast<int>(limits.max_cqs);
   a.max_cqe = kMaxCqe;
-  a.max_mr = static_cast<int>(limits.max_mrs);
-  a.max_mw = a.max_mr;  // of the same table
+  // Of one table: what is announced can be had of both at once.
+  a.max_mr = a.max_mw = static_cast<int>(limits.max_mrs / 2);
   a.max_pd = static_cast<int>(limits.max_pds);
   a.max_qp_rd_atom = kMaxRdAtomic;
   a.max_qp_init_rd_atom = kMaxRdAtomic;
