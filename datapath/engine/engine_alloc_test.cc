@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/support/alloc_guard.h"
 #include "tests/support/engine_node.h"
+#include "transport/work/request.h"
 
 namespace urnic {
 namespace {
@@ -20,22 +23,34 @@ using testing::NodePair;
 using testing::SendWr;
 
 struct Operation {
-  const char* name;
-  uint8_t opcode;
+  const RequestKind* kind;
   uint32_t bytes;
+
+  std::string name() const {
+    std::string text = std::string(kind->name) + "_" + std::to_string(bytes);
+    std::ranges::replace(text, '-', '_');
+    return text;
+  }
 };
 
-constexpr Operation kOperations[] = {
-    {"send_8", URNIC_WR_SEND, 8},
-    {"send_4096", URNIC_WR_SEND, 4096},
-    {"write_8", URNIC_WR_RDMA_WRITE, 8},
-    {"write_4096", URNIC_WR_RDMA_WRITE, 4096},
-    {"write_with_imm_8", URNIC_WR_RDMA_WRITE_WITH_IMM, 8},
-    {"read_8", URNIC_WR_RDMA_READ, 8},
-    {"read_4096", URNIC_WR_RDMA_READ, 4096},
-    {"fetch_add", URNIC_WR_ATOMIC_FETCH_AND_ADD, 8},
-    {"compare_swap", URNIC_WR_ATOMIC_CMP_AND_SWP, 8},
-};
+// Every request of a reliable connection, short and long. Not those that use up
+// a memory window with each request: bind, local and remote invalidate.
+std::vector<Operation> AllOperations() {
+  std::vector<Operation> operations;
+  for (const RequestKind& kind : kRequestKinds) {
+    if ((kind.services & ServiceBit(QpService::kRc)) == 0 || kind.local() ||
+        kind.opcode == URNIC_WR_SEND_WITH_INV) {
+      continue;
+    }
+    if (kind.fixed_length != kAnyLength) {
+      operations.push_back({&kind, static_cast<uint32_t>(kind.fixed_length)});
+      continue;
+    }
+    for (const uint32_t bytes : {8u, 4096u})
+      operations.push_back({&kind, bytes});
+  }
+  return operations;
+}
 
 class EngineAllocTest : public ::testing::TestWithParam<Operation> {
  protected:
@@ -46,14 +61,17 @@ class EngineAllocTest : public ::testing::TestWithParam<Operation> {
   EngineAllocTest() : nodes_("alloc") {
     const Operation& op = GetParam();
     for (uint32_t i = 0; i < EngineNode::kSendEntries; ++i) {
-      SendWr wr{.opcode = op.opcode};
-      wr.sges = {nodes_.a.Sge(0, op.bytes)};
+      SendWr wr{.opcode = op.kind->opcode};
+      if (op.bytes != 0) wr.sges = {nodes_.a.Sge(0, op.bytes)};
       wr.remote_addr = nodes_.b.address(65536);
       wr.rkey = nodes_.b.key();
+      if (op.kind->family == RequestFamily::kFlush) {
+        wr.compare_add = URNIC_FLUSH_GLOBAL;
+        wr.swap = 4096;
+      }
       nodes_.a.rings().WriteSend(i, wr);
     }
-    receives_ =
-        op.opcode == URNIC_WR_SEND || op.opcode == URNIC_WR_RDMA_WRITE_WITH_IMM;
+    receives_ = op.kind->takes_receive();
     for (uint32_t i = 0; receives_ && i < EngineNode::kReceiveEntries; ++i) {
       nodes_.b.rings().PostRecv({.sges = {nodes_.b.Sge(0, 8192)}});
     }
@@ -90,10 +108,9 @@ TEST_P(EngineAllocTest, NothingIsAllocatedOnceItRuns) {
   EXPECT_EQ(allocations, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EngineAllocTest, ::testing::ValuesIn(kOperations),
-                         [](const auto& info) {
-                           return std::string(info.param.name);
-                         });
+INSTANTIATE_TEST_SUITE_P(All, EngineAllocTest,
+                         ::testing::ValuesIn(AllOperations()),
+                         [](const auto& info) { return info.param.name(); });
 
 // A guard that sees nothing proves nothing.
 TEST(AllocGuardTest, SeesNewMallocAndMappings) {

@@ -4,6 +4,7 @@
 // that it was not given.
 
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "transport/cm/image.h"
 #include "transport/cm/image_fields.h"
 #include "transport/rc/image_fields.h"
+#include "transport/work/request.h"
 #include "transport/work/timers.h"
 #include "transport/work/unacked_image.h"
 
@@ -120,13 +122,12 @@ class RcImages {
     Check();
   }
   void Post(int i) {
-    static constexpr uint8_t kOpcodes[] = {URNIC_WR_SEND, URNIC_WR_RDMA_WRITE,
-                                           URNIC_WR_RDMA_READ,
-                                           URNIC_WR_ATOMIC_FETCH_AND_ADD};
-    const uint8_t opcode = kOpcodes[in_.Below(4)];
-    const uint32_t bytes =
-        opcode == URNIC_WR_ATOMIC_FETCH_AND_ADD ? 8 : in_.Below(9) * 250;
-    (void)end(i).PostSend({.opcode = opcode,
+    const RequestKind& kind =
+        kRequestKinds[in_.Below(std::size(kRequestKinds))];
+    const uint32_t bytes = kind.fixed_length == kAnyLength
+                               ? in_.Below(9) * 250
+                               : static_cast<uint32_t>(kind.fixed_length);
+    (void)end(i).PostSend({.opcode = kind.opcode,
                            .sges = {{hosts_[i]->address(0), bytes, keys_[i]}},
                            .remote_addr = hosts_[1 - i]->address(4096),
                            .rkey = keys_[1 - i]});
