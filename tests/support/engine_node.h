@@ -15,9 +15,9 @@
 namespace urnic::testing {
 
 inline constexpr uint32_t kNodePd = 7;
-inline constexpr uint32_t kNodeRights =
-    mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead |
-    mem::kRemoteAtomic | mem::kFlushGlobal;
+inline constexpr uint32_t kNodeRights = mem::kLocalWrite | mem::kRemoteWrite |
+                                        mem::kRemoteRead | mem::kRemoteAtomic |
+                                        mem::kFlushGlobal;
 
 // Opens the port `dev` (port_spec.h) and waits until it is up or, without a
 // peer, as good as that. Aborts the program if it cannot.
