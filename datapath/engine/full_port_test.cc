@@ -21,7 +21,7 @@ using testing::EngineNode;
 using testing::NodePair;
 using testing::SendWr;
 
-// Frames that are no packets, until the port takes no more.
+// Frames that are not packets, until the port takes no more.
 void FillPort(Port& port) {
   TakeLcore(port.lcore());
   for (bool room = true; room;) {

@@ -99,8 +99,8 @@ class Transmitter {
     return built;
   }
 
-  // While the port accepts nothing: its peer has stopped fetching, perhaps for
-  // ever. Loopback flows must not stop for that.
+  // While the port accepts nothing: its peer has stopped fetching, perhaps
+  // forever. Loopback flows must not stop for that.
   [[gnu::cold]] void TransmitToOurselves(Time now) {
     ReadyList<Flow>& ready = flows_->ready();
     // Not all at once: each iteration comes here, and thousands may wait for

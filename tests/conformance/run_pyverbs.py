@@ -77,7 +77,7 @@ class Reasons:
 
 
 def unpack(target):
-    """Puts the suite into `target`. False if it cannot be had."""
+    """Puts the suite into `target`. False if it is not available."""
     source = SHIPPED
     if not source.is_dir():
         # Images without documentation lack what lies in that folder.

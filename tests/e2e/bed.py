@@ -40,7 +40,7 @@ _numbers = itertools.count()
 
 
 class BedError(Exception):
-    """The bed could not be made: a matter of the machine, not of uRNIC."""
+    """The bed could not be created: a fault of the machine, not of uRNIC."""
 
 
 class Died(Exception):
@@ -91,7 +91,7 @@ class Tools:
                   self.plain_sockets]
         return [path for path in wanted if not os.path.exists(path)]
 
-    def mend(self):
+    def repair(self):
         """After a test that failed: makes whole what all tests share. What
         was broken, if anything; here they share nothing."""
         return ""
@@ -383,7 +383,7 @@ class Bed:
         except Timeout as error:
             server.kill()
             raise Timeout(f"{error}\nserver: {server.result()}") from None
-        # A client that failed leaves its server waiting for ever.
+        # A client that failed leaves its server waiting forever.
         rest = max(5, end - time.monotonic()) if client_result.status == 0 \
             else 3
         try:

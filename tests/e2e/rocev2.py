@@ -255,7 +255,7 @@ class Capture:
 
     def _drain(self, packet_socket):
         try:
-            # Not for ever: there are other sockets, and there may be no end.
+            # Not forever: there are other sockets, and there may be no end.
             for _ in range(1000):
                 frame, extra, _, address = packet_socket.recvmsg(65536, 64)
                 frame = _with_tag(frame, extra)

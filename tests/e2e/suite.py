@@ -175,12 +175,12 @@ def _run_one(one, context):
 TIMED_OUT = "timed out"
 
 
-def _run_and_mend(one, tools):
+def _run_and_repair(one, tools):
     """(outcome, text, what was broken in the bed and is whole again, whether a
     program was tried again)."""
     context = Context(tools)
     outcome, text = _run_one(one, context)
-    broken = "" if outcome in ("passed", "skipped") else tools.mend()
+    broken = "" if outcome in ("passed", "skipped") else tools.repair()
     return outcome, text, broken, context.again
 
 
@@ -191,7 +191,7 @@ def run(tests, tools):
     again = []
     for one in tests:
         begin = time.monotonic()
-        outcome, text, broken, tried_again = _run_and_mend(one, tools)
+        outcome, text, broken, tried_again = _run_and_repair(one, tools)
         # On a machine that others share a program may not have been given its
         # time, and a bed may break under its test: that alone is tried again,
         # once, and told at the end. Whatever ended with a wrong result has
@@ -199,7 +199,7 @@ def run(tests, tools):
         if outcome == TIMED_OUT or broken:
             again.append(one.name)
             print(f"again   {one.name}, after:\n{text}\n{broken}", flush=True)
-            outcome, text, broken, _ = _run_and_mend(one, tools)
+            outcome, text, broken, _ = _run_and_repair(one, tools)
             if broken:
                 text += f"\n{broken}"
         elif tried_again:

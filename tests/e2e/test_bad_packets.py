@@ -154,7 +154,7 @@ def bad_packets(context):
                 injector.send(garbage(victim, generator).ljust(60, b"\0"))
         after = find_victim(place)
         context.check(after.qpn == victim.qpn and after.psn != victim.psn,
-                      "the connection stopped or was made anew")
+                      "the connection stopped or was set up again")
         pair.check_alive(context)
         stats = stop_and_read_stats(context, pair)
         verdicts = stats["verdicts"]

@@ -155,7 +155,7 @@ def marks(context):
 def lossy_port(context, bed_name):
     """One RNIC with faults, the other without. perftest, whose two sides wait
     for each other at the end: where one just ends, as in ibv_rc_pingpong, the
-    other asks in vain when the last acknowledgement was lost."""
+    other gets no answer when the last acknowledgement was lost."""
     context.need("ib_send_lat")
     with make_bed(context.tools, bed_name) as place:
         fault = "loss=2%,delay=200us,jitter=100us,duplicate=1%"
@@ -250,7 +250,7 @@ def stall(context):
 @suite.test("veth9000/the-last-frames-of-a-slow-port-arrive")
 def last_frames(context):
     """A program that is done has sent its last acknowledgement, though its
-    wire may still have it: its peer must not wait in vain."""
+    wire may still have it: its peer must not wait until it fails."""
     context.need("ibv_rc_pingpong")
     with make_bed(context.tools, "veth9000") as place:
         context.check_ok(*place.run_pair(

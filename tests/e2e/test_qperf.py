@@ -6,12 +6,12 @@ a LID and no GRH (ib_prep() in its rdma.c), which libmlx5 and the kernel
 RC only: the other tests warn that they do not use it. Its server uses one host
 name for TCP and RDMA, so kernel and RNIC share the address.
 
-It also says on which port it listens before it does (118a571 mends that): a
+It also says on which port it listens before it does (118a571 fixes that): a
 client that comes too early is rejected, and has another try.
 
 Its server dies behind each test, on any device: it makes its queue pair of the
 id of the request and destroys that of its listener, which has none (cm_close;
-qperf's own 83bc16e, after the release, mends it). The kernel would answer the
+qperf's own 83bc16e, after the release, fixes it). The kernel would answer the
 client's DREQ for the dead; here the RNIC has died with its process, and the
 client would wait for a minute. So somebody else takes the RNIC over then: who
 is asked to disconnect what he does not know says that it is.

@@ -192,7 +192,7 @@ def udpong(context):
 def perftest_by_cm(context, bed_name, argv):
     """perftest -R: the connection is made by rdma_cm, too. Its server listens
     again between its two connections. A request that arrives in between waits
-    for the second listener, but not for ever: a server that loses the CPU that
+    for the second listener, but not forever: a server that loses the CPU that
     long rejects it (status 8), and both programs are run again.
     """
     context.need(argv[0])

@@ -173,7 +173,7 @@ def resolver_manners(context):
                       f"RNIC and kernel share a MAC: {macs}")
         context.check(macs["10.1.0.2"][0] & 3 == 2,
                       "the RNIC's MAC is not locally administered")
-        # An address that is nobody's stays nobody's.
+        # The RNIC does not answer for an unused address.
         result = place.run(0, ["ping", "-c", "1", "-W", "1", "10.1.0.77"],
                            rnic=False)
         context.check(result.status != 0, result)

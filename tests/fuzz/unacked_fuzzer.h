@@ -220,7 +220,7 @@ class UnackedFuzzer {
       case 4:
         return BreakMemory(in_, host);
       default:
-        return host.Mend();
+        return host.Restore();
     }
   }
 

@@ -175,7 +175,7 @@ def _kernel(cache, say):
     older = sorted(cache.glob("linux-image-*"), key=os.path.getmtime)
     if not older:
         raise Unavailable(reason)
-    say(f"the newest kernel cannot be had ({reason}): {older[-1].name}")
+    say(f"the newest kernel is not available ({reason}): {older[-1].name}")
     return older[-1]
 
 

@@ -42,7 +42,7 @@ class Tools(bed.Tools):
         wanted = [self.urnic, self.preload, self.verbs_peer]
         return [path for path in wanted if not os.path.exists(path)]
 
-    def mend(self):
+    def repair(self):
         return self.lab.revive()
 
 

@@ -71,7 +71,7 @@ for _kind in ("bw", "lat"):
     for _verb in ("send", "read"):
         add_perftest("events", _verb, _kind, ["-n", "100", "-e"], core=False)
     # Unreliable: no more in flight than the tap has room for, since a server
-    # waits for ever for a message that was lost.
+    # waits forever for a message that was lost.
     for _verb in ("send", "write"):
         add_perftest("uc", _verb, _kind,
                      ["-n", "100", "-c", "UC", "-s", "1000"], needs=["uc"])

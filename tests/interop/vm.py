@@ -90,7 +90,7 @@ class GuestProcess:
 
 
 class Lab(bed.Bed):
-    """The bed of all tests: one guest, started once, and anew when it dies.
+    """The bed of all tests: one guest, started once, and again when it dies.
     reset() between them."""
 
     interface = "u0"

@@ -9,6 +9,8 @@ import collections
 import os
 import re
 
+import words
+
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
 COLUMNS_MAX = 80
@@ -322,18 +324,21 @@ def check_tree(root):
     found = list(check_readmes(set(paths)))
     endings = endings_of(paths)
     code = {}
+    texts = {}
     for path in paths:
         if "/testdata/" in path or "/corpus/" in path:
             continue
         if not path.endswith(TEXT_SUFFIXES) and path not in ("dev", ".ci/run"):
             continue
         with open(os.path.join(root, path), encoding="utf-8") as handle:
-            text = handle.read()
+            text = texts[path] = handle.read()
         found += check_file(path, text)
         found += check_named_files(File(path, text), endings)
         if path.endswith(CODE_SUFFIXES):
             code[path] = text
     found += check_core_reach(code)
+    found += [Finding("words", *place, None)
+              for place in words.read().check(texts)]
     return found
 
 

@@ -9,6 +9,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 sys.dont_write_bytecode = True
 
 import tidy  # noqa: E402 (the path must come first)
+import words  # noqa: E402
 
 
 def rules(path, text):
@@ -56,6 +57,19 @@ class RulesTest(unittest.TestCase):
     def test_columns(self):
         self.assertEqual([], rules("verbs/a.cc", "x" * 80 + "\n"))
         self.assertEqual(["columns"], rules("verbs/a.cc", "x" * 81 + "\n"))
+
+    def test_words(self):
+        some = words.Words("# why\nill(?:|s) -> bad\n"
+                           "at first -> before\n")
+
+        def lines(text):
+            return [line for _, line, _ in some.check({"a.cc": text})]
+        self.assertEqual([2], lines("\n// Ills it.\n"))
+        self.assertEqual([], lines("frills, illness\n"))
+        self.assertEqual([], lines("//= IEEE 1 2: ill\n"))
+        self.assertEqual([1, 2], lines("at first\n  // at\n  // first\n"))
+        self.assertEqual([], list(some.check({words.LIST: "ill\n"})))
+        self.assertTrue(words.read())
 
     def test_white_space(self):
         self.assertEqual(["tab"], rules("verbs/a.cc", "\tx;\n"))

@@ -106,7 +106,7 @@ bool Runner::RunVerb(Words& words, const std::string& verb) {
   if (verb == "break") return Break(words);
   if (verb == "transmit") return Transmit(words);
   if (verb == "wait") return true;
-  if (verb == "mend") return host_.Mend(), true;
+  if (verb == "restore") return host_.Restore(), true;
   if (verb == "dereg") {
     const auto it = regions_.find(words.Next());
     if (it == regions_.end()) return Fail("no such region");

@@ -256,7 +256,7 @@ void Talk::Finish(End& end) {
   TakeDown(end);
   end.left = true;
   Require(end.host.cm().Destroy(end.handle, world_.now(), end.host.sink()) == 0,
-          "a handle that nobody knows");
+          "an unknown handle");
   End& peer = PeerOf(end);
   if (peer.left || peer.handle.value == 0) return EndLife();
   // It may not have been told: its program gives up in the end.

@@ -58,7 +58,7 @@ class FakeHost {
   // Memory that is registered but not there, or read-only.
   enum class Damage : uint8_t { kReadOnly, kUnmapped };
   void Break(size_t offset, size_t length, Damage damage);
-  void Mend() { broken_.clear(); }
+  void Restore() { broken_.clear(); }
   bool Readable(uint64_t address, uint64_t bytes) const;
   bool Writable(uint64_t address, uint64_t bytes) const;
 

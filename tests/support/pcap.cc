@@ -47,7 +47,7 @@ PcapFile ReadPcap(const std::string& path) {
   size_t at = 0;
   FileHeader header;
   if (!file.is_open() || !Take(bytes, at, header)) {
-    result.error = path + ": cannot be read, or is no capture";
+    result.error = path + ": cannot be read, or is not a capture";
     return result;
   }
   const bool swapped =

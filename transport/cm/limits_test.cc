@@ -1,4 +1,4 @@
-// What does not fit, is in the wrong state, or is no message at all.
+// What does not fit, is in the wrong state, or is not a message at all.
 
 #include <gtest/gtest.h>
 

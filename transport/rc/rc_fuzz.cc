@@ -255,7 +255,7 @@ class Fuzzer {
       case 6:
         return testing::BreakMemory(in_, *hosts_[i]);
       default:
-        return hosts_[i]->Mend();
+        return hosts_[i]->Restore();
     }
   }
 

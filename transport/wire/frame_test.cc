@@ -117,7 +117,7 @@ TEST(FrameTest, SaysWhatIsInATaggedIpv6Frame) {
 }
 
 PathHeaders RoceV1Path() {
-  PathHeaders path = Path(false);  // IPv4-mapped GIDs are no IPv4 packets
+  PathHeaders path = Path(false);  // IPv4-mapped GIDs: not IPv4 packets
   path.roce_v1 = true;
   return path;
 }
@@ -132,7 +132,7 @@ TEST(FrameTest, SaysWhatIsInARoceV1Frame) {
   EXPECT_EQ(view.framing, Framing::kGrh);
   EXPECT_EQ(view.src, RoceV1Path().src);
   EXPECT_EQ(view.dst, RoceV1Path().dst);
-  EXPECT_EQ(view.tos, 0x68) << "its low bits are no ECN";
+  EXPECT_EQ(view.tos, 0x68) << "its low bits are not ECN";
   EXPECT_EQ(view.hop_limit, 61);
   EXPECT_EQ(view.udp_src_port, 0);
   EXPECT_EQ(view.l3, &frame[14]);

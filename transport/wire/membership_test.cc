@@ -217,11 +217,12 @@ TEST(MembershipTest, UnderstandsWhatItSaysItself) {
   frame[62] = 130;
   frame[66] = 2;
   const uint16_t sum = static_cast<uint16_t>(frame[64] << 8 | frame[65]);
-  uint32_t mended =
+  uint32_t corrected =
       uint32_t{sum} + (131 << 8) + 0xffff - (130 << 8) + 0xffff - 0x200;
-  while (mended >> 16 != 0) mended = (mended & 0xffff) + (mended >> 16);
-  frame[64] = static_cast<uint8_t>(mended >> 8);
-  frame[65] = static_cast<uint8_t>(mended);
+  while (corrected >> 16 != 0)
+    corrected = (corrected & 0xffff) + (corrected >> 16);
+  frame[64] = static_cast<uint8_t>(corrected >> 8);
+  frame[65] = static_cast<uint8_t>(corrected);
   info = Parsed(frame);
   EXPECT_EQ(info.kind, Kind::kQuery);
   EXPECT_FALSE(info.general);

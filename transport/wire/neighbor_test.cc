@@ -246,8 +246,8 @@ TEST(ArpTest, GroupAddressesAreNeverBound) {
   EXPECT_FALSE(Parse(Ask(liar, Host(false, 2).gid)).info.has_owner);
 }
 
-// Mends the checksum of a changed neighbour message.
-Bytes Mend(Bytes frame) {
+// Corrects the checksum of a changed neighbour message.
+Bytes FixChecksum(Bytes frame) {
   const FrameView view = Parse(frame).frame;
   const size_t at = 14 + 40 + 2;
   frame[at] = frame[at + 1] = 0;
@@ -261,11 +261,11 @@ Bytes Mend(Bytes frame) {
 //= zero length
 TEST(NeighborDiscoveryTest, InvalidMessagesAreRefused) {
   const Bytes good = Ask(Host(true, 1), Host(true, 2).gid);
-  ASSERT_EQ(Parse(Mend(good)).verdict, RxVerdict::kIcmp);
+  ASSERT_EQ(Parse(FixChecksum(good)).verdict, RxVerdict::kIcmp);
   const auto verdict = [&good](size_t at, uint8_t value) {
     Bytes frame = good;
     frame[at] = value;
-    return Parse(Mend(frame)).verdict;
+    return Parse(FixChecksum(frame)).verdict;
   };
   constexpr size_t kHopLimit = 14 + 7;
   constexpr size_t kMessage = 14 + 40;
@@ -325,10 +325,10 @@ TEST(NeighborDiscoveryTest, ANamelessAskerIsAnsweredToAllNodes) {
   Bytes frame = Ask(Host(true, 1), Host(true, 2).gid);
   std::fill_n(&frame[14 + 8], 16, 0);
   // With a source link-layer option it is malformed; without, fine.
-  EXPECT_EQ(Parse(Mend(frame)).verdict, RxVerdict::kBadIcmp);
+  EXPECT_EQ(Parse(FixChecksum(frame)).verdict, RxVerdict::kBadIcmp);
   frame.resize(frame.size() - 8);
   frame[14 + 5] = 24;
-  frame = Mend(frame);
+  frame = FixChecksum(frame);
   const Parsed p = Parse(frame);
   ASSERT_EQ(p.verdict, RxVerdict::kIcmp);
   EXPECT_FALSE(p.info.has_owner);

@@ -1,7 +1,7 @@
 // Any bytes as a received frame: through every parser, and through the
 // emitters with what was parsed. A checksum or ICRC is a wall that random
 // changes do not climb, so each input is tried twice: as it is, and with both
-// mended.
+// corrected.
 
 #include <cstddef>
 #include <cstdint>
@@ -105,7 +105,7 @@ void Check(const Bytes& frame) {
 
 // Makes the IPv4 checksum, the ICRC and the ICMP checksum right where the
 // frame is long enough to have one.
-void Mend(Bytes& frame) {
+void FixChecksum(Bytes& frame) {
   constexpr size_t kIp = sizeof(Ethernet);
   if (frame.size() >= kIp + sizeof(Ipv4) && frame[kIp] >> 4 == 4) {
     auto* ip = reinterpret_cast<Ipv4*>(&frame[kIp]);
@@ -142,7 +142,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // beyond.
   urnic::wire::Bytes frame(data, data + size);
   urnic::wire::Check(frame);
-  urnic::wire::Mend(frame);
+  urnic::wire::FixChecksum(frame);
   urnic::wire::Check(frame);
   return 0;
 }

@@ -1,5 +1,5 @@
-// What a user is told of a port that does not come up: on stderr what somebody
-// must mend, in the debug log everything.
+// What a user is told about a port that does not come up: on stderr what the
+// user must fix, in the debug log everything.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,7 +85,7 @@ std::string WordsOf(const std::string& ports) {
     EXPECT_TRUE(
         Eventually([&] { return !device->port().info().text.empty(); }));
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    // Verbs say it too: down if somebody must mend it first.
+    // Verbs say it too: down if somebody must fix it first.
     EXPECT_EQ(device->QueryPort().active, device->port().info().remedy.empty());
   }
   return ::testing::internal::GetCapturedStderr();
@@ -110,17 +110,17 @@ TEST(PortReporterTest, EachReasonIsSaidOnceAndEachChangeLogged) {
   waits.text = "waiting for a peer";
   PortInfo fails;
   fails.text = "it is broken";
-  fails.remedy = "mend it";
+  fails.remedy = "fix it";
   ::testing::internal::CaptureStderr();
   for (int i = 0; i < 2; ++i) {
     report(waits);
     report(fails);
   }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "urnic: urnic5: it is broken; mend it\n");
+            "urnic: urnic5: it is broken; fix it\n");
   EXPECT_EQ(Log(),
             "urnic: urnic5: waiting for a peer\n"
-            "urnic: urnic5: it is broken; mend it\n"
+            "urnic: urnic5: it is broken; fix it\n"
             "urnic: urnic5: waiting for a peer\n"
             "urnic: urnic5: it is broken\n");
 }

@@ -112,7 +112,7 @@ mkdir "$XDG_RUNTIME_DIR/urnic-$own-$gone-0" "$XDG_RUNTIME_DIR/urnic-$own-$$-0"
 # What DPDK made under earlier releases.
 mkdir -p "$XDG_RUNTIME_DIR"/dpdk/{urnic$gone,urnic$$,rte}
 with "$two_ports" ibv_devices >/dev/null
-expect "start time 0 does not live for ever" \
+expect "start time 0 does not live forever" \
   [ ! -d "$XDG_RUNTIME_DIR/urnic-$own-$gone-0" ]
 expect "but as long as its process" [ -d "$XDG_RUNTIME_DIR/urnic-$own-$$-0" ]
 expect "DPDK's are swept: $(ls "$XDG_RUNTIME_DIR/dpdk")" \

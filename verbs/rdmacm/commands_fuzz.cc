@@ -59,7 +59,7 @@ struct TwoChannels final : ChannelFinder {
 };
 
 // Gives a command what makes it meaningful.
-void Mend(uint8_t flags, uint32_t command, std::span<uint8_t> body) {
+void MakeValid(uint8_t flags, uint32_t command, std::span<uint8_t> body) {
   const auto put = [&](size_t at, auto value) {
     if (at + sizeof(value) <= body.size()) {
       std::memcpy(&body[at], &value, sizeof(value));
@@ -140,7 +140,7 @@ void RunOne(std::span<const uint8_t> input) {
     std::memcpy(memory.data(), &header, sizeof(header));
     std::memcpy(memory.data() + sizeof(header), &input[3], given);
     if ((flags & 0x80) != 0) {
-      Mend(flags, header.cmd, {memory.data() + sizeof(header), header.in});
+      MakeValid(flags, header.cmd, {memory.data() + sizeof(header), header.in});
     }
     input = input.subspan(3 + given);
     EventChannel& channel = *channels.channels[flags >> 4 & 1];
