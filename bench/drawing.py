@@ -110,7 +110,7 @@ def draw_panel(axes, name, panel):
         middle = [y for _, y, *_ in points]
         below = [y - low for _, y, low, _ in points]
         above = [high - y for _, y, _, high in points]
-        # An average is no percentile: it is not joined to them.
+        # An average is not a percentile: it is not joined to them.
         joined = 1 if points[0][0] == "average" else 0
         axes.errorbar(at, middle, yerr=[below, above], color=color,
                       marker=mark or "_", linestyle="", markersize=6,

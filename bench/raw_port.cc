@@ -124,7 +124,7 @@ Options ParseOptions(int argc, char** argv) {
   }
   if (o.size < kSequenceOffset + 8 || o.burst < 1 || o.burst > kBurstMax ||
       o.turn < 1 || o.turn > kBurstMax) {
-    Die("size is at least 24, burst and turn 1 to 32");
+    Die("size must be at least 24, burst and turn 1 to 32");
   }
   return o;
 }
@@ -391,7 +391,7 @@ void PinTo(int cpu) {
   cpu_set_t mask;
   CPU_ZERO(&mask);
   CPU_SET(cpu, &mask);
-  if (sched_setaffinity(0, sizeof(mask), &mask) != 0) Die("cpu: no such CPU");
+  if (sched_setaffinity(0, sizeof(mask), &mask) != 0) Die("cpu: unknown CPU");
 }
 
 template <typename Io>
@@ -427,7 +427,8 @@ int Main(int argc, char** argv) {
   if (!created.ok()) Die(std::string(created.status().message()));
   auto* port = dynamic_cast<DpdkPort*>(created->get());
   if (port == nullptr) Die("loop has no wire to measure");
-  if (o.size > port->mtu() + kL2HeaderBytesMax) Die("size: above the MTU");
+  if (o.size > port->mtu() + kL2HeaderBytesMax)
+    Die("size: larger than the MTU");
   for (int i = 0; port->info().state != PortState::kUp && g_stop == 0; ++i) {
     if (i > o.wait * 1000)
       Die("the port did not come up: " + port->info().text);

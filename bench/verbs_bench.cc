@@ -49,7 +49,7 @@ uint32_t Number(const char* option, const char* text, uint32_t max) {
 
 BenchOptions Parse(int argc, char** argv) {
   BenchOptions o;
-  if (argc < 2) Usage("which test?");
+  if (argc < 2) Usage("no test given");
   o.test = argv[1];
   const std::map<std::string, std::pair<uint32_t*, uint32_t>> numbers = {
       {"--gid-index", {&o.gid_index, 255}},
@@ -74,7 +74,7 @@ BenchOptions Parse(int argc, char** argv) {
       continue;
     }
     if (i + 1 == argc)
-      Usage((arg + ": unknown, or its value is missing").c_str());
+      Usage((arg + ": unknown option, or its value is missing").c_str());
     const char* value = argv[++i];
     if (const auto number = numbers.find(arg); number != numbers.end()) {
       *number->second.first = Number(argv[i - 1], value, number->second.second);
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   const BenchOptions options = Parse(argc, argv);
   const auto tests = Tests();
   const auto test = tests.find(options.test);
-  if (test == tests.end()) Usage((options.test + ": no such test").c_str());
+  if (test == tests.end()) Usage((options.test + ": unknown test").c_str());
   Pair pair(options);
   test->second(pair, options);
   return 0;

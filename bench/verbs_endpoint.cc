@@ -37,7 +37,8 @@ namespace {
 ibv_context* OpenDevice(const std::string& name) {
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
-  if (list == nullptr || count == 0) Die("no RDMA device; use `urnic run`");
+  if (list == nullptr || count == 0)
+    Die("no RDMA device; run this under `urnic run`");
   for (int i = 0; i < count; ++i) {
     if (!name.empty() && name != ibv_get_device_name(list[i])) continue;
     ibv_context* context = ibv_open_device(list[i]);

@@ -66,7 +66,7 @@ absl::Status HelperThread::Start(Engine& engine) {
   auto thread =
       StartEngineThread("urnic-helper", [it = helper.get()] { it->Run(); });
   if (!thread.has_value()) {
-    return absl::ResourceExhaustedError("no thread for the helper");
+    return absl::ResourceExhaustedError("cannot create the helper thread");
   }
   helper->thread_ = *std::move(thread);
   engine.RunBy(std::move(helper));

@@ -64,24 +64,24 @@ absl::Status ToStatus(net::PathStatus status) {
       return absl::OkStatus();
     case net::PathStatus::kMixedFamilies:
       return absl::InvalidArgumentError(
-          "one address is IPv4 and the other IPv6: a path needs two of one "
+          "one address is IPv4 and the other IPv6: both must be of the same "
           "family");
     case net::PathStatus::kNotLocal:
       return absl::NotFoundError(
           "the source GID is not an address of this port");
     case net::PathStatus::kNoRoute:
       return absl::UnavailableError(
-          "no route to the destination: it is on no link of this port's "
+          "no route to the destination: it is not on a link of this port's "
           "addresses, and no entry of the route table leads there");
     case net::PathStatus::kNoAnswer:
       return absl::DeadlineExceededError(
-          "the destination, or the router on the way, answers neither ARP nor "
+          "the destination, or the router to it, does not answer ARP or "
           "neighbour discovery");
     case net::PathStatus::kNoRoom:
       break;
   }
   return absl::ResourceExhaustedError(
-      "too many neighbours are in use, or too many are asked for");
+      "too many neighbours are in use, or too many are being resolved");
 }
 
 Network::Network(const NetworkConfig& config, TransmitQueue* tx,

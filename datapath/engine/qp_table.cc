@@ -31,8 +31,8 @@ absl::StatusOr<EngineQp*> QpTable::Create(EngineQpConfig config) {
   });
   if (!qpn.has_value()) {
     return absl::ResourceExhaustedError(
-        "no queue pair number is left: all that are leased to this network are "
-        "in use, or have connections in TIMEWAIT");
+        "no queue pair number is left: all numbers that are leased to this "
+        "network are in use, or have connections in TIMEWAIT");
   }
   config.limits.qpn = *qpn;
   return Enlist(EngineQp::Create(config, &network_->mrs()));

@@ -80,7 +80,7 @@ std::atomic<uint64_t> g_lcores[2];
 thread_local char g_last_error[kErrorBytes];
 
 ssize_t WriteLog(void*, const char* text, size_t bytes) {
-  // A log that cannot be written is no reason to fail.
+  // A log that cannot be written must not cause a failure.
   if (DebugFd() >= 0) {
     urnic_file_size_signal signal;
     urnic_file_size_signal_off(&signal);
@@ -158,9 +158,10 @@ struct StartArgs {
   std::string message;
 };
 
-// DPDK parses its words with getopt, whose state the program shares: where it
-// stopped among its own words, and which of those were no options. This begins
-// anew, and puts back what the program can see.
+// DPDK parses its arguments with getopt and so shares getopt's state with the
+// program: where the program's own parsing stopped, and which of its arguments
+// were not options. This class resets the state, and restores the part that the
+// program can see.
 class FreshGetopt {
  public:
   FreshGetopt() : optind_(optind), optopt_(optopt), optarg_(optarg) {
@@ -206,8 +207,8 @@ absl::Status RunInit(StartArgs& args) {
   pthread_t thread;
   const int rc = pthread_create(&thread, nullptr, InitThread, &args);
   if (rc != 0) {
-    return absl::InternalError(
-        absl::StrCat("DPDK: no thread to start it: ", strerror(rc)));
+    return absl::InternalError(absl::StrCat(
+        "DPDK: cannot create a thread to start it: ", strerror(rc)));
   }
   pthread_join(thread, nullptr);
   if (args.result < 0) {

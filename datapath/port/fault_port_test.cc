@@ -217,7 +217,7 @@ TEST(FaultPortTest, WhatIsUnderWayGoesOutBeforeThePortDoes) {
 TEST(FaultPortTest, ItSaysThatItIsFaultyAndIsOtherwiseThePort) {
   const auto bad = Create("ring:same:a", "loss=1%");
   ASSERT_TRUE(StateBecomes(*bad, PortState::kNoPeer));
-  EXPECT_THAT(bad->info().text, HasSubstr("with faults on purpose: loss=1%"));
+  EXPECT_THAT(bad->info().text, HasSubstr("with deliberate faults: loss=1%"));
   const wire::MacAddress mac = bad->mac();
   EXPECT_EQ(mac.bytes[0] & 3, 2);
   EXPECT_EQ(bad->info().tx_ring, 1024);

@@ -39,7 +39,7 @@ PortCounters LoopPort::counters() const {
 
 PortInfo LoopPort::info() const {
   return {.state = PortState::kUp,
-          .text = "no wire: this RNIC only talks to itself",
+          .text = "no wire: this RNIC can only talk to itself",
           .rx_ring = 0,
           .tx_ring = 0};
 }

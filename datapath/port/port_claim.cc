@@ -115,7 +115,7 @@ std::optional<std::string> ProcessBehind(const std::string& name) {
     process = peer.pid > 0 ? absl::StrCat(", pid ", peer.pid)
                            : std::string(" in another pid namespace");
   } else if (errno == EAGAIN) {
-    process = " that was asked too often to tell its pid (`ss -xlp` does)";
+    process = " whose pid is unknown because its queue is full (see `ss -xlp`)";
   }
   close(fd);
   return process;
@@ -221,7 +221,7 @@ absl::Status Busy(const std::string& identity, const Attempt& attempt) {
       absl::StrCat("port ", identity, " is in use by ",
                    service ? "urnicd (service)" : "an embedded RNIC",
                    ProcessBehind(attempt.holder ? attempt.holder->name : name)
-                       .value_or(" that is just ending or starting")));
+                       .value_or(" that is starting or ending")));
 }
 
 std::string Ignored(std::string_view what, const Holder& holder) {

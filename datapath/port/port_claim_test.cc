@@ -168,7 +168,7 @@ TEST(PortClaimTest, HolderThatWasAskedTooOftenIsInNoOtherNamespace) {
   ASSERT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
   const std::string text(second.status().message());
   EXPECT_THAT(text, Not(HasSubstr("namespace")));
-  EXPECT_THAT(text, HasSubstr("asked too often"));
+  EXPECT_THAT(text, HasSubstr("pid is unknown"));
 }
 
 TEST(PortClaimTest, NameOfAUserWithoutRightIsPassedOver) {
@@ -178,7 +178,7 @@ TEST(PortClaimTest, NameOfAUserWithoutRightIsPassedOver) {
     const std::string name = URNIC_CLAIM_PORT + identity;
     Child squatter([&] { return setuid(kNobody) == 0 && Hold(name, listens); });
     ASSERT_TRUE(squatter.ok());
-    // One who is asked too often is no better than one who says his name.
+    // A holder with a full queue is treated like one that answers.
     if (listens) FillQueue(name);
     auto first = PortClaim::Take(identity, PortMode::kEmbedded);
     ASSERT_TRUE(first.ok()) << first.status();

@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config) {
       impair::ParseFaultSpec(config.fault);
   if (!spec.ok()) return spec.status();
   const std::string note =
-      absl::StrCat("with faults on purpose: ", config.fault);
+      absl::StrCat("with deliberate faults: ", config.fault);
   PortConfig plain = config;
   if (config.report != nullptr) {
     plain.report = [note, report = config.report](PortInfo info) {

@@ -61,9 +61,9 @@ Trouble Diagnose(const PortSpec& spec, const absl::Status& status) {
     trouble.text =
         absl::StrCat(spec.identity, ": needs CAP_NET_RAW and CAP_NET_ADMIN");
     trouble.remedy =
-        "run as root, in a user namespace of your own (unshare -Urn), or with "
-        "both as ambient capabilities (setpriv; with those of setcap a program "
-        "preloads nothing)";
+        "run as root, in your own user namespace (unshare -Urn), or with both "
+        "as ambient capabilities (setpriv; setcap does not work, because such "
+        "a program ignores LD_PRELOAD)";
   } else if (spec.kind == PortKind::kVirtioUser && !spec.listens) {
     // Else the peer left its socket behind, or went away in this moment.
     if (access(spec.socket_path.c_str(), R_OK | W_OK) != 0 && errno == EACCES) {
@@ -75,8 +75,8 @@ Trouble Diagnose(const PortSpec& spec, const absl::Status& status) {
   } else if (file && spec.listens) {
     trouble.remedy =
         absl::StrCat("the socket ", spec.socket_path,
-                     " is made by this side: its directory must exist and be "
-                     "writable, and no other program may listen there");
+                     " is created by this side: its directory must exist and "
+                     "be writable, and no other program may listen there");
   } else {
     trouble.remedy =
         "`urnic doctor` says what this machine lacks; URNIC_DEBUG=- shows "
@@ -190,13 +190,13 @@ bool PortKeeper::PrerequisitesMet() {
   if (interface_ != nullptr && interface_->Read().index == 0) {
     Say(WithoutDevice(),
         absl::StrCat("interface ", spec_.name, " does not exist"),
-        "create it, or move it into this network namespace: the port comes up "
-        "by itself");
+        "create it, or move it into this network namespace; then the port "
+        "comes up by itself");
     return false;
   }
   if (spec_.kind == PortKind::kVirtioUser && !spec_.listens &&
       access(spec_.socket_path.c_str(), F_OK) != 0) {
-    Say(WithoutDevice(), absl::StrCat("nobody listens at ", spec_.socket_path));
+    Say(WithoutDevice(), absl::StrCat("no listener at ", spec_.socket_path));
     return false;
   }
   return true;

@@ -106,8 +106,8 @@ std::optional<uint32_t> InterfaceMtu(const std::string& name) {
 
 absl::Status ChooseMtu(std::string_view dev, uint16_t wish, PortSpec& spec) {
   if (wish != 0 && (wish < kMtuMin || wish > kMtuMax)) {
-    return Bad(dev, absl::StrCat("MTU ", wish, " is not within ", kMtuMin,
-                                 " to ", kMtuMax));
+    return Bad(dev, absl::StrCat("MTU ", wish, " is not in ", kMtuMin, " to ",
+                                 kMtuMax));
   }
   spec.mtu = wish != 0 ? wish : kVirtualMtu;
   if (spec.kind == PortKind::kAfPacket) {
@@ -218,10 +218,10 @@ absl::Status ChooseMemifSocket(std::string_view dev, Pairs& pairs,
   char directory[64];
   const int error = urnic_owner_dir(directory, sizeof(directory), /*make=*/1);
   if (error != 0) {
-    return Bad(dev, absl::StrCat("its socket needs a directory of this user's "
-                                 "own, and ",
-                                 directory, " is none: ", strerror(-error),
-                                 "; write socket=PATH"));
+    return Bad(
+        dev, absl::StrCat("its socket needs a private directory of this user; ",
+                          directory, " is not one: ", strerror(-error),
+                          "; write socket=PATH"));
   }
   spec.socket_is_private = true;
   pairs.emplace_back("socket", absl::StrCat(directory, "/memif.sock"));
@@ -238,7 +238,7 @@ absl::Status Identify(std::string_view dev, const Pairs& pairs,
       }
       // Frames of the others would never be read.
       if (Get(pairs, "qpairs", "1") != "1") {
-        return Bad(dev, "qpairs must be 1: a port has one queue");
+        return Bad(dev, "qpairs must be 1: a port has one queue pair");
       }
       spec.identity = absl::StrCat("iface:", spec.name);
       return absl::OkStatus();

@@ -113,8 +113,8 @@ TEST(PortSpecTest, BufferHoldsFrameBehindHeadroom) {
 
 TEST(PortSpecTest, SaysWhatIsWrong) {
   EXPECT_THAT(Error(""), HasSubstr("missing"));
-  EXPECT_THAT(Error("loop", 351), HasSubstr("MTU 351 is not within 352 to"));
-  EXPECT_THAT(Error("loop", 9001), HasSubstr("is not within 352 to 9000"));
+  EXPECT_THAT(Error("loop", 351), HasSubstr("MTU 351 is not in 352 to"));
+  EXPECT_THAT(Error("loop", 9001), HasSubstr("is not in 352 to 9000"));
   EXPECT_THAT(Error("iface:"), HasSubstr("1 to 15"));
   EXPECT_THAT(Error("iface:sixteen_letters_"), HasSubstr("1 to 15"));
   EXPECT_THAT(Error("iface:lo,x=1"), HasSubstr("no arguments"));

@@ -40,7 +40,7 @@ std::string WhoElseMayJoin(const PortSpec& spec) {
     return absl::StrCat(
         "any user of this network namespace may join the "
         "abstract socket ",
-        spec.socket, "; ", kHarm, ": name a file, socket=PATH");
+        spec.socket, "; ", kHarm, ": use a file, socket=PATH");
   }
   struct stat file = {};
   if (spec.listens) {
@@ -51,8 +51,8 @@ std::string WhoElseMayJoin(const PortSpec& spec) {
       file.st_uid == geteuid()) {
     return "";
   }
-  return absl::StrCat("the peer's socket ", path, " is of user ", file.st_uid,
-                      "; ", kHarm);
+  return absl::StrCat("the peer's socket ", path, " belongs to user ",
+                      file.st_uid, "; ", kHarm);
 }
 
 }  // namespace urnic

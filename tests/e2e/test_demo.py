@@ -179,7 +179,7 @@ def interrupt(context, step, number):
         result = demo.process.wait(30)
         context.note(f"ended in {time.monotonic() - begin:.1f} s")
         context.check(result.status == 128 + number, result)
-        context.check("everything has been removed" in result.err, result)
+        context.check("all namespaces and files were removed" in result.err, result)
         context.check(not ROW.search(result.out), result)
         demo.check_gone(context)
 

@@ -263,8 +263,8 @@ def last_frames(context):
 def wrong_words(context):
     with bed.LoopBed(context.tools) as place:
         for fault, complaint in (
-                ("loss=200%", "fault=loss=200%: there is no wire"),
-                ("delay=1ms;loop", "are for --port")):
+                ("loss=200%", "fault=loss=200%: this port has no wire"),
+                ("delay=1ms;loop", "which only --port takes")):
             result = place.run(0, [context.tools.urnic, "run", "--port",
                                    "loop", "--fault", fault, "true"],
                                rnic=False)

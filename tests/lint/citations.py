@@ -143,7 +143,7 @@ def parse_section(text, standard):
     else:
         good = _NUMBERS.match(text)
     if not good:
-        raise ValueError("'%s' is no section of %s" % (text, standard))
+        raise ValueError("'%s' is not a section of %s" % (text, standard))
     if head not in _PROTOCOL_OF:
         raise ValueError("unknown standard: %s" % head)
     return standard, Section(head, text)

@@ -80,7 +80,7 @@ void CheckMessage(ImageReader& f, const Connection& c, const StateRule& rule) {
                                         attribute <= wire::kCmSidrReqAttribute);
   const uint16_t bit = attribute == 0 ? kNothing : known ? Bit(attribute) : 0;
   f.Require((rule.sent & bit) != 0, "sent_attribute", attribute,
-            "is no message that is sent last before this state");
+            "is not the last message sent before this state");
   if (attribute == 0) return;
   wire::CmRtu sent;  // the beginning of all of them
   static_assert(sizeof(sent) == sizeof(c.sent));
@@ -107,27 +107,28 @@ void CheckTimes(ImageReader& f, const Connection& c, const StateRule& rule) {
   // An answer's time and the way there and back.
   const Duration longest = cm::CodeTime(31) * 3;
   f.Require(c.timeout <= longest, "timeout",
-            static_cast<uint64_t>(c.timeout.ns()), "is no time of a message");
+            static_cast<uint64_t>(c.timeout.ns()),
+            "is not a valid message time");
   f.Require(c.repeat_after <= longest, "repeat_after",
             static_cast<uint64_t>(c.repeat_after.ns()),
-            "is no time of a message");
+            "is not a valid message time");
   if (!f.ok() || c.deadline.IsInfinite()) return;
   const Duration left = c.deadline - f.now();
   const Duration most =
       ends ? cm::CodeTime(c.ack_timeout_code) : c.repeat_after;
   f.Require(left <= most, "deadline", static_cast<uint64_t>(left.ns()),
-            "is farther away than what it waits for takes");
+            "is later than its timeout allows");
   // Who has no time left repeats as often as he likes (HurryDisconnects()).
   const bool counted = rule.repeats && c.state != State::kDreqSent;
   f.Require(!counted || c.retries_left + c.retries_withheld <= c.max_cm_retries,
-            "retries_left", c.retries_left, "is more than there are");
+            "retries_left", c.retries_left, "is more than max_cm_retries");
 }
 
 void CheckRanges(ImageReader& f, const Connection& c) {
   f.Require(c.service == cm::Service::kRc || c.service == cm::Service::kUc ||
                 c.service == cm::Service::kXrc,
             "service", static_cast<uint64_t>(c.service), "is unknown");
-  f.Require(c.local_comm_id != 0, "local_comm_id", 0, "names nothing");
+  f.Require(c.local_comm_id != 0, "local_comm_id", 0, "must not be 0");
   f.Require(c.packet_rate < 64, "packet_rate", c.packet_rate,
             "has more than 6 bits");
   f.Require(c.mtu_code < 16, "mtu_code", c.mtu_code, "has more than 4 bits");
@@ -174,7 +175,7 @@ ImageReader Read(std::span<const uint8_t> image, Time now,
                  MovedConnection& out) {
   ImageReader reader(image, now);
   reader.Require(reader.kind() == ImageKind::kConnection, "kind",
-                 static_cast<uint64_t>(reader.kind()), "is no connection's");
+                 static_cast<uint64_t>(reader.kind()), "is not a connection's");
   reader.Element("", out);
   reader.Finish();
   if (!reader.ok()) return reader;
@@ -191,17 +192,17 @@ ImageRefusal RefusalOf(int error, const MovedConnection& moved) {
     case 0:
       return {};
     case EXDEV:
-      return {"", "ca_guid", moved.ca_guid, "is another CA's"};
+      return {"", "ca_guid", moved.ca_guid, "belongs to another CA"};
     case EEXIST:
       return {"", "local_comm_id", c.local_comm_id,
-              "is a connection's that is here"};
+              "is in use by a connection here"};
     case EADDRINUSE:
       if (c.state == State::kSidrReqReceived) {
         return {"", "remote_comm_id", c.remote_comm_id,
-                "is a request's that is here"};
+                "is in use by a request here"};
       }
       return {"", "remote_qpn", c.remote_qpn.value,
-              "is in a connection that is here"};
+              "is in use by a connection here"};
     case EACCES:
       return {"", "local_comm_id", c.local_comm_id, "is not leased to us"};
     default:

@@ -464,7 +464,7 @@ struct Bad {
 TEST_F(ImageTest, ARefusalNamesTheMember) {
   ReachRepSent();
   static constexpr Bad kBad[] = {
-      {"ca_guid", 5, "ca_guid is 5: is another CA's"},
+      {"ca_guid", 5, "ca_guid is 5: belongs to another CA"},
       {"displaced", 1, "displaced is 1: does not fit the state"},
       {"connection.state", 16, "connection.state is 16"},
       {"connection.state", 1, "state is 1: is a listener's"},
@@ -472,7 +472,7 @@ TEST_F(ImageTest, ARefusalNamesTheMember) {
       {"connection.state", 14, "passive is 1"},
       {"connection.state", 3, "has_local_qpn is 1"},
       {"connection.state", 15, "has_local_qpn is 1"},
-      {"connection.state", 11, "sent_attribute is 19: is no message"},
+      {"connection.state", 11, "sent_attribute is 19: is not the last message"},
       {"connection.state", 10, "deadline is 0: does not fit the state"},
       {"connection.orphan", 1, "orphan is 1: does not fit the state"},
       {"connection.passive", 0, "passive is 0: does not fit the state"},
@@ -491,15 +491,18 @@ TEST_F(ImageTest, ARefusalNamesTheMember) {
       {"connection.retry_count", 8, "retry_count is 8"},
       {"connection.rnr_retry_count", 8, "rnr_retry_count is 8"},
       {"connection.deadline", kImageNever, "deadline is 1: does not fit"},
-      {"connection.deadline", 1 << 30, "deadline is 1073741824: is farther"},
+      {"connection.deadline", 1 << 30, "deadline is 1073741824: is later"},
       {"connection.max_cm_retries", 16, "max_cm_retries is 16"},
       {"connection.retries_left", 16, "retries_left is 16: is more than"},
-      {"connection.retries_withheld", 9, "is more than there are"},
+      {"connection.retries_withheld", 9, "is more than max_cm_retries"},
       {"connection.timeout", uint64_t{1} << 61, "connection.timeout is "},
       {"connection.timeout", uint64_t{1} << 50, "timeout is 1125899906842624"},
-      {"connection.repeat_after", uint64_t{1} << 50, "is no time of a message"},
-      {"connection.sent_attribute", 16, "sent_attribute is 16: is no message"},
-      {"connection.sent_attribute", 99, "sent_attribute is 99: is no message"},
+      {"connection.repeat_after", uint64_t{1} << 50,
+       "is not a valid message time"},
+      {"connection.sent_attribute", 16,
+       "sent_attribute is 16: is not the last message"},
+      {"connection.sent_attribute", 99,
+       "sent_attribute is 99: is not the last message"},
       {"connection.sent", 0, "sent_attribute is 19: is not of the message"},
   };
   const MovedConnection moved = Moved(1);
@@ -520,10 +523,9 @@ TEST_F(ImageTest, WhatIsThereAlreadyIsRefused) {
   };
   const MovedConnection moved = Moved(1);
   Bytes image = Image(1);
-  EXPECT_THAT(insert(image), HasSubstr("is a connection's that is here"));
+  EXPECT_THAT(insert(image), HasSubstr("is in use by a connection here"));
   ImageMap(moved).Set(image, "connection.local_comm_id", 0x4711);
-  EXPECT_EQ(insert(image),
-            "remote_qpn is 256: is in a connection that is here");
+  EXPECT_EQ(insert(image), "remote_qpn is 256: is in use by a connection here");
   EXPECT_EQ(manager(1).in_use(), 2u);
   manager(1).CheckInvariants();
   // No room.
@@ -545,14 +547,14 @@ TEST_F(ImageTest, OtherVersionsAndKindsAreRefused) {
   image = Image(0);
   image[10] = static_cast<uint8_t>(ImageKind::kUd);
   ImageMap::Seal(image);
-  EXPECT_EQ(Insert(0, image), "kind is 2: is no connection's");
+  EXPECT_EQ(Insert(0, image), "kind is 2: is not a connection's");
   image[10] = 4;
   ImageMap::Seal(image);
   EXPECT_EQ(Insert(0, image), "kind is 4: is unknown");
   // A queue pair does not come of it.
   ImageShape shape;
   EXPECT_EQ(ReadImageShape(Image(0), shape).Text(),
-            "kind is 3: is no queue pair's");
+            "kind is 3: is not a queue pair's");
 }
 
 TEST_F(ImageTest, ShowsEachMember) {

@@ -254,7 +254,7 @@ absl::Status ReadItem(std::string_view item, uint32_t& seen, Draft& draft) {
   for (const Key& key : kKeys) {
     if (name != key.name || equals == std::string_view::npos) continue;
     const uint32_t bit = 1u << (&key - kKeys);
-    if ((seen & bit) != 0) return Wrong(item, "is there twice", key.form);
+    if ((seen & bit) != 0) return Wrong(item, "is given twice", key.form);
     seen |= bit;
     Values values(item.substr(equals + 1));
     key.read(values, draft);
@@ -265,7 +265,7 @@ absl::Status ReadItem(std::string_view item, uint32_t& seen, Draft& draft) {
   for (const Key& key : kKeys) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", Abseil(key.name), "=");
   }
-  return Wrong(item, "is no fault", names);
+  return Wrong(item, "is not a fault", names);
 }
 
 // What one item says of another.
@@ -276,15 +276,15 @@ absl::Status Join(Draft& draft) {
   if (config.bits_per_second == 0 &&
       (config.buffer_bytes != 0 || config.red.max_bytes != 0)) {
     return absl::InvalidArgumentError(
-        "fault: buffer= and red= are about the queue in front of a slow wire; "
-        "give its rate=, too");
+        "fault: buffer= and red= describe the queue of a slow wire; also give "
+        "its rate=");
   }
   if (config.bits_per_second != 0 && config.buffer_bytes == 0) {
     config.buffer_bytes = kBufferDefault;
   }
   if (config.red.max_bytes > config.buffer_bytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("fault: red= reaches ", config.red.max_bytes,
+        absl::StrCat("fault: red= goes up to ", config.red.max_bytes,
                      " bytes, but the buffer holds ", config.buffer_bytes,
                      "; give a larger buffer="));
   }

@@ -26,7 +26,8 @@ bool CheckRecords(ImageReader& f, const SendState& s) {
     const SendRecord& record = s.RecordOf(i);
     if (!f.Require(FindRequest(record.opcode) != nullptr &&
                        Contains(RequestsOf(QpService::kRc), record.opcode),
-                   "opcode", record.opcode, "is no request of this service") ||
+                   "opcode", record.opcode,
+                   "is not a request of this service") ||
         !f.Require(record.packets == PacketsOf(record, s.config.mtu), "packets",
                    record.packets, "does not fit the length")) {
       return false;
@@ -36,7 +37,7 @@ bool CheckRecords(ImageReader& f, const SendState& s) {
     f.Require(record.reads_in_flight == 0 ||
                   Contains(kAnsweredRequests, record.opcode),
               "reads_in_flight", record.reads_in_flight,
-              "belongs to a request that nobody answers");
+              "belongs to a request without an answer");
     f.Require(!record.executed || Contains(kLocalRequests, record.opcode),
               "executed", record.executed, "is for local operations");
     const uint32_t psn = record.first_psn.value();
@@ -53,7 +54,7 @@ bool CheckRecords(ImageReader& f, const SendState& s) {
     }
   }
   return f.Require(reads == s.reads_in_flight, "reads_in_flight",
-                   s.reads_in_flight, "is not what the requests add up to") &&
+                   s.reads_in_flight, "is not the sum over the requests") &&
          f.Require(reads <= s.config.max_rd_atomic, "reads_in_flight", reads,
                    "is more than max_rd_atomic") &&
          f.ok();
@@ -62,19 +63,19 @@ bool CheckRecords(ImageReader& f, const SendState& s) {
 // Where the transmission stands, against the requests.
 void CheckPosition(ImageReader& f, const SendState& s) {
   f.Require(s.tx_psn - s.una_psn >= 0, "tx_psn", s.tx_psn.value(),
-            "lies behind una_psn");
+            "is before una_psn");
   f.Require(s.sent_psn - s.tx_psn >= 0, "sent_psn", s.sent_psn.value(),
-            "lies behind tx_psn");
+            "is before tx_psn");
   if (s.next != s.assigned) {
     const SendRecord& record = s.RecordOf(s.next);
     f.Require(s.next_offset == 0 || s.next_offset < record.length,
-              "next_offset", s.next_offset, "is behind the end of a request");
+              "next_offset", s.next_offset, "is beyond the end of a request");
     f.Require(s.next_offset % s.config.mtu == 0, "next_offset", s.next_offset,
               "is in the middle of a packet");
     const Psn psn =
         record.first_psn + static_cast<int32_t>(s.next_offset / s.config.mtu);
     f.Require(s.tx_psn == psn, "tx_psn", s.tx_psn.value(),
-              "is not where the transmission stands");
+              "is not the next packet to send");
   }
   if (s.failed || !s.running) return;
   Psn end = s.una_psn;
@@ -85,7 +86,7 @@ void CheckPosition(ImageReader& f, const SendState& s) {
   f.Require(s.next_psn == end, "next_psn", s.next_psn.value(),
             "does not follow the last request");
   f.Require(s.next_psn - s.sent_psn >= 0, "sent_psn", s.sent_psn.value(),
-            "is of no request");
+            "is beyond the last request");
   if (s.next == s.assigned) {
     f.Require(s.tx_psn == end && s.sent_psn == end, "tx_psn", s.tx_psn.value(),
               "is not the end of all requests");
@@ -102,26 +103,26 @@ void CheckFlags(ImageReader& f, const SendState& s, QpState state) {
   f.Require(state != QpState::kSqd || s.draining, "draining", s.draining,
             "does not fit the state");
   f.Require(s.running || s.una == s.assigned, "assigned", s.assigned,
-            "has requests under way in a state without");
+            "has requests under way in a state without requests");
   f.Require(s.running || (s.tx_psn == s.una_psn && s.sent_psn == s.una_psn),
             "sent_psn", s.sent_psn.value(),
-            "has packets under way in a state without");
+            "has packets under way in a state without packets");
   f.Require(!s.failed || (s.running && s.failed_index == s.assigned),
-            "failed_index", s.failed_index, "is not behind the last request");
+            "failed_index", s.failed_index, "is not after the last request");
   f.Require(IsCompletionStatus(s.failed_status), "failed_status",
             s.failed_status, "is unknown");
   f.Require(!s.rnr_waiting || (s.running && !s.deadline.IsInfinite()),
             "rnr_waiting", s.rnr_waiting, "would never end");
   f.Require(s.running || s.deadline.IsInfinite(), "deadline", 0,
-            "is for a state that waits for nothing");
-  f.Require(s.read_packets != 0, "read_packets", 0, "is none");
-  f.Require(!s.running || s.cc.window() != 0, "packets", 0, "is none");
+            "is set in a state without deadlines");
+  f.Require(s.read_packets != 0, "read_packets", 0, "must not be 0");
+  f.Require(!s.running || s.cc.window() != 0, "packets", 0, "must not be 0");
   f.Require(!s.pace_waiting || (s.running && s.config.bits_per_second != 0),
             "pace_waiting", s.pace_waiting, "would never end");
 }
 
 void CheckSlot(ImageReader& f, const ReplaySlot& slot, const QpConfig& config) {
-  f.Require(slot.kind != ReplaySlot::Kind::kFree, "kind", 0, "is none");
+  f.Require(slot.kind != ReplaySlot::Kind::kFree, "kind", 0, "is a free slot");
   f.Require(slot.pending || slot.answered, "pending", 0,
             "is not set, and the request is not answered");
   uint32_t packets = 1;
@@ -132,7 +133,7 @@ void CheckSlot(ImageReader& f, const ReplaySlot& slot, const QpConfig& config) {
   f.Require(slot.packets == packets, "packets", slot.packets,
             "does not fit the length");
   f.Require(slot.length <= URNIC_MAX_MESSAGE_BYTES, "length", slot.length,
-            "is more than a message has");
+            "is more than a message can have");
   f.Require(slot.kind == ReplaySlot::Kind::kRead || slot.length == 0, "length",
             slot.length, "belongs to an answer without data");
   f.Require(slot.answer_begin <= slot.answer_next &&
@@ -145,7 +146,7 @@ void CheckSlot(ImageReader& f, const ReplaySlot& slot, const QpConfig& config) {
             "answer_next", slot.answer_next, "is in the middle of a packet");
   f.Require(!slot.pending || slot.answer_next < slot.answer_end ||
                 slot.answer_begin == slot.answer_end,
-            "pending", 1, "is set, and nothing is left");
+            "pending", 1, "is set, but nothing is left");
 }
 
 // The syndromes of an AETH that are NAKs, and 0.
@@ -177,14 +178,14 @@ bool FieldsOf<rc::Responder>::Check(ImageReader& f, const rc::Responder& r,
   f.Require(!r.failed_ || state == QpState::kErr, "failed", r.failed_,
             "does not fit the state");
   f.Require(r.xrc_ || r.pd_ == send.limits.pd, "pd", r.pd_,
-            "is another domain's");
+            "belongs to another domain");
   f.Require(!r.receiving_ || r.rq_->taken() ||
                 r.message_ != rc::Responder::Message::kSend,
             "message", static_cast<uint64_t>(r.message_),
-            "has no receive to go into");
+            "has no receive request");
   f.Require(r.offset_ <= URNIC_MAX_MESSAGE_BYTES, "offset", r.offset_,
-            "is more than a message has");
-  f.Require(IsNak(r.nak_due_), "nak_due", r.nak_due_, "is no NAK");
+            "is more than a message can have");
+  f.Require(IsNak(r.nak_due_), "nak_due", r.nak_due_, "is not a NAK");
   f.Require(IsCompletionStatus(r.recv_status_), "recv_status", r.recv_status_,
             "is unknown");
   f.Require(IsQpEvent(r.event_), "event", static_cast<uint64_t>(r.event_),
@@ -194,16 +195,16 @@ bool FieldsOf<rc::Responder>::Check(ImageReader& f, const rc::Responder& r,
     const ReplaySlot& slot = ring.slots_[i & ring.mask_];
     CheckSlot(f, slot, send.config);
     f.Require(r.xrc_ || slot.pd == 0 || slot.pd == send.limits.pd, "pd",
-              slot.pd, "is another domain's");
+              slot.pd, "belongs to another domain");
   }
   f.Require(ring.limit_ <= ring.capacity(), "limit", ring.limit_,
-            "is more than there is room for");
+            "does not fit");
   return f.ok();
 }
 
 bool FieldsOf<rc::Qp>::Check(ImageReader& f, const rc::Qp& qp) {
   f.Require(qp.state_ != QpState::kSqe, "state",
-            static_cast<uint64_t>(qp.state_), "is none of RC");
+            static_cast<uint64_t>(qp.state_), "is not a state of RC");
   f.Require(IsQpEvent(qp.event_), "event", static_cast<uint64_t>(qp.event_),
             "is unknown");
   return FieldsOf<SendState>::Check(f, qp.send_, qp.state_) &&

@@ -95,7 +95,7 @@ struct FieldsOf<rc::SendState> {
     // Else there is no telling how many records there are.
     const uint32_t all = assigned - head;
     f.Require(all <= sq.entries(), "assigned", assigned,
-              "is farther from head than the ring is long");
+              "is farther from head than the ring's length");
     f.Require(una - head <= all, "una", una, "is not in head..assigned");
     f.Require(next - una <= assigned - una, "next", next,
               "is not in una..assigned");
@@ -141,7 +141,7 @@ struct FieldsOf<rc::ReplayRing> {
     f("limit", limit);
     f.Elsewhere(first_pending, pending, mask, slots);
     f.Require(end - begin <= s.capacity(), "end", end,
-              "is farther from begin than there are slots");
+              "is farther from begin than the number of slots");
     for (uint32_t i = begin; f.ok() && i != end; ++i) {
       f.Element("replay", slots[i & mask]);
     }
@@ -189,7 +189,7 @@ struct FieldsOf<rc::Responder> {
     f.Group("receive_queue", *rq);
     // Its part of limits and configuration.
     f.Elsewhere(mrs, qpn, dest_qpn, mtu, access, pkey, min_rnr_timer, xrc);
-    f.Require(msn <= 0xffffff, "msn", msn, "is no MSN");
+    f.Require(msn <= 0xffffff, "msn", msn, "is not an MSN");
   }
   // `send`: the other half, which has limits and configuration.
   static bool Check(ImageReader& f, const rc::Responder& r, QpState state,

@@ -238,11 +238,11 @@ struct Bad {
 TEST_F(ImageTest, ARefusalNamesTheMember) {
   Begin();
   static constexpr Bad kBad[] = {
-      {"limits.qpn", 5, "qpn is 5: is another queue pair's"},
-      {"limits.xrc", 2, "limits.xrc is 2: is more than it can be"},
+      {"limits.qpn", 5, "qpn is 5: belongs to another queue pair"},
+      {"limits.xrc", 2, "limits.xrc is 2: is out of range"},
       {"state", 7, "state is 7"},
       {"state", 2, "running is 1"},
-      {"config.mtu", 300, "config.mtu is 300: is no path MTU"},
+      {"config.mtu", 300, "config.mtu is 300: is not a path MTU"},
       {"send.una_psn", 0x1000000, "send.una_psn is 16777216"},
       {"send.head", 0xffffff00, "send.assigned is "},
       {"send.una", 3, "una_psn is "},

@@ -21,7 +21,7 @@ struct FieldsOf<uc::Qp::Incoming> {
     f("write_key", write_key);
     f.Group("notifier", notifier);
     f.Require(offset <= URNIC_MAX_MESSAGE_BYTES, "offset", offset,
-              "is more than a message has");
+              "is more than a message can have");
   }
 };
 

@@ -280,19 +280,19 @@ TEST(NeighborDiscoveryTest, InvalidMessagesAreRefused) {
 TEST(NeighborDiscoveryTest, InvalidAdvertisementsAreRefused) {
   const Bytes good =
       Answer(Host(true, 2), Parse(Ask(Host(true, 1), Host(true, 2).gid)));
-  ASSERT_EQ(Parse(Mend(good)).verdict, RxVerdict::kIcmp);
+  ASSERT_EQ(Parse(FixChecksum(good)).verdict, RxVerdict::kIcmp);
   constexpr size_t kHopLimit = 14 + 7;
   constexpr size_t kDestination = 14 + 24;
   constexpr size_t kMessage = 14 + 40;
   for (const size_t at : {kHopLimit, kMessage + 1, kMessage + 25}) {
     Bytes bad = good;
     bad[at] ^= 1;  // of the option: no length
-    EXPECT_EQ(Parse(Mend(bad)).verdict, RxVerdict::kBadIcmp) << at;
+    EXPECT_EQ(Parse(FixChecksum(bad)).verdict, RxVerdict::kBadIcmp) << at;
   }
   Bytes to_all = good;
   const Bytes all = {0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   std::copy(all.begin(), all.end(), &to_all[kDestination]);
-  EXPECT_EQ(Parse(Mend(to_all)).verdict, RxVerdict::kBadIcmp)
+  EXPECT_EQ(Parse(FixChecksum(to_all)).verdict, RxVerdict::kBadIcmp)
       << "all cannot have asked";
 }
 

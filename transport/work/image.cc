@@ -119,14 +119,14 @@ ImageRefusal ImageReader::CheckEnvelope() const {
   const size_t size = image_.size();
   if (size < kImageHeaderBytes + kImageTrailerBytes || size % 4 != 0 ||
       Load(image_, kLengthAt, 4) != size) {
-    return {"", "length", size, "is not what the header says"};
+    return {"", "length", size, "differs from the header"};
   }
   if (std::memcmp(image_.data(), kImageMagic, 8) != 0) {
-    return {"", "magic", Load(image_, 0, 8), "is another"};
+    return {"", "magic", Load(image_, 0, 8), "is not an image's"};
   }
   const uint64_t version = Load(image_, kVersionAt, 2);
   if (version != kImageVersion) {
-    return {"", "version", version, "is another than ours"};
+    return {"", "version", version, "is not supported"};
   }
   if (image_[kKindAt] > static_cast<uint8_t>(ImageKind::kConnection)) {
     return {"", "kind", image_[kKindAt], "is unknown"};
@@ -135,7 +135,7 @@ ImageRefusal ImageReader::CheckEnvelope() const {
     return {"", "reserved", image_[kReservedAt], "is not 0"};
   const size_t body = size - kImageTrailerBytes;
   if (Load(image_, body, 4) != ImageCrc(image_.first(body))) {
-    return {"", "crc", Load(image_, body, 4), "does not fit the bytes"};
+    return {"", "crc", Load(image_, body, 4), "does not match the contents"};
   }
   return {};
 }
@@ -146,7 +146,7 @@ ImageKind ImageReader::kind() const {
 
 QpService ImageReader::service() {
   Require(kind() != ImageKind::kConnection, "kind",
-          static_cast<uint64_t>(kind()), "is no queue pair's");
+          static_cast<uint64_t>(kind()), "is not a queue pair's");
   switch (kind()) {
     case ImageKind::kUc:
       return QpService::kUc;
@@ -160,11 +160,11 @@ QpService ImageReader::service() {
 uint64_t ImageReader::Scalar(const char* name, FieldType type, uint64_t value) {
   if (!ok()) return value;
   if (!Require(type.bytes <= image_.size() - kImageTrailerBytes - at_, name,
-               image_.size(), "lies behind the end of the image")) {
+               image_.size(), "is beyond the end of the image")) {
     return value;
   }
   const uint64_t got = Load(image_, at_, type.bytes);
-  if (!Require(got <= type.max, name, got, "is more than it can be")) {
+  if (!Require(got <= type.max, name, got, "is out of range")) {
     return value;
   }
   at_ += type.bytes;

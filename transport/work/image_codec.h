@@ -131,7 +131,7 @@ class FieldVisitor {
     const uint64_t got =
         sub().Scalar(name, {8, kImageNever, FieldType::Show::kDuration}, left);
     Require(got == kImageNever || got <= kImageDurationMax, name, got,
-            "lies too far ahead");
+            "is too far ahead");
     if constexpr (Sub::kReads) {
       if (!sub().ok()) return;
       time = got == kImageNever ? Time::Infinite() : now_ + FromBits(got);
@@ -148,14 +148,14 @@ class FieldVisitor {
     const uint64_t got = sub().Scalar(name, {8, kImageDurationMax, show}, age);
     if constexpr (Sub::kReads) time = now_ + FromBits(got) * -1;
   }
-  // Members that are no part of the state: addresses, values that can be read
+  // Members that are not part of the state: addresses, values that can be read
   // or counted again, and values that an image carries elsewhere.
   template <typename... T>
   void Elsewhere(const T&...) {
     listed_ += sizeof...(T);
   }
 
-  // A part that is no member, for example one of many objects that a member
+  // A part that is not a member, for example one of many objects that a member
   // points to.
   template <typename T>
   void Element(const char* name, T& object) {
@@ -254,7 +254,7 @@ class ImageWriter : public FieldVisitor<ImageWriter> {
 class ImageReader : public FieldVisitor<ImageReader> {
  public:
   static constexpr bool kReads = true;
-  // Refuses bytes that are no image of this version.
+  // Refuses bytes that are not an image of this version.
   ImageReader(std::span<const uint8_t> image, Time now);
 
   ImageKind kind() const;

@@ -83,7 +83,7 @@ struct FieldsOf<ImageShape> {
     f("shared_receives", shared_receives);
     f.Require(
         sq_entries <= URNIC_MAX_QP_WR && (sq_entries & (sq_entries - 1)) == 0,
-        "sq_entries", sq_entries, "is no size of a ring");
+        "sq_entries", sq_entries, "is not a ring size");
     f.Require(replay_slots <= URNIC_MAX_RD_ATOMIC, "replay_slots", replay_slots,
               "is more than the limit");
   }
@@ -113,9 +113,9 @@ struct FieldsOf<QpConfig> {
     f("window_packets", window_packets);
     f("window_bytes", window_bytes);
     f("bits_per_second", bits_per_second);
-    f.Require(dest_qpn <= 0xffffff, "dest_qpn", dest_qpn, "is no QPN");
+    f.Require(dest_qpn <= 0xffffff, "dest_qpn", dest_qpn, "is not a QPN");
     f.Require(mtu >= 256 && mtu <= 4096 && (mtu & (mtu - 1)) == 0, "mtu", mtu,
-              "is no path MTU");
+              "is not a path MTU");
   }
 };
 
@@ -130,7 +130,7 @@ struct FieldsOf<urnic_sge> {
   }
 };
 
-// Only the ring of a single queue pair. A shared ring is no part of its image.
+// Only the ring of a single queue pair. A shared ring is not part of its image.
 template <>
 struct FieldsOf<RecvRing> {
   template <typename F, typename S>
@@ -166,7 +166,7 @@ struct FieldsOf<RecvQueue> {
     f.Elsewhere(ring, sges, shared, cursor);
     const uint32_t most = ring == nullptr ? 0 : ring->max_sge();
     if (!f.Require(num_sge <= most || !taken, "num_sge", num_sge,
-                   "is more than a receive has")) {
+                   "is more than a receive can have")) {
       return;
     }
     for (uint32_t i = 0; taken && i < num_sge; ++i) {
@@ -188,28 +188,28 @@ inline void ReadShape(ImageReader& reader, const ImageShape& wanted) {
   const QpService service = reader.service();
   reader.Require(service == wanted.service, "service",
                  static_cast<uint64_t>(service),
-                 "is another than this queue pair's");
+                 "differs from this queue pair's");
   const QpLimits& a = found.limits;
   const QpLimits& b = wanted.limits;
-  reader.Require(a.qpn == b.qpn, "qpn", a.qpn, "is another queue pair's");
-  reader.Require(a.pd == b.pd, "pd", a.pd, "is another domain's");
+  reader.Require(a.qpn == b.qpn, "qpn", a.qpn, "belongs to another queue pair");
+  reader.Require(a.pd == b.pd, "pd", a.pd, "belongs to another domain");
   reader.Require(a.max_sge_send == b.max_sge_send, "max_sge_send",
-                 a.max_sge_send, "is another than this queue pair's");
+                 a.max_sge_send, "differs from this queue pair's");
   reader.Require(a.max_sge_recv == b.max_sge_recv, "max_sge_recv",
-                 a.max_sge_recv, "is another than this queue pair's");
+                 a.max_sge_recv, "differs from this queue pair's");
   reader.Require(a.max_inline == b.max_inline, "max_inline", a.max_inline,
-                 "is another than this queue pair's");
+                 "differs from this queue pair's");
   reader.Require(a.sq_sig_all == b.sq_sig_all, "sq_sig_all", a.sq_sig_all,
-                 "is another than this queue pair's");
+                 "differs from this queue pair's");
   reader.Require(a.xrc == b.xrc, "xrc", a.xrc,
-                 "is another than this queue pair's");
+                 "differs from this queue pair's");
   reader.Require(found.sq_entries == wanted.sq_entries, "sq_entries",
-                 found.sq_entries, "is another than this queue pair's");
+                 found.sq_entries, "differs from this queue pair's");
   reader.Require(found.shared_receives == wanted.shared_receives,
                  "shared_receives", found.shared_receives,
-                 "is another than this queue pair's");
+                 "differs from this queue pair's");
   reader.Require(found.replay_slots <= wanted.replay_slots, "replay_slots",
-                 found.replay_slots, "is more than there is room for");
+                 found.replay_slots, "does not fit");
 }
 
 }  // namespace urnic

@@ -6,7 +6,7 @@ void FieldsOf<UnackedSender>::Check(ImageReader& f, const UnackedSender& s,
                                     QpState state, uint32_t mtu) {
   const bool flushes = state == QpState::kErr || state == QpState::kSqe;
   f.Require(s.next_ - s.head_ <= s.sq_.entries(), "next", s.next_,
-            "is farther from head than the ring is long");
+            "is farther from head than the ring's length");
   f.Require(s.stale_ <= s.next_ - s.head_, "stale", s.stale_,
             "is more than there are requests");
   f.Require(s.running_ == (state == QpState::kRts || state == QpState::kSqd),
@@ -21,9 +21,9 @@ void FieldsOf<UnackedSender>::Check(ImageReader& f, const UnackedSender& s,
             s.failed_status_, "is unknown");
   if (!s.running_) return;
   f.Require(s.length_ <= URNIC_MAX_MESSAGE_BYTES, "length", s.length_,
-            "is more than a message has");
+            "is more than a message can have");
   f.Require(s.offset_ == 0 || s.offset_ < s.length_, "offset", s.offset_,
-            "is behind the end of a request");
+            "is beyond the end of a request");
   f.Require(s.offset_ % mtu == 0, "offset", s.offset_,
             "is in the middle of a packet");
   f.Require(!s.failed_ || s.offset_ == 0, "offset", s.offset_,

@@ -88,7 +88,7 @@ TEST(RouterCheckTest, WarnsOfARouterOnNoLink) {
   ASSERT_THAT(stray, SizeIs(1));
   EXPECT_EQ(stray[0].finding, Finding::kWarn);
   EXPECT_EQ(stray[0].what, "urnic0 route");
-  EXPECT_THAT(stray[0].found, HasSubstr("via 10.8.0.1 is on no link"));
+  EXPECT_THAT(stray[0].found, HasSubstr("via 10.8.0.1 is not on a link"));
   for (const char* good :
        {"loop|10.9.0.1/24|route=10.2.0.0/16 via 10.9.0.254",
         "loop|10.9.0.1/24|route=default via fe80::1",

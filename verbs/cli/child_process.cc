@@ -136,7 +136,7 @@ absl::Status ChildProcess::Wait(Clock::time_point deadline) {
       return absl::DeadlineExceededError(absl::StrCat(
           name_, " did not end in ",
           std::chrono::round<std::chrono::seconds>(deadline - start_).count(),
-          " s; is the machine busy?"));
+          " s; the machine may be too busy"));
     std::this_thread::sleep_for(kLook);
   }
   return Verdict();

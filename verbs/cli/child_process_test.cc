@@ -17,7 +17,7 @@ TEST(ChildProcessTest, WhatDoesNotEndIsNamedWithItsSeconds) {
       (*child)->Wait(Clock::now() + std::chrono::seconds(1));
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(status.message(),
-            "the client did not end in 1 s; is the machine busy?");
+            "the client did not end in 1 s; the machine may be too busy");
 }
 
 TEST(ChildProcessTest, WhatFailsIsNamedWithItsLastLines) {

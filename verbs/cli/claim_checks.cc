@@ -50,12 +50,12 @@ Check CheckClaims() {
   const int error = urnic_claim_visit("urnic-", Look, &survey);
   if (error != 0)
     return {Finding::kOk, kWhat,
-            absl::StrCat("not known, the kernel does not list sockets: ",
+            absl::StrCat("unknown: the kernel does not list sockets: ",
                          std::strerror(-error)),
             ""};
   std::vector<std::string> found;
   if (!survey.strangers.empty())
-    found.push_back(absl::StrCat("without a right to the port: ",
+    found.push_back(absl::StrCat("held without a right to the port: ",
                                  absl::StrJoin(survey.strangers, ", ")));
   if (survey.ordinals.all() && survey.others_ordinals.any())
     found.push_back(
@@ -65,8 +65,8 @@ Check CheckClaims() {
     return {Finding::kOk, kWhat, "none by users without a right to the port",
             ""};
   return {Finding::kWarn, kWhat, absl::StrJoin(found, "; "),
-          "RNICs ignore these claims; `ss -xlp`, as root, names the processes "
-          "to end"};
+          "RNICs ignore these claims; to find the processes and end them: `ss "
+          "-xlp` as root"};
 }
 
 }  // namespace urnic

@@ -37,28 +37,28 @@ absl::Status CheckAddr(const std::string& value) {
   if (value.find_first_of("|;") != std::string::npos)
     return absl::InvalidArgumentError(
         absl::StrCat("--addr \"", value,
-                     "\" is more than an address; give --addr once for "
-                     "each"));
+                     "\" is not a single address; give --addr once for each"));
   const std::string ip = value.substr(0, value.find('/'));
   in6_addr bytes;
   if (inet_pton(AF_INET, ip.c_str(), &bytes) == 1 ||
       inet_pton(AF_INET6, ip.c_str(), &bytes) == 1)
     return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--addr \"", value, "\" is no IP/LEN, as in 10.0.0.1/24 or fd00::1/64"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--addr \"", value,
+                   "\" is not IP/LEN, for example 10.0.0.1/24 or fd00::1/64"));
 }
 
 absl::Status CheckRoute(const std::string& value) {
   if (value.find_first_of("|;") == std::string::npos) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--route \"", value,
-                   "\" is more than a route; give --route once for each"));
+                   "\" is not a single route; give --route once for each"));
 }
 
 absl::Status CheckHugePages(const std::string& wish) {
   if (wish == "on" || wish == "off" || wish == "auto") return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "URNIC_HUGEPAGES \"", wish, "\" is neither on, off nor auto"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("URNIC_HUGEPAGES \"", wish, "\" is not on, off or auto"));
 }
 
 absl::Status CheckMode(const std::string& mode) {
@@ -67,7 +67,7 @@ absl::Status CheckMode(const std::string& mode) {
     return absl::InvalidArgumentError(
         "mode service is not built yet; use --mode embedded");
   return absl::InvalidArgumentError(
-      absl::StrCat("mode \"", mode, "\" is neither embedded nor service"));
+      absl::StrCat("mode \"", mode, "\" is not embedded or service"));
 }
 
 absl::Status CheckFault(int port, const urnic_device_identity& device) {
@@ -108,12 +108,13 @@ absl::Status CheckPorts(const std::string& ports) {
 ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
   port_option_ =
       command
-          .add_option("--port", ports_,
-                      "A port, the n-th is device urnic<n>: loop, iface:NAME, "
-                      "or a DPDK device. For two processes on one machine "
-                      "(either may die and come back): net_virtio_user0,"
-                      "server=1,path=/run/x.sock,queue_size=1024 and "
-                      "net_vhost0,client=1,iface=/run/x.sock")
+          .add_option(
+              "--port", ports_,
+              "A port: loop, iface:NAME, or a DPDK device. The n-th port is "
+              "device urnic<n>. For two processes on one machine (either may "
+              "restart): "
+              "net_virtio_user0,server=1,path=/run/x.sock,queue_size=1024 and "
+              "net_vhost0,client=1,iface=/run/x.sock")
           ->type_name("DEV")
           ->allow_extra_args(false);
   addr_option_ = command
@@ -124,9 +125,9 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
   route_option_ =
       command
           .add_option("--route", routes_,
-                      "A route of the port before it, in ip-route(8)'s words: "
+                      "A route of the port before it, in ip-route(8) syntax: "
                       "PREFIX [via IP] [metric N] [src IP]; repeatable. "
-                      "Without any, an iface: port follows the kernel's")
+                      "Without any, an iface: port uses the kernel's routes")
           ->type_name("ROUTE")
           ->allow_extra_args(false);
   command
@@ -135,18 +136,18 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
       ->type_name("N");
   command
       .add_option("--pkey", pkeys_,
-                  "A P_Key beside the default 0xffff, for all ports; bit 15: "
+                  "A P_Key besides the default 0xffff, for all ports; bit 15: "
                   "full member; repeatable (URNIC_PKEYS)")
       ->type_name("0x8001")
       ->allow_extra_args(false);
   command
       .add_option("--fault", fault_,
-                  "What is wrong with the wire, on purpose, for all ports: "
+                  "Deliberate faults of the wire, for all ports: "
                   "loss=1%,delay=1ms,.. (URNIC_FAULT; docs/faults.md)")
       ->type_name("SPEC");
   command
       .add_option("--mode", mode_,
-                  "embedded: the RNIC lives in the program (URNIC_MODE)")
+                  "embedded: the RNIC runs inside the program (URNIC_MODE)")
       ->type_name("MODE");
   command
       .add_option("--config", file_,
@@ -166,8 +167,9 @@ absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
   source.pkeys = pkeys_;
   source.fault = fault_;
   if (fault_ && fault_->find_first_of("|;") != std::string::npos)
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--fault \"", *fault_, "\": \"|\" and \";\" are for --port"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--fault \"", *fault_,
+                     "\" contains \"|\" or \";\", which only --port takes"));
   source.mode = mode_;
   size_t port = 0;
   size_t addr = 0;
@@ -176,7 +178,7 @@ absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
                           const std::string& value) {
     if (source.ports.empty())
       return absl::InvalidArgumentError(
-          absl::StrCat(flag, " ", value, " comes before any --port"));
+          absl::StrCat(flag, " ", value, " must follow a --port"));
     absl::StrAppend(&source.ports.back(), "|", field, value);
     return absl::OkStatus();
   };

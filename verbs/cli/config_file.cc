@@ -27,10 +27,10 @@ absl::Status ReadPorts(const std::string& path, const toml::node& node,
   for (const toml::node& element : *list) {
     const std::optional<std::string> port = element.value<std::string>();
     if (!port)
-      return At(path, element, "a port must be a text: \"DEV|IP/LEN\"");
+      return At(path, element, "a port must be a string: \"DEV|IP/LEN\"");
     if (port->find(';') != std::string::npos)
       return At(path, element,
-                "a port holds no \";\": write one text for each");
+                "a port contains \";\": write a string for each port");
     source->ports.push_back(*port);
   }
   return absl::OkStatus();
@@ -43,7 +43,8 @@ absl::Status ReadPkeys(const std::string& path, const toml::node& node,
   for (const toml::node& element : *list) {
     const std::optional<int64_t> pkey = element.value_exact<int64_t>();
     if (!pkey || *pkey < 0 || *pkey > UINT16_MAX)
-      return At(path, element, "a P_Key must be a number of 16 bits: 0x8001");
+      return At(path, element,
+                "a P_Key must be a 16-bit number, for example 0x8001");
     source->pkeys.push_back(absl::StrCat("0x", absl::Hex(*pkey)));
   }
   return absl::OkStatus();
@@ -65,19 +66,18 @@ absl::Status ReadKey(const std::string& path, std::string_view key,
   if (key == "fault") {
     source->fault = node.value_exact<std::string>();
     if (!source->fault)
-      return At(path, node, "fault must be a text: \"loss=1%\"");
+      return At(path, node, "fault must be a string, for example \"loss=1%\"");
     return absl::OkStatus();
   }
   if (key == "mode") {
     source->mode = node.value_exact<std::string>();
-    if (!source->mode) return At(path, node, "mode must be a text");
+    if (!source->mode) return At(path, node, "mode must be a string");
     return absl::OkStatus();
   }
   return At(
       path, node,
       absl::StrCat("unknown key \"", absl::string_view(key.data(), key.size()),
-                   "\"; there are ports, mtu, "
-                   "pkeys, fault and mode"));
+                   "\"; the keys are ports, mtu, pkeys, fault and mode"));
 }
 
 }  // namespace

@@ -119,17 +119,17 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
     std::vector<std::string> words;
     const char* message;
   } cases[] = {
-      {{"--addr", "10.0.0.1/24"}, "--addr 10.0.0.1/24 comes before any --port"},
+      {{"--addr", "10.0.0.1/24"}, "--addr 10.0.0.1/24 must follow a --port"},
       {{"--port", "loop;loop"}, "give --port once for each"},
-      {{"--route", "default via 10.0.0.1"}, "comes before any --port"},
+      {{"--route", "default via 10.0.0.1"}, "must follow a --port"},
       {{"--port", "loop", "--route", "default via 10.0.0.1|mtu=1500"},
        "give --route once for each"},
       {{"--port", "net_a", "--route", "10.2.0.1/16 via 10.0.0.1"},
        "port 1 (\"net_a\"): route \"10.2.0.1/16 via 10.0.0.1\": "
-       "\"10.2.0.1/16\" has bits beyond its prefix"},
+       "\"10.2.0.1/16\" has bits set beyond its prefix"},
       {{"--port", "loop", "--addr", "300.9.0.1/24"},
-       "--addr \"300.9.0.1/24\" is no IP/LEN, as in"},
-      {{"--port", "loop", "--addr", "mtu=1500"}, "is no IP/LEN, as in"},
+       "--addr \"300.9.0.1/24\" is not IP/LEN, for"},
+      {{"--port", "loop", "--addr", "mtu=1500"}, "is not IP/LEN, for"},
       {{"--port", "loop", "--addr", "10.0.0.1"}, "needs a prefix length"},
       {{"--port", "loop", "--addr", "10.0.0.1/24;loop"},
        "give --addr once for each"},
@@ -143,11 +143,11 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
       {{"--mtu", "9001", "--port", "loop"}, "mtu=9001 is not in 352 to 9000"},
       {{"--port", "net_a", "--fault", "loss=200%"},
        "port 1 (\"net_a\"): fault: \"loss=200%\" is wrong or out of range"},
-      {{"--port", "loop", "--fault", "loss=1%"}, "there is no wire"},
+      {{"--port", "loop", "--fault", "loss=1%"}, "this port has no wire"},
       {{"--port", "net_a", "--fault", "die=1s;net_b"},
-       "--fault \"die=1s;net_b\": \"|\" and \";\" are for --port"},
+       "--fault \"die=1s;net_b\" contains \"|\" or \";\""},
       {{"--mode", "service"}, "not built yet"},
-      {{"--mode", "fast"}, "\"fast\" is neither embedded nor service"},
+      {{"--mode", "fast"}, "\"fast\" is not embedded or service"},
       {{"--config", "/no/such/file"}, "/no/such/file: "},
   };
   for (const auto& c : cases) {
@@ -160,7 +160,7 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
   unsetenv("URNIC_MTU");
   setenv("URNIC_HUGEPAGES", "maybe", 1);
   EXPECT_THAT(Message(Resolve({}).status()),
-              HasSubstr("URNIC_HUGEPAGES \"maybe\" is neither on, off nor"));
+              HasSubstr("URNIC_HUGEPAGES \"maybe\" is not on, off or"));
 }
 
 TEST_F(ConfigTest, MistakesInTheFileNameTheLine) {
@@ -172,12 +172,12 @@ TEST_F(ConfigTest, MistakesInTheFileNameTheLine) {
       {"mtu = \"1500\"\n", ":1: mtu must be a number from 352 to 9000"},
       {"mtu = 100000\n", ":1: mtu must be"},
       {"\n\nports = \"loop\"\n", ":3: ports must be a list"},
-      {"ports = [\n \"loop\",\n 5]\n", ":3: a port must be a text"},
-      {"ports = [\"loop;loop\"]\n", "a port holds no \";\""},
-      {"mode = 3\n", ":1: mode must be a text"},
-      {"fault = 3\n", ":1: fault must be a text"},
+      {"ports = [\n \"loop\",\n 5]\n", ":3: a port must be a string"},
+      {"ports = [\"loop;loop\"]\n", "a port contains \";\""},
+      {"mode = 3\n", ":1: mode must be a string"},
+      {"fault = 3\n", ":1: fault must be a string"},
       {"pkeys = 3\n", ":1: pkeys must be a list"},
-      {"pkeys = [0x18001]\n", ":1: a P_Key must be a number of 16 bits"},
+      {"pkeys = [0x18001]\n", ":1: a P_Key must be a 16-bit number"},
       {"mtu = \n", ":1: "},
   };
   for (const auto& c : cases)

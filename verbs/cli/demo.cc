@@ -138,12 +138,12 @@ absl::Status AwaitListener(const DemoBed& bed, ChildProcess& server,
   while (!server.Listens(tcp_port, bed.server_namespace())) {
     if (!server.Running()) {
       absl::Status status = server.Wait(deadline);
-      return status.ok() ? absl::AbortedError("the server ended at once")
+      return status.ok() ? absl::AbortedError("the server ended immediately")
                          : status;
     }
     if (StopRequested()) return absl::CancelledError("interrupted");
     if (Clock::now() > deadline)
-      return absl::DeadlineExceededError("the server does not listen");
+      return absl::DeadlineExceededError("the server does not start to listen");
     std::this_thread::sleep_for(kLook);
   }
   return absl::OkStatus();
@@ -236,10 +236,12 @@ void PrintTable(const std::vector<Row>& rows) {
                 row.size.c_str(), row.result.c_str(), row.unit.c_str());
   }
   std::printf(
-      "\ntwo hosts: network namespaces joined by a veth pair (af_packet).\n"
+      "\n"
+      "two hosts: network namespaces joined by a veth pair (af_packet).\n"
       "shared memory: two processes of one host (virtio_user and vhost).\n"
-      "us: half a round trip for write and send, a whole one for read and\n"
-      "atomic, the typical value. Same programs, same packets: RoCEv2.\n");
+      "us: the typical value of half a round trip for write and send, and of "
+      "a\n"
+      "whole one for read and atomic. Same programs, same packets: RoCEv2.\n");
 }
 
 // Bars of uRNIC and TCP, where both have figures.
@@ -308,7 +310,8 @@ absl::Status RunOn(const BedKind& kind, bool with_tcp, Progress* progress,
   if (absl::IsCancelled(bed.status())) return bed.status();
   if (!bed.ok()) {
     results->problems.push_back(absl::StrCat(
-        kind.name, ": cannot be made: ", std::string(bed.status().message())));
+        kind.name,
+        ": cannot be set up: ", std::string(bed.status().message())));
     return absl::OkStatus();
   }
   const uint16_t tcp_port =
@@ -348,8 +351,8 @@ int Demo() {
   if (!missing.empty()) return kExitFailed;
   if (geteuid() != 0)
     std::fputs(
-        "urnic demo: not root, so no network namespaces: only the part over "
-        "shared memory runs (sudo urnic demo runs both)\n",
+        "urnic demo: not root: runs only over shared memory, without network "
+        "namespaces (sudo urnic demo runs both)\n",
         stderr);
   CatchStopSignals();
   RemoveDeadBeds();
@@ -366,8 +369,9 @@ int Demo() {
     }
   }
   if (!status.ok()) {
-    std::fputs("urnic demo: interrupted; everything has been removed\n",
-               stderr);
+    std::fputs(
+        "urnic demo: interrupted; all namespaces and files were removed\n",
+        stderr);
     return 128 + StopSignal();
   }
   PrintTable(results.rows);
@@ -385,13 +389,13 @@ int Demo() {
 
 void AddDemoCommand(CLI::App& app, int* exit_status) {
   CLI::App* command = app.add_subcommand(
-      "demo", "Measure perftest between two hosts made for the occasion");
+      "demo", "Run perftest between two hosts that this command creates");
   command->footer(
-      "Makes two network namespaces (as root) and a pair of processes that "
-      "share\nmemory, runs perftest on both, measures the kernel's TCP beside "
-      "it where\nqperf is installed, draws bars and removes everything again. "
-      "Takes half a\nminute on an idle machine. Exit status 1 when a test "
-      "failed.");
+      "Creates two network namespaces (as root) and a pair of processes that "
+      "share\nmemory, and runs perftest on both. If qperf is installed, also "
+      "measures the\nkernel's TCP and draws bars. Removes everything again. "
+      "Takes half a minute on\nan idle machine. The exit status is 1 if a test "
+      "fails.");
   command->callback([exit_status] { *exit_status = Demo(); });
 }
 

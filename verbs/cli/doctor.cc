@@ -69,11 +69,11 @@ bool Print(const Check& check) {
 
 void AddDoctorCommand(CLI::App& app, int* exit_status) {
   CLI::App* command = app.add_subcommand(
-      "doctor", "Say what this machine lacks, and what to do about it");
+      "doctor", "Check what this machine lacks, and say how to fix it");
   command->footer(
-      "Exit status 0 unless a line says FAIL. When a verb of a program fails,\n"
-      "URNIC_DEBUG=- urnic run ... writes the reason behind its errno to "
-      "stderr.");
+      "The exit status is 0 unless a line says FAIL. When a verb of a program "
+      "fails,\n"
+      "URNIC_DEBUG=- urnic run ... writes the reason for its errno to stderr.");
   auto flags = std::make_shared<ConfigFlags>(*command);
   command->callback([flags, exit_status] {
     bool failed = false;

@@ -55,7 +55,7 @@ Check CheckVerbsLibrary() {
   if (IsSupported(*library)) return {Finding::kOk, kWhat, found, ""};
   return {
       Finding::kFail, kWhat,
-      absl::StrCat(found, "; this build knows IBVERBS_1.", URNIC_VERBS_MINOR,
+      absl::StrCat(found, "; this build supports IBVERBS_1.", URNIC_VERBS_MINOR,
                    " with private ABI ", URNIC_VERBS_PRIVATE),
       "use " URNIC_VERBS_RELEASES
       " (Debian 12, Ubuntu 22.04 and 24.04, RHEL 9)"};
@@ -88,8 +88,8 @@ Check CheckHugePages() {
             ""};
   return {Finding::kWarn, "huge pages",
           absl::StrCat(pages < 0 ? 0 : pages,
-                       " of 2 MB free; without them packet buffers lie in 4 KB "
-                       "pages and cost TLB misses, nothing else"),
+                       " of 2 MB free; without them packet buffers are in 4 KB "
+                       "pages, which only costs TLB misses"),
           "not required; for speed: sysctl vm.nr_hugepages=256"};
 }
 
@@ -109,7 +109,7 @@ Check CheckMemlock() {
       Finding::kWarn, "locked memory",
       absl::StrCat(limit.rlim_cur / 1024,
                    " KB; libibverbs will print a warning, uRNIC locks none"),
-      "ulimit -l 65536, if the warning disturbs"};
+      "ulimit -l 65536, to avoid the warning"};
 }
 
 Check CheckAddressSpace(uint64_t limit) {
@@ -133,14 +133,15 @@ Check CheckCpus() {
   const std::string found =
       absl::StrCat(allowed, " allowed of ", online, " online");
   if (allowed >= 2) return {Finding::kOk, "CPUs", found, ""};
-  return {Finding::kWarn, "CPUs", found + "; two ends that poll share one core",
-          "give each program a core of its own (taskset)"};
+  return {Finding::kWarn, "CPUs",
+          found + "; two programs that poll share one core",
+          "give each program its own core (taskset)"};
 }
 
 Check CheckTun() {
   if (access("/dev/net/tun", R_OK | W_OK) == 0)
     return {Finding::kOk, "/dev/net/tun", "usable", ""};
-  return {Finding::kWarn, "/dev/net/tun", "not usable; needed for net_tap only",
+  return {Finding::kWarn, "/dev/net/tun", "not usable; only net_tap needs it",
           "modprobe tun, or run the container with --device /dev/net/tun"};
 }
 
@@ -154,13 +155,13 @@ Check CheckLeftOvers() {
   if (directories != 0) {
     check.found =
         absl::StrCat(directories, " run directories of dead programs");
-    check.remedy = "nothing: the next program on uRNIC removes them";
+    check.remedy = "none needed: the next program under urnic run removes them";
   }
   if (!beds.empty()) {
     absl::StrAppend(&check.found, check.found.empty() ? "" : "; ",
-                    "of dead demos: ", absl::StrJoin(beds, ", "));
+                    "of killed demos: ", absl::StrJoin(beds, ", "));
     absl::StrAppend(&check.remedy, check.remedy.empty() ? "" : "; ",
-                    "urnic demo, as root, removes what demos left");
+                    "run urnic demo as root to remove what demos left");
   }
   return check;
 }
@@ -189,7 +190,7 @@ Check CheckRawSockets(bool needed) {
     return {Finding::kOk, kWhat, "allowed (CAP_NET_RAW, CAP_NET_ADMIN)", ""};
   return {needed ? Finding::kFail : Finding::kWarn, kWhat,
           "not allowed; iface: ports need CAP_NET_RAW and CAP_NET_ADMIN",
-          "run as root, or in a user namespace of your own: unshare -Urn"};
+          "run as root, or in your own user namespace: unshare -Urn"};
 }
 
 }  // namespace urnic

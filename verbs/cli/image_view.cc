@@ -67,8 +67,8 @@ std::string Start(const Qp& qp, const char* service) {
 std::string Line(const rc::Qp& qp) {
   const rc::SendState& s = qp.send_state();
   std::string line = Text(
-      "%s peer 0x%06x  out: PSN 0x%06x, %u requests and %d packets not "
-      "acknowledged  in: PSN 0x%06x, MSN %u",
+      "%s peer 0x%06x  out: PSN 0x%06x, %u requests and %d packets "
+      "unacknowledged  in: PSN 0x%06x, MSN %u",
       Start(qp, qp.limits().xrc ? "XRC" : "RC").c_str(), qp.config().dest_qpn,
       s.sent_psn.value(), s.assigned - s.una, s.sent_psn - s.una_psn,
       qp.recv_psn().value(), qp.responder().msn());
@@ -111,7 +111,7 @@ std::string Line(const cm::Connection& c) {
     line +=
         Text("  timer in %.3f ms", static_cast<double>(c.deadline.ns()) / 1e6);
     if (c.state != cm::State::kTimewait) {
-      line += Text(", %u repetitions left", c.retries_left);
+      line += Text(", %u retries left", c.retries_left);
     }
   }
   return line;

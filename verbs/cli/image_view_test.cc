@@ -48,7 +48,7 @@ TEST_F(ImageViewTest, ARcQueuePairThatWaitsForItsPeer) {
   EXPECT_EQ(view->qpn, 0x11u);
   EXPECT_EQ(view->line,
             "QP 0x000011 RC  RTS   peer 0x000022  out: PSN 0x000102, 1 "
-            "requests and 2 packets not acknowledged  in: PSN 0x000200, MSN 0  "
+            "requests and 2 packets unacknowledged  in: PSN 0x000200, MSN 0  "
             "timer in 60.000 ms");
   EXPECT_THAT(view->members, HasSubstr("send.next_offset 512\n"));
   EXPECT_THAT(view->members, HasSubstr("record.length 600\n"));

@@ -14,7 +14,7 @@ absl::StatusOr<InstallPaths> FindInstallPaths() {
       std::filesystem::read_symlink("/proc/self/exe", error);
   if (error)
     return absl::NotFoundError(absl::StrCat("/proc/self/exe: ", error.message(),
-                                            "; is /proc mounted?"));
+                                            "; check that /proc is mounted"));
   const std::string lib = (self.parent_path().parent_path() / "lib").string();
   InstallPaths paths{.preload = lib + "/liburnic-preload.so",
                      .ibv_drivers = lib + "/liburnic"};
@@ -23,13 +23,13 @@ absl::StatusOr<InstallPaths> FindInstallPaths() {
     if (access(file.c_str(), R_OK) != 0)
       return absl::NotFoundError(absl::StrCat(
           file,
-          " is missing; the urnic command needs its lib folder beside "
-          "its bin folder (./dev build makes both in out/)"));
+          " is missing; the urnic command needs its lib directory next to its "
+          "bin directory (./dev build makes both in out/)"));
   if (lib.find_first_of(" \t:;") != std::string::npos)
-    return absl::InvalidArgumentError(absl::StrCat(
-        lib,
-        ": LD_PRELOAD and IBV_DRIVERS cannot hold a path with a blank, "
-        "':' or ';'; copy the tree elsewhere"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(lib,
+                     ": LD_PRELOAD and IBV_DRIVERS cannot contain a path with "
+                     "a blank, ':' or ';'; move the tree to another path"));
   return paths;
 }
 

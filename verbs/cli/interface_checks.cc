@@ -73,14 +73,14 @@ Check CheckOffloads(const urnic_device_identity& d) {
   const std::string what = absl::StrCat(d.ifname, " offloads");
   if (on.empty())
     return {Finding::kOk, what,
-            "no receive merging here; the other end's tso and tx cannot be "
-            "seen",
+            "no receive merging here; tso and tx of the peer are not known",
             ""};
-  return {Finding::kWarn, what,
-          "on:" + on + "; frames merged by the kernel are dropped as truncated",
-          absl::StrCat("ethtool -K ", d.ifname,
-                       " gro off lro off; at a kernel peer also tx off tso off "
-                       "gso off")};
+  return {
+      Finding::kWarn, what,
+      "on:" + on + "; frames merged by the kernel are dropped as truncated",
+      absl::StrCat(
+          "ethtool -K ", d.ifname,
+          " gro off lro off; on a kernel peer also tx off tso off gso off")};
 }
 
 Check CheckForwarding(const urnic_device_identity& d) {
@@ -91,9 +91,9 @@ Check CheckForwarding(const urnic_device_identity& d) {
   const std::string what = absl::StrCat(d.ifname, " forwarding");
   if (forwarding == 0) return {Finding::kOk, what, "off", ""};
   return {Finding::kWarn, what,
-          "on, and with mac=port the kernel sends our packets back out",
+          "on; with mac=port the kernel sends our packets back out",
           absl::StrCat("sysctl net.ipv4.conf.", d.ifname,
-                       ".forwarding=0, or leave mac=port out")};
+                       ".forwarding=0, or do not use mac=port")};
 }
 
 }  // namespace
@@ -104,10 +104,9 @@ std::vector<Check> CheckInterface(const urnic_device_identity& d) {
   if (InterfaceQuery(d.ifname).IsUp())
     checks.push_back({Finding::kOk, absl::StrCat(d.ifname, " link"), "up", ""});
   else
-    checks.push_back({Finding::kFail, absl::StrCat(d.ifname, " link"),
-                      "down, or no carrier",
-                      absl::StrCat("ip link set ", d.ifname,
-                                   " up, and the other end as well")});
+    checks.push_back(
+        {Finding::kFail, absl::StrCat(d.ifname, " link"), "down, or no carrier",
+         absl::StrCat("ip link set ", d.ifname, " up, also on the peer")});
   checks.push_back(CheckMtu(d));
   checks.push_back(CheckOffloads(d));
   if (d.mac_is_port) checks.push_back(CheckForwarding(d));

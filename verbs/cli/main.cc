@@ -27,8 +27,8 @@ std::string SubcommandMistake(const CLI::App& app,
   }
   const std::string what = args.empty()
                                ? "no subcommand"
-                               : '"' + args.front() + "\" is no subcommand";
-  return what + "; there are " + names + "; urnic help tells more";
+                               : "unknown subcommand \"" + args.front() + '"';
+  return what + "; the subcommands are " + names + "; for help: urnic help";
 }
 
 int Complain(const std::string& who, const std::string& what) {
@@ -36,7 +36,8 @@ int Complain(const std::string& who, const std::string& what) {
   return urnic::kExitUsage;
 }
 
-// What CLI11 has found, in our words where it has none that fit a sentence.
+// The error that CLI11 found. Rewrites those texts of CLI11 that are not part
+// of a sentence.
 std::string Describe(const CLI::App& command, const CLI::ParseError& error) {
   if (error.get_exit_code() ==
       static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
@@ -49,9 +50,9 @@ std::string Describe(const CLI::App& command, const CLI::ParseError& error) {
   }
   const std::vector<std::string> words = command.remaining(true);
   if (words.empty()) return error.what();
-  return '"' + words.front() +
-         (words.front().starts_with('-') ? "\" is no option"
-                                         : "\" is not expected here");
+  return (words.front().starts_with('-') ? "unknown option \""
+                                         : "unexpected argument \"") +
+         words.front() + '"';
 }
 
 int Complain(const CLI::App& app, const CLI::ParseError& error) {
@@ -60,7 +61,7 @@ int Complain(const CLI::App& app, const CLI::ParseError& error) {
   const std::string who =
       chosen.empty() ? app.get_name() : "urnic " + command.get_name();
   return Complain(who,
-                  Describe(command, error) + "; " + who + " --help tells more");
+                  Describe(command, error) + "; for help: " + who + " --help");
 }
 
 }  // namespace
@@ -69,7 +70,7 @@ int main(int argc, char** argv) {
   CLI::App app("uRNIC: an RDMA NIC in user space", "urnic");
   app.set_version_flag("--version", "urnic " URNIC_FW_VERSION);
   app.require_subcommand(1);
-  app.footer("urnic help SUBCOMMAND tells more about one.");
+  app.footer("For help on a subcommand: urnic help SUBCOMMAND");
   int exit_status = urnic::kExitOk;
   std::vector<std::string> program;
   urnic::AddRunCommand(app, &program, &exit_status);

@@ -26,8 +26,7 @@ absl::StatusOr<std::vector<double>> LastFigures(const std::string& output,
     if (only_figures && figures.size() >= wanted) last = figures;
   }
   if (last.empty())
-    return absl::NotFoundError("perftest printed no line of results:\n" +
-                               output);
+    return absl::NotFoundError("perftest printed no results:\n" + output);
   return last;
 }
 

@@ -68,7 +68,7 @@ void AddChange(CLI::App& parent, const char* verb, const std::string& help,
                const std::shared_ptr<Arguments>& arguments, int* exit_status) {
   CLI::App* command = parent.add_subcommand(verb, help);
   command->fallthrough();  // --process may stand behind it
-  command->add_option("DEVICE", arguments->device, "urnic0, for instance")
+  command->add_option("DEVICE", arguments->device, "for example urnic0")
       ->required();
   command
       ->add_option(arguments->what.value, arguments->value,
@@ -85,17 +85,18 @@ void AddChange(CLI::App& parent, const char* verb, const std::string& help,
 void AddRnicCommand(CLI::App& app, const RnicCommand& what, int* exit_status) {
   CLI::App* command = app.add_subcommand(what.name, what.help);
   const std::string usage = absl::StrCat("urnic ", what.name, " [--process P]");
-  command->footer(absl::StrCat(
-      "usage: ", usage, "\n       ", usage, " add DEVICE ", what.value,
-      "\n       ", usage, " del DEVICE ", what.value,
-      "\nA change lasts until that program ends. Programs of the same user, or "
-      "of all for root."));
+  command->footer(
+      absl::StrCat("usage: ", usage, "\n       ", usage, " add DEVICE ",
+                   what.value, "\n       ", usage, " del DEVICE ", what.value,
+                   "\n"
+                   "A change lasts until the program ends. You can change "
+                   "programs of the same user; root can change all."));
   auto arguments = std::make_shared<Arguments>();
   arguments->what = what;
   command
       ->add_option("--process", arguments->process,
-                   "Where several programs have a device of that name open: "
-                   "the pid, or the run directory")
+                   "If several programs have a device with that name: the pid "
+                   "or the run directory of one")
       ->type_name("PID|DIR")
       ->configurable(false);
   command->require_subcommand(0, 1);

@@ -125,7 +125,7 @@ absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
     });
   };
   choose();
-  // Whose XDG_RUNTIME_DIR is another than ours.
+  // Whose XDG_RUNTIME_DIR differs from ours.
   if (list.empty() && process.find('/') != std::string::npos) {
     AddDevices(&list, process.c_str(), 0);
     choose();
@@ -145,7 +145,7 @@ absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
   return absl::NotFoundError(
       absl::StrCat("no program has ", Wanted(device, process),
                    " (looked for its run directory in " URNIC_RUN_DIR_PLACES
-                   "; a device is there while a program has it open)"));
+                   "; a device exists while a program has it open)"));
 }
 
 absl::StatusOr<RnicProcess> FindOneRnic(const std::string& device,
@@ -155,7 +155,7 @@ absl::StatusOr<RnicProcess> FindOneRnic(const std::string& device,
   if (list->size() == 1) return list->front();
   std::string text =
       absl::StrCat(list->size(), " programs have ", Wanted(device, process),
-                   "; say which by --process PID or --process DIR:");
+                   "; choose one by --process PID or --process DIR:");
   for (const RnicProcess& rnic : *list) {
     absl::StrAppend(&text, "\n  ", rnic.Describe());
   }

@@ -60,11 +60,11 @@ std::vector<Check> CheckRouters(const urnic_device_identity& d) {
   std::vector<Check> checks;
   for (const urnic_ip_route& route : std::span(d.routes, d.num_routes)) {
     if (IsNone(route.gateway) || IsOnLink(d, route.gateway)) continue;
-    checks.push_back({Finding::kWarn, absl::StrCat(d.name, " route"),
-                      absl::StrCat("via ", Text(route.gateway),
-                                   " is on no link of the port's addresses"),
-                      "correct --route, or give the port an --addr of that "
-                      "link"});
+    checks.push_back(
+        {Finding::kWarn, absl::StrCat(d.name, " route"),
+         absl::StrCat("via ", Text(route.gateway),
+                      " is not on a link of the port's addresses"),
+         "correct --route, or give the port an --addr on that link"});
   }
   return checks;
 }

@@ -54,8 +54,9 @@ int Execute(std::vector<std::string>& words) {
 
 int Run(const ConfigFlags& flags, std::vector<std::string> words) {
   if (words.empty())
-    return Complain(absl::InvalidArgumentError(
-        "no program; urnic run --port DEV --addr IP/LEN -- PROGRAM ARGS..."));
+    return Complain(
+        absl::InvalidArgumentError("no program; usage: urnic run --port DEV "
+                                   "--addr IP/LEN -- PROGRAM ARGS..."));
   absl::StatusOr<Config> config = flags.Resolve();
   if (!config.ok()) return Complain(config.status());
   if (config->ports.empty())
@@ -99,21 +100,21 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
       "                 [--mtu N] [--pkey K]... [--fault SPEC]\n"
       "                 [--mode embedded] [--config FILE] [--] PROGRAM "
       "ARGS...\n"
-      "The exit status is the program's; 2 for a mistake on this command "
-      "line.\n\n"
-      "Each setting has three places, the first that speaks wins:\n"
+      "The exit status is the program's, or 2 for a mistake on this command "
+      "line.\n"
+      "\n"
+      "Each setting has three places; the first that has it wins:\n"
       "  flag                  environment                TOML key\n"
       "  --port DEV, --addr A  URNIC_PORTS=\"DEV|A;...\"    ports = "
-      "[\"DEV|A\", "
-      "...]\n"
+      "[\"DEV|A\", ...]\n"
       "  --mtu N               URNIC_MTU=N                mtu = N\n"
       "  --pkey K              URNIC_PKEYS=\"K,...\"        pkeys = [K, ...]\n"
       "  --fault SPEC          URNIC_FAULT=SPEC           fault = \"SPEC\"\n"
       "  --mode embedded       URNIC_MODE=embedded        mode = \"embedded\"\n"
       "  --config FILE         URNIC_CONFIG=FILE\n"
-      "A is IP/LEN; more addresses follow as DEV|A|A, routes as "
+      "A is IP/LEN. More addresses follow as DEV|A|A, routes as "
       "DEV|A|route=R,\n"
-      "and what else there is of a port: vlan=7, mac=port, mtu=N, pkey=K.");
+      "and other settings of a port as vlan=7, mac=port, mtu=N or pkey=K.");
   auto flags = std::make_shared<ConfigFlags>(*command);
   command->callback(
       [flags, program, exit_status] { *exit_status = Run(*flags, *program); });

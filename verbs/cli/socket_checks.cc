@@ -76,8 +76,8 @@ std::vector<Check> CheckSocket(const urnic_device_identity& d) {
       return {{Finding::kOk, what,
                absl::StrCat(socket.path, ", for programs of this user"), ""}};
     return {{Finding::kFail, what,
-             absl::StrCat("no directory of this user's own: ", directory, ": ",
-                          std::strerror(-socket.error)),
+             absl::StrCat("this user has no private directory: ", directory,
+                          ": ", std::strerror(-socket.error)),
              "add socket=PATH to the port"}};
   }
   // The connecting end only looks for the file.
@@ -85,16 +85,16 @@ std::vector<Check> CheckSocket(const urnic_device_identity& d) {
   if (access(directory.c_str(), need) == 0)
     return {
         {Finding::kOk, what,
-         absl::StrCat(socket.path, socket.listens ? ", this end makes it"
-                                                  : ", the other end makes it"),
+         absl::StrCat(socket.path, socket.listens ? ", created by this end"
+                                                  : ", created by the peer"),
          ""}};
   const int err = errno;
   return {{Finding::kFail, what,
            absl::StrCat("the directory ", directory, ": ", std::strerror(err)),
            err == ENOENT
                ? absl::StrCat("mkdir -p ", directory)
-               : absl::StrCat("name a file in a directory that this user may ",
-                              socket.listens ? "write to" : "look into")}};
+               : absl::StrCat("use a file in a directory that this user can ",
+                              socket.listens ? "write to" : "search")}};
 }
 
 }  // namespace urnic

@@ -52,12 +52,12 @@ bool ShowImages(const std::string& answer, const StateArguments& arguments,
   while (!rest.empty()) {
     const size_t bytes = ImageLength(rest);
     if (bytes == 0 || bytes > rest.size()) {
-      Complain("the answer is not one of images");
+      Complain("the answer does not consist of images");
       return false;
     }
     const auto view = ViewImage(rest.first(bytes));
     if (!view.ok()) {
-      Complain("an image is not good: " + std::string(view.status().message()));
+      Complain("an image is invalid: " + std::string(view.status().message()));
       return false;
     }
     shown += Chosen(*view, arguments);
@@ -71,7 +71,7 @@ int Show(StateArguments arguments) {
     arguments.qpn = ReadQpn(*arguments.qp);
     if (!arguments.qpn) {
       (void)Complain("--qp \"" + *arguments.qp +
-                     "\" is no QPN, which is 0 to 0xffffff");
+                     "\" is not a QPN (0 to 0xffffff)");
       return kExitUsage;
     }
   }
@@ -95,7 +95,7 @@ int Show(StateArguments arguments) {
   if (any || exit_status != kExitOk) return exit_status;
   char text[80];
   std::snprintf(text, sizeof(text),
-                "no queue pair 0x%06x; without --qp all are listed",
+                "no queue pair 0x%06x; to list all, leave --qp out",
                 *arguments.qpn);
   return Complain(text);
 }
@@ -107,20 +107,20 @@ void AddStateCommand(CLI::App& app, int* exit_status) {
       "state",
       "Show the state of queue pairs and connections of running programs");
   command->footer(
-      "One line for each queue pair, and for each connection of rdma_cm; with "
-      "--qp all that one holds, and its connection. Programs of the same user, "
-      "or of all for root.");
+      "Prints one line for each queue pair and for each connection of rdma_cm. "
+      "With --qp, prints all members of that queue pair and of its connection. "
+      "Shows programs of the same user; root sees all.");
   auto arguments = std::make_shared<StateArguments>();
-  command->add_option("DEVICE", arguments->device, "urnic0, for instance")
+  command->add_option("DEVICE", arguments->device, "for example urnic0")
       ->configurable(false);
   command
       ->add_option("--process", arguments->process,
-                   "Only of this program: the pid, or the run directory")
+                   "Only this program: its pid or run directory")
       ->type_name("PID|DIR")
       ->configurable(false);
   command
       ->add_option("--qp", arguments->qp,
-                   "All members of the queue pair of this number")
+                   "All members of the queue pair with this number")
       ->type_name("QPN")
       ->configurable(false);
   command->callback(

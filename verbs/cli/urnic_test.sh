@@ -46,15 +46,15 @@ expect "says so: $out" contains "$out" 'service is not built yet'
 status 2 "$urnic" run --port loop --mtu x true
 expect "says so: $out" contains "$out" '^urnic run: --mtu "x" is not a number$'
 status 2 "$urnic" run --bogus
-expect "says so: $out" contains "$out" '^urnic run: "--bogus" is no option; '
+expect "says so: $out" contains "$out" '^urnic run: unknown option "--bogus"; '
 status 2 "$urnic" doctor now
-expect "says so: $out" contains "$out" '^urnic doctor: "now" is not expected'
+expect "says so: $out" contains "$out" '^urnic doctor: unexpected argument "now"'
 status 2 "$urnic" run --port
 expect "says so: $out" contains "$out" '^urnic run: --port needs a value: DEV;'
 status 2 "$urnic" run --port loop --mtu 1500 --mtu 1500 true
 expect "says so: $out" contains "$out" '^urnic run: --mtu is given more than'
 status 2 "$urnic" --bogus
-expect "says so: $out" contains "$out" '^urnic: "--bogus" is no option; '
+expect "says so: $out" contains "$out" '^urnic: unknown option "--bogus"; '
 status 2 env URNIC_HUGEPAGES=maybe "$urnic" run --port loop true
 expect "says so: $out" contains "$out" '^urnic run: URNIC_HUGEPAGES "maybe" is'
 status 0 env LD_PRELOAD= IBV_DRIVERS=mine "$urnic" run --port loop env
@@ -100,7 +100,7 @@ status 1 "$urnic" addr --process "$XDG_RUNTIME_DIR"
 expect "says so: $out" contains "$out" 'no program has an RNIC open'
 status 1 "$urnic" addr --process $$
 expect "says so: $out" contains "$out" 'no program has an RNIC open'
-# What was killed in another PID namespace is no RNIC, either.
+# What was killed in another PID namespace is not an RNIC either.
 left=$XDG_RUNTIME_DIR/urnic-1-$$-1
 mkdir "$left"
 (cd "$left" && python3 -c 'import socket
@@ -126,7 +126,7 @@ echo "== state"
 status 1 "$urnic" state --process "$XDG_RUNTIME_DIR"
 expect "says so: $out" contains "$out" 'no program has an RNIC open'
 status 2 "$urnic" state urnic0 --qp many
-expect "says so: $out" contains "$out" '^urnic state: --qp "many" is no QPN'
+expect "says so: $out" contains "$out" '^urnic state: --qp "many" is not a QPN'
 status 2 "$urnic" state urnic0 --qp 0x1000000
 status 1 "$urnic" state --qp 0x99 --process "$XDG_RUNTIME_DIR"
 expect "says so: $out" contains "$out" 'no program has an RNIC open'
@@ -159,11 +159,11 @@ help=$out
 status 0 "$urnic" help run
 expect "help run is run --help" test "$out" = "$help"
 status 2 "$urnic" help dance
-expect "names it: $out" contains "$out" '^urnic: "dance" is no subcommand'
+expect "names it: $out" contains "$out" '^urnic: unknown subcommand "dance"'
 status 2 "$urnic"
-expect "says so: $out" contains "$out" '^urnic: no subcommand; there are run'
+expect "says so: $out" contains "$out" '^urnic: no subcommand; the subcommands are run'
 status 2 "$urnic" dance
-expect "names it: $out" contains "$out" '"dance" is no subcommand'
+expect "names it: $out" contains "$out" 'unknown subcommand "dance"'
 expect "names the others: $out" contains "$out" 'run, addr, route, state, demo, doctor'
 status 0 "$urnic" run --help
 expect "has the TOML keys: $out" contains "$out" 'URNIC_PORTS=.*ports = '

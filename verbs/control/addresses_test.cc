@@ -231,9 +231,10 @@ TEST_F(AddressesTest, RoutesComeAndGo) {
 TEST_F(AddressesTest, ARouterIsOnALinkOfOurs) {
   EXPECT_THAT(Ask("route add 10.2.0.0/16 via 10.8.0.1"),
               ::testing::AllOf(
-                  ::testing::StartsWith("error\nvia 10.8.0.1 is on no link"),
+                  ::testing::StartsWith("error\nvia 10.8.0.1 is not on a link"),
                   HasSubstr(" 10.9.0.1/24")));
-  EXPECT_THAT(Ask("route add default via fd77::1"), HasSubstr("is on no link"));
+  EXPECT_THAT(Ask("route add default via fd77::1"),
+              HasSubstr("is not on a link"));
   EXPECT_EQ(Ask("route"), "ok\n");
   // By IPv6's link-local address, and by a route that says so.
   EXPECT_EQ(Ask("route add default via fe80::1"), "ok\n");

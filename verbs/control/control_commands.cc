@@ -119,8 +119,8 @@ std::string Answer(Device& device, std::string_view request) {
     if (is(route)) return ChangeRoute(device, add, rest(route));
   }
   return Refuse(
-      "this RNIC knows the requests addr and route, alone, with add and with "
-      "del, and state");
+      "unknown request; the requests are addr and route (alone, with add, with "
+      "del) and state");
 }
 
 }  // namespace

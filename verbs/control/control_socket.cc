@@ -36,8 +36,9 @@ ControlSocket::ControlSocket(std::string directory, const std::string& device,
       answer_(std::move(answer)),
       owner_(geteuid()) {
   const auto give_up = [this](const char* reason) {
-    DebugLog(absl::StrCat(directory_, "/", name_, ": ", reason,
-                          "; urnic cannot talk to this device"));
+    DebugLog(
+        absl::StrCat(directory_, "/", name_, ": ", reason,
+                     "; urnic addr, route and state cannot reach this device"));
   };
   if (const int error = Listen()) {
     give_up(std::strerror(error));
@@ -49,7 +50,7 @@ ControlSocket::ControlSocket(std::string directory, const std::string& device,
     thread_ = *std::move(thread);
   } else {
     unlink((directory_ + "/" + name_).c_str());
-    give_up("no more threads");
+    give_up("cannot create a thread");
   }
 }
 
@@ -89,7 +90,8 @@ int ControlSocket::Listen() {
 
 void ControlSocket::Run() {
   while (AwaitReadable(listener_, -1)) {
-    // Who waits stays there, and would be accepted in vain again at once.
+    // A waiting client stays in the queue; without a pause, accept() would fail
+    // again immediately.
     if (!ServeOne() && !AwaitReadable(-1, kPauseMs)) return;
   }
 }

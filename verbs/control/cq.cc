@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<Cq>> Cq::Create(Device& device,
   if (request.comp_vector >= kCompVectors) {
     return absl::InvalidArgumentError(
         absl::StrCat("create_cq: comp_vector ", request.comp_vector,
-                     " of a device that has ", kCompVectors));
+                     " is out of range; the device has ", kCompVectors));
   }
   const uint32_t entries = std::bit_ceil(request.entries);
   auto indices = QueueMemory::Make(sizeof(urnic_queue_indices));
@@ -95,8 +95,8 @@ absl::Status Cq::Resize(uint32_t wanted) {
 
 absl::Status Cq::Moderate(uint16_t count, uint16_t period_us) {
   if (count > 1 && period_us == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "modify_cq: events after ", count, " completions without a period"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("modify_cq: cq_count ", count, " needs a cq_period"));
   }
   Engine::ControlScope scope(device_.engine());
   engine_end_.Moderate(count, Duration::Microseconds(period_us));

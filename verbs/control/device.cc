@@ -235,8 +235,8 @@ void Device::Report() {
 namespace {
 
 // A port whose peer is away is ready to be used: programs query once, right
-// after they opened the device. One that has not come up yet (it would say
-// something), or that somebody has to mend first, is not.
+// after they opened the device. A port that has not come up yet (its text is
+// empty), or that the user must fix first, is not.
 bool IsActive(const PortInfo& info) {
   return !info.text.empty() && info.state != PortState::kFailed &&
          info.state != PortState::kLinkDown && info.remedy.empty();
@@ -266,7 +266,7 @@ void Device::ShowPortState() {
   if (hooks_.set_port_active == nullptr) return;
   const int error = hooks_.set_port_active(identity_.name, told_active_);
   if (error != 0) {
-    DebugLog(absl::StrCat(identity_.name, ": sysfs shows the old state: ",
+    DebugLog(absl::StrCat(identity_.name, ": sysfs still shows the old state: ",
                           std::strerror(-error)));
   }
 }

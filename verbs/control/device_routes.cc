@@ -90,8 +90,8 @@ void DeviceRoutes::Follow(std::function<void()> changed) {
     }
   }
   DebugLog(absl::StrCat(name_,
-                        ": no netlink socket or no thread to follow the "
-                        "kernel's routes; they stay as they are"));
+                        ": no netlink socket or no thread: changes of the "
+                        "kernel's routes are not followed"));
 }
 
 void DeviceRoutes::Run(const std::function<void()>& changed) {
@@ -110,7 +110,7 @@ bool DeviceRoutes::ReadKernel() {
   bool cut_off = false;
   const auto routes = watch_->Read(&cut_off);
   if (!routes.has_value()) {
-    DebugLog(absl::StrCat(name_, ": the kernel does not tell its routes"));
+    DebugLog(absl::StrCat(name_, ": the kernel does not list its routes"));
     return false;
   }
   if (cut_off) {
@@ -179,17 +179,17 @@ absl::Status DeviceRoutes::CheckGateway(
     }
   }
   if (links.empty()) links = " (none of its family)";
-  return absl::FailedPreconditionError(absl::StrCat("via ", IpText(router),
-                                                    " is on no link of ", name_,
-                                                    "'s addresses", links));
+  return absl::FailedPreconditionError(
+      absl::StrCat("via ", IpText(router), " is not on a link of ", name_,
+                   "'s addresses", links));
 }
 
 absl::Status DeviceRoutes::Add(const net::Route& route) {
   std::lock_guard lock(mutex_);
   if (own_.Add(route)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat(name_, ": ", RouteText(route), " is one too many, at most ",
-                   net::RouteTable::kMaxRoutes, " routes"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      name_, ": ", RouteText(route), " is one too many; the limit is ",
+      net::RouteTable::kMaxRoutes, " routes"));
 }
 
 absl::Status DeviceRoutes::Remove(const net::Route& route) {
@@ -200,7 +200,7 @@ absl::Status DeviceRoutes::Remove(const net::Route& route) {
   if (kernel.Remove(route)) {
     return absl::FailedPreconditionError(
         absl::StrCat(name_, ": ", RouteText(route),
-                     " is the kernel's; ip route del removes it"));
+                     " belongs to the kernel; remove it with ip route del"));
   }
   return absl::NotFoundError(
       absl::StrCat(name_, " has no route ", RouteText(route)));

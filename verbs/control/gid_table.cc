@@ -127,7 +127,7 @@ absl::Status GidTable::Add(const urnic_ip_address& address) {
   const auto free = std::find(prefix_bits_.begin(), end, 0);
   if (free == end) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        name(), ": ", AddressText(gid, bits), " is one too many, at most ",
+        name(), ": ", AddressText(gid, bits), " is one too many; the limit is ",
         num_pairs() - 1, " addresses"));
   }
   *free = bits;
@@ -150,7 +150,7 @@ absl::Status GidTable::Remove(const urnic_ip_address& address) {
   if (at == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(name(), ": ", AddressText(gid, bits),
-                     " is made of the MAC, and stays while that does"));
+                     " is derived from the MAC and cannot be removed"));
   }
   prefix_bits_[at] = 0;
   urnic_device_identity_set_gid(identity_.get(), at, nullptr);

@@ -25,7 +25,8 @@ absl::Status CheckRights(uint32_t access) {
                      absl::Hex(access & ~kKnownAccessFlags)));
   }
   if ((access & kAccessFlushPersistent) != 0) {
-    return absl::UnimplementedError("reg_mr: no memory here is persistent");
+    return absl::UnimplementedError(
+        "reg_mr: flushing to persistence is not supported");
   }
   //= IBTA 10.6.3.1: remote writing and atomics need local writing
   if ((access & (mem::kRemoteWrite | mem::kRemoteAtomic)) != 0 &&
@@ -119,7 +120,7 @@ absl::StatusOr<std::unique_ptr<Mr>> Mr::RegisterNull(Pd& pd) {
 absl::Status Mr::Reregister(uint32_t what, Pd& pd, const MrRequest& request) {
   MrRequest next = request_;
   if (next.bytes == 0) {
-    return absl::InvalidArgumentError("rereg_mr: a null region");
+    return absl::InvalidArgumentError("rereg_mr: this is a null region");
   }
   if ((what & kTranslation) != 0) {
     next.address = request.address;
@@ -130,7 +131,7 @@ absl::Status Mr::Reregister(uint32_t what, Pd& pd, const MrRequest& request) {
   Pd& domain = (what & kDomain) != 0 ? pd : *pd_;
   if (&domain.device() != &pd_->device()) {
     return absl::InvalidArgumentError(
-        "rereg_mr: the domain is of another device");
+        "rereg_mr: the domain belongs to another device");
   }
   if (absl::Status s = Check(next); !s.ok()) return s;
   mem::MrTable& mrs = domain.device().network().mrs();

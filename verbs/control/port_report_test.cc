@@ -163,7 +163,7 @@ TEST(PortReportTest, WaitingForAPeerIsSilent) {
     EXPECT_EQ(WordsOf(dev + SocketPath("s") + "|10.9.0.1/24"), "") << dev;
   }
   EXPECT_THAT(Log(), HasSubstr("urnic0: waiting for a peer at "));
-  EXPECT_THAT(Log(), HasSubstr("urnic0: nobody listens at "));
+  EXPECT_THAT(Log(), HasSubstr("urnic0: no listener at "));
 }
 
 TEST(PortReportTest, AQueuePairSaysThatThePortHasNoPeer) {

@@ -75,21 +75,22 @@ absl::Status CheckParts(const QpRequest& request, const Device& device) {
   if (!HasService(device.kind(), request.service)) {
     return absl::UnimplementedError(
         absl::StrCat("create_qp: ", device.identity().name,
-                     " has no queue pairs of this type"));
+                     " does not support queue pairs of this type"));
   }
   const bool target = request.service == QpService::kXrcTarget;
   const bool initiator = request.service == QpService::kXrcInitiator;
   if (target ? request.xrcd == nullptr : request.pd == nullptr) {
-    return absl::InvalidArgumentError("create_qp: without a domain");
+    return absl::InvalidArgumentError("create_qp: no domain");
   }
   if ((request.send_cq == nullptr && !target) ||
       (request.recv_cq == nullptr && !target && !initiator)) {
     return absl::InvalidArgumentError(
-        "create_qp: send_cq and recv_cq are needed");
+        "create_qp: send_cq and recv_cq are required");
   }
   if ((target || initiator) && request.srq != nullptr) {
     return absl::InvalidArgumentError(
-        "create_qp: the peer's requests name the shared receive queue");
+        "create_qp: srq must be null for XRC; the peer's requests name the "
+        "shared receive queue");
   }
   if (request.srq != nullptr && request.srq->is_xrc()) {
     return absl::InvalidArgumentError(
@@ -101,7 +102,7 @@ absl::Status CheckParts(const QpRequest& request, const Device& device) {
   if (elsewhere(request.send_cq) || elsewhere(request.recv_cq) ||
       (request.srq != nullptr && elsewhere(&request.srq->pd()))) {
     return absl::InvalidArgumentError(
-        "create_qp: domain and queues are of different devices");
+        "create_qp: domain and queues belong to different devices");
   }
   return absl::OkStatus();
 }
@@ -317,7 +318,7 @@ absl::Status Qp::CheckValues(const QpAttributes& a, uint32_t mask) const {
   }
   if ((mask & kQpPathMigState) != 0 && a.path_mig_state != kPathMigrated) {
     return absl::InvalidArgumentError(
-        "path_mig_state: only MIGRATED, there are no alternate paths");
+        "path_mig_state must be MIGRATED: alternate paths are not supported");
   }
   if ((mask & kQpAltPath) != 0) {
     return absl::UnimplementedError("alternate paths are not supported");
@@ -381,8 +382,8 @@ QpAttributes Merge(QpAttributes attributes, const QpAttributes& change,
 
 }  // namespace
 
-// What a router says could be forged, and the program may know better, so this
-// is no error.
+// A router's message could be forged, and the program may know better, so this
+// is not an error.
 void Qp::WarnOfPathMtu(const net::Path& path, const QpAttributes& next) const {
   const uint32_t reaches = urnic_ib_mtu(path.mtu);
   if (path.loopback || next.path_mtu == 0 ||
@@ -414,7 +415,8 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   std::optional<net::Path> path;
   if ((mask & kQpAv) != 0) {
     if (next.ah_attr.dgid.is_multicast()) {
-      return Named(absl::InvalidArgumentError("ah_attr dgid is a group"));
+      return Named(
+          absl::InvalidArgumentError("ah_attr dgid is a multicast GID"));
     }
     auto resolved = ResolvePath(device_, next.ah_attr, qpn(), next.dest_qp_num);
     if (!resolved.ok()) return Named(resolved.status());
@@ -432,8 +434,8 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   }
   // As Linux rxe, but for RESET; and SQ_DRAINED would never come.
   if (now == QpState::kSqd && !ends && engine_qp_->sq_draining()) {
-    return Named(absl::InvalidArgumentError(
-        absl::StrCat("SQD to ", QpStateName(to), ": it drains still")));
+    return Named(absl::InvalidArgumentError(absl::StrCat(
+        "SQD to ", QpStateName(to), ": its send queue still drains")));
   }
   if (path.has_value()) engine.qps().SetPath(*engine_qp_, *path);
   notify_sqd_ = to == QpState::kSqd && next.en_sqd_async_notify != 0;

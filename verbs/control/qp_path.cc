@@ -50,7 +50,7 @@ absl::StatusOr<net::PathQuery> MakePathRequest(const GidTable& gids,
   if (!gid.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "ah_attr sgid_index ", index, " of ", gids.name(),
-        index < gids.size() ? " holds no GID" : " is beyond the GID table"));
+        index < gids.size() ? " has no GID" : " is beyond the GID table"));
   }
   net::PathQuery request;
   request.local = gid->gid;

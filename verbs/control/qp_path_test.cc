@@ -78,7 +78,7 @@ TEST_F(QpPathTest, RefusesWhatRoceCannotUse) {
 TEST_F(QpPathTest, RefusesIndicesWithoutAGid) {
   for (int index : {6, 7, 33}) {
     vector_.sgid_index = static_cast<uint8_t>(index);
-    EXPECT_THAT(Error(), HasSubstr("holds no GID")) << index;
+    EXPECT_THAT(Error(), HasSubstr("has no GID")) << index;
   }
   vector_.sgid_index = 34;
   EXPECT_THAT(Error(), HasSubstr("beyond the GID table"));

@@ -40,7 +40,7 @@ absl::StatusOr<QueueMemory> QueueMemory::Make(size_t bytes,
     if (reinterpret_cast<uintptr_t>(at) % kLine != 0) {
       allocator->Free(at, use);
       return absl::InvalidArgumentError(
-          "the program's allocator gave memory that is not aligned");
+          "the program's allocator returned memory that is not aligned");
     }
     memory.allocator_ = allocator;
     memory.use_ = use;

@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<Srq>> Srq::Create(Pd& pd,
   std::unique_ptr<Srq> srq(new Srq(pd, request, layout, *std::move(memory)));
   if (srq->engine_end_ == nullptr) {
     return absl::ResourceExhaustedError(
-        "srq: no number is left of those that are leased to this network");
+        "srq: all numbers that are leased to this network are in use");
   }
   return srq;
 }

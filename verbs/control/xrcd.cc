@@ -78,7 +78,8 @@ absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
   if (at != files.end()) open = at->second.lock();
   if (open != nullptr) {
     if ((oflags & O_EXCL) != 0) {
-      return absl::AlreadyExistsError("open_xrcd: the file has a domain");
+      return absl::AlreadyExistsError(
+          "open_xrcd: the file already has a domain");
     }
     return open;
   }
@@ -87,8 +88,8 @@ absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
   }
   const int kept = urnic_move_fd_high(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (kept < 0) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("open_xrcd: to keep the file: ", strerror(errno)));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "open_xrcd: cannot keep the file open: ", strerror(errno)));
   }
   std::shared_ptr<Xrcd> made(new Xrcd(device, info.st_dev, info.st_ino, kept));
   files[file] = made;

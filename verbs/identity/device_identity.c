@@ -78,8 +78,7 @@ static int parse_dev(struct parser* at, struct urnic_device_identity* d) {
   struct slice dev = at->dev;
   if (dev.len == 0)
     return fail(at, EINVAL,
-                "no device; an entry is DEV|IP/LEN, entries are separated by "
-                "\";\"");
+                "no device; write DEV|IP/LEN, and \";\" between entries");
   if (dev.len >= sizeof(d->dev))
     return fail(at, E2BIG, "%zu characters, at most %zu", dev.len,
                 sizeof(d->dev) - 1);
@@ -99,7 +98,7 @@ static int parse_dev(struct parser* at, struct urnic_device_identity* d) {
     d->kind = URNIC_PORT_VDEV;
   } else {
     return fail(at, EINVAL,
-                "not a port; write loop, iface:NAME, or a DPDK device net_...");
+                "not a port; use loop, iface:NAME, or a DPDK device net_...");
   }
   return 0;
 }
@@ -142,9 +141,8 @@ static int parse_ip(const struct parser* at, struct slice field,
     address.is_ipv6 = 1;
     if (inet_pton(AF_INET6, text, address.bytes) != 1)
       return fail(at, EINVAL,
-                  at->entry > 0 ? "\"%.*s\" is neither IP/LEN nor mtu=N, "
-                                  "vlan=N, route=.., pkey=N, mac=port "
-                                  "or fault=SPEC"
+                  at->entry > 0 ? "\"%.*s\" is not IP/LEN, mtu=N, vlan=N, "
+                                  "route=.., pkey=N, mac=port or fault=SPEC"
                                 : "\"%.*s\" is not IP/LEN",
                   (int)field.len, field.p);
   }
@@ -157,13 +155,13 @@ static int parse_ip(const struct parser* at, struct slice field,
   address.prefix_len = (uint8_t)len;
   if (!(address.is_ipv6 ? is_usable_ipv6(address.bytes)
                         : is_usable_ipv4(address.bytes)))
-    return fail(at, EINVAL,
-                "%s is not an address that a host can have on a network", text);
+    return fail(at, EINVAL, "%s is not the address of a host on a network",
+                text);
   const char* kind =
       address.is_ipv6 ? NULL : kind_of_network_wide(address.bytes, len);
   if (kind != NULL)
     return fail(at, EINVAL,
-                "\"%.*s\" is the %saddress of its network, not a host's",
+                "\"%.*s\" is the %saddress of its network, not of a host",
                 (int)field.len, field.p, kind);
   *out = address;
   return 0;
@@ -180,7 +178,7 @@ static int parse_address(struct parser* at, struct slice field,
         memcmp(d->addresses[i].bytes, address.bytes, 16) == 0)
       return fail(at, EEXIST, "address %s is given twice", text);
   if (d->num_addresses == URNIC_MAX_ADDRS)
-    return fail(at, E2BIG, "address %s is one too many, at most %d", text,
+    return fail(at, E2BIG, "address %s is one too many; the limit is %d", text,
                 URNIC_MAX_ADDRS);
   d->addresses[d->num_addresses++] = address;
   return 0;
@@ -199,22 +197,21 @@ static int parse_pkey(struct parser* at, struct slice field,
   }
   struct slice rest = digits;
   if (!take_hex(&rest, 4, '\0') || rest.len != 0)
-    return fail(at, EINVAL, "pkey=%.*s is not a hexadecimal number of 16 bits",
+    return fail(at, EINVAL, "pkey=%.*s is not a 16-bit hexadecimal number",
                 (int)number.len, number.p);
   for (size_t i = 0; i < digits.len; ++i) {
     const uint8_t c = (uint8_t)digits.p[i];
     value = value * 16 + (uint32_t)(isdigit(c) ? c - '0' : (c | 32) - 'a' + 10);
   }
   if ((value & 0x7fff) == 0)
-    return fail(at, EINVAL,
-                "pkey=%.*s names no partition: its low 15 bits are 0",
+    return fail(at, EINVAL, "pkey=%.*s is invalid: its low 15 bits are 0",
                 (int)number.len, number.p);
   for (uint32_t i = 0; i < d->num_pkeys; ++i)
     if (d->pkeys[i] == value)
       return fail(at, EEXIST, "pkey=%.*s is in the table already",
                   (int)number.len, number.p);
   if (d->num_pkeys == URNIC_MAX_PKEYS)
-    return fail(at, E2BIG, "pkey=%.*s is one too many, at most %d",
+    return fail(at, E2BIG, "pkey=%.*s is one too many; the limit is %d",
                 (int)number.len, number.p, URNIC_MAX_PKEYS - 1);
   d->pkeys[d->num_pkeys++] = (uint16_t)value;
   return 0;
@@ -226,16 +223,15 @@ static int parse_fault(struct parser* at, struct slice field,
   // The engine keeps to itself what goes to its own addresses.
   if (d->kind == URNIC_PORT_LOOP)
     return fail(at, EINVAL,
-                "fault=%.*s: there is no wire that could have faults; use a "
-                "pair of ports",
+                "fault=%.*s: this port has no wire; use a pair of ports",
                 (int)spec.len, spec.p);
   if (d->fault[0] != '\0')
     return fail(at, EEXIST, "fault=%.*s: the port has fault=%s already",
                 (int)spec.len, spec.p, d->fault);
   if (spec.len == 0 || spec.len >= sizeof(d->fault))
     return fail(at, spec.len == 0 ? EINVAL : E2BIG,
-                "fault= is followed by %zu characters, not 1 to %zu", spec.len,
-                sizeof(d->fault) - 1);
+                "fault= needs 1 to %zu characters, not %zu",
+                sizeof(d->fault) - 1, spec.len);
   memcpy(d->fault, spec.p, spec.len);
   return 0;
 }
@@ -258,7 +254,7 @@ static int parse_route(struct parser* at, struct slice field,
                        struct urnic_device_identity* d) {
   const struct slice text = {field.p + 6, field.len - 6};
   if (d->num_routes == URNIC_MAX_ROUTES)
-    return fail(at, E2BIG, "route=%.*s is one too many, at most %d",
+    return fail(at, E2BIG, "route=%.*s is one too many; the limit is %d",
                 (int)text.len, text.p, URNIC_MAX_ROUTES);
   char error[160];
   if (urnic_ip_route_parse(text.p, text.len, &d->routes[d->num_routes], error,
@@ -282,8 +278,8 @@ static int parse_field(struct parser* at, struct slice field,
   if (slice_equals(field, "mac=port")) {
     if (d->ifname[0] == '\0')
       return fail(at, EINVAL,
-                  "mac=port needs iface: or xdp:; the MAC of other ports is "
-                  "not known before they start");
+                  "mac=port needs iface: or xdp:; other ports have no MAC "
+                  "before they start");
     d->mac_is_port = 1;
     return 0;
   }
@@ -416,8 +412,8 @@ static int parse_entry(struct parser* at, struct slice entry, uint64_t host,
   if (rc != 0) return rc;
   for (int i = 0; i < ordinal; ++i)
     if (d->kind != URNIC_PORT_LOOP && strcmp(devices[i].dev, d->dev) == 0)
-      return fail(at, EEXIST, "port %d is the same device", i + 1);
-  if (dangling) return fail(at, EINVAL, "nothing follows the last \"|\"");
+      return fail(at, EEXIST, "the same device as port %d", i + 1);
+  if (dangling) return fail(at, EINVAL, "the last \"|\" has nothing after it");
   while (entry.len > 0) {
     rc = parse_field(at, slice_take_until(&entry, '|'), d);
     if (rc != 0) return rc;
@@ -449,7 +445,8 @@ int urnic_device_identity_parse(const char* ports, uint64_t host,
     if (count == URNIC_MAX_PORTS) {
       at.entry = count + 1;
       at.dev = slice_take_until(&entry, '|');
-      return fail(&at, E2BIG, "one port too many, at most %d", URNIC_MAX_PORTS);
+      return fail(&at, E2BIG, "one port too many; the limit is %d",
+                  URNIC_MAX_PORTS);
     }
     int rc = parse_entry(&at, entry, host, devices, count);
     if (rc != 0) return rc;

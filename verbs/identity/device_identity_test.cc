@@ -221,42 +221,43 @@ TEST_P(DeviceIdentityMistakeTest, NamesEntryValueAndLimit) {
 INSTANTIATE_TEST_SUITE_P(
     All, DeviceIdentityMistakeTest,
     testing::Values(
-        Mistake{"veth0", EINVAL, "port 1 (\"veth0\"): not a port; write"},
+        Mistake{"veth0", EINVAL, "port 1 (\"veth0\"): not a port; use"},
         Mistake{"loop;;loop", EINVAL, "port 2 (\"\"): no device"},
-        Mistake{"loop|", EINVAL, "nothing follows"},
-        Mistake{"loop||mtu=1500", EINVAL, "\"\" is neither"},
+        Mistake{"loop|", EINVAL, "has nothing after it"},
+        Mistake{"loop||mtu=1500", EINVAL, "\"\" is not IP/LEN, mtu"},
         Mistake{"loop|10.0.0.1", EINVAL, "prefix length of 1 to 32"},
         Mistake{"loop|10.0.0.1/33", EINVAL, "\"10.0.0.1/33\" needs"},
         Mistake{"loop|10.0.0.1/+8", EINVAL, "prefix length"},
         Mistake{"loop|::1:2/129", EINVAL, "1 to 128"},
-        Mistake{"loop|10.0.0/8", EINVAL, "neither IP/LEN"},
-        Mistake{"loop|224.0.0.1/8", EINVAL, "224.0.0.1 is not an address"},
-        Mistake{"loop|127.0.0.1/8", EINVAL, "127.0.0.1 is not an address"},
-        Mistake{"loop|::1/128", EINVAL, "::1 is not an address"},
+        Mistake{"loop|10.0.0/8", EINVAL, "is not IP/LEN"},
+        Mistake{"loop|224.0.0.1/8", EINVAL, "224.0.0.1 is not the address"},
+        Mistake{"loop|127.0.0.1/8", EINVAL, "127.0.0.1 is not the address"},
+        Mistake{"loop|::1/128", EINVAL, "::1 is not the address"},
         //= RFC 1122 3.2.1.3
         Mistake{"loop|10.9.0.0/24", EINVAL,
                 "\"10.9.0.0/24\" is the address of its network"},
         Mistake{"loop|10.9.0.255/24", EINVAL,
                 "is the broadcast address of its network"},
         Mistake{"loop|10.9.0.3/30", EINVAL, "broadcast"},
-        Mistake{"loop|ff02::1/8", EINVAL, "ff02::1 is not an address"},
-        Mistake{"loop|::ffff:1.2.3.4/96", EINVAL, "not an address"},
+        Mistake{"loop|ff02::1/8", EINVAL, "ff02::1 is not the address"},
+        Mistake{"loop|::ffff:1.2.3.4/96", EINVAL, "is not the address"},
         Mistake{"loop|10.0.0.1/8|10.0.0.1/9", EEXIST, "given twice"},
-        Mistake{"net_ring0;net_ring0", EEXIST, "port 1 is the same"},
+        Mistake{"net_ring0;net_ring0", EEXIST, "the same device as port 1"},
         Mistake{"ring:", EINVAL, "not a port"},
         Mistake{"loop|mtu=351", ERANGE, "mtu=351 is not in 352 to 9000"},
         Mistake{"loop|mtu=9001", ERANGE, "9001"},
         Mistake{"loop|mtu=x", ERANGE, "mtu=x"},
-        Mistake{"loop|pkey=", EINVAL, "pkey= is not a hexadecimal number"},
+        Mistake{"loop|pkey=", EINVAL,
+                "pkey= is not a 16-bit hexadecimal number"},
         Mistake{"loop|pkey=0x18001", EINVAL, "pkey=0x18001 is not"},
         Mistake{"loop|pkey=8x", EINVAL, "pkey=8x is not"},
         //= IBTA 10.9.1.1
-        Mistake{"loop|pkey=0x8000", EINVAL, "names no partition"},
+        Mistake{"loop|pkey=0x8000", EINVAL, "is invalid: its low"},
         Mistake{"loop|pkey=0xffff", EEXIST, "pkey=0xffff is in the table"},
         Mistake{"loop|pkey=1|pkey=0x1", EEXIST, "pkey=0x1 is in the table"},
         Mistake{"loop|fault=loss=1%", EINVAL,
-                "fault=loss=1%: there is no wire"},
-        Mistake{"net_x|fault=", EINVAL, "0 characters, not 1 to 255"},
+                "fault=loss=1%: this port has no wire"},
+        Mistake{"net_x|fault=", EINVAL, "1 to 255 characters, not 0"},
         Mistake{"net_x|fault=die=1s|fault=die=2s", EEXIST,
                 "fault=die=2s: the port has fault=die=1s already"},
         Mistake{"loop|mac=port", EINVAL, "mac=port needs iface:"},
@@ -264,7 +265,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"iface:0123456789abcdef", EINVAL, "1 to 15 characters"},
         Mistake{"iface:no-such-if", ENODEV, "no interface \"no-such-if\""},
         Mistake{"loop;loop;loop;loop;loop;loop;loop;loop;loop", E2BIG,
-                "port 9 (\"loop\"): one port too many, at most 8"}));
+                "port 9 (\"loop\"): one port too many; the limit is 8"}));
 
 TEST(DeviceIdentityTest, LimitsTheNumberOfAddressesAndTheLengthOfDev) {
   std::string ports = "loop";
@@ -273,7 +274,7 @@ TEST(DeviceIdentityTest, LimitsTheNumberOfAddressesAndTheLengthOfDev) {
   EXPECT_EQ(Parse(ports.c_str()).rc, 1);
   Parsed p = Parse((ports + "|10.0.0.99/24").c_str());
   EXPECT_EQ(p.rc, -E2BIG);
-  EXPECT_THAT(p.error, HasSubstr("10.0.0.99 is one too many, at most 16"));
+  EXPECT_THAT(p.error, HasSubstr("10.0.0.99 is one too many; the limit is 16"));
   EXPECT_EQ(Parse(("net_" + std::string(508, 'x')).c_str()).rc, -E2BIG);
 }
 

@@ -53,7 +53,7 @@ static int parse_ip(struct slice ip, uint8_t* gid) {
 static int parse_host(const struct complaint* at, struct slice ip,
                       uint8_t* gid) {
   if (!parse_ip(ip, gid))
-    return fail(at, "\"%.*s\" is no IP address", (int)ip.len, ip.p);
+    return fail(at, "\"%.*s\" is not an IP address", (int)ip.len, ip.p);
   const int group = is_ipv4(gid) ? gid[12] >= 224 : gid[0] == 0xff;
   const int unspecified =
       is_ipv4(gid) ? memcmp(gid + 12, kNone, 4) == 0 : is_none(gid);
@@ -73,7 +73,7 @@ static int parse_prefix(const struct complaint* at, struct slice word,
   struct slice len = word;
   const struct slice ip = slice_take_until(&len, '/');
   if (!parse_ip(ip, route->prefix))
-    return fail(at, "\"%.*s\" is neither IP/LEN nor \"default\"", (int)word.len,
+    return fail(at, "\"%.*s\" is not IP/LEN or \"default\"", (int)word.len,
                 word.p);
   const uint32_t max = is_ipv4(route->prefix) ? 32 : 128;
   uint32_t bits = max;
@@ -82,8 +82,8 @@ static int parse_prefix(const struct complaint* at, struct slice word,
                 word.p, max);
   bits += 128 - max;
   if (has_bits_beyond(route->prefix, bits))
-    return fail(at, "\"%.*s\" has bits beyond its prefix", (int)word.len,
-                word.p);
+    return fail(at, "\"%.*s\" has bits set beyond its prefix length",
+                (int)word.len, word.p);
   route->prefix_bits = (uint8_t)bits;
   return 0;
 }
@@ -95,13 +95,14 @@ static int parse_clause(const struct complaint* at, struct slice word,
   const int via = slice_equals(word, "via");
   if (via || slice_equals(word, "src")) {
     uint8_t* gid = via ? route->gateway : route->source;
-    if (!is_none(gid)) return fail(at, "%s twice", via ? "via" : "src");
+    if (!is_none(gid))
+      return fail(at, "%s is given twice", via ? "via" : "src");
     return parse_host(at, value, gid);
   }
   if (!slice_equals(word, "metric"))
-    return fail(at, "\"%.*s\" is neither via, metric nor src", (int)word.len,
+    return fail(at, "\"%.*s\" is not via, metric or src", (int)word.len,
                 word.p);
-  if (*has_metric) return fail(at, "metric twice");
+  if (*has_metric) return fail(at, "metric is given twice");
   *has_metric = 1;
   if (!slice_to_number(value, &route->metric))
     return fail(at, "metric \"%.*s\" is not in 0 to 999999999", (int)value.len,
@@ -132,14 +133,16 @@ int urnic_ip_route_parse(const char* text, size_t len,
   if (is_default) {
     const uint8_t* of = is_none(route.gateway) ? route.source : route.gateway;
     if (is_none(of))
-      return fail(&at, "of which family? write \"default via GATEWAY\"");
+      return fail(&at,
+                  "\"default\" alone has no address family; write \"default "
+                  "via GATEWAY\"");
     if (is_ipv4(of)) {
       memcpy(route.prefix, kMapped, sizeof(kMapped));
       route.prefix_bits = 96;
     }
   }
   if (!is_none(route.source) && is_ipv4(route.source) != is_ipv4(route.prefix))
-    return fail(&at, "src is of the other family");
+    return fail(&at, "src is an address of the other family");
   *out = route;
   return 0;
 }

@@ -81,26 +81,26 @@ TEST(IpRouteTest, AMistakeIsNamed) {
     const char* text;
     const char* why;
   } kCases[] = {
-      {"", "\"\" is neither IP/LEN"},
+      {"", "\"\" is not IP/LEN"},
       {"10.2.0.0/33", "prefix length of 0 to 32"},
       {"10.2.0.0/", "prefix length of 0 to 32"},
       {"2001:db8::/129", "prefix length of 0 to 128"},
-      {"10.2.0.1/16", "bits beyond its prefix"},
-      {"::ffff:10.2.0.0/112", "neither IP/LEN"},
-      {"default", "of which family"},
-      {"default metric 5", "of which family"},
-      {"10.2.0.0/16 via", "\"\" is no IP address"},
-      {"10.2.0.0/16 via host", "\"host\" is no IP address"},
+      {"10.2.0.1/16", "bits set beyond its prefix"},
+      {"::ffff:10.2.0.0/112", "not IP/LEN"},
+      {"default", "has no address family"},
+      {"default metric 5", "has no address family"},
+      {"10.2.0.0/16 via", "\"\" is not an IP address"},
+      {"10.2.0.0/16 via host", "\"host\" is not an IP address"},
       {"10.2.0.0/16 via 224.0.0.1", "224.0.0.1 is not the address of a host"},
       {"10.2.0.0/16 via 0.0.0.0", "not the address of a host"},
       {"10.2.0.0/16 via ::", "not the address of a host"},
-      {"10.2.0.0/16 via 10.1.0.1 via 10.1.0.2", "via twice"},
+      {"10.2.0.0/16 via 10.1.0.1 via 10.1.0.2", "via is given twice"},
       {"10.2.0.0/16 src ff02::1", "not the address of a host"},
-      {"10.2.0.0/16 src fd00::1", "src is of the other family"},
+      {"10.2.0.0/16 src fd00::1", "src is an address of the other family"},
       {"10.2.0.0/16 metric x", "metric \"x\" is not in 0 to 999999999"},
-      {"10.2.0.0/16 metric 1 metric 1", "metric twice"},
-      {"10.2.0.0/16 dev eth0", "\"dev\" is neither via, metric nor src"},
-      {"10.2.0.0/16  via 10.1.0.1", "\"\" is neither via"},
+      {"10.2.0.0/16 metric 1 metric 1", "metric is given twice"},
+      {"10.2.0.0/16 dev eth0", "\"dev\" is not via, metric or src"},
+      {"10.2.0.0/16  via 10.1.0.1", "\"\" is not via"},
   };
   for (const auto& c : kCases) {
     const Parsed p = Parse(c.text);

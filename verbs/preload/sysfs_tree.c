@@ -46,7 +46,7 @@ static void complain_of_root(int err) {
   snprintf(why, sizeof(why), "%s", strerror(err));
   if (err == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0)
     snprintf(why, sizeof(why),
-             "files may have %llu bytes at most (RLIMIT_FSIZE, ulimit -f)",
+             "files are limited to %llu bytes (RLIMIT_FSIZE, ulimit -f)",
              (unsigned long long)limit.rlim_cur);
   complain(root, why);
 }

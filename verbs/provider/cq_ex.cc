@@ -114,7 +114,7 @@ absl::StatusOr<ProtectionDomain*> DomainOf(ibv_context* ibv,
   if (domain == nullptr || domain->parent == nullptr ||
       domain->context != Context::From(ibv)) {
     return absl::InvalidArgumentError(
-        "create_cq_ex: parent_domain is no parent domain of this context");
+        "create_cq_ex: parent_domain is not a parent domain of this context");
   }
   return domain;
 }

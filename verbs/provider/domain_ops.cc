@@ -66,7 +66,7 @@ ibv_pd* AllocParentDomain(ibv_context* ibv, ibv_parent_domain_init_attr* attr) {
       (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
   if (allocates && (attr->alloc == nullptr || attr->free == nullptr)) {
     return FailNull(absl::InvalidArgumentError(
-        "alloc_parent_domain: allocators come in pairs"));
+        "alloc_parent_domain: set both allocators or neither"));
   }
   ProtectionDomain* parent = ProtectionDomain::From(attr->pd);
   Context* context = Context::From(ibv);

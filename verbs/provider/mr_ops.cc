@@ -79,8 +79,8 @@ int ReregMr(verbs_mr* mr, int flags, ibv_pd* pd, void* address, size_t bytes,
   }
   const bool moves = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
   if (moves && (pd == nullptr || pd->context != mr->mr.context)) {
-    return Fail(
-        absl::InvalidArgumentError("rereg_mr: no domain of this context"));
+    return Fail(absl::InvalidArgumentError(
+        "rereg_mr: pd is not a domain of this context"));
   }
   ProtectionDomain* domain =
       moves ? ProtectionDomain::From(pd) : region->domain;

@@ -80,7 +80,7 @@ int ModifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 //
 // With the standard fields of a completion and its time. EOPNOTSUPP: VLANs,
 // flow tags, tag matching. EINVAL: sizes and vectors as for CreateCq, or a
-// domain that is no parent domain of this context. The lock is gone if the
+// domain that is not a parent domain here. The lock is gone if the
 // program says that one thread uses the queue, by the flag or by a parent
 // domain with a thread domain.
 ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr);

@@ -116,7 +116,7 @@ ibv_xrcd* OpenXrcd(ibv_context* ibv, ibv_xrcd_init_attr* attr) {
   if (attr->comp_mask != kBoth) {
     return FailNull(absl::InvalidArgumentError(
         absl::StrCat("open_xrcd: comp_mask 0x", absl::Hex(attr->comp_mask),
-                     ": needs fd and oflags, and knows no more")));
+                     ": must be fd and oflags")));
   }
   Context* context = Context::From(ibv);
   auto opened = control::Xrcd::Open(context->device(), attr->fd, attr->oflags);
@@ -132,8 +132,8 @@ ibv_xrcd* OpenXrcd(ibv_context* ibv, ibv_xrcd_init_attr* attr) {
 int CloseXrcd(ibv_xrcd* xrcd) {
   XrcDomain* domain = XrcDomain::From(xrcd);
   if (domain->users != 0) {
-    return Fail(absl::FailedPreconditionError(
-        absl::StrCat("close_xrcd: objects in it: ", domain->users.load())));
+    return Fail(absl::FailedPreconditionError(absl::StrCat(
+        "close_xrcd: it still has objects: ", domain->users.load())));
   }
   domain->context->Delete(domain);
   return 0;
@@ -165,8 +165,8 @@ int QuerySrq(ibv_srq* srq, ibv_srq_attr* attr) {
 int DestroySrq(ibv_srq* srq) {
   SharedReceiveQueue* handle = SharedReceiveQueue::From(srq);
   if (handle->control->in_use()) {
-    return Fail(absl::FailedPreconditionError(
-        "destroy_srq: queue pairs still take from it"));
+    return Fail(
+        absl::FailedPreconditionError("destroy_srq: queue pairs still use it"));
   }
   handle->control.reset();
   // As for queue pairs (qp_ops.cc).

@@ -95,7 +95,7 @@ TEST(StateTest, ShowsConnections) {
   const std::vector<std::string> asked = Lines();
   EXPECT_THAT(asked, Contains(AllOf(HasSubstr("CM 0x"), HasSubstr(" REQ_SENT "),
                                     HasSubstr(" peer 10.9.0.1 "),
-                                    HasSubstr(" repetitions left"))));
+                                    HasSubstr(" retries left"))));
   EXPECT_THAT(asked, Contains(HasSubstr("REQ_")).Times(2));
   ASSERT_NE(server, nullptr);
   EXPECT_EQ(rdma_accept(server, nullptr), 0);
