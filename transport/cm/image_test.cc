@@ -478,7 +478,7 @@ TEST_F(ImageTest, ARefusalNamesTheMember) {
       {"connection.passive", 0, "passive is 0: does not fit the state"},
       {"connection.has_local_qpn", 0, "has_local_qpn is 0"},
       {"connection.service", 2, "service is 2: is unknown"},
-      {"connection.local_comm_id", 0, "local_comm_id is 0: names nothing"},
+      {"connection.local_comm_id", 0, "local_comm_id is 0: must not be 0"},
       {"connection.local_comm_id", 5, "local_comm_id is 5: is not that of"},
       {"connection.remote_comm_id", 0, "remote_comm_id is 0"},
       {"mad_path.flow_label", 1 << 20, "mad_path.flow_label is 1048576"},

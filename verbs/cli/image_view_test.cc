@@ -96,7 +96,7 @@ TEST_F(ImageViewTest, AConnectionThatWaitsForItsPeer) {
   EXPECT_EQ(
       view->line,
       "CM 0x00001234 REQ_SENT      peer 10.0.0.2 0x00000000  QP 0x000011  "
-      "service 0x0000000001061c06  timer in 4800.838 ms, 3 repetitions "
+      "service 0x0000000001061c06  timer in 4800.838 ms, 3 retries "
       "left");
   EXPECT_THAT(view->members, HasSubstr("connection.retries_left 3\n"));
   EXPECT_THAT(view->members, HasSubstr("moved.answered no\n"));
