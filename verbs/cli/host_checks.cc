@@ -49,16 +49,18 @@ Check CheckVerbsLibrary() {
   if (!library.ok())
     return {Finding::kFail, kWhat, std::string(library.status().message()),
             "apt-get install libibverbs1"};
-  const std::string found = absl::StrCat(
-      library->path, ", newest symbols IBVERBS_1.", library->newest_minor,
-      ", private ABI ", library->private_abi);
-  if (IsSupported(*library)) return {Finding::kOk, kWhat, found, ""};
-  return {
-      Finding::kFail, kWhat,
-      absl::StrCat(found, "; this build supports IBVERBS_1.", URNIC_VERBS_MINOR,
-                   " with private ABI ", URNIC_VERBS_PRIVATE),
-      "use " URNIC_VERBS_RELEASES
-      " (Debian 12, Ubuntu 22.04 and 24.04, RHEL 9)"};
+  const std::string found =
+      absl::StrCat(library->path, ", newest symbols IBVERBS_1.",
+                   library->version.newest_minor, ", private interface ",
+                   library->version.private_abi);
+  if (urnic_verbs_is_known(library->version)) {
+    return {Finding::kOk, kWhat, found, ""};
+  }
+  return {Finding::kFail, kWhat,
+          absl::StrCat(found, "; this build does not support it"),
+          "use " URNIC_VERBS_RELEASES
+          " (Debian 12 and 13, Ubuntu 22.04 and "
+          "24.04, RHEL 9)"};
 }
 
 Check CheckVerbsPrograms() {

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "verbs/libc/library_version.h"
 
 namespace urnic {
 
@@ -18,8 +20,12 @@ absl::StatusOr<InstallPaths> FindInstallPaths() {
   const std::string lib = (self.parent_path().parent_path() / "lib").string();
   InstallPaths paths{.preload = lib + "/liburnic-preload.so",
                      .ibv_drivers = lib + "/liburnic"};
-  const std::string provider = absl::StrCat(paths.ibv_drivers, "-rdmav34.so");
-  for (const std::string& file : {paths.preload, provider})
+  std::vector<std::string> files = {paths.preload};
+  for (const urnic_verbs_version& version : urnic_verbs_known) {
+    files.push_back(
+        absl::StrCat(paths.ibv_drivers, "-rdmav", version.private_abi, ".so"));
+  }
+  for (const std::string& file : files)
     if (access(file.c_str(), R_OK) != 0)
       return absl::NotFoundError(absl::StrCat(
           file,

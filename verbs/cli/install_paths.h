@@ -14,9 +14,9 @@ struct InstallPaths {
   std::string ibv_drivers;  // .../lib/liburnic: libibverbs adds -rdmavNN.so
 };
 
-// NotFound: one is missing. InvalidArgument: LD_PRELOAD or IBV_DRIVERS cannot
-// hold the path, because it contains one of their separators (blanks, ':' and
-// ';').
+// NotFound: one is missing (the provider has several names). InvalidArgument:
+// LD_PRELOAD or IBV_DRIVERS cannot hold the path, because it contains one of
+// their separators (blanks, ':' and ';').
 absl::StatusOr<InstallPaths> FindInstallPaths();
 
 }  // namespace urnic

@@ -10,6 +10,9 @@ mkdir -p "$tree/bin" "$tree/lib" "$TEST_TMPDIR/run"
 cp "$here/cli/urnic" "$tree/bin/"
 cp "$here/preload/liburnic-preload.so" \
   "$here/preload/testing/liburnic-rdmav34.so" "$tree/lib/"
+for private in 57 59 64 65; do
+  ln -s liburnic-rdmav34.so "$tree/lib/liburnic-rdmav$private.so"
+done
 export XDG_RUNTIME_DIR=$TEST_TMPDIR/run
 unset LD_PRELOAD IBV_DRIVERS URNIC_PORTS
 # The command, preloaded by itself, in a build with AddressSanitizer.

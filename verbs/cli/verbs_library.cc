@@ -16,8 +16,7 @@ absl::StatusOr<VerbsLibrary> ProbeVerbsLibrary() {
     std::error_code error;
     found.path = std::filesystem::canonical(map->l_name, error).string();
   }
-  found.newest_minor = urnic_verbs_newest_minor(library);
-  found.private_abi = urnic_verbs_private_abi(library);
+  found.version = urnic_verbs_version_of(library);
   dlclose(library);
   return found;
 }

@@ -2,42 +2,72 @@
 #include "verbs/libc/library_version.h"
 
 #include <dlfcn.h>
-#include <stddef.h>
+#include <link.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-// One symbol that was new in each version, newest first. The name of a version
-// is a symbol, too, but only with some linkers, and dlsym() does not show it.
-static const struct {
-  int minor;
-  const char* version;
-  const char* symbol;
-} kVersions[] = {
-    {18, "IBVERBS_1.18", "ibv_create_comp_cntr"},
-    {17, "IBVERBS_1.17", "ibv_alloc_buf"},
-    {16, "IBVERBS_1.16", "ibv_query_port_speed"},
-    {15, "IBVERBS_1.15", "ibv_reg_mr_ex"},
-    {14, "IBVERBS_1.14", "ibv_query_qp_data_in_order"},
-    {13, "IBVERBS_1.13", "ibv_import_dm"},
-    {12, "IBVERBS_1.12", "ibv_reg_dmabuf_mr"},
-    {11, "IBVERBS_1.11", "_ibv_query_gid_ex"},
-    {5, "IBVERBS_1.5", "ibv_get_pkey_index"},
-    {1, "IBVERBS_1.1", "ibv_get_device_list"},
+const struct urnic_verbs_version urnic_verbs_known[URNIC_VERBS_KNOWN] = {
+    {34, 14},  // rdma-core 36 to 56
+    {57, 14},  // 57, 58
+    {59, 15},  // 59 to 61
+    {59, 16},  // 62, 63
+    {64, 17},  // 64
+    {65, 18},  // 65
 };
 
-int urnic_verbs_newest_minor(void* library) {
-  for (size_t i = 0; i < sizeof(kVersions) / sizeof(kVersions[0]); ++i)
-    if (dlvsym(library, kVersions[i].symbol, kVersions[i].version) != NULL)
-      return kVersions[i].minor;
+// The loader relocates some addresses of a dynamic section in place, and leaves
+// others as they are in the file.
+static const void* address(const struct link_map* map, ElfW(Addr) value) {
+  return (const void*)(value < map->l_addr ? map->l_addr + value : value);
+}
+
+// If `name` is the prefix and a number, raises *number to that.
+static void raise_to(int* number, const char* name, const char* prefix) {
+  size_t length = strlen(prefix);
+  if (strncmp(name, prefix, length) != 0) return;
+  int n = atoi(name + length);
+  if (n > *number) *number = n;
+}
+
+struct urnic_verbs_version urnic_verbs_version_of(void* library) {
+  struct urnic_verbs_version version = {0, 0};
+  struct link_map* map = NULL;
+  if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) return version;
+  const char* strings = NULL;
+  const char* at = NULL;
+  size_t count = 0;
+  for (const ElfW(Dyn)* d = map->l_ld; d->d_tag != DT_NULL; ++d) {
+    if (d->d_tag == DT_STRTAB) strings = address(map, d->d_un.d_ptr);
+    if (d->d_tag == DT_VERDEF) at = address(map, d->d_un.d_ptr);
+    if (d->d_tag == DT_VERDEFNUM) count = d->d_un.d_val;
+  }
+  if (strings == NULL || at == NULL) return version;
+  for (; count > 0; --count) {
+    const ElfW(Verdef)* definition = (const void*)at;
+    const ElfW(Verdaux)* first = (const void*)(at + definition->vd_aux);
+    const char* name = strings + first->vda_name;
+    raise_to(&version.private_abi, name, "IBVERBS_PRIVATE_");
+    raise_to(&version.newest_minor, name, "IBVERBS_1.");
+    at += definition->vd_next;
+  }
+  return version;
+}
+
+int urnic_verbs_is_known(struct urnic_verbs_version version) {
+  for (int i = 0; i < URNIC_VERBS_KNOWN; ++i)
+    if (urnic_verbs_known[i].private_abi == version.private_abi &&
+        urnic_verbs_known[i].newest_minor == version.newest_minor)
+      return 1;
   return 0;
 }
 
-int urnic_verbs_private_abi(void* library) {
-  // What a provider calls first has the number in its name. 99 is far above
-  // today's.
-  char symbol[40];
-  for (int n = 99; n > 0; --n) {
-    snprintf(symbol, sizeof(symbol), "verbs_register_driver_%d", n);
-    if (dlsym(library, symbol) != NULL) return n;
-  }
-  return 0;
+void urnic_verbs_say_unknown(struct urnic_verbs_version version, char* text,
+                             size_t size) {
+  snprintf(text, size,
+           "it has IBVERBS_1.%d and the private interface %d, which uRNIC does "
+           "not know (it knows " URNIC_VERBS_RELEASES
+           "): its devices stay hidden",
+           version.newest_minor, version.private_abi);
 }

@@ -1,28 +1,39 @@
 #pragma once
 
-// Determines the version of libibverbs. Its private interface to providers has
-// no version that can be queried. But each release that changed it also added
-// public symbols (measured over all releases, verbs/provider/README.md), so the
-// newest public symbol version identifies the layout. The provider checks the
-// library that loads it; the command checks the library that a program would
-// load. Plain C11, libc only; any thread.
+// Determines the version of libibverbs. Two numbers identify the layout of its
+// interface to providers: the version of its private symbols, which is also the
+// suffix of the providers' file names, and the version of its newest public
+// symbols. One is not enough: a release has changed the layout under the same
+// private number. The provider checks the library that loads it; the preload
+// checks that of the program; the command checks the library that a program
+// would load. Plain C11, libc only; any thread.
+
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-// The versions that our provider is built for: rdma-core 36 to 56.
-#define URNIC_VERBS_MINOR 14
-#define URNIC_VERBS_PRIVATE 34
-#define URNIC_VERBS_RELEASES "rdma-core 36 to 56"
+struct urnic_verbs_version {
+  int private_abi;   // n of "IBVERBS_PRIVATE_<n>"
+  int newest_minor;  // the largest n of "IBVERBS_1.<n>"
+};
 
-// `library` is a handle of dlopen(). Returns n of the newest known
-// "IBVERBS_1.<n>" that it has, or 0.
-int urnic_verbs_newest_minor(void* library);
+// The versions that our provider is built for, oldest first.
+#define URNIC_VERBS_RELEASES "rdma-core 36 to 65"
+#define URNIC_VERBS_KNOWN 6
+extern const struct urnic_verbs_version urnic_verbs_known[URNIC_VERBS_KNOWN];
 
-// Returns n of its "IBVERBS_PRIVATE_<n>", which is also the suffix of
-// providers' file names, or 0 if it takes no providers.
-int urnic_verbs_private_abi(void* library);
+// `library` is a handle of dlopen(). A number is 0 if it has no such symbols.
+struct urnic_verbs_version urnic_verbs_version_of(void* library);
+
+// Returns whether it is one of urnic_verbs_known.
+int urnic_verbs_is_known(struct urnic_verbs_version version);
+
+// Writes why the version is not supported, without a period at the end, for a
+// message that names the library.
+void urnic_verbs_say_unknown(struct urnic_verbs_version version, char* text,
+                             size_t size);
 
 #ifdef __cplusplus
 }  // extern "C"

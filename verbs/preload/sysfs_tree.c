@@ -63,19 +63,16 @@ static void forget_in_child(void) {
 }
 
 // libibverbs looks for providers under names with the number of its private
-// interface in them, so one with another number never loads ours, which could
-// say so. Nothing is refused while the program has no libibverbs.
+// interface in them, so one with an unknown number never loads ours, which
+// could say so. Nothing is refused while the program has no libibverbs.
 static int library_takes_our_provider(void) {
   void* library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (library == NULL) return 1;
-  int number = urnic_verbs_private_abi(library);
+  struct urnic_verbs_version version = urnic_verbs_version_of(library);
   dlclose(library);
-  if (number == 0 || number == URNIC_VERBS_PRIVATE) return 1;
+  if (version.private_abi == 0 || urnic_verbs_is_known(version)) return 1;
   char why[200];
-  snprintf(why, sizeof(why),
-           "it takes providers of its private interface %d, and uRNIC's is for "
-           "%d (" URNIC_VERBS_RELEASES "): its devices stay hidden",
-           number, URNIC_VERBS_PRIVATE);
+  urnic_verbs_say_unknown(version, why, sizeof(why));
   complain("the libibverbs of this program is too new or too old", why);
   return 0;
 }

@@ -15,6 +15,7 @@
 #include "verbs/control/errors.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/provider/fresh_copy.h"
+#include "verbs/provider/loaded_library.h"
 #include "verbs/provider/no_cancellation.h"
 #include "verbs/provider/ops.h"
 #include "verbs/provider/verb.h"
@@ -262,7 +263,7 @@ void SetOps(verbs_context* context) {
   ops.rereg_mr = kVerb<ReregMr>;
   ops.resize_cq = kVerb<ResizeCq>;
   ops.set_ece = kVerb<SetEce>;
-  verbs_set_ops(context, &ops);
+  SetOperations(context, ops);
 }
 
 }  // namespace
@@ -281,28 +282,26 @@ verbs_context* OpenContext(ibv_device* device, int cmd_fd, void* data) {
     CloseProgramsFile(cmd_fd);
     return FailNull(error);
   }
-  constexpr uint32_t kUnknownDriver = 0;
-  auto* memory = static_cast<ContextMemory*>(_verbs_init_and_alloc_context(
-      device, cmd_fd, sizeof(ContextMemory), nullptr, kUnknownDriver));
-  if (memory == nullptr) {
+  verbs_context* whole = NewVerbsContext(
+      device, cmd_fd, sizeof(ContextMemory) - sizeof(ibv_context));
+  if (whole == nullptr) {
     const int error = errno;
     close(context->async_fd());
     return FailNull(error);
   }
-  memory->verbs.context.async_fd = context->async_fd();
-  memory->verbs.context.num_comp_vectors = control::kCompVectors;
+  auto* memory = reinterpret_cast<ContextMemory*>(PublicPartOf(whole));
+  memory->ibv.async_fd = context->async_fd();
+  memory->ibv.num_comp_vectors = control::kCompVectors;
   memory->context = context.release();
-  SetOps(&memory->verbs);
-  return &memory->verbs;
+  SetOps(whole);
+  return whole;
 }
 
 void CloseContext(ibv_context* context) {
   const NoCancellation guard;
-  auto* memory = reinterpret_cast<ContextMemory*>(verbs_get_ctx(context));
   // In a forked child the objects are the parent's.
-  if (!control::InForkedChild()) delete memory->context;
-  verbs_uninit_context(&memory->verbs);
-  std::free(memory);
+  if (!control::InForkedChild()) delete Context::From(context);
+  DeleteVerbsContext(context);
 }
 
 }  // namespace urnic::provider

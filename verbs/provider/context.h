@@ -93,9 +93,9 @@ const urnic_preload_api* Preload();
 // What of it the device needs.
 control::ProgramHooks PreloadHooks();
 
-// ibv_context.. of libibverbs, with ours behind it.
+// The end of libibverbs' verbs_context, with ours behind it.
 struct ContextMemory {
-  verbs_context verbs;
+  ibv_context ibv;
   Context* context;
 };
 
@@ -105,7 +105,7 @@ verbs_context* OpenContext(ibv_device* device, int cmd_fd, void* private_data);
 void CloseContext(ibv_context* context);
 
 inline Context* Context::From(ibv_context* context) {
-  return reinterpret_cast<ContextMemory*>(verbs_get_ctx(context))->context;
+  return reinterpret_cast<ContextMemory*>(context)->context;
 }
 
 }  // namespace urnic::provider

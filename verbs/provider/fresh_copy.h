@@ -17,7 +17,7 @@
 #include <infiniband/verbs.h>
 
 #include "verbs/preload/preload_api.h"
-#include "verbs/provider/rdmav34.h"
+#include "verbs/provider/private_interface.h"
 
 namespace urnic::provider {
 

@@ -16,7 +16,7 @@
 #include "verbs/control/qp.h"
 #include "verbs/control/srq.h"
 #include "verbs/control/xrcd.h"
-#include "verbs/provider/rdmav34.h"
+#include "verbs/provider/private_interface.h"
 
 namespace urnic::provider {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "verbs/provider/objects.h"
-#include "verbs/provider/rdmav34.h"
+#include "verbs/provider/private_interface.h"
 
 namespace urnic::provider {
 

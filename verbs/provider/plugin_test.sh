@@ -22,6 +22,8 @@ if [[ $sanitized = no ]]; then
     lacks "$dynamic" STATIC_TLS
 fi
 expect "stays loaded" contains "$dynamic" NODELETE
+expect "asks no libibverbs for private symbols of one version" \
+  lacks "$(readelf -VW "$plugin")" IBVERBS_PRIVATE
 shown=$(nm -D --defined-only "$plugin" | sed 's/.* //')
 expect "shows nothing else: $shown" [ "$shown" = urnic_provider_entry_v1 ]
 
@@ -67,7 +69,7 @@ expect "prints by $out" [ -z "$out" ]
 echo "== inside other releases of libibverbs"
 # Programs that are not sanitized cannot load a library that is.
 [[ $sanitized = yes ]] && finish
-# load VERSION: the plugin's words when loaded beside that library.
+# load PRIVATE_MINOR: the plugin's words when loaded beside that library.
 load() {
   local dir=$TEST_TMPDIR/$1
   mkdir -p "$dir"
@@ -75,13 +77,15 @@ load() {
     "$dir/libibverbs.so.1"
   LD_LIBRARY_PATH=$dir python3 -c "import ctypes; ctypes.CDLL('$plugin')" 2>&1
 }
-out=$(load 1.14)
-expect "joins 1.14: $out" [ "$out" = registered ]
-for version in 1.13 1.15 1.16; do
-  out=$(load $version)
-  expect "keeps away from $version" lacks "$out" registered
-  expect "names $version: $out" contains "$out" "offers IBVERBS_$version,"
-  expect "names its own" contains "$out" "built for IBVERBS_1.14"
+for known in 34_14 57_14 59_15 59_16 64_17 65_18; do
+  out=$(load $known)
+  expect "joins $known: $out" [ "$out" = "registered ${known%_*}" ]
+done
+for other in 34_13 34_15 57_15 59_17 65_19 66_18; do
+  out=$(load $other)
+  expect "keeps away from $other" lacks "$out" registered
+  expect "names its numbers: $out" contains "$out" \
+    "IBVERBS_1.${other#*_} and the private interface ${other%_*}, "
 done
 
 echo "== words for people"

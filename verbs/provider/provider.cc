@@ -9,7 +9,7 @@
 #include "verbs/identity/device_kind.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/fresh_copy.h"
-#include "verbs/provider/library_version.h"
+#include "verbs/provider/loaded_library.h"
 #include "verbs/provider/rdma_cm_device.h"
 
 namespace urnic::provider {
@@ -48,9 +48,9 @@ verbs_device_ops device_ops = {
 };
 
 __attribute__((constructor)) void Register() {
-  if (!LibraryIsSupported() || KeepOrBeFreshCopy()) return;
+  if (!FindLibrary() || KeepOrBeFreshCopy()) return;
   device_ops.match_table = Matches();
-  verbs_register_driver_34(&device_ops);
+  RegisterDriver(&device_ops);
   OfferRdmaCmDevice();
 }
 

@@ -6,7 +6,7 @@
 #include "verbs/control/limits.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
-#include "verbs/provider/rdmav34.h"
+#include "verbs/provider/private_interface.h"
 
 namespace urnic::provider {
 

@@ -1,15 +1,21 @@
 #pragma once
 
 // The private interface between libibverbs and its providers, as of rdma-core
-// 36 to 56 (file suffix "-rdmav34"). rdma-core ships no header for it, so it is
-// declared here, as far as this provider uses it, from its binary layout.
+// 36 to 65 (file suffixes "-rdmav34" to "-rdmav65"). rdma-core ships no header
+// for it, so it is declared here, as far as this provider uses it, from its
+// binary layout.
 //
-// What changed within that range is only the size of struct ibv_qp_ex (344,
-// 352, 360 bytes), see kQpExBytesMax. library_version.h keeps other releases
-// away: a wrong layout would corrupt memory without a word.
+// Within that range three things have changed: the operations, which are sorted
+// by name and so move with each new one (kAddedOperations); the size of struct
+// verbs_context (VerbsContextBytes()); and that of struct ibv_qp_ex
+// (kQpExBytesMax). Releases are told apart by their newest public symbols,
+// IBVERBS_1.<minor>; loaded_library.h keeps others away, because a wrong layout
+// would corrupt memory without a word.
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -79,13 +85,13 @@ inline constexpr size_t kQpExBytes43 = 344;
 inline constexpr size_t kQpExBytes44 = 352;  // wr_atomic_write
 inline constexpr size_t kQpExBytes45 = 360;  // wr_flush
 
-// The operations, sorted by name; a null one is answered by libibverbs with
-// EOPNOTSUPP. Those that are not written here are Unused.
+// The operations of the newest release, sorted by name; a null one is answered
+// by libibverbs with EOPNOTSUPP. Those that are not written here are Unused.
 struct verbs_context_ops {
   using Unused = void (*)();
   int (*advise_mr)(ibv_pd*, ibv_advise_mr_advice, uint32_t flags, ibv_sge*,
                    uint32_t num_sge);
-  Unused alloc_dm;
+  Unused alloc_buf, alloc_dm, alloc_dmah;
   ibv_mw* (*alloc_mw)(ibv_pd*, ibv_mw_type);
   ibv_mr* (*alloc_null_mr)(ibv_pd*);
   ibv_pd* (*alloc_parent_domain)(ibv_context*, ibv_parent_domain_init_attr*);
@@ -97,7 +103,7 @@ struct verbs_context_ops {
   int (*close_xrcd)(ibv_xrcd*);
   Unused cq_event;
   ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*);
-  Unused create_counters;
+  Unused create_comp_cntr, create_counters;
   ibv_cq* (*create_cq)(ibv_context*, int cqe, ibv_comp_channel*,
                        int comp_vector);
   ibv_cq_ex* (*create_cq_ex)(ibv_context*, ibv_cq_init_attr_ex*);
@@ -107,13 +113,13 @@ struct verbs_context_ops {
   Unused create_rwq_ind_table;
   ibv_srq* (*create_srq)(ibv_pd*, ibv_srq_init_attr*);
   ibv_srq* (*create_srq_ex)(ibv_context*, ibv_srq_init_attr_ex*);
-  Unused create_wq;
+  Unused create_wq, dealloc_dmah;
   int (*dealloc_mw)(ibv_mw*);
   int (*dealloc_pd)(ibv_pd*);
   int (*dealloc_td)(ibv_td*);
   int (*dereg_mr)(verbs_mr*);
   int (*destroy_ah)(ibv_ah*);
-  Unused destroy_counters;
+  Unused destroy_comp_cntr, destroy_counters;
   int (*destroy_cq)(ibv_cq*);
   Unused destroy_flow, destroy_flow_action;
   int (*destroy_qp)(ibv_qp*);
@@ -121,10 +127,11 @@ struct verbs_context_ops {
   int (*destroy_srq)(ibv_srq*);
   Unused destroy_wq;
   int (*detach_mcast)(ibv_qp*, const ibv_gid*, uint16_t lid);
+  Unused dm_export_dmabuf_fd, free_buf;
   void (*free_context)(ibv_context*);
   Unused free_dm;
   int (*get_srq_num)(ibv_srq*, uint32_t* number);
-  Unused import_dm, import_mr, import_pd;
+  Unused import_dm, import_mr, import_pd, inc_comp_cntr, inc_err_comp_cntr;
   int (*modify_cq)(ibv_cq*, ibv_modify_cq_attr*);
   Unused modify_flow_action_esp;
   int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int mask);
@@ -138,44 +145,98 @@ struct verbs_context_ops {
   int (*post_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
   Unused post_srq_ops;
   int (*post_srq_recv)(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad);
+  Unused qp_attach_comp_cntr, query_comp_cntr_caps;
   int (*query_device_ex)(ibv_context*, const ibv_query_device_ex_input*,
                          ibv_device_attr_ex*, size_t bytes);
   int (*query_ece)(ibv_qp*, ibv_ece*);
   int (*query_port)(ibv_context*, uint8_t port, ibv_port_attr*);
+  Unused query_port_speed;
   int (*query_qp)(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*);
   Unused query_qp_data_in_order;
   int (*query_rt_values)(ibv_context*, ibv_values_ex*);
   int (*query_srq)(ibv_srq*, ibv_srq_attr*);
-  Unused read_counters;
+  Unused read_comp_cntr, read_counters, read_err_comp_cntr;
   Unused reg_dm_mr, reg_dmabuf_mr;
   ibv_mr* (*reg_mr)(ibv_pd*, void* address, size_t bytes, uint64_t iova,
                     int access);
+  Unused reg_mr_ex;
   int (*req_notify_cq)(ibv_cq*, int solicited_only);
   int (*rereg_mr)(verbs_mr*, int flags, ibv_pd*, void* address, size_t bytes,
                   int access);
   int (*resize_cq)(ibv_cq*, int cqe);
+  Unused set_comp_cntr;
   int (*set_ece)(ibv_qp*, ibv_ece*);
+  Unused set_err_comp_cntr;
   Unused unimport_dm, unimport_mr, unimport_pd;
 };
-static_assert(sizeof(verbs_context_ops) == 76 * sizeof(void*));
-static_assert(offsetof(verbs_context_ops, create_cq) == 15 * sizeof(void*));
-static_assert(offsetof(verbs_context_ops, create_cq_ex) == 16 * sizeof(void*));
-static_assert(offsetof(verbs_context_ops, destroy_cq) == 31 * sizeof(void*));
-static_assert(offsetof(verbs_context_ops, free_context) == 39 * sizeof(void*));
-static_assert(offsetof(verbs_context_ops, query_port) == 60 * sizeof(void*));
+inline constexpr size_t kOperations =
+    sizeof(verbs_context_ops) / sizeof(verbs_context_ops::Unused);
 
-extern "C" {
+inline constexpr int kOldestMinor = 14;
+// Which operations later releases have added to those of kOldestMinor.
+struct AddedOperation {
+  int minor;
+  size_t offset;
+};
+inline constexpr AddedOperation kAddedOperations[] = {
+    {15, offsetof(verbs_context_ops, alloc_dmah)},
+    {15, offsetof(verbs_context_ops, dealloc_dmah)},
+    {15, offsetof(verbs_context_ops, reg_mr_ex)},
+    {16, offsetof(verbs_context_ops, dm_export_dmabuf_fd)},
+    {16, offsetof(verbs_context_ops, query_port_speed)},
+    {17, offsetof(verbs_context_ops, alloc_buf)},
+    {17, offsetof(verbs_context_ops, free_buf)},
+    {18, offsetof(verbs_context_ops, create_comp_cntr)},
+    {18, offsetof(verbs_context_ops, destroy_comp_cntr)},
+    {18, offsetof(verbs_context_ops, inc_comp_cntr)},
+    {18, offsetof(verbs_context_ops, inc_err_comp_cntr)},
+    {18, offsetof(verbs_context_ops, qp_attach_comp_cntr)},
+    {18, offsetof(verbs_context_ops, query_comp_cntr_caps)},
+    {18, offsetof(verbs_context_ops, read_comp_cntr)},
+    {18, offsetof(verbs_context_ops, read_err_comp_cntr)},
+    {18, offsetof(verbs_context_ops, set_comp_cntr)},
+    {18, offsetof(verbs_context_ops, set_err_comp_cntr)},
+};
 
-void verbs_register_driver_34(const verbs_device_ops* ops);
+// For each operation of `minor`, in its order, the index in verbs_context_ops;
+// behind the last one, kOperations.
+constexpr std::array<size_t, kOperations> OperationsOf(int minor) {
+  std::array<size_t, kOperations> result;
+  result.fill(kOperations);
+  size_t count = 0;
+  for (size_t i = 0; i < kOperations; ++i) {
+    const bool later = std::any_of(
+        std::begin(kAddedOperations), std::end(kAddedOperations),
+        [&](const AddedOperation& added) {
+          return added.offset == i * sizeof(void*) && added.minor > minor;
+        });
+    if (!later) result[count++] = i;
+  }
+  return result;
+}
 
-// A zeroed structure of `bytes` from malloc, with a verbs_context at `offset`
-// that has been set up. Owns cmd_fd, also when it fails.
-void* _verbs_init_and_alloc_context(ibv_device* device, int cmd_fd,
-                                    size_t bytes, verbs_context* offset,
-                                    uint32_t driver_id);
-// Closes cmd_fd and async_fd; the structure stays the caller's.
-void verbs_uninit_context(verbs_context* context);
-// Copies what is not null.
-void verbs_set_ops(verbs_context* context, const verbs_context_ops* ops);
+// The number of operations of `minor`, and the place of one among them.
+constexpr size_t CountOperations(int minor) {
+  const auto all = OperationsOf(minor);
+  return static_cast<size_t>(std::find(all.begin(), all.end(), kOperations) -
+                             all.begin());
+}
+constexpr size_t PlaceOf(int minor, size_t offset) {
+  const auto all = OperationsOf(minor);
+  return static_cast<size_t>(
+      std::find(all.begin(), all.end(), offset / sizeof(void*)) - all.begin());
+}
+static_assert(CountOperations(14) == 76 && CountOperations(15) == 79 &&
+              CountOperations(16) == 81 && CountOperations(17) == 83 &&
+              CountOperations(18) == 93 && kOperations == 93);
+static_assert(PlaceOf(14, offsetof(verbs_context_ops, create_cq)) == 15 &&
+              PlaceOf(14, offsetof(verbs_context_ops, destroy_cq)) == 31 &&
+              PlaceOf(14, offsetof(verbs_context_ops, free_context)) == 39 &&
+              PlaceOf(14, offsetof(verbs_context_ops, query_port)) == 60);
 
-}  // extern "C"
+// sizeof(verbs_context). Its public part, struct ibv_context, is at its end; in
+// front of that is a size_t with this number. What is new comes at the front.
+constexpr size_t VerbsContextBytes(int minor) {
+  constexpr size_t kBytes[] = {648, 672, 680, 696, 696};
+  return kBytes[minor - kOldestMinor];
+}
