@@ -45,7 +45,7 @@ PYTHON_WITHOUT = re.compile(
     r"/(config-[^/]*|test|tests|unittest|idlelib|lib2to3|ensurepip|tkinter|"
     r"turtle[^/]*|distutils|pydoc[^/]*|sqlite3|curses|dbm|wsgiref|xmlrpc|venv|"
     r"asyncio|email|xml|multiprocessing|html|http|_pydecimal[^/]*|"
-    r"_(codecs|sqlite|curses|decimal|ssl|hashlib|dbm|test|ctypes_test)"
+    r"_(codecs|tkinter|sqlite|curses|decimal|ssl|hashlib|dbm|test|ctypes_test)"
     r"[^/]*\.so|mlx5|efa)(/|$)")
 PYVERBS = "usr/lib/python3/dist-packages/pyverbs"
 
