@@ -338,6 +338,10 @@ class Completer {
       return RxVerdict::kRnrReceived;
     }
     if (s_.config.rnr_retry != 7) --s_.rnr_retries_left;
+    // The packet that it names has arrived, so none was lost before it. A NAK
+    // of the packets behind it may come later than the wait ends, and would
+    // take a retry each time.
+    s_.retries_left = s_.config.retry_count;
     s_.RewindToUna();
     s_.rnr_waiting = true;
     s_.deadline = now + RnrTimer(timer_code);
