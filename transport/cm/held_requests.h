@@ -48,7 +48,7 @@ class HeldRequests {
   void OnListen(const F& hears) {
     for (auto& held : held_) {
       if (held.has_value() && hears(held->req.service_id.value())) {
-        held->due = Time();
+        next_ = held->due = Time();
       }
     }
     for (auto& gone : gone_) {
@@ -66,6 +66,7 @@ class HeldRequests {
     for (auto& held : held_) {
       if (held.has_value()) continue;
       held = Request{req, from, now + kPatience};
+      next_ = std::min(next_, held->due);
       return true;
     }
     return false;
@@ -73,28 +74,32 @@ class HeldRequests {
 
   // The peer has given it up.
   void Drop(const net::PathQuery& from, uint32_t their_comm_id) {
-    if (auto* held = Find(from, their_comm_id); held != nullptr) held->reset();
+    if (auto* held = Find(from, their_comm_id); held != nullptr) {
+      (void)Take(*held);
+    }
   }
 
   // Removes one that is due.
   std::optional<Request> TakeDue(Time now) {
     for (auto& held : held_) {
-      if (held.has_value() && held->due <= now) {
-        return std::exchange(held, std::nullopt);
-      }
+      if (held.has_value() && held->due <= now) return Take(held);
     }
     return std::nullopt;
   }
 
-  Time next() const {
-    Time next = Time::Infinite();
-    for (const auto& held : held_) {
-      if (held.has_value()) next = std::min(next, held->due);
-    }
-    return next;
-  }
+  // Asked after each turn of the engine.
+  Time next() const { return next_; }
 
  private:
+  std::optional<Request> Take(std::optional<Request>& held) {
+    const auto taken = std::exchange(held, std::nullopt);
+    next_ = Time::Infinite();
+    for (const auto& other : held_) {
+      if (other.has_value()) next_ = std::min(next_, other->due);
+    }
+    return taken;
+  }
+
   std::optional<Request>* Find(const net::PathQuery& from,
                                uint32_t their_comm_id) {
     for (auto& held : held_) {
@@ -109,6 +114,7 @@ class HeldRequests {
   std::array<std::optional<Request>, kMost> held_;
   std::array<std::optional<uint64_t>, kMost> gone_;
   uint32_t next_gone_ = 0;
+  Time next_ = Time::Infinite();
 };
 
 }  // namespace urnic::cm
