@@ -238,7 +238,7 @@ absl::Status Identify(std::string_view dev, const Pairs& pairs,
       }
       // Frames of the others would never be read.
       if (Get(pairs, "qpairs", "1") != "1") {
-        return Bad(dev, "qpairs must be 1: a port has one queue pair");
+        return Bad(dev, "qpairs must be 1: a port has one queue");
       }
       spec.identity = absl::StrCat("iface:", spec.name);
       return absl::OkStatus();
