@@ -32,6 +32,7 @@ Engine::Engine(Port* port, const Environment& environment)
       environment_(environment),
       now_(Now()),
       tx_(port, &counters_),
+      custody_(port->pool(), &counters_),
       sink_(new FlowSink(&completions_, &memory_, &counters_, &now_,
                          environment.witness())),
       flows_(&now_, sink_.get()),
@@ -57,6 +58,7 @@ Engine::~Engine() {
   }
   receiver_->FreeReceived();
   tx_.FreeAll();
+  custody_.FreeAll();
   ReleaseLcore();
 }
 

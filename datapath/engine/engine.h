@@ -21,6 +21,7 @@
 #include "datapath/engine/engine_qp.h"
 #include "datapath/engine/environment.h"
 #include "datapath/engine/flow_scheduler.h"
+#include "datapath/engine/frame_custody.h"
 #include "datapath/engine/network.h"
 #include "datapath/engine/pending_set.h"
 #include "datapath/engine/qp_table.h"
@@ -50,9 +51,10 @@ class Engine {
   // else. The network must outlive all work of the engine: see RunBy(). From
   // then on it belongs to the token holder.
   void Serve(Network* network);
-  // The network sends through the queue and counts in the counters. Token
-  // holder.
+  // The network sends through the queue, keeps frames in custody, and counts in
+  // the counters. Token holder.
   TransmitQueue* frames() { return &tx_; }
+  FrameCustody* custody() { return &custody_; }
   EngineCounters* mutable_counters() { return &counters_; }
 
   // --- Data path: any thread, never waits -------------------------------
@@ -187,6 +189,7 @@ class Engine {
   CompletionWriter completions_;
   EngineCounters counters_;
   TransmitQueue tx_;
+  FrameCustody custody_;
   std::unique_ptr<FlowSink> sink_;
   FlowScheduler flows_;
   std::unique_ptr<Transmitter> transmitter_;

@@ -15,7 +15,7 @@ namespace urnic {
 namespace {
 
 enum NumberPurpose : uint64_t { kKeyNumbers, kQpNumbers, kSrqNumbers };
-// net::Host derives 1 and 2 from the same seed.
+// net::Host derives 1, 2 and 5 from the same seed.
 constexpr uint64_t kGroupHash = 3;
 constexpr uint64_t kWayHash = 4;
 
@@ -30,13 +30,14 @@ std::span<mem::MemoryRegion> MapRegions(uint32_t count, void** memory) {
   return {static_cast<mem::MemoryRegion*>(at), count};
 }
 
-net::HostConfig HostConfigOf(const NetworkConfig& config) {
+net::HostConfig HostConfigOf(const NetworkConfig& config, FrameKeeper* keeper) {
   net::HostConfig host;
   host.mac = config.mac;
   host.vlan = config.vlan;
   host.mtu = config.mtu;
   host.addresses = config.addresses;
   host.seed = config.seed;
+  host.keeper = keeper;
   return host;
 }
 
@@ -85,7 +86,7 @@ absl::Status ToStatus(net::PathStatus status) {
 }
 
 Network::Network(const NetworkConfig& config, TransmitQueue* tx,
-                 EngineCounters* counters)
+                 FrameKeeper* keeper, EngineCounters* counters)
     : tx_(tx),
       counters_(counters),
       on_path_mtu_(config.on_path_mtu),
@@ -98,7 +99,7 @@ Network::Network(const NetworkConfig& config, TransmitQueue* tx,
       srqs_(config.limits.max_srqs, LessorOf(config, own_numbers_),
             NumberSpace::kSrqn, config.number_key.For(kSrqNumbers)),
       groups_(HashKey(config.seed, kGroupHash, 0)),
-      host_(HostConfigOf(config)),
+      host_(HostConfigOf(config, keeper)),
       gsi_(&host_, tx, counters, config.pkeys,
            HashKey(config.seed, kWayHash, 0)),
       null_sink_(new uint8_t[mem::MrTable::kNullPageBytes]) {
@@ -138,7 +139,7 @@ RecvRing* Network::FindXrcRing(const EngineQp& qp,
 }
 
 RxVerdict Network::OnFrame(const wire::FrameView& view, RxVerdict shape,
-                           std::span<const uint8_t> frame, Time now) {
+                           const ReceivedFrame& frame, Time now) {
   const RxVerdict verdict = host_.OnFrame(view, shape, frame, now, *tx_);
   DeliverAnswers(now);
   net::PathMtuCache::Change change;
@@ -283,6 +284,7 @@ void Network::DeliverAnswers(Time now) {
     reinterpret_cast<net::PathWaiter*>(answer.user)
         ->OnPath(answer.status, answer.path);
   }
+  counters_->packets_incomplete += host_.TakeIncomplete();
   UpdateDeadline();
 }
 

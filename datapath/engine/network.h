@@ -27,6 +27,7 @@
 #include "datapath/engine/shared_receive_queue.h"
 #include "datapath/engine/transmit_queue.h"
 #include "ras/metrics/counters.h"
+#include "transport/base/frame_keeper.h"
 #include "transport/base/lessor.h"
 #include "transport/base/permutation.h"
 #include "transport/mem/mr_table.h"
@@ -69,8 +70,8 @@ absl::Status ToStatus(net::PathStatus status);
 
 class Network {
  public:
-  // Both outlive the network. It counts in `counters`.
-  Network(const NetworkConfig& config, TransmitQueue* tx,
+  // All outlive the network. It counts in `counters`.
+  Network(const NetworkConfig& config, TransmitQueue* tx, FrameKeeper* keeper,
           EngineCounters* counters);
   // REQUIRES: no queue pair is left.
   ~Network();
@@ -98,7 +99,7 @@ class Network {
   const net::Host& host() const { return host_; }
   // Handles a frame that belongs to no queue pair: see net::Host::OnFrame().
   RxVerdict OnFrame(const wire::FrameView& view, RxVerdict shape,
-                    std::span<const uint8_t> frame, Time now);
+                    const ReceivedFrame& frame, Time now);
 
   // Sets our addresses. A path from a removed address does not change, and
   // works again when the address is back. Meanwhile packets along it are lost
@@ -168,7 +169,7 @@ class Network {
   void OnTimer(Time now);
 
  private:
-  // Passes answers to their waiters.
+  // Passes answers to their waiters, and counts what the host has given up.
   void DeliverAnswers(Time now);
 
   // All paths that wait for the answer of the same next hop.

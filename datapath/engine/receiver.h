@@ -61,7 +61,8 @@ class Receiver {
     return worked || count != 0;
   }
 
-  // Frees processed frames. Called when nobody waits for us, and at the end.
+  // Frees processed frames, except those in custody (FrameCustody). Called when
+  // nobody waits for us, and at the end.
   void FreeReceived() {
     if (count_ == 0) return;
     tx_->Recycle(frames_, count_);
@@ -89,9 +90,7 @@ class Receiver {
     steering_.Prefetch({frames, count});
     SteeredPacket steered;  // making one takes time
     for (uint32_t i = 0; i < count; ++i) {
-      const RxVerdict verdict = steering_.Steer(
-          {rte_pktmbuf_mtod(frames[i], const uint8_t*), frames[i]->data_len},
-          now, steered);
+      const RxVerdict verdict = steering_.Steer(frames[i], now, steered);
       if (__builtin_expect(verdict != RxVerdict::kAccept, 0)) {
         ++counters_->verdicts[static_cast<size_t>(verdict)];
         if (verdict == RxVerdict::kMulticast) DeliverToGroup(steered, now);

@@ -63,9 +63,12 @@ class Steering {
   }
 
   // kAccept: a packet of `out.qp`. The caller counts any other verdict, and
-  // need do nothing more unless it is kMulticast.
-  RxVerdict Steer(std::span<const uint8_t> frame, Time now,
-                  SteeredPacket& out) {
+  // need do nothing more unless it is kMulticast. A call would cost 14
+  // instructions per frame.
+  [[gnu::always_inline]] inline RxVerdict Steer(rte_mbuf* mbuf, Time now,
+                                                SteeredPacket& out) {
+    const std::span<const uint8_t> frame(rte_pktmbuf_mtod(mbuf, const uint8_t*),
+                                         mbuf->data_len);
     out.packet.xrc_ring = nullptr;
     if (frame.size() >= kShortest) {
       const auto& bth = *reinterpret_cast<const wire::Bth*>(
@@ -82,7 +85,7 @@ class Steering {
     // The verdict names the wire, usually RoCE. Another wire with flows gets a
     // branch here. All other wires go to the host.
     if (__builtin_expect(shape != RxVerdict::kAccept, 0)) {
-      return network_->OnFrame(view, shape, frame, now);
+      return network_->OnFrame(view, shape, {frame, mbuf}, now);
     }
     if (__builtin_expect(!network_->host().IsOurVlan(view), 0)) {
       return RxVerdict::kForeignVlan;

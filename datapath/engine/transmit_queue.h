@@ -38,6 +38,7 @@ class TransmitQueue final : public net::FrameSink {
   }
   // Frees received frames. Those of our own pool fill the stock first, which
   // spares them, and the frames that will be sent, the way through the pool.
+  // Of a frame in custody this gives back one reference only.
   // Overwrites `frames`. REQUIRES: each in one segment.
   void Recycle(rte_mbuf** frames, uint32_t count);
   // The frame that the i-th TakeEmpty() from now will return. REQUIRES: i <

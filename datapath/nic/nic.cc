@@ -54,7 +54,7 @@ Nic::Nic(std::unique_ptr<Port> port, const NicConfig& config)
     : port_(std::move(port)),
       engine_(std::make_unique<Engine>(port_.get())),
       network_(std::make_unique<Network>(NetworkConfigOf(config, *port_),
-                                         engine_->frames(),
+                                         engine_->frames(), engine_->custody(),
                                          engine_->mutable_counters())) {
   engine_->Serve(network_.get());
 }

@@ -4,10 +4,10 @@
 // PACKET_FANOUT), even if there is only one. The group's number is derived from
 // the process id and the interface's index, and is unique per network
 // namespace. Two programs on two interfaces may get the same number; then the
-// second one fails. The group also makes the kernel reassemble IPv4 fragments.
-// RoCE does not use fragments: an RNIC drops and counts them
-// (RxVerdict::kIpFragment), and with the group it would see none. A port has
-// one queue, so it needs no group.
+// second one fails. The group also makes the kernel reassemble IPv4 fragments,
+// into packets longer than the MTU. An RNIC reassembles pings itself and drops
+// all other fragments (RxVerdict::kIpFragment). A port has one queue, so it
+// needs no group.
 
 namespace urnic {
 

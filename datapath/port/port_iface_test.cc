@@ -90,8 +90,8 @@ TEST_F(IfaceTest, TwoPortsWhoseDriversWouldNameOneGroupBothStart) {
   EXPECT_TRUE(Ip("link del fa"));
 }
 
-// An RNIC refuses and counts fragments; it could not, did the kernel put them
-// together.
+// An RNIC puts fragments together itself, or counts and drops them. If the
+// kernel did it first, the packets would be longer than the MTU.
 TEST_F(IfaceTest, FragmentsArriveAsTheyWereSent) {
   const auto a = Create("iface:va");
   const auto b = Create("iface:vb");

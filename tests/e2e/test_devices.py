@@ -200,17 +200,18 @@ def no_room_for_files(context):
                 context.check("PORT_ACTIVE" in result.out, result)
 
 
-def ping(context, address, option):
-    """The kernel of one host pings the RNIC of the other."""
+def ping(context, address, option, mtu=9000):
+    """The kernel of one host pings the RNIC of the other; with long pings, in
+    fragments both ways."""
     context.need("ping", "ibv_rc_pingpong")
-    with bed.VethBed(context.tools) as place:
+    with bed.VethBed(context.tools, mtu) as place:
         place.add_host_address(0, "10.1.0.101/24")
         place.add_host_address(0, "fd01::101/64")
         port = place.next_port()
         server = place.spawn(1, ["ibv_rc_pingpong", "-g", "3", "-p",
                                  str(port)])
         bed.await_true(lambda: server.listens(port), 10, "listening")
-        for size in ("56", "1400", "8000"):
+        for size in ("56", "1400", "4000", "8000", "60000"):
             result = place.run(0, ["ping", option, "-c", "3", "-i", "0.2",
                                    "-W", "2", "-s", size, address],
                                rnic=False)
@@ -223,6 +224,47 @@ suite.add("veth9000/ping-icmpv4", lambda context: ping(context, "10.1.0.2",
                                                        "-4"))
 suite.add("veth9000/ping-icmpv6", lambda context: ping(context, "fd01::2",
                                                        "-6"))
+suite.add("veth1500/ping-icmpv4", lambda context: ping(context, "10.1.0.2",
+                                                       "-4", 1500))
+suite.add("veth1500/ping-icmpv6", lambda context: ping(context, "fd01::2",
+                                                       "-6", 1500))
+
+# First fragments of pings, from argv[2] sources, whose rest never comes.
+FLOOD = """
+import socket, struct, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+to = socket.inet_aton(sys.argv[1])
+for n in range(20 * int(sys.argv[2])):
+    head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 0, n + 1, 0x2000, 64, 1, 0,
+                       bytes([10, 1, 1, n % int(sys.argv[2])]), to)
+    s.sendto(head + bytes(1000), (sys.argv[1], 0))
+"""
+
+
+@suite.test("veth1500/a-flood-of-fragments-disturbs-nobody")
+def flood_of_fragments(context):
+    """What is kept of them is bounded and counted; pings in fragments and
+    RDMA go on."""
+    context.need("ping", "ibv_rc_pingpong", "python3")
+    with bed.VethBed(context.tools, 1500) as place:
+        place.add_host_address(0, "10.1.0.101/24")
+        port = place.next_port()
+        argv = ["ibv_rc_pingpong", "-g", "3", "-p", str(port)]
+        server = place.spawn(1, argv,
+                             env={"URNIC_STATS": place.stats_path(1)})
+        bed.await_true(lambda: server.listens(port), 10, "listening")
+        ping_it = ["ping", "-c", "1", "-W", "2", "-s", "4000", "10.1.0.2"]
+        context.check_ok(place.run(0, ping_it, rnic=False))
+        for sources in (1, 200):
+            context.check_ok(place.run(
+                0, ["python3", "-c", FLOOD, "10.1.0.2", str(sources)],
+                rnic=False))
+            context.check_ok(place.run(0, ping_it, rnic=False))
+        context.check_ok(place.run(0, [*argv, place.sides[1].host_address]))
+        context.check_ok(server.wait(20))
+        engine = place.read_stats(1)[0]["engine"]
+        # Of 4000, 64 remain; the interface's ring may have lost many.
+        context.check(engine["packets_incomplete"] >= 500, engine)
 
 
 @suite.test("vhost/ctrl-c-ends-a-running-program")

@@ -66,13 +66,17 @@ PROTOCOLS = (
         ("RFC 2474", "differentiated services"),
         ("RFC 3021", "networks of two addresses"),
         ("RFC 4291", "IPv6 addresses"),
+        ("RFC 5722", "fragments that overlap"),
         ("RFC 6724", "choice of a source address"),
         ("RFC 6864", "the identification of IPv4"),
+        ("RFC 6946", "fragments that are whole"),
+        ("RFC 7739", "identifications of fragments"),
         ("RFC 8200", "IPv6"))),
     ("ARP and neighbour discovery", (
         ("RFC 826", "ARP"),
         ("RFC 4861", "neighbour discovery for IPv6"),
-        ("RFC 5227", "conflicts of IPv4 addresses"))),
+        ("RFC 5227", "conflicts of IPv4 addresses"),
+        ("RFC 6980", "neighbour discovery in fragments"))),
     ("ICMP and path MTU", (
         ("RFC 792", "ICMP"),
         ("RFC 1191", "path MTU of IPv4"),

@@ -11,7 +11,8 @@ import sys
 CORES = ("transport/cc/", "transport/rc/", "transport/uc/", "transport/ud/",
          "transport/work/", "transport/net/", "transport/cm/", "tests/sim/",
          "tests/support/cm_sink", "tests/support/endpoint",
-         "tests/support/host_wire", "tests/support/unacked_end",
+         "tests/support/fragments", "tests/support/host_wire",
+         "tests/support/unacked_end",
          "tests/support/fake_")
 # What is inlined, by what is broken: it, and all that includes it.
 INLINED = {

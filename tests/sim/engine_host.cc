@@ -61,7 +61,7 @@ EngineHost::EngineHost(World& world, const EngineHostConfig& config,
                    Witness(config.observer)),
       engine_(&port_, environment_),
       network_(NetworkConfigOf(config, gid_, environment_), engine_.frames(),
-               engine_.mutable_counters()) {
+               engine_.custody(), engine_.mutable_counters()) {
   engine_.Serve(&network_);
   auto runner = std::make_unique<VirtualRunner>(
       world, engine_, port_, random_.Next(), config.program_polls,

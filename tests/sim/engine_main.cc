@@ -26,6 +26,7 @@ bool RunSeed(Buffers& buffers, uint64_t seed, EngineStats& total) {
     total.lost += stats.lost;
     total.blocked += stats.blocked;
     total.events += stats.events;
+    total.pings += stats.pings;
   } catch (const Violation& violation) {
     std::printf("engine seed %" PRIu64 ": %s\n", seed, violation.what.c_str());
     return false;
@@ -46,11 +47,14 @@ int Main(int argc, char** argv) {
   }
   std::printf("%" PRIu64 " connections, %" PRIu64 " messages, %" PRIu64
               " datagrams, %" PRIu64 " failed, %" PRIu64 " moves, %" PRIu64
-              " lost frames, %" PRIu64 " times blocked, %" PRIu64 " events\n",
+              " lost frames, %" PRIu64 " times blocked, %" PRIu64
+              " pings, %" PRIu64 " events\n",
               total.lives, total.messages, total.datagrams, total.failures,
-              total.moves, total.lost, total.blocked, total.events);
+              total.moves, total.lost, total.blocked, total.pings,
+              total.events);
   std::fflush(stdout);
   // What is left of a run that has failed cannot be destroyed.
+  good = good && total.pings != 0;
   _exit(good != seeds.expect_violation ? 0 : 1);
 }
 

@@ -63,6 +63,13 @@ EngineRun::EngineRun(Buffers& buffers, uint64_t seed)
   std::vector<EngineHost*> all;
   for (const auto& place : places_) all.push_back(place->host.get());
   mail_ = std::make_unique<Mail>(world_, all, ordered_, random_.Next());
+  stranger_ = std::make_unique<Link>(
+      world_, random_.Next(), link_,
+      [this](Frame frame) { AtSwitch(std::move(frame)); });
+  pings_ = std::make_unique<Pings>(ipv6_, random_.Next(), [this](Frame frame) {
+    AppendFcs(frame);
+    stranger_->Send(std::move(frame));
+  });
 }
 
 EngineRun::~EngineRun() = default;
@@ -162,6 +169,7 @@ void EngineRun::MakeTalk(uint32_t number) {
 EngineStats EngineRun::Run() {
   for (const auto& talk : talks_) talk->Start();
   mail_->Start();
+  PlanPing();
   if (moves_) PlanMove();
   const auto over = [&] {
     return mail_->over() &&
@@ -184,6 +192,7 @@ EngineStats EngineRun::Run() {
     stats_.failures += talk->stats().failures;
   }
   stats_.datagrams = mail_->received();
+  stats_.pings = pings_->answered();
   talks_.clear();
   mail_.reset();
   for (const auto& place : places_) {
@@ -231,6 +240,7 @@ void EngineRun::AtSwitch(Frame frame) {
   if (!TakeFcs(frame)) return;
   const wire::MacAddress to = MacAt(frame, kDst);
   const wire::MacAddress from = MacAt(frame, kSrc);
+  if (to == Pings::kMac) return pings_->OnFrame(frame);
   for (const auto& place : places_) {
     if (place->seen == to || (to.is_group() && !(place->seen == from))) {
       place->downlink->Send(frame);
@@ -244,6 +254,12 @@ void EngineRun::ToHost(Place& place, Frame frame) {
     if (IsArp(frame)) Replace(frame, kArpTarget, place.seen, place.own);
   }
   place.host->port().OnFrame(std::move(frame));
+}
+
+void EngineRun::PlanPing() {
+  const Place& place = *places_[random_.Below(places_.size())];
+  pings_->Ping(place.seen, place.host->gid());
+  world_.After(Micros(100 + random_.Below(20000)), [this] { PlanPing(); });
 }
 
 void EngineRun::PlanMove() {

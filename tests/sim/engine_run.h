@@ -2,9 +2,9 @@
 
 // A run: two to sixteen hosts with real engines (engine_host.h) at a switch,
 // behind faulty wires and rings with limits, and programs on them that talk
-// (talk.h) and send datagrams (mail.h). In runs with IPv4 hosts may move to
-// another MAC meanwhile, with or without a word. Everything follows from the
-// seed.
+// (talk.h) and send datagrams (mail.h); a stranger pings them (pings.h). In
+// runs with IPv4 hosts may move to another MAC meanwhile, with or without a
+// word. Everything follows from the seed.
 
 #include <cstdint>
 #include <memory>
@@ -15,6 +15,7 @@
 #include "tests/sim/engine_host.h"
 #include "tests/sim/link.h"
 #include "tests/sim/mail.h"
+#include "tests/sim/pings.h"
 #include "tests/sim/talk.h"
 #include "tests/sim/world.h"
 
@@ -29,6 +30,7 @@ struct EngineStats {
   uint64_t lost = 0;     // frames, on wires and in rings
   uint64_t blocked = 0;  // times that a ring was full
   uint64_t events = 0;
+  uint64_t pings = 0;  // in fragments, answered
 };
 
 // After a Violation a run is not to be destroyed: it may have been thrown out
@@ -51,6 +53,7 @@ class EngineRun {
   void FromHost(Place& place, Frame frame);
   void AtSwitch(Frame frame);
   void ToHost(Place& place, Frame frame);
+  void PlanPing();
   void Move();
   void PlanMove();
 
@@ -66,6 +69,8 @@ class EngineRun {
   std::vector<std::unique_ptr<Place>> places_;
   std::vector<std::unique_ptr<Talk>> talks_;
   std::unique_ptr<Mail> mail_;
+  std::unique_ptr<Link> stranger_;
+  std::unique_ptr<Pings> pings_;
   EngineStats stats_;
 };
 

@@ -3,7 +3,8 @@
 // Host cores (transport/net) at a switch: some hosts that know each other and
 // send along the paths that they find, hosts that move to another MAC, with or
 // without a word, and that are unplugged for a while; liars who claim others'
-// addresses, and crowds of strangers. Everything follows from the seed.
+// addresses, and crowds of strangers; pings in fragments, and fragments that
+// make no packet. Everything follows from the seed.
 //
 // The oracle:
 // - What a path is through stays one neighbour's, whatever the crowd.
@@ -12,6 +13,9 @@
 //   silence if not (no loss, no liars).
 // - Each question has one answer, at its deadline at the latest; who is there
 //   is found.
+// - The answer to a ping has its bytes. Who is there answers, on a wire that
+//   loses nothing, unless fragments flood it. What is kept of fragments is
+//   bounded, and nothing after their time.
 // - When the trouble is over, every path leads to where its neighbour is, and
 //   what is sent along it arrives.
 
@@ -25,6 +29,7 @@
 
 #include "tests/sim/link.h"
 #include "tests/sim/world.h"
+#include "tests/support/fragments.h"
 #include "tests/support/host_wire.h"
 #include "transport/net/host.h"
 
@@ -36,6 +41,7 @@ struct NetStats {
   uint64_t moves = 0;
   uint64_t lies = 0;
   uint64_t found = 0;
+  uint64_t answers = 0;  // to pings in fragments
 };
 
 class NetRun {
@@ -98,6 +104,11 @@ class NetRun {
     Time at;
     Time deadline;
   };
+  struct Ping {
+    uint8_t peer = 0;
+    std::vector<uint8_t> answer;  // that is to come
+    Time at;
+  };
   struct Node final : net::FrameSink {
     std::span<uint8_t> Frame() override { return room; }
     void Send(size_t bytes, bool) override {
@@ -114,6 +125,10 @@ class NetRun {
     std::unique_ptr<Link> uplink;
     std::map<uint32_t, Flow> flows;
     std::map<net::QuestionId, Asked> asked;
+    std::map<uint16_t, Ping> pings;  // without an answer, by sequence number
+    testing::Answers answers;        // fragments of them
+    std::unique_ptr<testing::HostFrames> frames;  // that the host keeps
+    Time flooded;
     Time timer = Time::Infinite();  // of the event that will be
     uint8_t room[2048];
   };
@@ -153,6 +168,10 @@ class NetRun {
                         {GidOf(node.number, true), 64}};
     config.max_neighbors = 24;
     config.seed = random_.Next();
+    node.pings.clear();
+    node.host.reset();
+    node.frames = std::make_unique<testing::HostFrames>();
+    config.keeper = node.frames.get();
     node.host = std::make_unique<net::Host>(config);
   }
 
@@ -174,7 +193,14 @@ class NetRun {
       if (node.host->IsLocal(view.dst)) Arrived(view);
       return;
     }
-    (void)node.host->OnFrame(view, shape, frame, now(), node);
+    if (node.host->IsLocal(view.dst)) HearAnswer(node, frame);
+    (void)node.frames->Give(frame, [&](const ReceivedFrame& received) {
+      wire::FrameView its;
+      (void)wire::ParseFrame(received.bytes.data(), received.bytes.size(), its);
+      return node.host->OnFrame(its, shape, received, now(), node);
+    });
+    Require(node.frames->kept() <= net::Reassembly::kMaxFrames,
+            "too many frames are kept");
     After(node);
   }
   // What must follow every call of a host.
@@ -248,6 +274,79 @@ class NetRun {
     return node.plugged && node.changed < since;
   }
 
+  // --- Pings -----------------------------------------------------------------
+
+  // In fragments, which go as the wire likes.
+  void SendPing(Node& node) {
+    const Node& peer = Pick();
+    if (&peer == &node) return;
+    const bool ipv6 = random_.OneIn(2);
+    const auto sequence = static_cast<uint16_t>(++last_ping_);
+    std::vector<uint8_t> data(1 + random_.Below(6000));
+    for (uint8_t& byte : data) byte = random_.Byte();
+    const wire::Gid from = GidOf(node.number, ipv6);
+    const wire::Gid to = GidOf(peer.number, ipv6);
+    node.pings[sequence] = {
+        peer.number, testing::EchoMessage(to, from, sequence, data, true),
+        now()};
+    const auto bytes = static_cast<uint32_t>(8 * (20 + random_.Below(160)));
+    for (auto& frame : testing::FragmentFrames(
+             {.from = testing::SelfOf(node.mac, from, Tag()),
+            .to = testing::SelfOf(peer.mac, to),
+            .identification = sequence},
+             testing::EchoMessage(from, to, sequence, data), bytes)) {
+      if (node.plugged) node.uplink->Send(std::move(frame));
+    }
+    world_.After(Millis(20), [this, &node, sequence, sent = now()] {
+      const auto at = node.pings.find(sequence);
+      if (at == node.pings.end()) return;
+      const Node& peer = NodeOf(at->second.peer);
+      const bool quiet = peer.flooded < sent - Millis(1);
+      Require(
+          faulty_ || !quiet || !IsSteady(peer, sent) || !IsSteady(node, sent),
+          "a ping was not answered");
+      node.pings.erase(at);
+    });
+  }
+  void HearAnswer(Node& node, const std::vector<uint8_t>& frame) {
+    const auto message = node.answers.Add(frame);
+    if (!message.has_value() || message->size() < 8) return;
+    const auto sequence =
+        static_cast<uint16_t>((*message)[6] << 8 | (*message)[7]);
+    const auto at = node.pings.find(sequence);
+    const uint8_t type = (*message)[0];
+    // Fragments of different answers may meet under one identification.
+    if (type == wire::kIcmpEchoReply &&
+        wire::ChecksumReference(*message) != 0) {
+      return;
+    }
+    if (at == node.pings.end() ||
+        (type != wire::kIcmpEchoReply && type != wire::kIcmpv6EchoReply)) {
+      return;
+    }
+    Require(*message == at->second.answer, "the answer to another ping");
+    ++stats_.answers;
+    node.pings.erase(at);
+  }
+  // Fragments that make no packet, from strangers.
+  void Flood(Node& node) {
+    node.flooded = now();
+    const bool ipv6 = random_.OneIn(2);
+    for (int i = 0; i < 300; ++i) {
+      wire::Gid stranger = GidOf(random_.Byte(), ipv6);
+      stranger.bytes[14] = 1 + random_.Byte() % 3;
+      if (!ipv6) stranger.bytes[13] = 0;
+      const std::vector<uint8_t> data(8 * (1 + random_.Below(20)));
+      Offer(node,
+            testing::FragmentFrame(
+                {.from = testing::SelfOf({{2, 9, 9, 9, 9, 9}}, stranger, Tag()),
+                 .to = testing::SelfOf(node.mac, GidOf(node.number, ipv6)),
+                 .identification = static_cast<uint32_t>(random_.Below(50))},
+                static_cast<uint32_t>(8 * random_.Below(30)), random_.OneIn(20),
+                data));
+    }
+  }
+
   // --- Questions -------------------------------------------------------------
 
   void Ask(Node& node) {
@@ -297,7 +396,7 @@ class NetRun {
   void MakeTrouble() {
     if (now() >= trouble_ends_) return;
     Node& node = Pick();
-    switch (random_.Below(12)) {
+    switch (random_.Below(16)) {
       case 0:
         Move(node);
         break;
@@ -314,6 +413,14 @@ class NetRun {
       case 5:
       case 6:
         if (liars_) Lie(node);
+        break;
+      case 7:
+      case 8:
+      case 9:
+        SendPing(node);
+        break;
+      case 10:
+        if (liars_) Flood(node);
         break;
       default:
         Ask(node);
@@ -397,7 +504,7 @@ class NetRun {
       node->plugged = true;
     }
   }
-  void CheckEnd(const Node& node) {
+  void CheckEnd(Node& node) {
     Require(node.asked.empty(), "a question without an answer");
     for (const auto& [id, flow] : node.flows) {
       const Node& peer = NodeOf(flow.peer);
@@ -406,6 +513,8 @@ class NetRun {
       Require(flow.answered > now() - Millis(100),
               "what is sent does not arrive in the end");
     }
+    node.host->OnTimer(now() + net::Reassembly::kLifetime, node);
+    Require(node.frames->kept() == 0, "fragments are kept forever");
   }
 
   World world_;
@@ -418,6 +527,7 @@ class NetRun {
   std::vector<std::unique_ptr<Node>> nodes_;
   Time trouble_ends_;
   uint32_t next_flow_ = 1;
+  uint32_t last_ping_ = 0;
   NetStats stats_;
 };
 

@@ -308,6 +308,27 @@ def mutants():
     )
 
     mutant(
+        name = "mutant_net_forgets_the_last_fragment_test",
+        core = "net",
+        new = "",
+        old = "if (i == before) message_.push_back(last.data);",
+    )
+
+    mutant(
+        name = "mutant_net_keeps_fragments_test",
+        core = "net",
+        new = "",
+        old = "ReleaseFrames(*whole_);",
+    )
+
+    mutant(
+        name = "mutant_engine_never_frees_kept_frames_test",
+        core = "engine",
+        new = "",
+        old = "rte_pktmbuf_free(frames_[number]);",
+    )
+
+    mutant(
         name = "mutant_engine_forgets_who_is_ready_test",
         core = "engine",
         new = "",

@@ -37,6 +37,7 @@ _NET = [
     "//transport/net:neighbor_cache.cc",
     "//transport/net:path_mtu.cc",
     "//transport/net:questions.cc",
+    "//transport/net:reassembly.cc",
     "//transport/net:route_table.cc",
 ]
 
@@ -59,6 +60,7 @@ _CM = [
 _ENGINE = [
     "//datapath/engine:engine.cc",
     "//datapath/engine:engine_qp.cc",
+    "//datapath/engine:frame_custody.cc",
     "//datapath/engine:gsi.cc",
     "//datapath/engine:network.cc",
     "//datapath/engine:qp_table.cc",

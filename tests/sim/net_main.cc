@@ -19,6 +19,7 @@ bool RunSeed(uint64_t seed, NetStats& total) {
     total.moves += stats.moves;
     total.lies += stats.lies;
     total.found += stats.found;
+    total.answers += stats.answers;
     return true;
   } catch (const Violation& violation) {
     std::printf("net seed %" PRIu64 ": %s\n", seed, violation.what.c_str());
@@ -38,13 +39,13 @@ int Main(int argc, char** argv) {
     if (seeds.expect_violation && failures != 0) return 0;
   }
   std::printf("%" PRIu64 " paths, %" PRIu64 " packets, %" PRIu64
-              " lost frames, %" PRIu64 " moves, %" PRIu64
-              " lies, %d failures\n",
+              " lost frames, %" PRIu64 " moves, %" PRIu64 " lies, %" PRIu64
+              " pings, %d failures\n",
               total.found, total.delivered, total.lost, total.moves, total.lies,
-              failures);
+              total.answers, failures);
   // A simulator in which nobody finds anybody would find nothing wrong.
   const bool worked = total.found != 0 && total.delivered > total.lost &&
-                      total.moves != 0 && total.lies != 0;
+                      total.moves != 0 && total.lies != 0 && total.answers != 0;
   return failures == 0 && worked && !seeds.expect_violation ? 0 : 1;
 }
 

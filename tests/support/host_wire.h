@@ -23,7 +23,7 @@ class HostSink final : public net::FrameSink {
  public:
   std::span<uint8_t> Frame() override {
     if (full) return {};
-    room_.assign(2048, 0xee);
+    room_.assign(4224, 0xee);  // an MTU of 4200
     return room_;
   }
   void Send(size_t bytes, bool loopback) override {

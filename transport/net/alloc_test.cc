@@ -52,7 +52,7 @@ class AllocTest : public ::testing::Test {
       wire::FrameView view;
       const RxVerdict shape =
           wire::ParseFrame(frame.data(), frame.size(), view);
-      EXPECT_EQ(host_.OnFrame(view, shape, frame, now_, sink_),
+      EXPECT_EQ(host_.OnFrame(view, shape, {frame}, now_, sink_),
                 RxVerdict::kArp);
       now_ = now_ + Duration::Milliseconds(1);
     }

@@ -21,7 +21,8 @@ Host::Host(const HostConfig& config)
                    .vlan = config.vlan,
                    .max_groups = config.max_groups,
                    .seed = HashKey(config.seed, 2, 0)},
-                  &addresses_) {
+                  &addresses_),
+      reassembly_(config.keeper) {
   URNIC_CHECK(config.vlan < 4095);
   SetAddresses(std::move(config_.addresses));
 }
@@ -29,11 +30,13 @@ Host::Host(const HostConfig& config)
 // --- Received frames ---------------------------------------------------------
 
 RxVerdict Host::OnFrame(const wire::FrameView& view, RxVerdict shape,
-                        std::span<const uint8_t> frame, Time now,
-                        FrameSink& sink) {
+                        const ReceivedFrame& frame, Time now, FrameSink& sink) {
   if (!IsOurVlan(view)) return RxVerdict::kForeignVlan;
+  if (shape == RxVerdict::kIpFragment) {
+    return OnFragment(view, frame, now, sink);
+  }
   if (shape != RxVerdict::kArp && shape != RxVerdict::kIcmp) {
-    return membership_.OnFrame(frame, shape, now);
+    return membership_.OnFrame(frame.bytes, shape, now);
   }
   wire::NeighborInfo info;
   const RxVerdict verdict = shape == RxVerdict::kArp
@@ -57,13 +60,12 @@ RxVerdict Host::OnMessage(const wire::FrameView& view,
                .may_override = info.may_override},
               now, sink);
       break;
-    case wire::NeighborKind::kEchoRequest:
+    case wire::NeighborKind::kEchoRequest: {
       if (!IsLocal(view.dst)) return RxVerdict::kNotForUs;
-      if (const auto frame = sink.Frame(); !frame.empty()) {
-        const size_t bytes = wire::EmitEchoReply(Self(view.dst), view, frame);
-        if (bytes != 0) sink.Send(bytes, /*loopback=*/false);
-      }
+      const std::span<const uint8_t> message = view.payload_span();
+      AnswerEcho(view, {&message, 1}, now, sink);
       break;
+    }
     case wire::NeighborKind::kOther:
       OnTooBig(view, now);
       break;
@@ -87,6 +89,38 @@ RxVerdict Host::OnSolicit(const wire::FrameView& view,
               /*loopback=*/false);
   }
   return verdict;
+}
+
+RxVerdict Host::OnFragment(const wire::FrameView& view,
+                           const ReceivedFrame& frame, Time now,
+                           FrameSink& sink) {
+  if (!IsLocal(view.dst)) return RxVerdict::kNotForUs;
+  wire::Fragment fragment;
+  RxVerdict verdict = wire::ParseFragment(view, fragment);
+  if (verdict != RxVerdict::kAccept) return verdict;
+  verdict = reassembly_.OnFragment(fragment, frame, now);
+  if (verdict != RxVerdict::kAccept) return verdict;
+  bool echo_request = false;
+  verdict = wire::ParseReassembled(view, reassembly_.message(), echo_request);
+  if (echo_request) AnswerEcho(view, reassembly_.message(), now, sink);
+  reassembly_.Finish();
+  return verdict;
+}
+
+void Host::AnswerEcho(const wire::FrameView& request,
+                      wire::MessagePieces message, Time now, FrameSink& sink) {
+  constexpr uint64_t kIdentifications = 5;  // Network derives 3 and 4
+  wire::EchoReply reply(Self(request.dst), request, message,
+                        path_mtus_.Find(request.src, config_.mtu, now),
+                        //= RFC 7739 5: identifications cannot be foreseen
+                        static_cast<uint32_t>(HashKey(
+                            config_.seed, kIdentifications, ++answered_)));
+  while (!reply.done()) {
+    const std::span<uint8_t> frame = sink.Frame();
+    const size_t bytes = frame.empty() ? 0 : reply.WriteNext(frame);
+    if (bytes == 0) return;
+    sink.Send(bytes, /*loopback=*/false);
+  }
 }
 
 void Host::OnDatagram(const wire::FrameView& view, Time now, FrameSink& sink) {
@@ -336,11 +370,12 @@ void Host::OnTimer(Time now, FrameSink& sink) {
   }
   neighbors_.OnTimer(now, sink);
   membership_.OnTimer(now, sink);
+  reassembly_.OnTimer(now);
 }
 
 Time Host::NextDeadline() const {
   return std::min({neighbors_.NextDeadline(), questions_.next_deadline(),
-                   membership_.NextDeadline()});
+                   membership_.NextDeadline(), reassembly_.NextDeadline()});
 }
 
 }  // namespace urnic::net

@@ -2,9 +2,9 @@
 
 // What a host must do besides RDMA, for one network. It has addresses and
 // routes, finds its neighbours and lets them find it, reports its multicast
-// groups, answers pings, and learns of smaller path MTUs. Sans-IO (docs/design/
-// 0001-sans-io.md): received frames and the time go in, frames to send go into
-// a FrameSink, and the caller takes answers.
+// groups, answers pings of any length, and learns of smaller path MTUs. Sans-IO
+// (docs/design/ 0001-sans-io.md): received frames and the time go in, frames to
+// send go into a FrameSink, and the caller takes answers.
 //
 // Thread: one at a time, the holder of the engine's token. Off the packet path,
 // except IsLocal(), Path::IsCurrent() and Adjacency::Confirm().
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "ras/metrics/rx_verdict.h"
+#include "transport/base/frame_keeper.h"
 #include "transport/base/time.h"
 #include "transport/net/addresses.h"
 #include "transport/net/adjacency.h"
@@ -27,9 +28,11 @@
 #include "transport/net/path.h"
 #include "transport/net/path_mtu.h"
 #include "transport/net/questions.h"
+#include "transport/net/reassembly.h"
 #include "transport/net/route_table.h"
 #include "transport/net/vlan.h"
 #include "transport/wire/address.h"
+#include "transport/wire/echo.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/neighbor.h"
 
@@ -46,6 +49,9 @@ struct HostConfig {
   uint32_t max_path_mtus = 1024;
   // Random: delays of reports, places in hash tables.
   uint64_t seed = 0;
+  // Keeps the frames of packets that come in fragments, and outlives all use
+  // of the host. Null: such packets are dropped.
+  FrameKeeper* keeper = nullptr;
 };
 
 class Host {
@@ -59,7 +65,7 @@ class Host {
   // Handles a frame that ParseFrame() has parsed into `view` without accepting
   // it; `shape` is its verdict. Returns the verdict to count.
   RxVerdict OnFrame(const wire::FrameView& view, RxVerdict shape,
-                    std::span<const uint8_t> frame, Time now, FrameSink& sink);
+                    const ReceivedFrame& frame, Time now, FrameSink& sink);
 
   // Call this for an accepted datagram. We are about to answer its sender, so
   // its MAC is remembered as if it had asked for ours.
@@ -146,6 +152,9 @@ class Host {
     return path_mtus_.TakeChange(out);
   }
 
+  // Packets whose fragments did not all come, since the last call.
+  uint64_t TakeIncomplete() { return reassembly_.TakeIncomplete(); }
+
   // --- Multicast groups: net/membership.h ------------------------------------
 
   bool JoinGroup(const wire::Gid& group, Time now, FrameSink& sink) {
@@ -170,6 +179,11 @@ class Host {
   RxVerdict OnSolicit(const wire::FrameView& view,
                       const wire::NeighborInfo& info, RxVerdict verdict,
                       Time now, FrameSink& sink);
+  RxVerdict OnFragment(const wire::FrameView& view, const ReceivedFrame& frame,
+                       Time now, FrameSink& sink);
+  // `request`: a frame of it; `message`: all of it.
+  void AnswerEcho(const wire::FrameView& request, wire::MessagePieces message,
+                  Time now, FrameSink& sink);
   void OnTooBig(const wire::FrameView& view, Time now);
   // Also handles answers.
   void OnClaim(const NeighborClaim& claim, Time now, FrameSink& sink);
@@ -192,6 +206,8 @@ class Host {
   QuestionTable questions_;
   PathMtuCache path_mtus_;
   Membership membership_;
+  Reassembly reassembly_;
+  uint64_t answered_ = 0;  // pings
 };
 
 }  // namespace urnic::net

@@ -45,7 +45,7 @@ class HostTest : public ::testing::TestWithParam<bool> {
   RxVerdict Give(Host& host, const FrameBytes& frame) {
     wire::FrameView view;
     const RxVerdict shape = wire::ParseFrame(frame.data(), frame.size(), view);
-    return host.OnFrame(view, shape, frame, now_, sink_);
+    return host.OnFrame(view, shape, {frame}, now_, sink_);
   }
   RxVerdict Give(const FrameBytes& frame) { return Give(host_, frame); }
   void Introduce(uint8_t n) {

@@ -198,7 +198,7 @@ class Fuzzer {
         }
       }
     }
-    (void)host_->OnFrame(view, shape, frame, now_, sink_);
+    (void)host_->OnFrame(view, shape, {frame}, now_, sink_);
   }
 
   // --- Calls -----------------------------------------------------------------

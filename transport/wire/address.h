@@ -57,6 +57,8 @@ struct Gid {
   bool is_link_local() const {
     return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
   }
+  // The address of nobody, of either family.
+  bool is_unspecified() const { return *this == Gid() || *this == FromIpv4(0); }
   bool is_multicast() const {
     return is_ipv4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff;
   }

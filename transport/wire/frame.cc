@@ -7,7 +7,14 @@
 namespace urnic::wire {
 namespace {
 
-// REQUIRES: `reader` stands behind the IP header and ends with the packet.
+// REQUIRES, of all three: `reader` stands behind the IP header, or the UDP
+// header, and ends with the packet.
+RxVerdict SetPayload(Reader reader, RxVerdict verdict, FrameView& out) {
+  out.payload = reader.rest().data();
+  out.payload_bytes = static_cast<uint32_t>(reader.rest().size());
+  return verdict;
+}
+
 RxVerdict ParseUdp(Reader reader, FrameView& out) {
   const size_t bytes = reader.rest().size();
   const Udp* udp = reader.Take<Udp>();
@@ -17,9 +24,7 @@ RxVerdict ParseUdp(Reader reader, FrameView& out) {
   }
   if (udp->length.value() != bytes) return RxVerdict::kBadUdpLength;
   out.udp_src_port = udp->src_port.value();
-  out.payload = reader.rest().data();
-  out.payload_bytes = static_cast<uint32_t>(reader.rest().size());
-  return RxVerdict::kAccept;
+  return SetPayload(reader, RxVerdict::kAccept, out);
 }
 
 // What the IP header's protocol field leads to.
@@ -27,9 +32,7 @@ RxVerdict ParseUpper(Carrier ip, uint8_t protocol, Reader reader,
                      FrameView& out) {
   if (protocol == kIpProtocolUdp) return ParseUdp(reader, out);
   if (FindWire(ip, protocol) != Wire::kIcmp) return RxVerdict::kNotRoce;
-  out.payload = reader.rest().data();
-  out.payload_bytes = static_cast<uint32_t>(reader.rest().size());
-  return RxVerdict::kIcmp;
+  return SetPayload(reader, RxVerdict::kIcmp, out);
 }
 
 RxVerdict ParseIpv4(Reader reader, FrameView& out) {
@@ -44,7 +47,6 @@ RxVerdict ParseIpv4(Reader reader, FrameView& out) {
   const uint32_t ip_bytes = ip->total_length.value();
   if (ip_bytes < sizeof(Ipv4)) return RxVerdict::kBadIpHeader;
   if (!reader.Limit(ip_bytes - sizeof(Ipv4))) return RxVerdict::kTruncated;
-  if (ip->is_fragment()) return RxVerdict::kIpFragment;
   out.framing = Framing::kIpv4;
   out.tos = ip->tos;
   out.hop_limit = ip->ttl;
@@ -52,6 +54,9 @@ RxVerdict ParseIpv4(Reader reader, FrameView& out) {
   out.l3_bytes = ip_bytes;
   out.src = Gid::FromIpv4(ip->src);
   out.dst = Gid::FromIpv4(ip->dst);
+  if (ip->is_fragment()) {
+    return SetPayload(reader, RxVerdict::kIpFragment, out);
+  }
   return ParseUpper(Carrier::kIpv4, ip->protocol, reader, out);
 }
 
@@ -74,7 +79,6 @@ RxVerdict ParseIpv6(Reader reader, FrameView& out) {
   if (ip->src.is_ipv4() || ip->dst.is_ipv4()) return RxVerdict::kBadIpHeader;
   const uint32_t payload_bytes = ip->payload_length.value();
   if (!reader.Limit(payload_bytes)) return RxVerdict::kTruncated;
-  if (ip->next_header == kIpv6NextFragment) return RxVerdict::kIpFragment;
   if (IsExtensionHeader(ip->next_header)) return RxVerdict::kIpOptions;
   out.framing = Framing::kIpv6;
   out.tos = ip->traffic_class();
@@ -83,6 +87,9 @@ RxVerdict ParseIpv6(Reader reader, FrameView& out) {
   out.l3_bytes = static_cast<uint32_t>(sizeof(Ipv6)) + payload_bytes;
   out.src = ip->src;
   out.dst = ip->dst;
+  if (ip->next_header == kIpv6NextFragment) {
+    return SetPayload(reader, RxVerdict::kIpFragment, out);
+  }
   return ParseUpper(Carrier::kIpv6, ip->next_header, reader, out);
 }
 

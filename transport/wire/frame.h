@@ -38,8 +38,8 @@ struct FrameView {
   // Bytes after it are the padding of a short frame.
   const uint8_t* l3 = nullptr;
   uint32_t l3_bytes = 0;
-  // Of a RoCE packet: BTH to ICRC. Of an ICMP message: the bytes after the IP
-  // header.
+  // Of a RoCE packet: BTH to ICRC. Of an ICMP message or a fragment: the bytes
+  // after the IP header.
   const uint8_t* payload = nullptr;
   uint32_t payload_bytes = 0;
   Gid src;  // IPv4 addresses as ::ffff:a.b.c.d; unset for ARP
@@ -57,16 +57,16 @@ struct FrameView {
 // Parses a frame up to the header of its wire (wires.h), which the verdict
 // names. kAccept: a RoCE packet, of version 2 or 1; continue with
 // ParseRoce(out.payload, out.payload_bytes). kArp, kIcmp: an ARP message, or an
-// ICMP or ICMPv6 message whose own fields are not yet checked: for the host
-// core (transport/net). Anything else is the reason to drop the frame; `out` is
+// ICMP or ICMPv6 message whose own fields are not yet checked. kIpFragment:
+// continue with ParseFragment() (fragment.h). These three are for the host core
+// (transport/net). Anything else is the reason to drop the frame; `out` is
 // unspecified.
 //
 // Checked: EtherType, one optional 802.1Q tag, IP version, header length (IP
-// options and extension headers are refused), fragments, the IPv4 header
-// checksum, no IPv4-mapped address in IPv6, IP length against the frame, UDP
-// length against the IP length (they must agree); of a GRH: version, next
-// header and length. Whose the addresses are is
-// the caller's question.
+// options and extension headers are refused), the IPv4 header checksum, no
+// IPv4-mapped address in IPv6, IP length against the frame, UDP length against
+// the IP length (they must agree); of a GRH: version, next header and length.
+// Whose the addresses are is the caller's question.
 //
 // Not checked: the UDP checksum. Senders of RoCEv2 store zero (rxe does, also
 // over IPv6), and where it is not zero, the ICRC covers all that it covers.

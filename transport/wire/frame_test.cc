@@ -244,6 +244,7 @@ TEST(FrameTest, NamesTheFaultOfAnIpv6Frame) {
   for (const uint8_t extension : {0, 43, 51, 60}) {
     EXPECT_EQ(verdict(kIp + 6, extension), RxVerdict::kIpOptions);
   }
+  //= RFC 8200 4.5
   EXPECT_EQ(verdict(kIp + 6, 44), RxVerdict::kIpFragment);
   EXPECT_EQ(verdict(kIp + 6, 58), RxVerdict::kIcmp);
   EXPECT_EQ(verdict(kIp + 6, 59), RxVerdict::kNotRoce);

@@ -38,11 +38,19 @@ struct Ipv4 {
   static constexpr uint16_t kDontFragment = 0x4000;
   // More-fragments and the offset: zero in a packet that is not a fragment.
   static constexpr uint16_t kFragmentMask = 0x3fff;
+  static constexpr uint16_t kMoreFragments = 0x2000;
 
   uint32_t version() const { return version_ihl >> 4; }
   uint32_t header_bytes() const { return (version_ihl & 0x0fu) * 4; }
   bool is_fragment() const {
     return (flags_fragment.value() & kFragmentMask) != 0;
+  }
+  // In bytes: the field counts units of 8.
+  uint32_t fragment_offset() const {
+    return (flags_fragment.value() & 0x1fffu) * 8;
+  }
+  bool more_fragments() const {
+    return (flags_fragment.value() & kMoreFragments) != 0;
   }
 };
 static_assert(sizeof(Ipv4) == 20 && alignof(Ipv4) == 1);

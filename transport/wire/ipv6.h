@@ -42,4 +42,22 @@ struct Ipv6 {
 static_assert(sizeof(Ipv6) == 40 && alignof(Ipv6) == 1);
 static_assert(offsetof(Ipv6, src) == 8 && offsetof(Ipv6, dst) == 24);
 
+//= RFC 8200 4.5: the extension header of a fragment
+//
+//   0    7 8     15 16         28 29   30 31
+//  | next | reserved| fragment offset| res |M|
+//  |              identification             |
+struct Ipv6Fragment {
+  uint8_t next_header = 0;
+  uint8_t reserved = 0;
+  Be<uint16_t> offset_more;
+  Be<uint32_t> identification;
+
+  static constexpr uint16_t kMoreFragments = 1;
+  // In bytes: the field counts units of 8, and lies 3 bits higher.
+  uint32_t offset() const { return offset_more.value() & 0xfff8u; }
+  bool more() const { return (offset_more.value() & kMoreFragments) != 0; }
+};
+static_assert(sizeof(Ipv6Fragment) == 8 && alignof(Ipv6Fragment) == 1);
+
 }  // namespace urnic::wire

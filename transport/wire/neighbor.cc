@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "transport/base/check.h"
+#include "transport/wire/append_headers.h"
 #include "transport/wire/appender.h"
 #include "transport/wire/arp.h"
 #include "transport/wire/icmp.h"
@@ -11,15 +12,9 @@
 namespace urnic::wire {
 namespace {
 
-constexpr uint8_t kReplyHopLimit = 64;
-
-bool IsUnspecified(const Gid& gid) {
-  return gid == Gid() || gid == Gid::FromIpv4(0);
-}
-
 // A binding of a group address, or of nobody, would poison the resolver.
 void SetOwner(const Gid& owner, const MacAddress& mac, NeighborInfo& out) {
-  if (IsUnspecified(owner) || owner.is_multicast() || mac.is_group()) return;
+  if (owner.is_unspecified() || owner.is_multicast() || mac.is_group()) return;
   out.has_owner = true;
   out.owner = owner;
   out.owner_mac = mac;
@@ -65,7 +60,7 @@ RxVerdict ParseSolicitation(const FrameView& frame, const NeighborMessage& m,
   if (!FindLinkLayer(options, kNeighborSourceLinkLayer, mac)) {
     return RxVerdict::kBadIcmp;
   }
-  if (IsUnspecified(frame.src) &&
+  if (frame.src.is_unspecified() &&
       (mac.has_value() || !(frame.dst == SolicitedNode(m.target)))) {
     return RxVerdict::kBadIcmp;
   }
@@ -110,28 +105,11 @@ RxVerdict ParseEcho(const FrameView& frame, NeighborInfo& out) {
   Reader reader(frame.payload_span());
   if (reader.Take<IcmpEcho>() == nullptr) return RxVerdict::kBadIcmp;
   // Nobody is there to be answered.
-  if (IsUnspecified(frame.src) || frame.src.is_multicast()) {
+  if (frame.src.is_unspecified() || frame.src.is_multicast()) {
     return RxVerdict::kBadIcmp;
   }
   out.kind = NeighborKind::kEchoRequest;
   return RxVerdict::kIcmp;
-}
-
-void AppendLink(const NeighborSelf& self, const MacAddress& dst,
-                uint16_t ether_type, Appender& out) {
-  if (self.vlan_tci) {
-    out.Append(Ethernet{dst, self.mac, Be<uint16_t>(kEtherTypeVlan)});
-    out.Append(VlanTag{Be<uint16_t>(*self.vlan_tci), Be<uint16_t>(ether_type)});
-  } else {
-    out.Append(Ethernet{dst, self.mac, Be<uint16_t>(ether_type)});
-  }
-}
-
-size_t PadToMinimum(Appender& out) {
-  if (out.size() < kEthernetMinBytes) {
-    out.AppendZeros(kEthernetMinBytes - out.size());
-  }
-  return out.size();
 }
 
 size_t EmitArp(const NeighborSelf& self, uint16_t operation,
@@ -146,21 +124,9 @@ size_t EmitArp(const NeighborSelf& self, uint16_t operation,
   arp.target_mac = target_mac;
   arp.target_ip = Be<uint32_t>(target.ipv4());
   Appender out(bytes.data());
-  AppendLink(self, frame_dst, kEtherTypeArp, out);
+  AppendLink(self.mac, self.vlan_tci, frame_dst, kEtherTypeArp, out);
   out.Append(arp);
   return PadToMinimum(out);
-}
-
-void AppendIpv6(const Gid& src, const Gid& dst, uint8_t hop_limit,
-                size_t payload_bytes, Appender& out) {
-  Ipv6 ip;
-  ip.version_class_flow = Ipv6::MakeVersionClassFlow(0, 0);
-  ip.payload_length = Be<uint16_t>(static_cast<uint16_t>(payload_bytes));
-  ip.next_header = kIpProtocolIcmpv6;
-  ip.hop_limit = hop_limit;
-  ip.src = src;
-  ip.dst = dst;
-  out.Append(ip);
 }
 
 // A neighbour message with one link-layer option; `type` says which.
@@ -184,24 +150,11 @@ size_t EmitNeighborMessage(const NeighborSelf& self, uint8_t type,
       Ipv6UpperChecksum(self.gid, dst, kIpProtocolIcmpv6,
                         {reinterpret_cast<const uint8_t*>(&m), sizeof(m)}));
   Appender out(bytes.data());
-  AppendLink(self, frame_dst, kEtherTypeIpv6, out);
-  AppendIpv6(self.gid, dst, kNeighborHopLimit, sizeof(m), out);
+  AppendLink(self.mac, self.vlan_tci, frame_dst, kEtherTypeIpv6, out);
+  AppendIpv6(self.gid, dst, kIpProtocolIcmpv6, kNeighborHopLimit, sizeof(m),
+             out);
   out.Append(m);
   return PadToMinimum(out);
-}
-
-void AppendIpv4(const Gid& src, const Gid& dst, size_t payload_bytes,
-                Appender& out) {
-  Ipv4 ip;
-  ip.total_length =
-      Be<uint16_t>(static_cast<uint16_t>(sizeof(Ipv4) + payload_bytes));
-  ip.flags_fragment = Be<uint16_t>(Ipv4::kDontFragment);
-  ip.ttl = kReplyHopLimit;
-  ip.protocol = kIpProtocolIcmp;
-  ip.src = Be<uint32_t>(src.ipv4());
-  ip.dst = Be<uint32_t>(dst.ipv4());
-  ip.checksum = Be<uint16_t>(ChecksumSum().AddHeader(ip).Finish());
-  out.Append(ip);
 }
 
 }  // namespace
@@ -284,7 +237,7 @@ size_t EmitAdvertisement(const NeighborSelf& self, const FrameView& request,
     return EmitArp(self, kArpReply, asker_mac, asker_mac, asker, out);
   }
   //= RFC 4861 7.2.4: a nameless asker is answered by telling all nodes
-  const bool nameless = IsUnspecified(request.src);
+  const bool nameless = request.src.is_unspecified();
   const Gid dst = nameless ? AllNodes() : request.src;
   const uint32_t flags =
       NeighborMessage::kOverride | (nameless ? 0 : NeighborMessage::kSolicited);
@@ -302,41 +255,6 @@ size_t EmitAnnouncement(const NeighborSelf& self, std::span<uint8_t> out) {
   return EmitNeighborMessage(self, kIcmpv6NeighborAdvertisement,
                              MulticastMac(AllNodes()), AllNodes(),
                              NeighborMessage::kOverride, self.gid, out);
-}
-
-size_t EmitEchoReply(const NeighborSelf& self, const FrameView& request,
-                     std::span<uint8_t> bytes) {
-  Reader reader(request.payload_span());
-  const IcmpEcho* echo = reader.Take<IcmpEcho>();
-  const size_t link_bytes =
-      sizeof(Ethernet) + (self.vlan_tci ? sizeof(VlanTag) : 0);
-  const size_t frame_bytes = link_bytes + request.l3_bytes;
-  if (echo == nullptr || self.gid.is_ipv4() == request.ipv6() ||
-      bytes.size() < std::max(frame_bytes, kEthernetMinBytes)) {
-    return 0;
-  }
-  IcmpEcho reply = *echo;
-  reply.header.type = request.ipv6() ? kIcmpv6EchoReply : kIcmpEchoReply;
-  reply.header.checksum = Be<uint16_t>(0);
-  Appender out(bytes.data());
-  AppendLink(self, request.eth->src,
-             request.ipv6() ? kEtherTypeIpv6 : kEtherTypeIpv4, out);
-  if (request.ipv6()) {
-    AppendIpv6(self.gid, request.src, kReplyHopLimit, request.payload_bytes,
-               out);
-  } else {
-    AppendIpv4(self.gid, request.src, request.payload_bytes, out);
-  }
-  uint8_t* const message = bytes.data() + out.size();
-  out.Append(reply);
-  out.AppendBytes(reader.rest());
-  const std::span<const uint8_t> written(message, request.payload_bytes);
-  reply.header.checksum = Be<uint16_t>(
-      request.ipv6()
-          ? Ipv6UpperChecksum(self.gid, request.src, kIpProtocolIcmpv6, written)
-          : Checksum(written));
-  Appender(message).Append(reply);
-  return PadToMinimum(out);
 }
 
 }  // namespace urnic::wire

@@ -1,8 +1,8 @@
 #pragma once
 
-// ARP, neighbour discovery and echo: the messages that make a host reachable
-// and answer pings, in one form for IPv4 and IPv6. For the resolver; not on the
-// packet path.
+// ARP, neighbour discovery and echo requests: the messages that make a host
+// reachable, in one form for IPv4 and IPv6. For the resolver; not on the packet
+// path. Answers to pings: echo.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ enum class NeighborKind : uint8_t {
   kOther,        // nothing that needs an answer
   kSolicit,      // ARP request or neighbour solicitation: who has `asked`?
   kAdvertise,    // ARP reply or neighbour advertisement
-  kEchoRequest,  // ping: answer with EmitEchoReply()
+  kEchoRequest,  // ping: answer with EchoReply (echo.h)
 };
 
 struct NeighborInfo {
@@ -76,11 +76,5 @@ inline constexpr size_t kNeighborFrameBytes = 96;
 //= RFC 4861 7.2.6: an unsolicited neighbour advertisement
 [[nodiscard]] size_t EmitAnnouncement(const NeighborSelf& self,
                                       std::span<uint8_t> out);
-
-// The answer to a kEchoRequest whose destination is self.gid, with its data.
-// Returns the frame's length; 0 when `out` is too small for it.
-[[nodiscard]] size_t EmitEchoReply(const NeighborSelf& self,
-                                   const FrameView& request,
-                                   std::span<uint8_t> out);
 
 }  // namespace urnic::wire

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "transport/wire/appender.h"
+#include "transport/wire/echo.h"
 #include "transport/wire/icmp.h"
 #include "transport/wire/pretty.h"
 
@@ -178,7 +179,10 @@ TEST_P(NeighborTest, EchoComesBackWithItsData) {
     ASSERT_EQ(p.verdict, RxVerdict::kIcmp);
     ASSERT_EQ(p.info.kind, NeighborKind::kEchoRequest);
     Bytes pong(std::max(ping.size(), kEthernetMinBytes));
-    pong.resize(EmitEchoReply(bob_, p.frame, pong));
+    const std::span<const uint8_t> message = p.frame.payload_span();
+    EchoReply reply(bob_, p.frame, {&message, 1}, 1500, 0);
+    pong.resize(reply.WriteNext(pong));
+    EXPECT_TRUE(reply.done());
     const Parsed q = Parse(pong);
     ASSERT_EQ(q.verdict, RxVerdict::kIcmp);
     EXPECT_EQ(q.info.kind, NeighborKind::kOther);
@@ -188,7 +192,8 @@ TEST_P(NeighborTest, EchoComesBackWithItsData) {
     ASSERT_EQ(q.frame.payload_bytes, 8 + n);
     EXPECT_EQ(std::memcmp(q.frame.payload + 4, p.frame.payload + 4, 4 + n), 0);
     Bytes small(ping.size() < 60 ? 59 : ping.size() - 1);
-    EXPECT_EQ(EmitEchoReply(bob_, p.frame, small), 0u);
+    EXPECT_EQ(EchoReply(bob_, p.frame, {&message, 1}, 1500, 0).WriteNext(small),
+              0u);
   }
 }
 

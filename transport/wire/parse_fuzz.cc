@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "transport/base/check.h"
+#include "transport/wire/echo.h"
+#include "transport/wire/fragment.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/icmp.h"
 #include "transport/wire/icrc.h"
@@ -67,7 +69,9 @@ void CheckNeighbor(const FrameView& view, const NeighborInfo& info) {
   if (info.kind == NeighborKind::kSolicit) {
     out.resize(EmitAdvertisement(self, view, info, out));
   } else if (info.kind == NeighborKind::kEchoRequest) {
-    out.resize(EmitEchoReply(self, view, out));
+    const std::span<const uint8_t> message = view.payload_span();
+    EchoReply reply(self, view, {&message, 1}, 1 << 16, 0);
+    out.resize(reply.WriteNext(out));
   } else {
     return;
   }
@@ -87,6 +91,13 @@ void Check(const Bytes& frame) {
     CheckIcrc(view);
   } else if (verdict == RxVerdict::kArp) {
     if (ParseArp(view, info) == verdict) CheckNeighbor(view, info);
+  } else if (verdict == RxVerdict::kIpFragment) {
+    URNIC_CHECK(Within(frame, view.payload, view.payload_bytes));
+    Fragment fragment;
+    if (ParseFragment(view, fragment) == RxVerdict::kAccept) {
+      URNIC_CHECK(Within(frame, fragment.data.data(), fragment.data.size()) &&
+                  fragment.end() <= 65535);
+    }
   } else if (verdict == RxVerdict::kIcmp) {
     URNIC_CHECK(Within(frame, view.payload, view.payload_bytes));
     if (ParseIcmp(view, info) == verdict) CheckNeighbor(view, info);

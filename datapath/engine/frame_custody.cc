@@ -1,0 +1,41 @@
+#include "datapath/engine/frame_custody.h"
+
+#include <rte_mempool.h>
+
+#include "transport/base/check.h"
+
+namespace urnic {
+
+FrameCustody::FrameCustody(rte_mempool* pool, EngineCounters* counters)
+    : counters_(counters), frames_(pool->size / 4) {
+  for (uint32_t i = limit(); i != 0; --i) free_.push_back(i - 1);
+}
+
+uint32_t FrameCustody::Keep(const ReceivedFrame& frame, FrameHolder& holder) {
+  if (free_.empty() || holder.kept >= holder.limit) {
+    ++counters_->frames_not_kept;
+    return kRefused;
+  }
+  auto* const buffer = static_cast<rte_mbuf*>(frame.buffer);
+  rte_mbuf_refcnt_update(buffer, 1);
+  const uint32_t number = free_.back();
+  free_.pop_back();
+  frames_[number] = buffer;
+  ++holder.kept;
+  ++counters_->frames_kept;
+  return number;
+}
+
+void FrameCustody::Release(uint32_t number, FrameHolder& holder) {
+  URNIC_CHECK(frames_[number] != nullptr && holder.kept != 0);
+  rte_pktmbuf_free(frames_[number]);
+  frames_[number] = nullptr;
+  free_.push_back(number);
+  --holder.kept;
+}
+
+void FrameCustody::FreeAll() {
+  for (rte_mbuf* frame : frames_) rte_pktmbuf_free(frame);  // null: nothing
+}
+
+}  // namespace urnic

@@ -1,0 +1,46 @@
+#pragma once
+
+// Received frames that cores keep (transport/base/frame_keeper.h). A kept frame
+// has one more reference, so the Receiver frees or recycles its bursts without
+// knowing: TransmitQueue::Recycle() takes only frames that nobody else refers
+// to. Token holder only.
+//
+// A frame costs a buffer, whatever its length, so frames are what is bounded:
+// per holder (FrameHolder::limit), and in all by a quarter of the engine's
+// pool. Custody must never stop reception.
+
+#include <rte_mbuf.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "ras/metrics/counters.h"
+#include "transport/base/frame_keeper.h"
+
+namespace urnic {
+
+class FrameCustody final : public FrameKeeper {
+ public:
+  // Both outlive this object. Counts frames_kept and frames_not_kept.
+  FrameCustody(rte_mempool* pool, EngineCounters* counters);
+  FrameCustody(const FrameCustody&) = delete;
+  FrameCustody& operator=(const FrameCustody&) = delete;
+
+  uint32_t Keep(const ReceivedFrame& frame, FrameHolder& holder) override;
+  void Release(uint32_t number, FrameHolder& holder) override;
+
+  // Frees all frames. Call nothing else afterwards.
+  void FreeAll();
+
+  uint32_t kept() const {
+    return static_cast<uint32_t>(frames_.size() - free_.size());
+  }
+  uint32_t limit() const { return static_cast<uint32_t>(frames_.size()); }
+
+ private:
+  EngineCounters* const counters_;
+  std::vector<rte_mbuf*> frames_;  // by number; null: the number is free
+  std::vector<uint32_t> free_;
+};
+
+}  // namespace urnic

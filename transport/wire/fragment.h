@@ -1,0 +1,35 @@
+#pragma once
+
+// Fragments of IP packets, in one form for IPv4 and IPv6.
+
+#include <cstdint>
+#include <span>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/wire/address.h"
+#include "transport/wire/frame.h"
+
+namespace urnic::wire {
+
+struct Fragment {
+  // Which packet it belongs to; the protocol is always ICMP or ICMPv6.
+  Gid src;
+  Gid dst;
+  uint32_t identification = 0;
+  // Which part of the packet, from behind the IP header on.
+  uint32_t offset = 0;
+  bool last = false;
+  std::span<const uint8_t> data;  // not empty
+
+  uint32_t end() const { return offset + static_cast<uint32_t>(data.size()); }
+};
+
+// For a frame that ParseFrame() called kIpFragment. kAccept: `out` is set.
+// kBadFragment: a length that no fragment can have. kIpFragment: of a packet
+// that is not put together, because it is neither ICMP nor ICMPv6. RoCE packets
+// in particular are not: their sender must not fragment them (it sets "don't
+// fragment", and IPv6 routers do not fragment), and a responder takes packets
+// of the agreed path MTU only.
+[[nodiscard]] RxVerdict ParseFragment(const FrameView& view, Fragment& out);
+
+}  // namespace urnic::wire
