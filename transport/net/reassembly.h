@@ -71,9 +71,8 @@ class Reassembly {
   struct Piece {
     uint32_t begin = 0;
     std::span<const uint8_t> data;
-    uint32_t frame = 0;  // its number in custody
-    uint32_t next =
-        kNone;  // of the same packet, by offset; or of the free ones
+    uint32_t frame = 0;     // its number in custody
+    uint32_t next = kNone;  // of its packet, by offset, or of the free ones
     uint32_t end() const { return begin + static_cast<uint32_t>(data.size()); }
   };
   struct Packet {

@@ -26,14 +26,16 @@ using testing::MacOf;
 using testing::SelfOf;
 using V = RxVerdict;
 
+// Of the interfaces. The host only knows what its buffers take.
 constexpr uint32_t kMtu = 1500;
+constexpr uint32_t kHostMtu = 4200;
 
 class ReassemblyTest : public ::testing::TestWithParam<bool> {
  protected:
   ReassemblyTest() {
     HostConfig config;
     config.mac = MacOf(1);
-    config.mtu = kMtu;
+    config.mtu = kHostMtu;
     config.addresses = {{GidOf(1, false), 96 + 24}, {GidOf(1, true), 64}};
     config.seed = 7;
     config.keeper = &frames_;
@@ -271,6 +273,29 @@ TEST_P(ReassemblyTest, WithoutCustodyAPacketIsDroppedAndCounted) {
   EXPECT_EQ(Part(3, 16, 32), V::kFragmentKept);
   EXPECT_EQ(host_->TakeIncomplete(), 1u);
   EXPECT_EQ(Part(3, 32, 48, true), V::kBadIcmp);
+}
+
+//= RFC 7739 5
+TEST_P(ReassemblyTest, TheIdentificationsOfAnswersFollowNoCounter) {
+  std::vector<uint16_t> identifications;
+  for (uint16_t sequence = 1; sequence <= 3; ++sequence) {
+    for (const FrameBytes& frame :
+         FragmentFrames(Of(sequence), Message(sequence, 4000), 1440)) {
+      (void)Give(frame);
+    }
+    const std::vector<FrameBytes> sent = sink_.Take();
+    ASSERT_EQ(sent.size(), 3u);
+    wire::FrameView view;
+    wire::Fragment fragment;
+    ASSERT_EQ(wire::ParseFrame(sent[0].data(), sent[0].size(), view),
+              V::kIpFragment);
+    ASSERT_EQ(wire::ParseFragment(view, fragment), V::kAccept);
+    identifications.push_back(static_cast<uint16_t>(fragment.identification));
+  }
+  const auto step = [&](size_t i) {
+    return static_cast<uint16_t>(identifications[i + 1] - identifications[i]);
+  };
+  EXPECT_NE(step(0), step(1));
 }
 
 TEST_P(ReassemblyTest, AnAnswerFitsThePathMtu) {

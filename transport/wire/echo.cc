@@ -18,6 +18,12 @@ uint32_t BytesOf(MessagePieces message) {
   return static_cast<uint32_t>(bytes);
 }
 
+uint32_t LongestOf(MessagePieces message) {
+  size_t bytes = 0;
+  for (const auto& piece : message) bytes = std::max(bytes, piece.size());
+  return static_cast<uint32_t>(bytes);
+}
+
 // What is hashed before the message: nothing for ICMP.
 ChecksumSum StartSum(const Gid& src, const Gid& dst, uint32_t bytes) {
   ChecksumSum sum;
@@ -69,10 +75,12 @@ EchoReply::EchoReply(const NeighborSelf& self, const FrameView& request,
   const IcmpEcho* echo = reader.Take<IcmpEcho>();
   URNIC_CHECK(mtu >= 68 && echo != nullptr && ipv6() == request.ipv6());
   const uint32_t header = ipv6() ? sizeof(Ipv6) : sizeof(Ipv4);
-  fragments_ = header + bytes_ > mtu;
-  const uint32_t room =
-      mtu - header - (fragments_ && ipv6() ? sizeof(Ipv6Fragment) : 0);
-  per_frame_ = fragments_ ? room & ~7u : bytes_;
+  fragments_ = message.size() > 1 || header + bytes_ > mtu;
+  per_frame_ = bytes_;
+  if (fragments_) {
+    const uint32_t room = mtu - header - (ipv6() ? sizeof(Ipv6Fragment) : 0);
+    per_frame_ = std::min(room, LongestOf(message)) & ~7u;
+  }
   header_ = *echo;
   header_.header.type = ipv6() ? kIcmpv6EchoReply : kIcmpEchoReply;
   header_.header.checksum = Be<uint16_t>(0);

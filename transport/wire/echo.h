@@ -30,9 +30,11 @@ using MessagePieces = std::span<const std::span<const uint8_t>>;
 class EchoReply {
  public:
   // The answer of `self` to a kEchoRequest for self.gid. `request`: a frame of
-  // it; `message`: all of it, which outlives this object. An answer with more
-  // than `mtu` bytes of IP packet is sent in fragments, which have this
-  // identification. REQUIRES: mtu >= 68; the message has an IcmpEcho
+  // it; `message`: all of it, which outlives this object. An answer to a
+  // request that came in fragments is sent in fragments that are no longer, as
+  // the interface's own MTU may be below `mtu`; so is an answer with more than
+  // `mtu` bytes of IP packet. They have this identification.
+  // REQUIRES: mtu >= 68; the message has an IcmpEcho
   EchoReply(const NeighborSelf& self, const FrameView& request,
             MessagePieces message, uint32_t mtu, uint32_t identification);
 
