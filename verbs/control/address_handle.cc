@@ -8,7 +8,7 @@ namespace urnic::control {
 absl::StatusOr<std::unique_ptr<AddressHandle>> AddressHandle::Create(
     Pd& pd, const AddressVector& vector) {
   Device& device = pd.device();
-  // Datagrams of all queue pairs may share it: no QPN spreads its flow.
+  // All queue pairs may share the handle, so no QPN goes into the UDP port.
   auto path = ResolvePath(device, vector, 0, 0);
   if (!path.ok()) {
     return absl::Status(

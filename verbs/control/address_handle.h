@@ -15,8 +15,8 @@ namespace urnic::control {
 class AddressHandle {
  public:
   // Asks the network for the destination's MAC, unless it is a group or already
-  // known. Waits for up to three seconds; the engine keeps running. Errors as
-  // of Qp::Modify() with an address vector.
+  // known. Waits for up to three seconds; the engine keeps running. Errors:
+  // those of Qp::Modify() with an address vector.
   static absl::StatusOr<std::unique_ptr<AddressHandle>> Create(
       Pd& pd, const AddressVector& vector);
   // Requests that use it and have not been sent yet complete with an error.

@@ -1,5 +1,5 @@
-// Addresses that come and go: the table, its holes, and what the device's other
-// parts make of it.
+// Addresses that are added and removed while a device is open: the GID table,
+// its holes, and the parts of the device that follow.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ std::vector<std::string> Texts(const GidTable& table) {
   return texts;
 }
 
-TEST(GidTableTest, BeginsWithWhatIsConfigured) {
+TEST(GidTableTest, StartsWithTheConfiguredAddresses) {
   const GidTable table(*Identity("loop|10.1.0.1/24|fd01::1/64"));
   EXPECT_THAT(Texts(table), ElementsAre("2 10.1.0.1/24", "4 fd01::1/64"));
   EXPECT_EQ(table.Pairs()[0].prefix_bits, 64);
@@ -83,7 +83,7 @@ TEST(GidTableTest, ARemovedAddressLeavesAHoleAndTheNextOneFillsIt) {
                                         "6 10.1.0.3/24", "8 10.1.0.2/24"));
 }
 
-TEST(GidTableTest, RefusesWhatIsThereWhatIsNotAndWhatIsTooMuch) {
+TEST(GidTableTest, RefusesDuplicatesUnknownAddressesAndTooMany) {
   GidTable table(*Identity("loop|10.1.0.1/24"));
   absl::Status s = table.Add(Address("10.1.0.1/16"));
   EXPECT_EQ(s.code(), absl::StatusCode::kAlreadyExists);
@@ -126,7 +126,7 @@ struct Listener final : EventSink {
   int changes = 0;
 };
 
-// What the preload would be given, and where it would have its directory.
+// Stand-ins for the preload: the GIDs that it shows, and its run directory.
 std::vector<wire::Gid> g_shown;
 int g_show_error = 0;
 std::string g_run_dir;
@@ -145,7 +145,7 @@ const char* RunDir() { return g_run_dir.c_str(); }
 class AddressesTest : public testing::Test {
  protected:
   AddressesTest() {
-    // Not in the test's own directory: sockets hold 107 characters.
+    // Not in the test's own directory: a socket address holds 107 characters.
     char path[] = "/dev/shm/urnic-addresses-XXXXXX";
     EXPECT_NE(mkdtemp(path), nullptr);
     g_run_dir = path;
@@ -192,13 +192,13 @@ class AddressesTest : public testing::Test {
   std::unique_ptr<Pd> pd_;
 };
 
-TEST_F(AddressesTest, AnAddressIsUsableUntilItGoes) {
+TEST_F(AddressesTest, AnAddressIsUsableUntilItIsRemoved) {
   constexpr uint32_t kNew = 0x0a090007;
   EXPECT_EQ(HandleCode(7, kNew), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Ask("addr add 10.9.0.7/24"), "ok\n6 10.9.0.7/24\n");
   EXPECT_EQ(listener_.changes, 1);
   EXPECT_EQ(g_shown.back(), wire::Gid::FromIpv4(kNew));
-  // To ourselves, by the old address and by the new one.
+  // To ourselves, from the new address and from an old one.
   EXPECT_EQ(HandleCode(7, kNew), absl::StatusCode::kOk);
   EXPECT_EQ(HandleCode(5, kNew), absl::StatusCode::kOk);
   EXPECT_EQ(Ask("addr del 10.9.0.7/24"), "ok\n6 10.9.0.7/24\n");
@@ -207,7 +207,7 @@ TEST_F(AddressesTest, AnAddressIsUsableUntilItGoes) {
   EXPECT_EQ(HandleCode(7, kNew), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(AddressesTest, RoutesComeAndGo) {
+TEST_F(AddressesTest, RoutesAreAddedAndRemoved) {
   EXPECT_EQ(Ask("route"), "ok\n");
   EXPECT_EQ(HandleCode(3, 0x0a630001), absl::StatusCode::kUnavailable);
   EXPECT_EQ(Ask("route add default via 10.9.0.253"), "ok\n");
@@ -215,7 +215,7 @@ TEST_F(AddressesTest, RoutesComeAndGo) {
   EXPECT_EQ(Ask("route"),
             "ok\n10.98.0.0/16 via 10.9.0.254 metric 7 proto static\n"
             "default via 10.9.0.253 proto static\n");
-  // There is a way now, and nobody at its beginning.
+  // There is a route now, but its router does not answer.
   const auto path =
       device_->nic().ResolvePath({.local = device_->gids().At(3)->gid,
                                   .remote = wire::Gid::FromIpv4(0x0a630001)},
@@ -228,7 +228,7 @@ TEST_F(AddressesTest, RoutesComeAndGo) {
   EXPECT_EQ(listener_.changes, 1) << "of the addresses";
 }
 
-TEST_F(AddressesTest, ARouterIsOnALinkOfOurs) {
+TEST_F(AddressesTest, ARouterMustBeOnALinkOfOurs) {
   EXPECT_THAT(Ask("route add 10.2.0.0/16 via 10.8.0.1"),
               ::testing::AllOf(
                   ::testing::StartsWith("error\nvia 10.8.0.1 is not on a link"),
@@ -236,13 +236,14 @@ TEST_F(AddressesTest, ARouterIsOnALinkOfOurs) {
   EXPECT_THAT(Ask("route add default via fd77::1"),
               HasSubstr("is not on a link"));
   EXPECT_EQ(Ask("route"), "ok\n");
-  // By IPv6's link-local address, and by a route that says so.
+  // An IPv6 link-local address is on a link. A route without a router can put
+  // another address on one.
   EXPECT_EQ(Ask("route add default via fe80::1"), "ok\n");
   EXPECT_EQ(Ask("route add 10.8.0.1"), "ok\n");
   EXPECT_EQ(Ask("route add 10.2.0.0/16 via 10.8.0.1"), "ok\n");
 }
 
-TEST_F(AddressesTest, WhatIsRefusedChangesNothing) {
+TEST_F(AddressesTest, ARefusedRequestChangesNothing) {
   const std::string before = Ask("addr");
   for (const char* request :
        {"", "addr ", "addr add", "addr add ", "addr add 10.9.0.7",
@@ -261,13 +262,13 @@ TEST_F(AddressesTest, ADeviceWithoutQueuePairsHasNoState) {
   EXPECT_EQ(Ask("state"), "ok\n");
 }
 
-TEST_F(AddressesTest, SaysSoWhenTheFilesDoNotFollow) {
+TEST_F(AddressesTest, ReportsThatSysfsCouldNotBeWritten) {
   g_show_error = -ENOSPC;
   EXPECT_THAT(Ask("addr add 10.9.0.7/24"), HasSubstr("No space left"));
   EXPECT_EQ(listener_.changes, 1) << "the device has it nevertheless";
 }
 
-TEST_F(AddressesTest, TheSocketAnswersAndIsItsOwnersAlone) {
+TEST_F(AddressesTest, TheSocketAnswersAndIsOnlyForItsOwner) {
   struct stat st = {};
   ASSERT_EQ(stat(SocketPath().c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777, 0600u);

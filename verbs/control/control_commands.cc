@@ -53,12 +53,12 @@ std::string Change(Device& device, bool add, const std::string& text) {
   const auto pairs = add ? device.gids().Pairs() : std::move(before);
   const auto at = std::find_if(pairs.begin(), pairs.end(),
                                [&](const GidPair& p) { return p.gid == gid; });
-  // Somebody may have changed it again.
+  // It may have been removed again meanwhile.
   return at == pairs.end() ? "ok\n" : "ok\n" + Line(*at);
 }
 
 std::string ListRoutes(const Device& device) {
-  // Of a line, and of the one that stands for those without room.
+  // Limit of a line, also of the last one, which counts the routes left out.
   constexpr size_t kLongest = 256;
   const auto entries = device.routes().List();
   std::string answer = "ok\n";
@@ -84,8 +84,8 @@ std::string ChangeRoute(Device& device, bool add, std::string_view text) {
   return "ok\n";
 }
 
-// A few at a time: the engine goes on between them, and a program with many
-// queue pairs need not have memory for all of their images.
+// Sends one batch at a time: the engine runs in between, and a program with
+// many queue pairs does not need memory for all of their images.
 void SendState(Device& device, const ControlSocket::Reply& reply) {
   constexpr size_t kBatchBytes = 16 * 1024;
   if (!reply("ok\n")) return;

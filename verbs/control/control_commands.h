@@ -15,8 +15,8 @@ class Device;
 // the client has disconnected.
 using SendConnections = bool (*)(std::string_view device,
                                  const ControlSocket::Reply& reply);
-// The keeper of the connections of this process's devices (rdma_cm's service),
-// for as long as it lives. Any thread.
+// Called by the owner of the connections on this process's devices (rdma_cm's
+// service). The last call counts. Any thread.
 void SetSendConnections(SendConnections send);
 
 // Answers any text. Waits for the engine's token. Any thread.

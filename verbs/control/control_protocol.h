@@ -9,25 +9,27 @@
 // one blank between them:
 //
 //   addr              lists the addresses
-//   addr add IP/LEN   an address more, at the first free place of the table
-//   addr del IP/LEN   one less; its place stays empty, the others do not move
+//   addr add IP/LEN   adds an address at the first free place of the table
+//   addr del IP/LEN   removes one; its place stays empty, others do not move
 //   route             lists the routes
-//   route add ROUTE   a route more (verbs/identity/ip_route.h), of the device's
-//   own;
-//                     it replaces one of the same prefix, router and metric
-//   route del ROUTE   one of its own less, by prefix, router and metric
+//   route add ROUTE   adds a route of its own (verbs/identity/ip_route.h), or
+//                     replaces the one with this prefix, router and metric
+//   route del ROUTE   removes one of its own, by prefix, router and metric
 //   state             the state of all queue pairs and connections
 //
-// The answer comes in one packet or more, and ends when the server hangs up.
-// Its first line is "ok", and what was asked for follows: of `addr`, a line
-// "INDEX IP/LEN" for each address, INDEX that of its GID for RoCE v1 (v2 is the
-// next), the link-local one first; of `addr add` and `addr del`, the one line
-// of the address meant. Of `route`, a line for each: "ROUTE proto static" of
-// its own, "ROUTE proto kernel" of the kernel's; and if they do not fit into
-// one packet, a last one that says how many more there are. Of `state`, the
-// images of the queue pairs, then those of rdma_cm's connections, one behind
-// the other (transport/work/image.h). Or the first line is "error", and one
-// follows that says why.
+// The answer is one packet or more, and ends when the server hangs up. Its
+// first line is "ok", followed by:
+//
+//   addr              a line "INDEX IP/LEN" for each address, the link-local
+//                     one first. INDEX: of its GID for RoCE v1; v2 is the next
+//   addr add, del     the line of that address
+//   route             a line for each route: "ROUTE proto static" for its own,
+//                     "ROUTE proto kernel" for the kernel's. If not all fit
+//                     into one packet, a last line says how many are missing
+//   state             the images of the queue pairs, then those of rdma_cm's
+//                     connections (transport/work/image.h)
+//
+// Or the first line is "error", and the second says why.
 
 #define URNIC_CONTROL_SUFFIX ".sock"
 // Limit of a request, and of each packet of an answer.

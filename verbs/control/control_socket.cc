@@ -24,7 +24,7 @@ namespace urnic::control {
 
 namespace {
 
-// How long the program is left alone that has no descriptor to spare.
+// The pause before the next accept() if the program is out of descriptors.
 constexpr int kPauseMs = 1000;
 
 }  // namespace
@@ -44,7 +44,7 @@ ControlSocket::ControlSocket(std::string directory, const std::string& device,
     give_up(std::strerror(error));
     return;
   }
-  // Who leaves the engine may have to run it.
+  // An engine thread, because it may run the engine when it gives up the token.
   auto thread = StartEngineThread("urnic-control", [this] { Run(); });
   if (thread.has_value()) {
     thread_ = *std::move(thread);
@@ -71,14 +71,14 @@ int ControlSocket::Listen() {
   listener_ = urnic_move_fd_high(
       socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (stop_fd_ < 0 || listener_ < 0) return errno;
-  // By way of the directory, because an address holds 107 characters.
+  // Through the directory's descriptor: a socket address holds 107 characters.
   const int directory = open(directory_.c_str(), O_PATH | O_CLOEXEC);
   if (directory < 0) return errno;
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   std::snprintf(address.sun_path, sizeof(address.sun_path),
                 "/proc/thread-self/fd/%d/%s", directory, name_.c_str());
-  // The file gets the socket's rights, so that it is nobody else's at any time.
+  // bind() gives the file the socket's mode, so it is never open to others.
   const bool done = fchmod(listener_, 0600) == 0 &&
                     bind(listener_, reinterpret_cast<sockaddr*>(&address),
                          sizeof(address)) == 0 &&
@@ -117,7 +117,7 @@ bool ControlSocket::Send(int fd, std::string_view part) const {
       part.remove_prefix(packet.size());
       continue;
     }
-    // It reads slowly, or has gone and does not need the rest.
+    // The client reads slowly, or has disconnected.
     pollfd room = {fd, POLLOUT, 0};
     if (errno != EAGAIN ||
         !Await(fd, POLLOUT, URNIC_CONTROL_TIMEOUT_SECONDS * 1000) ||

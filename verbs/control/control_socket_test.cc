@@ -23,7 +23,7 @@ std::atomic<int> refused{0};
 
 }  // namespace
 
-// libc's, for this program.
+// Replaces libc's in this program.
 extern "C" int accept4(int fd, sockaddr* from, socklen_t* bytes, int flags) {
   if (no_descriptors) {
     ++refused;
@@ -36,7 +36,7 @@ extern "C" int accept4(int fd, sockaddr* from, socklen_t* bytes, int flags) {
 namespace urnic::control {
 namespace {
 
-// Of the thread of that name: 'S' is asleep.
+// The state of the thread with that name; 'S': asleep.
 char StateOf(const std::string& name) {
   for (const auto& task :
        std::filesystem::directory_iterator("/proc/self/task")) {
@@ -79,7 +79,7 @@ TEST(ControlSocketTest, SleepsWhileTheProgramHasNoDescriptors) {
   close(fd);
 }
 
-// Longer than a packet, and than a socket holds.
+// Longer than a packet, and than a socket's buffer.
 TEST(ControlSocketTest, SendsAnAnswerOfAnyLength) {
   ASSERT_EQ(chdir(testing::TempDir().c_str()), 0);
   std::string sent(3'000'000, 'x');

@@ -1,5 +1,5 @@
-// The objects on a device that only talks to itself. Data transfer is tested
-// from above, through libibverbs (verbs/provider).
+// The objects of a loopback device. Data transfer is tested through libibverbs
+// (verbs/provider).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -119,7 +119,7 @@ class ControlTest : public ::testing::Test {
 
 std::vector<urnic_device_identity>* ControlTest::identities_ = nullptr;
 
-TEST_F(ControlTest, NumbersOfDomainsComeBackButNotSoon) {
+TEST_F(ControlTest, DomainNumbersAreReusedButNotSoon) {
   constexpr uint32_t kRest = 65536;
   const auto number = [&] { return (*Pd::Create(*device_))->id(); };
   const uint32_t first = number();
@@ -134,7 +134,7 @@ TEST_F(ControlTest, NumbersOfDomainsComeBackButNotSoon) {
   }
 }
 
-// What a thread domain, or a queue for one thread, is there for.
+// The purpose of a thread domain, or of a queue for one thread.
 TEST_F(ControlTest, OneThreadNeedsNoLocks) {
   EXPECT_NE(cq_->polling().lock, nullptr);
   const auto cq = Cq::Create(*device_, {.entries = 4, .single_threaded = true});
@@ -167,7 +167,7 @@ TEST_F(ControlTest, AProcessSharesADeviceAndCanOpenItAgain) {
   SetUp();
 }
 
-TEST_F(ControlTest, ThePortSaysWhatItCarries) {
+TEST_F(ControlTest, ThePortReportsItsMtu) {
   EXPECT_EQ(device_->mtu_max(), 1024u);
   EXPECT_EQ(device_->QueryPort().active_mtu, 3);
   EXPECT_TRUE(device_->QueryPort().active);
@@ -197,7 +197,7 @@ TEST_F(ControlTest, RegistrationChecksRightsAndMemory) {
   EXPECT_EQ(device_->counts().mrs, 0);
 }
 
-TEST_F(ControlTest, EachRegionHasAKeyOfItsOwn) {
+TEST_F(ControlTest, EachRegionHasItsOwnKey) {
   static char memory[64];
   const uint64_t at = reinterpret_cast<uint64_t>(memory);
   auto a = *Mr::Register(*pd_, {at, 64, at, mem::kLocalWrite});
@@ -232,7 +232,7 @@ TEST_F(ControlTest, CompletionQueueSizesHaveLimits) {
       absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(ControlTest, ModeratingTakesNoMemory) {
+TEST_F(ControlTest, ModerationDoesNotAllocate) {
   const testing::AllocGuard allocations;
   for (uint16_t i = 0; i < 1000; ++i) {
     ASSERT_TRUE(cq_->Moderate(i, 100).ok());
@@ -291,7 +291,7 @@ TEST_F(ControlTest, GoesThroughItsStates) {
   BringUp(QpState::kRts);
 }
 
-TEST_F(ControlTest, RefusesWrongTransitionsAndStaysAsItIs) {
+TEST_F(ControlTest, RefusesWrongTransitionsAndKeepsItsState) {
   BringUp(QpState::kInit);
   QpAttributes a = GoodAttributes(QpState::kRts);
   EXPECT_THAT(ModifyError(a, kRtsMask),
@@ -382,8 +382,8 @@ TEST_F(ControlTest, ManyQueuePairsFit) {
   EXPECT_EQ(device_->counts().qps, 1000);
 }
 
-// What the command line accepts, a port can carry.
-TEST(PortMtuTest, TheLeastAndTheMostOpen) {
+// A port can carry every MTU that the command line accepts.
+TEST(PortMtuTest, TheSmallestAndTheLargestMtuOpen) {
   const struct {
     uint32_t bytes;
     uint32_t ib_mtu;

@@ -79,7 +79,7 @@ absl::Status Cq::Resize(uint32_t wanted) {
   const uint32_t entries = std::bit_ceil(wanted);
   auto ring = MakeRing(entries, allocator_);
   if (!ring.ok()) return ring.status();
-  // The lock inside the token, as in Forget().
+  // Lock order: the token, then the queue's lock, as in Forget().
   Engine::ControlScope scope(device_.engine());
   OptionalLock lock(polling_.lock);
   if (!polling_.ring.MoveTo(RingOf(*ring), entries)) {
@@ -104,8 +104,8 @@ absl::Status Cq::Moderate(uint16_t count, uint16_t period_us) {
 }
 
 void Cq::RequestEvent(bool solicited_only) {
-  // The engine, which writes a completion and then looks whether the queue is
-  // armed, is either wholly before this or wholly after.
+  // The engine writes a completion, then checks whether the queue is armed.
+  // Under the token, arming cannot fall between the two.
   Engine::ControlScope scope(device_.engine());
   engine_end_.ArmFor(solicited_only ? CompletionQueue::kArmedSolicited
                                     : CompletionQueue::kArmedAny);

@@ -32,8 +32,8 @@ namespace {
 
 // The devices that this process has open, by position in URNIC_PORTS. Never
 // destroyed: contexts may outlive main(). The mutex is held while a device is
-// opened or closed, so that one that closes has given its port back before it
-// is opened again.
+// opened or closed, so that a closing device has released its port before it is
+// opened again.
 struct Registry {
   struct Place {
     std::unique_ptr<Device> device;
@@ -89,12 +89,13 @@ absl::StatusOr<std::shared_ptr<Device>> Device::Open(
 void Device::FlushAll() {
   if (InForkedChild()) return;
   Registry& registry = TheRegistry();
-  // exit() may have been called anywhere, even inside of ours.
+  // exit() may have been called anywhere, even while this mutex is held.
   std::unique_lock lock(registry.mutex, std::try_to_lock);
   if (!lock.owns_lock()) return;
   for (Registry::Place& place : registry.places) {
     if (place.device == nullptr) continue;
-    // The first look may find packets, whose acknowledgements the second sends.
+    // The first call may receive packets; the second sends their
+    // acknowledgements.
     place.device->engine().Progress();
     place.device->engine().Progress();
   }
@@ -105,7 +106,7 @@ void Device::AwaitHeldFrames() {
   Registry& registry = TheRegistry();
   std::unique_lock lock(registry.mutex, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  // False: no device holds any, or none is open.
+  // False: no open device holds frames.
   const auto take_turns = [&registry] {
     bool any = false;
     for (Registry::Place& place : registry.places) {
@@ -117,7 +118,7 @@ void Device::AwaitHeldFrames() {
     }
     return any;
   };
-  // There is a clock only once a device has been opened.
+  // The clock can be read only after a device has been opened.
   if (!take_turns()) return;
   const Time end = Environment::Now() + FaultPort::kLastFrames;
   while (Environment::Now() < end && take_turns()) GiveWay();
@@ -181,7 +182,7 @@ absl::Status Device::Start() {
   no_listener_ = std::make_unique<NoListener>(identity_.node_guid);
   no_listener_->Serve(network());
   if (absl::Status s = HelperThread::Start(engine()); !s.ok()) {
-    reported_ = true;  // it has counted nothing
+    reported_ = true;  // nothing has been counted
     return s;
   }
   OnRoutesChanged();
@@ -201,7 +202,7 @@ absl::Status Device::Start() {
   }
   AnnounceIfUp(nic_->port().info());
   std::lock_guard lock(listeners_mutex_);
-  if (!told_active_) ShowPortState();  // no change that would be reported
+  if (!told_active_) ShowPortState();  // down from the start: not reported
   return absl::OkStatus();
 }
 
@@ -217,13 +218,13 @@ Device::~Device() {
   Report();
 }
 
-// Once: what still closes the device after exit() has nothing to add.
+// Writes once: a device that is closed after exit() has already been reported.
 void Device::Report() {
   if (reported_) return;
   reported_ = true;
   if (!StatsAreWanted()) return;
-  // exit() may have been called inside of the engine, or while a thread that
-  // will not run again is there: then without the queue pairs that live.
+  // exit() may have been called inside the engine, or while a thread that will
+  // not run again holds the token. Then the live queue pairs are left out.
   constexpr Duration kPatience = Duration::Milliseconds(100);
   Engine::ControlScope scope(engine(), kPatience);
   const EngineCounters counters =
@@ -234,9 +235,9 @@ void Device::Report() {
 
 namespace {
 
-// A port whose peer is away is ready to be used: programs query once, right
-// after they opened the device. A port that has not come up yet (its text is
-// empty), or that the user must fix first, is not.
+// A port that waits for its peer counts as active, because programs query once,
+// right after they open the device. A port that has not come up yet (its text
+// is empty), or that the user must fix first, does not.
 bool IsActive(const PortInfo& info) {
   return !info.text.empty() && info.state != PortState::kFailed &&
          info.state != PortState::kLinkDown && info.remedy.empty();
@@ -321,7 +322,8 @@ absl::Status Device::RemoveRoute(const net::Route& route) {
 }
 
 void Device::OnRoutesChanged() {
-  // Asked for inside: who comes last brings what there is last.
+  // The routes are read under the mutex, so the last caller sets the newest
+  // ones.
   std::lock_guard lock(route_change_mutex_);
   const std::vector<net::Route> routes = routes_.For(gids_->Pairs());
   Engine::ControlScope scope(engine());

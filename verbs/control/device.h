@@ -48,8 +48,7 @@ struct ProgramHooks {
 
 // The answer to a port query, besides the constants of limits.h.
 struct PortAttributes {
-  uint32_t bad_pkeys =
-      0;  // packets with a P_Key that is not their queue pair's
+  uint32_t bad_pkeys = 0;  // packets whose P_Key is not the queue pair's
   uint32_t bad_qkeys = 0;
   bool active = true;
   uint8_t active_mtu = 0;  // IBTA code, 1: 256 bytes .. 5: 4096 bytes
@@ -93,7 +92,7 @@ class Device {
   Network& network() { return nic_->network(); }
   Port& port() { return nic_->port(); }
 
-  // Changes the GID table. The engine starts or stops to answer for the address
+  // Changes the GID table. The engine starts or stops answering for the address
   // (Network::SetAddresses), the files in sysfs follow, and then listeners are
   // told. Errors of GidTable::Add() and Remove(); INTERNAL: sysfs could not be
   // written, but everything else is done.

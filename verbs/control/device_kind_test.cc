@@ -1,5 +1,5 @@
-// A row of verbs/identity/device_kind.h is what decides: a device of a kind
-// that the product does not have is limited as its row says.
+// A row of verbs/identity/device_kind.h decides: a kind of device that only
+// this test has is limited as its row says.
 
 #include "verbs/control/device_kind.h"
 
@@ -75,7 +75,7 @@ class SmallKindTest : public ::testing::Test {
     return Qp::Create(*device_, request);
   }
 
-  // There can be two, of which `there` exist.
+  // The device has room for two, of which `there` exist already.
   template <typename Make>
   static void ExpectTwo(int there, Make make) {
     std::vector<decltype(make())> all;
@@ -91,7 +91,7 @@ class SmallKindTest : public ::testing::Test {
   std::unique_ptr<Cq> cq_;
 };
 
-TEST_F(SmallKindTest, ItsServicesOnly) {
+TEST_F(SmallKindTest, OffersOnlyItsServices) {
   EXPECT_EQ(MakeQp(QpService::kRc).status().code(),
             absl::StatusCode::kUnimplemented);
   EXPECT_EQ(MakeQp(QpService::kXrcInitiator).status().code(),
@@ -102,13 +102,13 @@ TEST_F(SmallKindTest, ItsServicesOnly) {
   EXPECT_TRUE(MakeQp(QpService::kUd).ok());
 }
 
-TEST_F(SmallKindTest, ItsRequestsAreThoseOfItsServices) {
+TEST_F(SmallKindTest, SupportsOnlyTheRequestsOfItsServices) {
   const RequestSet requests = AllRequestsOf(kSmall);
   EXPECT_TRUE(Contains(requests, URNIC_WR_RDMA_WRITE));
   EXPECT_FALSE(Contains(requests, URNIC_WR_RDMA_READ));
 }
 
-TEST_F(SmallKindTest, ItsLimits) {
+TEST_F(SmallKindTest, EnforcesItsLimits) {
   ExpectTwo(1, [&] { return Pd::Create(*device_); });
   ExpectTwo(1, [&] { return Cq::Create(*device_, {.entries = 10}); });
   ExpectTwo(0, [&] { return Srq::Create(*pd_, {.max_wr = 4}); });
@@ -116,7 +116,7 @@ TEST_F(SmallKindTest, ItsLimits) {
   ExpectTwo(0, [&] { return Mw::Create(*pd_, Mw::Type::k2); });
 }
 
-TEST_F(SmallKindTest, ItsGids) {
+TEST_F(SmallKindTest, HasOnlyTheGidsOfItsTable) {
   EXPECT_TRUE(device_->gids().At(3).has_value());
   EXPECT_FALSE(device_->gids().At(5).has_value()) << "of 10.9.1.1";
 }

@@ -18,7 +18,7 @@ namespace urnic::control {
 
 namespace {
 
-// Routes often change in batches; each may look at thousands of paths.
+// Routes often change in batches, and each update may check thousands of paths.
 constexpr int kBatchMs = 10;
 
 net::Route RouteOf(const urnic_ip_route& from) {
@@ -195,7 +195,7 @@ absl::Status DeviceRoutes::Add(const net::Route& route) {
 absl::Status DeviceRoutes::Remove(const net::Route& route) {
   std::lock_guard lock(mutex_);
   if (own_.Remove(route)) return absl::OkStatus();
-  // A copy: the kernel's stays as it is.
+  // A copy, only to see whether the kernel has this route.
   net::RouteTable kernel = kernel_;
   if (kernel.Remove(route)) {
     return absl::FailedPreconditionError(

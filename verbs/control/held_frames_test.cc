@@ -1,4 +1,4 @@
-// A program ends while its wires still hold frames.
+// A program ends while its ports still hold delayed frames.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ constexpr char kTwoSlowPorts[] =
     "ring:held:a|10.9.0.1/24|fault=delay=10s;"
     "ring:held:b|10.9.0.2/24|fault=delay=10s";
 
-// Whoever asks for a neighbour sends a frame.
+// Asks for a neighbour until the port holds a frame.
 void AskForSomebody(Device& device) {
   class : public net::PathWaiter {
     void OnPath(net::PathStatus, const net::Path&) override {}
@@ -33,7 +33,7 @@ void AskForSomebody(Device& device) {
            (device.port().frames_held() == 0 && Environment::Now() < end));
 }
 
-// Devices whose wires hold a frame each.
+// Devices whose ports each hold a frame.
 std::vector<std::shared_ptr<Device>> OpenDevices() {
   std::vector<urnic_device_identity> identities(URNIC_MAX_PORTS);
   char error[256];
@@ -52,7 +52,7 @@ std::vector<std::shared_ptr<Device>> OpenDevices() {
   return devices;
 }
 
-TEST(HeldFramesTest, AllDevicesTogetherAreAwaitedForTheTimeOfOne) {
+TEST(HeldFramesTest, WaitingForAllDevicesTakesAsLongAsForOne) {
   const auto devices = OpenDevices();
   const Time start = Environment::Now();
   Device::FlushAll();
@@ -62,7 +62,7 @@ TEST(HeldFramesTest, AllDevicesTogetherAreAwaitedForTheTimeOfOne) {
   EXPECT_LT(took, FaultPort::kLastFrames * 2);
 }
 
-TEST(HeldFramesTest, ADeviceThatIsClosedIsAwaitedOnce) {
+TEST(HeldFramesTest, ClosingADeviceWaitsOnce) {
   auto devices = OpenDevices();
   const Time start = Environment::Now();
   devices.pop_back();

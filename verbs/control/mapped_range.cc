@@ -86,7 +86,7 @@ constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
 constexpr uint64_t kVmaReadable = 1;
 constexpr uint64_t kVmaWritable = 2;
 
-// False: this kernel cannot be asked, and the check has seen nothing.
+// False: the kernel has no PROCMAP_QUERY, and the check has seen nothing.
 bool CheckByAddress(int maps, MappedRangeCheck& check) {
   for (;;) {
     ProcmapQuery query = {};
@@ -105,8 +105,8 @@ bool CheckByAddress(int maps, MappedRangeCheck& check) {
 }
 
 void CheckByReading(int maps, MappedRangeCheck& check) {
-  // Not on the stack: program threads and fibres have small ones. The kernel
-  // hands out a page at a time at most.
+  // Not on the stack, which is small in some threads and fibres. The kernel
+  // returns at most one page per read.
   constexpr size_t kBuffer = 32768;
   const auto buffer = std::make_unique<char[]>(kBuffer);
   size_t held = 0;

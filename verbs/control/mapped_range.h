@@ -11,7 +11,7 @@
 
 namespace urnic::control {
 
-// kText: as if the kernel could not be asked; for tests.
+// kText: as if the kernel had no query for one address; for tests.
 enum class MapsSource : uint8_t { kAny, kText };
 
 // Looks [address, address + bytes) up in /proc/thread-self/maps (/proc/self is

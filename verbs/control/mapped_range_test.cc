@@ -36,7 +36,7 @@ TEST(MappedRangeTest, FindsRangesWithinAndAcrossMappings) {
   EXPECT_TRUE(Check(0x7fff00000800, 0x800, true).ok());
 }
 
-TEST(MappedRangeTest, NamesTheFirstAddressThatIsNotThere) {
+TEST(MappedRangeTest, NamesTheFirstAddressThatFails) {
   const auto text = [](uint64_t address, uint64_t bytes, bool writable) {
     const absl::Status s = Check(address, bytes, writable);
     EXPECT_EQ(s.code(), absl::StatusCode::kOutOfRange);
@@ -52,7 +52,7 @@ TEST(MappedRangeTest, NamesTheFirstAddressThatIsNotThere) {
   EXPECT_THAT(text(0x30000, 8, false), HasSubstr("not readable"));
 }
 
-// By address, and by reading what the kernel writes.
+// By the kernel's query for one address, and by reading the maps file.
 class AgreementTest : public ::testing::TestWithParam<MapsSource> {};
 
 TEST_P(AgreementTest, AgreesWithTheKernel) {

@@ -42,7 +42,7 @@ bool IsImplicit(const MrRequest& request) {
          request.bytes == kWholeAddressSpace;
 }
 
-// What Linux's ib_umem_get() refuses.
+// Refuses what Linux's ib_umem_get() refuses.
 absl::Status CheckRange(const MrRequest& request, uint64_t iova) {
   if (IsImplicit(request)) return absl::OkStatus();
   if (request.bytes == 0) {
@@ -71,7 +71,7 @@ uint64_t IovaOf(const MrRequest& request) {
 absl::Status Check(const MrRequest& request) {
   if (absl::Status s = CheckRights(request.access); !s.ok()) return s;
   if (absl::Status s = CheckRange(request, IovaOf(request)); !s.ok()) return s;
-  // On demand: the memory may come later.
+  // On-demand paging: the memory may be mapped later.
   if ((request.access & kAccessOnDemand) != 0) return absl::OkStatus();
   return CheckMapped(request.address, request.bytes,
                      (request.access & kNeedsWriting) != 0);

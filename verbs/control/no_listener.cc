@@ -16,7 +16,7 @@ cm::Config MakeConfig(const uint8_t* node_guid) {
   cm::Config config;
   config.ca_guid = guid.value();
   config.max_connections = 64;
-  // Left as it is where there is no randomness.
+  // The defaults stay if no random numbers are available.
   uint32_t draw[2] = {config.first_communication_id, config.transaction_prefix};
   if (getrandom(draw, sizeof(draw), GRND_NONBLOCK) == sizeof(draw)) {
     config.first_communication_id = draw[0];

@@ -1,5 +1,5 @@
-// What a user is told about a port that does not come up: on stderr what the
-// user must fix, in the debug log everything.
+// What a user is told about a port that does not come up: everything in the
+// debug log, and on stderr what the user must fix.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The log is opened with its first line, so it is named before any test.
+// The log is opened when its first line is written, so this comes before any
+// test.
 const std::string g_log = [] {
   std::string path = ::testing::TempDir() + "/debug_log";
   unlink(path.c_str());
@@ -63,7 +64,8 @@ std::shared_ptr<Device> Open(const std::string& ports) {
   return device.ok() ? *device : nullptr;
 }
 
-// A socket path. Not in the test's own directory: they hold 107 characters.
+// A socket path. Not in the test's own directory: an address holds 107
+// characters.
 std::string SocketPath(const std::string& name) {
   struct Directory {
     std::string path = "/dev/shm/urnic-report-XXXXXX";
@@ -77,7 +79,7 @@ std::string SocketPath(const std::string& name) {
 }
 
 // Opens the port, waits until its keeper has tried several times, and returns
-// what that wrote to stderr.
+// what was written to stderr.
 std::string WordsOf(const std::string& ports) {
   ::testing::internal::CaptureStderr();
   {
@@ -85,7 +87,7 @@ std::string WordsOf(const std::string& ports) {
     EXPECT_TRUE(
         Eventually([&] { return !device->port().info().text.empty(); }));
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    // Verbs say it too: down if somebody must fix it first.
+    // Verbs report it, too: the port is down if the user must fix it first.
     EXPECT_EQ(device->QueryPort().active, device->port().info().remedy.empty());
   }
   return ::testing::internal::GetCapturedStderr();
@@ -104,7 +106,7 @@ bool SetCapability(int number, bool wanted) {
   return syscall(SYS_capset, &header, data) == 0;
 }
 
-TEST(PortReporterTest, EachReasonIsSaidOnceAndEachChangeLogged) {
+TEST(PortReporterTest, EachReasonIsReportedOnceAndEachChangeIsLogged) {
   PortReporter report("urnic5");
   PortInfo waits;
   waits.text = "waiting for a peer";
@@ -125,7 +127,7 @@ TEST(PortReporterTest, EachReasonIsSaidOnceAndEachChangeLogged) {
             "urnic: urnic5: it is broken\n");
 }
 
-TEST(PortReportTest, WithoutARightToTheInterfaceItSaysSo) {
+TEST(PortReportTest, AMissingCapabilityIsNamed) {
   for (const int missing : {CAP_NET_RAW, CAP_NET_ADMIN}) {
     ASSERT_TRUE(SetCapability(missing, false));
     const std::string words = WordsOf("iface:lo|10.9.0.1/24");

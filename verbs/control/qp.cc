@@ -54,7 +54,7 @@ absl::Status CheckCaps(const QpCaps& caps) {
   return absl::OkStatus();
 }
 
-// What the layout has room for beyond what was asked for is granted as well.
+// Grants all that the layout has room for, even beyond the request.
 QpCaps Granted(const QpRequest& request, const QpLayout& layout) {
   const uint32_t send_data = layout.inline_bytes();
   const uint32_t asked_sge = request.caps.max_recv_sge;
@@ -70,7 +70,7 @@ QpCaps Granted(const QpRequest& request, const QpLayout& layout) {
 
 namespace {
 
-// What a service needs and what it has no use for.
+// Checks that the service's objects are given and belong to this device.
 absl::Status CheckParts(const QpRequest& request, const Device& device) {
   if (!HasService(device.kind(), request.service)) {
     return absl::UnimplementedError(
@@ -107,7 +107,7 @@ absl::Status CheckParts(const QpRequest& request, const Device& device) {
   return absl::OkStatus();
 }
 
-// Without what the service has no use for.
+// The request without the parts that the service ignores.
 QpRequest Trimmed(QpRequest request) {
   if (request.service == QpService::kXrcTarget) {
     request.pd = nullptr;
@@ -200,7 +200,7 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
       service_ == QpService::kXrcInitiator || service_ == QpService::kXrcTarget;
   if (xrcd_ != nullptr) config.xrc_domain = xrcd_->id();
   config.limits.max_sge_send = caps_.max_send_sge;
-  // A target's requests may name any shared queue.
+  // Requests to a target may name any shared receive queue.
   config.limits.max_sge_recv = service_ == QpService::kXrcTarget ? kMaxSge
                                : srq_ != nullptr ? srq_->max_sge()
                                                  : caps_.max_recv_sge;
@@ -352,7 +352,7 @@ QpConfig Qp::MakeConfig(const QpAttributes& a) const {
 
 namespace {
 
-// `attributes` with those of `mask` taken from `change`.
+// Returns `attributes` with the members in `mask` taken from `change`.
 QpAttributes Merge(QpAttributes attributes, const QpAttributes& change,
                    uint32_t mask) {
   const auto take = [&](uint32_t bit, auto QpAttributes::*member) {
@@ -382,8 +382,8 @@ QpAttributes Merge(QpAttributes attributes, const QpAttributes& change,
 
 }  // namespace
 
-// A router's message could be forged, and the program may know better, so this
-// is not an error.
+// Not an error: a router's message could be forged, and the program may know
+// better.
 void Qp::WarnOfPathMtu(const net::Path& path, const QpAttributes& next) const {
   const uint32_t reaches = urnic_ib_mtu(path.mtu);
   if (path.loopback || next.path_mtu == 0 ||
@@ -426,13 +426,14 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   Engine& engine = device_.engine();
   Engine::ControlScope scope(engine);
   const QpState now = engine_qp_->state();
-  // Any state leads to ERR and RESET, also the one that it went to by itself.
+  // ERR and RESET are valid from any state, also from one that the queue pair
+  // entered by itself.
   const bool ends = to == QpState::kErr || to == QpState::kReset;
   if (now != from && !ends) {
     return Named(absl::InvalidArgumentError(
         absl::StrCat("went to ", QpStateName(now), " by itself meanwhile")));
   }
-  // As Linux rxe, but for RESET; and SQ_DRAINED would never come.
+  // Refused as in Linux's rxe, except for RESET. SQ_DRAINED would never come.
   if (now == QpState::kSqd && !ends && engine_qp_->sq_draining()) {
     return Named(absl::InvalidArgumentError(absl::StrCat(
         "SQD to ", QpStateName(to), ": its send queue still drains")));

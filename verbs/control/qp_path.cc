@@ -59,7 +59,7 @@ absl::StatusOr<net::PathQuery> MakePathRequest(const GidTable& gids,
   request.traffic_class = vector.traffic_class;
   request.hop_limit =
       vector.hop_limit == 0 ? wire::kDefaultHopLimit : vector.hop_limit;
-  // As in Linux and NICs, what does not fit is cut off: UCX asks for ~0.
+  // Excess bits are cut off, as in Linux and in NICs: UCX passes ~0.
   request.flow_label = vector.flow_label & kFlowLabelMask;
   request.udp_src_port =
       UdpSourcePort(request.flow_label, local_qpn, remote_qpn);
@@ -75,7 +75,7 @@ absl::StatusOr<net::Path> ResolvePath(Device& device,
   if (!absl::IsDeadlineExceeded(path.status())) return path;
   const PortInfo port = device.port().info();
   if (port.state == PortState::kUp) return path;
-  // Nobody can have heard the question.
+  // The port was not up, so the request cannot have reached anyone.
   return absl::Status(
       path.status().code(),
       absl::StrCat(std::string(path.status().message()),

@@ -13,8 +13,8 @@
 namespace urnic::control {
 
 // INVALID_ARGUMENT: not global (RoCE needs the GID), a source index without a
-// GID, a destination that is all zero, another port than 1, or a flow
-// label beyond 20 bits.
+// GID, a destination that is all zero, or another port than 1. A flow label is
+// cut to 20 bits.
 absl::StatusOr<net::PathQuery> MakePathRequest(const GidTable& gids,
                                                const AddressVector& vector,
                                                uint32_t local_qpn,

@@ -36,7 +36,7 @@ class QpPathTest : public testing::Test {
 };
 
 //= IBTA A17.9.1
-TEST_F(QpPathTest, TakesTheProgramsRoute) {
+TEST_F(QpPathTest, TakesTheProgramsGlobalRoute) {
   vector_.flow_label = 0xabcde;
   vector_.traffic_class = 0x68;
   vector_.hop_limit = 3;

@@ -48,7 +48,7 @@ constexpr Row kRows[] = {
      kQpAltPath | kQpAccessFlags | kQpPkeyIndex},
     {kUc, QpState::kInit, QpState::kRtr, kPeer,
      kQpAltPath | kQpAccessFlags | kQpPkeyIndex},
-    // perftest tells both ends of XRC what only the other one uses.
+    // perftest gives each end of XRC the attributes of both ends.
     {kXi, QpState::kInit, QpState::kRtr, kPeer,
      kQpAltPath | kQpAccessFlags | kQpPkeyIndex | kQpMaxDestRdAtomic |
          kQpMinRnrTimer},
@@ -128,7 +128,7 @@ const char* QpStateName(QpState state) {
 
 QpTransition FindQpTransition(QpService service, QpState from, QpState to) {
   if (to == QpState::kReset || to == QpState::kErr) {
-    // RESET to ERR is the one road that does not exist.
+    // Valid from any state, except from RESET to ERR.
     return {.valid = from != QpState::kReset || to == QpState::kReset};
   }
   for (const Row& row : kRows) {

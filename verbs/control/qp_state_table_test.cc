@@ -17,8 +17,8 @@ constexpr QpState kStates[] = {QpState::kReset, QpState::kInit, QpState::kRtr,
                                QpState::kRts,   QpState::kSqd,  QpState::kSqe,
                                QpState::kErr};
 
-// The table once more, as words: rows "from", columns "to". What Linux and the
-// standard allow for RC.
+// What Linux and the standard allow for RC, written down a second time: rows
+// are "from", columns are "to".
 //= IBTA 11.2.5.2
 constexpr const char* kAllowed[] = {
     //     R I T S D E X (RESET INIT RTR RTS SQD SQE ERR)
@@ -42,9 +42,9 @@ TEST(QpStateTableTest, AllowsTheTransitionsOfTheSpecificationAndNoOthers) {
   }
 }
 
-// What each transition needs and takes besides the state, with Linux's
-// ib_modify_qp_is_ok() where the standard leaves a choice. Transitions to RESET
-// and ERR take nothing.
+// The attributes that each transition requires and takes besides the state.
+// Where the standard leaves a choice, as in Linux's ib_modify_qp_is_ok().
+// Transitions to RESET and ERR take nothing.
 //= IBTA 11.2.5.2
 struct Attributes {
   QpService service;
@@ -105,7 +105,8 @@ std::vector<Attributes> ExpectedAttributes() {
   };
 }
 
-TEST(QpStateTableTest, EachAttributeIsRequiredOrTakenAsTheSpecificationSays) {
+TEST(QpStateTableTest,
+     EachAttributeIsRequiredOrOptionalAsTheSpecificationSays) {
   for (const Attributes& a : ExpectedAttributes()) {
     const auto ok = [&](uint32_t mask) {
       return CheckQpTransition(a.service, a.from, a.to, mask).ok();
@@ -142,7 +143,7 @@ TEST(QpStateTableTest, ResetAndErrorTakeNoAttributes) {
   }
 }
 
-TEST(QpStateTableTest, TheUsualRoadTakesWhatProgramsPass) {
+TEST(QpStateTableTest, TheUsualTransitionsTakeWhatProgramsPass) {
   EXPECT_TRUE(
       CheckQpTransition(QpService::kRc, QpState::kReset, QpState::kInit,
                         kQpState | kQpPkeyIndex | kQpPort | kQpAccessFlags)
@@ -174,7 +175,7 @@ TEST(QpStateTableTest, MessagesNameStatesAndAttributes) {
       HasSubstr("takes no timeout, mask bits 0x40000000"));
 }
 
-// A column of the table each, against Linux's words for them.
+// Each service has its own column of the table. Checked against Linux.
 TEST(QpStateTableTest, DatagramsAndUnreliableConnectionsHaveTheirOwnColumns) {
   using enum QpState;
   constexpr QpService kUc = QpService::kUc;

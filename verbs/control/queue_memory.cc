@@ -45,8 +45,8 @@ absl::StatusOr<QueueMemory> QueueMemory::Make(size_t bytes,
     memory.allocator_ = allocator;
     memory.use_ = use;
   } else {
-    // Not a mapping each: a process may have 65530, and to free one between two
-    // others takes one more.
+    // Not a mapping for each queue: a process may have 65530. The kernel merges
+    // neighbours, and unmapping one in the middle takes one more.
     at = std::aligned_alloc(kLine, RoundUp(bytes, kLine));
     if (at == nullptr) {
       return absl::ResourceExhaustedError(
@@ -54,7 +54,7 @@ absl::StatusOr<QueueMemory> QueueMemory::Make(size_t bytes,
     }
   }
   memory.base_ = static_cast<uint8_t*>(at);
-  // Not all: what is not used need not be there.
+  // Only the indices: unused entries then need no physical memory.
   std::memset(memory.base_, 0, std::min(bytes, QpLayout::kSqRing));
   return memory;
 }
@@ -76,10 +76,10 @@ QpLayout MakeQpLayout(uint32_t max_send_wr, uint32_t max_send_sge,
   QpLayout layout;
   layout.sq_entries = Entries(max_send_wr);
   layout.rq_entries = Entries(max_recv_wr);
-  // Whole lines: an entry is written by one core and read by another.
+  // Whole cache lines: an entry is written by one core and read by another.
   layout.sq_stride = static_cast<uint32_t>(
       RoundUp(sizeof(urnic_sq_wqe) + send_data, URNIC_ABI_LINE));
-  // Receives of one entry are so small that two share a line.
+  // Receive entries with one SGE are so small that two share a line.
   layout.rq_stride = sizeof(urnic_rq_wqe) + std::max(max_recv_sge, 1u) * kSge;
   return layout;
 }

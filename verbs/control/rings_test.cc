@@ -44,15 +44,15 @@ TEST(QpLayoutTest, AQueueMayBeMissing) {
   EXPECT_EQ(layout.sq_entries, 0u);
   EXPECT_EQ(layout.rq_entries, 0u);
   WorkRing ring(nullptr, nullptr, 0, 64);
-  // REQUIRES indices only when it looks for room.
+  // Indices are REQUIRED only to look for room.
   urnic_queue_indices indices = {};
   ring = WorkRing(nullptr, &indices, 0, 64);
   EXPECT_EQ(ring.Next(), nullptr);
 }
 
-// A process may have 65530 mappings, and one that is freed between two others
-// leaves two.
-TEST(QueueMemoryTest, ThereIsRoomAgainWhenEveryOtherOneOfManyIsFreed) {
+// A process may have 65530 mappings, and unmapping one between two neighbours
+// takes one more.
+TEST(QueueMemoryTest, FreeingEveryOtherOneOfManyLeavesRoomForMore) {
   std::vector<QueueMemory> all;
   for (int round = 0; round < 2; ++round) {
     for (int i = 0; i < 1 << 18; ++i) {
@@ -65,7 +65,7 @@ TEST(QueueMemoryTest, ThereIsRoomAgainWhenEveryOtherOneOfManyIsFreed) {
   }
 }
 
-TEST(QueueMemoryTest, ItsIndicesAreZeroedAndItsLinesItsOwn) {
+TEST(QueueMemoryTest, ItsIndicesAreZeroedAndItIsLineAligned) {
   for (const size_t bytes : {1u, 64u, 100u, 4096u, 1u << 20}) {
     for (int round = 0; round < 3; ++round) {
       auto memory = QueueMemory::Make(bytes);
@@ -98,7 +98,7 @@ TEST(WorkRingTest, TheEnginesEndSeesEachEntryAfterPublish) {
     EXPECT_EQ(view.Posted(consumed), waiting) << "not published yet";
     ring.Publish();
     ASSERT_EQ(view.Posted(consumed), 4u) << "full";
-    // Not all of them: the ring goes round out of step.
+    // Not all of them, so that the ring wraps at changing entries.
     for (uint32_t i = 0; i < 3; ++i, ++consumed) {
       EXPECT_EQ(view.Read<uint64_t>(consumed), consumed);
     }
@@ -127,7 +127,7 @@ class CompletionRingTest : public testing::Test {
   CompletionRing ring_{cqes_, &indices_, 8};
 };
 
-TEST_F(CompletionRingTest, GivesCompletionsInOrderAndTheirPlacesBack) {
+TEST_F(CompletionRingTest, ReturnsCompletionsInOrderAndFreesTheirEntries) {
   for (uint32_t i = 0; i < 5; ++i) Push(1);
   EXPECT_EQ(ring_.Poll(2, [](const urnic_cqe&) {}), 2u);
   EXPECT_EQ(indices_.consumer, 2u);

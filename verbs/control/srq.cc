@@ -125,7 +125,7 @@ absl::Status Srq::Resize(uint32_t max_wr, std::optional<uint32_t> limit) {
   auto memory =
       QueueMemory::Make(layout.bytes(), allocator_, QueueAllocator::Use::kSrq);
   if (!memory.ok()) return memory.status();
-  // The lock inside the token, as everywhere.
+  // Lock order: the token, then the queue's lock, as everywhere.
   Engine::ControlScope scope(pd_.device().engine());
   OptionalLock lock(posting_.lock);
   RecvRing& ring = engine_end_->ring;

@@ -1,7 +1,7 @@
 #pragma once
 
-// A shared receive queue: its memory, and the limit below which its owner wants
-// to hear.
+// A shared receive queue: its memory, and the limit below which its owner gets
+// an event.
 
 #include <atomic>
 #include <cstdint>

@@ -24,7 +24,7 @@ void AddNumber(std::string& object, const char* name, uint64_t value) {
                   "\": ", value);
 }
 
-// All lists in one object.
+// The counters of all lists, as members of one object.
 template <typename... Lists>
 std::string ObjectOf(const Lists&... lists) {
   std::string object;
@@ -43,7 +43,7 @@ std::string CountsObject(const impair::CountValues& counts) {
   return object;
 }
 
-// With the comma behind it; empty without faults.
+// Ends with a comma; empty if the port has no faults.
 std::string FaultMember(const FaultCounts& c) {
   if (c.out.of(impair::Count::k_offered) == 0 &&
       c.in.of(impair::Count::k_offered) == 0) {
@@ -62,7 +62,7 @@ std::string VerdictObject(const EngineCounters& c) {
   return object;
 }
 
-// Somebody waits for the file, but once is enough.
+// On stderr, because the user expects the file; but only once.
 void ComplainOnce(const char* path, int error) {
   static std::atomic<bool> told = false;
   const std::string text =
@@ -74,7 +74,7 @@ void ComplainOnce(const char* path, int error) {
   }
 }
 
-// A program may name itself anything.
+// A program's name may contain any character.
 std::string Escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -109,7 +109,7 @@ void AppendStats(const char* device, const EngineCounters& engine,
   const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   urnic_file_size_signal signal;
   urnic_file_size_signal_off(&signal);
-  // In one piece: several processes may share the file.
+  // In one write(): several processes may share the file.
   if (fd < 0 || write(fd, line.data(), line.size()) !=
                     static_cast<ssize_t>(line.size())) {
     ComplainOnce(path, errno);

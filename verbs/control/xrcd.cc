@@ -41,7 +41,7 @@ Xrcd::Xrcd(Device& device, uint64_t file_device, uint64_t file_inode, int file)
 Xrcd::~Xrcd() {
   device_.ReturnPdId(id_);
   if (file_ < 0) return;
-  // Programs that close everything have closed it, too.
+  // A program may have closed all of its descriptors, this one included.
   struct stat info = {};
   if (fstat(file_, &info) == 0 && info.st_dev == file_device_ &&
       info.st_ino == file_inode_) {
@@ -49,7 +49,7 @@ Xrcd::~Xrcd() {
   }
   std::lock_guard lock(Files().mutex);
   const auto at = Files().files.find({&device_, file_device_, file_inode_});
-  // It may have been opened again meanwhile.
+  // The file may have a new domain meanwhile.
   if (at != Files().files.end() && at->second.expired()) {
     Files().files.erase(at);
   }
@@ -69,7 +69,7 @@ absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
     return absl::FailedPreconditionError(
         absl::StrCat("open_xrcd: fd ", fd, ": ", strerror(errno)));
   }
-  std::shared_ptr<Xrcd> open;  // outlives the lock, which its end takes
+  std::shared_ptr<Xrcd> open;  // outlives the lock: its destructor takes it
   std::lock_guard lock(Files().mutex);
   auto& files = Files().files;
   const std::tuple<Device*, uint64_t, uint64_t> file(&device, info.st_dev,
