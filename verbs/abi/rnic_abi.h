@@ -34,7 +34,7 @@ extern "C" {
 #define URNIC_MAX_SGE 32u
 #define URNIC_MAX_INLINE 512u
 #define URNIC_MAX_QP_WR 16384u
-#define URNIC_MAX_CQE 4194304u /* memory comes as it is touched */
+#define URNIC_MAX_CQE 4194304u /* pages are allocated on first use */
 #define URNIC_MAX_RD_ATOMIC 128u
 /*= IBTA 9.7.7: a message has at most 2^31 bytes */
 #define URNIC_MAX_MESSAGE_BYTES 0x80000000u
@@ -84,7 +84,7 @@ struct urnic_datagram_to {
   uint32_t qpn;
 };
 
-/* A window, and what it is to be bound to; instead of rkey .. swap below. */
+/* A window and its new binding; used instead of rkey .. swap below. */
 struct urnic_bind {
   uint32_t window; /* any key that it has had */
   uint32_t region; /* its key */
@@ -174,9 +174,9 @@ enum urnic_wc_status {
 };
 
 /*= IBTA A17.4.5.1: a datagram's completion tells what kind of frame it was */
-/* Verbs have no field for it; as from mlx5, programs find it in the service
- * level, which RoCE does not have: bit 3, a UDP header; bits 0 to 2, the L3
- * header. UCX 1.13 drops what it takes for another kind. */
+/* Verbs have no field for it. As with mlx5, it is in the service level, which
+ * RoCE does not use: bit 3 is set for a UDP header, bits 0 to 2 are the L3
+ * header. UCX 1.13 drops datagrams of another kind than it expects. */
 enum urnic_frame_kind {
   URNIC_FRAME_ROCE_V1 = 0,
   URNIC_FRAME_ROCE_V2_IPV6 = 8 + 1,
@@ -191,7 +191,7 @@ struct urnic_cqe {
   uint32_t imm_or_key; /* as in the WQE */
   uint32_t qp_num;
   uint32_t src_qp;
-  uint32_t vendor_err; /* RxVerdict that caused an error, for people */
+  uint32_t vendor_err; /* RxVerdict that caused an error */
   uint8_t status;      /* enum urnic_wc_status */
   uint8_t opcode;
   uint8_t wc_flags;

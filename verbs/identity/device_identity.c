@@ -220,7 +220,7 @@ static int parse_pkey(struct parser* at, struct slice field,
 static int parse_fault(struct parser* at, struct slice field,
                        struct urnic_device_identity* d) {
   const struct slice spec = {field.p + 6, field.len - 6};
-  // The engine keeps to itself what goes to its own addresses.
+  // Frames to our own addresses never leave the engine.
   if (d->kind == URNIC_PORT_LOOP)
     return fail(at, EINVAL,
                 "fault=%.*s: this port has no wire; use a pair of ports",
@@ -323,8 +323,8 @@ static int ask_kernel(struct parser* at, struct urnic_device_identity* d) {
   return 0;
 }
 
-// FNV-1a with a final mix, because FNV leaves the high bits of short texts
-// alike and the MAC takes 46 of them.
+// FNV-1a with a final mix, because FNV hardly changes the high bits for short
+// texts, and the MAC takes 46 bits.
 static uint64_t hash_bytes(uint64_t h, const void* data, size_t len) {
   const uint8_t* p = data;
   for (size_t i = 0; i < len; ++i) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
@@ -369,7 +369,7 @@ void urnic_ip_address_gid(const struct urnic_ip_address* address,
   memcpy(gid + sizeof(kMapped), address->bytes, 4);
 }
 
-// Linux's order: each GID once for either version.
+// Linux's order: each GID as RoCE v1, then as v2.
 void urnic_device_identity_set_gid(struct urnic_device_identity* device,
                                    uint32_t pair, const uint8_t* gid) {
   struct urnic_gid_entry* entry = &device->gids[2 * pair];
@@ -475,7 +475,7 @@ uint64_t urnic_host_identity(void) {
   }
   uint64_t h = hash_bytes(UINT64_C(0xcbf29ce484222325), text, (size_t)len);
   struct stat ns;
-  // The main thread's, as long as there is one: all must get the same.
+  // The main thread's while it runs: all threads must get the same one.
   if (stat("/proc/self/ns/net", &ns) == 0 ||
       stat("/proc/thread-self/ns/net", &ns) == 0)
     h = hash_bytes(h, &ns.st_ino, sizeof(ns.st_ino));

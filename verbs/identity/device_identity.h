@@ -68,8 +68,8 @@ extern "C" {
 
 // IP packet sizes in bytes. The minimum carries an IB MTU of 256. The default
 // of virtual ports is the smallest round figure that carries IB MTU 4096
-// (4096 + 96 of headers): both ends must agree without talking to each other,
-// and a larger one would only cost buffer memory.
+// (4096 + 96 of headers): both ends must agree without negotiating, and a
+// larger one would only cost buffer memory.
 #define URNIC_PORT_MTU_MIN 352
 #define URNIC_PORT_MTU_MAX 9000
 #define URNIC_PORT_MTU_VIRTUAL 4200
@@ -173,13 +173,11 @@ void urnic_device_identity_set_gid(struct urnic_device_identity* device,
 // On a mistake returns -errno, and `error` (of `error_size` bytes, always
 // terminated) names the entry, the value and the limit:
 //   EINVAL        not of the grammar, or an unusable value
-//   E2BIG         more ports, addresses, routes or P_Keys than the limit, or a
-//   text
-//                 too long
+//   E2BIG         more ports, addresses, routes or P_Keys than the limit, or
+//                 too long a text
 //   EEXIST        an address, a P_Key, a VLAN or a DEV given twice
 //   ENODEV        no such kernel interface
-//   ERANGE        MTU out of range, or larger than the interface's; a VLAN
-//                 that there is not
+//   ERANGE        MTU or VLAN out of range, or an MTU above the interface's
 //   another errno from the kernel when the interface could not be asked
 int urnic_device_identity_parse(const char* ports, uint64_t host,
                                 struct urnic_device_identity* devices,

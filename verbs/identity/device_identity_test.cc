@@ -35,7 +35,7 @@ std::string Gid(const urnic_device_identity& d, int index) {
   return inet_ntop(AF_INET6, d.gids[index].gid, text, sizeof(text));
 }
 
-TEST(DeviceIdentityTest, NothingGivenIsNoDevice) {
+TEST(DeviceIdentityTest, NoTextIsNoDevice) {
   EXPECT_EQ(Parse(nullptr).rc, 0);
   EXPECT_EQ(Parse("").rc, 0);
 }
@@ -56,7 +56,7 @@ TEST(DeviceIdentityTest, ReadsEveryKindOfPort) {
   EXPECT_EQ(p.devices[4].num_addresses, 0u);
 }
 
-TEST(DeviceIdentityTest, ANameBeginsWithItsKind) {
+TEST(DeviceIdentityTest, ANameBeginsWithThePrefixOfItsKind) {
   const Parsed p = Parse("loop|10.0.0.1/24;loop|10.1.0.1/16");
   ASSERT_EQ(p.rc, 2) << p.error;
   for (size_t i = 0; i < 2; ++i) {
@@ -67,7 +67,7 @@ TEST(DeviceIdentityTest, ANameBeginsWithItsKind) {
   }
 }
 
-TEST(DeviceKindTest, ARowIsUsable) {
+TEST(DeviceKindTest, EveryRowIsUsable) {
   for (const urnic_device_kind& kind : urnic_device_kinds) {
     const std::string prefix = kind.name_prefix;
     EXPECT_FALSE(prefix.empty());
@@ -83,7 +83,7 @@ TEST(DeviceKindTest, ARowIsUsable) {
   }
 }
 
-TEST(DeviceIdentityTest, AFaultIsKeptAsItIsWritten) {
+TEST(DeviceIdentityTest, AFaultIsKeptAsWritten) {
   const std::string longest(URNIC_MAX_FAULT - 1, 'x');
   const Parsed p =
       Parse(("net_a|10.0.0.1/24|fault=loss=1%,red=1KB:2KB|mtu=1500;net_b;"
@@ -114,7 +114,7 @@ TEST(DeviceIdentityTest, APortIsInOneVlanOrInNone) {
   EXPECT_THAT(twice.error, HasSubstr("vlan=8: the port has vlan=7 already"));
 }
 
-TEST(DeviceIdentityTest, RoutesAreAsManyAsThereIsRoom) {
+TEST(DeviceIdentityTest, RoutesAreReadUpToTheLimit) {
   std::string text = "net_a|10.1.0.1/24|route=default via 10.1.0.254|mtu=1500";
   Parsed p = Parse(text.c_str());
   ASSERT_EQ(p.rc, 1) << p.error;
@@ -143,7 +143,7 @@ TEST(DeviceIdentityTest, TakesTheMtuOfAnInterfaceFromTheKernel) {
   EXPECT_EQ(p.devices[0].mtu_is_given, 1);
 }
 
-TEST(DeviceIdentityTest, MacOfThePortIsTheInterfaces) {
+TEST(DeviceIdentityTest, MacPortTakesTheMacOfTheInterface) {
   Parsed p = Parse("iface:lo|mac=port|10.0.0.1/24");
   ASSERT_EQ(p.rc, 1) << p.error;
   const uint8_t zero[6] = {};
@@ -295,8 +295,8 @@ TEST(DeviceIdentityTest, TheSmallestNetworksHaveOnlyHosts) {
   }
 }
 
-// Whatever the text: an answer, and an error that says something.
-TEST(DeviceIdentityTest, AnyTextHasAnAnswer) {
+// Any text gives either devices or an error message.
+TEST(DeviceIdentityTest, AnyTextIsParsedOrRefused) {
   const char* const words[] = {"loop", "net_x",    "iface:",   "1:2.3",
                                "|",    "|",        ";",        ",",
                                "/24",  "fd00::1",  "10.0.0.1", "mtu=",
@@ -314,7 +314,7 @@ TEST(DeviceIdentityTest, AnyTextHasAnAnswer) {
   }
 }
 
-TEST(IpAddressTest, ReadsOneAlone) {
+TEST(IpAddressTest, ReadsASingleAddress) {
   urnic_ip_address address = {};
   char error[128];
   uint8_t gid[16];
@@ -333,7 +333,7 @@ TEST(IpAddressTest, ReadsOneAlone) {
   EXPECT_EQ(gid[15], 9);
 }
 
-TEST(IpAddressTest, NamesTheMistakeAndNoPort) {
+TEST(IpAddressTest, NamesTheMistakeButNoPort) {
   urnic_ip_address address = {};
   char error[128];
   for (const char* text : {"", "/", "x", "10.1.2.3", "10.1.2.3/", "10.1.2.3/33",

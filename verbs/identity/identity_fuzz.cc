@@ -1,6 +1,6 @@
-// Any text as URNIC_PORTS, and as an address of `urnic addr`: what is taken
-// keeps the limits of the header, what is refused says why, and the same text
-// is read the same way again.
+// Any text as URNIC_PORTS, and as an address of `urnic addr`. An accepted text
+// is within the limits of the header, a refused one gives an error message, and
+// the same text gives the same result again.
 
 #include <cstdint>
 #include <cstring>
@@ -43,8 +43,8 @@ void CheckDevice(const urnic_device_identity& d, int ordinal) {
   for (uint32_t i = 0; i < d.num_addresses; ++i) CheckAddress(d.addresses[i]);
   URNIC_CHECK(d.num_routes <= URNIC_MAX_ROUTES && d.vlan <= URNIC_MAX_VLAN);
   for (uint32_t i = 0; i < d.num_routes; ++i) CheckRoute(d.routes[i]);
-  URNIC_CHECK((d.mac[0] & 1) == 0 || d.mac_is_port);  // one station's
-  // The link-local one and the addresses, each in both versions, and no more.
+  URNIC_CHECK((d.mac[0] & 1) == 0 || d.mac_is_port);  // not a group's
+  // Exactly the link-local GID and the addresses, each in both versions.
   for (uint32_t i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
     const int both[] = {URNIC_GID_ROCE_V1, URNIC_GID_ROCE_V2};
     URNIC_CHECK(d.gids[i].type ==

@@ -45,7 +45,7 @@ static int parse_ip(struct slice ip, uint8_t* gid) {
   memcpy(text, ip.p, ip.len);
   memcpy(gid, kMapped, sizeof(kMapped));
   if (inet_pton(AF_INET, text, gid + sizeof(kMapped)) == 1) return 1;
-  // A mapped address is IPv4's, and written as such.
+  // An IPv4 address must be written as such, not in mapped form.
   return inet_pton(AF_INET6, text, gid) == 1 && !is_ipv4(gid);
 }
 
@@ -88,7 +88,7 @@ static int parse_prefix(const struct complaint* at, struct slice word,
   return 0;
 }
 
-// What stands behind one of the words.
+// Parses the value of one of the words.
 static int parse_clause(const struct complaint* at, struct slice word,
                         struct slice value, struct urnic_ip_route* route,
                         int* has_metric) {

@@ -47,7 +47,7 @@ TEST(IpRouteTest, ReadsAllWordsInAnyOrder) {
   }
 }
 
-TEST(IpRouteTest, WhatIsNotSaidIsNothing) {
+TEST(IpRouteTest, MissingWordsAreZero) {
   const Parsed p = Parse("2001:db8:2::/48");
   ASSERT_EQ(p.rc, 0) << p.error;
   EXPECT_EQ(Text(p.route.prefix), "2001:db8:2::");
@@ -57,12 +57,12 @@ TEST(IpRouteTest, WhatIsNotSaidIsNothing) {
   EXPECT_EQ(p.route.metric, 0u);
 }
 
-TEST(IpRouteTest, WithoutALengthItIsOneHost) {
+TEST(IpRouteTest, APrefixWithoutALengthIsOneHost) {
   EXPECT_EQ(Parse("10.2.0.7 via 10.1.0.254").route.prefix_bits, 128);
   EXPECT_EQ(Parse("2001:db8::7").route.prefix_bits, 128);
 }
 
-TEST(IpRouteTest, TheDefaultIsOfTheFamilyOfItsRouter) {
+TEST(IpRouteTest, TheDefaultRouteHasTheFamilyOfItsRouter) {
   const Parsed v4 = Parse("default via 10.1.0.254");
   ASSERT_EQ(v4.rc, 0) << v4.error;
   EXPECT_EQ(Text(v4.route.prefix), "::ffff:0.0.0.0");
@@ -72,7 +72,7 @@ TEST(IpRouteTest, TheDefaultIsOfTheFamilyOfItsRouter) {
   EXPECT_EQ(Text(v6.route.prefix), "::");
   EXPECT_EQ(v6.route.prefix_bits, 0);
   EXPECT_EQ(Parse("default src 10.1.0.1").route.prefix_bits, 96);
-  // IPv4 by way of an IPv6 router.
+  // IPv4 through an IPv6 router.
   EXPECT_EQ(Parse("0.0.0.0/0 via fe80::1").route.prefix_bits, 96);
 }
 

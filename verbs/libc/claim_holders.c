@@ -13,17 +13,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// States of TCP, by whose numbers the kernel counts unix sockets, too.
+// The state numbers of TCP, which the kernel also uses for unix sockets.
 #define STATE_CLOSE 7
 #define STATE_LISTEN 10
 
-// What the kernel fills at a time, at most.
+// The most that the kernel sends in one piece.
 #define ANSWER_BYTES 32768
 
-// A list that the kernel could not finish undisturbed is asked for so often.
+// How often a list is requested if it changes while the kernel sends it.
 #define LISTS 16
 
-// What has been found, in all lists together.
+// A holder that any of the lists contained.
 struct found {
   struct urnic_claim_holder holder;  // its name is `name`
   char name[108];                    // sun_path
@@ -34,9 +34,9 @@ struct search {
   struct found* found;
   size_t count;
   size_t room;
-  int interrupted;  // this list is not of one moment
-  int pieces;       // in which it came
-  int news;         // in it
+  int interrupted;  // this list changed while it was sent
+  int pieces;       // of this list
+  int news;         // it contained new holders
 };
 
 static int ask(int fd) {
@@ -46,8 +46,8 @@ static int ask(int fd) {
   } request = {.header = {.nlmsg_len = sizeof(request),
                           .nlmsg_type = SOCK_DIAG_BY_FAMILY,
                           .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
-               // Not those whose peer is connecting: they bear the name, too,
-               // and count as root's.
+               // Not connections that wait for accept(): they have the name,
+               // too, and count as root's.
                .body = {.sdiag_family = AF_UNIX,
                         .udiag_states = 1u << STATE_LISTEN | 1u << STATE_CLOSE,
                         .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_UID}};
@@ -74,7 +74,7 @@ static int add(struct search* search, const struct urnic_claim_holder* holder) {
   return 0;
 }
 
-// One socket. -ENODATA: the kernel does not know whose it is.
+// Takes one socket. -ENODATA: the kernel does not report its owner.
 static int look(struct search* search, const struct nlmsghdr* message) {
   const struct unix_diag_msg* socket = NLMSG_DATA(message);
   struct urnic_claim_holder holder = {.inode = socket->udiag_ino};
@@ -101,7 +101,7 @@ static int look(struct search* search, const struct nlmsghdr* message) {
   return add(search, &holder);
 }
 
-// 1 when more is to come, 0 at the end, or -errno.
+// Returns 1 if more follows, 0 at the end, or -errno.
 static int take_answer(int fd, char* answer, struct search* search) {
   ssize_t bytes = recv(fd, answer, ANSWER_BYTES, 0);
   if (bytes < 0) return errno == EINTR ? 1 : -errno;
@@ -131,12 +131,12 @@ static int list(int fd, char* answer, struct search* search) {
   return err;
 }
 
-// The kernel goes on with the next piece where it counted to in the last: a
-// socket that is closed in between moves the others, and one is left out. Not
-// every kernel says so (NLM_F_DUMP_INTR), so a list of several pieces counts
-// when it adds nothing to the one before.
+// The kernel continues a list by position: when a socket is closed between two
+// pieces, the others move up, and one is left out. Not every kernel reports
+// this (NLM_F_DUMP_INTR), so a list of several pieces counts only if it adds
+// nothing to those before.
 static int is_whole(const struct search* search) {
-  // The last piece is the end alone.
+  // The last piece contains only the end mark.
   return !search->interrupted && (search->pieces <= 2 || !search->news);
 }
 
@@ -163,7 +163,7 @@ int urnic_claim_visit(const char* prefix,
   return err;
 }
 
-// Only who may open packet sockets has one, and the kernel lists them.
+// Opening a packet socket takes CAP_NET_RAW, and the kernel lists the owners.
 static int has_packet_socket(uid_t uid, unsigned interface) {
   FILE* list = fopen("/proc/thread-self/net/packet", "re");
   char line[256];

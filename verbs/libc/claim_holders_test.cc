@@ -15,15 +15,15 @@
 
 namespace {
 
-// What becomes of the kernel's next list: this socket is left out, and perhaps
-// the kernel says so.
+// Changes the kernel's next list: this socket is left out, with or without
+// NLM_F_DUMP_INTR.
 unsigned g_hidden = 0;
 bool g_says_so = false;
 int g_lists = 0;
 
 }  // namespace
 
-// Ahead of libc's, for claim_holders.c in this program.
+// Replaces libc's for claim_holders.c in this program.
 extern "C" ssize_t recv(int fd, void* buffer, size_t bytes, int flags) {
   const ssize_t got = recvfrom(fd, buffer, bytes, flags, nullptr, nullptr);
   int left = static_cast<int>(got);
@@ -40,8 +40,7 @@ extern "C" ssize_t recv(int fd, void* buffer, size_t bytes, int flags) {
   }
   return got;
 }
-// What _FORTIFY_SOURCE makes of a call whose buffer it cannot see, as under
-// AddressSanitizer.
+// _FORTIFY_SOURCE replaces some calls by this one, as under AddressSanitizer.
 extern "C" ssize_t __recv_chk(int fd, void* buffer, size_t bytes, size_t,
                               int flags) {
   return recv(fd, buffer, bytes, flags);
@@ -89,7 +88,7 @@ class ClaimHoldersTest : public ::testing::Test {
   std::vector<int> sockets_;
 };
 
-TEST_F(ClaimHoldersTest, AnInterruptedListIsAskedForAgain) {
+TEST_F(ClaimHoldersTest, AnInterruptedListIsRequestedAgain) {
   g_hidden = Hold(Name(0));
   ASSERT_NE(g_hidden, 0u);
   g_says_so = true;
@@ -99,7 +98,7 @@ TEST_F(ClaimHoldersTest, AnInterruptedListIsAskedForAgain) {
   EXPECT_EQ(g_lists, 1);
 }
 
-TEST_F(ClaimHoldersTest, ALongListCountsWhenItAddsNothing) {
+TEST_F(ClaimHoldersTest, ALongListIsRequestedUntilItAddsNothing) {
   std::multiset<std::string> all;
   unsigned last = 0;
   for (int i = 0; i < 600; ++i) {

@@ -8,7 +8,7 @@
 namespace urnic {
 namespace {
 
-TEST(LibraryVersionTest, TheInstalledOneIsKnown) {
+TEST(LibraryVersionTest, TheInstalledLibraryIsKnown) {
   void* library = dlopen("libibverbs.so.1", RTLD_LAZY);
   ASSERT_NE(library, nullptr) << dlerror();
   const urnic_verbs_version version = urnic_verbs_version_of(library);
@@ -18,7 +18,7 @@ TEST(LibraryVersionTest, TheInstalledOneIsKnown) {
   dlclose(library);
 }
 
-TEST(LibraryVersionTest, ALaterOneIsNot) {
+TEST(LibraryVersionTest, ANewerLibraryIsUnknown) {
   const char* root = getenv("TEST_SRCDIR");
   ASSERT_NE(root, nullptr);
   void* library = dlopen(
@@ -41,7 +41,7 @@ TEST(LibraryVersionTest, BothNumbersCount) {
   EXPECT_FALSE(urnic_verbs_is_known({66, 18}));
 }
 
-TEST(LibraryVersionTest, WhatIsNoLibibverbsHasNeither) {
+TEST(LibraryVersionTest, AnotherLibraryHasNeitherNumber) {
   void* library = dlopen("libc.so.6", RTLD_LAZY);
   ASSERT_NE(library, nullptr) << dlerror();
   const urnic_verbs_version version = urnic_verbs_version_of(library);

@@ -1,4 +1,4 @@
-// A libibverbs later than all that we know: newer_verbs.map has its versions.
+// A libibverbs newer than all known ones; newer_verbs.map has its versions.
 
 void verbs_register_driver_99(void);
 void verbs_register_driver_99(void) {}

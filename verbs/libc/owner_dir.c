@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Another user may have made it, in /tmp, to be there first.
+// In /tmp, another user may have created it first.
 static int is_ours_alone(const char* path) {
   struct stat st;
   return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
@@ -30,7 +30,7 @@ int urnic_owner_dir(char* path, size_t size, int make) {
     if (is_ours_alone(path)) return 0;
     if (!make && can_be_made(places[i], path)) return 0;
     if (make && mkdir(path, 0700) == 0) return 0;
-    // Made by another program of ours meanwhile, or somebody else's.
+    // Another program has created it meanwhile, perhaps another user's.
     err = make ? errno : EACCES;
     if (make && err == EEXIST && is_ours_alone(path)) return 0;
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The default directory in which programs of one user meet. It belongs to this
-// user alone, so that no other user can put anything into it.
+// The default directory in which programs of one user find each other. It
+// belongs to this user alone, so that no other user can put anything into it.
 
 #include <stddef.h>
 
