@@ -1,5 +1,5 @@
 // The packet path allocates nothing: two queue pairs exchange all operations,
-// through buffers made before, while an allocation guard counts.
+// through preallocated buffers, while an allocation guard counts.
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ struct FixedSink {
   void Complete(const RecvCompletion& done) { received += done.status == 0; }
   void Count(RxVerdict verdict) { accepted += verdict == RxVerdict::kAccept; }
 
-  // Runs what has been collected, as an engine would behind OnBurst().
+  // Executes the collected placements, as an engine does after OnBurst().
   void Execute() {
     for (uint32_t i = 0; i < placement_count; ++i) {
       const Placement& p = placements[i];
@@ -83,7 +83,7 @@ class End {
     Poll();
   }
   void Poll() { (void)qp_.Settle({}, *this); }
-  // For the queue pair.
+  // The sink of Settle().
   void Sent(const SendCompletion& done) { sent_ += done.status == 0; }
   void Received(const RecvCompletion&) {}
   void Flushed(const RecvCompletion&) { ++flushed_; }
@@ -120,7 +120,7 @@ TEST(AllocTest, TheGuardSeesMallocAndNew) {
 }
 
 TEST(AllocTest, NothingIsAllocatedOnThePacketPath) {
-  // Big, and so not on the stack.
+  // Too big for the stack.
   const auto a = std::make_unique<End>();
   const auto b = std::make_unique<End>();
   QpConfig config;
@@ -159,7 +159,7 @@ TEST(AllocTest, NothingIsAllocatedOnThePacketPath) {
   EXPECT_EQ(guard.count(), 0u);
   EXPECT_EQ(a->sent_, 48u);
   EXPECT_EQ(b->sink_.received, 16u);
-  // Nor when everything is flushed.
+  // Flushing allocates nothing either.
   ASSERT_TRUE(a->rings_.PostSend({.wr_id = 99}));
   ASSERT_TRUE(a->rings_.PostRecv({.wr_id = 99}));
   AllocGuard flush_guard;
@@ -169,8 +169,8 @@ TEST(AllocTest, NothingIsAllocatedOnThePacketPath) {
   EXPECT_EQ(a->flushed_, 1u);
 }
 
-// What a queue pair costs without its rings (bench/BUDGET.md), and the
-// structures that are there once per work request, read or region.
+// The size of a queue pair without its rings (bench/BUDGET.md), and of the
+// structures that exist per work request, read or region.
 TEST(SizeTest, StructuresStayWithinTheirBudgets) {
   EXPECT_LE(sizeof(Qp) + sizeof(RecvQueue) + sizeof(RecvRing), 1024u);
   EXPECT_EQ(sizeof(SendRecord), 16u);

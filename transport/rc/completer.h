@@ -1,8 +1,7 @@
 #pragma once
 
-// The receiving half of an RC requester: acknowledgements, read and atomic
-// responses and time-outs move the state of SendState forward, and work
-// requests complete in order.
+// The receiving half of an RC requester: acknowledgements, responses and
+// time-outs advance SendState, and work requests complete in order.
 
 #include <algorithm>
 #include <cstring>
@@ -13,14 +12,14 @@
 
 namespace urnic::rc {
 
-// All that it knows is in the state: made for a call.
+// Has no state of its own: one is made for each call.
 class Completer {
  public:
   explicit Completer(SendState& state) : s_(state) {}
 
-  // Any response, valid or hostile, in any state. `sink.Place(Placement)` gets
-  // the data of read responses; the work request it belongs to completes in
-  // PollCompletion(), which the caller asks after the placements.
+  // Takes any response, valid or hostile, in any state. `sink.Place(Placement)`
+  // gets the data of read and atomic responses. Their work requests complete in
+  // PollCompletion(), which the caller calls after the placements.
   template <typename Sink>
   RxVerdict OnResponse(const RxPacket& packet, uint8_t position, Time now,
                        Sink& sink) {
@@ -49,8 +48,9 @@ class Completer {
     return RxVerdict::kCnp;
   }
 
-  // The next success of a request before `limit`, in posting order; false when
-  // there is none. Unsignaled ones are skipped. REQUIRES: head <= limit <= una.
+  // The next successful completion of a request before `limit`, in posting
+  // order; false if there is none. Unsignaled requests are skipped. REQUIRES:
+  // head <= limit <= una.
   bool PollDone(SendCompletion& out, uint32_t limit) {
     while (s_.head != limit) {
       const SendRecord& record = s_.RecordOf(s_.head);
@@ -65,7 +65,7 @@ class Completer {
     return false;
   }
 
-  // The next completion to hand to the program, whatever it is.
+  // The next completion for the program: a success, an error or a flush.
   bool PollCompletion(SendCompletion& out) {
     if (PollDone(out, s_.una)) return true;
     if (s_.failed && s_.head == s_.failed_index) {
@@ -81,8 +81,7 @@ class Completer {
     return s_.flushing && PollFlush(out);
   }
 
-  // REQUIRES: called when now >= NextDeadline(). True: what was sent was not
-  // answered in time.
+  // REQUIRES: now >= NextDeadline(). True if no acknowledgement came in time.
   bool OnTimer(Time now) {
     if (now >= s_.cc.pacer.next_send) s_.pace_waiting = false;
     if (now < s_.deadline) return false;
@@ -109,7 +108,7 @@ class Completer {
     s_.FailAt(index, URNIC_WC_LOC_PROT_ERR, RxVerdict::kRemoteOperational);
   }
 
-  // State ERR: what is posted, and what will be, is flushed.
+  // State ERR: flushes what is posted and what will be.
   void EnterError() {
     s_.flushing = true;
     s_.running = false;
@@ -122,12 +121,13 @@ class Completer {
   }
 
  private:
-  // After a needless rewind, so many losses make sequence NAKs credible again.
+  // After a needless rewind, sequence NAKs are trusted again after this many
+  // losses.
   static constexpr uint8_t kNakDoubt = 4;
 
-  // May name the first packet that has not been sent: when a stranger's packet
-  // from behind it has reached the responder, this comes instead of the
-  // acknowledgement that was due, and acknowledges all that was sent.
+  // A sequence NAK may name the first unsent PSN: if a forged packet with a
+  // later PSN has reached the responder, the NAK replaces the acknowledgement
+  // that was due. It acknowledges everything that was sent.
   static bool IsSequenceNak(const RxPacket& packet) {
     return packet.info->kind == wire::PacketKind::kAck &&
            packet.aeth().syndrome() == wire::kNakPsnSequenceError;
@@ -148,8 +148,8 @@ class Completer {
     return true;
   }
 
-  // Acknowledges every packet before `limit`. False when a read or atomic
-  // without its response is in the way.
+  // Acknowledges every packet before `limit`. False if it stops at a read or
+  // atomic that has no response yet.
   bool AckBefore(Psn limit, Time now) {
     const Psn before = s_.una_psn;
     uint32_t bytes = 0 - AckedOfOldest();
@@ -175,7 +175,7 @@ class Completer {
     return clear;
   }
 
-  // Bytes of the oldest request that are acknowledged.
+  // The acknowledged bytes of the oldest request.
   uint32_t AckedOfOldest() const {
     if (s_.una == s_.assigned) return 0;
     const auto packets =
@@ -189,7 +189,7 @@ class Completer {
     s_.lost_response_seen = false;
     TellOfProgress(static_cast<uint32_t>(packets), bytes, now);
     if (s_.una_psn - s_.tx_psn > 0) s_.SeekTransmit();
-    s_.rnr_waiting = false;  // what it waited for was taken after all
+    s_.rnr_waiting = false;  // the message was accepted after all
     if (s_.Outstanding()) {
       s_.ArmTimer(now);
     } else {
@@ -197,7 +197,7 @@ class Completer {
     }
   }
 
-  // Congestion control hears of it.
+  // Reports progress to congestion control.
   void TellOfProgress(uint32_t packets, uint32_t bytes, Time now) {
     if (__builtin_expect(s_.repair != Repair::kNone, 0)) OnRepaired();
     s_.counters.bytes_acked += bytes;
@@ -214,9 +214,9 @@ class Completer {
 
   enum class Why : uint8_t { kLoss, kTimeout };
 
-  // Go-back-N, or the end of the oldest request when no retry is left.
+  // Go-back-N; if no retry is left, the oldest request fails.
   void Retry(Time now, Why why) {
-    if (s_.rnr_waiting) return;  // everything is sent again anyway
+    if (s_.rnr_waiting) return;  // everything will be resent anyway
     //= IBTA 9.9.2.4.2: a time-out and a sequence NAK use up retries
     if (s_.retries_left == 0) {
       s_.FailAt(s_.una, URNIC_WC_RETRY_EXC_ERR, RxVerdict::kAccept);
@@ -234,17 +234,16 @@ class Completer {
     s_.ArmTimer(now);
   }
 
-  // A sequence NAK may be a stranger's doing: a packet in our name with a PSN
-  // of the future makes the responder report a gap that is none. (40 000 of
-  // those in a second took 80 % of the rate of a connection that went back for
-  // each.) There are two signs of it. A NAK that comes sooner than a round trip
-  // after the packet that it names was sent cannot be about that transmission.
-  // And after a rewind that was needless, the next NAKs are doubted: who waits
-  // for a round trip sees the packet acknowledged, or has lost no more than
-  // that.
+  // A forged packet with a future PSN makes the responder report a gap that
+  // does not exist. (40 000 of them a second cost 80 % of the rate of a
+  // connection that went back for each.) There are two signs of such a NAK. If
+  // it comes sooner than a round trip after the packet that it names was sent,
+  // it cannot be about that transmission. And after a needless rewind, the next
+  // NAKs are doubted for a round trip: either the packet is acknowledged by
+  // then, or only that time is lost.
   //
-  // The responder reports a gap once. If the packet is lost after all, nothing
-  // else will say so, and the timer comes early.
+  // The responder reports a gap only once. If the packet was lost after all,
+  // nothing else will say so: the deadline is brought forward.
   void OnSequenceNak(Time now) {
     constexpr int64_t kEarlyRoundTrips = 4;
     if (s_.tx_psn == s_.una_psn || s_.rnr_waiting) return;
@@ -263,7 +262,7 @@ class Completer {
     s_.repair = Repair::kNak;
   }
 
-  // Something was acknowledged: what does that say about the repair?
+  // Something was acknowledged: decides whether the repair was needless.
   [[gnu::cold, gnu::noinline]] void OnRepaired() {
     // Acknowledged before it was sent again: it was not lost.
     const bool needless = s_.una_psn - s_.tx_psn > 0;
@@ -273,7 +272,7 @@ class Completer {
         s_.cc.OnUndo();
         break;
       case Repair::kNak:
-        // No undo: the gap may have been there, and what filled it was late.
+        // No undo: the gap may have been real, and filled by a late packet.
         if (needless) {
           s_.nak_doubt = kNakDoubt;
         } else if (s_.una_psn - s_.sampler.resent_end <= 0) {
@@ -288,9 +287,9 @@ class Completer {
     s_.repair = Repair::kNone;
   }
 
-  // A response to something that is acknowledged already. If it repeats the
-  // newest one, the responder had taken the packets that were sent again: it
-  // had not missed any, or it would have dropped all behind the missing one.
+  // A response to something already acknowledged. If it repeats the newest
+  // acknowledgement, the resent packets were duplicates: the responder had not
+  // missed any, or it would have dropped everything after the missing one.
   [[gnu::cold, gnu::noinline]] RxVerdict OnStale(Psn psn) {
     if (s_.repair == Repair::kNak && psn.Next() == s_.una_psn) {
       s_.nak_doubt = kNakDoubt;
@@ -338,9 +337,9 @@ class Completer {
       return RxVerdict::kRnrReceived;
     }
     if (s_.config.rnr_retry != 7) --s_.rnr_retries_left;
-    // The packet that it names has arrived, so none was lost before it. A NAK
-    // of the packets behind it may come later than the wait ends, and would
-    // take a retry each time.
+    // The packet that it names has arrived, so none was lost before it. A
+    // sequence NAK for the packets after it may come after the wait, and would
+    // otherwise use up a retry each time.
     s_.retries_left = s_.config.retry_count;
     s_.RewindToUna();
     s_.rnr_waiting = true;
@@ -368,8 +367,8 @@ class Completer {
     return RxVerdict::kNakReceived;
   }
 
-  // Common to read and atomic responses: acknowledges what lies before and
-  // says whether `psn` is the response that the oldest request waits for.
+  // Common to read and atomic responses: acknowledges what precedes `psn` and
+  // checks that the oldest request waits for a response of this kind.
   RxVerdict Expect(Psn psn, wire::PacketKind kind, Time now) {
     if (!AckBefore(psn, now)) return OnLostResponse(now);
     if (s_.una == s_.assigned) return RxVerdict::kUnexpectedResponse;
@@ -382,7 +381,7 @@ class Completer {
     return RxVerdict::kAccept;
   }
 
-  // A read request (of several, for a long read) or an atomic is answered.
+  // A read request (one of several, for a long read) or an atomic is answered.
   void FinishPart(SendRecord& record) {
     if (record.reads_in_flight == 0) return;  // it was about to be resent
     --record.reads_in_flight;
@@ -398,7 +397,7 @@ class Completer {
     SendRecord& record = s_.RecordOf(s_.una);
     const auto index = static_cast<uint32_t>(s_.una_psn - record.first_psn);
     const uint64_t offset = uint64_t{index} * s_.config.mtu;
-    // That of an atomic write says only that it is done.
+    // The response to an atomic write or a flush has no data.
     const uint32_t length =
         record.opcode == URNIC_WR_RDMA_READ ? record.length : 0;
     const uint32_t left = length - static_cast<uint32_t>(offset);
@@ -444,8 +443,8 @@ class Completer {
   }
 
   // Places response data into the scatter list of the oldest request, as the
-  // ring has it now: keys are checked again, so memory deregistered in
-  // between is safe.
+  // ring has it now. Keys are checked again: the memory may have been
+  // deregistered meanwhile.
   template <typename Sink>
   bool Scatter(const uint8_t* data, uint32_t bytes, uint64_t offset,
                uint8_t position, Sink& sink) {

@@ -81,7 +81,7 @@ TEST_F(CompleterTest, ATimeoutResendsFromTheOldestUnacknowledged) {
   EXPECT_THAT(sent[0], ReadsFrom(kPeer + 256, 344));
 }
 
-TEST_F(CompleterTest, ALocalOperationBehindWhatIsResentStaysBehindIt) {
+TEST_F(CompleterTest, ALocalOperationStaysBehindTheRequestThatIsResent) {
   constexpr uint32_t kInvalidatable = kAll | mem::kRemoteInvalidate;
   const uint32_t key = host_.Register(1, 0, 64, kInvalidatable);
   Connect();
@@ -91,7 +91,7 @@ TEST_F(CompleterTest, ALocalOperationBehindWhatIsResentStaysBehindIt) {
   (void)Transmit();
   now_ = end_.qp().NextDeadline();
   end_.AdvanceTo(now_);
-  // The send again, and there is no room to go on.
+  // The send is resent, and there is no slot to go on.
   ASSERT_EQ(end_.Transmit(now_, 1).size(), 1u);
   EXPECT_EQ(Deliver(Ack(Psn(100))), RxVerdict::kAccept);
   end_.qp().CheckInvariants();
@@ -106,7 +106,7 @@ TEST_F(CompleterTest, TheTimerIsExactAndRestartsWithProgress) {
   ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 2, 8));
   (void)Transmit();
   EXPECT_EQ(end_.qp().NextDeadline(), now_ + config_.timeout);
-  // More packets do not push it away, an acknowledgement does.
+  // More packets do not postpone it; an acknowledgement does.
   now_ = now_ + Duration::Milliseconds(10);
   ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 3, 8));
   (void)Transmit();
@@ -121,7 +121,7 @@ TEST_F(CompleterTest, ABusyConnectionMeasuresItsRoundTripToo) {
   constexpr Duration kFast = Duration::Microseconds(30);
   const SendState& s = end_.qp().send_state();
   Connect();
-  // Alone, while the peer was asleep.
+  // One request, to a peer that has to wake up.
   ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 8));
   (void)Transmit();
   now_ = now_ + kSlow;
@@ -135,7 +135,7 @@ TEST_F(CompleterTest, ABusyConnectionMeasuresItsRoundTripToo) {
   EXPECT_EQ(Deliver(Ack(Psn(102))), RxVerdict::kAccept);
   EXPECT_EQ(s.sampler.shortest, kFast);
   EXPECT_EQ(s.cc.round_trip, kFast);
-  // So a NAK that comes sooner than the sleepy peer's is believed.
+  // A NAK that comes sooner than the first round trip is now trusted.
   EXPECT_EQ(Deliver(Nak(Psn(103), wire::kNakPsnSequenceError)),
             RxVerdict::kNakReceived);
   EXPECT_THAT(Transmit(),
@@ -143,7 +143,7 @@ TEST_F(CompleterTest, ABusyConnectionMeasuresItsRoundTripToo) {
                           IsOpcode(Opcode::kRcWriteOnly, Psn(104))));
 }
 
-TEST_F(CompleterTest, WhatIsSentAgainMeasuresNoRoundTrip) {
+TEST_F(CompleterTest, AResentPacketMeasuresNoRoundTrip) {
   Connect();
   ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 8));
   (void)Transmit();
@@ -235,8 +235,8 @@ TEST_F(CompleterTest, AFatalNakEndsTheRequestItNames) {
 }
 
 TEST_F(CompleterTest, AnyResponseInAnySituationYieldsAVerdict) {
-  // Random responses around what is outstanding, with random work posted;
-  // whatever they say, every request completes once and in order.
+  // Random responses around what is outstanding, with random work posted. Every
+  // request completes once and in order.
   Random random(7);
   for (int round = 0; round < 1000; ++round) {
     end_.qp().Modify(QpState::kReset, config_);

@@ -18,8 +18,8 @@ uint32_t PacketsOf(const SendRecord& record, uint32_t mtu) {
   return static_cast<uint32_t>((uint64_t{record.length} + mtu - 1) / mtu);
 }
 
-// Of the requests that are not acknowledged: PSNs without a gap, each as many
-// as its length takes, and una_psn among those of the first.
+// Checks each request by itself, and that those not acknowledged have PSNs
+// without a gap, with una_psn among those of the oldest.
 bool CheckRecords(ImageReader& f, const SendState& s) {
   uint32_t reads = 0;
   for (uint32_t i = s.head; i != s.assigned; ++i) {
@@ -60,7 +60,7 @@ bool CheckRecords(ImageReader& f, const SendState& s) {
          f.ok();
 }
 
-// Where the transmission stands, against the requests.
+// Checks the transmit position against the requests.
 void CheckPosition(ImageReader& f, const SendState& s) {
   f.Require(s.tx_psn - s.una_psn >= 0, "tx_psn", s.tx_psn.value(),
             "is before una_psn");
@@ -149,7 +149,7 @@ void CheckSlot(ImageReader& f, const ReplaySlot& slot, const QpConfig& config) {
             "pending", 1, "is set, but nothing is left");
 }
 
-// The syndromes of an AETH that are NAKs, and 0.
+// Whether it is 0 or the syndrome of a NAK.
 bool IsNak(uint8_t syndrome) {
   return syndrome == 0 ||
          (syndrome & wire::kAethTypeMask) == wire::kAethRnrNak ||
@@ -211,7 +211,7 @@ bool FieldsOf<rc::Qp>::Check(ImageReader& f, const rc::Qp& qp) {
          FieldsOf<rc::Responder>::Check(f, qp.responder_, qp.state_, qp.send_);
 }
 
-// What an image does not say because it follows from the rest.
+// Derives what an image omits because it follows from the rest.
 void FieldsOf<rc::Qp>::Derive(rc::Qp& qp) {
   SendState& s = qp.send_;
   s.posted = s.assigned;

@@ -88,11 +88,11 @@ struct FieldsOf<rc::SendState> {
     f.Group("cc", cc);
     f.Group("sampler", sampler);
     f.Group("counters", counters);
-    // Where it lies; what follows from the rest, is read or found again, or
-    // ends with the burst.
+    // Pointers; and what is derived, is read or found again, or ends with the
+    // burst.
     f.Elsewhere(limits, sq, records, mrs, posted, published, any_executed,
                 current_index_valid, current, scattered, atomic_value);
-    // Else there is no telling how many records there are.
+    // Otherwise the number of records would be unknown.
     const uint32_t all = assigned - head;
     f.Require(all <= sq.entries(), "assigned", assigned,
               "is farther from head than the ring's length");
@@ -187,7 +187,7 @@ struct FieldsOf<rc::Responder> {
     f.Group("replay", replay);
     f.Group("notifier", notifier);
     f.Group("receive_queue", *rq);
-    // Its part of limits and configuration.
+    // Copied from limits and configuration, and a pointer.
     f.Elsewhere(mrs, qpn, dest_qpn, mtu, access, pkey, min_rnr_timer, xrc);
     f.Require(msn <= 0xffffff, "msn", msn, "is not an MSN");
   }

@@ -31,9 +31,9 @@ constexpr uint32_t kAll = mem::kLocalWrite | mem::kRemoteWrite |
                           mem::kRemoteRead | mem::kRemoteAtomic;
 constexpr Duration kAhead = Duration::Seconds(1000);
 
-// Two ends in the middle of much: requests sent and not acknowledged, a long
-// one under way, a read half answered, an atomic that may be asked for again, a
-// receive half filled.
+// Two endpoints with much under way: requests sent and not acknowledged, a long
+// one partly sent, a read half answered, an atomic that may be requested again,
+// a receive half filled.
 class ImageTest : public ::testing::Test {
  protected:
   ImageTest() {
@@ -84,7 +84,7 @@ class ImageTest : public ::testing::Test {
   Time now_ = Time::FromNs(5'000'000'000);
 };
 
-TEST_F(ImageTest, TheImageOfAnInsertedQueuePairIsTheSame) {
+TEST_F(ImageTest, AnInsertedQueuePairHasTheSameImage) {
   Begin();
   for (Endpoint* end : {&a_, &b_}) {
     const std::vector<uint8_t> image = end->Image(now_);
@@ -114,9 +114,9 @@ TEST_F(ImageTest, EverythingThatWasUnderWayArrives) {
   EXPECT_EQ(b_.completions()[0].byte_len, 2000);
 }
 
-// Moments that nobody outside of the core comes to: between the runs of a
-// burst, between its placements and its completions, around each transmission.
-TEST_F(ImageTest, NothingIsLostOrDoubledWhateverTheMoment) {
+// Moves at moments inside a burst: between its runs, between its placements and
+// its completions, and around each transmission.
+TEST_F(ImageTest, NothingIsLostOrDuplicatedAtAnyMoment) {
   Random random(5);
   a_.MoveNowAndThen(1, 2);
   b_.MoveNowAndThen(2, 2);
@@ -200,7 +200,7 @@ TEST_F(ImageTest, ShowsEachMember) {
   EXPECT_THAT(text, HasSubstr("record.length 2000\n"));
 }
 
-// The layout is a promise: whoever changes a list raises kImageVersion.
+// The layout belongs to a version: a changed list needs a higher kImageVersion.
 TEST_F(ImageTest, LayoutOfThisVersion) {
   Begin();
   urnic::testing::ExpectGolden("transport/rc/goldens/image_layout.txt",
@@ -209,7 +209,7 @@ TEST_F(ImageTest, LayoutOfThisVersion) {
                                    ImageMap(b_.qp(), QpService::kRc).Layout());
 }
 
-TEST_F(ImageTest, AnImageThatIsCutIsRefused) {
+TEST_F(ImageTest, ATruncatedImageIsRefused) {
   Begin();
   const std::vector<uint8_t> image = b_.Image(now_);
   for (size_t bytes = 0; bytes < image.size(); ++bytes) {
@@ -218,7 +218,7 @@ TEST_F(ImageTest, AnImageThatIsCutIsRefused) {
   }
 }
 
-TEST_F(ImageTest, EveryByteIsUnderTheCrc) {
+TEST_F(ImageTest, TheCrcCoversEveryByte) {
   Begin();
   std::vector<uint8_t> image = b_.Image(now_);
   for (uint8_t& byte : image) {
@@ -228,7 +228,7 @@ TEST_F(ImageTest, EveryByteIsUnderTheCrc) {
   }
 }
 
-// A member set to a value that it cannot have, and what is said of it.
+// A member, a value that it cannot have, and the text of the refusal.
 struct Bad {
   const char* field;
   uint64_t value;
@@ -308,8 +308,8 @@ TEST_F(ImageTest, OtherVersionsAndServicesAreRefused) {
               HasSubstr("service is 2"));
 }
 
-// Who looks at an image builds a queue pair after its shape.
-TEST_F(ImageTest, AnImageSaysWhatItsQueuePairIsLike) {
+// A reader builds a queue pair of the image's shape.
+TEST_F(ImageTest, AnImageTellsTheShapeOfItsQueuePair) {
   ImageShape shape;
   ASSERT_TRUE(ReadImageShape(b_.Image(now_), shape).ok());
   EXPECT_EQ(shape.service, QpService::kRc);

@@ -53,7 +53,7 @@ TEST_F(ReplayRingTest, FindsAPsnInsideARangeThatWraps) {
   EXPECT_EQ(ring_.Find(Psn(3)), nullptr);
 }
 
-TEST_F(ReplayRingTest, AnswersInPsnOrderWhateverIsAskedForAgain) {
+TEST_F(ReplayRingTest, AnswersDuplicatesInPsnOrder) {
   ring_.Reset(4);
   for (uint32_t i = 0; i < 4; ++i) AddRead(i, 1);
   for (uint32_t i = 0; i < 4; ++i) ring_.MarkAnswered(ring_.OldestPending());
@@ -67,7 +67,7 @@ TEST_F(ReplayRingTest, AnswersInPsnOrderWhateverIsAskedForAgain) {
   EXPECT_FALSE(ring_.AnyPending());
 }
 
-TEST_F(ReplayRingTest, GivesUpASecondAnswerForANewRequest) {
+TEST_F(ReplayRingTest, ANewRequestCancelsTheSecondAnswer) {
   ring_.Reset(1);
   AddRead(0, 1);
   ring_.MarkAnswered(ring_.OldestPending());
@@ -78,7 +78,7 @@ TEST_F(ReplayRingTest, GivesUpASecondAnswerForANewRequest) {
   EXPECT_FALSE(ring_.AnyPending());
 }
 
-TEST_F(ReplayRingTest, DropsWhatFailed) {
+TEST_F(ReplayRingTest, DropsFailedRequests) {
   ring_.Reset(4);
   for (uint32_t i = 0; i < 4; ++i) AddRead(i, 1);
   ring_.DropFrom(Psn(1));
@@ -89,7 +89,7 @@ TEST_F(ReplayRingTest, DropsWhatFailed) {
   for (uint32_t i = 1; i < 4; ++i) EXPECT_NE(AddRead(i, 1), nullptr);
 }
 
-TEST_F(ReplayRingTest, TakesWhatItRemembersToALargerPlace) {
+TEST_F(ReplayRingTest, KeepsItsRequestsInALargerStorage) {
   ReplaySlot small[2];
   ReplayRing ring{small};
   ring.Reset(4);
@@ -113,7 +113,7 @@ TEST_F(ReplayRingTest, TakesWhatItRemembersToALargerPlace) {
   EXPECT_NE(ring.Find(Psn(5)), nullptr);
 }
 
-TEST_F(ReplayRingTest, StartsWithoutAPlace) {
+TEST_F(ReplayRingTest, StartsWithoutStorage) {
   ReplayRing ring{{}};
   ring.Reset(1);
   EXPECT_EQ(ring.Add(), nullptr);

@@ -11,7 +11,7 @@ void Qp::Modify(QpState target, const QpConfig& config) {
     case QpState::kReset: {
       responder_.Stop();
       responder_.recv_queue().Reset();
-      // What was posted is forgotten without completions.
+      // Posted requests are dropped without completions.
       const uint32_t posted = send_.sq.Posted(send_.head);
       if (posted != UINT32_MAX) send_.head += posted;
       send_.sq.PublishConsumer(send_.published = send_.head);
@@ -74,7 +74,7 @@ void Qp::Reconfigure(const QpConfig& config) {
 }
 
 //= RFC 3168 5: a mark slows the sender down
-// We are the sender of what we ask for; an acknowledgement has no data.
+// A requester sets the rate of its reads. An acknowledgement has no data.
 void Qp::OnMarked(const RxPacket& packet, Time now) {
   if (packet.info->request()) {
     responder_.OnMarked(now);
@@ -86,8 +86,8 @@ void Qp::OnMarked(const RxPacket& packet, Time now) {
 void Qp::EnterError() {
   state_ = QpState::kErr;
   completer().EnterError();
-  // After a fatal NAK the responder has refused everything by itself and
-  // still owes that NAK.
+  // After a fatal NAK the responder already refuses everything, and still owes
+  // that NAK.
   if (!responder_.failed()) responder_.Stop();
 }
 
@@ -96,7 +96,7 @@ void Qp::EndIfRefused() {
 }
 
 void Qp::EndIfFailed() {
-  // The error itself is found by PollSend(), behind what was placed before.
+  // PollSend() reports the error itself, after the earlier placements.
   if (send_.una == send_.failed_index && !responder_.failed()) {
     responder_.Stop();
   }

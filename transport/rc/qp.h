@@ -1,22 +1,23 @@
 #pragma once
 
-// One reliable-connected queue pair: wires the responder, the requester and
-// the completer together and keeps the queue pair's state. Sans-IO: packets,
-// doorbells and the time come in as arguments; packets, placements and
-// completions go out as values. It never allocates after construction.
+// One reliable-connected queue pair: connects the responder, the requester and
+// the completer and keeps the queue pair's state. Sans-IO: packets, doorbells
+// and the time come in as arguments; packets, placements and completions go out
+// as values. It never allocates after construction.
 //
 // Thread: one at a time (the holder of the engine's token).
 //
 // The caller's duty for each burst, in this order:
-//   1. OnBurst() with packets of this queue pair; a run ends behind an atomic
-//      request or response, whose values live in one place each.
+//   1. OnBurst() with packets of this queue pair. A burst ends after an atomic
+//      request or response: there is room for one value of each.
 //   2. Execute the placements in order. On a fault: call OnPlacementFault()
-//      with the faulty one and the burst's receive completions (it turns
-//      those that are not true any more into errors), and skip this queue
-//      pair's later placements with the same `from_responder`.
-//   3. Settle() with those completions: it gives all that is done, in the order
-//      of the packets that caused it, and says what comes next (FlowResult).
-//   4. Transmit() while there is work, now or soon, and Settle() behind it.
+//      with the faulty one and the burst's receive completions (it turns those
+//      that no longer hold into errors), and skip this queue pair's later
+//      placements with the same `from_responder`.
+//   3. Settle() with those completions: it hands out all completions in the
+//      order of the packets that caused them, and returns what is next
+//      (FlowResult).
+//   4. Transmit() while there is work, now or soon, and Settle() after it.
 
 #include <span>
 
@@ -30,8 +31,8 @@ namespace urnic::rc {
 
 class Qp {
  public:
-  // `records` has as many entries as the send queue; `replay` a power of two,
-  // or none yet. They, `recv_queue` and `mrs` outlive the queue pair.
+  // `records` has as many entries as the send queue; `replay` has a power of
+  // two, or none yet. They, `recv_queue` and `mrs` outlive the queue pair.
   Qp(const QpLimits& limits, WorkQueueView sq, std::span<SendRecord> records,
      std::span<ReplaySlot> replay, RecvQueue* recv_queue, mem::MrTable* mrs)
       : send_(limits, sq, records, *mrs),
@@ -41,26 +42,26 @@ class Qp {
 
   QpState state() const { return state_; }
   const QpConfig& config() const { return send_.config; }
-  // The next PSNs: the first that has not been sent, and the one expected.
+  // The next PSN to send, and the next one expected.
   Psn send_psn() const { return send_.sent_psn; }
   Psn recv_psn() const { return responder_.expected_psn(); }
   const QpLimits& limits() const { return send_.limits; }
 
-  // The caller has checked that the transition is allowed and that `config`
-  // is within the device's limits (verbs/control). Any state to RESET or ERR;
-  // RESET to INIT to RTR to RTS; RTS to SQD and back.
+  // The caller has checked that the transition is allowed and that `config` is
+  // within the device's limits (verbs/control). Transitions: any state to RESET
+  // or ERR; RESET to INIT to RTR to RTS; RTS to SQD and back.
   void Modify(QpState target, const QpConfig& config);
 
-  // How many reads and atomics of the peer there is room for: the lower limit
-  // of this and max_dest_rd_atomic holds. A larger place takes over what the
-  // smaller one had, which is the caller's again.
+  // How many reads and atomics of the peer there is room for; the lower of this
+  // and max_dest_rd_atomic applies. MoveReplayTo() moves them to a larger
+  // storage and gives the old one back to the caller.
   uint32_t replay_capacity() const { return responder_.replay_capacity(); }
   void MoveReplayTo(std::span<ReplaySlot> storage) {
     responder_.MoveReplayTo(storage);
   }
 
-  // Attributes that may change within a state (access rights, RNR timer,
-  // and in SQD the rest).
+  // Changes attributes within a state (access rights, RNR timer, and in SQD the
+  // rest).
   void Reconfigure(const QpConfig& config);
 
   // sink: Place(Placement), Complete(RecvCompletion), Count(RxVerdict).
@@ -83,8 +84,8 @@ class Qp {
     responder_.recv_queue().PublishConsumer();
   }
 
-  // A packet that OnBurst() will get, or one before it, has come with the mark
-  // "congestion experienced".
+  // `packet` was marked "congestion experienced". Called before OnBurst() gets
+  // it, if it does.
   [[gnu::cold]] void OnMarked(const RxPacket& packet, Time now);
 
   // A congestion notification packet of the peer.
@@ -100,9 +101,9 @@ class Qp {
     }
   }
 
-  // Responses and acknowledgements first, then requests. Where both wait each
-  // gets its half: a peer that reads without pause would otherwise keep this
-  // side from asking, even again for what was lost.
+  // Responses and acknowledgements first, then requests. If both wait, each
+  // gets half of the slots: otherwise a peer that reads without pause would
+  // block our requests, even those resent after a loss.
   uint32_t Transmit(Time now, std::span<TxSlot> slots) {
     const bool both = responder_.AnswersWait() && requester().HasWork();
     const size_t asked = both ? slots.size() / 2 : 0;
@@ -111,19 +112,19 @@ class Qp {
     if (responder_.failed() && state_ != QpState::kErr) EnterError();
     return responses + requester().Transmit(now, slots.subspan(responses));
   }
-  // The former alone: what a queue pair that is about to go still owes.
+  // Only the responses: what a queue pair still owes before it is destroyed.
   bool OwesResponses() const { return responder_.HasWork(); }
   uint32_t TransmitResponses(std::span<TxSlot> slots) {
     return responder_.Transmit(slots);
   }
   bool HasWork() { return responder_.HasWork() || requester().HasWork(); }
-  // An acknowledgement waits and nothing else: it may wait for company.
+  // Only an acknowledgement waits: it may wait for other packets.
   bool OnlyAckWaits() {
     return responder_.OnlyAckWaits() && !requester().HasWork();
   }
 
-  // The memory of a packet that Transmit() gave could not be read; the packet
-  // and this queue pair's later ones are not sent.
+  // The payload of a packet from Transmit() could not be read. It and this
+  // queue pair's later packets are not sent.
   void OnGatherFault(const TxSlot& slot) {
     if (slot.from_responder) {
       responder_.OnGatherFault(Psn(slot.origin));
@@ -133,12 +134,13 @@ class Qp {
     }
   }
 
-  // Hands out what is done and says what is left: after a burst with its
-  // receive completions, and without any after everything else but OnTimer()
-  // that may have moved the queue pair. Completions come in the order of the
-  // packets that caused them: a program that has an answer has the completion
-  // of the request that was acknowledged ahead of it. By then a request's place
-  // in the ring is free: a program that sees the completion may post at once.
+  // Hands out completions and says what is left to do. Called after a burst
+  // with its receive completions, and with none after any other call that may
+  // have advanced the queue pair, except OnTimer(), which calls it. Completions
+  // come in the order of the packets that caused them: a program that has an
+  // answer has the completion of the request that was acknowledged before it.
+  // The request's place in the ring is free by then: a program that sees the
+  // completion may post immediately.
   //
   // sink: Sent(SendCompletion), Received(RecvCompletion) for each of
   // `receives`, Flushed(RecvCompletion) for receive requests in state ERR.
@@ -185,7 +187,8 @@ class Qp {
   template <typename T>
   friend struct urnic::FieldsOf;
 
-  // Marks receive completions with what the send queue had completed by then.
+  // Records in each receive completion what the send queue had completed by
+  // then.
   template <typename Sink>
   struct Ordered {
     void Place(const Placement& placement) { sink.Place(placement); }
@@ -197,7 +200,8 @@ class Qp {
     const uint32_t& una;
   };
 
-  // Completions of send requests, in order, and in state ERR the flushed ones.
+  // The next completion of a send request, in order; in state ERR a flushed
+  // one.
   bool PollSend(SendCompletion& out) {
     const bool any = completer().PollCompletion(out);
     if (send_.flushing && state_ != QpState::kErr) EnterError();
@@ -209,11 +213,11 @@ class Qp {
     }
     return any;
   }
-  // Those alone that packets ahead of `receive`, of the last burst, completed.
+  // Only those that packets of the last burst before `receive` completed.
   bool PollSendBefore(const RecvCompletion& receive, SendCompletion& out) {
     uint32_t limit = receive.sends_before;
     if (static_cast<int32_t>(limit - send_.head) <= 0) return false;
-    // A placement that failed has taken some of them back.
+    // A failed placement may have taken some of them back.
     if (static_cast<int32_t>(limit - send_.una) > 0) limit = send_.una;
     const bool any = completer().PollDone(out, limit);
     PublishSendHead();
@@ -230,8 +234,8 @@ class Qp {
   }
 
   void EnterError();
-  // The packet at hand may have ended the connection: what comes behind it, in
-  // the same burst, too, is not taken any more.
+  // The current packet may have ended the connection. Later ones, even in the
+  // same burst, are then not accepted.
   [[gnu::cold]] void EndIfRefused();
   [[gnu::cold]] void EndIfFailed();
 
@@ -247,7 +251,7 @@ class Qp {
   QpState state_ = QpState::kReset;
   QpEvent event_ = QpEvent::kNone;
   bool drain_reported_ = false;
-  // Begins with what its packets touch, and the responder ends with it.
+  // What packets touch is at the start of send_ and at the end of responder_.
   SendState send_;
   Responder responder_;
 };

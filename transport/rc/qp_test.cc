@@ -23,7 +23,7 @@ using urnic::testing::SendWr;
 constexpr uint32_t kAll = mem::kLocalWrite | mem::kRemoteWrite |
                           mem::kRemoteRead | mem::kRemoteAtomic;
 
-// Two queue pairs that face each other without a network in between.
+// Two connected queue pairs, without a network between them.
 class TwoQueuePairs : public ::testing::Test {
  protected:
   TwoQueuePairs() {
@@ -77,7 +77,7 @@ class TwoQueuePairs : public ::testing::Test {
   Endpoint b_{host_b_, {.qpn = 0x22}};
 };
 
-TEST_F(TwoQueuePairs, SendLandsInTheReceiveAndBothComplete) {
+TEST_F(TwoQueuePairs, ASendLandsInTheReceiveAndBothComplete) {
   for (const uint32_t length : {0u, 1u, 255u, 256u, 257u, 2000u}) {
     ASSERT_TRUE(b_.PostRecv({.wr_id = 7, .sges = {SgeB(8192, 4096)}}));
     ASSERT_TRUE(a_.PostSend(
@@ -98,15 +98,15 @@ TEST_F(TwoQueuePairs, SendLandsInTheReceiveAndBothComplete) {
   }
 }
 
-// What hardware does, and request/response programs rely on: who has the answer
-// has the completion of the request.
-TEST_F(TwoQueuePairs, CompletionsAreInTheOrderOfThePackets) {
+// Hardware does this, and request/response programs rely on it: a program that
+// has the answer also has the completion of its request.
+TEST_F(TwoQueuePairs, CompletionsFollowTheOrderOfThePackets) {
   for (uint64_t i = 1; i <= 3; ++i) {
     ASSERT_TRUE(a_.PostRecv({.wr_id = 10 + i, .sges = {SgeA(8192, 64)}}));
     ASSERT_TRUE(b_.PostRecv({.wr_id = i, .sges = {SgeB(8192, 64)}}));
   }
-  // Acknowledgement and answer come in one burst; so does a message that
-  // crosses an acknowledgement.
+  // The acknowledgement and the answer come in one burst, and so does a message
+  // that crosses an acknowledgement.
   std::vector<Packet> burst;
   const auto send = [this](Endpoint& end, uint64_t id, const urnic_sge& sge) {
     ASSERT_TRUE(
@@ -133,7 +133,7 @@ TEST_F(TwoQueuePairs, CompletionsAreInTheOrderOfThePackets) {
                                      std::pair{true, 13}));
 }
 
-TEST_F(TwoQueuePairs, AnsweringALongReadLeavesRoomForOwnRequests) {
+TEST_F(TwoQueuePairs, AnsweringALongReadLeavesRoomForRequests) {
   ASSERT_TRUE(b_.PostSend({.opcode = URNIC_WR_RDMA_READ,
                            .sges = {SgeB(0, 60000)},
                            .remote_addr = host_a_.address(0),
@@ -153,7 +153,7 @@ TEST_F(TwoQueuePairs, AnsweringALongReadLeavesRoomForOwnRequests) {
   EXPECT_EQ(b_.TakeCompletions().size(), 1u);
 }
 
-TEST_F(TwoQueuePairs, WriteLandsWhereItSays) {
+TEST_F(TwoQueuePairs, AWriteLandsAtItsAddress) {
   for (const uint32_t length : {0u, 1u, 256u, 3000u}) {
     ASSERT_TRUE(a_.PostSend({.opcode = URNIC_WR_RDMA_WRITE,
                              .wr_id = 3,
@@ -172,7 +172,7 @@ TEST_F(TwoQueuePairs, WriteLandsWhereItSays) {
   }
 }
 
-TEST_F(TwoQueuePairs, ReadFetchesIntoAScatterList) {
+TEST_F(TwoQueuePairs, AReadFillsAScatterList) {
   ASSERT_TRUE(a_.PostSend({.opcode = URNIC_WR_RDMA_READ,
                            .wr_id = 5,
                            .sges = {SgeA(8000, 100), SgeA(9000, 900)},
@@ -191,7 +191,7 @@ TEST_F(TwoQueuePairs, ReadFetchesIntoAScatterList) {
             0);
 }
 
-TEST_F(TwoQueuePairs, AtomicsReturnTheValueBefore) {
+TEST_F(TwoQueuePairs, AtomicsReturnTheOriginalValue) {
   const uint64_t before = 41;
   std::memcpy(host_b_.bytes(1024, 8).data(), &before, 8);
   for (const bool swap : {false, true}) {

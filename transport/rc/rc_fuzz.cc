@@ -1,8 +1,8 @@
-// Any list of operations on two queue pairs that face each other: packets as
-// they come, lost, twice, late, altered or made up; work requests of any
-// bytes; rings scribbled over; memory taken away; state changes; time. The
-// endpoint aborts when the core touches a byte that it was not given, and the
-// invariants are checked after each operation.
+// Any sequence of operations on two connected queue pairs: packets delivered,
+// lost, duplicated, delayed, altered or invented; work requests of any bytes;
+// rings overwritten; memory removed; state changes; time. The endpoint aborts
+// if the core touches a byte that it was not given. The invariants are checked
+// after each operation.
 
 #include <algorithm>
 #include <cstdint>
@@ -132,7 +132,7 @@ class Fuzzer {
         std::min<size_t>(wire_[i].size(), 1 + in_.Below(kRunMax));
     const std::vector<Packet> burst(wire_[i].begin(), wire_[i].begin() + count);
     if (!keep) wire_[i].erase(wire_[i].begin(), wire_[i].begin() + count);
-    // Some with the mark "congestion experienced".
+    // Some are marked "congestion experienced".
     const uint64_t marked = count % 4 == 3 ? uint64_t{0x5a5a5a5a} : 0;
     (void)ends_[1 - i]->Deliver(burst, now_, marked);
   }
@@ -143,11 +143,11 @@ class Fuzzer {
     wire_[i].erase(wire_[i].begin() + at);
   }
 
-  // A packet that nobody has sent, near what would fit now.
+  // A packet that was not sent, near what would fit now.
   void Invent(int i) {
     const Qp& target = ends_[i]->qp();
     wire::PacketFields f;
-    // RC's, whether there is such a one or not; or a notification.
+    // An opcode of RC, defined or not; or a notification.
     const uint8_t opcode = in_.Byte();
     f.opcode = opcode == 0xff ? static_cast<uint8_t>(wire::Opcode::kCnp)
                               : opcode % 0x20;
@@ -228,7 +228,7 @@ class Fuzzer {
     switch (in_.Below(8)) {
       case 0:
         return qp.Modify(QpState::kErr, configs_[i]);
-      case 1:  // a new life of the queue pair
+      case 1:  // the queue pair is used again
         qp.Modify(QpState::kReset, configs_[i]);
         return ends_[i]->Connect(configs_[i]);
       case 2:

@@ -16,16 +16,16 @@
 
 namespace urnic::rc {
 
-// How many reads and atomics a responder can replay at most (the limit of
+// The most reads and atomics that a responder can replay (the limit of
 // max_dest_rd_atomic).
 inline constexpr uint32_t kReplaySlots = URNIC_MAX_RD_ATOMIC;
 
 struct ReplaySlot {
-  // kEmpty: an atomic write or a flush, answered like a read of no bytes.
+  // kEmpty: an atomic write or a flush, answered like an empty read.
   enum class Kind : uint8_t { kFree, kRead, kAtomic, kEmpty };
   Kind kind = Kind::kFree;
   bool pending = false;   // a response is owed
-  bool answered = false;  // once in full, at least
+  bool answered = false;  // in full, at least once
   uint32_t msn = 0;
   Psn first_psn;
   uint32_t packets = 0;
@@ -38,14 +38,13 @@ struct ReplaySlot {
   uint32_t answer_begin = 0;
   uint32_t answer_next = 0;
   uint32_t answer_end = 0;
-  // Atomics: the value before, written by the placement.
+  // Atomics: the original value, written by the placement.
   uint64_t original = 0;
 };
 
-// A ring of the last `limit` reads and atomics in PSN order. A slot is reused
-// oldest first, and only when it does not owe its first answer: a requester
-// that sends a new request has the old answer, even if a duplicate has asked
-// for it again.
+// A ring of the last `limit` reads and atomics in PSN order. The oldest slot is
+// reused first, and only once it has been answered: a requester that sends a
+// new request has the old answer, even if a duplicate has asked for it again.
 class ReplayRing {
  public:
   // `storage` is the caller's; its size is a power of two, or 0.
@@ -58,13 +57,13 @@ class ReplayRing {
     std::fill_n(slots_, capacity(), ReplaySlot{});
   }
 
-  // At most what the storage holds. Takes effect with the next request: what
-  // is owed stays owed.
+  // Capped by the capacity. Takes effect with the next request: what is owed
+  // stays owed.
   void SetLimit(uint32_t limit) { limit_ = std::min(limit, capacity()); }
 
   uint32_t capacity() const { return mask_ + 1; }
 
-  // Goes on in `storage`, which is larger than what it had and empty.
+  // Moves to `storage`, which is empty and larger than the old one.
   void MoveTo(std::span<ReplaySlot> storage) {
     URNIC_CHECK(storage.size() > capacity());
     const ReplaySlot* const old = slots_;
@@ -75,7 +74,7 @@ class ReplayRing {
     }
   }
 
-  // The slot for a new request, or nullptr when the requester has more
+  // The slot for a new request, or nullptr if the requester has more
   // outstanding than max_dest_rd_atomic allows.
   ReplaySlot* Add() {
     if (limit_ == 0) return nullptr;
@@ -123,7 +122,7 @@ class ReplayRing {
     }
   }
 
-  // The remembered request whose PSNs include `psn`, the newest first.
+  // The newest remembered request whose PSNs include `psn`, or nullptr.
   ReplaySlot* Find(Psn psn) {
     for (uint32_t i = end_; i != begin_;) {
       ReplaySlot& slot = At(--i);
@@ -151,8 +150,8 @@ class ReplayRing {
 
   ReplaySlot& At(uint32_t number) { return slots_[number & mask_]; }
 
-  // Requests are numbered as they come; [begin_, end_) are remembered, and
-  // none in front of first_pending_ is owed an answer.
+  // Requests are numbered in order of arrival; [begin_, end_) are remembered,
+  // and none before first_pending_ is owed an answer.
   uint32_t begin_ = 0;
   uint32_t end_ = 0;
   uint32_t first_pending_ = 0;

@@ -11,22 +11,22 @@
 
 namespace urnic::rc {
 
-// All that it knows is in the state: made for a call.
+// Has no state of its own: one is made for each call.
 class Requester {
  public:
   explicit Requester(SendState& state) : s_(state) {}
 
-  // Fills up to slots.size() packets; returns how many. Stops at the window,
-  // at max_rd_atomic, at a fence, in an RNR wait, at the pacing time, when
-  // nothing is posted.
+  // Fills up to slots.size() slots; returns how many. Stops at the window, at
+  // max_rd_atomic, at a fence, during an RNR wait, at the pacing rate, and when
+  // nothing more is posted.
   uint32_t Transmit(Time now, std::span<TxSlot> slots) {
     if (!s_.running || s_.rnr_waiting || s_.pace_waiting) return 0;
     if (__builtin_expect(s_.cc.pacer.active(), 0)) return Pace(now, slots);
     return TransmitNow(now, slots);
   }
 
-  // Would Transmit() produce a packet now? (May be pessimistic only about a
-  // program that posts at the same moment.)
+  // Whether Transmit() has something to do now. It may miss only a request that
+  // the program is posting at this moment.
   bool HasWork() const {
     if (!s_.running || s_.rnr_waiting || s_.pace_waiting || AtFailure()) {
       return false;
@@ -39,12 +39,12 @@ class Requester {
     return ready != 0 && !(s_.draining && s_.next == s_.drain_limit);
   }
 
-  // The memory behind work request `index` could not be read.
+  // The payload of work request `index` could not be read.
   void OnGatherFault(uint32_t index) { Fail(index, URNIC_WC_LOC_PROT_ERR); }
 
  private:
   //= IBTA 9.11: static rate control
-  // As many as may go now; then the flow waits until the next may.
+  // Sends what the rate allows now, then waits until the next packet may go.
   [[gnu::cold, gnu::noinline]] uint32_t Pace(Time now,
                                              std::span<TxSlot> slots) {
     cc::Pacer& pacer = s_.cc.pacer;
@@ -66,14 +66,14 @@ class Requester {
     const Psn fresh = s_.sent_psn;
     const bool resends = s_.tx_psn != fresh;
     uint32_t count = Fill(slots);
-    // A request that failed here may have sent earlier ones back to be resent.
+    // If a request failed in Fill(), earlier ones may now be due for resending.
     if (count == 0 && s_.failed) count = Fill(slots);
     if (count == 0) return 0;
     RequestAckOfBurst(slots[count - 1]);
     if (was_idle || s_.deadline.IsInfinite()) s_.ArmTimer(now);
     if (was_idle) s_.sent_since = now;
     if (s_.unacked_since_request == 0 && !resends && s_.tx_psn - fresh > 0) {
-      // Of a read, until its first response.
+      // For a read, the round trip ends with its first response.
       const auto* last =
           reinterpret_cast<const wire::Bth*>(slots[count - 1].headers);
       s_.sampler.OnSend(last->psn().Next(), was_idle && count == 1, now);
@@ -95,16 +95,16 @@ class Requester {
 
   uint32_t HalfWindow() const { return std::max(1u, s_.cc.window() / 2); }
 
-  // As many packets as come from short requests (ReadShort) in a row, for the
-  // first time; all with inline data or all without. Most requests are: a write
-  // of 8 bytes, completion included, takes 224 instructions this way and 530
-  // the general way.
+  // Builds the packets of consecutive short requests (ReadShort), sent for the
+  // first time, all with inline data or all without. Most requests are short. A
+  // write of 8 bytes, completion included, takes 224 instructions this way and
+  // 530 the general way.
   uint32_t FillShort(std::span<TxSlot> slots) {
     if (s_.next != s_.assigned || s_.failed || s_.draining || s_.limits.xrc ||
         s_.limits.max_sge_send == 0 || s_.InFlight() >= s_.cc.window()) {
       return 0;
     }
-    // The program may be writing what it has not posted yet.
+    // The program may still be writing entries that it has not posted.
     if (s_.next == s_.posted && !RefreshPosted()) return 0;
     return NextIsInline() ? FillShort<true>(slots) : FillShort<false>(slots);
   }
@@ -130,7 +130,7 @@ class Requester {
       WriteShort(slots[count], s_.next + count,
                  s_.next_psn + static_cast<int32_t>(count), ack, request);
     }
-    // Nothing is being sent again, so all four were the same.
+    // Nothing is being resent: the three PSNs are equal, and the two indices.
     s_.next_psn = s_.next_psn + static_cast<int32_t>(count);
     s_.tx_psn = s_.sent_psn = s_.next_psn;
     s_.assigned = s_.next += count;
@@ -139,20 +139,20 @@ class Requester {
     return count;
   }
 
-  // A write or send that fits one packet, of one piece of registered memory or
-  // of inline data, without fence and immediate.
+  // A write or send of one packet, from one piece of registered memory or
+  // inline data, without fence or immediate.
   struct ShortRequest {
     bool write;
     bool signaled;
     bool solicited;
     uint32_t length;
-    uint64_t source;  // has been checked
+    uint64_t source;  // already checked
     uint64_t remote_addr;
     uint32_t rkey;
   };
 
-  // False: work request `index` is something else, or faulty. Each word of the
-  // ring is read once; the general way reads again and judges by itself.
+  // False if work request `index` is not short, or is faulty. Each word of the
+  // ring is read once; the general way reads it again and makes its own checks.
   template <bool kInline>
   bool ReadShort(uint32_t index, ShortRequest& out) const {
     constexpr uint32_t kFlagsAt = 8 * offsetof(urnic_sq_wqe, flags);
@@ -180,7 +180,7 @@ class Requester {
     return true;
   }
 
-  // The bytes are in the ring: what is there then is what is gathered.
+  // The data stays in the ring and is gathered from there.
   [[gnu::always_inline]] bool FindInline(uint32_t index, uint32_t bytes,
                                          ShortRequest& out) const {
     out.length = bytes;
@@ -194,7 +194,7 @@ class Requester {
     const uint64_t length_key = s_.sq.ReadWord(
         index, sizeof(urnic_sq_wqe) + offsetof(urnic_sge, length));
     out.length = static_cast<uint32_t>(length_key);
-    if (out.length - 1 >= s_.config.mtu) return false;  // nor an empty one
+    if (out.length - 1 >= s_.config.mtu) return false;  // also if empty
     const mem::Translation at =
         s_.mrs->CheckLocal(MrKey{static_cast<uint32_t>(length_key >> 32)},
                            s_.limits.pd, source, out.length, mem::kLocalRead);
@@ -202,7 +202,7 @@ class Requester {
     return at.ok();
   }
 
-  // Packet and record of a short request.
+  // Writes the packet and the record of a short request.
   [[gnu::always_inline]] void WriteShort(TxSlot& slot, uint32_t index, Psn psn,
                                          bool ack, const ShortRequest& r) {
     const auto pad = static_cast<uint8_t>(-r.length & 3);
@@ -241,8 +241,8 @@ class Requester {
     return s_.failed && static_cast<int32_t>(s_.next - s_.failed_index) >= 0;
   }
 
-  // Is there a packet that may go now? Loads the work request if need be, and
-  // executes what needs no packet.
+  // Whether a packet may be sent now. Loads the work request if necessary, and
+  // executes local requests, which need no packet.
   bool Ready() {
     while (ReadyToGo()) {
       if (__builtin_expect(!Contains(kLocalRequests, s_.current.wqe.opcode), 1))
@@ -264,7 +264,7 @@ class Requester {
     return !Blocked();
   }
 
-  // Must the loaded work request wait for responses to earlier ones?
+  // Whether the loaded work request must wait for responses to earlier ones.
   bool Blocked() const {
     if (s_.reads_in_flight == 0) return false;
     //= IBTA 9.7.3.1: at most max_rd_atomic reads and atomics are under way
@@ -277,7 +277,8 @@ class Requester {
            s_.next_offset == 0;
   }
 
-  // They wait for their turn, and with a fence for reads and atomics.
+  // Local requests are executed in order and, if fenced, after earlier reads
+  // and atomics.
   [[gnu::cold, gnu::noinline]] bool ExecuteLocal() {
     SendRecord& record = s_.RecordOf(s_.next);
     if (!record.executed &&
@@ -300,9 +301,9 @@ class Requester {
     return ready != 0;
   }
 
-  // A local error of work request `index`. Earlier ones are sent once more if
-  // need be: the packet that asked for their acknowledgement may have been
-  // one of those that now stay behind. Returns false.
+  // Ends work request `index` with a local error; returns false. Earlier ones
+  // that are not acknowledged are resent: the packet that was to ask for their
+  // acknowledgement may be one that is no longer sent.
   [[gnu::cold, gnu::noinline]] bool Fail(uint32_t index, uint8_t status) {
     s_.FailAt(index, status, RxVerdict::kAccept);
     if (s_.una != s_.assigned) s_.RewindToUna();
@@ -339,7 +340,7 @@ class Requester {
     }
     if (Contains(kAnsweredRequests, wqe.opcode) &&
         s_.config.max_rd_atomic == 0) {
-      return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);  // it could never go
+      return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);  // it could never be sent
     }
     if (!CheckKeys(length, packets)) {
       return Fail(s_.next, URNIC_WC_LOC_PROT_ERR);
@@ -357,7 +358,7 @@ class Requester {
     return true;
   }
 
-  // Requests whose length is given; those done here take no packet.
+  // Checks a request whose opcode fixes its length. Local ones take no packet.
   [[gnu::cold, gnu::noinline]] static uint8_t CheckFixedLength(
       uint8_t opcode, uint64_t length, uint32_t& packets) {
     const RequestKind* kind = FindRequest(opcode);
@@ -368,8 +369,9 @@ class Requester {
                : URNIC_WC_LOC_LEN_ERR;
   }
 
-  // Requests of one packet are checked when they are gathered; longer ones,
-  // and those whose data comes later, before anything goes on the wire.
+  // A request of one packet is checked when it is gathered. Longer ones, and
+  // those whose data comes with a response, are checked before anything is
+  // sent.
   bool CheckKeys(uint64_t length, uint32_t packets) {
     const bool response = Contains(kScatteringRequests, s_.current.wqe.opcode);
     if ((packets == 1 && !response) || length == 0) return true;
@@ -378,9 +380,9 @@ class Requester {
                             response ? mem::kLocalWrite : mem::kLocalRead);
   }
 
-  // Reads a work request again for retransmission. One whose length or opcode
-  // the program has changed since is an error of its queue pair: the packets
-  // would not fit their PSNs. Other changes are the program's own fault.
+  // Reads a work request again for retransmission. It fails if the program has
+  // changed its length or opcode since: the packets would not fit their PSNs.
+  // Other changes are the program's own fault.
   [[gnu::cold, gnu::noinline]] bool Reload() {
     uint64_t length = 0;
     const SendRecord& record = s_.RecordOf(s_.next);
@@ -495,7 +497,7 @@ class Requester {
     Append(slot, eth);
   }
 
-  // A packet of a send or write.
+  // Writes a packet of a send or write.
   bool WriteData(TxSlot& slot, const SendRecord& record, bool& last) {
     const uint32_t left = record.length - s_.next_offset;
     const uint32_t chunk = std::min(left, s_.config.mtu);
@@ -546,8 +548,9 @@ class Requester {
     return inv ? kRcSendLastInvalidate : imm ? kRcSendLastImm : kRcSendLast;
   }
 
-  // AckReq at half a window, so that a long message keeps moving, and on the
-  // last packet of a burst when it ends a message or closes the window.
+  // Sets AckReq on the last packet of a burst if it ends a message or closes
+  // the window. Fill() sets it every half window, so that a long message keeps
+  // moving.
   void RequestAckOfBurst(TxSlot& last) {
     const auto* bth = reinterpret_cast<const wire::Bth*>(last.headers);
     const bool full = s_.InFlight() >= s_.cc.window();

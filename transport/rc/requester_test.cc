@@ -58,7 +58,7 @@ TEST_F(RequesterTest, StopsAtTheWindowAndAsksForAnAckThere) {
   EXPECT_EQ(Transmit().size(), 2u);
 }
 
-TEST_F(RequesterTest, AFullWindowIsNotTheProgramsLimit) {
+TEST_F(RequesterTest, AFullWindowIsNotAppLimited) {
   config_.window_packets = 4;
   Connect();
   const SendState& s = end_.qp().send_state();
@@ -72,7 +72,7 @@ TEST_F(RequesterTest, AFullWindowIsNotTheProgramsLimit) {
 
 TEST_F(RequesterTest, APacedFlowIsNotReadyBeforeItsTime) {
   //= IBTA 9.11
-  config_.bits_per_second = 100'000'000;  // some 22 us for a packet
+  config_.bits_per_second = 100'000'000;  // about 22 us per packet
   Connect();
   ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 1024));
   uint32_t sent = static_cast<uint32_t>(end_.Transmit(now_).size());
@@ -93,10 +93,10 @@ TEST_F(RequesterTest, APacedFlowIsNotReadyBeforeItsTime) {
     EXPECT_EQ(end_.Transmit(now_).size(), 1u);
     if (++sent < 4) bytes += 12 + 256;
   }
-  // What is ahead of the last packet, but for the burst at the start.
+  // The bytes before the last packet, except for the burst at the start.
   EXPECT_GE((now_ - begin + cc::Pacer::kCatchUp).ns(),
             static_cast<int64_t>(bytes * 80 - 10));
-  // The time-out is where it was.
+  // The time-out is unchanged.
   now_ = now_ + Duration::Milliseconds(1);
   end_.AdvanceTo(now_);
   EXPECT_EQ(end_.qp().NextDeadline(), begin + config_.timeout);
@@ -104,7 +104,7 @@ TEST_F(RequesterTest, APacedFlowIsNotReadyBeforeItsTime) {
   EXPECT_THAT(end_.completions(), ElementsAre(IsDone(1u, URNIC_WC_SUCCESS)));
 }
 
-TEST_F(RequesterTest, AnErrorEndsThePace) {
+TEST_F(RequesterTest, AnErrorEndsPacing) {
   config_.bits_per_second = 1'000'000;
   Connect();
   ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 1024));
@@ -114,7 +114,7 @@ TEST_F(RequesterTest, AnErrorEndsThePace) {
   EXPECT_TRUE(end_.qp().NextDeadline().IsInfinite());
 }
 
-TEST_F(RequesterTest, AWindowOfOnePacketStillMoves) {
+TEST_F(RequesterTest, AWindowOfOnePacketMakesProgress) {
   config_.window_packets = 1;
   Connect();
   ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 600));
@@ -125,7 +125,7 @@ TEST_F(RequesterTest, AWindowOfOnePacketStillMoves) {
   EXPECT_THAT(end_.completions(), ElementsAre(IsDone(1u, URNIC_WC_SUCCESS)));
 }
 
-TEST_F(RequesterTest, HasWorkIsNotTrueForARequestThatMustWait) {
+TEST_F(RequesterTest, HasWorkIsFalseForARequestThatMustWait) {
   config_.max_rd_atomic = 1;
   Connect();
   ASSERT_TRUE(Post(URNIC_WR_RDMA_READ, 1, 8));
@@ -175,7 +175,7 @@ TEST_F(RequesterTest, UsesTheWholeRingAndGivesCreditsBack) {
 }
 
 TEST_F(RequesterTest, TwoGigabytesAtTheSmallestMtuFitThePsnCircle) {
-  // 2^23 packets: the read is asked for in parts, the rest waits.
+  // 2^23 packets: the read is requested in parts, and the rest waits.
   Connect();
   // A region that claims 2 GB; nothing touches it before a response comes.
   const uint32_t big = host_.mrs().Register(1, At(0), At(0), uint64_t{1} << 31,

@@ -1,4 +1,4 @@
-// The parts of the responder that are off the path of a usual packet.
+// The parts of the responder that are off the fast path.
 
 #include "transport/rc/responder.h"
 

@@ -22,7 +22,7 @@ namespace urnic::rc {
 
 class Responder {
  public:
-  // `replay` is as ReplayRing wants it; all three outlive the responder.
+  // `replay` is as ReplayRing requires; all three outlive the responder.
   Responder(const QpLimits& limits, RecvQueue* recv_queue,
             std::span<ReplaySlot> replay, mem::MrTable* mrs)
       : replay_(replay),
@@ -44,7 +44,7 @@ class Responder {
   uint32_t replay_capacity() const { return replay_.capacity(); }
   void MoveReplayTo(std::span<ReplaySlot> storage) { replay_.MoveTo(storage); }
 
-  // State ERR or RESET by the owner's wish: nothing more is received or sent.
+  // The owner moves to ERR or RESET: nothing more is received or sent.
   void Stop();
 
   // A request of this queue pair. `sink` takes Place(Placement) and
@@ -82,13 +82,13 @@ class Responder {
     }
   }
 
-  // A request, of whatever worth, was marked "congestion experienced".
+  // A request, valid or not, was marked "congestion experienced".
   void OnMarked(Time now) {
     if (receiving_) notifier_.OnMarked(now);
   }
 
-  // A congestion notification; then read responses, in order, then at most one
-  // ACK or NAK: an acknowledgement never overtakes a response that is owed.
+  // A congestion notification; then read and atomic responses in order; then at
+  // most one ACK or NAK: it never overtakes a response that is owed.
   uint32_t Transmit(std::span<TxSlot> slots) {
     uint32_t count = 0;
     if (__builtin_expect(notifier_.due, 0) && !slots.empty()) {
@@ -111,12 +111,12 @@ class Responder {
 
   bool AnswersWait() const { return replay_.AnyPending() || notifier_.due; }
   bool HasWork() const { return AnswersWait() || AckWaits(); }
-  // Only an acknowledgement waits: it may go out with whatever is next.
+  // Only an acknowledgement waits: it may go with the next packets.
   bool OnlyAckWaits() const { return !AnswersWait() && AckWaits(); }
 
-  // A placement of a request failed in memory: its packet and all later ones
-  // of the burst count as not executed, so their completions turn into errors
-  // and the NAK names this packet.
+  // A placement of a request failed: its packet and all later ones of the burst
+  // count as not executed. Their completions turn into errors, and the NAK
+  // names this packet.
   void OnPlacementFault(const Placement& placement,
                         std::span<RecvCompletion> completions);
 
@@ -143,14 +143,14 @@ class Responder {
 
   enum class Message : uint8_t { kNone, kSend, kWrite };
 
-  // What a RETH names.
+  // The memory that a RETH names.
   struct RemoteRange {
     uint64_t address = 0;
     uint32_t length = 0;
     MrKey key;
   };
 
-  // Takes its part of the configuration.
+  // Copies what it needs of the configuration.
   void Use(const QpConfig& config);
 
   bool AckWaits() const { return ack_due_ || nak_due_ != 0; }
@@ -158,7 +158,7 @@ class Responder {
   //= IBTA A14: a request takes a receive, and the rights, of the queue it names
   RxVerdict EnterDomain(const RxPacket& packet) {
     if (packet.xrc_ring == nullptr) return RefuseAccess();
-    // A message goes to one queue; it may also have been destroyed meanwhile.
+    // A message goes to one queue, which may have been destroyed meanwhile.
     if (message_ != Message::kNone && packet.xrc_ring != rq_->ring()) {
       return RefuseRequest();
     }
@@ -195,7 +195,7 @@ class Responder {
   //= IBTA 9.7.4.1.2, 9.7.4.1.6: opcode order and payload lengths
   RxVerdict CheckShape(const RxPacket& packet) {
     const wire::OpcodeInfo& info = *packet.info;
-    // Only sends and writes have packets that are not the first.
+    // Only sends and writes can have more than one packet.
     const Message wanted = info.first ? Message::kNone
                            : info.kind == wire::PacketKind::kSend
                                ? Message::kSend
@@ -215,8 +215,8 @@ class Responder {
     if (packet.bth->ack_requested()) ack_due_ = true;
   }
 
-  // The packet that a NAK asks for has come before the NAK was sent. What was
-  // dropped behind it is still missing.
+  // The packet that a NAK asks for has arrived before the NAK was sent. What
+  // was dropped after it is still missing.
   void MoveNak() {
     gap_reported_ = dropped_psn_ - expected_ >= 0;
     nak_psn_ = expected_;
@@ -232,7 +232,7 @@ class Responder {
     return RxVerdict::kRnrNak;
   }
 
-  // A receive request for this packet, or the verdict that it has none.
+  // Takes a receive request for this packet, or returns why there is none.
   RxVerdict TakeReceive() {
     switch (rq_->Take()) {
       case RecvQueue::TakeResult::kTaken:
@@ -321,7 +321,7 @@ class Responder {
   RxVerdict OnWrite(const RxPacket& packet, uint8_t position, Sink& sink) {
     const wire::OpcodeInfo& info = *packet.info;
     if ((access_ & mem::kRemoteWrite) == 0) return RefuseRequest();
-    // Asked before anything is placed: the packet comes again after the RNR.
+    // Before anything is placed: after an RNR NAK the packet comes again.
     if (info.has_imm) {
       const RxVerdict taken = TakeReceive();
       if (taken != RxVerdict::kAccept) return taken;
@@ -341,8 +341,8 @@ class Responder {
       return RefuseRequest();
     }
     //= IBTA 9.7.4.1.5: the key of an empty write is not looked at
-    // The whole range is checked before the first byte lands, and each later
-    // packet's part again: the region may be gone by then.
+    // The whole range is checked before the first byte is placed, and each
+    // later packet's part again: the region may be gone by then.
     if (packet.payload_bytes != 0) {
       const mem::Translation at = Check(
           range.key, pd_, range.address + begin,
@@ -440,8 +440,8 @@ class Responder {
     return RxVerdict::kAccept;
   }
 
-  // What is answered by an empty read response, and never executed again: a
-  // duplicate is answered once more.
+  // The answer is an empty read response. A duplicate is answered again, but
+  // not executed again.
   RxVerdict AnswerEmpty(const RxPacket& packet) {
     ReplaySlot* slot = replay_.Add();
     if (slot == nullptr) {
@@ -493,13 +493,12 @@ class Responder {
   //= IBTA 9.7.5.1.2, 9.7.5.1.3, 9.7.5.1.4: duplicates are not executed again
   RxVerdict OnDuplicate(const RxPacket& packet);
 
-  // It may ask for the rest of a read, from the middle on. Its key is checked
-  // again, and it must lie inside the original.
+  // It may ask for the rest of a read, from the middle on. It must lie inside
+  // the original, and its key is checked again.
   RxVerdict OnDuplicateRead(const RxPacket& packet);
 
-  // A read that was accepted cannot be answered: the memory or its key has
-  // gone. What is owed from there on is dropped; the NAK names the PSN whose
-  // response is missing.
+  // An accepted read cannot be answered: the memory or its key is gone. All
+  // responses still owed are dropped; the NAK names the PSN of the first one.
   RxVerdict FailRead(Psn psn, uint8_t syndrome, QpEvent event);
 
   void WriteBth(TxSlot& slot, wire::Opcode opcode, Psn psn) {
@@ -566,27 +565,27 @@ class Responder {
 
   ReplayRing replay_;
   cc::NotificationPoint notifier_;
-  RemoteRange write_;  // of the current message, if it is a longer write
+  RemoteRange write_;  // of the current write of several packets
   Psn nak_psn_;
-  Psn dropped_psn_;  // the newest one ignored in this gap
+  Psn dropped_psn_;  // the newest PSN dropped in this gap
 
-  // What a packet touches, together. Of limits and configuration it keeps what
-  // it uses: they are the requester's (SendState).
+  // What a packet touches is kept together. What it needs of limits and
+  // configuration, which are in SendState, is copied.
   mem::MrTable* mrs_;
   RecvQueue* rq_;
   uint32_t qpn_;
   uint32_t pd_;  // of the queue pair, or of the latest XRC request
   uint32_t dest_qpn_ = 0;
   uint32_t mtu_ = 0;
-  uint16_t access_ = 0;  // mem::kRemote..., as far as queue pairs have them
+  uint16_t access_ = 0;  // the rights of the queue pair, mem::kRemote...
   uint16_t pkey_ = 0;
   uint8_t min_rnr_timer_ = 0;
   bool xrc_;
 
   Message message_ = Message::kNone;
   bool receiving_ = false;
-  bool established_ = false;   // a request has come, while receiving_
-  bool gap_reported_ = false;  // a sequence or RNR NAK stands
+  bool established_ = false;   // a request has arrived while receiving_
+  bool gap_reported_ = false;  // a sequence or RNR NAK is outstanding
   bool ack_due_ = false;
   bool failed_ = false;
   uint8_t nak_due_ = 0;                          // the syndrome; 0: none

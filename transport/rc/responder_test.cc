@@ -51,7 +51,7 @@ TEST_F(ResponderTest, ReacksDuplicatesWithoutPlacing) {
   EXPECT_EQ(host_.bytes(0, 1)[0], 1);
 }
 
-TEST_F(ResponderTest, NaksTheFirstPacketBehindAGapOnly) {
+TEST_F(ResponderTest, NaksOnlyTheFirstPacketAfterAGap) {
   Connect();
   EXPECT_EQ(Deliver(Send(Psn(205))), RxVerdict::kSequenceGap);
   EXPECT_EQ(Deliver(Send(Psn(206))), RxVerdict::kAfterGap);
@@ -66,7 +66,7 @@ TEST_F(ResponderTest, HalfACircleAheadIsAGapAndBehindIsADuplicate) {
   EXPECT_EQ(Deliver(Send(Psn(0x800000))), RxVerdict::kDuplicate);
 }
 
-TEST_F(ResponderTest, DuplicateReadMayStartMidRange) {
+TEST_F(ResponderTest, ADuplicateReadMayStartMidRange) {
   Connect();
   EXPECT_EQ(Deliver(ReadRequest(Psn(200), At(0), key_, 600)),
             RxVerdict::kAccept);
@@ -125,14 +125,14 @@ TEST_F(ResponderTest, CompletesReceivesInTheOrderOfTheMessages) {
 }
 
 TEST_F(ResponderTest, AnyRequestInAnyStateYieldsAVerdict) {
-  // Every opcode, at, before and behind the expected PSN, in every state, in
-  // and between messages, with random lengths and addresses.
+  // Every opcode, at, before and after the expected PSN, in every state, in and
+  // between messages, with random lengths and addresses.
   const QpState states[] = {QpState::kReset, QpState::kInit, QpState::kRtr,
                             QpState::kRts,   QpState::kSqd,  QpState::kErr};
   std::vector<uint8_t> opcodes;
   for (int opcode = 0; opcode < 256; ++opcode) {
     const wire::OpcodeInfo& info = wire::InfoOf(static_cast<uint8_t>(opcode));
-    // The engine gives a queue pair what is of its service.
+    // The engine gives a queue pair only packets of its service.
     if (info.valid() && info.service == wire::Service::kRc) {
       opcodes.push_back(static_cast<uint8_t>(opcode));
     }

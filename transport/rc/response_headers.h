@@ -1,6 +1,6 @@
 #pragma once
 
-// The headers of what a responder sends.
+// The headers of responses.
 
 #include <cstdint>
 #include <cstring>
@@ -9,8 +9,8 @@
 
 namespace urnic::rc {
 
-// Begins a packet without payload. `xrc`: of the XRC service, whose responses
-// carry no XRCETH.
+// Begins a packet without payload. `xrc`: it is of the XRC service, whose
+// responses carry no XRCETH.
 inline void WriteResponseBth(TxSlot& slot, uint32_t dest_qpn, uint16_t pkey,
                              bool xrc, wire::Opcode opcode, Psn psn) {
   slot.from_responder = true;

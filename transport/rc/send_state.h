@@ -38,12 +38,12 @@ struct SendRecord {
 };
 static_assert(sizeof(SendRecord) == 16);
 
-// What is being repaired, until an acknowledgement says more.
+// The repair under way, until an acknowledgement ends it.
 enum class Repair : uint8_t {
   kNone,
-  kTimeout,   // sent again after a timeout
-  kNak,       // sent again after a sequence NAK
-  kNakWaits,  // a sequence NAK was not believed, or not yet
+  kTimeout,   // resent after a timeout
+  kNak,       // resent after a sequence NAK
+  kNakWaits,  // a sequence NAK is doubted: resends at the deadline
 };
 
 struct SendState {
@@ -56,17 +56,17 @@ struct SendState {
   SendRecord& RecordOf(uint32_t index) const {
     return records[sq.PlaceOf(index)];
   }
-  // A long read is asked for in parts of `read_packets`, so that what comes
-  // back stays near the window. The index of the first packet behind the part
-  // that packet `index` of the read belongs to.
+  // A long read is requested in parts of `read_packets`, so that the responses
+  // stay near the window. Returns the index of the first packet after the part
+  // that contains packet `index` of the read.
   uint32_t EndOfReadPart(const SendRecord& record, uint32_t index) const {
     if (record.packets <= read_packets) return record.packets;
     return std::min(record.packets, (index / read_packets + 1) * read_packets);
   }
   uint32_t InFlight() const { return static_cast<uint32_t>(tx_psn - una_psn); }
   bool Outstanding() const { return una_psn != sent_psn; }
-  // A window that has been cut may close on packets of which none asks for an
-  // acknowledgement. Then one more may go, and asks.
+  // After a cut, the window may be full of packets without AckReq. Then one
+  // more packet is sent, with AckReq.
   bool WindowClosed() const {
     const uint32_t in_flight = InFlight();
     return in_flight >= cc.window() && unacked_since_request < in_flight;
@@ -82,7 +82,7 @@ struct SendState {
   }
 
   // Back to the oldest unacknowledged packet (go-back-N). Work requests in
-  // flight are transmitted again from there.
+  // flight are resent from there.
   [[gnu::cold, gnu::noinline]] void RewindToUna() {
     for (uint32_t i = una; i != assigned; ++i) RecordOf(i).reads_in_flight = 0;
     reads_in_flight = 0;
@@ -91,8 +91,9 @@ struct SendState {
     SeekTransmit();
   }
 
-  // Local operations complete when all before them have. They own no PSN: after
-  // a rewind they may lie behind `una` and yet not before `tx_psn`.
+  // Local operations complete when everything before them has. They own no
+  // PSNs: after a rewind, `una` may pass `next` here although una_psn does not
+  // pass tx_psn.
   void SkipExecuted() {
     if (__builtin_expect(!any_executed, 1)) return;
     while (una != assigned && RecordOf(una).executed) ++una;
@@ -100,8 +101,8 @@ struct SendState {
     if (static_cast<int32_t>(una - next) > 0) SeekTransmit();
   }
 
-  // Puts the transmit position on una_psn, which may lie ahead (a late ACK
-  // after a rewind) or behind (a rewind).
+  // Moves the transmit position to una_psn: forward (a late ACK after a rewind)
+  // or back (a rewind).
   void SeekTransmit() {
     next = una;
     tx_psn = una_psn;
@@ -114,8 +115,8 @@ struct SendState {
     }
   }
 
-  // Work request `index` ends in error once all before it are complete;
-  // nothing from it on is transmitted or acknowledged any more.
+  // Work request `index` ends in error once all before it are complete. From it
+  // on, nothing more is transmitted or acknowledged.
   [[gnu::cold, gnu::noinline]] void FailAt(uint32_t index, uint8_t status,
                                            RxVerdict cause) {
     if (failed && static_cast<int32_t>(index - failed_index) >= 0) return;
@@ -132,10 +133,10 @@ struct SendState {
     if (static_cast<int32_t>(una - index) > 0) una = index;
   }
 
-  // In the order of how often they are touched: a packet of a short request
-  // needs no more than the first lines (bench/lines.py).
+  // Ordered by how often they are touched: a packet of a short request needs
+  // only the first cache lines (bench/lines.py).
   WorkQueueView sq;
-  SendRecord* records;  // as many as the ring has entries
+  SendRecord* records;  // one per entry of the ring
   mem::MrTable* mrs;
   QpLimits limits;
 
@@ -152,7 +153,7 @@ struct SendState {
   Psn tx_psn;
   Psn sent_psn;                  // one past the highest PSN ever transmitted
   Psn next_psn;                  // the first PSN of the next new work request
-  uint32_t reads_in_flight = 0;  // and atomics, against max_rd_atomic
+  uint32_t reads_in_flight = 0;  // reads and atomics, limited by max_rd_atomic
   uint32_t read_packets = 1;
   uint32_t unacked_since_request = 0;  // packets since the last AckReq
   uint32_t published = 0;              // head, as the program knows it
@@ -162,26 +163,25 @@ struct SendState {
   uint8_t retries_left = 0;
   uint8_t rnr_retries_left = 0;
   bool rnr_waiting = false;
-  bool pace_waiting = false;        // for the pacing time
+  bool pace_waiting = false;        // until cc.pacer.next_send
   bool lost_response_seen = false;  // until the next progress or timeout
-  bool any_executed = false;        // of una..assigned, perhaps
-  bool running = false;             // RTS, or SQD with work to finish
+  bool any_executed = false;  // a request in una..assigned may be `executed`
+  bool running = false;       // RTS, or SQD with work to finish
   bool draining = false;
   bool failed = false;
   bool flushing = false;  // state ERR: everything posted is flushed
   Repair repair = Repair::kNone;
-  uint8_t nak_doubt = 0;  // so many losses until a sequence NAK is believed
-  bool marked = false;    // "congestion experienced" on data that we asked for
+  uint8_t nak_doubt = 0;  // losses until sequence NAKs are trusted again
+  bool marked = false;    // "congestion experienced" on data that we read
   bool current_index_valid = false;
   uint8_t failed_status = 0;
   RxVerdict failed_cause = RxVerdict::kAccept;
 
-  // No unacknowledged packet was sent for the last time before this moment: the
-  // first one after an idle time was sent then, or what is in flight is sent
-  // again since then.
+  // Every unacknowledged packet was last sent at or after this: the time of the
+  // first packet after an idle period, or of the latest rewind.
   Time sent_since;
 
-  // Congestion control: what the algorithm hears, and the algorithm, which is
+  // Congestion control: the algorithm's input, and the algorithm, which is
   // chosen here.
   cc::FlowSampler<Psn> sampler;
   cc::HalvingWindow cc;
@@ -190,8 +190,8 @@ struct SendState {
   // With current_index_valid: the work request under transmission, read once
   // from the ring.
   SendRequest current;
-  // Where in its list the data of the response under way has ended, and what
-  // the last atomic one has brought.
+  // The end of the response data that has been placed, as a position in the
+  // scatter list; and the value of the latest atomic response.
   SgeCursor scattered;
   uint64_t atomic_value = 0;
 };

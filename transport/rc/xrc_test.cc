@@ -1,4 +1,4 @@
-// A target queue pair whose peer names the shared receive queue with each
+// A target queue pair whose peer names the shared receive queue in each
 // request.
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ class XrcTargetTest : public testing::RcFixture {
       host_, {.rq_entries = 1, .max_sge = 1, .xrc = true, .srqn = kOne}};
 };
 
-TEST_F(XrcTargetTest, ABurstToTwoQueuesGivesThePlacesOfBothBack) {
+TEST_F(XrcTargetTest, ABurstToTwoQueuesFreesTheEntriesOfBoth) {
   target_.Connect(config_);
   ASSERT_TRUE(PostToOne(1));
   ASSERT_TRUE(PostToOther(2));
