@@ -1,4 +1,4 @@
-// Messages allocate nothing once their number of connections has been there.
+// Messages allocate nothing once as many connections have existed before.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kServiceId = 5;
 constexpr uint32_t kConnections = 300;
 
-// Keeps the last message and the last handle, in place.
+// Keeps the last message and the last handle, without allocating.
 class LastSink final : public Sink {
  public:
   void SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
@@ -36,7 +36,7 @@ class AllocTest : public ::testing::Test {
     return config;
   }
 
-  // All connections are set up, then ended, then over.
+  // Sets up all connections, ends them, and waits until they are over.
   void Cycle() {
     for (uint32_t n = 0; n < kConnections; ++n) Establish(n);
     for (uint32_t n = 0; n < kConnections; ++n) End(n);
@@ -95,7 +95,7 @@ TEST_F(AllocTest, ASecondGenerationOfConnectionsAllocatesNothing) {
 }
 
 TEST_F(AllocTest, AConnectionIsAsSmallAsTheManualSays) {
-  // Beside it there are its places in four indexes and in the heap.
+  // It also has places in four indexes and in the heap.
   EXPECT_LE(sizeof(Connection), 512u);
 }
 

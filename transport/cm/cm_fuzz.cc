@@ -1,12 +1,12 @@
-// Any list of operations on two managers that face each other: messages as
-// they come, lost, twice, late, replayed, altered or made up, also with the
-// right ids from the wrong address; calls with any handle and any argument;
-// time. Invariants are checked after each operation. A message may change one
-// connection only, which it names, whose peer is where it comes from, and in a
-// way that it is for (Legitimate() below), for that is what moves queue pairs;
-// and what is not accepted changes none. A request may besides displace one
-// that is half-open: of its own source if that has as many as it may. When all
-// handles are destroyed, nothing may be left.
+// Any list of operations on two managers that face each other: messages
+// delivered in order, lost, duplicated, delayed, replayed, altered or made up,
+// also with valid ids from the wrong address; calls with any handle and any
+// argument; time. Invariants are checked after each operation. Connections move
+// queue pairs, so an accepted message may change only one: the one that it
+// names, from the address of its peer, and in a way that fits its type
+// (Legitimate() below). Any other message changes none. In addition, a request
+// may displace a half-open connection, which is of its own source if that is at
+// its limit. When all handles are destroyed, nothing may be left.
 
 #include <algorithm>
 #include <cstdint>
@@ -33,7 +33,7 @@ constexpr uint64_t kServiceId = 0x0000000001061c06;
 constexpr int kStranger = 2;
 constexpr size_t kHistoryMax = 128;
 
-// May a message with this attribute move a connection so?
+// May a message with this attribute change the state in this way?
 bool Legitimate(uint16_t attribute, State from, State to) {
   using S = State;
   const bool asks = from == S::kReqSent || from == S::kMraReqReceived;
@@ -93,7 +93,7 @@ class Fuzzer {
       for (int i = 0; i < 2; ++i) {
         managers_[i]->CheckInvariants();
         for (const auto& seen : sinks_[i].events) {
-          // Also of new handles: what an event names is there.
+          // What an event names exists, also a new handle.
           URNIC_CHECK(managers_[i]->Exists(seen.event.handle));
         }
         sinks_[i].events.clear();
@@ -139,7 +139,7 @@ class Fuzzer {
     path.remote = GidOf(from);
     return path;
   }
-  // What is kept of each handle beside it.
+  // What is known of each handle.
   struct Known {
     Handle handle;
     int peer = kStranger;  // where its messages come from
@@ -192,7 +192,7 @@ class Fuzzer {
         Remember(i, event.handle, from);
       }
     }
-    // A stale reply ends what was asked for and what there was.
+    // A stale reply ends the new request and the old connection.
     URNIC_CHECK(changed <= (verdict == RxVerdict::kCmStale ? 2 : 1));
   }
   static bool IsDisplaced(State from, State to, const MadBytes& bytes) {
@@ -205,7 +205,7 @@ class Fuzzer {
   }
   static void CheckChange(const Known& known, const Before& before, State after,
                           const MadBytes& bytes, int from, RxVerdict verdict) {
-    wire::CmLap ids;  // ids lie at the same place in all but REQ and SIDR
+    wire::CmLap ids;  // at the same place in all but REQ and SIDR
     std::memcpy(&ids, bytes.data(), sizeof(ids));
     wire::CmDreq dreq;
     std::memcpy(&dreq, bytes.data(), sizeof(dreq));
@@ -218,7 +218,7 @@ class Fuzzer {
     const bool by_ours = ids.remote_comm_id.value() == before.ours;
     const bool by_theirs =
         before.theirs != 0 && ids.local_comm_id.value() == before.theirs;
-    // Who gives up his request may not know our id.
+    // A peer that gives up its request may not know our id.
     URNIC_CHECK(by_ours || (attribute == wire::kCmRejAttribute && by_theirs));
     URNIC_CHECK(by_theirs || before.state == State::kReqSent ||
                 before.state == State::kMraReqReceived);
@@ -226,7 +226,7 @@ class Fuzzer {
       URNIC_CHECK(dreq.remote_qpn() == before.qpn);
     }
   }
-  // The oldest message for node `i`, perhaps altered.
+  // The oldest message for node `i`, possibly altered.
   void Deliver(int i, bool keep) {
     auto& queue = sinks_[1 - i].mads;
     if (queue.empty()) return;
@@ -274,7 +274,7 @@ class Fuzzer {
         !queue.empty() && in_.Below(2) == 0 ? queue.front().bytes : AnyMad(i);
     Give(i, bytes, kStranger);
   }
-  // What was delivered once, long ago; from its sender or from a stranger.
+  // A message that was delivered before, from its sender or from a stranger.
   void Replay(int i) {
     const auto& history = history_[1 - i];
     if (history.empty()) return;
@@ -394,7 +394,7 @@ class Fuzzer {
   CmSink sinks_[2];
   std::vector<Known> handles_[2];
   uint32_t per_source_[2] = {};
-  std::vector<MadBytes> history_[2];  // what each has sent and was delivered
+  std::vector<MadBytes> history_[2];  // delivered messages of each
 };
 
 }  // namespace

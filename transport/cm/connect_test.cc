@@ -1,5 +1,5 @@
-// Setting a connection up: what each side learns, and what is answered when a
-// message comes again, too late, or for nobody.
+// Setting up a connection: what each side learns, and the answer to a message
+// that is repeated, late, or without a connection.
 
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST_F(ConnectTest, BothSidesKnowHowToSetTheirQps) {
   EXPECT_EQ(active.remote_qpn, passive.local_qpn);
   EXPECT_EQ(active.send_psn, passive.receive_psn);
   EXPECT_EQ(active.receive_psn, passive.send_psn);
-  // What the reply grants; each side's own view.
+  // What the reply grants, as each side sees it.
   EXPECT_EQ(active.initiator_depth, 2);
   EXPECT_EQ(active.responder_resources, 1);
   EXPECT_EQ(passive.initiator_depth, 1);
@@ -93,7 +93,7 @@ TEST_F(ConnectTest, PrivateDataOfReplyAndRtuArrives) {
   EXPECT_EQ(Take(1, EventKind::kRtuReceived).private_data, rtu);
 }
 
-TEST_F(ConnectTest, EceIsHandedThrough) {
+TEST_F(ConnectTest, EceIsPassedThrough) {
   Listen();
   ConnectParams params = Request();
   params.ece = {0x123456, 0xaabbccdd};
@@ -113,7 +113,7 @@ TEST_F(ConnectTest, EceIsHandedThrough) {
   EXPECT_EQ(seen.event.starting_psn, Reply().starting_psn);
 }
 
-TEST_F(ConnectTest, NobodyListens) {
+TEST_F(ConnectTest, ARequestWithoutAListenerIsRejected) {
   Connect();
   EXPECT_EQ(Deliver(0), RxVerdict::kCmNoListener);
   EXPECT_EQ(manager(1).in_use(), 0u);
@@ -151,7 +151,7 @@ TEST_F(ConnectTest, TheActiveSideRejectsTheReply) {
   EXPECT_EQ(manager(1).state(handle(1)), State::kIdle);
 }
 
-TEST_F(ConnectTest, ThePassiveSideTakesItsReplyBack) {
+TEST_F(ConnectTest, ThePassiveSideWithdrawsItsReply) {
   ReachRepSent();
   ASSERT_EQ(manager(1).Reject(handle(1), RejectParams(), now_, sink(1)), 0);
   EXPECT_EQ(manager(1).state(handle(1)), State::kTimewait);
@@ -207,7 +207,7 @@ TEST_F(ConnectTest, ARepeatedRequestIsAnsweredByTheSameMra) {
   EXPECT_EQ(seen.event.service_timeout_code, 12);
 }
 
-TEST_F(ConnectTest, APeersMraBringsItsPrivateData) {
+TEST_F(ConnectTest, AnMraCarriesPrivateData) {
   ReachReqReceived();
   auto mra = Mra(1, wire::kCmMessageReq, 12);
   mra.private_data[0] = 4;
@@ -217,7 +217,7 @@ TEST_F(ConnectTest, APeersMraBringsItsPrivateData) {
   EXPECT_EQ(seen.private_data[0], 4);
 }
 
-TEST_F(ConnectTest, APreparedMraGoesOnlyWhenTheRequestComesAgain) {
+TEST_F(ConnectTest, APreparedMraIsSentOnlyWhenTheRequestIsRepeated) {
   ReachReqReceived();
   ASSERT_EQ(manager(1).PrepareMra(handle(1), 24), 0);
   ExpectQuiet(1);
@@ -228,7 +228,7 @@ TEST_F(ConnectTest, APreparedMraGoesOnlyWhenTheRequestComesAgain) {
   Pass(1);
   Take(0, EventKind::kMraReceived);
   EXPECT_EQ(manager(0).state(handle(0)), State::kMraReqReceived);
-  // And the reply is still welcome.
+  // The reply is still accepted.
   ASSERT_EQ(manager(1).Accept(handle(1), Reply(), now_, sink(1)), 0);
   EXPECT_EQ(Deliver(1), RxVerdict::kAccept);
   Take(0, EventKind::kRepReceived);
@@ -293,7 +293,7 @@ TEST_F(ConnectTest, AReplyForNothingIsRejected) {
   EXPECT_EQ(manager(1).state(handle(1)), State::kIdle);
 }
 
-TEST_F(ConnectTest, AnRtuToAReplyThatWasTakenBackIsRejectedAgain) {
+TEST_F(ConnectTest, AnRtuForAWithdrawnReplyIsRejectedAgain) {
   ReachRepSent();
   Pass(1);
   Take(0, EventKind::kRepReceived);
@@ -316,7 +316,7 @@ TEST_F(ConnectTest, AnRtuForNothingIsRejected) {
             wire::kRejInvalidCommId);
 }
 
-TEST_F(ConnectTest, ARequestThatIsTakenBackEndsThePassiveSide) {
+TEST_F(ConnectTest, AWithdrawnRequestEndsThePassiveSide) {
   ReachReqReceived();
   ASSERT_EQ(manager(0).Destroy(handle(0), now_, sink(0)), 0);
   EXPECT_EQ(LastRej(0).reason.value(), wire::kRejTimeout);
@@ -339,7 +339,7 @@ TEST_F(ConnectTest, AQpThatIsConnectedIsStaleInANewRequest) {
             wire::kRejStaleConnection);
   Pass(1);
   Take(0, EventKind::kRejReceived);
-  // The old one is ended: the peer does not know it any more.
+  // The old connection is ended: the peer no longer knows it.
   EXPECT_EQ(manager(1).state(old), State::kDreqSent);
   EXPECT_EQ(Deliver(1), RxVerdict::kCmNoConnection);
   EXPECT_EQ(Deliver(0), RxVerdict::kAccept);
@@ -366,7 +366,7 @@ TEST_F(ConnectTest, AQpThatIsConnectedIsStaleInAReply) {
   EXPECT_EQ(manager(0).state(old), State::kDreqSent);
   Pass(0);
   Take(1, EventKind::kRejReceived);
-  // The same reply, late, when nothing is stale any more, sets nothing up.
+  // The same reply, late, when nothing is stale any more, sets up nothing.
   EXPECT_EQ(Give(0, rep), RxVerdict::kCmNoConnection);
 }
 
@@ -383,8 +383,8 @@ TEST_F(ConnectTest, AForgedRequestFromElsewhereEndsNothing) {
   EXPECT_TRUE(sink(1).mads.empty());
 }
 
-// Anybody can write a host's CA and queue pair into a request of his own.
-TEST_F(ConnectTest, ARequestFromElsewhereDoesNotMakeAnothersStale) {
+// Anyone can write another host's CA and queue pair into a request.
+TEST_F(ConnectTest, ARequestFromElsewhereDoesNotMakeAQpStale) {
   Listen();
   Connect();
   net::PathQuery elsewhere = PathFrom(1);
@@ -395,7 +395,7 @@ TEST_F(ConnectTest, ARequestFromElsewhereDoesNotMakeAnothersStale) {
   Take(1, EventKind::kReqReceived);
   ASSERT_EQ(manager(1).Accept(handle(1), Reply(), now_, sink(1)), 0);
   sink(1).mads.clear();
-  // Also with the communication id: that is looked up in the same way.
+  // The same for the communication id, which is looked up in the same way.
   Pass(0);
   Take(1, EventKind::kReqReceived);
   AcceptParams reply = Reply();
@@ -427,7 +427,7 @@ TEST_F(ConnectTest, AQpInTimewaitIsStaleInANewRequest) {
   EXPECT_EQ(Deliver(0), RxVerdict::kAccept);
 }
 
-TEST_F(ConnectTest, XrcNamesTheTargetWhereTheEecWas) {
+TEST_F(ConnectTest, XrcNamesTheTargetInTheEecField) {
   Listen();
   ConnectParams params = Request();
   params.service = Service::kXrc;
@@ -448,7 +448,7 @@ TEST_F(ConnectTest, XrcNamesTheTargetWhereTheEecWas) {
   ASSERT_EQ(manager(0).SendRtu(handle(0), {}, sink(0)), 0);
   Pass(0);
   Take(1, EventKind::kRtuReceived);
-  // The target outlives its connection: nothing is said.
+  // The target QP outlives its connection: no message is sent.
   ASSERT_EQ(manager(1).Destroy(handle(1), now_, sink(1)), 0);
   ExpectQuiet(1);
   EXPECT_EQ(manager(1).in_use(), 1u);
@@ -504,7 +504,7 @@ TEST_F(ConnectTest, AnExactListenerComesBeforeAMaskedOne) {
   EXPECT_EQ(Deliver(0), RxVerdict::kCmNoListener);
 }
 
-TEST_F(ConnectTest, AMessageFromElsewhereIsNotThePeers) {
+TEST_F(ConnectTest, AMessageFromElsewhereIsNotFromThePeer) {
   ReachRepSent();
   const SentMad rep = sink(1).mads.front();
   net::PathQuery elsewhere = PathFrom(0);

@@ -48,8 +48,8 @@ struct Connection {
   Duration repeat_after;         // of the repeated message; an MRA
                                  // extends it
 
-  // The last message that was sent (an MRA: that will be sent on request), kept
-  // to be repeated by itself or when the peer repeats its own.
+  // The last message that was sent, or a prepared MRA. Kept to be repeated by
+  // the timer, or when the peer repeats its own message.
   uint16_t sent_attribute = 0;
   uint8_t sent[wire::kMadBytes] = {};
 };
@@ -71,8 +71,8 @@ inline constexpr bool IsHalfOpen(State state) {
          state == State::kSidrReqReceived;
 }
 
-// The names of its peer's by which it can be found, and which no other
-// connection may use until it is over.
+// By what a connection is found, and what no other one may use until it is
+// over: the peer's id, the peer's QP, our QP.
 inline constexpr bool IsOver(State state) {
   return state == State::kIdle || state == State::kListen;
 }

@@ -2,7 +2,7 @@
 
 // The InfiniBand connection manager of one RNIC: it sets up and ends
 // connections by MADs on QP1. Sans-IO: MADs, calls and the time come in; MADs
-// and events go out through the Sink. Of queue pairs it only knows the numbers.
+// and events go out through the Sink. It knows only the numbers of queue pairs.
 // The owner changes their states on events.
 //
 // Thread: one at a time (the holder of the engine's token). Allocates in
@@ -38,8 +38,8 @@
 // connections), alternate paths (LAP is answered with an APR "unsupported"),
 // reliable datagrams (REJ "invalid transport type"), redirection.
 //
-// Calls return 0 or an errno and then have changed nothing:
-//   EBADF      the handle is not in use (any more)
+// Calls return 0, or an errno and have changed nothing:
+//   EBADF      the handle is not in use (or no longer)
 //   EINVAL     not in this state, or an argument is out of its range: codes
 //              to 31, QPNs and PSNs to 24 bits, counts to the field's width,
 //              private data longer than its field
@@ -157,7 +157,7 @@ class ConnectionManager {
   // A half-open one belongs to the listener here for its service id. REQUIRES:
   // a state that a connection can be in (image.cc)
   //   EXDEV         of another CA
-  //   EEXIST        its communication id is one's that is here
+  //   EEXIST        a connection here has its communication id
   //   EADDRINUSE    the peer's QP, or request, is another connection's here
   //   EACCES        Config::lessor does not give its communication id
   //   ENOMEM
@@ -196,7 +196,8 @@ class ConnectionManager {
   // without one.
   RxVerdict OnReq(const wire::CmReq& req, const net::PathQuery& from, Time now,
                   Sink& sink);
-  // Those held requests that are due until `due`.
+  // Gives the requests that are due by `due` to their listeners, or rejects
+  // them.
   void RetryHeld(Time due, Time now, Sink& sink);
   RxVerdict OnRepeatedReq(Place& p, const wire::CmReq& req,
                           const net::PathQuery& from, Time now, Sink& sink);

@@ -15,7 +15,7 @@ NumberRange LeaseIds(const Config& config) {
   return config.lessor->Lease(NumberSpace::kCommId);
 }
 
-// A handle is a place and a generation that is not 0.
+// A handle contains a place and a generation that is not 0.
 uint32_t MostOf(const Config& config, const NumberRange& ids) {
   URNIC_CHECK(config.max_connections >= 1 &&
               config.max_connections <= kConnectionsMax);
@@ -193,7 +193,7 @@ void ConnectionTable::Index(Place& p) {
     }
     is_in = should_be;
   };
-  // What it is found by stays while it is there, but for its state.
+  // Computed once, because PeerHash() depends on the state, which may change.
   if (!p.in_peer_index) p.peer_hash = PeerHash(p);
   set(peers_, p.in_peer_index, KnowsPeersId(p), p.peer_hash);
   set(remote_qps_, p.in_remote_qp_index, HoldsRemoteQp(p), RemoteQpHash(p));

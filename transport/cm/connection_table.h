@@ -33,10 +33,10 @@ struct Place : Connection {
   bool in_peer_index = false;
   bool in_remote_qp_index = false;
   bool in_local_qp_index = false;
-  uint64_t peer_hash = 0;  // there
+  uint64_t peer_hash = 0;  // its key in the peer index
 
   bool adopted = false;       // its communication id does not follow from it
-  bool leased_alone = false;  // nor is it of the table's range
+  bool leased_alone = false;  // its id is not in the table's range
 };
 
 class ConnectionTable {
@@ -114,11 +114,11 @@ class ConnectionTable {
 
   Lessor* const lessor_;  // null: all communication ids are ours
   const NumberRange ids_;
-  const uint32_t id_bits_;  // handles have as many
+  const uint32_t id_bits_;  // also the bits of a handle
   const uint32_t max_;
   const uint32_t slot_bits_;
   const Permutation comm_ids_;
-  const uint32_t comm_id_mask_;  // which makes the first one the caller's
+  const uint32_t comm_id_mask_;  // makes the first id the caller's
   const uint64_t salt_;
   std::deque<Place> slots_;  // grows; addresses stay
   // Places that are free again, the longest unused first: a ring through

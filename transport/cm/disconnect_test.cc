@@ -22,7 +22,7 @@ class DisconnectTest : public ::urnic::testing::CmPair {
 };
 
 //= IBTA 12.9.8.4
-TEST_F(DisconnectTest, EitherSideAsksAndBothWait) {
+TEST_F(DisconnectTest, EitherSideDisconnectsAndBothWait) {
   for (int first = 0; first < 2; ++first) {
     SetUp();
     ReachEstablished();
@@ -68,7 +68,7 @@ TEST_F(DisconnectTest, TimewaitLastsTheAckTimeout) {
 }
 
 //= IBTA 12.9.8.3.3
-TEST_F(DisconnectTest, ADreqThatComesAgainInTimewaitGetsTheDrepAgain) {
+TEST_F(DisconnectTest, ADreqRepeatedInTimewaitGetsTheDrepAgain) {
   ReachEstablished();
   ASSERT_EQ(manager(0).Disconnect(handle(0), {}, now_, sink(0)), 0);
   const SentMad dreq = sink(0).mads.front();
@@ -95,7 +95,7 @@ TEST_F(DisconnectTest, ADreqOfAnUnknownConnectionGetsADrep) {
   Take(0, EventKind::kDrepReceived);
 }
 
-TEST_F(DisconnectTest, ADreqThatNamesAnotherQpIsNotThePeers) {
+TEST_F(DisconnectTest, ADreqThatNamesAnotherQpIsNotFromThePeer) {
   ReachEstablished();
   ASSERT_EQ(manager(0).Disconnect(handle(0), {}, now_, sink(0)), 0);
   auto dreq = sink(0).mads.front().As<wire::CmDreq>();
@@ -105,7 +105,7 @@ TEST_F(DisconnectTest, ADreqThatNamesAnotherQpIsNotThePeers) {
   EXPECT_EQ(manager(1).state(handle(1)), State::kEstablished);
 }
 
-TEST_F(DisconnectTest, BothAskAtOnce) {
+TEST_F(DisconnectTest, BothSidesDisconnectAtTheSameTime) {
   ReachEstablished();
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(manager(i).Disconnect(handle(i), {}, now_, sink(i)), 0);
@@ -120,7 +120,7 @@ TEST_F(DisconnectTest, BothAskAtOnce) {
   EXPECT_EQ(manager(1).state(handle(1)), State::kTimewait);
 }
 
-TEST_F(DisconnectTest, ADestroyedConnectionAsksUntilItIsAnswered) {
+TEST_F(DisconnectTest, ADestroyedConnectionRepeatsItsDreqUntilAnswered) {
   ReachEstablished();
   const Handle gone = handle(0);
   ASSERT_EQ(manager(0).Destroy(gone, now_, sink(0)), 0);
@@ -208,8 +208,8 @@ TEST_F(DisconnectTest, ALoadAlternatePathIsRefused) {
   EXPECT_EQ(manager(1).state(handle(1)), State::kEstablished);
 }
 
-// A program that ends: its peers hear of it, although messages are lost.
-TEST_F(DisconnectTest, WhoHasNoTimeLeftRepeatsHisDisconnectsQuickly) {
+// A program ends. Its peers learn of it, even if messages are lost.
+TEST_F(DisconnectTest, AHurriedDisconnectIsRepeatedQuickly) {
   ReachEstablished();
   ASSERT_EQ(manager(0).Destroy(handle(0), now_, sink(0)), 0);
   ASSERT_EQ(sink(0).mads.size(), 1u);
@@ -233,7 +233,7 @@ TEST_F(DisconnectTest, WhoHasNoTimeLeftRepeatsHisDisconnectsQuickly) {
   EXPECT_TRUE(sink(0).mads.empty());
 }
 
-TEST_F(DisconnectTest, WhoHasNoTimeLeftGivesASilentPeerUp) {
+TEST_F(DisconnectTest, AHurriedDisconnectGivesUpOnASilentPeer) {
   ReachEstablished();
   ASSERT_EQ(manager(0).Destroy(handle(0), now_, sink(0)), 0);
   const Time start = now_;

@@ -1,8 +1,8 @@
 #pragma once
 
 // Half-open connections: those that a peer has requested and not confirmed.
-// Anyone can create them, from any address, with one datagram each. So there
-// are at most Config::max_half_open_per_source for a source address and
+// Anyone can create them, from any address, with one datagram each. Therefore
+// there are at most Config::max_half_open_per_source for a source address and
 // Config::max_half_open_per_listener for a listener. One more displaces the
 // oldest, preferably of the same source. A peer gets through if it answers
 // before a flood has displaced it, and a flood from one address displaces only

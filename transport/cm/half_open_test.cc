@@ -1,6 +1,6 @@
-// What anybody can do who sends requests, under his own address or under that
-// of others: it neither keeps others out, nor makes us send much to somebody
-// who has asked for nothing.
+// What a sender of requests can do, under its own address or under others': it
+// neither keeps others out, nor makes us send much to a host that has asked for
+// nothing.
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,8 @@ class HalfOpenTest : public ::urnic::testing::CmPair {
     Listen();
   }
 
-  // A request like those of node 0, of another CA, from the address `source`.
+  // A request like those of node 0, but of another CA, from the address
+  // `source`.
   RxVerdict RequestFrom(int source, uint64_t service = kService) {
     ConnectParams params = Request();
     params.service_id = service;
@@ -55,7 +56,7 @@ class HalfOpenTest : public ::urnic::testing::CmPair {
     manager(1).CheckInvariants();
     return verdict;
   }
-  // As a server does that accepts everybody, and forgets what fails.
+  // A server that accepts every request, and destroys what fails.
   void Serve() {
     while (!sink(1).events.empty()) {
       const Event event = sink(1).events.front().event;
@@ -72,7 +73,8 @@ class HalfOpenTest : public ::urnic::testing::CmPair {
       }
     }
   }
-  // Until node 1 says nothing more by itself; returns how much it has said.
+  // Runs until node 1 sends nothing more by itself; returns how much it has
+  // sent.
   size_t SaidUntilTheEnd() {
     while (!manager(1).NextDeadline().IsInfinite()) {
       now_ = manager(1).NextDeadline();
@@ -92,8 +94,8 @@ class HalfOpenTest : public ::urnic::testing::CmPair {
   int failed_ = 0;
 };
 
-// Also where the table is full, since the program is slow to destroy what was
-// displaced.
+// Also when the table is full because the program is slow to destroy displaced
+// connections.
 TEST_F(HalfOpenTest, AFloodIntoAFullTableDisplacesOnlyItself) {
   Config config;
   config.ca_guid = 0xca01;
@@ -122,7 +124,7 @@ TEST_F(HalfOpenTest, AFloodFromOneSourceDisplacesOnlyItself) {
   Connect();
   Pass(0);
   Serve();
-  // As long as the way there and back takes.
+  // The flood goes on during the round trip.
   const auto rep = sink(1).mads.back();
   for (int n = 0; n < 200; ++n) {
     EXPECT_EQ(RequestFrom(kFlooder), RxVerdict::kAccept);
@@ -157,8 +159,8 @@ TEST_F(HalfOpenTest, AFloodThatAServerDoesNotAnswerDisplacesOnlyItself) {
   EXPECT_EQ(manager(1).Accept(first.event.handle, Reply(), now_, sink(1)), 0);
 }
 
-// Whose sources are all different: who answers at once still gets through.
-TEST_F(HalfOpenTest, UnderManyNamesTheOldestOfTheListenerGoesFirst) {
+// All sources differ. A peer that answers immediately still gets through.
+TEST_F(HalfOpenTest, AFloodFromManySourcesDisplacesTheOldestOfTheListener) {
   constexpr uint64_t kOther = kService + 1;
   Handle other;
   ASSERT_EQ(manager(1).Listen(kOther, 0, 0, other), 0);
@@ -178,7 +180,7 @@ TEST_F(HalfOpenTest, UnderManyNamesTheOldestOfTheListenerGoesFirst) {
   EXPECT_EQ(manager(1).state(apart), State::kReqReceived);
 }
 
-TEST_F(HalfOpenTest, AFullTableLetsTheOldestGoAndThePeerAsksAgain) {
+TEST_F(HalfOpenTest, AFullTableDisplacesTheOldestAndThePeerAsksAgain) {
   Restart(1, 3, 32);
   Listen();
   ASSERT_EQ(RequestFrom(20), RxVerdict::kAccept);
@@ -194,13 +196,13 @@ TEST_F(HalfOpenTest, AFullTableLetsTheOldestGoAndThePeerAsksAgain) {
   EXPECT_EQ(Give(1, req), RxVerdict::kAccept);
 }
 
-TEST_F(HalfOpenTest, AListenerThatIsGoneTakesNothingWithIt) {
+TEST_F(HalfOpenTest, RemovingAListenerKeepsItsRequests) {
   for (int n = 0; n < 3; ++n) {
     ASSERT_EQ(RequestFrom(20 + n), RxVerdict::kAccept);
   }
   ASSERT_EQ(manager(1).Unlisten(node(1).listener), 0);
   manager(1).CheckInvariants();
-  // Its place is another listener's now, with limits of its own.
+  // Another listener has its place now, with its own limits.
   Listen();
   for (uint32_t n = 0; n < kPerListener; ++n) {
     ASSERT_EQ(RequestFrom(40 + static_cast<int>(n)), RxVerdict::kAccept);
@@ -228,14 +230,14 @@ TEST_F(HalfOpenTest, AResolutionIsDisplacedToo) {
   EXPECT_EQ(manager(1).SidrReply(oldest, {}, sink(1)), EINVAL);
 }
 
-TEST_F(HalfOpenTest, WhoHasNeverAnsweredIsSentLittle) {
+TEST_F(HalfOpenTest, ASourceThatNeverAnsweredIsSentLittle) {
   ASSERT_EQ(RequestFrom(kFlooder), RxVerdict::kAccept);
   Serve();
-  // The reply, its repetitions, and the rejection when it is given up.
+  // The reply, its repetitions, and the final rejection.
   EXPECT_EQ(SaidUntilTheEnd(), 1u + kUnansweredRepRepeats + 1u);
 }
 
-TEST_F(HalfOpenTest, WhoHasAnsweredOnceIsSentWhatHisRequestAllows) {
+TEST_F(HalfOpenTest, ASourceThatAnsweredOnceIsSentWhatItsRequestAllows) {
   Connect();
   Pass(0);
   Serve();
@@ -253,7 +255,7 @@ TEST_F(HalfOpenTest, WhoHasAnsweredOnceIsSentWhatHisRequestAllows) {
   EXPECT_EQ(SaidUntilTheEnd(), 1u + kManyRetries + 1u);
 }
 
-TEST_F(HalfOpenTest, PatienceIsAnAnswer) {
+TEST_F(HalfOpenTest, AnMraCountsAsAnAnswer) {
   ConnectParams params = Request();
   params.max_cm_retries = kManyRetries;
   Connect(0, params);
@@ -266,7 +268,7 @@ TEST_F(HalfOpenTest, PatienceIsAnAnswer) {
   EXPECT_EQ(SaidUntilTheEnd(), kManyRetries + 1u);
 }
 
-TEST_F(HalfOpenTest, TimewaitOfWhoHasNeverAnsweredIsShort) {
+TEST_F(HalfOpenTest, TimewaitIsShortForASourceThatNeverAnswered) {
   ConnectParams params = Request();
   params.packet_life_time_code = 30;
   Connect(0, params);
@@ -281,7 +283,7 @@ TEST_F(HalfOpenTest, TimewaitOfWhoHasNeverAnsweredIsShort) {
   EXPECT_LE(manager(1).NextDeadline() - now_, Duration::Milliseconds(1100));
 }
 
-TEST_F(HalfOpenTest, ManyConnectionsOfOneHostComeAboutOneAfterTheOther) {
+TEST_F(HalfOpenTest, OneHostEstablishesManyConnectionsOneAfterTheOther) {
   for (uint32_t n = 0; n < 40; ++n) {
     ConnectParams params = Request();
     params.qpn = Qpn{0x400 + n};

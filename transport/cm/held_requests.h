@@ -3,13 +3,13 @@
 // Requests for a service whose listener has just gone. A server that takes one
 // connection per listener closes it and listens again; perftest -R does so
 // between its two connections. A client that is faster than the server would be
-// rejected, and over shared memory clients are that fast. So the request waits
-// for the next listener, at most kPatience. Then it is rejected like any
+// rejected, and over shared memory clients are that fast. Therefore the request
+// waits for the next listener, at most kPatience. Then it is rejected like any
 // request without a listener.
 //
 // Bounded: at most kMost requests wait, for the last kMost services that lost
-// their listener. Any other request is rejected at once. A waiting request is
-// not a connection: its repetitions are ignored, and no image carries it,
+// their listener. Any other request is rejected immediately. A waiting request
+// is not a connection: its repetitions are ignored, and no image carries it,
 // because the peer asks again.
 
 #include <algorithm>
@@ -27,8 +27,8 @@ namespace urnic::cm {
 class HeldRequests {
  public:
   static constexpr uint32_t kMost = 16;
-  // Many times what a server takes to listen again, and much less than what a
-  // client waits for an answer.
+  // Many times as long as a server takes to listen again, and much shorter than
+  // a client waits for an answer.
   static constexpr Duration kPatience = Duration::Milliseconds(100);
 
   struct Request {

@@ -1,4 +1,4 @@
-// Requests that come between two listeners of a server.
+// Requests that arrive between two listeners of a server.
 
 #include "transport/cm/held_requests.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 class HeldRequestsTest : public ::urnic::testing::CmPair {
  protected:
-  // Node 1 has listened and closed; the request of node 0 has come then.
+  // Node 1 has closed its listener when the request of node 0 arrives.
   void ReachHeld() {
     Listen();
     ASSERT_EQ(manager(1).Unlisten(node(1).listener), 0);
@@ -20,7 +20,7 @@ class HeldRequestsTest : public ::urnic::testing::CmPair {
     ExpectQuiet(1);
   }
   void Turn(int i) { manager(i).OnTimer(now_, sink(i)); }
-  // What node 0 is told next.
+  // The next message to node 0 is the REJ.
   void ExpectRejected() {
     Pass(1);
     EXPECT_EQ(Take(0, EventKind::kRejReceived).event.reject_reason,
@@ -61,7 +61,7 @@ TEST_F(HeldRequestsTest, ItIsRejectedWhenNoneComes) {
   EXPECT_TRUE(manager(1).NextDeadline().IsInfinite());
 }
 
-TEST_F(HeldRequestsTest, AnotherServiceIsRejectedAtOnce) {
+TEST_F(HeldRequestsTest, AnotherServiceIsRejectedImmediately) {
   Listen();
   ASSERT_EQ(manager(1).Unlisten(node(1).listener), 0);
   ConnectParams other = Request();
@@ -71,7 +71,7 @@ TEST_F(HeldRequestsTest, AnotherServiceIsRejectedAtOnce) {
   ExpectRejected();
 }
 
-TEST_F(HeldRequestsTest, ItsRepetitionIsOneRequest) {
+TEST_F(HeldRequestsTest, ItsRepetitionIsTheSameRequest) {
   ReachHeld();
   now_ = manager(0).NextDeadline();
   manager(0).OnTimer(now_, sink(0));
@@ -91,7 +91,7 @@ TEST_F(HeldRequestsTest, ItIsForgottenWhenItsPeerGivesUp) {
   ExpectQuiet(1);
 }
 
-TEST_F(HeldRequestsTest, WhatDoesNotFitIsRejectedAtOnce) {
+TEST_F(HeldRequestsTest, OneTooManyIsRejectedImmediately) {
   ReachHeld();
   for (uint32_t i = 1; i <= HeldRequests::kMost; ++i) {
     ConnectParams more = Request();
@@ -102,7 +102,7 @@ TEST_F(HeldRequestsTest, WhatDoesNotFitIsRejectedAtOnce) {
   }
 }
 
-TEST_F(HeldRequestsTest, ItIsRejectedAtTheEnd) {
+TEST_F(HeldRequestsTest, ItIsRejectedWhenTheProgramEnds) {
   ReachHeld();
   EXPECT_EQ(
       manager(1).HurryDisconnects(Duration::Milliseconds(1), 9, now_, sink(1)),

@@ -11,7 +11,7 @@ namespace {
 using cm::Connection;
 using cm::State;
 
-// Messages, as sets.
+// Sets of messages.
 constexpr uint16_t Bit(uint16_t attribute) {
   return static_cast<uint16_t>(1 << (attribute - wire::kCmReqAttribute));
 }
@@ -31,14 +31,14 @@ constexpr uint8_t kActive = 1;
 constexpr uint8_t kPassive = 2;
 constexpr uint8_t kEither = kActive | kPassive;
 
-// What a connection is like in a state.
+// The properties of a connection in a state.
 struct StateRule {
   State state;
   uint8_t side;
   uint16_t sent;      // the last message is one of these
-  bool repeats;       // it, until an answer comes
-  bool knows_peer;    // its communication id
-  bool knows_nobody;  // yet
+  bool repeats;       // it is being repeated
+  bool knows_peer;    // the peer's communication id is known
+  bool knows_nobody;  // and here it is not
 };
 constexpr StateRule kRules[] = {
     {State::kIdle, kEither, kAnyOfConnections | kSidrReq, false, false, false},
@@ -73,7 +73,7 @@ constexpr bool IsResolution(State state) {
   return state == State::kSidrReqSent || state == State::kSidrReqReceived;
 }
 
-// The message is what it is called, and names this connection.
+// The message has the recorded type, and names this connection.
 void CheckMessage(ImageReader& f, const Connection& c, const StateRule& rule) {
   const uint16_t attribute = c.sent_attribute;
   const bool known = attribute == 0 || (attribute >= wire::kCmReqAttribute &&
@@ -104,7 +104,7 @@ void CheckTimes(ImageReader& f, const Connection& c, const StateRule& rule) {
             "has more than 4 bits");
   f.Require(c.deadline.IsInfinite() != (rule.repeats || ends), "deadline",
             c.deadline.IsInfinite(), "does not fit the state");
-  // An answer's time and the way there and back.
+  // The time to answer, and the round trip.
   const Duration longest = cm::CodeTime(31) * 3;
   f.Require(c.timeout <= longest, "timeout",
             static_cast<uint64_t>(c.timeout.ns()),
@@ -118,7 +118,7 @@ void CheckTimes(ImageReader& f, const Connection& c, const StateRule& rule) {
       ends ? cm::CodeTime(c.ack_timeout_code) : c.repeat_after;
   f.Require(left <= most, "deadline", static_cast<uint64_t>(left.ns()),
             "is later than its timeout allows");
-  // Who has no time left repeats as often as he likes (HurryDisconnects()).
+  // HurryDisconnects() allows any number of repetitions of a DREQ.
   const bool counted = rule.repeats && c.state != State::kDreqSent;
   f.Require(!counted || c.retries_left + c.retries_withheld <= c.max_cm_retries,
             "retries_left", c.retries_left, "is more than max_cm_retries");
@@ -185,7 +185,7 @@ ImageReader Read(std::span<const uint8_t> image, Time now,
   return reader;
 }
 
-// What Adopt() says.
+// The refusal for an error of Adopt().
 ImageRefusal RefusalOf(int error, const MovedConnection& moved) {
   const Connection& c = moved.connection;
   switch (error) {

@@ -30,7 +30,7 @@ constexpr uint8_t kServiceCode = 14;
 
 class ImageTest : public CmPair {
  protected:
-  // A CA's manager with ids of its own.
+  // The manager of node `i`'s CA; its communication ids depend on `first_id`.
   static Config ConfigOf(int i, uint32_t first_id = 0x77000) {
     Config config;
     config.ca_guid = 0xca00 + i;
@@ -61,7 +61,7 @@ class ImageTest : public CmPair {
     return InsertImage(image, now_, m, handle).Text();
   }
 
-  // Node `i` goes on elsewhere, with all that it has.
+  // Node `i` continues in another manager, with all its connections.
   void Move(int i) {
     std::vector<Bytes> images;
     const uint32_t of_node = manager(i).local_comm_id(handle(i));
@@ -85,8 +85,8 @@ class ImageTest : public CmPair {
     manager(i).CheckInvariants();
   }
 
-  // Each state that a connection or a resolution can be in: how to come there,
-  // at which node.
+  // Each state that a connection or a resolution can be in: which node reaches
+  // it, and how.
   struct Way {
     State state;
     int node;
@@ -169,7 +169,7 @@ class ImageTest : public CmPair {
          }},
     };
   }
-  // `f(way)` from the beginning, for each.
+  // Calls `f(way)` for each, from a fresh start.
   template <typename F>
   void InEachState(const F& f) {
     std::set<State> seen;
@@ -204,7 +204,7 @@ TEST_F(ImageTest, InAnyStateTheImageOfAnInsertedConnectionIsTheSame) {
   });
 }
 
-TEST_F(ImageTest, WhatWasMovedIsForgottenWithoutAWord) {
+TEST_F(ImageTest, AMovedConnectionIsForgottenSilently) {
   InEachState([&](const Way& way) {
     ConnectionManager& m = manager(way.node);
     CmSink& s = sink(way.node);
@@ -225,8 +225,8 @@ TEST_F(ImageTest, WhatWasMovedIsForgottenWithoutAWord) {
   });
 }
 
-// Between any two steps of its life, each end goes on in another manager.
-TEST_F(ImageTest, AConnectionThatMovesAllTheTimeLivesAsOneThatStays) {
+// Each end moves to another manager between any two steps.
+TEST_F(ImageTest, AConnectionThatMovesAllTheTimeBehavesLikeOneThatStays) {
   const auto move = [this] {
     for (int i = 0; i < 2; ++i) Move(i);
   };
@@ -281,7 +281,7 @@ TEST_F(ImageTest, AConnectionThatMovesAllTheTimeLivesAsOneThatStays) {
   EXPECT_EQ(manager(1).in_use(), 1u);  // the listener
 }
 
-// With few ids, which come again soon.
+// With few ids, which are soon used again.
 class FewIds : public ImageTest {
  protected:
   void Start(uint32_t ids) {
@@ -319,7 +319,7 @@ class FewIds : public ImageTest {
   MovedConnection moved_;
 };
 
-TEST_F(FewIds, NoNewConnectionGetsOneThatCameFromElsewhere) {
+TEST_F(FewIds, NoNewConnectionGetsTheIdOfAnAdoptedOne) {
   Start(32);
   std::set<uint32_t> ids = AllIds();
   EXPECT_GT(ids.size(), 2u);
@@ -334,7 +334,7 @@ TEST_F(FewIds, NoNewConnectionGetsOneThatCameFromElsewhere) {
   manager_->CheckInvariants();
 }
 
-TEST_F(FewIds, WhereAllHaveGoneElsewhereThereIsNoRoom) {
+TEST_F(FewIds, ThereIsNoRoomWhenAdoptedConnectionsUseTheIds) {
   Start(8);
   const Handle a = Open();
   const Handle b = Open();
@@ -346,7 +346,7 @@ TEST_F(FewIds, WhereAllHaveGoneElsewhereThereIsNoRoom) {
   EXPECT_EQ(manager_->in_use(), 1u);
 }
 
-// Half of the ids are somebody else's.
+// Half of the ids belong to others.
 class ScarceLessor final : public Lessor {
  public:
   NumberRange Lease(NumberSpace) override { return {0x100, 16}; }
@@ -360,7 +360,7 @@ class ScarceLessor final : public Lessor {
   std::set<uint32_t> leased;
 };
 
-TEST_F(ImageTest, TheLessorDecidesWhetherAnIdMayCome) {
+TEST_F(ImageTest, TheLessorDecidesWhetherAnIdIsAdopted) {
   Connect();
   MovedConnection moved = Moved(0);
   ScarceLessor lessor;
@@ -376,7 +376,7 @@ TEST_F(ImageTest, TheLessorDecidesWhetherAnIdMayCome) {
     EXPECT_EQ(adopt(0x8000), EACCES);
     EXPECT_EQ(adopt(0x7000), 0);
     EXPECT_EQ(adopt(0x7001), 0);
-    EXPECT_EQ(adopt(0x107), 0);  // of its range: not asked for
+    EXPECT_EQ(adopt(0x107), 0);  // in its range: the lessor is not asked
     EXPECT_EQ(lessor.leased, (std::set<uint32_t>{0x7000, 0x7001}));
     EXPECT_EQ(m.Forget(0x7000), 0);
     EXPECT_EQ(lessor.leased, (std::set<uint32_t>{0x7001}));
@@ -385,8 +385,8 @@ TEST_F(ImageTest, TheLessorDecidesWhetherAnIdMayCome) {
   EXPECT_TRUE(lessor.leased.empty());
 }
 
-// Who has waited longest has to go first, wherever that is.
-TEST_F(ImageTest, WhatIsHalfOpenKeepsItsAge) {
+// The oldest must be displaced first, also after a move.
+TEST_F(ImageTest, HalfOpenConnectionsKeepTheirOrder) {
   Restart(1, 64, /*max_half_open=*/3);
   Listen();
   std::vector<uint32_t> ids;
@@ -418,7 +418,7 @@ TEST_F(ImageTest, AnImageThatIsCutOrAlteredIsRefused) {
   EXPECT_EQ(Insert(1, image), "");
 }
 
-// Whatever any byte says, under a good CRC: it is refused, or goes on.
+// Any byte is changed, under a valid CRC: the image is refused, or continues.
 TEST_F(ImageTest, AnyBytesAreRefusedOrGiveAConnection) {
   int taken = 0;
   int refused = 0;
@@ -454,7 +454,7 @@ TEST_F(ImageTest, AnyBytesAreRefusedOrGiveAConnection) {
   EXPECT_GT(refused, 1000);
 }
 
-// A member set to a value that it cannot have, and what is said of it.
+// A member with a value that it cannot have, and the refusal.
 struct Bad {
   const char* field;
   uint64_t value;
@@ -515,7 +515,7 @@ TEST_F(ImageTest, ARefusalNamesTheMember) {
   }
 }
 
-TEST_F(ImageTest, WhatIsThereAlreadyIsRefused) {
+TEST_F(ImageTest, AConnectionThatIsAlreadyThereIsRefused) {
   ReachEstablished();
   const auto insert = [this](const Bytes& image) {
     Handle handle;
@@ -551,7 +551,7 @@ TEST_F(ImageTest, OtherVersionsAndKindsAreRefused) {
   image[10] = 4;
   ImageMap::Seal(image);
   EXPECT_EQ(Insert(0, image), "kind is 4: is unknown");
-  // A queue pair does not come of it.
+  // It is not the image of a queue pair.
   ImageShape shape;
   EXPECT_EQ(ReadImageShape(Image(0), shape).Text(),
             "kind is 3: is not a queue pair's");
@@ -569,7 +569,7 @@ TEST_F(ImageTest, ShowsEachMember) {
   EXPECT_THAT(text, HasSubstr("connection.sent 0x0107020300000000\n"));
 }
 
-// The layout is a promise: whoever changes a list raises kImageVersion.
+// The layout is fixed: a change of a list of members must raise kImageVersion.
 TEST_F(ImageTest, LayoutOfThisVersion) {
   Connect();
   const MovedConnection moved = Moved(0);

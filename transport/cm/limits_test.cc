@@ -89,7 +89,7 @@ TEST_F(LimitsTest, CallsInTheWrongStateChangeNothing) {
   EXPECT_EQ(m.state(h), State::kReqReceived);
 }
 
-TEST_F(LimitsTest, CommunicationIdsAreOfWhatIsLeased) {
+TEST_F(LimitsTest, CommunicationIdsAreFromTheLeasedRange) {
   LocalLessor lessor;
   lessor.Offer(NumberSpace::kCommId, {0x4000, 16});
   Config config;
@@ -100,7 +100,7 @@ TEST_F(LimitsTest, CommunicationIdsAreOfWhatIsLeased) {
     ConnectionManager m(config);
     CmSink out;
     EXPECT_EQ(lessor.Lease(NumberSpace::kCommId).count, 0u);
-    // As many as half of the ids, each with one of its own, again and again.
+    // Half as many connections as ids, each with its own id, several times.
     for (int round = 0; round < 5; ++round) {
       std::vector<Handle> handles(8);
       std::set<uint32_t> ids;
@@ -118,18 +118,18 @@ TEST_F(LimitsTest, CommunicationIdsAreOfWhatIsLeased) {
     }
   }
   EXPECT_EQ(lessor.Lease(NumberSpace::kCommId), (NumberRange{0x4000, 16}));
-  // Where nothing is left, nothing can be connected.
+  // Without ids, nothing can be connected.
   ConnectionManager none(config);
   Handle h;
   EXPECT_EQ(none.Connect(Request(0), kUser, now_, sink(0), h), ENOMEM);
   EXPECT_EQ(none.Listen(kService, 0, kUser, h), ENOMEM);
 }
 
-TEST_F(LimitsTest, AHandleOfNobodyIsRecognized) {
+TEST_F(LimitsTest, ADestroyedHandleIsRecognized) {
   ReachReqReceived();
   const Handle old = handle(1);
   ASSERT_EQ(manager(1).Destroy(old, now_, sink(1)), 0);
-  // Its place is used again.
+  // Its place is reused.
   Handle other;
   ASSERT_EQ(manager(1).Listen(1, 0, 0, other), 0);
   for (const Handle h : {old, Handle{}, Handle{UINT32_MAX}}) {
@@ -184,13 +184,13 @@ TEST_F(LimitsTest, AFullTableRejects) {
   Handle other;
   EXPECT_EQ(manager(1).Connect(Request(1), 0, now_, sink(1), other), ENOMEM);
   EXPECT_EQ(manager(1).Listen(5, 0, 0, other), ENOMEM);
-  // Room again when one is over.
+  // There is room again when one is over.
   ASSERT_EQ(manager(1).Unlisten(node(1).listener), 0);
   EXPECT_EQ(manager(1).Listen(5, 0, 0, other), 0);
 }
 
 //= IBTA 13.4.2, 13.4.3
-TEST_F(LimitsTest, WhatIsNoMessageOfOursIsCounted) {
+TEST_F(LimitsTest, WhatIsNotACmMessageIsRefused) {
   Listen();
   Connect();
   const MadBytes good = sink(0).mads.front().bytes;
@@ -234,7 +234,7 @@ TEST_F(LimitsTest, TheFirstCommunicationIdIsTheCallersAndNoneIsZero) {
   }
 }
 
-TEST_F(LimitsTest, ACommunicationIdSaysNothingOfTheNext) {
+TEST_F(LimitsTest, ACommunicationIdRevealsNothingAboutTheNext) {
   std::set<uint32_t> ids;
   std::set<uint32_t> steps;
   Config config;
@@ -252,7 +252,7 @@ TEST_F(LimitsTest, ACommunicationIdSaysNothingOfTheNext) {
     if (i % 3 != 0) continue;
     ASSERT_EQ(m.Destroy(handle, now_, sink(0)), 0);
   }
-  // Counting would give one step; and another key gives other ids.
+  // A counter would give one step only. Another key gives other ids.
   EXPECT_GE(steps.size(), 999u);
   config.number_key = {{1, 3}};
   ConnectionManager other(config);
@@ -265,7 +265,7 @@ TEST_F(LimitsTest, ACommunicationIdSaysNothingOfTheNext) {
   EXPECT_EQ(same, 1);  // the first, which was asked for
 }
 
-TEST_F(LimitsTest, EventsComeWithTheCookieThatWasSet) {
+TEST_F(LimitsTest, EventsCarryTheUserValueThatWasSet) {
   ReachReqReceived();
   ASSERT_EQ(manager(1).SetUser(handle(1), 123), 0);
   ASSERT_EQ(manager(1).Accept(handle(1), Reply(), now_, sink(1)), 0);

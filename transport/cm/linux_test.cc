@@ -1,5 +1,5 @@
-// What two Linux kernels said to each other: each side is replaced by a
-// manager of ours, told what the other side said, and must say the same.
+// Captured dialogues of two Linux kernels. Our manager replaces each side in
+// turn, receives what the other side sent, and must send the same.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using ::urnic::testing::ReadCmCapture;
 
 constexpr Time kNow = Time::FromNs(1000);
 constexpr uint32_t kLinuxPrefix = 2;
-// What tells the second communication id from the first, which a listener has.
+// The XOR of the second communication id and the first, which a listener has.
 uint32_t SecondPlace() {
   Config config;
   config.first_communication_id = 1;
@@ -32,7 +32,7 @@ uint32_t SecondPlace() {
   return manager.local_comm_id(second) ^ config.first_communication_id;
 }
 
-// A side of a capture, whose first message gave it a communication id.
+// A side of a capture, with the communication id of its first message.
 struct Side {
   Side(uint64_t ca_guid, uint32_t comm_id)
       : manager([&] {
@@ -52,7 +52,7 @@ struct Side {
     manager.CheckInvariants();
     return verdict;
   }
-  // The next message of ours is this one.
+  // Our next message is this one.
   void ExpectSaid(const CapturedMad& mad) {
     ASSERT_FALSE(sink.mads.empty());
     EXPECT_EQ(sink.mads.front().bytes, mad.bytes);
@@ -105,7 +105,7 @@ AcceptParams ParamsOf(const wire::CmRep& rep) {
   return p;
 }
 
-// REQ, REP, RTU, and DREQ and DREP by either.
+// REQ, REP, RTU, then DREQ and DREP by either side.
 class LinuxTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(Captures, LinuxTest,
                          });
 
 //= IBTA 12.6.7, 12.6.7.2
-TEST(LinuxRejectTest, NobodyListens) {
+TEST(LinuxRejectTest, ARequestWithoutAListenerIsRejected) {
   const auto mads = ReadCmCapture("rxe_cm_reject_nolistener");
   ASSERT_EQ(mads.size(), 2u);
   const auto side = std::make_unique<Side>(1, 1);

@@ -40,8 +40,8 @@ Duration CodeTime(uint8_t code) {
 }
 
 uint8_t AckTimeoutCode(uint8_t ack_delay_code, uint8_t packet_life_time_code) {
-  // Twice the life time is one code more; of two that are as long or nearly,
-  // the sum is.
+  // Doubling the life time adds 1 to its code. The sum of two times is one code
+  // above the larger one if their codes are equal or adjacent.
   const int life = packet_life_time_code + 1;
   const int delay = ack_delay_code;
   const int code = life >= delay ? life + (delay >= life - 1 ? 1 : 0)
@@ -111,7 +111,7 @@ wire::CmRej MakeRej(const Connection& c, const RejectParams& params) {
   auto rej =
       Begin<wire::CmRej>(c.transaction_id, c.local_comm_id, c.remote_comm_id);
   switch (c.state) {
-    case State::kReqReceived:  // the peer has not heard of our id
+    case State::kReqReceived:  // the peer does not know our id
       rej.local_comm_id = Be<uint32_t>(0);
       [[fallthrough]];
     case State::kMraReqSent:

@@ -65,7 +65,7 @@ wire::CmReq MakeReq(const Config& config, const Connection& c,
                     const ConnectParams& params);
 wire::CmRep MakeRep(const Config& config, const Connection& c,
                     const AcceptParams& params);
-// `params`, with the message that it answers in the current state of `c`.
+// A REJ with `params`. The state of `c` decides which message it rejects.
 wire::CmRej MakeRej(const Connection& c, const RejectParams& params);
 // For a message that belongs to no connection: uses the message's ids.
 wire::CmRej MakeRej(const wire::MadHeader& to, uint32_t its_local_comm_id,

@@ -1,5 +1,4 @@
-// Received messages: which it is, and whom it is for, of those that must name
-// a connection.
+// Dispatches received messages, and handles those that must name a connection.
 
 #include "transport/cm/connection_manager.h"
 #include "transport/cm/messages.h"
@@ -48,7 +47,7 @@ RxVerdict ConnectionManager::OnMad(std::span<const uint8_t> mad,
       return OnSidrRep(As<wire::CmSidrRep>(mad), from, now, sink);
     case wire::kCmLapAttribute:
       return OnLap(As<wire::CmLap>(mad), from, sink);
-    case wire::kCmAprAttribute:  // nobody here sends a LAP
+    case wire::kCmAprAttribute:  // we never send a LAP
       return RxVerdict::kCmUnexpected;
     default:
       return RxVerdict::kUnknownMadAttribute;

@@ -1,6 +1,6 @@
-// Received messages that set a connection up: REQ, REP, RTU; and SIDR. Whom
-// they are for, whether there is room, and whether an older one stands in the
-// way.
+// Received messages that set up a connection (REQ, REP, RTU), and SIDR: whom
+// they are for, whether there is room, and whether they conflict with an older
+// connection.
 
 #include "transport/cm/connection_manager.h"
 #include "transport/cm/messages.h"
@@ -95,7 +95,7 @@ RxVerdict ConnectionManager::OnReq(const wire::CmReq& req,
   bool displaced = false;
   Place* p = MakeRoom(from, *listener, now, sink, &displaced);
   if (p == nullptr) {
-    // Where something else goes, the peer may ask again.
+    // If a place becomes free soon, the peer may repeat its request.
     if (!displaced) RejectReq(req, from, wire::kRejNoResources, sink);
     return RxVerdict::kCmNoRoom;
   }
@@ -107,7 +107,7 @@ RxVerdict ConnectionManager::OnReq(const wire::CmReq& req,
   return RxVerdict::kAccept;
 }
 
-// Those whose listener is there now, or whose time is over.
+// Those that have a listener now, and those that have waited too long.
 void ConnectionManager::RetryHeld(Time due, Time now, Sink& sink) {
   while (const auto held = held_.TakeDue(due)) {
     if (routing_.FindListener(held->req.service_id.value()) != nullptr) {
@@ -129,9 +129,9 @@ RxVerdict ConnectionManager::OnRepeatedReq(Place& p, const wire::CmReq& req,
               [&](Step& step) { return machine_.OnRepeatedReq(p, step); });
 }
 
-// Never does a second one go for the same request: a source at its limit must
-// not cost others theirs while the table is full of what it had displaced
-// before.
+// A request displaces at most one connection. Otherwise a source at its limit
+// could displace others' connections while the table is full of those that it
+// had displaced before.
 Place* ConnectionManager::MakeRoom(const net::PathQuery& from,
                                    const Place& listener, Time now, Sink& sink,
                                    bool* displaced) {
@@ -169,7 +169,7 @@ bool ConnectionManager::Displace(Place* p, Time now, Sink& sink) {
 }
 
 //= IBTA 12.9.8.3.1: a queue pair is in one connection
-// The peer has forgotten the old one: it is ended.
+// The peer has lost the old connection: it is ended.
 void ConnectionManager::EndStale(Place& old, Time now, Sink& sink) {
   Take(old, now, sink, [&](Step& step) {
     machine_.EndStale(old, step);
@@ -184,7 +184,8 @@ RxVerdict ConnectionManager::OnRep(const wire::CmRep& rep,
   if (theirs == 0) return RxVerdict::kBadMad;
   Place* p = routing_.FindOurs(rep.remote_comm_id.value());
   if (p == nullptr || p->state == State::kIdle) {
-    // Ours is gone: the peer need not repeat its REP for a minute.
+    // Ours is gone. Without the REJ, the peer would repeat its REP for a
+    // minute.
     RejectRep(rep, from, wire::kRejInvalidCommId, sink);
     return RxVerdict::kCmNoConnection;
   }
@@ -219,8 +220,7 @@ RxVerdict ConnectionManager::OnRtu(const wire::CmRtu& rtu,
   const uint32_t theirs = rtu.local_comm_id.value();
   Place* p = routing_.FindPair(ours, theirs);
   if (p == nullptr) {
-    // The peer believes in a connection that does not exist: it has missed a
-    // REJ.
+    // The peer has missed a REJ, and considers the connection established.
     sink.SendMad(BytesOf(MakeRej(rtu.mad, theirs, ours, wire::kCmMessageOther,
                                  wire::kRejInvalidCommId)),
                  from);

@@ -59,7 +59,7 @@ Place* Routing::FindRejected(const wire::CmRej& rej,
   const uint32_t ours = rej.remote_comm_id.value();
   const uint32_t theirs = rej.local_comm_id.value();
   if (rej.reason.value() == wire::kRejTimeout) {
-    // The sender gives up his REQ, and may not know our id for it.
+    // The sender gives up its REQ, and may not know our id.
     if (rej.ari_bytes() < sizeof(wire::Be<uint64_t>)) return nullptr;
     wire::Be<uint64_t> guid;
     std::memcpy(&guid, rej.ari, sizeof(guid));

@@ -18,11 +18,11 @@ class Routing {
   explicit Routing(const Config& config);
 
   // --- Places --------------------------------------------------------------
-  // Null: all are in use. To be begun, and given to Settle().
+  // Null: all are in use. The caller starts it, then calls Settle().
   Place* Allocate();
   // The same with this communication id. REQUIRES: it is not in use here.
   Place* Adopt(uint32_t comm_id);
-  // REQUIRES: it is over, and Settle() knows.
+  // REQUIRES: it is over, and Settle() was called since.
   void Free(Place& p);
   // Null: no connection has it, or its handle is destroyed.
   Place* Find(Handle handle) { return table_.Find(handle); }
@@ -37,7 +37,8 @@ class Routing {
 
   // From now on the peer of the connection is mad_path.remote.
   void Attach(Place& p) { half_open_.Attach(p); }
-  // That address has sent something that only its owner can have sent.
+  // True if the peer's address has sent something that only its owner can have
+  // sent.
   bool HasAnswered(const Place& p) const { return half_open_.HasAnswered(p); }
   // Call it after each step: updates the indexes for its new state.
   void Settle(Place& p, bool answered);
@@ -50,7 +51,7 @@ class Routing {
   }
   // The connection with these two ids that is not over.
   Place* FindPair(uint32_t ours, uint32_t theirs);
-  // The connection that a REJ means, which can name it in three ways.
+  // The connection that a REJ refers to. A REJ can name it in three ways.
   Place* FindRejected(const wire::CmRej& rej, const net::PathQuery& from);
   // The connection with this id of a peer.
   Place* FindTheirs(const net::PathQuery& from, uint64_t guid, uint32_t theirs);
@@ -58,7 +59,7 @@ class Routing {
     return table_.FindSidr(from.remote, request_id);
   }
   //= IBTA 12.9.8.3.1: a queue pair is in one connection
-  // The one that this queue pair of the peer is in already.
+  // The connection that already uses this queue pair of the peer.
   Place* FindStale(const net::PathQuery& from, uint64_t guid, Qpn remote_qpn) {
     return table_.FindByRemoteQp(from.remote, guid, remote_qpn);
   }
@@ -67,7 +68,7 @@ class Routing {
   bool HasListener(uint64_t service_id, uint64_t mask) const {
     return table_.HasListener(service_id, mask);
   }
-  // Its service_id and service_mask are set.
+  // REQUIRES: its service_id and service_mask are set.
   void AddListener(Place& p) { table_.AddListener(p); }
   // Its requests stay, without a listener.
   void RemoveListener(Place& p);
@@ -76,7 +77,7 @@ class Routing {
   }
 
   // --- Room ----------------------------------------------------------------
-  // A request of `p`'s source, for this listener; null: it is gone.
+  // `p` is a request for this listener; null: the listener is gone.
   void AddHalfOpen(Place& p, const Place* listener) {
     half_open_.Add(p, listener == nullptr ? HalfOpen::kNone : listener->slot);
   }
@@ -92,8 +93,9 @@ class Routing {
   void ForEach(const F& f) const;
   // It was displaced; its place becomes free when its owner destroys it.
   void SetDisplaced(Place& p);
-  // No place is left, but one will be when the owner of a displaced connection
-  // has destroyed it: no other connection must be displaced meanwhile.
+  // True if the table is full, but a place will become free when the owner of a
+  // displaced connection destroys it. Until then, no other connection must be
+  // displaced.
   bool AwaitsRoom() const { return displaced_ != 0 && table_.full(); }
 
   // The number of connections whose DREQ is not answered.
@@ -108,7 +110,7 @@ class Routing {
 
   ConnectionTable table_;
   HalfOpen half_open_;
-  uint32_t displaced_ = 0;  // and not destroyed yet
+  uint32_t displaced_ = 0;  // and not yet destroyed
   uint32_t unanswered_dreqs_ = 0;
 };
 

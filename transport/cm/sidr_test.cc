@@ -63,11 +63,11 @@ TEST_F(SidrTest, TheAnswerNamesQpAndQkey) {
 }
 
 //= IBTA 12.11.2.1
-TEST_F(SidrTest, NobodyListens) {
+TEST_F(SidrTest, ARequestWithoutAListenerIsRefused) {
   Ask();
   EXPECT_EQ(Deliver(0), RxVerdict::kCmNoListener);
   EXPECT_EQ(Deliver(1), RxVerdict::kAccept);
-  // The number that Linux 6.12 was seen to answer with.
+  // The status that Linux 6.12 was seen to answer.
   EXPECT_EQ(Take(0, EventKind::kSidrRepReceived).event.sidr_status, 1);
   EXPECT_EQ(wire::kSidrUnsupported, 1);
 }
@@ -82,7 +82,7 @@ TEST_F(SidrTest, ARepeatedRequestWaitsForTheAnswer) {
   ExpectQuiet(1);
 }
 
-TEST_F(SidrTest, AnAnswerThatComesTwiceIsNoNews) {
+TEST_F(SidrTest, ASecondAnswerIsIgnored) {
   Listen();
   Ask();
   Pass(0);
@@ -97,7 +97,7 @@ TEST_F(SidrTest, AnAnswerThatComesTwiceIsNoNews) {
   EXPECT_EQ(Give(0, rep), RxVerdict::kCmNoConnection);
 }
 
-TEST_F(SidrTest, WithoutAnswerItIsRepeatedAndFails) {
+TEST_F(SidrTest, AnUnansweredRequestIsRepeatedAndFails) {
   Ask();
   const Time start = now_;
   while (Wait()) {
@@ -108,7 +108,7 @@ TEST_F(SidrTest, WithoutAnswerItIsRepeatedAndFails) {
 }
 
 //= IBTA 12.11.2.1
-TEST_F(SidrTest, DestroyingAnAskedOneRefuses) {
+TEST_F(SidrTest, DestroyingAReceivedRequestRefusesIt) {
   Listen();
   Ask();
   Pass(0);
@@ -121,7 +121,7 @@ TEST_F(SidrTest, DestroyingAnAskedOneRefuses) {
   EXPECT_EQ(wire::kSidrReject, 2);
 }
 
-TEST_F(SidrTest, DestroyingAnAskingOneIsSilent) {
+TEST_F(SidrTest, DestroyingASentRequestIsSilent) {
   Ask();
   sink(0).mads.clear();
   ASSERT_EQ(manager(0).Destroy(handle(0), now_, sink(0)), 0);

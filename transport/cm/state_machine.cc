@@ -1,4 +1,4 @@
-// Calls, repetitions, the end.
+// Calls, repetitions, and the end of a connection.
 
 #include "transport/cm/state_machine.h"
 
@@ -26,7 +26,7 @@ bool IsRepeated(State state) {
 
 }  // namespace
 
-// --- Its parts ---------------------------------------------------------------
+// --- Helpers -----------------------------------------------------------------
 
 void StateMachine::SetState(Connection& c, State state) {
   c.deadline = Time::Infinite();
@@ -114,7 +114,7 @@ void StateMachine::Emit(const Connection& c, EventKind kind, const Step& step) {
   if (!c.orphan) step.sink.OnEvent(EventOf(c, kind, step));
 }
 
-// --- Beginnings --------------------------------------------------------------
+// --- Starting ----------------------------------------------------------------
 
 void StateMachine::Connect(Connection& c, const ConnectParams& params,
                            uint64_t user, Step& step) const {
@@ -290,7 +290,7 @@ void StateMachine::Destroy(Connection& c, Step& step) const {
       EnterTimewait(c, step);
       break;
     case State::kEstablished:
-      // An XRC target QP lives on without the connection.
+      // An XRC target QP outlives the connection.
       if (c.service == Service::kXrc && c.passive) break;
       SendDreq(c, {}, step);
       break;
@@ -337,7 +337,7 @@ int StateMachine::GetQpAttributes(const Connection& c, QpAttributes& out) {
   return 0;
 }
 
-// --- What happens to it ------------------------------------------------------
+// --- Other inputs ------------------------------------------------------------
 
 void StateMachine::Displace(Connection& c, Step& step) const {
   SetState(c, State::kIdle);
@@ -367,8 +367,8 @@ void StateMachine::OnDeadline(Connection& c, Step& step) const {
   }
   switch (c.state) {
     //= IBTA 12.9.6: who gives up says so
-    // Linux does not; but a peer that has an answer under way would else be
-    // left with half a connection.
+    // Linux does not, but a peer whose answer is under way would be left with
+    // half a connection.
     case State::kReqSent:
     case State::kMraReqReceived:
       SendRejectTimeout(c, step);

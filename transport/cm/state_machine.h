@@ -1,13 +1,14 @@
 #pragma once
 
-// How one connection, or one datagram resolution, goes on: what a call, a
-// message of its peer, or the time makes of it. It knows this one alone. That a
-// message is meant for it, comes from its peer's address, and does not belong
-// to an older connection has been found out before, by the ConnectionManager.
+// The state machine of one connection, or of one datagram resolution: how
+// calls, messages of its peer, and time change it. It knows no other
+// connection. The ConnectionManager has already checked that a message is meant
+// for this connection, comes from its peer's address, and does not belong to an
+// older connection.
 //
-// The Connection holds all state after a step, also the next deadline. The
-// effects of a step go to its Sink. Any StateMachine with the same Config can
-// continue with a Connection that another one has left.
+// After a step, the Connection holds all state, including the next deadline.
+// The effects of a step go to its Sink. Any StateMachine with the same Config
+// can continue with a Connection that another one has left.
 
 #include <cstdint>
 #include <span>
@@ -23,8 +24,8 @@ struct Step {
   Time now;
   Sink& sink;
   Handle handle;  // names the connection in events
-  // Something has come from the peer's address that only its owner can have
-  // sent: before this step, or by it.
+  // The peer's address has sent something that only its owner can have sent,
+  // before this step or in it.
   bool answered = false;
 };
 
@@ -33,19 +34,19 @@ class StateMachine {
   // `config` outlives it.
   explicit StateMachine(const Config& config) : config_(config) {}
 
-  // --- Beginnings, of a connection that has its local_comm_id --------------
+  // --- Starting a connection that has its local_comm_id --------------------
   // REQUIRES: Check(params) == 0
   void Connect(Connection& c, const ConnectParams& params, uint64_t user,
                Step& step) const;
   void RequestSidr(Connection& c, const SidrRequestParams& params,
                    uint64_t user, Step& step) const;
-  // Of a request: only stores its contents, and reports no event.
+  // From a received request: only stores its contents, and reports no event.
   static void Begin(Connection& c, const wire::CmReq& req, Service service,
                     const net::PathQuery& from);
   static void Begin(Connection& c, const wire::CmSidrReq& req,
                     const net::PathQuery& from);
 
-  // --- Calls: as ConnectionManager has them, but EBADF ---------------------
+  // --- Calls: as in ConnectionManager, without EBADF -----------------------
   int Accept(Connection& c, const AcceptParams& params, Step& step) const;
   int Reject(Connection& c, const RejectParams& params, Step& step) const;
   int EstablishByTraffic(Connection& c, Step& step) const;
@@ -61,8 +62,8 @@ class StateMachine {
   void Destroy(Connection& c, Step& step) const;
   static int GetQpAttributes(const Connection& c, QpAttributes& out);
 
-  // --- What happens to it --------------------------------------------------
-  // Its place is needed for another one.
+  // --- Other inputs --------------------------------------------------------
+  // Another connection needs its place.
   void Displace(Connection& c, Step& step) const;
   // The peer has lost this connection: its queue pair is in another one.
   void EndStale(Connection& c, Step& step) const;
@@ -76,7 +77,7 @@ class StateMachine {
   RxVerdict OnRepeatedReq(Connection& c, Step& step) const;
   RxVerdict OnMra(Connection& c, const wire::CmMra& mra, Step& step) const;
   RxVerdict OnRej(Connection& c, const wire::CmRej& rej, Step& step) const;
-  // In kReqSent, kMraReqReceived: the first. `remote_qpn`: RemoteQpn().
+  // In kReqSent, kMraReqReceived: the first REP.
   RxVerdict OnRep(Connection& c, const wire::CmRep& rep, Step& step) const;
   // The same, but the peer's queue pair is in another connection.
   RxVerdict OnStaleRep(Connection& c, Step& step) const;
@@ -98,11 +99,11 @@ class StateMachine {
   static void CheckInvariants(const Connection& c);
 
  private:
-  // The message that was being repeated has been answered.
+  // Also stops the repetition of a message.
   static void SetState(Connection& c, State state);
   static void EnterTimewait(Connection& c, const Step& step);
   // Sends the stored message; the second function repeats it until an answer
-  // comes.
+  // arrives.
   static void SendStored(const Connection& c, const Step& step);
   static void SendRepeatedly(Connection& c, const Step& step);
   static void SendReject(Connection& c, const RejectParams& params,

@@ -41,7 +41,8 @@ void StateMachine::Begin(Connection& c, const wire::CmReq& req, Service service,
   c.mtu_code = req.mtu_code();
   c.remote_qpn = req.local_qpn();
   c.send_psn = req.starting_psn();
-  // What is one side's to initiate is the other's to respond to.
+  // The initiator depth of one side limits the responder resources of the
+  // other.
   c.responder_resources = req.initiator_depth();
   c.initiator_depth = req.responder_resources();
   c.ack_timeout_code = req.primary.ack_timeout_code();
@@ -128,7 +129,7 @@ RxVerdict StateMachine::OnRep(Connection& c, const wire::CmRep& rep,
   return RxVerdict::kAccept;
 }
 
-// What was being set up is given up: the peer, too, has been told so.
+// The set-up is given up. The peer has already been sent a REJ.
 RxVerdict StateMachine::OnStaleRep(Connection& c, Step& step) const {
   SetState(c, State::kIdle);
   Event event = EventOf(c, EventKind::kRejReceived, step);

@@ -1,5 +1,5 @@
-// One connection alone: its life from a value to the next, each step taken by a
-// machine that has never seen it before.
+// One connection alone, as a value: each step is taken by a machine that has
+// never seen it before.
 
 #include "transport/cm/state_machine.h"
 
@@ -21,7 +21,7 @@ constexpr Time kNow = Time::FromNs(1'000'000);
 
 class StateMachineTest : public ::testing::Test {
  protected:
-  // `f(machine, connection, step)` on a copy, by somebody new.
+  // Calls `f(machine, connection, step)` on a copy, with a new machine.
   template <typename F>
   auto Take(Connection& c, const F& f) {
     Config config;
@@ -49,7 +49,7 @@ class StateMachineTest : public ::testing::Test {
     sink_.events.clear();
   }
 
-  // What asks, and what is asked.
+  // active_ requests, passive_ accepts.
   void Establish() {
     active_.local_comm_id = kOurs;
     passive_.local_comm_id = kTheirs;
@@ -91,7 +91,7 @@ class StateMachineTest : public ::testing::Test {
   Connection passive_;
 };
 
-TEST_F(StateMachineTest, EachStepGoesOnFromAValue) {
+TEST_F(StateMachineTest, EachStepContinuesFromAValue) {
   Establish();
   EXPECT_EQ(active_.state, State::kEstablished);
   EXPECT_EQ(passive_.state, State::kEstablished);
@@ -99,7 +99,7 @@ TEST_F(StateMachineTest, EachStepGoesOnFromAValue) {
   EXPECT_EQ(passive_.remote_comm_id, kOurs);
   EXPECT_EQ(active_.remote_qpn.value, 0x200u);
   EXPECT_EQ(passive_.remote_qpn.value, 0x100u);
-  // Its end.
+  // The end.
   ASSERT_EQ(
       Take(passive_, [&](const StateMachine& m, Connection& c,
                          Step& step) { return m.Disconnect(c, {}, step); }),
@@ -130,7 +130,7 @@ TEST_F(StateMachineTest, EachStepGoesOnFromAValue) {
   }
 }
 
-// What is found of a connection follows from its state.
+// What a connection is found by follows from its state.
 TEST_F(StateMachineTest, WhatIsHeldFollowsFromTheState) {
   EXPECT_FALSE(KnowsPeersId(active_) || HoldsLocalQp(active_));
   Establish();

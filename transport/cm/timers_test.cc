@@ -1,4 +1,4 @@
-// Repetitions: after how long, how often, and what is said at the end.
+// Repetitions: when, how often, and the message at the end.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 class TimersTest : public ::urnic::testing::CmPair {
  protected:
-  // Everything that node `i` says until it gives up, and when.
+  // Lets time pass until node `i` gives up.
   void Exhaust(int i) {
     while (sink(i).events.empty() && Wait()) {
     }
@@ -17,7 +17,7 @@ class TimersTest : public ::urnic::testing::CmPair {
 };
 
 //= IBTA 12.6.7.2, 12.9.6, 12.9.8.1
-TEST_F(TimersTest, ARequestIsRepeatedAsOftenAsSaid) {
+TEST_F(TimersTest, ARequestIsRepeatedAsOftenAsAsked) {
   const Time start = now_;
   Connect();
   const auto first = sink(0).mads.front().bytes;
@@ -48,15 +48,15 @@ TEST_F(TimersTest, AReplyIsRepeatedAsTheRequestGrants) {
   EXPECT_EQ(now_, start + granted * (1 + kRetries));
   EXPECT_EQ(sink(1).mads.size(), 2u + kRetries);
   Take(1, EventKind::kRepError);
-  // The peer may have had the reply, and be sending.
+  // The peer may have received the reply, and may be sending.
   EXPECT_EQ(manager(1).state(handle(1)), State::kTimewait);
 }
 
 //= IBTA 12.9.6
-TEST_F(TimersTest, WhoGivesUpHisReplyEndsTheOtherHalf) {
+TEST_F(TimersTest, GivingUpAReplyEndsThePeersHalf) {
   ReachRepReceived();
   ASSERT_EQ(manager(0).SendRtu(handle(0), {}, sink(0)), 0);
-  sink(0).mads.clear();  // lost, and all others of it
+  sink(0).mads.clear();  // lost
   while (sink(1).events.empty()) {
     now_ = manager(1).NextDeadline();
     manager(1).OnTimer(now_, sink(1));
@@ -90,14 +90,14 @@ TEST_F(TimersTest, AnMraLengthensTheWait) {
   const Duration wait = Duration::Nanoseconds((4096ll << kService) +
                                               (4096ll << (kLifeTimeCode + 1)));
   EXPECT_EQ(manager(0).NextDeadline(), now_ + wait);
-  // Afterwards the request is repeated as often as was left.
+  // Afterwards the request is repeated for the remaining tries.
   const Time start = now_;
   Exhaust(0);
   EXPECT_EQ(now_, start + wait * (1 + kRetries));
   Take(0, EventKind::kReqError);
 }
 
-TEST_F(TimersTest, WhatAPeerAsksForIsBounded) {
+TEST_F(TimersTest, TheTimeThatAPeerAsksForIsBounded) {
   const Duration longest = Duration::Nanoseconds(4096ll << kLongestGrantCode);
   ConnectParams params = Request();
   params.local_response_timeout_code = 31;

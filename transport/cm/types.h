@@ -240,11 +240,11 @@ inline constexpr uint8_t kLongestGrantCode = 24;
 
 // How often a REP is repeated to an address that has sent nothing but requests,
 // which anyone can forge. With the REP itself and the REJ at the end, one
-// datagram causes at most 5; the peer's REQ would allow 17. The repeats are for
-// a lost RTU. For a lost REP they are not needed: it is sent again whenever the
+// datagram causes at most 5; the peer's REQ would allow 17. The repetitions are
+// for a lost RTU. A lost REP does not need them: it is sent again whenever the
 // peer repeats its REQ. At 10 % loss this limit costs one connection in 1500
 // (0.1 * 0.19^3), and only the first one of a host: an address that has
-// answered once, also with an MRA, gets every repetition that its request
+// answered once, even with an MRA, gets every repetition that its request
 // allows.
 inline constexpr uint8_t kUnansweredRepRepeats = 3;
 // The limit of TIMEWAIT for such an address (1.07 s, as with a Linux peer),

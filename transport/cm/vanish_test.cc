@@ -1,6 +1,6 @@
-// A peer that vanishes, at each step that there is: nothing of it is left when
-// the program has let go of its handle, whether it does that at once or waits
-// for what the manager has to say.
+// A peer vanishes, at each possible step. Nothing of it is left after the
+// program destroys its handle, whether it does so immediately or first waits
+// for the manager's report.
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 namespace urnic::cm {
 namespace {
 
-// What the manager tells of a peer that is gone; kNothing: it has no reason to
-// look (an established connection, an answer that the program owes).
+// What the manager reports about a vanished peer. kNothing: it has no reason to
+// send (an established connection, or an answer that the program owes).
 enum class Verdict : uint8_t {
   kNothing,
   kReqError,
@@ -37,7 +37,7 @@ class VanishTest : public ::urnic::testing::CmPair {
  public:
   static std::vector<Step> Steps();
 
-  // --- How far it came -----------------------------------------------------
+  // --- The steps -----------------------------------------------------------
   void ReqSent() {
     Listen();
     Connect();
@@ -126,7 +126,7 @@ class VanishTest : public ::urnic::testing::CmPair {
 
  protected:
   void SetUp() override {
-    // One place beside the listener's: whatever stays is in the way.
+    // One place besides the listener's: anything left behind takes it.
     for (int i = 0; i < 2; ++i) Restart(i, 2, 1);
   }
 
@@ -223,7 +223,7 @@ std::vector<Step> VanishTest::Steps() {
   };
 }
 
-TEST_F(VanishTest, NothingIsLeftWhenTheProgramLetsGoAtOnce) {
+TEST_F(VanishTest, NothingIsLeftWhenTheProgramDestroysImmediately) {
   for (const Step& step : Steps()) {
     SCOPED_TRACE(step.name);
     SetUp();
@@ -232,7 +232,7 @@ TEST_F(VanishTest, NothingIsLeftWhenTheProgramLetsGoAtOnce) {
   }
 }
 
-TEST_F(VanishTest, NothingIsLeftWhenTheProgramHearsOfItFirst) {
+TEST_F(VanishTest, NothingIsLeftWhenTheProgramWaitsForTheReport) {
   for (const Step& step : Steps()) {
     SCOPED_TRACE(step.name);
     SetUp();
@@ -241,8 +241,8 @@ TEST_F(VanishTest, NothingIsLeftWhenTheProgramHearsOfItFirst) {
   }
 }
 
-// The program answers a peer that is no longer there.
-TEST_F(VanishTest, AnswersToNobodyEndByThemselves) {
+// The program answers a peer that has vanished.
+TEST_F(VanishTest, AnswersToAVanishedPeerEndByThemselves) {
   ReqReceived();
   ASSERT_EQ(manager(1).Accept(handle(1), Reply(), now_, sink(1)), 0);
   Run(1);
@@ -268,7 +268,7 @@ TEST_F(VanishTest, AnswersToNobodyEndByThemselves) {
   ExpectNothingLeft(0, 0);
 }
 
-// It has crashed and is back, with the queue pairs and none of the memory.
+// The peer has crashed and restarted, with the same queue pairs and no memory.
 TEST_F(VanishTest, APeerThatComesBackConnectsAgain) {
   for (const Step& step : Steps()) {
     if (step.name.starts_with("Sidr")) continue;
