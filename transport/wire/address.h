@@ -28,7 +28,7 @@ static_assert(sizeof(MacAddress) == 6 && alignof(MacAddress) == 1);
 struct Gid {
   std::array<uint8_t, 16> bytes = {};
 
-  // `address` is the number that 10.0.0.1 = 0x0a000001 stands for.
+  // `address` in host byte order: 10.0.0.1 is 0x0a000001.
   static Gid FromIpv4(uint32_t address) {
     return FromIpv4(Be<uint32_t>(address));
   }
@@ -57,7 +57,7 @@ struct Gid {
   bool is_link_local() const {
     return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
   }
-  // The address of nobody, of either family.
+  // The unspecified address of either family.
   bool is_unspecified() const { return *this == Gid() || *this == FromIpv4(0); }
   bool is_multicast() const {
     return is_ipv4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff;

@@ -1,5 +1,5 @@
-// Golden bytes from an independent implementation: Linux' rxe. Every packet
-// is taken apart into fields and made again from them.
+// Golden bytes from an independent implementation: Linux' rxe. Every packet is
+// parsed into fields, and built again from them.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ struct Capture {
   size_t roce_packets;
 };
 
-// How many there are was counted by another program (tshark).
+// Another program (tshark) counted the packets.
 constexpr Capture kCaptures[] = {
     {"rxe_cm_rdma_client", 9},
     {"rxe_cm_reject_nolistener", 2},
@@ -134,8 +134,8 @@ TEST_P(CaptureTest, EveryRocePacketParsesReemitsAndVerifies) {
   EXPECT_EQ(packets, GetParam().roce_packets);
 }
 
-// A flipped bit is seen wherever it is, but where routers may write.
-TEST_P(CaptureTest, AnyFlippedBitSpoilsTheIcrc) {
+// A flipped bit is detected everywhere, except where routers may write.
+TEST_P(CaptureTest, AnyFlippedBitInvalidatesTheIcrc) {
   const PcapFile file = Read(GetParam());
   for (size_t i = 0; i < std::min<size_t>(file.frames.size(), 8); ++i) {
     Bytes bytes = Unwrap(file.frames[i]);
@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(Rxe, CaptureTest, ::testing::ValuesIn(kCaptures),
                            return std::string(info.param.name);
                          });
 
-// Short captures also as text, for the eye: what a packet says is checked in.
+// Short captures also as checked-in text, for people to read.
 class ShortCaptureTest : public CaptureTest {};
 
 std::vector<Capture> ShortOnes() {

@@ -15,7 +15,7 @@
 namespace urnic::wire {
 
 //= RFC 1071 1: the inverted ones-complement sum of 16-bit words
-// The judge of the fast version below.
+// The reference for the fast version below.
 inline uint16_t ChecksumReference(std::span<const uint8_t> bytes) {
   uint32_t sum = 0;
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -51,8 +51,8 @@ class ChecksumSum {
     return Add({reinterpret_cast<const uint8_t*>(&header), sizeof(H)});
   }
 
-  // The checksum of all that was added. Zero when a correct checksum was
-  // among it.
+  // The checksum of all that was added. Zero if that contains a correct
+  // checksum.
   uint16_t Finish() const {
     uint64_t s = (sum_ & 0xffffffff) + (sum_ >> 32);
     s = (s & 0xffffffff) + (s >> 32);

@@ -34,7 +34,7 @@ TEST(ChecksumTest, AllOnesDoNotOverflowTheSum) {
 }
 
 //= RFC 8200 8.1
-TEST(ChecksumTest, OverIpv6ItBeginsWithAPseudoHeader) {
+TEST(ChecksumTest, OverIpv6ItStartsWithAPseudoHeader) {
   Gid src, dst;
   std::vector<uint8_t> all;
   for (uint8_t i = 0; i < 16; ++i) all.push_back(src.bytes[i] = 0xe0 + i);
@@ -73,7 +73,7 @@ TEST(ChecksumTest, Ipv4CheckAgreesWithTheReference) {
   }
 }
 
-TEST(ChecksumTest, ACorrectMessageLeavesNothing) {
+TEST(ChecksumTest, ACorrectMessageSumsToZero) {
   Ipv4 ip;
   ip.ttl = 64;
   ip.src = Be<uint32_t>(0x0a070001);

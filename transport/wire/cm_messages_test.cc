@@ -1,5 +1,5 @@
 // Golden bytes of Linux' connection manager: every MAD of the captures is
-// taken apart into fields and made again from them.
+// parsed into fields, and built again from them.
 
 #include "transport/wire/cm_messages.h"
 
@@ -210,7 +210,7 @@ INSTANTIATE_TEST_SUITE_P(Linux, CmCaptureTest, ::testing::ValuesIn(kCaptures),
                          [](const auto& info) { return info.param.name; });
 
 //= IBTA 12.6.5
-TEST(CmMessagesTest, LinuxsRequestSaysWhatTsharkReadsInIt) {
+TEST(CmMessagesTest, ALinuxRequestHasTheFieldsThatTsharkReads) {
   const auto mads = ReadCmCapture("rxe_cm_rping");
   ASSERT_FALSE(mads.empty());
   const auto& req = mads[0].As<CmReq>();

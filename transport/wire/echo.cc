@@ -24,7 +24,7 @@ uint32_t LongestOf(MessagePieces message) {
   return static_cast<uint32_t>(bytes);
 }
 
-// What is hashed before the message: nothing for ICMP.
+// The sum before the message: ICMPv6 has a pseudo header, ICMP has none.
 ChecksumSum StartSum(const Gid& src, const Gid& dst, uint32_t bytes) {
   ChecksumSum sum;
   if (src.is_ipv4()) return sum;
@@ -54,7 +54,7 @@ RxVerdict ParseReassembled(const FrameView& last, MessagePieces message,
   if (type != (last.ipv6() ? kIcmpv6EchoRequest : kIcmpEchoRequest)) {
     return RxVerdict::kIcmp;
   }
-  // Nobody is there to be answered.
+  // There is no one to answer: the source is not a host.
   if (last.src.is_unspecified() || last.src.is_multicast()) {
     return RxVerdict::kBadIcmp;
   }
@@ -140,7 +140,7 @@ void EchoReply::AppendHeaders(uint32_t bytes, Appender& out) const {
   out.Append(fragment);
 }
 
-// The next `bytes` of the request.
+// Appends the next `bytes` of the request.
 void EchoReply::AppendMessage(uint32_t bytes, Appender& out) const {
   size_t skip = at_;
   size_t left = bytes;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The answer to a ping, of any length that IP can carry: messages lie in
-// pieces, as they came in fragments, and the answer is fragmented again.
+// The answer to a ping of any length that IP can carry. A message is in pieces,
+// one for each fragment that it arrived in. The answer is fragmented again.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,20 +20,21 @@ namespace urnic::wire {
 // of 8 bytes.
 using MessagePieces = std::span<const std::span<const uint8_t>>;
 
-// Checks a message that came in fragments; `last` is the frame of one of them.
-// kIcmp: the checksum is right, and `echo_request` says whether it asks for an
-// answer. Neighbour discovery is refused.
+// Checks a message that arrived in fragments; `last` is the frame of one of
+// them. kIcmp: the checksum is right, and `echo_request` says whether the
+// message needs an answer. Neighbour discovery is refused.
 [[nodiscard]] RxVerdict ParseReassembled(const FrameView& last,
                                          MessagePieces message,
                                          bool& echo_request);
 
 class EchoReply {
  public:
-  // The answer of `self` to a kEchoRequest for self.gid. `request`: a frame of
-  // it; `message`: all of it, which outlives this object. An answer to a
-  // request that came in fragments is sent in fragments that are no longer, as
-  // the interface's own MTU may be below `mtu`; so is an answer with more than
-  // `mtu` bytes of IP packet. They have this identification.
+  // The answer of `self` to a kEchoRequest for self.gid. `request`: one of its
+  // frames; `message`: all of it, outlives this object. If the request arrived
+  // in fragments, the answer is sent in fragments that are not longer than
+  // those, because the interface's own MTU may be below `mtu`. An answer is
+  // also fragmented if its IP packet is longer than `mtu`. The fragments have
+  // this identification.
   // REQUIRES: mtu >= 68; the message has an IcmpEcho
   EchoReply(const NeighborSelf& self, const FrameView& request,
             MessagePieces message, uint32_t mtu, uint32_t identification);
@@ -54,9 +55,9 @@ class EchoReply {
   const MessagePieces message_;
   const uint32_t identification_;
   uint32_t bytes_ = 0;  // of the message
-  uint32_t per_frame_;  // of them
+  uint32_t per_frame_;  // of them, in each packet
   bool fragments_ = false;
-  uint32_t at_ = 0;  // what has been written
+  uint32_t at_ = 0;  // bytes written so far
   IcmpEcho header_;  // instead of the request's
 };
 

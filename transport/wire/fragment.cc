@@ -6,7 +6,7 @@
 namespace urnic::wire {
 namespace {
 
-constexpr uint32_t kLengthMax = 65535;  // what a length field can say
+constexpr uint32_t kLengthMax = 65535;  // the largest value of a length field
 
 }  // namespace
 

@@ -12,11 +12,11 @@
 namespace urnic::wire {
 
 struct Fragment {
-  // Which packet it belongs to; the protocol is always ICMP or ICMPv6.
+  // The packet that it belongs to; the protocol is always ICMP or ICMPv6.
   Gid src;
   Gid dst;
   uint32_t identification = 0;
-  // Which part of the packet, from behind the IP header on.
+  // The part of the packet. 0: the first byte after the IP header.
   uint32_t offset = 0;
   bool last = false;
   std::span<const uint8_t> data;  // not empty
@@ -25,11 +25,11 @@ struct Fragment {
 };
 
 // For a frame that ParseFrame() called kIpFragment. kAccept: `out` is set.
-// kBadFragment: a length that no fragment can have. kIpFragment: of a packet
-// that is not put together, because it is neither ICMP nor ICMPv6. RoCE packets
-// in particular are not: their sender must not fragment them (it sets "don't
-// fragment", and IPv6 routers do not fragment), and a responder takes packets
-// of the agreed path MTU only.
+// kBadFragment: a length that no fragment can have. kIpFragment: its packet is
+// not reassembled, because it is neither ICMP nor ICMPv6. In particular, RoCE
+// packets are not: their sender must not fragment them (it sets "don't
+// fragment", and IPv6 routers do not fragment), and a responder accepts only
+// packets of the agreed path MTU.
 [[nodiscard]] RxVerdict ParseFragment(const FrameView& view, Fragment& out);
 
 }  // namespace urnic::wire

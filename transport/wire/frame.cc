@@ -7,8 +7,8 @@
 namespace urnic::wire {
 namespace {
 
-// REQUIRES, of all three: `reader` stands behind the IP header, or the UDP
-// header, and ends with the packet.
+// REQUIRES, for all three: `reader` is after the IP header, or the UDP header,
+// and ends with the packet.
 RxVerdict SetPayload(Reader reader, RxVerdict verdict, FrameView& out) {
   out.payload = reader.rest().data();
   out.payload_bytes = static_cast<uint32_t>(reader.rest().size());
@@ -27,7 +27,7 @@ RxVerdict ParseUdp(Reader reader, FrameView& out) {
   return SetPayload(reader, RxVerdict::kAccept, out);
 }
 
-// What the IP header's protocol field leads to.
+// Continues after an IP header with this protocol field.
 RxVerdict ParseUpper(Carrier ip, uint8_t protocol, Reader reader,
                      FrameView& out) {
   if (protocol == kIpProtocolUdp) return ParseUdp(reader, out);
@@ -75,7 +75,7 @@ RxVerdict ParseIpv6(Reader reader, FrameView& out) {
   if (ip == nullptr) return RxVerdict::kTruncated;
   if (ip->version() != 6) return RxVerdict::kBadIpHeader;
   //= RFC 4291 2.5.5.2: IPv4-mapped addresses are never on the wire
-  // One would pass for an IPv4 peer.
+  // Such an address would look like an IPv4 peer's.
   if (ip->src.is_ipv4() || ip->dst.is_ipv4()) return RxVerdict::kBadIpHeader;
   const uint32_t payload_bytes = ip->payload_length.value();
   if (!reader.Limit(payload_bytes)) return RxVerdict::kTruncated;

@@ -66,7 +66,7 @@ struct FrameView {
 // options and extension headers are refused), the IPv4 header checksum, no
 // IPv4-mapped address in IPv6, IP length against the frame, UDP length against
 // the IP length (they must agree); of a GRH: version, next header and length.
-// Whose the addresses are is the caller's question.
+// The caller checks whose the addresses are.
 //
 // Not checked: the UDP checksum. Senders of RoCEv2 store zero (rxe does, also
 // over IPv6), and where it is not zero, the ICRC covers all that it covers.
@@ -103,7 +103,7 @@ inline bool FieldsAre(const void* at, std::array<uint8_t, 4> mask,
   if (headers == nullptr) return false;
   const auto& [eth, ip, udp] = *headers;
   const uint32_t ip_bytes = ip.total_length.value();
-  // Of a length that is too small it is some 4 GB, which no frame has.
+  // If the length is too small, this wraps to some 4 GB, which no frame has.
   const uint32_t roce_bytes = udp.length.value() - uint32_t{sizeof(Udp)};
   // EtherType and version; fragment and protocol.
   const bool plain =

@@ -42,7 +42,7 @@ Bytes MakeFrame(const PathHeaders& path) {
   return frame;
 }
 
-// Parses with and without the short cut; both must say the same.
+// Parses with and without the fast path; the results must agree.
 RxVerdict Parse(const Bytes& frame, FrameView& view) {
   const RxVerdict verdict = ParseFrame(frame.data(), frame.size(), view);
   FrameView other;
@@ -77,10 +77,10 @@ Bytes Changed(const std::function<void(Ipv4&, Udp&)>& change) {
   return frame;
 }
 
-TEST(FrameTest, SaysWhatIsInAnIpv4Frame) {
+TEST(FrameTest, ParsesAnIpv4Frame) {
   Bytes frame = MakeFrame(Path(false));
   const size_t frame_bytes = frame.size();
-  frame.resize(frame_bytes + 9);  // an Ethernet padding that says nothing
+  frame.resize(frame_bytes + 9);  // Ethernet padding, which means nothing
   FrameView view;
   ASSERT_EQ(Parse(frame, view), RxVerdict::kAccept);
   EXPECT_EQ(view.framing, Framing::kIpv4);
@@ -98,7 +98,7 @@ TEST(FrameTest, SaysWhatIsInAnIpv4Frame) {
   EXPECT_EQ(view.payload_bytes, frame_bytes - 42);
 }
 
-TEST(FrameTest, SaysWhatIsInATaggedIpv6Frame) {
+TEST(FrameTest, ParsesATaggedIpv6Frame) {
   PathHeaders path = Path(true);
   path.vlan_tci = 0xa123;
   path.traffic_class = 0x6b;
@@ -123,7 +123,7 @@ PathHeaders RoceV1Path() {
 }
 
 //= IBTA A16.2, A16.3
-TEST(FrameTest, SaysWhatIsInARoceV1Frame) {
+TEST(FrameTest, ParsesARoceV1Frame) {
   Bytes frame = MakeFrame(RoceV1Path());
   const size_t frame_bytes = frame.size();
   frame.resize(frame_bytes + 9);
@@ -142,7 +142,7 @@ TEST(FrameTest, SaysWhatIsInARoceV1Frame) {
 }
 
 //= IBTA 8.3, 8.3.4
-TEST(FrameTest, RefusesAGrhThatIsNone) {
+TEST(FrameTest, RefusesAnInvalidGrh) {
   const Bytes good = MakeFrame(RoceV1Path());
   Bytes frame = good;
   frame[14] = 0x45;  // version 4
@@ -190,11 +190,11 @@ TEST(FrameTest, NamesTheFaultOfAnIpv4Frame) {
   EXPECT_EQ(verdict([](Ipv4& ip, Udp&) { ip.version_ihl = 0x46; }),
             V::kIpOptions);
   EXPECT_EQ(verdict([](Ipv4& ip, Udp&) {
-              ip.flags_fragment = Be<uint16_t>(0x2000);  // more to come
+              ip.flags_fragment = Be<uint16_t>(0x2000);  // more fragments
             }),
             V::kIpFragment);
   EXPECT_EQ(verdict([](Ipv4& ip, Udp&) {
-              ip.flags_fragment = Be<uint16_t>(0x0001);  // a later one
+              ip.flags_fragment = Be<uint16_t>(0x0001);  // a later fragment
             }),
             V::kIpFragment);
   EXPECT_EQ(verdict([](Ipv4& ip, Udp&) { ip.total_length = Be<uint16_t>(19); }),
@@ -221,7 +221,7 @@ TEST(FrameTest, NamesTheFaultOfAnIpv4Frame) {
             V::kAccept);  // the ICRC covers what it would
 }
 
-TEST(FrameTest, AnyFlippedBitOfAnIpv4HeaderIsSeen) {
+TEST(FrameTest, AnyFlippedBitOfAnIpv4HeaderIsDetected) {
   Bytes frame = MakeFrame(Path(false));
   for (size_t bit = 14 * 8; bit < 34 * 8; ++bit) {
     frame[bit / 8] ^= 1 << (bit % 8);
@@ -263,7 +263,7 @@ TEST(FrameTest, MappedIpv4AddressesInIpv6AreRefused) {
   }
 }
 
-TEST(FrameTest, OtherProtocolsAreToldApart) {
+TEST(FrameTest, OtherProtocolsAreDistinguished) {
   Bytes frame(60);
   frame[12] = 0x88, frame[13] = 0xcc;  // LLDP
   EXPECT_EQ(VerdictOf(frame), RxVerdict::kUnknownEtherType);

@@ -100,7 +100,6 @@ class HeaderTemplate {
     std::memcpy(&tci, bytes_.data() + sizeof(Ethernet), sizeof(tci));
     return tci.value();
   }
-  // REQUIRES: is_tagged()
 
   Gid src() const {
     const uint8_t* ip = bytes_.data() + ip_offset_;
@@ -110,7 +109,7 @@ class HeaderTemplate {
       std::memcpy(&address, ip + offsetof(Ipv4, src), sizeof(address));
       return Gid::FromIpv4(address);
     }
-    // A GRH has them where IPv6 has.
+    // A GRH has its addresses where IPv6 has them.
     std::memcpy(gid.bytes.data(), ip + offsetof(Ipv6, src), sizeof(gid.bytes));
     return gid;
   }
@@ -125,13 +124,13 @@ class HeaderTemplate {
   void StoreUdpLength(uint8_t* out, uint16_t bytes) const {
     StoreBe16(out + size_ - sizeof(Udp) + offsetof(Udp, length), bytes);
   }
-  // The rest of the header has been summed.
+  // Adds the length to the sum of the other fields.
   uint16_t Ipv4Checksum(uint16_t total_length) const {
     const uint32_t sum = ipv4_sum_ + total_length;  // at most 0x1fffe
     return static_cast<uint16_t>(~((sum & 0xffff) + (sum >> 16)));
   }
 
-  // In front of the bytes, so that all of untagged IPv4 is in one cache line.
+  // Before the bytes, so that all of untagged IPv4 is in one cache line.
   uint16_t ipv4_sum_ = 0;  // of the IPv4 header without length and checksum
   uint8_t size_ = 0;
   uint8_t ip_offset_ = 0;

@@ -14,17 +14,17 @@
 // How short packets are hashed
 // ----------------------------
 // A CRC is linear, so the CRC of a message is the sum (XOR) of its 64-bit
-// words, each multiplied by the power of x that its distance from the end
-// stands for, modulo P. The products do not depend on each other, unlike the
-// folding of long messages, so a 36-byte write costs one multiplication's
-// latency, an XOR tree and one reduction of 96 to 32 bits (two more
-// multiplications). ISA-L's start-up alone is longer than that.
+// words, each multiplied by the power of x for its distance from the end,
+// modulo P. The products do not depend on each other, unlike the folding of
+// long messages, so a 36-byte write costs one multiplication's latency, an XOR
+// tree and one reduction of 96 to 32 bits (two more multiplications). ISA-L's
+// start-up alone is longer than that.
 //
-// Bits are reflected: bit 0 of a byte is the highest power. Written as
-// little-endian numbers: bit i of a 64-bit word stands for x^(63-i), of a
-// constant for x^(32-i), of the 96-bit sum for x^(95-i). The reduction adds
-// the multiple of P that clears the sum's low 64 bits; that multiple is found
-// by the inverse of P modulo 2^64 (carry-less), as in Montgomery reduction.
+// Bits are reflected: bit 0 of a byte is the highest power. As little-endian
+// numbers: bit i is x^(63-i) in a 64-bit word, x^(32-i) in a constant, and
+// x^(95-i) in the 96-bit sum. The reduction adds the multiple of P that clears
+// the sum's low 64 bits. That multiple is found by the inverse of P modulo 2^64
+// (carry-less), as in Montgomery reduction.
 
 namespace urnic::wire {
 namespace {
@@ -51,7 +51,7 @@ constexpr uint32_t OnesState() {
 constexpr uint32_t kOnesState = OnesState();
 
 // What to add to the state before the BTH so that its byte 4 counts as 0xff
-// though it holds `byte`: the difference, taken back over four bytes.
+// although it holds `byte`: the difference, moved back by four bytes.
 constexpr uint32_t BthMaskAsState(uint8_t byte) {
   uint32_t state = byte ^ 0xffu;
   for (size_t bit = 0; bit < 8 * kBthMaskedByte; ++bit) {
@@ -158,7 +158,7 @@ URNIC_PCLMUL inline uint32_t Reduce(__m128i sum) {
       _mm_extract_epi32(_mm_xor_si128(sum, multiple), 2));
 }
 
-// What a message's bytes are ORed with, for the longest short message.
+// What a message's bytes are ORed with, up to the longest short message.
 using Mask = std::array<uint8_t, kShortBytes>;
 
 // The state after `bytes` at `p`, each ORed with the mask's byte when there
@@ -185,12 +185,12 @@ URNIC_PCLMUL uint32_t ExtendShort(uint32_t state, const uint8_t* p,
 }
 
 uint32_t ExtendLong(uint32_t state, const uint8_t* p, size_t bytes) {
-  // ISA-L takes and gives the inverted register; it does not write, though
+  // ISA-L takes and returns the inverted register. It does not write, although
   // its prototype lacks the const in older versions.
   return ~crc32_gzip_refl(~state, const_cast<uint8_t*>(p), bytes);
 }
 
-// False on machines of 2009 and in the test of what they would do.
+// False on CPUs without PCLMULQDQ, and in the test of that path.
 #ifdef URNIC_ICRC_WITHOUT_PCLMUL
 constexpr bool kHasPclmul = false;
 #else

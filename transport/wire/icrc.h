@@ -5,18 +5,18 @@
 // may change set to ones, and everything from the BTH to the last payload or
 // pad byte.
 //
-// Two versions. IcrcReference() is the definition, bit by bit: the judge. The
+// Two versions. IcrcReference() is the definition, bit by bit, for tests. The
 // others are for the packet path and split the work, because the part before
-// the BTH is the same for every frame of a queue pair that has the same
-// length (IPv4 identification 0): a sender keeps IcrcPrefix() and runs only
+// the BTH is the same for every frame of a queue pair that has the same length
+// (IPv4 identification 0): a sender keeps IcrcPrefix() and runs only
 //
 //   StoreIcrc(bth + bytes, IcrcExtend(prefix, bth, bytes));
 //
 // Do that in a second pass over a burst, not right after writing a packet:
 // 16-byte loads of bytes that were just stored in smaller pieces wait for the
-// stores to retire. Measured for a 36-byte write (Zen 5, headers + ICRC): at
-// once 13.2 ns per packet, two packets later 6.1 ns. (IcrcExtend() alone 3.8,
-// 8.7 latency; VerifyIcrc() 5.5, IcrcPrefix() 3.3.)
+// stores to retire. Measured for a 36-byte write (Zen 5, headers + ICRC): right
+// after writing 13.2 ns per packet, two packets later 6.1 ns. (IcrcExtend()
+// alone 3.8, 8.7 latency; VerifyIcrc() 5.5, IcrcPrefix() 3.3.)
 //
 // IcrcExtend() never writes: the BTH's masked byte 4 is accounted for in the
 // state, so sender and receiver use it alike. All functions are pure, may run
@@ -89,9 +89,9 @@ inline void StoreIcrc(uint8_t* field, uint32_t state) {
   std::memcpy(field, &value, kIcrcBytes);
 }
 
-// Whether the ICRC field is correct that ends the `roce_bytes` from the BTH on
-// (in RoCE v2 the length of the UDP payload, in v1 that of the GRH's payload).
-// Also false if they are too short or not a multiple of four.
+// True if the ICRC field at the end of the `roce_bytes` from the BTH on is
+// correct. (In RoCE v2 that is the length of the UDP payload, in v1 of the
+// GRH's payload.) False also if they are too short or not a multiple of four.
 [[nodiscard]] bool VerifyIcrc(const uint8_t* l3, Framing framing,
                               size_t roce_bytes);
 

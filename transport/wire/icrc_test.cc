@@ -12,9 +12,9 @@ namespace {
 
 using ::urnic::testing::Random;
 
-// A packet from the IP header on with random content, but for the version.
 constexpr Framing kFramings[] = {Framing::kIpv4, Framing::kIpv6, Framing::kGrh};
 
+// Random content from the IP header on, except for the version.
 std::vector<uint8_t> RandomPacket(Random& random, Framing framing,
                                   size_t bytes) {
   const size_t headers = BytesBeforeBth(framing);
@@ -63,7 +63,7 @@ TEST(IcrcTest, StoredBytesAreTheNumberLeastSignificantFirst) {
   EXPECT_EQ(field[3], 4);
 }
 
-// Whatever routers may change must not matter, everything else must.
+// Bytes that routers may change must not matter; all others must.
 void CheckMasks(Framing framing, std::initializer_list<size_t> masked_bytes) {
   Random random(2);
   std::vector<uint8_t> packet = RandomPacket(random, framing, 36);
@@ -101,7 +101,7 @@ TEST(IcrcTest, Ipv6MasksClassFlowHopLimitChecksumAndTheCongestionBits) {
   }
 }
 
-TEST(IcrcTest, LengthsThatCannotBeAreRefused) {
+TEST(IcrcTest, ImpossibleLengthsAreRefused) {
   const std::vector<uint8_t> bytes(200);
   for (const size_t length : {0, 4, 12, 13, 17, 18, 19, 21}) {
     EXPECT_FALSE(VerifyIcrc(bytes.data(), Framing::kIpv4, length)) << length;

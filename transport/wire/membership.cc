@@ -22,7 +22,7 @@ constexpr uint8_t kMldReport = 131;
 constexpr uint8_t kMldDone = 132;
 
 //= RFC 2113 2.1, RFC 2711 2.1: reports and leaves have a "router alert"
-// The latter as a whole hop-by-hop header.
+// The second one is a whole hop-by-hop header.
 constexpr uint8_t kIpv4RouterAlert[4] = {0x94, 0x04, 0x00, 0x00};
 constexpr uint8_t kIpv6RouterAlert[8] = {
     kIpProtocolIcmpv6, 0, 5, 2, 0, 0, 1, 0};
@@ -50,7 +50,7 @@ std::span<const uint8_t> BytesOf(const H& header) {
   return {reinterpret_cast<const uint8_t*>(&header), sizeof(header)};
 }
 
-// Who says it: on Ethernet.
+// The sender, on Ethernet.
 struct Station {
   MacAddress mac;
   std::optional<uint16_t> vlan_tci;
@@ -179,7 +179,7 @@ RxVerdict ParseMldOverIpv6(Reader reader, MembershipInfo& out) {
       !reader.Limit(ip->payload_length.value())) {
     return RxVerdict::kNotRoce;
   }
-  // Next header, length in units of 8 bytes behind the first.
+  // Next header, then the length in units of 8 bytes after the first.
   const std::span<const uint8_t> options = reader.rest();
   if (options.size() < 8 || options[0] != kIpProtocolIcmpv6 ||
       !reader.Skip(8 * (size_t{options[1]} + 1))) {

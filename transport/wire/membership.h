@@ -1,8 +1,8 @@
 #pragma once
 
-// Which multicast groups a host is in, as it tells the network: IGMPv1 and v2
-// and MLDv1, which all queriers and snooping switches understand; queries of
-// the later versions are read as well, without their lists of sources.
+// Messages that tell the network which multicast groups a host is in: IGMPv1,
+// IGMPv2 and MLDv1, which all queriers and snooping switches understand.
+// Queries of later versions are read as well, without their lists of sources.
 
 #include <cstddef>
 #include <cstdint>
@@ -45,9 +45,9 @@ struct MembershipInfo {
   Duration max_delay;
 };
 
-// Any frame that carries IGMP or MLD: kMembership. What is neither (or is
-// behind a header that neither uses): kNotRoce. A wrong checksum, length or
-// source: kBadMembership. `out` is complete with kMembership only.
+// kMembership: a frame that carries IGMP or MLD. kNotRoce: any other frame, or
+// one with a header that neither uses. kBadMembership: a wrong checksum, length
+// or source. `out` is complete with kMembership only.
 [[nodiscard]] RxVerdict ParseMembership(std::span<const uint8_t> frame,
                                         MembershipInfo& out);
 

@@ -21,7 +21,7 @@ std::vector<uint8_t> Emit(const Gid& local, const Gid& group, bool joined) {
   return frame;
 }
 
-// Byte by byte as the standard draws it.
+// Byte by byte, as in the standard.
 //= RFC 2236 2, 9, RFC 2113 2.1, RFC 791 3.1, IEEE 802.3 4.2.3.3
 TEST(MembershipTest, IgmpReportGoesToTheGroupWithARouterAlert) {
   const auto frame =
@@ -64,7 +64,7 @@ TEST(MembershipTest, ATagComesBeforeTheRest) {
 }
 
 //= RFC 2710 3, RFC 2711 2.1
-TEST(MembershipTest, MldReportIsBehindARouterAlert) {
+TEST(MembershipTest, MldReportFollowsARouterAlert) {
   Gid local, group;
   local.bytes = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7};
   group.bytes = {0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x12, 0x34};
@@ -86,7 +86,7 @@ TEST(MembershipTest, MldReportIsBehindARouterAlert) {
 
 using Kind = MembershipInfo::Kind;
 
-// An IGMP message behind an IP header with or without "router alert".
+// An IGMP message after an IP header with or without "router alert".
 std::vector<uint8_t> Igmp(std::vector<uint8_t> message, bool alert) {
   std::vector<uint8_t> ip = {
       static_cast<uint8_t>(alert ? 0x46 : 0x45),
@@ -197,7 +197,7 @@ TEST(MembershipTest, ALongDelayOfMldV2IsAFloatingPointNumber) {
 }
 
 //= RFC 2710 5
-TEST(MembershipTest, UnderstandsWhatItSaysItself) {
+TEST(MembershipTest, UnderstandsItsOwnMessages) {
   const Gid v4 = Gid::FromIpv4(0xe1020304);
   MembershipInfo info = Parsed(Emit(Gid::FromIpv4(0x0a000001), v4, true));
   EXPECT_EQ(info.kind, Kind::kReport);
@@ -212,8 +212,8 @@ TEST(MembershipTest, UnderstandsWhatItSaysItself) {
   EXPECT_EQ(info.kind, Kind::kReport);
   EXPECT_TRUE(info.ipv6);
   EXPECT_EQ(info.group, group);
-  // The same as a query of at most 0x200 milliseconds; the destination's part
-  // of the checksum stays.
+  // The same as a query with a maximum delay of 0x200 ms. The destination's
+  // part of the checksum stays the same.
   frame[62] = 130;
   frame[66] = 2;
   const uint16_t sum = static_cast<uint16_t>(frame[64] << 8 | frame[65]);

@@ -12,7 +12,8 @@
 namespace urnic::wire {
 namespace {
 
-// A binding of a group address, or of nobody, would poison the resolver.
+// A binding of a group address, or of the unspecified one, would poison the
+// resolver.
 void SetOwner(const Gid& owner, const MacAddress& mac, NeighborInfo& out) {
   if (owner.is_unspecified() || owner.is_multicast() || mac.is_group()) return;
   out.has_owner = true;
@@ -35,8 +36,8 @@ Gid AllNodes() {
   return group;
 }
 
-// Walks over the options for the link-layer address of `type`. False when one
-// is malformed: the whole message is then ignored.
+// Searches the options for the link-layer address of `type`. False if one is
+// malformed: the whole message is then ignored.
 bool FindLinkLayer(Reader options, uint8_t type,
                    std::optional<MacAddress>& mac) {
   while (!options.rest().empty()) {
@@ -83,8 +84,8 @@ RxVerdict ParseAdvertisement(const FrameView& frame, const NeighborMessage& m,
   out.may_override = (flags & NeighborMessage::kOverride) != 0;
   if (out.solicited && frame.dst.is_multicast()) return RxVerdict::kBadIcmp;
   out.kind = NeighborKind::kAdvertise;
-  // A solicited answer to one host may leave the option out: then the frame's
-  // own source speaks for itself.
+  // A solicited answer to one host may omit the option. The frame's source is
+  // the MAC then.
   SetOwner(m.target, mac.value_or(frame.eth->src), out);
   return RxVerdict::kIcmp;
 }
@@ -104,7 +105,7 @@ RxVerdict ParseNeighborMessage(const FrameView& frame, NeighborInfo& out) {
 RxVerdict ParseEcho(const FrameView& frame, NeighborInfo& out) {
   Reader reader(frame.payload_span());
   if (reader.Take<IcmpEcho>() == nullptr) return RxVerdict::kBadIcmp;
-  // Nobody is there to be answered.
+  // There is no one to answer: the source is not a host.
   if (frame.src.is_unspecified() || frame.src.is_multicast()) {
     return RxVerdict::kBadIcmp;
   }

@@ -57,7 +57,7 @@ Bytes Answer(const NeighborSelf& self, const Parsed& request) {
   return bytes;
 }
 
-// A ping, as ping sends it.
+// An echo request, as ping sends it.
 Bytes Ping(const NeighborSelf& from, const NeighborSelf& to,
            const Bytes& data) {
   Bytes bytes(14 + 40 + 8 + data.size());
@@ -106,7 +106,7 @@ class NeighborTest : public ::testing::TestWithParam<bool> {
   const NeighborSelf bob_ = Host(GetParam(), 2);
 };
 
-TEST_P(NeighborTest, AQuestionTellsWhoAsksForWhom) {
+TEST_P(NeighborTest, AQuestionNamesTheAskerAndTheTarget) {
   const Bytes question = Ask(alice_, bob_.gid);
   EXPECT_GE(question.size(), kEthernetMinBytes);
   const Parsed p = Parse(question);
@@ -119,7 +119,7 @@ TEST_P(NeighborTest, AQuestionTellsWhoAsksForWhom) {
   EXPECT_TRUE(p.frame.eth->dst.is_group());
 }
 
-TEST_P(NeighborTest, AKnownNeighbourIsAskedAlone) {
+TEST_P(NeighborTest, AKnownNeighbourIsAskedByUnicast) {
   const Bytes question = Ask(alice_, bob_.gid, bob_.mac);
   const Parsed p = Parse(question);
   EXPECT_EQ(p.info.kind, NeighborKind::kSolicit);
@@ -139,7 +139,7 @@ TEST_P(NeighborTest, TheAnswerBindsTheAddress) {
   EXPECT_EQ(p.frame.eth->dst, alice_.mac);
 }
 
-TEST_P(NeighborTest, AnAnnouncementTellsAllAndAsksNobody) {
+TEST_P(NeighborTest, AnAnnouncementGoesToAllAndAsksForNothing) {
   Bytes bytes(kNeighborFrameBytes);
   bytes.resize(EmitAnnouncement(alice_, bytes));
   const Parsed p = Parse(bytes);
@@ -197,7 +197,7 @@ TEST_P(NeighborTest, EchoComesBackWithItsData) {
   }
 }
 
-TEST_P(NeighborTest, NoShorterOrSpoiltMessageCrashesOrBinds) {
+TEST_P(NeighborTest, NoTruncatedOrCorruptMessageCrashesOrBinds) {
   const Bytes question = Ask(alice_, bob_.gid);
   for (const Bytes& good :
        {question, Answer(bob_, Parse(question)), Ping(alice_, bob_, {1, 2})}) {
@@ -205,7 +205,7 @@ TEST_P(NeighborTest, NoShorterOrSpoiltMessageCrashesOrBinds) {
       (void)Parse(Bytes(good.begin(), good.begin() + n)).verdict;
     }
     if (!GetParam()) continue;
-    // Behind the IPv6 header, the checksum sees every flipped bit.
+    // After the IPv6 header, the checksum detects every flipped bit.
     for (size_t bit = 54 * 8; bit < good.size() * 8; ++bit) {
       Bytes bad = good;
       bad[bit / 8] ^= 1 << (bit % 8);
@@ -291,7 +291,7 @@ TEST(NeighborDiscoveryTest, InvalidAdvertisementsAreRefused) {
   constexpr size_t kMessage = 14 + 40;
   for (const size_t at : {kHopLimit, kMessage + 1, kMessage + 25}) {
     Bytes bad = good;
-    bad[at] ^= 1;  // of the option: no length
+    bad[at] ^= 1;  // hop limit; code; length of the option
     EXPECT_EQ(Parse(FixChecksum(bad)).verdict, RxVerdict::kBadIcmp) << at;
   }
   Bytes to_all = good;
@@ -302,7 +302,7 @@ TEST(NeighborDiscoveryTest, InvalidAdvertisementsAreRefused) {
 }
 
 //= RFC 4861 4.3, 4.4, 4.6.1, RFC 4291 2.7.1
-TEST(NeighborDiscoveryTest, MessagesAreAsTheStandardDrawsThem) {
+TEST(NeighborDiscoveryTest, MessagesMatchTheStandardByteForByte) {
   const Bytes question = Ask(Host(true, 1), Host(true, 2).gid);
   const Parsed p = Parse(question);
   EXPECT_EQ(ToString(p.frame.dst), "ff02::1:ff77:2");
@@ -324,12 +324,13 @@ TEST(NeighborDiscoveryTest, MessagesAreAsTheStandardDrawsThem) {
   EXPECT_EQ(message(Answer(Host(true, 2), p)), advertisement);
 }
 
-// Duplicate address detection: asked by nobody, answered to all.
+// Duplicate address detection: the asker has no address, all nodes are
+// answered.
 //= RFC 4861 7.2.4
-TEST(NeighborDiscoveryTest, ANamelessAskerIsAnsweredToAllNodes) {
+TEST(NeighborDiscoveryTest, AnAskerWithoutAnAddressIsAnsweredToAllNodes) {
   Bytes frame = Ask(Host(true, 1), Host(true, 2).gid);
   std::fill_n(&frame[14 + 8], 16, 0);
-  // With a source link-layer option it is malformed; without, fine.
+  // With a source link-layer option it is malformed; without it, it is valid.
   EXPECT_EQ(Parse(FixChecksum(frame)).verdict, RxVerdict::kBadIcmp);
   frame.resize(frame.size() - 8);
   frame[14 + 5] = 24;

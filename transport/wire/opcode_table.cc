@@ -19,7 +19,7 @@ enum Header : uint8_t {
   kFeth = 64,
 };
 
-// What the low five bits of an opcode say, the same for every service.
+// The meaning of the low five bits of an opcode, the same for every service.
 struct Operation {
   const char* name;
   const char* token;
@@ -72,7 +72,7 @@ constexpr Operation kOperations[32] = {
      true},
 };
 constexpr uint8_t kOperationCount = 0x1e;
-// UC and RD know a prefix of the list.
+// UC and RD have a prefix of the list.
 constexpr uint8_t kUcOperationCount = 0x0c;
 constexpr uint8_t kRdOperationCount = 0x15;
 
@@ -111,7 +111,7 @@ constexpr OpcodeInfo MakeRow(Service service, const Operation& operation) {
   return info;
 }
 
-// A row of a service that we do not speak: a name and nothing else.
+// A row of a service that we do not support: only a name.
 constexpr OpcodeInfo NameOnly(Service service, const char* name,
                               const char* token) {
   OpcodeInfo info;

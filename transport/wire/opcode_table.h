@@ -91,12 +91,12 @@ struct alignas(32) OpcodeInfo {
   bool has_payload = false;
   bool has_xrceth = false;
   uint8_t header_bytes = 0;  // BTH and extended headers
-  // Where the headers that depend on the operation begin: behind the BTH, or
-  // behind the XRCETH.
+  // Where the headers that depend on the operation begin: after the BTH, or
+  // after the XRCETH.
   uint8_t extended_offset = 0;
 
-  // False for reserved opcodes and for those of the service that uRNIC does
-  // not speak (RD): these have a name, for messages, but nothing else.
+  // False for reserved opcodes and for those of RD, which uRNIC does not
+  // support: these have a name, for messages, and nothing else.
   constexpr bool valid() const { return kind != PacketKind::kNone; }
   // Sent to the responder, as opposed to the requester.
   constexpr bool request() const {

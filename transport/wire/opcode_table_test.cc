@@ -143,7 +143,7 @@ TEST(OpcodeTableTest, EveryRowIsAsTheSpecificationSays) {
   }
 }
 
-TEST(OpcodeTableTest, EverythingElseIsNotValid) {
+TEST(OpcodeTableTest, AllOtherOpcodesAreInvalid) {
   std::map<int, const Row*> rows;
   for (const Row& row : kRows) rows[row.opcode] = &row;
   for (int opcode = 0; opcode < 256; ++opcode) {
@@ -156,7 +156,7 @@ TEST(OpcodeTableTest, EverythingElseIsNotValid) {
   }
 }
 
-TEST(OpcodeTableTest, TheEnumNamesTheRowsItShould) {
+TEST(OpcodeTableTest, TheEnumNamesTheRightRows) {
   EXPECT_STREQ(InfoOf(uint8_t(Opcode::kRcWriteOnlyImm)).token,
                "WRITE_ONLY_IMM");
   EXPECT_STREQ(InfoOf(uint8_t(Opcode::kRcReadResponseOnly)).token,

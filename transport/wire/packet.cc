@@ -109,7 +109,7 @@ size_t EmitFrame(const HeaderTemplate& headers, const PacketFields& fields,
                  std::span<uint8_t> out) {
   if (out.size() < HeaderTemplate::kMaxBytes) return 0;
   uint8_t* bth = out.data() + headers.size();
-  // First the length is needed, then the headers clobber what follows them.
+  // Write() needs the length, and overwrites what follows the headers.
   const size_t bytes = EmitRoce(fields, out.subspan(headers.size()));
   if (bytes == 0) return 0;
   uint8_t header_bytes[HeaderTemplate::kMaxBytes];

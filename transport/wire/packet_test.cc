@@ -104,7 +104,7 @@ TEST(PacketTest, ReservedBitsAreZeroOnSendAndIgnoredOnReceipt) {
   constexpr size_t kReserved6 = 4;
   constexpr size_t kReserved7 = 8;
   PacketFields fields = RandomFields(random, uint8_t(Opcode::kUdSendOnly), {});
-  fields.dest_qp = Qpn{0xffffffff};  // a caller's slip must not leak
+  fields.dest_qp = Qpn{0xffffffff};  // too many bits must not leak
   fields.src_qp = Qpn{0x00abcdef};
   fields.fecn = fields.becn = fields.ack_requested = false;
   Bytes bytes = Emit(fields);
@@ -141,7 +141,7 @@ TEST(PacketTest, CnpHasSixteenZeroBytes) {
 }
 
 //= IBTA A14, A19.3.1
-TEST(PacketTest, HeadersThatNoCaptureHasLieWhereTheyShould) {
+TEST(PacketTest, HeadersThatNoCaptureHasAreAtTheRightOffsets) {
   PacketFields fields;
   fields.opcode = uint8_t(Opcode::kRcFlush);
   fields.flush = 0x12;
@@ -183,7 +183,7 @@ TEST(PacketTest, NamesTheFault) {
   bytes[0] = uint8_t(Opcode::kRcAcknowledge);
   bytes.resize(bytes.size() + 4);
   EXPECT_EQ(Parse(bytes, packet), RxVerdict::kBadPayloadLength);
-  // Four bytes that all claim to be padding but three cannot be.
+  // Three of four bytes can be padding; three of zero cannot.
   bytes[0] = uint8_t(Opcode::kRcSendOnly);
   bytes[1] = Bth::MakeFlags(false, true, 3);
   bytes.resize(12 + 4 + 4);

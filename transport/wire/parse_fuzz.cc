@@ -1,7 +1,6 @@
-// Any bytes as a received frame: through every parser, and through the
-// emitters with what was parsed. A checksum or ICRC is a wall that random
-// changes do not climb, so each input is tried twice: as it is, and with both
-// corrected.
+// Any bytes as a received frame: through every parser, and through the emitters
+// with what was parsed. Random changes hardly ever give a correct checksum or
+// ICRC. Therefore each input is tried twice: as it is, and with both corrected.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,8 +29,8 @@ bool Within(const Bytes& frame, const uint8_t* first, size_t bytes) {
          first + bytes <= frame.data() + frame.size();
 }
 
-// A RoCE packet's fields make the same bytes again, but for reserved bits and
-// what the padding holds.
+// The fields of a RoCE packet give the same bytes again, except for reserved
+// bits and the contents of the padding.
 void CheckRoce(const Bytes& frame, const FrameView& view) {
   RocePacket packet;
   const RxVerdict verdict = ParseRoce(view.payload, view.payload_bytes, packet);
@@ -114,8 +113,8 @@ void Check(const Bytes& frame) {
   URNIC_CHECK(!PrettyFrame(frame).empty());
 }
 
-// Makes the IPv4 checksum, the ICRC and the ICMP checksum right where the
-// frame is long enough to have one.
+// Corrects the IPv4 checksum, the ICRC and the ICMP checksum, if the frame is
+// long enough to have them.
 void FixChecksum(Bytes& frame) {
   constexpr size_t kIp = sizeof(Ethernet);
   if (frame.size() >= kIp + sizeof(Ipv4) && frame[kIp] >> 4 == 4) {
@@ -149,8 +148,8 @@ void FixChecksum(Bytes& frame) {
 }  // namespace urnic::wire
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // A copy of exactly this size, so that the sanitizer sees the first byte
-  // beyond.
+  // A copy of exactly this size, so that the sanitizer sees an access to the
+  // first byte after it.
   urnic::wire::Bytes frame(data, data + size);
   urnic::wire::Check(frame);
   urnic::wire::FixChecksum(frame);

@@ -33,7 +33,7 @@ PacketFields Fields(Opcode opcode) {
   return fields;
 }
 
-TEST(PrettyTest, SaysWhatIsThere) {
+TEST(PrettyTest, ShowsWhatIsPresent) {
   const Bytes payload(6);
   PacketFields write = Fields(Opcode::kRcWriteOnly);
   write.ack_requested = true;
@@ -82,7 +82,7 @@ TEST(PrettyTest, DecodesSyndromes) {
   EXPECT_EQ(syndrome(0x80), "reserved syndrome 0x80 msn 3");
 }
 
-TEST(PrettyTest, FramesNameTheirEnds) {
+TEST(PrettyTest, FramesShowTheirAddresses) {
   PathHeaders path;
   path.src = Gid::FromIpv4(0x0a000001);
   path.dst = Gid::FromIpv4(0x0a000002);
@@ -107,7 +107,7 @@ TEST(PrettyTest, FramesNameTheirEnds) {
   EXPECT_EQ(PrettyFrame(arp), "arp 10.0.0.1 asks for 10.0.0.2");
 }
 
-TEST(PrettyTest, AnyBytesWillDo) {
+TEST(PrettyTest, AnyBytesAreAccepted) {
   ::urnic::testing::Random random(1);
   for (int i = 0; i < 2000; ++i) {
     Bytes bytes(random.Below(120));

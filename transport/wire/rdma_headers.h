@@ -1,7 +1,7 @@
 #pragma once
 
-// The extended transport headers that follow the BTH, in the order in which the
-// opcode table says (transport/wire/opcode_table.h).
+// The extended transport headers that follow the BTH, in the order that the
+// opcode table gives (transport/wire/opcode_table.h).
 
 #include <cstddef>
 
@@ -67,7 +67,7 @@ struct AtomicAckEth {
 static_assert(sizeof(AtomicAckEth) == 8);
 
 //= IBTA 9.3.7: immediate data
-// Opaque bytes: verbs hands them over in network order and so do we.
+// Opaque bytes: verbs pass them in network order, and so do we.
 struct ImmDt {
   uint8_t data[4] = {};
 };

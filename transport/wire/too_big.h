@@ -1,7 +1,7 @@
 #pragma once
 
-// What routers say of packets that do not fit the next link: ICMP
-// "fragmentation needed" and ICMPv6 "packet too big", in one form. Off the
+// What routers report about packets that do not fit the next link: ICMP
+// "fragmentation needed" and ICMPv6 "packet too big", in one form. Not for the
 // packet path.
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct TooBigInfo {
 };
 
 // True for a message of that kind that quotes a RoCE v2 packet: UDP to port
-// 4791. REQUIRES: ParseIcmp() has said kIcmp of the frame.
+// 4791. REQUIRES: ParseIcmp() returned kIcmp for the frame.
 [[nodiscard]] bool ParseTooBig(const FrameView& frame, TooBigInfo& out);
 
 }  // namespace urnic::wire

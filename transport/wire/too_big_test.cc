@@ -1,4 +1,4 @@
-// Byte by byte as the standards draw it.
+// Byte by byte, as in the standards.
 //= RFC 792, RFC 1191 4, RFC 4443 2.1, 3.2
 
 #include "transport/wire/too_big.h"
@@ -89,8 +89,8 @@ TEST(TooBigTest, PacketTooBigNamesThePacketAndTheMtu) {
   EXPECT_EQ(info.packet_bytes, 4140u);
 }
 
-// Each byte of the quote that must be as it is.
-TEST(TooBigTest, AnythingElseIsNoSuchMessage) {
+// Each byte of the message that must have its value.
+TEST(TooBigTest, AnyOtherMessageIsRefused) {
   TooBigInfo info;
   const auto refused = [&info](size_t at, uint8_t value) {
     Bytes frame = Ipv4Message();
@@ -108,7 +108,7 @@ TEST(TooBigTest, AnythingElseIsNoSuchMessage) {
   EXPECT_FALSE(refused(53, 0)) << "the quote's checksum is not looked at";
 }
 
-TEST(TooBigTest, AShortQuoteIsNoSuchMessage) {
+TEST(TooBigTest, AShortQuoteIsRefused) {
   TooBigInfo info;
   for (size_t cut = 1; cut <= 36; ++cut) {
     Bytes frame = Ipv4Message();
@@ -120,7 +120,7 @@ TEST(TooBigTest, AShortQuoteIsNoSuchMessage) {
       Store16(frame, 36, 0);
       Store16(frame, 36, Checksum({&frame[34], 36 - cut}));
     }
-    // Of UDP the ports are enough for us, but a router quotes 8 bytes.
+    // The UDP ports would be enough for us, but a router quotes 8 bytes.
     EXPECT_FALSE(Parse(frame, info)) << cut;
   }
 }
