@@ -1,5 +1,5 @@
-// Binding, ports, resolution, listening, datagrams, groups: what one id may do
-// in which state.
+// Binding, ports, resolution, listening, datagrams, groups: what an id may do
+// in each state.
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ TEST_F(AddressTest, OnlyOwnAddressesCanBeBound) {
   // An IPv4-mapped IPv6 address is not an address of a device.
   EXPECT_EQ(host_.Bind(host_.Create(), Address("::ffff:10.0.0.1")),
             EADDRNOTAVAIL);
-  // Link-local addresses need to say on which link.
+  // Link-local addresses need a scope.
   EXPECT_EQ(host_.Bind(host_.Create(), Address("fe80::1")), EINVAL);
   EXPECT_EQ(host_.Bind(host_.Create(), Address("fe80::1", 0, 2)), 0);
   host_.rnic.set_interface_index(7);
@@ -54,14 +54,14 @@ TEST_F(AddressTest, OnlyOwnAddressesCanBeBound) {
   EXPECT_EQ(host_.Bind(host_.Create(), Address("fe80::1", 0, 7)), 0);
 }
 
-TEST_F(AddressTest, AnIdIsBoundOnce) {
+TEST_F(AddressTest, AnIdCanBeBoundOnce) {
   const uint32_t id = host_.Create();
   EXPECT_EQ(host_.Bind(id, Address("192.0.2.1")), EADDRNOTAVAIL);
   EXPECT_EQ(host_.Bind(id, Address("10.0.0.1")), 0);
   EXPECT_EQ(host_.Bind(id, Address("10.0.0.1")), EINVAL);
 }
 
-TEST_F(AddressTest, WithoutAPortTheIdGetsAnEphemeralOne) {
+TEST_F(AddressTest, AnIdWithoutAPortGetsAnEphemeralOne) {
   const auto [first, last] = PortSpaces::SystemRange();
   uint16_t before = 0;
   for (int i = 0; i < 50; ++i) {
@@ -75,7 +75,7 @@ TEST_F(AddressTest, WithoutAPortTheIdGetsAnEphemeralOne) {
   }
 }
 
-// Of a lessor that others have leased from, too.
+// A lessor from which another process has leased port `taken`.
 class SharedLessor final : public Lessor {
  public:
   NumberRange Lease(NumberSpace space) override { return local.Lease(space); }
@@ -97,7 +97,7 @@ class SharedLessor final : public Lessor {
   uint32_t taken = 7174;
 };
 
-TEST(PortLeaseTest, PortsAreOfWhatIsLeasedUntilThatIsUsedUp) {
+TEST(PortLeaseTest, PortsComeFromTheLeaseUntilItIsUsedUp) {
   SharedLessor lessor;
   lessor.local.Offer(NumberSpace::kTcpPort, {40000, 3});
   lessor.local.Offer(NumberSpace::kTcpPort, {50000, 2});
@@ -118,13 +118,13 @@ TEST(PortLeaseTest, PortsAreOfWhatIsLeasedUntilThatIsUsedUp) {
     EXPECT_EQ(bind(ids[5], 0), EADDRNOTAVAIL);
     ids[5].port_space = PortSpace::kUdp;
     EXPECT_EQ(bind(ids[5], 0), EADDRNOTAVAIL) << "never offered";
-    // What is given back is used again, though not at once.
+    // A released port can be used again.
     spaces.Release(ids[0]);
     ids[5].port_space = PortSpace::kTcp;
     EXPECT_EQ(bind(ids[5], 0), 0);
     for (size_t i = 1; i < 6; ++i) spaces.Release(ids[i]);
-    // A port of the program's choice is leased for itself, and may be another
-    // one's.
+    // A port that the program chooses is leased singly, and may already be
+    // leased to another process.
     EXPECT_EQ(bind(ids[0], 7174), EADDRINUSE);
     EXPECT_EQ(bind(ids[0], 7175), 0);
     EXPECT_EQ(lessor.singles.size(), 1u);
@@ -144,7 +144,7 @@ TEST_F(AddressTest, PortsAreHeldAsInLinux) {
   EXPECT_EQ(
       host_.Bind(host_.Create(PortSpace::kUdp), Address("10.0.0.1", 7000)), 0)
       << "another port space";
-  // An IPv6 wildcard hears IPv4, unless told otherwise.
+  // An IPv6 wildcard accepts IPv4, unless told otherwise.
   EXPECT_EQ(host_.Bind(host_.Create(), Address("::", 7000)), EADDRNOTAVAIL);
   ASSERT_EQ(host_.Bind(host_.Create(), Address("0.0.0.0", 7001)), 0);
   EXPECT_EQ(host_.Bind(host_.Create(), Address("::", 7001)), EADDRNOTAVAIL);
@@ -168,7 +168,7 @@ TEST_F(AddressTest, ReusedPortsBelongToOneListener) {
   EXPECT_EQ(host_.Bind(late, Address("10.0.0.1", 7000)), EADDRINUSE);
 }
 
-TEST_F(AddressTest, AfIbExistsForTheProbeOnly) {
+TEST_F(AddressTest, AfIbExistsOnlyForTheProbe) {
   SockaddrIb ib = {};
   ib.family = kAfIb;
   ib.service_id = wire::Be<uint64_t>(0x0000000001060000);
@@ -198,7 +198,7 @@ TEST_F(AddressTest, PortSpacesThatAreNotBuiltAreRefused) {
   }
 }
 
-TEST_F(AddressTest, NumbersAreTheLowestFree) {
+TEST_F(AddressTest, ANewIdGetsTheLowestFreeNumber) {
   EXPECT_EQ(host_.Create(), 0u);
   EXPECT_EQ(host_.Create(), 1u);
   EXPECT_EQ(host_.Create(), 2u);
@@ -222,11 +222,11 @@ TEST_F(AddressTest, ResolutionFindsDeviceAndSource) {
   EXPECT_EQ(host_.Resolve(id, Address("10.0.0.2", 7000)), EINVAL);
 }
 
-TEST_F(AddressTest, FarAddressesAreUnreachableAtOnce) {
+TEST_F(AddressTest, FarAddressesAreUnreachableImmediately) {
   const uint32_t id = host_.Create();
   EXPECT_EQ(host_.Resolve(id, Address("192.0.2.1")), ENETUNREACH);
   EXPECT_FALSE(host_.Next().has_value());
-  // As in Linux the id is bound now, and may look for somebody else.
+  // As in Linux the id is bound now, and may resolve another address.
   EXPECT_EQ(host_.Resolve(id, Address("fd00::2")), EINVAL) << "another family";
   EXPECT_EQ(host_.Resolve(id, Address("10.0.0.2")), 0);
 }
@@ -246,7 +246,7 @@ TEST_F(AddressTest, BeyondARouterTheRouteChoosesTheSource) {
   EXPECT_EQ(route.ib_route[0].dgid[15], 9);
 }
 
-TEST_F(AddressTest, TheRouteHasTheMtuOfTheWayThatWasFound) {
+TEST_F(AddressTest, TheRouteHasTheMtuOfThePathThatWasFound) {
   for (const bool smaller : {false, true}) {
     host_.rnic.path_mtu = smaller ? 800 : 0;
     const uint32_t id = host_.Create();
@@ -260,7 +260,7 @@ TEST_F(AddressTest, TheRouteHasTheMtuOfTheWayThatWasFound) {
   }
 }
 
-TEST_F(AddressTest, ADeviceThatDoesNotOpenIsSaid) {
+TEST_F(AddressTest, ResolutionReportsADeviceThatDoesNotOpen) {
   host_.rnic.open_error = EBUSY;
   const uint32_t id = host_.Create();
   EXPECT_EQ(host_.Resolve(id, Address("10.0.0.2")), EBUSY);
@@ -288,7 +288,7 @@ TEST_F(AddressTest, RoutesNeedAnAddressAndATimeout) {
   EXPECT_EQ(service().ResolveRoute(channel(), id, 1), EINVAL);
 }
 
-TEST_F(AddressTest, APathMayBeGivenInsteadOfAsked) {
+TEST_F(AddressTest, TheProgramMayGiveThePath) {
   const uint32_t other = host_.Routed(Address("10.0.0.2", 7000));
   bool found = false;
   ib_path_rec_data path;
@@ -311,7 +311,7 @@ TEST_F(AddressTest, APathMayBeGivenInsteadOfAsked) {
   EXPECT_EQ(host_.Connect(id, 5), 0);
 }
 
-TEST_F(AddressTest, OptionsKnowTheirSizesAndStates) {
+TEST_F(AddressTest, OptionsCheckTheirSizesAndStates) {
   const uint32_t id = host_.Create();
   const uint8_t bytes[8] = {1};
   const auto set = [&](uint32_t level, uint32_t option, size_t size) {
@@ -357,7 +357,7 @@ TEST_F(AddressTest, ListeningBindsToAllAddressesByItself) {
   EXPECT_EQ(Listen(id), EINVAL);
 }
 
-TEST_F(AddressTest, WhereNoDeviceOpensListeningFails) {
+TEST_F(AddressTest, ListeningFailsIfNoDeviceOpens) {
   host_.rnic.open_error = EBUSY;
   const uint32_t id = host_.Create();
   EXPECT_EQ(Listen(id), EBUSY);
@@ -378,7 +378,7 @@ class DatagramTest : public AddressTest {
 };
 
 //= Linux cma_sidr_rep_handler()
-TEST_F(DatagramTest, AServiceTellsItsQueuePair) {
+TEST_F(DatagramTest, AServiceReportsItsQueuePair) {
   peer_.Listener(7000, PortSpace::kUdp);
   const uint32_t id = host_.Routed(Address("10.0.0.2", 7000), PortSpace::kUdp);
   ib_uverbs_qp_attr init;
@@ -417,7 +417,7 @@ TEST_F(DatagramTest, AServiceMayRefuse) {
   EXPECT_EQ(answer->status, wire::kSidrReject);
 }
 
-TEST_F(DatagramTest, WithoutAServiceItIsUnreachable) {
+TEST_F(DatagramTest, ADatagramIdWithoutAServiceIsUnreachable) {
   peer_.Listener(7001, PortSpace::kUdp);
   const uint32_t id = host_.Routed(Address("10.0.0.2", 7000), PortSpace::kUdp);
   ASSERT_EQ(host_.Connect(id, 5), 0);
@@ -441,7 +441,7 @@ TEST_F(DatagramTest, SilenceIsATimeout) {
 
 // ------------------------------------------------------------------ multicast
 
-TEST_F(AddressTest, AGroupIsJoinedByDatagramIdsThatHaveADevice) {
+TEST_F(AddressTest, DatagramIdsWithADeviceCanJoinAGroup) {
   const SocketAddress group = Address("239.1.2.3");
   uint32_t multicast = 0;
   const auto join = [&](uint32_t id, const SocketAddress& to) {
@@ -468,7 +468,7 @@ TEST_F(AddressTest, AGroupIsJoinedByDatagramIdsThatHaveADevice) {
   EXPECT_EQ(host_.Destroy(id), 1u) << "the id counts it as well";
 }
 
-TEST_F(AddressTest, LeavingAGroupTakesItsEventBack) {
+TEST_F(AddressTest, LeavingAGroupRemovesItsEvent) {
   const uint32_t id = host_.Create(PortSpace::kUdp, 4);
   ASSERT_EQ(host_.Bind(id, Address("10.0.0.1")), 0);
   uint32_t multicast = 0;

@@ -12,7 +12,7 @@ namespace urnic::rdmacm {
 
 namespace {
 
-// What Linux grants itself: the answer of a program may take 68 s.
+// As in Linux: a program may take 68 s to answer.
 constexpr uint8_t kServiceTimeoutCode = 24;
 
 cm::Config MakeConfig(const RnicInfo& info, const NumberKey& key,
@@ -90,7 +90,7 @@ bool CmPort::SendImages(const std::function<bool(std::string_view)>& reply) {
     Call([&](const cm::ConnectionManager& cm, Time now, cm::Sink&) {
       for (; next < ids.size() && images.size() < kBatchBytes; ++next) {
         const size_t at = images.size();
-        // None, where it has ended meanwhile.
+        // 0 bytes if the connection has ended in the meantime.
         images.resize(at + cm::ExtractImage(cm, ids[next], now, {}));
         (void)cm::ExtractImage(cm, ids[next], now,
                                std::span(images).subspan(at));
@@ -118,13 +118,13 @@ void CmPort::OnTimer(Time now) {
 Time CmPort::NextDeadline() const { return cm_->NextDeadline(); }
 
 void CmPort::DoLater(Time now) {
-  // Nothing of this gives events, so nothing is added meanwhile.
+  // None of these calls causes events, so nothing is added to later_ here.
   for (const Deferred& deferred : later_) {
     const cm::Handle handle = deferred.handle;
     switch (deferred.what) {
       case What::kAdopt:
         cm_->SetUser(handle, deferred.value);
-        // Fails for datagrams, whose requests know no patience.
+        // Fails for datagrams: there is no MRA for their requests.
         cm_->PrepareMra(handle, kServiceTimeoutCode);
         break;
       case What::kPrepareMra:

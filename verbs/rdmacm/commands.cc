@@ -34,7 +34,7 @@ SocketAddress AddressIn(const T& sockaddr) {
       {reinterpret_cast<const uint8_t*>(&sockaddr), sizeof(sockaddr)});
 }
 
-// An address that comes with its size.
+// An address that the program passes together with its size.
 template <typename T>
 bool SizedAddress(const T& sockaddr, size_t size, SocketAddress* out) {
   *out = AddressIn(sockaddr);
@@ -118,7 +118,7 @@ int QueryPath(const Call& call, const rdma_ucm_query& in) {
       call.service.QueryPath(call.channel, in.id, &found, out.path);
   if (error != 0) return error;
   out.header[0] = found ? 1 : 0;  // num_paths
-  // As Linux: the path as a whole, or not at all.
+  // As in Linux: the whole path or none.
   const bool fits = call.out_bytes >= sizeof(out);
   if (found && fits) return call.Answer(in.response, out);
   return call.Answer(in.response, out.header);
@@ -132,7 +132,7 @@ int Query(const Call& call, const rdma_ucm_query& in) {
       return QueryPath(call, in);
     case RDMA_USER_CM_QUERY_ADDR:
     case RDMA_USER_CM_QUERY_GID:
-      // What is before the device index was the whole answer once.
+      // Older programs have room for the members before the device index only.
       if (call.out_bytes < offsetof(rdma_ucm_query_addr_resp, ibdev_index)) {
         return ENOSPC;
       }
@@ -186,7 +186,7 @@ int GetEvent(const Call& call, const rdma_ucm_get_event& in) {
 int SetOption(const Call& call, const rdma_ucm_set_option& in) {
   if (in.optlen > kMaxOptionBytes) return EINVAL;
   std::vector<uint8_t> value(in.optlen);
-  // An empty one lies nowhere.
+  // The pointer to an empty option may be anything.
   if (!value.empty() &&
       !call.memory.Read(value.data(), in.optval, value.size())) {
     return EFAULT;
@@ -248,8 +248,8 @@ struct Row {
   int (*run)(const Call& call, std::span<const uint8_t> in) = nullptr;
 };
 
-// A handler of one command's struct as one of bytes. `in` has at least the
-// row's in_min; what is missing beyond it reads as zero.
+// Makes a handler of bytes from a handler of one command's struct. `in` has at
+// least the row's in_min bytes; members beyond its end read as zero.
 template <typename T, int (*kHandler)(const Call&, const T&)>
 int Run(const Call& call, std::span<const uint8_t> in) {
   T command = {};
@@ -263,7 +263,7 @@ constexpr Row Command(size_t out_min = 0, size_t in_min = sizeof(T)) {
   return {.in_min = in_min, .out_min = out_min, .run = Run<T, kHandler>};
 }
 
-// Programs older than the last members (ECE, device index) leave them out.
+// Older programs leave out the last members (ECE, device index).
 constexpr size_t kConnectMin = offsetof(rdma_ucm_connect, ece);
 constexpr size_t kAcceptMin = offsetof(rdma_ucm_accept, ece);
 constexpr size_t kRouteMin = offsetof(rdma_ucm_query_route_resp, ibdev_index);
@@ -314,7 +314,7 @@ constexpr auto kRows = [] {
   return rows;
 }();
 
-// The longest command; what is longer is from a later version.
+// The longest command. The rest of a longer one belongs to a later version.
 constexpr size_t kLongest = sizeof(rdma_ucm_accept);
 static_assert([] {
   for (const Row& row : kRows) {

@@ -1,10 +1,10 @@
-// Any bytes as what a program writes to the rdma_cm device, one command after
-// the other, on two channels, with messages delivered and lost in between. The
-// ids of the two talk to each other, so commands get somewhere.
+// A program writes arbitrary bytes to the rdma_cm device, one command after the
+// other, on two channels, and messages are delivered and lost in between. The
+// ids of the two channels talk to each other, so connections are made.
 //
 // An input is a sequence of: one byte of flags, the command's number, its
-// length, and its bytes. Small ids, addresses that exist and ports that meet
-// are put in by the flags, or random bytes would not find them.
+// length, and its bytes. The flags put in small ids, addresses that exist and
+// matching ports, which random bytes would not find.
 
 #include <cerrno>
 #include <cstddef>
@@ -58,7 +58,7 @@ struct TwoChannels final : ChannelFinder {
   EventChannel* channels[2] = {};
 };
 
-// Gives a command what makes it meaningful.
+// Puts valid values into a command, as the flags say.
 void MakeValid(uint8_t flags, uint32_t command, std::span<uint8_t> body) {
   const auto put = [&](size_t at, auto value) {
     if (at + sizeof(value) <= body.size()) {
@@ -132,7 +132,7 @@ void RunOne(std::span<const uint8_t> input) {
     const uint8_t flags = input[0];
     rdma_ucm_cmd_hdr header = {};
     header.cmd = input[1] % (RDMA_USER_CM_CMD_JOIN_MCAST + 2u);
-    // Most commands fit into less, and what is missing is zero.
+    // Most commands are shorter. Missing bytes are zero.
     const size_t given = std::min<size_t>(input[2], input.size() - 3);
     header.in = (flags & 0x40) != 0 ? static_cast<uint16_t>(given) : 600;
     header.out = (flags & 0x40) != 0 ? input[2] : 1024;
@@ -147,7 +147,7 @@ void RunOne(std::span<const uint8_t> input) {
     const int error = RunCommand(service, channel, memory, channels, kArena,
                                  sizeof(header) + header.in);
     URNIC_CHECK(error >= 0);
-    // Whoever waits is woken: ready exactly while there are events.
+    // A channel is ready exactly while it has events.
     for (int i = 0; i < 2; ++i) {
       URNIC_CHECK(readiness[i].ready == !channels.channels[i]->empty());
     }

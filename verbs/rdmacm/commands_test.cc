@@ -1,5 +1,5 @@
-// The bytes that programs write: sizes, memory that is not there, and every
-// command on ids in every state that it is not for.
+// The bytes that programs write: sizes, unmapped memory, and commands on ids in
+// the wrong state.
 
 #include "verbs/rdmacm/commands.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kNowhere = 0x1000;
 
-// This process's memory, but for the first pages.
+// This process's memory, except the first pages.
 struct TestMemory final : UserMemory {
   bool Read(void* to, uint64_t from, size_t bytes) override {
     if (from <= 2 * kNowhere) return false;
@@ -93,7 +93,7 @@ TEST_F(CommandsTest, ShortAndUnknownCommandsAreInvalid) {
             EFAULT);
 }
 
-// Every command, cut at every length, does nothing but refuse.
+// Every command is refused at every length that is too short.
 TEST_F(CommandsTest, EveryCommandNeedsItsBytes) {
   const size_t kSizes[] = {
       sizeof(rdma_ucm_create_id),      sizeof(rdma_ucm_destroy_id),
@@ -153,7 +153,7 @@ TEST_F(CommandsTest, AnswersNeedRoom) {
   EXPECT_EQ(Run(RDMA_USER_CM_CMD_QUERY, query, 1000), ENOSYS);
 }
 
-TEST_F(CommandsTest, MemoryThatIsNotThereIsAFault) {
+TEST_F(CommandsTest, UnmappedMemoryIsAFault) {
   EXPECT_EQ(CreateId(kNowhere), EFAULT);
   EXPECT_EQ(host_.Create(), 0u) << "the id is gone again";
   ASSERT_EQ(host_.Resolve(0, Address("10.0.0.1", 1)), 0);
@@ -174,7 +174,7 @@ TEST_F(CommandsTest, AnEventIsTakenByItsCommand) {
   rdma_ucm_get_event get = {AddressOf(event)};
   EXPECT_EQ(Run(RDMA_USER_CM_CMD_GET_EVENT, get, sizeof(event)), EAGAIN);
   ASSERT_EQ(host_.Resolve(host_.Create(), Address("10.0.0.1", 1)), 0);
-  // Programs from before ECE ask for less.
+  // Programs older than ECE ask for less.
   const size_t old_size = offsetof(rdma_ucm_event_resp, reserved);
   event.ece.vendor_id = 99;
   EXPECT_EQ(Run(RDMA_USER_CM_CMD_GET_EVENT, get, old_size), 0);
@@ -217,7 +217,7 @@ TEST_F(CommandsTest, MigrationNamesADescriptor) {
   EXPECT_EQ(response.events_reported, 0u);
 }
 
-TEST_F(CommandsTest, IdsOfNobodyAndOfOthersAreTold) {
+TEST_F(CommandsTest, UnknownIdsAndIdsOfOtherChannelsAreRefused) {
   FakeReadiness readiness;
   EventChannel* const other = host_.service->OpenChannel(readiness);
   uint32_t foreign = 0;
@@ -229,7 +229,7 @@ TEST_F(CommandsTest, IdsOfNobodyAndOfOthersAreTold) {
   host_.service->CloseChannel(other);
 }
 
-// Everything that needs a connection, on ids that have none.
+// Commands that need a connection, on ids that have none.
 TEST_F(CommandsTest, CommandsInTheWrongStateChangeNothing) {
   const uint32_t idle = host_.Create();
   const uint32_t bound = host_.Create();
@@ -259,7 +259,7 @@ TEST_F(CommandsTest, CommandsInTheWrongStateChangeNothing) {
   }
   EXPECT_FALSE(host_.readiness.ready);
   EXPECT_EQ(network_.Deliver(), 0) << "nothing was sent";
-  // And they work as before.
+  // The ids still work.
   EXPECT_EQ(host_.Connect(routed, 5), 0);
   EXPECT_EQ(host_.service->Listen(*host_.channel, bound, 1), 0);
   EXPECT_EQ(host_.Bind(idle, Address("10.0.0.1")), 0);

@@ -1,4 +1,4 @@
-// Two programs, each with an RNIC, and a wire.
+// Two programs, each with an RNIC, and a wire between them.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ constexpr uint32_t kServerQpn = 0x22;
 
 class ConnectTest : public ::testing::Test {
  protected:
-  // What the server is told about a request.
+  // The event by which the server learns of a request.
   rdma_ucm_event_resp Request() {
     network_.Deliver();
     const auto event = server_.Next();
@@ -29,7 +29,7 @@ class ConnectTest : public ::testing::Test {
     EXPECT_EQ(static_cast<EventType>(event->event), EventType::kConnectRequest);
     return *event;
   }
-  // A connection that both sides believe in.
+  // Makes a connection that both sides consider established.
   void Establish() {
     listener_ = server_.Listener(kPort);
     client_id_ = client_.Routed(Address("10.0.0.2", kPort));
@@ -92,7 +92,7 @@ TEST_F(ConnectTest, ConnectionsAreShownAsImages) {
   EXPECT_FALSE(client_.service->SendImages("a", nobody));
 }
 
-TEST_F(ConnectTest, BothSidesLearnWhatTheOtherWants) {
+TEST_F(ConnectTest, EachSideLearnsTheOthersParameters) {
   server_.Listener(kPort);
   const uint32_t id = client_.Routed(Address("10.0.0.2", kPort));
   ASSERT_EQ(client_.Connect(id, kClientQpn, "hello"), 0);
@@ -114,7 +114,7 @@ TEST_F(ConnectTest, BothSidesLearnWhatTheOtherWants) {
   EXPECT_EQ(DataOf(response->param.conn).substr(0, 7), "welcome");
 }
 
-TEST_F(ConnectTest, EceIsHandedThroughBothWays) {
+TEST_F(ConnectTest, EceIsPassedOnInBothDirections) {
   server_.Listener(kPort);
   const uint32_t id = client_.Routed(Address("10.0.0.2", kPort));
   ASSERT_EQ(client_.service->Connect(*client_.channel, id,
@@ -168,7 +168,7 @@ TEST_F(ConnectTest, QueuePairsGetWhatTheyNeed) {
   EXPECT_EQ(service.InitQpAttributes(channel, client_id_, 7, rts), EINVAL);
 }
 
-// As librdmacm does it: the queue pair comes first.
+// As in librdmacm, which sets up the queue pair first.
 TEST_F(ConnectTest, TheAcceptingSideKnowsItsAttributesBeforeItAccepts) {
   server_.Listener(kPort);
   const uint32_t id = client_.Routed(Address("10.0.0.2", kPort));
@@ -272,7 +272,7 @@ TEST_F(ConnectTest, APeerThatIsGoneIsUnreachable) {
 }
 
 TEST_F(ConnectTest, EveryMessageMayBeLostOnce) {
-  // Each first one of its kind: REQ, MRA, REP, RTU.
+  // The first message of each kind is lost: REQ, MRA, REP, RTU.
   std::set<uint16_t> seen;
   network_.is_lost = [&](const FakeNetwork::InFlight& in_flight) {
     wire::MadHeader header;
@@ -293,7 +293,7 @@ TEST_F(ConnectTest, EveryMessageMayBeLostOnce) {
   EXPECT_FALSE(server_.Next().has_value());
 }
 
-TEST_F(ConnectTest, TrafficEstablishesAsWell) {
+TEST_F(ConnectTest, TrafficEstablishesTheConnectionToo) {
   listener_ = server_.Listener(kPort);
   client_id_ = client_.Routed(Address("10.0.0.2", kPort));
   ASSERT_EQ(client_.Connect(client_id_, kClientQpn), 0);
@@ -325,7 +325,7 @@ TEST_F(ConnectTest, RequestsBeyondTheBacklogWait) {
   EXPECT_FALSE(server_.readiness.ready);
 }
 
-TEST_F(ConnectTest, DestroyingAListenerRefusesRequestsThatNobodySaw) {
+TEST_F(ConnectTest, DestroyingAListenerRefusesItsUnreadRequests) {
   const uint32_t listener = server_.Listener(kPort, PortSpace::kTcp, 1);
   const uint32_t first = client_.Routed(Address("10.0.0.2", kPort));
   const uint32_t second = client_.Routed(Address("10.0.0.2", kPort));
@@ -342,7 +342,7 @@ TEST_F(ConnectTest, DestroyingAListenerRefusesRequestsThatNobodySaw) {
   server_.Listener(kPort);
 }
 
-TEST_F(ConnectTest, DestroyingAnIdTakesItsEventsAlong) {
+TEST_F(ConnectTest, DestroyingAnIdRemovesItsEvents) {
   Establish();
   ASSERT_EQ(client_.service->Disconnect(*client_.channel, client_id_), 0);
   network_.Deliver();
@@ -388,7 +388,7 @@ TEST_F(ConnectTest, AnIdMovesToAnotherChannelWithItsEvents) {
   server_.service->CloseChannel(other);
 }
 
-TEST_F(ConnectTest, AListenerMovesWithTheRequestsThatWait) {
+TEST_F(ConnectTest, AListenerMovesWithItsWaitingRequests) {
   listener_ = server_.Listener(kPort, PortSpace::kTcp, 1);
   for (uint32_t i = 0; i < 2; ++i) {
     ASSERT_EQ(client_.Connect(client_.Routed(Address("10.0.0.2", kPort)),
@@ -438,7 +438,7 @@ TEST_F(ConnectTest, AProgramConnectsToItself) {
   EXPECT_EQ(server_.NextType(), EventType::kEstablished);
 }
 
-TEST_F(ConnectTest, Ipv6WorksAlsoLinkLocal) {
+TEST_F(ConnectTest, Ipv6WorksIncludingLinkLocal) {
   client_.rnic.set_interface_index(7);
   const uint32_t any = server_.Create();
   ASSERT_EQ(server_.Bind(any, Address("::", kPort)), 0);
@@ -458,7 +458,7 @@ TEST_F(ConnectTest, Ipv6WorksAlsoLinkLocal) {
     ASSERT_EQ(mine.src_size, to.size());
     ASSERT_EQ(its.dst_size, to.size());
     if (to.is_link_local()) {
-      its.dst_addr = mine.src_addr;  // scopes are each host's own
+      its.dst_addr = mine.src_addr;  // a scope means something on its host only
     }
     EXPECT_EQ(std::memcmp(&its.dst_addr, &mine.src_addr, to.size()), 0);
     rdma_ucm_query_route_resp route;
@@ -471,7 +471,7 @@ TEST_F(ConnectTest, Ipv6WorksAlsoLinkLocal) {
   }
 }
 
-TEST_F(ConnectTest, TheListenersQueuePairTypeMustFit) {
+TEST_F(ConnectTest, TheListenersQueuePairTypeMustMatch) {
   const uint32_t listener = server_.Create(PortSpace::kIb, kQpTypeXrcTarget);
   ASSERT_EQ(server_.Bind(listener, Address("0.0.0.0", kPort)), 0);
   ASSERT_EQ(server_.service->Listen(*server_.channel, listener, 1), 0);
@@ -487,7 +487,7 @@ TEST_F(ConnectTest, TheListenersQueuePairTypeMustFit) {
 }
 
 //= IBTA 12.6
-TEST_F(ConnectTest, PrivateDataHasTheRoomThatTheHeaderLeaves) {
+TEST_F(ConnectTest, PrivateDataIsLimitedToTheRoomBehindTheHeader) {
   server_.Listener(kPort);
   const uint32_t id = client_.Routed(Address("10.0.0.2", kPort));
   EXPECT_EQ(client_.Connect(id, kClientQpn, std::string(57, 'x')), EINVAL);

@@ -22,7 +22,7 @@ namespace {
 
 // Longer than any iteration of an engine whose holder is not preempted.
 constexpr Duration kMoment = Duration::Milliseconds(10);
-// Less than a trip to a peer that has to be woken up.
+// Shorter than a round trip to a peer that has to be woken up.
 constexpr useconds_t kWaitUs = 50;
 
 RnicInfo MakeInfo(const urnic_device_identity& identity) {
@@ -130,7 +130,7 @@ void EngineRnic::CancelPath(net::QuestionId id) {
 void EngineRnic::SendMad(std::span<const uint8_t, 256> mad,
                          const net::PathQuery& to) {
   net::PathQuery query = to;
-  // Who answers does so from the port that he was called from.
+  // An answer is sent from the UDP port that the request was sent from.
   if (query.udp_src_port == 0) {
     query.udp_src_port =
         control::UdpSourcePort(0, wire::kGsiQpn, wire::kGsiQpn);

@@ -1,5 +1,5 @@
-// The distribution's librdmacm on our device: it finds it through the preload,
-// and its queue pairs are our provider's, on a port that talks to itself.
+// The distribution's librdmacm on our device, which it finds through the
+// preload. Its queue pairs are our provider's, on a port that talks to itself.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -184,7 +184,7 @@ TEST_F(LibrdmacmTest, AnEndpointConnectsWithoutEvents) {
   rdma_destroy_ep(listener);
 }
 
-TEST_F(LibrdmacmTest, DatagramsFindTheirQueuePair) {
+TEST_F(LibrdmacmTest, DatagramsReachTheirQueuePair) {
   rdma_cm_id* const listener = Listener("0.0.0.0", 7176, RDMA_PS_UDP);
   rdma_cm_id* const client = Routed(kIpv4, 7176, RDMA_PS_UDP);
   rdma_conn_param param = {};
@@ -214,7 +214,7 @@ TEST_F(LibrdmacmTest, DatagramsFindTheirQueuePair) {
   }
 }
 
-TEST_F(LibrdmacmTest, WhereNobodyListensTheConnectionIsRejected) {
+TEST_F(LibrdmacmTest, AConnectionWithoutAListenerIsRejected) {
   rdma_cm_id* const client = Routed(kIpv4, 7177);
   CreateQp(client);
   ASSERT_EQ(rdma_connect(client, nullptr), 0);
@@ -265,7 +265,7 @@ TEST_F(LibrdmacmTest, AnIdMigrates) {
   rdma_destroy_event_channel(other);
 }
 
-TEST_F(LibrdmacmTest, OptionsAndMistakesAreAnswered) {
+TEST_F(LibrdmacmTest, OptionsAndMistakesReturnTheirErrors) {
   rdma_cm_id* const id = Create();
   int yes = 1;
   uint8_t timeout = 14;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kIpServiceMask = 0xffffffffffff0000;
 
-// The space that an AF_IB service id means, by the bits that its mask fixes.
+// The space of an AF_IB service id, from the bits that its mask selects.
 std::optional<PortSpace> SpaceOfServiceId(const Id& id) {
   const SockaddrIb& ib = id.source.ib();
   const uint64_t mask = ib.service_id_mask.value() & kIpServiceMask;
@@ -115,7 +115,7 @@ std::optional<uint16_t> PortSpaces::FindFree(
     auto range = ranges.begin();
     for (; nth >= range->count; ++range) nth -= range->count;
     const auto port = static_cast<uint16_t>(range->first + nth);
-    // Not the same again at once: a peer may still remember it.
+    // Not the last port again immediately: a peer may still remember it.
     if (port == last_used_) continue;
     const auto it = holders_.find({space, port});
     if (it == holders_.end() || IsUnique(it->second, id)) return port;

@@ -9,7 +9,7 @@ namespace urnic::rdmacm {
 
 NumberKey RandomKey() {
   NumberKey key;
-  // Early at boot there may be none, and waiting for it is not worth it.
+  // Early at boot there may be no random bytes; it is not worth waiting.
   if (getrandom(key.word, sizeof(key.word), GRND_NONBLOCK) !=
       static_cast<ssize_t>(sizeof(key.word))) {
     timespec now = {};

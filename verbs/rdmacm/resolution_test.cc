@@ -1,4 +1,4 @@
-// Neighbours that do not answer at once, and what happens meanwhile.
+// Neighbours that do not answer immediately, and what happens until they do.
 
 #include "verbs/rdmacm/resolution.h"
 
@@ -40,7 +40,7 @@ class ResolutionTest : public ::testing::Test {
   EventChannel* channel_ = nullptr;
 };
 
-TEST_F(ResolutionTest, SilenceIsAnAddressErrorInTheEnd) {
+TEST_F(ResolutionTest, SilenceEndsInAnAddressError) {
   const uint32_t id = Create();
   const Time begin = network_.now();
   ASSERT_EQ(Resolve(id, 2000), 0);
@@ -55,13 +55,13 @@ TEST_F(ResolutionTest, SilenceIsAnAddressErrorInTheEnd) {
   EXPECT_EQ(host_.NextType(), EventType::kAddrResolved);
 }
 
-TEST_F(ResolutionTest, AnAnswerIsAnEventAtOnce) {
+TEST_F(ResolutionTest, AnAnswerIsAnEventImmediately) {
   const uint32_t id = Create();
   ASSERT_EQ(Resolve(id, 2000), 0);
   network_.Advance(Duration::Milliseconds(700));
   host_.rnic.Answer(GidOf("10.0.0.9"));
   EXPECT_EQ(host_.NextType(), EventType::kAddrResolved);
-  // It is the only one.
+  // There is only one event.
   network_.Advance(Duration::Seconds(10));
   EXPECT_FALSE(host_.readiness.ready);
   EXPECT_EQ(host_.service->ResolveRoute(*channel_, id, 2000), 0);
@@ -76,13 +76,13 @@ TEST_F(ResolutionTest, AnIdThatIsBeingResolvedIsNotResolvedAgain) {
   EXPECT_EQ(host_.NextType(), EventType::kAddrResolved);
 }
 
-TEST_F(ResolutionTest, OfManyEachHasItsOwnEnd) {
+TEST_F(ResolutionTest, EachOfManyResolutionsEndsByItself) {
   std::vector<uint32_t> ids;
   for (uint32_t i = 0; i < 20; ++i) {
     ids.push_back(Create());
     ASSERT_EQ(Resolve(ids.back(), 100 * (20 - i)), 0);
   }
-  // The last was the least patient.
+  // The last has the shortest timeout.
   while (!ids.empty()) {
     network_.Advance(Duration::Milliseconds(100));
     ExpectError(ids.back(), -ETIMEDOUT);
@@ -91,7 +91,7 @@ TEST_F(ResolutionTest, OfManyEachHasItsOwnEnd) {
   }
 }
 
-TEST_F(ResolutionTest, WhoAnswersDoesNotWaitForManyWhoDoNot) {
+TEST_F(ResolutionTest, ANeighbourThatAnswersDoesNotWaitForSilentOnes) {
   network_.SetSilent(GidOf("10.0.0.2"), true);
   std::vector<uint32_t> silent;
   for (int i = 0; i < 50; ++i) {
@@ -107,7 +107,7 @@ TEST_F(ResolutionTest, WhoAnswersDoesNotWaitForManyWhoDoNot) {
   EXPECT_FALSE(host_.readiness.ready);
 }
 
-TEST_F(ResolutionTest, TooManyQuestionsAreRefusedAtOnce) {
+TEST_F(ResolutionTest, TooManyQuestionsAreRefusedImmediately) {
   host_.rnic.max_questions = 1;
   ASSERT_EQ(Resolve(Create(), 2000), 0);
   const uint32_t id = Create();
@@ -116,7 +116,7 @@ TEST_F(ResolutionTest, TooManyQuestionsAreRefusedAtOnce) {
   EXPECT_EQ(Resolve(id, 2000), 0) << "as if it had not been tried";
 }
 
-TEST_F(ResolutionTest, ADeviceThatDoesNotOpenIsAskedNothing) {
+TEST_F(ResolutionTest, ADeviceThatDoesNotOpenIsNotAsked) {
   host_.rnic.open_error = EACCES;
   const uint32_t id = Create();
   EXPECT_EQ(Resolve(id, 2000), EACCES);
@@ -125,7 +125,7 @@ TEST_F(ResolutionTest, ADeviceThatDoesNotOpenIsAskedNothing) {
   EXPECT_EQ(host_.rnic.questions(), 0u);
 }
 
-TEST_F(ResolutionTest, AnIdThatIsDestroyedMeanwhileTakesItsQuestionBack) {
+TEST_F(ResolutionTest, DestroyingAnIdCancelsItsQuestion) {
   const uint32_t id = Create();
   ASSERT_EQ(Resolve(id, 2000), 0);
   EXPECT_EQ(host_.rnic.questions(), 1u);
@@ -133,7 +133,7 @@ TEST_F(ResolutionTest, AnIdThatIsDestroyedMeanwhileTakesItsQuestionBack) {
   EXPECT_EQ(host_.rnic.questions(), 0u);
   host_.rnic.Answer(GidOf("10.0.0.9"));
   EXPECT_FALSE(host_.readiness.ready);
-  // Closing the channel is the same.
+  // Closing the channel has the same effect.
   FakeReadiness readiness;
   EventChannel* const channel = host_.service->OpenChannel(readiness);
   uint32_t number = 0;
@@ -150,8 +150,8 @@ TEST_F(ResolutionTest, AnIdThatIsDestroyedMeanwhileTakesItsQuestionBack) {
   EXPECT_EQ(host_.rnic.questions(), 0u);
 }
 
-// Between the decision to ask and the question another thread destroys the id,
-// and has to wait for the token that the first one has.
+// Another thread destroys the id after the first one has decided to ask, and
+// has to wait for the token, which the first one holds.
 TEST_F(ResolutionTest, AnIdMayBeDestroyedWhileItsQuestionIsAsked) {
   const uint32_t id = Create();
   std::thread destroyer;
@@ -169,8 +169,8 @@ TEST_F(ResolutionTest, AnIdMayBeDestroyedWhileItsQuestionIsAsked) {
   EXPECT_FALSE(host_.readiness.ready);
 }
 
-// The same with a neighbour that is known.
-TEST_F(ResolutionTest, AnIdMayBeDestroyedWhileItsAnswerComes) {
+// The same with a known neighbour.
+TEST_F(ResolutionTest, AnIdMayBeDestroyedWhileItsAnswerArrives) {
   const uint32_t id = Create();
   std::thread destroyer;
   host_.rnic.while_asking = [&] {
@@ -185,8 +185,8 @@ TEST_F(ResolutionTest, AnIdMayBeDestroyedWhileItsAnswerComes) {
   EXPECT_FALSE(host_.readiness.ready);
 }
 
-// Answers, ends and takings back of the same questions, all at once.
-TEST_F(ResolutionTest, ManyThreadsMayAskAndTakeBackWhileAnswersCome) {
+// Answers, timeouts and cancellations of the same questions, all concurrently.
+TEST_F(ResolutionTest, ManyThreadsMayAskAndCancelWhileAnswersArrive) {
   std::atomic<bool> stop{false};
   std::thread network([&] {
     const wire::Gid gid = GidOf("10.0.0.9");

@@ -13,10 +13,11 @@ namespace urnic::rdmacm {
 
 namespace {
 
-// What keys are drawn for (NumberKey::For()).
+// The purposes of keys (NumberKey::For()).
 enum Purpose : uint64_t { kPorts, kPsns, kFirstRnic };
 
-// Others hold the mutex for moments; who holds it for 10 ms waits for us.
+// Other threads hold the mutex only briefly. If it is locked for 10 ms, this
+// thread holds it itself.
 constexpr int kEndTries = 200;
 constexpr useconds_t kEndTryUs = 50;
 
@@ -111,7 +112,8 @@ void Service::AwaitFarewells() {
         left = cm.unanswered_dreqs();
         return 0;
       };
-      // Whoever has the token so long may be the thread that has called exit().
+      // A thread that holds the token this long may be the one that has called
+      // exit().
       return !port->TryCall(look) || left == 0;
     });
     is_first = false;
@@ -251,7 +253,7 @@ int Service::DestroyId(EventChannel& channel, uint32_t number,
     const int error = Find(channel, number, id);
     if (error != 0) return error;
     Forget(id, work);
-    // Nothing of it is queued or can be, so the count is final.
+    // No event of the id is or can be queued now, so the count is final.
     *events = id->events_reported;
   }
   Finish(work);
@@ -261,7 +263,7 @@ int Service::DestroyId(EventChannel& channel, uint32_t number,
 int Service::MigrateId(EventChannel& from, EventChannel& to, uint32_t number,
                        uint32_t* events) {
   std::lock_guard lock(mutex_);
-  // Closed by another thread meanwhile.
+  // Another thread has closed it in the meantime.
   if (!channels_.contains(&from)) return ENOENT;
   IdPtr id;
   const int error = Find(from, number, id);
@@ -373,7 +375,8 @@ int Service::SetIdOption(Id& id, uint32_t option,
       id.tos = byte;
       return 0;
     case RDMA_OPTION_ID_REUSEADDR:
-      // Linux: at any time set but while it listens, taken back at first only.
+      // As in Linux: it can be set unless the id listens, and cleared only
+      // while it is idle.
       if (id.state != IdState::kIdle &&
           (number == 0 || id.state == IdState::kListen)) {
         return EINVAL;

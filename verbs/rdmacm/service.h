@@ -20,12 +20,13 @@
 // What differs from Linux, on purpose:
 // - Port numbers belong to the process, because its RNICs do. Ports below 1024
 //   need no privilege.
-// - A loopback address (127.0.0.1, ::1) as the destination stands for the
-//   first RNIC's own address. In Linux RoCE devices fail at it.
+// - A loopback address (127.0.0.1, ::1) as the destination means the first
+//   RNIC's own address. In Linux, RoCE devices fail with it.
 // - Requests beyond the backlog wait instead of being dropped, because a peer
 //   would repeat a dropped request only after four seconds.
-// - AF_IB addresses can be bound as wildcards, by which librdmacm finds out
-//   which commands there are, and no more (ENODEV): there is no InfiniBand.
+// - AF_IB addresses can only be bound as wildcards, which is how librdmacm
+//   finds out which commands there are. All else is ENODEV: there is no
+//   InfiniBand.
 // - The port space IPOIB is refused when the id is created (EINVAL).
 
 #include <rdma/rdma_user_cm.h>
@@ -185,7 +186,7 @@ class Service final : public CmEvents, public ResolutionEvents {
   void Forget(const IdPtr& id, std::vector<Teardown>& work);
   void ForgetOne(const IdPtr& id, std::vector<Teardown>& work);
   static void Unpark(Id& listener);
-  // An id whose `uid` is 0 is not known to the program yet and gets no event.
+  // An id whose `uid` is 0 is not known to the program yet and gets no events.
   static void PushEvent(const IdPtr& id, EventType type, int status);
   static rdma_ucm_event_resp MakeEvent(const Id& id, EventType type,
                                        int status);
@@ -203,8 +204,8 @@ class Service final : public CmEvents, public ResolutionEvents {
   static net::PathQuery MadPathOf(const Id& id);
   std::optional<uint8_t> GidIndex(const Id& id) const;
   void OnRequest(CmPort& port, const cm::Event& event);
-  // The peer has taken the request back, or another one has displaced it. True
-  // if the program knew nothing of it, and will not.
+  // True if the event ends a request that the program has not seen: the peer
+  // has withdrawn it, or another one has displaced it.
   static bool IsOverUntold(const Id& id, const cm::Event& event);
   void DropRequest(const IdPtr& id);
   IdPtr MakeRequestId(CmPort& port, const cm::Event& event, Id& listener,

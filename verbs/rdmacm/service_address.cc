@@ -1,4 +1,4 @@
-// Binding, finding the way, listening.
+// Binding, address and route resolution, listening.
 
 #include <algorithm>
 #include <cerrno>
@@ -15,7 +15,7 @@ bool SameFamily(const wire::Gid& gid, uint16_t family) {
   return gid.is_ipv4() == (family == AF_INET);
 }
 
-// Whether a link-local address with this scope means that device.
+// Whether a link-local address with this scope means this device.
 bool InScope(const RnicInfo& info, uint32_t scope) {
   return info.interface_index == 0 || info.interface_index == scope;
 }
@@ -72,7 +72,7 @@ int Service::BindLocked(Id& id, const SocketAddress& address) {
   }
   const bool family_only = id.family_only;
   id.source = address;
-  // IPv6 wildcards hear IPv4 as well, as with net.ipv6.bindv6only = 0.
+  // IPv6 wildcards accept IPv4 as well, as with net.ipv6.bindv6only = 0.
   if (!id.family_only_set) id.family_only = address.family() == AF_INET;
   const int error = port_spaces_.Bind(id);
   if (error != 0) {
@@ -109,7 +109,7 @@ int Service::FindUnicastWay(const Id& id, Way& out) const {
     const auto route = port->rnic().RouteTo(remote);
     for (const LocalAddress& local : port->rnic().Addresses()) {
       if (!SameFamily(local.gid, destination.family())) continue;
-      // Bound: from that address only, wherever that may lead.
+      // A bound id uses its own address only, wherever it leads.
       const bool bound = id.port != nullptr && !id.source.is_any();
       if (bound && !(local.gid == id.source.gid())) continue;
       int bits = local.prefix_bits;
@@ -151,12 +151,12 @@ int Service::FindWay(const Id& id, const SocketAddress& destination,
   return ENODEV;
 }
 
-// Under the mutex: everything that can be said at once.
+// Under the mutex: everything that does not have to wait for an answer.
 int Service::StartResolving(const IdPtr& id, const SocketAddress& source,
                             const SocketAddress& destination) {
   if (destination.is_link_local() && destination.scope() == 0) return EINVAL;
   const SocketAddress before = id->destination;
-  // Known while a port is looked for: ids to different peers may share one.
+  // Set before the search for a port: ids with different peers may share one.
   id->destination = destination;
   const bool bind = id->state == IdState::kIdle;
   int error = 0;
@@ -209,7 +209,7 @@ int Service::ResolveAddress(EventChannel& channel, uint32_t number,
     error = ErrnoOf(*answer);
   }
   std::lock_guard lock(mutex_);
-  // Destroyed meanwhile, by another thread.
+  // Another thread has destroyed the id in the meantime.
   if (id->resolution != resolution) return error;
   if (error == 0) {
     Resolved(*resolution);
@@ -223,7 +223,7 @@ int Service::ResolveAddress(EventChannel& channel, uint32_t number,
 void Service::Resolved(const Resolution& resolution) {
   const IdPtr id = resolution.id();
   const Way& way = resolution.way();
-  // The port stays: it is what the id holds.
+  // The id keeps the port that it holds.
   const uint16_t port = id->source.port();
   id->source = way.source;
   id->source.set_port(port);
@@ -255,7 +255,7 @@ int Service::ResolveRoute(EventChannel& channel, uint32_t number,
   const int error = FindOnDevice(channel, number, id);
   if (error != 0) return error;
   if (timeout_ms == 0 || id->state != IdState::kAddrResolved) return EINVAL;
-  // The address was found on the link: that is the route.
+  // The resolved address is the route.
   SetRoute(*id);
   id->state = IdState::kRouteResolved;
   PushEvent(id, EventType::kRouteResolved, 0);
@@ -312,7 +312,7 @@ int Service::Listen(EventChannel& channel, uint32_t number, uint32_t backlog) {
   {
     std::lock_guard lock(mutex_);
     if (id->state == IdState::kDestroying) {
-      // Destroyed meanwhile, by another thread.
+      // Another thread has destroyed the id in the meantime.
       Teardown& teardown = work.emplace_back();
       teardown.service_id = service_id;
       teardown.heard_on = heard_on;

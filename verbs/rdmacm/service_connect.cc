@@ -1,5 +1,5 @@
-// Connections and datagram resolutions: what programs ask for, and what the
-// connection manager tells.
+// Connections and datagram resolutions: the program's commands, and the
+// connection manager's events.
 
 #include <algorithm>
 #include <array>
@@ -48,13 +48,14 @@ std::span<const uint8_t> PrivateData(const rdma_ucm_conn_param& params) {
   return {params.private_data, params.private_data_len};
 }
 
-// Private data of a request: who calls whom, and then the program's own.
+// Private data of a request: the addresses of both sides, then the program's
+// own data.
 template <size_t kSize>
 struct RequestData {
   std::array<uint8_t, kSize> bytes = {};
   size_t size = 0;
 
-  // False if it is too much.
+  // False if it does not fit.
   bool Set(const Id& id, std::span<const uint8_t> own) {
     const auto header = wire::IpCmHeader::Make(
         id.source.gid(), id.destination.gid(), id.source.port());
@@ -77,7 +78,7 @@ void SetPrivateData(std::span<const uint8_t> data, Param& out) {
   out.private_data_len = static_cast<uint8_t>(data.size());
 }
 
-// What the peer wrote as its own is the other way round for us.
+// The peer's responder resources are our initiator depth, and vice versa.
 void SetConnectionParams(const cm::Event& event,
                          std::span<const uint8_t> private_data,
                          rdma_ucm_event_resp& response) {
@@ -130,7 +131,7 @@ int Service::CallFor(const IdPtr& id, F&& f) {
       port->Call([&](cm::ConnectionManager& cm, Time now, cm::Sink& sink) {
         return f(cm, handle, now, sink);
       });
-  // Destroyed by another thread meanwhile.
+  // Another thread has destroyed the id in the meantime.
   return error == EBADF ? EINVAL : error;
 }
 
@@ -271,7 +272,7 @@ int Service::AcceptConnection(const IdPtr& id, uint64_t uid,
     if (error != 0) {
       cm.Reject(handle, {}, now, sink);
     } else if (params != nullptr) {
-      // Before the peer can answer: from now on the program knows the id.
+      // Set before the peer can answer: from now on the program knows the id.
       std::lock_guard lock(mutex_);
       id->uid = uid;
     }
@@ -340,8 +341,8 @@ int Service::Disconnect(EventChannel& channel, uint32_t number) {
   }
   return CallFor(id, [&](cm::ConnectionManager& cm, cm::Handle handle, Time now,
                          cm::Sink& sink) {
-    // Starts the disconnect, or answers the peer's. Otherwise the connection is
-    // over, which is not an error in Linux either.
+    // Sends a DREQ, or answers the peer's. If neither is possible, the
+    // connection is over; Linux does not report that as an error either.
     if (cm.Disconnect(handle, {}, now, sink) != 0) {
       cm.SendDrep(handle, {}, now, sink);
     }
@@ -388,8 +389,8 @@ bool Service::IsOverUntold(const Id& id, const cm::Event& event) {
                                     event.kind == cm::EventKind::kDisplaced);
 }
 
-// Else each request that its sender takes back would stay here, and its place
-// in the manager with it, until the program asks for it.
+// Otherwise each request that its sender withdraws would stay here, and occupy
+// its place in the manager, until the program asks for it.
 void Service::DropRequest(const IdPtr& id) {
   Id& listener = *id->listener;
   if (id->channel->TakeRequest(*id)) {
@@ -448,8 +449,8 @@ void Service::OnRequest(CmPort& port, const cm::Event& event) {
         [&](const Id& id) {
           return (id.port == nullptr || id.port == &port) && Hears(id, called);
         });
-    // Whoever reached us under an address that is not ours is not answered by
-    // a queue pair that could not name it.
+    // A request to an address that is not ours is rejected: no queue pair could
+    // answer from it.
     const auto addresses = port.rnic().Addresses();
     if (std::none_of(addresses.begin(), addresses.end(),
                      [&](const LocalAddress& a) {
@@ -460,7 +461,7 @@ void Service::OnRequest(CmPort& port, const cm::Event& event) {
   }
   if (listener == nullptr ||
       (listener->qp_type != 0 && listener->qp_type != AnsweringType(event))) {
-    // As Linux, when the manager has a listener but rdma_cm has none.
+    // As in Linux when the manager has a listener but rdma_cm has none.
     if (is_datagram) {
       port.LaterRefuseSidr(event.handle, wire::kSidrReject);
     } else {
@@ -528,7 +529,7 @@ void Service::OnConnectionEvent(const IdPtr& id, const cm::Event& event) {
       SetType(EventType::kTimewaitExit, response);
       break;
     default:
-      return;  // the peer's patience is the manager's business
+      return;  // an MRA concerns the manager only
   }
   if (id->uid == 0) return;
   id->channel->Push({.owner = id,

@@ -1,4 +1,4 @@
-// What programs ask about an id, and the attributes its queue pair needs.
+// Queries about an id, and the attributes that its queue pair needs.
 
 #include <algorithm>
 #include <cerrno>
@@ -20,7 +20,7 @@ constexpr uint16_t kPkey = 0xffff;
 constexpr uint8_t kRate100Gbps = 16;     // IBV_RATE_100_GBPS
 constexpr uint8_t kPacketLifeTime = 16;  // CMA_IBOE_PACKET_LIFETIME
 constexpr uint8_t kExactly = 2;          // IB_SA_EQ
-// librdmacm then goes by the GUID.
+// librdmacm then looks for the GUID.
 constexpr uint32_t kNoDeviceIndex = UINT32_MAX;
 
 // enum ib_qp_state and enum ib_qp_attr_mask.
@@ -166,7 +166,7 @@ void Service::SetRoute(Id& id) {
   id.mtu_code = id.port->rnic().MtuCode(id.path_mtu);
 }
 
-// MADs look all alike, whatever the program wants for its data.
+// MADs do not use the TOS and flow label that the program wants for its data.
 net::PathQuery Service::MadPathOf(const Id& id) {
   net::PathQuery path;
   path.local = id.path->local;
@@ -175,7 +175,7 @@ net::PathQuery Service::MadPathOf(const Id& id) {
   return path;
 }
 
-// RDMA_OPTION_IB_PATH: the program has found the route by itself.
+// RDMA_OPTION_IB_PATH: the program gives the route itself.
 int Service::SetPath(const IdPtr& id, std::span<const uint8_t> value) {
   ib_path_rec_data data;
   if (value.empty() || value.size() % sizeof(data) != 0) return EINVAL;
@@ -188,7 +188,7 @@ int Service::SetPath(const IdPtr& id, std::span<const uint8_t> value) {
   WirePathRecord record;
   std::memcpy(&record, data.path_rec, sizeof(record));
   SetRoute(*id);
-  // Where to is known already; what the record may decide is how.
+  // The destination is known already; the record only says how to get there.
   id->path->flow_label = record.flow_hop.value() >> 8 & 0xfffff;
   id->path->hop_limit = static_cast<uint8_t>(record.flow_hop.value());
   id->path->traffic_class = record.traffic_class;
@@ -271,7 +271,7 @@ int Service::QueryGids(EventChannel& channel, uint32_t number,
     } else {
       ib.family = kAfIb;
       ib.pkey = Be<uint16_t>(id->port != nullptr ? kPkey : uint16_t{0});
-      // The GIDs of an id without a device are not decided.
+      // An id without a device has no GIDs yet.
       if (id->port != nullptr) ib.address = address.gid();
       ib.service_id = Be<uint64_t>(ServiceId(id->port_space, address.port()));
     }
@@ -326,7 +326,7 @@ void Service::FillAhAttributes(const Id& id, const wire::Gid& remote,
                                uint8_t hop_limit,
                                ib_uverbs_ah_attr& out) const {
   std::memcpy(out.grh.dgid, remote.bytes.data(), sizeof(out.grh.dgid));
-  // An address that is gone leads nowhere: no GID table is that long.
+  // If the address is gone, the index is invalid: no GID table is that long.
   out.grh.sgid_index = GidIndex(id).value_or(UINT8_MAX);
   out.grh.hop_limit = hop_limit;
   if (id.path.has_value()) {
@@ -382,13 +382,13 @@ int Service::InitQpAttributes(EventChannel& channel, uint32_t number,
     const RnicInfo& info = id->port->rnic().info();
     std::lock_guard lock(mutex_);
     const auto index = net::FindPkey(info.pkeys, id->path->pkey);
-    // Somebody else's partition, from a record of the program's own.
+    // The program gave a path record with a partition that we are not in.
     if (!index.has_value()) return EINVAL;
     SetInit(attributes, out);
     out.pkey_index = *index;
   } else if (qp_state == kReadyToReceive && CanReceive(state)) {
     SetReadyToReceive(attributes, id->qp_type, out);
-    // Ours, which the manager of a side that accepts learns from Accept() only.
+    // Our PSN. On the accepting side the manager learns it only from Accept().
     out.rq_psn = id->starting_psn;
   } else if (qp_state == kReadyToSend && CanReceive(state)) {
     SetReadyToSend(attributes, id->qp_type, out);

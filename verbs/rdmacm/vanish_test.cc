@@ -1,6 +1,6 @@
-// Peers that vanish, and programs that end without a word, at each step of a
-// connection: nothing is left of it at the other side when that program has
-// destroyed its ids.
+// Peers that vanish, and programs that end without disconnecting, at each step
+// of a connection: nothing of it is left on the other side once the program
+// there has destroyed its ids.
 
 #include <gtest/gtest.h>
 
@@ -16,16 +16,16 @@ constexpr uint32_t kClientQpn = 0x11;
 constexpr uint32_t kServerQpn = 0x22;
 
 enum class Step : uint8_t {
-  kAsked,        // the request is on its way
+  kAsked,        // the REQ is on its way
   kHeard,        // it is in the server's channel, unread
   kTold,         // the server's program has read it
-  kAccepted,     // its answer is on its way
-  kAnswered,     // the client has the answer, and has said nothing
-  kReady,        // the client is ready, and the server has not heard
+  kAccepted,     // the REP is on its way
+  kAnswered,     // the client has the REP, and has sent no RTU
+  kReady,        // the RTU is on its way
   kEstablished,  //
-  kEnding,       // the client has disconnected, and the server not heard
-  kEnded,        // the server has heard, and not answered
-  kOver,         // both wait for the last packets to die
+  kEnding,       // the client's DREQ is on its way
+  kEnded,        // the server has the DREQ, and has sent no DREP
+  kOver,         // both are in time wait
 };
 constexpr Step kLast = Step::kOver;
 
@@ -62,7 +62,7 @@ class VanishTest : public ::testing::Test {
     ASSERT_EQ(client_.NextType(), EventType::kDisconnected);
   }
 
-  // From now on nobody hears the host, and it hears nobody.
+  // From now on every packet from and to the host is lost.
   void Vanish(const Host& host) {
     network_.is_lost = [&host](const FakeNetwork::InFlight& mad) {
       return host.rnic.HasGid(mad.path.local) ||
@@ -123,8 +123,8 @@ TEST_P(VanishSteps, TheServerVanishes) {
   ExpectNothingLeft(client_);
 }
 
-// As after kill -9 of the program with the kernel still there, or its exit().
-TEST_P(VanishSteps, TheClientsProgramEnds) {
+// The program has called exit().
+TEST_P(VanishSteps, TheClientProgramEnds) {
   Reach(step());
   client_.service->TakeLeave();
   network_.Advance(Duration::Seconds(3600));
@@ -136,11 +136,11 @@ TEST_P(VanishSteps, TheClientsProgramEnds) {
   ExpectNothingLeft(client_);
 }
 
-TEST_P(VanishSteps, TheServersProgramEnds) {
+TEST_P(VanishSteps, TheServerProgramEnds) {
   Reach(step());
   server_.service->TakeLeave();
   network_.Deliver();
-  // Who waits hears of it at once, not after all its repetitions.
+  // A client that waits is told immediately, not after all its repetitions.
   const bool waits = step() != Step::kAsked && step() != Step::kOver;
   EXPECT_EQ(client_.readiness.ready, waits);
   network_.Advance(Duration::Seconds(3600));
@@ -150,7 +150,7 @@ TEST_P(VanishSteps, TheServersProgramEnds) {
   ExpectNothingLeft(client_);
 }
 
-TEST_F(VanishTest, AnEstablishedPeerHearsOfTheEndAtOnce) {
+TEST_F(VanishTest, AnEstablishedPeerIsToldOfTheEndImmediately) {
   Reach(Step::kEstablished);
   client_.service->TakeLeave();
   network_.Deliver();
@@ -158,8 +158,8 @@ TEST_F(VanishTest, AnEstablishedPeerHearsOfTheEndAtOnce) {
   EXPECT_EQ(client_.Destroy(client_id_), 3u) << "also where nobody needs it";
 }
 
-// Else it would keep a dead connection: nobody repeats the message later.
-TEST_F(VanishTest, AnEstablishedPeerHearsOfTheEndAlthoughMessagesAreLost) {
+// Otherwise it would keep a dead connection: the DREQ is not repeated later.
+TEST_F(VanishTest, AnEstablishedPeerIsToldOfTheEndDespiteLosses) {
   Reach(Step::kEstablished);
   int sent = 0;
   network_.is_lost = [&](const FakeNetwork::InFlight&) { return ++sent <= 5; };
@@ -169,8 +169,8 @@ TEST_F(VanishTest, AnEstablishedPeerHearsOfTheEndAlthoughMessagesAreLost) {
   EXPECT_LE(network_.now() - begin, Service::kLeaveTime);
 }
 
-// One DREQ, and its repetitions: nothing is said twice at once.
-TEST_F(VanishTest, APeerHearsOfTheEndOnce) {
+// One DREQ and its repetitions, and never two at the same time.
+TEST_F(VanishTest, APeerIsSentOneDreqAtATime) {
   Reach(Step::kEstablished);
   std::vector<Time> sent;
   network_.is_lost = [&](const FakeNetwork::InFlight&) {
@@ -187,9 +187,9 @@ TEST_F(VanishTest, APeerHearsOfTheEndOnce) {
   }
 }
 
-// exit() in the handler of a signal that came while the thread was in here:
-// engines run for the last time, and bring events.
-TEST_F(VanishTest, AThreadThatEndsInsideOfTheServiceDoesNotWaitForItself) {
+// A signal handler calls exit() while its thread is inside the service: the
+// engines run for the last time, and cause events.
+TEST_F(VanishTest, AThreadThatEndsInsideTheServiceDoesNotWaitForItself) {
   Reach(Step::kEstablished);
   ASSERT_EQ(server_.service->Disconnect(*server_.channel, server_id_), 0);
   ASSERT_EQ(client_.Resolve(client_.Create(), Address("10.0.0.2")), 0);
@@ -216,8 +216,8 @@ TEST_F(VanishTest, AThreadThatEndsAnywhereElseTakesLeave) {
   EXPECT_EQ(server_.NextType(), EventType::kDisconnected);
 }
 
-// Whose program answers at once: the last thing that is waited for is that.
-TEST_F(VanishTest, WhoIsAnsweredLeaves) {
+// The peer's program answers immediately, so nothing is left to wait for.
+TEST_F(VanishTest, LeavingEndsWhenThePeerHasAnswered) {
   Reach(Step::kEstablished);
   ASSERT_EQ(server_.service->Disconnect(*server_.channel, server_id_), 0);
   const Time begin = network_.now();
@@ -225,7 +225,7 @@ TEST_F(VanishTest, WhoIsAnsweredLeaves) {
   EXPECT_LE(network_.now() - begin, Duration::Milliseconds(2));
 }
 
-TEST_F(VanishTest, APeerThatIsGoneKeepsNobodyLong) {
+TEST_F(VanishTest, LeavingDoesNotWaitLongForAPeerThatIsGone) {
   Reach(Step::kEstablished);
   Vanish(server_);
   const Time begin = network_.now();
@@ -233,7 +233,7 @@ TEST_F(VanishTest, APeerThatIsGoneKeepsNobodyLong) {
   EXPECT_LE(network_.now() - begin, Service::kLeaveTime);
 }
 
-TEST_F(VanishTest, WhoHasNoConnectionLeavesAtOnce) {
+TEST_F(VanishTest, LeavingWithoutAConnectionTakesNoTime) {
   server_.Listener(kPort);
   const Time begin = network_.now();
   server_.service->TakeLeave();
@@ -242,7 +242,7 @@ TEST_F(VanishTest, WhoHasNoConnectionLeavesAtOnce) {
 
 // A request that its sender withdraws before the program has read it does not
 // count. Otherwise anyone could make a server keep any number of them.
-TEST_F(VanishTest, RequestsThatAreTakenBackUnreadLeaveNothing) {
+TEST_F(VanishTest, RequestsThatAreWithdrawnUnreadLeaveNothing) {
   const uint32_t listener = server_.Listener(kPort, PortSpace::kTcp, 3);
   for (uint32_t n = 0; n < 20; ++n) {
     const uint32_t id = client_.Routed(Address("10.0.0.2", kPort));
@@ -254,7 +254,8 @@ TEST_F(VanishTest, RequestsThatAreTakenBackUnreadLeaveNothing) {
     EXPECT_FALSE(server_.readiness.ready);
     EXPECT_EQ(server_.service->connections(), 0u);
   }
-  // Also those that wait behind the backlog; who waits on is told.
+  // The same for requests that wait beyond the backlog. Those that are not
+  // withdrawn are reported.
   std::vector<uint32_t> ids;
   for (uint32_t n = 0; n < 8; ++n) {
     ids.push_back(client_.Routed(Address("10.0.0.2", kPort)));
@@ -272,8 +273,9 @@ TEST_F(VanishTest, RequestsThatAreTakenBackUnreadLeaveNothing) {
   ExpectNothingLeft(server_);
 }
 
-// The thread that holds the token may be the one that has called exit().
-TEST_F(VanishTest, NobodyWaitsForTheTokenAtTheEnd) {
+// The thread that holds the token may be the one that has called exit(), so
+// TakeLeave() does not wait for it.
+TEST_F(VanishTest, LeavingDoesNotWaitForTheToken) {
   Reach(Step::kEstablished);
   {
     const auto token = client_.rnic.HoldToken();
@@ -283,7 +285,7 @@ TEST_F(VanishTest, NobodyWaitsForTheTokenAtTheEnd) {
   EXPECT_FALSE(server_.readiness.ready);
 }
 
-TEST_F(VanishTest, ADatagramsPeerVanishes) {
+TEST_F(VanishTest, ADatagramServerVanishes) {
   const uint32_t listener = server_.Listener(kPort, PortSpace::kUdp);
   const uint32_t id =
       client_.Routed(Address("10.0.0.2", kPort), PortSpace::kUdp);

@@ -1,7 +1,7 @@
 #pragma once
 
-// RNICs that are joined by a wire in this process: MADs lie on the wire until
-// somebody delivers them, and time stands still until somebody moves it.
+// RNICs that are joined by a wire in this process. MADs stay on the wire until
+// the test delivers them, and time stands still until the test advances it.
 
 #include <algorithm>
 #include <array>
@@ -44,7 +44,7 @@ class FakeNetwork {
     wire_.push_back({mad, path});
     sent_.notify_one();
   }
-  // Waits for something to deliver, and delivers it. For a thread of its own.
+  // Waits for something to deliver, and delivers it. For a separate thread.
   void WaitAndDeliver() {
     {
       std::unique_lock lock(mutex_);
@@ -65,10 +65,10 @@ class FakeNetwork {
   void Attach(FakeRnic* rnic) { rnics_.push_back(rnic); }
   void Detach(FakeRnic* rnic) { std::erase(rnics_, rnic); }
 
-  // Delivers what is on the wire, and what that makes others send. Returns how
-  // many MADs arrived.
+  // Delivers the MADs on the wire, and those that are sent in response. Returns
+  // how many MADs arrived.
   inline int Deliver();
-  // Moves the time, deadline by deadline, and delivers.
+  // Advances the time, deadline by deadline, and delivers.
   inline void Advance(Duration duration);
 
   const std::vector<FakeRnic*>& rnics() const { return rnics_; }
@@ -107,9 +107,9 @@ class FakeRnic final : public Rnic {
   }
   ~FakeRnic() override { network_.Detach(this); }
 
-  // Of the paths that are found.
+  // Of all paths that are found.
   uint32_t path_mtu = 0;
-  // Where a route leads, and which.
+  // The destination that has a route, and that route.
   wire::Gid routed_remote;
   std::optional<Route> routed;
 
@@ -158,7 +158,7 @@ class FakeRnic final : public Rnic {
     return token.owns_lock();
   }
   void Wait() override { network_.Advance(Duration::Milliseconds(1)); }
-  // As somebody who holds the token, and for long.
+  // Holds the token, as another thread might for a long time.
   std::unique_lock<std::mutex> HoldToken() { return std::unique_lock(token_); }
   void SendMad(std::span<const uint8_t, 256> mad,
                const net::PathQuery& to) override {
@@ -178,7 +178,7 @@ class FakeRnic final : public Rnic {
     if (handler_ == nullptr) return RxVerdict::kAccept;
     return handler_->OnMad(in_flight.mad, from, network_.now());
   }
-  // The neighbour answers those who have asked for it.
+  // The neighbour answers the open questions for its address.
   void Answer(const wire::Gid& gid) {
     network_.SetSilent(gid, false);
     std::lock_guard lock(token_);
@@ -206,7 +206,7 @@ class FakeRnic final : public Rnic {
 
   int open_error = 0;
   size_t max_questions = 1000;
-  // Called under the token by whoever asks.
+  // Called under the token by the thread that asks.
   std::function<void()> while_asking;
 
  private:

@@ -1,7 +1,6 @@
 #pragma once
 
-// A program with one RNIC, for tests: the service, a channel, and the events
-// that it has been given.
+// A program with one RNIC, for tests: the service, a channel, and its events.
 
 #include <arpa/inet.h>
 
@@ -75,7 +74,7 @@ class Host {
     EXPECT_EQ(service->Listen(*channel, id, backlog), 0);
     return id;
   }
-  // An id with a route to `to`, and no event left.
+  // An id with a route to `to`, whose events have been read.
   uint32_t Routed(const SocketAddress& to, PortSpace space = PortSpace::kTcp,
                   uint8_t qp_type = 2) {
     const uint32_t id = Create(space, qp_type);

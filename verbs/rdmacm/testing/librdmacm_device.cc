@@ -30,7 +30,7 @@ struct TrustingMemory final : UserMemory {
   }
 };
 
-// Lives as long as the process, as the real one does.
+// Lives as long as the process, like the real device.
 struct World {
   FakeNetwork network;
   std::vector<std::unique_ptr<FakeRnic>> rnics;

@@ -1,4 +1,4 @@
-// The device is the provider's own, over its engine: nothing to install.
+// The device is the provider's, on its engine: there is nothing to install.
 
 #include "verbs/rdmacm/testing/librdmacm_device.h"
 
