@@ -16,7 +16,7 @@ namespace urnic {
 namespace {
 
 constexpr size_t kColumnsMin = 40;
-constexpr size_t kColumnsMax = 100;  // longer bars say no more
+constexpr size_t kColumnsMax = 100;  // longer bars show no more
 constexpr size_t kBarMin = 8;
 constexpr char kHighlight[] = "\033[36m";  // cyan: reads on black and on white
 constexpr char kPlain[] = "\033[0m";
@@ -72,7 +72,7 @@ std::string DrawChart(const BarChart& chart, const ChartStyle& style) {
     label_columns = std::max(label_columns, bar.label.size());
     text_columns = std::max(text_columns, bar.text.size());
   }
-  // Two columns in front, and one behind each part.
+  // Two columns before the group, and one after each part.
   const size_t others =
       2 + group_columns + 1 + label_columns + 1 + 1 + text_columns;
   const size_t columns = std::clamp(style.columns, kColumnsMin, kColumnsMax);

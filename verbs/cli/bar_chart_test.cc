@@ -19,7 +19,7 @@ const BarChart kChart = {
              {"shared memory", "TCP", 4, "4.00", false}}};
 
 TEST(BarChartTest, DrawsEachGroupToItsOwnScaleInPlainAscii) {
-  // 40 columns, of which 27 are words.
+  // 40 columns, of which 27 are text.
   EXPECT_EQ(DrawChart(kChart, {.columns = 40}),
             "us, shorter is better\n"
             "  two hosts     uRNIC ############# 20.0\n"
@@ -28,7 +28,7 @@ TEST(BarChartTest, DrawsEachGroupToItsOwnScaleInPlainAscii) {
             "                TCP   ############# 4.00\n");
 }
 
-TEST(BarChartTest, BlocksAreAnEighthOfAColumnFine) {
+TEST(BarChartTest, BlocksDrawEighthsOfAColumn) {
   const BarChart chart = {
       .title = "t",
       .bars = {{"g", "a", 32, "32"}, {"g", "b", 17, "17"}, {"g", "c", 0, "0"}}};
@@ -48,7 +48,7 @@ TEST(BarChartTest, OnlyHighlightedBarsAreColored) {
   EXPECT_NE(text.find("TCP   ####### 10.0"), std::string::npos);
 }
 
-TEST(BarChartTest, FollowsTheWidthWithinReason) {
+TEST(BarChartTest, FollowsTheWidthWithinLimits) {
   const auto longest = [](size_t columns) {
     size_t most = 0;
     const std::string text = DrawChart(kChart, {.columns = columns});
@@ -72,7 +72,7 @@ TEST(BarChartTest, AFileGetsPlainAscii) {
   EXPECT_FALSE(style.color);
 }
 
-TEST(BarChartTest, ATerminalSaysItsWidthAndTheLocaleItsCharacters) {
+TEST(BarChartTest, TheTerminalGivesTheWidthAndTheLocaleTheCharacters) {
   int ours = -1;
   int terminal = -1;
   const winsize size = {

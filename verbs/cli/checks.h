@@ -31,9 +31,9 @@ Check CheckMemlock();
 Check CheckAddressSpace(uint64_t limit);
 Check CheckCpus();
 Check CheckTun();
-// What killed programs and killed demos have left behind.
+// Leftovers of killed programs and killed demos.
 Check CheckLeftOvers();
-// Whether users without a right to a port hold its name.
+// Whether the name of a port is claimed by a user who has no right to it.
 Check CheckClaims();
 Check CheckKernelDevices();
 

@@ -40,15 +40,15 @@ TEST(SocketCheckTest, AMissingDirectoryFails) {
   }
 }
 
-TEST(SocketCheckTest, ADirectoryThatIsThereIsEnough) {
+TEST(SocketCheckTest, AnExistingDirectoryIsEnough) {
   const std::string folder = testing::TempDir();
   const auto checks = CheckSocketOf("net_vhost0,iface=" + folder + "x.sock");
   ASSERT_THAT(checks, SizeIs(1));
   EXPECT_EQ(checks[0].finding, Finding::kOk) << checks[0].found;
 }
 
-// In /proc nobody makes files, not even root.
-TEST(SocketCheckTest, OnlyTheEndThatListensMustWrite) {
+// Not even root can create files in /proc.
+TEST(SocketCheckTest, OnlyTheListeningEndNeedsToWrite) {
   const auto listens = CheckSocketOf("net_vhost0,iface=/proc/x.sock");
   ASSERT_THAT(listens, SizeIs(1));
   const auto connects = CheckSocketOf("net_vhost0,client=1,iface=/proc/x.sock");
@@ -66,7 +66,7 @@ TEST(SocketCheckTest, OtherPortsHaveNoSocketFile) {
     EXPECT_THAT(CheckSocketOf(dev), IsEmpty()) << dev;
 }
 
-TEST(SocketCheckTest, MemifsOwnSocketIsForThisUser) {
+TEST(SocketCheckTest, TheDefaultMemifSocketBelongsToThisUser) {
   const auto checks = CheckSocketOf("net_memif0,role=server");
   ASSERT_THAT(checks, SizeIs(1));
   EXPECT_EQ(checks[0].finding, Finding::kOk) << checks[0].found;
@@ -108,7 +108,7 @@ TEST(AddressSpaceCheckTest, WarnsBelow64Gigabytes) {
   EXPECT_THAT(check.found, HasSubstr("32 GB"));
 }
 
-TEST(LeftOversCheckTest, NamesWhatADeadDemoLeftAndNotWhatALivingOneHas) {
+TEST(LeftOversCheckTest, NamesLeftOversOfDeadDemosOnly) {
   setenv("TMPDIR", testing::TempDir().c_str(), 1);
   const pid_t dead = fork();
   if (dead == 0) _exit(0);

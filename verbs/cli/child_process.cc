@@ -26,7 +26,7 @@ namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(5);
 constexpr auto kToolTime = std::chrono::seconds(10);
-// Of what a failed program printed, so much goes into the message.
+// The end of a failed program's output that goes into the message.
 constexpr size_t kTailBytes = 400;
 
 volatile sig_atomic_t g_stop_signal = 0;
@@ -156,7 +156,7 @@ absl::Status ChildProcess::Verdict() const {
 
 bool ChildProcess::Listens(uint16_t tcp_port,
                            const std::string& name_space) const {
-  // `ip netns exec` starts in our namespace, where others may listen, too.
+  // `ip netns exec` starts in our namespace, where other programs may listen.
   if (!name_space.empty() &&
       !SameFile(absl::StrCat("/proc/", pid_, "/ns/net"), name_space)) {
     return false;
@@ -182,7 +182,8 @@ absl::StatusOr<std::string> RunTool(const std::vector<std::string>& words) {
   if (!child.ok()) return child.status();
   const auto deadline = ChildProcess::Clock::now() + kToolTime;
   absl::Status status = (*child)->Wait(deadline);
-  // An interrupted `ip` would leave half of what it makes.
+  // Let an `ip` command finish: if interrupted, it would leave half of its
+  // work.
   while (absl::IsCancelled(status) && ChildProcess::Clock::now() < deadline) {
     std::this_thread::sleep_for(kLook);
     if (!(*child)->Running()) status = (*child)->Wait(deadline);

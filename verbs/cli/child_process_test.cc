@@ -9,8 +9,8 @@ namespace {
 
 using Clock = ChildProcess::Clock;
 
-TEST(ChildProcessTest, WhatDoesNotEndIsNamedWithItsSeconds) {
-  // As behind `ip netns exec`, the program is not the first word.
+TEST(ChildProcessTest, AProgramThatDoesNotEndIsNamedWithItsSeconds) {
+  // As with `ip netns exec`, the program is not the first word.
   const auto child = ChildProcess::Start({"env", "sleep", "600"}, "the client");
   ASSERT_TRUE(child.ok()) << child.status();
   const absl::Status status =
@@ -20,7 +20,7 @@ TEST(ChildProcessTest, WhatDoesNotEndIsNamedWithItsSeconds) {
             "the client did not end in 1 s; the machine may be too busy");
 }
 
-TEST(ChildProcessTest, WhatFailsIsNamedWithItsLastLines) {
+TEST(ChildProcessTest, AProgramThatFailsIsNamedWithItsLastLines) {
   const auto child =
       ChildProcess::Start({"sh", "-c", "echo no room; exit 3"}, "the server");
   ASSERT_TRUE(child.ok()) << child.status();

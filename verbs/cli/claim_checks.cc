@@ -20,10 +20,11 @@ struct Survey {
   std::bitset<URNIC_CLAIM_ORDINALS> others_ordinals;
 };
 
-// Ports that meet at a socket may be another user's own; interfaces are not.
+// A socket port of the same name may legitimately belong to another user. An
+// interface may not.
 void Look(void* context, const urnic_claim_holder* holder) {
   auto& survey = *static_cast<Survey*>(context);
-  // What stands behind a zero is not part of what is claimed.
+  // Bytes after a zero are not part of the claimed name.
   const std::string name(holder->name,
                          strnlen(holder->name, holder->name_bytes));
   absl::string_view rest = name;

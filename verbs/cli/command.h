@@ -31,7 +31,7 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
 // Cuts PROGRAM ARGS... off the command line of `urnic run`, at "--" or at the
 // first word that is neither an option nor its value. All later options belong
 // to the program, even those with the same names as ours (ib_write_bw has a
-// --port). Other command lines stay whole.
+// --port). Other command lines are not changed.
 std::vector<std::string> SplitProgram(const CLI::App& app,
                                       std::vector<std::string>* args);
 

@@ -31,8 +31,8 @@ absl::StatusOr<uint32_t> ReadMtu(const char* name, const std::string& text) {
       absl::StrCat(name, " \"", text, "\" is not a number"));
 }
 
-// What --addr may say: other fields of a port are for --port. The length is
-// looked at with the port.
+// --addr takes a single address: other fields of a port belong in --port. The
+// prefix length is checked with the port.
 absl::Status CheckAddr(const std::string& value) {
   if (value.find_first_of("|;") != std::string::npos)
     return absl::InvalidArgumentError(

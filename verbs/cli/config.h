@@ -13,8 +13,7 @@
 //   --config FILE               URNIC_CONFIG    (names the file, TOML)
 //
 // A port is an entry of URNIC_PORTS as verbs/identity/device_identity.h defines
-// it; mtu, pkeys and fault are for the ports that do not say mtu=, pkey= or
-// fault= themselves.
+// it. mtu, pkeys and fault apply to the ports without mtu=, pkey= or fault=.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>

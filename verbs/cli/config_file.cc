@@ -1,5 +1,5 @@
-// The parser is compiled in: the command runs where the library's package is
-// not installed.
+// The parser is compiled in, because the command also runs on machines without
+// the library's package.
 #undef TOML_SHARED_LIB
 #undef TOML_HEADER_ONLY
 #define TOML_HEADER_ONLY 1

@@ -19,7 +19,7 @@ std::string Message(const absl::Status& status) {
   return std::string(status.message());
 }
 
-// The flags of `words` joined with the environment, as `urnic run` does it.
+// The flags of `words` joined with the environment, as in `urnic run`.
 absl::StatusOr<Config> Resolve(std::vector<std::string> words) {
   CLI::App app;
   ConfigFlags flags(app);
@@ -44,7 +44,7 @@ class ConfigTest : public testing::Test {
   }
 };
 
-TEST_F(ConfigTest, AddressesBelongToThePortBeforeThem) {
+TEST_F(ConfigTest, AnAddressBelongsToThePortBeforeIt) {
   const auto config = Resolve(
       {"--port", "loop", "--addr", "10.0.0.1/24", "--addr", "fd00::1/64",
        "--port=net_memif0,role=server", "--addr=10.1.0.1/24"});
@@ -55,7 +55,7 @@ TEST_F(ConfigTest, AddressesBelongToThePortBeforeThem) {
   EXPECT_EQ(config->mode, "embedded");
 }
 
-TEST_F(ConfigTest, MtuIsForPortsThatDoNotSayTheirOwn) {
+TEST_F(ConfigTest, MtuAppliesToPortsWithoutTheirOwn) {
   const auto config =
       Resolve({"--port", "loop|mtu=1500", "--port", "loop", "--mtu", "9000"});
   ASSERT_TRUE(config.ok()) << config.status();
@@ -74,7 +74,7 @@ TEST_F(ConfigTest, PkeysComeFromAnyOfTheThreePlaces) {
   EXPECT_EQ(Resolve({"--config", file})->ports, "loop|pkey=0x8005|pkey=0x6");
 }
 
-TEST_F(ConfigTest, FaultsAreForPortsThatDoNotSayTheirOwn) {
+TEST_F(ConfigTest, FaultsApplyToPortsWithoutTheirOwn) {
   EXPECT_EQ(Resolve({"--port", "net_a|fault=die=1s", "--port", "net_b",
                      "--fault", "loss=1%,delay=1ms"})
                 ->ports,
@@ -99,11 +99,11 @@ TEST_F(ConfigTest, FlagBeatsEnvironmentBeatsFile) {
             "loop|mtu=4000");
 }
 
-TEST_F(ConfigTest, NothingConfiguredIsNoPort) {
+TEST_F(ConfigTest, WithoutConfigurationThereIsNoPort) {
   EXPECT_EQ(Resolve({})->ports, "");
 }
 
-TEST_F(ConfigTest, RoutesAreThePortsBeforeThem) {
+TEST_F(ConfigTest, ARouteBelongsToThePortBeforeIt) {
   const auto config =
       Resolve({"--port", "loop", "--addr", "10.0.0.1/24", "--port", "net_a",
                "--route", "10.2.0.0/16 via 10.1.0.254", "--addr", "10.1.0.1/24",

@@ -22,7 +22,7 @@ namespace {
 
 using Clock = ChildProcess::Clock;
 
-constexpr uint16_t kTcpPort = 18515;  // perftest's own
+constexpr uint16_t kTcpPort = 18515;  // perftest's default
 constexpr auto kServerTime = std::chrono::seconds(15);
 constexpr auto kClientTime = std::chrono::seconds(60);
 constexpr auto kLook = std::chrono::milliseconds(5);
@@ -33,8 +33,8 @@ enum class Figure { kLatency, kBandwidth, kRate };
 struct Measurement {
   std::string program;
   std::string size;  // bytes
-  // Repetitions per bed, as the beds differ in speed. ib_write_lat polls
-  // memory and starves whom it waits for where CPUs are few: not so many.
+  // Repetitions per bed, because the beds differ in speed. ib_write_lat gets
+  // fewer: it polls memory, and starves its peer on machines with few CPUs.
   std::string hosts_count;
   std::string memory_count;
   Figure figure;
@@ -71,7 +71,7 @@ struct TcpRow {
   TcpReport report;
 };
 
-// A chart: a line of the table beside TCP's figure.
+// A chart: a line of the table next to TCP's figure.
 struct Comparison {
   std::string test;
   std::string size;
@@ -91,7 +91,7 @@ const std::vector<Comparison>& Comparisons() {
   return *list;
 }
 
-// One line that is rewritten on a terminal, and plain lines elsewhere.
+// One line that is rewritten on a terminal; plain lines otherwise.
 class Progress {
  public:
   explicit Progress(size_t total)
@@ -123,7 +123,7 @@ std::vector<std::string> ProgramOf(const Measurement& m, bool on_hosts,
       "-x",      "3",
       "-p",      absl::StrCat(tcp_port),
       "-n",      on_hosts ? m.hosts_count : m.memory_count};
-  // ib_atomic_* knows one size and takes no option for it.
+  // ib_atomic_* has one size only and no option for it.
   if (m.program.find("atomic") == std::string::npos)
     words.insert(words.end(), {"-s", m.size});
   if (m.figure != Figure::kLatency) words.push_back("--report_gbits");
@@ -149,14 +149,14 @@ absl::Status AwaitListener(const DemoBed& bed, ChildProcess& server,
   return absl::OkStatus();
 }
 
-// Three digits, as the figures of two bars may be far apart.
+// Three digits, because the figures of two bars may be far apart.
 std::string BarText(double figure) {
   char text[32];
   std::snprintf(text, sizeof(text), figure < 1000 ? "%.3g" : "%.0f", figure);
   return text;
 }
 
-// Runs server and client; what the client printed.
+// Runs server and client, and returns the client's output.
 absl::StatusOr<std::string> RunPair(const DemoBed& bed,
                                     std::vector<std::string> program,
                                     uint16_t tcp_port) {
@@ -173,8 +173,8 @@ absl::StatusOr<std::string> RunPair(const DemoBed& bed,
   return (*client)->Output();
 }
 
-// The same with qperf, on the hosts of the bed without their RNICs. Its
-// server, which never ends, ends with us.
+// The same with qperf, on the hosts of the bed without their RNICs. Its server
+// does not end by itself; it is killed here.
 absl::StatusOr<TcpReport> RunTcp(const DemoBed& bed, uint16_t tcp_port) {
   const std::vector<std::string> listen = {"-lp", absl::StrCat(tcp_port)};
   std::vector<std::string> words = {"qperf"};
@@ -244,7 +244,7 @@ void PrintTable(const std::vector<Row>& rows) {
       "whole one for read and atomic. Same programs, same packets: RoCEv2.\n");
 }
 
-// Bars of uRNIC and TCP, where both have figures.
+// Bars of uRNIC and TCP for the tests where both have figures.
 void PrintCharts(const std::vector<Row>& rows,
                  const std::vector<TcpRow>& tcp_rows) {
   const ChartStyle style = StyleOf(STDOUT_FILENO);
@@ -276,7 +276,7 @@ void PrintCharts(const std::vector<Row>& rows,
       "perftest polls, and qperf sleeps until data comes.\n");
 }
 
-// What this machine lacks to run the demo; an empty list when nothing.
+// What this machine lacks to run the demo.
 std::vector<std::string> Missing() {
   std::vector<std::string> missing;
   for (const Measurement& m : Measurements()) {
@@ -302,8 +302,8 @@ struct Results {
   std::vector<std::string> problems;
 };
 
-// Runs everything on one bed; stops at CANCELLED. Failures are told in
-// `results`.
+// Runs everything on one bed. Stops at CANCELLED; other failures are reported
+// in `results`.
 absl::Status RunOn(const BedKind& kind, bool with_tcp, Progress* progress,
                    Results* results) {
   const auto bed = kind.make();

@@ -32,7 +32,7 @@ fs::path TemporaryFolder() {
   return error ? fs::path("/tmp") : path;
 }
 
-// The process id in a name of ours; 0: not our name.
+// The process id in the name of a bed; 0: it is not the name of a bed.
 pid_t OwnerOf(const std::string& name) {
   if (name.rfind(kPrefix, 0) != 0) return 0;
   return std::atoi(name.c_str() + std::strlen(kPrefix));
@@ -124,8 +124,8 @@ absl::Status DemoBed::JoinHosts() {
 
 absl::Status DemoBed::ConfigureHost(int side) {
   const std::string& name = namespaces_[static_cast<size_t>(side)];
-  // The kernel's own frames must come as on a wire: with checksums, and no
-  // longer than the MTU.
+  // The kernel's frames must look as on a wire: with checksums, and no longer
+  // than the MTU.
   absl::Status status =
       Tool({"ip", "netns", "exec", name, "ethtool", "-K", kInterface, "tx",
             "off", "rx", "off", "tso", "off", "gso", "off", "gro", "off"});
@@ -133,7 +133,7 @@ absl::Status DemoBed::ConfigureHost(int side) {
   status = Tool(
       {"ip", "-n", name, "link", "set", kInterface, "mtu", kVethMtu, "up"});
   if (!status.ok()) return status;
-  // For perftest's own TCP connection; the RNIC's addresses are others.
+  // For perftest's TCP connection. The RNIC has other addresses.
   return Tool({"ip", "-n", name, "addr", "add",
                absl::StrCat("10.77.0.", side + 1, "/24"), "dev", kInterface});
 }

@@ -16,9 +16,9 @@ namespace urnic {
 
 class DemoBed {
  public:
-  // Two hosts: network namespaces joined by a veth pair with an MTU of 9000,
-  // the RNICs on the kernel's interfaces, with addresses of their own. Needs
-  // root. Errors name the command that failed.
+  // Two hosts: network namespaces joined by a veth pair with an MTU of 9000.
+  // The RNICs use the kernel's interfaces, with other addresses than the
+  // kernel's. Needs root. Errors name the command that failed.
   static absl::StatusOr<std::unique_ptr<DemoBed>> MakeHosts();
   // Two processes of one host that share memory: virtio_user and vhost. As root
   // they get their own namespace, otherwise they use the caller's.

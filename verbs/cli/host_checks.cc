@@ -98,7 +98,7 @@ Check CheckHugePages() {
 Check CheckMemlock() {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
-  // Registration pins nothing; libibverbs warns all the same below 32 KB.
+  // Registration pins nothing, but libibverbs warns below 32 KB.
   if (limit.rlim_cur > 32768 || geteuid() == 0)
     return {Finding::kOk, "locked memory",
             limit.rlim_cur == RLIM_INFINITY

@@ -18,7 +18,7 @@
 namespace urnic {
 namespace {
 
-// What a queue pair stands on, without a program behind it.
+// The objects that a queue pair refers to, without a program.
 struct Ground {
   explicit Ground(const ImageShape& shape)
       : lessor(LessorOfKeys()),
@@ -31,7 +31,7 @@ struct Ground {
         queue(&ring, sges.data(), shape.shared_receives),
         sends(nullptr, nullptr, shape.sq_entries, sizeof(urnic_sq_wqe)) {}
 
-  // No key is ever drawn, but a table wants to be able to.
+  // No key is ever leased, but a table requires a lessor.
   static LocalLessor LessorOfKeys() {
     LocalLessor lessor;
     lessor.Offer(NumberSpace::kKey, {0, 4});
@@ -130,7 +130,7 @@ absl::StatusOr<ImageView> ViewConnection(std::span<const uint8_t> image) {
 
 template <typename Qp>
 absl::StatusOr<ImageView> View(std::span<const uint8_t> image, Qp& qp) {
-  // On a clock that begins with the image: times are what is left.
+  // The clock begins with the image, so that times are shown as the time left.
   const ImageRefusal refusal = ReadImage(image, Time(), qp);
   if (!refusal.ok()) return absl::InvalidArgumentError(refusal.Text());
   ImageView view{.qpn = qp.limits().qpn, .line = Line(qp), .members = ""};

@@ -53,7 +53,7 @@ TEST_F(ImageViewTest, ARcQueuePairThatWaitsForItsPeer) {
   EXPECT_THAT(view->members, HasSubstr("send.next_offset 512\n"));
   EXPECT_THAT(view->members, HasSubstr("record.length 600\n"));
   EXPECT_THAT(view->members, StartsWith("qp.state RTS\n"));
-  // Of times that nothing has set.
+  // A time that has not been set.
   EXPECT_THAT(view->members, HasSubstr("cc.last_cut none\n"));
 }
 
@@ -108,7 +108,7 @@ TEST_F(ImageViewTest, AConnectionThatWaitsForItsPeer) {
               HasSubstr("connection.user 9\n"));
 }
 
-TEST_F(ImageViewTest, WhatIsNoImageIsRefusedByName) {
+TEST_F(ImageViewTest, AnInvalidImageIsRefusedWithItsReason) {
   testing::UnackedEnd<ud::Qp> ud(0x33, config_);
   std::vector<uint8_t> image = ud.Image();
   image[40] ^= 1;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the shared objects are: in ../lib beside this program, wherever the
-// tree was copied to.
+// Where the shared objects are: in ../lib relative to this program's directory,
+// wherever the tree was copied to.
 
 #include <string>
 

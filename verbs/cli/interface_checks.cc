@@ -33,7 +33,7 @@ class InterfaceQuery {
            (request_.ifr_flags & IFF_RUNNING) != 0;
   }
 
-  // An ethtool on/off feature; false also where the driver does not know it.
+  // An ethtool on/off feature; false also if the driver does not know it.
   bool Has(uint32_t get_command) {
     ethtool_value value{get_command, 0};
     request_.ifr_data = reinterpret_cast<char*>(&value);
@@ -64,7 +64,7 @@ Check CheckMtu(const urnic_device_identity& d) {
   return check;
 }
 
-// What merges received frames hands over packets that no peer sent.
+// Offloads that merge received frames deliver packets that no peer has sent.
 Check CheckOffloads(const urnic_device_identity& d) {
   InterfaceQuery query(d.ifname);
   std::string on;

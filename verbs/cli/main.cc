@@ -16,7 +16,7 @@ void TranslateHelp(std::vector<std::string>* args) {
   args->insert(args->begin() + (args->empty() ? 0 : 1), "--help");
 }
 
-// CLI11 would only say that a subcommand is required. Empty: `args` may go on.
+// CLI11 would only say that a subcommand is required. Empty: no mistake.
 std::string SubcommandMistake(const CLI::App& app,
                               const std::vector<std::string>& args) {
   if (!args.empty() && args.front().starts_with('-')) return "";
@@ -36,8 +36,7 @@ int Complain(const std::string& who, const std::string& what) {
   return urnic::kExitUsage;
 }
 
-// The error that CLI11 found. Rewrites those texts of CLI11 that are not part
-// of a sentence.
+// The text of CLI11's error, rewritten where it would not fit into a sentence.
 std::string Describe(const CLI::App& command, const CLI::ParseError& error) {
   if (error.get_exit_code() ==
       static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
@@ -84,7 +83,7 @@ int main(int argc, char** argv) {
   const std::string mistake = SubcommandMistake(app, args);
   if (!mistake.empty()) return Complain("urnic", mistake);
   program = urnic::SplitProgram(app, &args);
-  // CLI11 takes a vector from its end.
+  // CLI11 reads a vector from its end.
   std::reverse(args.begin(), args.end());
   try {
     app.parse(args);

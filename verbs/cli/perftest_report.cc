@@ -8,7 +8,7 @@
 namespace urnic {
 namespace {
 
-// The last line that holds figures only, at least `wanted` of them.
+// The last line that consists of figures, at least `wanted` of them.
 absl::StatusOr<std::vector<double>> LastFigures(const std::string& output,
                                                 size_t wanted) {
   std::vector<double> last;

@@ -16,8 +16,8 @@ struct BandwidthReport {
 // `output` of ib_*_bw run with --report_gbits. NotFound without such a line.
 absl::StatusOr<BandwidthReport> ReadBandwidth(const std::string& output);
 
-// `output` of ib_*_lat: the typical time in microseconds, which is half the
-// round trip for send and write, and the whole one for read and atomics.
+// `output` of ib_*_lat: the typical time in microseconds, which is half a round
+// trip for send and write, and a whole one for read and atomics.
 absl::StatusOr<double> ReadLatency(const std::string& output);
 
 }  // namespace urnic

@@ -33,7 +33,7 @@ TEST(PerftestReportTest, ReadsTheTypicalLatency) {
   EXPECT_DOUBLE_EQ(*latency, 1.25);
 }
 
-TEST(PerftestReportTest, ADeviationThatIsNoNumberSpoilsNothing) {
+TEST(PerftestReportTest, ToleratesADeviationThatIsNotANumber) {
   const auto latency = ReadLatency(
       " 8       500          19.70          65149.28      141.57   \t       "
       "983.78      \t-nan   \t\t13155.31 \t\t65149.28\n");
@@ -41,7 +41,7 @@ TEST(PerftestReportTest, ADeviationThatIsNoNumberSpoilsNothing) {
   EXPECT_DOUBLE_EQ(*latency, 141.57);
 }
 
-TEST(PerftestReportTest, SaysWhatWasPrintedWhenThereIsNoResult) {
+TEST(PerftestReportTest, ReportsTheOutputIfThereIsNoResult) {
   const auto report = ReadBandwidth("Couldn't connect to 10.77.0.1:18515\n");
   EXPECT_TRUE(absl::IsNotFound(report.status()));
   EXPECT_NE(report.status().message().find("Couldn't connect"),

@@ -25,8 +25,8 @@ std::vector<double> FiguresOf(const std::string& output,
 }  // namespace
 
 std::vector<std::string> QperfTests() {
-  // -uu: the same units whatever the figure; -vs: message rates as well. A
-  // size is for all tests behind it.
+  // -uu: the same units for all figures; -vs: message rates as well. A size
+  // applies to all tests after it.
   return {"-t",      "1",      "-uu", "-vs",   "-m",    "8",
           "tcp_lat", "tcp_bw", "-m",  "65536", "tcp_bw"};
 }

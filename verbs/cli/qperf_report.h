@@ -1,6 +1,6 @@
 #pragma once
 
-// What qperf prints about TCP.
+// Parses what qperf prints about TCP.
 
 #include <string>
 #include <vector>
@@ -15,10 +15,10 @@ struct TcpReport {
   double gigabits_per_second = 0;          // with messages of 64 KB; 1e9 bits
 };
 
-// Options and tests of a client whose output ReadTcpReport() reads.
+// The arguments of a client whose output ReadTcpReport() parses.
 std::vector<std::string> QperfTests();
 
-// NotFound where a figure is missing; the message holds the output.
+// NotFound if a figure is missing; the message contains the output.
 absl::StatusOr<TcpReport> ReadTcpReport(const std::string& output);
 
 }  // namespace urnic

@@ -25,7 +25,7 @@ TEST(QperfReportTest, TakesEachFigureFromItsTest) {
   EXPECT_DOUBLE_EQ(report->gigabits_per_second, 19.347800064);
 }
 
-TEST(QperfReportTest, SaysWhatWasPrintedWhenAFigureIsMissing) {
+TEST(QperfReportTest, ReportsTheOutputIfAFigureIsMissing) {
   const auto report = ReadTcpReport("tcp_lat:\n    latency  =  6818 ns\n");
   EXPECT_TRUE(absl::IsNotFound(report.status()));
   EXPECT_NE(report.status().message().find("6818"), absl::string_view::npos);

@@ -67,7 +67,7 @@ int Change(const char* verb, const Arguments& arguments) {
 void AddChange(CLI::App& parent, const char* verb, const std::string& help,
                const std::shared_ptr<Arguments>& arguments, int* exit_status) {
   CLI::App* command = parent.add_subcommand(verb, help);
-  command->fallthrough();  // --process may stand behind it
+  command->fallthrough();  // --process may come after it
   command->add_option("DEVICE", arguments->device, "for example urnic0")
       ->required();
   command

@@ -1,6 +1,6 @@
 #pragma once
 
-// Shared by the subcommands that list and change something of RNICs in running
+// Shared by the subcommands that list and change a property of RNICs in running
 // programs: `urnic WHAT`, `urnic WHAT add DEVICE VALUE`, and del.
 
 #include <CLI/CLI.hpp>
@@ -10,7 +10,7 @@
 
 namespace urnic {
 
-// Texts live as long as the command line.
+// The texts must outlive the parse.
 struct RnicCommand {
   const char* name;        // also the request, verbs/control/control_protocol.h
   const char* help;        // of the subcommand
@@ -18,9 +18,9 @@ struct RnicCommand {
   const char* value;       // the arguments after DEVICE
   const char* value_help;  // an example
   bool value_is_words;     // all words up to the end
-  // INVALID_ARGUMENT: the value is none, whatever programs run.
+  // INVALID_ARGUMENT: the value is invalid for every program.
   absl::Status (*check)(const std::string& value);
-  void (*print)(const std::string& line);  // one of an answer's
+  void (*print)(const std::string& line);  // a line of an answer
 };
 
 void AddRnicCommand(CLI::App& app, const RnicCommand& what, int* exit_status);

@@ -68,7 +68,7 @@ class Socket {
 
   // 0 or an errno.
   int Connect(const RnicProcess& rnic) {
-    // By way of the directory, because an address holds 107 characters.
+    // Through the directory's descriptor: an address holds only 107 characters.
     const int directory = open(rnic.directory.c_str(), O_PATH | O_CLOEXEC);
     if (directory < 0) return errno;
     sockaddr_un address = {};
@@ -82,7 +82,7 @@ class Socket {
     close(directory);
     return error;
   }
-  // The answer, of all its packets; an errno if it is not whole.
+  // The answer, joined from all its packets; an errno if it is incomplete.
   std::string Exchange(const std::string& request, int* error) {
     std::string answer;
     std::string packet(URNIC_CONTROL_ANSWER_MAX, '\0');
@@ -99,7 +99,7 @@ class Socket {
   const int fd_;
 };
 
-// What a program has left that was killed in another PID namespace.
+// The program was killed in another PID namespace and left its files behind.
 bool IsLeftOver(const RnicProcess& rnic) {
   return Socket().Connect(rnic) == ECONNREFUSED;
 }
@@ -125,7 +125,7 @@ absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
     });
   };
   choose();
-  // Whose XDG_RUNTIME_DIR differs from ours.
+  // A program whose XDG_RUNTIME_DIR differs from ours.
   if (list.empty() && process.find('/') != std::string::npos) {
     AddDevices(&list, process.c_str(), 0);
     choose();

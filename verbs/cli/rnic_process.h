@@ -22,8 +22,9 @@ struct RnicProcess {
 };
 
 // All devices that this user may access, ordered by pid and device. `device`
-// and `process` (a pid or a run directory, as a user writes it) may be empty:
-// any. NOT_FOUND: no match. Leftovers of killed programs are ignored.
+// and `process` (a pid or a run directory, as a user writes it) may be empty,
+// which means any. NOT_FOUND: no match. Leftovers of killed programs are
+// ignored.
 absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
                                                    const std::string& process);
 
@@ -32,9 +33,8 @@ absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
 absl::StatusOr<RnicProcess> FindOneRnic(const std::string& device,
                                         const std::string& process);
 
-// The answer without its first line. UNAVAILABLE: the program does not answer,
-// or not this user. FAILED_PRECONDITION: it refuses; the message is the
-// program's.
+// The answer without its first line. UNAVAILABLE: the program does not answer
+// this user. FAILED_PRECONDITION: it refuses; the message is the program's.
 absl::StatusOr<std::string> AskRnic(const RnicProcess& rnic,
                                     const std::string& request);
 

@@ -23,8 +23,8 @@ int Complain(const absl::Status& status) {
   return kExitUsage;
 }
 
-// Puts `value` before what the variable holds: ours must come first, what the
-// user preloads must stay.
+// Puts `value` before the variable's value: ours must come first, and the
+// user's must stay.
 void PrependEnv(const char* name, const std::string& value) {
   const char* old = std::getenv(name);
   const std::string joined =
@@ -35,7 +35,7 @@ void PrependEnv(const char* name, const std::string& value) {
 void SetEnvironment(const Config& config, const InstallPaths& paths) {
   PrependEnv("LD_PRELOAD", paths.preload);
   PrependEnv("IBV_DRIVERS", paths.ibv_drivers);
-  // The older name of IBV_DRIVERS; where it is set, libibverbs reads only it.
+  // The older name of IBV_DRIVERS. If it is set, libibverbs reads nothing else.
   if (std::getenv("RDMAV_DRIVERS") != nullptr)
     PrependEnv("RDMAV_DRIVERS", paths.ibv_drivers);
   setenv("URNIC_PORTS", config.ports.c_str(), 1);

@@ -15,7 +15,7 @@ namespace {
 
 using Arguments = std::map<std::string, std::string>;
 
-// "net_x0,key=value,...": what stands behind the name.
+// The arguments of "net_x0,key=value,...".
 Arguments ParseArguments(const std::string& dev) {
   Arguments arguments;
   for (absl::string_view word : absl::StrSplit(dev, ','))
@@ -31,9 +31,9 @@ std::string Get(const Arguments& arguments, const char* key,
 
 struct SocketFile {
   std::string path;
-  bool listens = false;  // this end makes the file
-  // In a directory of this user alone, which is made when it is needed, unless
-  // there is an error (negative).
+  bool listens = false;  // this end creates the file
+  // In this user's private directory, which is created on demand, unless there
+  // is an error (negative).
   bool own_directory = false;
   int error = 0;
 };

@@ -17,7 +17,7 @@ struct StateArguments {
   std::string device;
   std::string process;
   std::optional<std::string> qp;  // as a user writes it
-  std::optional<uint32_t> qpn;    // what that means; none: all, in short
+  std::optional<uint32_t> qpn;    // the same, parsed; none: all, in short
 };
 
 int Complain(const std::string& what) {
@@ -38,13 +38,13 @@ std::optional<uint32_t> ReadQpn(const std::string& text) {
   return qpn;
 }
 
-// What of an image was asked for.
+// The part of an image that was asked for.
 std::string Chosen(const ImageView& view, const StateArguments& arguments) {
   if (!arguments.qpn) return "  " + view.line + "\n";
   return arguments.qpn == view.qpn ? view.members : "";
 }
 
-// One image behind the other. False: something else is among them.
+// Shows one image after the other. False: something else is between them.
 bool ShowImages(const std::string& answer, const StateArguments& arguments,
                 std::string& shown) {
   std::span<const uint8_t> rest(reinterpret_cast<const uint8_t*>(answer.data()),

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The urnic command as a user has it: bin and lib beside each other, anywhere.
+# The urnic command as it is installed: bin and lib next to each other, in any
+# directory.
 set -u
 here=$PWD/verbs
 . "$here/preload/testing/expect.sh"
@@ -20,7 +21,7 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
 urnic=$tree/bin/urnic
 cd /
 
-# status WANTED COMMAND...: its exit status; its output goes to $out.
+# status WANTED COMMAND...: checks its exit status; its output goes to $out.
 status() {
   local wanted=$1 got
   shift
@@ -68,8 +69,8 @@ status 0 "$urnic" run --port loop "$urnic" run --port loop env
 expect "nests" contains "$out" '^URNIC_PORTS=loop$'
 
 echo "== addr"
-# Other RNICs of this machine have their directories in /tmp: here is one, with
-# what it shows to others.
+# The RNICs of other programs have their directories in /tmp. This is a fake
+# one, with the files and the socket that other programs look for.
 coproc COMPANY { exec python3 -c 'import os, socket, sys, threading
 start = open("/proc/self/stat").read().rsplit(") ")[1].split()[19]
 space = os.stat("/proc/self/ns/pid").st_ino
@@ -103,7 +104,8 @@ status 1 "$urnic" addr --process "$XDG_RUNTIME_DIR"
 expect "says so: $out" contains "$out" 'no program has an RNIC open'
 status 1 "$urnic" addr --process $$
 expect "says so: $out" contains "$out" 'no program has an RNIC open'
-# What was killed in another PID namespace is not an RNIC either.
+# Leftovers of a program that was killed in another PID namespace are not an
+# RNIC either.
 left=$XDG_RUNTIME_DIR/urnic-1-$$-1
 mkdir "$left"
 (cd "$left" && python3 -c 'import socket
@@ -115,7 +117,7 @@ status 1 "$urnic" addr add urnic0 10.0.0.2/24 --process 1
 expect "names it: $out" contains "$out" 'urnic0 open in process 1 '
 eval "exec ${COMPANY[1]}>&-"
 wait
-# A mistake is one whether a program runs or not.
+# A mistake is reported whether or not a program runs.
 status 2 "$urnic" addr add urnic0 10.1.0.9
 expect "names it: $out" contains "$out" '^urnic addr: .*"10.1.0.9"'
 status 2 "$urnic" addr del urnic0 10.1.0.9/33 --process $$
