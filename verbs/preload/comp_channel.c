@@ -11,12 +11,12 @@
 #include "verbs/preload/fd_table.h"
 #include "verbs/preload/fork_safety.h"
 
-// What one write moves: not more than is written whole or not at all, and small
-// enough for a stack that may be small.
+// The events of one write: no more than a pipe takes atomically, and few enough
+// for a small stack.
 #define CHUNK 128
 _Static_assert(CHUNK * sizeof(uint64_t) <= PIPE_BUF, "writes must be atomic");
 
-// One page of events, for drop only.
+// One page of events, for drop_from_pipe() only.
 static pthread_mutex_t page_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t page[4096 / sizeof(uint64_t)];
 
@@ -44,7 +44,7 @@ static struct urnic_fd_object* lock_channel(int fd) {
   struct urnic_fd_object* channel = urnic_fd_hint(fd);
   if (channel == NULL) return NULL;
   pthread_mutex_lock(&channel->lock);
-  // A tenth of a microsecond, beside the write that wakes the program up.
+  // This costs 0.1 us, little compared with the write that wakes the program.
   if (channel->kind == URNIC_FD_CHANNEL && channel->fd == fd &&
       urnic_fd_is_same(channel, channel->own_fd))
     return channel;
@@ -74,17 +74,17 @@ static void move_waiting(struct urnic_fd_object* channel) {
   }
 }
 
-// With the lock held, no thread may end.
+// Runs with cancellation off: no thread may end while it holds the lock.
 static int push(int channel_fd, uint64_t cq_handle) {
   struct urnic_fd_object* channel = lock_channel(channel_fd);
   if (channel == NULL) return -EBADF;
   int saved_errno = errno;
   int rc = 1;
-  // Not past the waiting ones, or they could wait forever.
+  // Do not overtake waiting events, or they could wait forever.
   if (channel->waiting.count > 0 || !write_whole(channel, &cq_handle, 1)) {
     rc = urnic_event_set_add(&channel->waiting, cq_handle);
-    // First told, then tried once more: a reader that empties the pipe after
-    // this try comes after it in the pipe's lock, so it sees the number.
+    // Store the number before trying again: a reader that empties the pipe
+    // after this attempt takes the pipe's lock after it, and sees the number.
     atomic_store(&channel->num_waiting, channel->waiting.count);
     move_waiting(channel);
   }
@@ -100,9 +100,10 @@ int urnic_channel_push(int channel_fd, uint64_t cq_handle) {
   return rc;
 }
 
-// Turns the pipe over once, page by page, leaving the CQ's events out. A page
-// read frees a slot of the pipe and what is kept of it takes one at most, so it
-// always fits again: the channel's lock keeps other writers away.
+// Reads the whole pipe once, page by page, and writes back all but the CQ's
+// events. They always fit: reading a page frees a slot of the pipe, writing the
+// rest of it takes one at most, and the channel's lock keeps other writers
+// away.
 static unsigned drop_from_pipe(struct urnic_fd_object* channel,
                                uint64_t cq_handle) {
   int left = 0;
@@ -112,7 +113,7 @@ static unsigned drop_from_pipe(struct urnic_fd_object* channel,
   while (left > 0) {
     size_t want = (size_t)left < sizeof(page) ? (size_t)left : sizeof(page);
     ssize_t got = read(channel->own_fd, page, want);
-    if (got <= 0) break;  // the program has read the rest meanwhile
+    if (got <= 0) break;  // the program has read the rest in the meantime
     left -= (int)got;
     uint32_t kept = 0;
     for (size_t i = 0; i < (size_t)got / sizeof(page[0]); ++i) {

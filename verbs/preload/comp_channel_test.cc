@@ -27,7 +27,7 @@ size_t CountOpenFds() {
   return static_cast<size_t>(std::distance(begin(all), end(all)));
 }
 
-// More than the pipe takes (8192), so that some must wait in the set.
+// More than the pipe holds (8192), so that some must wait in the set.
 constexpr uint64_t kMany = 20000;
 
 TEST(CompChannelTest, HandsOutEventsInOrder) {
@@ -79,7 +79,7 @@ TEST(CompChannelTest, LosesNothingWhenThePipeIsFull) {
   EXPECT_EQ(channel.Read(), 5u);
 }
 
-TEST(CompChannelTest, DropRemovesOnlyThatCqAndSaysHowMany) {
+TEST(CompChannelTest, DropRemovesTheEventsOfOneCqAndCountsThem) {
   Channel channel;
   channel.SetNonBlocking();
   for (uint64_t i = 0; i < 3000; ++i) channel.Push(1 + i % 3);
@@ -128,14 +128,15 @@ TEST(CompChannelTest, CountsStayExactBetweenThreads) {
       }
     });
   for (std::thread& t : pushers) t.join();
-  // Wait for the reader to empty it: the set is in no order.
+  // Wait until the reader has read all: the set has no order, so kStop could
+  // come too early.
   while (seen + dropped < pushed) std::this_thread::yield();
   channel.Push(kStop);
   reader.join();
   EXPECT_EQ(seen + dropped, pushed.load());
 }
 
-TEST(CompChannelTest, ClosingGivesAllDescriptorsBack) {
+TEST(CompChannelTest, ClosingFreesAllDescriptors) {
   const size_t before = CountOpenFds();
   for (int i = 0; i < 100; ++i) {
     Channel channel;
@@ -156,7 +157,7 @@ TEST(CompChannelTest, PushToAClosedChannelIsEbadf) {
   EXPECT_EQ(PreloadApi().channel_push(1 << 30, 1), -EBADF);
 }
 
-TEST(CompChannelTest, ADescriptorReplacedUnseenIsNoLongerOurs) {
+TEST(CompChannelTest, AReplacedDescriptorIsNoLongerOurs) {
   Channel channel;
   const int other = open("/dev/null", O_RDWR | O_CLOEXEC);
   ASSERT_EQ(dup2(other, channel.fd()), channel.fd());
@@ -166,12 +167,12 @@ TEST(CompChannelTest, ADescriptorReplacedUnseenIsNoLongerOurs) {
   close(other);
 }
 
-TEST(CompChannelTest, AfterACloseOfEverythingNoStrangerIsWrittenTo) {
+TEST(CompChannelTest, AfterClosingEverythingOtherFilesAreNotWritten) {
   const pid_t child = fork();
   if (child == 0) {
     Channel channel;
     close_range(3, ~0u, 0);
-    // Whatever number the private descriptor had is now this file.
+    // One of these files gets the number of the private descriptor.
     std::vector<int> files;
     for (int i = 0; i < 300; ++i)
       files.push_back(memfd_create("stranger", MFD_CLOEXEC));
@@ -189,7 +190,7 @@ TEST(CompChannelTest, AfterACloseOfEverythingNoStrangerIsWrittenTo) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(CompChannelTest, AVforkChildThatClosesEverythingHarmsNobody) {
+TEST(CompChannelTest, AVforkChildMayCloseEverything) {
   Channel channel;
   const pid_t child = vfork();
   if (child == 0) {
@@ -201,7 +202,7 @@ TEST(CompChannelTest, AVforkChildThatClosesEverythingHarmsNobody) {
   EXPECT_EQ(channel.Read(), 3u);
 }
 
-TEST(CompChannelTest, InAForkedChildNothingIsOursAndNewOnesWork) {
+TEST(CompChannelTest, AForkedChildOwnsOnlyItsNewChannels) {
   Channel channel;
   const pid_t child = fork();
   if (child == 0) {

@@ -18,7 +18,7 @@ struct statx;
 // Returns the descriptor, or -1 with errno. Only O_CLOEXEC and O_NONBLOCK of
 // `flags` have an effect.
 int urnic_node_open(int node, int flags);
-// As access(2): everything but execution is allowed.
+// As access(2): everything except execution is allowed.
 int urnic_node_access(int mode);
 void urnic_node_stat(int node, struct stat* out);
 void urnic_node_statx(int node, struct statx* out);

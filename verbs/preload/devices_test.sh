@@ -1,6 +1,6 @@
 #!/bin/bash
-# The distribution's own programs see our devices through the preload, and
-# nothing is left behind.
+# The distribution's programs see our devices through the preload, and leave
+# nothing behind.
 set -u
 here=$PWD/verbs/preload
 . "$here/testing/expect.sh"
@@ -25,7 +25,7 @@ echo "== the library itself"
 dynamic=$(readelf -d "$library")
 needed=$(grep NEEDED <<<"$dynamic" | sed 's/.*\[\(.*\)\]/\1/' | tr '\n' ' ')
 expect "needs libc only, not: $needed" [ "$needed" = "libc.so.6 " ]
-# One entry is the compiler's own frame_dummy, in every shared object.
+# The one entry is the compiler's frame_dummy, which every shared object has.
 expect "has no constructor" contains "$dynamic" 'INIT_ARRAYSZ\) +8 '
 expect "has no destructor" contains "$dynamic" 'FINI_ARRAYSZ\) +8 '
 
@@ -83,7 +83,7 @@ out=$(with "$two_ports" bash -c '[[ -e /sys/class/infiniband/urnic0 ]]
   exec ibv_devices')
 expect "devices after an exec" contains "$out" urnic1
 expect "nothing is left after an exec" nothing_left
-# The parent is gone, with its directory, when the child looks.
+# The parent and its directory are gone when the child looks.
 out=$(with "$two_ports" python3 -c '
 import os, sys, time
 os.listdir("/sys/class/infiniband")
@@ -103,13 +103,13 @@ expect "a killed program leaves its directory" \
   [ -n "$(ls "$XDG_RUNTIME_DIR")" ]
 with "$two_ports" ibv_devices >/dev/null
 expect "the next one sweeps it" nothing_left
-# A name from a time when /proc could not be read.
+# The start time is 0 if /proc could not be read.
 own=$(stat -L -c %i /proc/self/ns/pid)
 true &
 gone=$!
 wait
 mkdir "$XDG_RUNTIME_DIR/urnic-$own-$gone-0" "$XDG_RUNTIME_DIR/urnic-$own-$$-0"
-# What DPDK made under earlier releases.
+# Directories that DPDK created in earlier releases.
 mkdir -p "$XDG_RUNTIME_DIR"/dpdk/{urnic$gone,urnic$$,rte}
 with "$two_ports" ibv_devices >/dev/null
 expect "start time 0 does not live forever" \

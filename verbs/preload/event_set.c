@@ -6,13 +6,13 @@
 
 #define DELETED UINT64_MAX
 
-// Handles are addresses of like structures: their low bits say little.
+// Handles are addresses of equal structures: their low bits hardly differ.
 static uint32_t home_of(const struct urnic_event_set* set, uint64_t handle) {
   return (uint32_t)((handle * UINT64_C(0x9e3779b97f4a7c15)) >> 32) &
          (set->capacity - 1);
 }
 
-// The slot that holds `handle`, or NULL; there always is an empty slot.
+// The slot that holds `handle`, or NULL. At least one slot is always empty.
 static uint64_t* find(const struct urnic_event_set* set, uint64_t handle) {
   if (set->capacity == 0) return NULL;
   uint32_t i = home_of(set, handle);

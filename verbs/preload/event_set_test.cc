@@ -13,7 +13,8 @@ TEST(EventSetTest, BehavesLikeASetUnderRandomUse) {
   std::set<uint64_t> model;
   std::mt19937 random(1);
   for (int i = 0; i < 100000; ++i) {
-    // Few enough to meet again, and multiples of a structure's size.
+    // Few different handles, so that they recur; multiples of a structure's
+    // size.
     const uint64_t handle = 192 * (1 + random() % 300);
     if (random() % 2 == 0)
       ASSERT_EQ(urnic_event_set_add(&set, handle),

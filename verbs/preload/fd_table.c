@@ -51,7 +51,7 @@ struct urnic_fd_object* urnic_fd_object_new(int kind, int fd) {
 
 int urnic_fd_open_both_ends(int fd, int flags) {
   char path[40];
-  // Not /proc/self: that has no files once the main thread has ended.
+  // Not /proc/self, which is empty once the main thread has ended.
   snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", fd);
   return urnic_move_fd_high(open(path, O_RDWR | O_CLOEXEC | flags));
 }
@@ -60,7 +60,7 @@ int urnic_fd_open_own_end(int fd) {
   return urnic_fd_open_both_ends(fd, O_NONBLOCK);
 }
 
-// The place of `fd` in its row, which is made when `make` is set.
+// The slot of `fd` in its row, which is created if `make` is set.
 static urnic_fd_slot* slot_of(int fd, int make) {
   if ((unsigned)fd >= URNIC_FD_ROWS * URNIC_FD_ROW_SIZE) return NULL;
   _Atomic(urnic_fd_slot*)* place = &urnic_fd_rows[fd >> URNIC_FD_ROW_BITS];
@@ -117,7 +117,7 @@ void urnic_fd_forget_all(void) {
     urnic_fd_slot* row = atomic_load(&urnic_fd_rows[i]);
     if (row != NULL) memset((void*)row, 0, URNIC_FD_ROW_SIZE * sizeof(*row));
   }
-  // Its holder may be a thread that does not exist here.
+  // The thread that held the lock may not exist in this child.
   pthread_mutex_init(&free_lock, NULL);
   free_list = NULL;
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Programs that touch no RDMA path do exactly what they do without the preload:
-# no file, thread or socket of ours. Told by their system calls.
+# Programs that touch no RDMA path behave exactly as without the preload: no
+# file, thread or socket of ours. Their system calls are compared.
 set -u
 here=$PWD/verbs/preload
 . "$here/testing/expect.sh"
@@ -11,8 +11,8 @@ export XDG_RUNTIME_DIR=$TEST_TMPDIR/run
 mkdir -p "$XDG_RUNTIME_DIR"
 calls=%file,%network,clone,clone3,fork,vfork,eventfd2,pipe,pipe2,epoll_create1
 
-# What differs from run to run: addresses, pids, the environment's size, and the
-# loading of the library.
+# Removes what differs from run to run: addresses, pids, the environment's size,
+# and the loading of the library.
 normalize() {
   cat "$1".* | grep -v 'liburnic-preload' |
     sed -E 's/0x[0-9a-f]+/ADDR/g; s/[0-9]{3,}/N/g; s/[0-9]+ vars/N vars/;

@@ -29,7 +29,8 @@ URNIC_EXPORT ssize_t read(int fd, void* out, size_t size) {
   return read_any(fd, out, size);
 }
 
-// The fortified twin: the compiler knew that `room` bytes follow `out`.
+// The fortified variant: the compiler knew that `out` has room for `room`
+// bytes.
 URNIC_EXPORT ssize_t __read_chk(int fd, void* out, size_t size, size_t room) {
   if (size > room) abort();
   return read_any(fd, out, size);
@@ -54,9 +55,9 @@ URNIC_EXPORT int close(int fd) {
   return urnic_next()->close(fd);
 }
 
-// libibverbs asks the kernel for its devices here first. Where ib_core is a
-// module, opening this socket loads it, the list comes back empty without an
-// error, and sysfs would never be looked at.
+// libibverbs first asks the kernel for devices through this socket. If ib_core
+// is a module, opening the socket loads it, and the kernel returns an empty
+// list without an error; then libibverbs would never look at sysfs.
 URNIC_EXPORT int socket(int domain, int type, int protocol) {
   if (__builtin_expect(domain == AF_NETLINK && protocol == NETLINK_RDMA, 0) &&
       urnic_tree_wanted()) {

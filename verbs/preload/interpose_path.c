@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 // The libc functions that take a path. Each passes through unless the path may
-// be RDMA; then it is looked at closely, and the answer is that of the rendered
-// tree or of a device node. The 64 and __xstat twins exist because programs
+// be RDMA. Then the path is resolved, and the answer is that of the rendered
+// tree or of a device node. The 64 and __xstat variants exist because programs
 // built against older or large-file headers call them.
 
 #include <dirent.h>
@@ -42,9 +42,9 @@ static const char* redirect(int* dirfd, const char* path,
 
 // ------------------------------------------------------------------- open
 
-// Linux lets the attributes of an empty GID index be opened and answers EINVAL
-// when they are read; libibverbs takes no other answer for "empty". An epoll
-// descriptor behaves just so.
+// In Linux the attributes of an empty GID index can be opened, and reading them
+// fails with EINVAL; libibverbs takes no other errno for "empty". Reading an
+// epoll descriptor does the same.
 static int open_tree(const char* path, int flags, mode_t mode) {
   int fd = urnic_next()->openat(AT_FDCWD, path, flags, mode);
   struct stat st;
@@ -123,7 +123,7 @@ URNIC_EXPORT int openat64(int dirfd, const char* path, int flags, ...) {
   return openat64_any(dirfd, path, flags, mode);
 }
 
-// What _FORTIFY_SOURCE makes of open without a mode.
+// _FORTIFY_SOURCE replaces an open() without a mode by this.
 URNIC_EXPORT int __open_2(const char* path, int flags) {
   return open_any(path, flags, 0);
 }
@@ -142,7 +142,7 @@ static FILE* fopen_rdma(const char* path, const char* mode) {
   int dirfd = AT_FDCWD;
   const char* real_path = redirect(&dirfd, path, &where);
   if (real_path == NULL) return NULL;
-  // Files of the tree are for reading; for anything else libc decides.
+  // Files of the tree are opened for reading here; libc handles other modes.
   if (real_path == path || mode[0] != 'r')
     return urnic_next()->fopen(real_path, mode);
   int fd = open_tree(real_path, O_RDONLY | O_CLOEXEC, 0);
@@ -320,7 +320,7 @@ URNIC_EXPORT int fstatat64(int dirfd, const char* path, struct stat64* out,
   return stat_at(dirfd, path, (struct stat*)out, flags);
 }
 
-// Before glibc 2.33. The version has one value on each machine.
+// Before glibc 2.33. `version` has one value on each architecture.
 URNIC_EXPORT int __xstat(int version, const char* path, struct stat* out) {
   (void)version;
   return stat_at(AT_FDCWD, path, out, 0);
@@ -399,7 +399,7 @@ URNIC_EXPORT ssize_t readlink(const char* path, char* out, size_t size) {
   return readlink_any(path, out, size);
 }
 
-// Fortified twins: the compiler knew that `room` bytes follow `out`.
+// Fortified variants: the compiler knew that `out` has room for `room` bytes.
 URNIC_EXPORT ssize_t __readlink_chk(const char* path, char* out, size_t size,
                                     size_t room) {
   if (size > room) abort();
@@ -417,7 +417,7 @@ static char* realpath_any(const char* path, char* out) {
   struct urnic_rdma_path where;
   int dirfd = AT_FDCWD;
   if (urnic_rdma_resolve(dirfd, path, &where) == URNIC_PATH_NODE) {
-    // It must stay recognizable when it is opened later.
+    // The path must stay recognizable when it is opened later.
     if (where.device == URNIC_NODE_RDMA_CM)
       strcpy(where.path, "/dev/infiniband/rdma_cm");
     else

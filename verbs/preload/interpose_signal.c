@@ -1,7 +1,8 @@
 #define _GNU_SOURCE
 // sigaction and its older relatives. They pass through, except for SIGSEGV and
-// SIGBUS once the provider has asked to keep these (signal_hooks.h). And what
-// changes the signal mask: it always passes through, and the provider can tell.
+// SIGBUS once the provider has asked to keep these (signal_hooks.h). And the
+// functions that change the signal mask: they always pass through, and are
+// counted for the provider.
 
 #include <errno.h>
 #include <signal.h>
@@ -79,7 +80,7 @@ URNIC_EXPORT urnic_plain_handler __sysv_signal(int signo,
   return sysv_signal_any(signo, handler);
 }
 
-// The next pthread_sigmask(), told to the provider.
+// The next pthread_sigmask(), counted for the provider.
 static int set_mask(int how, const sigset_t* set, sigset_t* old) {
   int error = urnic_next()->pthread_sigmask(how, set, old);
   if (set != NULL) urnic_signal_hooks_mask_changed();

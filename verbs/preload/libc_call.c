@@ -16,7 +16,8 @@
 #define HAS_SANITIZER 0
 #endif
 
-// Of libc_call.S: names, each terminated, and as many places in their order.
+// From libc_call.S: zero-terminated names, and one slot for each in their
+// order.
 extern const char urnic_libc_names[];
 extern const char urnic_libc_names_end[];
 extern void* urnic_libc_slots[];
@@ -28,7 +29,7 @@ static void* open_libc(void) {
   return libc;
 }
 
-// Two threads may do this at once: both write the same values.
+// Two threads may do this concurrently: both write the same values.
 void urnic_libc_look_up(void) {
   int saved_errno = errno;
   void* libc = open_libc();
@@ -36,7 +37,7 @@ void urnic_libc_look_up(void) {
   for (const char* name = urnic_libc_names; name < urnic_libc_names_end;
        name += strlen(name) + 1, ++slot) {
     void* address = dlsym(libc, name);
-    if (address == NULL) abort();  // the list names what libc does not have
+    if (address == NULL) abort();  // libc has no function of this name
     __atomic_store_n(slot, address, __ATOMIC_RELEASE);
   }
   if (libc != RTLD_DEFAULT) dlclose(libc);

@@ -18,8 +18,8 @@
 // loader's lock. After that a call costs a load and a branch, and is as safe in
 // signal handlers and forked children as libc's own function.
 //
-// Built with a sanitizer, the calls go to the sanitizer's functions instead:
-// they stand for libc there.
+// In a build with a sanitizer, the calls go to the sanitizer's functions
+// instead of libc's.
 
 // For a source file that defines a function of this name itself.
 struct stat;

@@ -1,9 +1,9 @@
 """The calls that the RNIC's own code makes to libc itself, whoever else stands
 in front of it: see libc_call.h."""
 
-# Everything of descriptors, sockets, paths, signals and time that the preload,
-# the plugin and DPDK's drivers call. Not memory and not threads: tools that
-# watch those may see ours.
+# All functions for descriptors, sockets, paths, signals and time that the
+# preload, the plugin and DPDK's drivers call. Not those for memory and threads:
+# tools that watch these may see ours.
 LIBC_CALLS = [
     "__poll_chk",
     "__ppoll_chk",

@@ -6,7 +6,7 @@
 struct urnic_next_calls urnic_next_table;
 atomic_int urnic_next_known;
 
-// Two threads may do this at once: both write the same values.
+// Two threads may do this concurrently: both write the same values.
 void urnic_next_look_up(void) {
 #define URNIC_NEXT(result, name, arguments) \
   *(void**)&urnic_next_table.name = dlsym(RTLD_NEXT, #name);

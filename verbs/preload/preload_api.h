@@ -88,7 +88,8 @@ struct urnic_preload_api {
   void (*rdma_cm_set_ready)(void* node, int ready);
 
   // The `file` of a descriptor of the program, or NULL if the descriptor is not
-  // ours. Another thread may close it meanwhile: the caller knows its files.
+  // ours. Another thread may close it in the meantime: the caller must check
+  // that the file still exists.
   void* (*rdma_cm_file)(int fd);
 
   // The directory of this process (run_dir.h), or NULL. Exists as long as the

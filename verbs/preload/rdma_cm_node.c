@@ -21,17 +21,17 @@ int urnic_rdma_cm_set_device(const struct urnic_rdma_cm_device* device) {
                                                                     : -EBUSY;
 }
 
-// Makes the pipe say what `ready` does. `news`: something has come, so those
-// who wait for edges (EPOLLET) get one, although it says so already; the
-// kernel's node wakes them for each event. REQUIRES: the lock is held.
+// Makes the pipe readable, or not, as `ready` says. `news`: a new event has
+// arrived, so edge-triggered waiters (EPOLLET) get an edge even if the pipe is
+// readable already, as from the kernel's node. REQUIRES: the lock is held.
 static void show_ready(struct urnic_fd_object* object, int news) {
   int held = 0;
   if (!urnic_fd_is_same(object, object->own_fd) ||
       ioctl(object->own_fd, FIONREAD, &held) != 0)
     return;
   char bytes[16] = {0};
-  // None of it can wait: the descriptor does not block, and a pipe has room for
-  // that many.
+  // Nothing here waits: the descriptor is non-blocking, and a pipe has room for
+  // this many bytes.
   ssize_t moved = 0;
   if (object->ready && news && held >= (int)sizeof(bytes))
     moved = read(object->own_fd, bytes, 1);
@@ -60,7 +60,7 @@ void* urnic_rdma_cm_file(int fd) {
   return object != NULL ? object->file : NULL;
 }
 
-// Enters a command. False if the program has closed the descriptor.
+// Begins a command. False if the program has closed the descriptor.
 static int begin_use(struct urnic_fd_object* object, int fd) {
   pthread_mutex_lock(&object->lock);
   int open = object->kind == URNIC_FD_RDMA_CM && object->fd == fd &&
@@ -77,8 +77,8 @@ static void end_use(struct urnic_fd_object* object) {
   if (last) urnic_fd_object_free(object);
 }
 
-// What urnic_fd_object_free() asks: may the object go? While a command is under
-// way the file stays, and the command's end comes here again.
+// The object's on_free(): whether it may be freed now. While a command is under
+// way the file stays; the end of the command frees it.
 static int let_go(struct urnic_fd_object* object) {
   pthread_mutex_lock(&object->lock);
   object->closed = 1;
@@ -134,11 +134,11 @@ int urnic_rdma_cm_open(int flags) {
 struct wait {
   struct urnic_fd_object* node;
   int pipe;  // -1: the program does not wait
-  int ours;  // to close; else it is the program's
+  int ours;  // to be closed by us; otherwise it is the program's
 };
 
-// Ends a wait that is cancelled, perhaps with the byte in its hand: what it
-// says is said again, to those who live.
+// Ends the wait of a cancelled thread. It may already have read the byte, so
+// the pipe is made readable again for the other threads.
 static void abandon_wait(void* arg) {
   const struct wait* wait = arg;
   pthread_mutex_lock(&wait->node->lock);
@@ -147,23 +147,23 @@ static void abandon_wait(void* arg) {
   if (wait->ours) close(wait->pipe);
 }
 
-// Makes ready to wait. REQUIRES: a use, in which the program's descriptor was
-// still open. What is waited for is not that descriptor: the program may close
-// it meanwhile, and its number may soon be another file's.
+// Prepares a wait. REQUIRES: between begin_use() and end_use(). The wait uses
+// another descriptor than the program's: the program may close its own in the
+// meantime, and the number may soon mean another file.
 static struct wait begin_wait(struct urnic_fd_object* node, int fd) {
   struct wait wait = {node, -1, 0};
   if ((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) return wait;
   wait.pipe = urnic_fd_open_both_ends(node->own_fd, 0);
   wait.ours = wait.pipe >= 0;
-  // Without a descriptor left, nobody can take its number either.
+  // If no descriptor is free, no other file can get the program's number soon.
   if (!wait.ours) wait.pipe = fd;
   return wait;
 }
 
-// Waits until events may be there; false with errno. Outside of a use: the
-// waiting thread may be cancelled. If the program closes the descriptor
-// meanwhile, the wait goes on, as with the kernel (programs end with a thread
-// in there, and would complain).
+// Waits until there may be events; false with errno. REQUIRES: after end_use(),
+// because the waiting thread may be cancelled. If the program closes the
+// descriptor, the wait goes on, as in the kernel: programs close it while a
+// thread waits, and would report an error.
 static int wait_for_event(struct wait* wait) {
   if (wait->pipe < 0) return 0;
   char byte;
@@ -190,7 +190,7 @@ ssize_t urnic_rdma_cm_write(struct urnic_fd_object* node, const void* command,
       errno = EBADF;
       return -1;
     }
-    // The provider is C++ with locks.
+    // The provider is C++ and takes locks: its thread must not be cancelled.
     int before = urnic_cancellation_off();
     int rc = device->write(node->file, command, size);
     struct wait wait = {node, -1, 0};

@@ -26,8 +26,8 @@ namespace {
 constexpr char kPath[] = "/dev/infiniband/rdma_cm";
 
 // A provider whose command "take" takes an event, and "refuse" fails. "lose"
-// makes a directory of the program's descriptor, unseen, just before the
-// command waits for an event.
+// replaces the program's descriptor by a directory with a raw system call, just
+// before the command waits for an event.
 struct File {
   void* node = nullptr;
   int program_fd = -1;
@@ -100,8 +100,8 @@ int CountOpenFds() {
   return count;
 }
 
-// The first test: the rest of the process has a provider.
-TEST(RdmaCmNodeTest, CannotBeOpenedBeforeAProviderIsThere) {
+// Must be the first test: all later ones have a provider.
+TEST(RdmaCmNodeTest, CannotBeOpenedWithoutAProvider) {
   struct stat st;
   ASSERT_EQ(stat(kPath, &st), 0);
   EXPECT_TRUE(S_ISCHR(st.st_mode));
@@ -129,17 +129,17 @@ class OpenNodeTest : public ::testing::Test {
 };
 
 // A program may close its channel while a thread is about to wait there, and
-// open something else: that is not waited for.
-TEST_F(OpenNodeTest, AnotherFileOfTheSameNumberIsNotWaitedFor) {
+// open another file, which gets the same number.
+TEST_F(OpenNodeTest, DoesNotWaitForAnotherFileOfTheSameNumber) {
   file_->program_fd = fd_;
   EXPECT_EQ(Say(fd_, "lose"), -1);
   EXPECT_EQ(errno, EBADF) << "EISDIR: it was";
   syscall(SYS_close, fd_);
-  // The next node of that number releases the one that was lost.
+  // The next node with this number releases the lost one.
   EXPECT_EQ(open(kPath, O_RDWR | O_CLOEXEC), fd_);
 }
 
-TEST_F(OpenNodeTest, IsWhatLibrdmacmLooksFor) {
+TEST_F(OpenNodeTest, LooksAsLibrdmacmExpects) {
   struct stat st;
   ASSERT_EQ(fstat(fd_, &st), 0);
   EXPECT_TRUE(S_ISCHR(st.st_mode));
@@ -152,7 +152,7 @@ TEST_F(OpenNodeTest, IsWhatLibrdmacmLooksFor) {
   EXPECT_EQ(PreloadApi().rdma_cm_file(0), nullptr);
 }
 
-TEST_F(OpenNodeTest, HandsCommandsOverAndTheirErrnoBack) {
+TEST_F(OpenNodeTest, PassesCommandsOnAndReturnsTheirErrno) {
   EXPECT_EQ(Say(fd_, "hello"), 5);
   EXPECT_EQ(Say(fd_, "refuse"), -1);
   EXPECT_EQ(errno, ENOSYS);
@@ -172,7 +172,7 @@ TEST_F(OpenNodeTest, IsReadableExactlyWhileEventsWait) {
   EXPECT_FALSE(Readable(fd_)) << "the event was taken back";
 }
 
-TEST_F(OpenNodeTest, TellsAnEdgeTriggeredWaiterOfEveryEvent) {
+TEST_F(OpenNodeTest, WakesAnEdgeTriggeredWaiterForEveryEvent) {
   const int epoll = epoll_create1(EPOLL_CLOEXEC);
   epoll_event event{EPOLLIN | EPOLLET, {.fd = fd_}};
   ASSERT_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fd_, &event), 0);
@@ -181,7 +181,7 @@ TEST_F(OpenNodeTest, TellsAnEdgeTriggeredWaiterOfEveryEvent) {
     EXPECT_EQ(epoll_wait(epoll, &event, 1, 0), 1);
     EXPECT_EQ(Say(fd_, "take"), 4);
   }
-  // Also while others wait.
+  // The same while other events wait.
   for (int i = 0; i < 40; ++i) {
     Add(file_, 1);
     EXPECT_EQ(epoll_wait(epoll, &event, 1, 0), 1) << i;
@@ -221,7 +221,7 @@ TEST_F(OpenNodeTest, ASignalInterruptsAWaitUnlessItsHandlerRestarts) {
   ASSERT_EQ(sigaction(SIGUSR2, &action, nullptr), 0);
   std::atomic<int> error{-1};
   std::thread waiter([&] { error = Say(fd_, "take") == 4 ? 0 : errno; });
-  // Until it waits, a signal finds nothing to interrupt.
+  // A signal that arrives before the thread waits interrupts nothing.
   while (error < 0) {
     pthread_kill(waiter.native_handle(), SIGUSR1);
     std::this_thread::yield();
@@ -247,8 +247,9 @@ TEST_F(OpenNodeTest, AThreadThatWaitsCanBeCancelled) {
   // TearDown() sees that the file was closed.
 }
 
-// Who waits holds a descriptor, so he has come to wait when there is one more.
-TEST_F(OpenNodeTest, AThreadThatIsCancelledLeavesNoDescriptor) {
+// A waiting thread holds a descriptor: one more means that it has begun to
+// wait.
+TEST_F(OpenNodeTest, ACancelledThreadLeavesNoDescriptor) {
   const int before = CountOpenFds();
   for (int i = 0; i < 3; ++i) {
     std::thread waiter([&] { Say(fd_, "take"); });
@@ -259,7 +260,7 @@ TEST_F(OpenNodeTest, AThreadThatIsCancelledLeavesNoDescriptor) {
   }
 }
 
-TEST_F(OpenNodeTest, AThreadThatIsCancelledLeavesTheEventToOthers) {
+TEST_F(OpenNodeTest, ACancelledThreadLeavesTheEventToOthers) {
   const int before = CountOpenFds();
   for (int i = 0; i < 1000; ++i) {
     std::thread waiter([&] { Say(fd_, "take"); });
@@ -283,20 +284,21 @@ TEST_F(OpenNodeTest, ClosingReleasesTheFile) {
   fd_ = -1;
 }
 
-TEST_F(OpenNodeTest, ADescriptorReplacedUnseenIsNoLongerOurs) {
+TEST_F(OpenNodeTest, AReplacedDescriptorIsNoLongerOurs) {
   const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   ASSERT_EQ(dup2(null, fd_), fd_);
   close(null);
   EXPECT_EQ(Say(fd_, "hello"), 5) << "goes to /dev/null";
   EXPECT_EQ(file_->commands.size(), 0u);
   close(fd_);
-  // The number is used again: the file behind it is noticed to be gone.
+  // When the number is used again, the preload notices that the old file is
+  // gone.
   const int again = open(kPath, O_RDWR | O_CLOEXEC);
   ASSERT_EQ(again, fd_);
   EXPECT_EQ(open_files, 1);
 }
 
-TEST_F(OpenNodeTest, ADuplicateIsRefusedAndNotMistaken) {
+TEST_F(OpenNodeTest, ADuplicateIsRefused) {
   const int copy = dup(fd_);
   EXPECT_EQ(Say(copy, "hello"), -1);
   EXPECT_EQ(errno, EBADF);
@@ -304,7 +306,7 @@ TEST_F(OpenNodeTest, ADuplicateIsRefusedAndNotMistaken) {
   EXPECT_EQ(Say(fd_, "hello"), 5);
 }
 
-TEST_F(OpenNodeTest, IsNotTheChildsAfterFork) {
+TEST_F(OpenNodeTest, AForkedChildDoesNotOwnIt) {
   const pid_t child = fork();
   if (child == 0) {
     const bool refused = Say(fd_, "hello") == -1 && errno == EBADF;

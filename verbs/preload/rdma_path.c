@@ -33,8 +33,8 @@ static int make_absolute(int dirfd, const char* path, char* out, size_t size) {
   return rest >= 0 && (size_t)rest < size - (size_t)len;
 }
 
-// Which node "/dev/infiniband/uverbsN" or "/dev/infiniband/rdma_cm" is, if that
-// is the whole path, else -1.
+// The node of the path "/dev/infiniband/uverbsN" or "/dev/infiniband/rdma_cm",
+// or -1.
 static int node_number(const char* path) {
   if (strcmp(path, "/dev/infiniband/rdma_cm") == 0) return URNIC_NODE_RDMA_CM;
   static const char kPrefix[] = "/dev/infiniband/uverbs";

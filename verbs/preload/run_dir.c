@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Deeper than the rendered sysfs; a stop for a tree that someone else built.
+// Deeper than the rendered sysfs; a limit for a tree that is not ours.
 #define MAX_DEPTH 16
 
 struct owner {
@@ -65,8 +65,8 @@ static const char* absolute(const char* path) {
   return path != NULL && path[0] == '/' ? path : NULL;
 }
 
-// The places in the order they are tried, PLACES of them; NULL: there is none
-// at this index. `room` is for the answer.
+// The PLACES places, in the order in which they are tried; NULL: none at this
+// index. The result may be in `room`.
 static const char* named_place(int i, char* room, size_t size) {
   switch (i) {
     case 0:
@@ -83,8 +83,8 @@ static const char* named_place(int i, char* room, size_t size) {
   }
 }
 
-// The same, without those that are the same directory as an earlier one, or no
-// directory.
+// The same, but NULL also if it is not a directory, or the same directory as an
+// earlier place.
 static const char* place(int i, char* room, size_t size) {
   struct stat here, there;
   const char* path = named_place(i, room, size);
@@ -120,7 +120,7 @@ static void remove_tree(int parent, const char* name, int depth) {
 
 void urnic_run_dir_remove(const char* path) { remove_tree(AT_FDCWD, path, 0); }
 
-// A directory of ours, not something that another user put in our way.
+// Whether it is a directory of this user, and not a trap of another user.
 static int is_own_dir(int parent, const char* name) {
   struct stat st;
   return fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -152,8 +152,8 @@ int urnic_run_dir_make(char* path, size_t size) {
 // all.
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFCull
 
-// Is any process in this pid namespace? Root in the initial namespace sees
-// every process; others see too little to say no.
+// Whether any process is in this pid namespace. Only root in the initial
+// namespace sees every process; for all others the answer is yes.
 static int namespace_lives(const struct owner* me, unsigned long long wanted) {
   if (me->pid_namespace != INITIAL_PID_NAMESPACE || geteuid() != 0) return 1;
   DIR* proc = opendir("/proc");
@@ -178,13 +178,13 @@ static int process_lives(unsigned long long pid) {
 static int owner_lives(const struct owner* me, const struct owner* who) {
   if (who->pid_namespace != me->pid_namespace)
     return namespace_lives(me, who->pid_namespace);
-  // Where /proc could not be read, then or now, the pid has to do.
+  // If /proc could not be read, then or now, only the pid is known.
   if (who->start_time == 0 || me->start_time == 0)
     return process_lives(who->pid);
   return start_time_of(who->pid) == who->start_time;
 }
 
-// A directory with a name as we give them, open at `parent`, which is `place`.
+// A directory with one of our names in `place`, whose descriptor is `parent`.
 struct found {
   int parent;
   const char* place;
@@ -194,7 +194,7 @@ struct found {
 
 struct walk {
   struct owner me;
-  int lives;  // wanted are those whose process lives, or those whose is gone
+  int lives;  // 1: directories of live processes; 0: of dead ones
   void (*each)(const struct found* f, void* context);
   void* context;
 };
@@ -226,8 +226,8 @@ static int is_a_place(const char* path) {
   return 0;
 }
 
-// The runtime directories of all users (pam_systemd(8)), but those that are a
-// place of ours.
+// The runtime directories of all users (pam_systemd(8)), except those that are
+// among the places.
 static void walk_users(const struct walk* w) {
   DIR* users = opendir("/run/user");
   if (users == NULL) return;
@@ -260,8 +260,8 @@ static void sweep_one(const struct found* f, void* context) {
   if (sweep->remove) remove_tree(f->parent, f->name, 0);
 }
 
-// DPDK's own directories, in one of its places. They are empty: what goes wrong
-// with one that somebody still has is nothing.
+// DPDK's directories in one of its places. They are empty, so removing one that
+// is still in use does no harm.
 static void sweep_dpdk(const char* place, struct sweep* sweep) {
   char path[256];
   int len = snprintf(path, sizeof(path), "%s/dpdk", place);

@@ -27,8 +27,8 @@ std::vector<std::string> Visited() {
   return paths;
 }
 
-// Directories of two users, each in its own runtime directory, seen by `uid`.
-// Exit status of a child that goes its own way.
+// Two users have directories, each in its own runtime directory, and `uid`
+// looks for them. Returns the exit status of the child in which it runs.
 int SeenBy(uid_t uid) {
   if (unshare(CLONE_NEWNS) != 0 ||
       mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
@@ -55,7 +55,7 @@ int SeenBy(uid_t uid) {
   const std::string second = path;
   if (second.find(other) != 0) return 8;
   if (setresuid(uid, uid, 0) != 0) return 9;
-  // Root's own place is the other user's, or not.
+  // XDG_RUNTIME_DIR of the one who looks is root's, or the other user's.
   for (const std::string& place : {mine, other}) {
     setenv("XDG_RUNTIME_DIR", place.c_str(), 1);
     const std::vector<std::string> wanted =
@@ -65,7 +65,7 @@ int SeenBy(uid_t uid) {
   return 0;
 }
 
-TEST(RunDirTest, RootSeesThoseOfAllUsersAndOthersTheirOwn) {
+TEST(RunDirTest, RootSeesAllUsersDirectoriesAndOthersTheirOwn) {
   if (getuid() != 0) GTEST_SKIP() << "needs root, to be another user as well";
   for (const uid_t uid : {uid_t{0}, kNobody}) {
     const pid_t child = fork();

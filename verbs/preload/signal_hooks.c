@@ -12,9 +12,9 @@
 static _Atomic(urnic_signal_handler) guard;  // set once in each process
 static pid_t owner;  // a vfork child must not change what it shares
 
-// What the program asked for: [0] SIGSEGV, [1] SIGBUS. The lock is held for a
-// copy with all signals blocked, so neither a handler nor a fault can come
-// between on the same thread.
+// The program's settings: [0] SIGSEGV, [1] SIGBUS. The lock is held only for a
+// copy, with all signals blocked, so neither a handler nor a fault can
+// interrupt the thread that holds it.
 static struct sigaction asked[2];
 static atomic_flag lock_bit = ATOMIC_FLAG_INIT;
 
@@ -35,7 +35,7 @@ static void unlock(const sigset_t* outer) {
   pthread_sigmask(SIG_SETMASK, outer, NULL);
 }
 
-// Its holder may be a thread that does not exist here.
+// The thread that held the lock may not exist in the child.
 static void unlock_in_child(void) {
   atomic_flag_clear_explicit(&lock_bit, memory_order_release);
 }
@@ -46,13 +46,13 @@ int urnic_signal_hooks_set(urnic_signal_handler handler) {
   struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART,
                              .sa_sigaction = handler};
   sigemptyset(&action.sa_mask);
-  // What chain needs must be there before the first signal can arrive.
+  // chain needs these before the first signal can arrive.
   struct sigaction there[2];
   if (sigaction(SIGSEGV, NULL, &there[0]) != 0 ||
       sigaction(SIGBUS, NULL, &there[1]) != 0)
     return -errno;
-  // A forked child finds its parent's handler, and what the program had asked
-  // for behind that.
+  // A forked child finds its parent's handler installed, and has the program's
+  // settings in `asked`.
   for (int i = 0; i < 2; ++i)
     if (earlier == NULL || there[i].sa_sigaction != earlier)
       asked[i] = there[i];
@@ -76,7 +76,7 @@ int urnic_signal_hooks_hold(int signo) {
 void urnic_signal_hooks_action(int signo, const struct sigaction* action,
                                struct sigaction* old) {
   struct sigaction* kept = &asked[index_of(signo)];
-  // The program's pointers are touched outside the lock: they may fault.
+  // The program's pointers are used outside the lock, because they may fault.
   struct sigaction wanted = {0}, before;
   if (action != NULL) wanted = *action;
   sigset_t outer;
@@ -99,9 +99,9 @@ void urnic_signal_hooks_mask_old(int signo, struct sigaction* old) {
   *old = before;
 }
 
-// The default action is death. A fault comes again as soon as the handler
-// returns; what was sent, or found by a memory scrubber, must be sent again. It
-// stays blocked until the handler returns.
+// The default action ends the program. A fault recurs as soon as the handler
+// returns. A signal that was sent, or that a memory scrubber caused, must be
+// sent again; it stays blocked until the handler returns.
 static void die_by_default(int signo, const siginfo_t* info) {
   struct sigaction action = {.sa_handler = SIG_DFL};
   sigemptyset(&action.sa_mask);
@@ -125,8 +125,8 @@ void urnic_signal_hooks_chain(int signo, siginfo_t* info, void* ucontext) {
     die_by_default(signo, info);
     return;
   }
-  // The mask that the kernel would have set; returning from the signal undoes
-  // it, as it undoes the kernel's.
+  // The mask that the kernel would have set. The return from the signal
+  // restores the old one, as always.
   pthread_sigmask(SIG_BLOCK, &action.sa_mask, NULL);
   if ((action.sa_flags & SA_NODEFER) != 0 &&
       !sigismember(&action.sa_mask, signo)) {
@@ -141,7 +141,7 @@ void urnic_signal_hooks_chain(int signo, siginfo_t* info, void* ucontext) {
     action.sa_handler(signo);
 }
 
-// Changed and read by its own thread, and by its signal handlers.
+// Changed and read only by its own thread and that thread's signal handlers.
 static _Thread_local unsigned mask_changes
     __attribute__((tls_model("initial-exec")));
 

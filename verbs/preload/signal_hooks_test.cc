@@ -1,4 +1,5 @@
-// Each test sets the hooks in a process of its own, as they can be set once.
+// Each test sets the hooks in its own process, because they can be set only
+// once.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -54,7 +55,7 @@ TEST(SignalHooksTest, PassThroughUntilSet) {
   EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
-TEST(SignalHooksTest, EarlierHandlersOfTheProgramAreChainedTo) {
+TEST(SignalHooksTest, AnEarlierHandlerOfTheProgramIsCalled) {
   auto run = [] {
     signal(SIGBUS, ProgramHandler);
     CHECK_OR_EXIT(PreloadApi().set_signal_hooks(Guard) == 0);
@@ -66,7 +67,7 @@ TEST(SignalHooksTest, EarlierHandlersOfTheProgramAreChainedTo) {
   EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
-TEST(SignalHooksTest, LaterHandlersAreRememberedNotInstalled) {
+TEST(SignalHooksTest, LaterHandlersAreStoredButNotInstalled) {
   auto run = [] {
     CHECK_OR_EXIT(PreloadApi().set_signal_hooks(Guard) == 0);
     struct sigaction action = {}, old = {};
@@ -78,7 +79,7 @@ TEST(SignalHooksTest, LaterHandlersAreRememberedNotInstalled) {
     CHECK_OR_EXIT(old.sa_sigaction == ProgramSiginfo);
     if (sigsetjmp(g_jump, 1) == 0) Touch(Forbidden());
     CHECK_OR_EXIT(g_guard_calls == 1 && g_program_calls == 1);
-    // The jump has restored the mask: it works again.
+    // The jump has restored the mask, so it works again.
     if (sigsetjmp(g_jump, 1) == 0) Touch(Forbidden());
     CHECK_OR_EXIT(g_guard_calls == 2 && g_program_calls == 2);
     CHECK_OR_EXIT(reinterpret_cast<void*>(signal(SIGSEGV, SIG_IGN)) ==
@@ -116,11 +117,11 @@ TEST(SignalHooksTest, HonoursResetHandAndMask) {
   EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
-// Deprecated, but programs have it.
+// Deprecated, but programs use it.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 TEST(SignalHooksTest, SigsetHoldsAndReleases) {
   auto run = [] {
-    signal(SIGBUS, SIG_DFL);  // sanitizers have one of their own
+    signal(SIGBUS, SIG_DFL);  // sanitizers install a handler
     CHECK_OR_EXIT(PreloadApi().set_signal_hooks(Guard) == 0);
     CHECK_OR_EXIT(sigset(SIGBUS, ProgramHandler) == SIG_DFL);
     CHECK_OR_EXIT(sigset(SIGBUS, SIG_HOLD) == ProgramHandler);
@@ -148,13 +149,13 @@ void DieAlthoughIgnored() {
   Touch(Forbidden());
 }
 
-TEST(SignalHooksTest, ByDefaultTheProgramDiesAsItWould) {
+TEST(SignalHooksTest, ByDefaultTheProgramDiesAsWithoutHooks) {
   EXPECT_EXIT(DieOfAFault(), testing::KilledBySignal(SIGSEGV), "");
   EXPECT_EXIT(DieOfASentSignal(), testing::KilledBySignal(SIGBUS), "");
   EXPECT_EXIT(DieAlthoughIgnored(), testing::KilledBySignal(SIGSEGV), "");
 }
 
-TEST(SignalHooksTest, OtherSignalsAreNotTouched) {
+TEST(SignalHooksTest, OtherSignalsPassThrough) {
   auto run = [] {
     CHECK_OR_EXIT(PreloadApi().set_signal_hooks(Guard) == 0);
     CHECK_OR_EXIT(signal(SIGUSR1, ProgramHandler) == SIG_DFL);
@@ -165,7 +166,7 @@ TEST(SignalHooksTest, OtherSignalsAreNotTouched) {
   EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
-// What the child asks and gets must not wait for a thread that is not there.
+// The child must not wait for a lock whose holder does not exist there.
 TEST(SignalHooksTest, AChildOfForkDoesNotWaitForThreadsOfItsParent) {
   auto run = [] {
     CHECK_OR_EXIT(PreloadApi().set_signal_hooks(Guard) == 0);

@@ -12,12 +12,12 @@
 #include "verbs/preload/device_node.h"
 
 // Where the next file goes. The first failure is kept and ends all further
-// writing. Paths are absolute: a relative one with "infiniband" in it would
-// make this library ask itself what it means.
+// writing. Paths are absolute: this library would try to resolve a relative one
+// with "infiniband" in it.
 struct writer {
   const char* root;
   int error;
-  int replace;  // what is there
+  int replace;  // existing files
   char dir[384];
 };
 
@@ -25,7 +25,7 @@ static void keep_errno(struct writer* w) {
   if (w->error == 0) w->error = -errno;
 }
 
-// Makes w->dir, a path below the root, and all above it.
+// Creates the directory w->dir, below the root, and its parents.
 static void enter(struct writer* w, const char* fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -61,7 +61,7 @@ static void put(struct writer* w, const char* name, const char* fmt, ...) {
                 O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
   if (fd < 0) keep_errno(w);
   for (ssize_t n, done = 0; fd >= 0 && done < len; done += n) {
-    // Less than all, where there is no more room: the next try says why.
+    // A short write means that there is no more room: the next one says why.
     n = write(fd, text + done, (size_t)(len - done));
     if (n > 0) continue;
     keep_errno(w);
@@ -92,8 +92,8 @@ static void put_guid(struct writer* w, const char* name, const uint8_t* g) {
       g[4], g[5], g[6], g[7]);
 }
 
-// An empty index has a zero GID. Its type and interface are empty files, which
-// interpose_path.c turns into what Linux answers, EINVAL on reading.
+// An empty index has a zero GID. Its type and interface are empty files, for
+// which interpose_path.c returns EINVAL on reading, as Linux does.
 static void put_gid_table(struct writer* w, uint32_t count,
                           const struct urnic_device_identity* d) {
   static const char* const kTypes[] = {"", "IB/RoCE v1\n", "RoCE v2\n"};
@@ -146,8 +146,8 @@ static void put_device(struct writer* w,
   enter(w, "sys/class/infiniband/%s/device/infiniband_verbs/uverbs%d", d->name,
         d->ordinal);
   enter(w, "sys/class/infiniband/%s/device/infiniband/%s", d->name, d->name);
-  // A device without an interface has no such folder: programs look into it
-  // for a name.
+  // A device without an interface has no such directory, because programs look
+  // for a name in it.
   if (d->ifname[0] != '\0') {
     enter(w, "sys/class/infiniband/%s/device/net", d->name);
     char target[64];
@@ -175,7 +175,8 @@ static void put_device(struct writer* w,
   char target[64];
   snprintf(target, sizeof(target), "../../infiniband/%s/device", d->name);
   put_link(w, "device", target);
-  // So that a listing shows the node; opening it never comes here.
+  // Only for listings of the directory; opening the node does not use this
+  // file.
   enter(w, "dev/infiniband");
   char node[32];
   snprintf(node, sizeof(node), "uverbs%d", d->ordinal);

@@ -1,4 +1,4 @@
-// What the files of a device say of its kind. devices_test.sh reads them as
+// The files that depend on a device's kind. devices_test.sh reads the files as
 // programs do.
 
 extern "C" {
@@ -23,7 +23,7 @@ std::string Read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(SysfsRenderTest, AKindHasItsNodeTypeAndGids) {
+TEST(SysfsRenderTest, AKindDeterminesNodeTypeAndGids) {
   urnic_device_kind other = urnic_device_kinds[URNIC_DEVICE_ROCE];
   other.node_type = "4: RNIC";
   other.gid_table_len = 1;

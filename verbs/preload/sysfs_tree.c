@@ -52,7 +52,7 @@ static void complain_of_root(int err) {
 }
 
 static void remove_at_exit(void) {
-  // A child that was forked behind our back must leave its parent's alone.
+  // A child that was forked unnoticed must not remove its parent's tree.
   if (atomic_load(&state) == READY && owner == getpid())
     urnic_run_dir_remove(root);
 }
@@ -62,9 +62,10 @@ static void forget_in_child(void) {
   if (atomic_load(&state) == READY) atomic_store(&state, NOT_YET);
 }
 
-// libibverbs looks for providers under names with the number of its private
-// interface in them, so one with an unknown number never loads ours, which
-// could say so. Nothing is refused while the program has no libibverbs.
+// The file name of a provider contains the number of libibverbs' private
+// interface. A libibverbs with an unknown number never loads ours, which
+// therefore cannot report it. Nothing is refused while the program has no
+// libibverbs.
 static int library_takes_our_provider(void) {
   void* library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (library == NULL) return 1;
@@ -110,7 +111,8 @@ static int render(void) {
 const char* urnic_tree_root(void) {
   if (atomic_load_explicit(&state, memory_order_acquire) == NOT_YET) {
     int saved_errno = errno;
-    // Not under our lock: the loader has its own, and may be calling us.
+    // Not under our lock: the loader has a lock of its own, and may be calling
+    // us.
     int takes_us = library_takes_our_provider();
     pthread_mutex_lock(&lock);
     if (atomic_load(&state) == NOT_YET)
@@ -121,7 +123,7 @@ const char* urnic_tree_root(void) {
   return atomic_load(&state) == READY ? root : NULL;
 }
 
-// As this library knows it; NULL: no such device.
+// This library's identity of the device; NULL: no such device.
 static const struct urnic_device_identity* find_device(const char* name) {
   for (int i = 0; i < urnic_tree_num_devices(); ++i)
     if (strcmp(devices[i].name, name) == 0) return &devices[i];

@@ -36,7 +36,7 @@ TEST(UverbsNodeTest, LooksLikeTheKernelsCharacterDevice) {
   EXPECT_EQ(access(kNode0, X_OK), -1);
 }
 
-TEST(UverbsNodeTest, OpensAsOftenAsAskedAndKnowsItsDevice) {
+TEST(UverbsNodeTest, CanBeOpenedManyTimesAndKnowsItsDevice) {
   const int a = open(kNode0, O_RDWR | O_CLOEXEC);
   const int b = open(kNode1, O_RDWR);
   ASSERT_GE(a, 0);
@@ -57,7 +57,7 @@ TEST(UverbsNodeTest, OpensAsOftenAsAskedAndKnowsItsDevice) {
   close(foreign);
 }
 
-TEST(UverbsNodeTest, WhatDoesNotExistIsAbsent) {
+TEST(UverbsNodeTest, PathsWithoutADeviceAreAbsent) {
   struct stat st;
   for (const char* path :
        {kNode2, "/dev/infiniband/uverbs", "/dev/infiniband/uverbs01",
@@ -101,8 +101,8 @@ TEST(UverbsNodeTest, StaysRecognizableThroughRealpathAndDirectories) {
   close(dir);
 }
 
-// In a child, where nothing has been rendered yet.
-TEST(UverbsNodeTest, ManyThreadsMayBeTheFirstAtOnce) {
+// Runs in a child, where nothing has been rendered yet.
+TEST(UverbsNodeTest, ManyThreadsMayMakeTheFirstAccessTogether) {
   const pid_t child = fork();
   if (child == 0) {
     std::atomic<int> found{0};

@@ -1,5 +1,5 @@
-# Shell helpers for the preload's tests; sourced. Counts failures and exits with
-# them at the end by `finish`.
+# Shell helpers for the preload's tests, to be sourced. They count failures, and
+# `finish` exits with 1 if there are any.
 
 failures=0
 
@@ -15,7 +15,7 @@ expect() {
   "$@" || fail "$what"
 }
 
-# contains TEXT PATTERN: PATTERN (extended, whole words are up to it) occurs.
+# contains TEXT PATTERN: PATTERN (extended) occurs, also inside words.
 contains() { grep -Eq -- "$2" <<<"$1"; }
 lacks() { ! contains "$@"; }
 

@@ -18,16 +18,16 @@ inline const urnic_preload_api& PreloadApi() {
       dlsym(RTLD_DEFAULT, URNIC_PRELOAD_SYMBOL));
 }
 
-// The ordinal of the device behind an open uverbs node, or -1 if it is none:
-// what the kernel would answer.
+// The ordinal of the device behind an open uverbs node, as fstat(2) tells it;
+// -1 if it is not such a node.
 inline int DeviceOf(int fd) {
   struct stat st;
   if (fstat(fd, &st) != 0 || !S_ISCHR(st.st_mode)) return -1;
   return static_cast<int>(minor(st.st_rdev)) - 192;
 }
 
-// As ibv_create_comp_channel does it: a command written to the open node.
-// Returns the channel's descriptor or -1.
+// Writes a command to the open node, as ibv_create_comp_channel does. Returns
+// the channel's descriptor or -1.
 inline int CreateChannel(int node) {
   struct {
     ib_uverbs_cmd_hdr header;
@@ -42,7 +42,7 @@ inline int CreateChannel(int node) {
   return static_cast<int>(response.fd);
 }
 
-// A channel and the node it came from, closed again.
+// A channel and the node that created it; closes both.
 class Channel {
  public:
   Channel()

@@ -1,5 +1,5 @@
-// main() for tests that need the preload in their own process: starts the test
-// again with LD_PRELOAD set.
+// main() for tests that need the preload in their own process. It executes the
+// test again with LD_PRELOAD set.
 
 #include <gtest/gtest.h>
 #include <limits.h>
@@ -20,7 +20,8 @@ void ReexecWithPreload(char** argv) {
     std::perror(kLibrary);
     std::exit(1);
   }
-  // Sanitizer run-times want to be the first library; they work as the second.
+  // Sanitizer run-times insist on being the first library, but work as the
+  // second.
   const char* options = std::getenv("ASAN_OPTIONS");
   const std::string with_order =
       std::string(options ? options : "") + ":verify_asan_link_order=0";

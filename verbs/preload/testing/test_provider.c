@@ -1,7 +1,7 @@
-// The least that libibverbs 44 accepts as a provider: enough to list and query
-// devices and to wait on a completion channel. It lets the preload be tested
-// without the engine. It declares only those parts of the private ABI 34 that
-// it fills in; where a table is indexed, the number is the slot of v36 to v56.
+// A minimal provider for libibverbs 44: enough to list and query devices and to
+// wait on a completion channel, so that the preload can be tested without the
+// engine. It declares only those parts of the private ABI 34 that it fills in.
+// Indices into the table of operations are those of v36 to v56.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
