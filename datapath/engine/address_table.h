@@ -1,7 +1,7 @@
 #pragma once
 
-// The paths that datagrams name: address handles. A number holds an index and a
-// variant, so that one of a destroyed handle finds nothing.
+// The paths that datagrams name: address handles. A number consists of an index
+// and a variant, so the number of a destroyed handle finds nothing.
 //= IBTA 10.2.3: a handle serves the queue pairs of its protection domain only
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class AddressTable {
  public:
   static constexpr uint32_t kIndexBits = 20;
 
-  // 0 when there are 2^20 already.
+  // 0: there are 2^20 already.
   uint32_t Add(const RocePath& path, uint32_t pd) {
     uint32_t index = static_cast<uint32_t>(entries_.size());
     if (!free_.empty()) {

@@ -56,15 +56,15 @@ class CompletionQueue {
     return Notify(cqe);
   }
 
-  // Goes on in another ring of `entries`, which holds what has not been read:
-  // each entry where its index says. REQUIRES: it fits.
+  // Continues in another ring of `entries`, which holds the unread entries,
+  // each at the place that its index gives. REQUIRES: they fit.
   void ReplaceRing(urnic_cqe* ring, uint32_t entries) {
     ring_ = ring;
     mask_ = entries - 1;
   }
 
-  // An event waits for `count` completions (up to 1: for none), but at most for
-  // `period`.
+  // An event waits for `count` completions, but at most for `period`. With a
+  // count of 0 or 1 it does not wait.
   void Moderate(uint32_t count, Duration period) {
     moderate_count_ = count;
     period_ = period;
@@ -76,18 +76,18 @@ class CompletionQueue {
     if (held_ != 0) Raise();
   }
 
-  // A full queue loses entries silently: its owner says that it never is.
+  // A full queue loses entries silently: the owner promises that it never is.
   void IgnoreOverrun() { ignore_overrun_ = true; }
 
-  // Token holder. An event is wanted for the next completion (or the next
-  // solicited one or error). Stays armed if it already was for more.
+  // Token holder. Requests an event for the next completion, or for the next
+  // solicited one or error. Stays armed if it was already armed for more.
   //
-  // One that is there already and that the program has not read raises it at
-  // once. The standard does not ask for that, but NICs do it (their doorbell
-  // carries the consumer index), and programs that find the queue empty, arm it
-  // and sleep, as UCX does, lose what arrives between. Not if all is as it was
-  // at the last event: that has told of it, and most programs arm first and
-  // then read.
+  // A completion that the program has not read yet raises the event
+  // immediately. The standard does not require that, but NICs do it (their
+  // doorbell carries the consumer index). Programs that find the queue empty,
+  // arm it and sleep, as UCX does, would otherwise lose what arrives in
+  // between. If both indices are still what they were at the last event, it is
+  // not raised again: most programs arm first and then read.
   void ArmFor(Arm what) {
     if (armed_ < what) armed_ = what;
     const uint32_t consumer = LoadConsumer();
@@ -112,7 +112,7 @@ class CompletionQueue {
     return std::atomic_ref(indices_->consumer).load(std::memory_order_acquire);
   }
 
-  // An index from outside the ring, a broken program's, leaves nothing unread.
+  // An index outside of the ring (a broken program's) leaves nothing unread.
   bool HasUnread(Arm what, uint32_t consumer) const {
     if (producer_ - consumer > mask_ + 1) return false;
     if (what == kArmedAny) return producer_ != consumer;
@@ -123,11 +123,11 @@ class CompletionQueue {
   }
 
   bool RefreshConsumer() {
-    // Behind a lost entry nothing more is written: `consumer_seen_` stays.
+    // After a lost entry nothing is written: `consumer_seen_` stays as it is.
     if (overflowed_) return false;
     const uint32_t consumer = LoadConsumer();
-    // A consumer index from outside the ring is a broken program's: the
-    // queue counts as full.
+    // With a consumer index outside of the ring (a broken program's) the queue
+    // counts as full.
     if (producer_ - consumer <= mask_ + 1) consumer_seen_ = consumer;
     if (producer_ - consumer_seen_ <= mask_) return true;
     if (ignore_overrun_) return false;
@@ -136,7 +136,7 @@ class CompletionQueue {
     return false;
   }
 
-  // False: this is the first that is held back.
+  // False: the event is held back, and it is the first.
   bool Notify(const urnic_cqe& cqe) {
     const bool solicited = IsSolicited(cqe);
     if (armed_ == kArmedSolicited && !solicited) return true;
@@ -163,7 +163,7 @@ class CompletionQueue {
   bool overflowed_ = false;
   bool ignore_overrun_ = false;
   uint32_t moderate_count_ = 0;
-  uint32_t held_ = 0;  // completions since the one whose event is held back
+  uint32_t held_ = 0;  // completions since the first whose event is held back
   Duration period_;
   Arm armed_ = kNotArmed;
   // The indices when the last event was raised.

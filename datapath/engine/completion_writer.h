@@ -51,7 +51,7 @@ class CompletionWriter {
   }
 
  private:
-  // Its entry was lost, or its event held back.
+  // The entry was lost, or its event is held back.
   [[gnu::cold]] void OnPushed(CompletionQueue& cq, Time now) {
     if (cq.overflowed()) {
       lost_ = true;

@@ -1,5 +1,5 @@
-// The loop. What it calls per packet is in headers, so that the compiler sees
-// it whole. Nothing of that allocates, locks or waits.
+// The loop. What it calls per packet is in headers, so that the compiler can
+// inline it. None of that allocates, locks or waits.
 
 #include "datapath/engine/engine.h"
 
@@ -21,8 +21,8 @@ namespace {
 // yielding the CPU takes.
 constexpr uint32_t kRefusalsBeforeGivingWay = 4096;
 
-// How long an engine at its end waits for its port to accept the last frames:
-// as long as a port waits for its peer to fetch them.
+// How long an engine that ends waits for its port to accept the last frames: as
+// long as a port waits for its peer to fetch them.
 constexpr int kLastFramesMs = 300;
 
 }  // namespace
@@ -52,7 +52,8 @@ Engine::~Engine() {
   runner_.reset();
   TakeLcore(port_->lcore());
   // A request without an acknowledgement is complete once its last packet is
-  // built, and an answer is given once; but the port may have had no room yet.
+  // built, and an answer is sent only once. The port may not have had room for
+  // either.
   for (int i = 0; i < kLastFramesMs && !tx_.Flush(); ++i) {
     environment_.Sleep(Duration::Milliseconds(1));
   }
@@ -100,8 +101,9 @@ void Engine::ControlScope::Enter() {
 Engine::ControlScope::~ControlScope() {
   if (!entered_) return;
   engine_.network_->UpdateDeadline();
-  // An acknowledgement may wait for an answer that the program will not post
-  // soon, as it does something else; and its peer may wait.
+  // An acknowledgement may wait for an answer of the program. The program makes
+  // a control call instead, so the answer may take long; do not let the peer
+  // wait.
   if (!engine_.flows_.ready().empty()) {
     engine_.transmitter_->TransmitReady(engine_.now_,
                                         /*may_defer_acks=*/false);
@@ -158,7 +160,7 @@ bool Engine::Progress() {
     return true;
   }
   // A holder that stays this long has probably been preempted, perhaps by this
-  // very thread, which polls. Let it finish.
+  // very thread. Let it finish.
   if (refused_polls_.fetch_add(1, std::memory_order_relaxed) %
           kRefusalsBeforeGivingWay ==
       kRefusalsBeforeGivingWay - 1) {

@@ -67,8 +67,8 @@ class Engine {
   // thread is inside.
   bool Progress();
 
-  // The caller is about to sleep (ibv_req_notify_cq): the runner takes over at
-  // once.
+  // The caller is about to sleep (ibv_req_notify_cq): the runner takes over
+  // immediately.
   void HandOver() {
     if (runner_ != nullptr) runner_->HandOver();
   }
@@ -115,8 +115,8 @@ class Engine {
   // --- Control: inside a ControlScope ------------------------------------
 
   // Takes the token, and waits for it if necessary. Nothing else runs
-  // meanwhile. Its end sends up to one burst of what is ready, so completions
-  // may be written and events raised.
+  // meanwhile. The destructor sends up to one burst of what is ready, so
+  // completions may be written and events raised.
   class ControlScope {
    public:
     explicit ControlScope(Engine& engine);

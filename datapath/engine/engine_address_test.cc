@@ -1,5 +1,5 @@
-// Addresses that come and go while queue pairs are connected: two engines at a
-// ring.
+// Addresses are added and removed while queue pairs are connected: two engines
+// at the ends of a ring.
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ class EngineAddressTest : public ::testing::Test {
     urnic_cqe cqe;
     return node.Poll(cqe) && cqe.status == 0;
   }
-  // Whether b finds who has the address, asking the ring.
+  // Whether node b's question for the address is answered.
   bool IsAnswered(uint32_t ip) {
     for (int i = 0; i < 100; ++i) {
       if (Resolve(nodes_.b, ip).ok()) return true;
@@ -64,7 +64,7 @@ class EngineAddressTest : public ::testing::Test {
   const wire::Gid second_ = wire::Gid::FromIpv4(kSecondIp);
 };
 
-TEST_F(EngineAddressTest, AnotherAddressDisturbsNobody) {
+TEST_F(EngineAddressTest, AnotherAddressDisturbsNoConnection) {
   SetAddresses(nodes_.a, {second_, nodes_.a.gid()});
   Send(nodes_.a, nodes_.b);
   EXPECT_TRUE(Completed(nodes_.a));
@@ -72,7 +72,7 @@ TEST_F(EngineAddressTest, AnotherAddressDisturbsNobody) {
   EXPECT_EQ(Lost(nodes_.a), 0u);
 }
 
-TEST_F(EngineAddressTest, NothingLeavesFromAnAddressThatIsGone) {
+TEST_F(EngineAddressTest, NothingIsSentFromARemovedAddress) {
   SetAddresses(nodes_.a, {second_});
   Send(nodes_.a, nodes_.b);
   EXPECT_FALSE(Completed(nodes_.a));
@@ -80,7 +80,7 @@ TEST_F(EngineAddressTest, NothingLeavesFromAnAddressThatIsGone) {
   EXPECT_GE(Lost(nodes_.a), 1u);
 }
 
-TEST_F(EngineAddressTest, NothingArrivesAtAnAddressThatIsGone) {
+TEST_F(EngineAddressTest, NothingIsReceivedAtARemovedAddress) {
   SetAddresses(nodes_.a, {second_});
   Send(nodes_.b, nodes_.a);
   EXPECT_FALSE(Completed(nodes_.a));
@@ -88,7 +88,7 @@ TEST_F(EngineAddressTest, NothingArrivesAtAnAddressThatIsGone) {
   EXPECT_EQ(nodes_.a.count(RxVerdict::kAccept), 0u);
 }
 
-TEST_F(EngineAddressTest, AnAddressThatIsBackWorksAgain) {
+TEST_F(EngineAddressTest, AnAddressThatIsAddedAgainWorksAgain) {
   SetAddresses(nodes_.a, {});
   SetAddresses(nodes_.a, {second_, nodes_.a.gid()});
   Send(nodes_.a, nodes_.b);
@@ -98,14 +98,14 @@ TEST_F(EngineAddressTest, AnAddressThatIsBackWorksAgain) {
   EXPECT_TRUE(Completed(nodes_.a));
 }
 
-TEST_F(EngineAddressTest, WhoAsksForAnAddressIsAnsweredWhileItIsOurs) {
+TEST_F(EngineAddressTest, AQuestionForAnAddressIsAnsweredOnlyWhileItIsOurs) {
   EXPECT_FALSE(IsAnswered(kSecondIp));
   EXPECT_GE(nodes_.a.count(RxVerdict::kNotForUs), 1u);
   SetAddresses(nodes_.a, {nodes_.a.gid(), second_});
   EXPECT_TRUE(IsAnswered(kSecondIp));
 }
 
-TEST_F(EngineAddressTest, PathsBeginAndEndAtAddressesOfTheMoment) {
+TEST_F(EngineAddressTest, PathsStartAndEndAtCurrentAddresses) {
   const uint32_t peer = 0x0a010002;
   SetAddresses(nodes_.a, {second_});
   EXPECT_EQ(Resolve(nodes_.a, peer).status().code(),
@@ -115,7 +115,7 @@ TEST_F(EngineAddressTest, PathsBeginAndEndAtAddressesOfTheMoment) {
   EXPECT_TRUE(Resolve(nodes_.a, kSecondIp)->loopback);
 }
 
-TEST_F(EngineAddressTest, APathThatWasFoundBeforeItsAddressWentLeadsNowhere) {
+TEST_F(EngineAddressTest, APathFoundBeforeItsAddressWasRemovedIsUnusable) {
   const RocePath path = nodes_.a.qp().path;
   SetAddresses(nodes_.a, {second_});
   Engine::ControlScope scope(nodes_.a.engine());
@@ -125,7 +125,7 @@ TEST_F(EngineAddressTest, APathThatWasFoundBeforeItsAddressWentLeadsNowhere) {
   nodes_.a.engine().qps().SetPath(qp, path);
   nodes_.a.engine().qps().Modify(qp, QpState::kRtr, {});
   EXPECT_TRUE(qp.path.source_gone);
-  // As a new address vector of a connection.
+  // As a connection gets a new address vector.
   nodes_.a.engine().qps().SetPath(qp, path);
   EXPECT_TRUE(qp.path.source_gone);
   const uint64_t before = Lost(nodes_.a);

@@ -1,5 +1,5 @@
-// The whole packet path allocates nothing: two engines at the two ends of a
-// ring, in this thread, while an allocation guard counts.
+// The packet path allocates nothing: two engines at the two ends of a ring run
+// in this thread while an allocation guard counts.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -33,8 +33,8 @@ struct Operation {
   }
 };
 
-// Every request of a reliable connection, short and long. Not those that use up
-// a memory window with each request: bind, local and remote invalidate.
+// Every request of a reliable connection, short and long, except those that use
+// up a memory window each: bind, local and remote invalidate.
 std::vector<Operation> AllOperations() {
   std::vector<Operation> operations;
   for (const RequestKind& kind : kRequestKinds) {
@@ -55,7 +55,7 @@ std::vector<Operation> AllOperations() {
 class EngineAllocTest : public ::testing::TestWithParam<Operation> {
  protected:
   static constexpr uint32_t kList = 8;
-  // Iterations of both engines within which a list must be through.
+  // A list must complete within this many iterations of both engines.
   static constexpr int kPatience = 100000;
 
   EngineAllocTest() : nodes_("alloc") {
@@ -77,8 +77,8 @@ class EngineAllocTest : public ::testing::TestWithParam<Operation> {
     }
   }
 
-  // Posts a list, runs both engines until all has completed on both sides, and
-  // gives back the receives. Whether it went well.
+  // Posts a list, runs both engines until all of it has completed on both
+  // sides, and returns the receives. True on success.
   bool ExchangeList() {
     nodes_.a.RingSend(kList);
     uint32_t sent = 0;
@@ -98,7 +98,7 @@ class EngineAllocTest : public ::testing::TestWithParam<Operation> {
   bool receives_ = false;
 };
 
-TEST_P(EngineAllocTest, NothingIsAllocatedOnceItRuns) {
+TEST_P(EngineAllocTest, NothingIsAllocatedAfterTheStart) {
   for (int i = 0; i < 16; ++i) ASSERT_TRUE(ExchangeList());
   bool went_well = true;
   AllocGuard guard;
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(All, EngineAllocTest,
                          ::testing::ValuesIn(AllOperations()),
                          [](const auto& info) { return info.param.name(); });
 
-// A guard that sees nothing proves nothing.
+// The guard must see allocations, or the tests above prove nothing.
 TEST(AllocGuardTest, SeesNewMallocAndMappings) {
   AllocGuard guard;
   const auto array = std::make_unique<int[]>(100);

@@ -1,5 +1,4 @@
-// The engine and its neighbours: whom it asks, whom it believes, whom it
-// follows.
+// The engine and its neighbours: resolution, announcements, moves.
 
 #include "datapath/engine/engine_wire_fixture.h"
 
@@ -8,10 +7,10 @@ namespace {
 
 class EngineNeighborTest : public EngineWireTest {};
 
-TEST_F(EngineNeighborTest, WhoNeverAnswersIsGivenUpAtTheDeadline) {
+TEST_F(EngineNeighborTest, ANeighborThatNeverAnswersIsGivenUpAtTheDeadline) {
   const auto path = Resolve(kStrangerIp, Duration::Milliseconds(50));
   EXPECT_EQ(path.status().code(), absl::StatusCode::kDeadlineExceeded);
-  // Asked more than once, for the right address, as ourselves.
+  // Asked more than once, for the right address, from our own.
   const std::vector<Bytes> questions = Received();
   EXPECT_GE(questions.size(), 2u);
   for (const Bytes& question : questions) {
@@ -27,7 +26,7 @@ TEST_F(EngineNeighborTest, WhoNeverAnswersIsGivenUpAtTheDeadline) {
   }
 }
 
-TEST_F(EngineNeighborTest, WhoAnswersIsFound) {
+TEST_F(EngineNeighborTest, ANeighborThatAnswersIsFound) {
   absl::StatusOr<net::Path> path = absl::UnknownError("");
   std::thread resolver(
       [&] { path = Resolve(kStrangerIp, Duration::Seconds(30)); });
@@ -49,8 +48,8 @@ TEST_F(EngineNeighborTest, WhoAnswersIsFound) {
   EXPECT_EQ(path->headers.dst_mac(), peer_->mac());
 }
 
-// Another NIC has taken over the peer's address and says so: its connections
-// follow once the old one has not answered three probes.
+// Another NIC has taken over the peer's address and announces it. The
+// connections follow after the old NIC has left three probes unanswered.
 TEST_F(EngineNeighborTest, AConnectionFollowsANeighborThatHasMoved) {
   Connect();
   const wire::MacAddress before = node_.qp().path.headers.dst_mac();
@@ -74,8 +73,8 @@ TEST_F(EngineNeighborTest, AConnectionFollowsANeighborThatHasMoved) {
   EXPECT_EQ(std::memcmp(sent.back().data(), moved.mac.bytes.data(), 6), 0);
 }
 
-// A spoofer says the same, but the neighbour is there and answers.
-TEST_F(EngineNeighborTest, ASpoofedAnnouncementMovesNobody) {
+// The announcement is spoofed: the neighbour is still there and answers.
+TEST_F(EngineNeighborTest, ASpoofedAnnouncementMovesNoConnection) {
   Connect();
   wire::NeighborSelf spoofer = Peer();
   spoofer.mac.bytes[5] ^= 0x55;
@@ -107,9 +106,9 @@ TEST_F(EngineNeighborTest, ASpoofedAnnouncementMovesNobody) {
   EXPECT_EQ(node_.qp().path.headers.dst_mac(), peer_->mac());
 }
 
-// A neighbour in doubt is asked, and no new path uses it; but what our packets
-// are answered by says as much as an answer of its own.
-TEST_F(EngineNeighborTest, AnAcknowledgementSaysThatTheNeighborIsThere) {
+// A neighbour in doubt is probed, and no new path uses it. An acknowledgement
+// of our packets confirms it as well as an answer to a probe.
+TEST_F(EngineNeighborTest, AnAcknowledgementConfirmsTheNeighbor) {
   Connect();
   ASSERT_EQ(SentOf(1), 1u);
   {
@@ -122,13 +121,13 @@ TEST_F(EngineNeighborTest, AnAcknowledgementSaysThatTheNeighborIsThere) {
   ack.dest_qp = Qpn{node_.qp().qpn()};
   ack.syndrome = wire::kAethCreditsInvalid;
   Transmit(Frame(Headers(), ack));
-  // Its probes are not answered.
+  // The probes are not answered.
   const Time end = Environment::Now() + Duration::Milliseconds(50);
   while (Environment::Now() < end) Run();
   EXPECT_TRUE(Resolve(kPeerIp, Duration::Milliseconds(1)).ok());
 }
 
-TEST_F(EngineNeighborTest, PathsThatCannotBeAreRefusedAtOnce) {
+TEST_F(EngineNeighborTest, ImpossiblePathsAreRefusedImmediately) {
   const auto code = [&](const wire::Gid& local, const wire::Gid& remote) {
     return node_.nic()
         .ResolvePath({.local = local, .remote = remote},
@@ -149,7 +148,7 @@ TEST_F(EngineNeighborTest, PathsThatCannotBeAreRefusedAtOnce) {
   EXPECT_TRUE(Received().empty()) << "nobody is asked";
 }
 
-TEST_F(EngineNeighborTest, WeAnswerForOurAddressAndForNoOther) {
+TEST_F(EngineNeighborTest, OnlyQuestionsForOurAddressAreAnswered) {
   Introduce();
   const std::vector<Bytes> answers = Received();
   ASSERT_EQ(answers.size(), 1u);

@@ -20,7 +20,7 @@ wire::Service WireService(QpService service) {
 }
 
 RecvRing* RingOf(const EngineQpConfig& config, RecvRing& own) {
-  if (config.service == QpService::kXrcTarget) return nullptr;  // by the packet
+  if (config.service == QpService::kXrcTarget) return nullptr;  // per packet
   return config.srq != nullptr ? &config.srq->ring : &own;
 }
 

@@ -66,17 +66,17 @@ class EngineQp : public Flow {
   uint32_t pd() const { return pd_; }
   uint32_t xrc_domain() const { return xrc_domain_; }
   void* owner() const { return owner_; }
-  // In state ERR a posted receive must be flushed: the poster calls
-  // Engine::Doorbell() for receives too while this is set.
+  // In state ERR a posted receive must be flushed: while this is set, the
+  // poster calls Engine::Doorbell() for receives too.
   bool wants_recv_doorbell() const {
     return in_error_.load(std::memory_order_relaxed);
   }
 
   // Prefetches the whole object. In a program with thousands of queue pairs
-  // none is in a cache, and each line that is touched in turn would cost a
-  // miss. (20 000 queue pairs, lists of 32 writes, medians on a busy machine:
-  // 62 % of the rate of one without, 69 % with it.) Any thread; nothing is
-  // read.
+  // none is cached, and each line that is touched in turn would cost a miss.
+  // (20 000 queue pairs, lists of 32 writes, medians on a busy machine: 62 % of
+  // the rate of one queue pair without, 69 % with it.) Any thread; reads
+  // nothing.
   void Prefetch() const {
     const auto* bytes = reinterpret_cast<const uint8_t*>(this);
     for (size_t at = 0; at < kPrefetchBytes; at += 64) {
@@ -89,8 +89,8 @@ class EngineQp : public Flow {
   // Processes packets of one burst, in order, and executes their effects.
   virtual FlowResult OnBurst(std::span<const RxPacket> packets, Time now,
                              FlowSink& sink) = 0;
-  // A packet that OnBurst() will get carries the mark "congestion experienced".
-  // Datagram queue pairs ignore it: they have no sender to tell.
+  // A packet that OnBurst() will get is marked "congestion experienced".
+  // Datagram queue pairs ignore it: they have no sender to notify.
   virtual void OnMarked(const RxPacket& packet, Time now) = 0;
   // Handles a congestion notification packet of the peer; returns its verdict.
   virtual RxVerdict OnCnp(Time now) = 0;
@@ -112,8 +112,8 @@ class EngineQp : public Flow {
   virtual RequesterCounters counters() const = 0;
   // Appends its image (transport/work/image.h) to `out`.
   virtual void AppendImage(Time now, std::string& out) const = 0;
-  // Becomes what the image says, and is destroyed if it is refused. REQUIRES:
-  // it is new.
+  // Restores a new queue pair from an image. If the image is refused, the queue
+  // pair must be destroyed.
   virtual ImageRefusal BecomeImage(std::span<const uint8_t> image,
                                    Time now) = 0;
 
@@ -128,9 +128,9 @@ class EngineQp : public Flow {
     //= IBTA 11.6.3.1: nothing of the shared queue is in its hands any more
     if (srq != nullptr) OnEvent(QpEvent::kLastWqeReached);
   }
-  // XRC targets, before BecomeImage(): the ring of the current receive.
+  // XRC targets, before BecomeImage(): sets the ring of the current receive.
   void TakeFrom(RecvRing& ring) { recv_queue_.Use(&ring); }
-  // XRC: the ring is about to be destroyed; stop using it.
+  // XRC: the ring is about to be destroyed; stops using it.
   void LetGoOf(const RecvRing& ring) {
     if (recv_queue_.ring() != &ring) return;
     recv_queue_.Reset();
@@ -149,7 +149,7 @@ class EngineQp : public Flow {
 
   EngineQp(Kind kind, const EngineQpConfig& config);
 
-  // These still lie in Flow's cache line.
+  // These are still in Flow's cache line.
   const QpService service_;
   const wire::Service wire_service_;
   uint16_t pkey_ = 0;

@@ -5,7 +5,7 @@
 namespace urnic {
 namespace {
 
-constexpr uint32_t kFarIp = 0x0a020007;  // 10.2.0.7, on no link of ours
+constexpr uint32_t kFarIp = 0x0a020007;  // 10.2.0.7, not on a link of ours
 
 class EngineRouteTest : public EngineWireTest {
  protected:
@@ -19,7 +19,7 @@ class EngineRouteTest : public EngineWireTest {
     Engine::ControlScope scope(node_.engine());
     node_.network().SetRoutes(routes, node_.engine().Now());
   }
-  // The MAC of the router `ip`; all are behind the one port of the test.
+  // The MAC of the router `ip`; all routers are behind the test's one port.
   wire::MacAddress MacOf(uint32_t ip) const {
     wire::MacAddress mac = peer_->mac();
     mac.bytes[4] = static_cast<uint8_t>(ip >> 8);
@@ -34,7 +34,7 @@ class EngineRouteTest : public EngineWireTest {
     Transmit(frame);
     Run();
   }
-  // Whom our frames ask for.
+  // The GIDs that our frames ask for.
   std::vector<wire::Gid> Asked() {
     std::vector<wire::Gid> asked;
     for (const Bytes& frame : Received()) {
@@ -60,7 +60,7 @@ class EngineRouteTest : public EngineWireTest {
     node_.Connect(*path, config);
     Received();
   }
-  // Where the next request goes.
+  // The destination MAC of the next request.
   wire::MacAddress NextMac() {
     node_.rings().PostSend({.sges = {node_.Sge(0, kBytes)}});
     node_.engine().Doorbell(node_.qp());
@@ -72,7 +72,7 @@ class EngineRouteTest : public EngineWireTest {
   }
 };
 
-TEST_F(EngineRouteTest, WithoutARouteThereIsNoWay) {
+TEST_F(EngineRouteTest, WithoutARouteThereIsNoPath) {
   EXPECT_EQ(Resolve(kFarIp, Duration::Milliseconds(1)).status().code(),
             absl::StatusCode::kUnavailable);
   SetRouteVia(kPeerIp);
@@ -100,8 +100,8 @@ TEST_F(EngineRouteTest, AConnectionStaysUntilTheNewRouterAnswers) {
   EXPECT_EQ(NextMac(), MacOf(kStrangerIp));
 }
 
-// As while somebody replaces a route by removing and adding it.
-TEST_F(EngineRouteTest, AConnectionWithoutARouteKeepsItsWay) {
+// As happens when a route is replaced by removing and adding it.
+TEST_F(EngineRouteTest, AConnectionWithoutARouteKeepsItsPath) {
   SetRouteVia(kPeerIp);
   ConnectFar();
   SetRoutes({});
@@ -110,7 +110,7 @@ TEST_F(EngineRouteTest, AConnectionWithoutARouteKeepsItsWay) {
             absl::StatusCode::kUnavailable);
 }
 
-TEST_F(EngineRouteTest, APathThatWasFoundBeforeTheRouteChangedFollows) {
+TEST_F(EngineRouteTest, APathFoundBeforeTheRouteChangedFollowsIt) {
   SetRouteVia(kPeerIp);
   IntroduceRouter(kPeerIp);
   IntroduceRouter(kStrangerIp);
@@ -124,8 +124,8 @@ TEST_F(EngineRouteTest, APathThatWasFoundBeforeTheRouteChangedFollows) {
   EXPECT_EQ(NextMac(), MacOf(kStrangerIp));
 }
 
-// As a new address vector in SQD.
-TEST_F(EngineRouteTest, ANewPathOfAConnectionFollowsTooWhatHasChanged) {
+// As for a new address vector in SQD.
+TEST_F(EngineRouteTest, ANewPathOfAConnectionFollowsTheRouteToo) {
   SetRouteVia(kPeerIp);
   ConnectFar();
   IntroduceRouter(kStrangerIp);
@@ -139,9 +139,9 @@ TEST_F(EngineRouteTest, ANewPathOfAConnectionFollowsTooWhatHasChanged) {
   EXPECT_EQ(NextMac(), MacOf(kStrangerIp));
 }
 
-// A router forwards nothing that has no IP header.
+// Routers do not forward frames without an IP header.
 //= IBTA A16
-TEST_F(EngineRouteTest, AConnectionOfRoceV1KeepsItsWay) {
+TEST_F(EngineRouteTest, ARoceV1ConnectionKeepsItsPath) {
   Connect(/*roce_v1=*/true);
   ASSERT_EQ(NextMac(), peer_->mac());
   IntroduceRouter(kStrangerIp);
@@ -152,7 +152,7 @@ TEST_F(EngineRouteTest, AConnectionOfRoceV1KeepsItsWay) {
   EXPECT_EQ(NextMac(), peer_->mac());
 }
 
-TEST_F(EngineRouteTest, AnAddressHandleFollows) {
+TEST_F(EngineRouteTest, AnAddressHandleFollowsItsRoute) {
   SetRouteVia(kPeerIp);
   IntroduceRouter(kPeerIp);
   IntroduceRouter(kStrangerIp);

@@ -1,6 +1,7 @@
 // The engine over the loop port: two queue pairs of one device that talk to
-// each other and one that talks to itself, one thread, no helper. What the
-// transport does is tests/sim's business; here it is steering, placement,
+// each other and one that talks to itself; one thread, no helper. The transport
+// is tested in tests/sim; here it is steering, placement, completion, faults
+// and teardown.
 // completion, faults and teardown.
 
 #include <gtest/gtest.h>
@@ -45,7 +46,7 @@ class NoEvents : public EngineEvents, public QpEvents {
   QpEvent last = QpEvent::kNone;
 };
 
-// A completion queue with the program's end of it.
+// A completion queue and the program's end of it.
 struct Cq {
   explicit Cq(EngineEvents* events, uint32_t entries = 256)
       : ring(entries), queue(ring.data(), &indices, entries, events, nullptr) {}
@@ -130,7 +131,7 @@ class EngineTest : public ::testing::Test {
     }
   }
 
-  // Out of the engine, and what to insert it with.
+  // Extracts queue pair `i`, and sets `config` for its insertion.
   std::string Extract(int i, EngineQpConfig& config) {
     config.limits.qpn = qp_[i]->qpn();
     Engine::ControlScope scope(*engine_);
@@ -153,8 +154,8 @@ class EngineTest : public ::testing::Test {
     ASSERT_TRUE(status.ok()) << status;
   }
 
-  // Queue pair 0 asks and 1 answers, so that the answer comes in one burst with
-  // the acknowledgement of the question.
+  // Queue pair 0 asks and 1 answers, so that the answer arrives in one burst
+  // with the acknowledgement of the question.
   void AskAndAnswer() {
     for (int i = 0; i < 2; ++i) {
       ASSERT_TRUE(rings_[i].PostRecv({.wr_id = 9, .sges = {Sge(5000, 64)}}));
@@ -199,7 +200,7 @@ class EngineTest : public ::testing::Test {
   FakeRings rings_[3] = {
       {128, 4, 64, 64, 4}, {64, 4, 64, 64, 4}, {4, 4, 64, 4, 4}};
   EngineQp* qp_[3];
-  net::Path path_;  // of the one that was extracted last
+  net::Path path_;  // of the queue pair that was extracted last
   alignas(64) std::vector<uint8_t> memory_ = std::vector<uint8_t>(1 << 20);
   uint32_t key_ = 0;
 };
@@ -231,7 +232,7 @@ TEST_F(EngineTest, WritesReadsAndAtomicsMoveBytes) {
   EXPECT_EQ(value, 40u);
 }
 
-TEST_F(EngineTest, TheStateOfQueuePairsComesInParts) {
+TEST_F(EngineTest, QueuePairStateIsReadInParts) {
   std::vector<uint32_t> qpns;
   std::optional<uint32_t> place = 0;
   while (place.has_value()) {
@@ -240,7 +241,7 @@ TEST_F(EngineTest, TheStateOfQueuePairsComesInParts) {
       Engine::ControlScope scope(*engine_);
       place = engine_->qps().AppendImages(*place, /*enough=*/1, image);
     }
-    if (image.empty()) continue;  // behind the last
+    if (image.empty()) continue;  // past the last
     ImageShape shape;
     const ImageRefusal refusal = ReadImageShape(
         {reinterpret_cast<const uint8_t*>(image.data()), image.size()}, shape);
@@ -251,7 +252,7 @@ TEST_F(EngineTest, TheStateOfQueuePairsComesInParts) {
                                          qp_[2]->qpn()}));
 }
 
-TEST_F(EngineTest, AQueuePairGoesOnWhereItsImageIsInserted) {
+TEST_F(EngineTest, AQueuePairContinuesWhereItsImageIsInserted) {
   constexpr uint32_t kMessage = 300000;  // more than a window
   for (size_t i = 0; i < kMessage; ++i) memory_[i] = static_cast<uint8_t>(i);
   ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 400000, kMessage)));
@@ -260,7 +261,7 @@ TEST_F(EngineTest, AQueuePairGoesOnWhereItsImageIsInserted) {
   EXPECT_EQ(Await(send_cq_).status, URNIC_WC_SUCCESS);
   EXPECT_EQ(std::memcmp(&memory_[0], &memory_[400000], kMessage), 0);
 
-  // What is posted while nobody has the queue pair.
+  // A request that is posted between extraction and insertion.
   EngineQpConfig config = ConfigOf(rings_[0], recv_cq_);
   const std::string image = Extract(0, config);
   ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_READ, 0, 400000, 8)));
@@ -302,7 +303,7 @@ TEST_F(EngineTest, AnImageIsRefusedWithItsReason) {
   EXPECT_TRUE(absl::IsAlreadyExists(Insert(0, config, image)));
 }
 
-TEST_F(EngineTest, SendMeetsReceive) {
+TEST_F(EngineTest, ASendFillsItsReceive) {
   ASSERT_TRUE(rings_[1].PostRecv({.wr_id = 9, .sges = {Sge(5000, 4000)}}));
   std::memset(memory_.data(), 0x5a, 3000);
   SendWr send = Wr(URNIC_WR_SEND_WITH_IMM, 0, 0, 3000);
@@ -317,7 +318,7 @@ TEST_F(EngineTest, SendMeetsReceive) {
   EXPECT_EQ(Await(send_cq_).status, URNIC_WC_SUCCESS);
 }
 
-TEST_F(EngineTest, InOneQueueAnAnswerStandsBehindItsQuestion) {
+TEST_F(EngineTest, InOneQueueAnAnswerComesAfterItsQuestion) {
   {
     Engine::ControlScope scope(*engine_);
     engine_->qps().Destroy(qp_[0]);
@@ -330,7 +331,7 @@ TEST_F(EngineTest, InOneQueueAnAnswerStandsBehindItsQuestion) {
   EXPECT_EQ(Await(send_cq_).opcode, URNIC_WC_RECV);
 }
 
-TEST_F(EngineTest, OfTwoQueuesTheQuestionsIsWrittenBeforeTheAnswers) {
+TEST_F(EngineTest, OfTwoQueuesTheOneOfTheQuestionIsWrittenFirst) {
   std::vector<bool> answers;
   events_.on_completion_event = [&](CompletionQueue& queue) {
     answers.push_back(&queue == &recv_cq_.queue);
@@ -339,11 +340,11 @@ TEST_F(EngineTest, OfTwoQueuesTheQuestionsIsWrittenBeforeTheAnswers) {
   send_cq_.queue.ArmFor(CompletionQueue::kArmedAny);
   recv_cq_.queue.ArmFor(CompletionQueue::kArmedAny);
   AskAndAnswer();
-  // The receive of the question is the first, in the same queue as the answer.
+  // The first event is the receive of the question, in the answer's queue.
   EXPECT_EQ(answers, (std::vector{true, false, true}));
 }
 
-TEST_F(EngineTest, MemoryThatWentAwayIsAnErrorOfTheQueuePair) {
+TEST_F(EngineTest, UnmappedTargetMemoryFailsTheQueuePair) {
   void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   uint32_t key = 0;
@@ -364,7 +365,7 @@ TEST_F(EngineTest, MemoryThatWentAwayIsAnErrorOfTheQueuePair) {
   EXPECT_EQ(engine_->counters().placement_faults, 1u);
 }
 
-TEST_F(EngineTest, SourceThatWentAwayIsALocalProtectionError) {
+TEST_F(EngineTest, UnmappedSourceMemoryIsALocalProtectionError) {
   void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   uint32_t key = 0;
@@ -381,13 +382,13 @@ TEST_F(EngineTest, SourceThatWentAwayIsALocalProtectionError) {
   EXPECT_EQ(Await(send_cq_).status, URNIC_WC_LOC_PROT_ERR);
 }
 
-// Packets to ourselves wait in a place for 128. Who finds it full must not be
-// forgotten, though nothing of its own is under way that would bring it back.
-TEST_F(EngineTest, AFullWayToOurselvesMakesOthersWait) {
+// The queue of packets to ourselves holds 128. A queue pair that finds it full
+// must be resumed, although no packet of its own will wake it.
+TEST_F(EngineTest, AFullLoopbackQueueDelaysOthersButLosesNothing) {
   uint32_t posted = 1;
   while (rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 4096, 8))) ++posted;
   ASSERT_GE(posted, 128u);
-  // Each doorbell sends a burst, and none receives.
+  // Each doorbell sends a burst, and nothing receives.
   for (int i = 0; i < 8; ++i) engine_->Doorbell(*qp_[0]);
   ASSERT_TRUE(rings_[2].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 8192, 8)));
   engine_->Doorbell(*qp_[2]);
@@ -396,9 +397,9 @@ TEST_F(EngineTest, AFullWayToOurselvesMakesOthersWait) {
   }
 }
 
-// As a program does that disconnects after the last message: the peer must not
-// take it for lost.
-TEST_F(EngineTest, WhatIsOwedGoesOutBeforeAQueuePairEndsInError) {
+// As when a program disconnects after the last message: the peer must not take
+// that message for lost.
+TEST_F(EngineTest, OwedResponsesAreSentBeforeAQueuePairGoesToError) {
   ASSERT_TRUE(rings_[1].PostRecv({.wr_id = 9, .sges = {Sge(5000, 64)}}));
   ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_SEND, 0, 0, 64)));
   engine_->Doorbell(*qp_[0]);
@@ -412,7 +413,7 @@ TEST_F(EngineTest, WhatIsOwedGoesOutBeforeAQueuePairEndsInError) {
 
 // The connection manager holds numbers in TIMEWAIT.
 //= IBTA 12.9.8.4
-TEST_F(EngineTest, ANumberThatIsStillInUseIsNotGivenAgain) {
+TEST_F(EngineTest, ANumberThatIsStillInUseIsNotReused) {
   class Holder : public net::MadHandler {
    public:
     RxVerdict OnMad(std::span<const uint8_t>, const net::PathQuery&,
@@ -440,8 +441,8 @@ TEST_F(EngineTest, ANumberThatIsStillInUseIsNotGivenAgain) {
   for (EngineQp* qp : qps) engine_->qps().Destroy(qp);
 }
 
-// Somebody else shares out the numbers of this address.
-TEST_F(EngineTest, NumbersAreOfWhatIsLeasedUntilThatIsUsedUp) {
+// The numbers of this address are leased.
+TEST_F(EngineTest, NumbersAreDrawnFromTheLeaseUntilItIsUsedUp) {
   const NumberRange qpns = {NumberOf(6, 64), 4};
   const NumberRange keys = {NumberOf(6, 128), 4};
   const NumberRange srqns = {NumberOf(6, 256), 4};
@@ -505,9 +506,9 @@ TEST_F(EngineTest, AnArmedQueueRaisesOneEvent) {
   EXPECT_EQ(events_.completion_events, 1);
 }
 
-// A program that posts and then only looks at its memory: the helper thread
-// must carry a message of many bursts to its end.
-TEST_F(EngineTest, TheHelperFinishesWhatNobodyPolls) {
+// A program posts and then only watches its memory: the helper thread must
+// carry a message of many bursts to its end.
+TEST_F(EngineTest, TheHelperFinishesWithoutPolling) {
   ASSERT_TRUE(HelperThread::Start(*engine_).ok());
   for (int round = 0; round < 3; ++round) {
     std::memset(memory_.data(), round + 1, 300000);
@@ -524,8 +525,8 @@ TEST_F(EngineTest, TheHelperFinishesWhatNobodyPolls) {
   }
 }
 
-// The other way round: a program that polls without end sends the helper back
-// to watching, and a hand-over fetches it at once.
+// A program that polls continuously sends the helper back to watching, and a
+// hand-over activates it immediately.
 TEST_F(EngineTest, PollingAndHandingOverAlternate) {
   ASSERT_TRUE(HelperThread::Start(*engine_).ok());
   for (int round = 0; round < 20; ++round) {

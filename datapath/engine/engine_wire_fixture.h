@@ -1,8 +1,8 @@
 #pragma once
 
-// An engine before a stranger: at the other end of its ring is a port in the
-// hands of the test, which sends frames that no RNIC of ours would send and
-// looks at what comes back.
+// An engine that faces a stranger: at the other end of its ring is a port that
+// the test controls. It sends frames that our RNIC would not send and inspects
+// the answers.
 
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>
@@ -28,7 +28,7 @@ using Bytes = std::vector<uint8_t>;
 inline constexpr uint32_t kOurIp = 0x0a010001;
 inline constexpr uint32_t kPeerIp = 0x0a010002;
 inline constexpr uint32_t kStrangerIp = 0x0a010003;
-inline constexpr uint32_t kSecondIp = 0x0a010009;  // ours, now and then
+inline constexpr uint32_t kSecondIp = 0x0a010009;  // ours in some tests
 inline constexpr uint32_t kPeerQpn = 0x1234;
 inline constexpr size_t kTarget = 4096;  // what the test's packets write to
 inline constexpr uint32_t kBytes = 8;
@@ -87,7 +87,7 @@ class EngineWireTest : public ::testing::Test {
     headers.udp_src_port = 50000;
     return headers;
   }
-  // A write to kTarget that is right in everything.
+  // A correct write to kTarget.
   wire::PacketFields Write(uint32_t psn) {
     wire::PacketFields fields;
     fields.opcode = static_cast<uint8_t>(wire::Opcode::kRcWriteOnly);
@@ -116,7 +116,7 @@ class EngineWireTest : public ::testing::Test {
     return frame;
   }
   static uint8_t* Bth(Bytes& frame) { return frame.data() + 14 + 28; }
-  // Makes the ICRC right again after something behind it was changed.
+  // Recomputes the ICRC after a change to the bytes that it covers.
   static void Seal(Bytes& frame) {
     const size_t end = frame.size() - wire::kIcrcBytes;
     const uint32_t icrc = wire::IcrcReference({frame.data() + 14, end - 14},
@@ -144,7 +144,7 @@ class EngineWireTest : public ::testing::Test {
     Engine::ControlScope scope(node_.engine());
     node_.network().SetAddresses(std::move(addresses), node_.engine().Now());
   }
-  // Who asks is known: no question of ours is needed.
+  // Makes the peer known to the engine, which then need not ask for it.
   void Introduce(uint32_t ip = kPeerIp) {
     Bytes frame(wire::kNeighborFrameBytes);
     frame.resize(wire::EmitSolicitation(Peer(ip), node_.gid(), {}, frame));
@@ -164,7 +164,7 @@ class EngineWireTest : public ::testing::Test {
     Received();
   }
 
-  // How many of so many posted writes go out before an acknowledgement.
+  // Posts `writes` writes; returns how many are sent before an acknowledgement.
   size_t SentOf(uint32_t writes) {
     for (uint32_t i = 0; i < writes; ++i) {
       testing::SendWr wr;
@@ -180,8 +180,8 @@ class EngineWireTest : public ::testing::Test {
   bool Written() {
     return std::memcmp(node_.memory() + kTarget, kPayload, kBytes) == 0;
   }
-  // The frame is counted as `verdict`, once, and does nothing else; and the
-  // right one is still executed and acknowledged afterwards.
+  // The frame is counted once as `verdict` and has no other effect. Afterwards
+  // the correct one is still executed and acknowledged.
   void ExpectRefused(const Bytes& frame, RxVerdict verdict) {
     const uint64_t before = CountOf(verdict);
     Transmit(frame);

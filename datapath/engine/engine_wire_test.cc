@@ -1,4 +1,4 @@
-// The engine before a stranger: what packets it takes, and what it answers.
+// The engine and a stranger: which packets it accepts, and what it answers.
 
 #include "datapath/engine/engine_wire_fixture.h"
 #include "transport/wire/mad.h"
@@ -7,17 +7,15 @@
 namespace urnic {
 namespace {
 
-// --- Packets -----------------------------------------------------------------
-
-TEST_F(EngineWireTest, ARightWriteIsExecutedAndAcknowledged) {
+TEST_F(EngineWireTest, ACorrectWriteIsExecutedAndAcknowledged) {
   Connect();
   ExpectExecuted(Frame(Headers(), Write(0)));
   EXPECT_EQ(node_.engine().counters().ce_received, 0u);
 }
 
-// The acknowledgement waits for an answer of the program, but not for a call
-// that posts no answer. The peer may wait for it before it does what the
-// program relies on next (perftest's server listens again).
+// An acknowledgement waits for an answer of the program, but a control call
+// sends it. The peer may need it before it does what the program waits for next
+// (perftest's server listens again).
 TEST_F(EngineWireTest, AControlCallSendsTheAcknowledgementsThatWait) {
   Connect();
   ASSERT_TRUE(node_.rings().PostRecv({.wr_id = 1, .sges = {node_.Sge(0, 64)}}));
@@ -42,15 +40,15 @@ TEST_F(EngineWireTest, RoceV1IsAnsweredInRoceV1) {
   ExpectExecuted(Frame(headers, Write(0)));
 }
 
-// The GIDs and the ICRC are right: it is the version that does not fit.
-TEST_F(EngineWireTest, TheOtherVersionOfRoceIsNotThePeers) {
+// The GIDs and the ICRC are right; only the version is wrong.
+TEST_F(EngineWireTest, TheOtherRoceVersionIsNotThePeers) {
   Connect();
   wire::PathHeaders headers = Headers();
   headers.roce_v1 = true;
   ExpectRefused(Frame(headers, Write(0)), RxVerdict::kWrongPeer);
 }
 
-TEST_F(EngineWireTest, ARoceV1QueuePairTakesNoRoceV2) {
+TEST_F(EngineWireTest, ARoceV1QueuePairRefusesRoceV2) {
   Connect(/*roce_v1=*/true);
   const uint64_t before = CountOf(RxVerdict::kWrongPeer);
   Transmit(Frame(Headers(), Write(0)));
@@ -59,7 +57,7 @@ TEST_F(EngineWireTest, ARoceV1QueuePairTakesNoRoceV2) {
   EXPECT_FALSE(Written());
 }
 
-TEST_F(EngineWireTest, DamageBehindTheMaskedGrhIsAWrongIcrc) {
+TEST_F(EngineWireTest, DamageAfterTheMaskedGrhIsAWrongIcrc) {
   Connect(/*roce_v1=*/true);
   wire::PathHeaders headers = Headers();
   headers.roce_v1 = true;
@@ -96,13 +94,13 @@ TEST_F(EngineWireTest, APacketToAnotherAddressOfOursIsNotTheQueuePairs) {
   Connect();
   SetAddresses({node_.gid(), wire::Gid::FromIpv4(kSecondIp)});
   Run();
-  Received();  // it is announced
+  Received();  // the announcement of the address
   wire::PathHeaders headers = Headers();
   headers.dst = wire::Gid::FromIpv4(kSecondIp);
   ExpectRefused(Frame(headers, Write(0)), RxVerdict::kWrongPeer);
 }
 
-TEST_F(EngineWireTest, AnUnknownQueuePairIsCountedByWhoseTheAddressIs) {
+TEST_F(EngineWireTest, AnUnknownQueuePairIsCountedOnlyAtOurAddress) {
   Connect();
   wire::PacketFields fields = Write(0);
   fields.dest_qp = Qpn{node_.qp().qpn() ^ 1};
@@ -114,8 +112,8 @@ TEST_F(EngineWireTest, AnUnknownQueuePairIsCountedByWhoseTheAddressIs) {
   EXPECT_EQ(CountOf(RxVerdict::kNotForUs), 1u);
 }
 
-// The number's upper bits name the RNIC: they are compared as well.
-TEST_F(EngineWireTest, ANumberThatFallsOnTheSamePlaceIsStillUnknown) {
+// The upper bits of the number name the RNIC; they are compared as well.
+TEST_F(EngineWireTest, AnotherNumberOfTheSamePlaceIsUnknown) {
   Connect();
   wire::PacketFields fields = Write(0);
   fields.dest_qp = Qpn{node_.qp().qpn() ^ (1u << 20)};
@@ -136,7 +134,7 @@ TEST_F(EngineWireTest, ALimitedMemberMayTalkToAFullOne) {
   ExpectExecuted(Frame(Headers(), fields));
 }
 
-// QP1 belongs to every partition of the table, which is the default one here.
+// QP1 belongs to every partition of the table; here that is the default one.
 TEST_F(EngineWireTest, AManagementDatagramOfAnotherPartitionIsRefused) {
   const uint8_t mad[wire::kMadBytes] = {};
   wire::PacketFields fields;
@@ -156,7 +154,7 @@ TEST_F(EngineWireTest, AManagementDatagramOfAnotherPartitionIsRefused) {
 
 constexpr uint32_t kGroupIp = 0xe1020304;
 
-// The groups that were reported, and left, since the last look.
+// The groups that were reported or left since the last call.
 std::vector<std::pair<wire::Gid, uint8_t>> Memberships(
     const std::vector<Bytes>& frames) {
   std::vector<std::pair<wire::Gid, uint8_t>> list;
@@ -180,7 +178,7 @@ Bytes GeneralQuery() {
   return frame;
 }
 
-TEST_F(EngineWireTest, AQueryIsAnsweredForWhatWasJoinedOnly) {
+TEST_F(EngineWireTest, AQueryIsAnsweredForJoinedGroupsOnly) {
   const wire::Gid group = wire::Gid::FromIpv4(kGroupIp);
   const std::pair<wire::Gid, uint8_t> report = {group, 0x16};
   const std::pair<wire::Gid, uint8_t> leave = {group, 0x17};
@@ -191,7 +189,7 @@ TEST_F(EngineWireTest, AQueryIsAnsweredForWhatWasJoinedOnly) {
     Engine::ControlScope scope(node_.engine());
     ASSERT_TRUE(
         node_.network().JoinGroup(node_.qp(), group, Environment::Now()).ok());
-    // Everybody is in it, so nobody says so.
+    // Every host is a member of this group, so it is never reported.
     const wire::Gid all_hosts = wire::Gid::FromIpv4(0xe0000001);
     ASSERT_TRUE(node_.network()
                     .JoinGroup(node_.qp(), all_hosts, Environment::Now())
@@ -237,7 +235,7 @@ TEST_F(EngineWireTest, AMemberOfAnotherPartitionDropsWithACount) {
   EXPECT_EQ(CountOf(RxVerdict::kBadPkey), 1u);
 }
 
-TEST_F(EngineWireTest, AnyDamageBehindTheUdpHeaderIsAWrongIcrc) {
+TEST_F(EngineWireTest, AnyDamageAfterTheUdpHeaderIsAWrongIcrc) {
   Connect();
   Bytes frame = Frame(Headers(), Write(0));
   for (const size_t from_end : {1, 4, 5, 12}) {
@@ -252,8 +250,8 @@ TEST_F(EngineWireTest, AnyDamageBehindTheUdpHeaderIsAWrongIcrc) {
   ExpectExecuted(frame);
 }
 
-// The same on another length and source port: the cached part of the ICRC.
-TEST_F(EngineWireTest, TheIcrcOfHeadersThatChangeIsFollowed) {
+// The cached part of the ICRC must follow the headers.
+TEST_F(EngineWireTest, TheIcrcIsRightWhenHeadersChange) {
   Connect();
   ExpectExecuted(Frame(Headers(), Write(0)));
   for (uint32_t psn = 1; psn < 40; ++psn) {
@@ -273,7 +271,7 @@ TEST_F(EngineWireTest, ACongestionNotificationIsCountedAndHalvesTheWindow) {
   EXPECT_EQ(SentOf(2 * kWindow), kWindow / 2);
 }
 
-TEST_F(EngineWireTest, NobodyElseSlowsAQueuePairDown) {
+TEST_F(EngineWireTest, OnlyThePeerSlowsAQueuePairDown) {
   constexpr uint32_t kWindow = 16;
   Connect(/*roce_v1=*/false, kWindow);
   wire::PathHeaders headers = Headers();
@@ -292,7 +290,7 @@ TEST_F(EngineWireTest, NobodyElseSlowsAQueuePairDown) {
   EXPECT_EQ(SentOf(2 * kWindow), kWindow);
 }
 
-TEST_F(EngineWireTest, AMarkIsToldToThePeerAndThePacketExecuted) {
+TEST_F(EngineWireTest, ThePeerIsNotifiedOfAMarkAndThePacketIsExecuted) {
   Connect();
   wire::PathHeaders headers = Headers();
   headers.traffic_class = wire::kEcnCongestionExperienced;
@@ -314,8 +312,9 @@ TEST_F(EngineWireTest, AMarkIsToldToThePeerAndThePacketExecuted) {
   EXPECT_TRUE(packet.bth->becn());
 }
 
-// The bits are outside of the ICRC: what an ICRC does not fit tells nothing.
-TEST_F(EngineWireTest, AMarkOnADamagedPacketIsNotTold) {
+// The ICRC does not cover the ECN bits, so the bits of a damaged packet mean
+// nothing.
+TEST_F(EngineWireTest, ThePeerIsNotNotifiedOfAMarkOnADamagedPacket) {
   Connect();
   wire::PathHeaders headers = Headers();
   headers.traffic_class = wire::kEcnCongestionExperienced;
@@ -356,8 +355,8 @@ TEST_F(EngineWireTest, AFrameShorterThanItsHeadersSayIsTruncated) {
   ExpectRefused(frame, RxVerdict::kTruncated);
 }
 
-// Ethernet pads short frames: what counts is the length in the IP header.
-TEST_F(EngineWireTest, BytesBehindThePacketAreIgnored) {
+// Ethernet pads short frames: the length in the IP header counts.
+TEST_F(EngineWireTest, BytesAfterThePacketAreIgnored) {
   Connect();
   Bytes frame = Frame(Headers(), Write(0));
   frame.resize(frame.size() + 20, 0xee);
@@ -371,8 +370,6 @@ TEST_F(EngineWireTest, AQueuePairThatIsNotReadyReceivesNothing) {
   EXPECT_FALSE(Written());
   EXPECT_TRUE(Received().empty());
 }
-
-// --- Neighbours --------------------------------------------------------------
 
 }  // namespace
 }  // namespace urnic

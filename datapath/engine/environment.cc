@@ -13,7 +13,7 @@ namespace urnic {
 Time Environment::Now() {
   // 2^32 ns per cycle: one multiplication per reading.
   static const uint64_t scale = [] {
-    URNIC_CHECK(rte_get_tsc_hz() != 0);  // before the EAL is up
+    URNIC_CHECK(rte_get_tsc_hz() != 0);  // 0 until the EAL is up
     return static_cast<uint64_t>(
         (static_cast<unsigned __int128>(1000000000) << 32) / rte_get_tsc_hz());
   }();

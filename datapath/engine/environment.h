@@ -1,11 +1,11 @@
 #pragma once
 
-// The source of time and randomness for an engine, and who watches it
-// (witness.h). The build chooses one of the two classes below
-// (docs/design/0005, point 9), so reading the clock is not a virtual call.
-// `:engine` is compiled with the first class and `:engine_in_virtual_time` with
-// the second, from the same sources. Nothing else in those sources reads a
-// clock, draws a random number or waits.
+// The source of time and randomness for an engine, and its witness (witness.h).
+// The build chooses one of the two classes below (docs/design/0005, point 9),
+// so reading the clock is not a virtual call. `:engine` is compiled with the
+// first class and `:engine_in_virtual_time` with the second, from the same
+// sources. Nothing else in those sources reads a clock, draws a random number
+// or waits.
 
 #include <cstdint>
 
@@ -26,8 +26,8 @@ class Environment {
  public:
   // Monotonic nanoseconds.
   static Time Now();
-  // The wall-clock time at `then`, in nanoseconds since 1970. Correct if nobody
-  // has set the clock since.
+  // The wall-clock time at `then`, in nanoseconds since 1970. Wrong if the
+  // clock has been set since.
   static int64_t WallClockNs(Time then);
   // 64 random bits.
   static uint64_t Draw();

@@ -5,9 +5,9 @@
 // a doorbell. A queue pair is a flow. A TCP connection could be one, or the
 // window between two hosts that many datagram queue pairs share.
 //
-// Each of these calls returns one FlowResult, and the engine asks nothing else
-// then. They are virtual, one per burst. Nearly all flows are RC queue pairs;
-// the engine knows their type, so the compiler makes those calls direct.
+// Each call returns one FlowResult, which is all that the engine asks of the
+// flow. The calls are virtual, one per burst. Nearly all flows are RC queue
+// pairs; the engine knows their type, so the compiler makes those calls direct.
 //
 // Thread: the holder of the engine's token, except where a comment says
 // otherwise.
@@ -42,7 +42,7 @@ class alignas(64) Flow {
   virtual FlowResult OnTimer(Time now, FlowSink& sink) = 0;
   // Fills up to slots.size() packets; returns how many.
   virtual uint32_t Transmit(Time now, std::span<TxSlot> slots) = 0;
-  // The memory of a packet from Transmit() is not there. That packet and the
+  // The memory of a packet from Transmit() is not mapped. That packet and the
   // later ones are not sent.
   virtual void OnGatherFault(const TxSlot& slot) = 0;
   // Called after Transmit() and its faults, and after doorbells in SQE and ERR.

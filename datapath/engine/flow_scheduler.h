@@ -68,8 +68,8 @@ class FlowScheduler {
 
   // --- Time ------------------------------------------------------------------
 
-  // Calls the timers that are due. True if there were any. `on_silence(flow)`:
-  // its packets were not answered in time.
+  // Calls the timers that are due. True if there were any. Calls
+  // `on_silence(flow)` for a flow whose packets were not answered in time.
   template <typename F>
   bool FireTimers(Time now, F&& on_silence) {
     bool fired = false;

@@ -50,7 +50,8 @@ class FlowSink {
     faulted_[0] = faulted_[1] = false;
   }
   // Executes the collected placements, and tells the core of faults. After a
-  // fault, the half that it hit (responder or requester) places nothing more.
+  // fault, the half that it concerns (responder or requester) places nothing
+  // more.
   template <typename Core>
   void Execute(Core& core) {
     Execute();

@@ -2,12 +2,12 @@
 
 // Received frames that cores keep (transport/base/frame_keeper.h). A kept frame
 // has one more reference, so the Receiver frees or recycles its bursts without
-// knowing: TransmitQueue::Recycle() takes only frames that nobody else refers
-// to. Token holder only.
+// knowing: TransmitQueue::Recycle() takes only frames without other references.
+// Token holder only.
 //
-// A frame costs a buffer, whatever its length, so frames are what is bounded:
-// per holder (FrameHolder::limit), and in all by a quarter of the engine's
-// pool. Custody must never stop reception.
+// A frame costs one buffer, whatever its length, so the limits count frames:
+// per holder (FrameHolder::limit), and in total a quarter of the engine's pool.
+// Custody must never stop reception.
 
 #include <rte_mbuf.h>
 

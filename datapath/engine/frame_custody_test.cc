@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t kBuffers = 1023;
 
-// What is sent is gone.
+// Discards what is sent.
 class Sink final : public FramePort {
  public:
   using FramePort::FramePort;
@@ -48,7 +48,7 @@ class FrameCustodyTest : public ::testing::Test {
     ReturnPool(pool_);
   }
 
-  // A frame of a burst, full of `fill`.
+  // A received frame, filled with `fill`.
   rte_mbuf* Receive(uint8_t fill) {
     rte_mbuf* frame = rte_pktmbuf_alloc(pool_);
     std::memset(rte_pktmbuf_append(frame, 100), fill, 100);
@@ -59,7 +59,7 @@ class FrameCustodyTest : public ::testing::Test {
         {{rte_pktmbuf_mtod(frame, const uint8_t*), frame->data_len}, frame},
         holder);
   }
-  // The end of the burst.
+  // Ends the burst.
   void Recycle(rte_mbuf* frame) { queue_.Recycle(&frame, 1); }
 
   rte_mempool* const pool_;
@@ -77,7 +77,7 @@ TEST_F(FrameCustodyTest, AKeptFrameOutlivesItsBurstAndIsReusedAfterwards) {
   EXPECT_EQ(holder.kept, 1u);
   Recycle(kept);
   EXPECT_EQ(queue_.empty_frames(), 0u) << "a kept frame was taken for empty";
-  // Whatever comes next takes another buffer.
+  // Later frames use other buffers.
   for (int i = 0; i < 100; ++i) Recycle(Receive(9));
   EXPECT_EQ(rte_mbuf_refcnt_read(kept), 1);
   EXPECT_EQ(*rte_pktmbuf_mtod_offset(kept, const uint8_t*, 99), 7);
@@ -94,7 +94,7 @@ TEST_F(FrameCustodyTest, AFrameMayBeReleasedWithinItsBurst) {
   EXPECT_EQ(queue_.empty_frames(), 1u);
 }
 
-TEST_F(FrameCustodyTest, AHolderHasALimitAndSoHaveAllTogether) {
+TEST_F(FrameCustodyTest, ThereIsALimitPerHolderAndInTotal) {
   FrameHolder small{.limit = 2};
   FrameHolder large{.limit = 1000};
   uint32_t refused = 0;

@@ -1,7 +1,7 @@
-// An engine whose port has no room, since the peer does not fetch. Who talks to
-// himself goes on. When it ends it owes the last packets of requests that are
-// complete, and of answers: a program ends once it has its completions, and its
-// peer must not wait forever.
+// An engine whose port has no room, because the peer does not fetch. Queue
+// pairs that talk to themselves continue. When the engine ends, it must still
+// send the last packets of completed requests and the answers: a program ends
+// when it has its completions, and its peer must not wait forever.
 
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>
@@ -21,7 +21,7 @@ using testing::EngineNode;
 using testing::NodePair;
 using testing::SendWr;
 
-// Frames that are not packets, until the port takes no more.
+// Sends frames that are not packets until the port accepts no more.
 void FillPort(Port& port) {
   TakeLcore(port.lcore());
   for (bool room = true; room;) {
@@ -44,7 +44,7 @@ SendWr Write(EngineNode& from, EngineNode& to) {
   return wr;
 }
 
-TEST(FullPortTest, WhoTalksToHimselfGoesOn) {
+TEST(FullPortTest, AQueuePairThatTalksToItselfContinues) {
   NodePair pair("full");
   EngineNode& a = pair.a;
   FillPort(a.port());
@@ -71,7 +71,7 @@ TEST(FullPortTest, WhoTalksToHimselfGoesOn) {
   EXPECT_EQ(std::memcmp(a.memory() + 4096, "from a..", 8), 0);
 }
 
-TEST(FullPortTest, WhatThePortHadNoRoomForGoesOut) {
+TEST(FullPortTest, FramesThatFoundNoRoomAreSentAtTheEnd) {
   auto pair = std::make_unique<NodePair>("end");
   EngineNode& a = pair->a;
   EngineNode& b = pair->b;
@@ -93,7 +93,8 @@ TEST(FullPortTest, WhatThePortHadNoRoomForGoesOut) {
   });
   while (!ended) b.engine().Progress();
   end.join();
-  // The ring is still full of what came before, and a turn takes a burst of it.
+  // The ring is still full of the earlier frames; a turn takes one burst of
+  // them.
   urnic_cqe cqe = {};
   bool acknowledged = false;
   for (int i = 0; i < 1000 && !acknowledged; ++i) {
@@ -105,8 +106,8 @@ TEST(FullPortTest, WhatThePortHadNoRoomForGoesOut) {
   EXPECT_EQ(cqe.status, URNIC_WC_SUCCESS);
 }
 
-// Nobody fetches what waits: it is given up, in a moment.
-TEST(FullPortTest, APeerThatSleepsHoldsNobodyUp) {
+// The peer never fetches: the frames are given up after a moment.
+TEST(FullPortTest, ASleepingPeerDoesNotDelayTheEnd) {
   auto pair = std::make_unique<NodePair>("asleep");
   FillPort(pair->a.port());
   ASSERT_TRUE(pair->a.rings().PostSend(Write(pair->a, pair->b)));

@@ -26,7 +26,7 @@ class Groups {
   static constexpr uint32_t kMaxGroups = 1u << 13;
   static constexpr uint32_t kMaxMembers = 1u << 8;
 
-  // `salt`: random, see HashKey(). A sender chooses the group of a datagram.
+  // `salt`: random, see HashKey(). The sender chooses the group of a datagram.
   explicit Groups(uint64_t salt) : groups_(0, Hash{salt}) {}
 
   // A second call has no effect. True: the group has its first member.
@@ -81,7 +81,7 @@ class Groups {
     return found;
   }
 
-  // In the order in which they have joined; empty: nobody has.
+  // In the order in which they joined; empty: the group has no members.
   std::span<EngineQp* const> MembersOf(const wire::Gid& gid) const {
     const auto at = groups_.find(gid);
     if (at == groups_.end()) return {};

@@ -16,7 +16,7 @@ constexpr uint32_t kFirstGroup = 0xe1000000;  // 225.0.0.0
 
 class GroupsTest : public ::testing::Test {
  protected:
-  // Nobody looks into it.
+  // The table does not access the object.
   EngineQp& qp(size_t i) { return reinterpret_cast<EngineQp&>(storage_[i]); }
   static wire::Gid GroupNo(uint32_t i) {
     return wire::Gid::FromIpv4(kFirstGroup + i);
@@ -30,7 +30,7 @@ class GroupsTest : public ::testing::Test {
   Groups groups_{/*salt=*/42};
 };
 
-TEST_F(GroupsTest, MembersAreThoseThatJoinedInTheirOrder) {
+TEST_F(GroupsTest, MembersAreListedInTheOrderOfTheirJoins) {
   EXPECT_TRUE(*groups_.Join(qp(1), GroupNo(0))) << "the first";
   EXPECT_FALSE(*groups_.Join(qp(0), GroupNo(0)));
   EXPECT_FALSE(*groups_.Join(qp(1), GroupNo(0))) << "once more";

@@ -46,7 +46,7 @@ RxVerdict GsiPort::OnPacket(const wire::FrameView& view, const RxPacket& packet,
   from.roce_v1 = view.framing == wire::Framing::kGrh;
   from.pkey = pkeys_[*pkey];
   if (!reply.loopback) host_->OnDatagram(view, now, *tx_);
-  // A path that was asked for follows the neighbour; a path back along a frame
+  // A path that was resolved follows the neighbour; the reverse path of a frame
   // does not.
   const auto known = ways_.find(from);
   if (known == ways_.end() || known->second.adjacency == nullptr) {
@@ -129,7 +129,7 @@ void GsiPort::SendAlong(const net::Path& path, uint16_t pkey, const Mad& mad) {
                     .loopback = path.loopback,
                     .pkey = pkey,
                     .mad = mad};
-  // A program that connects to thousands at once is faster than any ring.
+  // A program that connects to thousands together is faster than any ring.
   if (waiting_.empty() && TrySend(one)) return;
   if (waiting_.size() == kWaitingMax) {
     ++counters_->tx_mads_lost;

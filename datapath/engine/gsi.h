@@ -36,9 +36,9 @@ class GsiPort {
   // they wait. Their sender repeats them later than that.
   static constexpr size_t kAskedMax = 1024;
   static constexpr Duration kAskTime = Duration::Seconds(3);
-  // The number of peers whose paths are kept. Beyond that, a path is forgotten;
-  // it is found again, or comes with the peer's next MAD. Each path may keep a
-  // neighbour in the host core's table, which has room for more.
+  // The number of peers whose paths are kept. Beyond that a path is forgotten,
+  // and resolved again or learned from the peer's next MAD. Each path may keep
+  // a neighbour in the host core's table, which has room for more.
   static constexpr size_t kWaysMax = net::HostConfig{}.max_neighbors / 4;
 
   // All arguments outlive this object. `pkeys`: the P_Key table. `salt`:
@@ -61,10 +61,10 @@ class GsiPort {
                      Time now);
 
   // Sends `mad` (256 bytes) to QP1 at `to.remote`, as soon as the path is known
-  // and the port has room. Uses a path that was asked for, which follows the
-  // neighbour, or else the path back along the last MAD from there, which is
-  // known even without a route. A MAD that cannot be sent is lost, as on the
-  // wire, and counted.
+  // and the port has room. Uses a resolved path, which follows the neighbour,
+  // or else the reverse path of the last MAD from there, which is known even
+  // without a route. A MAD that cannot be sent is lost, as on the wire, and
+  // counted.
   void Send(const net::PathQuery& to, std::span<const uint8_t> mad, Time now);
   bool waiting() const { return !waiting_.empty(); }
   void SendWaiting();

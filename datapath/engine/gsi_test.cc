@@ -1,5 +1,5 @@
-// QP1: management datagrams find their way, wait for it, and follow who has
-// moved.
+// QP1: management datagrams find their path, wait for it, and follow a peer
+// that has moved.
 
 #include "datapath/engine/gsi.h"
 
@@ -10,7 +10,7 @@
 namespace urnic {
 namespace {
 
-constexpr uint32_t kFarIp = 0x0a020001;  // on no link of ours
+constexpr uint32_t kFarIp = 0x0a020001;  // not on a link of ours
 constexpr uint16_t kFarPort = 50123;
 
 class KeepsMads : public net::MadHandler {
@@ -53,7 +53,7 @@ class GsiTest : public EngineWireTest {
   net::PathQuery To(uint32_t ip) const {
     return {.local = node_.gid(), .remote = wire::Gid::FromIpv4(ip)};
   }
-  // A MAD of somebody behind the peer's MAC arrives.
+  // A MAD arrives from `ip`, behind the peer's MAC.
   void Hear(uint32_t ip, uint8_t mark) {
     wire::PathHeaders headers = Headers();
     headers.src = wire::Gid::FromIpv4(ip);
@@ -73,7 +73,7 @@ class GsiTest : public EngineWireTest {
     wire::Gid to;
     uint16_t udp_src_port;
   };
-  // Of frames that have left: where the MAD with this mark went.
+  // Where the MAD with this mark was sent; none: it is not among the frames.
   static std::optional<Sent> FindMad(const std::vector<Bytes>& frames,
                                      uint8_t mark) {
     for (const Bytes& frame : frames) {
@@ -120,12 +120,12 @@ TEST_F(GsiTest, AMadWaitsUntilItsPeerIsFound) {
     EXPECT_EQ(went->mac, peer_->mac());
     EXPECT_EQ(went->to, wire::Gid::FromIpv4(kStrangerIp));
   }
-  // Now the way is known.
+  // Now the path is known.
   Send(To(kStrangerIp), 3);
   EXPECT_TRUE(FindMad(Received(), 3).has_value());
 }
 
-TEST_F(GsiTest, NoMoreMadsWaitThanThereIsRoomFor) {
+TEST_F(GsiTest, MadsBeyondTheLimitAreLost) {
   for (size_t i = 0; i < GsiPort::kAskedMax + 10; ++i) Send(To(kStrangerIp), 1);
   const std::vector<Bytes> questions = Received();
   ASSERT_FALSE(questions.empty());
@@ -141,7 +141,7 @@ TEST_F(GsiTest, NoMoreMadsWaitThanThereIsRoomFor) {
   EXPECT_TRUE(Received().empty());
 }
 
-TEST_F(GsiTest, AnAnswerGoesBackAlsoWhereNoRouteLeads) {
+TEST_F(GsiTest, AnAnswerIsSentBackWithoutARoute) {
   Send(To(kFarIp), 1);
   Run();
   EXPECT_TRUE(Received().empty()) << "there is no way, and nobody to ask";
@@ -159,8 +159,8 @@ TEST_F(GsiTest, AnAnswerGoesBackAlsoWhereNoRouteLeads) {
   EXPECT_EQ(went->udp_src_port, kFarPort);
 }
 
-// Another NIC has taken over the address of who has asked us.
-TEST_F(GsiTest, WhatIsSentFollowsANeighborThatHasMoved) {
+// Another NIC has taken over the address of the peer that asked us.
+TEST_F(GsiTest, MadsFollowANeighborThatHasMoved) {
   Hear(kPeerIp, 1);
   ASSERT_TRUE(handler_.last_from.has_value());
   Send(*handler_.last_from, 2);
@@ -172,7 +172,7 @@ TEST_F(GsiTest, WhatIsSentFollowsANeighborThatHasMoved) {
   Bytes frame(wire::kNeighborFrameBytes);
   frame.resize(wire::EmitAnnouncement(moved, frame));
   Transmit(frame);
-  // The probes of the old place are not answered.
+  // The probes to the old MAC are not answered.
   do {
     Run();
     Send(*handler_.last_from, 3);

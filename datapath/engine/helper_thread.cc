@@ -17,8 +17,8 @@ namespace urnic {
 
 namespace {
 
-// Polls closer together than this belong to one run of polling; a run as long
-// as that means that the program waits by polling.
+// Polls closer together than kPollGap belong to one run of polling. A run as
+// long as kPollRun means that the program waits by polling.
 constexpr Duration kPollGap = Duration::Microseconds(5);
 constexpr Duration kPollRun = Duration::Microseconds(50);
 // How often a watching helper checks.
@@ -28,18 +28,17 @@ constexpr Duration kLookLast = Duration::Milliseconds(1);
 // that cannot.
 constexpr Duration kSleepWoken = Duration::Milliseconds(100);
 constexpr Duration kSleepPolled = Duration::Milliseconds(1);
-// The latter when nothing has happened for so long: an idle RNIC costs less
-// than 1 % of a core (measured on memif: 2 % at 1 ms). Still within the
-// delay that local_ca_ack_delay announces.
+// The latter when nothing has happened for kIdle: an idle RNIC costs less than
+// 1 % of a core (measured on memif: 2 % at 1 ms). Still within the delay that
+// local_ca_ack_delay announces.
 constexpr Duration kSleepPolledIdle = Duration::Milliseconds(3);
 constexpr Duration kIdle = Duration::Seconds(1);
 // Directly after traffic the peer's answer is likely: setting up a connection
-// takes three of them.
+// takes three messages.
 constexpr Duration kSleepPolledFresh = Duration::Microseconds(100);
 constexpr Duration kFresh = Duration::Milliseconds(5);
 
-// How often the helper yields to a holder of the token before it waits for
-// longer.
+// How often the helper yields to a holder of the token before it waits longer.
 constexpr int kRefusalsBeforeWait = 4;
 
 Duration PolledSleep(Duration since_work) {
@@ -148,8 +147,8 @@ void HelperThread::Serve() {
       if (spin_.spinning()) Disarm();
     });
     if (!mine) {
-      // The holder may have been preempted by this very thread: it is asked
-      // to look once more before it leaves, and gets the CPU to do so.
+      // The holder may have been preempted by this very thread. Ask it to look
+      // once more before it leaves, and give it the CPU to do so.
       engine_.AskForAnotherLook();
       if (++refusals < kRefusalsBeforeWait) {
         GiveWay();
@@ -191,11 +190,11 @@ bool HelperThread::Sleep(Duration polled) {
   Time wake;
   const bool mine = engine_.TakeTurn([&](Engine::Turn& turn) {
     armed_ = engine_.port().ArmWakeup();
-    // Frames that came before the port was armed raise no wake-up: look once
+    // Frames that arrived before the port was armed raise no wake-up: look once
     // more.
     worked |= Iterate(turn);
     const Time now = engine_.Now();
-    // A peer that resumes fetching raises no wake-up.
+    // A peer that starts to fetch again raises no wake-up.
     can_be_woken_ =
         (armed_ || engine_.port().wait_fd() < 0) && !turn.PortBlocked();
     wake = std::min(now + (can_be_woken_ ? kSleepWoken : polled),

@@ -6,7 +6,7 @@
 // Two modes (docs/design/0002-the-token.md):
 //   watching  The program polls. The helper checks now and then whether it
 //             still does; if the count of polls stands still, it takes over.
-//   active    The helper runs the engine: after traffic it polls on for a
+//   active    The helper runs the engine: after traffic it polls for a
 //             moment, then arms the port's wake-up and sleeps in poll().
 // A program that polls only now and then does not change an active helper: both
 // work under the token. A program that keeps polling sends the helper back to
@@ -49,8 +49,8 @@ class HelperThread final : public Runner {
   void Watch();
   // Returns when the program polls again, or on stop.
   void Serve();
-  // At most for `polled` on a port that cannot wake anybody. False if there
-  // was work after all.
+  // Sleeps at most for `polled` if the port cannot wake the helper. False: it
+  // did not sleep, because there was work or another thread was inside.
   bool Sleep(Duration polled);
   // One iteration; true if there was work.
   bool Iterate(Engine::Turn& turn);

@@ -41,7 +41,7 @@ net::HostConfig HostConfigOf(const NetworkConfig& config, FrameKeeper* keeper) {
   return host;
 }
 
-// How long to ask for the router of a new route.
+// How long to look for the router of a new route.
 constexpr Duration kDetourTime = Duration::Seconds(3);
 
 LocalLessor NumbersOf(const NetworkConfig& config) {
@@ -54,7 +54,7 @@ Lessor* LessorOf(const NetworkConfig& config, LocalLessor& own) {
   return config.lessor != nullptr ? config.lessor : &own;
 }
 
-// What a null region gives.
+// What reads of a null region return.
 constexpr uint8_t kZeros[mem::MrTable::kNullPageBytes] = {};
 
 }  // namespace
@@ -155,7 +155,7 @@ void Network::SetAddresses(std::vector<net::LocalAddress> addresses, Time now) {
       addresses, [this](const auto& a) { return !host_.IsLocal(a.gid); });
   host_.SetAddresses(std::move(addresses));
   if (is_new) Announce();
-  // They also say who is on our link.
+  // The addresses also determine which peers are on our link.
   ForEachPath([&](net::Path& path) { Adopt(path, now); });
 }
 
@@ -199,8 +199,8 @@ void Network::FollowRoute(const net::Path& path, Time now) {
   }
 }
 
-// Without an answer the paths stay as they are; a sender that gets no answer
-// along its old path tries again (Suspect).
+// Without an answer the paths stay as they are. A sender that gets no answer
+// along its old path triggers another try (Suspect()).
 void Network::EndDetour(const Detour& detour, net::PathStatus status,
                         const net::Path& path) {
   const wire::Gid next_hop = detour.next_hop();

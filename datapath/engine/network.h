@@ -2,8 +2,8 @@
 
 // A network that a NIC is in: our identity there (addresses, P_Keys), the paths
 // to others (neighbours, routes, groups, address handles), and the objects
-// behind its numbers (queue pairs, shared receive queues, keys). It knows
-// nothing of ports, bursts or completions; an engine runs it.
+// behind its numbers (queue pairs, shared receive queues, keys). It has no part
+// in ports, bursts or completions; an engine runs it.
 //
 // A NIC has one network: the untagged one, or that of its port's VLAN.
 //
@@ -35,8 +35,8 @@
 
 namespace urnic {
 
-// How many objects a network has at most. A device gives the limits of its kind
-// (verbs/identity/device_kind.h); the defaults are for users without one.
+// The most objects that a network can have. A device gives the limits of its
+// kind (verbs/identity/device_kind.h); the defaults are for users without one.
 struct NetworkLimits {
   uint32_t max_qps = kMaxQueuePairs;
   uint32_t max_mrs = 1u << 18;  // regions and windows; a power of two
@@ -130,7 +130,7 @@ class Network {
   // Returns 0 if there are too many questions; then nothing was asked.
   net::QuestionId Ask(const net::PathQuery& query, net::PathWaiter* waiter,
                       Time now, Duration timeout);
-  // Takes the question back: `waiter` will not be called.
+  // Cancels the question: `waiter` will not be called.
   void Cancel(net::QuestionId id) { host_.Cancel(id); }
   // Packets along the path were not answered in time.
   void Suspect(const net::Path& path, Time now);
@@ -140,7 +140,7 @@ class Network {
 
   // Sets the routes. Some paths of connected queue pairs and address handles
   // may now lead through another neighbour. Such a path stays as it is until
-  // the new neighbour has answered, and then moves. A path without a route
+  // the new neighbour has answered, and then changes. A path without a route
   // stays as it is. REQUIRES: as many as a net::RouteTable takes, each valid
   void SetRoutes(std::span<const net::Route> routes, Time now);
 
@@ -163,7 +163,7 @@ class Network {
   // --- Time ------------------------------------------------------------------
 
   // When OnTimer() is due. UpdateDeadline() includes the handlers of QP1, which
-  // other code calls, too.
+  // are also called by other code.
   Time next_deadline() const { return deadline_; }
   void UpdateDeadline();
   void OnTimer(Time now);

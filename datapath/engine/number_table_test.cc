@@ -49,7 +49,7 @@ class NumberTableTest : public ::testing::Test {
   LocalLessor lessor_;
 };
 
-TEST_F(NumberTableTest, FindsWhatIsThereWhileItGrowsAndShrinks) {
+TEST_F(NumberTableTest, FindsItsObjectsWhileItGrowsAndShrinks) {
   OfferNumbersOf(5, lessor_);
   NumberTable<Thing> table(1 << 16, &lessor_, NumberSpace::kQpn, kKey);
   for (int n = 0; n < 20000; ++n) {
@@ -67,7 +67,7 @@ TEST_F(NumberTableTest, FindsWhatIsThereWhileItGrowsAndShrinks) {
   ExpectAllFound(table);
 }
 
-TEST_F(NumberTableTest, RefusesMoreThanItsLimitAndWhatIsBusy) {
+TEST_F(NumberTableTest, RefusesBusyNumbersAndMoreThanItsLimit) {
   OfferNumbersOf(0, lessor_);
   NumberTable<Thing> table(3, &lessor_, NumberSpace::kQpn, kKey);
   EXPECT_FALSE(table.Draw([](uint32_t) { return true; }).has_value());
@@ -77,7 +77,7 @@ TEST_F(NumberTableTest, RefusesMoreThanItsLimitAndWhatIsBusy) {
   EXPECT_NE(Make(table), nullptr);
 }
 
-TEST_F(NumberTableTest, ANumberComesBackAfterAllOthers) {
+TEST_F(NumberTableTest, ANumberIsReusedAfterAllOthers) {
   OfferNumbersOf(7, lessor_);
   NumberTable<Thing> table(64, &lessor_, NumberSpace::kQpn, kKey);
   std::vector<bool> seen(kIndexCount);
@@ -96,7 +96,7 @@ TEST_F(NumberTableTest, ANumberComesBackAfterAllOthers) {
   EXPECT_EQ(count, kIndexCount - 3);  // all but the reserved ones
 }
 
-TEST_F(NumberTableTest, NumbersAreOfWhatIsLeasedUntilThatIsUsedUp) {
+TEST_F(NumberTableTest, NumbersAreDrawnFromTheLeaseUntilItIsUsedUp) {
   lessor_.Offer(NumberSpace::kQpn, {NumberOf(2, 64), 32});
   lessor_.Offer(NumberSpace::kQpn, {NumberOf(2, 4096), 16});
   NumberTable<Thing> table(1000, &lessor_, NumberSpace::kQpn, kKey);
@@ -108,7 +108,7 @@ TEST_F(NumberTableTest, NumbersAreOfWhatIsLeasedUntilThatIsUsedUp) {
     ASSERT_TRUE(range.Has(thing->number)) << n;
   }
   EXPECT_EQ(Make(table), nullptr);
-  // What is given back is used again, and what is leased later, too.
+  // Numbers that are given back, or leased later, are used.
   Destroy(table, things_.begin()->first);
   EXPECT_NE(Make(table), nullptr);
   EXPECT_EQ(Make(table), nullptr);
@@ -117,8 +117,8 @@ TEST_F(NumberTableTest, NumbersAreOfWhatIsLeasedUntilThatIsUsedUp) {
   ExpectAllFound(table);
 }
 
-// The design's most, and the very last of them.
-TEST_F(NumberTableTest, HasRoomForAsManyQueuePairsAsTheDesign) {
+// The most queue pairs that the design allows, down to the last number.
+TEST_F(NumberTableTest, HasRoomForTheMostQueuePairs) {
   OfferNumbersOf(7, lessor_);
   NumberTable<Thing> table(kMaxQueuePairs, &lessor_, NumberSpace::kQpn, kKey);
   std::vector<Thing> all(kMaxQueuePairs);
@@ -134,22 +134,22 @@ TEST_F(NumberTableTest, HasRoomForAsManyQueuePairsAsTheDesign) {
   EXPECT_EQ(table.size(), 0u);
 }
 
-TEST_F(NumberTableTest, TakesANumberThatWasDrawnElsewhere) {
+TEST_F(NumberTableTest, AcceptsANumberThatWasDrawnElsewhere) {
   OfferNumbersOf(0, lessor_);
   NumberTable<Thing> table(4096, &lessor_, NumberSpace::kQpn, kKey);
   for (int n = 0; n < 500; ++n) Make(table);
   const uint32_t known = things_.begin()->first;
   EXPECT_FALSE(table.MakeRoomFor(known));
-  // One that would lie in its place, but for what it has to grow.
+  // A number that shares its place until the table grows.
   const uint32_t alike = known ^ 4096;
   ASSERT_TRUE(table.MakeRoomFor(alike));
   auto& thing = things_[alike];
   thing = std::make_unique<Thing>(Thing{alike});
   table.Add(alike, thing.get());
-  // One that would always lie there.
+  // A number that shares its place in the largest table too.
   EXPECT_FALSE(table.MakeRoomFor(alike ^ 1u << 20));
   ExpectAllFound(table);
-  // And it is not drawn.
+  // It is not drawn either.
   while (Make(table) != nullptr) {
   }
   ExpectAllFound(table);

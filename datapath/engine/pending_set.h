@@ -16,8 +16,8 @@
 
 namespace urnic {
 
-// `kLeafWords`: words of the lowest level for each bit of the middle one; a
-// cache line, which is looked at together.
+// `kLeafWords`: words of the lowest level for each bit of the middle one; one
+// cache line, which is read as a whole.
 template <template <typename> class Atomic, uint32_t kLeafWords = 8>
 class PendingSet {
  public:
@@ -27,8 +27,8 @@ class PendingSet {
 
   PendingSet() { Reserve(1); }
 
-  // Makes room for places below `places`. The token holder, before anybody can
-  // mark the last of them.
+  // Makes room for places below `places`. Called by the token holder before any
+  // thread can mark the last of them.
   void Reserve(uint32_t places) {
     URNIC_CHECK(places <= kMaxPlaces);
     for (; segment_count_ * kSegmentPlaces < places; ++segment_count_) {

@@ -131,7 +131,7 @@ class QpOf final : public EngineQp {
     }
   }
 
-  // To look at.
+  // For inspection.
   const Core& core() const { return transport_.core; }
 
   const QpConfig& config() const override { return core().config(); }
@@ -165,7 +165,7 @@ class QpOf final : public EngineQp {
   }
 
  private:
-  // A core's sink for what is complete.
+  // A core's sink for completions.
   struct Writer {
     void Sent(const SendCompletion& done) { sink.WriteSent(qp, done); }
     void Received(const RecvCompletion& done) {

@@ -40,7 +40,7 @@ class QpPlaces {
     --count_;
   }
 
-  // `f(qp)` for each.
+  // Calls `f(qp)` for each queue pair.
   template <typename F>
   void ForEach(F&& f) const {
     for (const Place& place : places_) {
@@ -55,7 +55,7 @@ class QpPlaces {
     uint32_t next_free = kNone;
   };
 
-  std::deque<Place> places_;  // grows without moving what is there
+  std::deque<Place> places_;  // growing moves no element
   uint32_t first_free_ = kNone;
   uint32_t count_ = 0;
 };

@@ -120,9 +120,9 @@ absl::StatusOr<EngineQp*> QpTable::Insert(EngineQpConfig config,
   EngineQp* const qp = Enlist(std::move(made));
   SetPath(*qp, path);
   FlowResult result = qp->Settle(*parts_.sink);
-  // That it has failed its owner was told where it was.
+  // The owner was told of the failure before the move.
   if (result.state == QpState::kErr) parts_.flows->WatchLatePosts(*qp);
-  // What was posted meanwhile is found by Transmit().
+  // Transmit() finds what was posted meanwhile.
   result.has_work |= result.state < QpState::kSqe;
   parts_.flows->Apply(*qp, result);
   return qp;

@@ -60,24 +60,25 @@ class QpTable {
   // checks), and SetPath() comes before RTR.
   void Modify(EngineQp& qp, QpState target, const QpConfig& config);
 
-  // From now on the queue pair sends along `path`. In a state that sends, its
-  // path follows what has changed since the path was found (Network::Adopt()).
+  // From now on the queue pair sends along `path`. In a state that sends, the
+  // path follows what has changed since it was found (Network::Adopt()).
   void SetPath(EngineQp& qp, const net::Path& path);
 
-  // Takes the queue pair out of this engine, deletes it and returns its image
-  // (transport/work/image.h), so that it can go on elsewhere. What it still
-  // owes its peer, the next engine sends; frames that are built already go out
-  // from here. It leaves its multicast groups.
+  // Removes the queue pair from this engine, deletes it and returns its image
+  // (transport/work/image.h), so that it can continue elsewhere. The next
+  // engine sends what the queue pair still owes its peer; frames that are
+  // already built are sent from here. The queue pair leaves its multicast
+  // groups.
   std::string Extract(EngineQp* qp);
-  // Makes a queue pair of an image, with the number in `config.limits`, which
+  // Makes a queue pair from an image, with the number in `config.limits`, which
   // the mover has drawn and leased elsewhere, and with `path`. The rings of
   // `config` are those that the queue pair had. `config.srq` of an XRC target
   // is the shared queue that its current receive comes from, if it has one.
-  // REQUIRES: what the image does not carry is there: keys under their
-  // numbers, and shared queues at the position that they had.
+  // REQUIRES: what the image does not carry exists: keys under their numbers,
+  // and shared queues at the position that they had.
   // ALREADY_EXISTS: the number is in use; RESOURCE_EXHAUSTED: the network has
   // max_qps queue pairs, or the number has no free place in the table;
-  // INVALID_ARGUMENT: the image is refused, and why.
+  // INVALID_ARGUMENT: the image is refused, with the reason.
   absl::StatusOr<EngineQp*> Insert(EngineQpConfig config, const net::Path& path,
                                    std::span<const uint8_t> image);
 

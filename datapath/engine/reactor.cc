@@ -16,7 +16,7 @@ namespace urnic {
 
 namespace {
 
-// The longest sleep on a port that cannot wake anybody.
+// The longest sleep on a port without wake-ups.
 constexpr Duration kSleepPolled = Duration::Milliseconds(1);
 
 bool Watch(int epoll_fd, int fd) {
@@ -68,12 +68,12 @@ Time Reactor::PrepareToSleep() {
   Time due = engine_.Now();
   engine_.TakeTurn([&](Engine::Turn& turn) {
     armed_ = engine_.port().ArmWakeup();
-    // Frames that came before the port was armed raise no wake-up: look once
+    // Frames that arrived before the port was armed raise no wake-up: look once
     // more.
     const bool worked = turn.Iterate();
     const Time now = due = engine_.Now();
     if (worked || (turn.WorkLeft() && !turn.PortBlocked())) return;
-    // A peer that resumes fetching raises no wake-up.
+    // A peer that starts to fetch again raises no wake-up.
     const bool can_be_woken =
         (armed_ || engine_.port().wait_fd() < 0) && !turn.PortBlocked();
     due = std::min(can_be_woken ? Time::Infinite() : now + kSleepPolled,

@@ -2,7 +2,7 @@
 
 // The runner of a program that has its own loop around poll(), select() or
 // epoll. The loop tells it when to run the engine, and it tells the loop how
-// long it may sleep. It needs no thread of our own.
+// long it may sleep. It uses no thread of ours.
 //
 //   for (;;) {
 //     while (reactor->RunOnce()) {

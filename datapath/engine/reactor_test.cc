@@ -1,5 +1,5 @@
-// The engine under a loop that is the program's own: what the loop is told, and
-// that it is enough. One thread.
+// The engine under the program's own loop: what the reactor tells the loop is
+// enough to run it. One thread.
 
 #include "datapath/engine/reactor.h"
 
@@ -55,7 +55,7 @@ class ReactorTest : public ::testing::Test {
     ASSERT_TRUE(node_.rings().PostSend(write));
     node_.engine().Doorbell(node_.qp());
   }
-  // Until there is nothing to do; when there is again.
+  // Runs until there is nothing to do; returns when the next work is due.
   Time RunAll() {
     for (;;) {
       while (reactor_->RunOnce()) {
@@ -79,7 +79,7 @@ TEST_F(ReactorTest, CarriesALongMessageToItsEnd) {
   EXPECT_EQ(std::memcmp(node_.memory(), node_.memory() + (1 << 19), 300000), 0);
 }
 
-TEST_F(ReactorTest, WhoSleepsIsWokenForWhatIsPosted) {
+TEST_F(ReactorTest, APostWakesASleepingLoop) {
   RunAll();
   EXPECT_FALSE(IsReadable(reactor_->fd()));
   PostWrite(8);
@@ -91,7 +91,7 @@ TEST_F(ReactorTest, WhoSleepsIsWokenForWhatIsPosted) {
 }
 
 TEST_F(ReactorTest, ATimerLimitsTheSleep) {
-  // Nobody is there to answer.
+  // The peer does not exist, so it does not answer.
   QpConfig config = node_.qp().config();
   config.dest_qpn = 0x123456;
   {
@@ -108,7 +108,7 @@ TEST_F(ReactorTest, ATimerLimitsTheSleep) {
   EXPECT_LE(due, now + config.timeout * 4);
 }
 
-// A port that can wake who sleeps, and counts how often it was asked to.
+// A port that can wake a sleeper and counts how often it was armed.
 class KnockingPort final : public Port {
  public:
   explicit KnockingPort(const Port& like) : fd_(eventfd(0, EFD_NONBLOCK)) {
@@ -144,7 +144,7 @@ class KnockingPort final : public Port {
   const int fd_;
 };
 
-TEST(ReactorPortTest, AFrameWakesWhoSleeps) {
+TEST(ReactorPortTest, AFrameWakesASleepingLoop) {
   const auto loop = testing::OpenTestPort("loop");
   auto owned = std::make_unique<KnockingPort>(*loop);
   KnockingPort& port = *owned;

@@ -26,8 +26,8 @@ class ReadyList {
     return node;
   }
 
-  // The node is passed over, and its turn comes before all that are waiting
-  // now (see Restore()). REQUIRES: it has just been popped.
+  // The node was passed over; Restore() puts it in front of all that wait now.
+  // REQUIRES: it has just been popped.
   void PassOver(Node& node, ReadyList& passed_over) {
     node.ready = true;
     passed_over.Append(node);
@@ -41,7 +41,8 @@ class ReadyList {
     passed_over.head_ = nullptr;
   }
 
-  // Takes as long as the list is. A node that is not in it is left alone.
+  // Takes time in proportion to the list's length. Leaves alone a node that is
+  // not in the list.
   void Remove(Node& node) {
     if (!node.ready) return;
     node.ready = false;

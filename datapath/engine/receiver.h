@@ -62,7 +62,7 @@ class Receiver {
   }
 
   // Frees processed frames, except those in custody (FrameCustody). Called when
-  // nobody waits for us, and at the end.
+  // no one waits for us, and at the end.
   void FreeReceived() {
     if (count_ == 0) return;
     tx_->Recycle(frames_, count_);
@@ -88,7 +88,7 @@ class Receiver {
       __builtin_prefetch(data + 64);
     }
     steering_.Prefetch({frames, count});
-    SteeredPacket steered;  // making one takes time
+    SteeredPacket steered;  // construction takes time
     for (uint32_t i = 0; i < count; ++i) {
       const RxVerdict verdict = steering_.Steer(frames[i], now, steered);
       if (__builtin_expect(verdict != RxVerdict::kAccept, 0)) {
@@ -98,7 +98,7 @@ class Receiver {
       }
       if (steered.qp != run_.qp) FinishRun(now);
       AddToRun(*steered.qp, steered.packet);
-      // The values of an atomic live in one place each until they are placed.
+      // The values of an atomic have only one place until they are placed.
       const wire::PacketKind kind = steered.packet.info->kind;
       if (kind == wire::PacketKind::kAtomic ||
           kind == wire::PacketKind::kAtomicAck) {

@@ -2,7 +2,7 @@
 
 // The framer of one wire: RoCE v2 and v1. It builds frames from a path and a
 // slot that a core has filled, and checks received frames against the path of
-// their queue pair. The only state is in the paths' caches of hashed headers.
+// their queue pair. Its only state is in the paths' caches of hashed headers.
 //
 // Token holder only; inline, for the loop that includes it.
 
@@ -25,15 +25,15 @@ class RoceFramer {
   // --- Out -----------------------------------------------------------------
 
   // Builds the frame, except for the ICRC of a short payload, which Seal()
-  // adds. False: the payload's memory is not there.
+  // adds. False: the payload's memory is not mapped.
   static bool Build(RocePath& path, AddressSpace& memory, const TxSlot& slot,
                     rte_mbuf* frame) {
     return HashesOnTheWay(slot) ? BuildHashed(path, memory, slot, frame)
                                 : BuildPlain(path, memory, slot, frame);
   }
 
-  // Right behind the stores of the headers the loads of the ICRC would stall:
-  // 13 ns a packet instead of 6. So small packets get theirs in a second pass.
+  // The ICRC of a small packet is computed in a second pass. Directly after the
+  // stores of the headers its loads would stall: 13 ns a packet instead of 6.
   static void Seal(RocePath& path, const TxSlot& slot, rte_mbuf* frame) {
     if (HashesOnTheWay(slot)) return;
     uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
@@ -53,8 +53,8 @@ class RoceFramer {
            view.dst == path.local;
   }
 
-  // The running ICRC before the BTH of a frame that has the headers of an
-  // earlier one from the path's peer; null if it has not. Such a frame is plain
+  // The running ICRC up to the BTH, if the frame has the headers of an earlier
+  // one from the path's peer; otherwise null. Such a frame is plain
   // (wire::PlainHeaders), complete, of our VLAN and without a congestion mark.
   // REQUIRES: frame.size() >= sizeof(wire::PlainHeaders).
   static const uint32_t* FindKnown(const RocePath& path,
@@ -72,8 +72,8 @@ class RoceFramer {
     return path.received.Find(reinterpret_cast<const uint8_t*>(&ip));
   }
 
-  // Keeps the headers of a peer's packet for FindKnown(). REQUIRES: the frame
-  // was parsed, is of our VLAN, and IsFromPeer() said `from_peer`.
+  // Also keeps the headers of a peer's packet for FindKnown(). REQUIRES: the
+  // frame was parsed, is of our VLAN, and IsFromPeer() said `from_peer`.
   static bool IcrcIsRight(RocePath& path, const wire::FrameView& view,
                           bool from_peer) {
     if (__builtin_expect(!from_peer || view.framing != wire::Framing::kIpv4 ||
@@ -103,7 +103,7 @@ class RoceFramer {
     return slot.header_bytes + slot.payload_bytes + slot.pad_bytes;
   }
 
-  // Everything in front of the payload, and the lengths; returns the BTH.
+  // Writes everything before the payload, and the lengths; returns the BTH.
   static uint8_t* WriteHeaders(const RocePath& path, const TxSlot& slot,
                                rte_mbuf* frame) {
     uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
@@ -133,7 +133,7 @@ class RoceFramer {
     return true;
   }
 
-  // The running ICRC in front of the BTH of a frame with its headers.
+  // The running ICRC up to the BTH of a frame with its headers.
   static uint32_t PrefixOfSent(RocePath& path, const TxSlot& slot,
                                const uint8_t* frame) {
     const wire::HeaderTemplate& headers = path.headers;
@@ -143,15 +143,15 @@ class RoceFramer {
     });
   }
 
-  // A long payload in one piece, ICRC included.
+  // Builds a frame with a long payload in one piece, including the ICRC.
   static bool BuildHashed(RocePath& path, AddressSpace& memory,
                           const TxSlot& slot, rte_mbuf* frame) {
     uint8_t* at = WriteHeaders(path, slot, frame) + slot.header_bytes;
     uint32_t hash = wire::IcrcExtend(
         PrefixOfSent(path, slot, rte_pktmbuf_mtod(frame, const uint8_t*)),
         slot.headers, slot.header_bytes);
-    // Whole words first; the one that the padding completes is copied, padded
-    // and hashed by itself.
+    // Whole words first. The word that the padding completes is copied, padded
+    // and hashed separately.
     const uint32_t words = slot.payload_bytes & ~3u;
     const auto* source =
         reinterpret_cast<const uint8_t*>(slot.segments[0].address);

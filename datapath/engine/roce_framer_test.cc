@@ -49,7 +49,7 @@ Bytes FrameFromPeer(size_t payload_bytes = sizeof(kPayload)) {
   return FrameOf(Between(kPeers, kOurs), payload_bytes);
 }
 
-// The engine's way: what is not known is parsed, and then it is.
+// As the engine does it: an unknown frame is parsed and then known.
 bool Learn(RocePath& path, const Bytes& frame) {
   wire::FrameView view;
   if (wire::ParseFrame(frame.data(), frame.size(), view) !=
@@ -60,7 +60,7 @@ bool Learn(RocePath& path, const Bytes& frame) {
   return RoceFramer::IcrcIsRight(path, view, from_peer);
 }
 
-// What is known is what parsing would have found.
+// If the frame is known, parsing finds the same.
 void ExpectTrue(const RocePath& path, const Bytes& frame) {
   const uint32_t* known = RoceFramer::FindKnown(path, frame);
   if (known == nullptr) return;
@@ -74,7 +74,7 @@ void ExpectTrue(const RocePath& path, const Bytes& frame) {
   EXPECT_EQ(*known, wire::IcrcPrefix(view.l3, wire::Framing::kIpv4));
 }
 
-TEST(RoceFramer, KnowsTheSecondFrameOfItsKind) {
+TEST(RoceFramer, TheSecondFrameOfAKindIsKnown) {
   RocePath path = PathToPeer();
   for (const size_t payload : {0, 8}) {
     const Bytes frame = FrameFromPeer(payload);
@@ -85,7 +85,7 @@ TEST(RoceFramer, KnowsTheSecondFrameOfItsKind) {
   }
 }
 
-TEST(RoceFramer, WhatIsKnownIsWhatParsingFinds) {
+TEST(RoceFramer, AKnownFrameIsWhatParsingFinds) {
   RocePath path = PathToPeer();
   const Bytes right = FrameFromPeer();
   ASSERT_TRUE(Learn(path, right));
@@ -98,11 +98,11 @@ TEST(RoceFramer, WhatIsKnownIsWhatParsingFinds) {
       known += RoceFramer::FindKnown(path, frame) != nullptr;
     }
   }
-  // Every byte has its right value once; MACs and UDP checksum may be anything.
+  // Each byte has one right value; those of MACs and UDP checksum are free.
   EXPECT_EQ(known, (12 + 2) * 256 + (int{kHeaderBytes} - 14));
 }
 
-TEST(RoceFramer, AFrameThatIsCutIsNotKnown) {
+TEST(RoceFramer, ATruncatedFrameIsNotKnown) {
   RocePath path = PathToPeer();
   Bytes frame = FrameFromPeer();
   ASSERT_TRUE(Learn(path, frame));
@@ -131,7 +131,7 @@ TEST(RoceFramer, AStrangersFrameIsNotKept) {
   EXPECT_EQ(RoceFramer::FindKnown(path, frame), nullptr);
 }
 
-// The source of the path is gone: the peer's frames are not ours any more.
+// The path's source address was removed: the peer's frames are no longer ours.
 TEST(RoceFramer, WithoutItsAddressAPathKnowsNothing) {
   RocePath path = PathToPeer();
   const Bytes frame = FrameFromPeer();
@@ -142,8 +142,8 @@ TEST(RoceFramer, WithoutItsAddressAPathKnowsNothing) {
   EXPECT_NE(RoceFramer::FindKnown(path, frame), nullptr);
 }
 
-// In a VLAN an untagged frame is not for us, whatever it begins with.
-TEST(RoceFramer, InAVlanNoUntaggedFrameIsKnown) {
+// In a VLAN an untagged frame is not for us, whatever its headers.
+TEST(RoceFramer, InAVlanAnUntaggedFrameIsNotKnown) {
   RocePath path = PathToPeer();
   wire::PathHeaders headers = Between(kOurs, kPeers);
   headers.vlan_tci = 5;

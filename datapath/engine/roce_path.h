@@ -37,13 +37,13 @@ class IcrcPrefixCache {
 };
 
 // The IPv4 and UDP headers of a peer's latest packets, and the running ICRC
-// behind them. Nearly every packet has the headers of an earlier one. Those
-// need not be parsed or hashed again.
+// over them. Nearly every packet has the headers of an earlier one, which need
+// not be parsed or hashed again.
 class PeerHeaderCache {
  public:
-  // Null: no packet that was kept had these headers. The UDP checksum, which
-  // the ICRC does not cover, is not compared. REQUIRES: the addresses are those
-  // of the path, and the UDP length is what the IPv4 length says.
+  // Null: no kept packet had these headers. The UDP checksum, which the ICRC
+  // does not cover, is not compared. REQUIRES: the addresses are those of the
+  // path, and the UDP length matches the IPv4 length.
   const uint32_t* Find(const uint8_t* headers) const {
     const Entry& entry = entries_[PlaceOf(headers)];
     return entry.begin == Word(headers, kBegin) &&
@@ -53,7 +53,7 @@ class PeerHeaderCache {
                ? &entry.state
                : nullptr;
   }
-  // REQUIRES: the same, and the headers are without fault.
+  // REQUIRES: the same, and the headers are valid.
   void Keep(const uint8_t* headers, uint32_t state) {
     if (fragment_ != Word(headers, kFragment) ||
         ports_ != Word(headers, kPorts)) {
@@ -73,8 +73,8 @@ class PeerHeaderCache {
   static constexpr size_t kSum = 8;       // TTL, protocol, checksum
   static constexpr size_t kPorts = sizeof(wire::Ipv4);
 
-  // What depends on the packet's length. The unused begin with zero, as no
-  // header does.
+  // The part that depends on the packet's length. Unused entries begin with
+  // zero, as no header does.
   struct Entry {
     uint32_t begin = 0;
     uint32_t sum = 0;
@@ -86,9 +86,9 @@ class PeerHeaderCache {
     std::memcpy(&word, headers + at, sizeof(word));
     return word;
   }
-  // An acknowledgement has one entry, and a write or send of any power of two
-  // from eight bytes on has the other; with immediate data, or as a read's
-  // response, they share the acknowledgement's.
+  // One entry is for acknowledgements, the other for a write or send whose
+  // length is a power of two from eight bytes on. With immediate data, or as a
+  // read's response, these share the acknowledgement's entry.
   static size_t PlaceOf(const uint8_t* headers) {
     return headers[offsetof(wire::Ipv4, total_length) + 1] >> 2 & 1;
   }
@@ -104,7 +104,7 @@ struct RocePath : net::Path {
   explicit RocePath(net::Path path) : net::Path(std::move(path)) {}
 
   // The ICRC does not cover what changes when a neighbour moves, so the caches
-  // stay.
+  // stay valid.
   void FollowNeighbor() {
     if (__builtin_expect(!IsCurrent(), 0)) Restamp();
   }

@@ -25,7 +25,7 @@ TEST(IcrcPrefixCache, AnAcknowledgementAndAShortSendHaveAnEntryEach) {
   EXPECT_EQ(computed, 2);
 }
 
-// Headers of IPv4 and UDP, as far as the cache looks at them.
+// IPv4 and UDP headers; only what the cache reads is set.
 std::array<uint8_t, 28> Headers(uint8_t identification, uint8_t length) {
   std::array<uint8_t, 28> headers = {0x45, 0, 0, length, 0, identification};
   return headers;

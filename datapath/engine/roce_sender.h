@@ -42,14 +42,14 @@ class RoceSender {
   bool IsBlocked(const EngineQp& qp) const {
     return MayLoop(qp) && tx_->loop_room() == 0;
   }
-  // Slots for the queue pair to fill, which are then given to Send(): as many
-  // as there is room for, up to `wanted`. REQUIRES: wanted <=
-  // tx->empty_frames(), and the port accepts as many.
+  // Slots for the queue pair to fill and then pass to Send(): as many as there
+  // is room for, up to `wanted`. REQUIRES: wanted <= tx->empty_frames(), and
+  // the port accepts as many.
   std::span<TxSlot> Slots(const EngineQp& qp, uint32_t wanted) {
     return {slots_, MayLoop(qp) ? std::min(wanted, tx_->loop_room()) : wanted};
   }
-  // Sends frames of the first `count` slots; returns how many. If there are
-  // fewer, the queue pair has been told why the next one failed.
+  // Sends frames of the first `count` slots; returns how many. If fewer were
+  // sent, the queue pair has been told why the next one failed.
   uint32_t Send(EngineQp& qp, uint32_t count) {
     if (count == 0) return 0;
     witness_.OnTransmit(qp, {slots_, count});
@@ -76,7 +76,7 @@ class RoceSender {
   }
 
  private:
-  // Each datagram may go to ourselves.
+  // Any datagram may go to ourselves.
   static bool MayLoop(const EngineQp& qp) {
     return qp.path.loopback || qp.service() == QpService::kUd;
   }
@@ -90,7 +90,7 @@ class RoceSender {
     return path;
   }
 
-  // False: the packet has no path, or its memory is not there. The queue pair
+  // False: the packet has no path, or its memory is not mapped. The queue pair
   // has been told.
   bool Build(EngineQp& qp, const TxSlot& slot, rte_mbuf* frame) {
     RocePath* const path = PathOf(qp, slot);

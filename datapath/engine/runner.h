@@ -10,7 +10,7 @@
 //
 // A runner runs the engine in turns (Engine::TakeTurn). The functions below
 // tell it what the program does. That costs at most two virtual calls for each
-// doorbell or poll, and never a call for a packet.
+// doorbell or poll, and none per packet.
 
 #include <atomic>
 

@@ -17,14 +17,15 @@ class SrqEvents {
  public:
   // Fewer requests are left than the limit that was set.
   virtual void OnSrqLimit(SharedReceiveQueue& srq) = 0;
-  // XRC: its completion queue has lost an entry; it takes no more messages.
+  // XRC: its completion queue has lost an entry, so it accepts no more
+  // messages.
   virtual void OnSrqError(SharedReceiveQueue& srq) = 0;
 
  protected:
   ~SrqEvents() = default;
 };
 
-// Created and destroyed through Engine; belongs to the token holder.
+// Created and destroyed through Network; belongs to the token holder.
 struct SharedReceiveQueue {
   RecvRing ring;  // first: see Of()
   uint32_t number = 0;

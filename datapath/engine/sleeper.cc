@@ -17,7 +17,7 @@ Sleeper::~Sleeper() { close(event_fd_); }
 
 void Sleeper::Wake() {
   const uint64_t one = 1;
-  // A full counter is as good: it is readable.
+  // If the counter is full, the write fails, but the descriptor is readable.
   [[maybe_unused]] const ssize_t written = write(event_fd_, &one, sizeof(one));
 }
 

@@ -47,7 +47,7 @@ class Sleeper {
 
  private:
   const int event_fd_;
-  bool asleep_ = false;  // or about to be
+  bool asleep_ = false;  // or about to sleep
   bool woken_ = false;
   Time planned_wake_;
 };

@@ -1,26 +1,27 @@
 #pragma once
 
-// May the helper thread poll a little longer before it sleeps?
+// Decides whether the helper thread polls a little longer before it sleeps.
 //
-// Where each packet is followed by the next within microseconds, sleeping
-// costs more than it saves: the peer must kick, we must wake. But a helper
-// that polls on a CPU which the program needs keeps it from sending the very
-// packet that we poll for. Which of the two it is, only trying shows:
+// If each packet is followed by the next within microseconds, sleeping costs
+// more than it saves: the peer must kick, and we must wake. But if the program
+// needs the CPU that the helper polls on, the program cannot send the very
+// packet that the helper waits for. Only trying shows which case it is:
 //
-//   - packets in quick succession are evidence for polling;
-//   - polling that meets no packet is evidence against it, and the next try
-//     needs twice as many packets;
-//   - if this thread was preempted while it polled, somebody needs the CPU, and
-//     none is to spare for a second, whatever the affinity mask says (riostream
-//     between two processes on two CPUs: 66 us for a write instead of 190).
+//   - Packets in quick succession are evidence for polling.
+//   - Polling that finds no packet is evidence against it, and the next try
+//     needs twice as many packets.
+//   - If this thread was preempted while it polled, another thread needs the
+//     CPU. Then there is none to spare for a second, whatever the affinity mask
+//     says (riostream between two processes on two CPUs: 66 us for a write
+//     instead of 190).
 //
-// A port that cannot wake us is looked at every millisecond, and then says
-// nothing about the succession: what it had may be all that its peer could send
+// A port that cannot wake us is checked every millisecond, which shows nothing
+// about the succession: the packets found may be all that the peer could send
 // without an answer. A packet found there earns one try.
 //
-// So a server that sleeps while its memory is read or written is served by
-// polling after 64 packets, and a program that spins on its memory loses
-// 20 us in 64 packets, then in 128, and so on up to one in 65536.
+// The effect: a server that sleeps while its memory is read or written gets
+// polling after 64 packets. A program that spins on its memory loses 20 us in
+// 64 packets, then in 128, and so on up to one in 65536.
 //
 // One thread.
 
@@ -33,17 +34,17 @@ namespace urnic {
 
 class SpinPolicy {
  public:
-  // `alone`: there is a CPU to spare, so polling takes nothing from anybody.
+  // `alone`: there is a CPU to spare, so polling takes nothing from others.
   explicit SpinPolicy(bool alone) : alone_(alone) {}
 
-  // Packets have come.
+  // Packets have arrived.
   void OnPackets(uint64_t count) {
     evidence_ += count;
     since_sleep_ += count;
   }
 
-  // Nothing has come since `last_work`; the time at the look before this one
-  // was `previous`. True if polling may go on.
+  // Nothing has arrived since `last_work`; `previous` is the time of the look
+  // before this one. True if polling may go on.
   bool MaySpin(Time now, Time previous, Time last_work) {
     if (now - previous > kPreempted) {
       Forget(std::max(needed_, kNeededWhenPreempted));
@@ -61,11 +62,10 @@ class SpinPolicy {
     return false;
   }
 
-  // Polling is what this thread does at the moment: the peer need not kick.
+  // This thread polls at the moment: the peer need not kick.
   bool spinning() const { return evidence_ >= needed_; }
 
-  // A sleep is over that took so long. `polled`: a packet would not have ended
-  // it.
+  // A sleep of this length is over. `polled`: a packet would not have ended it.
   void OnSlept(Duration slept, bool polled = false) {
     since_sleep_ = 0;
     polled_ = polled;
@@ -89,7 +89,7 @@ class SpinPolicy {
   }
 
   const bool alone_;
-  Time shared_until_;      // other threads have shown to want our CPU
+  Time shared_until_;      // other threads have shown that they want our CPU
   uint64_t evidence_ = 0;  // packets in quick succession
   uint64_t needed_ = kNeededFirst;
   uint64_t since_sleep_ = 0;  // packets

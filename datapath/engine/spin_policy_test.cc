@@ -7,7 +7,7 @@ namespace {
 
 class SpinPolicyTest : public ::testing::Test {
  protected:
-  // Looks every microsecond until polling ends; how long that took.
+  // Looks every microsecond until polling ends; returns how long that took.
   Duration SpinUntilRefused(SpinPolicy& policy) {
     const Time start = now_;
     while (policy.MaySpin(now_, last_look_, start)) Look();
@@ -28,7 +28,7 @@ class SpinPolicyTest : public ::testing::Test {
   Time last_look_ = now_;
 };
 
-TEST_F(SpinPolicyTest, SleepsAtOnceWithoutEvidence) {
+TEST_F(SpinPolicyTest, SleepsImmediatelyWithoutEvidence) {
   SpinPolicy policy(/*alone=*/false);
   policy.OnPackets(1);
   EXPECT_EQ(SpinUntilRefused(policy).ns(), 0);
@@ -41,7 +41,7 @@ TEST_F(SpinPolicyTest, SpinsAfterManyPacketsInQuickSuccession) {
   EXPECT_EQ(SpinUntilRefused(policy).ns(), 20000);
 }
 
-TEST_F(SpinPolicyTest, APauseIsTheEndOfTheEvidence) {
+TEST_F(SpinPolicyTest, APauseEndsTheEvidence) {
   SpinPolicy policy(/*alone=*/false);
   for (int i = 0; i < 63; ++i) QuickWake(policy);
   policy.OnSlept(Duration::Milliseconds(1));
@@ -49,7 +49,7 @@ TEST_F(SpinPolicyTest, APauseIsTheEndOfTheEvidence) {
   EXPECT_FALSE(policy.spinning());
 }
 
-TEST_F(SpinPolicyTest, TriesLessAndLessOftenWhereSpinningMeetsNothing) {
+TEST_F(SpinPolicyTest, TriesLessAndLessOftenWhenSpinningFindsNothing) {
   SpinPolicy policy(/*alone=*/false);
   int wakes = 0;
   for (int failures = 0; failures < 3; ++failures) {
@@ -62,7 +62,7 @@ TEST_F(SpinPolicyTest, TriesLessAndLessOftenWhereSpinningMeetsNothing) {
   EXPECT_EQ(wakes, 64 + 128 + 256);
 }
 
-TEST_F(SpinPolicyTest, TheEndOfAStreamIsNoFailure) {
+TEST_F(SpinPolicyTest, TheEndOfAStreamIsNotAFailure) {
   SpinPolicy policy(/*alone=*/false);
   for (int i = 0; i < 2; ++i) {
     policy.OnPackets(64);
@@ -73,7 +73,7 @@ TEST_F(SpinPolicyTest, TheEndOfAStreamIsNoFailure) {
   }
 }
 
-TEST_F(SpinPolicyTest, GivesWayToWhoeverPreemptsIt) {
+TEST_F(SpinPolicyTest, GivesWayToAThreadThatPreemptsIt) {
   SpinPolicy policy(/*alone=*/false);
   policy.OnPackets(1000);
   const Time previous = now_;
@@ -97,7 +97,7 @@ TEST_F(SpinPolicyTest, APacketFoundByPollingEarnsOneTry) {
   EXPECT_TRUE(policy.spinning());
 }
 
-TEST_F(SpinPolicyTest, TheTryEndsWhenSomebodyNeedsTheCpu) {
+TEST_F(SpinPolicyTest, TheTryEndsWhenAnotherThreadNeedsTheCpu) {
   SpinPolicy policy(/*alone=*/false);
   policy.OnSlept(Duration::Milliseconds(1), /*polled=*/true);
   policy.OnPackets(1);
@@ -112,8 +112,8 @@ TEST_F(SpinPolicyTest, SpinsWhereThereIsACpuToSpare) {
   EXPECT_EQ(SpinUntilRefused(policy).ns(), 50000);
 }
 
-// Two programs that watch their memory on two CPUs: no CPU is to spare.
-TEST_F(SpinPolicyTest, ACpuThatSomebodyTookIsNotToSpareForASecond) {
+// Two programs watch their memory on two CPUs: there is no CPU to spare.
+TEST_F(SpinPolicyTest, AfterAPreemptionNoCpuIsToSpareForASecond) {
   SpinPolicy policy(/*alone=*/true);
   const Time previous = now_;
   now_ = now_ + Duration::Milliseconds(3);

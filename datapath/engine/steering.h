@@ -2,8 +2,8 @@
 
 // Steering of received frames. It finds the wire by the headers
 // (transport/wire/wires.h) and the flow by the wire's number, and decides
-// whether the flow may get the frame. A plain RoCE frame is compared first with
-// what its queue pair's peer has sent before. Token holder only; inline, for
+// whether the flow may get the frame. A plain RoCE frame is first compared with
+// what the queue pair's peer has sent before. Token holder only; inline, for
 // the loop that includes it.
 
 #include <rte_mbuf.h>
@@ -23,8 +23,8 @@
 
 namespace urnic {
 
-// What steering says of a RoCE packet that it accepts. What another verdict
-// does not name has no meaning.
+// What steering finds out about a RoCE packet. Members with a verdict in their
+// comment are meaningful only with that verdict.
 struct SteeredPacket {
   RxPacket packet;
   EngineQp* qp = nullptr;  // of verdict kAccept
@@ -96,14 +96,14 @@ class Steering {
  private:
   //= IBTA 9.8.3.4: datagrams to a group name this queue pair number
   static constexpr uint32_t kMulticastQpn = 0xffffff;
-  // Where a plain frame has the word with its QPN.
+  // The offset in a plain frame of the word with its QPN.
   static constexpr size_t kAtQpn =
       sizeof(wire::PlainHeaders) + offsetof(wire::Bth, fecn_becn_qpn);
   static constexpr size_t kShortest =
       sizeof(wire::PlainHeaders) + sizeof(wire::Bth) + wire::kIcrcBytes;
 
-  // What nearly every frame is: its headers have been seen before, so that it
-  // comes from the queue pair's peer. `known`: of RoceFramer::FindKnown().
+  // For nearly every frame: its headers are known, so it comes from the queue
+  // pair's peer. `known`: the result of RoceFramer::FindKnown().
   RxVerdict SteerKnown(EngineQp& qp, uint32_t known,
                        std::span<const uint8_t> frame, Time now,
                        SteeredPacket& out) {
@@ -195,8 +195,8 @@ class Steering {
 
   EngineCounters* const counters_;
   Network* network_ = nullptr;
-  wire::FrameView view_;          // of the frame at hand: making one takes time
-  uint32_t last_prefetched_ = 0;  // the word with the QPN
+  wire::FrameView view_;          // of this frame: construction takes time
+  uint32_t last_prefetched_ = 0;  // the word that contains the QPN
 };
 
 }  // namespace urnic

@@ -1,13 +1,13 @@
 #pragma once
 
-// A timer wheel: nodes hang in seven rings of 256 slots. A slot of the first
+// A timer wheel: nodes are in seven rings of 256 slots. A slot of the first
 // ring is 8.2 us wide, one of the next ring 256 times as wide, and so on up to
-// the end of time. A node moves one ring down when the slot it hangs in begins,
-// so a deadline costs at most six moves however far away it is, and 64 K idle
+// the end of time. A node moves one ring down when its slot begins. So a
+// deadline costs at most six moves however far away it is, and 64 K idle
 // connections with keepalive timers cost nothing in between.
 //
-// Rescheduling to a later time costs nothing: the node stays where it is and
-// is looked at when its old slot comes up. One thread (the token holder).
+// Rescheduling to a later time costs nothing: the node stays in its slot and is
+// looked at when that slot begins. One thread (the token holder).
 
 #include <array>
 #include <bit>
@@ -24,7 +24,7 @@ struct TimerLink {
   Node* next = nullptr;
   Node* prev = nullptr;
   Time deadline = Time::Infinite();
-  int64_t tick = 0;   // when its slot comes up
+  int64_t tick = 0;   // when its slot begins
   int16_t slot = -1;  // 256 * ring + slot in the ring; -1: not in the wheel
 };
 
@@ -34,8 +34,8 @@ class TimerWheel {
  public:
   explicit TimerWheel(Time now) : tick_(TickOf(now)) {}
 
-  // Makes sure that Fire() visits `node` at `deadline`; Infinite(): not at
-  // all. A node has one deadline, the latest that was set.
+  // Makes sure that Fire() visits `node` at `deadline`; Infinite(): never. A
+  // node has one deadline, the last that was set.
   void Schedule(Node& node, Time deadline) {
     node.timer.deadline = deadline;
     if (deadline.IsInfinite()) return;
@@ -54,13 +54,13 @@ class TimerWheel {
 
   bool Due(Time now) const { return TickOf(now) >= earliest_; }
 
-  // Calls on_due(node) for each node whose deadline has passed. It has no
+  // Calls on_due(node) for each node whose deadline has passed. The node has no
   // deadline then, and on_due() may give it a new one.
   template <typename OnDue>
   void Fire(Time now, OnDue&& on_due) {
     const int64_t last = TickOf(now);
-    // Nothing hangs between two events, so the clock may jump from one to the
-    // next.
+    // Between two events there is nothing to do, so the clock may jump from one
+    // to the next.
     for (int64_t at = FindEarliest(); at <= last; at = FindEarliest()) {
       tick_ = at;
       for (int ring = kRings - 1; ring > 0; --ring) {
@@ -91,14 +91,14 @@ class TimerWheel {
     return static_cast<int>(tick >> (kDigitBits * ring)) & (kSlots - 1);
   }
 
-  // Rounded up, and ahead of us: nothing fires before its time.
+  // Rounded up, and later than now: nothing fires before its time.
   int64_t FireTickOf(Time deadline) const {
     const int64_t tick = TickOf(deadline) + 1;
     return tick > tick_ ? tick : tick_ + 1;
   }
 
-  // The ring of the highest digit in which `tick` differs from now: there its
-  // slot lies ahead, and in all rings above it is the current one.
+  // The ring of the highest digit in which `tick` differs from now. In that
+  // ring its slot lies ahead; in all higher rings it is the current one.
   int RingOf(int64_t tick) const {
     const auto differs = static_cast<uint64_t>(tick ^ tick_);
     return differs == 0 ? 0 : (std::bit_width(differs) - 1) / kDigitBits;
@@ -137,8 +137,8 @@ class TimerWheel {
     node.timer.slot = -1;
   }
 
-  // The slot's turn has come: its nodes belong further down, unless their
-  // deadline has moved away meanwhile.
+  // The slot begins: its nodes move down, unless their deadline has moved away
+  // meanwhile.
   void MoveDown(int ring, int digit) {
     const auto slot = static_cast<size_t>(kSlots * ring + digit);
     while (Node* node = slots_[slot]) {
@@ -155,8 +155,8 @@ class TimerWheel {
       Unhang(*node);
       const Time deadline = node->timer.deadline;
       if (deadline > now) {
-        // It was moved to a later time. Unless that is infinite, it goes back
-        // into the wheel, after this tick.
+        // The deadline was moved to a later time. Unless it is infinite, the
+        // node goes back into the wheel, after this tick.
         Schedule(*node, deadline);
         continue;
       }
@@ -165,8 +165,8 @@ class TimerWheel {
     }
   }
 
-  // The first event ahead: a slot of the first ring, or a slot further up that
-  // begins. Whatever hangs in a ring comes before all that hangs above.
+  // The next event: a slot of the first ring, or the beginning of a slot
+  // further up. All nodes of a ring come before those of the higher rings.
   int64_t FindEarliest() const {
     for (int ring = 0; ring < kRings; ++ring) {
       const int digit = NextOccupied(ring, Digit(tick_, ring) + 1);
@@ -189,7 +189,7 @@ class TimerWheel {
     return kSlots;
   }
 
-  int64_t tick_;  // the last one that was fired
+  int64_t tick_;  // the last tick that was fired
   int64_t earliest_ = kNever;
   std::array<Node*, kRings* kSlots> slots_ = {};
   std::array<uint64_t, kRings* kSlots / 64> occupied_ = {};

@@ -9,7 +9,7 @@ namespace urnic {
 namespace {
 
 struct Node {
-  Time deadline = Time::Infinite();  // what the wheel was told
+  Time deadline = Time::Infinite();  // what the wheel was given
   TimerLink<Node> timer;
   int fired = 0;
 };
@@ -35,7 +35,7 @@ TEST(TimerWheelTest, NothingFiresBeforeItsTime) {
   EXPECT_TRUE(wheel.NextDeadline().IsInfinite());
 }
 
-TEST(TimerWheelTest, ALaterDeadlineIsFoundAgainAtItsOldSlot) {
+TEST(TimerWheelTest, ALaterDeadlineIsCheckedAtItsOldSlot) {
   TimerWheel<Node> wheel(Time::FromNs(0));
   Node node;
   Set(wheel, node, 10 * kTick);
@@ -46,8 +46,8 @@ TEST(TimerWheelTest, ALaterDeadlineIsFoundAgainAtItsOldSlot) {
   EXPECT_LE(wheel.NextDeadline().ns(), 502 * kTick);
 }
 
-// Against a plain list: everything fires, within two ticks of its deadline and
-// never before, however the clock jumps.
+// Compared with a plain list: everything fires within two ticks after its
+// deadline and never before, however the clock jumps.
 TEST(TimerWheelTest, AgreesWithAListUnderRandomUse) {
   std::mt19937_64 random(7);
   TimerWheel<Node> wheel(Time::FromNs(0));
@@ -79,8 +79,8 @@ TEST(TimerWheelTest, AgreesWithAListUnderRandomUse) {
   }
 }
 
-// Keepalive timers of two hours: between now and then the wheel does nothing
-// at all, and near the end each of them has moved at most once per ring.
+// Keepalive timers of two hours: until then the wheel does nothing, and near
+// the end each node has moved at most once per ring.
 TEST(TimerWheelTest, ThousandsOfIdleNodesCostNothingUntilTheyAreDue) {
   constexpr int64_t kTwoHours = 7'200'000'000'000;
   TimerWheel<Node> wheel(Time::FromNs(kTick));
@@ -102,8 +102,8 @@ TEST(TimerWheelTest, ThousandsOfIdleNodesCostNothingUntilTheyAreDue) {
   EXPECT_EQ(fired, 65536);
 }
 
-// A program's clock may have any value; here all digits change at once.
-TEST(TimerWheelTest, TheClockMayCarryThroughAllDigits) {
+// A program's clock may have any value; here all digits change together.
+TEST(TimerWheelTest, AllDigitsOfTheClockMayChangeTogether) {
   const int64_t edge = int64_t{1} << (13 + 40);
   TimerWheel<Node> wheel(Time::FromNs(edge - 3 * kTick));
   Node node;

@@ -3,11 +3,11 @@
 // The token of an engine. One thread at a time holds it and runs the engine. No
 // doorbell is lost, although no thread ever waits for the token.
 //
-// A thread with work to announce tries the token. If it gets it, it does the
-// work itself. If not, it marks its work in the pending set and tries once
-// more. The holder, after releasing, looks into the set and takes the token
-// again if something is there. All operations are sequentially consistent, so
-// of the two sequences
+// A thread with work to announce tries to take the token. If it succeeds, it
+// does the work itself. If not, it marks its work in the pending set and tries
+// once more. The holder, after releasing, looks into the set and takes the
+// token again if something is marked. All operations are sequentially
+// consistent, so of the two sequences
 //
 //     poster: mark; try token          holder: release; look for marks
 //
@@ -28,7 +28,7 @@ class Token {
   // line shared while other threads fail to take the token.
   bool TryTake() { return held_.load() == 0 && held_.exchange(1) == 0; }
 
-  // Releases. True if marks were left by threads that found it taken: the
+  // Releases. True if threads that found the token taken have left marks: the
   // caller must then try to take it again and serve them.
   template <uint32_t kLeafWords>
   bool Release(const PendingSet<Atomic, kLeafWords>& pending) {

@@ -21,7 +21,7 @@ namespace urnic {
 namespace {
 
 // Runs fibres one atomic operation at a time, in the order that `choices`
-// says, and remembers how many choices there were at each step.
+// gives, and records how many choices there were at each step.
 class Explorer {
  public:
   static Explorer* current;
@@ -36,8 +36,8 @@ class Explorer {
   };
 
   // Runs all interleavings with at most `preemptions` switches away from a
-  // thread that could go on; `start` makes the threads, `check` judges the
-  // end. Returns how many were run; stops at the first that fails `check`.
+  // thread that could continue; `start` makes the threads, `check` judges the
+  // result. Returns how many were run; stops at the first that fails `check`.
   uint64_t Explore(
       int preemptions,
       const std::function<std::vector<std::function<void()>>()>& start,
@@ -87,7 +87,7 @@ class Explorer {
     swapcontext(&fibre.context, &self->main_);
   }
 
-  // An action is "run thread i on" or "let thread i's oldest store out".
+  // An action is "run thread i" or "make thread i's oldest store visible".
   struct Action {
     size_t fibre;
     bool flush;
@@ -137,7 +137,7 @@ class Explorer {
         actions.push_back({i, false});
       }
     }
-    // Kept for last, so that a store stays invisible as long as it can.
+    // These come last, so that a store stays invisible as long as possible.
     for (size_t i = 0; i < fibres_.size(); ++i) {
       if (!fibres_[i]->buffer.empty()) actions.push_back({i, true});
     }
@@ -151,7 +151,7 @@ class Explorer {
 };
 Explorer* Explorer::current = nullptr;
 
-// As much of std::atomic as the protocol uses, under the explorer.
+// The part of std::atomic that the protocol uses, under the explorer.
 template <typename T>
 class ModelAtomic {
  public:
@@ -196,8 +196,8 @@ class ModelAtomic {
   std::map<const void*, std::deque<T>> pending_;
 };
 
-// A release that is only a release: the store may still be on its way when
-// the marks are read.
+// The release has only release order: the store may still be invisible when the
+// marks are read.
 struct TokenWithoutFence {
   bool TryTake() { return held.load() == 0 && held.exchange(1) == 0; }
   bool Release(const PendingSet<ModelAtomic, 1>& pending) {
@@ -217,8 +217,8 @@ struct TokenWithoutLook {
   ModelAtomic<uint32_t> held{0};
 };
 
-// `threads` threads post `posts` times each; true if every post was served in
-// every interleaving and never two threads at once.
+// `threads` threads post `posts` times each. True if in every interleaving
+// every post was served, and never two threads were inside together.
 template <typename TokenT>
 bool NothingIsLost(int threads, int posts, int preemptions, uint64_t& runs) {
   struct World {

@@ -15,7 +15,8 @@ bool TransmitQueue::Refill() {
   if (rte_pktmbuf_alloc_bulk(port_->pool(), empty_ + empty_count_, missing) !=
       0) {
     ++counters_->tx_no_mbuf;
-    // The pool gives all or nothing; an acknowledgement needs only one.
+    // A bulk allocation gives all or nothing; an acknowledgement needs only
+    // one.
     if (empty_count_ == 0) {
       empty_[0] = rte_pktmbuf_alloc(port_->pool());
       if (empty_[0] != nullptr) empty_count_ = 1;

@@ -32,14 +32,14 @@ class TransmitQueue final : public net::FrameSink {
   uint32_t empty_frames() const { return empty_count_; }
   // False: there is no empty frame, and the pool has none either.
   bool HasEmptyFrame() { return empty_count_ != 0 || Refill(); }
-  // Refills the stock when few are left. Call it when nobody waits.
+  // Refills the stock when few are left. Call it when no one waits.
   void TopUp() {
     if (empty_count_ < kBurstMax / 2) Refill();
   }
-  // Frees received frames. Those of our own pool fill the stock first, which
-  // spares them, and the frames that will be sent, the way through the pool.
-  // Of a frame in custody this gives back one reference only.
-  // Overwrites `frames`. REQUIRES: each in one segment.
+  // Frees received frames. Those of our own pool fill the stock first, so
+  // neither they nor the frames sent next go through the pool. Of a frame in
+  // custody this gives back only one reference. Overwrites `frames`. REQUIRES:
+  // each in one segment.
   void Recycle(rte_mbuf** frames, uint32_t count);
   // The frame that the i-th TakeEmpty() from now will return. REQUIRES: i <
   // empty_frames().
@@ -80,7 +80,7 @@ class TransmitQueue final : public net::FrameSink {
   // Room for one message, or empty. A host may always drop such a message: the
   // asker repeats it.
   std::span<uint8_t> Frame() override;
-  // Of Frame(); 0 bytes: nothing.
+  // Sends Frame(). With 0 bytes: nothing.
   void Send(size_t bytes, bool loopback) override;
 
  private:

@@ -14,7 +14,7 @@
 namespace urnic {
 namespace {
 
-// What is sent is gone.
+// Discards what is sent.
 class Sink final : public FramePort {
  public:
   using FramePort::FramePort;
@@ -51,7 +51,7 @@ class TransmitQueueTest : public ::testing::Test {
   TransmitQueue queue_{&port_, &counters_};
 };
 
-TEST_F(TransmitQueueTest, AReceivedFrameIsEmptyAfterwards) {
+TEST_F(TransmitQueueTest, AReceivedFrameIsReusedAsAnEmptyOne) {
   rte_mbuf* received = rte_pktmbuf_alloc(pool_);
   rte_pktmbuf_append(received, 100);
   rte_pktmbuf_adj(received, 14);
@@ -71,7 +71,7 @@ TEST_F(TransmitQueueTest, AReceivedFrameIsEmptyAfterwards) {
   EXPECT_TRUE(queue_.Flush());
 }
 
-TEST_F(TransmitQueueTest, WhatIsSharedOrAnothersIsFreed) {
+TEST_F(TransmitQueueTest, SharedAndForeignFramesAreFreed) {
   rte_mempool* const other = NewPool();
   rte_mbuf* const shared = rte_pktmbuf_alloc(pool_);
   rte_mbuf_refcnt_update(shared, 1);
@@ -84,8 +84,8 @@ TEST_F(TransmitQueueTest, WhatIsSharedOrAnothersIsFreed) {
   ReturnPool(other);
 }
 
-// Its bytes are another buffer's, which must not be written.
-TEST_F(TransmitQueueTest, WhatPointsIntoAnotherBufferIsFreed) {
+// Its bytes belong to another buffer, which must not be written.
+TEST_F(TransmitQueueTest, AFrameAttachedToAnotherBufferIsFreed) {
   rte_mbuf* const bytes = rte_pktmbuf_alloc(pool_);
   rte_mbuf* const pointer = rte_pktmbuf_alloc(pool_);
   rte_pktmbuf_attach(pointer, bytes);
@@ -112,7 +112,7 @@ TEST_F(TransmitQueueTest, TheLastBuffersOfThePoolAreUsed) {
   rte_pktmbuf_free_bulk(taken.data(), static_cast<unsigned>(taken.size()));
 }
 
-TEST_F(TransmitQueueTest, NoMoreThanTheStockHolds) {
+TEST_F(TransmitQueueTest, TheStockIsLimited) {
   rte_mbuf* frames[kBurstMax];
   for (int burst = 0; burst < 2; ++burst) {
     ASSERT_EQ(rte_pktmbuf_alloc_bulk(pool_, frames, kBurstMax), 0);

@@ -50,9 +50,9 @@ class Transmitter {
     // Without an empty frame a queue pair stays in the ready list.
     while (!ready.empty() && room != 0 && tx_->HasEmptyFrame()) {
       EngineQp& qp = PopReady();
-      // An acknowledgement waits to go out with an answer that the program may
-      // be about to post. A packet to ourselves waits until the next iteration
-      // has made room.
+      // An acknowledgement waits for an answer that the program may be about to
+      // post, to be sent together. A packet to ourselves waits until the next
+      // iteration has made room.
       if ((may_defer_acks && completions_->wrote() && qp.only_ack_waits()) ||
           roce_.IsBlocked(qp)) {
         ready.PassOver(qp, passed_over);
@@ -62,7 +62,7 @@ class Transmitter {
     }
     ready.Restore(passed_over);
     tx_->Flush();
-    // Refill now, when everything is sent, and not before the next frame.
+    // Refill now, when everything is sent, rather than before the next frame.
     tx_->TopUp();
   }
 
@@ -99,12 +99,12 @@ class Transmitter {
     return built;
   }
 
-  // While the port accepts nothing: its peer has stopped fetching, perhaps
-  // forever. Loopback flows must not stop for that.
+  // For when the port accepts nothing, because its peer has stopped fetching,
+  // perhaps forever. Loopback flows must not stop then.
   [[gnu::cold]] void TransmitToOurselves(Time now) {
     ReadyList<Flow>& ready = flows_->ready();
-    // Not all at once: each iteration comes here, and thousands may wait for
-    // the port. Those that were looked at go to the end.
+    // A limited number: each iteration comes here, and thousands may wait for
+    // the port. Those that were looked at go to the end of the list.
     for (uint32_t i = 0; i < kBurstMax && !ready.empty(); ++i) {
       EngineQp& qp = PopReady();
       const bool can_go =

@@ -1,7 +1,7 @@
 #pragma once
 
 // Sees what an engine gives its flows, and what they do. In programs there is
-// no witness: nothing of the calls below is compiled. In virtual time
+// no witness: the calls below compile to nothing. In virtual time
 // (environment.h) the witness is a simulator's oracle. It judges what neither a
 // peer nor a program can see: the verdict on each packet, and the order in
 // which memory is touched.
@@ -28,20 +28,20 @@ class Witness {
 
 #else
 
-// Called by the holder of the token, in the middle of a burst: neither changes
-// anything of the engine nor keeps what it is shown.
+// Called by the holder of the token, in the middle of a burst. An observer
+// changes nothing in the engine, and keeps nothing that it is shown.
 class Observer {
  public:
-  // The queue pair is given these packets. What follows is its doing, until
-  // OnBurstDone().
+  // The queue pair is given these packets. The following calls are what it does
+  // with them, until OnBurstDone().
   virtual void OnBurst(const EngineQp& qp,
                        std::span<const RxPacket> packets) = 0;
-  // On each of them, in order.
+  // The verdict on each of them, in order.
   virtual void OnVerdict(RxVerdict verdict) = 0;
-  // This was done to the program's memory; of an atomic, `original` is there.
+  // This was done to the program's memory; for an atomic, `original` is set.
   virtual void OnPlaced(const Placement& placement) = 0;
   virtual void OnBurstDone() = 0;
-  // The queue pair sends these packets, if their memory is there.
+  // The queue pair sends these packets, if their memory is mapped.
   virtual void OnTransmit(const EngineQp& qp,
                           std::span<const TxSlot> slots) = 0;
 
