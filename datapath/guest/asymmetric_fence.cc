@@ -23,8 +23,9 @@ void HeavyFence() {
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0) {
     return;
   }
-  // The program has forbidden the call since (seccomp). Stores become visible
-  // within microseconds anyway; no processor holds one back for this long.
+  // The program has forbidden the call meanwhile (seccomp). Stores become
+  // visible within microseconds anyway; no processor holds one back for this
+  // long.
   const timespec ten_ms = {.tv_sec = 0, .tv_nsec = 10'000'000};
   nanosleep(&ten_ms, nullptr);
 }

@@ -2,10 +2,10 @@
 
 // A store-load fence that costs nothing on the side that runs often.
 //
-// Two threads that each store to one word and then load the other's need a
-// full fence on both sides, 20 to 30 cycles. Where one side is hot and the
-// other rare, the rare side can pay for both: membarrier(2) interrupts every
-// core that runs this process.
+// Two threads that each store to one word and then load the other's need a full
+// fence on both sides, 20 to 30 cycles. If one side is hot and the other rare,
+// the rare side can pay for both: membarrier(2) interrupts every core that runs
+// this process.
 //
 //   hot:  mine = 1; LightFence(); if (theirs) ...
 //   rare: theirs = 1; HeavyFence(); if (mine) ...
@@ -19,8 +19,8 @@ namespace internal {
 extern bool g_light_fence_is_free;
 }  // namespace internal
 
-// Registers with the kernel; without it both fences are full ones. Called once,
-// by StartEal().
+// Registers with the kernel; without registration both fences are full fences.
+// Called once, by StartEal().
 void EnableAsymmetricFence();
 
 inline void LightFence() {

@@ -1,6 +1,6 @@
 #pragma once
 
-// How one hot thread uses a device that other threads may take away at any
+// Lets one hot thread use a device that other threads may withdraw at any
 // moment, without a lock or a fence instruction on the hot side.
 
 #include <atomic>
@@ -20,7 +20,7 @@ class alignas(64) DeviceGate {
     bool present() const { return (word_ & kIdMask) != 0; }
     // Present and with a peer: what is sent can arrive.
     bool carrier() const { return word_ > kCarrier; }
-    // Says nothing about the device being published.
+    // Does not say whether the device is published.
     bool has_carrier_bit() const { return (word_ & kCarrier) != 0; }
     // REQUIRES: present().
     uint16_t id() const { return static_cast<uint16_t>(word_ - 1); }
@@ -37,8 +37,8 @@ class alignas(64) DeviceGate {
   }
   void Leave() { inside_.store(0, std::memory_order_release); }
 
-  // The keeper. Withdraw() returns when the hot thread is outside and will not
-  // see the device again; the carrier is gone with it.
+  // For the keeper. Withdraw() returns when the hot thread is outside and will
+  // not see the device again; the carrier is down then, too.
   void Publish(uint16_t id) {
     word_.fetch_or(id + 1u, std::memory_order_release);
   }
@@ -58,14 +58,14 @@ class alignas(64) DeviceGate {
     }
   }
 
-  // Any thread but the hot one. Returns when that is outside; it may enter
-  // again at once.
+  // Any thread but the hot one. Returns when the hot thread is outside; it may
+  // enter again immediately.
   void AwaitOutside() {
     HeavyFence();
     while (inside_.load(std::memory_order_acquire) != 0) GiveWay();
   }
 
-  // Any thread, for display: may be outdated on return.
+  // Any thread, for display: may be outdated when it returns.
   View Peek() const { return View(word_.load(std::memory_order_relaxed)); }
 
  private:

@@ -28,7 +28,7 @@
 #include "datapath/guest/engine_thread.h"
 #include "verbs/libc/file_size_signal.h"
 
-// Functions of the EAL that the linker sends here (--wrap in BUILD.bazel).
+// Functions of the EAL that the linker redirects here (--wrap in BUILD.bazel).
 // The names are the linker's.
 extern "C" {
 
@@ -38,7 +38,7 @@ int __wrap_eal_create_runtime_dir();
 int __wrap_rte_vfio_enable(const char* module);
 
 // The EAL knows only CPUs that it finds in /sys, which chroots and sandboxes
-// may not have. One that we may run on is there.
+// may not have. Any CPU that we may run on exists.
 int __wrap_eal_cpu_detected(unsigned cpu) {
   if (__real_eal_cpu_detected(cpu) != 0) return 1;
   cpu_set_t set;
@@ -47,12 +47,12 @@ int __wrap_eal_cpu_detected(unsigned cpu) {
   return cpu < CPU_SETSIZE && CPU_ISSET(cpu, &set) ? 1 : 0;
 }
 
-// Without shared configuration the EAL has no use for its directory, but fails
-// where it cannot be made, and leaves it behind where it can.
+// Without shared configuration the EAL does not use its runtime directory. But
+// it fails if it cannot create the directory, and otherwise leaves it behind.
 int __wrap_eal_create_runtime_dir() { return 0; }
 
-// No port of ours is a device of VFIO, whose module the EAL looks for in /sys,
-// and takes its absence for a failure.
+// Our ports do not use VFIO. The EAL looks for its module in /sys and fails
+// without it.
 int __wrap_rte_vfio_enable(const char*) { return 0; }
 
 }  // extern "C"
@@ -63,15 +63,15 @@ namespace {
 constexpr uint32_t kDefaultMemoryMb = 512;
 constexpr uint32_t kDefaultHugeMemoryMb = 64;
 constexpr uint32_t kHugePageMb = 2;
-// The EAL takes a few pages besides the memory that it is asked for.
+// The EAL uses a few pages besides the memory that it is asked for.
 constexpr uint32_t kSparePages = 4;
 constexpr int kLowFds = 10;
 constexpr size_t kErrorBytes = 256;
 
 enum class State : uint8_t { kOff, kUsable, kFailed, kForked };
 
-// Nothing here has a destructor: the program's exit() must not pull the ground
-// from under our threads.
+// Nothing here has a destructor: our threads still run while the program's
+// exit() destroys static objects.
 std::atomic<State> g_state{State::kOff};
 std::mutex g_start_mutex;
 const absl::Status* g_failure = nullptr;
@@ -240,11 +240,11 @@ absl::Status StartOnce(const EalOptions& options) {
                 absl::StrCat("--file-prefix=urnic", getpid())};
   if (huge) {
     args.words.push_back("--in-memory");
-    // vhost takes at most eight memory regions: one file per list, not per
+    // vhost accepts at most eight memory regions: one file per list, not per
     // page.
     args.words.push_back("--single-file-segments");
   } else {
-    args.words.push_back("--no-huge");  // in memory by nature, DPDK insists
+    args.words.push_back("--no-huge");  // in memory anyway
   }
   if (absl::Status s = RunInit(args); !s.ok()) return s;
   g_huge_pages = huge;
@@ -313,7 +313,7 @@ LowFdsOccupied::LowFdsOccupied() {
 }
 
 LowFdsOccupied::~LowFdsOccupied() {
-  // The program may have put something of its own there meanwhile.
+  // The program may have put a file of its own there meanwhile.
   struct stat null_device, now;
   if (stat("/dev/null", &null_device) != 0) null_device.st_rdev = 0;
   for (int fd = 0; fd < kLowFds; ++fd) {

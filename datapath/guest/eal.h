@@ -1,14 +1,14 @@
 #pragma once
 
-// DPDK's environment (EAL) as a guest in a stranger's process:
+// DPDK's environment (EAL) as a guest in a process that is not ours:
 // docs/design/0003-a-guest-in-the-program.md.
 //
-// The EAL is started once per process, by the first port, and never cleaned
-// up: at exit the kernel does that. It is linked statically and knows only
-// virtual devices. It keeps two threads of its own (interrupts, alarms; the
-// vhost library adds two more), all with every signal blocked. Blocking is
-// what makes SIGPIPE harmless: virtio_user writes to a dead peer's socket
-// without MSG_NOSIGNAL, but only ever from those threads and from ours.
+// The EAL is started once per process, by the first port, and never cleaned up:
+// at exit the kernel does that. It is linked statically and knows only virtual
+// devices. It runs two threads of its own (interrupts, alarms; the vhost
+// library adds two more), all with every signal blocked. That makes SIGPIPE
+// harmless: virtio_user writes to a dead peer's socket without MSG_NOSIGNAL,
+// but only from those threads and from ours.
 
 #include <rte_lcore.h>
 
@@ -21,42 +21,42 @@
 namespace urnic {
 
 struct EalOptions {
-  // Memory for buffers and rings, in MB. Without huge pages this is all that
-  // there will ever be (pages are only taken when touched); with them it is
-  // what is taken at start, and more is taken as needed. 0: 512 without and
-  // 64 with huge pages.
+  // Memory for buffers and rings, in MB. Without huge pages this is the maximum
+  // (pages are only taken when touched). With huge pages this much is taken at
+  // the start, and more is taken as needed. 0: 512 without and 64 with huge
+  // pages.
   uint32_t memory_mb = 0;
 };
 
-// Starts the EAL, or returns what became of the earlier attempt: a failed
-// start cannot be repeated in the same process. Any thread; others wait. Takes
-// about 0.1 s, most of it DPDK's calibration of the clock. Does not change the
-// signal mask or CPU affinity of the caller.
+// Starts the EAL, or returns the result of the earlier attempt: a failed start
+// cannot be repeated in the same process. Any thread; others wait. Takes about
+// 0.1 s, most of it DPDK's calibration of the clock. Does not change the signal
+// mask or CPU affinity of the caller.
 //
-// Huge pages: URNIC_HUGEPAGES=on|off|auto. `auto`, the default, uses 2 MB
-// pages when enough are free for memory_mb, else 4 KB pages.
+// Huge pages: URNIC_HUGEPAGES=on|off|auto. `auto`, the default, uses 2 MB pages
+// if enough are free for memory_mb, otherwise 4 KB pages.
 // DPDK's messages: URNIC_DEBUG=FILE appends them there, URNIC_DEBUG=- writes
-// them to stderr; else only the latest error is kept (TakeLastEalError()).
+// them to stderr; otherwise only the latest error is kept (TakeLastEalError()).
 //
 // FAILED_PRECONDITION: after fork(). INVALID_ARGUMENT: an environment variable.
-// INTERNAL: DPDK said no.
+// INTERNAL: DPDK refused.
 absl::Status StartEal(const EalOptions& options);
 
-// True between a successful StartEal() and fork() in the child: there the
-// memory is shared with the parent and all threads are missing.
+// True after a successful StartEal(), but not in a child after fork(): there
+// the memory is shared with the parent and all threads are missing.
 bool EalUsable();
 
 // True if the running EAL uses huge pages. REQUIRES: EalUsable().
 bool EalHasHugePages();
 
-// The latest error or warning that DPDK logged on this thread, cleared by the
-// call; empty if none.
+// The latest error or warning that DPDK logged on this thread; empty if there
+// is none. The call clears it.
 std::string TakeLastEalError();
 
-// Keeps descriptors 0..9 occupied, by /dev/null, while it lives, so that what
-// DPDK opens meanwhile lands above: programs give the low numbers a meaning.
-// A program that opens files in another thread at that moment sees higher
-// numbers than usual and nothing else.
+// Keeps descriptors 0..9 occupied by /dev/null as long as it exists, so that
+// what DPDK opens meanwhile gets higher numbers: low numbers have a meaning for
+// programs. A program that opens files in another thread meanwhile sees higher
+// numbers than usual, and no other effect.
 class LowFdsOccupied {
  public:
   LowFdsOccupied();
@@ -68,9 +68,9 @@ class LowFdsOccupied {
   uint32_t occupied_ = 0;  // bit n: we hold descriptor n
 };
 
-// Marks every descriptor close-on-exec that is open now and was not in
-// `before`. Meant to follow a DPDK call; a descriptor that the program opened
-// in another thread meanwhile is marked too.
+// The destructor marks every descriptor close-on-exec that was not open when
+// the object was created. Meant to enclose a DPDK call; a descriptor that the
+// program opened in another thread meanwhile is marked too.
 class NewFdsCloseOnExec {
  public:
   NewFdsCloseOnExec();   // takes the list
@@ -82,15 +82,15 @@ class NewFdsCloseOnExec {
   std::string before_;  // before_[n] != 0: descriptor n was open
 };
 
-// An lcore id selects the cache of each buffer pool. Each port has its own, as
-// two threads with one id at the same time would corrupt those caches. At most
-// 128 per process: RESOURCE_EXHAUSTED.
+// An lcore id selects the cache of each buffer pool. Each port has its own id,
+// because two threads with one id at the same time would corrupt those caches.
+// At most 128 per process: RESOURCE_EXHAUSTED.
 absl::StatusOr<unsigned> AllocateLcore();
 void FreeLcore(unsigned lcore);
 
-// Gives the calling thread the id, respectively takes it away: only the holder
-// of an engine's token has one, for as long as it holds the token
-// (measured: 10 ns instead of 39 ns per buffer).
+// Give the id to the calling thread and take it away. Only the holder of an
+// engine's token has an id, for as long as it holds the token (measured: 10 ns
+// instead of 39 ns per buffer).
 inline void TakeLcore(unsigned lcore) { RTE_PER_LCORE(_lcore_id) = lcore; }
 inline void ReleaseLcore() { RTE_PER_LCORE(_lcore_id) = LCORE_ID_ANY; }
 

@@ -28,7 +28,7 @@ std::set<int> OpenFds() {
   return fds;
 }
 
-// Where DPDK would have a directory of its own.
+// Whether DPDK has made a runtime directory for the process.
 bool HasRuntimeDirectory(pid_t pid) {
   const std::string name = "/dpdk/urnic" + std::to_string(pid);
   const char* runtime = getenv("XDG_RUNTIME_DIR");
@@ -56,8 +56,8 @@ TEST(EalTest, AFailedStartLeavesNothingBehind) {
   EXPECT_FALSE(HasRuntimeDirectory(child));
 }
 
-// DPDK starts once per process, so this is one story.
-TEST(EalTest, IsAGuestThatLeavesTheHouseAsItWas) {
+// DPDK starts only once per process, so this is one test.
+TEST(EalTest, ChangesNothingThatTheProgramSees) {
   cpu_set_t cpus_before, cpus_after;
   sched_getaffinity(0, sizeof(cpus_before), &cpus_before);
   testing::internal::CaptureStderr();
@@ -76,7 +76,7 @@ TEST(EalTest, IsAGuestThatLeavesTheHouseAsItWas) {
     EXPECT_GE(fd, 10) << "low numbers belong to the program";
     EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC) << fd;
   }
-  // A device that cannot be: its message must not reach the program's stderr.
+  // An impossible device: its message must not reach the program's stderr.
   EXPECT_NE(rte_dev_probe("net_af_packet_t,iface=nonexistent"), 0);
   EXPECT_NE(TakeLastEalError(), "");
   EXPECT_EQ(TakeLastEalError(), "");
@@ -104,7 +104,7 @@ TEST(EalTest, EveryDriverOfTheListIsLinked) {
   EXPECT_EQ(rte_eth_dev_count_avail(), 4);
 }
 
-TEST(EalTest, LcoreIdsAreDistinctAndReturn) {
+TEST(EalTest, LcoreIdsAreDistinctAndReusable) {
   const unsigned a = *AllocateLcore();
   const unsigned b = *AllocateLcore();
   EXPECT_NE(a, b);

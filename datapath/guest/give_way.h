@@ -1,13 +1,13 @@
 #pragma once
 
-// What a thread does that waits for another one, which has perhaps lost its
-// CPU to it.
+// Gives up the CPU while waiting for another thread, which may need this CPU to
+// make progress.
 //
-// Not sched_yield(): Linux since 6.6 takes each call as the wish to come last,
-// so that with other programs on the CPU the caller is away for up to a second
+// This is not sched_yield(). Since Linux 6.6 each such call puts the caller
+// last, so with other programs on the CPU it is away for up to a second
 // (measured on 6.18 with three busy processes on one CPU: 960 ms at most, 22 ms
-// on average; this way 36 ms and 0.3 ms), long enough for peers to give us up.
-// Costs about 60 us when nobody else wants the CPU.
+// on average; this way 36 ms and 0.3 ms). That is long enough for peers to give
+// us up. Costs about 60 us when nothing else wants the CPU.
 
 #include <ctime>
 

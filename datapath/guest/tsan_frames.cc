@@ -62,7 +62,7 @@ const char* PoolOperations() {
     std::snprintf(made.name, sizeof(made.name), "urnic_tsan");
     made.enqueue = Enqueue;
     made.dequeue = Dequeue;
-    // What has a way of its own around these two is left out.
+    // An operation that would bypass these two is left out.
     made.dequeue_contig_blocks = nullptr;
     URNIC_CHECK(rte_mempool_register_ops(&made) >= 0);
     return made;

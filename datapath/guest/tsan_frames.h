@@ -1,9 +1,9 @@
 #pragma once
 
-// For builds with ThreadSanitizer. DPDK's rings and pools order what one
-// thread did to a frame before what the next one does, but they are the
-// distribution's, built without it: these calls say so, for each frame. In all
-// other builds they are nothing.
+// For builds with ThreadSanitizer. DPDK's rings and pools order what one thread
+// did to a frame before what the next one does. But they come from the
+// distribution and are built without TSan, so these calls declare that order
+// for each frame. In all other builds they do nothing.
 
 struct rte_mbuf;
 
@@ -13,12 +13,13 @@ namespace urnic {
 
 void FramesLeaveThread(rte_mbuf* const* frames, unsigned count);
 void FramesEnterThread(rte_mbuf* const* frames, unsigned count);
-// Around the end of a pool that has all its frames back: some lie in the cache
-// of another thread, which the pool counts and no call above has seen.
+// Enclose the destruction of a pool that has all its frames back: some are in
+// the cache of another thread, which the pool counts and no call above has
+// seen.
 void PoolEndBegins();
 void PoolEndIsOver();
-// The name of mempool operations that do both where a frame is freed by one
-// thread and allocated by another.
+// The name of mempool operations that make both calls when one thread frees a
+// frame and another allocates it.
 const char* PoolOperations();
 
 #else

@@ -2,12 +2,12 @@
 
 // The memory that payload comes from and goes to: the program's memory, which
 // may have been unmapped. Cores check keys and ranges; this class finds out
-// whether memory is behind them. All access to payload goes through an
+// whether the memory is mapped. All access to payload goes through an
 // AddressSpace, so other code need not know whose memory it is or how it is
 // reached.
 //
 // Thread: the holder of the engine's token. Call Enter() when the holder is
-// another thread than before, or has run code of the program meanwhile.
+// another thread than before, or has run the program's code meanwhile.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,10 +19,10 @@ namespace urnic {
 
 class AddressSpace {
  public:
-  // The current thread may handle faults in another way than the last one.
+  // The current thread may handle faults differently from the last one.
   void Enter() { known_ = false; }
 
-  // These return false if some byte is not there; then an unknown part of the
+  // These return false if some byte is not mapped; then an unknown part of the
   // target may have been written. See datapath/memory/guarded_memory.h.
   bool Copy(void* target, const void* source, size_t bytes) {
     return GuardedCopy(mode(), target, source, bytes);

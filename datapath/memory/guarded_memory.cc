@@ -31,7 +31,7 @@ uint64_t urnic_guarded_rep_min = 512;
 
 namespace {
 
-// How this processor hashes while it copies, `bytes` at a time; 0: not at all.
+// How this processor hashes while it copies, `bytes` at a time; 0: it cannot.
 struct CopyFold {
   decltype(&urnic_guarded_copy_fold_sse) copy;
   size_t bytes;
@@ -60,7 +60,7 @@ void ChainToPrevious(int signo, siginfo_t* info, void* context) {
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
     previous.sa_handler(signo);
   } else {
-    // The default action, at the instruction that faulted.
+    // Takes the default action, at the instruction that faulted.
     sigaction(signo, &previous, nullptr);
   }
 }
@@ -126,7 +126,7 @@ CopyMode CopyModeOfThisThread() {
 }
 
 bool CopyThroughKernel(void* target, const void* source, size_t bytes) {
-  // The last eight bytes in a call of their own, behind the others.
+  // The last eight bytes are copied by a separate call, after the others.
   const size_t tail = bytes < 8 ? bytes : 8;
   const size_t parts[] = {bytes - tail, tail};
   size_t done = 0;
@@ -170,10 +170,10 @@ bool GuardedCopyHashed(CopyMode mode, void* target, const void* source,
 
 namespace {
 
-// The kernel has no atomics on another address, and a page that can be read may
-// refuse to be written: so for the one instruction the guard is let in. A
-// signal of these numbers that somebody has sent (not a fault) and that waits
-// because of the mask would come now; nobody sends them.
+// The kernel has no atomics on another address, and a readable page may refuse
+// writes, so the guard's signals are unblocked for the one instruction. A
+// signal of these numbers that a process has sent and that is blocked would be
+// delivered now; processes do not send them.
 class GuardLetIn {
  public:
   explicit GuardLetIn(CopyMode mode) : needed_(mode != CopyMode::kGuarded) {

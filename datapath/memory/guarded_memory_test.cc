@@ -26,7 +26,7 @@ class GuardedMemoryTest : public ::testing::TestWithParam<CopyMode> {
   ~GuardedMemoryTest() override { munmap(page_, kPage); }
 
   static constexpr size_t kPage = 4096;
-  uint8_t* page_;  // followed by nothing
+  uint8_t* page_;  // followed by unmapped memory
 };
 
 TEST_P(GuardedMemoryTest, CopiesEveryLengthAndAlignment) {
@@ -70,7 +70,7 @@ int urnic_guarded_copy_fold_sse(void*, const void*, size_t, uint8_t*, uint32_t,
                                 const void*);
 }
 
-TEST(GuardedMemoryFoldTest, EveryWayToHashGivesTheSame) {
+TEST(GuardedMemoryFoldTest, AllHashImplementationsAgree) {
   std::vector<uint8_t> from(4096);
   for (size_t i = 0; i < from.size(); ++i)
     from[i] = static_cast<uint8_t>(i * i * 41 + 3);
@@ -96,7 +96,7 @@ TEST(GuardedMemoryFoldTest, EveryWayToHashGivesTheSame) {
   }
 }
 
-TEST_P(GuardedMemoryTest, HashingCopiesMissWhatIsMissing) {
+TEST_P(GuardedMemoryTest, AHashingCopyReportsMissingMemory) {
   std::vector<uint8_t> mine(kPage);
   uint32_t state = 0;
   for (const size_t bytes : {8u, 256u, 1024u, 1100u}) {
@@ -110,7 +110,7 @@ TEST_P(GuardedMemoryTest, HashingCopiesMissWhatIsMissing) {
   }
 }
 
-TEST_P(GuardedMemoryTest, AMissingTargetOrSourceIsAResult) {
+TEST_P(GuardedMemoryTest, AMissingTargetOrSourceIsReported) {
   std::vector<uint8_t> mine(kPage);
   for (const size_t bytes : {1u, 3u, 7u, 8u, 15u, 16u, 17u, 64u, 511u, 2000u}) {
     uint8_t* edge = page_ + kPage - bytes + 1;  // one byte too far
@@ -120,13 +120,13 @@ TEST_P(GuardedMemoryTest, AMissingTargetOrSourceIsAResult) {
   }
 }
 
-TEST_P(GuardedMemoryTest, AReadOnlyTargetIsAResult) {
+TEST_P(GuardedMemoryTest, AReadOnlyTargetIsReported) {
   ASSERT_EQ(mprotect(page_, kPage, PROT_READ), 0);
   const uint64_t value = 1;
   EXPECT_FALSE(GuardedCopy(GetParam(), page_, &value, 8));
 }
 
-TEST_P(GuardedMemoryTest, AtomicsAnswerTheValueBefore) {
+TEST_P(GuardedMemoryTest, AtomicsReturnThePreviousValue) {
   alignas(8) uint64_t word = 5;
   uint64_t before = 0;
   const auto at = reinterpret_cast<uint64_t>(&word);
@@ -141,7 +141,7 @@ TEST_P(GuardedMemoryTest, AtomicsAnswerTheValueBefore) {
   EXPECT_FALSE(GuardedCompareSwap(GetParam(), gone, 1, 2, &before));
 }
 
-TEST_P(GuardedMemoryTest, AtomicsOnReadOnlyMemoryAreAResult) {
+TEST_P(GuardedMemoryTest, AnAtomicOnReadOnlyMemoryIsReported) {
   ASSERT_EQ(mprotect(page_, kPage, PROT_READ), 0);
   const auto at = reinterpret_cast<uint64_t>(page_);
   uint64_t before = 0;
@@ -150,7 +150,7 @@ TEST_P(GuardedMemoryTest, AtomicsOnReadOnlyMemoryAreAResult) {
   EXPECT_FALSE(GuardedCompareSwap(GetParam(), at, 8, 9, &before));
 }
 
-// Without a guard such a thread dies of its fault, whatever handler there is.
+// Without the guard such a thread dies of its fault, whatever the handler.
 TEST_P(GuardedMemoryTest, AThreadThatBlocksTheSignalsSurvives) {
   if (GetParam() == CopyMode::kGuarded) GTEST_SKIP() << "needs the signals";
   ASSERT_EQ(mprotect(page_, kPage, PROT_READ), 0);
@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, GuardedMemoryTest,
                          ::testing::Values(CopyMode::kGuarded,
                                            CopyMode::kThroughKernel));
 
-TEST(GuardedMemoryDeathTest, AFaultOfTheProgramIsStillItsOwn) {
+TEST(GuardedMemoryDeathTest, AFaultOfTheProgramReachesTheProgram) {
   InstallMemoryGuard(nullptr, nullptr);
   void* page =
       mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -198,7 +198,7 @@ TEST(GuardedMemoryDeathTest, AFaultOfTheProgramIsStillItsOwn) {
   munmap(page, 4096);
 }
 
-TEST(CopyModeTest, AThreadThatBlocksTheSignalsGoesThroughTheKernel) {
+TEST(CopyModeTest, AThreadThatBlocksTheSignalsCopiesThroughTheKernel) {
   EXPECT_EQ(CopyModeOfThisThread(), CopyMode::kGuarded);
   CopyMode other = CopyMode::kGuarded;
   std::thread([&] {
@@ -214,7 +214,7 @@ TEST(CopyModeTest, AThreadThatBlocksTheSignalsGoesThroughTheKernel) {
 // A program that spins on the last byte of a Write must find all of it.
 class TearingTest : public ::testing::TestWithParam<CopyMode> {};
 
-TEST_P(TearingTest, WhoeverSeesTheLastByteSeesAllBytes) {
+TEST_P(TearingTest, TheLastByteIsVisibleOnlyAfterAllOthers) {
   for (const size_t bytes :
        {8u, 9u, 16u, 24u, 64u, 256u, 1000u, 1024u, 4096u}) {
     std::vector<uint8_t> target(bytes + 64);

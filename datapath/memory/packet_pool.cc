@@ -40,7 +40,7 @@ void FreeThoseThatAreWhole() {
 }  // namespace
 
 uint32_t PoolSize(uint32_t rx_ring, uint32_t tx_ring) {
-  // One less than a power of two: what fits the pool's own ring best.
+  // One less than a power of two fits the pool's own ring best.
   const uint32_t need = rx_ring + tx_ring + 2 * kPoolCache + kEngineBuffers;
   return std::bit_ceil(need + 1) - 1;
 }

@@ -15,8 +15,8 @@ namespace urnic {
 // shared ring in between.
 inline constexpr uint32_t kPoolCache = 256;
 
-// How many buffers a port needs so that it never runs dry: full rings, the
-// caches of both directions and what an engine holds back.
+// The number of buffers that a port needs never to run dry: for full rings, for
+// the caches of both directions, and for what an engine holds back.
 uint32_t PoolSize(uint32_t rx_ring, uint32_t tx_ring);
 
 // A pool of `count` buffers with `data_room` bytes each, headroom included.
@@ -24,12 +24,12 @@ uint32_t PoolSize(uint32_t rx_ring, uint32_t tx_ring);
 // RESOURCE_EXHAUSTED: says how much memory is missing.
 absl::StatusOr<rte_mempool*> TakePool(uint16_t data_room, uint32_t count);
 
-// All of its buffers are back in the pool.
+// True if all its buffers are back in the pool.
 bool PoolIsWhole(rte_mempool* pool);
 
-// Gives a pool back. A buffer that is still elsewhere, in the ring of a peer
-// in this process for example, keeps the pool alive until it is home; the
-// memory is reclaimed by a later TakePool().
+// Gives a pool back. A buffer that is still elsewhere (for example in the ring
+// of a peer in this process) keeps the pool alive until it returns; a later
+// TakePool() reclaims the memory.
 void ReturnPool(rte_mempool* pool);
 
 }  // namespace urnic

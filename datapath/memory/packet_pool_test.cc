@@ -11,7 +11,7 @@
 namespace urnic {
 namespace {
 
-TEST(PacketPoolTest, BuffersHaveTheRoomAskedForBehindHeadroom) {
+TEST(PacketPoolTest, BuffersHaveTheRequestedRoomAfterTheHeadroom) {
   ASSERT_TRUE(StartEal({}).ok());
   rte_mempool* pool = *TakePool(128 + 4224, PoolSize(256, 256));
   rte_mbuf* m = rte_pktmbuf_alloc(pool);
@@ -27,7 +27,7 @@ TEST(PacketPoolTest, PoolSizeCoversBothRings) {
   EXPECT_EQ(PoolSize(1024, 1024), 4095u);
 }
 
-TEST(PacketPoolTest, PoolWithABufferElsewhereLivesUntilItIsHome) {
+TEST(PacketPoolTest, APoolLivesUntilItsLastBufferReturns) {
   ASSERT_TRUE(StartEal({}).ok());
   rte_mempool* pool = *TakePool(2048, 1023);
   const std::string name = pool->name;
@@ -40,7 +40,7 @@ TEST(PacketPoolTest, PoolWithABufferElsewhereLivesUntilItIsHome) {
   ReturnPool(next);
 }
 
-TEST(PacketPoolTest, TooMuchIsRefusedWithTheSize) {
+TEST(PacketPoolTest, ARefusalNamesTheMissingMemory) {
   ASSERT_TRUE(StartEal({}).ok());
   const auto pool = TakePool(60000, 1 << 20);
   ASSERT_FALSE(pool.ok());

@@ -12,8 +12,8 @@ namespace urnic {
 
 namespace {
 
-// The order of numbers is another one per incarnation, so that what a dead
-// process's peers still send meets nothing that is alive.
+// Each incarnation orders its numbers differently, so that late packets for a
+// dead process do not find a live object.
 NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
   return {.mac = port.mac(),
           .vlan = config.vlan,
@@ -28,7 +28,7 @@ NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
           .on_path_mtu = config.on_path_mtu};
 }
 
-// Waits outside of the token for an answer that comes inside.
+// Waits outside of the token for an answer that arrives inside.
 class Waiting final : public net::PathWaiter {
  public:
   void OnPath(net::PathStatus status, const net::Path& path) override {
@@ -62,11 +62,11 @@ Nic::Nic(std::unique_ptr<Port> port, const NicConfig& config)
 Nic::~Nic() { engine_->RunBy(nullptr); }
 
 void Nic::AwaitPort() {
-  // A device comes up in well under a second, unless something is wrong.
+  // A device comes up in well under a second, unless there is an error.
   constexpr Duration kDevice = Duration::Seconds(3);
-  // Linux tells of a carrier up to a second late (linkwatch).
+  // Linux reports a carrier up to a second late (linkwatch).
   constexpr Duration kCarrier = Duration::Milliseconds(1200);
-  // Shaking hands with a peer that is there takes milliseconds.
+  // The handshake with an existing peer takes milliseconds.
   constexpr Duration kPeer = Duration::Milliseconds(200);
   constexpr useconds_t kStepUs = 500;
   const Time begin = Environment::Now();
@@ -98,7 +98,7 @@ absl::StatusOr<net::Path> Nic::ResolvePath(const net::PathQuery& query,
     }
   }
   while (!waiting.done()) {
-    // Where nothing can arrive, looking often finds nothing.
+    // While the port is not up nothing can arrive, so look less often.
     usleep(port_->info().state == PortState::kUp ? 50 : 2000);
     // The host's timer ends the wait at the latest.
     engine_->Progress();

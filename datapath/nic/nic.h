@@ -4,7 +4,7 @@
 // All users of the RNIC start here: the verbs device of verbs/control, and
 // tests.
 //
-// Threads: as Engine and Network say.
+// Threads: see Engine and Network.
 
 #include <cstdint>
 #include <functional>
@@ -19,7 +19,7 @@
 namespace urnic {
 
 struct NicConfig {
-  // As NetworkConfig.
+  // See NetworkConfig.
   uint16_t vlan = 0;
   std::vector<net::LocalAddress> addresses;
   std::vector<uint16_t> pkeys = {0xffff};
@@ -54,8 +54,8 @@ class Nic {
                                         Duration timeout);
 
   // Waits, for a bounded time, until frames that a fault delays
-  // (datapath/port/fault_port.h) have left: for the peer they were already
-  // sent.
+  // (datapath/port/fault_port.h) have left: from the peer's point of view they
+  // have been sent.
   void AwaitHeldFrames();
 
  private:
