@@ -1,7 +1,7 @@
 #pragma once
 
 // The neighbour that frames go to. All paths through it share one adjacency.
-// When the neighbour moves, the adjacency is restamped in place and its
+// When the neighbour moves, the adjacency is updated in place and its
 // generation is incremented.
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a host keeps is bounded: when its tables are full, no frame and no
-// question makes it allocate.
+// A host's memory is bounded: once its tables are full, no frame or question
+// makes it allocate.
 
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ class AllocTest : public ::testing::Test {
       now_ = now_ + Duration::Milliseconds(1);
     }
   }
-  // Nobody answers, until they are all over.
+  // None is answered; returns when all have expired.
   void AskForMany() {
     for (uint32_t i = 0; i < 60; ++i) {
       (void)host_.Ask({.local = GidOf(1),

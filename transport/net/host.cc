@@ -130,7 +130,8 @@ void Host::OnDatagram(const wire::FrameView& view, Time now, FrameSink& sink) {
 }
 
 void Host::OnClaim(const NeighborClaim& claim, Time now, FrameSink& sink) {
-  // Nobody tells us where we are, nor where those are who are not on our link.
+  // A claim for one of our own addresses is ignored. One for an address that is
+  // not on our link creates no neighbour.
   if (IsLocal(claim.address) || claim.mac == wire::MacAddress{} ||
       claim.address.is_multicast()) {
     return;
@@ -361,7 +362,7 @@ bool Host::LeadsStill(const Path& path) const {
 // --- Time --------------------------------------------------------------------
 
 void Host::OnTimer(Time now, FrameSink& sink) {
-  // Nobody is asked for those whose time is over.
+  // Expired questions go first: nothing is sent for them any more.
   while (questions_.next_deadline() <= now) {
     const uint32_t at = questions_.next_due();
     const uint32_t neighbor = questions_[at].neighbor;

@@ -3,7 +3,7 @@
 // What a host must do besides RDMA, for one network. It has addresses and
 // routes, finds its neighbours and lets them find it, reports its multicast
 // groups, answers pings of any length, and learns of smaller path MTUs. Sans-IO
-// (docs/design/ 0001-sans-io.md): received frames and the time go in, frames to
+// (docs/design/0001-sans-io.md): received frames and the time go in, frames to
 // send go into a FrameSink, and the caller takes answers.
 //
 // Thread: one at a time, the holder of the engine's token. Off the packet path,
@@ -113,12 +113,12 @@ class Host {
   // link-local GID that contains the MAC.
   PathStatus Find(const PathQuery& query, Time now, Path& out);
 
-  // Asks until `deadline`. TakeAnswer() will give one answer: at once if the
-  // path is known now, or kNoAnswer when the deadline has passed. 0: there are
-  // max_questions already, and nothing was asked.
+  // Asks until `deadline`. TakeAnswer() will give one answer: immediately if
+  // the path is known now, or kNoAnswer when the deadline has passed. 0: there
+  // are max_questions already, and nothing was asked.
   QuestionId Ask(const PathQuery& query, uint64_t user, Time now, Time deadline,
                  FrameSink& sink);
-  // Takes the question back: there will be no answer.
+  // Withdraws the question: there will be no answer.
   void Cancel(QuestionId id);
 
   struct Answer {
@@ -131,8 +131,8 @@ class Host {
   // takes a FrameSink.
   bool TakeAnswer(Time now, Answer& out);
 
-  // The path back along a received frame. It asks for no neighbour and follows
-  // none.
+  // The path back along a received frame. It needs no neighbour, and does not
+  // follow one that moves.
   Path ReplyPath(const wire::FrameView& view) const;
 
   // Updates `local` and `source_gone` of a path when our addresses may have
@@ -152,7 +152,7 @@ class Host {
     return path_mtus_.TakeChange(out);
   }
 
-  // Packets whose fragments did not all come, since the last call.
+  // The number of packets dropped incomplete since the last call.
   uint64_t TakeIncomplete() { return reassembly_.TakeIncomplete(); }
 
   // --- Multicast groups: net/membership.h ------------------------------------
@@ -189,7 +189,7 @@ class Host {
   void OnClaim(const NeighborClaim& claim, Time now, FrameSink& sink);
 
   wire::NeighborSelf Self(const wire::Gid& gid) const;
-  // kFound: no neighbour need be asked, and `mac` and `flags` of the path are
+  // kFound: no neighbour has to be asked, and `mac` and `flags` of the path are
   // set. kNoAnswer: `next_hop` takes the packets.
   PathStatus Route(const PathQuery& query, Path& path, wire::MacAddress& mac,
                    wire::Gid& next_hop) const;

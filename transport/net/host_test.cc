@@ -1,4 +1,5 @@
-// A host among others: what it answers, whom it asks, which way it sends.
+// A host on a link: what it answers, which neighbours it asks for, where it
+// sends.
 
 #include "transport/net/host.h"
 
@@ -105,9 +106,9 @@ class HostTest : public ::testing::TestWithParam<bool> {
   Time now_ = Time::FromNs(1000000000);
 };
 
-// --- What it answers ---------------------------------------------------------
+// --- Answers -----------------------------------------------------------------
 
-TEST_P(HostTest, ItAnswersForItsAddressesAndForNoOther) {
+TEST_P(HostTest, ItAnswersOnlyForItsAddresses) {
   const auto self = SelfOf(MacOf(2), Gid(2));
   const RxVerdict shape = GetParam() ? RxVerdict::kIcmp : RxVerdict::kArp;
   EXPECT_EQ(Give(testing::AskFrame(self, Gid(1))), shape);
@@ -120,7 +121,7 @@ TEST_P(HostTest, ItAnswersForItsAddressesAndForNoOther) {
   EXPECT_EQ(Give(testing::AskFrame(self, Gid(1))), RxVerdict::kNotForUs);
 }
 
-TEST_P(HostTest, WhoAsksForUsNeedsNoQuestion) {
+TEST_P(HostTest, ANeighbourThatAskedForUsNeedsNoQuestion) {
   Introduce(2);
   EXPECT_EQ(Find(To(Gid(2))), PathStatus::kFound);
   EXPECT_EQ(path_.headers.dst_mac(), MacOf(2));
@@ -129,7 +130,7 @@ TEST_P(HostTest, WhoAsksForUsNeedsNoQuestion) {
   EXPECT_EQ(path_.remote, Gid(2));
 }
 
-TEST_P(HostTest, WhoSendsADatagramNeedsNoQuestion) {
+TEST_P(HostTest, TheSenderOfADatagramNeedsNoQuestion) {
   wire::Ethernet eth;
   eth.src = MacOf(2);
   wire::FrameView view;
@@ -138,13 +139,13 @@ TEST_P(HostTest, WhoSendsADatagramNeedsNoQuestion) {
   view.dst = Gid(1);
   host_.OnDatagram(view, now_, sink_);
   EXPECT_EQ(Find(To(Gid(2))), PathStatus::kFound);
-  // From behind a router: its frame says nothing of a neighbour.
+  // From beyond a router: the frame says nothing about a neighbour.
   view.src = Far(2, GetParam());
   host_.OnDatagram(view, now_, sink_);
   EXPECT_EQ(host_.neighbors().size(), 1u);
 }
 
-TEST_P(HostTest, NobodyTellsUsWhereOurOwnAddressIs) {
+TEST_P(HostTest, AClaimForOurOwnAddressIsIgnored) {
   (void)Give(testing::AskFrame(SelfOf(MacOf(66), Gid(1)), Gid(1)));
   EXPECT_EQ(host_.neighbors().size(), 0u);
 }
@@ -177,7 +178,7 @@ TEST_P(HostTest, EveryQuestionHasOneAnswer) {
   EXPECT_TRUE(Answers().empty());
 }
 
-TEST_P(HostTest, WhatIsKnownIsAnsweredAtOnce) {
+TEST_P(HostTest, AKnownPathIsAnsweredImmediately) {
   Introduce(2);
   EXPECT_NE(Ask(Gid(2), kMs), 0u);
   const auto answers = Answers();
@@ -211,7 +212,7 @@ TEST_P(HostTest, TooManyQuestionsAreNotAsked) {
   EXPECT_NE(Ask(Gid(2), kMs * 10), 0u);
 }
 
-TEST_P(HostTest, APathToNowhereIsRefusedAtOnce) {
+TEST_P(HostTest, APathToNowhereIsRefusedImmediately) {
   const PathQuery foreign{.local = Gid(9), .remote = Gid(2)};
   EXPECT_EQ(Find(foreign), PathStatus::kNotLocal);
   EXPECT_EQ(Find({.local = Gid(1), .remote = GidOf(2, !GetParam())}),
@@ -225,7 +226,7 @@ TEST_P(HostTest, APathToNowhereIsRefusedAtOnce) {
   EXPECT_TRUE(sink_.Take().empty());
 }
 
-TEST_P(HostTest, OurselvesAndGroupsNeedNoQuestion) {
+TEST_P(HostTest, OurAddressesAndGroupsNeedNoQuestion) {
   EXPECT_EQ(Find(To(Gid(1))), PathStatus::kFound);
   EXPECT_TRUE(path_.loopback);
   EXPECT_EQ(path_.headers.dst_mac(), MacOf(1));
@@ -272,7 +273,7 @@ TEST_P(HostTest, AnAnnouncedMoveIsFollowedByEveryPath) {
   }
 }
 
-TEST_P(HostTest, ASpoofedAnnouncementMovesNobody) {
+TEST_P(HostTest, ASpoofedAnnouncementMovesNoNeighbour) {
   Introduce(2);
   ASSERT_EQ(Find(To(Gid(2))), PathStatus::kFound);
   (void)Give(testing::AnnounceFrame(SelfOf(MacOf(66), Gid(2))));
@@ -360,7 +361,7 @@ TEST_P(HostTest, ARouteToAHostOfOurLinkOverridesTheLink) {
 }
 
 //= RFC 6724 5
-TEST_P(HostTest, TheSourceIsOfTheLinkOrOfTheRoute) {
+TEST_P(HostTest, TheSourceBelongsToTheLinkOrTheRoute) {
   EXPECT_EQ(*host_.SourceFor(Gid(2)), Gid(1));
   AddRouter();
   const uint8_t bits = GetParam() ? 64 : 120;
@@ -393,7 +394,7 @@ TEST(HostRouteTest, AnIpv4RouteMayHaveAnIpv6Router) {
 }
 
 //= RFC 4861 5.2
-TEST(HostRouteTest, ALinkLocalAddressIsOnTheLinkWhateverTheRoutesSay) {
+TEST(HostRouteTest, ALinkLocalAddressIsOnTheLinkDespiteRoutes) {
   Host host(ConfigOf(0));
   const wire::Gid router = GidOf(kRouter, true);
   ASSERT_TRUE(host.AddRoute({.prefix_bits = 0, .gateway = router}));
@@ -410,7 +411,7 @@ TEST(HostRouteTest, ALinkLocalAddressIsOnTheLinkWhateverTheRoutesSay) {
 // --- Path MTU ----------------------------------------------------------------
 
 //= RFC 1191 6.3, RFC 8201 4
-TEST_P(HostTest, ARouterMaySayThatAPathTakesLess) {
+TEST_P(HostTest, ARouterMayLowerAPathMtu) {
   AddRouter();
   const wire::Gid far = Far(2, GetParam());
   ASSERT_EQ(Find(To(far)), PathStatus::kFound);
@@ -428,11 +429,11 @@ TEST_P(HostTest, ARouterMaySayThatAPathTakesLess) {
 }
 
 //= RFC 8201 4
-TEST_P(HostTest, WhatWeHaveNotSentWasNotTooBig) {
+TEST_P(HostTest, TooBigForWhatWeHaveNotSentIsIgnored) {
   AddRouter();
   const wire::Gid far = Far(2, GetParam());
   PathMtuCache::Change change;
-  // No path leads there.
+  // No path leads there yet.
   (void)Give(TooBigOf(far, 1400));
   EXPECT_FALSE(host_.TakeMtuChange(change));
   ASSERT_EQ(Find(To(far)), PathStatus::kFound);
@@ -501,7 +502,7 @@ TEST_P(HostTest, PathsOfAVlanAreTaggedWithTheirPriority) {
   EXPECT_EQ(WordsOf(sink_.Take()[0])->vlan, 7);
 }
 
-TEST_P(HostTest, AReplyGoesBackAsItCame) {
+TEST_P(HostTest, AReplyTakesTheReversePath) {
   const auto self = SelfOf(MacOf(2), Gid(2));
   const FrameBytes frame = testing::AskFrame(self, Gid(1));
   wire::FrameView view;

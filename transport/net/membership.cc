@@ -55,7 +55,7 @@ void Membership::Report(const wire::Gid& group, bool joined, Time now,
   auto message = joined ? wire::MembershipMessage::kReport
                         : wire::MembershipMessage::kLeave;
   if (group.is_ipv4() && igmp_v1_ && now < igmp_v1_until_) {
-    if (!joined) return;  // no such message in version 1
+    if (!joined) return;  // version 1 has no such message
     message = wire::MembershipMessage::kReportIgmpV1;
   }
   // From an address of the group's family.
@@ -115,7 +115,7 @@ void Membership::SetDeadline() {
   }
 }
 
-// So that hosts do not answer all at once.
+// So that hosts do not all answer at the same time.
 Duration Membership::RandomDelay(Duration limit) {
   const int64_t range = std::max<int64_t>(limit.ns(), 1);
   return Duration::Nanoseconds(

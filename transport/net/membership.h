@@ -30,7 +30,7 @@ class Membership {
   // `addresses` belong to the host and outlive this object.
   Membership(const Config& config, const LocalAddresses* addresses);
 
-  // Call this for the first local member. The network is told at once and,
+  // Call this for the first local member. The network is told immediately and,
   // because that message may be lost, once more within 10 s. False: there are
   // max_groups already. A second call has no effect. REQUIRES:
   // group.is_multicast()
@@ -62,7 +62,7 @@ class Membership {
   Config config_;
   const LocalAddresses* addresses_;
   std::vector<Group> groups_;
-  Time deadline_ = Time::Infinite();  // the first of groups_
+  Time deadline_ = Time::Infinite();  // the earliest of groups_
   // Until then we assume a querier of IGMP version 1.
   Time igmp_v1_until_;
   bool igmp_v1_ = false;

@@ -1,4 +1,4 @@
-// What the network hears of groups, and when.
+// Which membership messages are sent, and when.
 
 #include "transport/net/membership.h"
 
@@ -74,13 +74,13 @@ class MembershipTest : public ::testing::Test {
   RxVerdict Give(const FrameBytes& frame) {
     return membership_.OnFrame(frame, RxVerdict::kNotRoce, now_);
   }
-  // What is said within `time`, with the moments in `at_`.
+  // The types of the messages sent within `time`, with their times in `at_`.
   std::vector<uint8_t> Said(Duration time = {}) {
     const Time end = now_ + time;
     std::vector<uint8_t> list;
     const auto note = [&] {
       for (const FrameBytes& frame : sink_.Take()) {
-        // Behind "router alert": the type of IGMP, or of MLD.
+        // After "router alert": the type of the IGMP or MLD message.
         list.push_back(frame[frame[12] == 0x86 ? 14 + 48 : 14 + 24]);
         at_.push_back(now_);
       }
@@ -126,7 +126,7 @@ TEST_F(MembershipTest, TheGroupOfAllHostsIsNotReported) {
 }
 
 //= RFC 2236 3
-TEST_F(MembershipTest, AQueryIsAnsweredForWhatItAsksWithinItsTime) {
+TEST_F(MembershipTest, AQueryIsAnsweredForItsGroupsInTime) {
   const wire::Gid other = wire::Gid::FromIpv4(0xe1020305);
   EXPECT_TRUE(Join(kGroup));
   EXPECT_TRUE(Join(other));
@@ -144,7 +144,7 @@ TEST_F(MembershipTest, AQueryIsAnsweredForWhatItAsksWithinItsTime) {
 }
 
 //= RFC 2236 3
-TEST_F(MembershipTest, AnotherMembersReportSparesOurs) {
+TEST_F(MembershipTest, AnotherMembersReportReplacesOurs) {
   EXPECT_TRUE(Join(kGroup));
   (void)Said(Duration::Seconds(20));
   (void)Give(Query(0, 100));
@@ -156,7 +156,7 @@ TEST_F(MembershipTest, AnotherMembersReportSparesOurs) {
 }
 
 //= RFC 2236 4, 8.11
-TEST_F(MembershipTest, AnOldQuerierHearsItsVersionForAWhile) {
+TEST_F(MembershipTest, AVersion1QuerierIsRememberedForAWhile) {
   EXPECT_TRUE(Join(kGroup));
   (void)Said(Duration::Seconds(20));
   EXPECT_EQ(Give(Query(0, 0)), RxVerdict::kMembership);
@@ -195,14 +195,14 @@ TEST_F(MembershipTest, MldFollowsTheSameRules) {
   EXPECT_EQ(Said(), Types({kMldDone}));
 }
 
-TEST_F(MembershipTest, WhatIsNoneOfItIsLeftToItsVerdict) {
+TEST_F(MembershipTest, OtherFramesKeepTheirVerdict) {
   EXPECT_EQ(Give(FrameBytes(60)), RxVerdict::kNotRoce);
   FrameBytes query = Query(0, 5);
   query[40] ^= 1;
   EXPECT_EQ(Give(query), RxVerdict::kBadMembership);
 }
 
-TEST_F(MembershipTest, ThereIsALimitOfGroups) {
+TEST_F(MembershipTest, TheNumberOfGroupsIsLimited) {
   for (uint32_t n = 0; n < 4; ++n) {
     EXPECT_TRUE(Join(wire::Gid::FromIpv4(0xe1020300 + n)));
   }

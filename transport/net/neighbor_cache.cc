@@ -10,7 +10,7 @@
 namespace urnic::net {
 namespace {
 
-// How many entries a stranger may make us look at for a place of its own.
+// How many entries are examined to make room for a stranger.
 constexpr uint32_t kStrangerPatience = 32;
 
 }  // namespace
@@ -61,7 +61,7 @@ uint32_t NeighborCache::MakeEntry(const wire::Gid& address, bool stranger) {
   return at;
 }
 
-// Whoever may not go is passed over, and is not looked at again soon.
+// An entry that must stay becomes the newest, so it is not examined again soon.
 bool NeighborCache::MakeRoom(bool stranger) {
   if (entries_.size() < config_.capacity) return true;
   const auto all = static_cast<uint32_t>(entries_.size());
@@ -115,7 +115,7 @@ void NeighborCache::SetMac(Entry& entry, const wire::MacAddress& mac) {
   ++entry.adjacency->generation_;
 }
 
-// --- For whoever wants a way -------------------------------------------------
+// --- Lookup ------------------------------------------------------------------
 
 AdjacencyPtr NeighborCache::Find(const wire::Gid& address, Time now) {
   const uint32_t at = FindEntry(address);
@@ -152,7 +152,7 @@ uint32_t NeighborCache::Want(const wire::Gid& address, const wire::Gid& source,
       break;
     case State::kIncomplete:
     case State::kSearch:
-      // It shall not have to wait for the long interval of others.
+      // A new question does not wait for the long interval of earlier ones.
       entry.interval = kFirstInterval;
       deadlines_.Set(at, entry.asked + kFirstInterval);
       break;
@@ -166,7 +166,7 @@ void NeighborCache::Unwant(uint32_t at) {
   Entry& entry = entries_[at];
   URNIC_CHECK(entry.wanted > 0);
   if (--entry.wanted != 0 || entry.state != State::kIncomplete) return;
-  // Not at once: its answer may be under way, and who asked may ask again.
+  // Not immediately: the answer may be under way, and the asker may ask again.
   deadlines_.Set(at, entry.asked + kLastInterval);
 }
 
@@ -194,7 +194,7 @@ NeighborState NeighborCache::StateOf(const wire::Gid& address, Time now) const {
   return NeighborState::kUnknown;
 }
 
-// --- What is heard -----------------------------------------------------------
+// --- Claims ------------------------------------------------------------------
 
 uint32_t NeighborCache::OnClaim(const NeighborClaim& claim, Time now,
                                 FrameSink& sink) {
@@ -204,10 +204,11 @@ uint32_t NeighborCache::OnClaim(const NeighborClaim& claim, Time now,
     at = MakeEntry(claim.address, /*stranger=*/true);
     if (at == kNone) return kNone;
     Settle(at, claim.mac, now);
-    return kNone;  // there is nobody yet who wants it
+    return kNone;  // no question waits for it yet
   }
   const bool was_fresh = IsFresh(entries_[at], now);
-  // If the confirmation is old, whoever waits still has to be told.
+  // An old confirmation settles nothing: waiting questions need a reachable
+  // neighbour.
   const bool settled = HasAnswered(entries_[at]) &&
                        now - entries_[at].adjacency->heard_ < kReachableTime;
   if (settled) Settle(at, entries_[at].mac, entries_[at].adjacency->heard_);
@@ -232,7 +233,7 @@ void NeighborCache::Judge(uint32_t at, const NeighborClaim& claim, Time now,
     }
     return Settle(at, claim.mac, now);
   }
-  // While somebody else claims the address, only an answer counts.
+  // While another MAC claims the address, only an answer counts.
   if (entry.has_candidate && !claim.answers) return;
   if (entry.state == State::kProbe) entry.quiet_until = now + kQuiet;
   Settle(at, claim.mac, now);
@@ -264,13 +265,14 @@ void NeighborCache::Settle(uint32_t at, const wire::MacAddress& mac, Time now) {
 void NeighborCache::Suspect(const Adjacency& adjacency, Time now,
                             FrameSink& sink) {
   const uint32_t at = adjacency.entry_;
-  // It may be of another cache, which is gone.
+  // It may belong to another cache, which is gone.
   if (at >= entries_.size() || entries_[at].adjacency.get() != &adjacency) {
     return;
   }
   Entry& entry = entries_[at];
   entry.search_until = now + kSearchTime;
-  // Retries run out while a long interval does: it may be back by now.
+  // The sender's retries could run out during a long interval, although the
+  // neighbour is back.
   if (entry.state == State::kSearch && entry.interval > kQuiet * 2) {
     entry.interval = kQuiet;
     deadlines_.Set(at, entry.asked + kQuiet);
@@ -290,10 +292,10 @@ void NeighborCache::StartProbing(uint32_t at, Time now, FrameSink& sink) {
 
 void NeighborCache::Probe(uint32_t at, Time now, FrameSink& sink) {
   Entry& entry = entries_[at];
-  // A question waits for an address to ask with.
+  // Without a source address, only a question keeps the probing going.
   if (entry.wanted == 0 && SourceOf(entry) == nullptr) return Rest(at, now);
   if (entry.probes == kProbes) return OnNoAnswer(at, now, sink);
-  // What could not be sent cannot be answered.
+  // Only a probe that was sent counts.
   if (Solicit(entry, /*by_itself=*/true, sink)) ++entry.probes;
   deadlines_.Set(at, now + kProbeInterval);
 }
@@ -304,7 +306,7 @@ void NeighborCache::OnNoAnswer(uint32_t at, Time now, FrameSink& sink) {
     return StartSearch(at, State::kSearch, now, sink);
   }
   SetMac(entry, entry.candidate);
-  // If that was a lie, the neighbour is to be found again.
+  // If that claim was false, the neighbour has to be found again.
   entry.search_until = now + kSearchTime;
   StartProbing(at, now, sink);
 }
@@ -388,7 +390,7 @@ void NeighborCache::OnTimer(Time now, FrameSink& sink) {
     switch (entries_[at].state) {
       case State::kFree:
         break;
-      case State::kKnown:  // a rival has waited for the quiet to end
+      case State::kKnown:  // a rival's claim has waited for quiet_until
         StartProbing(at, now, sink);
         break;
       case State::kProbe:

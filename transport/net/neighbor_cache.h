@@ -7,11 +7,11 @@
 //
 //   kIncomplete  asked for by multicast or broadcast, after 0, 20, 60, 140 ms
 //                .. and then every second, while a question waits; a
-//                late answer is taken for a second more
+//                late answer is accepted for one more second
 //   kReachable   heard within 30 s: paths are given out without asking
 //   kStale       not heard for longer: existing paths continue to use it;
 //                a new path waits until it has been probed
-//   kProbe       asked by itself, three times within 30 ms
+//   kProbe       asked by unicast, three times within 30 ms
 //   kSearch      has not answered; asked for by multicast as in kIncomplete,
 //                while a question waits, and 3 s after the last Suspect()
 //
@@ -22,13 +22,13 @@
 // - A new neighbour, if it asks for an address of ours or answers our question.
 // - For an address that no path uses, or that does not answer: the last claim.
 // - For an address that a path uses, no claim by itself. A claim only starts
-//   probes of the MAC that we have, at once but at most ten times a second. If
-//   that MAC does not answer within 30 ms, the last claim wins, and is probed
-//   in turn. So a spoofer cannot move a neighbour that is alive, and a
-//   neighbour that has moved is followed.
+//   probes of the MAC that we have, immediately but at most ten times a
+//   second. If that MAC does not answer within 30 ms, the last claim wins, and
+//   is probed in turn. So a spoofer cannot move a neighbour that is alive, and
+//   a neighbour that has moved is followed.
 //
 // Memory: up to `capacity` entries, created when they are first needed. When
-// all are in use, the entry that was not heard for longest is evicted. An entry
+// all are in use, the entry that was heard longest ago is evicted. An entry
 // that a path uses, or that is being asked for, is never evicted.
 
 #include <cstdint>
@@ -57,7 +57,7 @@ enum class NeighborState : uint8_t {
 struct NeighborClaim {
   wire::Gid address;
   wire::MacAddress mac;
-  // It says that it answers a question of ours.
+  // It claims to answer a question of ours.
   bool answers = false;
   // It may replace what is known ("override").
   bool may_override = true;
@@ -113,11 +113,11 @@ class NeighborCache {
   // 100 or 200 ms.
   void Suspect(const Adjacency& adjacency, Time now, FrameSink& sink);
 
-  // Does any path use the neighbour?
+  // Whether a path uses the neighbour.
   bool IsLive(const wire::Gid& address) const;
   NeighborState StateOf(const wire::Gid& address, Time now) const;
   size_t size() const { return entries_.size() - free_.size(); }
-  // For tests: a neighbour that is wanted will be asked for again.
+  // For tests: aborts unless each wanted neighbour will be asked for again.
   void CheckInvariants() const;
 
   void OnTimer(Time now, FrameSink& sink);
@@ -128,22 +128,22 @@ class NeighborCache {
 
   struct Entry {
     wire::Gid address;
-    wire::Gid source;  // as whom we ask
+    wire::Gid source;  // our address, with which we ask
     AdjacencyPtr adjacency;
     Time heard;  // the MAC
     Time quiet_until;
     Time asked;    // last, by multicast
-    Time doubted;  // since then it is probed or looked for
+    Time doubted;  // since then it is probed or searched for
     Time search_until;
     Duration interval;
     uint32_t wanted = 0;
-    uint32_t newer = kNone;  // in the order of hearing
+    uint32_t newer = kNone;  // in the order of `heard`
     uint32_t older = kNone;
     State state = State::kFree;
     uint8_t probes = 0;  // without an answer so far
     bool has_candidate = false;
     wire::MacAddress mac;
-    wire::MacAddress candidate;  // who else claims the address
+    wire::MacAddress candidate;  // another MAC that claims the address
   };
 
   uint32_t FindEntry(const wire::Gid& address) const;
@@ -165,7 +165,7 @@ class NeighborCache {
   // The neighbour was in doubt, but has answered packets since (Confirm), and
   // no other MAC claims its address.
   static bool HasAnswered(const Entry& entry);
-  // The MAC belongs to the neighbour, and the neighbour is there.
+  // The MAC is the neighbour's, and the neighbour is reachable.
   void Settle(uint32_t at, const wire::MacAddress& mac, Time now);
   static void SetMac(Entry& entry, const wire::MacAddress& mac);
   void Judge(uint32_t at, const NeighborClaim& claim, Time now,
@@ -178,13 +178,13 @@ class NeighborCache {
   void OnNoAnswer(uint32_t at, Time now, FrameSink& sink);
   void StartSearch(uint32_t at, State state, Time now, FrameSink& sink);
   void Search(uint32_t at, Time now, FrameSink& sink);
-  // Stops asking; the state is uncertain.
+  // Stops asking; the neighbour becomes kStale.
   void Rest(uint32_t at, Time now);
-  // Treats the neighbour as not heard for too long.
+  // Treats the neighbour as not heard for kReachableTime.
   static void Doubt(Entry& entry, Time now);
   // The source address to ask with; null: we have none of the family.
   const wire::Gid* SourceOf(const Entry& entry) const;
-  // False: there was no room for the frame.
+  // False: there is no source address, or no room for the frame.
   bool Solicit(const Entry& entry, bool by_itself, FrameSink& sink) const;
 
   const Config config_;

@@ -1,4 +1,5 @@
-// Who is believed, who is asked, when, and who makes room: neighbor_cache.h.
+// Which claims are believed, which neighbours are asked for and when, and which
+// entries are evicted: neighbor_cache.h.
 
 #include "transport/net/neighbor_cache.h"
 
@@ -39,7 +40,7 @@ class NeighborCacheTest : public ::testing::TestWithParam<bool> {
   void HearAsker(uint8_t n) {
     (void)Hear({.address = Gid(n), .mac = MacOf(n), .asks_us = true});
   }
-  // Somebody is known, and a path leads there.
+  // Makes the neighbour known and returns what a path to it holds.
   AdjacencyPtr Live(uint8_t n) {
     HearAsker(n);
     return cache_.Find(Gid(n), now_);
@@ -97,7 +98,7 @@ class NeighborCacheTest : public ::testing::TestWithParam<bool> {
   std::vector<Asked> asked_;
 };
 
-TEST_P(NeighborCacheTest, AStrangerIsAskedForLessAndLessOften) {
+TEST_P(NeighborCacheTest, AnUnknownNeighbourIsAskedForLessAndLessOften) {
   (void)Want(2);
   Pass(Duration::Milliseconds(3500));
   const std::vector<int64_t> times = {0,   20,   60,   140, 300,
@@ -109,7 +110,7 @@ TEST_P(NeighborCacheTest, AStrangerIsAskedForLessAndLessOften) {
   }
 }
 
-TEST_P(NeighborCacheTest, ManyWhoWantOneNeighbourAskOnce) {
+TEST_P(NeighborCacheTest, ManyQuestionsForOneNeighbourAskOnce) {
   const uint32_t entry = Want(2);
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(Want(2), entry);
   Pass(kMs * 19);
@@ -120,7 +121,7 @@ TEST_P(NeighborCacheTest, ManyWhoWantOneNeighbourAskOnce) {
   EXPECT_EQ(AskedAt().size(), 1u);
 }
 
-TEST_P(NeighborCacheTest, WhoComesLaterDoesNotWaitForTheLongInterval) {
+TEST_P(NeighborCacheTest, ALaterQuestionDoesNotWaitForTheLongInterval) {
   (void)Want(2);
   Pass(Duration::Milliseconds(2300));
   asked_.clear();
@@ -130,7 +131,7 @@ TEST_P(NeighborCacheTest, WhoComesLaterDoesNotWaitForTheLongInterval) {
   EXPECT_EQ(AskedAt(), times);
 }
 
-TEST_P(NeighborCacheTest, NobodyIsAskedForWhomNobodyWants) {
+TEST_P(NeighborCacheTest, AnUnwantedNeighbourIsNotAskedFor) {
   const uint32_t entry = Want(2);
   cache_.Unwant(entry);
   Pass(Duration::Seconds(5));
@@ -139,7 +140,7 @@ TEST_P(NeighborCacheTest, NobodyIsAskedForWhomNobodyWants) {
   EXPECT_TRUE(cache_.NextDeadline().IsInfinite());
 }
 
-TEST_P(NeighborCacheTest, AnAnswerThatComesLateIsKept) {
+TEST_P(NeighborCacheTest, ALateAnswerIsKept) {
   cache_.Unwant(Want(2));
   Pass(kMs * 900);
   Answer(2, 2);
@@ -149,7 +150,7 @@ TEST_P(NeighborCacheTest, AnAnswerThatComesLateIsKept) {
 }
 
 //= RFC 4861 7.3.2, 10
-TEST_P(NeighborCacheTest, WhoAsksForUsIsKnownForThirtySeconds) {
+TEST_P(NeighborCacheTest, ANeighbourThatAsksForUsIsKnownForThirtySeconds) {
   HearAsker(2);
   EXPECT_EQ(State(2), NeighborState::kReachable);
   Pass(Duration::Seconds(30));
@@ -173,7 +174,7 @@ TEST_P(NeighborCacheTest, AnswersToWhatWasSentKeepANeighbourReachable) {
 }
 
 //= RFC 4861 7.3.2
-TEST_P(NeighborCacheTest, AStaleNeighbourIsAskedByItselfFirst) {
+TEST_P(NeighborCacheTest, AStaleNeighbourIsFirstAskedByUnicast) {
   HearAsker(2);
   Pass(Duration::Seconds(31));
   const uint32_t entry = Want(2);
@@ -183,14 +184,14 @@ TEST_P(NeighborCacheTest, AStaleNeighbourIsAskedByItselfFirst) {
   for (size_t i = 0; i < times.size(); ++i) {
     EXPECT_EQ(asked_[i].to == MacOf(2), i < 3);
   }
-  // It answers from somewhere else.
+  // It answers from another MAC.
   EXPECT_EQ(Hear({.address = Gid(2), .mac = MacOf(9), .answers = true}), entry);
   EXPECT_EQ(cache_.At(entry)->mac(), MacOf(9));
 }
 
 // --- Moves -------------------------------------------------------------------
 
-TEST_P(NeighborCacheTest, AClaimMovesNobodyWhoIsThere) {
+TEST_P(NeighborCacheTest, AClaimDoesNotMoveANeighbourThatAnswers) {
   const AdjacencyPtr adjacency = Live(2);
   Claim(2, 66);
   EXPECT_EQ(adjacency->mac(), MacOf(2));
@@ -205,7 +206,7 @@ TEST_P(NeighborCacheTest, AClaimMovesNobodyWhoIsThere) {
   EXPECT_EQ(State(2), NeighborState::kReachable);
 }
 
-TEST_P(NeighborCacheTest, WhoHasMovedIsFollowedWithinThirtyMilliseconds) {
+TEST_P(NeighborCacheTest, AMoveIsFollowedWithinThirtyMilliseconds) {
   const AdjacencyPtr adjacency = Live(2);
   Claim(2, 9);
   Pass(kMs * 29);
@@ -222,7 +223,7 @@ TEST_P(NeighborCacheTest, WhoHasMovedIsFollowedWithinThirtyMilliseconds) {
   EXPECT_EQ(State(2), NeighborState::kReachable);
 }
 
-TEST_P(NeighborCacheTest, ALieThatWasBelievedIsFoundOut) {
+TEST_P(NeighborCacheTest, AFalseClaimThatWasBelievedIsCorrected) {
   const AdjacencyPtr adjacency = Live(2);
   Claim(2, 66);
   Pass(kMs * 70);  // all probes of both are lost
@@ -233,7 +234,7 @@ TEST_P(NeighborCacheTest, ALieThatWasBelievedIsFoundOut) {
   EXPECT_EQ(adjacency->generation(), 2u);
 }
 
-// The spoofer says "it is still me" for the old one. That is not an answer.
+// Claims of the old MAC that answer no question do not count.
 TEST_P(NeighborCacheTest, OnlyAnAnswerEndsTheDoubt) {
   const AdjacencyPtr adjacency = Live(2);
   Claim(2, 9);
@@ -244,7 +245,7 @@ TEST_P(NeighborCacheTest, OnlyAnAnswerEndsTheDoubt) {
   EXPECT_EQ(adjacency->mac(), MacOf(9));
 }
 
-TEST_P(NeighborCacheTest, AFloodOfLiesProbesTenTimesASecond) {
+TEST_P(NeighborCacheTest, AFloodOfFalseClaimsProbesTenTimesASecond) {
   const AdjacencyPtr adjacency = Live(2);
   for (int i = 0; i < 10000; ++i) {
     Claim(2, static_cast<uint8_t>(100 + i % 100));
@@ -256,7 +257,7 @@ TEST_P(NeighborCacheTest, AFloodOfLiesProbesTenTimesASecond) {
   EXPECT_LE(AskedAt().size(), 11u);
 }
 
-TEST_P(NeighborCacheTest, AMoveDuringTheQuietIsNotForgotten) {
+TEST_P(NeighborCacheTest, AMoveDuringTheQuietTimeIsNotForgotten) {
   const AdjacencyPtr adjacency = Live(2);
   Claim(2, 66);
   Answer(2, 2);
@@ -268,7 +269,7 @@ TEST_P(NeighborCacheTest, AMoveDuringTheQuietIsNotForgotten) {
   EXPECT_EQ(adjacency->mac(), MacOf(9));
 }
 
-TEST_P(NeighborCacheTest, OfWhomNoPathUsesTheLastClaimIsBelieved) {
+TEST_P(NeighborCacheTest, WithoutAPathTheLastClaimIsBelieved) {
   HearAsker(2);
   Claim(2, 9);
   EXPECT_EQ(cache_.Find(Gid(2), now_)->mac(), MacOf(9));
@@ -284,12 +285,12 @@ TEST_P(NeighborCacheTest, AnAdvertisementThatMayNotOverrideOnlyRaisesDoubt) {
   EXPECT_EQ(adjacency->mac(), MacOf(2));
 }
 
-TEST_P(NeighborCacheTest, ADoubtEndsNoQuestion) {
+TEST_P(NeighborCacheTest, ADoubtDoesNotEndAQuestion) {
   const AdjacencyPtr adjacency = Live(2);
   Pass(Duration::Seconds(31));
   const uint32_t entry = Want(2);
   adjacency->Confirm(now_ = now_ + kMs);
-  // What was confirmed counts, before somebody else raises a doubt.
+  // The confirmation counts before the other MAC raises a doubt.
   EXPECT_EQ(Hear({.address = Gid(2), .mac = MacOf(9), .may_override = false}),
             entry);
   EXPECT_EQ(cache_.At(entry)->mac(), MacOf(2));
@@ -326,7 +327,7 @@ TEST_P(NeighborCacheTest, AQuestionWaitsForAnAddressToAskWith) {
   EXPECT_FALSE(AskedAt().empty());
 }
 
-TEST_P(NeighborCacheTest, WhatCouldNotBeSentIsNoMissingAnswer) {
+TEST_P(NeighborCacheTest, AProbeThatWasNotSentDoesNotCount) {
   const AdjacencyPtr adjacency = Live(2);
   sink_.full = true;
   Claim(2, 66);
@@ -337,7 +338,7 @@ TEST_P(NeighborCacheTest, WhatCouldNotBeSentIsNoMissingAnswer) {
   EXPECT_EQ(adjacency->mac(), MacOf(66));
 }
 
-TEST_P(NeighborCacheTest, WithoutAnAddressNobodyIsAskedAndNobodyMoves) {
+TEST_P(NeighborCacheTest, WithoutAnAddressNoNeighbourIsAskedOrMoved) {
   const AdjacencyPtr adjacency = Live(2);
   addresses_.Set({});
   Claim(2, 66);
@@ -348,7 +349,7 @@ TEST_P(NeighborCacheTest, WithoutAnAddressNobodyIsAskedAndNobodyMoves) {
 
 // --- Silence -----------------------------------------------------------------
 
-TEST_P(NeighborCacheTest, ASilentNeighbourIsProbedThenLookedFor) {
+TEST_P(NeighborCacheTest, ASilentNeighbourIsProbedThenSearchedFor) {
   const AdjacencyPtr adjacency = Live(2);
   cache_.Suspect(*adjacency, now_, sink_);
   cache_.Suspect(*adjacency, now_, sink_);
@@ -363,7 +364,7 @@ TEST_P(NeighborCacheTest, ASilentNeighbourIsProbedThenLookedFor) {
   EXPECT_EQ(adjacency->generation(), 1u);
 }
 
-TEST_P(NeighborCacheTest, WhoNeverAnswersIsNotLookedForForever) {
+TEST_P(NeighborCacheTest, TheSearchForASilentNeighbourEnds) {
   const AdjacencyPtr adjacency = Live(2);
   cache_.Suspect(*adjacency, now_, sink_);
   Pass(Duration::Seconds(10));
@@ -375,7 +376,7 @@ TEST_P(NeighborCacheTest, WhoNeverAnswersIsNotLookedForForever) {
   EXPECT_EQ(State(2), NeighborState::kProbe);
 }
 
-TEST_P(NeighborCacheTest, WhileSomebodyRetriesTheIntervalsStayShort) {
+TEST_P(NeighborCacheTest, DuringRetriesTheIntervalsStayShort) {
   const AdjacencyPtr adjacency = Live(2);
   for (int i = 0; i < 40; ++i) {
     cache_.Suspect(*adjacency, now_, sink_);
@@ -388,7 +389,7 @@ TEST_P(NeighborCacheTest, WhileSomebodyRetriesTheIntervalsStayShort) {
   EXPECT_LE(times.size(), 25u);
 }
 
-TEST_P(NeighborCacheTest, WhoAnswersWhatIsSentIsNotLookedFor) {
+TEST_P(NeighborCacheTest, AConfirmedNeighbourIsNotSearchedFor) {
   const AdjacencyPtr adjacency = Live(2);
   cache_.Suspect(*adjacency, now_, sink_);
   Pass(kMs * 100);
@@ -408,7 +409,7 @@ TEST_P(NeighborCacheTest, WhoAnswersWhatIsSentIsNotLookedFor) {
   EXPECT_TRUE(asked_.empty());
 }
 
-TEST_P(NeighborCacheTest, WhoHasJustAnsweredIsNotSuspected) {
+TEST_P(NeighborCacheTest, ANeighbourThatHasJustAnsweredIsNotSuspected) {
   const AdjacencyPtr adjacency = Live(2);
   cache_.Suspect(*adjacency, now_, sink_);
   Answer(2, 2);
@@ -422,7 +423,7 @@ TEST_P(NeighborCacheTest, WhoHasJustAnsweredIsNotSuspected) {
   EXPECT_EQ(AskedAt().size(), 2u);
 }
 
-TEST_P(NeighborCacheTest, AnAdjacencyOfAnotherCacheIsNobody) {
+TEST_P(NeighborCacheTest, AnAdjacencyOfAnotherCacheIsIgnored) {
   NeighborCache other({.mac = MacOf(1), .capacity = 1}, &addresses_);
   (void)other.OnClaim({.address = Gid(2), .mac = MacOf(2), .asks_us = true},
                       now_, sink_);
@@ -434,7 +435,7 @@ TEST_P(NeighborCacheTest, AnAdjacencyOfAnotherCacheIsNobody) {
 
 // --- Room --------------------------------------------------------------------
 
-TEST_P(NeighborCacheTest, StrangersPushOutNobodyWhoIsUsed) {
+TEST_P(NeighborCacheTest, StrangersDoNotEvictNeighboursInUse) {
   std::vector<AdjacencyPtr> used;
   for (uint8_t n = 2; n < 50; ++n) used.push_back(Live(n));
   const uint32_t wanted = Want(50);
@@ -446,7 +447,7 @@ TEST_P(NeighborCacheTest, StrangersPushOutNobodyWhoIsUsed) {
     EXPECT_EQ(cache_.Find(adjacency->address(), now_), adjacency);
   }
   EXPECT_EQ(Hear({.address = Gid(50), .mac = MacOf(50)}), wanted);
-  // Some of the last are among those who are known.
+  // Some of the latest strangers are known.
   int known = 0;
   for (uint32_t i = 9980; i < 10000; ++i) {
     known += cache_.Find(Stranger(i), now_) != nullptr ? 1 : 0;
@@ -454,7 +455,7 @@ TEST_P(NeighborCacheTest, StrangersPushOutNobodyWhoIsUsed) {
   EXPECT_GT(known, 0);
 }
 
-TEST_P(NeighborCacheTest, WhenAllAreUsedNobodyNewIsAskedFor) {
+TEST_P(NeighborCacheTest, WithAllEntriesInUseNoNewNeighbourIsAskedFor) {
   std::vector<AdjacencyPtr> used;
   for (uint8_t n = 2; n < 2 + kCapacity; ++n) used.push_back(Live(n));
   EXPECT_EQ(Want(200), NeighborCache::kNone);
@@ -465,7 +466,7 @@ TEST_P(NeighborCacheTest, WhenAllAreUsedNobodyNewIsAskedFor) {
   EXPECT_EQ(State(1 + kCapacity), NeighborState::kUnknown);
 }
 
-TEST_P(NeighborCacheTest, WhoWasHeardLongestAgoMakesRoom) {
+TEST_P(NeighborCacheTest, TheEntryHeardLongestAgoIsEvicted) {
   for (uint8_t n = 2; n < 2 + kCapacity; ++n) {
     HearAsker(n);
     Pass(kMs);

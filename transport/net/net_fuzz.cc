@@ -1,7 +1,7 @@
-// Any list of operations on a host: frames as they come, made up or altered,
-// calls with any argument, time, a port without room. The invariants of
+// Any sequence of operations on a host: valid, invented and altered frames;
+// calls with any arguments; time; a port without room. The invariants of
 // README.md are checked after each operation. When all paths are dropped and
-// time passes, the host comes to rest, and each question has had its answer.
+// time passes, the host comes to rest, and each question has been answered.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,7 +32,7 @@ constexpr uint8_t kAddresses = 10;  // the first two are ours, some of the time
 // Without room for frames, a neighbour is probed every 10 ms.
 constexpr uint32_t kMaxSteps = 60000;
 
-// What is known of a path that is held.
+// A path that is held, and what it must be.
 struct Held {
   Path path;
   wire::Gid address;  // the neighbour's
@@ -80,7 +80,7 @@ class Fuzzer {
     const auto n = static_cast<uint8_t>(1 + in_.Below(kAddresses));
     const uint32_t how = in_.Below(8);
     wire::Gid gid = GidOf(n, (how & 1) != 0);
-    if (how == 6) gid.bytes[14] = 9;  // of another link
+    if (how == 6) gid.bytes[14] = 9;  // on another link
     if (how == 7) gid.bytes[7] = 9;
     return gid;
   }
@@ -191,7 +191,7 @@ class Fuzzer {
     if (const auto words = testing::WordsOf(frame);
         words.has_value() && words->vlan == vlan_ && words->info.solicited) {
       for (const Held& held : held_) {
-        // Who answers from where it was is not silent.
+        // A neighbour that answers from its known MAC is not silent.
         if (held.address == words->info.owner &&
             held.mac == words->info.owner_mac) {
           unanswered_.erase(held.address);
@@ -298,7 +298,7 @@ class Fuzzer {
       URNIC_CHECK(moved == !held.path.IsCurrent());
       URNIC_CHECK(moved || adjacency.mac() == held.mac);
       if (!moved) continue;
-      // It was silent, or was being looked for.
+      // It was silent, or was being searched for.
       URNIC_CHECK(was_silent_.contains(held.address) ||
                   searching_.contains(&adjacency) ||
                   StateOf(held.address) == NeighborState::kSearch);
@@ -314,7 +314,7 @@ class Fuzzer {
       }
     }
   }
-  // What the host says is well-formed, of its VLAN and its own.
+  // All that the host sends is well-formed, in its VLAN and from its MAC.
   void Listen() {
     for (const FrameBytes& frame : sink_.Take()) {
       wire::FrameView view;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The question to a host core and its answer: PathQuery and Path. The third
-// kind of path is wire::HeaderTemplate, the header bytes.
+// The question to a host core and its answer: PathQuery and Path. The header
+// bytes of a path are a wire::HeaderTemplate.
 
 #include <cstdint>
 
@@ -31,12 +31,12 @@ enum class PathStatus : uint8_t {
   kMixedFamilies,  // one of the addresses is IPv4, the other IPv6
   kNotLocal,       // `local` is not an address of ours
   kNoRoute,        // `remote` is not on our link, and no route leads there
-  kNoAnswer,       // nobody has answered (so far)
+  kNoAnswer,       // no answer has come (so far)
   kNoRoom,         // too many neighbours are in use, or too many questions
 };
 
 // Where packets go. A value: copy it freely, in any thread; the adjacency
-// remains the neighbour's while any copy is there.
+// remains the neighbour's while any copy exists.
 struct Path {
   wire::HeaderTemplate headers;
   // Null if there is no neighbour to follow: to ourselves, to a group, back
@@ -60,8 +60,8 @@ struct Path {
   bool IsCurrent() const {
     return adjacency == nullptr || adjacency->generation() == generation;
   }
-  // Updates the headers to the neighbour's present place. REQUIRES: adjacency
-  // != nullptr
+  // Updates the headers to the neighbour's current MAC. REQUIRES: adjacency !=
+  // nullptr
   void Restamp() {
     headers.set_dst_mac(adjacency->mac());
     generation = adjacency->generation();

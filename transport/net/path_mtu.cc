@@ -41,11 +41,11 @@ bool PathMtuCache::OnTooBig(const wire::Gid& remote, uint32_t mtu,
   } else if (mtu < kFloorIpv6) {
     return false;
   }
-  // A router that took the packet has no reason to complain.
+  // The packet would have fitted: the message is not plausible.
   if (mtu >= packet_bytes) return false;
   Entry* entry = FindEntry(remote);
   if (entry != nullptr && now < entry->until && entry->mtu <= mtu) {
-    // The same again: it still holds.
+    // The same value again: it still holds.
     if (entry->mtu == mtu) entry->until = now + kLifetime;
     return false;
   }

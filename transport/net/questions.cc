@@ -17,7 +17,7 @@ uint32_t QuestionTable::Add(const PathQuery& query, uint64_t user) {
     slots_.emplace_back();
     deadlines_.Grow(at + 1);
   }
-  // Variant 0 is not used: no id is 0.
+  // Variant 0 is not used, so no id is 0.
   next_variant_ = next_variant_ % 0xfff + 1;
   Slot& slot = slots_[at];
   slot = Slot();

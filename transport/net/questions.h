@@ -38,7 +38,7 @@ class QuestionTable {
   // many questions.
   uint32_t Add(const PathQuery& query, uint64_t user);
   QuestionId IdOf(uint32_t at) const { return slots_[at].id; }
-  // kNone: the question does not exist, or no longer.
+  // kNone: the question does not exist or no longer exists.
   uint32_t Find(QuestionId id) const;
   Question& operator[](uint32_t at) { return slots_[at].question; }
 

@@ -5,18 +5,18 @@
 // The fragments stay in the frames that they came in (FrameKeeper).
 //
 // Rules:
-// - A packet with fragments that overlap or contradict each other is dropped,
-//   with those that come later; for IPv4 too, where overlaps were used for
-//   attacks. A fragment that is here already is ignored.
-// - An atomic fragment, which is a whole packet, meets no others.
-// - What is not whole 60 s after its first fragment is dropped. We send no
-//   "time exceeded".
+// - A packet whose fragments overlap or contradict each other is dropped, with
+//   those that come later. This holds for IPv4 too, where overlaps were used
+//   for attacks. A duplicate fragment is ignored.
+// - An atomic fragment, which is a whole packet, is not combined with others.
+// - A packet that is not complete 60 s after its first fragment is dropped. We
+//   send no "time exceeded".
 //
-// Bounds: packets and frames, of one source and in all. Whoever needs room
-// takes it from the oldest packet, of the same source if that has its share; a
-// packet that finds no room is dropped. So a flood of fragments that never make
-// a packet costs fixed memory, and a source that floods under its own address
-// disturbs only itself.
+// Bounds: packets and frames, per source and in total. When room is needed, the
+// oldest packet is dropped: of the same source, if that has reached its limit.
+// If that makes no room, the packet that needs it is dropped. A flood of
+// fragments that never make a packet costs fixed memory, and a source that
+// floods under its own address disturbs only itself.
 //
 // Nothing is allocated after construction.
 
@@ -34,9 +34,9 @@ namespace urnic::net {
 
 class Reassembly {
  public:
-  // Whatever arrives meanwhile.
+  // Later fragments do not extend it.
   static constexpr Duration kLifetime = Duration::Seconds(60);
-  // Few, so that a search is a walk, and no hash can be attacked.
+  // Few: a linear search is enough, and there is no hash to attack.
   static constexpr uint32_t kMaxPackets = 64;
   static constexpr uint32_t kMaxPacketsPerSource = 8;
   static constexpr uint32_t kMaxFrames = 256;
@@ -49,9 +49,9 @@ class Reassembly {
   Reassembly& operator=(const Reassembly&) = delete;
 
   // Takes a fragment that ParseFragment() has accepted from this frame.
-  // kAccept: its packet is whole. message() is what follows the packet's IP
-  // header until Finish(), which must be called before anything else.
-  // kFragmentKept, kFragmentTwice, kFragmentNoRoom, kBadFragment otherwise.
+  // kAccept: its packet is complete. message() is what follows the packet's IP
+  // header, until Finish(), which must be called before anything else.
+  // Otherwise kFragmentKept, kFragmentTwice, kFragmentNoRoom or kBadFragment.
   RxVerdict OnFragment(const wire::Fragment& fragment,
                        const ReceivedFrame& frame, Time now);
   wire::MessagePieces message() const { return message_; }
@@ -61,7 +61,7 @@ class Reassembly {
   Time NextDeadline() const { return deadline_; }
 
   uint32_t frames_kept() const { return holder_.kept; }
-  // Packets that were given up incomplete since the last call.
+  // The number of packets dropped incomplete since the last call.
   uint64_t TakeIncomplete();
 
  private:
@@ -72,12 +72,12 @@ class Reassembly {
     uint32_t begin = 0;
     std::span<const uint8_t> data;
     uint32_t frame = 0;     // its number in custody
-    uint32_t next = kNone;  // of its packet, by offset, or of the free ones
+    uint32_t next = kNone;  // in its packet, by offset, or in the free list
     uint32_t end() const { return begin + static_cast<uint32_t>(data.size()); }
   };
   struct Packet {
     bool used = false;
-    // Fragments were in conflict: those that still come are dropped.
+    // Its fragments were in conflict: later ones are dropped.
     bool dropped = false;
     wire::Gid src;
     wire::Gid dst;
@@ -86,25 +86,26 @@ class Reassembly {
     uint32_t first = kNone;  // of its pieces
     uint32_t frames = 0;
     uint32_t bytes = 0;  // received so far
-    uint32_t total = 0;  // 0: the last fragment has not come
+    uint32_t total = 0;  // 0: the last fragment has not arrived
   };
 
   Packet* Find(const wire::Fragment& fragment);
   Packet& Make(const wire::Fragment& fragment, Time now);
-  // Where the fragment's place is: behind `before`. kAccept, kFragmentTwice or
-  // kBadFragment.
+  // Finds the fragment's place: after `before`. Returns kAccept, kFragmentTwice
+  // or kBadFragment.
   RxVerdict FindPlace(const Packet& packet, const wire::Fragment& fragment,
                       uint32_t& before) const;
   bool Contradicts(const Packet& packet, const wire::Fragment& fragment) const;
-  // False: there is no room, although others were dropped for it.
+  // False: there is no room, even after others were dropped.
   bool KeepFrame(const Packet& packet, const ReceivedFrame& frame,
                  uint32_t& number);
   void Complete(Packet& packet, const wire::Fragment& last, uint32_t before);
-  // Drops the oldest packet that `candidate(packet)`. False: there is none.
+  // Drops the oldest packet for which `candidate(packet)` is true. False: there
+  // is none.
   template <typename F>
   bool DropOldest(F&& candidate);
   void ReleaseFrames(Packet& packet);
-  // Forgets the packet, too.
+  // Drops the packet and counts it as incomplete.
   void GiveUp(Packet& packet);
   void Forget(Packet& packet);
   void SetDeadline();
@@ -115,7 +116,7 @@ class Reassembly {
   std::vector<Piece> pieces_;
   uint32_t free_piece_ = kNone;
   std::vector<std::span<const uint8_t>> message_;
-  Packet* whole_ = nullptr;  // whose message_ it is
+  Packet* whole_ = nullptr;  // the packet of message_
   Time deadline_ = Time::Infinite();
   uint64_t incomplete_ = 0;
 };

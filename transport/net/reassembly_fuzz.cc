@@ -1,6 +1,6 @@
-// Any fragments of a few packets, true ones and lies, with time and a custody
-// that is full. What is put together is what was sent, each byte in its place;
-// what is kept is bounded; and in the end nothing is.
+// Any fragments of a few packets, true and false, with time and a full custody.
+// A reassembled packet has each byte that was sent in its place. What is kept
+// is bounded, and in the end nothing is kept.
 
 #include <algorithm>
 #include <cstdint>
@@ -50,7 +50,7 @@ class Fuzzer {
       case 0:
         return Pass(Duration::Milliseconds(in_.Word() & 0xffff));
       case 1:
-        // Less than what is kept is not taken back.
+        // The limit is not set below what is kept.
         frames_.limit = frames_.kept() + in_.Below(kCustody);
         return;
       case 2:
@@ -65,7 +65,7 @@ class Fuzzer {
     reassembly_.OnTimer(now_);
   }
 
-  // A fragment of a packet whose bytes are known; sometimes with others.
+  // A fragment of a packet whose bytes are known; sometimes with a wrong byte.
   void Give(uint32_t packet) {
     wire::Fragment fragment;
     fragment.identification = packet >> 1;
@@ -107,7 +107,7 @@ class Fuzzer {
   Time now_ = Time::FromNs(1000000000);
   testing::HostFrames frames_;
   Reassembly reassembly_{&frames_};
-  std::map<uint32_t, bool> lies_;  // ever, by packet
+  std::map<uint32_t, bool> lies_;  // by packet: has there been one
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Pings in fragments: what is put together and answered, what is refused, and
+// Pings in fragments: what is reassembled and answered, what is refused, and
 // what is kept meanwhile.
 
 #include "transport/net/reassembly.h"
@@ -26,7 +26,7 @@ using testing::MacOf;
 using testing::SelfOf;
 using V = RxVerdict;
 
-// Of the interfaces. The host only knows what its buffers take.
+// The MTU of the interfaces, and the host's, which is what its buffers hold.
 constexpr uint32_t kMtu = 1500;
 constexpr uint32_t kHostMtu = 4200;
 
@@ -64,13 +64,13 @@ class ReassemblyTest : public ::testing::TestWithParam<bool> {
       return host_->OnFrame(view, shape, received, now_, sink_);
     });
   }
-  // What the fragment of this part of a message becomes.
+  // The verdict on a fragment with this part of a message.
   V Part(uint32_t identification, uint32_t begin, uint32_t end,
          bool last = false, uint8_t fill = 0, uint8_t from = 2) {
     const FrameBytes data(end - begin, fill);
     return Give(FragmentFrame(Of(identification, from), begin, last, data));
   }
-  // The whole messages among what the host has sent, whose frames fit the MTU.
+  // The complete messages that the host has sent, in frames that fit `mtu`.
   std::vector<FrameBytes> Sent(size_t mtu = kMtu) {
     std::vector<FrameBytes> list;
     for (const FrameBytes& frame : sink_.Take()) {
@@ -92,7 +92,7 @@ class ReassemblyTest : public ::testing::TestWithParam<bool> {
 };
 
 //= RFC 1122 3.3.2, RFC 8200 4.5
-TEST_P(ReassemblyTest, APingIsAnsweredInWhateverOrderItsFragmentsCome) {
+TEST_P(ReassemblyTest, APingIsAnsweredInAnyOrderOfItsFragments) {
   Random random(1);
   for (const size_t bytes : {1473u, 4000u, 20000u, 65507u - 100}) {
     const auto sequence = static_cast<uint16_t>(bytes);
@@ -125,7 +125,7 @@ TEST_P(ReassemblyTest, TheLongestPacketIsAnsweredAndALongerOneRefused) {
 }
 
 //= RFC 6946 4
-TEST_P(ReassemblyTest, AnAtomicFragmentMeetsNoOthers) {
+TEST_P(ReassemblyTest, AnAtomicFragmentIsNotCombinedWithOthers) {
   const FrameBytes message = Message(3, 32);
   EXPECT_EQ(Part(9, 0, 16), V::kFragmentKept);
   if (GetParam()) {
@@ -136,7 +136,7 @@ TEST_P(ReassemblyTest, AnAtomicFragmentMeetsNoOthers) {
 }
 
 //= RFC 5722 4
-TEST_P(ReassemblyTest, AnOverlapDropsThePacketAndWhatStillComes) {
+TEST_P(ReassemblyTest, AnOverlapDropsThePacketAndItsLaterFragments) {
   const FrameBytes message = Message(4, 72);  // 80 bytes
   const auto part = std::span(message);
   const auto give = [&](uint32_t begin, uint32_t end, bool last = false) {
@@ -153,7 +153,7 @@ TEST_P(ReassemblyTest, AnOverlapDropsThePacketAndWhatStillComes) {
   EXPECT_EQ(give(0, 32), V::kFragmentKept);
 }
 
-TEST_P(ReassemblyTest, AFragmentThatIsHereAlreadyChangesNothing) {
+TEST_P(ReassemblyTest, ADuplicateFragmentChangesNothing) {
   const auto frames = FragmentFrames(Of(5), Message(5, 100), 48);
   EXPECT_EQ(Give(frames[0]), V::kFragmentKept);
   EXPECT_EQ(Give(frames[0]), V::kFragmentTwice);
@@ -161,12 +161,12 @@ TEST_P(ReassemblyTest, AFragmentThatIsHereAlreadyChangesNothing) {
   EXPECT_EQ(Give(frames[2]), V::kFragmentTwice);
   EXPECT_EQ(Give(frames[1]), V::kIcmp);
   EXPECT_EQ(Sent().size(), 1u);
-  // The same place, and other bytes.
+  // The same offset, but other bytes.
   EXPECT_EQ(Part(6, 0, 16, false, 1), V::kFragmentKept);
   EXPECT_EQ(Part(6, 0, 16, false, 2), V::kBadFragment);
 }
 
-TEST_P(ReassemblyTest, FragmentsThatContradictEachOtherDropThePacket) {
+TEST_P(ReassemblyTest, ContradictoryFragmentsDropThePacket) {
   EXPECT_EQ(Part(1, 48, 64, true), V::kFragmentKept);
   EXPECT_EQ(Part(1, 64, 80), V::kBadFragment) << "behind the end";
   EXPECT_EQ(Part(2, 48, 64), V::kFragmentKept);
@@ -178,7 +178,7 @@ TEST_P(ReassemblyTest, FragmentsThatContradictEachOtherDropThePacket) {
   EXPECT_EQ(frames_.kept(), 0u);
 }
 
-TEST_P(ReassemblyTest, WhatIsNotOfAPingIsNotAnswered) {
+TEST_P(ReassemblyTest, OnlyEchoRequestsAreAnswered) {
   FragmentOf udp = Of(1);
   udp.protocol = 17;
   EXPECT_EQ(Give(FragmentFrame(udp, 0, false, FrameBytes(16))), V::kIpFragment);
@@ -192,7 +192,7 @@ TEST_P(ReassemblyTest, WhatIsNotOfAPingIsNotAnswered) {
   EXPECT_EQ(Give(spoilt[0]), V::kFragmentKept);
   EXPECT_EQ(Give(spoilt[1]), V::kBadIcmp);
   EXPECT_EQ(frames_.kept(), 0u);
-  // An answer.
+  // An echo reply.
   const auto answer = FragmentFrames(
       Of(4), EchoMessage(Gid(2), Gid(1), 1, FrameBytes(100), true), 56);
   EXPECT_EQ(Give(answer[0]), V::kFragmentKept);
@@ -201,7 +201,7 @@ TEST_P(ReassemblyTest, WhatIsNotOfAPingIsNotAnswered) {
 }
 
 //= RFC 6980 5
-TEST_P(ReassemblyTest, NeighbourDiscoveryInFragmentsIsIgnored) {
+TEST_P(ReassemblyTest, FragmentedNeighbourDiscoveryIsIgnored) {
   if (!GetParam()) GTEST_SKIP() << "IPv4 has ARP";
   FrameBytes message = Message(1, 100);
   message[0] = wire::kIcmpv6NeighborSolicitation;
@@ -216,7 +216,7 @@ TEST_P(ReassemblyTest, NeighbourDiscoveryInFragmentsIsIgnored) {
   EXPECT_TRUE(Sent().empty());
 }
 
-TEST_P(ReassemblyTest, WhatDoesNotCompleteIsGivenUpAfterAMinute) {
+TEST_P(ReassemblyTest, AnIncompletePacketIsDroppedAfterAMinute) {
   EXPECT_EQ(Part(1, 0, 16), V::kFragmentKept);
   EXPECT_EQ(host_->NextDeadline(), now_ + Reassembly::kLifetime);
   Pass(Duration::Seconds(59));
@@ -228,7 +228,7 @@ TEST_P(ReassemblyTest, WhatDoesNotCompleteIsGivenUpAfterAMinute) {
   EXPECT_TRUE(host_->NextDeadline().IsInfinite());
 }
 
-TEST_P(ReassemblyTest, ASourceThatFloodsTakesRoomFromItselfOnly) {
+TEST_P(ReassemblyTest, AFloodingSourceTakesRoomOnlyFromItself) {
   const auto ping = FragmentFrames(Of(1, 9), Message(1, 4000, 9), 1440);
   EXPECT_EQ(Give(ping[0]), V::kFragmentKept);
   for (uint32_t i = 0; i < 1000; ++i) {
@@ -276,7 +276,7 @@ TEST_P(ReassemblyTest, WithoutCustodyAPacketIsDroppedAndCounted) {
 }
 
 //= RFC 7739 5
-TEST_P(ReassemblyTest, TheIdentificationsOfAnswersFollowNoCounter) {
+TEST_P(ReassemblyTest, TheIdentificationsOfAnswersAreNotACounter) {
   std::vector<uint16_t> identifications;
   for (uint16_t sequence = 1; sequence <= 3; ++sequence) {
     for (const FrameBytes& frame :
@@ -299,7 +299,7 @@ TEST_P(ReassemblyTest, TheIdentificationsOfAnswersFollowNoCounter) {
 }
 
 TEST_P(ReassemblyTest, AnAnswerFitsThePathMtu) {
-  // A path MTU is believed of a neighbour that a path uses.
+  // A path MTU is only accepted if a path uses the neighbour.
   ASSERT_EQ(Give(testing::AskFrame(Of(1).from, Gid(1))),
             GetParam() ? V::kIcmp : V::kArp);
   Path path;

@@ -31,7 +31,7 @@ struct Route {
   friend bool operator==(const Route&, const Route&) = default;
 };
 
-// Changed and asked off the packet path: a lookup goes through the list.
+// Used off the packet path: a lookup walks the list.
 class RouteTable {
  public:
   static constexpr size_t kMaxRoutes = 4096;

@@ -19,7 +19,7 @@ using testing::GidOf;
 
 wire::Gid Ipv4(uint32_t address) { return wire::Gid::FromIpv4(address); }
 
-TEST(SamePrefixTest, ComparesSoManyBits) {
+TEST(SamePrefixTest, ComparesTheGivenNumberOfBits) {
   testing::Random random(3);
   for (int i = 0; i < 2000; ++i) {
     wire::Gid a;
@@ -55,7 +55,7 @@ TEST(LocalAddressesTest, AnIpv6PrefixOfNoBitsIsNotIpv4) {
 }
 
 //= IBTA 10.9.3
-TEST(PkeyTest, OneOfTheTwoIsAFullMember) {
+TEST(PkeyTest, AtLeastOneIsAFullMember) {
   EXPECT_TRUE(PkeyMatches(0x8001, 0x8001));
   EXPECT_TRUE(PkeyMatches(0x8001, 0x0001));
   EXPECT_TRUE(PkeyMatches(0x0001, 0x8001));
@@ -63,7 +63,7 @@ TEST(PkeyTest, OneOfTheTwoIsAFullMember) {
   EXPECT_FALSE(PkeyMatches(0x8001, 0x8002));
 }
 
-TEST(PkeyTest, AFullMembershipOfOursIsPreferred) {
+TEST(PkeyTest, OurFullMembershipIsPreferred) {
   const std::vector<uint16_t> table = {0xffff, 0x8001, 0x0002,
                                        0x0003, 0x8003, 0x0004};
   EXPECT_EQ(FindPkey(table, 0xffff), 0);
@@ -129,8 +129,8 @@ TEST(RouteTableTest, TheLongestPrefixThenTheSmallestMetricWins) {
   EXPECT_EQ(table.Find(Ipv4(0x0b000001)), nullptr);
 }
 
-// Both ways of making a table give the same one.
-TEST(RouteTableTest, FindsWhatALookAtAllRoutesFinds) {
+// Add() and Replace() give the same table.
+TEST(RouteTableTest, FindsWhatALinearSearchFinds) {
   testing::Random random(4);
   for (int run = 0; run < 100; ++run) {
     std::vector<Route> all;
@@ -177,7 +177,7 @@ TEST(RouteTableTest, ADefaultRouteIsOfOneFamily) {
   EXPECT_EQ(table.Find(GidOf(2, true))->gateway, GidOf(1, true));
 }
 
-TEST(RouteTableTest, TheSameRouteIsThereOnce) {
+TEST(RouteTableTest, TheSameRouteIsKeptOnce) {
   RouteTable table;
   Route route = To(0x0a000000, 8, 2);
   ASSERT_TRUE(table.Add(route));
@@ -188,7 +188,7 @@ TEST(RouteTableTest, TheSameRouteIsThereOnce) {
   EXPECT_EQ(table.Find(Ipv4(0x0a000001))->source, Ipv4(7));
 }
 
-TEST(RouteTableTest, RoutesThatCannotBeAreRefused) {
+TEST(RouteTableTest, InvalidRoutesAreRefused) {
   RouteTable table;
   Route route = To(0x0a000000, 8, 2);
   ASSERT_TRUE(table.Add(route));
@@ -221,7 +221,7 @@ class PathMtuTest : public ::testing::Test {
 };
 
 //= RFC 1191 6.3
-TEST_F(PathMtuTest, AReductionIsBelievedForTenMinutes) {
+TEST_F(PathMtuTest, AReductionHoldsForTenMinutes) {
   EXPECT_EQ(Mtu(a_), 9000u);
   EXPECT_TRUE(cache_.OnTooBig(a_, 1400, 4000, now_));
   EXPECT_EQ(Mtu(a_), 1400u);
@@ -245,7 +245,7 @@ TEST_F(PathMtuTest, NoMessageRaisesAnMtu) {
 }
 
 //= RFC 8200 5
-TEST_F(PathMtuTest, NobodyPushesUsBelowTheFloor) {
+TEST_F(PathMtuTest, NoMessagePushesAnMtuBelowTheFloor) {
   EXPECT_TRUE(cache_.OnTooBig(a_, 68, 4000, now_));
   EXPECT_EQ(Mtu(a_), PathMtuCache::kFloorIpv4);
   const wire::Gid b = GidOf(2, true);
@@ -254,14 +254,14 @@ TEST_F(PathMtuTest, NobodyPushesUsBelowTheFloor) {
   EXPECT_TRUE(cache_.OnTooBig(b, 1280, 4000, now_));
 }
 
-TEST_F(PathMtuTest, WhatFitsIsNotTooBig) {
+TEST_F(PathMtuTest, APacketThatFitsIsNotTooBig) {
   EXPECT_FALSE(cache_.OnTooBig(a_, 1500, 1500, now_));
   EXPECT_FALSE(cache_.OnTooBig(a_, 68, 100, now_));
   EXPECT_EQ(Mtu(a_), 9000u);
 }
 
 //= RFC 1191 5, 7
-TEST_F(PathMtuTest, AnOldRouterMeansTheNextPlateau) {
+TEST_F(PathMtuTest, WithoutAnMtuTheNextPlateauIsUsed) {
   EXPECT_TRUE(cache_.OnTooBig(a_, 0, 4140, now_));
   EXPECT_EQ(Mtu(a_), 2002u);
   EXPECT_TRUE(cache_.OnTooBig(a_, 0, 2002, now_));
@@ -270,7 +270,7 @@ TEST_F(PathMtuTest, AnOldRouterMeansTheNextPlateau) {
   EXPECT_EQ(Mtu(a_), PathMtuCache::kFloorIpv4);
 }
 
-TEST_F(PathMtuTest, EachReductionIsToldOnce) {
+TEST_F(PathMtuTest, EachReductionIsReportedOnce) {
   PathMtuCache::Change change;
   EXPECT_FALSE(cache_.TakeChange(change));
   EXPECT_TRUE(cache_.OnTooBig(a_, 1400, 4000, now_));
@@ -284,7 +284,7 @@ TEST_F(PathMtuTest, EachReductionIsToldOnce) {
   EXPECT_FALSE(cache_.TakeChange(change));
 }
 
-TEST_F(PathMtuTest, TheOldestMakesRoom) {
+TEST_F(PathMtuTest, TheOldestReductionIsEvicted) {
   PathMtuCache::Change change;
   for (uint8_t n = 1; n <= 5; ++n) {
     EXPECT_TRUE(cache_.OnTooBig(GidOf(n), 1400, 4000, now_));

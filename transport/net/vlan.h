@@ -1,7 +1,7 @@
 #pragma once
 
 // The VLAN rules of a host: which frames it accepts, and the tag of the frames
-// that it sends. A host is in one VLAN or in none; 0 stands for none.
+// that it sends. A host is in one VLAN or in none; 0 means none.
 
 #include <cstdint>
 #include <optional>
