@@ -1,5 +1,5 @@
-// A program counts on its low descriptors: what a port and an engine open for
-// good lies above them.
+// Programs rely on their low descriptors: what a port and an engine keep open
+// lies above them.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ std::set<int> LowFds() {
   return open;
 }
 
-TEST(DescriptorsTest, MovingKeepsTheFileAndItsLowNumberFree) {
+TEST(DescriptorsTest, MovingKeepsTheFileAndFreesItsLowNumber) {
   const int low = open("/dev/null", O_RDWR);
   const int high = urnic_move_fd_high(low);
   EXPECT_GE(high, URNIC_HIGH_FD_MIN);
@@ -41,7 +41,7 @@ TEST(DescriptorsTest, MovingKeepsTheFileAndItsLowNumberFree) {
   close(high);
 }
 
-TEST(DescriptorsTest, WithoutRoomAboveALowNumberDoes) {
+TEST(DescriptorsTest, ALowNumberIsKeptIfThereIsNoRoomAbove) {
   rlimit before;
   getrlimit(RLIMIT_NOFILE, &before);
   const rlimit small = {URNIC_HIGH_FD_MIN, before.rlim_max};
@@ -60,14 +60,14 @@ TEST(DescriptorsTest, WatchingAnInterfaceTakesNoLowNumber) {
 }
 
 TEST(DescriptorsTest, APortAndItsEngineTakeNoLowNumber) {
-  // DPDK itself leaves only 0 to 9 alone (eal_test).
+  // DPDK itself leaves only 0 to 9 free (eal_test).
   PortConfig ports[2];
   ports[0].dev = "ring:descriptors:a";
   ports[1].dev = "ring:descriptors:b";
   auto first = CreatePort(ports[0]);
   ASSERT_TRUE(first.ok()) << first.status();
-  // A port's own thread opens and closes some while it looks around: those may
-  // be among them.
+  // The port's own thread opens and closes some descriptors while it starts.
+  // Wait, so that they are not in `before`.
   while ((*first)->info().state == PortState::kStarting) {
     std::this_thread::yield();
   }

@@ -48,7 +48,7 @@ constexpr int kSettleUs = 20'000;
 // A peer on a busy machine may be without a CPU for a while.
 constexpr int kTransmittedSteps = 300;
 constexpr int kMemifGraceUs = 20'000;
-// Later than any alarm that a driver sets, all of which are due in 1 us.
+// Later than all alarms of drivers, which are due in 1 us.
 constexpr uint64_t kBarrierUs = 1000;
 
 // DPDK's lists of devices and arguments.
@@ -76,7 +76,7 @@ std::string DeviceName(const std::string& devargs) {
 int ProbeRing(const PortSpec& spec, unsigned number) {
   absl::StatusOr<RingEnd> end = RingEndOf(spec.name, spec.side);
   if (!end.ok()) return -ENOMEM;
-  // The driver puts "net_ring_" in front.
+  // The driver adds the prefix "net_ring_".
   const std::string name = absl::StrCat("u", number);
   const int id =
       rte_eth_from_rings(name.c_str(), &end->rx, 1, &end->tx, 1, SOCKET_ID_ANY);
@@ -97,8 +97,8 @@ constexpr rte_eth_event_type kEvents[] = {RTE_ETH_EVENT_INTR_LSC,
                                           RTE_ETH_EVENT_QUEUE_STATE};
 
 // Runs `work` in DPDK's interrupt thread, where drivers react to their sockets,
-// after all that it has to do at this moment. False if that did not come to an
-// end in time: `work` may then still run, so it must own what it uses.
+// after all that is due there now. False if it did not finish in time: `work`
+// may then still run, so it must own what it uses.
 bool RunInInterruptThread(std::function<void()> work) {
   struct Job {
     std::function<void()> work;
@@ -120,11 +120,11 @@ bool RunInInterruptThread(std::function<void()> work) {
   return job->done;
 }
 
-// How many frames a virtio_user port has transmitted and the peer not fetched.
-// The driver cannot tell (DPDK 22.11), but its split ring is laid out as the
-// standard says (Virtio 1.1, 2.6): descriptors of 16 bytes; flags, index and
-// entries of what is available; on the next page, flags and index of what is
-// used. 0 if there is no such ring.
+// The number of frames that a virtio_user port has transmitted and the peer has
+// not fetched. The driver does not tell (DPDK 22.11), but the layout of its
+// split ring is the standard's (Virtio 1.1, 2.6): descriptors of 16 bytes;
+// flags, index and entries of the available ring; on the next page, flags and
+// index of the used ring. 0 if there is no such ring.
 uint16_t VirtioUnfetched(uint16_t port, uint16_t slots) {
   constexpr size_t kPage = 4096;
   const rte_memzone* zone =
@@ -156,13 +156,13 @@ DpdkDevice::DpdkDevice(const PortSpec& spec, uint16_t id)
 DpdkDevice::~DpdkDevice() {
   if (spec_.kind == PortKind::kVirtioUser && !QuietVirtioUser()) return;
   if (spec_.kind == PortKind::kVhost && !spec_.listens) QuietVhostClient();
-  // As AwaitTransmitted(), but here nobody can tell: a peer that sleeps looks
-  // every few milliseconds.
+  // Like AwaitTransmitted(), but memif does not tell what is unfetched. A peer
+  // that sleeps looks every few milliseconds.
   if (spec_.kind == PortKind::kMemif && link_up_) usleep(kMemifGraceUs);
   std::lock_guard lock(g_hotplug);
   if (serves_ring_) UnserveRing(spec_.name, spec_.side);
   for (rte_eth_event_type event : kEvents) {
-    // -EAGAIN: the callback runs right now.
+    // -EAGAIN: the callback is running.
     while (rte_eth_dev_callback_unregister(id_, event, Changed, this) ==
            -EAGAIN) {
       usleep(kStepUs);
@@ -175,9 +175,9 @@ DpdkDevice::~DpdkDevice() {
   }
   if (started_) rte_eth_dev_stop(id_);
   if (configured_ && spec_.kind == PortKind::kVirtioUser) {
-    // Closed with interrupts on, the driver closes the queue's eventfd twice
-    // (DPDK 22.11), milliseconds apart: the second time it may be a file that
-    // the program has opened meanwhile.
+    // With interrupts on, the driver closes the queue's eventfd twice (DPDK
+    // 22.11), milliseconds apart. The second time the descriptor may be a file
+    // that the program has opened meanwhile.
     const auto conf = std::make_unique<rte_eth_conf>();
     rte_eth_dev_configure(id_, 1, 1, conf.get());
   }
@@ -186,35 +186,35 @@ DpdkDevice::~DpdkDevice() {
 }
 
 // The driver reacts to its socket in DPDK's interrupt thread, partly in an
-// alarm a moment later, and does not expect to be closed in between: a
-// callback that stays registered for a closed descriptor makes that thread
-// abort the program. So first nothing may be left to react to: no way to
-// connect, no connection, no alarm.
+// alarm a moment later, and does not expect to be closed in between. A callback
+// that stays registered for a closed descriptor makes that thread abort the
+// program. So nothing to react to may be left: no way to connect, no
+// connection, no alarm.
 bool DpdkDevice::QuietVirtioUser() {
   const std::string& path = spec_.socket_path;
-  // Configuring already registers the callback, only stopping removes it.
+  // Configuring registers the callback, and only stopping removes it.
   if (configured_ && !started_ && !Start().ok()) return false;
   if (!started_) return true;
   if (spec_.listens) unlink(path.c_str());
   AwaitTransmitted();
   for (int round = 0; round < kQuietRounds; ++round) {
     ShutDownConnections(path);
-    // A server's connection is closed by the driver; a client's stays open,
-    // but its link goes down.
+    // The driver closes a server's connection; a client's stays open, but its
+    // link goes down.
     const auto reacted = [&] {
       return spec_.listens ? !HasConnection(path) : !link_up_;
     };
     for (int i = 0; i < kQuietSteps && !reacted(); ++i) usleep(kStepUs);
     if (!reacted() || !RunInInterruptThread([] {})) return false;
-    // Somebody may have connected just before unlink().
+    // A peer may have connected just before unlink().
     if (reacted()) return true;
   }
   return false;
 }
 
-// What we transmitted waits in our memory until the peer fetches it, and is
-// lost with the connection: a program's last acknowledgement, say, without
-// which its peer reports an error. So the peer gets a moment.
+// Transmitted frames wait in our memory until the peer fetches them, and are
+// lost with the connection. One may be a program's last acknowledgement,
+// without which its peer reports an error. So the peer gets a moment.
 void DpdkDevice::AwaitTransmitted() {
   if (spec_.args.find("packed_vq=1") != std::string::npos) return;
   for (int i = 0; i < kTransmittedSteps && link_up_; ++i) {
@@ -223,10 +223,10 @@ void DpdkDevice::AwaitTransmitted() {
   }
 }
 
-// If the vhost library notices the peer's end in the very moment in which it
-// is told to forget the port, it keeps an entry for reconnecting that outlives
-// the port, and crashes a second later. Both ends of a pair are often closed
-// together, so wait until that moment has passed.
+// If the vhost library is told to forget the port just when it notices the
+// peer's end, it keeps an entry for reconnecting that outlives the port, and
+// crashes a second later. Both ends of a pair are often closed together, so
+// wait until that moment has passed.
 void DpdkDevice::QuietVhostClient() {
   uint32_t seen = changes_ - 1;
   for (int i = 0; i < kQuietRounds && seen != changes_; ++i) {
@@ -235,10 +235,10 @@ void DpdkDevice::QuietVhostClient() {
   }
 }
 
-// The driver ends a connection also when the peer says goodbye, in DPDK's
-// interrupt thread, and does not expect to be closed by another meanwhile. It
-// forgets to unregister its listener (DPDK 22.11): the next peer to connect
-// would be served from memory that is no longer the driver's, and nobody else
+// When the peer says goodbye, the driver ends the connection in DPDK's
+// interrupt thread, and does not expect another thread to close it meanwhile.
+// It does not unregister its listener (DPDK 22.11): the next peer to connect
+// would be served from memory that is no longer the driver's, and no one else
 // could listen at that name.
 bool DpdkDevice::CloseMemif() {
   auto& servers = MemifServers();
@@ -287,8 +287,8 @@ absl::Status DpdkDevice::Start() {
   const int rc = rte_eth_dev_start(id_);
   if (rc != 0) return Failed(spec_, "start", rc);
   started_ = true;
-  // af_packet gets the same from its socket; others that refuse it receive
-  // everything anyway.
+  // af_packet gets the same from its socket; other drivers that refuse it
+  // receive everything anyway.
   if (spec_.kind == PortKind::kOther) rte_eth_promiscuous_enable(id_);
   if (absl::Status s = FindWakeup(); !s.ok()) return s;
   if (spec_.kind == PortKind::kRing) {
@@ -321,8 +321,9 @@ absl::Status DpdkDevice::FindWakeup() {
 }
 
 void DpdkDevice::OnLinkChange() {
-  // Once started and told to report, DPDK answers this from memory. Before,
-  // the question itself could block in virtio_user's accept().
+  // DPDK answers this from memory once the device is started and reports
+  // changes. Before that, the call itself could block in virtio_user's
+  // accept().
   rte_eth_link link = {};
   rte_eth_link_get_nowait(id_, &link);
   link_up_ = link.link_status == RTE_ETH_LINK_UP;
@@ -337,8 +338,8 @@ void DpdkDevice::OnQueueChange() {
 }
 
 void DpdkDevice::PollLink() {
-  // A ring's carrier is its partner's presence, an interface's is the kernel's
-  // word: both drivers always claim to be up.
+  // A ring's carrier is its partner's presence, and an interface's is what the
+  // kernel says: both drivers always claim to be up.
   if (spec_.kind == PortKind::kRing || spec_.kind == PortKind::kAfPacket) {
     return;
   }
@@ -374,7 +375,7 @@ void DpdkDevice::ReadRings(uint16_t& rx, uint16_t& tx) const {
   if (spec_.kind != PortKind::kVhost) return;
   const int vid = rte_eth_vhost_get_vid_from_port_id(id_);
   rte_vhost_vring ring = {};
-  // What the peer transmits into, its ring 1, is what we receive from.
+  // Our receive ring is the one that the peer transmits into, its ring 1.
   if (vid < 0) return;
   if (rte_vhost_get_vhost_vring(vid, 1, &ring) == 0) rx = ring.size;
   if (rte_vhost_get_vhost_vring(vid, 0, &ring) == 0) tx = ring.size;
@@ -398,7 +399,7 @@ void DpdkDevice::AddCounters(PortCounters& sum) {
 
 // --- DeviceProbe ------------------------------------------------------------
 
-// Shared with the probing thread, which may outlive everybody else.
+// Shared with the probing thread, which may outlive all other users.
 struct DeviceProbe::Job {
   std::string devargs;
   std::string socket_path;
@@ -483,7 +484,7 @@ absl::StatusOr<std::unique_ptr<DpdkDevice>> DeviceProbe::Take() {
     job_->result = -ENODEV;
   }
   if (job_->result != 0) {
-    // What a failed virtio_user server leaves behind would take the
+    // Otherwise the sockets of a failed virtio_user server would accept the
     // connections meant for the next one.
     if (spec_.probe_waits) CloseSockets(job_->socket_path);
     return absl::UnavailableError(absl::StrCat(

@@ -1,14 +1,15 @@
 #pragma once
 
-// One incarnation of the DPDK device behind a port: found, configured,
-// started, and at the end stopped and removed. Used by the port's keeper
-// thread; other threads may only call the functions marked for them.
+// One incarnation of the DPDK device behind a port: found, configured, started,
+// and at the end stopped and removed. Used by the port's keeper thread; other
+// threads may only call the functions marked for them.
 //
 // DPDK's device lists are not safe for two threads, so everything here that
 // touches them is serialised over all ports of the process. The exception is
-// the probe of a virtio_user server, which lasts until its peer comes: it runs
-// on its own thread, and the lock is released as soon as the socket listens,
-// because from then on the probe touches nothing shared (measured with DPDK
+// the probe of a virtio_user server, which lasts until its peer connects: it
+// runs on its own thread, and the lock is released as soon as the socket
+// listens, because from then on the probe touches nothing shared (measured with
+// DPDK 22.11: another port comes up meanwhile).
 // 22.11: another port comes up meanwhile).
 
 #include <atomic>

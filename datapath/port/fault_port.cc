@@ -19,7 +19,7 @@
 namespace urnic {
 namespace {
 
-// How soon a port that has no room is tried again: it tells nobody when it has.
+// How soon a port without room is tried again: it does not tell when it has.
 constexpr Duration kTryAgain = Duration::Milliseconds(1);
 
 std::span<uint8_t> Bytes(rte_mbuf* frame) {
@@ -167,7 +167,7 @@ uint16_t FaultPort::Transmit(rte_mbuf** packets, uint16_t count) {
   const Time now = clock_();
   last_given_ = MonotonicNow();
   SendDue(now);
-  // A full port pushes back through its faults.
+  // While the port below is full, the caller keeps its frames.
   const uint16_t taken =
       IsBlocked(now) ? 0 : std::min<uint16_t>(count, kBurstMax);
   rte_mbuf* passing[kBurstMax];

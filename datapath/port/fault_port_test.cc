@@ -1,6 +1,6 @@
-// A faulty port in front of a ring. What a fault does is tested where it is
-// decided (transport/impair); here: no frame gets lost between the two ports
-// uncounted, and whoever sleeps is woken.
+// A faulty port on a ring. The faults are tested where they are decided
+// (transport/impair). Here: every frame that is lost between the two ports is
+// counted, and a sleeping thread is woken.
 
 #include "datapath/port/fault_port.h"
 
@@ -44,7 +44,7 @@ Numbers UpTo(uint64_t last) {
   return numbers;
 }
 
-// `bad` has the faults, whose time stands still unless it is told to pass.
+// `bad` has the faults. Its clock stands still except in Pass().
 struct Pair {
   explicit Pair(const std::string& name, const std::string& fault) {
     auto spec = impair::ParseFaultSpec(fault);
@@ -57,7 +57,7 @@ struct Pair {
     EXPECT_TRUE(StateBecomes(*bad, PortState::kUp));
     EXPECT_TRUE(StateBecomes(*good, PortState::kUp));
   }
-  // A hot call in which what is due goes on.
+  // A hot call, which passes on the frames that are due.
   void Look() { EXPECT_THAT(ReceiveNumbers(*bad), IsEmpty()); }
   uint64_t Out(Count count) const { return bad->fault_counts().out.of(count); }
   uint64_t In(Count count) const { return bad->fault_counts().in.of(count); }
@@ -109,7 +109,7 @@ TEST(FaultPortTest, NoFrameIsLostUncounted) {
       EXPECT_TRUE(Send(*pair.good, i));
       Pass(Duration::Microseconds(3));
       received += ReceiveNumbers(*pair.bad).size();
-      // Others than test frames are those with a damaged type.
+      // Frames with a damaged type are not test frames; free them, too.
       TakeLcore(pair.good->lcore());
       rte_mbuf* frames[kBurstMax];
       while (const uint16_t n = pair.good->Receive(frames, kBurstMax)) {
@@ -140,7 +140,7 @@ TEST(FaultPortTest, AFullPortPushesBackThroughItsFaults) {
     uint64_t sent = 0;
     while (sent < 3000 && Send(*pair.bad, sent + 1)) ++sent;
     Pass(Duration::Milliseconds(1));
-    pair.Look();  // the ring of 1023 takes what it can
+    pair.Look();  // the ring of 1023 fills
     EXPECT_FALSE(Send(*pair.bad, 9999));
     EXPECT_GE(sent, 1023u);
     Numbers received;
@@ -155,13 +155,13 @@ TEST(FaultPortTest, AFullPortPushesBackThroughItsFaults) {
   }
 }
 
-TEST(FaultPortTest, MoreThanHasRoomIsLostAndCounted) {
+TEST(FaultPortTest, FramesBeyondTheRoomAreLostAndCounted) {
   Pair pair("room", "delay=1ms");
   for (uint64_t i = 1; i <= FaultPort::kFramesUnderWay + 5; ++i) {
     EXPECT_TRUE(Send(*pair.bad, i));
   }
   EXPECT_EQ(pair.Out(Count::k_no_room), 5u);
-  // The rest goes before the port does: the clock must let it.
+  // The destructor waits for the held frames: the clock must reach their time.
   Pass(Duration::Milliseconds(1));
   Numbers received;
   while (pair.bad->frames_held() != 0) {
@@ -172,20 +172,20 @@ TEST(FaultPortTest, MoreThanHasRoomIsLostAndCounted) {
   EXPECT_EQ(received, UpTo(FaultPort::kFramesUnderWay));
 }
 
-TEST(FaultPortTest, WhoSleepsIsWokenWhenAFrameIsDue) {
+TEST(FaultPortTest, ASleeperIsWokenWhenAFrameIsDue) {
   const auto bad = Create("ring:wake:a", "delay=2ms");
   const auto good = Create("ring:wake:b");
   ASSERT_TRUE(StateBecomes(*bad, PortState::kUp));
   ASSERT_TRUE(StateBecomes(*good, PortState::kUp));
   EXPECT_FALSE(bad->ArmWakeup()) << "a ring cannot: the answer is the port's";
   EXPECT_FALSE(Readable(bad->wait_fd(), 0));
-  // While somebody sleeps, another thread may transmit.
+  // While one thread sleeps, another may transmit.
   EXPECT_TRUE(Send(*bad, 1));
   EXPECT_TRUE(Readable(bad->wait_fd(), kPatienceMs));
   EXPECT_THAT(ReceiveNumbers(*bad), IsEmpty());
   EXPECT_EQ(ReceiveNumbers(*good), Numbers{1});
   EXPECT_FALSE(Readable(bad->wait_fd(), 0)) << "nothing waits any more";
-  // What waits already when somebody goes to sleep.
+  // A frame already waits when the thread goes to sleep.
   EXPECT_TRUE(Send(*good, 2));
   bad->DisarmWakeup();
   EXPECT_THAT(ReceiveNumbers(*bad), IsEmpty());
@@ -196,7 +196,7 @@ TEST(FaultPortTest, WhoSleepsIsWokenWhenAFrameIsDue) {
   EXPECT_EQ(ReceiveNumbers(*bad), Numbers{2});
 }
 
-TEST(FaultPortTest, WhatThePortBelowReportsWakesToo) {
+TEST(FaultPortTest, AReportOfThePortBelowWakesToo) {
   const auto bad = Create("ring:link:a", "delay=2ms");
   ASSERT_TRUE(StateBecomes(*bad, PortState::kNoPeer));
   bad->ArmWakeup();
@@ -204,7 +204,7 @@ TEST(FaultPortTest, WhatThePortBelowReportsWakesToo) {
   EXPECT_TRUE(Readable(bad->wait_fd(), kPatienceMs));
 }
 
-TEST(FaultPortTest, WhatIsUnderWayGoesOutBeforeThePortDoes) {
+TEST(FaultPortTest, FramesUnderWayAreSentBeforeThePortCloses) {
   auto bad = Create("ring:last:a", "delay=20ms");
   const auto good = Create("ring:last:b");
   ASSERT_TRUE(StateBecomes(*bad, PortState::kUp));
@@ -214,7 +214,7 @@ TEST(FaultPortTest, WhatIsUnderWayGoesOutBeforeThePortDoes) {
   EXPECT_EQ(ReceiveNumbers(*good), UpTo(40));
 }
 
-TEST(FaultPortTest, ItSaysThatItIsFaultyAndIsOtherwiseThePort) {
+TEST(FaultPortTest, ItsTextNamesTheFaultsAndTheRestIsThePorts) {
   const auto bad = Create("ring:same:a", "loss=1%");
   ASSERT_TRUE(StateBecomes(*bad, PortState::kNoPeer));
   EXPECT_THAT(bad->info().text, HasSubstr("with deliberate faults: loss=1%"));
@@ -223,7 +223,7 @@ TEST(FaultPortTest, ItSaysThatItIsFaultyAndIsOtherwiseThePort) {
   EXPECT_EQ(bad->info().tx_ring, 1024);
 }
 
-TEST(FaultPortTest, WrongWordsAreRefused) {
+TEST(FaultPortTest, AWrongSpecificationIsRefused) {
   PortConfig config{.dev = "ring:wrong:a", .fault = "loss=200%"};
   const auto port = CreatePort(config);
   EXPECT_EQ(port.status().code(), absl::StatusCode::kInvalidArgument);

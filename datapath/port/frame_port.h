@@ -1,7 +1,7 @@
 #pragma once
 
-// A port whose wire is the caller: frames go out and come in as bytes. For
-// simulators, which know neither buffers nor DPDK. One thread.
+// A port whose wire is the caller: frames leave and arrive as bytes. For
+// simulators, which use neither buffers nor DPDK. One thread.
 
 #include <cstdint>
 #include <deque>

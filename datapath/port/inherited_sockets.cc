@@ -10,7 +10,7 @@
 namespace urnic {
 namespace {
 
-// By inode: a descriptor may be given another number. Null: none. Never
+// By inode, because a descriptor may get another number. Null: none. Never
 // destroyed.
 const std::vector<ino_t>* g_inherited = nullptr;
 

@@ -3,7 +3,7 @@
 // DPDK does not expose its sockets, so ports look for them among the
 // descriptors of the process. A forked child that loads this library again
 // (verbs/provider/fresh_copy.h) also finds inherited sockets there: those of
-// its parent's ports, at the same path or interface. Whatever it does to them
+// its parent's ports, at the same path or interface. Anything done to them
 // affects the parent.
 
 namespace urnic {

@@ -48,7 +48,7 @@ class Sockets {
   int far_ = -1;
 };
 
-TEST(InheritedSocketsTest, WhatAParentHasAtTheSamePathIsLeftAlone) {
+TEST(InheritedSocketsTest, TheParentsSocketsAtTheSamePathAreLeftAlone) {
   const std::string path = "inherited.sock";
   const Sockets parents(path);
   EXPECT_TRUE(HasListener(path));
@@ -58,7 +58,7 @@ TEST(InheritedSocketsTest, WhatAParentHasAtTheSamePathIsLeftAlone) {
   EXPECT_FALSE(HasConnection(path));
   ShutDownSockets(path);
   EXPECT_TRUE(parents.Work());
-  // Its own are another matter.
+  // The child's own sockets at that path are found.
   const Sockets own(path);
   EXPECT_TRUE(HasListener(path));
   EXPECT_TRUE(HasConnection(path));

@@ -26,8 +26,8 @@
 namespace urnic {
 namespace {
 
-// Socket, bound to the interface, all protocols, with the version of the ring
-// format that the driver uses: nobody else looks like that.
+// A packet socket that is bound to the interface for all protocols, with the
+// ring format version that the driver uses: no other socket looks like that.
 bool IsDriverSocket(int fd, int interface_index) {
   sockaddr_ll address = {};
   socklen_t bytes = sizeof(address);
@@ -69,7 +69,7 @@ InterfaceWatch::~InterfaceWatch() {
 }
 
 InterfaceState InterfaceWatch::Read() {
-  // The messages only say that something changed; overflow says so, too.
+  // The messages only say that something changed; so does an overflow.
   char scrap[256];
   while (netlink_ >= 0 &&
          (recv(netlink_, scrap, sizeof(scrap), 0) >= 0 || errno == ENOBUFS)) {
@@ -105,7 +105,8 @@ int FindPacketSocket(int interface_index) {
 
 int PreparePacketSocket(int fd, int interface_index) {
   const int yes = 1;
-  // Before Linux 4.20 unknown; then a few frames too many arrive.
+  // Unknown before Linux 4.20; then the port also receives the host's own
+  // frames.
   setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes, sizeof(yes));
   packet_mreq request = {};
   request.mr_ifindex = interface_index;

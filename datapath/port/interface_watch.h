@@ -1,8 +1,8 @@
 #pragma once
 
 // Watches a kernel interface, and the packet socket that DPDK's af_packet
-// driver opened on it. The driver itself neither reports that the interface has
-// gone nor provides a descriptor to wait for.
+// driver opened on it. The driver itself neither reports that the interface was
+// removed nor provides a descriptor to wait for.
 
 #include <cstdint>
 #include <string>

@@ -25,9 +25,9 @@
 namespace urnic {
 namespace {
 
-// A dump comes in pieces of at most this size (netlink_dump()).
+// A dump arrives in pieces of at most this size (netlink_dump()).
 constexpr size_t kPieceBytes = 32768;
-// A table that changes while it is read is read again, so often.
+// How often a table is read again if it changes while it is read.
 constexpr int kAttempts = 5;
 
 int OpenNetlink(int flags, uint32_t groups) {
@@ -52,7 +52,7 @@ T ReadAs(const rtattr* attribute) {
   return value;
 }
 
-// What stands where an address of the family is expected; zero: not one.
+// Reads an address of the family; zero: there is none.
 wire::Gid ReadAddress(int family, const void* data, size_t bytes) {
   if (family == AF_INET && bytes >= 4) {
     wire::Be<uint32_t> ip;
@@ -122,7 +122,8 @@ bool IsDown(unsigned flags) {
   return (flags & (RTNH_F_DEAD | RTNH_F_LINKDOWN)) != 0;
 }
 
-// Of several next hops the first one over the interface: we have one way.
+// Of several next hops, takes the first one over the interface: net::Route has
+// only one.
 void TakeNexthop(int family, unsigned interface, Attributes& of) {
   const auto* hop = static_cast<const rtnexthop*>(RTA_DATA(of.nexthops));
   size_t left = RTA_PAYLOAD(of.nexthops);
@@ -141,7 +142,7 @@ void TakeNexthop(int family, unsigned interface, Attributes& of) {
   }
 }
 
-// False: none that we use.
+// False: not a route that we use.
 bool TakeRoute(const nlmsghdr* message, unsigned interface, net::Route& out) {
   if (message->nlmsg_len < NLMSG_LENGTH(sizeof(rtmsg))) return false;
   const auto* header = static_cast<const rtmsg*>(NLMSG_DATA(message));
@@ -152,7 +153,7 @@ bool TakeRoute(const nlmsghdr* message, unsigned interface, net::Route& out) {
   Attributes read;
   const int family = header->rtm_family;
   read.table = header->rtm_table;
-  // Of a default route there is no RTA_DST.
+  // A default route has no RTA_DST.
   if (family == AF_INET) read.route.prefix = wire::Gid::FromIpv4(uint32_t{0});
   read.Read(family, RTM_RTA(header), RTM_PAYLOAD(message));
   if (read.nexthops != nullptr) TakeNexthop(family, interface, read);
@@ -168,13 +169,14 @@ bool TakeRoute(const nlmsghdr* message, unsigned interface, net::Route& out) {
 KernelRoutes::KernelRoutes(std::string interface_name)
     : name_(std::move(interface_name)),
       buffer_(std::make_unique<char[]>(kPieceBytes)) {
-  // The kernel tells of no route that goes with its address or its link.
+  // The kernel does not report a route that disappears with its address or
+  // link.
   events_ = OpenNetlink(SOCK_NONBLOCK, RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE |
                                            RTMGRP_IPV4_IFADDR |
                                            RTMGRP_IPV6_IFADDR | RTMGRP_LINK);
   dump_ = OpenNetlink(0, 0);
   if (dump_ < 0) return;
-  // Since Linux 4.20 it sends what is asked for; before, all tables.
+  // Since Linux 4.20 the kernel sends what is asked for; before, all tables.
   const int yes = 1;
   setsockopt(dump_, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &yes, sizeof(yes));
   const timeval second = {.tv_sec = 1, .tv_usec = 0};
@@ -192,7 +194,7 @@ bool KernelRoutes::Concerns(const void* data) const {
   switch (message->nlmsg_type) {
     case RTM_NEWLINK:
     case RTM_DELLINK:
-      // A new one may have our name.
+      // A new interface may have our name.
       return index_ == 0 ||
              static_cast<unsigned>(
                  static_cast<const ifinfomsg*>(body)->ifi_index) == index_ ||
@@ -218,7 +220,7 @@ bool KernelRoutes::TakeChange() {
   while (true) {
     const ssize_t got = recv(events_, buffer_.get(), kPieceBytes, MSG_TRUNC);
     if (got < 0 && errno == EINTR) continue;
-    // What did not fit may have been about us.
+    // The message that did not fit may have been about us.
     if ((got < 0 && errno == ENOBUFS) ||
         got > static_cast<ssize_t>(kPieceBytes)) {
       changed = true;
@@ -269,7 +271,7 @@ bool KernelRoutes::Dump(uint8_t family, std::vector<net::Route>& out) {
   request.interface = index_;
   const size_t before = out.size();
   bool interrupted = true;
-  // If it changes for longer, the next change comes soon.
+  // If the table keeps changing, the next change is reported soon.
   for (int i = 0; interrupted && i < kAttempts; ++i) {
     out.resize(before);
     interrupted = false;
@@ -290,7 +292,7 @@ KernelRoutes::Piece KernelRoutes::ReadPiece(bool& interrupted,
   auto left = static_cast<size_t>(got);
   for (const auto* at = reinterpret_cast<const nlmsghdr*>(buffer_.get());
        NLMSG_OK(at, left); at = NLMSG_NEXT(at, left)) {
-    // What is left of a dump that was given up.
+    // The rest of a dump that was given up.
     if (at->nlmsg_seq != sequence_) continue;
     interrupted = interrupted || (at->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
     // An error: the kernel lacks the family, or the table.

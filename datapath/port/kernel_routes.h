@@ -19,7 +19,7 @@ namespace urnic {
 
 class KernelRoutes {
  public:
-  // Reads the network namespace of this thread, for its whole life.
+  // Uses the network namespace of the calling thread, for its whole life.
   explicit KernelRoutes(std::string interface_name);
   ~KernelRoutes();
   KernelRoutes(const KernelRoutes&) = delete;
@@ -34,7 +34,7 @@ class KernelRoutes {
 
   // The usable routes: to hosts, over a nexthop that is up. Empty if there is
   // no such interface. At most net::RouteTable::kMaxRoutes; `cut_off` says that
-  // there were more. Nothing: the kernel has not answered for a second.
+  // there were more. None: the kernel has not answered for a second.
   std::optional<std::vector<net::Route>> Read(bool* cut_off);
 
  private:

@@ -1,5 +1,5 @@
-// The kernel's routes of an interface, in a network namespace of the test's
-// own. Needs no root.
+// The kernel's routes of an interface, in the test's own network namespace.
+// Needs no root.
 
 #include "datapath/port/kernel_routes.h"
 
@@ -42,7 +42,7 @@ class KernelRoutesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!g_have_namespace) GTEST_SKIP() << "user namespaces are not allowed";
-    // Its addresses come and go when they like.
+    // IPv6 addresses are configured at unpredictable times.
     WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     AddPair();
   }
@@ -72,7 +72,7 @@ class KernelRoutesTest : public ::testing::Test {
   static constexpr char kLink[] = "::ffff:10.1.0.0/120 src ::ffff:10.1.0.5";
 };
 
-TEST_F(KernelRoutesTest, ReadsWhatLeadsOverTheInterface) {
+TEST_F(KernelRoutesTest, ReadsTheRoutesOverTheInterface) {
   KernelRoutes routes("va");
   EXPECT_THAT(Routes(routes), UnorderedElementsAre(kLink));
   ASSERT_TRUE(Ip("route add default via 10.1.0.254"));
@@ -80,7 +80,7 @@ TEST_F(KernelRoutesTest, ReadsWhatLeadsOverTheInterface) {
   ASSERT_TRUE(Ip("route add 10.3.0.0/16 dev va"));
   EnableIpv6();
   ASSERT_TRUE(Ip("route add 10.4.0.0/16 via inet6 fe80::9 dev va"));
-  // Not ours: another interface, another table, refused, for one class only.
+  // Not ours: another interface, another table, unreachable, for one TOS only.
   ASSERT_TRUE(Ip("route add 10.5.0.0/16 via 10.9.0.254"));
   ASSERT_TRUE(Ip("route add 10.6.0.0/16 via 10.1.0.254 table 100"));
   ASSERT_TRUE(Ip("route add unreachable 10.7.0.0/16"));
@@ -92,7 +92,7 @@ TEST_F(KernelRoutesTest, ReadsWhatLeadsOverTheInterface) {
                   "::ffff:10.3.0.0/112", "::ffff:10.4.0.0/112 via fe80::9"));
 }
 
-TEST_F(KernelRoutesTest, OfSeveralNextHopsTakesTheOneOfTheInterface) {
+TEST_F(KernelRoutesTest, OfSeveralNextHopsTheOneOfTheInterfaceIsUsed) {
   ASSERT_TRUE(
       Ip("route add 10.2.0.0/16 nexthop via 10.9.0.254 nexthop via "
          "10.1.0.254"));
@@ -112,7 +112,7 @@ TEST_F(KernelRoutesTest, ReadsIpv6) {
                                    "::/0 via fd01::fe metric 1024"));
 }
 
-TEST_F(KernelRoutesTest, TellsOfChangesOfItsInterfaceOnly) {
+TEST_F(KernelRoutesTest, ReportsOnlyChangesOfItsInterface) {
   KernelRoutes routes("va");
   ASSERT_GE(routes.fd(), 0);
   EXPECT_FALSE(routes.TakeChange());
@@ -131,7 +131,7 @@ TEST_F(KernelRoutesTest, TellsOfChangesOfItsInterfaceOnly) {
   EXPECT_THAT(Routes(routes), IsEmpty());
 }
 
-TEST_F(KernelRoutesTest, FollowsAnInterfaceThatComesAgain) {
+TEST_F(KernelRoutesTest, FollowsAnInterfaceThatIsCreatedAgain) {
   KernelRoutes routes("va");
   EXPECT_THAT(Routes(routes), UnorderedElementsAre(kLink));
   ASSERT_TRUE(Ip("link del va"));

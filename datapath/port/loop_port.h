@@ -8,7 +8,7 @@
 namespace urnic {
 
 // The `loop` port: no wire at all. The engine delivers packets to its own
-// device before they reach the port, so nothing should get here. Frames that do
+// device before they reach the port, so usually none gets here. Frames that do
 // (packets to an unknown address) are dropped and counted.
 class LoopPort final : public Port {
  public:

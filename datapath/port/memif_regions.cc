@@ -17,8 +17,8 @@ std::set<DeviceGate*>& Gates() {
   return *gates;
 }
 
-// Which gate is the device's is not worth knowing: an owner is outside within
-// a burst.
+// Waits for all gates instead of finding the device's: an owner is outside
+// within a burst.
 void AwaitOwnersOutside() {
   std::lock_guard lock(g_mutex);
   for (DeviceGate* gate : Gates()) gate->AwaitOutside();

@@ -1,5 +1,5 @@
-// Which socket a memif port meets its peer at, and who else may come there. In
-// namespaces of the test's own, with places for sockets that nobody else uses.
+// The socket at which a memif port connects to its peer, and who else can
+// connect there. In the test's own namespaces, with its own /run and /tmp.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -88,7 +88,7 @@ class MemifSocketTest : public testing::Test {
   std::shared_ptr<Shared> warnings_ = std::make_shared<Shared>();
 };
 
-TEST_F(MemifSocketTest, ByDefaultItIsAFileOfThisUserAlone) {
+TEST_F(MemifSocketTest, ByDefaultTheSocketIsAFileOfThisUserAlone) {
   const mode_t before = umask(0);
   const auto port = Create("net_memif0,role=server");
   const auto peer = Echo("net_memif0,role=client");
@@ -103,7 +103,7 @@ TEST_F(MemifSocketTest, ByDefaultItIsAFileOfThisUserAlone) {
   EXPECT_THAT(Warnings(), IsEmpty());
 }
 
-TEST_F(MemifSocketTest, FileOfAServerThatWasKilledIsReplaced) {
+TEST_F(MemifSocketTest, TheFileOfAKilledServerIsReplaced) {
   auto first = Echo("net_memif0,role=server");
   ASSERT_TRUE(
       Eventually([] { return access("/run/urnic-0/memif.sock", F_OK) == 0; }));
@@ -114,9 +114,9 @@ TEST_F(MemifSocketTest, FileOfAServerThatWasKilledIsReplaced) {
   EXPECT_TRUE(RoundTrip(*port)) << port->info().text;
 }
 
-// A server's socket listens before the server takes connections: it turns who
-// comes in between away. So does a stranger, here.
-TEST_F(MemifSocketTest, ClientThatIsTurnedAwayComesAgain) {
+// A server's socket listens before the server accepts connections, and then
+// turns early clients away. Here the test does the same.
+TEST_F(MemifSocketTest, AClientThatIsTurnedAwayTriesAgain) {
   const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -136,8 +136,8 @@ TEST_F(MemifSocketTest, ClientThatIsTurnedAwayComesAgain) {
   EXPECT_TRUE(RoundTrip(*port)) << port->info().text;
 }
 
-// In /tmp anybody could have made it first.
-TEST_F(MemifSocketTest, DirectoryThatOthersMayUseIsPassedOver) {
+// In /tmp any user could have created it first.
+TEST_F(MemifSocketTest, ADirectoryThatOthersMayUseIsPassedOver) {
   ASSERT_EQ(chmod("/run/urnic-0", 0755), 0);
   const auto port = Create("net_memif0,role=server");
   const auto peer = Echo("net_memif0,role=client");
@@ -146,7 +146,7 @@ TEST_F(MemifSocketTest, DirectoryThatOthersMayUseIsPassedOver) {
   EXPECT_EQ(chmod("/run/urnic-0", 0700), 0);
 }
 
-TEST_F(MemifSocketTest, WhoElseMayJoinIsSaidOnce) {
+TEST_F(MemifSocketTest, AWarningOfOtherUsersIsGivenOnce) {
   for (const auto& [args, words] :
        {std::pair(",socket=/run/open", "other users may connect to /run/open"),
         std::pair(",socket=name,socket-abstract=yes",

@@ -26,7 +26,7 @@ int __wrap_setsockopt(int fd, int level, int option, const void* value,
   if (t_without_fanout && level == SOL_PACKET && option == PACKET_FANOUT) {
     return 0;
   }
-  // Not the function: another preloaded library may have taken it.
+  // Not the libc function: another preloaded library may have replaced it.
   return static_cast<int>(
       syscall(SYS_setsockopt, fd, level, option, value, bytes));
 }

@@ -11,9 +11,9 @@
 
 namespace urnic {
 
-// While it exists, requests of the same thread for a fanout group succeed
-// without creating one. The linker redirects setsockopt(2) here (--wrap,
-// BUILD.bazel). Other options, and calls by other threads, are passed on.
+// While it exists, requests of this thread for a fanout group succeed without
+// creating one. The linker redirects setsockopt(2) here (--wrap, BUILD.bazel).
+// Other options, and calls by other threads, are passed on.
 class WithoutFanout {
  public:
   WithoutFanout();

@@ -34,12 +34,12 @@ namespace urnic {
 
 inline constexpr uint16_t kBurstMax = 32;
 
-// The most bytes in front of an IP packet that a port carries: Ethernet and
-// one VLAN tag.
+// The maximum size of the headers before an IP packet: Ethernet and one VLAN
+// tag.
 inline constexpr uint16_t kL2HeaderBytesMax = 18;
 
 enum class PortState : uint8_t {
-  kStarting,  // the device is not there yet; the keeper is trying
+  kStarting,  // the device does not exist yet; the keeper is trying
   kUp,        // frames can flow
   kNoPeer,    // the local side runs; the peer is absent
   kLinkDown,  // the interface is administratively down or has no carrier

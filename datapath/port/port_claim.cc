@@ -24,10 +24,11 @@ namespace {
 
 constexpr int kTrackedFds = 64;
 // The service adds a second name, so that a later opener can say who holds the
-// port without anybody answering questions.
+// port without a request to the holder.
 constexpr std::string_view kService("\0service", 8);
 
-// What a forked child has to close: it would hold the claim of its parent.
+// The descriptors that a forked child must close: they would hold the claim of
+// its parent.
 std::atomic<int> g_tracked[kTrackedFds];  // fd + 1, 0 is free
 
 void Track(int fd) {
@@ -71,7 +72,7 @@ std::string NameOf(const std::string& identity) {
                       absl::Hex(std::hash<std::string>()(identity)));
 }
 
-// A name behind another one: no identity contains a zero.
+// A name with a suffix: no identity contains a zero.
 std::string Behind(std::string name, std::string_view suffix) {
   name.push_back('\0');
   name.append(suffix);
@@ -100,8 +101,9 @@ int Listen(const std::string& name) {
   return fd;
 }
 
-// What can be said of the process that listens at `name`; nothing if nobody
-// does. Who asks stays in the listener's queue for as long as that lives.
+// A description of the process that listens at `name`; none if there is no
+// listener. The connection stays in the listener's queue as long as that
+// process lives.
 std::optional<std::string> ProcessBehind(const std::string& name) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return std::nullopt;
@@ -121,8 +123,8 @@ std::optional<std::string> ProcessBehind(const std::string& name) {
   return process;
 }
 
-// A packet socket on the interface of "iface:NAME", which hears nothing; or -1.
-// Where there can be none, the port will not start either, and says why.
+// A packet socket on the interface of "iface:NAME" that receives nothing; or
+// -1. If it cannot be opened, the port will not start either, and reports why.
 int ShowRight(std::string_view identity) {
   constexpr std::string_view kInterface = "iface:";
   if (!identity.starts_with(kInterface)) return -1;
@@ -146,14 +148,14 @@ struct Holder {
   uid_t uid = 0;
 };
 
-// Who holds the plain name, or a name behind it.
+// Holders of the plain name, or of the name with a suffix.
 struct Holders {
   bool known = false;
   std::optional<Holder> rightful;
   std::optional<Holder> stranger;
 };
 
-// Without the socket `mine`, if not negative. `identity` null: an ordinal.
+// Excludes the socket `mine`, if not negative. `identity` null: an ordinal.
 Holders HoldersOf(const std::string& name, const char* identity, int mine) {
   struct Search {
     const std::string& name;
@@ -181,14 +183,14 @@ Holders HoldersOf(const std::string& name, const char* identity, int mine) {
   return search.found;
 }
 
-// A descriptor, or -errno. -EADDRINUSE: `holder` has the name; else `holder`,
-// if any, was passed over.
+// A descriptor, or -errno. -EADDRINUSE: `holder` has the name. Otherwise
+// `holder`, if any, was passed over.
 struct Attempt {
   int fd = -1;
   std::optional<Holder> holder;
 };
 
-// Not less than what two need that meet again and again.
+// Enough for two openers that collide repeatedly.
 constexpr int kAttempts = 20;
 constexpr useconds_t kPauseUs = 8000;
 
@@ -209,7 +211,7 @@ Attempt Claim(const std::string& name, const char* identity, bool pass_over) {
     if (!pass_over || i == kAttempts) {
       return {-EADDRINUSE, std::move(others.rightful)};
     }
-    // It may be one who gives way to us at this moment.
+    // The other opener may be giving way to us at this moment.
     usleep(static_cast<useconds_t>(Random() % kPauseUs));
   }
 }

@@ -1,10 +1,10 @@
 #pragma once
 
 // A port belongs to one process, and each RNIC of a host has its own ordinal of
-// kOrdinals (transport/base/numbers.h).
-// Both are claimed by binding an abstract unix socket: the kernel releases the
-// name when the process ends, however it ends. Abstract names belong to a
-// network namespace, which is what "host" means here.
+// kOrdinals (transport/base/numbers.h). Both are claimed by binding an abstract
+// unix socket: the kernel releases the name when the process ends, however it
+// ends. Abstract names belong to a network namespace, which is what "host"
+// means here.
 //
 // Any user may bind such a name. If a user without a right to the port
 // (urnic_claim_has_right()) holds the name, the claim uses a second name with a
@@ -33,14 +33,14 @@ namespace urnic {
 // Describes the opener of the port to a second opener.
 enum class PortMode : uint8_t { kEmbedded, kService };
 
-// Holds the claim until it is destroyed. A forked child releases its copies by
-// itself. Any thread.
+// Holds the claim until it is destroyed. A forked child releases its copies
+// automatically. Any thread.
 class PortClaim {
  public:
   // `identity` as in PortSpec; "loop" is not a resource and only takes an
-  // ordinal. ALREADY_EXISTS (errno EBUSY) names the holder's pid, or why it is
-  // not known, and mode. RESOURCE_EXHAUSTED: all ordinals of this namespace are
-  // taken.
+  // ordinal. ALREADY_EXISTS (errno EBUSY) names the holder's mode, and its pid
+  // or why that is not known. RESOURCE_EXHAUSTED: all ordinals of this
+  // namespace are taken.
   static absl::StatusOr<PortClaim> Take(std::string_view identity,
                                         PortMode mode);
 

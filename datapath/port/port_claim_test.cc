@@ -84,7 +84,7 @@ bool Hold(const std::string& name, bool listens) {
          (!listens || listen(fd, 1) == 0);
 }
 
-// Asks until the name's owner can be asked no more.
+// Connects until the queue of the name's owner is full.
 void FillQueue(const std::string& name) {
   sockaddr_un address;
   const socklen_t bytes = Address(name, address);
@@ -99,11 +99,11 @@ void FillQueue(const std::string& name) {
 
 constexpr uid_t kNobody = 65534;
 
-// The test has a network namespace of its own, and is root there or not.
+// The test has its own network namespace, and may be root there.
 #define NEEDS_ANOTHER_USER() \
   if (getuid() != 0) GTEST_SKIP() << "needs root, to be another user as well"
 
-TEST(PortClaimTest, SecondOpenerLearnsPidAndModeOfTheHolder) {
+TEST(PortClaimTest, ASecondOpenerLearnsPidAndModeOfTheHolder) {
   for (PortMode mode : {PortMode::kEmbedded, PortMode::kService}) {
     const std::string identity = Unique("held");
     Child holder([&] {
@@ -130,14 +130,14 @@ TEST(PortClaimTest, LongNamesAreClaimedToo) {
   EXPECT_TRUE(PortClaim::Take(identity + "y", PortMode::kEmbedded).ok());
 }
 
-TEST(PortClaimTest, LoopIsNobodysAndOrdinalsDiffer) {
+TEST(PortClaimTest, LoopIsNotExclusiveAndOrdinalsDiffer) {
   const auto a = PortClaim::Take("loop", PortMode::kEmbedded);
   const auto b = PortClaim::Take("loop", PortMode::kEmbedded);
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_NE(a->ordinal(), b->ordinal());
 }
 
-TEST(PortClaimTest, NinthRnicOfANamespaceIsRefused) {
+TEST(PortClaimTest, TheNinthRnicOfANamespaceIsRefused) {
   std::vector<PortClaim> claims;
   absl::Status status;
   while (claims.size() <= kOrdinals) {
@@ -150,7 +150,7 @@ TEST(PortClaimTest, NinthRnicOfANamespaceIsRefused) {
   EXPECT_LE(claims.size(), kOrdinals);
 }
 
-TEST(PortClaimTest, ForkedChildDoesNotKeepTheClaim) {
+TEST(PortClaimTest, AForkedChildDoesNotKeepTheClaim) {
   const std::string identity = Unique("fork");
   auto claim = PortClaim::Take(identity, PortMode::kEmbedded);
   ASSERT_TRUE(claim.ok());
@@ -159,7 +159,7 @@ TEST(PortClaimTest, ForkedChildDoesNotKeepTheClaim) {
   EXPECT_TRUE(PortClaim::Take(identity, PortMode::kEmbedded).ok());
 }
 
-TEST(PortClaimTest, HolderThatWasAskedTooOftenIsInNoOtherNamespace) {
+TEST(PortClaimTest, AHolderWithAFullQueueIsNotReportedInAnotherNamespace) {
   const std::string identity = Unique("asked");
   const auto claim = PortClaim::Take(identity, PortMode::kEmbedded);
   ASSERT_TRUE(claim.ok());
@@ -171,7 +171,7 @@ TEST(PortClaimTest, HolderThatWasAskedTooOftenIsInNoOtherNamespace) {
   EXPECT_THAT(text, HasSubstr("pid is unknown"));
 }
 
-TEST(PortClaimTest, NameOfAUserWithoutRightIsPassedOver) {
+TEST(PortClaimTest, ANameOfAUserWithoutARightIsPassedOver) {
   NEEDS_ANOTHER_USER();
   for (const bool listens : {true, false}) {
     const std::string identity = Unique("squat");
@@ -184,7 +184,8 @@ TEST(PortClaimTest, NameOfAUserWithoutRightIsPassedOver) {
     ASSERT_TRUE(first.ok()) << first.status();
     ASSERT_THAT(first->warnings(), ElementsAre(HasSubstr("user 65534")));
     EXPECT_THAT(first->warnings()[0], HasSubstr(identity));
-    // Those with a right still exclude each other, also once the name is free.
+    // Openers with a right still exclude each other, even when the name is
+    // free.
     const auto second = PortClaim::Take(identity, PortMode::kEmbedded);
     EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
     EXPECT_THAT(std::string(second.status().message()),
@@ -198,8 +199,8 @@ TEST(PortClaimTest, NameOfAUserWithoutRightIsPassedOver) {
   }
 }
 
-// It takes CAP_NET_RAW to have one, and the kernel lists them.
-TEST(PortClaimTest, UserWithAPacketSocketOnTheInterfaceHasTheRight) {
+// Opening such a socket takes CAP_NET_RAW, and the kernel lists it.
+TEST(PortClaimTest, AUserWithAPacketSocketOnTheInterfaceHasTheRight) {
   NEEDS_ANOTHER_USER();
   Child other([] {
     const int fd = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL));
@@ -219,7 +220,7 @@ TEST(PortClaimTest, UserWithAPacketSocketOnTheInterfaceHasTheRight) {
   EXPECT_TRUE(PortClaim::Take("iface:lo2", PortMode::kEmbedded).ok());
 }
 
-// Another user from now on, who may still open packet sockets.
+// Becomes another user, who may still open packet sockets.
 bool BecomeAUserWithPackets() {
   if (prctl(PR_SET_KEEPCAPS, 1) != 0 || setuid(kNobody) != 0) return false;
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
@@ -228,8 +229,8 @@ bool BecomeAUserWithPackets() {
   return syscall(SYS_capset, &header, data) == 0;
 }
 
-// The claim comes first, the driver's own socket later.
-TEST(PortClaimTest, UserWhoseRnicIsStillStartingHasTheRight) {
+// The claim is made first; the driver opens its own socket later.
+TEST(PortClaimTest, AUserWhoseRnicIsStillStartingHasTheRight) {
   NEEDS_ANOTHER_USER();
   Child other([] {
     if (!BecomeAUserWithPackets()) return false;
@@ -242,7 +243,7 @@ TEST(PortClaimTest, UserWhoseRnicIsStillStartingHasTheRight) {
             absl::StatusCode::kAlreadyExists);
 }
 
-TEST(PortClaimTest, OfManyThatPassOverANameOneGetsThePort) {
+TEST(PortClaimTest, OnlyOneOfManyThatPassOverANameGetsThePort) {
   NEEDS_ANOTHER_USER();
   const std::string identity = Unique("race");
   Child squatter([&] {
@@ -264,7 +265,7 @@ TEST(PortClaimTest, OfManyThatPassOverANameOneGetsThePort) {
     }
     close(start[1]);
     char go;
-    static_cast<void>(read(start[0], &go, 1) == 0);  // the end: all at once
+    static_cast<void>(read(start[0], &go, 1) == 0);  // end of file: start
     const auto claim = PortClaim::Take(identity, PortMode::kEmbedded);
     const char ok = claim.ok() ? 1 : 0;
     if (write(result[1], &ok, 1) != 1) _exit(1);
@@ -286,7 +287,7 @@ TEST(PortClaimTest, OfManyThatPassOverANameOneGetsThePort) {
   EXPECT_EQ(winners, 1);
 }
 
-TEST(PortClaimTest, OrdinalsOfAnotherUserAreSharedWhenNoneIsFree) {
+TEST(PortClaimTest, AnotherUsersOrdinalsAreSharedWhenNoneIsFree) {
   NEEDS_ANOTHER_USER();
   Child squatter([] {
     bool ok = setuid(kNobody) == 0;
@@ -308,8 +309,8 @@ TEST(PortClaimTest, OrdinalsOfAnotherUserAreSharedWhenNoneIsFree) {
             absl::StatusCode::kResourceExhausted);
 }
 
-// RNICs of other users have ordinals by right.
-TEST(PortClaimTest, OrdinalOfAnotherUserIsLeftAloneWhileOthersAreFree) {
+// RNICs of other users have a right to their ordinals.
+TEST(PortClaimTest, AnotherUsersOrdinalIsLeftAloneWhileOthersAreFree) {
   NEEDS_ANOTHER_USER();
   Child other([] {
     return setuid(kNobody) == 0 && Hold(URNIC_CLAIM_ORDINAL "0", true);
@@ -324,7 +325,7 @@ TEST(PortClaimTest, OrdinalOfAnotherUserIsLeftAloneWhileOthersAreFree) {
 }  // namespace
 }  // namespace urnic
 
-// The ordinals of the namespace are all taken for a moment: it must be our own.
+// The test takes all ordinals of its namespace, so it needs its own.
 int main(int argc, char** argv) {
   if (unshare(getuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) !=
       0) {

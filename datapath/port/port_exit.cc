@@ -1,5 +1,5 @@
-// Opens a port, lets its keeper begin, and returns from main() without closing
-// it: what every program does that ends in exit(). port_exit DEV
+// Opens a port, lets its keeper start, and returns from main() without closing
+// it, like every program that ends in exit(). port_exit DEV
 
 #include <unistd.h>
 

@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Port>> CreatePlainPort(
   const absl::StatusOr<wire::MacAddress> mac = ChooseMac(config, *spec);
   if (!mac.ok()) return mac.status();
   absl::StatusOr<PortClaim> claim = PortClaim::Take(
-      // A pair of rings is this process's own.
+      // A pair of rings is private to this process.
       spec->kind == PortKind::kRing
           ? absl::StrCat(spec->identity, ":", getpid())
           : spec->identity,

@@ -13,8 +13,8 @@ namespace urnic {
 struct PortConfig {
   std::string dev;   // syntax: port_spec.h
   uint16_t mtu = 0;  // 0: see ParsePortSpec()
-  // What the RNIC is called on the wire: all zero derives a locally
-  // administered address from host, namespace and device, the same each time.
+  // The RNIC's MAC. All zero: a locally administered address, derived from
+  // host, namespace and device, the same each time.
   wire::MacAddress mac = {};
   // Use the interface's own MAC (iface: only), for networks that filter unknown
   // MACs.
@@ -40,7 +40,7 @@ struct PortConfig {
 //
 // Failures: of ParsePortSpec(), PortClaim::Take(), StartEal(), TakePool(),
 // AllocateLcore(), ParseFaultSpec() and FaultPort::Create(); NOT_FOUND if
-// mac_of_interface meets no interface.
+// mac_of_interface is set and there is no interface.
 absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config);
 
 }  // namespace urnic

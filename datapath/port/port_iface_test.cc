@@ -1,5 +1,5 @@
-// Ports on kernel interfaces, in a network namespace of the test's own: a veth
-// pair with one of our ports at each end. Needs no root.
+// Ports on kernel interfaces, in the test's own network namespace: a veth pair
+// with one of our ports at each end. Needs no root.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ std::unique_ptr<Port> Create(const std::string& dev, uint16_t mtu = 0) {
   return port.ok() ? std::move(*port) : nullptr;
 }
 
-// The kernel takes its time: what has arrived once `count` frames have.
+// Waits until `count` frames have arrived; returns all that have.
 std::vector<uint64_t> Receive(Port& port, size_t count) {
   std::vector<uint64_t> all;
   Eventually([&] {
@@ -62,7 +62,7 @@ class IfaceTest : public ::testing::Test {
     AddPair(1500);
   }
   void TearDown() override {
-    // Gone already, perhaps.
+    // The test may have deleted it.
     if (g_have_namespace) static_cast<void>(Ip("link del va 2>/dev/null"));
   }
   static void AddPair(int mtu) {
@@ -73,12 +73,12 @@ class IfaceTest : public ::testing::Test {
   }
 };
 
-// DPDK's driver names a group of sockets after the process's id and the
-// interface's index, for the whole namespace.
-TEST_F(IfaceTest, TwoPortsWhoseDriversWouldNameOneGroupBothStart) {
+// DPDK's driver derives the number of its fanout group from the process id and
+// the interface's index. The number is shared by the whole namespace.
+TEST_F(IfaceTest, TwoPortsWhoseDriversChooseTheSameGroupBothStart) {
   const auto a = Create("iface:fa");
   const Process echo({"datapath/port/port_echo", "iface:fb"});
-  // Ports wait for their interfaces, so these come when both pids are known.
+  // The interfaces are created once both pids are known; ports wait for them.
   const int index = 0x10000 + (getpid() & 0xffff);
   const int other = index ^ getpid() ^ echo.pid();
   ASSERT_EQ((index ^ getpid()) & 0xffff, (other ^ echo.pid()) & 0xffff);
@@ -90,8 +90,8 @@ TEST_F(IfaceTest, TwoPortsWhoseDriversWouldNameOneGroupBothStart) {
   EXPECT_TRUE(Ip("link del fa"));
 }
 
-// An RNIC puts fragments together itself, or counts and drops them. If the
-// kernel did it first, the packets would be longer than the MTU.
+// An RNIC reassembles fragments itself, or counts and drops them. If the kernel
+// did it first, the packets would be longer than the MTU.
 TEST_F(IfaceTest, FragmentsArriveAsTheyWereSent) {
   const auto a = Create("iface:va");
   const auto b = Create("iface:vb");
@@ -137,8 +137,8 @@ TEST_F(IfaceTest, FragmentsArriveAsTheyWereSent) {
   EXPECT_THAT(offsets, ElementsAre(0x2000, 0x0003));
 }
 
-// Everything that the kernel itself sends at the birth of an interface is
-// filtered by ReceiveNumbers().
+// ReceiveNumbers() ignores what the kernel itself sends when an interface is
+// created.
 TEST_F(IfaceTest, FramesCrossAVethPair) {
   const auto a = Create("iface:va");
   const auto b = Create("iface:vb");
@@ -154,7 +154,7 @@ TEST_F(IfaceTest, FramesCrossAVethPair) {
   EXPECT_GE(b->info().rx_ring, 64);
 }
 
-TEST_F(IfaceTest, JumboFramesCrossWhole) {
+TEST_F(IfaceTest, JumboFramesCrossUnchanged) {
   ASSERT_TRUE(Ip("link set va mtu 9000") && Ip("link set vb mtu 9000"));
   const auto a = Create("iface:va");
   const auto b = Create("iface:vb");
@@ -165,20 +165,20 @@ TEST_F(IfaceTest, JumboFramesCrossWhole) {
   EXPECT_THAT(Receive(*b, 1), ElementsAre(1));
 }
 
-TEST_F(IfaceTest, FrameLongerThanThePortsMtuIsCountedAsTruncated) {
+TEST_F(IfaceTest, AFrameLongerThanThePortsMtuIsCountedAsTruncated) {
   ASSERT_TRUE(Ip("link set va mtu 9000") && Ip("link set vb mtu 9000"));
   const auto a = Create("iface:va");
   const auto b = Create("iface:vb", 1500);
   ASSERT_TRUE(StateBecomes(*a, PortState::kUp));
   ASSERT_TRUE(StateBecomes(*b, PortState::kUp));
   EXPECT_TRUE(Send(*a, 1, 1519));  // fits the slot, not the MTU
-  EXPECT_TRUE(Send(*a, 2, 8000));  // the kernel cuts it
+  EXPECT_TRUE(Send(*a, 2, 8000));  // the kernel truncates it
   EXPECT_TRUE(Send(*a, 3, 1514));
   EXPECT_THAT(Receive(*b, 1), ElementsAre(3));
   EXPECT_EQ(b->counters().rx_truncated, 2u);
 }
 
-TEST_F(IfaceTest, PortMayBeCreatedBeforeItsInterface) {
+TEST_F(IfaceTest, APortMayBeCreatedBeforeItsInterface) {
   ASSERT_TRUE(Ip("link del va"));
   const auto a = Create("iface:va");
   const auto b = Create("iface:vb");
@@ -193,7 +193,7 @@ TEST_F(IfaceTest, PortMayBeCreatedBeforeItsInterface) {
   EXPECT_THAT(Receive(*b, 1), ElementsAre(2));
 }
 
-TEST_F(IfaceTest, InterfaceMayDieUnderLoadAndReturn) {
+TEST_F(IfaceTest, AnInterfaceMayDisappearUnderLoadAndReturn) {
   const auto a = Create("iface:va");
   const auto b = Create("iface:vb");
   for (int round = 0; round < 3; ++round) {
@@ -219,7 +219,7 @@ TEST_F(IfaceTest, InterfaceMayDieUnderLoadAndReturn) {
   }
 }
 
-TEST_F(IfaceTest, LinkFlapNeedsNoNewDevice) {
+TEST_F(IfaceTest, ALinkFlapNeedsNoNewDevice) {
   const auto a = Create("iface:va");
   const auto b = Create("iface:vb");
   ASSERT_TRUE(StateBecomes(*a, PortState::kUp));
@@ -237,8 +237,8 @@ TEST_F(IfaceTest, LinkFlapNeedsNoNewDevice) {
   EXPECT_EQ(a->counters().incarnations, 1u);
 }
 
-TEST_F(IfaceTest, ArmedPortIsReadableWhileFramesWait) {
-  // Nothing of the kernel's own must come in between.
+TEST_F(IfaceTest, AnArmedPortIsReadableWhileFramesWait) {
+  // The kernel's own frames must not interfere.
   WriteFile("/proc/sys/net/ipv6/conf/va/disable_ipv6", "1");
   WriteFile("/proc/sys/net/ipv6/conf/vb/disable_ipv6", "1");
   const auto a = Create("iface:va");
@@ -260,7 +260,7 @@ TEST_F(IfaceTest, ArmedPortIsReadableWhileFramesWait) {
   b->DisarmWakeup();
 }
 
-TEST_F(IfaceTest, PromiscuousOnlyWhileOpen) {
+TEST_F(IfaceTest, TheInterfaceIsPromiscuousOnlyWhileThePortIsOpen) {
   auto a = Create("iface:va");
   ASSERT_TRUE(StateBecomes(*a, PortState::kUp));
   EXPECT_THAT(Output("ip -d link show va"), HasSubstr("promiscuity 1"));
@@ -279,7 +279,7 @@ TEST_F(IfaceTest, LostFramesAreCounted) {
   EXPECT_GE(b->counters().rx_missed, 400u);
 }
 
-TEST_F(IfaceTest, AddressOfTheInterfaceWhenAskedFor) {
+TEST_F(IfaceTest, TheInterfacesAddressIsUsedOnRequest) {
   PortConfig config{.dev = "iface:va", .mac_of_interface = true};
   const auto port = CreatePort(config);
   ASSERT_TRUE(port.ok()) << port.status();
@@ -301,7 +301,7 @@ TEST_F(IfaceTest, TheMtuOfTheInterfaceIsFollowed) {
   }
 }
 
-TEST_F(IfaceTest, MtuAboveTheInterfacesIsRefused) {
+TEST_F(IfaceTest, AnMtuAboveTheInterfacesIsRefused) {
   PortConfig config{.dev = "iface:va", .mtu = 9000};
   const auto port = CreatePort(config);
   EXPECT_THAT(std::string(port.status().message()),

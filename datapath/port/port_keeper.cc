@@ -25,9 +25,9 @@ namespace {
 
 constexpr int kBackOffMinMs = 20;
 constexpr int kBackOffMaxMs = 500;
-// How often a driver that reports nothing is asked for its link.
+// How often the link of a driver without reports is checked.
 constexpr int kPollLinkMs = 50;
-// Without netlink, how often an interface is looked at.
+// How often an interface is checked without netlink.
 constexpr int kPollInterfaceMs = 200;
 constexpr int kStopSteps = 5000;
 constexpr int kStepUs = 1000;
@@ -37,8 +37,8 @@ void Signal(int fd) {
   static_cast<void>(write(fd, &one, sizeof(one)) == 0);
 }
 
-// Whether the kernel refuses packet sockets to this process, or what the driver
-// does with the interface (it sets an address and promiscuous mode).
+// True if the kernel refuses packet sockets to this process, or refuses what
+// the driver does with the interface (it sets an address and promiscuous mode).
 bool LacksRights(const absl::Status& status) {
   if (absl::StrContains(status.message(), strerror(EPERM))) return true;
   const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
@@ -47,8 +47,8 @@ bool LacksRights(const absl::Status& status) {
   return false;
 }
 
-// Why a device could not be had, as a text and what to do about it; nothing to
-// do where all that is missing is the peer.
+// Why there is no device, and what to do about it; an empty remedy if only the
+// peer is missing.
 struct Trouble {
   std::string text;
   std::string remedy;
@@ -65,13 +65,13 @@ Trouble Diagnose(const PortSpec& spec, const absl::Status& status) {
         "as ambient capabilities (setpriv; setcap does not work, because such "
         "a program ignores LD_PRELOAD)";
   } else if (spec.kind == PortKind::kVirtioUser && !spec.listens) {
-    // Else the peer left its socket behind, or went away in this moment.
+    // Otherwise the peer left its socket behind, or has just ended.
     if (access(spec.socket_path.c_str(), R_OK | W_OK) != 0 && errno == EACCES) {
       trouble.remedy = absl::StrCat("make ", spec.socket_path,
                                     " readable and writable for this user");
     }
   } else if (spec.kind == PortKind::kMemif && !spec.listens) {
-    // Its start fails until the server is there.
+    // Its start fails until the server runs.
   } else if (file && spec.listens) {
     trouble.remedy =
         absl::StrCat("the socket ", spec.socket_path,
@@ -232,7 +232,7 @@ bool PortKeeper::BringUp() {
   }
   if (status.ok()) status = device_->Start();
   if (!status.ok()) {
-    // A memif client only lacks its server: the device can stay.
+    // A memif client lacks only its server: the device can stay.
     if (!configured_ || spec_.kind != PortKind::kMemif) TakeDown();
     SayFailure(status);
     return false;
@@ -248,7 +248,7 @@ bool PortKeeper::BringUp() {
   return true;
 }
 
-// Until the device has to be replaced or the port is closed.
+// Returns when the device must be replaced or the port is closed.
 void PortKeeper::Watch() {
   had_carrier_ = false;
   bool said_up = false;
@@ -289,9 +289,10 @@ PortKeeper::Verdict PortKeeper::LookAfterDevice() {
     had_carrier_ = true;
     return Verdict::kKeep;
   }
-  // A client that has lost its server does not look for a new one. While
-  // virtio_user's was connected from the start, memif still shakes hands, or
-  // has been turned away: a server listens before it takes connections.
+  // A client that has lost its server does not look for a new one. A
+  // virtio_user client was connected from the start. A memif client may still
+  // be in its handshake, or may have been turned away: a server listens before
+  // it accepts connections.
   const bool lost = spec_.kind == PortKind::kVirtioUser ||
                     (spec_.kind == PortKind::kMemif &&
                      (had_carrier_ || !HasConnection(spec_.socket)));
@@ -309,9 +310,9 @@ void PortKeeper::TakeDown() {
     device = std::move(device_);
     info_.rx_ring = info_.tx_ring = 0;
   }
-  // Not under the mutex: this waits for DPDK's threads.
+  // Without the mutex: this waits for DPDK's threads.
   device = nullptr;
-  // The driver may have set the carrier once more on its way out.
+  // The driver may have set the carrier once more while it closed.
   gate_.Withdraw();
   configured_ = false;
   WakeEngine();
@@ -354,8 +355,8 @@ void PortKeeper::WakeEngine() { Signal(engine_event_fd_); }
 void PortKeeper::AddWakeup() {
   wake_kind_ = device_->wake_kind();
   wake_fd_ = device_->wake_fd();
-  // An eventfd is never read, so only its edges mean something; a socket is
-  // readable as long as frames wait, and watched only while armed.
+  // An eventfd is never read, so only its edges are meaningful. A socket is
+  // readable as long as frames wait, and is watched only while armed.
   if (wake_kind_ == WakeKind::kInterrupt) {
     EpollControl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, EPOLLIN | EPOLLET);
   } else if (wake_kind_ == WakeKind::kSocket) {
@@ -379,8 +380,8 @@ void PortKeeper::DiscardEdges() {
 bool PortKeeper::Arm() {
   const DeviceGate::View device = gate_.Enter();
   bool can = true;
-  // What the engine was told of before is over, whatever the device: poll()
-  // on an epoll descriptor finds an edge again and again until it is fetched.
+  // Discards earlier notifications, also of an earlier device: poll() on an
+  // epoll descriptor reports an edge again and again until it is fetched.
   DiscardEdges();
   if (device.present()) {
     switch (wake_kind_) {
@@ -410,7 +411,7 @@ void PortKeeper::Disarm() {
   DiscardEdges();
 }
 
-// --- For people -------------------------------------------------------------
+// --- Reports ----------------------------------------------------------------
 
 void PortKeeper::Say(PortState state, std::string text, std::string remedy) {
   std::unique_lock lock(mutex_);
@@ -425,7 +426,8 @@ void PortKeeper::Say(PortState state, std::string text, std::string remedy) {
 }
 
 void PortKeeper::SayFailure(const absl::Status& status) {
-  // It may just have been removed, which the next attempt says better.
+  // The interface may just have been removed, which the next attempt reports
+  // better.
   if (interface_ != nullptr && interface_->Read().index == 0) return;
   Trouble trouble = Diagnose(spec_, status);
   Say(WithoutDevice(), std::move(trouble.text), std::move(trouble.remedy));
@@ -451,14 +453,14 @@ void PortKeeper::SayMtu(int mtu) {
   const auto now = static_cast<uint32_t>(std::max(mtu, 0));
   if (info_.interface_mtu == now) return;
   info_.interface_mtu = now;
-  // At first there is nothing else to tell yet.
+  // At first there is no text to report.
   if (report_ == nullptr || info_.text.empty()) return;
   const PortInfo info = info_;
   lock.unlock();
   report_(info);
 }
 
-// Once, unless it is somebody else the next time.
+// Once, unless the next warning is a different one.
 void PortKeeper::WarnOfOthers() {
   const std::string line = WhoElseMayJoin(spec_);
   if (line.empty() || line == warned_ || warn_ == nullptr) return;

@@ -1,7 +1,7 @@
 #pragma once
 
 // The control thread of one port: finds the device, starts it, publishes it to
-// the hot path, watches it, and brings it back when it dies. No outside event
+// the hot path, watches it, and restores it when it fails. No outside event
 // ends its work. A failure gives a line of text (info(), and the report), with
 // a remedy if a person can fix it. The next attempt follows after 20 ms at
 // first, and after half a second at most.
@@ -16,9 +16,9 @@
 // virtio_user server wait for the next peer by themselves; virtio_user and
 // memif clients are re-created.
 //
-// Threads: one detached thread with all signals blocked, which keeps the
-// object alive; process exit neither joins nor stops it. Functions marked hot
-// are for the engine's token holder, the others for any thread.
+// Threads: one detached thread with all signals blocked, which keeps the object
+// alive; process exit neither joins nor stops it. Functions marked hot are for
+// the engine's token holder, the others for any thread.
 
 #include <atomic>
 #include <cstdint>
@@ -87,7 +87,7 @@ class PortKeeper {
     return was_up_ ? PortState::kFailed : PortState::kStarting;
   }
   void Say(PortState state, std::string text, std::string remedy = "");
-  // A device that was not found, or did not start.
+  // Reports a device that was not found, or did not start.
   void SayFailure(const absl::Status& status);
   void SayLink(bool up);
   void SayMtu(int mtu);
@@ -105,7 +105,7 @@ class PortKeeper {
   const PortWarning warn_;
 
   DeviceGate gate_;
-  // Written by the keeper while the gate is shut, read through the gate.
+  // Written by the keeper while the device is withdrawn, read through the gate.
   WakeKind wake_kind_ = WakeKind::kNone;
   int wake_fd_ = -1;
 
@@ -116,7 +116,7 @@ class PortKeeper {
   std::atomic<bool> stopped_ = false;
   std::atomic<bool> leave_fds_open_ = false;
 
-  // The keeper thread's own.
+  // Only the keeper thread uses these.
   std::unique_ptr<DeviceProbe> probe_;
   std::unique_ptr<InterfaceWatch> interface_;
   bool configured_ = false;
@@ -129,7 +129,7 @@ class PortKeeper {
   // callback.
   mutable std::mutex mutex_;
   std::unique_ptr<DpdkDevice> device_;  // changed by the keeper only
-  PortCounters past_;                   // of devices that are gone
+  PortCounters past_;                   // of earlier devices
   PortInfo info_;
 };
 

@@ -25,8 +25,8 @@
 #include "datapath/port/port_test_util.h"
 #include "datapath/port/unix_socket.h"
 
-// DPDK 22.11 forgets four bytes with each virtio_user device that is closed,
-// and a failed probe of one altogether.
+// DPDK 22.11 leaks four bytes with each virtio_user device that is closed, and
+// with each failed probe the whole device.
 extern "C" const char* __lsan_default_suppressions() {
   return "leak:rte_intr_vec_list_alloc\n"
          "leak:rte_intr_instance_alloc\n"
@@ -47,7 +47,7 @@ std::unique_ptr<Port> Create(const std::string& dev) {
 class PairTest : public testing::Test {
  protected:
   PairTest() {
-    // Not the test's own directory: socket paths hold 107 characters.
+    // Not the test's own directory: socket paths are limited to 107 characters.
     directory_ = std::filesystem::temp_directory_path() / "urnic_XXXXXX";
     if (mkdtemp(directory_.data()) == nullptr) abort();
     path_ = directory_ + "/s";
@@ -103,19 +103,19 @@ class PairTest : public testing::Test {
   std::string path_;
 };
 
-TEST_F(PairTest, VirtioServerSurvivesItsPeer) {
+TEST_F(PairTest, AVirtioServerSurvivesItsPeer) {
   PeerComesDiesAndReturns(VirtioServer(), VhostClient());
 }
 
-TEST_F(PairTest, VhostClientSurvivesItsPeer) {
+TEST_F(PairTest, AVhostClientSurvivesItsPeer) {
   PeerComesDiesAndReturns(VhostClient(), VirtioServer());
 }
 
-TEST_F(PairTest, VhostServerSurvivesItsPeer) {
+TEST_F(PairTest, AVhostServerSurvivesItsPeer) {
   PeerComesDiesAndReturns(VhostServer(), VirtioClient());
 }
 
-TEST_F(PairTest, VirtioClientSurvivesItsPeer) {
+TEST_F(PairTest, AVirtioClientSurvivesItsPeer) {
   PeerComesDiesAndReturns(VirtioClient(), VhostServer());
 }
 
@@ -169,14 +169,14 @@ TEST_F(PairTest, PeersMayBeKilledUnderFullLoad) {
       ASSERT_TRUE(Eventually([&] { return load.received() > before + 1000; }))
           << ours << round << port->info().text;
     }
-    // memif may take a new device for each peer.
+    // memif may use a new device for each peer.
     if (ours.find("memif") == ours.npos) {
       EXPECT_EQ(port->counters().incarnations, 1u);
     }
   }
 }
 
-TEST_F(PairTest, MemifServerMeetsLateClient) {
+TEST_F(PairTest, AMemifServerAcceptsALateClient) {
   const auto [ours, theirs] = Memif("server", "client");
   const auto port = Create(ours);
   EXPECT_TRUE(Send(*port, 1));
@@ -184,7 +184,7 @@ TEST_F(PairTest, MemifServerMeetsLateClient) {
   EXPECT_TRUE(RoundTrip(*port)) << port->info().text;
 }
 
-TEST_F(PairTest, MemifClientMeetsLateServer) {
+TEST_F(PairTest, AMemifClientFindsALateServer) {
   const auto [ours, theirs] = Memif("client", "server");
   const auto port = Create(ours);
   EXPECT_TRUE(Send(*port, 1));
@@ -193,8 +193,8 @@ TEST_F(PairTest, MemifClientMeetsLateServer) {
   EXPECT_TRUE(RoundTrip(*port)) << port->info().text;
 }
 
-// Its client meanwhile never stops looking for it.
-TEST_F(PairTest, MemifServerMayBeClosedAndOpenedAgain) {
+// Meanwhile its client keeps looking for it.
+TEST_F(PairTest, AMemifServerMayBeClosedAndOpenedAgain) {
   for (const char* kind : {",socket-abstract=no", ",socket-abstract=yes"}) {
     const std::string memif = "net_memif0,socket=" + path_ + kind;
     const auto peer = Echo(memif + ",role=client");
@@ -206,7 +206,7 @@ TEST_F(PairTest, MemifServerMayBeClosedAndOpenedAgain) {
   }
 }
 
-TEST_F(PairTest, WaitingServerBlocksNoOtherPortAndCanBeClosed) {
+TEST_F(PairTest, AWaitingServerBlocksNoOtherPortAndCanBeClosed) {
   auto waiting = Create(VirtioServer());
   ASSERT_TRUE(Eventually([&] {
     return waiting->info().text.find("waiting for a peer") != std::string::npos;
@@ -224,7 +224,7 @@ TEST_F(PairTest, WaitingServerBlocksNoOtherPortAndCanBeClosed) {
   EXPECT_TRUE(RoundTrip(*waiting)) << waiting->info().text;
 }
 
-TEST_F(PairTest, ConnectionThatIsNoPeerDoesNotEndTheServer) {
+TEST_F(PairTest, AConnectionThatIsNotAPeerDoesNotEndTheServer) {
   const auto port = Create(VirtioServer());
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(Eventually([&] { return SomebodyListens(path_); })) << i;
@@ -233,7 +233,7 @@ TEST_F(PairTest, ConnectionThatIsNoPeerDoesNotEndTheServer) {
   EXPECT_TRUE(RoundTrip(*port)) << port->info().text;
 }
 
-TEST_F(PairTest, StaleSocketFileIsReplaced) {
+TEST_F(PairTest, AStaleSocketFileIsReplaced) {
   auto first = Echo(VhostServer());
   ASSERT_TRUE(Eventually([&] { return access(path_.c_str(), F_OK) == 0; }));
   first->Kill();
@@ -243,8 +243,8 @@ TEST_F(PairTest, StaleSocketFileIsReplaced) {
   EXPECT_TRUE(RoundTrip(*port)) << port->info().text;
 }
 
-// Frame, arm, sleep: on both kinds of device that can wake us.
-TEST_F(PairTest, ArmedPortBecomesReadableWhenAFrameComes) {
+// Send a frame, arm, sleep: on both kinds of device that can wake us.
+TEST_F(PairTest, AnArmedPortBecomesReadableWhenAFrameArrives) {
   for (bool vhost : {true, false}) {
     const auto port = Create(vhost ? VhostClient() : VirtioServer());
     const auto peer = Echo(vhost ? VirtioServer() : VhostClient());
@@ -271,7 +271,7 @@ TEST_F(PairTest, ArmedPortBecomesReadableWhenAFrameComes) {
   }
 }
 
-TEST_F(PairTest, LateFramesFindTheHelperAwakeAfterPeerReturns) {
+TEST_F(PairTest, ThePeersDeathWakesAnArmedPort) {
   const auto port = Create(VhostClient());
   auto peer = Echo(VirtioServer());
   ASSERT_TRUE(RoundTrip(*port)) << port->info().text;
@@ -295,8 +295,8 @@ std::string InheritedExcept(const std::set<int>& known) {
   return list;
 }
 
-// In all roles, as far as it is in our hands: DPDK's interrupt thread makes a
-// new epoll descriptor whenever it likes.
+// In all roles, as far as we control it: DPDK's interrupt thread opens a new
+// epoll descriptor at any time.
 TEST_F(PairTest, DescriptorsAreNotInherited) {
   for (const auto& [ours, theirs] :
        {std::pair(VirtioServer(), VhostClient()),
@@ -333,8 +333,8 @@ TEST_F(PairTest, ClosingWhileThePeerDiesIsSafe) {
   }
 }
 
-// Makes the driver slow to react to its peer's goodbye: the end of a memif
-// connection, which alone is a socket of whole messages here.
+// Makes the driver slow to react to its peer's goodbye, the end of a memif
+// connection. Here only memif uses a SOCK_SEQPACKET socket.
 std::atomic<int> g_goodbye_takes_us = 0;
 
 extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
@@ -361,7 +361,7 @@ TEST_F(PairTest, ClosingMemifWhileItReactsToItsPeerIsSafe) {
   g_goodbye_takes_us = 0;
 }
 
-TEST_F(PairTest, ExitWithoutDestructorDoesNotHang) {
+TEST_F(PairTest, ExitWithoutADestructorDoesNotHang) {
   // A waiting probe and a live port at the moment of exit().
   for (const std::string& dev : {VirtioServer(), VhostClient()}) {
     const pid_t child = fork();

@@ -26,7 +26,7 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-// What the kernel puts in front of a frame in its receive ring, at most.
+// The most that the kernel puts before a frame in its receive ring.
 constexpr uint32_t kRingSlotHeader = 80;
 constexpr uint32_t kRingSlotAlign = 1024;
 constexpr uint32_t kSlotsPerBlock = 4;
@@ -81,7 +81,7 @@ std::optional<uint32_t> ParseNumber(std::string_view text) {
   return value;
 }
 
-// [DDDD:]BB:DD.F, perhaps with ",args" behind it.
+// [DDDD:]BB:DD.F, optionally followed by ",args".
 bool LooksLikePci(std::string_view dev) {
   dev = dev.substr(0, dev.find(','));
   const size_t dot = dev.rfind('.');
@@ -121,7 +121,7 @@ absl::Status ChooseMtu(std::string_view dev, uint16_t wish, PortSpec& spec) {
       return Bad(dev, absl::StrCat("the interface's MTU ", *actual,
                                    " is below ", kMtuMin));
     }
-    // Room for every RDMA packet, however the interface's MTU may grow.
+    // Room for every RDMA packet, even if the interface's MTU grows.
     if (wish == 0) {
       spec.mtu = static_cast<uint16_t>(
           std::clamp<uint32_t>(actual.value_or(0), kVirtualMtu, kMtuMax));
@@ -134,7 +134,7 @@ absl::Status ChooseMtu(std::string_view dev, uint16_t wish, PortSpec& spec) {
 }
 
 // The driver maps its rings with MAP_LOCKED, which is limited for ordinary
-// users. PROT_NONE asks the question without taking any memory.
+// users. PROT_NONE checks the limit without taking any memory.
 bool CanLock(size_t bytes) {
   void* const p = mmap(nullptr, bytes, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0);
@@ -152,7 +152,7 @@ uint32_t RingSlots(uint32_t slot_bytes) {
 }
 
 absl::Status FitAfPacket(std::string_view dev, Pairs& pairs, PortSpec& spec) {
-  // One byte more than the longest frame, so that a longer one shows.
+  // One byte more than the longest frame, to detect longer ones.
   uint32_t slot = (kRingSlotHeader + spec.frame_bytes_max + kRingSlotAlign) /
                   kRingSlotAlign * kRingSlotAlign;
   if (!Find(pairs, "framesz") && !Find(pairs, "blocksz") &&
@@ -174,13 +174,14 @@ absl::Status FitAfPacket(std::string_view dev, Pairs& pairs, PortSpec& spec) {
   }
   spec.ring_slots = static_cast<uint16_t>(
       ParseNumber(Get(pairs, "framecnt", "512")).value_or(512));
-  // The driver refuses a buffer that could not take a whole slot.
+  // The driver refuses a buffer that is smaller than a whole slot.
   spec.data_room = static_cast<uint16_t>(
       RTE_PKTMBUF_HEADROOM + slot - (TPACKET2_HDRLEN - sizeof(sockaddr_ll)));
   return absl::OkStatus();
 }
 
-// Adds what the user did not say and we know better than the driver.
+// Adds arguments that the user left out and whose default we choose better than
+// the driver does.
 absl::Status AddDefaults(std::string_view dev, Pairs& pairs, PortSpec& spec) {
   switch (spec.kind) {
     case PortKind::kAfPacket:
@@ -201,8 +202,8 @@ bool IsAbstract(const Pairs& pairs) {
 }
 
 // DPDK's default is an abstract name, which any user of the network namespace
-// may join, and whoever joins a memif can do anything (docs/trust.md): ours is
-// a file of this user's own.
+// may join, and a user who joins a memif can do anything (docs/trust.md). Our
+// default is a file of this user's own.
 absl::Status ChooseMemifSocket(std::string_view dev, Pairs& pairs,
                                PortSpec& spec) {
   if (!Find(pairs, "socket-abstract")) {
@@ -236,7 +237,7 @@ absl::Status Identify(std::string_view dev, const Pairs& pairs,
       if (spec.name.empty() || spec.name.size() >= IFNAMSIZ) {
         return Bad(dev, "an interface name has 1 to 15 characters");
       }
-      // Frames of the others would never be read.
+      // Frames of the other queues would never be read.
       if (Get(pairs, "qpairs", "1") != "1") {
         return Bad(dev, "qpairs must be 1: a port has one queue");
       }
@@ -276,7 +277,7 @@ absl::Status Identify(std::string_view dev, const Pairs& pairs,
   }
 }
 
-// DPDK would cut it off and use another file.
+// DPDK would truncate it and use another file.
 absl::Status CheckSocketPath(std::string_view dev, const std::string& path) {
   constexpr size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
   if (path.size() <= kLongest) return absl::OkStatus();

@@ -10,8 +10,8 @@
 //                     (net_memif without socket=: a file of this user's own)
 //   a PCI address, xdp:NAME: known, but this build carries no driver for them
 //
-// A DPDK string is passed on as the user wrote it, with missing arguments added
-// where they matter (see AddDefaults in the .cc). Only the number after the
+// A DPDK string is passed on as the user wrote it; arguments that matter are
+// added if missing (see AddDefaults in the .cc). Only the number after the
 // driver's name is replaced, by one that is unique in the process.
 
 #include <cstdint>
@@ -41,14 +41,15 @@ struct PortSpec {
   // For rte_dev_probe(): `driver` + a number, then `args` (",k=v,k=v" or "").
   std::string driver;
   std::string args;
-  // kAfPacket: the kernel interface. kRing: NAME. Else empty.
+  // kAfPacket: the kernel interface. kRing: NAME. Otherwise empty.
   std::string name;
   // kRing: 0 for a, 1 for b.
   int side = 0;
   // The unix socket of virtio_user, vhost and memif in the file system; empty
   // for an abstract one.
   std::string socket_path;
-  // kMemif: the socket's name for unix_socket.h, abstract or not. Else empty.
+  // kMemif: the socket's name for unix_socket.h, abstract or not. Otherwise
+  // empty.
   std::string socket;
   // We choose the socket file, for this user alone: mode 0600.
   bool socket_is_private = false;
@@ -74,7 +75,7 @@ struct PortSpec {
 // Slots of each ring of a ring: pair.
 inline constexpr uint16_t kRingPairSlots = 1024;
 
-// The limits and defaults by which URNIC_PORTS is also checked.
+// The limits and defaults by which URNIC_PORTS is checked, too.
 inline constexpr uint16_t kMtuMin = URNIC_PORT_MTU_MIN;
 inline constexpr uint16_t kMtuMax = URNIC_PORT_MTU_MAX;
 inline constexpr uint16_t kVirtualMtu = URNIC_PORT_MTU_VIRTUAL;

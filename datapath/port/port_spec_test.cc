@@ -20,7 +20,7 @@ std::string Error(std::string_view dev, uint16_t mtu = 0) {
   return std::string(ParsePortSpec(dev, mtu).status().ToString());
 }
 
-TEST(PortSpecTest, InterfaceGetsSlotsThatHoldItsFrames) {
+TEST(PortSpecTest, AnInterfaceGetsSlotsThatHoldItsFrames) {
   const PortSpec spec = Parse("iface:lo", 1500);
   EXPECT_EQ(spec.kind, PortKind::kAfPacket);
   EXPECT_EQ(spec.identity, "iface:lo");
@@ -39,7 +39,7 @@ TEST(PortSpecTest, AnInterfaceHasRoomForEveryRdmaPacketAndItsOwnMtuUpTo9000) {
   EXPECT_EQ(Parse("iface:not_there", 1500).mtu, 1500);
 }
 
-TEST(PortSpecTest, SameResourceHasSameIdentity) {
+TEST(PortSpecTest, TheSameResourceHasTheSameIdentity) {
   EXPECT_EQ(Parse("iface:lo").identity,
             Parse("net_af_packet3,iface=lo").identity);
   EXPECT_EQ(Parse("net_vhost0,iface=/a").identity,
@@ -49,7 +49,7 @@ TEST(PortSpecTest, SameResourceHasSameIdentity) {
             Parse("net_memif0,role=client,socket=/m").identity);
 }
 
-TEST(PortSpecTest, UserArgumentsAreKept) {
+TEST(PortSpecTest, TheUsersArgumentsAreKept) {
   EXPECT_EQ(
       Parse("net_virtio_user0,path=/run/x,server=1,queue_size=512").Devargs(2),
       "net_virtio_user_u2,path=/run/x,server=1,queue_size=512");
@@ -74,7 +74,7 @@ TEST(PortSpecTest, KnowsWhoListensAndWhoWaits) {
 }
 
 // Any user may join an abstract name.
-TEST(PortSpecTest, MemifHasAFileUnlessAnAbstractNameIsAskedFor) {
+TEST(PortSpecTest, MemifUsesAFileUnlessAnAbstractNameIsRequested) {
   const PortSpec own = Parse("net_memif0,role=server");
   EXPECT_THAT(own.socket_path, HasSubstr("/urnic-"));
   EXPECT_EQ(own.socket, own.socket_path);
@@ -91,7 +91,7 @@ TEST(PortSpecTest, MemifHasAFileUnlessAnAbstractNameIsAskedFor) {
               HasSubstr("socket=m is a file, so it must begin with /"));
 }
 
-TEST(PortSpecTest, ArgumentsDecideTheRingSize) {
+TEST(PortSpecTest, ArgumentsDetermineTheRingSize) {
   EXPECT_EQ(Parse("net_virtio_user0,path=/s").ring_slots, 256);
   EXPECT_EQ(Parse("net_virtio_user0,path=/s,queue_size=1024").ring_slots, 1024);
   EXPECT_EQ(Parse("net_vhost0,iface=/s").ring_slots, 0);
@@ -102,7 +102,7 @@ TEST(PortSpecTest, ArgumentsDecideTheRingSize) {
             64);
 }
 
-TEST(PortSpecTest, BufferHoldsFrameBehindHeadroom) {
+TEST(PortSpecTest, ABufferHoldsAFrameAfterItsHeadroom) {
   for (uint16_t mtu : {352, 1500, 4200, 9000}) {
     const PortSpec spec = Parse("net_vhost0,iface=/s", mtu);
     EXPECT_EQ(spec.frame_bytes_max, mtu + 18);
@@ -111,7 +111,7 @@ TEST(PortSpecTest, BufferHoldsFrameBehindHeadroom) {
   EXPECT_EQ(Parse("loop").mtu, kVirtualMtu);
 }
 
-TEST(PortSpecTest, SaysWhatIsWrong) {
+TEST(PortSpecTest, AnErrorSaysWhatIsWrong) {
   EXPECT_THAT(Error(""), HasSubstr("missing"));
   EXPECT_THAT(Error("loop", 351), HasSubstr("MTU 351 is not in 352 to"));
   EXPECT_THAT(Error("loop", 9001), HasSubstr("is not in 352 to 9000"));

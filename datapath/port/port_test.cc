@@ -1,4 +1,4 @@
-// Ports inside one process: loop, rings, and what all ports share.
+// Ports inside one process: loop, rings, and what all ports have in common.
 
 #include "datapath/port/port.h"
 
@@ -37,7 +37,7 @@ bool Readable(int fd) {
   return poll(&p, 1, 0) == 1;
 }
 
-TEST(PortTest, LoopHasBuffersAndDropsWhatReachesIt) {
+TEST(PortTest, LoopHasBuffersAndDropsWhatItIsGiven) {
   const auto port = Create("loop");
   EXPECT_EQ(port->info().state, PortState::kUp);
   EXPECT_EQ(port->wait_fd(), -1);
@@ -54,7 +54,7 @@ TEST(PortTest, TwoLoopsDiffer) {
   EXPECT_NE(a->pool(), b->pool());
 }
 
-TEST(PortTest, RingPairCarriesFramesInOrder) {
+TEST(PortTest, ARingPairCarriesFramesInOrder) {
   const auto a = Create("ring:order:a");
   const auto b = Create("ring:order:b");
   ASSERT_TRUE(StateBecomes(*a, PortState::kUp));
@@ -69,14 +69,14 @@ TEST(PortTest, RingPairCarriesFramesInOrder) {
   EXPECT_EQ(a->info().tx_ring, 1024);
 }
 
-TEST(PortTest, RingWithoutPartnerDropsAndCounts) {
+TEST(PortTest, ARingWithoutAPartnerDropsAndCounts) {
   const auto a = Create("ring:alone:a");
   ASSERT_TRUE(StateBecomes(*a, PortState::kNoPeer));
   for (int i = 0; i < 3000; ++i) EXPECT_TRUE(Send(*a, 1));
   EXPECT_EQ(a->counters().tx_dropped_down, 3000u);
 }
 
-TEST(PortTest, FullRingKeepsTheRestWithTheCaller) {
+TEST(PortTest, AFullRingLeavesTheRestWithTheCaller) {
   const auto a = Create("ring:full:a");
   const auto b = Create("ring:full:b");
   ASSERT_TRUE(StateBecomes(*a, PortState::kUp));
@@ -89,7 +89,7 @@ TEST(PortTest, FullRingKeepsTheRestWithTheCaller) {
   EXPECT_TRUE(Send(*a, 1));
 }
 
-TEST(PortTest, PartnerMayLeaveAndReturn) {
+TEST(PortTest, APartnerMayLeaveAndReturn) {
   const auto a = Create("ring:return:a");
   for (int round = 0; round < 3; ++round) {
     auto b = Create("ring:return:b");
@@ -99,7 +99,7 @@ TEST(PortTest, PartnerMayLeaveAndReturn) {
     if (round != 1) {
       EXPECT_EQ(ReceiveNumbers(*b).size(), 10u);
     }
-    b = nullptr;  // in round 1 with ten frames unread
+    b = nullptr;  // in round 1 with ten unread frames
     ASSERT_TRUE(StateBecomes(*a, PortState::kNoPeer)) << round;
     EXPECT_TRUE(Send(*a, 1));
   }
@@ -107,7 +107,7 @@ TEST(PortTest, PartnerMayLeaveAndReturn) {
   EXPECT_EQ(a->counters().tx_dropped_down, 3u);
 }
 
-TEST(PortTest, FrameLongerThanTheMtuIsDroppedAndCounted) {
+TEST(PortTest, AFrameLongerThanTheMtuIsDroppedAndCounted) {
   PortConfig config{.dev = "ring:mtu:a", .mtu = 9000};
   const auto a = *CreatePort(config);
   config = {.dev = "ring:mtu:b", .mtu = 1500};
@@ -121,7 +121,7 @@ TEST(PortTest, FrameLongerThanTheMtuIsDroppedAndCounted) {
   EXPECT_EQ(b->counters().rx_truncated, 1u);
 }
 
-TEST(PortTest, RingCannotWakeButItsLinkDoes) {
+TEST(PortTest, ARingCannotWakeButItsLinkDoes) {
   const auto a = Create("ring:wake:a");
   ASSERT_TRUE(StateBecomes(*a, PortState::kNoPeer));
   EXPECT_FALSE(a->ArmWakeup()) << "must be polled";
@@ -133,7 +133,7 @@ TEST(PortTest, RingCannotWakeButItsLinkDoes) {
   EXPECT_FALSE(Readable(a->wait_fd()));
 }
 
-TEST(PortTest, MacIsLocalUnicastAndStable) {
+TEST(PortTest, TheMacIsLocalUnicastAndStable) {
   const auto mac_of = [](const char* dev) { return Create(dev)->mac(); };
   const wire::MacAddress mac = mac_of("ring:mac:a");
   EXPECT_EQ(mac.bytes[0] & 3, 2);
@@ -143,7 +143,7 @@ TEST(PortTest, MacIsLocalUnicastAndStable) {
   EXPECT_EQ((*CreatePort(config))->mac().bytes[5], 9);
 }
 
-TEST(PortTest, SecondOpenerIsToldWhoHoldsThePort) {
+TEST(PortTest, ASecondOpenerLearnsWhoHoldsThePort) {
   const auto a = Create("net_null0");
   PortConfig config{.dev = "net_null0"};
   const auto again = CreatePort(config);
@@ -167,7 +167,7 @@ TEST(PortTest, BadDeviceArgumentsAreExplained) {
   EXPECT_THAT((*port)->info().text, HasSubstr("memif"));
 }
 
-TEST(PortTest, ForkedChildMayDestroyItsCopy) {
+TEST(PortTest, AForkedChildMayDestroyItsCopy) {
   auto port = Create("ring:fork:a");
   ASSERT_TRUE(StateBecomes(*port, PortState::kNoPeer));
   const pid_t child = fork();
@@ -181,7 +181,7 @@ TEST(PortTest, ForkedChildMayDestroyItsCopy) {
   EXPECT_EQ(port->info().state, PortState::kNoPeer);
 }
 
-TEST(PortTest, ManyPortsInTurnLeaveNothingBehind) {
+TEST(PortTest, ManyPortsInSuccessionLeaveNothingBehind) {
   for (int i = 0; i < 40; ++i) {
     const auto a = Create("ring:turn:a");
     const auto b = Create("ring:turn:b");

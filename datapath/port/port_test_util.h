@@ -53,7 +53,7 @@ inline uint64_t NumberOf(const rte_mbuf* m) {
   return number;
 }
 
-// Sends one frame, or fails to.
+// Sends one frame; false if it could not.
 inline bool Send(Port& port, uint64_t number, uint16_t bytes = 64) {
   rte_mbuf* m = TestFrame(port, number, bytes);
   if (m == nullptr) return false;
@@ -64,7 +64,7 @@ inline bool Send(Port& port, uint64_t number, uint16_t bytes = 64) {
   return sent;
 }
 
-// The numbers of the test frames that wait.
+// Receives; returns the numbers of the test frames.
 inline std::vector<uint64_t> ReceiveNumbers(Port& port) {
   std::vector<uint64_t> numbers;
   rte_mbuf* frames[kBurstMax];
@@ -79,7 +79,7 @@ inline std::vector<uint64_t> ReceiveNumbers(Port& port) {
   return numbers;
 }
 
-// For what must happen: long enough for a machine that has others to serve.
+// The longest wait for an expected event: enough for a busy machine.
 inline constexpr int kPatienceMs = 30'000;
 
 template <typename F>
@@ -93,7 +93,7 @@ bool Eventually(F condition, int timeout_ms = kPatienceMs) {
   return true;
 }
 
-// True once something that was sent after the call comes back.
+// True once a frame that was sent after the call returns.
 inline bool RoundTrip(Port& port, int timeout_ms = kPatienceMs) {
   static uint64_t next = 1;
   const uint64_t first = next;
@@ -108,7 +108,7 @@ inline bool RoundTrip(Port& port, int timeout_ms = kPatienceMs) {
       timeout_ms);
 }
 
-// Nothing is on its way any more: what was sent first arrives first.
+// Waits until nothing is under way: what was sent first arrives first.
 inline bool NothingIsUnderWay(Port& port) {
   constexpr uint64_t kMark = ~uint64_t{0} - 1;
   if (!Send(port, kMark)) return false;
@@ -123,7 +123,7 @@ inline bool StateBecomes(Port& port, PortState state,
   return Eventually([&] { return port.info().state == state; }, timeout_ms);
 }
 
-// Another program, killed at the latest with this object.
+// Another program; killed when this object is destroyed, or earlier.
 class Process {
  public:
   explicit Process(const std::vector<std::string>& words) {

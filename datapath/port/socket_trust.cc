@@ -11,8 +11,8 @@ namespace {
 constexpr char kHarm[] =
     "a peer on this kind of port can take over the program (docs/trust.md)";
 
-// connect(2) needs the right to write to the socket, and to search its
-// directory; of those above it others may be shut out, too.
+// connect(2) requires write permission on the socket and search permission on
+// its directory. The directories above it may exclude others, too.
 bool OthersMayConnect(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string directory = slash == path.npos ? "."

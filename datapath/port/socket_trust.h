@@ -9,10 +9,10 @@
 
 namespace urnic {
 
-// One line, if users other than this one and root can be at the other end of a
-// port whose peer could take over the program; else empty. Call it after the
-// port's device has started: before that, its socket file may not exist. Any
-// thread.
+// One line if users other than this one and root can be at the other end of a
+// port whose peer could take over the program; otherwise empty. Call it after
+// the port's device has started: before that, its socket file may not exist.
+// Any thread.
 std::string WhoElseMayJoin(const PortSpec& spec);
 
 }  // namespace urnic

@@ -17,7 +17,7 @@ bool HasListener(const std::string& path);
 
 // True if this process has a connection from or to `path`.
 bool HasConnection(const std::string& path);
-// Shuts the connections down: readers see the end.
+// Shuts the connections down: readers see the end of the stream.
 void ShutDownConnections(const std::string& path);
 
 // The same for the connections and the listener. Also ends accept() in any
