@@ -1,13 +1,14 @@
 // What the machine itself can do, measured in the same run as uRNIC: the cost
-// of waking a thread that shares the core, and one TCP connection over
-// loopback. Prints one line of JSON.
+// of waking a thread on the same core, and one TCP connection over loopback.
+// Prints one line of JSON.
 //
 //   baselines wakeup SECONDS CPU
 //   baselines line MILLISECONDS CPU CPU
 //   baselines tcp_latency|tcp_stream SECONDS CPU CPU
 //
-// `line` is how long a cache line takes from one core to the other and back.
-// Virtual CPUs move: two that share a core now may be far apart a second
+// `line` measures how long a cache line takes from one core to the other and
+// back. Virtual CPUs move: two that share a core now may be far apart a second
+// later, and then latencies cannot be compared.
 // later, and latencies of the two cases cannot be compared.
 
 #include <arpa/inet.h>
@@ -68,7 +69,7 @@ double HalfRoundTrip(int seconds, Round&& round) {
   return static_cast<double>(*middle) / 2e3;
 }
 
-// Two threads on one core hand a token to and fro through eventfds: half a
+// Two threads on one core pass a token back and forth through eventfds: half a
 // round is one write and one wake-up.
 void Wakeup(int seconds, int cpu) {
   PinTo(cpu);
@@ -95,7 +96,7 @@ void Wakeup(int seconds, int cpu) {
   std::printf("{\"test\": \"wakeup\", \"median_us\": %.3f}\n", median);
 }
 
-// Two threads on two cores hand a cache line to and fro.
+// Two threads on two cores pass a cache line back and forth.
 void Line(int milliseconds, int cpu, int other_cpu) {
   PinTo(cpu);
   alignas(64) std::atomic<uint64_t> ball{0};
@@ -115,7 +116,7 @@ void Line(int milliseconds, int cpu, int other_cpu) {
   int64_t before = NowNs();
   for (const int64_t end = before + milliseconds * int64_t{1000000};
        before < end;) {
-    // A hundred at a time: reading the clock takes as long as one.
+    // In groups of a hundred: reading the clock takes as long as one.
     for (int i = 0; i < 100; ++i) {
       ball.store(++value, std::memory_order_release);
       while (ball.load(std::memory_order_acquire) == value) {

@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 import plot
 
-# Nothing in the file depends on when, where or in which order it was drawn.
+# The file does not depend on when, where or in which order it was drawn.
 SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "urnic",
@@ -24,7 +24,7 @@ SETTINGS = {
     "grid.color": "#dddddd",
     "axes.axisbelow": True,
 }
-# The start of a series' name: color, mark, line. The same in all pictures.
+# The beginning of a series' name: color, mark, line. The same in all pictures.
 STYLES = {
     "raw port": ("#000000", "", "--"),
     "wire": ("#000000", "", "--"),
@@ -110,7 +110,7 @@ def draw_panel(axes, name, panel):
         middle = [y for _, y, *_ in points]
         below = [y - low for _, y, low, _ in points]
         above = [high - y for _, y, _, high in points]
-        # An average is not a percentile: it is not joined to them.
+        # An average is not a percentile: no line joins it to them.
         joined = 1 if points[0][0] == "average" else 0
         axes.errorbar(at, middle, yerr=[below, above], color=color,
                       marker=mark or "_", linestyle="", markersize=6,

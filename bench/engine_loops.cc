@@ -1,7 +1,7 @@
 // The whole engine, in one thread: two engines on the two ends of a ring in
-// this process, so that each side can be timed by itself; and one engine that
-// talks to itself. What is missing against two processes is the cost of moving
-// lines between cores.
+// this process, so that each side can be timed separately; and one engine that
+// talks to itself. Unlike two processes, this does not include the cost of
+// moving lines between cores.
 
 #include <rte_cycles.h>
 
@@ -78,7 +78,7 @@ class Node {
                                           kAll);
   }
 
-  // `peer` must run meanwhile to answer the address resolution.
+  // `peer` must run at the same time to answer the address resolution.
   void Connect(Node& peer, uint32_t mtu) {
     absl::StatusOr<net::Path> path = absl::UnknownError("");
     for (int i = 0; i < 1000 && !path.ok(); ++i) {
@@ -101,7 +101,7 @@ class Node {
     }
   }
 
-  // Fills the ring once; Post() then moves the index only.
+  // Fills the ring once; after that, Post() moves only the index.
   void Prepare(uint8_t opcode, uint32_t bytes, uint32_t list,
                const Node& peer) {
     for (uint32_t i = 0; i < rings_->sq().entries(); ++i) {
@@ -124,7 +124,7 @@ class Node {
     while (rings_->PostRecv({.sges = {{Address(0), 2, key_}}})) {
     }
   }
-  // REQUIRES: PrepareSends(); the entry is there.
+  // REQUIRES: PrepareSends(), which has filled the entry.
   void PostRecv() {
     std::atomic_ref(rings_->rq().indices().producer)
         .fetch_add(1, std::memory_order_release);
@@ -190,8 +190,8 @@ Nodes& RingNodes() {
   return nodes;
 }
 
-// Between two calls a message, and the acknowledgement of the last one, are on
-// their way to `a`.
+// Between two calls, a message and the acknowledgement of the last one are
+// under way to `a`.
 Nodes& PingPongNodes() {
   constexpr uint32_t kMaxInline = 236;  // what ib_send_lat asks for
   static Nodes nodes = [] {
@@ -239,9 +239,9 @@ void Writes(benchmark::State& state, uint32_t bytes, uint32_t count) {
   state.counters["complete"] = static_cast<double>(complete) * ns;
 }
 
-// Half a trip of ib_send_lat, without the verbs above the rings: the completion
-// of the last send is awaited, then the answer; the next receive and send are
-// posted. The ends take turns, so that no poll is wasted.
+// Half a trip of ib_send_lat, without the verbs above the rings: awaits the
+// completion of the last send, then the answer; posts the next receive and
+// send. The ends take turns, so that no poll is wasted.
 void HalfTrip(benchmark::State& state) {
   Nodes& nodes = PingPongNodes();
   Measure(state, 2, [&] {
@@ -254,7 +254,7 @@ void HalfTrip(benchmark::State& state) {
   });
 }
 
-// What an iteration costs that finds nothing.
+// The cost of an iteration that finds nothing.
 void IdleIteration(benchmark::State& state) {
   Nodes& nodes = RingNodes();
   Measure(state, 1, [&] { nodes.a->engine().Progress(); });

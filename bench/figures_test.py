@@ -37,7 +37,7 @@ class FiguresTest(unittest.TestCase):
         self.assertEqual(refused(a=300.0, b=99.0), [])
         self.assertEqual(len(refused(a=510.1)), 1)
         self.assertEqual(len(refused(b=78.3)), 1)
-        # 499 became 530 unnoticed.
+        # This regression from 499 to 530 once went unnoticed.
         self.assertEqual(len(figures.worse({"instructions, a": 499.0},
                                            {"instructions, a": 530.0})), 1)
 
@@ -56,7 +56,7 @@ class FiguresTest(unittest.TestCase):
         self.assertEqual(figures.unfit_to_append({}, {name: ceiling}, ""), [])
         self.assertEqual(
             len(figures.unfit_to_append({}, {name: ceiling + 0.1}, "")), 1)
-        # Also where somebody has edited the history by hand.
+        # Also if the history was edited by hand.
         self.assertEqual(
             figures.unfit_to_append({}, figures.last_line(), ""), [])
 

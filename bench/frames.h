@@ -1,7 +1,7 @@
 #pragma once
 
-// Frames for the inner loops: what an 8-byte write and a 4 KB write look like
-// on the wire.
+// Frames for the inner loops: an 8-byte write and a 4 KB write, as they are on
+// the wire.
 
 #include <array>
 #include <cstdint>
@@ -22,7 +22,7 @@ inline wire::HeaderTemplate BenchHeaders() {
   return wire::HeaderTemplate(path);
 }
 
-// A frame buffer of its own, aligned as a receive buffer is.
+// A separate frame buffer, aligned like a receive buffer.
 struct alignas(64) Frame {
   std::array<uint8_t, 4608> bytes = {};
   uint32_t size = 0;

@@ -1,5 +1,5 @@
-// The instructions of half a trip of ib_send_lat, through the verbs, receiving
-// included: each side by itself, in user mode, counted by single steps.
+// The instructions of half a trip of ib_send_lat, through the verbs, including
+// reception: each side separately, in user mode, counted by single-stepping.
 //
 //   urnic run --port A --port B -- half_trip      A and B see each other
 //
@@ -7,9 +7,9 @@
 // does what ib_send_lat does, request by request: 2 bytes, inline; a send and a
 // receive completion queue; a send's completion is awaited before the answer.
 //
-// A forked process steps. It stops the other threads first: stepping is so slow
-// that the helper threads would take the program for one that does not poll.
-// bench/half_trip.sh has the ports.
+// A forked process steps the program. First it stops the other threads:
+// stepping is so slow that the helper threads would take the program for one
+// that does not poll. bench/half_trip.sh provides the ports.
 
 #include <dirent.h>
 #include <infiniband/verbs.h>
@@ -79,7 +79,7 @@ void MoveTo(Side& side, const Side* peer, ibv_qp_state state) {
       mask |= IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
               IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
   }
-  // Ports find each other in their own time.
+  // The ports may not have found each other yet.
   for (int tries = 0; tries < 30; ++tries) {
     errno = ibv_modify_qp(side.qp, &attr, mask);
     if (errno != ETIMEDOUT) break;
@@ -149,8 +149,8 @@ void Await(Side& side, ibv_cq* cq) {
   if (found < 0 || wc.status != IBV_WC_SUCCESS) Die("ibv_poll_cq");
 }
 
-// What is counted. The answer and the acknowledgement of the last send are on
-// the wire; they are taken in, and the next send goes out.
+// The counted part. The answer and the acknowledgement of the last send are on
+// the wire; this receives them and sends the next message.
 [[gnu::noinline]] void HalfTrip(Side& side) {
   Await(side, side.send_cq);
   Await(side, side.recv_cq);
@@ -162,7 +162,7 @@ void Await(Side& side, ibv_cq* cq) {
 
 // Shared with the process that steps.
 struct Progress {
-  std::atomic<uint32_t> begun;  // half trips; the first side's are even
+  std::atomic<uint32_t> begun;  // half trips; even numbers are the first side's
   std::atomic<uint64_t> polls;  // of both
   std::atomic<bool> counted;
 };
@@ -188,7 +188,7 @@ void Stop(pid_t thread) {
   }
 }
 
-// One instruction; a signal on the way is delivered.
+// Executes one instruction, and delivers a pending signal.
 void Step(pid_t thread) {
   static int signal = 0;
   int status = 0;
@@ -199,10 +199,10 @@ void Step(pid_t thread) {
   signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
 }
 
-// Of `process`, whose first thread makes the trips.
+// Counts in `process`, whose first thread makes the trips.
 void Count(pid_t process, Progress& progress) {
   constexpr uint32_t kHalfTrips = 100;
-  // The helpers have left the engines to the program by then.
+  // After so many half trips the helpers have left the engines to the program.
   while (progress.begun.load() < 100000) usleep(1000);
   const std::vector<pid_t> threads = ThreadsOf(process);
   for (const pid_t thread : threads) {
@@ -214,7 +214,7 @@ void Count(pid_t process, Progress& progress) {
     for (; progress.begun.load() == begun; ++steps) Step(process);
     return steps;
   };
-  at_next(progress.begun.load());  // not from its beginning
+  at_next(progress.begun.load());  // not from the middle of one
   std::vector<uint64_t> counts[2];
   const uint64_t polls = progress.polls.load();
   for (uint32_t i = 0; i < kHalfTrips; ++i) {

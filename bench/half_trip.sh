@@ -5,8 +5,8 @@
 #   ./dev build && bazel build //bench:half_trip
 #   bench/half_trip.sh [ring|vhost]
 #
-# ring: a ring of this process, the least that a driver costs. vhost: the first
-# device is virtio_user's, the second vhost's, which copies.
+# ring: a ring of this process, the lowest cost that a driver can have. vhost:
+# the first device is a virtio_user, the second a vhost, which copies.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 

@@ -3,8 +3,8 @@
 //
 //   inner_loops [--iterations=N] [--no-eal] [Google Benchmark's own flags]
 //
-// With --iterations every loop runs exactly N times instead of long enough:
-// what bench/instructions.sh takes differences of.
+// With --iterations every loop runs exactly N times, instead of long enough:
+// bench/instructions.sh subtracts two such runs.
 
 #include <linux/perf_event.h>
 #include <sys/syscall.h>

@@ -16,11 +16,11 @@ command -v valgrind >/dev/null || {
   exit 1
 }
 
-# Instructions that one run of loop $1 with $2 iterations retires.
+# The instructions that a run of loop $1 with $2 iterations retires.
 count() {
   local log
   log=$(mktemp)
-  # What needs no DPDK runs without its threads.
+  # Loops that need no DPDK run without its threads.
   local eal=(--no-eal)
   [[ $1 == engine/* ]] && eal=()
   valgrind --tool=callgrind --callgrind-out-file=/dev/null \

@@ -1,7 +1,7 @@
 #pragma once
 
 // The registry of inner-loop benchmarks, and how they report. Each loop is a
-// Google Benchmark function that works off packets; it says how many.
+// Google Benchmark function that processes packets; it says how many.
 
 #include <benchmark/benchmark.h>
 
@@ -23,8 +23,8 @@ void AddMemoryLoops(std::vector<Loop>& loops);
 void AddRcLoops(std::vector<Loop>& loops);
 void AddEngineLoops(std::vector<Loop>& loops);
 
-// Counts the instructions that this thread retires in user mode, where the
-// kernel and the (virtual) machine offer that.
+// Counts the instructions that this thread retires in user mode, if the kernel
+// and the (virtual) machine support it.
 class InstructionCounter {
  public:
   InstructionCounter();
@@ -39,8 +39,8 @@ class InstructionCounter {
   int fd_;
 };
 
-// Runs `body` until the benchmark has enough; each call works off `packets`.
-// Reports packets per second, ns per packet and, where they can be counted,
+// Runs `body` until the benchmark has enough; each call processes `packets`.
+// Reports packets per second, ns per packet and, if they can be counted,
 // instructions per packet.
 template <typename Body>
 void Measure(benchmark::State& state, uint32_t packets, Body&& body) {

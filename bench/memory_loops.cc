@@ -18,8 +18,8 @@ constexpr uint32_t kBurst = 32;
 // Not a power of two: 32 buffers would share two sets of the L1 cache.
 constexpr size_t kStride = 8192 + 192;
 
-// From 32 buffers to 32 others, as frames to a program's memory: misaligned
-// by the 42 + 28 bytes of headers on one side, within the L2 cache.
+// From 32 buffers to 32 others, as from frames to a program's memory:
+// misaligned by the 42 + 28 bytes of headers on one side, within the L2 cache.
 void Copy(benchmark::State& state, size_t bytes, uint64_t rep_min) {
   const auto from = std::make_unique<uint8_t[]>(kBurst * kStride);
   const auto to = std::make_unique<uint8_t[]>(kBurst * kStride);

@@ -33,18 +33,18 @@ import run  # noqa: E402
 
 SIZES = (8, 64, 512, 4096, 65536, 1048576)
 QUEUE_PAIRS = (1, 4, 16, 64, 256, 1024)
-TCP_STREAMS = (1, 4, 16, 64, 128)  # iperf3 takes no more
+TCP_STREAMS = (1, 4, 16, 64, 128)  # the maximum of iperf3
 LOSSES = (0, 0.01, 0.1, 0.5, 1, 2, 5)  # percent of the frames, either way
 DELAYS_MS = (0.1, 0.5, 1, 2, 5, 10)  # either way
-# The bridge is a wire of 1 Gb/s, so that neither side is measured by how fast
-# the bridge itself is. The MTU makes frames of TCP as long as ours.
+# The bridge is a wire of 1 Gb/s, so that the bridge's own speed does not limit
+# either side. The MTU makes frames of TCP as long as ours.
 WIRE = "rate=1Gbit,buffer=1MB"
 WIRE_GBPS = 1
 WIRE_MTU = 4200
 SAMPLES = 100000
 SHARES = {"50 %": 0.5, "90 %": 0.9, "99 %": 0.99, "99.9 %": 0.999,
           "99.99 %": 0.9999}
-SAMPLES_BEHIND = 10  # a percentile needs so many that are worse
+SAMPLES_BEHIND = 10  # a percentile needs this many samples that are worse
 PACKAGES = ("perftest", "ucx-utils", "libfabric-bin", "iperf3", "sockperf",
             "dpdk-dev", "libibverbs1")
 
@@ -134,7 +134,7 @@ def rates(bench, rivals, place):
         return {size: float(row[4])}
 
     def ucx(size):
-        # A second's worth, or less.
+        # About the messages of one second, or fewer.
         count = int(min(200000, 3e9 / size))
         return {size: bench.ucx("ucp_put_bw", size, count)[-1] / 1e6}
 
@@ -168,7 +168,7 @@ def latencies(bench, rivals, place):
             r"^\d+, ([\d.e+]+)$", text, re.MULTILINE)])
 
     def ucx(share):
-        # It knows the percentile of its last 2048 iterations.
+        # The tool reports the percentile of its last 2048 iterations.
         numbers = bench.ucx("ucp_put_lat", 8, 50000, "-R", str(share * 100))
         return {"average": numbers[3], f"{share:.0%}".replace("%", " %"):
                 numbers[1]}

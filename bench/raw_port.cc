@@ -21,9 +21,8 @@
 // clang-format on
 //
 // The port is opened by the same code as uRNIC's: same device arguments,
-// descriptors, buffer sizes and huge pages. A driver loop that does nothing
-// else is then the most that anybody could get out of it. Prints one line of
-// JSON.
+// descriptors, buffer sizes and huge pages. So a driver loop that does nothing
+// else is the upper limit for everything above it. Prints one line of JSON.
 
 #include <rte_cycles.h>
 #include <rte_ethdev.h>
@@ -129,7 +128,7 @@ Options ParseOptions(int argc, char** argv) {
   return o;
 }
 
-// The two ways to the driver, so that both loops are the same code.
+// The two ways to call the driver, so that both loops are the same code.
 struct DeviceIo {
   uint16_t id;
   uint16_t Receive(rte_mbuf** out, uint16_t max) const {
@@ -149,8 +148,8 @@ struct PortIo {
   }
 };
 
-// Writes what every sender has to write: the headers, in one cache line; or,
-// as a sender of fresh data does, the whole frame.
+// Writes what every sender has to write: the headers, in one cache line. Or,
+// like a sender of fresh data, the whole frame.
 class FrameWriter {
  public:
   FrameWriter(const Port& port, const Options& o)
@@ -197,7 +196,7 @@ uint16_t Sort(rte_mbuf** frames, uint16_t n, bool keep, Result& result) {
   return kept;
 }
 
-// A burst to send, of which the port may take a part at a time.
+// A burst to send. The port may accept it in parts.
 template <typename Io>
 class Sender {
  public:
@@ -399,9 +398,9 @@ Result Run(const Io& io, const Port& port, const Options& o) {
   return o.mode == "ping" ? Ping(io, port, o) : Stream(io, port, o);
 }
 
-// When the peer has gone, the port's other threads take down what it shared, or
-// the device: they wait at the gate, for the whole run, so that the loop itself
-// costs nothing more.
+// When the peer has left, the port's other threads remove what it shared, or
+// the device. They wait at the gate for the whole run, so that the loop itself
+// has no extra cost.
 Result RunDevice(DpdkPort& port, const Options& o) {
   const DeviceGate::View device = port.gate().Enter();
   if (!device.present()) Die("the port went away");

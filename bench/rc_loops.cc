@@ -1,4 +1,4 @@
-// The RC core alone: no frames' headers, no ICRC, no copies, no DPDK.
+// The RC core alone: without frame headers, ICRC, copies and DPDK.
 
 #include <cstring>
 #include <memory>
@@ -21,7 +21,7 @@ constexpr uint32_t kPd = 1;
 constexpr uint32_t kAll =
     mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
 
-// What an engine does with a burst's outcome, without executing it.
+// Takes the outcome of a burst like an engine, without executing it.
 struct Collect {
   void Place(const Placement& placement) {
     placements[placed++ % kBurst] = placement;
@@ -37,7 +37,7 @@ struct Collect {
   uint32_t completed = 0;
 };
 
-// One queue pair in RTS that faces itself in thought.
+// One queue pair in RTS whose peer would be itself.
 struct Side {
   Side() {
     QpConfig config;
@@ -69,7 +69,7 @@ struct Side {
   Time now = Time::FromNs(1000);
 };
 
-// An acknowledgement as it comes from the wire.
+// An acknowledgement as received from the wire.
 struct Ack {
   Ack() {
     wire::PacketFields fields;
@@ -89,9 +89,8 @@ struct Ack {
   RxPacket packet;
 };
 
-// 32 writes of 8 bytes become packets; one ACK completes them; one
-// completion is polled. The entries stay in the ring: only the producer index
-// moves.
+// 32 writes of 8 bytes become packets; one ACK completes them; one completion
+// is polled. The entries stay in the ring, and only the producer index moves.
 void Requester(benchmark::State& state) {
   const auto side = std::make_unique<Side>();
   for (uint32_t i = 0; i < side->rings.sq().entries(); ++i) {

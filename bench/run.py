@@ -40,11 +40,11 @@ BEDS = {
 FRAME_8 = 82
 FRAME_4K = 42 + 12 + 4096 + 4
 START_SECONDS = 1.0
-CONNECTIONS = 10000  # one after the other
+CONNECTIONS = 10000  # one after another
 AT_ONCE = 2000
 MANY = 20000
-# A cache line there and back: some 60 to 130 ns where both cores share a cache,
-# 400 and more where they do not.
+# A cache line there and back: some 60 to 130 ns if both cores share a cache,
+# 400 and more if they do not.
 FAR_NS = 200
 DISTANCES = ("near", "far")
 ATTEMPTS = 3
@@ -296,7 +296,8 @@ def checks(bench):
     result = {"data": bench.verbs(bed, "check")}
     row, stats = bench.perftest(bed, "ib_write_bw", "-s", "8", "--post_list", "32", "-D", str(bench.options.seconds))
     frames = max((json.loads(l)["port"]["rx_packets"] for l in stats.splitlines() if l.strip()), default=0)
-    # With -D, perftest counts the middle half of the time only; the port all.
+    # With -D, perftest counts only the middle half of the time; the port counts
+    # all.
     result["frames_per_counted_operation"] = round(frames / int(row[1]), 2)
     idle = subprocess.Popen([str(URNIC), "run", "--port", "ring:idle:a", "--addr", "10.1.0.1/24", "--",
                              "ib_write_bw", "-F", "-p", str(bench.port + 1)], stdout=subprocess.DEVNULL,

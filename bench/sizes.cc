@@ -1,5 +1,5 @@
-// What a queue pair and what it stands on occupy, by the compiler: a line
-// "NAME BYTES" each. Without rings, which are as deep as the program asks.
+// The sizes of a queue pair and its parts, as compiled: one line "NAME BYTES"
+// for each. Without rings, whose depth the program chooses.
 
 #include <cstdio>
 

@@ -1,5 +1,5 @@
 // Rates and latencies through the verbs, without perftest: what a program
-// gets that is written for speed. Prints one line of JSON (the client's side).
+// written for speed gets. Prints one line of JSON (the client's side).
 //
 //   urnic run ... -- verbs_bench TEST --server SOCKET [options]
 //   urnic run ... -- verbs_bench TEST --client SOCKET [options]

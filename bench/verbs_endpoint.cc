@@ -204,7 +204,7 @@ void Endpoint::ConnectMore(ibv_qp* qp, uint32_t qpn) const {
   ibv_qp_attr rts = {};
   rts.qp_state = IBV_QPS_RTS;
   rts.sq_psn = PsnOf(qp->qp_num);
-  rts.timeout = 18;  // 1 s: a CPU of a shared machine may be away
+  rts.timeout = 18;  // 1 s: on a shared machine a CPU may be away
   rts.retry_cnt = 7;
   rts.rnr_retry = 7;
   rts.max_rd_atomic = 16;
@@ -293,7 +293,7 @@ Pair::Pair(const BenchOptions& options) : server_(!options.server.empty()) {
 }
 
 void Pair::Exchange(const void* mine, void* theirs, size_t bytes) {
-  // In turns: both may have more than the socket takes.
+  // One after the other: both may send more than the socket holds.
   const auto send = [&] {
     return write(socket_, mine, bytes) == static_cast<ssize_t>(bytes);
   };
@@ -314,7 +314,7 @@ void Pair::Barrier(bool poll) {
   if (write(socket_, &mine, 1) != 1) Die("the peer went away");
   ibv_wc wc;
   for (;;) {
-    // Seldom enough that the system call does not count.
+    // So rarely that the cost of the system call does not matter.
     for (int i = 0; i < 10000; ++i) ibv_poll_cq(here_->cq(), 1, &wc);
     const ssize_t n = recv(socket_, &theirs, 1, MSG_DONTWAIT);
     if (n == 1) return;

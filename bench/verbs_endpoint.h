@@ -14,20 +14,20 @@ namespace urnic::bench {
 
 struct BenchOptions {
   std::string test;
-  std::string server;  // socket paths; at most one is set
+  std::string server;  // socket paths; at most one is given
   std::string client;
-  std::string device;  // empty: the first
+  std::string device;  // empty: the first device
   uint32_t gid_index = 3;
-  uint32_t mtu = 4096;  // the port's, if that is less
+  uint32_t mtu = 4096;  // the port's, if that is smaller
   uint32_t size = 8;
   uint32_t seconds = 2;
   uint32_t depth = 128;
   uint32_t post_list = 32;
   uint32_t cq_mod = 32;
   bool thread_domain = false;  // no locks: this program has one thread
-  bool server_polls = false;   // else it sleeps at its socket
+  bool server_polls = false;   // otherwise it sleeps at its socket
   uint32_t qps = 20000;        // many_qps: of each side
-  uint32_t qp_depth = 128;     // many_qps: of each of them
+  uint32_t qp_depth = 128;     // many_qps: of each queue pair
 };
 
 // Ends the program, with errno's text if there is one.
@@ -36,7 +36,7 @@ struct BenchOptions {
 // Monotonic nanoseconds.
 int64_t NowNs();
 
-// What the other side must know.
+// What the other side needs to know.
 struct Address {
   uint64_t memory;
   uint32_t rkey;
@@ -46,7 +46,7 @@ struct Address {
 
 // A queue pair of `depth` requests each way, in state INIT.
 ibv_qp* MakeQp(ibv_pd* pd, ibv_cq* cq, uint32_t depth);
-// The first PSN of a queue pair here.
+// The first PSN of a queue pair on this side.
 inline uint32_t PsnOf(uint32_t qpn) { return qpn * 7 & 0xffffff; }
 
 // One queue pair with its queues and its memory, which has room for two
@@ -69,13 +69,14 @@ class Endpoint {
   size_t counter() const { return 2 * half_; }
   uint32_t lkey() const { return mr_->lkey; }
 
-  // Of `bytes` from [offset) here to [offset) there. All are signaled.
+  // From an offset to an offset, here or at the peer. All are signaled.
   void PostWrite(uint32_t bytes, size_t from, size_t to);
   void PostRead(uint32_t bytes, size_t from, size_t to);
   void PostFetchAdd(uint64_t add, size_t result, size_t target);
   void PostSend(uint32_t bytes, size_t from);
   void PostRecv(uint32_t bytes, size_t to);
-  // Spins until `count` completions have come, all good; returns the last.
+  // Spins until `count` requests have completed, all without error; returns the
+  // last completion.
   ibv_wc Await(int count = 1);
 
  private:
@@ -94,7 +95,7 @@ class Endpoint {
   Address peer_ = {};
 };
 
-// The two sides. With a socket, `other` is absent.
+// The two sides. With a socket, there is no `other`.
 class Pair {
  public:
   explicit Pair(const BenchOptions& options);
@@ -105,8 +106,8 @@ class Pair {
   bool in_one_process() const { return other_ != nullptr; }
   bool is_server() const { return server_; }
 
-  // Both sides have come this far. Sleeps, so that our RNIC's helper works;
-  // or polls the completion queue meanwhile (`poll`).
+  // Returns when both sides have called it. Sleeps, so that our RNIC's helper
+  // works; or polls the completion queue meanwhile (`poll`).
   void Barrier(bool poll = false);
   // REQUIRES: two processes.
   void Exchange(const void* mine, void* theirs, size_t bytes);

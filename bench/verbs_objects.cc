@@ -1,4 +1,4 @@
-// What objects cost: many queue pairs, and memory regions.
+// The cost of objects: many queue pairs, and memory regions.
 
 #include <sys/mman.h>
 
@@ -16,7 +16,7 @@
 namespace urnic::bench {
 namespace {
 
-// What this process occupies, huge pages included.
+// The memory of this process, including huge pages.
 double MemoryMb() {
   double kb = 0;
   std::ifstream status("/proc/self/status");
@@ -28,7 +28,7 @@ double MemoryMb() {
   return kb / 1024;
 }
 
-// Microseconds that each of `count` calls took on average.
+// The average duration of `count` calls, in microseconds.
 double Average(size_t count, const std::function<void(size_t)>& call) {
   const int64_t start = NowNs();
   for (size_t i = 0; i < count; ++i) call(i);
@@ -36,8 +36,7 @@ double Average(size_t count, const std::function<void(size_t)>& call) {
          static_cast<double>(count);
 }
 
-// The rates of both, in turns, so that what changes on the machine meanwhile
-// meets both.
+// Both rates, measured alternately, so that changes on the machine affect both.
 struct Rates {
   double one;
   double many;
@@ -112,7 +111,7 @@ struct CallTimes {
   double end_us;
 };
 
-// The medians of two calls that undo each other.
+// The medians of two calls, the second of which reverts the first.
 CallTimes TimePair(size_t count, const std::function<void()>& begin,
                    const std::function<void()>& end) {
   std::vector<double> begins(count), ends(count);

@@ -32,7 +32,7 @@ void PrintLatency(const BenchOptions& o, std::vector<int64_t>& samples,
       Percentile(samples, 0.99) / divisor / 1e3);
 }
 
-// Calls `round` until the time is up; every call is one sample.
+// Calls `round` until the time has passed; every call is one sample.
 template <typename Round>
 std::vector<int64_t> Sample(uint32_t seconds, Round&& round) {
   std::vector<int64_t> samples;
@@ -66,7 +66,7 @@ void WriteBw(Pair& pair, const BenchOptions& o) {
 
 // --- Latency ---------------------------------------------------------------
 
-// The side that answers runs until the other closes the round: a zero.
+// Ends a test: the side that answers runs until it receives this value.
 constexpr uint8_t kStop = 255;
 
 void WriteLat(Pair& pair, const BenchOptions& o) {
@@ -77,7 +77,7 @@ void WriteLat(Pair& pair, const BenchOptions& o) {
   const auto put = [&](Endpoint& from, uint8_t value) {
     from.memory()[bytes - 1] = value;
     from.PostWrite(bytes, 0, from.half());
-    // Polled so seldom that the median does not see it.
+    // Polled so rarely that it does not affect the median.
     if (++unpolled == 32) {
       from.Await(32);
       unpolled = 0;
@@ -131,7 +131,7 @@ void SendLat(Pair& pair, const BenchOptions& o) {
   }
   pair.Barrier();
   uint64_t sends_open = 0;
-  // Waits for a receive; completions of sends may come in between.
+  // Waits for a receive; send completions may arrive in between.
   const auto await_receive = [&](Endpoint& at) {
     for (;;) {
       const ibv_wc wc = at.Await();
@@ -169,7 +169,7 @@ void SendLat(Pair& pair, const BenchOptions& o) {
 
 // --- Data --------------------------------------------------------------------
 
-// The server of a check: returns what it is sent, until that is nothing.
+// The server of a check: returns what it receives, until an empty message.
 void Echo(Endpoint& here) {
   const auto half = static_cast<uint32_t>(here.half());
   for (;;) {
@@ -182,7 +182,7 @@ void Echo(Endpoint& here) {
   }
 }
 
-// What was written is read back and compared; what is sent comes back; every
+// Written data is read back and compared, sent data is returned, and every
 // addition counts once.
 void CheckRound(Endpoint& here, uint32_t bytes, std::minstd_rand& random,
                 uint64_t round, bool echo) {

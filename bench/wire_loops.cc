@@ -53,7 +53,7 @@ void IcrcVerify(benchmark::State& state, uint32_t payload_bytes) {
   });
 }
 
-// The hash alone, each packet waiting for the one before: its latency.
+// The hash alone; each packet waits for the previous one. Measures its latency.
 void IcrcChain(benchmark::State& state, uint32_t covered) {
   const std::unique_ptr<Frame[]> frames = Burst(covered - 28);
   uint32_t hash = 1;

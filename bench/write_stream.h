@@ -11,10 +11,10 @@ struct WriteRate {
   double mops;  // millions per second
 };
 
-// Writes of `size` bytes for `seconds`, in lists of `post_list` for one queue
-// pair after the other, with `depth` under way in all. They are connected to
-// the peer of `here`, and complete to its queue; every cq_mod-th write does:
-// with several queue pairs that divides a list.
+// Writes of `size` bytes for `seconds`, in lists of `post_list`, for one queue
+// pair after another, with `depth` under way in total. The queue pairs are
+// connected to the peer of `here`, and complete to its queue. Every cq_mod-th
+// write completes; with several queue pairs, cq_mod divides a list.
 WriteRate StreamWrites(Endpoint& here, std::span<ibv_qp* const> qps,
                        const BenchOptions& options);
 
