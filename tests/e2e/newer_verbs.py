@@ -50,10 +50,15 @@ class Suite:
 
     def argv(self, program, *options):
         """How to run one of its programs."""
+        return self.with_libraries([str(self.root / "usr/bin" / program),
+                                    *options])
+
+    def with_libraries(self, argv):
+        """How to run an installed program with its libraries, where it has
+        them."""
         libraries = self.root / LIBRARIES
         return [str(libraries / "ld-linux-x86-64.so.2"), "--library-path",
-                str(libraries), str(self.root / "usr/bin" / program),
-                *options]
+                str(libraries), shutil.which(argv[0]), *argv[1:]]
 
     def python(self):
         """How to run its Python, with its pyverbs."""

@@ -1,8 +1,11 @@
-// For programs that want sockets with flags (python3: SOCK_CLOEXEC), which
-// librspreload leaves to the kernel: makes them without. Stands in front of it.
+// For programs that want sockets with flags (python3: SOCK_CLOEXEC; haproxy:
+// accept4 with SOCK_NONBLOCK), which librspreload leaves to the kernel: makes
+// them without, and sets O_NONBLOCK afterwards. Must precede librspreload in
+// LD_PRELOAD.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <sys/socket.h>
 
@@ -13,6 +16,8 @@ int socket(int domain, int type, int protocol) {
 }
 
 int accept4(int fd, struct sockaddr* from, socklen_t* size, int flags) {
-  (void)flags;
-  return NEXT(accept)(fd, from, size);
+  const int accepted = NEXT(accept)(fd, from, size);
+  if (accepted >= 0 && (flags & SOCK_NONBLOCK) != 0)
+    NEXT(fcntl)(accepted, F_SETFL, O_NONBLOCK);
+  return accepted;
 }
