@@ -59,9 +59,10 @@ class Cq final : private EngineEvents {
 
   //= IBTA 11.4.2.2: asks for an event at the next completion, or at the next
   //= solicited one or error
-  // Completions that are in the queue already raise none. When it returns,
-  // either the event is sure or the completion is visible to Poll: the caller
-  // polls once more before it sleeps.
+  // A completion that is in the queue unread raises the event immediately,
+  // unless the last event has already reported it (CompletionQueue::ArmFor()).
+  // When this returns, either the event is sure or the completion is visible to
+  // Poll: the caller polls once more before it sleeps.
   void RequestEvent(bool solicited_only);
 
   // After it returns, no event follows, not even one that moderation has

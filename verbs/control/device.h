@@ -7,10 +7,10 @@
 // Lifecycle. The first Open() claims the port, starts the EAL if necessary,
 // creates port and engine and starts the helper thread. It waits for the port's
 // device to come up, up to three seconds, and 0.2 seconds for a peer. Later
-// changes are reported (EventSink::OnPortState). When the last reference goes,
-// the engine stops and releases the port, so that this process or another one
-// can open it again. The EAL keeps running. At process exit nothing needs to be
-// closed (FlushAll() is enough): nothing here has a static destructor.
+// changes are reported (EventSink::OnPortState). When the last reference is
+// gone, the engine stops and releases the port, so that this process or another
+// one can open it again. The EAL keeps running. At process exit nothing needs
+// to be closed (FlushAll() is enough): nothing here has a static destructor.
 //
 // Threads: every function may be called by any thread.
 

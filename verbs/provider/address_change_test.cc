@@ -1,5 +1,5 @@
-// Addresses that change while a program runs, as `urnic addr` changes them and
-// as the program finds them: events, GID queries, queue pairs, address handles.
+// Addresses that `urnic addr` changes while a program runs, and what the
+// program sees: events, GID queries, queue pairs, address handles.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ constexpr int kGidIndexNew = 7;
 class AddressChangeTest : public testing::Test {
  protected:
   ~AddressChangeTest() override {
-    // What the next test finds: tables outlive devices.
+    // For the next test: GID tables outlive devices.
     (void)Ask(std::string("addr del ") + kAddress);
   }
   // What `urnic addr` does.
@@ -58,7 +58,7 @@ class AddressChangeTest : public testing::Test {
   OpenDevice device_;
 };
 
-TEST_F(AddressChangeTest, QueriesShowTheTableOfTheMoment) {
+TEST_F(AddressChangeTest, QueriesShowTheCurrentTable) {
   ibv_gid gid = {};
   ibv_gid_entry entry = {};
   const ibv_gid kNone = {};
@@ -80,7 +80,7 @@ TEST_F(AddressChangeTest, QueriesShowTheTableOfTheMoment) {
   EXPECT_EQ(TableSize(), before);
 }
 
-TEST_F(AddressChangeTest, RequestsFromAnAddressThatIsGoneFail) {
+TEST_F(AddressChangeTest, RequestsFromARemovedAddressFail) {
   Change("add");
   PairOptions options;
   options.gid_index = kGidIndexNew;
@@ -111,14 +111,14 @@ TEST_F(AddressChangeTest, AnIndexIsRefusedWhileItIsEmpty) {
   Change("add");
   ibv_ah* ah = ibv_create_ah(end.pd(), &attr);
   ASSERT_NE(ah, nullptr);
-  // A handle outlives its address; what it sends then is lost.
+  // A handle outlives its address; its packets are lost then.
   Change("del");
   EXPECT_EQ(ibv_destroy_ah(ah), 0);
   EXPECT_EQ(ibv_create_ah(end.pd(), &attr), nullptr);
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST_F(AddressChangeTest, MistakesAreRefusedInWords) {
+TEST_F(AddressChangeTest, MistakesAreRefusedWithAReason) {
   const auto refusal = [](const std::string& request) {
     return std::string(Ask(request).status().message());
   };

@@ -19,8 +19,8 @@ static_assert(sizeof(Event) == 16);
 
 constexpr int kPipeBytes = 1 << 20;
 
-// The same pipe through a description of its own, so that its O_NONBLOCK is
-// ours alone; out of the way of the program's descriptors.
+// Opens the pipe a second time: O_NONBLOCK of this file description does not
+// affect the program's. Its number is out of the program's way.
 int OpenAgain(int fd) {
   const std::string path = "/proc/thread-self/fd/" + std::to_string(fd);
   return urnic_move_fd_high(
@@ -61,8 +61,7 @@ bool AsyncEvents::Push(uint64_t element, uint32_t type) {
   event.element = element;
   event.event_type = type;
   bool done = Write(&event, sizeof(event));
-  // 4096 events fit at first; one that has so many queue pairs fail at once
-  // gets a larger pipe.
+  // 4096 events fit at first. The pipe grows when more are unread.
   if (!done && fcntl(own_fd_, F_SETPIPE_SZ, kPipeBytes) >= 0) {
     done = Write(&event, sizeof(event));
   }

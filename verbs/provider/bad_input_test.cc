@@ -1,7 +1,7 @@
-// Each verb with each kind of wrong argument: the errno that its manual page
-// names, and nothing has changed. What has tests of its own is not repeated:
-// posting and modifying (failure_test), binding and advice (window_test),
-// extended queues (cq_ex_test, qp_ex_test).
+// Each verb with each kind of wrong argument fails with the errno that its
+// manual page names, and changes nothing. Not repeated here: posting and
+// modifying (failure_test), binding and advice (window_test), extended queues
+// (cq_ex_test, qp_ex_test).
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ class BadInputTest : public testing::Test {
  protected:
   BadInputTest() : end_(device_, {}), foreign_(other_, {}) {}
 
-  // Of a call that returns a pointer: 0, or the errno.
+  // The errno of a call that returns a pointer; 0: it succeeded.
   template <typename T>
   static int Errno(T* object) {
     return object != nullptr ? 0 : errno;
@@ -42,13 +42,13 @@ class BadInputTest : public testing::Test {
   }
 
   OpenDevice device_;
-  // Another device; where there is one only, another context of the same.
+  // Another device; if there is only one, another context of it.
   OpenDevice other_{OpenDevice::kLast};
   End end_;
   End foreign_;
 };
 
-TEST_F(BadInputTest, QueuesOfAnotherContextAreNotTaken) {
+TEST_F(BadInputTest, QueuesOfAnotherContextAreRefused) {
   ibv_srq_init_attr srq_attr = {};
   srq_attr.attr.max_wr = 1;
   ibv_srq* srq = ibv_create_srq(foreign_.pd(), &srq_attr);
@@ -98,9 +98,9 @@ TEST_F(BadInputTest, QueuesOfAnotherContextAreNotTaken) {
   EXPECT_EQ(ibv_close_xrcd(xrcd), 0);
 }
 
-// Keys and handles mean something in their own domain only; so does what looks
-// the same in another device.
-TEST_F(BadInputTest, KeysOfAnotherContextOpenNothing) {
+// Keys and handles are valid only in their own domain, even if another device
+// has the same numbers.
+TEST_F(BadInputTest, KeysOfAnotherContextAreInvalid) {
   const auto write = [](End& from, uint64_t address, uint32_t rkey) {
     EXPECT_EQ(from.PostSend({from.Sge(0, 8)},
                             [&](ibv_send_wr& wr) {
@@ -204,10 +204,10 @@ TEST_F(BadInputTest, AddressHandles) {
       << "on the link, but nobody answers";
 }
 
-// A datagram needs a handle of its queue pair's own domain, which is there when
-// it goes out; else it is the end of that request and of nothing else.
+// A datagram needs an address handle of its queue pair's domain that still
+// exists when it is sent. Otherwise its request completes with an error.
 //= IBTA 10.2.3
-TEST_F(BadInputTest, AddressHandlesOfOthersAndThoseThatAreGone) {
+TEST_F(BadInputTest, DatagramsNeedAnAddressHandleOfTheirDomain) {
   ibv_qp_init_attr init = QpAttributes();
   init.qp_type = IBV_QPT_UD;
   ibv_qp* ud = ibv_create_qp(end_.pd(), &init);
@@ -262,7 +262,7 @@ TEST_F(BadInputTest, AddressHandlesOfOthersAndThoseThatAreGone) {
   EXPECT_EQ(ibv_destroy_qp(ud), 0);
 }
 
-// Each kind of object keeps what it was made in.
+// Each kind of object keeps its parents in use.
 TEST_F(BadInputTest, DomainsAndQueuesAreBusyWithEachKindOfChild) {
   ibv_pd* pd = ibv_alloc_pd(device_);
   ibv_cq* cq = ibv_create_cq(device_, 1, nullptr, nullptr, 0);
@@ -331,9 +331,9 @@ TEST_F(BadInputTest, Queries) {
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
 }
 
-// There is no such thing in this device: EOPNOTSUPP, by libibverbs for what is
-// not in the provider's table.
-TEST_F(BadInputTest, WhatTheDeviceDoesNotHave) {
+// EOPNOTSUPP, from libibverbs itself for operations that are not in the
+// provider's table.
+TEST_F(BadInputTest, FeaturesThatTheDeviceLacks) {
   ibv_alloc_dm_attr memory = {};
   memory.length = 64;
   EXPECT_EQ(Errno(ibv_alloc_dm(device_, &memory)), EOPNOTSUPP);
@@ -433,7 +433,7 @@ TEST_F(BadInputTest, ExtendedConnectionOptions) {
   EXPECT_EQ(ibv_query_qp_data_in_order(end_.qp(), IBV_WR_RDMA_WRITE, 0), 0);
 }
 
-TEST_F(BadInputTest, NothingOfThatHasHurt) {
+TEST_F(BadInputTest, TheDeviceStillWorksAfterwards) {
   Pair pair(device_);
   EXPECT_EQ(pair.b.PostRecv(0, {pair.b.Sge(0, 64)}), 0);
   EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 64)}), 0);

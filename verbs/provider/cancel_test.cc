@@ -1,5 +1,5 @@
-// Verbs of a thread that is cancelled: it ends behind the verb, not inside of
-// it with what others need. rdma-core's rping ends its threads that way.
+// A thread that is cancelled ends after a verb, not inside it with a lock that
+// others need. rdma-core's rping ends its threads by cancelling them.
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 namespace urnic {
 namespace {
 
-// One that will be cancelled at its first cancellation point.
+// A thread that will be cancelled at its first cancellation point.
 struct Doomed {
   std::function<void()> body;
   std::atomic<bool> cancelled = false;
@@ -67,7 +67,7 @@ class CancelTest : public ::testing::Test {
 };
 
 // A post wakes the helper.
-TEST_F(CancelTest, APostIsWhole) {
+TEST_F(CancelTest, APostIsNotACancellationPoint) {
   Pair pair(device_, OnChannel());
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(ibv_req_notify_cq(pair.b.cq(), 0), 0);
@@ -82,7 +82,7 @@ TEST_F(CancelTest, APostIsWhole) {
 }
 
 // A poll, which runs the engine, writes another queue's event.
-TEST_F(CancelTest, APollIsWhole) {
+TEST_F(CancelTest, APollIsNotACancellationPoint) {
   Pair pair(device_, OnChannel());
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(ibv_req_notify_cq(pair.b.cq(), 0), 0);
@@ -95,9 +95,9 @@ TEST_F(CancelTest, APollIsWhole) {
   }
 }
 
-// Of memory, attributes, objects that go with events that nobody has read. What
-// libibverbs reads in sysfs on the way (a pair's GIDs) is its own.
-TEST_F(CancelTest, ControlIsWhole) {
+// Memory, attributes, and the destruction of objects with unread events.
+// libibverbs' own reads of sysfs (a pair's GIDs) are not covered.
+TEST_F(CancelTest, ControlCallsAreNotCancellationPoints) {
   for (int i = 0; i < 20; ++i) {
     auto pair = std::make_unique<Pair>(device_, OnChannel());
     const bool whole = ComesThrough([&] {
@@ -117,7 +117,7 @@ TEST_F(CancelTest, ControlIsWhole) {
 }
 
 // The last to close a device waits for its threads.
-TEST(CancelDeviceTest, ADeviceIsClosedWhole) {
+TEST(CancelDeviceTest, ClosingADeviceIsNotACancellationPoint) {
   for (int i = 0; i < 3; ++i) {
     auto device = std::make_unique<OpenDevice>();
     const bool whole = ComesThrough([&] { device.reset(); });

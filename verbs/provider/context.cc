@@ -161,8 +161,8 @@ void Context::OnGidChange() {
 
 namespace {
 
-// The device that sysfs shows under this name. 0 or an errno, said on stderr:
-// programs only say that they could not open the device.
+// Finds the device that sysfs shows under this name. Returns 0, or an errno
+// after a message on stderr: programs only say that they could not open it.
 int FindIdentity(const char* name, urnic_device_identity* out) {
   std::vector<urnic_device_identity> devices(URNIC_MAX_PORTS);
   char error[256] = "";
@@ -182,7 +182,7 @@ int FindIdentity(const char* name, urnic_device_identity* out) {
   return ENODEV;
 }
 
-// 0 or an errno, with the reason on stderr.
+// Returns 0, or an errno after a message on stderr.
 int MakeContext(const char* name, std::unique_ptr<Context>& out) {
   const auto identity = std::make_unique<urnic_device_identity>();
   if (const int error = FindIdentity(name, identity.get())) return error;
@@ -205,8 +205,8 @@ int MakeContext(const char* name, std::unique_ptr<Context>& out) {
   return 0;
 }
 
-// libibverbs has opened it as the program would have, so whoever watches what
-// the program opens and closes, our preload for one, must see it closed.
+// libibverbs opened it through the program's open(), so a library that tracks
+// the program's descriptors, such as our preload, must see it closed.
 void CloseProgramsFile(int fd) {
   if (const auto close_as_program =
           reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "close"))) {

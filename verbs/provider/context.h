@@ -90,7 +90,7 @@ class Context final : public control::EventSink {
 
 // The preload's interface, or nullptr without it.
 const urnic_preload_api* Preload();
-// What of it the device needs.
+// The functions of it that the device needs.
 control::ProgramHooks PreloadHooks();
 
 // The end of libibverbs' verbs_context, with ours behind it.

@@ -1,6 +1,5 @@
 // Extended completion queues: creation, and polling by an iterator whose fields
-// are read one by one (ibv_create_cq_ex(3)). What is found is what poll.cc
-// finds.
+// are read one by one (ibv_create_cq_ex(3)). The completions come from poll.cc.
 
 #include <cerrno>
 
@@ -26,7 +25,7 @@ int StartPoll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
   CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
   if (handle->batch_lock != nullptr) handle->batch_lock->Lock();
   if (Next(*handle)) return 0;
-  // The program calls no end_poll then.
+  // After ENOENT, the program does not call end_poll.
   if (handle->batch_lock != nullptr) handle->batch_lock->Unlock();
   return ENOENT;
 }
@@ -57,7 +56,7 @@ uint64_t ReadWallClock(ibv_cq_ex* cq) {
   return static_cast<uint64_t>(Environment::WallClockNs(then));
 }
 
-// Standard fields are there whether they were asked for or not.
+// All standard fields are readable, requested or not.
 void SetReaders(ibv_cq_ex& cq) {
   cq.start_poll = StartPoll;
   cq.next_poll = NextPoll;
@@ -104,7 +103,7 @@ absl::Status CheckFeatures(const ibv_cq_init_attr_ex& attr) {
   return absl::OkStatus();
 }
 
-// The parent domain that the queue is to be in, if any.
+// The parent domain of the queue, if one is given.
 absl::StatusOr<ProtectionDomain*> DomainOf(ibv_context* ibv,
                                            const ibv_cq_init_attr_ex& attr) {
   if ((attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) == 0) return nullptr;

@@ -50,8 +50,8 @@ class CqExTest : public testing::Test {
   void TearDown() override { Unmake(); }
   End& a() { return pair_->a; }
   End& b() { return pair_->b; }
-  // A message of a for b: two completions, `id` of the receive, `id` + 1 of
-  // the send.
+  // Sends a message from a to b: two completions, `id` of the receive, `id` + 1
+  // of the send.
   void Exchange(uint64_t id) {
     EXPECT_EQ(b().PostRecv(id, {b().Sge(0, 256)}), 0);
     EXPECT_EQ(a().PostSend({a().Sge(0, 200)},
@@ -62,8 +62,8 @@ class CqExTest : public testing::Test {
                            }),
               0);
   }
-  // Whether threads keep each other out between start_poll and end_poll. What
-  // is not expected gets a long time to show.
+  // Whether another thread is locked out between start_poll and end_poll. The
+  // unexpected result gets a long time to appear.
   bool Locks(bool expected) {
     Exchange(1);
     while (Start(cq_) != 0) {
@@ -89,7 +89,7 @@ class CqExTest : public testing::Test {
   std::unique_ptr<Pair> pair_;
 };
 
-TEST_F(CqExTest, ABatchIsWalkedFieldByField) {
+TEST_F(CqExTest, ABatchIsReadFieldByField) {
   ibv_cq_init_attr_ex attr = Plain();
   attr.cq_context = this;
   Make(attr);
@@ -145,7 +145,7 @@ TEST_F(CqExTest, ShowsErrors) {
   ibv_end_poll(cq_);
 }
 
-TEST_F(CqExTest, IsAlsoAPlainQueue) {
+TEST_F(CqExTest, CanBeUsedAsAPlainQueue) {
   Make(Plain());
   Exchange(1);
   EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
@@ -170,7 +170,7 @@ TEST_F(CqExTest, RaisesEvents) {
   EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
 }
 
-TEST_F(CqExTest, WhatIsNotBuiltIsRefused) {
+TEST_F(CqExTest, UnsupportedFieldsAreRefused) {
   for (const uint64_t flag : {IBV_WC_EX_WITH_CVLAN, IBV_WC_EX_WITH_FLOW_TAG,
                               IBV_WC_EX_WITH_TM_INFO}) {
     ibv_cq_init_attr_ex attr = Plain();
@@ -188,7 +188,7 @@ TEST_F(CqExTest, WhatIsNotBuiltIsRefused) {
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
-TEST_F(CqExTest, CompletionsHaveTheirTime) {
+TEST_F(CqExTest, CompletionsHaveTimestamps) {
   ibv_cq_init_attr_ex attr = Plain();
   attr.wc_flags |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
@@ -220,7 +220,7 @@ TEST_F(CqExTest, CompletionsHaveTheirTime) {
   EXPECT_EQ(ibv_query_rt_values_ex(device_, &values), EINVAL);
 }
 
-TEST_F(CqExTest, AnIgnoredOverrunLosesAndGoesOn) {
+TEST_F(CqExTest, AnIgnoredOverrunOnlyLosesCompletions) {
   ibv_cq_init_attr_ex attr = Plain();
   attr.cqe = 2;
   attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
@@ -234,7 +234,7 @@ TEST_F(CqExTest, AnIgnoredOverrunLosesAndGoesOn) {
                            }),
               0);
   }
-  // The ends' states are asked for, which lets the engine work.
+  // Querying the state runs the engine.
   for (int i = 0; i < 100; ++i) EXPECT_EQ(a().State(), IBV_QPS_RTS);
   EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
   EXPECT_EQ(a().State(), IBV_QPS_RTS);
@@ -279,7 +279,7 @@ TEST_F(CqExTest, ASingleThreadedQueueHasNoLock) {
   EXPECT_FALSE(Locks(false));
 }
 
-TEST_F(CqExTest, AThreadDomainTakesTheLockAway) {
+TEST_F(CqExTest, AThreadDomainRemovesTheLock) {
   ibv_pd* pd = ibv_alloc_pd(device_);
   ibv_td_init_attr td_attr = {};
   ibv_td* td = ibv_alloc_td(device_, &td_attr);
@@ -302,7 +302,7 @@ TEST_F(CqExTest, AThreadDomainTakesTheLockAway) {
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }
 
-// Several threads walk batches of one queue: each completion is seen once.
+// Several threads read batches of one queue: each completion is seen once.
 TEST_F(CqExTest, ThreadsShareAQueue) {
   Make(Plain());
   constexpr int kMessages = 200;

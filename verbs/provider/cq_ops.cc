@@ -47,8 +47,8 @@ ibv_cq* CreateCq(ibv_context* ibv, int cqe, ibv_comp_channel* channel,
 
 namespace {
 
-// What the kernel's verbs do before they free an object: events that nobody
-// has read are withdrawn, and the others must have been acknowledged.
+// As the kernel's verbs do before they free an object: withdraws unread events,
+// and waits until the others have been acknowledged.
 void WaitForAcknowledgements(CompletionQueueHandle& handle) {
   const uint64_t element = reinterpret_cast<uint64_t>(&handle.cq);
   uint32_t comp = handle.comp_events;
@@ -73,7 +73,7 @@ int DestroyCq(ibv_cq* cq) {
     return Fail(absl::FailedPreconditionError(
         "destroy_cq: queue pairs still complete to it"));
   }
-  // Without a queue pair there are only events that are held back.
+  // Without queue pairs, only events that moderation has delayed can follow.
   handle->control->StopEvents();
   WaitForAcknowledgements(*handle);
   if (handle->domain != nullptr) --handle->domain->users;

@@ -24,7 +24,7 @@ class CqTest : public testing::Test {
   }
   End& a() { return pair_->a; }
   ibv_cq* cq() { return a().cq(); }
-  // A request of a that completes with `id`.
+  // Posts a request of a that completes with `id`.
   void Post(uint64_t id) {
     EXPECT_EQ(a().PostSend({a().Sge(0, 8)},
                            [&](ibv_send_wr& wr) {
@@ -34,7 +34,7 @@ class CqTest : public testing::Test {
                            }),
               0);
   }
-  // Posts them, and waits until their completions are in the queue, unpolled.
+  // Posts `count` requests and waits until their completions are in the queue.
   void Fill(uint64_t first, int count) {
     for (int i = 0; i < count; ++i) Post(first + static_cast<uint64_t>(i));
     // The engine runs in calls for another queue.
@@ -69,8 +69,8 @@ class CqTest : public testing::Test {
   std::unique_ptr<Pair> pair_;
 };
 
-TEST_F(CqTest, WhatIsInTheQueueStaysInOrder) {
-  // The ring has turned before.
+TEST_F(CqTest, ResizingKeepsTheCompletionsInOrder) {
+  // First, the ring wraps.
   for (uint64_t i = 0; i < 100; ++i) {
     Post(i);
     EXPECT_EQ(a().Poll().wr_id, i);
@@ -101,7 +101,7 @@ TEST_F(CqTest, SizesOutOfRangeChangeNothing) {
   EXPECT_EQ(cq()->cqe, 65536);
 }
 
-TEST_F(CqTest, AModeratedEventComesWithItsCount) {
+TEST_F(CqTest, AModeratedEventComesAfterItsCount) {
   EXPECT_EQ(Moderate(4, 0xffff), 0);
   ASSERT_EQ(ibv_req_notify_cq(cq(), 0), 0);
   for (uint64_t i = 0; i < 4; ++i) Post(i);
@@ -110,7 +110,7 @@ TEST_F(CqTest, AModeratedEventComesWithItsCount) {
   for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(a().Poll().wr_id, i);
 }
 
-TEST_F(CqTest, AModeratedEventComesWithItsPeriod) {
+TEST_F(CqTest, AModeratedEventComesAfterItsPeriod) {
   EXPECT_EQ(Moderate(1000, 1000), 0);
   for (int round = 0; round < 3; ++round) {
     ASSERT_EQ(ibv_req_notify_cq(cq(), 0), 0);
@@ -130,8 +130,8 @@ TEST_F(CqTest, AQueueThatHoldsAnEventBackMayBeDestroyed) {
   EXPECT_FALSE(EventWithin(100));
 }
 
-// The one that destroys waits for an acknowledgement, while the period of what
-// is held back ends.
+// The destroying thread waits for an acknowledgement. Meanwhile the period of a
+// delayed event ends.
 TEST_F(CqTest, AQueueThatIsBeingDestroyedRaisesNoEvent) {
   ibv_modify_cq_attr attr = {};
   attr.attr_mask = IBV_CQ_ATTR_MODERATE;

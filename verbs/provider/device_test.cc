@@ -88,7 +88,7 @@ TEST(DeviceTest, AStaticRateIsKept) {
   options.static_rate = IBV_RATE_2_5_GBPS;
   Pair pair(device, options);
   constexpr uint32_t kWrite = 512 * 1024;
-  // 0.4 ns for a bit, less what a late timer may make good.
+  // 0.4 ns per bit, minus what a late timer may catch up.
   constexpr auto kAtLeast = std::chrono::nanoseconds(kWrite * 8 * 2 / 5) -
                             std::chrono::microseconds(20);
   const auto begin = std::chrono::steady_clock::now();
@@ -108,7 +108,7 @@ TEST(DeviceTest, AStaticRateIsKept) {
   EXPECT_EQ(a.ah_attr.static_rate, IBV_RATE_2_5_GBPS);
 }
 
-TEST(DeviceTest, QueryQpReturnsThePsnsThatComeNext) {
+TEST(DeviceTest, QueryQpReturnsTheNextPsns) {
   OpenDevice device;
   Pair pair(device);
   ASSERT_EQ(pair.a.PostSend({pair.a.Sge(0, 3 * 1024)},
@@ -168,7 +168,7 @@ TEST(DeviceTest, DomainsCountTheirUsers) {
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }
 
-// Counts what a parent domain's queues take from it.
+// Counts what queues allocate from a parent domain.
 struct Allocations {
   int live = 0;
   int calls = 0;
@@ -194,7 +194,7 @@ struct Allocations {
   }
 };
 
-TEST(DeviceTest, QueuesLieWhereTheProgramWants) {
+TEST(DeviceTest, QueuesUseTheProgramsAllocator) {
   OpenDevice device;
   Allocations allocations;
   ibv_parent_domain_init_attr attr = {};
@@ -282,7 +282,7 @@ TEST(DeviceTest, ContextsShareTheDevice) {
   EXPECT_EQ(a.Poll().status, IBV_WC_SUCCESS);
 }
 
-TEST(DeviceTest, ClosingTakesAlongWhatWasLeft) {
+TEST(DeviceTest, ClosingDestroysWhatWasLeft) {
   for (int i = 0; i < 3; ++i) {
     OpenDevice device;
     ibv_pd* pd = ibv_alloc_pd(device);
@@ -325,8 +325,8 @@ TEST(DeviceTest, OpeningAndClosingLeaksNoDescriptors) {
   EXPECT_EQ(Entries("/proc/self/fd"), before);
 }
 
-// Each that is missing: of libibverbs', of the port's, of the helper's, and of
-// those without which it opens all the same.
+// With every limit that is too low: libibverbs, the port, the helper or some
+// optional part lacks a descriptor.
 TEST(DeviceTest, WithoutEnoughDescriptorsItDoesNotOpen) {
   { OpenDevice warm_up; }
   ibv_device** list = ibv_get_device_list(nullptr);
@@ -357,7 +357,7 @@ TEST(DeviceTest, WithoutAThreadItDoesNotOpen) {
   { OpenDevice warm_up; }
   ibv_device** list = ibv_get_device_list(nullptr);
   const int before = Entries("/proc/self/fd");
-  // Threads that nobody has the memory for.
+  // Stacks that no process has the address space for.
   pthread_attr_t normal;
   pthread_attr_t huge;
   ASSERT_EQ(pthread_getattr_default_np(&normal), 0);
@@ -375,8 +375,8 @@ TEST(DeviceTest, WithoutAThreadItDoesNotOpen) {
   Pair pair(device);
 }
 
-// In a program of its own, by exec, whose main thread has ended: of such a
-// process /proc/self shows no files and no memory.
+// In a program of its own, by exec, whose main thread has ended: /proc/self of
+// such a process shows no files and no memory.
 TEST(DeviceTest, IsOpenedAndUsedAfterTheMainThreadHasEnded) {
   RunInOwnProgram("DeviceTest.DISABLED_WithoutAMainThread");
 }
@@ -398,7 +398,7 @@ TEST(DeviceTest, DISABLED_WithoutAMainThread) {
     }
     _exit(testing::Test::HasFailure() ? 1 : kPartIsDone);
   }).detach();
-  // As pthread_exit(), which would unwind GoogleTest.
+  // Not pthread_exit(), which would unwind GoogleTest.
   syscall(SYS_exit, 0);
 }
 

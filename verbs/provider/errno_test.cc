@@ -1,6 +1,6 @@
-// errno after a verb that failed: the reason, whatever stood there before. One
+// A verb that fails sets errno to the reason, whatever it was before. One
 // failing call for each verb in the table of bad_input.md, which is read here:
-// a verb in one of them and not in the other fails the test.
+// a verb that is only here or only there fails the test.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -18,13 +18,13 @@
 namespace urnic {
 namespace {
 
-// What programs print when errno was left as an earlier call had it.
+// A value that an earlier call may have left in errno.
 constexpr int kBefore = ENOTTY;
-// libibverbs answers by itself, and need not set errno.
+// libibverbs itself fails the call, and need not set errno.
 constexpr int kByLibrary = 0;
 
-// The first column of the table: names without "ibv_", and what is said behind
-// them left out.
+// The first column of the table: names without "ibv_", and without the remarks
+// after them.
 std::set<std::string> VerbsOfTheTable() {
   std::set<std::string> verbs;
   std::ifstream file("verbs/provider/bad_input.md");
@@ -49,7 +49,7 @@ class ErrnoTest : public testing::Test {
  protected:
   ErrnoTest() : end_(device_, {}) {}
 
-  // One failing call each; `call` answers what the verb did, -1 for nullptr.
+  // Makes one failing call. `call` returns the verb's result, -1 for nullptr.
   void Fails(const char* verb, int error, const std::function<int()>& call) {
     tried_.insert(verb);
     errno = kBefore;
@@ -67,7 +67,7 @@ class ErrnoTest : public testing::Test {
   static int Answer(T* object) {
     return object != nullptr ? 0 : -1;
   }
-  // `call` in a forked child, whose errno it gives.
+  // Runs `call` in a forked child and returns its errno.
   static int InChild(const std::function<int()>& call) {
     const pid_t child = fork();
     if (child == 0) {
@@ -321,7 +321,7 @@ void ErrnoTest::Groups() {
   EXPECT_EQ(ibv_destroy_qp(ud), 0);
 }
 
-// In RESET none of them may.
+// In RESET, all posting is refused.
 void ErrnoTest::Posting() {
   Fails("post_send", EINVAL, [&] { return end_.PostSend({}); });
   Fails("post_recv", EINVAL, [&] { return end_.PostRecv(0, {}); });
@@ -364,7 +364,7 @@ void ErrnoTest::WhatTheDeviceDoesNotHave() {
   });
 }
 
-TEST_F(ErrnoTest, SaysWhyForEachVerbOfTheTable) {
+TEST_F(ErrnoTest, SetsErrnoForEachVerbOfTheTable) {
   DevicesAndDomains();
   Memory();
   Windows();

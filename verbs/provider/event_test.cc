@@ -77,9 +77,9 @@ TEST_F(EventTest, AnArmedQueueWakesASleeper) {
   EXPECT_FALSE(Readable(channel_->fd, 0)) << "one event per arming";
 }
 
-// UCX finds a queue empty, arms it and sleeps; a NIC tells of what came
-// between.
-TEST_F(EventTest, WhatCameBeforeTheArmingWakesASleeperToo) {
+// UCX finds a queue empty, arms it and sleeps. As on NICs, completions that
+// arrive in between raise an event.
+TEST_F(EventTest, UnreadCompletionsFromBeforeTheArmingWakeASleeperToo) {
   Make();
   for (int i = 0; i < 3; ++i) {
     Send();
@@ -95,8 +95,8 @@ TEST_F(EventTest, WhatCameBeforeTheArmingWakesASleeperToo) {
   EXPECT_FALSE(Readable(channel_->fd, 0)) << "the queue is empty";
 }
 
-TEST_F(EventTest, WhatAnEventHasToldOfIsNotToldAgain) {
-  // The manual's way: an event, arm, then read all.
+TEST_F(EventTest, ACompletionThatRaisedAnEventRaisesNoSecondOne) {
+  // The order in the manual page: get the event, arm, then read all.
   Make();
   ASSERT_EQ(ibv_req_notify_cq(b().cq(), 0), 0);
   Send();
@@ -108,8 +108,8 @@ TEST_F(EventTest, WhatAnEventHasToldOfIsNotToldAgain) {
   EXPECT_EQ(GetEvent(), b().cq()) << "it was armed all the same";
 }
 
-TEST_F(EventTest, NobodyPollsAndDataStillMoves) {
-  // The helper thread does it all: both sides sleep.
+TEST_F(EventTest, DataMovesWithoutPolling) {
+  // Both sides sleep, so the helper thread does everything.
   Make();
   ASSERT_EQ(ibv_req_notify_cq(b().cq(), 0), 0);
   ASSERT_EQ(ibv_req_notify_cq(a().cq(), 0), 0);
@@ -143,7 +143,7 @@ TEST_F(EventTest, SolicitedOnlyWaitsForSolicitedOnes) {
   EXPECT_EQ(GetEvent(), b().cq());
 }
 
-TEST_F(EventTest, SolicitedOnlyLooksForSolicitedOnesThatAreThere) {
+TEST_F(EventTest, SolicitedOnlyCountsUnreadSolicitedOnes) {
   Make();
   Send();
   EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
@@ -159,8 +159,8 @@ TEST_F(EventTest, SolicitedOnlyLooksForSolicitedOnesThatAreThere) {
   EXPECT_EQ(GetEvent(), b().cq()) << "the solicited one is unread";
 }
 
-// As UCX waits on a channel: edges, and all that is there is read on each.
-TEST_F(EventTest, ChannelsWorkWithEdgesOfEpoll) {
+// As UCX waits on a channel: edge-triggered, and all is read on each edge.
+TEST_F(EventTest, ChannelsWorkWithEdgeTriggeredEpoll) {
   Make();
   ASSERT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
   const int epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -230,14 +230,14 @@ TEST_F(EventTest, DestructionDropsUnreadEventsAndWaitsForReadOnes) {
   late.join();
 }
 
-TEST_F(EventTest, ABusyChannelStays) {
+TEST_F(EventTest, ABusyChannelIsNotDestroyed) {
   Make();
   EXPECT_EQ(ibv_destroy_comp_channel(channel_), EBUSY);
 }
 
-TEST_F(EventTest, SqDrainedIsReportedWhenAskedFor) {
+TEST_F(EventTest, SqDrainedIsReportedIfRequested) {
   Make();
-  // A read in flight and nothing else.
+  // Only a read is in flight.
   EXPECT_EQ(a().PostSend({a().Sge(0, 65536)},
                          [&](ibv_send_wr& wr) {
                            wr.opcode = IBV_WR_RDMA_READ;
@@ -248,7 +248,7 @@ TEST_F(EventTest, SqDrainedIsReportedWhenAskedFor) {
   EXPECT_EQ(GetAsync(a().qp()), IBV_EVENT_SQ_DRAINED);
   EXPECT_EQ(a().State(), IBV_QPS_SQD);
   EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
-  // What is posted now waits until RTS.
+  // Requests that are posted now wait until RTS.
   EXPECT_EQ(a().PostSend({a().Sge(0, 8)},
                          [&](ibv_send_wr& wr) {
                            wr.opcode = IBV_WR_RDMA_READ;
@@ -260,11 +260,11 @@ TEST_F(EventTest, SqDrainedIsReportedWhenAskedFor) {
   EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
 }
 
-// As Linux rxe, which allows ERR only; IBTA allows RESET from any state.
-TEST_F(EventTest, AQueueThatDrainsDoesSoBeforeItGoesOn) {
+// As in Linux's rxe, which allows ERR only; IBTA allows RESET from any state.
+TEST_F(EventTest, ASendQueueMustDrainBeforeItLeavesSqd) {
   for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC}) {
     for (const ibv_qp_state out : {IBV_QPS_RESET, IBV_QPS_ERR}) {
-      // There is no receive yet: RC waits for the peer, forever.
+      // No receive is posted, so RC waits for the peer forever.
       PairOptions options;
       options.type = type;
       Pair pair(device_, options);
@@ -287,7 +287,7 @@ TEST_F(EventTest, AQueueThatDrainsDoesSoBeforeItGoesOn) {
 }
 
 //= IBTA 11.6.3.2
-TEST_F(EventTest, TheFirstPacketBeforeRtsIsAnEvent) {
+TEST_F(EventTest, TheFirstPacketBeforeRtsRaisesAnEvent) {
   PairOptions options;
   options.channel = channel_;
   End left(device_, options);
@@ -301,7 +301,7 @@ TEST_F(EventTest, TheFirstPacketBeforeRtsIsAnEvent) {
   EXPECT_EQ(GetAsync(right.qp()), IBV_EVENT_COMM_EST);
 }
 
-TEST_F(EventTest, ARefusedAccessIsAnEventOfTheRefuser) {
+TEST_F(EventTest, ARefusedAccessRaisesAnEventAtTheResponder) {
   Make();
   EXPECT_EQ(a().PostSend({a().Sge(0, 8)},
                          [&](ibv_send_wr& wr) {
@@ -314,7 +314,7 @@ TEST_F(EventTest, ARefusedAccessIsAnEventOfTheRefuser) {
   EXPECT_EQ(GetAsync(b().qp()), IBV_EVENT_QP_ACCESS_ERR);
 }
 
-TEST_F(EventTest, ARequestThatMakesNoSenseIsAnEventOfTheRefuser) {
+TEST_F(EventTest, AnInvalidRequestRaisesAnEventAtTheResponder) {
   Make();
   EXPECT_EQ(b().PostRecv(0, {b().Sge(0, 4)}), 0);
   EXPECT_EQ(a().PostSend({a().Sge(0, 8)}), 0);  // longer than the receive
@@ -323,8 +323,8 @@ TEST_F(EventTest, ARequestThatMakesNoSenseIsAnEventOfTheRefuser) {
   EXPECT_EQ(GetAsync(b().qp()), IBV_EVENT_QP_REQ_ERR);
 }
 
-// Two ends that receive from one queue: however one of them ends, nothing of
-// the queue is in its hands afterwards, and it says so once.
+// Two ends share a receive queue. Whatever ends one of them, it holds no
+// receive of the queue afterwards, and reports that once.
 //= IBTA 11.6.3.1
 class SharedQueueEvents : public EventTest {
  protected:
@@ -355,7 +355,7 @@ class SharedQueueEvents : public EventTest {
       ASSERT_EQ(ibv_post_srq_recv(srq_, &wr, &bad), 0);
     }
   }
-  // All that is there to read, without the queue pair's address.
+  // Reads all events and returns the types of those about `qp`.
   std::vector<ibv_event_type> AllOf(const ibv_qp* qp) {
     std::vector<ibv_event_type> types;
     while (Readable(device_.get()->async_fd, 0)) {
@@ -373,7 +373,7 @@ class SharedQueueEvents : public EventTest {
 
 using Types = std::vector<ibv_event_type>;
 
-TEST_F(SharedQueueEvents, AQueuePairThatIsMovedToErrorHasTheLastReceive) {
+TEST_F(SharedQueueEvents, AQueuePairMovedToErrorReportsItsLastReceive) {
   for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC}) {
     const auto pair = Make(type);
     EXPECT_EQ(pair->b.To(IBV_QPS_ERR), 0);
@@ -383,7 +383,7 @@ TEST_F(SharedQueueEvents, AQueuePairThatIsMovedToErrorHasTheLastReceive) {
   }
 }
 
-TEST_F(SharedQueueEvents, OneWhoseRequestFailsHasTheLastReceive) {
+TEST_F(SharedQueueEvents, AQueuePairWhoseRequestFailsReportsItsLastReceive) {
   const auto pair = Make();
   ibv_sge wrong = pair->a.Sge(0, 8);
   wrong.lkey ^= 0x1000;
@@ -394,7 +394,7 @@ TEST_F(SharedQueueEvents, OneWhoseRequestFailsHasTheLastReceive) {
   EXPECT_EQ(AllOf(pair->a.qp()), Types{IBV_EVENT_QP_LAST_WQE_REACHED});
 }
 
-TEST_F(SharedQueueEvents, OneThatRefusesHasTheLastReceive) {
+TEST_F(SharedQueueEvents, AQueuePairThatRefusesARequestReportsItsLastReceive) {
   const auto pair = Make();
   PostShared(4);
   EXPECT_EQ(pair->a.PostSend({pair->a.Sge(0, 8)},
@@ -412,7 +412,7 @@ TEST_F(SharedQueueEvents, OneThatRefusesHasTheLastReceive) {
             (Types{IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED}));
 }
 
-// Events that somebody has read and not acknowledged keep their object.
+// Events that were read and not acknowledged keep their object.
 TEST_F(SharedQueueEvents, DestructionWaitsForAcknowledgements) {
   auto pair = Make();
   ibv_srq_attr attr = {.max_wr = 0, .max_sge = 0, .srq_limit = 2};
@@ -450,7 +450,7 @@ TEST_F(SharedQueueEvents, DestructionWaitsForAcknowledgements) {
   late.join();
 }
 
-TEST_F(EventTest, DestroyDropsAsyncEventsThatNobodyRead) {
+TEST_F(EventTest, DestroyDropsUnreadAsyncEvents) {
   Make();
   EXPECT_EQ(a().PostSend({a().Sge(0, 8)},
                          [&](ibv_send_wr& wr) {

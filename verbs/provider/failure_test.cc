@@ -1,5 +1,5 @@
-// What goes wrong: wrong arguments, wrong requests, absent peers, and what
-// becomes of a queue pair then.
+// Wrong arguments, wrong requests and absent peers, and the state of a queue
+// pair afterwards.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -39,7 +39,7 @@ class FailureTest : public testing::Test {
 };
 
 //= IBTA 10.3.1
-TEST_F(FailureTest, PostingNeedsAState) {
+TEST_F(FailureTest, PostingDependsOnTheState) {
   End end(device_, {});
   EXPECT_EQ(end.PostRecv(0, {}), EINVAL) << "RESET";
   EXPECT_EQ(end.PostSend({}), EINVAL);
@@ -93,9 +93,9 @@ TEST_F(FailureTest, ReadsNeedMaxRdAtomic) {
   EXPECT_EQ(PostOpcode(IBV_WR_ATOMIC_FETCH_AND_ADD), EINVAL);
 }
 
-TEST_F(FailureTest, AFullQueueIsEnomem) {
+TEST_F(FailureTest, AFullQueueGivesEnomem) {
   Make();
-  // Nobody receives: the sends wait.
+  // No receive is posted, so the sends wait.
   uint32_t posted = 0;
   int error = 0;
   while ((error = a().PostSend({a().Sge(0, 8)})) == 0) ++posted;
@@ -128,7 +128,7 @@ TEST_F(FailureTest, ABadLocalKeyFailsTheQueuePairAndFlushes) {
   }
   EXPECT_TRUE(receive_seen && send_seen);
   EXPECT_EQ(a().State(), IBV_QPS_ERR);
-  // What is posted later is flushed as well.
+  // Later requests are flushed as well.
   EXPECT_EQ(a().PostSend({a().Sge(0, 8)}), 0);
   EXPECT_EQ(a().Poll().status, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(a().PostRecv(78, {}), 0);
@@ -157,7 +157,7 @@ TEST_F(FailureTest, RemoteKeysRangesAndRightsAreChecked) {
   EXPECT_EQ(a().Poll().status, IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(FailureTest, AKeyIsDeadAfterDeregistration) {
+TEST_F(FailureTest, AKeyIsInvalidAfterDeregistration) {
   Make();
   ibv_mr* mr = ibv_reg_mr(b().pd(), b().memory(), 4096, kAllRights);
   const uint32_t key = mr->rkey;
@@ -168,7 +168,7 @@ TEST_F(FailureTest, AKeyIsDeadAfterDeregistration) {
   EXPECT_EQ(a().Poll().status, IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(FailureTest, MemoryThatIsGoneIsAnErrorOfTheQueuePair) {
+TEST_F(FailureTest, UnmappedMemoryFailsTheQueuePair) {
   constexpr size_t kPage = 4096;
   for (const bool source : {true, false}) {
     Make();
@@ -195,9 +195,9 @@ TEST_F(FailureTest, MemoryThatIsGoneIsAnErrorOfTheQueuePair) {
   }
 }
 
-// Each way to block the signals that the guard around memory needs, in a thread
-// that has used verbs before and is known not to block them.
-TEST_F(FailureTest, AThreadThatBlocksFaultsLaterFindsMemoryGoneAsWell) {
+// Each way to block the signals that the memory guard needs, in a thread that
+// has used verbs before and is known not to block them.
+TEST_F(FailureTest, UnmappedMemoryIsFoundAlsoWhenAThreadBlocksTheSignalsLater) {
   constexpr size_t kPage = 4096;
   sigset_t all;
   sigfillset(&all);
@@ -244,7 +244,7 @@ TEST_F(FailureTest, AReceiveThatIsTooSmallIsALengthError) {
   EXPECT_EQ(a().Poll().status, IBV_WC_REM_INV_REQ_ERR);
 }
 
-TEST_F(FailureTest, WithoutReceivesASenderGivesUpAsOftenAsItWasTold) {
+TEST_F(FailureTest, WithoutReceivesASenderGivesUpAfterItsRetries) {
   PairOptions options;
   options.rnr_retry = 3;
   Make(options);
@@ -285,7 +285,7 @@ TEST_F(FailureTest, ErrFlushesAndResetForgets) {
   EXPECT_TRUE(a().Quiet()) << "its completion went with the reset";
 }
 
-// Nothing arrives here that would make the engine look at the queue pair.
+// No packet arrives that would make the engine check the queue pair.
 //= IBTA 10.3.1
 TEST_F(FailureTest, AStoppedSendQueueFlushesWhatIsPostedLater) {
   PairOptions options;
@@ -315,7 +315,7 @@ TEST_F(FailureTest, AStoppedSendQueueFlushesWhatIsPostedLater) {
   }
 }
 
-TEST_F(FailureTest, DestroyTakesTheCompletionsAlong) {
+TEST_F(FailureTest, DestroyRemovesTheCompletions) {
   Make();
   EXPECT_EQ(a().PostRecv(1, {}), 0);
   EXPECT_EQ(a().To(IBV_QPS_ERR), 0);
@@ -384,7 +384,7 @@ TEST_F(FailureTest, ModifyChecksItsArguments) {
   EXPECT_EQ(empty.ToRtr(1), EINVAL);
 }
 
-TEST_F(FailureTest, ModifyHasNoAlternatePathsAndNoneToOtherLinks) {
+TEST_F(FailureTest, ModifyRefusesAlternatePathsAndOtherLinks) {
   End end(device_, {});
   EXPECT_EQ(end.ToInit(), 0);
   ibv_gid elsewhere = {};
@@ -401,7 +401,7 @@ TEST_F(FailureTest, ModifyHasNoAlternatePathsAndNoneToOtherLinks) {
   EXPECT_EQ(a().State(), IBV_QPS_RTS);
 }
 
-TEST_F(FailureTest, BusyObjectsStay) {
+TEST_F(FailureTest, BusyObjectsAreNotDestroyed) {
   Make();
   EXPECT_EQ(ibv_destroy_cq(a().cq()), EBUSY);
   EXPECT_EQ(ibv_dealloc_pd(a().pd()), EBUSY);
@@ -414,7 +414,7 @@ TEST_F(FailureTest, BusyObjectsStay) {
   EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS) << "they still work";
 }
 
-TEST_F(FailureTest, AFullCompletionQueueIsAnEventAndNothingIsOverwritten) {
+TEST_F(FailureTest, AFullCompletionQueueRaisesAnEventAndOverwritesNothing) {
   End sender(device_, {});
   ibv_cq* small = ibv_create_cq(device_, 4, nullptr, nullptr, 0);
   ibv_qp_init_attr init = {};
@@ -447,7 +447,7 @@ TEST_F(FailureTest, AFullCompletionQueueIsAnEventAndNothingIsOverwritten) {
   ibv_wc wc[16];
   EXPECT_EQ(ibv_poll_cq(small, 16, wc), 4);
   for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(wc[i].wr_id, i);
-  // Nothing comes behind what is missing, though there is room now.
+  // No completion follows the lost ones, although there is room now.
   ibv_recv_wr late = {};
   ibv_recv_wr* bad = nullptr;
   for (int i = 0; i < 3; ++i) {
@@ -458,15 +458,15 @@ TEST_F(FailureTest, AFullCompletionQueueIsAnEventAndNothingIsOverwritten) {
   EXPECT_EQ(ibv_destroy_cq(small), 0);
 }
 
-// What cannot complete cannot go on: else its later work would be lost without
-// a word.
+// A queue pair whose completions are lost must stop: otherwise its later work
+// would be lost silently.
 TEST_F(FailureTest, AFullCompletionQueueEndsItsQueuePairs) {
   PairOptions options;
   options.depth = 4;  // and 8 completions
   Make(options);
   ibv_wc wc;
   for (int i = 0; i < 9; ++i) {
-    // Drives the device, and leaves a's completions where they are.
+    // Runs the engine without polling a's completions.
     int error = ENOMEM;
     while (error == ENOMEM) {
       ibv_poll_cq(b().cq(), 1, &wc);

@@ -1,4 +1,4 @@
-// After fork(): the child's verbs answer EIO and harm nobody.
+// After fork(), verbs fail with EIO in the child and do not affect the parent.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ int InChild(ibv_context* context, Pair& pair) {
   }
   ibv_device** list = ibv_get_device_list(nullptr);
   if (list == nullptr) return 16;
-  // What it opens is its own.
+  // A device that the child opens is its own.
   ibv_context* const own = ibv_open_device(list[0]);
   if (own == nullptr) return 17;
   ibv_free_device_list(list);
@@ -72,7 +72,7 @@ TEST(ForkTest, TheChildGetsEioAndTheParentGoesOn) {
   for (int round = 0; round < 3; ++round) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
-    // exit() and not _exit(): nothing of ours may run there.
+    // exit(), not _exit(): our exit handlers must do nothing there.
     if (child == 0) std::exit(InChild(device, pair));
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -85,7 +85,7 @@ TEST(ForkTest, TheChildGetsEioAndTheParentGoesOn) {
   }
 }
 
-// Opens the device, sends, writes to memory that is gone, closes.
+// Opens the device, sends, sends from unmapped memory, closes.
 void UseTheDevice() {
   OpenDevice device;
   Pair pair(device);
@@ -98,7 +98,7 @@ void UseTheDevice() {
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ibv_mr* mr = ibv_reg_mr(pair.a.pd(), page, kPage, kAllRights);
   ASSERT_NE(mr, nullptr);
-  // A handler that the program has: the guard stays in front of it.
+  // The program has a handler, and the guard stays in front of it.
   EXPECT_NE(signal(SIGSEGV, [](int) { _exit(97); }), SIG_ERR);
   munmap(page, kPage);
   EXPECT_EQ(pair.a.PostSend({{reinterpret_cast<uint64_t>(page), 8, mr->lkey}}),
@@ -129,7 +129,7 @@ TEST(ForkTest, DISABLED_OpensClosesForksAndOpens) {
   _exit(HasFailure() ? 1 : kPartIsDone);
 }
 
-// What a daemon closes and leaves, it does not need.
+// A daemon does not need the descriptors and the directory of its parent.
 TEST(ForkTest, AChildOpensTheDeviceWithoutItsParentsDescriptors) {
   RunInOwnProgram("ForkTest.DISABLED_ForksClosesAllAndOpens");
 }
@@ -192,7 +192,7 @@ TEST(ForkTest, DISABLED_ForksAndFailsToLoad) {
 }
 
 // Runs a verbs program of its own, by exec, that calls exit() with everything
-// open; what it writes to stderr goes to `errors`.
+// open; its stderr goes to `errors`.
 void ExitWithEverythingOpen(const char* debug, const std::string& stats,
                             const std::string& errors) {
   RunInOwnProgram("ForkTest.DISABLED_ExitsWithEverythingOpen", [&] {
@@ -209,14 +209,14 @@ std::vector<std::string> Lines(const std::string& path) {
   return lines;
 }
 
-TEST(ForkTest, AProgramThatExitsWithEverythingOpenLeavesItsCounters) {
+TEST(ForkTest, AProgramThatExitsWithEverythingOpenWritesItsCounters) {
   const std::string stats = testing::TempDir() + "/stats";
   std::remove(stats.c_str());
   ExitWithEverythingOpen("", stats, testing::TempDir() + "/errors");
   const std::vector<std::string> lines = Lines(stats);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_TRUE(lines[0].starts_with("{\"device\": \"urnic0\"")) << lines[0];
-  // Of queue pairs that still lived: the send, and no other packet.
+  // With those of the live queue pairs: one send, and no other packet.
   for (const char* wanted :
        {"\"requests_sent\": 1,", "\"requests_resent\": 0,"}) {
     EXPECT_NE(lines[0].find(wanted), std::string::npos) << lines[0];

@@ -26,7 +26,7 @@ namespace {
 // A thread may have descriptors of its own (unshare(2)).
 constexpr char kDescriptors[] = "/proc/thread-self/fd/";
 
-// This library's file. `error` is why it is not there.
+// This library's file, or the errno of the attempt to map it.
 struct Image {
   const char* bytes = nullptr;
   size_t size = 0;
@@ -34,8 +34,8 @@ struct Image {
 };
 constinit Image g_image;
 
-// The parent's copy or failure, and a load that it was in the middle of, say
-// nothing of this process: what is remembered bears its id.
+// A failure or an unfinished load of the parent says nothing about this
+// process, so both are kept with the id of their process.
 constinit std::atomic<const Entry*> g_entry{nullptr};
 constinit std::atomic<pid_t> g_loading{0};
 constinit std::atomic<pid_t> g_failed{0};
@@ -74,8 +74,8 @@ int WriteImage(int to) {
   return 0;
 }
 
-// A number that no copy before this one had: the loader takes the same name
-// for the same library.
+// Moves `fd` to a number that no earlier copy had: to the loader, the same name
+// is the same library. Returns it, or minus an errno.
 int NextNumber(int fd) {
   if (fd < 0) return fd;
   const int before =
@@ -88,7 +88,7 @@ int NextNumber(int fd) {
   return next;
 }
 
-// A descriptor of this library's file, copied; or minus an errno.
+// Returns a descriptor of a copy of this library's file, or minus an errno.
 int CopyOfThisLibrary() {
   if (g_image.error != 0) return -g_image.error;
   const int to = NextNumber(memfd_create("urnic", MFD_CLOEXEC));
@@ -144,7 +144,7 @@ const Entry* FreshCopy() {
       continue;
     }
     if (!g_loading.compare_exchange_strong(loading, me)) continue;
-    // Another thread may have been faster.
+    // Another thread may have loaded it meanwhile.
     if (g_entry.load() == nullptr && g_failed.load() != me) {
       const Entry* const entry = Load();
       if (entry == nullptr) g_failed.store(me);

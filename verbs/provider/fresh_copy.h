@@ -3,7 +3,7 @@
 // The RNIC of a forked child. DPDK can start only once with its static data,
 // its memory is shared with the parent, and its threads belong to the parent.
 // So this library is dead in the child of a process that has used it
-// (verbs/control/ fork_guard.h). A child that opens a device, as a daemon does,
+// (verbs/control/fork_guard.h). A child that opens a device, as a daemon does,
 // loads the library a second time, from a copy in memory (for the loader, the
 // same file would be the same library). The copy has its own static data,
 // threads and memory. Inherited objects stay dead; objects that the child opens

@@ -1,7 +1,6 @@
-// What the device says it can do is true when pushed to: as many objects of
-// each kind as it announces can be made (of queue pairs 2^18), those of a
-// shared table at once, and the next one is refused with ENOMEM; when they are
-// gone, there is room again.
+// The announced limits are true. As many objects of each kind can be created
+// (of queue pairs only 2^18 are tried), those of a shared table at the same
+// time. The next one fails with ENOMEM. After destruction there is room again.
 
 #include <gtest/gtest.h>
 
@@ -27,11 +26,11 @@ class LimitsTest : public ::testing::Test {
     EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
   }
 
-  // More than a gate has memory for: what is beyond, the tables are tested for
-  // alone (//datapath/engine:number_table_test).
+  // More would take too much memory. Beyond this, the tables are tested alone
+  // (//datapath/engine:number_table_test).
   static constexpr int kMakeMost = 1 << 18;
 
-  // `there`: how many exist before.
+  // `there`: how many exist already.
   template <typename T>
   static void Exhaust(int limit, int there, const std::function<T*()>& make,
                       const std::function<int(T*)>& destroy) {
@@ -47,7 +46,7 @@ class LimitsTest : public ::testing::Test {
         EXPECT_EQ(make(), nullptr) << "beyond " << limit;
         EXPECT_EQ(errno, ENOMEM);
       }
-      // Every other one first: what is left must not mind.
+      // Every other one first, which must not affect the rest.
       for (size_t i = 0; i < all.size(); i += 2) EXPECT_EQ(destroy(all[i]), 0);
       for (size_t i = 1; i < all.size(); i += 2) EXPECT_EQ(destroy(all[i]), 0);
       all.clear();
@@ -151,7 +150,7 @@ TEST_F(LimitsTest, Groups) {
   }
   const ibv_gid beyond = group(attr_.max_mcast_grp);
   EXPECT_EQ(ibv_attach_mcast(qp, &beyond, 0), ENOMEM);
-  // One member is there.
+  // It has one member already.
   const ibv_gid first = group(0);
   std::vector<ibv_qp*> members;
   for (int i = 1; i < attr_.max_mcast_qp_attach; ++i) {

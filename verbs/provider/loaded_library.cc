@@ -19,8 +19,8 @@ using Operation = verbs_context_ops::Unused;
 struct Library {
   int minor;
   void (*register_driver)(const verbs_device_ops* ops);
-  // A zeroed structure of `bytes` from malloc, with a verbs_context at `offset`
-  // that has been set up. Owns cmd_fd, also when it fails.
+  // Returns a zeroed structure of `bytes` from malloc, with an initialized
+  // verbs_context at `offset`. Owns cmd_fd, even if it fails.
   void* (*init_and_alloc_context)(ibv_device* device, int cmd_fd, size_t bytes,
                                   verbs_context* offset, uint32_t driver_id);
   // Closes cmd_fd and async_fd; the structure stays the caller's.
@@ -84,7 +84,7 @@ verbs_context* NewVerbsContext(ibv_device* device, int cmd_fd,
   auto* context = static_cast<verbs_context*>(g_library.init_and_alloc_context(
       device, cmd_fd, bytes + extra_bytes, nullptr, kUnknownDriver));
   if (context == nullptr) return nullptr;
-  // The library's own word on it.
+  // The size that the library itself has stored.
   size_t its_bytes = 0;
   std::memcpy(&its_bytes,
               reinterpret_cast<char*>(PublicPartOf(context)) - sizeof(size_t),

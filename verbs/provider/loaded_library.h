@@ -16,8 +16,8 @@ bool FindLibrary();
 // verbs_register_driver_<private number>().
 void RegisterDriver(const verbs_device_ops* ops);
 
-// A zeroed verbs_context that has been set up, with `extra_bytes` behind it,
-// from malloc; nullptr with errno. Owns cmd_fd, also when it fails.
+// Returns an initialized, zeroed verbs_context with `extra_bytes` after it,
+// from malloc, or nullptr with errno. Owns cmd_fd, even if it fails.
 verbs_context* NewVerbsContext(ibv_device* device, int cmd_fd,
                                size_t extra_bytes);
 // Closes its cmd_fd and async_fd, and frees it.

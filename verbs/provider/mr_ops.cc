@@ -114,7 +114,7 @@ ibv_mr* AllocNullMr(ibv_pd* pd) {
 
 namespace {
 
-// The program's bytes behind an entry of the list, or the errno.
+// Finds the program's memory of an entry of the list. Returns 0 or an errno.
 int FindBytes(control::Pd& pd, const ibv_sge& sge, bool write, uint64_t* host) {
   Engine::ControlScope scope(pd.device().engine());
   const mem::Translation at = pd.device().network().mrs().Check(
@@ -138,7 +138,7 @@ int Prefetch(uint64_t address, uint64_t bytes, bool write, bool wait) {
   if (!control::CheckMapped(address, bytes, write).ok()) return EFAULT;
   void* at = reinterpret_cast<void*>(begin);
   const uint64_t length = address + bytes - begin;
-  // Kernels before 5.14 know neither; a hint may go unheard.
+  // MADV_POPULATE_.. needs Linux 5.14. Advice may have no effect.
   const int how = !wait   ? MADV_WILLNEED
                   : write ? MADV_POPULATE_WRITE
                           : MADV_POPULATE_READ;
@@ -163,7 +163,7 @@ int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags,
                                     sges[i], write, &host)) {
       return error;
     }
-    // "No fault": only of what is there already, which is nothing to us.
+    // NO_FAULT is only about pages that are present: there is nothing to do.
     if (what == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT || sges[i].length == 0) {
       continue;
     }

@@ -1,8 +1,8 @@
-// The functions of libc that the plugin, DPDK's drivers included, calls and
-// that would be cancellation points: the linker sends the calls here (--wrap in
-// BUILD.bazel). plugin_test asks whether any is missing. What waits for the
-// program, to acknowledge events, stays a cancellation point, as it is in
-// libibverbs. They go on to libc itself (verbs/preload/libc_call.h).
+// The libc functions that the plugin calls, DPDK's drivers included, and that
+// would be cancellation points. The linker sends the calls here (--wrap in
+// BUILD.bazel), and they go on to libc (verbs/preload/libc_call.h). plugin_test
+// checks that none is missing. Waiting until the program acknowledges events
+// stays a cancellation point, as in libibverbs.
 
 #include "verbs/provider/no_cancellation.h"
 
@@ -42,7 +42,7 @@ URNIC_UNCANCELLED(int, fallocate64,
                   (fd, mode, offset, bytes))
 URNIC_UNCANCELLED(int, nanosleep, (const timespec* time, timespec* left),
                   (time, left))
-// A mode that was not given is not looked at.
+// libc ignores the mode if the caller gave none.
 URNIC_UNCANCELLED(int, open, (const char* path, int flags, mode_t mode),
                   (path, flags, mode))
 URNIC_UNCANCELLED(int, open64, (const char* path, int flags, mode_t mode),
@@ -102,7 +102,7 @@ URNIC_UNCANCELLED(ssize_t, write, (int fd, const void* from, size_t bytes),
 URNIC_UNCANCELLED(ssize_t, writev, (int fd, const iovec* parts, int count),
                   (fd, parts, count))
 
-// Tools that watch threads may see ours.
+// Not directly to libc: tools that watch threads should see this join.
 extern "C" int __real_pthread_join(pthread_t thread, void** result);
 extern "C" int __wrap_pthread_join(pthread_t thread, void** result);
 int __wrap_pthread_join(pthread_t thread, void** result) {

@@ -1,6 +1,6 @@
-// The program's standard output is the program's. DPDK's drivers print there:
-// its list of options, say, where it does not like one. The linker sends those
-// calls here (--wrap in BUILD.bazel), and they go where the log goes.
+// Standard output belongs to the program. DPDK's drivers print to it, for
+// example their list of options when one is invalid. The linker sends those
+// calls here (--wrap in BUILD.bazel), and the text goes to the log.
 
 #include <cstdarg>
 #include <cstdio>
@@ -12,7 +12,7 @@ namespace urnic::provider {
 namespace {
 
 int Print(const char* format, va_list arguments) {
-  // A log that is not wanted takes everything.
+  // Without a log, the text is dropped.
   return DebugFd() < 0 ? 0 : vdprintf(DebugFd(), format, arguments);
 }
 
@@ -29,7 +29,7 @@ int __wrap_printf(const char* format, ...) {
   return printed;
 }
 
-// The fortified one.
+// What printf() becomes with _FORTIFY_SOURCE.
 int __wrap___printf_chk(int flag, const char* format, ...);
 int __wrap___printf_chk(int, const char* format, ...) {
   va_list arguments;

@@ -54,8 +54,8 @@ class ProgramAllocator final : public control::QueueAllocator {
                      ? attr.pd_context
                      : nullptr) {}
 
-  // The resource type tells our queues apart, as ibv_alloc_parent_domain(3)
-  // leaves it to the provider.
+  // The resource type, which is the provider's choice
+  // (ibv_alloc_parent_domain(3)), says for which kind of queue the memory is.
   void* Allocate(size_t bytes, size_t alignment, Use use) override {
     return alloc_(domain_, context_, bytes, alignment,
                   static_cast<uint64_t>(use));

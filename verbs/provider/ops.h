@@ -11,11 +11,11 @@
 
 namespace urnic::provider {
 
-// query.cc
 // Where struct ibv_qp_ex ends in the libibverbs that has loaded us, found by
-// asking it; 0: nowhere that we know.
+// trying (qp_ex.cc); 0: unknown.
 size_t QpExBytes();
 
+// query.cc
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attr, size_t bytes);
 // The RNIC's clock in nanoseconds, which also stamps completions.
@@ -34,8 +34,8 @@ int DestroyAh(ibv_ah* ah);
 
 // mr_ops.cc
 //
-// reg_mr with IBV_ACCESS_ON_DEMAND does not ask whether the memory is there,
-// and takes all of the address space for (nullptr, SIZE_MAX).
+// reg_mr with IBV_ACCESS_ON_DEMAND does not check that the memory is mapped,
+// and (nullptr, SIZE_MAX) then means the whole address space.
 ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
               int access);
 // EBUSY: a memory window is bound to it.
@@ -80,9 +80,9 @@ int ModifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 //
 // With the standard fields of a completion and its time. EOPNOTSUPP: VLANs,
 // flow tags, tag matching. EINVAL: sizes and vectors as for CreateCq, or a
-// domain that is not a parent domain here. The lock is gone if the
-// program says that one thread uses the queue, by the flag or by a parent
-// domain with a thread domain.
+// domain that is not a parent domain here. There is no lock if the program says
+// that one thread uses the queue, by the flag or by a parent domain with a
+// thread domain.
 ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr);
 
 // poll.cc

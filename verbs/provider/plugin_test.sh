@@ -1,6 +1,6 @@
 #!/bin/bash
-# The plugin as a file: what it needs, what it shows, and that it keeps away
-# from a libibverbs whose private interface it does not know.
+# The plugin as a file: what it needs, what it exports, and that it does not
+# register with a libibverbs whose private interface it does not know.
 set -u
 . "$PWD/verbs/preload/testing/expect.sh"
 need readelf:binutils nm:binutils python3:python3 ibv_asyncwatch:ibverbs-utils
@@ -31,9 +31,10 @@ echo "== own calls reach libc, whatever else is preloaded"
 need ls:coreutils comm:coreutils
 rspreload=$(ls /usr/lib/*/rsocket/librspreload.so.1 2>/dev/null | head -1)
 expect "librspreload is there: apt-get install librdmacm1" [ -n "$rspreload" ]
-# names FILE: what it is linked to by name, through the loader.
+# names FILE: the symbols that the loader resolves for it.
 names() { readelf -rW "$1" | awk '$5 { print $5 }' | sed 's/@.*//' | sort -u; }
-# The calls that are led to libc, and everything that these libraries take.
+# The calls that go directly to libc, and all functions that these libraries
+# replace.
 taken=$({
   nm "$preload" | sed -n 's/.* __wrap_//p'
   nm -D --defined-only "$preload" "$rspreload" | sed -n 's/@.*//; s/.* [A-Z] //p'
@@ -50,7 +51,7 @@ points+='|f(data)?sync|msync|(clock_)?nanosleep|open(at)?(64)?|creat|pause|p?pol
 points+='|p(read|write)v?(64)?|p?select|pthread_join|readv?|recv(from|m?msg)?'
 points+='|send(m?msg|to)?|sigtimedwait|sigwait(info)?|u?sleep|system|wait(id|pid)?'
 points+='|writev?|__(poll|ppoll|read|pread|pread64|recv|recvfrom|open.*)_chk|__open.*'
-# Where a symbol of the plugin lies.
+# at NAME: the address of a symbol of the plugin.
 at() { sed -n "s/^\([0-9a-f]*\) . $1\$/\1/p" <<<"$symbols"; }
 symbols=$(nm "$plugin")
 for name in $(names "$plugin" | grep -xE "$points"); do
@@ -69,7 +70,7 @@ expect "prints by $out" [ -z "$out" ]
 echo "== inside other releases of libibverbs"
 # Programs that are not sanitized cannot load a library that is.
 [[ $sanitized = yes ]] && finish
-# load PRIVATE_MINOR: the plugin's words when loaded beside that library.
+# load PRIVATE_MINOR: the plugin's output when it is loaded with that library.
 load() {
   local dir=$TEST_TMPDIR/$1
   mkdir -p "$dir"

@@ -1,5 +1,5 @@
-// Polling a completion queue: with posting, the code that a fast program spends
-// its life in.
+// Polling a completion queue. A fast program spends most of its time here and
+// in post.cc.
 
 #include <cerrno>
 
@@ -19,7 +19,7 @@ static_assert(URNIC_WC_RECV_RDMA_WITH_IMM == int{IBV_WC_RECV_RDMA_WITH_IMM} &&
               URNIC_WC_WITH_INV == int{IBV_WC_WITH_INV} &&
               URNIC_WC_WITH_IMM == int{IBV_WC_WITH_IMM});
 
-// A queue that is never found empty must not keep the wire waiting
+// The engine must also run for a queue that is never found empty
 // (docs/design/0002-the-token.md).
 constexpr uint32_t kPollsPerProgress = 8;
 
@@ -39,7 +39,7 @@ inline void Translate(const urnic_cqe& cqe, ibv_wc& wc) {
   wc.dlid_path_bits = 0;
 }
 
-// Takes what is there, if that can be seen without the lock.
+// Takes completions, but only if some can be seen without the lock.
 template <typename Out>
 inline uint32_t Take(control::Cq::Polling& polling, uint32_t max, Out&& out) {
   if (!polling.ring.MayHaveSome()) return 0;
@@ -53,8 +53,8 @@ inline uint32_t Poll(CompletionQueueHandle& handle, uint32_t wanted,
                      Out&& out) {
   control::Cq::Polling& polling = handle.control->polling();
   uint32_t found = Take(polling, wanted, out);
-  // Also with some found: the acknowledgement of what the program was given
-  // last goes out, and its sender may be waiting for it.
+  // The engine also runs if some were found: it sends the acknowledgement of
+  // what the program was given last, for which the peer may be waiting.
   const uint32_t polls =
       polling.polls_since_progress.load(std::memory_order_relaxed) + 1;
   if (found == wanted && polls < kPollsPerProgress) {

@@ -1,5 +1,5 @@
-// Posting work requests: a translation from libibverbs' lists straight into the
-// ring. ops.h says what is refused.
+// Posting work requests: translates libibverbs' lists directly into the ring.
+// ops.h says what is refused.
 
 #include <atomic>
 #include <cerrno>
@@ -35,13 +35,12 @@ constexpr uint32_t kSendFlags =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 constexpr uint32_t Bit(uint32_t opcode) { return 1u << opcode; }
 constexpr RequestSet kAtomics = RequestsOf(RequestFamily::kAtomic);
-// Has no place in struct ibv_send_wr.
+// struct ibv_send_wr cannot express these; only ibv_wr_flush can.
 constexpr uint32_t kListOnly = Bit(URNIC_WR_FLUSH);
-// The last one that libibverbs knows; some below it are not built.
+// The largest opcode of libibverbs; some smaller ones are not built.
 constexpr uint32_t kLastOpcode = IBV_WR_ATOMIC_WRITE;
 
-// 0 or the errno for a request that cannot go into the ring. All that makes a
-// usual one differ is one comparison.
+// Returns 0, or the errno of a request that cannot go into the ring.
 inline int Check(const Posting& posting, const ibv_send_wr& wr) {
   const uint32_t opcode = Number(wr.opcode);
   if (opcode > kLastOpcode) return EINVAL;
@@ -61,7 +60,7 @@ inline int Check(const Posting& posting, const ibv_send_wr& wr) {
   return 0;
 }
 
-// Copies the data behind the header: 0, or EINVAL when there is too much.
+// Copies inline data after the header. Returns EINVAL if it is too long.
 inline int CopyInline(const Posting& posting, const ibv_send_wr& wr,
                       urnic_sq_wqe* wqe) {
   auto* to = reinterpret_cast<uint8_t*>(wqe + 1);
@@ -98,7 +97,7 @@ inline int WriteSend(const Posting& posting, const ibv_send_wr& wr,
   wqe->num_sge = static_cast<uint16_t>(wr.num_sge);
   wqe->imm_or_key = wr.imm_data;
   wqe->wr_id = wr.wr_id;
-  // At the same place for all kinds.
+  // RDMA and atomic requests have it at the same offset.
   wqe->remote_addr = wr.wr.rdma.remote_addr;
   if (__builtin_expect((Bit(wr.opcode) & (kAtomics | kLocalRequests)) != 0,
                        0)) {
@@ -139,8 +138,8 @@ inline int WriteRecv(uint32_t max_sge, const ibv_recv_wr& wr, uint8_t* entry) {
   return 0;
 }
 
-// Writes the list into the ring and hands it over. Returns the errno at which
-// it stopped, with `wr` left at that request.
+// Writes the list into the ring and hands it over. Returns 0, or the errno at
+// which it stopped, with `wr` left at that request.
 template <typename Wr, typename Write>
 inline int Fill(control::WorkRing& ring, Wr*& wr, Write&& write) {
   const uint32_t before = ring.producer();
@@ -155,7 +154,7 @@ inline int Fill(control::WorkRing& ring, Wr*& wr, Write&& write) {
   return error;
 }
 
-// What a call says about the request at which it stopped.
+// Reports the request at which a call stopped.
 template <typename Wr>
 [[gnu::cold]] int Refuse(int error, Wr* wr, Wr** bad) {
   *bad = wr;
@@ -163,7 +162,7 @@ template <typename Wr>
   return error;
 }
 
-// By whichever of their names.
+// A parent domain is another name of its domain.
 bool OneDomain(ibv_pd* a, ibv_pd* b) {
   return &ProtectionDomain::From(a)->control() ==
          &ProtectionDomain::From(b)->control();
@@ -224,8 +223,8 @@ int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
         return WriteRecv(posting.max_recv_sge, r, entry);
       });
     }
-    // In this order, but without a fence for the processor: a queue pair that
-    // fails at this very moment is looked at once more (FlowScheduler).
+    // A compiler barrier is enough: if the queue pair fails at this moment, the
+    // engine checks it once more (FlowScheduler).
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (__builtin_expect(posting.engine_qp->wants_recv_doorbell(), 0)) {
       posting.engine->Doorbell(*posting.engine_qp);

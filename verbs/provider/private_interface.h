@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <ctime>
 
-// What libibverbs knows of a device that it found in sysfs; we only pass it by.
+// What libibverbs found in sysfs about a device. We do not use it.
 struct verbs_sysfs_dev;
 struct verbs_device_ops;
 
@@ -69,18 +69,17 @@ struct verbs_mr {
   int access;
 };
 
-// Only of plain ones libibverbs counts the memory (ibv_fork_init).
+// libibverbs does not track the memory of this type (ibv_fork_init).
 inline constexpr int kVerbsMrNull = 1;
 
-// An ibv_qp may be asked whether it is an extended one: libibverbs looks behind
-// the place of struct ibv_qp_ex, wherever its own release has that end, for a
-// mark. Zeros up to here say no to all of them.
+// libibverbs recognizes an extended queue pair by a mark at the end of struct
+// ibv_qp_ex, wherever its own release has that end. Zeros up to here mean "no"
+// in every release.
 inline constexpr size_t kQpExBytesMax = 384;
 inline constexpr uint32_t kVerbsQpEx = 2;
 
-// Where the releases have that end, and the mark; with each, struct ibv_qp_ex
-// got another pointer. It may differ from that of the header that we are built
-// with.
+// Where the releases have that end; each has appended a pointer. The header
+// that we are built with may have another end.
 inline constexpr size_t kQpExBytes43 = 344;
 inline constexpr size_t kQpExBytes44 = 352;  // wr_atomic_write
 inline constexpr size_t kQpExBytes45 = 360;  // wr_flush
@@ -199,7 +198,7 @@ inline constexpr AddedOperation kAddedOperations[] = {
 };
 
 // For each operation of `minor`, in its order, the index in verbs_context_ops;
-// behind the last one, kOperations.
+// after the last one, kOperations.
 constexpr std::array<size_t, kOperations> OperationsOf(int minor) {
   std::array<size_t, kOperations> result;
   result.fill(kOperations);
@@ -234,8 +233,8 @@ static_assert(PlaceOf(14, offsetof(verbs_context_ops, create_cq)) == 15 &&
               PlaceOf(14, offsetof(verbs_context_ops, free_context)) == 39 &&
               PlaceOf(14, offsetof(verbs_context_ops, query_port)) == 60);
 
-// sizeof(verbs_context). Its public part, struct ibv_context, is at its end; in
-// front of that is a size_t with this number. What is new comes at the front.
+// sizeof(verbs_context). Its public part, struct ibv_context, is at its end,
+// right after a size_t with this number. New members are added at the front.
 constexpr size_t VerbsContextBytes(int minor) {
   constexpr size_t kBytes[] = {648, 672, 680, 696, 696};
   return kBytes[minor - kOldestMinor];

@@ -25,7 +25,7 @@ void FreeDevice(verbs_device* device) { std::free(device); }
 // Devices of every kind, by name. libibverbs keeps the pointers.
 const verbs_match_ent* Matches() {
   static char names[URNIC_DEVICE_KINDS][48];
-  static verbs_match_ent matches[URNIC_DEVICE_KINDS + 1];  // the last: the end
+  static verbs_match_ent matches[URNIC_DEVICE_KINDS + 1];  // zeros at the end
   for (int i = 0; i < URNIC_DEVICE_KINDS; ++i) {
     std::snprintf(names[i], sizeof(names[i]), "rdma_device:N%s[0-9]*",
                   urnic_device_kinds[i].name_prefix);
@@ -38,7 +38,7 @@ verbs_device_ops device_ops = {
     .name = "urnic",
     .match_min_abi_version = URNIC_PROVIDER_ABI,
     .match_max_abi_version = URNIC_PROVIDER_ABI,
-    .match_table = nullptr,  // Register()
+    .match_table = nullptr,  // set by Register()
     .static_providers = nullptr,
     .match_device = nullptr,
     .alloc_context = OpenContext,
@@ -56,7 +56,7 @@ __attribute__((constructor)) void Register() {
 
 __attribute__((destructor)) void AtExit() {
   BeginRdmaCmEnd();
-  // What was posted goes first, then the news that nothing more comes.
+  // Posted requests are sent first, then the ends of connections.
   control::Device::FlushAll();
   LeaveRdmaCmPeers();
   control::Device::FlushAll();

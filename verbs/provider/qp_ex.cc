@@ -1,6 +1,6 @@
 // Extended queue pairs: creation, and posting work requests that are built call
-// by call (ibv_wr_post(3)). What is refused is what post.cc refuses; the first
-// refusal makes wr_complete post nothing.
+// by call (ibv_wr_post(3)). Refuses what post.cc refuses; after the first
+// refusal, wr_complete posts nothing.
 
 #include <cerrno>
 #include <cstring>
@@ -26,8 +26,8 @@ void Refuse(WorkList& list, int error) {
   list.last = nullptr;
 }
 
-// The next request of the list, with its common fields set. nullptr: there is
-// no room, and the list fails.
+// Starts the next request of the list and sets its common fields. nullptr: the
+// list has failed, for example because the queue is full.
 urnic_sq_wqe* Begin(ibv_qp_ex* ex, uint8_t opcode) {
   QueuePair& qp = *QueuePair::From(ex);
   WorkList& list = qp.list;
@@ -43,7 +43,7 @@ urnic_sq_wqe* Begin(ibv_qp_ex* ex, uint8_t opcode) {
   qp.posting->sq.Advance();
   auto* wqe = reinterpret_cast<urnic_sq_wqe*>(entry);
   wqe->opcode = opcode;
-  // The setters know whether data are inline.
+  // The setters set IBV_SEND_INLINE.
   wqe->flags = static_cast<uint8_t>(ex->wr_flags & ~IBV_SEND_INLINE);
   wqe->num_sge = 0;
   wqe->wr_id = ex->wr_id;
@@ -51,7 +51,7 @@ urnic_sq_wqe* Begin(ibv_qp_ex* ex, uint8_t opcode) {
   return wqe;
 }
 
-// One that is answered, and thus counts toward max_rd_atomic.
+// Starts a request that is answered and so counts toward max_rd_atomic.
 urnic_sq_wqe* BeginAnswered(ibv_qp_ex* ex, uint8_t opcode) {
   QueuePair& qp = *QueuePair::From(ex);
   if (!qp.posting->may_read.load(std::memory_order_relaxed)) {
@@ -158,7 +158,7 @@ void WrBindMw(ibv_qp_ex* ex, ibv_mw* mw, uint32_t key,
   list.last = nullptr;
 }
 
-// --- What the last one carries, and where to ---------------------------------
+// --- Data and destination of the last request --------------------------------
 
 void SetSgeList(ibv_qp_ex* ex, size_t count, const ibv_sge* sges) {
   QueuePair& qp = *QueuePair::From(ex);
@@ -280,7 +280,7 @@ constexpr SendOp kSendOps[] = {
     {IBV_QP_EX_WITH_ATOMIC_WRITE, URNIC_WR_ATOMIC_WRITE},
 };
 
-// The flags of what a queue pair with `opcodes` can do here.
+// The flags of the operations that a queue pair with `opcodes` has here.
 uint64_t SendOpsOf(uint32_t opcodes) {
   uint64_t flags = 0;
   for (const SendOp& op : kSendOps) {
@@ -292,14 +292,14 @@ uint64_t SendOpsOf(uint32_t opcodes) {
   return flags;
 }
 
-// Behind the struct of the oldest release.
+// Sets a pointer beyond the struct of the oldest release.
 template <typename Function>
 void PutAt(ibv_qp_ex* ex, size_t offset, Function* function) {
   std::memcpy(reinterpret_cast<uint8_t*>(ex) + offset, &function,
               sizeof(function));
 }
 
-// Only what was asked for can be built.
+// Only requested operations can be built.
 void SetBuilders(ibv_qp_ex* ex, uint64_t ops) {
   const auto set = [ops](uint64_t flag, auto& member, auto function) {
     if ((ops & flag) != 0) member = function;
@@ -364,7 +364,7 @@ size_t QpExBytes() {
 
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   if (absl::Status s = CheckAttributes(*attr); !s.ok()) return FailNull(s);
-  // The one begins like the other.
+  // struct ibv_qp_init_attr_ex begins like struct ibv_qp_init_attr.
   ibv_qp* qp = MakeQp(
       context,
       (attr->comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr->pd : nullptr,

@@ -29,7 +29,7 @@ class QpExTest : public testing::Test {
   }
   End& a() { return pair_->a; }
   End& b() { return pair_->b; }
-  // Opens a list whose first request is `id`.
+  // Starts a list whose first request is `id`.
   void Start(uint64_t id, unsigned flags = IBV_SEND_SIGNALED) {
     ibv_wr_start(ex_);
     ex_->wr_id = id;
@@ -50,13 +50,13 @@ class QpExTest : public testing::Test {
   ibv_qp_ex* ex_ = nullptr;
 };
 
-TEST_F(QpExTest, AnExtendedQueuePairKnowsThatItIsOne) {
+TEST_F(QpExTest, AnExtendedQueuePairIsRecognized) {
   EXPECT_NE(ex_, nullptr);
   Pair plain(device_);
   EXPECT_EQ(ibv_qp_to_qp_ex(plain.a.qp()), nullptr);
 }
 
-TEST_F(QpExTest, SendsWithAllThatGoesAlong) {
+TEST_F(QpExTest, SendsListsImmediateAndInlineData) {
   for (uint64_t i = 0; i < 3; ++i) b().PostRecv(i, {b().Sge(i * 4096, 4096)});
   ibv_mw* mw = ibv_alloc_mw(b().pd(), IBV_MW_TYPE_2);
   std::memcpy(a().memory(), "abcdefgh", 8);
@@ -85,7 +85,7 @@ TEST_F(QpExTest, SendsWithAllThatGoesAlong) {
   EXPECT_EQ(ibv_dealloc_mw(mw), 0);
 }
 
-TEST_F(QpExTest, ReachesThePeersMemory) {
+TEST_F(QpExTest, AccessesThePeersMemory) {
   const uint32_t rkey = b().mr()->rkey;
   std::memcpy(a().memory(), "abcdefgh", 8);
   uint64_t word = 40;
@@ -130,7 +130,7 @@ TEST_F(QpExTest, ReachesThePeersMemory) {
   EXPECT_EQ(at(b().memory() + 72), value);
 }
 
-TEST_F(QpExTest, APlainPostOfAnAtomicWriteIsTheSame) {
+TEST_F(QpExTest, APlainPostOfAnAtomicWriteDoesTheSame) {
   uint64_t value = 77;
   std::memcpy(a().memory(), &value, 8);
   for (const unsigned flags : {0u, unsigned{IBV_SEND_INLINE}}) {
@@ -211,7 +211,7 @@ TEST_F(QpExTest, PostsOnlyInTheStatesForIt) {
 
 // --- Creation ----------------------------------------------------------------
 
-TEST(QpExCreateTest, TakesWhatTheServiceHas) {
+TEST(QpExCreateTest, AcceptsTheOperationsOfTheService) {
   OpenDevice device;
   ibv_pd* pd = ibv_alloc_pd(device);
   ibv_cq* cq = ibv_create_cq(device, 16, nullptr, nullptr, 0);

@@ -71,7 +71,7 @@ QpAttributes FromIbv(const ibv_qp_attr& a, uint32_t mask) {
   const auto take = [mask](uint32_t bit, auto& to, auto from) {
     if ((mask & bit) != 0) to = static_cast<std::decay_t<decltype(to)>>(from);
   };
-  // What does not fit is out of any range.
+  // A value that does not fit becomes 255, which is never valid.
   const auto code = [](const auto& value) {
     return static_cast<uint8_t>(std::min(Number(value), 255u));
   };
@@ -159,7 +159,7 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 
 namespace {
 
-// Does any of them belong to another context?
+// Fails if any of them belongs to another context.
 absl::Status CheckContexts(const ibv_context* context, const ibv_pd* pd,
                            const ibv_xrcd* xrcd, const ibv_qp_init_attr& attr) {
   for (const ibv_context* of :
@@ -200,8 +200,7 @@ control::QpRequest RequestOf(QpService service, ProtectionDomain* domain,
   return request;
 }
 
-// What all names of queue pairs have in common; from now on it is the
-// program's.
+// Completes a new or opened queue pair. From now on it belongs to the program.
 ibv_qp* Keep(ibv_context* ibv, std::unique_ptr<QueuePair> handle) {
   handle->posting = &handle->control->posting();
   handle->context = Context::From(ibv);
@@ -227,7 +226,7 @@ ibv_qp* MakeQp(ibv_context* ibv, ibv_pd* pd, ibv_xrcd* xrcd,
   }
   Context* context = Context::From(ibv);
   auto handle = std::make_unique<QueuePair>();
-  // A target belongs to an XRC domain alone, all others to none.
+  // A target belongs to an XRC domain, all others to a protection domain.
   const bool target = *service == QpService::kXrcTarget;
   if (!target && pd != nullptr) handle->domain = ProtectionDomain::From(pd);
   if (target && xrcd != nullptr) handle->xrc_domain = XrcDomain::From(xrcd);
@@ -241,7 +240,7 @@ ibv_qp* MakeQp(ibv_context* ibv, ibv_pd* pd, ibv_xrcd* xrcd,
   handle->sq_sig_all = attr->sq_sig_all;
   ibv_qp& qp = handle->qp;
   qp.qp_context = attr->qp_context;
-  // Also a target's, as libibverbs has it: librdmacm goes on with what it gave.
+  // For targets, too, as in libibverbs: librdmacm uses the domain that it gave.
   qp.pd = pd;
   qp.send_cq = attr->send_cq;
   qp.recv_cq = attr->recv_cq;
@@ -336,14 +335,14 @@ int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
 
 int DestroyQp(ibv_qp* qp) {
   QueuePair* handle = QueuePair::From(qp);
-  // ibv_create_qp(3): detached first. Closing the device leaves groups itself.
+  // ibv_create_qp(3): detach it first. Closing the device leaves groups itself.
   if (handle->control->IsInGroup()) {
     return Fail(absl::FailedPreconditionError(absl::StrCat(
         "destroy_qp: qp ", qp->qp_num, " is attached to a multicast group")));
   }
   handle->LetGo();
-  // Gone, so no more events: what nobody has read is withdrawn, the rest must
-  // have been acknowledged.
+  // No more events follow. Unread ones are withdrawn, and the others must have
+  // been acknowledged.
   uint32_t events = handle->async_events;
   if (events != 0) {
     events -= handle->context->events().Drop(reinterpret_cast<uint64_t>(qp));

@@ -14,15 +14,15 @@ namespace {
 
 // Vendor and part of devices without an IEEE number, as Linux rxe reports them.
 constexpr uint32_t kNoVendor = 0xffffff;
-// Of newer kernels' rdma/ib_user_verbs.h.
+// From rdma/ib_user_verbs.h of newer kernels.
 constexpr uint64_t kDeviceFlushGlobal = 1ull << 38;
 constexpr uint64_t kDeviceAtomicWrite = 1ull << 40;
 constexpr uint8_t kPhysLinkUp = 5;
 constexpr uint8_t kPhysDisabled = 3;
 constexpr uint8_t kPortNeedsGrh = 1;  // IBV_QPF_GRH_REQUIRED
 
-// What every kind of device can do, and what follows from its services and from
-// their requests.
+// The flags of every kind of device, and those that follow from its services
+// and their requests.
 unsigned CapFlagsOf(const urnic_device_kind& kind) {
   constexpr uint32_t kXrc =
       URNIC_SERVICE_XRC_INITIATOR | URNIC_SERVICE_XRC_TARGET;
@@ -66,7 +66,7 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   std::memcpy(&a.node_guid, identity.node_guid, sizeof(a.node_guid));
   a.sys_image_guid = a.node_guid;
   a.max_mr_size = kMaxMrBytes;
-  a.page_size_cap = 0xfffff000;  // any: nothing here has pages
+  a.page_size_cap = 0xfffff000;  // any: the device has no pages
   a.vendor_id = kNoVendor;
   a.hw_ver = URNIC_HW_REVISION;
   a.max_qp = static_cast<int>(limits.max_qps);
@@ -76,14 +76,14 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.max_sge_rd = kMaxSge;
   a.max_cq = static_cast<int>(limits.max_cqs);
   a.max_cqe = kMaxCqe;
-  // Of one table: what is announced can be had of both at once.
+  // They share a table: these numbers fit at the same time.
   a.max_mr = a.max_mw = static_cast<int>(limits.max_mrs / 2);
   a.max_pd = static_cast<int>(limits.max_pds);
   a.max_qp_rd_atom = kMaxRdAtomic;
   a.max_qp_init_rd_atom = kMaxRdAtomic;
   a.max_res_rd_atom = static_cast<int>(limits.max_qps * kMaxRdAtomic);
-  // IBV_ATOMIC_GLOB would be true, as the CPU's own instructions execute them,
-  // but UCX 1.13 takes it for no atomics at all: no hardware says so.
+  // IBV_ATOMIC_GLOB would be true, because the CPU's own instructions execute
+  // them. But no hardware reports it, and UCX 1.13 takes it for "no atomics".
   a.atomic_cap = (AllRequestsOf(kind) & RequestsOf(RequestFamily::kAtomic)) != 0
                      ? IBV_ATOMIC_HCA
                      : IBV_ATOMIC_NONE;
@@ -101,7 +101,7 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.phys_port_cnt = 1;
 }
 
-// Of its requests, those that this release of libibverbs can ask for.
+// The flags of those of its requests that this release of libibverbs has.
 uint64_t ExtendedFlags(const urnic_device_kind& kind) {
   const RequestSet requests = control::AllRequestsOf(kind);
   const auto has = [&](uint8_t opcode, size_t release) {
@@ -111,7 +111,7 @@ uint64_t ExtendedFlags(const urnic_device_kind& kind) {
          (has(URNIC_WR_FLUSH, kQpExBytes45) ? kDeviceFlushGlobal : 0);
 }
 
-// Memory is never pinned: pages come when they are touched, by the CPU.
+// Memory is never pinned: the CPU faults pages in when it touches them.
 void FillOnDemandPaging(const urnic_device_kind& kind, ibv_device_attr_ex& a) {
   constexpr uint32_t kSendRecv =
       IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
@@ -136,7 +136,7 @@ int QueryRtValues(ibv_context*, ibv_values_ex* values) {
     return EINVAL;
   }
   if ((values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) != 0) {
-    // All in the one field, as other providers do: it is a count of cycles.
+    // All in one field, as in other providers: it is a count of cycles.
     values->raw_clock = {.tv_sec = 0, .tv_nsec = Environment::Now().ns()};
   }
   return 0;

@@ -1,5 +1,5 @@
-// Two threads at one object: what the one checks, the other changes. Each pair
-// of calls is right in either order, and is tried often enough to meet. Runs
+// Two threads use one object: one checks what the other changes. Either order
+// is correct, and each pair of calls is repeated often enough to collide. Runs
 // under ThreadSanitizer.
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kRounds = 500;
 
-// At the same time, as far as two threads can.
+// Runs both at the same time, as far as two threads can.
 void Both(const std::function<void()>& one, const std::function<void()>& two) {
   std::atomic<int> ready = 0;
   const auto run = [&](const std::function<void()>& body) {
@@ -37,7 +37,7 @@ TEST(RacesTest, ARegionStaysIfAWindowIsBoundWhileItIsDeregistered) {
     ibv_mr* mr = ibv_reg_mr(end.pd(), memory, sizeof(memory),
                             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
     ibv_mw* mw = ibv_alloc_mw(end.pd(), IBV_MW_TYPE_2);
-    // Posted before, and executed when the read's data is there.
+    // The bind is posted here, and executed after the read's data has arrived.
     EXPECT_EQ(end.PostSend({end.Sge(0, 1 << 16)},
                            [&](ibv_send_wr& wr) {
                              wr.opcode = IBV_WR_RDMA_READ;
@@ -77,7 +77,7 @@ TEST(RacesTest, ARegionStaysIfAWindowIsBoundWhileItIsDeregistered) {
   }
 }
 
-TEST(RacesTest, AQueuePairGoesToErrAlsoWhileItFails) {
+TEST(RacesTest, AQueuePairCanBeMovedToErrWhileItFails) {
   OpenDevice device;
   End end(device, {});
   ibv_sge nothing = end.Sge(0, 8);

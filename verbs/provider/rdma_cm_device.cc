@@ -34,7 +34,7 @@ class ProgramMemory final : public rdmacm::UserMemory {
   }
 };
 
-// All that there is of it, for the life of the process.
+// The state of rdma_cm, for the life of the process.
 struct RdmaCm {
   ProgramMemory memory;
   std::vector<std::unique_ptr<rdmacm::EngineRnic>> rnics;
@@ -42,7 +42,7 @@ struct RdmaCm {
   std::unique_ptr<rdmacm::DeviceFiles> files;
 };
 
-// Null with errno where URNIC_PORTS makes no sense.
+// Null with errno if URNIC_PORTS is invalid.
 RdmaCm* MakeRdmaCm() {
   std::vector<urnic_device_identity> identities(URNIC_MAX_PORTS);
   char error[256] = "";
@@ -88,8 +88,8 @@ RdmaCm* TheRdmaCm() {
 }
 
 void* Open(void* node) {
-  // The parent's ids, ports and locks are not ours. So a child's files are all
-  // its copy's.
+  // The parent's ids, ports and locks do not belong to the child, so all files
+  // of a child are its copy's.
   if (control::InForkedChild()) {
     const Entry* const fresh = FreshCopy();
     if (fresh != nullptr) return fresh->rdma_cm->open(node);
@@ -127,7 +127,7 @@ void OfferRdmaCmDevice() {
                           sizeof(preload->rdma_cm_file)) {
     return;
   }
-  // Fails where a second copy of this library is loaded: the first one serves.
+  // Fails in a second copy of this library: the first one serves.
   preload->set_rdma_cm_device(&kRdmaCmDevice);
 }
 

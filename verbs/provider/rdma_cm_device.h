@@ -4,7 +4,7 @@
 
 namespace urnic::provider {
 
-// What is behind the device.
+// The implementation of the device.
 extern const urnic_rdma_cm_device kRdmaCmDevice;
 
 // Tells the preload, if there is one, what implements /dev/infiniband/rdma_cm

@@ -86,7 +86,7 @@ ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr) {
 
 int GetSrqNum(ibv_srq* srq, uint32_t* number) {
   const SharedReceiveQueue* handle = SharedReceiveQueue::From(srq);
-  // Only XRC ones are named by peers.
+  // Peers address only XRC queues by number.
   if (handle->xrc_domain == nullptr) return EINVAL;
   *number = handle->control->number();
   return 0;
@@ -94,7 +94,7 @@ int GetSrqNum(ibv_srq* srq, uint32_t* number) {
 
 namespace {
 
-// The errnos of Linux, which are its own.
+// The errnos of Linux's open_xrcd, which differ from those of other calls.
 int ErrnoOfOpen(const absl::Status& status) {
   const int error = Fail(status);
   switch (status.code()) {

@@ -1,4 +1,4 @@
-// What `urnic state` finds in a program: queue pairs in any state, made and
+// What `urnic state` shows of a program: queue pairs in any state, created and
 // used through libibverbs, and connections of librdmacm.
 
 #include <gmock/gmock.h>
@@ -24,8 +24,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A line for each queue pair, in the order of their making, and for each
-// connection.
+// A line for each queue pair, in order of creation, and for each connection.
 std::vector<std::string> Lines() {
   const auto rnic = FindOneRnic("urnic0", std::to_string(getpid()));
   EXPECT_TRUE(rnic.ok()) << rnic.status();

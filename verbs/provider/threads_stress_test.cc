@@ -1,7 +1,6 @@
-// Everything at once: threads that make, use and destroy objects of every kind
-// on one device, while others move data and connect by rdma_cm. What each does
-// is right by itself; together they must neither hang nor race. Runs under
-// ThreadSanitizer.
+// Threads create, use and destroy objects of every kind on one device, while
+// others move data and connect by rdma_cm. Each is correct by itself; together
+// they must neither hang nor race. Runs under ThreadSanitizer.
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -24,7 +23,7 @@ constexpr int kMessages = 20000;
 constexpr int kPosters = 3;
 constexpr int kConnections = 100;
 
-// A thread may wait long for its CPU under a sanitizer: no loss is expected.
+// Under a sanitizer, a thread may wait long for its CPU. No loss is expected.
 PairOptions Patient() {
   PairOptions options;
   options.timeout = 20;  // 4.3 s
@@ -32,7 +31,7 @@ PairOptions Patient() {
   return options;
 }
 
-// What all share.
+// What all threads share.
 struct Scene {
   OpenDevice device;
   ibv_pd* pd = ibv_alloc_pd(device);
@@ -42,8 +41,7 @@ struct Scene {
 
 // --- Data -------------------------------------------------------------------
 
-// Several post to one queue pair, several poll its queue and the one of its
-// peer, and feed the latter's receives.
+// Several threads post to both queue pairs, several poll the completion queues.
 void MoveData(Scene& scene) {
   Pair pair(scene.device, Patient());
   std::atomic<int> sent = 0;
@@ -76,7 +74,7 @@ void MoveData(Scene& scene) {
   EXPECT_EQ(received, kMessages);
 }
 
-// --- One round each of what the others do -----------------------------------
+// --- One round of each of the others ----------------------------------------
 
 void Regions(Scene& scene) {
   std::vector<uint8_t> memory(8192);
@@ -100,7 +98,7 @@ void Domains(Scene& scene) {
   ibv_pd* parent = ibv_alloc_parent_domain(scene.device, &attr);
   ASSERT_NE(parent, nullptr);
   {
-    // Without locks, by this thread alone.
+    // Without locks: only this thread uses it.
     PairOptions options = Patient();
     options.pd = parent;
     Pair pair(scene.device, options);
@@ -116,7 +114,7 @@ void Domains(Scene& scene) {
   EXPECT_EQ(ibv_dealloc_td(td), 0);
 }
 
-// A queue pair that is destroyed with work under way, in ERR or not.
+// A queue pair is destroyed while it has work to do, in ERR or not.
 void QueuePairs(Scene& scene) {
   PairOptions options = Patient();
   options.pd = scene.pd;
@@ -185,7 +183,7 @@ void SharedQueues(Scene& scene) {
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
 }
 
-// A queue with its channel: events are asked for, read and acknowledged.
+// A queue with its channel: events are requested, read and acknowledged.
 void Events(Scene& scene) {
   ibv_comp_channel* channel = ibv_create_comp_channel(scene.device);
   ASSERT_NE(channel, nullptr);
@@ -300,7 +298,7 @@ void Connect() {
   rdma_destroy_event_channel(server);
 }
 
-// Reads what the device has to tell until the end.
+// Reads the device's events until the end.
 void ReadAsyncEvents(Scene& scene) {
   ibv_context* context = scene.device;
   const int flags = fcntl(context->async_fd, F_GETFL);
@@ -315,7 +313,7 @@ void ReadAsyncEvents(Scene& scene) {
   }
 }
 
-TEST(ThreadsStressTest, EverythingAtOnce) {
+TEST(ThreadsStressTest, EverythingAtTheSameTime) {
   Scene scene;
   struct Worker {
     const char* name;

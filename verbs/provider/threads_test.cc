@@ -1,5 +1,5 @@
-// Several threads of a program on one device that talks to itself, and on two
-// that meet at a ring: with queue pairs of their own, and sharing them. Runs
+// Several threads of a program on one loopback device, and on two that are
+// connected by a ring: with queue pairs of their own, and sharing them. Runs
 // under ThreadSanitizer.
 
 #include <gtest/gtest.h>
@@ -22,13 +22,13 @@ void RunThreads(const std::function<void(int)>& body) {
   for (std::thread& t : threads) t.join();
 }
 
-// What the ends of a pair are opened on.
+// The devices of the two ends of a pair.
 struct Devices {
   OpenDevice a;
   OpenDevice b{OpenDevice::kLast};
 };
 
-// A thread may wait long for its CPU under a sanitizer: no loss is expected.
+// Under a sanitizer, a thread may wait long for its CPU. No loss is expected.
 PairOptions Patient() {
   PairOptions options;
   options.timeout = 20;  // 4.3 s
@@ -43,7 +43,7 @@ void Exchange(End& a, End& b) {
   EXPECT_EQ(a.Poll().status, IBV_WC_SUCCESS);
 }
 
-TEST(ThreadsTest, EachWithAPairOfItsOwn) {
+TEST(ThreadsTest, EachThreadHasItsOwnPair) {
   Devices devices;
   RunThreads([&](int) {
     Pair pair(devices.a, devices.b, Patient());
@@ -51,7 +51,7 @@ TEST(ThreadsTest, EachWithAPairOfItsOwn) {
   });
 }
 
-TEST(ThreadsTest, ObjectsComeAndGoWhileOthersWork) {
+TEST(ThreadsTest, ObjectsAreCreatedAndDestroyedWhileOthersWork) {
   Devices devices;
   Pair busy(devices.a, devices.b, Patient());
   std::atomic<bool> stop = false;
@@ -122,7 +122,7 @@ TEST(ThreadsTest, SleepersWakeWithoutLosingAnEvent) {
   });
 }
 
-// The race that a lost wake-up hides in: the completion comes while the
+// The race in which a wake-up is easily lost: the completion arrives while the
 // program arms.
 TEST(ThreadsTest, ArmThenPollThenSleepLosesNothing) {
   Devices devices;
@@ -169,8 +169,8 @@ TEST(ThreadsTest, ArmThenPollThenSleepLosesNothing) {
   EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
 }
 
-// Lists that are built call by call, of several threads for one queue pair:
-// none is torn apart.
+// Several threads build lists call by call for one queue pair. The lists do not
+// mix.
 TEST(ThreadsTest, AllBuildListsForOneQueuePair) {
   Devices devices;
   PairOptions options = Patient();
@@ -206,8 +206,7 @@ TEST(ThreadsTest, AllBuildListsForOneQueuePair) {
   }
 }
 
-// A queue changes its size while threads poll it, and its events are moderated
-// meanwhile.
+// A queue is resized and its events are moderated while threads poll it.
 TEST(ThreadsTest, AQueueIsResizedWhileItIsPolled) {
   Devices devices;
   Pair pair(devices.a, devices.b, Patient());
@@ -245,8 +244,8 @@ TEST(ThreadsTest, AQueueIsResizedWhileItIsPolled) {
   EXPECT_EQ(seen, kMessages);
 }
 
-// Windows are bound, used and freed by threads of their own, on one device.
-TEST(ThreadsTest, EachWithWindowsOfItsOwn) {
+// Each thread binds, uses and frees its own windows on one device.
+TEST(ThreadsTest, EachThreadHasItsOwnWindows) {
   Devices devices;
   RunThreads([&](int) {
     Pair pair(devices.a, devices.b, Patient());

@@ -1,5 +1,5 @@
 // Every operation of a reliable connection, with its data, through the
-// distribution's libibverbs on a device that talks to itself.
+// distribution's libibverbs on a loopback device.
 
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ TEST_P(SizeTest, SendArrives) {
   }
 }
 
-TEST_P(SizeTest, WriteArrivesWithoutAWordToTheOtherSide) {
+TEST_P(SizeTest, WriteArrivesWithoutACompletionAtThePeer) {
   for (uint32_t bytes : kSizes) {
     std::memset(b().memory(), 0, End::kBytes);
     EXPECT_EQ(a().PostSend({a().Sge(1, bytes)},
@@ -82,7 +82,7 @@ TEST_P(SizeTest, WriteArrivesWithoutAWordToTheOtherSide) {
   EXPECT_TRUE(b().Quiet());
 }
 
-TEST_P(SizeTest, ReadFetches) {
+TEST_P(SizeTest, ReadFetchesTheData) {
   for (uint32_t bytes : kSizes) {
     std::memset(b().memory(), 0, End::kBytes);
     EXPECT_EQ(b().PostSend({b().Sge(5, bytes)},
@@ -153,7 +153,7 @@ TEST_F(TransferTest, AtomicsReturnTheOldValue) {
   std::memcpy(&old, a().memory(), 8);
   EXPECT_EQ(old, 40u);
   for (uint64_t expected : {42ull, 7ull}) {
-    // The first swap finds what it compares with, the second does not.
+    // The first comparison succeeds, the second fails.
     EXPECT_EQ(a().PostSend({a().Sge(0, 8)},
                            [&](ibv_send_wr& wr) {
                              wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
@@ -275,7 +275,7 @@ TEST_F(TransferTest, AQueuePairMayTalkToItself) {
   EXPECT_EQ(std::memcmp(end.memory(), end.memory() + 8192, 5000), 0);
 }
 
-TEST_F(TransferTest, ARegionMayHaveAnAddressOfItsOwn) {
+TEST_F(TransferTest, ARegionMayHaveItsOwnAddress) {
   Make();
   ibv_mr* mr =
       ibv_reg_mr_iova(b().pd(), b().memory(), 4096, 0x1000000000, kAllRights);
@@ -292,14 +292,14 @@ TEST_F(TransferTest, ARegionMayHaveAnAddressOfItsOwn) {
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
-TEST_F(TransferTest, WorksAfterResetAgain) {
+TEST_F(TransferTest, WorksAgainAfterReset) {
   Make();
   for (int round = 0; round < 3; ++round) {
     EXPECT_EQ(b().PostRecv(1, {b().Sge(0, 64)}), 0);
     EXPECT_EQ(a().PostSend({a().Sge(0, 64)}), 0);
     ExpectDone(b(), IBV_WC_RECV);
     ExpectDone(a(), IBV_WC_SEND);
-    // What is posted and what has completed is forgotten.
+    // Posted requests and unread completions are dropped.
     EXPECT_EQ(b().PostRecv(2, {b().Sge(0, 64)}), 0);
     EXPECT_EQ(a().PostSend({a().Sge(0, 64)}), 0);
     EXPECT_EQ(b().PostRecv(3, {b().Sge(0, 64)}), 0);

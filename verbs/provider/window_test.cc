@@ -1,5 +1,6 @@
-// Memory windows, and what regions do beyond being registered: ibv_bind_mw(3),
-// ibv_rereg_mr(3), ibv_alloc_null_mr(3), ibv_advise_mr(3), on-demand paging.
+// Memory windows, and calls for regions other than registration:
+// ibv_bind_mw(3), ibv_rereg_mr(3), ibv_alloc_null_mr(3), ibv_advise_mr(3),
+// on-demand paging.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -14,7 +15,7 @@ namespace {
 constexpr int kBindable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
 constexpr unsigned kWrite = IBV_ACCESS_REMOTE_WRITE;
 
-// a reaches for memory of b, through a window.
+// a accesses memory of b through a window.
 class WindowTest : public testing::Test {
  protected:
   WindowTest() : pair_(device_) {
@@ -36,7 +37,8 @@ class WindowTest : public testing::Test {
             .length = length,
             .mw_access_flags = access};
   }
-  // Has b bind, or invalidate; 0 or the errno, and the completion's status.
+  // Lets b bind or invalidate. Returns 0 or the errno; status_ is the
+  // completion's.
   int BindType1(ibv_mw* mw, const ibv_mw_bind_info& info) {
     ibv_mw_bind bind = {};
     bind.wr_id = 7;
@@ -88,7 +90,7 @@ class WindowTest : public testing::Test {
   ibv_wc_status status_ = IBV_WC_SUCCESS;
 };
 
-TEST_F(WindowTest, Type1OpensAndClosesByBinding) {
+TEST_F(WindowTest, Type1IsOpenedAndClosedByBinding) {
   ibv_mw* mw = ibv_alloc_mw(b().pd(), IBV_MW_TYPE_1);
   ASSERT_NE(mw, nullptr);
   const uint32_t first = mw->rkey;
@@ -157,7 +159,7 @@ TEST_F(WindowTest, Type2BelongsToItsQueuePair) {
   EXPECT_EQ(Write(key, At(0), 8), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(WindowTest, CountsFromZeroIfAsked) {
+TEST_F(WindowTest, AZeroBasedWindowStartsAt0) {
   ibv_mw* mw = ibv_alloc_mw(b().pd(), IBV_MW_TYPE_2);
   const uint32_t key = ibv_inc_rkey(mw->rkey);
   EXPECT_EQ(BindType2(mw, key, Info(64, 64, kWrite | IBV_ACCESS_ZERO_BASED)),
@@ -169,7 +171,7 @@ TEST_F(WindowTest, CountsFromZeroIfAsked) {
   EXPECT_EQ(ibv_dealloc_mw(mw), 0);
 }
 
-TEST_F(WindowTest, UnreliableConnectionsHaveThemToo) {
+TEST_F(WindowTest, UnreliableConnectionsHaveWindowsToo) {
   PairOptions options;
   options.type = IBV_QPT_UC;
   options.pd = b().pd();
@@ -272,7 +274,7 @@ TEST_F(WindowTest, AReregisteredRegionKeepsItsKey) {
                          memory_ + 1024, 64, 0),
             0);
   EXPECT_EQ(Write(key, At(1024), 64), IBV_WC_SUCCESS);
-  // What fails leaves the region as it is.
+  // A failed change leaves the region as it was.
   EXPECT_EQ(ibv_rereg_mr(mr_, 0, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_CMD)
       << "nothing to change";
   for (const int access : {int{IBV_ACCESS_REMOTE_WRITE}, 1 << 30}) {
@@ -296,11 +298,11 @@ TEST_F(WindowTest, AReregisteredRegionKeepsItsKey) {
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }
 
-TEST_F(WindowTest, ANullRegionTakesAnythingAndGivesZeros) {
+TEST_F(WindowTest, ANullRegionDropsWritesAndReadsAsZeros) {
   ibv_mr* null = ibv_alloc_null_mr(b().pd());
   ASSERT_NE(null, nullptr);
   std::memset(a().memory(), 5, 8192);
-  // Of 8192 bytes the middle is of no use to b.
+  // Of 8192 bytes, the middle goes to the null region.
   EXPECT_EQ(b().PostRecv(
                 1, {b().Sge(0, 10), {123, 8000, null->lkey}, b().Sge(10, 182)}),
             0);
@@ -316,7 +318,7 @@ TEST_F(WindowTest, ANullRegionTakesAnythingAndGivesZeros) {
   EXPECT_EQ(a().memory()[0], 0);
   EXPECT_EQ(a().memory()[2999], 0);
   EXPECT_EQ(a().memory()[3000], 5);
-  // A peer may name it, too; of several packets, and far from any memory.
+  // A peer may use it, too: with several packets, and far from any memory.
   std::memset(a().memory(), 5, 8192);
   EXPECT_EQ(Write(null->rkey, 0, 8192), IBV_WC_SUCCESS);
   EXPECT_EQ(Write(null->rkey, 1ull << 63, 8192), IBV_WC_SUCCESS);
@@ -329,8 +331,9 @@ TEST_F(WindowTest, ANullRegionTakesAnythingAndGivesZeros) {
             0);
   EXPECT_EQ(a().Poll().status, IBV_WC_SUCCESS);
   EXPECT_EQ(std::count(a().memory(), a().memory() + 8192, 0), 8191);
-  // IBV_MR_TYPE_NULL_MR, in libibverbs' own part behind the public one: of
-  // plain regions it gives the memory back to forked children.
+  // IBV_MR_TYPE_NULL_MR, in libibverbs' own part after the public one. For
+  // plain regions, ibv_dereg_mr() makes the memory visible to forked children
+  // again.
   EXPECT_EQ(*reinterpret_cast<const int*>(null + 1), 1);
   EXPECT_EQ(a().PostSend({a().Sge(0, 8)},
                          [&](ibv_send_wr& wr) {
@@ -342,7 +345,7 @@ TEST_F(WindowTest, ANullRegionTakesAnythingAndGivesZeros) {
   EXPECT_EQ(ibv_dereg_mr(null), 0);
 }
 
-TEST_F(WindowTest, OnDemandTheWholeAddressSpaceIsOneRegion) {
+TEST_F(WindowTest, OnDemandPagingAllowsARegionOfTheWholeAddressSpace) {
   ibv_mr* all = ibv_reg_mr(
       b().pd(), nullptr, SIZE_MAX,
       IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
@@ -358,7 +361,7 @@ TEST_F(WindowTest, OnDemandTheWholeAddressSpaceIsOneRegion) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST_F(WindowTest, OnDemandMemoryMayComeLater) {
+TEST_F(WindowTest, OnDemandMemoryMayBeMappedLater) {
   constexpr size_t kBytes = 1 << 16;
   void* at =
       mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -401,7 +404,7 @@ TEST_F(WindowTest, AdviceIsTakenOrRefusedAsDocumented) {
   EXPECT_EQ(ibv_dereg_mr(readable), 0);
 }
 
-TEST_F(WindowTest, RegionsTakeEveryFlagThatMeansSomething) {
+TEST_F(WindowTest, RegionsAcceptEveryKnownFlag) {
   for (const int access : {int{IBV_ACCESS_RELAXED_ORDERING},
                            int{IBV_ACCESS_HUGETLB}, int{IBV_ACCESS_ZERO_BASED},
                            int{IBV_ACCESS_ON_DEMAND}, 1 << 8, 1 << 29}) {

@@ -1,5 +1,5 @@
-// XRC: domains, target queue pairs that several share, and shared receive
-// queues that peers name.
+// XRC: domains, target queue pairs with several openers, and shared receive
+// queues that peers address by number.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -136,8 +136,8 @@ class XrcTest : public testing::Test {
       ASSERT_EQ(ibv_post_srq_recv(srq_, &wr, &bad), 0);
     }
   }
-  // Sends to the shared queue, or that of another number; the status of the
-  // request.
+  // Sends to the shared queue, or to the one with this number. Returns the
+  // status of the request.
   ibv_wc_status Send() {
     uint32_t number = 0;
     EXPECT_EQ(ibv_get_srq_num(srq_, &number), 0);
@@ -180,7 +180,7 @@ TEST_F(XrcTest, AMessageNamesItsQueue) {
   EXPECT_EQ(wc.byte_len, 8u);
 }
 
-TEST_F(XrcTest, AQueueThatIsGoneIsNotFoundByItsNumber) {
+TEST_F(XrcTest, ADestroyedQueueIsNotFoundByItsNumber) {
   Connect();
   uint32_t gone = 0;
   ASSERT_EQ(ibv_get_srq_num(srq_, &gone), 0);
@@ -195,7 +195,7 @@ TEST_F(XrcTest, AQueueThatIsGoneIsNotFoundByItsNumber) {
 }
 
 // rdma_create_qp() takes the protection domain of an id from its queue pair,
-// and rdma_create_srq() the queue's from the id (rdma_xserver -c x).
+// and rdma_create_srq() takes the queue's from the id (rdma_xserver -c x).
 TEST_F(XrcTest, ATargetKeepsTheProtectionDomainThatItIsGiven) {
   ibv_qp_init_attr_ex init = {};
   init.qp_type = IBV_QPT_XRC_RECV;
@@ -219,7 +219,7 @@ TEST_F(XrcTest, ATargetIsSharedByItsNumber) {
   EXPECT_EQ(ibv_query_qp(other, &a, IBV_QP_STATE, &init), 0);
   EXPECT_EQ(a.qp_state, IBV_QPS_RTS);
   EXPECT_EQ(init.qp_type, IBV_QPT_XRC_RECV);
-  // The one who made it goes, and the connection stays.
+  // The creator destroys its handle, and the connection stays.
   EXPECT_EQ(ibv_destroy_qp(target_), 0);
   target_ = nullptr;
   PostReceives(1);
@@ -231,7 +231,7 @@ TEST_F(XrcTest, ATargetIsSharedByItsNumber) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST_F(XrcTest, AllWhoShareATargetHearOfItsEvents) {
+TEST_F(XrcTest, AllOpenersOfATargetGetItsEvents) {
   const int fd = memfd_create("a file", MFD_CLOEXEC);
   ASSERT_GE(fd, 0);
   OpenDevice second;
@@ -245,7 +245,7 @@ TEST_F(XrcTest, AllWhoShareATargetHearOfItsEvents) {
   ibv_qp* other = Open(second, theirs, target_->qp_num);
   ASSERT_NE(other, nullptr) << strerror(errno);
   Connect();
-  // The queue is of another domain: refused, and both are told.
+  // The queue is of another domain: refused, and both openers get the event.
   PostReceives(1);
   EXPECT_EQ(Send(), IBV_WC_REM_ACCESS_ERR);
   const ibv_async_event here = Next(device_);
@@ -286,7 +286,7 @@ TEST_F(XrcTest, OpeningWithWrongArgumentsIsRefused) {
   EXPECT_EQ(ibv_close_xrcd(elsewhere), 0) << "nothing of that stays";
 }
 
-TEST_F(XrcTest, AnOrdinaryQueuePairTakesNoXrcQueue) {
+TEST_F(XrcTest, AnOrdinaryQueuePairRefusesAnXrcQueue) {
   for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD}) {
     ibv_qp_init_attr init = {};
     init.qp_type = type;
@@ -298,7 +298,7 @@ TEST_F(XrcTest, AnOrdinaryQueuePairTakesNoXrcQueue) {
   }
 }
 
-TEST_F(XrcTest, DomainsOfFiles) {
+TEST_F(XrcTest, OpeningADomainChecksTheFileAndTheFlags) {
   const int fd = memfd_create("a file", MFD_CLOEXEC);
   ASSERT_GE(fd, 0);
   errno = 0;
@@ -331,7 +331,7 @@ bool IsOpen(const std::string& target) {
   return false;
 }
 
-// Another file could get its number.
+// Otherwise another file could get its inode number.
 TEST_F(XrcTest, ADomainKeepsItsFile) {
   const int fd = memfd_create("to be kept", MFD_CLOEXEC);
   ibv_xrcd* domain = OpenDomain(device_, fd, O_CREAT);
@@ -342,7 +342,7 @@ TEST_F(XrcTest, ADomainKeepsItsFile) {
   EXPECT_FALSE(IsOpen("to be kept"));
 }
 
-// What cannot report its receives takes no more.
+// A shared queue that cannot report its receives takes no more messages.
 //= IBTA 11.6.3.3
 TEST_F(XrcTest, AFullCompletionQueueEndsItsSharedQueue) {
   Connect();
@@ -351,7 +351,7 @@ TEST_F(XrcTest, AFullCompletionQueueEndsItsSharedQueue) {
   const ibv_async_event first = Next(device_);
   EXPECT_EQ(first.event_type, IBV_EVENT_CQ_ERR);
   EXPECT_EQ(first.element.cq, recv_cq_);
-  // Drives the device, which may not have looked yet.
+  // Runs the engine, which may not have noticed yet.
   (void)end_.Quiet();
   const ibv_async_event second = Next(device_);
   EXPECT_EQ(second.event_type, IBV_EVENT_SRQ_ERR);

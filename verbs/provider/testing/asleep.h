@@ -1,6 +1,6 @@
 #pragma once
 
-// For tests of calls that must wait: when the caller does.
+// For tests of calls that must wait: waits until the caller does.
 
 #include <sched.h>
 #include <sys/types.h>
@@ -11,8 +11,8 @@
 
 namespace urnic {
 
-// Returns once thread `tid` of this process sleeps in the kernel, or `over`
-// is set: by a call that did not wait, as it should have.
+// Returns when thread `tid` of this process sleeps in the kernel, or when
+// `over` is set because the call returned without waiting.
 inline void AwaitAsleep(pid_t tid, const std::atomic<bool>& over) {
   while (!over) {
     std::string stat;

@@ -1,6 +1,7 @@
-// As much of a libibverbs as the plugin needs to be loaded: it says that the
-// plugin registered, and with which private number. Its symbol versions, which
-// tell the release, are in the version script of each build (BUILD.bazel).
+// The part of libibverbs that the plugin needs to be loaded. It prints that the
+// plugin has registered, and with which private number. Its symbol versions,
+// which tell the release, are in the version script of each build
+// (BUILD.bazel).
 
 #include <stddef.h>
 #include <stdio.h>

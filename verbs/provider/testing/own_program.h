@@ -1,7 +1,7 @@
 #pragma once
 
-// A part of a test that needs a process of its own, with libraries that have
-// not seen another's: a disabled test, run by exec.
+// Runs a part of a test in a process of its own with freshly loaded libraries:
+// a disabled test, run by exec.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -12,11 +12,11 @@
 
 namespace urnic {
 
-// What such a part ends with, by _exit() or exit(), when all was well.
+// The exit status of such a part when it has succeeded.
 inline constexpr int kPartIsDone = 42;
 
 // Runs the disabled test `name` of this program, which must end with
-// kPartIsDone. `prepare` runs in the new process before.
+// kPartIsDone. `prepare` runs first in the new process.
 inline void RunInOwnProgram(
     const std::string& name, const std::function<void()>& prepare = [] {}) {
   const pid_t child = fork();

@@ -1,6 +1,6 @@
 // main() for tests of the provider inside the distribution's libibverbs: starts
-// the test again with the preload, our plugin and one port that talks to
-// itself; or, with --ring, two ports that meet at a ring.
+// the test again with the preload, our plugin and one loopback port; or, with
+// --ring, with two ports connected by a ring.
 
 #include <gtest/gtest.h>
 #include <limits.h>

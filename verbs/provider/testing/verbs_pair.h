@@ -20,7 +20,7 @@ inline constexpr unsigned kAllRights =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
     IBV_ACCESS_REMOTE_ATOMIC;
 
-// urnic0, opened; or the last device, which is the same where there is one.
+// An open device: urnic0, or the last one, which is the same if there is one.
 class OpenDevice {
  public:
   enum Which { kFirst, kLast };
@@ -56,7 +56,7 @@ struct PairOptions {
   uint32_t max_sge = 4;
   uint32_t max_inline = 64;
   int sq_sig_all = 1;
-  int mtu = IBV_MTU_1024;  // ibv_mtu, or what is none
+  int mtu = IBV_MTU_1024;  // ibv_mtu, or an invalid value
   int gid_index = kGidIndexIpv4;
   uint8_t timeout = 14;
   uint8_t retry_cnt = 7;
@@ -64,7 +64,7 @@ struct PairOptions {
   uint8_t min_rnr_timer = 1;
   uint8_t rd_atomic = 16;
   ibv_comp_channel* channel = nullptr;  // for ends on the channel's device
-  ibv_pd* pd = nullptr;                 // nullptr: one of its own
+  ibv_pd* pd = nullptr;                 // nullptr: its own
   ibv_cq* cq = nullptr;                 // the same
   ibv_srq* srq = nullptr;               // receives come from it; with its pd
   ibv_qp_type type = IBV_QPT_RC;        // or UC
@@ -136,7 +136,7 @@ class End {
   ibv_sge Sge(size_t offset, uint32_t bytes) {
     return {address(offset), bytes, mr_->lkey};
   }
-  // The device that Connect() will look for the queue pair on; else its own.
+  // Connect() looks for the queue pair on this device instead of its own.
   void set_peer(const End& peer) {
     ibv_query_gid(peer.context_, 1, options_.gid_index, &peer_gid_);
   }
@@ -233,7 +233,7 @@ class End {
     return error;
   }
 
-  // The next completion; fails after a minute, which no machine needs.
+  // The next completion; fails after a minute.
   ibv_wc Poll() {
     ibv_wc wc = {};
     const auto end =
@@ -247,7 +247,7 @@ class End {
     wc.status = IBV_WC_GENERAL_ERR;
     return wc;
   }
-  // No completion within a moment.
+  // Whether no completion comes within a moment.
   bool Quiet() {
     ibv_wc wc;
     for (int i = 0; i < 1000; ++i) {
@@ -264,7 +264,7 @@ class End {
                                   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 
  private:
-  // So that it wraps within a few packets.
+  // The PSN wraps within a few packets.
   static constexpr uint32_t kPsn = 0xfffff0;
 
   ibv_context* context_;
@@ -280,7 +280,7 @@ class End {
   ibv_qp_cap cap_ = {};
 };
 
-// Two ends, connected; of one device, or of two that meet.
+// Two connected ends, of one device or of two.
 struct Pair {
   explicit Pair(ibv_context* context, const PairOptions& options = {})
       : Pair(context, context, options) {}
