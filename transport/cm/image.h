@@ -3,7 +3,7 @@
 // Images of connections and datagram resolutions: transport/work/image.h. Each
 // can be extracted in any state, even after its handle was destroyed, between
 // any two calls of the manager. The image contains the communication ids, which
-// the peer knows, the message that is to be repeated, and the remaining time.
+// the peer knows, the message to repeat, and the remaining time.
 //
 // To move one, call ExtractImage(), ConnectionManager::Forget(), and
 // InsertImage() in the other manager, before a message arrives there. Create
