@@ -1,5 +1,5 @@
-// A fuzz target with a bug on purpose. A fuzzer that does not find it, or a
-// replay that does not fail on the input that shows it, sees nothing at all.
+// A fuzz target with a deliberate bug. A fuzzer that does not find it, or a
+// replay that passes on the input that triggers it, does not work.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the fuzzers of the cores do to a queue pair's surroundings, each out of
-// the next bytes of the input.
+// What the fuzzers of the cores do to a queue pair's surroundings, as the next
+// bytes of the input say.
 
 #include <algorithm>
 #include <cstddef>
@@ -46,7 +46,7 @@ inline void Scribble(Input& in, FakeRings& rings) {
   }
 }
 
-// 64 bytes of the program's memory go, or may no longer be written.
+// Makes 64 bytes of the program's memory disappear, or read-only.
 inline void BreakMemory(Input& in, FakeHost& host) {
   host.Break(in.Below(64) * 64, 64,
              in.Below(2) == 0 ? FakeHost::Damage::kReadOnly

@@ -1,13 +1,13 @@
 #pragma once
 
-// How fuzzers take what they are given apart.
+// How fuzzers decode their input.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace urnic::testing {
 
-// The input, taken from the front; zeros behind its end.
+// The input, taken from the front; zeros after its end.
 class Input {
  public:
   Input(const uint8_t* data, size_t size) : data_(data), left_(size) {}

@@ -1,10 +1,11 @@
 #pragma once
 
 // Any list of operations on two queue pairs without acknowledgements (UC, UD)
-// that face each other: packets as they come, lost, twice, late, altered or
-// made up; work requests of any bytes; rings scribbled over; memory taken
-// away; state changes. What is placed lies in a region that the queue pair may
-// write; what completes was posted, once, in order.
+// that face each other: packets delivered in order, lost, duplicated, delayed,
+// altered or made up; work requests of any bytes; rings scribbled over; memory
+// taken away; state changes. Every placement must lie in a region that the
+// queue pair may write. Every completion must be of a posted request, once and
+// in order.
 
 #include <algorithm>
 #include <cstring>
@@ -126,7 +127,7 @@ class UnackedFuzzer {
     if (!keep) wire_[i].erase(wire_[i].begin(), wire_[i].begin() + count);
     GiveOwn(1 - i, burst);
   }
-  // The engine has found out that the packets are of the queue pair's service.
+  // The engine passes on only packets of the queue pair's service.
   void GiveOwn(int i, std::vector<Bytes> burst) {
     const auto service = kDatagrams ? wire::Service::kUd : wire::Service::kUc;
     std::erase_if(burst, [&](const Bytes& bytes) {
@@ -138,7 +139,7 @@ class UnackedFuzzer {
     Give(i, burst);
   }
 
-  // A packet that nobody has sent.
+  // A made-up packet.
   void Invent(int i) {
     wire::PacketFields f;
     f.opcode = kDatagrams ? 0x64 + in_.Below(2) : 0x20 + in_.Byte() % 12;

@@ -15,7 +15,7 @@ __attribute__((tls_model("initial-exec"))) thread_local uint64_t g_allocations =
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 
-// The sanitizer owns malloc, but tells of each use.
+// The sanitizer replaces malloc, but reports each use.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(
     void (*on_malloc)(const volatile void*, size_t),
     void (*on_free)(const volatile void*));

@@ -1,14 +1,14 @@
 #pragma once
 
-// Counts what the program allocates, for tests of the packet path: link
-// //tests/support:alloc_guard and the counter watches malloc and its kin, and
-// so new, and mmap.
+// Counts the program's allocations, for tests of the packet path: link
+// //tests/support:alloc_guard. It counts calls of malloc and its relatives,
+// therefore also new, and mmap.
 
 #include <cstdint>
 
 namespace urnic::testing {
 
-// Under a sanitizer mmap is not watched.
+// Under a sanitizer mmap is not counted.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kGuardSeesMappings = false;
 #else
@@ -18,7 +18,7 @@ inline constexpr bool kGuardSeesMappings = true;
 // Allocations made by this thread so far.
 uint64_t AllocationCount();
 
-// Allocations while it lives.
+// Counts this thread's allocations since it was made.
 class AllocGuard {
  public:
   AllocGuard() : begin_(AllocationCount()) {}

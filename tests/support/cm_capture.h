@@ -31,7 +31,7 @@ struct CapturedMad {
   }
 };
 
-// What went to QP1, in order; empty when the file cannot be read.
+// The MADs to QP1, in order; empty if the file cannot be read.
 inline std::vector<CapturedMad> ReadCmCapture(const std::string& name) {
   std::vector<CapturedMad> mads;
   const PcapFile file = ReadPcap("transport/wire/testdata/" + name + ".pcap");

@@ -1,6 +1,6 @@
 #pragma once
 
-// Two connection managers and the way between them, which a test walks step
+// Two connection managers and the wire between them, which a test operates step
 // by step. Node 0 usually connects to node 1, which listens.
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ class CmPair : public ::testing::Test {
     p.rnr_retry_count = 5;
     return p;
   }
-  // What Connect() of Request() waits for one answer.
+  // How long Connect() of Request() waits for an answer.
   static Duration AnswerTime() {
     return Duration::Nanoseconds((4096ll << kTimeoutCode) +
                                  2 * (4096ll << kLifeTimeCode));
@@ -130,7 +130,7 @@ class CmPair : public ::testing::Test {
     std::memcpy(mad.bytes.data(), &message, sizeof(message));
     return Give(i, mad);
   }
-  // What node `i` would say to its peer to be given time, at once.
+  // The MRA with which node `i` would ask its peer for time.
   wire::CmMra Mra(int i, uint8_t of, uint8_t service_timeout_code) {
     auto mra = cm::Begin<wire::CmMra>(0, manager(i).local_comm_id(handle(i)),
                                       manager(i).remote_comm_id(handle(i)));
@@ -154,7 +154,7 @@ class CmPair : public ::testing::Test {
     EXPECT_TRUE(sink(i).mads.empty());
     EXPECT_TRUE(sink(i).events.empty());
   }
-  // To the next deadline of either node. False when there is none.
+  // Waits until the next deadline of either node. False if there is none.
   bool Wait() {
     const Time next =
         std::min(manager(0).NextDeadline(), manager(1).NextDeadline());

@@ -1,6 +1,6 @@
 #pragma once
 
-// Keeps what a connection manager wants done, copied out of its hands.
+// Keeps copies of a connection manager's messages and events.
 
 #include <array>
 #include <cstring>

@@ -25,7 +25,7 @@ QpLimits LimitsOf(const EndpointOptions& o) {
                   .xrc = o.xrc};
 }
 
-// A run of packets ends behind one of these: its value lives in one place.
+// A run of packets ends after one of these: there is one place for its value.
 bool EndsRun(const RxPacket& packet) {
   return packet.info->kind == wire::PacketKind::kAtomic ||
          packet.info->kind == wire::PacketKind::kAtomicAck;
@@ -196,8 +196,8 @@ void Endpoint::ExecutePlacements(std::span<const Placement> placements,
   }
 }
 
-// A key check of the core that let through what the book forbids is our own
-// mistake: abort.
+// Aborts if a key check of the core has allowed what the book forbids: that is
+// our own mistake.
 void Endpoint::CheckPlacement(const Placement& placement) const {
   URNIC_CHECK(placement.bytes != 0);
   uint32_t rights = placement.from_responder && !placement.to_receive

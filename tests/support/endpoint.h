@@ -1,9 +1,9 @@
 #pragma once
 
-// A queue pair with its rings, driven as the engine drives it: the duty list
-// of transport/rc/qp.h, executed on a FakeHost, with every placement and
-// every gathered byte judged by the host's book of regions. Unit tests,
-// packet scripts, the goodput table and the fuzzer all stand on this.
+// A queue pair with its rings, driven as the engine drives it: it does what
+// transport/rc/qp.h asks of its caller, on a FakeHost. The host's book of
+// regions judges every placement and every gathered byte. Unit tests, packet
+// scripts, the goodput table and the fuzzer use it.
 
 #include <cstdint>
 #include <functional>
@@ -30,7 +30,7 @@ using Packet = std::vector<uint8_t>;
 void SealPacket(Packet& packet);
 bool SealIntact(const Packet& packet);
 Packet MakePacket(const wire::PacketFields& fields);
-// One line of text; any bytes will do.
+// One line of text; accepts any bytes.
 std::string Describe(const Packet& packet);
 
 // A completion as the program sees it.
@@ -65,9 +65,9 @@ class Endpoint {
   // `host` outlives the endpoint.
   Endpoint(FakeHost& host, const EndpointOptions& options);
 
-  // A receive request has been taken from the ring and is not complete.
+  // True if a receive request has been taken from the ring and is not complete.
   bool receiving() { return core_->receives.taken(); }
-  // Another one after a move.
+  // Another one after each move.
   rc::Qp& qp() { return core_->qp; }
   FakeRings& rings() { return rings_; }
   FakeHost& host() { return host_; }
@@ -82,10 +82,10 @@ class Endpoint {
   bool PostSend(const SendWr& wr) { return rings_.PostSend(wr); }
   bool PostRecv(const RecvWr& wr) { return rings_.PostRecv(wr); }
 
-  // Hands over packets, in bursts as the engine cuts them, and does all that
-  // follows but transmitting. Packets that do not parse are dropped. Bit n of
-  // `marked`: packet n has come with "congestion experienced". Returns the
-  // verdicts, one per parsed packet.
+  // Delivers packets, in bursts as the engine cuts them, and does everything
+  // that follows except transmitting. Packets that do not parse are dropped.
+  // Bit n of `marked`: packet n arrived with "congestion experienced". Returns
+  // the verdicts, one per parsed packet.
   std::vector<RxVerdict> Deliver(std::span<const Packet> packets, Time now,
                                  uint64_t marked = 0);
   std::vector<RxVerdict> Deliver(const Packet& packet, Time now,
@@ -105,25 +105,25 @@ class Endpoint {
     return due.IsInfinite() ? due : due - clock_shift_;
   }
 
-  // Takes what completes now into completions().
+  // Adds what completes now to completions().
   void Poll();
 
-  // The queue pair as an image, and a queue pair made from one, on storage of
-  // its own and a clock that is `shift` ahead of the caller's; the old one is
-  // gone. When the image is refused nothing changes.
+  // The queue pair as an image; and its replacement by one made from an image,
+  // with its own storage and a clock that is `shift` ahead of the caller's. If
+  // the image is refused, nothing changes.
   std::vector<uint8_t> Image(Time now);
   ImageRefusal Become(std::span<const uint8_t> image, Time now, Duration shift);
-  // From now on it moves in the middle of everything, once in `every` times.
+  // From now on it moves at any moment, once in `every` times.
   void MoveNowAndThen(uint64_t seed, uint64_t every) {
     mover_ = Random(seed);
     move_every_ = every;
   }
   uint64_t moves() const { return moves_; }
-  // What it has told of since the last call: that the send queue has drained,
-  // then the last of everything else.
+  // The event since the last call: first that the send queue has drained, then
+  // the last of all others.
   QpEvent TakeEvent();
 
-  // For the queue pair.
+  // Called by the queue pair.
   void Sent(const SendCompletion& sent);
   void Received(const RecvCompletion& done);
   void Flushed(const RecvCompletion& done);
@@ -137,13 +137,13 @@ class Endpoint {
 
   // Called before a placement is executed, with the bytes it will write.
   std::function<void(const Placement&)> on_place;
-  // Called behind the completions of a burst, one by one.
+  // Called after a burst, for each completion.
   std::function<void(const Completion&)> on_completion;
 
  private:
   struct Sink;
 
-  // What moves. `ring`: null for one of its own.
+  // What a move replaces. `ring`: null for its own.
   struct Core {
     Core(Endpoint& end, RecvRing* ring);
 
@@ -159,7 +159,7 @@ class Endpoint {
 
   size_t DeliverRun(std::span<const RxPacket> run, Time now,
                     std::vector<RxVerdict>& verdicts);
-  // All of them, and forgets them.
+  // Delivers all of them, and clears `packets`.
   void DeliverRuns(std::vector<RxPacket>& packets, Time now,
                    std::vector<RxVerdict>& verdicts);
   void ExecutePlacements(std::span<const Placement> placements,

@@ -34,7 +34,7 @@ std::unique_ptr<Port> OpenTestPort(const std::string& dev) {
   auto port = CreatePort(config);
   URNIC_CHECK(port.ok());
   const auto end = std::chrono::steady_clock::now() + kPatience;
-  // A ring's end is there at once, but it is another thread that starts it.
+  // A ring's end exists immediately, but another thread starts it.
   while ((*port)->info().state == PortState::kStarting) {
     URNIC_CHECK(std::chrono::steady_clock::now() < end);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

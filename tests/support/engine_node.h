@@ -19,8 +19,8 @@ inline constexpr uint32_t kNodeRights = mem::kLocalWrite | mem::kRemoteWrite |
                                         mem::kRemoteRead | mem::kRemoteAtomic |
                                         mem::kFlushGlobal;
 
-// Opens the port `dev` (port_spec.h) and waits until it is up or, without a
-// peer, as good as that. Aborts the program if it cannot.
+// Opens the port `dev` (port_spec.h) and waits until it has started. (Without a
+// peer it may still be down then.) Aborts the program if it cannot.
 std::unique_ptr<Port> OpenTestPort(const std::string& dev);
 
 class EngineNode : private EngineEvents, private QpEvents {
@@ -62,8 +62,8 @@ class EngineNode : private EngineEvents, private QpEvents {
   // Ends queue pair, engine and port; its memory and rings stay.
   void End();
 
-  // Posts what stands in the send ring, and more of what the receive ring was
-  // filled with: both without touching the entries.
+  // Posts what is already in the send ring, and more of what the receive ring
+  // was filled with: both without touching the entries.
   void RingSend(uint32_t count);
   void RingReceive(uint32_t count);
   // The next completion, if there is one. Allocates nothing.
@@ -85,7 +85,7 @@ class EngineNode : private EngineEvents, private QpEvents {
   uint32_t key_ = 0;
 };
 
-// Two nodes that meet at `ring:NAME`, 10.1.0.1 and 10.1.0.2, connected.
+// Two connected nodes at `ring:NAME`: 10.1.0.1 and 10.1.0.2.
 struct NodePair {
   explicit NodePair(const std::string& name);
   EngineNode a;

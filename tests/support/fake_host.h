@@ -1,6 +1,6 @@
 #pragma once
 
-// What a queue pair under test stands on: a piece of memory that can be made
+// The surroundings of a queue pair under test: memory that can be made
 // unreadable or read-only, the key table, and a second, simpler book of the
 // registered regions, by which the tests judge every access of the core.
 
@@ -13,7 +13,7 @@
 
 namespace urnic::testing {
 
-// A region that is registered now, as the test's own book knows it.
+// A region that is registered now, in the test's own book.
 struct BookedRegion {
   uint32_t key = 0;
   uint32_t pd = 0;
@@ -24,7 +24,7 @@ struct BookedRegion {
 
 class FakeHost {
  public:
-  // `max_mrs`: a power of two. `seed`: of the order of keys.
+  // `max_mrs`: a power of two. `seed` determines the order of keys.
   explicit FakeHost(size_t memory_bytes, uint32_t max_mrs = 64,
                     uint64_t seed = 7);
 
@@ -55,7 +55,7 @@ class FakeHost {
   bool Allowed(uint64_t address, uint64_t bytes, uint32_t pd,
                uint32_t rights) const;
 
-  // Memory that is registered but not there, or read-only.
+  // Registered memory that is missing or read-only.
   enum class Damage : uint8_t { kReadOnly, kUnmapped };
   void Break(size_t offset, size_t length, Damage damage);
   void Restore() { broken_.clear(); }

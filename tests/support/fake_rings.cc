@@ -17,7 +17,7 @@ void CopySges(uint8_t* to, const std::vector<urnic_sge>& sges) {
   }
 }
 
-// What was written is published, as an engine may look from another thread.
+// Publishes what was written: an engine may read it in another thread.
 void Advance(FakeRing& ring) {
   std::atomic_ref(ring.indices().producer)
       .fetch_add(1, std::memory_order_release);

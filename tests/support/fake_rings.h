@@ -14,8 +14,8 @@
 
 namespace urnic::testing {
 
-// A send work request in the program's words. `inline_data` goes into the
-// ring when it is set; otherwise `sges` say where the data lies.
+// A send work request as a program would write it. If `inline_data` is set, it
+// goes into the ring; otherwise `sges` say where the data lies.
 struct SendWr {
   uint8_t opcode = URNIC_WR_SEND;
   uint8_t flags = URNIC_SEND_SIGNALED;
@@ -79,10 +79,10 @@ class FakeRings {
   FakeRing rq_;
 };
 
-// A receive queue with a ring of its own, and room for its lists.
+// A receive queue with its own ring, and room for its lists.
 class OwnRecvQueue {
  public:
-  // `shared`: as one that other queue pairs take from, of domain `pd`.
+  // `shared`: other queue pairs, of domain `pd`, take from it.
   OwnRecvQueue(WorkQueueView view, uint32_t max_sge, bool shared = false,
                uint32_t pd = 0)
       : sges_(max_sge),

@@ -20,7 +20,7 @@
 
 namespace urnic::testing {
 
-// A frame lives during Give(), unless somebody keeps it.
+// A frame lives during Give(), and longer if it is kept.
 class HostFrames final : public FrameKeeper {
  public:
   ~HostFrames() {
@@ -85,7 +85,7 @@ inline FrameBytes EchoMessage(const wire::Gid& src, const wire::Gid& dst,
   return message;
 }
 
-// Whose fragment, and of which packet.
+// Whose fragment it is, and of which packet.
 struct FragmentOf {
   wire::NeighborSelf from;
   wire::NeighborSelf to;
@@ -148,10 +148,10 @@ inline std::vector<FrameBytes> FragmentFrames(const FragmentOf& of,
   return frames;
 }
 
-// Puts the answers of a host together, knowing that they do not overlap.
+// Reassembles the answers of a host, assuming that they do not overlap.
 class Answers {
  public:
-  // The whole ICMP message, when the frame completes it. None also for a frame
+  // The whole ICMP message, if the frame completes it. Also none for a frame
   // that is neither ICMP nor a fragment of it.
   std::optional<FrameBytes> Add(const FrameBytes& frame) {
     wire::FrameView view;

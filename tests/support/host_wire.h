@@ -18,7 +18,7 @@ namespace urnic::testing {
 
 using FrameBytes = std::vector<uint8_t>;
 
-// Keeps what a core sends.
+// Keeps the frames that a core sends.
 class HostSink final : public net::FrameSink {
  public:
   std::span<uint8_t> Frame() override {
@@ -92,7 +92,7 @@ inline FrameBytes AnswerFrame(const wire::NeighborSelf& self,
   return frame;
 }
 
-// What a frame asks or says of neighbours, if it does.
+// The neighbour message in a frame, if there is one.
 struct NeighborWords {
   wire::NeighborInfo info;
   wire::MacAddress to;
@@ -112,10 +112,10 @@ inline std::optional<NeighborWords> WordsOf(const FrameBytes& frame) {
   return words;
 }
 
-// What a router says of a RoCE packet that was too long for its next link.
+// A router's report about a RoCE packet that was too long for its next link.
 struct TooBigFields {
   wire::MacAddress router_mac;
-  wire::MacAddress mac;  // of the host that it is said to
+  wire::MacAddress mac;  // of the host that gets it
   wire::Gid router;
   wire::Gid to;
   wire::Gid quoted_src;  // of the packet: `to`, usually

@@ -16,8 +16,8 @@ namespace urnic::testing {
 class ImageMap : public FieldVisitor<ImageMap> {
  public:
   static constexpr bool kReads = false;
-  // Of the image that would be made of `qp` now, or of `state`. The shape's
-  // members of a queue pair come first.
+  // The map of the image that would be made of `qp` now, or of `state`. The
+  // shape's members of a queue pair come first.
   template <typename Qp>
   ImageMap(const Qp& qp, QpService service) : FieldVisitor(Time()) {
     ImageShape shape{.service = service, .limits = qp.limits()};

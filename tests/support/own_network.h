@@ -1,7 +1,7 @@
 #pragma once
 
-// A network namespace of the test's own, without root: a user namespace gives
-// the rights.
+// The test's own network namespace, without root: a user namespace gives the
+// rights.
 
 #include <fcntl.h>
 #include <sched.h>
@@ -12,7 +12,7 @@
 
 namespace urnic::testing {
 
-// Into a file that is there.
+// Writes to an existing file.
 inline bool WriteFile(const char* path, const std::string& text) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);
   if (fd < 0) return false;
@@ -22,8 +22,8 @@ inline bool WriteFile(const char* path, const std::string& text) {
   return ok;
 }
 
-// False: user namespaces are not allowed. Before any thread exists, as
-// unshare() demands.
+// False: user namespaces are not allowed. Call it before any thread exists:
+// unshare() requires that.
 inline bool EnterOwnNetwork() {
   const uid_t uid = getuid();
   const gid_t gid = getgid();
@@ -33,7 +33,7 @@ inline bool EnterOwnNetwork() {
          WriteFile("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1");
 }
 
-// ip(8) with these words, which a shell reads.
+// Runs ip(8) with these words, which a shell parses.
 inline bool Ip(const std::string& words) {
   return std::system(("ip " + words).c_str()) == 0;
 }

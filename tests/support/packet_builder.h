@@ -30,7 +30,7 @@ class PacketBuilder {
     fields_.rkey = key;
     return *this;
   }
-  // The length in the RETH; Data() sets it too where nothing else is said.
+  // The length in the RETH. Without this call, Data() sets it.
   PacketBuilder& DmaLength(uint32_t bytes) {
     fields_.dma_length = bytes;
     return *this;

@@ -9,7 +9,7 @@
 namespace urnic::testing {
 
 struct PcapFile {
-  // Empty when all went well, else what did not.
+  // Empty on success, otherwise what failed.
   std::string error;
   std::vector<std::vector<uint8_t>> frames;
 };

@@ -17,7 +17,7 @@ class RcFixture : public ::testing::Test {
  protected:
   static constexpr uint32_t kAll = mem::kLocalWrite | mem::kRemoteWrite |
                                    mem::kRemoteRead | mem::kRemoteAtomic;
-  static constexpr uint64_t kPeer = 0x10000;  // an address over there
+  static constexpr uint64_t kPeer = 0x10000;  // an address of the peer
   static constexpr uint32_t kPeerKey = 0x55;
 
   RcFixture() {

@@ -1,7 +1,7 @@
 #pragma once
 
 // One queue pair of a service without acknowledgements (ud::Qp, uc::Qp) with a
-// host, rings and a caller that does what rc/qp.h asks of it. Aborts when the
+// host, rings and a caller that does what rc/qp.h asks of it. Aborts if the
 // core touches a byte that it was not given.
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class UnackedEnd {
 
   FakeHost& host() { return host_; }
   FakeRings& rings() { return rings_; }
-  // Another one after a move.
+  // Another one after each move.
   Qp& qp() { return core_->qp; }
   uint32_t key() const { return key_; }
   urnic_sge Sge(uint64_t offset, uint32_t bytes) const {
@@ -72,7 +72,7 @@ class UnackedEnd {
     return packets;
   }
 
-  // One burst.
+  // Delivers one burst.
   void Receive(const std::vector<Bytes>& packets, const uint8_t* ip = nullptr,
                wire::Framing framing = wire::Framing::kIpv4) {
     std::vector<RxPacket> burst;
@@ -106,10 +106,10 @@ class UnackedEnd {
 
   void Poll() { Settle({}); }
 
-  // What it has told of last, once.
+  // The last event since the last call.
   QpEvent TakeEvent() { return std::exchange(event_, QpEvent::kNone); }
 
-  // As Endpoint's.
+  // As in Endpoint.
   std::vector<uint8_t> Image() {
     std::vector<uint8_t> image(ExtractImage(qp(), Time(), {}));
     URNIC_CHECK(ExtractImage(qp(), Time(), image) == image.size());
@@ -122,7 +122,7 @@ class UnackedEnd {
     return refusal;
   }
 
-  // For the queue pair.
+  // Called by the queue pair.
   void Place(const Placement& placement) { placements_.push_back(placement); }
   void Complete(const RecvCompletion& done) { done_.push_back(done); }
   void Count(RxVerdict verdict) { verdicts.push_back(verdict); }
@@ -136,7 +136,7 @@ class UnackedEnd {
   const std::vector<uint32_t>& address_handles() const { return handles_; }
 
  private:
-  // What moves.
+  // What a move replaces.
   struct Core {
     explicit Core(UnackedEnd& end)
         : receives(end.rings_.rq().view(), 4),
@@ -158,7 +158,7 @@ class UnackedEnd {
     if (result.event != QpEvent::kNone) event_ = result.event;
   }
 
-  // False: memory that is registered is not there.
+  // False: registered memory is missing.
   bool Gather(const TxSlot& slot, Bytes& packet) {
     for (uint32_t s = 0; s < slot.segment_count; ++s) {
       const auto [address, bytes] = slot.segments[s];
