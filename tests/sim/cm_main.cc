@@ -1,7 +1,7 @@
 // cm_sim [--seeds=A..B]: runs the simulator of connection managers, each seed
-// without and with moves, and compares the two. In a core that was broken on
-// purpose (mutants.bzl) `--expect-violation` turns the exit status around, and
-// a check of the core that fails counts, too.
+// without and with moves, and compares the two. For a core that was broken on
+// purpose (mutants.bzl), `--expect-violation` inverts the exit status; a failed
+// check of the core counts as well.
 
 #include <cinttypes>
 #include <cstdio>
@@ -13,7 +13,7 @@
 namespace urnic::sim {
 namespace {
 
-// Where two runs part.
+// Finds where two runs differ.
 void Compare(const std::vector<CmStep>& stays,
              const std::vector<CmStep>& moves) {
   size_t n = 0;
@@ -61,7 +61,8 @@ int Main(int argc, char** argv) {
               " moves, in states %x, %d failures\n",
               total.established, total.resolved, total.moves, total.states,
               failures);
-  // A simulator in which nothing lasts, or moves, would find nothing wrong.
+  // A simulator in which no connection lasts, or moves, would find nothing
+  // wrong.
   const uint64_t runs = 2 * (seeds.last - seeds.first + 1);
   constexpr uint32_t kStates =
       ((2u << static_cast<int>(cm::State::kSidrReqReceived)) - 1) &

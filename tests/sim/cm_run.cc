@@ -39,20 +39,20 @@ Config CmRun::ConfigOf(int i, testing::Random& random) const {
   config.max_connections = 128;
   config.max_half_open_per_source = per_source_;
   config.max_half_open_per_listener = per_listener_;
-  config.ack_delay_code = 11;  // TIMEWAIT of 8 ms: longer than the link's
+  config.ack_delay_code = 11;  // TIMEWAIT of 8 ms: longer than any delay
   return config;
 }
 
 namespace {
 
-// What is told once at most, of these: a bit. After the last there is nothing.
+// One bit for each thing that is told at most once. Nothing follows the last.
 enum Told : uint32_t {
   kBegun = 1,
   kPatience = 2,
   kReplied = 4,
   kUp = 8,
-  kAsked = 16,     // for its end
-  kAnswered = 32,  // or not
+  kAsked = 16,     // by a DREQ
+  kAnswered = 32,  // our DREQ, or not
   kFailed = 64,
   kOver = 128,
 };
@@ -175,7 +175,7 @@ net::PathQuery CmRun::PathTo(int from, int to) const {
 
 // --- Programs ----------------------------------------------------------------
 
-// To the other node or to itself.
+// Connects to the other node, or to itself.
 void CmRun::Attempt() {
   const int i = static_cast<int>(random_.Below(2));
   const int to = random_.OneIn(5) ? i : 1 - i;
@@ -210,7 +210,7 @@ void CmRun::Attempt() {
   }
 }
 
-// Small numbers, so that they come again.
+// Small numbers, so that they are soon reused.
 Qpn CmRun::FreeQpn(const Node& node) {
   Qpn qpn{static_cast<uint32_t>(random_.Below(64))};
   while (node.manager->IsQpnBusy(qpn)) ++qpn.value;
@@ -222,8 +222,8 @@ int CmRun::Name(Node& node, Handle handle) {
   return next_name_++;
 }
 
-// What the managers want done: messages go on their way, events are acted
-// upon. The programs' calls may want more done.
+// Sends the managers' messages, and acts upon their events. The programs' calls
+// may cause more of both.
 void CmRun::Drain() {
   for (bool any = true; any;) {
     any = false;
@@ -308,7 +308,7 @@ void CmRun::React(int i, const Event& event) {
   }
 }
 
-// A DREQ or a datagram's request.
+// Answers a DREQ or a SIDR_REQ.
 void CmRun::AnswerLate(int i, int name) {
   After(Soon(), [this, i, name] {
     Node& node = nodes_[i];
@@ -343,7 +343,7 @@ void CmRun::OnRequest(int i, int name) {
   }
 }
 
-// Late calls may meet whatever has happened in between.
+// Anything may have happened before a late call.
 void CmRun::Accept(int i, int name) {
   Node& node = nodes_[i];
   AcceptParams params;
@@ -420,7 +420,7 @@ void CmRun::OnEstablished(int i, int name) {
 void CmRun::Destroy(int i, int name) {
   Node& node = nodes_[i];
   const Handle h = node.Of(name);
-  if (!h.valid()) return;  // it was, or the node is another one
+  if (!h.valid()) return;  // destroyed already, or the node has restarted
   node.handles.erase(name);
   Require(node.manager->Destroy(h, node.Now(now_), node.sink) == 0,
           "Destroy() fails");
@@ -428,7 +428,7 @@ void CmRun::Destroy(int i, int name) {
 
 // --- Moves -------------------------------------------------------------------
 
-// Everything goes on in another manager, which has listeners of its own.
+// Everything moves to another manager, with its own listeners.
 void CmRun::Move(int i) {
   Node& node = nodes_[i];
   std::vector<std::pair<std::vector<uint8_t>, std::optional<int>>> images;
@@ -454,8 +454,8 @@ void CmRun::Move(int i) {
   for (const auto& [image, name] : images) PutIn(node, image, name);
 }
 
-// One leaves, and comes back as a newcomer. What is half-open would come back
-// as the youngest of them.
+// One connection leaves, and comes back. A half-open one would come back as the
+// youngest of its kind.
 void CmRun::MoveOut(int i) {
   Node& node = nodes_[i];
   for (const auto& [name, handle] : node.handles) {
@@ -527,7 +527,7 @@ void CmRun::CheckRest(CmStats& stats) const {
       Require(told == told_.end() ||
                   (told->second & (kAsked | kAnswered | kFailed | kOver)) == 0,
               "it is established, and its end was told");
-      if (restarts_) continue;  // who has forgotten does not disagree
+      if (restarts_) continue;  // a restarted node knows nothing
       const uint32_t theirs = node.manager->remote_comm_id(h);
       Require(HasEstablished(theirs, node.manager->local_comm_id(h)) ||
                   late_.count(theirs) != 0,

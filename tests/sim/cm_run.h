@@ -1,16 +1,16 @@
 #pragma once
 
-// Two connection managers, a link that loses, repeats, reorders and delays, and
-// programs that decide at random, early, late or never again. Whatever happens:
-// nobody is told anything twice, or anything after the end; both sides agree
-// in the end which connections are established; and when all handles are
-// destroyed nothing is left.
+// Two connection managers, a link that loses, duplicates, reorders and delays,
+// and programs that decide at random, early, late or never. The rules: no
+// program is told anything twice, or anything after the end; both sides finally
+// agree which connections are established; and when all handles are destroyed,
+// nothing is left.
 //
-// In a run with moves, all that a manager has moves to a new one now and then,
-// in the middle of everything, as images (transport/cm/image.h), with ids of
-// its own and on another clock; and single ones leave their manager and come
-// back. Then everything happens as without: the same messages and events, of
-// the same connections, at the same times.
+// In a run with moves, everything that a manager has moves to a new one now and
+// then, at any moment, as images (transport/cm/image.h). The new one has its
+// own ids and another clock. Single connections also leave their manager and
+// come back. The run must be the same as without moves: the same messages and
+// events, of the same connections, at the same times.
 
 #include <functional>
 #include <map>
@@ -28,13 +28,13 @@
 namespace urnic::sim {
 
 struct CmStats {
-  uint64_t established = 0;  // in the end, each end counted
+  uint64_t established = 0;  // at the end of the run, each end counted
   uint64_t resolved = 0;
   uint64_t moves = 0;   // of connections
-  uint32_t states = 0;  // in which one has moved: a bit for each
+  uint32_t states = 0;  // in which one has moved: one bit each
 };
 
-// Something that a manager wanted done.
+// A message or an event of a manager.
 struct CmStep {
   Time at;
   int node;
@@ -47,8 +47,8 @@ class CmRun {
  public:
   CmRun(uint64_t seed, bool moves);
 
-  // Until nothing is under way, due or planned; what has happened until then.
-  // Then the rules of the end.
+  // Runs until nothing is under way, due or planned, and checks the final
+  // rules. Returns what has happened.
   std::vector<CmStep> Run(CmStats& stats);
 
  private:
@@ -76,7 +76,7 @@ class CmRun {
     testing::CmSink sink;
     Duration shift;
     std::vector<Handle> listeners;
-    // Of all that are not destroyed, under names that outlive a move.
+    // All that are not destroyed, by a name that a move does not change.
     std::map<int, Handle> handles;
   };
 
@@ -124,7 +124,7 @@ class CmRun {
   testing::Random random_;
   testing::Random move_random_;
   const uint64_t loss_percent_;
-  // What may be half-open: in every third run it is little.
+  // Limits of half-open connections: low in every third run.
   uint32_t per_source_ = 8;
   uint32_t per_listener_ = 12;
   Time now_ = Time::FromNs(1);
@@ -132,10 +132,10 @@ class CmRun {
   Node nodes_[2];
   int next_name_ = 0;
   bool restarts_ = false;
-  // Communication ids. Took back or gave up what it had accepted, or had to
-  // make room: one REJ, which may be lost.
+  // Communication ids of ends that withdrew or gave up what they had accepted,
+  // or had to make room: their peer gets one REJ, which may be lost.
   std::set<uint32_t> late_;
-  // By name: what its owner has been told, and that it was established.
+  // By name: what its owner was told, and that it was established.
   std::map<int, uint32_t> told_;
   std::set<int> established_;
   std::vector<CmStep> steps_;

@@ -4,7 +4,7 @@
 
 namespace urnic::sim {
 
-// A completion as the program sees it, and of which queue it is.
+// A completion as the program sees it, and the queue that it belongs to.
 struct Completion {
   bool recv = false;
   uint8_t status = 0;

@@ -22,8 +22,8 @@ namespace urnic::sim {
 struct EngineHostConfig {
   uint8_t number = 1;
   bool ipv6 = false;
-  bool program_polls = false;  // and nobody else runs the engine
-  uint64_t busy_one_in = 200;  // how often their thread is elsewhere: turns
+  bool program_polls = false;  // no other thread runs the engine
+  uint64_t busy_one_in = 200;  // one turn in so many is late
   Duration clock_ahead;        // of the world's
   Observer* observer = nullptr;
   std::function<void()> after_turn = nullptr;
@@ -38,8 +38,8 @@ class EngineHost final : private net::MadHandler, private cm::Sink {
   static constexpr uint64_t kServiceId = 0x1061c06;
   static constexpr uint32_t kPd = 7;
 
-  // `send`: a frame leaves. `on_event`: within calls of the manager, which must
-  // not be called then (Later()).
+  // `send` is called for each frame that leaves. `on_event` is called within
+  // calls of the manager, and must not call it (Later()).
   EngineHost(World& world, const EngineHostConfig& config, uint64_t seed,
              std::function<void(Frame)> send, OnCmEvent on_event);
   ~EngineHost();
@@ -55,17 +55,17 @@ class EngineHost final : private net::MadHandler, private cm::Sink {
 
   // Runs `what` under the token, a moment from now.
   void Later(std::function<void()> what);
-  // The same at once. Not from within the engine.
+  // The same, immediately. Not from within the engine.
   template <typename F>
   auto WithToken(F&& what) {
     Engine::ControlScope scope(engine_);
     return what();
   }
 
-  // Under the token. `then` is called later, under it too.
+  // Call it under the token. `then` is called later, also under the token.
   void Ask(const wire::Gid& remote, Duration timeout, OnPath then);
 
-  // As what the manager's calls want. Under the token.
+  // The sink for the manager's calls, under the token.
   cm::Sink& sink() { return *this; }
 
  private:
@@ -91,7 +91,7 @@ class EngineHost final : private net::MadHandler, private cm::Sink {
   Environment environment_;
   Engine engine_;
   Network network_;
-  VirtualRunner* runner_ = nullptr;  // the engine's
+  VirtualRunner* runner_ = nullptr;  // of the engine
   std::map<const Question*, std::unique_ptr<Question>> questions_;
 };
 

@@ -1,7 +1,7 @@
 // engine_sim [--seeds=A..B]: runs the simulator of real engines, up to the
-// first failure. In an engine that was broken on purpose (mutants.bzl)
-// `--expect-violation` turns the exit status around, and a check of the engine
-// that fails counts, too.
+// first failure. For an engine that was broken on purpose (mutants.bzl),
+// `--expect-violation` inverts the exit status; a failed check of the engine
+// counts as well.
 
 #include <unistd.h>
 
@@ -53,7 +53,7 @@ int Main(int argc, char** argv) {
               total.moves, total.lost, total.blocked, total.pings,
               total.events);
   std::fflush(stdout);
-  // What is left of a run that has failed cannot be destroyed.
+  // The rest of a failed run cannot be destroyed.
   good = good && total.pings != 0;
   _exit(good != seeds.expect_violation ? 0 : 1);
 }

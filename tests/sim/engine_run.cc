@@ -17,7 +17,7 @@ Duration Micros(uint64_t n) {
   return Duration::Microseconds(static_cast<int64_t>(n));
 }
 
-// Where MAC addresses stand in a frame without a VLAN tag.
+// Where the MAC addresses are in a frame without a VLAN tag.
 constexpr size_t kDst = 0;
 constexpr size_t kSrc = 6;
 constexpr size_t kArpSender = 14 + 8;
@@ -39,8 +39,8 @@ void Replace(Frame& frame, size_t at, const wire::MacAddress& from,
 
 }  // namespace
 
-// Where a host is: behind an uplink to the switch, and a link from it. It is
-// seen from there under a MAC that changes when it moves.
+// The place of a host at the switch, with an uplink and a downlink. The switch
+// sees the host under a MAC that changes when it moves.
 struct EngineRun::Place {
   std::unique_ptr<EngineHost> host;
   std::unique_ptr<Link> uplink;
@@ -132,7 +132,7 @@ void EngineRun::MakeHost(uint8_t number, const Buffers& buffers) {
   config.port.frames.mtu = mtu_;
   config.port.frames.pool = buffers.pool();
   config.port.frames.lcore = buffers.lcore();
-  // A ring that is too short loses frames as a wire does.
+  // A ring that is too short loses frames, like a wire.
   config.port.frames.rx_ring = ordered_ || random_.OneIn(2) ? 4096 : 64;
   config.port.tx_ring = static_cast<uint32_t>(1u << random_.Below(9));
   config.port.frame_time =
@@ -158,7 +158,7 @@ void EngineRun::MakeTalk(uint32_t number) {
       random_.OneIn(3) ? 1 : 1 + random_.Below(Talk::kSlots));
   config.lives = static_cast<uint32_t>(1 + random_.Below(3));
   config.mild = mild_;
-  // A neighbour that was heard of a moment ago is asked along the old path.
+  // A recently confirmed neighbour is still asked along the old path.
   config.still = mild_ && !moves_;
   config.ordered = ordered_;
   talks_.push_back(std::make_unique<Talk>(world_, *places_[one]->host,
@@ -269,7 +269,7 @@ void EngineRun::PlanMove() {
   });
 }
 
-// To another MAC; what is on its way to the old one is lost.
+// Moves a host to another MAC. Frames on their way to the old one are lost.
 void EngineRun::Move() {
   Place& place = *places_[random_.Below(places_.size())];
   place.seen.bytes[4] = ++place.moves;

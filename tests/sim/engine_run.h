@@ -1,10 +1,10 @@
 #pragma once
 
 // A run: two to sixteen hosts with real engines (engine_host.h) at a switch,
-// behind faulty wires and rings with limits, and programs on them that talk
-// (talk.h) and send datagrams (mail.h); a stranger pings them (pings.h). In
-// runs with IPv4 hosts may move to another MAC meanwhile, with or without a
-// word. Everything follows from the seed.
+// behind faulty wires and rings with limits. Programs on them talk (talk.h) and
+// send datagrams (mail.h); a stranger pings them (pings.h). In runs with IPv4,
+// hosts may also move to another MAC, announced or not. Everything follows from
+// the seed.
 
 #include <cstdint>
 #include <memory>
@@ -33,8 +33,8 @@ struct EngineStats {
   uint64_t pings = 0;  // in fragments, answered
 };
 
-// After a Violation a run is not to be destroyed: it may have been thrown out
-// of the middle of an engine.
+// After a Violation, a run must not be destroyed: the exception may have left
+// the middle of an engine.
 class EngineRun {
  public:
   EngineRun(Buffers& buffers, uint64_t seed);

@@ -11,8 +11,8 @@
 
 namespace urnic::sim {
 
-// What a RoCE packet does not protect by itself has Ethernet's FCS: the header
-// in front of it, and frames of other kinds as a whole.
+// The bytes that only Ethernet's FCS protects: the headers before a RoCE
+// packet, and all of any other frame.
 inline size_t ProtectedBytes(const Frame& frame) {
   constexpr size_t kHeader = 14;
   constexpr uint8_t kUdp = 17;
@@ -34,7 +34,7 @@ inline void AppendFcs(Frame& frame) {
   frame.resize(frame.size() + sizeof(fcs));
   std::memcpy(&frame[frame.size() - sizeof(fcs)], &fcs, sizeof(fcs));
 }
-// False: the frame was damaged where nobody else would see it.
+// False: the frame was damaged where no other check would detect it.
 inline bool TakeFcs(Frame& frame) {
   uint32_t fcs;
   std::memcpy(&fcs, &frame[frame.size() - sizeof(fcs)], sizeof(fcs));

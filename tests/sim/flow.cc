@@ -17,7 +17,7 @@ bool IsWrite(uint8_t opcode) {
   return FindRequest(opcode)->family == RequestFamily::kWrite;
 }
 
-// What ends up in the peer's memory.
+// Requests that leave data in the peer's memory.
 bool Stores(uint8_t opcode) {
   return IsWrite(opcode) || opcode == URNIC_WR_ATOMIC_WRITE;
 }
@@ -26,13 +26,13 @@ bool IsAtomic(uint8_t opcode) {
   return FindRequest(opcode)->family == RequestFamily::kAtomic;
 }
 
-// By responses of its own, not by an ACK.
+// Completed by responses of its own, not by an ACK.
 bool IsAnswered(uint8_t opcode) {
   return IsAtomic(opcode) || opcode == URNIC_WR_RDMA_READ ||
          opcode == URNIC_WR_FLUSH || opcode == URNIC_WR_ATOMIC_WRITE;
 }
 
-// One that may be invalidated.
+// A key that may be invalidated.
 uint32_t NewKey(RcEnd& end) {
   return end.memory().Register(end.options().pd, 0, 8, mem::kRemoteInvalidate);
 }
@@ -154,7 +154,7 @@ void Flow::PostOne() {
   if (failed_) --late_posts_;
   testing::SendWr wr{.opcode = request.opcode, .flags = 0};
   wr.wr_id = request.id;
-  // Slots come back with signaled completions only.
+  // Slots come back only with signaled completions.
   request.signaled = random_.OneIn(2) || posted_all() || pending_.size() > 4 ||
                      from_.end->options().sq_sig_all;
   if (request.signaled && !from_.end->options().sq_sig_all) {
@@ -259,7 +259,7 @@ void Flow::PrepareRead(Request& request, testing::SendWr& wr) {
   }
 }
 
-// Of a range, or of all that the key names.
+// Flushes a range, or everything that the key names.
 void Flow::PrepareFlush(Request& request, testing::SendWr& wr) {
   const auto length = static_cast<uint32_t>(random_.Below(1000));
   PrepareRemote(request, wr, length);
@@ -294,7 +294,7 @@ void Flow::Spoil(Request& request, testing::SendWr& wr) {
     request.spoiled = wr.sges.back().length != 0;
     return;
   }
-  // A flush may name a region, and no bytes.
+  // A flush may name a region and no bytes.
   request.spoiled =
       IsAtomic(request.opcode) || (request.remote && !request.content.empty());
   switch (random_.Below(3)) {
@@ -386,7 +386,8 @@ void Flow::Succeed(Request& request) {
                 &atomic_results_[request.atomic_number - 1], 8);
   }
   if (request.local) {
-    // What a read or atomic brings; of all others the slot is unchanged.
+    // The data of a read or an atomic. All other requests leave the slot
+    // unchanged.
     size_t at = 0;
     const bool fetches =
         request.opcode == URNIC_WR_RDMA_READ || IsAtomic(request.opcode);
@@ -419,7 +420,7 @@ void Flow::OnReceiveDone(const Completion& done) {
   receives_.pop_front();
   Require(receive.id == done.wr_id, "receives complete out of order");
   if (done.status != URNIC_WC_SUCCESS) {
-    // The first one may be half full, the others are untouched.
+    // The first one may be half full; the others are untouched.
     if (receive_failed_) {
       to_.receive->Check(receive.slot, "a flushed receive");
       to_.receive->Release(receive.slot, random_);
@@ -472,10 +473,10 @@ void Flow::CheckMessage(const Request& message, const Receive& receive,
   to_.receive->Check(receive.slot, "received data");
 }
 
-// The request that is executed with this PSN may have waited for others.
+// The request with this PSN is being executed: its fence must have been kept.
 void Flow::CheckFence(Psn placed) const {
   const uint32_t una = from_.end->core().send_state().una;
-  bool fetch_before = false;  // one that has not come back
+  bool fetch_before = false;  // one that is not complete
   for (const Request& request : pending_) {
     if (placed - request.first_psn < 0) return;
     if (request.fenced && placed - request.first_psn < request.packets) {
@@ -533,12 +534,12 @@ void Flow::CheckAtEnd() {
   const urnic_queue_indices& sq = from_.end->rings().sq().indices();
   Require(sq.consumer == sq.producer, "send credits are lost");
   const urnic_queue_indices& rq = to_.end->rings().rq().indices();
-  // One that was being filled when the sender failed has left the ring.
+  // A receive that was being filled when the sender failed has left the ring.
   const size_t in_ring = rq.producer - rq.consumer;
   Require(in_ring == receives_.size() ||
               (failed_ && in_ring + 1 == receives_.size()),
           "receive credits are lost");
-  // Of a shared queue the others stay for other queue pairs.
+  // In a shared queue, the others stay for other queue pairs.
   if (to_.end->state() == QpState::kErr && !to_.end->options().xrc) {
     Require(receives_.empty(), "a receive that was not flushed");
   }

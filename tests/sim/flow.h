@@ -3,17 +3,17 @@
 // One direction of a connection: a program that posts random work requests,
 // and the oracle that knows what each of them must do. The rules:
 //
-//   - requests complete in posting order, once each, unsignaled successes
+//   - requests complete in posting order, once each: unsignaled successes
 //     silently, and after the first error all that follow as flushed;
 //   - when a request completes, its data are in place, exact to the byte, and
 //     nothing around them has changed;
-//   - each packet is placed at most once and in PSN order, atomics on the
-//     value that the model holds, each once, and their results come back;
-//   - messages meet the receives in the order of both, with their length,
+//   - each packet is placed at most once and in PSN order; atomics execute once
+//     each, on the value that the model holds, and their results are returned;
+//   - messages go to the receives in the order of both, with their length,
 //     immediate data and bytes; a send is acknowledged only after that;
 //   - a request whose key or address is wrong does not succeed;
 //   - a fenced request starts after the reads and atomics before it;
-//   - a key that a peer invalidates is dead when the receive completes, one
+//   - a key that a peer invalidates is invalid when the receive completes, one
 //     that is invalidated here when that request does.
 
 #include <cstdint>
@@ -53,10 +53,10 @@ struct FlowConfig {
   uint32_t receive_depth = 8;  // how many receives the program keeps posted
   bool reads = true;
   bool atomics = true;
-  // A request of this number is made to fail at the peer or here.
+  // The request with this number is made to fail, at the peer or here.
   std::optional<uint32_t> bad_request;
   bool bad_here = false;
-  // The receive of this number is too small.
+  // The receive with this number is too small.
   std::optional<uint32_t> small_receive;
 };
 
@@ -76,7 +76,7 @@ class Flow {
   // What the RNICs do.
   void OnSendDone(const Completion& done);
   void OnReceiveDone(const Completion& done);
-  // Behind the effect.
+  // After the effect.
   void OnPlaced(const Placement& placement);
 
   bool posted_all() const {
@@ -87,7 +87,7 @@ class Flow {
   uint8_t first_error() const { return first_error_; }
   uint64_t succeeded() const { return succeeded_; }
 
-  // When nothing moves any more.
+  // When nothing is under way any more.
   void CheckAtEnd();
 
  private:
@@ -110,7 +110,7 @@ class Flow {
     std::vector<Piece> pieces = {};
     std::vector<uint8_t> content =
         {};                       // the message; of a read: what it must get
-    uint64_t message_number = 0;  // of those that take a receive
+    uint64_t message_number = 0;  // of messages that take a receive
     uint64_t atomic_number = 0;
     uint32_t immediate = 0;
     uint32_t invalidated = 0;

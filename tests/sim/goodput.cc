@@ -24,7 +24,7 @@ using testing::Packet;
 
 constexpr uint64_t kBitsPerSecond = 10'000'000'000;
 constexpr uint32_t kMtu = 4096;
-// With BTH, ICRC, the headers in front, and the gap.
+// With BTH, ICRC, the headers before the BTH, and the gap.
 constexpr uint32_t kPacketBytes = kMtu + 12 + 4 + 42 + 24;
 constexpr uint32_t kDeepQueue = 1024;
 constexpr uint32_t kMessageBytes = 1024 * 1024;
@@ -39,9 +39,9 @@ struct Outcome {
   uint64_t requests = 0;
 };
 
-// A core and nothing around it, so that the figures are the transport's: it is
-// called 200 ns behind whatever happens, takes and gives all that there is, and
-// its timer is exact.
+// A core without an engine, so that the figures are the transport's: it is
+// called 200 ns after each event, takes and gives all that there is, and its
+// timer is exact.
 class Driver {
  public:
   Driver(World& world, Endpoint& end, const QpConfig& config,
@@ -82,8 +82,8 @@ class Driver {
   }
 
   void Transmit() {
-    // HasWork() may be wrong once in one place: a request that turns out to
-    // have to wait.
+    // HasWork() may be wrong once, for a request that turns out to have to
+    // wait.
     for (int futile = 0; end_.qp().HasWork();) {
       std::vector<Packet> packets = end_.Transmit(world_.now());
       futile = packets.empty() ? futile + 1 : 0;
@@ -152,7 +152,7 @@ class Stream {
     link.delay = Duration::Microseconds(5);
     link.loss_ppm = loss_ppm;
     link.bits_per_second = kBitsPerSecond;
-    // The packets that wait, and the one that comes.
+    // The packets that wait, and the one that arrives.
     link.buffer_bytes = uint64_t{queue_packets + 1} * kPacketBytes;
     for (int i = 0; i < 2; ++i) {
       links_[i] = std::make_unique<Link>(
@@ -171,8 +171,8 @@ class Stream {
     };
   }
 
-  // From now on somebody else sends the responder requests in the requester's
-  // name, whose PSN has not come yet.
+  // From now on an attacker sends the responder forged requests with PSNs that
+  // are not due yet.
   void ForgeFuturePsns() {
     wire::PacketFields fields;
     fields.opcode = static_cast<uint8_t>(wire::Opcode::kRcSendOnly);
@@ -251,7 +251,7 @@ void AppendQueueTable(std::string& table) {
   table += "\n";
 }
 
-// What an attacker who knows addresses, ports and queue pair numbers costs.
+// The cost of an attacker who knows addresses, ports and queue pair numbers.
 void AppendForgeryTable(const char* title, uint8_t opcode, std::string& table) {
   table += title;
   table += ", forged requests with a future PSN, one each 25 us";

@@ -1,23 +1,23 @@
 #pragma once
 
-// Host cores (transport/net) at a switch: some hosts that know each other and
-// send along the paths that they find, hosts that move to another MAC, with or
-// without a word, and that are unplugged for a while; liars who claim others'
-// addresses, and crowds of strangers; pings in fragments, and fragments that
-// make no packet. Everything follows from the seed.
+// Host cores (transport/net) at a switch. Some hosts know each other, and send
+// along the paths that they find. Hosts move to another MAC, announced or not,
+// and are unplugged for a while. Liars claim the addresses of others, and
+// crowds of strangers ask. Hosts ping each other in fragments, and are flooded
+// with fragments that make no packet. Everything follows from the seed.
 //
 // The oracle:
-// - What a path is through stays one neighbour's, whatever the crowd.
+// - An adjacency stays that of one neighbour, however large the crowd.
 // - No lie moves a neighbour that is there, on a wire that loses nothing.
-// - Who moves is followed: within 140 ms if it says so, within 400 ms of
-//   silence if not (no loss, no liars).
-// - Each question has one answer, at its deadline at the latest; who is there
-//   is found.
-// - The answer to a ping has its bytes. Who is there answers, on a wire that
-//   loses nothing, unless fragments flood it. What is kept of fragments is
-//   bounded, and nothing after their time.
+// - A host that moves is followed: within 140 ms if it announces the move,
+//   within 400 ms of silence if not (no loss, no liars).
+// - Each question has one answer, at its deadline at the latest; a host that is
+//   there is found.
+// - The answer to a ping has its bytes. A host that is there answers, on a wire
+//   that loses nothing, unless fragments flood it. The number of kept fragments
+//   is bounded, and none is kept after its time.
 // - When the trouble is over, every path leads to where its neighbour is, and
-//   what is sent along it arrives.
+//   packets along it arrive.
 
 #include <algorithm>
 #include <cstring>
@@ -106,7 +106,7 @@ class NetRun {
   };
   struct Ping {
     uint8_t peer = 0;
-    std::vector<uint8_t> answer;  // that is to come
+    std::vector<uint8_t> answer;  // the expected one
     Time at;
   };
   struct Node final : net::FrameSink {
@@ -129,7 +129,7 @@ class NetRun {
     testing::Answers answers;        // fragments of them
     std::unique_ptr<testing::HostFrames> frames;  // that the host keeps
     Time flooded;
-    Time timer = Time::Infinite();  // of the event that will be
+    Time timer = Time::Infinite();  // of the planned event
     uint8_t room[2048];
   };
 
@@ -203,7 +203,7 @@ class NetRun {
             "too many frames are kept");
     After(node);
   }
-  // What must follow every call of a host.
+  // Must follow every call of a host.
   void After(Node& node) {
     net::Host::Answer answer;
     while (node.host->TakeAnswer(now(), answer)) OnAnswer(node, answer);
@@ -243,7 +243,7 @@ class NetRun {
     }
     world_.After(Millis(20), [this, &node] { Tick(node); });
   }
-  // The receiver says so, along a way of its own.
+  // The receiver's confirmation, which does not use the wire.
   void Arrived(const wire::FrameView& view) {
     ++stats_.delivered;
     uint32_t id;
@@ -276,7 +276,7 @@ class NetRun {
 
   // --- Pings -----------------------------------------------------------------
 
-  // In fragments, which go as the wire likes.
+  // Sends a ping in fragments, over the faulty wire.
   void SendPing(Node& node) {
     const Node& peer = Pick();
     if (&peer == &node) return;
@@ -315,7 +315,7 @@ class NetRun {
         static_cast<uint16_t>((*message)[6] << 8 | (*message)[7]);
     const auto at = node.pings.find(sequence);
     const uint8_t type = (*message)[0];
-    // Fragments of different answers may meet under one identification.
+    // Fragments of different answers may share one identification.
     if (type == wire::kIcmpEchoReply &&
         wire::ChecksumReference(*message) != 0) {
       return;
@@ -328,7 +328,7 @@ class NetRun {
     ++stats_.answers;
     node.pings.erase(at);
   }
-  // Fragments that make no packet, from strangers.
+  // Sends fragments that make no packet, from strangers.
   void Flood(Node& node) {
     node.flooded = now();
     const bool ipv6 = random_.OneIn(2);
@@ -444,7 +444,7 @@ class NetRun {
       return;
     }
     for (const auto& [id, flow] : other.flows) {
-      // One that was made a moment before has not been tried yet.
+      // A flow made a moment before has not been tried yet.
       if (flow.peer != moved.number || flow.made > when - Millis(100)) continue;
       Require(flow.path.adjacency->mac() == moved.mac,
               "who has moved was not followed");
@@ -459,7 +459,7 @@ class NetRun {
       node.changed = now();
     });
   }
-  // A hundred hosts that nobody has heard of ask for us.
+  // A hundred unknown hosts ask for us.
   void Crowd(Node& node) {
     const bool ipv6 = random_.OneIn(2);
     wire::Gid stranger = GidOf(random_.Byte(), ipv6);
@@ -470,7 +470,7 @@ class NetRun {
     Offer(node, testing::AskFrame(testing::SelfOf(mac, stranger, Tag()),
                                   GidOf(node.number, ipv6)));
   }
-  // Somebody says to one host, or to all, that another's address is at its MAC.
+  // Tells one host, or all, that another host's address is at the liar's MAC.
   void Lie(Node& node) {
     ++stats_.lies;
     const bool ipv6 = random_.OneIn(2);

@@ -1,8 +1,8 @@
 #pragma once
 
 // The oracle's second copy of a host's memory: what every byte must be. The
-// memory is cut into slots with guard bytes between; a slot is lent to one
-// work request at a time, so that what it must hold is always known.
+// memory is cut into slots with guard bytes between them. A slot is lent to one
+// work request at a time, so what it must hold is always known.
 
 #include <algorithm>
 #include <cstring>
@@ -49,7 +49,7 @@ class Image {
     }
   }
 
-  // What became of these bytes is not known (a request that failed).
+  // The contents of these bytes are unknown (a request failed).
   void Forget(size_t offset, size_t bytes) {
     unknown_.push_back({offset, bytes});
   }
@@ -67,7 +67,7 @@ class Image {
             std::to_string(bytes) + " is wrong");
   }
 
-  // Everything that is known.
+  // Checks everything that is known.
   void CheckAll(const std::string& what) {
     for (const auto& [offset, bytes] : unknown_) {
       std::memcpy(&want_[offset], host_.bytes(offset, bytes).data(), bytes);
@@ -107,7 +107,7 @@ class SlotPool {
     free_[at] = free_.back();
     free_.pop_back();
     const size_t offset = OffsetOf(slot);
-    // Whoever wrote here since the last owner shows now.
+    // Detects a write since the last owner.
     Check(offset, "a slot that nobody owns");
     image_.Fill(offset, slot_bytes_, random);
     return offset;
@@ -122,12 +122,12 @@ class SlotPool {
     free_.push_back(
         static_cast<uint32_t>((offset - begin_) / (slot_bytes_ + kGuardBytes)));
   }
-  // What the slot holds is not known, and may still change.
+  // The contents of the slot are unknown, and may still change.
   void Lose(size_t offset) {
     image_.Forget(offset, slot_bytes_);
     lost_.push_back(offset);
   }
-  // Nobody can write to lost slots any more.
+  // Lost slots can no longer be written.
   void Reclaim(Random& random) {
     for (const size_t offset : lost_) {
       image_.Remember(offset);

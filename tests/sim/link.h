@@ -36,7 +36,7 @@ class Link {
     Deliver(std::move(packet), fate.leaves);
   }
 
-  // From now on the link is perfect (what is under way keeps its fate).
+  // From now on the link is perfect (packets under way keep their fate).
   void StopFaults() {
     LinkConfig perfect;
     perfect.delay = config_.delay;
@@ -50,10 +50,10 @@ class Link {
   }
 
  private:
-  // What a frame has in front of a packet: Ethernet, IPv4, UDP.
+  // The headers before a packet: Ethernet, IPv4, UDP.
   static constexpr size_t kHeadBytes = 14 + 20 + 8;
 
-  // How late is late, by the delay.
+  // Derives how late packets may be from the delay.
   static LinkConfig WithHolds(LinkConfig config) {
     config.jitter_reorders = true;
     config.reorder_by = config.delay * 20;

@@ -16,7 +16,7 @@ constexpr uint16_t kRxRing = 8192;
 constexpr uint64_t kOneMarkIn = 32;
 constexpr uint64_t kBusyOneIn = 20;
 
-// "Congestion experienced", as a switch says it.
+// Sets "congestion experienced", as a switch does.
 void Mark(Frame& frame) {
   uint8_t* const ip = &frame[sizeof(wire::Ethernet)];
   if (ip[0] >> 4 == 6) {
@@ -32,7 +32,7 @@ void Mark(Frame& frame) {
 
 }  // namespace
 
-// Tells ends what their queue pairs do.
+// Tells each end what its queue pair does.
 class Machine::Judge final : public Observer {
  public:
   explicit Judge(const Machine& machine) : machine_(machine) {}
@@ -57,7 +57,7 @@ class Machine::Judge final : public Observer {
 
  private:
   const Machine& machine_;
-  RcEnd* end_ = nullptr;  // whose burst it is
+  RcEnd* end_ = nullptr;  // whose burst is being judged
 };
 
 Machine::Machine(World& world, const Buffers& buffers,

@@ -1,9 +1,9 @@
 #pragma once
 
-// A host with two RNICs of one identity, one of which has each queue pair, with
-// clocks that show different times. Packets are led to the RNIC that has their
-// queue pair; everything else goes to both. So a queue pair can go over to the
-// other one at any moment, as on a failover, and its peer sees nothing of it.
+// A host with two RNICs of one identity, whose clocks show different times.
+// Each queue pair is on one of them. Packets go to the RNIC that has their
+// queue pair; everything else goes to both. A queue pair can therefore move to
+// the other RNIC at any moment, as in a failover, and its peer does not notice.
 //
 // Numbers that peers know are the same on both: they are drawn in the same
 // order from the same key.
@@ -28,14 +28,14 @@ struct MachineConfig {
   bool program_polls = false;
   uint32_t tx_ring = 32;
   Duration frame_time;  // how long the wire takes for one
-  Duration ahead[2];    // the RNICs' clocks, of the world's
+  Duration ahead[2];    // how far each RNIC's clock is ahead
 };
 
 class Machine {
  public:
   static constexpr uint16_t kMtu = 4200;
 
-  // `send`: a frame leaves.
+  // `send` is called for each frame that leaves.
   Machine(World& world, const Buffers& buffers, const MachineConfig& config,
           uint64_t seed, std::function<void(Frame)> send);
   ~Machine();
@@ -43,14 +43,14 @@ class Machine {
   EngineHost& rnic(int which) { return *rnics_[which]; }
   const wire::Gid& gid() const { return rnics_[0]->gid(); }
 
-  // Finds the way to the peer, from both. `world.RunUntil()` must follow.
+  // Finds the path to the peer, from both. `world.RunUntil()` must follow.
   void Resolve(const wire::Gid& peer);
   // REQUIRES: it was found
   const net::Path& path(int which) const;
 
-  // A frame comes off the wire, with a mark now and then.
+  // A frame arrives from the wire. Now and then it is marked.
   void OnFrame(Frame frame);
-  // The number of its destination; none: it is not for a queue pair.
+  // The QPN of its destination; none: it is not for a queue pair.
   static std::optional<uint32_t> QpnOf(const Frame& frame);
 
   void Add(uint32_t qpn, RcEnd* end) { ends_[qpn] = end; }
@@ -60,8 +60,8 @@ class Machine {
     const auto found = ends_.find(qpn);
     return found != ends_.end() ? found->second : nullptr;
   }
-  // What one RNIC has received of the queue pair and not looked at goes to the
-  // other one.
+  // Passes the queue pair's frames that one RNIC has received, and not looked
+  // at, to the other one.
   void PassOn(uint32_t qpn, int from);
 
   uint64_t count(RxVerdict verdict) const {

@@ -2,8 +2,9 @@
 
 // Datagrams between all hosts of a run (engine_run.h): each host has one UD
 // queue pair and sends some to hosts of its choice, by address handles. The
-// rules: what comes is one datagram, whole, from who says so; sends complete
-// once each, in order; and on a wire that loses nothing each comes, once.
+// rules: each received datagram is whole, and from the host that it names;
+// sends complete once each, in order; on a wire that loses nothing each
+// datagram arrives, once.
 
 #include <cstdint>
 #include <map>
@@ -36,7 +37,7 @@ class Mailbox final : private EngineEvents {
   static constexpr uint32_t kLetters = 12;
   static constexpr uint32_t kSlots = 16;
   static constexpr uint32_t kSlotBytes = 1024;
-  static constexpr uint32_t kHeaderBytes = 40;  // a GRH's place
+  static constexpr uint32_t kHeaderBytes = 40;  // room for a GRH
 
   struct Letter {
     uint32_t to = 0;
@@ -79,11 +80,11 @@ class Mailbox final : private EngineEvents {
 
 class Mail {
  public:
-  // `whole`: nothing is lost or doubled.
+  // `whole`: nothing is lost or duplicated.
   Mail(World& world, const std::vector<EngineHost*>& hosts, bool whole,
        uint64_t seed);
   void Start();
-  // All that will come has come, where that can be told.
+  // Everything that will arrive has arrived, if that can be known.
   bool over() const;
   uint64_t received() const;
 

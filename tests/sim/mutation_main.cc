@@ -1,5 +1,5 @@
 // Built together with a core that was broken on purpose (mutants.bzl): passes
-// when the oracle, or a check of the core, finds that out.
+// if the oracle, or a check of the core, finds the fault.
 
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ int main() {
   std::signal(SIGABRT, OnSignal);
   const urnic::sim::Buffers buffers;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    // What is left of a run that has failed cannot be destroyed.
+    // The rest of a failed run cannot be destroyed.
     auto* simulation = new urnic::sim::Simulation(buffers, seed);
     try {
       simulation->Run();

@@ -1,6 +1,6 @@
-// net_sim [--seeds=A..B]: runs the simulator of host cores. In a core that was
-// broken on purpose (mutants.bzl) `--expect-violation` turns the exit status
-// around, and a check of the core that fails counts, too.
+// net_sim [--seeds=A..B]: runs the simulator of host cores. For a core that was
+// broken on purpose (mutants.bzl), `--expect-violation` inverts the exit
+// status; a failed check of the core counts as well.
 
 #include <cinttypes>
 #include <cstdio>
@@ -43,7 +43,7 @@ int Main(int argc, char** argv) {
               " pings, %d failures\n",
               total.found, total.delivered, total.lost, total.moves, total.lies,
               total.answers, failures);
-  // A simulator in which nobody finds anybody would find nothing wrong.
+  // A simulator in which no host finds another would find nothing wrong.
   const bool worked = total.found != 0 && total.delivered > total.lost &&
                       total.moves != 0 && total.lies != 0 && total.answers != 0;
   return failures == 0 && worked && !seeds.expect_violation ? 0 : 1;

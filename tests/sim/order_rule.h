@@ -3,11 +3,11 @@
 // The order in which one queue pair's completions appear, whether they go to
 // one queue or to two, judged by the packets that it was given:
 //
-//   - successes appear in the order of the packets that caused them, so at no
-//     moment can a program see an answer and not yet the completion of the
-//     request that was acknowledged ahead of it;
-//   - behind a fatal NAK no request is taken, behind an error of the send queue
-//     no receive succeeds.
+//   - successes appear in the order of the packets that caused them, so a
+//     program never sees an answer before the completion of the request that
+//     was acknowledged before it;
+//   - after a fatal NAK no request is accepted, after an error of the send
+//     queue no receive succeeds.
 
 #include <algorithm>
 #include <cstdint>
@@ -28,14 +28,14 @@ class OrderRule {
     uint64_t id = 0;
     bool signaled = false;
     bool answered = false;  // by responses of its own, not by an ACK
-    Psn end = {};           // behind its last packet
+    Psn end = {};           // after its last packet
   };
 
   void OnPosted(const Posted& request) { pending_.push_back(request); }
   // Completes without a packet.
   void OnPostedLocal(uint64_t id) { local_.insert(id); }
 
-  // A burst was handed to the queue pair, with these verdicts, and then `done`
+  // A burst was given to the queue pair, with these verdicts, and then `done`
   // was written in this order.
   void OnBurst(std::span<const wire::RocePacket> packets,
                std::span<const RxVerdict> verdicts,
@@ -57,7 +57,7 @@ class OrderRule {
       Require(!one.recv || !failed_,
               "a receive succeeds behind an error of the send queue");
       if (!one.recv && local_.erase(one.wr_id) != 0) continue;
-      // One that a fault in memory has turned into an error is left out.
+      // One that a fault in memory has turned into an error is skipped.
       next = std::find(next, due_.end(), one.recv ? kReceive : one.wr_id);
       Require(next != due_.end(),
               "completions are not in the order of their packets");

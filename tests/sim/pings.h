@@ -1,8 +1,9 @@
 #pragma once
 
-// A stranger at the switch of a run (engine_run.h), who pings the hosts in
-// fragments, and sends some that make no packet. The rule: an answer has the
-// bytes of its ping, although frames are kept and buffers reused meanwhile.
+// A stranger at the switch of a run (engine_run.h) pings the hosts in
+// fragments, and sends some fragments that make no packet. The rule: an answer
+// has the bytes of its ping, although frames are kept and buffers reused
+// meanwhile.
 
 #include <cstdint>
 #include <functional>
@@ -44,7 +45,7 @@ class Pings {
   void OnFrame(const Frame& frame) {
     const auto message = together_.Add(frame);
     if (!message.has_value() || message->size() < 8) return;
-    // Fragments of different answers may meet under one identification.
+    // Fragments of different answers may share one identification.
     if (gid_.is_ipv4() && wire::ChecksumReference(*message) != 0) return;
     const auto at = answers_.find(
         static_cast<uint16_t>((*message)[6] << 8 | (*message)[7]));
@@ -59,7 +60,7 @@ class Pings {
   Random random_;
   const wire::Gid gid_;
   const std::function<void(Frame)> send_;
-  std::map<uint16_t, std::vector<uint8_t>> answers_;  // that are to come
+  std::map<uint16_t, std::vector<uint8_t>> answers_;  // expected ones
   testing::Answers together_;
   uint32_t last_ = 0;
   uint64_t answered_ = 0;

@@ -1,10 +1,10 @@
 #pragma once
 
 // The memory of a program on a simulated host, with its keys. It is mapped
-// twice: where the RNIC finds it, pages can be taken away or made read-only, as
-// a program might that unmaps what it has registered; where the oracle looks,
-// all of it is always there. Keys are those of two RNICs that know the same
-// numbers (machine.h), and a second, simpler book of them judges every access.
+// twice. In the RNIC's mapping, pages can be taken away or made read-only, as
+// if a program unmapped what it has registered. The oracle's mapping always has
+// all pages. The keys are those of two RNICs with the same numbers (machine.h).
+// A second, simpler book of them judges every access.
 
 #include <cstddef>
 #include <cstdint>
@@ -48,8 +48,8 @@ class ProgramMemory {
                       uint32_t access, uint64_t iova);
   void Deregister(uint32_t key);
   bool IsRegistered(uint32_t key) const;
-  // What one table has invalidated is invalid in the other one, too: a mover's
-  // duty.
+  // Invalidates in the other table what this one has invalidated. Needed when a
+  // queue pair moves.
   void CarryInvalidations(int from);
 
   // May a queue pair of `pd` touch these bytes with all of `rights`, by the
@@ -57,7 +57,7 @@ class ProgramMemory {
   bool Allowed(uint64_t address, uint64_t bytes, uint32_t pd,
                uint32_t rights) const;
 
-  // Whole pages that are registered, but not there or read-only.
+  // Whole pages that are registered, but missing or read-only.
   enum class Damage : uint8_t { kReadOnly, kUnmapped };
   void Break(size_t offset, size_t length, Damage damage);
   // Makes all pages present and writable again.

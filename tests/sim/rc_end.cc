@@ -91,7 +91,7 @@ EngineQpConfig RcEnd::ConfigFor(int rnic) {
   if (options_.xrc) {
     config.service = QpService::kXrcTarget;
     config.xrc_domain = options_.pd;
-    // Of a new one nobody asks yet.
+    // Only a queue pair that is being moved names its receive queue.
     if (qp_ != nullptr) config.srq = srqs_[rnic];
   } else {
     config.rq = rings_.rq().view();
@@ -106,7 +106,7 @@ const rc::Qp& RcEnd::core() const {
   return static_cast<const RcQp*>(qp_)->core();
 }
 
-// Asking changes nothing.
+// HasWork() changes nothing.
 bool RcEnd::HasWork() const { return const_cast<rc::Qp&>(core()).HasWork(); }
 
 void RcEnd::Connect(const QpConfig& config) {
@@ -162,7 +162,7 @@ void RcEnd::OnBurstDone() {
   }
 }
 
-// Within the engine.
+// Called within the engine.
 void RcEnd::OnCompletionEvent(CompletionQueue& queue) {
   Cq& cq = *static_cast<Cq*>(queue.owner());
   while (cq.indices.consumer != cq.indices.producer) {
@@ -194,7 +194,7 @@ void RcEnd::OnTransmit(std::span<const TxSlot> slots) {
   }
 }
 
-// If it is one.
+// Judges the packet if it is a notification.
 void RcEnd::JudgeNotification(const TxSlot& slot) {
   if (slot.payload_bytes != 0) return;
   uint8_t bytes[kMaxHeaderBytes + wire::kIcrcBytes] = {};
@@ -235,7 +235,7 @@ bool RcEnd::PortIsBlocked() {
 }
 
 void RcEnd::Move() {
-  // What waits there would be overtaken.
+  // Frames that wait there would be overtaken.
   if (PortIsBlocked() || !rnic().port().has_sent_all()) return;
   const std::string image =
       rnic().WithToken([&] { return rnic().engine().qps().Extract(qp_); });

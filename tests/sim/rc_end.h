@@ -2,8 +2,8 @@
 
 // One end of a reliable connection: a queue pair of a real engine, the
 // program's rings and completion queues, and the rules for what it does
-// (order_rule.h, wire_rules.h). Completions are seen in the moment in which
-// they are written.
+// (order_rule.h, wire_rules.h). Completions are seen at the moment when they
+// are written.
 
 #include <cstdint>
 #include <functional>
@@ -35,8 +35,8 @@ struct RcEndOptions {
   uint32_t max_inline = 64;
   bool sq_sig_all = false;
   bool two_queues = false;  // of completions
-  // Both ends of an XRC connection in one: its requests name the shared queue
-  // of the other end, where what it receives goes.
+  // Both ends of an XRC connection in one: its requests name the other end's
+  // shared queue, which takes what that end receives.
   bool xrc = false;
 };
 
@@ -53,20 +53,20 @@ class RcEnd final : private EngineEvents, private QpEvents {
   // Which RNIC of the machine has the queue pair.
   int at() const { return at_; }
   QpState state() const { return qp_->state(); }
-  // To look at.
+  // For inspection.
   const rc::Qp& core() const;
   bool HasWork() const;
   testing::FakeRings& rings() { return rings_; }
   ProgramMemory& memory() { return memory_; }
   mem::MrTable& keys() { return rnic().network().mrs(); }
   const RcEndOptions& options() const { return options_; }
-  // What is posted is entered here.
+  // Posted requests must be entered here.
   OrderRule& order() { return order_; }
 
   // A new life: from RESET to RTS.
   void Connect(const QpConfig& config);
   void Modify(QpState target, const QpConfig& config);
-  // The program has posted requests; or receives, of which it need not tell.
+  // Call after posting requests. Receives need it only if the queue pair asks.
   void Doorbell() { rnic().engine().Doorbell(*qp_); }
   void OnReceivesPosted() {
     if (qp_->wants_recv_doorbell()) Doorbell();
@@ -84,7 +84,7 @@ class RcEnd final : private EngineEvents, private QpEvents {
 
   // What the program sees, one by one.
   std::function<void(const Completion&)> on_completion;
-  // Behind each effect that a packet has had on memory.
+  // After each effect of a packet on memory.
   std::function<void(const Placement&)> on_placed;
 
   // --- For the machine ------------------------------------------------------
@@ -96,9 +96,9 @@ class RcEnd final : private EngineEvents, private QpEvents {
   void OnTransmit(std::span<const TxSlot> slots);
   // A turn of the engine is over.
   void AfterTurn();
-  // A packet of its has left.
+  // One of its packets has left.
   void OnSent(const wire::RocePacket& packet) {
-    // Those were judged when they were made: marks may have come since.
+    // Notifications were judged when they were made: marks may have come since.
     if (packet.info->kind == wire::PacketKind::kCnp) return;
     rules_.OnSent(packet, world_.now());
   }
@@ -139,7 +139,7 @@ class RcEnd final : private EngineEvents, private QpEvents {
 
   WireRules rules_;
   OrderRule order_;
-  // Of the burst that is executed.
+  // Of the burst that is being executed.
   bool in_burst_ = false;
   std::vector<wire::RocePacket> packets_;
   std::vector<RxVerdict> verdicts_;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the simulators' programs have in common: their arguments, and what a
-// failed check means to a mutant.
+// What the simulators' programs share: their arguments, and the meaning of a
+// failed check in a mutant.
 
 #include <unistd.h>
 
@@ -16,8 +16,7 @@ namespace urnic::sim {
 struct Seeds {
   uint64_t first = 1;
   uint64_t last = 0;
-  // The code was broken on purpose (mutants.bzl): the exit status is the other
-  // way round.
+  // The code was broken on purpose (mutants.bzl): the exit status is inverted.
   bool expect_violation = false;
 };
 
@@ -37,7 +36,7 @@ inline bool ParseSeeds(const char* program, int argc, char** argv,
   return true;
 }
 
-// From now on a check of the simulated code that fails has caught the mutant.
+// From now on, a failed check of the simulated code has caught the mutant.
 inline void PassOnAbort() {
   std::signal(SIGABRT, [](int) {
     static constexpr char kText[] = "caught: a check of the code failed\n";

@@ -55,7 +55,7 @@ bool Parse(int argc, char** argv, Arguments& out) {
 
 uint64_t g_running_seed = 0;
 
-// A check of the core itself has failed.
+// A check of the core itself failed.
 void OnAbort(int) {
   std::printf("replay: ./dev sim --seed %" PRIu64 "\n", g_running_seed);
   std::fflush(stdout);
@@ -65,7 +65,7 @@ void OnAbort(int) {
 bool RunSeed(const Buffers& buffers, uint64_t seed, bool verbose,
              RunStats& total) {
   g_running_seed = seed;
-  // What is left of a run that has failed cannot be destroyed.
+  // The rest of a failed run cannot be destroyed.
   auto* simulation = new Simulation(buffers, seed);
   try {
     const RunStats stats = simulation->Run();
@@ -130,7 +130,7 @@ int Main(int argc, char** argv) {
               total.in_error, total.requests, total.packets, total.lost,
               total.corrupted, total.resent, total.moves, total.blocked);
   std::fflush(stdout);
-  // One run may have nothing that moves; many that have not test too little.
+  // One run may have no moves. Many without moves test too little.
   const bool moved = total.moves != 0 || runs < 10;
   _exit(good && moved ? 0 : 1);
 }

@@ -1,8 +1,9 @@
 #pragma once
 
-// A port of a real engine in virtual time: rings with limits on both sides, in
-// front of a wire. Frames leave one after the other; when the ring is full the
-// engine keeps the rest, and what arrives while the other ring is full is lost.
+// A port of a real engine in virtual time: rings with limits on both sides,
+// before a wire. Frames leave one after the other. When the transmit ring is
+// full, the engine keeps the rest. Frames that arrive while the receive ring is
+// full are lost.
 
 #include <algorithm>
 #include <cstdint>
@@ -27,7 +28,8 @@ struct SimPortConfig {
 
 class SimPort final : public FramePort {
  public:
-  // `send`: a frame leaves. `arrived`: there is something to receive.
+  // `send` is called for each frame that leaves, `arrived` when there is
+  // something to receive.
   SimPort(World& world, const SimPortConfig& config, uint64_t seed,
           std::function<void(Frame)> send, std::function<void()> arrived)
       : FramePort(config.frames),
@@ -55,8 +57,8 @@ class SimPort final : public FramePort {
     arrived_();
   }
   bool has_frames() const { return !rx_.empty(); }
-  // Frames that wait to be received and that another port is to have, by
-  // `wanted(frame)`, in order.
+  // Takes back, in order, the waiting received frames that another port is to
+  // get, as `wanted(frame)` says.
   template <typename F>
   std::vector<Frame> TakeBack(F&& wanted) {
     std::vector<Frame> taken;
@@ -68,11 +70,11 @@ class SimPort final : public FramePort {
     return taken;
   }
 
-  // Nothing of what it was given is still here.
+  // True if all that it was given has left.
   bool has_sent_all() const { return in_tx_ring_ == 0; }
   // Frames that found the receive ring full.
   uint64_t lost() const { return lost_; }
-  // How often the other one was full.
+  // How often the transmit ring was full.
   uint64_t blocked() const { return blocked_; }
 
  private:

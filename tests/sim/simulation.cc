@@ -16,7 +16,7 @@ constexpr uint32_t kAllRights = mem::kLocalWrite | mem::kRemoteWrite |
 constexpr size_t kAtomicArea = ProgramMemory::kPage;
 constexpr uint32_t kParts = 3;  // of a side's memory: local, remote, receive
 constexpr Duration kPatience = Duration::Seconds(120);
-// How long the first questions for neighbours take, with all their answers.
+// How long the first questions for neighbours take, including all answers.
 constexpr Duration kIntroduction = Duration::Milliseconds(2);
 // By then the links have delivered all that they hold.
 constexpr Duration kQuiet = Duration::Milliseconds(5);
@@ -174,7 +174,7 @@ void Simulation::BuildConnection(uint32_t number) {
 
 // New PSNs, new programs, and both queue pairs to RTS.
 void Simulation::StartFlows(Connection& c) {
-  // Near the ends of the circle more often than not.
+  // Near the wrap-around more often than not.
   const Psn psn[2] = {Psn(static_cast<uint32_t>(-random_.Below(300))),
                       Psn(static_cast<uint32_t>(random_.Next()))};
   for (uint32_t i = 0; i < 2; ++i) {
@@ -233,16 +233,16 @@ void Simulation::ConfigureEnds(Connection& c) {
   for (FlowConfig& f : c.flow_config) f.max_sge = max_sge;
 }
 
-// Requests name the receive queue, which outlives its queue pairs: the next one
-// would find what was posted for this one.
+// Requests name the receive queue, which outlives its queue pairs: the next
+// queue pair would find what was posted for this one.
 void Simulation::MakeXrc(Connection& c) {
   for (RcEndOptions& options : c.options) options.xrc = true;
   c.lives_left = 0;
 }
 
-// In every second connection both queue pairs go from engine to engine, as
-// images, whatever else happens to them. Numbers of its own: without it, a
-// seed's run is the same.
+// In every second connection both queue pairs move from engine to engine, as
+// images, whatever else happens to them. The random numbers are separate: a
+// seed's run is the same without moves.
 void Simulation::MakeMoving(Connection& c, uint32_t number) {
   Random random(seed_ * 64 + number);
   c.moving = random.OneIn(2);
@@ -306,7 +306,7 @@ void Simulation::BuildSide(Connection& c, uint32_t which, uint32_t number) {
   RegisterKeys(c, which);
 }
 
-// Those that are not registered now.
+// Registers the keys that are not registered now.
 void Simulation::RegisterKeys(Connection& c, uint32_t which) {
   ProgramMemory& memory = *memories_[which];
   Side& side = c.sides[which];
@@ -435,7 +435,7 @@ void Simulation::MakeTrouble(Connection& c) {
     const uint32_t keys[] = {side.local_key, side.remote_key, side.receive_key};
     memory.Deregister(keys[random_.Below(3)]);
   } else if (c.trouble == Trouble::kBrokenMemory) {
-    // Half of it, from some page on.
+    // Half of a pool, from some page on.
     constexpr size_t kPage = ProgramMemory::kPage;
     const size_t pages = part_bytes_ / kPage;
     const size_t broken = (pages + 1) / 2;
@@ -447,8 +447,8 @@ void Simulation::MakeTrouble(Connection& c) {
   }
 }
 
-// Into SQD now and then; when it says "drained" it must be so, and nothing
-// may have been started meanwhile; then back to RTS.
+// Goes to SQD now and then. When "drained" is reported it must be true, and
+// nothing may have been started meanwhile. Then it goes back to RTS.
 void Simulation::Drain(Connection& c, uint32_t i) {
   RcEnd& end = *c.ends[i];
   if (end.state() == QpState::kErr) {
@@ -476,8 +476,8 @@ void Simulation::StopFaults() {
   }
 }
 
-// Without trouble of their own connections end well, unless a retry counter
-// was allowed to run out.
+// Connections without trouble of their own end well, unless a retry counter was
+// allowed to run out.
 void Simulation::CheckErrors(const Connection& c) const {
   if (c.trouble != Trouble::kNone && c.trouble != Trouble::kDrain) return;
   for (uint32_t i = 0; i < 2; ++i) {

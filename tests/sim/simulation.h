@@ -20,7 +20,7 @@
 
 namespace urnic::sim {
 
-// What goes wrong in a connection beside the network.
+// What goes wrong in a connection besides the network.
 enum class Trouble : uint8_t {
   kNone,
   kDrain,  // not an error: SQD and back, again and again
@@ -44,8 +44,8 @@ struct RunStats {
   Duration virtual_time;
 };
 
-// After a Violation a run is not to be destroyed: it may have been thrown out
-// of the middle of an engine.
+// After a Violation, a run must not be destroyed: the exception may have left
+// the middle of an engine.
 class Simulation {
  public:
   Simulation(const Buffers& buffers, uint64_t seed);
@@ -54,7 +54,7 @@ class Simulation {
   // Throws Violation. REQUIRES: it is the first call.
   RunStats Run();
 
-  // One line about what this seed is like.
+  // One line that describes this seed.
   std::string Describe() const;
 
  private:
@@ -76,7 +76,7 @@ class Simulation {
   void RegisterKeys(Connection& c, uint32_t which);
   void StartFlows(Connection& c);
   // A connection that has come to rest, well or in error, is reset and used
-  // again, now and then.
+  // again now and then.
   void EndLife(Connection& c);
   bool over() const;
   void BeginNextLife(Connection& c);

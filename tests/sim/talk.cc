@@ -78,12 +78,12 @@ void Talk::Step(End& end) {
   end.host.WithToken([&] {
     for (const auto& cq : end.cqs) cq->queue.ArmFor(CompletionQueue::kArmedAny);
   });
-  // What is not asked of others is the program's own to remember.
+  // No completion would wake a program that has nothing outstanding.
   if (end.posted < config_.messages && end.requests.empty())
     Plan(end, kTalkPause);
 }
 
-// Takes what is there out of both queues; the order within one is kept.
+// Takes all completions from both queues; the order within one is kept.
 void Talk::Fetch(End& end) {
   urnic_cqe cqe;
   for (const auto& cq : end.cqs) {
@@ -98,7 +98,7 @@ void Talk::Fetch(End& end) {
 
 void Talk::Handle(End& end) {
   Fetch(end);
-  // So that what a completion of ours says of the peer can be held against it.
+  // The peer's too, because our completions are compared with them.
   Fetch(PeerOf(end));
   while (!end.fetched.empty()) {
     const urnic_cqe cqe = end.fetched.front();
@@ -240,9 +240,8 @@ void Talk::OnReceived(End& end, const urnic_cqe& cqe) {
     CheckAndClear(PeerOf(end), message.number, end,
                   Offset(Area::kReceive, slot), message.bytes);
   }
-  // What the peer had received when it wrote this it has acknowledged before:
-  // a peer that posts one request at a time asks for an acknowledgement of
-  // each.
+  // The peer has already acknowledged what it had received when it wrote this:
+  // with one request at a time, it is asked for an acknowledgement of each.
   if (config_.ordered && config_.depth == 1) {
     Require(end.sends_completed >= message.heard,
             "an answer appears before what it answers is complete");

@@ -1,23 +1,20 @@
 #pragma once
 
-// Two programs on two hosts with real engines that connect by the connection
-// manager, exchange messages of all kinds over RC, and part again; and an
-// oracle that knows every byte. The rules:
+// Two programs on two hosts with real engines connect by the connection
+// manager, exchange messages of all kinds over RC, and disconnect. An oracle
+// knows every byte. The rules:
 //
-//   - who wants to connect is connected, and who parts is told, on a wire that
-//     is good enough for the retries;
+//   - on a wire that is good enough for the retries, each connection comes
+//     about, and both sides learn of its end;
 //   - requests complete once, in order, not before their data is there and, of
 //     a send, not before its receive is complete;
-//   - messages are received once, in order, whole and exact; reads bring what
-//   is
-//     there; a counter counts each atomic once;
+//   - messages are received once, in order, whole and exact; reads return what
+//     is there; a counter counts each atomic once;
 //   - around all of that nothing changes;
-//   - on a wire that loses and reorders nothing, and with one completion queue
-//     and one request at a time, an answer never appears before what it answers
-//     is complete;
-//     Nor is a timer needed there;
-//   - behind an error, and at the end, everything that is left is flushed,
-//   once.
+//   - on a wire that loses and reorders nothing, no timer is needed. If there
+//     are also one completion queue and one request at a time, an answer never
+//     appears before what it answers is complete;
+//   - after an error, and at the end, everything that is left is flushed, once.
 
 #include <deque>
 #include <functional>
@@ -37,8 +34,8 @@ struct TalkConfig {
   uint32_t depth = 8;      // outstanding at a time, at most kSlots
   uint32_t lives = 1;
   uint8_t ack_timeout_code = 14;  // 67 ms
-  bool mild = true;               // no connection fails once it is there
-  bool still = true;              // and none before: nobody moves
+  bool mild = true;               // no connection fails once it is established
+  bool still = true;              // and none before that: no host moves
   bool ordered = true;            // the wire loses and reorders nothing
 };
 
@@ -58,10 +55,10 @@ class Talk {
   ~Talk();
 
   void Start();
-  // A peer has asked for a connection; the event names this talk by its
-  // private data.
+  // A peer has asked for a connection. The event's private data names this
+  // talk.
   void OnRequest(const cm::Event& event);
-  // Is this connection ours?
+  // True if this connection is ours.
   bool Owns(const EngineHost& host, cm::Handle handle) const;
   void OnCmEvent(const EngineHost& host, const cm::Event& event);
 

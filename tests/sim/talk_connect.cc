@@ -1,4 +1,4 @@
-// How two programs come together and part again.
+// How two programs connect and disconnect.
 
 #include <algorithm>
 #include <cstring>
@@ -95,7 +95,7 @@ void Talk::OnRequest(const cm::Event& event) {
   uint32_t words[2];
   std::memcpy(words, event.private_data.data(), sizeof(words));
   if (words[1] != life_ || end.handle.value != 0 || ends_[0]->qp == nullptr) {
-    // An old one, that has been under way for long.
+    // An old one that has been under way for long.
     EngineHost& host = end.host;
     return host.Later([this, &host, handle = event.handle] {
       (void)host.cm().Destroy(handle, world_.now(), host.sink());
@@ -118,7 +118,7 @@ void Talk::OnRequest(const cm::Event& event) {
 }
 
 void Talk::Answer(End& end, const net::Path& path) {
-  if (end.left) return;  // it has gone meanwhile
+  if (end.left) return;  // it has ended meanwhile
   MakeQp(end, path);
   cm::AcceptParams reply;
   reply.qpn = Qpn{end.qp->qpn()};
@@ -129,7 +129,7 @@ void Talk::Answer(End& end, const net::Path& path) {
   Require(error == 0 || !config_.still, "a request cannot be accepted");
   if (error != 0) return Finish(end);
   BringUp(end);
-  // Who accepts is talked to before it knows that it was heard.
+  // Messages may arrive before the RTU.
   PostReceives(end);
 }
 
@@ -259,7 +259,7 @@ void Talk::Finish(End& end) {
           "an unknown handle");
   End& peer = PeerOf(end);
   if (peer.left || peer.handle.value == 0) return EndLife();
-  // It may not have been told: its program gives up in the end.
+  // The peer may not have been told: its program gives up in the end.
   peer.host.Later([this, &peer] {
     world_.After(kTalkPatience, [this, &peer, life = life_] {
       if (life != life_ || peer.left) return;
@@ -286,7 +286,7 @@ void Talk::EndLife() {
   }
   ++stats_.lives;
   if (++life_ == config_.lives) return;
-  // The other one asks next time.
+  // The other end asks next time.
   std::swap(ends_[0], ends_[1]);
   std::swap(ends_[0]->index, ends_[1]->index);
   world_.After(Duration::Milliseconds(1), [this] { Begin(); });

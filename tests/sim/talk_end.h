@@ -13,14 +13,14 @@
 
 namespace urnic::sim {
 
-// What memory holds that nobody has written to.
+// The contents of memory that was never written.
 inline constexpr uint8_t kTalkGuard = 0xee;
-inline constexpr size_t kTalkGuardBytes = 32;  // behind each slot
-// Where the program's memory is to the RNIC, the same in each run.
+inline constexpr size_t kTalkGuardBytes = 32;  // after each slot
+// The program's memory address for the RNIC, the same in each run.
 inline constexpr uint64_t kTalkIova = 0x40000000;
 inline constexpr uint32_t kTalkRights = mem::kLocalWrite | mem::kRemoteWrite |
                                         mem::kRemoteRead | mem::kRemoteAtomic;
-// What the program does between two looks.
+// The program's pause between two looks.
 inline constexpr Duration kTalkPause = Duration::Microseconds(20);
 
 struct Talk::Cq {
@@ -93,7 +93,7 @@ struct Talk::End final : EngineEvents, QpEvents {
   std::deque<urnic_cqe> fetched;
   uint64_t fetched_receives = 0;
   std::deque<Message> requests;  // posted and not completed
-  std::deque<Message> heard;     // that take a receive, until they have
+  std::deque<Message> heard;     // the peer's, not received yet
   uint32_t slots_used = 0;       // a bit each
   uint64_t posted = 0;
   uint64_t completed = 0;

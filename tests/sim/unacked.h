@@ -4,11 +4,11 @@
 // link, one receiver, and an oracle that knows all messages. The rules:
 //
 //   - what the program receives is one message, whole and exact, never parts
-//     of two, and lies where its receive says, with the guards around it;
-//   - a message comes at most as often as all of its packets have arrived
+//     of two. It lies where its receive says, and the guards are intact;
+//   - a message is received at most as often as all of its packets have arrived
 //     unharmed; on a link without faults, with room for it: once, in order;
-//   - one that is too long for its receive, or comes with a wrong Q_Key, does
-//     not come, and its receive serves another;
+//   - a message that is too long for its receive, or has a wrong Q_Key, is not
+//     received, and its receive serves another;
 //   - in every second run the queue pairs move from core to core as images, in
 //     the middle of messages, and all of this holds;
 //   - sends complete once each, in order, without an error; receives complete
@@ -53,8 +53,8 @@ class UnackedRun {
     config_.sq_psn = config_.rq_psn =
         Psn(static_cast<uint32_t>(-random_.Below(200)));
     next_psn_ = config_.sq_psn;
-    // What a burst has placed is seen when all of it is there: only alone can
-    // a write be told from the next one to the same place.
+    // The effects of a burst are seen when all of it is placed. A write can be
+    // distinguished from the next one to the same place only if it is alone.
     burst_max_ = random_.OneIn(2) ? 1 : 1 + random_.Below(kRunMax);
     from_.emplace(kSender, config_);
     to_.emplace(kReceiver, config_);
@@ -81,11 +81,11 @@ class UnackedRun {
   static constexpr uint8_t kGuard = 0xee;
   static constexpr uint32_t kMessages = 80;
   static constexpr uint32_t kHead = kDatagrams ? ud::kGrhBytes : 0;
-  // Slots of either side, with a guard behind each.
+  // Slots of either side, with a guard after each.
   static constexpr uint32_t kSlots = 4;
   static constexpr uint32_t kSlotBytes = 1900;
   static constexpr uint32_t kSlotStride = 2048;
-  static constexpr size_t kWrites = kSlots * kSlotStride;  // where they go
+  static constexpr size_t kWrites = kSlots * kSlotStride;  // where writes go
 
   enum class Kind : uint8_t { kPerfect, kOdd, kBad };
 
@@ -135,7 +135,7 @@ class UnackedRun {
   void Step() {
     PostReceives();
     if (messages_.size() < kMessages) {
-      // On a perfect link nothing may be lost for want of a receive.
+      // On a perfect link no message may be lost because a receive is missing.
       if (!perfect() || receives_.size() == kSlots) PostSome();
       world_.After(
           Duration::Microseconds(static_cast<int64_t>(40 + random_.Below(60))),
@@ -193,7 +193,7 @@ class UnackedRun {
       message.opcode = URNIC_WR_RDMA_WRITE_WITH_IMM;
       message.target = kWrites + number % kSlots * kSlotStride;
     } else {
-      // A short one says by its immediate data which it is.
+      // A short one is identified by its immediate data.
       message.opcode = message.bytes < 4 || random_.OneIn(2)
                            ? URNIC_WR_SEND_WITH_IMM
                            : URNIC_WR_SEND;
@@ -215,7 +215,7 @@ class UnackedRun {
                from_->Sge(slot + message.bytes / 3,
                           message.bytes - message.bytes / 3)};
     if (kDatagrams) {
-      // As the ring has it: number and address handle; Q_Key.
+      // In the ring's form: number and address handle; Q_Key.
       wr.remote_addr = uint64_t{kReceiver} << 32 | 1;
       wr.rkey = message.welcome ? kQkey : kQkey + 1;
     } else {
@@ -244,8 +244,8 @@ class UnackedRun {
     Require(completed_ == messages_.size(), "a send does not complete");
   }
 
-  // In every second run both queue pairs go from core to core, as images. The
-  // numbers are its own: without it, a seed's run is the same.
+  // In every second run both queue pairs move from core to core, as images. The
+  // random numbers are separate: a seed's run is the same without moves.
   void MaybeMove(testing::UnackedEnd<Qp>& end) {
     if (!moving_ || !mover_.OneIn(4)) return;
     const ImageRefusal refusal = end.Become(end.Image());

@@ -1,6 +1,6 @@
-// unacked_sim [--seeds A..B]: runs the simulator of UC and UD. In a core that
-// was broken on purpose (mutants.bzl) `--expect-violation` turns the exit
-// status around.
+// unacked_sim [--seeds A..B]: runs the simulator of UC and UD. For a core that
+// was broken on purpose (mutants.bzl), `--expect-violation` inverts the exit
+// status.
 
 #include <cinttypes>
 #include <cstdio>

@@ -1,8 +1,8 @@
 #pragma once
 
 // A runner in virtual time (datapath/engine/runner.h): its engine gets a turn
-// when a frame has come, when there is something to do, and when a deadline
-// has come, each a moment later, as on a machine that has other things to do.
+// after a frame has arrived, when there is work, and after a deadline. Each
+// turn is a moment late, as on a machine that has other things to do.
 
 #include <functional>
 #include <utility>
@@ -16,8 +16,8 @@ namespace urnic::sim {
 class VirtualRunner final : public Runner {
  public:
   // `program_polls`: turns are the program's polls, else a helper's. `ahead`:
-  // the engine's clock, of the world's. Before one turn of `busy_one_in` the
-  // thread does something else. `after_turn` may be null.
+  // how far the engine's clock is ahead of the world's. One turn of
+  // `busy_one_in` is much later. `after_turn` may be null.
   VirtualRunner(World& world, Engine& engine, const SimPort& port,
                 uint64_t seed, bool program_polls, uint64_t busy_one_in,
                 Duration ahead, std::function<void()> after_turn)
@@ -31,7 +31,7 @@ class VirtualRunner final : public Runner {
         ahead_(ahead),
         after_turn_(std::move(after_turn)) {}
 
-  // A frame has come.
+  // A frame has arrived.
   void Wake() { Plan(world_.now() + Moment()); }
 
  private:

@@ -1,13 +1,13 @@
 #pragma once
 
-// What one queue pair may put on the wire, judged by nothing but the packets
-// that it was given and those that it sends:
+// What one queue pair may send, judged only by the packets that it was given
+// and those that it sends:
 //
 //   - an acknowledgement covers no read or atomic that is still unanswered;
 //   - no more reads and atomics outstanding than max_rd_atomic;
 //   - requests are new ones in PSN order, or repeat what was sent before;
 //   - no packet beyond the path MTU; end-to-end credits are 31, MigReq is 1;
-//   - a congestion notification answers a mark, and not each one.
+//   - a congestion notification answers a mark, but not every mark gets one.
 
 #include <deque>
 #include <optional>
@@ -80,7 +80,7 @@ class WireRules {
  private:
   void OnNotification(const wire::RocePacket& packet, Time now) {
     Require(marked_, "a notification without a mark");
-    // They may wait for room, and then follow each other closely.
+    // Notifications may wait for room, and then follow each other closely.
     ++notified_;
     Require(first_mark_ + kNotificationsApart * (notified_ - 1) <= now,
             "more notifications than one in 50 us");
@@ -93,7 +93,7 @@ class WireRules {
 
   static constexpr Duration kNotificationsApart = Duration::Microseconds(50);
 
-  // PSNs of responses: the next one that has not come, and the end.
+  // PSNs of responses: the next one that is missing, and the end.
   struct Range {
     Psn next;
     Psn end;

@@ -18,8 +18,8 @@ namespace urnic::sim {
 
 using testing::Random;
 
-// A rule of the oracle was broken. Thrown, so that a run ends at once and the
-// caller can print how to replay it.
+// A rule of the oracle was broken. Thrown, so that a run ends immediately and
+// the caller can print how to replay it.
 struct Violation {
   std::string what;
 };
@@ -34,7 +34,8 @@ inline void Require(bool condition, const char* what) {
 class World {
  public:
   Time now() const { return now_; }
-  // For who has to look by himself: a clock that is `ahead` of the world's.
+  // A clock that is `ahead` of the world's, for code that reads the time
+  // itself.
   const Time* clock(Duration ahead = {}) {
     clocks_.push_back({ahead, now_ + ahead});
     return &clocks_.back().shows;
@@ -48,8 +49,8 @@ class World {
     At(now_ + delay, std::move(what));
   }
 
-  // Runs events until there are none or the next one lies behind `limit`.
-  // False in the second case.
+  // Runs events until there are none or the next one is after `limit`. False in
+  // the second case.
   bool RunUntil(Time limit) {
     while (!events_.empty()) {
       if (events_.top().when > limit) return false;
@@ -80,7 +81,7 @@ class World {
     Time shows;
   };
 
-  std::deque<Clock> clocks_;  // stay where they are
+  std::deque<Clock> clocks_;  // a deque, because addresses must stay
   Time now_ = Time::FromNs(1000000000);
   uint64_t next_ = 0;
   uint64_t events_run_ = 0;
