@@ -214,7 +214,7 @@ constexpr std::array<size_t, kOperations> OperationsOf(int minor) {
   return result;
 }
 
-// The number of operations of `minor`, and the place of one among them.
+// The number of operations of `minor`, and the position of one of them.
 constexpr size_t CountOperations(int minor) {
   const auto all = OperationsOf(minor);
   return static_cast<size_t>(std::find(all.begin(), all.end(), kOperations) -
