@@ -88,7 +88,7 @@ struct FieldsOf<rc::SendState> {
     f.Group("cc", cc);
     f.Group("sampler", sampler);
     f.Group("counters", counters);
-    // Pointers; and what is derived, is read or found again, or ends with the
+    // Set at creation, derived, read or found again, or valid only during a
     // burst.
     f.Elsewhere(limits, sq, records, mrs, posted, published, any_executed,
                 current_index_valid, current, scattered, atomic_value);

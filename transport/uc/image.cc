@@ -27,7 +27,7 @@ struct FieldsOf<uc::Qp::Incoming> {
 
 template <>
 struct FieldsOf<uc::Qp> {
-  // A member beside these two would be forgotten here.
+  // Fails if there is another member, which would be missing here.
   static_assert(sizeof(uc::Qp) == sizeof(UnackedQp) + sizeof(uc::Qp::Incoming));
 
   template <typename F, typename S>

@@ -41,7 +41,7 @@ void Qp::OnPlacementFault(const Placement& placement,
                           std::span<RecvCompletion> completions) {
   in_.message = Message::kNone;
   if (placement.to_receive) return FailPlacement(placement, completions);
-  // Its completion, with immediate data, would tell of what is not there.
+  // A completion with immediate data would announce data that was not written.
   bool untrue = false;
   for (RecvCompletion& done : completions) {
     if (done.packet < placement.packet) continue;

@@ -2,8 +2,7 @@
 
 // One unreliable-connected queue pair: sends and writes without
 // acknowledgements. A message with a gap never completes at the receiver.
-// Sans-IO like rc::Qp, and of the same shape; see there for the caller's
-// duties.
+// Sans-IO, with the interface of rc::Qp; see there for the caller's duties.
 //
 // Thread: one at a time (the holder of the engine's token).
 
@@ -37,12 +36,12 @@ class Qp final : public UnackedQp {
     rq_->PublishConsumer();
   }
 
-  // If a receive names memory that is not there, the queue pair goes to ERR. If
-  // a write does, only its message is lost.
+  // If the memory of a receive could not be written, the queue pair goes to
+  // ERR. If that of a write could not, only its message is lost.
   void OnPlacementFault(const Placement& placement,
                         std::span<RecvCompletion> completions);
 
-  // A packet has arrived with the mark "congestion experienced".
+  // A packet has arrived that was marked "congestion experienced".
   void OnMarked(Time now) {
     if (receiving()) in_.notifier.OnMarked(now);
   }

@@ -42,7 +42,7 @@ class UcTest : public ::testing::Test {
   End b_{0x22, Config(0x11)};
 };
 
-TEST_F(UcTest, MessagesOfManyPacketsArriveAcrossTheEndOfThePsns) {
+TEST_F(UcTest, LongMessagesArriveWhilePsnsWrapAround) {
   a_.Fill(0, 1000, 1);
   ASSERT_TRUE(b_.rings().PostRecv({.wr_id = 7, .sges = {b_.Sge(0, 2000)}}));
   ASSERT_TRUE(a_.rings().PostSend(Send(1, 1000)));
@@ -58,7 +58,7 @@ TEST_F(UcTest, MessagesOfManyPacketsArriveAcrossTheEndOfThePsns) {
   EXPECT_EQ(b_.TakeEvent(), QpEvent::kCommEstablished);
 }
 
-TEST_F(UcTest, AMessageWithAGapIsAsIfItHadNotBeenSent) {
+TEST_F(UcTest, AMessageWithAGapIsDropped) {
   //= IBTA 9.8.2.2.1
   ASSERT_TRUE(b_.rings().PostRecv({.wr_id = 7, .sges = {b_.Sge(0, 2000)}}));
   ASSERT_TRUE(a_.rings().PostSend(Send(1, 1000)));
@@ -74,7 +74,7 @@ TEST_F(UcTest, AMessageWithAGapIsAsIfItHadNotBeenSent) {
   EXPECT_EQ(b_.verdicts[3], RxVerdict::kAccept);
 }
 
-TEST_F(UcTest, AMarkIsToldThePeerOnceInAWhile) {
+TEST_F(UcTest, ThePeerIsNotifiedOfMarksAtALimitedRate) {
   Time now = Time::FromNs(1000000);
   b_.qp().OnMarked(now);
   EXPECT_TRUE(b_.qp().HasWork());
@@ -100,14 +100,14 @@ TEST_F(UcTest, AMarkIsToldThePeerOnceInAWhile) {
   EXPECT_TRUE(b_.qp().HasWork());
 }
 
-TEST_F(UcTest, InErrNoMarkIsToldAnyMore) {
+TEST_F(UcTest, NoNotificationIsSentInErr) {
   b_.qp().OnMarked(Time::FromNs(1000000));
   b_.qp().Modify(QpState::kErr, Config(0x11));
   EXPECT_FALSE(b_.qp().HasWork());
   EXPECT_TRUE(b_.Transmit().empty());
 }
 
-TEST_F(UcTest, AWriteThatIsNotAllowedPlacesNothingAndHarmsNobody) {
+TEST_F(UcTest, ARefusedWritePlacesNothingAndHarmsNoOther) {
   SendWr wrong = Write(1, 8, 0);
   wrong.rkey ^= 0x100;
   ASSERT_TRUE(a_.rings().PostSend(wrong));
@@ -123,7 +123,7 @@ TEST_F(UcTest, AWriteThatIsNotAllowedPlacesNothingAndHarmsNobody) {
   EXPECT_EQ(b_.qp().state(), QpState::kRts);
 }
 
-TEST_F(UcTest, AWriteIntoMissingMemoryIsLostWhateverCameBefore) {
+TEST_F(UcTest, AWriteIntoMissingMemoryLosesOnlyItself) {
   ASSERT_TRUE(b_.rings().PostRecv({.wr_id = 7, .sges = {b_.Sge(0, 8)}}));
   ASSERT_TRUE(a_.rings().PostSend(Send(1, 8)));
   ASSERT_TRUE(a_.rings().PostSend(Write(2, 8, 4096)));
@@ -158,7 +158,7 @@ TEST_F(UcTest, ImmediateDataComesWithTheLastPacket) {
   EXPECT_EQ(b_.received[0].byte_len, 500u);
 }
 
-TEST_F(UcTest, AnotherMtuIsNoMessage) {
+TEST_F(UcTest, AMessageWithAnotherMtuIsDropped) {
   ASSERT_TRUE(b_.rings().PostRecv({.sges = {b_.Sge(0, 2000)}}));
   QpConfig larger = Config(0x22);
   larger.mtu = 512;
@@ -170,7 +170,7 @@ TEST_F(UcTest, AnotherMtuIsNoMessage) {
   EXPECT_TRUE(b_.received.empty());
 }
 
-TEST_F(UcTest, ReadsAndAtomicsAreNotItsOwn) {
+TEST_F(UcTest, ReadsAndAtomicsAreRefused) {
   SendWr read = Write(1, 8, 0);
   read.opcode = URNIC_WR_RDMA_READ;
   ASSERT_TRUE(a_.rings().PostSend(read));

@@ -4,7 +4,7 @@
 
 namespace urnic {
 
-// It has no members of its own; one would not compile here.
+// ud::Qp has no members of its own. If it had one, this would not compile.
 template <>
 struct FieldsOf<ud::Qp> {
   template <typename F, typename S>

@@ -1,7 +1,6 @@
 #pragma once
 
-// Images of UD queue pairs: see rc/image.h, which says what the functions do
-// and ask for.
+// Images of UD queue pairs. The functions are described in rc/image.h.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-// One unreliable-datagram queue pair. Sans-IO like rc::Qp and of the same
-// shape; see there for the caller's duties.
+// One unreliable-datagram queue pair. Sans-IO, with the interface of rc::Qp;
+// see there for the caller's duties.
 //
 // Thread: one at a time (the holder of the engine's token).
 
@@ -24,7 +24,7 @@ class Qp final : public UnackedQp {
      mem::MrTable* mrs)
       : UnackedQp(limits, sq, recv_queue, mrs, RequestsOf(QpService::kUd)) {}
 
-  // Datagrams are not counted: what was set.
+  // Datagrams have no expected PSN: the configured one.
   Psn recv_psn() const { return config().rq_psn; }
 
   // sink: as rc::Qp's.
@@ -36,7 +36,7 @@ class Qp final : public UnackedQp {
     rq_->PublishConsumer();
   }
 
-  // Receives may name memory that is not there: the queue pair goes to ERR.
+  // The memory of a receive could not be written: the queue pair goes to ERR.
   void OnPlacementFault(const Placement& placement,
                         std::span<RecvCompletion> completions) {
     FailPlacement(placement, completions);
@@ -49,7 +49,7 @@ class Qp final : public UnackedQp {
           WriteHeaders(slot, part);
         });
   }
-  // The address handle of a packet that Transmit() gave does not exist.
+  // The address handle of a packet from Transmit() does not exist.
   void OnNoPath(const TxSlot& slot) {
     sender_.FailAt(slot.origin, URNIC_WC_LOC_QP_OP_ERR);
   }

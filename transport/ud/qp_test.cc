@@ -33,7 +33,7 @@ class UdTest : public ::testing::Test {
     wr.rkey = qkey;
     return wr;
   }
-  // Sends all that is posted and gives it to the other.
+  // Sends everything that is posted on `a_` to `b_`.
   void Deliver() { b_.Receive(a_.Transmit(), ip_); }
 
   uint8_t ip_[20] = {0x45, 1, 2, 3};
@@ -41,7 +41,7 @@ class UdTest : public ::testing::Test {
   End b_{0x22, Config()};
 };
 
-TEST_F(UdTest, AMessageArrivesBehindItsHeader) {
+TEST_F(UdTest, AMessageIsPlacedAfterItsHeader) {
   a_.Fill(0, 100, 5);
   ASSERT_TRUE(b_.rings().PostRecv({.wr_id = 9, .sges = {b_.Sge(0, 200)}}));
   SendWr wr = To(1, 99);
@@ -82,7 +82,7 @@ TEST_F(UdTest, AllFortyBytesOfAGrhArePlaced) {
 }
 
 //= IBTA 10.2.5
-TEST_F(UdTest, AnotherQkeyIsDropped) {
+TEST_F(UdTest, ADatagramWithAnotherQkeyIsDropped) {
   ASSERT_TRUE(b_.rings().PostRecv({.sges = {b_.Sge(0, 200)}}));
   ASSERT_TRUE(a_.rings().PostSend(To(1, 8, 0x999)));
   Deliver();
@@ -100,7 +100,7 @@ TEST_F(UdTest, AControlledQkeyIsTheSendersOwn) {
 }
 
 //= IBTA 9.8.2.2.2
-TEST_F(UdTest, WhatDoesNotFitIsDroppedAndTheReceiveServesTheNext) {
+TEST_F(UdTest, AMessageThatDoesNotFitIsDroppedAndTheReceiveServesTheNext) {
   ASSERT_TRUE(b_.rings().PostRecv({.wr_id = 3, .sges = {b_.Sge(0, 50)}}));
   ASSERT_TRUE(a_.rings().PostSend(To(1, 11)));
   ASSERT_TRUE(a_.rings().PostSend(To(2, 10)));
@@ -112,7 +112,7 @@ TEST_F(UdTest, WhatDoesNotFitIsDroppedAndTheReceiveServesTheNext) {
   EXPECT_EQ(b_.received[0].byte_len, 50u);
 }
 
-TEST_F(UdTest, AMessageBeyondTheMtuIsNotSentAndNoError) {
+TEST_F(UdTest, AMessageBeyondTheMtuIsNotSentAndIsNoError) {
   //= IBTA C10-93.1.1
   ASSERT_TRUE(a_.rings().PostSend(To(1, 1025)));
   ASSERT_TRUE(a_.rings().PostSend(To(2, 1024)));
@@ -121,7 +121,7 @@ TEST_F(UdTest, AMessageBeyondTheMtuIsNotSentAndNoError) {
   EXPECT_EQ(a_.completed[0].status, URNIC_WC_SUCCESS);
 }
 
-TEST_F(UdTest, AFailedSendStopsTheSendQueueOnly) {
+TEST_F(UdTest, AFailedSendStopsOnlyTheSendQueue) {
   //= IBTA 10.3.1.7
   SendWr bad = To(1, 8);
   bad.sges[0].lkey ^= 0x100;
@@ -132,7 +132,7 @@ TEST_F(UdTest, AFailedSendStopsTheSendQueueOnly) {
   EXPECT_EQ(a_.completed[0].status, URNIC_WC_LOC_PROT_ERR);
   EXPECT_EQ(a_.completed[1].status, URNIC_WC_WR_FLUSH_ERR);
   EXPECT_EQ(a_.qp().state(), QpState::kSqe);
-  // It still receives, and sends again once it is told to.
+  // It still receives, and sends again once it is back in RTS.
   ASSERT_TRUE(a_.rings().PostRecv({.sges = {a_.Sge(0, 200)}}));
   SendWr back;
   back.sges = {b_.Sge(0, 4)};
@@ -147,7 +147,7 @@ TEST_F(UdTest, AFailedSendStopsTheSendQueueOnly) {
 }
 
 //= IBTA 10.3.1.7
-TEST_F(UdTest, WhatIsPostedToAStoppedSendQueueIsFlushedAndNeverSent) {
+TEST_F(UdTest, RequestsPostedToAStoppedSendQueueAreFlushedAndNeverSent) {
   SendWr bad = To(1, 8);
   bad.sges[0].lkey ^= 0x100;
   ASSERT_TRUE(a_.rings().PostSend(bad));
@@ -160,7 +160,7 @@ TEST_F(UdTest, WhatIsPostedToAStoppedSendQueueIsFlushedAndNeverSent) {
   SendWr silent = To(4, 8);
   silent.flags = 0;
   ASSERT_TRUE(a_.rings().PostSend(silent));
-  // Nobody has looked at these two.
+  // These two have not been polled for.
   a_.qp().Modify(QpState::kRts, Config());
   ASSERT_TRUE(a_.rings().PostSend(To(5, 8)));
   EXPECT_EQ(a_.Transmit().size(), 1u);
@@ -173,7 +173,7 @@ TEST_F(UdTest, WhatIsPostedToAStoppedSendQueueIsFlushedAndNeverSent) {
   EXPECT_EQ(a_.completed[4].status, URNIC_WC_SUCCESS);
 }
 
-TEST_F(UdTest, AVanishedAddressHandleIsAnErrorOfItsRequest) {
+TEST_F(UdTest, AMissingAddressHandleFailsItsRequest) {
   ASSERT_TRUE(a_.rings().PostSend(To(1, 8)));
   uint8_t headers[kMaxHeaderBytes];
   TxSlot slot;
@@ -185,7 +185,7 @@ TEST_F(UdTest, AVanishedAddressHandleIsAnErrorOfItsRequest) {
   EXPECT_EQ(a_.completed[0].status, URNIC_WC_LOC_QP_OP_ERR);
 }
 
-TEST_F(UdTest, AReceiveInMemoryThatIsGoneFailsTheQueuePair) {
+TEST_F(UdTest, AReceiveInMissingMemoryFailsTheQueuePair) {
   ASSERT_TRUE(b_.rings().PostRecv({.wr_id = 1, .sges = {b_.Sge(0, 200)}}));
   ASSERT_TRUE(b_.rings().PostRecv({.wr_id = 2, .sges = {b_.Sge(0, 200)}}));
   b_.host().Break(0, 4096, testing::FakeHost::Damage::kUnmapped);
@@ -198,7 +198,7 @@ TEST_F(UdTest, AReceiveInMemoryThatIsGoneFailsTheQueuePair) {
   EXPECT_EQ(b_.TakeEvent(), QpEvent::kFatal);
 }
 
-TEST_F(UdTest, DrainingEndsWhereItBegan) {
+TEST_F(UdTest, DrainingSendsNothingPostedLater) {
   ASSERT_TRUE(a_.rings().PostSend(To(1, 8)));
   a_.Transmit();
   a_.qp().Modify(QpState::kSqd, Config());

@@ -89,7 +89,7 @@ ImageWriter::ImageWriter(ImageKind kind, Time now, std::span<uint8_t> out)
   Put(kImageVersion, 2);
   Put(static_cast<uint64_t>(kind), 1);
   Put(0, 1);
-  Put(0, 4);  // the length, by Finish()
+  Put(0, 4);  // the length: set by Finish()
 }
 
 void ImageWriter::Put(uint64_t value, unsigned bytes) {

@@ -3,7 +3,8 @@
 // Images of queue pairs and of connections of the connection manager: their
 // whole state as bytes that mean the same in any process, at any time and on
 // any storage (docs/design/0007-state-images.md). Extract and insert are in
-// rc/image.h, uc/image.h, ud/image.h and cm/image.h; here is what they share.
+// rc/image.h, uc/image.h, ud/image.h and cm/image.h; this file has what they
+// share.
 //
 // Layout, all numbers little-endian, without padding between them:
 //
@@ -32,7 +33,7 @@
 namespace urnic {
 
 inline constexpr char kImageMagic[] = "uRNIC-IM";
-// One for each change of a list of members: there is no reader of old ones.
+// Raised with each change of a list of members; older images cannot be read.
 inline constexpr uint16_t kImageVersion = 4;
 inline constexpr size_t kImageHeaderBytes = 16;
 inline constexpr size_t kImageTrailerBytes = 4;
@@ -43,7 +44,7 @@ enum class ImageKind : uint8_t {
   kUd,
   kConnection,  // or datagram resolution, of the connection manager
 };
-// Of a queue pair.
+// The kind of a queue pair's image.
 constexpr ImageKind KindOf(QpService service) {
   switch (service) {
     case QpService::kUc:
@@ -55,11 +56,11 @@ constexpr ImageKind KindOf(QpService service) {
   }
 }
 
-// Why an image is not taken: the member, its value there, and the rule that it
-// breaks ("config.mtu is 300: is not a path MTU").
+// Why an image is refused: the member, its value in the image, and the rule
+// that it breaks ("config.mtu is 300: is not a path MTU").
 struct ImageRefusal {
   const char* group = "";
-  const char* field = nullptr;  // null: none, it is good
+  const char* field = nullptr;  // null: not refused
   uint64_t value = 0;
   const char* rule = "";
 
@@ -67,7 +68,7 @@ struct ImageRefusal {
   std::string Text() const;
 };
 
-// What a queue pair that an image goes into is created with.
+// What a queue pair must be created with to take an image.
 struct ImageShape {
   QpService service = QpService::kRc;  // XRC: kRc
   QpLimits limits;
@@ -76,16 +77,17 @@ struct ImageShape {
   bool shared_receives = false;
 };
 
-// The length that the image at the beginning of `bytes` says it has; 0: it is
-// none, or not all of its header is there.
+// The length in the header of the image at the beginning of `bytes`; 0: this is
+// not an image, or its header is incomplete.
 size_t ImageLength(std::span<const uint8_t> bytes);
 
-// The CRC-32 of ISO 3309, as Ethernet has it. (The ICRC's code is for packets.)
+// The CRC-32 of ISO 3309, as in Ethernet. (The ICRC's code is for packets.)
 uint32_t ImageCrc(std::span<const uint8_t> bytes);
 
-// Of a whole image. Checks magic, version, length and CRC.
+// Reads the kind of a whole image. Checks magic, version, length and CRC.
 ImageRefusal ReadImageKind(std::span<const uint8_t> image, ImageKind& out);
-// The same, and that it is a queue pair's.
+// Reads the shape, after the same checks. Refuses an image that is not a queue
+// pair's.
 ImageRefusal ReadImageShape(std::span<const uint8_t> image, ImageShape& out);
 
 }  // namespace urnic

@@ -36,13 +36,13 @@ namespace urnic {
   auto& [__VA_ARGS__] = object;             \
   visitor.CountMembers(std::tuple_size_v<decltype(std::tie(__VA_ARGS__))>)
 
-// Of the values of an enumeration, in order; null: it has none of this value.
+// The names of an enumeration's values, in order; null: there is no such value.
 using ValueNames = std::span<const char* const>;
 
-// How a value is stored, which values are valid, and
-// how it is shown.
+// How a value is stored, which values are valid, and how it is shown.
 struct FieldType {
-  // kWire: eight bytes as they are on the wire. kNothing: it means nothing now.
+  // kWire: eight bytes as they are on the wire. kNothing: the value has no
+  // meaning now.
   enum class Show : uint8_t {
     kNumber,
     kBoolean,
@@ -91,7 +91,7 @@ class FieldVisitor {
     const uint64_t got = sub().Scalar(name, type, static_cast<uint64_t>(value));
     if constexpr (Sub::kReads) value = static_cast<T>(got);
   }
-  // A number that people know in hexadecimal digits: a QPN, a key, flags.
+  // A number that is usually written in hexadecimal: a QPN, a key, flags.
   template <typename T>
   void Hex(const char* name, T& value, uint8_t digits = 2 * sizeof(T)) {
     using Type = std::remove_const_t<T>;
@@ -137,7 +137,7 @@ class FieldVisitor {
       time = got == kImageNever ? Time::Infinite() : now_ + FromBits(got);
     }
   }
-  // A time in the past. Unless it `counts`, nothing has set it, or it is set
+  // A time in the past. If it does not count, it has not been set, or is set
   // again before it is read.
   template <typename T>
   void Since(const char* name, T& time, bool counts) {
@@ -231,7 +231,7 @@ class FieldVisitor {
 class ImageWriter : public FieldVisitor<ImageWriter> {
  public:
   static constexpr bool kReads = false;
-  // With the header of an image of `kind`.
+  // Begins with the header of an image of `kind`.
   ImageWriter(ImageKind kind, Time now, std::span<uint8_t> out);
 
   uint64_t Scalar(const char*, FieldType type, uint64_t value) {
@@ -258,10 +258,10 @@ class ImageReader : public FieldVisitor<ImageReader> {
   ImageReader(std::span<const uint8_t> image, Time now);
 
   ImageKind kind() const;
-  // Of a queue pair's image; another one is refused.
+  // The service of a queue pair's image; refuses any other image.
   QpService service();
   uint64_t Scalar(const char* name, FieldType type, uint64_t value);
-  // Everything has been read; only padding may be left.
+  // Called when everything has been read: only padding may be left.
   void Finish();
 
  private:

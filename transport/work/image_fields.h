@@ -8,7 +8,7 @@
 
 namespace urnic {
 
-// One of those that completions have (enum urnic_wc_status).
+// Whether completions can have this status (enum urnic_wc_status).
 constexpr bool IsCompletionStatus(uint8_t status) {
   return status <= URNIC_WC_RNR_RETRY_EXC_ERR;
 }
@@ -21,7 +21,7 @@ inline constexpr const char* kCompletionStatusNames[] = {
 static_assert(std::size(kCompletionStatusNames) ==
               URNIC_WC_RNR_RETRY_EXC_ERR + 1);
 
-// By the values of QpState and QpEvent.
+// Indexed by the values of QpState and QpEvent.
 inline constexpr const char* kQpStateNames[] = {"RESET", "INIT", "RTR", "RTS",
                                                 "SQD",   "SQE",  "ERR"};
 inline constexpr const char* kQpEventNames[] = {"none",
@@ -130,7 +130,7 @@ struct FieldsOf<urnic_sge> {
   }
 };
 
-// Only the ring of a single queue pair. A shared ring is not part of its image.
+// The ring of a single queue pair. A shared ring is not part of an image.
 template <>
 struct FieldsOf<RecvRing> {
   template <typename F, typename S>
@@ -143,7 +143,7 @@ struct FieldsOf<RecvRing> {
     f.Elsewhere(view, max_sge, pd, published);
   }
 
-  // False: the program's index of the ring cannot be right.
+  // False: the program's index of the ring is impossible.
   static bool Attach(RecvRing& ring) {
     if (ring.view_.entries() == 0) return ring.head_ == 0;
     if (ring.view_.Posted(ring.head_) == UINT32_MAX) return false;
@@ -154,7 +154,7 @@ struct FieldsOf<RecvRing> {
 };
 
 // The request that is being filled is no longer in the ring, so the image
-// carries it with its list. The cursor finds its place again.
+// carries it with its list. The cursor is found again.
 template <>
 struct FieldsOf<RecvQueue> {
   template <typename F, typename S>
@@ -180,7 +180,7 @@ struct FieldsOf<RecvQueue> {
   }
 };
 
-// The first step when an image of any service is read. `wanted` is the shape of
+// The first step of reading an image of any service. `wanted` is the shape of
 // the queue pair.
 inline void ReadShape(ImageReader& reader, const ImageShape& wanted) {
   ImageShape found;

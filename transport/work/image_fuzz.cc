@@ -1,7 +1,7 @@
-// Images with any members changed, of queue pairs and connections in the middle
-// of something: each is refused, or gives one whose invariants hold and go on
-// holding, whatever comes next. The ends abort when the core touches a byte
-// that it was not given.
+// Images of queue pairs and connections in any state, with any members changed.
+// Each is refused, or yields one whose invariants hold, then and after any
+// further operations. The endpoints abort if the core touches a byte that it
+// was not given.
 
 #include <cstdint>
 #include <iterator>
@@ -57,7 +57,7 @@ void Alter(Input& in, const ImageMap& map, std::vector<uint8_t>& image) {
         ImageMap::Set(image, field, ~uint64_t{0} >> in.Below(64));
     }
   }
-  if (in.Below(8) == 0) {  // cut or longer
+  if (in.Below(8) == 0) {  // truncated or longer
     image.resize((image.size() + 4 * in.Below(16)) & ~size_t{3});
     if (in.Below(2) == 0) image.resize(16 + (in.Word() % image.size() & ~3u));
     const auto length = static_cast<uint32_t>(image.size());
@@ -186,10 +186,10 @@ class UnackedImages {
   }
 
  private:
-  // What lies behind these members, of UC, keeps its values.
+  // The members that only UC has keep their values.
   const UnackedQp& AsUnackedQp() { return end_->qp(); }
 
-  // It sends to itself.
+  // The queue pair sends to itself.
   void Operate() {
     switch (in_.Below(4)) {
       case 0: {
@@ -326,7 +326,7 @@ class CmImages {
       case 3:
         (void)m.Disconnect(h, {}, now_, sink);
         break;
-      default: {  // what it waits for
+      default: {  // the call that it waits for
         cm::AcceptParams params;
         params.qpn.value = in_.Below(8);
         (void)m.Accept(h, params, now_, sink);
@@ -352,7 +352,7 @@ class CmImages {
       sinks_[i].events.clear();
     }
   }
-  // Whatever it was, it comes to its end.
+  // Every connection comes to its end.
   void End() {
     for (int i = 0; i < 2; ++i) {
       cm::ConnectionManager& m = *managers_[i];

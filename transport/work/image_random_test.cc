@@ -1,5 +1,5 @@
-// What image_fuzz.cc does, with inputs from a generator: images are structured
-// enough that these reach most of it, without a fuzzer.
+// Runs image_fuzz.cc with random inputs. Images are so structured that these
+// reach most of the code without a fuzzer.
 
 #include <cstddef>
 #include <cstdint>

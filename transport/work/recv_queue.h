@@ -55,8 +55,8 @@ class RecvRing {
     view_.PublishConsumer(head_);
   }
 
-  // Continues in another ring. It holds, from its beginning, the requests that
-  // have not been taken.
+  // Continues in another ring, which begins with the requests that have not
+  // been taken.
   void ReplaceView(WorkQueueView view) {
     view_ = view;
     head_ = published_ = 0;
@@ -96,14 +96,15 @@ class RecvRing {
 class RecvQueue {
  public:
   // `sges` has room for ring.max_sge() entries; both outlive the queue.
-  // `shared`: other queue pairs take from the ring, too. No ring: until Use().
+  // `shared`: other queue pairs take from the ring, too. A null `ring`: none
+  // until Use().
   RecvQueue(RecvRing* ring, urnic_sge* sges, bool shared)
       : ring_(ring), sges_(sges), shared_(shared) {}
 
   using TakeResult = RecvRing::Result;
 
   // Sets the ring for the next request (XRC); `sges` must have room for its
-  // lists, too. The previous ring is left as at the end of a burst. REQUIRES:
+  // lists, too. What was taken from the previous ring is published. REQUIRES:
   // no request is current.
   void Use(RecvRing* ring) {
     if (ring == ring_) return;
@@ -131,7 +132,7 @@ class RecvQueue {
         bytes, mrs, pd, mem::kLocalWrite, emit);
   }
 
-  // How many bytes the current request takes.
+  // How many bytes the current request has room for.
   uint64_t Capacity() const {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < num_sge_; ++i) bytes += sges_[i].length;
@@ -147,8 +148,8 @@ class RecvQueue {
   bool taken() const { return taken_; }
   bool shared() const { return shared_; }
 
-  // The next request to flush. Of a shared ring that is only the current one,
-  // because the others serve other queue pairs.
+  // Takes the next request to flush; false if there is none. From a shared
+  // ring, that is only the current one: the others serve other queue pairs.
   bool TakeToFlush() {
     return taken_ || (!shared_ && Take() == TakeResult::kTaken);
   }
@@ -157,8 +158,8 @@ class RecvQueue {
     if (ring_ != nullptr) ring_->PublishConsumer();
   }
 
-  // State RESET: forgets the current request and, in a ring of its own, all
-  // others.
+  // State RESET: forgets the current request and, unless the ring is shared,
+  // all others.
   void Reset() {
     taken_ = false;
     if (!shared_) ring_->Forget();

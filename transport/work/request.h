@@ -51,15 +51,15 @@ struct RequestKind {
            family == RequestFamily::kAtomicWrite ||
            family == RequestFamily::kFlush;
   }
-  // ... and what it answers is a read response, perhaps an empty one.
+  // The answer is a read response, perhaps an empty one.
   constexpr bool answered_as_read() const {
     return answered() && family != RequestFamily::kAtomic;
   }
-  // The data of the answer goes where the gather list says.
+  // The data of the answer is scattered to the request's list.
   constexpr bool scatters() const {
     return family == RequestFamily::kRead || family == RequestFamily::kAtomic;
   }
-  // The gather list is what is sent.
+  // The data of the request's list is sent.
   constexpr bool gathers() const {
     return family == RequestFamily::kSend || family == RequestFamily::kWrite ||
            family == RequestFamily::kAtomicWrite;
@@ -106,8 +106,7 @@ inline constexpr RequestKind kRequestKinds[] = {
      internal::kRcOnly, 8, false, "atomic-write"},
 };
 
-// A set of requests: bit n for enum urnic_wr_opcode n. Every request pays for
-// only one test.
+// A set of requests: bit n for enum urnic_wr_opcode n. A lookup is one test.
 using RequestSet = uint32_t;
 
 constexpr RequestSet RequestBit(uint8_t opcode) { return 1u << (opcode & 31); }

@@ -19,7 +19,7 @@ TEST(RequestTest, EachRequestHasOneRowAndAllAreFound) {
   EXPECT_EQ(opcodes.size(), 12u);
 }
 
-TEST(RequestTest, WhatIsNoRequestIsNotFound) {
+TEST(RequestTest, AnUnknownRequestIsNotFound) {
   for (int opcode = 0; opcode < 256; ++opcode) {
     const auto number = static_cast<uint8_t>(opcode);
     const bool known = opcode <= 9 || opcode == 14 || opcode == 15;
@@ -30,9 +30,9 @@ TEST(RequestTest, WhatIsNoRequestIsNotFound) {
   }
 }
 
-// And what ibv_post_send(3) says.
+// The same as in ibv_post_send(3).
 //= IBTA 10.7.2.2
-TEST(RequestTest, TheServicesHaveWhatTheSpecificationGivesThem) {
+TEST(RequestTest, ServicesHaveTheRequestsOfTheSpecification) {
   EXPECT_EQ(RequestsOf(QpService::kUd),
             RequestBit(URNIC_WR_SEND) | RequestBit(URNIC_WR_SEND_WITH_IMM));
   const RequestSet uc = RequestsOf(QpService::kUc);
@@ -46,7 +46,7 @@ TEST(RequestTest, TheServicesHaveWhatTheSpecificationGivesThem) {
 }
 
 // The numbers of enum ibv_wc_opcode, which programs see.
-TEST(RequestTest, CompletionsSayWhatWasAsked) {
+TEST(RequestTest, CompletionsHaveTheOpcodesOfTheirRequests) {
   EXPECT_EQ(CompletionOpcode(URNIC_WR_SEND_WITH_INV), 0);
   EXPECT_EQ(CompletionOpcode(URNIC_WR_RDMA_WRITE_WITH_IMM), 1);
   EXPECT_EQ(CompletionOpcode(URNIC_WR_RDMA_READ), 2);
@@ -58,7 +58,7 @@ TEST(RequestTest, CompletionsSayWhatWasAsked) {
   EXPECT_EQ(CompletionOpcode(URNIC_WR_ATOMIC_WRITE), 9);
 }
 
-TEST(RequestTest, NoRequestIsInSetsThatExcludeEachOther) {
+TEST(RequestTest, NoRequestIsInMutuallyExclusiveSets) {
   EXPECT_EQ(kScatteringRequests & kGatheringRequests, 0u);
   EXPECT_EQ(kLocalRequests & (kAnsweredRequests | kGatheringRequests), 0u);
   EXPECT_EQ(kRequestsThatTakeAReceive & kAnsweredRequests, 0u);

@@ -1,9 +1,8 @@
 #pragma once
 
 // A request of a send queue during its transmission: its entry, copied once out
-// of the ring; the length of its list or inline bytes; and the place in the
-// list where the last packet ended. RC, UC and UD read and gather in the same
-// way.
+// of the ring, and the place in its list where the last packet ended. RC, UC
+// and UD read and gather in the same way.
 
 #include <cstdint>
 
@@ -20,8 +19,8 @@ struct SendRequest {
 
   bool is_inline() const { return (wqe.flags & URNIC_SEND_INLINE) != 0; }
 
-  // Takes request `index` of `sq`; the gathering begins at its first byte.
-  // False: it has more inline bytes, or entries, than the queue pair may have.
+  // Loads request `index` of `sq`; gathering begins at its first byte. False:
+  // it has more inline bytes or list entries than the queue pair allows.
   // `length` may still exceed URNIC_MAX_MESSAGE_BYTES.
   [[gnu::always_inline]] bool Load(const WorkQueueView& sq, uint32_t index,
                                    const QpLimits& limits, uint64_t& length) {
@@ -39,8 +38,8 @@ struct SendRequest {
     return true;
   }
 
-  // Are all `length` bytes of its list in memory with `rights` (mem::k...)?
-  // Inline ones need none.
+  // Whether all `length` bytes of its list are in memory with `rights`
+  // (mem::k...). Inline data needs none.
   [[gnu::always_inline]] bool Check(const WorkQueueView& sq, uint32_t index,
                                     const mem::MrTable& mrs, uint32_t pd,
                                     uint32_t length, uint32_t rights) const {
@@ -50,7 +49,8 @@ struct SendRequest {
   }
 
   // Names the memory of [offset, offset + bytes) in the slot's segments; its
-  // keys are checked now. False: one is wrong, or the list has become shorter.
+  // keys are checked now. False: a key is wrong, or the list has become
+  // shorter.
   [[gnu::always_inline]] bool Gather(const WorkQueueView& sq, uint32_t index,
                                      const mem::MrTable& mrs, uint32_t pd,
                                      uint64_t offset, uint32_t bytes,
@@ -86,7 +86,7 @@ struct SendRequest {
                      .pd = limits.pd,
                      .qpn = limits.qpn});
   }
-  // The completion of a failed request.
+  // The completion status of a failed local request.
   uint8_t LocalFailure() const {
     return wqe.opcode == URNIC_WR_BIND_MW ? URNIC_WC_MW_BIND_ERR
                                           : URNIC_WC_LOC_QP_OP_ERR;

@@ -11,7 +11,7 @@
 
 namespace urnic {
 
-// Remembers where the previous piece ended, so that the walk need not start at
+// Remembers where the previous piece ended, so that the walk does not start at
 // the first entry for each packet of a long message.
 struct SgeCursor {
   uint32_t sge = 0;
@@ -20,10 +20,11 @@ struct SgeCursor {
 
 enum class WalkResult : uint8_t { kOk, kTooShort, kFault };
 
-// Calls emit(host_address, bytes) for each piece of [offset, offset + bytes)
-// of a message whose list has `num_sge` entries, at most num_sge times;
-// read_sge(i) gives a copy of entry i. kTooShort: the list ends before; kFault:
-// a key, range or right is wrong. Pieces emitted before a failure are void.
+// Calls emit(host_address, bytes) for each piece of [offset, offset + bytes) of
+// a message whose list has `num_sge` entries, at most num_sge times;
+// read_sge(i) gives a copy of entry i. kTooShort: the list ends too early;
+// kFault: a key, range or right is wrong. Pieces emitted before a failure are
+// void.
 template <typename ReadSge, typename Emit>
 WalkResult WalkSges(uint32_t num_sge, ReadSge&& read_sge, SgeCursor& cursor,
                     uint64_t offset, uint32_t bytes, const mem::MrTable& mrs,

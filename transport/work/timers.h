@@ -8,7 +8,7 @@
 
 namespace urnic {
 
-// The 5-bit RNR timer field in time (code 0 is the longest).
+// The time of a 5-bit RNR timer code (code 0 is the longest).
 Duration RnrTimer(uint8_t code);
 
 //= IBTA 9.9.2.1.1: 4.096 us * 2^code; code 0 means "no timeout" and gives 0

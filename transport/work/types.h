@@ -38,7 +38,7 @@ struct Segment {
 };
 
 // One packet to transmit. The core writes BTH and extended headers to
-// `headers`; the caller copies the segments behind them, appends `pad_bytes`
+// `headers`; the caller copies the segments after them, appends `pad_bytes`
 // zeros and the ICRC, and puts the path's headers in front.
 struct TxSlot {
   uint8_t* headers = nullptr;  // in: room for kMaxHeaderBytes
@@ -112,7 +112,7 @@ enum class QpState : uint8_t {
   kErr = 6,
 };
 
-// Events of a queue pair that its owner must hear of asynchronously.
+// Asynchronous events of a queue pair, for its owner.
 enum class QpEvent : uint8_t {
   kNone = 0,
   kFatal = 1,            // IBV_EVENT_QP_FATAL
@@ -134,8 +134,8 @@ struct FlowResult {
   Time deadline = Time::Infinite();  // when OnTimer() is due
   QpState state = QpState::kReset;
   QpEvent event = QpEvent::kNone;  // reported once
-  bool has_work = false;           // Transmit() has something to give
-  bool only_ack_waits = false;     // ... an acknowledgement: it may wait
+  bool has_work = false;           // Transmit() has packets to send
+  bool only_ack_waits = false;     // only an acknowledgement, which may wait
   bool answered = false;           // sent packets were acknowledged
   bool timed_out = false;          // sent packets were not answered in time
 };
@@ -154,7 +154,8 @@ struct QpLimits {
   bool xrc = false;
 };
 
-// Set by modify; struct ibv_qp_attr in our units. Each service takes its part.
+// Set by modify; struct ibv_qp_attr in our units. Each service uses what it
+// needs.
 struct QpConfig {
   uint32_t dest_qpn = 0;
   uint32_t qkey = 0;    // datagrams

@@ -31,14 +31,14 @@ struct FieldsOf<UnackedSender> {
       kCompletionStatusNames);
     f("length", length);
     f("offset", offset);
-    // Where it lies; and what follows from the rest, or is read again.
+    // Set at creation, derived, or read again.
     f.Elsewhere(limits, config, sq, requests, mrs, posted, published, loaded,
                 current);
   }
   static void Check(ImageReader& f, const UnackedSender& s, QpState state,
                     uint32_t mtu);
   static void Derive(UnackedSender& s, const QpConfig& config);
-  // False: the program's ring is elsewhere.
+  // False: the program's indices of the ring do not fit.
   static bool Attach(UnackedSender& s);
 };
 

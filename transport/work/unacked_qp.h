@@ -1,7 +1,7 @@
 #pragma once
 
 // The common part of queue pairs without acknowledgements (ud::Qp, uc::Qp):
-// states, the sending side, completions and flushes. It has the shape of
+// states, the sending side, completions and flushes. It has the interface of
 // rc::Qp; see there for the caller's duties.
 //
 // Thread: one at a time (the holder of the engine's token).
@@ -135,11 +135,11 @@ class UnackedQp {
                      });
   }
 
-  // A receive names memory that is not there. The queue pair goes to ERR, and
-  // the completions from that packet on are errors.
+  // The memory of a receive could not be written. The queue pair goes to ERR,
+  // and the completions from that packet on become errors.
   void FailPlacement(const Placement& placement,
                      std::span<RecvCompletion> completions);
-  // Goes to ERR; the next flushed receive ends with `status`.
+  // Goes to ERR; the next flushed receive completes with `status`.
   void FailReceive(uint8_t status);
 
   const QpLimits limits_;

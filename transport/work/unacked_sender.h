@@ -34,7 +34,7 @@ class UnackedSender {
     Psn psn;
   };
 
-  // `requests`: those that the service has.
+  // `requests`: those that the service supports.
   UnackedSender(const QpLimits& limits, WorkQueueView sq, RequestSet requests,
                 mem::MrTable& mrs)
       : limits_(limits), sq_(sq), requests_(requests), mrs_(&mrs) {}
@@ -79,9 +79,9 @@ class UnackedSender {
 
   // --- Sending -------------------------------------------------------------
 
-  // Fills up to slots.size() packets: gathers the payload and has
-  // write(slot, part) write the headers, once per packet; `mtu_is_limit`: a
-  // message of more than one packet is not sent at all.
+  // Fills up to slots.size() slots: gathers the payload, and calls write(slot,
+  // part) once per packet for the headers. `mtu_is_limit`: a message of more
+  // than one packet is not sent at all.
   template <typename Write>
   uint32_t Transmit(std::span<TxSlot> slots, bool mtu_is_limit, Write&& write) {
     uint32_t count = 0;
@@ -183,8 +183,8 @@ class UnackedSender {
     sq_.PublishConsumer(head_);
   }
 
-  // Is there a packet that may be sent now? Loads the work request if
-  // necessary, and executes requests that need no packet.
+  // Whether a packet may be sent now. Loads the work request if necessary, and
+  // executes requests that need no packet.
   bool Ready() {
     while (ReadyToGo()) {
       if (!Contains(kLocalRequests, current_.wqe.opcode)) return true;
@@ -217,8 +217,8 @@ class UnackedSender {
     return loaded_ = true;
   }
 
-  // Copies the work request out of the ring: once, and once more where a part
-  // of it had been sent when the queue pair was made from an image.
+  // Copies the work request out of the ring: once, and once more if a part of
+  // it had been sent when the queue pair was restored from an image.
   uint8_t Load() {
     const uint32_t begun = offset_ != 0 ? length_ : 0;
     const uint8_t status = LoadCurrent();
@@ -234,7 +234,7 @@ class UnackedSender {
     }
     if (length > URNIC_MAX_MESSAGE_BYTES) return URNIC_WC_LOC_LEN_ERR;
     length_ = static_cast<uint32_t>(length);
-    // Before anything of a long message is on the wire.
+    // A long message is checked before any of it is sent.
     return length_ <= config_.mtu ||
                    current_.Check(sq_, next_, *mrs_, limits_.pd, length_,
                                   mem::kLocalRead)

@@ -23,11 +23,11 @@ class WorkQueueView {
       : base_(base), indices_(indices), mask_(entries - 1), stride_(stride) {}
 
   uint32_t entries() const { return mask_ + 1; }
-  // Where in the ring entry `index` lies.
+  // The place of entry `index` in the ring.
   uint32_t PlaceOf(uint32_t index) const { return index & mask_; }
 
-  // How far the program has posted, seen from `consumer`; an index that is
-  // out of range (only a broken program writes one) gives UINT32_MAX.
+  // The number of entries posted from `consumer` on. UINT32_MAX: the program's
+  // index is out of range (only a broken program writes such an index).
   uint32_t Posted(uint32_t consumer) const {
     const uint32_t producer =
         std::atomic_ref(indices_->producer).load(std::memory_order_acquire);
@@ -54,7 +54,7 @@ class WorkQueueView {
         reinterpret_cast<const uint64_t*>(Entry(index) + offset),
         __ATOMIC_RELAXED);
   }
-  // Where the inline bytes of a send request lie.
+  // The address of a send request's inline bytes.
   uint64_t InlineAddress(uint32_t index) const {
     return reinterpret_cast<uint64_t>(Entry(index) + sizeof(urnic_sq_wqe));
   }

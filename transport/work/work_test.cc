@@ -61,7 +61,7 @@ TEST_F(SgeWalkTest, CutsAMessageAtEntriesAndOffsets) {
   EXPECT_EQ(pieces_, (Pieces{{4, 6}, {200, 2}}));
   EXPECT_EQ(Walk(4, 12, 23), WalkResult::kOk);
   EXPECT_EQ(pieces_, (Pieces{{202, 3}, {300, 20}}));
-  // Back to the middle, as a retransmission goes.
+  // Back to the middle, as for a retransmission.
   EXPECT_EQ(Walk(4, 9, 2), WalkResult::kOk);
   EXPECT_EQ(pieces_, (Pieces{{9, 1}, {200, 1}}));
 }
@@ -85,9 +85,9 @@ TEST_F(SgeWalkTest, ChecksEachKeyWhereItIsUsed) {
   EXPECT_EQ(Walk(1, 0, 10), WalkResult::kFault);
 }
 
-TEST_F(SgeWalkTest, GivesAtMostOnePiecePerEntryHoweverTheRingChanges) {
-  // Another thread lengthens the entry while it is walked: emulated by the
-  // callback.
+TEST_F(SgeWalkTest, GivesAtMostOnePiecePerEntryIfTheRingChanges) {
+  // The callback emulates another thread that lengthens the entry during the
+  // walk.
   Post({Sge(0, 4), Sge(100, 4), Sge(200, 4), Sge(300, 4)});
   uint32_t pieces = 0;
   const WalkResult result =
@@ -110,7 +110,7 @@ TEST(WorkQueueViewTest, RefusesImpossibleIndices) {
   EXPECT_EQ(view.Posted(8), 0u);
   rings.sq().indices().producer = 9;
   EXPECT_EQ(view.Posted(0), UINT32_MAX);
-  // Indices run freely through zero.
+  // Indices wrap around.
   rings.sq().indices().producer = 3;
   EXPECT_EQ(view.Posted(0xfffffffe), 5u);
   EXPECT_EQ(view.Posted(4), UINT32_MAX);
@@ -133,14 +133,14 @@ TEST(RecvQueueTest, TakesOnceAndPublishesWhatWasTaken) {
   EXPECT_EQ(queue.Take(), RecvQueue::TakeResult::kBroken);
 }
 
-TEST(RecvQueueTest, WithoutARingIsEmpty) {
+TEST(RecvQueueTest, AQueueWithoutARingIsEmpty) {
   OwnRecvQueue own(WorkQueueView(), 0);
   RecvQueue& queue = own.queue();
   EXPECT_EQ(queue.Take(), RecvQueue::TakeResult::kEmpty);
   queue.Reset();
 }
 
-TEST(RecvQueueTest, OwnersOfASharedRingTakeDifferentRequests) {
+TEST(RecvQueueTest, UsersOfASharedRingTakeDifferentRequests) {
   FakeRings rings(8, 1, 0, 8, 1);
   for (uint64_t id = 1; id <= 3; ++id) {
     ASSERT_TRUE(rings.PostRecv({.wr_id = id}));
@@ -155,7 +155,7 @@ TEST(RecvQueueTest, OwnersOfASharedRingTakeDifferentRequests) {
   EXPECT_EQ(rings.rq().indices().consumer, 2u) << "both slots are free";
   EXPECT_EQ(b.Consume(), 2u);
   EXPECT_EQ(a.Consume(), 1u);
-  // What nobody has begun is not one queue pair's to flush or to forget.
+  // One queue pair does not flush or forget requests that have not been taken.
   EXPECT_FALSE(a.TakeToFlush());
   a.Reset();
   EXPECT_EQ(b.Take(), RecvQueue::TakeResult::kTaken);
@@ -163,7 +163,7 @@ TEST(RecvQueueTest, OwnersOfASharedRingTakeDifferentRequests) {
   EXPECT_EQ(b.Consume(), 3u);
 }
 
-TEST(RecvRingTest, SaysOnceThatItRunsLow) {
+TEST(RecvRingTest, ReportsOnceThatItRunsLow) {
   //= IBTA 10.2.9.1
   FakeRings rings(8, 1, 0, 8, 1);
   for (uint64_t id = 0; id < 4; ++id) {
