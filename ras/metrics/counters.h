@@ -1,7 +1,7 @@
 #pragma once
 
 // Sums since an object was made, one list for each kind of object. Plain data:
-// who writes them, and when they may be read, is their owner's to say.
+// their owner defines who writes them and when they may be read.
 
 #include <cstdint>
 
@@ -42,7 +42,7 @@ void ForEachCounter(const RequesterCounters& c, Show&& show) {
 #include "ras/metrics/requester_counters.def"
 #undef URNIC_REQUESTER_COUNTER
 }
-// Those of its requesters and its verdicts are lists of their own.
+// Without the requesters' counters and the verdicts, which are separate lists.
 template <typename Show>
 void ForEachCounter(const EngineCounters& c, Show&& show) {
 #define URNIC_ENGINE_COUNTER(name, text) show(#name, c.name, text);

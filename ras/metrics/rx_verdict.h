@@ -5,8 +5,8 @@
 
 namespace urnic {
 
-// What became of a received packet. Every path that drops one names its
-// verdict here, and every verdict is counted: nothing is lost silently.
+// The fate of a received packet. Every path that drops one names its verdict
+// here, and every verdict is counted: no packet is lost silently.
 enum class [[nodiscard]] RxVerdict : uint8_t{
 #define URNIC_RX_VERDICT(name, text) k##name,
 #include "ras/metrics/rx_verdicts.def"
