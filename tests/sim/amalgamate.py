@@ -14,7 +14,8 @@ CORES = ("transport/cc/", "transport/rc/", "transport/uc/", "transport/ud/",
          "tests/support/fragments", "tests/support/host_wire",
          "tests/support/unacked_end",
          "tests/support/fake_")
-# What is inlined, by what is broken: it, and all that includes it.
+# What is inlined for each kind of mutant: the broken sources, and what includes
+# them.
 INLINED = {
     "core": CORES,
     "engine": ("datapath/engine/",),

@@ -370,7 +370,7 @@ def mutants():
         old = "if (waiting_count_ != 0) return false;",
     )
 
-    # Of a move between engines.
+    # Moves between engines.
     mutant(
         name = "mutant_moves_forget_timers_test",
         core = "moves",

@@ -77,10 +77,10 @@ _DEPS = [
     "//verbs/abi",
 ]
 
-# What is simulated: the sources that may be broken (the simulator's own where
-# it includes the core; else it is linked behind them), what is compiled with
-# them (amalgamate.py), the arguments that make the program expect a violation,
-# and what it needs.
+# The simulators: the sources that may be broken (including the simulator's own
+# if it includes the core, otherwise it is linked with them), the mode of
+# amalgamate.py, the arguments that make the program expect a violation, and its
+# dependencies.
 _SIMULATORS = {
     "rc": (_RC, "engine_and_core", [], ["//tests/sim:mutation_main"]),
     "unacked": (_UNACKED, "core", ["--expect-violation"], _DEPS),

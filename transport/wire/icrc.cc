@@ -117,8 +117,9 @@ constexpr uint64_t InversePolynomial() {
 alignas(16) constexpr uint64_t kReduce[2] = {InversePolynomial(),
                                              kFullPolynomial};
 
-// A multiplier that moves a word by `bits` bits: the product of a 64-bit word
-// and a 33-bit multiplier stands for 32 bits less than where it lies.
+// A multiplier that moves a word by `bits` bits. The product of a 64-bit word
+// and a 33-bit multiplier has powers of x that are 32 lower than its position
+// says.
 constexpr uint64_t FoldMultiplier(int bits) {
   uint32_t power = 0x80000000;  // x^0
   for (int bit = 0; bit < bits; ++bit) power = StepBit(power);
