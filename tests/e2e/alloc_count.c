@@ -1,7 +1,7 @@
-// LD_PRELOAD for the end-to-end tests: counts what a program and everything
-// in it (libibverbs, the provider, DPDK) allocate, and writes the number to the
-// file URNIC_ALLOC_COUNT when the program ends. Programs that only replace
-// themselves by exec write nothing.
+// LD_PRELOAD for the end-to-end tests: counts the allocations of a program and
+// everything in it (libibverbs, the provider, DPDK), and writes the number to
+// the file URNIC_ALLOC_COUNT when the program ends. A program that replaces
+// itself by exec writes nothing.
 
 #define _GNU_SOURCE
 

@@ -124,7 +124,7 @@ class Process:
                        for kind in ("out", "err")]
         with open(self._paths[0], "wb") as out, \
                 open(self._paths[1], "wb") as err:
-            # Its own session: Ctrl-C at the terminal is ours to pass on.
+            # Its own process group: we pass on Ctrl-C from the terminal.
             # pylint: disable-next=consider-using-with
             self._popen = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
@@ -261,7 +261,7 @@ class Side:
 
     def __init__(self, dev, addresses, namespace, host_address):
         self.dev = dev
-        self.addresses = addresses  # the RNIC's own, "IP/LEN"
+        self.addresses = addresses  # the RNIC's, "IP/LEN"
         self.namespace = namespace  # None: the harness's
         self.host_address = host_address  # the kernel's: for TCP
 
@@ -270,8 +270,8 @@ class Bed:
     """What all beds share; use one of the classes below."""
 
     name = ""  # for the lines of a report
-    # Where the first IPv4 and the first IPv6 address stand in the GID table:
-    # Linux's order, see verbs/identity/device_identity.h.
+    # The indices of the first IPv4 and the first IPv6 address in the GID table,
+    # in Linux's order (verbs/identity/device_identity.h).
     gid_v4 = 3
     gid_v6 = 5
 
@@ -383,7 +383,7 @@ class Bed:
         except Timeout as error:
             server.kill()
             raise Timeout(f"{error}\nserver: {server.result()}") from None
-        # A client that failed leaves its server waiting forever.
+        # The server of a failed client waits forever.
         rest = max(5, end - time.monotonic()) if client_result.status == 0 \
             else 3
         try:
@@ -467,8 +467,8 @@ class VethBed(Bed):
                 "peer", "name", name_b, "netns", b)
 
     def _bring_up(self, namespace, interface):
-        # The kernel's own frames must look as they would on a wire: with
-        # checksums, and no longer than the MTU.
+        # The kernel's frames must look as on a wire: with checksums, and no
+        # longer than the MTU.
         command("ip", "netns", "exec", namespace, "ethtool", "-K", interface,
                 "tx", "off", "rx", "off", "tso", "off", "gso", "off", "gro",
                 "off")
@@ -513,7 +513,7 @@ class VethBed(Bed):
         super().share_addresses()
         for n, side in enumerate(self.sides):
             other = self.sides[1 - n]
-            # The kernel would answer on the cable for any address it has.
+            # By default the kernel answers on the cable for all its addresses.
             command(*self.in_namespace(n, [
                 "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1"]))
             gateways = (other.host_address, f"fd77::{2 - n}")

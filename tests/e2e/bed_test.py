@@ -19,7 +19,7 @@ class ProcessTest(unittest.TestCase):
             before = signal.signal(number, signal.SIG_IGN)
             try:
                 with tempfile.TemporaryDirectory() as directory:
-                    # Says so once it is no longer a copy of us.
+                    # Prints "up" once it is no longer a copy of this process.
                     process = bed.Process(["sh", "-c", "echo up; exec tail -f /dev/null"],
                                           directory, dict(os.environ))
                     bed.await_true(lambda p=process: "up" in p.output()[0], 60,

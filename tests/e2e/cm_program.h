@@ -1,7 +1,7 @@
 #pragma once
 
-// What the librdmacm programs of the end-to-end tests share. Nothing here
-// fails: the program ends with a message instead.
+// Shared by the librdmacm programs of the end-to-end tests. No function here
+// returns an error: the program ends with a message instead.
 
 #include <infiniband/verbs.h>
 #include <netdb.h>
@@ -15,14 +15,14 @@
 
 namespace cm_program {
 
-// Ends the program over what `errno` says.
+// Ends the program with a message that includes `errno`.
 [[noreturn]] inline void Die(const std::string& what) {
   std::fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name,
                what.c_str(), std::strerror(errno));
   std::exit(1);
 }
 
-// A numeric address of either family. For freeaddrinfo().
+// A numeric address of either family. The caller calls freeaddrinfo().
 inline addrinfo* Resolve(const char* address, const char* port) {
   addrinfo hints = {};
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
@@ -49,15 +49,15 @@ inline rdma_cm_id* NewId(rdma_event_channel* channel) {
   return id;
 }
 
-// Waits for it. For rdma_ack_cm_event().
+// Waits for the next event. The caller calls rdma_ack_cm_event().
 inline rdma_cm_event* NextEvent(rdma_event_channel* channel) {
   rdma_cm_event* event = nullptr;
   if (rdma_get_cm_event(channel, &event) != 0) Die("rdma_get_cm_event");
   return event;
 }
 
-// Gives the id an RC queue pair for `requests` each way, all of which complete
-// in `cq`. `pd` null: librdmacm's own.
+// Gives the id an RC queue pair for `requests` in each direction, all of which
+// complete in `cq`. `pd` null: librdmacm's default.
 inline void MakeQueuePair(rdma_cm_id* id, ibv_pd* pd, ibv_cq* cq,
                           uint32_t requests) {
   ibv_qp_init_attr init = {};

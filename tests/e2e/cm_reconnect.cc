@@ -1,14 +1,14 @@
 // A program that connects by rdma_cm again and again, one connection after the
-// other, each with everything that belongs to it: id, domain, completion queue,
-// queue pair, memory. Says how long that took, and what it has left behind.
+// other. Each has its own id, domain, completion queue, queue pair and memory.
+// The program reports how long that took, and what was not freed.
 //
 //   urnic run .. -- cm_reconnect server ADDRESS PORT
 //   urnic run .. -- cm_reconnect client ADDRESS PORT COUNT
 //
-// On each connection the client sends a message and the server answers. Before
-// the COUNT connections that are measured come others, for some seconds: what a
-// process keeps it has got by then (connections stay in TIMEWAIT for half a
-// second). Both sides end with a line of JSON:
+// On each connection the client sends a message and the server answers. The
+// COUNT connections that are measured follow some seconds of warm-up, after
+// which the process has allocated all that it keeps (connections stay in
+// TIMEWAIT for half a second). Both sides end with a line of JSON:
 //   connections, seconds
 //   connect_us     rdma_connect() to ESTABLISHED (client)
 //   fds, rss_kb    before and after
@@ -36,20 +36,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kWarmUp = std::chrono::seconds(4);
-// On a busy machine the memory of a process stops growing behind 1400.
+// On a busy machine the memory of a process grows up to connection 1400.
 constexpr int kWarmUpMin = 1500;
 constexpr int kTimeoutMs = 2000;
 constexpr uint32_t kBytes = 64;
 constexpr uint8_t kRetries = 7;
 
-// What the first byte of a message says to the server.
+// The first byte of a message to the server.
 enum Phase : uint8_t { kWarming = 1, kFirst, kMeasured, kLast };
 
 double Microseconds(Clock::duration d) {
   return std::chrono::duration<double, std::micro>(d).count();
 }
 
-// --- What the process holds -------------------------------------------------
+// --- Resources of the process ------------------------------------------------
 
 struct Holdings {
   int fds = 0;
@@ -62,7 +62,7 @@ Holdings Count() {
   if (directory == nullptr) Die("/proc/self/fd");
   while (readdir(directory) != nullptr) ++now.fds;
   closedir(directory);
-  now.fds -= 3;  // ".", "..", and the directory's own
+  now.fds -= 3;  // ".", "..", and the descriptor of the directory
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
     if (word == "VmRSS:") status >> now.rss_kb;
@@ -74,7 +74,7 @@ class Report {
  public:
   // `expected`: how often Connected() will be called.
   void Begin(uint64_t expected) {
-    // Not as growth: room is made, and touched, now.
+    // Allocate and touch the memory now, so that it does not count as growth.
     connect_us_.resize(expected);
     connect_us_.clear();
     before_ = Count();
@@ -116,7 +116,7 @@ rdma_cm_event* Await(rdma_event_channel* channel, rdma_cm_event_type wanted) {
   do {
     if (event != nullptr) rdma_ack_cm_event(event);
     event = NextEvent(channel);
-    // Of connections that are over.
+    // These events belong to earlier connections.
   } while (event->event == RDMA_CM_EVENT_TIMEWAIT_EXIT);
   if (event->event != wanted) {
     errno = event->status < 0 ? -event->status : 0;
@@ -130,7 +130,7 @@ void Pass(rdma_event_channel* channel, rdma_cm_event_type wanted) {
   rdma_ack_cm_event(Await(channel, wanted));
 }
 
-// What an id gets for its connection.
+// The objects of one connection.
 class Connection {
  public:
   explicit Connection(rdma_cm_id* id) : id_(id) {
@@ -171,7 +171,7 @@ class Connection {
     errno = ibv_post_send(id_->qp, &wr, &bad);
     if (errno != 0) Die("ibv_post_send");
   }
-  // Both the send and the receive of this connection, or the one that is left.
+  // Waits for `count` completions: of the send and the receive, or of one.
   void Complete(int count) {
     ibv_wc wc;
     while (count > 0) {
@@ -199,7 +199,7 @@ class Connection {
 
 // --- The two sides ----------------------------------------------------------
 
-// Serves one connection and returns what its client said.
+// Serves one connection and returns the first byte of its client's message.
 uint8_t ServeOne(rdma_event_channel* channel) {
   rdma_cm_event* const event = Await(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
   Connection connection(event->id);

@@ -1,17 +1,17 @@
-// A program of librdmacm that outlives its peers, or ends in the middle of
-// things: the end-to-end tests kill one side and watch what is left of it at
-// the other.
+// A librdmacm program that outlives its peers, or ends in the middle of a
+// connection. The end-to-end tests kill one side and check what is left of the
+// connection on the other.
 //
 //   urnic run .. -- cm_survivor server ADDRESS PORT
 //   urnic run .. -- cm_survivor client ADDRESS PORT
 //   urnic run .. -- cm_survivor one-client ADDRESS PORT ask|stay|exit
 //
-// The server takes all connections; the client has one, and makes another when
-// it is lost. Both write into the void on each of them, which is how one
-// notices that a peer is gone, and let go of it then. They print "up" and
-// "down WHY", and live until SIGTERM; the server prints "request" for each,
-// too. The third kind makes one connection and stops: with the answer unread,
-// established, or by exit() without a word.
+// The server accepts all connections; the client has one, and makes another
+// when it is lost. Both send writes of length 0 on each connection, destroy it
+// when these fail because the peer is gone, and print "up" and "down WHY". The
+// server also prints "request" for each connection. Both run until SIGTERM. The
+// third kind makes one connection and leaves its answer unread (ask), keeps it
+// established (stay), or calls exit() without disconnecting (exit).
 
 #include <poll.h>
 #include <rdma/rdma_cma.h>
@@ -29,7 +29,8 @@ namespace {
 
 constexpr int kTickMs = 50;
 constexpr int kPatienceMs = 2000;
-// 2^14 * 4.096 us = 67 ms, so that the end of a peer is noticed in a second.
+// 2^14 * 4.096 us = 67 ms, so that the end of a peer is noticed within a
+// second.
 constexpr uint8_t kAckTimeout = 14;
 constexpr uint8_t kRetries = 3;
 constexpr int kBacklog = 16;
@@ -54,8 +55,8 @@ struct Connection {
   bool up = false;
   bool writing = false;
 
-  // A write of nothing, once more when the last one has arrived. False: it has
-  // not.
+  // Posts a write of length 0 once the last one has completed. False: that one
+  // has failed.
   bool Beat() {
     ibv_wc wc;
     const int done = ibv_poll_cq(id->qp->send_cq, 1, &wc);
@@ -93,7 +94,7 @@ class Peer {
     Say("listening");
   }
 
-  // Begins; the events do the rest.
+  // Begins to connect; OnEvent() does the rest.
   void Call(sockaddr* address) {
     own_ = NewId(channel_);
     uint8_t timeout = kAckTimeout;
@@ -109,8 +110,8 @@ class Peer {
   bool connected() const { return !connections_.empty(); }
   bool up() const { return connected() && connections_.front().up; }
 
-  // Events and writes of one tick. With `deaf` what follows the request is
-  // left alone.
+  // Handles the events and writes of one tick. With `deaf`, events after the
+  // request has been sent stay unread.
   void Tick(bool deaf = false) {
     pollfd readable = {channel_->fd, POLLIN, 0};
     if (deaf && asked_) {
@@ -205,7 +206,7 @@ void Ask(sockaddr* address) {
 }
 
 void AskOnce(sockaddr* address, const std::string& how) {
-  // Not destroyed: exit() comes in the middle.
+  // Not destroyed, because exit() is called below.
   auto* const peer = new Peer;
   peer->Call(address);
   while (g_stop == 0) {

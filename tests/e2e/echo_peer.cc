@@ -1,6 +1,6 @@
-// A verbs program that outlives its peers: perftest ends with its connection,
-// this keeps its device open and connects again and again. The end-to-end
-// tests kill the other side, pull the cable, and watch what it prints.
+// A verbs program that outlives its peers. Unlike perftest, which ends with its
+// connection, it keeps its device open and connects again and again. The
+// end-to-end tests kill the other side, pull the cable, and check its output.
 //
 //   urnic run .. -- echo_peer server TCP_PORT
 //   urnic run .. -- echo_peer client TCP_PORT ADDRESS BYTES COUNT
@@ -10,8 +10,8 @@
 // The client makes a reliable connection, sends COUNT messages of BYTES, each
 // of which must come back unchanged, disconnects, and starts over, until
 // SIGTERM. Each attempt prints a line on both sides: "ok COUNT" or "failed
-// WHY". The sleeping ones exchange one message, say so, and then wait for the
-// event of another, with their connection open, until SIGTERM.
+// WHY". The sleeping variants exchange one message, print "asleep", and then
+// wait for the event of another, with the connection open, until SIGTERM.
 
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
@@ -49,7 +49,7 @@ struct Hello {
 
 volatile sig_atomic_t g_stop = 0;
 
-// Why this attempt ended; the program goes on.
+// Ends this attempt with the reason; the program goes on.
 using Lost = std::runtime_error;
 
 [[noreturn]] void Die(const char* what) {
@@ -121,7 +121,7 @@ class Connection {
                   .count = count};
     if (ibv_query_gid(context_, 1, kGidIndex, &mine.gid) != 0)
       Die("ibv_query_gid");
-    // The client's hello was read before this object was made.
+    // The server read the client's hello before it created this object.
     if (!server) SendAll(fd, mine);
     const Hello theirs = server ? peer_ : ReceiveAll(fd);
     PostReceive();
@@ -150,8 +150,8 @@ class Connection {
     if (ibv_post_send(qp_, &request, &bad) != 0) throw Lost("ibv_post_send");
   }
 
-  // Until so many messages in all have been acknowledged, respectively
-  // received: the two come in any order.
+  // Waits until `sent` messages in total have been acknowledged and `received`
+  // have arrived. The two kinds of completion come in any order.
   void Await(uint32_t sent, uint32_t received) {
     const auto deadline = Clock::now() + kPatience;
     while (sent_ < sent || received_ < received) {
@@ -167,8 +167,7 @@ class Connection {
     }
   }
 
-  // Blocks in the event channel until a signal comes, or an event that is not
-  // expected.
+  // Blocks in the event channel until a signal, or until an unexpected event.
   void Sleep() {
     if (ibv_req_notify_cq(cq_, 0) != 0) throw Lost("ibv_req_notify_cq");
     Say("asleep");
@@ -255,7 +254,7 @@ void CloseDevice(const Device& device) {
   if (ibv_close_device(device.context) != 0) Die("ibv_close_device");
 }
 
-// Runs one attempt and says how it went.
+// Runs one attempt and prints its result.
 template <typename Attempt>
 void Report(Attempt&& attempt) {
   try {
@@ -332,7 +331,7 @@ void Ask(uint16_t port, const char* address, uint32_t bytes, uint32_t count,
   if (inet_pton(AF_INET, address, &there.sin_addr) != 1) Die(address);
   while (g_stop == 0) {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    // Connecting to a host that is away must end soon.
+    // Connecting to an absent host must end soon.
     const timeval limit = {1, 0};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     Report([&] {
@@ -349,7 +348,7 @@ void Ask(uint16_t port, const char* address, uint32_t bytes, uint32_t count,
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Without SA_RESTART: accept() and connect() return.
+  // Without SA_RESTART, so that accept() and connect() return.
   struct sigaction stop = {};
   stop.sa_handler = [](int) { g_stop = 1; };
   sigaction(SIGTERM, &stop, nullptr);

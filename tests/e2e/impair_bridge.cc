@@ -1,6 +1,5 @@
-// Joins two kernel interfaces by a wire that is bad on purpose
-// (transport/impair): a cable for two network namespaces, for whatever runs in
-// them, the kernel's own protocols included.
+// Joins two kernel interfaces by an impaired wire (transport/impair): a cable
+// between two network namespaces, for all traffic, including the kernel's.
 //
 //   impair_bridge IF_A IF_B SPEC_AB SPEC_BA
 //
@@ -8,10 +7,10 @@
 // perfect wire. Prints "ready", then on SIGUSR1 and at its end (SIGTERM,
 // SIGINT) a line of JSON: {"ab": {"offered": 1, ..}, "ba": {..}} with the
 // counts of transport/impair/counts.h, and "missed": frames that the kernel
-// had no room for before we saw them.
+// dropped for lack of room before we saw them.
 //
-// Needs CAP_NET_RAW. The interfaces' offloads must be off (checksums, TSO,
-// GRO), as a wire carries what is in a frame and no more.
+// Needs CAP_NET_RAW. The interfaces' offloads (checksums, TSO, GRO) must be
+// off, because a wire carries the bytes of a frame and nothing else.
 
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
@@ -49,9 +48,9 @@ constexpr uint32_t kFrameBytesMax = 9100;
 constexpr size_t kVlanTagBytes = 4;
 constexpr size_t kMacBytes = 12;
 constexpr int kSocketBuffer = 16 << 20;
-// Frames of one side before the other is looked at.
+// The most frames of one side before the other side's turn.
 constexpr int kBurst = 64;
-// How soon a side that takes nothing is tried again.
+// When a side that accepted nothing is tried again.
 constexpr Duration kTryAgain = Duration::Microseconds(100);
 
 [[noreturn]] void Die(const std::string& what) {
@@ -69,13 +68,14 @@ Time Now() {
   return Time::FromNs(int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec);
 }
 
-// A packet socket on an interface: what comes from its wire, and no more.
+// A packet socket on an interface. It receives only what arrives from the wire.
 class Side {
  public:
   explicit Side(const char* name) : name_(name) {
     const unsigned index = if_nametoindex(name);
     if (index == 0) DieOfErrno(name_);
-    // Without a protocol until it is bound: nothing of other interfaces.
+    // No protocol until it is bound, so that it receives nothing from other
+    // interfaces.
     fd_ = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd_ < 0) DieOfErrno("a packet socket");
     SetOption(SOL_SOCKET, SO_RCVBUFFORCE, kSocketBuffer);
@@ -98,8 +98,8 @@ class Side {
 
   int fd() const { return fd_; }
 
-  // The next frame, in `buffer`; empty: none. A tag that the kernel took out
-  // is in its place again.
+  // The next frame, in `buffer`; empty: none. A VLAN tag that the kernel has
+  // removed is put back.
   std::span<uint8_t> Receive(std::span<uint8_t> buffer) {
     iovec part = {buffer.data() + kVlanTagBytes, buffer.size() - kVlanTagBytes};
     alignas(cmsghdr) std::array<uint8_t, 256> control;
@@ -127,7 +127,8 @@ class Side {
     return {buffer.data(), bytes + kVlanTagBytes};
   }
 
-  // False: there is no room now. `line` counts what the interface refuses.
+  // False: there is no room now. `line` counts frames that the interface
+  // refuses.
   bool Send(std::span<const uint8_t> frame, Line& line) {
     if (send(fd_, frame.data(), frame.size(), 0) >= 0) {
       line.OnDelivered(1);
@@ -138,7 +139,7 @@ class Side {
     return true;
   }
 
-  // Frames that the kernel dropped because we were late.
+  // Frames that the kernel dropped because we did not read them in time.
   uint64_t missed() {
     tpacket_stats stats = {};
     socklen_t size = sizeof(stats);
@@ -177,7 +178,7 @@ class Way {
         line_(spec_.config, 2 * spec_.seed + number, Now(), kFramesUnderWay,
               kFrameBytesMax) {}
 
-  // Sends what is due. When to come back.
+  // Sends the frames that are due. Returns when to call it again.
   Time Pump() {
     const Time now = Now();
     for (auto frame = line_.Due(now); !frame.empty(); frame = line_.Due(now)) {
@@ -262,7 +263,7 @@ void Wait(const Side& a, const Side& b, Time until, const sigset_t& mask) {
 
 int main(int argc, char** argv) {
   if (argc != 5) Die("usage: impair_bridge IF_A IF_B SPEC_AB SPEC_BA");
-  prctl(PR_SET_TIMERSLACK, 1);  // frames that are due should not wait for 50 us
+  prctl(PR_SET_TIMERSLACK, 1);  // due frames should not wait another 50 us
   const sigset_t mask = CatchSignals();
   Side a(argv[1]);
   Side b(argv[2]);

@@ -21,7 +21,7 @@ class ImpairedBed(bed.VethBed):
 
     def _make(self):
         self._wire = self._add_namespace("wire")
-        # A wire says nothing by itself.
+        # A wire sends nothing by itself.
         bed.command("ip", "netns", "exec", self._wire, "sysctl", "-qw",
                 "net.ipv6.conf.default.disable_ipv6=1")
         super()._make()

@@ -1,11 +1,11 @@
-/* A verbs program that is not linked with libibverbs, as NCCL is not: it opens
- * the library when it runs and asks for each function by name and version.
- * Two queue pairs of one device write into, read from and send to each other;
- * an extended query and the functions of later versions are called, too.
+/* A verbs program that is not linked with libibverbs: like NCCL, it opens the
+ * library at run time and looks up each function by name and version. Two queue
+ * pairs of one device write into, read from and send to each other. The program
+ * also calls an extended query and functions of later versions.
  *
  *   late_loader [GID_INDEX]
  *
- * Ends with 0 and "ok", or says what failed. */
+ * Ends with 0 and "ok", or prints what failed. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* verbs.h has macros of these names; here they are members. */
+/* verbs.h has macros of these names; here they are names of members. */
 #undef ibv_query_port
 #undef ibv_reg_mr
 
@@ -204,7 +204,7 @@ int main(int argc, char** argv) {
   mr = verbs.reg_mr_iova2(pd, memory, sizeof(memory), (uintptr_t)memory,
                           kRights | IBV_ACCESS_RELAXED_ORDERING);
   Require(mr != NULL, "ibv_reg_mr_iova2");
-  /* As NCCL finds out whether there is any: an invalid descriptor. */
+  /* NCCL probes for dma-buf support with an invalid descriptor. */
   Require(verbs.reg_dmabuf_mr(pd, 0, 0, 0, -1, 0) == NULL, "dma-buf of -1");
   cq = verbs.create_cq(context, 4 * kDepth, NULL, NULL, 0);
   Require(cq != NULL, "ibv_create_cq");

@@ -22,7 +22,7 @@ PACKAGES = ("libibverbs1", "ibverbs-utils", "ibverbs-providers",
             "librdmacm1t64", "rdmacm-utils",
             "perftest", "libibumad3", "libpci3", "libudev1", "libcap2",
             "zlib1g", "libc6", "libnl-3-200", "libnl-route-3-200")
-# rdma-core's own tests: rdma-core ships them, and pyverbs is built for one
+# For rdma-core's own tests: rdma-core ships them, and pyverbs is built for one
 # release of Python.
 PYVERBS = ("python3-pyverbs", "rdma-core", "libexpat1", "libffi8", "libuuid1",
            "libbz2-1.0", "liblzma5", "libzstd1")

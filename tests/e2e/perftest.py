@@ -6,8 +6,8 @@ import suite
 
 # perftest prints the deviation of a noisy run as "-nan".
 ROW = re.compile(r"^\s*\d+\s+\d+(\s+-?(?:[\d.]+|nan|inf))+\s*$")
-# What perftest says when its own clock calibration failed on a busy machine:
-# its figures mean nothing then, 0 included.
+# perftest prints this when its clock calibration has failed on a busy machine.
+# Then its figures mean nothing, not even 0.
 NO_CLOCK = "Correlation coefficient"
 
 
@@ -38,8 +38,8 @@ def check_report(context, server, client, sizes=None):
     no_clock = any(NO_CLOCK in result.out + result.err
                    for result in (client, server))
     for row in table:
-        # Bandwidth: peak, average, message rate; MB/s of small messages round
-        # to 0. Latency: min, max, typical, average, deviation, ..
+        # Bandwidth: peak, average, message rate; the MB/s of small messages are
+        # rounded to 0. Latency: min, max, typical, average, deviation, ..
         figure = row.values[2]
         context.check(figure > 0 or no_clock,
                       f"figure {figure} in:\n{client}")

@@ -1,7 +1,7 @@
-// For programs that want sockets with flags (python3: SOCK_CLOEXEC; haproxy:
-// accept4 with SOCK_NONBLOCK), which librspreload leaves to the kernel: makes
-// them without, and sets O_NONBLOCK afterwards. Must precede librspreload in
-// LD_PRELOAD.
+// For programs that create sockets with flags (python3: SOCK_CLOEXEC; haproxy:
+// accept4 with SOCK_NONBLOCK), which librspreload would leave to the kernel:
+// removes the flags, and sets O_NONBLOCK afterwards. Must precede librspreload
+// in LD_PRELOAD.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -34,7 +34,7 @@ _TP_STATUS_VLAN_VALID = 1 << 4
 _PACKET_OUTGOING = 4
 _ETH_P_ALL = 3
 
-# BTH opcodes of the RC service that the tests name.
+# BTH opcodes of the RC service that the tests use.
 SEND_ONLY = 0x04
 WRITE_FIRST = 0x06
 WRITE_ONLY = 0x0A
@@ -43,7 +43,7 @@ READ_RESPONSE_FIRST = 0x0D
 READ_RESPONSE_ONLY = 0x10
 ACKNOWLEDGE = 0x11
 CNP = 0x81
-# Those whose payload is 4-byte words of a header, not data.
+# The bytes of extended headers after the BTH, by opcode.
 EXTENDED_BYTES = {
     0x06: 16, 0x0A: 16, 0x0B: 20, 0x0C: 16, 0x0D: 4, 0x0F: 4, 0x10: 4,
     0x11: 4, 0x12: 12, 0x13: 28, 0x14: 28, 0x03: 4, 0x05: 4, 0x09: 4,
@@ -248,14 +248,14 @@ class Capture:
             ready = select.select(self._sockets, [], [], 0.05)[0]
             for packet_socket in ready:
                 self._drain(packet_socket)
-            # Once more after the stop, for what had arrived by then.
+            # Drain once more after the stop, for frames that arrived before it.
             if stopping:
                 return
             stopping = self._stop.is_set()
 
     def _drain(self, packet_socket):
         try:
-            # Not forever: there are other sockets, and there may be no end.
+            # Bounded: there are other sockets, and frames may keep arriving.
             for _ in range(1000):
                 frame, extra, _, address = packet_socket.recvmsg(65536, 64)
                 frame = _with_tag(frame, extra)

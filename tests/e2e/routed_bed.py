@@ -24,7 +24,7 @@ class RoutedBed(bed.Bed):
         super().__init__(tools)
         self.mtus = (mtu, far_mtu or mtu)
         self.routers = []
-        # With `--route`; without, the kernel's table counts.
+        # For `--route`; without routes here, the kernel's table is used.
         self.routes = ([], [])
 
     def _make(self):

@@ -10,7 +10,7 @@ import sys
 
 import bed
 import suite
-# Each adds its tests to suite.TESTS.
+# Each module adds its tests to suite.TESTS.
 import test_addresses  # pylint: disable=unused-import
 import test_bad_packets  # pylint: disable=unused-import
 import test_claims  # pylint: disable=unused-import

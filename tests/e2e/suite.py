@@ -192,10 +192,10 @@ def run(tests, tools):
     for one in tests:
         begin = time.monotonic()
         outcome, text, broken, tried_again = _run_and_repair(one, tools)
-        # On a machine that others share a program may not have been given its
-        # time, and a bed may break under its test: that alone is tried again,
-        # once, and told at the end. Whatever ended with a wrong result has
-        # failed, but for what Context.try_again() was told of.
+        # On a shared machine a program may not have got enough CPU time, and a
+        # bed may break during its test. Only these are tried again, once, and
+        # listed at the end. A test with a wrong result has failed, except where
+        # it called Context.try_again().
         if outcome == TIMED_OUT or broken:
             again.append(one.name)
             print(f"again   {one.name}, after:\n{text}\n{broken}", flush=True)

@@ -40,7 +40,7 @@ def watched(context):
         context.check_ok(result)
         context.check("GID  6 (RoCE v1),  7 (v2)" in result.out, result)
         bed.await_true(lambda: events() == 1, 10, "the event")
-        # The kernel asks once a second while it still wonders about the first.
+        # While its first question is unanswered, the kernel asks once a second.
         bed.await_true(lambda: ping() == 0, 10, "an answer")
         listed = addr(place, process=watch)
         for text in ("ibv_asyncwatch", "10.1.0.1/24", "fd01::1/64",
@@ -118,7 +118,7 @@ def mtu_changes(context):
                                         (1000, 512)):
             for side in (0, 1):
                 place.set_mtu(side, interface_mtu)
-            # The server hears of it a moment later.
+            # The server learns of the new MTU a moment later.
             bed.await_true(lambda: largest_packet() == path_mtu, 20,
                            f"packets of {path_mtu} bytes")
 
@@ -133,7 +133,7 @@ def which_process(context):
         watches = [place.spawn(0, ["ibv_asyncwatch"]) for _ in range(2)]
         for watch in watches:
             await_device(place, watch)
-        # Others may run on this machine, too.
+        # Other programs on this machine may have RNICs, too.
         unclear = addr(place, "add", "urnic0", f"{ADDED}/24")
         context.check(unclear.status == 1, unclear)
         for watch in watches:

@@ -55,7 +55,7 @@ def frames_by_reason(victim):
                          victim.source_port)
     stranger = rocev2.Maker(victim.peer_mac, victim.mac, "10.1.0.77", DEST)
     misled = rocev2.Maker(victim.peer_mac, victim.mac, SOURCE, "10.1.0.99")
-    # Far behind what is expected: harmless should a check be missing.
+    # Far behind the expected PSN: harmless even if a check is missing.
     psn = (victim.psn - 1000) & 0xFFFFFF
     stale = (victim.own_psn - 1000) & 0xFFFFFF
 
@@ -88,17 +88,17 @@ def frames_by_reason(victim):
         (right.frame(rocev2.ACKNOWLEDGE, victim.qpn, stale, ack + b"more"),
          "BadPayloadLength"),
         (right.frame(rocev2.CNP, victim.qpn, 0, bytes(16)), "Cnp"),
-        # Congestion is marked on a packet that is otherwise of no effect.
+        # A congestion mark on a packet that otherwise has no effect.
         (right.frame(rocev2.ACKNOWLEDGE, victim.qpn, stale, ack, ecn=3),
          "StaleAck"),
-        # The IP header promises more than the frame holds.
+        # The IP header announces more bytes than the frame has.
         (whole[:-8], "Truncated"),
         # No room for a BTH.
         (short_roce(right), "Truncated"),
         (whole[:24] + b"\xde\xad" + whole[26:], "BadIpChecksum"),
         (whole[:12] + b"\x88\xcc" + whole[14:], "UnknownEtherType"),
-        # Padding of the frame is not part of the packet: this one is right,
-        # an old duplicate.
+        # Padding of the frame is not part of the packet: this is a valid old
+        # duplicate.
         (send(trailer=bytes(20)), "Duplicate"),
     ]
 

@@ -49,7 +49,7 @@ def squatted(context):
         context.check(f"iface:{place.interface} by user {NOBODY}; all 8 RNIC "
                       "ordinals are taken, 8 by other users" in doctor.out,
                       doctor)
-        # Those with a right still exclude each other.
+        # Processes with a right to the port still exclude each other.
         port = place.next_port()
         holder = place.spawn(0, ["ibv_rc_pingpong", "-g", "3", "-p",
                                  str(port)])
@@ -57,7 +57,7 @@ def squatted(context):
         second = place.run(0, ["ibv_devinfo"])
         context.check(second.status != 0 and f"pid {holder.pid}" in second.err,
                       second)
-        # Also when the plain name is free again.
+        # The same when the plain name is free again.
         squatter.kill()
         second = place.run(0, ["ibv_devinfo"])
         context.check(second.status != 0 and f"pid {holder.pid}" in second.err,

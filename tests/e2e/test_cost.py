@@ -15,14 +15,15 @@ import suite
 
 
 # Not on the packet path: a poller that has been refused the engine 4096 times
-# in a row gives way to whoever holds it and has lost its CPU.
-# (Engine::Progress(), datapath/guest/give_way.h.)
+# in a row gives way to the holder, which has probably lost its CPU
+# (Engine::Progress(), datapath/guest/give_way.h).
 NAP = re.compile(r"clock_nanosleep\(.*tv_sec=0, tv_nsec=1}")
-# Before a connection is made: waiting for the peer's port and its answer to
-# ARP (Nic::ResolvePath()).
+# Before the connection: waiting for the peer's port and its ARP reply
+# (Nic::ResolvePath()).
 RESOLVER = re.compile(r"clock_nanosleep\(.*tv_sec=0, tv_nsec=(50000|2000000)}")
-# Nor this: a peer that sleeps is woken through its event descriptor. Between
-# two that poll it happens while one has not begun, or has lost its CPU.
+# Not on the packet path either: a sleeping peer is woken through its event
+# descriptor. Between two peers that poll, this happens when one has not begun
+# or has lost its CPU.
 KICK = re.compile(r'write\(\d+, "\\1(?:\\0){7}", 8\)')
 CALL = re.compile(r"(?:<\.\.\. )?(\w+)(?:\(| resumed>)")
 
@@ -67,17 +68,17 @@ def count_calls(context, place, argv, count):
             for prefix in prefixes]
 
 
-# Calls that one run may make more than another, for another reason than its
-# messages. One for every thousand messages would be more.
+# Calls by which two runs may differ for other reasons than their messages. One
+# call for every thousand messages would be more.
 SLACK = 950
 # Other programs on the machine take CPUs away from us, for some milliseconds
-# each time; a nap or a kick that belonged to the packet path would come with
-# every message, or every burst of 32.
+# each time, which causes naps and kicks. If they belonged to the packet path,
+# there would be one for every message, or for every burst of 32.
 NAPS = 400
 KICKS = 10000
 FEW, MANY = 20000, 1000000
-# What others take away makes more calls, never fewer; what belongs to the path
-# is there each time.
+# Interference causes more calls, never fewer. Calls of the packet path appear
+# in every try.
 TRIES = 3
 
 
@@ -132,9 +133,9 @@ def no_allocations(context, kind, argv, few=FEW, many=MANY):
     for side, less, more in zip(("server", "client"), *counts):
         context.note(f"{side}: {less} allocations for {few} messages, {more} "
                      f"for {many}")
-        # What depends on time and not on messages (attempts to reach a peer
-        # that starts late, perftest's clock calibration) makes some hundreds
-        # on a busy machine.
+        # Some hundreds of allocations on a busy machine depend on time, not on
+        # messages (attempts to reach a peer that starts late, perftest's clock
+        # calibration).
         context.check(less > 100, "the counter saw nothing")
         context.check(more - less < (many - few) / 1000, context.remark)
 
@@ -155,8 +156,8 @@ for _kind in ("vhost", "vhost-swapped", "memif"):
                   _kind == "vhost" and _name == "send_bw")
 
 
-# Under 1 % is what is asked of an idle RNIC; CPU time comes in hundredths of a
-# second, so a window of one second is only exact to 1 %.
+# An idle RNIC should need less than 1 %. But CPU time is counted in hundredths
+# of a second, so a window of one second is only exact to 1 %.
 IDLE_SHARE = 0.05
 
 
@@ -227,8 +228,8 @@ def stopped_peer(context, kind):
              "-x", "3", "-F"])
         bed.await_true(lambda: server.cpu_seconds() > 0.5, 30, "traffic")
         server.signal(signal.SIGSTOP)
-        # It looks each millisecond whether there is room again, later each
-        # third; 98 % before it did that.
+        # The sender checks for room every millisecond, later every third one.
+        # Before it did that, it used 98 %.
         check_idle(context, limit=5 * IDLE_SHARE, client=client)
 
 
@@ -243,7 +244,7 @@ for _name, _make in {
         "vhost-swapped": lambda tools: bed.SocketBed(tools, "vhost-swapped"),
         "veth9000": bed.VethBed, "loop": bed.LoopBed,
         "memif": lambda tools: bed.SocketBed(tools, "memif")}.items():
-    # In the short set where no connection says more.
+    # In the short set only for the port that no connection test covers.
     suite.add(f"{_name}/idle-costs-nothing",
               lambda context, make=_make: idle(context, make),
               core=_name == "loop")

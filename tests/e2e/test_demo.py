@@ -16,15 +16,15 @@ import suite
 import test_wire
 
 PROGRAMS = ["ip", "ethtool", "ib_write_lat", "ib_write_bw", "qperf"]
-TESTS = 10  # per bed; then comes TCP
+TESTS = 10  # per bed, before those of TCP
 LONGEST = 240  # seconds; a quiet machine needs 25
 ROW = re.compile(r"^(ib_\w+)\s+(two hosts|shared memory)\s+(\d+)\s+(\S+)\s"
                  r"*(us|M/s|Gb/s)?$", re.MULTILINE)
 BAR = re.compile(r"^  (two hosts|shared memory|) +(uRNIC|TCP) +(#+) (\S+)$",
                  re.MULTILINE)
 CHARTS = 3
-# Of each stream of packets, so many of each opcode are looked at: a capture of
-# everything would be gigabytes.
+# The packets of each opcode that are kept of each stream: a capture of all
+# would be gigabytes.
 SAMPLE = 100
 
 
@@ -73,14 +73,14 @@ class Demo:
                 with open(path, encoding="utf-8", errors="replace") as file:
                     words = file.read().split("\0")
             except OSError:
-                continue  # has just ended
+                continue  # the process has just ended
             if self._word in words:
                 found.append(int(path.split("/")[2]))
         return found
 
     def check_gone(self, context):
         """No process, namespace, interface or directory is left."""
-        # What was killed may take a moment to disappear.
+        # Killed processes may take a moment to disappear.
         end = time.monotonic() + 10
         while self.relatives() and time.monotonic() < end:
             time.sleep(0.05)
@@ -99,8 +99,8 @@ class Sample:
         self._seen = collections.Counter()
 
     def __call__(self, frame):
-        # Source address, queue pair and opcode; what is not RoCEv2 over plain
-        # IPv4 is left out, the kernel's own talk included.
+        # Source address, queue pair and opcode. Everything except RoCEv2 over
+        # IPv4 without options is left out, including the kernel's packets.
         if frame[12:15] != b"\x08\x00\x45" or frame[23] != 17:
             return False
         key = (frame[26:30], frame[47:50], frame[42])
@@ -159,7 +159,7 @@ def demo_runs(context):
         opcodes = {packet.opcode for packet in packets}
         for packet in packets:
             test_wire.check_packet(context, packet, 4096)
-        # Writes, sends, reads and atomics, short and long, and their answers.
+        # Writes, sends, reads, atomics, short and long, and their responses.
         wanted = set().union(*test_wire.PROGRAMS.values()) - {0x13}
         context.check(opcodes >= wanted, f"opcodes {sorted(opcodes)}")
         test_wire.check_with_tshark(context, frames,

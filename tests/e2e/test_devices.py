@@ -40,7 +40,7 @@ def devinfo_limits(context):
                      "max_srq_wr", "max_mcast_grp", "max_qp_rd_atom",
                      "max_qp_init_rd_atom", "max_res_rd_atom"):
             context.check(int(value[name]) > 0, f"{name} in\n{text}")
-        # Not built: nobody may be led to believe otherwise.
+        # Not built, and must not be announced.
         for name in ("max_fmr", "max_raw_ethy_qp", "max_ee", "max_rdd"):
             context.check(int(value[name]) == 0, f"{name} in\n{text}")
         for name, expected in {"state": "PORT_ACTIVE (4)",
@@ -90,9 +90,9 @@ def second_opener(context):
         context.check(second.status != 0, second)
         context.check(str(holder.pid) in second.err and
                       "embedded" in second.err, second)
-        # Listing opens nothing.
+        # Listing opens no device.
         context.check_ok(place.run(0, ["ibv_devices"]))
-        # The claim ends with its holder, however that ends.
+        # The claim ends with its holder, even if that is killed.
         holder.kill()
         context.check_ok(place.run(0, ["ibv_devinfo"]))
 
@@ -128,7 +128,7 @@ def inert(context):
                       result)
         left = glob.glob(os.path.join(place.directory, "urnic-*"))
         context.check(not left, f"left behind: {left}")
-        # And at the end of such a chain a verbs program works.
+        # A verbs program at the end of such a chain works.
         result = place.run(0, ["bash", "-c", "timeout 20 taskset -c 0 env A=b "
                                "python3 -c 'import subprocess, sys; sys.exit("
                                "subprocess.call([\"ibv_devinfo\"]))'"],
@@ -195,7 +195,7 @@ def no_room_for_files(context):
                 context.check("status 255" in result.out, result)
                 context.check("RLIMIT_FSIZE" in result.out, result)
             else:
-                # 1 KB: enough for each file of sysfs.
+                # 1 KB is enough for each file of sysfs.
                 context.check("status 0" in result.out, result)
                 context.check("PORT_ACTIVE" in result.out, result)
 
@@ -229,7 +229,8 @@ suite.add("veth1500/ping-icmpv4", lambda context: ping(context, "10.1.0.2",
 suite.add("veth1500/ping-icmpv6", lambda context: ping(context, "fd01::2",
                                                        "-6", 1500))
 
-# First fragments of pings, from argv[2] sources, whose rest never comes.
+# First fragments of pings from argv[2] sources; the other fragments are never
+# sent.
 FLOOD = """
 import socket, struct, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
@@ -263,7 +264,7 @@ def flood_of_fragments(context):
         context.check_ok(place.run(0, [*argv, place.sides[1].host_address]))
         context.check_ok(server.wait(20))
         engine = place.read_stats(1)[0]["engine"]
-        # Of 4000, 64 remain; the interface's ring may have lost many.
+        # Of 4000 packets, 64 are kept; the interface's ring may have lost many.
         context.check(engine["packets_incomplete"] >= 500, engine)
 
 

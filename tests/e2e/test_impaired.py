@@ -11,7 +11,7 @@ from perftest import check_report
 from test_faults import RETRY_EXCEEDED, EchoPair
 from test_perftest import make_bed
 
-# Where a frame can end, transport/impair/counts.h.
+# What can become of a frame (transport/impair/counts.h).
 ENDS = ("delivered", "lost", "burst_lost", "overflowed", "red_dropped", "dead",
         "no_room", "failed", "under_way")
 
@@ -130,7 +130,7 @@ def marks(context):
         delivered_ce = int(values[names.index("TCPDeliveredCE")])
         there, _ = place.wire_counts()
         context.note(f"TCP: {there['marked']} marked, {delivered_ce} heard of")
-        # Without AccECN one mark may count for a whole window.
+        # Without AccECN one mark may stand for a whole window.
         context.check(delivered_ce > 0 and there["marked"] > 0,
                       (there, client))
         # ECT(0) in the traffic class.
@@ -186,10 +186,10 @@ def asleep(context, bed_name, argv, fault):
             context.check(counts["out"]["lost"] > 0, counts)
 
 
-# perftest, as above, where frames are lost; but not its ib_send_lat: with -e
-# that counts events, of two completion queues of one channel, as completions.
-# After a lost acknowledgement it posts into a full queue, or its queue of one
-# completion overflows, and the other side's retries run out.
+# Programs that wait for events while frames are lost. Not perftest's
+# ib_send_lat: with -e it counts events of two completion queues on one channel
+# as completions. After a lost acknowledgement it posts into a full queue, or
+# its queue of one completion overflows, and the other side's retries run out.
 SLOW = "delay=200us,jitter=100us,duplicate=1%"
 ASLEEP = {
     "pingpong": (["ibv_rc_pingpong", "-g", "3", "-n", "200", "-c", "-e"], SLOW),
@@ -213,7 +213,7 @@ def dies(context, bed_name):
     """A port that dies without a word: both sides of a running transfer are
     told by the status of their completions."""
     context.need("ib_write_bw")
-    # Both sides send, so both must notice. 2^12 * 4.096 us = 17 ms, 7 times.
+    # Both sides send, so both must notice. 7 timeouts of 17 ms: 2^12 * 4.096 us.
     argv = ["ib_write_bw", "-x", "3", "-F", "-b", "-D", "20", "-u", "12"]
     with make_bed(context.tools, bed_name) as place:
         pair = place.spawn_pair(
@@ -233,7 +233,7 @@ for _bed in ("veth9000", "vhost"):
 def stall(context):
     context.need("ib_write_bw")
     with make_bed(context.tools, "veth9000") as place:
-        # 2^15 * 4.096 us = 134 ms, 7 times.
+        # 7 timeouts of 134 ms: 2^15 * 4.096 us.
         results = place.run_pair(
             ["ib_write_bw", "-x", "3", "-F", "-D", "3", "-u", "15"],
             seconds=60, client_options={"env": {

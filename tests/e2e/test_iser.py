@@ -21,10 +21,10 @@ INITIATOR = "iqn.2026-01.org.example:initiator"
 SECOND_INITIATOR = INITIATOR + "-2"
 DISK_BYTES = 64 << 20
 BLOCK_BYTES = 256 << 10
-# What tgtd says of a command that it sees before its last login response is
-# acknowledged.
+# tgtd's message about a command that it receives before its last login response
+# is acknowledged.
 THROWN_AWAY = "non-login pdu during login phase"
-# A second is not long on a machine that others share.
+# Some timeouts are a second, which is short on a shared machine.
 FIRST = ("nice", "-n", "-20")
 
 
@@ -33,7 +33,7 @@ class Target:
 
     def __init__(self, place):
         self._place = place
-        # The default is a path that all of the machine share.
+        # The default path is shared by all of the machine.
         self._env = {"TGT_IPC_SOCKET": os.path.join(place.directory, "tgt")}
         self.disk = os.path.join(place.directory, "disk")
         with open(self.disk, "wb") as file:
@@ -63,9 +63,9 @@ class Target:
 
     def initiate(self, program, *arguments, seconds=60):
         """The Result of a program of the initiator's."""
-        # libiscsi 1.19 does not clear the memory of a connection, and a program
-        # that makes a second one finds the bytes of the first in it: here
-        # malloc() gives zeros.
+        # libiscsi 1.19 does not clear the memory of a connection, so a second
+        # connection finds the bytes of the first there. With this variable
+        # malloc() returns zeros.
         env = {"MALLOC_PERTURB_": "255"} if program == "iscsi-test-cu" else {}
         result = self._place.run(1, [program, *arguments], seconds=seconds,
                                  env=env, wrap=FIRST)
@@ -126,11 +126,12 @@ def copy(context, place, target, times):
                               f"{path} is not what was written")
 
 
-# Those that tgt and libiscsi 1.19 pass by iSER. Not the rest of Read10 and
-# Write10 (Async), which has more commands under way than libiscsi has
-# descriptors (256) and ends in its null pointer; nor Inquiry and ModeSense6,
-# which ask for residual lengths that it does not report by iSER; nor
-# ExtendedCopy, whose writes are longer than it can do. Others fail by TCP, too.
+# The tests that tgt and libiscsi 1.19 pass over iSER. Not the rest of Read10
+# and Write10 (Async), which has more commands under way than libiscsi has
+# descriptors (256) and crashes it with a null pointer. Not Inquiry and
+# ModeSense6, which ask for residual lengths that libiscsi does not report over
+# iSER. Not ExtendedCopy, whose writes are too long for it. The others fail over
+# TCP, too.
 CONFORMANCE = ("CompareAndWrite", "MultipathIO", "OrWrite", "Read10.Simple",
                "Read12", "Read16", "Unmap", "Verify16", "Write10.Simple",
                "Write12", "Write16", "WriteAtomic16", "WriteSame16",

@@ -11,9 +11,9 @@ import bed
 import suite
 
 SERVER_IP = {"v4": "10.1.0.1", "v6": "fd01::1"}
-# name: (provider, kind of endpoint)
 ATTEMPTS = 3
 LOST_END = "Work Request Flushed Error|still running after"
+# name: (provider, kind of endpoint)
 PROVIDERS = {"msg": ("verbs", "msg"), "rdm": ("verbs;ofi_rxm", "rdm")}
 
 

@@ -9,7 +9,7 @@ import newer_verbs
 import suite
 import test_rdmacm
 
-# As the builds of rdma-core have them, and ibverbs-utils.
+# The ones in both the builds of rdma-core and ibverbs-utils.
 PING_PONGS = (("ibv_rc_pingpong", "-c"), ("ibv_rc_pingpong", "-c", "-e"),
               ("ibv_rc_pingpong", "-N", "-t"), ("ibv_uc_pingpong",),
               ("ibv_ud_pingpong",), ("ibv_srq_pingpong", "-e"),

@@ -6,7 +6,7 @@ import pathlib
 import bed
 import suite
 
-# The distribution's, which has mpi4py.
+# The distribution's Python, which has mpi4py.
 PYTHON = "/usr/bin/python3"
 PROGRAM = str(pathlib.Path(__file__).with_name("mpi_exchange.py"))
 

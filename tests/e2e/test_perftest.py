@@ -8,7 +8,7 @@ import perftest
 import suite
 
 VERBS = ("send", "write", "read", "atomic")
-# 2 B to 8 MB, what perftest's -a goes through.
+# The sizes of perftest's -a: 2 B to 8 MB.
 ALL_SIZES = [1 << n for n in range(1, 24)]
 
 
@@ -28,8 +28,8 @@ def run_perftest(context, bed_name, argv, gid="v4", sizes=None, seconds=60):
     context.need(argv[0])
     with make_bed(context.tools, bed_name) as place:
         index = gid_index(place, gid)
-        # A machine may be busy with other things: the peer gets half a second
-        # (2^17 * 4.096 us), eight times, to answer.
+        # The machine may be busy: the peer gets half a second (2^17 * 4.096 us)
+        # to answer, eight times.
         server, client = place.run_pair(
             [*argv, "-x", str(index), "-F", "-u", "17"], seconds=seconds)
         table = perftest.check_report(context, server, client, sizes)
@@ -52,8 +52,8 @@ def options_of(verb, kind):
         if events:
             variants["qps-events"] = (["-n", "200", "-q", "4", "-e"], None)
             variants["events-both-ways"] = (["-n", "200", "-e", "-b"], None)
-            # After an event perftest takes at most -n receives, once, and
-            # sleeps on those that are left: they must wake it.
+            # After an event perftest polls once, for at most -n receives, and
+            # sleeps again. The receives that are left must wake it.
             variants["qps-events-both-ways"] = (
                 ["-n", "200", "-q", "4", "-e", "-b"], None)
     if verb != "atomic":
@@ -67,8 +67,8 @@ def options_of(verb, kind):
     return variants
 
 
-# What the short set runs on the two main beds. (Each program of perftest
-# sleeps for a second before it begins.)
+# The short set on the two main beds. (Each perftest program sleeps for a second
+# before it begins.)
 CORE_VHOST = ("default", "events", "inline", "qps", "both-ways", "lists")
 CORE_VETH = ("default", "events", "8MB")
 CORE_ONCE = ("default",)
@@ -150,7 +150,7 @@ def all_sizes(context, bed_name, program, options):
     context.need(program)
     with make_bed(context.tools, bed_name) as place:
         for bits in range(13 if "ud_" in program else 24):
-            # Few of the large ones: 16 MB each way.
+            # Few messages of the large sizes: 16 MB in each direction.
             rounds = max(2, min(200, (16 << 20) >> bits))
             server, client = place.run_pair(
                 [program, "-g", str(place.gid_v4), "-s", str(1 << bits), "-n",
@@ -161,15 +161,17 @@ def all_sizes(context, bed_name, program, options):
 for _bed in ("vhost", "veth9000"):
     for _program in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong",
                      "ibv_srq_pingpong", "ibv_xsrq_pingpong"):
-        # Packet sockets lose packets of large messages; UC sends none again.
+        # Packet sockets lose packets of large messages, and UC does not
+        # retransmit.
         if (_bed, _program) == ("veth9000", "ibv_uc_pingpong"):
             continue
         for _name, _options in {"poll": [], "events": ["-e"]}.items():
             if _program == "ibv_rc_pingpong":
                 _options = ["-c", *_options]
-            # Large messages on 16 queue pairs at once overrun a packet socket
-            # that has lost its CPU. The last acknowledgement may be among what
-            # is lost, and by then its sender, who needs no more, has ended.
+            # Large messages on 16 queue pairs together overrun the packet
+            # socket of a process that has lost its CPU. If the last
+            # acknowledgement is lost, its sender may already have ended and
+            # cannot repeat it.
             if (_bed, _program) == ("veth9000", "ibv_srq_pingpong"):
                 _options = ["-q", "4", *_options]
             suite.add(f"{_bed}/{_program}/all-sizes/{_name}",
@@ -177,7 +179,7 @@ for _bed in ("vhost", "veth9000"):
                                         program=_program, options=_options),
                       False)
 
-# RoCE v1, which has no IP: its GIDs are IPv4-mapped or IPv6 all the same.
+# RoCE v1 has no IP header, but its GIDs are IPv4-mapped or IPv6 as well.
 for _gid in ("v4-roce1", "v6-roce1"):
     for _program in ("ib_send_bw", "ib_write_bw", "ib_read_lat",
                      "ib_atomic_lat"):
@@ -281,8 +283,8 @@ def run_until_stopped(context, bed_name, program):
         bed.await_true(
             lambda: len(perftest.rows(client.output()[0])) > 1 or
             not client.running(), 60, "two rows")
-        # perftest has no handler: it ends by the signal, or, as a server that
-        # sees its client's TCP connection end before, by itself.
+        # perftest has no handler: it ends by the signal. A server may end by
+        # itself before, when its client's TCP connection ends.
         for process in (client, server):
             process.signal(signal.SIGINT)
             result = process.wait(20)

@@ -93,9 +93,9 @@ PROGRAMS = {
     "riostream": (["riostream", "-b", "SERVER", "-S", "64", "-C", "20"],
                   ["riostream", "-s", "SERVER", "-S", "64", "-C", "20"], True),
 }
-# As they come, without an option but the address. riostream then goes to and
-# fro up to 100000 times, by writes into memory that both programs watch: with
-# two CPUs for two watchers and two helper threads that takes half a minute.
+# With no option except the address. riostream then makes up to 100000 round
+# trips, with writes into memory that both programs poll. On two CPUs, with two
+# pollers and two helper threads, that takes half a minute.
 DEFAULTS = {
     "cmtime": (["cmtime", "-b", "SERVER"], ["cmtime", "-s", "SERVER"], False),
     "rstream": (["rstream", "-b", "SERVER"], ["rstream", "-s", "SERVER"],
@@ -105,8 +105,8 @@ DEFAULTS = {
 }
 CORE_VETH = ("rping", "udaddy", "rdma_client")
 CORE_VETH_V6 = ("rping", "rstream")
-# rdma_xserver listens on the first address that getaddrinfo() has for none:
-# 0.0.0.0.
+# rdma_xserver listens on the first address that getaddrinfo() returns without a
+# name: 0.0.0.0.
 ONLY_V4 = ("rdma_xclient", "rdma_xclient-xrc")
 
 for _bed in ("vhost", "veth9000"):
@@ -237,8 +237,9 @@ def nobody_listens(context):
                       client.out + client.err, client)
 
 
-# Of memory, by a connection that is over; and by those in TIMEWAIT, a second
-# long and of 600 bytes: as many as the machine happens to make in a second.
+# The memory that a connection may leave behind; and the memory of connections
+# in TIMEWAIT, which lasts a second: 600 bytes for each connection of the last
+# second.
 KEPT_BYTES = 16
 TIMEWAIT_KB = 2048
 

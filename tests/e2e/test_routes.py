@@ -47,7 +47,7 @@ def perftest(context, given):
                      str(gid)]))
             packets = capture.packets()
             hops = {p.l3[7 if p.is_ipv6 else 8] for p in packets}
-            # perftest wants 255.
+            # perftest asks for 255.
             context.check(packets and hops == {254}, f"hop limits {hops}")
             context.check(all(p.icrc_is_right for p in packets), "ICRC")
 
@@ -93,7 +93,7 @@ def follows_kernel(context):
         server, client = running_pair(context, place)
         for side in (0, 1):
             place.set_kernel_route(side, 253)
-        # TCP of perftest is idle meanwhile.
+        # perftest's TCP connection is idle in the meantime.
         listed = route(place, client)
         bed.await_true(lambda: "default via 10.2.0.253 proto kernel" in
                        route(place, client).out, 10, f"the route: {listed}")
@@ -119,7 +119,7 @@ def follows_command(context):
                 context.check(text in listed.out, listed)
         place.stop_router(0)
         await_result(context, client, server)
-        # There is none of this metric.
+        # There is no route with this metric.
         wrong = route(place, client, "del", "urnic0", "10.1.0.0/24", "via",
                       "10.2.0.253")
         context.check(wrong.status == 1 and "has no route" in wrong.err, wrong)

@@ -51,8 +51,8 @@ def run_perftest(context, bed_name, options, gid="v4", **tls):
         context.note(f"{final[1]} messages, {final[2]} us")
 
 
-# With UCX_TLS=rc_verbs alone there is nothing to exchange addresses over
-# ("no auxiliary transport", on every NIC): rc_v has ud_verbs for that.
+# UCX_TLS=rc_verbs alone has no way to exchange addresses ("no auxiliary
+# transport", on every NIC); rc_v includes ud_verbs for that.
 PROTOCOL_TLS = {"rc": "rc_v", "ud": "ud_verbs",
                 "rc-ud-self": "rc_verbs,ud_verbs,self"}
 PROTOCOL_TESTS = ("tag_lat", "tag_bw", "tag_sync_lat", "ucp_put_lat",
@@ -63,7 +63,7 @@ CORE_PROTOCOL = {"rc": ("tag_lat", "ucp_put_bw", "ucp_get", "ucp_cswap",
                         "stream_bw", "ucp_am_lat"),
                  "ud": ("tag_lat", "ucp_am_bw"), "rc-ud-self": ("tag_bw",)}
 # The transports themselves, for one kind of message each. (rc_verbs has no
-# swap: there is none in IB. UCP makes one of compare-and-swap.)
+# swap, because IB has none. UCP builds it from compare-and-swap.)
 TRANSPORT_TESTS = {
     "rc_verbs": ("am_lat", "am_bw", "put_lat", "put_bw", "add_mr", "fadd",
                  "cswap"),

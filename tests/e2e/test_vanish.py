@@ -12,9 +12,9 @@ import bed
 import suite
 from test_rdmacm import SERVER_IP, make_bed
 
-# A reply without an answer is repeated sixteen times, 4.3 s apart.
+# A REP without an answer is repeated sixteen times, 4.3 s apart.
 REPLY_SECONDS = 75
-# What an allocator keeps for later.
+# Memory that the allocator keeps for later.
 SLACK_KB = 1024
 
 

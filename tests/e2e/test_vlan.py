@@ -67,7 +67,7 @@ def tagged(context):
             context.check({(r[0], r[1]) for r in roce} ==
                           {(str(VLAN), str(PRIORITY))}, f"tags {roce}")
             asked = "arp || icmpv6.type == 135 || icmpv6.type == 136"
-            # The kernel's own, of TCP's addresses, have no tag.
+            # The kernel's questions, for the addresses of TCP, have no tag.
             ours = [r for r in fields(path, asked, "vlan.id", "vlan.priority")
                     if r != ["", ""]]
             context.check(ours and {tuple(r) for r in ours} ==
@@ -130,7 +130,7 @@ def foreign(context):
                           str(port), place.sides[0].host_address]),
             server.wait(20))
         counters, = place.read_stats(0)
-        # The kernel asks for its own neighbours, too.
+        # The kernel asks for its neighbours, too.
         context.check(counters["verdicts"]["ForeignVlan"] >= 4, counters)
 
 
@@ -145,7 +145,7 @@ def interop(context):
             raise suite.Skip(f"no VLANs in this kernel: {error}") from None
         watch = place.spawn(0, ["ibv_asyncwatch"])
         await_device(place, watch)
-        # What fits without a tag fits with one.
+        # The tag does not reduce the MTU.
         for size, address in (("1472", "10.1.0.1"), ("1448", "fd01::1")):
             bed.await_true(lambda s=size, a=address: place.run(
                 1, ["ping", "-c", "1", "-W", "1", "-M", "do", "-s", s, "-I",

@@ -10,15 +10,15 @@ import bed
 import rocev2
 import suite
 
-# Payload dissectors that guess: they see their protocols in our test data.
+# Heuristic payload dissectors, which find their protocols in our test data.
 GUESSERS = ("rpcordma", "infiniband.eoib", "infiniband_sdp", "smb_direct",
             "nvme-rdma", "iser", "fcoib", "ipoib")
-# RoCEv2 sends no UDP checksum. Tunnels may do that over IPv6, which this version
-# of tshark does not know.
+# RoCEv2 sends no UDP checksum. Over IPv6 that is allowed for tunnels, which
+# this version of tshark does not know.
 FORGIVEN = "Illegal checksum value (0)"
 
 PROGRAMS = {
-    # program: opcodes that must be seen, both ways together
+    # program: opcodes that must be seen, in both directions together
     ("ib_send_lat", "-n", "20", "-s", "64"): {0x04, 0x11},
     ("ib_send_bw", "-n", "20", "-s", "10001"): {0x00, 0x01, 0x02, 0x11},
     ("ib_write_bw", "-n", "20", "-s", "10001"): {0x06, 0x07, 0x08, 0x11},
@@ -28,7 +28,8 @@ PROGRAMS = {
     ("ib_atomic_lat", "-n", "20"): {0x14, 0x12},
     ("ib_atomic_bw", "-n", "20", "-A", "CMP_AND_SWAP"): {0x13, 0x12},
 }
-# Those with long messages: where only the MTU or the family differs.
+# Those with long messages, for the beds where only the MTU or the family
+# differs.
 LONG = [argv for argv in PROGRAMS if "10001" in argv]
 
 
@@ -85,7 +86,7 @@ def check_with_tshark(context, capture, path):
     for line in tshark(path, "-q", "-z", "expert,warn").splitlines():
         columns = line.split(None, 2)
         if len(columns) == 3 and columns[0].isdigit():
-            # The programs' own TCP connection is not ours to judge.
+            # The programs' TCP connections are not checked.
             context.check(FORGIVEN in line or " TCP " in line,
                           f"tshark, {path}: {line}")
     fields = ["infiniband.bth.opcode", "infiniband.bth.psn",
