@@ -20,7 +20,7 @@ def kill_in_transfer(context, bed_name, victim):
     as "retry exceeded" within the time that its retries take, and a new pair
     on the same ports works."""
     context.need("ib_write_bw")
-    # Both sides send, so both must notice. 7 timeouts of 17 ms: 2^12 * 4.096 us.
+    # Both send, so both must notice. 7 timeouts of 17 ms (2^12 * 4.096 us).
     argv = ["ib_write_bw", "-x", "3", "-F", "-b", "-D", "1", "-u", "12",
             "--run_infinitely"]
     with make_bed(context.tools, bed_name) as place:

@@ -213,7 +213,7 @@ def dies(context, bed_name):
     """A port that dies without a word: both sides of a running transfer are
     told by the status of their completions."""
     context.need("ib_write_bw")
-    # Both sides send, so both must notice. 7 timeouts of 17 ms: 2^12 * 4.096 us.
+    # Both send, so both must notice. 7 timeouts of 17 ms (2^12 * 4.096 us).
     argv = ["ib_write_bw", "-x", "3", "-F", "-b", "-D", "20", "-u", "12"]
     with make_bed(context.tools, bed_name) as place:
         pair = place.spawn_pair(
@@ -233,7 +233,7 @@ for _bed in ("veth9000", "vhost"):
 def stall(context):
     context.need("ib_write_bw")
     with make_bed(context.tools, "veth9000") as place:
-        # 7 timeouts of 134 ms: 2^15 * 4.096 us.
+        # 7 timeouts of 134 ms (2^15 * 4.096 us).
         results = place.run_pair(
             ["ib_write_bw", "-x", "3", "-F", "-D", "3", "-u", "15"],
             seconds=60, client_options={"env": {

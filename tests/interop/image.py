@@ -24,7 +24,7 @@ import subprocess
 import tarfile
 import tempfile
 
-# The first that apt knows. rxe of 6.12 has FLUSH and ATOMIC_WRITE.
+# The first one that apt knows is used. rxe has FLUSH and ATOMIC_WRITE in 6.12.
 KERNELS = ("linux-image-6.12-amd64", "linux-image-amd64")
 MODULES = ("virtio_net", "crc32_pclmul", "ib_uverbs", "rdma_ucm", "rdma_rxe")
 
@@ -40,7 +40,7 @@ LIBRARIES = ("libibverbs/librxe-rdmav34.so", "libgcc_s.so.1")
 LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "lib64")
 PROGRAM_FOLDERS = ("usr/bin", "bin", "usr/sbin", "sbin")
 PYTHON = "usr/lib/python3.11"
-# What no script of ours imports, and what is large.
+# Left out: modules that our scripts do not import, and large ones.
 PYTHON_WITHOUT = re.compile(
     r"/(config-[^/]*|test|tests|unittest|idlelib|lib2to3|ensurepip|tkinter|"
     r"turtle[^/]*|distutils|pydoc[^/]*|sqlite3|curses|dbm|wsgiref|xmlrpc|venv|"
@@ -171,7 +171,7 @@ def _kernel(cache, say):
             reason = f"{error} (apt-get update?)"
     else:
         reason = f"apt knows none of {', '.join(KERNELS)} (apt-get update?)"
-    # Without a network an older one will do.
+    # Without a network, an older kernel is used.
     older = sorted(cache.glob("linux-image-*"), key=os.path.getmtime)
     if not older:
         raise Unavailable(reason)
@@ -191,7 +191,7 @@ def _unpack_kernel(cache, directory, package, say):
             _unpack_into(made, contents)
             made.rename(directory)
         except OSError:
-            # Another run was faster.
+            # Another run has created it in the meantime.
             if not directory.exists():
                 raise
         finally:
@@ -251,7 +251,7 @@ def _decompress(vmlinuz):
                         (b"\xfd7zXZ\0", ["xz", "-dcq"])):
         at = vmlinuz.find(magic)
         while at >= 0:
-            # Both complain about what stands behind the payload.
+            # Both complain about the bytes after the payload.
             out = subprocess.run(argv, input=vmlinuz[at:], check=False,
                                  capture_output=True).stdout
             if out.startswith(b"\x7fELF"):

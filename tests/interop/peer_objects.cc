@@ -264,7 +264,7 @@ void Objects::Close() {
   };
   for (const auto& [name, handle] : handles_)
     check(ibv_destroy_ah(handle), "ibv_destroy_ah");
-  // Shared queues last: others receive from them.
+  // Shared queues last: the others receive from them.
   for (const bool shared : {false, true}) {
     for (const auto& [name, made] : queues_)
       if ((made.srq != nullptr) == shared) DestroyQueue(made);
@@ -299,7 +299,7 @@ std::string Objects::Abilities() {
     if (CanCreate(type))
       found += (found.empty() ? "" : ",") + std::string(type);
   }
-  // librdmacm's device, as the preload shows it or not.
+  // librdmacm's device, if the preload shows it.
   const int fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC);
   if (fd >= 0) {
     close(fd);

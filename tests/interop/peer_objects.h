@@ -1,8 +1,8 @@
 #pragma once
 
-// What verbs_peer keeps by name: memory, windows, queues. One thread. Whatever
-// the verbs refuse is thrown as Refused, with the verb's name and errno's
-// text; the program answers with it and goes on.
+// The named objects of verbs_peer: memory, windows, queues. One thread. If a
+// verb fails, Refused is thrown, with the verb's name and the text of errno;
+// the program sends it as its answer and goes on.
 
 #include <infiniband/verbs.h>
 
@@ -22,14 +22,14 @@ class Refused : public std::runtime_error {
 // Throws Refused with the text of `error`, an errno.
 [[noreturn]] void Refuse(const std::string& what, int error);
 
-// The words of a request: "post qp=q op=send .."; missing ones have defaults.
+// The words of a request: "post qp=q op=send ..". Missing words have defaults.
 class Words {
  public:
   explicit Words(const std::string& line);
 
   const std::string& verb() const { return verb_; }
   bool Has(const std::string& key) const { return pairs_.count(key) != 0; }
-  // Refused if absent.
+  // Throws Refused if it is missing.
   const std::string& Text(const std::string& key) const;
   std::string TextOr(const std::string& key, const std::string& other) const;
   uint64_t Number(const std::string& key, uint64_t other = 0) const;
@@ -39,14 +39,15 @@ class Words {
   std::map<std::string, std::string> pairs_;
 };
 
-// Letters of tests/interop/README.md to IBV_ACCESS_* bits.
+// The IBV_ACCESS_* bits for the letters of tests/interop/README.md.
 int AccessOf(const std::string& letters);
 
 struct Memory {
   std::vector<uint8_t> bytes;
   ibv_mr* mr = nullptr;
 
-  // The byte at `at`, with room for `count`; Refused if there is none.
+  // The address of byte `at`, which has `count` bytes of room; throws Refused
+  // if it does not.
   uint8_t* At(uint64_t at, uint64_t count);
 };
 
@@ -57,13 +58,13 @@ struct Queue {
   std::string type;
 };
 
-// Everything of one device. Objects live until Destroy or the end.
+// All objects of one device. They live until Destroy() or Close().
 class Objects {
  public:
-  Objects();  // opens the first device; its port is active then
+  Objects();  // opens the first device, and waits until its port is active
 
   ibv_context* context() { return context_; }
-  // Refused if nothing has that name.
+  // Throw Refused if there is no object of this name.
   Memory& memory(const std::string& name);
   Queue& queue(const std::string& name);
   ibv_mw* window(const std::string& name);
@@ -77,9 +78,9 @@ class Objects {
   // Through INIT and RTR to RTS.
   void Connect(const Words& words);
   void Destroy(const std::string& name);  // a queue or memory
-  // Destroys everything and closes the device; nothing may be called then.
+  // Destroys everything and closes the device. Must be the last call.
   void Close();
-  // The kinds of objects that this device lets one create: "rc ud ..".
+  // The kinds of objects that can be created on this device: "rc ud ..".
   std::string Abilities();
 
  private:

@@ -20,7 +20,7 @@ import bed  # noqa: E402
 import image  # noqa: E402
 import suite  # noqa: E402
 import vm  # noqa: E402
-# Each adds its tests to suite.TESTS.
+# Each module adds its tests to suite.TESTS.
 import test_cm  # noqa: E402,F401 pylint: disable=unused-import
 import test_loss  # noqa: E402,F401 pylint: disable=unused-import
 import test_naks  # noqa: E402,F401 pylint: disable=unused-import

@@ -210,7 +210,7 @@ class Pair:
             try:
                 end.close()
             except (suite.Failure, bed.Timeout):
-                # What went wrong first is told.
+                # Report only the first error.
                 if kind is None:
                     raise
 
@@ -238,8 +238,8 @@ def case(name, core=True, needs=(), sides=(OURS, THEIRS)):
     return register
 
 
-# What our RNIC can do: a test that needs it runs, and fails if it cannot.
-# Whatever else a test needs makes it wait until the RNIC says it has it.
+# The abilities that our RNIC must have: a test that needs them always runs. A
+# test with other needs is skipped until the RNIC has them.
 ALWAYS = frozenset(["rc", "uc", "ud", "srq"])
 
 

@@ -14,8 +14,8 @@ from scenario import OURS, need
 ADDRESS = {"v4": ("10.1.0.1", "10.1.0.2"), "v6": ("fd01::1", "fd01::2")}
 ROLES = {"server-here": OURS, "server-in-vm": vm.GUEST}
 
-# name: (server, client, the server ends by itself); ADDRESS is the server's,
-# OWN the program's.
+# name: (server, client, whether the server ends by itself). ADDRESS is the
+# server's address, OWN the program's.
 PROGRAMS = {
     "rping": ("rping -s -a ADDRESS -C 10 -V",
               "rping -c -a ADDRESS -C 10 -V", True),
@@ -27,7 +27,7 @@ PROGRAMS = {
     "udaddy": ("udaddy -b ADDRESS", "udaddy -s ADDRESS", True),
     "rdma_client": ("rdma_server -s ADDRESS", "rdma_client -s ADDRESS", True),
     "cmtime": ("cmtime -b ADDRESS -c 20", "cmtime -s ADDRESS -c 20", False),
-    # By default they move gigabytes, which takes the guest minutes.
+    # By default they transfer gigabytes, which takes minutes in the guest.
     "rstream": ("rstream -b ADDRESS -S 4096 -C 50 -I 4 -T v",
                 "rstream -s ADDRESS -S 4096 -C 50 -I 4 -T v", True),
     "rstream/1MB": ("rstream -b ADDRESS -S 1048576 -C 10 -I 1",
@@ -100,8 +100,8 @@ for _name in PROGRAMS:
                       core=_name not in NOT_CORE)
 
 
-# The class of the CM in a MAD to QP1, and its messages: where the rules of
-# nftables find them, counted from the UDP header.
+# Where the rules of nftables find a packet to QP1 and the kind of its CM
+# message, counted from the UDP header.
 TO_QP1 = "@th,104,24 1"
 MESSAGE = "@th,352,16"
 MESSAGES = {"REQ": (0x10, "ucmatose"), "REP": (0x13, "ucmatose"),
@@ -119,8 +119,9 @@ def run_perftest(context, program, server_side):
     argv = [program, "-R", "-F", "-n", "100", "-p", str(lab.next_port())]
     client_argv = [*argv, ADDRESS["v4"][server_side]]
     if server_side == vm.GUEST:
-        # perftest's server listens twice (tests/e2e/README.md), and one in the
-        # guest is slower than a client from here: the second call comes late.
+        # perftest's server listens twice (tests/e2e/README.md). One in the
+        # guest is slower than a client on this side and calls listen too late
+        # the second time. So every second REQ is dropped.
         lab.drop(vm.GUEST, f"{TO_QP1} {MESSAGE} {MESSAGES['REQ'][0]} "
                            "numgen inc mod 2 == 1")
     try:
@@ -170,7 +171,7 @@ def run_refused(context, server_side):
     lab = context.tools.lab
     drop_first(lab, REJ)
     try:
-        if server_side == OURS:  # somebody has to have the RNIC
+        if server_side == OURS:  # a program must have the RNIC open
             start_server(lab, OURS, ["rping", "-s", "-P", "-p", "7180"])
         client = _run_at(lab, 1 - server_side, [
             "rdma_client", "-s", ADDRESS["v4"][server_side], "-p", "7181"])

@@ -11,7 +11,7 @@ from scenario import OURS, SUCCESS, THEIRS, Pair, case
 SIZE = 1 << 17
 SEQUENCE_ERROR = 0x60  # AETH syndrome
 
-# BTH opcode: (operation, bytes, lost on the way back)
+# BTH opcode: (operation, bytes, whether it is lost on the way back)
 OPCODES = {
     0x00: ("send", 5000, False), 0x01: ("send", 5000, False),
     0x02: ("send", 5000, False), 0x03: ("send-imm", 5000, False),
@@ -24,7 +24,7 @@ OPCODES = {
     0x10: ("read", 64, True), 0x11: ("write", 64, True),
     0x12: ("add", 8, True), 0x13: ("swap", 8, False), 0x14: ("add", 8, False),
 }
-# The 8 bits behind the UDP header.
+# The first 8 bits after the UDP header.
 BTH_OPCODE = "@th,64,8"
 
 
@@ -57,7 +57,7 @@ def transfer(pair, operation, size, count, before=lambda number: None):
                 raise suite.Failure(f"received {got}, expected {number}")
         if operation not in ("add", "swap"):
             sink.ask("check", memory="m", bytes=size, seed=number)
-    # Once each, however often it was asked for.
+    # Each was executed once, however often it was sent.
     found = int(pair.passive.ask("get", memory="m", at=SIZE - 8)["value"])
     if found != total:
         raise suite.Failure(f"after {count} times {operation}: {found}, "

@@ -43,7 +43,7 @@ def untouched(pair, begin=0):
                      begin=begin, seed=100 + pair.passive.side)
 
 
-# name: (operation, bytes, where beyond its memory, other words)
+# name: (operation, bytes, remote offset, other words)
 ACCESS = {
     "write-wrong-key": ("write", 64, 0, {"rkey": WRONG_KEY}),
     "read-wrong-key": ("read", 64, 0, {"rkey": WRONG_KEY}),
@@ -100,7 +100,7 @@ for _name in RIGHTS:
         functools.partial(queue_rights, name=_name))
 
 
-# rxe does not even post such a request.
+# rxe refuses to post such a request.
 @case("nak/atomic-not-aligned", sides=[OURS])
 def not_aligned(_context, lab, side):
     with Pair(lab, side, bytes=SIZE) as pair:
@@ -205,7 +205,7 @@ def comes_back(_context, lab, side):
         lab.drop(1 - side, "")
         pair.post("write", 5000)
         pair.post("read", 5000, at=8192)
-        # More than what was posted makes: some was sent again.
+        # More packets than the requests have: some were sent again.
         bed.await_true(lambda: lab.treated() > 6, 10, "a retransmission")
         lab.deliver_all()
         pair.active.expect(SUCCESS, SUCCESS)

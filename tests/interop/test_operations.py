@@ -6,11 +6,11 @@ import scenario
 import suite
 from scenario import OURS, SUCCESS, THEIRS, Pair, case
 
-# Around the edges of packets of 1024, and longer ones.
+# Lengths around the boundaries of packets of 1024 bytes, and longer ones.
 SIZES = (0, 1, 3, 64, 1023, 1024, 1025, 2048, 4096, 10001)
 MTUS = (256, 512, 1024, 2048, 4096)
 MEGABYTE = 1 << 20
-# Bytes that must stay as they were, behind what arrives.
+# The bytes after the data that must not change.
 GUARD = 8
 
 
@@ -50,7 +50,7 @@ def write_all(pair, sizes, imm=None, followed=False):
             pair.post("send", 0)
             pair.active.expect(SUCCESS)
             pair.passive.expect(SUCCESS)
-        # What stood before is as it was.
+        # The bytes before the data are unchanged.
         pair.passive.ask("check", memory="m", bytes=remote_at,
                          seed=number + 100)
         check_arrived(pair.passive, size, number, remote_at)
@@ -140,7 +140,7 @@ def order(_context, lab, side):
         pair.active.ask("fill", memory="m", bytes=2000, seed=7)
         for number in range(10):
             pair.post("write", 2000, remote_at=2000 * number, id=4 * number)
-            # What the read brings back stands above what is written.
+            # The data of the reads is placed above the source of the writes.
             pair.post("read", 2000, at=4096 + 2000 * number, flags="f",
                       remote_at=2000 * number, id=4 * number + 1)
             pair.post("send", 50, id=4 * number + 2)
@@ -230,7 +230,7 @@ def small_interface(_context, lab):
 def invalidate(_context, lab, side):
     """The passive end binds a window; the active one writes through it,
     invalidates it, and is refused when it writes again."""
-    # MW_BIND on the memory; only the window lets writes in.
+    # The memory has only MW_BIND: writes must go through the window.
     with Pair(lab, side, accesses=("lwra", "lb")) as pair:
         passive, active = pair.passive, pair.active
         passive.ask("window", name="w")

@@ -9,8 +9,8 @@ import vm
 from scenario import need
 
 ROLES = {"server-here": 0, "server-in-vm": vm.GUEST}
-# The guest is slow, and the machine may be: half a second (2^17 * 4.096 us)
-# for an acknowledgement, eight times.
+# The guest is slow, and the machine may be busy: half a second (2^17 * 4.096
+# us) for an acknowledgement, eight times.
 PATIENCE = ["-F", "-u", "17"]
 
 
@@ -70,8 +70,8 @@ for _kind in ("bw", "lat"):
                  ["-n", "100", "-A", "CMP_AND_SWAP"], core=False)
     for _verb in ("send", "read"):
         add_perftest("events", _verb, _kind, ["-n", "100", "-e"], core=False)
-    # Unreliable: no more in flight than the tap has room for, since a server
-    # waits forever for a message that was lost.
+    # Unreliable services: no more packets in flight than the tap holds, because
+    # the server waits forever for a lost message.
     for _verb in ("send", "write"):
         add_perftest("uc", _verb, _kind,
                      ["-n", "100", "-c", "UC", "-s", "1000"], needs=["uc"])

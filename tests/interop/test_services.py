@@ -10,7 +10,7 @@ import suite
 from scenario import OURS, SUCCESS, THEIRS, Pair, case
 from test_operations import SIZES, check_received, send_all, write_all
 
-GRH_BYTES = 40  # in front of every datagram
+GRH_BYTES = 40  # before every received datagram
 ADDRESS = {"v4": (bytes([10, 1, 0, 1]), bytes([10, 1, 0, 2])),
            "v6": (bytes.fromhex("fd01" + "0" * 26 + "01"),
                   bytes.fromhex("fd01" + "0" * 26 + "02"))}
@@ -86,7 +86,7 @@ def datagrams(_context, lab, side, family):
             check_grh(pair.passive, family, side)
             pair.passive.ask("check", memory="m", at=GRH_BYTES, bytes=size,
                              seed=number)
-        # A wrong Q_Key: dropped, and nobody is told.
+        # A packet with a wrong Q_Key is dropped silently.
         #= IBTA 10.2.5
         pair.passive.ask("receive", qp="q", memory="m", bytes=4096, id=50)
         pair.post("send", 64, handle="h", qpn=peer["qpn"], qkey=0x22222222)
@@ -119,7 +119,7 @@ def shared_queue(_context, lab, side):
             check_received(got, number, scenario.OP_RECEIVE, 1400, None)
             pair.passive.ask("check", memory="m", at=1500 * number,
                              bytes=1400, seed=number)
-        # Empty: not ready, until there is one.
+        # The shared queue is empty: not ready until it gets a receive.
         pair.post("send", 100)
         pair.active.expect_quiet()
         pair.passive.ask("receive", qp="s", memory="m", bytes=100, id=99)

@@ -1,6 +1,6 @@
-// One end of a verbs scenario on our RNIC: carries out what the harness asks,
-// a line per request. guest/verbs_peer.py speaks the same language in the
-// guest; README.md describes it.
+// One end of a verbs scenario on our RNIC. It executes the requests of the
+// harness, one per line. guest/verbs_peer.py understands the same requests in
+// the guest; README.md describes them.
 //
 //   urnic run .. -- verbs_peer SOCKET     a unix socket the harness listens on
 //
@@ -52,7 +52,7 @@ class Peer {
  public:
   void Close() { objects_.Close(); }
 
-  // Carries out one request; the answer without its first word.
+  // Executes one request and returns the answer without its first word.
   std::string Answer(const Words& words) {
     static const std::map<std::string, std::string (Peer::*)(const Words&)>
         kVerbs = {{"hello", &Peer::Hello},     {"memory", &Peer::AddMemory},

@@ -28,7 +28,7 @@ GUEST = 1  # the number of the side; 0 is ours
 BOOT_SECONDS = 180
 MOST_BOOTS = 4
 CONSOLE_LINES = 60  # an oops of the kernel and what led to it
-CORRUPT_AT = 8 + 10  # behind the UDP header: the middle of the PSN
+CORRUPT_AT = 8 + 10  # from the UDP header on: the middle of the PSN
 OFFLOADS = ("csum", "gso", "guest_csum", "guest_tso4", "guest_tso6",
             "guest_ecn", "guest_ufo", "host_tso4", "host_tso6", "host_ecn",
             "host_ufo")
@@ -55,7 +55,7 @@ class GuestProcess:
         time from its start."""
         try:
             self._await_answer()
-            # It comes in one piece when the script has ended.
+            # The answer comes in one piece when the script has ended.
             self._connection.settimeout(30)
             with self._connection.makefile("rb") as stream:
                 head = stream.readline()
@@ -82,7 +82,7 @@ class GuestProcess:
                 raise OSError("the agent does not answer")
 
     def running(self, patience=0):
-        # The agent answers when it has ended.
+        # The agent answers when the script has ended.
         return not select.select([self._connection], [], [], patience)[0]
 
     def kill(self):
@@ -121,7 +121,7 @@ class Lab(bed.Bed):
         self._ip("link", "add", self.interface, "type", "veth", "peer",
                  "name", "u1")
         self._ip("tuntap", "add", "t0", "mode", "tap")
-        # Frames as on a wire: with checksums, no longer than the MTU.
+        # Frames as on a wire: with checksums, and no longer than the MTU.
         bed.command(*self.in_namespace(0, [
             "ethtool", "-K", self.interface, "tx", "off", "rx", "off", "tso",
             "off", "gso", "off", "gro", "off"]))
@@ -147,9 +147,10 @@ class Lab(bed.Bed):
                 out.write(path.read_bytes())
             out.write(_guest_archive())
         addresses = ["10.77.0.2/24", *self.sides[GUEST].addresses]
-        # No KVM: TCG is the same everywhere, and enough. Behind CMPXCHG16B, by
-        # which Linux allocates packets, QEMU 7.2 may leave an address in
-        # EFLAGS: the next interrupt is a double fault (README.md).
+        # Not KVM: TCG is the same everywhere, and fast enough. Without CX16: in
+        # QEMU 7.2, CMPXCHG16B, with which Linux allocates packets, may leave an
+        # address in EFLAGS, and the next interrupt is a double fault
+        # (README.md).
         argv = [
             "qemu-system-x86_64", "-M", "q35", "-accel", "tcg,tb-size=128",
             "-cpu", "max,-cx16", "-smp", "1", "-m", "512", "-nodefaults",

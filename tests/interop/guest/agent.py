@@ -23,7 +23,7 @@ import traceback
 import verbs_peer
 
 PORT = 7000
-TIMED_OUT = 124  # as timeout(1) says it
+TIMED_OUT = 124  # as in timeout(1)
 
 
 def run(connection, script, seconds):
@@ -39,10 +39,10 @@ def run(connection, script, seconds):
             if process.poll() is not None:
                 status = process.returncode
                 break
-            # Readable: the harness has closed it.
+            # If the connection is readable, the harness has closed it.
             if select.select([connection], [], [], 0.02)[0]:
                 break
-        # Also what it has left running.
+        # Kill what the script has left running, too.
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:

@@ -178,7 +178,7 @@ class Peer:
 
     @staticmethod
     def _path(gid, gid_index):
-        # pyverbs reads only the long form.
+        # pyverbs accepts only the long form.
         long = socket.inet_pton(socket.AF_INET6, gid).hex(":", 2)
         route = GlobalRoute(dgid=GID(long), sgid_index=int(gid_index),
                             hop_limit=64)
