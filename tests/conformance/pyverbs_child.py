@@ -71,7 +71,7 @@ def main():
     folder, module, device, gid, names, *not_names = sys.argv[1:]
     sys.argv[1:] = ["--dev", device, "--gid", gid]
     sys.path.insert(0, folder)
-    # A package without the code that loads every module.
+    # Replaces the package's own code, which would load every module.
     package = types.ModuleType("tests")
     package.__path__ = [folder]
     sys.modules["tests"] = package

@@ -25,10 +25,10 @@ sys.path.insert(0, str(HERE.parent / "e2e"))
 import newer_verbs  # noqa: E402 pylint: disable=wrong-import-position
 
 SHIPPED = pathlib.Path("/usr/share/doc/rdma-core/tests")
-PACKAGE = "rdma-core"  # what ships them
+PACKAGE = "rdma-core"  # the package that ships them
 
-# Of the suite's modules those that say something about the verbs. srq: this
-# release has none; its tests of shared receive queues are in the others.
+# The modules of the suite that test the verbs. This release has no module srq;
+# its tests of shared receive queues are in the others.
 MODULES = ["addr", "atomic", "cq", "cq_events", "cqex", "device", "fork", "mr",
            "odp", "parent_domain", "pd", "qp", "qpex", "rdmacm",
            "relaxed_ordering", "shared_pd"]
@@ -82,7 +82,7 @@ class Reasons:
 def unpack(target, source=SHIPPED):
     """Puts the suite into `target`. False if it is not available."""
     if not source.is_dir():
-        # Images without documentation lack what lies in that folder.
+        # Images without documentation lack this folder.
         packed = target / "package"
         packed.mkdir()
         got = subprocess.run(["apt-get", "-q", "-q", "download", PACKAGE], cwd=packed, check=False)

@@ -29,7 +29,7 @@ DOCUMENT = "docs/conformance.md"
 BEGIN = "<!-- By `./dev citations --write`: %s -->"
 END = "<!-- End. -->"
 
-# Protocol by protocol: what may be cited. Of IBTA the chapters and annexes.
+# What may be cited, by protocol. For IBTA: chapters and annexes.
 PROTOCOLS = (
     ("Packets and transport services", (
         ("IBTA 7", "link layer (the ICRC)"),
@@ -103,7 +103,7 @@ _PROTOCOL_OF = {head: number for number, (_, heads) in enumerate(PROTOCOLS)
 _SUFFIXES = tidy.CODE_SUFFIXES + (".S", ".py", ".sh", ".pkt")
 _OWN = "tests/lint/"
 
-# A citation: heads of PROTOCOLS with sections, the words, the place.
+# A citation: heads of PROTOCOLS with sections, the text, the place.
 Citation = collections.namedtuple("Citation", "sections words path line")
 # A section: its head in PROTOCOLS and its name, "IBTA 9" and "9.2.1".
 Section = collections.namedtuple("Section", "head name")
@@ -135,7 +135,7 @@ def parse_section(text, standard):
         raise ValueError("unknown standard in '%s'" % text)
     head = standard
     if standard == "IBTA":
-        # C10-93: a numbered demand of chapter 10.
+        # C10-93: a numbered compliance statement of chapter 10.
         demand = re.match(r"[Co](\d+)-\d+(\.\d+)*$", text)
         chapter = demand.group(1) if demand else text.split(".")[0]
         head = "IBTA " + chapter
@@ -164,7 +164,7 @@ def parse_sections(text):
 def parse_file(path, text):
     """Its citations, and findings."""
     citations, found = [], []
-    open_at = 0  # the line where a citation may go on
+    open_at = 0  # the line where a citation may continue
 
     def complain(number, message):
         found.append(tidy.Finding("citation", path, number, message, None))

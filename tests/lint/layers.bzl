@@ -8,7 +8,8 @@ _Layer = provider(
 _RULE_ATTRS = ["deps", "implementation_deps"]
 _FILE_ATTRS = ["srcs", "hdrs", "textual_hdrs"]
 
-# A label the same way in every Bazel version: //package:name, @repo//p:name.
+# The same form of a label in every Bazel version: //package:name,
+# @repo//p:name.
 def _name(label):
     text = str(label)
     for prefix in ["@@//", "@//"]:
@@ -35,7 +36,7 @@ _layer_aspect = aspect(
     attr_aspects = _RULE_ATTRS,
 )
 
-# //a/b allows package a/b and what is below it; @x allows repository x.
+# //a/b allows package a/b and all packages below it; @x allows repository x.
 def _is_allowed(label, allowed):
     package = label.split(":")[0]
     for prefix in allowed:
@@ -53,7 +54,8 @@ def _layer_test_impl(ctx):
         if not _is_allowed(_name(target.label), allowed):
             bad["%s is not within its own layer" % _name(target.label)] = None
         for user, used in target[_Layer].edges.to_list():
-            # Beyond a forbidden edge everything is foreign: name the edge only.
+            # Everything beyond a forbidden edge is forbidden: name only the
+            # edge.
             if _is_allowed(user, allowed) and not _is_allowed(used, allowed):
                 bad["%s uses %s" % (user, used)] = None
     script = ctx.actions.declare_file(ctx.label.name + ".sh")

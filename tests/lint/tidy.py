@@ -21,12 +21,12 @@ TOP_FOLDERS = ("bench", "datapath", "docs", "packaging", "ras",
 PURE_FOLDERS = ("transport/",)
 PURE_EXCEPTIONS = ("transport/base/check.h",)
 DPDK_FOLDERS = ("datapath/", "bench/")
-# What only the engine includes, of the library.
+# Within the library, only the engine includes these.
 CORE_FOLDERS = ("transport/rc/", "transport/uc/", "transport/ud/")
 CODE_SUFFIXES = (".h", ".c", ".cc", ".def")
 TEXT_SUFFIXES = CODE_SUFFIXES + (".S", ".py", ".sh", ".bzl", ".bazel", ".md",
                                  ".txt", ".toml", ".map")
-# Data, and what belongs to the folder above.
+# Folders of data, and parts of the folder above.
 NO_README = re.compile(r"/(testdata|corpus|goldens)(/|$)|^third_party/.|"
                        r"^docs/.|^packaging/.|^tests/scripts/.")
 
@@ -149,7 +149,7 @@ def check_whitespace(f):
 
 def check_words(f):
     for i, line in enumerate(f.lines, 1):
-        # Split so that this file does not accuse itself.
+        # The words are split, or this line would be found.
         if re.search(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b", line):
             yield finding("todo", f, i, "unfinished: " + line.strip())
         if re.search(r"(^|[^A-Za-z0-9_.$}/])/(wo" r"rk|tm" r"p)/", line):
@@ -175,7 +175,7 @@ def check_function_lines(f):
     stack = []
     head, head_line, line = "", 1, 1
     worst = None
-    # Preprocessor lines, with their continuations, open and close nothing.
+    # Braces in preprocessor lines and their continuations do not count.
     code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*",
                   lambda m: "\n" * m.group(0).count("\n"), f.code,
                   flags=re.MULTILINE)
@@ -213,10 +213,10 @@ RULES = (check_pure, check_dpdk, check_file_lines, check_columns,
          check_whitespace, check_words, check_guard, check_function_lines)
 
 
-# Files of others that comments name.
+# Files of other projects that comments name.
 _FOREIGN_FILES = {"verbs.h", "include/rdma/ib.h",
                   "include/rdma/ibta_vol1_c12.h", "rdma/ib_user_verbs.h"}
-# Not files: part of an address, a name for any file.
+# Not files: part of an address, and examples of file names.
 _NOT_FILES = {"a.b.c", "foo_test.cc", "verbs/a.cc"}
 _FILE_NAME = re.compile(
     r"(?<![\w/<.$*}{-])((?:\.\./)*(?:[\w.-]+/)*[\w-][\w.-]*"
@@ -229,7 +229,7 @@ def prose_of(f):
     if f.path.endswith(".md"):
         return f.text
     if f.path.endswith(CODE_SUFFIXES + (".S",)):
-        # Blank what is not a comment, so that line numbers stay.
+        # Replace all but comments by blanks, which keeps the line numbers.
         return "".join(
             m.group(0) if m.group("comment") else
             re.sub(r"[^\n]", " ", m.group(0))
@@ -280,7 +280,7 @@ def check_core_reach(texts):
     """The verbs do not see a transport's core, however far down their includes
     are followed: a change there must not compile them again. The command does,
     which reads images of queue pairs. `texts`: the code by its path."""
-    seen = {}  # path: the path that includes it; None: of the verbs itself
+    seen = {}  # path: the path that includes it; None: a file of the verbs
     waiting = [path for path in texts if path.startswith("verbs/") and
                not path.startswith("verbs/cli/")]
     seen.update((path, None) for path in waiting)
@@ -311,7 +311,7 @@ def source_paths(root):
                 paths.append(name)
     for top in sorted(tops):
         for folder, subfolders, names in os.walk(os.path.join(root, top)):
-            # bench/results: what `./dev bench` has measured, not checked in.
+            # bench/results: measurements of `./dev bench`, not checked in.
             subfolders[:] = [s for s in subfolders
                              if s not in ("__pycache__", "results")]
             for name in names:

@@ -109,7 +109,7 @@ class RulesTest(unittest.TestCase):
                     tidy.check_named_files(tidy.File(path, text), endings)]
         self.assertEqual([], named("verbs/b.md", "see `control/qp.h`\n"))
         self.assertEqual(["control/qq.h"], named("verbs/b.md", "control/qq.h"))
-        # Of code only the comments, and there not what stands in <>.
+        # In code only comments are searched, and names in <> are ignored.
         gone = "gone" + ".h"
         self.assertEqual([], named("verbs/b.cc", 'include "%s"\n' % gone))
         self.assertEqual([gone], named("verbs/b.cc", "int x;  // %s\n" % gone))

@@ -4,7 +4,7 @@
 import os
 import sys
 
-# Bazel shows this file through links; the tree is where the file really is.
+# Bazel runs this file through symbolic links; the tree is where they lead.
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True

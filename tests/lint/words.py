@@ -4,7 +4,7 @@ import os
 import re
 
 LIST = "tests/lint/words.txt"
-# The list itself, and what repeats citations.
+# The list itself, and a document that repeats citations.
 _EXEMPT = (LIST, "docs/conformance.md")
 
 # A blank, or the end of a line with the comment mark of the next one.
@@ -16,12 +16,12 @@ class Words:
     """Lines "WORDS -> BETTER"."""
 
     def __init__(self, text):
-        self._rules = []  # pattern, what is better
+        self._rules = []  # (pattern, better words)
         for line in text.splitlines():
             if line and not line.startswith("#"):
                 words, better = line.split(" -> ", 1)
-                # No \b in front: the search is fast for what begins with
-                # letters.
+                # No \b at the start: the search is fast for patterns that begin
+                # with letters.
                 pattern = words.replace(" ", _GAP) + r"\b"
                 self._rules.append((re.compile(pattern), better))
 

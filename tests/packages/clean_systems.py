@@ -13,7 +13,8 @@ from report import check, run as run_program
 
 SUITES = ("bookworm", "trixie", "sid")
 LOOP = ["run", "--port", "loop", "--addr", "10.9.0.1/24", "--"]
-# Both ends of shared memory, in the folder that containers share.
+# Both ends of the shared-memory port, with the socket in the folder that the
+# containers share.
 ENDS = ("net_virtio_user0,server=1,path={},queue_size=1024",
         "net_vhost0,client=1,iface={}")
 

@@ -9,10 +9,10 @@ import os
 import pathlib
 import subprocess
 
-# Who starts the containers: nobody.
+# The user id that starts the containers: `nobody`.
 HOST_ID = 65534
 ARCHITECTURE = "amd64"
-# Of the distribution's package with the filter of podman and docker.
+# The distribution's package with the seccomp filter of podman and docker.
 SECCOMP_PACKAGE = "golang-github-containers-common"
 SECCOMP_FILE = "usr/share/containers/seccomp.json"
 
@@ -108,8 +108,8 @@ class Runtime:
         (bundle / "config.json").write_text(
             json.dumps(self._config(root, argv, user, capabilities,
                                     host_network)), encoding="utf8")
-        # crun refuses a host with both versions of cgroups: it sees the second
-        # only.
+        # crun refuses a host with both versions of cgroups, so it is shown only
+        # version 2.
         return subprocess.Popen(
             ["unshare", "--mount", "sh", "-ec",
              'mount -t cgroup2 none /sys/fs/cgroup; exec "$@"', "sh",

@@ -67,13 +67,13 @@ def make(suite, root, recipe, folder, packages):
     CalledProcessError with apt's words in `stderr`."""
     install = ('chroot "$1" sh -ec "apt-get update && apt-get install -y '
                '--no-install-recommends /srv/*.deb"')
-    # In namespaces of its own: what it mounts into the root and what it starts
-    # is gone with it, however it ends.
+    # In its own namespaces, so that its mounts and processes are gone when it
+    # ends, in whatever way.
     subprocess.run(
         ["unshare", "--mount", "--pid", "--fork", "--kill-child",
          "--mount-proc", "mmdebstrap", "--quiet", "--mode=root",
          "--variant=apt",
-         # A mirror may be a copy of a day that is long past.
+         # A mirror may be an old copy.
          '--aptopt=Acquire::Check-Valid-Until "false"',
          *recipe.hooks(folder),
          "--customize-hook=" + shlex.join(["copy-in", *map(str, packages),

@@ -132,7 +132,7 @@ def main():
     report = Report()
     with tempfile.TemporaryDirectory(prefix="urnic-packages-") as name:
         scratch = pathlib.Path(name)
-        scratch.chmod(0o755)  # containers of another user look into it
+        scratch.chmod(0o755)  # another user's containers read it
 
         def place(what):
             folder = scratch / what
