@@ -24,7 +24,7 @@ root=${DESTDIR:-}$prefix
 version=$(sed -n 's/^#define URNIC_FW_VERSION "\(.*\)"/\1/p' \
   verbs/identity/device_identity.h)
 
-# copy MODE FOLDER FILE...: nothing when there are no files.
+# copy MODE FOLDER FILE...: does nothing if there are no files.
 copy() {
   local mode=$1 folder=$2
   shift 2
@@ -34,8 +34,8 @@ copy() {
 }
 shopt -s nullglob
 
-# The tree of out/ as it is, in a folder of its own: the command finds ../lib
-# from where it really lies, and no linker or ldconfig meets our objects.
+# The tree of out/ unchanged in a separate folder: the command finds ../lib from
+# its real path, and no linker or ldconfig finds our objects.
 rm -f "$root"/lib/urnic/lib/liburnic-*.so
 copy 755 lib/urnic/bin out/bin/urnic
 install -d -m 755 "$root/lib/urnic/lib"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # make_packages.sh FOLDER: Debian packages of what `./dev build` has left in
-# out/. Two runs on the same build are equal to the byte: all times are those of
-# the last commit.
+# out/. Two runs on the same build give identical packages: all times are those
+# of the last commit.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 target=$(realpath -m "${1:?FOLDER}")
@@ -12,7 +12,7 @@ if [[ $built != "urnic ${version%%[-~+]*}" ]]; then
   echo "make_packages: the changelog is of $version, and what is built says $built" >&2
   exit 1
 fi
-# A source tree without its history has the changelog's time.
+# In a source tree without history, the changelog's time is used.
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null ||
   dpkg-parsechangelog -l packaging/debian/changelog -S Timestamp)}"
 export SOURCE_DATE_EPOCH

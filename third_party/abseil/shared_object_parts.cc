@@ -1,15 +1,15 @@
-// What absl::Status needs of absl::Cord, for use in a shared object.
+// The parts of absl::Cord that absl::Status needs, for use in a shared object.
 //
 // The distribution's archives are compiled for executables. Cord samples itself
-// for profilers by a thread-local counter, and in that form it either cannot be
-// linked into a shared object at all or turns all its thread-local memory into
-// the static kind, of which a program that loads us with dlopen() has too
+// for profilers with a thread-local counter. Compiled that way, it either
+// cannot be linked into a shared object, or makes all thread-local memory of
+// the object static, of which a program that loads us with dlopen() has too
 // little ("cannot allocate memory in static TLS block").
 //
-// Status holds its payloads in cords, so it drags all that in, although nobody
-// here attaches a payload. The members that it calls are defined here instead;
-// the linker then leaves the archive's out. They are never reached. A release
-// of Abseil that needs others fails to link; it cannot go wrong silently.
+// Status holds its payloads in cords and so links all that, although no code
+// here attaches a payload. The members that it calls are defined here instead,
+// and the linker leaves out the archive's. They are never called. A release of
+// Abseil that needs other members does not link, so it cannot fail silently.
 
 #include <cstdio>
 #include <cstdlib>

@@ -66,8 +66,8 @@ system_library = repository_rule(
     },
 )
 
-# DPDK is linked statically, with the virtual ports only: the reasons and what
-# each choice costs are in docs/design/0003-a-guest-in-the-program.md.
+# DPDK is linked statically, with the virtual ports only. The reasons and the
+# costs are in docs/design/0003-a-guest-in-the-program.md.
 # The archives register their drivers in constructors, hence whole-archive.
 _DPDK_DRIVERS = ["bus_vdev", "bus_pci", "mempool_ring", "net_memif", "net_af_packet", "net_vhost", "net_virtio", "net_ring", "net_tap", "net_null"]
 _DPDK_LIBRARIES = ["vhost", "cryptodev", "dmadev", "hash", "rcu", "ethdev", "meter", "net", "mbuf", "mempool", "ring", "timer", "pci", "bpf", "gso", "security", "telemetry", "kvargs", "eal", "cmdline", "stack"]
