@@ -9,7 +9,6 @@
 // `line` measures how long a cache line takes from one core to the other and
 // back. Virtual CPUs move: two that share a core now may be far apart a second
 // later, and then latencies cannot be compared.
-// later, and latencies of the two cases cannot be compared.
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

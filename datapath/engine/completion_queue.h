@@ -43,9 +43,9 @@ class CompletionQueue {
         owner_(owner) {}
 
   // Token holder. Writes one entry and, if the queue is armed for it, raises
-  // the event. False: the entry is lost, because the queue is full or was once
-  // (overflowed(), unless that is to be ignored); or the first event is held
-  // back (holding_back()), and Release() is due after period().
+  // the event. False: the entry is lost, because the queue is full or once was
+  // (overflowed(), unless IgnoreOverrun() was called); or the first event is
+  // held back (holding_back()), and Release() is due after period().
   bool Push(const urnic_cqe& cqe) {
     if (producer_ - consumer_seen_ > mask_ && !RefreshConsumer()) return false;
     ring_[producer_ & mask_] = cqe;

@@ -59,8 +59,8 @@ class Engine {
 
   // --- Data path: any thread, never waits -------------------------------
 
-  // After posting to `qp`: transmits at once if the engine is free; otherwise
-  // marks `qp` for the thread that holds the token.
+  // After posting to `qp`: transmits immediately if the engine is free;
+  // otherwise marks `qp` for the thread that holds the token.
   void Doorbell(EngineQp& qp);
 
   // One bounded iteration on behalf of a thread that polls. False if another

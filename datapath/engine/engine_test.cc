@@ -2,7 +2,6 @@
 // each other and one that talks to itself; one thread, no helper. The transport
 // is tested in tests/sim; here it is steering, placement, completion, faults
 // and teardown.
-// completion, faults and teardown.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -213,7 +213,7 @@ TEST_F(EngineWireTest, AQueryIsAnsweredForJoinedGroupsOnly) {
   EXPECT_EQ(Memberships(Received()), std::vector{leave});
 }
 
-TEST_F(EngineWireTest, AMemberOfAnotherPartitionDropsWithACount) {
+TEST_F(EngineWireTest, ADatagramOfAnotherPartitionIsDroppedAndCounted) {
   Connect();
   const wire::Gid group = wire::Gid::FromIpv4(kGroupIp);
   {

@@ -132,7 +132,7 @@ TEST(RoceFramer, AStrangersFrameIsNotKept) {
 }
 
 // The path's source address was removed: the peer's frames are no longer ours.
-TEST(RoceFramer, WithoutItsAddressAPathKnowsNothing) {
+TEST(RoceFramer, WithoutItsAddressAPathKnowsNoFrame) {
   RocePath path = PathToPeer();
   const Bytes frame = FrameFromPeer();
   ASSERT_TRUE(Learn(path, frame));

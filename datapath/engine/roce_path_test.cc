@@ -47,7 +47,7 @@ TEST(PeerHeaderCache, KeepsAnAcknowledgementAndAMessage) {
   }
 }
 
-TEST(PeerHeaderCache, AnotherHeaderForgetsAllLengths) {
+TEST(PeerHeaderCache, AnotherHeaderClearsAllLengths) {
   PeerHeaderCache cache;
   cache.Keep(Headers(0, 48).data(), 7);
   cache.Keep(Headers(0, 52).data(), 8);

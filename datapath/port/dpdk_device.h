@@ -10,7 +10,6 @@
 // runs on its own thread, and the lock is released as soon as the socket
 // listens, because from then on the probe touches nothing shared (measured with
 // DPDK 22.11: another port comes up meanwhile).
-// 22.11: another port comes up meanwhile).
 
 #include <atomic>
 #include <cstdint>

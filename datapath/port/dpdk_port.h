@@ -11,8 +11,9 @@
 namespace urnic {
 
 // A port over a DPDK device. The hot functions call the driver's burst
-// functions directly. They only add a check that the device is there (two
-// stores and a load), and that each frame is one segment that is short enough.
+// functions directly. They only check in addition that the device is present
+// (two stores and a load), and that each frame is one segment that is short
+// enough.
 class DpdkPort final : public Port {
  public:
   DpdkPort(PortClaim claim, const PortSpec& spec, const wire::MacAddress& mac,

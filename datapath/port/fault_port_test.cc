@@ -71,7 +71,7 @@ bool Readable(int fd, int timeout_ms) {
   return poll(&p, 1, timeout_ms) == 1;
 }
 
-TEST(FaultPortTest, FramesWaitForTheirTimeInBothDirections) {
+TEST(FaultPortTest, FramesAreDelayedInBothDirections) {
   Pair pair("delay", "delay=1ms");
   EXPECT_TRUE(Send(*pair.bad, 1));
   EXPECT_TRUE(Send(*pair.good, 2));
@@ -134,7 +134,7 @@ TEST(FaultPortTest, NoFrameIsLostUncounted) {
   }
 }
 
-TEST(FaultPortTest, AFullPortPushesBackThroughItsFaults) {
+TEST(FaultPortTest, AFullPortRefusesFramesDespiteItsFaults) {
   for (const char* fault : {"delay=1ms", "loss=0%"}) {
     Pair pair("full", fault);
     uint64_t sent = 0;

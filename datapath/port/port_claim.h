@@ -8,7 +8,7 @@
 //
 // Any user may bind such a name. If a user without a right to the port
 // (urnic_claim_has_right()) holds the name, the claim uses a second name with a
-// random part, which nobody can hold in advance. So an opener first binds a
+// random part, which no one can hold in advance. So an opener first binds a
 // name, and then looks at all names of that port in the kernel's list of
 // sockets. If another holder has the right, the opener gives way: of two
 // openers, at least the one that bound last sees the other. If the kernel has

@@ -46,7 +46,7 @@ TEST(PortTest, LoopHasBuffersAndDropsWhatItIsGiven) {
   EXPECT_EQ(port->counters().tx_dropped_down, 1u);
 }
 
-TEST(PortTest, TwoLoopsDiffer) {
+TEST(PortTest, TwoLoopPortsDiffer) {
   const auto a = Create("loop");
   const auto b = Create("loop");
   EXPECT_NE(a->ordinal(), b->ordinal());
