@@ -22,6 +22,7 @@ import test_fio  # pylint: disable=unused-import
 import test_haproxy  # pylint: disable=unused-import
 import test_impaired  # pylint: disable=unused-import
 import test_iser  # pylint: disable=unused-import
+import test_judges  # pylint: disable=unused-import
 import test_libfabric  # pylint: disable=unused-import
 import test_newer_verbs  # pylint: disable=unused-import
 import test_openmpi  # pylint: disable=unused-import
