@@ -69,7 +69,8 @@ class Endpoint {
   size_t counter() const { return 2 * half_; }
   uint32_t lkey() const { return mr_->lkey; }
 
-  // From an offset to an offset, here or at the peer. All are signaled.
+  // The places are offsets into the memory, here or at the peer. All requests
+  // are signaled.
   void PostWrite(uint32_t bytes, size_t from, size_t to);
   void PostRead(uint32_t bytes, size_t from, size_t to);
   void PostFetchAdd(uint64_t add, size_t result, size_t target);

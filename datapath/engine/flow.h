@@ -5,9 +5,10 @@
 // a doorbell. A queue pair is a flow. A TCP connection could be one, or the
 // window between two hosts that many datagram queue pairs share.
 //
-// Each call returns one FlowResult, which is all that the engine asks of the
-// flow. The calls are virtual, one per burst. Nearly all flows are RC queue
-// pairs; the engine knows their type, so the compiler makes those calls direct.
+// Each of these calls returns one FlowResult, which is all that the engine then
+// asks of the flow. The calls are virtual, one per burst. Nearly all flows are
+// RC queue pairs; the engine knows their type, so the compiler makes those
+// calls direct.
 //
 // Thread: the holder of the engine's token, except where a comment says
 // otherwise.

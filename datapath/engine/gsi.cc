@@ -129,7 +129,8 @@ void GsiPort::SendAlong(const net::Path& path, uint16_t pkey, const Mad& mad) {
                     .loopback = path.loopback,
                     .pkey = pkey,
                     .mad = mad};
-  // A program that connects to thousands together is faster than any ring.
+  // A program that connects to thousands of peers together is faster than any
+  // ring.
   if (waiting_.empty() && TrySend(one)) return;
   if (waiting_.size() == kWaitingMax) {
     ++counters_->tx_mads_lost;

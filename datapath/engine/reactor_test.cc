@@ -108,7 +108,7 @@ TEST_F(ReactorTest, ATimerLimitsTheSleep) {
   EXPECT_LE(due, now + config.timeout * 4);
 }
 
-// A port that can wake a sleeper and counts how often it was armed.
+// A port that can wake a sleeper, and shows whether it is armed.
 class KnockingPort final : public Port {
  public:
   explicit KnockingPort(const Port& like) : fd_(eventfd(0, EFD_NONBLOCK)) {

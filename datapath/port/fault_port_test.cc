@@ -161,7 +161,7 @@ TEST(FaultPortTest, FramesBeyondTheRoomAreLostAndCounted) {
     EXPECT_TRUE(Send(*pair.bad, i));
   }
   EXPECT_EQ(pair.Out(Count::k_no_room), 5u);
-  // The destructor waits for the held frames: the clock must reach their time.
+  // Now the held frames are due.
   Pass(Duration::Milliseconds(1));
   Numbers received;
   while (pair.bad->frames_held() != 0) {

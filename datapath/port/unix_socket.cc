@@ -29,7 +29,7 @@ bool IsAt(int fd, NameOf name_of, const std::string& path) {
     return false;
   }
   if (path[0] != '@') return path == address.sun_path;
-  // The length of an abstract name is the address's; DPDK adds one zero byte.
+  // An abstract name extends to the end of the address; DPDK adds a zero byte.
   const std::string_view name(address.sun_path,
                               bytes - offsetof(sockaddr_un, sun_path));
   return name.size() >= path.size() && name[0] == 0 &&
