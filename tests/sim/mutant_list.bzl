@@ -303,8 +303,8 @@ def mutants():
     mutant(
         name = "mutant_net_answers_one_question_test",
         core = "net",
-        new = "for (int once = 0; once < 1; ++once) {",
-        old = "while (true) {",
+        new = "questions_.Answer(at, PathStatus::kFound, neighbors_.At(neighbor)); break;",
+        old = "questions_.Answer(at, PathStatus::kFound, neighbors_.At(neighbor));",
     )
 
     mutant(
