@@ -27,3 +27,20 @@ def go(context):
             context.check_ok(result)
             context.check("ok:" in result.out, result)
         context.note(result.out.strip())
+
+
+@suite.test("loop/pyverbs-threads")
+def pyverbs_threads(context):
+    """Eight threads on one context, two of them on one completion queue: see
+    pyverbs_threads.py."""
+    with bed.LoopBed(context.tools) as place:
+        # The distribution's, which has pyverbs.
+        python = "/usr/bin/python3"
+        if place.run(0, [python, "-c", "import pyverbs.cq"],
+                     rnic=False).status != 0:
+            raise suite.Skip("python3-pyverbs is not installed")
+        result = place.run(0, [python, str(HERE / "pyverbs_threads.py"),
+                               str(place.gid_v4)], seconds=60)
+        context.check_ok(result)
+        context.check("ok:" in result.out and not result.err, result)
+        context.note(result.out.strip())
