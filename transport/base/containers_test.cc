@@ -1,4 +1,4 @@
-// The containers, against simple ones.
+// The containers, compared with simple ones.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using ::urnic::testing::Random;
 
-TEST(DeadlineHeapTest, GivesTheSoonestAsASortedMapWould) {
+TEST(DeadlineHeapTest, GivesTheSoonestLikeASearchOfAMap) {
   constexpr uint32_t kItems = 50;
   Random random(1);
   DeadlineHeap heap;
@@ -39,7 +39,7 @@ TEST(DeadlineHeapTest, GivesTheSoonestAsASortedMapWould) {
   }
 }
 
-TEST(HashIndexTest, FindsWhatAMapWould) {
+TEST(HashIndexTest, FindsWhatAMapFinds) {
   constexpr uint32_t kItems = 40;
   Random random(2);
   HashIndex index(4);  // crowded on purpose

@@ -1,8 +1,7 @@
 #pragma once
 
 // The deadlines of many items, soonest first: a binary heap that knows where
-// each item is, so that a deadline can be moved. Nothing is allocated but by
-// Grow().
+// each item is, so that a deadline can be moved. Only Grow() allocates.
 
 #include <cstdint>
 #include <utility>

@@ -12,23 +12,23 @@ namespace urnic {
 // A frame during the call that hands it to a core.
 struct ReceivedFrame {
   std::span<const uint8_t> bytes;
-  void* buffer = nullptr;  // what the FrameKeeper knows it by
+  void* buffer = nullptr;  // identifies the frame to the FrameKeeper
 };
 
-// One who keeps frames: a flow, or the reassembly of a network.
+// A user of the FrameKeeper: a flow, or the reassembly of a network.
 struct FrameHolder {
   uint32_t limit = 256;
-  uint32_t kept = 0;  // for the FrameKeeper to change
+  uint32_t kept = 0;  // changed by the FrameKeeper only
 };
 
-// Not called per packet of a flow without holes, hence virtual.
+// Not called for the packets of a flow without gaps, hence virtual.
 class FrameKeeper {
  public:
   static constexpr uint32_t kRefused = UINT32_MAX;
 
   // Keeps the frame until Release(), which takes the returned number. kRefused:
-  // the holder has as many as it may have, or all holders together have. That
-  // is counted here; the core must say what became of the packet (a verdict).
+  // the holder has reached its limit, or all holders together have reached
+  // theirs. That is counted here; the core returns a verdict for the packet.
   virtual uint32_t Keep(const ReceivedFrame& frame, FrameHolder& holder) = 0;
   virtual void Release(uint32_t number, FrameHolder& holder) = 0;
 

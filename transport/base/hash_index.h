@@ -1,8 +1,8 @@
 #pragma once
 
-// Which items have a key: chains through a fixed number of buckets. Nothing is
-// allocated by Insert(); items are small integers, and the keys are the
-// owner's, who gives their hash. An item may be in an index once.
+// Finds the items that have a key: chains through a fixed number of buckets.
+// Insert() does not allocate. Items are small integers; the owner keeps the
+// keys and passes their hash. An item is in an index at most once.
 
 #include <bit>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace urnic {
 
-// Mixes words of a key. `salt` is random, so that nobody outside can choose
+// Mixes words of a key. `salt` is random, so that an attacker cannot choose
 // keys that share a bucket.
 inline uint64_t HashKey(uint64_t salt, uint64_t a, uint64_t b) {
   uint64_t h = salt;
@@ -41,7 +41,7 @@ class HashIndex {
     next_[item] = head;
     head = item;
   }
-  // REQUIRES: it is there.
+  // REQUIRES: the item is in the index.
   void Remove(uint64_t hash, uint32_t item) {
     uint32_t* link = &heads_[hash & (heads_.size() - 1)];
     while (*link != item) {
@@ -50,8 +50,8 @@ class HashIndex {
     }
     *link = next_[item];
   }
-  // The first item with this hash for which `matches(item)`, or kNone. Others
-  // may share the bucket: `matches` compares the key.
+  // The first item with this hash for which `matches(item)` is true, or kNone.
+  // Other items may share the bucket: `matches` compares the key.
   template <typename Matches>
   uint32_t Find(uint64_t hash, Matches matches) const {
     uint32_t item = heads_[hash & (heads_.size() - 1)];

@@ -14,8 +14,8 @@
 
 namespace urnic {
 
-// Every number is drawn once before any number is drawn again. So with all 2^21
-// indices an index is reused after 2^21 draws at the earliest, and a key with
+// Every number is drawn once before any number is drawn again. With all 2^21
+// indices, an index is reused after 2^21 draws at the earliest, and a key with
 // its variant after 2^29. When all numbers have been drawn, more are leased.
 class LeasedSequence {
  public:
@@ -39,7 +39,7 @@ class LeasedSequence {
     uint32_t number;
     uint8_t variant;
   };
-  // Nothing: we have no lease.
+  // Empty: we have no lease.
   std::optional<Draw> Next() {
     if (at_ == held_.size() && !LeaseMore()) {
       if (held_.empty()) return std::nullopt;
@@ -48,7 +48,7 @@ class LeasedSequence {
     Held& held = held_[at_];
     const uint64_t mask = held.range.count - 1;
     const uint32_t index = held.order(static_cast<uint32_t>(held.drawn & mask));
-    // Starts anywhere and increments: 256 rounds, 256 values.
+    // Starts at a random value and increments: 256 rounds give 256 values.
     const uint64_t variant =
         SipHash(held.variants, index) + held.drawn / held.range.count;
     if ((++held.drawn & mask) == 0) ++at_;

@@ -5,8 +5,8 @@
 // numbers, in one process or in several. Code that gives out numbers first
 // leases a range here, and never uses a number outside of it. In a process that
 // has its addresses to itself, the lessor is local (LocalLessor) and leases all
-// numbers at once. If a switch process distributes numbers, that process is the
-// lessor.
+// numbers in one range. If a switch process distributes numbers, that process
+// is the lessor.
 //
 // Off the packet path: an owner leases ranges when it starts, and when it has
 // used up all its numbers.
@@ -25,7 +25,7 @@ enum class NumberSpace : uint8_t {
   kSrqn,    // shared receive queues, as XRC requests name them
   kKey,     // memory keys without their variant (numbers.h)
   kCommId,  // communication ids of connections
-  // Ports of rdma_cm's port spaces that programs let us choose.
+  // Ports of rdma_cm's port spaces, if the program leaves the choice to us.
   kTcpPort,
   kUdpPort,
   kIbPort,
@@ -42,13 +42,13 @@ struct NumberRange {
   friend constexpr bool operator==(NumberRange, NumberRange) = default;
 };
 
-// Thread: any, several at once. Calls do not wait for long and do not call
+// Thread: any, also concurrently. Calls do not wait for long and do not call
 // back.
 class Lessor {
  public:
-  // Leases a range; nobody else has it until it is given back. In all spaces
+  // Leases a range; no other owner has it until it is given back. In all spaces
   // except those of ports, `count` is a power of two, at least 4, and divides
-  // `first`. No range: nothing is left now.
+  // `first`. An empty range: nothing is left now.
   virtual NumberRange Lease(NumberSpace space) = 0;
   // Leases this one number, which a program has asked for. False: another owner
   // has it, or has a range that contains it.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr NumberKey kKey = {{0x1234, 0x5678}};
 
-TEST(LessorTest, WhatIsLeasedIsNobodyElsesUntilItIsGivenBack) {
+TEST(LessorTest, ALeasedRangeHasOneOwnerUntilItIsGivenBack) {
   LocalLessor lessor;
   lessor.Offer(NumberSpace::kQpn, {64, 64});
   lessor.Offer(NumberSpace::kQpn, {256, 16});
@@ -26,7 +26,7 @@ TEST(LessorTest, WhatIsLeasedIsNobodyElsesUntilItIsGivenBack) {
   EXPECT_EQ(lessor.Lease(NumberSpace::kQpn), (NumberRange{64, 64}));
 }
 
-TEST(LeasedSequenceTest, EachNumberComesOnceBeforeAnyComesAgain) {
+TEST(LeasedSequenceTest, EachNumberIsDrawnOnceBeforeAnyIsDrawnAgain) {
   LocalLessor lessor;
   OfferNumbersOf(5, lessor);
   LeasedSequence sequence(&lessor, NumberSpace::kKey, kKey);
@@ -41,7 +41,7 @@ TEST(LeasedSequenceTest, EachNumberComesOnceBeforeAnyComesAgain) {
     first[index] = i;
     variant[index] = draw.variant;
   }
-  // After as many others exactly, and with another variant.
+  // Then in the same order, with another variant.
   for (uint32_t i = 0; i < 10000; ++i) {
     const LeasedSequence::Draw draw = *sequence.Next();
     const uint32_t index = IndexOf(draw.number);
@@ -56,7 +56,7 @@ TEST(LeasedSequenceTest, EachNumberComesOnceBeforeAnyComesAgain) {
   EXPECT_LT(*most, kIndexCount / 256 * 11 / 10);
 }
 
-TEST(LeasedSequenceTest, MoreIsLeasedWhenAllHasBeenDrawn) {
+TEST(LeasedSequenceTest, MoreIsLeasedWhenAllNumbersHaveBeenDrawn) {
   LocalLessor lessor;
   lessor.Offer(NumberSpace::kQpn, {64, 16});
   lessor.Offer(NumberSpace::kQpn, {1024, 8});
@@ -75,7 +75,7 @@ TEST(LeasedSequenceTest, MoreIsLeasedWhenAllHasBeenDrawn) {
   EXPECT_EQ(*further.begin(), 1024u);
   EXPECT_EQ(further.size(), 8u);
   EXPECT_EQ(sequence.held(), 24u);
-  // Then all over again.
+  // Then all numbers again.
   EXPECT_EQ(draw(24), expected);
 }
 
@@ -88,7 +88,7 @@ TEST(LeasedSequenceTest, WithoutALeaseThereIsNoNumber) {
   EXPECT_TRUE(sequence.Next().has_value()) << "it is asked for each time";
 }
 
-TEST(LeasedSequenceTest, WhatAnOwnerHeldComesBackWithItsEnd) {
+TEST(LeasedSequenceTest, ItsDestructorGivesTheRangesBack) {
   LocalLessor lessor;
   lessor.Offer(NumberSpace::kQpn, {8, 4});
   { LeasedSequence sequence(&lessor, NumberSpace::kQpn, kKey); }

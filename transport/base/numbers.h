@@ -9,12 +9,12 @@
 //
 // NIC ordinal   of the RNIC, unique among those of its host (of a network
 //               namespace: datapath/port/port_claim.h), so that no two of them,
-//               of whatever processes, ever have a number in common.
-// index         drawn (LeasedSequence), so that it says nothing of the others.
-//               Its lowest bits choose the engine of a NIC that has several
-//               (EngineOf()); and the place in a table (GrowingSlots).
-// variant       the consumer's: ibv_inc_rkey() and a bind change it, the rest
-//               finds the entry. Drawn as well at first.
+//               in any processes, ever share a number.
+// index         drawn (LeasedSequence), so that it reveals nothing about other
+//               indices. Its lowest bits choose the engine of a NIC that has
+//               several (EngineOf()), and its place in a table (GrowingSlots).
+// variant       the consumer's: ibv_inc_rkey() and a bind change it; the other
+//               bits find the entry. Its first value is drawn, too.
 //
 // Reserved numbers are not given out: QPNs 0 and 1 are for management, and
 // 0xffffff is for multicast. The rule is the same for every ordinal.
@@ -61,9 +61,9 @@ constexpr bool IsReservedIndex(uint32_t index) {
 // The slot of an index in a table that grows by one slot at a time: linear
 // hashing (Litwin 1980) of numbers whose low bits are as good as random. A slot
 // has room for one entry; if the slot of a drawn index is taken, the caller
-// draws again. So with twice as many slots as entries, an entry costs two draws
-// and at most two steps of growth, whatever the size of the table. The table
-// never moves all entries at once.
+// draws again. With twice as many slots as entries, an entry costs two draws
+// and at most two steps of growth, for any size of the table. The table never
+// moves all entries at once.
 class GrowingSlots {
  public:
   // `first`: a power of two; `most` too, at most kIndexCount.

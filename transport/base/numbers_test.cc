@@ -16,7 +16,7 @@ TEST(NumbersTest, EveryBitHasOneMeaning) {
   EXPECT_EQ(EngineOf(NumberOf(7, 77), 4), 77u % 4);
 }
 
-TEST(GrowingSlotsTest, EachSlotHasTheIndicesThatItsParentHad) {
+TEST(GrowingSlotsTest, ANewSlotTakesIndicesOnlyFromItsParent) {
   GrowingSlots slots(4, 64);
   std::vector<uint32_t> before(256);
   const auto update = [&] {

@@ -2,9 +2,9 @@
 
 // Numbers in an order that only the owner of a key can predict. Queue pair
 // numbers, memory keys, communication ids and packet sequence numbers are drawn
-// in this way. Somebody who has seen one of them, or a thousand, cannot predict
-// the next one, and so can neither forge a packet to it nor learn how much a
-// program opens.
+// in this way. An observer of any number of them cannot predict the next one,
+// and so can neither forge a packet to it nor learn how many objects a program
+// creates.
 //
 // Pure: the caller provides the random key. The same key gives the same order,
 // as tests and simulations need.
@@ -25,7 +25,7 @@ struct NumberKey {
 };
 
 // SipHash-2-4 of eight bytes (Aumasson, Bernstein 2012): without the key, its
-// values are as good as random, also for arguments of an attacker's choice.
+// values are as good as random, even for arguments that an attacker chooses.
 constexpr uint64_t SipHash(const NumberKey& key, uint64_t value) {
   uint64_t v0 = key.word[0] ^ 0x736f6d6570736575;
   uint64_t v1 = key.word[1] ^ 0x646f72616e646f6d;
@@ -60,10 +60,10 @@ constexpr NumberKey NumberKey::For(uint64_t purpose) const {
   return {{SipHash(*this, purpose << 1), SipHash(*this, purpose << 1 | 1)}};
 }
 
-// The numbers below 2^bits in an order of the key's: a Feistel network whose
-// round function is SipHash. For an odd number of bits, results outside of the
-// range are permuted again, twice on average (Black, Rogaway 2002). Eight
-// rounds cost some 0.3 us: for setting something up, not for a packet.
+// The numbers below 2^bits in an order that the key determines: a Feistel
+// network whose round function is SipHash. For an odd number of bits, results
+// outside of the range are permuted again, twice on average (Black, Rogaway
+// 2002). Eight rounds take about 0.3 us: for setup, not for each packet.
 class Permutation {
  public:
   // `bits`: 2 to 32.
@@ -72,7 +72,7 @@ class Permutation {
     URNIC_CHECK(bits >= 2 && bits <= 32);
   }
 
-  // REQUIRES of both: the argument is below 2^bits.
+  // REQUIRES for both: the argument is below 2^bits.
   constexpr uint32_t operator()(uint32_t index) const {
     uint64_t x = index;
     do {

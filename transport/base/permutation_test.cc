@@ -11,7 +11,7 @@ namespace {
 constexpr NumberKey kKey = {{0x0706050403020100, 0x0f0e0d0c0b0a0908}};
 
 // The ninth vector of the authors' reference implementation: bytes 0 to 7.
-TEST(SipHashTest, IsTheReference) {
+TEST(SipHashTest, MatchesTheReference) {
   EXPECT_EQ(SipHash(kKey, 0x0706050403020100), 0x93f5f5799a932462u);
 }
 
@@ -24,7 +24,7 @@ TEST(SipHashTest, OneBitOfTheArgumentChangesHalfOfTheValue) {
 
 class PermutationTest : public ::testing::TestWithParam<uint32_t> {};
 
-TEST_P(PermutationTest, GivesEachNumberOnceAndTheWayBack) {
+TEST_P(PermutationTest, GivesEachNumberOnceAndInvertsIt) {
   const uint32_t bits = GetParam();
   const Permutation permutation(kKey, bits);
   std::vector<bool> seen(size_t{1} << bits);
@@ -40,7 +40,7 @@ TEST_P(PermutationTest, GivesEachNumberOnceAndTheWayBack) {
 INSTANTIATE_TEST_SUITE_P(Bits, PermutationTest,
                          ::testing::Values(2, 3, 8, 11, 15, 16));
 
-TEST(PermutationTest, GoesThereAndBackIn32Bits) {
+TEST(PermutationTest, InvertsIn32Bits) {
   const Permutation permutation(kKey, 32);
   for (uint32_t i = 0; i < 2000; ++i) {
     const uint32_t x = i * 2654435761u;
@@ -48,7 +48,7 @@ TEST(PermutationTest, GoesThereAndBackIn32Bits) {
   }
 }
 
-TEST(PermutationTest, AnotherKeyIsAnotherOrder) {
+TEST(PermutationTest, AnotherKeyGivesAnotherOrder) {
   const Permutation one(kKey, 21);
   const Permutation other(kKey.For(1), 21);
   int same = 0;
@@ -56,9 +56,9 @@ TEST(PermutationTest, AnotherKeyIsAnotherOrder) {
   EXPECT_LE(same, 3);
 }
 
-// What somebody can do who has seen numbers: a straight line through pairs of
-// successive ones, and the most frequent step between them.
-TEST(PermutationTest, ANumberSaysNothingOfTheNext) {
+// What an observer of the numbers can try: a straight line through pairs of
+// successive ones, their common bits, and the most frequent step between them.
+TEST(PermutationTest, ANumberRevealsNothingAboutTheNext) {
   constexpr uint32_t kBits = 21;
   constexpr uint32_t kCount = 1 << 16;
   const Permutation permutation(kKey, kBits);

@@ -4,9 +4,9 @@
 
 namespace urnic {
 
-// A packet sequence number: a point on a circle of 2^24. There is no
-// operator<: order is only defined within half the circle, so code says
-// `a - b > 0` ("a is newer than b").
+// A packet sequence number: a point on a circle of 2^24. There is no operator<,
+// because order is only defined within half the circle: write `a - b > 0` for
+// "a is newer than b".
 class Psn {
  public:
   constexpr Psn() = default;

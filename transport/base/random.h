@@ -1,7 +1,7 @@
 #pragma once
 
 // SplitMix64: small, the same on every machine, for what must replay from a
-// seed. Anybody can guess its numbers: nothing secret is made of them.
+// seed. Its numbers are predictable: they are not for secrets.
 
 #include <cstdint>
 

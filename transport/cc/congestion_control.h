@@ -30,7 +30,7 @@ struct AckSample {
   Duration round_trip;
   uint32_t packets = 0;  // newly acknowledged
   uint32_t bytes = 0;    // their payload
-  // A packet with our data, or with data that we have asked for, was marked
+  // A packet with our data, or with data that we have requested, was marked
   // "congestion experienced".
   bool marked = false;
   // Everything that was under way when the last round began is acknowledged, so
@@ -46,12 +46,12 @@ template <typename T>
 concept CongestionControl = requires(T& cc, const T& view,
                                      const AckSample& sample, Time now) {
   cc.OnAck(sample);
-  // The peer reports packets as missing; they will be sent again.
+  // The peer reports packets as missing; they will be resent.
   cc.OnLoss(now);
-  // Nothing was acknowledged before the time-out; everything is sent again.
+  // Nothing was acknowledged before the time-out; everything is resent.
   cc.OnRto(now);
   // The last OnLoss() or OnRto() was a mistake: packets that were thought lost
-  // have been acknowledged before they were sent again.
+  // have been acknowledged before they were resent.
   cc.OnUndo();
   // The peer, or the path, reports that our packets were marked (a CNP).
   cc.OnCnp(now);

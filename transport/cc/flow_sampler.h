@@ -5,9 +5,8 @@
 // acknowledgements.
 //
 // It times one packet at a time: the last one of a burst of new packets that
-// asks for its acknowledgement. Karn's rule: when a packet is sent again,
-// nobody can tell which transmission was acknowledged, so the measurement is
-// given up.
+// asks for its acknowledgement. Karn's rule: once a packet is resent, it is
+// unknown which transmission was acknowledged, so the measurement is dropped.
 
 #include <cstdint>
 
@@ -24,7 +23,8 @@ struct FlowSampler {
   }
 
   // New packets, up to `end`, were sent at `now`, and the peer will acknowledge
-  // `end` at once. `alone`: it was one packet, and nothing else was under way.
+  // `end` immediately. `alone`: it was one packet, and nothing else was under
+  // way.
   void OnSend(Seq end, bool alone, Time now) {
     if (timing) return;
     timing = true;
@@ -33,7 +33,7 @@ struct FlowSampler {
     timed_since = now;
   }
 
-  // Packets up to `end` are sent again.
+  // Packets up to `end` are resent.
   void OnResend(Seq end) {
     timing = false;
     resent_end = end;

@@ -32,14 +32,14 @@ TEST_F(FlowSamplerTest, TimesOnePacketAtATime) {
   EXPECT_EQ(sampler_.TakeRoundTrip(Psn(4), now_ + Us(15)), Us(4));
 }
 
-TEST_F(FlowSamplerTest, WhatIsSentAgainMeasuresNothing) {
+TEST_F(FlowSamplerTest, AResentPacketMeasuresNothing) {
   sampler_.OnSend(Psn(0xfffff4), true, now_);
   sampler_.OnResend(Psn(0xfffff4));
   EXPECT_EQ(sampler_.TakeRoundTrip(Psn(0xfffff4), now_ + Us(8)), Duration());
   EXPECT_EQ(sampler_.shortest, Duration());
 }
 
-TEST_F(FlowSamplerTest, OnlyAPacketAloneSaysFirstWhatTheShortestIs) {
+TEST_F(FlowSamplerTest, OnlyAPacketSentAloneSetsTheFirstShortest) {
   sampler_.OnSend(Psn(0xfffff4), false, now_);
   EXPECT_EQ(sampler_.TakeRoundTrip(Psn(0xfffff4), now_ + Us(8)), Us(8));
   EXPECT_EQ(sampler_.shortest, Duration());
@@ -48,7 +48,7 @@ TEST_F(FlowSamplerTest, OnlyAPacketAloneSaysFirstWhatTheShortestIs) {
   EXPECT_EQ(sampler_.shortest, Us(9));
 }
 
-TEST_F(FlowSamplerTest, ABusyFlowMakesTheShortestBetterAndNeverWorse) {
+TEST_F(FlowSamplerTest, ABusyFlowLowersTheShortestAndNeverRaisesIt) {
   sampler_.OnSend(Psn(0xfffff1), true, now_);
   (void)sampler_.TakeRoundTrip(Psn(0xfffff1), now_ + Us(900));
   sampler_.OnSend(Psn(0xfffff9), false, now_);
@@ -67,7 +67,7 @@ TEST_F(FlowSamplerTest, ARoundEndsWhenAllThatWasUnderWayIsAcknowledged) {
 }
 
 //= RFC 7661 4
-TEST_F(FlowSamplerTest, AFlowIsLimitedByItselfWhenItsWindowWasNotFull) {
+TEST_F(FlowSamplerTest, AFlowIsAppLimitedWhenItsWindowWasNotFull) {
   EXPECT_TRUE(sampler_.app_limited());
   sampler_.OnWindowFull();
   EXPECT_FALSE(sampler_.app_limited());

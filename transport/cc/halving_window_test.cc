@@ -40,7 +40,7 @@ TEST_F(HalvingWindowTest, LossesAndTimeoutsHalveDownToTwoPackets) {
   EXPECT_EQ(cc_.window(), 2u);
 }
 
-TEST_F(HalvingWindowTest, AWindowOfOnePacketStaysThat) {
+TEST_F(HalvingWindowTest, AWindowOfOnePacketStaysAtOne) {
   cc_.Start(1, 0);
   cc_.OnLoss(now_);
   EXPECT_EQ(cc_.window(), 1u);
@@ -58,27 +58,27 @@ TEST_F(HalvingWindowTest, GrowsByASixteenthForEachWindowAcknowledged) {
   EXPECT_EQ(cc_.window(), 64u);
 }
 
-TEST_F(HalvingWindowTest, ANewLossForgetsTheWayToTheNextStep) {
+TEST_F(HalvingWindowTest, ALossResetsTheProgressToTheNextStep) {
   Ack(63);
   cc_.OnLoss(now_);
   Ack(1);
   EXPECT_EQ(cc_.window(), 32u);
 }
 
-TEST_F(HalvingWindowTest, AMistakeIsTakenBack) {
+TEST_F(HalvingWindowTest, AMistakenCutIsUndone) {
   cc_.OnLoss(now_);
   Ack(32);
   cc_.OnUndo();
   EXPECT_EQ(cc_.window(), 64u);
 }
 
-TEST_F(HalvingWindowTest, ANotificationIsNeverAMistake) {
+TEST_F(HalvingWindowTest, TheCutOfANotificationIsNeverUndone) {
   cc_.OnCnp(now_);
   cc_.OnUndo();
   EXPECT_EQ(cc_.window(), 32u);
 }
 
-TEST_F(HalvingWindowTest, NotificationsCountOnceInARoundTrip) {
+TEST_F(HalvingWindowTest, NotificationsCountOncePerRoundTrip) {
   Measure(kRoundTrip);
   cc_.OnCnp(now_);
   EXPECT_EQ(cc_.window(), 32u);
@@ -90,7 +90,7 @@ TEST_F(HalvingWindowTest, NotificationsCountOnceInARoundTrip) {
   EXPECT_EQ(cc_.window(), 16u);
 }
 
-TEST_F(HalvingWindowTest, AFloodOfThemDoesNotStopTheFlow) {
+TEST_F(HalvingWindowTest, AFloodOfNotificationsDoesNotStopTheFlow) {
   for (int i = 0; i < 1000; ++i) {
     now_ = now_ + Duration::Milliseconds(1);
     cc_.OnCnp(now_);
@@ -100,7 +100,7 @@ TEST_F(HalvingWindowTest, AFloodOfThemDoesNotStopTheFlow) {
   EXPECT_EQ(cc_.window(), 64u);
 }
 
-TEST_F(HalvingWindowTest, AMarkIsANotification) {
+TEST_F(HalvingWindowTest, AMarkCountsAsANotification) {
   Measure(kRoundTrip);
   Ack(1, /*marked=*/true);
   Ack(1, /*marked=*/true);
@@ -110,7 +110,7 @@ TEST_F(HalvingWindowTest, AMarkIsANotification) {
   EXPECT_EQ(cc_.window(), 16u);
 }
 
-TEST_F(HalvingWindowTest, BehindALossNotificationsWaitForARoundTrip) {
+TEST_F(HalvingWindowTest, AfterALossNotificationsAreIgnoredForARoundTrip) {
   Measure(kRoundTrip);
   cc_.OnLoss(now_);
   cc_.OnCnp(now_ + Duration::Microseconds(1));

@@ -14,7 +14,7 @@ struct FieldsOf<cc::Pacer> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, cost, next_send);
-    f.Elsewhere(cost);  // the configured rate's
+    f.Elsewhere(cost);  // follows from the configured rate
     f.Deadline("next_send", next_send);
     f.Require(!next_send.IsInfinite(), "next_send", UINT64_MAX, "is never");
   }

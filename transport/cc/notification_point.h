@@ -1,6 +1,6 @@
 #pragma once
 
-// The receiving end of packets with the mark "congestion experienced". It tells
+// The receiver of packets that are marked "congestion experienced". It notifies
 // their sender by a congestion notification packet (CNP).
 //
 //= IBTA A17.9.3: CNPs are limited in rate; each flow has one of these

@@ -5,7 +5,7 @@
 namespace urnic::cc {
 namespace {
 
-TEST(NotificationPointTest, AMarkIsToldOnceInAnInterval) {
+TEST(NotificationPointTest, MarksAreNotifiedOncePerInterval) {
   NotificationPoint point;
   Time now = Time::FromNs(1000000);
   EXPECT_FALSE(point.due);

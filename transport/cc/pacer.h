@@ -11,8 +11,7 @@ namespace urnic::cc {
 
 struct Pacer {
   // Timers fire late (the engine's by up to 16 us, those of a busy thread by
-  // more). A burst makes up for a delay up to this; a longer silence is not
-  // made up for.
+  // more). A burst makes up for a delay of up to this, and for no more.
   static constexpr Duration kCatchUp = Duration::Microseconds(20);
 
   // 0: no limit.

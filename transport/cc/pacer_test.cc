@@ -17,7 +17,7 @@ class PacerTest : public ::testing::Test {
   Pacer pacer_;
 };
 
-TEST_F(PacerTest, WithoutARateItIsNotThere) {
+TEST_F(PacerTest, WithoutARateItIsInactive) {
   pacer_.SetRate(0);
   EXPECT_FALSE(pacer_.active());
 }
@@ -32,7 +32,7 @@ TEST_F(PacerTest, APacketTakesItsTime) {
   EXPECT_EQ(pacer_.Allowed(now_ + Us(10), kBytes), 1u);
 }
 
-TEST_F(PacerTest, ALateTimerIsMadeGood) {
+TEST_F(PacerTest, ALateTimerIsMadeUpFor) {
   pacer_.next_send = now_;
   pacer_.OnSend(now_, kBytes);
   now_ = now_ + Us(20);  // 10 us late
@@ -41,7 +41,7 @@ TEST_F(PacerTest, ALateTimerIsMadeGood) {
   EXPECT_EQ(pacer_.next_send, now_ + Us(10));
 }
 
-TEST_F(PacerTest, AnIdleTimeIsNot) {
+TEST_F(PacerTest, AnIdleTimeIsNotMadeUpFor) {
   now_ = now_ + Duration::Seconds(1);
   EXPECT_EQ(pacer_.Allowed(now_, kBytes), 3u);
   pacer_.OnSend(now_, 3 * kBytes);

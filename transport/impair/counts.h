@@ -1,7 +1,7 @@
 #pragma once
 
-// What became of the frames of one direction, count by count. Every frame ends
-// in one place, so that nothing is lost in silence:
+// What happened to the frames of one direction. Each frame ends in one of the
+// places below, so that no loss is silent:
 //
 //   offered + duplicated = delivered + lost + burst_lost + overflowed +
 //       red_dropped + dead + no_room + failed + what is still under way
@@ -14,20 +14,20 @@
 namespace urnic::impair {
 
 #define URNIC_IMPAIR_COUNTS(X)                                      \
-  X(offered)     /* frames that came */                             \
-  X(delivered)   /* frames that went on */                          \
+  X(offered)     /* frames that entered */                          \
+  X(delivered)   /* frames that were passed on */                   \
   X(lost)        /* `loss` */                                       \
   X(burst_lost)  /* `burst` */                                      \
   X(overflowed)  /* the buffer in front of `rate` was full */       \
-  X(red_dropped) /* `red` hit a frame that knows no ECN */          \
+  X(red_dropped) /* `red` hit a frame without ECN */                \
   X(marked)      /* `red`: got "congestion experienced" */          \
   X(duplicated)  /* copies made */                                  \
-  X(corrupted)   /* went on with bits flipped */                    \
+  X(corrupted)   /* passed on with bits flipped */                  \
   X(reordered)   /* held back so that others may overtake */        \
-  X(stalled)     /* came during a `stall` and waited for its end */ \
-  X(dead)        /* came after `die` */                             \
+  X(stalled)     /* entered during a `stall`, waited for its end */ \
+  X(dead)        /* entered after `die` */                          \
   X(no_room)     /* too many frames under way */                    \
-  X(failed)      /* nothing took it on the far side */
+  X(failed)      /* the far side did not take it */
 
 enum class Count : uint8_t {
 #define URNIC_IMPAIR_ENUM(name) k_##name,
@@ -44,7 +44,7 @@ inline constexpr const char* kCountNames[] = {
 };
 static_assert(std::size(kCountNames) == kCounts);
 
-// Values of one moment.
+// The values at one moment.
 struct CountValues {
   std::array<uint64_t, kCounts> values = {};
   uint64_t of(Count count) const { return values[static_cast<size_t>(count)]; }

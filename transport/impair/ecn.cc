@@ -37,8 +37,8 @@ IpHeader FindIp(std::span<const uint8_t> frame) {
   return {};
 }
 
-// Where the two bits stand in the second byte of the header: IPv6's traffic
-// class lies four bits further up, across two bytes.
+// The position of the two bits in the second byte of the header: IPv6's traffic
+// class is four bits further up, across two bytes.
 int Shift(const IpHeader& ip) { return ip.version == 6 ? 4 : 0; }
 
 }  // namespace

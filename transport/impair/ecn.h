@@ -1,19 +1,19 @@
 #pragma once
 
-// Explicit congestion notification in a whole Ethernet frame: what a router
-// does that marks instead of dropping. VLAN tags are passed over; anything but
-// IPv4 and IPv6 knows no ECN.
+// Explicit congestion notification in a whole Ethernet frame: the work of a
+// router that marks instead of dropping. VLAN tags are skipped. Only IPv4 and
+// IPv6 have ECN.
 
 #include <cstdint>
 #include <span>
 
 namespace urnic::impair {
 
-// Do the frame's ends understand ECN: ECT(0), ECT(1), or marked already?
+// Whether the frame's ends support ECN: ECT(0), ECT(1), or already marked.
 bool IsEct(std::span<const uint8_t> frame);
 
-// Sets "congestion experienced"; the checksum of an IPv4 header stays as right
-// or wrong as it was. REQUIRES: IsEct(frame)
+// Sets "congestion experienced"; a correct IPv4 header checksum stays correct,
+// and a wrong one wrong. REQUIRES: IsEct(frame)
 void MarkCe(std::span<uint8_t> frame);
 
 }  // namespace urnic::impair

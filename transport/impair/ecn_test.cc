@@ -41,8 +41,8 @@ wire::Ipv4 Ip4(uint8_t tos, uint16_t id) {
 }
 
 //= RFC 1624 3, RFC 3168 5
-TEST(EcnTest, AnIpv4MarkKeepsTheChecksumRight) {
-  // Each identification has another checksum: also those next to its edges.
+TEST(EcnTest, AnIpv4MarkKeepsTheChecksumCorrect) {
+  // Each identification gives another checksum, edge cases included.
   for (uint32_t id = 0; id <= 0xffff; ++id) {
     for (const uint8_t tos : {0x01, 0xfe}) {
       wire::Ipv4 ip = Ip4(tos, static_cast<uint16_t>(id));
@@ -67,7 +67,7 @@ TEST(EcnTest, AWrongChecksumStaysWrong) {
 }
 
 //= RFC 3168 5
-TEST(EcnTest, Ipv6HasItsBitsElsewhere) {
+TEST(EcnTest, Ipv6IsMarkedInItsTrafficClass) {
   for (const uint8_t before : {0x00, 0x01, 0x02, 0x03, 0xf0, 0xf2}) {
     wire::Ipv6 ip;
     ip.version_class_flow = wire::Ipv6::MakeVersionClassFlow(before, 0xabcde);
@@ -87,7 +87,7 @@ TEST(EcnTest, Ipv6HasItsBitsElsewhere) {
 }
 
 //= IEEE 802.1Q 9.5
-TEST(EcnTest, TagsArePassedOver) {
+TEST(EcnTest, TagsAreSkipped) {
   const wire::Ipv4 ip = Ip4(2, 1);
   for (const auto& tags :
        std::vector<std::vector<uint16_t>>{{0x8100}, {0x88a8, 0x8100}}) {
@@ -99,14 +99,14 @@ TEST(EcnTest, TagsArePassedOver) {
   }
 }
 
-TEST(EcnTest, WhatKnowsNoEcnIsNotEct) {
+TEST(EcnTest, FramesWithoutEcnAreNotEct) {
   const wire::Ipv4 not_ect = Ip4(0xfc, 1);
   EXPECT_FALSE(IsEct(Frame(wire::kEtherTypeIpv4, &not_ect, sizeof(not_ect))));
   const std::vector<uint8_t> ones(28, 0xff);
   EXPECT_FALSE(IsEct(Frame(wire::kEtherTypeArp, ones.data(), ones.size())));
 }
 
-TEST(EcnTest, WhatIsCutOffIsLeftAlone) {
+TEST(EcnTest, ATruncatedHeaderIsLeftAlone) {
   const wire::Ipv4 ip = Ip4(2, 1);
   const std::vector<uint8_t> whole =
       Frame(wire::kEtherTypeIpv4, &ip, sizeof(ip), {0x8100});

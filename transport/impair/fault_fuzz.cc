@@ -1,5 +1,5 @@
-// Any text as faults: what is refused says why; with what is taken, frames of
-// any length at any time are all accounted for.
+// Any text as faults. A refusal says why; with an accepted text, frames of any
+// length at any time are all accounted for.
 
 #include <cstdint>
 #include <cstring>
@@ -72,7 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   CheckLimits(spec->config);
-  // The words themselves are traffic, too.
+  // The text itself is traffic, too.
   Run(*spec, data, size);
   return 0;
 }

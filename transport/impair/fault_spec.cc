@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kMilli = 1'000'000;
 constexpr uint64_t kSecond = 1'000'000'000;
-// Limits of the words, beyond which a value is a slip of the pen.
+// A value beyond these limits is likely a typing mistake.
 constexpr uint64_t kDelayMaxNs = 10 * kSecond;
 constexpr uint64_t kAgeMaxNs = 86'400 * kSecond;
 constexpr uint64_t kRateMin = 10'000;
@@ -25,7 +25,7 @@ constexpr uint64_t kRateMax = 1'000'000'000'000;
 constexpr uint64_t kBufferMin = 10 * 1024;
 constexpr uint64_t kBufferMax = 1024 * 1024 * 1024;
 constexpr uint64_t kBufferDefault = 256 * 1024;
-// How long a frame is held back where nothing is said: longer than a burst.
+// The least default for holding a frame back: longer than a burst.
 constexpr Duration kHeldBackLeast = Duration::Microseconds(100);
 
 absl::string_view Abseil(std::string_view text) {
@@ -51,8 +51,8 @@ constexpr Unit kSizes[] = {{"B", 1}, {"KB", 1024}, {"MB", 1024 * 1024}};
 constexpr Unit kRates[] = {
     {"bit", 1}, {"kbit", 1000}, {"Mbit", 1'000'000}, {"Gbit", 1'000'000'000}};
 
-// "1.5ms" in the smallest unit; nothing: not a number with such a unit, more
-// than nine digits, or a part of the smallest unit.
+// "1.5ms" in the smallest unit; empty: not a number with such a unit, more than
+// nine digits, or not a whole number of the smallest unit.
 std::optional<uint64_t> Measure(std::string_view text,
                                 std::span<const Unit> units) {
   uint64_t value = 0;
@@ -80,8 +80,8 @@ std::optional<uint64_t> Measure(std::string_view text,
   return std::nullopt;
 }
 
-// The values of one item, taken off one by one. What could not be taken leaves
-// it failed.
+// The values of one item, taken one by one. After a value that is wrong or
+// missing, ok() is false.
 class Values {
  public:
   explicit Values(std::string_view text) : rest_(text) {}
@@ -268,7 +268,7 @@ absl::Status ReadItem(std::string_view item, uint32_t& seen, Draft& draft) {
   return Wrong(item, "is not a fault", names);
 }
 
-// What one item says of another.
+// The defaults and rules that concern several items.
 absl::Status Join(Draft& draft) {
   Config& config = draft.spec.config;
   if (draft.reorder_by_delay)

@@ -1,13 +1,13 @@
 #pragma once
 
-// Faults in words, as `urnic run --fault` and the bridge of the tests take
-// them:
+// The text form of faults, for `urnic run --fault` and the bridge of the
+// tests:
 //
 //   SPEC = ITEM *( "," ITEM )          each key once
 //   ITEM = "loss=" P                   lost
 //        | "burst=" ENTER ":" LEAVE [ ":" LOSS ]   lost in bursts, shares
 //        | "delay=" T                  later
-//        | "jitter=" T [ ":reorder" ]  up to so much more; in order, unless..
+//        | "jitter=" T [ ":reorder" ]  up to this much more; in order, unless..
 //        | "reorder=" P [ ":" T ]      held back for up to T
 //        | "duplicate=" P [ ":" T ]    a copy, up to T later
 //        | "corrupt=" P                one to three bits flipped
@@ -23,8 +23,8 @@
 //   S = number ( "B" | "KB" | "MB" )   1 KB is 1024 bytes
 //   R = number ( "bit" | "kbit" | "Mbit" | "Gbit" )   a second, powers of 1000
 //
-// A number may have a fraction; letters of units may be large or small. What
-// each item does to a frame: impairer.h.
+// A number may have a fraction; units may be in upper or lower case. What each
+// item does to a frame: impairer.h.
 
 #include <cstdint>
 #include <string_view>

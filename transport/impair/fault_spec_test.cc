@@ -43,7 +43,7 @@ TEST(FaultSpecTest, EveryKeyIsRead) {
   EXPECT_EQ(spec->seed, 7u);
 }
 
-TEST(FaultSpecTest, WhatIsNotSaidHasItsDefault) {
+TEST(FaultSpecTest, OmittedValuesHaveTheirDefaults) {
   const auto spec = ParseFaultSpec("reorder=1%");
   ASSERT_TRUE(spec.ok());
   EXPECT_EQ(spec->direction, Direction::kBoth);
@@ -54,7 +54,7 @@ TEST(FaultSpecTest, WhatIsNotSaidHasItsDefault) {
   EXPECT_EQ(ParseFaultSpec("red=1KB:2KB,rate=1Gbit")->config.red.max_ppm, kAll);
 }
 
-TEST(FaultSpecTest, UnitsMayBeLargeOrSmallAndNumbersMayHaveAFraction) {
+TEST(FaultSpecTest, UnitsIgnoreCaseAndNumbersMayHaveAFraction) {
   EXPECT_EQ(ParseFaultSpec("rate=1.5GBIT")->config.bits_per_second,
             1'500'000'000u);
   EXPECT_EQ(ParseFaultSpec("rate=64kBit,buffer=0.5mb")->config.buffer_bytes,

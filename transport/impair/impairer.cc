@@ -14,7 +14,7 @@ void Impairer::Reconfigure(const Config& config) {
   buffer_ = WireTime(config.buffer_bytes);
   red_min_ = WireTime(config.red.min_bytes);
   red_max_ = WireTime(config.red.max_bytes);
-  // A stall that is another makes unstalled time another.
+  // With another stall, unstalled time is another.
   queue_end_ = Unstalled(queue_empty_);
   bad_ = false;
 }
@@ -122,7 +122,7 @@ Fate Impairer::Offer(Time now, size_t bytes, bool ect) {
   if (!EnterQueue(now, bytes, ect, fate)) return fate;
   const Time left = fate.leaves;
   fate.leaves = Time::Infinite();
-  // Lost behind the queue: it has taken its time on the wire.
+  // Lost after the queue: it has used its time on the wire.
   if (IsLost()) return fate;
   if (Hit(config_.duplicate_ppm)) {
     counts_.Add(Count::k_duplicated);
@@ -141,7 +141,7 @@ void Impairer::Corrupt(std::span<uint8_t> frame) {
   for (uint64_t flips = 1 + random_.Below(3);; --flips) {
     frame[at] ^= static_cast<uint8_t>(1 << random_.Below(8));
     if (flips == 1 || frame.size() == 1) return;
-    // Another byte than the last: no flip is taken back by the next.
+    // A different byte from the last: no flip undoes the previous one.
     at = (at + 1 + random_.Below(frame.size() - 1)) % frame.size();
   }
 }

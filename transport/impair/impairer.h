@@ -1,21 +1,21 @@
 #pragma once
 
-// What one direction of a wire does to frames on purpose: it delays, loses,
-// doubles, damages, reorders, slows down, marks, stalls and dies.
+// The faults of one direction of a wire: it delays, loses, duplicates,
+// corrupts, reorders, slows down and marks frames, stalls and dies.
 //
-// This is the rule alone: a frame's length and the time go in, its fate comes
-// out, and the caller keeps the frame until then (line.h for real frames,
+// This is only the rule: a frame's length and the time go in, its fate comes
+// out, and the caller keeps the frame until it leaves (line.h for real frames,
 // tests/sim/link.h in virtual time). The same configuration, seed, times and
 // lengths give the same fates. Time does not go backwards.
 //
-// A frame meets, in this order:
+// A frame passes, in this order:
 //   die        from then on nothing enters;
 //   rate       the queue of a slow wire: tail drop when the buffer is full,
-//              RED by the bytes in front of it; a stall stops it;
+//              RED by the bytes ahead of it; a stall stops it;
 //   loss       in bursts (Gilbert-Elliott), then single frames;
-//   duplicate  a copy, which meets the rest by itself and is never damaged;
+//   duplicate  a copy, which passes the rest by itself and is never corrupted;
 //   corrupt    some bits flip;
-//   delay      always; jitter: up to so much more; reorder: held back.
+//   delay      always; jitter: up to this much more; reorder: held back.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,16 +32,16 @@ inline constexpr uint32_t kAll = 1'000'000;
 
 // Gilbert (1960), Elliott (1963): the wire is good or bad. A frame that finds
 // it good turns it bad with `enter`; each frame that finds it bad is lost with
-// `loss`, and then turns it good with `leave`. So 1/leave frames on average
-// make a burst.
+// `loss`, and then turns it good with `leave`. A burst is 1/leave frames long
+// on average.
 struct Bursts {
   uint32_t enter_ppm = 0;
   uint32_t leave_ppm = kAll;
   uint32_t loss_ppm = kAll;
 };
 
-// Random early detection by the queue as it is, not by its average, as
-// switches of RDMA networks do it: no frame below `min`, the share growing to
+// Random early detection by the current queue, not by its average, as in
+// switches of RDMA networks: no frame below `min`, a share that grows to
 // `max_ppm` at `max`, and every frame above.
 struct Red {
   uint64_t min_bytes = 0;
@@ -49,8 +49,9 @@ struct Red {
   uint32_t max_ppm = kAll;
 };
 
-// From `after` on, for `length`, nothing leaves the queue; again each `every`
-// (start to start; 0: once). REQUIRES: every = 0 or every > length
+// From `after` on, for `length`, nothing leaves the queue; repeated at
+// intervals of `every` (start to start; 0: once). REQUIRES: every = 0 or every
+// > length
 struct Stall {
   Duration after = {};
   Duration length = {};  // 0: off
@@ -60,15 +61,15 @@ struct Stall {
 struct Config {
   Duration delay;
   Duration jitter;
-  // May a frame with less jitter overtake one with more? Else it waits.
+  // A frame with less jitter may overtake one with more. Otherwise it waits.
   bool jitter_reorders = false;
   uint32_t loss_ppm = 0;
   Bursts bursts;
   uint32_t duplicate_ppm = 0;
-  Duration duplicate_by;  // the copy comes up to so much later
+  Duration duplicate_by;  // the copy is up to this much later
   uint32_t corrupt_ppm = 0;
   uint32_t reorder_ppm = 0;
-  Duration reorder_by;           // held back for up to so long
+  Duration reorder_by;           // held back for up to this long
   uint64_t bits_per_second = 0;  // 0: infinitely fast, without a queue
   uint64_t buffer_bytes = 0;     // of the queue in front of `rate`
   Red red;
@@ -78,7 +79,7 @@ struct Config {
 
 //= IEEE 802.3 4.4.2: what a wire carries beside each frame: preamble, FCS, gap
 //= between frames
-// Rate, buffer and RED count it.
+// Rate, buffer and RED include it.
 inline constexpr size_t kWireOverheadBytes = 8 + 4 + 12;
 
 struct Fate {
@@ -94,12 +95,12 @@ class Impairer {
   // `start`: stall and die count from here.
   Impairer(const Config& config, uint64_t seed, Time start);
 
-  // The same wire, time and queue, with other faults. What has its fate keeps
-  // it; what comes stands behind it.
+  // Changes the faults; time and queue go on. Frames that have their fate keep
+  // it, and later ones queue behind them.
   void Reconfigure(const Config& config);
 
   // `bytes`: from the Ethernet header on, without the FCS. `ect`: the frame's
-  // ends understand ECN (IsEct()). Counts all but delivered, no_room, failed.
+  // ends support ECN (IsEct()). Counts all but delivered, no_room, failed.
   Fate Offer(Time now, size_t bytes, bool ect);
 
   // Flips one to three bits. REQUIRES: !frame.empty()
@@ -111,28 +112,28 @@ class Impairer {
  private:
   bool Hit(uint32_t ppm) { return ppm != 0 && random_.Below(kAll) < ppm; }
   Duration Below(Duration limit);
-  // The time that the queue has not been stalled since the start, and when so
-  // much of it has passed.
+  // How long the queue has been unstalled since the start, and the time when
+  // that reaches `unstalled`.
   Duration Unstalled(Time now) const;
   Time WhenUnstalled(Duration unstalled) const;
-  // How long the wire takes for so many bytes.
+  // How long the wire takes for `bytes`.
   Duration WireTime(uint64_t bytes) const;
   // False: there is no room, or RED drops it.
   bool EnterQueue(Time now, size_t bytes, bool ect, Fate& fate);
   bool HitByRed(Duration queue);
   bool IsLost();
-  // Behind the queue.
+  // When a frame arrives that has left the queue.
   Time Arrival(Time left, bool is_copy);
 
   Config config_;
-  // As times on the wire.
+  // The sizes of config_, as times on the wire.
   Duration buffer_;
   Duration red_min_;
   Duration red_max_;
   const Time start_;
   Random random_;
   Duration queue_end_;  // in unstalled time
-  Time queue_empty_;    // the same, as the last frame was told
+  Time queue_empty_;    // the same as a time, from the last frame's fate
   Time last_arrival_;
   bool bad_ = false;
   Counts counts_;

@@ -1,6 +1,6 @@
-// The rule of a faulty wire, in virtual time. What is drawn replays from its
-// seed, so counts of draws are exact here; that they are also near their
-// shares is asked with a margin of five standard deviations.
+// The rule of a faulty wire, in virtual time. Draws replay from a seed, so the
+// counts are always the same. They are expected within five standard deviations
+// of their shares.
 
 #include "transport/impair/impairer.h"
 
@@ -20,7 +20,7 @@ Time At(Duration age) { return kStart + age; }
 Duration Us(int64_t us) { return Duration::Microseconds(us); }
 Duration Ms(int64_t ms) { return Duration::Milliseconds(ms); }
 
-// How many of a million frames, a microsecond apart, each count has.
+// The counts of a million frames, a microsecond apart.
 CountValues Million(const Config& config, uint64_t seed) {
   Impairer impairer(config, seed, kStart);
   for (int64_t i = 0; i < 1'000'000; ++i) {
@@ -34,7 +34,7 @@ void ExpectShare(uint64_t count, double ppm) {
   EXPECT_NEAR(static_cast<double>(count), ppm, 5 * sigma + 1);
 }
 
-TEST(ImpairerTest, WithoutFaultsAFrameLeavesAtOnce) {
+TEST(ImpairerTest, WithoutFaultsAFrameLeavesImmediately) {
   Impairer impairer({}, 1, kStart);
   const Fate fate = impairer.Offer(At(Us(3)), kBytes, true);
   EXPECT_EQ(fate.leaves, At(Us(3)));
@@ -58,7 +58,7 @@ TEST(ImpairerTest, SharesAreMetAndReplayFromTheSeed) {
   EXPECT_NE(counts.values, Million(config, 8).values);
 }
 
-TEST(ImpairerTest, AllIsAllAndNoneIsNone) {
+TEST(ImpairerTest, AShareOfAllHitsAllAndAShareOfNoneHitsNone) {
   Config config;
   config.loss_ppm = kAll;
   EXPECT_EQ(Million(config, 1).of(Count::k_lost), 1'000'000u);
@@ -66,7 +66,7 @@ TEST(ImpairerTest, AllIsAllAndNoneIsNone) {
   EXPECT_EQ(Million(config, 1).of(Count::k_lost), 0u);
 }
 
-TEST(ImpairerTest, BurstsHaveTheLengthAndTheShareThatTheirChancesGive) {
+TEST(ImpairerTest, BurstsHaveTheExpectedLengthAndShare) {
   Config config;
   config.bursts = {.enter_ppm = 2000, .leave_ppm = 200'000};
   Impairer impairer(config, 3, kStart);
@@ -80,7 +80,7 @@ TEST(ImpairerTest, BurstsHaveTheLengthAndTheShareThatTheirChancesGive) {
   }
   const double lost =
       static_cast<double>(impairer.counts().Read().of(Count::k_burst_lost));
-  // Mean length 1 / 20 %. Of the time: 5 of (1 / 0.2 % - 1) + 5 frames.
+  // The mean length is 1 / 20 %; the share is 5 of (1 / 0.2 % - 1) + 5 frames.
   EXPECT_NEAR(lost / static_cast<double>(bursts), 5, 0.3);
   EXPECT_NEAR(lost / 1e6, 5.0 / 504, 0.0008);
   EXPECT_EQ(impairer.counts().Read().of(Count::k_lost), 0u);
@@ -92,7 +92,7 @@ TEST(ImpairerTest, ABurstMayLetSomeFramesPass) {
   ExpectShare(Million(config, 5).of(Count::k_burst_lost), 250'000);
 }
 
-TEST(ImpairerTest, DelayIsExactAndJitterStaysWithinAndInOrder) {
+TEST(ImpairerTest, DelayIsExactAndJitterIsBoundedAndInOrder) {
   Config config;
   config.delay = Ms(1);
   Impairer exact(config, 1, kStart);
@@ -113,7 +113,7 @@ TEST(ImpairerTest, DelayIsExactAndJitterStaysWithinAndInOrder) {
   EXPECT_TRUE(varies);
 }
 
-TEST(ImpairerTest, JitterOvertakesIfItMayAndReorderDoes) {
+TEST(ImpairerTest, FramesOvertakeByReorderAndIfAllowedByJitter) {
   for (const bool by_jitter : {true, false}) {
     Config config;
     config.delay = Ms(1);
@@ -138,7 +138,7 @@ TEST(ImpairerTest, JitterOvertakesIfItMayAndReorderDoes) {
   }
 }
 
-TEST(ImpairerTest, ACopyComesWithinItsTimeAndIsTheOriginalsEqual) {
+TEST(ImpairerTest, ACopyLeavesWithinItsTime) {
   Config config;
   config.delay = Us(10);
   config.duplicate_ppm = kAll;
@@ -188,7 +188,7 @@ TEST(ImpairerTest, FramesQueueUpBeforeASlowWire) {
   for (int i = 1; i <= 10; ++i) {
     EXPECT_EQ(impairer.Offer(kStart, kBytes, false).leaves, At(kOnWire * i));
   }
-  // Idle since: the wire takes no more for it.
+  // After an idle time, a frame takes the same time.
   EXPECT_EQ(impairer.Offer(At(Ms(1)), kBytes, false).leaves,
             At(Ms(1) + kOnWire));
 }
@@ -201,7 +201,7 @@ TEST(ImpairerTest, AFullBufferDropsTheTail) {
         << i;
   }
   EXPECT_EQ(impairer.counts().Read().of(Count::k_overflowed), 6u);
-  // One has left: room for one.
+  // One frame has left: there is room for one.
   EXPECT_EQ(impairer.Offer(At(kOnWire), kBytes, false).leaves, At(kOnWire * 5));
   EXPECT_TRUE(impairer.Offer(At(kOnWire), kBytes, false).leaves.IsInfinite());
 }
@@ -214,7 +214,7 @@ TEST(ImpairerTest, RedMarksBetweenItsLimitsAndAlwaysAbove) {
   Impairer impairer(config, 1, kStart);
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < marks.size(); ++i) {
-      // The i-th finds i frames of 1024 bytes before it.
+      // The i-th frame finds i frames of 1024 bytes before it.
       marks[i] += impairer.Offer(At(Ms(round)), kBytes, true).mark;
     }
   }
@@ -229,19 +229,19 @@ TEST(ImpairerTest, RedMarksBetweenItsLimitsAndAlwaysAbove) {
 }
 
 //= RFC 3168 5
-TEST(ImpairerTest, RedDropsWhatKnowsNoEcn) {
+TEST(ImpairerTest, RedDropsFramesWithoutEcn) {
   Config config = Gigabit(1024 * 1000);
   config.red = {.min_bytes = 1024, .max_bytes = 1024 * 2};
   Impairer impairer(config, 1, kStart);
   for (int i = 0; i < 10; ++i) impairer.Offer(kStart, kBytes, false);
-  // A dropped frame takes no place: the queue stays at its limit.
+  // A dropped frame takes no room: the queue stays at its limit.
   const CountValues counts = impairer.counts().Read();
   EXPECT_EQ(counts.of(Count::k_red_dropped), 8u);
   EXPECT_EQ(counts.of(Count::k_marked), 0u);
   EXPECT_FALSE(impairer.Offer(kStart, kBytes, true).leaves.IsInfinite());
 }
 
-TEST(ImpairerTest, AStallHoldsWhatComesAndThenLetsItGo) {
+TEST(ImpairerTest, AStallHoldsFramesAndThenReleasesThem) {
   Config config;
   config.delay = Us(5);
   config.stall = {.after = Ms(10), .length = Ms(3)};
@@ -257,7 +257,7 @@ TEST(ImpairerTest, AStallHoldsWhatComesAndThenLetsItGo) {
   EXPECT_EQ(impairer.counts().Read().of(Count::k_stalled), 2u);
 }
 
-TEST(ImpairerTest, AStallComesAgain) {
+TEST(ImpairerTest, AStallRepeats) {
   Config config;
   config.stall = {.after = Ms(10), .length = Ms(3), .every = Ms(5)};
   Impairer impairer(config, 1, kStart);
@@ -285,9 +285,9 @@ TEST(ImpairerTest, AStalledWireFillsItsBuffer) {
             At(Ms(14) + kOnWire));
 }
 
-// Time without stalls, in which the queue is counted, is another when the
-// stalls are others: the queue's end must not move with it.
-TEST(ImpairerTest, AnotherStallMovesNothingThatIsQueued) {
+// The queue is measured in unstalled time, which other stalls change. The end
+// of the queue must not move with it.
+TEST(ImpairerTest, AnotherStallDoesNotMoveQueuedFrames) {
   Config with;
   with.bits_per_second = 8'000'000;  // a byte takes a microsecond
   with.buffer_bytes = 1 << 20;
@@ -295,7 +295,7 @@ TEST(ImpairerTest, AnotherStallMovesNothingThatIsQueued) {
   Config without = with;
   without.stall = {};
   const Duration wire = Us(kBytes + kWireOverheadBytes);
-  // Begun when a stall has passed; ended in the middle of one.
+  // Stalls end in the middle of one, or begin when one would have passed.
   for (const bool stalls_end : {true, false}) {
     Impairer impairer(stalls_end ? with : without, 1, kStart);
     const Time now = At(stalls_end ? Ms(350) : Ms(250));
@@ -306,7 +306,7 @@ TEST(ImpairerTest, AnotherStallMovesNothingThatIsQueued) {
   }
 }
 
-TEST(ImpairerTest, AnotherRateHoldsForWhatComes) {
+TEST(ImpairerTest, AnotherRateAppliesToLaterFrames) {
   Config config;
   config.stall = {.after = Ms(100), .length = Ms(100), .every = {}};
   config.bits_per_second = 8'000'000;
@@ -321,7 +321,7 @@ TEST(ImpairerTest, AnotherRateHoldsForWhatComes) {
             At(Ms(200)) + wire + Us((kBytes + kWireOverheadBytes) / 2));
 }
 
-TEST(ImpairerTest, WhatIsDeadTakesNothing) {
+TEST(ImpairerTest, ADeadWireTakesNothing) {
   Config config;
   config.die_after = Ms(10);
   Impairer impairer(config, 1, kStart);

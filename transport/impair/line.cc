@@ -26,7 +26,7 @@ bool Line::Enter(Time now, std::span<uint8_t> frame) {
   if (!fate.copy_leaves.IsInfinite()) Keep(fate.copy_leaves, frame);
   if (fate.leaves.IsInfinite()) return false;
   if (fate.corrupt && !frame.empty()) impairer_.Corrupt(frame);
-  // What is due already goes first; its own copy behind it.
+  // Frames that are already due go first; the frame's own copy goes after it.
   const bool is_next = waiting_.empty() || NextDue() > now ||
                        (waiting_.size() == 1 && !fate.copy_leaves.IsInfinite());
   if (fate.leaves <= now && is_next) return true;

@@ -3,9 +3,9 @@
 // One direction of a wire with the frames that are under way on it: an
 // Impairer, and room for what it holds back.
 //
-// All memory is taken at construction (and touched when it is used), so a
-// frame that finds no room is lost, counted. One thread at a time; the counts
-// and under_way() may be read by any.
+// All memory is taken at construction (and touched when it is used). A frame
+// that finds no room is lost and counted. One thread at a time; the counts and
+// under_way() may be read by any.
 
 #include <atomic>
 #include <cstddef>
@@ -25,17 +25,16 @@ class Line {
   Line(const Config& config, uint64_t seed, Time start, uint32_t frames,
        uint32_t frame_bytes);
 
-  // A frame comes. True: it goes on now, as it is in `frame` afterwards; tell
-  // OnDelivered() when it is gone. False: it is lost, or a copy of it waits;
-  // either way `frame` is the caller's to throw away.
-  // REQUIRES: frame.size() <= frame_bytes
+  // A frame enters. True: pass on `frame`, which may have been changed, now;
+  // then call OnDelivered(). False: it is lost, or a copy of it is kept; drop
+  // `frame`. REQUIRES: frame.size() <= frame_bytes
   bool Enter(Time now, std::span<uint8_t> frame);
 
-  // Takes a frame that goes on now but finds the far side full: it is the next
-  // to be due. A frame without room is lost, counted.
+  // Takes back a frame because the far side is full: it is the next to be due.
+  // If there is no room here, it is lost and counted.
   void TakeBack(Time now, std::span<const uint8_t> frame);
 
-  // The first frame that is due; empty: none is. Pop() ends it.
+  // The first frame that is due; empty: none is. Pop() removes it.
   std::span<const uint8_t> Due(Time now) const;
   // REQUIRES: there is a frame under way.
   void Pop();
@@ -75,7 +74,7 @@ class Line {
   Impairer impairer_;
   const uint32_t frame_bytes_;
   std::unique_ptr<uint8_t[]> memory_;
-  std::vector<uint32_t> free_;    // slots; the last used is the next
+  std::vector<uint32_t> free_;    // slots; the last freed is used next
   std::vector<Waiting> waiting_;  // a heap
   uint64_t next_order_ = 0;
   std::atomic<uint32_t> under_way_{0};

@@ -45,14 +45,14 @@ class LineTest : public testing::Test {
   std::unique_ptr<Line> line_;
 };
 
-TEST_F(LineTest, WithoutFaultsEveryFrameGoesOnAtOnce) {
+TEST_F(LineTest, WithoutFaultsEveryFrameIsPassedOnImmediately) {
   Line& line = Make({});
   EXPECT_TRUE(Enter(1, 1));
   EXPECT_TRUE(Enter(1, 2));
   EXPECT_TRUE(line.NextDue().IsInfinite());
 }
 
-TEST_F(LineTest, DelayedFramesComeInOrderWhenTheyAreDue) {
+TEST_F(LineTest, DelayedFramesAreDueInOrder) {
   Config config;
   config.delay = Duration::Microseconds(10);
   Line& line = Make(config);
@@ -96,7 +96,7 @@ TEST_F(LineTest, OnlyTheOriginalIsDamaged) {
   EXPECT_EQ(Due(1), Numbers{9});
 }
 
-TEST_F(LineTest, WhatFindsNoRoomIsCounted) {
+TEST_F(LineTest, FramesWithoutRoomAreCounted) {
   Config config;
   config.delay = Duration::Microseconds(10);
   Make(config, 3);
@@ -109,7 +109,7 @@ TEST_F(LineTest, WhatFindsNoRoomIsCounted) {
   EXPECT_EQ(Of(Count::k_delivered), 6u);
 }
 
-TEST_F(LineTest, WhatIsTakenBackIsNextInItsOrder) {
+TEST_F(LineTest, FramesTakenBackAreNextInTheirOrder) {
   Line& line = Make({});
   EXPECT_TRUE(Enter(1, 1));
   EXPECT_TRUE(Enter(1, 2));
@@ -119,7 +119,7 @@ TEST_F(LineTest, WhatIsTakenBackIsNextInItsOrder) {
   EXPECT_EQ(Due(2), (Numbers{1, 2, 3}));
 }
 
-TEST_F(LineTest, AQueueThatIsLongEnoughMarksTheFrameItself) {
+TEST_F(LineTest, ALongQueueMarksTheFrameItself) {
   Config config;
   config.bits_per_second = 1'000'000'000;
   config.buffer_bytes = 100'000;

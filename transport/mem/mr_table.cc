@@ -20,7 +20,8 @@ MemoryRegion* MrTable::Take() {
   uint64_t tries = 0;
   do {
     const auto draw = sequence_.Next();
-    // 0 means "free", and a window of number 0 could be bound to that.
+    // Number 0 is not used: a window with it could be bound to key 0, which
+    // means "free".
     if (!draw.has_value() || draw->number == 0) continue;
     const uint32_t key = KeyOf(draw->number, draw->variant);
     MemoryRegion& mr = storage_[SlotOf(key)];
@@ -32,7 +33,7 @@ MemoryRegion* MrTable::Take() {
   return nullptr;
 }
 
-// Nobody keeps the address of an entry: others know it by its key.
+// Entries may move: their users keep keys, not addresses.
 void MrTable::Grow() {
   const GrowingSlots::Split split = slots_.Grow();
   MemoryRegion& from = storage_[split.from];

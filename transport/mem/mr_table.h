@@ -34,9 +34,9 @@ enum class MemKind : uint8_t { kRegion, kNull, kWindow1, kWindow2 };
 // One registered region or window: a cache line. `key` 0 marks a free entry.
 struct alignas(64) MemoryRegion {
   uint32_t key = 0;
-  // The user of the entry: the protection domain of a region, or the number
-  // that a MemKind other than kRegion stands for (MrTable::..Owner). So the
-  // check of a region need not look at the kind.
+  // The owner of the entry: the protection domain of a region, or for another
+  // kind the number from MrTable::..Owner. The check of a region therefore does
+  // not look at the kind.
   uint32_t pd = 0;
   uint32_t access = 0;
   uint32_t invalidated = 0;  // of windows: not bound
@@ -53,7 +53,7 @@ static_assert(sizeof(MemoryRegion) == 64);
 // A protection domain's number is below this.
 inline constexpr uint32_t kMaxPdId = 1u << 29;
 
-// Why an access was refused. Remote accesses answer a NAK for any of them.
+// Why an access was refused. A refused remote access is answered with a NAK.
 enum class MemFault : uint8_t { kNone, kKey, kPd, kRange, kRights };
 
 struct Translation {
@@ -64,8 +64,9 @@ struct Translation {
 
 // The content of a work request to bind a window, and its poster.
 struct WindowBind {
-  uint32_t window = 0;   // any key that it has had: the low eight bits are free
-  uint32_t new_key = 0;  // of which only these eight bits may differ
+  uint32_t window =
+      0;  // any key that it has had: the low eight bits may differ
+  uint32_t new_key = 0;  // may differ in only these eight bits
   uint32_t region = 0;   // its key
   uint64_t address = 0;
   uint64_t length = 0;
@@ -74,38 +75,39 @@ struct WindowBind {
   uint32_t qpn = 0;
 };
 
-// The keys of one RNIC: transport/base/numbers.h says what they consist of;
-// they are drawn from what is leased (transport/base/lessor.h). Storage is the
-// caller's (zeroed, a power of two of entries, at most 2^21) and outlives the
-// table; half of it is used, and no more of it touched than four times what is
-// registered at a time. One writer at a time (the engine's token), which is
-// also the only reader.
+// The keys of one RNIC. transport/base/numbers.h has their layout; they are
+// drawn from leased ranges (transport/base/lessor.h). Storage is the caller's
+// (zeroed, a power of two of entries, at most 2^21) and outlives the table. At
+// most half of it is in use, and no more of it is touched than four times the
+// most entries registered at a time. One thread at a time reads and writes (the
+// engine's token).
 class MrTable {
  public:
   // `key`: random per incarnation. The lessor outlives the table.
   MrTable(std::span<MemoryRegion> storage, Lessor* lessor,
           const NumberKey& key);
 
-  // Returns the key, or 0 when capacity() are registered, or no key is left of
-  // those that are leased, and could be.
+  // Returns the key; 0 if capacity() are registered, or no key is left and none
+  // can be leased.
   uint32_t Register(uint32_t pd, uint64_t host, uint64_t iova, uint64_t length,
                     uint32_t access);
 
-  // A region without memory (ibv_alloc_null_mr): what is written to it is
-  // lost, what is read is zero, at any address. Peers may do both through its
-  // key, though its manual page promises no remote key: mlx5 allows it, and
-  // perftest's --use-null-mr gives the key to its peer. Atomics need memory and
-  // are refused.
+  // A region without memory (ibv_alloc_null_mr): at any address, writes are
+  // discarded and reads return zeros. Peers may do both through its key. The
+  // manual page promises no remote key, but mlx5 allows it, and perftest's
+  // --use-null-mr gives the key to its peer. Atomics need memory and are
+  // refused.
   uint32_t RegisterNull(uint32_t pd);
-  // A page each of nothing and for nothing, for null regions; kNullPageBytes
-  // long. Accesses through a null region are no longer than that.
+  // For null regions: a page of zeros for reads and a page for discarded
+  // writes, each of kNullPageBytes. Accesses through a null region are no
+  // longer than that.
   void SetNullPages(uint64_t zeros, uint64_t sink) {
     zeros_ = zeros;
     sink_ = sink;
   }
   static constexpr uint64_t kNullPageBytes = 4096;
 
-  // False when there is no such key, or windows are bound to it.
+  // False if there is no such key, or windows are bound to it.
   bool Deregister(MrKey key);
 
   // Changes a region and keeps its key. REQUIRES: there is such a region.
@@ -121,7 +123,7 @@ class MrTable {
   uint32_t AllocateWindow(uint32_t pd, bool type2);
   // `window`: any key that it has had. False: there is none.
   bool FreeWindow(uint32_t window);
-  // Type 1: over what was bound before; length 0 only takes that away.
+  // Type 1: replaces the previous bind; length 0 only removes it.
   MemFault Bind(const WindowBind& bind);
 
   // The region of a key, or nullptr. Invalidated regions are found too.
@@ -130,9 +132,9 @@ class MrTable {
     return mr.key == key.value && key.value != 0 ? &mr : nullptr;
   }
 
-  // May `pd` access [address, address + bytes) through `key` with all of
-  // `rights`? Zero bytes pass with a valid key (callers that must not look at
-  // the key for empty operations do not ask).
+  // Whether `pd` may access [address, address + bytes) through `key` with all
+  // of `rights`. Zero bytes pass with a valid key (callers that must not look
+  // at the key of an empty operation do not call this).
   Translation Check(MrKey key, uint32_t pd, uint64_t address, uint64_t bytes,
                     uint32_t rights) const {
     const MemoryRegion& mr = storage_[SlotOf(key.value)];
@@ -148,9 +150,9 @@ class MrTable {
     return {MemFault::kNone, mr.host + offset};
   }
 
-  // May a peer of queue pair `qpn` of `pd` do that? As Check(), and through
-  // windows and null regions, too. A null region's translation is good for
-  // kNullPageBytes at a time.
+  // The same for a peer of queue pair `qpn` of `pd`, also through windows and
+  // null regions. A null region's translation is good for kNullPageBytes at a
+  // time.
   Translation CheckRemote(MrKey key, uint32_t pd, uint32_t qpn,
                           uint64_t address, uint64_t bytes,
                           uint32_t rights) const {
@@ -158,7 +160,7 @@ class MrTable {
     if (__builtin_expect(at.fault != MemFault::kPd, 1)) return at;
     return CheckWindow(key, pd, qpn, address, bytes, rights);
   }
-  // May a work request of `pd` do that? As Check(), and with null regions.
+  // The same for a work request of `pd`, also through null regions.
   Translation CheckLocal(MrKey key, uint32_t pd, uint64_t address,
                          uint64_t bytes, uint32_t rights) const {
     const Translation at = Check(key, pd, address, bytes, rights);
@@ -166,9 +168,9 @@ class MrTable {
     return CheckNull(key, pd, address, bytes, rights);
   }
 
-  // Retires a key: on behalf of a peer of the queue pair (Send with
-  // Invalidate) or by a work request of its own. Bound windows of type 2, and
-  // regions with kRemoteInvalidate.
+  // Retires a key, for a peer of the queue pair (Send with Invalidate) or for a
+  // work request of its own: that of a bound window of type 2, or of a region
+  // with kRemoteInvalidate.
   MemFault Invalidate(MrKey key, uint32_t pd, uint32_t qpn);
 
   uint32_t capacity() const { return slots_.most() / 2; }
@@ -194,7 +196,7 @@ class MrTable {
 
   MemoryRegion* FindWindow(uint32_t window);
   void Unbind(MemoryRegion& window);
-  // A free entry with a key and nothing else, or nullptr.
+  // Takes a free entry and gives it a key; nullptr if there is none.
   MemoryRegion* Take();
   void Grow();
 

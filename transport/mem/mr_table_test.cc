@@ -71,7 +71,7 @@ TEST_F(MrTableTest, RefusesTheWrongDomainAndMissingRights) {
   EXPECT_EQ(Fault(key, kHost, 1, kRemoteWrite, 2), MemFault::kPd);
 }
 
-TEST_F(MrTableTest, KnowsNoKeyButTheExactOne) {
+TEST_F(MrTableTest, AcceptsOnlyTheExactKey) {
   const uint32_t key = table_.Register(1, kHost, kHost, 100, 0);
   for (int bit = 0; bit < 32; ++bit) {
     EXPECT_EQ(Fault(key ^ 1u << bit, kHost, 1), MemFault::kKey) << bit;
@@ -99,9 +99,9 @@ TEST_F(MrTableTest, ForgetsADeregisteredKeyAndReusesItLate) {
   EXPECT_EQ(table_.in_use(), 0u);
 }
 
-// A program that registers memory for each message: it uses few entries, and
-// meets no key twice.
-TEST(MrTableGrowthTest, SuccessionsTouchLittleAndRepeatNoKey) {
+// A program that registers memory for each message uses few entries and gets no
+// key twice.
+TEST(MrTableGrowthTest, RegistrationsInSuccessionTouchLittleAndRepeatNoKey) {
   std::vector<MemoryRegion> storage(1u << 18);
   LocalLessor lessor = LessorOf(1);
   MrTable table(storage, &lessor, NumberKey{{1, 2}});
@@ -115,7 +115,7 @@ TEST(MrTableGrowthTest, SuccessionsTouchLittleAndRepeatNoKey) {
     const uint32_t key = table.Register(1, 0, 0, 8, 0);
     ASSERT_NE(key, 0u);
     ASSERT_TRUE(keys.insert(key).second) << "after " << i;
-    // Not with another variant either: a window may have had that.
+    // Nor with another variant, which a window may have had.
     ASSERT_TRUE(indices.insert(key >> 8).second) << "after " << i;
     steps.insert(key - last);
     last = key;
@@ -126,11 +126,11 @@ TEST(MrTableGrowthTest, SuccessionsTouchLittleAndRepeatNoKey) {
   }
   EXPECT_NE(table.Find(MrKey{kept}), nullptr);
   EXPECT_LT(highest, 256u);
-  // A key says nothing of the next.
+  // A key reveals nothing about the next.
   EXPECT_GT(steps.size(), 299'000u);
 }
 
-TEST(MrTableLeaseTest, KeysAreOfWhatIsLeasedUntilThatIsUsedUp) {
+TEST(MrTableLeaseTest, KeysComeFromLeasedRangesUntilTheseAreUsedUp) {
   std::vector<MemoryRegion> storage(1024);
   LocalLessor lessor;
   lessor.Offer(NumberSpace::kKey, {NumberOf(3, 128), 8});
@@ -175,7 +175,7 @@ TEST(MrTableGrowthTest, RegionsKeepTheirKeysWhileTheTableGrows) {
                           [](const MemoryRegion& mr) { return mr.key == 0; }));
 }
 
-TEST_F(MrTableTest, SaysWhenItIsFull) {
+TEST_F(MrTableTest, RefusesRegistrationsWhenItIsFull) {
   std::vector<uint32_t> keys;
   for (uint32_t i = 0; i < table_.capacity(); ++i) {
     keys.push_back(table_.Register(1, kHost, kHost + 1000 * i, 100, 0));
@@ -185,14 +185,14 @@ TEST_F(MrTableTest, SaysWhenItIsFull) {
   for (uint32_t i = 0; i < table_.capacity(); ++i) {
     EXPECT_EQ(Fault(keys[i], kHost + 1000 * i, 100), MemFault::kNone);
   }
-  // A hole in the middle is found again.
+  // A freed entry in the middle is found again.
   EXPECT_TRUE(table_.Deregister(MrKey{keys[3]}));
   const uint32_t key = table_.Register(1, kHost, kHost, 1, 0);
   EXPECT_NE(key, 0u);
   EXPECT_EQ(table_.in_use(), table_.capacity());
 }
 
-TEST_F(MrTableTest, LetsAPeerRetireOnlyWhatAllowsIt) {
+TEST_F(MrTableTest, APeerRetiresOnlyKeysThatAllowIt) {
   const uint32_t plain = table_.Register(1, kHost, kHost, 100, kRemoteWrite);
   const uint32_t window =
       table_.Register(1, kHost, kHost, 100, kRemoteWrite | kRemoteInvalidate);
@@ -277,7 +277,7 @@ TEST_F(WindowTest, OpensItsPartForItsRightsUnderItsNewKey) {
   }
 }
 
-TEST_F(WindowTest, KeepsItsRegion) {
+TEST_F(WindowTest, ABoundWindowKeepsItsRegion) {
   for (const bool type2 : {false, true}) {
     const uint32_t window = table_.AllocateWindow(kPd, type2);
     const WindowBind bind = Request(window);
@@ -291,7 +291,7 @@ TEST_F(WindowTest, KeepsItsRegion) {
   EXPECT_TRUE(table_.Deregister(MrKey{region_}));
 }
 
-TEST_F(WindowTest, IsNoKeyForLocalWork) {
+TEST_F(WindowTest, ItsKeyIsRefusedForLocalWork) {
   for (const bool type2 : {false, true}) {
     const WindowBind bind = Request(table_.AllocateWindow(kPd, type2));
     ASSERT_EQ(table_.Bind(bind), MemFault::kNone);
@@ -301,7 +301,7 @@ TEST_F(WindowTest, IsNoKeyForLocalWork) {
   }
 }
 
-TEST_F(WindowTest, CountsFromZeroIfAsked) {
+TEST_F(WindowTest, StartsAtZeroIfZeroBased) {
   WindowBind bind = Request(table_.AllocateWindow(kPd, true));
   bind.access |= kZeroBased;
   ASSERT_EQ(table_.Bind(bind), MemFault::kNone);
@@ -310,7 +310,7 @@ TEST_F(WindowTest, CountsFromZeroIfAsked) {
             MemFault::kRange);
 }
 
-TEST_F(WindowTest, Type1IsBoundAnewAndTakenAwayByLengthZero) {
+TEST_F(WindowTest, Type1IsReboundAndIsUnboundByLengthZero) {
   const uint32_t window = table_.AllocateWindow(kPd, false);
   WindowBind bind = Request(window);
   ASSERT_EQ(table_.Bind(bind), MemFault::kNone);
@@ -379,7 +379,7 @@ TEST_F(WindowTest, ARefusedBindChangesNothing) {
   EXPECT_EQ(bind([](auto&) {}), MemFault::kNone);
 }
 
-TEST_F(WindowTest, ANullRegionTakesAndGivesNothing) {
+TEST_F(WindowTest, ANullRegionDiscardsWritesAndReadsZeros) {
   table_.SetNullPages(0x1000, 0x2000);
   const uint32_t key = table_.RegisterNull(kPd);
   const auto local = [&](uint64_t address, uint64_t bytes, uint32_t rights) {
