@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 
 import bed
 import suite
@@ -44,3 +45,31 @@ def pyverbs_threads(context):
         context.check_ok(result)
         context.check("ok:" in result.out and not result.err, result)
         context.note(result.out.strip())
+
+
+@suite.test("veth9000/ibacm")
+def ibacm(context):
+    """It resolves addresses for InfiniBand ports only, by multicast and by the
+    subnet administrator, which RoCE does not have: acm_open_dev() leaves out
+    every port with another link layer, and ibacm ends if none is left. So
+    ib_acme finds the device and its port, ibacm opens it, reads its link layer
+    and says that it is not InfiniBand, as it would of any RoCE NIC."""
+    context.need("ibacm", "ib_acme")
+    with bed.VethBed(context.tools) as place:
+        context.check_ok(place.run(
+            0, ["ib_acme", "-A", "-O", "-D", place.directory, "-V"]))
+        addresses = os.path.join(place.directory, "ibacm_addr.cfg")
+        options = os.path.join(place.directory, "ibacm_opts.cfg")
+        with open(addresses, encoding="ascii") as file:
+            text = file.read()
+        context.check(re.search(r"^\S+ urnic0 1 default$", text,
+                                re.MULTILINE), text)
+        # Its log and its lock would be in /var/log and /run.
+        with open(options, "a", encoding="ascii") as file:
+            file.write("log_file stderr\nlog_level 2\n"
+                       f"lock_file {place.directory}/ibacm.pid\n")
+        result = place.run(0, ["ibacm", "-P", "-A", addresses, "-O", options])
+        context.check(
+            result.status == 255 and
+            "acm_open_dev: urnic0 port 1 is not an InfiniBand port" in
+            result.err and "unable to open any devices" in result.err, result)
