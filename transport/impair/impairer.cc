@@ -14,7 +14,7 @@ void Impairer::Reconfigure(const Config& config) {
   buffer_ = WireTime(config.buffer_bytes);
   red_min_ = WireTime(config.red.min_bytes);
   red_max_ = WireTime(config.red.max_bytes);
-  // With another stall, unstalled time is another.
+  // Another stall changes what unstalled time is.
   queue_end_ = Unstalled(queue_empty_);
   bad_ = false;
 }

@@ -95,8 +95,8 @@ class Impairer {
   // `start`: stall and die count from here.
   Impairer(const Config& config, uint64_t seed, Time start);
 
-  // Changes the faults; time and queue go on. Frames that have their fate keep
-  // it, and later ones queue behind them.
+  // Changes the faults; time and queue continue. Frames that have their fate
+  // keep it, and later ones queue behind them.
   void Reconfigure(const Config& config);
 
   // `bytes`: from the Ethernet header on, without the FCS. `ect`: the frame's

@@ -64,8 +64,7 @@ struct Translation {
 
 // The content of a work request to bind a window, and its poster.
 struct WindowBind {
-  uint32_t window =
-      0;  // any key that it has had: the low eight bits may differ
+  uint32_t window = 0;   // any key that it has had: the low 8 bits are ignored
   uint32_t new_key = 0;  // may differ in only these eight bits
   uint32_t region = 0;   // its key
   uint64_t address = 0;

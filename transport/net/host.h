@@ -189,8 +189,8 @@ class Host {
   void OnClaim(const NeighborClaim& claim, Time now, FrameSink& sink);
 
   wire::NeighborSelf Self(const wire::Gid& gid) const;
-  // kFound: no neighbour has to be asked, and `mac` and `flags` of the path are
-  // set. kNoAnswer: `next_hop` takes the packets.
+  // kFound: no neighbour has to be asked, and `mac` and the flags of the path
+  // are set. kNoAnswer: `next_hop` takes the packets.
   PathStatus Route(const PathQuery& query, Path& path, wire::MacAddress& mac,
                    wire::Gid& next_hop) const;
   // Everything but the flags.

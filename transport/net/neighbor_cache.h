@@ -137,7 +137,7 @@ class NeighborCache {
     Time search_until;
     Duration interval;
     uint32_t wanted = 0;
-    uint32_t newer = kNone;  // in the order of `heard`
+    uint32_t newer = kNone;  // in the list from oldest_ to newest_
     uint32_t older = kNone;
     State state = State::kFree;
     uint8_t probes = 0;  // without an answer so far

@@ -32,7 +32,7 @@ constexpr uint8_t kAddresses = 10;  // the first two are ours, some of the time
 // Without room for frames, a neighbour is probed every 10 ms.
 constexpr uint32_t kMaxSteps = 60000;
 
-// A path that is held, and what it must be.
+// A path that is held, and what is expected of it.
 struct Held {
   Path path;
   wire::Gid address;  // the neighbour's

@@ -16,7 +16,7 @@ class PathMtuCache {
  public:
   //= RFC 1191 6.3, RFC 8201 4: how long a reduction is believed
   static constexpr Duration kLifetime = Duration::Seconds(600);
-  // No message can push the MTU below this. For IPv4: Linux'
+  // No message can push the MTU below this. For IPv4: Linux's
   // net.ipv4.route.min_pmtu.
   //= RFC 8200 5: the smallest MTU that a link of IPv6 has
   static constexpr uint32_t kFloorIpv4 = 552;

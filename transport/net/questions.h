@@ -13,7 +13,7 @@
 
 namespace urnic::net {
 
-// Names a question until its answer was taken; 0 names none.
+// Names a question until its answer is taken; 0 names none.
 using QuestionId = uint32_t;
 
 struct Question {

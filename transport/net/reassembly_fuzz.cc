@@ -107,7 +107,7 @@ class Fuzzer {
   Time now_ = Time::FromNs(1000000000);
   testing::HostFrames frames_;
   Reassembly reassembly_{&frames_};
-  std::map<uint32_t, bool> lies_;  // by packet: has there been one
+  std::map<uint32_t, bool> lies_;  // by packet: whether there was one
 };
 
 }  // namespace

@@ -48,7 +48,8 @@ class RouteTable {
   // The best route; null: none leads there. Valid until the next change.
   const Route* Find(const wire::Gid& destination) const;
 
-  // prefix_bits <= 128, the gateway no group, the source of the family.
+  // prefix_bits <= 128, the gateway is not a group, and the source is of the
+  // route's family.
   static bool Valid(const Route& route);
 
   std::span<const Route> routes() const { return routes_; }

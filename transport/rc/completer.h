@@ -264,7 +264,7 @@ class Completer {
 
   // Something was acknowledged: decides whether the repair was needless.
   [[gnu::cold, gnu::noinline]] void OnRepaired() {
-    // Acknowledged before it was sent again: it was not lost.
+    // Acknowledged before it was resent: it was not lost.
     const bool needless = s_.una_psn - s_.tx_psn > 0;
     switch (s_.repair) {
       case Repair::kTimeout:

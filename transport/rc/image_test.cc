@@ -308,7 +308,7 @@ TEST_F(ImageTest, OtherVersionsAndServicesAreRefused) {
               HasSubstr("service is 2"));
 }
 
-// A reader builds a queue pair of the image's shape.
+// An image's reader builds a queue pair of this shape.
 TEST_F(ImageTest, AnImageTellsTheShapeOfItsQueuePair) {
   ImageShape shape;
   ASSERT_TRUE(ReadImageShape(b_.Image(now_), shape).ok());

@@ -9,7 +9,7 @@
 //
 // The caller's duty for each burst, in this order:
 //   1. OnBurst() with packets of this queue pair. A burst ends after an atomic
-//      request or response: there is room for one value of each.
+//      request or response, because there is one place for its value.
 //   2. Execute the placements in order. On a fault: call OnPlacementFault()
 //      with the faulty one and the burst's receive completions (it turns those
 //      that no longer hold into errors), and skip this queue pair's later
@@ -53,8 +53,8 @@ class Qp {
   void Modify(QpState target, const QpConfig& config);
 
   // How many reads and atomics of the peer there is room for; the lower of this
-  // and max_dest_rd_atomic applies. MoveReplayTo() moves them to a larger
-  // storage and gives the old one back to the caller.
+  // and max_dest_rd_atomic applies. MoveReplayTo() moves what is remembered of
+  // them to a larger storage; the old one is the caller's again.
   uint32_t replay_capacity() const { return responder_.replay_capacity(); }
   void MoveReplayTo(std::span<ReplaySlot> storage) {
     responder_.MoveReplayTo(storage);

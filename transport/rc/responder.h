@@ -498,7 +498,7 @@ class Responder {
   RxVerdict OnDuplicateRead(const RxPacket& packet);
 
   // An accepted read cannot be answered: the memory or its key is gone. All
-  // responses still owed are dropped; the NAK names the PSN of the first one.
+  // responses still owed are dropped; the NAK names the PSN of the missing one.
   RxVerdict FailRead(Psn psn, uint8_t syndrome, QpEvent event);
 
   void WriteBth(TxSlot& slot, wire::Opcode opcode, Psn psn) {

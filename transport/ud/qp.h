@@ -24,7 +24,7 @@ class Qp final : public UnackedQp {
      mem::MrTable* mrs)
       : UnackedQp(limits, sq, recv_queue, mrs, RequestsOf(QpService::kUd)) {}
 
-  // Datagrams have no expected PSN: the configured one.
+  // Datagrams have no expected PSN; this is the configured one.
   Psn recv_psn() const { return config().rq_psn; }
 
   // sink: as rc::Qp's.

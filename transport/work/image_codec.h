@@ -137,7 +137,7 @@ class FieldVisitor {
       time = got == kImageNever ? Time::Infinite() : now_ + FromBits(got);
     }
   }
-  // A time in the past. If it does not count, it has not been set, or is set
+  // A time in the past. If `counts` is false, it has not been set, or is set
   // again before it is read.
   template <typename T>
   void Since(const char* name, T& time, bool counts) {

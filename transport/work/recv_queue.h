@@ -171,7 +171,7 @@ class RecvQueue {
 
   RecvRing* ring_;
   urnic_sge* sges_;
-  // Of the current request, once there has been one.
+  // The current request, or the last one.
   uint64_t wr_id_ = 0;
   uint32_t num_sge_ = 0;
   bool taken_ = false;
