@@ -59,7 +59,7 @@ std::string ParseRcKind(const std::string& kind, Words& words,
   return "";
 }
 
-// The same, of XRC if "XRC_" stands in front.
+// The same, for XRC if it starts with "XRC_".
 std::string ParseKind(Words& words, PacketText& out) {
   std::string kind = words.Next();
   const bool xrc = kind.starts_with("XRC_");
@@ -157,7 +157,8 @@ std::string Differ(const char* what, uint64_t want, uint64_t got) {
          std::to_string(want);
 }
 
-// The headers that an opcode adds to the BTH, as far as they were said.
+// Compares the headers that an opcode adds to the BTH, as far as they were
+// given.
 std::string ExtendedMismatch(const PacketText& want, const PacketFields& g) {
   const PacketFields& w = want.fields;
   const auto said = [&](const char* key) { return want.said.count(key) != 0; };

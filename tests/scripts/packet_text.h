@@ -13,7 +13,7 @@
 
 namespace urnic::scripts {
 
-// Somewhere in memory: "a+16" in a region of ours, or "0x1000" at the peer.
+// A place in memory: "a+16" in a region of ours, or "0x1000" at the peer.
 struct Place {
   uint64_t address = 0;
   uint32_t key = 0;
@@ -26,8 +26,8 @@ struct PacketText {
   wire::PacketFields fields;
   std::set<std::string> said;  // the words that were given
   uint32_t len = 0;            // payload
-  uint8_t data = 0;            // its first byte; each next is one more
-  bool marked = false;         // came with "congestion experienced"
+  uint8_t data = 0;            // its first byte; each next one is larger by 1
+  bool marked = false;         // arrived with "congestion experienced"
 };
 
 // Byte `i` of a message whose data is `first`.
@@ -35,17 +35,17 @@ inline uint8_t PatternByte(uint8_t first, size_t i) {
   return static_cast<uint8_t>(first + i);
 }
 
-// Takes all words. Returns "" or what is wrong with them.
+// Takes all words. Returns "" or an error message.
 std::string ParsePacketText(Words& words, const ResolvePlace& resolve,
                             PacketText& out);
 
 // The packet that `text` describes, sealed.
 testing::Packet BuildPacket(const PacketText& text);
 
-// How `got` differs from what `want` says; "" when it fits. Words that were
-// not said are not compared, with four exceptions: AckReq must be there only
-// if said, MigReq always (and BECN never, but in a CNP), credits are 31 always,
-// padding is zero always.
+// How `got` differs from `want`; "" if it does not. Only the words that were
+// given are compared, with four exceptions: AckReq must be set exactly if
+// given, MigReq must be set and BECN clear (in a CNP the other way round),
+// credits must be 31, and padding must be zero.
 std::string Mismatch(const PacketText& want, const testing::Packet& got);
 
 }  // namespace urnic::scripts

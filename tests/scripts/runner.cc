@@ -295,8 +295,8 @@ bool Runner::Modify(Words& words) {
   return true;
 }
 
-// alter sq INDEX op|flags|len|inline|sges N, alter sq|rq producer N: what a
-// broken or hostile program does to its rings.
+// alter sq INDEX op|flags|len|inline|sges N, alter sq|rq producer N: changes
+// the rings as a broken or hostile program might.
 bool Runner::Alter(Words& words) {
   const bool sq = words.Take("sq");
   if (!sq && !words.Take("rq")) return Fail("alter sq or rq");

@@ -16,7 +16,7 @@
 
 namespace urnic::scripts {
 
-// Letters of "lwraibfz" to rights; "-" is none.
+// The rights of the letters "lwraibfz"; "-" is none.
 bool ParseAccess(const std::string& text, uint32_t& out);
 
 class Runner {
@@ -53,7 +53,7 @@ class Runner {
   bool SetUpWindow(Words& words);
   bool StartQp();
 
-  // What happens (runner.cc).
+  // Steps (runner.cc).
   bool Receive(Words& words);
   bool DeliverBurst();
   bool Post(Words& words);
@@ -66,11 +66,11 @@ class Runner {
   bool Break(Words& words);
   bool Transmit(Words& words);
   bool AdvanceTo(Time target);
-  // Transmits, takes completions.
+  // Transmits and takes completions.
   bool Pump();
   bool TransmitOnce(uint32_t slots);
 
-  // What must have happened (runner_expect.cc).
+  // Checks (runner_expect.cc).
   bool ExpectSent(Words& words);
   bool Expect(Words& words);
   bool ExpectCompletion(Words& words);

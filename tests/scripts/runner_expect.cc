@@ -5,7 +5,7 @@
 namespace urnic::scripts {
 namespace {
 
-// By the names of enum ibv_wc_status, shortened.
+// The names of enum ibv_wc_status, shortened.
 const std::map<std::string, uint8_t>& StatusNames() {
   static const std::map<std::string, uint8_t> kNames = {
       {"ok", URNIC_WC_SUCCESS},

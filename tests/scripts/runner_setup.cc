@@ -5,7 +5,7 @@
 
 namespace urnic::scripts {
 
-// "rwa": local write, remote write, remote read, remote atomic. '-': none.
+// "rwa": remote read, remote write, remote atomic. '-': none.
 bool ParseAccess(const std::string& text, uint32_t& out) {
   static const std::map<char, uint32_t> kRights = {
       {'l', mem::kLocalWrite},
@@ -46,7 +46,7 @@ bool Runner::SetUp(Words& words) {
   return Fail("expected 'qp', 'mr', 'window' or a time");
 }
 
-// window NAME type N [pd N]; its key is the one that it will be bound to.
+// window NAME type N [pd N]. Its key is the one that it will be bound to.
 bool Runner::SetUpWindow(Words& words) {
   const std::string name = words.Next();
   uint64_t type = 0, pd = options_.pd;
@@ -136,7 +136,7 @@ bool Runner::SetUpRegion(Words& words) {
   region.key =
       host_.RegisterAt(static_cast<uint32_t>(pd), region.offset, length, rights,
                        has_iova ? iova : host_.address(region.offset));
-  // A page of nothing between regions.
+  // An unused page between regions.
   memory_used_ += (length + 8191) / 4096 * 4096;
   return true;
 }

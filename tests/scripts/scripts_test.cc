@@ -1,4 +1,4 @@
-// Runs each packet script named on the command line as a test of its own.
+// Runs each packet script named on the command line as a separate test.
 
 #include <gtest/gtest.h>
 

@@ -12,8 +12,8 @@
 
 namespace urnic::scripts {
 
-// Takes words from the front; never fails on its own: what does not fit
-// stays, and the caller says so.
+// Takes words from the front. Does not report errors: a word that does not fit
+// stays, and the caller reports it.
 class Words {
  public:
   // A '#' starts a comment.
