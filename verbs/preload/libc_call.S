@@ -1,5 +1,5 @@
-// The jumps of libc_call.h, one for each name of libc_calls.bzl. Jumps, not
-// functions: they pass on any arguments, variadic ones too.
+// The jumps of libc_call.h, one for each name of libc_calls.bzl. Because they
+// are jumps, they pass on all arguments, variadic ones too.
 
         .macro  LIBC_CALL name
         .pushsection .rodata.urnic_libc, "a", @progbits
@@ -12,7 +12,7 @@
         .globl  urnic_libc_\name
         .hidden urnic_libc_\name
         .type   urnic_libc_\name, @function
-        // Weak: a shared object may have one of its own.
+        // Weak: a shared object may define its own.
         .weak   __wrap_\name
         .hidden __wrap_\name
         .type   __wrap_\name, @function
@@ -45,9 +45,9 @@ urnic_libc_slots:
         .text
         .hidden urnic_libc_look_up
 
-// Looks the addresses up between a caller and its call; r11: the slot. The
-// arguments are kept, and al, the number of vector registers among them: no
-// call of the list has any.
+// Looks up the addresses before the first call; r11: the slot. Saves the
+// argument registers and al, the number of vector registers. No function of the
+// list has vector arguments.
         .type   first_call, @function
         .p2align 4
 first_call:
