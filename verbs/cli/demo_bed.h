@@ -1,9 +1,9 @@
 #pragma once
 
-// The environment in which the two RNICs of `urnic demo` meet. A bed creates
-// what it needs and removes it in its destructor. The names of its namespaces
-// and directories contain this process's id, so that a later run finds the
-// leftovers of a killed one.
+// The environment of the two RNICs of `urnic demo`. A bed creates what it needs
+// and removes it in its destructor. The names of its namespaces and directories
+// contain this process's id, so that a later run finds the leftovers of a
+// killed one.
 
 #include <memory>
 #include <string>

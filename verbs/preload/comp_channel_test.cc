@@ -167,7 +167,7 @@ TEST(CompChannelTest, AReplacedDescriptorIsNoLongerOurs) {
   close(other);
 }
 
-TEST(CompChannelTest, AfterClosingEverythingOtherFilesAreNotWritten) {
+TEST(CompChannelTest, AfterClosingEverythingNoOtherFileIsWritten) {
   const pid_t child = fork();
   if (child == 0) {
     Channel channel;

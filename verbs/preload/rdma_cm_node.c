@@ -162,8 +162,8 @@ static struct wait begin_wait(struct urnic_fd_object* node, int fd) {
 
 // Waits until there may be events; false with errno. REQUIRES: after end_use(),
 // because the waiting thread may be cancelled. If the program closes the
-// descriptor, the wait goes on, as in the kernel: programs close it while a
-// thread waits, and would report an error.
+// descriptor, the wait goes on, as in the kernel: programs close it at their
+// end, and the waiting thread would report an error.
 static int wait_for_event(struct wait* wait) {
   if (wait->pipe < 0) return 0;
   char byte;

@@ -55,7 +55,7 @@ int SeenBy(uid_t uid) {
   const std::string second = path;
   if (second.find(other) != 0) return 8;
   if (setresuid(uid, uid, 0) != 0) return 9;
-  // XDG_RUNTIME_DIR of the one who looks is root's, or the other user's.
+  // The looking user's XDG_RUNTIME_DIR is root's directory, then the other one.
   for (const std::string& place : {mine, other}) {
     setenv("XDG_RUNTIME_DIR", place.c_str(), 1);
     const std::vector<std::string> wanted =

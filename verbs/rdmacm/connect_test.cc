@@ -487,7 +487,7 @@ TEST_F(ConnectTest, TheListenersQueuePairTypeMustMatch) {
 }
 
 //= IBTA 12.6
-TEST_F(ConnectTest, PrivateDataIsLimitedToTheRoomBehindTheHeader) {
+TEST_F(ConnectTest, PrivateDataIsLimitedToTheRoomAfterTheHeader) {
   server_.Listener(kPort);
   const uint32_t id = client_.Routed(Address("10.0.0.2", kPort));
   EXPECT_EQ(client_.Connect(id, kClientQpn, std::string(57, 'x')), EINVAL);

@@ -49,12 +49,12 @@ class Resolution final : public net::PathWaiter {
   uint32_t path_mtu() const { return path_mtu_; }
 
   // Asks, unless Cancel() was called before. Returns the answer if it is known
-  // at once; otherwise OnAnswer() follows. Call it once. REQUIRES: the port is
+  // already; otherwise OnAnswer() follows. Call it once. REQUIRES: the port is
   // open, and the caller holds neither its token nor a lock that OnAnswer()
   // takes.
   std::optional<net::PathStatus> Ask(Duration timeout);
-  // When this returns, no call of OnAnswer() will begin any more. REQUIRES: as
-  // Ask(), but the port need not be open.
+  // After this returns, no call of OnAnswer() begins. REQUIRES: as Ask(), but
+  // the port need not be open.
   void Cancel();
 
  private:

@@ -11,8 +11,8 @@
 //   EINVAL  it belongs to another channel, or is not in a state for this, or
 //           has no device yet and the command needs one
 //
-// Threads: any, several at once. One mutex protects everything here, and is
-// held only briefly. A thread that delivers an event under an engine's token
+// Threads: any, several concurrently. One mutex protects everything here, and
+// is held only briefly. A thread that delivers an event under an engine's token
 // takes it, too, so no thread may take a token while it holds the mutex. A
 // command checks and marks its intention under the mutex, acts under the token,
 // and finishes under both.
