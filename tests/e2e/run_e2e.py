@@ -15,6 +15,7 @@ import test_addresses  # pylint: disable=unused-import
 import test_bad_packets  # pylint: disable=unused-import
 import test_claims  # pylint: disable=unused-import
 import test_cost  # pylint: disable=unused-import
+import test_counters  # pylint: disable=unused-import
 import test_demo  # pylint: disable=unused-import
 import test_devices  # pylint: disable=unused-import
 import test_faults  # pylint: disable=unused-import

@@ -228,6 +228,13 @@ TEST_F(AddressesTest, RoutesAreAddedAndRemoved) {
   EXPECT_EQ(listener_.changes, 1) << "of the addresses";
 }
 
+TEST_F(AddressesTest, TheCountersOfThePortAreListedWithThePort) {
+  EXPECT_THAT(Ask("counters"),
+              ::testing::AllOf(::testing::StartsWith("ok\nport loop\nnetns "),
+                               HasSubstr("\nport_xmit_data 0\n"),
+                               HasSubstr("\nport_rcv_errors 0\n")));
+}
+
 TEST_F(AddressesTest, ARouterMustBeOnALinkOfOurs) {
   EXPECT_THAT(Ask("route add 10.2.0.0/16 via 10.8.0.1"),
               ::testing::AllOf(

@@ -1,5 +1,7 @@
 #include "verbs/control/control_commands.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <atomic>
 #include <optional>
@@ -13,6 +15,7 @@
 #include "verbs/control/device.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/identity/device_identity.h"
+#include "verbs/identity/sysfs_counters.h"
 
 namespace urnic::control {
 
@@ -84,6 +87,39 @@ std::string ChangeRoute(Device& device, bool add, std::string_view text) {
   return "ok\n";
 }
 
+#define URNIC_MEMBER(name) uint64_t name = 0;
+struct SysfsCounters {
+  URNIC_SYSFS_COUNTERS(URNIC_MEMBER)
+};
+#undef URNIC_MEMBER
+
+SysfsCounters CountersOf(Device& device) {
+  constexpr uint64_t kUnit = 4;
+  constexpr auto kBadIcrc = static_cast<size_t>(RxVerdict::kBadIcrc);
+  const PortCounters port = device.port().counters();
+  return {.port_xmit_data = port.tx_bytes / kUnit,
+          .port_xmit_packets = port.tx_packets,
+          .port_xmit_discards = port.tx_dropped_down + port.tx_errors,
+          .port_rcv_data = port.rx_bytes / kUnit,
+          .port_rcv_packets = port.rx_packets,
+          .port_rcv_errors = port.rx_truncated + port.rx_missed +
+                             port.rx_no_mbuf +
+                             device.engine().counters().verdicts[kBadIcrc]};
+}
+
+std::string ListCounters(Device& device) {
+  struct stat net = {};
+  (void)stat("/proc/thread-self/ns/net", &net);
+  const SysfsCounters counters = CountersOf(device);
+  std::string answer = absl::StrCat("ok\nport ", device.identity().dev,
+                                    "\nnetns ", net.st_ino, "\n");
+#define URNIC_LINE(name) \
+  absl::StrAppend(&answer, #name, " ", counters.name, "\n");
+  URNIC_SYSFS_COUNTERS(URNIC_LINE)
+#undef URNIC_LINE
+  return answer;
+}
+
 // Sends one batch at a time: the engine runs in between, and a program with
 // many queue pairs does not need memory for all of their images.
 void SendState(Device& device, const ControlSocket::Reply& reply) {
@@ -112,6 +148,7 @@ std::string Answer(Device& device, std::string_view request) {
   };
   if (request == "addr") return List(device);
   if (request == "route") return ListRoutes(device);
+  if (request == "counters") return ListCounters(device);
   for (const bool add : {true, false}) {
     const std::string_view addr = add ? "addr add " : "addr del ";
     if (is(addr)) return Change(device, add, std::string(rest(addr)));
@@ -120,7 +157,7 @@ std::string Answer(Device& device, std::string_view request) {
   }
   return Refuse(
       "unknown request; the requests are addr and route (alone, with add, with "
-      "del) and state");
+      "del), counters and state");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 //   route add ROUTE   adds a route of its own (verbs/identity/ip_route.h), or
 //                     replaces the one with this prefix, router and metric
 //   route del ROUTE   removes one of its own, by prefix, router and metric
+//   counters          lists the counters of the port
 //   state             the state of all queue pairs and connections
 //
 // The answer is one packet or more, and ends when the server hangs up. Its
@@ -26,6 +27,8 @@
 //   route             a line for each route: "ROUTE proto static" for its own,
 //                     "ROUTE proto kernel" for the kernel's. If not all fit
 //                     into one packet, a last line says how many are missing
+//   counters          "port DEV", "netns INODE" of its network namespace, and
+//                     "NAME VALUE" for each of verbs/identity/sysfs_counters.h
 //   state             the images of the queue pairs, then those of rdma_cm's
 //                     connections (transport/work/image.h)
 //

@@ -22,6 +22,7 @@ enum urnic_fd_kind {
   URNIC_FD_UVERBS = 1,   // an open /dev/infiniband/uverbsN
   URNIC_FD_CHANNEL = 2,  // a completion channel
   URNIC_FD_RDMA_CM = 3,  // an open /dev/infiniband/rdma_cm
+  URNIC_FD_COUNTER = 4,  // an open file in ports/1/counters: no pipe
 };
 
 struct urnic_fd_object {
@@ -30,7 +31,8 @@ struct urnic_fd_object {
   dev_t dev;        // identity of the pipe behind it
   ino_t ino;
   pid_t owner;  // a vfork child shares this memory and must not free it
-  int device;   // UVERBS, RDMA_CM: which node (device_node.h)
+  int device;   // UVERBS, RDMA_CM: which node (device_node.h); COUNTER: ordinal
+  int counter;  // COUNTER: which (counter_file.c)
   struct urnic_fd_object* next_free;
 
   pthread_mutex_t lock;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "verbs/preload/comp_channel.h"
+#include "verbs/preload/counter_file.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/fd_table.h"
 #include "verbs/preload/next_call.h"
@@ -18,6 +19,8 @@
 
 static ssize_t read_any(int fd, void* out, size_t size) {
   struct urnic_fd_object* object = urnic_fd_hint(fd);
+  if (__builtin_expect(object != NULL, 0) && object->kind == URNIC_FD_COUNTER)
+    urnic_counter_before_read(object, fd);
   ssize_t n = urnic_next()->read(fd, out, size);
   if (__builtin_expect(object != NULL, 0) && n > 0 &&
       object->kind == URNIC_FD_CHANNEL)

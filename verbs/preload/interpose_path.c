@@ -16,12 +16,14 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "verbs/preload/counter_file.h"
 #include "verbs/preload/device_node.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/fd_table.h"
 #include "verbs/preload/libc_call.h"
 #include "verbs/preload/next_call.h"
 #include "verbs/preload/rdma_path.h"
+#include "verbs/preload/sysfs_tree.h"
 
 // Where to send a call that treats nodes like any file. NULL: errno is set.
 static const char* redirect(int* dirfd, const char* path,
@@ -46,6 +48,8 @@ static const char* redirect(int* dirfd, const char* path,
 // fails with EINVAL; libibverbs takes no other errno for "empty". Reading an
 // epoll descriptor does the same.
 static int open_tree(const char* path, int flags, mode_t mode) {
+  if ((flags & (O_PATH | O_DIRECTORY)) == 0 && urnic_counter_is(path))
+    return urnic_counter_open(path, flags);
   int fd = urnic_next()->openat(AT_FDCWD, path, flags, mode);
   struct stat st;
   if (fd < 0 || strstr(path, "/gid_attrs/") == NULL ||
@@ -426,6 +430,11 @@ static char* realpath_any(const char* path, char* out) {
     return out ? strcpy(out, where.path) : strdup(where.path);
   }
   const char* real_path = redirect(&dirfd, path, &where);
+  if (real_path != NULL && urnic_counter_is(real_path)) {
+    // As above.
+    real_path += strlen(urnic_tree_root());
+    return out ? strcpy(out, real_path) : strdup(real_path);
+  }
   return real_path ? urnic_next()->realpath(real_path, out) : NULL;
 }
 

@@ -14,7 +14,7 @@ int urnic_may_be_rdma(const char* path) {
   if (path == NULL) return 0;
   if (path[0] != '/')
     return strstr(path, "infiniband") != NULL ||
-           strstr(path, "rdma_cm") != NULL;
+           strstr(path, "rdma_cm") != NULL || strstr(path, "port_") != NULL;
   if (path[1] == 's')
     return strncmp(path, "/sys/class/infiniband", 21) == 0 ||
            strncmp(path, "/sys/class/misc/rdma_cm", 23) == 0;
@@ -33,6 +33,15 @@ static int make_absolute(int dirfd, const char* path, char* out, size_t size) {
   return rest >= 0 && (size_t)rest < size - (size_t)len;
 }
 
+// The path of a file in a rendered tree, of this process or of the one that
+// started it in such a directory, as it is in sysfs. Others stay.
+static void leave_tree(char* path) {
+  char* inside = strstr(path, "/sys/class/infiniband");
+  if (inside == NULL || inside == path || strstr(path, "/urnic-") == NULL)
+    return;
+  memmove(path, inside, strlen(inside) + 1);
+}
+
 // The node of the path "/dev/infiniband/uverbsN" or "/dev/infiniband/rdma_cm",
 // or -1.
 static int node_number(const char* path) {
@@ -48,9 +57,10 @@ static int node_number(const char* path) {
 static enum urnic_path_kind resolve(int dirfd, const char* path,
                                     struct urnic_rdma_path* out) {
   if (path[0] != '/') {
-    if (!make_absolute(dirfd, path, out->path, sizeof(out->path)) ||
-        !urnic_may_be_rdma(out->path))
+    if (!make_absolute(dirfd, path, out->path, sizeof(out->path)))
       return URNIC_PATH_OTHER;
+    leave_tree(out->path);
+    if (!urnic_may_be_rdma(out->path)) return URNIC_PATH_OTHER;
   } else if ((size_t)snprintf(out->path, sizeof(out->path), "%s", path) >=
              sizeof(out->path)) {
     return URNIC_PATH_ABSENT;

@@ -9,8 +9,9 @@
 //   /dev/infiniband/rdma_cm    a device node
 //
 // Relative paths count as well, from the working directory or an open
-// directory. Paths that take a detour (/sys/./class, a symbolic link) are not
-// recognized.
+// directory. It may be in the tree of the process that started this one, whose
+// files of counters are empty. Paths that take a detour (/sys/./class, a
+// symbolic link) are not recognized.
 
 enum urnic_path_kind {
   URNIC_PATH_OTHER,   // none of the above: left to libc

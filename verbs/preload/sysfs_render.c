@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "verbs/identity/sysfs_counters.h"
 #include "verbs/preload/device_node.h"
 
 // Where the next file goes. The first failure is kept and ends all further
@@ -123,6 +124,14 @@ static void put_port_state(struct writer* w, const char* device, int active) {
   put(w, "phys_state", "%s\n", active ? "5: LinkUp" : "3: Disabled");
 }
 
+// For listings: counter_file.c answers for their content.
+static void put_counters(struct writer* w, const char* device) {
+  enter(w, "sys/class/infiniband/%s/ports/1/counters", device);
+#define PUT(name) put(w, #name, "%s", "");
+  URNIC_SYSFS_COUNTERS(PUT)
+#undef PUT
+}
+
 static void put_port(struct writer* w, const struct urnic_device_identity* d) {
   enter(w, "sys/class/infiniband/%s/ports/1/pkeys", d->name);
   for (uint32_t i = 0; i < d->num_pkeys; ++i) {
@@ -139,6 +148,7 @@ static void put_port(struct writer* w, const struct urnic_device_identity* d) {
   put(w, "sm_sl", "0\n");
   put(w, "cap_mask", "0x%08x\n", URNIC_PORT_CAP_FLAGS);
   put_gid_table(w, d->device_kind->gid_table_len, d);
+  put_counters(w, d->name);
 }
 
 static void put_device(struct writer* w,

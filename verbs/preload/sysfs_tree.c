@@ -123,15 +123,14 @@ const char* urnic_tree_root(void) {
   return atomic_load(&state) == READY ? root : NULL;
 }
 
-// This library's identity of the device; NULL: no such device.
-static const struct urnic_device_identity* find_device(const char* name) {
+const struct urnic_device_identity* urnic_tree_find(const char* name) {
   for (int i = 0; i < urnic_tree_num_devices(); ++i)
     if (strcmp(devices[i].name, name) == 0) return &devices[i];
   return NULL;
 }
 
 int urnic_tree_set_gids(const struct urnic_device_identity* device) {
-  const struct urnic_device_identity* ours = find_device(device->name);
+  const struct urnic_device_identity* ours = urnic_tree_find(device->name);
   if (ours == NULL) return -ENOENT;
   int saved_errno = errno;
   struct urnic_file_size_signal signal;

@@ -23,5 +23,8 @@ int urnic_tree_set_gids(const struct urnic_device_identity* device);
 // Shows the state of the port of the device with this name. As above.
 int urnic_tree_set_port_active(const char* device, int active);
 
+// The device with this name, as configured; NULL: there is none.
+const struct urnic_device_identity* urnic_tree_find(const char* name);
+
 // The number of devices; 0 before urnic_tree_root() has succeeded.
 int urnic_tree_num_devices(void);
