@@ -55,15 +55,28 @@ def start_server(lab, side, argv):
 
 
 def run_client(lab, side, argv, server=None):
-    """Nobody tells when a server listens for rdma_cm, so the client is tried
-    until it is not refused; with `server` until that has ended, since nobody
-    tells when a group has a member, either."""
+    """Nothing shows when a server listens for rdma_cm, so the client is tried
+    until it is not refused; with `server` until that has ended, since nothing
+    shows when a group has a member, either."""
     for _ in range(20):
         result = _run_at(lab, side, argv)
         if result.status == 0 and not (server and server.running()):
             break
         time.sleep(0.5)
     return result
+
+
+def run_pair(lab, server_side, server_argv, client_argv, until_ended):
+    """Both ends: (server, the client's result). The server may begin to listen
+    between two connections of one client. It then has had some, and ends before
+    a later client has got its own: both begin again."""
+    for _ in range(3):
+        server = start_server(lab, server_side, server_argv)
+        client = run_client(lab, 1 - server_side, client_argv,
+                            server if until_ended else None)
+        if client.status == 0 or server.running():
+            break
+    return server, client
 
 
 def _run_at(lab, side, argv):
@@ -81,9 +94,8 @@ def run_programs(context, name, server_side, family):
     client_side = 1 - server_side
     client_argv = fill_in(client_argv, family, client_side, server_side)
     try:
-        server = start_server(lab, server_side, server_argv)
-        client = run_client(lab, client_side, client_argv,
-                            server if name == "mckey" else None)
+        server, client = run_pair(lab, server_side, server_argv, client_argv,
+                                  name == "mckey")
         context.check_ok(client)
         if ends:
             context.check_ok(server.wait(30))
