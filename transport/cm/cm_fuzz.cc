@@ -118,19 +118,32 @@ class Fuzzer {
         return FromStranger(i);
       case 6:
         now_ = now_ + Duration::Nanoseconds(in_.Word());
-        return managers_[i]->OnTimer(now_, sinks_[i]);
+        return Tick(i);
       case 7:
         if (const Time next = managers_[i]->NextDeadline();
             !next.IsInfinite()) {
           now_ = std::max(now_, next);
         }
-        return managers_[i]->OnTimer(now_, sinks_[i]);
+        return Tick(i);
       case 8:
         return Open(i);
       case 9:
         return Replay(i);
       default:
         return Call(i);
+    }
+  }
+
+  // A held request whose service has a listener again becomes a connection.
+  void Tick(int i) {
+    managers_[i]->OnTimer(now_, sinks_[i]);
+    for (const auto& seen : sinks_[i].events) {
+      if (seen.event.kind != EventKind::kReqReceived) continue;
+      for (const int peer : {0, 1, kStranger}) {
+        if (seen.from.remote == GidOf(peer)) {
+          Remember(i, seen.event.handle, peer);
+        }
+      }
     }
   }
 
