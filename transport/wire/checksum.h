@@ -105,17 +105,25 @@ struct Ipv6PseudoHeader {
 };
 static_assert(sizeof(Ipv6PseudoHeader) == 40);
 
+// The sum that an upper-layer message of so many bytes over IPv6 adds to.
+inline ChecksumSum Ipv6PseudoSum(const Gid& src, const Gid& dst,
+                                 uint8_t next_header, size_t message_bytes) {
+  Ipv6PseudoHeader pseudo;
+  pseudo.src = src;
+  pseudo.dst = dst;
+  pseudo.length = Be<uint32_t>(static_cast<uint32_t>(message_bytes));
+  pseudo.next_header = next_header;
+  return ChecksumSum().AddHeader(pseudo);
+}
+
 // The checksum of an upper-layer message over IPv6; zero when `message`
 // holds a correct one.
 inline uint16_t Ipv6UpperChecksum(const Gid& src, const Gid& dst,
                                   uint8_t next_header,
                                   std::span<const uint8_t> message) {
-  Ipv6PseudoHeader pseudo;
-  pseudo.src = src;
-  pseudo.dst = dst;
-  pseudo.length = Be<uint32_t>(static_cast<uint32_t>(message.size()));
-  pseudo.next_header = next_header;
-  return ChecksumSum().AddHeader(pseudo).Add(message).Finish();
+  return Ipv6PseudoSum(src, dst, next_header, message.size())
+      .Add(message)
+      .Finish();
 }
 
 }  // namespace urnic::wire

@@ -26,14 +26,8 @@ uint32_t LongestOf(MessagePieces message) {
 
 // The sum before the message: ICMPv6 has a pseudo header, ICMP has none.
 ChecksumSum StartSum(const Gid& src, const Gid& dst, uint32_t bytes) {
-  ChecksumSum sum;
-  if (src.is_ipv4()) return sum;
-  Ipv6PseudoHeader pseudo;
-  pseudo.src = src;
-  pseudo.dst = dst;
-  pseudo.length = Be<uint32_t>(bytes);
-  pseudo.next_header = kIpProtocolIcmpv6;
-  return sum.AddHeader(pseudo);
+  if (src.is_ipv4()) return ChecksumSum();
+  return Ipv6PseudoSum(src, dst, kIpProtocolIcmpv6, bytes);
 }
 
 bool IsNeighborDiscovery(uint8_t type) { return type >= 133 && type <= 137; }

@@ -1,6 +1,7 @@
 #include "transport/wire/membership.h"
 
 #include "transport/base/check.h"
+#include "transport/wire/append_headers.h"
 #include "transport/wire/appender.h"
 #include "transport/wire/checksum.h"
 #include "transport/wire/ethernet.h"
@@ -56,16 +57,6 @@ struct Station {
   std::optional<uint16_t> vlan_tci;
 };
 
-void AppendLink(const Station& from, const Gid& dst, uint16_t ether_type,
-                Appender& out) {
-  const Be<uint16_t> type(ether_type);
-  out.Append(Ethernet{MulticastMac(dst), from.mac,
-                      from.vlan_tci ? Be<uint16_t>(kEtherTypeVlan) : type});
-  if (from.vlan_tci) {
-    out.Append(VlanTag{Be<uint16_t>(*from.vlan_tci), type});
-  }
-}
-
 //= RFC 2236 2: the format of a message
 //= RFC 2236 9: a report goes to its group, a leave to all routers
 void AppendIgmp(const Station& from, const Gid& local, const Gid& group,
@@ -73,7 +64,7 @@ void AppendIgmp(const Station& from, const Gid& local, const Gid& group,
   constexpr uint32_t kAllRouters = 0xe0000002;
   const bool joined = message != MembershipMessage::kLeave;
   const Gid dst = joined ? group : Gid::FromIpv4(kAllRouters);
-  AppendLink(from, dst, kEtherTypeIpv4, out);
+  AppendLink(from.mac, from.vlan_tci, MulticastMac(dst), kEtherTypeIpv4, out);
   Igmp igmp;
   igmp.type = !joined                                       ? kIgmpLeave
               : message == MembershipMessage::kReportIgmpV1 ? kIgmpV1Report
@@ -102,21 +93,14 @@ void AppendMld(const Station& from, const Gid& local, const Gid& group,
   Gid all_routers;
   all_routers.bytes = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02};
   const Gid dst = joined ? group : all_routers;
-  AppendLink(from, dst, kEtherTypeIpv6, out);
+  AppendLink(from.mac, from.vlan_tci, MulticastMac(dst), kEtherTypeIpv6, out);
   Mld mld;
   mld.type = joined ? kMldReport : kMldDone;
   mld.group = group;
   mld.checksum = Be<uint16_t>(
       Ipv6UpperChecksum(local, dst, kIpProtocolIcmpv6, BytesOf(mld)));
-  Ipv6 ip;
-  ip.version_class_flow = Ipv6::MakeVersionClassFlow(0, 0);
-  ip.payload_length =
-      Be<uint16_t>(uint16_t{sizeof(kIpv6RouterAlert) + sizeof(mld)});
-  ip.next_header = kIpv6HopByHop;
-  ip.hop_limit = 1;
-  ip.src = local;
-  ip.dst = dst;
-  out.Append(ip);
+  AppendIpv6(local, dst, kIpv6HopByHop, 1,
+             sizeof(kIpv6RouterAlert) + sizeof(mld), out);
   out.AppendBytes(kIpv6RouterAlert);
   out.Append(mld);
 }
@@ -222,10 +206,7 @@ size_t EmitMembership(const MacAddress& mac, const Gid& local, const Gid& group,
   } else {
     AppendMld(from, local, group, message != MembershipMessage::kLeave, frame);
   }
-  if (frame.size() < kEthernetMinBytes) {
-    frame.AppendZeros(kEthernetMinBytes - frame.size());
-  }
-  return frame.size();
+  return PadToMinimum(frame);
 }
 
 RxVerdict ParseMembership(std::span<const uint8_t> frame, MembershipInfo& out) {
