@@ -8,7 +8,8 @@ own as well.
 import matplotlib
 from matplotlib.backends import backend_svg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import (FixedLocator, FuncFormatter, LogLocator,
+                               NullFormatter, NullLocator)
 
 import plot
 
@@ -40,14 +41,14 @@ PANELS = {
     "rate": ("Message rate, by message size", "message size",
              "million messages a second", ("log", "log")),
     "latency": ("Latency of 8 bytes, half a round trip",
-                "share of the messages that are as fast or faster",
+                "percentile",
                 "microseconds", ("names", "log")),
     "queue_pairs": ("Rate of 8-byte messages, over many connections",
                     "queue pairs, or TCP connections",
                     "million messages a second", ("log", "log")),
-    "loss": ("Goodput over a 1 Gb/s wire that loses frames",
+    "loss": ("Goodput over a 1 Gb/s link, by loss",
              "frames lost, each way (%)", "Gb/s", ("names", "linear")),
-    "delay": ("Goodput over a 1 Gb/s wire that is long",
+    "delay": ("Goodput over a 1 Gb/s link, by delay",
               "delay, each way (ms)", "Gb/s", ("names", "linear")),
 }
 PICTURES = {"rate.svg": ["rate"], "latency.svg": ["latency"],
@@ -90,6 +91,9 @@ def set_axes(axes, name, xs):
                               for x in xs])
         axes.set_xlim(-0.3, len(xs) - 0.7)
     axes.set_yscale(y_scale)
+    if name == "queue_pairs":  # few decades
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.set_major_formatter(FuncFormatter(number_text))
 
 
@@ -126,18 +130,30 @@ def draw_panel(axes, name, panel):
     return distance
 
 
-def note(document, distances):
+def rounds_text(document, names, distances):
+    """Of how many rounds the points are. A point may have several values of
+    one round."""
+    counts = {min(len(point[distance]), document["rounds"])
+              for name, distance in zip(names, distances)
+              for series in document["panels"][name]
+              for point in series["points"] if distance in point}
+    least, most = min(counts, default=0), max(counts, default=0)
+    if most <= 1:
+        return f"Values of {most} round{'s' * (most != 1)}."
+    span = f"{most}" if least == most else f"{least} to {most}"
+    return f"Medians of {span} rounds; bars: minimum and maximum."
+
+
+def note(document, names, distances):
     """The line below: where the figures are from."""
     machine = document["machine"]
-    rounds = document["rounds"]
     where = " and ".join({"near": "near each other",
                           "far": "far from each other"}[distance]
                          for distance in dict.fromkeys(distances))
     return (f"{document['date']}, commit {document['commit'][:9]}"
             f"{document['commit'][40:]}. {machine['cpus']} CPUs "
             f"({machine['cpu']}), {where}.\n"
-            f"{'Medians' if rounds > 1 else 'Values'} of {rounds} round"
-            f"{'s; bars: least and greatest' if rounds > 1 else ''}.")
+            f"{rounds_text(document, names, distances)}")
 
 
 def draw_picture(document, names):
@@ -147,8 +163,8 @@ def draw_picture(document, names):
     places = figure.subplots(len(names), 1, squeeze=False)
     distances = [draw_panel(axes[0], name, document["panels"][name])
                  for axes, name in zip(places, names)]
-    figure.supxlabel(note(document, distances), fontsize=8, color="#444444",
-                     x=0.01, ha="left")
+    figure.supxlabel(note(document, names, distances), fontsize=8,
+                     color="#444444", x=0.01, ha="left")
     return figure
 
 

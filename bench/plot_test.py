@@ -117,16 +117,17 @@ class DrawingTest(unittest.TestCase):
 
     def test_words_are_text_and_every_series_has_its_own(self):
         panels = [["rate"], ["latency"], ["queue_pairs"], ["loss", "delay"]]
+        rounds = ["3", "3", "3", "1 to 3"]
         document = plot.load(FIXTURE)
-        for (_, picture), names in zip(self.first, panels):
+        for (_, picture), names, of in zip(self.first, panels, rounds):
             texts = {text.text for text in
                      xml.fromstring(picture).iter(
                          "{http://www.w3.org/2000/svg}text")}
             for name in names:
                 for series in document["panels"][name]:
                     self.assertIn(series["name"], texts)
-            self.assertIn("Medians of 3 rounds; bars: least and greatest.",
-                          texts)
+            self.assertIn(f"Medians of {of} rounds; bars: minimum and "
+                          "maximum.", texts)
             self.assertNotIn(b"<dc:date>", picture)
 
 

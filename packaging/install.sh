@@ -54,6 +54,8 @@ copy 644 share/zsh/site-functions docs/completion/_*
 # At their paths in the repository, so that their links work.
 copy 644 share/doc/urnic README.md ARCHITECTURE.md STYLE.md LICENSE
 copy 644 share/doc/urnic/bench bench/README.md bench/BUDGET.md
+copy 644 share/doc/urnic/bench/pictures bench/pictures/README.md \
+  bench/pictures/*.svg bench/pictures/run.json
 copy 644 share/doc/urnic/docs docs/*.md docs/*.svg
 copy 644 share/doc/urnic/docs/design docs/design/*.md
 copy 644 share/doc/urnic/packaging packaging/README.md packaging/Containerfile

@@ -135,11 +135,12 @@ TEST_F(EngineWireTest, ALimitedMemberMayTalkToAFullOne) {
 }
 
 // QP1 belongs to every partition of the table; here that is the default one.
+//= IBTA 9.6.1.1.3, 13.5.1
 TEST_F(EngineWireTest, AManagementDatagramOfAnotherPartitionIsRefused) {
   const uint8_t mad[wire::kMadBytes] = {};
   wire::PacketFields fields;
   fields.opcode = static_cast<uint8_t>(wire::Opcode::kUdSendOnly);
-  fields.dest_qp = Qpn{wire::kGsiQpn};
+  fields.dest_qp = Qpn{1};
   fields.qkey = wire::kQp1Qkey;
   fields.payload = mad;
   fields.pkey = 0x8001;
@@ -213,6 +214,7 @@ TEST_F(EngineWireTest, AQueryIsAnsweredForJoinedGroupsOnly) {
   EXPECT_EQ(Memberships(Received()), std::vector{leave});
 }
 
+//= IBTA 9.8.3.4
 TEST_F(EngineWireTest, ADatagramOfAnotherPartitionIsDroppedAndCounted) {
   Connect();
   const wire::Gid group = wire::Gid::FromIpv4(kGroupIp);

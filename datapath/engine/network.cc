@@ -72,8 +72,8 @@ absl::Status ToStatus(net::PathStatus status) {
           "the source GID is not an address of this port");
     case net::PathStatus::kNoRoute:
       return absl::UnavailableError(
-          "no route to the destination: it is not on a link of this port's "
-          "addresses, and no entry of the route table leads there");
+          "no route to the destination: it is in none of the networks of this "
+          "port's addresses, and no entry of the route table leads there");
     case net::PathStatus::kNoAnswer:
       return absl::DeadlineExceededError(
           "the destination, or the router to it, does not answer ARP or "

@@ -143,7 +143,7 @@ absl::Status ChooseMemory(const EalOptions& options, bool& huge,
   if (wish == "on" && !huge) {
     return absl::FailedPreconditionError(absl::StrCat(
         "URNIC_HUGEPAGES=on, but ", free, " huge pages of 2 MB are free and ",
-        needed, " are needed: raise /proc/sys/vm/nr_hugepages"));
+        needed, " are needed: sysctl vm.nr_hugepages=", needed, " as root"));
   }
   memory_mb = huge                     ? huge_mb
               : options.memory_mb != 0 ? options.memory_mb

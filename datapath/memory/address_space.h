@@ -43,11 +43,28 @@ class AddressSpace {
       case Placement::Kind::kFetchAdd:
         return GuardedFetchAdd(mode(), placement.target, placement.swap_or_add,
                                placement.original);
+      case Placement::Kind::kMasked:
+        return ExecuteMasked(placement);
     }
     return false;
   }
 
  private:
+  // Tries until no other access comes between reading and writing.
+  bool ExecuteMasked(const Placement& placement) {
+    uint64_t expected = 0;
+    do {
+      expected = *placement.original;
+      if (!GuardedCompareSwap(
+              mode(), placement.target, expected,
+              MaskedAtomic::Of(placement.original).Apply(expected),
+              placement.original)) {
+        return false;
+      }
+    } while (*placement.original != expected);
+    return true;
+  }
+
   // Determined on the first copy after each Enter().
   CopyMode mode() {
     if (__builtin_expect(!known_, 0)) {

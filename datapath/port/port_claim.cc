@@ -23,9 +23,6 @@ namespace urnic {
 namespace {
 
 constexpr int kTrackedFds = 64;
-// The service adds a second name, so that a later opener can say who holds the
-// port without a request to the holder.
-constexpr std::string_view kService("\0service", 8);
 
 // The descriptors that a forked child must close: they would hold the claim of
 // its parent.
@@ -172,8 +169,7 @@ Holders HoldersOf(const std::string& name, const char* identity, int mine) {
     Holder it{std::string(holder->name, holder->name_bytes), holder->uid};
     const std::string_view rest =
         std::string_view(it.name).substr(s.name.size());
-    if (holder->inode == s.mine || (!rest.empty() && rest[0] != 0) ||
-        rest == kService) {
+    if (holder->inode == s.mine || (!rest.empty() && rest[0] != 0)) {
       return;
     }
     const bool right = urnic_claim_has_right(s.identity, it.uid) != 0;
@@ -217,13 +213,11 @@ Attempt Claim(const std::string& name, const char* identity, bool pass_over) {
 }
 
 absl::Status Busy(const std::string& identity, const Attempt& attempt) {
-  const std::string name = NameOf(identity);
-  const bool service = ProcessBehind(name + std::string(kService)).has_value();
-  return absl::AlreadyExistsError(
-      absl::StrCat("port ", identity, " is in use by ",
-                   service ? "urnicd (service)" : "an embedded RNIC",
-                   ProcessBehind(attempt.holder ? attempt.holder->name : name)
-                       .value_or(" that is starting or ending")));
+  return absl::AlreadyExistsError(absl::StrCat(
+      "port ", identity,
+      " is in use by another RNIC: a program under urnic run",
+      ProcessBehind(attempt.holder ? attempt.holder->name : NameOf(identity))
+          .value_or(" that is starting or ending")));
 }
 
 std::string Ignored(std::string_view what, const Holder& holder) {
@@ -234,7 +228,7 @@ std::string Ignored(std::string_view what, const Holder& holder) {
 
 }  // namespace
 
-absl::Status PortClaim::TakePort(const std::string& identity, PortMode mode) {
+absl::Status PortClaim::TakePort(const std::string& identity) {
   const std::string name = NameOf(identity);
   right_fd_ = ShowRight(identity);
   if (right_fd_ >= 0) Track(right_fd_);
@@ -252,10 +246,6 @@ absl::Status PortClaim::TakePort(const std::string& identity, PortMode mode) {
                 *attempt.holder),
         "; that user has no right to the port, so the claim is ignored: end "
         "the process"));
-  }
-  if (mode == PortMode::kService) {
-    mode_fd_ = Listen(name + std::string(kService));
-    if (mode_fd_ >= 0) Track(mode_fd_);
   }
   return absl::OkStatus();
 }
@@ -285,11 +275,10 @@ absl::Status PortClaim::TakeOrdinal() {
       "all ", kOrdinals, " RNIC ordinals of this network namespace are taken"));
 }
 
-absl::StatusOr<PortClaim> PortClaim::Take(std::string_view identity,
-                                          PortMode mode) {
+absl::StatusOr<PortClaim> PortClaim::Take(std::string_view identity) {
   PortClaim claim;
   if (identity != "loop") {
-    if (absl::Status s = claim.TakePort(std::string(identity), mode); !s.ok())
+    if (absl::Status s = claim.TakePort(std::string(identity)); !s.ok())
       return s;
   }
   if (absl::Status s = claim.TakeOrdinal(); !s.ok()) return s;
@@ -298,7 +287,6 @@ absl::StatusOr<PortClaim> PortClaim::Take(std::string_view identity,
 
 PortClaim::~PortClaim() {
   CloseTracked(ordinal_fd_);
-  CloseTracked(mode_fd_);
   CloseTracked(lock_fd_);
   CloseTracked(right_fd_);
 }
@@ -306,7 +294,6 @@ PortClaim::~PortClaim() {
 PortClaim& PortClaim::operator=(PortClaim&& other) noexcept {
   std::swap(right_fd_, other.right_fd_);
   std::swap(lock_fd_, other.lock_fd_);
-  std::swap(mode_fd_, other.mode_fd_);
   std::swap(ordinal_fd_, other.ordinal_fd_);
   std::swap(ordinal_, other.ordinal_);
   std::swap(warnings_, other.warnings_);

@@ -30,19 +30,15 @@
 
 namespace urnic {
 
-// Describes the opener of the port to a second opener.
-enum class PortMode : uint8_t { kEmbedded, kService };
-
 // Holds the claim until it is destroyed. A forked child releases its copies
 // automatically. Any thread.
 class PortClaim {
  public:
   // `identity` as in PortSpec; "loop" is not a resource and only takes an
-  // ordinal. ALREADY_EXISTS (errno EBUSY) names the holder's mode, and its pid
-  // or why that is not known. RESOURCE_EXHAUSTED: all ordinals of this
+  // ordinal. ALREADY_EXISTS (errno EBUSY) names the holder's pid, or why it is
+  // not known. RESOURCE_EXHAUSTED: all ordinals of this
   // namespace are taken.
-  static absl::StatusOr<PortClaim> Take(std::string_view identity,
-                                        PortMode mode);
+  static absl::StatusOr<PortClaim> Take(std::string_view identity);
 
   PortClaim() = default;
   ~PortClaim();
@@ -55,12 +51,11 @@ class PortClaim {
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
-  absl::Status TakePort(const std::string& identity, PortMode mode);
+  absl::Status TakePort(const std::string& identity);
   absl::Status TakeOrdinal();
 
   int right_fd_ = -1;
   int lock_fd_ = -1;
-  int mode_fd_ = -1;
   int ordinal_fd_ = -1;
   unsigned ordinal_ = 0;
   std::vector<std::string> warnings_;

@@ -103,36 +103,32 @@ constexpr uid_t kNobody = 65534;
 #define NEEDS_ANOTHER_USER() \
   if (getuid() != 0) GTEST_SKIP() << "needs root, to be another user as well"
 
-TEST(PortClaimTest, ASecondOpenerLearnsPidAndModeOfTheHolder) {
-  for (PortMode mode : {PortMode::kEmbedded, PortMode::kService}) {
-    const std::string identity = Unique("held");
-    Child holder([&] {
-      auto* claim = new absl::StatusOr(PortClaim::Take(identity, mode));
-      return claim->ok();
-    });
-    ASSERT_TRUE(holder.ok());
-    const auto second = PortClaim::Take(identity, PortMode::kEmbedded);
-    ASSERT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
-    const std::string text(second.status().message());
-    EXPECT_THAT(text, HasSubstr("pid " + std::to_string(holder.pid())));
-    EXPECT_THAT(text,
-                HasSubstr(mode == PortMode::kService ? "urnicd" : "embedded"));
-    holder.Kill();
-    EXPECT_TRUE(PortClaim::Take(identity, PortMode::kEmbedded).ok());
-  }
+TEST(PortClaimTest, ASecondOpenerLearnsThePidOfTheHolder) {
+  const std::string identity = Unique("held");
+  Child holder([&] {
+    auto* claim = new absl::StatusOr(PortClaim::Take(identity));
+    return claim->ok();
+  });
+  ASSERT_TRUE(holder.ok());
+  const auto second = PortClaim::Take(identity);
+  ASSERT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr("pid " + std::to_string(holder.pid())));
+  holder.Kill();
+  EXPECT_TRUE(PortClaim::Take(identity).ok());
 }
 
 TEST(PortClaimTest, LongNamesAreClaimedToo) {
   const std::string identity = Unique("long") + std::string(300, 'x');
-  const auto first = PortClaim::Take(identity, PortMode::kService);
+  const auto first = PortClaim::Take(identity);
   ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_FALSE(PortClaim::Take(identity, PortMode::kEmbedded).ok());
-  EXPECT_TRUE(PortClaim::Take(identity + "y", PortMode::kEmbedded).ok());
+  EXPECT_FALSE(PortClaim::Take(identity).ok());
+  EXPECT_TRUE(PortClaim::Take(identity + "y").ok());
 }
 
 TEST(PortClaimTest, LoopIsNotExclusiveAndOrdinalsDiffer) {
-  const auto a = PortClaim::Take("loop", PortMode::kEmbedded);
-  const auto b = PortClaim::Take("loop", PortMode::kEmbedded);
+  const auto a = PortClaim::Take("loop");
+  const auto b = PortClaim::Take("loop");
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_NE(a->ordinal(), b->ordinal());
 }
@@ -141,7 +137,7 @@ TEST(PortClaimTest, TheNinthRnicOfANamespaceIsRefused) {
   std::vector<PortClaim> claims;
   absl::Status status;
   while (claims.size() <= kOrdinals) {
-    auto claim = PortClaim::Take("loop", PortMode::kEmbedded);
+    auto claim = PortClaim::Take("loop");
     status = claim.status();
     if (!claim.ok()) break;
     claims.push_back(std::move(*claim));
@@ -152,19 +148,19 @@ TEST(PortClaimTest, TheNinthRnicOfANamespaceIsRefused) {
 
 TEST(PortClaimTest, AForkedChildDoesNotKeepTheClaim) {
   const std::string identity = Unique("fork");
-  auto claim = PortClaim::Take(identity, PortMode::kEmbedded);
+  auto claim = PortClaim::Take(identity);
   ASSERT_TRUE(claim.ok());
   Child child([] { return true; });
   *claim = PortClaim();
-  EXPECT_TRUE(PortClaim::Take(identity, PortMode::kEmbedded).ok());
+  EXPECT_TRUE(PortClaim::Take(identity).ok());
 }
 
 TEST(PortClaimTest, AHolderWithAFullQueueIsNotReportedInAnotherNamespace) {
   const std::string identity = Unique("asked");
-  const auto claim = PortClaim::Take(identity, PortMode::kEmbedded);
+  const auto claim = PortClaim::Take(identity);
   ASSERT_TRUE(claim.ok());
   FillQueue(URNIC_CLAIM_PORT + identity);
-  const auto second = PortClaim::Take(identity, PortMode::kEmbedded);
+  const auto second = PortClaim::Take(identity);
   ASSERT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
   const std::string text(second.status().message());
   EXPECT_THAT(text, Not(HasSubstr("namespace")));
@@ -180,20 +176,20 @@ TEST(PortClaimTest, ANameOfAUserWithoutARightIsPassedOver) {
     ASSERT_TRUE(squatter.ok());
     // A holder with a full queue is treated like one that answers.
     if (listens) FillQueue(name);
-    auto first = PortClaim::Take(identity, PortMode::kEmbedded);
+    auto first = PortClaim::Take(identity);
     ASSERT_TRUE(first.ok()) << first.status();
     ASSERT_THAT(first->warnings(), ElementsAre(HasSubstr("user 65534")));
     EXPECT_THAT(first->warnings()[0], HasSubstr(identity));
     // Openers with a right still exclude each other, even when the name is
     // free.
-    const auto second = PortClaim::Take(identity, PortMode::kEmbedded);
+    const auto second = PortClaim::Take(identity);
     EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
     EXPECT_THAT(std::string(second.status().message()),
                 HasSubstr("pid " + std::to_string(getpid())));
     squatter.Kill();
-    EXPECT_FALSE(PortClaim::Take(identity, PortMode::kEmbedded).ok());
+    EXPECT_FALSE(PortClaim::Take(identity).ok());
     *first = PortClaim();
-    const auto third = PortClaim::Take(identity, PortMode::kEmbedded);
+    const auto third = PortClaim::Take(identity);
     ASSERT_TRUE(third.ok()) << third.status();
     EXPECT_THAT(third->warnings(), IsEmpty());
   }
@@ -215,9 +211,9 @@ TEST(PortClaimTest, AUserWithAPacketSocketOnTheInterfaceHasTheRight) {
            Hold(URNIC_CLAIM_PORT "iface:lo2", true);
   });
   ASSERT_TRUE(other.ok());
-  EXPECT_EQ(PortClaim::Take("iface:lo", PortMode::kEmbedded).status().code(),
+  EXPECT_EQ(PortClaim::Take("iface:lo").status().code(),
             absl::StatusCode::kAlreadyExists);
-  EXPECT_TRUE(PortClaim::Take("iface:lo2", PortMode::kEmbedded).ok());
+  EXPECT_TRUE(PortClaim::Take("iface:lo2").ok());
 }
 
 // Becomes another user, who may still open packet sockets.
@@ -234,12 +230,11 @@ TEST(PortClaimTest, AUserWhoseRnicIsStillStartingHasTheRight) {
   NEEDS_ANOTHER_USER();
   Child other([] {
     if (!BecomeAUserWithPackets()) return false;
-    auto* claim =
-        new absl::StatusOr(PortClaim::Take("iface:lo", PortMode::kEmbedded));
+    auto* claim = new absl::StatusOr(PortClaim::Take("iface:lo"));
     return claim->ok();
   });
   ASSERT_TRUE(other.ok());
-  EXPECT_EQ(PortClaim::Take("iface:lo", PortMode::kEmbedded).status().code(),
+  EXPECT_EQ(PortClaim::Take("iface:lo").status().code(),
             absl::StatusCode::kAlreadyExists);
 }
 
@@ -266,7 +261,7 @@ TEST(PortClaimTest, OnlyOneOfManyThatPassOverANameGetsThePort) {
     close(start[1]);
     char go;
     static_cast<void>(read(start[0], &go, 1) == 0);  // end of file: start
-    const auto claim = PortClaim::Take(identity, PortMode::kEmbedded);
+    const auto claim = PortClaim::Take(identity);
     const char ok = claim.ok() ? 1 : 0;
     if (write(result[1], &ok, 1) != 1) _exit(1);
     pause();
@@ -299,13 +294,13 @@ TEST(PortClaimTest, AnotherUsersOrdinalsAreSharedWhenNoneIsFree) {
   ASSERT_TRUE(squatter.ok());
   std::vector<PortClaim> claims;
   for (unsigned i = 0; i < kOrdinals; ++i) {
-    auto claim = PortClaim::Take("loop", PortMode::kEmbedded);
+    auto claim = PortClaim::Take("loop");
     ASSERT_TRUE(claim.ok()) << claim.status();
     EXPECT_EQ(claim->ordinal(), i);
     EXPECT_THAT(claim->warnings(), ElementsAre(HasSubstr("user 65534")));
     claims.push_back(std::move(*claim));
   }
-  EXPECT_EQ(PortClaim::Take("loop", PortMode::kEmbedded).status().code(),
+  EXPECT_EQ(PortClaim::Take("loop").status().code(),
             absl::StatusCode::kResourceExhausted);
 }
 
@@ -316,7 +311,7 @@ TEST(PortClaimTest, AnotherUsersOrdinalIsLeftAloneWhileOthersAreFree) {
     return setuid(kNobody) == 0 && Hold(URNIC_CLAIM_ORDINAL "0", true);
   });
   ASSERT_TRUE(other.ok());
-  const auto claim = PortClaim::Take("loop", PortMode::kEmbedded);
+  const auto claim = PortClaim::Take("loop");
   ASSERT_TRUE(claim.ok());
   EXPECT_EQ(claim->ordinal(), 1u);
   EXPECT_THAT(claim->warnings(), IsEmpty());

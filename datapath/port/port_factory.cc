@@ -63,8 +63,7 @@ absl::StatusOr<std::unique_ptr<Port>> CreatePlainPort(
       // A pair of rings is private to this process.
       spec->kind == PortKind::kRing
           ? absl::StrCat(spec->identity, ":", getpid())
-          : spec->identity,
-      config.mode);
+          : spec->identity);
   if (!claim.ok()) return claim.status();
   for (const std::string& line : claim->warnings()) {
     if (config.warn != nullptr) config.warn(line);

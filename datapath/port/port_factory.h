@@ -19,7 +19,6 @@ struct PortConfig {
   // Use the interface's own MAC (iface: only), for networks that filter unknown
   // MACs.
   bool mac_of_interface = false;
-  PortMode mode = PortMode::kEmbedded;
   // Deliberate faults (transport/impair/fault_spec.h); empty: none.
   std::string fault = {};
   // Slots of the rings, unless the driver decides.

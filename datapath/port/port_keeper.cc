@@ -61,9 +61,9 @@ Trouble Diagnose(const PortSpec& spec, const absl::Status& status) {
     trouble.text =
         absl::StrCat(spec.identity, ": needs CAP_NET_RAW and CAP_NET_ADMIN");
     trouble.remedy =
-        "run as root, in your own user namespace (unshare -Urn), or with both "
-        "as ambient capabilities (setpriv; setcap does not work, because such "
-        "a program ignores LD_PRELOAD)";
+        "run as root, or with both as ambient capabilities (setpriv; setcap "
+        "does not work, because such a program ignores LD_PRELOAD), or, with "
+        "interfaces of its own, under unshare -Urn";
   } else if (spec.kind == PortKind::kVirtioUser && !spec.listens) {
     // Otherwise the peer left its socket behind, or has just ended.
     if (access(spec.socket_path.c_str(), R_OK | W_OK) != 0 && errno == EACCES) {
@@ -441,7 +441,7 @@ void PortKeeper::SayLink(bool up) {
         absl::StrCat("interface ", spec_.name, " is down"));
   } else {
     Say(PortState::kNoPeer,
-        absl::StrCat(spec_.identity, ": no peer is connected"));
+        absl::StrCat(spec_.identity, ": waiting for a peer"));
   }
   if (up) device_->MarkPeerDescriptors();
   std::lock_guard lock(mutex_);

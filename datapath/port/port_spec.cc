@@ -24,7 +24,7 @@
 namespace urnic {
 namespace {
 
-using Pairs = std::vector<std::pair<std::string, std::string>>;
+using Pairs = DriverText::Pairs;
 
 // The most that the kernel puts before a frame in its receive ring.
 constexpr uint32_t kRingSlotHeader = 80;
@@ -32,26 +32,6 @@ constexpr uint32_t kRingSlotAlign = 1024;
 constexpr uint32_t kSlotsPerBlock = 4;
 constexpr uint32_t kRingSlotsMax = 1024;
 constexpr uint32_t kRingSlotsMin = 64;
-
-struct Driver {
-  const char* name;
-  const char* dpdk_name;
-  PortKind kind;
-};
-constexpr Driver kDrivers[] = {
-    {"net_af_packet", "net_af_packet", PortKind::kAfPacket},
-    {"eth_af_packet", "net_af_packet", PortKind::kAfPacket},
-    {"net_virtio_user", "net_virtio_user", PortKind::kVirtioUser},
-    {"virtio_user", "net_virtio_user", PortKind::kVirtioUser},
-    {"net_vhost", "net_vhost", PortKind::kVhost},
-    {"eth_vhost", "net_vhost", PortKind::kVhost},
-    {"net_memif", "net_memif", PortKind::kMemif},
-    {"net_ring", "net_ring", PortKind::kOther},
-    {"eth_ring", "net_ring", PortKind::kOther},
-    {"net_tap", "net_tap", PortKind::kOther},
-    {"net_null", "net_null", PortKind::kOther},
-    {"eth_null", "net_null", PortKind::kOther},
-};
 
 std::string S(std::string_view v) { return std::string(v); }
 
@@ -304,42 +284,13 @@ absl::StatusOr<PortSpec> ParseRing(std::string_view dev, uint16_t mtu) {
   return spec;
 }
 
-absl::StatusOr<Pairs> ParsePairs(std::string_view dev, std::string_view text) {
-  Pairs pairs;
-  while (!text.empty()) {
-    const size_t comma = std::min(text.find(','), text.size());
-    const std::string_view pair = text.substr(0, comma);
-    text.remove_prefix(std::min(comma + 1, text.size()));
-    const size_t equals = pair.find('=');
-    if (equals == 0 || equals == pair.npos) {
-      return Bad(dev, absl::StrCat("'", S(pair), "' is not key=value"));
-    }
-    pairs.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
-  }
-  return pairs;
-}
-
 absl::StatusOr<PortSpec> ParseVdev(std::string_view dev, uint16_t mtu) {
-  const size_t comma = std::min(dev.find(','), dev.size());
-  std::string_view driver = dev.substr(0, comma);
-  while (!driver.empty() && absl::ascii_isdigit(driver.back())) {
-    driver.remove_suffix(1);
-  }
-  const Driver* known =
-      std::find_if(std::begin(kDrivers), std::end(kDrivers),
-                   [&](const Driver& d) { return driver == d.name; });
-  if (known == std::end(kDrivers)) {
-    return absl::UnimplementedError(absl::StrCat(
-        "port ", S(dev), ": this build has no driver '", S(driver),
-        "'; it has iface:NAME, loop, ring:NAME:a|b, net_virtio_user, "
-        "net_vhost, net_memif, net_af_packet, net_ring, net_tap, net_null"));
-  }
-  absl::StatusOr<Pairs> pairs =
-      ParsePairs(dev, comma < dev.size() ? dev.substr(comma + 1) : "");
-  if (!pairs.ok()) return pairs.status();
+  absl::StatusOr<DriverText> text = ParseDriverText(dev);
+  if (!text.ok()) return text.status();
+  Pairs* const pairs = &text->pairs;
   PortSpec spec;
-  spec.kind = known->kind;
-  spec.driver = known->dpdk_name;
+  spec.kind = text->driver->kind;
+  spec.driver = text->driver->dpdk_name;
   if (spec.kind == PortKind::kMemif) {
     if (absl::Status s = ChooseMemifSocket(dev, *pairs, spec); !s.ok())
       return s;

@@ -19,19 +19,10 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "datapath/port/port_driver.h"
 #include "verbs/identity/device_identity.h"
 
 namespace urnic {
-
-enum class PortKind : uint8_t {
-  kLoop,
-  kRing,        // ring:NAME:a|b
-  kAfPacket,    // iface:NAME and net_af_packet
-  kVirtioUser,  // net_virtio_user, virtio_user
-  kVhost,
-  kMemif,
-  kOther,  // a driver without special needs: net_ring, net_tap, net_null
-};
 
 struct PortSpec {
   PortKind kind = PortKind::kLoop;

@@ -122,6 +122,12 @@ TEST(PortSpecTest, AnErrorSaysWhatIsWrong) {
   EXPECT_THAT(Error("net_virtio_user0,queues=1"),
               HasSubstr("path= is missing"));
   EXPECT_THAT(Error("net_virtio_user0,path"), HasSubstr("'path' is not key"));
+  EXPECT_THAT(Error("net_memif0,rol=server"),
+              HasSubstr("unknown key 'rol'; net_memif has: id role "));
+  EXPECT_THAT(Error("net_memif0,role=sever"),
+              HasSubstr("unknown role 'sever'; write role=server"));
+  EXPECT_THAT(Error("net_virtio_user0,path=/s,server=yes"),
+              HasSubstr("server=yes is not 0 or 1"));
   EXPECT_THAT(Error("net_vhost0,iface=/" + std::string(107, 'x')),
               HasSubstr("has 108 characters, the limit is 107"));
   EXPECT_THAT(Error("ring:x"), HasSubstr("ring:NAME:a"));

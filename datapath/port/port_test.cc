@@ -159,7 +159,7 @@ TEST(PortTest, DpdksOwnRingIsALoopback) {
 }
 
 TEST(PortTest, BadDeviceArgumentsAreExplained) {
-  PortConfig config{.dev = "net_memif0,role=neither"};
+  PortConfig config{.dev = "net_memif0,rsize=99"};
   const auto port = CreatePort(config);
   ASSERT_TRUE(port.ok());
   ASSERT_TRUE(Eventually([&] { return !(*port)->info().text.empty(); }));

@@ -229,7 +229,7 @@ def main():
         try:
             newer = newer_verbs.get(options.suite)
         except newer_verbs.Unavailable as reason:
-            print(f"skipped everything: no libibverbs of {options.suite}: {reason}")
+            print(f"SKIPPED everything: no libibverbs of {options.suite}: {reason}")
             print("0 passed, 0 failed, 1 skipped")
             return 0
         python, shipped = newer.python(), newer.root / SHIPPED.relative_to("/")

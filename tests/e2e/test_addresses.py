@@ -1,5 +1,7 @@
 """What changes while programs run: addresses (`urnic addr`), the MTU."""
 
+import os
+
 import bed
 import suite
 
@@ -50,6 +52,30 @@ def watched(context):
                               process=watch))
         bed.await_true(lambda: events() == 2, 10, "the second event")
         context.check(ping() != 0, "answered when it was gone")
+        context.check(watch.running(), watch.result())
+
+
+@suite.test("loop/urnic-addr-and-a-program-in-another-pid-namespace")
+def contained(context):
+    """Its pid is another process's here, whose name must not be shown."""
+    context.need("unshare", "ibv_asyncwatch")
+    if os.geteuid() != 0:
+        raise suite.Skip("not root: cannot make a PID namespace")
+    with bed.LoopBed(context.tools) as place:
+        watch = place.spawn(0, ["ibv_asyncwatch"],
+                            env={"TMPDIR": place.directory,
+                                 "XDG_RUNTIME_DIR": place.directory},
+                            wrap=["unshare", "--pid", "--fork", "--kill-child",
+                                  "--mount-proc"])
+
+        def listed():
+            return place.run(0, [place.tools.urnic, "addr"], rnic=False,
+                             env={"XDG_RUNTIME_DIR": place.directory}).out
+
+        bed.await_true(lambda: place.directory in listed(), 20,
+                       "the device open")
+        context.check("of another PID namespace, " + place.directory in
+                      listed(), listed())
         context.check(watch.running(), watch.result())
 
 

@@ -89,7 +89,10 @@ def second_opener(context):
         second = place.run(0, ["ibv_devinfo"])
         context.check(second.status != 0, second)
         context.check(str(holder.pid) in second.err and
-                      "embedded" in second.err, second)
+                      "in use by another RNIC" in second.err, second)
+        doctor = place.run(0, [place.tools.urnic, "doctor",
+                               *place.run_options(0)], rnic=False)
+        context.check("in use by another RNIC" in doctor.out, doctor)
         # Listing opens no device.
         context.check_ok(place.run(0, ["ibv_devices"]))
         # The claim ends with its holder, even if that is killed.

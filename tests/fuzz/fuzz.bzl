@@ -1,21 +1,25 @@
 """Fuzz targets that are also ordinary tests."""
 
-def fuzz_target(name, srcs, deps = [], corpus = None, replay = True):
+def fuzz_target(name, srcs, deps = [], replay = True):
     """Makes a libFuzzer binary and a test that replays its corpus.
 
+    The corpus of X_fuzz is //tests/fuzz:X_corpus, the inputs in corpus/X, where
+    `./dev fuzz` looks for them. None is larger than it must be.
+
     Args:
-      name: of the binary, built by `bazel build --config=fuzz`; the test is
-        called <name>_replay_test and needs no fuzzer.
+      name: X_fuzz, of the binary, built by `bazel build --config=fuzz`; the test
+        is called X_fuzz_replay_test and needs no fuzzer.
       srcs: define LLVMFuzzerTestOneInput().
       deps: of both.
-      corpus: label of a filegroup of inputs, none larger than it must be.
-      replay: False leaves the test out: the program <name>_replay remains.
+      replay: False leaves the test and the corpus out: the program
+        X_fuzz_replay remains.
     """
+    corpus = "//tests/fuzz:%s_corpus" % name[:-len("_fuzz")]
     native.cc_binary(
         name = name,
         testonly = True,
         srcs = srcs,
-        data = [corpus] if corpus else [],
+        data = [corpus] if replay else [],
         linkopts = ["-fsanitize=fuzzer"],
         tags = ["fuzz", "manual"],
         visibility = ["//visibility:public"],
@@ -33,7 +37,7 @@ def fuzz_target(name, srcs, deps = [], corpus = None, replay = True):
         name = name + "_replay_test",
         size = "small",
         srcs = srcs,
-        args = ["$(rootpaths %s)" % corpus] if corpus else [],
-        data = [corpus] if corpus else [],
+        args = ["$(rootpaths %s)" % corpus],
+        data = [corpus],
         deps = deps + ["//tests/fuzz:replay_main"],
     )

@@ -92,7 +92,41 @@ PROTOCOLS = (
         ("RFC 3810", "MLDv2"))),
     ("Congestion", (
         ("RFC 3168", "ECN"),
-        ("RFC 7661", "windows that are not full"))),
+        ("RFC 5681", "TCP congestion control"),
+        ("RFC 6928", "the initial window"),
+        ("RFC 6937", "proportional rate reduction"),
+        ("RFC 7661", "windows that are not full"),
+        ("RFC 8257", "DCTCP"),
+        ("RFC 9406", "HyStart++"),
+        ("RFC 9438", "CUBIC"))),
+    ("TCP", (
+        ("RFC 1337", "hazards of TIME-WAIT"),
+        ("RFC 2018", "SACK"),
+        ("RFC 2883", "D-SACK"),
+        ("RFC 3465", "appropriate byte counting"),
+        ("RFC 3522", "Eifel detection"),
+        ("RFC 3708", "spurious retransmissions by D-SACK"),
+        ("RFC 4821", "path MTU discovery by probes"),
+        ("RFC 4987", "SYN floods"),
+        ("RFC 5682", "F-RTO"),
+        ("RFC 5927", "attacks by ICMP"),
+        ("RFC 5961", "blind attacks"),
+        ("RFC 6191", "reuse of TIME-WAIT"),
+        ("RFC 6298", "the retransmission timer"),
+        ("RFC 6528", "initial sequence numbers"),
+        ("RFC 6582", "NewReno"),
+        ("RFC 6675", "loss recovery by SACK"),
+        ("RFC 6994", "experimental options"),
+        ("RFC 7323", "timestamps and window scaling"),
+        ("RFC 8985", "RACK-TLP"),
+        ("RFC 9293", "TCP"),
+        ("RFC 9937", "proportional rate reduction, revised"))),
+    ("iWARP", (
+        ("RFC 5040", "RDMAP"),
+        ("RFC 5041", "DDP"),
+        ("RFC 5044", "MPA"),
+        ("RFC 6581", "enhanced set-up of MPA"),
+        ("RFC 7306", "extensions of RDMAP"))),
     ("Where Linux is the standard", (
         ("Linux", "its functions"),)),
 )
@@ -263,8 +297,8 @@ def places(paths):
     cells = []
     for folder, names in folders.items():
         if len(names) > 2:
-            cells.append("`%s/`: %s" % (
-                folder, ", ".join(os.path.splitext(n)[0] for n in names)))
+            stems = dict.fromkeys(os.path.splitext(n)[0] for n in names)
+            cells.append("`%s/`: %s" % (folder, ", ".join(stems)))
         else:
             cells += ["`%s/%s`" % (folder, name) for name in names]
     return ", ".join(cells)
@@ -369,11 +403,14 @@ def check_tree(root):
 
 
 def show(table, wanted, only_untested):
+    """Prints the sections whose names begin with `wanted`. Whether any do."""
+    shown = False
     for number, (title, _) in enumerate(PROTOCOLS):
         rows = [s for s in table.sections(number)
                 if name_of(s).startswith(wanted) and
                 not (only_untested and s in table.tests)]
         if rows:
+            shown = True
             print("\n" + title)
         for section in rows:
             print("  %-22s %s" % (name_of(section),
@@ -381,6 +418,7 @@ def show(table, wanted, only_untested):
             print("    implemented:", " ".join(sorted(table.code[section])))
             print("    tested:", " ".join(sorted(
                 table.tests.get(section, ["no"]))))
+    return shown
 
 
 def main():
@@ -404,9 +442,12 @@ def main():
                   encoding="utf-8") as handle:
             handle.write(filled(document, table))
         return
-    show(table, " ".join(options.section), options.untested)
-    print()
-    print("\n".join(summary(table)))
+    shown = show(table, " ".join(options.section), options.untested)
+    if not options.untested:
+        print()
+        print("\n".join(summary(table)))
+    elif not shown:
+        print("Every cited section has a test.")
     for item in found:
         if item.rule == "citation":
             print("%s:%d: %s" % (item.path, item.line, item.message))

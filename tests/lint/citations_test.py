@@ -107,6 +107,13 @@ class CitationsTest(unittest.TestCase):
                       "IBTA 9 | 2 | 1 |", citations.summary(table))
         self.assertIn("| all | | 3 | 1 |", citations.summary(table))
 
+    def test_a_name_is_once_in_a_cell(self):
+        self.assertEqual(
+            "`transport/rc/`: completer, responder, `verbs/a.cc`, `verbs/a.h`",
+            citations.places(["transport/rc/responder.h", "verbs/a.h",
+                              "transport/rc/responder.cc", "verbs/a.cc",
+                              "transport/rc/completer.cc"]))
+
     def test_the_ratchet_holds_the_number(self):
         _, found = check({CODE: "//= IBTA 9.10, 9.2: a\n"})
         for allowed, problems in ((2, 0), (1, 1), (3, 1)):

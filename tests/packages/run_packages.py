@@ -46,6 +46,7 @@ def install(scratch):
     said = run([command, *LOOP, "ibv_devinfo"])
     check("PORT_ACTIVE" in said, said)
     for name in ("share/man/man1/urnic.1", "share/doc/urnic/README.md",
+                 "share/doc/urnic/bench/pictures/rate.svg",
                  "share/bash-completion/completions/urnic"):
         check((prefix / name).is_file(), f"{name} is not there")
 

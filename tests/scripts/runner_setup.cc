@@ -8,15 +8,11 @@ namespace urnic::scripts {
 // "rwa": remote read, remote write, remote atomic. '-': none.
 bool ParseAccess(const std::string& text, uint32_t& out) {
   static const std::map<char, uint32_t> kRights = {
-      {'l', mem::kLocalWrite},
-      {'w', mem::kRemoteWrite},
-      {'r', mem::kRemoteRead},
-      {'a', mem::kRemoteAtomic},
-      {'i', mem::kRemoteInvalidate},
-      {'b', mem::kBindWindow},
-      {'f', mem::kFlushGlobal},
-      {'z', mem::kZeroBased},
-      {'-', 0}};
+      {'l', mem::kLocalWrite},       {'w', mem::kRemoteWrite},
+      {'r', mem::kRemoteRead},       {'a', mem::kRemoteAtomic},
+      {'i', mem::kRemoteInvalidate}, {'b', mem::kBindWindow},
+      {'f', mem::kFlushGlobal},      {'p', mem::kFlushPersistent},
+      {'z', mem::kZeroBased},        {'-', 0}};
   out = 0;
   for (const char c : text) {
     const auto it = kRights.find(c);

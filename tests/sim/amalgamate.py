@@ -12,7 +12,7 @@ CORES = ("transport/cc/", "transport/rc/", "transport/uc/", "transport/ud/",
          "transport/work/", "transport/net/", "transport/cm/", "tests/sim/",
          "tests/support/cm_sink", "tests/support/endpoint",
          "tests/support/fragments", "tests/support/host_wire",
-         "tests/support/unacked_end",
+         "tests/support/unreliable_end",
          "tests/support/fake_")
 # What is inlined for each kind of mutant: the broken sources, and what includes
 # them.

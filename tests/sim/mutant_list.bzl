@@ -153,28 +153,28 @@ def mutants():
         name = "mutant_uc_joins_parts_test",
         new = "in_.message != KindOf(packet)",
         old = "(!follows || in_.message != KindOf(packet))",
-        core = "unacked",
+        core = "unreliable",
     )
 
     mutant(
         name = "mutant_uc_goes_on_behind_a_gap_test",
         new = "!follows",
         old = "(!follows || in_.message != KindOf(packet))",
-        core = "unacked",
+        core = "unreliable",
     )
 
     mutant(
         name = "mutant_ud_ignores_qkeys_test",
         new = "",
         old = "if (packet.deth().qkey.value() != config_.qkey) return RxVerdict::kBadQkey;",
-        core = "unacked",
+        core = "unreliable",
     )
 
     mutant(
         name = "mutant_ud_takes_what_does_not_fit_test",
         new = "",
         old = "if (rq_->Capacity() < bytes) return RxVerdict::kTooLong;",
-        core = "unacked",
+        core = "unreliable",
     )
 
     mutant(
@@ -197,14 +197,14 @@ def mutants():
 
     mutant(
         name = "mutant_images_forget_a_message_test",
-        core = "unacked",
+        core = "unreliable",
         new = "f.Elsewhere(message);",
         old = "f(\"message\", message, uc::Qp::Message::kWrite, kMessages);",
     )
 
     mutant(
         name = "mutant_images_forget_receives_test",
-        core = "unacked",
+        core = "unreliable",
         new = "",
         old = "f.Element(\"receive\", sges[i]);",
     )

@@ -20,14 +20,14 @@ _CORE = [
     "//transport/work:image.cc",
     "//transport/work:timers.cc",
 ]
-_UNACKED = _CORE + [
-    "//tests/sim:unacked_main.cc",
+_UNRELIABLE = _CORE + [
+    "//tests/sim:unreliable_main.cc",
     "//transport/uc:image.cc",
     "//transport/uc:qp.cc",
     "//transport/ud:image.cc",
     "//transport/ud:qp.cc",
-    "//transport/work:unacked_image.cc",
-    "//transport/work:unacked_qp.cc",
+    "//transport/work:unreliable_image.cc",
+    "//transport/work:unreliable_qp.cc",
 ]
 
 _NET = [
@@ -83,7 +83,7 @@ _DEPS = [
 # dependencies.
 _SIMULATORS = {
     "rc": (_RC, "engine_and_core", [], ["//tests/sim:mutation_main"]),
-    "unacked": (_UNACKED, "core", ["--expect-violation"], _DEPS),
+    "unreliable": (_UNRELIABLE, "core", ["--expect-violation"], _DEPS),
     "net": (_NET, "core", ["--expect-violation"], _DEPS),
     "cm": (_CM, "core", ["--expect-violation"], _DEPS),
     "moves": (_ENGINE, "engine", [], ["//tests/sim:mutation_main"]),
@@ -102,7 +102,7 @@ def mutant(name, old, new, core = "rc"):
       name: what is broken.
       old: text that occurs once in the core; no single quotes or newlines.
       new: what stands there instead.
-      core: "rc", "unacked" (UC or UD), "net" (the host's), "cm", "engine", or
+      core: "rc", "unreliable" (UC or UD), "net" (the host's), "cm", "engine", or
         "moves" (the engine, judged by its queue pairs).
     """
     sources, inlined, args, deps = _SIMULATORS[core]

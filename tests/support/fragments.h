@@ -24,30 +24,34 @@ namespace urnic::testing {
 class HostFrames final : public FrameKeeper {
  public:
   ~HostFrames() {
-    for (auto& [number, frame] : kept_) Spoil(frame);
+    for (auto& [number, frame] : kept_) Spoil(std::move(frame));
   }
 
   // Calls `f` with a frame of these bytes.
   template <typename F>
   auto Give(const FrameBytes& bytes, F&& f) {
-    at_hand_ = std::make_unique<FrameBytes>(bytes);
+    at_hand_ = std::make_shared<FrameBytes>(bytes);
     const auto result = f(ReceivedFrame{*at_hand_, at_hand_.get()});
-    if (at_hand_ != nullptr) Spoil(at_hand_);
-    at_hand_.reset();
+    Spoil(std::move(at_hand_));
     return result;
   }
 
   uint32_t Keep(const ReceivedFrame& frame, FrameHolder& holder) override {
     if (kept_.size() >= limit) return kRefused;
-    URNIC_CHECK(at_hand_ != nullptr && frame.buffer == at_hand_.get());
-    kept_[++last_] = std::move(at_hand_);
+    std::shared_ptr<FrameBytes> kept = at_hand_;
+    // A frame may be in custody already.
+    for (const auto& [number, other] : kept_) {
+      if (frame.buffer == other.get()) kept = other;
+    }
+    URNIC_CHECK(kept != nullptr && frame.buffer == kept.get());
+    kept_[++last_] = std::move(kept);
     ++holder.kept;
     return last_;
   }
   void Release(uint32_t number, FrameHolder& holder) override {
     const auto at = kept_.find(number);
     URNIC_CHECK(at != kept_.end());
-    Spoil(at->second);
+    Spoil(std::move(at->second));
     kept_.erase(at);
     --holder.kept;
   }
@@ -56,12 +60,13 @@ class HostFrames final : public FrameKeeper {
   size_t limit = 1000;
 
  private:
-  static void Spoil(std::unique_ptr<FrameBytes>& frame) {
-    std::ranges::fill(*frame, uint8_t{0xdd});
+  // Its bytes are wrong from now on, unless someone keeps it.
+  static void Spoil(std::shared_ptr<FrameBytes> frame) {
+    if (frame.use_count() == 1) std::ranges::fill(*frame, uint8_t{0xdd});
   }
 
-  std::unique_ptr<FrameBytes> at_hand_;
-  std::map<uint32_t, std::unique_ptr<FrameBytes>> kept_;
+  std::shared_ptr<FrameBytes> at_hand_;
+  std::map<uint32_t, std::shared_ptr<FrameBytes>> kept_;
   uint32_t last_ = 0;
 };
 

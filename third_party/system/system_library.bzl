@@ -30,8 +30,11 @@ def _pkg_config(rctx, modules, args, apt):
 def _dedup(words):
     return {w: None for w in words}.keys()
 
-def _write(rctx, cflags, linkopts):
-    includes = []
+def _write(rctx, cflags, linkopts, own = {}):
+    """`own`: headers of ours, which go before those of the library."""
+    includes = ["own"] if own else []
+    for name, text in own.items():
+        rctx.file("own/" + name, text)
     for flag in _dedup([f for f in cflags if f.startswith("-I")]):
         path = rctx.path(flag[2:])
         if str(path) == "/usr/include" or not path.exists:
@@ -72,10 +75,18 @@ system_library = repository_rule(
 _DPDK_DRIVERS = ["bus_vdev", "bus_pci", "mempool_ring", "net_memif", "net_af_packet", "net_vhost", "net_virtio", "net_ring", "net_tap", "net_null"]
 _DPDK_LIBRARIES = ["vhost", "cryptodev", "dmadev", "hash", "rcu", "ethdev", "meter", "net", "mbuf", "mempool", "ring", "timer", "pci", "bpf", "gso", "security", "telemetry", "kvargs", "eal", "cmdline", "stack"]
 
+# DPDK's memcpy, and with it everything that knows an mbuf, includes this header
+# for SSE. The compiler's own also brings 54 000 lines of AVX, which x86-64-v2
+# does not have: 0.7 of the 0.8 s that compiling DPDK's mbuf header takes.
+_X86INTRIN = """\
+#pragma once
+#include <nmmintrin.h>
+"""
+
 def _dpdk_static_impl(rctx):
     cflags = _pkg_config(rctx, ["libdpdk"], ["--cflags"], "libdpdk-dev libnuma-dev libbsd-dev")
     _write(rctx, cflags, ["-Wl,--whole-archive"] + ["-l:librte_%s.a" % l for l in _DPDK_DRIVERS] +
                          ["-Wl,--no-whole-archive", "-Wl,--start-group"] + ["-l:librte_%s.a" % l for l in _DPDK_LIBRARIES] +
-                         ["-Wl,--end-group", "-lnuma", "-lbsd", "-lpthread", "-lm", "-ldl"])
+                         ["-Wl,--end-group", "-lnuma", "-lbsd", "-lpthread", "-lm", "-ldl"], {"x86intrin.h": _X86INTRIN})
 
 dpdk_static = repository_rule(implementation = _dpdk_static_impl, local = True, environ = ["PKG_CONFIG_PATH"])

@@ -11,7 +11,7 @@
 
 #include <bit>
 #include <cstdint>
-#include <initializer_list>
+#include <span>
 
 #include "transport/base/check.h"
 
@@ -24,9 +24,10 @@ struct NumberKey {
   constexpr NumberKey For(uint64_t purpose) const;
 };
 
-// SipHash-2-4 of eight bytes (Aumasson, Bernstein 2012): without the key, its
+// SipHash-2-4 of whole words (Aumasson, Bernstein 2012): without the key, its
 // values are as good as random, even for arguments that an attacker chooses.
-constexpr uint64_t SipHash(const NumberKey& key, uint64_t value) {
+constexpr uint64_t SipHash(const NumberKey& key,
+                           std::span<const uint64_t> words) {
   uint64_t v0 = key.word[0] ^ 0x736f6d6570736575;
   uint64_t v1 = key.word[1] ^ 0x646f72616e646f6d;
   uint64_t v2 = key.word[0] ^ 0x6c7967656e657261;
@@ -45,15 +46,19 @@ constexpr uint64_t SipHash(const NumberKey& key, uint64_t value) {
       v2 = std::rotl(v2, 32);
     }
   };
-  constexpr uint64_t kLength = uint64_t{8} << 56;
-  for (const uint64_t word : {value, kLength}) {
+  const auto take = [&](uint64_t word) {
     v3 ^= word;
     rounds(2);
     v0 ^= word;
-  }
+  };
+  for (const uint64_t word : words) take(word);
+  take(uint64_t{8 * words.size()} << 56);  // the length in bytes
   v2 ^= 0xff;
   rounds(4);
   return v0 ^ v1 ^ v2 ^ v3;
+}
+constexpr uint64_t SipHash(const NumberKey& key, uint64_t value) {
+  return SipHash(key, std::span<const uint64_t>(&value, 1));
 }
 
 constexpr NumberKey NumberKey::For(uint64_t purpose) const {

@@ -15,6 +15,13 @@ TEST(SipHashTest, MatchesTheReference) {
   EXPECT_EQ(SipHash(kKey, 0x0706050403020100), 0x93f5f5799a932462u);
 }
 
+// The vectors of no bytes and of bytes 0 to 15.
+TEST(SipHashTest, MatchesTheReferenceForOtherLengths) {
+  EXPECT_EQ(SipHash(kKey, std::span<const uint64_t>()), 0x726fdb47dd0e0e31u);
+  const uint64_t words[] = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
+  EXPECT_EQ(SipHash(kKey, words), 0x3f2acc7f57c29bdbu);
+}
+
 TEST(SipHashTest, OneBitOfTheArgumentChangesHalfOfTheValue) {
   for (int bit = 0; bit < 64; ++bit) {
     const uint64_t change = SipHash(kKey, 77) ^ SipHash(kKey, 77 ^ 1ull << bit);

@@ -20,6 +20,8 @@ inline constexpr uint32_t kRemoteAtomic = 8;
 inline constexpr uint32_t kBindWindow = 16;
 inline constexpr uint32_t kZeroBased = 32;
 inline constexpr uint32_t kFlushGlobal = 1u << 8;
+// A queue pair may have it. No region has: no memory here is persistent.
+inline constexpr uint32_t kFlushPersistent = 1u << 9;
 // Not a verbs flag: a remote Send with Invalidate may retire the key. Bound
 // windows of type 2 can be retired without it.
 //= IBTA 10.6.5: fast-registered regions have it, plain regions do not (Linux

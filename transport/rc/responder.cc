@@ -79,7 +79,12 @@ RxVerdict Responder::OnFlush(const RxPacket& packet) {
   const uint32_t flush = packet.feth().value.value();
   const uint32_t type = flush & wire::kFethTypeMask;
   const bool whole = (flush & wire::kFethLevelMask) == URNIC_FLUSH_MR;
-  if (type != URNIC_FLUSH_GLOBAL || (access_ & mem::kFlushGlobal) == 0 ||
+  const uint32_t rights =
+      ((type & URNIC_FLUSH_GLOBAL) != 0 ? mem::kFlushGlobal : 0) |
+      ((type & URNIC_FLUSH_PERSISTENT) != 0 ? mem::kFlushPersistent : 0);
+  const bool known =
+      type != 0 && (type & ~(URNIC_FLUSH_GLOBAL | URNIC_FLUSH_PERSISTENT)) == 0;
+  if (!known || (access_ & rights) != rights ||
       (!whole && (flush & wire::kFethLevelMask) != 0)) {
     return RefuseRequest();
   }
@@ -88,7 +93,7 @@ RxVerdict Responder::OnFlush(const RxPacket& packet) {
   const mem::MemoryRegion* region = mrs_->Find(key);
   if (region == nullptr ||
       !Check(key, pd_, whole ? region->iova : reth.virtual_address.value(),
-             whole ? 0 : reth.dma_length.value(), mem::kFlushGlobal)
+             whole ? 0 : reth.dma_length.value(), rights)
            .ok()) {
     return RefuseAccess();
   }

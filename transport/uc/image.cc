@@ -1,7 +1,7 @@
 #include "transport/uc/image.h"
 
 #include "transport/cc/image_fields.h"
-#include "transport/work/unacked_image.h"
+#include "transport/work/unreliable_image.h"
 
 namespace urnic {
 
@@ -28,11 +28,12 @@ struct FieldsOf<uc::Qp::Incoming> {
 template <>
 struct FieldsOf<uc::Qp> {
   // Fails if there is another member, which would be missing here.
-  static_assert(sizeof(uc::Qp) == sizeof(UnackedQp) + sizeof(uc::Qp::Incoming));
+  static_assert(sizeof(uc::Qp) ==
+                sizeof(UnreliableQp) + sizeof(uc::Qp::Incoming));
 
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    f.Element("", AsUnacked(s));
+    f.Element("", AsUnreliable(s));
     f.Element("receive", s.in_);
   }
 };
@@ -40,15 +41,15 @@ struct FieldsOf<uc::Qp> {
 namespace uc {
 
 size_t ExtractImage(const Qp& qp, Time now, std::span<uint8_t> out) {
-  return ExtractUnacked(qp, QpService::kUc, now, out);
+  return ExtractUnreliable(qp, QpService::kUc, now, out);
 }
 
 ImageRefusal InsertImage(std::span<const uint8_t> image, Time now, Qp& qp) {
-  return InsertUnacked(image, now, QpService::kUc, qp);
+  return InsertUnreliable(image, now, QpService::kUc, qp);
 }
 
 ImageRefusal ReadImage(std::span<const uint8_t> image, Time now, Qp& qp) {
-  return ReadUnacked(image, now, QpService::kUc, qp);
+  return ReadUnreliable(image, now, QpService::kUc, qp);
 }
 
 void ShowState(const Qp& qp, Time now, std::string& out) {

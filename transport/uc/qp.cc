@@ -27,7 +27,7 @@ void Append(TxSlot& slot, const Header& header) {
 }  // namespace
 
 void Qp::Modify(QpState target, const QpConfig& config) {
-  UnackedQp::Modify(target, config);
+  UnreliableQp::Modify(target, config);
   if (target == QpState::kReset) {
     in_.message = Message::kNone;
     in_.established = false;
@@ -53,7 +53,7 @@ void Qp::OnPlacementFault(const Placement& placement,
   if (untrue) FailReceive(URNIC_WC_WR_FLUSH_ERR);
 }
 
-void Qp::WriteHeaders(TxSlot& slot, const UnackedSender::Part& part) {
+void Qp::WriteHeaders(TxSlot& slot, const UnreliableSender::Part& part) {
   const urnic_sq_wqe& wqe = part.wqe;
   constexpr RequestSet kWrites = RequestsOf(RequestFamily::kWrite);
   const bool write = Contains(kWrites, wqe.opcode);

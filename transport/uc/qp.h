@@ -11,16 +11,16 @@
 
 #include "transport/cc/notification_point.h"
 #include "transport/work/cnp.h"
-#include "transport/work/unacked_qp.h"
+#include "transport/work/unreliable_qp.h"
 
 namespace urnic::uc {
 
-class Qp final : public UnackedQp {
+class Qp final : public UnreliableQp {
  public:
   // `recv_queue` and `mrs` outlive the queue pair.
   Qp(const QpLimits& limits, WorkQueueView sq, RecvQueue* recv_queue,
      mem::MrTable* mrs)
-      : UnackedQp(limits, sq, recv_queue, mrs, RequestsOf(QpService::kUc)) {}
+      : UnreliableQp(limits, sq, recv_queue, mrs, RequestsOf(QpService::kUc)) {}
 
   // The caller has checked that the transition is allowed.
   void Modify(QpState target, const QpConfig& config);
@@ -46,10 +46,10 @@ class Qp final : public UnackedQp {
     if (receiving()) in_.notifier.OnMarked(now);
   }
 
-  bool HasWork() const { return CnpDue() || UnackedQp::HasWork(); }
+  bool HasWork() const { return CnpDue() || UnreliableQp::HasWork(); }
   template <typename Sink>
   FlowResult Settle(std::span<const RecvCompletion> receives, Sink& sink) {
-    FlowResult result = UnackedQp::Settle(receives, sink);
+    FlowResult result = UnreliableQp::Settle(receives, sink);
     result.has_work |= CnpDue();
     return result;
   }
@@ -59,11 +59,12 @@ class Qp final : public UnackedQp {
       WriteCnp(slots[count++], config_.dest_qpn, config_.pkey);
       in_.notifier.due = false;
     }
-    return count + sender_.Transmit(
-                       slots.subspan(count), /*mtu_is_limit=*/false,
-                       [this](TxSlot& slot, const UnackedSender::Part& part) {
-                         WriteHeaders(slot, part);
-                       });
+    return count +
+           sender_.Transmit(
+               slots.subspan(count), /*mtu_is_limit=*/false,
+               [this](TxSlot& slot, const UnreliableSender::Part& part) {
+                 WriteHeaders(slot, part);
+               });
   }
 
  private:
@@ -189,7 +190,7 @@ class Qp final : public UnackedQp {
     sink.Complete(done);
   }
 
-  void WriteHeaders(TxSlot& slot, const UnackedSender::Part& part);
+  void WriteHeaders(TxSlot& slot, const UnreliableSender::Part& part);
 
   // The receiving side.
   struct Incoming {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "tests/support/unacked_end.h"
+#include "tests/support/unreliable_end.h"
 
 namespace urnic::uc {
 namespace {
@@ -14,7 +14,7 @@ using testing::SendWr;
 
 class UcTest : public ::testing::Test {
  protected:
-  using End = testing::UnackedEnd<Qp>;
+  using End = testing::UnreliableEnd<Qp>;
 
   static QpConfig Config(uint32_t peer) {
     QpConfig config;

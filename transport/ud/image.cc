@@ -1,6 +1,6 @@
 #include "transport/ud/image.h"
 
-#include "transport/work/unacked_image.h"
+#include "transport/work/unreliable_image.h"
 
 namespace urnic {
 
@@ -12,22 +12,22 @@ struct FieldsOf<ud::Qp> {
     URNIC_MEMBERS(f, s, limits, config, sender, rq, mrs, state, recv_status,
                   event);
     f.Elsewhere(limits, config, sender, rq, mrs, state, recv_status, event);
-    f.Element("", AsUnacked(s));
+    f.Element("", AsUnreliable(s));
   }
 };
 
 namespace ud {
 
 size_t ExtractImage(const Qp& qp, Time now, std::span<uint8_t> out) {
-  return ExtractUnacked(qp, QpService::kUd, now, out);
+  return ExtractUnreliable(qp, QpService::kUd, now, out);
 }
 
 ImageRefusal InsertImage(std::span<const uint8_t> image, Time now, Qp& qp) {
-  return InsertUnacked(image, now, QpService::kUd, qp);
+  return InsertUnreliable(image, now, QpService::kUd, qp);
 }
 
 ImageRefusal ReadImage(std::span<const uint8_t> image, Time now, Qp& qp) {
-  return ReadUnacked(image, now, QpService::kUd, qp);
+  return ReadUnreliable(image, now, QpService::kUd, qp);
 }
 
 void ShowState(const Qp& qp, Time now, std::string& out) {

@@ -2,7 +2,7 @@
 
 namespace urnic::ud {
 
-void Qp::WriteHeaders(TxSlot& slot, const UnackedSender::Part& part) {
+void Qp::WriteHeaders(TxSlot& slot, const UnreliableSender::Part& part) {
   const bool imm = Contains(kRequestsWithImm, part.wqe.opcode);
   wire::Bth bth;
   bth.opcode = static_cast<uint8_t>(imm ? wire::Opcode::kUdSendOnlyImm

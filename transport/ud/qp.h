@@ -8,7 +8,7 @@
 #include <cstring>
 #include <span>
 
-#include "transport/work/unacked_qp.h"
+#include "transport/work/unreliable_qp.h"
 
 namespace urnic::ud {
 
@@ -17,12 +17,12 @@ namespace urnic::ud {
 //= IBTA A17.4.5.2: of IPv4, its header is placed in the second half
 inline constexpr uint32_t kGrhBytes = 40;
 
-class Qp final : public UnackedQp {
+class Qp final : public UnreliableQp {
  public:
   // `recv_queue` and `mrs` outlive the queue pair.
   Qp(const QpLimits& limits, WorkQueueView sq, RecvQueue* recv_queue,
      mem::MrTable* mrs)
-      : UnackedQp(limits, sq, recv_queue, mrs, RequestsOf(QpService::kUd)) {}
+      : UnreliableQp(limits, sq, recv_queue, mrs, RequestsOf(QpService::kUd)) {}
 
   // Datagrams have no expected PSN; this is the configured one.
   Psn recv_psn() const { return config().rq_psn; }
@@ -45,7 +45,7 @@ class Qp final : public UnackedQp {
   uint32_t Transmit(Time, std::span<TxSlot> slots) {
     return sender_.Transmit(
         slots, /*mtu_is_limit=*/true,
-        [this](TxSlot& slot, const UnackedSender::Part& part) {
+        [this](TxSlot& slot, const UnreliableSender::Part& part) {
           WriteHeaders(slot, part);
         });
   }
@@ -113,7 +113,7 @@ class Qp final : public UnackedQp {
     sink.Complete(done);
   }
 
-  void WriteHeaders(TxSlot& slot, const UnackedSender::Part& part);
+  void WriteHeaders(TxSlot& slot, const UnreliableSender::Part& part);
 };
 
 }  // namespace urnic::ud

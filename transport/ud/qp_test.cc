@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tests/support/unacked_end.h"
+#include "tests/support/unreliable_end.h"
 
 namespace urnic::ud {
 namespace {
@@ -15,7 +15,7 @@ using testing::SendWr;
 
 class UdTest : public ::testing::Test {
  protected:
-  using End = testing::UnackedEnd<Qp>;
+  using End = testing::UnreliableEnd<Qp>;
 
   static QpConfig Config() {
     QpConfig config;

@@ -1,11 +1,11 @@
-// Any packets, work requests and state changes: tests/fuzz/unacked_fuzzer.h.
+// Any packets, work requests and state changes: tests/fuzz/unreliable_fuzzer.h.
 
-#include "tests/fuzz/unacked_fuzzer.h"
+#include "tests/fuzz/unreliable_fuzzer.h"
 #include "transport/ud/qp.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using urnic::testing::Input;
-  urnic::testing::UnackedFuzzer<urnic::ud::Qp, /*kDatagrams=*/true>(
+  urnic::testing::UnreliableFuzzer<urnic::ud::Qp, /*kDatagrams=*/true>(
       Input(data, size))
       .Run();
   return 0;

@@ -121,8 +121,9 @@ TEST_P(CaptureTest, EveryRocePacketParsesReemitsAndVerifies) {
     const Bytes bytes = Unwrap(file.frames[i]);
     FrameView frame;
     const RxVerdict verdict = ParseFrame(bytes.data(), bytes.size(), frame);
-    if (verdict == RxVerdict::kNotRoce || verdict == RxVerdict::kIcmp ||
-        verdict == RxVerdict::kArp || verdict == RxVerdict::kIpOptions) {
+    if (verdict == RxVerdict::kNotRoce || verdict == RxVerdict::kTcp ||
+        verdict == RxVerdict::kIcmp || verdict == RxVerdict::kArp ||
+        verdict == RxVerdict::kIpOptions) {
       continue;  // TCP, IGMP, MLD, ND and ARP of the guests
     }
     SCOPED_TRACE("frame " + std::to_string(i + 1) + ": " + PrettyFrame(bytes));

@@ -243,6 +243,20 @@ TEST(CmMessagesTest, ALinuxRequestHasTheFieldsThatTsharkReads) {
   EXPECT_FALSE(req.has_alternate_path());
 }
 
+// By hand: Linux sends an MRA only when a program is slow, and no capture has
+// one.
+//= IBTA 12.6.6
+TEST(CmMessagesTest, AnMraSaysWhichMessageItAnswersAndHowLongToWait) {
+  CmMra mra;
+  mra.local_comm_id = Be<uint32_t>(0x01020304);
+  mra.remote_comm_id = Be<uint32_t>(0x05060708);
+  mra.set_message_mraed(kCmMessageRep);
+  mra.set_service_timeout_code(0x15);
+  const auto* m = reinterpret_cast<const uint8_t*>(&mra) + sizeof(MadHeader);
+  const uint8_t expected[] = {1, 2, 3, 4, 5, 6, 7, 8, 1 << 6, 0x15 << 3};
+  EXPECT_EQ(std::memcmp(m, expected, sizeof(expected)), 0);
+}
+
 // Where Linux 6.1 (include/rdma/ibta_vol1_c12.h) has the vendor's 24 bits.
 TEST(CmMessagesTest, TheEceVendorLiesBetweenOtherFields) {
   CmReq req;

@@ -31,8 +31,14 @@ RxVerdict ParseUdp(Reader reader, FrameView& out) {
 RxVerdict ParseUpper(Carrier ip, uint8_t protocol, Reader reader,
                      FrameView& out) {
   if (protocol == kIpProtocolUdp) return ParseUdp(reader, out);
-  if (FindWire(ip, protocol) != Wire::kIcmp) return RxVerdict::kNotRoce;
-  return SetPayload(reader, RxVerdict::kIcmp, out);
+  switch (FindWire(ip, protocol)) {
+    case Wire::kIcmp:
+      return SetPayload(reader, RxVerdict::kIcmp, out);
+    case Wire::kTcp:
+      return SetPayload(reader, RxVerdict::kTcp, out);
+    default:
+      return RxVerdict::kNotRoce;
+  }
 }
 
 RxVerdict ParseIpv4(Reader reader, FrameView& out) {

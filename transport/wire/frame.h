@@ -28,7 +28,7 @@ namespace urnic::wire {
 struct FrameView {
   const Ethernet* eth = nullptr;
   const VlanTag* vlan = nullptr;     // null in an untagged frame
-  Framing framing = Framing::kIpv4;  // of ICMP: which IP
+  Framing framing = Framing::kIpv4;  // of ICMP and TCP: which IP
   // IPv4 TOS or traffic class, ECN in the low two bits; RoCE v1 has no ECN,
   // and zeros there.
   uint8_t tos = 0;
@@ -38,8 +38,8 @@ struct FrameView {
   // Bytes after it are the padding of a short frame.
   const uint8_t* l3 = nullptr;
   uint32_t l3_bytes = 0;
-  // Of a RoCE packet: BTH to ICRC. Of an ICMP message or a fragment: the bytes
-  // after the IP header.
+  // Of a RoCE packet: BTH to ICRC. Of an ICMP message, a TCP segment or a
+  // fragment: the bytes after the IP header.
   const uint8_t* payload = nullptr;
   uint32_t payload_bytes = 0;
   Gid src;  // IPv4 addresses as ::ffff:a.b.c.d; unset for ARP
@@ -59,8 +59,8 @@ struct FrameView {
 // ParseRoce(out.payload, out.payload_bytes). kArp, kIcmp: an ARP message, or an
 // ICMP or ICMPv6 message whose own fields are not yet checked. kIpFragment:
 // continue with ParseFragment() (fragment.h). These three are for the host core
-// (transport/net). Anything else is the reason to drop the frame; `out` is
-// unspecified.
+// (transport/net). kTcp: continue with ParseTcp() (tcp.h). Anything else is the
+// reason to drop the frame; `out` is unspecified.
 //
 // Checked: EtherType, one optional 802.1Q tag, IP version, header length (IP
 // options and extension headers are refused), the IPv4 header checksum, no

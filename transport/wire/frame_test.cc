@@ -203,7 +203,8 @@ TEST(FrameTest, NamesTheFaultOfAnIpv4Frame) {
               ip.total_length = Be<uint16_t>(ip.total_length.value() + 1);
             }),
             V::kTruncated);
-  EXPECT_EQ(verdict([](Ipv4& ip, Udp&) { ip.protocol = 6; }), V::kNotRoce);
+  EXPECT_EQ(verdict([](Ipv4& ip, Udp&) { ip.protocol = 6; }), V::kTcp);
+  EXPECT_EQ(verdict([](Ipv4& ip, Udp&) { ip.protocol = 132; }), V::kNotRoce);
   EXPECT_EQ(verdict([](Ipv4& ip, Udp&) { ip.protocol = kIpProtocolIcmp; }),
             V::kIcmp);
   EXPECT_EQ(verdict([](Ipv4&, Udp& udp) { udp.dst_port = Be<uint16_t>(4792); }),
@@ -247,6 +248,7 @@ TEST(FrameTest, NamesTheFaultOfAnIpv6Frame) {
   //= RFC 8200 4.5
   EXPECT_EQ(verdict(kIp + 6, 44), RxVerdict::kIpFragment);
   EXPECT_EQ(verdict(kIp + 6, 58), RxVerdict::kIcmp);
+  EXPECT_EQ(verdict(kIp + 6, 6), RxVerdict::kTcp);
   EXPECT_EQ(verdict(kIp + 6, 59), RxVerdict::kNotRoce);
   EXPECT_EQ(verdict(kIp + 40 + 3, 0), RxVerdict::kNotRoce);
   EXPECT_EQ(verdict(kIp + 40 + 5, 0), RxVerdict::kBadUdpLength);

@@ -8,6 +8,7 @@
 namespace urnic::wire {
 
 inline constexpr uint8_t kIpProtocolIcmp = 1;
+inline constexpr uint8_t kIpProtocolTcp = 6;
 inline constexpr uint8_t kIpProtocolUdp = 17;
 inline constexpr uint8_t kIpProtocolIcmpv6 = 58;
 

@@ -17,6 +17,7 @@
 #include "transport/wire/neighbor.h"
 #include "transport/wire/packet.h"
 #include "transport/wire/pretty.h"
+#include "transport/wire/tcp.h"
 #include "transport/wire/too_big.h"
 
 namespace urnic::wire {
@@ -78,6 +79,32 @@ void CheckNeighbor(const FrameView& view, const NeighborInfo& info) {
   URNIC_CHECK(verdict == RxVerdict::kArp || verdict == RxVerdict::kIcmp);
 }
 
+// The fields of a segment give a header with the same fields, except that fewer
+// SACK blocks may fit beside options that are padded.
+void CheckTcp(const Bytes& frame, const FrameView& view) {
+  TcpSegment segment;
+  if (ParseTcp(view, false, segment) != RxVerdict::kAccept) return;
+  URNIC_CHECK(Within(frame, segment.payload.data(), segment.payload.size()));
+  URNIC_CHECK(segment.options.sack_count <= kMaxSackBlocks);
+  Bytes again(TcpHeaderBytes(segment.options));
+  URNIC_CHECK(again.size() <= kTcpMaxHeaderBytes &&
+              WriteTcpHeader(segment, again.data()) == again.size());
+  FrameView its = view;
+  its.payload = again.data();
+  its.payload_bytes = static_cast<uint32_t>(again.size());
+  TcpSegment reparsed;
+  URNIC_CHECK(ParseTcp(its, /*checksum_verified=*/true, reparsed) ==
+              RxVerdict::kAccept);
+  URNIC_CHECK(reparsed.payload.empty() && reparsed.seq == segment.seq &&
+              reparsed.flags == segment.flags &&
+              reparsed.options.mss == segment.options.mss &&
+              reparsed.options.timestamps == segment.options.timestamps &&
+              reparsed.options.sack_count <= segment.options.sack_count);
+  Bytes third(again.size());
+  URNIC_CHECK(WriteTcpHeader(reparsed, third.data()) == third.size());
+  URNIC_CHECK(again == third);
+}
+
 void Check(const Bytes& frame) {
   FrameView view;
   const RxVerdict verdict = ParseFrame(frame.data(), frame.size(), view);
@@ -97,6 +124,9 @@ void Check(const Bytes& frame) {
       URNIC_CHECK(Within(frame, fragment.data.data(), fragment.data.size()) &&
                   fragment.end() <= 65535);
     }
+  } else if (verdict == RxVerdict::kTcp) {
+    URNIC_CHECK(Within(frame, view.payload, view.payload_bytes));
+    CheckTcp(frame, view);
   } else if (verdict == RxVerdict::kIcmp) {
     URNIC_CHECK(Within(frame, view.payload, view.payload_bytes));
     if (ParseIcmp(view, info) == verdict) CheckNeighbor(view, info);
@@ -113,8 +143,8 @@ void Check(const Bytes& frame) {
   URNIC_CHECK(!PrettyFrame(frame).empty());
 }
 
-// Corrects the IPv4 checksum, the ICRC and the ICMP checksum, if the frame is
-// long enough to have them.
+// Corrects the IPv4 checksum, the ICRC and the checksums of TCP and ICMP, if
+// the frame is long enough to have them.
 void FixChecksum(Bytes& frame) {
   constexpr size_t kIp = sizeof(Ethernet);
   if (frame.size() >= kIp + sizeof(Ipv4) && frame[kIp] >> 4 == 4) {
@@ -128,12 +158,21 @@ void FixChecksum(Bytes& frame) {
                     view.payload_bytes >= sizeof(Bth) + kIcrcBytes;
   const bool icmp =
       verdict == RxVerdict::kIcmp && view.payload_bytes >= sizeof(IcmpHeader);
-  if (!roce && !icmp) return;
+  const bool tcp =
+      verdict == RxVerdict::kTcp && view.payload_bytes >= sizeof(Tcp);
+  if (!roce && !icmp && !tcp) return;
   uint8_t* payload = &frame[view.payload - frame.data()];
   if (roce) {
     const uint32_t icrc =
         IcrcReference({view.l3, view.l3_bytes - kIcrcBytes}, view.framing);
     std::memcpy(payload + view.payload_bytes - kIcrcBytes, &icrc, kIcrcBytes);
+    return;
+  }
+  if (tcp) {
+    auto* segment = reinterpret_cast<Tcp*>(payload);
+    segment->checksum = Be<uint16_t>(0);
+    segment->checksum =
+        Be<uint16_t>(TcpChecksum(view.src, view.dst, view.payload_span(), {}));
     return;
   }
   auto* header = reinterpret_cast<IcmpHeader*>(payload);
@@ -154,5 +193,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   urnic::wire::Check(frame);
   urnic::wire::FixChecksum(frame);
   urnic::wire::Check(frame);
+  // The same bytes as what TCP carries.
+  URNIC_CHECK(!urnic::wire::PrettyUlpdu(frame).empty());
+  URNIC_CHECK(!urnic::wire::PrettyMpaFrame(frame).empty());
   return 0;
 }

@@ -3,25 +3,14 @@
 #include <arpa/inet.h>
 
 #include <bit>
-#include <charconv>
 
 #include "transport/wire/frame.h"
 #include "transport/wire/icrc.h"
 #include "transport/wire/neighbor.h"
+#include "transport/wire/pretty_text.h"
 
 namespace urnic::wire {
 namespace {
-
-std::string Hex(uint64_t value) {
-  char digits[16];
-  const auto end =
-      std::to_chars(digits, digits + sizeof(digits), value, 16).ptr;
-  return "0x" + std::string(digits, end);
-}
-
-void AddField(std::string& line, const char* name, const std::string& value) {
-  line.append(" ").append(name).append(" ").append(value);
-}
 
 std::string SyndromeText(uint8_t syndrome) {
   const std::string value = std::to_string(syndrome & kAethValueMask);
@@ -122,6 +111,19 @@ std::string PrettyNeighbor(const char* protocol, const NeighborInfo& info,
          " type " + std::to_string(frame.payload[0]);
 }
 
+std::string PrettyTcp(const FrameView& frame) {
+  TcpSegment segment;
+  const RxVerdict verdict =
+      ParseTcp(frame, /*checksum_verified=*/true, segment);
+  if (verdict != RxVerdict::kAccept) return PrettyVerdict(verdict);
+  std::string line = Pretty(segment);
+  if (segment.congestion_experienced) line += " ce";
+  if (TcpChecksum(frame.src, frame.dst, frame.payload_span(), {}) != 0) {
+    line += " bad checksum";
+  }
+  return line;
+}
+
 }  // namespace
 
 std::string ToString(const Gid& gid) {
@@ -170,8 +172,11 @@ std::string PrettyFrame(std::span<const uint8_t> bytes) {
       return PrettyNeighbor(frame.ipv6() ? "icmp6" : "icmp", info, frame);
     }
   }
-  if (verdict != RxVerdict::kAccept) return PrettyVerdict(verdict);
+  if (verdict != RxVerdict::kAccept && verdict != RxVerdict::kTcp) {
+    return PrettyVerdict(verdict);
+  }
   std::string line = ToString(frame.src) + " > " + ToString(frame.dst) + " ";
+  if (verdict == RxVerdict::kTcp) return line + PrettyTcp(frame);
   RocePacket packet;
   verdict = ParseRoce(frame.payload, frame.payload_bytes, packet);
   if (verdict != RxVerdict::kAccept) return line + PrettyVerdict(verdict);

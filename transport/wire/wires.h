@@ -19,6 +19,7 @@ enum class Wire : uint8_t {
   kIcmp,  // and ICMPv6
   // Wires of flows.
   kRoce,  // both versions
+  kTcp,   // iWARP
 };
 
 // The protocol that carries the wire and numbers it.
@@ -39,7 +40,9 @@ inline constexpr WireRow kWires[] = {
     {Carrier::kEthernet, kEtherTypeArp, Wire::kArp},
     {Carrier::kEthernet, kEtherTypeRoceV1, Wire::kRoce},
     {Carrier::kIpv4, kIpProtocolIcmp, Wire::kIcmp},
+    {Carrier::kIpv4, kIpProtocolTcp, Wire::kTcp},
     {Carrier::kIpv6, kIpProtocolIcmpv6, Wire::kIcmp},
+    {Carrier::kIpv6, kIpProtocolTcp, Wire::kTcp},
     {Carrier::kUdp, kRoceUdpPort, Wire::kRoce},
 };
 

@@ -13,14 +13,14 @@
 #include "tests/support/cm_sink.h"
 #include "tests/support/endpoint.h"
 #include "tests/support/image_map.h"
-#include "tests/support/unacked_end.h"
+#include "tests/support/unreliable_end.h"
 #include "transport/base/check.h"
 #include "transport/cm/image.h"
 #include "transport/cm/image_fields.h"
 #include "transport/rc/image_fields.h"
 #include "transport/work/request.h"
 #include "transport/work/timers.h"
-#include "transport/work/unacked_image.h"
+#include "transport/work/unreliable_image.h"
 
 namespace urnic {
 namespace {
@@ -31,7 +31,7 @@ using testing::Endpoint;
 using testing::FakeHost;
 using testing::ImageMap;
 using testing::Input;
-using testing::UnackedEnd;
+using testing::UnreliableEnd;
 
 constexpr uint32_t kAll = mem::kLocalWrite | mem::kRemoteWrite |
                           mem::kRemoteRead | mem::kRemoteAtomic;
@@ -161,11 +161,11 @@ class RcImages {
 };
 
 template <typename Qp>
-class UnackedImages {
+class UnreliableImages {
  public:
   static constexpr bool kDatagrams = std::is_same_v<Qp, ud::Qp>;
 
-  explicit UnackedImages(Input input) : in_(input) {
+  explicit UnreliableImages(Input input) : in_(input) {
     config_.dest_qpn = 0x11;
     config_.qkey = 5;
     config_.mtu = 256;
@@ -178,7 +178,7 @@ class UnackedImages {
     for (uint32_t n = in_.Below(12); n != 0; --n) Operate();
     std::vector<uint8_t> image = end_->Image();
     const QpService service = kDatagrams ? QpService::kUd : QpService::kUc;
-    Alter(in_, ImageMap(AsUnackedQp(), service), image);
+    Alter(in_, ImageMap(AsUnreliableQp(), service), image);
     if (!end_->Become(image).ok()) return;
     for (uint32_t n = 24; n != 0; --n) Operate();
     end_->qp().Modify(QpState::kErr, config_);
@@ -187,7 +187,7 @@ class UnackedImages {
 
  private:
   // The members that only UC has keep their values.
-  const UnackedQp& AsUnackedQp() { return end_->qp(); }
+  const UnreliableQp& AsUnreliableQp() { return end_->qp(); }
 
   // The queue pair sends to itself.
   void Operate() {
@@ -221,7 +221,7 @@ class UnackedImages {
 
   Input in_;
   QpConfig config_;
-  std::optional<UnackedEnd<Qp>> end_;
+  std::optional<UnreliableEnd<Qp>> end_;
 };
 
 // Two managers that set up connections and end them.
@@ -384,10 +384,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       std::make_unique<urnic::CmImages>(input)->Run();
       break;
     case 0:
-      urnic::UnackedImages<urnic::uc::Qp>(input).Run();
+      urnic::UnreliableImages<urnic::uc::Qp>(input).Run();
       break;
     case 1:
-      urnic::UnackedImages<urnic::ud::Qp>(input).Run();
+      urnic::UnreliableImages<urnic::ud::Qp>(input).Run();
       break;
     default:
       urnic::RcImages(input).Run();

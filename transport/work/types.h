@@ -10,6 +10,7 @@
 #include "transport/base/time.h"
 #include "transport/wire/framing.h"
 #include "transport/wire/roce_packet.h"
+#include "transport/work/masked_atomic.h"
 #include "verbs/abi/rnic_abi.h"
 
 namespace urnic {
@@ -58,7 +59,7 @@ inline constexpr uint32_t kMaxHeaderBytes = 48;
 // A memory effect that the caller executes, in order. `packet` is the index
 // within the burst, so that a fault can be traced back.
 struct Placement {
-  enum class Kind : uint8_t { kCopy, kCompareSwap, kFetchAdd };
+  enum class Kind : uint8_t { kCopy, kCompareSwap, kFetchAdd, kMasked };
   Kind kind = Kind::kCopy;
   uint8_t packet = 0;
   // For OnPlacementFault(): the index of the work request, or the PSN; and
@@ -71,7 +72,9 @@ struct Placement {
   const uint8_t* source = nullptr;  // kCopy: in the packet or in the core
   uint64_t compare = 0;             // atomics
   uint64_t swap_or_add = 0;
-  uint64_t* original = nullptr;  // atomics: where the old value goes
+  // Atomics: where the old value goes. kMasked: that of a MaskedAtomic, which
+  // has the operands, too.
+  uint64_t* original = nullptr;
 };
 
 // A receive work request is done. The caller releases it only after it has

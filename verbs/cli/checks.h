@@ -41,8 +41,13 @@ Check CheckKernelDevices();
 Check CheckRawSockets(bool needed);
 // The kernel interface of a port; empty for other kinds of port.
 std::vector<Check> CheckInterface(const urnic_device_identity& device);
-// The routers that are not on a link of the port's addresses. Such a route only
-// works after `urnic addr add` has added that link.
+// Another RNIC that has the port's kernel interface. Empty for other kinds.
+std::vector<Check> CheckPortIsFree(const urnic_device_identity& device);
+// The port's addresses that this machine's kernel has, too. Empty for ports
+// without a kernel interface.
+std::vector<Check> CheckAddresses(const urnic_device_identity& device);
+// The routers that are in none of the networks of the port's addresses. Such a
+// route only works after `urnic addr add` has added that network.
 std::vector<Check> CheckRouters(const urnic_device_identity& device);
 // Whether the unix socket file of a port can be created or reached. Empty for
 // other kinds, and for abstract sockets.

@@ -1,13 +1,17 @@
 #include "verbs/cli/checks.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 namespace urnic {
 namespace {
@@ -74,6 +78,42 @@ TEST(SocketCheckTest, TheDefaultMemifSocketBelongsToThisUser) {
                                          "/memif.sock, for programs of this"));
 }
 
+// The first IPv4 address that is not one of loopback; empty: none.
+std::string AddressOfThisHost() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return "";
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET ||
+        (at->ifa_flags & IFF_LOOPBACK) != 0)
+      continue;
+    char text[INET_ADDRSTRLEN];
+    return inet_ntop(
+        AF_INET, &reinterpret_cast<const sockaddr_in*>(at->ifa_addr)->sin_addr,
+        text, sizeof(text));
+  }
+  return "";
+}
+
+TEST(AddressCheckTest, WarnsOfAnAddressThatTheKernelHas) {
+  const auto check = [](const char* ports) {
+    static urnic_device_identity devices[URNIC_MAX_PORTS];
+    char error[256];
+    EXPECT_EQ(
+        urnic_device_identity_parse(ports, 1, devices, error, sizeof(error)), 1)
+        << error;
+    return CheckAddresses(devices[0]);
+  };
+  const std::string address = AddressOfThisHost();
+  if (address.empty()) GTEST_SKIP() << "this machine has only loopback";
+  const auto both = check(("iface:lo|" + address + "/24|10.9.0.1/24").c_str());
+  ASSERT_THAT(both, SizeIs(1));
+  EXPECT_EQ(both[0].finding, Finding::kWarn);
+  EXPECT_THAT(both[0].found, HasSubstr("the kernel has " + address + " on "));
+  EXPECT_THAT(check(("loop|" + address + "/24").c_str()), IsEmpty())
+      << "no wire is shared";
+}
+
 TEST(RouterCheckTest, WarnsOfARouterOnNoLink) {
   const auto check = [](const char* ports) {
     static urnic_device_identity devices[URNIC_MAX_PORTS];
@@ -88,7 +128,8 @@ TEST(RouterCheckTest, WarnsOfARouterOnNoLink) {
   ASSERT_THAT(stray, SizeIs(1));
   EXPECT_EQ(stray[0].finding, Finding::kWarn);
   EXPECT_EQ(stray[0].what, "urnic0 route");
-  EXPECT_THAT(stray[0].found, HasSubstr("via 10.8.0.1 is not on a link"));
+  EXPECT_THAT(stray[0].found,
+              HasSubstr("via 10.8.0.1 is in none of the networks"));
   for (const char* good :
        {"loop|10.9.0.1/24|route=10.2.0.0/16 via 10.9.0.254",
         "loop|10.9.0.1/24|route=default via fe80::1",

@@ -63,11 +63,32 @@ Check CheckClaims() {
         absl::StrCat("all ", URNIC_CLAIM_ORDINALS, " RNIC ordinals are taken, ",
                      survey.others_ordinals.count(), " by other users"));
   if (found.empty())
-    return {Finding::kOk, kWhat, "none by users without a right to the port",
-            ""};
+    return {Finding::kOk, kWhat,
+            "no port is claimed by a user who has no right to it", ""};
   return {Finding::kWarn, kWhat, absl::StrJoin(found, "; "),
           "RNICs ignore these claims; to find the processes and end them: `ss "
           "-xlp` as root"};
+}
+
+std::vector<Check> CheckPortIsFree(const urnic_device_identity& d) {
+  if (d.ifname[0] == '\0') return {};
+  struct Search {
+    std::string identity;
+    bool held = false;
+  } search{absl::StrCat("iface:", d.ifname)};
+  const auto visit = [](void* context, const urnic_claim_holder* holder) {
+    auto& s = *static_cast<Search*>(context);
+    const std::string name(holder->name,
+                           strnlen(holder->name, holder->name_bytes));
+    s.held |= name == URNIC_CLAIM_PORT + s.identity &&
+              urnic_claim_has_right(s.identity.c_str(), holder->uid) != 0;
+  };
+  (void)urnic_claim_visit(URNIC_CLAIM_PORT, visit, &search);
+  if (!search.held) return {};
+  return {{Finding::kWarn, absl::StrCat(d.ifname, " port"),
+           "in use by another RNIC: a program under urnic run",
+           "end it, or use another interface; `urnic addr` and `ss -xlp` name "
+           "the program"}};
 }
 
 }  // namespace urnic

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "datapath/port/port_driver.h"
 #include "transport/impair/fault_spec.h"
 #include "verbs/identity/device_identity.h"
 
@@ -67,7 +68,7 @@ absl::Status CheckMode(const std::string& mode) {
     return absl::InvalidArgumentError(
         "mode service is not built yet; use --mode embedded");
   return absl::InvalidArgumentError(
-      absl::StrCat("mode \"", mode, "\" is not embedded or service"));
+      absl::StrCat("unknown mode \"", mode, "\"; the only mode is embedded"));
 }
 
 absl::Status CheckFault(int port, const urnic_device_identity& device) {
@@ -88,16 +89,19 @@ absl::Status CheckPorts(const std::string& ports) {
   if (count < 0) return absl::InvalidArgumentError(error);
   for (int i = 0; i < count; ++i) {
     const urnic_device_identity& d = devices[i];
-    if (d.kind == URNIC_PORT_XDP)
+    if (d.port_kind == URNIC_PORT_XDP)
       return absl::InvalidArgumentError(absl::StrCat(
           "port ", i + 1, " (\"", d.dev,
           "\"): this build has no af_xdp driver; use iface:", d.ifname,
           " (af_packet)"));
-    if (d.kind == URNIC_PORT_PCI)
+    if (d.port_kind == URNIC_PORT_PCI)
       return absl::InvalidArgumentError(
           absl::StrCat("port ", i + 1, " (\"", d.dev,
                        "\"): this build has no drivers for physical NICs; use "
                        "iface:NAME with the NIC's kernel interface"));
+    if (d.port_kind == URNIC_PORT_VDEV) {
+      if (auto text = ParseDriverText(d.dev); !text.ok()) return text.status();
+    }
     if (absl::Status s = CheckFault(i + 1, d); !s.ok()) return s;
   }
   return absl::OkStatus();
@@ -110,18 +114,21 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
       command
           .add_option(
               "--port", ports_,
-              "A port: loop, iface:NAME, or a DPDK device. The n-th port is "
-              "device urnic<n>. For two processes on one machine (either may "
-              "restart): "
-              "net_virtio_user0,server=1,path=/run/x.sock,queue_size=1024 and "
-              "net_vhost0,client=1,iface=/run/x.sock")
+              "What the RNIC sends through: iface:NAME is a network interface, "
+              "loop is a port without a wire, net_... is a DPDK device. The "
+              "first port is device urnic0, the second urnic1. For two "
+              "programs of one user: net_memif0,role=server and "
+              "net_memif0,role=client. urnic-run(1) has more kinds")
           ->type_name("DEV")
           ->allow_extra_args(false);
-  addr_option_ = command
-                     .add_option("--addr", addrs_,
-                                 "An address of the port before it; repeatable")
-                     ->type_name("IP/LEN")
-                     ->allow_extra_args(false);
+  addr_option_ =
+      command
+          .add_option("--addr", addrs_,
+                      "An address of the RNIC on the port before it. No "
+                      "host may have it, not even this one; "
+                      "repeatable")
+          ->type_name("IP/LEN")
+          ->allow_extra_args(false);
   route_option_ =
       command
           .add_option("--route", routes_,
@@ -132,12 +139,14 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
           ->allow_extra_args(false);
   command
       .add_option("--mtu", mtu_,
-                  "Largest IP packet in bytes, for all ports (URNIC_MTU)")
+                  "Largest IP packet in bytes, for all ports; without it, the "
+                  "interface's MTU or 4200 (URNIC_MTU)")
       ->type_name("N");
   command
       .add_option("--pkey", pkeys_,
-                  "A P_Key besides the default 0xffff, for all ports; bit 15: "
-                  "full member; repeatable (URNIC_PKEYS)")
+                  "The P_Key of a partition in addition to 0xffff, for all "
+                  "ports: 0x8001 for a full member, 0x0001 for a limited one; "
+                  "repeatable (URNIC_PKEYS)")
       ->type_name("0x8001")
       ->allow_extra_args(false);
   command
@@ -147,7 +156,8 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
       ->type_name("SPEC");
   command
       .add_option("--mode", mode_,
-                  "embedded: the RNIC runs inside the program (URNIC_MODE)")
+                  "embedded, the only mode: the RNIC runs inside the program "
+                  "(URNIC_MODE)")
       ->type_name("MODE");
   command
       .add_option("--config", file_,

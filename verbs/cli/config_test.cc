@@ -75,15 +75,15 @@ TEST_F(ConfigTest, PkeysComeFromAnyOfTheThreePlaces) {
 }
 
 TEST_F(ConfigTest, FaultsApplyToPortsWithoutTheirOwn) {
-  EXPECT_EQ(Resolve({"--port", "net_a|fault=die=1s", "--port", "net_b",
+  EXPECT_EQ(Resolve({"--port", "net_null0|fault=die=1s", "--port", "net_null1",
                      "--fault", "loss=1%,delay=1ms"})
                 ->ports,
-            "net_a|fault=die=1s;net_b|fault=loss=1%,delay=1ms");
+            "net_null0|fault=die=1s;net_null1|fault=loss=1%,delay=1ms");
   const std::string file =
-      WriteFile("ports = [\"net_a\"]\nfault = \"loss=2%\"\n");
-  EXPECT_EQ(Resolve({"--config", file})->ports, "net_a|fault=loss=2%");
+      WriteFile("ports = [\"net_null0\"]\nfault = \"loss=2%\"\n");
+  EXPECT_EQ(Resolve({"--config", file})->ports, "net_null0|fault=loss=2%");
   setenv("URNIC_FAULT", "loss=3%", 1);
-  EXPECT_EQ(Resolve({"--config", file})->ports, "net_a|fault=loss=3%");
+  EXPECT_EQ(Resolve({"--config", file})->ports, "net_null0|fault=loss=3%");
 }
 
 TEST_F(ConfigTest, FlagBeatsEnvironmentBeatsFile) {
@@ -105,12 +105,12 @@ TEST_F(ConfigTest, WithoutConfigurationThereIsNoPort) {
 
 TEST_F(ConfigTest, ARouteBelongsToThePortBeforeIt) {
   const auto config =
-      Resolve({"--port", "loop", "--addr", "10.0.0.1/24", "--port", "net_a",
+      Resolve({"--port", "loop", "--addr", "10.0.0.1/24", "--port", "net_null0",
                "--route", "10.2.0.0/16 via 10.1.0.254", "--addr", "10.1.0.1/24",
                "--route=default via 10.1.0.253 metric 7"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->ports,
-            "loop|10.0.0.1/24;net_a|route=10.2.0.0/16 via 10.1.0.254|"
+            "loop|10.0.0.1/24;net_null0|route=10.2.0.0/16 via 10.1.0.254|"
             "10.1.0.1/24|route=default via 10.1.0.253 metric 7");
 }
 
@@ -124,8 +124,8 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
       {{"--route", "default via 10.0.0.1"}, "must follow a --port"},
       {{"--port", "loop", "--route", "default via 10.0.0.1|mtu=1500"},
        "give --route once for each"},
-      {{"--port", "net_a", "--route", "10.2.0.1/16 via 10.0.0.1"},
-       "port 1 (\"net_a\"): route \"10.2.0.1/16 via 10.0.0.1\": "
+      {{"--port", "net_null0", "--route", "10.2.0.1/16 via 10.0.0.1"},
+       "port 1 (\"net_null0\"): route \"10.2.0.1/16 via 10.0.0.1\": "
        "\"10.2.0.1/16\" has bits set beyond its prefix"},
       {{"--port", "loop", "--addr", "300.9.0.1/24"},
        "--addr \"300.9.0.1/24\" is not IP/LEN, for"},
@@ -138,16 +138,19 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
       {{"--port", "loop", "--mtu", "x"}, "--mtu \"x\" is not a number"},
       {{"--port", "veth0"}, "port 1 (\"veth0\"): not a port"},
       {{"--port", "xdp:lo"}, "no af_xdp driver"},
+      {{"--port", "net_memf0"}, "this build has no driver 'net_memf'"},
+      {{"--port", "net_memif0,role=sever"}, "unknown role 'sever'"},
+      {{"--port", "net_memif0,rol=server"}, "unknown key 'rol'"},
       {{"--port", "0000:01:00.0"}, "no drivers for physical NICs"},
       {{"--port", "iface:no-such-if"}, "no interface \"no-such-if\""},
       {{"--mtu", "9001", "--port", "loop"}, "mtu=9001 is not in 352 to 9000"},
-      {{"--port", "net_a", "--fault", "loss=200%"},
-       "port 1 (\"net_a\"): fault: \"loss=200%\" is wrong or out of range"},
+      {{"--port", "net_null0", "--fault", "loss=200%"},
+       "port 1 (\"net_null0\"): fault: \"loss=200%\" is wrong or out of range"},
       {{"--port", "loop", "--fault", "loss=1%"}, "this port has no wire"},
-      {{"--port", "net_a", "--fault", "die=1s;net_b"},
-       "--fault \"die=1s;net_b\" contains \"|\" or \";\""},
+      {{"--port", "net_null0", "--fault", "die=1s;net_null1"},
+       "--fault \"die=1s;net_null1\" contains \"|\" or \";\""},
       {{"--mode", "service"}, "not built yet"},
-      {{"--mode", "fast"}, "\"fast\" is not embedded or service"},
+      {{"--mode", "fast"}, "unknown mode \"fast\"; the only mode is embedded"},
       {{"--config", "/no/such/file"}, "/no/such/file: "},
   };
   for (const auto& c : cases) {

@@ -237,7 +237,9 @@ void PrintTable(const std::vector<Row>& rows) {
   }
   std::printf(
       "\n"
-      "two hosts: network namespaces joined by a veth pair (af_packet).\n"
+      "two hosts: network namespaces joined by a veth pair. Each packet "
+      "passes\n"
+      "the kernel's packet sockets.\n"
       "shared memory: two processes of one host (virtio_user and vhost).\n"
       "us: the typical value of half a round trip for write and send, and of "
       "a\n"
@@ -249,7 +251,7 @@ void PrintCharts(const std::vector<Row>& rows,
                  const std::vector<TcpRow>& tcp_rows) {
   const ChartStyle style = StyleOf(STDOUT_FILENO);
   std::printf(
-      "\nuRNIC beside the kernel's TCP. Each pair has its own scale.\n");
+      "\nuRNIC compared with the kernel's TCP. Each pair has its own scale.\n");
   for (const Comparison& c : Comparisons()) {
     BarChart chart{.title = c.title, .bars = {}};
     for (const TcpRow& tcp : tcp_rows) {
@@ -351,8 +353,8 @@ int Demo() {
   if (!missing.empty()) return kExitFailed;
   if (geteuid() != 0)
     std::fputs(
-        "urnic demo: not root: runs only over shared memory, without network "
-        "namespaces (sudo urnic demo runs both)\n",
+        "urnic demo: not root: only the part over shared memory runs, without "
+        "network namespaces (as root, both do)\n",
         stderr);
   CatchStopSignals();
   RemoveDeadBeds();
@@ -376,7 +378,9 @@ int Demo() {
   }
   PrintTable(results.rows);
   if (!with_tcp) {
-    std::printf("\nno chart beside TCP: qperf is missing: apt install qperf\n");
+    std::printf(
+        "\nno comparison with TCP: qperf is not installed; apt install "
+        "qperf\n");
   } else if (!results.tcp_rows.empty()) {
     PrintCharts(results.rows, results.tcp_rows);
   }

@@ -48,6 +48,8 @@ std::vector<Check> CheckPorts(const ConfigFlags& flags) {
     any_interface |= d.ifname[0] != '\0';
     checks.push_back({Finding::kOk, d.name, d.dev, ""});
     for (Check& check : CheckInterface(d)) checks.push_back(std::move(check));
+    for (Check& check : CheckPortIsFree(d)) checks.push_back(std::move(check));
+    for (Check& check : CheckAddresses(d)) checks.push_back(std::move(check));
     for (Check& check : CheckRouters(d)) checks.push_back(std::move(check));
     for (Check& check : CheckSocket(d)) checks.push_back(std::move(check));
   }
@@ -71,9 +73,12 @@ void AddDoctorCommand(CLI::App& app, int* exit_status) {
   CLI::App* command = app.add_subcommand(
       "doctor", "Check what this machine lacks, and say how to fix it");
   command->footer(
-      "The exit status is 0 unless a line says FAIL. When a verb of a program "
-      "fails,\n"
-      "URNIC_DEBUG=- urnic run ... writes the reason for its errno to stderr.");
+      "Give it the same options as urnic run. The exit status is 0 unless a "
+      "line says\n"
+      "FAIL. When a verb of a program fails, URNIC_DEBUG=- urnic run ... "
+      "writes "
+      "the\n"
+      "reason for its errno to stderr.");
   auto flags = std::make_shared<ConfigFlags>(*command);
   command->callback([flags, exit_status] {
     bool failed = false;

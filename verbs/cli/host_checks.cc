@@ -50,11 +50,10 @@ Check CheckVerbsLibrary() {
     return {Finding::kFail, kWhat, std::string(library.status().message()),
             "apt-get install libibverbs1"};
   const std::string found =
-      absl::StrCat(library->path, ", newest symbols IBVERBS_1.",
-                   library->version.newest_minor, ", private interface ",
-                   library->version.private_abi);
+      absl::StrCat(library->path, " (IBVERBS_1.", library->version.newest_minor,
+                   ", private interface ", library->version.private_abi, ")");
   if (urnic_verbs_is_known(library->version)) {
-    return {Finding::kOk, kWhat, found, ""};
+    return {Finding::kOk, kWhat, found + ", supported", ""};
   }
   return {Finding::kFail, kWhat,
           absl::StrCat(found, "; this build does not support it"),
@@ -70,7 +69,8 @@ Check CheckVerbsPrograms() {
   for (const auto& [program, package] : programs)
     if (!InPath(program)) absl::StrAppend(&missing, " ", package);
   if (missing.empty())
-    return {Finding::kOk, "verbs programs", "ibv_devinfo and perftest", ""};
+    return {Finding::kOk, "verbs programs",
+            "ibv_devinfo and perftest are installed", ""};
   return {Finding::kWarn, "verbs programs", "not installed:" + missing,
           "to try uRNIC with them: apt-get install" + missing};
 }
@@ -88,11 +88,12 @@ Check CheckHugePages() {
   if (pages >= 64)
     return {Finding::kOk, "huge pages", absl::StrCat(pages, " of 2 MB free"),
             ""};
-  return {Finding::kWarn, "huge pages",
-          absl::StrCat(pages < 0 ? 0 : pages,
-                       " of 2 MB free; without them packet buffers are in 4 KB "
-                       "pages, which only costs TLB misses"),
-          "not required; for speed: sysctl vm.nr_hugepages=256"};
+  return {
+      Finding::kWarn, "huge pages",
+      absl::StrCat(pages <= 0 ? "no" : absl::StrCat("only ", pages),
+                   " free pages of 2 MB; packet buffers in 4 KB pages work, "
+                   "but are slightly slower"),
+      "not required; for speed: sysctl vm.nr_hugepages=256"};
 }
 
 Check CheckMemlock() {
@@ -103,15 +104,14 @@ Check CheckMemlock() {
     return {Finding::kOk, "locked memory",
             limit.rlim_cur == RLIM_INFINITY
                 ? "unlimited"
-                : absl::StrCat(limit.rlim_cur / 1024,
-                               " KB; memory "
-                               "registration locks none"),
+                : absl::StrCat("limit ", limit.rlim_cur / 1024,
+                               " KB; uRNIC locks none"),
             ""};
-  return {
-      Finding::kWarn, "locked memory",
-      absl::StrCat(limit.rlim_cur / 1024,
-                   " KB; libibverbs will print a warning, uRNIC locks none"),
-      "ulimit -l 65536, to avoid the warning"};
+  return {Finding::kWarn, "locked memory",
+          absl::StrCat(
+              "limit ", limit.rlim_cur / 1024,
+              " KB; uRNIC locks none, but libibverbs will print a warning"),
+          "ulimit -l 65536, to avoid the warning"};
 }
 
 Check CheckAddressSpace(uint64_t limit) {
@@ -133,11 +133,11 @@ Check CheckCpus() {
   const int allowed = CPU_COUNT(&set);
   const long online = sysconf(_SC_NPROCESSORS_ONLN);
   const std::string found =
-      absl::StrCat(allowed, " allowed of ", online, " online");
+      absl::StrCat("this process may use ", allowed, " of ", online);
   if (allowed >= 2) return {Finding::kOk, "CPUs", found, ""};
   return {Finding::kWarn, "CPUs",
           found + "; two programs that poll share one core",
-          "give each program its own core (taskset)"};
+          "give each program its own core: taskset -c 0, taskset -c 1"};
 }
 
 Check CheckTun() {
@@ -148,7 +148,7 @@ Check CheckTun() {
 }
 
 Check CheckLeftOvers() {
-  constexpr char kWhat[] = "left-overs";
+  constexpr char kWhat[] = "leftovers";
   const int directories = urnic_run_dir_sweep(/*remove=*/0);
   const std::vector<std::string> beds = FindDeadBeds();
   if (directories == 0 && beds.empty())
@@ -190,9 +190,11 @@ Check CheckRawSockets(bool needed) {
   constexpr uint32_t kNeeded = 1u << CAP_NET_RAW | 1u << CAP_NET_ADMIN;
   if ((data[0].effective & kNeeded) == kNeeded)
     return {Finding::kOk, kWhat, "allowed (CAP_NET_RAW, CAP_NET_ADMIN)", ""};
-  return {needed ? Finding::kFail : Finding::kWarn, kWhat,
-          "not allowed; iface: ports need CAP_NET_RAW and CAP_NET_ADMIN",
-          "run as root, or in your own user namespace: unshare -Urn"};
+  return {
+      needed ? Finding::kFail : Finding::kWarn, kWhat,
+      "not allowed; iface: ports need CAP_NET_RAW and CAP_NET_ADMIN",
+      "run as root, or, for a test with interfaces of its own, under unshare "
+      "-Urn"};
 }
 
 }  // namespace urnic

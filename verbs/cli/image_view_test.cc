@@ -8,7 +8,7 @@
 
 #include "tests/support/cm_sink.h"
 #include "tests/support/endpoint.h"
-#include "tests/support/unacked_end.h"
+#include "tests/support/unreliable_end.h"
 #include "transport/cm/image.h"
 
 namespace urnic {
@@ -58,12 +58,12 @@ TEST_F(ImageViewTest, ARcQueuePairThatWaitsForItsPeer) {
 }
 
 TEST_F(ImageViewTest, DatagramsAndUnreliableConnections) {
-  testing::UnackedEnd<ud::Qp> ud(0x33, config_);
+  testing::UnreliableEnd<ud::Qp> ud(0x33, config_);
   const auto datagrams = ViewImage(ud.Image());
   ASSERT_TRUE(datagrams.ok()) << datagrams.status();
   EXPECT_EQ(datagrams->line,
             "QP 0x000033 UD  RTS   Q_Key 0x00001234  out: PSN 0x000100");
-  testing::UnackedEnd<uc::Qp> uc(0x44, config_);
+  testing::UnreliableEnd<uc::Qp> uc(0x44, config_);
   const auto connection = ViewImage(uc.Image());
   ASSERT_TRUE(connection.ok()) << connection.status();
   EXPECT_EQ(connection->line,
@@ -109,7 +109,7 @@ TEST_F(ImageViewTest, AConnectionThatWaitsForItsPeer) {
 }
 
 TEST_F(ImageViewTest, AnInvalidImageIsRefusedWithItsReason) {
-  testing::UnackedEnd<ud::Qp> ud(0x33, config_);
+  testing::UnreliableEnd<ud::Qp> ud(0x33, config_);
   std::vector<uint8_t> image = ud.Image();
   image[40] ^= 1;
   EXPECT_THAT(Refusal(image), StartsWith("crc is "));

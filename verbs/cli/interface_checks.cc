@@ -72,15 +72,17 @@ Check CheckOffloads(const urnic_device_identity& d) {
   if (query.HasLro()) on += " lro";
   const std::string what = absl::StrCat(d.ifname, " offloads");
   if (on.empty())
-    return {Finding::kOk, what,
-            "no receive merging here; tso and tx of the peer are not known",
-            ""};
-  return {
-      Finding::kWarn, what,
-      "on:" + on + "; frames merged by the kernel are dropped as truncated",
-      absl::StrCat(
-          "ethtool -K ", d.ifname,
-          " gro off lro off; on a kernel peer also tx off tso off gso off")};
+    return {
+        Finding::kOk, what,
+        "the kernel merges no received frames; a kernel as peer needs tx, tso "
+        "and gso off, too",
+        ""};
+  return {Finding::kWarn, what,
+          "on:" + on + "; the RNIC drops frames that the kernel has merged",
+          absl::StrCat(
+              "ethtool -K ", d.ifname,
+              " gro off lro off; where the peer is a kernel, there also tx "
+              "off tso off gso off")};
 }
 
 Check CheckForwarding(const urnic_device_identity& d) {
@@ -105,8 +107,9 @@ std::vector<Check> CheckInterface(const urnic_device_identity& d) {
     checks.push_back({Finding::kOk, absl::StrCat(d.ifname, " link"), "up", ""});
   else
     checks.push_back(
-        {Finding::kFail, absl::StrCat(d.ifname, " link"), "down, or no carrier",
-         absl::StrCat("ip link set ", d.ifname, " up, also on the peer")});
+        {Finding::kFail, absl::StrCat(d.ifname, " link"), "down, or no cable",
+         absl::StrCat("ip link set ", d.ifname,
+                      " up; then look at the cable and the peer's interface")});
   checks.push_back(CheckMtu(d));
   checks.push_back(CheckOffloads(d));
   if (d.mac_is_port) checks.push_back(CheckForwarding(d));

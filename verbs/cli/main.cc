@@ -69,7 +69,10 @@ int main(int argc, char** argv) {
   CLI::App app("uRNIC: an RDMA NIC in user space", "urnic");
   app.set_version_flag("--version", "urnic " URNIC_FW_VERSION);
   app.require_subcommand(1);
-  app.footer("For help on a subcommand: urnic help SUBCOMMAND");
+  app.footer(
+      "First steps: urnic doctor, then\n"
+      "  urnic run --port loop --addr 10.9.0.1/24 -- ibv_devinfo\n"
+      "For help on a subcommand: urnic help SUBCOMMAND");
   int exit_status = urnic::kExitOk;
   std::vector<std::string> program;
   urnic::AddRunCommand(app, &program, &exit_status);

@@ -95,8 +95,8 @@ void AddRnicCommand(CLI::App& app, const RnicCommand& what, int* exit_status) {
   arguments->what = what;
   command
       ->add_option("--process", arguments->process,
-                   "If several programs have a device with that name: the pid "
-                   "or the run directory of one")
+                   "Only this program: its pid, or its run directory, which "
+                   "urnic addr prints")
       ->type_name("PID|DIR")
       ->configurable(false);
   command->require_subcommand(0, 1);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -32,6 +33,14 @@ void AddDevices(void* context, const char* path, unsigned long long pid) {
     list->push_back(
         {.device = entry.path().stem(), .directory = path, .pid = pid});
   }
+}
+
+// Whether the pid means the same process to us: see verbs/preload/run_dir.h.
+bool IsOurPidNamespace(const std::string& directory) {
+  struct stat ours = {};
+  return stat("/proc/self/ns/pid", &ours) == 0 &&
+         fs::path(directory).filename().string().starts_with(
+             absl::StrCat("urnic-", ours.st_ino, "-"));
 }
 
 std::string Program(unsigned long long pid) {
@@ -108,6 +117,10 @@ bool IsLeftOver(const RnicProcess& rnic) {
 
 std::string RnicProcess::Describe() const {
   if (pid == 0) return directory;
+  if (!IsOurPidNamespace(directory)) {
+    return absl::StrCat("process ", pid, " of another PID namespace, ",
+                        directory);
+  }
   const std::string program = Program(pid);
   return absl::StrCat("process ", pid,
                       program.empty() ? "" : " (" + program + ")", ", ",
@@ -144,8 +157,8 @@ absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
   if (!list.empty()) return list;
   return absl::NotFoundError(
       absl::StrCat("no program has ", Wanted(device, process),
-                   " (looked for its run directory in " URNIC_RUN_DIR_PLACES
-                   "; a device exists while a program has it open)"));
+                   "; a device exists while a program has it open (looked for "
+                   "its run directory in " URNIC_RUN_DIR_PLACES ")"));
 }
 
 absl::StatusOr<RnicProcess> FindOneRnic(const std::string& device,
@@ -170,8 +183,9 @@ absl::StatusOr<std::string> AskRnic(const RnicProcess& rnic,
   if (error == 0) answer = socket.Exchange(request, &error);
   if (error != 0) {
     return absl::UnavailableError(
-        absl::StrCat(rnic.device, " of ", rnic.Describe(),
-                     " does not answer: ", std::strerror(error)));
+        absl::StrCat(rnic.device, " of ", rnic.Describe(), " does not answer: ",
+                     error == EAGAIN ? "the program may be stopped (kill -CONT)"
+                                     : std::strerror(error)));
   }
   constexpr std::string_view kOk = "ok\n";
   constexpr std::string_view kError = "error\n";

@@ -17,7 +17,8 @@ struct RnicProcess {
   std::string directory;       // the program's run directory
   unsigned long long pid = 0;  // 0: found by its directory alone
 
-  // "process 12 (ib_write_bw), /run/user/0/urnic-..".
+  // "process 12 (ib_write_bw), /run/user/0/urnic-..", without the program's
+  // name if the pid is one of another PID namespace (a container).
   std::string Describe() const;
 };
 

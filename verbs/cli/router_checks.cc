@@ -63,7 +63,7 @@ std::vector<Check> CheckRouters(const urnic_device_identity& d) {
     checks.push_back(
         {Finding::kWarn, absl::StrCat(d.name, " route"),
          absl::StrCat("via ", Text(route.gateway),
-                      " is not on a link of the port's addresses"),
+                      " is in none of the networks of the port's addresses"),
          "correct --route, or give the port an --addr on that link"});
   }
   return checks;

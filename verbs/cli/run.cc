@@ -48,7 +48,10 @@ int Execute(std::vector<std::string>& words) {
   argv.push_back(nullptr);
   execvp(argv[0], argv.data());
   const int err = errno;
-  std::fprintf(stderr, "urnic run: %s: %s\n", argv[0], std::strerror(err));
+  const bool in_path = std::strchr(argv[0], '/') == nullptr;
+  std::fprintf(stderr, "urnic run: %s: %s\n", argv[0],
+               err == ENOENT && in_path ? "there is no such program in PATH"
+                                        : std::strerror(err));
   return err == ENOENT || err == ENOTDIR ? kExitNotFound : kExitCannotExecute;
 }
 
@@ -92,8 +95,8 @@ std::vector<std::string> SplitProgram(const CLI::App& app,
 
 void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
                    int* exit_status) {
-  CLI::App* command = app.add_subcommand(
-      "run", "Run an unmodified verbs program on a uRNIC device");
+  CLI::App* command =
+      app.add_subcommand("run", "Start a verbs program with an RNIC inside it");
   command->footer(
       "usage: urnic run [--port DEV --addr IP/LEN [--addr ..] [--route "
       "R]..]...\n"

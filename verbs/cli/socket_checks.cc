@@ -85,8 +85,9 @@ std::vector<Check> CheckSocket(const urnic_device_identity& d) {
   if (access(directory.c_str(), need) == 0)
     return {
         {Finding::kOk, what,
-         absl::StrCat(socket.path, socket.listens ? ", created by this end"
-                                                  : ", created by the peer"),
+         absl::StrCat(socket.path,
+                      socket.listens ? ", created by the program with this port"
+                                     : ", created by the peer"),
          ""}};
   const int err = errno;
   return {{Finding::kFail, what,

@@ -108,19 +108,22 @@ void AddStateCommand(CLI::App& app, int* exit_status) {
       "Show the state of queue pairs and connections of running programs");
   command->footer(
       "Prints one line for each queue pair and for each connection of rdma_cm. "
-      "With --qp, prints all members of that queue pair and of its connection. "
+      "With --qp, prints all fields of that queue pair and of its connection. "
       "Shows programs of the same user; root sees all.");
   auto arguments = std::make_shared<StateArguments>();
-  command->add_option("DEVICE", arguments->device, "for example urnic0")
+  command
+      ->add_option("DEVICE", arguments->device,
+                   "Only this device, for example urnic0")
       ->configurable(false);
   command
       ->add_option("--process", arguments->process,
-                   "Only this program: its pid or run directory")
+                   "Only this program: its pid, or its run directory, which "
+                   "urnic addr prints")
       ->type_name("PID|DIR")
       ->configurable(false);
   command
       ->add_option("--qp", arguments->qp,
-                   "All members of the queue pair with this number")
+                   "All fields of the queue pair with this number")
       ->type_name("QPN")
       ->configurable(false);
   command->callback(

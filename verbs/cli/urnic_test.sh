@@ -114,7 +114,7 @@ status 1 "$urnic" addr --process "$left"
 expect "passes it over: $out" contains "$out" 'no program has an RNIC open'
 rm -r "$left"
 status 1 "$urnic" addr add urnic0 10.0.0.2/24 --process 1
-expect "names it: $out" contains "$out" 'urnic0 open in process 1 '
+expect "names it: $out" contains "$out" 'urnic0 open in process 1; '
 eval "exec ${COMPANY[1]}>&-"
 wait
 # A mistake is reported whether or not a program runs.
@@ -132,6 +132,7 @@ status 1 "$urnic" state --process "$XDG_RUNTIME_DIR"
 expect "says so: $out" contains "$out" 'no program has an RNIC open'
 status 2 "$urnic" state urnic0 --qp many
 expect "says so: $out" contains "$out" '^urnic state: --qp "many" is not a QPN'
+#= IBTA 10.2.4.4
 status 2 "$urnic" state urnic0 --qp 0x1000000
 status 1 "$urnic" state --qp 0x99 --process "$XDG_RUNTIME_DIR"
 expect "says so: $out" contains "$out" 'no program has an RNIC open'

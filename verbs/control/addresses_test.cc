@@ -236,12 +236,13 @@ TEST_F(AddressesTest, TheCountersOfThePortAreListedWithThePort) {
 }
 
 TEST_F(AddressesTest, ARouterMustBeOnALinkOfOurs) {
-  EXPECT_THAT(Ask("route add 10.2.0.0/16 via 10.8.0.1"),
-              ::testing::AllOf(
-                  ::testing::StartsWith("error\nvia 10.8.0.1 is not on a link"),
-                  HasSubstr(" 10.9.0.1/24")));
+  EXPECT_THAT(
+      Ask("route add 10.2.0.0/16 via 10.8.0.1"),
+      ::testing::AllOf(::testing::StartsWith(
+                           "error\nvia 10.8.0.1 is in none of the networks"),
+                       HasSubstr(" 10.9.0.1/24")));
   EXPECT_THAT(Ask("route add default via fd77::1"),
-              HasSubstr("is not on a link"));
+              HasSubstr("is in none of the networks"));
   EXPECT_EQ(Ask("route"), "ok\n");
   // An IPv6 link-local address is on a link. A route without a router can put
   // another address on one.

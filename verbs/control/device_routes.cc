@@ -180,8 +180,8 @@ absl::Status DeviceRoutes::CheckGateway(
   }
   if (links.empty()) links = " (none of its family)";
   return absl::FailedPreconditionError(
-      absl::StrCat("via ", IpText(router), " is not on a link of ", name_,
-                   "'s addresses", links));
+      absl::StrCat("via ", IpText(router), " is in none of the networks of ",
+                   name_, "'s addresses", links));
 }
 
 absl::Status DeviceRoutes::Add(const net::Route& route) {

@@ -20,7 +20,8 @@ namespace urnic::control {
 namespace {
 
 constexpr uint32_t kRemoteRights = mem::kRemoteWrite | mem::kRemoteRead |
-                                   mem::kRemoteAtomic | mem::kFlushGlobal;
+                                   mem::kRemoteAtomic | mem::kFlushGlobal |
+                                   mem::kFlushPersistent;
 constexpr uint32_t kQpnMask = 0xffffff;
 constexpr uint8_t kMaxMtuCode = 5;
 

@@ -14,7 +14,8 @@ constexpr uint32_t kUdpPortBits = 14;
 absl::Status CheckVector(const AddressVector& vector) {
   if (vector.is_global == 0) {
     return absl::InvalidArgumentError(
-        "ah_attr.is_global is 0, but RoCE needs GIDs");
+        "ah_attr.is_global is 0, but RoCE needs GIDs: give the program a GID "
+        "index (ibv_rc_pingpong -g 3)");
   }
   if (vector.port_num != kPortNumber) {
     return absl::InvalidArgumentError(absl::StrCat(

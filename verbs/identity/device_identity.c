@@ -84,21 +84,23 @@ static int parse_dev(struct parser* at, struct urnic_device_identity* d) {
                 sizeof(d->dev) - 1);
   memcpy(d->dev, dev.p, dev.len);
   if (slice_equals(dev, "loop")) {
-    d->kind = URNIC_PORT_LOOP;
+    d->port_kind = URNIC_PORT_LOOP;
   } else if (slice_starts_with(dev, "iface:")) {
-    d->kind = URNIC_PORT_IFACE;
+    d->port_kind = URNIC_PORT_IFACE;
     return parse_ifname(at, (struct slice){dev.p + 6, dev.len - 6}, d);
   } else if (slice_starts_with(dev, "xdp:")) {
-    d->kind = URNIC_PORT_XDP;
+    d->port_kind = URNIC_PORT_XDP;
     return parse_ifname(at, (struct slice){dev.p + 4, dev.len - 4}, d);
   } else if (is_pci_address(dev)) {
-    d->kind = URNIC_PORT_PCI;
+    d->port_kind = URNIC_PORT_PCI;
   } else if ((slice_starts_with(dev, "net_") && dev.len > 4) ||
              (slice_starts_with(dev, "ring:") && dev.len > 5)) {
-    d->kind = URNIC_PORT_VDEV;
+    d->port_kind = URNIC_PORT_VDEV;
   } else {
-    return fail(at, EINVAL,
-                "not a port; use loop, iface:NAME, or a DPDK device net_...");
+    return fail(
+        at, EINVAL,
+        "not a port; for a network interface write iface:NAME, else use "
+        "loop or a DPDK device net_...");
   }
   return 0;
 }
@@ -221,7 +223,7 @@ static int parse_fault(struct parser* at, struct slice field,
                        struct urnic_device_identity* d) {
   const struct slice spec = {field.p + 6, field.len - 6};
   // Frames to our own addresses never leave the engine.
-  if (d->kind == URNIC_PORT_LOOP)
+  if (d->port_kind == URNIC_PORT_LOOP)
     return fail(at, EINVAL,
                 "fault=%.*s: this port has no wire; use a pair of ports",
                 (int)spec.len, spec.p);
@@ -411,7 +413,7 @@ static int parse_entry(struct parser* at, struct slice entry, uint64_t host,
   int rc = parse_dev(at, d);
   if (rc != 0) return rc;
   for (int i = 0; i < ordinal; ++i)
-    if (d->kind != URNIC_PORT_LOOP && strcmp(devices[i].dev, d->dev) == 0)
+    if (d->port_kind != URNIC_PORT_LOOP && strcmp(devices[i].dev, d->dev) == 0)
       return fail(at, EEXIST, "the same device as port %d", i + 1);
   if (dangling) return fail(at, EINVAL, "the last \"|\" has nothing after it");
   while (entry.len > 0) {
@@ -422,8 +424,8 @@ static int parse_entry(struct parser* at, struct slice entry, uint64_t host,
     rc = ask_kernel(at, d);
     if (rc != 0) return rc;
   } else if (d->mtu == 0) {
-    d->mtu = d->kind == URNIC_PORT_PCI ? URNIC_PORT_MTU_PHYSICAL
-                                       : URNIC_PORT_MTU_VIRTUAL;
+    d->mtu = d->port_kind == URNIC_PORT_PCI ? URNIC_PORT_MTU_PHYSICAL
+                                            : URNIC_PORT_MTU_VIRTUAL;
   }
   if (!d->mac_is_port)
     urnic_derive_mac(host, d->dev, ordinal,

@@ -119,7 +119,7 @@ struct urnic_device_identity {
   char dev[512];                // DEV as given
   char ifname[16];              // kernel interface of IFACE and XDP, else ""
   char fault[URNIC_MAX_FAULT];  // SPEC as given, else ""
-  int kind;                     // enum urnic_port_kind
+  int port_kind;                // enum urnic_port_kind
   int ordinal;                  // position in URNIC_PORTS, 0 based
   int mac_is_port;              // "mac=port" was given
   uint32_t vlan;                // of its frames; 0: they are untagged

@@ -45,12 +45,12 @@ TEST(DeviceIdentityTest, ReadsEveryKindOfPort) {
       "loop|10.0.0.1/24;net_virtio_user0,path=/x,server=1|10.1.0.1/16;"
       "0000:03:00.0|10.2.0.1/24;3:00.1,dv=1;loop;");
   ASSERT_EQ(p.rc, 5) << p.error;
-  EXPECT_EQ(p.devices[0].kind, URNIC_PORT_LOOP);
-  EXPECT_EQ(p.devices[1].kind, URNIC_PORT_VDEV);
+  EXPECT_EQ(p.devices[0].port_kind, URNIC_PORT_LOOP);
+  EXPECT_EQ(p.devices[1].port_kind, URNIC_PORT_VDEV);
   EXPECT_STREQ(p.devices[1].dev, "net_virtio_user0,path=/x,server=1");
   EXPECT_STREQ(p.devices[1].name, "urnic1");
-  EXPECT_EQ(p.devices[2].kind, URNIC_PORT_PCI);
-  EXPECT_EQ(p.devices[3].kind, URNIC_PORT_PCI);
+  EXPECT_EQ(p.devices[2].port_kind, URNIC_PORT_PCI);
+  EXPECT_EQ(p.devices[3].port_kind, URNIC_PORT_PCI);
   EXPECT_EQ(p.devices[1].mtu, unsigned{URNIC_PORT_MTU_VIRTUAL});
   EXPECT_EQ(p.devices[2].mtu, unsigned{URNIC_PORT_MTU_PHYSICAL});
   EXPECT_EQ(p.devices[4].num_addresses, 0u);
@@ -134,7 +134,7 @@ TEST(DeviceIdentityTest, RoutesAreReadUpToTheLimit) {
 TEST(DeviceIdentityTest, TakesTheMtuOfAnInterfaceFromTheKernel) {
   Parsed p = Parse("iface:lo|10.0.0.1/8");
   ASSERT_EQ(p.rc, 1) << p.error;
-  EXPECT_EQ(p.devices[0].kind, URNIC_PORT_IFACE);
+  EXPECT_EQ(p.devices[0].port_kind, URNIC_PORT_IFACE);
   EXPECT_STREQ(p.devices[0].ifname, "lo");
   EXPECT_EQ(p.devices[0].mtu, unsigned{URNIC_PORT_MTU_MAX});  // lo has 65536
   EXPECT_EQ(p.devices[0].mtu_is_given, 0);
@@ -221,7 +221,7 @@ TEST_P(DeviceIdentityMistakeTest, NamesEntryValueAndLimit) {
 INSTANTIATE_TEST_SUITE_P(
     All, DeviceIdentityMistakeTest,
     testing::Values(
-        Mistake{"veth0", EINVAL, "port 1 (\"veth0\"): not a port; use"},
+        Mistake{"veth0", EINVAL, "port 1 (\"veth0\"): not a port; for a"},
         Mistake{"loop;;loop", EINVAL, "port 2 (\"\"): no device"},
         Mistake{"loop|", EINVAL, "has nothing after it"},
         Mistake{"loop||mtu=1500", EINVAL, "\"\" is not IP/LEN, mtu"},

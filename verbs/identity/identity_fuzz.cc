@@ -36,7 +36,7 @@ void CheckDevice(const urnic_device_identity& d, int ordinal) {
   URNIC_CHECK(Terminated(d.dev, sizeof(d.dev)));
   URNIC_CHECK(Terminated(d.ifname, sizeof(d.ifname)));
   URNIC_CHECK(Terminated(d.fault, sizeof(d.fault)));
-  URNIC_CHECK(d.kind != URNIC_PORT_LOOP || d.fault[0] == '\0');
+  URNIC_CHECK(d.port_kind != URNIC_PORT_LOOP || d.fault[0] == '\0');
   URNIC_CHECK(d.ordinal == ordinal);
   URNIC_CHECK(d.mtu >= URNIC_PORT_MTU_MIN && d.mtu <= URNIC_PORT_MTU_MAX);
   URNIC_CHECK(d.num_addresses <= URNIC_MAX_ADDRS);

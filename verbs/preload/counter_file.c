@@ -116,7 +116,7 @@ static int text_of(const struct urnic_device_identity* device, const char* name,
   if (ask(search.own_directory, device->name, answer))
     take_value(&search, answer);
   // Each process has a loop of its own.
-  else if (device->kind != URNIC_PORT_LOOP)
+  else if (device->port_kind != URNIC_PORT_LOOP)
     urnic_run_dir_visit(ask_other, &search);
   return search.found ? snprintf(text, TEXT_BYTES, "%llu\n", search.value) : -1;
 }

@@ -174,7 +174,7 @@ static void put_device(struct writer* w,
   put(w, "fw_ver", "%s\n", URNIC_FW_VERSION);
   put(w, "hw_rev", "0x%x\n", URNIC_HW_REVISION);
   put(w, "hca_type", "uRNIC\n");
-  put(w, "board_id", "uRNIC-%s\n", urnic_port_kind_name(d->kind));
+  put(w, "board_id", "uRNIC-%s\n", urnic_port_kind_name(d->port_kind));
   put_port(w, d);
 
   enter(w, "sys/class/infiniband_verbs/uverbs%d", d->ordinal);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "verbs/cli/rnic_process.h"
 #include "verbs/provider/testing/verbs_pair.h"
 
@@ -23,7 +24,7 @@ class AddressChangeTest : public testing::Test {
  protected:
   ~AddressChangeTest() override {
     // For the next test: GID tables outlive devices.
-    (void)Ask(std::string("addr del ") + kAddress);
+    (void)Ask(absl::StrCat("addr del ", kAddress));
   }
   // What `urnic addr` does.
   static absl::StatusOr<std::string> Ask(const std::string& request) {
@@ -31,9 +32,9 @@ class AddressChangeTest : public testing::Test {
     return rnic.ok() ? AskRnic(*rnic, request) : rnic.status();
   }
   void Change(const std::string& verb) {
-    const auto answer = Ask("addr " + verb + " " + kAddress);
+    const auto answer = Ask(absl::StrCat("addr ", verb, " ", kAddress));
     ASSERT_TRUE(answer.ok()) << answer.status();
-    EXPECT_EQ(*answer, std::string("6 ") + kAddress + "\n");
+    EXPECT_EQ(*answer, absl::StrCat("6 ", kAddress, "\n"));
     ibv_async_event event = {};
     ASSERT_EQ(ibv_get_async_event(device_, &event), 0);
     EXPECT_EQ(event.event_type, IBV_EVENT_GID_CHANGE);

@@ -255,6 +255,7 @@ void SetOps(verbs_context* context) {
   ops.query_device_ex = kVerb<QueryDeviceEx>;
   ops.query_ece = kVerb<QueryEce>;
   ops.query_port = kVerb<QueryPort>;
+  ops.query_port_speed = kVerb<QueryPortSpeed>;
   ops.query_qp = kVerb<QueryQp>;
   ops.query_rt_values = kVerb<QueryRtValues>;
   ops.query_srq = kVerb<QuerySrq>;

@@ -21,6 +21,9 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
 // The RNIC's clock in nanoseconds, which also stamps completions.
 int QueryRtValues(ibv_context* context, ibv_values_ex* values);
 int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr);
+// The product of the width and the speed of QueryPort(), in 100 Mb/s.
+// libibverbs 62 and later ask for it.
+int QueryPortSpeed(ibv_context* context, uint32_t port, uint64_t* speed);
 
 // domain_ops.cc
 ibv_pd* AllocPd(ibv_context* context);

@@ -149,7 +149,7 @@ struct verbs_context_ops {
                          ibv_device_attr_ex*, size_t bytes);
   int (*query_ece)(ibv_qp*, ibv_ece*);
   int (*query_port)(ibv_context*, uint8_t port, ibv_port_attr*);
-  Unused query_port_speed;
+  int (*query_port_speed)(ibv_context*, uint32_t port, uint64_t* speed);
   int (*query_qp)(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*);
   Unused query_qp_data_in_order;
   int (*query_rt_values)(ibv_context*, ibv_values_ex*);

@@ -111,22 +111,29 @@ uint64_t ExtendedFlags(const urnic_device_kind& kind) {
          (has(URNIC_WR_FLUSH, kQpExBytes45) ? kDeviceFlushGlobal : 0);
 }
 
+// Of enum ibv_odp_transport_cap_bits, in libibverbs 58 and later.
+constexpr uint32_t kOdpSupportFlush = 1 << 6;
+constexpr uint32_t kOdpSupportAtomicWrite = 1 << 7;
+
 // Memory is never pinned: the CPU faults pages in when it touches them.
 void FillOnDemandPaging(const urnic_device_kind& kind, ibv_device_attr_ex& a) {
   constexpr uint32_t kSendRecv =
       IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
   constexpr uint32_t kConnected = kSendRecv | IBV_ODP_SUPPORT_WRITE;
-  constexpr uint32_t kReliable =
-      kConnected | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+  const uint64_t extended = ExtendedFlags(kind);
+  const uint32_t reliable =
+      kConnected | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
+      ((extended & kDeviceFlushGlobal) != 0 ? kOdpSupportFlush : 0) |
+      ((extended & kDeviceAtomicWrite) != 0 ? kOdpSupportAtomicWrite : 0);
   a.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
   const auto of = [&](QpService service, uint32_t caps) {
     return control::HasService(kind, service) ? caps : 0;
   };
   a.odp_caps.per_transport_caps = {
-      .rc_odp_caps = of(QpService::kRc, kReliable),
+      .rc_odp_caps = of(QpService::kRc, reliable),
       .uc_odp_caps = of(QpService::kUc, kConnected),
       .ud_odp_caps = of(QpService::kUd, kSendRecv)};
-  a.xrc_odp_caps = of(QpService::kXrcInitiator, kReliable);
+  a.xrc_odp_caps = of(QpService::kXrcInitiator, reliable);
 }
 
 }  // namespace
@@ -181,6 +188,15 @@ int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
   attr->active_speed = URNIC_PORT_ACTIVE_SPEED;
   attr->link_layer = IBV_LINK_LAYER_ETHERNET;
   if (device.kind().needs_grh != 0) attr->flags = kPortNeedsGrh;
+  return 0;
+}
+
+int QueryPortSpeed(ibv_context*, uint32_t port, uint64_t* speed) {
+  constexpr uint64_t kLanes = 4;
+  constexpr uint64_t kLaneSpeed = 250;
+  static_assert(URNIC_PORT_ACTIVE_WIDTH == 2 && URNIC_PORT_ACTIVE_SPEED == 32);
+  if (port != control::kPortNumber) return EINVAL;
+  *speed = kLanes * kLaneSpeed;
   return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <set>
 #include <utility>
@@ -286,6 +287,29 @@ TEST_F(AddressTest, RoutesNeedAnAddressAndATimeout) {
   EXPECT_EQ(service().ResolveRoute(channel(), id, 0), EINVAL);
   EXPECT_EQ(service().ResolveRoute(channel(), id, 1), 0);
   EXPECT_EQ(service().ResolveRoute(channel(), id, 1), EINVAL);
+}
+
+//= IBTA 15.2.5.16, A11.2
+TEST_F(AddressTest, AQueriedPathIsTheRecordOfASubnetAdministrator) {
+  const uint32_t id = host_.Routed(Address("10.0.0.2", 7000));
+  bool found = false;
+  ib_path_rec_data path;
+  ASSERT_EQ(service().QueryPath(channel(), id, &found, path), 0);
+  ASSERT_TRUE(found);
+  const auto* record = reinterpret_cast<const uint8_t*>(path.path_rec);
+  const auto equal = [record](size_t at, std::vector<uint8_t> bytes) {
+    return std::equal(bytes.begin(), bytes.end(), record + at);
+  };
+  // The service: RDMA_PS_TCP and port 7000.
+  EXPECT_TRUE(equal(0, {0, 0, 0, 0, 0x01, 0x06, 0x1b, 0x58}));
+  // The destination and the source, whose IPv4 addresses end their GIDs.
+  EXPECT_TRUE(equal(8 + 10, {0xff, 0xff, 10, 0, 0, 2}));
+  EXPECT_TRUE(equal(24 + 10, {0xff, 0xff, 10, 0, 0, 1}));
+  EXPECT_TRUE(equal(40, {0, 0, 0, 0})) << "LIDs";
+  EXPECT_EQ(record[47], 64) << "hop limit";
+  EXPECT_EQ(record[49], 0x80) << "reversible";
+  EXPECT_TRUE(equal(50, {0xff, 0xff})) << "P_Key";
+  EXPECT_EQ(record[54] >> 6, 2) << "the MTU is exact";
 }
 
 TEST_F(AddressTest, TheProgramMayGiveThePath) {

@@ -47,8 +47,8 @@ EngineRnic::EngineRnic(const urnic_device_identity& identity,
       info_(MakeInfo(identity)),
       gids_(control::GidTable::Of(identity)) {}
 
-std::vector<LocalAddress> EngineRnic::Addresses() const {
-  std::vector<LocalAddress> addresses;
+std::vector<RnicAddress> EngineRnic::Addresses() const {
+  std::vector<RnicAddress> addresses;
   for (const control::GidPair& pair : gids_->Pairs()) {
     addresses.push_back({.gid = pair.gid,
                          .gid_index = static_cast<uint8_t>(pair.index + 1),

@@ -22,7 +22,7 @@ class EngineRnic final : public Rnic {
              const control::ProgramHooks& hooks);
 
   const RnicInfo& info() const override { return info_; }
-  std::vector<LocalAddress> Addresses() const override;
+  std::vector<RnicAddress> Addresses() const override;
   std::optional<Route> RouteTo(const wire::Gid& remote) const override;
   uint8_t MtuCode(uint32_t path_mtu) const override;
   urnic::Time Now() const override { return Environment::Now(); }

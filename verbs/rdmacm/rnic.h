@@ -35,7 +35,7 @@ struct RnicInfo {
 // An address of a device: a GID that its table has once for each version of
 // RoCE. A caller uses v2, as Linux does by default (default_roce_mode). The
 // called side answers with the version of the caller.
-struct LocalAddress {
+struct RnicAddress {
   wire::Gid gid;
   uint8_t gid_index = 0;  // RoCE v2
   // How many of the GID's 128 bits name the link (IPv4: 96 and more).
@@ -50,7 +50,7 @@ class Rnic {
   // --- Any thread, also while the device is not open ----------------------
   virtual const RnicInfo& info() const = 0;
   // The GID table as it is now.
-  virtual std::vector<LocalAddress> Addresses() const = 0;
+  virtual std::vector<RnicAddress> Addresses() const = 0;
   // The route of packets to a `remote` that is on no link of these addresses.
   struct Route {
     wire::Gid source;

@@ -46,8 +46,8 @@
 #include "transport/wire/ip_cm.h"
 #include "verbs/rdmacm/cm_port.h"
 #include "verbs/rdmacm/event_channel.h"
+#include "verbs/rdmacm/handle_table.h"
 #include "verbs/rdmacm/id.h"
-#include "verbs/rdmacm/number_table.h"
 #include "verbs/rdmacm/port_spaces.h"
 #include "verbs/rdmacm/resolution.h"
 
@@ -245,8 +245,8 @@ class Service final : public CmEvents, public ResolutionEvents {
   std::atomic<bool> abandoned_ = false;  // BeginEnd()
   std::unordered_map<const EventChannel*, std::unique_ptr<EventChannel>>
       channels_;
-  NumberTable<Id> ids_;
-  NumberTable<Multicast> multicasts_;
+  HandleTable<Id> ids_;
+  HandleTable<Multicast> multicasts_;
   std::unordered_map<uint64_t, IdPtr> by_serial_;
   LocalLessor own_ports_;
   PortSpaces port_spaces_;

@@ -52,7 +52,7 @@ CmPort* Service::FindLocal(const SocketAddress& address) const {
         !InScope(port->rnic().info(), address.scope())) {
       continue;
     }
-    for (const LocalAddress& local : port->rnic().Addresses()) {
+    for (const RnicAddress& local : port->rnic().Addresses()) {
       if (local.gid == gid && SameFamily(gid, address.family())) {
         return port.get();
       }
@@ -107,7 +107,7 @@ int Service::FindUnicastWay(const Id& id, Way& out) const {
       continue;
     }
     const auto route = port->rnic().RouteTo(remote);
-    for (const LocalAddress& local : port->rnic().Addresses()) {
+    for (const RnicAddress& local : port->rnic().Addresses()) {
       if (!SameFamily(local.gid, destination.family())) continue;
       // A bound id uses its own address only, wherever it leads.
       const bool bound = id.port != nullptr && !id.source.is_any();
@@ -137,7 +137,7 @@ int Service::FindWay(const Id& id, const SocketAddress& destination,
   // To ourselves: the first address of the family, or the bound one.
   for (const auto& port : ports_) {
     if (id.port != nullptr && id.port != port.get()) continue;
-    for (const LocalAddress& local : port->rnic().Addresses()) {
+    for (const RnicAddress& local : port->rnic().Addresses()) {
       if (!SameFamily(local.gid, destination.family()) ||
           local.gid.is_link_local()) {
         continue;

@@ -453,7 +453,7 @@ void Service::OnRequest(CmPort& port, const cm::Event& event) {
     // answer from it.
     const auto addresses = port.rnic().Addresses();
     if (std::none_of(addresses.begin(), addresses.end(),
-                     [&](const LocalAddress& a) {
+                     [&](const RnicAddress& a) {
                        return a.gid == header.destination_gid();
                      })) {
       listener = nullptr;

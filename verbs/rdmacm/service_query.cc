@@ -314,7 +314,7 @@ int Service::QueryPath(EventChannel& channel, uint32_t number, bool* found,
 // ---------------------------------------------------------------- attributes
 
 std::optional<uint8_t> Service::GidIndex(const Id& id) const {
-  for (const LocalAddress& local : id.port->rnic().Addresses()) {
+  for (const RnicAddress& local : id.port->rnic().Addresses()) {
     if (local.gid == id.source.gid()) {
       return id.roce_v1 ? local.gid_index_v1 : local.gid_index;
     }

@@ -99,7 +99,7 @@ class FakeRnic final : public Rnic {
     network_.Attach(this);
   }
   FakeRnic(FakeNetwork& network, RnicInfo info,
-           std::vector<LocalAddress> addresses)
+           std::vector<RnicAddress> addresses)
       : network_(network),
         info_(std::move(info)),
         addresses_(std::move(addresses)) {
@@ -115,7 +115,7 @@ class FakeRnic final : public Rnic {
 
   const RnicInfo& info() const override { return info_; }
   void set_interface_index(uint32_t index) { info_.interface_index = index; }
-  std::vector<LocalAddress> Addresses() const override { return addresses_; }
+  std::vector<RnicAddress> Addresses() const override { return addresses_; }
   std::optional<Route> RouteTo(const wire::Gid& remote) const override {
     return remote == routed_remote ? routed : std::nullopt;
   }
@@ -169,7 +169,7 @@ class FakeRnic final : public Rnic {
 
   bool HasGid(const wire::Gid& gid) const {
     return std::any_of(addresses_.begin(), addresses_.end(),
-                       [&](const LocalAddress& a) { return a.gid == gid; });
+                       [&](const RnicAddress& a) { return a.gid == gid; });
   }
   RxVerdict Receive(const FakeNetwork::InFlight& in_flight) {
     net::PathQuery from = in_flight.path;
@@ -227,7 +227,7 @@ class FakeRnic final : public Rnic {
 
   FakeNetwork& network_;
   RnicInfo info_;
-  std::vector<LocalAddress> addresses_;
+  std::vector<RnicAddress> addresses_;
   net::MadHandler* handler_ = nullptr;
   std::vector<Question> questions_;
   net::QuestionId last_question_ = 0;

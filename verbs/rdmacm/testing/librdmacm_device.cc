@@ -44,7 +44,7 @@ void AddRnic(const urnic_device_identity& identity) {
   RnicInfo info;
   info.name = identity.name;
   std::copy_n(identity.node_guid, 8, info.node_guid.begin());
-  std::vector<LocalAddress> addresses;
+  std::vector<RnicAddress> addresses;
   for (uint32_t i = 0; i < URNIC_GID_TABLE_LEN; ++i) {
     const urnic_gid_entry& entry = identity.gids[i];
     if (entry.type != URNIC_GID_ROCE_V2) continue;

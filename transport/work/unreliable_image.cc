@@ -1,9 +1,10 @@
-#include "transport/work/unacked_image.h"
+#include "transport/work/unreliable_image.h"
 
 namespace urnic {
 
-void FieldsOf<UnackedSender>::Check(ImageReader& f, const UnackedSender& s,
-                                    QpState state, uint32_t mtu) {
+void FieldsOf<UnreliableSender>::Check(ImageReader& f,
+                                       const UnreliableSender& s, QpState state,
+                                       uint32_t mtu) {
   const bool flushes = state == QpState::kErr || state == QpState::kSqe;
   f.Require(s.next_ - s.head_ <= s.sq_.entries(), "next", s.next_,
             "is farther from head than the ring's length");
@@ -30,41 +31,42 @@ void FieldsOf<UnackedSender>::Check(ImageReader& f, const UnackedSender& s,
             "is of a request that has failed");
 }
 
-void FieldsOf<UnackedSender>::Derive(UnackedSender& s, const QpConfig& config) {
+void FieldsOf<UnreliableSender>::Derive(UnreliableSender& s,
+                                        const QpConfig& config) {
   s.config_ = config;
   s.posted_ = s.next_;
   s.published_ = s.head_;
   s.loaded_ = false;
 }
 
-bool FieldsOf<UnackedSender>::Attach(UnackedSender& s) {
+bool FieldsOf<UnreliableSender>::Attach(UnreliableSender& s) {
   const uint32_t posted = s.sq_.Posted(s.head_);
   if (posted == UINT32_MAX || posted < s.next_ - s.head_) return false;
   s.sq_.PublishConsumer(s.head_);
   return true;
 }
 
-void FieldsOf<UnackedQp>::Check(ImageReader& f, const UnackedQp& qp) {
+void FieldsOf<UnreliableQp>::Check(ImageReader& f, const UnreliableQp& qp) {
   f.Require(IsCompletionStatus(qp.recv_status_), "recv_status", qp.recv_status_,
             "is unknown");
   f.Require(IsQpEvent(qp.event_), "event", static_cast<uint64_t>(qp.event_),
             "is unknown");
-  FieldsOf<UnackedSender>::Check(f, qp.sender_, qp.state_, qp.config_.mtu);
+  FieldsOf<UnreliableSender>::Check(f, qp.sender_, qp.state_, qp.config_.mtu);
 }
 
-void FieldsOf<UnackedQp>::Derive(UnackedQp& qp) {
-  FieldsOf<UnackedSender>::Derive(qp.sender_, qp.config_);
+void FieldsOf<UnreliableQp>::Derive(UnreliableQp& qp) {
+  FieldsOf<UnreliableSender>::Derive(qp.sender_, qp.config_);
 }
 
-void FieldsOf<UnackedQp>::Attach(ImageReader& f, UnackedQp& qp) {
-  f.Require(FieldsOf<UnackedSender>::Attach(qp.sender_), "head", 0,
+void FieldsOf<UnreliableQp>::Attach(ImageReader& f, UnreliableQp& qp) {
+  f.Require(FieldsOf<UnreliableSender>::Attach(qp.sender_), "head", 0,
             "is not where the program's send ring is");
   f.Require(FieldsOf<RecvQueue>::Attach(*qp.rq_), "receive_ring", 0,
             "is not where the program's receive ring is");
 }
 
-ImageShape FieldsOf<UnackedQp>::ShapeOf(const UnackedQp& qp,
-                                        QpService service) {
+ImageShape FieldsOf<UnreliableQp>::ShapeOf(const UnreliableQp& qp,
+                                           QpService service) {
   return {.service = service,
           .limits = qp.limits_,
           .sq_entries = qp.sender_.sq_.entries(),

@@ -5,12 +5,12 @@
 
 #include "transport/work/image_codec.h"
 #include "transport/work/image_fields.h"
-#include "transport/work/unacked_qp.h"
+#include "transport/work/unreliable_qp.h"
 
 namespace urnic {
 
 template <>
-struct FieldsOf<UnackedSender> {
+struct FieldsOf<UnreliableSender> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, limits, config, sq, requests, mrs, head, next, stale,
@@ -35,15 +35,15 @@ struct FieldsOf<UnackedSender> {
     f.Elsewhere(limits, config, sq, requests, mrs, posted, published, loaded,
                 current);
   }
-  static void Check(ImageReader& f, const UnackedSender& s, QpState state,
+  static void Check(ImageReader& f, const UnreliableSender& s, QpState state,
                     uint32_t mtu);
-  static void Derive(UnackedSender& s, const QpConfig& config);
+  static void Derive(UnreliableSender& s, const QpConfig& config);
   // False: the program's indices of the ring do not fit.
-  static bool Attach(UnackedSender& s);
+  static bool Attach(UnreliableSender& s);
 };
 
 template <>
-struct FieldsOf<UnackedQp> {
+struct FieldsOf<UnreliableQp> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, limits, config, sender, rq, mrs, state, recv_status,
@@ -56,25 +56,25 @@ struct FieldsOf<UnackedQp> {
     f.Group("receive_queue", *rq);
     f.Elsewhere(limits, mrs);
   }
-  static void Check(ImageReader& f, const UnackedQp& qp);
-  static void Derive(UnackedQp& qp);
-  static void Attach(ImageReader& f, UnackedQp& qp);
-  static ImageShape ShapeOf(const UnackedQp& qp, QpService service);
+  static void Check(ImageReader& f, const UnreliableQp& qp);
+  static void Derive(UnreliableQp& qp);
+  static void Attach(ImageReader& f, UnreliableQp& qp);
+  static ImageShape ShapeOf(const UnreliableQp& qp, QpService service);
 };
 
 template <typename Qp>
-auto& AsUnacked(Qp& qp) {
+auto& AsUnreliable(Qp& qp) {
   using Base =
-      std::conditional_t<std::is_const_v<Qp>, const UnackedQp, UnackedQp>;
+      std::conditional_t<std::is_const_v<Qp>, const UnreliableQp, UnreliableQp>;
   return static_cast<Base&>(qp);
 }
 
 // The functions of uc/image.h and ud/image.h.
 template <typename Qp>
-size_t ExtractUnacked(const Qp& qp, QpService service, Time now,
-                      std::span<uint8_t> out) {
+size_t ExtractUnreliable(const Qp& qp, QpService service, Time now,
+                         std::span<uint8_t> out) {
   ImageWriter writer(KindOf(service), now, out);
-  const ImageShape shape = FieldsOf<UnackedQp>::ShapeOf(qp, service);
+  const ImageShape shape = FieldsOf<UnreliableQp>::ShapeOf(qp, service);
   writer.Element("shape", shape);
   writer.Element("", qp);
   return writer.Finish();
@@ -84,25 +84,25 @@ template <typename Qp>
 ImageReader ReadInto(std::span<const uint8_t> image, Time now,
                      QpService service, Qp& qp) {
   ImageReader reader(image, now);
-  ReadShape(reader, FieldsOf<UnackedQp>::ShapeOf(qp, service));
+  ReadShape(reader, FieldsOf<UnreliableQp>::ShapeOf(qp, service));
   reader.Element("", qp);
   reader.Finish();
-  if (reader.ok()) FieldsOf<UnackedQp>::Check(reader, qp);
-  if (reader.ok()) FieldsOf<UnackedQp>::Derive(qp);
+  if (reader.ok()) FieldsOf<UnreliableQp>::Check(reader, qp);
+  if (reader.ok()) FieldsOf<UnreliableQp>::Derive(qp);
   return reader;
 }
 
 template <typename Qp>
-ImageRefusal ReadUnacked(std::span<const uint8_t> image, Time now,
-                         QpService service, Qp& qp) {
+ImageRefusal ReadUnreliable(std::span<const uint8_t> image, Time now,
+                            QpService service, Qp& qp) {
   return ReadInto(image, now, service, qp).refusal();
 }
 
 template <typename Qp>
-ImageRefusal InsertUnacked(std::span<const uint8_t> image, Time now,
-                           QpService service, Qp& qp) {
+ImageRefusal InsertUnreliable(std::span<const uint8_t> image, Time now,
+                              QpService service, Qp& qp) {
   ImageReader reader = ReadInto(image, now, service, qp);
-  if (reader.ok()) FieldsOf<UnackedQp>::Attach(reader, qp);
+  if (reader.ok()) FieldsOf<UnreliableQp>::Attach(reader, qp);
   return reader.refusal();
 }
 

@@ -23,13 +23,13 @@ namespace urnic::testing {
 using Bytes = std::vector<uint8_t>;
 
 template <typename Qp>
-class UnackedEnd {
+class UnreliableEnd {
  public:
   static constexpr uint32_t kPd = 1;
   static constexpr uint32_t kAll =
       mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
 
-  UnackedEnd(uint32_t qpn, const QpConfig& config, bool to_rts = true)
+  UnreliableEnd(uint32_t qpn, const QpConfig& config, bool to_rts = true)
       : config_(config), qpn_(qpn), core_(std::make_unique<Core>(*this)) {
     key_ = host_.Register(kPd, 0, host_.size(), kAll);
     if (!to_rts) return;
@@ -138,7 +138,7 @@ class UnackedEnd {
  private:
   // What a move replaces.
   struct Core {
-    explicit Core(UnackedEnd& end)
+    explicit Core(UnreliableEnd& end)
         : receives(end.rings_.rq().view(), 4),
           qp(QpLimits{.qpn = end.qpn_,
                       .pd = kPd,

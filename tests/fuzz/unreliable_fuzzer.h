@@ -15,15 +15,15 @@
 #include "tests/fuzz/hostile.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/endpoint.h"
-#include "tests/support/unacked_end.h"
+#include "tests/support/unreliable_end.h"
 #include "transport/base/check.h"
 
 namespace urnic::testing {
 
 template <typename Qp, bool kDatagrams>
-class UnackedFuzzer {
+class UnreliableFuzzer {
  public:
-  explicit UnackedFuzzer(Input input) : in_(input) {
+  explicit UnreliableFuzzer(Input input) : in_(input) {
     for (int i = 0; i < 2; ++i) {
       QpConfig& c = configs_[i];
       c.dest_qpn = QpnOf(1 - i);
@@ -32,8 +32,8 @@ class UnackedFuzzer {
       c.qkey = kQkey;
       c.access = mem::kRemoteWrite;
       ends_[i].emplace(QpnOf(i), c);
-      foreign_keys_[i] =
-          ends_[i]->host().Register(2, 0, kMemoryBytes, UnackedEnd<Qp>::kAll);
+      foreign_keys_[i] = ends_[i]->host().Register(2, 0, kMemoryBytes,
+                                                   UnreliableEnd<Qp>::kAll);
     }
   }
 
@@ -86,7 +86,7 @@ class UnackedFuzzer {
   }
 
   void Check(int i) {
-    UnackedEnd<Qp>& end = *ends_[i];
+    UnreliableEnd<Qp>& end = *ends_[i];
     end.Poll();
     if (!scribbled_[i]) {
       for (const RecvCompletion& done : end.received) {
@@ -227,7 +227,7 @@ class UnackedFuzzer {
 
   Input in_;
   QpConfig configs_[2];
-  std::optional<UnackedEnd<Qp>> ends_[2];
+  std::optional<UnreliableEnd<Qp>> ends_[2];
   uint32_t foreign_keys_[2] = {};
   std::vector<Bytes> wire_[2];
   bool scribbled_[2] = {};

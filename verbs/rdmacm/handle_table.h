@@ -14,7 +14,7 @@
 namespace urnic::rdmacm {
 
 template <typename T>
-class NumberTable {
+class HandleTable {
  public:
   static constexpr uint32_t kMax = 65536;
 

@@ -1,8 +1,8 @@
-#include "transport/work/unacked_qp.h"
+#include "transport/work/unreliable_qp.h"
 
 namespace urnic {
 
-void UnackedQp::Modify(QpState target, const QpConfig& config) {
+void UnreliableQp::Modify(QpState target, const QpConfig& config) {
   const QpState from = std::exchange(state_, target);
   config_ = config;
   switch (target) {
@@ -30,8 +30,8 @@ void UnackedQp::Modify(QpState target, const QpConfig& config) {
   }
 }
 
-void UnackedQp::FailPlacement(const Placement& placement,
-                              std::span<RecvCompletion> completions) {
+void UnreliableQp::FailPlacement(const Placement& placement,
+                                 std::span<RecvCompletion> completions) {
   uint8_t status = URNIC_WC_LOC_PROT_ERR;
   for (RecvCompletion& done : completions) {
     if (done.packet < placement.packet) continue;
@@ -42,7 +42,7 @@ void UnackedQp::FailPlacement(const Placement& placement,
   FailReceive(status);
 }
 
-void UnackedQp::FailReceive(uint8_t status) {
+void UnreliableQp::FailReceive(uint8_t status) {
   recv_status_ = status;
   if (state_ == QpState::kErr) return;
   state_ = QpState::kErr;

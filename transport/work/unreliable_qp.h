@@ -12,14 +12,14 @@
 #include "transport/base/fields.h"
 #include "transport/work/recv_queue.h"
 #include "transport/work/types.h"
-#include "transport/work/unacked_sender.h"
+#include "transport/work/unreliable_sender.h"
 
 namespace urnic {
 
-class UnackedQp {
+class UnreliableQp {
  public:
-  UnackedQp(const UnackedQp&) = delete;
-  UnackedQp& operator=(const UnackedQp&) = delete;
+  UnreliableQp(const UnreliableQp&) = delete;
+  UnreliableQp& operator=(const UnreliableQp&) = delete;
 
   QpState state() const { return state_; }
   const QpConfig& config() const { return config_; }
@@ -74,14 +74,14 @@ class UnackedQp {
   template <typename T>
   friend struct urnic::FieldsOf;
 
-  // `requests`: as UnackedSender's. `recv_queue` and `mrs` outlive it.
-  UnackedQp(const QpLimits& limits, WorkQueueView sq, RecvQueue* recv_queue,
-            mem::MrTable* mrs, RequestSet requests)
+  // `requests`: as UnreliableSender's. `recv_queue` and `mrs` outlive it.
+  UnreliableQp(const QpLimits& limits, WorkQueueView sq, RecvQueue* recv_queue,
+               mem::MrTable* mrs, RequestSet requests)
       : limits_(limits),
         sender_(limits, sq, requests, *mrs),
         rq_(recv_queue),
         mrs_(mrs) {}
-  ~UnackedQp() = default;
+  ~UnreliableQp() = default;
 
   bool PollSend(SendCompletion& out) {
     bool fatal = false;
@@ -144,7 +144,7 @@ class UnackedQp {
 
   const QpLimits limits_;
   QpConfig config_;
-  UnackedSender sender_;
+  UnreliableSender sender_;
   RecvQueue* const rq_;
   mem::MrTable* const mrs_;
   QpState state_ = QpState::kReset;

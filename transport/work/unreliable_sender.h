@@ -23,7 +23,7 @@
 
 namespace urnic {
 
-class UnackedSender {
+class UnreliableSender {
  public:
   // The part of a work request that goes into one packet.
   struct Part {
@@ -35,8 +35,8 @@ class UnackedSender {
   };
 
   // `requests`: those that the service supports.
-  UnackedSender(const QpLimits& limits, WorkQueueView sq, RequestSet requests,
-                mem::MrTable& mrs)
+  UnreliableSender(const QpLimits& limits, WorkQueueView sq,
+                   RequestSet requests, mem::MrTable& mrs)
       : limits_(limits), sq_(sq), requests_(requests), mrs_(&mrs) {}
 
   // --- States: RTS, SQD and back, RESET, ERR ------------------------------

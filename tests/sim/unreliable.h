@@ -26,7 +26,7 @@
 #include "tests/sim/link.h"
 #include "tests/sim/world.h"
 #include "tests/support/endpoint.h"
-#include "tests/support/unacked_end.h"
+#include "tests/support/unreliable_end.h"
 #include "transport/uc/qp.h"
 #include "transport/ud/qp.h"
 
@@ -34,16 +34,16 @@ namespace urnic::sim {
 
 using testing::Packet;
 
-struct UnackedStats {
+struct UnreliableStats {
   uint64_t sent = 0;
   uint64_t received = 0;
   uint64_t moves = 0;  // of queue pairs, as images
 };
 
 template <typename Qp>
-class UnackedRun {
+class UnreliableRun {
  public:
-  explicit UnackedRun(uint64_t seed)
+  explicit UnreliableRun(uint64_t seed)
       : random_(seed), mover_(seed * 64), moving_(mover_.OneIn(2)) {
     kind_ = static_cast<Kind>(random_.Below(3));
     config_.mtu = 256u << random_.Below(3);
@@ -65,7 +65,7 @@ class UnackedRun {
                   [this](Packet packet) { OnArrival(std::move(packet)); });
   }
 
-  UnackedStats Run() {
+  UnreliableStats Run() {
     world_.After(Duration::Microseconds(1), [this] { Step(); });
     Require(world_.RunUntil(world_.now() + Duration::Seconds(10)),
             "it does not come to rest");
@@ -246,7 +246,7 @@ class UnackedRun {
 
   // In every second run both queue pairs move from core to core, as images. The
   // random numbers are separate: a seed's run is the same without moves.
-  void MaybeMove(testing::UnackedEnd<Qp>& end) {
+  void MaybeMove(testing::UnreliableEnd<Qp>& end) {
     if (!moving_ || !mover_.OneIn(4)) return;
     const ImageRefusal refusal = end.Become(end.Image());
     if (!refusal.ok()) throw Violation{"an image: " + refusal.Text()};
@@ -359,8 +359,8 @@ class UnackedRun {
   World world_;
   QpConfig config_;
   size_t burst_max_ = 1;
-  std::optional<testing::UnackedEnd<Qp>> from_;
-  std::optional<testing::UnackedEnd<Qp>> to_;
+  std::optional<testing::UnreliableEnd<Qp>> from_;
+  std::optional<testing::UnreliableEnd<Qp>> to_;
   std::optional<Link> link_;
   std::vector<Message> messages_;
   std::map<uint32_t, PacketOf> packets_;  // by PSN

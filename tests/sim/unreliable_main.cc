@@ -1,12 +1,12 @@
-// unacked_sim [--seeds A..B]: runs the simulator of UC and UD. For a core that
-// was broken on purpose (mutants.bzl), `--expect-violation` inverts the exit
-// status.
+// unreliable_sim [--seeds A..B]: runs the simulator of UC and UD. For a core
+// that was broken on purpose (mutants.bzl), `--expect-violation` inverts the
+// exit status.
 
 #include <cinttypes>
 #include <cstdio>
 
 #include "tests/sim/seeds.h"
-#include "tests/sim/unacked.h"
+#include "tests/sim/unreliable.h"
 
 namespace urnic::sim {
 namespace {
@@ -20,7 +20,7 @@ struct Total {
 template <typename Qp>
 bool RunSeed(const char* service, uint64_t seed, Total& total) {
   try {
-    const UnackedStats stats = UnackedRun<Qp>(seed).Run();
+    const UnreliableStats stats = UnreliableRun<Qp>(seed).Run();
     total.sent += stats.sent;
     total.received += stats.received;
     total.moves += stats.moves;
@@ -34,7 +34,7 @@ bool RunSeed(const char* service, uint64_t seed, Total& total) {
 
 int Main(int argc, char** argv) {
   Seeds seeds{.last = 1000};
-  if (!ParseSeeds("unacked_sim", argc, argv, seeds)) return 2;
+  if (!ParseSeeds("unreliable_sim", argc, argv, seeds)) return 2;
   Total total;
   int failures = 0;
   for (uint64_t seed = seeds.first; seed <= seeds.last && failures < 10;
