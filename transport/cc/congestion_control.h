@@ -30,8 +30,12 @@ struct AckSample {
   Duration round_trip;
   uint32_t packets = 0;  // newly acknowledged
   uint32_t bytes = 0;    // their payload
+  // The part of `bytes` whose packets were marked. Only an algorithm that
+  // counts marks (DCTCP) reads it; a transport that cannot tell leaves it 0.
+  uint32_t marked_bytes = 0;
   // A packet with our data, or with data that we have requested, was marked
-  // "congestion experienced".
+  // "congestion experienced". Classic ECN of TCP repeats its echo until it sees
+  // CWR: the sender sets this once, and then sends CWR.
   bool marked = false;
   // Everything that was under way when the last round began is acknowledged, so
   // the sender's decisions at that time have had their effect.
@@ -61,6 +65,42 @@ concept CongestionControl = requires(T& cc, const T& view,
   { (view.round_trip) } -> std::same_as<const Duration&>;
   // The algorithm sets the pacer's rate; the transport obeys its time.
   { (cc.pacer) } -> std::same_as<Pacer&>;
+};
+
+// What a transport with selective repair and idle times needs besides (TCP).
+// RC goes back to the first gap and has neither, so it does not pay for this.
+//
+//   OnLoss ─► SetWindow, with each acknowledgement ─► OnRecovered
+//   OnRto  ─► (slow start)                         ─► OnRecovered
+//
+// A repair begins at most once for each window of data, and ends when all that
+// was under way at its beginning has been acknowledged. The transport must end
+// it: after OnLoss() samples do not let the window grow until then. OnUndo()
+// also ends it.
+template <typename T>
+concept StreamCongestionControl = CongestionControl<T> &&
+    requires(T& cc, const T& view, Time now, uint32_t packets) {
+  //= RFC 9438 4.6, RFC 7661 4.4.1: a reduction may depend on what is under
+  //= way, so the transport says how much it was when the loss was found:
+  //= from the first byte that is not acknowledged to the last that was sent
+  // Without this argument: as much as the window allows. After OnLoss() the
+  // window is ssthresh().
+  cc.OnLoss(now, packets);
+  cc.OnRto(now, packets);
+  // The window in which slow start ends, and with which a repair ends.
+  // UINT32_MAX: not known yet.
+  { view.ssthresh() } -> std::same_as<uint32_t>;
+  //= RFC 6937 3: the transport decides how many packets leave during a
+  //= repair; then the window is ssthresh
+  // SetWindow() sets the window until the next call or OnRecovered().
+  cc.SetWindow(packets);
+  // The repair has ended, after so many packets were resent.
+  cc.OnRecovered(now, packets);
+  // New data leave while nothing is under way. The time since the last
+  // acknowledgement was idle.
+  cc.OnRestart(now);
+  // Packets carry up to so many bytes from now on.
+  cc.SetMss(packets);
 };
 
 }  // namespace urnic::cc

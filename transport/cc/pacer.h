@@ -21,6 +21,12 @@ struct Pacer {
                ? 0
                : (kNsOfABytePerBit << kFraction) / bits_per_second;
   }
+  // So many bytes in such a time: a window in a part of a round trip.
+  // REQUIRES: bytes != 0 and 0 <= time <= 1 minute
+  void SetRate(uint64_t bytes, Duration time) {
+    const auto ns = static_cast<uint64_t>(time.ns());
+    cost = std::max<uint64_t>((ns << kFraction) / bytes, 1);
+  }
   bool active() const { return cost != 0; }
 
   // How many packets of up to `bytes` may leave now; 0 before next_send.
