@@ -147,6 +147,14 @@ def unit(full):
     return count
 
 
+def judges(full):
+    """rdma-core's own tests: the distribution's and, with `full`, sid's."""
+    count = run_program(["python3", "tests/conformance/run_pyverbs.py"])
+    if full:
+        count.add(run_program(["python3", "tests/conformance/run_pyverbs.py", "--suite", "sid"]))
+    return count
+
+
 def parts(full):
     """(name, minutes allowed, function). The minutes are the project's budget
     for a fresh machine with two cores; they are printed, not enforced."""
@@ -156,10 +164,11 @@ def parts(full):
     yield "simulator", 4, lambda: simulator(full)
     # Before the sanitizers: all builds share one output tree.
     yield "end to end", 9, lambda: with_namespaces("e2e", "run_e2e.py", full)
+    yield "TCP against the kernel's", 2, lambda: with_namespaces("tcp", "run_tcp.py", full)
     yield "packages", 1, lambda: run_program(
         ["python3", "tests/packages/run_packages.py", "--full" if full else "--core"])
     yield "rxe VM", 4, lambda: with_namespaces("interop", "run_interop.py", full)
-    yield "foreign judges", 1, lambda: run_program(["python3", "tests/conformance/run_pyverbs.py"])
+    yield "foreign judges", 1, lambda: judges(full)
     yield "fuzzers", 3, lambda: run_program(["./dev", "fuzz", *fuzz])
     yield "ASan + UBSan", 10, lambda: run_bazel(["--config=asan", "//..."])
     yield "TSan", 3, lambda: run_bazel(["--config=tsan", "--build_tests_only", "//..."])

@@ -1,0 +1,221 @@
+#pragma once
+
+// Divides the received stream into ULPDUs: removes lengths, markers and pad,
+// and checks CRCs. The bytes stay in the frames that they came in.
+//
+// A ULPDU is handed up when its FPDU is complete and its CRC is right, never in
+// parts. The usual case is a segment of whole FPDUs without markers: each ULPDU
+// is one span of the frame. If an FPDU is cut into several segments, or has
+// markers, the ULPDU is a list of spans. Until its last byte has arrived, the
+// frames of its parts are kept (FrameKeeper).
+//
+// Spans stay valid until ReleaseExecuted(): the caller executes the placements
+// of a burst first.
+//
+// Bounds: the length field limits an FPDU to 64 KB; a connection keeps at most
+// kMaxHeldSegments segments, and all connections of an engine share one
+// HeldPieces. Bytes for which there is no room are not consumed: the receiver
+// of TCP must not acknowledge them, so the peer sends them again. A peer that
+// cuts one FPDU into more segments than that cannot go on, and times out.
+//
+// Early segments, which arrive behind a hole, are handed up at once if it is
+// certain that they consist of whole FPDUs (`Early`). A right CRC proves
+// nothing: a payload may look like an FPDU, and a segment may begin within it.
+//
+// Nothing is allocated after construction.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/base/frame_keeper.h"
+#include "transport/base/seq_num.h"
+#include "transport/iwarp/mpa/errors.h"
+#include "transport/iwarp/mpa/fpdu.h"
+#include "transport/wire/mpa.h"
+
+namespace urnic::mpa {
+
+using Piece = std::span<const uint8_t>;
+
+// The largest headers of DDP and RDMAP together: an untagged DDP header and an
+// atomic request.
+inline constexpr uint32_t kHeadBytes = 18 + 52;
+
+// Valid during the call that hands it up, except the bytes that the pieces
+// refer to.
+struct Ulpdu {
+  // 0: an FPDU without a ULPDU. It is not a DDP segment, and only a sign of
+  // life: it may be the initiator's first FPDU.
+  uint32_t bytes = 0;
+  // The first kHeadBytes bytes, or all if there are fewer, contiguous. For
+  // headers only: payload is placed from `pieces`, so that it is copied once.
+  Piece head = {};
+  // All bytes, from the first.
+  std::span<const Piece> pieces = {};
+};
+
+// What the delimiters of an engine share: room for the parts of unfinished
+// FPDUs, and scratch space.
+class HeldPieces {
+ public:
+  // `limit`: on the parts of all connections together.
+  explicit HeldPieces(uint32_t limit);
+  HeldPieces(const HeldPieces&) = delete;
+  HeldPieces& operator=(const HeldPieces&) = delete;
+
+  uint32_t free() const { return free_count_; }
+
+ private:
+  friend class Delimiter;
+  static constexpr uint32_t kNone = UINT32_MAX;
+  struct Node {
+    Piece bytes = {};
+    uint32_t frame = 0;     // its number in custody
+    uint32_t next = kNone;  // of the same list
+  };
+
+  std::vector<Node> nodes_;
+  uint32_t free_ = kNone;
+  uint32_t free_count_ = 0;
+  // Of the ULPDU that is being handed up.
+  std::vector<Piece> pieces_;
+  std::array<uint8_t, kHeadBytes> head_;
+};
+
+// Which segments behind a hole are known to begin with an FPDU.
+enum class Early : uint8_t {
+  kNone,
+  kMarked,    // those whose first FPDU has a marker that says so
+  kPromised,  // all: the peer promised it (negotiation.h)
+};
+
+struct DelimiterConfig {
+  // What the peer's FPDUs have, as negotiated.
+  bool crc = true;
+  bool markers = false;
+  Early early = Early::kNone;
+  SeqNum start{};  // the first byte after the peer's MPA frame
+};
+
+class Delimiter {
+ public:
+  static constexpr uint32_t kMaxHeldSegments = 256;
+
+  // Both outlive this object.
+  Delimiter(const DelimiterConfig& config, HeldPieces* held,
+            FrameKeeper* keeper)
+      : held_(held), keeper_(keeper), config_(config) {}
+  ~Delimiter();
+  Delimiter(const Delimiter&) = delete;
+  Delimiter& operator=(const Delimiter&) = delete;
+
+  struct Taken {
+    uint32_t bytes = 0;
+    // kAccept: all bytes were taken, or the upper layer has said stop.
+    // kMpaNoRoom: the rest must come again.
+    // kMpaBadCrc, kMpaBadMarker: the stream cannot be understood any more;
+    // error() is for the Terminate message. No more is ever taken.
+    RxVerdict verdict = RxVerdict::kAccept;
+  };
+  // The next bytes of the stream, which are in `frame`. Calls
+  // `bool upper.OnUlpdu(const Ulpdu&)` for each ULPDU that they complete;
+  // false: nothing after it is taken. frame.buffer identifies the frame to the
+  // keeper, also if it is in somebody's custody already.
+  template <typename Upper>
+  Taken OnBytes(Piece bytes, const ReceivedFrame& frame, Upper& upper) {
+    Taken taken;
+    while (taken.bytes < bytes.size()) {
+      const Step step = Take(bytes.subspan(taken.bytes), frame);
+      taken.bytes += step.bytes;
+      taken.verdict = step.verdict;
+      if (step.verdict != RxVerdict::kAccept) break;
+      if (step.complete && !upper.OnUlpdu(ulpdu_)) break;
+    }
+    return taken;
+  }
+
+  // A whole segment behind a hole. True: it consists of whole FPDUs, all in
+  // order, and each has been handed to `upper.OnEarlyUlpdu(SeqNum at, const
+  // Ulpdu&)`, where `at` is the end of the FPDU in the stream. Its bytes must
+  // not come to OnBytes() any more, but to OnEarlyDelivered(). False: nothing
+  // has happened.
+  template <typename Upper>
+  bool OnEarlyBytes(SeqNum at, Piece bytes, Upper& upper) {
+    if (!IsWholeFpdus(at, bytes)) return false;
+    while (!bytes.empty()) {
+      const uint32_t taken = SetEarlyUlpdu(at, bytes);
+      at = at + taken;
+      bytes = bytes.subspan(taken);
+      upper.OnEarlyUlpdu(at, std::as_const(ulpdu_));
+    }
+    return true;
+  }
+  // The stream has reached early bytes, and goes on behind them. kMpaBadMarker:
+  // they are in the middle of an FPDU, so the peer has broken its promise.
+  RxVerdict OnEarlyDelivered(uint32_t bytes);
+
+  // The placements from all ULPDUs so far have been executed.
+  void ReleaseExecuted();
+
+  // Whether the stream is within an FPDU: a FIN here loses data.
+  bool mid_fpdu() const { return arrived_ != 0; }
+  MpaError error() const { return error_; }
+  uint32_t frames_kept() const { return holder_.kept; }
+
+ private:
+  struct Step {
+    uint32_t bytes = 0;
+    bool complete = false;  // ulpdu_ is ready
+    RxVerdict verdict = RxVerdict::kAccept;
+  };
+  struct List {
+    uint32_t first = HeldPieces::kNone;
+    uint32_t last = HeldPieces::kNone;
+  };
+
+  Step Take(Piece rest, const ReceivedFrame& frame);
+  Step TakeWhole(Piece rest, uint32_t ulpdu_bytes);
+  // Learns the length of the FPDU, if `rest` has the end of its length field.
+  void LearnLength(Piece rest);
+  Step Hold(Piece part, const ReceivedFrame& frame);
+  Step Finish(Piece part);
+  Step Fail(MpaError error);
+  RxVerdict FailureVerdict() const;
+  // The next bytes of the FPDU, for the CRC and the bytes gathered here.
+  void Account(Piece part);
+  // Fills held_->pieces_. False: a marker is wrong.
+  bool Collect(Piece last);
+  bool CollectPart(const FpduShape& shape, Piece part, uint32_t& offset,
+                   uint32_t& data);
+  bool IsWholeFpdus(SeqNum at, Piece bytes);
+  // The shape of the FPDU at the beginning of `bytes`. False: it does not end
+  // within them.
+  bool ShapeAt(SeqNum at, Piece bytes, FpduShape& shape) const;
+  uint32_t SetEarlyUlpdu(SeqNum at, Piece bytes);
+  void SetUlpdu(uint32_t bytes);
+  void Release(List& list);
+
+  HeldPieces* const held_;
+  FrameKeeper* const keeper_;
+  FrameHolder holder_{.limit = kMaxHeldSegments};
+  const DelimiterConfig config_;
+  MpaError error_ = MpaError::kNone;
+  // Of the FPDU that the next byte belongs to. `arrived_`: its bytes so far;
+  // `total_`: all, 0 while unknown.
+  FpduShape shape_{};
+  uint32_t arrived_ = 0;
+  uint32_t total_ = 0;
+  wire::Crc32c crc_;
+  uint8_t start_[kMarkerBytes + kHeaderBytes] = {};
+  uint8_t crc_field_[wire::kFpduCrcBytes] = {};
+  uint8_t marker_[kMarkerBytes] = {};
+  List parts_;     // of this FPDU
+  List executed_;  // of earlier ones, until ReleaseExecuted()
+  Ulpdu ulpdu_;
+};
+
+}  // namespace urnic::mpa

@@ -1,0 +1,69 @@
+#pragma once
+
+// Builds FPDUs, whole or in part. A retransmission may begin and end anywhere
+// in an FPDU; its bytes are those of the first transmission, because the shape
+// of the FPDU is the same and the ULPDU has not changed.
+//
+// MPA does not touch the program's memory, so the caller reads the ULPDU:
+//
+//   WriteFpdu(shape, crc, from, frame, [&](uint32_t at, auto to) { ... });
+//
+// reads `to.size()` bytes of the ULPDU from offset `at`. They are read once,
+// in order, mostly straight into the frame. The CRC is computed over what was
+// read, so it fits the bytes sent even if the program changes its memory in
+// between. A range that contains a byte of the CRC reads the whole ULPDU.
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "transport/iwarp/mpa/fpdu.h"
+#include "transport/wire/mpa.h"
+
+namespace urnic::mpa {
+
+// The loop of WriteFpdu(): writes all except the ULPDU, and asks for that.
+class FpduPen {
+ public:
+  // Writes the bytes [from, from + out.size()) of the FPDU, as they are on the
+  // wire, to `out`. REQUIRES: they are within the FPDU.
+  // `crc`: whether CRCs are in use. If not, the field is 0, as Linux sends it.
+  FpduPen(const FpduShape& shape, bool crc, uint32_t from,
+          std::span<uint8_t> out);
+
+  struct Request {
+    uint32_t ulpdu_offset = 0;
+    std::span<uint8_t> to;
+  };
+  // True: the caller fills request.to, and calls again. False: all is written.
+  bool Next(Request& request);
+
+ private:
+  static constexpr uint32_t kScratchBytes = 512;
+
+  bool TakeUlpdu(uint32_t bytes, Request& request);
+  void PutMarker();
+  // Advances by bytes that are not the ULPDU's.
+  void Put(std::span<const uint8_t> bytes);
+
+  const FpduShape shape_;
+  const uint32_t from_;
+  const uint32_t end_;
+  const std::span<uint8_t> out_;
+  const bool needs_crc_;
+  wire::Crc32c crc_;
+  uint32_t at_ = 0;    // on the wire
+  uint32_t data_ = 0;  // of the data
+  std::span<const uint8_t> asked_;
+  std::array<uint8_t, kScratchBytes> scratch_;
+};
+
+template <typename ReadUlpdu>
+void WriteFpdu(const FpduShape& shape, bool crc, uint32_t from,
+               std::span<uint8_t> out, ReadUlpdu&& read) {
+  FpduPen pen(shape, crc, from, out);
+  FpduPen::Request request;
+  while (pen.Next(request)) read(request.ulpdu_offset, request.to);
+}
+
+}  // namespace urnic::mpa

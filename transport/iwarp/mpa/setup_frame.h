@@ -1,0 +1,93 @@
+#pragma once
+
+// The request and the reply that set MPA up, read from a stream in arbitrary
+// cuts, and written.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "transport/wire/mpa.h"
+
+namespace urnic::mpa {
+
+enum class SetupKind : uint8_t { kRequest, kReply };
+
+inline constexpr uint32_t kSetupHeaderBytes = sizeof(wire::MpaFrame);
+inline constexpr uint32_t kMaxSetupBytes =
+    kSetupHeaderBytes + wire::kMpaMaxPrivateData;
+
+// What uRNICs append to the program's private data, to promise each other that
+// each of their segments begins with an FPDU (docs/design/0010, point 4). Only
+// between peers that know each other as uRNICs by the options of their SYNs.
+struct AlignmentPromise {
+  static constexpr uint32_t kMagic = 0x75524e41;  // "uRNA"
+
+  wire::Be<uint32_t> magic{kMagic};
+  wire::Be<uint16_t> reserved;
+  // Of the program. It must fit the frame's length, so that a program's data
+  // are rarely mistaken for a promise.
+  wire::Be<uint16_t> private_data_bytes;
+};
+static_assert(sizeof(AlignmentPromise) == 8 && alignof(AlignmentPromise) == 1);
+
+// The private data that are left for the program.
+constexpr uint32_t MaxPrivateData(uint8_t revision, bool promise) {
+  return wire::kMpaMaxPrivateData -
+         (revision >= 2 ? uint32_t{sizeof(wire::MpaEnhanced)} : 0) -
+         (promise ? uint32_t{sizeof(AlignmentPromise)} : 0);
+}
+
+// A frame to send, or as it was received.
+struct SetupFrame {
+  SetupKind kind = SetupKind::kRequest;
+  uint8_t revision = 2;
+  bool markers = false;
+  bool crc = false;
+  bool reject = false;
+  // Of revision 2: the S bit and what comes with it.
+  std::optional<wire::MpaEnhanced> enhanced = std::nullopt;
+  bool promise = false;
+  std::span<const uint8_t> private_data = {};  // the program's
+
+  // Returns the frame's length. REQUIRES: the private data fit, with what is
+  // put around them (MaxPrivateData()), and `to` has room.
+  uint32_t Write(std::span<uint8_t> to) const;
+};
+
+// Collects one frame. Refuses it at its first wrong byte.
+class SetupReader {
+ public:
+  enum class State : uint8_t {
+    kMore,       // the frame is not complete
+    kComplete,   // frame() is valid
+    kWrongKind,  // a request where a reply was expected, or the reverse
+    kMalformed,
+  };
+
+  // `with_promise`: the peer is a uRNIC, so its private data may end with a
+  // promise.
+  SetupReader(SetupKind expected, bool with_promise)
+      : expected_(expected), with_promise_(with_promise) {}
+
+  // Returns how many of these bytes belong to the frame.
+  uint32_t Add(std::span<const uint8_t> bytes);
+  State state() const { return state_; }
+  // REQUIRES: kComplete. Its private data lie in this object.
+  const SetupFrame& frame() const { return frame_; }
+
+ private:
+  void CheckKey();
+  void Parse();
+
+  const SetupKind expected_;
+  const bool with_promise_;
+  State state_ = State::kMore;
+  uint32_t have_ = 0;
+  uint32_t need_ = kSetupHeaderBytes;
+  SetupFrame frame_;
+  std::array<uint8_t, kMaxSetupBytes> bytes_;
+};
+
+}  // namespace urnic::mpa

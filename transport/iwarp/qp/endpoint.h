@@ -1,0 +1,402 @@
+#pragma once
+
+// One end of an iWARP connection: a TCP connection, the set-up of MPA, the
+// framing, and the queue pair (rdmap::Qp) that the program has given to it.
+// Sans-IO, like its parts. Thread: one at a time (the holder of the engine's
+// token). Time does not go backwards. Nothing is allocated, except records of
+// segments from the engine's slab.
+//
+// The queue pair comes late, as in Linux: the initiator has one, but on the
+// other side the program creates it when the request has arrived. Until the
+// set-up is complete, it is not touched; then it goes to RTS. When the
+// connection ends, it goes to ERR.
+//
+// What the caller does:
+//   - received: OnSegment() for each segment of a burst, in order; execute the
+//     placements (OnPlacementFault() for the first that fails, and no later
+//     one); Settle().
+//   - sending: Transmit(); then WritePayload() for each segment, in order;
+//     Settle(). It is called while has_work(), and after a doorbell.
+//   - OnTimer() at deadline(); Settle(). Also after each call of the connection
+//     manager.
+//   - after Settle(): TakeEvent() until there is none, and done().
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/base/frame_keeper.h"
+#include "transport/base/time.h"
+#include "transport/iwarp/mpa/delimiter.h"
+#include "transport/iwarp/mpa/framer.h"
+#include "transport/iwarp/qp/kept_fpdus.h"
+#include "transport/iwarp/qp/set_up.h"
+#include "transport/iwarp/qp/ulpdu_reader.h"
+#include "transport/iwarp/rdmap/qp.h"
+#include "transport/iwarp/tcp/connection.h"
+
+namespace urnic::iwarp {
+
+// What all connections of an engine share. Outlives them.
+struct EndpointPools {
+  tcp::SegmentSlab* segments = nullptr;
+  tcp::RangePool* ranges = nullptr;
+  tcp::ChallengeBudget* challenges = nullptr;
+  FrameKeeper* frames = nullptr;  // received ones
+  mpa::HeldPieces* pieces = nullptr;
+  FpduKeeper* fpdus = nullptr;
+};
+
+// What the connection manager is told. The values are in the order of a
+// connection's life.
+enum class Event : uint8_t {
+  kNone,
+  kRequest,    // Accept() or Reject() is next; private_data()
+  kConnected,  // the queue pair is in RTS; private_data() of the reply
+  // The end; exactly one of these follows Connect() or kRequest.
+  kRejected,        // by the peer's program; private_data()
+  kRetryRevision1,  // the peer may know only MPA revision 1: connect again,
+                    // with another Endpoint
+  kFailed,          // before it was connected: failure()
+  kDisconnected,    // failure(), if it was not in order
+};
+
+enum class Failure : uint8_t {
+  kNone,
+  kRefused,   // no listener
+  kTimedOut,  // the peer does not answer
+  kReset,     // the peer has closed the connection, and should not have
+  kProtocol,  // the peer broke the rules, or what it asks for does not fit
+  kAborted,   // by us
+};
+
+// The queue pair of a connection. It is in INIT and outlives the endpoint, or
+// is taken away before by Detach().
+struct Attachment {
+  rdmap::Qp* qp = nullptr;
+  // ird, ord: what the program wants; the set-up may lower them. `immediate`:
+  // for a peer that is not a uRNIC.
+  // REQUIRES: the queue pair has answers for ird and SetupOptions::max_ird.
+  rdmap::Config config;
+};
+
+class Endpoint {
+ public:
+  // `kept`: see KeptFpdus. All outlive this object.
+  Endpoint(const EndpointPools& pools, std::span<KeptFpdu> kept)
+      : pools_(pools),
+        tcp_(pools.segments, pools.ranges, pools.frames, pools.challenges),
+        kept_(pools.fpdus, kept) {}
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  // --- The connection manager ------------------------------------------------
+
+  // `setup.timeout` includes the handshake of TCP; `setup.promise` is false.
+  void Connect(const tcp::ConnectionConfig& config,
+               const mpa::SetupOptions& setup, const Attachment& attachment,
+               std::span<const uint8_t> private_data, Time now);
+  // A listener has completed a handshake (tcp::HalfOpenTable). The segment that
+  // did so comes next, by OnSegment().
+  void Open(const tcp::ConnectionConfig& config,
+            const tcp::Handshake& handshake, const mpa::SetupOptions& setup,
+            Time now);
+  // After kRequest. False: the connection has ended meanwhile.
+  [[nodiscard]] bool Accept(const Attachment& attachment,
+                            std::span<const uint8_t> private_data, Time now);
+  [[nodiscard]] bool Reject(std::span<const uint8_t> private_data, Time now);
+  // Ends the connection, and moves the queue pair to ERR. What was sent arrives
+  // if it need not be built again from a request; what was only posted is
+  // flushed. Also called when the program has moved the queue pair to ERR.
+  void Disconnect(Time now);
+  // The same, immediately: the peer gets a RST.
+  void Abort(Time now);
+  // Disconnects, and forgets the queue pair.
+  void Detach(Time now);
+
+  Event TakeEvent();
+  // Why it has ended. Does not change after the event.
+  Failure failure() const { return failure_; }
+  // What the peer's frame had for the program. REQUIRES: kRequest, kConnected
+  // of the initiator, or kRejected was the last event.
+  std::span<const uint8_t> private_data() const;
+  const SetUp& set_up() const { return set_up_; }
+  const tcp::Connection& connection() const { return tcp_; }
+  // Nothing is left to do. In TIME-WAIT, the owner keeps a record of the
+  // connection (tcp::TimeWaitTable).
+  bool done() const {
+    return (phase_ == Phase::kClosed ||
+            tcp_.state() == tcp::State::kTimeWait) &&
+           !tcp_.has_work();
+  }
+
+  // --- Receiving -------------------------------------------------------------
+
+  // sink: see rdmap::Qp. kAccept, kTcpKept: the segment was used. All others
+  // are the reason why it, or its payload, was dropped, or why the stream ends.
+  template <typename Sink>
+  RxVerdict OnSegment(const wire::TcpSegment& segment,
+                      const ReceivedFrame& frame, Time now, Sink& sink) {
+    Wake(now);
+    verdict_ = RxVerdict::kAccept;
+    Upper<Sink> upper{*this, sink};
+    const RxVerdict verdict = tcp_.OnSegment(segment, frame, now, upper);
+    Follow();
+    return verdict_ != RxVerdict::kAccept ? verdict_ : verdict;
+  }
+
+  void OnPlacementFault(const Placement& placement,
+                        std::span<RecvCompletion> completions) {
+    if (qp_ != nullptr) qp_->OnPlacementFault(placement, completions);
+  }
+
+  // See rdmap::Qp. The state is that of the queue pair, RESET without one.
+  template <typename Sink>
+  FlowResult Settle(std::span<const RecvCompletion> receives, Sink& sink) {
+    if (delimiter_) delimiter_->ReleaseExecuted();
+    if (phase_ > Phase::kRunning) delimiter_.reset();
+    tcp_.ReleaseDelivered();
+    position_ = 0;
+    FlowResult result;
+    if (qp_ != nullptr) {
+      const bool failed = qp_->state() == QpState::kErr;
+      result = qp_->Settle(receives, sink);
+      // A Terminate waits.
+      if (!failed && result.state == QpState::kErr) drained_ = false;
+    }
+    Follow();
+    result.has_work = has_work();
+    result.deadline = deadline();
+    const auto& sender = tcp_.sender();
+    result.answered = std::exchange(answered_, sender.una()) != sender.una();
+    result.timed_out = std::exchange(timeouts_, sender.counters().timeouts) !=
+                       sender.counters().timeouts;
+    return result;
+  }
+
+  // --- Sending ---------------------------------------------------------------
+
+  // Whether Transmit() may have something to send. What was posted since its
+  // last call does not count.
+  bool has_work() { return !drained_ && (tcp_.has_work() || HasChunk()); }
+
+  // Fills up to slots.size() segments; returns how many.
+  uint32_t Transmit(Time now, std::span<tcp::TcpSlot> slots);
+
+  // Writes the payload of a segment from Transmit() to `out`, which has
+  // slot.bytes bytes. read: bool(uint64_t address, std::span<uint8_t> to) reads
+  // the program's memory; false: it is not mapped.
+  // False: the bytes cannot be made, and the connection is aborted. The segment
+  // is not sent.
+  template <typename Memory>
+  [[nodiscard]] bool WritePayload(const tcp::TcpSlot& slot,
+                                  std::span<uint8_t> out, Memory&& read) {
+    if (out.empty()) return true;
+    if (tcp_.ended() != tcp::End::kNone) return false;
+    if (IsFrame(slot.source)) {
+      set_up_.CopyFrame(FrameOffset(slot.source) + slot.offset, out);
+      return true;
+    }
+    const SeqNum begin = slot.fields.seq + (0u - slot.offset);
+    KeptFpdu* kept = kept_.Find(begin);
+    if (kept == nullptr) {
+      return Write(slot.source, begin, slot.offset, out, read);
+    }
+    if (!kept->written) {
+      if (!Write(slot.source, begin, 0, kept->bytes, read)) return false;
+      kept->written = true;
+      if (qp_ != nullptr) qp_->OnSent(slot.source, /*kept=*/true);
+    }
+    std::memcpy(out.data(), kept->bytes.data() + slot.offset, out.size());
+    return true;
+  }
+
+  // The path carries segments of this size from now on (tcp::Connection).
+  void OnMss(uint16_t mss) {
+    tcp_.OnMss(mss);
+    drained_ = false;
+  }
+
+  Time deadline() const;
+  void OnTimer(Time now);
+
+ private:
+  enum class Phase : uint8_t {
+    kIdle,
+    kSetUp,    // of TCP and MPA
+    kRunning,  // FPDUs
+    kClosing,  // what arrives is ignored; a FIN or a RST is due
+    kClosed,
+  };
+
+  // For tcp::Connection.
+  template <typename Sink>
+  struct Upper {
+    Endpoint& endpoint;
+    Sink& sink;
+    tcp::Chunk NextChunk(uint32_t max_bytes) {
+      return endpoint.NextChunk(max_bytes);
+    }
+    void OnChunkAcked(uint64_t source) { endpoint.OnChunkAcked(source); }
+    uint32_t OnBytes(SeqNum at, mpa::Piece bytes, const ReceivedFrame& frame) {
+      return endpoint.TakeBytes(at, bytes, frame, sink);
+    }
+    // For mpa::Delimiter.
+    bool OnUlpdu(const mpa::Ulpdu& ulpdu) {
+      return endpoint.TakeUlpdu(ulpdu, sink);
+    }
+  };
+
+  // Sources of chunks beside those of rdmap (ddp/source.h, kinds 0 to 2): bytes
+  // of our MPA frame, from an offset, and the FPDU without a ULPDU.
+  static constexpr uint64_t kOwnSource = uint64_t{3} << 62;
+  static constexpr uint64_t kEmptyFpdu = kOwnSource | 1u << 31;
+  static bool IsFrame(uint64_t source) {
+    return source >= kOwnSource && source != kEmptyFpdu;
+  }
+  static uint32_t FrameOffset(uint64_t source) {
+    return static_cast<uint32_t>(source - kOwnSource);
+  }
+
+  template <typename Sink>
+  uint32_t TakeBytes(SeqNum at, mpa::Piece bytes, const ReceivedFrame& frame,
+                     Sink& sink) {
+    const auto all = static_cast<uint32_t>(bytes.size());
+    uint32_t taken = 0;
+    if (phase_ == Phase::kSetUp) taken = TakeSetUpBytes(at, bytes);
+    if (phase_ == Phase::kRunning && taken != all) {
+      Upper<Sink> upper{*this, sink};
+      const auto step = delimiter_->OnBytes(bytes.subspan(taken), frame, upper);
+      taken += step.bytes;
+      if (step.verdict != RxVerdict::kAccept) verdict_ = step.verdict;
+      if (step.verdict == RxVerdict::kMpaNoRoom) return taken;
+      if (step.verdict != RxVerdict::kAccept) TerminateFor(delimiter_->error());
+      if (qp_->state() == QpState::kRts) return taken;
+    }
+    // Behind the end of the messages only a FIN is of use.
+    return all;
+  }
+
+  template <typename Sink>
+  bool TakeUlpdu(const mpa::Ulpdu& ulpdu, Sink& sink) {
+    if (!set_up_.may_send()) OnFirstFpdu();
+    if (ulpdu.bytes == 0) return true;
+    verdict_ = qp_->OnUlpdu(ulpdu.pieces, position_, sink);
+    if (position_ != UINT8_MAX) ++position_;
+    if (EndsPlainMessage(ulpdu.head)) tcp_.AckNow();
+    return verdict_ == RxVerdict::kAccept;
+  }
+
+  template <typename Memory>
+  bool Write(uint64_t source, SeqNum begin, uint32_t offset,
+             std::span<uint8_t> out, Memory& read) {
+    const bool crc = set_up_.agreement().crc;
+    uint8_t headers[ddp::kMaxUlpduHeaderBytes];
+    TxSlot parts;
+    parts.headers = headers;
+    if (source != kEmptyFpdu &&
+        (qp_ == nullptr || !qp_->Build(source, parts))) {
+      return LoseStream();
+    }
+    UlpduReader reader(parts, read);
+    mpa::WriteFpdu(
+        ShapeAt(begin, parts.header_bytes + parts.payload_bytes), crc, offset,
+        out, [&](uint32_t at, std::span<uint8_t> to) { reader.Read(at, to); });
+    if (reader.ok()) return true;
+    qp_->OnGatherFault(source);
+    return LoseStream();
+  }
+
+  // Sending.
+  bool MayCut() const {
+    return phase_ == Phase::kRunning && set_up_.may_send();
+  }
+  bool HasChunk() {
+    return set_up_.unsent_bytes() != 0 || empty_fpdu_due_ ||
+           (MayCut() && qp_->HasWork());
+  }
+  tcp::Chunk NextChunk(uint32_t max_bytes);
+  tcp::Chunk CutFpdu(uint32_t max_bytes);
+  void OnChunkAcked(uint64_t source);
+  mpa::FpduShape ShapeAt(SeqNum begin, uint32_t ulpdu_bytes) const;
+  // The bytes of a chunk cannot be made any more. Returns false.
+  bool LoseStream();
+
+  // Receiving.
+  uint32_t TakeSetUpBytes(SeqNum at, mpa::Piece bytes);
+  void OnFirstFpdu();
+  // Whether the segment is the end of a message that TCP's acknowledgement
+  // completes: its peer waits for that.
+  static bool EndsPlainMessage(mpa::Piece head);
+  void TerminateFor(mpa::MpaError error);
+
+  // Set-up.
+  void FollowSetUp();
+  void FollowInitiator();
+  void FollowResponder();
+  // False: the connection has failed.
+  bool BeginFpdus();
+  void BeginAsInitiator();
+
+  // Ends.
+  void Wake(Time now) {
+    now_ = now;
+    drained_ = false;
+  }
+  // Does what the states of the parts demand. Called after each input.
+  void Follow();
+  void OnPeerClosed();
+  void OnTcpEnded();
+  void EndStream();
+  void Fail(Failure failure);
+  void StartClosing();
+  void Report(Event event) { events_ |= Bit(event); }
+  // Only the first reason counts, and none after the end was reported.
+  void Blame(Failure failure) {
+    if (!end_reported_ && failure_ == Failure::kNone) failure_ = failure;
+  }
+  void ReportEnd(Event event) {
+    if (!std::exchange(end_reported_, true)) Report(event);
+  }
+  static uint8_t Bit(Event event) {
+    return static_cast<uint8_t>(1u << static_cast<uint8_t>(event));
+  }
+
+  const EndpointPools pools_;
+  tcp::Connection tcp_;
+  SetUp set_up_;
+  std::optional<mpa::Delimiter> delimiter_;
+  KeptFpdus kept_;
+  rdmap::Qp* qp_ = nullptr;  // in kSetUp it is not touched
+  rdmap::Config qp_config_;
+  Phase phase_ = Phase::kIdle;
+  Failure failure_ = Failure::kNone;
+  RxVerdict verdict_ = RxVerdict::kAccept;  // of the bytes of this segment
+  uint8_t position_ = 0;                    // of the next ULPDU in the burst
+  uint8_t events_ = 0;                      // not yet taken
+  bool connected_ = false;
+  bool request_reported_ = false;
+  bool end_reported_ = false;
+  bool empty_fpdu_due_ = false;
+  // TCP is to be ended. Not from within a call of it (OnBytes), so Follow()
+  // does so.
+  bool close_due_ = false;
+  bool abort_due_ = false;
+  // Transmit() has nothing to send until something happens.
+  bool drained_ = true;
+  bool starved_ = false;  // an answer waits for a place to be kept in
+  Time retry_at_ = Time::Infinite();
+  SeqNum answered_;        // at the last Settle()
+  uint64_t timeouts_ = 0;  // at the last Settle()
+  Time now_;               // of the last call
+  SeqNum tcp_first_;       // the first byte behind our SYN
+  SeqNum cut_;             // the end of the last chunk
+  SeqNum send_start_;      // of our FPDUs
+  SeqNum peer_start_;      // of the peer's FPDUs
+};
+
+}  // namespace urnic::iwarp

@@ -1,0 +1,127 @@
+// The small parts of an endpoint.
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "transport/iwarp/qp/kept_fpdus.h"
+#include "transport/iwarp/qp/ulpdu_reader.h"
+
+namespace urnic::iwarp {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+// A ULPDU of 3 bytes of headers and segments of 4, 0 and 5 bytes, whose memory
+// has the addresses as values.
+class ReaderTest : public ::testing::Test {
+ public:
+  bool operator()(uint64_t address, std::span<uint8_t> to) {
+    for (uint8_t& byte : to) byte = static_cast<uint8_t>(address++);
+    return address <= mapped_until_;
+  }
+
+ protected:
+  ReaderTest() {
+    slot_.headers = headers_;
+    slot_.header_bytes = sizeof(headers_);
+    slot_.segment_count = 3;
+    slot_.segments[0] = {10, 4};
+    slot_.segments[1] = {99, 0};
+    slot_.segments[2] = {20, 5};
+    slot_.payload_bytes = 9;
+  }
+
+  uint8_t headers_[3] = {1, 2, 3};
+  TxSlot slot_;
+  uint64_t mapped_until_ = 1000;
+};
+
+TEST_F(ReaderTest, AnyDivisionGivesTheSameBytes) {
+  const Bytes all = {1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23, 24};
+  for (size_t from = 0; from < all.size(); ++from) {
+    for (size_t step = 1; step <= all.size(); ++step) {
+      UlpduReader reader(slot_, *this);
+      Bytes got;
+      for (size_t at = from; at < all.size(); at += step) {
+        Bytes part(std::min(step, all.size() - at));
+        reader.Read(static_cast<uint32_t>(at), part);
+        got.insert(got.end(), part.begin(), part.end());
+      }
+      EXPECT_EQ(got, Bytes(all.begin() + static_cast<long>(from), all.end()));
+      EXPECT_TRUE(reader.ok());
+    }
+  }
+}
+
+TEST_F(ReaderTest, MemoryThatIsNotMappedIsReported) {
+  mapped_until_ = 22;
+  UlpduReader reader(slot_, *this);
+  Bytes part(9);
+  reader.Read(0, part);
+  EXPECT_TRUE(reader.ok());
+  reader.Read(9, std::span(part).first(3));
+  EXPECT_FALSE(reader.ok());
+}
+
+class OnePlaceEach final : public FpduKeeper {
+ public:
+  OnePlaceEach() { free_ = 10; }
+  uint32_t Take(uint32_t bytes, std::span<uint8_t>& memory) override {
+    --free_;
+    memory = std::span(memory_).first(bytes);
+    return next_++;
+  }
+  void Release(uint32_t number) override {
+    ++free_;
+    released.push_back(number);
+  }
+  std::vector<uint32_t> released;
+
+ private:
+  uint8_t memory_[100] = {};
+  uint32_t next_ = 7;
+};
+
+TEST(KeptFpdusTest, AreFoundByTheirPlaceInTheStream) {
+  OnePlaceEach keeper;
+  KeptFpdu records[4];
+  KeptFpdus kept(&keeper, records);
+  // Sequence numbers wrap.
+  const SeqNum begin(0xffffff80);
+  for (uint32_t i = 0; i < 4; ++i) kept.Add(begin + 100 * i, 50 + i, 20);
+  EXPECT_FALSE(kept.has_room());
+  for (uint32_t i = 0; i < 4; ++i) {
+    KeptFpdu* found = kept.Find(begin + 100 * i);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->source, 50 + i);
+    EXPECT_EQ(kept.Find(begin + (100 * i + 1)), nullptr);
+  }
+  EXPECT_EQ(kept.Find(begin + UINT32_MAX), nullptr);
+}
+
+TEST(KeptFpdusTest, AreReleasedInOrderOrAtTheEnd) {
+  OnePlaceEach keeper;
+  {
+    KeptFpdu records[4];
+    KeptFpdus kept(&keeper, records);
+    for (uint32_t i = 0; i < 3; ++i) kept.Add(SeqNum(100 * i), 50 + i, 20);
+    kept.OnAcked(9);  // of one that is not kept
+    EXPECT_TRUE(keeper.released.empty());
+    kept.OnAcked(50);
+    EXPECT_EQ(keeper.released, std::vector<uint32_t>{7});
+    kept.Add(SeqNum(400), 60, 20);
+    kept.Add(SeqNum(500), 61, 20);
+    EXPECT_FALSE(kept.has_room());
+  }
+  EXPECT_EQ(keeper.free(), 10u);
+}
+
+TEST(KeptFpdusTest, WithoutRecordsNothingIsKept) {
+  OnePlaceEach keeper;
+  KeptFpdus kept(&keeper, {});
+  EXPECT_FALSE(kept.has_room());
+}
+
+}  // namespace
+}  // namespace urnic::iwarp

@@ -1,0 +1,33 @@
+#pragma once
+
+// What a queue pair of iWARP is told when its connection is established.
+
+#include <cstdint>
+
+namespace urnic::rdmap {
+
+// Whether requests with immediate data can be sent.
+// kRfc7306: the peer knows the message of eight bytes. A write followed by it
+// is the request; a send followed by it would complete twice there.
+// kMerged: the peer is a uRNIC. A send says that immediate data follows
+// (kImmediateFollows), and completes once.
+enum class ImmediateData : uint8_t { kNone, kRfc7306, kMerged };
+
+// In the field of a send's header that is reserved, and zero for all others.
+inline constexpr uint32_t kImmediateFollows = 0x75726e69;  // "urni"
+
+struct Config {
+  uint32_t access = 0;  // mem::kRemote...: what the peer may do
+  uint32_t ird = 0;     // reads and atomics of the peer at a time
+  uint32_t ord = 0;     // our own
+  // Sends and writes up to this length complete when they have been sent, if
+  // their frame is kept.
+  uint32_t keep_bytes = 0;
+  ImmediateData immediate = ImmediateData::kNone;
+};
+
+// The first message of the initiator, if both ends agreed on one.
+//= RFC 6581 9: ready-to-receive: an empty write or an empty read
+enum class Rtr : uint8_t { kWrite, kRead };
+
+}  // namespace urnic::rdmap

@@ -1,0 +1,271 @@
+#pragma once
+
+// The responding half of a queue pair: received messages become placements,
+// receive completions, and answers. Sans-IO.
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "transport/iwarp/ddp/cutter.h"
+#include "transport/iwarp/ddp/placer.h"
+#include "transport/iwarp/rdmap/config.h"
+#include "transport/work/recv_queue.h"
+#include "transport/work/types.h"
+
+namespace urnic::rdmap {
+
+// A read or atomic that has been accepted and not yet answered in full.
+struct Answer {
+  enum class Kind : uint8_t { kRead, kAtomic };
+  Kind kind = Kind::kRead;
+  uint32_t stag = 0;  // the source
+  uint64_t address = 0;
+  uint32_t bytes = 0;
+  uint32_t sink_stag = 0;
+  uint64_t sink_offset = 0;
+  uint32_t request_id = 0;
+  uint32_t msn = 0;          // atomics: of the answer
+  MaskedAtomic masked = {};  // atomics: its result is written by the placement
+};
+
+class Responder {
+ public:
+  // `answers`: a power of two, or empty; limits the depth of reads. All outlive
+  // the responder.
+  Responder(const QpLimits& limits, RecvQueue* recv_queue,
+            std::span<Answer> answers, mem::MrTable* mrs);
+
+  // REQUIRES: config.ird <= the number of answers.
+  void Start(const Config& config);
+  void Reset();
+  // Nothing more is received or answered.
+  void Stop();
+
+  // --- Receiving -------------------------------------------------------------
+  // The segment is the next one of its queue, and of a known opcode. `sink`
+  // takes Place(Placement) and Complete(RecvCompletion).
+
+  template <typename Sink>
+  [[nodiscard]] ddp::StreamError OnWrite(const ddp::ReceivedSegment& segment,
+                                         uint8_t position, Sink& sink) {
+    if (segment.payload_bytes != 0) {
+      if ((config_.access & mem::kRemoteWrite) == 0) return ddp::kAccessRights;
+      const ddp::StreamError error = PlaceWrite(segment, position, sink);
+      if (error) return error;
+    }
+    //= RFC 7306 6.1: the receiver learns the length of the write before the
+    //= immediate data from the write itself
+    write_bytes_ += segment.payload_bytes;
+    if (segment.last()) {
+      last_write_bytes_ = std::exchange(write_bytes_, 0);
+      after_write_ = true;
+    }
+    return ddp::kNoError;
+  }
+
+  template <typename Sink>
+  [[nodiscard]] ddp::StreamError OnSend(const ddp::ReceivedSegment& segment,
+                                        uint8_t position, Sink& sink) {
+    if (immediate_expected_) return ddp::kUnexpectedOpcode;
+    if (segment.offset != 0 && segment.control.opcode() != send_opcode_) {
+      return ddp::kUnexpectedOpcode;
+    }
+    send_opcode_ = segment.control.opcode();
+    ddp::StreamError error = TakeReceive();
+    if (!error) error = PlaceSend(segment, position, sink);
+    if (error || !segment.last()) return error;
+    return EndSend(segment, position, sink);
+  }
+
+  template <typename Sink>
+  [[nodiscard]] ddp::StreamError OnImmediate(
+      const ddp::ReceivedSegment& segment, uint8_t position, Sink& sink) {
+    wire::RdmapImmediate immediate;
+    if (!segment.last() || segment.offset != 0 ||
+        segment.payload_bytes != sizeof(immediate)) {
+      return ddp::kStreamCatastrophic;
+    }
+    if (const ddp::StreamError error = TakeReceive()) return error;
+    segment.CopyPayload(immediate.data, sizeof(immediate.data));
+    RecvCompletion done{
+        .packet = position,
+        .wc_flags = URNIC_WC_WITH_IMM,
+        .solicited =
+            segment.control.opcode() ==
+            static_cast<uint8_t>(wire::RdmapOpcode::kImmediateSolicited),
+        .wr_id = rq_->Consume()};
+    std::memcpy(&done.imm_or_key, immediate.data, sizeof(done.imm_or_key));
+    if (std::exchange(immediate_expected_, false)) {
+      done.byte_len = held_bytes_;
+    } else if (after_write_) {
+      done.opcode = URNIC_WC_RECV_RDMA_WITH_IMM;
+      done.byte_len = last_write_bytes_;
+    }
+    after_write_ = false;
+    sink.Complete(done);
+    return ddp::kNoError;
+  }
+
+  [[nodiscard]] ddp::StreamError OnReadRequest(
+      const ddp::ReceivedSegment& segment);
+
+  template <typename Sink>
+  [[nodiscard]] ddp::StreamError OnAtomicRequest(
+      const ddp::ReceivedSegment& segment, uint8_t position, Sink& sink) {
+    Answer* answer = nullptr;
+    uint64_t host = 0;
+    const ddp::StreamError error = AcceptAtomic(segment, answer, host);
+    if (error) return error;
+    sink.Place(PlacementOf(*answer, host, position));
+    return ddp::kNoError;
+  }
+
+  // A placement of a received message failed: its segment and all later ones of
+  // the burst count as not executed, and their completions become errors.
+  void OnPlacementFault(const Placement& placement,
+                        std::span<RecvCompletion> completions);
+
+  // --- Answers ---------------------------------------------------------------
+
+  bool HasWork() const { return cut_ != end_; }
+  bool InMessage() const { return offset_ != 0; }
+  // The next segment of the oldest answer that is not yet cut to its end. An
+  // error (then there is no segment): its memory is not the peer's any more.
+  [[nodiscard]] ddp::StreamError NextCut(uint32_t mulpdu, ddp::Cut& cut);
+  // Only for the first transmission; later ones are from the kept frame.
+  // REQUIRES: the cut was made, and OnSent() has not been called for it.
+  [[nodiscard]] bool Build(const ddp::Source& source, TxSlot& slot);
+  void OnSent(const ddp::Source& source);
+
+  // The next receive request to flush after an error.
+  bool PollFlush(RecvCompletion& out);
+  void PublishConsumer() { rq_->PublishConsumer(); }
+
+  void CheckInvariants() const;
+
+ private:
+  template <typename Sink>
+  ddp::StreamError PlaceWrite(const ddp::ReceivedSegment& segment,
+                              uint8_t position, Sink& sink) {
+    // The whole segment is checked before its first byte is placed.
+    uint64_t host = 0;
+    ddp::StreamError error =
+        ddp::Locate(*mrs_, stream_, segment.stag, segment.offset,
+                    segment.payload_bytes, mem::kRemoteWrite, host);
+    if (error) return error;
+    segment.ForPayloadParts(ddp::kMaxPayloadBytes, [&](const uint8_t* data,
+                                                       uint32_t bytes,
+                                                       uint32_t at) {
+      if (at != 0) {
+        error = ddp::Locate(*mrs_, stream_, segment.stag, segment.offset + at,
+                            bytes, mem::kRemoteWrite, host);
+      }
+      if (error) return;
+      sink.Place(Placement{.packet = position,
+                           .from_responder = true,
+                           .bytes = bytes,
+                           .target = host,
+                           .source = data});
+    });
+    return error;
+  }
+
+  template <typename Sink>
+  ddp::StreamError PlaceSend(const ddp::ReceivedSegment& segment,
+                             uint8_t position, Sink& sink) {
+    if (segment.offset + segment.payload_bytes > URNIC_MAX_MESSAGE_BYTES) {
+      return TooLong();
+    }
+    WalkResult walk = WalkResult::kOk;
+    segment.ForPayloadParts(
+        ddp::kMaxPayloadBytes,
+        [&](const uint8_t* data, uint32_t bytes, uint32_t at) {
+          if (walk != WalkResult::kOk) return;
+          walk = rq_->Walk(segment.offset + at, bytes, *mrs_, stream_.pd,
+                           [&](uint64_t address, uint32_t piece) {
+                             sink.Place(Placement{.packet = position,
+                                                  .from_responder = true,
+                                                  .to_receive = true,
+                                                  .bytes = piece,
+                                                  .target = address,
+                                                  .source = data});
+                             data += piece;
+                           });
+        });
+    if (walk == WalkResult::kOk) return ddp::kNoError;
+    if (walk == WalkResult::kTooShort) return TooLong();
+    recv_status_ = URNIC_WC_LOC_PROT_ERR;
+    return ddp::kDdpCatastrophic;
+  }
+
+  template <typename Sink>
+  ddp::StreamError EndSend(const ddp::ReceivedSegment& segment,
+                           uint8_t position, Sink& sink) {
+    const auto opcode =
+        static_cast<wire::RdmapOpcode>(segment.control.opcode());
+    const auto bytes =
+        static_cast<uint32_t>(segment.offset + segment.payload_bytes);
+    after_write_ = false;
+    if (config_.immediate == ImmediateData::kMerged &&
+        opcode == wire::RdmapOpcode::kSend &&
+        segment.stag == kImmediateFollows) {
+      immediate_expected_ = true;
+      held_bytes_ = bytes;
+      return ddp::kNoError;
+    }
+    RecvCompletion done{.packet = position, .byte_len = bytes};
+    done.solicited = opcode == wire::RdmapOpcode::kSendSolicited ||
+                     opcode == wire::RdmapOpcode::kSendSolicitedInvalidate;
+    if (opcode == wire::RdmapOpcode::kSendInvalidate ||
+        opcode == wire::RdmapOpcode::kSendSolicitedInvalidate) {
+      if (const ddp::StreamError error = Invalidate(segment.stag)) return error;
+      done.wc_flags = URNIC_WC_WITH_INV;
+      done.imm_or_key = segment.stag;
+    }
+    done.wr_id = rq_->Consume();
+    sink.Complete(done);
+    return ddp::kNoError;
+  }
+
+  ddp::StreamError TooLong() {
+    recv_status_ = URNIC_WC_LOC_LEN_ERR;
+    return ddp::kTooLong;
+  }
+  ddp::StreamError TakeReceive();
+  ddp::StreamError Invalidate(uint32_t stag);
+  ddp::StreamError AcceptAtomic(const ddp::ReceivedSegment& segment,
+                                Answer*& answer, uint64_t& host);
+  static Placement PlacementOf(Answer& answer, uint64_t host, uint8_t position);
+
+  Answer& AnswerAt(uint32_t index) { return answers_[index & mask_]; }
+  // The slot for a new answer, or null: the peer has `ird` under way.
+  Answer* Add();
+  ddp::StreamError LocateSource(const Answer& answer, uint32_t begin,
+                                uint32_t bytes, uint64_t& host) const;
+
+  mem::MrTable* mrs_;
+  RecvQueue* rq_;
+  ddp::StreamOf stream_;
+  Config config_;
+
+  // first <= cut <= end: being sent; being cut, with `offset_` bytes cut; not
+  // begun.
+  Answer* answers_;
+  uint32_t mask_;
+  uint32_t first_ = 0;
+  uint32_t cut_ = 0;
+  uint32_t end_ = 0;
+  uint32_t offset_ = 0;
+  uint32_t next_answer_msn_ = 1;  // of the queue of atomic responses
+
+  uint8_t send_opcode_ = 0;                      // of the send under way
+  uint8_t recv_status_ = URNIC_WC_WR_FLUSH_ERR;  // of the next flushed receive
+  bool immediate_expected_ = false;              // a send waits for it
+  bool after_write_ = false;  // the last message of its kind was a write
+  uint32_t held_bytes_ = 0;
+  uint32_t write_bytes_ = 0;  // of the write under way
+  uint32_t last_write_bytes_ = 0;
+};
+
+}  // namespace urnic::rdmap

@@ -1,0 +1,60 @@
+#pragma once
+
+// Segments that an attacker may have forged without seeing the connection are
+// answered by an acknowledgement ("challenge ACK"), which a true peer answers
+// in a way that a forger cannot (Connection, Sender). This limits their number.
+
+#include <cstdint>
+
+#include "transport/base/permutation.h"
+#include "transport/base/time.h"
+
+namespace urnic::tcp {
+
+// Of all connections together. The number that fits into a second is drawn for
+// each second: if it were constant, an attacker could count how many challenges
+// of his own are missing, and so learn about connections of others.
+class ChallengeBudget {
+ public:
+  ChallengeBudget(const NumberKey& key, uint32_t per_second)
+      : key_(key), per_second_(per_second) {}
+
+  //= RFC 5961 7: the rate of challenge acknowledgements is limited
+  bool Take(Time now) {
+    const auto second = static_cast<uint64_t>(now.ns() / 1'000'000'000);
+    if (second != second_ || !started_) {
+      started_ = true;
+      second_ = second;
+      left_ = per_second_ / 2 + static_cast<uint32_t>(SipHash(key_, second) %
+                                                      (per_second_ / 2 + 1));
+    }
+    if (left_ == 0) return false;
+    --left_;
+    return true;
+  }
+
+ private:
+  NumberKey key_;
+  uint32_t per_second_;
+  uint64_t second_ = 0;
+  bool started_ = false;
+  uint32_t left_ = 0;
+};
+
+// Of one connection.
+class ChallengeLimit {
+ public:
+  static constexpr Duration kSpacing = Duration::Milliseconds(500);
+
+  // True: send a challenge acknowledgement.
+  bool Take(ChallengeBudget& budget, Time now) {
+    if (now < next_ || !budget.Take(now)) return false;
+    next_ = now + kSpacing;
+    return true;
+  }
+
+ private:
+  Time next_;
+};
+
+}  // namespace urnic::tcp

@@ -1,0 +1,35 @@
+#pragma once
+
+// What the sender exchanges with the layer above and with the connection.
+//
+// TCP does not store the bytes that it sends. The layer above cuts the stream
+// into chunks (one FPDU, or one MPA frame) and can build the bytes of a chunk
+// again until the chunk is acknowledged.
+
+#include <cstdint>
+
+#include "transport/base/seq_num.h"
+
+namespace urnic::tcp {
+
+struct Chunk {
+  uint64_t source = 0;  // says how to build the bytes; opaque to TCP
+  uint32_t bytes = 0;   // 0: nothing to send
+};
+
+// Bytes [offset, offset + bytes) of the chunk `source`, to be sent now.
+struct SegmentToSend {
+  SeqNum seq;
+  uint32_t bytes = 0;  // 0: a FIN, or a window probe
+  uint64_t source = 0;
+  uint32_t offset = 0;
+  bool is_retransmission = false;
+  bool push = false;
+  bool fin = false;
+  //= RFC 3168 6.1.2: the first new data after a reduction carry CWR
+  bool cwr = false;
+  //= RFC 3168 6.1.5: retransmissions and window probes are not ECT
+  bool may_be_ect() const { return bytes != 0 && !is_retransmission; }
+};
+
+}  // namespace urnic::tcp

@@ -1,0 +1,346 @@
+#include "transport/iwarp/tcp/connection.h"
+
+#include <algorithm>
+
+#include "transport/base/check.h"
+
+namespace urnic::tcp {
+namespace {
+
+using wire::kTcpAck;
+using wire::kTcpCwr;
+using wire::kTcpEce;
+using wire::kTcpFin;
+using wire::kTcpPsh;
+using wire::kTcpRst;
+using wire::kTcpSyn;
+using wire::TcpFields;
+using wire::TcpSegment;
+
+constexpr Duration kSynInterval = Duration::Seconds(1);
+constexpr uint8_t kMaxSynBackOff = 6;
+
+//= RFC 7323 2.2: the window of a SYN is not scaled
+uint16_t SynWindow(const ConnectionConfig& config) {
+  return static_cast<uint16_t>(std::min<uint32_t>(config.window(), UINT16_MAX));
+}
+
+}  // namespace
+
+TcpFields SynAck(const ConnectionConfig& config, const Agreed& agreed,
+                 SeqNum ack, uint32_t ts_recent, uint32_t timestamp) {
+  TcpFields fields;
+  fields.src_port = config.local_port;
+  fields.dst_port = config.remote_port;
+  fields.seq = config.iss;
+  fields.ack = ack;
+  fields.flags = kTcpSyn | kTcpAck;
+  if (agreed.ecn) fields.flags |= kTcpEce;
+  fields.window = SynWindow(config);
+  wire::TcpOptions& options = fields.options;
+  options.mss = config.offer.mss;
+  options.sack_permitted = agreed.sack;
+  options.urnic = agreed.urnic;
+  if (agreed.window_shift) options.window_shift = config.window_shift();
+  if (agreed.timestamps) options.timestamps = {timestamp, ts_recent};
+  return fields;
+}
+
+void Connection::Start(const ConnectionConfig& config, Time now) {
+  URNIC_CHECK(state_ == State::kClosed && end_ == End::kNone);
+  config_ = config;
+  opened_ = heard_ = progress_ = now;
+}
+
+void Connection::Connect(const ConnectionConfig& config, Time now) {
+  Start(config, now);
+  state_ = State::kSynSent;
+  syn_due_ = true;
+}
+
+void Connection::Accept(const ConnectionConfig& config,
+                        const Handshake& handshake, Time now) {
+  Start(config, now);
+  Agree(handshake.agreed, handshake.irs, handshake.ts_recent, now);
+  Establish(handshake.irs + 1, uint32_t{handshake.window} << peer_shift(), now);
+  if (handshake.round_trip.ns() != 0) {
+    sender_.OnHandshakeRoundTrip(handshake.round_trip, now);
+  }
+}
+
+void Connection::Agree(const Agreed& agreed, SeqNum irs, uint32_t ts_recent,
+                       Time now) {
+  agreed_ = agreed;
+  const EcnMode ecn = !agreed.ecn     ? EcnMode::kOff
+                      : config_.dctcp ? EcnMode::kDctcp
+                                      : EcnMode::kClassic;
+  receiver_.Start(
+      {.irs = irs,
+       .window_bytes = config_.window(),
+       //= RFC 7323 2.2: windows are scaled if both SYNs have the option
+       .window_shift =
+           agreed.window_shift ? config_.window_shift() : uint8_t{0},
+       .mss = config_.offer.mss,
+       .sack = agreed.sack,
+       .timestamps = agreed.timestamps,
+       .ts_recent = ts_recent,
+       .ecn = ecn},
+      now);
+}
+
+void Connection::Establish(SeqNum peer_seq, uint32_t window, Time now) {
+  SenderConfig config;
+  config.mss = SendMss();
+  config.sack = agreed_.sack;
+  config.timestamps = agreed_.timestamps;
+  config.ecn = agreed_.ecn;
+  config.clock = clock();
+  //= RFC 6298 5.7: if a SYN was lost, the time-out begins with 3 s
+  if (syns_sent_ > 1) config.initial_timeout = Duration::Seconds(3);
+  sender_.Start(config, segments_, config_.iss + 1, peer_seq, window);
+  sender_.cc.Start(
+      {.algorithm = agreed_.ecn && config_.dctcp ? cc::TcpAlgorithm::kDctcp
+                                                 : cc::TcpAlgorithm::kCubic,
+       .mss = config.mss,
+       .handshake_resent = syns_sent_ > 1},
+      now);
+  state_ = State::kEstablished;
+  syn_due_ = false;
+  syn_at_ = Time::Infinite();
+}
+
+uint32_t Connection::SendMss() const {
+  //= RFC 9293 3.7.1: the MSS does not include options, which reduce the payload
+  return std::min({path_mss_, config_.offer.mss, agreed_.mss}) - OptionBytes();
+}
+
+void Connection::OnMss(uint16_t mss) {
+  path_mss_ = mss;
+  if (is_synchronized()) sender_.OnMss(SendMss());
+}
+
+void Connection::Finish(End end) {
+  end_ = end;
+  state_ = State::kClosed;
+  syn_due_ = probe_due_ = false;
+}
+
+void Connection::Close() {
+  switch (state_) {
+    case State::kSynSent:
+    case State::kSynReceived:
+      Abort();
+      return;
+    case State::kEstablished:
+      state_ = State::kFinWait1;
+      break;
+    case State::kCloseWait:
+      state_ = State::kLastAck;
+      break;
+    default:
+      return;
+  }
+  sender_.Finish();
+}
+
+void Connection::Abort() {
+  if (end_ != End::kNone) return;
+  //= RFC 9293 3.10.5: a RST is sent, except where nothing was answered yet
+  reset_due_ = state_ != State::kSynSent && state_ != State::kClosed &&
+               state_ != State::kTimeWait;
+  reset_seq_ = is_synchronized() ? sender_.nxt() : config_.iss + 1;
+  reset_ack_ = receiver_.next();
+  Finish(End::kAborted);
+}
+
+RxVerdict Connection::OnSynSent(const TcpSegment& segment, Time now) {
+  const bool acks = segment.Has(kTcpAck);
+  //= RFC 9293 3.10.7.3: an acknowledgement of something else is answered by a
+  //= RST. The owner does so: the segment belongs to no connection
+  if (acks && segment.ack != config_.iss + 1) return RxVerdict::kTcp;
+  if (segment.Has(kTcpRst)) {
+    //= RFC 5961 3.2: in SYN-SENT a RST counts if it acknowledges the SYN
+    if (!acks) return RxVerdict::kTcpOutOfWindow;
+    Finish(End::kRefused);
+    return RxVerdict::kAccept;
+  }
+  if (!segment.Has(kTcpSyn)) return RxVerdict::kTcpOutOfWindow;
+  heard_ = progress_ = now;
+  const auto& timestamps = segment.options.timestamps;
+  Agree(config_.offer.With(segment), segment.seq,
+        timestamps ? timestamps->value : 0, now);
+  if (!acks) {
+    //= RFC 9293 3.5: simultaneous open: our SYN is sent again, with an
+    //= acknowledgement
+    state_ = State::kSynReceived;
+    syn_due_ = true;
+    return RxVerdict::kAccept;
+  }
+  //= RFC 7323 2.2: the window of a SYN is not scaled
+  Establish(segment.seq, segment.window, now);
+  if (syns_sent_ == 1) sender_.OnHandshakeRoundTrip(now - syn_sent_, now);
+  receiver_.AckNow();
+  return RxVerdict::kAccept;
+}
+
+RxVerdict Connection::CheckFlags(const TcpSegment& segment, Time now) {
+  if (segment.Has(kTcpRst)) {
+    //= RFC 5961 3.2: a RST counts if it has exactly the next sequence number;
+    //= elsewhere in the window, it may be forged
+    if (segment.seq != receiver_.next()) return Challenge(now);
+    Finish(End::kReset);
+    return RxVerdict::kAccept;
+  }
+  //= RFC 5961 4.2: a SYN is never accepted; the acknowledgement shows a peer
+  //= that has restarted what we believe
+  if (segment.Has(kTcpSyn)) return Challenge(now);
+  //= RFC 9293 3.10.7.4: a segment without ACK is dropped
+  return segment.Has(kTcpAck) ? RxVerdict::kAccept : RxVerdict::kTcpOutOfWindow;
+}
+
+//= RFC 9293 3.5: after a simultaneous open, each end acknowledges the other's
+//= SYN by its own SYN-ACK
+RxVerdict Connection::OnSynAcked(const TcpSegment& segment, uint32_t window,
+                                 Time now) {
+  if (!segment.Has(kTcpAck)) return RxVerdict::kTcpDuplicate;
+  if (segment.ack != config_.iss + 1) return RxVerdict::kTcp;
+  heard_ = progress_ = now;
+  Establish(segment.seq, window, now);
+  receiver_.AckNow();
+  return RxVerdict::kAccept;
+}
+
+RxVerdict Connection::Challenge(Time now) {
+  if (challenge_limit_.Take(*challenges_, now)) receiver_.AckNow();
+  return RxVerdict::kTcpChallenged;
+}
+
+//= RFC 9293 3.10.7.4: the acknowledgement of our FIN
+void Connection::OnFinAcked(Time now) {
+  if (state_ == State::kFinWait1) {
+    state_ = State::kFinWait2;
+    fin_acked_ = now;
+  }
+  if (state_ == State::kClosing) state_ = State::kTimeWait;
+  if (state_ == State::kLastAck) Finish(End::kClosed);
+}
+
+//= RFC 9293 3.10.7.4: the peer's FIN
+void Connection::OnFinDelivered() {
+  receiver_.AckNow();
+  if (state_ == State::kEstablished) state_ = State::kCloseWait;
+  if (state_ == State::kFinWait1) state_ = State::kClosing;
+  if (state_ == State::kFinWait2) state_ = State::kTimeWait;
+}
+
+Time Connection::deadline() const {
+  if (state_ == State::kClosed) return Time::Infinite();
+  if (!is_synchronized())
+    return std::min(syn_at_, opened_ + config_.syn_timeout);
+  Time due = std::min(sender_.deadline(), receiver_.deadline());
+  if (state_ == State::kFinWait2)
+    due = std::min(due, fin_acked_ + config_.fin_timeout);
+  if (sender_.timeouts() != 0) {
+    due = std::min(due, progress_ + config_.user_timeout);
+  }
+  return std::min(due, KeepaliveAt());
+}
+
+Time Connection::KeepaliveAt() const {
+  if (config_.keepalive_idle.ns() == 0 || !sender_.idle()) {
+    return Time::Infinite();
+  }
+  return heard_ + config_.keepalive_idle +
+         config_.keepalive_interval * keepalives_sent_;
+}
+
+void Connection::OnTimer(Time now) {
+  if (state_ == State::kClosed) return;
+  if (!is_synchronized()) {
+    //= RFC 9293 3.8.3: a connection that is not answered is given up
+    if (now >= opened_ + config_.syn_timeout) return Finish(End::kTimedOut);
+    if (now >= syn_at_) syn_due_ = true;
+    return;
+  }
+  receiver_.OnTimer(now);
+  if (now >= sender_.deadline()) sender_.OnTimer(now);
+  if (sender_.timeouts() != 0 && now >= progress_ + config_.user_timeout) {
+    return Finish(End::kTimedOut);
+  }
+  if (state_ == State::kFinWait2 && now >= fin_acked_ + config_.fin_timeout) {
+    return Finish(End::kTimedOut);
+  }
+  if (now < KeepaliveAt()) return;
+  if (keepalives_sent_ == config_.keepalive_probes) {
+    return Finish(End::kTimedOut);
+  }
+  ++keepalives_sent_;
+  probe_due_ = true;
+}
+
+TcpFields Connection::Fields(SeqNum seq, uint8_t flags, Time now) const {
+  TcpFields fields;
+  fields.src_port = config_.local_port;
+  fields.dst_port = config_.remote_port;
+  fields.seq = seq;
+  fields.flags = flags;
+  if (agreed_.timestamps) fields.options.timestamps = {clock().At(now), 0};
+  return fields;
+}
+
+TcpFields Connection::Syn(Time now) {
+  syn_due_ = false;
+  syn_sent_ = now;
+  //= RFC 6298 2.1, 5.5: after 1 s, then 2 s, 4 s, ..
+  syn_at_ =
+      now + kSynInterval * (int64_t{1} << std::min(syns_sent_, kMaxSynBackOff));
+  if (syns_sent_ < UINT8_MAX) ++syns_sent_;
+  if (state_ == State::kSynReceived) {
+    return SynAck(config_, agreed_, receiver_.next(), receiver_.ts_recent(),
+                  clock().At(now));
+  }
+  const Offer& offer = config_.offer;
+  TcpFields fields = Fields(config_.iss, kTcpSyn, now);
+  //= RFC 3168 6.1.1.1: a SYN that is lost may have been dropped for asking
+  if (offer.ecn && syns_sent_ == 1) fields.flags |= kTcpEce | kTcpCwr;
+  fields.window = SynWindow(config_);
+  fields.options.mss = offer.mss;
+  fields.options.sack_permitted = offer.sack;
+  fields.options.urnic = offer.urnic;
+  fields.options.window_shift = config_.window_shift();
+  if (offer.timestamps) fields.options.timestamps = {clock().At(now), 0};
+  return fields;
+}
+
+TcpFields Connection::Reset() const {
+  TcpFields fields = Fields(reset_seq_, kTcpRst | kTcpAck, Time());
+  fields.ack = reset_ack_;
+  //= RFC 7323 3.2: a RST needs no timestamp
+  fields.options = {};
+  return fields;
+}
+
+TcpFields Connection::Ack(SeqNum seq, Time now) {
+  TcpFields fields = Fields(seq, kTcpAck, now);
+  receiver_.WriteAck(fields, wire::kTcpMaxOptionBytes - OptionBytes());
+  return fields;
+}
+
+TcpSlot Connection::Slot(const SegmentToSend& segment, Time now) {
+  uint8_t flags = kTcpAck;
+  if (segment.push) flags |= kTcpPsh;
+  if (segment.fin) flags |= kTcpFin;
+  if (segment.cwr) flags |= kTcpCwr;
+  TcpSlot slot;
+  slot.fields = Fields(segment.seq, flags, now);
+  const uint32_t room = sender_.mss() - std::min(segment.bytes, sender_.mss());
+  receiver_.WriteAck(slot.fields,
+                     std::min(room, wire::kTcpMaxOptionBytes - OptionBytes()));
+  slot.source = segment.source;
+  slot.offset = segment.offset;
+  slot.bytes = segment.bytes;
+  slot.ect = agreed_.ecn && segment.may_be_ect();
+  return slot;
+}
+
+}  // namespace urnic::tcp

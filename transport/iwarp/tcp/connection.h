@@ -1,0 +1,343 @@
+#pragma once
+
+// One TCP connection: the state machine around a Sender and a Receiver. It
+// handles bytes; `Upper` makes and takes them:
+//
+//   Chunk NextChunk(uint32_t max_bytes);      chunk.h
+//   void OnChunkAcked(uint64_t source);
+//   uint32_t OnBytes(SeqNum, std::span<const uint8_t>, const ReceivedFrame&);
+//                                             receiver.h
+//
+// The half-open connections of a listener are not Connections: one is accepted
+// when its handshake is complete. A connection in TIME_WAIT becomes a record of
+// a TimeWait table: when state() is kTimeWait, the owner moves it there.
+//
+// After each call the owner asks: ended(), has_work(), deadline(). It calls
+// Transmit() also when Upper has something new. After the placements of a burst
+// it calls ReleaseDelivered().
+//
+// Nothing is allocated, except records of segments from the owner's slab.
+// Thread: the token's holder. Time does not go backwards.
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <span>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/base/frame_keeper.h"
+#include "transport/base/time.h"
+#include "transport/cc/tcp_congestion.h"
+#include "transport/iwarp/tcp/agreed.h"
+#include "transport/iwarp/tcp/challenge.h"
+#include "transport/iwarp/tcp/chunk.h"
+#include "transport/iwarp/tcp/receiver.h"
+#include "transport/iwarp/tcp/sender.h"
+#include "transport/wire/tcp.h"
+
+namespace urnic::tcp {
+
+//= RFC 9293 3.3.2: the states. LISTEN, and the SYN-RECEIVED of a listener, are
+//= not states of a Connection
+enum class State : uint8_t {
+  kClosed,
+  kSynSent,
+  kSynReceived,  // after a simultaneous open
+  kEstablished,
+  kFinWait1,
+  kFinWait2,
+  kCloseWait,
+  kClosing,
+  kLastAck,
+  kTimeWait,
+};
+
+// Why a connection has ended.
+enum class End : uint8_t {
+  kNone,      // it has not
+  kClosed,    // both ends have closed it
+  kRefused,   // the peer has answered our SYN with a RST
+  kReset,     // by the peer
+  kTimedOut,  // the peer has not answered for too long
+  kAborted,   // by us
+};
+
+struct ConnectionConfig {
+  uint16_t local_port = 0;
+  uint16_t remote_port = 0;
+  SeqNum iss;
+  uint32_t timestamp_offset = 0;  // TimestampClock
+  Offer offer;
+  uint32_t window_bytes = 1 << 20;  // see window()
+  bool dctcp = false;               // where ECN is agreed
+  //= RFC 9293 3.8.3: R2 is at least 100 s, and 3 minutes for SYNs
+  Duration user_timeout = Duration::Seconds(100);
+  Duration syn_timeout = Duration::Seconds(180);
+  //= RFC 9293 3.8.4: keep-alives are off unless the program asks for them
+  Duration keepalive_idle;  // 0: off
+  Duration keepalive_interval = Duration::Seconds(75);
+  uint8_t keepalive_probes = 9;
+  // A peer that does not close its side after us: FIN-WAIT-2 ends.
+  Duration fin_timeout = Duration::Seconds(60);
+
+  // Frames of one connection in custody, behind a hole.
+  static constexpr uint32_t kMaxFrames = 1024;
+  // The largest window that we offer: not more than custody can hold.
+  uint32_t window() const {
+    return std::min(window_bytes, kMaxFrames * offer.mss);
+  }
+  // Of the windows that we send, if that is agreed.
+  uint8_t window_shift() const {
+    const int bits = static_cast<int>(std::bit_width(window()));
+    return static_cast<uint8_t>(
+        std::clamp(bits - 16, 0, int{wire::kTcpMaxWindowShift}));
+  }
+};
+
+// What a listener knows of a connection whose handshake is complete.
+struct Handshake {
+  Agreed agreed;
+  SeqNum irs;
+  uint32_t ts_recent = 0;
+  uint16_t window = 0;  // of the segment that completed it, not shifted
+  Duration round_trip;  // zero: not measured
+};
+
+// The answer to a SYN. `ts_recent`: the timestamp of the SYN, if that is
+// agreed.
+wire::TcpFields SynAck(const ConnectionConfig& config, const Agreed& agreed,
+                       SeqNum ack, uint32_t ts_recent, uint32_t timestamp);
+
+// A segment to be sent: its header, and where its payload comes from.
+struct TcpSlot {
+  wire::TcpFields fields;
+  uint64_t source = 0;
+  uint32_t offset = 0;
+  uint32_t bytes = 0;  // 0: no payload
+  bool ect = false;    // the IP header says ECT(0)
+};
+
+class Connection {
+ public:
+  using CongestionControl = cc::TcpCongestion;
+  // Transmit() makes at most so many segments in one call.
+  static constexpr size_t kMaxBurst = 32;
+
+  // All outlive the connection.
+  Connection(SegmentSlab* segments, RangePool* ranges, FrameKeeper* keeper,
+             ChallengeBudget* challenges)
+      : segments_(segments),
+        receiver_(ranges, keeper, ConnectionConfig::kMaxFrames,
+                  ConnectionConfig::kMaxFrames),
+        challenges_(challenges) {}
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // Active open. REQUIRES: kClosed
+  void Connect(const ConnectionConfig& config, Time now);
+  // A listener has completed the handshake. The segment that did so comes next,
+  // by OnSegment(). REQUIRES: kClosed
+  void Accept(const ConnectionConfig& config, const Handshake& handshake,
+              Time now);
+
+  State state() const { return state_; }
+  End ended() const { return end_; }
+  // The peer will send no more: its FIN has been delivered.
+  bool peer_closed() const { return receiver_.fin_delivered(); }
+  // The peer's SYN had our option.
+  bool peer_is_urnic() const { return agreed_.urnic; }
+  // The largest chunk that fits into a segment now.
+  uint32_t mss() const { return sender_.mss(); }
+  const Sender<CongestionControl>& sender() const { return sender_; }
+  const Receiver& receiver() const { return receiver_; }
+
+  // A segment of this connection. kAccept, kTcpKept: it was used. All others
+  // are the reason why it, or its payload, was dropped.
+  template <typename Upper>
+  RxVerdict OnSegment(const wire::TcpSegment& segment,
+                      const ReceivedFrame& frame, Time now, Upper& upper);
+  // The placements from what was delivered have been executed.
+  void ReleaseDelivered() {
+    receiver_.ReleaseDelivered();
+    // Not earlier: the burst that ended the connection may have delivered too.
+    if (end_ != End::kNone) receiver_.Stop();
+  }
+
+  // Fills up to slots.size() segments; returns how many.
+  template <typename Upper>
+  uint32_t Transmit(Time now, std::span<TcpSlot> slots, Upper& upper);
+  // Whether Transmit() may have something to send. New data of Upper do
+  // not count.
+  bool has_work() const {
+    if (end_ != End::kNone) return reset_due_;
+    return syn_due_ || probe_due_ ||
+           (is_synchronized() && receiver_.ack_now()) ||
+           (may_send() && sender_.HasWork());
+  }
+
+  Time deadline() const;
+  void OnTimer(Time now);
+
+  // No more data: a FIN follows what Upper still has.
+  void Close();
+  // Ends the connection immediately: a RST is sent, if the peer may know us.
+  void Abort();
+  // The peer waits for an acknowledgement of a complete message.
+  void AckNow() { receiver_.AckNow(); }
+  // The path carries segments of this size from now on.
+  void OnMss(uint16_t mss);
+
+ private:
+  bool may_send() const {
+    return state_ == State::kEstablished || state_ == State::kCloseWait ||
+           state_ == State::kFinWait1 || state_ == State::kClosing ||
+           state_ == State::kLastAck;
+  }
+  bool may_receive() const {
+    return state_ == State::kEstablished || state_ == State::kFinWait1 ||
+           state_ == State::kFinWait2;
+  }
+  uint8_t peer_shift() const { return agreed_.window_shift.value_or(0); }
+  bool is_synchronized() const {
+    return state_ != State::kClosed && state_ != State::kSynSent &&
+           state_ != State::kSynReceived;
+  }
+
+  void Start(const ConnectionConfig& config, Time now);
+  // The peer's SYN has arrived.
+  void Agree(const Agreed& agreed, SeqNum irs, uint32_t ts_recent, Time now);
+  // Our SYN is acknowledged, by a segment with this number and window (in
+  // bytes).
+  void Establish(SeqNum peer_seq, uint32_t window, Time now);
+  void Finish(End end);
+
+  // The steps of the arrival of a segment. kAccept: go on.
+  RxVerdict OnSynSent(const wire::TcpSegment& segment, Time now);
+  RxVerdict CheckFlags(const wire::TcpSegment& segment, Time now);
+  RxVerdict OnSynAcked(const wire::TcpSegment& segment, uint32_t window,
+                       Time now);
+  void OnFinAcked(Time now);
+  void OnFinDelivered();
+  // Answers what may be an attack, or belong to an earlier connection.
+  RxVerdict Challenge(Time now);
+
+  wire::TcpFields Fields(SeqNum seq, uint8_t flags, Time now) const;
+  wire::TcpFields Syn(Time now);
+  wire::TcpFields Reset() const;
+  // A segment without payload.
+  wire::TcpFields Ack(SeqNum seq, Time now);
+  TcpSlot Slot(const SegmentToSend& segment, Time now);
+  // The payload of a full segment: options take their part of the MSS.
+  uint32_t SendMss() const;
+  uint32_t OptionBytes() const { return agreed_.timestamps ? 12 : 0; }
+  Time KeepaliveAt() const;
+  TimestampClock clock() const { return {config_.timestamp_offset}; }
+
+  SegmentSlab* const segments_;
+  ConnectionConfig config_;
+  Sender<CongestionControl> sender_;
+  Receiver receiver_;
+  ChallengeBudget* const challenges_;
+  ChallengeLimit challenge_limit_;
+  State state_ = State::kClosed;
+  End end_ = End::kNone;
+  bool reset_due_ = false;
+  bool syn_due_ = false;
+  bool probe_due_ = false;  // a keep-alive
+  uint8_t keepalives_sent_ = 0;
+  uint8_t syns_sent_ = 0;
+  uint16_t path_mss_ = UINT16_MAX;  // OnMss()
+  Agreed agreed_;
+  SeqNum reset_seq_;
+  SeqNum reset_ack_;
+  Time opened_;                     // for syn_timeout
+  Time syn_sent_;                   // the last one
+  Time syn_at_ = Time::Infinite();  // the next one
+  Time fin_acked_;                  // kFinWait2 began
+  Time heard_;                      // the last acceptable segment
+  Time progress_;                   // the last acknowledgement of something new
+};
+
+template <typename Upper>
+RxVerdict Connection::OnSegment(const wire::TcpSegment& segment,
+                                const ReceivedFrame& frame, Time now,
+                                Upper& upper) {
+  if (state_ == State::kClosed || end_ != End::kNone) {
+    return RxVerdict::kTcp;
+  }
+  if (state_ == State::kSynSent) return OnSynSent(segment, now);
+  if (state_ == State::kSynReceived && segment.Has(wire::kTcpSyn) &&
+      segment.seq + 1 == receiver_.next()) {
+    return OnSynAcked(segment, segment.window, now);
+  }
+
+  RxVerdict verdict = receiver_.Check(segment, now);
+  if (verdict != RxVerdict::kAccept) return verdict;
+  verdict = CheckFlags(segment, now);
+  if (verdict != RxVerdict::kAccept || end_ != End::kNone) return verdict;
+  if (state_ == State::kSynReceived) {
+    const uint32_t window = uint32_t{segment.window} << peer_shift();
+    verdict = OnSynAcked(segment, window, now);
+    if (verdict != RxVerdict::kAccept) return verdict;
+  }
+  const uint32_t window = uint32_t{segment.window} << peer_shift();
+  const AckResult result = sender_.OnAck(segment, window, now, upper);
+  //= RFC 5961 5.2: an acknowledgement of what is far away, or was never sent
+  if (result == AckResult::kUnsent || result == AckResult::kTooOld) {
+    return Challenge(now);
+  }
+  heard_ = now;
+  keepalives_sent_ = 0;
+  // A peer whose window is closed makes progress by saying so.
+  if (result == AckResult::kNew || sender_.peer_window() == 0) progress_ = now;
+  if (sender_.fin_acked()) OnFinAcked(now);
+  if (end_ != End::kNone) return RxVerdict::kAccept;
+  //= RFC 9293 3.10.7.4: after the peer's FIN, text and FINs are ignored
+  if (!may_receive()) return RxVerdict::kAccept;
+  verdict = receiver_.OnData(segment, frame, now, upper);
+  if (receiver_.fin_delivered()) OnFinDelivered();
+  return verdict;
+}
+
+template <typename Upper>
+uint32_t Connection::Transmit(Time now, std::span<TcpSlot> slots,
+                              Upper& upper) {
+  uint32_t count = 0;
+  const auto emit = [&](const wire::TcpFields& fields) {
+    slots[count++] = TcpSlot{.fields = fields};
+  };
+  if (slots.empty()) return 0;
+  if (reset_due_) {
+    reset_due_ = false;
+    emit(Reset());
+    return count;
+  }
+  if (end_ != End::kNone) return 0;
+  if (syn_due_) {
+    emit(Syn(now));
+    return count;
+  }
+  if (may_send()) {
+    // Time without anything to send is not time without progress.
+    if (sender_.idle()) progress_ = now;
+    SegmentToSend segments[kMaxBurst];
+    const size_t room = std::min<size_t>(slots.size(), kMaxBurst);
+    const uint32_t made =
+        sender_.Transmit(now, std::span(segments).first(room), upper);
+    for (const SegmentToSend& segment : std::span(segments).first(made)) {
+      slots[count++] = Slot(segment, now);
+    }
+  }
+  // An acknowledgement that no data have carried.
+  if (count < slots.size() && is_synchronized() && receiver_.ack_now()) {
+    emit(Ack(sender_.nxt(), now));
+  }
+  if (count < slots.size() && probe_due_) {
+    probe_due_ = false;
+    //= RFC 9293 3.8.4: a keep-alive has the sequence number SND.NXT-1
+    emit(Ack(sender_.nxt() + UINT32_MAX, now));
+  }
+  return count;
+}
+
+}  // namespace urnic::tcp

@@ -1,0 +1,115 @@
+#pragma once
+
+// The handshakes that listeners have begun and that are not complete. SYNs come
+// from anyone, so the table has a fixed size. When it is half full, further
+// SYNs are answered by SYN cookies, which keep nothing here.
+//
+// The caller knows which ports listen, and gives segments that belong to no
+// connection. Nothing is allocated after construction. Thread: the token's
+// holder.
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "transport/base/deadline_heap.h"
+#include "transport/base/hash_index.h"
+#include "transport/base/permutation.h"
+#include "transport/base/time.h"
+#include "transport/iwarp/tcp/connection.h"
+#include "transport/iwarp/tcp/four_tuple.h"
+#include "transport/iwarp/tcp/isn.h"
+#include "transport/iwarp/tcp/syn_cookie.h"
+#include "transport/wire/tcp.h"
+
+namespace urnic::tcp {
+
+class HalfOpenTable {
+ public:
+  //= RFC 6298 2.1, 5.5: a SYN-ACK is sent again after 1 s, then 2 s, 4 s, ..
+  static constexpr Duration kInterval = Duration::Seconds(1);
+  static constexpr uint8_t kMaxTimeouts = 5;  // then it is given up
+
+  // `key`: secret, drawn at random.
+  HalfOpenTable(const NumberKey& key, uint32_t capacity);
+  HalfOpenTable(const HalfOpenTable&) = delete;
+  HalfOpenTable& operator=(const HalfOpenTable&) = delete;
+
+  const InitialNumbers& numbers() const { return numbers_; }
+
+  // A SYN for a port that listens. Returns the SYN-ACK to send. `after`: a
+  // number that the new connection must begin behind (TimeWaitTable).
+  wire::TcpFields OnSyn(const FourTuple& tuple, const wire::TcpSegment& syn,
+                        const Offer& offer, uint32_t window_bytes, Time now,
+                        std::optional<SeqNum> after = {});
+
+  struct Accepted {
+    Handshake handshake;
+    SeqNum iss;
+    uint32_t timestamp_offset = 0;
+  };
+  // A segment without SYN for a port that listens. If it completes a handshake,
+  // returns what the connection begins with; give it the segment next.
+  // Otherwise sets `reset` if the segment must be answered by a RST.
+  std::optional<Accepted> OnSegment(const FourTuple& tuple,
+                                    const wire::TcpSegment& segment, Time now,
+                                    bool& reset);
+
+  // The SYN-ACKs that must be sent again: call this until it returns nothing.
+  struct Repeat {
+    FourTuple tuple;
+    wire::TcpFields fields;
+  };
+  std::optional<Repeat> OnTimer(Time now);
+  Time NextDeadline() const { return timers_.next(); }
+
+  uint32_t size() const { return size_; }
+  // Since the last call.
+  uint64_t TakeCookiesSent() { return std::exchange(cookies_sent_, 0); }
+  uint64_t TakeGivenUp() { return std::exchange(given_up_, 0); }
+
+ private:
+  static constexpr uint32_t kNone = HashIndex::kNone;
+
+  struct Record {
+    FourTuple tuple;
+    Agreed agreed;
+    SeqNum iss;
+    SeqNum irs;
+    uint32_t ts_recent = 0;
+    uint32_t window_bytes = 0;
+    uint16_t mss = 0;  // ours
+    uint8_t timeouts = 0;
+    bool answered_once = false;  // the round trip can be measured
+    Time sent_at;                // the last SYN-ACK
+    uint32_t next_free = kNone;
+  };
+
+  uint64_t Hash(const FourTuple& tuple) const {
+    return SipHash(hash_key_, tuple.words());
+  }
+  uint32_t Find(const FourTuple& tuple) const;
+  wire::TcpFields Answer(uint32_t index, Time now);
+  wire::TcpFields AnswerByCookie(const FourTuple& tuple,
+                                 const wire::TcpSegment& syn,
+                                 const Offer& offer, uint32_t window_bytes,
+                                 Time now);
+  std::optional<Accepted> Complete(uint32_t index,
+                                   const wire::TcpSegment& segment, Time now,
+                                   bool& reset);
+  void Remove(uint32_t index);
+
+  const NumberKey hash_key_;
+  const InitialNumbers numbers_;
+  SynCookies cookies_;
+  std::vector<Record> records_;
+  HashIndex index_;
+  DeadlineHeap timers_;
+  uint32_t free_ = kNone;
+  uint32_t size_ = 0;
+  uint64_t cookies_sent_ = 0;
+  uint64_t given_up_ = 0;
+};
+
+}  // namespace urnic::tcp

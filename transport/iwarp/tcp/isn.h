@@ -1,0 +1,53 @@
+#pragma once
+
+// The numbers with which a connection begins: they grow with time, and an
+// observer of one connection cannot predict those of another.
+//
+// Pure: the caller gives the key, which is secret and drawn at random.
+
+#include <cstdint>
+
+#include "transport/base/permutation.h"
+#include "transport/base/seq_num.h"
+#include "transport/base/time.h"
+#include "transport/iwarp/tcp/four_tuple.h"
+
+namespace urnic::tcp {
+
+class InitialNumbers {
+ public:
+  explicit InitialNumbers(const NumberKey& key)
+      : isn_key_(key.For(0)), timestamp_key_(key.For(1)) {}
+
+  //= RFC 6528 3, RFC 9293 3.4.1: ISN = M + F(addresses, ports, key); M counts
+  //= 4 us
+  SeqNum Isn(const FourTuple& tuple, Time now) const {
+    return SeqNum(static_cast<uint32_t>(now.ns() / 4000) +
+                  static_cast<uint32_t>(SipHash(isn_key_, tuple.words())));
+  }
+
+  // Of a new incarnation of a connection: also beyond all that the last one
+  // has sent, up to `last_sent`.
+  //= RFC 9293 3.6.1: a reused connection begins behind the last one
+  SeqNum IsnAfter(const FourTuple& tuple, SeqNum last_sent, Time now) const {
+    const SeqNum isn = Isn(tuple, now);
+    return isn - last_sent > 0 ? isn : last_sent + 1;
+  }
+
+  //= RFC 7323 5.4: the clock of timestamps ticks in 1 ms to 1 s; here, in 1 ms
+  //= RFC 7323 7.1: each connection has an offset
+  // The offset is that of the four numbers, so the timestamps of a reused
+  // connection go on growing.
+  uint32_t Timestamp(const FourTuple& tuple, Time now) const {
+    return TimestampOffset(tuple) + static_cast<uint32_t>(now.ns() / 1'000'000);
+  }
+  uint32_t TimestampOffset(const FourTuple& tuple) const {
+    return static_cast<uint32_t>(SipHash(timestamp_key_, tuple.words()));
+  }
+
+ private:
+  NumberKey isn_key_;
+  NumberKey timestamp_key_;
+};
+
+}  // namespace urnic::tcp

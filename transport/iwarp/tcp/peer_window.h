@@ -1,0 +1,42 @@
+#pragma once
+
+// The window that the peer offers: SND.WND, SND.WL1 and SND.WL2.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "transport/base/seq_num.h"
+
+namespace urnic::tcp {
+
+struct PeerWindow {
+  void Start(SeqNum seq, SeqNum ack, uint32_t window) {
+    *this = {.wl1 = seq, .wl2 = ack, .bytes = window, .largest = window};
+  }
+
+  //= RFC 9293 3.10.7.4: an old segment does not change the window
+  // Returns true if the window has changed.
+  bool OnAck(SeqNum seq, SeqNum ack, uint32_t window) {
+    if (wl1 - seq > 0 || (wl1 == seq && wl2 - ack > 0)) return false;
+    wl1 = seq;
+    wl2 = ack;
+    const bool changed = bytes != window;
+    bytes = window;
+    largest = std::max(largest, window);
+    return changed;
+  }
+
+  //= RFC 9293 3.8.6: the usable window may be negative when the right edge has
+  //= moved to the left; nothing new is sent then
+  uint32_t Usable(SeqNum una, SeqNum nxt) const {
+    const int64_t left = int64_t{bytes} - (nxt - una);
+    return static_cast<uint32_t>(std::max<int64_t>(left, 0));
+  }
+
+  SeqNum wl1;
+  SeqNum wl2;
+  uint32_t bytes = 0;
+  uint32_t largest = 0;
+};
+
+}  // namespace urnic::tcp

@@ -1,0 +1,124 @@
+#pragma once
+
+// The records of unacknowledged segments: one ring for each connection, in
+// memory that all connections of an engine share.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "transport/base/seq_num.h"
+#include "transport/base/time.h"
+
+namespace urnic::tcp {
+
+struct SegmentRecord {
+  enum State : uint32_t { kInFlight, kLost, kSacked };
+
+  uint64_t source = 0;
+  Time sent;  // the last transmission
+  SeqNum seq;
+  uint16_t offset = 0;  // in its chunk
+  uint16_t bytes = 0;
+  // Numbers of records, modulo 2^24. What they link depends on the state:
+  // Scoreboard says how.
+  uint32_t next : 24 = 0;
+  uint32_t state : 2 = kInFlight;
+  uint32_t resent : 1 = 0;  // ever
+  uint32_t fin : 1 = 0;
+  uint32_t last : 1 = 0;  // it ends its chunk
+  uint32_t prev : 24 = 0;
+
+  uint32_t seq_bytes() const { return bytes + fin; }
+  SeqNum end() const { return seq + seq_bytes(); }
+};
+static_assert(sizeof(SegmentRecord) == 32);
+
+// Memory for records, in blocks of 64 * 2^order: a buddy allocator, so that
+// what one connection returns is usable for any other. All memory is allocated
+// by the constructor.
+class SegmentSlab {
+ public:
+  static constexpr uint32_t kBlockRecords = 64;
+  static constexpr uint8_t kMaxOrder = 10;  // 64 K records
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  // `blocks`: of 64 records.
+  explicit SegmentSlab(uint32_t blocks);
+  SegmentSlab(const SegmentSlab&) = delete;
+  SegmentSlab& operator=(const SegmentSlab&) = delete;
+
+  // kNone: there is no room.
+  uint32_t Take(uint8_t order);
+  void Release(uint32_t block, uint8_t order);
+  SegmentRecord* records(uint32_t block) {
+    return &records_[uint64_t{block} * kBlockRecords];
+  }
+  uint32_t free_blocks() const { return free_blocks_; }
+
+ private:
+  static constexpr uint8_t kNotFree = UINT8_MAX;
+  struct Block {
+    uint32_t next = kNone;  // in the list of its order
+    uint32_t prev = kNone;
+    uint8_t free_order = kNotFree;
+  };
+
+  void Push(uint32_t block, uint8_t order);
+  void Unlink(uint32_t block);
+
+  std::vector<SegmentRecord> records_;
+  std::vector<Block> blocks_;
+  std::array<uint32_t, kMaxOrder + 1> free_;
+  uint32_t free_blocks_ = 0;
+};
+
+// Records by number, oldest first. Numbers run freely modulo 2^32. An empty
+// ring has no memory.
+class SegmentRing {
+ public:
+  SegmentRing() = default;
+  SegmentRing(const SegmentRing&) = delete;
+  SegmentRing& operator=(const SegmentRing&) = delete;
+  ~SegmentRing() { Clear(); }
+
+  // `slab` outlives this ring, which grows to 64 * 2^max_order records.
+  void Start(SegmentSlab* slab, uint8_t max_order);
+
+  uint32_t first() const { return first_; }
+  uint32_t end() const { return end_; }
+  uint32_t size() const { return end_ - first_; }
+  bool empty() const { return first_ == end_; }
+  SegmentRecord& at(uint32_t number) { return records_[number & mask_]; }
+  const SegmentRecord& at(uint32_t number) const {
+    return records_[number & mask_];
+  }
+
+  // False: the limit is reached, or the slab has no room.
+  bool MakeRoom() { return size() < capacity_ || Grow(); }
+  // REQUIRES: MakeRoom()
+  SegmentRecord& Push() { return at(end_++) = SegmentRecord(); }
+  void PopFront() {
+    ++first_;
+    if (empty()) Clear();
+  }
+  void Clear();
+
+  // The number of the record that holds `seq`. REQUIRES: one does
+  uint32_t Find(SeqNum seq) const;
+
+ private:
+  bool Grow();
+
+  SegmentRecord* records_ = nullptr;
+  uint32_t mask_ = 0;
+  uint32_t capacity_ = 0;
+  uint32_t first_ = 0;
+  uint32_t end_ = 0;
+  SegmentSlab* slab_ = nullptr;
+  uint32_t block_ = SegmentSlab::kNone;
+  uint8_t order_ = 0;
+  uint8_t max_order_ = 0;
+};
+
+}  // namespace urnic::tcp

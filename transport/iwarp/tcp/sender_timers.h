@@ -1,0 +1,95 @@
+#pragma once
+
+// Sender: its timers. Included by sender.h.
+
+#include "transport/iwarp/tcp/sender.h"
+
+namespace urnic::tcp {
+
+template <cc::StreamCongestionControl Cc>
+void Sender<Cc>::OnTimer(Time now) {
+  State& s = state_;
+  if (now >= s.resume_at) s.resume_at = Time::Infinite();
+  if (!s.reorder_at.IsInfinite()) {
+    if (now < s.reorder_at) return;
+    const uint64_t flight = Flight();
+    const bool lost = FindLosses(now);
+    if (!JudgeMtuProbe() && lost && s.phase == Phase::kOpen) {
+      EnterRecovery(now, flight, 0);
+    }
+    return;
+  }
+  if (now >= s.probe_at) {
+    s.probe_at = Time::Infinite();
+    s.probe.due = true;
+    //= RFC 8985 7.3: the time-out is counted from the probe
+    s.timeout_at = now + s.round_trip.timeout();
+    return;
+  }
+  if (now >= s.timeout_at) OnTimeout(now);
+}
+
+template <cc::StreamCongestionControl Cc>
+void Sender<Cc>::OnTimeout(Time now) {
+  State& s = state_;
+  ++s.timeouts;
+  s.round_trip.OnTimeout();
+  s.timeout_at = now + s.round_trip.timeout();
+  if (board_.empty()) {
+    //= RFC 9293 3.8.6.1: a closed window is probed, ever less often
+    //= RFC 9293 3.8.6.2.1: a small one is filled after a while
+    (s.peer.bytes == 0 ? s.window_probe_due : s.override_due) = true;
+    return;
+  }
+  ++counters_.timeouts;
+  if (s.phase != Phase::kTimeout || s.una != s.timeout_una) {
+    //= RFC 5682 3.1: F-RTO begins only outside of recovery
+    if (s.phase == Phase::kOpen && config_.sack) {
+      s.forward.Start();
+    } else {
+      s.forward.step = ForwardRto::kOff;
+    }
+    //= RFC 5681 3.1: a further time-out of the same segment does not reduce
+    //= the window again
+    s.timeout_una = s.una;
+    s.episode.Start(s.una);
+    s.resent = 0;
+    cc.OnRto(now, Packets(static_cast<uint32_t>(s.nxt - s.una)));
+    OnReduced();
+  } else {
+    s.forward.step = ForwardRto::kOff;
+  }
+  s.phase = Phase::kTimeout;
+  s.recover = s.nxt;
+  if (board_.HeadIsSacked()) {
+    //= RFC 2018 8: the peer does not have what it has SACKed
+    // The first byte it asks for is one that it has SACKed. Without this
+    // proof the SACKs stay in force: F-RTO and RACK need them.
+    ++counters_.reneged;
+    board_.ForgetSacks();
+  }
+  board_.MarkLostAtTimeout(now, ReorderWindow());
+  (void)JudgeMtuProbe();
+  s.force_head = true;
+  s.in_pieces = false;
+  s.duplicates = 0;
+  s.probe = TailProbe();
+  s.probe_at = s.reorder_at = Time::Infinite();
+}
+
+template <cc::StreamCongestionControl Cc>
+void Sender<Cc>::ScheduleProbe(Time now) {
+  State& s = state_;
+  s.probe_at = Time::Infinite();
+  //= RFC 8985 7.2: a probe needs SACK, and nothing SACKed or in recovery
+  if (!config_.sack || recovering() || board_.empty() ||
+      board_.sacked_segments() != 0 || board_.lost_segments() != 0) {
+    return;
+  }
+  //= RFC 8985 7.3: one probe at a time, and a new round trip before the next
+  if (s.probe.in_flight || s.probe.due || !s.round_trip.fresh) return;
+  s.probe_at = TailProbe::Due(now, s.round_trip, board_.ring().size() == 1,
+                              config_.max_ack_delay, s.timeout_at);
+}
+
+}  // namespace urnic::tcp

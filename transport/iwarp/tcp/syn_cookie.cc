@@ -1,0 +1,116 @@
+#include "transport/iwarp/tcp/syn_cookie.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+namespace urnic::tcp {
+namespace {
+
+// Values of common links, ascending; the largest that the peer's MSS allows is
+// used. A peer with less than the first gets that: no path is so small.
+constexpr uint16_t kMss[] = {64, 536, 1220, 1440, 1460, 4036, 8940, 8960};
+static_assert(std::size(kMss) == 8);
+
+constexpr uint32_t kPeriodMask = 31;
+constexpr uint32_t kPeriodShift = 27;
+constexpr uint32_t kMssShift = 24;
+constexpr uint32_t kHashMask = (1u << kMssShift) - 1;
+
+constexpr uint32_t kOptionMask = 0x7f;
+constexpr uint32_t kShiftMask = 0x0f;
+constexpr uint32_t kNoShift = 15;
+constexpr uint32_t kSack = 0x10;
+constexpr uint32_t kEcn = 0x20;
+constexpr uint32_t kUrnic = 0x40;
+// Not in the timestamp, but in the hash: there are no timestamps.
+constexpr uint32_t kNoOptions = 0x80;
+
+uint32_t MssIndex(uint16_t mss) {
+  const auto* const above =
+      std::upper_bound(std::begin(kMss), std::end(kMss), mss);
+  return above == kMss ? 0 : static_cast<uint32_t>(above - kMss - 1);
+}
+
+uint32_t OptionBits(const Agreed& agreed) {
+  if (!agreed.timestamps) return kNoOptions;
+  const uint32_t shift =
+      agreed.window_shift.has_value()
+          ? std::min<uint32_t>(*agreed.window_shift, wire::kTcpMaxWindowShift)
+          : kNoShift;
+  return shift | (agreed.sack ? kSack : 0) | (agreed.ecn ? kEcn : 0) |
+         (agreed.urnic ? kUrnic : 0);
+}
+
+Agreed Decode(uint32_t mss_index, uint32_t options) {
+  Agreed agreed;
+  agreed.mss = kMss[mss_index];
+  if (options == kNoOptions) return agreed;
+  agreed.timestamps = true;
+  agreed.sack = (options & kSack) != 0;
+  agreed.ecn = (options & kEcn) != 0;
+  agreed.urnic = (options & kUrnic) != 0;
+  const uint32_t shift = options & kShiftMask;
+  if (shift != kNoShift) agreed.window_shift = static_cast<uint8_t>(shift);
+  return agreed;
+}
+
+uint64_t PeriodOf(Time now) {
+  return static_cast<uint64_t>(now.ns() / SynCookies::kPeriod.ns());
+}
+
+}  // namespace
+
+uint32_t SynCookies::Encode(const FourTuple& tuple, SeqNum irs, uint64_t period,
+                            uint32_t mss_index, uint32_t options) const {
+  const std::array<uint64_t, 5> name = tuple.words();
+  const std::array<uint64_t, 7> words = {
+      name[0], name[1], name[2],
+      name[3], name[4], uint64_t{irs.value()} << 32 | mss_index << 8 | options,
+      period};
+  return static_cast<uint32_t>(period & kPeriodMask) << kPeriodShift |
+         mss_index << kMssShift |
+         (static_cast<uint32_t>(SipHash(key_, words)) & kHashMask);
+}
+
+//= RFC 4987 3.6, RFC 4987 A: a cookie: keyed hash, coarse time, MSS; with
+//= timestamps, the other options too
+SynCookies::Cookie SynCookies::Make(const FourTuple& tuple, SeqNum irs,
+                                    const Agreed& wanted, uint32_t timestamp,
+                                    Time now) {
+  const uint32_t mss_index = MssIndex(wanted.mss);
+  const uint32_t options = OptionBits(wanted);
+  Cookie cookie;
+  last_period_ = PeriodOf(now);
+  made_ = true;
+  cookie.isn = SeqNum(Encode(tuple, irs, last_period_, mss_index, options));
+  cookie.agreed = Decode(mss_index, options);
+  // Not later than the clock: what the connection sends next must not look
+  // older to the peer.
+  cookie.timestamp = (timestamp & ~kOptionMask) | (options & kOptionMask);
+  if (static_cast<int32_t>(cookie.timestamp - timestamp) > 0) {
+    cookie.timestamp -= kOptionMask + 1;
+  }
+  return cookie;
+}
+
+std::optional<Agreed> SynCookies::Check(const FourTuple& tuple,
+                                        const wire::TcpSegment& ack,
+                                        Time now) const {
+  const uint64_t period = PeriodOf(now);
+  if (!made_ || period - last_period_ > 1) return std::nullopt;
+  const SeqNum irs = ack.seq + UINT32_MAX;
+  const uint32_t cookie = ack.ack.value() - 1;
+  const uint64_t age = (period - (cookie >> kPeriodShift)) & kPeriodMask;
+  if (age > 1) return std::nullopt;
+  const uint32_t mss_index = cookie >> kMssShift & 7;
+  const uint32_t options = ack.options.timestamps.has_value()
+                               ? ack.options.timestamps->echo & kOptionMask
+                               : kNoOptions;
+  if (Encode(tuple, irs, period - age, mss_index, options) != cookie) {
+    return std::nullopt;
+  }
+  return Decode(mss_index, options);
+}
+
+}  // namespace urnic::tcp

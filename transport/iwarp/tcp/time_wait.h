@@ -1,0 +1,111 @@
+#pragma once
+
+// Connections that have ended, and whose late segments must not reach a new one
+// (TIME-WAIT). Each is a record of 40 bytes. All stay for the same time, so
+// they expire in the order in which they began, and one timer is enough.
+//
+// A record is found by a keyed hash of 64 bits of its addresses and ports,
+// which it holds in place of them. Two connections would be confused with a
+// probability of 2^-64 for each pair, and nobody without the key can look for
+// such a pair.
+//
+// Nothing is allocated after construction. If the table is full, the oldest
+// record makes room. Thread: the token's holder.
+
+#include <cstdint>
+#include <vector>
+
+#include "transport/base/hash_index.h"
+#include "transport/base/permutation.h"
+#include "transport/base/seq_num.h"
+#include "transport/base/time.h"
+#include "transport/iwarp/tcp/four_tuple.h"
+#include "transport/wire/tcp.h"
+
+namespace urnic::tcp {
+
+class TimeWaitTable {
+ public:
+  // Twice the time that a segment may live. The standard says four minutes for
+  // the Internet of its time; this is what Linux uses.
+  static constexpr Duration kLifetime = Duration::Seconds(60);
+
+  TimeWaitTable(const NumberKey& key, uint32_t capacity);
+  TimeWaitTable(const TimeWaitTable&) = delete;
+  TimeWaitTable& operator=(const TimeWaitTable&) = delete;
+
+  // What is left of a connection.
+  struct Ended {
+    SeqNum snd_nxt;  // behind our FIN
+    SeqNum rcv_nxt;  // behind the peer's FIN
+    uint32_t ts_recent = 0;
+    bool timestamps = false;
+    uint16_t window = 0;  // the field that we sent last
+  };
+  // Replaces an older record of the same connection.
+  void Add(const FourTuple& tuple, const Ended& ended, Time now);
+  bool Contains(const FourTuple& tuple) const {
+    return Find(IdOf(tuple)) != kNone;
+  }
+
+  enum class Reply : uint8_t {
+    kNotFound,
+    kDrop,
+    kAck,  // with snd_nxt, rcv_nxt, window, and ts_recent to echo
+    // The record is gone; treat the SYN as for a listener, with an ISN behind
+    // snd_nxt (InitialNumbers::IsnAfter).
+    kNewConnection,
+  };
+  struct Answer {
+    Reply reply = Reply::kNotFound;
+    Ended ended;
+  };
+  // A segment that belongs to no connection.
+  Answer OnSegment(const FourTuple& tuple, const wire::TcpSegment& segment,
+                   Time now);
+
+  void OnTimer(Time now);
+  Time NextDeadline() const {
+    return oldest_ == kNone ? Time::Infinite() : records_[oldest_].expires;
+  }
+  uint32_t size() const { return size_; }
+  // Records that had to make room since the last call.
+  uint64_t TakeEvicted();
+
+ private:
+  static constexpr uint32_t kNone = HashIndex::kNone;
+
+  struct Record {
+    uint64_t id = 0;
+    Time expires;
+    SeqNum snd_nxt;
+    SeqNum rcv_nxt;
+    uint32_t ts_recent = 0;
+    uint32_t older = kNone;  // in the order of expiry
+    uint32_t newer = kNone;  // also: in the list of free records
+    uint16_t window = 0;
+    bool timestamps = false;
+  };
+  static_assert(sizeof(Record) <= 40);
+
+  uint64_t IdOf(const FourTuple& tuple) const {
+    return SipHash(key_, tuple.words());
+  }
+  uint32_t Find(uint64_t id) const;
+  void Append(uint32_t index, Time now);
+  void Unlink(uint32_t index);
+  void Remove(uint32_t index);
+  // Whether a SYN may begin a new connection.
+  static bool MayReplace(const Record& record, const wire::TcpSegment& syn);
+
+  const NumberKey key_;
+  std::vector<Record> records_;
+  HashIndex index_;
+  uint32_t oldest_ = kNone;
+  uint32_t newest_ = kNone;
+  uint32_t free_ = kNone;
+  uint32_t size_ = 0;
+  uint64_t evicted_ = 0;
+};
+
+}  // namespace urnic::tcp
