@@ -2,7 +2,8 @@
 
 // The paths that datagrams name: address handles. A number consists of an index
 // and a variant, so the number of a destroyed handle finds nothing.
-//= IBTA 10.2.3: a handle serves the queue pairs of its protection domain only
+//= IBTA 10.2.3: an address handle serves only the queue pairs of its protection
+//= domain
 
 #include <cstdint>
 #include <memory>

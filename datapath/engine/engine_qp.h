@@ -125,7 +125,8 @@ class EngineQp : public Flow {
   }
   bool ShowFailed(bool failed) final { return in_error_.exchange(failed); }
   void OnFailed() final {
-    //= IBTA 11.6.3.1: nothing of the shared queue is in its hands any more
+    //= IBTA 11.6.3.1: the event "last WQE reached" tells that a queue pair in
+    //= ERR holds no request of its shared receive queue any more
     if (srq != nullptr) OnEvent(QpEvent::kLastWqeReached);
   }
   // XRC targets, before BecomeImage(): sets the ring of the current receive.

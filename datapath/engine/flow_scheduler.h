@@ -53,7 +53,8 @@ class FlowScheduler {
   }
   // Something may have been posted to the flow.
   void OnPost(Flow& flow) {
-    //= IBTA 10.3.1: what is posted in SQE and ERR is flushed
+    //= IBTA 10.3.1: requests posted to a queue in error are flushed: sends in
+    //= SQE and ERR, receives in ERR
     if (__builtin_expect(flow.state() >= QpState::kSqe, 0)) {
       return Apply(flow, flow.Settle(*sink_));
     }

@@ -27,7 +27,7 @@ RxVerdict GsiPort::OnPacket(const wire::FrameView& view, const RxPacket& packet,
     return RxVerdict::kWrongTransport;
   }
   if (packet.deth().qkey.value() != wire::kQp1Qkey) return RxVerdict::kBadQkey;
-  //= IBTA 9.6.1.1.3: QP1 is in every partition of the table
+  //= IBTA 9.6.1.1.3: QP1 belongs to every partition in the port's P_Key table
   const auto pkey = net::FindPkey(pkeys_, packet.bth->pkey.value());
   if (!pkey.has_value()) return RxVerdict::kBadPkey;
   if (packet.payload_bytes != wire::kMadBytes) return RxVerdict::kBadMad;

@@ -53,7 +53,7 @@ class GsiPort {
 
   // Sets the handler for MADs of this class, instead of the previous one; null:
   // none.
-  //= IBTA 13.4.4: a MAD is given to the handler of its class
+  //= IBTA 13.4.4: each MAD is given to the handler of its management class
   void Serve(uint8_t management_class, net::MadHandler* handler);
 
   // A datagram for QP1 and one of our addresses.

@@ -25,7 +25,8 @@ absl::StatusOr<EngineQp*> QpTable::Create(EngineQpConfig config) {
     return absl::ResourceExhaustedError(
         absl::StrCat("all ", qps.max(), " queue pairs are in use"));
   }
-  //= IBTA 12.9.8.4: a connection's queue pair number stays taken in TIMEWAIT
+  //= IBTA 12.9.8.4: a queue pair number is not used again while its connection
+  //= is in TIMEWAIT
   const std::optional<uint32_t> qpn = qps.Draw([this](uint32_t number) {
     return network_->gsi().IsQpnBusy(Qpn{number});
   });

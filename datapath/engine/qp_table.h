@@ -92,8 +92,8 @@ class QpTable {
   // The engine's counters, plus the requesters of existing queue pairs.
   EngineCounters CountersOfAll() const;
 
-  //= IBTA 11.6.3.3: a full completion queue fails its users: queue pairs go to
-  //= ERR, and shared receive queues of XRC no longer exist for peers
+  //= IBTA 11.6.3.3: if a completion queue overflows, its queue pairs go to ERR,
+  //= and peers can no longer use its XRC shared receive queues
   void FailUsersOfFullQueues();
 
   // The queue pair of a place in the pending set; null: the place is free.

@@ -94,7 +94,8 @@ class Steering {
   }
 
  private:
-  //= IBTA 9.8.3.4: datagrams to a group name this queue pair number
+  //= IBTA 9.8.3.4: a datagram to a multicast group has the destination QP
+  //= 0xffffff
   static constexpr uint32_t kMulticastQpn = 0xffffff;
   // The offset in a plain frame of the word with its QPN.
   static constexpr size_t kAtQpn =

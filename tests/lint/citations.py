@@ -3,11 +3,12 @@
 
 A citation is a comment of its own, here in C++; scripts have "#" for "//":
 
-    //= IBTA 9.7.5.1.9: a read is resumed behind what has arrived
-    //= RFC 2236 8.10, RFC 2710 7.10: when a first report is repeated
+    //= IBTA 9.7.5.1.1: ghost and stale acknowledgements are ignored
+    //= RFC 2236 8.10, RFC 2710 7.10: a host repeats its first report
 
-In the code it says that the rule is implemented there. Its words are ours;
-they go on in the next line that starts so. In a test it says that the test
+In the code it says that the rule is implemented there. Its words are ours, a
+clause that can be understood without the code; they continue in the next line
+that starts with the same mark. In a test it says that the test
 fails without the rule; there the words may be missing. A section without a
 standard is one of the standard before it.
 

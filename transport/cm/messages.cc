@@ -68,7 +68,8 @@ wire::CmReq MakeReq(const Config& config, const Connection& c,
   req.set_mtu_code(params.mtu_code);
   req.set_max_cm_retries(params.max_cm_retries);
   if (params.service == Service::kXrc) {
-    //= IBTA A14: an XRC initiator has no responder and no receive queue
+    //= IBTA A14: the REQ of an XRC initiator leaves the fields of a responder
+    //= and of a receive queue zero
     req.set_extended_transport(wire::kExtendedTransportXrc);
   } else {
     req.set_responder_resources(params.responder_resources);
@@ -94,7 +95,8 @@ wire::CmRep MakeRep(const Config& config, const Connection& c,
   rep.set_rnr_retry_count(params.rnr_retry_count);
   rep.local_ca_guid = Be<uint64_t>(config.ca_guid);
   if (c.service == Service::kXrc) {
-    //= IBTA A14: a REP names the target queue pair where the EEC was
+    //= IBTA A14: the REP of an XRC target has its queue pair number in the
+    //= field for the EECN
     rep.set_srq(true);
     rep.set_local_eecn(params.qpn.value);
   } else {

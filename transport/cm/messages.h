@@ -10,7 +10,7 @@
 
 namespace urnic::cm {
 
-//= IBTA 12.7: times travel as codes of 5 bits: 4.096 us * 2^code
+//= IBTA 12.7: a time is sent as a code of 5 bits: 4.096 us * 2^code
 Duration CodeTime(uint8_t code);
 
 // The local ACK timeout of a QP whose peer takes `ack_delay_code` to

@@ -87,8 +87,8 @@ RxVerdict ConnectionManager::OnDreq(const wire::CmDreq& dreq,
   const uint32_t theirs = dreq.local_comm_id.value();
   Place* p = routing_.FindPair(ours, theirs);
   if (p == nullptr) {
-    //= IBTA 12.9.8.3.3: a DREQ of what is over is answered, else the peer
-    //= repeats it for long
+    //= IBTA 12.9.8.3.3: a DREQ for a connection that no longer exists is
+    //= answered; otherwise the peer would go on repeating it
     sink.SendMad(BytesOf(Begin<wire::CmDrep>(dreq.mad.transaction_id.value(),
                                              ours, theirs)),
                  from);

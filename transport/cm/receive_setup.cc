@@ -168,7 +168,8 @@ bool ConnectionManager::Displace(Place* p, Time now, Sink& sink) {
   return true;
 }
 
-//= IBTA 12.9.8.3.1: a queue pair is in one connection
+//= IBTA 12.9.8.3.1: a queue pair of the peer is in one connection; a REQ or REP
+//= that names it for a second connection ends the first
 // The peer has lost the old connection: it is ended.
 void ConnectionManager::EndStale(Place& old, Time now, Sink& sink) {
   Take(old, now, sink, [&](Step& step) {

@@ -58,7 +58,8 @@ class Routing {
   Place* FindSidr(const net::PathQuery& from, uint32_t request_id) {
     return table_.FindSidr(from.remote, request_id);
   }
-  //= IBTA 12.9.8.3.1: a queue pair is in one connection
+  //= IBTA 12.9.8.3.1: a queue pair of the peer is in one connection; a REQ or
+  //= REP that names it for a second connection ends the first
   // The connection that already uses this queue pair of the peer.
   Place* FindStale(const net::PathQuery& from, uint64_t guid, Qpn remote_qpn) {
     return table_.FindByRemoteQp(from.remote, guid, remote_qpn);

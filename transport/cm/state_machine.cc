@@ -33,7 +33,8 @@ void StateMachine::SetState(Connection& c, State state) {
   c.state = state;
 }
 
-//= IBTA 12.9.8.4: TIMEWAIT lasts as long as packets of the connection may live
+//= IBTA 12.9.8.4: TIMEWAIT lasts as long as packets of the connection may be
+//= under way
 // The local ACK timeout is longer than that.
 void StateMachine::EnterTimewait(Connection& c, const Step& step) {
   SetState(c, State::kTimewait);
@@ -61,8 +62,8 @@ void StateMachine::SendReject(Connection& c, const RejectParams& params,
   SendStored(c, step);
 }
 
-//= IBTA 12.6.7.2: reason 4 names the sender's CA, since the peer may know the
-//= sender's message by nothing else
+//= IBTA 12.6.7.2: a REJ with reason 4 (timeout) carries the sender's CA GUID,
+//= because the peer may have no other way to find the connection
 void StateMachine::SendRejectTimeout(Connection& c, const Step& step) const {
   const Be<uint64_t> guid(config_.ca_guid);
   RejectParams params;
@@ -137,8 +138,8 @@ void StateMachine::Connect(Connection& c, const ConnectParams& params,
   c.ack_timeout_code =
       static_cast<uint8_t>(std::min(31, params.packet_life_time_code + 1));
   c.max_cm_retries = params.max_cm_retries;
-  //= IBTA 12.9.8.1: a message is repeated after the answer's time, and the way
-  //= there and back
+  //= IBTA 12.9.8.1: a message is repeated after the peer's response time plus
+  //= twice the packet lifetime
   c.timeout = CodeTime(params.remote_response_timeout_code) +
               CodeTime(params.packet_life_time_code) * 2;
   Store(c, MakeReq(config_, c, params));
@@ -366,8 +367,9 @@ void StateMachine::OnDeadline(Connection& c, Step& step) const {
     return SendStored(c, step);
   }
   switch (c.state) {
-    //= IBTA 12.9.6: who gives up says so
-    // Linux does not, but a peer whose answer is under way would be left with
+    //= IBTA 12.9.6: a side that gets no answer to its REQ or REP gives up with
+    //= a REJ (timeout)
+    // Linux sends none, but a peer whose answer is under way would be left with
     // half a connection.
     case State::kReqSent:
     case State::kMraReqReceived:

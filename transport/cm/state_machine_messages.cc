@@ -64,8 +64,8 @@ void StateMachine::Begin(Connection& c, const wire::CmSidrReq& req,
   c.mad_path = from;
 }
 
-//= IBTA 12.9.8.3.2: a REQ that comes again is answered as it was, by what the
-//= peer has then missed; while nothing was decided it is not answered
+//= IBTA 12.9.8.3.2: a repeated REQ is answered by the stored MRA or REP; before
+//= one of them was sent, it is not answered
 RxVerdict StateMachine::OnRepeatedReq(Connection& c, Step& step) const {
   if (c.passive &&
       (c.state == State::kRepSent || c.state == State::kMraReqSent)) {
@@ -89,7 +89,8 @@ RxVerdict StateMachine::OnMra(Connection& c, const wire::CmMra& mra,
   } else {
     return RxVerdict::kCmUnexpected;
   }
-  //= IBTA 12.9.8.2: after an MRA the answer may take its time and the way
+  //= IBTA 12.9.8.2: after an MRA, the next time-out is the MRA's service
+  //= timeout plus the ACK timeout of the path
   const uint8_t code = std::min(mra.service_timeout_code(), kLongestGrantCode);
   const uint8_t way = std::min(c.ack_timeout_code, kLongestGrantCode);
   c.repeat_after = CodeTime(code) + CodeTime(way);
@@ -139,7 +140,8 @@ RxVerdict StateMachine::OnStaleRep(Connection& c, Step& step) const {
   return RxVerdict::kCmStale;
 }
 
-//= IBTA 12.9.8.3.2: a REP that comes again: the RTU was lost, or the MRA
+//= IBTA 12.9.8.3.2: a repeated REP means that the RTU or MRA was lost: the
+//= stored one is sent again
 RxVerdict StateMachine::OnRepeatedRep(Connection& c, const wire::CmRep& rep,
                                       Step& step) const {
   if (c.passive || c.remote_comm_id != rep.local_comm_id.value()) {
@@ -204,7 +206,8 @@ RxVerdict StateMachine::OnRej(Connection& c, const wire::CmRej& rej,
     case State::kMraReqSent:
     case State::kRepSent:
     case State::kMraRepReceived:
-      //= IBTA 12.9.8.3.1: of a stale connection packets may be under way
+      //= IBTA 12.9.8.3.1: a REJ (stale connection) leads to TIMEWAIT, because
+      //= packets of the stale connection may be under way
       if (reason == wire::kRejStaleConnection) {
         EnterTimewait(c, step);
       } else {

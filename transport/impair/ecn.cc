@@ -10,7 +10,7 @@ namespace urnic::impair {
 namespace {
 
 constexpr size_t kMacBytes = 12;
-//= IEEE 802.1Q 9.5: a service VLAN's tag has an EtherType of its own
+//= IEEE 802.1Q 9.5: the tag of a service VLAN has its own EtherType
 constexpr uint16_t kEtherTypeServiceVlan = 0x88a8;
 
 struct IpHeader {
@@ -56,7 +56,8 @@ void MarkCe(std::span<uint8_t> frame) {
   frame[ip.offset + 1] |=
       static_cast<uint8_t>(wire::kEcnCongestionExperienced << Shift(ip));
   if (ip.version != 4) return;
-  //= RFC 1624 3: HC' = ~(~HC + ~m + m')
+  //= RFC 1624 3: HC' = ~(~HC + ~m + m') is the new checksum when a word m
+  //= becomes m'
   const size_t at = ip.offset + offsetof(wire::Ipv4, checksum);
   const auto inverse = [](uint16_t word) -> uint32_t { return word ^ 0xffffu; };
   uint32_t sum =

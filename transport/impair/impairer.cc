@@ -73,7 +73,8 @@ bool Impairer::EnterQueue(Time now, size_t bytes, bool ect, Fate& fate) {
       return false;
     }
     if (HitByRed(queue)) {
-      //= RFC 3168 5: who does not know ECN learns of congestion by loss
+      //= RFC 3168 5: a packet that is not ECT is dropped where an ECT packet
+      //= would be marked
       counts_.Add(ect ? Count::k_marked : Count::k_red_dropped);
       if (!ect) return false;
       fate.mark = true;

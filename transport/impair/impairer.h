@@ -77,9 +77,9 @@ struct Config {
   Duration die_after;  // 0: never
 };
 
-//= IEEE 802.3 4.4.2: what a wire carries beside each frame: preamble, FCS, gap
-//= between frames
-// Rate, buffer and RED include it.
+//= IEEE 802.3 4.4.2: in addition to each frame, the wire carries a preamble, an
+//= FCS and a gap between frames
+// Rate, buffer and RED include this overhead.
 inline constexpr size_t kWireOverheadBytes = 8 + 4 + 12;
 
 struct Fate {

@@ -122,7 +122,8 @@ MemFault MrTable::Bind(const WindowBind& bind) {
   }
   if (window->domain != bind.pd) return MemFault::kPd;
   const bool type2 = window->kind == MemKind::kWindow2;
-  //= IBTA 10.6.7.2.2: a window of type 2 must be free to be bound
+  //= IBTA 10.6.7.2.2: a window of type 2 can be bound only if it is not bound
+  //= already
   if (type2 && (window->region != 0 || bind.length == 0)) {
     return MemFault::kKey;
   }
@@ -137,7 +138,8 @@ MemFault MrTable::Bind(const WindowBind& bind) {
     return MemFault::kKey;
   }
   if (region->pd != bind.pd) return MemFault::kPd;
-  //= IBTA 10.6.7.2.1: the region must allow windows, and what this one allows
+  //= IBTA 10.6.7.2.1: the region must allow the binding of windows, and local
+  //= writes if the window allows remote writes or atomics
   const bool writes = (bind.access & (kRemoteWrite | kRemoteAtomic)) != 0;
   if ((region->access & kBindWindow) == 0 ||
       (writes && (region->access & kLocalWrite) == 0)) {

@@ -24,8 +24,8 @@ inline constexpr uint32_t kFlushGlobal = 1u << 8;
 inline constexpr uint32_t kFlushPersistent = 1u << 9;
 // Not a verbs flag: a remote Send with Invalidate may retire the key. Bound
 // windows of type 2 can be retired without it.
-//= IBTA 10.6.5: fast-registered regions have it, plain regions do not (Linux
-//= rxe does the same)
+//= IBTA 10.6.5: a peer can invalidate a fast-registered region, but not a plain
+//= one (Linux rxe does the same)
 inline constexpr uint32_t kRemoteInvalidate = 1u << 31;
 // Local reading is a right that every region has.
 inline constexpr uint32_t kLocalRead = 0;

@@ -64,7 +64,8 @@ class LocalAddresses {
   }
   // The same, but prefers an address that is not link-local if `gid` is not
   // link-local.
-  //= RFC 6724 5: rule 2, a source of the destination's scope
+  //= RFC 6724 5: rule 2: a source address with the scope of the destination is
+  //= preferred
   const LocalAddress* SourceLike(const wire::Gid& gid) const {
     for (const LocalAddress& local : list_) {
       if (local.gid.is_ipv4() == gid.is_ipv4() &&

@@ -77,8 +77,8 @@ RxVerdict Host::OnSolicit(const wire::FrameView& view,
                           const wire::NeighborInfo& info, RxVerdict verdict,
                           Time now, FrameSink& sink) {
   const bool for_us = IsLocal(info.asked);
-  //= RFC 826: what is known of the sender is brought up to date, whomever it
-  //= asks for
+  //= RFC 826: the entry of a known sender is updated, whichever address it asks
+  //= for
   if (info.has_owner && (for_us || verdict == RxVerdict::kArp)) {
     OnClaim({.address = info.owner, .mac = info.owner_mac, .asks_us = for_us},
             now, sink);
@@ -112,7 +112,8 @@ void Host::AnswerEcho(const wire::FrameView& request,
   constexpr uint64_t kIdentifications = 5;  // Network derives 3 and 4
   wire::EchoReply reply(Self(request.dst), request, message,
                         path_mtus_.Find(request.src, config_.mtu, now),
-                        //= RFC 7739 5: identifications cannot be foreseen
+                        //= RFC 7739 5: an observer cannot predict the
+                        //= identification of a fragment
                         static_cast<uint32_t>(HashKey(
                             config_.seed, kIdentifications, ++answered_)));
   while (!reply.done()) {
@@ -151,7 +152,8 @@ void Host::OnClaim(const NeighborClaim& claim, Time now, FrameSink& sink) {
   }
 }
 
-//= RFC 8201 4: only what we have sent can have been too big
+//= RFC 8201 4: "packet too big" counts only if it quotes a packet that this
+//= host may have sent
 void Host::OnTooBig(const wire::FrameView& view, Time now) {
   wire::TooBigInfo info;
   if (!wire::ParseTooBig(view, info) || !(info.src == view.dst) ||
@@ -193,7 +195,8 @@ std::optional<wire::Gid> Host::NextHop(const wire::Gid& remote) const {
       (route == nullptr || route->prefix_bits <= on_link->prefix_bits)) {
     return remote;
   }
-  //= RFC 4861 5.2: link-local addresses are on the link, and nowhere else
+  //= RFC 4861 5.2: a link-local destination is always on the link, never behind
+  //= a router
   if (!remote.is_ipv4() && remote.is_link_local()) return remote;
   if (route == nullptr) return std::nullopt;
   return route->has_gateway() ? route->gateway : remote;

@@ -8,9 +8,10 @@
 namespace urnic::net {
 namespace {
 
-//= RFC 2236 8.10, RFC 2710 7.10: when a first report is repeated, at the latest
+//= RFC 2236 8.10, RFC 2710 7.10: a host repeats its first report within ten
+//= seconds
 constexpr Duration kUnsolicitedReportInterval = Duration::Seconds(10);
-//= RFC 2236 8.11: how long a querier of version 1 is remembered
+//= RFC 2236 8.11: a host remembers a querier of version 1 for 400 seconds
 constexpr Duration kVersion1RouterTimeout = Duration::Seconds(400);
 
 //= RFC 2236 6, RFC 2710 5: the group of all hosts is never reported
@@ -59,7 +60,8 @@ void Membership::Report(const wire::Gid& group, bool joined, Time now,
     message = wire::MembershipMessage::kReportIgmpV1;
   }
   // From an address of the group's family.
-  //= RFC 2710 3: of IPv6 the link-local one, which is the first of its family
+  //= RFC 2710 3: the source of an MLD message is a link-local address (the
+  //= first IPv6 address of a host)
   const LocalAddress* local = addresses_->FirstLike(group);
   if (local == nullptr) return;
   const std::span<uint8_t> frame = sink.Frame();
@@ -69,9 +71,8 @@ void Membership::Report(const wire::Gid& group, bool joined, Time now,
             /*loopback=*/false);
 }
 
-//= RFC 2236 3, RFC 2710 4: a random moment within what the querier allows,
-//= sooner than one that is set already; whoever hears another member's report
-//= keeps silent
+//= RFC 2236 3, RFC 2710 4: a query makes a member report after a random delay,
+//= unless a report is due earlier; a report of another member cancels it
 RxVerdict Membership::OnFrame(std::span<const uint8_t> frame,
                               RxVerdict otherwise, Time now) {
   wire::MembershipInfo info;

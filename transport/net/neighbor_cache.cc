@@ -223,7 +223,8 @@ void NeighborCache::Judge(uint32_t at, const NeighborClaim& claim, Time now,
     return Settle(at, claim.mac, now);
   }
   if (!(claim.mac == entry.mac)) {
-    //= RFC 4861 7.2.5: an answer without "override" only makes us doubt the MAC
+    //= RFC 4861 7.2.5: an advertisement without "override" does not replace
+    //= another MAC; it makes the entry stale
     if (!claim.may_override) {
       if (entry.state == State::kKnown) Doubt(entry, now);
       return;

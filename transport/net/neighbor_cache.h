@@ -3,7 +3,8 @@
 // The MAC of each address on this link: ARP and IPv6 neighbour discovery in one
 // state machine. It owns the adjacencies.
 //
-//= RFC 4861 7.3.2: the states of an address
+//= RFC 4861 7.3.2: the state of a neighbour says whether its MAC is known and
+//= how recently it was heard
 //
 //   kIncomplete  asked for by multicast or broadcast, after 0, 20, 60, 140 ms
 //                .. and then every second, while a question waits; a
@@ -67,7 +68,7 @@ struct NeighborClaim {
 
 class NeighborCache {
  public:
-  //= RFC 4861 10: how long a neighbour is believed without being heard
+  //= RFC 4861 10: a neighbour stays reachable for 30 s after it was last heard
   static constexpr Duration kReachableTime = Duration::Seconds(30);
   static constexpr Duration kFirstInterval = Duration::Milliseconds(20);
   static constexpr Duration kLastInterval = Duration::Seconds(1);

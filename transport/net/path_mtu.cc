@@ -5,7 +5,8 @@
 namespace urnic::net {
 namespace {
 
-//= RFC 1191 7: which MTU to try when the router does not name one
+//= RFC 1191 7: if the router does not name an MTU, the next lower common value
+//= (plateau) is tried
 uint32_t NextPlateau(uint32_t packet_bytes) {
   constexpr uint32_t kPlateaus[] = {32000, 17914, 8166, 4352, 2002, 1492, 1006};
   for (const uint32_t plateau : kPlateaus) {

@@ -14,11 +14,11 @@ namespace urnic::net {
 
 class PathMtuCache {
  public:
-  //= RFC 1191 6.3, RFC 8201 4: how long a reduction is believed
+  //= RFC 1191 6.3, RFC 8201 4: a reduced path MTU is kept for ten minutes
   static constexpr Duration kLifetime = Duration::Seconds(600);
   // No message can push the MTU below this. For IPv4: Linux's
   // net.ipv4.route.min_pmtu.
-  //= RFC 8200 5: the smallest MTU that a link of IPv6 has
+  //= RFC 8200 5: every link that carries IPv6 has an MTU of at least 1280 bytes
   static constexpr uint32_t kFloorIpv4 = 552;
   static constexpr uint32_t kFloorIpv6 = 1280;
 
@@ -37,7 +37,7 @@ class PathMtuCache {
   // at most `mtu` bytes (0: it does not say how many). True if the path MTU
   // changes. Values below the floor are raised to the floor or, for IPv6,
   // ignored.
-  //= RFC 8201 4: "packet too big" never raises an MTU
+  //= RFC 8201 4: "packet too big" never raises a path MTU
   bool OnTooBig(const wire::Gid& remote, uint32_t mtu, uint32_t packet_bytes,
                 Time now);
 

@@ -11,7 +11,8 @@ namespace urnic::net {
 
 inline constexpr uint16_t kFullMember = 0x8000;
 
-//= IBTA 10.9.3: both name the same partition, and at least one is a full member
+//= IBTA 10.9.3: two P_Keys match if they name the same partition and at least
+//= one is that of a full member
 constexpr bool PkeyMatches(uint16_t theirs, uint16_t ours) {
   return ((theirs ^ ours) & ~kFullMember) == 0 &&
          ((theirs | ours) & kFullMember) != 0;

@@ -30,7 +30,8 @@ RxVerdict Reassembly::OnFragment(const wire::Fragment& fragment,
   uint32_t before = kNone;
   const RxVerdict place = FindPlace(packet, fragment, before);
   if (place == RxVerdict::kBadFragment) {
-    //= RFC 5722 4: an overlap drops the packet, and what of it still comes
+    //= RFC 5722 4: a packet with overlapping fragments is dropped, and so are
+    //= its fragments that still arrive
     packet.dropped = true;
     ReleaseFrames(packet);
     return place;
@@ -109,7 +110,8 @@ RxVerdict Reassembly::FindPlace(const Packet& packet,
     before = next;
     next = pieces_[next].next;
   }
-  //= RFC 8200 4.5: exact duplicates may be told from overlaps
+  //= RFC 8200 4.5: an exact duplicate of a fragment may be ignored, although it
+  //= overlaps
   if (next != kNone && pieces_[next].begin == fragment.offset &&
       std::ranges::equal(pieces_[next].data, fragment.data)) {
     return RxVerdict::kFragmentTwice;

@@ -1,6 +1,6 @@
 #pragma once
 
-//= RFC 1122 3.3.2, RFC 8200 4.5: a host reassembles packets
+//= RFC 1122 3.3.2, RFC 8200 4.5: a host reassembles packets from fragments
 //
 // The fragments stay in the frames that they came in (FrameKeeper).
 //

@@ -54,8 +54,8 @@ class RouteTable {
 
   std::span<const Route> routes() const { return routes_; }
 
-  //= RFC 6724 5: the preferred source for packets to `remote`: one of
-  //= `addresses` on the link that they leave by, or the source of the route
+  //= RFC 6724 5: the preferred source address is that of the route, or one on
+  //= the link by which the packets leave
   // Null: none is of its family.
   const wire::Gid* SourceFor(const wire::Gid& remote,
                              const LocalAddresses& addresses) const;

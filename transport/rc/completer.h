@@ -41,7 +41,7 @@ class Completer {
     }
   }
 
-  //= IBTA A17.9.3: a notification slows its requester down
+  //= IBTA A17.9.3: a CNP makes the requester reduce its window
   RxVerdict OnCnp(Time now) {
     if (!s_.running) return RxVerdict::kQpNotReady;
     s_.cc.OnCnp(now);
@@ -137,7 +137,8 @@ class Completer {
     return CompletionOpcode(s_.sq.Read<urnic_sq_wqe>(index).opcode);
   }
 
-  //= IBTA 10.7.3.1: after an error each request completes, signaled or not
+  //= IBTA 10.7.3.1: after an error, every request completes, whether it is
+  //= signaled or not
   bool PollFlush(SendCompletion& out) {
     const uint32_t posted = s_.sq.Posted(s_.head);
     if (posted == 0 || posted == UINT32_MAX) return false;
@@ -217,7 +218,7 @@ class Completer {
   // Go-back-N; if no retry is left, the oldest request fails.
   void Retry(Time now, Why why) {
     if (s_.rnr_waiting) return;  // everything will be resent anyway
-    //= IBTA 9.9.2.4.2: a time-out and a sequence NAK use up retries
+    //= IBTA 9.9.2.4.2: each time-out and each sequence NAK uses up one retry
     if (s_.retries_left == 0) {
       s_.FailAt(s_.una, URNIC_WC_RETRY_EXC_ERR, RxVerdict::kAccept);
       return;
@@ -328,7 +329,7 @@ class Completer {
     }
   }
 
-  //= IBTA 9.7.5.2.8: an RNR NAK has retries of its own
+  //= IBTA 9.7.5.2.8: RNR NAKs have their own retry counter
   RxVerdict OnRnr(uint8_t timer_code, Time now) {
     if (s_.rnr_waiting) return RxVerdict::kStaleAck;
     ++s_.counters.rnr_naks;

@@ -52,7 +52,8 @@ void Qp::Modify(QpState target, const QpConfig& config) {
       send_.running = true;
       break;
     case QpState::kSqd:
-      //= IBTA 10.3.1.5: what has begun ends, nothing new begins
+      //= IBTA 10.3.1.5: in SQD, requests that have begun are finished, and no
+      //= other request begins
       send_.draining = true;
       send_.drain_limit = send_.assigned;
       drain_reported_ = false;
@@ -73,7 +74,7 @@ void Qp::Reconfigure(const QpConfig& config) {
   responder_.Reconfigure(config);
 }
 
-//= RFC 3168 5: a mark slows the sender down
+//= RFC 3168 5: a packet marked CE makes its sender reduce its window
 // A requester sets the rate of its reads. An acknowledgement has no data.
 void Qp::OnMarked(const RxPacket& packet, Time now) {
   if (packet.info->request()) {

@@ -2,8 +2,9 @@
 
 // Reads and atomics that a responder has accepted: the responses it still
 // owes, and what it must remember to answer a duplicate.
-//= IBTA 9.7.5.1.3: the rest of a read may be asked for again
-//= IBTA 9.7.5.1.4: a duplicate atomic gets the result of the first
+//= IBTA 9.7.5.1.3: a duplicate read request may ask for the rest of the read
+//= IBTA 9.7.5.1.4: a duplicate atomic request is answered with the saved result
+//= of the first
 
 #include <algorithm>
 #include <bit>

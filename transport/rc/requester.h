@@ -43,7 +43,7 @@ class Requester {
   void OnGatherFault(uint32_t index) { Fail(index, URNIC_WC_LOC_PROT_ERR); }
 
  private:
-  //= IBTA 9.11: static rate control
+  //= IBTA 9.11: a queue pair sends no faster than its static rate
   // Sends what the rate allows now, then waits until the next packet may go.
   [[gnu::cold, gnu::noinline]] uint32_t Pace(Time now,
                                              std::span<TxSlot> slots) {
@@ -267,7 +267,8 @@ class Requester {
   // Whether the loaded work request must wait for responses to earlier ones.
   bool Blocked() const {
     if (s_.reads_in_flight == 0) return false;
-    //= IBTA 9.7.3.1: at most max_rd_atomic reads and atomics are under way
+    //= IBTA 9.7.3.1: a requester has at most max_rd_atomic reads and atomics
+    //= outstanding
     if (Contains(kAnsweredRequests, s_.RecordOf(s_.next).opcode) &&
         s_.reads_in_flight >= s_.config.max_rd_atomic) {
       return true;
@@ -469,13 +470,14 @@ class Requester {
     return reth;
   }
 
-  //= IBTA 9.7.5.1.9: a read is resumed behind what has arrived
+  //= IBTA 9.7.5.1.9: a repeated read request asks only for the data that has
+  //= not arrived
   void WriteReadRequest(TxSlot& slot, uint32_t bytes) {
     WriteBth(slot, wire::Opcode::kRcReadRequest, false);
     Append(slot, MakeReth(s_.next_offset, bytes));
   }
 
-  //= IBTA A19.4.1: a flush names what is to be visible
+  //= IBTA A19.4.1: a flush request names the memory that must become visible
   void WriteFlush(TxSlot& slot) {
     WriteBth(slot, wire::Opcode::kRcFlush, false);
     Append(slot, wire::Feth{wire::Be<uint32_t>(
@@ -515,7 +517,8 @@ class Requester {
     const bool inv = last && record.opcode == URNIC_WR_SEND_WITH_INV;
     const bool solicited = last && (!write || imm) &&
                            (s_.current.wqe.flags & URNIC_SEND_SOLICITED) != 0;
-    //= IBTA A19.4.2: an atomic write is a write of one packet, of eight bytes
+    //= IBTA A19.4.2: an atomic write is a single packet with eight bytes of
+    //= payload
     const wire::Opcode opcode = record.opcode == URNIC_WR_ATOMIC_WRITE
                                     ? wire::Opcode::kRcAtomicWrite
                                     : DataOpcode(write, first, last, imm, inv);

@@ -62,8 +62,8 @@ bool Responder::PollFlush(RecvCompletion& out) {
 }
 
 RxVerdict Responder::OnGap(Psn psn) {
-  //= IBTA 9.7.5.2.8: one NAK until the missing packet arrives; none while
-  //= an RNR NAK stands
+  //= IBTA 9.7.5.2.8: a responder sends one sequence NAK per gap, and none while
+  //= it waits for the PSN of an RNR NAK
   if (gap_reported_) {
     if (psn - dropped_psn_ > 0) dropped_psn_ = psn;
     return RxVerdict::kAfterGap;

@@ -155,7 +155,7 @@ class Responder {
 
   bool AckWaits() const { return ack_due_ || nak_due_ != 0; }
 
-  //= IBTA A14: a request takes a receive, and the rights, of the queue it names
+  //= IBTA A14: an XRC request uses the receives and PD of the SRQ that it names
   RxVerdict EnterDomain(const RxPacket& packet) {
     if (packet.xrc_ring == nullptr) return RefuseAccess();
     // A message goes to one queue, which may have been destroyed meanwhile.
@@ -192,7 +192,7 @@ class Responder {
     return Refuse(wire::kNakRemoteAccessError, QpEvent::kAccessError);
   }
 
-  //= IBTA 9.7.4.1.2, 9.7.4.1.6: opcode order and payload lengths
+  //= IBTA 9.7.4.1.2, 9.7.4.1.6: opcode order and payload lengths are checked
   RxVerdict CheckShape(const RxPacket& packet) {
     const wire::OpcodeInfo& info = *packet.info;
     // Only sends and writes can have more than one packet.
@@ -224,7 +224,7 @@ class Responder {
   }
 
   RxVerdict OnNoReceive() {
-    //= IBTA 9.7.5.2.8: after an RNR NAK its PSN stays expected, others ignored
+    //= IBTA 9.7.5.2.8: after an RNR NAK, only the PSN that it names is accepted
     gap_reported_ = true;
     dropped_psn_ = expected_;
     nak_psn_ = expected_;
@@ -286,8 +286,8 @@ class Responder {
 
   RxVerdict OnReceiveFault(WalkResult walk) {
     if (walk == WalkResult::kTooShort) {
-      //= IBTA 9.7.4.1.6, 9.9.3.1.3: a message longer than the receive is an
-      //= invalid request (Linux rxe answers 0x63 instead)
+      //= IBTA 9.7.4.1.6, 9.9.3.1.3: a message longer than its receive request
+      //= is answered with NAK 0x61, invalid request (0x63 by Linux rxe)
       recv_status_ = URNIC_WC_LOC_LEN_ERR;
       return RefuseRequest();
     }
@@ -340,7 +340,7 @@ class Responder {
     if (info.last ? end != range.length : end >= range.length) {
       return RefuseRequest();
     }
-    //= IBTA 9.7.4.1.5: the key of an empty write is not looked at
+    //= IBTA 9.7.4.1.5: the R_Key of a write or read of 0 bytes is not checked
     // The whole range is checked before the first byte is placed, and each
     // later packet's part again: the region may be gone by then.
     if (packet.payload_bytes != 0) {
@@ -369,7 +369,7 @@ class Responder {
   }
 
   RxVerdict OnRead(const RxPacket& packet) {
-    //= IBTA 9.7.4.1.4: the queue pair must be set up for the operation
+    //= IBTA 9.7.4.1.4: the queue pair must allow the operation
     if ((access_ & mem::kRemoteRead) == 0) return RefuseRequest();
     const wire::Reth& reth = packet.reth();
     const uint32_t length = reth.dma_length.value();
@@ -380,7 +380,8 @@ class Responder {
              .ok()) {
       return RefuseAccess();
     }
-    //= IBTA 9.7.4.1.3: at most max_dest_rd_atomic reads and atomics at a time
+    //= IBTA 9.7.4.1.3: the responder holds at most max_dest_rd_atomic reads and
+    //= atomics at a time
     ReplaySlot* slot = replay_.Add();
     if (slot == nullptr) {
       (void)RefuseRequest();
@@ -406,7 +407,7 @@ class Responder {
     const wire::AtomicEth& eth = packet.atomic_eth();
     const uint64_t address = eth.virtual_address.value();
     if ((access_ & mem::kRemoteAtomic) == 0) return RefuseRequest();
-    //= IBTA 9.4.5: an atomic's address is aligned
+    //= IBTA 9.4.5: the address of an atomic is a multiple of eight
     if ((address & 7) != 0) return RefuseRequest();
     const mem::Translation at =
         Check(MrKey{eth.rkey.value()}, pd_, address, 8, mem::kRemoteAtomic);
@@ -458,7 +459,7 @@ class Responder {
     return RxVerdict::kAccept;
   }
 
-  //= IBTA A19.4.2: eight aligned bytes, stored at once
+  //= IBTA A19.4.2: an atomic write stores eight aligned bytes in one step
   template <typename Sink>
   RxVerdict OnAtomicWrite(const RxPacket& packet, uint8_t position,
                           Sink& sink) {
@@ -486,11 +487,11 @@ class Responder {
     return verdict;
   }
 
-  //= IBTA A19.4.1: what came before is visible before the answer leaves
+  //= IBTA A19.4.1: earlier data is visible before a flush is answered
   // Placements are executed in order and before any response is built.
   RxVerdict OnFlush(const RxPacket& packet);
 
-  //= IBTA 9.7.5.1.2, 9.7.5.1.3, 9.7.5.1.4: duplicates are not executed again
+  //= IBTA 9.7.5.1.2, 9.7.5.1.3, 9.7.5.1.4: a duplicate is not executed again
   RxVerdict OnDuplicate(const RxPacket& packet);
 
   // It may ask for the rest of a read, from the middle on. It must lie inside

@@ -27,7 +27,8 @@ inline void WriteResponseBth(TxSlot& slot, uint32_t dest_qpn, uint16_t pkey,
   slot.header_bytes = sizeof(wire::Bth);
 }
 
-//= IBTA 9.7.7.1: each answer tells the number of messages that have ended
+//= IBTA 9.7.7.1: the AETH of a response carries the MSN, the number of messages
+//= completed so far
 inline void AppendAeth(TxSlot& slot, uint8_t syndrome, uint32_t msn) {
   const wire::Aeth aeth = wire::Aeth::Make(syndrome, msn);
   std::memcpy(slot.headers + slot.header_bytes, &aeth, sizeof(aeth));

@@ -101,8 +101,8 @@ class Qp final : public UnreliableQp {
     return verdict;
   }
 
-  //= IBTA 9.8.2.2.1: a packet that begins a message is taken whatever its PSN;
-  //= any other must follow its predecessor
+  //= IBTA 9.8.2.2.1: the first packet of a message is accepted with any PSN;
+  //= each later packet must follow its predecessor
   bool InOrder(const RxPacket& packet) {
     const wire::OpcodeInfo& info = *packet.info;
     const bool follows = packet.psn() == in_.expected;

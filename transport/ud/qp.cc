@@ -12,7 +12,8 @@ void Qp::WriteHeaders(TxSlot& slot, const UnreliableSender::Part& part) {
   bth.pkey = wire::Be<uint16_t>(config_.pkey);
   bth.fecn_becn_qpn = wire::Bth::MakeQpn(false, false, Qpn{part.wqe.to.qpn});
   bth.ack_psn = wire::Bth::MakeAckPsn(false, part.psn);
-  //= IBTA 10.2.5: a Q_Key whose highest bit is set stands for the sender's own
+  //= IBTA 10.2.5: if the highest bit of a request's Q_Key is set, the Q_Key of
+  //= the sending queue pair is sent instead
   const bool own = (part.wqe.remote_qkey & 0x80000000u) != 0;
   wire::Deth deth;
   deth.qkey = wire::Be<uint32_t>(own ? config_.qkey : part.wqe.remote_qkey);

@@ -12,9 +12,12 @@
 
 namespace urnic::ud {
 
-//= IBTA 11.4.1.2: a datagram is placed behind the room for a GRH
-//= IBTA A16.4.4: of RoCE v1, the GRH that came is placed there
-//= IBTA A17.4.5.2: of IPv4, its header is placed in the second half
+//= IBTA 11.4.1.2: the payload of a datagram is placed after 40 bytes reserved
+//= for a GRH
+//= IBTA A16.4.4: with RoCE v1, the 40 bytes before the payload of a datagram
+//= contain its GRH
+//= IBTA A17.4.5.2: with IPv4, the last 20 of the 40 bytes before the payload of
+//= a datagram contain its IPv4 header
 inline constexpr uint32_t kGrhBytes = 40;
 
 class Qp final : public UnreliableQp {
@@ -60,12 +63,13 @@ class Qp final : public UnreliableQp {
   template <typename Sink>
   RxVerdict OnPacket(const RxPacket& packet, uint8_t position, Sink& sink) {
     if (!receiving()) return RxVerdict::kQpNotReady;
-    //= IBTA 10.2.5: a datagram's Q_Key must be that of the queue pair
+    //= IBTA 10.2.5: a datagram is accepted only with the Q_Key of the receiving
+    //= queue pair
     if (packet.deth().qkey.value() != config_.qkey) return RxVerdict::kBadQkey;
     const RxVerdict taken = TakeReceive();
     if (taken != RxVerdict::kAccept) return taken;
-    //= IBTA 9.8.2.2.2: a message that does not fit is dropped (class D), and
-    //= its receive serves the next one
+    //= IBTA 9.8.2.2.2: a datagram longer than its receive request is dropped
+    //= (class D), and the request serves the next one
     const uint32_t bytes = kGrhBytes + packet.payload_bytes;
     if (rq_->Capacity() < bytes) return RxVerdict::kTooLong;
     const uint32_t ip_bytes = packet.framing == wire::Framing::kIpv4 ? 20 : 40;

@@ -77,7 +77,7 @@ struct Gid {
 };
 static_assert(sizeof(Gid) == 16 && alignof(Gid) == 1);
 
-//= RFC 4291 A: the MAC in a link-local GID, if it was made of one
+//= RFC 4291 A: a link-local GID that was made from a MAC contains it as EUI-64
 inline std::optional<MacAddress> MacOfLinkLocal(const Gid& gid) {
   const auto& b = gid.bytes;
   if (!gid.is_link_local() || b[11] != 0xff || b[12] != 0xfe) {
@@ -87,8 +87,10 @@ inline std::optional<MacAddress> MacOfLinkLocal(const Gid& gid) {
       {static_cast<uint8_t>(b[8] ^ 2), b[9], b[10], b[13], b[14], b[15]}};
 }
 
-//= RFC 1112 6.4: the MAC of an IPv4 group has its lower 23 bits
-//= RFC 2464 7: the MAC of an IPv6 group has its last four bytes
+//= RFC 1112 6.4: the MAC of an IPv4 group ends with the lower 23 bits of its
+//= address
+//= RFC 2464 7: the MAC of an IPv6 group ends with the last four bytes of its
+//= address
 inline MacAddress MulticastMac(const Gid& group) {
   const auto& b = group.bytes;
   if (group.is_ipv4()) {

@@ -12,7 +12,7 @@ inline constexpr uint16_t kArpHardwareEthernet = 1;
 inline constexpr uint16_t kArpRequest = 1;
 inline constexpr uint16_t kArpReply = 2;
 
-//= RFC 826: ARP for IPv4 over Ethernet
+//= RFC 826: the format of an ARP packet for IPv4 over Ethernet
 //
 //  | hardware type (1) |   protocol (0x0800)  |
 //  | 6       | 4       |      operation       |

@@ -8,7 +8,7 @@
 
 namespace urnic::wire {
 
-//= IBTA 9.2: base transport header
+//= IBTA 9.2: the format of the base transport header (BTH)
 //
 //   0      7 8     15 16             31
 //  | opcode |S|M|P|V |     P_Key       |  S solicited event, M MigReq,

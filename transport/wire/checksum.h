@@ -14,7 +14,8 @@
 
 namespace urnic::wire {
 
-//= RFC 1071 1: the inverted ones-complement sum of 16-bit words
+//= RFC 1071 1: the checksum is the inverted ones-complement sum of all 16-bit
+//= words
 // The reference for the fast version below.
 inline uint16_t ChecksumReference(std::span<const uint8_t> bytes) {
   uint32_t sum = 0;
@@ -95,7 +96,8 @@ inline bool Ipv4ChecksumHolds(const Ipv4& header) {
   return sum % 0xffff == 0;
 }
 
-//= RFC 8200 8.1: what ICMPv6 and UDP over IPv6 sum before their own bytes
+//= RFC 8200 8.1: the checksum of an upper-layer protocol also covers a
+//= pseudo-header with both addresses
 struct Ipv6PseudoHeader {
   Gid src;
   Gid dst;

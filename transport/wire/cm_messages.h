@@ -17,7 +17,7 @@ namespace urnic::wire {
 
 inline constexpr uint8_t kCmClassVersion = 2;
 
-//= IBTA 16.7.1: the attribute says which message a MAD is
+//= IBTA 16.7.1: the attribute ID tells which CM message a MAD is
 inline constexpr uint16_t kCmReqAttribute = 0x0010;
 inline constexpr uint16_t kCmMraAttribute = 0x0011;
 inline constexpr uint16_t kCmRejAttribute = 0x0012;
@@ -30,7 +30,7 @@ inline constexpr uint16_t kCmSidrRepAttribute = 0x0018;
 inline constexpr uint16_t kCmLapAttribute = 0x0019;
 inline constexpr uint16_t kCmAprAttribute = 0x001a;
 
-//= IBTA 12.6: how much private data each carries
+//= IBTA 12.6: each CM message has a fixed room for private data
 inline constexpr size_t kReqPrivateBytes = 92;
 inline constexpr size_t kMraPrivateBytes = 222;
 inline constexpr size_t kRejPrivateBytes = 148;
@@ -43,12 +43,13 @@ inline constexpr size_t kSidrReqPrivateBytes = 216;
 inline constexpr size_t kSidrRepPrivateBytes = 136;
 inline constexpr size_t kSidrRepInfoBytes = 72;
 
-//= IBTA 12.6.6, 12.6.7: which message a MRA or REJ answers
+//= IBTA 12.6.6, 12.6.7: an MRA or REJ tells which message it answers
 inline constexpr uint8_t kCmMessageReq = 0;
 inline constexpr uint8_t kCmMessageRep = 1;
 inline constexpr uint8_t kCmMessageOther = 2;
 
-//= IBTA 12.6.7.2: reasons of a REJ: those that are sent or asked for here
+//= IBTA 12.6.7.2: the reasons for a REJ (only those that this code sends or
+//= looks for)
 inline constexpr uint16_t kRejNoResources = 3;
 inline constexpr uint16_t kRejTimeout = 4;
 inline constexpr uint16_t kRejInvalidCommId = 6;
@@ -60,12 +61,13 @@ inline constexpr uint16_t kRejConsumerDefined = 28;
 // Of a REP: the alternate path of the REQ will not be used.
 inline constexpr uint8_t kFailoverUnsupported = 1;
 
-//= IBTA 12.11.2.1: statuses of a SIDR_REP
+//= IBTA 12.11.2.1: the status codes of a SIDR_REP (only those that are used
+//= here)
 inline constexpr uint8_t kSidrSuccess = 0;
 inline constexpr uint8_t kSidrUnsupported = 1;
 inline constexpr uint8_t kSidrReject = 2;
 
-//= IBTA 12.8.2.1: statuses of an APR
+//= IBTA 12.8.2.1: the status codes of an APR (only those that are used here)
 inline constexpr uint8_t kAprInvalidCommId = 1;
 inline constexpr uint8_t kAprUnsupported = 2;
 
@@ -101,7 +103,7 @@ static_assert(sizeof(CmPath) == 44 && alignof(CmPath) == 1);
 static_assert(offsetof(CmPath, flow_rate) == 36);
 static_assert(offsetof(CmPath, ack_timeout) == 43);
 
-//= IBTA 12.6.5: request for communication
+//= IBTA 12.6.5: the format of a REQ (request for communication)
 struct CmReq {
   static constexpr uint16_t kAttribute = kCmReqAttribute;
   MadHeader mad;
@@ -200,7 +202,7 @@ inline constexpr uint8_t kTransportUc = 1;
 inline constexpr uint8_t kTransportExtended = 3;
 inline constexpr uint8_t kExtendedTransportXrc = 1;
 
-//= IBTA 12.6.6: message receipt acknowledgement
+//= IBTA 12.6.6: the format of an MRA (message receipt acknowledgement)
 struct CmMra {
   static constexpr uint16_t kAttribute = kCmMraAttribute;
   MadHeader mad;
@@ -222,7 +224,7 @@ struct CmMra {
 static_assert(sizeof(CmMra) == kMadBytes && alignof(CmMra) == 1);
 static_assert(offsetof(CmMra, private_data) == 24 + 10);
 
-//= IBTA 12.6.7: reject
+//= IBTA 12.6.7: the format of a REJ (reject)
 struct CmRej {
   static constexpr uint16_t kAttribute = kCmRejAttribute;
   MadHeader mad;
@@ -244,7 +246,7 @@ static_assert(offsetof(CmRej, reason) == 24 + 10);
 static_assert(offsetof(CmRej, ari) == 24 + 12);
 static_assert(offsetof(CmRej, private_data) == 24 + 84);
 
-//= IBTA 12.6.8: reply to a request
+//= IBTA 12.6.8: the format of a REP (reply to a request)
 struct CmRep {
   static constexpr uint16_t kAttribute = kCmRepAttribute;
   MadHeader mad;
@@ -299,7 +301,7 @@ static_assert(offsetof(CmRep, responder_resources) == 24 + 24);
 static_assert(offsetof(CmRep, local_ca_guid) == 24 + 28);
 static_assert(offsetof(CmRep, private_data) == 24 + 36);
 
-//= IBTA 12.6.9: ready to use
+//= IBTA 12.6.9: the format of an RTU (ready to use)
 struct CmRtu {
   static constexpr uint16_t kAttribute = kCmRtuAttribute;
   MadHeader mad;
@@ -309,7 +311,7 @@ struct CmRtu {
 };
 static_assert(sizeof(CmRtu) == kMadBytes && alignof(CmRtu) == 1);
 
-//= IBTA 12.6.10: request for communication release
+//= IBTA 12.6.10: the format of a DREQ (request for communication release)
 struct CmDreq {
   static constexpr uint16_t kAttribute = kCmDreqAttribute;
   MadHeader mad;
@@ -323,7 +325,8 @@ struct CmDreq {
 };
 static_assert(sizeof(CmDreq) == kMadBytes && alignof(CmDreq) == 1);
 
-//= IBTA 12.6.11: reply to a request for communication release
+//= IBTA 12.6.11: the format of a DREP (reply to a request for communication
+//= release)
 struct CmDrep {
   static constexpr uint16_t kAttribute = kCmDrepAttribute;
   MadHeader mad;
@@ -333,7 +336,8 @@ struct CmDrep {
 };
 static_assert(sizeof(CmDrep) == kMadBytes && alignof(CmDrep) == 1);
 
-//= IBTA 12.8.1: load alternate path: no more of it than a refusal needs
+//= IBTA 12.8.1: the format of a LAP (load alternate path): only the fields that
+//= a refusal needs
 struct CmLap {
   static constexpr uint16_t kAttribute = kCmLapAttribute;
   MadHeader mad;
@@ -343,7 +347,7 @@ struct CmLap {
 };
 static_assert(sizeof(CmLap) == kMadBytes && alignof(CmLap) == 1);
 
-//= IBTA 12.8.2: alternate path response
+//= IBTA 12.8.2: the format of an APR (alternate path response)
 struct CmApr {
   static constexpr uint16_t kAttribute = kCmAprAttribute;
   MadHeader mad;
@@ -358,7 +362,7 @@ struct CmApr {
 static_assert(sizeof(CmApr) == kMadBytes && alignof(CmApr) == 1);
 static_assert(offsetof(CmApr, info) == 24 + 12);
 
-//= IBTA 12.11.1: service id resolution request
+//= IBTA 12.11.1: the format of a SIDR_REQ (service ID resolution request)
 struct CmSidrReq {
   static constexpr uint16_t kAttribute = kCmSidrReqAttribute;
   MadHeader mad;
@@ -371,7 +375,7 @@ struct CmSidrReq {
 static_assert(sizeof(CmSidrReq) == kMadBytes && alignof(CmSidrReq) == 1);
 static_assert(offsetof(CmSidrReq, service_id) == 24 + 8);
 
-//= IBTA 12.11.2: service id resolution response
+//= IBTA 12.11.2: the format of a SIDR_REP (service ID resolution response)
 struct CmSidrRep {
   static constexpr uint16_t kAttribute = kCmSidrRepAttribute;
   MadHeader mad;

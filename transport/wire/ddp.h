@@ -10,18 +10,20 @@
 
 namespace urnic::wire {
 
-//= RFC 5041 4.1: the control byte: T tagged, L last, version 1
+//= RFC 5041 4.1: the control byte of DDP has the bits T (tagged) and L (last),
+//= and version 1
 inline constexpr uint8_t kDdpTagged = 0x80;
 inline constexpr uint8_t kDdpLast = 0x40;
 inline constexpr uint8_t kDdpVersionMask = 0x03;
 inline constexpr uint8_t kDdpVersion = 0x01;
 
-//= RFC 5040 4.1: the control byte: version 1 in the top two bits, opcode below
+//= RFC 5040 4.1: the control byte of RDMAP has version 1 in the top two bits
+//= and the opcode in the low four
 inline constexpr uint8_t kRdmapVersionMask = 0xc0;
 inline constexpr uint8_t kRdmapVersion = 0x40;
 inline constexpr uint8_t kRdmapOpcodeMask = 0x0f;
 
-//= RFC 5040 4.1, RFC 7306 4.1: opcodes
+//= RFC 5040 4.1, RFC 7306 4.1: each RDMAP message has an opcode
 enum class RdmapOpcode : uint8_t {
   kWrite = 0,
   kReadRequest = 1,
@@ -57,7 +59,7 @@ struct DdpControl {
 };
 static_assert(sizeof(DdpControl) == 2);
 
-//= RFC 5041 4.2: the header of a tagged segment
+//= RFC 5041 4.2: the format of the header of a tagged segment
 struct DdpTagged {
   DdpControl control;
   Be<uint32_t> stag;
@@ -66,11 +68,11 @@ struct DdpTagged {
 static_assert(sizeof(DdpTagged) == 14 && alignof(DdpTagged) == 1);
 static_assert(offsetof(DdpTagged, stag) == 2);
 
-//= RFC 5041 4.3: the header of an untagged segment
+//= RFC 5041 4.3: the format of the header of an untagged segment
 struct DdpUntagged {
   DdpControl control;
-  //= RFC 5040 4.1: the bits that DDP reserves for its user: the STag that a
-  //= send invalidates
+  //= RFC 5040 4.1: the field that DDP reserves for its user has the STag that a
+  //= Send invalidates
   Be<uint32_t> invalidate_stag;
   Be<uint32_t> queue;
   Be<uint32_t> msn;  // message sequence number; the first is 1
@@ -79,14 +81,15 @@ struct DdpUntagged {
 static_assert(sizeof(DdpUntagged) == 18 && alignof(DdpUntagged) == 1);
 static_assert(offsetof(DdpUntagged, queue) == 6);
 
-//= RFC 5040 4.1, RFC 7306 10.2: the untagged queues
+//= RFC 5040 4.1, RFC 7306 10.2: untagged queues 0 to 3 carry sends, read
+//= requests, Terminates and atomic responses
 inline constexpr uint32_t kSendQueue = 0;         // and immediate data
 inline constexpr uint32_t kReadRequestQueue = 1;  // and atomic requests
 inline constexpr uint32_t kTerminateQueue = 2;
 inline constexpr uint32_t kAtomicResponseQueue = 3;
 inline constexpr uint32_t kUntaggedQueues = 4;
 
-//= RFC 5040 4.4: the payload of a read request
+//= RFC 5040 4.4: the format of the payload of a read request
 struct RdmapReadRequest {
   Be<uint32_t> sink_stag;
   Be<uint64_t> sink_offset;
@@ -96,7 +99,7 @@ struct RdmapReadRequest {
 };
 static_assert(sizeof(RdmapReadRequest) == 28);
 
-//= RFC 7306 5.2.1: the payload of an atomic request
+//= RFC 7306 5.2.1: the format of the payload of an atomic request
 struct RdmapAtomicRequest {
   Be<uint32_t> operation;  // the low 4 bits
   Be<uint32_t> request_id;
@@ -108,26 +111,27 @@ struct RdmapAtomicRequest {
   Be<uint64_t> compare_mask;
 };
 static_assert(sizeof(RdmapAtomicRequest) == 52);
-//= RFC 7306 10.1: the operations
+//= RFC 7306 10.1: the codes of the atomic operations
 inline constexpr uint32_t kAtomicOperationMask = 0x0f;
 inline constexpr uint32_t kAtomicFetchAdd = 0;
 inline constexpr uint32_t kAtomicSwap = 1;
 inline constexpr uint32_t kAtomicCompareSwap = 2;
 
-//= RFC 7306 5.2.2: the payload of an atomic response
+//= RFC 7306 5.2.2: the format of the payload of an atomic response
 struct RdmapAtomicResponse {
   Be<uint32_t> request_id;
   Be<uint64_t> original;
 };
 static_assert(sizeof(RdmapAtomicResponse) == 12);
 
-//= RFC 7306 6.2: the payload of an immediate-data message
+//= RFC 7306 6.2: the format of the payload of an immediate-data message
 struct RdmapImmediate {
   uint8_t data[8] = {};
 };
 static_assert(sizeof(RdmapImmediate) == 8);
 
-//= RFC 5040 4.8: the payload of a Terminate message begins with this
+//= RFC 5040 4.8: the format of the first four bytes of a Terminate message's
+//= payload
 //
 //  | layer (4) | etype (4) | error code (8) | M D R | reserved (13) |
 struct RdmapTerminate {
@@ -144,9 +148,9 @@ struct RdmapTerminate {
   uint8_t type() const { return layer_type & 0x0f; }
 };
 static_assert(sizeof(RdmapTerminate) == 4);
-//= RFC 5040 4.8: what follows, without gaps: the length of the failed DDP
-//= segment (16 bits), its DDP header (14 or 18 bytes), and the header of a
-//= failed read request (28 bytes)
+//= RFC 5040 4.8: the bits M, D and R of a Terminate tell that the length of the
+//= failed DDP segment, its DDP header and its RDMAP header follow
+// They follow without gaps: 16 bits, 14 or 18 bytes, and 28 bytes.
 inline constexpr uint8_t kTerminateHasLength = 0x80;
 inline constexpr uint8_t kTerminateHasDdpHeader = 0x40;
 inline constexpr uint8_t kTerminateHasRdmapHeader = 0x20;

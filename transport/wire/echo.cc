@@ -43,7 +43,8 @@ RxVerdict ParseReassembled(const FrameView& last, MessagePieces message,
     return RxVerdict::kBadIcmp;
   }
   const uint8_t type = message[0][0];
-  //= RFC 6980 5: neighbour discovery in fragments is ignored
+  //= RFC 6980 5: a neighbour discovery message that arrives in fragments is
+  //= ignored
   if (last.ipv6() && IsNeighborDiscovery(type)) return RxVerdict::kBadIcmp;
   if (type != (last.ipv6() ? kIcmpv6EchoRequest : kIcmpEchoRequest)) {
     return RxVerdict::kIcmp;
@@ -107,7 +108,7 @@ void EchoReply::AppendHeaders(uint32_t bytes, Appender& out) const {
   if (!ipv6()) {
     Ipv4 ip;
     ip.total_length = Be<uint16_t>(static_cast<uint16_t>(sizeof(ip) + bytes));
-    //= RFC 6864 4.1: what is not fragmented needs no identification
+    //= RFC 6864 4.1: a packet that is not fragmented needs no identification
     ip.identification =
         Be<uint16_t>(static_cast<uint16_t>(fragments_ ? identification_ : 0));
     ip.flags_fragment = Be<uint16_t>(static_cast<uint16_t>(

@@ -13,14 +13,15 @@ inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr uint16_t kEtherTypeArp = 0x0806;
 inline constexpr uint16_t kEtherTypeVlan = 0x8100;
 inline constexpr uint16_t kEtherTypeIpv6 = 0x86dd;
-//= IBTA A16.2: RoCE v1 has an EtherType of its own
+//= IBTA A16.2: RoCE v1 has its own EtherType
 inline constexpr uint16_t kEtherTypeRoceV1 = 0x8915;
 
 // The shortest frame that a wire carries, without its FCS.
-//= IEEE 802.3 4.2.3.3: the sender pads shorter ones
+//= IEEE 802.3 4.2.3.3: the sender pads a shorter frame to the minimum length
 inline constexpr size_t kEthernetMinBytes = 60;
 
-//= IEEE 802.3 3.1.1: a frame's header, here without preamble and FCS
+//= IEEE 802.3 3.1.1: the format of the header of a frame (here without preamble
+//= and FCS)
 struct Ethernet {
   MacAddress dst;
   MacAddress src;
@@ -28,7 +29,8 @@ struct Ethernet {
 };
 static_assert(sizeof(Ethernet) == 14 && alignof(Ethernet) == 1);
 
-//= IEEE 802.1Q 9.6: the tag, which follows an EtherType of 0x8100
+//= IEEE 802.1Q 9.6: the format of the tag, which an EtherType of 0x8100
+//= announces
 //
 //   0    2 3 4       15 16             31
 //  | PCP  |D| VLAN ID  |   EtherType     |   D drop eligible

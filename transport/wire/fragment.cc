@@ -36,8 +36,8 @@ RxVerdict ParseFragment(const FrameView& view, Fragment& out) {
       Wire::kIcmp) {
     return RxVerdict::kIpFragment;
   }
-  //= RFC 8200 4.5: all but the last are multiples of 8 bytes, and the whole
-  //= has at most 65535
+  //= RFC 8200 4.5: each fragment but the last has a multiple of 8 bytes, and
+  //= the length of the packet is at most 65535
   if (out.data.empty() || (!out.last && out.data.size() % 8 != 0) ||
       out.end() > length_max) {
     return RxVerdict::kBadFragment;

@@ -80,7 +80,8 @@ RxVerdict ParseIpv6(Reader reader, FrameView& out) {
   const Ipv6* ip = reader.Take<Ipv6>();
   if (ip == nullptr) return RxVerdict::kTruncated;
   if (ip->version() != 6) return RxVerdict::kBadIpHeader;
-  //= RFC 4291 2.5.5.2: IPv4-mapped addresses are never on the wire
+  //= RFC 4291 2.5.5.2: an IPv4-mapped address stands for an IPv4 node, so the
+  //= header of an IPv6 packet never has one
   // Such an address would look like an IPv4 peer's.
   if (ip->src.is_ipv4() || ip->dst.is_ipv4()) return RxVerdict::kBadIpHeader;
   const uint32_t payload_bytes = ip->payload_length.value();
@@ -99,7 +100,8 @@ RxVerdict ParseIpv6(Reader reader, FrameView& out) {
   return ParseUpper(Carrier::kIpv6, ip->next_header, reader, out);
 }
 
-//= IBTA A16.3: a GRH, then the BTH; the GRH's length says where the ICRC ends
+//= IBTA A16.3: in a RoCE v1 frame, the BTH follows a GRH, and the GRH's length
+//= tells where the ICRC ends
 RxVerdict ParseGrh(Reader reader, FrameView& out) {
   const std::span<const uint8_t> l3 = reader.rest();
   const Ipv6* grh = reader.Take<Ipv6>();

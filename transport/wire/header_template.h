@@ -37,7 +37,7 @@ struct PathHeaders {
   uint32_t flow_label = 0;  // 20 bits, IPv6 and GRH only
   // IPv4 only. Zero, so that all packets of one length have the same headers
   // and one ICRC prefix; only a replay of someone else's packets sets it.
-  //= RFC 6864 4.1: with "don't fragment" it may be anything
+  //= RFC 6864 4.1: a packet with "don't fragment" may have any identification
   uint16_t ipv4_identification = 0;
 };
 

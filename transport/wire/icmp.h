@@ -10,7 +10,8 @@
 
 namespace urnic::wire {
 
-//= RFC 792, RFC 4443 2.1: what every message starts with
+//= RFC 792, RFC 4443 2.1: every ICMP message begins with type, code and
+//= checksum
 // The ICMPv6 checksum covers an IPv6 pseudo header, the ICMP one does not.
 struct IcmpHeader {
   uint8_t type = 0;
@@ -37,8 +38,9 @@ struct IcmpEcho {
 };
 static_assert(sizeof(IcmpEcho) == 8 && alignof(IcmpEcho) == 1);
 
-//= RFC 1191 4: "fragmentation needed": 16 bits of MTU behind 16 unused ones
-//= RFC 4443 3.2: "packet too big": 32 bits of MTU
+//= RFC 1191 4: the message "fragmentation needed" has 16 unused bits and an MTU
+//= of 16 bits
+//= RFC 4443 3.2: the message "packet too big" has an MTU of 32 bits
 // The packet follows.
 struct IcmpTooBig {
   IcmpHeader header;
@@ -46,8 +48,8 @@ struct IcmpTooBig {
 };
 static_assert(sizeof(IcmpTooBig) == 8 && alignof(IcmpTooBig) == 1);
 
-//= RFC 4861 4.3: neighbour solicitation; options follow
-//= RFC 4861 4.4: neighbour advertisement; options follow
+//= RFC 4861 4.3: the format of a neighbour solicitation, which options follow
+//= RFC 4861 4.4: the format of a neighbour advertisement, which options follow
 // The flags are an advertisement's, reserved in a solicitation.
 struct NeighborMessage {
   IcmpHeader header;
@@ -61,8 +63,8 @@ struct NeighborMessage {
 static_assert(sizeof(NeighborMessage) == 24 && alignof(NeighborMessage) == 1);
 static_assert(offsetof(NeighborMessage, target) == 8);
 
-//= RFC 4861 4.6: every option starts so; `units` counts 8 bytes each, 0 is
-//= malformed
+//= RFC 4861 4.6: every option begins with its type and its length in units of 8
+//= bytes; length 0 is malformed
 struct NeighborOption {
   uint8_t type = 0;
   uint8_t units = 0;
@@ -72,14 +74,14 @@ static_assert(sizeof(NeighborOption) == 2);
 inline constexpr uint8_t kNeighborSourceLinkLayer = 1;
 inline constexpr uint8_t kNeighborTargetLinkLayer = 2;
 
-//= RFC 4861 4.6.1: the link-layer address option, with an Ethernet address
+//= RFC 4861 4.6.1: the format of the link-layer address option (for Ethernet)
 struct LinkLayerOption {
   NeighborOption option;
   MacAddress mac;
 };
 static_assert(sizeof(LinkLayerOption) == 8 && alignof(LinkLayerOption) == 1);
 
-//= RFC 4861 7.1.1, 7.1.2: with another hop limit a message came through a
+//= RFC 4861 7.1.1, 7.1.2: a message whose hop limit is not 255 came through a
 //= router and is ignored
 inline constexpr uint8_t kNeighborHopLimit = 255;
 

@@ -201,10 +201,11 @@ const bool kHasPclmul = [] {
 }();
 #endif
 
-//= IBTA 7.8.1, A16.5, A17.3.4: what a router may change counts as ones
-// Time to live, type of service and checksum of IPv4; traffic class, flow label
-// and hop limit of IPv6 and of the GRH; the UDP checksum; and FECN, BECN and
-// the reserved bits of the BTH.
+//= IBTA 7.8.1, A16.5, A17.3.4: the ICRC counts the fields that a router may
+//= change as ones
+// They are time to live, type of service and checksum of IPv4; traffic class,
+// flow label and hop limit of IPv6 and of the GRH; the UDP checksum; and FECN,
+// BECN and the reserved bits of the BTH.
 constexpr Mask MakeMask(Framing framing) {
   Mask mask{};
   if (framing == Framing::kIpv4) {

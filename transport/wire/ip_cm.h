@@ -12,7 +12,8 @@
 
 namespace urnic::wire {
 
-//= IBTA A11.3: what the private data of a REQ or SIDR_REQ starts with
+//= IBTA A11.3: the private data of a REQ or SIDR_REQ begins with IP version,
+//= source port and both IP addresses
 // An IPv4 address lies in the last four bytes of its field, zeros before it.
 struct IpCmHeader {
   uint8_t cm_version = 0;  // major (4), minor (4): 0.0

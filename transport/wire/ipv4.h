@@ -12,11 +12,12 @@ inline constexpr uint8_t kIpProtocolTcp = 6;
 inline constexpr uint8_t kIpProtocolUdp = 17;
 inline constexpr uint8_t kIpProtocolIcmpv6 = 58;
 
-//= RFC 3168 5: ECN has the low two bits of the IPv4 TOS and IPv6 traffic class
+//= RFC 3168 5: ECN is the low two bits of the IPv4 TOS and of the IPv6 traffic
+//= class
 inline constexpr uint8_t kEcnMask = 0x03;
 inline constexpr uint8_t kEcnCongestionExperienced = 0x03;
 
-//= RFC 791 3.1: the IPv4 header, without options (with them it is not ours)
+//= RFC 791 3.1: the format of the IPv4 header (here without options)
 //
 //   0    3 4    7 8      15 16             31
 //  |  4   | IHL  |   TOS   |  total length    |

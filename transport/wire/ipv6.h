@@ -9,11 +9,12 @@
 namespace urnic::wire {
 
 inline constexpr uint8_t kIpv6NextFragment = 44;
-//= IBTA 8.3.4: the GRH says that a BTH follows
+//= IBTA 8.3.4: next header 0x1b in a GRH means that a BTH follows
 inline constexpr uint8_t kGrhNextBth = 0x1b;
 
-//= RFC 8200 3: the IPv6 header
-//= IBTA 8.3: the GRH, as an IPv6 header; its payload ends with the ICRC
+//= RFC 8200 3: the format of the IPv6 header
+//= IBTA 8.3: the GRH has the format of an IPv6 header; its payload ends with
+//= the ICRC
 //
 //   0    3 4          11 12              31
 //  |  6   | traffic class |   flow label     |
@@ -42,7 +43,7 @@ struct Ipv6 {
 static_assert(sizeof(Ipv6) == 40 && alignof(Ipv6) == 1);
 static_assert(offsetof(Ipv6, src) == 8 && offsetof(Ipv6, dst) == 24);
 
-//= RFC 8200 4.5: the extension header of a fragment
+//= RFC 8200 4.5: the format of the fragment extension header
 //
 //   0    7 8     15 16         28 29   30 31
 //  | next | reserved| fragment offset| res |M|

@@ -14,10 +14,10 @@ inline constexpr size_t kMadBytes = 256;
 
 //= IBTA 13.5.1: QP1 is the general services interface
 inline constexpr uint32_t kGsiQpn = 1;
-//= IBTA 10.2.5: QP1 has a well-known Q_Key
+//= IBTA 10.2.5: QP1 has the well-known Q_Key 0x80010000
 inline constexpr uint32_t kQp1Qkey = 0x80010000;
 
-//= IBTA 13.4.3: the common MAD header
+//= IBTA 13.4.3: the format of the common MAD header
 struct MadHeader {
   uint8_t base_version = 0;
   uint8_t management_class = 0;
@@ -37,9 +37,9 @@ static_assert(offsetof(MadHeader, attribute_id) == 16);
 static_assert(offsetof(MadHeader, attribute_modifier) == 20);
 
 inline constexpr uint8_t kMadBaseVersion = 1;
-//= IBTA 13.4.4: the management class of communication management
+//= IBTA 13.4.4: communication management is management class 0x07
 inline constexpr uint8_t kMadClassCm = 0x07;
-//= IBTA 13.4.5: the method "send", which asks for no response
+//= IBTA 13.4.5: the method "send" asks for no response
 inline constexpr uint8_t kMadMethodSend = 0x03;
 
 // A bit field: `kWidth` bits, the lowest of which is bit `kShift` of the word

@@ -22,7 +22,8 @@ constexpr uint8_t kMldQuery = 130;
 constexpr uint8_t kMldReport = 131;
 constexpr uint8_t kMldDone = 132;
 
-//= RFC 2113 2.1, RFC 2711 2.1: reports and leaves have a "router alert"
+//= RFC 2113 2.1, RFC 2711 2.1: reports and leaves carry the "router alert"
+//= option
 // The second one is a whole hop-by-hop header.
 constexpr uint8_t kIpv4RouterAlert[4] = {0x94, 0x04, 0x00, 0x00};
 constexpr uint8_t kIpv6RouterAlert[8] = {
@@ -57,8 +58,8 @@ struct Station {
   std::optional<uint16_t> vlan_tci;
 };
 
-//= RFC 2236 2: the format of a message
-//= RFC 2236 9: a report goes to its group, a leave to all routers
+//= RFC 2236 2: the format of an IGMP message
+//= RFC 2236 9: a report goes to its group, a Leave to all routers
 void AppendIgmp(const Station& from, const Gid& local, const Gid& group,
                 MembershipMessage message, Appender& out) {
   constexpr uint32_t kAllRouters = 0xe0000002;
@@ -87,7 +88,8 @@ void AppendIgmp(const Station& from, const Gid& local, const Gid& group,
   out.Append(igmp);
 }
 
-//= RFC 2710 3: the format of a message, and to whom it goes
+//= RFC 2710 3: the format of an MLD message; a report goes to its group, a Done
+//= to all routers
 void AppendMld(const Station& from, const Gid& local, const Gid& group,
                bool joined, Appender& out) {
   Gid all_routers;
@@ -105,8 +107,8 @@ void AppendMld(const Station& from, const Gid& local, const Gid& group,
   out.Append(mld);
 }
 
-//= RFC 3376 4.1.1, RFC 3810 5.1.3: from a half of its range on, a code of the
-//= later versions is a floating-point number
+//= RFC 3376 4.1.1, RFC 3810 5.1.3: a maximum response code (IGMPv3, MLDv2) in
+//= the upper half of its range is a floating-point number
 uint32_t DecodeDelay(uint32_t code, uint32_t mantissa_bits) {
   const uint32_t half = 8u << mantissa_bits;
   if (code < half) return code;
@@ -126,7 +128,7 @@ RxVerdict ParseIgmp(std::span<const uint8_t> bytes, MembershipInfo& out) {
   } else if (igmp->type == kIgmpQuery) {
     out.kind = MembershipInfo::Kind::kQuery;
     out.general = igmp->group.value() == 0;
-    //= RFC 2236 4: version 1 has no maximum response time
+    //= RFC 2236 4: in a query of version 1, the maximum response time is zero
     out.igmp_v1 = igmp->max_response_time == 0 && bytes.size() == sizeof(Igmp);
     const uint32_t code = igmp->max_response_time;
     const uint32_t tenths = out.igmp_v1 ? kV1DelayTenths
@@ -174,7 +176,8 @@ RxVerdict ParseMldOverIpv6(Reader reader, MembershipInfo& out) {
   if (bytes.empty() || bytes[0] < kMldQuery || bytes[0] > kMldDone) {
     return RxVerdict::kNotRoce;
   }
-  //= RFC 2710 5: from a link-local source, at least 24 bytes, checksum right
+  //= RFC 2710 5: a message is valid only with a link-local source, at least 24
+  //= bytes and a correct checksum
   if (mld == nullptr || !ip->src.is_link_local() ||
       Ipv6UpperChecksum(ip->src, ip->dst, kIpProtocolIcmpv6, bytes) != 0) {
     return RxVerdict::kBadMembership;

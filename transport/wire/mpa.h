@@ -12,7 +12,7 @@
 
 namespace urnic::wire {
 
-//= RFC 5044 7.1.1: the request and reply frames
+//= RFC 5044 7.1.1: the format of the MPA request and reply frames
 //
 //  |     key, 16 bytes of text      |
 //  |M|C|R|S|resv| rev | PD_Length   |  M markers, C CRC, R reject,
@@ -47,13 +47,14 @@ static_assert(sizeof(MpaFrame::kRequestKey) == sizeof(MpaFrame::key) + 1);
 inline constexpr uint8_t kMpaMarkers = 0x80;
 inline constexpr uint8_t kMpaCrc = 0x40;
 inline constexpr uint8_t kMpaReject = 0x20;
-//= RFC 6581 6: the S bit: the private data begins with MpaEnhanced
+//= RFC 6581 6: if bit S is set, the private data begins with MpaEnhanced
 // Only in revision 2; reserved in revision 1.
 inline constexpr uint8_t kMpaEnhancedSetup = 0x10;
-//= RFC 5044 7.1.1: at most 512 bytes of private data
+//= RFC 5044 7.1.1: a frame carries at most 512 bytes of private data
 inline constexpr uint32_t kMpaMaxPrivateData = 512;
 
-//= RFC 6581 9: IRD and ORD, 14 bits each, and the control flags
+//= RFC 6581 9: the format of the enhanced set-up data: IRD and ORD of 14 bits
+//= each, and the control flags
 //
 //  |A|B|    IRD    |C|D|    ORD    |
 struct MpaEnhanced {
@@ -65,7 +66,7 @@ struct MpaEnhanced {
   static constexpr uint16_t kRtrWrite = 0x8000;     // C, in ord_flags
   static constexpr uint16_t kRtrRead = 0x4000;      // D, in ord_flags
   static constexpr uint16_t kDepthMask = 0x3fff;
-  //= RFC 6581 9.1: this depth: not negotiated by MPA
+  //= RFC 6581 9.1: a depth of 0x3fff is not negotiated by MPA
   static constexpr uint16_t kDepthNotNegotiated = 0x3fff;
 
   uint32_t ird() const { return ird_flags.value() & kDepthMask; }
@@ -73,7 +74,8 @@ struct MpaEnhanced {
 };
 static_assert(sizeof(MpaEnhanced) == 4 && alignof(MpaEnhanced) == 1);
 
-//= RFC 5044 4.1: an FPDU: length, ULPDU, pad to 4 bytes, CRC
+//= RFC 5044 4.1: an FPDU consists of a length field, the ULPDU, a pad to a
+//= multiple of 4 bytes, and a CRC
 struct FpduHeader {
   Be<uint16_t> ulpdu_bytes;
 };
@@ -91,7 +93,7 @@ constexpr uint32_t FpduBytes(uint32_t ulpdu_bytes) {
          FpduPadBytes(ulpdu_bytes) + kFpduCrcBytes;
 }
 
-//= RFC 5044 4.2: a marker: 16 reserved bits, and the distance from the
+//= RFC 5044 4.2: a marker has 16 reserved bits and the distance from the
 //= beginning of the FPDU to the marker
 // The distance counts the bytes of the stream, other markers included. It is a
 // multiple of 4.
@@ -100,13 +102,13 @@ struct MpaMarker {
   Be<uint16_t> fpdu_distance;
 };
 static_assert(sizeof(MpaMarker) == 4);
-//= RFC 5044 4.3: a marker every 512 bytes of the TCP stream
+//= RFC 5044 4.3: the TCP stream contains a marker every 512 bytes
 // Counted from the first byte after the MPA frame, where the first one is.
 inline constexpr uint32_t kMarkerSpacing = 512;
 
 // A running CRC32c over the pieces of an FPDU, from the length field to the end
 // of the padding, markers included.
-//= RFC 5044 4.4: the CRC32c of iSCSI
+//= RFC 5044 4.4: the CRC is the CRC32c of iSCSI
 class Crc32c {
  public:
   Crc32c() = default;

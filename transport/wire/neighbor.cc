@@ -21,8 +21,8 @@ void SetOwner(const Gid& owner, const MacAddress& mac, NeighborInfo& out) {
   out.owner_mac = mac;
 }
 
-//= RFC 4291 2.7.1: who asks for an address asks the group ff02::1:ff with its
-//= last three bytes
+//= RFC 4291 2.7.1: a solicitation for an address goes to the group
+//= ff02::1:ff00:0/104 with the last three bytes of that address
 Gid SolicitedNode(const Gid& target) {
   Gid group;
   group.bytes = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01, 0xff};
@@ -52,9 +52,8 @@ bool FindLinkLayer(Reader options, uint8_t type,
   return true;
 }
 
-//= RFC 4861 7.1.1: hop limit 255, code 0, no group as target; from an
-//= unspecified source only to the solicited-node group and without a source
-//= link-layer address
+//= RFC 4861 7.1.1: a solicitation has code 0 and a unicast target; one without
+//= a source address goes to the solicited-node group and carries no MAC
 RxVerdict ParseSolicitation(const FrameView& frame, const NeighborMessage& m,
                             Reader options, NeighborInfo& out) {
   std::optional<MacAddress> mac;
@@ -71,8 +70,8 @@ RxVerdict ParseSolicitation(const FrameView& frame, const NeighborMessage& m,
   return RxVerdict::kIcmp;
 }
 
-//= RFC 4861 7.1.2: the same; and what is sent to a group must not claim to be
-//= solicited
+//= RFC 4861 7.1.2: an advertisement has code 0 and a unicast target; one that
+//= is sent to a group is not marked as solicited
 RxVerdict ParseAdvertisement(const FrameView& frame, const NeighborMessage& m,
                              Reader options, NeighborInfo& out) {
   const uint32_t flags = m.flags.value();
@@ -233,11 +232,13 @@ size_t EmitAdvertisement(const NeighborSelf& self, const FrameView& request,
   const MacAddress asker_mac =
       info.has_owner ? info.owner_mac : request.eth->src;
   if (self.gid.is_ipv4()) {
-    //= RFC 5227 2.1.1: who probes an address has none yet
+    //= RFC 5227 2.1.1: the sender of an ARP probe has no address yet, so its
+    //= sender address is zero
     const Gid asker = info.has_owner ? info.owner : Gid::FromIpv4(0);
     return EmitArp(self, kArpReply, asker_mac, asker_mac, asker, out);
   }
-  //= RFC 4861 7.2.4: a nameless asker is answered by telling all nodes
+  //= RFC 4861 7.2.4: a solicitation without a source address is answered to the
+  //= all-nodes group
   const bool nameless = request.src.is_unspecified();
   const Gid dst = nameless ? AllNodes() : request.src;
   const uint32_t flags =

@@ -72,8 +72,9 @@ inline constexpr size_t kNeighborFrameBytes = 96;
 
 // "I am here", to all who know the address. Returns the frame's length.
 // REQUIRES: out.size() >= kNeighborFrameBytes.
-//= RFC 5227 2.3: an ARP announcement: a request for the sender's own address
-//= RFC 4861 7.2.6: an unsolicited neighbour advertisement
+//= RFC 5227 2.3: an ARP announcement is a request for the sender's own address
+//= RFC 4861 7.2.6: a node announces a change of its MAC by an unsolicited
+//= neighbour advertisement
 [[nodiscard]] size_t EmitAnnouncement(const NeighborSelf& self,
                                       std::span<uint8_t> out);
 

@@ -262,8 +262,8 @@ Bytes FixChecksum(Bytes frame) {
   return frame;
 }
 
-//= RFC 4861 7.1.1, 4.6: hop limit 255, code 0, no group target, no option of
-//= zero length
+//= RFC 4861 7.1.1, 4.6: a solicitation has hop limit 255, code 0, no group as
+//= target, and no option of length zero
 TEST(NeighborDiscoveryTest, InvalidMessagesAreRefused) {
   const Bytes good = Ask(Host(true, 1), Host(true, 2).gid);
   ASSERT_EQ(Parse(FixChecksum(good)).verdict, RxVerdict::kIcmp);

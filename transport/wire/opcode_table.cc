@@ -76,7 +76,7 @@ constexpr uint8_t kOperationCount = 0x1e;
 constexpr uint8_t kUcOperationCount = 0x0c;
 constexpr uint8_t kRdOperationCount = 0x15;
 
-//= IBTA A17.9.3: reserved bytes follow the BTH of a notification
+//= IBTA A17.9.3: a CNP has 16 reserved bytes after its BTH
 constexpr uint8_t kCnpReservedBytes = 16;
 
 constexpr OpcodeInfo MakeRow(Service service, const Operation& operation) {
@@ -122,8 +122,8 @@ constexpr OpcodeInfo NameOnly(Service service, const char* name,
   return info;
 }
 
-//= IBTA 9.2.1: the top three bits of the opcode name the service, the rest the
-//= operation
+//= IBTA 9.2.1: the top three bits of the opcode name the service, and the other
+//= bits the operation
 constexpr std::array<OpcodeInfo, 256> BuildTable() {
   constexpr uint8_t kUcBase = 0x20;
   constexpr uint8_t kRdBase = 0x40;

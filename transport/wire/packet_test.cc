@@ -98,7 +98,7 @@ TEST(PacketTest, EveryShorterPacketIsRefused) {
   }
 }
 
-//= IBTA 9.2: reserved fields: zero on transmission, ignored on receipt
+//= IBTA 9.2: reserved fields are zero on transmission and ignored on receipt
 TEST(PacketTest, ReservedBitsAreZeroOnSendAndIgnoredOnReceipt) {
   Random random(3);
   constexpr size_t kReserved6 = 4;

@@ -10,7 +10,8 @@
 
 namespace urnic::wire {
 
-//= IBTA 9.3.3: RDMA extended transport header: writes and read requests
+//= IBTA 9.3.3: the format of the RDMA extended transport header (RETH), for
+//= writes and read requests
 struct Reth {
   Be<uint64_t> virtual_address;
   Be<uint32_t> rkey;
@@ -19,7 +20,8 @@ struct Reth {
 static_assert(sizeof(Reth) == 16 && alignof(Reth) == 1);
 static_assert(offsetof(Reth, rkey) == 8 && offsetof(Reth, dma_length) == 12);
 
-//= IBTA 9.3.5: ACK extended transport header: syndrome (8) and MSN (24)
+//= IBTA 9.3.5: the format of the ACK extended transport header (AETH): a
+//= syndrome of 8 bits, an MSN of 24
 struct Aeth {
   Be<uint32_t> syndrome_msn;
 
@@ -36,8 +38,8 @@ struct Aeth {
 };
 static_assert(sizeof(Aeth) == 4 && alignof(Aeth) == 1);
 
-//= IBTA 9.7.5.2.1: AETH syndromes: five bits of an ACK are end-to-end credits,
-//= of an RNR NAK the timer, of a NAK its code
+//= IBTA 9.7.5.2.1: the low five bits of a syndrome are the credits of an ACK,
+//= the timer of an RNR NAK, or the code of a NAK
 inline constexpr uint8_t kAethTypeMask = 0x60;
 inline constexpr uint8_t kAethValueMask = 0x1f;
 inline constexpr uint8_t kAethAck = 0x00;
@@ -49,7 +51,7 @@ inline constexpr uint8_t kNakInvalidRequest = 0x61;
 inline constexpr uint8_t kNakRemoteAccessError = 0x62;
 inline constexpr uint8_t kNakRemoteOperationalError = 0x63;
 
-//= IBTA 9.3.4: atomic extended transport header
+//= IBTA 9.3.4: the format of the atomic extended transport header (AtomicETH)
 struct AtomicEth {
   Be<uint64_t> virtual_address;
   Be<uint32_t> rkey;
@@ -60,27 +62,28 @@ static_assert(sizeof(AtomicEth) == 28 && alignof(AtomicEth) == 1);
 static_assert(offsetof(AtomicEth, rkey) == 8);
 static_assert(offsetof(AtomicEth, swap_or_add) == 12);
 
-//= IBTA 9.3.6: atomic ACK extended transport header
+//= IBTA 9.3.6: the format of the atomic ACK extended transport header
+//= (AtomicAckETH)
 struct AtomicAckEth {
   Be<uint64_t> original_value;
 };
 static_assert(sizeof(AtomicAckEth) == 8);
 
-//= IBTA 9.3.7: immediate data
+//= IBTA 9.3.7: the format of the immediate data header (ImmDt)
 // Opaque bytes: verbs pass them in network order, and so do we.
 struct ImmDt {
   uint8_t data[4] = {};
 };
 static_assert(sizeof(ImmDt) == 4);
 
-//= IBTA 9.3.8: invalidate extended transport header
+//= IBTA 9.3.8: the format of the invalidate extended transport header (IETH)
 struct Ieth {
   Be<uint32_t> rkey;
 };
 static_assert(sizeof(Ieth) == 4);
 
-//= IBTA A19.3.1: flush extended transport header: placement type (4) and
-//= selectivity level (2) in the lowest bits
+//= IBTA A19.3.1: the flush extended transport header (FETH) has the placement
+//= type in bits 0 to 3, the selectivity level in bits 4 and 5
 struct Feth {
   Be<uint32_t> value;
 };
@@ -88,7 +91,8 @@ static_assert(sizeof(Feth) == 4);
 inline constexpr uint32_t kFethTypeMask = 0x0f;
 inline constexpr uint32_t kFethLevelMask = 0x30;
 
-//= IBTA 9.3.1: datagram extended transport header: Q_Key and source QP
+//= IBTA 9.3.1: the format of the datagram extended transport header (DETH):
+//= Q_Key and source QP
 struct Deth {
   Be<uint32_t> qkey;
   Be<uint32_t> source_qp;
@@ -97,8 +101,8 @@ struct Deth {
 };
 static_assert(sizeof(Deth) == 8);
 
-//= IBTA A14: XRC extended transport header: in every request of the service,
-//= right behind the BTH
+//= IBTA A14: every XRC request has the XRC extended transport header (XRCETH)
+//= directly after the BTH
 struct XrcEth {
   Be<uint32_t> reserved_srqn;
 

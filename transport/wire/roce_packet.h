@@ -17,7 +17,7 @@ inline constexpr uint32_t kIcrcBytes = 4;
 // The longest RoCE packet of all, BTH to ICRC: a UDP payload over IPv4.
 inline constexpr uint32_t kRoceMaxBytes = 65535 - 28;
 
-//= IBTA 9.2.3: how many pad bytes follow a payload
+//= IBTA 9.2.3: zero to three pad bytes follow a payload
 constexpr uint32_t PadOf(uint32_t payload_bytes) { return -payload_bytes & 3; }
 
 // Pointers into the received frame, valid as long as the frame is. All

@@ -17,7 +17,7 @@
 
 namespace urnic::wire {
 
-//= RFC 9293 3.1: the TCP header
+//= RFC 9293 3.1: the format of the TCP header
 //
 //   0              15 16             31
 //  |  source port    | destination port |
@@ -47,13 +47,15 @@ inline constexpr uint8_t kTcpRst = 0x04;
 inline constexpr uint8_t kTcpPsh = 0x08;
 inline constexpr uint8_t kTcpAck = 0x10;
 inline constexpr uint8_t kTcpUrg = 0x20;
-//= RFC 3168 6.1: ECN-Echo and Congestion Window Reduced
+//= RFC 3168 6.1: TCP has the flags ECE (ECN-Echo) and CWR (Congestion Window
+//= Reduced)
 inline constexpr uint8_t kTcpEce = 0x40;
 inline constexpr uint8_t kTcpCwr = 0x80;
 
 inline constexpr uint32_t kTcpMaxOptionBytes = 40;
 inline constexpr uint32_t kTcpMaxHeaderBytes = sizeof(Tcp) + kTcpMaxOptionBytes;
-//= RFC 9293 3.7.1: the MSS of a peer that does not state one
+//= RFC 9293 3.7.1: if a peer does not state its MSS, it is 536 over IPv4 and
+//= 1220 over IPv6
 inline constexpr uint16_t kTcpDefaultMssIpv4 = 536;
 inline constexpr uint16_t kTcpDefaultMssIpv6 = 1220;
 //= RFC 7323 2.3: a shift count is at most 14
@@ -65,7 +67,7 @@ struct SackBlock {
   SeqNum end;
   friend bool operator==(const SackBlock&, const SackBlock&) = default;
 };
-//= RFC 2018 3: 40 bytes of options have room for four blocks
+//= RFC 2018 3: 40 bytes of options have room for four SACK blocks
 inline constexpr size_t kMaxSackBlocks = 4;
 
 struct TcpTimestamps {
@@ -91,7 +93,8 @@ struct TcpOptions {
   std::span<const SackBlock> sacks() const { return {sack.data(), sack_count}; }
 };
 
-//= RFC 6994 3: experiments share kinds 253 and 254 and add an identifier
+//= RFC 6994 3: experimental options share kinds 253 and 254, and each adds an
+//= identifier
 // Not registered: both ends that use it are ours.
 inline constexpr uint16_t kUrnicExId = 0x7572;  // "ur"
 

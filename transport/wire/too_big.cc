@@ -30,7 +30,8 @@ bool ParseQuotedIpv4(Reader reader, TooBigInfo& out) {
 
 bool ParseQuotedIpv6(Reader reader, TooBigInfo& out) {
   const Ipv6* ip = reader.Take<Ipv6>();
-  //= RFC 4291 2.5.5.2: IPv4-mapped addresses are never on the wire
+  //= RFC 4291 2.5.5.2: an IPv4-mapped address stands for an IPv4 node, so the
+  //= header of an IPv6 packet never has one
   if (ip == nullptr || ip->version() != 6 ||
       ip->next_header != kIpProtocolUdp || ip->src.is_ipv4() ||
       ip->dst.is_ipv4()) {

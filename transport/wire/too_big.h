@@ -13,7 +13,8 @@ namespace urnic::wire {
 
 struct TooBigInfo {
   // The largest IP packet that the next link takes.
-  //= RFC 1191 5: an old router does not say the MTU: it is 0 (IPv4 only)
+  //= RFC 1191 5: a router that does not know path MTU discovery reports an MTU
+  //= of 0 (IPv4 only)
   uint32_t mtu = 0;
   // The quoted packet: its source, its destination and its length.
   Gid src;

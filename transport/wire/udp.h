@@ -8,7 +8,7 @@ namespace urnic::wire {
 
 inline constexpr uint16_t kRoceUdpPort = 4791;  // version 2; by IANA
 
-//= RFC 768: `length` counts this header and what follows
+//= RFC 768: the length counts the UDP header and the payload
 struct Udp {
   Be<uint16_t> src_port;
   Be<uint16_t> dst_port;

@@ -9,8 +9,8 @@
 
 namespace urnic {
 
-//= IBTA A17.9.3: opcode 0x81, BECN, PSN 0, no MigReq, and 16 bytes of zeros;
-//= the P_Key is that of the packets that were marked
+//= IBTA A17.9.3: a CNP has opcode 0x81, BECN, PSN 0, no MigReq, the P_Key of
+//= the marked packets, and 16 bytes of zeros
 inline void WriteCnp(TxSlot& slot, uint32_t dest_qpn, uint16_t pkey) {
   slot.from_responder = true;
   slot.segment_count = 0;

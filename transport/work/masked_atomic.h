@@ -26,11 +26,13 @@ struct MaskedAtomic {
   // What the word becomes.
   constexpr uint64_t Apply(uint64_t word) const {
     if (kind == Kind::kCompareSwap) {
-      //= RFC 7306 5.1.3: the masks choose what is compared and exchanged
+      //= RFC 7306 5.1.3: the masks choose which bits are compared and which are
+      //= exchanged
       if (((word ^ compare) & compare_mask) != 0) return word;
       return (word & ~mask) | (swap_or_add & mask);
     }
-    //= RFC 7306 5.1.1: a masked add is several adds in one word
+    //= RFC 7306 5.1.1: the mask of an add divides the word into fields that are
+    //= added separately
     // Without the top bit of each field, no sum leaves its field; the top bits
     // are added by exclusive or.
     return ((word & ~mask) + (swap_or_add & ~mask)) ^

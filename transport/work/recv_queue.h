@@ -70,8 +70,8 @@ class RecvRing {
     PublishConsumer();
   }
 
-  //= IBTA 10.2.9.1: once fewer than `limit` requests are left, one event; the
-  //= limit is disarmed then
+  //= IBTA 10.2.9.1: when a shared receive queue has fewer requests than its
+  //= limit, one event is raised, and the limit is disarmed
   void SetLimit(uint32_t limit) { limit_ = limit; }
   uint32_t limit() const { return limit_; }
   bool TakeLimitReached() { return std::exchange(limit_reached_, false); }

@@ -77,7 +77,7 @@ inline constexpr uint8_t kConnected = kRcOnly | ServiceBit(QpService::kUc);
 inline constexpr uint8_t kAll = kConnected | ServiceBit(QpService::kUd);
 }  // namespace internal
 
-//= IBTA 10.7.2.2: which service has what
+//= IBTA 10.7.2.2: each service supports a fixed set of work requests
 // In the order of RequestKind's fields; a row is two lines.
 inline constexpr RequestKind kRequestKinds[] = {
     {URNIC_WR_RDMA_WRITE, URNIC_WC_RDMA_WRITE, RequestFamily::kWrite,

@@ -72,7 +72,8 @@ struct SendRequest {
   }
 
   // For kLocalRequests: binds a memory window, or invalidates a key.
-  //= IBTA 10.8.3.3: binds and invalidates are executed in order
+  //= IBTA 10.8.3.3: binds and local invalidates are executed in the order of
+  //= posting
   mem::MemFault ExecuteLocal(mem::MrTable& mrs, const QpLimits& limits) const {
     if (wqe.opcode != URNIC_WR_BIND_MW) {
       return mrs.Invalidate(MrKey{wqe.imm_or_key}, limits.pd, limits.qpn);

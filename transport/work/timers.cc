@@ -5,7 +5,8 @@
 namespace urnic {
 
 Duration RnrTimer(uint8_t code) {
-  //= IBTA 9.7.5.2.8: the times of RNR NAKs, in units of 10 us
+  //= IBTA 9.7.5.2.8: each code of the RNR NAK timer stands for a time between
+  //= 10 us and 655.36 ms
   static constexpr std::array<uint32_t, 32> kTens = {
       65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
       48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,

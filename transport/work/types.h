@@ -104,7 +104,8 @@ struct SendCompletion {
   uint64_t wr_id = 0;
 };
 
-//= IBTA 10.3.1: the states; the values are those of enum ibv_qp_state
+//= IBTA 10.3.1: a queue pair has seven states (with the values of enum
+//= ibv_qp_state)
 enum class QpState : uint8_t {
   kReset = 0,
   kInit = 1,

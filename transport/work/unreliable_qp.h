@@ -87,7 +87,8 @@ class UnreliableQp {
     bool fatal = false;
     const bool any = sender_.Poll(out, fatal);
     if (fatal) {
-      //= IBTA 10.3.1.7: an error of a send leaves the receive queue alone
+      //= IBTA 10.3.1.7: an error of a send (state SQE) does not affect the
+      //= receive queue
       sender_.Stop();
       if (state_ != QpState::kErr) state_ = QpState::kSqe;
     }

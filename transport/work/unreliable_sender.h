@@ -86,8 +86,8 @@ class UnreliableSender {
   uint32_t Transmit(std::span<TxSlot> slots, bool mtu_is_limit, Write&& write) {
     uint32_t count = 0;
     while (count < slots.size() && Ready()) {
-      //= IBTA C10-93.1.1: a datagram longer than the MTU is not sent, and that
-      //= is no error
+      //= IBTA C10-93.1.1: a datagram longer than the MTU is not sent, and its
+      //= request completes without an error
       if (mtu_is_limit && length_ > config_.mtu) {
         Finish();
         continue;

@@ -173,7 +173,7 @@ enum urnic_wc_status {
   URNIC_WC_RNR_RETRY_EXC_ERR = 13,
 };
 
-/*= IBTA A17.4.5.1: a datagram's completion tells what kind of frame it was */
+/*= IBTA A17.4.5.1: the completion of a datagram tells the kind of its frame */
 /* Verbs have no field for it. As with mlx5, it is in the service level, which
  * RoCE does not use: bit 3 is set for a UDP header, bits 0 to 2 are the L3
  * header. UCX 1.13 drops datagrams of another kind than it expects. */

@@ -57,8 +57,8 @@ class Cq final : private EngineEvents {
   // forever.
   absl::Status Moderate(uint16_t count, uint16_t period_us);
 
-  //= IBTA 11.4.2.2: asks for an event at the next completion, or at the next
-  //= solicited one or error
+  //= IBTA 11.4.2.2: a program asks for an event at the next completion, or only
+  //= at the next solicited one or error
   // A completion that is in the queue unread raises the event immediately,
   // unless the last event has already reported it (CompletionQueue::ArmFor()).
   // When this returns, either the event is sure or the completion is visible to

@@ -28,7 +28,8 @@ absl::Status CheckRights(uint32_t access) {
     return absl::UnimplementedError(
         "reg_mr: flushing to persistence is not supported");
   }
-  //= IBTA 10.6.3.1: remote writing and atomics need local writing
+  //= IBTA 10.6.3.1: a region with remote write or remote atomic access needs
+  //= local write access
   if ((access & (mem::kRemoteWrite | mem::kRemoteAtomic)) != 0 &&
       (access & mem::kLocalWrite) == 0) {
     return absl::InvalidArgumentError(

@@ -454,7 +454,8 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
 }
 
 void Qp::OpenForPosting(const QpAttributes& attributes) {
-  //= IBTA 10.3.1: requests may be posted from INIT (receive) and RTS (send)
+  //= IBTA 10.3.1: receive requests may be posted from INIT on, send requests
+  //= from RTS on
   const QpState state = attributes.qp_state;
   posting_.may_recv.store(state != QpState::kReset, std::memory_order_relaxed);
   posting_.may_send.store(state >= QpState::kRts, std::memory_order_relaxed);
@@ -504,7 +505,7 @@ bool Qp::IsInGroup() {
 
 void Qp::OnQpEvent(EngineQp& qp, QpEvent event) {
   if (event == QpEvent::kSqDrained && !notify_sqd_) return;
-  //= IBTA 11.6.3.2: "communication established" is told in RTR
+  //= IBTA 11.6.3.2: the event "communication established" is raised only in RTR
   if (event == QpEvent::kCommEstablished && qp.state() != QpState::kRtr) {
     return;
   }

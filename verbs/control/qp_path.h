@@ -29,8 +29,8 @@ absl::StatusOr<net::Path> ResolvePath(Device& device,
 
 // The UDP source port, which routers and NICs hash to spread flows: 0xc000 to
 // 0xffff. The mixing is that of Linux, so that captures look alike.
-//= IBTA A17.9.1: the UDP source port comes from the flow label, or from both
-//= queue pair numbers where the program chose none
+//= IBTA A17.9.1: the UDP source port is derived from the flow label or, if the
+//= program chose none, from both queue pair numbers
 uint16_t UdpSourcePort(uint32_t flow_label, uint32_t local_qpn,
                        uint32_t remote_qpn);
 

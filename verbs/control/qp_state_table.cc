@@ -36,7 +36,8 @@ constexpr uint32_t kPeer = kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn;
 constexpr uint32_t kRetries =
     kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpMaxRdAtomic;
 
-//= IBTA 11.2.5.2: which attributes a transition needs, and which it may have
+//= IBTA 11.2.5.2: each state transition of a queue pair has required and
+//= optional attributes
 // Any state to RESET or ERR takes no attributes and is not listed.
 constexpr Row kRows[] = {
     {kReliable | kUc, QpState::kReset, QpState::kInit, kInitial, 0},

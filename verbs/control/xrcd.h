@@ -1,7 +1,7 @@
 #pragma once
 
-//= IBTA A14: an XRC domain: which target queue pairs may use which shared
-//= receive queues
+//= IBTA A14: an XRC domain determines which target queue pairs may use which
+//= shared receive queues
 
 #include <atomic>
 #include <cstdint>

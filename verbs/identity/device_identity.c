@@ -111,7 +111,8 @@ static int is_usable_ipv4(const uint8_t* a) {
 }
 
 //= RFC 1122 3.2.1.3: no host has an address whose host part is all 0 or all 1
-//= RFC 3021 2.1: a prefix of 31 bits has neither
+//= RFC 3021 2.1: in a network with a 31-bit prefix, both addresses belong to
+//= hosts
 static const char* kind_of_network_wide(const uint8_t* a, uint32_t prefix_len) {
   uint32_t ip =
       (uint32_t)a[0] << 24 | (uint32_t)a[1] << 16 | (uint32_t)a[2] << 8 | a[3];
@@ -187,7 +188,8 @@ static int parse_address(struct parser* at, struct slice field,
 }
 
 // "0x8001".
-//= IBTA 10.9.1.1: a P_Key: membership in bit 15, other bits not all zero
+//= IBTA 10.9.1.1: bit 15 of a P_Key is the membership; the other bits are not
+//= all zero
 static int parse_pkey(struct parser* at, struct slice field,
                       struct urnic_device_identity* d) {
   struct slice digits = {field.p + 5, field.len - 5};
@@ -384,7 +386,8 @@ void urnic_device_identity_set_gid(struct urnic_device_identity* device,
 }
 
 static void derive_gids(struct urnic_device_identity* d) {
-  //= RFC 4291 A: a MAC as EUI-64: ff:fe in the middle, U/L bit inverted
+  //= RFC 4291 A: an interface identifier is the MAC with ff:fe in the middle
+  //= and the U/L bit inverted (EUI-64)
   const uint8_t* m = d->mac;
   const uint8_t eui[8] = {
       (uint8_t)(m[0] ^ 2), m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};

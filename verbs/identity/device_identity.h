@@ -53,7 +53,7 @@ extern "C" {
 // As many as there are NIC ordinals (transport/base/numbers.h).
 #define URNIC_MAX_PORTS 8
 #define URNIC_MAX_ADDRS 16
-//= IEEE 802.1Q 9.6: 0 is no VLAN, 4095 is reserved
+//= IEEE 802.1Q 9.6: VLAN ID 0 means no VLAN, and VLAN ID 4095 is reserved
 #define URNIC_MAX_VLAN 4094
 // In the configuration; `urnic route` can add more.
 #define URNIC_MAX_ROUTES 16
@@ -156,7 +156,8 @@ void urnic_derive_mac(uint64_t host, const char* dev, int ordinal,
 int urnic_ip_address_parse(const char* text, struct urnic_ip_address* out,
                            char* error, size_t error_size);
 
-//= IBTA A17.4.1: an address as a GID, 16 bytes: IPv4 addresses are mapped
+//= IBTA A17.4.1: the GID of an IPv6 address is the address, that of an IPv4
+//= address its IPv4-mapped form
 void urnic_ip_address_gid(const struct urnic_ip_address* address, uint8_t* gid);
 
 // Puts `gid` at indices 2 * pair (RoCE v1) and 2 * pair + 1 (v2) of the table,

@@ -19,7 +19,7 @@ class CmPort;
 class Resolution;
 
 // enum rdma_ucm_port_space.
-//= IBTA A11.2: the port space is bytes 4 and 5 of a service id
+//= IBTA A11.2: bytes 4 and 5 of a service ID are the port space
 enum class PortSpace : uint16_t {
   kIb = 0x013f,
   kTcp = 0x0106,

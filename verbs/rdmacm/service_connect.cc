@@ -95,7 +95,8 @@ void SetConnectionParams(const cm::Event& event,
   SetPrivateData(private_data, out);
 }
 
-//= Linux cma_match_private_data(): which listener hears a call
+//= Linux cma_match_private_data(): a listener gets the calls to its own address
+//= or, if it has none, to any address
 bool Hears(const Id& listener, const SocketAddress& called) {
   if (listener.source.is_any() && !listener.family_only) return true;
   if (listener.source.family() != called.family()) return false;
@@ -489,7 +490,8 @@ void Service::OnRequest(CmPort& port, const cm::Event& event) {
   listener->channel->Push(std::move(queued));
 }
 
-//= Linux cma_ib_handler(): which event a message of the CM becomes
+//= Linux cma_ib_handler(): each message of the connection manager becomes an
+//= event for the program
 void Service::OnConnectionEvent(const IdPtr& id, const cm::Event& event) {
   const bool at_the_end = event.kind == cm::EventKind::kTimewaitExit;
   if (id->state != (at_the_end ? IdState::kDisconnect : IdState::kConnect)) {
@@ -538,7 +540,8 @@ void Service::OnConnectionEvent(const IdPtr& id, const cm::Event& event) {
                      .response = response});
 }
 
-//= Linux cma_sidr_rep_handler(): which event a SIDR_REP becomes
+//= Linux cma_sidr_rep_handler(): a SIDR_REP becomes an event for the program,
+//= which depends on its status
 void Service::OnDatagramEvent(const IdPtr& id, const cm::Event& event) {
   if (id->state != IdState::kConnect || id->uid == 0) return;
   rdma_ucm_event_resp response =

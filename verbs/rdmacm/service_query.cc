@@ -52,7 +52,8 @@ constexpr uint32_t kRemoteWrite = 1u << 1;
 constexpr uint32_t kRemoteRead = 1u << 2;
 constexpr uint32_t kRemoteAtomic = 1u << 3;
 
-//= IBTA 15.2.5.16: a path record, as a subnet administrator sends it
+//= IBTA 15.2.5.16: the format of a path record, as a subnet administrator sends
+//= it
 struct WirePathRecord {
   Be<uint64_t> service_id;
   wire::Gid dgid;
@@ -340,8 +341,8 @@ void Service::FillAhAttributes(const Id& id, const wire::Gid& remote,
   out.port_num = kPortNumber;
 }
 
-//= Linux rdma_init_qp_attr(), ib_cm_init_qp_attr(): the attributes of a queue
-//= pair at each step of a connection
+//= Linux rdma_init_qp_attr(), ib_cm_init_qp_attr(): each step of a connection
+//= has its set of queue pair attributes
 int Service::InitQpAttributes(EventChannel& channel, uint32_t number,
                               uint32_t qp_state, ib_uverbs_qp_attr& out) {
   if (qp_state > kError) return EINVAL;
