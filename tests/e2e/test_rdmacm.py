@@ -16,7 +16,9 @@ CLIENT_IP = {"v4": "10.1.0.2", "v6": "fd01::2"}
 # How long a server may take from opening its device to rdma_listen.
 LISTENING_SECONDS = 15
 ATTEMPTS = 3
-REJECTED = "RDMA_CM_EVENT_REJECTED; error: 8"
+# What perftest prints when its second connection is rejected; datagrams (SIDR)
+# have an event of their own.
+REJECTED = r"RDMA_CM_EVENT_(REJECTED; error: 8|UNREACHABLE; error: 1)\b"
 # What perftest prints when its first connection is rejected: its server has not
 # called rdma_listen yet.
 FIRST_REJECTED = "Unexpected CM event bl blka 8"
@@ -198,7 +200,7 @@ def perftest_by_cm(context, bed_name, argv):
     """perftest -R: the connection is made by rdma_cm, too. Its server listens
     again between its two connections. A request that arrives in between waits
     for the second listener, but not forever: a server that loses the CPU that
-    long rejects it (status 8), and both programs are run again.
+    long rejects it, and both programs are run again.
     """
     context.need(argv[0])
     words = [*argv, "-R", "-F", "-n", "500"]
