@@ -47,6 +47,21 @@ class RecvRing {
     return Result::kTaken;
   }
 
+  // The list of a request that is not taken yet, `ahead` after the oldest one.
+  // Calls use(num_sge, read_sge), and returns what it returns; kTooShort: fewer
+  // requests are posted. The program may change the list before it is taken.
+  template <typename Use>
+  WalkResult Peek(uint32_t ahead, Use&& use) const {
+    const uint32_t posted = view_.entries() == 0 ? 0 : view_.Posted(head_);
+    if (posted == UINT32_MAX || ahead >= posted) return WalkResult::kTooShort;
+    const uint32_t index = head_ + ahead;
+    const uint32_t num_sge = view_.Read<urnic_rq_wqe>(index).num_sge;
+    if (num_sge > max_sge_) return WalkResult::kTooShort;
+    return use(num_sge, [this, index](uint32_t i) {
+      return view_.ReadSge<urnic_rq_wqe>(index, i);
+    });
+  }
+
   // Publishes how many requests have been taken, so that the program may reuse
   // their slots. Once per burst is enough.
   void PublishConsumer() {
@@ -130,6 +145,25 @@ class RecvQueue {
     return WalkSges(
         num_sge_, [this](uint32_t i) { return sges_[i]; }, cursor_, offset,
         bytes, mrs, pd, mem::kLocalWrite, emit);
+  }
+
+  // The same for the request that is `ahead` after the current one, or after
+  // the oldest if none is current: a later message may arrive first. kTooShort,
+  // too, if it is not known which request that will be.
+  template <typename Emit>
+  WalkResult WalkAhead(uint32_t ahead, uint64_t offset, uint32_t bytes,
+                       const mem::MrTable& mrs, uint32_t pd,
+                       Emit&& emit) const {
+    const auto walk = [&](uint32_t num_sge, auto&& read_sge) {
+      SgeCursor cursor;
+      return WalkSges(num_sge, read_sge, cursor, offset, bytes, mrs, pd,
+                      mem::kLocalWrite, emit);
+    };
+    if (taken_ && ahead == 0) {
+      return walk(num_sge_, [this](uint32_t i) { return sges_[i]; });
+    }
+    if (shared_ || ring_ == nullptr) return WalkResult::kTooShort;
+    return ring_->Peek(ahead - (taken_ ? 1 : 0), walk);
   }
 
   // How many bytes the current request has room for.

@@ -23,6 +23,9 @@ struct ReceivedSegment {
   uint64_t offset = 0;  // tagged: an address; untagged: in the message
   uint32_t header_bytes = 0;  // 0: the ULPDU has no full header
   uint32_t payload_bytes = 0;
+  // The payload was placed when the segment arrived behind a hole of the
+  // stream. Now that its turn has come, only its header is here.
+  bool placed = false;
   Pieces pieces;
 
   bool tagged() const { return control.tagged(); }

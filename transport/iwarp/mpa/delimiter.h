@@ -19,8 +19,9 @@
 // cuts one FPDU into more segments than that cannot go on, and times out.
 //
 // Early segments, which arrive behind a hole, are handed up at once if it is
-// certain that they consist of whole FPDUs (`Early`). A right CRC proves
-// nothing: a payload may look like an FPDU, and a segment may begin within it.
+// certain that they consist of whole FPDUs (`Early`), and the layer above can
+// use all of them. A right CRC proves nothing: a payload may look like an FPDU,
+// and a segment may begin within it.
 //
 // Nothing is allocated after construction.
 
@@ -86,11 +87,13 @@ class HeldPieces {
   std::array<uint8_t, kHeadBytes> head_;
 };
 
-// Which segments behind a hole are known to begin with an FPDU.
+// Which segments behind a hole are known to begin with an FPDU. FPDUs begin at
+// multiples of four from the start of the stream; a segment that begins
+// elsewhere never does.
 enum class Early : uint8_t {
   kNone,
   kMarked,    // those whose first FPDU has a marker that says so
-  kPromised,  // all: the peer promised it (negotiation.h)
+  kPromised,  // all others: the peer promised it (negotiation.h)
 };
 
 struct DelimiterConfig {
@@ -138,24 +141,27 @@ class Delimiter {
     return taken;
   }
 
-  // A whole segment behind a hole. True: it consists of whole FPDUs, all in
-  // order, and each has been handed to `upper.OnEarlyUlpdu(SeqNum at, const
-  // Ulpdu&)`, where `at` is the end of the FPDU in the stream. Its bytes must
+  // A whole segment behind a hole. If it consists of whole FPDUs, all in order,
+  // `bool upper.MayTakeEarly(const Ulpdu&)` is asked for each. True: it agreed
+  // to all, and each has been handed to `upper.OnEarlyUlpdu(SeqNum at, const
+  // Ulpdu&)`, where `at` is the end of the FPDU in the stream. The bytes must
   // not come to OnBytes() any more, but to OnEarlyDelivered(). False: nothing
   // has happened.
   template <typename Upper>
   bool OnEarlyBytes(SeqNum at, Piece bytes, Upper& upper) {
     if (!IsWholeFpdus(at, bytes)) return false;
-    while (!bytes.empty()) {
-      const uint32_t taken = SetEarlyUlpdu(at, bytes);
-      at = at + taken;
-      bytes = bytes.subspan(taken);
-      upper.OnEarlyUlpdu(at, std::as_const(ulpdu_));
-    }
-    return true;
+    const auto may_take = [&upper](SeqNum, const Ulpdu& ulpdu) {
+      return upper.MayTakeEarly(ulpdu);
+    };
+    if (!ForEarlyUlpdus(at, bytes, may_take)) return false;
+    return ForEarlyUlpdus(at, bytes, [&upper](SeqNum end, const Ulpdu& ulpdu) {
+      upper.OnEarlyUlpdu(end, ulpdu);
+      return true;
+    });
   }
   // The stream has reached early bytes, and goes on behind them. kMpaBadMarker:
-  // they are in the middle of an FPDU, so the peer has broken its promise.
+  // they are in the middle of an FPDU, so the peer has broken its promise, or
+  // something on the path divides its segments.
   RxVerdict OnEarlyDelivered(uint32_t bytes);
 
   // The placements from all ULPDUs so far have been executed.
@@ -176,6 +182,19 @@ class Delimiter {
     uint32_t first = HeldPieces::kNone;
     uint32_t last = HeldPieces::kNone;
   };
+
+  // Calls f(end, ulpdu) for each FPDU while it returns true; returns whether it
+  // always did. REQUIRES: IsWholeFpdus()
+  template <typename F>
+  bool ForEarlyUlpdus(SeqNum at, Piece bytes, F&& f) {
+    while (!bytes.empty()) {
+      const uint32_t taken = SetEarlyUlpdu(at, bytes);
+      at = at + taken;
+      bytes = bytes.subspan(taken);
+      if (!f(at, std::as_const(ulpdu_))) return false;
+    }
+    return true;
+  }
 
   Step Take(Piece rest, const ReceivedFrame& frame);
   Step TakeWhole(Piece rest, uint32_t ulpdu_bytes);

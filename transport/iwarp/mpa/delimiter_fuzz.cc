@@ -26,6 +26,8 @@ constexpr uint32_t kCustody = 300;
 
 class Recorder {
  public:
+  static bool MayTakeEarly(const Ulpdu&) { return true; }
+  void OnEarlyUlpdu(SeqNum, const Ulpdu& ulpdu) { (void)OnUlpdu(ulpdu); }
   bool OnUlpdu(const Ulpdu& ulpdu) {
     Bytes bytes;
     for (const Piece piece : ulpdu.pieces) {
@@ -60,6 +62,7 @@ class Fuzzer {
     for (uint32_t n = in_.Below(64); n != 0; --n) bytes_.push_back(in_.Byte());
     const std::vector<Bytes> whole = InOnePiece();
     const std::vector<Bytes> parts = InParts();
+    OfferEarly(/*is_true=*/changes == 0);
     URNIC_CHECK(parts == whole);
     if (changes == 0) {
       URNIC_CHECK(whole.size() >= put_.size() &&
@@ -77,6 +80,7 @@ class Fuzzer {
     stream_.AddFpdu(ulpdu);
     CheckFramer(ulpdu, static_cast<uint32_t>(before % wire::kMarkerSpacing));
     put_.push_back(std::move(ulpdu));
+    ends_.push_back(stream_.bytes().size());
   }
   // Two parts of the same FPDU, built again.
   void CheckFramer(const Bytes& ulpdu, uint32_t phase) {
@@ -141,6 +145,36 @@ class Fuzzer {
     URNIC_CHECK(frames.kept() == 0 && held.free() == kCustody);
     return recorder.ulpdus;
   }
+  // Any part of the stream, as if it arrived behind a hole. Where markers say
+  // so, it must be what it looks like.
+  void OfferEarly(bool is_true) {
+    HostFrames frames;
+    HeldPieces held(1);
+    Recorder recorder;
+    DelimiterConfig config = Config();
+    config.early = markers_ ? Early::kMarked : Early::kPromised;
+    Delimiter delimiter(config, &held, &frames);
+    for (uint32_t n = in_.Below(16); n != 0 && !bytes_.empty(); --n) {
+      size_t from = in_.Word() % bytes_.size();
+      size_t to = from + in_.Word() % (bytes_.size() - from + 1);
+      // Mostly the boundaries of FPDUs.
+      if (n % 4 != 0 && !ends_.empty()) {
+        from = ends_[from % ends_.size()];
+        to = std::max(from, ends_[to % ends_.size()]);
+      }
+      recorder.ulpdus.clear();
+      const bool taken = delimiter.OnEarlyBytes(
+          config.start + static_cast<uint32_t>(from),
+          std::span(bytes_).subspan(from, to - from), recorder);
+      const bool is_known = is_true && !ends_.empty() && to <= ends_.back();
+      if (!taken || !markers_ || !is_known) continue;
+      const auto first = std::ranges::find(ends_, from);
+      URNIC_CHECK(from == 0 || first != ends_.end());
+      const auto at = from == 0 ? 0 : first - ends_.begin() + 1;
+      URNIC_CHECK(std::equal(recorder.ulpdus.begin(), recorder.ulpdus.end(),
+                             put_.begin() + at));
+    }
+  }
   void GiveRest(Delimiter& delimiter, HostFrames& frames, Recorder& recorder,
                 size_t at) {
     (void)frames.Give(
@@ -155,6 +189,7 @@ class Fuzzer {
   const bool markers_;
   ReferenceStream stream_;
   std::vector<Bytes> put_;
+  std::vector<size_t> ends_;  // of their FPDUs
   Bytes bytes_;
 };
 

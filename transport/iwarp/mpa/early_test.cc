@@ -35,9 +35,13 @@ class Recorder {
     in_order.push_back(BytesOf(ulpdu));
     return true;
   }
+  bool MayTakeEarly(const Ulpdu& ulpdu) {
+    return BytesOf(ulpdu).size() <= longest;
+  }
   void OnEarlyUlpdu(SeqNum end, const Ulpdu& ulpdu) {
     early.push_back({end, BytesOf(ulpdu)});
   }
+  size_t longest = SIZE_MAX;  // that is taken early
   std::vector<Bytes> in_order;
   std::vector<Got> early;
 
@@ -144,6 +148,16 @@ TEST_F(EarlyTest, AWrongCrcWaitsForItsTurn) {
   EXPECT_FALSE(EarlyAt(ends_[0], changed));
   EXPECT_TRUE(recorder_.early.empty());
   EXPECT_EQ(delimiter_->error(), MpaError::kNone);
+}
+
+TEST_F(EarlyTest, IfOneFpduMustWaitAllOfItsSegmentDoes) {
+  Make(Early::kPromised, true, false);
+  recorder_.longest = 150;
+  for (const size_t n : {500u, 100u, 200u}) Add(n);
+  EXPECT_FALSE(Early(ends_[0], ends_[2]));
+  EXPECT_TRUE(recorder_.early.empty());
+  EXPECT_TRUE(Early(ends_[0], ends_[1]));
+  EXPECT_EQ(recorder_.early, (std::vector<Got>{Expected(1)}));
 }
 
 TEST_F(EarlyTest, WithoutPromiseAndMarkersNothingIsEarly) {

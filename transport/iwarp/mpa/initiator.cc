@@ -29,6 +29,13 @@ uint32_t Initiator::Start(std::span<const uint8_t> private_data, Time now,
   return request.Write(to);
 }
 
+uint32_t Initiator::WithdrawPromise(std::span<uint8_t> request) {
+  URNIC_CHECK(state_ == State::kWaiting && options_.promise);
+  options_.promise = false;
+  reader_ = SetupReader(SetupKind::kReply, false);
+  return RemovePromise(request);
+}
+
 Initiator::Taken Initiator::OnBytes(std::span<const uint8_t> bytes) {
   if (state_ != State::kWaiting) return {};
   Taken taken{.bytes = reader_.Add(bytes)};

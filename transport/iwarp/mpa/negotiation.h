@@ -51,7 +51,8 @@ struct SetupOptions {
   // of RTR that this side can send or receive.
   bool peer_to_peer = false;
   RtrKinds rtr_kinds = kRtrAll;
-  // The peer's SYN says that it is a uRNIC, and our segments are aligned.
+  // Whether to make the promise of aligned segments, and to look for the
+  // peer's: the peer's SYN says that it is a uRNIC.
   bool promise = false;
   // For the whole set-up. The time that the program takes to accept a request
   // does not count.
@@ -72,7 +73,7 @@ struct Agreement {
   // The peer-to-peer model: exactly one kind. The initiator sends it as its
   // first FPDU.
   RtrKinds rtr = kRtrNone;
-  // The peer promises that each of its segments begins with an FPDU.
+  // The peer has made the promise of aligned segments.
   bool peer_aligned = false;
 };
 
@@ -99,6 +100,10 @@ class Initiator {
   uint32_t Start(std::span<const uint8_t> private_data, Time now,
                  std::span<uint8_t> to);
 
+  // The peer is not a uRNIC. Takes the promise off the request, which has not
+  // been sent, and returns its length.
+  uint32_t WithdrawPromise(std::span<uint8_t> request);
+
   struct Taken {
     uint32_t bytes = 0;  // the rest belongs to FPDUs
     RxVerdict verdict = RxVerdict::kAccept;
@@ -110,6 +115,7 @@ class Initiator {
   Time NextDeadline() const { return deadline_; }
 
   State state() const { return state_; }
+  bool promises() const { return options_.promise; }
   // Of kTerminate and kFailed. kNone: there was no answer in time.
   MpaError error() const { return error_; }
   // REQUIRES: kAgreed or kTerminate.
@@ -124,7 +130,7 @@ class Initiator {
   void Agree(const wire::MpaEnhanced& theirs);
   void End(State state, MpaError error);
 
-  const SetupOptions options_;
+  SetupOptions options_;
   State state_ = State::kIdle;
   MpaError error_ = MpaError::kNone;
   Time deadline_ = Time::Infinite();
@@ -177,7 +183,7 @@ class Responder {
   uint32_t Reject(std::span<const uint8_t> private_data, std::span<uint8_t> to);
   // For the program's private data in the reply. REQUIRES: kRequested.
   uint32_t room() const {
-    return MaxPrivateData(request().revision, options_.promise);
+    return MaxPrivateData(request().revision, request().promise);
   }
 
   State state() const { return state_; }

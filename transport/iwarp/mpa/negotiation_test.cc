@@ -507,6 +507,35 @@ TEST(PromiseTest, AlignmentIsPromisedBehindTheProgramsData) {
             (Bytes{'o', 'k', 0x75, 0x52, 0x4e, 0x41, 0, 0, 0, 2}));
 }
 
+TEST(PromiseTest, ItIsWithdrawnIfThePeerIsNotAUrnic) {
+  for (const uint8_t revision : {uint8_t{1}, uint8_t{2}}) {
+    SetupOptions options = Options();
+    options.revision = revision;
+    options.promise = true;
+    Initiator promising(options);
+    Bytes request = Start(promising, Text("hello"));
+    ASSERT_TRUE(promising.promises());
+    request.resize(promising.WithdrawPromise(request));
+    EXPECT_FALSE(promising.promises());
+    options.promise = false;
+    Initiator plain(options);
+    EXPECT_EQ(request, Start(plain, Text("hello")));
+  }
+}
+
+TEST(PromiseTest, AnInitiatorThatMakesNoneGetsNone) {
+  Initiator initiator(Options());
+  SetupOptions options = Options();
+  options.promise = true;
+  Responder responder(options, kStart);
+  (void)responder.OnBytes(Start(initiator, Text("hello")));
+  EXPECT_EQ(responder.room(), 508u);
+  (void)initiator.OnBytes(Accept(responder, Text("ok")));
+  EXPECT_FALSE(responder.agreement().peer_aligned);
+  EXPECT_FALSE(initiator.agreement().peer_aligned);
+  EXPECT_EQ(DataOf(initiator.private_data()), Text("ok"));
+}
+
 TEST(PromiseTest, DataThatOnlyLookLikeAPromiseAreThePrograms) {
   const Bytes promise = {'u', 'R', 'N', 'A', 0, 0, 0, 2};
   Bytes data = {0, 1, 0, 1, 'o', 'k'};

@@ -67,7 +67,8 @@ SetupFrame Responder::ReplyOf(const Agreement& agreement) const {
                    .revision = theirs.revision,
                    .markers = options_.markers,
                    .crc = agreement.crc,
-                   .promise = options_.promise};
+                   // An initiator that made none looks for none.
+                   .promise = theirs.promise};
   if (!theirs.enhanced.has_value()) return reply;
   const wire::MpaEnhanced& data = *theirs.enhanced;
   //= RFC 6581 9.2: one kind of RTR, or what we have, if none fits

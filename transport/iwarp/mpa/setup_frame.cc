@@ -57,6 +57,17 @@ uint32_t SetupFrame::Write(std::span<uint8_t> to) const {
   return at;
 }
 
+uint32_t RemovePromise(std::span<uint8_t> frame) {
+  wire::MpaFrame header;
+  URNIC_CHECK(frame.size() >= sizeof(header) + sizeof(AlignmentPromise));
+  std::memcpy(&header, frame.data(), sizeof(header));
+  const auto bytes = static_cast<uint16_t>(header.private_data_bytes.value() -
+                                           sizeof(AlignmentPromise));
+  header.private_data_bytes = wire::Be<uint16_t>(bytes);
+  std::memcpy(frame.data(), &header, sizeof(header));
+  return kSetupHeaderBytes + bytes;
+}
+
 uint32_t SetupReader::Add(std::span<const uint8_t> bytes) {
   uint32_t used = 0;
   while (state_ == State::kMore && used < bytes.size()) {

@@ -19,8 +19,9 @@ inline constexpr uint32_t kMaxSetupBytes =
     kSetupHeaderBytes + wire::kMpaMaxPrivateData;
 
 // What uRNICs append to the program's private data, to promise each other that
-// each of their segments begins with an FPDU (docs/design/0010, point 4). Only
-// between peers that know each other as uRNICs by the options of their SYNs.
+// each of their segments begins with an FPDU, unless its place in the stream is
+// one where no FPDU can begin (docs/design/0010, point 4). Only between peers
+// that know each other as uRNICs by the options of their SYNs.
 struct AlignmentPromise {
   static constexpr uint32_t kMagic = 0x75524e41;  // "uRNA"
 
@@ -56,6 +57,10 @@ struct SetupFrame {
   uint32_t Write(std::span<uint8_t> to) const;
 };
 
+// Takes the promise off a frame that Write() has made. Returns the length that
+// is left.
+uint32_t RemovePromise(std::span<uint8_t> frame);
+
 // Collects one frame. Refuses it at its first wrong byte.
 class SetupReader {
  public:
@@ -81,8 +86,8 @@ class SetupReader {
   void CheckKey();
   void Parse();
 
-  const SetupKind expected_;
-  const bool with_promise_;
+  SetupKind expected_;
+  bool with_promise_;
   State state_ = State::kMore;
   uint32_t have_ = 0;
   uint32_t need_ = kSetupHeaderBytes;

@@ -38,24 +38,29 @@ void Endpoint::Connect(const tcp::ConnectionConfig& config,
                        const mpa::SetupOptions& setup,
                        const Attachment& attachment,
                        std::span<const uint8_t> private_data, Time now) {
-  URNIC_CHECK(phase_ == Phase::kIdle && !setup.promise);
+  URNIC_CHECK(phase_ == Phase::kIdle);
   qp_ = attachment.qp;
   qp_config_ = attachment.config;
   phase_ = Phase::kSetUp;
   tcp_first_ = cut_ = config.iss + 1;
   Wake(now);
-  set_up_.Initiate(setup, private_data, now);
+  mpa::SetupOptions options = setup;
+  options.promise =
+      private_data.size() <= mpa::MaxPrivateData(setup.revision, true);
+  set_up_.Initiate(options, private_data, now);
   tcp_.Connect(config, now);
 }
 
 void Endpoint::Open(const tcp::ConnectionConfig& config,
                     const tcp::Handshake& handshake,
                     const mpa::SetupOptions& setup, Time now) {
-  URNIC_CHECK(phase_ == Phase::kIdle && !setup.promise);
+  URNIC_CHECK(phase_ == Phase::kIdle);
   phase_ = Phase::kSetUp;
   tcp_first_ = cut_ = config.iss + 1;
   Wake(now);
-  set_up_.Respond(setup, now);
+  mpa::SetupOptions options = setup;
+  options.promise = handshake.agreed.urnic;
+  set_up_.Respond(options, now);
   tcp_.Accept(config, handshake, now);
 }
 
@@ -215,6 +220,11 @@ bool Endpoint::BeginFpdus() {
   send_start_ = tcp_first_ + set_up_.frame_bytes();
   delimiter_.emplace(mpa::DelimiterConfig{.crc = agreement.crc,
                                           .markers = agreement.receive_markers,
+                                          .early = agreement.peer_aligned
+                                                       ? mpa::Early::kPromised
+                                                   : agreement.receive_markers
+                                                       ? mpa::Early::kMarked
+                                                       : mpa::Early::kNone,
                                           .start = peer_start_},
                      pools_.pieces, pools_.frames);
   rdmap::Config config = qp_config_;
@@ -252,6 +262,8 @@ uint32_t Endpoint::Transmit(Time now, std::span<tcp::TcpSlot> slots) {
 tcp::Chunk Endpoint::NextChunk(uint32_t max_bytes) {
   tcp::Chunk chunk;
   if (set_up_.unsent_bytes() != 0) {
+    // Before its SYN, nothing was known of the peer.
+    if (!tcp_.peer_is_urnic()) set_up_.WithdrawPromise();
     uint32_t offset = 0;
     chunk.bytes = set_up_.Cut(max_bytes, offset);
     chunk.source = kOwnSource + offset;

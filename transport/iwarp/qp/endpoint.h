@@ -33,6 +33,7 @@
 #include "transport/base/time.h"
 #include "transport/iwarp/mpa/delimiter.h"
 #include "transport/iwarp/mpa/framer.h"
+#include "transport/iwarp/qp/early_fpdus.h"
 #include "transport/iwarp/qp/kept_fpdus.h"
 #include "transport/iwarp/qp/set_up.h"
 #include "transport/iwarp/qp/ulpdu_reader.h"
@@ -49,6 +50,7 @@ struct EndpointPools {
   FrameKeeper* frames = nullptr;  // received ones
   mpa::HeldPieces* pieces = nullptr;
   FpduKeeper* fpdus = nullptr;
+  EarlyPool* early = nullptr;  // null: nothing is placed behind a hole
 };
 
 // What the connection manager is told. The values are in the order of a
@@ -90,13 +92,16 @@ class Endpoint {
   Endpoint(const EndpointPools& pools, std::span<KeptFpdu> kept)
       : pools_(pools),
         tcp_(pools.segments, pools.ranges, pools.frames, pools.challenges),
+        early_(pools.early),
         kept_(pools.fpdus, kept) {}
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
   // --- The connection manager ------------------------------------------------
 
-  // `setup.timeout` includes the handshake of TCP; `setup.promise` is false.
+  // `setup.timeout` includes the handshake of TCP. `setup.promise` is not used:
+  // the promise of aligned segments is made to each uRNIC, if the private data
+  // leave room for it.
   void Connect(const tcp::ConnectionConfig& config,
                const mpa::SetupOptions& setup, const Attachment& attachment,
                std::span<const uint8_t> private_data, Time now);
@@ -105,7 +110,8 @@ class Endpoint {
   void Open(const tcp::ConnectionConfig& config,
             const tcp::Handshake& handshake, const mpa::SetupOptions& setup,
             Time now);
-  // After kRequest. False: the connection has ended meanwhile.
+  // After kRequest. False: the connection has ended meanwhile. The private data
+  // fit (mpa::Responder::room(), of set_up()).
   [[nodiscard]] bool Accept(const Attachment& attachment,
                             std::span<const uint8_t> private_data, Time now);
   [[nodiscard]] bool Reject(std::span<const uint8_t> private_data, Time now);
@@ -136,8 +142,9 @@ class Endpoint {
 
   // --- Receiving -------------------------------------------------------------
 
-  // sink: see rdmap::Qp. kAccept, kTcpKept: the segment was used. All others
-  // are the reason why it, or its payload, was dropped, or why the stream ends.
+  // sink: see rdmap::Qp. kAccept, kTcpKept, kTcpEarly: the segment was used.
+  // All others are the reason why it, or its payload, was dropped, or why the
+  // stream ends.
   template <typename Sink>
   RxVerdict OnSegment(const wire::TcpSegment& segment,
                       const ReceivedFrame& frame, Time now, Sink& sink) {
@@ -158,7 +165,10 @@ class Endpoint {
   template <typename Sink>
   FlowResult Settle(std::span<const RecvCompletion> receives, Sink& sink) {
     if (delimiter_) delimiter_->ReleaseExecuted();
-    if (phase_ > Phase::kRunning) delimiter_.reset();
+    if (phase_ > Phase::kRunning) {
+      delimiter_.reset();
+      early_.Clear();
+    }
     tcp_.ReleaseDelivered();
     position_ = 0;
     FlowResult result;
@@ -245,10 +255,25 @@ class Endpoint {
     uint32_t OnBytes(SeqNum at, mpa::Piece bytes, const ReceivedFrame& frame) {
       return endpoint.TakeBytes(at, bytes, frame, sink);
     }
+    bool OnEarlyBytes(SeqNum at, mpa::Piece bytes, const ReceivedFrame&) {
+      return endpoint.phase_ == Phase::kRunning &&
+             endpoint.delimiter_->OnEarlyBytes(at, bytes, *this);
+    }
+    void OnEarlyDelivered(SeqNum at, uint32_t bytes) {
+      endpoint.TakeEarlier(at, bytes, sink);
+    }
     // For mpa::Delimiter.
     bool OnUlpdu(const mpa::Ulpdu& ulpdu) {
       return endpoint.TakeUlpdu(ulpdu, sink);
     }
+    bool MayTakeEarly(const mpa::Ulpdu& ulpdu) {
+      return endpoint.early_.HasRoom(++early_fpdus) &&
+             endpoint.qp_->MayPlaceEarly(ulpdu.pieces);
+    }
+    void OnEarlyUlpdu(SeqNum end, const mpa::Ulpdu& ulpdu) {
+      endpoint.PlaceEarly(end, ulpdu, sink);
+    }
+    uint32_t early_fpdus = 0;  // of this segment
   };
 
   // Sources of chunks beside those of rdmap (ddp/source.h, kinds 0 to 2): bytes
@@ -262,53 +287,24 @@ class Endpoint {
     return static_cast<uint32_t>(source - kOwnSource);
   }
 
+  // The stream, in endpoint_stream.h.
   template <typename Sink>
   uint32_t TakeBytes(SeqNum at, mpa::Piece bytes, const ReceivedFrame& frame,
-                     Sink& sink) {
-    const auto all = static_cast<uint32_t>(bytes.size());
-    uint32_t taken = 0;
-    if (phase_ == Phase::kSetUp) taken = TakeSetUpBytes(at, bytes);
-    if (phase_ == Phase::kRunning && taken != all) {
-      Upper<Sink> upper{*this, sink};
-      const auto step = delimiter_->OnBytes(bytes.subspan(taken), frame, upper);
-      taken += step.bytes;
-      if (step.verdict != RxVerdict::kAccept) verdict_ = step.verdict;
-      if (step.verdict == RxVerdict::kMpaNoRoom) return taken;
-      if (step.verdict != RxVerdict::kAccept) TerminateFor(delimiter_->error());
-      if (qp_->state() == QpState::kRts) return taken;
-    }
-    // Behind the end of the messages only a FIN is of use.
-    return all;
-  }
-
+                     Sink& sink);
   template <typename Sink>
-  bool TakeUlpdu(const mpa::Ulpdu& ulpdu, Sink& sink) {
-    if (!set_up_.may_send()) OnFirstFpdu();
-    if (ulpdu.bytes == 0) return true;
-    verdict_ = qp_->OnUlpdu(ulpdu.pieces, position_, sink);
-    if (position_ != UINT8_MAX) ++position_;
-    if (EndsPlainMessage(ulpdu.head)) tcp_.AckNow();
-    return verdict_ == RxVerdict::kAccept;
-  }
-
+  bool TakeUlpdu(const mpa::Ulpdu& ulpdu, Sink& sink);
+  // An FPDU behind a hole, and later the FPDUs that the stream has reached.
+  template <typename Sink>
+  void PlaceEarly(SeqNum end, const mpa::Ulpdu& ulpdu, Sink& sink);
+  template <typename Sink>
+  void TakeEarlier(SeqNum at, uint32_t bytes, Sink& sink);
   template <typename Memory>
   bool Write(uint64_t source, SeqNum begin, uint32_t offset,
-             std::span<uint8_t> out, Memory& read) {
-    const bool crc = set_up_.agreement().crc;
-    uint8_t headers[ddp::kMaxUlpduHeaderBytes];
-    TxSlot parts;
-    parts.headers = headers;
-    if (source != kEmptyFpdu &&
-        (qp_ == nullptr || !qp_->Build(source, parts))) {
-      return LoseStream();
-    }
-    UlpduReader reader(parts, read);
-    mpa::WriteFpdu(
-        ShapeAt(begin, parts.header_bytes + parts.payload_bytes), crc, offset,
-        out, [&](uint32_t at, std::span<uint8_t> to) { reader.Read(at, to); });
-    if (reader.ok()) return true;
-    qp_->OnGatherFault(source);
-    return LoseStream();
+             std::span<uint8_t> out, Memory& read);
+  uint8_t NextPosition() {
+    const uint8_t position = position_;
+    if (position_ != UINT8_MAX) ++position_;
+    return position;
   }
 
   // Sending.
@@ -370,6 +366,7 @@ class Endpoint {
   tcp::Connection tcp_;
   SetUp set_up_;
   std::optional<mpa::Delimiter> delimiter_;
+  EarlyFpdus early_;
   KeptFpdus kept_;
   rdmap::Qp* qp_ = nullptr;  // in kSetUp it is not touched
   rdmap::Config qp_config_;
@@ -400,3 +397,5 @@ class Endpoint {
 };
 
 }  // namespace urnic::iwarp
+
+#include "transport/iwarp/qp/endpoint_stream.h"  // IWYU pragma: export

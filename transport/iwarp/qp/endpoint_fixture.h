@@ -79,7 +79,8 @@ class TestEnd {
                                    .challenges = &challenges_,
                                    .frames = &frames,
                                    .pieces = &pieces_,
-                                   .fpdus = &fpdus},
+                                   .fpdus = &fpdus,
+                                   .early = place_early ? &early : nullptr},
                      records_);
     stream_.clear();
   }
@@ -164,7 +165,8 @@ class TestEnd {
   }
   // Nothing of the connection is left.
   bool clean() const {
-    return endpoint->done() && frames.kept() == 0 && fpdus.kept() == 0;
+    return endpoint->done() && frames.kept() == 0 && fpdus.kept() == 0 &&
+           early.free_count() == kEarly;
   }
 
   tcp::ConnectionConfig tcp_config;
@@ -181,6 +183,9 @@ class TestEnd {
   Bytes peer_private_data;
   urnic::testing::HostFrames frames;
   CopyKeeper fpdus{64};
+  static constexpr uint32_t kEarly = 8;
+  EarlyPool early{kEarly};
+  bool place_early = true;  // counts from Renew()
   RdmapEnd program;
 
  private:

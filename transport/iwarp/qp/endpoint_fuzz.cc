@@ -19,6 +19,7 @@ class Fuzzer {
  public:
   explicit Fuzzer(Input in) : in_(in), link_(in_.Byte()) {
     for (TestEnd* end : {&link_.a, &link_.b}) Choose(*end);
+    link_.faults.reorder_percent = in_.Below(51);
     link_.tamper_to_a =
         link_.tamper_to_b = [this](Packet& packet) { return Tamper(packet); };
   }
@@ -53,6 +54,10 @@ class Fuzzer {
     }
     end.private_data.resize(in_.Byte());
     end.fpdus.SetFree(in_.Below(20));
+    const uint8_t early = in_.Byte();
+    end.tcp_config.offer.urnic = (early & 1) == 0;
+    end.place_early = (early & 2) == 0;
+    end.Renew();
   }
 
   bool Tamper(Packet& packet) {

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "transport/iwarp/qp/early_fpdus.h"
 #include "transport/iwarp/qp/kept_fpdus.h"
 #include "transport/iwarp/qp/ulpdu_reader.h"
 
@@ -121,6 +122,62 @@ TEST(KeptFpdusTest, WithoutRecordsNothingIsKept) {
   OnePlaceEach keeper;
   KeptFpdus kept(&keeper, {});
   EXPECT_FALSE(kept.has_room());
+}
+
+class EarlyFpdusTest : public ::testing::Test {
+ protected:
+  // An FPDU that ends here; its payload has as many bytes.
+  void Insert(EarlyFpdus& early, uint32_t end) {
+    const std::span<const uint8_t> header(header_);
+    early.Insert(
+        kStart + end,
+        {.header_bytes = 3, .payload_bytes = end, .pieces = {&header, 1}});
+  }
+  // The FPDUs up to here.
+  static std::vector<uint32_t> Take(EarlyFpdus& early, uint32_t until) {
+    std::vector<uint32_t> taken;
+    while (const EarlyFpdu* fpdu = early.First(kStart + until)) {
+      EXPECT_EQ(Bytes(fpdu->header().begin(), fpdu->header().end()),
+                (Bytes{1, 2, 3}));
+      taken.push_back(fpdu->payload_bytes);
+      early.PopFirst();
+    }
+    return taken;
+  }
+
+  static constexpr SeqNum kStart{0xffffff00};  // the numbers wrap
+  const uint8_t header_[3] = {1, 2, 3};
+  EarlyPool pool_{6};
+};
+
+TEST_F(EarlyFpdusTest, TheyComeBackInTheOrderOfTheStream) {
+  EarlyFpdus early(&pool_);
+  for (const uint32_t end : {300u, 100u, 400u, 200u, 350u}) Insert(early, end);
+  EXPECT_EQ(Take(early, 99), std::vector<uint32_t>());
+  EXPECT_EQ(Take(early, 350), (std::vector<uint32_t>{100, 200, 300, 350}));
+  Insert(early, 500);
+  Insert(early, 450);
+  EXPECT_EQ(Take(early, 1000), (std::vector<uint32_t>{400, 450, 500}));
+  EXPECT_EQ(pool_.free_count(), 6u);
+}
+
+TEST_F(EarlyFpdusTest, ConnectionsShareThePoolAndReturnTheirRecords) {
+  EarlyFpdus early(&pool_);
+  {
+    EarlyFpdus other(&pool_);
+    for (const uint32_t end : {100u, 200u, 300u, 400u}) Insert(other, end);
+    EXPECT_TRUE(early.HasRoom(2));
+    EXPECT_FALSE(early.HasRoom(3));
+  }
+  EXPECT_TRUE(early.HasRoom(6));
+  EXPECT_FALSE(EarlyFpdus(nullptr).HasRoom(1));
+}
+
+TEST(EarlyFpdusLimitTest, AConnectionDoesNotTakeAllRecords) {
+  EarlyPool pool(2 * EarlyFpdus::kMax);
+  EarlyFpdus early(&pool);
+  EXPECT_TRUE(early.HasRoom(EarlyFpdus::kMax));
+  EXPECT_FALSE(early.HasRoom(EarlyFpdus::kMax + 1));
 }
 
 }  // namespace

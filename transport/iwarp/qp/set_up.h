@@ -39,6 +39,16 @@ class SetUp {
     role_.emplace<mpa::Responder>(options, now);
   }
 
+  // The peer is not a uRNIC. Before the first Cut(): a responder knows it from
+  // the beginning.
+  void WithdrawPromise() {
+    auto* initiator = std::get_if<mpa::Initiator>(&role_);
+    if (initiator == nullptr || !initiator->promises()) return;
+    URNIC_CHECK(cut_bytes_ == 0);
+    frame_bytes_ =
+        initiator->WithdrawPromise(std::span(frame_).first(frame_bytes_));
+  }
+
   bool initiates() const {
     return std::holds_alternative<mpa::Initiator>(role_);
   }

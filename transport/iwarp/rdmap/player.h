@@ -64,7 +64,8 @@ class Player {
     const auto bytes = static_cast<uint32_t>(
         random_.Below(3) == 0 ? random_.Below(6000) : random_.Below(80));
     const size_t from = random_.Below(kZone - bytes);
-    const size_t to = random_.Below(kZone - bytes);
+    const size_t to =
+        overlapping_writes ? random_.Below(kZone - bytes) : Disjoint(bytes);
     SendWr wr = {.wr_id = next_id_,
                  .sges = Sges(kSource + from, bytes),
                  .remote_addr = peer_.at(kWritten + to),
@@ -89,6 +90,10 @@ class Player {
     }
     ++next_id_;
   }
+  // Writes under way at the same time may change the same bytes. If they are
+  // placed out of order, the result is undefined.
+  bool overlapping_writes = true;
+
   bool CanPost() const { return next_id_ - done_ < 16; }
   bool Idle() const { return next_id_ == done_; }
 
@@ -114,6 +119,7 @@ class Player {
     self_.verdicts.clear();
   }
   void CheckEnd() {
+    EXPECT_EQ(self_.copied, copies_) << "each byte is copied once";
     EXPECT_EQ(self_.Read(kWritten, kZone), written_);
     EXPECT_EQ(self_.Read(kWords, sizeof(words_)),
               Bytes(reinterpret_cast<uint8_t*>(words_),
@@ -131,12 +137,21 @@ class Player {
     return {self_.Sge(at, first), self_.Sge(at + first, bytes - first)};
   }
 
+  // The next bytes of the peer's zone.
+  size_t Disjoint(uint32_t bytes) {
+    if (next_written_ + bytes > kZone) next_written_ = 0;
+    const size_t at = next_written_;
+    next_written_ += bytes;
+    return at;
+  }
+
   // Completes the request, and tells the models of both ends what it does.
   SendWr Prepare(const RequestKind& kind, SendWr wr, uint32_t bytes,
                  size_t from, size_t to, Player& peer) {
     const Bytes data = self_.Read(kSource + from, bytes);
     switch (kind.family) {
       case RequestFamily::kWrite:
+        peer.copies_ += bytes;
         std::copy(data.begin(), data.end(),
                   peer.written_.begin() + static_cast<long>(to));
         if (kind.with_imm) {
@@ -147,6 +162,7 @@ class Player {
         }
         return wr;
       case RequestFamily::kSend:
+        peer.copies_ += bytes;
         peer.expected_.push_back({.bytes = data,
                                   .byte_len = bytes,
                                   .with_imm = kind.with_imm,
@@ -154,6 +170,7 @@ class Player {
         return wr;
       case RequestFamily::kRead: {
         const uint32_t length = std::min(bytes, kResultBytes);
+        copies_ += length;
         wr.sges = Sges(SlotAt(next_result_), length);
         wr.remote_addr = peer_.at(kSource + from);
         results_.push_back(
@@ -169,6 +186,7 @@ class Player {
     const size_t word = random_.Below(std::size(peer.words_));
     uint64_t& value = peer.words_[word];
     wr.remote_addr = peer_.at(kWords + 8 * word);
+    copies_ += 8;  // the answer
     wr.sges = {self_.Sge(SlotAt(next_result_), 8)};
     Bytes before(8);
     std::memcpy(before.data(), &value, 8);
@@ -206,6 +224,8 @@ class Player {
   uint64_t posted_ = 0;
   uint64_t taken_ = 0;
   size_t next_result_ = 0;
+  size_t next_written_ = 0;
+  uint64_t copies_ = 0;
   std::deque<Message> expected_;
   std::deque<Result> results_;
   Bytes written_ = Bytes(kZone);

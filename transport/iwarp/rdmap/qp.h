@@ -59,17 +59,49 @@ class Qp {
   RxVerdict OnUlpdu(ddp::Pieces pieces, uint8_t position, Sink& sink) {
     if (state_ != QpState::kRts) return RxVerdict::kQpNotReady;
     ddp::ReceivedSegment segment;
-    ddp::StreamError error = ddp::ParseSegment(pieces, segment);
-    if (!error) {
-      Ordered<Sink> ordered{sink, requester_.una()};
-      error = segment.tagged() ? OnTagged(segment, position, ordered)
-                               : OnUntagged(segment, position, ordered);
+    const ddp::StreamError error = ddp::ParseSegment(pieces, segment);
+    return error ? Refuse(error, &segment) : OnSegment(segment, position, sink);
+  }
+
+  // A ULPDU behind a hole of the stream, whose turn has not come. Whether its
+  // payload can be placed now. Without effect.
+  //= RFC 5041 5.3: placement may be in any order, delivery is not
+  // What has more effects than its placement, and what is wrong, waits: the
+  // hole may contain the end of the stream. A key that the hole invalidates is
+  // valid until that is delivered, so data for it may be placed before.
+  bool MayPlaceEarly(ddp::Pieces pieces) {
+    ddp::ReceivedSegment segment;
+    if (state_ != QpState::kRts || ddp::ParseSegment(pieces, segment)) {
+      return false;
     }
-    responder_.PublishConsumer();
-    if (__builtin_expect(!error, 1)) {
-      return terminated_ ? RxVerdict::kTerminateReceived : RxVerdict::kAccept;
-    }
-    return Refuse(error, &segment);
+    struct Nowhere {
+      void Place(const Placement&) {}
+    } nowhere;
+    return VersionOk(segment) && TryPlace(segment, 0, nowhere);
+  }
+  // Places it, and returns what OnPlacedEarlier() is to be given: the header is
+  // the beginning of the ULPDU. REQUIRES: MayPlaceEarly()
+  template <typename Sink>
+  ddp::ReceivedSegment PlaceEarly(ddp::Pieces pieces, uint8_t position,
+                                  Sink& sink) {
+    ddp::ReceivedSegment segment;
+    URNIC_CHECK(!ddp::ParseSegment(pieces, segment));
+    // A program that has altered its lists meanwhile harms only itself.
+    (void)TryPlace(segment, position, sink);
+    if (!segment.tagged()) responder_.OnPlacedEarly(segment, Ahead(segment));
+    return segment;
+  }
+  // The turn of a ULPDU that PlaceEarly() has placed.
+  template <typename Sink>
+  RxVerdict OnPlacedEarlier(std::span<const uint8_t> header,
+                            uint32_t payload_bytes, uint8_t position,
+                            Sink& sink) {
+    if (state_ != QpState::kRts) return RxVerdict::kQpNotReady;
+    ddp::ReceivedSegment segment;
+    URNIC_CHECK(!ddp::ParseSegment({&header, 1}, segment));
+    segment.payload_bytes = payload_bytes;
+    segment.placed = true;
+    return OnSegment(segment, position, sink);
   }
 
   void OnPlacementFault(const Placement& placement,
@@ -150,6 +182,47 @@ class Qp {
   static bool VersionOk(const ddp::ReceivedSegment& segment) {
     return (segment.control.rdmap & wire::kRdmapVersionMask) ==
            wire::kRdmapVersion;
+  }
+
+  template <typename Sink>
+  RxVerdict OnSegment(const ddp::ReceivedSegment& segment, uint8_t position,
+                      Sink& sink) {
+    Ordered<Sink> ordered{sink, requester_.una()};
+    const ddp::StreamError error = segment.tagged()
+                                       ? OnTagged(segment, position, ordered)
+                                       : OnUntagged(segment, position, ordered);
+    responder_.PublishConsumer();
+    if (__builtin_expect(!error, 1)) {
+      return terminated_ ? RxVerdict::kTerminateReceived : RxVerdict::kAccept;
+    }
+    return Refuse(error, &segment);
+  }
+
+  // How many messages of the send queue come before that of the segment.
+  uint32_t Ahead(const ddp::ReceivedSegment& segment) const {
+    return segment.msn - queues_[wire::kSendQueue].msn();
+  }
+  // Places the payload of a segment that is not the next one. False: it cannot
+  // be; what was placed is void.
+  template <typename Sink>
+  bool TryPlace(const ddp::ReceivedSegment& segment, uint8_t position,
+                Sink& sink) {
+    using enum wire::RdmapOpcode;
+    const auto opcode =
+        static_cast<wire::RdmapOpcode>(segment.control.opcode());
+    if (segment.tagged()) {
+      if (opcode == kReadResponse) {
+        return requester_.PlaceEarlyAnswer(segment, position, sink);
+      }
+      return opcode == kWrite &&
+             responder_.PlaceEarlyWrite(segment, position, sink);
+    }
+    const bool invalidates =
+        segment.last() &&
+        (opcode == kSendInvalidate || opcode == kSendSolicitedInvalidate);
+    return segment.queue == wire::kSendQueue && opcode >= kSend &&
+           opcode <= kSendSolicitedInvalidate && !invalidates &&
+           responder_.PlaceEarlySend(segment, Ahead(segment), position, sink);
   }
 
   template <typename Sink>

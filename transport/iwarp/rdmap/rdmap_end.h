@@ -218,6 +218,7 @@ class RdmapEnd {
   std::vector<uint64_t> order;  // of both
   std::vector<RxVerdict> verdicts;
   QpEvent event = QpEvent::kNone;
+  uint64_t copied = 0;     // bytes, by placements
   bool can_keep = true;    // frames are free
   bool keep_small = true;  // the frames of small messages are kept
   bool lost() const { return lost_; }
@@ -267,6 +268,7 @@ class RdmapEnd {
     auto* target = reinterpret_cast<uint8_t*>(placement.target);
     if (placement.kind == Placement::Kind::kCopy) {
       std::memcpy(target, placement.source, placement.bytes);
+      copied += placement.bytes;
       return true;
     }
     URNIC_CHECK(placement.bytes == 8 && placement.target % 8 == 0);

@@ -35,6 +35,7 @@ void Requester::Reset() {
   if (posted != UINT32_MAX) head_ += posted;
   una_ = next_ = posted_ = answer_ = head_;
   offset_ = received_ = reads_in_flight_ = 0;
+  scattered_ = SgeCursor{};
   next_send_msn_ = next_read_msn_ = 1;
   running_ = begun_ = immediate_due_ = rtr_read_ = false;
   failed_ = flushing_ = fatal_ = false;
@@ -388,6 +389,32 @@ bool Requester::SeekAnswer(uint8_t opcode) {
                              : waiting == opcode;
 }
 
+bool Requester::FindRead(const ddp::ReceivedSegment& segment, uint32_t& index) {
+  // Requests that are looked at: others may be between the reads.
+  constexpr uint32_t kLimit = 64;
+  if (rtr_read_) return false;
+  const uint32_t first = IsAfter(head_, answer_) ? head_ : answer_;
+  uint32_t unanswered = reads_in_flight_;
+  bool found = false;
+  for (uint32_t i = first; i != next_ && unanswered != 0; ++i) {
+    if (i - first == kLimit) return false;
+    const SendRecord& record = RecordOf(i);
+    if (record.answered) continue;
+    --unanswered;
+    if (record.opcode != URNIC_WR_RDMA_READ) continue;
+    const urnic_sge sink = SinkOf(i);
+    const uint64_t offset = segment.offset - sink.addr;
+    if (segment.stag != sink.lkey || offset > record.bytes ||
+        segment.payload_bytes > record.bytes - offset) {
+      continue;
+    }
+    if (found) return false;
+    found = true;
+    index = i;
+  }
+  return found;
+}
+
 ddp::StreamError Requester::OnRtrAnswer(const ddp::ReceivedSegment& segment) {
   if (!segment.last() || segment.payload_bytes != 0) {
     return ddp::kStreamCatastrophic;
@@ -400,6 +427,7 @@ void Requester::FinishAnswer() {
   RecordOf(answer_).answered = true;
   --reads_in_flight_;
   received_ = 0;
+  scattered_ = SgeCursor{};
   ++answer_;
   SkipDone();
 }

@@ -103,13 +103,10 @@ class Requester {
     }
     const bool ends = received_ + segment.payload_bytes == record.bytes;
     if (segment.last() != ends) return ddp::kStreamCatastrophic;
-    bool ok = true;
-    segment.ForPayloadParts(
-        ddp::kMaxPayloadBytes,
-        [&](const uint8_t* data, uint32_t bytes, uint32_t at) {
-          ok = ok && Scatter(data, bytes, received_ + at, position, sink);
-        });
-    if (!ok) return FailScatter();
+    if (!segment.placed &&
+        !PlaceAnswer(segment, answer_, scattered_, received_, position, sink)) {
+      return FailScatter();
+    }
     received_ += segment.payload_bytes;
     if (ends) FinishAnswer();
     return ddp::kNoError;
@@ -129,12 +126,25 @@ class Requester {
     SendRecord& record = RecordOf(answer_);
     // The value arrives in network order; memory holds it in the host's.
     record.original = answer.original.value();
-    if (!Scatter(reinterpret_cast<const uint8_t*>(&record.original),
+    if (!Scatter(answer_, scattered_,
+                 reinterpret_cast<const uint8_t*>(&record.original),
                  sizeof(record.original), 0, position, sink)) {
       return FailScatter();
     }
     FinishAnswer();
     return ddp::kNoError;
+  }
+
+  // A read response behind a hole of the stream. False: it is not certain which
+  // read it answers, or its memory is not usable; it waits for its turn.
+  template <typename Sink>
+  [[nodiscard]] bool PlaceEarlyAnswer(const ddp::ReceivedSegment& segment,
+                                      uint8_t position, Sink& sink) {
+    uint32_t index = 0;
+    if (!FindRead(segment, index)) return false;
+    SgeCursor cursor;
+    return PlaceAnswer(segment, index, cursor,
+                       segment.offset - SinkOf(index).addr, position, sink);
   }
 
   // The peer has ended the stream. The request that it names, if any, completes
@@ -199,6 +209,8 @@ class Requester {
 
   // Answers.
   bool SeekAnswer(uint8_t opcode);
+  // The only read under way whose sink contains the segment.
+  bool FindRead(const ddp::ReceivedSegment& segment, uint32_t& index);
   ddp::StreamError OnRtrAnswer(const ddp::ReceivedSegment& segment);
   void FinishAnswer();
   ddp::StreamError FailScatter() {
@@ -210,21 +222,34 @@ class Requester {
     return std::min<uint32_t>(sq_.Read<urnic_sq_wqe>(index).num_sge,
                               limits_.max_sge_send);
   }
-  // Places answered data into the list of request `answer_`, as the ring has it
-  // now. Keys are checked again: the memory may have been deregistered.
+  // Places a read response at `offset` of its message.
   template <typename Sink>
-  bool Scatter(const uint8_t* data, uint32_t bytes, uint64_t offset,
-               uint8_t position, Sink& sink) {
-    if (offset == 0) scattered_ = SgeCursor{};
+  bool PlaceAnswer(const ddp::ReceivedSegment& segment, uint32_t index,
+                   SgeCursor& cursor, uint64_t offset, uint8_t position,
+                   Sink& sink) {
+    bool ok = true;
+    segment.ForPayloadParts(
+        ddp::kMaxPayloadBytes,
+        [&](const uint8_t* data, uint32_t bytes, uint32_t at) {
+          ok = ok &&
+               Scatter(index, cursor, data, bytes, offset + at, position, sink);
+        });
+    return ok;
+  }
+  // Places answered data into the list of a request, as the ring has it now.
+  // Keys are checked again: the memory may have been deregistered.
+  template <typename Sink>
+  bool Scatter(uint32_t index, SgeCursor& cursor, const uint8_t* data,
+               uint32_t bytes, uint64_t offset, uint8_t position, Sink& sink) {
     return WalkSges(
-               NumSge(answer_),
-               [this](uint32_t i) {
-                 return sq_.ReadSge<urnic_sq_wqe>(answer_, i);
+               NumSge(index),
+               [this, index](uint32_t i) {
+                 return sq_.ReadSge<urnic_sq_wqe>(index, i);
                },
-               scattered_, offset, bytes, *mrs_, limits_.pd, mem::kLocalWrite,
+               cursor, offset, bytes, *mrs_, limits_.pd, mem::kLocalWrite,
                [&](uint64_t address, uint32_t piece) {
                  sink.Place(Placement{.packet = position,
-                                      .origin = answer_,
+                                      .origin = index,
                                       .bytes = piece,
                                       .target = address,
                                       .source = data});
@@ -260,7 +285,7 @@ class Requester {
   uint32_t answer_ = 0;
   uint32_t received_ = 0;
   uint32_t reads_in_flight_ = 0;
-  SgeCursor scattered_;
+  SgeCursor scattered_;  // in its list
 
   bool failed_ = false;
   bool flushing_ = false;

@@ -30,7 +30,7 @@ void Responder::Reset() {
   recv_status_ = URNIC_WC_WR_FLUSH_ERR;
   immediate_expected_ = after_write_ = false;
   write_bytes_ = last_write_bytes_ = 0;
-  next_answer_msn_ = 1;
+  next_answer_msn_ = known_sends_ = 1;
 }
 
 void Responder::Stop() {

@@ -49,8 +49,7 @@ class Responder {
   template <typename Sink>
   [[nodiscard]] ddp::StreamError OnWrite(const ddp::ReceivedSegment& segment,
                                          uint8_t position, Sink& sink) {
-    if (segment.payload_bytes != 0) {
-      if ((config_.access & mem::kRemoteWrite) == 0) return ddp::kAccessRights;
+    if (segment.payload_bytes != 0 && !segment.placed) {
       const ddp::StreamError error = PlaceWrite(segment, position, sink);
       if (error) return error;
     }
@@ -72,8 +71,9 @@ class Responder {
       return ddp::kUnexpectedOpcode;
     }
     send_opcode_ = segment.control.opcode();
+    LearnSend(segment);
     ddp::StreamError error = TakeReceive();
-    if (!error) error = PlaceSend(segment, position, sink);
+    if (!error && !segment.placed) error = PlaceSend(segment, position, sink);
     if (error || !segment.last()) return error;
     return EndSend(segment, position, sink);
   }
@@ -121,6 +121,38 @@ class Responder {
     return ddp::kNoError;
   }
 
+  // A segment behind a hole of the stream. False: nothing was placed, and the
+  // segment waits for its turn.
+  template <typename Sink>
+  [[nodiscard]] bool PlaceEarlyWrite(const ddp::ReceivedSegment& segment,
+                                     uint8_t position, Sink& sink) {
+    return segment.payload_bytes == 0 || !PlaceWrite(segment, position, sink);
+  }
+  // `ahead`: how many messages of its queue are not complete before it.
+  template <typename Sink>
+  [[nodiscard]] bool PlaceEarlySend(const ddp::ReceivedSegment& segment,
+                                    uint32_t ahead, uint8_t position,
+                                    Sink& sink) {
+    const uint32_t msn = segment.msn - ahead;
+    if (immediate_expected_ || ahead > KnownSends(msn)) return false;
+    if (segment.offset + segment.payload_bytes > URNIC_MAX_MESSAGE_BYTES) {
+      return false;
+    }
+    WalkResult walk = WalkResult::kOk;
+    segment.ForPayloadParts(
+        ddp::kMaxPayloadBytes,
+        [&](const uint8_t* data, uint32_t bytes, uint32_t at) {
+          if (walk != WalkResult::kOk) return;
+          walk = rq_->WalkAhead(ahead, segment.offset + at, bytes, *mrs_,
+                                stream_.pd, ToReceive(data, position, sink));
+        });
+    return walk == WalkResult::kOk;
+  }
+  // PlaceEarlySend() was true, and the segment counts as placed.
+  void OnPlacedEarly(const ddp::ReceivedSegment& segment, uint32_t ahead) {
+    if (ahead == KnownSends(segment.msn - ahead)) LearnSend(segment);
+  }
+
   // A placement of a received message failed: its segment and all later ones of
   // the burst count as not executed, and their completions become errors.
   void OnPlacementFault(const Placement& placement,
@@ -148,6 +180,7 @@ class Responder {
   template <typename Sink>
   ddp::StreamError PlaceWrite(const ddp::ReceivedSegment& segment,
                               uint8_t position, Sink& sink) {
+    if ((config_.access & mem::kRemoteWrite) == 0) return ddp::kAccessRights;
     // The whole segment is checked before its first byte is placed.
     uint64_t host = 0;
     ddp::StreamError error =
@@ -171,6 +204,20 @@ class Responder {
     return error;
   }
 
+  // For a walk of a receive: places `data`, piece by piece.
+  template <typename Sink>
+  static auto ToReceive(const uint8_t* data, uint8_t position, Sink& sink) {
+    return [data, position, &sink](uint64_t address, uint32_t bytes) mutable {
+      sink.Place(Placement{.packet = position,
+                           .from_responder = true,
+                           .to_receive = true,
+                           .bytes = bytes,
+                           .target = address,
+                           .source = data});
+      data += bytes;
+    };
+  }
+
   template <typename Sink>
   ddp::StreamError PlaceSend(const ddp::ReceivedSegment& segment,
                              uint8_t position, Sink& sink) {
@@ -183,15 +230,7 @@ class Responder {
         [&](const uint8_t* data, uint32_t bytes, uint32_t at) {
           if (walk != WalkResult::kOk) return;
           walk = rq_->Walk(segment.offset + at, bytes, *mrs_, stream_.pd,
-                           [&](uint64_t address, uint32_t piece) {
-                             sink.Place(Placement{.packet = position,
-                                                  .from_responder = true,
-                                                  .to_receive = true,
-                                                  .bytes = piece,
-                                                  .target = address,
-                                                  .source = data});
-                             data += piece;
-                           });
+                           ToReceive(data, position, sink));
         });
     if (walk == WalkResult::kOk) return ddp::kNoError;
     if (walk == WalkResult::kTooShort) return TooLong();
@@ -207,9 +246,7 @@ class Responder {
     const auto bytes =
         static_cast<uint32_t>(segment.offset + segment.payload_bytes);
     after_write_ = false;
-    if (config_.immediate == ImmediateData::kMerged &&
-        opcode == wire::RdmapOpcode::kSend &&
-        segment.stag == kImmediateFollows) {
+    if (SharesReceive(segment)) {
       immediate_expected_ = true;
       held_bytes_ = bytes;
       return ddp::kNoError;
@@ -226,6 +263,26 @@ class Responder {
     done.wr_id = rq_->Consume();
     sink.Complete(done);
     return ddp::kNoError;
+  }
+
+  // Whether a send completes together with the message after it.
+  bool SharesReceive(const ddp::ReceivedSegment& segment) const {
+    return config_.immediate == ImmediateData::kMerged &&
+           segment.control.opcode() ==
+               static_cast<uint8_t>(wire::RdmapOpcode::kSend) &&
+           segment.stag == kImmediateFollows;
+  }
+  // How many messages from `msn`, the next one of their queue, are known to
+  // take a receive each.
+  uint32_t KnownSends(uint32_t msn) const {
+    if (config_.immediate != ImmediateData::kMerged) return UINT32_MAX;
+    const auto known = static_cast<int32_t>(known_sends_ - msn);
+    return known > 0 ? static_cast<uint32_t>(known) : 0;
+  }
+  // A segment of the first message that is not known yet, or of an earlier one.
+  void LearnSend(const ddp::ReceivedSegment& segment) {
+    const bool is_new = static_cast<int32_t>(segment.msn - known_sends_) >= 0;
+    if (is_new && !SharesReceive(segment)) known_sends_ = segment.msn + 1;
   }
 
   ddp::StreamError TooLong() {
@@ -259,6 +316,7 @@ class Responder {
   uint32_t offset_ = 0;
   uint32_t next_answer_msn_ = 1;  // of the queue of atomic responses
 
+  uint32_t known_sends_ = 1;                     // the end of KnownSends()
   uint8_t send_opcode_ = 0;                      // of the send under way
   uint8_t recv_status_ = URNIC_WC_WR_FLUSH_ERR;  // of the next flushed receive
   bool immediate_expected_ = false;              // a send waits for it

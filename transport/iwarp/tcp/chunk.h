@@ -17,6 +17,15 @@ struct Chunk {
   uint32_t bytes = 0;   // 0: nothing to send
 };
 
+// Whether a segment may begin at this byte of a chunk: at its first one, and
+// never at another multiple of four. Chunks that are multiples of four
+// themselves, as FPDUs are, can then be found behind a hole: a segment begins
+// with a chunk if and only if its sequence number says so
+// (docs/design/0010-iwarp.md, choice 4).
+constexpr bool MayBeginSegment(uint32_t offset) {
+  return offset == 0 || offset % 4 != 0;
+}
+
 // Bytes [offset, offset + bytes) of the chunk `source`, to be sent now.
 struct SegmentToSend {
   SeqNum seq;
@@ -28,6 +37,12 @@ struct SegmentToSend {
   bool fin = false;
   //= RFC 3168 6.1.2: the first new data after a reduction carry CWR
   bool cwr = false;
+  // Begins one byte earlier in the chunk.
+  void RepeatByteBefore() {
+    seq = seq + UINT32_MAX;
+    --offset;
+    ++bytes;
+  }
   //= RFC 3168 6.1.5: retransmissions and window probes are not ECT
   bool may_be_ect() const { return bytes != 0 && !is_retransmission; }
 };

@@ -151,8 +151,8 @@ class Connection {
   const Sender<CongestionControl>& sender() const { return sender_; }
   const Receiver& receiver() const { return receiver_; }
 
-  // A segment of this connection. kAccept, kTcpKept: it was used. All others
-  // are the reason why it, or its payload, was dropped.
+  // A segment of this connection. kAccept, kTcpKept, kTcpEarly: it was used.
+  // All others are the reason why it, or its payload, was dropped.
   template <typename Upper>
   RxVerdict OnSegment(const wire::TcpSegment& segment,
                       const ReceivedFrame& frame, Time now, Upper& upper);
@@ -289,7 +289,7 @@ RxVerdict Connection::OnSegment(const wire::TcpSegment& segment,
   heard_ = now;
   keepalives_sent_ = 0;
   // A peer whose window is closed makes progress by saying so.
-  if (result == AckResult::kNew || sender_.peer_window() == 0) progress_ = now;
+  if (result == AckResult::kNew || sender_.window_closed()) progress_ = now;
   if (sender_.fin_acked()) OnFinAcked(now);
   if (end_ != End::kNone) return RxVerdict::kAccept;
   //= RFC 9293 3.10.7.4: after the peer's FIN, text and FINs are ignored

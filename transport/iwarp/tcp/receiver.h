@@ -109,8 +109,8 @@ class Receiver {
   RxVerdict Check(const wire::TcpSegment& segment, Time now);
 
   // The payload and FIN of a segment that Check() has accepted. kAccept, or
-  // kTcpKept, kTcpNoRoom, kTcpDuplicate, kTcpOutOfWindow (the window is zero),
-  // kTcpAfterFin.
+  // kTcpKept, kTcpEarly, kTcpNoRoom, kTcpDuplicate, kTcpOutOfWindow (the window
+  // is zero), kTcpAfterFin.
   template <typename Upper>
   RxVerdict OnData(const wire::TcpSegment& segment, const ReceivedFrame& frame,
                    Time now, Upper& upper);
@@ -291,7 +291,7 @@ RxVerdict Receiver::Hold(const Admitted& segment, const ReceivedFrame& frame,
   }
   OnHeld(overlap, segment.begin);
   if (segment.fin && !LearnFin(segment.end())) return RxVerdict::kTcpAfterFin;
-  return RxVerdict::kTcpKept;
+  return placed ? RxVerdict::kTcpEarly : RxVerdict::kTcpKept;
 }
 
 }  // namespace urnic::tcp

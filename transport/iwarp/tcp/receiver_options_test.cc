@@ -231,9 +231,9 @@ class EarlyTest : public ::testing::Test {
 };
 
 TEST_F(EarlyTest, APlacedSegmentKeepsNoFrameAndIsDeliveredInOrder) {
-  EXPECT_EQ(end_.Give(4, "ef"), V::kTcpKept);
-  EXPECT_EQ(end_.Give(6, "gh"), V::kTcpKept);
-  EXPECT_EQ(end_.Give(2, "cd"), V::kTcpKept);
+  EXPECT_EQ(end_.Give(4, "ef"), V::kTcpEarly);
+  EXPECT_EQ(end_.Give(6, "gh"), V::kTcpEarly);
+  EXPECT_EQ(end_.Give(2, "cd"), V::kTcpEarly);
   EXPECT_EQ(end_.frames.kept(), 0u);
   EXPECT_EQ(end_.receiver.range_count(), 1u) << "adjacent ones are one";
   EXPECT_EQ(end_.upper.placed.substr(2), "cdefgh");
@@ -244,20 +244,20 @@ TEST_F(EarlyTest, APlacedSegmentKeepsNoFrameAndIsDeliveredInOrder) {
 }
 
 TEST_F(EarlyTest, TwoRunsBecomeOneWhenTheGapBetweenThemCloses) {
-  EXPECT_EQ(end_.Give(2, "cd"), V::kTcpKept);
-  EXPECT_EQ(end_.Give(6, "gh"), V::kTcpKept);
-  EXPECT_EQ(end_.Give(12, "mn"), V::kTcpKept);
-  EXPECT_EQ(end_.Give(4, "ef"), V::kTcpKept);
+  EXPECT_EQ(end_.Give(2, "cd"), V::kTcpEarly);
+  EXPECT_EQ(end_.Give(6, "gh"), V::kTcpEarly);
+  EXPECT_EQ(end_.Give(12, "mn"), V::kTcpEarly);
+  EXPECT_EQ(end_.Give(4, "ef"), V::kTcpEarly);
   EXPECT_EQ(end_.receiver.range_count(), 2u);
   EXPECT_EQ(end_.Sacks(), (Blocks{{2, 8}, {12, 14}}));
-  EXPECT_EQ(end_.Give(10, "kl"), V::kTcpKept);
+  EXPECT_EQ(end_.Give(10, "kl"), V::kTcpEarly);
   EXPECT_EQ(end_.Sacks(), (Blocks{{10, 14}, {2, 8}}));
   EXPECT_EQ(end_.Give(12, "m"), V::kTcpDuplicate);
   EXPECT_EQ(end_.Sacks(), (Blocks{{12, 13}, {10, 14}, {2, 8}}));
 }
 
 TEST_F(EarlyTest, OnlyWholeNewSegmentsAreOffered) {
-  EXPECT_EQ(end_.Give(4, "ef"), V::kTcpKept);
+  EXPECT_EQ(end_.Give(4, "ef"), V::kTcpEarly);
   EXPECT_EQ(end_.Give(3, "dEFg"), V::kTcpKept) << "it overlaps";
   EXPECT_EQ(end_.frames.kept(), 1u);
   end_.upper.take = false;

@@ -15,7 +15,8 @@
 // a new chunk. Call OnTimer() at deadline().
 //
 // A chunk is sent in one segment, and is divided only if the MSS has become
-// smaller or the peer's window is too small for it for a long time.
+// smaller or the peer's window is too small for it for a long time. Where a
+// part may begin, MayBeginSegment() says.
 //
 // Without SACK, losses are found by duplicate acknowledgements, and there is
 // neither RACK, nor a tail loss probe, nor F-RTO.
@@ -185,6 +186,8 @@ class Sender {
   SeqNum nxt() const { return state_.nxt; }
   uint32_t mss() const { return config_.mss; }
   uint32_t peer_window() const { return state_.peer.bytes; }
+  // The peer has no room for the least part of a chunk.
+  bool window_closed() const { return state_.peer.bytes < kLeastPart; }
   Duration smoothed_round_trip() const { return state_.round_trip.smoothed; }
   // Everything was sent and acknowledged.
   bool idle() const { return board_.empty() && state_.pending.bytes == 0; }
@@ -242,6 +245,9 @@ class Sender {
   };
   // How long sending waits for a record when no acknowledgement will come.
   static constexpr Duration kRecordRetry = Duration::Milliseconds(1);
+
+  // Two bytes: then there is a place where a part may end (MayBeginSegment()).
+  static constexpr uint32_t kLeastPart = 2;
 
   uint64_t window_bytes() const { return uint64_t{cc.window()} * config_.mss; }
   uint32_t Packets(uint64_t bytes) const {

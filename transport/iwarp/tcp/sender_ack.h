@@ -58,10 +58,10 @@ AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
   s.largest_delivered = delivery.largest;
   Recover(delivery, flight_before, lost, duplicate);
   Report(segment, delivery);
-  if (moved > 0 || s.peer.bytes == 0) s.timeouts = 0;
+  if (moved > 0 || window_closed()) s.timeouts = 0;
   if (moved > 0) OnProgress(now);
   //= RFC 9293 3.8.6.1: an open window ends the probing
-  if (s.persisting && s.peer.bytes != 0 && window_changed) {
+  if (s.persisting && !window_closed() && window_changed) {
     s.persisting = s.window_probe_due = false;
     s.timeout_at = Time::Infinite();
     s.round_trip.back_off = 0;

@@ -38,6 +38,7 @@ class ModelReceiver {
     if (segment.bytes != 0) {
       ASSERT_LT(segment.source, upper.starts.size());
       ASSERT_EQ(upper.starts[segment.source] + segment.offset, begin);
+      ASSERT_TRUE(MayBeginSegment(segment.offset)) << segment.offset;
     } else {
       ASSERT_EQ(begin, upper.position);
     }

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "transport/iwarp/tcp/sender_fixture.h"
 
 namespace urnic::tcp {
@@ -210,12 +212,12 @@ TEST_F(SenderTest, AChunkIsDividedForASmallWindowOnlyAfterAWhile) {
   FireNext();
   auto sent = Send();
   ASSERT_EQ(sent.size(), 1u);
-  EXPECT_EQ(sent[0].bytes, 600u);
-  Ack(1600);
+  EXPECT_EQ(sent[0].bytes, 599u) << "the rest does not begin at 600";
+  Ack(1599);
   sent = Send();
   ASSERT_EQ(sent.size(), 1u) << "the rest fits";
-  EXPECT_EQ(sent[0].bytes, 400u);
-  EXPECT_EQ(sent[0].offset, 600u);
+  EXPECT_EQ(sent[0].bytes, 401u);
+  EXPECT_EQ(sent[0].offset, 599u);
   EXPECT_EQ(sent[0].source, 1u);
   EXPECT_EQ(upper_.acked, 1u);
   Ack(2000);
@@ -228,7 +230,29 @@ TEST_F(SenderTest, APeerWhoseLargestWindowIsSmallGetsPartsAtOnce) {
   Start({.mss = kMss}, 600);
   const auto sent = SendChunks(1);
   ASSERT_EQ(sent.size(), 1u);
-  EXPECT_EQ(sent[0].bytes, 600u);
+  EXPECT_EQ(sent[0].bytes, 599u);
+}
+
+TEST_F(SenderTest, AWindowOfOneByteIsProbedLikeAClosedOne) {
+  SendChunks(1);
+  Ack(1000);
+  upper_.Add(1, kMss);
+  for (const uint32_t window : {0u, 1u}) {
+    window_ = window;
+    Ack(1000);
+    EXPECT_TRUE(Send().empty());
+    FireNext();
+    const auto probe = Send();
+    ASSERT_EQ(probe.size(), 1u) << window;
+    EXPECT_EQ(probe[0].bytes, 0u);
+  }
+  window_ = 2;
+  Ack(1000);
+  EXPECT_TRUE(Send().empty());
+  FireNext();
+  const auto sent = Send();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].bytes, 2u);
 }
 
 //= RFC 9293 3.8.6
@@ -272,10 +296,12 @@ TEST_F(SenderTest, ASmallerMssDividesWhatIsResentButNotItsChunk) {
   const auto sent = Send();
   ASSERT_EQ(sent.size(), 9u);
   for (uint32_t i = 0; i < 6; ++i) {
-    EXPECT_EQ(At(sent[i]), i / 3 * 1000 + i % 3 * 400);
-    EXPECT_EQ(sent[i].bytes, i % 3 == 2 ? 200u : 400u);
+    // No part begins at a multiple of four.
+    const uint32_t offset = std::array{0u, 399u, 799u}[i % 3];
+    EXPECT_EQ(At(sent[i]), i / 3 * 1000 + offset);
+    EXPECT_EQ(sent[i].bytes, (std::array{399u, 400u, 201u}[i % 3]));
     EXPECT_EQ(sent[i].source, i / 3);
-    EXPECT_EQ(sent[i].offset, i % 3 * 400);
+    EXPECT_EQ(sent[i].offset, offset);
     EXPECT_TRUE(sent[i].is_retransmission);
   }
   EXPECT_EQ(sent[6].bytes, 400u) << "new chunks obey the new MSS";
@@ -283,6 +309,39 @@ TEST_F(SenderTest, ASmallerMssDividesWhatIsResentButNotItsChunk) {
   Ack(1400);
   EXPECT_EQ(upper_.acked, 1u);
   EXPECT_EQ(sender_.pipe(), 1600u);
+}
+
+// A peer, or something on the path, that divides segments.
+TEST_F(SenderTest, AfterAnAcknowledgementWithinAChunkNoSegmentLooksLikeOne) {
+  for (const uint32_t acked : {400u, 401u}) {
+    Start({.mss = kMss});
+    SendChunks(1);
+    Ack(acked);
+    FireNext();  // the tail probe
+    auto sent = Send();
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(At(sent[0]), acked == 400 ? 399u : 401u);
+    EXPECT_EQ(sent[0].offset, At(sent[0]));
+    EXPECT_EQ(At(sent[0]) + sent[0].bytes, 1000u);
+    FireNext();  // the time-out
+    sent = Send();
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(At(sent[0]), acked == 400 ? 399u : 401u);
+    EXPECT_EQ(sent[0].offset, At(sent[0]));
+    EXPECT_EQ(At(sent[0]) + sent[0].bytes, 1000u);
+  }
+}
+
+TEST_F(SenderTest, TheProbeOfADividedChunkDoesNotLookLikeOne) {
+  Measured(Ms(10));
+  SendChunks(1);
+  sender_.OnMss(400);
+  EXPECT_EQ(Send().size(), 3u);
+  FireNext();
+  const auto sent = Send();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(At(sent[0]), 601u);
+  EXPECT_EQ(sent[0].bytes, 399u);
 }
 
 TEST_F(SenderTest, AChunkThatWaitsIsDividedWhenTheMssShrinks) {

@@ -38,7 +38,7 @@ void Sender<Cc>::OnTimeout(Time now) {
   if (board_.empty()) {
     //= RFC 9293 3.8.6.1: a closed window is probed, ever less often
     //= RFC 9293 3.8.6.2.1: a small one is filled after a while
-    (s.peer.bytes == 0 ? s.window_probe_due : s.override_due) = true;
+    (window_closed() ? s.window_probe_due : s.override_due) = true;
     return;
   }
   ++counters_.timeouts;

@@ -103,7 +103,10 @@ bool Sender<Cc>::Resend(uint32_t number, bool force, Time now,
   const uint32_t at = s.pieces_of == number ? PiecesSent() : 0;
   const SeqNum from = record.seq + at;
   const auto left = static_cast<uint32_t>(record.end() - from) - record.fin;
-  const uint32_t bytes = std::min(left, config_.mss);
+  // Only if the peer has acknowledged a part of the chunk.
+  const bool repeats = !MayBeginSegment(record.offset + at);
+  uint32_t bytes = std::min(left, config_.mss - repeats);
+  if (bytes != left && !MayBeginSegment(record.offset + at + bytes)) --bytes;
   if (!force && (!HasRoom(std::max(bytes, 1u)) || Paced(now))) return false;
   out = SegmentToSend();
   out.seq = from;
@@ -112,6 +115,7 @@ bool Sender<Cc>::Resend(uint32_t number, bool force, Time now,
   out.offset = record.offset + at;
   out.is_retransmission = true;
   out.fin = record.fin;
+  if (repeats) out.RepeatByteBefore();
   s.in_pieces = bytes != left;
   if (s.in_pieces) {
     s.pieces_of = number;
@@ -145,12 +149,13 @@ bool Sender<Cc>::SendNew(bool force, Time now, SegmentToSend& out,
   }
   const bool fin = s.pending.bytes == 0;
   if (fin && (!s.finishing || s.fin_sent)) return false;
-  uint32_t bytes = std::min(s.pending.bytes - s.pending_offset,
-                            std::max(s.mtu_probe_bytes, config_.mss));
+  const uint32_t left = s.pending.bytes - s.pending_offset;
+  uint32_t bytes = std::min(left, std::max(s.mtu_probe_bytes, config_.mss));
   if (bytes + fin > usable) {
     if (!WaitForWindow(usable, now)) return false;
     bytes = usable;
   }
+  if (bytes != left && !MayBeginSegment(s.pending_offset + bytes)) --bytes;
   if (!force && !HasRoom(bytes + fin)) {
     s.sampler.OnWindowFull();
     return false;
@@ -178,7 +183,8 @@ template <cc::StreamCongestionControl Cc>
 bool Sender<Cc>::WaitForWindow(uint32_t usable, Time now) {
   State& s = state_;
   if (!board_.empty()) return false;
-  if (usable != 0 && (s.override_due || usable >= s.peer.largest / 2)) {
+  if (usable >= kLeastPart &&
+      (s.override_due || usable >= s.peer.largest / 2)) {
     return true;
   }
   if (!s.persisting) {
@@ -240,12 +246,18 @@ bool Sender<Cc>::SendTailProbe(Time now, SegmentToSend& out, Upper& upper) {
     const SegmentRecord record = board_.ring().at(number);
     if (record.state != SegmentRecord::kInFlight) return false;
     out = SegmentToSend();
-    // Its last part, if it is larger than the MSS has become.
+    // Its last part, if it is larger than the MSS has become. Where a segment
+    // may not begin, it begins a byte later or earlier.
     out.bytes = std::min<uint32_t>(record.bytes, config_.mss);
-    const uint32_t skipped = record.bytes - out.bytes;
+    uint32_t skipped = record.bytes - out.bytes;
+    const bool moves = !MayBeginSegment(record.offset + skipped);
+    const bool forward = moves && out.bytes == config_.mss;
+    skipped += forward;
+    out.bytes -= forward;
     out.seq = record.seq + skipped;
     out.source = record.source;
     out.offset = record.offset + skipped;
+    if (moves && !forward) out.RepeatByteBefore();
     out.fin = record.fin;
     out.is_retransmission = true;
     board_.OnResent(number, now);

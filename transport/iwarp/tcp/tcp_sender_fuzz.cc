@@ -72,6 +72,7 @@ class Fuzz {
       for (uint32_t i = 0; i < n; ++i) {
         URNIC_CHECK(out[i].bytes <= sender_.mss() || !out[i].is_retransmission);
         URNIC_CHECK(out[i].seq + out[i].bytes - sender_.nxt() <= 0);
+        URNIC_CHECK(out[i].bytes == 0 || MayBeginSegment(out[i].offset));
       }
     } while (n == out.size());
   }

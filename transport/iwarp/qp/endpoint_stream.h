@@ -1,0 +1,81 @@
+#pragma once
+
+// Endpoint: bytes become ULPDUs for the queue pair, and its segments become
+// bytes. Included by endpoint.h.
+
+#include "transport/iwarp/qp/endpoint.h"
+
+namespace urnic::iwarp {
+
+template <typename Sink>
+uint32_t Endpoint::TakeBytes(SeqNum at, mpa::Piece bytes,
+                             const ReceivedFrame& frame, Sink& sink) {
+  const auto all = static_cast<uint32_t>(bytes.size());
+  uint32_t taken = 0;
+  if (phase_ == Phase::kSetUp) taken = TakeSetUpBytes(at, bytes);
+  if (phase_ == Phase::kRunning && taken != all) {
+    Upper<Sink> upper{*this, sink};
+    const auto step = delimiter_->OnBytes(bytes.subspan(taken), frame, upper);
+    taken += step.bytes;
+    if (step.verdict != RxVerdict::kAccept) verdict_ = step.verdict;
+    if (step.verdict == RxVerdict::kMpaNoRoom) return taken;
+    if (step.verdict != RxVerdict::kAccept) TerminateFor(delimiter_->error());
+    if (qp_->state() == QpState::kRts) return taken;
+  }
+  // Behind the end of the messages only a FIN is of use.
+  return all;
+}
+
+template <typename Sink>
+bool Endpoint::TakeUlpdu(const mpa::Ulpdu& ulpdu, Sink& sink) {
+  if (!set_up_.may_send()) OnFirstFpdu();
+  if (ulpdu.bytes == 0) return true;
+  verdict_ = qp_->OnUlpdu(ulpdu.pieces, NextPosition(), sink);
+  if (EndsPlainMessage(ulpdu.head)) tcp_.AckNow();
+  return verdict_ == RxVerdict::kAccept;
+}
+
+template <typename Sink>
+void Endpoint::PlaceEarly(SeqNum end, const mpa::Ulpdu& ulpdu, Sink& sink) {
+  early_.Insert(end, qp_->PlaceEarly(ulpdu.pieces, NextPosition(), sink));
+}
+
+template <typename Sink>
+void Endpoint::TakeEarlier(SeqNum at, uint32_t bytes, Sink& sink) {
+  // Behind the end of the messages they are of no use.
+  if (phase_ != Phase::kRunning || qp_->state() != QpState::kRts) return;
+  const RxVerdict verdict = delimiter_->OnEarlyDelivered(bytes);
+  if (verdict != RxVerdict::kAccept) {
+    verdict_ = verdict;
+    TerminateFor(delimiter_->error());
+  }
+  while (qp_->state() == QpState::kRts) {
+    const EarlyFpdu* fpdu = early_.First(at + bytes);
+    if (fpdu == nullptr) return;
+    if (!set_up_.may_send()) OnFirstFpdu();
+    verdict_ = qp_->OnPlacedEarlier(fpdu->header(), fpdu->payload_bytes,
+                                    NextPosition(), sink);
+    early_.PopFirst();
+  }
+}
+
+template <typename Memory>
+bool Endpoint::Write(uint64_t source, SeqNum begin, uint32_t offset,
+                     std::span<uint8_t> out, Memory& read) {
+  const bool crc = set_up_.agreement().crc;
+  uint8_t headers[ddp::kMaxUlpduHeaderBytes];
+  TxSlot parts;
+  parts.headers = headers;
+  if (source != kEmptyFpdu && (qp_ == nullptr || !qp_->Build(source, parts))) {
+    return LoseStream();
+  }
+  UlpduReader reader(parts, read);
+  mpa::WriteFpdu(
+      ShapeAt(begin, parts.header_bytes + parts.payload_bytes), crc, offset,
+      out, [&](uint32_t at, std::span<uint8_t> to) { reader.Read(at, to); });
+  if (reader.ok()) return true;
+  qp_->OnGatherFault(source);
+  return LoseStream();
+}
+
+}  // namespace urnic::iwarp
