@@ -89,8 +89,15 @@ void Connection::Agree(const Agreed& agreed, SeqNum irs, uint32_t ts_recent,
 }
 
 void Connection::Establish(SeqNum peer_seq, uint32_t window, Time now) {
+  //= RFC 9293 3.7.1: a segment is limited by what the peer receives and what
+  //= the path carries, less its options, which the MSS does not include
+  path_.Start({.ipv6 = config_.ipv6,
+               .max_mtu = std::min(config_.offer.mss, agreed_.mss) +
+                          PathMtu::HeaderBytes(config_.ipv6),
+               .path_mtu = config_.path_mtu},
+              now);
   SenderConfig config;
-  config.mss = SendMss();
+  config.mss = PayloadBytes(path_.mtu());
   config.sack = agreed_.sack;
   config.timestamps = agreed_.timestamps;
   config.ecn = agreed_.ecn;
@@ -109,14 +116,37 @@ void Connection::Establish(SeqNum peer_seq, uint32_t window, Time now) {
   syn_at_ = Time::Infinite();
 }
 
-uint32_t Connection::SendMss() const {
-  //= RFC 9293 3.7.1: the MSS does not include options, which reduce the payload
-  return std::min({path_mss_, config_.offer.mss, agreed_.mss}) - OptionBytes();
+void Connection::OnTooBig(uint32_t mtu, SeqNum quoted, Time now) {
+  if (!is_synchronized()) return;
+  if (path_.OnTooBig(mtu, quoted, sender_.una(), sender_.nxt(), now)) {
+    FollowPath();
+  }
 }
 
-void Connection::OnMss(uint16_t mss) {
-  path_mss_ = mss;
-  if (is_synchronized()) sender_.OnMss(SendMss());
+void Connection::JudgeMtuProbe(Time now) {
+  switch (sender_.TakeMtuProbeFate()) {
+    case MtuProbeFate::kNone:
+      return;
+    case MtuProbeFate::kArrived:
+      path_.OnProbeAcked(now);
+      FollowPath();
+      return;
+    case MtuProbeFate::kLost:
+      path_.OnProbeLost(now);
+      return;
+    case MtuProbeFate::kUnclear:
+      path_.OnProbeUnclear(now);
+      return;
+  }
+}
+
+void Connection::OnSenderTimer(Time now) {
+  const uint64_t timeouts = sender_.counters().timeouts;
+  const uint32_t first = sender_.first_unacknowledged_bytes();
+  sender_.OnTimer(now);
+  JudgeMtuProbe(now);
+  if (sender_.counters().timeouts == timeouts) return;
+  if (path_.OnTimeout(PacketBytes(first), now)) FollowPath();
 }
 
 void Connection::Finish(End end) {
@@ -157,6 +187,7 @@ RxVerdict Connection::OnSynSent(const TcpSegment& segment, Time now) {
   const bool acks = segment.Has(kTcpAck);
   //= RFC 9293 3.10.7.3: an acknowledgement of something else is answered by a
   //= RST. The owner does so: the segment belongs to no connection
+  // The owner does so: such a segment belongs to no connection.
   if (acks && segment.ack != config_.iss + 1) return RxVerdict::kTcp;
   if (segment.Has(kTcpRst)) {
     //= RFC 5961 3.2: in SYN-SENT a RST counts if it acknowledges the SYN
@@ -263,7 +294,7 @@ void Connection::OnTimer(Time now) {
     return;
   }
   receiver_.OnTimer(now);
-  if (now >= sender_.deadline()) sender_.OnTimer(now);
+  if (now >= sender_.deadline()) OnSenderTimer(now);
   if (sender_.timeouts() != 0 && now >= progress_ + config_.user_timeout) {
     return Finish(End::kTimedOut);
   }

@@ -11,6 +11,7 @@ template <typename Upper>
 AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
                             Time now, Upper& upper) {
   State& s = state_;
+  s.largest_delivered = 0;
   //= RFC 9293 3.10.7.4: an acknowledgement of what was never sent is refused
   if (segment.ack - s.nxt > 0) {
     ++counters_.unsent_acks;

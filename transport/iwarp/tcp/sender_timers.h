@@ -21,12 +21,27 @@ void Sender<Cc>::OnTimer(Time now) {
   }
   if (now >= s.probe_at) {
     s.probe_at = Time::Infinite();
-    s.probe.due = true;
+    s.probe.due = !GiveUpLastMtuProbe();
     //= RFC 8985 7.3: the time-out is counted from the probe
     s.timeout_at = now + s.round_trip.timeout();
     return;
   }
   if (now >= s.timeout_at) OnTimeout(now);
+}
+
+// Nothing behind it can show that it is lost. A tail loss probe would repeat
+// only a part of it, which the peer cannot acknowledge. So the segment is
+// resent in parts, as if its loss were known.
+template <cc::StreamCongestionControl Cc>
+bool Sender<Cc>::GiveUpLastMtuProbe() {
+  State& s = state_;
+  const SegmentRing& ring = board_.ring();
+  if (!s.mtu_probe || s.mtu_probe_number + 1 != ring.end()) return false;
+  s.mtu_probe = false;
+  s.mtu_probe_fate =
+      ring.size() == 1 ? MtuProbeFate::kLost : MtuProbeFate::kUnclear;
+  board_.MarkLost(s.mtu_probe_number);
+  return true;
 }
 
 template <cc::StreamCongestionControl Cc>

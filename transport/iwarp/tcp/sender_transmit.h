@@ -127,6 +127,18 @@ bool Sender<Cc>::Resend(uint32_t number, bool force, Time now,
 }
 
 template <cc::StreamCongestionControl Cc>
+bool Sender<Cc>::MayProbeMtu() const {
+  //= RFC 4821 7.4: a probe is sent only if no loss is being repaired, and if
+  //= the windows are large enough for it and a segment that shows its loss
+  if (state_.mtu_probe_bytes == 0 || !config_.sack || recovering() ||
+      board_.lost_segments() != 0 || board_.sacked_segments() != 0) {
+    return false;
+  }
+  const uint64_t bytes = uint64_t{state_.mtu_probe_bytes} + config_.mss;
+  return bytes <= std::min<uint64_t>(state_.peer.bytes, window_bytes());
+}
+
+template <cc::StreamCongestionControl Cc>
 template <typename Upper>
 bool Sender<Cc>::SendNew(bool force, Time now, SegmentToSend& out,
                          Upper& upper) {
@@ -138,7 +150,8 @@ bool Sender<Cc>::SendNew(bool force, Time now, SegmentToSend& out,
     return false;
   }
   if (s.pending.bytes == 0) {
-    const uint32_t most = std::max(s.mtu_probe_bytes, config_.mss);
+    const uint32_t most =
+        !force && MayProbeMtu() ? s.mtu_probe_bytes : config_.mss;
     s.pending = upper.NextChunk(most);
     s.pending_offset = 0;
     URNIC_CHECK(s.pending.bytes <= most);
