@@ -219,7 +219,9 @@ RxVerdict Connection::CheckFlags(const TcpSegment& segment, Time now) {
     //= RFC 5961 3.2: a RST counts if it has exactly the next sequence number;
     //= elsewhere in the window, it may be forged
     if (segment.seq != receiver_.next()) return Challenge(now);
-    Finish(End::kReset);
+    //= RFC 9293 3.10.7.4: a RST in SYN-RECEIVED after an active open means that
+    //= the connection is refused
+    Finish(state_ == State::kSynReceived ? End::kRefused : End::kReset);
     return RxVerdict::kAccept;
   }
   //= RFC 5961 4.2: a SYN is never accepted; the acknowledgement shows a peer

@@ -30,10 +30,10 @@ void Receiver::Start(const ReceiverConfig& config, Time now) {
   ack_ = Ack::kNone;
   ts_recent_ = config.ts_recent;
   ts_recent_since_ = now;
+  next_answer_ = now;
 }
 
 RxVerdict Receiver::Check(const wire::TcpSegment& segment, Time now) {
-  const bool is_reset = segment.Has(wire::kTcpRst);
   RxVerdict verdict = CheckTimestamp(segment, now);
   if (verdict == RxVerdict::kTcpNoTimestamp) return verdict;
   if (verdict == RxVerdict::kAccept && !InWindow(segment)) {
@@ -46,15 +46,13 @@ RxVerdict Receiver::Check(const wire::TcpSegment& segment, Time now) {
     }
   }
   if (verdict != RxVerdict::kAccept) {
-    //= RFC 9293 3.10.7.4, RFC 7323 5.3: an unacceptable segment is answered by
-    //= an acknowledgement, unless it is a RST
-    if (!is_reset) AckNow();
+    if (MayAnswer(segment, now)) AckNow();
     return verdict;
   }
   //= RFC 7323 4.3: the timestamp to echo is that of a segment which includes
   //= what was acknowledged last, or comes before it
   if (config_.timestamps && segment.options.timestamps.has_value() &&
-      !is_reset && segment.seq - last_acked_ <= 0) {
+      !segment.Has(wire::kTcpRst) && segment.seq - last_acked_ <= 0) {
     ts_recent_ = segment.options.timestamps->value;
     ts_recent_since_ = now;
   }
@@ -95,6 +93,20 @@ bool Receiver::InWindow(const wire::TcpSegment& segment) const {
   //= is still valid; its bytes are cut off
   if (next_ == edge && segment.seq == next_) return true;
   return inside(segment.seq) || inside(last);
+}
+
+//= RFC 9293 3.10.7.4, RFC 7323 5.3: a segment that is not acceptable is
+//= answered by an acknowledgement, unless it is a RST
+bool Receiver::MayAnswer(const wire::TcpSegment& segment, Time now) {
+  if (segment.Has(wire::kTcpRst)) return false;
+  // Data are not an answer to anything.
+  if (segment.seq_bytes() != 0 && !segment.Has(wire::kTcpSyn)) return true;
+  //= RFC 5961 7, Linux tcp_oow_rate_limited(): an empty segment that is not
+  //= acceptable is answered at most twice in a second, so that two ends that
+  //= disagree about the sequence numbers do not answer each other without end
+  if (now < next_answer_) return false;
+  next_answer_ = now + kAnswerSpacing;
+  return true;
 }
 
 void Receiver::OnEcn(const wire::TcpSegment& segment) {

@@ -81,6 +81,9 @@ class Receiver {
   //= RFC 7323 5.5: a timestamp of the peer is valid for 24 days
   static constexpr Duration kTimestampLifetime = Duration::Seconds(24 * 86400);
 
+  // Between acknowledgements of empty segments that are not acceptable.
+  static constexpr Duration kAnswerSpacing = Duration::Milliseconds(500);
+
   Receiver(RangePool* pool, FrameKeeper* keeper,
            uint32_t max_frames = kMaxFrames, uint32_t max_ranges = kMaxRanges)
       : held_(pool, keeper, max_ranges, max_frames) {}
@@ -105,7 +108,8 @@ class Receiver {
 
   // Whether the segment is acceptable: PAWS and the window. kAccept: go on.
   // kTcpOldTimestamp, kTcpOutOfWindow, kTcpDuplicate: drop it; an
-  // acknowledgement is due, unless it was a RST. kTcpNoTimestamp: drop it.
+  // acknowledgement is due, unless it was a RST, or an empty segment too soon
+  // after another one (kAnswerSpacing). kTcpNoTimestamp: drop it.
   RxVerdict Check(const wire::TcpSegment& segment, Time now);
 
   // The payload and FIN of a segment that Check() has accepted. kAccept, or
@@ -154,6 +158,8 @@ class Receiver {
 
   RxVerdict CheckTimestamp(const wire::TcpSegment& segment, Time now);
   bool InWindow(const wire::TcpSegment& segment) const;
+  // Whether a segment that is not acceptable is answered.
+  bool MayAnswer(const wire::TcpSegment& segment, Time now);
   void OnEcn(const wire::TcpSegment& segment);
   // Cuts off what was delivered, what is beyond the window, or behind the FIN.
   Admitted Admit(const wire::TcpSegment& segment);
@@ -187,6 +193,7 @@ class Receiver {
   bool echo_congestion_ = false;
   Ack ack_ = Ack::kNone;
   Time ack_at_;
+  Time next_answer_;  // to an empty segment that is not acceptable
   uint32_t ts_recent_ = 0;
   Time ts_recent_since_;
 };

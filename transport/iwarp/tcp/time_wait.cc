@@ -35,6 +35,7 @@ void TimeWaitTable::Add(const FourTuple& tuple, const Ended& ended, Time now) {
   record.ts_recent = ended.ts_recent;
   record.timestamps = ended.timestamps;
   record.window = ended.window;
+  record.answered = false;
   index_.Insert(id, index);
   Append(index, now);
   ++size_;
@@ -94,13 +95,17 @@ TimeWaitTable::Answer TimeWaitTable::OnSegment(const FourTuple& tuple,
     const bool may_replace = MayReplace(record, segment);
     answer.reply = may_replace ? Reply::kNewConnection : Reply::kDrop;
     if (may_replace) Remove(index);
-  } else if (segment.seq_bytes() == 0 && segment.seq == record.rcv_nxt) {
-    // Acceptable, and says nothing. An answer could meet another TIME-WAIT.
+  } else if (segment.seq_bytes() == 0 &&
+             (segment.seq == record.rcv_nxt || record.answered)) {
+    // Acceptable, and says nothing; or perhaps itself the answer of another
+    // TIME-WAIT that has other numbers. Neither is answered without end.
     answer.reply = Reply::kDrop;
   } else if (segment.Has(wire::kTcpFin) && segment.end() == record.rcv_nxt) {
     //= RFC 9293 3.10.7.4: the FIN again: acknowledge, and begin the time again
     Unlink(index);
     Append(index, now);
+  } else if (segment.seq_bytes() == 0) {
+    record.answered = true;
   }
   //= RFC 9293 3.10.7.4: whatever else comes is not acceptable: acknowledge
   return answer;
