@@ -38,8 +38,7 @@
 
 namespace urnic::tcp {
 
-//= RFC 9293 3.3.2: the states. LISTEN, and the SYN-RECEIVED of a listener, are
-//= not states of a Connection
+//= RFC 9293 3.3.2: the states of a connection
 // LISTEN, and the SYN-RECEIVED of a listener, are not states of a Connection.
 enum class State : uint8_t {
   kClosed,
@@ -76,10 +75,11 @@ struct ConnectionConfig {
   uint32_t path_mtu = 0;
   uint32_t window_bytes = 1 << 20;  // see window()
   bool dctcp = false;               // where ECN is agreed
-  //= RFC 9293 3.8.3: R2 is at least 100 s, and 3 minutes for SYNs
+  //= RFC 9293 3.8.3: R2 is at least 100 seconds, and at least 3 minutes for a
+  //= SYN
   Duration user_timeout = Duration::Seconds(100);
   Duration syn_timeout = Duration::Seconds(180);
-  //= RFC 9293 3.8.4: keep-alives are off unless the program asks for them
+  //= RFC 9293 3.8.4: keep-alives are off unless the application turns them on
   Duration keepalive_idle;  // 0: off
   Duration keepalive_interval = Duration::Seconds(75);
   uint8_t keepalive_probes = 9;
@@ -306,7 +306,8 @@ RxVerdict Connection::OnSegment(const wire::TcpSegment& segment,
   }
   const uint32_t window = uint32_t{segment.window} << peer_shift();
   const AckResult result = sender_.OnAck(segment, window, now, upper);
-  //= RFC 5961 5.2: an acknowledgement of what is far away, or was never sent
+  //= RFC 5961 5.2: a segment whose acknowledgement number is not acceptable is
+  //= dropped and answered by a challenge ACK
   if (result == AckResult::kUnsent || result == AckResult::kTooOld) {
     return Challenge(now);
   }
@@ -318,7 +319,8 @@ RxVerdict Connection::OnSegment(const wire::TcpSegment& segment,
   if (result == AckResult::kNew || sender_.peer_window() == 0) progress_ = now;
   if (sender_.fin_acked()) OnFinAcked(now);
   if (end_ != End::kNone) return RxVerdict::kAccept;
-  //= RFC 9293 3.10.7.4: after the peer's FIN, text and FINs are ignored
+  //= RFC 9293 3.10.7.4: in CLOSE-WAIT, CLOSING, LAST-ACK and TIME-WAIT, text
+  //= and FINs are ignored
   if (!may_receive()) return RxVerdict::kAccept;
   verdict = receiver_.OnData(segment, frame, now, upper);
   if (receiver_.fin_delivered()) OnFinDelivered();
@@ -366,7 +368,7 @@ uint32_t Connection::Transmit(Time now, std::span<TcpSlot> slots,
   }
   if (count < slots.size() && probe_due_) {
     probe_due_ = false;
-    //= RFC 9293 3.8.4: a keep-alive has the sequence number SND.NXT-1
+    //= RFC 9293 3.8.4: a keep-alive segment has the sequence number SND.NXT-1
     emit(Ack(sender_.nxt() + UINT32_MAX, now));
   }
   return count;

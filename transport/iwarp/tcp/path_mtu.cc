@@ -7,9 +7,10 @@
 namespace urnic::tcp {
 namespace {
 
-//= RFC 4821 7.2: the base is 1024 bytes, in IPv6 1280
+//= RFC 4821 7.2: the base size, from which a search begins, is 1024 bytes, and
+//= 1280 bytes over IPv6
 constexpr uint32_t kBaseIpv4 = 1024;
-//= RFC 8201 4: in IPv6, no path is smaller than 1280 bytes
+//= RFC 8201 4: the path MTU of IPv6 is never less than 1280 bytes
 constexpr uint32_t kLeastIpv6 = 1280;
 // Paths of IPv4 may be smaller, down to 68 bytes. A report of so little is more
 // likely forged than true, and would make the connection useless.
@@ -56,7 +57,8 @@ bool PathMtu::OnTooBig(uint32_t reported, SeqNum quoted, SeqNum snd_una,
                        SeqNum snd_nxt, Time now) {
   //= RFC 5927 4.1: a message must quote a segment that is in flight
   if (quoted - snd_una < 0 || quoted - snd_nxt >= 0) return false;
-  //= RFC 8201 4: a message that reports less than the least MTU is discarded
+  //= RFC 8201 4: a Packet Too Big message that reports less than the IPv6
+  //= minimum link MTU is discarded
   if (ipv6_ && reported < kLeastIpv6) return false;
   if (probing_ && reported >= mtu_) {
     // It speaks of the probe.
@@ -67,7 +69,7 @@ bool PathMtu::OnTooBig(uint32_t reported, SeqNum quoted, SeqNum snd_una,
     SearchOn(now, now);
     return true;
   }
-  //= RFC 1191 3, RFC 8201 4: a message never raises the MTU
+  //= RFC 1191 3, RFC 8201 4: a Packet Too Big message never raises the path MTU
   if (std::max(reported, least_) >= mtu_) return false;
   Shrink(reported, now);
   high_ = mtu_;
@@ -79,8 +81,9 @@ bool PathMtu::OnTimeout(uint32_t packet_bytes, Time now) {
   if (packet_bytes <= undoubted) return false;
   timed_out_bytes_ =
       timeouts_ == 0 ? packet_bytes : std::min(timed_out_bytes_, packet_bytes);
-  //= RFC 4821 7.7: repeated time-outs without a message of a router: a black
-  //= hole; go on with the base, then with less
+  //= RFC 4821 7.7: after a full stop (several time-outs in a row without a
+  //= report of a router), the segments shrink to the base size, and then to
+  //= less
   if (++timeouts_ < kFullStop) return false;
   const uint32_t failed = mtu_;
   Shrink(mtu_ > base_ ? base_ : mtu_ / 2, now);
@@ -99,19 +102,21 @@ uint32_t PathMtu::ChooseProbe() {
       next_probe_ = Time::Infinite();
       return 0;
     }
-    //= RFC 1191 6.3, RFC 8201 5.3: the path may have changed
+    //= RFC 1191 6.3, RFC 8201 5.3: ten minutes after the path MTU has shrunk, a
+    //= larger size is tried, because the path may have changed
     high_ = max_mtu_;
     try_top_ = true;
     probe_bytes_ = 0;
   }
   if (probe_bytes_ == 0) {
-    //= RFC 4821 7.3: the largest possible size first, then halves
+    //= RFC 4821 7.3: the search tries the largest possible size first, and then
+    //= halves the range
     probe_bytes_ = try_top_ ? high_ : mtu_ + (high_ - mtu_ + 1) / 2;
   }
   return probe_bytes_;
 }
 
-//= RFC 4821 7.6.1: the size of a probe that arrives is the new MTU
+//= RFC 4821 7.6.1: the size of a probe that has arrived becomes the path MTU
 void PathMtu::OnProbeAcked(Time now) {
   if (!probing_) return;
   mtu_ = std::max(mtu_, sent_bytes_);
@@ -120,7 +125,8 @@ void PathMtu::OnProbeAcked(Time now) {
   SearchOn(now, now);
 }
 
-//= RFC 4821 7.6.2: the size of probes that are lost alone is too large
+//= RFC 4821 7.6.2: a size is too large if its probes are lost while the other
+//= segments arrive
 void PathMtu::OnProbeLost(Time now) {
   if (!probing_) return;
   probing_ = false;
@@ -133,7 +139,8 @@ void PathMtu::OnProbeLost(Time now) {
   SearchOn(next_probe_, now);
 }
 
-//= RFC 4821 7.6.4: a probe that is lost with other segments says nothing
+//= RFC 4821 7.6.4: a probe that is lost together with other segments is
+//= inconclusive, and its size is tried again
 void PathMtu::OnProbeUnclear(Time now) {
   probing_ = false;
   next_probe_ = now + kProbeSpacing;

@@ -20,13 +20,14 @@ namespace urnic::tcp {
 
 class PathMtu {
  public:
-  //= RFC 1191 6.3, RFC 8201 5.3: a larger size is tried after ten minutes
+  //= RFC 1191 6.3, RFC 8201 5.3: ten minutes after the path MTU has shrunk, a
+  //= larger size is tried, because the path may have changed
   static constexpr Duration kRaiseInterval = Duration::Seconds(600);
   // After a probe that was lost, or that says nothing.
   static constexpr Duration kProbeSpacing = Duration::Seconds(1);
   // A size is too large if this many probes of it were lost.
   static constexpr uint32_t kProbeLosses = 3;
-  //= RFC 4821 7.7: the R1 of TCP (RFC 9293 3.8.3) is three retransmissions
+  //= RFC 4821 7.7: a full stop is as many time-outs in a row as R1, here three
   static constexpr uint32_t kFullStop = 3;
   // The search ends when it has come so close.
   static constexpr uint32_t kPrecision = 16;
@@ -40,7 +41,8 @@ class PathMtu {
   void Start(const Config& config, Time now);
 
   uint32_t mtu() const { return mtu_; }
-  //= RFC 9293 3.7.1: the headers, and the options in each segment, count
+  //= RFC 9293 3.7.1: the MSS is the size of a packet less the fixed headers of
+  //= IP and TCP
   // Of IP and of TCP without options.
   uint32_t header_bytes() const { return HeaderBytes(ipv6_); }
   static constexpr uint32_t HeaderBytes(bool ipv6) {

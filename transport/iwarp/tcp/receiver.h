@@ -65,7 +65,7 @@ struct ReceiverConfig {
   bool timestamps = false;
   uint32_t ts_recent = 0;  // the timestamp of the peer's SYN
   EcnMode ecn = EcnMode::kOff;
-  //= RFC 9293 3.8.6.3: an acknowledgement is delayed by less than 0.5 s
+  //= RFC 9293 3.8.6.3: an acknowledgement is delayed by less than 0.5 seconds
   // A delay saves an acknowledgement if a segment of ours carries it. An RNIC
   // answers within microseconds, so 1 ms is enough; and it is short beside the
   // 200 ms after which Linux would send again.
@@ -78,7 +78,7 @@ class Receiver {
   // arrives in several parts needs more ranges than frames.
   static constexpr uint32_t kMaxFrames = 256;
   static constexpr uint32_t kMaxRanges = 256;
-  //= RFC 7323 5.5: a timestamp of the peer is valid for 24 days
+  //= RFC 7323 5.5: TS.Recent is valid for 24 days
   static constexpr Duration kTimestampLifetime = Duration::Seconds(24 * 86400);
 
   // Between acknowledgements of empty segments that are not acceptable.

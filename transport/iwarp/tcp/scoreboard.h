@@ -72,8 +72,9 @@ class Scoreboard {
   // Marks as lost what RACK considers lost. Returns when it would consider the
   // next one lost; never: none. `found`: something was marked.
   Time DetectLosses(Time now, Duration reorder_window, bool& found);
-  //= RFC 8985 6.3: at a time-out the first segment is lost, and those that were
-  //= sent long enough ago
+  //= RFC 8985 6.3: at a time-out, the first unacknowledged segment is marked
+  //= lost, and each other one that was sent longer than RACK.rtt + RACK.reo_wnd
+  //= ago
   void MarkLostAtTimeout(Time now, Duration reorder_window);
   // REQUIRES: the segment is not lost yet.
   void MarkLost(uint32_t number);

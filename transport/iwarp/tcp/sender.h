@@ -44,7 +44,8 @@ enum class AckResult : uint8_t {
   kNew,        // SND.UNA has moved
   kDuplicate,  // valid, and SND.UNA has not moved
   kOld,        // of before SND.UNA: ignored
-  //= RFC 5961 5.2: these two are answered with a challenge ACK
+  //= RFC 5961 5.2: an acknowledgement number outside of the valid range is
+  //= answered by a challenge ACK
   kTooOld,  // older than the largest window of the peer
   kUnsent,  // acknowledges what was never sent
 };
@@ -123,8 +124,9 @@ class Sender {
   uint32_t Transmit(Time now, std::span<SegmentToSend> out, Upper& upper);
 
   Time deadline() const {
-    //= RFC 8985 8: while RACK waits for reordered segments, neither a tail loss
-    //= probe nor a time-out is due
+    //= RFC 8985 8: RACK, the tail loss probe and the retransmission time-out
+    //= share one timer; while RACK waits for reordered segments, it is the
+    //= timer of RACK
     const Time timer = state_.reorder_at.IsInfinite()
                            ? std::min(state_.probe_at, state_.timeout_at)
                            : state_.reorder_at;
@@ -138,8 +140,8 @@ class Sender {
 
   // The path carries so much. Segments that are too large for it are lost, also
   // a probe.
-  //= RFC 1191 6.4, RFC 8201 5.4: a retransmission that a report of a router has
-  //= caused does not change the congestion window
+  //= RFC 1191 6.4, RFC 8201 5.4: a retransmission because of a Packet Too Big
+  //= message does not change the congestion window
   void OnMss(uint32_t mss) {
     URNIC_CHECK(mss != 0 && mss <= UINT16_MAX);
     if (mss != config_.mss) cc.SetMss(mss);
@@ -150,7 +152,7 @@ class Sender {
     board_.MarkOversizedLost(mss);
   }
 
-  //= RFC 4821 7.4: a larger MTU is tried with a segment of new data
+  //= RFC 4821 7.4: a larger path MTU is probed with a segment of new data
   // From now on, a chunk may have up to so many bytes, more than the MSS. The
   // first one that has more than the MSS is the probe, and its fate is known
   // some time later. REQUIRES: no probe is under way.
@@ -186,7 +188,8 @@ class Sender {
            state_.peer.Usable(state_.una, state_.nxt) != 0;
   }
 
-  //= RFC 9293 3.8.3: the connection gives up after a number of time-outs
+  //= RFC 9293 3.8.3: a connection whose data are retransmitted for longer than
+  //= R2 is closed
   // In a row, without any progress. While the peer's window is closed, an
   // acknowledgement is enough progress.
   uint32_t timeouts() const { return state_.timeouts; }

@@ -22,7 +22,8 @@ void Sender<Cc>::OnTimer(Time now) {
   if (now >= s.probe_at) {
     s.probe_at = Time::Infinite();
     s.probe.due = !GiveUpLastMtuProbe();
-    //= RFC 8985 7.3: the time-out is counted from the probe
+    //= RFC 8985 7.3: the retransmission timer is restarted when a tail loss
+    //= probe is sent
     s.timeout_at = now + s.round_trip.timeout();
     return;
   }
@@ -51,8 +52,10 @@ void Sender<Cc>::OnTimeout(Time now) {
   s.round_trip.OnTimeout();
   s.timeout_at = now + s.round_trip.timeout();
   if (board_.empty()) {
-    //= RFC 9293 3.8.6.1: a closed window is probed, ever less often
-    //= RFC 9293 3.8.6.2.1: a small one is filled after a while
+    //= RFC 9293 3.8.6.1: a zero window is probed, and the interval between the
+    //= probes grows exponentially
+    //= RFC 9293 3.8.6.2.1: data that wait for a larger window are sent when the
+    //= override time-out has expired
     (s.peer.bytes == 0 ? s.window_probe_due : s.override_due) = true;
     return;
   }
@@ -96,12 +99,14 @@ template <cc::StreamCongestionControl Cc>
 void Sender<Cc>::ScheduleProbe(Time now) {
   State& s = state_;
   s.probe_at = Time::Infinite();
-  //= RFC 8985 7.2: a probe needs SACK, and nothing SACKed or in recovery
+  //= RFC 8985 7.2: a tail loss probe is scheduled only with SACK, outside of
+  //= recovery, and if no segment is SACKed
   if (!config_.sack || recovering() || board_.empty() ||
       board_.sacked_segments() != 0 || board_.lost_segments() != 0) {
     return;
   }
-  //= RFC 8985 7.3: one probe at a time, and a new round trip before the next
+  //= RFC 8985 7.3: at most one tail loss probe is in flight, and a new round
+  //= trip is measured before the next one
   if (s.probe.in_flight || s.probe.due || !s.round_trip.fresh) return;
   s.probe_at = TailProbe::Due(now, s.round_trip, board_.ring().size() == 1,
                               config_.max_ack_delay, s.timeout_at);

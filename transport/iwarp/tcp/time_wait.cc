@@ -65,8 +65,8 @@ void TimeWaitTable::Remove(uint32_t index) {
   --size_;
 }
 
-//= RFC 6191 2, RFC 9293 3.6.1: a SYN with a later timestamp, or a greater
-//= sequence number, begins a new connection
+//= RFC 6191 2, RFC 9293 3.6.1: in TIME-WAIT, a SYN with a later timestamp, or
+//= with a greater sequence number, begins a new connection
 bool TimeWaitTable::MayReplace(const Record& record,
                                const wire::TcpSegment& syn) {
   const bool greater = syn.seq - record.rcv_nxt >= 0;
@@ -101,13 +101,15 @@ TimeWaitTable::Answer TimeWaitTable::OnSegment(const FourTuple& tuple,
     // TIME-WAIT that has other numbers. Neither is answered without end.
     answer.reply = Reply::kDrop;
   } else if (segment.Has(wire::kTcpFin) && segment.end() == record.rcv_nxt) {
-    //= RFC 9293 3.10.7.4: the FIN again: acknowledge, and begin the time again
+    //= RFC 9293 3.10.7.4: in TIME-WAIT, a retransmitted FIN is acknowledged,
+    //= and restarts the 2 MSL time-out
     Unlink(index);
     Append(index, now);
   } else if (segment.seq_bytes() == 0) {
     record.answered = true;
   }
-  //= RFC 9293 3.10.7.4: whatever else comes is not acceptable: acknowledge
+  //= RFC 9293 3.10.7.4: in TIME-WAIT, any other segment is not acceptable, and
+  //= is answered by an acknowledgement
   return answer;
 }
 
