@@ -147,6 +147,8 @@ void Connection::OnSenderTimer(Time now) {
   sender_.OnTimer(now);
   JudgeMtuProbe(now);
   if (sender_.counters().timeouts == timeouts) return;
+  // A peer that has closed its window refuses segments of any size.
+  if (sender_.peer_window() == 0) return;
   if (path_.OnTimeout(PacketBytes(first), now)) FollowPath();
 }
 

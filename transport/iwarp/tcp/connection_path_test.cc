@@ -154,6 +154,27 @@ TEST_F(PathTest, SmallSegmentsThatArriveDoNotHideABlackHole) {
   EXPECT_LT(took, Duration::Seconds(10));
 }
 
+TEST_F(PathTest, AClosedWindowIsNoBlackHole) {
+  Start();
+  const Connection& a = pair.a.connection;
+  pair.a.to_send = 5000;
+  ASSERT_EQ(pair.a.Transmit(pair.now).size(), 1u);
+  Packet closed;
+  closed.fields.flags = wire::kTcpAck;
+  closed.fields.seq = a.receiver().next();
+  closed.fields.ack = a.sender().una();
+  closed.fields.options.timestamps = {a.receiver().ts_recent(), 0};
+  ASSERT_EQ(pair.a.Deliver(closed, pair.now), RxVerdict::kAccept);
+  ASSERT_EQ(a.sender().peer_window(), 0u);
+  for (int i = 0; i < 20 && counters().timeouts < 6; ++i) {
+    pair.now = std::max(pair.now, a.deadline());
+    pair.a.connection.OnTimer(pair.now);
+    (void)pair.a.Transmit(pair.now);
+  }
+  EXPECT_EQ(counters().timeouts, 6u);
+  EXPECT_EQ(path_mtu(), 9000u);
+}
+
 //= RFC 4821 7.6.1
 TEST_F(PathTest, ThenProbesFindWhatThePathCarries) {
   path = 5000;
