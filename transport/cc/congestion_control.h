@@ -80,9 +80,9 @@ concept CongestionControl = requires(T& cc, const T& view,
 template <typename T>
 concept StreamCongestionControl = CongestionControl<T> &&
     requires(T& cc, const T& view, Time now, uint32_t packets) {
-  //= RFC 9438 4.6, RFC 7661 4.4.1: a reduction may depend on what is under
-  //= way, so the transport says how much it was when the loss was found:
-  //= from the first byte that is not acknowledged to the last that was sent
+  //= RFC 9438 4.6, RFC 7661 4.4.1: a reduction may depend on the flight size,
+  //= so the transport states the flight size at the time of the loss: from the
+  //= first unacknowledged byte to the last byte that was sent
   // Without this argument: as much as the window allows. After OnLoss() the
   // window is ssthresh().
   cc.OnLoss(now, packets);

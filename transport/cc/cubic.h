@@ -17,7 +17,7 @@
 namespace urnic::cc {
 
 struct Cubic {
-  //= RFC 9438 4.6: a reduction keeps 7/10 of the window
+  //= RFC 9438 4.6: a congestion event multiplies the window by beta_cubic = 0.7
   static constexpr FixedPackets AfterLoss(FixedPackets window) {
     return window * 7 / 10;
   }
@@ -25,15 +25,17 @@ struct Cubic {
   // The window is about to be reduced from `window`. `used`: the part of it
   // that was in use.
   void OnReduction(FixedPackets window, FixedPackets used) {
-    //= RFC 9438 4.7: fast convergence: a flow that did not get back to where it
-    //= was before leaves room for others
+    //= RFC 9438 4.7: fast convergence: if the window has not reached W_max
+    //= again, W_max is lowered further, so that the flow releases bandwidth for
+    //= new flows
     w_max = used < w_max ? used * 17 / 20 : used;
     prior = window;
     running = false;
     flat = false;
   }
   //= RFC 9438 4.8, 4.10: after a time-out, or a slow start that ended without a
-  //= loss, the curve begins at its plateau: K is 0, W_max is the window
+  //= loss, the cubic function begins at its plateau: K is 0, and W_max is the
+  //= current window
   void StartFlat() {
     running = false;
     flat = true;
@@ -44,16 +46,19 @@ struct Cubic {
   FixedPackets Grow(FixedPackets window, uint64_t share, Time now,
                     Duration round_trip) {
     if (!running) Begin(window, now);
-    //= RFC 9438 4.3: the estimate of Reno grows by 3*(1-0.7)/(1+0.7) = 9/17
-    //= packets in a round trip, and by a whole one from the old window on
+    //= RFC 9438 4.3: the Reno-friendly estimate W_est grows by alpha_cubic =
+    //= 3*(1-0.7)/(1+0.7) = 9/17 packets in a round trip, and by one packet as
+    //= soon as it has reached the window before the reduction
     w_est += w_est >= prior ? share : share * 9 / 17;
     w_est = std::min(w_est, FromPackets(kWindowMax));
     const Duration t = now - epoch;
-    //= RFC 9438 4.3: below the estimate of Reno, the window is this estimate
+    //= RFC 9438 4.3: where the cubic function is below W_est, the window is
+    //= W_est (the Reno-friendly region)
     if (At(t) < w_est) return std::max(window, w_est);
-    //= RFC 9438 4.4, 4.5: otherwise the window goes, in one round trip, to
-    //= where the curve will be after it
-    //= RFC 9438 4.2: but by no more than a half
+    //= RFC 9438 4.4, 4.5: in the concave and the convex region, the window
+    //= grows within a round trip to the target, the value of the cubic function
+    //= one round trip later
+    //= RFC 9438 4.2: the target is at most 1.5 times the window
     const FixedPackets target =
         std::clamp(At(t + round_trip), window, window + window / 2);
     return window + Times(target - window, share);
@@ -62,8 +67,9 @@ struct Cubic {
   // An acknowledgement, or the end of an idle time. Time does not count while
   // the flow did not use its window (`limited`).
   void Advance(Time now, bool limited) {
-    //= RFC 9438 5.8: t excludes the times in which the flow was limited by its
-    //= program or by the receiver's window
+    //= RFC 9438 5.8: the time t of the cubic function does not include periods
+    //= in which the flow was limited by its application or by the receiver's
+    //= window
     if (limited) epoch = epoch + (now - seen);
     seen = now;
   }
@@ -100,7 +106,8 @@ struct Cubic {
     if (flat || w_max <= window) {
       w_max = window;
     } else {
-      //= RFC 9438 4.2: K = cbrt((W_max - cwnd_epoch) / C)
+      //= RFC 9438 4.2: the window returns to W_max after K = cbrt((W_max -
+      //= cwnd_epoch) / C) seconds
       // In seconds * 2^20: the cube root of (difference / 2^32) * 5/2 * 2^60.
       const auto cube = static_cast<unsigned __int128>(w_max - window) * 5;
       const uint64_t root = CubeRoot(cube << 27);

@@ -143,7 +143,7 @@ struct TcpCongestion {
     //= packets that were resent already
     if (repair != TcpRepair::kTimeout) Save();
     if (repair == TcpRepair::kNone) {
-      //= RFC 9438 4.8: ssthresh is set by the factor of CUBIC
+      //= RFC 9438 4.8: a time-out sets ssthresh with the factor beta_cubic
       const FixedPackets used = Used(in_flight);
       Reduce(used, AfterLoss(used));
     }
@@ -163,9 +163,11 @@ struct TcpCongestion {
     undo.valid = false;
     repair = TcpRepair::kNone;
     unconfirmed = 0;
-    //= RFC 9438 4.9.2: a window that is larger already is not set back
+    //= RFC 9438 4.9.2: when a spurious congestion event is undone, a window
+    //= that is already larger than the old one stays as it is
     if (cwnd >= undo.window) return;
-    //= RFC 9438 4.9.1, 4.9.2: otherwise all is as it was before the reduction
+    //= RFC 9438 4.9.1, 4.9.2: when a spurious congestion event is undone, the
+    //= state of before the reduction is restored
     cwnd = undo.window;
     threshold = undo.ssthresh;
     cubic = undo.cubic;
@@ -257,7 +259,7 @@ struct TcpCongestion {
   TcpUndo undo;
 
  private:
-  //= RFC 9438 4.6, RFC 5681 3.1: ssthresh is at least two packets
+  //= RFC 9438 4.6, RFC 5681 3.1: ssthresh is at least two segments
   static constexpr FixedPackets kLossFloor = 2 * kOnePacket;
 
   void Measure(Duration sample) {
@@ -273,7 +275,8 @@ struct TcpCongestion {
     if (repair == TcpRepair::kLoss) return false;
     // After a time-out there is more to resend than the window allows.
     if (repair == TcpRepair::kTimeout) return true;
-    //= RFC 7661 4.4, RFC 9438 5.8: only a window that is full grows
+    //= RFC 7661 4.4, RFC 9438 5.8: the window does not grow while the sender
+    //= does not use all of it
     return !sample.app_limited;
   }
 
@@ -307,8 +310,8 @@ struct TcpCongestion {
 
   // What a reduction starts from.
   FixedPackets Used(uint32_t in_flight) const {
-    //= RFC 9438 4.6: the window may stand for what is under way, because it
-    //= grows only while it is full
+    //= RFC 9438 4.6: a reduction may use the window in place of the flight size
+    //= if the window only grows while it is full
     const FixedPackets whole = WholeWindow();
     if (validation.validated) return whole;
     //= RFC 7661 4.4.1: a window that was not used does not count
@@ -338,7 +341,7 @@ struct TcpCongestion {
     } else {
       const FixedPackets kept = Cubic::AfterLoss(used);
       Reduce(used, kept);
-      //= RFC 9438 4.6: marks may reduce the window to one packet
+      //= RFC 9438 4.6: ECN marks may reduce the window to one segment
       cwnd = std::max(std::min(cwnd, kept), kOnePacket);
     }
     cut_for_mark = true;

@@ -132,6 +132,9 @@ class Endpoint {
   std::span<const uint8_t> private_data() const;
   const SetUp& set_up() const { return set_up_; }
   const tcp::Connection& connection() const { return tcp_; }
+  // The largest packet that is sent now, for the network's cache of path MTUs:
+  // see tcp::Connection.
+  uint32_t path_mtu() const { return tcp_.path_mtu(); }
   // Nothing is left to do. In TIME-WAIT, the owner keeps a record of the
   // connection (tcp::TimeWaitTable).
   bool done() const {
@@ -225,10 +228,13 @@ class Endpoint {
     return true;
   }
 
-  // The path carries segments of this size from now on (tcp::Connection).
-  void OnMss(uint16_t mss) {
-    tcp_.OnMss(mss);
-    drained_ = false;
+  // A router, or our own link, has refused a segment: see tcp::Connection. The
+  // connection finds out by itself what is not reported, and when the path
+  // carries more again. The boundaries of FPDUs do not change; new ones are cut
+  // for the new MSS.
+  void OnTooBig(uint32_t mtu, SeqNum quoted, Time now) {
+    Wake(now);
+    tcp_.OnTooBig(mtu, quoted, now);
   }
 
   Time deadline() const;

@@ -278,9 +278,10 @@ class Link {
   using Line = testing::BadWire<Packet>;
 
   void Send(TestEnd& from, Line& line, const Tamper& tamper) {
-    if (!from.posted && !from.endpoint->has_work()) return;
-    for (Packet& packet : from.Transmit(now)) {
-      if (tamper(packet)) Put(packet, line);
+    while (from.posted || from.endpoint->has_work()) {
+      for (Packet& packet : from.Transmit(now)) {
+        if (tamper(packet)) Put(packet, line);
+      }
     }
   }
   void Put(const Packet& packet, Line& line) {

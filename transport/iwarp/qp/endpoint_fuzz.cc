@@ -138,9 +138,10 @@ class Fuzzer {
         end.program.host().Restore();
         return;
       case 3:
-        if (begun) {
-          end.endpoint->OnMss(static_cast<uint16_t>(200 + in_.Below(3000)));
-        }
+        end.endpoint->OnTooBig(
+            in_.Below(3000),
+            end.endpoint->connection().sender().una() + in_.Below(5000),
+            link_.now);
         return;
       case 4:
         if (begun) end.endpoint->Disconnect(link_.now);

@@ -19,7 +19,7 @@ class FpduKeeper {
   // How many FPDUs can be kept now.
   uint32_t free() const { return free_; }
   // Returns the number of a place for `bytes` bytes, which are `memory` until
-  // Release(). REQUIRES: free() != 0; a chunk of TCP is not longer.
+  // Release(). REQUIRES: free() != 0; the largest segment is not longer.
   virtual uint32_t Take(uint32_t bytes, std::span<uint8_t>& memory) = 0;
   virtual void Release(uint32_t number) = 0;
 

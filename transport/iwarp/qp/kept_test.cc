@@ -64,7 +64,7 @@ TEST_F(KeptTest, AlsoIfThePathNarrowsMeanwhile) {
   ASSERT_TRUE(link.Connect());
   a.Post(ReadWr(1, 60000));
   ASSERT_TRUE(link.RunUntil([this] { return b.fpdus.kept() != 0; }));
-  b.endpoint->OnMss(600);
+  b.endpoint->OnTooBig(640, b.endpoint->connection().sender().una(), link.now);
   b.program.Fill(0, 60000, 7);
   link.Run();
   ASSERT_THAT(a.program.sent, SizeIs(1));

@@ -6,6 +6,7 @@
 
 #include "transport/iwarp/qp/endpoint_fixture.h"
 #include "transport/iwarp/rdmap/player.h"
+#include "transport/wire/ipv4.h"
 
 namespace urnic::iwarp {
 namespace {
@@ -47,10 +48,37 @@ struct Seen {
   uint64_t kept = 0;
 };
 
+// What the path carries. It changes from time to time, and routers may not say
+// so.
+struct Path {
+  explicit Path(Link& l) : link(l) {
+    link.tamper_to_b = [this](Packet& p) { return Passes(link.a, p); };
+    link.tamper_to_a = [this](Packet& p) { return Passes(link.b, p); };
+  }
+  bool Passes(TestEnd& from, const Packet& packet) {
+    const size_t bytes = sizeof(wire::Ipv4) +
+                         wire::TcpHeaderBytes(packet.fields.options) +
+                         packet.payload.size();
+    if (bytes <= mtu) return true;
+    if (reports) from.endpoint->OnTooBig(mtu, packet.fields.seq, link.now);
+    return false;
+  }
+  void Change() {
+    if (!link.random.OneIn(50)) return;
+    mtu = static_cast<uint32_t>(600 + link.random.Below(8000));
+    reports = link.random.OneIn(2);
+  }
+
+  Link& link;
+  uint32_t mtu = 9000;
+  bool reports = false;
+};
+
 void Play(uint64_t seed, Seen& seen) {
   const auto owner = std::make_unique<Link>(seed);
   Link& link = *owner;
   ChooseSetUp(link);
+  Path path(link);
   Player a(link.a.program, link.b.program, link.random);
   Player b(link.b.program, link.a.program, link.random);
   a.overlapping_writes = !link.b.place_early;
@@ -77,6 +105,7 @@ void Play(uint64_t seed, Seen& seen) {
     }
     a.Check();
     b.Check();
+    path.Change();
     if (::testing::Test::HasFailure()) return;
     if (round > kRounds && a.Idle() && b.Idle()) break;
   }

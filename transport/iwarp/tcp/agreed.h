@@ -24,7 +24,8 @@ struct Agreed {
 struct Offer {
   uint16_t mss = 1460;  // what we receive: a packet of IP without the headers
                         // of IP and TCP. The peer never gets more either
-  //= RFC 9293 3.7.1: of a peer that states none; 1220 over IPv6
+  //= RFC 9293 3.7.1: without an MSS option, the MSS of the peer is 536 bytes
+  //= over IPv4 and 1220 bytes over IPv6
   uint16_t default_mss = wire::kTcpDefaultMssIpv4;
   bool timestamps = true;
   bool sack = true;
@@ -47,7 +48,7 @@ struct Offer {
     agreed.ecn = ecn && flags == (syn.Has(wire::kTcpAck)
                                       ? wire::kTcpEce
                                       : wire::kTcpEce | wire::kTcpCwr);
-    //= RFC 7323 2.3: a shift above 14 counts as 14
+    //= RFC 7323 2.3: a shift count above 14 is treated as 14
     if (theirs.window_shift) {
       agreed.window_shift =
           std::min(*theirs.window_shift, wire::kTcpMaxWindowShift);

@@ -19,7 +19,7 @@ class ChallengeBudget {
   ChallengeBudget(const NumberKey& key, uint32_t per_second)
       : key_(key), per_second_(per_second) {}
 
-  //= RFC 5961 7: the rate of challenge acknowledgements is limited
+  //= RFC 5961 7: the number of challenge ACKs in a period is limited
   bool Take(Time now) {
     const auto second = static_cast<uint64_t>(now.ns() / 1'000'000'000);
     if (second != second_ || !started_) {

@@ -20,7 +20,7 @@ using wire::TcpSegment;
 constexpr Duration kSynInterval = Duration::Seconds(1);
 constexpr uint8_t kMaxSynBackOff = 6;
 
-//= RFC 7323 2.2: the window of a SYN is not scaled
+//= RFC 7323 2.2: the window field of a SYN is never scaled
 uint16_t SynWindow(const ConnectionConfig& config) {
   return static_cast<uint16_t>(std::min<uint32_t>(config.window(), UINT16_MAX));
 }
@@ -77,7 +77,7 @@ void Connection::Agree(const Agreed& agreed, SeqNum irs, uint32_t ts_recent,
   receiver_.Start(
       {.irs = irs,
        .window_bytes = config_.window(),
-       //= RFC 7323 2.2: windows are scaled if both SYNs have the option
+       //= RFC 7323 2.2: windows are scaled only if both SYNs ask for it
        .window_shift =
            agreed.window_shift ? config_.window_shift() : uint8_t{0},
        .mss = config_.offer.mss,
@@ -89,8 +89,16 @@ void Connection::Agree(const Agreed& agreed, SeqNum irs, uint32_t ts_recent,
 }
 
 void Connection::Establish(SeqNum peer_seq, uint32_t window, Time now) {
+  //= RFC 9293 3.7.1: the payload of a segment is at most the peer's MSS and
+  //= what the path MTU leaves, less the bytes of the TCP options, which the MSS
+  //= does not include
+  path_.Start({.ipv6 = config_.ipv6,
+               .max_mtu = std::min(config_.offer.mss, agreed_.mss) +
+                          PathMtu::HeaderBytes(config_.ipv6),
+               .path_mtu = config_.path_mtu},
+              now);
   SenderConfig config;
-  config.mss = SendMss();
+  config.mss = PayloadBytes(path_.mtu());
   config.sack = agreed_.sack;
   config.timestamps = agreed_.timestamps;
   config.ecn = agreed_.ecn;
@@ -109,14 +117,39 @@ void Connection::Establish(SeqNum peer_seq, uint32_t window, Time now) {
   syn_at_ = Time::Infinite();
 }
 
-uint32_t Connection::SendMss() const {
-  //= RFC 9293 3.7.1: the MSS does not include options, which reduce the payload
-  return std::min({path_mss_, config_.offer.mss, agreed_.mss}) - OptionBytes();
+void Connection::OnTooBig(uint32_t mtu, SeqNum quoted, Time now) {
+  if (!is_synchronized()) return;
+  if (path_.OnTooBig(mtu, quoted, sender_.una(), sender_.nxt(), now)) {
+    FollowPath();
+  }
 }
 
-void Connection::OnMss(uint16_t mss) {
-  path_mss_ = mss;
-  if (is_synchronized()) sender_.OnMss(SendMss());
+void Connection::JudgeMtuProbe(Time now) {
+  switch (sender_.TakeMtuProbeFate()) {
+    case MtuProbeFate::kNone:
+      return;
+    case MtuProbeFate::kArrived:
+      path_.OnProbeAcked(now);
+      FollowPath();
+      return;
+    case MtuProbeFate::kLost:
+      path_.OnProbeLost(now);
+      return;
+    case MtuProbeFate::kUnclear:
+      path_.OnProbeUnclear(now);
+      return;
+  }
+}
+
+void Connection::OnSenderTimer(Time now) {
+  const uint64_t timeouts = sender_.counters().timeouts;
+  const uint32_t first = sender_.first_unacknowledged_bytes();
+  sender_.OnTimer(now);
+  JudgeMtuProbe(now);
+  if (sender_.counters().timeouts == timeouts) return;
+  // A peer that has closed its window refuses segments of any size.
+  if (sender_.peer_window() == 0) return;
+  if (path_.OnTimeout(PacketBytes(first), now)) FollowPath();
 }
 
 void Connection::Finish(End end) {
@@ -145,7 +178,7 @@ void Connection::Close() {
 
 void Connection::Abort() {
   if (end_ != End::kNone) return;
-  //= RFC 9293 3.10.5: a RST is sent, except where nothing was answered yet
+  //= RFC 9293 3.10.5: ABORT sends a RST, but not in SYN-SENT and TIME-WAIT
   reset_due_ = state_ != State::kSynSent && state_ != State::kClosed &&
                state_ != State::kTimeWait;
   reset_seq_ = is_synchronized() ? sender_.nxt() : config_.iss + 1;
@@ -155,11 +188,13 @@ void Connection::Abort() {
 
 RxVerdict Connection::OnSynSent(const TcpSegment& segment, Time now) {
   const bool acks = segment.Has(kTcpAck);
-  //= RFC 9293 3.10.7.3: an acknowledgement of something else is answered by a
-  //= RST. The owner does so: the segment belongs to no connection
+  //= RFC 9293 3.10.7.3: in SYN-SENT, a segment that acknowledges anything but
+  //= the SYN is answered by a RST
+  // The owner does so: such a segment belongs to no connection.
   if (acks && segment.ack != config_.iss + 1) return RxVerdict::kTcp;
   if (segment.Has(kTcpRst)) {
-    //= RFC 5961 3.2: in SYN-SENT a RST counts if it acknowledges the SYN
+    //= RFC 5961 3.2: in SYN-SENT, a RST is accepted only if it acknowledges the
+    //= SYN
     if (!acks) return RxVerdict::kTcpOutOfWindow;
     Finish(End::kRefused);
     return RxVerdict::kAccept;
@@ -170,13 +205,13 @@ RxVerdict Connection::OnSynSent(const TcpSegment& segment, Time now) {
   Agree(config_.offer.With(segment), segment.seq,
         timestamps ? timestamps->value : 0, now);
   if (!acks) {
-    //= RFC 9293 3.5: simultaneous open: our SYN is sent again, with an
-    //= acknowledgement
+    //= RFC 9293 3.5: simultaneous open: a SYN that arrives in SYN-SENT is
+    //= answered by a SYN-ACK with the same sequence number
     state_ = State::kSynReceived;
     syn_due_ = true;
     return RxVerdict::kAccept;
   }
-  //= RFC 7323 2.2: the window of a SYN is not scaled
+  //= RFC 7323 2.2: the window field of a SYN is never scaled
   Establish(segment.seq, segment.window, now);
   if (syns_sent_ == 1) sender_.OnHandshakeRoundTrip(now - syn_sent_, now);
   receiver_.AckNow();
@@ -185,21 +220,24 @@ RxVerdict Connection::OnSynSent(const TcpSegment& segment, Time now) {
 
 RxVerdict Connection::CheckFlags(const TcpSegment& segment, Time now) {
   if (segment.Has(kTcpRst)) {
-    //= RFC 5961 3.2: a RST counts if it has exactly the next sequence number;
-    //= elsewhere in the window, it may be forged
+    //= RFC 5961 3.2: a RST resets the connection only if its sequence number is
+    //= exactly RCV.NXT; a RST elsewhere in the window is answered by a
+    //= challenge ACK
     if (segment.seq != receiver_.next()) return Challenge(now);
-    Finish(End::kReset);
+    //= RFC 9293 3.10.7.4: a RST in SYN-RECEIVED after an active open means that
+    //= the connection is refused
+    Finish(state_ == State::kSynReceived ? End::kRefused : End::kReset);
     return RxVerdict::kAccept;
   }
-  //= RFC 5961 4.2: a SYN is never accepted; the acknowledgement shows a peer
-  //= that has restarted what we believe
+  //= RFC 5961 4.2: in a synchronized state, a SYN is answered by a challenge
+  //= ACK, whatever its sequence number is
   if (segment.Has(kTcpSyn)) return Challenge(now);
-  //= RFC 9293 3.10.7.4: a segment without ACK is dropped
+  //= RFC 9293 3.10.7.4: a segment without the ACK flag is dropped
   return segment.Has(kTcpAck) ? RxVerdict::kAccept : RxVerdict::kTcpOutOfWindow;
 }
 
-//= RFC 9293 3.5: after a simultaneous open, each end acknowledges the other's
-//= SYN by its own SYN-ACK
+//= RFC 9293 3.5: in a simultaneous open, the SYN-ACK of each end acknowledges
+//= the SYN of the other
 RxVerdict Connection::OnSynAcked(const TcpSegment& segment, uint32_t window,
                                  Time now) {
   if (!segment.Has(kTcpAck)) return RxVerdict::kTcpDuplicate;
@@ -215,7 +253,8 @@ RxVerdict Connection::Challenge(Time now) {
   return RxVerdict::kTcpChallenged;
 }
 
-//= RFC 9293 3.10.7.4: the acknowledgement of our FIN
+//= RFC 9293 3.10.7.4: the acknowledgement of our FIN moves FIN-WAIT-1 to
+//= FIN-WAIT-2 and CLOSING to TIME-WAIT, and ends LAST-ACK
 void Connection::OnFinAcked(Time now) {
   if (state_ == State::kFinWait1) {
     state_ = State::kFinWait2;
@@ -225,7 +264,8 @@ void Connection::OnFinAcked(Time now) {
   if (state_ == State::kLastAck) Finish(End::kClosed);
 }
 
-//= RFC 9293 3.10.7.4: the peer's FIN
+//= RFC 9293 3.10.7.4: the peer's FIN moves ESTABLISHED to CLOSE-WAIT,
+//= FIN-WAIT-1 to CLOSING and FIN-WAIT-2 to TIME-WAIT
 void Connection::OnFinDelivered() {
   receiver_.AckNow();
   if (state_ == State::kEstablished) state_ = State::kCloseWait;
@@ -257,13 +297,13 @@ Time Connection::KeepaliveAt() const {
 void Connection::OnTimer(Time now) {
   if (state_ == State::kClosed) return;
   if (!is_synchronized()) {
-    //= RFC 9293 3.8.3: a connection that is not answered is given up
+    //= RFC 9293 3.8.3: an open whose SYN is not answered within R2 is given up
     if (now >= opened_ + config_.syn_timeout) return Finish(End::kTimedOut);
     if (now >= syn_at_) syn_due_ = true;
     return;
   }
   receiver_.OnTimer(now);
-  if (now >= sender_.deadline()) sender_.OnTimer(now);
+  if (now >= sender_.deadline()) OnSenderTimer(now);
   if (sender_.timeouts() != 0 && now >= progress_ + config_.user_timeout) {
     return Finish(End::kTimedOut);
   }
@@ -315,7 +355,7 @@ TcpFields Connection::Syn(Time now) {
 TcpFields Connection::Reset() const {
   TcpFields fields = Fields(reset_seq_, kTcpRst | kTcpAck, Time());
   fields.ack = reset_ack_;
-  //= RFC 7323 3.2: a RST needs no timestamp
+  //= RFC 7323 3.2: a RST may be sent without timestamps
   fields.options = {};
   return fields;
 }

@@ -31,14 +31,15 @@
 #include "transport/iwarp/tcp/agreed.h"
 #include "transport/iwarp/tcp/challenge.h"
 #include "transport/iwarp/tcp/chunk.h"
+#include "transport/iwarp/tcp/path_mtu.h"
 #include "transport/iwarp/tcp/receiver.h"
 #include "transport/iwarp/tcp/sender.h"
 #include "transport/wire/tcp.h"
 
 namespace urnic::tcp {
 
-//= RFC 9293 3.3.2: the states. LISTEN, and the SYN-RECEIVED of a listener, are
-//= not states of a Connection
+//= RFC 9293 3.3.2: the states of a connection
+// LISTEN, and the SYN-RECEIVED of a listener, are not states of a Connection.
 enum class State : uint8_t {
   kClosed,
   kSynSent,
@@ -68,12 +69,17 @@ struct ConnectionConfig {
   SeqNum iss;
   uint32_t timestamp_offset = 0;  // TimestampClock
   Offer offer;
+  bool ipv6 = false;
+  // What the network knows of the path: the largest packet of IP; 0: nothing.
+  // The connection finds out what changes (PathMtu).
+  uint32_t path_mtu = 0;
   uint32_t window_bytes = 1 << 20;  // see window()
   bool dctcp = false;               // where ECN is agreed
-  //= RFC 9293 3.8.3: R2 is at least 100 s, and 3 minutes for SYNs
+  //= RFC 9293 3.8.3: R2 is at least 100 seconds, and at least 3 minutes for a
+  //= SYN
   Duration user_timeout = Duration::Seconds(100);
   Duration syn_timeout = Duration::Seconds(180);
-  //= RFC 9293 3.8.4: keep-alives are off unless the program asks for them
+  //= RFC 9293 3.8.4: keep-alives are off unless the application turns them on
   Duration keepalive_idle;  // 0: off
   Duration keepalive_interval = Duration::Seconds(75);
   uint8_t keepalive_probes = 9;
@@ -148,6 +154,10 @@ class Connection {
   bool peer_is_urnic() const { return agreed_.urnic; }
   // The largest chunk that fits into a segment now.
   uint32_t mss() const { return sender_.mss(); }
+  // The largest packet of IP that is sent now, except to probe the path; 0:
+  // there is no connection yet. The network can learn from it: what is less
+  // than ConnectionConfig::path_mtu and the link was found out since.
+  uint32_t path_mtu() const { return path_.mtu(); }
   const Sender<CongestionControl>& sender() const { return sender_; }
   const Receiver& receiver() const { return receiver_; }
 
@@ -184,8 +194,12 @@ class Connection {
   void Abort();
   // The peer waits for an acknowledgement of a complete message.
   void AckNow() { receiver_.AckNow(); }
-  // The path carries segments of this size from now on.
-  void OnMss(uint16_t mss);
+  // A router (or our own link) has refused the segment with the sequence number
+  // `quoted`. `mtu`: the largest packet that the path carries. The network's
+  // cache takes the report first, and gives this number: not every router
+  // states one. Ignored unless that segment is under way. What is too large is
+  // lost, and is sent again at once.
+  void OnTooBig(uint32_t mtu, SeqNum quoted, Time now);
 
  private:
   bool may_send() const {
@@ -227,11 +241,21 @@ class Connection {
   // A segment without payload.
   wire::TcpFields Ack(SeqNum seq, Time now);
   TcpSlot Slot(const SegmentToSend& segment, Time now);
-  // The payload of a full segment: options take their part of the MSS.
-  uint32_t SendMss() const;
   uint32_t OptionBytes() const { return agreed_.timestamps ? 12 : 0; }
   Time KeepaliveAt() const;
   TimestampClock clock() const { return {config_.timestamp_offset}; }
+
+  // The size of a packet, and the payload that fits into it.
+  uint32_t PacketBytes(uint32_t payload_bytes) const {
+    return payload_bytes + path_.header_bytes() + OptionBytes();
+  }
+  uint32_t PayloadBytes(uint32_t mtu) const {
+    return mtu - path_.header_bytes() - OptionBytes();
+  }
+  // path_.mtu() has changed, or a router has refused the probe.
+  void FollowPath() { sender_.OnMss(PayloadBytes(path_.mtu())); }
+  void JudgeMtuProbe(Time now);
+  void OnSenderTimer(Time now);
 
   SegmentSlab* const segments_;
   ConnectionConfig config_;
@@ -246,8 +270,8 @@ class Connection {
   bool probe_due_ = false;  // a keep-alive
   uint8_t keepalives_sent_ = 0;
   uint8_t syns_sent_ = 0;
-  uint16_t path_mss_ = UINT16_MAX;  // OnMss()
   Agreed agreed_;
+  PathMtu path_;
   SeqNum reset_seq_;
   SeqNum reset_ack_;
   Time opened_;                     // for syn_timeout
@@ -282,17 +306,21 @@ RxVerdict Connection::OnSegment(const wire::TcpSegment& segment,
   }
   const uint32_t window = uint32_t{segment.window} << peer_shift();
   const AckResult result = sender_.OnAck(segment, window, now, upper);
-  //= RFC 5961 5.2: an acknowledgement of what is far away, or was never sent
+  //= RFC 5961 5.2: a segment whose acknowledgement number is not acceptable is
+  //= dropped and answered by a challenge ACK
   if (result == AckResult::kUnsent || result == AckResult::kTooOld) {
     return Challenge(now);
   }
   heard_ = now;
   keepalives_sent_ = 0;
+  path_.OnAcked(PacketBytes(sender_.largest_delivered()));
+  JudgeMtuProbe(now);
   // A peer whose window is closed makes progress by saying so.
   if (result == AckResult::kNew || sender_.window_closed()) progress_ = now;
   if (sender_.fin_acked()) OnFinAcked(now);
   if (end_ != End::kNone) return RxVerdict::kAccept;
-  //= RFC 9293 3.10.7.4: after the peer's FIN, text and FINs are ignored
+  //= RFC 9293 3.10.7.4: in CLOSE-WAIT, CLOSING, LAST-ACK and TIME-WAIT, text
+  //= and FINs are ignored
   if (!may_receive()) return RxVerdict::kAccept;
   verdict = receiver_.OnData(segment, frame, now, upper);
   if (receiver_.fin_delivered()) OnFinDelivered();
@@ -320,11 +348,17 @@ uint32_t Connection::Transmit(Time now, std::span<TcpSlot> slots,
   if (may_send()) {
     // Time without anything to send is not time without progress.
     if (sender_.idle()) progress_ = now;
+    if (const uint32_t mtu = path_.ProbeBytes(now); mtu != 0) {
+      sender_.ProbeMtu(PayloadBytes(mtu));
+    }
     SegmentToSend segments[kMaxBurst];
     const size_t room = std::min<size_t>(slots.size(), kMaxBurst);
     const uint32_t made =
         sender_.Transmit(now, std::span(segments).first(room), upper);
     for (const SegmentToSend& segment : std::span(segments).first(made)) {
+      if (segment.bytes > sender_.mss()) {
+        path_.OnProbeSent(PacketBytes(segment.bytes));
+      }
       slots[count++] = Slot(segment, now);
     }
   }
@@ -334,7 +368,7 @@ uint32_t Connection::Transmit(Time now, std::span<TcpSlot> slots,
   }
   if (count < slots.size() && probe_due_) {
     probe_due_ = false;
-    //= RFC 9293 3.8.4: a keep-alive has the sequence number SND.NXT-1
+    //= RFC 9293 3.8.4: a keep-alive segment has the sequence number SND.NXT-1
     emit(Ack(sender_.nxt() + UINT32_MAX, now));
   }
   return count;

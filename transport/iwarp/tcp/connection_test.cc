@@ -114,6 +114,22 @@ TEST(ConnectionTest, BothEndsOpenTogether) {
   EXPECT_EQ(pair.b.received, 10'000u);
 }
 
+//= RFC 9293 3.10.7.4
+TEST(ConnectionTest, ARstAfterBothSynsRefusesTheConnection) {
+  Pair pair;
+  pair.a.connection.Connect(TestConfig(1, 2), pair.now);
+  pair.b.connection.Connect(TestConfig(2, 1), pair.now);
+  (void)pair.a.Transmit(pair.now);
+  ASSERT_EQ(pair.a.Deliver(pair.b.Transmit(pair.now)[0], pair.now),
+            RxVerdict::kAccept);
+  ASSERT_EQ(pair.a.connection.state(), State::kSynReceived);
+  Packet reset;
+  reset.fields.flags = kTcpRst;
+  reset.fields.seq = pair.a.connection.receiver().next();
+  EXPECT_EQ(pair.a.Deliver(reset, pair.now), RxVerdict::kAccept);
+  EXPECT_EQ(pair.a.connection.ended(), End::kRefused);
+}
+
 //= RFC 9293 3.8.3
 //= RFC 6298 2.1, 5.5
 TEST(ConnectionTest, ASynIsRepeatedEverLessOftenUntilTheTimeIsOver) {

@@ -108,8 +108,7 @@ std::optional<HalfOpenTable::Accepted> HalfOpenTable::OnSegment(
   }
   if (segment.Has(wire::kTcpRst)) return std::nullopt;
   const std::optional<Agreed> agreed = cookies_.Check(tuple, segment, now);
-  //= RFC 9293 3.10.7.2: an acknowledgement that reaches a listener is answered
-  //= by a RST
+  //= RFC 9293 3.10.7.2: in LISTEN, any acknowledgement is answered by a RST
   reset = !agreed.has_value();
   if (reset) return std::nullopt;
   Accepted accepted;
@@ -126,12 +125,13 @@ std::optional<HalfOpenTable::Accepted> HalfOpenTable::Complete(
     uint32_t index, const TcpSegment& segment, Time now, bool& reset) {
   const Record record = records_[index];
   if (segment.Has(wire::kTcpRst)) {
-    //= RFC 9293 3.10.7.4: a RST ends the handshake, and the port listens on
+    //= RFC 9293 3.10.7.4: in SYN-RECEIVED after a passive open, a RST returns
+    //= the connection to LISTEN
     if (segment.seq == record.irs + 1) Remove(index);
     return std::nullopt;
   }
-  //= RFC 9293 3.10.7.4: an acknowledgement of something else is answered by a
-  //= RST
+  //= RFC 9293 3.10.7.4: in SYN-RECEIVED, a segment that acknowledges anything
+  //= but the SYN-ACK is answered by a RST
   if (!segment.Has(wire::kTcpAck) || segment.ack != record.iss + 1) {
     reset = true;
     return std::nullopt;

@@ -19,8 +19,9 @@ class InitialNumbers {
   explicit InitialNumbers(const NumberKey& key)
       : isn_key_(key.For(0)), timestamp_key_(key.For(1)) {}
 
-  //= RFC 6528 3, RFC 9293 3.4.1: ISN = M + F(addresses, ports, key); M counts
-  //= 4 us
+  //= RFC 6528 3, RFC 9293 3.4.1: ISN = M + F(local address, local port, remote
+  //= address, remote port, secret key), where the timer M ticks every 4
+  //= microseconds
   SeqNum Isn(const FourTuple& tuple, Time now) const {
     return SeqNum(static_cast<uint32_t>(now.ns() / 4000) +
                   static_cast<uint32_t>(SipHash(isn_key_, tuple.words())));
@@ -28,14 +29,17 @@ class InitialNumbers {
 
   // Of a new incarnation of a connection: also beyond all that the last one
   // has sent, up to `last_sent`.
-  //= RFC 9293 3.6.1: a reused connection begins behind the last one
+  //= RFC 9293 3.6.1: a connection that replaces one in TIME-WAIT has an ISN
+  //= that is greater than the last sequence number of the old one
   SeqNum IsnAfter(const FourTuple& tuple, SeqNum last_sent, Time now) const {
     const SeqNum isn = Isn(tuple, now);
     return isn - last_sent > 0 ? isn : last_sent + 1;
   }
 
-  //= RFC 7323 5.4: the clock of timestamps ticks in 1 ms to 1 s; here, in 1 ms
-  //= RFC 7323 7.1: each connection has an offset
+  //= RFC 7323 5.4: a tick of the timestamp clock takes between 1 ms and 1 s;
+  //= here, it takes 1 ms
+  //= RFC 7323 7.1: each connection has its own random offset of the timestamp
+  //= clock
   // The offset is that of the four numbers, so the timestamps of a reused
   // connection go on growing.
   uint32_t Timestamp(const FourTuple& tuple, Time now) const {

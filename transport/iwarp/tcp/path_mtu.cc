@@ -1,52 +1,53 @@
 #include "transport/iwarp/tcp/path_mtu.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "transport/base/check.h"
 
 namespace urnic::tcp {
 namespace {
 
-//= RFC 4821 7.2: the base is 1024 bytes, in IPv6 1280
+//= RFC 4821 7.2: the base size, from which a search begins, is 1024 bytes, and
+//= 1280 bytes over IPv6
 constexpr uint32_t kBaseIpv4 = 1024;
-//= RFC 8201 4: in IPv6, no path is smaller than 1280 bytes
+//= RFC 8201 4: the path MTU of IPv6 is never less than 1280 bytes
 constexpr uint32_t kLeastIpv6 = 1280;
 // Paths of IPv4 may be smaller, down to 68 bytes. A report of so little is more
 // likely forged than true, and would make the connection useless.
 constexpr uint32_t kLeastIpv4 = 552;
-
-//= RFC 1191 7.1: common MTUs, for routers that do not state theirs
-constexpr uint32_t kPlateaus[] = {32000, 17914, 8166, 4352, 2002,
-                                  1492,  1006,  508,  296};
-
-uint32_t PlateauBelow(uint32_t mtu) {
-  for (const uint32_t plateau : kPlateaus) {
-    if (plateau < mtu) return plateau;
-  }
-  return kPlateaus[std::size(kPlateaus) - 1];
-}
 
 }  // namespace
 
 void PathMtu::Start(const Config& config, Time now) {
   *this = PathMtu();
   ipv6_ = config.ipv6;
-  link_mtu_ = config.link_mtu;
-  least_ = std::min(ipv6_ ? kLeastIpv6 : kLeastIpv4, link_mtu_);
-  base_ = std::min(ipv6_ ? kLeastIpv6 : kBaseIpv4, link_mtu_);
-  mtu_ = config.path_mtu == 0 ? link_mtu_
-                              : std::clamp(config.path_mtu, least_, link_mtu_);
+  max_mtu_ = config.max_mtu;
+  least_ = std::min(ipv6_ ? kLeastIpv6 : kLeastIpv4, max_mtu_);
+  base_ = std::min(ipv6_ ? kLeastIpv6 : kBaseIpv4, max_mtu_);
+  mtu_ = config.path_mtu == 0 ? max_mtu_
+                              : std::clamp(config.path_mtu, least_, max_mtu_);
   high_ = mtu_;
   next_probe_ = now + kRaiseInterval;
-  URNIC_CHECK(least_ > HeaderBytes() + 40);
+  URNIC_CHECK(least_ > header_bytes());
+}
+
+void PathMtu::ForgetProbe() {
+  probing_ = false;
+  probe_bytes_ = 0;
+  lost_bytes_ = 0;
+  probe_losses_ = 0;
+}
+
+void PathMtu::SearchOn(Time next, Time now) {
+  next_probe_ = next;
+  if (high_ >= mtu_ + kPrecision) return;
+  high_ = mtu_;
+  next_probe_ = now + kRaiseInterval;
 }
 
 void PathMtu::Shrink(uint32_t mtu, Time now) {
   mtu_ = std::max(mtu, least_);
-  probing_ = false;
-  probe_bytes_ = 0;
-  probe_losses_ = 0;
+  ForgetProbe();
   timeouts_ = 0;
   try_top_ = false;
   next_probe_ = now + kRaiseInterval;
@@ -56,26 +57,19 @@ bool PathMtu::OnTooBig(uint32_t reported, SeqNum quoted, SeqNum snd_una,
                        SeqNum snd_nxt, Time now) {
   //= RFC 5927 4.1: a message must quote a segment that is in flight
   if (quoted - snd_una < 0 || quoted - snd_nxt >= 0) return false;
-  //= RFC 1191 5: an old router states no MTU
-  if (reported == 0) {
-    reported = probing_ ? std::max(PlateauBelow(probe_bytes_), mtu_)
-                        : PlateauBelow(mtu_);
-  }
-  //= RFC 8201 4: a message that reports less than the least MTU is discarded
+  //= RFC 8201 4: a Packet Too Big message that reports less than the IPv6
+  //= minimum link MTU is discarded
   if (ipv6_ && reported < kLeastIpv6) return false;
   if (probing_ && reported >= mtu_) {
     // It speaks of the probe.
-    if (reported < probe_bytes_) {
-      probing_ = false;
-      probe_bytes_ = 0;
-      probe_losses_ = 0;
-      high_ = reported;
-      try_top_ = high_ > mtu_;
-      next_probe_ = now;
-    }
-    return false;
+    if (reported >= sent_bytes_) return false;
+    ForgetProbe();
+    high_ = reported;
+    try_top_ = true;
+    SearchOn(now, now);
+    return true;
   }
-  //= RFC 1191 3, RFC 8201 4: a message never raises the MTU
+  //= RFC 1191 3, RFC 8201 4: a Packet Too Big message never raises the path MTU
   if (std::max(reported, least_) >= mtu_) return false;
   Shrink(reported, now);
   high_ = mtu_;
@@ -87,8 +81,9 @@ bool PathMtu::OnTimeout(uint32_t packet_bytes, Time now) {
   if (packet_bytes <= undoubted) return false;
   timed_out_bytes_ =
       timeouts_ == 0 ? packet_bytes : std::min(timed_out_bytes_, packet_bytes);
-  //= RFC 4821 7.7: repeated time-outs without a message of a router: a black
-  //= hole; go on with the base, then with less
+  //= RFC 4821 7.7: after a full stop (several time-outs in a row without a
+  //= report of a router), the segments shrink to the base size, and then to
+  //= less
   if (++timeouts_ < kFullStop) return false;
   const uint32_t failed = mtu_;
   Shrink(mtu_ > base_ ? base_ : mtu_ / 2, now);
@@ -100,52 +95,52 @@ bool PathMtu::OnTimeout(uint32_t packet_bytes, Time now) {
   return true;
 }
 
-uint32_t PathMtu::ProbeBytes(Time now) {
-  if (probing_ || now < next_probe_) return 0;
+uint32_t PathMtu::ChooseProbe() {
   if (high_ < mtu_ + kPrecision) {
-    if (mtu_ + kPrecision > link_mtu_) return 0;
-    //= RFC 1191 6.3, RFC 8201 5.3: the path may have changed
-    high_ = link_mtu_;
+    if (mtu_ + kPrecision > max_mtu_) {
+      // Nothing to find, until the MTU shrinks.
+      next_probe_ = Time::Infinite();
+      return 0;
+    }
+    //= RFC 1191 6.3, RFC 8201 5.3: ten minutes after the path MTU has shrunk, a
+    //= larger size is tried, because the path may have changed
+    high_ = max_mtu_;
     try_top_ = true;
     probe_bytes_ = 0;
   }
   if (probe_bytes_ == 0) {
-    //= RFC 4821 7.3: the largest possible size first, then halves
+    //= RFC 4821 7.3: the search tries the largest possible size first, and then
+    //= halves the range
     probe_bytes_ = try_top_ ? high_ : mtu_ + (high_ - mtu_ + 1) / 2;
   }
   return probe_bytes_;
 }
 
-//= RFC 4821 7.6.1: the size of a probe that arrives is the new MTU
+//= RFC 4821 7.6.1: the size of a probe that has arrived becomes the path MTU
 void PathMtu::OnProbeAcked(Time now) {
   if (!probing_) return;
-  mtu_ = std::max(mtu_, probe_bytes_);
-  probing_ = false;
-  probe_bytes_ = 0;
-  probe_losses_ = 0;
+  mtu_ = std::max(mtu_, sent_bytes_);
+  ForgetProbe();
   try_top_ = false;
-  const bool found = high_ < mtu_ + kPrecision;
-  next_probe_ = found ? now + kRaiseInterval : now;
-  if (found) high_ = mtu_;
+  SearchOn(now, now);
 }
 
-//= RFC 4821 7.6.2: the size of probes that are lost alone is too large
+//= RFC 4821 7.6.2: a size is too large if its probes are lost while the other
+//= segments arrive
 void PathMtu::OnProbeLost(Time now) {
   if (!probing_) return;
   probing_ = false;
   next_probe_ = now + kProbeSpacing;
+  lost_bytes_ = std::max(lost_bytes_, sent_bytes_);
   if (++probe_losses_ < kProbeLosses) return;
-  high_ = probe_bytes_ - 1;
-  probe_bytes_ = 0;
-  probe_losses_ = 0;
+  high_ = lost_bytes_ - 1;
+  ForgetProbe();
   try_top_ = false;
-  if (high_ < mtu_ + kPrecision) {
-    high_ = mtu_;
-    next_probe_ = now + kRaiseInterval;
-  }
+  SearchOn(next_probe_, now);
 }
 
-//= RFC 4821 7.6.4: a probe that is lost with other segments says nothing
+//= RFC 4821 7.6.4: a probe that is lost together with other segments is
+//= inconclusive, and its size is tried again
 void PathMtu::OnProbeUnclear(Time now) {
   probing_ = false;
   next_probe_ = now + kProbeSpacing;

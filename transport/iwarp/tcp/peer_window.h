@@ -14,7 +14,8 @@ struct PeerWindow {
     *this = {.wl1 = seq, .wl2 = ack, .bytes = window, .largest = window};
   }
 
-  //= RFC 9293 3.10.7.4: an old segment does not change the window
+  //= RFC 9293 3.10.7.4: SND.WL1 and SND.WL2 prevent that an old segment changes
+  //= the send window
   // Returns true if the window has changed.
   bool OnAck(SeqNum seq, SeqNum ack, uint32_t window) {
     if (wl1 - seq > 0 || (wl1 == seq && wl2 - ack > 0)) return false;
@@ -26,8 +27,8 @@ struct PeerWindow {
     return changed;
   }
 
-  //= RFC 9293 3.8.6: the usable window may be negative when the right edge has
-  //= moved to the left; nothing new is sent then
+  //= RFC 9293 3.8.6: if the peer has shrunk its window, the usable window may
+  //= be negative; then no new data are sent
   uint32_t Usable(SeqNum una, SeqNum nxt) const {
     const int64_t left = int64_t{bytes} - (nxt - una);
     return static_cast<uint32_t>(std::max<int64_t>(left, 0));

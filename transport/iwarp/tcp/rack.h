@@ -1,6 +1,6 @@
 #pragma once
 
-//= RFC 8985 5.2: the variables of RACK
+//= RFC 8985 5.2: the variables that RACK keeps for each connection
 //
 // A segment is lost when a segment that was sent later has been delivered, and
 // enough time has passed for a segment that was merely reordered.
@@ -15,8 +15,8 @@ namespace urnic::tcp {
 
 struct Rack {
   static constexpr uint8_t kPersist = 16;
-  //= RFC 8985 6.2: three SACKed segments end the waiting, as three duplicate
-  //= acknowledgements did
+  //= RFC 8985 6.2: without reordering seen, the window for reordering is zero
+  //= as soon as DupThresh (3) segments are SACKed
   static constexpr uint32_t kDupThresh = 3;
 
   void Start(SeqNum first) {
@@ -24,15 +24,16 @@ struct Rack {
     end = forward_ack = first;
   }
 
-  //= RFC 8985 6.2: of two segments, the one sent later; of two sent at the
-  //= same time, the one with the higher sequence number
+  //= RFC 8985 6.2: RACK_sent_after(): of two segments that were sent at the
+  //= same time, the one with the higher sequence number counts as sent later
   static bool SentAfter(Time t1, SeqNum end1, Time t2, SeqNum end2) {
     return t1 > t2 || (t1 == t2 && end1 - end2 > 0);
   }
 
   // A segment was delivered. Called in the order of sequence numbers.
-  //= RFC 8985 6.2: a segment below the highest delivered one that was never
-  //= resent was reordered
+  //= RFC 8985 6.2: reordering is seen when a segment is delivered that was
+  //= never retransmitted and that ends below the highest delivered sequence
+  //= number
   void NoteOrder(SeqNum segment_end, bool resent) {
     if (segment_end - forward_ack > 0) {
       forward_ack = segment_end;
@@ -50,8 +51,8 @@ struct Rack {
     end = segment_end;
   }
 
-  //= RFC 8985 6.2: the window grows once in a round with D-SACKs, and stays so
-  //= for 16 recoveries
+  //= RFC 8985 6.2: each round trip with a D-SACK increases the multiplier of
+  //= the reordering window by one; after 16 recoveries without one it is reset
   void OnAck(SeqNum una, SeqNum nxt, bool dsack) {
     if (in_dsack_round && una - dsack_round >= 0) in_dsack_round = false;
     if (!dsack || in_dsack_round) return;
@@ -65,8 +66,8 @@ struct Rack {
     if (persist == 0) multiple = 1;
   }
 
-  //= RFC 8985 6.2: RACK.reo_wnd, a part of the shortest round trip, but zero
-  //= in recovery when no reordering was ever seen
+  //= RFC 8985 6.2: the reordering window is a multiple of min_RTT / 4, at most
+  //= SRTT, and zero in recovery if no reordering was seen
   Duration ReorderWindow(bool in_recovery, uint32_t sacked_segments,
                          Duration shortest, Duration smoothed) const {
     if (!reordering_seen && (in_recovery || sacked_segments >= kDupThresh)) {

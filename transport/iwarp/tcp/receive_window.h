@@ -13,7 +13,7 @@ namespace urnic::tcp {
 
 class ReceiveWindow {
  public:
-  //= RFC 7323 2.3: a window is at most 2^30 bytes
+  //= RFC 7323 2.3: a scaled window has at most 2^30 bytes
   static constexpr uint32_t kMaxBytes = 1u << 30;
 
   // `next`: the first byte of the stream. The first window was that of a SYN.
@@ -32,21 +32,23 @@ class ReceiveWindow {
   uint32_t bytes(SeqNum next) const {
     return static_cast<uint32_t>(edge_ - next);
   }
-  //= RFC 7323 2.2: the window of a SYN is not scaled
+  //= RFC 7323 2.2: the window field of a SYN is never scaled
   uint16_t OfSyn() const {
     return static_cast<uint16_t>(std::min<uint32_t>(willing_, UINT16_MAX));
   }
 
-  //= RFC 9293 3.8.6.2.2: the right edge moves by a segment or half of the
-  //= buffer, or not at all
+  //= RFC 9293 3.8.6.2.2: silly window avoidance: the right edge of the window
+  //= moves only when it can move by a full segment or by half of the buffer
   bool MayOpen(SeqNum next) const {
     const uint32_t open = bytes(next);
     return willing_ > open &&
            willing_ - open >= std::min<uint32_t>(willing_ / 2, mss_);
   }
 
-  //= RFC 9293 3.8.6: the right edge does not move to the left
-  //= RFC 7323 2.3: the field has the window shifted to the right
+  //= RFC 9293 3.8.6: a receiver does not shrink its window: the right edge does
+  //= not move to the left
+  //= RFC 7323 2.3: the window field contains the window, shifted right by the
+  //= shift count
   // The field of a segment that acknowledges `next`. What the shift would cut
   // off of an offer made earlier is rounded up.
   uint16_t Offer(SeqNum next) {

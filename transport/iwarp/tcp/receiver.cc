@@ -30,10 +30,10 @@ void Receiver::Start(const ReceiverConfig& config, Time now) {
   ack_ = Ack::kNone;
   ts_recent_ = config.ts_recent;
   ts_recent_since_ = now;
+  next_answer_ = now;
 }
 
 RxVerdict Receiver::Check(const wire::TcpSegment& segment, Time now) {
-  const bool is_reset = segment.Has(wire::kTcpRst);
   RxVerdict verdict = CheckTimestamp(segment, now);
   if (verdict == RxVerdict::kTcpNoTimestamp) return verdict;
   if (verdict == RxVerdict::kAccept && !InWindow(segment)) {
@@ -46,15 +46,13 @@ RxVerdict Receiver::Check(const wire::TcpSegment& segment, Time now) {
     }
   }
   if (verdict != RxVerdict::kAccept) {
-    //= RFC 9293 3.10.7.4, RFC 7323 5.3: an unacceptable segment is answered by
-    //= an acknowledgement, unless it is a RST
-    if (!is_reset) AckNow();
+    if (MayAnswer(segment, now)) AckNow();
     return verdict;
   }
-  //= RFC 7323 4.3: the timestamp to echo is that of a segment which includes
-  //= what was acknowledged last, or comes before it
+  //= RFC 7323 4.3: TS.Recent is taken from a segment that begins at or before
+  //= Last.ACK.sent
   if (config_.timestamps && segment.options.timestamps.has_value() &&
-      !is_reset && segment.seq - last_acked_ <= 0) {
+      !segment.Has(wire::kTcpRst) && segment.seq - last_acked_ <= 0) {
     ts_recent_ = segment.options.timestamps->value;
     ts_recent_since_ = now;
   }
@@ -64,23 +62,26 @@ RxVerdict Receiver::Check(const wire::TcpSegment& segment, Time now) {
 RxVerdict Receiver::CheckTimestamp(const wire::TcpSegment& segment, Time now) {
   if (!config_.timestamps) return RxVerdict::kAccept;
   if (!segment.options.timestamps.has_value()) {
-    //= RFC 7323 3.2: a segment without the agreed timestamp is dropped, unless
-    //= it is a RST
+    //= RFC 7323 3.2: if timestamps were negotiated, a segment without them is
+    //= dropped, unless it is a RST
     return segment.Has(wire::kTcpRst) ? RxVerdict::kAccept
                                       : RxVerdict::kTcpNoTimestamp;
   }
   const auto age =
       static_cast<int32_t>(segment.options.timestamps->value - ts_recent_);
   if (age >= 0) return RxVerdict::kAccept;
-  //= RFC 7323 5.2: a RST is not tested
+  //= RFC 7323 5.2: the PAWS test does not apply to a RST
   if (segment.Has(wire::kTcpRst)) return RxVerdict::kAccept;
-  //= RFC 7323 5.5: after 24 days, any timestamp is valid
+  //= RFC 7323 5.5: after an idle time of 24 days, TS.Recent is outdated, and
+  //= any timestamp passes the PAWS test
   if (now - ts_recent_since_ > kTimestampLifetime) return RxVerdict::kAccept;
-  //= RFC 7323 5.3: an older timestamp: the segment is an old duplicate
+  //= RFC 7323 5.3: PAWS: a segment whose timestamp is less than TS.Recent is
+  //= not acceptable
   return RxVerdict::kTcpOldTimestamp;
 }
 
-//= RFC 9293 3.4: the four cases of a segment's length and our window
+//= RFC 9293 3.4: a segment is acceptable if it has bytes in the receive window;
+//= four cases of segment length and window are distinguished
 // An empty segment may also be at the right edge: a peer whose window is full
 // sends its acknowledgements with that number.
 bool Receiver::InWindow(const wire::TcpSegment& segment) const {
@@ -91,10 +92,24 @@ bool Receiver::InWindow(const wire::TcpSegment& segment) const {
   const auto inside = [&](SeqNum at) {
     return at - next_ >= 0 && at - edge < 0;
   };
-  //= RFC 9293 3.10.7.4: with a window of zero, the acknowledgement of a segment
-  //= is still valid; its bytes are cut off
+  //= RFC 9293 3.10.7.4: with a receive window of zero, a valid acknowledgement
+  //= and a RST are still processed
   if (next_ == edge && segment.seq == next_) return true;
   return inside(segment.seq) || inside(last);
+}
+
+//= RFC 9293 3.10.7.4, RFC 7323 5.3: a segment that is not acceptable is dropped
+//= and answered by an acknowledgement, unless it is a RST
+bool Receiver::MayAnswer(const wire::TcpSegment& segment, Time now) {
+  if (segment.Has(wire::kTcpRst)) return false;
+  // Data are not an answer to anything.
+  if (segment.seq_bytes() != 0 && !segment.Has(wire::kTcpSyn)) return true;
+  //= RFC 5961 7, Linux tcp_oow_rate_limited(): an empty segment that is not
+  //= acceptable is answered at most twice in a second, so that two ends that
+  //= disagree about the sequence numbers do not answer each other without end
+  if (now < next_answer_) return false;
+  next_answer_ = now + kAnswerSpacing;
+  return true;
 }
 
 void Receiver::OnEcn(const wire::TcpSegment& segment) {
@@ -118,7 +133,8 @@ Receiver::Admitted Receiver::Admit(const wire::TcpSegment& segment) {
   out.fin = segment.Has(wire::kTcpFin);
   largest_payload_ =
       std::max(largest_payload_, static_cast<uint32_t>(segment.payload.size()));
-  //= RFC 9293 3.10.7.4: what is outside of the window is cut off
+  //= RFC 9293 3.10.7.4: the part of a segment that is outside of the receive
+  //= window is cut off
   if (next_ - out.begin > 0) {
     const auto old = std::min<size_t>(static_cast<uint32_t>(next_ - out.begin),
                                       out.data.size());
@@ -130,7 +146,7 @@ Receiver::Admitted Receiver::Admit(const wire::TcpSegment& segment) {
     out.whole = false;
     out.twice = old != 0;
   }
-  //= RFC 9293 3.10.7.4: nothing comes behind the FIN
+  //= RFC 9293 3.10.7.4: bytes behind the peer's FIN are ignored
   SeqNum limit = right_edge();
   const bool behind_fin = fin_known_ && out.end() - fin_at_ > 0;
   if (behind_fin) limit = Earlier(limit, fin_at_);
@@ -171,7 +187,8 @@ void Receiver::OnHeld(const OutOfOrder::Overlap& overlap, SeqNum at) {
 void Receiver::OnDelivered(bool closed, Time now) {
   sacks_.OnDelivered(next_);
   if (fin_known_ && !fin_delivered_ && next_ == fin_at_) {
-    //= RFC 9293 3.10.7.4: the FIN is acknowledged when all before it is there
+    //= RFC 9293 3.10.7.4: a FIN advances RCV.NXT, and is acknowledged, when all
+    //= bytes before it have arrived
     next_ = next_ + 1;
     fin_delivered_ = true;
     AckNow();
@@ -179,8 +196,8 @@ void Receiver::OnDelivered(bool closed, Time now) {
   //= RFC 5681 4.2: what closes a gap, or a part of it, is acknowledged
   //= immediately
   if (closed) AckNow();
-  //= RFC 9293 3.8.6.3, RFC 5681 4.2: at least every second full-sized segment
-  //= is acknowledged
+  //= RFC 9293 3.8.6.3, RFC 5681 4.2: an acknowledgement is sent for at least
+  //= every second full-sized segment
   const uint32_t full = std::clamp(
       largest_payload_, std::min<uint32_t>(kLeastFullPayload, config_.mss),
       uint32_t{config_.mss});
@@ -207,7 +224,7 @@ void Receiver::WriteAck(wire::TcpFields& fields, uint32_t option_room) {
     if (!fields.options.timestamps.has_value()) {
       fields.options.timestamps.emplace();
     }
-    //= RFC 7323 4.2: the peer's timestamp is echoed in each acknowledgement
+    //= RFC 7323 4.2: TSecr of each acknowledgement is TS.Recent
     fields.options.timestamps->echo = ts_recent_;
   }
   last_acked_ = next_;

@@ -65,7 +65,7 @@ struct ReceiverConfig {
   bool timestamps = false;
   uint32_t ts_recent = 0;  // the timestamp of the peer's SYN
   EcnMode ecn = EcnMode::kOff;
-  //= RFC 9293 3.8.6.3: an acknowledgement is delayed by less than 0.5 s
+  //= RFC 9293 3.8.6.3: an acknowledgement is delayed by less than 0.5 seconds
   // A delay saves an acknowledgement if a segment of ours carries it. An RNIC
   // answers within microseconds, so 1 ms is enough; and it is short beside the
   // 200 ms after which Linux would send again.
@@ -78,8 +78,11 @@ class Receiver {
   // arrives in several parts needs more ranges than frames.
   static constexpr uint32_t kMaxFrames = 256;
   static constexpr uint32_t kMaxRanges = 256;
-  //= RFC 7323 5.5: a timestamp of the peer is valid for 24 days
+  //= RFC 7323 5.5: TS.Recent is valid for 24 days
   static constexpr Duration kTimestampLifetime = Duration::Seconds(24 * 86400);
+
+  // Between acknowledgements of empty segments that are not acceptable.
+  static constexpr Duration kAnswerSpacing = Duration::Milliseconds(500);
 
   Receiver(RangePool* pool, FrameKeeper* keeper,
            uint32_t max_frames = kMaxFrames, uint32_t max_ranges = kMaxRanges)
@@ -105,7 +108,8 @@ class Receiver {
 
   // Whether the segment is acceptable: PAWS and the window. kAccept: go on.
   // kTcpOldTimestamp, kTcpOutOfWindow, kTcpDuplicate: drop it; an
-  // acknowledgement is due, unless it was a RST. kTcpNoTimestamp: drop it.
+  // acknowledgement is due, unless it was a RST, or an empty segment too soon
+  // after another one (kAnswerSpacing). kTcpNoTimestamp: drop it.
   RxVerdict Check(const wire::TcpSegment& segment, Time now);
 
   // The payload and FIN of a segment that Check() has accepted. kAccept, or
@@ -154,6 +158,8 @@ class Receiver {
 
   RxVerdict CheckTimestamp(const wire::TcpSegment& segment, Time now);
   bool InWindow(const wire::TcpSegment& segment) const;
+  // Whether a segment that is not acceptable is answered.
+  bool MayAnswer(const wire::TcpSegment& segment, Time now);
   void OnEcn(const wire::TcpSegment& segment);
   // Cuts off what was delivered, what is beyond the window, or behind the FIN.
   Admitted Admit(const wire::TcpSegment& segment);
@@ -187,6 +193,7 @@ class Receiver {
   bool echo_congestion_ = false;
   Ack ack_ = Ack::kNone;
   Time ack_at_;
+  Time next_answer_;  // to an empty segment that is not acceptable
   uint32_t ts_recent_ = 0;
   Time ts_recent_since_;
 };

@@ -11,6 +11,7 @@ using V = RxVerdict;
 using wire::kTcpAck;
 using wire::kTcpFin;
 using wire::kTcpRst;
+using wire::kTcpSyn;
 using Blocks = std::vector<std::pair<int32_t, int32_t>>;
 
 constexpr uint8_t kFinAck = kTcpFin | kTcpAck;
@@ -178,6 +179,23 @@ TEST_F(ReceiverTest, AFinBeforeBytesThatHaveArrivedIsRefused) {
   EXPECT_EQ(end_.Give(2, "cd"), V::kAccept);
   EXPECT_EQ(end_.upper.stream, "abcde");
   EXPECT_FALSE(end_.receiver.fin_delivered());
+}
+
+//= RFC 5961 7, Linux tcp_oow_rate_limited()
+TEST_F(ReceiverTest, EmptySegmentsElsewhereAreAnsweredTwiceInASecond) {
+  const auto answered = [&](std::string_view bytes, uint8_t flags = kTcpAck) {
+    Quiet();
+    EXPECT_NE(end_.Give(-100, bytes, flags), V::kAccept);
+    return end_.receiver.ack_now();
+  };
+  EXPECT_TRUE(answered(""));
+  EXPECT_FALSE(answered(""));
+  EXPECT_FALSE(answered("", kTcpSyn)) << "of an old connection";
+  EXPECT_TRUE(answered("x")) << "data are always answered";
+  EXPECT_TRUE(answered("", kFinAck)) << "a FIN, too";
+  end_.now = end_.now + Receiver::kAnswerSpacing;
+  EXPECT_TRUE(answered(""));
+  EXPECT_FALSE(answered(""));
 }
 
 //= RFC 9293 3.4

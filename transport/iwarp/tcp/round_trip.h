@@ -9,7 +9,8 @@
 
 namespace urnic::tcp {
 
-//= RFC 7323 5.4: a tick of the timestamp clock takes between 1 ms and 1 s
+//= RFC 7323 5.4: a tick of the timestamp clock takes between 1 ms and 1 s;
+//= here, it takes 1 ms
 // The connection sends At(now). The offset differs from connection to
 // connection, so that no uptime can be read from it.
 struct TimestampClock {

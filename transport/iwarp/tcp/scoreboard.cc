@@ -133,8 +133,9 @@ void Scoreboard::OnDelivered(const SegmentRecord& record, bool cumulative,
     }
     if (record.end() - delivery.recover <= 0) delivery.original = true;
   } else {
-    //= RFC 8985 6.2: perhaps the original has arrived, not the last
-    //= transmission: it is older, or was acknowledged too soon
+    //= RFC 8985 6.2: an acknowledgement of a retransmitted segment is ignored
+    //= if it echoes an earlier timestamp, or comes sooner than min_RTT: the
+    //= original may have arrived
     const bool older = delivery.has_echo &&
                        static_cast<int32_t>(delivery.echo -
                                             delivery.clock.At(record.sent)) < 0;
@@ -205,7 +206,8 @@ void Scoreboard::Sack(wire::SackBlock block, Delivery& delivery) {
 Time Scoreboard::DetectLosses(Time now, Duration reorder_window, bool& found) {
   while (rack.known && in_flight_.count != 0) {
     const SegmentRecord& record = ring_.at(in_flight_.head);
-    //= RFC 8985 6.2: only what was sent before the last delivered segment
+    //= RFC 8985 6.2: only a segment that was sent before the most recently sent
+    //= delivered segment may be lost
     if (!Rack::SentAfter(rack.sent, rack.end, record.sent, record.end())) break;
     const Time due = record.sent + rack.rtt + reorder_window;
     if (now < due) return due;

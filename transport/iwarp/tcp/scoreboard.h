@@ -72,9 +72,12 @@ class Scoreboard {
   // Marks as lost what RACK considers lost. Returns when it would consider the
   // next one lost; never: none. `found`: something was marked.
   Time DetectLosses(Time now, Duration reorder_window, bool& found);
-  //= RFC 8985 6.3: at a time-out the first segment is lost, and those that
-  //= were sent long enough ago
+  //= RFC 8985 6.3: at a time-out, the first unacknowledged segment is marked
+  //= lost, and each other one that was sent longer than RACK.rtt + RACK.reo_wnd
+  //= ago
   void MarkLostAtTimeout(Time now, Duration reorder_window);
+  // REQUIRES: the segment is not lost yet.
+  void MarkLost(uint32_t number);
   // The first segment is lost, if it is in flight. Returns false if it is not.
   bool MarkHeadLost();
   // The peer has discarded what it had SACKed: all of that is lost.
@@ -123,7 +126,6 @@ class Scoreboard {
   void Remove(List& list, uint32_t number);
   // Takes a segment out of the account of its state.
   void Leave(uint32_t number);
-  void MarkLost(uint32_t number);
   void OnDelivered(const SegmentRecord& record, bool cumulative,
                    Delivery& delivery);
   // The bytes of the first segment before `ack` have arrived.

@@ -19,7 +19,7 @@
 // part may begin, MayBeginSegment() says.
 //
 // Without SACK, losses are found by duplicate acknowledgements, and there is
-// neither RACK, nor a tail loss probe, nor F-RTO.
+// neither RACK, nor a tail loss probe, nor F-RTO, nor a probe of the MTU.
 
 #include <algorithm>
 #include <array>
@@ -45,7 +45,8 @@ enum class AckResult : uint8_t {
   kNew,        // SND.UNA has moved
   kDuplicate,  // valid, and SND.UNA has not moved
   kOld,        // of before SND.UNA: ignored
-  //= RFC 5961 5.2: these two are answered with a challenge ACK
+  //= RFC 5961 5.2: an acknowledgement number outside of the valid range is
+  //= answered by a challenge ACK
   kTooOld,  // older than the largest window of the peer
   kUnsent,  // acknowledges what was never sent
 };
@@ -124,8 +125,9 @@ class Sender {
   uint32_t Transmit(Time now, std::span<SegmentToSend> out, Upper& upper);
 
   Time deadline() const {
-    //= RFC 8985 8: while RACK waits for reordered segments, neither a tail
-    //= loss probe nor a time-out is due
+    //= RFC 8985 8: RACK, the tail loss probe and the retransmission time-out
+    //= share one timer; while RACK waits for reordered segments, it is the
+    //= timer of RACK
     const Time timer = state_.reorder_at.IsInfinite()
                            ? std::min(state_.probe_at, state_.timeout_at)
                            : state_.reorder_at;
@@ -137,19 +139,24 @@ class Sender {
   void Finish() { state_.finishing = true; }
   bool fin_acked() const { return state_.fin_sent && state_.una == state_.nxt; }
 
-  // The path has another MTU. Segments that are too large for it are lost.
+  // The path carries so much. Segments that are too large for it are lost, also
+  // a probe.
+  //= RFC 1191 6.4, RFC 8201 5.4: a retransmission because of a Packet Too Big
+  //= message does not change the congestion window
   void OnMss(uint32_t mss) {
     URNIC_CHECK(mss != 0 && mss <= UINT16_MAX);
+    if (mss != config_.mss) cc.SetMss(mss);
     config_.mss = mss;
-    cc.SetMss(mss);
+    state_.mtu_probe = false;
     state_.mtu_probe_bytes = 0;
-    // This says nothing about congestion.
+    state_.mtu_probe_fate = MtuProbeFate::kNone;
     board_.MarkOversizedLost(mss);
   }
 
-  //= RFC 4821 7.4: a larger MTU is tried with a segment of data
-  // The next chunk may have up to so many bytes, more than the MSS. If it has
-  // more, its fate is known some time later. REQUIRES: no probe is under way.
+  //= RFC 4821 7.4: a larger path MTU is probed with a segment of new data
+  // From now on, a chunk may have up to so many bytes, more than the MSS. The
+  // first one that has more than the MSS is the probe, and its fate is known
+  // some time later. REQUIRES: no probe is under way.
   void ProbeMtu(uint32_t payload_bytes) {
     URNIC_CHECK(!state_.mtu_probe && payload_bytes <= UINT16_MAX);
     state_.mtu_probe_bytes = payload_bytes;
@@ -160,9 +167,14 @@ class Sender {
   }
   // The payload of the largest segment that the last OnAck() found delivered,
   // and of the first one that is not acknowledged; 0: none.
-  uint32_t largest_delivered() const { return state_.largest_delivered; }
+  // What is larger than the MSS counts as the MSS: it was resent in parts.
+  uint32_t largest_delivered() const {
+    return std::min(state_.largest_delivered, config_.mss);
+  }
   uint32_t first_unacknowledged_bytes() const {
-    return board_.empty() ? 0 : board_.ring().at(board_.ring().first()).bytes;
+    if (board_.empty()) return 0;
+    return std::min<uint32_t>(board_.ring().at(board_.ring().first()).bytes,
+                              config_.mss);
   }
 
   // Transmit() would send something, even if the layer above has nothing new.
@@ -177,7 +189,8 @@ class Sender {
            state_.peer.Usable(state_.una, state_.nxt) != 0;
   }
 
-  //= RFC 9293 3.8.3: the connection gives up after a number of time-outs
+  //= RFC 9293 3.8.3: a connection whose data are retransmitted for longer than
+  //= R2 is closed
   // In a row, without any progress. While the peer's window is closed, an
   // acknowledgement is enough progress.
   uint32_t timeouts() const { return state_.timeouts; }
@@ -275,6 +288,10 @@ class Sender {
   void Undo();
   // Returns true if the probe of an MTU is all that was lost.
   bool JudgeMtuProbe();
+  // The next chunk may be the probe of an MTU.
+  bool MayProbeMtu() const;
+  // If the last segment is the probe of an MTU, takes it for lost.
+  bool GiveUpLastMtuProbe();
   // Returns true if more is lost.
   bool FindLosses(Time now);
   bool FindLossesWithoutSack(const Delivery& delivery, bool duplicate);

@@ -11,14 +11,17 @@ template <typename Upper>
 AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
                             Time now, Upper& upper) {
   State& s = state_;
-  //= RFC 9293 3.10.7.4: an acknowledgement of what was never sent is refused
+  s.largest_delivered = 0;
+  //= RFC 9293 3.10.7.4: an acknowledgement of something not yet sent is not
+  //= accepted
   if (segment.ack - s.nxt > 0) {
     ++counters_.unsent_acks;
     return AckResult::kUnsent;
   }
   const int32_t moved = segment.ack - s.una;
   if (moved < 0) {
-    //= RFC 5961 5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT
+    //= RFC 5961 5.2: an acknowledgement number is valid if SND.UNA -
+    //= MAX.SND.WND <= SEG.ACK <= SND.NXT
     return -int64_t{moved} > s.peer.largest ? AckResult::kTooOld
                                             : AckResult::kOld;
   }
@@ -60,7 +63,7 @@ AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
   Report(segment, delivery);
   if (moved > 0 || window_closed()) s.timeouts = 0;
   if (moved > 0) OnProgress(now);
-  //= RFC 9293 3.8.6.1: an open window ends the probing
+  //= RFC 9293 3.8.6.1: the probing of a zero window ends when the window opens
   if (s.persisting && !window_closed() && window_changed) {
     s.persisting = s.window_probe_due = false;
     s.timeout_at = Time::Infinite();
@@ -115,7 +118,8 @@ void Sender<Cc>::Measure(const wire::TcpSegment& segment,
   Duration sample =
       delivery.oldest.ns() != 0 ? delivery.oldest : delivery.newest;
   if (sample.ns() == 0 && delivery.acked_bytes != 0 && delivery.has_echo) {
-    //= RFC 7323 4.2: the echo measures also what was resent
+    //= RFC 7323 4.2: the echoed timestamp gives a round trip also for a
+    //= retransmitted segment
     // It is coarse, so it is used only if there is nothing else.
     const auto ticks = static_cast<int32_t>(config_.clock.At(delivery.now) -
                                             segment.options.timestamps->echo);
@@ -196,7 +200,8 @@ bool Sender<Cc>::JudgeMtuProbe() {
     s.mtu_probe_fate = MtuProbeFate::kArrived;
     return false;
   }
-  //= RFC 4821 7.6.2: the loss of the probe alone is no sign of congestion
+  //= RFC 4821 7.6.2: the loss of a probe alone is not treated as an indication
+  //= of congestion
   const bool alone = board_.lost_segments() == 1 && !recovering();
   s.mtu_probe_fate = alone ? MtuProbeFate::kLost : MtuProbeFate::kUnclear;
   return alone;

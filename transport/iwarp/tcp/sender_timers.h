@@ -21,12 +21,28 @@ void Sender<Cc>::OnTimer(Time now) {
   }
   if (now >= s.probe_at) {
     s.probe_at = Time::Infinite();
-    s.probe.due = true;
-    //= RFC 8985 7.3: the time-out is counted from the probe
+    s.probe.due = !GiveUpLastMtuProbe();
+    //= RFC 8985 7.3: the retransmission timer is restarted when a tail loss
+    //= probe is sent
     s.timeout_at = now + s.round_trip.timeout();
     return;
   }
   if (now >= s.timeout_at) OnTimeout(now);
+}
+
+// Nothing behind it can show that it is lost. A tail loss probe would repeat
+// only a part of it, which the peer cannot acknowledge. So the segment is
+// resent in parts, as if its loss were known.
+template <cc::StreamCongestionControl Cc>
+bool Sender<Cc>::GiveUpLastMtuProbe() {
+  State& s = state_;
+  const SegmentRing& ring = board_.ring();
+  if (!s.mtu_probe || s.mtu_probe_number + 1 != ring.end()) return false;
+  s.mtu_probe = false;
+  s.mtu_probe_fate =
+      ring.size() == 1 ? MtuProbeFate::kLost : MtuProbeFate::kUnclear;
+  board_.MarkLost(s.mtu_probe_number);
+  return true;
 }
 
 template <cc::StreamCongestionControl Cc>
@@ -36,8 +52,10 @@ void Sender<Cc>::OnTimeout(Time now) {
   s.round_trip.OnTimeout();
   s.timeout_at = now + s.round_trip.timeout();
   if (board_.empty()) {
-    //= RFC 9293 3.8.6.1: a closed window is probed, ever less often
-    //= RFC 9293 3.8.6.2.1: a small one is filled after a while
+    //= RFC 9293 3.8.6.1: a zero window is probed, and the interval between the
+    //= probes grows exponentially
+    //= RFC 9293 3.8.6.2.1: data that wait for a larger window are sent when the
+    //= override time-out has expired
     (window_closed() ? s.window_probe_due : s.override_due) = true;
     return;
   }
@@ -81,12 +99,14 @@ template <cc::StreamCongestionControl Cc>
 void Sender<Cc>::ScheduleProbe(Time now) {
   State& s = state_;
   s.probe_at = Time::Infinite();
-  //= RFC 8985 7.2: a probe needs SACK, and nothing SACKed or in recovery
+  //= RFC 8985 7.2: a tail loss probe is scheduled only with SACK, outside of
+  //= recovery, and if no segment is SACKed
   if (!config_.sack || recovering() || board_.empty() ||
       board_.sacked_segments() != 0 || board_.lost_segments() != 0) {
     return;
   }
-  //= RFC 8985 7.3: one probe at a time, and a new round trip before the next
+  //= RFC 8985 7.3: at most one tail loss probe is in flight, and a new round
+  //= trip is measured before the next one
   if (s.probe.in_flight || s.probe.due || !s.round_trip.fresh) return;
   s.probe_at = TailProbe::Due(now, s.round_trip, board_.ring().size() == 1,
                               config_.max_ack_delay, s.timeout_at);

@@ -73,14 +73,16 @@ uint32_t Sender<Cc>::Transmit(Time now, std::span<SegmentToSend> out,
     ++n;
   }
   if (s.probe.due && room()) n += SendTailProbe(now, out[n], upper);
-  //= RFC 9293 3.9.1.2: the last segment that can be sent now carries PSH
+  //= RFC 9293 3.9.1.2: PSH is set in the last segment that can be sent at the
+  //= time
   if (n != 0 && room()) out[n - 1].push = true;
   return n;
 }
 
 template <cc::StreamCongestionControl Cc>
 void Sender<Cc>::SendWindowProbe(SegmentToSend& out) {
-  //= RFC 9293 3.8.6.1: the probe makes the peer acknowledge with its window
+  //= RFC 9293 3.8.6.1: a window probe makes the peer send an acknowledgement
+  //= with its current window
   // It repeats the sequence number before SND.UNA and has no data, as in
   // Linux. A byte of data would divide a chunk, and the peer would refuse it.
   state_.window_probe_due = false;
@@ -97,8 +99,8 @@ bool Sender<Cc>::Resend(uint32_t number, bool force, Time now,
   if (board_.empty()) return false;
   const SegmentRecord record = board_.ring().at(number);
   if (record.state != SegmentRecord::kLost) return false;
-  //= RFC 9293 3.8.6: what lies behind a window that has shrunk is not resent,
-  //= except when the timer asks for it
+  //= RFC 9293 3.8.6: data beyond the right edge of a window that has shrunk are
+  //= not retransmitted, except when the retransmission timer expires
   if (!force && record.end() - (s.una + s.peer.bytes) > 0) return false;
   const uint32_t at = s.pieces_of == number ? PiecesSent() : 0;
   const SeqNum from = record.seq + at;
@@ -131,6 +133,18 @@ bool Sender<Cc>::Resend(uint32_t number, bool force, Time now,
 }
 
 template <cc::StreamCongestionControl Cc>
+bool Sender<Cc>::MayProbeMtu() const {
+  //= RFC 4821 7.4: a probe is sent only if no loss is being repaired, and if
+  //= the windows are large enough for it and for a segment that shows its loss
+  if (state_.mtu_probe_bytes == 0 || !config_.sack || recovering() ||
+      board_.lost_segments() != 0 || board_.sacked_segments() != 0) {
+    return false;
+  }
+  const uint64_t bytes = uint64_t{state_.mtu_probe_bytes} + config_.mss;
+  return bytes <= std::min<uint64_t>(state_.peer.bytes, window_bytes());
+}
+
+template <cc::StreamCongestionControl Cc>
 template <typename Upper>
 bool Sender<Cc>::SendNew(bool force, Time now, SegmentToSend& out,
                          Upper& upper) {
@@ -142,7 +156,8 @@ bool Sender<Cc>::SendNew(bool force, Time now, SegmentToSend& out,
     return false;
   }
   if (s.pending.bytes == 0) {
-    const uint32_t most = std::max(s.mtu_probe_bytes, config_.mss);
+    const uint32_t most =
+        !force && MayProbeMtu() ? s.mtu_probe_bytes : config_.mss;
     s.pending = upper.NextChunk(most);
     s.pending_offset = 0;
     URNIC_CHECK(s.pending.bytes <= most);
@@ -177,8 +192,9 @@ bool Sender<Cc>::SendNew(bool force, Time now, SegmentToSend& out,
 
 // The chunk does not fit into the peer's window. Returns true if a part of it
 // is sent now.
-//= RFC 9293 3.8.6.2.1: half of the peer's largest window is worth a segment;
-//= less is only sent when the override timer has expired
+//= RFC 9293 3.8.6.2.1: a part of a chunk is sent only if it fills half of the
+//= largest window that the peer has offered, or if the override time-out has
+//= expired
 template <cc::StreamCongestionControl Cc>
 bool Sender<Cc>::WaitForWindow(uint32_t usable, Time now) {
   State& s = state_;
@@ -239,7 +255,8 @@ bool Sender<Cc>::SendTailProbe(Time now, SegmentToSend& out, Upper& upper) {
   State& s = state_;
   s.probe.due = false;
   if (recovering() || board_.empty()) return false;
-  //= RFC 8985 7.3: new data if there are any, otherwise the last segment
+  //= RFC 8985 7.3: a tail loss probe sends new data if there are any, otherwise
+  //= it retransmits the segment with the highest sequence number
   const bool is_new = SendNew(/*force=*/true, now, out, upper);
   if (!is_new) {
     const uint32_t number = board_.ring().end() - 1;

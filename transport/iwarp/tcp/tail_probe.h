@@ -13,8 +13,8 @@
 namespace urnic::tcp {
 
 struct TailProbe {
-  //= RFC 8985 7.2: two round trips, and the peer's delay if it has only one
-  //= segment to acknowledge, but not later than the time-out
+  //= RFC 8985 7.2: PTO = 2 * SRTT, plus max_ack_delay if one segment is in
+  //= flight, and not after the retransmission time-out
   // REQUIRES: a time-out is set.
   static Time Due(Time now, const RoundTrip& round_trip, bool one_segment,
                   Duration max_ack_delay, Time timeout) {
@@ -32,7 +32,8 @@ struct TailProbe {
     in_flight = true;
   }
 
-  //= RFC 8985 7.4.2: a loss that only the probe has repaired is a loss
+  //= RFC 8985 7.4.2: a loss that the tail loss probe has repaired reduces the
+  //= window as any other loss
   // True: the sender reduces its window. `matches`: a D-SACK ends at `end`.
   // `plain_duplicate`: a duplicate acknowledgement without SACK blocks.
   bool OnAck(SeqNum ack, bool matches, bool plain_duplicate) {

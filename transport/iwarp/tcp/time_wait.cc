@@ -35,6 +35,7 @@ void TimeWaitTable::Add(const FourTuple& tuple, const Ended& ended, Time now) {
   record.ts_recent = ended.ts_recent;
   record.timestamps = ended.timestamps;
   record.window = ended.window;
+  record.answered = false;
   index_.Insert(id, index);
   Append(index, now);
   ++size_;
@@ -64,8 +65,8 @@ void TimeWaitTable::Remove(uint32_t index) {
   --size_;
 }
 
-//= RFC 6191 2, RFC 9293 3.6.1: a SYN with a later timestamp, or a greater
-//= sequence number, begins a new connection
+//= RFC 6191 2, RFC 9293 3.6.1: in TIME-WAIT, a SYN with a later timestamp, or
+//= with a greater sequence number, begins a new connection
 bool TimeWaitTable::MayReplace(const Record& record,
                                const wire::TcpSegment& syn) {
   const bool greater = syn.seq - record.rcv_nxt >= 0;
@@ -94,15 +95,21 @@ TimeWaitTable::Answer TimeWaitTable::OnSegment(const FourTuple& tuple,
     const bool may_replace = MayReplace(record, segment);
     answer.reply = may_replace ? Reply::kNewConnection : Reply::kDrop;
     if (may_replace) Remove(index);
-  } else if (segment.seq_bytes() == 0 && segment.seq == record.rcv_nxt) {
-    // Acceptable, and says nothing. An answer could meet another TIME-WAIT.
+  } else if (segment.seq_bytes() == 0 &&
+             (segment.seq == record.rcv_nxt || record.answered)) {
+    // Acceptable, and says nothing; or perhaps itself the answer of another
+    // TIME-WAIT that has other numbers. Neither is answered without end.
     answer.reply = Reply::kDrop;
   } else if (segment.Has(wire::kTcpFin) && segment.end() == record.rcv_nxt) {
-    //= RFC 9293 3.10.7.4: the FIN again: acknowledge, and begin the time again
+    //= RFC 9293 3.10.7.4: in TIME-WAIT, a retransmitted FIN is acknowledged,
+    //= and restarts the 2 MSL time-out
     Unlink(index);
     Append(index, now);
+  } else if (segment.seq_bytes() == 0) {
+    record.answered = true;
   }
-  //= RFC 9293 3.10.7.4: whatever else comes is not acceptable: acknowledge
+  //= RFC 9293 3.10.7.4: in TIME-WAIT, any other segment is not acceptable, and
+  //= is answered by an acknowledgement
   return answer;
 }
 

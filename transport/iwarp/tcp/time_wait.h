@@ -85,6 +85,7 @@ class TimeWaitTable {
     uint32_t newer = kNone;  // also: in the list of free records
     uint16_t window = 0;
     bool timestamps = false;
+    bool answered = false;  // an empty segment
   };
   static_assert(sizeof(Record) <= 40);
 

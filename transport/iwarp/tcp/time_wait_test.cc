@@ -84,6 +84,17 @@ TEST_F(TimeWaitTest, LateSegmentsAreAcknowledgedAndEmptyOnesAreNot) {
   EXPECT_EQ(table_.NextDeadline(), due);
 }
 
+// They may be the answers of another TIME-WAIT that has other numbers.
+//= RFC 5961 7, Linux tcp_oow_rate_limited()
+TEST_F(TimeWaitTest, OfEmptySegmentsElsewhereOneIsAcknowledged) {
+  Add(1);
+  EXPECT_EQ(Give(500, kTcpAck), Reply::kAck);
+  EXPECT_EQ(Give(-100, kTcpAck), Reply::kDrop);
+  EXPECT_EQ(Give(-1, kTcpFin | kTcpAck), Reply::kAck) << "always";
+  Add(1);
+  EXPECT_EQ(Give(-100, kTcpAck), Reply::kAck) << "a new one";
+}
+
 //= RFC 1337 3
 TEST_F(TimeWaitTest, ARstDoesNotEndIt) {
   Add(1);
