@@ -90,7 +90,8 @@ void Initiator::Agree(const wire::MpaEnhanced& theirs) {
     return End(State::kTerminate, MpaError::kInsufficientIrd);
   }
   if (!options_.peer_to_peer) return;
-  agreement_.rtr = Choose(RtrOf(theirs) & options_.rtr_kinds);
+  agreement_.rtr =
+      Choose(ReceivableRtr(RtrOf(theirs) & options_.rtr_kinds, theirs.ird()));
   //= RFC 6581 9.2: no kind of RTR that both sides have ends the connection
   if (agreement_.rtr == kRtrNone) {
     End(State::kTerminate, MpaError::kNoMatchingRtr);

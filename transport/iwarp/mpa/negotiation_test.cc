@@ -426,6 +426,23 @@ TEST(SetupTest, BothSidesAgreeOnOneKindOfRtr) {
   }
 }
 
+// The responder could not take the read.
+TEST(SetupTest, WithoutIncomingReadsNoneIsAnRtr) {
+  for (const RtrKinds ours : {kRtrAll, kRtrRead}) {
+    SetupOptions options = Options(0, 0);
+    options.peer_to_peer = true;
+    options.rtr_kinds = ours;
+    Initiator initiator(options);
+    options.rtr_kinds = kRtrRead | kRtrWrite;
+    Responder responder(options, kStart);
+    (void)responder.OnBytes(Start(initiator));
+    (void)initiator.OnBytes(Accept(responder));
+    const RtrKinds kind = ours == kRtrAll ? kRtrWrite : kRtrNone;
+    EXPECT_EQ(responder.agreement().rtr, kind);
+    EXPECT_EQ(initiator.agreement().rtr, kind);
+  }
+}
+
 //= RFC 6581 9.2
 TEST(SetupTest, WithoutTheABitTheOthersMeanNothing) {
   SetupOptions options = Options();

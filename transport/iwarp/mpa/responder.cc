@@ -56,7 +56,8 @@ Agreement Responder::Proposed() const {
       data.ird() != kNotNegotiated || data.ord() != kNotNegotiated;
   agreement.ord = OrdFor(options_.ord, data.ird());
   agreement.ird = IrdFor(options_, data.ord());
-  agreement.rtr = Choose(RtrOf(data) & options_.rtr_kinds);
+  agreement.rtr =
+      Choose(ReceivableRtr(RtrOf(data) & options_.rtr_kinds, agreement.ird));
   return agreement;
 }
 

@@ -100,6 +100,22 @@ TEST_F(EndTest, AnAbortResetsThePeer) {
   EXPECT_EQ(a.program.sent[0].status, URNIC_WC_WR_FLUSH_ERR);
 }
 
+// What was cut and not sent cannot be built after the flush. So the stream does
+// not end in order, and has no FIN.
+TEST_F(EndTest, ALostStreamHasNoFin) {
+  a.Post(WriteWr(1, 60000));
+  (void)link.Step(link.now);
+  a.endpoint->Disconnect(link.now);
+  bool fin = false;
+  link.tamper_to_b = [&fin](Packet& packet) {
+    fin |= packet.fields.Has(wire::kTcpFin);
+    return true;
+  };
+  link.Run();
+  EXPECT_FALSE(fin);
+  ExpectBothClosed();
+}
+
 TEST_F(EndTest, AnAbortReleasesWhatIsKept) {
   a.Post({.wr_id = 5, .sges = {a.program.Sge(0, 8)}});
   link.faults.loss_percent = 100;

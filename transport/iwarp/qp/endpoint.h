@@ -13,8 +13,8 @@
 //
 // What the caller does:
 //   - received: OnSegment() for each segment of a burst, in order; execute the
-//     placements (OnPlacementFault() for the first that fails, and no later
-//     one); Settle().
+//     placements (OnPlacementFault() for the first that fails; later ones with
+//     the same `from_responder` are skipped); Settle().
 //   - sending: Transmit(); then WritePayload() for each segment, in order;
 //     Settle(). It is called while has_work(), and after a doorbell.
 //   - OnTimer() at deadline(); Settle(). Also after each call of the connection
@@ -208,8 +208,11 @@ class Endpoint {
   template <typename Memory>
   [[nodiscard]] bool WritePayload(const tcp::TcpSlot& slot,
                                   std::span<uint8_t> out, Memory&& read) {
+    // After an abort, only the RST is sent: no FIN behind bytes that will never
+    // come.
+    const bool is_reset = slot.fields.Has(wire::kTcpRst);
+    if (tcp_.ended() != tcp::End::kNone && !is_reset) return false;
     if (out.empty()) return true;
-    if (tcp_.ended() != tcp::End::kNone) return false;
     if (IsFrame(slot.source)) {
       set_up_.CopyFrame(FrameOffset(slot.source) + slot.offset, out);
       return true;

@@ -32,6 +32,23 @@ class SetUpTest : public ::testing::Test {
   TestEnd& b = link.b;
 };
 
+// The RTR is one of the reads that the responder takes at a time.
+TEST_F(SetUpTest, AReadWaitsForTheAnswerOfTheRtrRead) {
+  a.setup.peer_to_peer = true;
+  a.setup.rtr_kinds = mpa::kRtrRead;
+  a.setup.ord = b.setup.ird = a.config.ord = b.config.ird = 1;
+  a.Connect(link.now);
+  ASSERT_TRUE(link.RunUntil([this] { return a.has(Event::kConnected); }));
+  a.Post({.opcode = URNIC_WR_RDMA_READ,
+          .wr_id = 1,
+          .sges = {a.program.Sge(65536, 100)},
+          .remote_addr = b.program.at(0),
+          .rkey = b.program.key()});
+  link.Run();
+  ASSERT_THAT(a.program.sent, SizeIs(1));
+  EXPECT_EQ(a.program.sent[0].status, URNIC_WC_SUCCESS);
+}
+
 //= RFC 5044 7.1.1
 TEST_F(SetUpTest, PrivateDataArrivesInBothDirections) {
   a.private_data = FromText("hello");

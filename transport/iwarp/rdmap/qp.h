@@ -7,8 +7,8 @@
 //
 // What the caller does, in this order:
 //   - received: OnUlpdu() for each ULPDU of a burst; execute the placements in
-//     order (OnPlacementFault() for the first that fails, and no later one);
-//     Settle().
+//     order (OnPlacementFault() for the first that fails; later ones with the
+//     same `from_responder` are skipped); Settle().
 //   - sending: NextCut(); later, as often as TCP sends the segment, Build();
 //   and
 //     OnSent() once, after the first time. Build() fails only if the bytes
@@ -143,6 +143,9 @@ class Qp {
       while (requester_.PollBefore(sent, done.sends_before)) sink.Sent(sent);
       sink.Received(done);
     }
+    // Executes the local requests that have waited for those before them, so
+    // that they complete now.
+    const bool has_work = HasWork();
     while (requester_.Poll(sent)) sink.Sent(sent);
     if (__builtin_expect(requester_.TakeFatal(), 0)) OnRequestFailed();
     while (state_ == QpState::kErr && requester_.Poll(sent)) sink.Sent(sent);
@@ -154,7 +157,7 @@ class Qp {
     }
     return {.state = state_,
             .event = std::exchange(event_, QpEvent::kNone),
-            .has_work = HasWork()};
+            .has_work = state_ == QpState::kRts ? has_work : HasWork()};
   }
 
   // Aborts when the invariants do not hold.

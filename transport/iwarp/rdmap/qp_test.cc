@@ -286,6 +286,19 @@ TEST_F(QpTest, AMemoryWindowIsBoundWrittenAndInvalidated) {
   EXPECT_EQ(b.verdicts.back(), RxVerdict::kDdpRefused);
 }
 
+TEST_F(QpTest, ALocalInvalidateCompletesWithTheAcknowledgementThatItNeeds) {
+  SendWr invalidate = {.opcode = URNIC_WR_LOCAL_INV, .wr_id = 2};
+  invalidate.imm_or_key =
+      a.host().Register(kPd, 8192, 4096, kAllRights | mem::kRemoteInvalidate);
+  a.Send(To(b, 0, Wr(URNIC_WR_RDMA_WRITE, 1, {a.Sge(0, 3000)})));
+  a.Send(invalidate);
+  (void)a.Transmit();
+  EXPECT_THAT(a.sent, IsEmpty());
+  a.Ack();
+  EXPECT_THAT(a.sent, ElementsAre(IsDone(1, URNIC_WC_SUCCESS),
+                                  IsDone(2, URNIC_WC_SUCCESS)));
+}
+
 TEST_F(QpTest, ALocalInvalidateWaitsForWhatMayBeSentAgain) {
   const uint32_t lkey = a.host().mrs().Register(
       kPd, a.at(0), a.at(0), 4096, mem::kLocalWrite | mem::kRemoteInvalidate);

@@ -131,14 +131,15 @@ bool Requester::Blocked() const {
   const SendRecord& record = RecordOf(next_);
   // Earlier segments may be sent again, and are then built with their keys.
   if (record.opcode == URNIC_WR_LOCAL_INV && una_ != next_) return true;
-  if (InMessage() || reads_in_flight_ == 0) return false;
+  if (InMessage()) return false;
   //= RFC 5040 5.2: no more reads under way than the peer has room for
-  if (Contains(kAnsweredRequests, record.opcode) &&
-      reads_in_flight_ >= config_.ord) {
+  const uint32_t reads = reads_in_flight_ + uint32_t{rtr_read_};
+  if (Contains(kAnsweredRequests, record.opcode) && reads >= config_.ord) {
     return true;
   }
   //= RFC 5040 5.5: a fenced request waits for all earlier reads and atomics
-  return (current_.request.wqe.flags & URNIC_SEND_FENCE) != 0;
+  return reads_in_flight_ != 0 &&
+         (current_.request.wqe.flags & URNIC_SEND_FENCE) != 0;
 }
 
 bool Requester::ExecuteLocal() {

@@ -169,13 +169,22 @@ TEST(RateReductionTest, AnAcknowledgementThatDeliversNothingAllowsNothing) {
 TEST(PeerWindowTest, AnOldSegmentDoesNotChangeTheWindow) {
   PeerWindow window;
   window.Start(SeqNum(100), SeqNum(50), 1000);
-  EXPECT_FALSE(window.OnAck(SeqNum(99), SeqNum(60), 5));
+  EXPECT_FALSE(window.OnAck(SeqNum(99), SeqNum(50), 5));
   EXPECT_FALSE(window.OnAck(SeqNum(100), SeqNum(49), 5));
   EXPECT_EQ(window.bytes, 1000u);
   EXPECT_TRUE(window.OnAck(SeqNum(100), SeqNum(50), 2000));
   EXPECT_TRUE(window.OnAck(SeqNum(101), SeqNum(40), 3000));
   EXPECT_EQ(window.bytes, 3000u);
   EXPECT_EQ(window.largest, 3000u);
+}
+
+// It was sent after all that acknowledge less, and SND.UNA moves with it: the
+// right edge stays where the peer has put it.
+TEST(PeerWindowTest, ARetransmissionThatAcknowledgesMoreChangesTheWindow) {
+  PeerWindow window;
+  window.Start(SeqNum(100), SeqNum(50), 1000);
+  EXPECT_TRUE(window.OnAck(SeqNum(99), SeqNum(60), 990));
+  EXPECT_EQ(window.Usable(SeqNum(60), SeqNum(1050)), 0u);
 }
 
 //= RFC 9293 3.8.6
