@@ -29,6 +29,7 @@ using Pairs = DriverText::Pairs;
 // The most that the kernel puts before a frame in its receive ring.
 constexpr uint32_t kRingSlotHeader = 80;
 constexpr uint32_t kRingSlotAlign = 1024;
+constexpr uint32_t kRingSlotBytesMax = 32768;
 constexpr uint32_t kSlotsPerBlock = 4;
 constexpr uint32_t kRingSlotsMax = 1024;
 constexpr uint32_t kRingSlotsMin = 64;
@@ -86,8 +87,8 @@ std::optional<uint32_t> InterfaceMtu(const std::string& name) {
 
 absl::Status ChooseMtu(std::string_view dev, uint16_t wish, PortSpec& spec) {
   if (wish != 0 && (wish < kMtuMin || wish > kMtuMax)) {
-    return Bad(dev, absl::StrCat("MTU ", wish, " is not in ", kMtuMin, " to ",
-                                 kMtuMax));
+    return Bad(dev, absl::StrCat("MTU ", wish, " is out of range: ", kMtuMin,
+                                 " to ", kMtuMax));
   }
   spec.mtu = wish != 0 ? wish : kVirtualMtu;
   if (spec.kind == PortKind::kAfPacket) {
@@ -141,14 +142,14 @@ absl::Status FitAfPacket(std::string_view dev, Pairs& pairs, PortSpec& spec) {
     pairs.emplace_back("blocksz", absl::StrCat(slot * kSlotsPerBlock));
     pairs.emplace_back("framecnt", absl::StrCat(RingSlots(slot)));
   } else {
-    const std::optional<uint32_t> given =
-        ParseNumber(Get(pairs, "framesz", "2048"));
-    if (!given || *given <= kRingSlotHeader + spec.frame_bytes_max ||
-        *given > 32768) {
-      return Bad(dev,
-                 absl::StrCat("framesz must be at least ",
-                              kRingSlotHeader + spec.frame_bytes_max + 1,
-                              " for MTU ", spec.mtu, " and at most 32768"));
+    // One byte more than the longest frame, as above.
+    const uint32_t least = kRingSlotHeader + spec.frame_bytes_max + 1;
+    const std::string text = Get(pairs, "framesz", "2048");
+    const std::optional<uint32_t> given = ParseNumber(text);
+    if (!given || *given < least || *given > kRingSlotBytesMax) {
+      return Bad(
+          dev, absl::StrCat("framesz ", text, " is out of range: ", least,
+                            " to ", kRingSlotBytesMax, " for MTU ", spec.mtu));
     }
     slot = *given;
   }

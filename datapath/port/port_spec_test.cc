@@ -113,8 +113,8 @@ TEST(PortSpecTest, ABufferHoldsAFrameAfterItsHeadroom) {
 
 TEST(PortSpecTest, AnErrorSaysWhatIsWrong) {
   EXPECT_THAT(Error(""), HasSubstr("missing"));
-  EXPECT_THAT(Error("loop", 351), HasSubstr("MTU 351 is not in 352 to"));
-  EXPECT_THAT(Error("loop", 9001), HasSubstr("is not in 352 to 9000"));
+  EXPECT_THAT(Error("loop", 351), HasSubstr("MTU 351 is out of range: 352 "));
+  EXPECT_THAT(Error("loop", 9001), HasSubstr("is out of range: 352 to 9000"));
   EXPECT_THAT(Error("iface:"), HasSubstr("1 to 15"));
   EXPECT_THAT(Error("iface:sixteen_letters_"), HasSubstr("1 to 15"));
   EXPECT_THAT(Error("iface:lo,x=1"), HasSubstr("no arguments"));
@@ -134,7 +134,7 @@ TEST(PortSpecTest, AnErrorSaysWhatIsWrong) {
   EXPECT_THAT(Error("net_af_packet0,iface=lo,qpairs=2"),
               HasSubstr("qpairs must be 1"));
   EXPECT_THAT(Error("net_af_packet0,iface=lo,framesz=1024", 1500),
-              HasSubstr("framesz must be at least"));
+              HasSubstr("framesz 1024 is out of range: 1599 to 32768"));
 }
 
 TEST(PortSpecTest, UnknownDriversAreNamed) {

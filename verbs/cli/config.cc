@@ -116,8 +116,8 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
               "--port", ports_,
               "What the RNIC sends through: iface:NAME is a network interface, "
               "loop is a port without a wire, net_... is a DPDK device. The "
-              "first port is device urnic0, the second urnic1. For two "
-              "programs of one user: net_memif0,role=server and "
+              "first port is device urnic0, the second urnic1; repeatable. For "
+              "two programs of one user: net_memif0,role=server and "
               "net_memif0,role=client. urnic-run(1) has more kinds")
           ->type_name("DEV")
           ->allow_extra_args(false);
@@ -125,8 +125,7 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
       command
           .add_option("--addr", addrs_,
                       "An address of the RNIC on the port before it. No "
-                      "host may have it, not even this one; "
-                      "repeatable")
+                      "host may have it, not even this one; repeatable")
           ->type_name("IP/LEN")
           ->allow_extra_args(false);
   route_option_ =
@@ -161,8 +160,8 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
       ->type_name("MODE");
   command
       .add_option("--config", file_,
-                  "TOML file with the keys ports, mtu, pkeys, "
-                  "fault, mode")
+                  "TOML file with the keys ports, mtu, pkeys, fault, mode "
+                  "(URNIC_CONFIG)")
       ->type_name("FILE")
       ->envname("URNIC_CONFIG");
 }

@@ -143,7 +143,9 @@ absl::Status AwaitListener(const DemoBed& bed, ChildProcess& server,
     }
     if (StopRequested()) return absl::CancelledError("interrupted");
     if (Clock::now() > deadline)
-      return absl::DeadlineExceededError("the server does not start to listen");
+      return absl::DeadlineExceededError(
+          absl::StrCat("the server does not listen after ", kServerTime.count(),
+                       " s; the machine may be too busy"));
     std::this_thread::sleep_for(kLook);
   }
   return absl::OkStatus();
@@ -272,7 +274,7 @@ void PrintCharts(const std::vector<Row>& rows,
       "same\n"
       "place: between two hosts through the same veth pair, whose offloads "
       "are\n"
-      "off for both; beside shared memory over the loopback interface, with\n"
+      "off for both; for shared memory over the loopback interface, with\n"
       "all of the kernel's shortcuts. Both write 8-byte messages in bulk, and\n"
       "the kernel joins them to long packets; uRNIC sends a packet for each.\n"
       "perftest polls, and qperf sleeps until data comes.\n");
@@ -353,8 +355,8 @@ int Demo() {
   if (!missing.empty()) return kExitFailed;
   if (geteuid() != 0)
     std::fputs(
-        "urnic demo: not root: only the part over shared memory runs, without "
-        "network namespaces (as root, both do)\n",
+        "urnic demo: not root: only the part over shared memory runs; the part "
+        "between two hosts needs root\n",
         stderr);
   CatchStopSignals();
   RemoveDeadBeds();
@@ -396,9 +398,9 @@ void AddDemoCommand(CLI::App& app, int* exit_status) {
       "demo", "Run perftest between two hosts that this command creates");
   command->footer(
       "Creates two network namespaces (as root) and a pair of processes that "
-      "share\nmemory, and runs perftest on both. If qperf is installed, also "
-      "measures the\nkernel's TCP and draws bars. Removes everything again. "
-      "Takes half a minute on\nan idle machine. The exit status is 1 if a test "
+      "share memory, and runs perftest on both. If qperf is installed, also "
+      "measures the kernel's TCP and draws bars. Removes everything again. "
+      "Takes half a minute on an idle machine. The exit status is 1 if a test "
       "fails.");
   command->callback([exit_status] { *exit_status = Demo(); });
 }

@@ -33,9 +33,11 @@ std::vector<Check> CheckMachine() {
 std::vector<Check> CheckPorts(const ConfigFlags& flags) {
   const absl::StatusOr<Config> config = flags.Resolve();
   if (!config.ok())
-    return {{Finding::kFail, "configuration",
-             std::string(config.status().message()),
-             "correct --port, --config or URNIC_PORTS"}};
+    return {
+        {Finding::kFail, "configuration",
+         std::string(config.status().message()),
+         "correct it where it is set: an option of this command, a variable "
+         "URNIC_..., or the file of --config"}};
   static std::array<urnic_device_identity, URNIC_MAX_PORTS> devices;
   char error[512];
   const int count =
@@ -74,11 +76,8 @@ void AddDoctorCommand(CLI::App& app, int* exit_status) {
       "doctor", "Check what this machine lacks, and say how to fix it");
   command->footer(
       "Give it the same options as urnic run. The exit status is 0 unless a "
-      "line says\n"
-      "FAIL. When a verb of a program fails, URNIC_DEBUG=- urnic run ... "
-      "writes "
-      "the\n"
-      "reason for its errno to stderr.");
+      "line says FAIL. When a verb of a program fails, URNIC_DEBUG=- urnic run "
+      "... writes the reason for its errno to stderr.");
   auto flags = std::make_shared<ConfigFlags>(*command);
   command->callback([flags, exit_status] {
     bool failed = false;

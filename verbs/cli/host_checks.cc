@@ -39,8 +39,9 @@ long ReadNumber(const char* path) {
 Check CheckInstall() {
   const absl::StatusOr<InstallPaths> paths = FindInstallPaths();
   if (paths.ok()) return {Finding::kOk, "installation", paths->preload, ""};
-  return {Finding::kFail, "installation", std::string(paths.status().message()),
-          "run ./dev build and use out/bin/urnic"};
+  return {
+      Finding::kFail, "installation", std::string(paths.status().message()),
+      "run ./dev build and use out/bin/urnic, or install the package again"};
 }
 
 Check CheckVerbsLibrary() {
@@ -156,7 +157,7 @@ Check CheckLeftOvers() {
   Check check{Finding::kWarn, kWhat, "", ""};
   if (directories != 0) {
     check.found =
-        absl::StrCat(directories, " run directories of dead programs");
+        absl::StrCat("run directories of dead programs: ", directories);
     check.remedy = "none needed: the next program under urnic run removes them";
   }
   if (!beds.empty()) {

@@ -1,10 +1,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "verbs/cli/command.h"
+#include "verbs/cli/did_you_mean.h"
+#include "verbs/cli/help_formatter.h"
 #include "verbs/identity/device_identity.h"
 
 namespace {
@@ -16,19 +21,88 @@ void TranslateHelp(std::vector<std::string>* args) {
   args->insert(args->begin() + (args->empty() ? 0 : 1), "--help");
 }
 
+std::vector<std::string> SubcommandsOf(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* subcommand : command.get_subcommands(nullptr))
+    names.push_back(subcommand->get_name());
+  return names;
+}
+
 // CLI11 would only say that a subcommand is required. Empty: no mistake.
 std::string SubcommandMistake(const CLI::App& app,
                               const std::vector<std::string>& args) {
   if (!args.empty() && args.front().starts_with('-')) return "";
-  std::string names;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    if (!args.empty() && command->get_name() == args.front()) return "";
-    names += (names.empty() ? "" : ", ") + command->get_name();
+  const std::vector<std::string> names = SubcommandsOf(app);
+  std::string what = "no subcommand";
+  if (!args.empty()) {
+    if (std::ranges::count(names, args.front()) != 0) return "";
+    what = "unknown subcommand \"" + args.front() + '"';
+    const std::string advice = urnic::DidYouMean(args.front(), names);
+    if (!advice.empty()) return what + advice;
   }
-  const std::string what = args.empty()
-                               ? "no subcommand"
-                               : "unknown subcommand \"" + args.front() + '"';
-  return what + "; the subcommands are " + names + "; for help: urnic help";
+  return absl::StrCat(what, "; the subcommands are ",
+                      absl::StrJoin(names, ", "), "; for help: urnic help");
+}
+
+// The subcommand that the command line chose, innermost first: "add", "addr".
+// The command itself only if it chose none.
+std::vector<const CLI::App*> ChosenCommands(const CLI::App& app) {
+  std::vector<const CLI::App*> chosen = {&app};
+  while (!chosen.front()->get_subcommands().empty())
+    chosen.insert(chosen.begin(), chosen.front()->get_subcommands().back());
+  if (chosen.size() > 1) chosen.pop_back();
+  return chosen;
+}
+
+std::vector<std::string> OptionsOf(
+    const std::vector<const CLI::App*>& commands) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : commands)
+    for (const CLI::Option* option : command->get_options())
+      for (const std::string& name : option->get_lnames())
+        names.push_back("--" + name);
+  return names;
+}
+
+// More or fewer values than the option takes.
+std::string CountMistake(const CLI::Option& option) {
+  const std::string name = option.get_name();
+  if (option.count() <= 1)
+    return name + " needs a value: " + option.get_type_name();
+  if (option.get_positional())
+    return "unexpected argument \"" + option.results().back() + '"';
+  return name + " is given more than once";
+}
+
+// CLI11's error in words that fit into a sentence, and what to do: take the
+// probable word, or ask for help.
+std::string Describe(const std::string& who,
+                     const std::vector<const CLI::App*>& commands,
+                     const CLI::ParseError& error) {
+  const std::string for_help = "; for help: " + who + " --help";
+  const auto unknown = [&](const char* what, const std::string& word,
+                           const std::vector<std::string>& known) {
+    const std::string advice =
+        urnic::DidYouMean(word.substr(0, word.find('=')), known);
+    return absl::StrCat(what, word, "\"", advice.empty() ? for_help : advice);
+  };
+  // First, because the word after an unknown option may be its value.
+  const std::vector<std::string> words = commands.back()->remaining(true);
+  for (const std::string& word : words)
+    if (word.starts_with('-'))
+      return unknown("unknown option \"", word, OptionsOf(commands));
+  if (error.get_exit_code() ==
+      static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
+    for (const CLI::App* command : commands) {
+      for (const CLI::Option* option : command->get_options()) {
+        if (std::string(error.what()).starts_with(option->get_name() + ":"))
+          return CountMistake(*option) + for_help;
+      }
+    }
+  }
+  if (words.empty()) return error.what() + for_help;
+  return unknown("unexpected argument \"", words.front(),
+                 SubcommandsOf(*commands.front()));
 }
 
 int Complain(const std::string& who, const std::string& what) {
@@ -36,31 +110,11 @@ int Complain(const std::string& who, const std::string& what) {
   return urnic::kExitUsage;
 }
 
-// The text of CLI11's error, rewritten where it would not fit into a sentence.
-std::string Describe(const CLI::App& command, const CLI::ParseError& error) {
-  if (error.get_exit_code() ==
-      static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
-    for (const CLI::Option* option : command.get_options()) {
-      const std::string name = option->get_name();
-      if (!std::string(error.what()).starts_with(name + ":")) continue;
-      if (option->count() > 1) return name + " is given more than once";
-      return name + " needs a value: " + option->get_type_name();
-    }
-  }
-  const std::vector<std::string> words = command.remaining(true);
-  if (words.empty()) return error.what();
-  return (words.front().starts_with('-') ? "unknown option \""
-                                         : "unexpected argument \"") +
-         words.front() + '"';
-}
-
 int Complain(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  const CLI::App& command = chosen.empty() ? app : *chosen.back();
-  const std::string who =
-      chosen.empty() ? app.get_name() : "urnic " + command.get_name();
-  return Complain(who,
-                  Describe(command, error) + "; for help: " + who + " --help");
+  const std::vector<const CLI::App*> commands = ChosenCommands(app);
+  const std::string& name = commands.back()->get_name();
+  const std::string who = commands.back() == &app ? name : "urnic " + name;
+  return Complain(who, Describe(who, commands, error));
 }
 
 }  // namespace
@@ -68,6 +122,7 @@ int Complain(const CLI::App& app, const CLI::ParseError& error) {
 int main(int argc, char** argv) {
   CLI::App app("uRNIC: an RDMA NIC in user space", "urnic");
   app.set_version_flag("--version", "urnic " URNIC_FW_VERSION);
+  app.formatter(std::make_shared<urnic::HelpFormatter>());
   app.require_subcommand(1);
   app.footer(
       "First steps: urnic doctor, then\n"

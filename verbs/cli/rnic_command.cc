@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "verbs/cli/command.h"
+#include "verbs/cli/help_formatter.h"
 #include "verbs/cli/rnic_process.h"
 
 namespace urnic {
@@ -85,12 +86,12 @@ void AddChange(CLI::App& parent, const char* verb, const std::string& help,
 void AddRnicCommand(CLI::App& app, const RnicCommand& what, int* exit_status) {
   CLI::App* command = app.add_subcommand(what.name, what.help);
   const std::string usage = absl::StrCat("urnic ", what.name, " [--process P]");
+  command->formatter(std::make_shared<HelpFormatter>(
+      absl::StrCat(usage, "\n       ", usage, " add DEVICE ", what.value,
+                   "\n       ", usage, " del DEVICE ", what.value)));
   command->footer(
-      absl::StrCat("usage: ", usage, "\n       ", usage, " add DEVICE ",
-                   what.value, "\n       ", usage, " del DEVICE ", what.value,
-                   "\n"
-                   "A change lasts until the program ends. You can change "
-                   "programs of the same user; root can change all."));
+      "A change lasts until the program ends. You can change programs of the "
+      "same user; root can change all.");
   auto arguments = std::make_shared<Arguments>();
   arguments->what = what;
   command

@@ -11,6 +11,7 @@
 
 #include "verbs/cli/command.h"
 #include "verbs/cli/config.h"
+#include "verbs/cli/help_formatter.h"
 #include "verbs/cli/install_paths.h"
 
 namespace urnic {
@@ -49,9 +50,12 @@ int Execute(std::vector<std::string>& words) {
   execvp(argv[0], argv.data());
   const int err = errno;
   const bool in_path = std::strchr(argv[0], '/') == nullptr;
-  std::fprintf(stderr, "urnic run: %s: %s\n", argv[0],
-               err == ENOENT && in_path ? "there is no such program in PATH"
-                                        : std::strerror(err));
+  if (err == ENOENT && in_path)
+    std::fprintf(stderr, "urnic run: %s: there is no such program in PATH\n",
+                 argv[0]);
+  else
+    std::fprintf(stderr, "urnic run: %s cannot be executed: %s\n", argv[0],
+                 std::strerror(err));
   return err == ENOENT || err == ENOTDIR ? kExitNotFound : kExitCannotExecute;
 }
 
@@ -97,14 +101,15 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
                    int* exit_status) {
   CLI::App* command =
       app.add_subcommand("run", "Start a verbs program with an RNIC inside it");
-  command->footer(
-      "usage: urnic run [--port DEV --addr IP/LEN [--addr ..] [--route "
-      "R]..]...\n"
+  command->formatter(std::make_shared<HelpFormatter>(
+      "urnic run [--port DEV --addr IP/LEN [--addr ..] [--route R]..]...\n"
       "                 [--mtu N] [--pkey K]... [--fault SPEC]\n"
       "                 [--mode embedded] [--config FILE] [--] PROGRAM "
-      "ARGS...\n"
-      "The exit status is the program's, or 2 for a mistake on this command "
-      "line.\n"
+      "ARGS..."));
+  command->footer(
+      "The exit status is the program's. It is 2 if this command line has a "
+      "mistake, 126 if the program cannot be executed, and 127 if there is no "
+      "such program.\n"
       "\n"
       "Each setting has three places; the first that has it wins:\n"
       "  flag                  environment                TOML key\n"
@@ -116,8 +121,8 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
       "  --mode embedded       URNIC_MODE=embedded        mode = \"embedded\"\n"
       "  --config FILE         URNIC_CONFIG=FILE\n"
       "A is IP/LEN. More addresses follow as DEV|A|A, routes as "
-      "DEV|A|route=R,\n"
-      "and other settings of a port as vlan=7, mac=port, mtu=N or pkey=K.");
+      "DEV|A|route=R, and other settings of a port as vlan=7, mac=port, mtu=N "
+      "or pkey=K.");
   auto flags = std::make_shared<ConfigFlags>(*command);
   command->callback(
       [flags, program, exit_status] { *exit_status = Run(*flags, *program); });

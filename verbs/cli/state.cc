@@ -4,7 +4,9 @@
 #include <span>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "transport/work/image.h"
 #include "verbs/cli/command.h"
 #include "verbs/cli/image_view.h"
@@ -44,26 +46,24 @@ std::string Chosen(const ImageView& view, const StateArguments& arguments) {
   return arguments.qpn == view.qpn ? view.members : "";
 }
 
-// Shows one image after the other. False: something else is between them.
-bool ShowImages(const std::string& answer, const StateArguments& arguments,
-                std::string& shown) {
+// Appends one image after the other to `shown`. FAILED_PRECONDITION: an image
+// is invalid, or something else is between them.
+absl::Status ShowImages(const std::string& answer,
+                        const StateArguments& arguments, std::string& shown) {
   std::span<const uint8_t> rest(reinterpret_cast<const uint8_t*>(answer.data()),
                                 answer.size());
   while (!rest.empty()) {
     const size_t bytes = ImageLength(rest);
-    if (bytes == 0 || bytes > rest.size()) {
-      Complain("the answer does not consist of images");
-      return false;
-    }
+    if (bytes == 0 || bytes > rest.size())
+      return absl::FailedPreconditionError("it is not a list of images");
     const auto view = ViewImage(rest.first(bytes));
-    if (!view.ok()) {
-      Complain("an image is invalid: " + std::string(view.status().message()));
-      return false;
-    }
+    if (!view.ok())
+      return absl::FailedPreconditionError(absl::StrCat(
+          "an image is invalid: ", std::string(view.status().message())));
     shown += Chosen(*view, arguments);
     rest = rest.subspan(bytes);
   }
-  return true;
+  return absl::OkStatus();
 }
 
 int Show(StateArguments arguments) {
@@ -86,7 +86,11 @@ int Show(StateArguments arguments) {
       continue;
     }
     std::string shown;
-    if (!ShowImages(*answer, arguments, shown)) exit_status = kExitFailed;
+    if (absl::Status s = ShowImages(*answer, arguments, shown); !s.ok())
+      exit_status = Complain(
+          absl::StrCat(rnic.device, " of ", rnic.Describe(),
+                       ": cannot read its answer: ", std::string(s.message()),
+                       "; the program may use another version of uRNIC"));
     if (arguments.qpn && shown.empty()) continue;
     any = true;
     std::printf("%s, %s\n%s", rnic.device.c_str(), rnic.Describe().c_str(),

@@ -40,7 +40,11 @@ status 0 env RDMAV_DRIVERS=other SYSFS_PATH=/nowhere \
 expect "lists it against other variables: $out" contains "$out" urnic0
 status 7 "$urnic" run --port loop -- sh -c 'exit 7'
 status 127 "$urnic" run --port loop no-such-program
+expect "names it: $out" contains "$out" ': no-such-program: there is no such pro'
 status 126 "$urnic" run --port loop /etc/passwd
+expect "names it: $out" contains "$out" ' /etc/passwd cannot be executed: Permis'
+status 127 "$urnic" run --port loop ./no-such-program
+expect "names it: $out" contains "$out" ' ./no-such-program cannot be executed: '
 status 2 "$urnic" run --port loop
 expect "says how: $out" contains "$out" 'no program'
 status 2 "$urnic" run ibv_devices
@@ -51,6 +55,9 @@ status 2 "$urnic" run --port loop --mtu x true
 expect "says so: $out" contains "$out" '^urnic run: --mtu "x" is not a number$'
 status 2 "$urnic" run --bogus
 expect "says so: $out" contains "$out" '^urnic run: unknown option "--bogus"; '
+status 2 "$urnic" run --prot=loop true
+expect "guesses: $out" contains "$out" \
+  '^urnic run: unknown option "--prot=loop": did you mean "--port"\?$'
 status 2 "$urnic" doctor now
 expect "says so: $out" contains "$out" '^urnic doctor: unexpected argument "now"'
 status 2 "$urnic" run --port
@@ -126,6 +133,16 @@ status 2 "$urnic" route add urnic0 foo
 expect "names it: $out" contains "$out" '^urnic route: route "foo": "foo" is'
 status 2 "$urnic" addr add urnic0
 status 2 "$urnic" addr move urnic0 10.0.0.2/24
+expect "names it: $out" contains "$out" '^urnic addr: unexpected argument "move"; '
+status 2 "$urnic" addr ad urnic0 10.0.0.2/24
+expect "guesses: $out" contains "$out" \
+  '^urnic addr: unexpected argument "ad": did you mean "add"\?$'
+status 2 "$urnic" addr add urnic0 10.0.0.2/24 --proces 5
+expect "guesses: $out" contains "$out" ' "--proces": did you mean "--process"\?$'
+status 2 "$urnic" addr add urnic0 10.0.0.2/24 --process
+expect "names it: $out" contains "$out" ': --process needs a value: PID\|DIR; '
+status 2 "$urnic" addr add urnic0 10.0.0.2/24 extra
+expect "names it: $out" contains "$out" '^urnic addr: unexpected argument "extra"; '
 
 echo "== state"
 status 1 "$urnic" state --process "$XDG_RUNTIME_DIR"
@@ -171,7 +188,28 @@ expect "says so: $out" contains "$out" '^urnic: no subcommand; the subcommands a
 status 2 "$urnic" dance
 expect "names it: $out" contains "$out" 'unknown subcommand "dance"'
 expect "names the others: $out" contains "$out" 'run, addr, route, state, demo, doctor'
+status 2 "$urnic" ruN --port loop true
+expect "guesses: $out" contains "$out" \
+  '^urnic: unknown subcommand "ruN": did you mean "run"\?$'
 status 0 "$urnic" run --help
 expect "has the TOML keys: $out" contains "$out" 'URNIC_PORTS=.*ports = '
+
+echo "== every help fits into 80 columns"
+# helps WORDS...: the help of a command and of its subcommands.
+helps() {
+  local text name
+  text=$("$urnic" "$@" --help) || fail "no help: $*"
+  printf '%s\n' "$text"
+  for name in $(sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p' <<<"$text"); do
+    helps "$@" "$name"
+  done
+}
+all=$(helps)
+for usage in 'urnic \[OPTIONS\]' 'urnic run \[--port' 'urnic route \[--proc'; do
+  expect "has $usage" contains "$all" "^Usage: $usage"
+done
+expect "fits: $(grep -E '.{81}' <<<"$all")" lacks "$all" '.{81}'
+expect "keeps its example whole" contains "$all" \
+  '^  urnic run --port loop --addr 10\.9\.0\.1/24 -- ibv_devinfo$'
 
 finish

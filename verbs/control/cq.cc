@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "verbs/control/errors.h"
 
 namespace urnic::control {
 
@@ -19,23 +20,19 @@ absl::StatusOr<QueueMemory> MakeRing(uint32_t entries,
                            QueueAllocator::Use::kCq);
 }
 
-absl::Status CheckEntries(const char* what, uint32_t entries) {
-  if (entries != 0 && entries <= kMaxCqe) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      what, ": ", entries, " entries, device limits are 1 and ", kMaxCqe));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Cq>> Cq::Create(Device& device,
                                                const CqRequest& request) {
-  if (absl::Status s = CheckEntries("create_cq", request.entries); !s.ok()) {
+  if (absl::Status s =
+          CheckRange("create_cq: cqe", request.entries, 1, kMaxCqe);
+      !s.ok()) {
     return s;
   }
-  if (request.comp_vector >= kCompVectors) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("create_cq: comp_vector ", request.comp_vector,
-                     " is out of range; the device has ", kCompVectors));
+  if (absl::Status s = CheckRange("create_cq: comp_vector", request.comp_vector,
+                                  0, kCompVectors - 1);
+      !s.ok()) {
+    return s;
   }
   const uint32_t entries = std::bit_ceil(request.entries);
   auto indices = QueueMemory::Make(sizeof(urnic_queue_indices));
@@ -75,7 +72,10 @@ void Cq::StopEvents() {
 }
 
 absl::Status Cq::Resize(uint32_t wanted) {
-  if (absl::Status s = CheckEntries("resize_cq", wanted); !s.ok()) return s;
+  if (absl::Status s = CheckRange("resize_cq: cqe", wanted, 1, kMaxCqe);
+      !s.ok()) {
+    return s;
+  }
   const uint32_t entries = std::bit_ceil(wanted);
   auto ring = MakeRing(entries, allocator_);
   if (!ring.ok()) return ring.status();
@@ -84,8 +84,8 @@ absl::Status Cq::Resize(uint32_t wanted) {
   OptionalLock lock(polling_.lock);
   if (!polling_.ring.MoveTo(RingOf(*ring), entries)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("resize_cq: ", wanted, " entries, ", polling_.ring.Ready(),
-                     " completions are in the queue"));
+        absl::StrCat("resize_cq: cqe ", wanted, " is too few: the queue has ",
+                     polling_.ring.Ready(), " completions"));
   }
   engine_end_.ReplaceRing(RingOf(*ring), entries);
   ring_ = *std::move(ring);

@@ -2,6 +2,8 @@
 
 #include <cerrno>
 
+#include "absl/strings/str_cat.h"
+
 namespace urnic::control {
 
 int ErrnoOf(const absl::Status& status) {
@@ -30,6 +32,13 @@ int ErrnoOf(const absl::Status& status) {
     default:
       return EIO;
   }
+}
+
+absl::Status CheckRange(const char* name, uint64_t value, uint64_t min,
+                        uint64_t max) {
+  if (value >= min && value <= max) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " ", value, " is out of range: ", min, " to ", max));
 }
 
 }  // namespace urnic::control

@@ -3,9 +3,11 @@
 // How control code tells a program that it was wrong.
 //
 // A failure is an absl::Status whose message names object, value and limit
-// ("qp 17: max_send_wr 70000 > device limit 16384"). The verbs interface only
-// has room for an errno: ErrnoOf() chooses it by the code, and the message goes
-// to the debug log (debug_log.h).
+// ("qp 17: timeout 32 is out of range: 0 to 31"). The verbs interface only has
+// room for an errno: ErrnoOf() chooses it by the code, and the message goes to
+// the debug log (debug_log.h).
+
+#include <cstdint>
 
 #include "absl/status/status.h"
 
@@ -27,5 +29,10 @@ namespace urnic::control {
 //   anything else        EIO          also after fork(), in the child
 // clang-format on
 int ErrnoOf(const absl::Status& status);
+
+// INVALID_ARGUMENT: `value` is not between `min` and `max`, which are allowed.
+// `name` begins the message.
+absl::Status CheckRange(const char* name, uint64_t value, uint64_t min,
+                        uint64_t max);
 
 }  // namespace urnic::control

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 #include "transport/mem/mr_table.h"
+#include "verbs/control/errors.h"
 #include "verbs/control/mapped_range.h"
 
 namespace urnic::control {
@@ -44,14 +45,12 @@ bool IsImplicit(const MrRequest& request) {
 }
 
 // Refuses what Linux's ib_umem_get() refuses.
-absl::Status CheckRange(const MrRequest& request, uint64_t iova) {
+absl::Status CheckMemory(const MrRequest& request, uint64_t iova) {
   if (IsImplicit(request)) return absl::OkStatus();
-  if (request.bytes == 0) {
-    return absl::InvalidArgumentError("reg_mr: length 0");
-  }
-  if (request.bytes > kMaxMrBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "reg_mr: length ", request.bytes, " > device limit ", kMaxMrBytes));
+  if (absl::Status s =
+          CheckRange("reg_mr: length", request.bytes, 1, kMaxMrBytes);
+      !s.ok()) {
+    return s;
   }
   if (request.address + request.bytes < request.address ||
       iova + request.bytes < iova) {
@@ -71,7 +70,7 @@ uint64_t IovaOf(const MrRequest& request) {
 
 absl::Status Check(const MrRequest& request) {
   if (absl::Status s = CheckRights(request.access); !s.ok()) return s;
-  if (absl::Status s = CheckRange(request, IovaOf(request)); !s.ok()) return s;
+  if (absl::Status s = CheckMemory(request, IovaOf(request)); !s.ok()) return s;
   // On-demand paging: the memory may be mapped later.
   if ((request.access & kAccessOnDemand) != 0) return absl::OkStatus();
   return CheckMapped(request.address, request.bytes,

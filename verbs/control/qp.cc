@@ -10,6 +10,7 @@
 #include "transport/work/timers.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/device_kind.h"
+#include "verbs/control/errors.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/mr.h"
 #include "verbs/control/qp_path.h"
@@ -27,12 +28,6 @@ constexpr uint8_t kMaxMtuCode = 5;
 
 uint32_t MtuBytes(uint8_t code) { return 128u << code; }
 
-absl::Status AtMost(const char* name, uint64_t value, uint64_t limit) {
-  if (value <= limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " ", value, " > device limit ", limit));
-}
-
 absl::Status CheckCaps(const QpCaps& caps) {
   const struct {
     const char* name;
@@ -46,7 +41,7 @@ absl::Status CheckCaps(const QpCaps& caps) {
       {"max_inline_data", caps.max_inline_data, kMaxInline},
   };
   for (const auto& check : kChecks) {
-    if (absl::Status s = AtMost(check.name, check.value, check.limit);
+    if (absl::Status s = CheckRange(check.name, check.value, 0, check.limit);
         !s.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat("create_qp: ", std::string(s.message())));
@@ -297,7 +292,7 @@ absl::Status Qp::CheckValues(const QpAttributes& a, uint32_t mask) const {
   };
   for (const auto& check : kChecks) {
     if ((mask & check.bit) == 0) continue;
-    absl::Status s = AtMost(check.name, check.value, check.limit);
+    absl::Status s = CheckRange(check.name, check.value, 0, check.limit);
     if (!s.ok()) return s;
   }
   if ((mask & kQpAccessFlags) != 0 &&
@@ -315,7 +310,8 @@ absl::Status Qp::CheckValues(const QpAttributes& a, uint32_t mask) const {
       (a.path_mtu == 0 || MtuBytes(a.path_mtu) > device_.mtu_max())) {
     return absl::InvalidArgumentError(
         absl::StrCat("path_mtu ", a.path_mtu == 0 ? 0 : MtuBytes(a.path_mtu),
-                     " bytes, the port carries 256 to ", device_.mtu_max()));
+                     " is out of range: 256 to ", device_.mtu_max(),
+                     " bytes, which the port carries"));
   }
   if ((mask & kQpPathMigState) != 0 && a.path_mig_state != kPathMigrated) {
     return absl::InvalidArgumentError(

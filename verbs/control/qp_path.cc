@@ -51,7 +51,9 @@ absl::StatusOr<net::PathQuery> MakePathRequest(const GidTable& gids,
   if (!gid.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "ah_attr sgid_index ", index, " of ", gids.name(),
-        index < gids.size() ? " has no GID" : " is beyond the GID table"));
+        index < gids.size()
+            ? " has no GID"
+            : absl::StrCat(" is out of range: 0 to ", gids.size() - 1)));
   }
   net::PathQuery request;
   request.local = gid->gid;

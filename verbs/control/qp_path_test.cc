@@ -81,7 +81,8 @@ TEST_F(QpPathTest, RefusesIndicesWithoutAGid) {
     EXPECT_THAT(Error(), HasSubstr("has no GID")) << index;
   }
   vector_.sgid_index = 34;
-  EXPECT_THAT(Error(), HasSubstr("beyond the GID table"));
+  EXPECT_THAT(Error(), HasSubstr("sgid_index 34 of "));
+  EXPECT_THAT(Error(), HasSubstr(" is out of range: 0 to 33"));
 }
 
 TEST_F(QpPathTest, TheIndexChoosesTheVersionOfRoce) {

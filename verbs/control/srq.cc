@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "verbs/control/errors.h"
 
 namespace urnic::control {
 
@@ -27,22 +28,18 @@ WorkQueueView ViewOf(const QueueMemory& memory, const QpLayout& layout) {
                        layout.rq_entries, layout.rq_stride);
 }
 
-absl::Status CheckSize(const char* what, uint32_t value, uint32_t limit) {
-  if (value != 0 && value <= limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "srq: ", what, " ", value, ", the device takes 1 to ", limit));
+absl::Status CheckMaxWr(uint32_t max_wr) {
+  return CheckRange("srq: max_wr", max_wr, 1, kMaxSrqWr);
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Srq>> Srq::Create(Pd& pd,
                                                  const SrqRequest& request) {
-  if (absl::Status s = CheckSize("max_wr", request.max_wr, kMaxSrqWr);
-      !s.ok()) {
-    return s;
-  }
+  if (absl::Status s = CheckMaxWr(request.max_wr); !s.ok()) return s;
   const uint32_t max_sge = std::max(request.max_sge, 1u);
-  if (absl::Status s = CheckSize("max_sge", max_sge, kMaxSge); !s.ok()) {
+  if (absl::Status s = CheckRange("srq: max_sge", max_sge, 1, kMaxSge);
+      !s.ok()) {
     return s;
   }
   if ((request.cq == nullptr) != (request.xrc_domain == 0) ||
@@ -103,9 +100,8 @@ absl::Status Srq::Modify(std::optional<uint32_t> max_wr,
   if (!limit.has_value()) return absl::OkStatus();
   Engine::ControlScope scope(pd_.device().engine());
   const uint32_t size = posting_.ring.entries();
-  if (*limit > size) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "srq: limit ", *limit, " of a queue of ", size, " requests"));
+  if (absl::Status s = CheckRange("srq: limit", *limit, 0, size); !s.ok()) {
+    return s;
   }
   engine_end_->ring.SetLimit(*limit);
   return absl::OkStatus();
@@ -118,9 +114,7 @@ Srq::Sizes Srq::Query() const {
 }
 
 absl::Status Srq::Resize(uint32_t max_wr, std::optional<uint32_t> limit) {
-  if (absl::Status s = CheckSize("max_wr", max_wr, kMaxSrqWr); !s.ok()) {
-    return s;
-  }
+  if (absl::Status s = CheckMaxWr(max_wr); !s.ok()) return s;
   const QpLayout layout = LayoutOf(max_wr, posting_.max_sge);
   auto memory =
       QueueMemory::Make(layout.bytes(), allocator_, QueueAllocator::Use::kSrq);
@@ -134,8 +128,8 @@ absl::Status Srq::Resize(uint32_t max_wr, std::optional<uint32_t> limit) {
   const uint32_t new_limit = limit.value_or(ring.limit());
   if (waiting > layout.rq_entries || new_limit > layout.rq_entries) {
     return absl::InvalidArgumentError(
-        absl::StrCat("srq: max_wr ", max_wr, " with ", waiting,
-                     " requests posted and a limit of ", new_limit));
+        absl::StrCat("srq: max_wr ", max_wr, " is too few: ", waiting,
+                     " requests are posted, and the limit is ", new_limit));
   }
   ring.SetLimit(new_limit);
   WorkRing to = RingIn(*memory, layout);

@@ -80,8 +80,8 @@ static int parse_dev(struct parser* at, struct urnic_device_identity* d) {
     return fail(at, EINVAL,
                 "no device; write DEV|IP/LEN, and \";\" between entries");
   if (dev.len >= sizeof(d->dev))
-    return fail(at, E2BIG, "%zu characters, at most %zu", dev.len,
-                sizeof(d->dev) - 1);
+    return fail(at, E2BIG, "its text has %zu characters; the limit is %zu",
+                dev.len, sizeof(d->dev) - 1);
   memcpy(d->dev, dev.p, dev.len);
   if (slice_equals(dev, "loop")) {
     d->port_kind = URNIC_PORT_LOOP;
@@ -99,8 +99,9 @@ static int parse_dev(struct parser* at, struct urnic_device_identity* d) {
   } else {
     return fail(
         at, EINVAL,
-        "not a port; for a network interface write iface:NAME, else use "
-        "loop or a DPDK device net_...");
+        "not a port; if it is a network interface, write iface:%.*s, else use "
+        "loop or a DPDK device net_...",
+        (int)dev.len, dev.p);
   }
   return 0;
 }
@@ -248,8 +249,8 @@ static int parse_vlan(struct parser* at, struct slice field,
     return fail(at, EEXIST, "vlan=%.*s: the port has vlan=%u already",
                 (int)number.len, number.p, d->vlan);
   if (!slice_to_number(number, &vlan) || vlan < 1 || vlan > URNIC_MAX_VLAN)
-    return fail(at, ERANGE, "vlan=%.*s is not in 1 to %d", (int)number.len,
-                number.p, URNIC_MAX_VLAN);
+    return fail(at, ERANGE, "vlan=%.*s is out of range: 1 to %d",
+                (int)number.len, number.p, URNIC_MAX_VLAN);
   d->vlan = vlan;
   return 0;
 }
@@ -274,8 +275,9 @@ static int parse_field(struct parser* at, struct slice field,
     struct slice number = {field.p + 4, field.len - 4};
     if (!slice_to_number(number, &d->mtu) || d->mtu < URNIC_PORT_MTU_MIN ||
         d->mtu > URNIC_PORT_MTU_MAX)
-      return fail(at, ERANGE, "mtu=%.*s is not in %d to %d", (int)number.len,
-                  number.p, URNIC_PORT_MTU_MIN, URNIC_PORT_MTU_MAX);
+      return fail(at, ERANGE, "mtu=%.*s is out of range: %d to %d",
+                  (int)number.len, number.p, URNIC_PORT_MTU_MIN,
+                  URNIC_PORT_MTU_MAX);
     d->mtu_is_given = 1;
     return 0;
   }

@@ -221,7 +221,9 @@ TEST_P(DeviceIdentityMistakeTest, NamesEntryValueAndLimit) {
 INSTANTIATE_TEST_SUITE_P(
     All, DeviceIdentityMistakeTest,
     testing::Values(
-        Mistake{"veth0", EINVAL, "port 1 (\"veth0\"): not a port; for a"},
+        Mistake{"veth0", EINVAL,
+                "port 1 (\"veth0\"): not a port; if it is a network "
+                "interface, write iface:veth0, else"},
         Mistake{"loop;;loop", EINVAL, "port 2 (\"\"): no device"},
         Mistake{"loop|", EINVAL, "has nothing after it"},
         Mistake{"loop||mtu=1500", EINVAL, "\"\" is not IP/LEN, mtu"},
@@ -244,7 +246,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"loop|10.0.0.1/8|10.0.0.1/9", EEXIST, "given twice"},
         Mistake{"net_ring0;net_ring0", EEXIST, "the same device as port 1"},
         Mistake{"ring:", EINVAL, "not a port"},
-        Mistake{"loop|mtu=351", ERANGE, "mtu=351 is not in 352 to 9000"},
+        Mistake{"loop|mtu=351", ERANGE, "mtu=351 is out of range: 352 to 9000"},
         Mistake{"loop|mtu=9001", ERANGE, "9001"},
         Mistake{"loop|mtu=x", ERANGE, "mtu=x"},
         Mistake{"loop|pkey=", EINVAL,

@@ -93,20 +93,24 @@ static int parse_clause(const struct complaint* at, struct slice word,
                         struct slice value, struct urnic_ip_route* route,
                         int* has_metric) {
   const int via = slice_equals(word, "via");
-  if (via || slice_equals(word, "src")) {
+  const int is_address = via || slice_equals(word, "src");
+  if (!is_address && !slice_equals(word, "metric"))
+    return fail(at, "\"%.*s\" is not via, metric or src", (int)word.len,
+                word.p);
+  if (value.len == 0)
+    return fail(at, "%.*s needs %s after it", (int)word.len, word.p,
+                is_address ? "an IP address" : "a number");
+  if (is_address) {
     uint8_t* gid = via ? route->gateway : route->source;
     if (!is_none(gid))
       return fail(at, "%s is given twice", via ? "via" : "src");
     return parse_host(at, value, gid);
   }
-  if (!slice_equals(word, "metric"))
-    return fail(at, "\"%.*s\" is not via, metric or src", (int)word.len,
-                word.p);
   if (*has_metric) return fail(at, "metric is given twice");
   *has_metric = 1;
   if (!slice_to_number(value, &route->metric))
-    return fail(at, "metric \"%.*s\" is not in 0 to 999999999", (int)value.len,
-                value.p);
+    return fail(at, "metric %.*s is out of range: 0 to 999999999",
+                (int)value.len, value.p);
   return 0;
 }
 

@@ -34,9 +34,11 @@ CompletionQueueHandle* MakeCq(ibv_context* ibv, control::CqRequest request,
 
 ibv_cq* CreateCq(ibv_context* ibv, int cqe, ibv_comp_channel* channel,
                  int comp_vector) {
-  if (cqe <= 0 || comp_vector < 0) {
-    return FailNull(absl::InvalidArgumentError(absl::StrCat(
-        "create_cq: ", cqe, " entries, comp_vector ", comp_vector)));
+  // Zero and numbers above the limits are refused below, with their names.
+  if (cqe < 0 || comp_vector < 0) {
+    return FailNull(absl::InvalidArgumentError(
+        absl::StrCat("create_cq: cqe ", cqe, " or comp_vector ", comp_vector,
+                     " is negative")));
   }
   control::CqRequest request;
   request.entries = static_cast<uint32_t>(cqe);
