@@ -95,6 +95,7 @@ void Connection::Establish(SeqNum peer_seq, uint32_t window, Time now) {
   config.timestamps = agreed_.timestamps;
   config.ecn = agreed_.ecn;
   config.clock = clock();
+  config.paced = config_.paced;
   //= RFC 6298 5.7: if a SYN was lost, the time-out begins with 3 s
   if (syns_sent_ > 1) config.initial_timeout = Duration::Seconds(3);
   sender_.Start(config, segments_, config_.iss + 1, peer_seq, window);

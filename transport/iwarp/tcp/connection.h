@@ -70,6 +70,9 @@ struct ConnectionConfig {
   Offer offer;
   uint32_t window_bytes = 1 << 20;  // see window()
   bool dctcp = false;               // where ECN is agreed
+  // Off: a burst leaves as soon as the windows allow. For tests that compare
+  // bursts with those of other stacks.
+  bool paced = true;
   //= RFC 9293 3.8.3: R2 is at least 100 s, and 3 minutes for SYNs
   Duration user_timeout = Duration::Seconds(100);
   Duration syn_timeout = Duration::Seconds(180);
