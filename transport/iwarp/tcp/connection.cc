@@ -189,7 +189,8 @@ RxVerdict Connection::CheckFlags(const TcpSegment& segment, Time now) {
     //= RFC 5961 3.2: a RST counts if it has exactly the next sequence number;
     //= elsewhere in the window, it may be forged
     if (segment.seq != receiver_.next()) return Challenge(now);
-    Finish(End::kReset);
+    //= RFC 9293 3.10.7.4: in SYN-RECEIVED after an active open: refused
+    Finish(state_ == State::kSynReceived ? End::kRefused : End::kReset);
     return RxVerdict::kAccept;
   }
   //= RFC 5961 4.2: a SYN is never accepted; the acknowledgement shows a peer
@@ -207,7 +208,8 @@ RxVerdict Connection::OnSynAcked(const TcpSegment& segment, uint32_t window,
   if (segment.ack != config_.iss + 1) return RxVerdict::kTcp;
   heard_ = progress_ = now;
   Establish(segment.seq, window, now);
-  receiver_.AckNow();
+  // A plain acknowledgement needs no answer.
+  if (segment.Has(kTcpSyn)) receiver_.AckNow();
   return RxVerdict::kAccept;
 }
 
@@ -313,11 +315,13 @@ TcpFields Connection::Syn(Time now) {
   return fields;
 }
 
-TcpFields Connection::Reset() const {
-  TcpFields fields = Fields(reset_seq_, kTcpRst | kTcpAck, Time());
+//= RFC 7323 3.2: also a RST should have the timestamp
+TcpFields Connection::Reset(Time now) const {
+  TcpFields fields = Fields(reset_seq_, kTcpRst | kTcpAck, now);
   fields.ack = reset_ack_;
-  //= RFC 7323 3.2: a RST needs no timestamp
-  fields.options = {};
+  if (agreed_.timestamps) {
+    fields.options.timestamps->echo = receiver_.ts_recent();
+  }
   return fields;
 }
 

@@ -219,6 +219,10 @@ class Connection {
   RxVerdict CheckFlags(const wire::TcpSegment& segment, Time now);
   RxVerdict OnSynAcked(const wire::TcpSegment& segment, uint32_t window,
                        Time now);
+  // The payload and FIN of an acceptable segment.
+  template <typename Upper>
+  RxVerdict OnText(const wire::TcpSegment& segment, const ReceivedFrame& frame,
+                   Time now, Upper& upper);
   void OnFinAcked(Time now);
   void OnFinDelivered();
   // Answers what may be an attack, or belong to an earlier connection.
@@ -226,7 +230,7 @@ class Connection {
 
   wire::TcpFields Fields(SeqNum seq, uint8_t flags, Time now) const;
   wire::TcpFields Syn(Time now);
-  wire::TcpFields Reset() const;
+  wire::TcpFields Reset(Time now) const;
   // A segment without payload.
   wire::TcpFields Ack(SeqNum seq, Time now);
   TcpSlot Slot(const SegmentToSend& segment, Time now);
@@ -268,7 +272,12 @@ RxVerdict Connection::OnSegment(const wire::TcpSegment& segment,
   if (state_ == State::kClosed || end_ != End::kNone) {
     return RxVerdict::kTcp;
   }
-  if (state_ == State::kSynSent) return OnSynSent(segment, now);
+  if (state_ == State::kSynSent) {
+    const RxVerdict verdict = OnSynSent(segment, now);
+    //= RFC 9293 3.10.7.3: a SYN-ACK may bring text, or a FIN
+    return state_ == State::kEstablished ? OnText(segment, frame, now, upper)
+                                         : verdict;
+  }
   if (state_ == State::kSynReceived && segment.Has(wire::kTcpSyn) &&
       segment.seq + 1 == receiver_.next()) {
     return OnSynAcked(segment, segment.window, now);
@@ -289,15 +298,23 @@ RxVerdict Connection::OnSegment(const wire::TcpSegment& segment,
   if (result == AckResult::kUnsent || result == AckResult::kTooOld) {
     return Challenge(now);
   }
+  receiver_.TakeTimestamp(segment, now);
   heard_ = now;
   keepalives_sent_ = 0;
   // A peer whose window is closed makes progress by saying so.
   if (result == AckResult::kNew || sender_.peer_window() == 0) progress_ = now;
   if (sender_.fin_acked()) OnFinAcked(now);
   if (end_ != End::kNone) return RxVerdict::kAccept;
+  return OnText(segment, frame, now, upper);
+}
+
+template <typename Upper>
+RxVerdict Connection::OnText(const wire::TcpSegment& segment,
+                             const ReceivedFrame& frame, Time now,
+                             Upper& upper) {
   //= RFC 9293 3.10.7.4: after the peer's FIN, text and FINs are ignored
   if (!may_receive()) return RxVerdict::kAccept;
-  verdict = receiver_.OnData(segment, frame, now, upper);
+  const RxVerdict verdict = receiver_.OnData(segment, frame, now, upper);
   if (receiver_.fin_delivered()) OnFinDelivered();
   return verdict;
 }
@@ -312,7 +329,7 @@ uint32_t Connection::Transmit(Time now, std::span<TcpSlot> slots,
   if (slots.empty()) return 0;
   if (reset_due_) {
     reset_due_ = false;
-    emit(Reset());
+    emit(Reset(now));
     return count;
   }
   if (end_ != End::kNone) return 0;

@@ -49,16 +49,19 @@ RxVerdict Receiver::Check(const wire::TcpSegment& segment, Time now) {
     //= RFC 9293 3.10.7.4, RFC 7323 5.3: an unacceptable segment is answered by
     //= an acknowledgement, unless it is a RST
     if (!is_reset) AckNow();
-    return verdict;
-  }
-  //= RFC 7323 4.3: the timestamp to echo is that of a segment which includes
-  //= what was acknowledged last, or comes before it
-  if (config_.timestamps && segment.options.timestamps.has_value() &&
-      !is_reset && segment.seq - last_acked_ <= 0) {
-    ts_recent_ = segment.options.timestamps->value;
-    ts_recent_since_ = now;
   }
   return verdict;
+}
+
+//= RFC 7323 4.3: the timestamp to echo is that of a segment which includes
+//= what was acknowledged last, or comes before it
+void Receiver::TakeTimestamp(const wire::TcpSegment& segment, Time now) {
+  if (!config_.timestamps || !segment.options.timestamps.has_value() ||
+      segment.Has(wire::kTcpRst) || segment.seq - last_acked_ > 0) {
+    return;
+  }
+  ts_recent_ = segment.options.timestamps->value;
+  ts_recent_since_ = now;
 }
 
 RxVerdict Receiver::CheckTimestamp(const wire::TcpSegment& segment, Time now) {

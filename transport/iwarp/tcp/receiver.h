@@ -108,6 +108,10 @@ class Receiver {
   // acknowledgement is due, unless it was a RST. kTcpNoTimestamp: drop it.
   RxVerdict Check(const wire::TcpSegment& segment, Time now);
 
+  // The timestamp of such a segment, when its acknowledgement is valid, too:
+  // what may be forged must not make honest segments look old.
+  void TakeTimestamp(const wire::TcpSegment& segment, Time now);
+
   // The payload and FIN of a segment that Check() has accepted. kAccept, or
   // kTcpKept, kTcpNoRoom, kTcpDuplicate, kTcpOutOfWindow (the window is zero),
   // kTcpAfterFin.
