@@ -30,6 +30,8 @@ struct AckSample {
   Duration round_trip;
   uint32_t packets = 0;  // newly acknowledged
   uint32_t bytes = 0;    // their payload
+  // Nothing is acknowledged cumulatively: `bytes` arrived behind a hole.
+  bool duplicate = false;
   // The part of `bytes` whose packets were marked. Only an algorithm that
   // counts marks (DCTCP) reads it; a transport that cannot tell leaves it 0.
   uint32_t marked_bytes = 0;

@@ -273,6 +273,9 @@ struct TcpCongestion {
 
   bool MayGrow(const AckSample& sample) const {
     if (repair == TcpRepair::kLoss) return false;
+    //= RFC 5681 3.2: duplicate acknowledgements leave the window as it is, also
+    //= if they allow new segments
+    if (sample.duplicate) return false;
     // After a time-out there is more to resend than the window allows.
     if (repair == TcpRepair::kTimeout) return true;
     //= RFC 7661 4.4, RFC 9438 5.8: the window does not grow while the sender

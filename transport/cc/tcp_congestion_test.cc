@@ -376,6 +376,18 @@ TEST_F(TcpCongestionTest, AWindowThatIsNotFullDoesNotGrow) {
   EXPECT_LT(cc_.cwnd, before + before / 20) << "twenty seconds did not count";
 }
 
+//= RFC 5681 3.2
+TEST_F(TcpCongestionTest, DuplicateAcknowledgementsDoNotGrowTheWindow) {
+  const uint32_t before = cc_.window();
+  AckSample sample = Sample(1);
+  sample.duplicate = true;
+  cc_.OnAck(sample);
+  EXPECT_EQ(cc_.window(), before);
+  sample.duplicate = false;
+  cc_.OnAck(sample);
+  EXPECT_EQ(cc_.window(), before + 1);
+}
+
 //= RFC 9438 5.8
 TEST_F(TcpCongestionTest, AnIdleTimeDoesNotCount) {
   Avoid(1000);

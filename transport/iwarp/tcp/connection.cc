@@ -103,6 +103,7 @@ void Connection::Establish(SeqNum peer_seq, uint32_t window, Time now) {
   config.timestamps = agreed_.timestamps;
   config.ecn = agreed_.ecn;
   config.clock = clock();
+  config.paced = config_.paced;
   //= RFC 6298 5.7: if a SYN was lost, the time-out begins with 3 s
   if (syns_sent_ > 1) config.initial_timeout = Duration::Seconds(3);
   sender_.Start(config, segments_, config_.iss + 1, peer_seq, window);
@@ -244,7 +245,8 @@ RxVerdict Connection::OnSynAcked(const TcpSegment& segment, uint32_t window,
   if (segment.ack != config_.iss + 1) return RxVerdict::kTcp;
   heard_ = progress_ = now;
   Establish(segment.seq, window, now);
-  receiver_.AckNow();
+  // A plain acknowledgement needs no answer.
+  if (segment.Has(kTcpSyn)) receiver_.AckNow();
   return RxVerdict::kAccept;
 }
 
@@ -352,11 +354,13 @@ TcpFields Connection::Syn(Time now) {
   return fields;
 }
 
-TcpFields Connection::Reset() const {
-  TcpFields fields = Fields(reset_seq_, kTcpRst | kTcpAck, Time());
+//= RFC 7323 3.2: also a RST should have the timestamp
+TcpFields Connection::Reset(Time now) const {
+  TcpFields fields = Fields(reset_seq_, kTcpRst | kTcpAck, now);
   fields.ack = reset_ack_;
-  //= RFC 7323 3.2: a RST may be sent without timestamps
-  fields.options = {};
+  if (agreed_.timestamps) {
+    fields.options.timestamps->echo = receiver_.ts_recent();
+  }
   return fields;
 }
 

@@ -75,6 +75,9 @@ struct ConnectionConfig {
   uint32_t path_mtu = 0;
   uint32_t window_bytes = 1 << 20;  // see window()
   bool dctcp = false;               // where ECN is agreed
+  // Off: a burst leaves as soon as the windows allow. For tests that compare
+  // bursts with those of other stacks.
+  bool paced = true;
   //= RFC 9293 3.8.3: R2 is at least 100 seconds, and at least 3 minutes for a
   //= SYN
   Duration user_timeout = Duration::Seconds(100);
@@ -230,6 +233,10 @@ class Connection {
   RxVerdict CheckFlags(const wire::TcpSegment& segment, Time now);
   RxVerdict OnSynAcked(const wire::TcpSegment& segment, uint32_t window,
                        Time now);
+  // The payload and FIN of an acceptable segment.
+  template <typename Upper>
+  RxVerdict OnText(const wire::TcpSegment& segment, const ReceivedFrame& frame,
+                   Time now, Upper& upper);
   void OnFinAcked(Time now);
   void OnFinDelivered();
   // Answers what may be an attack, or belong to an earlier connection.
@@ -237,7 +244,7 @@ class Connection {
 
   wire::TcpFields Fields(SeqNum seq, uint8_t flags, Time now) const;
   wire::TcpFields Syn(Time now);
-  wire::TcpFields Reset() const;
+  wire::TcpFields Reset(Time now) const;
   // A segment without payload.
   wire::TcpFields Ack(SeqNum seq, Time now);
   TcpSlot Slot(const SegmentToSend& segment, Time now);
@@ -289,7 +296,12 @@ RxVerdict Connection::OnSegment(const wire::TcpSegment& segment,
   if (state_ == State::kClosed || end_ != End::kNone) {
     return RxVerdict::kTcp;
   }
-  if (state_ == State::kSynSent) return OnSynSent(segment, now);
+  if (state_ == State::kSynSent) {
+    const RxVerdict verdict = OnSynSent(segment, now);
+    //= RFC 9293 3.10.7.3: a SYN-ACK may bring text, or a FIN
+    return state_ == State::kEstablished ? OnText(segment, frame, now, upper)
+                                         : verdict;
+  }
   if (state_ == State::kSynReceived && segment.Has(wire::kTcpSyn) &&
       segment.seq + 1 == receiver_.next()) {
     return OnSynAcked(segment, segment.window, now);
@@ -311,6 +323,7 @@ RxVerdict Connection::OnSegment(const wire::TcpSegment& segment,
   if (result == AckResult::kUnsent || result == AckResult::kTooOld) {
     return Challenge(now);
   }
+  receiver_.TakeTimestamp(segment, now);
   heard_ = now;
   keepalives_sent_ = 0;
   path_.OnAcked(PacketBytes(sender_.largest_delivered()));
@@ -319,10 +332,17 @@ RxVerdict Connection::OnSegment(const wire::TcpSegment& segment,
   if (result == AckResult::kNew || sender_.window_closed()) progress_ = now;
   if (sender_.fin_acked()) OnFinAcked(now);
   if (end_ != End::kNone) return RxVerdict::kAccept;
+  return OnText(segment, frame, now, upper);
+}
+
+template <typename Upper>
+RxVerdict Connection::OnText(const wire::TcpSegment& segment,
+                             const ReceivedFrame& frame, Time now,
+                             Upper& upper) {
   //= RFC 9293 3.10.7.4: in CLOSE-WAIT, CLOSING, LAST-ACK and TIME-WAIT, text
   //= and FINs are ignored
   if (!may_receive()) return RxVerdict::kAccept;
-  verdict = receiver_.OnData(segment, frame, now, upper);
+  const RxVerdict verdict = receiver_.OnData(segment, frame, now, upper);
   if (receiver_.fin_delivered()) OnFinDelivered();
   return verdict;
 }
@@ -337,7 +357,7 @@ uint32_t Connection::Transmit(Time now, std::span<TcpSlot> slots,
   if (slots.empty()) return 0;
   if (reset_due_) {
     reset_due_ = false;
-    emit(Reset());
+    emit(Reset(now));
     return count;
   }
   if (end_ != End::kNone) return 0;

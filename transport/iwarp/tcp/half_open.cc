@@ -106,7 +106,11 @@ std::optional<HalfOpenTable::Accepted> HalfOpenTable::OnSegment(
     auto accepted = Complete(index, segment, now, reset);
     if (accepted || !reset) return accepted;
   }
-  if (segment.Has(wire::kTcpRst)) return std::nullopt;
+  //= RFC 9293 3.10.7.2: a RST, and what has neither SYN nor ACK, is dropped
+  if (segment.Has(wire::kTcpRst) || !segment.Has(wire::kTcpAck)) {
+    reset = false;
+    return std::nullopt;
+  }
   const std::optional<Agreed> agreed = cookies_.Check(tuple, segment, now);
   //= RFC 9293 3.10.7.2: in LISTEN, any acknowledgement is answered by a RST
   reset = !agreed.has_value();

@@ -81,6 +81,15 @@ TEST_F(HalfOpenTest, OtherAcknowledgementsAreAnsweredByARst) {
   EXPECT_TRUE(reset);
 }
 
+//= RFC 9293 3.10.7.2
+TEST_F(HalfOpenTest, WhatHasNeitherSynNorAckIsDropped) {
+  wire::TcpSegment fin;
+  fin.flags = wire::kTcpFin;
+  reset = true;
+  EXPECT_FALSE(table.OnSegment(Tuple(7), fin, now, reset).has_value());
+  EXPECT_FALSE(reset);
+}
+
 //= RFC 9293 3.10.7.4
 TEST_F(HalfOpenTest, ARstWithTheRightNumberEndsTheHandshake) {
   (void)OnSyn(7, SeqNum(1000));

@@ -45,18 +45,19 @@ RxVerdict Receiver::Check(const wire::TcpSegment& segment, Time now) {
       OnDuplicate({begin, begin + bytes});
     }
   }
-  if (verdict != RxVerdict::kAccept) {
-    if (MayAnswer(segment, now)) AckNow();
-    return verdict;
-  }
-  //= RFC 7323 4.3: TS.Recent is taken from a segment that begins at or before
-  //= Last.ACK.sent
-  if (config_.timestamps && segment.options.timestamps.has_value() &&
-      !segment.Has(wire::kTcpRst) && segment.seq - last_acked_ <= 0) {
-    ts_recent_ = segment.options.timestamps->value;
-    ts_recent_since_ = now;
-  }
+  if (verdict != RxVerdict::kAccept && MayAnswer(segment, now)) AckNow();
   return verdict;
+}
+
+//= RFC 7323 4.3: the timestamp to echo is that of a segment which includes
+//= what was acknowledged last, or comes before it
+void Receiver::TakeTimestamp(const wire::TcpSegment& segment, Time now) {
+  if (!config_.timestamps || !segment.options.timestamps.has_value() ||
+      segment.Has(wire::kTcpRst) || segment.seq - last_acked_ > 0) {
+    return;
+  }
+  ts_recent_ = segment.options.timestamps->value;
+  ts_recent_since_ = now;
 }
 
 RxVerdict Receiver::CheckTimestamp(const wire::TcpSegment& segment, Time now) {

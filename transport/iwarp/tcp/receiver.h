@@ -112,6 +112,10 @@ class Receiver {
   // after another one (kAnswerSpacing). kTcpNoTimestamp: drop it.
   RxVerdict Check(const wire::TcpSegment& segment, Time now);
 
+  // The timestamp of such a segment, when its acknowledgement is valid, too:
+  // what may be forged must not make honest segments look old.
+  void TakeTimestamp(const wire::TcpSegment& segment, Time now);
+
   // The payload and FIN of a segment that Check() has accepted. kAccept, or
   // kTcpKept, kTcpEarly, kTcpNoRoom, kTcpDuplicate, kTcpOutOfWindow (the window
   // is zero), kTcpAfterFin.

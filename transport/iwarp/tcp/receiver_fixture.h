@@ -86,13 +86,15 @@ class ReceiverEnd {
     segment.flags = flags;
     return segment;
   }
-  // Check() and OnData(); the frame is gone afterwards, unless it is kept.
+  // Check(), TakeTimestamp() and OnData(); the frame is gone afterwards, unless
+  // it is kept.
   RxVerdict Give(wire::TcpSegment segment, std::string_view bytes) {
     const testing::FrameBytes data(bytes.begin(), bytes.end());
     return frames.Give(data, [&](const ReceivedFrame& frame) {
       segment.payload = frame.bytes;
       const RxVerdict verdict = receiver.Check(segment, now);
       if (verdict != RxVerdict::kAccept) return verdict;
+      receiver.TakeTimestamp(segment, now);
       const RxVerdict result = receiver.OnData(segment, frame, now, upper);
       receiver.ReleaseDelivered();
       return result;

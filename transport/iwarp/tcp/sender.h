@@ -56,6 +56,7 @@ struct SenderConfig {
   bool sack = true;        // negotiated
   bool timestamps = true;  // negotiated
   bool ecn = false;        // negotiated
+  bool paced = true;       // off: a burst may leave as a whole
   uint8_t max_order = 8;   // at most 64 * 2^max_order segments under way
   TimestampClock clock = {};
   //= RFC 6298 5.7: three seconds if the SYN had to be resent

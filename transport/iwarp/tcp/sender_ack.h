@@ -25,6 +25,9 @@ AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
     return -int64_t{moved} > s.peer.largest ? AckResult::kTooOld
                                             : AckResult::kOld;
   }
+  // Nothing was under way when this round began: it lasts until what is under
+  // way now has arrived. Otherwise the first acknowledgement would be a round.
+  if (s.sampler.round_end == s.una) s.sampler.round_end = s.nxt;
   const uint64_t flight_before = Flight();
   const bool window_changed = s.peer.OnAck(segment.seq, segment.ack, window);
   //= RFC 5681 2: what a duplicate acknowledgement is
@@ -305,6 +308,7 @@ void Sender<Cc>::Report(const wire::TcpSegment& segment,
   //= acknowledgements do not open the window faster
   sample.packets = delivery.segments;
   sample.bytes = delivery.delivered_bytes;
+  sample.duplicate = delivery.acked_bytes == 0;
   sample.marked = marked;
   //= RFC 8257 3.3: the bytes of an acknowledgement with ECE count as marked
   if (echo) sample.marked_bytes = delivery.delivered_bytes;

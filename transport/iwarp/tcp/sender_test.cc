@@ -401,5 +401,20 @@ TEST_F(SenderTest, TheAlgorithmLearnsThatTheWindowWasNotUsed) {
   EXPECT_EQ(sender_.cc.restarts, 3u);
 }
 
+// Otherwise the first acknowledgement would be all that the path has carried in
+// a round trip.
+//= RFC 7661 4.2
+TEST_F(SenderTest, ARoundAfterNothingWasUnderWayLastsForTheWholeFlight) {
+  for (uint32_t begin = 0; begin < 8000; begin += 4000) {
+    SendChunks(4);
+    Ack(begin, {{begin + 1000, begin + 2000}});
+    EXPECT_FALSE(sender_.cc.sample.ends_round);
+    Ack(begin + 2000);
+    EXPECT_FALSE(sender_.cc.sample.ends_round);
+    Ack(begin + 4000);
+    EXPECT_TRUE(sender_.cc.sample.ends_round);
+  }
+}
+
 }  // namespace
 }  // namespace urnic::tcp

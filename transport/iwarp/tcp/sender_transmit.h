@@ -35,7 +35,9 @@ bool Sender<Cc>::HasRoom(uint32_t bytes) const {
 
 template <cc::StreamCongestionControl Cc>
 bool Sender<Cc>::Paced(Time now) {
-  if (!cc.pacer.active() || now >= cc.pacer.next_send) return false;
+  if (!config_.paced || !cc.pacer.active() || now >= cc.pacer.next_send) {
+    return false;
+  }
   state_.resume_at = cc.pacer.next_send;
   return true;
 }
