@@ -42,8 +42,8 @@ struct AckSample {
   // Everything that was under way when the last round began is acknowledged, so
   // the sender's decisions at that time have had their effect.
   bool ends_round = false;
-  //= RFC 7661 4: the window was not full in this round nor in the one before:
-  //= its size says nothing about the path
+  //= RFC 7661 4: a window that was full neither in this round nor in the one
+  //= before says nothing about the path
   bool app_limited = false;
 };
 
@@ -92,8 +92,8 @@ concept StreamCongestionControl = CongestionControl<T> &&
   // The window in which slow start ends, and with which a repair ends.
   // UINT32_MAX: not known yet.
   { view.ssthresh() } -> std::same_as<uint32_t>;
-  //= RFC 6937 3: the transport decides how many packets leave during a
-  //= repair; then the window is ssthresh
+  //= RFC 6937 3: proportional rate reduction sets the window during a repair;
+  //= after it, the window is ssthresh
   // SetWindow() sets the window until the next call or OnRecovered().
   cc.SetWindow(packets);
   // The repair has ended, after so many packets were resent.

@@ -25,7 +25,7 @@ struct Dctcp {
     acked = marked = 0;
   }
 
-  //= RFC 8257 3.3: marks reduce the window by alpha / 2
+  //= RFC 8257 3.3: marks reduce the window by the fraction alpha / 2
   uint64_t AfterMarks(uint64_t window) const {
     return window -
            static_cast<uint64_t>(static_cast<unsigned __int128>(window) *

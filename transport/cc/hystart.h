@@ -16,7 +16,7 @@
 namespace urnic::cc {
 
 struct HyStart {
-  //= RFC 9406 4.3: the recommended constants
+  //= RFC 9406 4.3: HyStart++ uses the recommended constants
   static constexpr Duration kThresholdMin = Duration::Milliseconds(4);
   static constexpr Duration kThresholdMax = Duration::Milliseconds(16);
   static constexpr int64_t kThresholdDivisor = 8;
@@ -40,8 +40,8 @@ struct HyStart {
     }
     if (!ends_round) return false;
     if (conservative && ++rounds >= kConservativeRounds) {
-      //= RFC 9406 4.2: after five conservative rounds slow start ends; the
-      //= round in which they began is the first
+      //= RFC 9406 4.2: conservative slow start lasts five rounds, the one in
+      //= which it began included; then slow start ends
       *this = HyStart();
       return true;
     }
@@ -60,14 +60,14 @@ struct HyStart {
  private:
   void Judge() {
     if (conservative) {
-      //= RFC 9406 4.2: a round trip below the baseline: the delay was noise,
-      //= and slow start goes on
+      //= RFC 9406 4.2: if the round trip falls below the baseline, the rise was
+      //= noise, and slow start continues
       if (shortest < baseline) conservative = false;
       return;
     }
     if (shortest_before.ns() == 0) return;
-    //= RFC 9406 4.2: an eighth longer than in the round before, but by 4 ms at
-    //= least and 16 ms at most: the queue is growing
+    //= RFC 9406 4.2: the queue grows if the round trip is longer than in the
+    //= last round by an eighth (at least 4 ms, at most 16 ms)
     const Duration rise = std::clamp(
         Duration::Nanoseconds(shortest_before.ns() / kThresholdDivisor),
         kThresholdMin, kThresholdMax);

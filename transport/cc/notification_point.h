@@ -3,7 +3,7 @@
 // The receiver of packets that are marked "congestion experienced". It notifies
 // their sender by a congestion notification packet (CNP).
 //
-//= IBTA A17.9.3: CNPs are limited in rate; each flow has one of these
+//= IBTA A17.9.3: a receiver limits the rate of CNPs for each flow
 
 #include "transport/base/time.h"
 

@@ -34,8 +34,8 @@
 
 namespace urnic::cc {
 
-//= RFC 6928 2: ten packets, but no more than 14600 bytes if these are more than
-//= two packets
+//= RFC 6928 2: the initial window is ten packets, but at most the greater of
+//= 14600 bytes and two packets
 constexpr uint32_t InitialWindow(uint32_t mss) {
   return std::min(10u, std::max(2u, 14600 / mss));
 }
@@ -76,7 +76,8 @@ struct TcpCongestion {
     algorithm = config.algorithm;
     mss = config.mss;
     limit = FromPackets(std::min(config.window_max, kWindowMax));
-    //= RFC 6928 2: one packet after a handshake that was not lossless
+    //= RFC 6928 2: the initial window is one packet if a SYN or SYN-ACK was
+    //= lost
     const uint32_t first = config.handshake_resent ? 1 : InitialWindow(mss);
     cwnd = std::min(FromPackets(first), limit);
     validation.Start(now);
@@ -120,8 +121,8 @@ struct TcpCongestion {
                          algorithm == TcpAlgorithm::kCubic &&
                          WithinRoundTripOfCut(now);
     unconfirmed = 0;
-    //= RFC 3168 6.1.2: a loss in a window that was reduced for a mark is no
-    //= second reason. DCTCP reduces for marks by less than for a loss.
+    //= RFC 3168 6.1.2: a loss in a window that was already reduced for a mark
+    //= does not reduce it again (except for DCTCP, whose reduction was smaller)
     if (reduced) {
       repair = TcpRepair::kLoss;
       return;
@@ -139,15 +140,16 @@ struct TcpCongestion {
   }
 
   void OnRto(Time now, uint32_t in_flight = UINT32_MAX) {
-    //= RFC 5681 3.1: ssthresh is set by the first time-out, not by those of
-    //= packets that were resent already
+    //= RFC 5681 3.1: the first time-out of a segment sets ssthresh; time-outs
+    //= of its retransmissions do not
     if (repair != TcpRepair::kTimeout) Save();
     if (repair == TcpRepair::kNone) {
       //= RFC 9438 4.8: a time-out sets ssthresh with the factor beta_cubic
       const FixedPackets used = Used(in_flight);
       Reduce(used, AfterLoss(used));
     }
-    //= RFC 5681 3.1: the window is one packet, and slow start follows
+    //= RFC 5681 3.1: after a time-out, the window is one packet, and slow start
+    //= follows
     cwnd = kOnePacket;
     cubic.StartFlat();
     repair = TcpRepair::kTimeout;
@@ -188,8 +190,8 @@ struct TcpCongestion {
     if (repair == TcpRepair::kLoss) {
       //= RFC 6937 3: a repair ends with a window of ssthresh
       cwnd = std::max(threshold, kOnePacket);
-      //= RFC 7661 4.4.1: if the window had not been confirmed, what had to be
-      //= resent does not count: the path did not carry it
+      //= RFC 7661 4.4.1: if the window was not confirmed, the packets that were
+      //= resent are subtracted from the flight before it is halved
       if (unconfirmed != 0) {
         const FixedPackets lost = FromPackets(std::min(resent, kWindowMax));
         const FixedPackets carried = unconfirmed - std::min(unconfirmed, lost);
@@ -286,18 +288,18 @@ struct TcpCongestion {
   void Grow(const AckSample& sample) {
     if (in_slow_start()) {
       FixedPackets acked = std::min(FromBytes(sample.bytes, mss), limit);
-      //= RFC 9406 4.2: unless it paces, a sender counts at most eight packets
-      //= of an acknowledgement
+      //= RFC 9406 4.2: a sender without pacing counts at most eight packets for
+      //= one acknowledgement
       if (!pacer.active()) {
         acked = std::min(acked, FromPackets(HyStart::kBurst));
       }
-      //= RFC 9406 4.2, 4.3: HyStart++ is for the first slow start; its
-      //= conservative rounds grow at a quarter of the speed
+      //= RFC 9406 4.2, 4.3: HyStart++ applies to the first slow start; in its
+      //= conservative rounds the window grows a quarter as fast
       if (threshold == kUnknown) acked /= hystart.divisor();
       cwnd = std::min(cwnd + acked, threshold);
     } else if (sample.bytes != 0) {
       const uint64_t share = Share(sample.bytes, ToBytes(cwnd, mss));
-      //= RFC 8257 3.4: the window grows as without DCTCP
+      //= RFC 8257 3.4: DCTCP does not change how the window grows
       cwnd = algorithm == TcpAlgorithm::kCubic
                  ? cubic.Grow(cwnd, share, sample.now, smoothed)
                  : cwnd + share;
@@ -306,7 +308,7 @@ struct TcpCongestion {
   }
 
   FixedPackets AfterLoss(FixedPackets used) const {
-    //= RFC 8257 3.5: a loss counts as without DCTCP
+    //= RFC 8257 3.5: DCTCP does not change the reaction to a loss
     return algorithm == TcpAlgorithm::kCubic ? Cubic::AfterLoss(used)
                                              : used / 2;
   }
@@ -317,7 +319,8 @@ struct TcpCongestion {
     //= if the window only grows while it is full
     const FixedPackets whole = WholeWindow();
     if (validation.validated) return whole;
-    //= RFC 7661 4.4.1: a window that was not used does not count
+    //= RFC 7661 4.4.1: the reduction of an unconfirmed window starts from what
+    //= was in use
     const FixedPackets used =
         std::max(FromPackets(std::min(in_flight, kWindowMax)),
                  FromBytes(validation.pipe_ack(), mss));
@@ -334,8 +337,8 @@ struct TcpCongestion {
   }
 
   void OnMarked(Time now, uint32_t in_flight) {
-    //= RFC 3168 6.1.2: once per round trip, and not in a window that has been
-    //= reduced for a loss
+    //= RFC 3168 6.1.2: marks reduce the window once per round trip, and not
+    //= while a loss is repaired
     if (repair != TcpRepair::kNone || WithinRoundTripOfCut(now)) return;
     const FixedPackets used = Used(in_flight);
     if (algorithm == TcpAlgorithm::kDctcp) {
@@ -361,7 +364,7 @@ struct TcpCongestion {
   void ShrinkIfExpired(Time now) {
     const FixedPackets initial = FromPackets(InitialWindow(mss));
     //= RFC 7661 4.4.3: a window that was not confirmed for five minutes is
-    //= halved, down to the initial one; ssthresh remembers three quarters of it
+    //= halved (not below the initial one), and ssthresh is at least 3/4 of it
     while (validation.TakeExpired(now)) {
       if (cwnd <= initial) {
         validation.validated_at = now;

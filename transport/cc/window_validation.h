@@ -13,7 +13,8 @@
 namespace urnic::cc {
 
 struct WindowValidation {
-  //= RFC 7661 4.2: samples count for three round trips, for at least a second
+  //= RFC 7661 4.2: pipeACK samples count for three round trips, at least for
+  //= one second
   static constexpr Duration kPeriodMin = Duration::Seconds(1);
   static constexpr int64_t kPeriodRoundTrips = 3;
   //= RFC 7661 5: a window may be kept for five minutes
@@ -24,7 +25,8 @@ struct WindowValidation {
     half_since = validated_at = now;
   }
 
-  //= RFC 7661 4.2: pipeACK: the most that was acknowledged in a round trip
+  //= RFC 7661 4.2: pipeACK is the largest number of bytes acknowledged in one
+  //= round trip
   uint32_t pipe_ack() const { return std::max(highest, highest_before); }
 
   // An acknowledgement outside of a repair. `window`: in bytes.
@@ -44,7 +46,7 @@ struct WindowValidation {
     Turn(now, round_trip);
     Judge(window, mss, now);
   }
-  //= RFC 7661 4.4.1: after a repair pipeACK is not known
+  //= RFC 7661 4.4.1: after a repair, pipeACK is undefined
   void OnRecovered(Time now) { Start(now); }
 
   // True: the window has not been confirmed for five minutes (more), and has
@@ -77,8 +79,8 @@ struct WindowValidation {
     half_since = now;
   }
   void Judge(uint64_t window, uint32_t mss, Time now) {
-    //= RFC 7661 4.3: confirmed: pipeACK is not known, or is at least half of
-    //= the window
+    //= RFC 7661 4.3: a window is confirmed if pipeACK is undefined or at least
+    //= half of the window
     // It is judged at the end of rounds. In the middle of one, slow start has
     // already grown for acknowledgements that do not belong to a sample. One
     // packet is for roundings.

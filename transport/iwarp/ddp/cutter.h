@@ -53,7 +53,8 @@ void Append(TxSlot& slot, const Header& header) {
   URNIC_CHECK(slot.header_bytes <= kMaxUlpduHeaderBytes);
 }
 
-//= RFC 5041 4.2: a tagged segment names the STag and offset of its own bytes
+//= RFC 5041 4.2: a tagged segment names the STag and the offset of its own
+//= first byte
 inline void WriteTagged(TxSlot& slot, wire::RdmapOpcode opcode, bool last,
                         uint32_t stag, uint64_t offset) {
   wire::DdpTagged header;
@@ -73,7 +74,8 @@ struct UntaggedFields {
   uint32_t stag = 0;  // to invalidate
 };
 
-//= RFC 5041 4.3: all segments of a message have its MSN; L marks the last
+//= RFC 5041 4.3: all segments of an untagged message have its MSN, and bit L
+//= marks the last
 inline void WriteUntagged(TxSlot& slot, const UntaggedFields& fields) {
   wire::DdpUntagged header;
   header.control = wire::DdpControl::Make(false, fields.last, fields.opcode);

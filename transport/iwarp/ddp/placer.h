@@ -42,8 +42,8 @@ struct StreamOf {
 
 // Translates `bytes` (not 0) at `address` behind an STag of a peer. Errors are
 // those of a tagged segment.
-//= RFC 5041 7.1: the STag is valid, of this stream, and its buffer contains
-//= the payload; address and length do not wrap
+//= RFC 5041 7.1: an STag must be valid and belong to the stream, its buffer
+//= must contain the payload, and the offset must not wrap
 [[nodiscard]] inline StreamError Locate(const mem::MrTable& mrs,
                                         const StreamOf& stream, uint32_t stag,
                                         uint64_t address, uint32_t bytes,
@@ -67,7 +67,8 @@ struct StreamOf {
 }
 
 // The same error of a source that a request names: RDMAP has codes of its own.
-//= RFC 5040 4.8: a data source's STag is checked by RDMAP, not by DDP
+//= RFC 5040 4.8: an error of a data source's STag is an error of RDMAP, not of
+//= DDP
 inline StreamError AsSourceError(const StreamError& error) {
   if (error == kInvalidStag) return kSourceStag;
   if (error == kBounds) return kSourceBounds;

@@ -30,7 +30,7 @@ inline constexpr uint8_t kOperationType = 2;   // RDMAP
 inline constexpr uint8_t kTaggedType = 1;      // DDP
 inline constexpr uint8_t kUntaggedType = 2;    // DDP
 
-//= RFC 5041 7.2: error types and codes of DDP
+//= RFC 5041 7.2: errors of DDP have these types and codes
 inline constexpr StreamError kDdpCatastrophic{1, 0, 0x00};
 inline constexpr StreamError kInvalidStag{1, 1, 0x00};
 inline constexpr StreamError kBounds{1, 1, 0x01};
@@ -44,7 +44,7 @@ inline constexpr StreamError kInvalidOffset{1, 2, 0x04};
 inline constexpr StreamError kTooLong{1, 2, 0x05};
 inline constexpr StreamError kUntaggedVersion{1, 2, 0x06};
 
-//= RFC 5040 4.8: error types and codes of RDMAP
+//= RFC 5040 4.8: errors of RDMAP have these types and codes
 inline constexpr StreamError kRdmapCatastrophic{0, 0, 0x00};
 inline constexpr StreamError kSourceStag{0, 1, 0x00};
 inline constexpr StreamError kSourceBounds{0, 1, 0x01};

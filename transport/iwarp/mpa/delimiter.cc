@@ -116,7 +116,8 @@ void Delimiter::Account(Piece part) {
   const uint32_t covered =
       total_ == 0 ? UINT32_MAX : total_ - wire::kFpduCrcBytes;
   if (arrived_ < covered && config_.crc) {
-    //= RFC 5044 4.4: the CRC covers everything before it, markers included
+    //= RFC 5044 4.4: the CRC of an FPDU covers all its bytes before the CRC,
+    //= markers included
     crc_.Add(part.first(std::min(bytes, covered - arrived_)));
   }
   for (uint32_t i = std::max(arrived_, covered); i < arrived_ + bytes; ++i) {
@@ -182,7 +183,8 @@ bool Delimiter::CollectPart(const FpduShape& shape, Piece part,
       const uint32_t at = (shape.phase + offset) % wire::kMarkerSpacing;
       run = std::min(run, kMarkerBytes - at);
       std::memcpy(marker_ + at, part.data(), run);
-      //= RFC 5044 4.2: a receiver takes the lowest two bits as zero
+      //= RFC 5044 4.2: a receiver treats the lowest two bits of a marker's
+      //= distance as zero
       if (at + run == kMarkerBytes &&
           (LengthAt(marker_ + 2) & ~3u) !=
               shape.MarkerDistance(offset + run - kMarkerBytes)) {

@@ -14,7 +14,7 @@ inline constexpr uint16_t kNotNegotiated =
     wire::MpaEnhanced::kDepthNotNegotiated;
 
 // Our ORD, if the peer takes `their_ird` reads at a time.
-//= RFC 6581 9.1: ORD is lowered to the IRD of the other side
+//= RFC 6581 9.1: each side lowers its ORD to the IRD of the other side
 inline uint16_t OrdFor(uint16_t ours, uint32_t their_ird) {
   if (their_ird == kNotNegotiated) return ours;
   return static_cast<uint16_t>(std::min<uint32_t>(ours, their_ird));
@@ -31,7 +31,8 @@ inline uint16_t IrdFor(const SetupOptions& ours, uint32_t their_ord) {
 inline RtrKinds RtrOf(const wire::MpaEnhanced& data) {
   const uint16_t ird = data.ird_flags.value();
   const uint16_t ord = data.ord_flags.value();
-  //= RFC 6581 9.2: without the A bit, the others have no meaning
+  //= RFC 6581 9.2: without bit A (peer-to-peer), bits B, C and D have no
+  //= meaning
   if ((ird & wire::MpaEnhanced::kPeerToPeer) == 0) return kRtrNone;
   return static_cast<RtrKinds>(
       ((ird & wire::MpaEnhanced::kRtrZeroFpdu) != 0 ? kRtrZeroFpdu : 0) |

@@ -7,7 +7,7 @@
 
 namespace urnic::mpa {
 
-//= RFC 5044 8, RFC 6581 8: the codes
+//= RFC 5044 8, RFC 6581 8: MPA reports errors by these codes
 enum class MpaError : uint8_t {
   kNone = 0,
   kConnectionLost = 1,  // TCP is gone: nobody is left to be told

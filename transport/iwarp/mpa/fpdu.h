@@ -56,8 +56,8 @@ struct FpduShape {
     return wire::kMarkerSpacing - (phase + offset) % wire::kMarkerSpacing;
   }
   // What the marker at this offset says.
-  //= RFC 5044 4.2: the distance from the length field to the marker's first
-  //= byte; 0 if the marker comes just before the length field
+  //= RFC 5044 4.2: a marker states the distance from the FPDU's length field to
+  //= itself, or 0 if it is directly before that field
   uint32_t MarkerDistance(uint32_t offset) const {
     return offset == 0 ? 0 : offset - header_offset();
   }
@@ -67,8 +67,8 @@ struct FpduShape {
 inline constexpr uint32_t kMaxMulpdu = 64768;
 
 // The longest ULPDU whose FPDU fits into `emss` bytes, in any phase.
-//= RFC 5044 4.5: EMSS less length field and CRC, less what breaks the
-//= alignment, less the largest possible number of markers
+//= RFC 5044 4.5: the MULPDU is the EMSS less length field, CRC, EMSS mod 4, and
+//= the largest possible number of markers
 constexpr uint32_t Mulpdu(uint32_t emss, bool markers) {
   const uint32_t most_markers =
       markers ? (emss + wire::kMarkerSpacing - 1) / wire::kMarkerSpacing : 0;

@@ -20,7 +20,8 @@ FpduPen::FpduPen(const FpduShape& shape, bool crc, uint32_t from,
 }
 
 bool FpduPen::Next(Request& request) {
-  //= RFC 5044 4.4: the CRC covers everything before it, markers included
+  //= RFC 5044 4.4: the CRC of an FPDU covers all its bytes before the CRC,
+  //= markers included
   if (needs_crc_) crc_.Add(asked_);
   asked_ = {};
   const uint32_t ulpdu_end = kHeaderBytes + shape_.ulpdu_bytes;
@@ -39,12 +40,12 @@ bool FpduPen::Next(Request& request) {
       const uint32_t run = shape_.BytesToMarker(at_);
       if (TakeUlpdu(std::min(run, ulpdu_end - data_), request)) return true;
     } else if (data_ < crc_offset) {
-      //= RFC 5044 4.1: the pad is zero
+      //= RFC 5044 4.1: the pad bytes are zero
       static constexpr uint8_t kZeros[3] = {};
       Put(std::span(kZeros).first(crc_offset - data_));
       data_ = crc_offset;
     } else {
-      //= RFC 5044 4.4: the low byte of the CRC comes first, as in iSCSI
+      //= RFC 5044 4.4: the lowest byte of the CRC is sent first, as in iSCSI
       uint8_t bytes[wire::kFpduCrcBytes] = {};
       if (needs_crc_) crc_.Store(bytes);
       Put(bytes);

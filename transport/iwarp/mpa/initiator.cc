@@ -45,8 +45,8 @@ Initiator::Taken Initiator::OnBytes(std::span<const uint8_t> bytes) {
     case SetupReader::State::kComplete:
       taken.verdict = OnReply(reader_.frame());
       return taken;
-    //= RFC 5044 7.1.2: a request where a reply is expected: both sides took the
-    //= role of the initiator, and the connection is closed
+    //= RFC 5044 7.1.2: an initiator that receives a request in place of a reply
+    //= closes the connection
     case SetupReader::State::kWrongKind:
     case SetupReader::State::kMalformed:
       break;
@@ -56,7 +56,8 @@ Initiator::Taken Initiator::OnBytes(std::span<const uint8_t> bytes) {
 }
 
 RxVerdict Initiator::OnReply(const SetupFrame& reply) {
-  //= RFC 6581 10: a peer that knows revision 1 only answers or rejects with it
+  //= RFC 6581 10: a peer that knows only revision 1 replies or rejects with
+  //= revision 1
   const bool older = reply.revision == 1 && options_.revision == 2;
   if (!older && reply.revision != options_.revision) {
     End(State::kFailed, MpaError::kBadFrame);
@@ -69,7 +70,8 @@ RxVerdict Initiator::OnReply(const SetupFrame& reply) {
   agreement_ = {.revision = reply.revision,
                 //= RFC 5044 7.1.1: CRCs are used if either side asks for them
                 .crc = options_.crc || reply.crc,
-                //= RFC 5044 7.1.1: the M bit asks the other side for markers
+                //= RFC 5044 7.1.1: a side that wants to receive markers sets
+                //= bit M
                 .send_markers = reply.markers,
                 .receive_markers = options_.markers,
                 .ird = options_.ird,
@@ -85,14 +87,16 @@ void Initiator::Agree(const wire::MpaEnhanced& theirs) {
       theirs.ird() != kNotNegotiated || theirs.ord() != kNotNegotiated;
   agreement_.ord = OrdFor(options_.ord, theirs.ird());
   agreement_.ird = IrdFor(options_, theirs.ord());
-  //= RFC 6581 9.1: an ORD of the responder above our IRD ends the connection
+  //= RFC 6581 9.1: if the responder's ORD is above the initiator's IRD, the
+  //= initiator ends the connection
   if (theirs.ord() != kNotNegotiated && theirs.ord() > agreement_.ird) {
     return End(State::kTerminate, MpaError::kInsufficientIrd);
   }
   if (!options_.peer_to_peer) return;
   agreement_.rtr =
       Choose(ReceivableRtr(RtrOf(theirs) & options_.rtr_kinds, theirs.ird()));
-  //= RFC 6581 9.2: no kind of RTR that both sides have ends the connection
+  //= RFC 6581 9.2: if no kind of RTR suits both sides, the initiator ends the
+  //= connection
   if (agreement_.rtr == kRtrNone) {
     End(State::kTerminate, MpaError::kNoMatchingRtr);
   }
@@ -106,7 +110,8 @@ void Initiator::OnClosed() {
 }
 
 void Initiator::OnTimer(Time now) {
-  //= RFC 5044 7.1.2: the wait for the peer's frame has a limit
+  //= RFC 5044 7.1.2: each side limits the time that it waits for the peer's
+  //= frame
   if (now >= deadline_) End(State::kFailed, MpaError::kNone);
 }
 

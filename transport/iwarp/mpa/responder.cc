@@ -42,9 +42,11 @@ Agreement Responder::Proposed() const {
   URNIC_CHECK(state_ == State::kRequested);
   const SetupFrame& theirs = request();
   Agreement agreement{.revision = theirs.revision,
-                      //= RFC 5044 7.1.1: CRCs are used if either side asks
+                      //= RFC 5044 7.1.1: CRCs are used if either side asks for
+                      //= them
                       .crc = options_.crc || theirs.crc,
-                      //= RFC 5044 7.1.1: the M bit asks us for markers
+                      //= RFC 5044 7.1.1: a side that wants to receive markers
+                      //= sets bit M
                       .send_markers = theirs.markers,
                       .receive_markers = options_.markers,
                       .ird = options_.ird,
@@ -64,7 +66,7 @@ Agreement Responder::Proposed() const {
 SetupFrame Responder::ReplyOf(const Agreement& agreement) const {
   const SetupFrame& theirs = request();
   SetupFrame reply{.kind = SetupKind::kReply,
-                   //= RFC 6581 10: the reply has the request's revision
+                   //= RFC 6581 10: the reply has the revision of the request
                    .revision = theirs.revision,
                    .markers = options_.markers,
                    .crc = agreement.crc,
@@ -72,7 +74,8 @@ SetupFrame Responder::ReplyOf(const Agreement& agreement) const {
                    .promise = theirs.promise};
   if (!theirs.enhanced.has_value()) return reply;
   const wire::MpaEnhanced& data = *theirs.enhanced;
-  //= RFC 6581 9.2: one kind of RTR, or what we have, if none fits
+  //= RFC 6581 9.2: the reply names one kind of RTR, or all kinds that the
+  //= responder has if none suits both
   const RtrKinds kinds =
       agreement.rtr != kRtrNone ? agreement.rtr : options_.rtr_kinds;
   reply.enhanced =
@@ -103,7 +106,8 @@ uint32_t Responder::Reject(std::span<const uint8_t> private_data,
 }
 
 void Responder::OnFirstFpdu() {
-  //= RFC 5044 7.1.2: the responder may send after the first FPDU
+  //= RFC 5044 7.1.2: the responder may send once the first FPDU of the
+  //= initiator has arrived
   if (state_ == State::kAccepted) End(State::kRunning, MpaError::kNone);
 }
 
@@ -115,7 +119,8 @@ void Responder::OnClosed() {
 }
 
 void Responder::OnTimer(Time now) {
-  //= RFC 5044 7.1.2: the wait for the peer's frame has a limit
+  //= RFC 5044 7.1.2: each side limits the time that it waits for the peer's
+  //= frame
   if (now >= deadline_) End(State::kFailed, MpaError::kNone);
 }
 

@@ -96,7 +96,7 @@ void SetupReader::Parse() {
   std::memcpy(&header, bytes_.data(), sizeof(header));
   const uint32_t bytes = header.private_data_bytes.value();
   //= RFC 5044 7.1.1: a frame with more than 512 bytes of private data is
-  // invalid
+  //= invalid
   if (bytes > wire::kMpaMaxPrivateData) {
     state_ = State::kMalformed;
     return;
@@ -105,13 +105,13 @@ void SetupReader::Parse() {
   if (have_ < need_) return;
   std::span<const uint8_t> data =
       std::span(bytes_).subspan(kSetupHeaderBytes, bytes);
-  //= RFC 5044 7.1.1: reserved bits are not checked
+  //= RFC 5044 7.1.1: a receiver ignores the reserved bits of a frame
   frame_ = {.kind = expected_,
             .revision = header.revision,
             .markers = (header.flags & wire::kMpaMarkers) != 0,
             .crc = (header.flags & wire::kMpaCrc) != 0,
             .reject = (header.flags & wire::kMpaReject) != 0};
-  //= RFC 6581 6: the S bit has a meaning from revision 2 on
+  //= RFC 6581 6: bit S has a meaning in revision 2 and later
   if (header.revision >= 2 && (header.flags & wire::kMpaEnhancedSetup) != 0) {
     wire::MpaEnhanced enhanced;
     if (data.size() < sizeof(enhanced)) {

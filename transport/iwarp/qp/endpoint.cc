@@ -153,8 +153,8 @@ void Endpoint::FollowInitiator() {
       BeginAsInitiator();
       return;
     case State::kTerminate:
-      //= RFC 6581 8: the initiator says in a Terminate why the reply does not
-      //= fit
+      //= RFC 6581 8: if the reply does not suit the initiator, it says why in a
+      //= Terminate
       if (!BeginFpdus()) return;
       Blame(Failure::kProtocol);
       ReportEnd(Event::kFailed);
@@ -188,8 +188,8 @@ void Endpoint::BeginAsInitiator() {
   if (!BeginFpdus()) return;
   connected_ = true;
   Report(Event::kConnected);
-  //= RFC 6581 9: in the peer-to-peer model, the first FPDU is the initiator's,
-  //= also if its program has nothing to send
+  //= RFC 6581 9: in the peer-to-peer model, the initiator sends the first FPDU,
+  //= even if its program has nothing to send
   switch (set_up_.agreement().rtr) {
     case mpa::kRtrZeroFpdu:
       empty_fpdu_due_ = true;

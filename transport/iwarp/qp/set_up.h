@@ -100,7 +100,8 @@ class SetUp {
     return initiates() ? initiator().agreement() : responder().agreement();
   }
   // Whether FPDUs may be sent, once there is an agreement.
-  //= RFC 5044 7.1.2: the responder waits for the first FPDU of the initiator
+  //= RFC 5044 7.1.2: the responder may send once the first FPDU of the
+  //= initiator has arrived
   bool may_send() const {
     return initiates() ||
            responder().state() == mpa::Responder::State::kRunning;

@@ -27,7 +27,7 @@ struct Config {
 };
 
 // The first message of the initiator, if both ends agreed on one.
-//= RFC 6581 9: ready-to-receive: an empty write or an empty read
+//= RFC 6581 9: the ready-to-receive message is an empty write or an empty read
 enum class Rtr : uint8_t { kWrite, kRead };
 
 }  // namespace urnic::rdmap

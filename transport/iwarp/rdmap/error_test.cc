@@ -283,7 +283,7 @@ TEST_F(ErrorTest, StagsThatCannotBeInvalidated) {
 }
 
 //= RFC 7306 8
-//= RFC 5040 5.1
+//= RFC 5040 4.1
 TEST_F(ErrorTest, OpcodesOnTheWrongQueue) {
   for (uint8_t opcode = 0; opcode < 16; ++opcode) {
     for (uint32_t queue = 0; queue <= 4; ++queue) {

@@ -76,7 +76,8 @@ RxVerdict Qp::Refuse(const ddp::StreamError& error,
   return verdict;
 }
 
-//= RFC 5040 5.4: a Terminate is the last message; it is not answered
+//= RFC 5040 5.4: a Terminate is the last message of a stream, and is not
+//= answered
 ddp::StreamError Qp::OnTerminate(const ddp::ReceivedSegment& segment) {
   uint8_t payload[kMaxTerminateBytes];
   const uint32_t bytes =

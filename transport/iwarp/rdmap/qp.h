@@ -231,7 +231,8 @@ class Qp {
   template <typename Sink>
   ddp::StreamError OnTagged(const ddp::ReceivedSegment& segment,
                             uint8_t position, Sink& sink) {
-    //= RFC 5040 7.1: the version and the opcode are checked
+    //= RFC 5040 7.1: the receiver checks the version and the opcode of each
+    //= message
     if (!VersionOk(segment)) return ddp::kRdmapVersion;
     switch (static_cast<wire::RdmapOpcode>(segment.control.opcode())) {
       case wire::RdmapOpcode::kWrite:
@@ -255,7 +256,8 @@ class Qp {
     return error;
   }
 
-  //= RFC 5040 5.1, RFC 7306 8: each opcode has its queue
+  //= RFC 5040 4.1, RFC 7306 8: a message with an opcode that does not belong to
+  //= its queue is an error
   template <typename Sink>
   ddp::StreamError OnMessage(const ddp::ReceivedSegment& segment,
                              uint8_t position, Sink& sink) {

@@ -7,7 +7,8 @@ namespace {
 
 using wire::RdmapOpcode;
 
-//= RFC 5040 4.2, RFC 7306 4.1: what iWARP has messages for
+//= RFC 5040 4.2, RFC 7306 4.1: iWARP has messages for sends, writes, reads and
+//= atomics
 constexpr RequestSet kSupported =
     RequestsOf(RequestFamily::kSend) | RequestsOf(RequestFamily::kWrite) |
     RequestsOf(RequestFamily::kRead) | RequestsOf(RequestFamily::kAtomic) |
@@ -132,7 +133,8 @@ bool Requester::Blocked() const {
   // Earlier segments may be sent again, and are then built with their keys.
   if (record.opcode == URNIC_WR_LOCAL_INV && una_ != next_) return true;
   if (InMessage()) return false;
-  //= RFC 5040 5.2: no more reads under way than the peer has room for
+  //= RFC 5040 5.2: a requester has at most ORD reads outstanding, for which the
+  //= peer has room
   const uint32_t reads = reads_in_flight_ + uint32_t{rtr_read_};
   if (Contains(kAnsweredRequests, record.opcode) && reads >= config_.ord) {
     return true;
@@ -192,7 +194,7 @@ ddp::Cut Requester::CutData(SendRecord& record, uint32_t mulpdu,
   }
   const bool with_imm = Contains(kRequestsWithImm, record.opcode);
   if (offset_ == 0) {
-    //= RFC 5041 5.1: each message of an untagged queue gets the next number
+    //= RFC 5041 5.1: each message of an untagged queue has the next MSN
     record.msn = next_send_msn_;
     next_send_msn_ += uint32_t{send} + uint32_t{with_imm};
   }
@@ -313,7 +315,8 @@ bool Requester::BuildSend(const ddp::Source& source, const SendRecord& record,
                         source.payload_bytes, slot);
 }
 
-//= RFC 7306 6.1: eight bytes on the queue of the sends
+//= RFC 7306 6.1: an immediate-data message carries eight bytes on the queue of
+//= the sends
 // Verbs have four, which come first.
 void Requester::BuildImmediate(const SendRecord& record,
                                const SendRequest& request, TxSlot& slot) const {
@@ -336,7 +339,7 @@ urnic_sge Requester::SinkOf(uint32_t index) const {
   return sq_.ReadSge<urnic_sq_wqe>(index, 0);
 }
 
-//= RFC 5040 4.4: sink, length, source
+//= RFC 5040 4.4: a read request names the sink, the length and the source
 void Requester::BuildRead(const SendRecord& record, const SendRequest& request,
                           uint32_t index, TxSlot& slot) const {
   ddp::WriteUntagged(slot, {.opcode = RdmapOpcode::kReadRequest,
@@ -352,7 +355,8 @@ void Requester::BuildRead(const SendRecord& record, const SendRequest& request,
   ddp::Append(slot, read);
 }
 
-//= RFC 7306 5.2.1: operation, identifier, target, operands and masks
+//= RFC 7306 5.2.1: an atomic request names the operation, an identifier, the
+//= target, the operands and the masks
 void Requester::BuildAtomic(const SendRecord& record,
                             const SendRequest& request, uint32_t index,
                             TxSlot& slot) const {

@@ -95,7 +95,8 @@ class Requester {
     if (!SeekAnswer(URNIC_WR_RDMA_READ)) return ddp::kUnexpectedOpcode;
     SendRecord& record = RecordOf(answer_);
     const urnic_sge sink_at = SinkOf(answer_);
-    //= RFC 5040 5.2: the response has the STag and offset of the request
+    //= RFC 5040 5.2: a read response has the sink STag and offset of its
+    //= request
     if (segment.stag != sink_at.lkey) return ddp::kInvalidStag;
     if (segment.offset - sink_at.addr != received_ ||
         segment.payload_bytes > record.bytes - received_) {
@@ -121,7 +122,7 @@ class Requester {
       return ddp::kStreamCatastrophic;
     }
     segment.CopyPayload(reinterpret_cast<uint8_t*>(&answer), sizeof(answer));
-    //= RFC 7306 5.2.2: the response repeats the identifier of the request
+    //= RFC 7306 5.2.2: an atomic response repeats the identifier of its request
     if (answer.request_id.value() != answer_) return ddp::kStreamCatastrophic;
     SendRecord& record = RecordOf(answer_);
     // The value arrives in network order; memory holds it in the host's.

@@ -50,7 +50,8 @@ ddp::StreamError Responder::TakeReceive() {
   }
 }
 
-//= RFC 5040 4.8: whose STag it is decides the type of the error
+//= RFC 5040 4.8: the code of a failed invalidation says whether the STag is
+//= unknown or cannot be invalidated
 ddp::StreamError Responder::Invalidate(uint32_t stag) {
   switch (mrs_->Invalidate(MrKey{stag}, stream_.pd, stream_.qpn)) {
     case mem::MemFault::kNone:
@@ -80,8 +81,8 @@ ddp::StreamError Responder::LocateSource(const Answer& answer, uint32_t begin,
 
 ddp::StreamError Responder::OnReadRequest(const ddp::ReceivedSegment& segment) {
   wire::RdmapReadRequest request;
-  //= RFC 5041 7.1: a message longer than its buffer; that of a read request
-  //= has the length of its header
+  //= RFC 5041 7.1: a message longer than its buffer is an error; the buffer of
+  //= a read request has the size of its header
   if (segment.offset + segment.payload_bytes > sizeof(request)) {
     return ddp::kTooLong;
   }
@@ -94,7 +95,7 @@ ddp::StreamError Responder::OnReadRequest(const ddp::ReceivedSegment& segment) {
                 .bytes = request.bytes.value(),
                 .sink_stag = request.sink_stag.value(),
                 .sink_offset = request.sink_offset.value()};
-  //= RFC 5040 5.2: the source of an empty read is not looked at
+  //= RFC 5040 5.2: the source STag of a read of zero bytes is not checked
   if (wanted.bytes != 0) {
     if ((config_.access & mem::kRemoteRead) == 0) return ddp::kAccessRights;
     uint64_t host = 0;
@@ -102,7 +103,7 @@ ddp::StreamError Responder::OnReadRequest(const ddp::ReceivedSegment& segment) {
       return error;
     }
   }
-  //= RFC 5040 5.2: at most IRD reads at a time: a buffer of their queue each
+  //= RFC 5040 5.2: the responder accepts at most IRD reads at a time
   Answer* answer = Add();
   if (answer == nullptr) return ddp::kNoBuffer;
   *answer = wanted;
@@ -141,9 +142,10 @@ ddp::StreamError Responder::AcceptAtomic(const ddp::ReceivedSegment& segment,
       ddp::Locate(*mrs_, stream_, request.stag.value(), address,
                   sizeof(uint64_t), mem::kRemoteAtomic, host));
   if (error) return error;
-  //= RFC 7306 5.1: an atomic's address is a multiple of eight
+  //= RFC 7306 5.1: the address of an atomic is a multiple of eight
   if (address % 8 != 0 || host % 8 != 0) return ddp::kStreamCatastrophic;
-  //= RFC 7306 5.2.1: atomics share the queue, and its depth, with the reads
+  //= RFC 7306 5.2.1: atomic requests use the queue of the read requests and
+  //= count for its depth
   answer = Add();
   if (answer == nullptr) return ddp::kNoBuffer;
   answer->kind = Answer::Kind::kAtomic;
@@ -237,7 +239,7 @@ bool Responder::Build(const ddp::Source& source, TxSlot& slot) {
   slot.payload_bytes = 0;
   slot.pad_bytes = 0;
   if (answer.kind == Answer::Kind::kAtomic) {
-    //= RFC 7306 5.2.2: the answer is on a queue of its own
+    //= RFC 7306 5.2.2: an atomic response is sent on a queue of its own
     ddp::WriteUntagged(slot, {.opcode = wire::RdmapOpcode::kAtomicResponse,
                               .queue = wire::kAtomicResponseQueue,
                               .msn = answer.msn});

@@ -53,8 +53,8 @@ class Responder {
       const ddp::StreamError error = PlaceWrite(segment, position, sink);
       if (error) return error;
     }
-    //= RFC 7306 6.1: the receiver learns the length of the write before the
-    //= immediate data from the write itself
+    //= RFC 7306 6.1: the receiver takes the length of a Write with immediate
+    //= data from the Write itself
     write_bytes_ += segment.payload_bytes;
     if (segment.last()) {
       last_write_bytes_ = std::exchange(write_bytes_, 0);

@@ -79,7 +79,8 @@ uint32_t BuildTerminate(const ddp::StreamError& error,
   wire::RdmapTerminate control;
   control.layer_type = static_cast<uint8_t>(error.layer << 4 | error.type);
   control.code = error.code;
-  //= RFC 5040 4.8: headers are copied only if the peer's message is at fault
+  //= RFC 5040 4.8: a Terminate copies headers only if the peer's message caused
+  //= the error
   if (cause == nullptr || cause->header_bytes == 0 ||
       error.type == ddp::kLocalType || error.layer > ddp::kDdpLayer) {
     std::memcpy(out, &control, sizeof(control));
@@ -87,7 +88,7 @@ uint32_t BuildTerminate(const ddp::StreamError& error,
   }
   uint32_t copied = cause->header_bytes;
   control.present = wire::kTerminateHasLength | wire::kTerminateHasDdpHeader;
-  //= RFC 5040 4.8: the RDMAP header is copied if it is that of a read request
+  //= RFC 5040 4.8: a Terminate copies the RDMAP header of a read request only
   if (error.layer == ddp::kRdmapLayer && !cause->tagged() &&
       cause->control.opcode() ==
           static_cast<uint8_t>(wire::RdmapOpcode::kReadRequest) &&

@@ -11,7 +11,8 @@
 
 namespace urnic::rdmap {
 
-//= RFC 5040 4.8: control, length, an untagged DDP header, a read request
+//= RFC 5040 4.8: a Terminate has at most the control field, a length, an
+//= untagged DDP header and a read request
 inline constexpr uint32_t kMaxTerminateBytes = sizeof(wire::RdmapTerminate) +
                                                2 + sizeof(wire::DdpUntagged) +
                                                sizeof(wire::RdmapReadRequest);

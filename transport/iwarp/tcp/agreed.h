@@ -43,7 +43,8 @@ struct Offer {
     agreed.timestamps = timestamps && theirs.timestamps.has_value();
     agreed.sack = sack && theirs.sack_permitted;
     agreed.urnic = urnic && theirs.urnic;
-    //= RFC 3168 6.1.1: a SYN asks with ECE and CWR, a SYN-ACK agrees with ECE
+    //= RFC 3168 6.1.1: a SYN asks for ECN with ECE and CWR, and a SYN-ACK
+    //= agrees with ECE alone
     const int flags = syn.flags & (wire::kTcpEce | wire::kTcpCwr);
     agreed.ecn = ecn && flags == (syn.Has(wire::kTcpAck)
                                       ? wire::kTcpEce

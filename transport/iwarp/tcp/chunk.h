@@ -35,7 +35,8 @@ struct SegmentToSend {
   bool is_retransmission = false;
   bool push = false;
   bool fin = false;
-  //= RFC 3168 6.1.2: the first new data after a reduction carry CWR
+  //= RFC 3168 6.1.2: the first segment of new data after a reduction carries
+  //= CWR
   bool cwr = false;
   // Begins one byte earlier in the chunk.
   void RepeatByteBefore() {
@@ -43,7 +44,7 @@ struct SegmentToSend {
     --offset;
     ++bytes;
   }
-  //= RFC 3168 6.1.5: retransmissions and window probes are not ECT
+  //= RFC 3168 6.1.5: a retransmitted segment is sent without ECT
   bool may_be_ect() const { return bytes != 0 && !is_retransmission; }
 };
 

@@ -104,7 +104,7 @@ void Connection::Establish(SeqNum peer_seq, uint32_t window, Time now) {
   config.ecn = agreed_.ecn;
   config.clock = clock();
   config.paced = config_.paced;
-  //= RFC 6298 5.7: if a SYN was lost, the time-out begins with 3 s
+  //= RFC 6298 5.7: if a SYN had to be resent, the first time-out of data is 3 s
   if (syns_sent_ > 1) config.initial_timeout = Duration::Seconds(3);
   sender_.Start(config, segments_, config_.iss + 1, peer_seq, window);
   sender_.cc.Start(
@@ -333,7 +333,8 @@ TcpFields Connection::Fields(SeqNum seq, uint8_t flags, Time now) const {
 TcpFields Connection::Syn(Time now) {
   syn_due_ = false;
   syn_sent_ = now;
-  //= RFC 6298 2.1, 5.5: after 1 s, then 2 s, 4 s, ..
+  //= RFC 6298 2.1, 5.5: a SYN is sent again after 1 s, and each further time
+  //= after twice as long
   syn_at_ =
       now + kSynInterval * (int64_t{1} << std::min(syns_sent_, kMaxSynBackOff));
   if (syns_sent_ < UINT8_MAX) ++syns_sent_;
@@ -343,7 +344,8 @@ TcpFields Connection::Syn(Time now) {
   }
   const Offer& offer = config_.offer;
   TcpFields fields = Fields(config_.iss, kTcpSyn, now);
-  //= RFC 3168 6.1.1.1: a SYN that is lost may have been dropped for asking
+  //= RFC 3168 6.1.1.1: a SYN that is sent again does not ask for ECN, because
+  //= the first may have been dropped for that
   if (offer.ecn && syns_sent_ == 1) fields.flags |= kTcpEce | kTcpCwr;
   fields.window = SynWindow(config_);
   fields.options.mss = offer.mss;

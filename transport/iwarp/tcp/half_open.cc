@@ -54,7 +54,7 @@ TcpFields HalfOpenTable::OnSyn(const FourTuple& tuple, const TcpSegment& syn,
     // cookie, so that neither of them pushes the other out.
     return AnswerByCookie(tuple, syn, offer, window_bytes, now);
   }
-  //= RFC 4987 3.6: cookies, once the backlog fills
+  //= RFC 4987 3.6: a listener sends SYN cookies once its backlog fills
   // The number of a cookie cannot be chosen to be `after` a certain one.
   if (size_ >= records_.size() / 2 && !(after && free_ != kNone)) {
     return AnswerByCookie(tuple, syn, offer, window_bytes, now);

@@ -27,7 +27,8 @@ namespace urnic::tcp {
 
 class HalfOpenTable {
  public:
-  //= RFC 6298 2.1, 5.5: a SYN-ACK is sent again after 1 s, then 2 s, 4 s, ..
+  //= RFC 6298 2.1, 5.5: a SYN-ACK is sent again after 1 s, and each further
+  //= time after twice as long
   static constexpr Duration kInterval = Duration::Seconds(1);
   static constexpr uint8_t kMaxTimeouts = 5;  // then it is given up
 

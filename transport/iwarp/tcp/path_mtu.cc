@@ -55,7 +55,7 @@ void PathMtu::Shrink(uint32_t mtu, Time now) {
 
 bool PathMtu::OnTooBig(uint32_t reported, SeqNum quoted, SeqNum snd_una,
                        SeqNum snd_nxt, Time now) {
-  //= RFC 5927 4.1: a message must quote a segment that is in flight
+  //= RFC 5927 4.1: a report counts only if it quotes a segment in flight
   if (quoted - snd_una < 0 || quoted - snd_nxt >= 0) return false;
   //= RFC 8201 4: a Packet Too Big message that reports less than the IPv6
   //= minimum link MTU is discarded

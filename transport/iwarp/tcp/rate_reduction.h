@@ -9,7 +9,7 @@
 namespace urnic::tcp {
 
 struct RateReduction {
-  //= RFC 9937 6.1: what is in flight at the start is what recovery can deliver
+  //= RFC 9937 6.1: RecoverFS is the data in flight at the start of recovery
   // `flight`: unacknowledged before the acknowledgement that started recovery,
   // without what had been SACKed before it.
   void Start(uint64_t flight, uint64_t new_window) {
@@ -19,27 +19,30 @@ struct RateReduction {
   // `pipe`: after this acknowledgement. `safe`: it moved SND.UNA, and nothing
   // more is lost.
   void OnAck(uint32_t acked, uint64_t pipe, bool safe, uint32_t mss) {
-    //= RFC 9937 6.2: an acknowledgement that delivers nothing allows nothing
+    //= RFC 9937 6.2: an acknowledgement that delivers nothing allows nothing to
+    //= be sent
     if (acked == 0 && out != 0) return;
     delivered += acked;
     uint64_t allowed = 0;
     if (pipe > target) {
-      //= RFC 9937 6.2: the proportion of the new window to the old flight
+      //= RFC 9937 6.2: above ssthresh, what is sent is to what is delivered as
+      //= ssthresh is to RecoverFS
       const uint64_t due = (delivered * target + flight - 1) / flight;
       allowed = due - std::min(due, out);
     } else {
-      //= RFC 9937 6.2: below the new window as much as is delivered, and one
+      //= RFC 9937 6.2: below ssthresh, as much is sent as is delivered, and one
       //= segment more if recovery makes progress
       allowed = std::max<uint64_t>(delivered - std::min(delivered, out), acked);
       if (safe) allowed += mss;
       allowed = std::min(allowed, target - pipe);
     }
-    //= RFC 9937 6.2: the first retransmission is always sent
+    //= RFC 9937 6.2: the first retransmission of recovery is always sent
     if (out == 0 && allowed < mss) allowed = mss;
     quota = allowed;
   }
 
-  //= RFC 9937 6.3: what is sent counts, new or not
+  //= RFC 9937 6.3: prr_out counts all bytes that are sent in recovery, new or
+  //= resent
   void OnSend(uint32_t bytes) {
     out += bytes;
     quota -= std::min<uint64_t>(quota, bytes);

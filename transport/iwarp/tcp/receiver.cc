@@ -49,8 +49,8 @@ RxVerdict Receiver::Check(const wire::TcpSegment& segment, Time now) {
   return verdict;
 }
 
-//= RFC 7323 4.3: the timestamp to echo is that of a segment which includes
-//= what was acknowledged last, or comes before it
+//= RFC 7323 4.3: the timestamp to echo is that of a segment that begins at or
+//= before the last acknowledged byte
 void Receiver::TakeTimestamp(const wire::TcpSegment& segment, Time now) {
   if (!config_.timestamps || !segment.options.timestamps.has_value() ||
       segment.Has(wire::kTcpRst) || segment.seq - last_acked_ > 0) {
@@ -116,12 +116,13 @@ bool Receiver::MayAnswer(const wire::TcpSegment& segment, Time now) {
 void Receiver::OnEcn(const wire::TcpSegment& segment) {
   const bool marked = segment.congestion_experienced;
   if (config_.ecn == EcnMode::kClassic) {
-    //= RFC 3168 6.1.3: ECE is sent from a mark until the peer's CWR
+    //= RFC 3168 6.1.3: a receiver sends ECE from the first mark until the
+    //= peer's CWR
     if (segment.Has(wire::kTcpCwr)) echo_congestion_ = false;
     if (marked) echo_congestion_ = true;
   } else if (config_.ecn == EcnMode::kDctcp) {
-    //= RFC 8257 3.2: ECE says whether the last segment was marked; each change
-    //= is acknowledged immediately
+    //= RFC 8257 3.2: ECE tells whether the last segment was marked, and each
+    //= change is acknowledged immediately
     if (marked != echo_congestion_) AckNow();
     echo_congestion_ = marked;
   }
@@ -175,7 +176,7 @@ bool Receiver::LearnFin(SeqNum at) {
 }
 
 void Receiver::OnDuplicate(wire::SackBlock block) {
-  //= RFC 5681 4.2, RFC 2883 4: a duplicate is acknowledged immediately
+  //= RFC 5681 4.2, RFC 2883 4: a duplicate segment is acknowledged immediately
   AckNow();
   sacks_.OnDuplicate(block);
 }
@@ -194,8 +195,8 @@ void Receiver::OnDelivered(bool closed, Time now) {
     fin_delivered_ = true;
     AckNow();
   }
-  //= RFC 5681 4.2: what closes a gap, or a part of it, is acknowledged
-  //= immediately
+  //= RFC 5681 4.2: a segment that closes a gap, or a part of it, is
+  //= acknowledged immediately
   if (closed) AckNow();
   //= RFC 9293 3.8.6.3, RFC 5681 4.2: an acknowledgement is sent for at least
   //= every second full-sized segment

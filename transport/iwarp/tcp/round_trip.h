@@ -45,9 +45,9 @@ struct WindowedMin {
 };
 
 struct RoundTrip {
-  //= RFC 6298 2.1: one second before the first sample
+  //= RFC 6298 2.1: the time-out is one second before the first sample
   static constexpr Duration kInitial = Duration::Seconds(1);
-  //= RFC 6298 2.5: an upper bound is at least 60 seconds
+  //= RFC 6298 2.5: an upper bound of the time-out is at least 60 seconds
   static constexpr Duration kMax = Duration::Seconds(60);
   // What a time-out exceeds the smoothed round trip by, as in Linux: the
   // longest delay of an acknowledgement that is usual. The standard recommends
@@ -55,8 +55,9 @@ struct RoundTrip {
   // causes; the sender undoes those instead (time stamps, D-SACK, F-RTO).
   static constexpr Duration kMinMargin = Duration::Milliseconds(200);
 
-  //= RFC 6298 2.2: the first sample R: SRTT = R, RTTVAR = R/2
-  //= RFC 6298 2.3: then RTTVAR changes by a quarter, and SRTT by an eighth
+  //= RFC 6298 2.2: the first sample R gives SRTT = R and RTTVAR = R/2
+  //= RFC 6298 2.3: each further sample changes RTTVAR by a quarter and SRTT by
+  //= an eighth of the difference
   void OnSample(Duration sample, Time now) {
     sample = std::max(sample, Duration::Nanoseconds(1));
     if (smoothed.ns() == 0) {
@@ -71,12 +72,12 @@ struct RoundTrip {
                           Duration::Nanoseconds(1));
     }
     shortest.OnSample(sample, now);
-    //= RFC 6298 5.7: a sample ends the back-off
+    //= RFC 6298 5.7: a new sample of the round trip ends the back-off
     back_off = 0;
     fresh = true;
   }
 
-  //= RFC 6298 5.5: each time-out doubles the next one, up to the bound
+  //= RFC 6298 5.5: each time-out doubles the next one, up to the upper bound
   void OnTimeout() {
     if (back_off < kMaxBackOff) ++back_off;
   }

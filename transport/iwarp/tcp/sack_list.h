@@ -15,8 +15,8 @@ namespace urnic::tcp {
 
 class SackList {
  public:
-  //= RFC 2018 4: the first block has the segment that arrived last; then come
-  //= the blocks that were reported most recently
+  //= RFC 2018 4: the first SACK block contains the segment that arrived last;
+  //= the most recently reported blocks follow
   // `block`: the contiguous bytes around what has just arrived.
   void OnBlock(wire::SackBlock block) {
     std::array<wire::SackBlock, wire::kMaxSackBlocks> old = recent_;
@@ -49,8 +49,8 @@ class SackList {
 
   bool empty() const { return count_ == 0 && !has_duplicate_; }
 
-  //= RFC 2883 4: the D-SACK block is the first; if it is a part of a block
-  //= above the acknowledgement, that one is the second
+  //= RFC 2883 4: the D-SACK block is the first; if a block above the
+  //= acknowledgement contains it, that block is the second
   // Writes as many blocks as fit, and returns their number.
   size_t Take(std::span<wire::SackBlock> out) {
     size_t written = 0;

@@ -126,7 +126,8 @@ void Scoreboard::OnDelivered(const SegmentRecord& record, bool cumulative,
   const Duration rtt =
       std::max(delivery.now - record.sent, Duration::Nanoseconds(1));
   if (!record.resent) {
-    //= RFC 6298 3: a segment that was resent measures nothing
+    //= RFC 6298 3: a segment that was resent gives no sample of the round trip
+    //= (Karn)
     if (cumulative && delivery.oldest.ns() == 0) delivery.oldest = rtt;
     if (delivery.newest.ns() == 0 || rtt < delivery.newest) {
       delivery.newest = rtt;

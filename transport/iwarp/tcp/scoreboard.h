@@ -64,7 +64,7 @@ class Scoreboard {
   // each chunk that this completes. REQUIRES: ack is within the records.
   template <typename Upper>
   void Acknowledge(SeqNum ack, Delivery& delivery, Upper& upper);
-  //= RFC 2018 4: a segment is SACKed when a block covers all of it
+  //= RFC 2018 5: a segment is SACKed when a block covers all of it
   // Blocks of one acknowledgement are given in ascending order.
   // REQUIRES: the block lies within the records.
   void Sack(wire::SackBlock block, Delivery& delivery);

@@ -59,7 +59,7 @@ struct SenderConfig {
   bool paced = true;       // off: a burst may leave as a whole
   uint8_t max_order = 8;   // at most 64 * 2^max_order segments under way
   TimestampClock clock = {};
-  //= RFC 6298 5.7: three seconds if the SYN had to be resent
+  //= RFC 6298 5.7: if a SYN had to be resent, the first time-out of data is 3 s
   Duration initial_timeout = RoundTrip::kInitial;
   // The longest delay of the peer's acknowledgement of a single segment.
   Duration max_ack_delay = Duration::Milliseconds(200);

@@ -30,7 +30,8 @@ AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
   if (s.sampler.round_end == s.una) s.sampler.round_end = s.nxt;
   const uint64_t flight_before = Flight();
   const bool window_changed = s.peer.OnAck(segment.seq, segment.ack, window);
-  //= RFC 5681 2: what a duplicate acknowledgement is
+  //= RFC 5681 2: a duplicate acknowledgement has no data, the number and window
+  //= of the last one, and data are outstanding
   const bool duplicate = moved == 0 && !window_changed && !board_.empty() &&
                          segment.seq_bytes() == 0;
   Delivery delivery;
@@ -144,8 +145,10 @@ void Sender<Cc>::OnProgress(Time now) {
   s.force_head = false;
   s.override_due = false;
   s.persisting = false;
-  //= RFC 6298 5.2: no timer when everything is acknowledged
-  //= RFC 6298 5.3: new data acknowledged: the timer starts again
+  //= RFC 6298 5.2: when everything is acknowledged, the retransmission timer
+  //= stops
+  //= RFC 6298 5.3: when new data are acknowledged, the retransmission timer
+  //= starts again
   s.timeout_at =
       board_.empty() ? Time::Infinite() : now + s.round_trip.timeout();
   s.episode.OnAck(s.una);
@@ -223,14 +226,17 @@ bool Sender<Cc>::FindLossesWithoutSack(const Delivery& delivery,
   State& s = state_;
   if (delivery.acked_bytes != 0) {
     s.duplicates = 0;
-    //= RFC 6582 3.2: a partial acknowledgement: the next one is lost too
+    //= RFC 6582 3.2: a partial acknowledgement shows that the next segment is
+    //= lost, too
     return s.phase == Phase::kRecovery && s.una - s.recover < 0 &&
            board_.MarkHeadLost();
   }
   if (!duplicate) return false;
   ++s.duplicates;
-  //= RFC 5681 3.2: the third duplicate acknowledgement
-  //= RFC 6582 3.2: but not for what an earlier recovery has covered
+  //= RFC 5681 3.2: the third duplicate acknowledgement starts a fast
+  //= retransmission
+  //= RFC 6582 3.2: duplicate acknowledgements of data before the last recovery
+  //= point start no new recovery
   return s.duplicates == Rack::kDupThresh && s.phase == Phase::kOpen &&
          s.una - s.recover > 0 && board_.MarkHeadLost();
 }
@@ -239,7 +245,8 @@ template <cc::StreamCongestionControl Cc>
 void Sender<Cc>::Recover(const Delivery& delivery, uint64_t flight_before,
                          bool lost, bool duplicate) {
   State& s = state_;
-  //= RFC 6582 3.2: recovery ends when all that was sent before it has arrived
+  //= RFC 6582 3.2: recovery ends when everything that was sent before it is
+  //= acknowledged
   if (recovering() && s.una - s.recover >= 0) {
     s.phase = Phase::kOpen;
     s.forward.step = ForwardRto::kOff;
@@ -250,7 +257,8 @@ void Sender<Cc>::Recover(const Delivery& delivery, uint64_t flight_before,
   uint32_t delivered = delivery.delivered_bytes;
   if (!config_.sack && duplicate &&
       s.reduction.delivered < s.reduction.flight) {
-    //= RFC 9937 6.2: a duplicate without SACK has delivered a segment
+    //= RFC 9937 6.2: without SACK, each duplicate acknowledgement counts as one
+    //= delivered segment
     delivered = config_.mss;
   }
   if (lost && s.phase == Phase::kOpen) {
@@ -267,7 +275,8 @@ void Sender<Cc>::EnterRecovery(Time now, uint64_t flight, uint32_t delivered) {
   State& s = state_;
   ++counters_.recoveries;
   s.phase = Phase::kRecovery;
-  //= RFC 6675 5: the recovery point: one reduction until it is acknowledged
+  //= RFC 6675 5: the window is reduced once until the recovery point is
+  //= acknowledged
   s.recover = s.nxt;
   s.episode.Start(s.una);
   s.probe_at = Time::Infinite();
@@ -282,13 +291,15 @@ void Sender<Cc>::EnterRecovery(Time now, uint64_t flight, uint32_t delivered) {
 
 template <cc::StreamCongestionControl Cc>
 void Sender<Cc>::SetReducedWindow() {
-  //= RFC 9937 6.2: the window is what is under way and what may follow
+  //= RFC 9937 6.2: in recovery, the window is the data in flight plus what may
+  //= be sent
   cc.SetWindow(std::max(Packets(pipe() + state_.reduction.quota), 1u));
 }
 
 template <cc::StreamCongestionControl Cc>
 void Sender<Cc>::OnReduced() {
-  //= RFC 3168 6.1.2: one reduction for a window of data, and CWR says so
+  //= RFC 3168 6.1.2: the window is reduced once for each window of data, and
+  //= CWR tells the peer
   state_.ecn_point = state_.nxt;
   state_.cwr_due = config_.ecn;
 }
@@ -304,13 +315,14 @@ void Sender<Cc>::Report(const wire::TcpSegment& segment,
   cc::AckSample sample;
   sample.now = delivery.now;
   sample.round_trip = delivery.newest;
-  //= RFC 3465 2.1: what counts is the bytes, so that many small
-  //= acknowledgements do not open the window faster
+  //= RFC 3465 2.1: the window grows by acknowledged bytes, so many small
+  //= acknowledgements do not open it faster
   sample.packets = delivery.segments;
   sample.bytes = delivery.delivered_bytes;
   sample.duplicate = delivery.acked_bytes == 0;
   sample.marked = marked;
-  //= RFC 8257 3.3: the bytes of an acknowledgement with ECE count as marked
+  //= RFC 8257 3.3: all bytes that an acknowledgement with ECE acknowledges
+  //= count as marked
   if (echo) sample.marked_bytes = delivery.delivered_bytes;
   sample.ends_round = s.sampler.TakeRound(s.una, s.nxt);
   sample.app_limited = s.sampler.app_limited();

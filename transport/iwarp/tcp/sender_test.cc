@@ -155,7 +155,7 @@ TEST_F(SenderTest, SackBlocksThatWereNotNegotiatedMeanNothing) {
   EXPECT_EQ(sender_.scoreboard().sacked_bytes(), 0u);
 }
 
-//= RFC 2018 4
+//= RFC 2018 5
 TEST_F(SenderTest, ABlockSacksOnlyWholeSegments) {
   SendChunks(4);
   Ack(0, {{1500, 3500}});

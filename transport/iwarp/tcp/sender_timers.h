@@ -61,7 +61,7 @@ void Sender<Cc>::OnTimeout(Time now) {
   }
   ++counters_.timeouts;
   if (s.phase != Phase::kTimeout || s.una != s.timeout_una) {
-    //= RFC 5682 3.1: F-RTO begins only outside of recovery
+    //= RFC 5682 3.1: F-RTO begins only if no recovery is under way
     if (s.phase == Phase::kOpen && config_.sack) {
       s.forward.Start();
     } else {
@@ -80,7 +80,8 @@ void Sender<Cc>::OnTimeout(Time now) {
   s.phase = Phase::kTimeout;
   s.recover = s.nxt;
   if (board_.HeadIsSacked()) {
-    //= RFC 2018 8: the peer does not have what it has SACKed
+    //= RFC 2018 8: a time-out with the first segment SACKed shows that the peer
+    //= has discarded SACKed data
     // The first byte it asks for is one that it has SACKed. Without this
     // proof the SACKs stay in force: F-RTO and RACK need them.
     ++counters_.reneged;

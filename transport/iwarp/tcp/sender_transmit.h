@@ -57,7 +57,8 @@ uint32_t Sender<Cc>::Transmit(Time now, std::span<SegmentToSend> out,
   }
   if (s.forward.step == ForwardRto::kHeadResent) return n;
   if (s.forward.step == ForwardRto::kNewSent) {
-    //= RFC 5682 3.1: up to two new segments; without any, the time-out was real
+    //= RFC 5682 3.1: F-RTO sends up to two new segments; without any, the
+    //= time-out was genuine
     while (room() && s.forward.new_left != 0 &&
            SendNew(/*force=*/true, now, out[n], upper)) {
       ++n;
@@ -295,7 +296,8 @@ void Sender<Cc>::OnSent(uint32_t bytes, Time now) {
   State& s = state_;
   if (s.phase == Phase::kRecovery) s.reduction.OnSend(bytes);
   if (cc.pacer.active()) cc.pacer.OnSend(now, bytes);
-  //= RFC 6298 5.1: sending starts the timer if it does not run
+  //= RFC 6298 5.1: sending data starts the retransmission timer if it does not
+  //= run
   if (s.timeout_at.IsInfinite()) s.timeout_at = now + s.round_trip.timeout();
 }
 

@@ -28,8 +28,8 @@ struct Episode {
     first_timestamp = timestamp;
   }
 
-  //= RFC 3522 3.2: the first acknowledgement of the first resent segment
-  //= echoes a time before the retransmission: the original arrived
+  //= RFC 3522 3.2: if the acknowledgement of a resent segment echoes a time
+  //= before the retransmission, the original arrived
   // Called for acknowledgements that move SND.UNA.
   bool EchoesOriginal(SeqNum ack, bool has_echo, uint32_t echo) {
     if (!open || !resent || echo_judged || ack - first_end < 0) return false;
@@ -37,8 +37,8 @@ struct Episode {
     return has_echo && static_cast<int32_t>(echo - first_timestamp) < 0;
   }
 
-  //= RFC 3708 2: every retransmission is reported as a duplicate: none was
-  //= necessary
+  //= RFC 3708 2: if D-SACKs report every retransmission as a duplicate, none
+  //= was necessary
   bool OnDsack(SeqNum dsack_begin) {
     if (!open || unexplained == 0 || dsack_begin - begin < 0) return false;
     return --unexplained == 0;
@@ -64,7 +64,8 @@ struct Episode {
   bool repaired = false;  // until
 };
 
-//= RFC 5682 3.1: the SACK-enhanced F-RTO
+//= RFC 5682 3.1: the SACK-enhanced F-RTO tells genuine time-outs from spurious
+//= ones
 struct ForwardRto {
   enum Step : uint8_t {
     kOff,
@@ -87,8 +88,8 @@ struct ForwardRto {
     if (step == kOff) return kUnknown;
     if (step == kHeadResent) {
       if (!moved) return kUnknown;
-      //= RFC 5682 3.1: all is acknowledged: that does not tell which
-      //= transmissions arrived
+      //= RFC 5682 3.1: if the first acknowledgement covers everything, F-RTO
+      //= cannot tell which transmissions arrived
       if (covers_all) {
         step = kOff;
         return kGenuine;

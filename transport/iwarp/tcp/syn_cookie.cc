@@ -73,8 +73,8 @@ uint32_t SynCookies::Encode(const FourTuple& tuple, SeqNum irs, uint64_t period,
          (static_cast<uint32_t>(SipHash(key_, words)) & kHashMask);
 }
 
-//= RFC 4987 3.6, RFC 4987 A: a cookie: keyed hash, coarse time, MSS; with
-//= timestamps, the other options too
+//= RFC 4987 3.6, RFC 4987 A: a SYN cookie has a keyed hash, a coarse time and
+//= the MSS; a timestamp carries the other options
 SynCookies::Cookie SynCookies::Make(const FourTuple& tuple, SeqNum irs,
                                     const Agreed& wanted, uint32_t timestamp,
                                     Time now) {

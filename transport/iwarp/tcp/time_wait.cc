@@ -91,7 +91,7 @@ TimeWaitTable::Answer TimeWaitTable::OnSegment(const FourTuple& tuple,
     //= RFC 1337 3: a RST does not end TIME-WAIT
     answer.reply = Reply::kDrop;
   } else if (segment.Has(wire::kTcpSyn) && !segment.Has(wire::kTcpAck)) {
-    //= RFC 6191 2: any other SYN is dropped
+    //= RFC 6191 2: in TIME-WAIT, a SYN that begins no new connection is dropped
     const bool may_replace = MayReplace(record, segment);
     answer.reply = may_replace ? Reply::kNewConnection : Reply::kDrop;
     if (may_replace) Remove(index);
