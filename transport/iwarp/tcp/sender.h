@@ -281,6 +281,8 @@ class Sender {
            board_.sacked_bytes();
   }
 
+  // kNew, kDuplicate: the acknowledgement number is acceptable.
+  AckResult Judge(SeqNum ack);
   Dsack TakeSacks(const wire::TcpSegment& segment, Delivery& delivery);
   void Measure(const wire::TcpSegment& segment, const Delivery& delivery);
   void OnProgress(Time now);

@@ -7,24 +7,32 @@
 namespace urnic::tcp {
 
 template <cc::StreamCongestionControl Cc>
+AckResult Sender<Cc>::Judge(SeqNum ack) {
+  State& s = state_;
+  //= RFC 9293 3.10.7.4: an acknowledgement of something not yet sent is not
+  //= accepted
+  if (ack - s.nxt > 0) {
+    ++counters_.unsent_acks;
+    return AckResult::kUnsent;
+  }
+  const int32_t moved = ack - s.una;
+  if (moved > 0) return AckResult::kNew;
+  if (moved == 0) return AckResult::kDuplicate;
+  //= RFC 5961 5.2: an acknowledgement number is valid if SND.UNA -
+  //= MAX.SND.WND <= SEG.ACK <= SND.NXT
+  return -int64_t{moved} > s.peer.largest ? AckResult::kTooOld
+                                          : AckResult::kOld;
+}
+
+template <cc::StreamCongestionControl Cc>
 template <typename Upper>
 AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
                             Time now, Upper& upper) {
   State& s = state_;
   s.largest_delivered = 0;
-  //= RFC 9293 3.10.7.4: an acknowledgement of something not yet sent is not
-  //= accepted
-  if (segment.ack - s.nxt > 0) {
-    ++counters_.unsent_acks;
-    return AckResult::kUnsent;
-  }
-  const int32_t moved = segment.ack - s.una;
-  if (moved < 0) {
-    //= RFC 5961 5.2: an acknowledgement number is valid if SND.UNA -
-    //= MAX.SND.WND <= SEG.ACK <= SND.NXT
-    return -int64_t{moved} > s.peer.largest ? AckResult::kTooOld
-                                            : AckResult::kOld;
-  }
+  const AckResult result = Judge(segment.ack);
+  const bool moved = result == AckResult::kNew;
+  if (!moved && result != AckResult::kDuplicate) return result;
   // Nothing was under way when this round began: it lasts until what is under
   // way now has arrived. Otherwise the first acknowledgement would be a round.
   if (s.sampler.round_end == s.una) s.sampler.round_end = s.nxt;
@@ -32,7 +40,7 @@ AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
   const bool window_changed = s.peer.OnAck(segment.seq, segment.ack, window);
   //= RFC 5681 2: a duplicate acknowledgement has no data, the number and window
   //= of the last one, and data are outstanding
-  const bool duplicate = moved == 0 && !window_changed && !board_.empty() &&
+  const bool duplicate = !moved && !window_changed && !board_.empty() &&
                          segment.seq_bytes() == 0;
   Delivery delivery;
   delivery.now = now;
@@ -43,7 +51,7 @@ AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
     delivery.has_echo = true;
     delivery.echo = segment.options.timestamps->echo;
   }
-  if (moved > 0) board_.Acknowledge(segment.ack, delivery, upper);
+  if (moved) board_.Acknowledge(segment.ack, delivery, upper);
   s.una = segment.ack;
   const Dsack dsack = TakeSacks(segment, delivery);
   Measure(segment, delivery);
@@ -65,8 +73,8 @@ AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
   s.largest_delivered = delivery.largest;
   Recover(delivery, flight_before, lost, duplicate);
   Report(segment, delivery);
-  if (moved > 0 || window_closed()) s.timeouts = 0;
-  if (moved > 0) OnProgress(now);
+  if (moved || window_closed()) s.timeouts = 0;
+  if (moved) OnProgress(now);
   //= RFC 9293 3.8.6.1: the probing of a zero window ends when the window opens
   if (s.persisting && !window_closed() && window_changed) {
     s.persisting = s.window_probe_due = false;
@@ -76,7 +84,7 @@ AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
   if (board_.sacked_segments() != 0 || recovering()) {
     s.probe_at = Time::Infinite();
   }
-  return moved > 0 ? AckResult::kNew : AckResult::kDuplicate;
+  return result;
 }
 
 template <cc::StreamCongestionControl Cc>
