@@ -40,8 +40,8 @@ AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
   const bool window_changed = s.peer.OnAck(segment.seq, segment.ack, window);
   //= RFC 5681 2: a duplicate acknowledgement has no data, the number and window
   //= of the last one, and data are outstanding
-  const bool duplicate = !moved && !window_changed && !board_.empty() &&
-                         segment.seq_bytes() == 0;
+  const bool duplicate =
+      !moved && !window_changed && !board_.empty() && segment.seq_bytes() == 0;
   Delivery delivery;
   delivery.now = now;
   delivery.recover = s.recover;
