@@ -1,7 +1,7 @@
 """Makes one source file of the cores, and of what includes them, with one
 line of the core changed: a mutant that the oracle must find.
 
-usage: amalgamate.py core|engine|engine_and_core OLD NEW FILE... ; OLD must
+usage: amalgamate.py core|engine|engine_and_core|iwarp OLD NEW FILE... ; OLD must
 occur exactly once in what is inlined. The result goes to standard output.
 """
 
@@ -19,10 +19,11 @@ CORES = ("transport/cc/", "transport/rc/", "transport/uc/", "transport/ud/",
 INLINED = {
     "core": CORES,
     "engine": ("datapath/engine/",),
+    "iwarp": ("transport/iwarp/", "tests/sim/iwarp_"),
     "engine_and_core": CORES + ("datapath/engine/",
                                 "datapath/memory/address_space"),
 }
-INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
+INCLUDE = re.compile(r'^#include "([^"]+)"[^\n]*\n', re.MULTILINE)
 
 
 def expand(path, inlined, seen):

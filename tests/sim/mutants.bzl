@@ -67,6 +67,19 @@ _ENGINE = [
     "//datapath/engine:transmit_queue.cc",
 ]
 
+# The parts of a connection, and what gives them their upper layers.
+_IWARP = [
+    "//transport/iwarp/tcp:connection.cc",
+    "//transport/iwarp/tcp:receiver.cc",
+    "//transport/iwarp/tcp:scoreboard.cc",
+    "//transport/iwarp/mpa:delimiter.cc",
+    "//transport/iwarp/rdmap:qp.cc",
+    "//transport/iwarp/rdmap:requester.cc",
+    "//transport/iwarp/rdmap:responder.cc",
+    "//transport/iwarp/qp:endpoint.cc",
+    "//tests/sim:iwarp_end.cc",
+]
+
 _DEPS = [
     "//ras/metrics",
     "//tests/support:random",
@@ -75,6 +88,30 @@ _DEPS = [
     "//transport/wire",
     "//transport/wire:pretty",
     "//verbs/abi",
+]
+
+# What the sources may include of what is inlined.
+_HEADERS = [
+    "//datapath/engine:sources",
+    "//datapath/memory:address_space.h",
+    "//tests/sim:sources",
+    "//tests/support:sources",
+    "//transport/cc:sources",
+    "//transport/cm:sources",
+    "//transport/net:sources",
+    "//transport/rc:sources",
+    "//transport/uc:sources",
+    "//transport/ud:sources",
+    "//transport/work:sources",
+]
+
+_IWARP_HEADERS = [
+    "//tests/sim:sources",
+    "//transport/iwarp/ddp:sources",
+    "//transport/iwarp/mpa:sources",
+    "//transport/iwarp/qp:sources",
+    "//transport/iwarp/rdmap:sources",
+    "//transport/iwarp/tcp:sources",
 ]
 
 # The simulators: the sources that may be broken (including the simulator's own
@@ -93,7 +130,16 @@ _SIMULATORS = {
         ["--expect-violation"],
         ["//tests/sim:engine_main"],
     ),
+    "iwarp": (
+        _IWARP,
+        "iwarp",
+        ["--expect-violation"],
+        ["//tests/sim:iwarp_main"],
+    ),
 }
+
+# One large file, and nobody waits for its program.
+_COPTS = {"iwarp": ["-O1"]}
 
 def mutant(name, old, new, core = "rc"):
     """One changed place in the core, and the test that it is found.
@@ -102,26 +148,14 @@ def mutant(name, old, new, core = "rc"):
       name: what is broken.
       old: text that occurs once in the core; no single quotes or newlines.
       new: what stands there instead.
-      core: "rc", "unreliable" (UC or UD), "net" (the host's), "cm", "engine", or
-        "moves" (the engine, judged by its queue pairs).
+      core: "rc", "unreliable" (UC or UD), "net" (the host's), "cm", "engine",
+        "moves" (the engine, judged by its queue pairs), or "iwarp".
     """
     sources, inlined, args, deps = _SIMULATORS[core]
     native.genrule(
         name = name + "_source",
         testonly = True,
-        srcs = sources + [
-            "//datapath/engine:sources",
-            "//datapath/memory:address_space.h",
-            "//tests/sim:sources",
-            "//tests/support:sources",
-            "//transport/cc:sources",
-            "//transport/cm:sources",
-            "//transport/net:sources",
-            "//transport/rc:sources",
-            "//transport/uc:sources",
-            "//transport/ud:sources",
-            "//transport/work:sources",
-        ],
+        srcs = sources + (_IWARP_HEADERS if core == "iwarp" else _HEADERS),
         outs = [name + ".cc"],
         cmd = "python3 $(location //tests/sim:amalgamate.py) %s '%s' '%s' %s > $@" %
               (
@@ -136,7 +170,7 @@ def mutant(name, old, new, core = "rc"):
         name = name,
         srcs = [name + ".cc"],
         args = args,
-        copts = ["-Wno-error"],
+        copts = ["-Wno-error"] + _COPTS.get(core, []),
         tags = ["mutant"],
         deps = deps,
     )

@@ -24,26 +24,32 @@ namespace urnic::testing {
 class HostFrames final : public FrameKeeper {
  public:
   ~HostFrames() {
-    for (auto& [number, frame] : kept_) Spoil(std::move(frame));
+    for (const auto& [number, frame] : kept_) Spoil(frame);
   }
 
-  // Calls `f` with a frame of these bytes.
+  // Calls `f` with a frame of these bytes. `f` may give further frames: all of
+  // them are at hand then, as those of a burst.
   template <typename F>
   auto Give(const FrameBytes& bytes, F&& f) {
-    at_hand_ = std::make_shared<FrameBytes>(bytes);
-    const auto result = f(ReceivedFrame{*at_hand_, at_hand_.get()});
-    Spoil(std::move(at_hand_));
+    const auto frame = std::make_shared<FrameBytes>(bytes);
+    at_hand_.push_back(frame);
+    const auto result = f(ReceivedFrame{*frame, frame.get()});
+    at_hand_.pop_back();
+    Spoil(frame);
     return result;
   }
 
   uint32_t Keep(const ReceivedFrame& frame, FrameHolder& holder) override {
     if (kept_.size() >= limit) return kRefused;
-    std::shared_ptr<FrameBytes> kept = at_hand_;
+    std::shared_ptr<FrameBytes> kept;
+    for (const auto& other : at_hand_) {
+      if (frame.buffer == other.get()) kept = other;
+    }
     // A frame may be in custody already.
     for (const auto& [number, other] : kept_) {
       if (frame.buffer == other.get()) kept = other;
     }
-    URNIC_CHECK(kept != nullptr && frame.buffer == kept.get());
+    URNIC_CHECK(kept != nullptr);
     kept_[++last_] = std::move(kept);
     ++holder.kept;
     return last_;
@@ -51,7 +57,7 @@ class HostFrames final : public FrameKeeper {
   void Release(uint32_t number, FrameHolder& holder) override {
     const auto at = kept_.find(number);
     URNIC_CHECK(at != kept_.end());
-    Spoil(std::move(at->second));
+    Spoil(at->second);
     kept_.erase(at);
     --holder.kept;
   }
@@ -61,11 +67,11 @@ class HostFrames final : public FrameKeeper {
 
  private:
   // Its bytes are wrong from now on, unless someone keeps it.
-  static void Spoil(std::shared_ptr<FrameBytes> frame) {
+  static void Spoil(const std::shared_ptr<FrameBytes>& frame) {
     if (frame.use_count() == 1) std::ranges::fill(*frame, uint8_t{0xdd});
   }
 
-  std::shared_ptr<FrameBytes> at_hand_;
+  std::vector<std::shared_ptr<FrameBytes>> at_hand_;
   std::map<uint32_t, std::shared_ptr<FrameBytes>> kept_;
   uint32_t last_ = 0;
 };

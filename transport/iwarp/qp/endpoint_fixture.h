@@ -14,6 +14,7 @@
 
 #include "tests/support/bad_wire.h"
 #include "tests/support/fragments.h"
+#include "transport/iwarp/qp/copy_keeper.h"
 #include "transport/iwarp/qp/endpoint.h"
 #include "transport/iwarp/rdmap/rdmap_end.h"
 #include "transport/iwarp/tcp/half_open.h"
@@ -36,28 +37,6 @@ inline Bytes FromText(std::string_view text) {
 struct Packet {
   wire::TcpFields fields;
   Bytes payload;
-};
-
-class CopyKeeper final : public FpduKeeper {
- public:
-  explicit CopyKeeper(uint32_t limit) { free_ = limit; }
-  uint32_t Take(uint32_t bytes, std::span<uint8_t>& memory) override {
-    URNIC_CHECK(free_-- != 0);
-    Bytes& kept = kept_[++last_];
-    kept.resize(bytes);
-    memory = kept;
-    return last_;
-  }
-  void Release(uint32_t number) override {
-    URNIC_CHECK(kept_.erase(number) == 1);
-    ++free_;
-  }
-  void SetFree(uint32_t free) { free_ = free; }
-  size_t kept() const { return kept_.size(); }
-
- private:
-  std::map<uint32_t, Bytes> kept_;
-  uint32_t last_ = 0;
 };
 
 class TestEnd {
