@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <memory>
+
 #include "transport/iwarp/mpa/reference_stream.h"
 #include "transport/iwarp/qp/endpoint_fixture.h"
 #include "transport/iwarp/rdmap/raw_ulpdu.h"
@@ -145,7 +147,8 @@ TEST_F(EarlyTest, EachByteIsCopiedOnceHoweverMuchIsReordered) {
   for (const uint32_t percent : {5u, 20u, 50u}) {
     for (const bool early : {true, false}) {
       SCOPED_TRACE(percent);
-      Link other(percent);
+      const auto owner = std::make_unique<Link>(percent);
+      Link& other = *owner;
       other.b.place_early = early;
       other.b.Renew();
       other.faults.reorder_percent = percent;
@@ -174,7 +177,8 @@ TEST_F(EarlyTest, EachByteIsCopiedOnceHoweverMuchIsReordered) {
 
 TEST_F(EarlyTest, OnlyUrnicsMakeThePromise) {
   for (const bool urnic : {true, false}) {
-    Link other;
+    const auto owner = std::make_unique<Link>();
+    Link& other = *owner;
     other.a.private_data = FromText("hello");
     other.b.private_data = FromText("welcome");
     other.a.tcp_config.offer.urnic = urnic;
