@@ -25,6 +25,7 @@
 #include <span>
 
 #include "ras/metrics/rx_verdict.h"
+#include "transport/base/fields.h"
 #include "transport/base/frame_keeper.h"
 #include "transport/base/time.h"
 #include "transport/cc/tcp_congestion.h"
@@ -188,6 +189,9 @@ class Connection {
   void OnMss(uint16_t mss);
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   bool may_send() const {
     return state_ == State::kEstablished || state_ == State::kCloseWait ||
            state_ == State::kFinWait1 || state_ == State::kClosing ||
