@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "transport/base/fields.h"
 #include "transport/wire/mpa.h"
 
 namespace urnic::mpa {
@@ -78,6 +79,9 @@ class SetupReader {
   const SetupFrame& frame() const { return frame_; }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   void CheckKey();
   void Parse();
 
