@@ -24,6 +24,7 @@
 #include <span>
 #include <utility>
 
+#include "transport/base/fields.h"
 #include "transport/iwarp/rdmap/requester.h"
 #include "transport/iwarp/rdmap/responder.h"
 
@@ -132,6 +133,9 @@ class Qp {
   }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   // Adds to each receive completion how far the send queue had completed.
   template <typename Sink>
   struct Ordered {
