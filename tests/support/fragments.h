@@ -21,7 +21,7 @@
 namespace urnic::testing {
 
 // A frame lives during Give(), and longer if it is kept.
-class HostFrames final : public FrameKeeper {
+class HostFrames final : public FrameKeeper, public FrameMaker {
  public:
   ~HostFrames() {
     for (auto& [number, frame] : kept_) Spoil(std::move(frame));
@@ -54,6 +54,11 @@ class HostFrames final : public FrameKeeper {
     Spoil(std::move(at->second));
     kept_.erase(at);
     --holder.kept;
+  }
+  ReceivedFrame Make(std::span<const uint8_t> bytes) override {
+    if (at_hand_ != nullptr) Spoil(std::move(at_hand_));
+    at_hand_ = std::make_shared<FrameBytes>(bytes.begin(), bytes.end());
+    return {*at_hand_, at_hand_.get()};
   }
   size_t kept() const { return kept_.size(); }
 

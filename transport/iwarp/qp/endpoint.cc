@@ -213,10 +213,7 @@ bool Endpoint::BeginFpdus() {
     return false;
   }
   send_start_ = tcp_first_ + set_up_.frame_bytes();
-  delimiter_.emplace(mpa::DelimiterConfig{.crc = agreement.crc,
-                                          .markers = agreement.receive_markers,
-                                          .start = peer_start_},
-                     pools_.pieces, pools_.frames);
+  delimiter_.emplace(PeerFraming(), pools_.pieces, pools_.frames);
   rdmap::Config config = qp_config_;
   config.ird = agreement.ird;
   config.ord = agreement.ord;
@@ -224,6 +221,12 @@ bool Endpoint::BeginFpdus() {
   qp_->Modify(QpState::kRts, config);
   phase_ = Phase::kRunning;
   return true;
+}
+
+mpa::DelimiterConfig Endpoint::PeerFraming() const {
+  return {.crc = set_up_.agreement().crc,
+          .markers = set_up_.agreement().receive_markers,
+          .start = peer_start_};
 }
 
 void Endpoint::OnFirstFpdu() {
