@@ -109,7 +109,7 @@ void FieldsOf<rdmap::Requester>::Check(ImageReader& f,
   f.Require(r.answer_ - r.head_ <= r.next_ - r.head_, "answer", r.answer_,
             "is not in head..next");
   if (!f.ok()) return;
-  if (r.received_ != 0) {
+  if (r.running_ && r.received_ != 0) {
     uint32_t at = r.answer_;
     while (at != r.next_ && r.RecordOf(at).answered) ++at;
     f.Require(at != r.next_ && r.received_ < r.RecordOf(at).bytes, "received",
