@@ -21,7 +21,7 @@
 namespace urnic::testing {
 
 // A frame lives during Give(), and longer if it is kept.
-class HostFrames final : public FrameKeeper {
+class HostFrames final : public FrameKeeper, public FrameMaker {
  public:
   ~HostFrames() {
     for (const auto& [number, frame] : kept_) Spoil(frame);
@@ -45,6 +45,7 @@ class HostFrames final : public FrameKeeper {
     for (const auto& other : at_hand_) {
       if (frame.buffer == other.get()) kept = other;
     }
+    if (frame.buffer == made_.get()) kept = made_;
     // A frame may be in custody already.
     for (const auto& [number, other] : kept_) {
       if (frame.buffer == other.get()) kept = other;
@@ -61,6 +62,11 @@ class HostFrames final : public FrameKeeper {
     kept_.erase(at);
     --holder.kept;
   }
+  ReceivedFrame Make(std::span<const uint8_t> bytes) override {
+    if (made_ != nullptr) Spoil(made_);
+    made_ = std::make_shared<FrameBytes>(bytes.begin(), bytes.end());
+    return {*made_, made_.get()};
+  }
   size_t kept() const { return kept_.size(); }
 
   size_t limit = 1000;
@@ -72,6 +78,7 @@ class HostFrames final : public FrameKeeper {
   }
 
   std::vector<std::shared_ptr<FrameBytes>> at_hand_;
+  std::shared_ptr<FrameBytes> made_;  // by the last Make()
   std::map<uint32_t, std::shared_ptr<FrameBytes>> kept_;
   uint32_t last_ = 0;
 };

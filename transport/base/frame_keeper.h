@@ -36,4 +36,17 @@ class FrameKeeper {
   ~FrameKeeper() = default;
 };
 
+// Makes frames of bytes that did not arrive here, but were in custody where a
+// flow comes from (transport/work/image.h).
+class FrameMaker {
+ public:
+  // A frame with a copy of these bytes, as if it had just arrived: it lives
+  // until the next call, or longer if it is kept. A null buffer: no memory is
+  // left.
+  virtual ReceivedFrame Make(std::span<const uint8_t> bytes) = 0;
+
+ protected:
+  ~FrameMaker() = default;
+};
+
 }  // namespace urnic

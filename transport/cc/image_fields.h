@@ -15,9 +15,13 @@ struct FieldsOf<cc::Pacer> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, cost, next_send);
-    f.Elsewhere(cost);  // follows from the configured rate
-    f.Deadline("next_send", next_send);
-    f.Require(!next_send.IsInfinite(), "next_send", UINT64_MAX, "is never");
+    f("cost", cost);
+    f.Require(cost <= uint64_t{1} << 56, "cost", cost, "is too large");
+    // A burst makes up for a delay of up to kCatchUp, and for no more.
+    Time spent = next_send + cc::Pacer::kCatchUp;
+    f.Deadline("next_send", spent);
+    f.Require(!spent.IsInfinite(), "next_send", UINT64_MAX, "is never");
+    if constexpr (F::kReads) next_send = spent - cc::Pacer::kCatchUp;
   }
 };
 
@@ -155,6 +159,12 @@ struct FieldsOf<cc::TcpCongestion> {
     f.Require(smoothed <= cc::TcpCongestion::kRoundTripMax, "smoothed",
               static_cast<uint64_t>(smoothed.ns()), "is too long");
     f.Group("pacer", pacer);
+    // A packet leaves within a round trip.
+    constexpr auto kLongest =
+        static_cast<uint64_t>(cc::TcpCongestion::kRoundTripMax.ns())
+        << cc::Pacer::kFraction;
+    f.Require(!f.ok() || pacer.cost <= kLongest / mss, "cost", pacer.cost,
+              "is too large");
     f.Group("hystart", hystart);
     f.Group("validation", validation);
     f.Group("cubic", cubic);
@@ -163,9 +173,6 @@ struct FieldsOf<cc::TcpCongestion> {
     if (undo.valid) {
       CheckWindow(f, "window", undo.window, limit);
       CheckThreshold(f, "ssthresh", undo.ssthresh, limit);
-    }
-    if constexpr (F::kReads) {
-      if (f.ok()) s.Pace();  // its rate follows from the rest
     }
   }
 

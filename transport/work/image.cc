@@ -109,8 +109,9 @@ size_t ImageWriter::Finish() {
   return length;
 }
 
-ImageReader::ImageReader(std::span<const uint8_t> image, Time now)
-    : FieldVisitor(now), image_(image) {
+ImageReader::ImageReader(std::span<const uint8_t> image, Time now,
+                         FrameMaker* frames)
+    : FieldVisitor(now), image_(image), frames_(frames) {
   const ImageRefusal refusal = CheckEnvelope();
   Require(refusal.ok(), refusal.field, refusal.value, refusal.rule);
 }
@@ -128,7 +129,7 @@ ImageRefusal ImageReader::CheckEnvelope() const {
   if (version != kImageVersion) {
     return {"", "version", version, "is not supported"};
   }
-  if (image_[kKindAt] > static_cast<uint8_t>(ImageKind::kConnection)) {
+  if (image_[kKindAt] > static_cast<uint8_t>(ImageKind::kIwarp)) {
     return {"", "kind", image_[kKindAt], "is unknown"};
   }
   if (image_[kReservedAt] != 0)
@@ -145,8 +146,8 @@ ImageKind ImageReader::kind() const {
 }
 
 QpService ImageReader::service() {
-  Require(kind() != ImageKind::kConnection, "kind",
-          static_cast<uint64_t>(kind()), "is not a queue pair's");
+  Require(kind() <= ImageKind::kUd, "kind", static_cast<uint64_t>(kind()),
+          "is not a queue pair's");
   switch (kind()) {
     case ImageKind::kUc:
       return QpService::kUc;
@@ -171,6 +172,15 @@ uint64_t ImageReader::Scalar(const char* name, FieldType type, uint64_t value) {
   return got;
 }
 
+std::span<const uint8_t> ImageReader::Part(const char* name, size_t bytes) {
+  if (!ok() || !Require(bytes <= image_.size() - kImageTrailerBytes - at_, name,
+                        bytes, "is beyond the end of the image")) {
+    return {};
+  }
+  at_ += bytes;
+  return image_.subspan(at_ - bytes, bytes);
+}
+
 void ImageReader::Finish() {
   if (!ok()) return;
   const size_t left = image_.size() - kImageTrailerBytes - at_;
@@ -182,6 +192,7 @@ void ImageReader::Finish() {
 
 uint64_t ImagePrinter::Scalar(const char* name, FieldType type,
                               uint64_t value) {
+  if (type.show == FieldType::Show::kSilent) return value;
   std::string text = std::to_string(value);
   switch (type.show) {
     case FieldType::Show::kBoolean:
@@ -205,6 +216,7 @@ uint64_t ImagePrinter::Scalar(const char* name, FieldType type,
       text = "none";
       break;
     case FieldType::Show::kNumber:
+    case FieldType::Show::kSilent:
       break;
   }
   out_ += std::string(group()) + '.' + name + ' ' + text + '\n';

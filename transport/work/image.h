@@ -3,8 +3,8 @@
 // Images of queue pairs and of connections of the connection manager: their
 // whole state as bytes that mean the same in any process, at any time and on
 // any storage (docs/design/0007-state-images.md). Extract and insert are in
-// rc/image.h, uc/image.h, ud/image.h and cm/image.h; this file has what they
-// share.
+// rc/image.h, uc/image.h, ud/image.h, cm/image.h and iwarp/qp/image.h; this
+// file has what they share.
 //
 // Layout, all numbers little-endian, without padding between them:
 //
@@ -34,7 +34,7 @@ namespace urnic {
 
 inline constexpr char kImageMagic[] = "uRNIC-IM";
 // Raised with each change of a list of members; older images cannot be read.
-inline constexpr uint16_t kImageVersion = 4;
+inline constexpr uint16_t kImageVersion = 5;
 inline constexpr size_t kImageHeaderBytes = 16;
 inline constexpr size_t kImageTrailerBytes = 4;
 
@@ -43,6 +43,7 @@ enum class ImageKind : uint8_t {
   kUc,
   kUd,
   kConnection,  // or datagram resolution, of the connection manager
+  kIwarp,       // a connection of iWARP, with its queue pair
 };
 // The kind of a queue pair's image.
 constexpr ImageKind KindOf(QpService service) {

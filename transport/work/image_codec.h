@@ -14,6 +14,7 @@
 // URNIC_MEMBERS does not compile when the state has more or fewer members than
 // it names. A visit of a list that omits one of those members aborts.
 
+#include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstring>
@@ -24,8 +25,10 @@
 
 #include "transport/base/check.h"
 #include "transport/base/fields.h"
+#include "transport/base/frame_keeper.h"
 #include "transport/base/ids.h"
 #include "transport/base/psn.h"
+#include "transport/base/seq_num.h"
 #include "transport/base/time.h"
 #include "transport/work/image.h"
 
@@ -42,7 +45,7 @@ using ValueNames = std::span<const char* const>;
 // How a value is stored, which values are valid, and how it is shown.
 struct FieldType {
   // kWire: eight bytes as they are on the wire. kNothing: the value has no
-  // meaning now.
+  // meaning now. kSilent: bytes of a frame or message, which are not shown.
   enum class Show : uint8_t {
     kNumber,
     kBoolean,
@@ -50,7 +53,8 @@ struct FieldType {
     kDuration,
     kWire,
     kName,
-    kNothing
+    kNothing,
+    kSilent
   };
   uint8_t bytes;
   uint64_t max;
@@ -73,10 +77,16 @@ class FieldVisitor {
  public:
   void CountMembers(size_t members) { members_ = members; }
 
-  // A member that is a number, a boolean, a PSN, a QPN, a key or a duration.
+  // A member that is a number, a boolean, a PSN, a sequence number of TCP, a
+  // QPN, a key or a duration.
   template <typename T>
   void operator()(const char* name, T& value) {
     ++listed_;
+    Value(name, value);
+  }
+  // The same of a value that is not a member.
+  template <typename T>
+  void Extra(const char* name, T& value) {
     Value(name, value);
   }
   // A member that is an enumeration with the values 0 to `last`.
@@ -155,6 +165,35 @@ class FieldVisitor {
     listed_ += sizeof...(T);
   }
 
+  // Bytes that are not a member by themselves; the image has their number
+  // before them.
+  template <typename T>
+  void Octets(const char* name, std::span<T> bytes) {
+    static_assert(sizeof(T) == 1);
+    static_assert(std::endian::native == std::endian::little);
+    for (size_t at = 0; at < bytes.size(); at += 8) {
+      const size_t count = std::min<size_t>(8, bytes.size() - at);
+      const FieldType type = {static_cast<uint8_t>(count), UINT64_MAX,
+                              Show::kSilent};
+      uint64_t word = 0;
+      std::memcpy(&word, &bytes[at], count);
+      word = sub().Scalar(name, type, word);
+      if constexpr (Sub::kReads) std::memcpy(&bytes[at], &word, count);
+    }
+  }
+  // The same of bytes that lie elsewhere, at `data`. Reading returns their
+  // place in the image.
+  std::span<const uint8_t> Payload(const char* name, const uint8_t* data,
+                                   size_t bytes) {
+    if constexpr (Sub::kReads) {
+      return sub().Part(name, bytes);
+    } else {
+      const std::span<const uint8_t> payload(data, bytes);
+      Octets(name, payload);
+      return payload;
+    }
+  }
+
   // A part that is not a member, for example one of many objects that a member
   // points to.
   template <typename T>
@@ -199,6 +238,9 @@ class FieldVisitor {
     if constexpr (std::is_same_v<Type, Psn>) {
       const uint64_t got = pass({4, 0xffffff, Show::kHex, 6}, value.value());
       if constexpr (Sub::kReads) value = Psn(static_cast<uint32_t>(got));
+    } else if constexpr (std::is_same_v<Type, SeqNum>) {
+      const uint64_t got = pass({4, UINT32_MAX, Show::kNumber}, value.value());
+      if constexpr (Sub::kReads) value = SeqNum(static_cast<uint32_t>(got));
     } else if constexpr (std::is_same_v<Type, MrKey>) {
       const uint64_t got = pass({4, UINT32_MAX, Show::kHex, 8}, value.value);
       if constexpr (Sub::kReads) value.value = static_cast<uint32_t>(got);
@@ -254,13 +296,21 @@ class ImageWriter : public FieldVisitor<ImageWriter> {
 class ImageReader : public FieldVisitor<ImageReader> {
  public:
   static constexpr bool kReads = true;
-  // Refuses bytes that are not an image of this version.
-  ImageReader(std::span<const uint8_t> image, Time now);
+  // Refuses bytes that are not an image of this version. `frames`: null, if
+  // images of this kind have no frames.
+  ImageReader(std::span<const uint8_t> image, Time now,
+              FrameMaker* frames = nullptr);
 
   ImageKind kind() const;
   // The service of a queue pair's image; refuses any other image.
   QpService service();
   uint64_t Scalar(const char* name, FieldType type, uint64_t value);
+  // The next bytes of the image.
+  std::span<const uint8_t> Part(const char* name, size_t bytes);
+  // A frame with these bytes; buffer null: there is none.
+  ReceivedFrame MakeFrame(std::span<const uint8_t> bytes) {
+    return frames_ == nullptr ? ReceivedFrame() : frames_->Make(bytes);
+  }
   // Called when everything has been read: only padding may be left.
   void Finish();
 
@@ -268,6 +318,7 @@ class ImageReader : public FieldVisitor<ImageReader> {
   ImageRefusal CheckEnvelope() const;
 
   std::span<const uint8_t> image_;
+  FrameMaker* frames_;
   size_t at_ = kImageHeaderBytes;
 };
 

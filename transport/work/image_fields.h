@@ -180,15 +180,10 @@ struct FieldsOf<RecvQueue> {
   }
 };
 
-// The first step of reading an image of any service. `wanted` is the shape of
-// the queue pair.
-inline void ReadShape(ImageReader& reader, const ImageShape& wanted) {
+// Reads a shape, except the service. `wanted` is that of the queue pair.
+inline void ReadSizes(ImageReader& reader, const ImageShape& wanted) {
   ImageShape found;
   reader.Element("shape", found);
-  const QpService service = reader.service();
-  reader.Require(service == wanted.service, "service",
-                 static_cast<uint64_t>(service),
-                 "differs from this queue pair's");
   const QpLimits& a = found.limits;
   const QpLimits& b = wanted.limits;
   reader.Require(a.qpn == b.qpn, "qpn", a.qpn, "belongs to another queue pair");
@@ -210,6 +205,15 @@ inline void ReadShape(ImageReader& reader, const ImageShape& wanted) {
                  "differs from this queue pair's");
   reader.Require(found.replay_slots <= wanted.replay_slots, "replay_slots",
                  found.replay_slots, "does not fit");
+}
+
+// The first step of reading an image of any service.
+inline void ReadShape(ImageReader& reader, const ImageShape& wanted) {
+  ReadSizes(reader, wanted);
+  const QpService service = reader.service();
+  reader.Require(service == wanted.service, "service",
+                 static_cast<uint64_t>(service),
+                 "differs from this queue pair's");
 }
 
 }  // namespace urnic

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "transport/base/fields.h"
 #include "transport/base/ids.h"
 #include "transport/iwarp/ddp/received_segment.h"
 #include "transport/iwarp/ddp/stream_error.h"
@@ -30,6 +31,9 @@ class UntaggedQueue {
   uint32_t msn() const { return msn_; }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   uint32_t msn_ = 1;
   uint64_t offset_ = 0;
 };

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "ras/metrics/rx_verdict.h"
+#include "transport/base/fields.h"
 #include "transport/base/frame_keeper.h"
 #include "transport/base/seq_num.h"
 #include "transport/iwarp/mpa/errors.h"
@@ -72,6 +73,8 @@ class HeldPieces {
 
  private:
   friend class Delimiter;
+  template <typename T>
+  friend struct urnic::FieldsOf;
   static constexpr uint32_t kNone = UINT32_MAX;
   struct Node {
     Piece bytes = {};
@@ -173,6 +176,9 @@ class Delimiter {
   uint32_t frames_kept() const { return holder_.kept; }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   struct Step {
     uint32_t bytes = 0;
     bool complete = false;  // ulpdu_ is ready

@@ -22,6 +22,7 @@
 #include <span>
 
 #include "ras/metrics/rx_verdict.h"
+#include "transport/base/fields.h"
 #include "transport/base/time.h"
 #include "transport/iwarp/mpa/errors.h"
 #include "transport/iwarp/mpa/setup_frame.h"
@@ -126,6 +127,9 @@ class Initiator {
   }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   RxVerdict OnReply(const SetupFrame& reply);
   void Agree(const wire::MpaEnhanced& theirs);
   void End(State state, MpaError error);
@@ -192,6 +196,9 @@ class Responder {
   const Agreement& agreement() const { return agreement_; }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   void End(State state, MpaError error);
   SetupFrame ReplyOf(const Agreement& agreement) const;
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "transport/base/fields.h"
 #include "transport/wire/mpa.h"
 
 namespace urnic::mpa {
@@ -83,6 +84,9 @@ class SetupReader {
   const SetupFrame& frame() const { return frame_; }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   void CheckKey();
   void Parse();
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "transport/base/check.h"
+#include "transport/base/fields.h"
 #include "transport/base/seq_num.h"
 #include "transport/iwarp/ddp/received_segment.h"
 #include "transport/wire/ddp.h"
@@ -71,6 +72,7 @@ class EarlyFpdus {
   EarlyFpdus(const EarlyFpdus&) = delete;
   EarlyFpdus& operator=(const EarlyFpdus&) = delete;
 
+  bool empty() const { return count_ == 0; }
   bool HasRoom(uint32_t records) const {
     return pool_ != nullptr && count_ + records <= kMax &&
            records <= pool_->free_count_;
@@ -112,6 +114,8 @@ class EarlyFpdus {
   }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
   static constexpr uint32_t kNone = EarlyPool::kNone;
 
   EarlyFpdu& At(uint32_t index) { return pool_->records_[index]; }

@@ -299,7 +299,8 @@ TEST_F(ImitationTest, NorWithItWhenTheMssShrinks) {
   link.faults.loss_percent = 0;
   OpenHole();
   constexpr uint32_t kTimestamps = 12;
-  a.endpoint->OnMss(kPart + kTimestamps);
+  a.endpoint->OnTooBig(kPart + kTimestamps + tcp::PathMtu::HeaderBytes(false),
+                       a.endpoint->connection().sender().una(), link.now);
   RunBehindHole();
   EXPECT_EQ(Count(V::kTcpEarly), 0u);
   EXPECT_GE(Count(V::kTcpKept), 1u);

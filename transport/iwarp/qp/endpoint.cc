@@ -218,15 +218,7 @@ bool Endpoint::BeginFpdus() {
     return false;
   }
   send_start_ = tcp_first_ + set_up_.frame_bytes();
-  delimiter_.emplace(mpa::DelimiterConfig{.crc = agreement.crc,
-                                          .markers = agreement.receive_markers,
-                                          .early = agreement.peer_aligned
-                                                       ? mpa::Early::kPromised
-                                                   : agreement.receive_markers
-                                                       ? mpa::Early::kMarked
-                                                       : mpa::Early::kNone,
-                                          .start = peer_start_},
-                     pools_.pieces, pools_.frames);
+  delimiter_.emplace(PeerFraming(), pools_.pieces, pools_.frames);
   rdmap::Config config = qp_config_;
   config.ird = agreement.ird;
   config.ord = agreement.ord;
@@ -234,6 +226,16 @@ bool Endpoint::BeginFpdus() {
   qp_->Modify(QpState::kRts, config);
   phase_ = Phase::kRunning;
   return true;
+}
+
+mpa::DelimiterConfig Endpoint::PeerFraming() const {
+  const mpa::Agreement& agreement = set_up_.agreement();
+  return {.crc = agreement.crc,
+          .markers = agreement.receive_markers,
+          .early = agreement.peer_aligned      ? mpa::Early::kPromised
+                   : agreement.receive_markers ? mpa::Early::kMarked
+                                               : mpa::Early::kNone,
+          .start = peer_start_};
 }
 
 void Endpoint::OnFirstFpdu() {

@@ -29,6 +29,7 @@
 #include <utility>
 
 #include "ras/metrics/rx_verdict.h"
+#include "transport/base/fields.h"
 #include "transport/base/frame_keeper.h"
 #include "transport/base/time.h"
 #include "transport/iwarp/mpa/delimiter.h"
@@ -244,6 +245,9 @@ class Endpoint {
   void OnTimer(Time now);
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   enum class Phase : uint8_t {
     kIdle,
     kSetUp,    // of TCP and MPA
@@ -345,6 +349,8 @@ class Endpoint {
   void FollowResponder();
   // False: the connection has failed.
   bool BeginFpdus();
+  // How the peer's FPDUs are divided. REQUIRES: an agreement.
+  mpa::DelimiterConfig PeerFraming() const;
   void BeginAsInitiator();
 
   // Ends.

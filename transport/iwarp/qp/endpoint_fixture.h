@@ -16,6 +16,7 @@
 #include "tests/support/fragments.h"
 #include "transport/iwarp/qp/copy_keeper.h"
 #include "transport/iwarp/qp/endpoint.h"
+#include "transport/iwarp/qp/image.h"
 #include "transport/iwarp/rdmap/rdmap_end.h"
 #include "transport/iwarp/tcp/half_open.h"
 
@@ -42,7 +43,7 @@ struct Packet {
 class TestEnd {
  public:
   TestEnd(uint32_t qpn, uint16_t local_port, uint16_t remote_port)
-      : program({.qpn = qpn, .started = false}) {
+      : program({.qpn = qpn, .started = false, .iova = uint64_t{1} << 40}) {
     tcp_config.local_port = local_port;
     tcp_config.remote_port = remote_port;
     tcp_config.iss = SeqNum(0xffffff00u + local_port);  // wraps soon
@@ -52,26 +53,52 @@ class TestEnd {
     Renew();
   }
   void Renew() {
-    endpoint.reset();
-    endpoint.emplace(EndpointPools{.segments = &segments_,
-                                   .ranges = &ranges_,
-                                   .challenges = &challenges_,
-                                   .frames = &frames,
-                                   .pieces = &pieces_,
-                                   .fpdus = &fpdus,
-                                   .early = place_early ? &early : nullptr},
-                     records_);
+    RenewEndpoint();
     stream_.clear();
+  }
+
+  // Whether the endpoint is that of a connection, perhaps an ended one.
+  bool begun() const {
+    return endpoint->connection().state() != tcp::State::kClosed ||
+           endpoint->connection().ended() != tcp::End::kNone;
+  }
+  // The time of the endpoint, whose clock a move may change.
+  Time Local(Time now) const { return now + ahead_; }
+  Time deadline() const {
+    const Time due = endpoint->deadline();
+    return due.IsInfinite() ? due : due - ahead_;
+  }
+  // REQUIRES: begun()
+  Bytes Image(Time now) const {
+    Bytes image(ExtractImage(*endpoint, Local(now), {}));
+    URNIC_CHECK(ExtractImage(*endpoint, Local(now), image) == image.size());
+    return image;
+  }
+  // Another endpoint and queue pair go on from the image, with a clock that is
+  // `ahead` of the wire's. After a refusal, only Renew() is of use.
+  ImageRefusal Become(const Bytes& image, Time now, Duration ahead) {
+    std::optional<ImageShape> shape;
+    RenewEndpoint();
+    const ImageRefusal refusal = ReadImageShape(image, shape);
+    if (!refusal.ok()) return refusal;
+    if (shape.has_value()) program.Renew();
+    ahead_ = ahead;
+    const Destination destination = {
+        .frames = &frames,
+        .qp = shape.has_value() ? &program.qp() : nullptr,
+        .answers = program.answers()};
+    return InsertImage(image, Local(now), destination, *endpoint);
   }
 
   Attachment attachment() { return {&program.qp(), config}; }
   void Connect(Time now) {
-    endpoint->Connect(tcp_config, setup, attachment(), private_data, now);
+    endpoint->Connect(tcp_config, setup, attachment(), private_data,
+                      Local(now));
   }
   void Open(const tcp::HalfOpenTable::Accepted& accepted, Time now) {
     tcp_config.iss = accepted.iss;
     tcp_config.timestamp_offset = accepted.timestamp_offset;
-    endpoint->Open(tcp_config, accepted.handshake, setup, now);
+    endpoint->Open(tcp_config, accepted.handshake, setup, Local(now));
   }
 
   RxVerdict Deliver(const Packet& packet, Time now) {
@@ -81,7 +108,7 @@ class TestEnd {
           static_cast<wire::TcpFields&>(segment) = packet.fields;
           segment.payload = frame.bytes;
           const RxVerdict got =
-              endpoint->OnSegment(segment, frame, now, program);
+              endpoint->OnSegment(segment, frame, Local(now), program);
           Finish(now);
           return got;
         });
@@ -95,7 +122,7 @@ class TestEnd {
     uint32_t calls = 0;
     do {
       URNIC_CHECK(++calls < 10000);
-      count = endpoint->Transmit(now, slots);
+      count = endpoint->Transmit(Local(now), slots);
       for (const tcp::TcpSlot& slot : std::span(slots).first(count)) {
         Packet packet{slot.fields, Bytes(slot.bytes)};
         if (!endpoint->WritePayload(
@@ -113,7 +140,7 @@ class TestEnd {
     return packets;
   }
   void OnTimer(Time now) {
-    endpoint->OnTimer(now);
+    endpoint->OnTimer(Local(now));
     Finish(now);
   }
   // Executes and completes, and takes the events, as their program does.
@@ -131,7 +158,7 @@ class TestEnd {
         peer_private_data = Bytes(data.begin(), data.end());
       }
       if (event == Event::kRequest && accepts) {
-        (void)endpoint->Accept(attachment(), private_data, now);
+        (void)endpoint->Accept(attachment(), private_data, Local(now));
       }
     }
   }
@@ -155,7 +182,8 @@ class TestEnd {
   bool accepts = true;  // each request
   // The program does not change what its requests under way send.
   bool stable = true;
-  bool posted = false;  // since the last Transmit()
+  bool checks_stream = true;  // what it sends fits together
+  bool posted = false;        // since the last Transmit()
   bool answered = false;
   bool timed_out = false;
   std::vector<Event> events;
@@ -168,7 +196,19 @@ class TestEnd {
   RdmapEnd program;
 
  private:
+  void RenewEndpoint() {
+    endpoint.reset();
+    endpoint.emplace(EndpointPools{.segments = &segments_,
+                                   .ranges = &ranges_,
+                                   .challenges = &challenges_,
+                                   .frames = &frames,
+                                   .pieces = &pieces_,
+                                   .fpdus = &fpdus,
+                                   .early = place_early ? &early : nullptr},
+                     records_);
+  }
   void CheckStream(const Packet& packet) {
+    if (!checks_stream) return;
     const auto at =
         static_cast<uint32_t>(packet.fields.seq - (tcp_config.iss + 1));
     for (size_t i = 0; i < packet.payload.size(); ++i) {
@@ -182,6 +222,7 @@ class TestEnd {
   }
 
   Bytes stream_;
+  Duration ahead_;
   tcp::SegmentSlab segments_{256};
   tcp::RangePool ranges_{2048};
   tcp::ChallengeBudget challenges_{kTestKey, 1000};
@@ -223,9 +264,8 @@ class Link {
   bool Step(Time end) {
     Send(a, to_b_, tamper_to_b);
     Send(b, to_a_, tamper_to_a);
-    const Time next =
-        std::min({to_a_.next(), to_b_.next(), a.endpoint->deadline(),
-                  b.endpoint->deadline(), listener_.NextDeadline()});
+    const Time next = std::min({to_a_.next(), to_b_.next(), a.deadline(),
+                                b.deadline(), listener_.NextDeadline()});
     if (next > end) {
       if (!end.IsInfinite()) now = end;
       return false;
@@ -238,7 +278,9 @@ class Link {
     Receive(b, to_b_, to_a_);
     Receive(a, to_a_, to_b_);
     for (TestEnd* side : {&a, &b}) {
-      if (now >= side->endpoint->deadline()) side->OnTimer(now);
+      if (now < side->deadline()) continue;
+      side->OnTimer(now);
+      between(*side);
     }
     return true;
   }
@@ -247,6 +289,8 @@ class Link {
   Random random;
   testing::WireFaults faults;
   bool listening = true;
+  // Called after each thing that an end has done.
+  std::function<void(TestEnd&)> between = [](TestEnd&) {};
   Tamper tamper_to_a = [](Packet&) { return true; };
   Tamper tamper_to_b = [](Packet&) { return true; };
   TestEnd a{0x11, 1, 2};
@@ -262,6 +306,7 @@ class Link {
         if (tamper(packet)) Put(packet, line);
       }
     }
+    between(from);
   }
   void Put(const Packet& packet, Line& line) {
     line.Put(packet, faults, now, random);
@@ -277,6 +322,7 @@ class Link {
       }
       const RxVerdict verdict = to.Deliver(packet, now);
       ++verdicts[verdict];
+      between(to);
       if (verdict == RxVerdict::kTcp) Refuse(packet, back);
     }
   }

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "transport/base/check.h"
+#include "transport/base/fields.h"
 #include "transport/base/seq_num.h"
 
 namespace urnic::iwarp {
@@ -86,6 +87,9 @@ class KeptFpdus {
   }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   KeptFpdu& At(uint32_t index) {
     return records_[index & (records_.size() - 1)];
   }

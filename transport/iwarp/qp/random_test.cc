@@ -4,43 +4,13 @@
 
 #include <memory>
 
-#include "transport/iwarp/qp/endpoint_fixture.h"
+#include "transport/iwarp/qp/random_link.h"
 #include "transport/iwarp/rdmap/player.h"
-#include "transport/wire/ipv4.h"
 
 namespace urnic::iwarp {
 namespace {
 
 using rdmap::testing::Player;
-
-void Choose(TestEnd& end, Random& random) {
-  end.setup.crc = random.OneIn(2);
-  end.setup.markers = random.OneIn(2);
-  end.tcp_config.offer.mss = static_cast<uint16_t>(
-      random.OneIn(3) ? 300 + random.Below(400) : 1400 + random.Below(7000));
-  end.tcp_config.offer.sack = !random.OneIn(4);
-  end.tcp_config.offer.timestamps = !random.OneIn(4);
-  end.tcp_config.window_bytes = static_cast<uint32_t>(
-      random.OneIn(3) ? 2000 + random.Below(8000) : 256 * 1024);
-  end.fpdus.SetFree(static_cast<uint32_t>(1 + random.Below(20)));
-  end.config.keep_bytes = random.OneIn(3) ? 0 : 64;
-  end.place_early = !random.OneIn(4);
-  end.Renew();
-}
-
-void ChooseSetUp(Link& link) {
-  Random& random = link.random;
-  for (TestEnd* end : {&link.a, &link.b}) Choose(*end, random);
-  if (random.OneIn(3)) {
-    link.a.setup.revision = 1;
-  } else if (random.OneIn(2)) {
-    link.a.setup.peer_to_peer = true;
-    link.a.setup.rtr_kinds = static_cast<mpa::RtrKinds>(1 << random.Below(3));
-  }
-  link.faults.loss_percent = static_cast<uint32_t>(random.Below(4));
-  link.faults.duplicate_percent = static_cast<uint32_t>(random.Below(4));
-  link.faults.reorder_percent = static_cast<uint32_t>(random.Below(51));
-}
 
 // What has happened in all rounds.
 struct Seen {
@@ -48,37 +18,13 @@ struct Seen {
   uint64_t kept = 0;
 };
 
-// What the path carries. It changes from time to time, and routers may not say
-// so.
-struct Path {
-  explicit Path(Link& l) : link(l) {
-    link.tamper_to_b = [this](Packet& p) { return Passes(link.a, p); };
-    link.tamper_to_a = [this](Packet& p) { return Passes(link.b, p); };
-  }
-  bool Passes(TestEnd& from, const Packet& packet) {
-    const size_t bytes = sizeof(wire::Ipv4) +
-                         wire::TcpHeaderBytes(packet.fields.options) +
-                         packet.payload.size();
-    if (bytes <= mtu) return true;
-    if (reports) from.endpoint->OnTooBig(mtu, packet.fields.seq, link.now);
-    return false;
-  }
-  void Change() {
-    if (!link.random.OneIn(50)) return;
-    mtu = static_cast<uint32_t>(600 + link.random.Below(8000));
-    reports = link.random.OneIn(2);
-  }
-
-  Link& link;
-  uint32_t mtu = 9000;
-  bool reports = false;
-};
-
 void Play(uint64_t seed, Seen& seen) {
   const auto owner = std::make_unique<Link>(seed);
   Link& link = *owner;
   ChooseSetUp(link);
   Path path(link);
+  link.tamper_to_b = [&](Packet& p) { return path.Passes(link.a, p); };
+  link.tamper_to_a = [&](Packet& p) { return path.Passes(link.b, p); };
   Player a(link.a.program, link.b.program, link.random);
   Player b(link.b.program, link.a.program, link.random);
   a.overlapping_writes = !link.b.place_early;
@@ -94,11 +40,6 @@ void Play(uint64_t seed, Seen& seen) {
     if (round < kRounds && (first ? a : b).CanPost()) {
       (first ? a : b).Post(first ? b : a);
       (first ? link.a : link.b).posted = true;
-    }
-    if (link.random.OneIn(200)) {
-      (first ? link.a : link.b)
-          .endpoint->OnMss(
-              static_cast<uint16_t>(300 + link.random.Below(3000)));
     }
     for (uint64_t n = link.random.Below(4); n != 0; --n) {
       (void)link.Step(link.now + Duration::Seconds(100));

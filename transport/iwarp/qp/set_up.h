@@ -11,6 +11,7 @@
 
 #include "ras/metrics/rx_verdict.h"
 #include "transport/base/check.h"
+#include "transport/base/fields.h"
 #include "transport/base/time.h"
 #include "transport/iwarp/mpa/negotiation.h"
 
@@ -124,6 +125,9 @@ class SetUp {
   }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   std::variant<std::monostate, mpa::Initiator, mpa::Responder> role_;
   std::array<uint8_t, mpa::kMaxSetupBytes> frame_;
   uint32_t frame_bytes_ = 0;

@@ -24,6 +24,7 @@
 #include <span>
 #include <utility>
 
+#include "transport/base/fields.h"
 #include "transport/iwarp/rdmap/requester.h"
 #include "transport/iwarp/rdmap/responder.h"
 
@@ -167,6 +168,9 @@ class Qp {
   }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   // Adds to each receive completion how far the send queue had completed.
   template <typename Sink>
   struct Ordered {
@@ -205,27 +209,32 @@ class Qp {
   uint32_t Ahead(const ddp::ReceivedSegment& segment) const {
     return segment.msn - queues_[wire::kSendQueue].msn();
   }
+  // Whether the payload of a segment may be placed before its turn: its other
+  // effects, if any, can wait.
+  static bool IsPlaceable(const ddp::ReceivedSegment& segment) {
+    using enum wire::RdmapOpcode;
+    const auto opcode =
+        static_cast<wire::RdmapOpcode>(segment.control.opcode());
+    if (segment.tagged()) return opcode == kWrite || opcode == kReadResponse;
+    const bool invalidates =
+        segment.last() &&
+        (opcode == kSendInvalidate || opcode == kSendSolicitedInvalidate);
+    return segment.queue == wire::kSendQueue && opcode >= kSend &&
+           opcode <= kSendSolicitedInvalidate && !invalidates;
+  }
   // Places the payload of a segment that is not the next one. False: it cannot
   // be; what was placed is void.
   template <typename Sink>
   bool TryPlace(const ddp::ReceivedSegment& segment, uint8_t position,
                 Sink& sink) {
-    using enum wire::RdmapOpcode;
-    const auto opcode =
-        static_cast<wire::RdmapOpcode>(segment.control.opcode());
-    if (segment.tagged()) {
-      if (opcode == kReadResponse) {
-        return requester_.PlaceEarlyAnswer(segment, position, sink);
-      }
-      return opcode == kWrite &&
-             responder_.PlaceEarlyWrite(segment, position, sink);
+    if (!IsPlaceable(segment)) return false;
+    if (!segment.tagged()) {
+      return responder_.PlaceEarlySend(segment, Ahead(segment), position, sink);
     }
-    const bool invalidates =
-        segment.last() &&
-        (opcode == kSendInvalidate || opcode == kSendSolicitedInvalidate);
-    return segment.queue == wire::kSendQueue && opcode >= kSend &&
-           opcode <= kSendSolicitedInvalidate && !invalidates &&
-           responder_.PlaceEarlySend(segment, Ahead(segment), position, sink);
+    return segment.control.opcode() ==
+                   static_cast<uint8_t>(wire::RdmapOpcode::kReadResponse)
+               ? requester_.PlaceEarlyAnswer(segment, position, sink)
+               : responder_.PlaceEarlyWrite(segment, position, sink);
   }
 
   template <typename Sink>

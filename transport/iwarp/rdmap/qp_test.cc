@@ -419,6 +419,10 @@ TEST_F(QpTest, ChangedEntriesAreNotSentAgain) {
   a.Transmit();
   a.rings().WriteSend(0, Wr(URNIC_WR_RDMA_WRITE, 1, {a.Sge(0, 2)}));
   EXPECT_FALSE(a.RebuildAll());
+  // The ring has only eight bytes.
+  a.rings().WriteSend(0,
+                      {.opcode = URNIC_WR_RDMA_WRITE, .inline_data = Bytes(8)});
+  EXPECT_FALSE(a.RebuildAll());
 }
 
 //= RFC 6581 9

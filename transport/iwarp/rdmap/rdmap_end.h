@@ -46,6 +46,8 @@ struct EndOptions {
   size_t memory = 512 * 1024;
   RecvRing* shared = nullptr;  // an SRQ instead of a ring of its own
   bool started = true;         // in RTS; otherwise in INIT
+  // Of its memory, in requests and on the wire; 0: its own address.
+  uint64_t iova = 0;
 };
 
 class RdmapEnd {
@@ -53,29 +55,31 @@ class RdmapEnd {
   static constexpr uint32_t kMaxSge = 4;
 
   explicit RdmapEnd(const EndOptions& options = {})
-      : host_(std::make_unique<FakeHost>(options.memory)),
-        rings_(options.sq_entries, kMaxSge, 64, 32, kMaxSge),
-        records_(options.sq_entries),
-        answers_(options.answers),
-        receives_(rings_.rq().view(), kMaxSge, options.shared != nullptr, kPd),
-        qp_(std::make_unique<Qp>(QpLimits{.qpn = options.qpn,
-                                          .pd = kPd,
-                                          .max_sge_send = kMaxSge,
-                                          .max_sge_recv = kMaxSge,
-                                          .max_inline = 64},
-                                 rings_.sq().view(), records_,
-                                 &receives_.queue(), answers_, &host_->mrs())) {
-    key_ = host_->Register(kPd, 0, host_->size(), kAllRights);
-    if (options.shared != nullptr) receives_.queue().Use(options.shared);
+      : options_(options),
+        host_(std::make_unique<FakeHost>(options.memory)),
+        rings_(options.sq_entries, kMaxSge, 64, 32, kMaxSge) {
+    key_ = host_->RegisterAt(kPd, 0, host_->size(), kAllRights, at(0));
+    Renew();
     qp_->Modify(QpState::kInit, options.config);
     if (options.started) qp_->Modify(QpState::kRts, options.config);
   }
+
+  // A new queue pair, on the same rings, takes the place of the old one.
+  void Renew() {
+    core_ = std::make_unique<Core>(*this);
+    qp_ = &core_->qp;
+    if (options_.shared != nullptr)
+      core_->receives.queue().Use(options_.shared);
+  }
+  uint32_t answers() const { return options_.answers; }
 
   FakeHost& host() { return *host_; }
   FakeRings& rings() { return rings_; }
   Qp& qp() { return *qp_; }
   uint32_t key() const { return key_; }
-  uint64_t at(size_t offset) const { return host_->address(offset); }
+  uint64_t at(size_t offset) const {
+    return (options_.iova != 0 ? options_.iova : host_->address(0)) + offset;
+  }
   urnic_sge Sge(size_t offset, uint32_t bytes) const {
     return {at(offset), bytes, key_};
   }
@@ -228,6 +232,25 @@ class RdmapEnd {
   void SetMulpdu(std::function<uint32_t()> mulpdu) { mulpdu_ = mulpdu; }
 
  private:
+  // What a move replaces.
+  struct Core {
+    explicit Core(RdmapEnd& end)
+        : records(end.options_.sq_entries),
+          answers(end.options_.answers),
+          receives(end.rings_.rq().view(), kMaxSge,
+                   end.options_.shared != nullptr, kPd),
+          qp(QpLimits{.qpn = end.options_.qpn,
+                      .pd = kPd,
+                      .max_sge_send = kMaxSge,
+                      .max_sge_recv = kMaxSge,
+                      .max_inline = 64},
+             end.rings_.sq().view(), records, &receives.queue(), answers,
+             &end.host_->mrs()) {}
+    std::vector<SendRecord> records;
+    std::vector<Answer> answers;
+    OwnRecvQueue receives;
+    Qp qp;
+  };
   struct Unacked {
     uint64_t source;
     bool kept;
@@ -286,12 +309,11 @@ class RdmapEnd {
     return true;
   }
 
+  const EndOptions options_;
   std::unique_ptr<FakeHost> host_;
   FakeRings rings_;
-  std::vector<SendRecord> records_;
-  std::vector<Answer> answers_;
-  OwnRecvQueue receives_;
-  std::unique_ptr<Qp> qp_;
+  std::unique_ptr<Core> core_;
+  Qp* qp_ = nullptr;  // in core_
   uint32_t key_ = 0;
   bool lost_ = false;
   std::function<uint32_t()> mulpdu_ = [] { return 1442u; };

@@ -7,12 +7,6 @@ namespace {
 
 using wire::RdmapOpcode;
 
-//= RFC 5040 4.2, RFC 7306 4.1: iWARP has messages for sends, writes, reads and
-//= atomics
-constexpr RequestSet kSupported =
-    RequestsOf(RequestFamily::kSend) | RequestsOf(RequestFamily::kWrite) |
-    RequestsOf(RequestFamily::kRead) | RequestsOf(RequestFamily::kAtomic) |
-    RequestsOf(RequestFamily::kLocal);
 constexpr RequestSet kSends = RequestsOf(RequestFamily::kSend);
 
 bool IsAfter(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
@@ -101,7 +95,7 @@ bool Requester::Load() {
 uint8_t Requester::CheckLoaded(uint64_t length) const {
   const SendRequest& request = current_.request;
   const uint8_t opcode = request.wqe.opcode;
-  if (opcode > 31 || !Contains(kSupported, opcode)) {
+  if (opcode > 31 || !Contains(kSupportedRequests, opcode)) {
     return URNIC_WC_LOC_QP_OP_ERR;
   }
   const RequestKind& kind = *FindRequest(opcode);
@@ -247,7 +241,7 @@ void Requester::OnAcked(const ddp::Source& source) {
 // --- Building ----------------------------------------------------------------
 
 // The entry of request `index`, read once from the ring. Null: it is not there
-// any more. How much of it is sent, its record says.
+// any more, or has another length. How much of it is sent, its record says.
 SendRequest* Requester::RequestOf(uint32_t index) {
   const bool sent = !IsAfter(head_, index) && IsAfter(next_, index);
   if (!sent && !(index == next_ && InMessage())) return nullptr;
@@ -255,7 +249,8 @@ SendRequest* Requester::RequestOf(uint32_t index) {
   if (!resent_.valid || resent_.index != index) {
     uint64_t length = 0;
     resent_.index = index;
-    resent_.valid = resent_.request.Load(sq_, index, limits_, length);
+    resent_.valid = resent_.request.Load(sq_, index, limits_, length) &&
+                    length == RecordOf(index).bytes;
   }
   return resent_.valid ? &resent_.request : nullptr;
 }

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/base/fields.h"
 #include "transport/iwarp/ddp/cutter.h"
 #include "transport/iwarp/ddp/received_segment.h"
 #include "transport/iwarp/rdmap/config.h"
@@ -28,6 +29,13 @@
 #include "transport/work/work_queue.h"
 
 namespace urnic::rdmap {
+
+//= RFC 5040 4.2, RFC 7306 4.1: iWARP has messages for sends, writes, reads and
+//= atomics
+inline constexpr RequestSet kSupportedRequests =
+    RequestsOf(RequestFamily::kSend) | RequestsOf(RequestFamily::kWrite) |
+    RequestsOf(RequestFamily::kRead) | RequestsOf(RequestFamily::kAtomic) |
+    RequestsOf(RequestFamily::kLocal);
 
 // What the requester remembers of a work request. Private, so that a program
 // that alters a posted entry harms only its own connection.
@@ -176,6 +184,9 @@ class Requester {
   void CheckInvariants() const;
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   static constexpr uint8_t kNoOpcode = 0xff;
   // In Source::offset: the message of immediate data after a send or write.
   static constexpr uint32_t kImmediateMark = 1u << 31;

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "transport/base/fields.h"
 #include "transport/iwarp/ddp/cutter.h"
 #include "transport/iwarp/ddp/placer.h"
 #include "transport/iwarp/rdmap/config.h"
@@ -177,6 +178,9 @@ class Responder {
   void CheckInvariants() const;
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   template <typename Sink>
   ddp::StreamError PlaceWrite(const ddp::ReceivedSegment& segment,
                               uint8_t position, Sink& sink) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "transport/base/fields.h"
 #include "transport/base/permutation.h"
 #include "transport/base/time.h"
 
@@ -54,6 +55,9 @@ class ChallengeLimit {
   }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   Time next_;
 };
 

@@ -88,15 +88,19 @@ void Connection::Agree(const Agreed& agreed, SeqNum irs, uint32_t ts_recent,
       now);
 }
 
-void Connection::Establish(SeqNum peer_seq, uint32_t window, Time now) {
-  //= RFC 9293 3.7.1: the payload of a segment is at most the peer's MSS and
-  //= what the path MTU leaves, less the bytes of the TCP options, which the MSS
-  //= does not include
+//= RFC 9293 3.7.1: the payload of a segment is at most the peer's MSS and what
+//= the path MTU leaves, less the bytes of the TCP options, which the MSS does
+//= not include
+void Connection::StartPath(Time now) {
   path_.Start({.ipv6 = config_.ipv6,
                .max_mtu = std::min(config_.offer.mss, agreed_.mss) +
                           PathMtu::HeaderBytes(config_.ipv6),
                .path_mtu = config_.path_mtu},
               now);
+}
+
+void Connection::Establish(SeqNum peer_seq, uint32_t window, Time now) {
+  StartPath(now);
   SenderConfig config;
   config.mss = PayloadBytes(path_.mtu());
   config.sack = agreed_.sack;

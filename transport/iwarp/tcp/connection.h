@@ -25,6 +25,7 @@
 #include <span>
 
 #include "ras/metrics/rx_verdict.h"
+#include "transport/base/fields.h"
 #include "transport/base/frame_keeper.h"
 #include "transport/base/time.h"
 #include "transport/cc/tcp_congestion.h"
@@ -205,6 +206,9 @@ class Connection {
   void OnTooBig(uint32_t mtu, SeqNum quoted, Time now);
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   bool may_send() const {
     return state_ == State::kEstablished || state_ == State::kCloseWait ||
            state_ == State::kFinWait1 || state_ == State::kClosing ||
@@ -227,6 +231,8 @@ class Connection {
   // bytes).
   void Establish(SeqNum peer_seq, uint32_t window, Time now);
   void Finish(End end);
+  // Nothing is known of the path but what the configuration says.
+  void StartPath(Time now);
 
   // The steps of the arrival of a segment. kAccept: go on.
   RxVerdict OnSynSent(const wire::TcpSegment& segment, Time now);

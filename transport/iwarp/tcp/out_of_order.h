@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "transport/base/fields.h"
 #include "transport/base/frame_keeper.h"
 #include "transport/base/seq_num.h"
 #include "transport/wire/tcp.h"
@@ -31,6 +32,8 @@ class RangePool {
 
  private:
   friend class OutOfOrder;
+  template <typename T>
+  friend struct urnic::FieldsOf;
   static constexpr uint32_t kNone = UINT32_MAX;
 
   struct Range {
@@ -115,6 +118,9 @@ class OutOfOrder {
   void Clear();
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   static constexpr uint32_t kNone = RangePool::kNone;
   using Range = RangePool::Range;
 

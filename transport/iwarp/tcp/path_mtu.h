@@ -13,6 +13,7 @@
 
 #include <cstdint>
 
+#include "transport/base/fields.h"
 #include "transport/base/seq_num.h"
 #include "transport/base/time.h"
 
@@ -83,6 +84,9 @@ class PathMtu {
   void OnProbeUnclear(Time now);
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   uint32_t ChooseProbe();
   void ForgetProbe();
   // The next probe is due at `next`, or much later if the size is found.

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "transport/base/check.h"
+#include "transport/base/fields.h"
 #include "transport/base/seq_num.h"
 #include "transport/wire/tcp.h"
 
@@ -63,6 +64,9 @@ class ReceiveWindow {
   }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   uint32_t willing_ = 0;
   uint16_t mss_ = 1;
   uint8_t shift_ = 0;

@@ -44,6 +44,7 @@
 #include <utility>
 
 #include "ras/metrics/rx_verdict.h"
+#include "transport/base/fields.h"
 #include "transport/base/frame_keeper.h"
 #include "transport/base/seq_num.h"
 #include "transport/base/time.h"
@@ -147,6 +148,9 @@ class Receiver {
   void SetWindow(uint32_t bytes);
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   enum class Ack : uint8_t { kNone, kDelayed, kNow };
 
   // What is new of a segment.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "transport/base/fields.h"
 #include "transport/base/seq_num.h"
 #include "transport/wire/tcp.h"
 
@@ -65,6 +66,9 @@ class SackList {
   }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   std::array<wire::SackBlock, wire::kMaxSackBlocks> recent_ = {};
   size_t count_ = 0;
   wire::SackBlock duplicate_;

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 
+#include "transport/base/fields.h"
 #include "transport/iwarp/tcp/rack.h"
 #include "transport/iwarp/tcp/round_trip.h"
 #include "transport/iwarp/tcp/segment_ring.h"
@@ -107,6 +108,9 @@ class Scoreboard {
   Rack rack;
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   struct List {
     uint32_t head = 0;
     uint32_t tail = 0;

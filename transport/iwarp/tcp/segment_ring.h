@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "transport/base/fields.h"
 #include "transport/base/seq_num.h"
 #include "transport/base/time.h"
 
@@ -108,6 +109,9 @@ class SegmentRing {
   uint32_t Find(SeqNum seq) const;
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   bool Grow();
 
   SegmentRecord* records_ = nullptr;

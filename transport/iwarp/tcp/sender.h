@@ -28,6 +28,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/base/fields.h"
 #include "transport/cc/congestion_control.h"
 #include "transport/cc/flow_sampler.h"
 #include "transport/iwarp/tcp/chunk.h"
@@ -211,6 +212,9 @@ class Sender {
   const Counters& counters() const { return counters_; }
 
  private:
+  template <typename T>
+  friend struct urnic::FieldsOf;
+
   enum class Phase : uint8_t { kOpen, kRecovery, kTimeout };
   struct Dsack {
     bool present = false;

@@ -1,0 +1,68 @@
+#pragma once
+
+// Images of iWARP connections (transport/work/image.h): TCP, the set-up and the
+// framing of MPA, and the queue pair, if it has been given to the connection.
+//
+// An image can be made between any two calls, if the caller has done its duty
+// for the last one: WritePayload() for what Transmit() returned, and Settle()
+// after what was received.
+//
+// What lies in the program's memory and rings is read again. Other bytes have
+// to go along:
+//   - the FPDUs of which a copy is kept: they cannot be built again;
+//   - the bytes of frames in custody, because they have been acknowledged or
+//     SACKed. A receiver may forget what it has only SACKed, but the peer then
+//     resends it no earlier than after a time-out;
+//   - the headers of FPDUs whose payload was placed behind a hole;
+//   - our frame of the set-up, and what has arrived of the peer's.
+//
+// Frames that arrive after the image was made are lost, as on a wire.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "transport/iwarp/qp/endpoint.h"
+#include "transport/work/image.h"
+
+namespace urnic::iwarp {
+
+// Returns the size of the image of `endpoint` in bytes. If `out` is smaller,
+// its contents are not an image. REQUIRES: Connect() or Open() has been called.
+size_t ExtractImage(const Endpoint& endpoint, Time now, std::span<uint8_t> out);
+
+// Reads what the image's queue pair must be created with; none: the connection
+// has no queue pair yet, or no longer.
+ImageRefusal ReadImageShape(std::span<const uint8_t> image,
+                            std::optional<ImageShape>& out);
+
+// What exists where a connection goes on.
+struct Destination {
+  // For the frames in custody.
+  FrameMaker* frames = nullptr;
+  // For the image's queue pair; null if it has none. It is new, as is its
+  // receive queue, and its rings are those of the program. It outlives the
+  // endpoint.
+  rdmap::Qp* qp = nullptr;
+  // Answers of a queue pair that is given to the connection later (Accept()).
+  uint32_t answers = 0;
+};
+
+// Restores `endpoint` and its queue pair from the image, on the clock that
+// shows `now`, and tells the program's rings how far they have been read.
+// REQUIRES: the endpoint is new. The old one is gone if both have the same
+// pools: what it keeps is needed. An endpoint and a queue pair that have
+// refused an image can only be destroyed.
+//
+// The image is not trusted: it is refused, or yields a connection in a state
+// that it could have reached by itself. Keys and addresses are checked when
+// they are used, as always.
+ImageRefusal InsertImage(std::span<const uint8_t> image, Time now,
+                         const Destination& destination, Endpoint& endpoint);
+
+// Appends a line for each member that an image carries: "sender.una 12".
+void ShowState(const Endpoint& endpoint, Time now, std::string& out);
+
+}  // namespace urnic::iwarp
