@@ -95,11 +95,6 @@ void Play(uint64_t seed, Seen& seen) {
       (first ? a : b).Post(first ? b : a);
       (first ? link.a : link.b).posted = true;
     }
-    if (link.random.OneIn(200)) {
-      (first ? link.a : link.b)
-          .endpoint->OnMss(
-              static_cast<uint16_t>(300 + link.random.Below(3000)));
-    }
     for (uint64_t n = link.random.Below(4); n != 0; --n) {
       (void)link.Step(link.now + Duration::Seconds(100));
     }
