@@ -7,6 +7,8 @@
 #include "transport/iwarp/mpa/reference_stream.h"
 #include "transport/iwarp/qp/endpoint_fixture.h"
 #include "transport/iwarp/rdmap/raw_ulpdu.h"
+#include "transport/wire/ipv4.h"
+#include "transport/wire/tcp.h"
 
 namespace urnic::iwarp {
 namespace {
@@ -235,10 +237,11 @@ TEST_F(EarlyTest, OtherwiseNothingIsPlacedEarly) {
 class ImitationTest : public EarlyTest {
  protected:
   static constexpr size_t kTarget = 65536;  // of the forged writes
-  static constexpr size_t kForged = 28;     // bytes of a forged FPDU
-  static constexpr size_t kFirst = 12;      // of the first one in the payload
+  static constexpr size_t kForged = 84;     // bytes of a forged FPDU
+  static constexpr size_t kFirst = 68;      // of the first one in the payload
   static constexpr uint32_t kBytes = 1400;  // of the payload
-  // A part of it that looks like FPDUs, for all of which there are records.
+  // A part of it that looks like FPDUs, for all of which there are records. No
+  // path makes TCP send smaller ones.
   static constexpr size_t kPart = 6 * kForged;
   static_assert(kPart / kForged <= TestEnd::kEarly && kPart % 4 == 0);
 
@@ -248,7 +251,7 @@ class ImitationTest : public EarlyTest {
     const auto ulpdu = rdmap::testing::Raw(
         rdmap::testing::RawTagged{.stag = b.program.key(),
                                   .offset = b.program.at(kTarget),
-                                  .payload = 8});
+                                  .payload = 64});
     mpa::testing::ReferenceStream forged(/*crc=*/true, /*markers=*/false);
     forged.AddFpdu(ulpdu);
     ASSERT_EQ(forged.bytes().size(), kForged);
@@ -299,7 +302,8 @@ TEST_F(ImitationTest, NorWithItWhenTheMssShrinks) {
   link.faults.loss_percent = 0;
   OpenHole();
   constexpr uint32_t kTimestamps = 12;
-  a.endpoint->OnTooBig(kPart + kTimestamps + tcp::PathMtu::HeaderBytes(false),
+  constexpr uint32_t kHeaders = sizeof(wire::Ipv4) + sizeof(wire::Tcp);
+  a.endpoint->OnTooBig(kHeaders + kTimestamps + kPart,
                        a.endpoint->connection().sender().una(), link.now);
   RunBehindHole();
   EXPECT_EQ(Count(V::kTcpEarly), 0u);

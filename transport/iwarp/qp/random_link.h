@@ -20,8 +20,6 @@ inline void Choose(TestEnd& end, Random& random) {
   end.fpdus.SetFree(static_cast<uint32_t>(1 + random.Below(20)));
   end.config.keep_bytes = random.OneIn(3) ? 0 : 64;
   end.place_early = !random.OneIn(4);
-  // Three time-outs in a row find a black hole, and each may take a minute.
-  end.tcp_config.user_timeout = Duration::Seconds(600);
   end.Renew();
 }
 

@@ -117,7 +117,8 @@ TEST_F(PathTest, AReportAboutNothingUnderWayIsIgnored) {
   EXPECT_EQ(path_mtu(), 1000u);
   const auto resent = pair.a.Transmit(pair.now);
   ASSERT_FALSE(resent.empty());
-  EXPECT_EQ(resent[0].payload.size(), 1000u - 52);
+  EXPECT_EQ(resent[0].payload.size(), 1000u - 52 - 1)
+      << "no part begins at a multiple of four";
 }
 
 TEST_F(PathTest, BeforeTheHandshakeAReportSaysNothing) {

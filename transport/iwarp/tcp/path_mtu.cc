@@ -77,8 +77,7 @@ bool PathMtu::OnTooBig(uint32_t reported, SeqNum quoted, SeqNum snd_una,
 }
 
 bool PathMtu::OnTimeout(uint32_t packet_bytes, Time now) {
-  const uint32_t undoubted = mtu_ > base_ ? base_ : least_;
-  if (packet_bytes <= undoubted) return false;
+  if (packet_bytes <= least_) return false;
   timed_out_bytes_ =
       timeouts_ == 0 ? packet_bytes : std::min(timed_out_bytes_, packet_bytes);
   //= RFC 4821 7.7: after a full stop (several time-outs in a row without a
@@ -86,7 +85,8 @@ bool PathMtu::OnTimeout(uint32_t packet_bytes, Time now) {
   //= less
   if (++timeouts_ < kFullStop) return false;
   const uint32_t failed = mtu_;
-  Shrink(mtu_ > base_ ? base_ : mtu_ / 2, now);
+  // The packet may be smaller than the path MTU, and not arrive either.
+  Shrink(timed_out_bytes_ > base_ ? base_ : timed_out_bytes_ / 2, now);
   high_ = failed;
   // The peer may only have been away: then the old size is found at once.
   try_top_ = true;

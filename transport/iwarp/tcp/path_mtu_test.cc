@@ -115,7 +115,7 @@ TEST_F(PathMtuTest, RepeatedTimeoutsOfLargeSegmentsMeanABlackHole) {
 }
 
 TEST_F(PathMtuTest, SmallSegmentsSayNothingAboutABlackHole) {
-  EXPECT_FALSE(TimeoutsShrink(1024)) << "small ones are lost for other reasons";
+  EXPECT_FALSE(TimeoutsShrink(552)) << "small ones are lost for other reasons";
   EXPECT_FALSE(mtu_.OnTimeout(9000, now_));
   EXPECT_FALSE(mtu_.OnTimeout(9000, now_));
   mtu_.OnAcked(9000);
@@ -123,6 +123,13 @@ TEST_F(PathMtuTest, SmallSegmentsSayNothingAboutABlackHole) {
   EXPECT_FALSE(mtu_.OnTimeout(9000, now_));
   mtu_.OnAcked(8999);
   EXPECT_TRUE(mtu_.OnTimeout(9000, now_)) << "a smaller one arrives";
+}
+
+// The message was shorter than the MTU, and is too long for the path.
+TEST_F(PathMtuTest, AfterTimeoutsTheMtuIsSmallerThanWhatDidNotArrive) {
+  Start(9000);
+  EXPECT_TRUE(TimeoutsShrink(992));
+  EXPECT_LT(mtu_.mtu(), 992u);
 }
 
 //= RFC 4821 7.3, RFC 4821 7.6.1, RFC 4821 7.6.2
