@@ -119,7 +119,7 @@ TEST_F(EngineAddressTest, APathFoundBeforeItsAddressWasRemovedIsUnusable) {
   const RocePath path = nodes_.a.qp().path;
   SetAddresses(nodes_.a, {second_});
   Engine::ControlScope scope(nodes_.a.engine());
-  EngineQp& qp = nodes_.a.qp();
+  RoceQp& qp = nodes_.a.qp();
   nodes_.a.engine().qps().Modify(qp, QpState::kReset, {});
   nodes_.a.engine().qps().Modify(qp, QpState::kInit, {});
   nodes_.a.engine().qps().SetPath(qp, path);

@@ -20,10 +20,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "datapath/engine/address_table.h"
-#include "datapath/engine/engine_qp.h"
 #include "datapath/engine/groups.h"
 #include "datapath/engine/gsi.h"
 #include "datapath/engine/number_table.h"
+#include "datapath/engine/roce_qp.h"
 #include "datapath/engine/shared_receive_queue.h"
 #include "datapath/engine/transmit_queue.h"
 #include "ras/metrics/counters.h"
@@ -38,8 +38,8 @@ namespace urnic {
 // The most objects that a network can have. A device gives the limits of its
 // kind (verbs/identity/device_kind.h); the defaults are for users without one.
 struct NetworkLimits {
-  uint32_t max_qps = kMaxQueuePairs;
-  uint32_t max_mrs = 1u << 18;  // regions and windows; a power of two
+  uint32_t max_qps = kMaxQueuePairs;  // of RoCE, and as many of iWARP
+  uint32_t max_mrs = 1u << 18;        // regions and windows; a power of two
   uint32_t max_srqs = 1u << 16;
 };
 
@@ -81,8 +81,13 @@ class Network {
   // --- Numbers ---------------------------------------------------------------
 
   mem::MrTable& mrs() { return mrs_; }
-  NumberTable<EngineQp>& qps() { return qps_; }
-  const NumberTable<EngineQp>& qps() const { return qps_; }
+  // The queue pairs of RoCE, by the numbers in their packets.
+  NumberTable<RoceQp>& qps() { return qps_; }
+  const NumberTable<RoceQp>& qps() const { return qps_; }
+  // Those of iWARP. No packet bears their numbers, which only programs see. So
+  // they may be equal to numbers of RoCE, and are not leased.
+  NumberTable<EngineQp>& iwarp_qps() { return iwarp_qps_; }
+  const NumberTable<EngineQp>& iwarp_qps() const { return iwarp_qps_; }
   NumberTable<SharedReceiveQueue>& srqs() { return srqs_; }
 
   // `config.number` is ignored: the network draws one. Null: there are as many
@@ -92,7 +97,7 @@ class Network {
   // it.
   void DestroySrq(SharedReceiveQueue* srq);
   // The ring that an XRC request names, if the queue pair may use it.
-  RecvRing* FindXrcRing(const EngineQp& qp, const RxPacket& packet) const;
+  RecvRing* FindXrcRing(const RoceQp& qp, const RxPacket& packet) const;
 
   // --- Our identity ----------------------------------------------------------
 
@@ -154,10 +159,10 @@ class Network {
   // Joins a queue pair to a group; a second call has no effect. The network is
   // told when the first queue pair joins, when it asks, and when the last one
   // leaves (IGMP, MLD). Errors of Groups::Join().
-  absl::Status JoinGroup(EngineQp& qp, const wire::Gid& group, Time now);
+  absl::Status JoinGroup(RoceQp& qp, const wire::Gid& group, Time now);
   // False: the queue pair has not joined.
-  bool LeaveGroup(EngineQp& qp, const wire::Gid& group, Time now);
-  void LeaveAllGroups(EngineQp& qp, Time now);
+  bool LeaveGroup(RoceQp& qp, const wire::Gid& group, Time now);
+  void LeaveAllGroups(RoceQp& qp, Time now);
   const Groups& groups() const { return groups_; }
 
   // --- Time ------------------------------------------------------------------
@@ -203,7 +208,9 @@ class Network {
   void* mr_memory_ = nullptr;  // behind mrs_
   LocalLessor own_numbers_;
   mem::MrTable mrs_;
-  NumberTable<EngineQp> qps_;
+  NumberTable<RoceQp> qps_;
+  LocalLessor iwarp_numbers_;
+  NumberTable<EngineQp> iwarp_qps_;
   NumberTable<SharedReceiveQueue> srqs_;
   AddressTable address_handles_;
   Groups groups_;
