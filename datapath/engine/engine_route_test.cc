@@ -1,5 +1,7 @@
 // An engine behind routers: its connections follow its routes.
 
+#include <functional>
+
 #include "datapath/engine/engine_wire_fixture.h"
 
 namespace urnic {
@@ -172,6 +174,41 @@ TEST_F(EngineRouteTest, AnAddressHandleFollowsItsRoute) {
   network.SetRoutes({&route, 1}, node_.engine().Now());
   EXPECT_EQ(known->headers.dst_mac(), MacOf(kStrangerIp));
   network.DestroyAh(number);
+}
+
+// A path that belongs to no queue pair and no address handle.
+class OnePath final : public net::PathUsers {
+ public:
+  explicit OnePath(const net::Path& used) : path(used) {}
+  void ForEachPath(const std::function<void(net::Path&)>& visit) override {
+    visit(path);
+  }
+
+  net::Path path;
+};
+
+TEST_F(EngineRouteTest, APathOfOtherUsersFollowsItsRoute) {
+  SetRouteVia(kPeerIp);
+  IntroduceRouter(kPeerIp);
+  auto path = Resolve(kFarIp, Duration::Milliseconds(1));
+  ASSERT_TRUE(path.ok()) << path.status();
+  OnePath user(*path);
+  OnePath stranger(*path);
+  {
+    Engine::ControlScope scope(node_.engine());
+    node_.network().AddPathUsers(&user);
+  }
+  SetRouteVia(kStrangerIp);
+  EXPECT_EQ(user.path.headers.dst_mac(), MacOf(kPeerIp)) << "no answer yet";
+  IntroduceRouter(kStrangerIp);
+  EXPECT_EQ(user.path.headers.dst_mac(), MacOf(kStrangerIp));
+  EXPECT_EQ(stranger.path.headers.dst_mac(), MacOf(kPeerIp));
+  {
+    Engine::ControlScope scope(node_.engine());
+    node_.network().RemovePathUsers(&user);
+  }
+  SetRouteVia(kPeerIp);
+  EXPECT_EQ(user.path.headers.dst_mac(), MacOf(kStrangerIp)) << "removed";
 }
 
 }  // namespace

@@ -116,7 +116,8 @@ Network::Network(const NetworkConfig& config, TransmitQueue* tx,
 }
 
 Network::~Network() {
-  URNIC_CHECK(qps_.size() == 0 && iwarp_qps_.size() == 0);
+  URNIC_CHECK(qps_.size() == 0 && iwarp_qps_.size() == 0 &&
+              path_users_.empty());
   munmap(mr_memory_, mr_entries_ * sizeof(mem::MemoryRegion));
 }
 
@@ -174,6 +175,7 @@ void Network::ForEachPath(F&& f) {
     }
   });
   address_handles_.ForEach(f);
+  for (net::PathUsers* users : path_users_) users->ForEachPath(f);
 }
 
 void Network::SetRoutes(std::span<const net::Route> routes, Time now) {

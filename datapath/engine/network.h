@@ -32,6 +32,7 @@
 #include "transport/base/permutation.h"
 #include "transport/mem/mr_table.h"
 #include "transport/net/host.h"
+#include "transport/net/path_users.h"
 
 namespace urnic {
 
@@ -139,14 +140,23 @@ class Network {
   void Cancel(net::QuestionId id) { host_.Cancel(id); }
   // Packets along the path were not answered in time.
   void Suspect(const net::Path& path, Time now);
-  // Call this when a queue pair starts to use the path. Since the path was
-  // found, its source may have been removed, or its route may have changed.
+  // Call this when a queue pair, or another user, starts to use the path. Since
+  // the path was found, its source may have been removed, or its route may have
+  // changed.
   void Adopt(net::Path& path, Time now);
+  // From now on the paths of `users` change like those of queue pairs: see
+  // SetAddresses() and SetRoutes(). REQUIRES: RemovePathUsers() before the end
+  // of `users` or of the network.
+  void AddPathUsers(net::PathUsers* users) { path_users_.push_back(users); }
+  void RemovePathUsers(net::PathUsers* users) {
+    std::erase(path_users_, users);
+  }
 
-  // Sets the routes. Some paths of connected queue pairs and address handles
-  // may now lead through another neighbour. Such a path stays as it is until
-  // the new neighbour has answered, and then changes. A path without a route
-  // stays as it is. REQUIRES: as many as a net::RouteTable takes, each valid
+  // Sets the routes. Some paths of connected queue pairs, address handles and
+  // other users may now lead through another neighbour. Such a path stays as it
+  // is until the new neighbour has answered, and then changes. A path without a
+  // route stays as it is. REQUIRES: as many as a net::RouteTable takes, each
+  // valid
   void SetRoutes(std::span<const net::Route> routes, Time now);
 
   // Creates an address handle. Returns its number for urnic_sq_wqe.to, for
@@ -191,7 +201,8 @@ class Network {
     Network* const network_;
     const wire::Gid next_hop_;
   };
-  // Visits the paths of connected queue pairs and address handles.
+  // Visits the paths of connected queue pairs, address handles, and others that
+  // have asked for it.
   template <typename F>
   void ForEachPath(F&& f);
   // If another neighbour should now take the packets of the path, asks for it.
@@ -213,6 +224,7 @@ class Network {
   NumberTable<EngineQp> iwarp_qps_;
   NumberTable<SharedReceiveQueue> srqs_;
   AddressTable address_handles_;
+  std::vector<net::PathUsers*> path_users_;
   Groups groups_;
   net::Host host_;
   GsiPort gsi_;
