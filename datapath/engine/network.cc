@@ -150,12 +150,25 @@ RxVerdict Network::OnFrame(const wire::FrameView& view, RxVerdict shape,
                            const ReceivedFrame& frame, Time now) {
   const RxVerdict verdict = host_.OnFrame(view, shape, frame, now, *tx_);
   DeliverAnswers(now);
+  net::TcpTooBig report;
+  if (host_.TakeTcpReport(report) && tcp_reports_ != nullptr) {
+    tcp_reports_->OnTooBig(report, now);
+  }
+  TellOfMtus();
+  return verdict;
+}
+
+void Network::LearnPathMtu(const wire::Gid& remote, uint32_t mtu, Time now) {
+  host_.LearnPathMtu(remote, mtu, now);
+  TellOfMtus();
+}
+
+void Network::TellOfMtus() {
   net::PathMtuCache::Change change;
   while (host_.TakeMtuChange(change)) {
     ++counters_->path_mtu_shrunk;
     if (on_path_mtu_ != nullptr) on_path_mtu_(change);
   }
-  return verdict;
 }
 
 void Network::SetAddresses(std::vector<net::LocalAddress> addresses, Time now) {

@@ -33,6 +33,7 @@
 #include "transport/mem/mr_table.h"
 #include "transport/net/host.h"
 #include "transport/net/path_users.h"
+#include "transport/net/tcp_reports.h"
 
 namespace urnic {
 
@@ -152,6 +153,14 @@ class Network {
     std::erase(path_users_, users);
   }
 
+  // A connection has found that packets to `remote` of more than `mtu` bytes do
+  // not arrive. The paths of others do not change; those that are found from
+  // now on do.
+  void LearnPathMtu(const wire::Gid& remote, uint32_t mtu, Time now);
+  // Reports of routers about TCP segments go to `reports`, inside OnFrame().
+  // Null: they are ignored. REQUIRES: null before the end of `reports`.
+  void ReportTcpTo(net::TcpReports* reports) { tcp_reports_ = reports; }
+
   // Sets the routes. Some paths of connected queue pairs, address handles and
   // other users may now lead through another neighbour. Such a path stays as it
   // is until the new neighbour has answered, and then changes. A path without a
@@ -186,6 +195,8 @@ class Network {
  private:
   // Passes answers to their waiters, and counts what the host has given up.
   void DeliverAnswers(Time now);
+  // Counts the path MTUs that have shrunk, and tells of them.
+  void TellOfMtus();
 
   // All paths that wait for the answer of the same next hop.
   class Detour final : public net::PathWaiter {
@@ -225,6 +236,7 @@ class Network {
   NumberTable<SharedReceiveQueue> srqs_;
   AddressTable address_handles_;
   std::vector<net::PathUsers*> path_users_;
+  net::TcpReports* tcp_reports_ = nullptr;
   Groups groups_;
   net::Host host_;
   GsiPort gsi_;
