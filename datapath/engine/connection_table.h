@@ -32,13 +32,13 @@
 namespace urnic {
 
 struct ListenerConfig {
-  wire::Gid local;  // zero: every address of the network
+  wire::Gid local = {};  // zero: every address of the network
   uint16_t port = 0;
   // Connections whose request the program has not answered. Beyond that, SYNs
   // are dropped, and the peers repeat them.
   uint32_t backlog = 128;
   // `ird` and `ord` are not used: Accept() says them.
-  mpa::SetupOptions setup;
+  mpa::SetupOptions setup = {};
   ConnectionEvents* events = nullptr;  // of kRequest; required
   uint64_t user = 0;
 };
@@ -62,17 +62,17 @@ class IwarpListener {
 };
 
 struct ConnectConfig {
-  net::Path path;           // to the peer (Network::Ask(), FindPath())
+  net::Path path = {};      // to the peer (Network::Ask(), FindPath())
   uint16_t local_port = 0;  // leased by the caller (NumberSpace::kTcpPort)
   uint16_t remote_port = 0;
-  mpa::SetupOptions setup;  // `ird` and `ord` are those below
-  uint32_t ird = 0;         // reads and atomics at a time: the peer's
-  uint32_t ord = 0;         // our own
+  mpa::SetupOptions setup = {};  // `ird` and `ord` are those below
+  uint32_t ird = 0;              // reads and atomics at a time: the peer's
+  uint32_t ord = 0;              // our own
   ConnectionEvents* events = nullptr;
   uint64_t user = 0;
 };
 
-class ConnectionTable final : public net::PathUsers {
+class ConnectionTable final : private net::PathUsers, private net::TcpReports {
  public:
   // The parts of the engine that the table uses. All outlive it.
   struct Parts {
@@ -151,8 +151,6 @@ class ConnectionTable final : public net::PathUsers {
   // Answers a segment that its connection has refused (RxVerdict::kTcp).
   void Refuse(const IwarpConnection& connection,
               const wire::TcpSegment& segment);
-  // A router reports that a segment of ours, which it quotes, is too large.
-  void OnTooBig(const tcp::FourTuple& tuple, SeqNum quoted, uint32_t mtu);
 
   // --- Time ------------------------------------------------------------------
 
@@ -181,18 +179,23 @@ class ConnectionTable final : public net::PathUsers {
     }
   }
 
-  // For the network.
-  void ForEachPath(const std::function<void(net::Path&)>& f) override;
-
  private:
   friend class IwarpConnection;
 
+  // For the network.
+  void ForEachPath(const std::function<void(net::Path&)>& visit) override;
+  void OnTooBig(const net::TcpTooBig& report, Time now) override;
+
   // Null: there is none for this address and port.
   IwarpListener* FindListener(const wire::Gid& local, uint16_t port) const;
-  // The listener of a handshake that may begin or end now. Null: dropped, or
-  // answered by a RST, and `verdict` is set.
-  wire::TcpFields AckOf(const tcp::FourTuple& tuple,
-                        const tcp::TimeWaitTable::Ended& ended, Time now) const;
+  // True: a segment of a connection in TIME-WAIT; it was handled.
+  bool OnOldSegment(const tcp::FourTuple& tuple,
+                    const wire::TcpSegment& segment,
+                    const wire::FrameView& view, Time now,
+                    std::optional<SeqNum>& after);
+  IwarpConnection& Open(IwarpListener& listener, const tcp::FourTuple& tuple,
+                        const tcp::HalfOpenTable::Accepted& accepted,
+                        const wire::FrameView& view, Time now);
 
   tcp::Offer OfferFor(const wire::Gid& local) const;
   tcp::ConnectionConfig ConfigFor(const tcp::FourTuple& tuple,
@@ -220,6 +223,7 @@ class ConnectionTable final : public net::PathUsers {
   // The endpoint is done: frees its addresses and ports, and its queue pair.
   void Retire(IwarpConnection& connection);
   void ConnectAgain(IwarpConnection& connection);
+  void GiveUpRetry(IwarpConnection& connection);
   void Destroy(IwarpConnection& connection);
   void LetGoOfQp(IwarpConnection& connection);
 

@@ -66,6 +66,7 @@ class IwarpConnection final : public Flow {
 
   // --- For the engine --------------------------------------------------------
 
+  ConnectionTable& table() const { return *table_; }
   net::Path& mutable_path() { return path_; }
 
   // A segment of a burst, which FlowSink::Begin() has begun. Its frame outlives
@@ -119,6 +120,8 @@ class IwarpConnection final : public Flow {
   // A new end, before Connect() or Open().
   void Begin(const iwarp::EndpointPools& pools);
   void Attach(IwarpQp* qp);
+  // In the middle of a burst.
+  void WriteReceives(FlowSink& sink);
   FlowResult SettleWith(std::span<const RecvCompletion> receives,
                         FlowSink& sink);
 
@@ -133,6 +136,7 @@ class IwarpConnection final : public Flow {
   IwarpListener* listener_ = nullptr;
   ConnectionEvents* events_ = nullptr;
   uint64_t user_ = 0;
+  bool in_burst_ = false;  // FinishBurst() will settle
 
   // Of the ConnectionTable.
   uint32_t index_ = 0;
