@@ -2,11 +2,13 @@
 
 // A flow is the unit that an engine schedules. It receives the bursts of
 // packets that arrive for it, has a timer, may have something to send, and has
-// a doorbell. A queue pair is a flow. A TCP connection could be one, or the
-// window between two hosts that many datagram queue pairs share.
+// a doorbell. A queue pair is a flow, and so is a TCP connection, which works
+// for a queue pair of iWARP. The window between two hosts that many datagram
+// queue pairs share could be one.
 //
 // Each of these calls returns one FlowResult, which is all that the engine then
-// asks of the flow. The calls are virtual, one per burst. Nearly all flows are
+// asks of the flow. The calls are virtual, one per burst. How a flow gives its
+// packets depends on its wire (RoceQp, IwarpConnection). Nearly all flows are
 // RC queue pairs; the engine knows their type, so the compiler makes those
 // calls direct.
 //
@@ -29,24 +31,26 @@ class FlowSink;  // datapath/engine/flow_sink.h
 class alignas(64) Flow {
  public:
   // The engine calls kRcQp directly, and everything else virtually.
-  enum class Kind : uint8_t { kRcQp, kOtherQp };
+  enum class Kind : uint8_t {
+    kRcQp,         // of RoCE: RC and the ends of XRC
+    kOtherRoceQp,  // UC, UD
+    kIwarpQp,      // sends and receives nothing itself (EngineQp::serving_flow)
+    kConnection,   // TCP, with the upper layers of iWARP
+  };
 
   Flow(const Flow&) = delete;
   Flow& operator=(const Flow&) = delete;
   virtual ~Flow() = default;
 
   Kind kind() const { return kind_; }
+  // It is a RoceQp.
+  bool is_roce_qp() const { return kind_ <= Kind::kOtherRoceQp; }
   // The path of all its packets; null: each packet has its own.
   virtual const net::Path* common_path() const = 0;
 
   // REQUIRES: now >= the deadline of the last result.
   virtual FlowResult OnTimer(Time now, FlowSink& sink) = 0;
-  // Fills up to slots.size() packets; returns how many.
-  virtual uint32_t Transmit(Time now, std::span<TxSlot> slots) = 0;
-  // The memory of a packet from Transmit() is not mapped. That packet and the
-  // later ones are not sent.
-  virtual void OnGatherFault(const TxSlot& slot) = 0;
-  // Called after Transmit() and its faults, and after doorbells in SQE and ERR.
+  // Called after the flow has transmitted, and after doorbells in SQE and ERR.
   virtual FlowResult Settle(FlowSink& sink) = 0;
   // Passes FlowResult::event on to the owner.
   virtual void OnEvent(QpEvent event) = 0;

@@ -156,6 +156,8 @@ class Connection {
   bool peer_closed() const { return receiver_.fin_delivered(); }
   // The peer's SYN had our option.
   bool peer_is_urnic() const { return agreed_.urnic; }
+  // With the SYNs. Valid once both have been exchanged.
+  const Agreed& agreed() const { return agreed_; }
   // The largest chunk that fits into a segment now.
   uint32_t mss() const { return sender_.mss(); }
   // The largest packet of IP that is sent now, except to probe the path; 0:
@@ -200,7 +202,7 @@ class Connection {
   void AckNow() { receiver_.AckNow(); }
   // A router (or our own link) has refused the segment with the sequence number
   // `quoted`. `mtu`: the largest packet that the path carries. The network's
-  // cache takes the report first, and gives this number: not every router
+  // cache gives this number (PathMtuCache::ReportedMtu): not every router
   // states one. Ignored unless that segment is under way. What is too large is
   // lost, and is sent again at once.
   void OnTooBig(uint32_t mtu, SeqNum quoted, Time now);
