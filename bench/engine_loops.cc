@@ -61,7 +61,7 @@ class Node {
   }
 
   Engine& engine() { return *engine_; }
-  EngineQp& qp() { return *qp_; }
+  RoceQp& qp() { return *qp_; }
   wire::Gid gid() const { return gid_; }
 
   void CreateQp() {
@@ -73,7 +73,7 @@ class Node {
     config.recv_cq = &cq_;
     config.events = &g_events;
     Engine::ControlScope scope(*engine_);
-    qp_ = *engine_->qps().Create(config);
+    qp_ = &RoceQp::Of(**engine_->qps().Create(config));
     key_ = nic_->network().mrs().Register(kPd, Address(0), Address(0), 1 << 20,
                                           kAll);
   }
@@ -160,7 +160,7 @@ class Node {
   Nic* nic_;
   Engine* engine_;
   uint8_t* memory_;
-  EngineQp* qp_ = nullptr;
+  RoceQp* qp_ = nullptr;
   urnic_cqe* cq_ring_ = new urnic_cqe[256];
   urnic_queue_indices cq_indices_ = {};
   CompletionQueue cq_{cq_ring_, &cq_indices_, 256, &g_events, nullptr};

@@ -139,7 +139,7 @@ void Engine::Doorbell(EngineQp& qp) {
       [&] {
         Enter();
         now_ = Now();
-        flows_.OnPost(qp);
+        flows_.OnPost(qp.serving_flow());
         transmitter_->TransmitReady(now_, /*may_defer_acks=*/false);
         Leave();
       },
@@ -180,7 +180,9 @@ bool Engine::Iterate(bool inline_poll) {
   if (pending_.Any()) {
     pending_.Drain([this](uint32_t place) {
       // The queue pair may have been destroyed since, and its place reused.
-      if (EngineQp* qp = qps_.At(place)) flows_.OnPost(*qp);
+      if (const EngineQp* qp = qps_.At(place)) {
+        flows_.OnPost(qp->serving_flow());
+      }
     });
   }
   if (__builtin_expect(flows_.any_late_look(), 0)) flows_.LookForLatePosts(now);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <vector>
 
 #include "tests/support/engine_node.h"
@@ -119,7 +120,7 @@ TEST_F(EngineAddressTest, APathFoundBeforeItsAddressWasRemovedIsUnusable) {
   const RocePath path = nodes_.a.qp().path;
   SetAddresses(nodes_.a, {second_});
   Engine::ControlScope scope(nodes_.a.engine());
-  EngineQp& qp = nodes_.a.qp();
+  RoceQp& qp = nodes_.a.qp();
   nodes_.a.engine().qps().Modify(qp, QpState::kReset, {});
   nodes_.a.engine().qps().Modify(qp, QpState::kInit, {});
   nodes_.a.engine().qps().SetPath(qp, path);
@@ -133,6 +134,27 @@ TEST_F(EngineAddressTest, APathFoundBeforeItsAddressWasRemovedIsUnusable) {
       {.local = path.headers.src(), .remote = path.remote},
       std::vector<uint8_t>(256), nodes_.a.engine().Now());
   EXPECT_EQ(Lost(nodes_.a), before + 1);
+}
+
+TEST_F(EngineAddressTest, PathsOfOtherUsersLearnThatTheirSourceIsGone) {
+  struct OnePath final : net::PathUsers {
+    void ForEachPath(const std::function<void(net::Path&)>& visit) override {
+      visit(path);
+    }
+    net::Path path;
+  } user;
+  user.path = nodes_.a.qp().path;
+  const auto with_token = [&](auto&& f) {
+    Engine::ControlScope scope(nodes_.a.engine());
+    f(nodes_.a.network());
+  };
+  with_token([&](Network& network) { network.AddPathUsers(&user); });
+  SetAddresses(nodes_.a, {second_});
+  EXPECT_TRUE(user.path.source_gone);
+  SetAddresses(nodes_.a, {second_, nodes_.a.gid()});
+  EXPECT_FALSE(user.path.source_gone);
+  EXPECT_EQ(user.path.local, nodes_.a.gid());
+  with_token([&](Network& network) { network.RemovePathUsers(&user); });
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
 // An engine behind routers: its connections follow its routes.
 
+#include <functional>
+#include <vector>
+
 #include "datapath/engine/engine_wire_fixture.h"
+#include "tests/support/host_wire.h"
 
 namespace urnic {
 namespace {
@@ -172,6 +176,97 @@ TEST_F(EngineRouteTest, AnAddressHandleFollowsItsRoute) {
   network.SetRoutes({&route, 1}, node_.engine().Now());
   EXPECT_EQ(known->headers.dst_mac(), MacOf(kStrangerIp));
   network.DestroyAh(number);
+}
+
+// A path that belongs to no queue pair and no address handle.
+class OnePath final : public net::PathUsers {
+ public:
+  explicit OnePath(const net::Path& used) : path(used) {}
+  void ForEachPath(const std::function<void(net::Path&)>& visit) override {
+    visit(path);
+  }
+
+  net::Path path;
+};
+
+TEST_F(EngineRouteTest, APathOfOtherUsersFollowsItsRoute) {
+  SetRouteVia(kPeerIp);
+  IntroduceRouter(kPeerIp);
+  auto path = Resolve(kFarIp, Duration::Milliseconds(1));
+  ASSERT_TRUE(path.ok()) << path.status();
+  OnePath user(*path);
+  OnePath stranger(*path);
+  {
+    Engine::ControlScope scope(node_.engine());
+    node_.network().AddPathUsers(&user);
+  }
+  SetRouteVia(kStrangerIp);
+  EXPECT_EQ(user.path.headers.dst_mac(), MacOf(kPeerIp)) << "no answer yet";
+  IntroduceRouter(kStrangerIp);
+  EXPECT_EQ(user.path.headers.dst_mac(), MacOf(kStrangerIp));
+  EXPECT_EQ(stranger.path.headers.dst_mac(), MacOf(kPeerIp));
+  {
+    Engine::ControlScope scope(node_.engine());
+    node_.network().RemovePathUsers(&user);
+  }
+  SetRouteVia(kPeerIp);
+  EXPECT_EQ(user.path.headers.dst_mac(), MacOf(kStrangerIp)) << "removed";
+}
+
+// Believes each report.
+class Believer final : public net::TcpReports {
+ public:
+  explicit Believer(Network* network) : network_(network) {}
+  void OnTooBig(const net::TcpTooBig& report, Time now) override {
+    reports.push_back(report);
+    network_->LearnPathMtu(report.remote, report.mtu, now);
+  }
+
+  std::vector<net::TcpTooBig> reports;
+
+ private:
+  Network* const network_;
+};
+
+//= RFC 5927 4.1
+TEST_F(EngineRouteTest, AReportAboutASegmentCountsIfItsConnectionBelievesIt) {
+  constexpr uint32_t kSmall = 1000;
+  SetRouteVia(kPeerIp);
+  IntroduceRouter(kPeerIp);
+  const auto in_use = Resolve(kFarIp, Duration::Milliseconds(1));
+  ASSERT_TRUE(in_use.ok()) << in_use.status();
+  const Bytes frame = testing::TooBigFrame(
+      {.router_mac = MacOf(kPeerIp),
+       .mac = node_.port().mac(),
+       .router = wire::Gid::FromIpv4(kPeerIp),
+       .to = node_.gid(),
+       .quoted_src = node_.gid(),
+       .quoted_dst = wire::Gid::FromIpv4(kFarIp),
+       .mtu = kSmall,
+       .segment = {{wire::Be<uint16_t>(50000), wire::Be<uint16_t>(20000),
+                    wire::Be<uint32_t>(77)}}});
+  const auto report_to = [&](net::TcpReports* reports) {
+    Engine::ControlScope scope(node_.engine());
+    node_.network().ReportTcpTo(reports);
+  };
+  const auto mtu = [&] {
+    return Resolve(kFarIp, Duration::Milliseconds(1))->mtu;
+  };
+  Transmit(frame);
+  Run();
+  EXPECT_GT(mtu(), kSmall) << "nobody takes reports";
+  Believer believer(&node_.network());
+  report_to(&believer);
+  Transmit(frame);
+  Run();
+  ASSERT_EQ(believer.reports.size(), 1u);
+  EXPECT_EQ(believer.reports[0].local, node_.gid());
+  EXPECT_EQ(believer.reports[0].local_port, 50000);
+  EXPECT_EQ(believer.reports[0].remote_port, 20000);
+  EXPECT_EQ(believer.reports[0].seq, 77u);
+  EXPECT_EQ(mtu(), kSmall);
+  EXPECT_EQ(node_.engine().counters().path_mtu_shrunk, 1u);
+  report_to(nullptr);
 }
 
 }  // namespace

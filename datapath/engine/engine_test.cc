@@ -96,7 +96,7 @@ class EngineTest : public ::testing::Test {
     return reinterpret_cast<uint64_t>(p);
   }
 
-  EngineQp* Create(FakeRings& rings) { return Create(rings, recv_cq_); }
+  RoceQp* Create(FakeRings& rings) { return Create(rings, recv_cq_); }
   EngineQpConfig ConfigOf(FakeRings& rings, Cq& recv_cq) {
     EngineQpConfig config;
     config.limits = {
@@ -108,9 +108,9 @@ class EngineTest : public ::testing::Test {
     config.events = &events_;
     return config;
   }
-  EngineQp* Create(FakeRings& rings, Cq& recv_cq) {
+  RoceQp* Create(FakeRings& rings, Cq& recv_cq) {
     Engine::ControlScope scope(*engine_);
-    return *engine_->qps().Create(ConfigOf(rings, recv_cq));
+    return &RoceQp::Of(**engine_->qps().Create(ConfigOf(rings, recv_cq)));
   }
 
   void Connect(int from, int to) {
@@ -198,7 +198,7 @@ class EngineTest : public ::testing::Test {
   Engine* engine_ = nullptr;
   FakeRings rings_[3] = {
       {128, 4, 64, 64, 4}, {64, 4, 64, 64, 4}, {4, 4, 64, 4, 4}};
-  EngineQp* qp_[3];
+  RoceQp* qp_[3];
   net::Path path_;  // of the queue pair that was extracted last
   alignas(64) std::vector<uint8_t> memory_ = std::vector<uint8_t>(1 << 20);
   uint32_t key_ = 0;
@@ -440,6 +440,14 @@ TEST_F(EngineTest, ANumberThatIsStillInUseIsNotReused) {
   for (EngineQp* qp : qps) engine_->qps().Destroy(qp);
 }
 
+TEST_F(EngineTest, AQueuePairOfIwarpIsNotBuiltYet) {
+  EngineQpConfig config = ConfigOf(rings_[2], recv_cq_);
+  config.service = QpService::kIwarp;
+  Engine::ControlScope scope(*engine_);
+  EXPECT_EQ(engine_->qps().Create(config).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
 // The numbers of this address are leased.
 TEST_F(EngineTest, NumbersAreDrawnFromTheLeaseUntilItIsUsedUp) {
   const NumberRange qpns = {NumberOf(6, 64), 4};
@@ -476,6 +484,11 @@ TEST_F(EngineTest, NumbersAreDrawnFromTheLeaseUntilItIsUsedUp) {
               absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(nic.network().mrs().Register(kPd, 0, 0, 8, kAll), 0u);
     EXPECT_EQ(nic.network().CreateSrq({}), nullptr);
+    // No packet bears these.
+    EXPECT_TRUE(nic.network()
+                    .iwarp_qps()
+                    .Draw([](uint32_t) { return false; })
+                    .has_value());
     for (EngineQp* qp : qps) nic.engine().qps().Destroy(qp);
     for (SharedReceiveQueue* srq : srqs) nic.network().DestroySrq(srq);
   }

@@ -2,8 +2,9 @@
 
 // A flow is the unit that an engine schedules. It receives the bursts of
 // packets that arrive for it, has a timer, may have something to send, and has
-// a doorbell. A queue pair is a flow. A TCP connection could be one, or the
-// window between two hosts that many datagram queue pairs share.
+// a doorbell. A queue pair is a flow, and so is a TCP connection, which works
+// for a queue pair of iWARP. The window between two hosts that many datagram
+// queue pairs share could be one.
 //
 // Each of these calls returns one FlowResult, which is all that the engine then
 // asks of the flow. The calls are virtual, one per burst. Nearly all flows are
@@ -29,13 +30,20 @@ class FlowSink;  // datapath/engine/flow_sink.h
 class alignas(64) Flow {
  public:
   // The engine calls kRcQp directly, and everything else virtually.
-  enum class Kind : uint8_t { kRcQp, kOtherQp };
+  enum class Kind : uint8_t {
+    kRcQp,         // of RoCE: RC and the ends of XRC
+    kOtherRoceQp,  // UC, UD
+    kIwarpQp,      // sends and receives nothing itself (EngineQp::serving_flow)
+    kConnection,   // TCP, with the upper layers of iWARP
+  };
 
   Flow(const Flow&) = delete;
   Flow& operator=(const Flow&) = delete;
   virtual ~Flow() = default;
 
   Kind kind() const { return kind_; }
+  // It is a RoceQp.
+  bool is_roce_qp() const { return kind_ <= Kind::kOtherRoceQp; }
   // The path of all its packets; null: each packet has its own.
   virtual const net::Path* common_path() const = 0;
 

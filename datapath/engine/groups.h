@@ -19,7 +19,7 @@
 
 namespace urnic {
 
-class EngineQp;
+class RoceQp;
 
 class Groups {
  public:
@@ -32,7 +32,7 @@ class Groups {
   // A second call has no effect. True: the group has its first member.
   // INVALID_ARGUMENT: not a multicast GID; RESOURCE_EXHAUSTED: the group has
   // kMaxMembers, or there are kMaxGroups.
-  absl::StatusOr<bool> Join(EngineQp& qp, const wire::Gid& gid) {
+  absl::StatusOr<bool> Join(RoceQp& qp, const wire::Gid& gid) {
     if (!gid.is_multicast()) {
       return absl::InvalidArgumentError("the GID is not a multicast GID");
     }
@@ -56,7 +56,7 @@ class Groups {
   }
 
   enum class Left { kNotMember, kOthersStay, kGroupEmpty };
-  Left Leave(EngineQp& qp, const wire::Gid& gid) {
+  Left Leave(RoceQp& qp, const wire::Gid& gid) {
     const auto at = groups_.find(gid);
     if (at == groups_.end() || std::erase(at->second, &qp) == 0) {
       return Left::kNotMember;
@@ -67,13 +67,13 @@ class Groups {
   }
 
   // Looks at all groups.
-  bool IsMember(const EngineQp& qp) const {
+  bool IsMember(const RoceQp& qp) const {
     return std::any_of(groups_.begin(), groups_.end(), [&](const auto& group) {
       return Contains(group.second, qp);
     });
   }
   // The groups of the queue pair, in no order. Looks at all groups.
-  std::vector<wire::Gid> GroupsOf(const EngineQp& qp) const {
+  std::vector<wire::Gid> GroupsOf(const RoceQp& qp) const {
     std::vector<wire::Gid> found;
     for (const auto& [gid, members] : groups_) {
       if (Contains(members, qp)) found.push_back(gid);
@@ -82,14 +82,14 @@ class Groups {
   }
 
   // In the order in which they joined; empty: the group has no members.
-  std::span<EngineQp* const> MembersOf(const wire::Gid& gid) const {
+  std::span<RoceQp* const> MembersOf(const wire::Gid& gid) const {
     const auto at = groups_.find(gid);
     if (at == groups_.end()) return {};
     return at->second;
   }
 
  private:
-  using Members = std::vector<EngineQp*>;
+  using Members = std::vector<RoceQp*>;
   struct Hash {
     uint64_t salt;
     size_t operator()(const wire::Gid& gid) const {
@@ -97,7 +97,7 @@ class Groups {
     }
   };
 
-  static bool Contains(const Members& members, const EngineQp& qp) {
+  static bool Contains(const Members& members, const RoceQp& qp) {
     return std::find(members.begin(), members.end(), &qp) != members.end();
   }
 

@@ -17,12 +17,12 @@ constexpr uint32_t kFirstGroup = 0xe1000000;  // 225.0.0.0
 class GroupsTest : public ::testing::Test {
  protected:
   // The table does not access the object.
-  EngineQp& qp(size_t i) { return reinterpret_cast<EngineQp&>(storage_[i]); }
+  RoceQp& qp(size_t i) { return reinterpret_cast<RoceQp&>(storage_[i]); }
   static wire::Gid GroupNo(uint32_t i) {
     return wire::Gid::FromIpv4(kFirstGroup + i);
   }
-  std::vector<EngineQp*> MembersOf(const wire::Gid& gid) const {
-    const std::span<EngineQp* const> members = groups_.MembersOf(gid);
+  std::vector<RoceQp*> MembersOf(const wire::Gid& gid) const {
+    const std::span<RoceQp* const> members = groups_.MembersOf(gid);
     return {members.begin(), members.end()};
   }
 

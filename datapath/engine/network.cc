@@ -14,7 +14,12 @@ namespace urnic {
 
 namespace {
 
-enum NumberPurpose : uint64_t { kKeyNumbers, kQpNumbers, kSrqNumbers };
+enum NumberPurpose : uint64_t {
+  kKeyNumbers,
+  kQpNumbers,
+  kSrqNumbers,
+  kIwarpQpNumbers,
+};
 // net::Host derives 1, 2 and 5 from the same seed.
 constexpr uint64_t kGroupHash = 3;
 constexpr uint64_t kWayHash = 4;
@@ -96,6 +101,9 @@ Network::Network(const NetworkConfig& config, TransmitQueue* tx,
            config.number_key.For(kKeyNumbers)),
       qps_(config.limits.max_qps, LessorOf(config, own_numbers_),
            NumberSpace::kQpn, config.number_key.For(kQpNumbers)),
+      iwarp_numbers_(NumbersOf(config)),
+      iwarp_qps_(config.limits.max_qps, &iwarp_numbers_, NumberSpace::kQpn,
+                 config.number_key.For(kIwarpQpNumbers)),
       srqs_(config.limits.max_srqs, LessorOf(config, own_numbers_),
             NumberSpace::kSrqn, config.number_key.For(kSrqNumbers)),
       groups_(HashKey(config.seed, kGroupHash, 0)),
@@ -108,7 +116,8 @@ Network::Network(const NetworkConfig& config, TransmitQueue* tx,
 }
 
 Network::~Network() {
-  URNIC_CHECK(qps_.size() == 0);
+  URNIC_CHECK(qps_.size() == 0 && iwarp_qps_.size() == 0 &&
+              path_users_.empty());
   munmap(mr_memory_, mr_entries_ * sizeof(mem::MemoryRegion));
 }
 
@@ -123,14 +132,13 @@ SharedReceiveQueue* Network::CreateSrq(const SharedReceiveQueue& config) {
 
 void Network::DestroySrq(SharedReceiveQueue* srq) {
   if (srq->xrc_domain != 0) {
-    qps_.ForEach([&](EngineQp& qp) { qp.LetGoOf(srq->ring); });
+    qps_.ForEach([&](RoceQp& qp) { qp.LetGoOf(srq->ring); });
   }
   srqs_.Remove(srq->number);
   delete srq;
 }
 
-RecvRing* Network::FindXrcRing(const EngineQp& qp,
-                               const RxPacket& packet) const {
+RecvRing* Network::FindXrcRing(const RoceQp& qp, const RxPacket& packet) const {
   SharedReceiveQueue* srq = srqs_.Find(packet.xrceth().srqn());
   return srq != nullptr && srq->xrc_domain != 0 &&
                  srq->xrc_domain == qp.xrc_domain() && !srq->failed
@@ -142,12 +150,25 @@ RxVerdict Network::OnFrame(const wire::FrameView& view, RxVerdict shape,
                            const ReceivedFrame& frame, Time now) {
   const RxVerdict verdict = host_.OnFrame(view, shape, frame, now, *tx_);
   DeliverAnswers(now);
+  net::TcpTooBig report;
+  if (host_.TakeTcpReport(report) && tcp_reports_ != nullptr) {
+    tcp_reports_->OnTooBig(report, now);
+  }
+  TellOfMtus();
+  return verdict;
+}
+
+void Network::LearnPathMtu(const wire::Gid& remote, uint32_t mtu, Time now) {
+  host_.LearnPathMtu(remote, mtu, now);
+  TellOfMtus();
+}
+
+void Network::TellOfMtus() {
   net::PathMtuCache::Change change;
   while (host_.TakeMtuChange(change)) {
     ++counters_->path_mtu_shrunk;
     if (on_path_mtu_ != nullptr) on_path_mtu_(change);
   }
-  return verdict;
 }
 
 void Network::SetAddresses(std::vector<net::LocalAddress> addresses, Time now) {
@@ -161,12 +182,13 @@ void Network::SetAddresses(std::vector<net::LocalAddress> addresses, Time now) {
 
 template <typename F>
 void Network::ForEachPath(F&& f) {
-  qps_.ForEach([&](EngineQp& qp) {
+  qps_.ForEach([&](RoceQp& qp) {
     if (qp.service() != QpService::kUd && qp.state() >= QpState::kRtr) {
       f(qp.path);
     }
   });
   address_handles_.ForEach(f);
+  for (net::PathUsers* users : path_users_) users->ForEachPath(f);
 }
 
 void Network::SetRoutes(std::span<const net::Route> routes, Time now) {
@@ -245,8 +267,7 @@ uint32_t Network::CreateAh(const net::Path& path, uint32_t pd, Time now) {
   return number;
 }
 
-absl::Status Network::JoinGroup(EngineQp& qp, const wire::Gid& group,
-                                Time now) {
+absl::Status Network::JoinGroup(RoceQp& qp, const wire::Gid& group, Time now) {
   const absl::StatusOr<bool> first = groups_.Join(qp, group);
   if (!first.ok()) return first.status();
   static_assert(Groups::kMaxGroups <= net::HostConfig{}.max_groups);
@@ -255,14 +276,14 @@ absl::Status Network::JoinGroup(EngineQp& qp, const wire::Gid& group,
   return absl::OkStatus();
 }
 
-bool Network::LeaveGroup(EngineQp& qp, const wire::Gid& group, Time now) {
+bool Network::LeaveGroup(RoceQp& qp, const wire::Gid& group, Time now) {
   const Groups::Left left = groups_.Leave(qp, group);
   if (left == Groups::Left::kGroupEmpty) host_.LeaveGroup(group, now, *tx_);
   UpdateDeadline();
   return left != Groups::Left::kNotMember;
 }
 
-void Network::LeaveAllGroups(EngineQp& qp, Time now) {
+void Network::LeaveAllGroups(RoceQp& qp, Time now) {
   for (const wire::Gid& group : groups_.GroupsOf(qp)) {
     LeaveGroup(qp, group, now);
   }

@@ -20,10 +20,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "datapath/engine/address_table.h"
-#include "datapath/engine/engine_qp.h"
 #include "datapath/engine/groups.h"
 #include "datapath/engine/gsi.h"
 #include "datapath/engine/number_table.h"
+#include "datapath/engine/roce_qp.h"
 #include "datapath/engine/shared_receive_queue.h"
 #include "datapath/engine/transmit_queue.h"
 #include "ras/metrics/counters.h"
@@ -32,14 +32,16 @@
 #include "transport/base/permutation.h"
 #include "transport/mem/mr_table.h"
 #include "transport/net/host.h"
+#include "transport/net/path_users.h"
+#include "transport/net/tcp_reports.h"
 
 namespace urnic {
 
 // The most objects that a network can have. A device gives the limits of its
 // kind (verbs/identity/device_kind.h); the defaults are for users without one.
 struct NetworkLimits {
-  uint32_t max_qps = kMaxQueuePairs;
-  uint32_t max_mrs = 1u << 18;  // regions and windows; a power of two
+  uint32_t max_qps = kMaxQueuePairs;  // of RoCE, and as many of iWARP
+  uint32_t max_mrs = 1u << 18;        // regions and windows; a power of two
   uint32_t max_srqs = 1u << 16;
 };
 
@@ -81,8 +83,13 @@ class Network {
   // --- Numbers ---------------------------------------------------------------
 
   mem::MrTable& mrs() { return mrs_; }
-  NumberTable<EngineQp>& qps() { return qps_; }
-  const NumberTable<EngineQp>& qps() const { return qps_; }
+  // The queue pairs of RoCE, by the numbers in their packets.
+  NumberTable<RoceQp>& qps() { return qps_; }
+  const NumberTable<RoceQp>& qps() const { return qps_; }
+  // Those of iWARP. No packet bears their numbers, which only programs see. So
+  // they may be equal to numbers of RoCE, and are not leased.
+  NumberTable<EngineQp>& iwarp_qps() { return iwarp_qps_; }
+  const NumberTable<EngineQp>& iwarp_qps() const { return iwarp_qps_; }
   NumberTable<SharedReceiveQueue>& srqs() { return srqs_; }
 
   // `config.number` is ignored: the network draws one. Null: there are as many
@@ -92,7 +99,7 @@ class Network {
   // it.
   void DestroySrq(SharedReceiveQueue* srq);
   // The ring that an XRC request names, if the queue pair may use it.
-  RecvRing* FindXrcRing(const EngineQp& qp, const RxPacket& packet) const;
+  RecvRing* FindXrcRing(const RoceQp& qp, const RxPacket& packet) const;
 
   // --- Our identity ----------------------------------------------------------
 
@@ -134,14 +141,31 @@ class Network {
   void Cancel(net::QuestionId id) { host_.Cancel(id); }
   // Packets along the path were not answered in time.
   void Suspect(const net::Path& path, Time now);
-  // Call this when a queue pair starts to use the path. Since the path was
-  // found, its source may have been removed, or its route may have changed.
+  // Call this when a queue pair, or another user, starts to use the path. Since
+  // the path was found, its source may have been removed, or its route may have
+  // changed.
   void Adopt(net::Path& path, Time now);
+  // From now on the paths of `users` change like those of queue pairs: see
+  // SetAddresses() and SetRoutes(). REQUIRES: RemovePathUsers() before the end
+  // of `users` or of the network.
+  void AddPathUsers(net::PathUsers* users) { path_users_.push_back(users); }
+  void RemovePathUsers(net::PathUsers* users) {
+    std::erase(path_users_, users);
+  }
 
-  // Sets the routes. Some paths of connected queue pairs and address handles
-  // may now lead through another neighbour. Such a path stays as it is until
-  // the new neighbour has answered, and then changes. A path without a route
-  // stays as it is. REQUIRES: as many as a net::RouteTable takes, each valid
+  // A connection has found that packets to `remote` of more than `mtu` bytes do
+  // not arrive. The paths of others do not change; those that are found from
+  // now on do.
+  void LearnPathMtu(const wire::Gid& remote, uint32_t mtu, Time now);
+  // Reports of routers about TCP segments go to `reports`, inside OnFrame().
+  // Null: they are ignored. REQUIRES: null before the end of `reports`.
+  void ReportTcpTo(net::TcpReports* reports) { tcp_reports_ = reports; }
+
+  // Sets the routes. Some paths of connected queue pairs, address handles and
+  // other users may now lead through another neighbour. Such a path stays as it
+  // is until the new neighbour has answered, and then changes. A path without a
+  // route stays as it is. REQUIRES: as many as a net::RouteTable takes, each
+  // valid
   void SetRoutes(std::span<const net::Route> routes, Time now);
 
   // Creates an address handle. Returns its number for urnic_sq_wqe.to, for
@@ -154,10 +178,10 @@ class Network {
   // Joins a queue pair to a group; a second call has no effect. The network is
   // told when the first queue pair joins, when it asks, and when the last one
   // leaves (IGMP, MLD). Errors of Groups::Join().
-  absl::Status JoinGroup(EngineQp& qp, const wire::Gid& group, Time now);
+  absl::Status JoinGroup(RoceQp& qp, const wire::Gid& group, Time now);
   // False: the queue pair has not joined.
-  bool LeaveGroup(EngineQp& qp, const wire::Gid& group, Time now);
-  void LeaveAllGroups(EngineQp& qp, Time now);
+  bool LeaveGroup(RoceQp& qp, const wire::Gid& group, Time now);
+  void LeaveAllGroups(RoceQp& qp, Time now);
   const Groups& groups() const { return groups_; }
 
   // --- Time ------------------------------------------------------------------
@@ -171,6 +195,8 @@ class Network {
  private:
   // Passes answers to their waiters, and counts what the host has given up.
   void DeliverAnswers(Time now);
+  // Counts the path MTUs that have shrunk, and tells of them.
+  void TellOfMtus();
 
   // All paths that wait for the answer of the same next hop.
   class Detour final : public net::PathWaiter {
@@ -186,7 +212,8 @@ class Network {
     Network* const network_;
     const wire::Gid next_hop_;
   };
-  // Visits the paths of connected queue pairs and address handles.
+  // Visits the paths of connected queue pairs, address handles, and others that
+  // have asked for it.
   template <typename F>
   void ForEachPath(F&& f);
   // If another neighbour should now take the packets of the path, asks for it.
@@ -203,9 +230,13 @@ class Network {
   void* mr_memory_ = nullptr;  // behind mrs_
   LocalLessor own_numbers_;
   mem::MrTable mrs_;
-  NumberTable<EngineQp> qps_;
+  NumberTable<RoceQp> qps_;
+  LocalLessor iwarp_numbers_;
+  NumberTable<EngineQp> iwarp_qps_;
   NumberTable<SharedReceiveQueue> srqs_;
   AddressTable address_handles_;
+  std::vector<net::PathUsers*> path_users_;
+  net::TcpReports* tcp_reports_ = nullptr;
   Groups groups_;
   net::Host host_;
   GsiPort gsi_;

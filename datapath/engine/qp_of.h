@@ -1,7 +1,7 @@
 #pragma once
 
-// The queue pairs of each service: an EngineQp around a transport's core, and
-// no larger than that. Only the engine includes this file, so a change to a
+// The queue pairs of each service: a RoceQp around a transport's core, and no
+// larger than that. Only the engine includes this file, so a change to a
 // core recompiles nothing above the engine (tests/lint).
 
 #include <bit>
@@ -11,8 +11,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "datapath/engine/engine_qp.h"
 #include "datapath/engine/flow_sink.h"
+#include "datapath/engine/roce_qp.h"
 #include "transport/base/check.h"
 #include "transport/rc/image.h"
 #include "transport/rc/qp.h"
@@ -58,14 +58,14 @@ struct CoreAndMemory<rc::Qp> {
 };
 
 template <typename Core>
-class QpOf final : public EngineQp {
+class QpOf final : public RoceQp {
  public:
   // RC and the ends of XRC, which are RC with another header.
   static constexpr bool kIsRc = std::is_same_v<Core, rc::Qp>;
 
   QpOf(const EngineQpConfig& config, mem::MrTable* mrs)
-      : EngineQp(kIsRc ? Kind::kRcQp : Kind::kOtherQp, config),
-        transport_(config, &recv_queue_, mrs) {
+      : RoceQp(kIsRc ? Kind::kRcQp : Kind::kOtherRoceQp, config),
+        transport_(config, &receives_.queue, mrs) {
     static_assert(sizeof(QpOf) <= kPrefetchBytes);
   }
 
@@ -211,7 +211,7 @@ using UdQp = QpOf<ud::Qp>;
 
 // Calls f(qp) with the concrete type if it is RC, so that the calls are direct.
 template <typename F>
-[[gnu::always_inline]] inline decltype(auto) CallQp(EngineQp& qp, F&& f) {
+[[gnu::always_inline]] inline decltype(auto) CallQp(RoceQp& qp, F&& f) {
   if (__builtin_expect(qp.kind() == Flow::Kind::kRcQp, 1)) {
     return f(static_cast<RcQp&>(qp));
   }

@@ -13,7 +13,7 @@ namespace urnic {
 // The caller owns the queue pairs. Thread: the holder of the engine's token.
 class QpPlaces {
  public:
-  bool empty() const { return count_ == 0; }
+  uint32_t size() const { return count_; }
 
   // One past the highest place ever used.
   uint32_t end() const { return static_cast<uint32_t>(places_.size()); }

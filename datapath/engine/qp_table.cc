@@ -17,10 +17,13 @@ bool Overflowed(const CompletionQueue* cq) {
 
 }  // namespace
 
-QpTable::~QpTable() { URNIC_CHECK(places_.empty()); }
+QpTable::~QpTable() { URNIC_CHECK(places_.size() == 0); }
 
 absl::StatusOr<EngineQp*> QpTable::Create(EngineQpConfig config) {
-  NumberTable<EngineQp>& qps = network_->qps();
+  if (config.service == QpService::kIwarp) {
+    return absl::UnimplementedError("queue pairs of iWARP are not built yet");
+  }
+  NumberTable<RoceQp>& qps = network_->qps();
   if (qps.size() == qps.max()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("all ", qps.max(), " queue pairs are in use"));
@@ -36,20 +39,20 @@ absl::StatusOr<EngineQp*> QpTable::Create(EngineQpConfig config) {
         "network are in use, or have connections in TIMEWAIT");
   }
   config.limits.qpn = *qpn;
-  return Enlist(EngineQp::Create(config, &network_->mrs()));
+  return Enlist(RoceQp::Create(config, &network_->mrs()), qps);
 }
 
-EngineQp* QpTable::Enlist(std::unique_ptr<EngineQp> qp) {
-  NumberTable<EngineQp>& qps = network_->qps();
-  parts_.flows->Reserve(qps.size() + 1);
-  qps.Add(qp->qpn(), qp.get());
+template <typename Qp>
+Qp* QpTable::Enlist(std::unique_ptr<Qp> qp, NumberTable<Qp>& numbers) {
+  parts_.flows->Reserve(places_.size() + 1);
+  numbers.Add(qp->qpn(), qp.get());
   places_.Add(*qp);
   parts_.pending->Reserve(qp->place + 1);
   return qp.release();
 }
 
 void QpTable::Destroy(EngineQp* qp) {
-  parts_.transmitter->SendOwed(*qp);
+  SendOwed(*qp);
   parts_.counters->requesters.Add(qp->counters());
   Remove(qp);
 }
@@ -57,47 +60,55 @@ void QpTable::Destroy(EngineQp* qp) {
 void QpTable::Remove(EngineQp* qp) {
   parts_.flows->Remove(*qp);
   if (qp->service() == QpService::kUd) {
-    network_->LeaveAllGroups(*qp, *parts_.now);
+    network_->LeaveAllGroups(RoceQp::Of(*qp), *parts_.now);
   }
   places_.Remove(*qp);
-  network_->qps().Remove(qp->qpn());
+  if (qp->is_roce_qp()) {
+    network_->qps().Remove(qp->qpn());
+  } else {
+    network_->iwarp_qps().Remove(qp->qpn());
+  }
   delete qp;
+}
+
+void QpTable::SendOwed(EngineQp& qp) {
+  if (qp.is_roce_qp()) parts_.transmitter->SendOwed(RoceQp::Of(qp));
 }
 
 void QpTable::Modify(EngineQp& qp, QpState target, const QpConfig& config) {
   if (target == QpState::kReset || target == QpState::kErr) {
-    parts_.transmitter->SendOwed(qp);
+    SendOwed(qp);
     parts_.flows->Remove(qp);
   }
   const FlowResult result = qp.Modify(target, config, *parts_.sink);
   parts_.flows->Apply(qp, result);
-  if (target == QpState::kRtr) AdoptPath(qp);
+  if (target == QpState::kRtr && qp.is_roce_qp()) AdoptPath(RoceQp::Of(qp));
 }
 
-void QpTable::SetPath(EngineQp& qp, const net::Path& path) {
+void QpTable::SetPath(RoceQp& qp, const net::Path& path) {
   qp.path = RocePath(path);
   AdoptPath(qp);
 }
 
 // Only the paths of connected queue pairs follow a route.
-void QpTable::AdoptPath(EngineQp& qp) {
+void QpTable::AdoptPath(RoceQp& qp) {
   if (qp.state() >= QpState::kRtr && qp.service() != QpService::kUd) {
     network_->Adopt(qp.path, *parts_.now);
   }
 }
 
 // Its counters are in the image.
-std::string QpTable::Extract(EngineQp* qp) {
+std::string QpTable::Extract(RoceQp* qp) {
   std::string image;
   qp->AppendImage(*parts_.now, image);
   Remove(qp);
   return image;
 }
 
-absl::StatusOr<EngineQp*> QpTable::Insert(EngineQpConfig config,
-                                          const net::Path& path,
-                                          std::span<const uint8_t> image) {
-  NumberTable<EngineQp>& qps = network_->qps();
+absl::StatusOr<RoceQp*> QpTable::Insert(EngineQpConfig config,
+                                        const net::Path& path,
+                                        std::span<const uint8_t> image) {
+  NumberTable<RoceQp>& qps = network_->qps();
   const uint32_t qpn = config.limits.qpn;
   if (qps.Find(qpn) != nullptr) {
     return absl::AlreadyExistsError(
@@ -111,14 +122,14 @@ absl::StatusOr<EngineQp*> QpTable::Insert(EngineQpConfig config,
   if (config.service == QpService::kXrcTarget) {
     xrc_srq = std::exchange(config.srq, nullptr);
   }
-  std::unique_ptr<EngineQp> made = EngineQp::Create(config, &network_->mrs());
+  std::unique_ptr<RoceQp> made = RoceQp::Create(config, &network_->mrs());
   if (xrc_srq != nullptr) made->TakeFrom(xrc_srq->ring);
   const ImageRefusal refusal = made->BecomeImage(image, *parts_.now);
   if (!refusal.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the image of queue pair ", qpn, " is refused: ", refusal.Text()));
   }
-  EngineQp* const qp = Enlist(std::move(made));
+  RoceQp* const qp = Enlist(std::move(made), qps);
   SetPath(*qp, path);
   FlowResult result = qp->Settle(*parts_.sink);
   // The owner was told of the failure before the move.

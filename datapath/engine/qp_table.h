@@ -1,8 +1,8 @@
 #pragma once
 
 // The queue pairs of an engine: makes, changes, moves and destroys them. The
-// table of their numbers belongs to the network (Network::qps()), because
-// numbers are the network's.
+// tables of their numbers belong to the network (Network::qps(), iwarp_qps()),
+// because numbers are the network's.
 //
 // Thread: the holder of the engine's token; of control calls, one inside an
 // Engine::ControlScope.
@@ -21,6 +21,7 @@
 #include "datapath/engine/network.h"
 #include "datapath/engine/pending_set.h"
 #include "datapath/engine/qp_places.h"
+#include "datapath/engine/roce_qp.h"
 #include "ras/metrics/counters.h"
 #include "transport/base/time.h"
 
@@ -51,25 +52,26 @@ class QpTable {
   // `config.limits.qpn` is ignored: the network draws the number. The table
   // owns the queue pair. RESOURCE_EXHAUSTED: the network has max_qps queue
   // pairs, or the connection manager holds all numbers that are left.
+  // UNIMPLEMENTED: kIwarp is not built yet.
   absl::StatusOr<EngineQp*> Create(EngineQpConfig config);
   // Deletes the queue pair.
   void Destroy(EngineQp* qp);
 
   // Moves the queue pair to `target` and completes the requests that this
-  // flushes. REQUIRES: the transition is allowed (verbs/control
-  // checks), and SetPath() comes before RTR.
+  // flushes. REQUIRES: the transition is allowed (verbs/control checks). RoCE:
+  // SetPath() comes before RTR.
   void Modify(EngineQp& qp, QpState target, const QpConfig& config);
 
   // From now on the queue pair sends along `path`. In a state that sends, the
   // path follows what has changed since it was found (Network::Adopt()).
-  void SetPath(EngineQp& qp, const net::Path& path);
+  void SetPath(RoceQp& qp, const net::Path& path);
 
   // Removes the queue pair from this engine, deletes it and returns its image
   // (transport/work/image.h), so that it can continue elsewhere. The next
   // engine sends what the queue pair still owes its peer; frames that are
   // already built are sent from here. The queue pair leaves its multicast
   // groups.
-  std::string Extract(EngineQp* qp);
+  std::string Extract(RoceQp* qp);
   // Makes a queue pair from an image, with the number in `config.limits`, which
   // the mover has drawn and leased elsewhere, and with `path`. The rings of
   // `config` are those that the queue pair had. `config.srq` of an XRC target
@@ -79,8 +81,8 @@ class QpTable {
   // ALREADY_EXISTS: the number is in use; RESOURCE_EXHAUSTED: the network has
   // max_qps queue pairs, or the number has no free place in the table;
   // INVALID_ARGUMENT: the image is refused, with the reason.
-  absl::StatusOr<EngineQp*> Insert(EngineQpConfig config, const net::Path& path,
-                                   std::span<const uint8_t> image);
+  absl::StatusOr<RoceQp*> Insert(EngineQpConfig config, const net::Path& path,
+                                 std::span<const uint8_t> image);
 
   // Appends images of queue pairs (transport/work/image.h), from `place` on,
   // until there are `enough` bytes. Returns the place to continue from; none:
@@ -100,11 +102,15 @@ class QpTable {
   EngineQp* At(uint32_t place) const { return places_.At(place); }
 
  private:
-  // Adds a new queue pair to the tables. REQUIRES: its number has a place.
-  EngineQp* Enlist(std::unique_ptr<EngineQp> qp);
+  // Adds a new queue pair to the tables. REQUIRES: its number has a place in
+  // `numbers`.
+  template <typename Qp>
+  Qp* Enlist(std::unique_ptr<Qp> qp, NumberTable<Qp>& numbers);
   // Removes `qp` from all tables, and deletes it.
   void Remove(EngineQp* qp);
-  void AdoptPath(EngineQp& qp);
+  // RoCE: sends what it owes its peer, before it stops answering.
+  void SendOwed(EngineQp& qp);
+  void AdoptPath(RoceQp& qp);
 
   const Parts parts_;
   Network* network_ = nullptr;

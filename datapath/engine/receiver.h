@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <span>
 
-#include "datapath/engine/engine_qp.h"
 #include "datapath/engine/flow_scheduler.h"
 #include "datapath/engine/flow_sink.h"
 #include "datapath/engine/network.h"
 #include "datapath/engine/qp_of.h"
+#include "datapath/engine/roce_qp.h"
 #include "datapath/engine/shared_receive_queue.h"
 #include "datapath/engine/steering.h"
 #include "datapath/engine/transmit_queue.h"
@@ -72,7 +72,7 @@ class Receiver {
  private:
   // Consecutive packets of one queue pair in one burst.
   struct Run {
-    EngineQp* qp = nullptr;
+    RoceQp* qp = nullptr;
     uint32_t count = 0;
     RxPacket packets[kBurstMax];
   };
@@ -111,7 +111,7 @@ class Receiver {
   // Delivers a datagram to each member of its group.
   [[gnu::cold]] void DeliverToGroup(const SteeredPacket& steered, Time now) {
     const RxPacket& packet = steered.packet;
-    for (EngineQp* qp : steered.members) {
+    for (RoceQp* qp : steered.members) {
       // A sender does not receive its own datagram.
       if (steered.from_us && packet.deth().src_qp().value == qp->qpn()) {
         continue;
@@ -126,14 +126,14 @@ class Receiver {
     FinishRun(now);
   }
 
-  void AddToRun(EngineQp& qp, const RxPacket& packet) {
+  void AddToRun(RoceQp& qp, const RxPacket& packet) {
     run_.qp = &qp;
     run_.packets[run_.count++] = packet;
   }
 
   void FinishRun(Time now) {
     if (run_.count == 0) return;
-    EngineQp& qp = *run_.qp;
+    RoceQp& qp = *run_.qp;
     const std::span<const RxPacket> packets(run_.packets, run_.count);
     sink_->Begin();
     witness_.OnBurst(qp, packets);

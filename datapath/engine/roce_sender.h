@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <span>
 
-#include "datapath/engine/engine_qp.h"
 #include "datapath/engine/network.h"
 #include "datapath/engine/roce_framer.h"
+#include "datapath/engine/roce_qp.h"
 #include "datapath/engine/transmit_queue.h"
 #include "datapath/engine/witness.h"
 #include "datapath/memory/address_space.h"
@@ -39,18 +39,18 @@ class RoceSender {
 
   // True if there is no room for the queue pair's packets now: they go to
   // ourselves, and the next iteration makes room.
-  bool IsBlocked(const EngineQp& qp) const {
+  bool IsBlocked(const RoceQp& qp) const {
     return MayLoop(qp) && tx_->loop_room() == 0;
   }
   // Slots for the queue pair to fill and then pass to Send(): as many as there
   // is room for, up to `wanted`. REQUIRES: wanted <= tx->empty_frames(), and
   // the port accepts as many.
-  std::span<TxSlot> Slots(const EngineQp& qp, uint32_t wanted) {
+  std::span<TxSlot> Slots(const RoceQp& qp, uint32_t wanted) {
     return {slots_, MayLoop(qp) ? std::min(wanted, tx_->loop_room()) : wanted};
   }
   // Sends frames of the first `count` slots; returns how many. If fewer were
   // sent, the queue pair has been told why the next one failed.
-  uint32_t Send(EngineQp& qp, uint32_t count) {
+  uint32_t Send(RoceQp& qp, uint32_t count) {
     if (count == 0) return 0;
     witness_.OnTransmit(qp, {slots_, count});
     qp.path.FollowNeighbor();
@@ -77,12 +77,12 @@ class RoceSender {
 
  private:
   // Any datagram may go to ourselves.
-  static bool MayLoop(const EngineQp& qp) {
+  static bool MayLoop(const RoceQp& qp) {
     return qp.path.loopback || qp.service() == QpService::kUd;
   }
 
   // Null: the address handle does not exist, or belongs to another domain.
-  RocePath* PathOf(EngineQp& qp, const TxSlot& slot) {
+  RocePath* PathOf(RoceQp& qp, const TxSlot& slot) {
     if (__builtin_expect(qp.service() != QpService::kUd, 1)) return &qp.path;
     RocePath* path =
         network_->address_handles().Find(slot.address_handle, qp.pd());
@@ -92,7 +92,7 @@ class RoceSender {
 
   // False: the packet has no path, or its memory is not mapped. The queue pair
   // has been told.
-  bool Build(EngineQp& qp, const TxSlot& slot, rte_mbuf* frame) {
+  bool Build(RoceQp& qp, const TxSlot& slot, rte_mbuf* frame) {
     RocePath* const path = PathOf(qp, slot);
     if (__builtin_expect(path == nullptr, 0)) {
       qp.OnNoPath(slot);

@@ -13,9 +13,9 @@
 #include <cstring>
 #include <span>
 
-#include "datapath/engine/engine_qp.h"
 #include "datapath/engine/network.h"
 #include "datapath/engine/roce_framer.h"
+#include "datapath/engine/roce_qp.h"
 #include "ras/metrics/counters.h"
 #include "transport/net/pkeys.h"
 #include "transport/wire/frame.h"
@@ -27,10 +27,10 @@ namespace urnic {
 // comment are meaningful only with that verdict.
 struct SteeredPacket {
   RxPacket packet;
-  EngineQp* qp = nullptr;  // of verdict kAccept
+  RoceQp* qp = nullptr;  // of verdict kAccept
   // Of verdict kMulticast: the receivers, valid until a queue pair joins or
   // leaves; and whether the source is one of our addresses.
-  std::span<EngineQp* const> members;
+  std::span<RoceQp* const> members;
   bool from_us = false;
 };
 
@@ -55,7 +55,7 @@ class Steering {
       std::memcpy(&word, frame + kAtQpn, sizeof(word));
       if (word == before) continue;
       before = word;
-      const EngineQp* qp =
+      const RoceQp* qp =
           network_->qps().Find(__builtin_bswap32(word) & 0xffffff);
       if (qp != nullptr) qp->Prefetch();
     }
@@ -73,7 +73,7 @@ class Steering {
     if (frame.size() >= kShortest) {
       const auto& bth = *reinterpret_cast<const wire::Bth*>(
           frame.data() + sizeof(wire::PlainHeaders));
-      EngineQp* const qp = network_->qps().Find(bth.dest_qp().value);
+      RoceQp* const qp = network_->qps().Find(bth.dest_qp().value);
       const uint32_t* const known =
           qp == nullptr ? nullptr : RoceFramer::FindKnown(qp->path, frame);
       if (__builtin_expect(known != nullptr, 1)) {
@@ -105,7 +105,7 @@ class Steering {
 
   // For nearly every frame: its headers are known, so it comes from the queue
   // pair's peer. `known`: the result of RoceFramer::FindKnown().
-  RxVerdict SteerKnown(EngineQp& qp, uint32_t known,
+  RxVerdict SteerKnown(RoceQp& qp, uint32_t known,
                        std::span<const uint8_t> frame, Time now,
                        SteeredPacket& out) {
     const auto& headers =
@@ -130,7 +130,7 @@ class Steering {
     if (__builtin_expect(marked, 0)) ++counters_->ce_received;
     packet.ip = view.l3;
     packet.framing = view.framing;
-    EngineQp* const qp = network_->qps().Find(packet.bth->dest_qp().value);
+    RoceQp* const qp = network_->qps().Find(packet.bth->dest_qp().value);
     if (__builtin_expect(qp == nullptr, 0)) {
       return SteerWithoutQp(view, now, out);
     }
@@ -143,7 +143,7 @@ class Steering {
 
   // Whether the queue pair may get the packet. `stranger`: a frame that is not
   // from its peer.
-  RxVerdict Admit(EngineQp& qp, const wire::FrameView* stranger, bool marked,
+  RxVerdict Admit(RoceQp& qp, const wire::FrameView* stranger, bool marked,
                   Time now, SteeredPacket& out) {
     RxPacket& packet = out.packet;
     const bool cnp = packet.info->kind == wire::PacketKind::kCnp;
@@ -179,7 +179,7 @@ class Steering {
 
   RxVerdict SteerGroup(const wire::FrameView& view, uint32_t qpn,
                        SteeredPacket& out) {
-    const std::span<EngineQp* const> members =
+    const std::span<RoceQp* const> members =
         network_->groups().MembersOf(view.dst);
     if (members.empty()) return RxVerdict::kNoMember;
     if (qpn != kMulticastQpn) return RxVerdict::kUnknownQp;

@@ -8,11 +8,11 @@
 #include <span>
 
 #include "datapath/engine/completion_writer.h"
-#include "datapath/engine/engine_qp.h"
 #include "datapath/engine/flow_scheduler.h"
 #include "datapath/engine/flow_sink.h"
 #include "datapath/engine/network.h"
 #include "datapath/engine/qp_of.h"
+#include "datapath/engine/roce_qp.h"
 #include "datapath/engine/roce_sender.h"
 #include "datapath/engine/transmit_queue.h"
 #include "datapath/engine/witness.h"
@@ -49,7 +49,7 @@ class Transmitter {
     uint32_t room = kBurstMax;
     // Without an empty frame a queue pair stays in the ready list.
     while (!ready.empty() && room != 0 && tx_->HasEmptyFrame()) {
-      EngineQp& qp = PopReady();
+      RoceQp& qp = PopReady();
       // An acknowledgement waits for an answer that the program may be about to
       // post, to be sent together. A packet to ourselves waits until the next
       // iteration has made room.
@@ -69,7 +69,7 @@ class Transmitter {
   // Before a queue pair stops answering: sends the responses that it owes, as
   // many as the port accepts. Otherwise a peer that waits for its last
   // acknowledgement would retry until it fails.
-  void SendOwed(EngineQp& qp) {
+  void SendOwed(RoceQp& qp) {
     if (!qp.OwesResponses() || !tx_->HasEmptyFrame()) return;
     tx_->Flush();
     // After the frames that the port has not accepted yet, as far as there is
@@ -81,12 +81,12 @@ class Transmitter {
   }
 
  private:
-  // All flows are queue pairs, and RoCE is their wire. A flow of another wire
+  // So far all flows that send are queue pairs of RoCE. A flow of another wire
   // gets a sender and a branch here, and in the two functions that call this.
-  EngineQp& PopReady() { return EngineQp::Of(flows_->ready().Pop()); }
+  RoceQp& PopReady() { return RoceQp::Of(flows_->ready().Pop()); }
 
   // Transmits up to `room` frames; returns how many.
-  uint32_t Transmit(EngineQp& qp, Time now, uint32_t room) {
+  uint32_t Transmit(RoceQp& qp, Time now, uint32_t room) {
     const std::span<TxSlot> slots = roce_.Slots(qp, room);
     const uint32_t count =
         CallQp(qp, [&](auto& q) { return q.Transmit(now, slots); });
@@ -106,7 +106,7 @@ class Transmitter {
     // A limited number: each iteration comes here, and thousands may wait for
     // the port. Those that were looked at go to the end of the list.
     for (uint32_t i = 0; i < kBurstMax && !ready.empty(); ++i) {
-      EngineQp& qp = PopReady();
+      RoceQp& qp = PopReady();
       const bool can_go =
           qp.path.loopback && tx_->loop_room() != 0 && tx_->HasEmptyFrame();
       if (can_go) {

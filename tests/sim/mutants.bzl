@@ -3,7 +3,7 @@
 # A queue pair of a real engine: its core, and what is compiled with it.
 _RC = [
     "//datapath/engine:engine.cc",
-    "//datapath/engine:engine_qp.cc",
+    "//datapath/engine:roce_qp.cc",
     "//transport/rc:image.cc",
     "//transport/rc:qp.cc",
     "//transport/rc:responder.cc",
@@ -64,6 +64,7 @@ _ENGINE = [
     "//datapath/engine:gsi.cc",
     "//datapath/engine:network.cc",
     "//datapath/engine:qp_table.cc",
+    "//datapath/engine:roce_qp.cc",
     "//datapath/engine:transmit_queue.cc",
 ]
 

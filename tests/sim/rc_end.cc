@@ -62,7 +62,7 @@ RcEnd::RcEnd(World& world, Machine& machine, ProgramMemory& memory,
   rnic().WithToken([&] {
     auto made = rnic().engine().qps().Create(ConfigFor(at_));
     Require(made.ok(), "no queue pair");
-    qp_ = *made;
+    qp_ = &RoceQp::Of(**made);
   });
   qpn_ = qp_->qpn();
   machine.Add(qpn_, this);

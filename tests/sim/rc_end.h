@@ -128,7 +128,7 @@ class RcEnd final : private EngineEvents, private QpEvents {
   std::unique_ptr<Cq> cqs_[2];
   SharedReceiveQueue* srqs_[2] = {};  // XRC: one for each RNIC
   int at_ = 0;
-  EngineQp* qp_ = nullptr;
+  RoceQp* qp_ = nullptr;
   uint32_t qpn_ = 0;
   bool drained_ = false;
 

@@ -66,7 +66,7 @@ void Talk::MakeQp(End& end, const net::Path& path) {
   config.events = &end;
   auto qp = end.host.engine().qps().Create(config);
   Require(qp.ok(), "no queue pair");
-  end.qp = *qp;
+  end.qp = &RoceQp::Of(**qp);
   end.qp->path = RocePath(path);
 }
 

@@ -83,7 +83,7 @@ struct Talk::End final : EngineEvents, QpEvents {
   cm::Handle handle;
   std::unique_ptr<testing::FakeRings> rings;
   std::unique_ptr<Talk::Cq> cqs[2];
-  EngineQp* qp = nullptr;
+  RoceQp* qp = nullptr;
   bool established = false;
   bool failed = false;
   bool left = false;  // the connection manager is done with it

@@ -59,7 +59,7 @@ EngineNode::EngineNode(const std::string& dev, uint32_t ip)
   qp.send_cq = qp.recv_cq = &cq_;
   qp.events = this;
   Engine::ControlScope scope(engine());
-  qp_ = *engine().qps().Create(qp);
+  qp_ = &RoceQp::Of(**engine().qps().Create(qp));
   key_ = network().mrs().Register(kNodePd, address(0), address(0), kMemoryBytes,
                                   kNodeRights);
 }

@@ -38,7 +38,7 @@ class EngineNode : private EngineEvents, private QpEvents {
   Nic& nic() { return *nic_; }
   Engine& engine() { return nic_->engine(); }
   Network& network() { return nic_->network(); }
-  EngineQp& qp() { return *qp_; }
+  RoceQp& qp() { return *qp_; }
   Port& port() { return nic_->port(); }
   FakeRings& rings() { return rings_; }
   wire::Gid gid() const { return gid_; }
@@ -81,7 +81,7 @@ class EngineNode : private EngineEvents, private QpEvents {
   CompletionQueue cq_;
   std::unique_ptr<uint8_t[]> memory_;
   std::unique_ptr<Nic> nic_;
-  EngineQp* qp_ = nullptr;
+  RoceQp* qp_ = nullptr;
   uint32_t key_ = 0;
 };
 

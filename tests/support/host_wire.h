@@ -112,7 +112,8 @@ inline std::optional<NeighborWords> WordsOf(const FrameBytes& frame) {
   return words;
 }
 
-// A router's report about a RoCE packet that was too long for its next link.
+// A router's report about a packet, of RoCE or TCP, that was too long for its
+// next link.
 struct TooBigFields {
   wire::MacAddress router_mac;
   wire::MacAddress mac;  // of the host that gets it
@@ -123,6 +124,13 @@ struct TooBigFields {
   uint32_t mtu = 0;
   uint16_t packet_bytes = 4140;
   uint16_t udp_port = 4791;
+  // Of a TCP segment: source port, destination port, sequence number.
+  struct Segment {
+    wire::Be<uint16_t> src_port;
+    wire::Be<uint16_t> dst_port;
+    wire::Be<uint32_t> seq;
+  };
+  std::optional<Segment> segment = std::nullopt;
 };
 
 inline void AppendIp(const wire::Gid& src, const wire::Gid& dst,
@@ -156,11 +164,16 @@ inline FrameBytes TooBigFrame(const TooBigFields& f) {
   FrameBytes message(8 + 40 + 8);
   wire::Appender quote(message.data() + 8);
   const size_t header = ipv6 ? sizeof(wire::Ipv6) : sizeof(wire::Ipv4);
-  AppendIp(f.quoted_src, f.quoted_dst, wire::kIpProtocolUdp,
+  AppendIp(f.quoted_src, f.quoted_dst,
+           f.segment.has_value() ? wire::kIpProtocolTcp : wire::kIpProtocolUdp,
            f.packet_bytes - header, quote);
   wire::Udp udp;
   udp.dst_port = wire::Be<uint16_t>(f.udp_port);
-  quote.Append(udp);
+  if (f.segment.has_value()) {
+    quote.Append(*f.segment);
+  } else {
+    quote.Append(udp);
+  }
   message.resize(8 + quote.size());
   wire::IcmpTooBig head;
   head.header.type = ipv6 ? wire::kIcmpv6PacketTooBig : wire::kIcmpUnreachable;

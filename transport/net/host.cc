@@ -31,6 +31,7 @@ Host::Host(const HostConfig& config)
 
 RxVerdict Host::OnFrame(const wire::FrameView& view, RxVerdict shape,
                         const ReceivedFrame& frame, Time now, FrameSink& sink) {
+  tcp_too_big_.reset();
   if (!IsOurVlan(view)) return RxVerdict::kForeignVlan;
   if (shape == RxVerdict::kIpFragment) {
     return OnFragment(view, frame, now, sink);
@@ -162,7 +163,21 @@ void Host::OnTooBig(const wire::FrameView& view, Time now) {
   }
   const auto next_hop = NextHop(info.dst);
   if (!next_hop.has_value() || !neighbors_.IsLive(*next_hop)) return;
-  (void)path_mtus_.OnTooBig(info.dst, info.mtu, info.packet_bytes, now);
+  if (!info.tcp) {
+    (void)path_mtus_.OnTooBig(info.dst, info.mtu, info.packet_bytes, now);
+    return;
+  }
+  //= RFC 5927 4.1: a report about a TCP segment changes nothing until the
+  //= connection has checked the quoted sequence number
+  const uint32_t mtu =
+      PathMtuCache::ReportedMtu(info.dst, info.mtu, info.packet_bytes);
+  if (mtu == 0) return;
+  tcp_too_big_ = TcpTooBig{.local = info.src,
+                           .remote = info.dst,
+                           .local_port = info.src_port,
+                           .remote_port = info.dst_port,
+                           .seq = info.seq,
+                           .mtu = mtu};
 }
 
 // --- Addresses and routes ----------------------------------------------------

@@ -30,6 +30,7 @@
 #include "transport/net/questions.h"
 #include "transport/net/reassembly.h"
 #include "transport/net/route_table.h"
+#include "transport/net/tcp_reports.h"
 #include "transport/net/vlan.h"
 #include "transport/wire/address.h"
 #include "transport/wire/echo.h"
@@ -151,6 +152,19 @@ class Host {
   bool TakeMtuChange(PathMtuCache::Change& out) {
     return path_mtus_.TakeChange(out);
   }
+  // A connection has found that larger packets to `remote` do not arrive. New
+  // paths get this MTU, unless a smaller one is known.
+  void LearnPathMtu(const wire::Gid& remote, uint32_t mtu, Time now) {
+    if (mtu < config_.mtu) (void)path_mtus_.Learn(remote, mtu, now);
+  }
+  // Takes what the last frame said about a TCP segment of ours. False: it said
+  // nothing. Call it after OnFrame().
+  bool TakeTcpReport(TcpTooBig& out) {
+    if (!tcp_too_big_.has_value()) return false;
+    out = *tcp_too_big_;
+    tcp_too_big_.reset();
+    return true;
+  }
 
   // The number of packets dropped incomplete since the last call.
   uint64_t TakeIncomplete() { return reassembly_.TakeIncomplete(); }
@@ -205,6 +219,7 @@ class Host {
   NeighborCache neighbors_;
   QuestionTable questions_;
   PathMtuCache path_mtus_;
+  std::optional<TcpTooBig> tcp_too_big_;
   Membership membership_;
   Reassembly reassembly_;
   uint64_t answered_ = 0;  // pings

@@ -468,6 +468,62 @@ TEST_P(HostTest, TooBigForWhatWeHaveNotSentIsIgnored) {
   EXPECT_TRUE(host_.TakeMtuChange(change));
 }
 
+//= RFC 5927 4.1
+//= RFC 1191 7
+TEST_P(HostTest, AReportAboutASegmentIsOnlyPassedOn) {
+  AddRouter();
+  const wire::Gid far = Far(2, GetParam());
+  ASSERT_EQ(Find(To(far)), PathStatus::kFound);
+  const testing::TooBigFields fields{
+      .router_mac = MacOf(kRouter),
+      .mac = MacOf(1),
+      .router = Gid(kRouter),
+      .to = Gid(1),
+      .quoted_src = Gid(1),
+      .quoted_dst = far,
+      .mtu = 1400,
+      .segment = {{wire::Be<uint16_t>(50000), wire::Be<uint16_t>(20000),
+                   wire::Be<uint32_t>(0x80000001)}}};
+  EXPECT_EQ(Give(testing::TooBigFrame(fields)), RxVerdict::kIcmp);
+  TcpTooBig report;
+  ASSERT_TRUE(host_.TakeTcpReport(report));
+  EXPECT_EQ(report.local, Gid(1));
+  EXPECT_EQ(report.remote, far);
+  EXPECT_EQ(report.local_port, 50000);
+  EXPECT_EQ(report.remote_port, 20000);
+  EXPECT_EQ(report.seq, 0x80000001);
+  EXPECT_EQ(report.mtu, 1400u);
+  EXPECT_FALSE(host_.TakeTcpReport(report)) << "once";
+  PathMtuCache::Change change;
+  EXPECT_FALSE(host_.TakeMtuChange(change));
+  ASSERT_EQ(Find(To(far)), PathStatus::kFound);
+  EXPECT_EQ(path_.mtu, 4200u);
+  // The connection has checked it.
+  host_.LearnPathMtu(far, report.mtu, now_);
+  EXPECT_TRUE(host_.TakeMtuChange(change));
+  ASSERT_EQ(Find(To(far)), PathStatus::kFound);
+  EXPECT_EQ(path_.mtu, 1400u);
+  host_.LearnPathMtu(far, 9000, now_);
+  EXPECT_FALSE(host_.TakeMtuChange(change));
+  // Some routers of IPv4 name no size.
+  auto other = fields;
+  other.mtu = 0;
+  (void)Give(testing::TooBigFrame(other));
+  ASSERT_EQ(host_.TakeTcpReport(report), !GetParam());
+  if (!GetParam()) {
+    EXPECT_EQ(report.mtu, 2002u);
+  }
+  // Not from us; and a segment that would have fitted.
+  other = fields;
+  other.quoted_src = Gid(3);
+  (void)Give(testing::TooBigFrame(other));
+  EXPECT_FALSE(host_.TakeTcpReport(report));
+  other = fields;
+  other.packet_bytes = 1400;
+  (void)Give(testing::TooBigFrame(other));
+  EXPECT_FALSE(host_.TakeTcpReport(report));
+}
+
 // --- VLANs -------------------------------------------------------------------
 
 TEST_P(HostTest, FramesOfAnotherVlanAreNotOurs) {

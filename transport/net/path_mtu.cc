@@ -34,16 +34,20 @@ uint32_t PathMtuCache::Find(const wire::Gid& remote, uint32_t link_mtu,
   return link_mtu;
 }
 
-bool PathMtuCache::OnTooBig(const wire::Gid& remote, uint32_t mtu,
-                            uint32_t packet_bytes, Time now) {
+uint32_t PathMtuCache::ReportedMtu(const wire::Gid& remote, uint32_t mtu,
+                                   uint32_t packet_bytes) {
   if (remote.is_ipv4()) {
     if (mtu == 0) mtu = NextPlateau(packet_bytes);
     mtu = std::max(mtu, kFloorIpv4);
   } else if (mtu < kFloorIpv6) {
-    return false;
+    return 0;
   }
-  // The packet would have fitted: the message is not plausible.
-  if (mtu >= packet_bytes) return false;
+  // Otherwise the packet would have fitted.
+  return mtu < packet_bytes ? mtu : 0;
+}
+
+bool PathMtuCache::Learn(const wire::Gid& remote, uint32_t mtu, Time now) {
+  mtu = std::max(mtu, remote.is_ipv4() ? kFloorIpv4 : kFloorIpv6);
   Entry* entry = FindEntry(remote);
   if (entry != nullptr && now < entry->until && entry->mtu <= mtu) {
     // The same value again: it still holds.

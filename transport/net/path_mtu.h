@@ -1,7 +1,7 @@
 #pragma once
 
-// The path MTUs that routers have reported. A destination without an entry has
-// the link's MTU.
+// The path MTUs that routers have reported, or that connections have found out.
+// A destination without an entry has the link's MTU.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,13 +33,24 @@ class PathMtuCache {
   // The largest IP packet to `remote`: `link_mtu` or less.
   uint32_t Find(const wire::Gid& remote, uint32_t link_mtu, Time now) const;
 
-  // A router has refused a packet of `packet_bytes` to `remote`, and forwards
-  // at most `mtu` bytes (0: it does not say how many). True if the path MTU
-  // changes. Values below the floor are raised to the floor or, for IPv6,
-  // ignored.
+  // The path MTU that a report stands for: a router has refused a packet of
+  // `packet_bytes` to `remote`, and forwards at most `mtu` bytes (0: it does
+  // not say how many). Values below the floor are raised to the floor. 0: the
+  // report is not plausible, or names less than the floor of IPv6.
+  static uint32_t ReportedMtu(const wire::Gid& remote, uint32_t mtu,
+                              uint32_t packet_bytes);
+
+  // Packets to `remote` of more than `mtu` bytes do not arrive. True if the
+  // path MTU changes. Values below the floor are raised to the floor.
   //= RFC 8201 4: "packet too big" never raises a path MTU
+  bool Learn(const wire::Gid& remote, uint32_t mtu, Time now);
+
+  // Learns from a report about a packet that nobody else can check.
   bool OnTooBig(const wire::Gid& remote, uint32_t mtu, uint32_t packet_bytes,
-                Time now);
+                Time now) {
+    const uint32_t reported = ReportedMtu(remote, mtu, packet_bytes);
+    return reported != 0 && Learn(remote, reported, now);
+  }
 
   // The next destination whose MTU has shrunk since this last returned it.
   bool TakeChange(Change& out);

@@ -270,6 +270,19 @@ TEST_F(PathMtuTest, WithoutAnMtuTheNextPlateauIsUsed) {
   EXPECT_EQ(Mtu(a_), PathMtuCache::kFloorIpv4);
 }
 
+// As a connection does that has found its path MTU itself.
+TEST_F(PathMtuTest, WhatIsLearntNeedsNoRefusedPacket) {
+  EXPECT_TRUE(cache_.Learn(a_, 1400, now_));
+  EXPECT_EQ(Mtu(a_), 1400u);
+  EXPECT_FALSE(cache_.Learn(a_, 1500, now_));
+  EXPECT_EQ(Mtu(a_), 1400u);
+  EXPECT_TRUE(cache_.Learn(a_, 68, now_));
+  EXPECT_EQ(Mtu(a_), PathMtuCache::kFloorIpv4);
+  const wire::Gid b = GidOf(2, true);
+  EXPECT_TRUE(cache_.Learn(b, 68, now_));
+  EXPECT_EQ(Mtu(b), PathMtuCache::kFloorIpv6);
+}
+
 TEST_F(PathMtuTest, EachReductionIsReportedOnce) {
   PathMtuCache::Change change;
   EXPECT_FALSE(cache_.TakeChange(change));

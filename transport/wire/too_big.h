@@ -20,10 +20,15 @@ struct TooBigInfo {
   Gid src;
   Gid dst;
   uint32_t packet_bytes = 0;
+  // It is a TCP segment with these numbers; otherwise it is a RoCE v2 packet.
+  bool tcp = false;
+  uint16_t src_port = 0;
+  uint16_t dst_port = 0;
+  uint32_t seq = 0;
 };
 
-// True for a message of that kind that quotes a RoCE v2 packet: UDP to port
-// 4791. REQUIRES: ParseIcmp() returned kIcmp for the frame.
+// True for a message of that kind that quotes a RoCE v2 packet (UDP to port
+// 4791) or a TCP segment. REQUIRES: ParseIcmp() returned kIcmp for the frame.
 [[nodiscard]] bool ParseTooBig(const FrameView& frame, TooBigInfo& out);
 
 }  // namespace urnic::wire

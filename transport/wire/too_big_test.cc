@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "transport/wire/checksum.h"
@@ -89,6 +90,44 @@ TEST(TooBigTest, PacketTooBigNamesThePacketAndTheMtu) {
   EXPECT_EQ(info.packet_bytes, 4140u);
 }
 
+// The same messages, which quote a segment from port 0xc350 to port 20000 with
+// the sequence number 0x10180102.
+Bytes QuotingTcp(Bytes frame, size_t protocol_at) {
+  const Bytes quote = {0xc3, 0x50, 0x4e, 0x20, 0x10, 0x18, 0x01, 0x02};
+  frame[protocol_at] = 6;
+  std::copy(quote.begin(), quote.end(), frame.end() - 8);
+  return frame;
+}
+Bytes Ipv4TcpMessage() {
+  Bytes frame = QuotingTcp(Ipv4Message(), 51);
+  Store16(frame, 36, 0);
+  Store16(frame, 36, Checksum({&frame[34], 36}));
+  return frame;
+}
+Bytes Ipv6TcpMessage() {
+  Bytes frame = QuotingTcp(Ipv6Message(), 68);
+  Store16(frame, 56, 0);
+  Store16(frame, 56,
+          Ipv6UpperChecksum(Gid::FromIpv6(&frame[22]),
+                            Gid::FromIpv6(&frame[38]), 58, {&frame[54], 56}));
+  return frame;
+}
+
+TEST(TooBigTest, AQuotedSegmentIsNamedByPortsAndSequenceNumber) {
+  for (const Bytes& frame : {Ipv4TcpMessage(), Ipv6TcpMessage()}) {
+    TooBigInfo info;
+    ASSERT_TRUE(Parse(frame, info));
+    EXPECT_TRUE(info.tcp);
+    EXPECT_EQ(info.src_port, 0xc350);
+    EXPECT_EQ(info.dst_port, 20000);
+    EXPECT_EQ(info.seq, 0x10180102u);
+    EXPECT_EQ(info.mtu, 1400u);
+    EXPECT_EQ(info.packet_bytes, 4140u);
+    EXPECT_EQ(info.src.bytes[15], 1);
+    EXPECT_EQ(info.dst.bytes[15], 2);
+  }
+}
+
 // Each byte of the message that must have its value.
 TEST(TooBigTest, AnyOtherMessageIsRefused) {
   TooBigInfo info;
@@ -103,25 +142,27 @@ TEST(TooBigTest, AnyOtherMessageIsRefused) {
   EXPECT_TRUE(refused(35, 3)) << "code";
   EXPECT_TRUE(refused(42, 0x46)) << "options";
   EXPECT_TRUE(refused(48, 0x20)) << "a fragment";
-  EXPECT_TRUE(refused(51, 6)) << "TCP";
+  EXPECT_TRUE(refused(51, 132)) << "SCTP";
   EXPECT_TRUE(refused(65, 0xb6)) << "another port";
   EXPECT_FALSE(refused(53, 0)) << "the quote's checksum is not looked at";
 }
 
 TEST(TooBigTest, AShortQuoteIsRefused) {
   TooBigInfo info;
-  for (size_t cut = 1; cut <= 36; ++cut) {
-    Bytes frame = Ipv4Message();
-    frame.resize(frame.size() - cut);
-    Store16(frame, 16, static_cast<uint16_t>(56 - cut));
-    Store16(frame, 24, 0);
-    Store16(frame, 24, Checksum({&frame[14], 20}));
-    if (36 - cut >= 4) {
-      Store16(frame, 36, 0);
-      Store16(frame, 36, Checksum({&frame[34], 36 - cut}));
+  for (const Bytes& whole : {Ipv4Message(), Ipv4TcpMessage()}) {
+    for (size_t cut = 1; cut <= 36; ++cut) {
+      Bytes frame = whole;
+      frame.resize(frame.size() - cut);
+      Store16(frame, 16, static_cast<uint16_t>(56 - cut));
+      Store16(frame, 24, 0);
+      Store16(frame, 24, Checksum({&frame[14], 20}));
+      if (36 - cut >= 4) {
+        Store16(frame, 36, 0);
+        Store16(frame, 36, Checksum({&frame[34], 36 - cut}));
+      }
+      // Fewer bytes would be enough for UDP, but a router quotes 8.
+      EXPECT_FALSE(Parse(frame, info)) << cut;
     }
-    // The UDP ports would be enough for us, but a router quotes 8 bytes.
-    EXPECT_FALSE(Parse(frame, info)) << cut;
   }
 }
 

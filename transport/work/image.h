@@ -52,6 +52,8 @@ constexpr ImageKind KindOf(QpService service) {
       return ImageKind::kUc;
     case QpService::kUd:
       return ImageKind::kUd;
+    case QpService::kIwarp:
+      return ImageKind::kIwarp;
     default:
       return ImageKind::kRc;
   }

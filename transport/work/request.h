@@ -73,7 +73,10 @@ struct RequestKind {
 namespace internal {
 inline constexpr uint8_t kRcOnly =
     ServiceBit(QpService::kRc) | ServiceBit(QpService::kXrcInitiator);
-inline constexpr uint8_t kConnected = kRcOnly | ServiceBit(QpService::kUc);
+//= RFC 5040 4.2, RFC 7306 4.1: iWARP has messages for sends, writes, reads and
+//= atomics
+inline constexpr uint8_t kReliable = kRcOnly | ServiceBit(QpService::kIwarp);
+inline constexpr uint8_t kConnected = kReliable | ServiceBit(QpService::kUc);
 inline constexpr uint8_t kAll = kConnected | ServiceBit(QpService::kUd);
 }  // namespace internal
 
@@ -89,17 +92,17 @@ inline constexpr RequestKind kRequestKinds[] = {
     {URNIC_WR_SEND_WITH_IMM, URNIC_WC_SEND, RequestFamily::kSend,
      internal::kAll, kAnyLength, true, "send-imm"},
     {URNIC_WR_RDMA_READ, URNIC_WC_RDMA_READ, RequestFamily::kRead,
-     internal::kRcOnly, kAnyLength, false, "read"},
+     internal::kReliable, kAnyLength, false, "read"},
     {URNIC_WR_ATOMIC_CMP_AND_SWP, URNIC_WC_COMP_SWAP, RequestFamily::kAtomic,
-     internal::kRcOnly, 8, false, "cas"},
+     internal::kReliable, 8, false, "cas"},
     {URNIC_WR_ATOMIC_FETCH_AND_ADD, URNIC_WC_FETCH_ADD, RequestFamily::kAtomic,
-     internal::kRcOnly, 8, false, "fadd"},
+     internal::kReliable, 8, false, "fadd"},
     {URNIC_WR_LOCAL_INV, URNIC_WC_LOCAL_INV, RequestFamily::kLocal,
      internal::kConnected, 0, false, "local-inv"},
     {URNIC_WR_BIND_MW, URNIC_WC_BIND_MW, RequestFamily::kLocal,
      internal::kConnected, 0, false, "bind"},
     {URNIC_WR_SEND_WITH_INV, URNIC_WC_SEND, RequestFamily::kSend,
-     internal::kRcOnly, kAnyLength, false, "send-inv"},
+     internal::kReliable, kAnyLength, false, "send-inv"},
     {URNIC_WR_FLUSH, URNIC_WC_FLUSH, RequestFamily::kFlush,  //
      internal::kRcOnly, 0, false, "flush"},
     {URNIC_WR_ATOMIC_WRITE, URNIC_WC_ATOMIC_WRITE, RequestFamily::kAtomicWrite,

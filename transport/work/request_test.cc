@@ -45,6 +45,13 @@ TEST(RequestTest, ServicesHaveTheRequestsOfTheSpecification) {
   EXPECT_EQ(RequestsOf(QpService::kXrcTarget), 0u);
 }
 
+//= RFC 5040 4.2, RFC 7306 4.1
+TEST(RequestTest, IwarpHasTheRequestsThatItHasMessagesFor) {
+  EXPECT_EQ(RequestsOf(QpService::kIwarp),
+            kAllRequests & ~(RequestBit(URNIC_WR_FLUSH) |
+                             RequestBit(URNIC_WR_ATOMIC_WRITE)));
+}
+
 // The numbers of enum ibv_wc_opcode, which programs see.
 TEST(RequestTest, CompletionsHaveTheOpcodesOfTheirRequests) {
   EXPECT_EQ(CompletionOpcode(URNIC_WR_SEND_WITH_INV), 0);

@@ -128,8 +128,16 @@ enum class QpEvent : uint8_t {
 };
 
 // The service of a queue pair. The ends of an XRC connection are RC queue
-// pairs; one only sends requests, and the other only answers them.
-enum class QpService : uint8_t { kRc, kUc, kUd, kXrcInitiator, kXrcTarget };
+// pairs; one only sends requests, and the other only answers them. kIwarp: what
+// programs call RC on a device of iWARP. The others are services of RoCE.
+enum class QpService : uint8_t {
+  kRc,
+  kUc,
+  kUd,
+  kXrcInitiator,
+  kXrcTarget,
+  kIwarp,
+};
 
 // The result of a call that handles a burst or a timer, builds packets, or
 // changes the queue pair: everything that the engine must know afterwards. It

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/roce_qp.h"
 #include "transport/mem/mr_table.h"
 #include "transport/work/request.h"
 #include "transport/work/timers.h"
@@ -212,7 +213,6 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
   if (send_cq_ != nullptr) config.send_cq = send_cq_->engine_end();
   if (recv_cq_ != nullptr) config.recv_cq = recv_cq_->engine_end();
   config.events = this;
-  config.owner = this;
   Engine& engine = device_.engine();
   {
     Engine::ControlScope scope(engine);
@@ -257,6 +257,10 @@ Qp::~Qp() {
 void Qp::ForgetCompletions(uint32_t number) {
   if (send_cq_ != nullptr) send_cq_->Forget(number);
   if (recv_cq_ != nullptr && recv_cq_ != send_cq_) recv_cq_->Forget(number);
+}
+
+bool Qp::IsDraining() const {
+  return engine_qp_->is_roce_qp() && RoceQp::Of(*engine_qp_).sq_draining();
 }
 
 QpState Qp::State() {
@@ -431,11 +435,11 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
         absl::StrCat("went to ", QpStateName(now), " by itself meanwhile")));
   }
   // Refused as in Linux's rxe, except for RESET. SQ_DRAINED would never come.
-  if (now == QpState::kSqd && !ends && engine_qp_->sq_draining()) {
+  if (now == QpState::kSqd && !ends && IsDraining()) {
     return Named(absl::InvalidArgumentError(absl::StrCat(
         "SQD to ", QpStateName(to), ": its send queue still drains")));
   }
-  if (path.has_value()) engine.qps().SetPath(*engine_qp_, *path);
+  if (path.has_value()) engine.qps().SetPath(RoceQp::Of(*engine_qp_), *path);
   notify_sqd_ = to == QpState::kSqd && next.en_sqd_async_notify != 0;
   const QpConfig config = MakeConfig(next);
   if (now == to) {
@@ -464,11 +468,12 @@ QpAttributes Qp::Query() {
   Engine::ControlScope scope(device_.engine());
   QpAttributes now = attributes_;
   now.qp_state = now.cur_qp_state = engine_qp_->state();
-  if (now.qp_state >= QpState::kRtr)
-    now.rq_psn = engine_qp_->recv_psn().value();
-  if (now.qp_state >= QpState::kRts)
-    now.sq_psn = engine_qp_->send_psn().value();
-  now.sq_draining = now.qp_state == QpState::kSqd && engine_qp_->sq_draining();
+  if (engine_qp_->is_roce_qp()) {
+    const RoceQp& roce = RoceQp::Of(*engine_qp_);
+    if (now.qp_state >= QpState::kRtr) now.rq_psn = roce.recv_psn().value();
+    if (now.qp_state >= QpState::kRts) now.sq_psn = roce.send_psn().value();
+  }
+  now.sq_draining = now.qp_state == QpState::kSqd && IsDraining();
   return now;
 }
 
@@ -480,13 +485,15 @@ absl::Status Qp::JoinGroup(const wire::Gid& group) {
   Engine::ControlScope scope(device_.engine());
   static_assert(Groups::kMaxGroups == kMaxMcastGroups &&
                 Groups::kMaxMembers == kMaxMcastQpsPerGroup);
-  return Named(
-      device_.network().JoinGroup(*engine_qp_, group, Environment::Now()));
+  return Named(device_.network().JoinGroup(RoceQp::Of(*engine_qp_), group,
+                                           Environment::Now()));
 }
 
 absl::Status Qp::LeaveGroup(const wire::Gid& group) {
   Engine::ControlScope scope(device_.engine());
-  if (device_.network().LeaveGroup(*engine_qp_, group, Environment::Now())) {
+  if (service_ == QpService::kUd &&
+      device_.network().LeaveGroup(RoceQp::Of(*engine_qp_), group,
+                                   Environment::Now())) {
     return absl::OkStatus();
   }
   return Named(
@@ -496,7 +503,7 @@ absl::Status Qp::LeaveGroup(const wire::Gid& group) {
 bool Qp::IsInGroup() {
   if (service_ != QpService::kUd) return false;
   Engine::ControlScope scope(device_.engine());
-  return device_.network().groups().IsMember(*engine_qp_);
+  return device_.network().groups().IsMember(RoceQp::Of(*engine_qp_));
 }
 
 void Qp::OnQpEvent(EngineQp& qp, QpEvent event) {

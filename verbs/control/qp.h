@@ -125,6 +125,8 @@ class Qp final : private QpEvents {
   template <typename F>
   void ForEachPart(F&& f);
   QpState State();
+  // In SQD: sends are still under way. REQUIRES: inside a ControlScope.
+  bool IsDraining() const;
   // Writes to the debug log that its long packets do not get through.
   void WarnOfPathMtu(const net::Path& path, const QpAttributes& next) const;
   absl::Status CheckValues(const QpAttributes& attributes, uint32_t mask) const;

@@ -30,12 +30,7 @@
 
 namespace urnic::rdmap {
 
-//= RFC 5040 4.2, RFC 7306 4.1: iWARP has messages for sends, writes, reads and
-//= atomics
-inline constexpr RequestSet kSupportedRequests =
-    RequestsOf(RequestFamily::kSend) | RequestsOf(RequestFamily::kWrite) |
-    RequestsOf(RequestFamily::kRead) | RequestsOf(RequestFamily::kAtomic) |
-    RequestsOf(RequestFamily::kLocal);
+inline constexpr RequestSet kSupportedRequests = RequestsOf(QpService::kIwarp);
 
 // What the requester remembers of a work request. Private, so that a program
 // that alters a posted entry harms only its own connection.

@@ -200,7 +200,7 @@ class Connection {
   void AckNow() { receiver_.AckNow(); }
   // A router (or our own link) has refused the segment with the sequence number
   // `quoted`. `mtu`: the largest packet that the path carries. The network's
-  // cache takes the report first, and gives this number: not every router
+  // cache gives this number (PathMtuCache::ReportedMtu): not every router
   // states one. Ignored unless that segment is under way. What is too large is
   // lost, and is sent again at once.
   void OnTooBig(uint32_t mtu, SeqNum quoted, Time now);

@@ -1,0 +1,44 @@
+#include "datapath/engine/roce_qp.h"
+
+#include "datapath/engine/qp_of.h"
+#include "transport/base/check.h"
+
+namespace urnic {
+
+namespace {
+
+wire::Service WireService(QpService service) {
+  switch (service) {
+    case QpService::kRc:
+      return wire::Service::kRc;
+    case QpService::kUc:
+      return wire::Service::kUc;
+    case QpService::kUd:
+      return wire::Service::kUd;
+    default:
+      return wire::Service::kXrc;
+  }
+}
+
+}  // namespace
+
+RoceQp::RoceQp(Kind kind, const EngineQpConfig& config)
+    : EngineQp(kind, config),
+      xrc_domain_(config.xrc_domain),
+      receives_(config) {
+  wire_service_ = WireService(config.service);
+}
+
+std::unique_ptr<RoceQp> RoceQp::Create(const EngineQpConfig& config,
+                                       mem::MrTable* mrs) {
+  switch (config.service) {
+    case QpService::kUc:
+      return std::make_unique<UcQp>(config, mrs);
+    case QpService::kUd:
+      return std::make_unique<UdQp>(config, mrs);
+    default:
+      return std::make_unique<RcQp>(config, mrs);
+  }
+}
+
+}  // namespace urnic

@@ -1,0 +1,92 @@
+#pragma once
+
+// A queue pair of RoCE, of any service: its packets name it by its number, and
+// it has a path. The object itself has a class for its service (qp_of.h). Only
+// the engine sees that class, so a change to a transport does not recompile the
+// verbs.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "datapath/engine/engine_qp.h"
+#include "datapath/engine/roce_path.h"
+#include "transport/mem/mr_table.h"
+#include "transport/work/image.h"
+#include "transport/work/types.h"
+
+namespace urnic {
+
+// Created and destroyed through QpTable. Thread: the token holder.
+class RoceQp : public EngineQp {
+ public:
+  // Creates a queue pair of the service that `config` names. REQUIRES: a
+  // service of RoCE.
+  static std::unique_ptr<RoceQp> Create(const EngineQpConfig& config,
+                                        mem::MrTable* mrs);
+
+  // REQUIRES: is_roce_qp().
+  static RoceQp& Of(Flow& flow) { return static_cast<RoceQp&>(flow); }
+
+  // The transport service of its packets.
+  wire::Service wire_service() const { return wire_service_; }
+  // The P_Key that its packets bear.
+  uint16_t pkey() const { return pkey_; }
+  uint32_t xrc_domain() const { return xrc_domain_; }
+
+  // --- The transport's calls: see rc::Qp ----------------------------------
+
+  // Processes packets of one burst, in order, and executes their effects.
+  virtual FlowResult OnBurst(std::span<const RxPacket> packets, Time now,
+                             FlowSink& sink) = 0;
+  // A packet that OnBurst() will get is marked "congestion experienced".
+  // Datagram queue pairs ignore it: they have no sender to notify.
+  virtual void OnMarked(const RxPacket& packet, Time now) = 0;
+  // Handles a congestion notification packet of the peer; returns its verdict.
+  virtual RxVerdict OnCnp(Time now) = 0;
+  virtual bool OwesResponses() const = 0;
+  virtual uint32_t TransmitResponses(std::span<TxSlot> slots) = 0;
+  // The address handle of a datagram from Transmit() does not exist.
+  virtual void OnNoPath(const TxSlot& slot) = 0;
+
+  // recv_psn() is valid from RTR on, send_psn() from RTS on.
+  virtual Psn recv_psn() const = 0;
+  virtual Psn send_psn() const = 0;
+  virtual bool sq_draining() const = 0;
+  // Restores a new queue pair from an image. If the image is refused, the queue
+  // pair must be destroyed.
+  virtual ImageRefusal BecomeImage(std::span<const uint8_t> image,
+                                   Time now) = 0;
+
+  const net::Path* common_path() const final {
+    return service_ == QpService::kUd ? nullptr : &path;
+  }
+  // XRC targets, before BecomeImage(): sets the ring of the current receive.
+  void TakeFrom(RecvRing& ring) { receives_.queue.Use(&ring); }
+  // XRC: the ring is about to be destroyed; stops using it.
+  void LetGoOf(const RecvRing& ring) {
+    if (receives_.queue.ring() != &ring) return;
+    receives_.queue.Reset();
+    receives_.queue.Use(nullptr);
+  }
+  // The completion queue for flushed receives.
+  CompletionQueue& flush_cq() const {
+    return service_ != QpService::kXrcTarget
+               ? *recv_cq
+               : *SharedReceiveQueue::Of(*receives_.queue.ring()).cq;
+  }
+
+ protected:
+  RoceQp(Kind kind, const EngineQpConfig& config);
+
+ private:
+  const uint32_t xrc_domain_;
+
+ public:
+  RocePath path;  // begins a cache line
+
+ protected:
+  QpReceives receives_;
+};
+
+}  // namespace urnic
