@@ -7,7 +7,8 @@ _urnic_options() {
   case $1 in
     "") echo "--help --version" ;;
     run | doctor)
-      echo "--port --addr --route --mtu --pkey --fault --mode --config --help"
+      echo "--port --addr --route --mtu --pkey --fault --transport --mode" \
+        "--config --help"
       ;;
     addr | route) echo "--process --help" ;;
     state) echo "--process --qp --help" ;;
@@ -45,6 +46,7 @@ _urnic_values() {
   case $1 in
     --port) compgen -W "$(_urnic_ports)" -- "$2" ;;
     --mtu) compgen -W "1500 4200 9000" -- "$2" ;;
+    --transport) compgen -W "roce iwarp both" -- "$2" ;;
     --mode) compgen -W "embedded" -- "$2" ;;
     --config) compgen -f -- "$2" ;;
     --fault)

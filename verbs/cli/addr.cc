@@ -11,11 +11,14 @@
 namespace urnic {
 namespace {
 
-// "10.1.0.1/24   GID 2 (RoCE v1), 3 (v2)" of a line "2 10.1.0.1/24".
+// "10.1.0.1/24   GID 2 (RoCE v1), 3 (v2)" of a line "2 10.1.0.1/24". The index
+// is "-" on a port without a RoCE device.
 void PrintAddress(const std::string& line) {
   const std::vector<std::string> word = absl::StrSplit(line, ' ');
   int index;
-  if (word.size() != 2 || !absl::SimpleAtoi(word[0], &index)) return;
+  if (word.size() != 2) return;
+  if (word[0] == "-") std::printf("  %s\n", word[1].c_str());
+  if (!absl::SimpleAtoi(word[0], &index)) return;
   std::printf("  %-44s GID %2d (RoCE v1), %2d (v2)\n", word[1].c_str(), index,
               index + 1);
 }
@@ -39,7 +42,8 @@ void AddAddrCommand(CLI::App& app, int* exit_status) {
        .help = "Show and change the addresses of running programs' RNICs",
        .one = "an address",
        .value = "IP/LEN",
-       .value_help = "10.1.0.1/24 or fd01::1/64",
+       .value_help = "10.1.0.1/24 or fd01::1/64; 10.1.0.1/24,iwarp: rdma_cm "
+                     "uses iWARP for it",
        .value_is_words = false,
        .check = CheckAddress,
        .print = PrintAddress},

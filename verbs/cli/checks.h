@@ -39,6 +39,9 @@ Check CheckKernelDevices();
 
 // The ports. `needed`: a port with a kernel interface is configured.
 Check CheckRawSockets(bool needed);
+// Which device rdma_cm takes for which address of the port. Empty for a port
+// without an iWARP device.
+std::vector<Check> CheckTransports(const urnic_device_identity& device);
 // The kernel interface of a port; empty for other kinds of port.
 std::vector<Check> CheckInterface(const urnic_device_identity& device);
 // Another RNIC that has the port's kernel interface. Empty for other kinds.

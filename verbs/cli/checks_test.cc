@@ -97,7 +97,7 @@ std::string AddressOfThisHost() {
 
 TEST(AddressCheckTest, WarnsOfAnAddressThatTheKernelHas) {
   const auto check = [](const char* ports) {
-    static urnic_device_identity devices[URNIC_MAX_PORTS];
+    static urnic_device_identity devices[URNIC_MAX_DEVICES];
     char error[256];
     EXPECT_EQ(
         urnic_device_identity_parse(ports, 1, devices, error, sizeof(error)), 1)
@@ -116,7 +116,7 @@ TEST(AddressCheckTest, WarnsOfAnAddressThatTheKernelHas) {
 
 TEST(RouterCheckTest, WarnsOfARouterOnNoLink) {
   const auto check = [](const char* ports) {
-    static urnic_device_identity devices[URNIC_MAX_PORTS];
+    static urnic_device_identity devices[URNIC_MAX_DEVICES];
     char error[256];
     EXPECT_EQ(
         urnic_device_identity_parse(ports, 1, devices, error, sizeof(error)), 1)
@@ -138,6 +138,29 @@ TEST(RouterCheckTest, WarnsOfARouterOnNoLink) {
         "loop|10.9.0.1/24|route=10.2.0.0/16"}) {
     EXPECT_THAT(check(good), IsEmpty()) << good;
   }
+}
+
+TEST(TransportCheckTest, SaysWhichDeviceRdmaCmTakes) {
+  const auto check = [](const char* ports) {
+    static urnic_device_identity devices[URNIC_MAX_DEVICES];
+    char error[256];
+    EXPECT_GT(
+        urnic_device_identity_parse(ports, 1, devices, error, sizeof(error)), 0)
+        << error;
+    return CheckTransports(devices[0]);
+  };
+  EXPECT_THAT(check("loop|10.9.0.1/24"), IsEmpty());
+  const auto marked = check("loop|10.9.0.1/24|10.9.0.2/24,iwarp");
+  ASSERT_THAT(marked, SizeIs(1));
+  EXPECT_EQ(marked[0].finding, Finding::kOk);
+  EXPECT_EQ(marked[0].what, "urnic0 rdma_cm");
+  EXPECT_EQ(marked[0].found,
+            "takes iwurnic0 for addresses marked iwarp (10.9.0.2) and urnic0 "
+            "for all others");
+  EXPECT_THAT(check("loop|10.9.0.1/24|transport=both")[0].found,
+              HasSubstr("marked iwarp (none)"));
+  EXPECT_THAT(check("loop|10.9.0.1/24|transport=iwarp")[0].found,
+              HasSubstr("takes iwurnic0 for all addresses"));
 }
 
 TEST(AddressSpaceCheckTest, WarnsBelow64Gigabytes) {

@@ -71,6 +71,14 @@ absl::Status CheckMode(const std::string& mode) {
       absl::StrCat("unknown mode \"", mode, "\"; the only mode is embedded"));
 }
 
+absl::Status CheckTransport(const std::string& transport) {
+  if (transport == "roce" || transport == "iwarp" || transport == "both") {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown transport \"", transport, "\"; use roce, iwarp or both"));
+}
+
 absl::Status CheckFault(int port, const urnic_device_identity& device) {
   if (device.fault[0] == '\0') return absl::OkStatus();
   const auto spec = impair::ParseFaultSpec(device.fault);
@@ -81,7 +89,7 @@ absl::Status CheckFault(int port, const urnic_device_identity& device) {
 }
 
 absl::Status CheckPorts(const std::string& ports) {
-  static std::array<urnic_device_identity, URNIC_MAX_PORTS> devices;
+  static std::array<urnic_device_identity, URNIC_MAX_DEVICES> devices;
   char error[512];
   const int count =
       urnic_device_identity_parse(ports.c_str(), urnic_host_identity(),
@@ -91,18 +99,18 @@ absl::Status CheckPorts(const std::string& ports) {
     const urnic_device_identity& d = devices[i];
     if (d.port_kind == URNIC_PORT_XDP)
       return absl::InvalidArgumentError(absl::StrCat(
-          "port ", i + 1, " (\"", d.dev,
+          "port ", d.ordinal + 1, " (\"", d.dev,
           "\"): this build has no af_xdp driver; use iface:", d.ifname,
           " (af_packet)"));
     if (d.port_kind == URNIC_PORT_PCI)
       return absl::InvalidArgumentError(
-          absl::StrCat("port ", i + 1, " (\"", d.dev,
+          absl::StrCat("port ", d.ordinal + 1, " (\"", d.dev,
                        "\"): this build has no drivers for physical NICs; use "
                        "iface:NAME with the NIC's kernel interface"));
     if (d.port_kind == URNIC_PORT_VDEV) {
       if (auto text = ParseDriverText(d.dev); !text.ok()) return text.status();
     }
-    if (absl::Status s = CheckFault(i + 1, d); !s.ok()) return s;
+    if (absl::Status s = CheckFault(d.ordinal + 1, d); !s.ok()) return s;
   }
   return absl::OkStatus();
 }
@@ -125,7 +133,8 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
       command
           .add_option("--addr", addrs_,
                       "An address of the RNIC on the port before it. No "
-                      "host may have it, not even this one; repeatable")
+                      "host may have it, not even this one; repeatable. "
+                      "IP/LEN,iwarp: rdma_cm uses iWARP for it")
           ->type_name("IP/LEN")
           ->allow_extra_args(false);
   route_option_ =
@@ -154,14 +163,20 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
                   "loss=1%,delay=1ms,.. (URNIC_FAULT; docs/faults.md)")
       ->type_name("SPEC");
   command
+      .add_option("--transport", transport_,
+                  "The devices of all ports: roce (urnic0, ..), iwarp "
+                  "(iwurnic0, ..) or both. Default: roce, and both for a port "
+                  "with an address marked iwarp (URNIC_TRANSPORT)")
+      ->type_name("T");
+  command
       .add_option("--mode", mode_,
                   "embedded, the only mode: the RNIC runs inside the program "
                   "(URNIC_MODE)")
       ->type_name("MODE");
   command
       .add_option("--config", file_,
-                  "TOML file with the keys ports, mtu, pkeys, fault, mode "
-                  "(URNIC_CONFIG)")
+                  "TOML file with the keys ports, mtu, pkeys, fault, "
+                  "transport, mode (URNIC_CONFIG)")
       ->type_name("FILE")
       ->envname("URNIC_CONFIG");
 }
@@ -179,6 +194,7 @@ absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
     return absl::InvalidArgumentError(
         absl::StrCat("--fault \"", *fault_,
                      "\" contains \"|\" or \";\", which only --port takes"));
+  source.transport = transport_;
   source.mode = mode_;
   size_t port = 0;
   size_t addr = 0;
@@ -243,6 +259,8 @@ absl::StatusOr<ConfigSource> ReadConfigEnvironment() {
     source.pkeys = absl::StrSplit(pkeys, ',');
   }
   if (const char* fault = NonEmptyEnv("URNIC_FAULT")) source.fault = fault;
+  if (const char* transport = NonEmptyEnv("URNIC_TRANSPORT"))
+    source.transport = transport;
   if (const char* mode = NonEmptyEnv("URNIC_MODE")) source.mode = mode;
   if (const char* wish = NonEmptyEnv("URNIC_HUGEPAGES")) {
     if (absl::Status s = CheckHugePages(wish); !s.ok()) return s;
@@ -257,16 +275,22 @@ absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources) {
     if (!chosen.mtu) chosen.mtu = source.mtu;
     if (chosen.pkeys.empty()) chosen.pkeys = source.pkeys;
     if (!chosen.fault) chosen.fault = source.fault;
+    if (!chosen.transport) chosen.transport = source.transport;
     if (!chosen.mode) chosen.mode = source.mode;
   }
   Config config;
   config.mode = chosen.mode.value_or("embedded");
   if (absl::Status s = CheckMode(config.mode); !s.ok()) return s;
+  if (chosen.transport) {
+    if (absl::Status s = CheckTransport(*chosen.transport); !s.ok()) return s;
+  }
   for (std::string& port : chosen.ports) {
     if (chosen.mtu && !Says(port, "|mtu="))
       absl::StrAppend(&port, "|mtu=", *chosen.mtu);
     if (chosen.fault && !Says(port, "|fault="))
       absl::StrAppend(&port, "|fault=", *chosen.fault);
+    if (chosen.transport && !Says(port, "|transport="))
+      absl::StrAppend(&port, "|transport=", *chosen.transport);
     if (Says(port, "|pkey=")) continue;
     for (const std::string& pkey : chosen.pkeys)
       absl::StrAppend(&port, "|pkey=", pkey);

@@ -9,11 +9,13 @@
 //   --mtu N                     URNIC_MTU       mtu = N
 //   --pkey K...                 URNIC_PKEYS     pkeys = [K, ...]
 //   --fault SPEC                URNIC_FAULT     fault = "SPEC"
+//   --transport T               URNIC_TRANSPORT transport = "T"
 //   --mode M                    URNIC_MODE      mode = "M"
 //   --config FILE               URNIC_CONFIG    (names the file, TOML)
 //
 // A port is an entry of URNIC_PORTS as verbs/identity/device_identity.h defines
-// it. mtu, pkeys and fault apply to the ports without mtu=, pkey= or fault=.
+// it. mtu, pkeys, fault and transport apply to the ports without mtu=, pkey=,
+// fault= or transport=.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -32,6 +34,7 @@ struct ConfigSource {
   std::optional<uint32_t> mtu;     // bytes of an IP packet
   std::vector<std::string> pkeys;  // hexadecimal
   std::optional<std::string> fault;
+  std::optional<std::string> transport;
   std::optional<std::string> mode;
 };
 
@@ -62,6 +65,7 @@ class ConfigFlags {
   std::optional<std::string> mtu_;
   std::vector<std::string> pkeys_;
   std::optional<std::string> fault_;
+  std::optional<std::string> transport_;
   std::optional<std::string> mode_;
   std::string file_;
 };
@@ -70,8 +74,8 @@ class ConfigFlags {
 // and the key: a misspelt key must not be ignored.
 absl::StatusOr<ConfigSource> ReadConfigFile(const std::string& path);
 
-// Reads URNIC_PORTS, URNIC_MTU, URNIC_PKEYS, URNIC_FAULT and URNIC_MODE. Also
-// checks URNIC_HUGEPAGES, which the program will read.
+// Reads URNIC_PORTS, URNIC_MTU, URNIC_PKEYS, URNIC_FAULT, URNIC_TRANSPORT and
+// URNIC_MODE. Also checks URNIC_HUGEPAGES, which the program will read.
 absl::StatusOr<ConfigSource> ReadConfigEnvironment();
 
 // Merges the sources, the one with the highest priority first, and checks the

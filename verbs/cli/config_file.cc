@@ -133,16 +133,20 @@ absl::Status ReadKey(const std::string& path, std::string_view key,
   if (key == "fault")
     return ReadText(path, node, key, "a string: fault = \"loss=1%\"",
                     &source->fault);
+  if (key == "transport")
+    return ReadText(path, node, key, "a string: transport = \"both\"",
+                    &source->transport);
   if (key == "mode")
     return ReadText(path, node, key, "a string: mode = \"embedded\"",
                     &source->mode);
   const std::string advice =
-      DidYouMean(key, {"ports", "mtu", "pkeys", "fault", "mode"});
-  return At(path, node,
-            absl::StrCat("unknown key \"", std::string(key), "\"",
-                         advice.empty()
-                             ? "; expected ports, mtu, pkeys, fault or mode"
-                             : advice));
+      DidYouMean(key, {"ports", "mtu", "pkeys", "fault", "transport", "mode"});
+  return At(
+      path, node,
+      absl::StrCat("unknown key \"", std::string(key), "\"",
+                   advice.empty() ? "; expected ports, mtu, pkeys, fault, "
+                                    "transport or mode"
+                                  : advice));
 }
 
 // A directory can be opened, but not read.

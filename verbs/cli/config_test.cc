@@ -39,7 +39,7 @@ class ConfigTest : public testing::Test {
   void SetUp() override {
     for (const char* name :
          {"URNIC_PORTS", "URNIC_MTU", "URNIC_PKEYS", "URNIC_FAULT",
-          "URNIC_MODE", "URNIC_CONFIG", "URNIC_HUGEPAGES"})
+          "URNIC_TRANSPORT", "URNIC_MODE", "URNIC_CONFIG", "URNIC_HUGEPAGES"})
       unsetenv(name);
   }
 };
@@ -84,6 +84,21 @@ TEST_F(ConfigTest, FaultsApplyToPortsWithoutTheirOwn) {
   EXPECT_EQ(Resolve({"--config", file})->ports, "net_null0|fault=loss=2%");
   setenv("URNIC_FAULT", "loss=3%", 1);
   EXPECT_EQ(Resolve({"--config", file})->ports, "net_null0|fault=loss=3%");
+}
+
+TEST_F(ConfigTest, TransportAppliesToPortsWithoutTheirOwn) {
+  EXPECT_EQ(Resolve({"--port", "net_null0|transport=iwarp", "--port",
+                     "net_null1", "--transport", "both"})
+                ->ports,
+            "net_null0|transport=iwarp;net_null1|transport=both");
+  EXPECT_EQ(
+      Resolve({"--port", "net_null0", "--addr", "10.0.0.1/24,iwarp"})->ports,
+      "net_null0|10.0.0.1/24,iwarp");
+  const std::string file =
+      WriteFile("ports = [\"net_null0\"]\ntransport = \"iwarp\"\n");
+  EXPECT_EQ(Resolve({"--config", file})->ports, "net_null0|transport=iwarp");
+  setenv("URNIC_TRANSPORT", "roce", 1);
+  EXPECT_EQ(Resolve({"--config", file})->ports, "net_null0|transport=roce");
 }
 
 TEST_F(ConfigTest, FlagBeatsEnvironmentBeatsFile) {
@@ -148,6 +163,10 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
       {{"--port", "net_null0", "--fault", "loss=200%"},
        "port 1 (\"net_null0\"): fault: \"loss=200%\" is wrong or out of range"},
       {{"--port", "loop", "--fault", "loss=1%"}, "this port has no wire"},
+      {{"--port", "loop", "--transport", "tcp"},
+       "unknown transport \"tcp\"; use roce, iwarp or both"},
+      {{"--port", "loop", "--transport", "roce", "--addr", "10.0.0.1/24,iwarp"},
+       "an address is marked iwarp, but transport=roce is given"},
       {{"--port", "net_null0", "--fault", "die=1s;net_null1"},
        "--fault \"die=1s;net_null1\" contains \"|\" or \";\""},
       {{"--mode", "service"}, "not built yet"},
@@ -177,7 +196,8 @@ TEST_F(ConfigTest, MistakesInTheFileNameTheLine) {
       {"# nothing\nprots = []\n",
        "config.toml:2: unknown key \"prots\": did you mean \"ports\"?"},
       {"speed = 1\n",
-       ":1: unknown key \"speed\"; expected ports, mtu, pkeys, fault or mode"},
+       ":1: unknown key \"speed\"; expected ports, mtu, pkeys, fault, "
+       "transport or mode"},
       {"[ports]\nmtu = 1500\n",
        ":1: ports is a table; expected a list of strings"},
       {"mtu = \"1500\"\n",

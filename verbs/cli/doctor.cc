@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,7 +39,7 @@ std::vector<Check> CheckPorts(const ConfigFlags& flags) {
          std::string(config.status().message()),
          "correct it where it is set: an option of this command, a variable "
          "URNIC_..., or the file of --config"}};
-  static std::array<urnic_device_identity, URNIC_MAX_PORTS> devices;
+  static std::array<urnic_device_identity, URNIC_MAX_DEVICES> devices;
   char error[512];
   const int count =
       urnic_device_identity_parse(config->ports.c_str(), urnic_host_identity(),
@@ -49,6 +50,9 @@ std::vector<Check> CheckPorts(const ConfigFlags& flags) {
     const urnic_device_identity& d = devices[i];
     any_interface |= d.ifname[0] != '\0';
     checks.push_back({Finding::kOk, d.name, d.dev, ""});
+    // The rest belongs to the port, which is checked with its first device.
+    if (std::strcmp(d.name, d.port_name) != 0) continue;
+    for (Check& check : CheckTransports(d)) checks.push_back(std::move(check));
     for (Check& check : CheckInterface(d)) checks.push_back(std::move(check));
     for (Check& check : CheckPortIsFree(d)) checks.push_back(std::move(check));
     for (Check& check : CheckAddresses(d)) checks.push_back(std::move(check));

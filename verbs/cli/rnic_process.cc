@@ -30,8 +30,10 @@ void AddDevices(void* context, const char* path, unsigned long long pid) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(path, error)) {
     if (entry.path().extension() != URNIC_CONTROL_SUFFIX) continue;
-    list->push_back(
-        {.device = entry.path().stem(), .directory = path, .pid = pid});
+    list->push_back({.device = entry.path().stem(),
+                     .directory = path,
+                     .pid = pid,
+                     .is_second_name = entry.is_symlink(error)});
   }
 }
 
@@ -133,7 +135,7 @@ absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
   urnic_run_dir_visit(AddDevices, &list);
   const auto choose = [&] {
     std::erase_if(list, [&](const RnicProcess& rnic) {
-      return (!device.empty() && rnic.device != device) ||
+      return (device.empty() ? rnic.is_second_name : rnic.device != device) ||
              !IsProcess(rnic, process);
     });
   };

@@ -16,16 +16,18 @@ struct RnicProcess {
   std::string device;          // "urnic0"
   std::string directory;       // the program's run directory
   unsigned long long pid = 0;  // 0: found by its directory alone
+  // The port has another name, which also reaches it.
+  bool is_second_name = false;
 
   // "process 12 (ib_write_bw), /run/user/0/urnic-..", without the program's
   // name if the pid is one of another PID namespace (a container).
   std::string Describe() const;
 };
 
-// All devices that this user may access, ordered by pid and device. `device`
-// and `process` (a pid or a run directory, as a user writes it) may be empty,
-// which means any. NOT_FOUND: no match. Leftovers of killed programs are
-// ignored.
+// All ports that this user may access, ordered by pid and device. `device` and
+// `process` (a pid or a run directory, as a user writes it) may be empty, which
+// means any. Without a `device`, a port with two devices is listed once.
+// NOT_FOUND: no match. Leftovers of killed programs are ignored.
 absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
                                                    const std::string& process);
 

@@ -103,7 +103,8 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
       app.add_subcommand("run", "Start a verbs program with an RNIC inside it");
   command->formatter(std::make_shared<HelpFormatter>(
       "urnic run [--port DEV --addr IP/LEN [--addr ..] [--route R]..]...\n"
-      "                 [--mtu N] [--pkey K]... [--fault SPEC]\n"
+      "                 [--mtu N] [--pkey K]... [--fault SPEC] "
+      "[--transport T]\n"
       "                 [--mode embedded] [--config FILE] [--] PROGRAM "
       "ARGS..."));
   command->footer(
@@ -118,11 +119,12 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
       "  --mtu N               URNIC_MTU=N                mtu = N\n"
       "  --pkey K              URNIC_PKEYS=\"K,...\"        pkeys = [K, ...]\n"
       "  --fault SPEC          URNIC_FAULT=SPEC           fault = \"SPEC\"\n"
+      "  --transport T         URNIC_TRANSPORT=T          transport = \"T\"\n"
       "  --mode embedded       URNIC_MODE=embedded        mode = \"embedded\"\n"
       "  --config FILE         URNIC_CONFIG=FILE\n"
-      "A is IP/LEN. More addresses follow as DEV|A|A, routes as "
-      "DEV|A|route=R, and other settings of a port as vlan=7, mac=port, mtu=N "
-      "or pkey=K.");
+      "A is IP/LEN or IP/LEN,iwarp. More addresses follow as DEV|A|A, routes "
+      "as DEV|A|route=R, and other settings of a port as vlan=7, mac=port, "
+      "mtu=N, transport=T or pkey=K.");
   auto flags = std::make_shared<ConfigFlags>(*command);
   command->callback(
       [flags, program, exit_status] { *exit_status = Run(*flags, *program); });

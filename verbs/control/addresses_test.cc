@@ -28,7 +28,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::unique_ptr<urnic_device_identity> Identity(const std::string& ports) {
-  std::vector<urnic_device_identity> identities(URNIC_MAX_PORTS);
+  std::vector<urnic_device_identity> identities(URNIC_MAX_DEVICES);
   char error[256];
   EXPECT_EQ(urnic_device_identity_parse(ports.c_str(), 1, identities.data(),
                                         error, sizeof(error)),
@@ -171,7 +171,7 @@ class AddressesTest : public testing::Test {
   }
   std::string Ask(const std::string& request) {
     std::string answer;
-    AnswerControl(*device_, request, [&](std::string_view part) {
+    AnswerControl(device_->open_nic(), request, [&](std::string_view part) {
       answer += part;
       return true;
     });

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "verbs/control/control_protocol.h"
 #include "verbs/control/debug_log.h"
-#include "verbs/control/device.h"
 #include "verbs/control/gid_table.h"
+#include "verbs/control/open_nic.h"
 #include "verbs/identity/device_identity.h"
 #include "verbs/identity/sysfs_counters.h"
 
@@ -27,18 +27,20 @@ std::string Refuse(const std::string& why) {
   return absl::StrCat("error\n", why, "\n");
 }
 
-std::string Line(const GidPair& pair) {
-  return absl::StrCat(pair.index, " ", AddressText(pair.gid, pair.prefix_bits),
-                      "\n");
+std::string Line(const OpenNic& nic, const GidPair& pair) {
+  const bool has_index = (nic.identity().kinds & 1u << URNIC_DEVICE_ROCE) != 0;
+  return absl::StrCat(has_index ? absl::StrCat(pair.index) : "-", " ",
+                      AddressText(pair.gid, pair.prefix_bits),
+                      pair.is_iwarp ? ",iwarp" : "", "\n");
 }
 
-std::string List(const Device& device) {
+std::string List(const OpenNic& nic) {
   std::string answer = "ok\n";
-  for (const GidPair& pair : device.gids().Pairs()) answer += Line(pair);
+  for (const GidPair& pair : nic.gids().Pairs()) answer += Line(nic, pair);
   return answer;
 }
 
-std::string Change(Device& device, bool add, const std::string& text) {
+std::string Change(OpenNic& nic, bool add, const std::string& text) {
   urnic_ip_address address = {};
   char error[128];
   if (urnic_ip_address_parse(text.c_str(), &address, error, sizeof(error)) !=
@@ -47,23 +49,23 @@ std::string Change(Device& device, bool add, const std::string& text) {
   }
   wire::Gid gid;
   urnic_ip_address_gid(&address, gid.bytes.data());
-  auto before = device.gids().Pairs();
+  auto before = nic.gids().Pairs();
   const absl::Status done =
-      add ? device.AddAddress(address) : device.RemoveAddress(address);
+      add ? nic.AddAddress(address) : nic.RemoveAddress(address);
   if (!done.ok()) return Refuse(std::string(done.message()));
-  DebugLog(absl::StrCat(device.identity().name, ": address ", text,
+  DebugLog(absl::StrCat(nic.name(), ": address ", text,
                         add ? " added" : " removed"));
-  const auto pairs = add ? device.gids().Pairs() : std::move(before);
+  const auto pairs = add ? nic.gids().Pairs() : std::move(before);
   const auto at = std::find_if(pairs.begin(), pairs.end(),
                                [&](const GidPair& p) { return p.gid == gid; });
   // It may have been removed again meanwhile.
-  return at == pairs.end() ? "ok\n" : "ok\n" + Line(*at);
+  return at == pairs.end() ? "ok\n" : "ok\n" + Line(nic, *at);
 }
 
-std::string ListRoutes(const Device& device) {
+std::string ListRoutes(const OpenNic& nic) {
   // Limit of a line, also of the last one, which counts the routes left out.
   constexpr size_t kLongest = 256;
-  const auto entries = device.routes().List();
+  const auto entries = nic.routes().List();
   std::string answer = "ok\n";
   for (size_t i = 0; i < entries.size(); ++i) {
     if (answer.size() + 2 * kLongest > URNIC_CONTROL_ANSWER_MAX) {
@@ -76,13 +78,13 @@ std::string ListRoutes(const Device& device) {
   return answer;
 }
 
-std::string ChangeRoute(Device& device, bool add, std::string_view text) {
+std::string ChangeRoute(OpenNic& nic, bool add, std::string_view text) {
   const auto route = ParseRoute(text);
   if (!route.ok()) return Refuse(std::string(route.status().message()));
   const absl::Status done =
-      add ? device.AddRoute(*route) : device.RemoveRoute(*route);
+      add ? nic.AddRoute(*route) : nic.RemoveRoute(*route);
   if (!done.ok()) return Refuse(std::string(done.message()));
-  DebugLog(absl::StrCat(device.identity().name, ": route ", RouteText(*route),
+  DebugLog(absl::StrCat(nic.name(), ": route ", RouteText(*route),
                         add ? " added" : " removed"));
   return "ok\n";
 }
@@ -93,10 +95,10 @@ struct SysfsCounters {
 };
 #undef URNIC_MEMBER
 
-SysfsCounters CountersOf(Device& device) {
+SysfsCounters CountersOf(OpenNic& nic) {
   constexpr uint64_t kUnit = 4;
   constexpr auto kBadIcrc = static_cast<size_t>(RxVerdict::kBadIcrc);
-  const PortCounters port = device.port().counters();
+  const PortCounters port = nic.port().counters();
   return {.port_xmit_data = port.tx_bytes / kUnit,
           .port_xmit_packets = port.tx_packets,
           .port_xmit_discards = port.tx_dropped_down + port.tx_errors,
@@ -104,15 +106,15 @@ SysfsCounters CountersOf(Device& device) {
           .port_rcv_packets = port.rx_packets,
           .port_rcv_errors = port.rx_truncated + port.rx_missed +
                              port.rx_no_mbuf +
-                             device.engine().counters().verdicts[kBadIcrc]};
+                             nic.engine().counters().verdicts[kBadIcrc]};
 }
 
-std::string ListCounters(Device& device) {
+std::string ListCounters(OpenNic& nic) {
   struct stat net = {};
   (void)stat("/proc/thread-self/ns/net", &net);
-  const SysfsCounters counters = CountersOf(device);
-  std::string answer = absl::StrCat("ok\nport ", device.identity().dev,
-                                    "\nnetns ", net.st_ino, "\n");
+  const SysfsCounters counters = CountersOf(nic);
+  std::string answer = absl::StrCat("ok\nport ", nic.identity().dev, "\nnetns ",
+                                    net.st_ino, "\n");
 #define URNIC_LINE(name) \
   absl::StrAppend(&answer, #name, " ", counters.name, "\n");
   URNIC_SYSFS_COUNTERS(URNIC_LINE)
@@ -122,7 +124,7 @@ std::string ListCounters(Device& device) {
 
 // Sends one batch at a time: the engine runs in between, and a program with
 // many queue pairs does not need memory for all of their images.
-void SendState(Device& device, const ControlSocket::Reply& reply) {
+void SendState(OpenNic& nic, const ControlSocket::Reply& reply) {
   constexpr size_t kBatchBytes = 16 * 1024;
   if (!reply("ok\n")) return;
   std::string images;
@@ -130,30 +132,33 @@ void SendState(Device& device, const ControlSocket::Reply& reply) {
   while (next.has_value()) {
     images.clear();
     {
-      Engine::ControlScope scope(device.engine());
-      next = device.engine().qps().AppendImages(*next, kBatchBytes, images);
+      Engine::ControlScope scope(nic.engine());
+      next = nic.engine().qps().AppendImages(*next, kBatchBytes, images);
     }
     if (!reply(images)) return;
   }
   const SendConnections send = g_send_connections.load();
-  if (send != nullptr) (void)send(device.identity().name, reply);
+  if (send == nullptr) return;
+  for (const std::string& device : nic.DeviceNames()) {
+    if (!send(device, reply)) return;
+  }
 }
 
-std::string Answer(Device& device, std::string_view request) {
+std::string Answer(OpenNic& nic, std::string_view request) {
   const auto is = [&](std::string_view words) {
     return request.starts_with(words);
   };
   const auto rest = [&](std::string_view words) {
     return request.substr(words.size());
   };
-  if (request == "addr") return List(device);
-  if (request == "route") return ListRoutes(device);
-  if (request == "counters") return ListCounters(device);
+  if (request == "addr") return List(nic);
+  if (request == "route") return ListRoutes(nic);
+  if (request == "counters") return ListCounters(nic);
   for (const bool add : {true, false}) {
     const std::string_view addr = add ? "addr add " : "addr del ";
-    if (is(addr)) return Change(device, add, std::string(rest(addr)));
+    if (is(addr)) return Change(nic, add, std::string(rest(addr)));
     const std::string_view route = add ? "route add " : "route del ";
-    if (is(route)) return ChangeRoute(device, add, rest(route));
+    if (is(route)) return ChangeRoute(nic, add, rest(route));
   }
   return Refuse(
       "unknown request; the requests are addr and route (alone, with add, with "
@@ -166,10 +171,10 @@ void SetSendConnections(SendConnections send) {
   g_send_connections.store(send);
 }
 
-void AnswerControl(Device& device, std::string_view request,
+void AnswerControl(OpenNic& nic, std::string_view request,
                    const ControlSocket::Reply& reply) {
-  if (request == "state") return SendState(device, reply);
-  reply(Answer(device, request));
+  if (request == "state") return SendState(nic, reply);
+  reply(Answer(nic, request));
 }
 
 }  // namespace urnic::control

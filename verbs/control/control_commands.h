@@ -1,6 +1,6 @@
 #pragma once
 
-// What a device answers to `urnic`: the requests of
+// What an open port answers to `urnic`: the requests of
 // verbs/control/control_protocol.h.
 
 #include <string_view>
@@ -9,10 +9,10 @@
 
 namespace urnic::control {
 
-class Device;
+class OpenNic;
 
-// Sends the images of the connections on this device, a few at a time. False:
-// the client has disconnected.
+// Sends the images of the connections on the device with this name, a few at a
+// time. False: the client has disconnected.
 using SendConnections = bool (*)(std::string_view device,
                                  const ControlSocket::Reply& reply);
 // Called by the owner of the connections on this process's devices (rdma_cm's
@@ -20,7 +20,7 @@ using SendConnections = bool (*)(std::string_view device,
 void SetSendConnections(SendConnections send);
 
 // Answers any text. Waits for the engine's token. Any thread.
-void AnswerControl(Device& device, std::string_view request,
+void AnswerControl(OpenNic& nic, std::string_view request,
                    const ControlSocket::Reply& reply);
 
 }  // namespace urnic::control

@@ -1,16 +1,18 @@
 #pragma once
 
 // How `urnic` talks to the process that runs an RNIC: over a SOCK_SEQPACKET
-// unix socket NAME.sock, of the device's name, in the run directory of that
-// process (verbs/preload/run_dir.h). It exists while the device is open, and
-// accepts only its owner and root.
+// unix socket NAME.sock in the run directory of that process
+// (verbs/preload/run_dir.h). NAME is that of the port's first device; for a
+// second device of the port there is a symbolic link to the socket. They exist
+// while the port is open, and accept only its owner and root.
 //
 // One request, one answer, then the server hangs up. A request is words with
 // one blank between them:
 //
 //   addr              lists the addresses
-//   addr add IP/LEN   adds an address at the first free place of the table
-//   addr del IP/LEN   removes one; its place stays empty, others do not move
+//   addr add ADDR     adds an address at the first free place of the table;
+//                     ADDR: see verbs/identity/device_identity.h
+//   addr del ADDR     removes one; its place stays empty, others do not move
 //   route             lists the routes
 //   route add ROUTE   adds a route of its own (verbs/identity/ip_route.h), or
 //                     replaces the one with this prefix, router and metric
@@ -21,8 +23,9 @@
 // The answer is one packet or more, and ends when the server hangs up. Its
 // first line is "ok", followed by:
 //
-//   addr              a line "INDEX IP/LEN" for each address, the link-local
-//                     one first. INDEX: of its GID for RoCE v1; v2 is the next
+//   addr              a line "INDEX ADDR" for each address, the link-local one
+//                     first. INDEX: of its GID for RoCE v1; v2 is the next.
+//                     "-": the port has no RoCE device
 //   addr add, del     the line of that address
 //   route             a line for each route: "ROUTE proto static" for its own,
 //                     "ROUTE proto kernel" for the kernel's. If not all fit

@@ -29,15 +29,18 @@ constexpr int kPauseMs = 1000;
 
 }  // namespace
 
-ControlSocket::ControlSocket(std::string directory, const std::string& device,
+ControlSocket::ControlSocket(std::string directory,
+                             const std::vector<std::string>& devices,
                              Answer answer)
     : directory_(std::move(directory)),
-      name_(device + URNIC_CONTROL_SUFFIX),
       answer_(std::move(answer)),
       owner_(geteuid()) {
+  for (const std::string& device : devices) {
+    names_.push_back(device + URNIC_CONTROL_SUFFIX);
+  }
   const auto give_up = [this](const char* reason) {
     DebugLog(
-        absl::StrCat(directory_, "/", name_, ": ", reason,
+        absl::StrCat(directory_, "/", names_.front(), ": ", reason,
                      "; urnic addr, route and state cannot reach this device"));
   };
   if (const int error = Listen()) {
@@ -48,8 +51,9 @@ ControlSocket::ControlSocket(std::string directory, const std::string& device,
   auto thread = StartEngineThread("urnic-control", [this] { Run(); });
   if (thread.has_value()) {
     thread_ = *std::move(thread);
+    Link();
   } else {
-    unlink((directory_ + "/" + name_).c_str());
+    Unlink();
     give_up("cannot create a thread");
   }
 }
@@ -60,10 +64,25 @@ ControlSocket::~ControlSocket() {
     while (write(stop_fd_, &one, sizeof(one)) < 0 && errno == EINTR) {
     }
     thread_.join();
-    unlink((directory_ + "/" + name_).c_str());
+    Unlink();
   }
   if (listener_ >= 0) close(listener_);
   if (stop_fd_ >= 0) close(stop_fd_);
+}
+
+void ControlSocket::Link() const {
+  for (size_t i = 1; i < names_.size(); ++i) {
+    const std::string path = directory_ + "/" + names_[i];
+    if (symlink(names_.front().c_str(), path.c_str()) != 0) {
+      DebugLog(absl::StrCat(path, ": ", std::strerror(errno)));
+    }
+  }
+}
+
+void ControlSocket::Unlink() const {
+  for (const std::string& name : names_) {
+    unlink((directory_ + "/" + name).c_str());
+  }
 }
 
 int ControlSocket::Listen() {
@@ -77,7 +96,8 @@ int ControlSocket::Listen() {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   std::snprintf(address.sun_path, sizeof(address.sun_path),
-                "/proc/thread-self/fd/%d/%s", directory, name_.c_str());
+                "/proc/thread-self/fd/%d/%s", directory,
+                names_.front().c_str());
   // bind() gives the file the socket's mode, so it is never open to others.
   const bool done = fchmod(listener_, 0600) == 0 &&
                     bind(listener_, reinterpret_cast<sockaddr*>(&address),

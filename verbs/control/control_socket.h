@@ -1,12 +1,12 @@
 #pragma once
 
-// The socket of a device that `urnic` talks to, and the thread that serves it
+// The socket of a port that `urnic` talks to, and the thread that serves it
 // (verbs/control/control_protocol.h). The thread sleeps until a client
 // connects. The helper thread cannot do this because it must not wait. The port
 // keeper cannot do it because not every port has one, and a driver may block it
 // for seconds.
 //
-// If the socket cannot be created, the debug log says so, and the device works
+// If the socket cannot be created, the debug log says so, and the port works
 // without it.
 
 #include <poll.h>
@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 namespace urnic::control {
 
@@ -28,10 +29,13 @@ class ControlSocket {
   using Answer =
       std::function<void(std::string_view request, const Reply& reply)>;
 
-  // Creates the socket for `device` in `directory`, which outlives this object.
-  ControlSocket(std::string directory, const std::string& device,
+  // Creates the socket in `directory`, which outlives this object. `devices`:
+  // at least one; the socket has the name of the first, and links to it have
+  // those of the others.
+  ControlSocket(std::string directory, const std::vector<std::string>& devices,
                 Answer answer);
-  // Waits until the current request has been answered. Removes the socket.
+  // Waits until the current request has been answered. Removes the socket and
+  // the links.
   ~ControlSocket();
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
@@ -39,6 +43,8 @@ class ControlSocket {
  private:
   // 0 or an errno.
   int Listen();
+  void Link() const;
+  void Unlink() const;
   void Run();
   // False: no descriptor is left to accept the waiting client.
   bool ServeOne();
@@ -51,7 +57,7 @@ class ControlSocket {
   bool Await(int fd, short events, int timeout_ms) const;
 
   const std::string directory_;
-  const std::string name_;
+  std::vector<std::string> names_;  // of the socket, and of links to it
   const Answer answer_;
   const uid_t owner_;
   int listener_ = -1;

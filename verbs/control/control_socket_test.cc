@@ -63,7 +63,7 @@ int Connect() {
 TEST(ControlSocketTest, SleepsWhileTheProgramHasNoDescriptors) {
   ASSERT_EQ(chdir(testing::TempDir().c_str()), 0);
   ControlSocket control(
-      ".", "urnic0", [](std::string_view request, const auto& reply) {
+      ".", {"urnic0"}, [](std::string_view request, const auto& reply) {
         EXPECT_TRUE(reply("you said " + std::string(request)));
       });
   no_descriptors = true;
@@ -84,7 +84,7 @@ TEST(ControlSocketTest, SendsAnAnswerOfAnyLength) {
   ASSERT_EQ(chdir(testing::TempDir().c_str()), 0);
   std::string sent(3'000'000, 'x');
   for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>(i * 7);
-  ControlSocket control(".", "urnic0",
+  ControlSocket control(".", {"urnic0"},
                         [&](std::string_view, const auto& reply) {
                           EXPECT_TRUE(reply("ok\n"));
                           EXPECT_TRUE(reply(sent));

@@ -32,7 +32,7 @@ constexpr uint32_t kRtsMask = kQpState | kQpTimeout | kQpRetryCnt |
 class ControlTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    identities_ = new std::vector<urnic_device_identity>(URNIC_MAX_PORTS);
+    identities_ = new std::vector<urnic_device_identity>(URNIC_MAX_DEVICES);
     char error[256];
     ASSERT_EQ(
         urnic_device_identity_parse("loop|10.9.0.1/24|mtu=1500", 1,
@@ -393,7 +393,7 @@ TEST(PortMtuTest, TheSmallestAndTheLargestMtuOpen) {
     uint32_t bytes;
     uint32_t ib_mtu;
   } kLimits[] = {{URNIC_PORT_MTU_MIN, 256}, {URNIC_PORT_MTU_MAX, 4096}};
-  std::vector<urnic_device_identity> identities(URNIC_MAX_PORTS);
+  std::vector<urnic_device_identity> identities(URNIC_MAX_DEVICES);
   for (const auto& limit : kLimits) {
     char error[256];
     const std::string ports =

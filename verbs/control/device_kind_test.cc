@@ -34,12 +34,23 @@ TEST(DeviceKindTest, RoceHasEveryRequest) {
   EXPECT_EQ(AllRequestsOf(urnic_device_kinds[URNIC_DEVICE_ROCE]), kAllRequests);
 }
 
+//= RFC 5040 4.2, RFC 7306 4.1
+TEST(DeviceKindTest, IwarpHasTheRequestsThatItHasMessagesFor) {
+  const RequestSet requests =
+      AllRequestsOf(urnic_device_kinds[URNIC_DEVICE_IWARP]);
+  EXPECT_EQ(requests, kAllRequests & ~(RequestBit(URNIC_WR_FLUSH) |
+                                       RequestBit(URNIC_WR_ATOMIC_WRITE)));
+}
+
 // Datagrams and unreliable connections only, and two of each object.
 constexpr urnic_device_kind kSmall = {
     .name_prefix = "small",
+    .transport = "small",
     .node_type = "4: RNIC",
+    .gid_source = URNIC_GIDS_OF_ADDRESSES,
     .gid_table_len = 4,
     .needs_grh = 0,
+    .has_pkeys = 1,
     .services = URNIC_SERVICE_UC | URNIC_SERVICE_UD,
     .limits = {.max_qps = 2,
                .max_cqs = 2,
@@ -52,7 +63,7 @@ constexpr urnic_device_kind kSmall = {
 class SmallKindTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::vector<urnic_device_identity> identities(URNIC_MAX_PORTS);
+    std::vector<urnic_device_identity> identities(URNIC_MAX_DEVICES);
     char error[256];
     ASSERT_EQ(
         urnic_device_identity_parse("loop|10.9.0.1/24|10.9.1.1/24", 1,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
@@ -26,9 +27,21 @@ wire::Gid GidOf(const urnic_ip_address& address) {
   return gid;
 }
 
+// The RoCE device of the port, which may have only others: the table has room
+// for all addresses.
+std::unique_ptr<urnic_device_identity> WithGidsOfAddresses(
+    const urnic_device_identity& identity) {
+  auto device = std::make_unique<urnic_device_identity>(identity);
+  if (device->device_kind->gid_source != URNIC_GIDS_OF_ADDRESSES) {
+    urnic_device_identity_become(device.get(), URNIC_DEVICE_ROCE);
+  }
+  return device;
+}
+
 bool SameConfiguration(const urnic_device_identity& a,
                        const urnic_device_identity& b) {
-  return a.device_kind == b.device_kind && std::strcmp(a.dev, b.dev) == 0 &&
+  return a.device_kind == b.device_kind && a.kinds == b.kinds &&
+         std::strcmp(a.dev, b.dev) == 0 &&
          std::memcmp(a.mac, b.mac, sizeof(a.mac)) == 0 &&
          a.num_addresses == b.num_addresses &&
          std::memcmp(a.addresses, b.addresses, sizeof(a.addresses)) == 0;
@@ -50,10 +63,11 @@ std::string AddressText(const wire::Gid& gid, uint8_t prefix_bits) {
 }
 
 GidTable::GidTable(const urnic_device_identity& identity)
-    : identity_(std::make_unique<urnic_device_identity>(identity)) {
+    : identity_(WithGidsOfAddresses(identity)) {
   prefix_bits_[0] = kLinkLocalBits;
   for (uint32_t i = 0; i + 1 < num_pairs() && i < identity.num_addresses; ++i) {
     prefix_bits_[i + 1] = PrefixBits(identity.addresses[i]);
+    is_iwarp_[i + 1] = identity.addresses[i].is_iwarp != 0;
   }
 }
 
@@ -70,8 +84,9 @@ std::shared_ptr<GidTable> GidTable::Of(const urnic_device_identity& identity) {
   URNIC_CHECK(identity.ordinal >= 0 && identity.ordinal < URNIC_MAX_PORTS);
   std::lock_guard lock(tables->mutex);
   Tables::Place& place = tables->places[identity.ordinal];
-  if (place.table == nullptr || !SameConfiguration(*place.made_of, identity)) {
-    place.made_of = std::make_unique<urnic_device_identity>(identity);
+  auto device = WithGidsOfAddresses(identity);
+  if (place.table == nullptr || !SameConfiguration(*place.made_of, *device)) {
+    place.made_of = std::move(device);
     place.table = std::make_shared<GidTable>(identity);
   }
   return place.table;
@@ -93,7 +108,8 @@ std::vector<GidPair> GidTable::Pairs() const {
     if (prefix_bits_[i] == 0) continue;
     pairs.push_back({.gid = wire::Gid::FromIpv6(identity_->gids[2 * i].gid),
                      .prefix_bits = prefix_bits_[i],
-                     .index = 2 * i});
+                     .index = 2 * i,
+                     .is_iwarp = is_iwarp_[i]});
   }
   return pairs;
 }
@@ -118,6 +134,12 @@ absl::Status GidTable::Add(const urnic_ip_address& address) {
   std::lock_guard lock(mutex_);
   const wire::Gid gid = GidOf(address);
   const uint8_t bits = PrefixBits(address);
+  if (address.is_iwarp != 0 &&
+      (identity_->kinds & 1u << URNIC_DEVICE_IWARP) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), ": ", AddressText(gid, bits),
+                     " is marked iwarp, but the port has no iWARP device"));
+  }
   if (const uint32_t at = Find(gid); at < num_pairs()) {
     return absl::AlreadyExistsError(
         absl::StrCat(name(), " has ", AddressText(gid, prefix_bits_[at]),
@@ -131,9 +153,9 @@ absl::Status GidTable::Add(const urnic_ip_address& address) {
         num_pairs() - 1, " addresses"));
   }
   *free = bits;
-  urnic_device_identity_set_gid(
-      identity_.get(), static_cast<uint32_t>(free - prefix_bits_.begin()),
-      gid.bytes.data());
+  const auto pair = static_cast<uint32_t>(free - prefix_bits_.begin());
+  is_iwarp_[pair] = address.is_iwarp != 0;
+  urnic_device_identity_set_gid(identity_.get(), pair, gid.bytes.data());
   return absl::OkStatus();
 }
 

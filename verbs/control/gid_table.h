@@ -1,7 +1,9 @@
 #pragma once
 
-// The GIDs of a device, which may change while it is open. Each address has a
-// pair of indices, RoCE v1 and v2, in Linux's order: the link-local GID, which
+// The addresses of a port, which may change while it is open, and the GIDs that
+// its RoCE device makes of them. (The GID of an iWARP device says nothing about
+// addresses.) Each address has a pair of indices, RoCE v1 and v2, in Linux's
+// order: the link-local GID, which
 // stays, then the addresses. A removed address leaves its pair empty. A new one
 // takes the first empty pair (Linux: ib_cache_gid_add). The table starts with
 // the configured addresses.
@@ -26,6 +28,7 @@ struct GidPair {
   wire::Gid gid;
   uint8_t prefix_bits = 0;  // of the GID's 128 that name its link
   uint32_t index = 0;       // RoCE v1; v2 is the next
+  bool is_iwarp = false;    // marked: see urnic_rdma_cm_kind()
 };
 
 class GidTable {
@@ -34,12 +37,12 @@ class GidTable {
   GidTable(const GidTable&) = delete;
   GidTable& operator=(const GidTable&) = delete;
 
-  // The only table of this device in this process. Like the files in sysfs, it
-  // exists before the device is opened and after it is closed. A device whose
-  // configuration differs from that of its predecessor gets a new table.
+  // The only table of this device's port in this process. Like the files in
+  // sysfs, it exists before the port is opened and after it is closed. A port
+  // whose configuration differs from that of its predecessor gets a new table.
   static std::shared_ptr<GidTable> Of(const urnic_device_identity& identity);
 
-  const char* name() const { return identity_->name; }
+  const char* name() const { return identity_->port_name; }
   // The number of indices, empty ones included.
   uint32_t size() const { return identity_->device_kind->gid_table_len; }
 
@@ -51,10 +54,11 @@ class GidTable {
   std::optional<Entry> At(uint32_t index) const;
   // All GIDs in use, by index.
   std::vector<GidPair> Pairs() const;
-  // The identity with these GIDs, for rendering.
+  // The identity of the RoCE device with these GIDs, for rendering.
   std::unique_ptr<urnic_device_identity> Snapshot() const;
 
-  // ALREADY_EXISTS; RESOURCE_EXHAUSTED: the table is full.
+  // ALREADY_EXISTS; RESOURCE_EXHAUSTED: the table is full. INVALID_ARGUMENT:
+  // marked for iWARP, which the port does not have.
   absl::Status Add(const urnic_ip_address& address);
   // NOT_FOUND: no such address, or its prefix length differs. INVALID_ARGUMENT:
   // the link-local one, which is derived from the MAC.
@@ -71,6 +75,7 @@ class GidTable {
   mutable std::mutex mutex_;
   const std::unique_ptr<urnic_device_identity> identity_;  // its GIDs change
   std::array<uint8_t, kPairs> prefix_bits_ = {};           // 0: empty
+  std::array<bool, kPairs> is_iwarp_ = {};
 };
 
 // "10.1.0.1".

@@ -35,7 +35,7 @@ void AskForSomebody(Device& device) {
 
 // Devices whose ports each hold a frame.
 std::vector<std::shared_ptr<Device>> OpenDevices() {
-  std::vector<urnic_device_identity> identities(URNIC_MAX_PORTS);
+  std::vector<urnic_device_identity> identities(URNIC_MAX_DEVICES);
   char error[256];
   const int count = urnic_device_identity_parse(
       kTwoSlowPorts, 1, identities.data(), error, sizeof(error));
@@ -55,8 +55,8 @@ std::vector<std::shared_ptr<Device>> OpenDevices() {
 TEST(HeldFramesTest, WaitingForAllDevicesTakesAsLongAsForOne) {
   const auto devices = OpenDevices();
   const Time start = Environment::Now();
-  Device::FlushAll();
-  Device::AwaitHeldFrames();
+  OpenNic::FlushAll();
+  OpenNic::AwaitHeldFrames();
   const Duration took = Environment::Now() - start;
   EXPECT_GE(took, FaultPort::kLastFrames);
   EXPECT_LT(took, FaultPort::kLastFrames * 2);

@@ -53,7 +53,7 @@ bool Eventually(F condition) {
 }
 
 std::shared_ptr<Device> Open(const std::string& ports) {
-  std::vector<urnic_device_identity> identities(URNIC_MAX_PORTS);
+  std::vector<urnic_device_identity> identities(URNIC_MAX_DEVICES);
   char error[256];
   EXPECT_EQ(urnic_device_identity_parse(ports.c_str(), 1, identities.data(),
                                         error, sizeof(error)),

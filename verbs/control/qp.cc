@@ -173,6 +173,7 @@ Qp::Qp(Device& device, const QpRequest& request, const QpLayout& layout,
   posting_.xrc = service_ == QpService::kXrcInitiator;
   posting_.datagrams = service_ == QpService::kUd;
   posting_.shares_receives = srq_ != nullptr || recv_cq_ == nullptr;
+  posting_.is_connected_by_cm = service_ == QpService::kIwarp;
   if (!request.single_threaded) {
     posting_.sq_lock = &posting_.sq_lock_storage;
     posting_.rq_lock = &posting_.rq_lock_storage;
@@ -213,16 +214,19 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
   if (send_cq_ != nullptr) config.send_cq = send_cq_->engine_end();
   if (recv_cq_ != nullptr) config.recv_cq = recv_cq_->engine_end();
   config.events = this;
+  if (absl::Status added = device_.AddQp(); !added.ok()) return added;
   Engine& engine = device_.engine();
   {
     Engine::ControlScope scope(engine);
     absl::StatusOr<EngineQp*> created = engine.qps().Create(config);
-    if (!created.ok()) return created.status();
+    if (!created.ok()) {
+      device_.RemoveQp();
+      return created.status();
+    }
     engine_qp_ = *created;
   }
   posting_.engine_qp = engine_qp_;
   ForEachPart([](auto& part) { part.Ref(); });
-  device_.CountQp(1);
   return absl::OkStatus();
 }
 
@@ -250,7 +254,7 @@ Qp::~Qp() {
     engine.qps().Destroy(engine_qp_);
     ForgetCompletions(number);
   }
-  device_.CountQp(-1);
+  device_.RemoveQp();
   ForEachPart([](auto& part) { part.Unref(); });
 }
 
@@ -400,15 +404,19 @@ void Qp::WarnOfPathMtu(const net::Path& path, const QpAttributes& next) const {
 absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   std::lock_guard lock(modify_mutex_);
   const QpState from = State();
-  const QpState to = (mask & kQpState) != 0 ? change.qp_state : from;
+  const QpState wanted = (mask & kQpState) != 0 ? change.qp_state : from;
   if ((mask & kQpCurState) != 0 && change.cur_qp_state != from) {
     return Named(absl::InvalidArgumentError(
         absl::StrCat("cur_qp_state is ", QpStateName(change.cur_qp_state),
                      ", the state is ", QpStateName(from))));
   }
-  if (absl::Status s = CheckQpTransition(service_, from, to, mask); !s.ok()) {
+  if (absl::Status s = CheckQpTransition(service_, from, wanted, mask);
+      !s.ok()) {
     return Named(s);
   }
+  const QpTransition transition = FindQpTransition(service_, from, wanted);
+  const QpState to = transition.enters;
+  mask &= ~transition.ignored;
   if (absl::Status s = CheckValues(change, mask); !s.ok()) return Named(s);
   QpAttributes next =
       to == QpState::kReset ? QpAttributes{} : Merge(attributes_, change, mask);
@@ -459,8 +467,18 @@ void Qp::OpenForPosting(const QpAttributes& attributes) {
   const QpState state = attributes.qp_state;
   posting_.may_recv.store(state != QpState::kReset, std::memory_order_relaxed);
   posting_.may_send.store(state >= QpState::kRts, std::memory_order_relaxed);
-  posting_.may_read.store(attributes.max_rd_atomic != 0,
-                          std::memory_order_relaxed);
+  // The depths of an iWARP connection are agreed on when it is set up.
+  posting_.may_read.store(
+      attributes.max_rd_atomic != 0 || service_ == QpService::kIwarp,
+      std::memory_order_relaxed);
+}
+
+bool Qp::FindConnected(Posting& posting) {
+  if (!posting.is_connected_by_cm) return false;
+  Engine::ControlScope scope(*posting.engine);
+  if (posting.engine_qp->state() < QpState::kRts) return false;
+  posting.may_send.store(true, std::memory_order_relaxed);
+  return true;
 }
 
 QpAttributes Qp::Query() {
@@ -478,6 +496,10 @@ QpAttributes Qp::Query() {
 }
 
 absl::Status Qp::JoinGroup(const wire::Gid& group) {
+  if (!HasService(device_.kind(), QpService::kUd)) {
+    return Named(absl::UnimplementedError(absl::StrCat(
+        "attach_mcast: ", device_.identity().name, " has no groups")));
+  }
   if (service_ != QpService::kUd || !group.is_multicast()) {
     return Named(absl::InvalidArgumentError(
         "attach_mcast: needs a UD queue pair and a multicast GID"));

@@ -76,7 +76,8 @@ class Qp final : private QpEvents {
 
   // Multicast, for UD queue pairs. INVALID_ARGUMENT: another service, or not a
   // group address; for detaching: not attached. RESOURCE_EXHAUSTED: the
-  // device's limit of groups, or of queue pairs in one.
+  // device's limit of groups, or of queue pairs in one. UNIMPLEMENTED: devices
+  // of this kind have no groups.
   absl::Status JoinGroup(const wire::Gid& group);
   absl::Status LeaveGroup(const wire::Gid& group);
   // Whether it is attached to any group.
@@ -103,6 +104,8 @@ class Qp final : private QpEvents {
     bool datagrams = false;
     bool xrc = false;
     bool shares_receives = false;
+    // rdma_cm moves it to RTS, not the program: see FindConnected().
+    bool is_connected_by_cm = false;
     // Depends on the state that was last set. A queue pair that failed by
     // itself accepts all requests and flushes them.
     std::atomic<bool> may_send = false;
@@ -112,6 +115,9 @@ class Qp final : private QpEvents {
     SpinLock rq_lock_storage;
   };
   Posting& posting() { return posting_; }
+  // For a post that finds may_send unset. True: rdma_cm has connected the queue
+  // pair meanwhile, and may_send is now set. REQUIRES: no spin lock is held.
+  static bool FindConnected(Posting& posting);
 
   QpService service() const { return service_; }
   Device& device() const { return device_; }

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 class QpPathTest : public testing::Test {
  protected:
-  QpPathTest() : identities_(new urnic_device_identity[URNIC_MAX_PORTS]) {
+  QpPathTest() : identities_(new urnic_device_identity[URNIC_MAX_DEVICES]) {
     char error[256];
     EXPECT_EQ(
         urnic_device_identity_parse("loop|10.1.0.1/24|fd00::1/64", 1,

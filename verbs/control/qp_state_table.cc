@@ -127,15 +127,57 @@ const char* QpStateName(QpState state) {
   return index < std::size(kStates) ? kStates[index] : "?";
 }
 
+namespace {
+
+// What Linux's siw does (siw_verbs_modify_qp). It looks at the state and the
+// access flags only.
+QpTransition FindIwarpTransition(QpState from, QpState to) {
+  constexpr uint32_t kTaken = kQpState | kQpCurState | kQpAccessFlags;
+  constexpr uint32_t kStandard = (kQpDestQpn << 1) - 1;
+  QpTransition transition = {.valid = true,
+                             .optional = kStandard,
+                             .enters = from,
+                             .ignored = kStandard & ~kTaken};
+  switch (to) {
+    case QpState::kReset:
+    case QpState::kErr:
+      transition.enters = to;
+      break;
+    case QpState::kInit:
+      if (from == QpState::kReset) transition.enters = to;
+      break;
+    case QpState::kRtr:
+      transition.valid = from != QpState::kReset;
+      break;
+    case QpState::kRts:
+      transition.valid = from == to;
+      break;
+    case QpState::kSqd:  // librdmacm's way to disconnect
+      transition.valid = from != QpState::kReset;
+      if (from == QpState::kRts) transition.enters = QpState::kErr;
+      break;
+    case QpState::kSqe:
+      transition.valid = false;
+      break;
+  }
+  return transition;
+}
+
+}  // namespace
+
 QpTransition FindQpTransition(QpService service, QpState from, QpState to) {
+  if (service == QpService::kIwarp) return FindIwarpTransition(from, to);
   if (to == QpState::kReset || to == QpState::kErr) {
     // Valid from any state, except from RESET to ERR.
-    return {.valid = from != QpState::kReset || to == QpState::kReset};
+    return {.valid = from != QpState::kReset || to == QpState::kReset,
+            .enters = to};
   }
   for (const Row& row : kRows) {
     if ((row.services & Of(service)) != 0 && row.from == from && row.to == to) {
-      return {
-          .valid = true, .required = row.required, .optional = row.optional};
+      return {.valid = true,
+              .required = row.required,
+              .optional = row.optional,
+              .enters = to};
     }
   }
   return {};
@@ -147,8 +189,11 @@ absl::Status CheckQpTransition(QpService service, QpState from, QpState to,
       absl::StrCat(QpStateName(from), " to ", QpStateName(to));
   const QpTransition transition = FindQpTransition(service, from, to);
   if (!transition.valid) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(road, ": no such transition"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        road, ": no such transition",
+        service == QpService::kIwarp && to == QpState::kRts
+            ? "; rdma_cm connects the queue pairs of an iWARP device"
+            : ""));
   }
   if (const uint32_t missing = transition.required & ~mask) {
     return absl::InvalidArgumentError(

@@ -1,7 +1,10 @@
 #pragma once
 
-// Which state may follow which, and with which attributes, as Linux checks it
-// for every device (ib_modify_qp_is_ok). Pure.
+// Which state may follow which, and with which attributes. RoCE: as Linux
+// checks it for every device (ib_modify_qp_is_ok). iWARP: as Linux's siw does
+// it. There a program only moves a queue pair to INIT, RESET or ERR; rdma_cm
+// moves it to RTS. librdmacm makes the same calls for both kinds of device, so
+// some calls succeed without an effect. Pure.
 
 #include <cstdint>
 
@@ -15,6 +18,8 @@ struct QpTransition {
   bool valid = false;
   uint32_t required = 0;
   uint32_t optional = 0;
+  QpState enters = QpState::kReset;  // the state afterwards
+  uint32_t ignored = 0;              // of the optional ones: have no effect
 };
 
 QpTransition FindQpTransition(QpService service, QpState from, QpState to);

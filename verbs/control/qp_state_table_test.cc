@@ -202,5 +202,57 @@ TEST(QpStateTableTest, DatagramsAndUnreliableConnectionsHaveTheirOwnColumns) {
   EXPECT_FALSE(ok(QpService::kRc, kSqe, kRts, 0)) << "RC has no SQE";
 }
 
+// What the state is afterwards, as with Linux's siw; "-": refused. siw has one
+// state for RESET and INIT. It goes from RTS to SQD by ending the connection,
+// which leads to ERR.
+constexpr const char* kOfIwarp[] = {
+    //     R I T S D E X (RESET INIT RTR RTS SQD SQE ERR)
+    /* R */ "RI----X",
+    /* I */ "RII-I-X",
+    /* T */ "RTT-T-X",
+    /* S */ "RSSSX-X",
+    /* D */ "RDD-D-X",
+    /* E */ "REE-E-X",
+    /* X */ "RXX-X-X",
+};
+
+TEST(QpStateTableTest, ProgramsDoNotConnectQueuePairsOfIwarp) {
+  constexpr char kLetters[] = "RITSDEX";
+  for (size_t from = 0; from < std::size(kStates); ++from) {
+    for (size_t to = 0; to < std::size(kStates); ++to) {
+      const QpTransition transition =
+          FindQpTransition(QpService::kIwarp, kStates[from], kStates[to]);
+      const char expected = kOfIwarp[from][to];
+      EXPECT_EQ(transition.valid, expected != '-')
+          << QpStateName(kStates[from]) << " to " << QpStateName(kStates[to]);
+      if (!transition.valid) continue;
+      EXPECT_EQ(kLetters[static_cast<size_t>(transition.enters)], expected)
+          << QpStateName(kStates[from]) << " to " << QpStateName(kStates[to]);
+    }
+  }
+  EXPECT_THAT(std::string(CheckQpTransition(QpService::kIwarp, QpState::kInit,
+                                            QpState::kRts, kQpState)
+                              .message()),
+              HasSubstr("rdma_cm connects"));
+}
+
+// librdmacm gives state and access flags (iw_cm_init_qp_attr); ibv_rc_pingpong
+// and others also give what only RoCE uses.
+TEST(QpStateTableTest, IwarpIgnoresTheAttributesOfRoce) {
+  constexpr uint32_t kOfRc = kQpState | kQpAccessFlags | kQpPkeyIndex |
+                             kQpPort | kQpAv | kQpPathMtu | kQpDestQpn |
+                             kQpRqPsn | kQpMaxDestRdAtomic | kQpMinRnrTimer;
+  EXPECT_TRUE(
+      CheckQpTransition(QpService::kIwarp, QpState::kInit, QpState::kRtr, kOfRc)
+          .ok());
+  const QpTransition transition =
+      FindQpTransition(QpService::kIwarp, QpState::kInit, QpState::kRtr);
+  EXPECT_EQ(kOfRc & ~transition.ignored, kQpState | kQpAccessFlags);
+  // libibverbs has no such bit.
+  EXPECT_FALSE(CheckQpTransition(QpService::kIwarp, QpState::kInit,
+                                 QpState::kInit, 1u << 25)
+                   .ok());
+}
+
 }  // namespace
 }  // namespace urnic::control

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "verbs/control/device_kind.h"
 #include "verbs/libc/high_fd.h"
 
 namespace urnic::control {
@@ -57,6 +58,10 @@ Xrcd::~Xrcd() {
 
 absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
                                                  int oflags) {
+  if (!HasService(device.kind(), QpService::kXrcTarget)) {
+    return absl::UnimplementedError(
+        absl::StrCat("open_xrcd: ", device.identity().name, " has no XRC"));
+  }
   const bool create = (oflags & O_CREAT) != 0;
   if (fd == -1) {
     if (!create) {

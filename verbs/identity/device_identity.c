@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +11,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "verbs/identity/text_slice.h"
@@ -136,7 +134,8 @@ static int is_usable_ipv6(const uint8_t* a) {
 static int parse_ip(const struct parser* at, struct slice field,
                     struct urnic_ip_address* out,
                     char text[static INET6_ADDRSTRLEN]) {
-  struct slice rest = field;
+  struct slice mark = field;
+  struct slice rest = slice_take_until(&mark, ',');
   struct slice ip = slice_take_until(&rest, '/');
   struct urnic_ip_address address = {0};
   memset(text, 0, INET6_ADDRSTRLEN);
@@ -146,7 +145,8 @@ static int parse_ip(const struct parser* at, struct slice field,
     if (inet_pton(AF_INET6, text, address.bytes) != 1)
       return fail(at, EINVAL,
                   at->entry > 0 ? "\"%.*s\" is not IP/LEN, mtu=N, vlan=N, "
-                                  "route=.., pkey=N, mac=port or fault=SPEC"
+                                  "route=.., pkey=N, mac=port, transport=T or "
+                                  "fault=SPEC"
                                 : "\"%.*s\" is not IP/LEN",
                   (int)field.len, field.p);
   }
@@ -157,6 +157,10 @@ static int parse_ip(const struct parser* at, struct slice field,
         at, EINVAL, "\"%.*s\" needs a prefix length of 1 to %u, as in %s/%u",
         (int)field.len, field.p, max_len, text, address.is_ipv6 ? 64 : 24);
   address.prefix_len = (uint8_t)len;
+  address.is_iwarp = slice_equals(mark, "iwarp");
+  if (field.p[field.len - 1] == ',' || (mark.len != 0 && !address.is_iwarp))
+    return fail(at, EINVAL, "\"%.*s\": only \",iwarp\" may follow an address",
+                (int)field.len, field.p);
   if (!(address.is_ipv6 ? is_usable_ipv6(address.bytes)
                         : is_usable_ipv4(address.bytes)))
     return fail(at, EINVAL, "%s is not the address of a host on a network",
@@ -255,6 +259,23 @@ static int parse_vlan(struct parser* at, struct slice field,
   return 0;
 }
 
+// "roce", "iwarp" or "both".
+static int parse_transport(struct parser* at, struct slice field,
+                           struct urnic_device_identity* d) {
+  const struct slice text = {field.p + 10, field.len - 10};
+  const int both = slice_equals(text, "both");
+  if (d->kinds != 0)
+    return fail(at, EEXIST, "transport=%.*s: it is given twice", (int)text.len,
+                text.p);
+  for (int kind = 0; kind < URNIC_DEVICE_KINDS; ++kind)
+    if (both || slice_equals(text, urnic_device_kinds[kind].transport))
+      d->kinds |= 1u << kind;
+  if (d->kinds == 0)
+    return fail(at, EINVAL, "transport=%.*s is not roce, iwarp or both",
+                (int)text.len, text.p);
+  return 0;
+}
+
 static int parse_route(struct parser* at, struct slice field,
                        struct urnic_device_identity* d) {
   const struct slice text = {field.p + 6, field.len - 6};
@@ -293,6 +314,8 @@ static int parse_field(struct parser* at, struct slice field,
   if (slice_starts_with(field, "route=")) return parse_route(at, field, d);
   if (slice_starts_with(field, "pkey=")) return parse_pkey(at, field, d);
   if (slice_starts_with(field, "fault=")) return parse_fault(at, field, d);
+  if (slice_starts_with(field, "transport="))
+    return parse_transport(at, field, d);
   return parse_address(at, field, d);
 }
 
@@ -329,33 +352,6 @@ static int ask_kernel(struct parser* at, struct urnic_device_identity* d) {
   return 0;
 }
 
-// FNV-1a with a final mix, because FNV hardly changes the high bits for short
-// texts, and the MAC takes 46 bits.
-static uint64_t hash_bytes(uint64_t h, const void* data, size_t len) {
-  const uint8_t* p = data;
-  for (size_t i = 0; i < len; ++i) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
-  return h;
-}
-
-static uint64_t hash_finish(uint64_t h) {
-  h = (h ^ (h >> 33)) * UINT64_C(0xff51afd7ed558ccd);
-  h = (h ^ (h >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
-  return h ^ (h >> 33);
-}
-
-void urnic_derive_mac(uint64_t host, const char* dev, int ordinal,
-                      const uint8_t* address, uint8_t* mac) {
-  uint64_t h = hash_bytes(UINT64_C(0xcbf29ce484222325), &host, sizeof(host));
-  const uint8_t place = (uint8_t)ordinal;
-  h = hash_bytes(h, dev, strlen(dev));
-  h = hash_bytes(h, &place, 1);
-  if (address != NULL) h = hash_bytes(h, address, 16);
-  h = hash_finish(h);
-  for (int i = 0; i < 6; ++i) mac[i] = (uint8_t)(h >> (8 * i));
-  // Locally administered, not a group: IEEE 802 bits of the first byte.
-  mac[0] = (uint8_t)((mac[0] & 0xfc) | 0x02);
-}
-
 int urnic_ip_address_parse(const char* text, struct urnic_ip_address* out,
                            char* error, size_t error_size) {
   const struct parser at = {.error = error, .error_size = error_size};
@@ -364,80 +360,72 @@ int urnic_ip_address_parse(const char* text, struct urnic_ip_address* out,
   return parse_ip(&at, (struct slice){text, strlen(text)}, out, ip);
 }
 
-void urnic_ip_address_gid(const struct urnic_ip_address* address,
-                          uint8_t* gid) {
-  static const uint8_t kMapped[12] = {[10] = 0xff, [11] = 0xff};
-  if (address->is_ipv6) {
-    memcpy(gid, address->bytes, 16);
-    return;
-  }
-  memcpy(gid, kMapped, sizeof(kMapped));
-  memcpy(gid + sizeof(kMapped), address->bytes, 4);
-}
-
-// Linux's order: each GID as RoCE v1, then as v2.
-void urnic_device_identity_set_gid(struct urnic_device_identity* device,
-                                   uint32_t pair, const uint8_t* gid) {
-  struct urnic_gid_entry* entry = &device->gids[2 * pair];
-  memset(entry, 0, 2 * sizeof(*entry));
-  if (gid == NULL) return;
-  memcpy(entry[0].gid, gid, 16);
-  memcpy(entry[1].gid, gid, 16);
-  entry[0].type = URNIC_GID_ROCE_V1;
-  entry[1].type = URNIC_GID_ROCE_V2;
-}
-
-static void derive_gids(struct urnic_device_identity* d) {
-  //= RFC 4291 A: an interface identifier is the MAC with ff:fe in the middle
-  //= and the U/L bit inverted (EUI-64)
-  const uint8_t* m = d->mac;
-  const uint8_t eui[8] = {
-      (uint8_t)(m[0] ^ 2), m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
-  memcpy(d->node_guid, eui, sizeof(eui));
-  uint8_t gid[16] = {0xfe, 0x80};
-  memcpy(gid + 8, eui, sizeof(eui));
-  urnic_device_identity_set_gid(d, 0, gid);
+// Which devices the port has.
+static int choose_kinds(struct parser* at, struct urnic_device_identity* d) {
+  const int is_given = d->kinds != 0;
+  if (!is_given) d->kinds = 1u << URNIC_DEVICE_ROCE;
   for (uint32_t i = 0; i < d->num_addresses; ++i) {
-    urnic_ip_address_gid(&d->addresses[i], gid);
-    urnic_device_identity_set_gid(d, 1 + i, gid);
+    if (!d->addresses[i].is_iwarp) continue;
+    if (!is_given) d->kinds |= 1u << URNIC_DEVICE_IWARP;
+    if ((d->kinds & 1u << URNIC_DEVICE_IWARP) == 0)
+      return fail(at, EINVAL,
+                  "an address is marked iwarp, but transport=roce is given; "
+                  "use transport=both");
   }
+  return 0;
 }
 
-static int parse_entry(struct parser* at, struct slice entry, uint64_t host,
-                       struct urnic_device_identity* devices, int ordinal) {
-  struct urnic_device_identity* d = &devices[ordinal];
-  memset(d, 0, sizeof(*d));
-  d->ordinal = ordinal;
-  d->pkeys[d->num_pkeys++] = URNIC_PKEY_DEFAULT;
-  d->device_kind = &urnic_device_kinds[URNIC_DEVICE_ROCE];
-  snprintf(d->name, sizeof(d->name), "%s%d", d->device_kind->name_prefix,
-           ordinal);
+// Reads the port that all of its devices share.
+static int parse_port(struct parser* at, struct slice entry, uint64_t host,
+                      struct urnic_device_identity* d) {
   int dangling = entry.len > 0 && entry.p[entry.len - 1] == '|';
-  at->entry = ordinal + 1;
+  d->pkeys[d->num_pkeys++] = URNIC_PKEY_DEFAULT;
   at->dev = slice_take_until(&entry, '|');
   int rc = parse_dev(at, d);
   if (rc != 0) return rc;
-  for (int i = 0; i < ordinal; ++i)
-    if (d->port_kind != URNIC_PORT_LOOP && strcmp(devices[i].dev, d->dev) == 0)
-      return fail(at, EEXIST, "the same device as port %d", i + 1);
+  for (const struct urnic_device_identity* other = d - d->node; other < d;
+       ++other)
+    if (d->port_kind != URNIC_PORT_LOOP && strcmp(other->dev, d->dev) == 0)
+      return fail(at, EEXIST, "the same device as port %d", other->ordinal + 1);
   if (dangling) return fail(at, EINVAL, "the last \"|\" has nothing after it");
   while (entry.len > 0) {
     rc = parse_field(at, slice_take_until(&entry, '|'), d);
     if (rc != 0) return rc;
   }
-  if (d->ifname[0] != '\0') {
-    rc = ask_kernel(at, d);
-    if (rc != 0) return rc;
-  } else if (d->mtu == 0) {
+  rc = choose_kinds(at, d);
+  if (rc == 0 && d->ifname[0] != '\0') rc = ask_kernel(at, d);
+  if (rc != 0) return rc;
+  if (d->mtu == 0)
     d->mtu = d->port_kind == URNIC_PORT_PCI ? URNIC_PORT_MTU_PHYSICAL
                                             : URNIC_PORT_MTU_VIRTUAL;
-  }
   if (!d->mac_is_port)
-    urnic_derive_mac(host, d->dev, ordinal,
+    urnic_derive_mac(host, d->dev, d->ordinal,
                      d->num_addresses > 0 ? d->addresses[0].bytes : NULL,
                      d->mac);
-  derive_gids(d);
   return 0;
+}
+
+// Adds the devices of an entry after the first `count`. Returns how many there
+// are then, or an error.
+static int parse_entry(struct parser* at, struct slice entry, uint64_t host,
+                       struct urnic_device_identity* devices, int count) {
+  struct urnic_device_identity* d = &devices[count];
+  memset(d, 0, sizeof(*d));
+  d->ordinal = at->entry - 1;
+  d->node = count;
+  const int rc = parse_port(at, entry, host, d);
+  if (rc != 0) return rc;
+  for (int kind = 0; kind < URNIC_DEVICE_KINDS; ++kind) {
+    if ((d->kinds & 1u << kind) == 0) continue;
+    struct urnic_device_identity* next = &devices[count];
+    if (next == d)
+      urnic_device_name(kind, d->ordinal, d->port_name);
+    else
+      *next = *d;
+    next->node = count++;
+    urnic_device_identity_become(next, kind);
+  }
+  return count;
 }
 
 int urnic_device_identity_parse(const char* ports, uint64_t host,
@@ -449,15 +437,13 @@ int urnic_device_identity_parse(const char* ports, uint64_t host,
   int count = 0;
   while (rest.len > 0) {
     struct slice entry = slice_take_until(&rest, ';');
-    if (count == URNIC_MAX_PORTS) {
-      at.entry = count + 1;
+    if (++at.entry > URNIC_MAX_PORTS) {
       at.dev = slice_take_until(&entry, '|');
       return fail(&at, E2BIG, "one port too many; the limit is %d",
                   URNIC_MAX_PORTS);
     }
-    int rc = parse_entry(&at, entry, host, devices, count);
-    if (rc != 0) return rc;
-    ++count;
+    count = parse_entry(&at, entry, host, devices, count);
+    if (count < 0) return count;
   }
   return count;
 }
@@ -466,49 +452,4 @@ int urnic_device_identity_from_env(struct urnic_device_identity* devices,
                                    char* error, size_t error_size) {
   return urnic_device_identity_parse(
       getenv("URNIC_PORTS"), urnic_host_identity(), devices, error, error_size);
-}
-
-uint64_t urnic_host_identity(void) {
-  char text[256] = "";
-  ssize_t len = -1;
-  int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
-  if (fd >= 0) {
-    len = read(fd, text, sizeof(text));
-    close(fd);
-  }
-  if (len <= 0) {  // containers may have none, or an empty one
-    if (gethostname(text, sizeof(text) - 1) != 0) text[0] = '\0';
-    len = (ssize_t)strlen(text);
-  }
-  uint64_t h = hash_bytes(UINT64_C(0xcbf29ce484222325), text, (size_t)len);
-  struct stat ns;
-  // The main thread's while it runs: all threads must get the same one.
-  if (stat("/proc/self/ns/net", &ns) == 0 ||
-      stat("/proc/thread-self/ns/net", &ns) == 0)
-    h = hash_bytes(h, &ns.st_ino, sizeof(ns.st_ino));
-  return hash_finish(h);
-}
-
-uint32_t urnic_ib_mtu(uint32_t port_mtu) {
-  // IPv6 or GRH, UDP, BTH, XRCETH, AtomicETH, ICRC: iboe_get_mtu()'s sum.
-  const uint32_t headers = 40 + 8 + 12 + 4 + 28 + 4;
-  for (uint32_t mtu = 4096; mtu >= 256; mtu /= 2)
-    if (port_mtu >= mtu + headers) return mtu;
-  return 0;
-}
-
-const char* urnic_port_kind_name(int kind) {
-  switch (kind) {
-    case URNIC_PORT_LOOP:
-      return "loop";
-    case URNIC_PORT_IFACE:
-      return "iface";
-    case URNIC_PORT_XDP:
-      return "xdp";
-    case URNIC_PORT_PCI:
-      return "pci";
-    case URNIC_PORT_VDEV:
-      return "vdev";
-  }
-  return "unknown";
 }

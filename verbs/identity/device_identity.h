@@ -11,10 +11,12 @@
 // The text (URNIC_PORTS):
 //
 //   PORTS  = ENTRY *( ";" ENTRY ) [ ";" ]        at most URNIC_MAX_PORTS
-//   ENTRY  = DEV *( "|" FIELD )                  the n-th is device urnic<n>,
-//                                                of kind URNIC_DEVICE_ROCE
-//   FIELD  = IP "/" LEN                          at most URNIC_MAX_ADDRS; one
+//   ENTRY  = DEV *( "|" FIELD )                  the n-th port has device
+//                                                urnic<n>, iwurnic<n> or both
+//   FIELD  = ADDR                                at most URNIC_MAX_ADDRS; one
 //                                                that a host can have there
+//          | "transport=" ("roce" | "iwarp" | "both")
+//                                                once; which devices it has
 //          | "mtu=" N                            bytes of an IP packet
 //          | "mac=port"                          use the interface's own MAC
 //          | "vlan=" N                           1 to 4094: frames are tagged,
@@ -23,6 +25,7 @@
 //                                                at most URNIC_MAX_ROUTES
 //          | "pkey=" HEX                         at most URNIC_MAX_PKEYS - 1
 //          | "fault=" SPEC                       once; not on loop
+//   ADDR   = IP "/" LEN [ ",iwarp" ]             marked: for iWARP
 //   DEV    = "loop"                              talks to itself only
 //          | "iface:" NAME | "xdp:" NAME         a kernel interface
 //          | [DOMAIN ":"] BUS ":" SLOT "." FN ["," ARGS]       a PCI device
@@ -35,6 +38,10 @@
 // Fields come in any order. Only a ROUTE contains white space. DPDK device
 // strings contain commas and equal signs but neither "|" nor ";", hence these
 // separators. Two entries may not name the same DEV, except "loop".
+//
+// Without "transport=", a port has a RoCE device, and an iWARP device too if an
+// address is marked. Both devices have all addresses of the port. The mark only
+// says which of them rdma_cm takes (urnic_rdma_cm_kind()).
 //
 // Thread: every function is safe from any thread and keeps no state. Nothing
 // allocates. struct urnic_device_identity is about 3 KB: an array of them
@@ -52,6 +59,9 @@ extern "C" {
 
 // As many as there are NIC ordinals (transport/base/numbers.h).
 #define URNIC_MAX_PORTS 8
+// A port has at most one device of each kind.
+#define URNIC_MAX_DEVICES (URNIC_MAX_PORTS * URNIC_DEVICE_KINDS)
+#define URNIC_DEVICE_NAME_SIZE 16
 #define URNIC_MAX_ADDRS 16
 //= IEEE 802.1Q 9.6: VLAN ID 0 means no VLAN, and VLAN ID 4095 is reserved
 #define URNIC_MAX_VLAN 4094
@@ -112,15 +122,21 @@ struct urnic_ip_address {
   uint8_t bytes[16];   // IPv4 uses the first four
   uint8_t is_ipv6;     // 0 or 1
   uint8_t prefix_len;  // 1 to 32, 1 to 128
+  uint8_t is_iwarp;    // 0 or 1: marked
 };
 
 struct urnic_device_identity {
-  char name[16];                // "urnic0"
+  char name[URNIC_DEVICE_NAME_SIZE];  // "urnic0"
+  // Of the first device of its port: the name of the port in messages and for
+  // `urnic`.
+  char port_name[URNIC_DEVICE_NAME_SIZE];
   char dev[512];                // DEV as given
   char ifname[16];              // kernel interface of IFACE and XDP, else ""
   char fault[URNIC_MAX_FAULT];  // SPEC as given, else ""
   int port_kind;                // enum urnic_port_kind
-  int ordinal;                  // position in URNIC_PORTS, 0 based
+  int ordinal;                  // of its port in URNIC_PORTS, 0 based
+  int node;                     // its uverbs node: position among all devices
+  uint32_t kinds;               // of the port's devices: 1 << URNIC_DEVICE_..
   int mac_is_port;              // "mac=port" was given
   uint32_t vlan;                // of its frames; 0: they are untagged
   uint32_t mtu;                 // bytes of an IP packet on this port, now
@@ -130,7 +146,10 @@ struct urnic_device_identity {
   uint32_t num_routes;
   struct urnic_ip_route routes[URNIC_MAX_ROUTES];
   uint8_t mac[6];
-  uint8_t node_guid[8];  // EUI-64 of the MAC
+  // RoCE: EUI-64 of the MAC. iWARP: the MAC and two zeros, because librdmacm
+  // tells devices apart by this number.
+  uint8_t node_guid[8];
+  uint8_t sys_image_guid[8];  // EUI-64 of the MAC: the same for its port
   struct urnic_gid_entry gids[URNIC_GID_TABLE_LEN];
   uint32_t num_pkeys;  // at least 1
   // The default P_Key, then as given. Bit 15: full member.
@@ -151,8 +170,8 @@ uint64_t urnic_host_identity(void);
 void urnic_derive_mac(uint64_t host, const char* dev, int ordinal,
                       const uint8_t* address, uint8_t* mac);
 
-// Parses one address, as in a FIELD. On a mistake returns -EINVAL, sets `error`
-// as below, and does not change `out`.
+// Parses one ADDR. On a mistake returns -EINVAL, sets `error` as below, and
+// does not change `out`.
 int urnic_ip_address_parse(const char* text, struct urnic_ip_address* out,
                            char* error, size_t error_size);
 
@@ -160,20 +179,40 @@ int urnic_ip_address_parse(const char* text, struct urnic_ip_address* out,
 //= address its IPv4-mapped form
 void urnic_ip_address_gid(const struct urnic_ip_address* address, uint8_t* gid);
 
-// Puts `gid` at indices 2 * pair (RoCE v1) and 2 * pair + 1 (v2) of the table,
-// or empties both (NULL). Pair 0 is the link-local one.
+// The name of the device of this kind on this port: "urnic0".
+void urnic_device_name(int kind, int ordinal,
+                       char name[URNIC_DEVICE_NAME_SIZE]);
+
+// Makes `device`, a device of any kind on a port, the device of this kind on
+// the same port: its name, kind, node GUID and GIDs (of the configured
+// addresses). `node` does not change.
+void urnic_device_identity_become(struct urnic_device_identity* device,
+                                  int kind);
+
+// The rule for an address that several devices of a port (`kinds`) could serve:
+// the kind of the device that rdma_cm takes. iWARP if the address is marked, or
+// if the port has no RoCE device; else RoCE. The link-local address has no
+// mark.
+int urnic_rdma_cm_kind(uint32_t kinds, int is_marked);
+
+// For devices with GIDs of addresses: puts `gid` at indices 2 * pair (RoCE v1)
+// and 2 * pair + 1 (v2) of the table, or empties both (NULL). Pair 0 is the
+// link-local one.
 void urnic_device_identity_set_gid(struct urnic_device_identity* device,
                                    uint32_t pair, const uint8_t* gid);
 
-// Reads `ports` into `devices` and returns how many there are (0 for NULL or
-// ""). For IFACE and XDP it asks the kernel for the interface's MTU, through a
-// socket that is closed again. MACs are derived from `host`, DEV, the ordinal
-// and the first address: the same on every run, and different at the two ends
-// of a virtual cable, even in one namespace.
+// Reads `ports` into `devices`, which has room for URNIC_MAX_DEVICES, and
+// returns how many there are (0 for NULL or ""). They are in the order of the
+// ports, and those of one port in the order of their kinds. For IFACE and XDP
+// it asks the kernel for the interface's MTU, through a socket that is closed
+// again. MACs are derived from `host`, DEV, the ordinal and the first address:
+// the same on every run, and different at the two ends of a virtual cable, even
+// in one namespace.
 //
 // On a mistake returns -errno, and `error` (of `error_size` bytes, always
 // terminated) names the entry, the value and the limit:
-//   EINVAL        not of the grammar, or an unusable value
+//   EINVAL        not of the grammar, an unusable value, or an address
+//                 that is marked for iWARP on a port without it
 //   E2BIG         more ports, addresses, routes or P_Keys than the limit, or
 //                 too long a text
 //   EEXIST        an address, a P_Key, a VLAN or a DEV given twice

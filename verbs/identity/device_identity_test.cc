@@ -22,7 +22,7 @@ struct Parsed {
 };
 
 Parsed Parse(const char* ports, uint64_t host = 1) {
-  Parsed p{0, std::vector<urnic_device_identity>(URNIC_MAX_PORTS), ""};
+  Parsed p{0, std::vector<urnic_device_identity>(URNIC_MAX_DEVICES), ""};
   char error[256];
   p.rc = urnic_device_identity_parse(ports, host, p.devices.data(), error,
                                      sizeof(error));
@@ -81,6 +81,97 @@ TEST(DeviceKindTest, EveryRowIsUsable) {
     EXPECT_LE(kind.gid_table_len, uint32_t{URNIC_GID_TABLE_LEN});
     EXPECT_NE(kind.services, 0u);
   }
+}
+
+std::string Names(const Parsed& p) {
+  std::string names;
+  for (int i = 0; i < p.rc; ++i) {
+    const urnic_device_identity& d = p.devices[static_cast<size_t>(i)];
+    EXPECT_EQ(d.node, i);
+    names += std::string(names.empty() ? "" : " ") + d.name + "/" + d.port_name;
+  }
+  return names;
+}
+
+TEST(TransportTest, APortHasADeviceForEachOfItsTransports) {
+  EXPECT_EQ(Names(Parse("loop;loop|transport=roce")),
+            "urnic0/urnic0 urnic1/urnic1");
+  EXPECT_EQ(Names(Parse("loop|transport=both;net_a;net_b|transport=iwarp")),
+            "urnic0/urnic0 iwurnic0/urnic0 urnic1/urnic1 iwurnic2/iwurnic2");
+  std::string all = "loop|transport=both";
+  for (int i = 1; i < URNIC_MAX_PORTS; ++i) all += ";loop|transport=both";
+  EXPECT_EQ(Parse(all.c_str()).rc, URNIC_MAX_DEVICES);
+  EXPECT_EQ(Parse((all + ";loop").c_str()).rc, -E2BIG);
+}
+
+TEST(TransportTest, TheDevicesOfAPortDifferInNameGuidAndGids) {
+  const Parsed p = Parse("net_a|10.0.0.1/24|transport=both|vlan=7");
+  ASSERT_EQ(p.rc, 2) << p.error;
+  const urnic_device_identity& roce = p.devices[0];
+  const urnic_device_identity& iwarp = p.devices[1];
+  EXPECT_EQ(std::memcmp(roce.mac, iwarp.mac, 6), 0);
+  EXPECT_EQ(roce.ordinal, iwarp.ordinal);
+  EXPECT_EQ(iwarp.vlan, 7u);
+  EXPECT_EQ(iwarp.num_addresses, 1u);
+  EXPECT_EQ(std::memcmp(roce.sys_image_guid, iwarp.sys_image_guid, 8), 0);
+  EXPECT_EQ(std::memcmp(roce.node_guid, roce.sys_image_guid, 8), 0);
+  // The MAC, and zeros: as siw_query_gid().
+  uint8_t mac[16] = {};
+  std::memcpy(mac, iwarp.mac, 6);
+  EXPECT_EQ(std::memcmp(iwarp.node_guid, mac, 8), 0);
+  EXPECT_EQ(std::memcmp(iwarp.gids[0].gid, mac, 16), 0);
+  EXPECT_EQ(iwarp.gids[1].type, int{URNIC_GID_NONE});
+  EXPECT_EQ(Gid(roce, 3), "::ffff:10.0.0.1");
+}
+
+TEST(TransportTest, ADeviceBecomesTheOtherOneOfItsPort) {
+  Parsed p = Parse("loop|10.0.0.1/24|transport=both");
+  ASSERT_EQ(p.rc, 2) << p.error;
+  urnic_device_identity_become(&p.devices[1], URNIC_DEVICE_ROCE);
+  EXPECT_STREQ(p.devices[1].name, "urnic0");
+  EXPECT_EQ(std::memcmp(p.devices[1].gids, p.devices[0].gids,
+                        sizeof(p.devices[0].gids)),
+            0);
+}
+
+TEST(TransportTest, AMarkedAddressTurnsIwarpOn) {
+  const Parsed p = Parse("loop|10.0.0.1/24|10.0.0.2/24,iwarp|fd00::1/64,iwarp");
+  EXPECT_EQ(Names(p), "urnic0/urnic0 iwurnic0/urnic0");
+  EXPECT_EQ(p.devices[1].addresses[0].is_iwarp, 0);
+  EXPECT_EQ(p.devices[1].addresses[1].is_iwarp, 1);
+  EXPECT_EQ(p.devices[1].addresses[2].is_iwarp, 1);
+  EXPECT_EQ(Names(Parse("loop|10.0.0.2/24,iwarp|transport=iwarp")),
+            "iwurnic0/iwurnic0");
+}
+
+TEST(TransportTest, MistakesNameTheValue) {
+  const struct {
+    const char* ports;
+    int rc;
+    const char* error;
+  } kMistakes[] = {
+      {"loop|transport=tcp", -EINVAL, "transport=tcp is not roce, iwarp or"},
+      {"loop|transport=", -EINVAL, "transport= is not roce"},
+      {"loop|transport=both|transport=roce", -EEXIST, "given twice"},
+      {"loop|transport=roce|10.0.0.1/24,iwarp", -EINVAL, "use transport=both"},
+      {"loop|10.0.0.1/24,roce", -EINVAL, "only \",iwarp\" may follow"},
+      {"loop|10.0.0.1/24,", -EINVAL, "only \",iwarp\" may follow"},
+      {"loop|10.0.0.1/24,iwarp,iwarp", -EINVAL, "only \",iwarp\" may follow"},
+  };
+  for (const auto& mistake : kMistakes) {
+    const Parsed p = Parse(mistake.ports);
+    EXPECT_EQ(p.rc, mistake.rc) << mistake.ports;
+    EXPECT_THAT(p.error, HasSubstr(mistake.error)) << mistake.ports;
+  }
+}
+
+TEST(TransportTest, RdmaCmTakesRoceUnlessTheAddressOrThePortSaysIwarp) {
+  constexpr uint32_t kRoce = 1u << URNIC_DEVICE_ROCE;
+  constexpr uint32_t kIwarp = 1u << URNIC_DEVICE_IWARP;
+  EXPECT_EQ(urnic_rdma_cm_kind(kRoce, 0), int{URNIC_DEVICE_ROCE});
+  EXPECT_EQ(urnic_rdma_cm_kind(kRoce | kIwarp, 0), int{URNIC_DEVICE_ROCE});
+  EXPECT_EQ(urnic_rdma_cm_kind(kRoce | kIwarp, 1), int{URNIC_DEVICE_IWARP});
+  EXPECT_EQ(urnic_rdma_cm_kind(kIwarp, 0), int{URNIC_DEVICE_IWARP});
 }
 
 TEST(DeviceIdentityTest, AFaultIsKeptAsWritten) {
@@ -281,7 +372,7 @@ TEST(DeviceIdentityTest, LimitsTheNumberOfAddressesAndTheLengthOfDev) {
 }
 
 TEST(DeviceIdentityTest, ErrorBufferMayBeSmallOrAbsent) {
-  std::vector<urnic_device_identity> d(URNIC_MAX_PORTS);
+  std::vector<urnic_device_identity> d(URNIC_MAX_DEVICES);
   char error[8];
   EXPECT_EQ(urnic_device_identity_parse("x", 1, d.data(), error, 8), -EINVAL);
   EXPECT_EQ(std::strlen(error), 7u);
@@ -299,10 +390,10 @@ TEST(DeviceIdentityTest, TheSmallestNetworksHaveOnlyHosts) {
 
 // Any text gives either devices or an error message.
 TEST(DeviceIdentityTest, AnyTextIsParsedOrRefused) {
-  const char* const words[] = {"loop", "net_x",    "iface:",   "1:2.3",
-                               "|",    "|",        ";",        ",",
-                               "/24",  "fd00::1",  "10.0.0.1", "mtu=",
-                               "1500", "mac=port", "\xff",     "xdp:"};
+  const char* const words[] = {
+      "loop", "net_x", "iface:",  "1:2.3",      "|",    "|",    ";",
+      ",",    "/24",   "fd00::1", "10.0.0.1",   "mtu=", "1500", "mac=port",
+      "\xff", "xdp:",  ",iwarp",  "transport=", "both"};
   std::mt19937 random(1);
   for (int i = 0; i < 50000; ++i) {
     std::string text;
@@ -312,7 +403,7 @@ TEST(DeviceIdentityTest, AnyTextIsParsedOrRefused) {
     if (p.rc < 0)
       EXPECT_NE(p.error, "") << text;
     else
-      EXPECT_LE(p.rc, URNIC_MAX_PORTS);
+      EXPECT_LE(p.rc, URNIC_MAX_DEVICES);
   }
 }
 

@@ -84,21 +84,22 @@ static void take_value(struct search* search, const char* answer) {
   search->found = rest != NULL && sscanf(rest, "%llu", &search->value) == 1;
 }
 
-// A process whose urnic<n>, whatever n, is on the port of our device.
+// A process whose n-th port, whatever n, is that of our device. Its socket has
+// the name of the first device of the port.
 static void ask_other(void* context, const char* directory,
                       unsigned long long pid) {
   (void)pid;
   struct search* search = context;
   char answer[ANSWER_BYTES];
-  char device[16];
+  char device[URNIC_DEVICE_NAME_SIZE];
   char netns[24];
   struct stat st;
   if (search->found || strcmp(directory, search->own_directory) == 0 ||
       stat("/proc/thread-self/ns/net", &st) != 0)
     return;
   snprintf(netns, sizeof(netns), "%llu", (unsigned long long)st.st_ino);
-  for (int n = 0; n < URNIC_MAX_PORTS && !search->found; ++n) {
-    snprintf(device, sizeof(device), "urnic%d", n);
+  for (int n = 0; n < URNIC_MAX_DEVICES && !search->found; ++n) {
+    urnic_device_name(n / URNIC_MAX_PORTS, n % URNIC_MAX_PORTS, device);
     if (ask(directory, device, answer) &&
         has_line(answer, "port", search->device->dev) &&
         has_line(answer, "netns", netns))
@@ -113,7 +114,7 @@ static int text_of(const struct urnic_device_identity* device, const char* name,
   char answer[ANSWER_BYTES];
   search.own_directory = urnic_tree_root();
   if (search.own_directory == NULL) return -1;
-  if (ask(search.own_directory, device->name, answer))
+  if (ask(search.own_directory, device->port_name, answer))
     take_value(&search, answer);
   // Each process has a loop of its own.
   else if (device->port_kind != URNIC_PORT_LOOP)
@@ -157,7 +158,7 @@ static int publish(int fd, const struct urnic_device_identity* device,
                    int counter) {
   struct urnic_fd_object* object = urnic_fd_object_new(URNIC_FD_COUNTER, fd);
   if (object == NULL) return errno;
-  object->device = device->ordinal;
+  object->device = device->node;
   object->counter = counter;
   int err = urnic_fd_publish(object);
   if (err != 0) urnic_fd_object_free(object);
@@ -203,10 +204,8 @@ void urnic_counter_before_read(const struct urnic_fd_object* object, int fd) {
   int saved_errno = errno;
   int before = urnic_cancellation_off();
   if (urnic_fd_is_same(object, fd) && lseek64(fd, 0, SEEK_CUR) == 0) {
-    char name[16];
     char text[TEXT_BYTES];
-    snprintf(name, sizeof(name), "urnic%d", object->device);
-    const struct urnic_device_identity* device = urnic_tree_find(name);
+    const struct urnic_device_identity* device = urnic_tree_at(object->device);
     int len = device ? text_of(device, kNames[object->counter], text) : -1;
     if (len > 0) (void)put_text(fd, text, len);
   }

@@ -12,7 +12,7 @@ struct statx;
 #define URNIC_RDMA_CM_MAJOR 10
 #define URNIC_RDMA_CM_MINOR 58
 
-// The node: the ordinal of an RNIC for its uverbsN, or this for rdma_cm.
+// The node: of a device, N of its uverbsN; or this for rdma_cm.
 #define URNIC_NODE_RDMA_CM 1000
 
 // Returns the descriptor, or -1 with errno. Only O_CLOEXEC and O_NONBLOCK of

@@ -31,7 +31,7 @@ struct urnic_fd_object {
   dev_t dev;        // identity of the pipe behind it
   ino_t ino;
   pid_t owner;  // a vfork child shares this memory and must not free it
-  int device;   // UVERBS, RDMA_CM: which node (device_node.h); COUNTER: ordinal
+  int device;   // not CHANNEL: which node (device_node.h)
   int counter;  // COUNTER: which (counter_file.c)
   struct urnic_fd_object* next_free;
 

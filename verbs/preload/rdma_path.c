@@ -48,10 +48,15 @@ static int node_number(const char* path) {
   if (strcmp(path, "/dev/infiniband/rdma_cm") == 0) return URNIC_NODE_RDMA_CM;
   static const char kPrefix[] = "/dev/infiniband/uverbs";
   if (strncmp(path, kPrefix, sizeof(kPrefix) - 1) != 0) return -1;
-  const char* digit = path + sizeof(kPrefix) - 1;
-  // One digit: there are at most eight devices.
-  return digit[0] >= '0' && digit[0] <= '9' && digit[1] == '\0' ? digit[0] - '0'
-                                                                : -1;
+  const char* digits = path + sizeof(kPrefix) - 1;
+  int number = 0;
+  int count = 0;
+  for (; digits[count] >= '0' && digits[count] <= '9' && count < 3; ++count)
+    number = number * 10 + (digits[count] - '0');
+  // Linux writes no zero before other digits.
+  const int is_number =
+      count > 0 && digits[count] == '\0' && (count == 1 || digits[0] != '0');
+  return is_number ? number : -1;
 }
 
 static enum urnic_path_kind resolve(int dirfd, const char* path,

@@ -132,13 +132,17 @@ static void put_counters(struct writer* w, const char* device) {
 #undef PUT
 }
 
-static void put_port(struct writer* w, const struct urnic_device_identity* d) {
+static void put_pkeys(struct writer* w, const struct urnic_device_identity* d) {
   enter(w, "sys/class/infiniband/%s/ports/1/pkeys", d->name);
   for (uint32_t i = 0; i < d->num_pkeys; ++i) {
     char index[16];
     snprintf(index, sizeof(index), "%u", i);
     put(w, index, "0x%04x\n", d->pkeys[i]);
   }
+}
+
+static void put_port(struct writer* w, const struct urnic_device_identity* d) {
+  if (d->device_kind->has_pkeys) put_pkeys(w, d);
   put_port_state(w, d->name, 1);
   put(w, "link_layer", "Ethernet\n");
   put(w, "rate", "%s\n", URNIC_PORT_RATE_TEXT);
@@ -154,7 +158,7 @@ static void put_port(struct writer* w, const struct urnic_device_identity* d) {
 static void put_device(struct writer* w,
                        const struct urnic_device_identity* d) {
   enter(w, "sys/class/infiniband/%s/device/infiniband_verbs/uverbs%d", d->name,
-        d->ordinal);
+        d->node);
   enter(w, "sys/class/infiniband/%s/device/infiniband/%s", d->name, d->name);
   // A device without an interface has no such directory, because programs look
   // for a name in it.
@@ -169,7 +173,7 @@ static void put_device(struct writer* w,
   enter(w, "sys/class/infiniband/%s", d->name);
   put(w, "node_type", "%s\n", d->device_kind->node_type);
   put_guid(w, "node_guid", d->node_guid);
-  put_guid(w, "sys_image_guid", d->node_guid);
+  put_guid(w, "sys_image_guid", d->sys_image_guid);
   put(w, "node_desc", "%s\n", d->name);
   put(w, "fw_ver", "%s\n", URNIC_FW_VERSION);
   put(w, "hw_rev", "0x%x\n", URNIC_HW_REVISION);
@@ -177,10 +181,9 @@ static void put_device(struct writer* w,
   put(w, "board_id", "uRNIC-%s\n", urnic_port_kind_name(d->port_kind));
   put_port(w, d);
 
-  enter(w, "sys/class/infiniband_verbs/uverbs%d", d->ordinal);
+  enter(w, "sys/class/infiniband_verbs/uverbs%d", d->node);
   put(w, "ibdev", "%s\n", d->name);
-  put(w, "dev", "%d:%d\n", URNIC_UVERBS_MAJOR,
-      URNIC_UVERBS_MINOR_0 + d->ordinal);
+  put(w, "dev", "%d:%d\n", URNIC_UVERBS_MAJOR, URNIC_UVERBS_MINOR_0 + d->node);
   put(w, "abi_version", "%d\n", URNIC_PROVIDER_ABI);
   char target[64];
   snprintf(target, sizeof(target), "../../infiniband/%s/device", d->name);
@@ -189,7 +192,7 @@ static void put_device(struct writer* w,
   // file.
   enter(w, "dev/infiniband");
   char node[32];
-  snprintf(node, sizeof(node), "uverbs%d", d->ordinal);
+  snprintf(node, sizeof(node), "uverbs%d", d->node);
   put(w, node, "%s", "");
 }
 

@@ -14,8 +14,6 @@ extern "C" {
 #include <string>
 #include <vector>
 
-#include "verbs/identity/device_kind.h"
-
 namespace {
 
 std::string Read(const std::filesystem::path& path) {
@@ -23,17 +21,13 @@ std::string Read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(SysfsRenderTest, AKindDeterminesNodeTypeAndGids) {
-  urnic_device_kind other = urnic_device_kinds[URNIC_DEVICE_ROCE];
-  other.node_type = "4: RNIC";
-  other.gid_table_len = 1;
-  std::vector<urnic_device_identity> devices(URNIC_MAX_PORTS);
+TEST(SysfsRenderTest, AKindDeterminesNodeTypeGidsAndPkeys) {
+  std::vector<urnic_device_identity> devices(URNIC_MAX_DEVICES);
   char error[256];
-  ASSERT_EQ(urnic_device_identity_parse("loop|10.0.0.1/24;loop|10.1.0.1/24", 1,
+  ASSERT_EQ(urnic_device_identity_parse("loop|10.0.0.1/24|transport=both", 1,
                                         devices.data(), error, sizeof(error)),
             2)
       << error;
-  devices[1].device_kind = &other;
   const std::filesystem::path root =
       std::filesystem::path(std::getenv("TEST_TMPDIR")) / "rendered";
   std::filesystem::create_directory(root);
@@ -41,13 +35,23 @@ TEST(SysfsRenderTest, AKindDeterminesNodeTypeAndGids) {
 
   const std::filesystem::path all = root / "sys/class/infiniband";
   EXPECT_EQ(Read(all / "urnic0/node_type"), "1: CA\n");
-  EXPECT_EQ(Read(all / "urnic1/node_type"), "4: RNIC\n");
+  EXPECT_EQ(Read(all / "iwurnic0/node_type"), "4: RNIC\n");
+  EXPECT_NE(Read(all / "urnic0/node_guid"), Read(all / "iwurnic0/node_guid"));
+  EXPECT_EQ(Read(all / "urnic0/sys_image_guid"),
+            Read(all / "iwurnic0/sys_image_guid"));
+  EXPECT_EQ(Read(root / "sys/class/infiniband_verbs/uverbs1/ibdev"),
+            "iwurnic0\n");
+  EXPECT_TRUE(std::filesystem::exists(all / "urnic0/ports/1/pkeys/0"));
+  EXPECT_FALSE(std::filesystem::exists(all / "iwurnic0/ports/1/pkeys"));
   for (const char* table : {"gids", "gid_attrs/types", "gid_attrs/ndevs"}) {
     const auto port = std::filesystem::path("ports/1") / table;
     EXPECT_TRUE(std::filesystem::exists(all / "urnic0" / port / "33"));
-    EXPECT_TRUE(std::filesystem::exists(all / "urnic1" / port / "0"));
-    EXPECT_FALSE(std::filesystem::exists(all / "urnic1" / port / "1"));
+    EXPECT_TRUE(std::filesystem::exists(all / "iwurnic0" / port / "0"));
+    EXPECT_FALSE(std::filesystem::exists(all / "iwurnic0" / port / "1"));
   }
+  const std::string gid = Read(all / "iwurnic0/ports/1/gids/0");
+  EXPECT_EQ(gid.substr(14), ":0000:0000:0000:0000:0000\n") << gid;
+  EXPECT_EQ(gid.substr(0, 14), Read(all / "iwurnic0/node_guid").substr(0, 14));
 }
 
 }  // namespace

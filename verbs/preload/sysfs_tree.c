@@ -25,7 +25,7 @@ static atomic_int state = NOT_YET;  // the rest is fixed once it is READY
 static char root[256];
 static pid_t owner;
 static int num_devices;
-static struct urnic_device_identity devices[URNIC_MAX_PORTS];
+static struct urnic_device_identity devices[URNIC_MAX_DEVICES];
 
 int urnic_tree_wanted(void) {
   const char* ports = getenv("URNIC_PORTS");
@@ -127,6 +127,10 @@ const struct urnic_device_identity* urnic_tree_find(const char* name) {
   for (int i = 0; i < urnic_tree_num_devices(); ++i)
     if (strcmp(devices[i].name, name) == 0) return &devices[i];
   return NULL;
+}
+
+const struct urnic_device_identity* urnic_tree_at(int node) {
+  return node >= 0 && node < urnic_tree_num_devices() ? &devices[node] : NULL;
 }
 
 int urnic_tree_set_gids(const struct urnic_device_identity* device) {

@@ -26,5 +26,8 @@ int urnic_tree_set_port_active(const char* device, int active);
 // The device with this name, as configured; NULL: there is none.
 const struct urnic_device_identity* urnic_tree_find(const char* name);
 
+// The device with this node (uverbs<node>); NULL: there is none.
+const struct urnic_device_identity* urnic_tree_at(int node);
+
 // The number of devices; 0 before urnic_tree_root() has succeeded.
 int urnic_tree_num_devices(void);

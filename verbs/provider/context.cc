@@ -164,7 +164,7 @@ namespace {
 // Finds the device that sysfs shows under this name. Returns 0, or an errno
 // after a message on stderr: programs only say that they could not open it.
 int FindIdentity(const char* name, urnic_device_identity* out) {
-  std::vector<urnic_device_identity> devices(URNIC_MAX_PORTS);
+  std::vector<urnic_device_identity> devices(URNIC_MAX_DEVICES);
   char error[256] = "";
   const int count =
       urnic_device_identity_from_env(devices.data(), error, sizeof(error));

@@ -143,11 +143,12 @@ int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
 int WriteBind(ibv_mw* mw, uint32_t new_key, const ibv_mw_bind_info& info,
               urnic_sq_wqe* wqe);
 // A queue pair that failed by itself takes requests in any state but RESET,
-// and flushes them.
+// and flushes them. REQUIRES: no spin lock is held.
 inline bool MayPost(const std::atomic<bool>& may,
-                    const control::Qp::Posting& posting) {
+                    control::Qp::Posting& posting) {
   return may.load(std::memory_order_relaxed) ||
-         posting.engine_qp->wants_recv_doorbell();
+         posting.engine_qp->wants_recv_doorbell() ||
+         control::Qp::FindConnected(posting);
 }
 
 // Returns the errno of a failed control call and writes its message to the

@@ -57,11 +57,11 @@ __attribute__((constructor)) void Register() {
 __attribute__((destructor)) void AtExit() {
   BeginRdmaCmEnd();
   // Posted requests are sent first, then the ends of connections.
-  control::Device::FlushAll();
+  control::OpenNic::FlushAll();
   LeaveRdmaCmPeers();
-  control::Device::FlushAll();
-  control::Device::AwaitHeldFrames();
-  control::Device::ReportAll();
+  control::OpenNic::FlushAll();
+  control::OpenNic::AwaitHeldFrames();
+  control::OpenNic::ReportAll();
 }
 
 }  // namespace

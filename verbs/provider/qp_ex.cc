@@ -227,11 +227,11 @@ void SetXrcSrqn(ibv_qp_ex* ex, uint32_t srqn) {
 void WrStart(ibv_qp_ex* ex) {
   QueuePair& qp = *QueuePair::From(ex);
   Posting& posting = *qp.posting;
+  const int error = control::InForkedChild()              ? EIO
+                    : !MayPost(posting.may_send, posting) ? EINVAL
+                                                          : 0;
   if (posting.sq_lock != nullptr) posting.sq_lock->Lock();
-  qp.list = {.begin = posting.sq.producer(),
-             .error = control::InForkedChild()              ? EIO
-                      : !MayPost(posting.may_send, posting) ? EINVAL
-                                                            : 0};
+  qp.list = {.begin = posting.sq.producer(), .error = error};
 }
 
 void Unlock(Posting& posting) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "verbs/control/device_kind.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
 
@@ -114,11 +115,13 @@ control::QpCaps FromIbv(const ibv_qp_cap& cap) {
           .max_inline_data = cap.max_inline_data};
 }
 
-absl::StatusOr<QpService> ServiceOf(const ibv_qp_init_attr& attr) {
+absl::StatusOr<QpService> ServiceOf(const ibv_qp_init_attr& attr,
+                                    const urnic_device_kind& kind) {
   const uint32_t type = Number(attr.qp_type);
   switch (type) {
     case IBV_QPT_RC:
-      return QpService::kRc;
+      return control::HasService(kind, QpService::kIwarp) ? QpService::kIwarp
+                                                          : QpService::kRc;
     case IBV_QPT_UC:
       return QpService::kUc;
     case IBV_QPT_UD:
@@ -219,12 +222,13 @@ ibv_qp* Keep(ibv_context* ibv, std::unique_ptr<QueuePair> handle) {
 
 ibv_qp* MakeQp(ibv_context* ibv, ibv_pd* pd, ibv_xrcd* xrcd,
                ibv_qp_init_attr* attr) {
-  const absl::StatusOr<QpService> service = ServiceOf(*attr);
+  Context* context = Context::From(ibv);
+  const absl::StatusOr<QpService> service =
+      ServiceOf(*attr, context->device().kind());
   if (!service.ok()) return FailNull(service.status());
   if (absl::Status s = CheckContexts(ibv, pd, xrcd, *attr); !s.ok()) {
     return FailNull(s);
   }
-  Context* context = Context::From(ibv);
   auto handle = std::make_unique<QueuePair>();
   // A target belongs to an XRC domain, all others to a protection domain.
   const bool target = *service == QpService::kXrcTarget;

@@ -58,13 +58,20 @@ unsigned CapFlagsOf(const urnic_device_kind& kind) {
   return flags;
 }
 
+uint16_t NumPkeys(const urnic_device_identity& identity) {
+  return identity.device_kind->has_pkeys != 0
+             ? static_cast<uint16_t>(identity.num_pkeys)
+             : uint16_t{0};
+}
+
 void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   using namespace control;
   const urnic_device_kind& kind = *identity.device_kind;
   const urnic_device_limits& limits = kind.limits;
   std::strncpy(a.fw_ver, URNIC_FW_VERSION, sizeof(a.fw_ver) - 1);
   std::memcpy(&a.node_guid, identity.node_guid, sizeof(a.node_guid));
-  a.sys_image_guid = a.node_guid;
+  std::memcpy(&a.sys_image_guid, identity.sys_image_guid,
+              sizeof(a.sys_image_guid));
   a.max_mr_size = kMaxMrBytes;
   a.page_size_cap = 0xfffff000;  // any: the device has no pages
   a.vendor_id = kNoVendor;
@@ -96,8 +103,10 @@ void FillLimits(const urnic_device_identity& identity, ibv_device_attr& a) {
   a.max_srq = static_cast<int>(limits.max_srqs);
   a.max_srq_wr = kMaxSrqWr;
   a.max_srq_sge = kMaxSge;
-  a.max_pkeys = static_cast<uint16_t>(identity.num_pkeys);
-  a.local_ca_ack_delay = kLocalCaAckDelay;
+  a.max_pkeys = NumPkeys(identity);
+  // TCP measures the delay.
+  a.local_ca_ack_delay =
+      HasService(kind, QpService::kIwarp) ? 0 : kLocalCaAckDelay;
   a.phys_port_cnt = 1;
 }
 
@@ -130,7 +139,8 @@ void FillOnDemandPaging(const urnic_device_kind& kind, ibv_device_attr_ex& a) {
     return control::HasService(kind, service) ? caps : 0;
   };
   a.odp_caps.per_transport_caps = {
-      .rc_odp_caps = of(QpService::kRc, reliable),
+      .rc_odp_caps =
+          of(QpService::kRc, reliable) | of(QpService::kIwarp, reliable),
       .uc_odp_caps = of(QpService::kUc, kConnected),
       .ud_odp_caps = of(QpService::kUd, kSendRecv)};
   a.xrc_odp_caps = of(QpService::kXrcInitiator, reliable);
@@ -180,7 +190,7 @@ int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
   attr->gid_tbl_len = static_cast<int>(device.kind().gid_table_len);
   attr->port_cap_flags = URNIC_PORT_CAP_FLAGS;
   attr->max_msg_sz = control::kMaxMessageBytes;
-  attr->pkey_tbl_len = static_cast<uint16_t>(device.identity().num_pkeys);
+  attr->pkey_tbl_len = NumPkeys(device.identity());
   attr->bad_pkey_cntr = now.bad_pkeys;
   attr->qkey_viol_cntr = now.bad_qkeys;
   attr->max_vl_num = 1;

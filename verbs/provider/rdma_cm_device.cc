@@ -44,7 +44,7 @@ struct RdmaCm {
 
 // Null with errno if URNIC_PORTS is invalid.
 RdmaCm* MakeRdmaCm() {
-  std::vector<urnic_device_identity> identities(URNIC_MAX_PORTS);
+  std::vector<urnic_device_identity> identities(URNIC_MAX_DEVICES);
   char error[256] = "";
   const int count =
       urnic_device_identity_from_env(identities.data(), error, sizeof(error));

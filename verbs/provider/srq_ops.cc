@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "verbs/control/device_kind.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
 
@@ -70,6 +71,11 @@ ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr) {
                      ", type ", type, ": tag matching is not built")));
   }
   const bool xrc = type == IBV_SRQT_XRC;
+  if (xrc && !control::HasService(Context::From(context)->device().kind(),
+                                  QpService::kXrcTarget)) {
+    return FailNull(
+        absl::UnimplementedError("create_srq_ex: the device has no XRC"));
+  }
   if (type > IBV_SRQT_XRC || (mask & IBV_SRQ_INIT_ATTR_PD) == 0 ||
       attr->pd == nullptr || attr->pd->context != context ||
       (xrc &&

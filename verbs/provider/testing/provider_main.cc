@@ -1,6 +1,7 @@
 // main() for tests of the provider inside the distribution's libibverbs: starts
 // the test again with the preload, our plugin and one loopback port; or, with
-// --ring, with two ports connected by a ring.
+// --ring, with two ports connected by a ring; or, with --both, with a loopback
+// port that has a RoCE and an iWARP device.
 
 #include <gtest/gtest.h>
 #include <limits.h>
@@ -23,6 +24,7 @@ std::string Find(const char* file) {
 }
 
 constexpr char kLoop[] = "loop|10.9.0.1/24|fd09::1/64";
+constexpr char kBoth[] = "loop|10.9.0.1/24|10.9.0.2/24,iwarp";
 constexpr char kRing[] = "ring:t:a|10.9.0.1/24;ring:t:b|10.9.0.2/24";
 
 void ReexecAsVerbsProgram(int argc, char** argv) {
@@ -37,8 +39,11 @@ void ReexecAsVerbsProgram(int argc, char** argv) {
   setenv("LD_PRELOAD", Find("verbs/preload/liburnic-preload.so").c_str(), 1);
   setenv("IBV_DRIVERS", drivers.c_str(), 1);
   setenv("XDG_RUNTIME_DIR", testing::TempDir().c_str(), 1);
-  const bool ring = argc > 1 && std::strcmp(argv[1], "--ring") == 0;
-  setenv("URNIC_PORTS", ring ? kRing : kLoop, 1);
+  const std::string kind = argc > 1 ? argv[1] : "";
+  const char* const ports = kind == "--ring"   ? kRing
+                            : kind == "--both" ? kBoth
+                                               : kLoop;
+  setenv("URNIC_PORTS", ports, 1);
   execv("/proc/self/exe", argv);
   std::perror("execv");
   std::exit(1);

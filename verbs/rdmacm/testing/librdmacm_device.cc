@@ -66,7 +66,7 @@ void InstallLibrdmacmDevice() {
       dlsym(RTLD_DEFAULT, URNIC_PRELOAD_SYMBOL));
   URNIC_CHECK(preload != nullptr);
   world = new World;
-  std::vector<urnic_device_identity> identities(URNIC_MAX_PORTS);
+  std::vector<urnic_device_identity> identities(URNIC_MAX_DEVICES);
   char error[256];
   const int count =
       urnic_device_identity_from_env(identities.data(), error, sizeof(error));

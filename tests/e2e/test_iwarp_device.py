@@ -1,0 +1,157 @@
+"""What programs see of an iWARP device, alone and beside the RoCE device of its
+port. Nothing here connects."""
+
+import re
+
+import bed
+import suite
+
+MARKED = "10.1.0.2/24,iwarp"
+
+
+class TransportBed(bed.LoopBed):
+    """A loopback port with the options `extra` of `urnic run`."""
+
+    def __init__(self, tools, *extra):
+        super().__init__(tools)
+        self._extra = extra
+
+    def run_options(self, side):
+        return [*super().run_options(side), *self._extra]
+
+
+def devinfo(context, place, device):
+    context.need("ibv_devinfo")
+    result = place.run(0, ["ibv_devinfo", "-v", "-d", device])
+    context.check_ok(result)
+    pairs = re.findall(r"^\s*([\w\[\] ]+?):\s+(.*?)\s*$", result.out,
+                       re.MULTILINE)
+    return result.out, dict(pairs)
+
+
+@suite.test("iwarp/devices")
+def devices(context):
+    """Which devices there are, and that RoCE alone is the default."""
+    context.need("ibv_devices")
+    for extra, expected in (((), ["urnic0"]),
+                            (("--transport", "roce"), ["urnic0"]),
+                            (("--transport", "iwarp"), ["iwurnic0"]),
+                            (("--transport", "both"), ["urnic0", "iwurnic0"]),
+                            (("--addr", MARKED), ["urnic0", "iwurnic0"])):
+        with TransportBed(context.tools, *extra) as place:
+            result = place.run(0, ["ibv_devices"])
+            context.check_ok(result)
+            found = re.findall(r"^\s+(\w+)\s+[0-9a-f]{16}$", result.out,
+                               re.MULTILINE)
+            context.check(sorted(found) == sorted(expected), result)
+            result = place.run(0, ["ls", "/dev/infiniband"])
+            nodes = [f"uverbs{n}" for n in range(len(expected))]
+            context.check(result.out.split() == ["rdma_cm", *nodes], result)
+
+
+@suite.test("iwarp/devinfo")
+def devinfo_of_both(context):
+    """As ibv_devinfo shows siw: an RNIC with one GID, which is its MAC."""
+    with TransportBed(context.tools, "--transport", "both") as place:
+        text, value = devinfo(context, place, "iwurnic0")
+        for name, expected in {"transport": "iWARP (1)",
+                               "state": "PORT_ACTIVE (4)",
+                               "link_layer": "Ethernet",
+                               "phys_port_cnt": "1",
+                               "max_pkeys": "0",
+                               "max_ah": "0",
+                               "max_mcast_grp": "0",
+                               "atomic_cap": "ATOMIC_HCA (1)",
+                               "port_lid": "0"}.items():
+            context.check(value[name] == expected, f"{name} in\n{text}")
+        guid = value["node_guid"].replace(":", "")
+        gid = value["GID[  0]"].split(",")[0].replace(":", "")
+        context.check(gid == guid + "0" * 16 and guid.endswith("0000"), text)
+        context.check("GID[  1]" not in value, text)
+        text, value = devinfo(context, place, "urnic0")
+        context.check(value["transport"] == "InfiniBand (0)", text)
+        context.check(value["GID[  3]"].startswith("::ffff:10.1.0.1"), text)
+        result = place.run(0, ["ibv_devinfo"])
+        context.check_ok(result)
+        context.check(result.out.count("PORT_ACTIVE") == 2, result)
+
+
+PYVERBS = """
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.cq import CQ
+from pyverbs.qp import QP, QPInitAttr, QPCap
+from pyverbs.pyverbs_error import PyverbsRDMAError
+from pyverbs import enums
+context = Context(name="iwurnic0")
+port = context.query_port(1)
+print("gids", port.gid_tbl_len, "pkeys", port.pkey_tbl_len)
+print("gid", context.query_gid(1, 0))
+domain, queue = PD(context), CQ(context, 10)
+try:
+    QP(domain, QPInitAttr(qp_type=enums.IBV_QPT_UD, scq=queue, rcq=queue,
+                          cap=QPCap(1, 1, 1, 1, 0)))
+except PyverbsRDMAError as error:
+    print("datagrams", error.error_code)
+"""
+
+
+@suite.test("iwarp/pyverbs-queries")
+def pyverbs_queries(context):
+    with TransportBed(context.tools, "--transport", "both") as place:
+        python = "/usr/bin/python3"  # the distribution's, which has pyverbs
+        if place.run(0, [python, "-c", "import pyverbs.cq"],
+                     rnic=False).status != 0:
+            raise suite.Skip("python3-pyverbs is not installed")
+        result = place.run(0, [python, "-c", PYVERBS])
+        context.check_ok(result)
+        context.check("gids 1 pkeys 0" in result.out, result)
+        context.check(re.search(r"gid [0-9a-f:]+:0000:0000:0000:0000:0000",
+                                result.out), result)
+        context.check("datagrams 95" in result.out, result)  # EOPNOTSUPP
+
+
+@suite.test("iwarp/doctor-prints-the-rule-of-rdma_cm")
+def doctor(context):
+    for extra, expected in (
+            ((), None),
+            (("--addr", MARKED), "takes iwurnic0 for addresses marked iwarp "
+             "(10.1.0.2) and urnic0 for all others"),
+            (("--transport", "iwarp"), "takes iwurnic0 for all addresses: the "
+             "port has no RoCE device")):
+        with TransportBed(context.tools, *extra) as place:
+            result = place.run(0, [context.tools.urnic, "doctor",
+                                   *place.run_options(0)], rnic=False)
+            if expected is None:
+                context.check("rdma_cm " not in result.out, result)
+            else:
+                context.check(expected in result.out, result)
+
+
+@suite.test("iwarp/a-port-with-two-devices-is-listed-once")
+def listed_once(context):
+    context.need("ibv_rc_pingpong")
+    with TransportBed(context.tools, "--transport", "both") as place:
+        port = place.next_port()
+        env = {"XDG_RUNTIME_DIR": place.directory}
+        holder = place.spawn(0, ["ibv_rc_pingpong", "-d", "urnic0", "-g", "3",
+                                 "-p", str(port)], env=env)
+        bed.await_true(lambda: holder.listens(port), 10, "listening")
+
+        def urnic(*words):
+            result = place.run(0, [context.tools.urnic, *words,
+                                   "--process", str(holder.pid)], rnic=False,
+                               env=env)
+            context.check_ok(result)
+            return result
+
+        result = urnic("addr")
+        context.check(result.out.count("10.1.0.1/24") == 1 and
+                      result.out.startswith("urnic0, process"), result)
+        result = urnic("addr", "add", "iwurnic0", "10.1.0.9/24,iwarp")
+        context.check("10.1.0.9/24,iwarp" in result.out, result)
+        context.check("10.1.0.9/24,iwarp" in urnic("addr").out, result)
+        for words in (("state",), ("state", "iwurnic0")):
+            result = urnic(*words)
+            context.check(len(re.findall("^  ", result.out, re.MULTILINE)) == 1,
+                          result)

@@ -1,0 +1,364 @@
+#include "verbs/control/open_nic.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "datapath/engine/environment.h"
+#include "datapath/engine/helper_thread.h"
+#include "datapath/guest/give_way.h"
+#include "datapath/port/fault_port.h"
+#include "datapath/port/port_factory.h"
+#include "transport/base/check.h"
+#include "verbs/control/control_commands.h"
+#include "verbs/control/debug_log.h"
+#include "verbs/control/fork_guard.h"
+#include "verbs/control/limits.h"
+#include "verbs/control/port_reporter.h"
+#include "verbs/control/shared_places.h"
+#include "verbs/control/stats_file.h"
+
+namespace urnic::control {
+
+namespace {
+
+// By position in URNIC_PORTS.
+using OpenNics = SharedPlaces<OpenNic, URNIC_MAX_PORTS>;
+
+OpenNics& TheOpenNics() {
+  static OpenNics* const nics = new OpenNics;
+  return *nics;
+}
+
+uint8_t MtuCode(uint32_t bytes) {
+  return static_cast<uint8_t>(std::bit_width(bytes / 256));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<OpenNic>> OpenNic::Open(
+    const urnic_device_identity& identity, const ProgramHooks& hooks) {
+  return TheOpenNics().Share(
+      static_cast<size_t>(identity.ordinal),
+      [&]() -> absl::StatusOr<std::unique_ptr<OpenNic>> {
+        std::unique_ptr<OpenNic> nic(new OpenNic(identity, hooks));
+        if (absl::Status s = nic->Start(); !s.ok()) return s;
+        return nic;
+      });
+}
+
+void OpenNic::FlushAll() {
+  if (InForkedChild()) return;
+  TheOpenNics().VisitAtExit([](OpenNic& nic) {
+    // The first call may receive packets; the second sends their
+    // acknowledgements.
+    nic.engine().Progress();
+    nic.engine().Progress();
+  });
+}
+
+void OpenNic::AwaitHeldFrames() {
+  if (InForkedChild()) return;
+  // False: no open port holds frames.
+  const auto take_turns = [] {
+    bool any = false;
+    TheOpenNics().VisitAtExit([&any](OpenNic& nic) {
+      if (nic.port().frames_held() == 0) return;
+      any = true;
+      nic.engine().Progress();
+    });
+    return any;
+  };
+  // The clock can be read only after a port has been opened.
+  if (!take_turns()) return;
+  const Time end = Environment::Now() + FaultPort::kLastFrames;
+  while (Environment::Now() < end && take_turns()) GiveWay();
+}
+
+void OpenNic::ReportAll() {
+  if (InForkedChild()) return;
+  TheOpenNics().VisitAtExit([](OpenNic& nic) { nic.Report(); });
+}
+
+OpenNic::OpenNic(const urnic_device_identity& identity,
+                 const ProgramHooks& hooks)
+    : identity_(identity),
+      hooks_(hooks),
+      gids_(GidTable::Of(identity)),
+      routes_(identity) {}
+
+absl::StatusOr<std::unique_ptr<Port>> OpenNic::MakePort() {
+  PortConfig config;
+  config.dev = identity_.dev;
+  if (identity_.ifname[0] == '\0' || identity_.mtu_is_given != 0) {
+    config.mtu = static_cast<uint16_t>(identity_.mtu);
+  }
+  std::copy_n(identity_.mac, config.mac.bytes.size(), config.mac.bytes.begin());
+  config.mac_of_interface = identity_.mac_is_port != 0;
+  config.fault = identity_.fault;
+  config.report = [this,
+                   tell = PortReporter(name())](const PortInfo& info) mutable {
+    tell(info);
+    OnPortReport(info);
+    AnnounceIfUp(info);
+  };
+  config.warn = [name = std::string(name())](const std::string& line) {
+    ComplainLoudly(absl::StrCat(name, ": ", line));
+  };
+  return CreatePort(config);
+}
+
+namespace {
+
+// The devices of a port share the tables of its network: each has all of the
+// room that its own kind promises.
+NetworkLimits LimitsOf(const urnic_device_identity& identity) {
+  const urnic_device_limits* limits = &identity.device_kind->limits;
+  NetworkLimits most = {.max_qps = limits->max_qps,
+                        .max_mrs = limits->max_mrs,
+                        .max_srqs = limits->max_srqs};
+  if (std::has_single_bit(identity.kinds)) return most;
+  for (const urnic_device_kind& kind : urnic_device_kinds) {
+    most.max_qps = std::max(most.max_qps, kind.limits.max_qps);
+    most.max_mrs = std::max(most.max_mrs, kind.limits.max_mrs);
+    most.max_srqs = std::max(most.max_srqs, kind.limits.max_srqs);
+  }
+  return most;
+}
+
+}  // namespace
+
+NicConfig OpenNic::MakeNicConfig() const {
+  NicConfig config;
+  config.limits = LimitsOf(identity_);
+  config.vlan = static_cast<uint16_t>(identity_.vlan);
+  for (const GidPair& pair : gids_->Pairs()) {
+    config.addresses.push_back({pair.gid, pair.prefix_bits});
+  }
+  config.pkeys.assign(identity_.pkeys, identity_.pkeys + identity_.num_pkeys);
+  config.on_path_mtu = [name = std::string(name())](const auto& m) {
+    DebugLog(absl::StrCat(name, ": a router on the way to ", IpText(m.remote),
+                          " takes ", m.mtu,
+                          " bytes at most; queue pairs with a path_mtu above ",
+                          urnic_ib_mtu(m.mtu), " do not reach it"));
+  };
+  return config;
+}
+
+void OpenNic::OpenControlSocket() {
+  if (hooks_.run_dir == nullptr || hooks_.run_dir() == nullptr) return;
+  control_socket_ = std::make_unique<ControlSocket>(
+      hooks_.run_dir(), DeviceNames(),
+      [this](std::string_view request, const ControlSocket::Reply& reply) {
+        AnswerControl(*this, request, reply);
+      });
+}
+
+absl::Status OpenNic::Start() {
+  auto port = MakePort();
+  if (!port.ok()) return port.status();
+  nic_ = std::make_unique<Nic>(*std::move(port), MakeNicConfig());
+  // The connection management of iWARP does not use QP1.
+  if (Has(URNIC_DEVICE_ROCE)) {
+    no_listener_ = std::make_unique<NoListener>(identity_.sys_image_guid);
+    no_listener_->Serve(network());
+  }
+  if (absl::Status s = HelperThread::Start(engine()); !s.ok()) {
+    reported_ = true;  // nothing has been counted
+    return s;
+  }
+  OnRoutesChanged();
+  routes_.Follow([this] { OnRoutesChanged(); });
+  OpenControlSocket();
+  nic_->AwaitPort();
+  {
+    std::lock_guard lock(announce_mutex_);
+    may_announce_ = true;
+    was_up_ = false;
+  }
+  AnnounceIfUp(nic_->port().info());
+  std::lock_guard lock(watchers_mutex_);
+  if (!told_active_) ShowPortState();  // down from the start: not reported
+  return absl::OkStatus();
+}
+
+OpenNic::~OpenNic() {
+  // A port that failed to start has counted nothing.
+  if (nic_ == nullptr) return;
+  {
+    std::lock_guard lock(announce_mutex_);
+    may_announce_ = false;
+  }
+  nic_->AwaitHeldFrames();
+  Report();
+}
+
+// Writes once: a port that is closed after exit() has already been reported.
+void OpenNic::Report() {
+  if (reported_) return;
+  reported_ = true;
+  if (!StatsAreWanted()) return;
+  // exit() may have been called inside the engine, or while a thread that will
+  // not run again holds the token. Then the live queue pairs are left out.
+  constexpr Duration kPatience = Duration::Milliseconds(100);
+  Engine::ControlScope scope(engine(), kPatience);
+  const EngineCounters counters =
+      scope.entered() ? engine().qps().CountersOfAll() : engine().counters();
+  AppendStats(name(), counters, port().counters(), port().fault_counts());
+}
+
+namespace {
+
+// A port that waits for its peer counts as active, because programs query once,
+// right after they open the device. A port that has not come up yet (its text
+// is empty), or that the user must fix first, does not.
+bool IsActive(const PortInfo& info) {
+  return !info.text.empty() && info.state != PortState::kFailed &&
+         info.state != PortState::kLinkDown && info.remedy.empty();
+}
+
+}  // namespace
+
+void OpenNic::OnPortReport(const PortInfo& info) {
+  std::lock_guard lock(watchers_mutex_);
+  const bool active = IsActive(info);
+  if (active == told_active_) return;
+  told_active_ = active;
+  ShowPortState();
+  for (Watcher* watcher : watchers_) watcher->OnPortState(active);
+}
+
+void OpenNic::AnnounceIfUp(const PortInfo& info) {
+  std::lock_guard lock(announce_mutex_);
+  const bool comes_up = info.state == PortState::kUp && !was_up_;
+  was_up_ = info.state == PortState::kUp;
+  if (!comes_up || !may_announce_) return;
+  Engine::ControlScope scope(engine());
+  network().Announce();
+}
+
+std::vector<std::string> OpenNic::DeviceNames() const {
+  std::vector<std::string> names;
+  for (int kind = 0; kind < URNIC_DEVICE_KINDS; ++kind) {
+    if (!Has(kind)) continue;
+    char device[URNIC_DEVICE_NAME_SIZE];
+    urnic_device_name(kind, identity_.ordinal, device);
+    names.emplace_back(device);
+  }
+  return names;
+}
+
+void OpenNic::ShowPortState() {
+  if (hooks_.set_port_active == nullptr) return;
+  for (const std::string& device : DeviceNames()) {
+    const int error = hooks_.set_port_active(device.c_str(), told_active_);
+    if (error == 0) continue;
+    DebugLog(absl::StrCat(
+        device, ": sysfs still shows the old state: ", std::strerror(-error)));
+  }
+}
+
+absl::Status OpenNic::AddAddress(const urnic_ip_address& address) {
+  std::lock_guard lock(address_change_mutex_);
+  if (absl::Status s = gids_->Add(address); !s.ok()) return s;
+  return OnAddressesChanged();
+}
+
+absl::Status OpenNic::RemoveAddress(const urnic_ip_address& address) {
+  std::lock_guard lock(address_change_mutex_);
+  if (absl::Status s = gids_->Remove(address); !s.ok()) return s;
+  return OnAddressesChanged();
+}
+
+absl::Status OpenNic::OnAddressesChanged() {
+  std::vector<net::LocalAddress> addresses;
+  for (const GidPair& pair : gids_->Pairs()) {
+    addresses.push_back({pair.gid, pair.prefix_bits});
+  }
+  {
+    Engine::ControlScope scope(engine());
+    network().SetAddresses(std::move(addresses), engine().Now());
+  }
+  OnRoutesChanged();
+  // Only RoCE devices show addresses as GIDs.
+  const bool shows = hooks_.set_gids != nullptr && Has(URNIC_DEVICE_ROCE);
+  const int error = shows ? hooks_.set_gids(gids_->Snapshot().get()) : 0;
+  {
+    std::lock_guard lock(watchers_mutex_);
+    for (Watcher* watcher : watchers_) watcher->OnAddressesChanged();
+  }
+  if (error == 0) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat(identity_.port_name,
+                   ": the files in sysfs still show the old addresses: ",
+                   std::strerror(-error)));
+}
+
+absl::Status OpenNic::AddRoute(const net::Route& route) {
+  if (absl::Status s = routes_.CheckGateway(route, gids_->Pairs()); !s.ok()) {
+    return s;
+  }
+  if (absl::Status s = routes_.Add(route); !s.ok()) return s;
+  OnRoutesChanged();
+  return absl::OkStatus();
+}
+
+absl::Status OpenNic::RemoveRoute(const net::Route& route) {
+  if (absl::Status s = routes_.Remove(route); !s.ok()) return s;
+  OnRoutesChanged();
+  return absl::OkStatus();
+}
+
+void OpenNic::OnRoutesChanged() {
+  // The routes are read under the mutex, so the last caller sets the newest
+  // ones.
+  std::lock_guard lock(route_change_mutex_);
+  const std::vector<net::Route> routes = routes_.For(gids_->Pairs());
+  Engine::ControlScope scope(engine());
+  network().SetRoutes(routes, engine().Now());
+}
+
+void OpenNic::Watch(Watcher* watcher) {
+  std::lock_guard lock(watchers_mutex_);
+  watchers_.push_back(watcher);
+}
+
+void OpenNic::Unwatch(Watcher* watcher) {
+  std::lock_guard lock(watchers_mutex_);
+  std::erase(watchers_, watcher);
+}
+
+PortAttributes OpenNic::QueryPort() const {
+  const auto count = [this](RxVerdict verdict) {
+    return static_cast<uint32_t>(
+        nic_->engine().counters().verdicts[static_cast<size_t>(verdict)]);
+  };
+  return {.bad_pkeys = count(RxVerdict::kBadPkey),
+          .bad_qkeys = count(RxVerdict::kBadQkey),
+          .active = IsActive(nic_->port().info()),
+          .active_mtu = MtuCode(mtu_max())};
+}
+
+uint32_t OpenNic::mtu_max() const {
+  constexpr uint32_t kLeast = 256;
+  const uint32_t now = nic_->port().info().interface_mtu;
+  return std::clamp(urnic_ib_mtu(now != 0 ? now : identity_.mtu), kLeast,
+                    urnic_ib_mtu(nic_->port().mtu()));
+}
+
+uint32_t OpenNic::window_packets() const {
+  // Half of the ring stays free for other queue pairs and for responses.
+  const uint32_t ring = nic_->port().info().rx_ring;
+  return ring == 0 ? kWindowPackets
+                   : std::clamp<uint32_t>(ring / 2, 2, kWindowPackets);
+}
+
+void OpenNic::GuardMemory() {
+  InstallMemoryGuard(hooks_.set_signal_hooks, hooks_.chain_signal,
+                     hooks_.mask_changes);
+}
+
+}  // namespace urnic::control

@@ -1,0 +1,175 @@
+#pragma once
+
+// A port that this process has open: the RNIC on it (datapath/nic/nic.h), its
+// addresses and routes, and how `urnic` and sysfs see it. The devices of a port
+// (verbs/control/device.h), one for each transport, share it.
+//
+// Lifecycle. The first Open() claims the port, starts the EAL if necessary,
+// creates port and engine and starts the helper thread. It waits for the port's
+// device to come up, up to three seconds, and 0.2 seconds for a peer. Later
+// changes are reported (Watcher::OnPortState). When the last reference is gone,
+// the engine stops and releases the port, so that this process or another one
+// can open it again. The EAL keeps running. At process exit nothing needs to be
+// closed (FlushAll() is enough): nothing here has a static destructor.
+//
+// Threads: every function may be called by any thread.
+
+#include <csignal>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "datapath/nic/nic.h"
+#include "datapath/port/port.h"
+#include "verbs/control/control_socket.h"
+#include "verbs/control/device_routes.h"
+#include "verbs/control/gid_table.h"
+#include "verbs/control/no_listener.h"
+#include "verbs/identity/device_identity.h"
+
+namespace urnic::control {
+
+// Functions of the preload (verbs/preload/preload_api.h) for the guard around
+// the program's memory and for changes in sysfs. Null without the preload.
+struct ProgramHooks {
+  int (*set_signal_hooks)(SignalHandler handler) = nullptr;
+  SignalHandler chain_signal = nullptr;
+  const unsigned* (*mask_changes)() = nullptr;
+  const char* (*run_dir)() = nullptr;
+  int (*set_gids)(const urnic_device_identity* device) = nullptr;
+  int (*set_port_active)(const char* device, int active) = nullptr;
+};
+
+// The answer to a port query, besides the constants of limits.h.
+struct PortAttributes {
+  uint32_t bad_pkeys = 0;  // packets whose P_Key is not the queue pair's
+  uint32_t bad_qkeys = 0;
+  bool active = true;
+  uint8_t active_mtu = 0;  // IBTA code, 1: 256 bytes .. 5: 4096 bytes
+};
+
+class OpenNic {
+ public:
+  // Is told of changes, while Watch() is in effect.
+  class Watcher {
+   public:
+    // The port went up or down. Queries and sysfs already show the new state.
+    // Called by the port's control thread.
+    virtual void OnPortState(bool active) = 0;
+    // An address was added or removed. gids() and sysfs already show it. Called
+    // by the thread that made the change.
+    virtual void OnAddressesChanged() = 0;
+
+   protected:
+    ~Watcher() = default;
+  };
+
+  // Opens the port of a device, or shares it if this process has it open.
+  // ALREADY_EXISTS: another process has the port; its pid is in the message.
+  // INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNIMPLEMENTED: from the
+  // port or the EAL, in their words. REQUIRES: not in a forked child.
+  static absl::StatusOr<std::shared_ptr<OpenNic>> Open(
+      const urnic_device_identity& identity, const ProgramHooks& hooks);
+
+  // Sends the responses that the open ports of this process still owe their
+  // peers, as far as that needs no waiting. Otherwise a peer could miss its
+  // last acknowledgement when a program ends without destroying its queue
+  // pairs.
+  static void FlushAll();
+
+  // At exit(): waits until the frames that deliberate faults delay have left
+  // all ports, at most FaultPort::kLastFrames in all. For a peer those frames
+  // were already sent, so they must not die with the process.
+  static void AwaitHeldFrames();
+
+  // At exit(): writes the counters of the open ports of this process, as
+  // closing them does (stats_file.h).
+  static void ReportAll();
+
+  // REQUIRES: no object is left.
+  ~OpenNic();
+  OpenNic(const OpenNic&) = delete;
+  OpenNic& operator=(const OpenNic&) = delete;
+
+  // The name of the port, which is that of its first device, and its
+  // configuration. gids() has the present addresses.
+  const char* name() const { return identity_.port_name; }
+  const urnic_device_identity& identity() const { return identity_; }
+  // The names of its devices, whether they are open or not.
+  std::vector<std::string> DeviceNames() const;
+  const GidTable& gids() const { return *gids_; }
+  Nic& nic() { return *nic_; }
+  Engine& engine() { return nic_->engine(); }
+  Network& network() { return nic_->network(); }
+  Port& port() { return nic_->port(); }
+
+  // Changes the addresses. The engine starts or stops answering for the address
+  // (Network::SetAddresses), the files in sysfs follow, and then watchers are
+  // told. Errors of GidTable::Add() and Remove(); INTERNAL: sysfs could not be
+  // written, but everything else is done.
+  absl::Status AddAddress(const urnic_ip_address& address);
+  absl::Status RemoveAddress(const urnic_ip_address& address);
+
+  const DeviceRoutes& routes() const { return routes_; }
+  // Changes the routes. The engine uses the new ones, and paths that they
+  // change follow (Network::SetRoutes). Errors of DeviceRoutes::CheckGateway(),
+  // Add() and Remove().
+  absl::Status AddRoute(const net::Route& route);
+  absl::Status RemoveRoute(const net::Route& route);
+
+  PortAttributes QueryPort() const;
+  // Until Unwatch() returns, `watcher` is told of changes.
+  void Watch(Watcher* watcher);
+  void Unwatch(Watcher* watcher);
+  // The most payload bytes per packet that the port can carry: 256 to 4096.
+  // Follows the MTU of the kernel's interface, up to "mtu=".
+  uint32_t mtu_max() const;
+  // How many packets one queue pair may keep in flight on this port.
+  uint32_t window_packets() const;
+
+  // Installs the guard around the program's memory; the first call counts.
+  void GuardMemory();
+
+ private:
+  OpenNic(const urnic_device_identity& identity, const ProgramHooks& hooks);
+  absl::Status Start();
+  absl::StatusOr<std::unique_ptr<Port>> MakePort();
+  NicConfig MakeNicConfig() const;
+  void OpenControlSocket();
+  void Report();
+  // Passes reports of the port to watchers. The port's thread.
+  void OnPortReport(const PortInfo& info);
+  // Announces our addresses to neighbours. The port's thread.
+  void AnnounceIfUp(const PortInfo& info);
+  // Writes the state of the port to sysfs, for each of its devices. REQUIRES:
+  // watchers_mutex_ is held.
+  void ShowPortState();
+  absl::Status OnAddressesChanged();
+  void OnRoutesChanged();
+  bool Has(int kind) const { return (identity_.kinds & 1u << kind) != 0; }
+  const urnic_device_identity identity_;  // of one of the port's devices
+  const ProgramHooks hooks_;
+  const std::shared_ptr<GidTable> gids_;
+  std::mutex address_change_mutex_;  // one change at a time
+  std::mutex route_change_mutex_;    // the same
+  std::mutex watchers_mutex_;
+  std::vector<Watcher*> watchers_;  // under watchers_mutex_
+  bool told_active_ = false;        // the same
+  std::mutex announce_mutex_;
+  bool may_announce_ = false;  // under announce_mutex_: the NIC is whole
+  bool was_up_ = false;        // the same
+
+  // The order matters: the NIC is destroyed before the members that it calls.
+  std::unique_ptr<NoListener> no_listener_;
+  std::unique_ptr<Nic> nic_;
+  DeviceRoutes routes_;
+  std::unique_ptr<ControlSocket> control_socket_;
+
+  bool reported_ = false;  // under the mutex of the open ports
+};
+
+}  // namespace urnic::control
