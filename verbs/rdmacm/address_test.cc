@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport/wire/cm_messages.h"
 #include "verbs/rdmacm/testing/host.h"
 
 namespace urnic::rdmacm {

@@ -1,53 +1,70 @@
 #pragma once
 
-// The connection manager of one RNIC, between the engine that brings it MADs
-// and the rdma_cm device that calls it and hears its events.
+// The connection manager of one RNIC: what the rdma_cm device needs of it. Two
+// kinds: ib_cm_port.h (RoCE: the MADs of InfiniBand's connection manager), and
+// iw_cm_port.h (iWARP: TCP and MPA). All that programs see differently on them
+// is in these two.
 //
-// The manager belongs to the holder of the engine's token. Its events arrive in
-// the middle of its calls, so a handler must not call it. A handler records
-// further work with Later(), and the work is done when the call is over.
+// The manager belongs to the holder of the engine's token. Calls return 0, or
+// an errno and have changed nothing, unless they say otherwise:
+//   EINVAL  not in this state; no such handle (another thread has destroyed the
+//           id); an argument is out of its range; no such queue pair
+//   others  of the kind
+
+#include <rdma/ib_user_verbs.h>
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
-#include <optional>
+#include <span>
 #include <string_view>
-#include <vector>
 
-#include "transport/cm/connection_manager.h"
+#include "transport/base/lessor.h"
+#include "transport/base/permutation.h"
+#include "transport/base/time.h"
+#include "verbs/rdmacm/cm_types.h"
 #include "verbs/rdmacm/rnic.h"
 
 namespace urnic::rdmacm {
 
 class CmPort;
 
+// Called under the token of the port's engine, but in the middle of a call of
+// the manager. Must not call it, wait, or enter an engine.
 class CmEvents {
  public:
-  // Called under the token of the port's engine. Must not wait or enter an
-  // engine.
-  virtual void OnCmEvent(CmPort& port, const cm::Event& event) = 0;
+  // A peer asks for a connection. Returns the user of its events, which are
+  // reported from now on; 0: nobody listens, or it is refused.
+  virtual uint64_t OnRequest(CmPort& port, const CmRequest& request) = 0;
+  // False: the connection is not needed any more. The port destroys it.
+  virtual bool OnEvent(CmPort& port, const CmEvent& event) = 0;
 
  protected:
   ~CmEvents() = default;
 };
 
-class CmPort final : public net::MadHandler, private cm::Sink {
+class CmPort {
  public:
-  // `key`: random. `lessor`: leases communication ids, or null. The other
-  // arguments outlive this object.
-  CmPort(Rnic& rnic, CmEvents& events, const NumberKey& key, Lessor* lessor);
+  // The arguments outlive this object.
+  CmPort(Rnic& rnic, CmEvents& events) : rnic_(rnic), events_(events) {}
+  virtual ~CmPort() = default;
+  CmPort(const CmPort&) = delete;
+  CmPort& operator=(const CmPort&) = delete;
 
   Rnic& rnic() { return rnic_; }
   const Rnic& rnic() const { return rnic_; }
 
-  // Opens the RNIC, once; 0 or its errno. Any thread, outside of the token.
+  // --- Any thread, outside of the token ------------------------------------
+  // Opens the RNIC, once; 0 or its errno.
   int Open();
   bool is_open() const { return open_.load(); }
 
-  // Calls `f(manager, now, sink)` under the token and returns its errno.
-  // REQUIRES: Open() has succeeded; outside of the token, and of every lock
-  // that OnCmEvent() takes.
+  // The other functions: after Open() has succeeded.
+
+  // Calls `f()` under the token and returns its errno. REQUIRES: the caller
+  // holds no lock that the events take.
   template <typename F>
   int Call(const F& f) {
     Context<F> context{this, &f, 0};
@@ -61,49 +78,54 @@ class CmPort final : public net::MadHandler, private cm::Sink {
     Context<F> context{this, &f, 0};
     return rnic_.TryWithToken(Run<F>, &context);
   }
+  // The images of its connections, concatenated, in several calls of `reply`;
+  // the engine runs between the calls. Stops when `reply` returns false, and
+  // returns false. REQUIRES: as Call().
+  virtual bool SendImages(
+      const std::function<bool(std::string_view)>& reply) = 0;
 
-  // The number in the manager, without listeners. REQUIRES: as Call().
-  uint32_t Connections();
-  // Passes their images (transport/cm/image.h), concatenated, to several calls
-  // of `reply`; the engine runs between the calls. Stops when `reply` returns
-  // false, and returns false. REQUIRES: as Call().
-  bool SendImages(const std::function<bool(std::string_view)>& reply);
+  // --- Under the token: inside of Call() -----------------------------------
+  // Several ids may listen at one place; they are counted.
+  virtual int AddListener(const Listening& place) = 0;
+  virtual void RemoveListener(const Listening& place) = 0;
 
-  // --- While the token is held ---------------------------------------------
-  // Work that an event handler records for the end of this call of the manager.
-  // Adopt: gives a new connection its user. If the peer repeats its request, an
-  // MRA asks it to wait.
-  void LaterAdopt(cm::Handle handle, uint64_t user) {
-    later_.push_back({What::kAdopt, handle, user});
-  }
-  void LaterPrepareMra(cm::Handle handle) {
-    later_.push_back({What::kPrepareMra, handle, 0});
-  }
-  // Answers the new connection with a REJ of this reason, or a SIDR_REP of this
-  // status, and destroys it.
-  void LaterRefuse(cm::Handle handle, uint16_t reason) {
-    later_.push_back({What::kRefuse, handle, reason});
-  }
-  // Ends the connection and frees its handle.
-  void LaterForget(cm::Handle handle) {
-    later_.push_back({What::kForget, handle, 0});
-  }
-  void LaterRefuseSidr(cm::Handle handle, uint8_t status) {
-    later_.push_back({What::kRefuseSidr, handle, status});
-  }
+  // `user`: of its events.
+  virtual int Connect(const ConnectRequest& request, uint64_t user,
+                      CmHandle& out) = 0;
+  virtual int Accept(CmHandle handle, const AcceptRequest& request) = 0;
+  // The program has seen CONNECT_RESPONSE, and its queue pair is ready.
+  virtual int Ready(CmHandle handle) = 0;
+  virtual int Reject(CmHandle handle, uint8_t reason,
+                     std::span<const uint8_t> private_data) = 0;
+  virtual int Disconnect(CmHandle handle) = 0;
+  // `event`: enum ibv_event_type.
+  virtual int Notify(CmHandle handle, uint32_t event) = 0;
+  // Ends what is left of the connection. There are no more events, and the
+  // handle is invalid.
+  virtual void Destroy(CmHandle handle) = 0;
 
-  // The manager has one listener for each service id, with a reference count.
-  // The private data of a request decides which id of the program gets it.
-  // Returns 0 or an errno.
-  int AddListener(cm::ConnectionManager& cm, uint64_t service_id);
-  void RemoveListener(cm::ConnectionManager& cm, uint64_t service_id);
+  // What the manager knows for the queue pair of the connection, for
+  // out.qp_state: attributes and their mask.
+  virtual int GetQpAttributes(CmHandle handle, ib_uverbs_qp_attr& out) = 0;
 
-  // --- net::MadHandler -------------------------------------------------------
-  RxVerdict OnMad(std::span<const uint8_t> mad, const net::PathQuery& from,
-                  Time now) override;
-  void OnTimer(Time now) override;
-  Time NextDeadline() const override;
-  bool IsQpnBusy(Qpn qpn) const override { return cm_->IsQpnBusy(qpn); }
+  // The number of connections, without listeners. Includes those that only wait
+  // for their last packets to die.
+  virtual uint32_t connections() const = 0;
+  // The process ends: farewells to peers are repeated each `interval`,
+  // `repeats` times.
+  virtual void HurryFarewells(Duration interval, uint8_t repeats) = 0;
+  // How many peers have not answered theirs.
+  virtual uint32_t unanswered_farewells() const = 0;
+
+  // --- Any thread, even before Open() --------------------------------------
+  // The attributes that a queue pair needs before there is a connection.
+  virtual uint32_t InitialAttributes(bool is_datagram) const = 0;
+  // Whether programs see the route to the peer as a path record.
+  virtual bool has_path_records() const = 0;
+
+ protected:
+  Time now() const { return now_; }
+  CmEvents& events() { return events_; }
 
  private:
   template <typename F>
@@ -115,43 +137,26 @@ class CmPort final : public net::MadHandler, private cm::Sink {
   template <typename F>
   static void Run(void* pointer, Time now) {
     auto* c = static_cast<Context<F>*>(pointer);
-    c->error = (*c->f)(*c->port->cm_, now, *c->port);
-    c->port->DoLater(now);
+    c->port->now_ = now;
+    c->error = (*c->f)();
+    c->port->EndCall();
   }
 
-  enum class What : uint8_t {
-    kAdopt,
-    kPrepareMra,
-    kRefuse,
-    kRefuseSidr,
-    kForget,
-  };
-  struct Deferred {
-    What what;
-    cm::Handle handle;
-    uint64_t value;
-  };
-  struct Listener {
-    uint64_t service_id;
-    cm::Handle handle;
-    uint32_t uses;
-  };
-
-  void DoLater(Time now);
-  void SendMad(std::span<const uint8_t, wire::kMadBytes> mad,
-               const net::PathQuery& to) override;
-  void OnEvent(const cm::Event& event) override;
+  // The RNIC has been opened; under the token.
+  virtual void Attach() = 0;
+  // At the end of Call(), under the token.
+  virtual void EndCall() = 0;
 
   Rnic& rnic_;
   CmEvents& events_;
-  const cm::Config config_;
   std::mutex open_mutex_;
   std::atomic<bool> open_ = false;
-  // Created before the RNIC is opened; afterwards token holder only.
-  std::optional<cm::ConnectionManager> cm_;
-
-  std::vector<Deferred> later_;
-  std::vector<Listener> listeners_;
+  Time now_;  // of the call; token holder only
 };
+
+// `key`: random. `lessor`: leases communication ids, or null. All outlive the
+// port.
+std::unique_ptr<CmPort> MakeCmPort(Rnic& rnic, CmEvents& events,
+                                   const NumberKey& key, Lessor* lessor);
 
 }  // namespace urnic::rdmacm

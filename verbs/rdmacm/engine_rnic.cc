@@ -89,7 +89,7 @@ uint8_t EngineRnic::MtuCode(uint32_t path_mtu) const {
   return static_cast<uint8_t>(std::bit_width(bytes / 256));
 }
 
-int EngineRnic::Open(net::MadHandler& handler) {
+int EngineRnic::Open() {
   auto device = control::Device::Open(identity_, hooks_);
   if (!device.ok()) {
     control::ComplainLoudly(std::string(device.status().message()));
@@ -97,8 +97,6 @@ int EngineRnic::Open(net::MadHandler& handler) {
   }
   device_ = *std::move(device);
   opened_.store(device_.get());
-  Engine::ControlScope scope(device_->engine());
-  device_->network().gsi().Serve(wire::kMadClassCm, &handler);
   return 0;
 }
 
@@ -128,6 +126,10 @@ net::QuestionId EngineRnic::AskPath(const net::PathQuery& query,
 
 void EngineRnic::CancelPath(net::QuestionId id) {
   device_->network().Cancel(id);
+}
+
+void EngineRnic::ServeMads(net::MadHandler& handler) {
+  device_->network().gsi().Serve(wire::kMadClassCm, &handler);
 }
 
 void EngineRnic::SendMad(std::span<const uint8_t, 256> mad,

@@ -29,7 +29,7 @@ class EngineRnic final : public Rnic {
 
   // Returns the errno of control::Device::Open(), and prints its message to
   // stderr.
-  int Open(net::MadHandler& handler) override;
+  int Open() override;
   void WithToken(void (*action)(void* context, urnic::Time now),
                  void* context) override;
   void Wait() override;
@@ -38,6 +38,7 @@ class EngineRnic final : public Rnic {
   net::QuestionId AskPath(const net::PathQuery& query, net::PathWaiter* waiter,
                           Duration timeout) override;
   void CancelPath(net::QuestionId id) override;
+  void ServeMads(net::MadHandler& handler) override;
   void SendMad(std::span<const uint8_t, 256> mad,
                const net::PathQuery& to) override;
 

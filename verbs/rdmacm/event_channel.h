@@ -12,25 +12,12 @@
 #include <unordered_set>
 #include <vector>
 
+#include "verbs/rdmacm/cm_types.h"
+
 namespace urnic::rdmacm {
 
 struct Id;
 struct Multicast;
-
-// The values of enum rdma_cm_event_type of <rdma/rdma_cma.h> that occur.
-enum class EventType : uint32_t {
-  kAddrResolved = 0,
-  kAddrError = 1,
-  kRouteResolved = 2,
-  kConnectRequest = 4,
-  kConnectResponse = 5,
-  kUnreachable = 7,
-  kRejected = 8,
-  kEstablished = 9,
-  kDisconnected = 10,
-  kMulticastJoin = 12,
-  kTimewaitExit = 15,
-};
 
 struct QueuedEvent {
   std::shared_ptr<Id> owner;  // whose events_reported it will count in

@@ -9,29 +9,15 @@
 #include <optional>
 #include <vector>
 
-#include "transport/cm/types.h"
+#include "transport/net/path.h"
 #include "verbs/rdmacm/address.h"
+#include "verbs/rdmacm/cm_types.h"
 #include "verbs/rdmacm/event_channel.h"
 
 namespace urnic::rdmacm {
 
 class CmPort;
 class Resolution;
-
-// enum rdma_ucm_port_space.
-//= IBTA A11.2: bytes 4 and 5 of a service ID are the port space
-enum class PortSpace : uint16_t {
-  kIb = 0x013f,
-  kTcp = 0x0106,
-  kUdp = 0x0111,
-};
-
-// enum ib_qp_type, as far as there are connections between such queue pairs.
-inline constexpr uint8_t kQpTypeRc = 2;
-inline constexpr uint8_t kQpTypeUc = 3;
-inline constexpr uint8_t kQpTypeUd = 4;
-inline constexpr uint8_t kQpTypeXrcInitiator = 9;
-inline constexpr uint8_t kQpTypeXrcTarget = 10;
 
 // enum rdma_cm_state of Linux. The checks of each state follow Linux.
 enum class IdState : uint8_t {
@@ -95,7 +81,7 @@ struct Id {
   std::shared_ptr<Resolution> resolution;
 
   // Of the connection.
-  cm::Handle handle;
+  CmHandle handle;
   uint32_t qpn = 0;
   uint32_t starting_psn = 0;
   bool srq = false;
@@ -115,10 +101,5 @@ struct Id {
 
   bool is_datagram() const { return qp_type == kQpTypeUd; }
 };
-
-// The number by which a peer finds a listener on this port.
-inline uint64_t ServiceId(PortSpace space, uint16_t port) {
-  return uint64_t{static_cast<uint16_t>(space)} << 16 | port;
-}
 
 }  // namespace urnic::rdmacm

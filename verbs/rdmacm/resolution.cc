@@ -1,10 +1,29 @@
 #include "verbs/rdmacm/resolution.h"
 
+#include <cerrno>
 #include <utility>
 
 #include "transport/base/check.h"
 
 namespace urnic::rdmacm {
+
+int ErrnoOf(net::PathStatus status) {
+  switch (status) {
+    case net::PathStatus::kFound:
+      return 0;
+    case net::PathStatus::kMixedFamilies:
+      return EINVAL;
+    case net::PathStatus::kNotLocal:
+      return ENODEV;
+    case net::PathStatus::kNoRoute:
+      return ENETUNREACH;
+    case net::PathStatus::kNoAnswer:
+      return ETIMEDOUT;
+    case net::PathStatus::kNoRoom:
+      break;
+  }
+  return ENOMEM;
+}
 
 Resolution::Resolution(ResolutionEvents& events, std::shared_ptr<Id> id,
                        const Way& way)
@@ -13,7 +32,7 @@ Resolution::Resolution(ResolutionEvents& events, std::shared_ptr<Id> id,
 Resolution::~Resolution() { URNIC_CHECK(question_ == 0); }
 
 std::optional<net::PathStatus> Resolution::Ask(Duration timeout) {
-  way_.port->Call([&](cm::ConnectionManager&, Time, cm::Sink&) {
+  way_.port->Call([&] {
     if (cancelled_.load()) return 0;
     asking_ = true;
     const net::QuestionId question = way_.port->rnic().AskPath(
@@ -32,7 +51,7 @@ void Resolution::Cancel() {
   // asked.
   cancelled_.store(true);
   if (!way_.port->is_open()) return;
-  way_.port->Call([&](cm::ConnectionManager&, Time, cm::Sink&) {
+  way_.port->Call([&] {
     if (question_ != 0) way_.port->rnic().CancelPath(question_);
     question_ = 0;
     return 0;

@@ -26,6 +26,9 @@ struct Way {
   SocketAddress destination;
 };
 
+// 0 if a path was found.
+int ErrnoOf(net::PathStatus status);
+
 class ResolutionEvents {
  public:
   // Called under the token of the port, and never within Ask().

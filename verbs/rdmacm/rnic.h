@@ -2,7 +2,8 @@
 
 // One RNIC as the rdma_cm device sees it: its addresses, and access to its
 // engine. engine_rnic.h implements it over verbs/control and the engine; tests
-// have a fake. Its connection manager is in cm_port.h.
+// have a fake. Its connection manager is in cm_port.h. Two devices may share a
+// port: each is an RNIC, with its own addresses.
 
 #include <array>
 #include <cstdint>
@@ -32,9 +33,9 @@ struct RnicInfo {
   uint8_t ack_delay_code = 0;
 };
 
-// An address of a device: a GID that its table has once for each version of
-// RoCE. A caller uses v2, as Linux does by default (default_roce_mode). The
-// called side answers with the version of the caller.
+// An address of a device. Of RoCE: a GID that its table has once for each
+// version of RoCE. A caller uses v2, as Linux does by default
+// (default_roce_mode). The called side answers with the version of the caller.
 struct RnicAddress {
   wire::Gid gid;
   uint8_t gid_index = 0;  // RoCE v2
@@ -65,9 +66,9 @@ class Rnic {
   virtual Time Now() const = 0;
 
   // --- Any thread, outside of the token; may wait -------------------------
-  // Opens the device for the life of the process and attaches the handler,
-  // which lives as long. Returns 0, or an errno; then the caller may try again.
-  virtual int Open(net::MadHandler& handler) = 0;
+  // Opens the device for the life of the process. Returns 0, or an errno; then
+  // the caller may try again.
+  virtual int Open() = 0;
 
   // The other functions: after Open().
 
@@ -93,6 +94,10 @@ class Rnic {
   // Takes the question back: `waiter` will not be called.
   virtual void CancelPath(net::QuestionId id) = 0;
 
+  // --- RoCE, while the token is held ---------------------------------------
+  // The handler gets the MADs of the connection manager, for the life of the
+  // process.
+  virtual void ServeMads(net::MadHandler& handler) = 0;
   // Sends a MAD from QP1 to QP1 as soon as there is a path. A MAD that cannot
   // be sent is lost, as on the wire; the connection manager will try again.
   virtual void SendMad(std::span<const uint8_t, 256> mad,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/base/psn.h"
 
 namespace urnic::rdmacm {
 
@@ -29,8 +30,8 @@ Service::Service(const std::vector<Rnic*>& rnics, const NumberKey& key,
       psn_key_(key.For(kPsns)) {
   PortSpaces::OfferSystemRange(own_ports_);
   for (Rnic* rnic : rnics) {
-    ports_.push_back(std::make_unique<CmPort>(
-        *rnic, *this, key.For(kFirstRnic + ports_.size()), lessor));
+    ports_.push_back(
+        MakeCmPort(*rnic, *this, key.For(kFirstRnic + ports_.size()), lessor));
   }
 }
 
@@ -73,7 +74,7 @@ void Service::BeginEnd() {
 
 void Service::TakeLeave() {
   if (abandoned_.load()) return;
-  std::vector<std::pair<CmPort*, cm::Handle>> connections;
+  std::vector<std::pair<CmPort*, CmHandle>> connections;
   {
     std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return;
@@ -82,9 +83,9 @@ void Service::TakeLeave() {
     }
   }
   for (const auto& [port, handle] : connections) {
-    const auto end = [handle = handle](cm::ConnectionManager& cm, Time now,
-                                       cm::Sink& sink) {
-      return cm.Destroy(handle, now, sink);
+    const auto end = [port = port, handle = handle] {
+      port->Destroy(handle);
+      return 0;
     };
     if (!port->TryCall(end)) return;
   }
@@ -104,12 +105,9 @@ void Service::AwaitFarewells() {
   do {
     std::erase_if(waiting, [&](CmPort* port) {
       uint32_t left = 0;
-      const auto look = [&](cm::ConnectionManager& cm, Time now,
-                            cm::Sink& sink) {
-        if (is_first) {
-          cm.HurryDisconnects(kLeaveInterval, kRepeats, now, sink);
-        }
-        left = cm.unanswered_dreqs();
+      const auto look = [&] {
+        if (is_first) port->HurryFarewells(kLeaveInterval, kRepeats);
+        left = port->unanswered_farewells();
         return 0;
       };
       // A thread that holds the token this long may be the one that has called
@@ -133,7 +131,11 @@ bool Service::SendImages(std::string_view rnic,
 uint32_t Service::connections() {
   uint32_t count = 0;
   for (const auto& port : ports_) {
-    if (port->is_open()) count += port->Connections();
+    if (!port->is_open()) continue;
+    port->Call([&] {
+      count += port->connections();
+      return 0;
+    });
   }
   return count;
 }
@@ -202,7 +204,7 @@ void Service::ForgetOne(const IdPtr& id, std::vector<Teardown>& work) {
   teardown.port = id->port;
   teardown.handle = std::exchange(id->handle, {});
   if (id->state == IdState::kListen) {
-    teardown.service_id = ServiceId(*id->bound_space, id->source.port());
+    teardown.place = {*id->bound_space, id->source};
     teardown.heard_on = std::move(id->heard_on);
   }
   teardown.resolution = std::move(id->resolution);
@@ -231,16 +233,16 @@ void Service::Finish(const std::vector<Teardown>& work) {
   for (const Teardown& teardown : work) {
     if (teardown.resolution != nullptr) teardown.resolution->Cancel();
     for (CmPort* port : teardown.heard_on) {
-      port->Call([&](cm::ConnectionManager& cm, Time, cm::Sink&) {
-        port->RemoveListener(cm, teardown.service_id);
+      port->Call([&] {
+        port->RemoveListener(teardown.place);
         return 0;
       });
     }
     if (!teardown.handle.valid()) continue;
-    teardown.port->Call(
-        [&](cm::ConnectionManager& cm, Time now, cm::Sink& sink) {
-          return cm.Destroy(teardown.handle, now, sink);
-        });
+    teardown.port->Call([&] {
+      teardown.port->Destroy(teardown.handle);
+      return 0;
+    });
   }
 }
 
@@ -291,6 +293,14 @@ rdma_ucm_event_resp Service::MakeEvent(const Id& id, EventType type,
   response.id = id.number;
   response.event = static_cast<uint32_t>(type);
   response.status = static_cast<uint32_t>(status);
+  return response;
+}
+
+rdma_ucm_event_resp Service::Complete(const rdma_ucm_event_resp& event,
+                                      const Id& id) {
+  rdma_ucm_event_resp response = event;
+  response.uid = id.uid;
+  response.id = id.number;
   return response;
 }
 

@@ -43,7 +43,6 @@
 #include <vector>
 
 #include "transport/base/permutation.h"
-#include "transport/wire/ip_cm.h"
 #include "verbs/rdmacm/cm_port.h"
 #include "verbs/rdmacm/event_channel.h"
 #include "verbs/rdmacm/handle_table.h"
@@ -171,8 +170,8 @@ class Service final : public CmEvents, public ResolutionEvents {
   // The parts of an id that must be undone under the tokens.
   struct Teardown {
     CmPort* port = nullptr;
-    cm::Handle handle;
-    uint64_t service_id = 0;
+    CmHandle handle;
+    Listening place;
     std::vector<CmPort*> heard_on;
     std::shared_ptr<Resolution> resolution;
   };
@@ -190,6 +189,9 @@ class Service final : public CmEvents, public ResolutionEvents {
   static void PushEvent(const IdPtr& id, EventType type, int status);
   static rdma_ucm_event_resp MakeEvent(const Id& id, EventType type,
                                        int status);
+  // A manager's event, for the program.
+  static rdma_ucm_event_resp Complete(const rdma_ucm_event_resp& event,
+                                      const Id& id);
   static int SetIdOption(Id& id, uint32_t option,
                          std::span<const uint8_t> value);
   static int SetPath(const IdPtr& id, std::span<const uint8_t> value);
@@ -201,42 +203,33 @@ class Service final : public CmEvents, public ResolutionEvents {
                      const SocketAddress& destination);
   void Resolved(const Resolution& resolution);
   static void SetRoute(Id& id);
-  static net::PathQuery MadPathOf(const Id& id);
   std::optional<uint8_t> GidIndex(const Id& id) const;
-  void OnRequest(CmPort& port, const cm::Event& event);
-  // True if the event ends a request that the program has not seen: the peer
-  // has withdrawn it, or another one has displaced it.
-  static bool IsOverUntold(const Id& id, const cm::Event& event);
   void DropRequest(const IdPtr& id);
-  IdPtr MakeRequestId(CmPort& port, const cm::Event& event, Id& listener,
-                      const wire::IpCmHeader& header);
-  void OnConnectionEvent(const IdPtr& id, const cm::Event& event);
-  void OnDatagramEvent(const IdPtr& id, const cm::Event& event);
+  Id* FindListener(CmPort& port, const CmRequest& request) const;
+  IdPtr MakeRequestId(CmPort& port, const CmRequest& request, Id& listener);
+  // The peer has resolved the service: ESTABLISHED, or ADDR_ERROR.
+  void CompleteDatagrams(Id& id, rdma_ucm_event_resp& event) const;
+  // Whether programs see a path record for the id's route.
+  static bool ShowsPath(const Id& id);
   void FillAhAttributes(const Id& id, const wire::Gid& remote,
                         uint8_t hop_limit, ib_uverbs_ah_attr& out) const;
+  // The attributes in the mask that the id knows, and its connection does not.
+  int SetOwnAttributes(const Id& id, ib_uverbs_qp_attr& out) const;
   void FillDevice(const Id& id, rdma_ucm_query_addr_resp& out) const;
 
   // Outside of the mutex and of every token.
   void Finish(const std::vector<Teardown>& work);
-  int ListenOn(CmPort& port, uint64_t service_id);
-  // Calls the manager for a connection of `id`; EINVAL if there is none.
+  static int ListenOn(CmPort& port, const Listening& place);
+  // Calls `f(port, handle)` for the connection of `id`; EINVAL if there is
+  // none.
   template <typename F>
   int CallFor(const IdPtr& id, F&& f);
-  int AcceptConnection(const IdPtr& id, uint64_t uid,
-                       const rdma_ucm_conn_param* params,
-                       const rdma_ucm_ece& ece);
-  int AcceptDatagrams(const IdPtr& id, uint64_t uid,
-                      const rdma_ucm_conn_param* params);
-  int ConnectStream(const IdPtr& id, const rdma_ucm_conn_param& params,
-                    const rdma_ucm_ece& ece);
-  int ConnectDatagrams(const IdPtr& id, const rdma_ucm_conn_param& params);
-  template <typename F>
-  int StartConnection(const IdPtr& id, F&& start);
   // Until the peers have answered every DREQ, or kLeaveTime is over.
   void AwaitFarewells();
 
   // Under a token.
-  void OnCmEvent(CmPort& port, const cm::Event& event) override;
+  uint64_t OnRequest(CmPort& port, const CmRequest& request) override;
+  bool OnEvent(CmPort& port, const CmEvent& event) override;
   void OnAnswer(Resolution& resolution, net::PathStatus status) override;
 
   std::vector<std::unique_ptr<CmPort>> ports_;  // fixed

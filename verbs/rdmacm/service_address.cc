@@ -20,24 +20,6 @@ bool InScope(const RnicInfo& info, uint32_t scope) {
   return info.interface_index == 0 || info.interface_index == scope;
 }
 
-int ErrnoOf(net::PathStatus status) {
-  switch (status) {
-    case net::PathStatus::kFound:
-      return 0;
-    case net::PathStatus::kMixedFamilies:
-      return EINVAL;
-    case net::PathStatus::kNotLocal:
-      return ENODEV;
-    case net::PathStatus::kNoRoute:
-      return ENETUNREACH;
-    case net::PathStatus::kNoAnswer:
-      return ETIMEDOUT;
-    case net::PathStatus::kNoRoom:
-      break;
-  }
-  return ENOMEM;
-}
-
 uint32_t ScopeOf(const RnicInfo& info, uint32_t scope) {
   return info.interface_index != 0 ? info.interface_index : scope;
 }
@@ -264,18 +246,16 @@ int Service::ResolveRoute(EventChannel& channel, uint32_t number,
 
 // ----------------------------------------------------------------- listening
 
-int Service::ListenOn(CmPort& port, uint64_t service_id) {
+int Service::ListenOn(CmPort& port, const Listening& place) {
   const int error = port.Open();
   if (error != 0) return error;
-  return port.Call([&](cm::ConnectionManager& cm, Time, cm::Sink&) {
-    return port.AddListener(cm, service_id);
-  });
+  return port.Call([&] { return port.AddListener(place); });
 }
 
 int Service::Listen(EventChannel& channel, uint32_t number, uint32_t backlog) {
   IdPtr id;
   std::vector<CmPort*> targets;
-  uint64_t service_id = 0;
+  Listening place;
   {
     std::lock_guard lock(mutex_);
     int error = Find(channel, number, id);
@@ -291,7 +271,7 @@ int Service::Listen(EventChannel& channel, uint32_t number, uint32_t backlog) {
     id->state = IdState::kListen;
     id->backlog_left =
         backlog > 0 && backlog < kMaxBacklog ? backlog : kMaxBacklog;
-    service_id = ServiceId(*id->bound_space, id->source.port());
+    place = {*id->bound_space, id->source};
     for (const auto& port : ports_) {
       if (id->port == nullptr || id->port == port.get()) {
         targets.push_back(port.get());
@@ -301,7 +281,7 @@ int Service::Listen(EventChannel& channel, uint32_t number, uint32_t backlog) {
   int error = ENODEV;
   std::vector<CmPort*> heard_on;
   for (CmPort* port : targets) {
-    const int result = ListenOn(*port, service_id);
+    const int result = ListenOn(*port, place);
     if (result == 0) {
       heard_on.push_back(port);
     } else {
@@ -314,7 +294,7 @@ int Service::Listen(EventChannel& channel, uint32_t number, uint32_t backlog) {
     if (id->state == IdState::kDestroying) {
       // Another thread has destroyed the id in the meantime.
       Teardown& teardown = work.emplace_back();
-      teardown.service_id = service_id;
+      teardown.place = place;
       teardown.heard_on = heard_on;
     } else if (heard_on.empty()) {
       id->state = IdState::kAddrBound;

@@ -7,6 +7,7 @@
 #include "transport/net/pkeys.h"
 #include "transport/wire/be.h"
 #include "transport/wire/header_template.h"
+#include "verbs/rdmacm/qp_attributes.h"
 #include "verbs/rdmacm/service.h"
 
 namespace urnic::rdmacm {
@@ -22,35 +23,6 @@ constexpr uint8_t kPacketLifeTime = 16;  // CMA_IBOE_PACKET_LIFETIME
 constexpr uint8_t kExactly = 2;          // IB_SA_EQ
 // librdmacm then looks for the GUID.
 constexpr uint32_t kNoDeviceIndex = UINT32_MAX;
-
-// enum ib_qp_state and enum ib_qp_attr_mask.
-enum QpState : uint32_t {
-  kInit = 1,
-  kReadyToReceive = 2,
-  kReadyToSend = 3,
-  kError = 6
-};
-enum QpAttributeMask : uint32_t {
-  kState = 1u << 0,
-  kAccessFlags = 1u << 3,
-  kPkeyIndex = 1u << 4,
-  kPort = 1u << 5,
-  kQkey = 1u << 6,
-  kAddressVector = 1u << 7,
-  kPathMtu = 1u << 8,
-  kTimeout = 1u << 9,
-  kRetryCount = 1u << 10,
-  kRnrRetry = 1u << 11,
-  kReceivePsn = 1u << 12,
-  kMaxInitiated = 1u << 13,
-  kMinRnrTimer = 1u << 15,
-  kSendPsn = 1u << 16,
-  kMaxTargeted = 1u << 17,
-  kDestinationQpn = 1u << 20,
-};
-constexpr uint32_t kRemoteWrite = 1u << 1;
-constexpr uint32_t kRemoteRead = 1u << 2;
-constexpr uint32_t kRemoteAtomic = 1u << 3;
 
 //= IBTA 15.2.5.16: the format of a path record, as a subnet administrator sends
 //= it
@@ -99,59 +71,6 @@ void SetRecord(const Id& id, ib_user_path_rec& out) {
   out.packet_life_time = kPacketLifeTime;
 }
 
-bool CanReceive(cm::State state) {
-  switch (state) {
-    case cm::State::kReqReceived:
-    case cm::State::kMraReqSent:
-    case cm::State::kRepSent:
-    case cm::State::kMraRepReceived:
-    case cm::State::kRepReceived:
-    case cm::State::kMraRepSent:
-    case cm::State::kEstablished:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool CanInit(cm::State state) {
-  return CanReceive(state) || state == cm::State::kReqSent ||
-         state == cm::State::kMraReqReceived;
-}
-
-void SetInit(const cm::QpAttributes& from, ib_uverbs_qp_attr& out) {
-  out.qp_attr_mask |= kAccessFlags | kPkeyIndex | kPort;
-  out.qp_access_flags = kRemoteWrite;
-  if (from.responder_resources > 0) {
-    out.qp_access_flags |= kRemoteRead | kRemoteAtomic;
-  }
-}
-
-void SetReadyToReceive(const cm::QpAttributes& from, uint8_t qp_type,
-                       ib_uverbs_qp_attr& out) {
-  out.qp_attr_mask |= kAddressVector | kPathMtu | kDestinationQpn | kReceivePsn;
-  out.path_mtu = from.mtu_code;
-  out.dest_qp_num = from.remote_qpn.value;
-  if (qp_type != kQpTypeRc && qp_type != kQpTypeXrcTarget) return;
-  out.qp_attr_mask |= kMaxTargeted | kMinRnrTimer;
-  out.max_dest_rd_atomic = from.responder_resources;
-}
-
-void SetReadyToSend(const cm::QpAttributes& from, uint8_t qp_type,
-                    ib_uverbs_qp_attr& out) {
-  out.qp_attr_mask |= kSendPsn;
-  out.sq_psn = from.send_psn.value();
-  if (qp_type == kQpTypeRc || qp_type == kQpTypeXrcInitiator) {
-    out.qp_attr_mask |= kRetryCount | kRnrRetry | kMaxInitiated;
-    out.retry_cnt = from.retry_count;
-    out.rnr_retry = from.rnr_retry_count;
-    out.max_rd_atomic = from.initiator_depth;
-  }
-  if (qp_type == kQpTypeUc) return;
-  out.qp_attr_mask |= kTimeout;
-  out.timeout = from.ack_timeout_code;
-}
-
 }  // namespace
 
 // ------------------------------------------------------------------- routes
@@ -165,15 +84,6 @@ void Service::SetRoute(Id& id) {
   id.path = path;
   id.packet_rate = kRate100Gbps;
   id.mtu_code = id.port->rnic().MtuCode(id.path_mtu);
-}
-
-// MADs do not use the TOS and flow label that the program wants for its data.
-net::PathQuery Service::MadPathOf(const Id& id) {
-  net::PathQuery path;
-  path.local = id.path->local;
-  path.remote = id.path->remote;
-  path.pkey = id.path->pkey;
-  return path;
 }
 
 // RDMA_OPTION_IB_PATH: the program gives the route itself.
@@ -220,7 +130,7 @@ int Service::QueryRoute(EventChannel& channel, uint32_t number,
   const RnicInfo& info = id->port->rnic().info();
   std::memcpy(&out.node_guid, info.node_guid.data(), sizeof(out.node_guid));
   out.port_num = kPortNumber;
-  if (id->path.has_value()) {
+  if (ShowsPath(*id)) {
     out.num_paths = 1;
     SetRecord(*id, out.ib_route[0]);
     return 0;
@@ -230,6 +140,10 @@ int Service::QueryRoute(EventChannel& channel, uint32_t number,
   std::memcpy(record.sgid, id->source.gid().bytes.data(), 16);
   record.pkey = htons(kPkey);
   return 0;
+}
+
+bool Service::ShowsPath(const Id& id) {
+  return id.path.has_value() && id.port->has_path_records();
 }
 
 void Service::FillDevice(const Id& id, rdma_ucm_query_addr_resp& out) const {
@@ -291,7 +205,7 @@ int Service::QueryPath(EventChannel& channel, uint32_t number, bool* found,
   const int error = Find(channel, number, id);
   if (error != 0) return error;
   out = {};
-  *found = id->path.has_value();
+  *found = ShowsPath(*id);
   if (!*found) return 0;
   const net::PathQuery& path = *id->path;
   WirePathRecord record;
@@ -341,16 +255,15 @@ void Service::FillAhAttributes(const Id& id, const wire::Gid& remote,
   out.port_num = kPortNumber;
 }
 
-//= Linux rdma_init_qp_attr(), ib_cm_init_qp_attr(): each step of a connection
-//= has its set of queue pair attributes
+//= Linux rdma_init_qp_attr(): the attributes come from the connection manager,
+//= and the id's own ones precede
 int Service::InitQpAttributes(EventChannel& channel, uint32_t number,
                               uint32_t qp_state, ib_uverbs_qp_attr& out) {
   if (qp_state > kError) return EINVAL;
   IdPtr id;
-  cm::Handle handle;
+  CmHandle handle;
   out = {};
   out.qp_state = qp_state;
-  out.qp_attr_mask = kState;
   out.port_num = kPortNumber;
   {
     std::lock_guard lock(mutex_);
@@ -358,47 +271,38 @@ int Service::InitQpAttributes(EventChannel& channel, uint32_t number,
     if (error != 0) return error;
     handle = id->handle;
     if (id->is_datagram() || !handle.valid()) {
-      out.qp_attr_mask |= kPkeyIndex | kPort;
-      out.qp_attr_mask |= id->is_datagram() ? kQkey : kAccessFlags;
-      if (id->is_datagram()) {
+      out.qp_attr_mask = id->port->InitialAttributes(id->is_datagram());
+      if ((out.qp_attr_mask & kQkey) != 0) {
         if (id->qkey == 0) id->qkey = kUdpQkey;
         out.qkey = id->qkey;
       }
       if (qp_state == kReadyToReceive) out.rq_psn = id->starting_psn;
       return 0;
     }
-    if (qp_state == kReadyToReceive) {
-      FillAhAttributes(*id, id->path->remote, id->path->hop_limit, out.ah_attr);
-    }
   }
-  cm::QpAttributes attributes;
-  cm::State state = cm::State::kIdle;
   const int error =
-      id->port->Call([&](cm::ConnectionManager& cm, Time, cm::Sink&) {
-        state = cm.state(handle);
-        return cm.GetQpAttributes(handle, attributes);
-      });
+      id->port->Call([&] { return id->port->GetQpAttributes(handle, out); });
   if (error != 0) return EINVAL;
-  if (qp_state == kInit && CanInit(state)) {
-    const RnicInfo& info = id->port->rnic().info();
-    std::lock_guard lock(mutex_);
-    const auto index = net::FindPkey(info.pkeys, id->path->pkey);
+  std::lock_guard lock(mutex_);
+  return SetOwnAttributes(*id, out);
+}
+
+int Service::SetOwnAttributes(const Id& id, ib_uverbs_qp_attr& out) const {
+  const uint32_t mask = out.qp_attr_mask;
+  if ((mask & kPkeyIndex) != 0) {
+    const RnicInfo& info = id.port->rnic().info();
+    const auto index = net::FindPkey(info.pkeys, id.path->pkey);
     // The program gave a path record with a partition that we are not in.
     if (!index.has_value()) return EINVAL;
-    SetInit(attributes, out);
     out.pkey_index = *index;
-  } else if (qp_state == kReadyToReceive && CanReceive(state)) {
-    SetReadyToReceive(attributes, id->qp_type, out);
-    // Our PSN. On the accepting side the manager learns it only from Accept().
-    out.rq_psn = id->starting_psn;
-  } else if (qp_state == kReadyToSend && CanReceive(state)) {
-    SetReadyToSend(attributes, id->qp_type, out);
-    std::lock_guard lock(mutex_);
-    if (id->ack_timeout.has_value() && (out.qp_attr_mask & kTimeout) != 0) {
-      out.timeout = *id->ack_timeout;
-    }
-  } else {
-    return EINVAL;
+  }
+  if ((mask & kAddressVector) != 0) {
+    FillAhAttributes(id, id.path->remote, id.path->hop_limit, out.ah_attr);
+  }
+  // Our PSN. On the accepting side the manager learns it only from Accept().
+  if ((mask & kReceivePsn) != 0) out.rq_psn = id.starting_psn;
+  if ((mask & kTimeout) != 0 && id.ack_timeout.has_value()) {
+    out.timeout = *id.ack_timeout;
   }
   return 0;
 }

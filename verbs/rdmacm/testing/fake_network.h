@@ -124,12 +124,8 @@ class FakeRnic final : public Rnic {
   }
   Time Now() const override { return network_.now(); }
 
-  int Open(net::MadHandler& handler) override {
-    if (open_error != 0) return open_error;
-    std::lock_guard lock(token_);
-    handler_ = &handler;
-    return 0;
-  }
+  int Open() override { return open_error; }
+  void ServeMads(net::MadHandler& handler) override { handler_ = &handler; }
   net::QuestionId AskPath(const net::PathQuery& query, net::PathWaiter* waiter,
                           Duration timeout) override {
     if (while_asking) while_asking();
