@@ -36,6 +36,7 @@ BEDS = {
     "vhost<-virtio": (VHOST, VIRTIO),
     "memif": MEMIF,
 }
+TRANSPORTS = {"roce": "RoCE", "iwarp": "iWARP"}  # of perftest -R
 # Frame sizes: 42 before the BTH, 12 BTH, 16 RETH, payload, 4 ICRC.
 FRAME_8 = 82
 FRAME_4K = 42 + 12 + 4096 + 4
@@ -94,11 +95,11 @@ class Bench:
         server, client, _ = self.pair(bed, command(server_mode, 0.3), command(client_mode, 0))
         return [json.loads(out.strip().splitlines()[-1]) for out in (server, client)]
 
-    def run_in(self, bed, program, peer, **how):
+    def run_in(self, bed, program, peer, transport="roce", **how):
         """`program` on both sides under urnic run, each with its end of `peer`;
         the server's address is 10.1.0.1."""
         side = lambda last, more: lambda dev, directory: [
-            str(URNIC), "run", "--port", dev, "--addr", f"10.1.0.{last}/24", "--",
+            str(URNIC), "run", "--port", dev, "--addr", f"10.1.0.{last}/24", "--transport", transport, "--",
             *[w.format(dir=directory) for w in program + more]]
         return self.pair(bed, side(1, peer[0]), side(2, peer[1]), **how)
 
@@ -111,10 +112,21 @@ class Bench:
 
     def perftest(self, bed, tool, *arguments):
         client, stats = self.perftest_text(bed, tool, *arguments)
-        rows = [l.split() for l in client.splitlines() if re.match(r"^ \d+\s+\d+\s", l)]
+        return self.last_row(tool, client), stats
+
+    def perftest_by_cm(self, bed, transport, tool, *arguments):
+        """perftest -R: both transports connect in the same way."""
+        self.port += 1
+        words = [tool, "-R", "-F", "-p", str(self.port), *arguments]
+        _, client, _ = self.run_in(bed, words, ([], ["10.1.0.1"]), transport=transport)
+        return self.last_row(tool, client)
+
+    @staticmethod
+    def last_row(tool, text):
+        rows = [l.split() for l in text.splitlines() if re.match(r"^ \d+\s+\d+\s", l)]
         if not rows:
-            raise RuntimeError(f"{tool}: " + client.strip()[-400:])
-        return rows[-1], stats
+            raise RuntimeError(f"{tool}: " + text.strip()[-400:])
+        return rows[-1]
 
     def verbs(self, bed, test, *arguments):
         words = [str(self.bin / "bench/verbs_bench"), test, "--seconds", str(self.options.seconds), *arguments]
@@ -257,6 +269,13 @@ def rows(bench):
             n = "20000" if tool == "ib_write_lat" else "100000"
             yield (f"{bed} {tool} 8 B", "us",
                    lambda b=bed, t=tool, n=n: float(bench.perftest(b, t, "-s", "8", "-n", n)[0][4]))
+        for transport, name in TRANSPORTS.items():
+            by_cm = lambda *words, b=bed, t=transport: bench.perftest_by_cm(b, t, *words)
+            yield f"{bed} {name} write 8 B", "Mpps", lambda m=by_cm: float(m("ib_write_bw", *small)[4])
+            yield (f"{bed} {name} write 1 MB", "Gb/s",
+                   lambda m=by_cm: float(m("ib_write_bw", "-s", "1048576", "-D", str(o.seconds))[3]) * 8 * 1048576 / 1e9)
+            yield (f"{bed} {name} send latency 8 B", "us",
+                   lambda m=by_cm: float(m("ib_send_lat", "-s", "8", "-n", "100000")[4]))
         yield f"{bed} connections", None, lambda b=bed: bench.connections(b)
         yield f"{bed} cmtime", None, lambda b=bed: bench.cmtime(b)
         yield f"{bed} many QPs", None, lambda b=bed: bench.many_qps(b)
@@ -282,6 +301,8 @@ def asked(bed):
     yield "write latency / same-core wake-up", f"{bed} ib_write_lat 8 B", "same-core eventfd wake-up", 1, 2, "<="
     yield "1 MB write / raw Gb/s", f"{bed} ib_write_bw 1 MB", f"{bed} raw {FRAME_4K} B", 1, 0.5, ">="
     yield "1 MB write / one TCP stream", f"{bed} ib_write_bw 1 MB", "TCP loopback, one stream", 1, 2, ">="
+    for what, bound, sense in (("write 8 B", 0.6, ">="), ("write 1 MB", 0.7, ">="), ("send latency 8 B", 1.3, "<=")):
+        yield f"iWARP / RoCE, {what}", f"{bed} iWARP {what}", f"{bed} RoCE {what}", 1, bound, sense
     yield "connections/s, at once", f"{bed} cmtime connect, {AT_ONCE} at once", None, 1, 2000, ">="
     yield "us to established, in succession", f"{bed} rdma_connect to established", None, 1, 500, "<="
     yield "bytes kept by a connection", f"{bed} kept by a connection", None, 1, 64, "<="

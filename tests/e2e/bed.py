@@ -279,6 +279,7 @@ class Bed:
         self.tools = tools
         self.sides = []
         self.mtu_option = None
+        self.transport = None  # urnic run's --transport
         self.directory = None
         self._id = f"{PREFIX}-{os.getpid()}-{next(_numbers)}"
         self._namespaces = []
@@ -339,6 +340,8 @@ class Bed:
             options += ["--addr", address]
         if self.mtu_option is not None:
             options += ["--mtu", str(self.mtu_option)]
+        if self.transport is not None:
+            options += ["--transport", self.transport]
         return options
 
     def spawn(self, side, argv, env=None, wrap=(), rnic=True):
@@ -566,6 +569,7 @@ class SocketBed(Bed):
     def __init__(self, tools, kind="vhost"):
         super().__init__(tools)
         self.name = kind
+        self._kind = kind
 
     def _make(self):
         name = self._add_namespace("a") if os.geteuid() == 0 else None
@@ -573,7 +577,7 @@ class SocketBed(Bed):
         self.sides = [
             Side(dev.format(path), [f"10.1.0.{n}/24", f"fd01::{n}/64"], name,
                  "127.0.0.1")
-            for n, dev in enumerate(self.pairs[self.name], 1)]
+            for n, dev in enumerate(self.pairs[self._kind], 1)]
 
 
 class LoopBed(Bed):

@@ -8,8 +8,8 @@ import signal
 import time
 
 import bed
+import beds
 import suite
-from test_perftest import make_bed
 
 # IBV_WC_RETRY_EXC_ERR, as perftest prints it.
 RETRY_EXCEEDED = "status 12"
@@ -23,7 +23,7 @@ def kill_in_transfer(context, bed_name, victim):
     # Both send, so both must notice. 7 timeouts of 17 ms (2^12 * 4.096 us).
     argv = ["ib_write_bw", "-x", "3", "-F", "-b", "-D", "1", "-u", "12",
             "--run_infinitely"]
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         pair = place.spawn_pair(argv)
         bed.await_true(lambda: "65536" in pair[1].output()[0], 30,
                        "the first result")
@@ -95,7 +95,7 @@ class EchoPair:
 def restart_peer(context, bed_name):
     """Each side in turn is killed and started again, while the other keeps
     its device open and carries on with the newcomer."""
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         pair = EchoPair(context, place)
         pair.await_more(pair.client, "ok")
         for _ in range(2):
@@ -174,7 +174,7 @@ def sysfs_state(process):
 def port_events(context):
     """Programs that wait for asynchronous events hear of the cable."""
     context.need("ibv_asyncwatch")
-    with make_bed(context.tools, "veth9000") as place:
+    with beds.make(context.tools, "veth9000") as place:
         watch = place.spawn(0, ["ibv_asyncwatch", "-d", "urnic0"])
 
         def said(text):
@@ -194,7 +194,7 @@ def port_events(context):
 @suite.test("veth9000/a-port-without-a-cable-is-down-from-the-start")
 def down_from_the_start(context):
     context.need("ibv_asyncwatch")
-    with make_bed(context.tools, "veth9000") as place:
+    with beds.make(context.tools, "veth9000") as place:
         place.set_link(0, "down")
         watch = place.spawn(0, ["ibv_asyncwatch", "-d", "urnic0"])
         bed.await_true(lambda: "async event FD" in watch.output()[0] or

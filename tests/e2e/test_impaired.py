@@ -5,11 +5,11 @@ import functools
 import re
 
 import bed
+import beds
 import suite
 from impaired_bed import ImpairedBed
 from perftest import check_report
 from test_faults import RETRY_EXCEEDED, EchoPair
-from test_perftest import make_bed
 
 # What can become of a frame (transport/impair/counts.h).
 ENDS = ("delivered", "lost", "burst_lost", "overflowed", "red_dropped", "dead",
@@ -157,7 +157,7 @@ def lossy_port(context, bed_name):
     for each other at the end: where one just ends, as in ibv_rc_pingpong, the
     other gets no answer when the last acknowledgement was lost."""
     context.need("ib_send_lat")
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         fault = "loss=2%,delay=200us,jitter=100us,duplicate=1%"
         results = place.run_pair(
             ["ib_send_lat", "-x", "3", "-F", "-n", "500"], seconds=60,
@@ -175,7 +175,7 @@ def asleep(context, bed_name, argv, fault):
     """Both sides sleep, and are woken for frames that are due later, or that a
     timer sends again."""
     context.need(argv[0])
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         results = place.run_pair(
             argv, seconds=60, client_options={"env": {
                 "URNIC_FAULT": fault, "URNIC_STATS": place.stats_path(1)}})
@@ -215,7 +215,7 @@ def dies(context, bed_name):
     context.need("ib_write_bw")
     # Both send, so both must notice. 7 timeouts of 17 ms (2^12 * 4.096 us).
     argv = ["ib_write_bw", "-x", "3", "-F", "-b", "-D", "20", "-u", "12"]
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         pair = place.spawn_pair(
             argv, client_options={"env": {"URNIC_FAULT": "die=2s"}})
         for process in pair:
@@ -232,7 +232,7 @@ for _bed in ("veth9000", "vhost"):
 @suite.test("veth9000/a-stall-shorter-than-the-retries-is-survived")
 def stall(context):
     context.need("ib_write_bw")
-    with make_bed(context.tools, "veth9000") as place:
+    with beds.make(context.tools, "veth9000") as place:
         # 7 timeouts of 134 ms (2^15 * 4.096 us).
         results = place.run_pair(
             ["ib_write_bw", "-x", "3", "-F", "-D", "3", "-u", "15"],
@@ -252,7 +252,7 @@ def last_frames(context):
     """A program that is done has sent its last acknowledgement, though its
     wire may still have it: its peer must not wait until it fails."""
     context.need("ibv_rc_pingpong")
-    with make_bed(context.tools, "veth9000") as place:
+    with beds.make(context.tools, "veth9000") as place:
         context.check_ok(*place.run_pair(
             ["ibv_rc_pingpong", "-g", "3", "-n", "5"], seconds=60,
             client_options={"env": {

@@ -8,18 +8,13 @@ RoCE does not have, on any device."""
 import functools
 
 import bed
+import beds
 import suite
 
-SERVER_IP = {"v4": "10.1.0.1", "v6": "fd01::1"}
 ATTEMPTS = 3
 LOST_END = "Work Request Flushed Error|still running after"
 # name: (provider, kind of endpoint)
 PROVIDERS = {"msg": ("verbs", "msg"), "rdm": ("verbs;ofi_rxm", "rdm")}
-
-
-def make_bed(tools, name):
-    return bed.VethBed(tools, mtu=9000) if name == "veth9000" \
-        else bed.SocketBed(tools, name)
 
 
 @suite.test("loop/fi_info")
@@ -46,7 +41,7 @@ def run_pingpong(context, bed_name, name, family="v4", options=()):
     argv = ["fi_pingpong", "-p", provider, "-e", kind, "-c",
             *(["-6"] if family == "v6" else []), *options]
     control_port = 47592
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         place.share_addresses()
 
         def once():
@@ -55,7 +50,8 @@ def run_pingpong(context, bed_name, name, family="v4", options=()):
                 bed.await_true(lambda: server.listens(control_port) or
                                not server.running(), 20,
                                "fi_pingpong listening")
-                client = place.run(1, [*argv, SERVER_IP[family]], seconds=60)
+                client = place.run(1, [*argv, beds.SERVER_IP[family]],
+                                   seconds=60)
                 context.check_ok(client, server.wait(10))
                 return client
             finally:
@@ -66,7 +62,7 @@ def run_pingpong(context, bed_name, name, family="v4", options=()):
         context.note(client.out.strip().split("\n")[-1].strip())
 
 
-for _bed in ("vhost", "veth9000"):
+for _bed in ("vhost", "veth9000", "iwarp-vhost", "iwarp-veth9000"):
     for _name in PROVIDERS:
         suite.add(f"{_bed}/fi_pingpong/{_name}", functools.partial(
             run_pingpong, bed_name=_bed, name=_name))

@@ -4,18 +4,13 @@ import functools
 import signal
 
 import bed
+import beds
 import perftest
 import suite
 
 VERBS = ("send", "write", "read", "atomic")
 # The sizes of perftest's -a: 2 B to 8 MB.
 ALL_SIZES = [1 << n for n in range(1, 24)]
-
-
-def make_bed(tools, name):
-    if name.startswith("veth"):
-        return bed.VethBed(tools, mtu=int(name[4:]))
-    return bed.SocketBed(tools, name)
 
 
 def gid_index(place, gid):
@@ -26,7 +21,7 @@ def gid_index(place, gid):
 
 def run_perftest(context, bed_name, argv, gid="v4", sizes=None, seconds=60):
     context.need(argv[0])
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         index = gid_index(place, gid)
         # The machine may be busy: the peer gets half a second (2^17 * 4.096 us)
         # to answer, eight times.
@@ -101,7 +96,7 @@ add_matrix("memif", CORE_ONCE, ("send", "write"))
 def run_pingpong(context, bed_name, options, gid="v4"):
     """ibv_rc_pingpong -c compares the data, which perftest does not."""
     context.need("ibv_rc_pingpong")
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         index = gid_index(place, gid)
         server, client = place.run_pair(
             ["ibv_rc_pingpong", "-g", str(index), "-c", *options])
@@ -129,7 +124,7 @@ suite.add("veth9000/ipv6/ibv_rc_pingpong/events",
 def run_service_pingpong(context, bed_name, program, options, gid="v4"):
     """The other services' ping-pong, which say how many rounds they went."""
     context.need(program)
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         server, client = place.run_pair(
             [program, "-g", str(gid_index(place, gid)), *options])
         context.check_ok(server, client)
@@ -148,7 +143,7 @@ for _bed in ("vhost", "veth9000"):
 def all_sizes(context, bed_name, program, options):
     """Powers of two from 1 to 8 MB; datagrams end at the MTU."""
     context.need(program)
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         for bits in range(13 if "ud_" in program else 24):
             # Few messages of the large sizes: 16 MB in each direction.
             rounds = max(2, min(200, (16 << 20) >> bits))
@@ -276,7 +271,7 @@ def run_until_stopped(context, bed_name, program):
     """--run_infinitely prints a row a second until Ctrl-C on either side; what
     comes next on the same ports finds nothing left behind."""
     context.need(program)
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         argv = [program, "-x", str(place.gid_v4), "-F", "-u", "17"]
         server, client = place.spawn_pair(
             ["stdbuf", "-oL", *argv, "--run_infinitely", "-D", "1"])

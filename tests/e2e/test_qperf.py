@@ -12,15 +12,16 @@ client that comes too early is rejected, and has another try.
 Its server dies behind each test, on any device: it makes its queue pair of the
 id of the request and destroys that of its listener, which has none (cm_close;
 qperf's own 83bc16e, after the release, fixes it). The kernel would answer the
-client's DREQ for the dead; here the RNIC has died with its process, and the
-client would wait for a minute. So somebody else takes the RNIC over then: who
-is asked to disconnect what he does not know says that it is.
+client's DREQ, or its FIN, for the dead; here the RNIC has died with its
+process, and the client would wait for a minute. So somebody else takes the RNIC
+over then: who is asked to disconnect what he does not know says that it is.
 """
 
 import functools
 import pathlib
 
 import bed
+import beds
 import suite
 
 TESTS = ("rc_lat", "rc_bw", "rc_bi_bw", "rc_rdma_read_lat", "rc_rdma_read_bw",
@@ -47,7 +48,7 @@ def children(process):
 
 
 def run_qperf(context, bed_name, name):
-    context.need("qperf", "ibv_rc_pingpong")
+    context.need("qperf", "rping")
     for _ in range(ATTEMPTS):
         client = run_client(context, bed_name, name)
         if "Event rejected" not in client.out + client.err:
@@ -60,9 +61,7 @@ def run_qperf(context, bed_name, name):
 
 def run_client(context, bed_name, name):
     """The client's Result, however it ended."""
-    place = bed.VethBed(context.tools) if bed_name == "veth9000" \
-        else bed.SocketBed(context.tools, bed_name)
-    with place:
+    with beds.make(context.tools, bed_name) as place:
         place.share_addresses()
         port = place.next_port()
         server = place.spawn(0, ["qperf", "-lp", str(port)])
@@ -74,13 +73,13 @@ def run_client(context, bed_name, name):
                        "a server for the test")
         bed.await_true(lambda: not children(server) or not client.running(),
                        40, "the end of the server for the test")
-        place.spawn(0, ["ibv_rc_pingpong", "-g", str(place.gid_v4), "-p",
+        place.spawn(0, ["rping", "-s", "-a", beds.SERVER_IP["v4"], "-p",
                         str(place.next_port())])
         return client.wait(120)
 
 
-for _bed in ("vhost", "veth9000"):
+for _bed in ("vhost", "veth9000", "iwarp-vhost", "iwarp-veth9000"):
     for _name in TESTS:
         suite.add(f"{_bed}/qperf/{_name}",
                   functools.partial(run_qperf, bed_name=_bed, name=_name),
-                  (_bed, _name) == ("vhost", "rc_rdma_read_bw"))
+                  _bed.endswith("vhost") and _name == "rc_rdma_read_bw")

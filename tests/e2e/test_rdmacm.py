@@ -8,11 +8,10 @@ import pathlib
 import time
 
 import bed
+import beds
 import perftest
 import suite
 
-SERVER_IP = {"v4": "10.1.0.1", "v6": "fd01::1"}
-CLIENT_IP = {"v4": "10.1.0.2", "v6": "fd01::2"}
 # How long a server may take from opening its device to rdma_listen.
 LISTENING_SECONDS = 15
 ATTEMPTS = 3
@@ -22,11 +21,6 @@ REJECTED = r"RDMA_CM_EVENT_(REJECTED; error: 8|UNREACHABLE; error: 1)\b"
 # What perftest prints when its first connection is rejected: its server has not
 # called rdma_listen yet.
 FIRST_REJECTED = "Unexpected CM event bl blka 8"
-
-
-def make_bed(tools, name):
-    return bed.VethBed(tools, mtu=9000) if name == "veth9000" \
-        else bed.SocketBed(tools, name)
 
 
 def has_open_device(process):
@@ -69,8 +63,8 @@ def run_programs(context, bed_name, server_argv, client_argv, ends,
                  family="v4", seconds=40):
     """`ends`: the server ends when its client has; else it is stopped."""
     context.need(server_argv[0], client_argv[0])
-    words = {"SERVER": SERVER_IP[family], "CLIENT": CLIENT_IP[family]}
-    with make_bed(context.tools, bed_name) as place:
+    words = {"SERVER": beds.SERVER_IP[family], "CLIENT": beds.CLIENT_IP[family]}
+    with beds.make(context.tools, bed_name) as place:
         fill = lambda argv: [words.get(word, word) for word in argv]
         server = spawn_server(place, fill(server_argv))
         client = run_client(context, place, server, fill(client_argv), seconds)
@@ -110,24 +104,37 @@ DEFAULTS = {
     "riostream": (["riostream", "-b", "SERVER"],
                   ["riostream", "-s", "SERVER"], True),
 }
+BEDS = ("vhost", "veth9000", "iwarp-vhost", "iwarp-veth9000")
 CORE_VETH = ("rping", "udaddy", "rdma_client")
 CORE_VETH_V6 = ("rping", "rstream")
 # rdma_xserver listens on the first address that getaddrinfo() returns without a
 # name: 0.0.0.0.
 ONLY_V4 = ("rdma_xclient", "rdma_xclient-xrc")
+# iWARP has no datagrams and no XRC.
+NOT_IWARP = ("udaddy", "rdma_xclient-xrc")
 
-for _bed in ("vhost", "veth9000"):
+
+def is_iwarp(bed_name):
+    return bed_name.startswith(beds.IWARP)
+
+
+def is_core(bed_name, name, family):
+    if bed_name.endswith("vhost"):
+        return family == "v4"
+    return name in (CORE_VETH if family == "v4" else CORE_VETH_V6)
+
+
+for _bed in BEDS:
     for _name, (_server, _client, _ends) in PROGRAMS.items():
+        if is_iwarp(_bed) and _name in NOT_IWARP:
+            continue
         for _family in ("v4",) if _name in ONLY_V4 else ("v4", "v6"):
             suite.add(f"{_bed}{'/ipv6' if _family == 'v6' else ''}/{_name}",
                       functools.partial(run_programs, bed_name=_bed,
                                         server_argv=_server,
                                         client_argv=_client, ends=_ends,
                                         family=_family),
-                      _bed == "vhost" and _family == "v4" or
-                      _bed == "veth9000" and
-                      _name in (CORE_VETH if _family == "v4" else
-                                CORE_VETH_V6))
+                      is_core(_bed, _name, _family))
     for _name, (_server, _client, _ends) in DEFAULTS.items():
         suite.add(f"{_bed}/{_name}/defaults",
                   functools.partial(run_programs, bed_name=_bed,
@@ -138,12 +145,13 @@ for _bed in ("vhost", "veth9000"):
 def multicast(context, bed_name, group, family):
     """One sends to a group, the other has joined it."""
     context.need("mckey")
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         receiver = spawn_server(
-            place, ["mckey", "-m", group, "-b", SERVER_IP[family]],
+            place,
+            ["mckey", "-m", group, "-b", beds.SERVER_IP[family]],
             "receiving data transfers")
-        sender = place.run(1, ["mckey", "-m", group, "-b", CLIENT_IP[family],
-                               "-s"])
+        sender = place.run(1, ["mckey", "-m", group, "-b",
+                               beds.CLIENT_IP[family], "-s"])
         context.check_ok(sender, receiver.wait(10))
 
 
@@ -161,22 +169,22 @@ def rcopy(context, bed_name, family):
     has one colon to part the address from the name: IPv6 needs a host name.)
     """
     context.need("rcopy")
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         source = os.path.join(place.directory, "source")
         target = os.path.join(place.directory, "target")
         data = os.urandom(3_000_001)
         pathlib.Path(source).write_bytes(data)
         server = spawn_server(place, ["rcopy"], "waiting for connection")
         run_client(context, place, server,
-                   ["rcopy", source, f"{SERVER_IP[family]}:{target}"], 40)
+                   ["rcopy", source, f"{beds.SERVER_IP[family]}:{target}"], 40)
         context.check(pathlib.Path(target).read_bytes() == data,
                       "the copy differs")
 
 
-suite.add("vhost/rcopy", functools.partial(rcopy, bed_name="vhost",
-                                           family="v4"))
-suite.add("veth9000/rcopy", functools.partial(rcopy, bed_name="veth9000",
-                                              family="v4"), False)
+for _bed in BEDS:
+    suite.add(f"{_bed}/rcopy", functools.partial(rcopy, bed_name=_bed,
+                                                 family="v4"),
+              _bed.endswith("vhost"))
 
 
 @suite.test("veth9000/udpong-is-refused", core=False)
@@ -188,7 +196,7 @@ def udpong(context):
     with bed.VethBed(context.tools) as place:
         place.share_addresses()
         debug = os.path.join(place.directory, "debug")
-        client = place.run(1, ["udpong", "-s", SERVER_IP["v4"]],
+        client = place.run(1, ["udpong", "-s", beds.SERVER_IP["v4"]],
                            env={"URNIC_DEBUG": debug})
         context.check(client.status != 0, client)
         text = pathlib.Path(debug).read_text(encoding="utf-8")
@@ -204,13 +212,13 @@ def perftest_by_cm(context, bed_name, argv):
     """
     context.need(argv[0])
     words = [*argv, "-R", "-F", "-n", "500"]
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         def once():
             port = ["-p", str(place.next_port())]
             server = spawn_server(place, [*words, *port])
             try:
                 client = run_client(context, place, server,
-                                    [*words, *port, SERVER_IP["v4"]], 15,
+                                    [*words, *port, beds.SERVER_IP["v4"]], 15,
                                     FIRST_REJECTED)
                 context.check_ok(client, server.wait(10))
                 return client
@@ -221,28 +229,36 @@ def perftest_by_cm(context, bed_name, argv):
         perftest.note_last(context, argv, perftest.rows(client.out))
 
 
-for _bed in ("vhost", "veth9000"):
+for _bed in BEDS:
+    _more = [["ib_write_lat"], ["ib_read_bw"],
+             ["ib_send_bw", "--use-srq"]] if is_iwarp(_bed) else [
+                 ["ib_atomic_bw"], ["ib_send_bw", "-c", "UD", "-s", "1024"],
+                 ["ib_send_lat", "-c", "UD", "-s", "1024"]]
     for _argv in (["ib_send_bw"], ["ib_send_lat"], ["ib_write_bw"],
-                  ["ib_read_lat"], ["ib_atomic_bw"],
-                  ["ib_send_bw", "-c", "UD", "-s", "1024"],
-                  ["ib_send_lat", "-c", "UD", "-s", "1024"]):
+                  ["ib_read_lat"], *_more):
         suite.add(f"{_bed}/rdma-cm/{'-'.join(_argv)}",
                   functools.partial(perftest_by_cm, bed_name=_bed, argv=_argv),
-                  _bed == "vhost" and len(_argv) == 1)
+                  _bed.endswith("vhost") and len(_argv) == 1)
 
 
-@suite.test("vhost/connecting-to-nobody-is-told")
-def nobody_listens(context):
-    """The peer is there, its port is not: rejected, status 8."""
+def nobody_listens(context, bed_name, status):
+    """The peer is there, its port is not: rejected."""
     context.need("rping")
-    with bed.SocketBed(context.tools, "vhost") as place:
-        spawn_server(place, ["rping", "-s", "-a", SERVER_IP["v4"], "-p",
+    with beds.make(context.tools, bed_name) as place:
+        spawn_server(place, ["rping", "-s", "-a", beds.SERVER_IP["v4"], "-p",
                              "7999"])
-        client = place.run(1, ["rping", "-c", "-a", SERVER_IP["v4"], "-C",
+        client = place.run(1, ["rping", "-c", "-a", beds.SERVER_IP["v4"], "-C",
                                "1"])
         context.check(client.status != 0, client)
-        context.check("RDMA_CM_EVENT_REJECTED, error 8" in
+        context.check(f"RDMA_CM_EVENT_REJECTED, error {status}" in
                       client.out + client.err, client)
+
+
+# The reason of InfiniBand's connection manager, and what Linux makes of a TCP
+# that is refused: -ECONNREFUSED.
+for _bed, _status in (("vhost", 8), ("iwarp-vhost", -111)):
+    suite.add(f"{_bed}/connecting-to-nobody-is-told", functools.partial(
+        nobody_listens, bed_name=_bed, status=_status))
 
 
 # The memory that a connection may leave behind; and the memory of connections
@@ -255,11 +271,11 @@ TIMEWAIT_KB = 2048
 def connections_leave_nothing(context, bed_name, count):
     """Connect, exchange, disconnect, destroy, `count` times: afterwards both
     processes hold what they held before."""
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         words = [context.tools.cm_reconnect]
-        server = spawn_server(place, [*words, "server", SERVER_IP["v4"],
+        server = spawn_server(place, [*words, "server", beds.SERVER_IP["v4"],
                                       "7000"], "listening")
-        client = place.run(1, [*words, "client", SERVER_IP["v4"], "7000",
+        client = place.run(1, [*words, "client", beds.SERVER_IP["v4"], "7000",
                                str(count)], seconds=60 + count // 50)
         server = server.wait(20)
         context.check_ok(client, server)
@@ -275,9 +291,9 @@ def connections_leave_nothing(context, bed_name, count):
         context.note(f"{count / report['seconds']:.0f}/s")
 
 
-for _bed in ("vhost", "veth9000"):
+for _bed in BEDS:
     suite.add(f"{_bed}/1000-connections-leave-nothing", functools.partial(
         connections_leave_nothing, bed_name=_bed, count=1000),
-        _bed == "vhost")
+        _bed.endswith("vhost"))
     suite.add(f"{_bed}/10000-connections-leave-nothing", functools.partial(
         connections_leave_nothing, bed_name=_bed, count=10000), False)

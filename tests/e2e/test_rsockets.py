@@ -1,6 +1,7 @@
 """Programs of sockets over RDMA: librspreload (librdmacm) stands in front of
 libc beside our preload, and takes every TCP socket."""
 
+import functools
 import glob
 import hashlib
 import os
@@ -8,6 +9,7 @@ import random
 import re
 
 import bed
+import beds
 import suite
 
 PORT = 5001
@@ -35,10 +37,10 @@ def spawn(context, place, side, argv, order):
     return place.spawn(side, over_rsockets(argv, order), env=env)
 
 
-def iperf(context, order):
+def iperf(context, bed_name, order):
     """Both ends count the bytes; TCP sees none of them."""
     context.need("iperf")
-    with bed.VethBed(context.tools) as place:
+    with beds.make(context.tools, bed_name) as place:
         server = spawn(context, place, 0, ["stdbuf", "-oL", "iperf", "-s"],
                        order)
         bed.await_true(lambda: "listening" in server.output()[0] or
@@ -59,10 +61,10 @@ def iperf(context, order):
         server.kill()
 
 
-def http(context, order):
+def http(context, bed_name, order):
     """A file through python3 -m http.server, compared."""
     context.need("curl", "python3")
-    with bed.VethBed(context.tools) as place:
+    with beds.make(context.tools, bed_name) as place:
         data = random.Random(order).randbytes(5_000_000)
         served = os.path.join(place.directory, "served")
         os.mkdir(served)
@@ -87,8 +89,9 @@ def http(context, order):
         context.check(server.running(), server.result())
 
 
-for _order in ("ours-first", "ours-second"):
-    for _body in (iperf, http):
-        suite.add(f"veth9000/rsockets-{_body.__name__}-{_order}",
-                  lambda context, body=_body, order=_order:
-                  body(context, order))
+for _bed in ("veth9000", "iwarp-veth9000"):
+    for _order in ("ours-first", "ours-second"):
+        for _body in (iperf, http):
+            suite.add(f"{_bed}/rsockets-{_body.__name__}-{_order}",
+                      functools.partial(_body, bed_name=_bed, order=_order),
+                      _bed == "veth9000" or _order == "ours-first")

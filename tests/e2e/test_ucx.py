@@ -5,12 +5,8 @@ import functools
 import re
 
 import bed
+import beds
 import suite
-
-
-def make_bed(tools, name):
-    return bed.VethBed(tools, mtu=9000) if name == "veth9000" \
-        else bed.SocketBed(tools, name)
 
 
 def environment(place, gid="v4", **more):
@@ -40,7 +36,7 @@ def lists_transports(context):
 def run_perftest(context, bed_name, options, gid="v4", **tls):
     """One test of ucx_perftest; its server gets the parameters from us."""
     context.need("ucx_perftest")
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         env = {"env": environment(place, gid, **tls)}
         server, client = place.run_pair(
             ["ucx_perftest", *options], server_options=env,

@@ -9,8 +9,8 @@ import signal
 import time
 
 import bed
+import beds
 import suite
-from test_rdmacm import SERVER_IP, make_bed
 
 # A REP without an answer is repeated sixteen times, 4.3 s apart.
 REPLY_SECONDS = 75
@@ -19,7 +19,7 @@ SLACK_KB = 1024
 
 
 def spawn(context, place, side, role, *more, family="v4"):
-    address = SERVER_IP[family]
+    address = beds.SERVER_IP[family]
     return place.spawn(side, [context.tools.cm_survivor, role, address, "7471",
                               *more])
 
@@ -64,7 +64,7 @@ def connect_once(context, place, server):
 def exit_without_a_word(context, bed_name, family="v4"):
     """The client calls exit() with its connection established: the server
     hears of it as it would from the kernel, by a DREQ."""
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         server = spawn_server(context, place, family)
         for number in range(1, 4):
             client = spawn(context, place, 1, "one-client", "exit",
@@ -80,7 +80,7 @@ def exit_without_a_word(context, bed_name, family="v4"):
 def killed_clients(context, bed_name, rounds):
     """Clients are killed at moments that nobody chose: before they ask, while
     they are answered, with the answer unread, established."""
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         server = spawn_server(context, place)
         for _ in range(3):
             connect_once(context, place, server)
@@ -115,7 +115,7 @@ def killed_clients(context, bed_name, rounds):
 
 def killed_servers(context, bed_name, rounds):
     """The client stays, and finds each new server."""
-    with make_bed(context.tools, bed_name) as place:
+    with beds.make(context.tools, bed_name) as place:
         server = spawn_server(context, place)
         client = spawn(context, place, 1, "client")
         bed.await_true(lambda: count(client, "up"), 30, "a connection")

@@ -67,6 +67,8 @@ void IwarpProgram::PostReceives() {
 const IwarpReceive* IwarpProgram::NextReceive() const {
   const IwarpEnd& peer = peer_->self_;
   const uint64_t number = requests_.next_receive();
+  // A peer in ERR has flushed its receives.
+  if (number < peer.first_receive()) return nullptr;
   return number < peer.posted_receives() ? &peer.receive(number) : nullptr;
 }
 

@@ -142,6 +142,31 @@ _SIMULATORS = {
 # One large file, and nobody waits for its program.
 _COPTS = {"iwarp": ["-O1"]}
 
+# Each mutant is a long compilation, so the gate runs these: for each simulator
+# those that need its main rules. `./dev test --full` runs all. That the place
+# of every mutant still exists is checked in the gate too (//tests/sim:mutant_sources).
+_IN_GATE = [
+    "mutant_executes_duplicates_test",
+    "mutant_ignores_gaps_test",
+    "mutant_ack_completes_read_test",
+    "mutant_resumes_at_start_test",
+    "mutant_ignores_rights_test",
+    "mutant_flushes_signaled_only_test",
+    "mutant_images_forget_timers_test",
+    "mutant_uc_joins_parts_test",
+    "mutant_cm_images_forget_tries_test",
+    "mutant_net_believes_lies_test",
+    "mutant_net_keeps_fragments_test",
+    "mutant_engine_never_frees_kept_frames_test",
+    "mutant_engine_forgets_timeouts_test",
+    "mutant_moves_forget_timers_test",
+    "mutant_iwarp_forgets_retransmission_timer_test",
+    "mutant_iwarp_ignores_crc_of_whole_fpdu_test",
+    "mutant_iwarp_completes_with_first_ack_test",
+    "mutant_iwarp_ignores_rights_test",
+    "mutant_iwarp_builds_kept_fpdu_again_test",
+]
+
 def mutant(name, old, new, core = "rc"):
     """One changed place in the core, and the test that it is found.
 
@@ -172,6 +197,18 @@ def mutant(name, old, new, core = "rc"):
         srcs = [name + ".cc"],
         args = args,
         copts = ["-Wno-error"] + _COPTS.get(core, []),
-        tags = ["mutant"],
+        tags = ["mutant"] + ([] if name in _IN_GATE else ["full"]),
         deps = deps,
+    )
+
+def mutant_sources(name):
+    """The sources of all mutants above this line of the BUILD file.
+
+    Args:
+      name: of the filegroup.
+    """
+    native.filegroup(
+        name = name,
+        testonly = True,
+        srcs = sorted([rule for rule in native.existing_rules() if rule.endswith("_test_source")]),
     )
