@@ -83,7 +83,7 @@ class IwarpReceiver {
     }
     verdict = connection->OnSegment(segment, frame, now, *sink_);
     if (__builtin_expect(verdict == RxVerdict::kTcp, 0)) {
-      connections_->Refuse(*connection, segment);
+      connections_->Reset(*connection, segment);
     }
     return verdict;
   }
