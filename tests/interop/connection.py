@@ -150,14 +150,16 @@ def need(lab, *sides):
         raise suite.Skip(lab.lacks())
 
 
-def case(name, core=True, roles=tuple(ROLES)):
+def case(name, core=True, roles=tuple(ROLES), bed=False):
     """Registers a scenario: a function of the context, the lab and the sides,
-    for each of `roles`."""
+    for each of `roles`. siw against itself is in the short set only with
+    `bed`: the cases that show that the bed works."""
 
     def register(body):
         for role in roles:
             suite.add(f"{name}/{role}",
-                      functools.partial(_run, body, ROLES[role]), core)
+                      functools.partial(_run, body, ROLES[role]),
+                      core and (bed or OURS in ROLES[role]))
         return body
 
     return register

@@ -21,6 +21,7 @@ import test_siw_connections  # noqa: E402,F401 pylint: disable=unused-import
 import test_siw_operations  # noqa: E402,F401 pylint: disable=unused-import
 import test_siw_programs  # noqa: E402,F401 pylint: disable=unused-import
 import test_siw_wire  # noqa: E402,F401 pylint: disable=unused-import
+import test_vm  # noqa: E402,F401 pylint: disable=unused-import
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def data(count, seed):
 LONGEST = {OURS: 255, THEIRS: 251}
 
 
-@case("connections/private-data")
+@case("connections/private-data", bed=True)
 def private_data(context, lab, sides):
     for family in ("v4", "v6"):
         for count in (0, 1, 200, 255):
@@ -61,7 +61,7 @@ def depths(context, lab, sides):
         transfer(link, (64, 5000))
 
 
-@case("connections/rejected-by-the-program")
+@case("connections/rejected-by-the-program", bed=True)
 def rejected(context, lab, sides):
     with Link(lab, sides) as link:
         link.listen()
@@ -182,7 +182,8 @@ def setup(_context, lab, sides, name):
 
 
 for _name in SETUPS:
-    case(f"setup/{_name}", core=_name not in ("copies", "gso", "nagle"))(
+    case(f"setup/{_name}", core=_name not in ("copies", "gso", "nagle"),
+         bed=_name == "crc-required")(
         functools.partial(setup, name=_name))
 
 

@@ -24,7 +24,7 @@ def in_both_directions(link, body):
         link.swap()
 
 
-@case("operations/send")
+@case("operations/send", bed=True)
 def send(_context, lab, sides):
     with Link(lab, sides, bytes=1 << 16) as link:
         link.open()
@@ -51,7 +51,7 @@ def write(_context, lab, sides):
                            lambda: write_all(link, SIZES, followed=True))
 
 
-@case("operations/read")
+@case("operations/read", bed=True)
 def read(_context, lab, sides):
     with Link(lab, sides, bytes=1 << 16) as link:
         link.open()
@@ -220,7 +220,8 @@ for _name in ERRORS:
     for _by in ("client", "server"):
         case(f"errors/{_name}/by-{_by}",
              core=_name in ("write-wrong-key", "read-beyond-the-end",
-                            "send-too-long"))(
+                            "send-too-long"),
+             bed=_name == "read-beyond-the-end")(
             functools.partial(error, name=_name, by_server=_by == "server"))
 
 

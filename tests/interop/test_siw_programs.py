@@ -57,7 +57,9 @@ def run_both(context, sides, server_argv, client_argv, port, family="v4"):
 
 
 def case(name, body, core, sides_of=ROLES, **words):
-    """Adds a test for each role; its programs end with it."""
+    """Adds a test for each role; its programs end with it. siw against itself
+    is in the short set only with rping."""
+
     def run(context, sides):
         lab = context.tools.lab
         need(lab, *sides)
@@ -68,7 +70,8 @@ def case(name, body, core, sides_of=ROLES, **words):
 
     for role, sides in sides_of.items():
         suite.add(f"programs/{name}/{role}",
-                  functools.partial(run, sides=sides), core)
+                  functools.partial(run, sides=sides),
+                  core and (OURS in sides or name == "rping/ipv4"))
 
 
 def run_programs(context, _lab, sides, program, family):
@@ -140,6 +143,26 @@ def run_qperf(context, lab, sides):
     context.check("latency" in client.out, client)
 
 
+# What ibv_devinfo must say of both devices.
+ALIKE = ("transport", "phys_port_cnt", "max_ah", "max_mcast_grp", "max_pkeys",
+         "state", "sm_lid", "port_lid", "link_layer", "pkey_tbl_len",
+         "gid_tbl_len")
+
+
+def run_devinfo(context, lab, sides):
+    """Our device looks like siw's, where the verbs give no choice."""
+    found = []
+    for side in sides:
+        said = run_at(lab, side, ["ibv_devinfo", "-v"])
+        context.check_ok(said)
+        lines = [line.split(":", 1) for line in said.out.splitlines()
+                 if ":" in line]
+        values = {key.strip(): value.strip() for key, value in lines}
+        found.append({key: values.get(key) for key in ALIKE})
+    context.check(found[0] == found[1], found)
+
+
+case("devinfo", run_devinfo, True, {"here-and-in-vm": (OURS, THEIRS)})
 case("rcopy", run_rcopy, core=False)
 case("qperf", run_qperf, False,
      {role: sides for role, sides in ROLES.items() if sides[1] == THEIRS})
