@@ -41,7 +41,7 @@ def await_listens(lab, side, port, family="v4"):
     if side == THEIRS:
         lab.await_guest_listens(port)
         return
-    lab.run_guest(f"until nc -w 2 {ADDRESS[family][side]} {port} </dev/null; "
+    lab.run_guest(f"until nc -w 2 {ADDRESS[family][side]} {port} -e true; "
                   "do sleep 0.2; done", 40)
 
 
