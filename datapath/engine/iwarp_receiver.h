@@ -58,8 +58,13 @@ class IwarpReceiver {
  private:
   RxVerdict Take(const wire::FrameView& view, const ReceivedFrame& frame,
                  Time now) {
-    if (!network_->host().IsOurVlan(view)) return RxVerdict::kForeignVlan;
-    if (!network_->host().IsLocal(view.dst)) return RxVerdict::kNotForUs;
+    const net::Host& host = network_->host();
+    if (!host.IsOurVlan(view)) return RxVerdict::kForeignVlan;
+    // A port may also bring us frames for the MAC of the kernel, which may have
+    // the same address: a RST of ours would end its connection.
+    if (!host.IsLocal(view.dst) || view.eth->dst != host.mac()) {
+      return RxVerdict::kNotForUs;
+    }
     wire::TcpSegment& segment = segment_;
     RxVerdict verdict =
         wire::ParseTcp(view, /*checksum_verified=*/false, segment);
