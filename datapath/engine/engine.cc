@@ -68,6 +68,26 @@ void Engine::Serve(Network* network) {
   transmitter_->Serve(network);
   receiver_->Serve(network);
   qps_.Serve(network);
+  if (!network->serves_iwarp()) return;
+  connections_.reset(new ConnectionTable({.flows = &flows_,
+                                          .sink = sink_.get(),
+                                          .tx = &tx_,
+                                          .frames = &custody_,
+                                          .now = &now_},
+                                         network));
+  receiver_->ServeTcp(network, connections_.get());
+}
+
+void Engine::EndConnections() {
+  if (connections_ == nullptr) return;
+  ControlScope scope(*this);
+  connections_->AbortAll();
+  // As many as the port takes.
+  for (uint32_t sent = 0; sent < connections_->size(); sent += kBurstMax) {
+    transmitter_->TransmitReady(now_, /*may_defer_acks=*/false);
+  }
+  receiver_->ServeTcp(network_, nullptr);
+  connections_.reset();
 }
 
 Engine::ControlScope::ControlScope(Engine& engine) : engine_(engine) {
@@ -100,6 +120,7 @@ void Engine::ControlScope::Enter() {
 
 Engine::ControlScope::~ControlScope() {
   if (!entered_) return;
+  if (engine_.connections_ != nullptr) engine_.connections_->DeliverEvents();
   engine_.network_->UpdateDeadline();
   // An acknowledgement may wait for an answer of the program. The program makes
   // a control call instead, so the answer may take long; do not let the peer
@@ -204,6 +225,10 @@ bool Engine::Iterate(bool inline_poll) {
   worked |= flows_.FireTimers(now, [&](const Flow& flow) {
     network_->Suspect(*flow.common_path(), now);
   });
+  if (__builtin_expect(connections_ != nullptr, 0)) {
+    if (now >= connections_->NextDeadline()) connections_->OnTimer(now);
+    connections_->DeliverEvents();
+  }
   if (!flows_.ready().empty()) {
     transmitter_->TransmitReady(
         now, inline_poll && (runner_ == nullptr || !runner_->active()));

@@ -18,6 +18,7 @@
 #include <memory>
 
 #include "datapath/engine/completion_writer.h"
+#include "datapath/engine/connection_table.h"
 #include "datapath/engine/engine_qp.h"
 #include "datapath/engine/environment.h"
 #include "datapath/engine/flow_scheduler.h"
@@ -137,6 +138,12 @@ class Engine {
 
   // The engine's queue pairs.
   QpTable& qps() { return qps_; }
+  // Its iWARP connections. REQUIRES: the network serves iWARP.
+  ConnectionTable& connections() { return *connections_; }
+  // Ends all connections, by a RST if the port takes it now, and stops serving
+  // iWARP. Call it before the network ends. REQUIRES: no queue pair of iWARP is
+  // left, and nobody uses a connection or listener any more.
+  void EndConnections();
   // The engine does not touch the queue afterwards, and it raises no event.
   // REQUIRES: no queue pair completes to it.
   void ForgetCq(CompletionQueue& cq) { completions_.Forget(cq); }
@@ -161,7 +168,8 @@ class Engine {
   void EndTurn();
   bool WorkLeft() const {
     return !flows_.ready().empty() || tx_.blocked() || tx_.looped() != 0 ||
-           network_->gsi().waiting() || completions_.lost();
+           network_->gsi().waiting() || completions_.lost() ||
+           (connections_ != nullptr && connections_->events_due());
   }
 
   // One bounded iteration by the token holder; true if there was anything to
@@ -172,7 +180,9 @@ class Engine {
   // events.
   Time NextDeadline() const {
     return std::min({flows_.NextDeadline(), network_->next_deadline(),
-                     completions_.held_deadline()});
+                     completions_.held_deadline(),
+                     connections_ == nullptr ? Time::Infinite()
+                                             : connections_->NextDeadline()});
   }
 
   // Any thread may access these.
@@ -194,6 +204,7 @@ class Engine {
   FlowScheduler flows_;
   std::unique_ptr<Transmitter> transmitter_;
   std::unique_ptr<Receiver> receiver_;
+  std::unique_ptr<ConnectionTable> connections_;  // null: no iWARP
   QpTable qps_;
   std::unique_ptr<Runner> runner_;
 };

@@ -12,6 +12,7 @@
 
 #include "tests/support/alloc_guard.h"
 #include "tests/support/engine_node.h"
+#include "tests/support/iwarp_node.h"
 #include "transport/work/request.h"
 
 namespace urnic {
@@ -111,6 +112,47 @@ TEST_P(EngineAllocTest, NothingIsAllocatedAfterTheStart) {
 INSTANTIATE_TEST_SUITE_P(All, EngineAllocTest,
                          ::testing::ValuesIn(AllOperations()),
                          [](const auto& info) { return info.param.name(); });
+
+// Requests of iWARP: messages of one segment and of several, answers that are
+// kept, and small ones that complete when they have been sent.
+TEST(IwarpAllocTest, NothingIsAllocatedForEachSegment) {
+  testing::IwarpPair pair("iwalloc");
+  auto& from = pair.a.Create();
+  auto& to = pair.b.Create();
+  ASSERT_TRUE(pair.Connect(from, to));
+  std::vector<SendWr> requests;
+  for (const uint8_t opcode :
+       {URNIC_WR_SEND, URNIC_WR_RDMA_WRITE, URNIC_WR_RDMA_READ}) {
+    for (const uint32_t bytes : {8u, 4096u}) {
+      requests.push_back({.opcode = opcode,
+                          .sges = {pair.a.Sge(0, bytes)},
+                          .remote_addr = pair.b.address(65536),
+                          .rkey = pair.b.key()});
+    }
+  }
+  const testing::RecvWr receive = {.sges = {pair.b.Sge(0, 8192)}};
+  const auto exchange = [&] {
+    bool well = pair.b.PostReceive(to, receive);
+    well &= pair.b.PostReceive(to, receive);
+    for (const SendWr& wr : requests) well &= pair.a.PostSend(from, wr);
+    size_t left = requests.size() + 2;
+    for (int i = 0; i < 100000 && left != 0; ++i) {
+      pair.b.engine().Progress();
+      pair.a.engine().Progress();
+      urnic_cqe cqe;
+      while (pair.a.Poll(cqe)) left -= cqe.status == URNIC_WC_SUCCESS;
+      while (pair.b.Poll(cqe)) left -= cqe.status == URNIC_WC_SUCCESS;
+    }
+    return well && left == 0;
+  };
+  for (int i = 0; i < 16; ++i) ASSERT_TRUE(exchange());
+  bool went_well = true;
+  AllocGuard guard;
+  for (int i = 0; i < 500; ++i) went_well &= exchange();
+  const uint64_t allocations = guard.count();
+  EXPECT_TRUE(went_well);
+  EXPECT_EQ(allocations, 0u);
+}
 
 // The guard must see allocations, or the tests above prove nothing.
 TEST(AllocGuardTest, SeesNewMallocAndMappings) {

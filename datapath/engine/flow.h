@@ -7,7 +7,8 @@
 // queue pairs share could be one.
 //
 // Each of these calls returns one FlowResult, which is all that the engine then
-// asks of the flow. The calls are virtual, one per burst. Nearly all flows are
+// asks of the flow. The calls are virtual, one per burst. How a flow gives its
+// packets depends on its wire (RoceQp, IwarpConnection). Nearly all flows are
 // RC queue pairs; the engine knows their type, so the compiler makes those
 // calls direct.
 //
@@ -49,12 +50,7 @@ class alignas(64) Flow {
 
   // REQUIRES: now >= the deadline of the last result.
   virtual FlowResult OnTimer(Time now, FlowSink& sink) = 0;
-  // Fills up to slots.size() packets; returns how many.
-  virtual uint32_t Transmit(Time now, std::span<TxSlot> slots) = 0;
-  // The memory of a packet from Transmit() is not mapped. That packet and the
-  // later ones are not sent.
-  virtual void OnGatherFault(const TxSlot& slot) = 0;
-  // Called after Transmit() and its faults, and after doorbells in SQE and ERR.
+  // Called after the flow has transmitted, and after doorbells in SQE and ERR.
   virtual FlowResult Settle(FlowSink& sink) = 0;
   // Passes FlowResult::event on to the owner.
   virtual void OnEvent(QpEvent event) = 0;

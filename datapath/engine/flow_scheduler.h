@@ -108,6 +108,12 @@ class FlowScheduler {
     (void)flow.Settle(*sink_);
     return true;
   }
+  // What is posted to `from` is served by `to` from now on.
+  [[gnu::cold]] void PassLateLooks(const Flow& from, Flow& to) {
+    for (LateLook& look : late_looks_) {
+      if (look.flow == &from) look.flow = &to;
+    }
+  }
 
  private:
   static constexpr Duration kStoresVisible = Duration::Milliseconds(1);

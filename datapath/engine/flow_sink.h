@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "datapath/engine/completion_writer.h"
 #include "datapath/engine/engine_qp.h"
@@ -57,7 +58,7 @@ class FlowSink {
     Execute();
     if (__builtin_expect(faulted_[0] || faulted_[1], 0)) {
       for (const bool of_responder : {false, true}) {
-        if (!faulted_[of_responder]) continue;
+        if (!std::exchange(untold_[of_responder], false)) continue;
         ++counters_->placement_faults;
         core.OnPlacementFault(faults_[of_responder], {recvs_, recv_count_});
       }
@@ -67,6 +68,11 @@ class FlowSink {
   std::span<const RecvCompletion> receives() const {
     return {recvs_, recv_count_};
   }
+
+  // In a burst that completes more receives than there is room for, the flow
+  // executes, writes and forgets them when full().
+  bool full() const { return recv_count_ == kRunMax; }
+  void ForgetReceives() { recv_count_ = 0; }
 
   void WriteSent(const EngineQp& qp, const SendCompletion& done) {
     urnic_cqe cqe = {};
@@ -104,7 +110,7 @@ class FlowSink {
       const bool half = placement.from_responder;
       if (faulted_[half]) continue;
       if (__builtin_expect(!memory_->Execute(placement), 0)) {
-        faulted_[half] = true;
+        faulted_[half] = untold_[half] = true;
         faults_[half] = placement;
         continue;
       }
@@ -124,7 +130,8 @@ class FlowSink {
   const Time* const now_;
   [[no_unique_address]] const Witness witness_;
   // Index 0: the requester, 1: the responder.
-  bool faulted_[2] = {};
+  bool faulted_[2] = {};  // of the burst
+  bool untold_[2] = {};   // the core does not know of it yet
   uint32_t placement_count_ = 0;
   uint32_t recv_count_ = 0;
   Placement faults_[2];

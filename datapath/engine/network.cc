@@ -19,6 +19,7 @@ enum NumberPurpose : uint64_t {
   kQpNumbers,
   kSrqNumbers,
   kIwarpQpNumbers,
+  kConnections,  // not numbers: hashes, and initial sequence numbers
 };
 // net::Host derives 1, 2 and 5 from the same seed.
 constexpr uint64_t kGroupHash = 3;
@@ -95,6 +96,9 @@ Network::Network(const NetworkConfig& config, TransmitQueue* tx,
     : tx_(tx),
       counters_(counters),
       on_path_mtu_(config.on_path_mtu),
+      iwarp_(config.iwarp),
+      connection_limits_(config.connections),
+      connection_key_(config.number_key.For(kConnections)),
       mr_entries_(2 * config.limits.max_mrs),
       own_numbers_(NumbersOf(config)),
       mrs_(MapRegions(mr_entries_, &mr_memory_), LessorOf(config, own_numbers_),
@@ -252,6 +256,15 @@ net::QuestionId Network::Ask(const net::PathQuery& query,
       query, reinterpret_cast<uint64_t>(waiter), now, now + timeout, *tx_);
   DeliverAnswers(now);
   return id;
+}
+
+net::Path Network::PathBack(const wire::FrameView& view, Time now) {
+  host_.OnDatagram(view, now, *tx_);
+  DeliverAnswers(now);
+  net::Path path;
+  const net::PathStatus status =
+      host_.Find({.local = view.dst, .remote = view.src}, now, path);
+  return status == net::PathStatus::kFound ? path : host_.ReplyPath(view);
 }
 
 void Network::Suspect(const net::Path& path, Time now) {

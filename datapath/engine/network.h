@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "datapath/engine/address_table.h"
+#include "datapath/engine/connection_limits.h"
 #include "datapath/engine/groups.h"
 #include "datapath/engine/gsi.h"
 #include "datapath/engine/number_table.h"
@@ -60,6 +61,10 @@ struct NetworkConfig {
   NetworkLimits limits;
   NumberKey number_key;  // the order of QPNs, SRQNs and keys
   uint64_t seed = 0;     // random: see net::HostConfig
+  // Whether the network has iWARP connections (connection_table.h). If not,
+  // segments of TCP to our addresses are for others (kTcp).
+  bool iwarp = false;
+  ConnectionLimits connections;
   // Called by the holder of the token for each destination in use whose path
   // MTU has shrunk (net/path_mtu.h). May be null.
   std::function<void(const net::PathMtuCache::Change&)> on_path_mtu = nullptr;
@@ -91,6 +96,13 @@ class Network {
   NumberTable<EngineQp>& iwarp_qps() { return iwarp_qps_; }
   const NumberTable<EngineQp>& iwarp_qps() const { return iwarp_qps_; }
   NumberTable<SharedReceiveQueue>& srqs() { return srqs_; }
+
+  // iWARP. The key is secret: initial sequence numbers depend on it.
+  bool serves_iwarp() const { return iwarp_; }
+  const ConnectionLimits& connection_limits() const {
+    return connection_limits_;
+  }
+  const NumberKey& connection_key() const { return connection_key_; }
 
   // `config.number` is ignored: the network draws one. Null: there are as many
   // as NetworkLimits says, or no number is left or can be leased.
@@ -141,6 +153,9 @@ class Network {
   void Cancel(net::QuestionId id) { host_.Cancel(id); }
   // Packets along the path were not answered in time.
   void Suspect(const net::Path& path, Time now);
+  // The path to the sender of a frame, whose MAC is remembered as if it had
+  // asked for ours: we are about to answer.
+  net::Path PathBack(const wire::FrameView& view, Time now);
   // Call this when a queue pair, or another user, starts to use the path. Since
   // the path was found, its source may have been removed, or its route may have
   // changed.
@@ -226,6 +241,9 @@ class Network {
   TransmitQueue* const tx_;
   EngineCounters* const counters_;
   const std::function<void(const net::PathMtuCache::Change&)> on_path_mtu_;
+  const bool iwarp_;
+  const ConnectionLimits connection_limits_;
+  const NumberKey connection_key_;
   const uint32_t mr_entries_;
   void* mr_memory_ = nullptr;  // behind mrs_
   LocalLessor own_numbers_;

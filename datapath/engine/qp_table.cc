@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/iwarp_qp.h"
 #include "datapath/engine/transmitter.h"
 #include "transport/base/check.h"
 
@@ -20,9 +21,7 @@ bool Overflowed(const CompletionQueue* cq) {
 QpTable::~QpTable() { URNIC_CHECK(places_.size() == 0); }
 
 absl::StatusOr<EngineQp*> QpTable::Create(EngineQpConfig config) {
-  if (config.service == QpService::kIwarp) {
-    return absl::UnimplementedError("queue pairs of iWARP are not built yet");
-  }
+  if (config.service == QpService::kIwarp) return CreateIwarp(config);
   NumberTable<RoceQp>& qps = network_->qps();
   if (qps.size() == qps.max()) {
     return absl::ResourceExhaustedError(
@@ -40,6 +39,22 @@ absl::StatusOr<EngineQp*> QpTable::Create(EngineQpConfig config) {
   }
   config.limits.qpn = *qpn;
   return Enlist(RoceQp::Create(config, &network_->mrs()), qps);
+}
+
+absl::StatusOr<EngineQp*> QpTable::CreateIwarp(EngineQpConfig config) {
+  NumberTable<EngineQp>& qps = network_->iwarp_qps();
+  if (!network_->serves_iwarp()) {
+    return absl::UnimplementedError("the network has no iWARP");
+  }
+  const std::optional<uint32_t> qpn = qps.Draw([](uint32_t) { return false; });
+  if (!qpn.has_value()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("all ", qps.max(), " queue pairs are in use"));
+  }
+  config.limits.qpn = *qpn;
+  std::unique_ptr<EngineQp> qp =
+      std::make_unique<IwarpQp>(config, &network_->mrs());
+  return Enlist(std::move(qp), qps);
 }
 
 template <typename Qp>

@@ -102,6 +102,7 @@ class QpTable {
   EngineQp* At(uint32_t place) const { return places_.At(place); }
 
  private:
+  absl::StatusOr<EngineQp*> CreateIwarp(EngineQpConfig config);
   // Adds a new queue pair to the tables. REQUIRES: its number has a place in
   // `numbers`.
   template <typename Qp>

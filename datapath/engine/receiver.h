@@ -12,6 +12,7 @@
 
 #include "datapath/engine/flow_scheduler.h"
 #include "datapath/engine/flow_sink.h"
+#include "datapath/engine/iwarp_receiver.h"
 #include "datapath/engine/network.h"
 #include "datapath/engine/qp_of.h"
 #include "datapath/engine/roce_qp.h"
@@ -36,13 +37,19 @@ class Receiver {
         sink_(sink),
         counters_(counters),
         witness_(witness),
-        steering_(counters) {}
+        steering_(counters),
+        iwarp_(flows, sink) {}
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
 
   // Call this before anything else. The network outlives all use of this
   // object.
   void Serve(Network* network) { steering_.Serve(network); }
+  // From now on segments of TCP are for these connections; null: for none.
+  void ServeTcp(const Network* network, ConnectionTable* connections) {
+    iwarp_.Serve(network, connections);
+    steering_.LeaveTcp(connections != nullptr);
+  }
 
   // Receives one burst from ourselves and one from the port. True if there was
   // anything.
@@ -92,6 +99,10 @@ class Receiver {
     for (uint32_t i = 0; i < count; ++i) {
       const RxVerdict verdict = steering_.Steer(frames[i], now, steered);
       if (__builtin_expect(verdict != RxVerdict::kAccept, 0)) {
+        if (verdict == RxVerdict::kTcp && iwarp_.serves()) {
+          iwarp_.OnFrame(steering_.view(), FrameOf(frames[i]), now);
+          continue;
+        }
         ++counters_->verdicts[static_cast<size_t>(verdict)];
         if (verdict == RxVerdict::kMulticast) DeliverToGroup(steered, now);
         continue;
@@ -126,12 +137,17 @@ class Receiver {
     FinishRun(now);
   }
 
+  static ReceivedFrame FrameOf(rte_mbuf* mbuf) {
+    return {{rte_pktmbuf_mtod(mbuf, const uint8_t*), mbuf->data_len}, mbuf};
+  }
+
   void AddToRun(RoceQp& qp, const RxPacket& packet) {
     run_.qp = &qp;
     run_.packets[run_.count++] = packet;
   }
 
   void FinishRun(Time now) {
+    iwarp_.Finish(now);
     if (run_.count == 0) return;
     RoceQp& qp = *run_.qp;
     const std::span<const RxPacket> packets(run_.packets, run_.count);
@@ -140,11 +156,11 @@ class Receiver {
     const FlowResult result =
         CallQp(qp, [&](auto& q) { return q.OnBurst(packets, now, *sink_); });
     witness_.OnBurstDone();
-    if (qp.srq != nullptr) ReportSrqLimit(*qp.srq);
+    if (qp.srq != nullptr) qp.srq->ReportLimit();
     if (__builtin_expect(qp.service() == QpService::kXrcTarget, 0)) {
       for (const RxPacket& packet : packets) {
         RecvRing* ring = packet.xrc_ring;
-        if (ring != nullptr) ReportSrqLimit(SharedReceiveQueue::Of(*ring));
+        if (ring != nullptr) SharedReceiveQueue::Of(*ring).ReportLimit();
       }
     }
     // An answer shows that the neighbour takes our packets, so it need not be
@@ -157,11 +173,6 @@ class Receiver {
     flows_->Apply(qp, result);
   }
 
-  static void ReportSrqLimit(SharedReceiveQueue& srq) {
-    if (__builtin_expect(!srq.ring.TakeLimitReached(), 1)) return;
-    if (srq.events != nullptr) srq.events->OnSrqLimit(srq);
-  }
-
   Port* const port_;
   TransmitQueue* const tx_;
   FlowScheduler* const flows_;
@@ -169,6 +180,7 @@ class Receiver {
   EngineCounters* const counters_;
   [[no_unique_address]] const Witness witness_;
   Steering steering_;
+  IwarpReceiver iwarp_;
   Run run_;
   rte_mbuf* frames_[kBurstMax];
   uint32_t count_ = 0;  // of frames_: processed, not freed yet

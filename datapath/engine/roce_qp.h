@@ -44,6 +44,11 @@ class RoceQp : public EngineQp {
   virtual void OnMarked(const RxPacket& packet, Time now) = 0;
   // Handles a congestion notification packet of the peer; returns its verdict.
   virtual RxVerdict OnCnp(Time now) = 0;
+  // Fills up to slots.size() packets; returns how many.
+  virtual uint32_t Transmit(Time now, std::span<TxSlot> slots) = 0;
+  // The memory of a packet from Transmit() is not mapped. That packet and the
+  // later ones are not sent.
+  virtual void OnGatherFault(const TxSlot& slot) = 0;
   virtual bool OwesResponses() const = 0;
   virtual uint32_t TransmitResponses(std::span<TxSlot> slots) = 0;
   // The address handle of a datagram from Transmit() does not exist.

@@ -19,8 +19,6 @@ class FakeConnection final : public Flow {
 
   const net::Path* common_path() const override { return nullptr; }
   FlowResult OnTimer(Time, FlowSink&) override { return {}; }
-  uint32_t Transmit(Time, std::span<TxSlot>) override { return 0; }
-  void OnGatherFault(const TxSlot&) override {}
   FlowResult Settle(FlowSink&) override {
     ++settled;
     return {.state = QpState::kErr};
@@ -39,8 +37,6 @@ class FakeQp final : public EngineQp {
 
   const net::Path* common_path() const override { return nullptr; }
   FlowResult OnTimer(Time, FlowSink&) override { return {}; }
-  uint32_t Transmit(Time, std::span<TxSlot>) override { return 0; }
-  void OnGatherFault(const TxSlot&) override {}
   FlowResult Settle(FlowSink&) override { return {}; }
   FlowResult Modify(QpState, const QpConfig&, FlowSink&) override { return {}; }
   void Reconfigure(const QpConfig&) override {}

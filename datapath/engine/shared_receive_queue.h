@@ -36,6 +36,12 @@ struct SharedReceiveQueue {
   SrqEvents* events = nullptr;
   void* owner = nullptr;
 
+  // After a burst: raises the event of the limit, if it is due.
+  void ReportLimit() {
+    if (__builtin_expect(!ring.TakeLimitReached(), 1)) return;
+    if (events != nullptr) events->OnSrqLimit(*this);
+  }
+
   // The queue that a ring is part of.
   static SharedReceiveQueue& Of(RecvRing& ring) {
     static_assert(offsetof(SharedReceiveQueue, ring) == 0);

@@ -41,6 +41,11 @@ class Steering {
   // Call this before anything else. The network outlives all use of this
   // object.
   void Serve(Network* network) { network_ = network; }
+  // Whether the caller handles segments of TCP: kTcp then means that view() is
+  // one. Otherwise the network refuses them.
+  void LeaveTcp(bool leave) { leave_tcp_ = leave; }
+  // Of the frame that was steered last, if its verdict is kTcp.
+  const wire::FrameView& view() const { return view_; }
 
   // Prefetches the queue pairs of the frames. It reads one word of each frame
   // and guesses that the frame is IPv4 without tags and options, as nearly all
@@ -85,6 +90,7 @@ class Steering {
     // The verdict names the wire, usually RoCE. Another wire with flows gets a
     // branch here. All other wires go to the host.
     if (__builtin_expect(shape != RxVerdict::kAccept, 0)) {
+      if (shape == RxVerdict::kTcp && leave_tcp_) return shape;
       return network_->OnFrame(view, shape, {frame, mbuf}, now);
     }
     if (__builtin_expect(!network_->host().IsOurVlan(view), 0)) {
@@ -196,6 +202,7 @@ class Steering {
 
   EngineCounters* const counters_;
   Network* network_ = nullptr;
+  bool leave_tcp_ = false;
   wire::FrameView view_;          // of this frame: construction takes time
   uint32_t last_prefetched_ = 0;  // the word that contains the QPN
 };

@@ -10,6 +10,7 @@
 #include "datapath/engine/completion_writer.h"
 #include "datapath/engine/flow_scheduler.h"
 #include "datapath/engine/flow_sink.h"
+#include "datapath/engine/iwarp_sender.h"
 #include "datapath/engine/network.h"
 #include "datapath/engine/qp_of.h"
 #include "datapath/engine/roce_qp.h"
@@ -31,7 +32,8 @@ class Transmitter {
         flows_(flows),
         sink_(sink),
         completions_(completions),
-        roce_(tx, memory, counters, witness) {}
+        roce_(tx, memory, counters, witness),
+        iwarp_(tx, memory, counters) {}
   Transmitter(const Transmitter&) = delete;
   Transmitter& operator=(const Transmitter&) = delete;
 
@@ -49,7 +51,16 @@ class Transmitter {
     uint32_t room = kBurstMax;
     // Without an empty frame a queue pair stays in the ready list.
     while (!ready.empty() && room != 0 && tx_->HasEmptyFrame()) {
-      RoceQp& qp = PopReady();
+      Flow& flow = ready.Pop();
+      if (__builtin_expect(!flow.is_roce_qp(), 0)) {
+        if (iwarp_.IsBlocked(flow)) {
+          ready.PassOver(flow, passed_over);
+        } else {
+          room -= TransmitTcp(flow, now, std::min(room, tx_->empty_frames()));
+        }
+        continue;
+      }
+      RoceQp& qp = RoceQp::Of(flow);
       // An acknowledgement waits for an answer that the program may be about to
       // post, to be sent together. A packet to ourselves waits until the next
       // iteration has made room.
@@ -81,10 +92,6 @@ class Transmitter {
   }
 
  private:
-  // So far all flows that send are queue pairs of RoCE. A flow of another wire
-  // gets a sender and a branch here, and in the two functions that call this.
-  RoceQp& PopReady() { return RoceQp::Of(flows_->ready().Pop()); }
-
   // Transmits up to `room` frames; returns how many.
   uint32_t Transmit(RoceQp& qp, Time now, uint32_t room) {
     const std::span<TxSlot> slots = roce_.Slots(qp, room);
@@ -99,6 +106,15 @@ class Transmitter {
     return built;
   }
 
+  // The same for a connection. A queue pair of iWARP sends nothing itself.
+  [[gnu::noinline]] uint32_t TransmitTcp(Flow& flow, Time now, uint32_t room) {
+    if (flow.kind() != Flow::Kind::kConnection) return 0;
+    auto& connection = static_cast<IwarpConnection&>(flow);
+    const uint32_t count = iwarp_.Send(connection, now, room);
+    flows_->Apply(connection, connection.Settle(*sink_));
+    return count;
+  }
+
   // For when the port accepts nothing, because its peer has stopped fetching,
   // perhaps forever. Loopback flows must not stop then.
   [[gnu::cold]] void TransmitToOurselves(Time now) {
@@ -106,13 +122,16 @@ class Transmitter {
     // A limited number: each iteration comes here, and thousands may wait for
     // the port. Those that were looked at go to the end of the list.
     for (uint32_t i = 0; i < kBurstMax && !ready.empty(); ++i) {
-      RoceQp& qp = PopReady();
-      const bool can_go =
-          qp.path.loopback && tx_->loop_room() != 0 && tx_->HasEmptyFrame();
-      if (can_go) {
-        Transmit(qp, now, tx_->empty_frames());
+      Flow& flow = ready.Pop();
+      const net::Path* const path = flow.common_path();
+      const bool can_go = path != nullptr && path->loopback &&
+                          tx_->loop_room() != 0 && tx_->HasEmptyFrame();
+      if (!can_go) {
+        ready.Push(flow);
+      } else if (flow.is_roce_qp()) {
+        Transmit(RoceQp::Of(flow), now, tx_->empty_frames());
       } else {
-        ready.Push(qp);
+        TransmitTcp(flow, now, tx_->empty_frames());
       }
     }
   }
@@ -122,6 +141,7 @@ class Transmitter {
   FlowSink* const sink_;
   const CompletionWriter* const completions_;
   RoceSender roce_;
+  IwarpSender iwarp_;
 };
 
 }  // namespace urnic

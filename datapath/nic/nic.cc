@@ -25,6 +25,8 @@ NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
           .limits = config.limits,
           .number_key = {{Environment::Draw(), Environment::Draw()}},
           .seed = Environment::Draw(),
+          .iwarp = config.iwarp,
+          .connections = config.connections,
           .on_path_mtu = config.on_path_mtu};
 }
 
@@ -59,7 +61,10 @@ Nic::Nic(std::unique_ptr<Port> port, const NicConfig& config)
   engine_->Serve(network_.get());
 }
 
-Nic::~Nic() { engine_->RunBy(nullptr); }
+Nic::~Nic() {
+  engine_->RunBy(nullptr);
+  engine_->EndConnections();
+}
 
 void Nic::AwaitPort() {
   // A device comes up in well under a second, unless there is an error.

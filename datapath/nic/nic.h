@@ -25,6 +25,8 @@ struct NicConfig {
   std::vector<uint16_t> pkeys = {0xffff};
   NetworkLimits limits;
   std::function<void(const net::PathMtuCache::Change&)> on_path_mtu = nullptr;
+  bool iwarp = false;
+  ConnectionLimits connections;
   Lessor* lessor = nullptr;
 };
 

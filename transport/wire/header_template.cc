@@ -82,4 +82,28 @@ HeaderTemplate::HeaderTemplate(const PathHeaders& path)
   size_ = static_cast<uint8_t>(out.size());
 }
 
+void HeaderTemplate::WriteIp(uint8_t* out, uint8_t protocol, uint8_t ecn,
+                             uint16_t bytes) const {
+  URNIC_CHECK(framing_ != Framing::kGrh);
+  std::memcpy(out, bytes_.data(), kMaxBytes);
+  uint8_t* const ip = out + ip_offset_;
+  if (framing_ == Framing::kIpv6) {
+    auto& header = *reinterpret_cast<Ipv6*>(ip);
+    const auto traffic_class =
+        static_cast<uint8_t>((header.traffic_class() & ~kEcnMask) | ecn);
+    header.version_class_flow =
+        Ipv6::MakeVersionClassFlow(traffic_class, header.flow_label());
+    header.next_header = protocol;
+    header.payload_length = Be<uint16_t>(bytes);
+    return;
+  }
+  auto& header = *reinterpret_cast<Ipv4*>(ip);
+  header.tos = static_cast<uint8_t>((header.tos & ~kEcnMask) | ecn);
+  header.protocol = protocol;
+  header.total_length =
+      Be<uint16_t>(static_cast<uint16_t>(bytes + sizeof(Ipv4)));
+  // The template's field is zero.
+  header.checksum = Be<uint16_t>(Checksum({ip, sizeof(Ipv4)}));
+}
+
 }  // namespace urnic::wire

@@ -82,6 +82,15 @@ class HeaderTemplate {
     StoreBe16(ip + offsetof(Ipv4, checksum), Ipv4Checksum(ip_bytes));
   }
 
+  // The headers of a packet with another protocol than UDP (of which
+  // ip_end() bytes count, and the same room is needed): `bytes` follow the IP
+  // header. `ecn`: the ECN bits, in place of those of the path.
+  // REQUIRES: not a GRH.
+  void WriteIp(uint8_t* out, uint8_t protocol, uint8_t ecn,
+               uint16_t bytes) const;
+  // Where the IP header ends. REQUIRES: not a GRH.
+  size_t ip_end() const { return size_ - sizeof(Udp); }
+
   MacAddress dst_mac() const {
     MacAddress mac;
     std::memcpy(&mac, bytes_.data() + offsetof(Ethernet, dst), sizeof(mac));

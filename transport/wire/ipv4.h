@@ -16,6 +16,7 @@ inline constexpr uint8_t kIpProtocolIcmpv6 = 58;
 //= class
 inline constexpr uint8_t kEcnMask = 0x03;
 inline constexpr uint8_t kEcnCongestionExperienced = 0x03;
+inline constexpr uint8_t kEcnCapable = 0x02;  // ECT(0)
 
 //= RFC 791 3.1: the format of the IPv4 header (here without options)
 //

@@ -142,6 +142,7 @@ NetworkLimits LimitsOf(const urnic_device_identity& identity) {
 NicConfig OpenNic::MakeNicConfig() const {
   NicConfig config;
   config.limits = LimitsOf(identity_);
+  config.iwarp = Has(URNIC_DEVICE_IWARP);
   config.vlan = static_cast<uint16_t>(identity_.vlan);
   for (const GidPair& pair : gids_->Pairs()) {
     config.addresses.push_back({pair.gid, pair.prefix_bits});

@@ -165,6 +165,13 @@ class Endpoint {
     if (qp_ != nullptr) qp_->OnPlacementFault(placement, completions);
   }
 
+  // See rdmap::Qp. In the middle of a burst, perhaps within OnSegment().
+  // REQUIRES: there is a queue pair.
+  template <typename Sink>
+  void Deliver(std::span<const RecvCompletion> receives, Sink& sink) {
+    qp_->Deliver(receives, sink);
+  }
+
   // See rdmap::Qp. The state is that of the queue pair, RESET without one.
   template <typename Sink>
   FlowResult Settle(std::span<const RecvCompletion> receives, Sink& sink) {

@@ -45,6 +45,8 @@ class Qp {
   // The caller has checked that the transition is allowed: any state to RESET
   // or ERR; RESET to INIT to RTS. (iWARP has no state between, and no SQD.)
   void Modify(QpState target, const Config& config);
+  // Other memory for answers. REQUIRES: the state is RESET or INIT.
+  void UseAnswers(std::span<Answer> answers) { responder_.UseAnswers(answers); }
   // The connection is gone.
   void Abort() { EnterError(); }
   // A layer below has found the stream broken: says so to the peer.
@@ -134,16 +136,25 @@ class Qp {
 
   // --- Completions -----------------------------------------------------------
 
-  // Completions of `receives`, whose placements have been executed, and of
-  // requests, in the order of the packets that caused them. sink: Received(),
-  // Sent(), Flushed(). Also called after a doorbell in state ERR.
+  // Completions of `receives`, and of the requests before them, in the middle
+  // of a burst: the sink's Complete() has no more room. Their placements have
+  // been executed.
   template <typename Sink>
-  FlowResult Settle(std::span<const RecvCompletion> receives, Sink& sink) {
+  void Deliver(std::span<const RecvCompletion> receives, Sink& sink) {
     SendCompletion sent;
     for (const RecvCompletion& done : receives) {
       while (requester_.PollBefore(sent, done.sends_before)) sink.Sent(sent);
       sink.Received(done);
     }
+  }
+  // At the end of a burst: completions of `receives`, whose placements have
+  // been executed, and of requests, in the order of the packets that caused
+  // them. sink: Received(), Sent(), Flushed(). Also called after a doorbell in
+  // state ERR.
+  template <typename Sink>
+  FlowResult Settle(std::span<const RecvCompletion> receives, Sink& sink) {
+    Deliver(receives, sink);
+    SendCompletion sent;
     // Executes the local requests that have waited for those before them, so
     // that they complete now.
     const bool has_work = HasWork();

@@ -10,13 +10,16 @@ namespace urnic::rdmap {
 
 Responder::Responder(const QpLimits& limits, RecvQueue* recv_queue,
                      std::span<Answer> answers, mem::MrTable* mrs)
-    : mrs_(mrs),
-      rq_(recv_queue),
-      stream_{.pd = limits.pd, .qpn = limits.qpn},
-      answers_(answers.data()),
-      mask_(static_cast<uint32_t>(answers.size()) - 1) {
+    : mrs_(mrs), rq_(recv_queue), stream_{.pd = limits.pd, .qpn = limits.qpn} {
+  UseAnswers(answers);
+}
+
+void Responder::UseAnswers(std::span<Answer> answers) {
   URNIC_CHECK(answers.empty() || std::has_single_bit(answers.size()));
   URNIC_CHECK(answers.size() <= 1u << 14);  // Source::IndexNear() is unique
+  URNIC_CHECK(first_ == end_);
+  answers_ = answers.data();
+  mask_ = static_cast<uint32_t>(answers.size()) - 1;
 }
 
 void Responder::Start(const Config& config) {

@@ -37,6 +37,8 @@ class Responder {
   Responder(const QpLimits& limits, RecvQueue* recv_queue,
             std::span<Answer> answers, mem::MrTable* mrs);
 
+  // Other memory for answers. REQUIRES: there are none.
+  void UseAnswers(std::span<Answer> answers);
   // REQUIRES: config.ird <= the number of answers.
   void Start(const Config& config);
   void Reset();

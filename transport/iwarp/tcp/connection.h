@@ -156,6 +156,8 @@ class Connection {
   bool peer_closed() const { return receiver_.fin_delivered(); }
   // The peer's SYN had our option.
   bool peer_is_urnic() const { return agreed_.urnic; }
+  // With the SYNs. Valid once both have been exchanged.
+  const Agreed& agreed() const { return agreed_; }
   // The largest chunk that fits into a segment now.
   uint32_t mss() const { return sender_.mss(); }
   // The largest packet of IP that is sent now, except to probe the path; 0:

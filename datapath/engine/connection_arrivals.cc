@@ -1,0 +1,125 @@
+// Segments that belong to no connection: handshakes, TIME-WAIT, everything
+// else. And what routers report about segments.
+
+#include <utility>
+
+#include "datapath/engine/connection_table.h"
+
+namespace urnic {
+
+IwarpConnection* ConnectionTable::Find(const tcp::FourTuple& tuple) const {
+  const uint32_t index = index_.Find(HashOf(tuple), [&](uint32_t candidate) {
+    return connections_[candidate]->tuple_ == tuple;
+  });
+  return index == HashIndex::kNone ? nullptr : connections_[index].get();
+}
+
+IwarpConnection* ConnectionTable::OnStray(const tcp::FourTuple& tuple,
+                                          const wire::TcpSegment& segment,
+                                          const wire::FrameView& view, Time now,
+                                          RxVerdict& verdict) {
+  std::optional<SeqNum> after;
+  if (OnOldSegment(tuple, segment, view, now, after)) {
+    verdict = RxVerdict::kTcpTimeWait;
+    return nullptr;
+  }
+  IwarpListener* const listener = FindListener(tuple.local, tuple.local_port);
+  if (listener == nullptr) {
+    replies_.Reset(network_->host().ReplyPath(view), segment);
+    verdict = RxVerdict::kTcp;
+    return nullptr;
+  }
+  //= RFC 9293 3.10.7.2: in LISTEN, a RST is dropped, an acknowledgement is
+  //= answered by a RST, and only then is a SYN looked for
+  const bool opens = segment.Has(wire::kTcpSyn) &&
+                     !segment.Has(wire::kTcpAck) && !segment.Has(wire::kTcpRst);
+  // What is dropped here, the peer repeats: a SYN, or the MPA request.
+  if (!segment.Has(wire::kTcpRst) && (listener->full() || full())) {
+    verdict = RxVerdict::kTcpBacklog;
+    return nullptr;
+  }
+  if (opens) {
+    replies_.Send(network_->host().ReplyPath(view),
+                  half_open_.OnSyn(tuple, segment, OfferFor(tuple.local),
+                                   limits_.window_bytes, now, after));
+    verdict = RxVerdict::kTcpHandshake;
+    return nullptr;
+  }
+  bool reset = false;
+  const auto accepted = half_open_.OnSegment(tuple, segment, now, reset);
+  if (accepted) return &Open(*listener, tuple, *accepted, view, now);
+  if (reset) replies_.Reset(network_->host().ReplyPath(view), segment);
+  verdict = reset ? RxVerdict::kTcp : RxVerdict::kTcpHandshake;
+  return nullptr;
+}
+
+bool ConnectionTable::OnOldSegment(const tcp::FourTuple& tuple,
+                                   const wire::TcpSegment& segment,
+                                   const wire::FrameView& view, Time now,
+                                   std::optional<SeqNum>& after) {
+  using Reply = tcp::TimeWaitTable::Reply;
+  const auto [reply, ended] = time_wait_.OnSegment(tuple, segment, now);
+  if (reply == Reply::kNewConnection) after = ended.snd_nxt;
+  if (reply == Reply::kAck) {
+    wire::TcpFields fields;
+    fields.src_port = tuple.local_port;
+    fields.dst_port = tuple.remote_port;
+    fields.flags = wire::kTcpAck;
+    fields.seq = ended.snd_nxt;
+    fields.ack = ended.rcv_nxt;
+    fields.window = ended.window;
+    if (ended.timestamps) {
+      fields.options.timestamps = {half_open_.numbers().Timestamp(tuple, now),
+                                   ended.ts_recent};
+    }
+    replies_.Send(network_->host().ReplyPath(view), fields);
+  }
+  return reply == Reply::kAck || reply == Reply::kDrop;
+}
+
+IwarpConnection& ConnectionTable::Open(
+    IwarpListener& listener, const tcp::FourTuple& tuple,
+    const tcp::HalfOpenTable::Accepted& accepted, const wire::FrameView& view,
+    Time now) {
+  IwarpConnection& connection = Add(tuple, network_->PathBack(view, now));
+  connection.listener_ = &listener;
+  connection.unanswered_ = true;
+  ++listener.unanswered_;
+  tcp::ConnectionConfig config = ConfigFor(tuple, connection.path_);
+  config.iss = accepted.iss;
+  config.timestamp_offset = accepted.timestamp_offset;
+  connection.endpoint_->Open(config, accepted.handshake,
+                             listener.config().setup, now);
+  return connection;
+}
+
+void ConnectionTable::Refuse(const IwarpConnection& connection,
+                             const wire::TcpSegment& segment) {
+  replies_.Reset(connection.path_, segment);
+}
+
+void ConnectionTable::OnTooBig(const net::TcpTooBig& report, Time now) {
+  IwarpConnection* const connection = Find({.local = report.local,
+                                            .remote = report.remote,
+                                            .local_port = report.local_port,
+                                            .remote_port = report.remote_port});
+  if (connection == nullptr) return;
+  connection->endpoint_->OnTooBig(report.mtu, SeqNum(report.seq), now);
+  Update(*connection);
+}
+
+void ConnectionTable::OnTimer(Time now) {
+  while (const auto repeat = half_open_.OnTimer(now)) {
+    const tcp::FourTuple& tuple = repeat->tuple;
+    net::Path path;
+    // If its neighbour is not known, the peer repeats its SYN.
+    if (FindListener(tuple.local, tuple.local_port) != nullptr &&
+        network_->FindPath({.local = tuple.local, .remote = tuple.remote}, now,
+                           path) == net::PathStatus::kFound) {
+      replies_.Send(path, repeat->fields);
+    }
+  }
+  time_wait_.OnTimer(now);
+}
+
+}  // namespace urnic

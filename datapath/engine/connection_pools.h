@@ -1,0 +1,62 @@
+#pragma once
+
+// What all iWARP connections of an engine share: memory for what is not there
+// in an idle connection, and the limit of challenges. All of it is allocated
+// when the pools are made.
+
+#include <cstdint>
+
+#include "datapath/engine/connection_limits.h"
+#include "datapath/engine/fpdu_slab.h"
+#include "transport/base/frame_keeper.h"
+#include "transport/base/permutation.h"
+#include "transport/iwarp/mpa/delimiter.h"
+#include "transport/iwarp/qp/endpoint.h"
+#include "transport/iwarp/tcp/challenge.h"
+#include "transport/iwarp/tcp/out_of_order.h"
+#include "transport/iwarp/tcp/segment_ring.h"
+
+namespace urnic {
+
+class ConnectionPools {
+ public:
+  // `key`: secret. `mtu`: of the link. `frames` outlives the pools.
+  ConnectionPools(const ConnectionLimits& limits, const NumberKey& key,
+                  uint32_t mtu, FrameKeeper* frames)
+      : frames_(frames),
+        segments_(limits.segment_blocks),
+        ranges_(limits.ranges),
+        challenges_(key, limits.challenges_per_second),
+        pieces_(limits.held_pieces),
+        fpdus_(limits.kept_fpdus, mtu) {}
+
+  // Nothing is placed behind a hole: programs that were written for RC rely on
+  // the order of Writes, except in regions that they register for relaxed
+  // ordering. Placement that looks at this is not built yet
+  // (docs/design/0010-iwarp.md, point 3).
+  iwarp::EndpointPools ForEndpoint() {
+    return {.segments = &segments_,
+            .ranges = &ranges_,
+            .challenges = &challenges_,
+            .frames = frames_,
+            .pieces = &pieces_,
+            .fpdus = &fpdus_,
+            .early = nullptr};
+  }
+
+  // What is free.
+  uint32_t free_blocks() const { return segments_.free_blocks(); }
+  uint32_t free_ranges() const { return ranges_.free_count(); }
+  uint32_t free_pieces() const { return pieces_.free(); }
+  uint32_t free_fpdus() const { return fpdus_.free(); }
+
+ private:
+  FrameKeeper* const frames_;
+  tcp::SegmentSlab segments_;
+  tcp::RangePool ranges_;
+  tcp::ChallengeBudget challenges_;
+  mpa::HeldPieces pieces_;
+  FpduSlab fpdus_;
+};
+
+}  // namespace urnic

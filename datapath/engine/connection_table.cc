@@ -1,0 +1,349 @@
+// Listeners and connections: the calls of the connection manager. Segments and
+// timers are in connection_arrivals.cc, events and the end of a connection's
+// life in connection_ends.cc.
+
+#include "datapath/engine/connection_table.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
+
+namespace urnic {
+
+namespace {
+
+// Purposes of the keys that are derived from the network's.
+enum KeyPurpose : uint64_t { kHashKey, kChallengeKey, kHandshakeKey, kOldKey };
+
+// Sends and writes up to this length complete when they have been sent: a copy
+// is kept. Linux acknowledges a lone segment up to 40 ms later.
+constexpr uint32_t kKeepBytes = 256;
+
+absl::Status TooLong(size_t bytes, size_t room) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "private data of ", bytes, " bytes: at most ", room, " fit"));
+}
+
+absl::Status CheckQp(const IwarpQp& qp, uint32_t ird, uint32_t ord) {
+  if (qp.core_state() != QpState::kInit) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("queue pair ", qp.qpn(), " is not in state INIT"));
+  }
+  if (qp.connection() != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("queue pair ", qp.qpn(), " has a connection"));
+  }
+  constexpr uint32_t kDepthLimit = wire::MpaEnhanced::kDepthNotNegotiated;
+  if (ird >= kDepthLimit || ord >= kDepthLimit) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "depths of reads ", ird, " and ", ord, ": at most ", kDepthLimit - 1));
+  }
+  return absl::OkStatus();
+}
+
+rdmap::Config QpConfigFor(const IwarpQp& qp, uint32_t ird, uint32_t ord) {
+  return {.access = qp.config().access,
+          .ird = ird,
+          .ord = ord,
+          .keep_bytes = kKeepBytes};
+}
+
+}  // namespace
+
+ConnectionTable::ConnectionTable(const Parts& parts, Network* network)
+    : parts_(parts),
+      network_(network),
+      limits_(network->connection_limits()),
+      hash_key_(network->connection_key().For(kHashKey)),
+      pools_(limits_, network->connection_key().For(kChallengeKey),
+             network->host().mtu(), parts.frames),
+      replies_(parts.tx),
+      half_open_(network->connection_key().For(kHandshakeKey),
+                 limits_.half_open),
+      time_wait_(network->connection_key().For(kOldKey), limits_.time_wait),
+      index_(limits_.max_connections) {
+  URNIC_CHECK(std::has_single_bit(limits_.kept_per_connection));
+  network_->AddPathUsers(this);
+  network_->ReportTcpTo(this);
+}
+
+ConnectionTable::~ConnectionTable() {
+  network_->ReportTcpTo(nullptr);
+  network_->RemovePathUsers(this);
+  for (const auto& connection : connections_) {
+    if (connection == nullptr) continue;
+    URNIC_CHECK(connection->qp() == nullptr);
+    parts_.flows->Remove(*connection);
+  }
+}
+
+// --- Listeners ---------------------------------------------------------------
+
+IwarpListener* ConnectionTable::FindListener(const wire::Gid& local,
+                                             uint16_t port) const {
+  IwarpListener* any = nullptr;
+  for (const auto& listener : listeners_) {
+    if (listener->port() != port) continue;
+    if (listener->local() == local) return listener.get();
+    if (listener->local() == wire::Gid{}) any = listener.get();
+  }
+  return any;
+}
+
+absl::StatusOr<IwarpListener*> ConnectionTable::Listen(
+    const ListenerConfig& config) {
+  URNIC_CHECK(config.events != nullptr);
+  if (config.port == 0) return absl::InvalidArgumentError("port 0");
+  for (const auto& listener : listeners_) {
+    if (listener->port() == config.port &&
+        (listener->local() == config.local ||
+         listener->local() == wire::Gid{} || config.local == wire::Gid{})) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("TCP port ", config.port, " has a listener"));
+    }
+  }
+  listeners_.push_back(std::make_unique<IwarpListener>(config));
+  return listeners_.back().get();
+}
+
+void ConnectionTable::Unlisten(IwarpListener* listener) {
+  ForEach([&](IwarpConnection& connection) {
+    if (connection.listener_ != listener) return;
+    connection.listener_ = nullptr;
+    if (!std::exchange(connection.unanswered_, false)) return;
+    connection.endpoint_->Abort(*parts_.now);
+    Update(connection);
+  });
+  std::erase_if(listeners_,
+                [&](const auto& other) { return other.get() == listener; });
+}
+
+void ConnectionTable::Answered(IwarpConnection& connection) {
+  if (!std::exchange(connection.unanswered_, false)) return;
+  --connection.listener_->unanswered_;
+}
+
+// --- Beginnings --------------------------------------------------------------
+
+tcp::Offer ConnectionTable::OfferFor(const wire::Gid& local) const {
+  const bool ipv4 = local.is_ipv4();
+  const uint32_t headers =
+      (ipv4 ? sizeof(wire::Ipv4) : sizeof(wire::Ipv6)) + sizeof(wire::Tcp);
+  // ECN is not offered: a network that marks nothing gains nothing, and some
+  // devices drop SYNs that ask for it.
+  return {.mss = static_cast<uint16_t>(network_->host().mtu() - headers),
+          .default_mss =
+              ipv4 ? wire::kTcpDefaultMssIpv4 : wire::kTcpDefaultMssIpv6};
+}
+
+tcp::ConnectionConfig ConnectionTable::ConfigFor(const tcp::FourTuple& tuple,
+                                                 const net::Path& path) const {
+  tcp::ConnectionConfig config;
+  config.local_port = tuple.local_port;
+  config.remote_port = tuple.remote_port;
+  config.timestamp_offset = half_open_.numbers().TimestampOffset(tuple);
+  config.offer = OfferFor(tuple.local);
+  config.ipv6 = !tuple.local.is_ipv4();
+  config.path_mtu = path.mtu;
+  config.window_bytes = limits_.window_bytes;
+  return config;
+}
+
+IwarpConnection& ConnectionTable::Add(const tcp::FourTuple& tuple,
+                                      const net::Path& path) {
+  uint32_t index = static_cast<uint32_t>(connections_.size());
+  if (free_.empty()) {
+    connections_.emplace_back();
+    index_.Grow(index + 1);
+  } else {
+    index = free_.back();
+    free_.pop_back();
+  }
+  ++count_;
+  parts_.flows->Reserve(network_->iwarp_qps().size() + network_->qps().size() +
+                        count_);
+  connections_[index].reset(
+      new IwarpConnection(this, tuple, path, limits_.kept_per_connection));
+  IwarpConnection& connection = *connections_[index];
+  connection.index_ = index;
+  connection.Begin(pools_.ForEndpoint());
+  index_.Insert(HashOf(tuple), index);
+  network_->Adopt(connection.path_, *parts_.now);
+  return connection;
+}
+
+absl::StatusOr<IwarpConnection*> ConnectionTable::Connect(
+    IwarpQp& qp, const ConnectConfig& config,
+    std::span<const uint8_t> private_data) {
+  const absl::Status usable = CheckQp(qp, config.ird, config.ord);
+  if (!usable.ok()) return usable;
+  const uint32_t room = mpa::MaxPrivateData(config.setup.revision, false);
+  if (private_data.size() > room) return TooLong(private_data.size(), room);
+  const tcp::FourTuple tuple = {.local = config.path.local,
+                                .remote = config.path.remote,
+                                .local_port = config.local_port,
+                                .remote_port = config.remote_port};
+  const bool to_itself =
+      tuple.local == tuple.remote && tuple.local_port == tuple.remote_port;
+  if (to_itself || Find(tuple) != nullptr || time_wait_.Contains(tuple)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("TCP port ", config.local_port,
+                     " has, or had a minute ago, a connection to this port of "
+                     "the peer"));
+  }
+  if (full()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("all ", limits_.max_connections, " connections exist"));
+  }
+  mpa::SetupOptions setup = config.setup;
+  setup.ird = static_cast<uint16_t>(config.ird);
+  setup.ord = static_cast<uint16_t>(config.ord);
+  IwarpConnection& connection = Add(tuple, config.path);
+  connection.set_owner(config.events, config.user);
+  connection.owned_ = true;
+  qp.MakeRoomForReads(std::max<uint32_t>(config.ird, setup.max_ird));
+  connection.Attach(&qp);
+  const rdmap::Config qp_config = QpConfigFor(qp, config.ird, config.ord);
+  if (setup.revision > 1) {
+    connection.retry_ =
+        std::make_unique<IwarpConnection::Retry>(IwarpConnection::Retry{
+            .setup = setup,
+            .config = qp_config,
+            .private_data = {private_data.begin(), private_data.end()}});
+  }
+  Start(connection, setup, qp_config, private_data,
+        half_open_.numbers().Isn(tuple, *parts_.now));
+  return &connection;
+}
+
+void ConnectionTable::Start(IwarpConnection& connection,
+                            const mpa::SetupOptions& setup,
+                            const rdmap::Config& config,
+                            std::span<const uint8_t> private_data, SeqNum iss) {
+  tcp::ConnectionConfig tcp = ConfigFor(connection.tuple_, connection.path_);
+  tcp.iss = iss;
+  connection.endpoint_->Connect(tcp, setup,
+                                {&connection.qp_->mutable_core(), config},
+                                private_data, *parts_.now);
+  Update(connection);
+}
+
+// The peer has closed the connection of the first attempt, or has had a RST. So
+// its addresses and ports can be used again, if the numbers of the new
+// connection are greater.
+void ConnectionTable::ConnectAgain(IwarpConnection& connection) {
+  const auto retry = std::move(connection.retry_);
+  retry->setup.revision = 1;
+  const SeqNum last = connection.endpoint_->connection().sender().nxt();
+  connection.Begin(pools_.ForEndpoint());
+  Start(connection, retry->setup, retry->config, retry->private_data,
+        half_open_.numbers().IsnAfter(connection.tuple_, last, *parts_.now));
+}
+
+// --- Answers -----------------------------------------------------------------
+
+absl::Status ConnectionTable::Accept(IwarpConnection& connection, IwarpQp& qp,
+                                     uint32_t ird, uint32_t ord,
+                                     std::span<const uint8_t> private_data) {
+  const absl::Status usable = CheckQp(qp, ird, ord);
+  if (!usable.ok()) return usable;
+  if (!connection.unanswered_ || !connection.set_up().has_request()) {
+    return absl::FailedPreconditionError("the peer has closed the connection");
+  }
+  if (private_data.size() > connection.answer_room()) {
+    return TooLong(private_data.size(), connection.answer_room());
+  }
+  const uint32_t max_ird = connection.listener_->config().setup.max_ird;
+  qp.MakeRoomForReads(std::max(ird, max_ird));
+  connection.Attach(&qp);
+  const bool alive = connection.endpoint_->Accept(
+      {&qp.mutable_core(), QpConfigFor(qp, ird, ord)}, private_data,
+      *parts_.now);
+  if (!alive) {
+    connection.Attach(nullptr);
+    return absl::FailedPreconditionError("the connection has ended");
+  }
+  Answered(connection);
+  Update(connection);
+  return absl::OkStatus();
+}
+
+absl::Status ConnectionTable::Reject(IwarpConnection& connection,
+                                     std::span<const uint8_t> private_data) {
+  if (!connection.unanswered_ || !connection.set_up().has_request()) {
+    return absl::FailedPreconditionError("the peer has closed the connection");
+  }
+  if (private_data.size() > connection.answer_room()) {
+    return TooLong(private_data.size(), connection.answer_room());
+  }
+  const bool alive = connection.endpoint_->Reject(private_data, *parts_.now);
+  Answered(connection);
+  Update(connection);
+  return alive ? absl::OkStatus()
+               : absl::FailedPreconditionError("the connection has ended");
+}
+
+// --- Ends --------------------------------------------------------------------
+
+void ConnectionTable::Disconnect(IwarpConnection& connection) {
+  if (connection.retired_) return;
+  GiveUpRetry(connection);
+  connection.endpoint_->Disconnect(*parts_.now);
+  Update(connection);
+}
+
+void ConnectionTable::Forget(IwarpConnection* connection) {
+  connection->owned_ = false;
+  connection->events_ = nullptr;
+  if (connection->unanswered_) {
+    Answered(*connection);
+    connection->endpoint_->Abort(*parts_.now);
+    Update(*connection);
+  } else {
+    Disconnect(*connection);
+  }
+  MarkDue(*connection);
+}
+
+void ConnectionTable::DetachQp(IwarpConnection& connection, bool abort) {
+  GiveUpRetry(connection);
+  if (abort) connection.endpoint_->Abort(*parts_.now);
+  connection.endpoint_->Detach(*parts_.now);
+  connection.Attach(nullptr);
+  Update(connection);
+}
+
+void ConnectionTable::AbortAll() {
+  ForEach([&](IwarpConnection& connection) {
+    if (connection.retired_) return;
+    GiveUpRetry(connection);
+    connection.endpoint_->Abort(*parts_.now);
+    Update(connection);
+  });
+}
+
+// Between its two attempts a connection has no end that could report this.
+void ConnectionTable::GiveUpRetry(IwarpConnection& connection) {
+  const auto retry = std::move(connection.retry_);
+  if (retry == nullptr || !retry->due) return;
+  connection.events_due_ |=
+      static_cast<uint8_t>(1u << static_cast<uint8_t>(iwarp::Event::kFailed));
+}
+
+void ConnectionTable::Update(IwarpConnection& connection) {
+  // Within a burst, the receiver settles when the placements are executed.
+  if (connection.in_burst_) return;
+  parts_.flows->Apply(connection, connection.Settle(*parts_.sink));
+}
+
+void ConnectionTable::ForEachPath(
+    const std::function<void(net::Path&)>& visit) {
+  ForEach([&](IwarpConnection& connection) {
+    if (!connection.retired_) visit(connection.path_);
+  });
+}
+
+}  // namespace urnic

@@ -1,0 +1,247 @@
+#pragma once
+
+// The iWARP connections of an engine: listeners, handshakes, connections, and
+// what is left of them (TIME-WAIT). Finds the connection of a segment, answers
+// segments that belong to none, and carries out the calls of the connection
+// manager.
+//
+// Thread: the holder of the engine's token; the calls of the connection manager
+// inside an Engine::ControlScope, or within OnConnectionEvent().
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "datapath/engine/connection_limits.h"
+#include "datapath/engine/connection_pools.h"
+#include "datapath/engine/flow_scheduler.h"
+#include "datapath/engine/flow_sink.h"
+#include "datapath/engine/iwarp_connection.h"
+#include "datapath/engine/network.h"
+#include "datapath/engine/tcp_replies.h"
+#include "datapath/engine/transmit_queue.h"
+#include "ras/metrics/rx_verdict.h"
+#include "transport/base/hash_index.h"
+#include "transport/iwarp/tcp/half_open.h"
+#include "transport/iwarp/tcp/time_wait.h"
+
+namespace urnic {
+
+struct ListenerConfig {
+  wire::Gid local = {};  // zero: every address of the network
+  uint16_t port = 0;
+  // Connections whose request the program has not answered. Beyond that, SYNs
+  // are dropped, and the peers repeat them.
+  uint32_t backlog = 128;
+  // `ird` and `ord` are not used: Accept() says them.
+  mpa::SetupOptions setup = {};
+  ConnectionEvents* events = nullptr;  // of kRequest; required
+  uint64_t user = 0;
+};
+
+class IwarpListener {
+ public:
+  explicit IwarpListener(const ListenerConfig& config) : config_(config) {}
+
+  const wire::Gid& local() const { return config_.local; }
+  uint16_t port() const { return config_.port; }
+  uint64_t user() const { return config_.user; }
+  const ListenerConfig& config() const { return config_; }
+
+ private:
+  friend class ConnectionTable;
+
+  bool full() const { return unanswered_ >= config_.backlog; }
+
+  const ListenerConfig config_;
+  uint32_t unanswered_ = 0;
+};
+
+struct ConnectConfig {
+  net::Path path = {};      // to the peer (Network::Ask(), FindPath())
+  uint16_t local_port = 0;  // leased by the caller (NumberSpace::kTcpPort)
+  uint16_t remote_port = 0;
+  mpa::SetupOptions setup = {};  // `ird` and `ord` are those below
+  uint32_t ird = 0;              // reads and atomics at a time: the peer's
+  uint32_t ord = 0;              // our own
+  ConnectionEvents* events = nullptr;
+  uint64_t user = 0;
+};
+
+class ConnectionTable final : private net::PathUsers, private net::TcpReports {
+ public:
+  // The parts of the engine that the table uses. All outlive it.
+  struct Parts {
+    FlowScheduler* flows;
+    FlowSink* sink;
+    TransmitQueue* tx;
+    FrameKeeper* frames;
+    const Time* now;  // the current time of the engine
+  };
+  // The network outlives the table, and serves iWARP.
+  ConnectionTable(const Parts& parts, Network* network);
+  // Connections that are left end without a word to their peers: see
+  // AbortAll(). REQUIRES: no queue pair has a connection.
+  ~ConnectionTable();
+  ConnectionTable(const ConnectionTable&) = delete;
+  ConnectionTable& operator=(const ConnectionTable&) = delete;
+
+  // --- The connection manager ------------------------------------------------
+
+  // ALREADY_EXISTS: another listener has the port, at this address or at every
+  // address (EADDRINUSE). INVALID_ARGUMENT: port 0.
+  absl::StatusOr<IwarpListener*> Listen(const ListenerConfig& config);
+  // Deletes the listener. Connections whose request is not answered get a RST,
+  // and their owners the event kFailed; the others live on.
+  void Unlisten(IwarpListener* listener);
+
+  // Begins a connection. INVALID_ARGUMENT: the private data are too long, the
+  // queue pair is not in INIT or has a connection, or a depth is too large.
+  // ALREADY_EXISTS: these addresses and ports have a connection, or had one a
+  // minute ago (EADDRNOTAVAIL). RESOURCE_EXHAUSTED: max_connections.
+  //
+  // The queue pair goes to RTS when the set-up is complete, and to ERR when the
+  // connection ends. If the peer knows only revision 1 of MPA, the table
+  // connects again from the same port; the owner is not told.
+  absl::StatusOr<IwarpConnection*> Connect(
+      IwarpQp& qp, const ConnectConfig& config,
+      std::span<const uint8_t> private_data);
+  // Answers a request. FAILED_PRECONDITION: the connection has ended meanwhile
+  // (ECONNRESET). INVALID_ARGUMENT: as above; the request still waits.
+  absl::Status Accept(IwarpConnection& connection, IwarpQp& qp, uint32_t ird,
+                      uint32_t ord, std::span<const uint8_t> private_data);
+  absl::Status Reject(IwarpConnection& connection,
+                      std::span<const uint8_t> private_data);
+  // Ends a connection in order: the queue pair goes to ERR. What was sent
+  // arrives; what was only posted is flushed.
+  void Disconnect(IwarpConnection& connection);
+  // The owner does not use the pointer any more, and is told nothing. A
+  // connection is disconnected; an unanswered request gets a RST.
+  void Forget(IwarpConnection* connection);
+
+  // Tells owners what has happened, and deletes connections that are done and
+  // forgotten. For the engine, outside of all other calls.
+  void DeliverEvents();
+  bool events_due() const { return first_due_ != nullptr; }
+
+  // --- Queue pairs -----------------------------------------------------------
+
+  // The program has moved it to ERR.
+  void OnQpFailed(IwarpConnection& connection) { Disconnect(connection); }
+  // It is destroyed, or goes to RESET: the connection goes on without it.
+  // `abort`: it gets a RST, not a FIN.
+  void DetachQp(IwarpConnection& connection, bool abort);
+
+  // --- Segments --------------------------------------------------------------
+
+  // Null: there is no such connection.
+  IwarpConnection* Find(const tcp::FourTuple& tuple) const;
+  // A segment for one of our addresses that belongs to no connection. If it
+  // completes a handshake, returns the new connection, which is to be given the
+  // segment. Otherwise the segment was answered, or dropped, and `verdict` is
+  // set.
+  IwarpConnection* OnStray(const tcp::FourTuple& tuple,
+                           const wire::TcpSegment& segment,
+                           const wire::FrameView& view, Time now,
+                           RxVerdict& verdict);
+  // Answers a segment that its connection has refused (RxVerdict::kTcp).
+  void Refuse(const IwarpConnection& connection,
+              const wire::TcpSegment& segment);
+
+  // --- Time ------------------------------------------------------------------
+
+  Time NextDeadline() const {
+    return std::min(half_open_.NextDeadline(), time_wait_.NextDeadline());
+  }
+  void OnTimer(Time now);
+
+  // Ends all connections by a RST. Their queue pairs go to ERR.
+  void AbortAll();
+
+  // --- Figures ---------------------------------------------------------------
+
+  uint32_t size() const { return count_; }  // with those that are ending
+  uint32_t half_open() const { return half_open_.size(); }
+  uint32_t time_wait() const { return time_wait_.size(); }
+  uint32_t listeners() const {
+    return static_cast<uint32_t>(listeners_.size());
+  }
+  const ConnectionPools& pools() const { return pools_; }
+  // Calls f(connection) for each.
+  template <typename F>
+  void ForEach(F&& f) const {
+    for (const auto& connection : connections_) {
+      if (connection != nullptr) f(*connection);
+    }
+  }
+
+ private:
+  friend class IwarpConnection;
+
+  // For the network.
+  void ForEachPath(const std::function<void(net::Path&)>& visit) override;
+  void OnTooBig(const net::TcpTooBig& report, Time now) override;
+
+  // Null: there is none for this address and port.
+  IwarpListener* FindListener(const wire::Gid& local, uint16_t port) const;
+  // True: a segment of a connection in TIME-WAIT; it was handled.
+  bool OnOldSegment(const tcp::FourTuple& tuple,
+                    const wire::TcpSegment& segment,
+                    const wire::FrameView& view, Time now,
+                    std::optional<SeqNum>& after);
+  IwarpConnection& Open(IwarpListener& listener, const tcp::FourTuple& tuple,
+                        const tcp::HalfOpenTable::Accepted& accepted,
+                        const wire::FrameView& view, Time now);
+
+  tcp::Offer OfferFor(const wire::Gid& local) const;
+  tcp::ConnectionConfig ConfigFor(const tcp::FourTuple& tuple,
+                                  const net::Path& path) const;
+  uint64_t HashOf(const tcp::FourTuple& tuple) const {
+    return SipHash(hash_key_, tuple.words());
+  }
+  bool full() const { return count_ >= limits_.max_connections; }
+  // REQUIRES: !full(), and there is none with these addresses and ports.
+  IwarpConnection& Add(const tcp::FourTuple& tuple, const net::Path& path);
+  // Begins to connect. REQUIRES: a queue pair is attached.
+  void Start(IwarpConnection& connection, const mpa::SetupOptions& setup,
+             const rdmap::Config& config, std::span<const uint8_t> private_data,
+             SeqNum iss);
+  // Does what the endpoint demands after a call of the connection manager.
+  void Update(IwarpConnection& connection);
+  // It is the listener's no longer.
+  void Answered(IwarpConnection& connection);
+
+  // A call of the endpoint is over: collects its events.
+  void NoteSettled(IwarpConnection& connection);
+  void MarkDue(IwarpConnection& connection);
+  void Deliver(IwarpConnection& connection);
+  void DeliverOne(IwarpConnection& connection, iwarp::Event event);
+  // The endpoint is done: frees its addresses and ports, and its queue pair.
+  void Retire(IwarpConnection& connection);
+  void ConnectAgain(IwarpConnection& connection);
+  void GiveUpRetry(IwarpConnection& connection);
+  void Destroy(IwarpConnection& connection);
+  void LetGoOfQp(IwarpConnection& connection);
+
+  const Parts parts_;
+  Network* const network_;
+  const ConnectionLimits limits_;
+  const NumberKey hash_key_;
+  ConnectionPools pools_;
+  TcpReplies replies_;
+  tcp::HalfOpenTable half_open_;
+  tcp::TimeWaitTable time_wait_;
+  std::vector<std::unique_ptr<IwarpListener>> listeners_;
+  std::vector<std::unique_ptr<IwarpConnection>> connections_;  // by index
+  std::vector<uint32_t> free_;  // indices below connections_.size()
+  HashIndex index_;             // of those that are not retired
+  uint32_t count_ = 0;
+  IwarpConnection* first_due_ = nullptr;
+  IwarpConnection* last_due_ = nullptr;
+};
+
+}  // namespace urnic

@@ -1,0 +1,76 @@
+#include "datapath/engine/iwarp_connection.h"
+
+#include "datapath/engine/connection_table.h"
+#include "transport/base/check.h"
+
+namespace urnic {
+
+IwarpConnection::IwarpConnection(ConnectionTable* table,
+                                 const tcp::FourTuple& tuple,
+                                 const net::Path& path, uint32_t kept_fpdus)
+    : Flow(Kind::kConnection),
+      table_(table),
+      tuple_(tuple),
+      path_(path),
+      known_mtu_(path.mtu),
+      kept_count_(kept_fpdus),
+      kept_(new iwarp::KeptFpdu[kept_fpdus]) {}
+
+void IwarpConnection::Begin(const iwarp::EndpointPools& pools) {
+  endpoint_.emplace(pools, std::span(kept_.get(), kept_count_));
+}
+
+void IwarpConnection::Attach(IwarpQp* qp) {
+  if (qp_ != nullptr) qp_->set_connection(nullptr);
+  qp_ = qp;
+  if (qp_ != nullptr) qp_->set_connection(this);
+}
+
+// --- The packet path ---------------------------------------------------------
+
+void IwarpConnection::BurstSink::Complete(const RecvCompletion& done) {
+  if (__builtin_expect(sink.full(), 0)) connection.WriteReceives(sink);
+  sink.Complete(done);
+}
+
+void IwarpConnection::WriteReceives(FlowSink& sink) {
+  sink.Execute(*endpoint_);
+  IwarpQp::Writer writer{qp_, sink};
+  endpoint_->Deliver(sink.receives(), writer);
+  sink.ForgetReceives();
+}
+
+RxVerdict IwarpConnection::OnSegment(const wire::TcpSegment& segment,
+                                     const ReceivedFrame& frame, Time now,
+                                     FlowSink& sink) {
+  in_burst_ = true;
+  BurstSink burst{*this, sink};
+  return endpoint_->OnSegment(segment, frame, now, burst);
+}
+
+FlowResult IwarpConnection::FinishBurst(FlowSink& sink) {
+  in_burst_ = false;
+  sink.Execute(*endpoint_);
+  // The queue pair may be gone since.
+  if (qp_ == nullptr) sink.ForgetReceives();
+  return SettleWith(sink.receives(), sink);
+}
+
+FlowResult IwarpConnection::OnTimer(Time now, FlowSink& sink) {
+  endpoint_->OnTimer(now);
+  return Settle(sink);
+}
+
+FlowResult IwarpConnection::Settle(FlowSink& sink) {
+  return SettleWith({}, sink);
+}
+
+FlowResult IwarpConnection::SettleWith(std::span<const RecvCompletion> receives,
+                                       FlowSink& sink) {
+  IwarpQp::Writer writer{qp_, sink};
+  const FlowResult result = endpoint_->Settle(receives, writer);
+  table_->NoteSettled(*this);
+  return result;
+}
+
+}  // namespace urnic

@@ -1,0 +1,160 @@
+#pragma once
+
+// An iWARP connection as a flow of the engine: one end of it
+// (transport/iwarp/qp), its path, and who is told what happens to it. It exists
+// before its queue pair (a request that the program has not answered) and after
+// it (our FIN is not acknowledged). ConnectionTable makes and destroys it.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "datapath/engine/flow.h"
+#include "datapath/engine/flow_sink.h"
+#include "datapath/engine/iwarp_qp.h"
+#include "transport/iwarp/qp/endpoint.h"
+#include "transport/iwarp/tcp/four_tuple.h"
+#include "transport/net/path.h"
+
+namespace urnic {
+
+class ConnectionTable;
+class IwarpConnection;
+class IwarpListener;
+
+// Told by ConnectionTable::DeliverEvents(), never within another call. The
+// handler may call the ConnectionTable. Thread: the holder of the engine's
+// token; it must not wait or enter an engine.
+class ConnectionEvents {
+ public:
+  // kRequest, to the listener: a connection's first event. The handler takes
+  // the connection (set_owner()) and answers it now or later, or refuses it
+  // (ConnectionTable::Forget()). All other events: to the owner of the
+  // connection, in the order of iwarp::Event. kRetryRevision1 is not among
+  // them.
+  virtual void OnConnectionEvent(IwarpConnection& connection,
+                                 iwarp::Event event) = 0;
+
+ protected:
+  ~ConnectionEvents() = default;
+};
+
+// Token holder only.
+class IwarpConnection final : public Flow {
+ public:
+  // --- For the connection manager --------------------------------------------
+
+  const tcp::FourTuple& tuple() const { return tuple_; }
+  const net::Path& path() const { return path_; }
+  // private_data(), failure(), set_up(): see there.
+  const iwarp::Endpoint& endpoint() const { return *endpoint_; }
+  // That it came to; null: the connection is one of ours, or the listener is
+  // gone.
+  IwarpListener* listener() const { return listener_; }
+  uint64_t user() const { return user_; }
+  void set_owner(ConnectionEvents* events, uint64_t user) {
+    events_ = events;
+    user_ = user;
+  }
+  // Null: none yet, or no longer.
+  IwarpQp* qp() const { return qp_; }
+  // The longest private data of an answer, in bytes. REQUIRES: the request has
+  // arrived, and is not answered.
+  uint32_t answer_room() const { return set_up().responder().room(); }
+
+  // --- For the engine --------------------------------------------------------
+
+  ConnectionTable& table() const { return *table_; }
+  net::Path& mutable_path() { return path_; }
+
+  // A segment of a burst, which FlowSink::Begin() has begun. Its frame outlives
+  // FinishBurst(). The verdict counts; for kTcp the peer gets a RST.
+  RxVerdict OnSegment(const wire::TcpSegment& segment,
+                      const ReceivedFrame& frame, Time now, FlowSink& sink);
+  // Executes the effects of the burst.
+  FlowResult FinishBurst(FlowSink& sink);
+
+  // Segments to send, up to slots.size(). WritePayload() comes next for each
+  // one, in order, and then Settle(). false: the segment is not sent.
+  uint32_t Transmit(Time now, std::span<tcp::TcpSlot> slots) {
+    return endpoint_->Transmit(now, slots);
+  }
+  template <typename Memory>
+  [[nodiscard]] bool WritePayload(const tcp::TcpSlot& slot,
+                                  std::span<uint8_t> to, Memory&& read) {
+    return endpoint_->WritePayload(slot, to, read);
+  }
+
+  const net::Path* common_path() const override { return &path_; }
+  FlowResult OnTimer(Time now, FlowSink& sink) override;
+  FlowResult Settle(FlowSink& sink) override;
+  // What concerns the program concerns its queue pair.
+  void OnEvent(QpEvent event) override {
+    if (qp_ != nullptr) qp_->OnEvent(event);
+  }
+  bool ShowFailed(bool failed) override {
+    return qp_ == nullptr ? failed : qp_->ShowFailed(failed);
+  }
+  void OnFailed() override {
+    if (qp_ != nullptr) qp_->OnFailed();
+  }
+
+ private:
+  friend class ConnectionTable;
+
+  IwarpConnection(ConnectionTable* table, const tcp::FourTuple& tuple,
+                  const net::Path& path, uint32_t kept_fpdus);
+
+  // For the endpoint: passes effects on, and makes room for receives.
+  struct BurstSink {
+    void Place(const Placement& placement) { sink.Place(placement); }
+    void Complete(const RecvCompletion& done);
+
+    IwarpConnection& connection;
+    FlowSink& sink;
+  };
+
+  const iwarp::SetUp& set_up() const { return endpoint_->set_up(); }
+  // A new end, before Connect() or Open().
+  void Begin(const iwarp::EndpointPools& pools);
+  void Attach(IwarpQp* qp);
+  // In the middle of a burst.
+  void WriteReceives(FlowSink& sink);
+  FlowResult SettleWith(std::span<const RecvCompletion> receives,
+                        FlowSink& sink);
+
+  ConnectionTable* const table_;
+  const tcp::FourTuple tuple_;
+  net::Path path_;
+  uint32_t known_mtu_ = 0;  // of the path, as the network knows it
+  uint32_t kept_count_;
+  std::unique_ptr<iwarp::KeptFpdu[]> kept_;
+  std::optional<iwarp::Endpoint> endpoint_;
+  IwarpQp* qp_ = nullptr;
+  IwarpListener* listener_ = nullptr;
+  ConnectionEvents* events_ = nullptr;
+  uint64_t user_ = 0;
+  bool in_burst_ = false;  // FinishBurst() will settle
+
+  // Of the ConnectionTable.
+  uint32_t index_ = 0;
+  IwarpConnection* next_due_ = nullptr;  // there is something to deliver
+  bool due_ = false;
+  uint8_t events_due_ = 0;   // bits of iwarp::Event
+  bool owned_ = false;       // someone has the pointer, and will forget it
+  bool unanswered_ = false;  // counts for the listener's backlog
+  bool retired_ = false;     // its addresses and ports are free again
+
+  // What is needed to connect again with revision 1 of MPA.
+  struct Retry {
+    mpa::SetupOptions setup;
+    rdmap::Config config;
+    std::vector<uint8_t> private_data;
+    bool due = false;
+  };
+  std::unique_ptr<Retry> retry_;
+};
+
+}  // namespace urnic

@@ -1,0 +1,69 @@
+#include "datapath/engine/iwarp_qp.h"
+
+#include <bit>
+#include <span>
+
+#include "datapath/engine/connection_table.h"
+#include "transport/base/check.h"
+
+namespace urnic {
+
+IwarpQp::IwarpQp(const EngineQpConfig& config, mem::MrTable* mrs)
+    : EngineQp(Kind::kIwarpQp, config),
+      receives_(config),
+      records_(new rdmap::SendRecord[config.sq.entries()]),
+      core_(config.limits, config.sq,
+            std::span(records_.get(), config.sq.entries()), &receives_.queue,
+            {}, mrs) {}
+
+IwarpQp::~IwarpQp() {
+  if (connection_ != nullptr) {
+    connection_->table().DetachQp(*connection_, /*abort=*/false);
+  }
+}
+
+FlowResult IwarpQp::Modify(QpState target, const QpConfig& config,
+                           FlowSink& sink) {
+  URNIC_CHECK(target == QpState::kReset || target == QpState::kInit ||
+              target == QpState::kErr);
+  config_ = config;
+  if (target == QpState::kReset && connection_ != nullptr) {
+    connection_->table().DetachQp(*connection_, /*abort=*/true);
+  }
+  core_.Modify(target, {});
+  // Completions of what is flushed come before the connection is told.
+  const FlowResult result = Settle(sink);
+  if (target == QpState::kErr && connection_ != nullptr) {
+    connection_->table().OnQpFailed(*connection_);
+  }
+  return result;
+}
+
+FlowResult IwarpQp::Settle(FlowSink& sink) {
+  Writer writer{this, sink};
+  FlowResult result = core_.Settle({}, writer);
+  result.has_work = false;
+  return result;
+}
+
+void IwarpQp::set_connection(IwarpConnection* connection) {
+  connection_ = connection;
+  serving_flow_ = this;
+  if (connection != nullptr) serving_flow_ = connection;
+}
+
+void IwarpQp::MakeRoomForReads(uint32_t reads) {
+  URNIC_CHECK(core_.state() <= QpState::kInit);
+  if (reads <= answer_count_) return;
+  const uint32_t count = std::bit_ceil(reads);
+  std::unique_ptr<rdmap::Answer[]> larger(new rdmap::Answer[count]);
+  core_.UseAnswers({larger.get(), count});
+  answers_ = std::move(larger);
+  answer_count_ = count;
+}
+
+// Images of connections are made by transport/iwarp/qp/image.h, with the queue
+// pair; the engine does not move them yet.
+void IwarpQp::AppendImage(Time, std::string&) const {}
+
+}  // namespace urnic

@@ -1,0 +1,85 @@
+#pragma once
+
+// A queue pair of iWARP: the core (rdmap::Qp), its rings and its memory. It has
+// no packets of its own: while it has a connection, that flow sends and
+// receives for it.
+//
+// Its number is for programs only and never on the wire.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "datapath/engine/engine_qp.h"
+#include "datapath/engine/flow_sink.h"
+#include "transport/iwarp/rdmap/qp.h"
+#include "transport/mem/mr_table.h"
+
+namespace urnic {
+
+class IwarpConnection;
+
+// Created and destroyed through QpTable. Token holder only.
+class IwarpQp final : public EngineQp {
+ public:
+  // A core's sink for completions. `qp` may be null: then there are none.
+  struct Writer {
+    void Sent(const SendCompletion& done) { sink.WriteSent(*qp, done); }
+    void Received(const RecvCompletion& done) {
+      sink.WriteReceived(*qp, *qp->recv_cq, done);
+    }
+    void Flushed(const RecvCompletion& done) { Received(done); }
+
+    IwarpQp* qp;
+    FlowSink& sink;
+  };
+
+  IwarpQp(const EngineQpConfig& config, mem::MrTable* mrs);
+  // Ends its connection, which goes on without it until the peer knows.
+  ~IwarpQp() override;
+
+  // REQUIRES: kind() is kIwarpQp.
+  static IwarpQp& Of(Flow& flow) { return static_cast<IwarpQp&>(flow); }
+
+  // From RESET to INIT; to ERR, which ends its connection; to RESET, which
+  // aborts it. Only a connection moves it to RTS. Of `config`, `access` counts.
+  FlowResult Modify(QpState target, const QpConfig& config,
+                    FlowSink& sink) override;
+  void Reconfigure(const QpConfig& config) override { config_ = config; }
+  const QpConfig& config() const override { return config_; }
+  RequesterCounters counters() const override { return {}; }
+  void AppendImage(Time now, std::string& out) const override;
+
+  // Its state now; state() is that of the last FlowResult.
+  QpState core_state() const { return core_.state(); }
+  const rdmap::Qp& core() const { return core_; }
+
+  // --- As a flow without a connection: it only flushes -----------------------
+
+  const net::Path* common_path() const override { return nullptr; }
+  FlowResult OnTimer(Time, FlowSink& sink) override { return Settle(sink); }
+  FlowResult Settle(FlowSink& sink) override;
+
+  // --- For its connection ----------------------------------------------------
+
+  rdmap::Qp& mutable_core() { return core_; }
+  // Null: it has none, or no longer.
+  IwarpConnection* connection() const { return connection_; }
+  void set_connection(IwarpConnection* connection);
+  // Memory for so many reads and atomics of the peer at a time: it is allocated
+  // when the first connection asks for it. REQUIRES: the state is RESET or
+  // INIT.
+  void MakeRoomForReads(uint32_t reads);
+
+ private:
+  QpReceives receives_;
+  std::unique_ptr<rdmap::SendRecord[]> records_;
+  std::unique_ptr<rdmap::Answer[]> answers_;
+  uint32_t answer_count_ = 0;
+  rdmap::Qp core_;
+  QpConfig config_;
+  IwarpConnection* connection_ = nullptr;
+};
+
+}  // namespace urnic

@@ -1,0 +1,99 @@
+#pragma once
+
+// Frames of TCP that arrive: finds their connection, and gives it the segments
+// of a burst. Consecutive segments of one connection are settled together.
+// Token holder only; inline, for the loop that includes it.
+
+#include <span>
+#include <utility>
+
+#include "datapath/engine/connection_table.h"
+#include "datapath/engine/flow_scheduler.h"
+#include "datapath/engine/flow_sink.h"
+#include "datapath/engine/iwarp_connection.h"
+#include "datapath/engine/network.h"
+#include "datapath/engine/shared_receive_queue.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/tcp.h"
+
+namespace urnic {
+
+class IwarpReceiver {
+ public:
+  // Both outlive the receiver.
+  IwarpReceiver(FlowScheduler* flows, FlowSink* sink)
+      : flows_(flows), sink_(sink) {}
+  IwarpReceiver(const IwarpReceiver&) = delete;
+  IwarpReceiver& operator=(const IwarpReceiver&) = delete;
+
+  // Null: iWARP is not served, or no longer.
+  void Serve(const Network* network, ConnectionTable* connections) {
+    network_ = network;
+    connections_ = connections;
+  }
+  bool serves() const { return connections_ != nullptr; }
+
+  // A frame that ParseFrame() has called kTcp. It lives until Finish().
+  // REQUIRES: serves()
+  void OnFrame(const wire::FrameView& view, const ReceivedFrame& frame,
+               Time now) {
+    sink_->Count(Take(view, frame, now));
+  }
+
+  // Executes the effects of the connection's segments so far. Call this before
+  // another flow uses the sink, and at the end of the burst.
+  void Finish(Time now) {
+    if (__builtin_expect(current_ == nullptr, 1)) return;
+    IwarpConnection& connection = *std::exchange(current_, nullptr);
+    const FlowResult result = connection.FinishBurst(*sink_);
+    const IwarpQp* const qp = connection.qp();
+    if (qp != nullptr && qp->srq != nullptr) qp->srq->ReportLimit();
+    // An answer shows that the neighbour takes our packets.
+    if (result.answered && connection.path().adjacency != nullptr) {
+      connection.path().adjacency->Confirm(now);
+    }
+    flows_->Apply(connection, result);
+  }
+
+ private:
+  RxVerdict Take(const wire::FrameView& view, const ReceivedFrame& frame,
+                 Time now) {
+    if (!network_->host().IsOurVlan(view)) return RxVerdict::kForeignVlan;
+    if (!network_->host().IsLocal(view.dst)) return RxVerdict::kNotForUs;
+    wire::TcpSegment& segment = segment_;
+    RxVerdict verdict =
+        wire::ParseTcp(view, /*checksum_verified=*/false, segment);
+    if (verdict != RxVerdict::kAccept) return verdict;
+    const tcp::FourTuple tuple = {.local = view.dst,
+                                  .remote = view.src,
+                                  .local_port = segment.dst_port,
+                                  .remote_port = segment.src_port};
+    IwarpConnection* connection =
+        current_ != nullptr && current_->tuple() == tuple
+            ? current_
+            : connections_->Find(tuple);
+    if (connection == nullptr) {
+      connection = connections_->OnStray(tuple, segment, view, now, verdict);
+      if (connection == nullptr) return verdict;
+    }
+    if (connection != current_) {
+      Finish(now);
+      current_ = connection;
+      sink_->Begin();
+    }
+    verdict = connection->OnSegment(segment, frame, now, *sink_);
+    if (__builtin_expect(verdict == RxVerdict::kTcp, 0)) {
+      connections_->Refuse(*connection, segment);
+    }
+    return verdict;
+  }
+
+  FlowScheduler* const flows_;
+  FlowSink* const sink_;
+  const Network* network_ = nullptr;
+  ConnectionTable* connections_ = nullptr;
+  IwarpConnection* current_ = nullptr;  // its burst has begun
+  wire::TcpSegment segment_;  // of this frame: construction takes time
+};
+
+}  // namespace urnic

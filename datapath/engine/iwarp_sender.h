@@ -1,0 +1,86 @@
+#pragma once
+
+// Turns segments of iWARP connections into frames, for the port or for
+// ourselves. The counterpart of IwarpReceiver. Token holder only.
+
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "datapath/engine/iwarp_connection.h"
+#include "datapath/engine/tcp_framer.h"
+#include "datapath/engine/transmit_queue.h"
+#include "datapath/memory/address_space.h"
+#include "ras/metrics/counters.h"
+
+namespace urnic {
+
+class IwarpSender {
+ public:
+  // All outlive the sender.
+  IwarpSender(TransmitQueue* tx, AddressSpace* memory, EngineCounters* counters)
+      : tx_(tx), memory_(memory), counters_(counters) {}
+  IwarpSender(const IwarpSender&) = delete;
+  IwarpSender& operator=(const IwarpSender&) = delete;
+
+  // True if there is no room for the flow's segments now: they go to
+  // ourselves, and the next iteration makes room.
+  bool IsBlocked(const Flow& flow) const {
+    const net::Path* const path = flow.common_path();
+    return path != nullptr && path->loopback && tx_->loop_room() == 0;
+  }
+
+  // Sends up to `room` segments; returns how many were made. The caller settles
+  // the connection. REQUIRES: room <= tx->empty_frames(), and the port accepts
+  // as many.
+  uint32_t Send(IwarpConnection& connection, Time now, uint32_t room) {
+    net::Path& path = connection.mutable_path();
+    if (__builtin_expect(!path.IsCurrent(), 0)) path.Restamp();
+    if (path.loopback) room = std::min(room, tx_->loop_room());
+    const uint32_t count =
+        connection.Transmit(now, std::span(slots_).first(room));
+    for (uint32_t i = 0; i < count; ++i) {
+      SendOne(connection, path, slots_[i]);
+    }
+    return count;
+  }
+
+ private:
+  void SendOne(IwarpConnection& connection, const net::Path& path,
+               const tcp::TcpSlot& slot) {
+    rte_mbuf* const frame = tx_->PeekEmpty(0);
+    const uint32_t bytes = TcpFramer::Write(
+        path, slot, rte_pktmbuf_mtod(frame, uint8_t*),
+        [&](std::span<uint8_t> payload) {
+          return connection.WritePayload(
+              slot, payload, [this](uint64_t address, std::span<uint8_t> to) {
+                return memory_->Copy(to.data(),
+                                     reinterpret_cast<const void*>(address),
+                                     to.size());
+              });
+        });
+    // Its bytes cannot be made: the connection has been aborted.
+    if (bytes == 0) return;
+    if (__builtin_expect(path.source_gone, 0)) {
+      ++counters_->tx_source_gone;
+      return;
+    }
+    frame->data_len = static_cast<uint16_t>(bytes);
+    frame->pkt_len = bytes;
+    (void)tx_->TakeEmpty();
+    if (path.loopback) {
+      tx_->PushToOurselves(frame);
+    } else {
+      tx_->Push(frame);
+    }
+  }
+
+  TransmitQueue* const tx_;
+  AddressSpace* const memory_;
+  EngineCounters* const counters_;
+  tcp::TcpSlot slots_[kBurstMax];
+};
+
+}  // namespace urnic
