@@ -1,6 +1,5 @@
 // The iWARP device beside the RoCE device of the same port, as a program sees
-// it, and what it refuses. How its queue pairs are connected is tested with
-// rdma_cm.
+// it: what it refuses, and its queue pairs until rdma_cm connects them.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -136,6 +135,85 @@ TEST(IwarpDeviceTest, RefusesWhatIwarpDoesNotHave) {
   errno = 0;
   EXPECT_EQ(ibv_open_xrcd(iwarp.context, &xrcd), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+ibv_qp* MakeQp(const Opened& device, ibv_cq* cq) {
+  ibv_qp_init_attr attr = {};
+  attr.qp_type = IBV_QPT_RC;
+  attr.send_cq = attr.recv_cq = cq;
+  attr.cap = {.max_send_wr = 4,
+              .max_recv_wr = 4,
+              .max_send_sge = 1,
+              .max_recv_sge = 1,
+              .max_inline_data = 0};
+  return ibv_create_qp(device.pd, &attr);
+}
+
+// Through the verb, and as the device sees it: libibverbs' own qp->state is the
+// state that was asked for.
+int Modify(ibv_qp* qp, ibv_qp_state state, int mask = IBV_QP_STATE) {
+  ibv_qp_attr attr = {};
+  attr.qp_state = state;
+  attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  return ibv_modify_qp(qp, &attr, mask);
+}
+ibv_qp_attr Query(ibv_qp* qp) {
+  ibv_qp_attr attr = {};
+  ibv_qp_init_attr init;
+  EXPECT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(init.qp_type, IBV_QPT_RC);
+  return attr;
+}
+
+// The calls of librdmacm before it accepts and when it disconnects.
+TEST(IwarpDeviceTest, AQueuePairWaitsInInitForRdmaCm) {
+  const Opened iwarp("iwurnic0");
+  ibv_cq* cq = ibv_create_cq(iwarp.context, 10, nullptr, nullptr, 0);
+  ibv_qp* qp = MakeQp(iwarp, cq);
+  ASSERT_NE(qp, nullptr) << strerror(errno);
+  EXPECT_EQ(Query(qp).qp_state, IBV_QPS_RESET);
+  constexpr int kMask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
+  EXPECT_EQ(Modify(qp, IBV_QPS_INIT, kMask), 0);
+  EXPECT_EQ(Query(qp).qp_access_flags,
+            unsigned{IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ});
+  EXPECT_EQ(Modify(qp, IBV_QPS_RTR, kMask), 0);
+  EXPECT_EQ(Query(qp).qp_state, IBV_QPS_INIT);
+  EXPECT_EQ(Modify(qp, IBV_QPS_RTS, 0), 0) << "iw_cm's empty mask";
+  EXPECT_EQ(Modify(qp, IBV_QPS_RTS), EINVAL);
+  EXPECT_EQ(Modify(qp, IBV_QPS_SQD), 0);
+  EXPECT_EQ(Query(qp).qp_state, IBV_QPS_INIT);
+  EXPECT_EQ(Modify(qp, IBV_QPS_RESET), 0);
+  EXPECT_EQ(Query(qp).qp_state, IBV_QPS_RESET);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+TEST(IwarpDeviceTest, AQueuePairInErrFlushesItsRequests) {
+  const Opened iwarp("iwurnic0");
+  ibv_cq* cq = ibv_create_cq(iwarp.context, 10, nullptr, nullptr, 0);
+  ibv_qp* qp = MakeQp(iwarp, cq);
+  ASSERT_NE(qp, nullptr) << strerror(errno);
+  ibv_recv_wr receive = {};
+  receive.wr_id = 7;
+  ibv_recv_wr* bad_receive = nullptr;
+  EXPECT_EQ(ibv_post_recv(qp, &receive, &bad_receive), EINVAL) << "in RESET";
+  ASSERT_EQ(Modify(qp, IBV_QPS_INIT), 0);
+  EXPECT_EQ(ibv_post_recv(qp, &receive, &bad_receive), 0);
+  ibv_send_wr send = {};
+  send.wr_id = 8;
+  send.opcode = IBV_WR_SEND;
+  send.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad_send = nullptr;
+  EXPECT_EQ(ibv_post_send(qp, &send, &bad_send), EINVAL) << "not connected";
+  ASSERT_EQ(Modify(qp, IBV_QPS_ERR), 0);
+  EXPECT_EQ(ibv_post_send(qp, &send, &bad_send), 0);
+  ibv_wc done[2] = {};
+  for (int n = 0; n < 2;) n += ibv_poll_cq(cq, 2 - n, done + n);
+  for (const ibv_wc& wc : done) EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(done[0].wr_id + done[1].wr_id, 15u);
+  EXPECT_EQ(Query(qp).qp_state, IBV_QPS_ERR);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
