@@ -46,7 +46,8 @@ class IbCmPort final : public CmPort,
   uint32_t connections() const override;
   void HurryFarewells(Duration interval, uint8_t repeats) override;
   uint32_t unanswered_farewells() const override;
-  uint32_t InitialAttributes(bool is_datagram) const override;
+  void GetInitialAttributes(bool is_datagram,
+                            ib_uverbs_qp_attr& out) const override;
   bool has_path_records() const override { return true; }
 
  private:
