@@ -171,6 +171,7 @@ def parts(full):
     yield "packages", 1, lambda: run_program(
         ["python3", "tests/packages/run_packages.py", "--full" if full else "--core"])
     yield "rxe VM", 4, lambda: with_namespaces("interop", "run_interop.py", full)
+    yield "siw VM", 4, lambda: with_namespaces("interop", "run_siw.py", full)
     yield "foreign judges", 1, lambda: judges(full)
     yield "fuzzers", 3, lambda: run_program(["./dev", "fuzz", *fuzz])
     yield "ASan + UBSan", 10, lambda: run_bazel(["--config=asan", "//..."])

@@ -93,8 +93,8 @@ IwarpConnection& ConnectionTable::Open(
   return connection;
 }
 
-void ConnectionTable::Refuse(const IwarpConnection& connection,
-                             const wire::TcpSegment& segment) {
+void ConnectionTable::Reset(const IwarpConnection& connection,
+                            const wire::TcpSegment& segment) {
   replies_.Reset(connection.path_, segment);
 }
 

@@ -15,6 +15,9 @@ namespace urnic {
 
 namespace {
 
+constexpr uint8_t kFailedBit = 1u
+                               << static_cast<uint8_t>(iwarp::Event::kFailed);
+
 // Purposes of the keys that are derived from the network's.
 enum KeyPurpose : uint64_t { kHashKey, kChallengeKey, kHandshakeKey, kOldKey };
 
@@ -114,7 +117,8 @@ void ConnectionTable::Unlisten(IwarpListener* listener) {
     if (connection.listener_ != listener) return;
     connection.listener_ = nullptr;
     if (!std::exchange(connection.unanswered_, false)) return;
-    connection.endpoint_->Abort(*parts_.now);
+    Refuse(connection);
+    connection.events_due_ |= kFailedBit;
     Update(connection);
   });
   std::erase_if(listeners_,
@@ -300,12 +304,19 @@ void ConnectionTable::Forget(IwarpConnection* connection) {
   connection->events_ = nullptr;
   if (connection->unanswered_) {
     Answered(*connection);
-    connection->endpoint_->Abort(*parts_.now);
+    Refuse(*connection);
     Update(*connection);
   } else {
     Disconnect(*connection);
   }
   MarkDue(*connection);
+}
+
+// As Linux does. After a RST the peer would try again, with revision 1 of MPA.
+void ConnectionTable::Refuse(IwarpConnection& connection) {
+  if (!connection.endpoint_->Reject({}, *parts_.now)) {
+    connection.endpoint_->Abort(*parts_.now);
+  }
 }
 
 void ConnectionTable::DetachQp(IwarpConnection& connection, bool abort) {
@@ -329,8 +340,7 @@ void ConnectionTable::AbortAll() {
 void ConnectionTable::GiveUpRetry(IwarpConnection& connection) {
   const auto retry = std::move(connection.retry_);
   if (retry == nullptr || !retry->due) return;
-  connection.events_due_ |=
-      static_cast<uint8_t>(1u << static_cast<uint8_t>(iwarp::Event::kFailed));
+  connection.events_due_ |= kFailedBit;
 }
 
 void ConnectionTable::Update(IwarpConnection& connection) {

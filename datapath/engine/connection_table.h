@@ -95,8 +95,8 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   // ALREADY_EXISTS: another listener has the port, at this address or at every
   // address (EADDRINUSE). INVALID_ARGUMENT: port 0.
   absl::StatusOr<IwarpListener*> Listen(const ListenerConfig& config);
-  // Deletes the listener. Connections whose request is not answered get a RST,
-  // and their owners the event kFailed; the others live on.
+  // Deletes the listener. Requests that are not answered are rejected, and
+  // their owners get the event kFailed; other connections live on.
   void Unlisten(IwarpListener* listener);
 
   // Begins a connection. INVALID_ARGUMENT: the private data are too long, the
@@ -120,7 +120,7 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   // arrives; what was only posted is flushed.
   void Disconnect(IwarpConnection& connection);
   // The owner does not use the pointer any more, and is told nothing. A
-  // connection is disconnected; an unanswered request gets a RST.
+  // connection is disconnected; an unanswered request is rejected.
   void Forget(IwarpConnection* connection);
 
   // Tells owners what has happened, and deletes connections that are done and
@@ -148,9 +148,9 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
                            const wire::TcpSegment& segment,
                            const wire::FrameView& view, Time now,
                            RxVerdict& verdict);
-  // Answers a segment that its connection has refused (RxVerdict::kTcp).
-  void Refuse(const IwarpConnection& connection,
-              const wire::TcpSegment& segment);
+  // Answers a segment that its connection does not take (RxVerdict::kTcp).
+  void Reset(const IwarpConnection& connection,
+             const wire::TcpSegment& segment);
 
   // --- Time ------------------------------------------------------------------
 
@@ -212,6 +212,8 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
              SeqNum iss);
   // Does what the endpoint demands after a call of the connection manager.
   void Update(IwarpConnection& connection);
+  // Rejects a request, or ends a connection that has not sent one yet.
+  void Refuse(IwarpConnection& connection);
   // It is the listener's no longer.
   void Answered(IwarpConnection& connection);
 

@@ -213,6 +213,10 @@ bool Engine::Iterate(bool inline_poll) {
     transmitter_->TransmitReady(now, /*may_defer_acks=*/false);
     worked = !tx_.blocked() || counters_.tx_packets != before;
   }
+  if (__builtin_expect(connections_ != nullptr, 0)) {
+    // A new connection may have the addresses and ports of one that is done.
+    connections_->DeliverEvents();
+  }
   worked |= receiver_->Receive(now);
   if (__builtin_expect(now >= network_->next_deadline(), 0)) {
     network_->OnTimer(now);

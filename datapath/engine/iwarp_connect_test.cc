@@ -75,6 +75,8 @@ TEST_F(IwarpConnectTest, BothProgramsAreToldAndGetPrivateData) {
   EXPECT_EQ(connection.qp(), from.qp);
   EXPECT_EQ(from.qp->core_state(), QpState::kRts);
   EXPECT_EQ(to.qp->core_state(), QpState::kRts);
+  EXPECT_EQ(from.qp->state(), QpState::kRts);
+  EXPECT_EQ(to.qp->state(), QpState::kRts);
 }
 
 TEST_F(IwarpConnectTest, ARejectHasPrivateData) {
@@ -117,7 +119,7 @@ TEST_F(IwarpConnectTest, AListenerThatGoesAwayEndsItsUnansweredRequests) {
   a.Connect(other, b, kLocal + 1, kPort);
   ASSERT_TRUE(RunUntilTold(b, Event::kConnected));
   b.Control([&](ConnectionTable& table) { table.Unlisten(listener); });
-  ASSERT_TRUE(RunUntilTold(a, Event::kFailed));
+  ASSERT_TRUE(RunUntilTold(a, Event::kRejected));
   ASSERT_TRUE(RunUntilTold(b, Event::kFailed));
   EXPECT_EQ(b.connections().listeners(), 0u);
   EXPECT_EQ(other.qp->core_state(), QpState::kRts);
@@ -198,9 +200,43 @@ TEST_F(IwarpConnectTest, AnUnansweredRequestMayBeForgotten) {
   a.Connect(a.Create(), b, kLocal, kPort);
   ASSERT_TRUE(RunUntilTold(b, Event::kRequest));
   Forget(b, b.told[0].connection);
-  ASSERT_TRUE(RunUntilTold(a, Event::kFailed));
-  EXPECT_EQ(a.told.back().connection->endpoint().failure(), Failure::kReset);
-  EXPECT_EQ(b.connections().size(), 0u);
+  ASSERT_TRUE(RunUntilTold(a, Event::kRejected));
+  ASSERT_TRUE(pair_.RunUntil([this] { return b.connections().size() == 0; }));
+}
+
+// The owner does not notice the first attempt.
+TEST_F(IwarpConnectTest, APeerOfRevision1GetsASecondConnection) {
+  Program& from = a.Create();
+  Program& to = b.Create();
+  b.setup.revision = 1;
+  b.Listen(kPort);
+  b.acceptors = {&to};
+  a.Connect(from, b, kLocal, kPort, "hello");
+  ASSERT_TRUE(RunUntilTold(a, Event::kConnected));
+  EXPECT_EQ(EventsOf(a), (std::vector{Event::kConnected}));
+  EXPECT_EQ(EventsOf(b), (std::vector{Event::kRequest, Event::kConnected}));
+  EXPECT_EQ(b.told[0].private_data, "hello");
+  EXPECT_EQ(from.qp->connection()->endpoint().set_up().agreement().revision, 1);
+  EXPECT_EQ(from.qp->connection()->tuple().local_port, kLocal);
+}
+
+TEST_F(IwarpConnectTest, BetweenTwoAttemptsAConnectionCanBeGivenUp) {
+  b.setup.revision = 1;
+  b.Listen(kPort);
+  // After so many iterations.
+  for (uint16_t steps = 1; steps < 12; ++steps) {
+    a.told.clear();
+    Program& from = a.Create();
+    IwarpConnection& connection =
+        a.Connect(from, b, static_cast<uint16_t>(kLocal + steps), kPort);
+    for (int i = 0; i < steps; ++i) pair_.Step();
+    a.Control([&](ConnectionTable& table) { table.Disconnect(connection); });
+    ASSERT_TRUE(RunUntilTold(a, Event::kFailed)) << steps;
+    EXPECT_EQ(a.told.size(), 1u);
+    Forget(a, &connection);
+    ASSERT_TRUE(pair_.RunUntil([this] { return a.connections().size() == 0; }));
+  }
+  ExpectNothingLeft(a);
 }
 
 TEST_F(IwarpConnectTest, ADestroyedQueuePairEndsItsConnection) {
@@ -332,6 +368,15 @@ TEST_F(IwarpConnectTest, AThousandConnectionsAtATime) {
   ASSERT_TRUE(pair_.RunUntil([&] { return b.told.size() == 2 * kMany; }));
   ASSERT_TRUE(pair_.RunUntil([&] { return a.told.size() == kMany; }));
   EXPECT_EQ(a.connections().size(), kMany);
+}
+
+// 64 K connections must fit into 8 GB, with their queue pairs.
+TEST(IwarpConnectOptionsTest, AnIdleConnectionIsSmall) {
+  const ConnectionLimits limits;
+  EXPECT_LE(sizeof(IwarpConnection) +
+                limits.kept_per_connection * sizeof(iwarp::KeptFpdu),
+            size_t{16} << 10);
+  EXPECT_LE(sizeof(IwarpQp), size_t{2} << 10);
 }
 
 TEST(IwarpConnectOptionsTest, ConnectionsOverIpv6) {

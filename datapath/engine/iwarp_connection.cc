@@ -69,6 +69,8 @@ FlowResult IwarpConnection::SettleWith(std::span<const RecvCompletion> receives,
                                        FlowSink& sink) {
   IwarpQp::Writer writer{qp_, sink};
   const FlowResult result = endpoint_->Settle(receives, writer);
+  // For those who ask the queue pair for its state.
+  if (qp_ != nullptr) qp_->Note(result);
   table_->NoteSettled(*this);
   return result;
 }

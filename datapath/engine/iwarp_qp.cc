@@ -28,7 +28,9 @@ FlowResult IwarpQp::Modify(QpState target, const QpConfig& config,
               target == QpState::kErr);
   config_ = config;
   if (target == QpState::kReset && connection_ != nullptr) {
-    connection_->table().DetachQp(*connection_, /*abort=*/true);
+    // One that is ending already may do so in order.
+    const bool abort = core_.state() != QpState::kErr;
+    connection_->table().DetachQp(*connection_, abort);
   }
   core_.Modify(target, {});
   // Completions of what is flushed come before the connection is told.

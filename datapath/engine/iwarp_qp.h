@@ -43,7 +43,8 @@ class IwarpQp final : public EngineQp {
   static IwarpQp& Of(Flow& flow) { return static_cast<IwarpQp&>(flow); }
 
   // From RESET to INIT; to ERR, which ends its connection; to RESET, which
-  // aborts it. Only a connection moves it to RTS. Of `config`, `access` counts.
+  // aborts it, unless it is ending already. Only a connection moves it to RTS.
+  // Of `config`, `access` counts, when a connection begins.
   FlowResult Modify(QpState target, const QpConfig& config,
                     FlowSink& sink) override;
   void Reconfigure(const QpConfig& config) override { config_ = config; }

@@ -58,8 +58,13 @@ class IwarpReceiver {
  private:
   RxVerdict Take(const wire::FrameView& view, const ReceivedFrame& frame,
                  Time now) {
-    if (!network_->host().IsOurVlan(view)) return RxVerdict::kForeignVlan;
-    if (!network_->host().IsLocal(view.dst)) return RxVerdict::kNotForUs;
+    const net::Host& host = network_->host();
+    if (!host.IsOurVlan(view)) return RxVerdict::kForeignVlan;
+    // A port may also bring us frames for the MAC of the kernel, which may have
+    // the same address: a RST of ours would end its connection.
+    if (!host.IsLocal(view.dst) || view.eth->dst != host.mac()) {
+      return RxVerdict::kNotForUs;
+    }
     wire::TcpSegment& segment = segment_;
     RxVerdict verdict =
         wire::ParseTcp(view, /*checksum_verified=*/false, segment);
@@ -83,7 +88,7 @@ class IwarpReceiver {
     }
     verdict = connection->OnSegment(segment, frame, now, *sink_);
     if (__builtin_expect(verdict == RxVerdict::kTcp, 0)) {
-      connections_->Refuse(*connection, segment);
+      connections_->Reset(*connection, segment);
     }
     return verdict;
   }

@@ -4,15 +4,19 @@
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>
 
+#include <algorithm>
 #include <memory>
-#include <string_view>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "datapath/engine/tcp_framer.h"
 #include "datapath/guest/eal.h"
 #include "tests/support/engine_node.h"
+#include "tests/support/host_wire.h"
 #include "tests/support/iwarp_node.h"
+#include "transport/iwarp/mpa/setup_frame.h"
 #include "transport/wire/frame.h"
 
 namespace urnic {
@@ -52,29 +56,39 @@ class Stranger {
     fields.window = 60000;
     return fields;
   }
-  // Sends it, and returns what the node answers. `damage` is added to the last
-  // byte.
-  std::vector<wire::TcpFields> Exchange(const wire::TcpFields& fields,
-                                        uint8_t damage = 0) {
+  struct Answer : wire::TcpFields {
+    size_t bytes = 0;  // of the payload
+  };
+  // Sends a segment, and returns what the node answers. `damage` is added to
+  // the last byte.
+  std::vector<Answer> Exchange(const wire::TcpFields& fields,
+                               std::span<const uint8_t> payload = {},
+                               uint8_t damage = 0) {
+    std::vector<uint8_t> frame(2048);
+    tcp::TcpSlot slot = {.fields = fields};
+    slot.bytes = static_cast<uint32_t>(payload.size());
+    frame.resize(
+        TcpFramer::Write(path_, slot, frame.data(), [&](std::span<uint8_t> to) {
+          std::ranges::copy(payload, to.begin());
+          return true;
+        }));
+    frame.back() = static_cast<uint8_t>(frame.back() + damage);
+    return Exchange(frame);
+  }
+  std::vector<Answer> Exchange(std::span<const uint8_t> bytes) {
     TakeLcore(port_->lcore());
     rte_mbuf* frame = rte_pktmbuf_alloc(port_->pool());
     URNIC_CHECK(frame != nullptr);
-    auto* const data = rte_pktmbuf_mtod(frame, uint8_t*);
-    const uint32_t bytes =
-        TcpFramer::Write(path_, {.fields = fields}, data,
-                         [](std::span<uint8_t>) { return true; });
-    data[bytes - 1] = static_cast<uint8_t>(data[bytes - 1] + damage);
-    frame->data_len = static_cast<uint16_t>(bytes);
-    frame->pkt_len = bytes;
+    std::ranges::copy(
+        bytes, rte_pktmbuf_append(frame, static_cast<uint16_t>(bytes.size())));
     EXPECT_EQ(port_->Transmit(&frame, 1), 1);
     ReleaseLcore();
-    for (int i = 0; i < 5; ++i) node_.engine().Progress();
     return Received();
   }
-
- private:
-  std::vector<wire::TcpFields> Received() {
-    std::vector<wire::TcpFields> list;
+  // What the node sends without being asked.
+  std::vector<Answer> Received() {
+    for (int i = 0; i < 5; ++i) node_.engine().Progress();
+    std::vector<Answer> list;
     rte_mbuf* frames[kBurstMax];
     TakeLcore(port_->lcore());
     while (const uint16_t n = port_->Receive(frames, kBurstMax)) {
@@ -84,7 +98,7 @@ class Stranger {
         if (wire::ParseFrame(rte_pktmbuf_mtod(frames[i], const uint8_t*),
                              frames[i]->data_len, view) == RxVerdict::kTcp) {
           EXPECT_EQ(wire::ParseTcp(view, false, segment), RxVerdict::kAccept);
-          list.push_back(segment);
+          list.push_back({segment, segment.payload.size()});
         }
       }
       rte_pktmbuf_free_bulk(frames, n);
@@ -92,7 +106,9 @@ class Stranger {
     ReleaseLcore();
     return list;
   }
+  const wire::MacAddress& mac() const { return port_->mac(); }
 
+ private:
   testing::NicNode& node_;
   const std::unique_ptr<Port> port_;
   net::Path path_;
@@ -100,9 +116,16 @@ class Stranger {
 
 class IwarpWireTest : public ::testing::Test {
  protected:
-  std::vector<wire::TcpFields> Exchange(uint8_t flags, SeqNum seq,
-                                        SeqNum ack = {}) {
-    return stranger_.Exchange(Stranger::Segment(flags, seq, ack));
+  std::vector<Stranger::Answer> Exchange(
+      uint8_t flags, SeqNum seq, SeqNum ack = {},
+      std::span<const uint8_t> payload = {}) {
+    return stranger_.Exchange(Stranger::Segment(flags, seq, ack), payload);
+  }
+  // Without acknowledgements, which may have waited.
+  static std::vector<Stranger::Answer> WithData(
+      std::vector<Stranger::Answer> answers) {
+    std::erase_if(answers, [](const auto& a) { return a.bytes == 0; });
+    return answers;
   }
   // A handshake; returns our number behind the SYN.
   SeqNum Establish() {
@@ -143,8 +166,8 @@ TEST_F(IwarpWireTest, ASegmentForNoListenerIsAnsweredByARst) {
 }
 
 TEST_F(IwarpWireTest, ASegmentWithAWrongChecksumIsNotAnswered) {
-  EXPECT_TRUE(
-      stranger_.Exchange(Stranger::Segment(wire::kTcpSyn, kIss), 1).empty());
+  EXPECT_TRUE(stranger_.Exchange(Stranger::Segment(wire::kTcpSyn, kIss), {}, 1)
+                  .empty());
   EXPECT_EQ(node_.count(RxVerdict::kBadTcpChecksum), 1u);
 }
 
@@ -182,6 +205,67 @@ TEST_F(IwarpWireTest, BytesThatAreNoMpaRequestAreAnsweredByARst) {
   auto fin = Exchange(wire::kTcpFin | wire::kTcpAck, kIss + 1, next);
   EXPECT_FALSE(fin.empty());
   EXPECT_EQ(node_.connections().size(), 0u);
+}
+
+//= RFC 5927 4.1
+TEST_F(IwarpWireTest, ARoutersReportMakesTheSegmentsOfItsConnectionSmaller) {
+  IwarpNode::Program& program = node_.Create();
+  node_.acceptors = {&program};
+  node_.setup.crc = false;
+  SeqNum ours = Establish();
+  SeqNum theirs = kIss + 1;
+  uint8_t request[mpa::kMaxSetupBytes];
+  const mpa::SetupFrame frame = {.revision = 1};
+  const uint32_t bytes = frame.Write(request);
+  const auto reply =
+      WithData(Exchange(wire::kTcpAck, theirs, ours, {request, bytes}));
+  ASSERT_EQ(reply.size(), 1u);
+  theirs = theirs + bytes;
+  ours = ours + static_cast<uint32_t>(reply[0].bytes);
+  // An FPDU without a ULPDU: now the node may send.
+  const uint8_t first_fpdu[8] = {};
+  Exchange(wire::kTcpAck, theirs, ours, first_fpdu);
+  ASSERT_EQ(program.qp->core_state(), QpState::kRts);
+  ASSERT_TRUE(node_.PostSend(
+      program, {.opcode = URNIC_WR_RDMA_WRITE, .sges = {node_.Sge(0, 1300)}}));
+  const auto sent = WithData(stranger_.Received());
+  ASSERT_EQ(sent.size(), 1u);
+  ASSERT_GT(sent[0].bytes, 1300u);
+  const wire::Gid peer = wire::Gid::FromIpv4(0x0a010002);
+  testing::TooBigFields report = {
+      .router_mac = stranger_.mac(),
+      .mac = node_.port().mac(),
+      .router = wire::Gid::FromIpv4(0x0a010003),
+      .to = node_.gid(),
+      .quoted_src = node_.gid(),
+      .quoted_dst = peer,
+      .mtu = 1000,
+      .packet_bytes = static_cast<uint16_t>(40 + sent[0].bytes)};
+  const auto segment = [](SeqNum seq) {
+    return testing::TooBigFields::Segment{wire::Be<uint16_t>(kPort),
+                                          wire::Be<uint16_t>(kPeerPort),
+                                          wire::Be<uint32_t>(seq.value())};
+  };
+  // A forger does not know what is under way.
+  report.segment = segment(ours + 100000);
+  EXPECT_TRUE(
+      WithData(stranger_.Exchange(testing::TooBigFrame(report))).empty());
+  report.segment = segment(ours);
+  size_t resent = 0;
+  for (const auto& part :
+       WithData(stranger_.Exchange(testing::TooBigFrame(report)))) {
+    EXPECT_LE(part.bytes, 960u);
+    resent += part.bytes;
+  }
+  EXPECT_EQ(resent, sent[0].bytes);
+  // Others that begin to talk to the peer know it, too.
+  net::Path path;
+  node_.Control([&](ConnectionTable&) {
+    EXPECT_EQ(node_.network().FindPath({.local = node_.gid(), .remote = peer},
+                                       node_.engine().Now(), path),
+              net::PathStatus::kFound);
+  });
+  EXPECT_EQ(path.mtu, 1000u);
 }
 
 // Segments of TCP to the address may be for somebody else then.

@@ -2,12 +2,12 @@
 
 Two parts, each cached and built again when what it is made of has changed:
 
-    vmlinux, modules.cpio   out of a kernel package (apt-get download; the only
-                            step that needs a network, and only once)
+    vmlinux, modules.cpio   out of a kernel package (apt-get download: needs a
+                            network, but only once)
     programs.cpio           out of what is installed here: Python with pyverbs,
                             perftest, the tools of rdma-core, busybox
 
-Nothing on this machine is changed but the cache directory. Standard library
+siw_module.py adds a third for the guest of siw. Nothing on this machine is changed but the cache directory. Standard library
 only.
 """
 
@@ -23,10 +23,14 @@ import stat
 import subprocess
 import tarfile
 import tempfile
+import time
 
 # The first one that apt knows is used. rxe has FLUSH and ATOMIC_WRITE in 6.12.
 KERNELS = ("linux-image-6.12-amd64", "linux-image-amd64")
-MODULES = ("virtio_net", "crc32_pclmul", "ib_uverbs", "rdma_ucm", "rdma_rxe")
+# siw needs libcrc32c, which finds an algorithm by its name. guest/init loads the
+# driver of the guest's device.
+MODULES = ("virtio_net", "crc32_pclmul", "crc32c_generic", "libcrc32c",
+           "ib_uverbs", "rdma_ucm", "rdma_rxe")
 
 PROGRAMS = (
     "busybox", "ip", "rdma", "python3.11",
@@ -35,8 +39,11 @@ PROGRAMS = (
     "rping", "ucmatose", "udaddy", "mckey", "cmtime", "rstream", "riostream",
     "rcopy", "udpong", "rdma_server", "rdma_client",
     "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_send_bw",
-    "ib_send_lat", "ib_atomic_bw", "ib_atomic_lat")
-LIBRARIES = ("libibverbs/librxe-rdmav34.so", "libgcc_s.so.1")
+    "ib_send_lat", "ib_atomic_bw", "ib_atomic_lat", "qperf")
+PROVIDERS = ("rxe", "siw")
+# libstdc++ is for ../verbs_peer.cc, which siw_vm.py takes to the guest.
+LIBRARIES = (*(f"libibverbs/lib{name}-rdmav34.so" for name in PROVIDERS),
+             "libgcc_s.so.1", "libstdc++.so.6")
 LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "lib64")
 PROGRAM_FOLDERS = ("usr/bin", "bin", "usr/sbin", "sbin")
 PYTHON = "usr/lib/python3.11"
@@ -48,6 +55,8 @@ PYTHON_WITHOUT = re.compile(
     r"_(codecs|tkinter|sqlite|curses|decimal|ssl|hashlib|dbm|test|ctypes_test)"
     r"[^/]*\.so|mlx5|efa)(/|$)")
 PYVERBS = "usr/lib/python3/dist-packages/pyverbs"
+# Other checkouts share the cache: what they used a short time ago stays.
+KEPT_SECONDS = 7 * 24 * 3600
 
 
 class Unavailable(Exception):
@@ -107,7 +116,8 @@ def cache_directory():
     return pathlib.Path(base) / "urnic" / "vm"
 
 
-def _run(*argv, **options):
+def run(*argv, **options):
+    """What it has written; Unavailable if it cannot be run, or fails."""
     try:
         return subprocess.run(argv, check=True, capture_output=True,
                               **options).stdout
@@ -118,20 +128,48 @@ def _run(*argv, **options):
                           f"{error.stderr.decode().strip()}") from None
 
 
-def _write(path, data):
+def download(folder, *packages):
+    """Their paths in `folder`, in this order; "NAME=VERSION" is allowed."""
+    run("apt-get", "-q", "-o", "APT::Sandbox::User=root", "download",
+        *packages, cwd=folder)
+    return [glob.glob(f"{folder}/{package.split('=')[0]}_*.deb")[0]
+            for package in packages]
+
+
+def write(path, data):
     """All or nothing: another run may be doing the same."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(data)
     os.replace(file.name, path)
 
 
+def forget_old(cache, pattern):
+    """Removes what no run has used lately."""
+    for path in cache.glob(pattern):
+        try:
+            if path.stat().st_mtime < time.time() - KEPT_SECONDS:
+                path.unlink()
+        except FileNotFoundError:
+            pass  # another run has removed it
+
+
+def cached(path, make):
+    """`path`, with the bytes that `make` returns unless it is there."""
+    if path.exists():
+        os.utime(path)
+    else:
+        write(path, make())
+    return path
+
+
 class Image:
     """Paths of a finished image."""
 
-    def __init__(self, kernel, programs, version):
+    def __init__(self, kernel, programs):
         self.vmlinux = kernel / "vmlinux"
         self.archives = [kernel / "modules.cpio", programs]
-        self.version = version  # of the kernel
+        # The kernel's package: linux-image-.., and its version.
+        self.package, self.version = kernel.name.split("_")[:2]
 
 
 def build(say):
@@ -140,7 +178,7 @@ def build(say):
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
     kernel = _kernel(cache, say)
-    return Image(kernel, _programs(cache, say), kernel.name)
+    return Image(kernel, _programs(cache, say))
 
 
 # The kernel.
@@ -159,10 +197,11 @@ def _wanted_kernel():
 
 
 def _kernel(cache, say):
-    """The directory of the kernel's two files."""
+    """The directory of the kernel's two files: NAME_VERSION_MODULES."""
+    modules = hashlib.sha256(" ".join(MODULES).encode()).hexdigest()[:8]
     wanted = _wanted_kernel()
     if wanted:
-        directory = cache / f"{wanted[0]}_{wanted[1]}"
+        directory = cache / f"{wanted[0]}_{wanted[1]}_{modules}"
         if directory.exists():
             return directory
         try:
@@ -172,7 +211,8 @@ def _kernel(cache, say):
     else:
         reason = f"apt knows none of {', '.join(KERNELS)} (apt-get update?)"
     # Without a network, an older kernel is used.
-    older = sorted(cache.glob("linux-image-*"), key=os.path.getmtime)
+    older = sorted(cache.glob(f"linux-image-*_{modules}"),
+                   key=os.path.getmtime)
     if not older:
         raise Unavailable(reason)
     say(f"the newest kernel is not available ({reason}): {older[-1].name}")
@@ -182,10 +222,8 @@ def _kernel(cache, say):
 def _unpack_kernel(cache, directory, package, say):
     say(f"downloading {package}")
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
-        _run("apt-get", "-q", "-o", "APT::Sandbox::User=root", "download",
-             package, cwd=scratch)
-        deb = glob.glob(f"{scratch}/*.deb")[0]
-        contents = _run("dpkg-deb", "--fsys-tarfile", deb)
+        contents = run("dpkg-deb", "--fsys-tarfile",
+                       *download(scratch, package))
         made = pathlib.Path(tempfile.mkdtemp(dir=cache))
         try:
             _unpack_into(made, contents)
@@ -218,8 +256,8 @@ def _unpack_into(directory, contents):
             _add_module(tar, modules, builtin, name, cpio, order)
     cpio.file("lib/modules/order",
               "".join(f"{name}.ko\n" for name in order).encode())
-    _write(directory / "modules.cpio", cpio.bytes())
-    _write(directory / "vmlinux", vmlinux)
+    write(directory / "modules.cpio", cpio.bytes())
+    write(directory / "vmlinux", vmlinux)
 
 
 def _module_name(path):
@@ -265,15 +303,14 @@ def _decompress(vmlinuz):
 def _programs(cache, say):
     """The archive of what is installed here, by the packages' versions."""
     key = hashlib.sha256(pathlib.Path(__file__).read_bytes())
-    key.update(_run("dpkg-query", "-W"))
-    path = cache / f"programs-{key.hexdigest()[:16]}.cpio"
-    if not path.exists():
+    key.update(run("dpkg-query", "-W"))
+
+    def make():
         say("packing programs")
-        data = _pack_programs()
-        for old in cache.glob("programs-*.cpio"):
-            old.unlink(missing_ok=True)
-        _write(path, data)
-    return path
+        forget_old(cache, "programs-*.cpio")
+        return _pack_programs()
+
+    return cached(cache / f"programs-{key.hexdigest()[:16]}.cpio", make)
 
 
 def _pack_programs():
@@ -283,7 +320,9 @@ def _pack_programs():
     cpio.file("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n")
     cpio.file("etc/group", b"root:x:0:\n")
     cpio.file("etc/hosts", b"127.0.0.1 localhost\n")
-    cpio.copy("etc/libibverbs.d/rxe.driver", "/etc/libibverbs.d/rxe.driver")
+    for name in PROVIDERS:
+        path = f"etc/libibverbs.d/{name}.driver"
+        cpio.copy(path, f"/{path}")
     done = set()
     for name in PROGRAMS:
         _add_object(cpio, _find(PROGRAM_FOLDERS, name), f"usr/bin/{name}",
@@ -320,7 +359,7 @@ def _add_object(cpio, path, name, done):
         return
     done.add(path)
     cpio.copy(name or path, f"/{path}")
-    said = _run("readelf", "-dlW", f"/{path}").decode()
+    said = run("readelf", "-dlW", f"/{path}").decode()
     interpreter = re.search(r"interpreter: /(.*)\]", said)
     if interpreter:
         _add_object(cpio, interpreter.group(1), None, done)

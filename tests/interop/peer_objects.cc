@@ -94,10 +94,9 @@ uint8_t* Memory::At(uint64_t at, uint64_t count) {
 }
 
 Objects::Objects() {
-  ibv_device** list = Made(ibv_get_device_list(nullptr), "ibv_get_device_list");
-  if (list[0] == nullptr) throw Refused("there is no device");
-  context_ = Made(ibv_open_device(list[0]), "ibv_open_device");
-  ibv_free_device_list(list);
+  devices_ = Made(rdma_get_devices(nullptr), "rdma_get_devices");
+  context_ = devices_[0];
+  if (context_ == nullptr) throw Refused("there is no device");
   pd_ = Made(ibv_alloc_pd(context_), "ibv_alloc_pd");
   AwaitPort();
 }
@@ -145,7 +144,7 @@ ibv_cq* Objects::AddCq() {
               "ibv_create_cq");
 }
 
-Queue& Objects::AddQueue(const Words& words) {
+Queue& Objects::AddQueue(const Words& words, rdma_cm_id* id) {
   Queue made;
   made.type = words.TextOr("type", "rc");
   ibv_qp_init_attr init = {};
@@ -158,11 +157,15 @@ Queue& Objects::AddQueue(const Words& words) {
   init.cap.max_inline_data = 64;
   init.sq_sig_all = 1;
   if (words.Has("shared")) init.srq = queue(words.Text("shared")).srq;
-  made.qp = ibv_create_qp(pd_, &init);
+  if (id == nullptr) {
+    made.qp = ibv_create_qp(pd_, &init);
+  } else if (rdma_create_qp(id, pd_, &init) == 0) {
+    made.qp = id->qp;
+  }
   if (made.qp == nullptr) {
     const int error = errno;
     ibv_destroy_cq(made.cq);
-    Refuse("ibv_create_qp", error);
+    Refuse("creating a queue pair", error);
   }
   return queues_[words.Text("name")] = made;
 }
@@ -258,23 +261,28 @@ void Objects::Destroy(const std::string& name) {
   memories_.erase(name);
 }
 
+void Objects::DestroyQueues() {
+  // Shared queues last: the others receive from them.
+  for (const bool shared : {false, true}) {
+    for (const auto& [name, made] : queues_)
+      if ((made.srq != nullptr) == shared) DestroyQueue(made);
+  }
+  queues_.clear();
+}
+
 void Objects::Close() {
   const auto check = [](int error, const char* verb) {
     if (error != 0) Refuse(verb, error);
   };
   for (const auto& [name, handle] : handles_)
     check(ibv_destroy_ah(handle), "ibv_destroy_ah");
-  // Shared queues last: the others receive from them.
-  for (const bool shared : {false, true}) {
-    for (const auto& [name, made] : queues_)
-      if ((made.srq != nullptr) == shared) DestroyQueue(made);
-  }
+  DestroyQueues();
   for (const auto& [name, window] : windows_)
     check(ibv_dealloc_mw(window), "ibv_dealloc_mw");
   for (const auto& [name, memory] : memories_)
     check(ibv_dereg_mr(memory.mr), "ibv_dereg_mr");
   check(ibv_dealloc_pd(pd_), "ibv_dealloc_pd");
-  check(ibv_close_device(context_), "ibv_close_device");
+  rdma_free_devices(devices_);
 }
 
 bool Objects::CanCreate(const std::string& type) {

@@ -5,6 +5,7 @@
 // the program sends it as its answer and goes on.
 
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 
 #include <cstdint>
 #include <map>
@@ -61,7 +62,9 @@ struct Queue {
 // All objects of one device. They live until Destroy() or Close().
 class Objects {
  public:
-  Objects();  // opens the first device, and waits until its port is active
+  // Opens the first device, as librdmacm does, so that its ids can have the
+  // queue pairs. Waits until its port is active.
+  Objects();
 
   ibv_context* context() { return context_; }
   // Throw Refused if there is no object of this name.
@@ -72,12 +75,14 @@ class Objects {
 
   Memory& AddMemory(const Words& words);
   ibv_mw* AddWindow(const Words& words);
-  Queue& AddQueue(const Words& words);
+  // With `id`: its queue pair, in INIT; the connection does the rest.
+  Queue& AddQueue(const Words& words, rdma_cm_id* id = nullptr);
   Queue& AddShared(const Words& words);
   void AddHandle(const Words& words);
   // Through INIT and RTR to RTS.
   void Connect(const Words& words);
   void Destroy(const std::string& name);  // a queue or memory
+  void DestroyQueues();
   // Destroys everything and closes the device. Must be the last call.
   void Close();
   // The kinds of objects that can be created on this device: "rc ud ..".
@@ -90,6 +95,7 @@ class Objects {
   ibv_ah_attr Path(const Words& words);
   bool CanCreate(const std::string& type);
 
+  ibv_context** devices_;  // librdmacm's
   ibv_context* context_;
   ibv_pd* pd_;
   std::map<std::string, Memory> memories_;

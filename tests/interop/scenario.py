@@ -13,7 +13,7 @@ import suite
 import vm
 
 # ibv_wc_status, by what the tests expect.
-SUCCESS, LOCAL_LENGTH, LOCAL_QP, FLUSHED = 0, 1, 2, 5
+SUCCESS, LOCAL_LENGTH, LOCAL_QP, LOCAL_PROTECTION, FLUSHED = 0, 1, 2, 4, 5
 BIND, BAD_RESPONSE = 6, 7
 INVALID_REQUEST, REMOTE_ACCESS, REMOTE_OPERATION = 9, 10, 11
 RETRIES_EXCEEDED, RNR_EXCEEDED = 12, 13
@@ -53,11 +53,12 @@ class End:
     def __init__(self, lab, side):
         self.lab = lab
         self.side = side
-        self.name = ("urnic", "rxe")[side]
+        self.name = ("urnic", lab.peer)[side]
         self._process = None
         if side == THEIRS:
             self._connection = lab.connect()
-            self._connection.sendall(b'{"verbs": true}\n')
+            self._connection.sendall(
+                json.dumps(lab.verbs_program).encode() + b"\n")
         else:
             self._connection = self._start()
         self._connection.settimeout(180)

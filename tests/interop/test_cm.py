@@ -3,19 +3,17 @@ end on our RNIC, the other in the guest.
 """
 
 import functools
-import shlex
-import time
 
 import perftest
 import suite
 import vm
+from cm_programs import (ADDRESS, fill_in, run_at, run_client, run_pair,
+                         start_server)
 from scenario import OURS, need
 
-ADDRESS = {"v4": ("10.1.0.1", "10.1.0.2"), "v6": ("fd01::1", "fd01::2")}
 ROLES = {"server-here": OURS, "server-in-vm": vm.GUEST}
 
-# name: (server, client, whether the server ends by itself). ADDRESS is the
-# server's address, OWN the program's.
+# name: (server, client, whether the server ends by itself).
 PROGRAMS = {
     "rping": ("rping -s -a ADDRESS -C 10 -V",
               "rping -c -a ADDRESS -C 10 -V", True),
@@ -40,49 +38,6 @@ PROGRAMS = {
 }
 NOT_CORE = ("mckey", "cmtime", "ucmatose/many", "rping/long", "rstream/1MB",
             "riostream")
-
-
-def fill_in(command, family, side, server_side):
-    words = {"ADDRESS": ADDRESS[family][server_side],
-             "OWN": ADDRESS[family][side]}
-    return [words.get(word, word) for word in command.split()]
-
-
-def start_server(lab, side, argv):
-    if side == vm.GUEST:
-        return lab.spawn_guest(shlex.join(argv), 90)
-    return lab.spawn(OURS, argv)
-
-
-def run_client(lab, side, argv, server=None):
-    """Nothing shows when a server listens for rdma_cm, so the client is tried
-    until it is not refused; with `server` until that has ended, since nothing
-    shows when a group has a member, either."""
-    for _ in range(20):
-        result = _run_at(lab, side, argv)
-        if result.status == 0 and not (server and server.running()):
-            break
-        time.sleep(0.5)
-    return result
-
-
-def run_pair(lab, server_side, server_argv, client_argv, until_ended):
-    """Both ends: (server, the client's result). The server may begin to listen
-    between two connections of one client. It then has had some, and ends before
-    a later client has got its own: both begin again."""
-    for _ in range(3):
-        server = start_server(lab, server_side, server_argv)
-        client = run_client(lab, 1 - server_side, client_argv,
-                            server if until_ended else None)
-        if client.status == 0 or server.running():
-            break
-    return server, client
-
-
-def _run_at(lab, side, argv):
-    if side == vm.GUEST:
-        return lab.run_guest(shlex.join(argv), 60)
-    return lab.run(OURS, argv, 60)
 
 
 def run_programs(context, name, server_side, family):
@@ -185,7 +140,7 @@ def run_refused(context, server_side):
     try:
         if server_side == OURS:  # a program must have the RNIC open
             start_server(lab, OURS, ["rping", "-s", "-P", "-p", "7180"])
-        client = _run_at(lab, 1 - server_side, [
+        client = run_at(lab, 1 - server_side, [
             "rdma_client", "-s", ADDRESS["v4"][server_side], "-p", "7181"])
         context.check(client.status != 0 and
                       "Connection refused" in client.out + client.err, client)

@@ -8,7 +8,8 @@ import struct
 import scenario
 import suite
 from scenario import OURS, SUCCESS, THEIRS, Pair, case
-from test_operations import SIZES, check_received, send_all, write_all
+from test_operations import SIZES
+from transfers import check_received, send_all, write_all
 
 GRH_BYTES = 40  # before every received datagram
 ADDRESS = {"v4": (bytes([10, 1, 0, 1]), bytes([10, 1, 0, 2])),

@@ -1,13 +1,15 @@
-// One end of a verbs scenario on our RNIC. It executes the requests of the
-// harness, one per line. guest/verbs_peer.py understands the same requests in
-// the guest; README.md describes them.
+// One end of a verbs scenario: on our RNIC, and on siw in the guest. It
+// executes the requests of the harness, one per line; README.md describes them.
+// guest/verbs_peer.py understands those without rdma_cm, for rxe.
 //
 //   urnic run .. -- verbs_peer SOCKET     a unix socket the harness listens on
+//   verbs_peer -                          standard input is a socket
 //
 // Ends with status 0 when the harness closes the socket.
 
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@
 #include <map>
 #include <string>
 
+#include "tests/interop/peer_connections.h"
 #include "tests/interop/peer_objects.h"
 
 namespace urnic::interop {
@@ -50,20 +53,39 @@ uint8_t PatternByte(uint64_t seed, uint64_t i) {
 
 class Peer {
  public:
-  void Close() { objects_.Close(); }
+  void Close() {
+    objects_.DestroyQueues();
+    connections_.Close();
+    objects_.Close();
+  }
 
   // Executes one request and returns the answer without its first word.
   std::string Answer(const Words& words) {
     static const std::map<std::string, std::string (Peer::*)(const Words&)>
-        kVerbs = {{"hello", &Peer::Hello},     {"memory", &Peer::AddMemory},
-                  {"fill", &Peer::Fill},       {"check", &Peer::Check},
-                  {"put", &Peer::Put},         {"get", &Peer::Get},
-                  {"window", &Peer::Window},   {"shared", &Peer::Shared},
-                  {"create", &Peer::Create},   {"connect", &Peer::Connect},
-                  {"handle", &Peer::Handle},   {"error", &Peer::Error},
-                  {"state", &Peer::State},     {"destroy", &Peer::Destroy},
-                  {"receive", &Peer::Receive}, {"post", &Peer::Post},
-                  {"poll", &Peer::Poll}};
+        kVerbs = {{"hello", &Peer::Hello},
+                  {"memory", &Peer::AddMemory},
+                  {"fill", &Peer::Fill},
+                  {"check", &Peer::Check},
+                  {"put", &Peer::Put},
+                  {"get", &Peer::Get},
+                  {"window", &Peer::Window},
+                  {"shared", &Peer::Shared},
+                  {"create", &Peer::Create},
+                  {"connect", &Peer::Connect},
+                  {"handle", &Peer::Handle},
+                  {"error", &Peer::Error},
+                  {"state", &Peer::State},
+                  {"destroy", &Peer::Destroy},
+                  {"receive", &Peer::Receive},
+                  {"post", &Peer::Post},
+                  {"poll", &Peer::Poll},
+                  {"event", &Peer::Event},
+                  {"listen", &Peer::Call<&Connections::Listen>},
+                  {"resolve", &Peer::Call<&Connections::Resolve>},
+                  {"request", &Peer::Call<&Connections::Connect>},
+                  {"accept", &Peer::Call<&Connections::Accept>},
+                  {"reject", &Peer::Call<&Connections::Reject>},
+                  {"disconnect", &Peer::Call<&Connections::Disconnect>}};
     const auto verb = kVerbs.find(words.verb());
     if (verb == kVerbs.end()) throw Refused("no request " + words.verb());
     return (this->*verb->second)(words);
@@ -124,6 +146,10 @@ class Peer {
   }
 
   std::string Create(const Words& words) {
+    if (words.Has("id")) {
+      objects_.AddQueue(words, connections_.id(words.Text("id")));
+      return "";
+    }
     const ibv_qp* qp = objects_.AddQueue(words).qp;
     ibv_gid gid;
     if (ibv_query_gid(objects_.context(), 1,
@@ -171,8 +197,23 @@ class Peer {
   }
 
   std::string Destroy(const Words& words) {
-    objects_.Destroy(words.Text("name"));
+    if (words.Has("id")) {
+      connections_.Destroy(words.Text("id"));
+    } else {
+      objects_.Destroy(words.Text("name"));
+    }
     return "";
+  }
+
+  // The requests of rdma_cm without an answer.
+  template <void (Connections::*kRequest)(const Words&)>
+  std::string Call(const Words& words) {
+    (connections_.*kRequest)(words);
+    return "";
+  }
+
+  std::string Event(const Words& words) {
+    return connections_.NextEvent(words);
   }
 
   std::string Receive(const Words& words) {
@@ -254,7 +295,10 @@ class Peer {
       const int got = ibv_poll_cq(cq, 1, &wc);
       if (got < 0) throw Refused("ibv_poll_cq failed");
       if (got == 0 && Clock::now() > end) break;
-      if (got == 0) continue;
+      if (got == 0) {
+        sched_yield();  // in the guest, both ends may share its only processor
+        continue;
+      }
       const std::string imm = (wc.wc_flags & IBV_WC_WITH_IMM) != 0
                                   ? std::to_string(ntohl(wc.imm_data))
                                   : "";
@@ -279,19 +323,26 @@ class Peer {
   }
 
   Objects objects_;
+  Connections connections_;
 };
 
-int Serve(const char* path) {
+// A socket that is connected to `path`.
+int ConnectTo(const char* path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0 || connect(fd, reinterpret_cast<sockaddr*>(&address),
                         sizeof(address)) != 0) {
-    std::perror(path);
-    return 1;
+    throw Refused(std::string(path) + ": " + std::strerror(errno));
   }
+  return fd;
+}
+
+int Serve(const std::string& path) {
+  const int fd = path == "-" ? STDIN_FILENO : ConnectTo(path.c_str());
   FILE* stream = fdopen(fd, "r+");
+  if (stream == nullptr) throw Refused("not a socket: " + path);
   Peer peer;
   char line[4096];
   while (std::fgets(line, sizeof(line), stream) != nullptr) {

@@ -3,6 +3,8 @@
     namespace   u0 ---- u1 [bridge b0] t0 ---- QEMU: eth0, rxe0
                 RNIC    ^ us to them   ^ them to us
 
+siw_vm.py has the same machine with siw.
+
 Our programs run with `--port iface:u0` as on the veth bed of tests/e2e. The
 bridge stands between because what a packet socket sends and receives passes no
 filter on its own interface: loss happens where frames enter the bridge.
@@ -95,10 +97,14 @@ class Lab(bed.Bed):
 
     interface = "u0"
     mtu = 9000
+    peer = "rxe"  # the driver of the guest's device; that has a 0 behind it
+    packets = "udp dport 4791"  # what the two RNICs send each other, for nft
+    # What the agent is told for a scenario's program: README.md.
+    verbs_program = {"verbs": True}
 
     def __init__(self, tools, say):
         super().__init__(tools)
-        self.name = "rxe"
+        self.name = self.peer
         self.guest_gid = {}  # "v4", "v6": index in the guest's table
         self.qemu = None
         self.abilities = None  # for scenario.abilities()
@@ -110,12 +116,12 @@ class Lab(bed.Bed):
     # Making it.
 
     def _make(self):
-        self._files = image.build(self._say)
+        self._files = self._build_image()
         name = self._add_namespace("a")
         self.sides = [
             bed.Side(f"iface:{self.interface}", ["10.1.0.1/24", "fd01::1/64"],
                      name, "10.77.0.1"),
-            bed.Side("rxe0", ["10.1.0.2/24", "fd01::2/64"], None,
+            bed.Side(f"{self.peer}0", ["10.1.0.2/24", "fd01::2/64"], None,
                      "10.77.0.2")]
         self._ip("link", "add", "b0", "type", "bridge", "mcast_snooping", "0")
         self._ip("link", "add", self.interface, "type", "veth", "peer",
@@ -133,6 +139,9 @@ class Lab(bed.Bed):
         self._ip("addr", "add", "10.77.0.1/24", "dev", self.interface)
         self._boot()
 
+    def _build_image(self):
+        return image.build(self._say)
+
     def _ip(self, *argv):
         bed.command("ip", "-n", self.sides[0].namespace, *argv)
 
@@ -145,7 +154,7 @@ class Lab(bed.Bed):
         with open(initrd, "wb") as out:
             for path in self._files.archives:
                 out.write(path.read_bytes())
-            out.write(_guest_archive())
+            out.write(self._guest_archive())
         addresses = ["10.77.0.2/24", *self.sides[GUEST].addresses]
         # Not KVM: TCG is the same everywhere, and fast enough. Without CX16: in
         # QEMU 7.2, CMPXCHG16B, with which Linux allocates packets, may leave an
@@ -163,14 +172,15 @@ class Lab(bed.Bed):
             ",".join(f"{name}=off" for name in OFFLOADS),
             "-append", "console=ttyS0 quiet panic=-1 nokaslr mitigations=off "
             "tsc=reliable no_timer_check random.trust_cpu=on "
-            f"vm.mtu={self.mtu} vm.address={','.join(addresses)}"]
+            f"vm.rdma={self.peer} vm.mtu={self.mtu} "
+            f"vm.address={','.join(addresses)}"]
         begin = time.monotonic()
         self._boots += 1
         self.qemu = self.spawn(0, argv, rnic=False)
         self._await_agent()
         os.unlink(initrd)
-        self._read_gids()
-        self._say(f"{self._files.version}: booted in "
+        self._await_device()
+        self._say(f"{self._files.package}, {self.peer}: booted in "
                   f"{time.monotonic() - begin:.1f} s")
 
     def _await_agent(self):
@@ -187,7 +197,7 @@ class Lab(bed.Bed):
                                    f"{self.console()[-3000:]}")
             time.sleep(0.2)
 
-    def _read_gids(self):
+    def _await_device(self):
         """The kernel fills the table some time after the address is there."""
         wanted = {"v4": "10.1.0.2", "v6": "fd01::2"}
 
@@ -201,6 +211,14 @@ class Lab(bed.Bed):
             return None not in self.guest_gid.values()
 
         bed.await_true(complete, 60, "the guest's GIDs")
+
+    def _guest_archive(self):
+        """guest/ as it is now: changes there need no new image."""
+        cpio = image.Cpio()
+        cpio.copy("init", HERE / "guest" / "init")
+        for path in (HERE / "guest").glob("*.py"):
+            cpio.file(f"guest/{path.name}", path.read_bytes(), stat.S_IRUSR)
+        return cpio.bytes()
 
     # Using it.
 
@@ -266,11 +284,11 @@ class Lab(bed.Bed):
     # Trouble.
 
     def treat(self, towards, rule):
-        """Applies nftables' `rule` to RoCEv2 packets on their way to a side.
-        No others, so that the harness keeps its connections."""
+        """Applies nftables' `rule` to `packets` on their way to a side. No
+        others, so that the harness keeps its connections."""
         device = "u1" if towards == GUEST else "t0"
         script = (f"table netdev rules_{device} {{ chain in {{ type filter "
-                  f"hook ingress device {device} priority 0; udp dport 4791 "
+                  f"hook ingress device {device} priority 0; {self.packets} "
                   f"{rule}; }}; }}")
         bed.command(*self.in_namespace(0, ["nft", script]))
 
@@ -334,13 +352,3 @@ class Lab(bed.Bed):
                 process.kill()
         self._processes = [self.qemu]
         self.deliver_all()
-
-
-def _guest_archive():
-    """guest/ as it is now: changes there need no new image."""
-    cpio = image.Cpio()
-    cpio.copy("init", HERE / "guest" / "init")
-    for path in (HERE / "guest").glob("*.py"):
-        cpio.file(f"guest/{path.name}", path.read_bytes(),
-                  stat.S_IRUSR)
-    return cpio.bytes()

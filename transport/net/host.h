@@ -72,6 +72,7 @@ class Host {
   // its MAC is remembered as if it had asked for ours.
   void OnDatagram(const wire::FrameView& view, Time now, FrameSink& sink);
 
+  const wire::MacAddress& mac() const { return config_.mac; }
   // False: the frame belongs to another VLAN, or to none, and is not for us
   // (kForeignVlan).
   bool IsOurVlan(const wire::FrameView& view) const {

@@ -37,6 +37,14 @@ uint8_t MtuCode(uint32_t bytes) {
   return static_cast<uint8_t>(std::bit_width(bytes / 256));
 }
 
+// A port that waits for its peer counts as active, because programs query once,
+// right after they open the device. A port that has not come up yet (its text
+// is empty), or that the user must fix first, does not.
+bool IsActive(const PortInfo& info) {
+  return !info.text.empty() && info.state != PortState::kFailed &&
+         info.state != PortState::kLinkDown && info.remedy.empty();
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<OpenNic>> OpenNic::Open(
@@ -182,7 +190,11 @@ absl::Status OpenNic::Start() {
   }
   AnnounceIfUp(nic_->port().info());
   std::lock_guard lock(watchers_mutex_);
-  if (!told_active_) ShowPortState();  // down from the start: not reported
+  if (!told_active_) {
+    // Not reported: it is down from the start, or a port without a wire.
+    told_active_ = IsActive(nic_->port().info());
+    ShowPortState();
+  }
   return absl::OkStatus();
 }
 
@@ -210,18 +222,6 @@ void OpenNic::Report() {
       scope.entered() ? engine().qps().CountersOfAll() : engine().counters();
   AppendStats(name(), counters, port().counters(), port().fault_counts());
 }
-
-namespace {
-
-// A port that waits for its peer counts as active, because programs query once,
-// right after they open the device. A port that has not come up yet (its text
-// is empty), or that the user must fix first, does not.
-bool IsActive(const PortInfo& info) {
-  return !info.text.empty() && info.state != PortState::kFailed &&
-         info.state != PortState::kLinkDown && info.remedy.empty();
-}
-
-}  // namespace
 
 void OpenNic::OnPortReport(const PortInfo& info) {
   std::lock_guard lock(watchers_mutex_);

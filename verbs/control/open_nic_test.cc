@@ -45,12 +45,12 @@ class Listener final : public EventSink {
 
 // Stand-ins for the preload.
 std::string g_run_dir;
-std::vector<std::string> g_states_of;
+std::vector<std::string> g_states;
 std::vector<std::string> g_gids_of;
 
 const char* RunDir() { return g_run_dir.c_str(); }
-int SetActive(const char* device, int) {
-  g_states_of.emplace_back(device);
+int SetActive(const char* device, int active) {
+  g_states.push_back(std::string(device) + (active != 0 ? " up" : " down"));
   return 0;
 }
 int SetGids(const urnic_device_identity* device) {
@@ -65,7 +65,7 @@ class OpenNicTest : public ::testing::Test {
     char path[] = "/dev/shm/urnic-open-nic-XXXXXX";
     EXPECT_NE(mkdtemp(path), nullptr);
     g_run_dir = path;
-    g_states_of.clear();
+    g_states.clear();
     g_gids_of.clear();
     hooks_.run_dir = RunDir;
     hooks_.set_gids = SetGids;
@@ -117,7 +117,7 @@ TEST_F(OpenNicTest, TheDevicesOfAPortShareIt) {
   EXPECT_EQ(&roce->open_nic(), &iwarp->open_nic());
   EXPECT_STREQ(roce->open_nic().name(), "urnic0");
   // Sysfs shows the state of the port for each of them.
-  EXPECT_THAT(g_states_of, ElementsAre("urnic0", "iwurnic0"));
+  EXPECT_THAT(g_states, ElementsAre("urnic0 up", "iwurnic0 up"));
   // The port stays open while one of them is, in whatever order they close.
   iwarp.reset();
   EXPECT_EQ(Ask(*roce, "addr").substr(0, 3), "ok\n");

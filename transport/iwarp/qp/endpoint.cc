@@ -9,6 +9,13 @@ namespace {
 // will make one free.
 constexpr Duration kKeepRetry = Duration::Milliseconds(1);
 
+// How long the initiator's first FPDU waits behind the reply of a peer that is
+// not a uRNIC: two round trips, within these limits. Linux siw sends its reply
+// before it is ready for FPDUs, and loses one that arrives within a
+// millisecond.
+constexpr Duration kMinHold = Duration::Milliseconds(2);
+constexpr Duration kMaxHold = Duration::Milliseconds(10);
+
 Failure FailureOf(tcp::End end) {
   switch (end) {
     case tcp::End::kRefused:
@@ -188,6 +195,10 @@ void Endpoint::BeginAsInitiator() {
   if (!BeginFpdus()) return;
   connected_ = true;
   Report(Event::kConnected);
+  if (!tcp_.peer_is_urnic()) {
+    hold_until_ = now_ + std::clamp(tcp_.sender().smoothed_round_trip() * 2,
+                                    kMinHold, kMaxHold);
+  }
   //= RFC 6581 9: in the peer-to-peer model, the initiator sends the first FPDU,
   //= even if its program has nothing to send
   switch (set_up_.agreement().rtr) {
@@ -269,7 +280,7 @@ tcp::Chunk Endpoint::NextChunk(uint32_t max_bytes) {
     uint32_t offset = 0;
     chunk.bytes = set_up_.Cut(max_bytes, offset);
     chunk.source = kOwnSource + offset;
-  } else if (empty_fpdu_due_) {
+  } else if (empty_fpdu_due_ && !held_back()) {
     empty_fpdu_due_ = false;
     chunk = {kEmptyFpdu, ShapeAt(cut_, 0).wire_bytes()};
   } else if (MayCut()) {
@@ -343,12 +354,13 @@ Time Endpoint::deadline() const {
   if (phase_ == Phase::kClosed) return Time::Infinite();
   const Time set_up =
       phase_ == Phase::kClosing ? Time::Infinite() : set_up_.NextDeadline();
-  return std::min({tcp_.deadline(), set_up, retry_at_});
+  return std::min({tcp_.deadline(), set_up, retry_at_, hold_until_});
 }
 
 void Endpoint::OnTimer(Time now) {
   Wake(now);
   retry_at_ = Time::Infinite();
+  if (now >= hold_until_) hold_until_ = Time::Infinite();
   if (phase_ != Phase::kClosing && now >= set_up_.NextDeadline()) {
     set_up_.OnTimer(now);
     FollowSetUp();
@@ -414,12 +426,14 @@ void Endpoint::Fail(Failure failure) {
   if (set_up_.initiates() || request_reported_) ReportEnd(Event::kFailed);
   if (phase_ == Phase::kRunning) qp_->Abort();
   phase_ = Phase::kClosing;
+  hold_until_ = Time::Infinite();
   abort_due_ = true;
   drained_ = false;
 }
 
 void Endpoint::StartClosing() {
   phase_ = Phase::kClosing;
+  hold_until_ = Time::Infinite();
   close_due_ = true;
   drained_ = false;
 }

@@ -328,11 +328,12 @@ class Endpoint {
   }
 
   // Sending.
+  bool held_back() const { return !hold_until_.IsInfinite(); }
   bool MayCut() const {
-    return phase_ == Phase::kRunning && set_up_.may_send();
+    return phase_ == Phase::kRunning && set_up_.may_send() && !held_back();
   }
   bool HasChunk() {
-    return set_up_.unsent_bytes() != 0 || empty_fpdu_due_ ||
+    return set_up_.unsent_bytes() != 0 || (empty_fpdu_due_ && !held_back()) ||
            (MayCut() && qp_->HasWork());
   }
   tcp::Chunk NextChunk(uint32_t max_bytes);
@@ -409,13 +410,14 @@ class Endpoint {
   bool drained_ = true;
   bool starved_ = false;  // an answer waits for a place to be kept in
   Time retry_at_ = Time::Infinite();
-  SeqNum answered_;        // at the last Settle()
-  uint64_t timeouts_ = 0;  // at the last Settle()
-  Time now_;               // of the last call
-  SeqNum tcp_first_;       // the first byte behind our SYN
-  SeqNum cut_;             // the end of the last chunk
-  SeqNum send_start_;      // of our FPDUs
-  SeqNum peer_start_;      // of the peer's FPDUs
+  Time hold_until_ = Time::Infinite();  // no FPDU is cut before; infinite: now
+  SeqNum answered_;                     // at the last Settle()
+  uint64_t timeouts_ = 0;               // at the last Settle()
+  Time now_;                            // of the last call
+  SeqNum tcp_first_;                    // the first byte behind our SYN
+  SeqNum cut_;                          // the end of the last chunk
+  SeqNum send_start_;                   // of our FPDUs
+  SeqNum peer_start_;                   // of the peer's FPDUs
 };
 
 }  // namespace urnic::iwarp

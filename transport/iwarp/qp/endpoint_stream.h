@@ -69,10 +69,15 @@ bool Endpoint::Write(uint64_t source, SeqNum begin, uint32_t offset,
   if (source != kEmptyFpdu && (qp_ == nullptr || !qp_->Build(source, parts))) {
     return LoseStream();
   }
+  const mpa::FpduShape shape =
+      ShapeAt(begin, parts.header_bytes + parts.payload_bytes);
+  // After a move: an image can say that less was sent of a message than there
+  // is of it now, or more.
+  if (offset + out.size() > shape.wire_bytes()) return LoseStream();
   UlpduReader reader(parts, read);
   mpa::WriteFpdu(
-      ShapeAt(begin, parts.header_bytes + parts.payload_bytes), crc, offset,
-      out, [&](uint32_t at, std::span<uint8_t> to) { reader.Read(at, to); });
+      shape, crc, offset, out,
+      [&](uint32_t at, std::span<uint8_t> to) { reader.Read(at, to); });
   if (reader.ok()) return true;
   qp_->OnGatherFault(source);
   return LoseStream();

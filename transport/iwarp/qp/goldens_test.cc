@@ -70,11 +70,11 @@ class SiwTest : public ::testing::TestWithParam<Capture> {
   }
   // siw accepts our connection, or makes one to us.
   void ConnectToSiw() {
-    end.Connect(kNow);
-    ack_ = end.Transmit(kNow).at(0).fields.seq + 1;
+    end.Connect(now_);
+    ack_ = end.Transmit(now_).at(0).fields.seq + 1;
     Packet answer = {Fields(wire::kTcpSyn | wire::kTcpAck), {}};
     answer.fields.options.mss = 1460;
-    ASSERT_EQ(end.Deliver(answer, kNow), RxVerdict::kAccept);
+    ASSERT_EQ(end.Deliver(answer, now_), RxVerdict::kAccept);
     seq_ = seq_ + 1;
   }
   void ConnectFromSiw() {
@@ -83,28 +83,28 @@ class SiwTest : public ::testing::TestWithParam<Capture> {
     wire::TcpSegment segment;
     static_cast<wire::TcpFields&>(segment) = Fields(wire::kTcpSyn);
     segment.options.mss = 1460;
-    ack_ = listener.OnSyn(tuple, segment, {}, end.tcp_config.window_bytes, kNow)
+    ack_ = listener.OnSyn(tuple, segment, {}, end.tcp_config.window_bytes, now_)
                .seq +
            1;
     seq_ = seq_ + 1;
     segment = {};
     static_cast<wire::TcpFields&>(segment) = Fields(wire::kTcpAck);
     bool reset = false;
-    const auto accepted = listener.OnSegment(tuple, segment, kNow, reset);
+    const auto accepted = listener.OnSegment(tuple, segment, now_, reset);
     ASSERT_TRUE(accepted.has_value());
-    end.Open(*accepted, kNow);
-    ASSERT_EQ(end.Deliver({Fields(wire::kTcpAck), {}}, kNow),
+    end.Open(*accepted, now_);
+    ASSERT_EQ(end.Deliver({Fields(wire::kTcpAck), {}}, now_),
               RxVerdict::kAccept);
   }
   RxVerdict Give(const Bytes& bytes) {
     const Packet packet = {Fields(wire::kTcpAck), bytes};
     seq_ = seq_ + static_cast<uint32_t>(bytes.size());
-    return end.Deliver(packet, kNow);
+    return end.Deliver(packet, now_);
   }
   // The payload of what the endpoint sends.
   Bytes Sent() {
     Bytes sent;
-    for (const Packet& packet : end.Transmit(kNow)) {
+    for (const Packet& packet : end.Transmit(now_)) {
       sent.insert(sent.end(), packet.payload.begin(), packet.payload.end());
     }
     ack_ = ack_ + static_cast<uint32_t>(sent.size());
@@ -130,7 +130,7 @@ class SiwTest : public ::testing::TestWithParam<Capture> {
     }
   }
 
-  static constexpr Time kNow = Time::FromNs(1'000'000'000);
+  Time now_ = Time::FromNs(1'000'000'000);
   IwarpCapture capture_;
   TestEnd end{0x11, 1, 2};
   size_t sends_ = 0;
@@ -151,6 +151,10 @@ TEST_P(SiwTest, WeConnectToSiw) {
     return;
   }
   EXPECT_EQ(end.events[0], Event::kConnected);
+  // Siw may not be ready yet.
+  EXPECT_TRUE(Sent().empty());
+  now_ = now_ + Duration::Milliseconds(10);
+  end.OnTimer(now_);
   EXPECT_EQ(Sent().empty(), !GetParam().peer_to_peer);
   GiveSends(/*from_initiator=*/false);
   EXPECT_EQ(end.program.received.size(), sends_);
@@ -163,7 +167,7 @@ TEST_P(SiwTest, SiwConnectsToUs) {
   EXPECT_EQ(Give(First(Kind::kRequest)), RxVerdict::kAccept);
   EXPECT_TRUE(end.has(Event::kRequest));
   if (GetParam().rejected) {
-    EXPECT_TRUE(end.endpoint->Reject({}, kNow));
+    EXPECT_TRUE(end.endpoint->Reject({}, now_));
   }
   EXPECT_EQ(Sent(), First(Kind::kReply));
   if (GetParam().rejected) return;

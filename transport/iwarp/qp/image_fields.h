@@ -199,8 +199,9 @@ struct FieldsOf<iwarp::Endpoint> {
     URNIC_MEMBERS(f, s, pools, tcp_connection, set_up, delimiter, early, kept,
                   qp, qp_config, phase, failure, verdict, position, events,
                   connected, request_reported, end_reported, empty_fpdu_due,
-                  close_due, abort_due, drained, starved, retry_at, answered,
-                  timeouts, now, tcp_first, cut, send_start, peer_start);
+                  close_due, abort_due, drained, starved, retry_at, hold_until,
+                  answered, timeouts, now, tcp_first, cut, send_start,
+                  peer_start);
     static constexpr const char* kPhases[] = {"idle", "set_up", "running",
                                               "closing", "closed"};
     static constexpr const char* kFailures[] = {
@@ -221,6 +222,7 @@ struct FieldsOf<iwarp::Endpoint> {
     f("empty_fpdu_due", empty_fpdu_due);
     f("drained", drained);
     f.Deadline("retry_at", retry_at);
+    f.Deadline("hold_until", hold_until);
     f("answered", answered);
     f("timeouts", timeouts);
     f("cut", cut);

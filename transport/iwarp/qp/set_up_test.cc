@@ -203,6 +203,33 @@ TEST_F(SetUpTest, AfterEachKindOfRtrTheResponderMaySendFirst) {
   }
 }
 
+// Linux siw loses an FPDU that comes at once behind its reply.
+TEST_F(SetUpTest, TheFirstFpduWaitsIfThePeerIsNotAUrnic) {
+  for (const bool urnic : {true, false}) {
+    const auto fresh = std::make_unique<Link>();
+    fresh->b.tcp_config.offer.urnic = urnic;
+    fresh->a.Connect(fresh->now);
+    ASSERT_TRUE(
+        fresh->RunUntil([&] { return fresh->a.has(Event::kConnected); }));
+    const Time told = fresh->now;
+    std::optional<Duration> waited;
+    fresh->tamper_to_b = [&](Packet& packet) {
+      if (!packet.payload.empty() && !waited) waited = fresh->now - told;
+      return true;
+    };
+    SendFrom(fresh->a, fresh->b);
+    fresh->Run();
+    ExpectReceived(fresh->a, fresh->b);
+    ASSERT_TRUE(waited.has_value());
+    if (urnic) {
+      EXPECT_EQ(*waited, Duration());
+    } else {
+      EXPECT_GE(*waited, Duration::Milliseconds(2));
+      EXPECT_LE(*waited, Duration::Milliseconds(10));
+    }
+  }
+}
+
 TEST_F(SetUpTest, WithoutTheRtrMessageTheResponderIsNotConnected) {
   a.setup.peer_to_peer = true;
   uint64_t segments = 0;
