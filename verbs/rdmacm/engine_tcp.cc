@@ -30,8 +30,7 @@ TcpListenerId IdOf(IwarpListener* listener) {
   return static_cast<TcpListenerId>(reinterpret_cast<uintptr_t>(listener));
 }
 TcpConnectionId IdOf(IwarpConnection* connection) {
-  return static_cast<TcpConnectionId>(
-      reinterpret_cast<uintptr_t>(connection));
+  return static_cast<TcpConnectionId>(reinterpret_cast<uintptr_t>(connection));
 }
 IwarpConnection* Of(TcpConnectionId id) {
   return reinterpret_cast<IwarpConnection*>(static_cast<uintptr_t>(id));

@@ -1,5 +1,5 @@
-// rdma_cm on two engines with iWARP, joined by a ring: events, private data, and
-// a message over the connection.
+// rdma_cm on two engines with iWARP, joined by a ring: events, private data,
+// and a message over the connection.
 
 #include "verbs/rdmacm/engine_tcp.h"
 
@@ -93,8 +93,7 @@ struct Program {
 
 class EngineTcpTest : public ::testing::Test {
  protected:
-  rdma_ucm_event_resp Expect(Program& program, EventType type,
-                             int status = 0) {
+  rdma_ucm_event_resp Expect(Program& program, EventType type, int status = 0) {
     EXPECT_TRUE(pair_.RunUntil([&] { return program.readiness.ready; }));
     rdma_ucm_event_resp out = {};
     EXPECT_EQ(program.service.GetEvent(*program.channel,
@@ -109,9 +108,9 @@ class EngineTcpTest : public ::testing::Test {
   }
   uint32_t Listen(uint16_t port) {
     const uint32_t id = server_.Create();
-    EXPECT_EQ(server_.service.Bind(*server_.channel, id,
-                                   Address("0.0.0.0", port)),
-              0);
+    EXPECT_EQ(
+        server_.service.Bind(*server_.channel, id, Address("0.0.0.0", port)),
+        0);
     EXPECT_EQ(server_.service.Listen(*server_.channel, id, 1), 0);
     return id;
   }
@@ -129,9 +128,8 @@ class EngineTcpTest : public ::testing::Test {
   void Connect(const std::string& data = "") {
     qp_ = &pair_.a.Create();
     id_ = Routed(kPort);
-    ASSERT_EQ(client_.service.Connect(
-                  *client_.channel, id_,
-                  Host::Params(qp_->qp->qpn(), data)),
+    ASSERT_EQ(client_.service.Connect(*client_.channel, id_,
+                                      Host::Params(qp_->qp->qpn(), data)),
               0);
   }
   void Accept(uint32_t id, const std::string& data = "") {
@@ -164,10 +162,11 @@ TEST_F(EngineTcpTest, AConnectionCarriesAMessageAndEnds) {
   Expect(server_, EventType::kEstablished);
 
   // The server may send first: the client has released it.
-  ASSERT_TRUE(pair_.a.PostReceive(*qp_, {.wr_id = 1, .sges = {pair_.a.Sge(0, 8)}}));
+  ASSERT_TRUE(
+      pair_.a.PostReceive(*qp_, {.wr_id = 1, .sges = {pair_.a.Sge(0, 8)}}));
   std::memcpy(pair_.b.memory(), "message", 8);
-  ASSERT_TRUE(pair_.b.PostSend(
-      *server_qp_, {.wr_id = 2, .sges = {pair_.b.Sge(0, 8)}}));
+  ASSERT_TRUE(
+      pair_.b.PostSend(*server_qp_, {.wr_id = 2, .sges = {pair_.b.Sge(0, 8)}}));
   ASSERT_TRUE(pair_.RunUntil([&] { return !pair_.a.done.empty(); }));
   EXPECT_STREQ(reinterpret_cast<const char*>(pair_.a.memory()), "message");
 
@@ -204,8 +203,7 @@ TEST_F(EngineTcpTest, AQueuePairMustBeReadyForAConnection) {
   Listen(kPort);
   const uint32_t id = Routed(kPort);
   const auto connect = [&](uint32_t qpn) {
-    return client_.service.Connect(*client_.channel, id,
-                                   Host::Params(qpn, ""));
+    return client_.service.Connect(*client_.channel, id, Host::Params(qpn, ""));
   };
   EXPECT_EQ(connect(0xabcdef), EINVAL) << "there is none";
   Connect();

@@ -2,7 +2,7 @@
 
 // The connection manager of a RoCE device: cm::ConnectionManager, between the
 // engine that brings it MADs and the rdma_cm device. It does what Linux's
-// cma.c does for InfiniBand: the private data of requests begin with the
+// rdma_cm does for InfiniBand: the private data of requests begin with the
 // addresses of both sides (IpCmHeader), and each message is an event.
 //
 // The manager's events arrive in the middle of its calls, so their handler must

@@ -135,11 +135,10 @@ uint32_t IwCmPort::connections() const {
 std::vector<IwCmPort::Listener>::iterator IwCmPort::FindListener(
     const Listening& place) {
   const wire::Gid local = LocalOf(place);
-  return std::find_if(listeners_.begin(), listeners_.end(),
-                      [&](const Listener& l) {
-                        return l.local == local &&
-                               l.port == place.address.port();
-                      });
+  return std::find_if(
+      listeners_.begin(), listeners_.end(), [&](const Listener& l) {
+        return l.local == local && l.port == place.address.port();
+      });
 }
 
 std::vector<IwCmPort::Listener>::iterator IwCmPort::FindListener(
@@ -172,9 +171,9 @@ void IwCmPort::RemoveListener(const Listening& place) {
   CloseIfUnused(it);
 }
 
-// In Linux, a request that the program knows does not end with its listener. The
-// engine would end it. So the engine's listener waits for the answers, and other
-// requests that come meanwhile find no id.
+// In Linux, a request that the program knows does not end with its listener.
+// The engine would end it. So the engine's listener waits for the answers, and
+// other requests that come meanwhile find no id.
 void IwCmPort::CloseIfUnused(std::vector<Listener>::iterator listener) {
   if (listener->uses > 0 || listener->waiting > 0) return;
   tcp_.Unlisten(listener->tcp);
@@ -199,8 +198,7 @@ int IwCmPort::Connect(const ConnectRequest& request, uint64_t user,
   connection.user = user;
   connection.request = std::make_unique<const ConnectRequest>(request);
   asking_ = true;
-  connection.question =
-      rnic().AskPath(request.path, &connection, kPathTimeout);
+  connection.question = rnic().AskPath(request.path, &connection, kPathTimeout);
   asking_ = false;
   const auto answer = std::exchange(at_once_, std::nullopt);
   int error = connection.question == 0 ? ENOMEM : 0;
@@ -321,9 +319,9 @@ void IwCmPort::Destroy(CmHandle handle) {
 // ---------------------------------------------------------------- attributes
 
 // Linux gives no rights here, and the side that connects never asks again. Its
-// devices do not mind, as for them only the rights of the memory count. For ours
-// those of the queue pair count too. Linux does not give the right to atomics
-// either, because its devices have none.
+// devices do not mind, as for them only the rights of the memory count. For
+// ours those of the queue pair count too. Linux does not give the right to
+// atomics either, because its devices have none.
 void IwCmPort::GetInitialAttributes(bool, ib_uverbs_qp_attr& out) const {
   out.qp_attr_mask = kState | kAccessFlags;
   out.qp_access_flags =
@@ -408,10 +406,10 @@ void IwCmPort::OnRequest(const TcpEvent& event) {
   connection.tcp = event.connection;
   CmRequest request;
   request.handle = {connection.handle};
-  request.called = SocketAddress::FromGid(addresses.local, addresses.local_port,
-                                          scope);
-  request.caller = SocketAddress::FromGid(addresses.remote,
-                                          addresses.remote_port, scope);
+  request.called =
+      SocketAddress::FromGid(addresses.local, addresses.local_port, scope);
+  request.caller =
+      SocketAddress::FromGid(addresses.remote, addresses.remote_port, scope);
   rdma_ucm_conn_param& params = request.response.param.conn;
   SetPrivateData(event.private_data, params);
   SetDepths(event.depths.value_or(kAnyDepths), params);

@@ -1,8 +1,8 @@
 #pragma once
 
 // The connection manager of an iWARP device: TCP connections and the set-up of
-// MPA (tcp_connections.h). It does what Linux's iwcm.c does, and the iWARP parts
-// of cma.c. What programs see differently from RoCE:
+// MPA (tcp_connections.h). It does what Linux's iw_cm does, and the iWARP parts
+// of rdma_cm. What programs see differently from RoCE:
 //
 // - The private data are the program's alone: the addresses are those of TCP.
 // - The side that connects goes from rdma_connect() to ESTABLISHED; there is no
@@ -10,8 +10,9 @@
 // - There is no TIMEWAIT_EXIT, and the status of REJECTED is an errno.
 // - Only the port space RDMA_PS_TCP, and no datagrams.
 //
-// Differs from Linux: rdma_connect() does not wait for TCP, and rdma_disconnect()
-// and rdma_destroy_id() do not wait for the end of the set-up, but end it.
+// Differs from Linux: rdma_connect() does not wait for TCP, and
+// rdma_disconnect() and rdma_destroy_id() do not wait for the end of the
+// set-up, but end it.
 
 #include <cstdint>
 #include <functional>

@@ -69,7 +69,7 @@ class IwConnectTest : public ::testing::Test {
   rdma_ucm_event_resp request_ = {};
 };
 
-//= Linux cma_iw_handler()
+//= Linux cma_iw_handler(), iw_cm_disconnect()
 TEST_F(IwConnectTest, AConnectionIsMadeAndEnds) {
   Establish();
   EXPECT_EQ(Disconnect(client_, client_id_), 0);
@@ -181,7 +181,7 @@ TEST_F(IwConnectTest, QueuePairsGetWhatTheyNeed) {
   EXPECT_EQ(Attributes(server_, server_id_, 1, out), EINVAL) << "it is closing";
 }
 
-//= Linux cma_iw_handler()
+//= Linux cma_iw_handler(), iw_cm_accept(), iw_cm_reject()
 TEST_F(IwConnectTest, AListenerMayRefuse) {
   Ask();
   const std::string why = "no";
@@ -222,9 +222,9 @@ TEST_F(IwConnectTest, EachFamilyMayHaveItsListenerOnAPort) {
             0);
   ASSERT_EQ(server_.Bind(six, Address("::", kPort)), 0);
   ASSERT_EQ(server_.service->Listen(*server_.channel, six, 10), 0);
-  ASSERT_EQ(client_.Connect(client_.Routed(Address("fd00::2", kPort)),
-                            kClientQpn),
-            0);
+  ASSERT_EQ(
+      client_.Connect(client_.Routed(Address("fd00::2", kPort)), kClientQpn),
+      0);
   wire_.Deliver();
   server_.Destroy(Expect(server_, EventType::kConnectRequest).id);
   wire_.Deliver();
@@ -413,7 +413,7 @@ TEST_F(IwConnectTest, ThereAreNoDatagrams) {
   EXPECT_EQ(client_.Connect(id, kClientQpn), EINVAL);
 }
 
-//= Linux rdma_notify(), rdma_accept()
+//= Linux rdma_notify()
 TEST_F(IwConnectTest, NothingIsLeftToConfirm) {
   Establish();
   EXPECT_EQ(client_.Ready(client_id_), EINVAL);

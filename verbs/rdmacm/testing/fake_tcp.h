@@ -1,7 +1,7 @@
 #pragma once
 
-// The TCP connections of iWARP devices that are joined by a wire: a model of the
-// engine's ConnectionTable. Messages stay on the wire, and events in their
+// The TCP connections of iWARP devices that are joined by a wire: a model of
+// the engine's ConnectionTable. Messages stay on the wire, and events in their
 // devices, until the test delivers them.
 
 #include <algorithm>
@@ -69,8 +69,7 @@ class FakeTcp final : public TcpConnections {
   int Listen(const wire::Gid& local, uint16_t port, uint32_t backlog,
              const mpa::SetupOptions&, TcpListenerId& out) override {
     for (const auto& [id, listener] : listeners_) {
-      const bool overlaps = listener.local == local ||
-                            local == wire::Gid() ||
+      const bool overlaps = listener.local == local || local == wire::Gid() ||
                             listener.local == wire::Gid();
       if (listener.port == port && overlaps) return EADDRINUSE;
     }
@@ -192,8 +191,8 @@ class FakeTcp final : public TcpConnections {
         End(id, iwarp::Event::kDisconnected, iwarp::Failure::kNone);
         return;
       case Kind::kReset: {
-        const bool refused = message.data.empty() &&
-                             connection.phase == Phase::kConnecting;
+        const bool refused =
+            message.data.empty() && connection.phase == Phase::kConnecting;
         End(id, iwarp::Event::kFailed,
             refused ? iwarp::Failure::kRefused : iwarp::Failure::kReset);
         return;
@@ -275,8 +274,8 @@ class FakeTcp final : public TcpConnections {
   void OnRequest(const FakeTcpWire::Message& message,
                  const tcp::FourTuple& addresses) {
     for (const auto& [id, listener] : listeners_) {
-      const bool hears = listener.local == addresses.local ||
-                         listener.local == wire::Gid();
+      const bool hears =
+          listener.local == addresses.local || listener.local == wire::Gid();
       if (listener.port != addresses.local_port || !hears) continue;
       TcpConnectionId created = TcpConnectionId::kNone;
       Connection& connection = Add(addresses, Phase::kRequested, created);
@@ -284,8 +283,7 @@ class FakeTcp final : public TcpConnections {
       connection.peer_to_peer = message.peer_to_peer;
       connection.depths = {message.depths.ord, message.depths.ird};
       connection.data = message.data;
-      due_.push_back(
-          {iwarp::Event::kRequest, created, iwarp::Failure::kNone});
+      due_.push_back({iwarp::Event::kRequest, created, iwarp::Failure::kNone});
       return;
     }
     FakeTcpWire::Message reset;
@@ -341,9 +339,8 @@ inline int FakeTcpWire::Deliver() {
         break;
       }
     }
-    const auto told = std::count_if(ends_.begin(), ends_.end(), [](FakeTcp* e) {
-      return e->DeliverOne();
-    });
+    const auto told = std::count_if(ends_.begin(), ends_.end(),
+                                    [](FakeTcp* e) { return e->DeliverOne(); });
     if (told == 0 && wire_.empty()) return count;
     count += static_cast<int>(told);
   }
