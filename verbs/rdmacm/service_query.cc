@@ -128,8 +128,8 @@ int Service::SetPath(const IdPtr& id, std::span<const uint8_t> value) {
 
 // ------------------------------------------------------------------- queries
 
-//= Linux ucma_copy_iboe_route(), ucma_copy_iw_route(): the route of iWARP has
-// no = path record, only the GIDs of the link
+//= Linux ucma_copy_iw_route(): the route of iWARP has no path record, only the
+//= GIDs of the link
 int Service::QueryRoute(EventChannel& channel, uint32_t number,
                         rdma_ucm_query_route_resp& out) {
   std::lock_guard lock(mutex_);
