@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/iwarp_qp.h"
 #include "datapath/engine/roce_qp.h"
 #include "transport/mem/mr_table.h"
 #include "transport/work/request.h"
@@ -61,6 +62,14 @@ QpCaps Granted(const QpRequest& request, const QpLayout& layout) {
               kMaxSge, send_data / static_cast<uint32_t>(sizeof(urnic_sge))),
           .max_recv_sge = request.srq != nullptr ? 0 : std::max(asked_sge, 1u),
           .max_inline_data = std::min(kMaxInline, send_data)};
+}
+
+// Under the token. The connection of an iWARP queue pair moves the core, and
+// the flow does not notice.
+QpState StateOf(const EngineQp& qp) {
+  return qp.kind() == Flow::Kind::kIwarpQp
+             ? static_cast<const IwarpQp&>(qp).core_state()
+             : qp.state();
 }
 
 }  // namespace
@@ -269,7 +278,7 @@ bool Qp::IsDraining() const {
 
 QpState Qp::State() {
   Engine::ControlScope scope(device_.engine());
-  return engine_qp_->state();
+  return StateOf(*engine_qp_);
 }
 
 absl::Status Qp::Named(const absl::Status& status) const {
@@ -434,7 +443,7 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   }
   Engine& engine = device_.engine();
   Engine::ControlScope scope(engine);
-  const QpState now = engine_qp_->state();
+  const QpState now = StateOf(*engine_qp_);
   // ERR and RESET are valid from any state, also from one that the queue pair
   // entered by itself.
   const bool ends = to == QpState::kErr || to == QpState::kReset;
@@ -476,7 +485,7 @@ void Qp::OpenForPosting(const QpAttributes& attributes) {
 bool Qp::FindConnected(Posting& posting) {
   if (!posting.is_connected_by_cm) return false;
   Engine::ControlScope scope(*posting.engine);
-  if (posting.engine_qp->state() < QpState::kRts) return false;
+  if (StateOf(*posting.engine_qp) < QpState::kRts) return false;
   posting.may_send.store(true, std::memory_order_relaxed);
   return true;
 }
@@ -485,7 +494,7 @@ QpAttributes Qp::Query() {
   std::lock_guard lock(modify_mutex_);
   Engine::ControlScope scope(device_.engine());
   QpAttributes now = attributes_;
-  now.qp_state = now.cur_qp_state = engine_qp_->state();
+  now.qp_state = now.cur_qp_state = StateOf(*engine_qp_);
   if (engine_qp_->is_roce_qp()) {
     const RoceQp& roce = RoceQp::Of(*engine_qp_);
     if (now.qp_state >= QpState::kRtr) now.rq_psn = roce.recv_psn().value();

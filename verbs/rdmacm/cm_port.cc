@@ -1,6 +1,7 @@
 #include "verbs/rdmacm/cm_port.h"
 
 #include "verbs/rdmacm/ib_cm_port.h"
+#include "verbs/rdmacm/iw_cm_port.h"
 
 namespace urnic::rdmacm {
 
@@ -18,6 +19,9 @@ int CmPort::Open() {
 
 std::unique_ptr<CmPort> MakeCmPort(Rnic& rnic, CmEvents& events,
                                    const NumberKey& key, Lessor* lessor) {
+  if (TcpConnections* const tcp = rnic.tcp(); tcp != nullptr) {
+    return std::make_unique<IwCmPort>(rnic, *tcp, events);
+  }
   return std::make_unique<IbCmPort>(rnic, events, key, lessor);
 }
 

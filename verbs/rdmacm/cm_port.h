@@ -118,8 +118,9 @@ class CmPort {
   virtual uint32_t unanswered_farewells() const = 0;
 
   // --- Any thread, even before Open() --------------------------------------
-  // The attributes that a queue pair needs before there is a connection.
-  virtual uint32_t InitialAttributes(bool is_datagram) const = 0;
+  // The same before there is a connection, and for datagrams.
+  virtual void GetInitialAttributes(bool is_datagram,
+                                    ib_uverbs_qp_attr& out) const = 0;
   // Whether programs see the route to the peer as a path record.
   virtual bool has_path_records() const = 0;
 

@@ -32,6 +32,9 @@ RnicInfo MakeInfo(const urnic_device_identity& identity) {
   std::copy_n(identity.node_guid, info.node_guid.size(),
               info.node_guid.begin());
   info.pkeys.assign(identity.pkeys, identity.pkeys + identity.num_pkeys);
+  if (identity.device_kind->gid_source == URNIC_GID_OF_MAC) {
+    info.mac_gid = wire::Gid::FromIpv6(identity.gids[0].gid);
+  }
   if (identity.ifname[0] != '\0') {
     info.interface_index = if_nametoindex(identity.ifname);
   }
@@ -97,6 +100,7 @@ int EngineRnic::Open() {
   }
   device_ = *std::move(device);
   opened_.store(device_.get());
+  if (is_iwarp()) tcp_.Open(device_->engine(), device_->network());
   return 0;
 }
 

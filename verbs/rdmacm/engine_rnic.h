@@ -10,6 +10,7 @@
 #include "verbs/control/device.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/identity/device_identity.h"
+#include "verbs/rdmacm/engine_tcp.h"
 #include "verbs/rdmacm/rnic.h"
 
 namespace urnic::rdmacm {
@@ -26,6 +27,7 @@ class EngineRnic final : public Rnic {
   std::optional<Route> RouteTo(const wire::Gid& remote) const override;
   uint8_t MtuCode(uint32_t path_mtu) const override;
   urnic::Time Now() const override { return Environment::Now(); }
+  TcpConnections* tcp() override { return is_iwarp() ? &tcp_ : nullptr; }
 
   // Returns the errno of control::Device::Open(), and prints its message to
   // stderr.
@@ -43,11 +45,16 @@ class EngineRnic final : public Rnic {
                const net::PathQuery& to) override;
 
  private:
+  bool is_iwarp() const {
+    return identity_.device_kind == &urnic_device_kinds[URNIC_DEVICE_IWARP];
+  }
+
   const urnic_device_identity identity_;
   const control::ProgramHooks hooks_;
   RnicInfo info_;
   const std::shared_ptr<const control::GidTable> gids_;
   std::shared_ptr<control::Device> device_;  // set once, by Open()
+  EngineTcp tcp_;                            // of an iWARP device
   // The same pointer for threads that may run before Open().
   std::atomic<const control::Device*> opened_ = nullptr;
 };

@@ -56,9 +56,8 @@ struct RequestData {
 
   // False if it does not fit.
   bool Set(const ConnectRequest& request) {
-    const auto header = wire::IpCmHeader::Make(request.source.gid(),
-                                               request.destination.gid(),
-                                               request.source.port());
+    const auto header = wire::IpCmHeader::Make(
+        request.source.gid(), request.destination.gid(), request.source.port());
     const auto own = PrivateData(request.params);
     size = sizeof(header) + own.size();
     if (size > bytes.size()) return false;
@@ -102,9 +101,8 @@ void SetReadyToReceive(const cm::QpAttributes& from, ib_uverbs_qp_attr& out) {
   out.path_mtu = from.mtu_code;
   out.dest_qp_num = from.remote_qpn.value;
   // Not of UC, nor of an XRC initiator, which receives nothing.
-  const bool receives =
-      from.service == cm::Service::kRc ||
-      (from.service == cm::Service::kXrc && from.passive);
+  const bool receives = from.service == cm::Service::kRc ||
+                        (from.service == cm::Service::kXrc && from.passive);
   if (!receives) return;
   out.qp_attr_mask |= kMaxTargeted | kMinRnrTimer;
   out.max_dest_rd_atomic = from.responder_resources;
@@ -244,8 +242,10 @@ void IbCmPort::Destroy(CmHandle handle) {
 
 //= Linux rdma_init_qp_attr(): before there is a connection, a queue pair gets
 //= its partition and port, and the Q_Key or no rights
-uint32_t IbCmPort::InitialAttributes(bool is_datagram) const {
-  return kState | kPkeyIndex | kPort | (is_datagram ? kQkey : kAccessFlags);
+void IbCmPort::GetInitialAttributes(bool is_datagram,
+                                    ib_uverbs_qp_attr& out) const {
+  out.qp_attr_mask =
+      kState | kPkeyIndex | kPort | (is_datagram ? kQkey : kAccessFlags);
 }
 
 //= Linux rdma_init_qp_attr(), ib_cm_init_qp_attr(): each step of a connection

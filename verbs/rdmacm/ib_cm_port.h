@@ -2,7 +2,7 @@
 
 // The connection manager of a RoCE device: cm::ConnectionManager, between the
 // engine that brings it MADs and the rdma_cm device. It does what Linux's
-// cma.c does for InfiniBand: the private data of requests begin with the
+// rdma_cm does for InfiniBand: the private data of requests begin with the
 // addresses of both sides (IpCmHeader), and each message is an event.
 //
 // The manager's events arrive in the middle of its calls, so their handler must
@@ -46,7 +46,8 @@ class IbCmPort final : public CmPort,
   uint32_t connections() const override;
   void HurryFarewells(Duration interval, uint8_t repeats) override;
   uint32_t unanswered_farewells() const override;
-  uint32_t InitialAttributes(bool is_datagram) const override;
+  void GetInitialAttributes(bool is_datagram,
+                            ib_uverbs_qp_attr& out) const override;
   bool has_path_records() const override { return true; }
 
  private:

@@ -27,7 +27,9 @@ struct RnicInfo {
   // kernel interface. 0: it has no interface, and every scope without an
   // interface means it.
   uint32_t interface_index = 0;
-  std::vector<uint16_t> pkeys = {0xffff};
+  std::vector<uint16_t> pkeys = {0xffff};  // iWARP: none
+  // Of an iWARP device: its only GID, which is made from the MAC.
+  wire::Gid mac_gid;
   // Acknowledgements are delayed by at most 4.096 us << this //
   // (local_ca_ack_delay).
   uint8_t ack_delay_code = 0;
@@ -43,6 +45,8 @@ struct RnicAddress {
   uint8_t prefix_bits = 0;
   uint8_t gid_index_v1 = 0;
 };
+
+class TcpConnections;
 
 class Rnic {
  public:
@@ -64,6 +68,10 @@ class Rnic {
   virtual uint8_t MtuCode(uint32_t path_mtu) const = 0;
   // The time of the clock that WithToken() and net::MadHandler use.
   virtual Time Now() const = 0;
+
+  // Of an iWARP device, while it is open; null: it is a RoCE device. Lives as
+  // long as the RNIC.
+  virtual TcpConnections* tcp() { return nullptr; }
 
   // --- Any thread, outside of the token; may wait -------------------------
   // Opens the device for the life of the process. Returns 0, or an errno; then

@@ -17,7 +17,6 @@ namespace {
 using wire::Be;
 
 constexpr uint8_t kPortNumber = 1;
-constexpr uint16_t kPkey = 0xffff;
 constexpr uint8_t kRate100Gbps = 16;     // IBV_RATE_100_GBPS
 constexpr uint8_t kPacketLifeTime = 16;  // CMA_IBOE_PACKET_LIFETIME
 constexpr uint8_t kExactly = 2;          // IB_SA_EQ
@@ -48,6 +47,21 @@ static_assert(alignof(WirePathRecord) == 1);
 
 constexpr uint32_t kPrimaryPath =
     IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
+
+// What programs see of an id besides its addresses. RoCE: GIDs that are made
+// from them, and the default partition. iWARP: the GID of the device.
+struct LinkView {
+  wire::Gid source;
+  wire::Gid destination;
+  uint16_t pkey = 0;
+};
+
+LinkView ViewOf(const Id& id) {
+  if (!id.port->has_path_records()) {
+    return {id.port->rnic().info().mac_gid, {}, 0};
+  }
+  return {id.source.gid(), id.destination.gid(), 0xffff};
+}
 
 uint8_t Exactly(uint8_t value) {
   return static_cast<uint8_t>(kExactly << 6 | value);
@@ -114,6 +128,8 @@ int Service::SetPath(const IdPtr& id, std::span<const uint8_t> value) {
 
 // ------------------------------------------------------------------- queries
 
+//= Linux ucma_copy_iw_route(): the route of iWARP has no path record, only the
+//= GIDs of the link
 int Service::QueryRoute(EventChannel& channel, uint32_t number,
                         rdma_ucm_query_route_resp& out) {
   std::lock_guard lock(mutex_);
@@ -136,9 +152,10 @@ int Service::QueryRoute(EventChannel& channel, uint32_t number,
     return 0;
   }
   ib_user_path_rec& record = out.ib_route[0];
-  std::memcpy(record.dgid, id->destination.gid().bytes.data(), 16);
-  std::memcpy(record.sgid, id->source.gid().bytes.data(), 16);
-  record.pkey = htons(kPkey);
+  const LinkView view = ViewOf(*id);
+  std::memcpy(record.dgid, view.destination.bytes.data(), 16);
+  std::memcpy(record.sgid, view.source.bytes.data(), 16);
+  record.pkey = htons(view.pkey);
   return 0;
 }
 
@@ -152,7 +169,7 @@ void Service::FillDevice(const Id& id, rdma_ucm_query_addr_resp& out) const {
   const RnicInfo& info = id.port->rnic().info();
   std::memcpy(&out.node_guid, info.node_guid.data(), sizeof(out.node_guid));
   out.port_num = kPortNumber;
-  out.pkey = htons(kPkey);
+  out.pkey = htons(ViewOf(id).pkey);
 }
 
 int Service::QueryAddress(EventChannel& channel, uint32_t number,
@@ -178,23 +195,24 @@ int Service::QueryGids(EventChannel& channel, uint32_t number,
   if (error != 0) return error;
   out = {};
   FillDevice(*id, out);
-  const auto set = [&](const SocketAddress& address, uint16_t* size,
-                       __kernel_sockaddr_storage& to) {
+  // An id without a device has no GIDs yet.
+  const LinkView view = id->port != nullptr ? ViewOf(*id) : LinkView();
+  const auto set = [&](const SocketAddress& address, const wire::Gid& gid,
+                       uint16_t* size, __kernel_sockaddr_storage& to) {
     SockaddrIb ib = {};
     if (address.family() == kAfIb) {
       ib = address.ib();
     } else {
       ib.family = kAfIb;
-      ib.pkey = Be<uint16_t>(id->port != nullptr ? kPkey : uint16_t{0});
-      // An id without a device has no GIDs yet.
-      if (id->port != nullptr) ib.address = address.gid();
+      ib.pkey = Be<uint16_t>(view.pkey);
+      ib.address = gid;
       ib.service_id = Be<uint64_t>(ServiceId(id->port_space, address.port()));
     }
     *size = sizeof(ib);
     std::memcpy(&to, &ib, sizeof(ib));
   };
-  set(id->source, &out.src_size, out.src_addr);
-  set(id->destination, &out.dst_size, out.dst_addr);
+  set(id->source, view.source, &out.src_size, out.src_addr);
+  set(id->destination, view.destination, &out.dst_size, out.dst_addr);
   return 0;
 }
 
@@ -271,7 +289,7 @@ int Service::InitQpAttributes(EventChannel& channel, uint32_t number,
     if (error != 0) return error;
     handle = id->handle;
     if (id->is_datagram() || !handle.valid()) {
-      out.qp_attr_mask = id->port->InitialAttributes(id->is_datagram());
+      id->port->GetInitialAttributes(id->is_datagram(), out);
       if ((out.qp_attr_mask & kQkey) != 0) {
         if (id->qkey == 0) id->qkey = kUdpQkey;
         out.qkey = id->qkey;

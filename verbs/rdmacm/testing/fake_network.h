@@ -107,6 +107,13 @@ class FakeRnic final : public Rnic {
   }
   ~FakeRnic() override { network_.Detach(this); }
 
+  // Makes it an iWARP device, before anyone uses it.
+  void MakeIwarp(TcpConnections* tcp) {
+    tcp_ = tcp;
+    info_.pkeys.clear();
+    std::copy_n(info_.node_guid.begin(), 6, info_.mac_gid.bytes.begin());
+  }
+
   // Of all paths that are found.
   uint32_t path_mtu = 0;
   // The destination that has a route, and that route.
@@ -123,6 +130,7 @@ class FakeRnic final : public Rnic {
     return path_mtu == 0 ? 3 : 2;
   }
   Time Now() const override { return network_.now(); }
+  TcpConnections* tcp() override { return tcp_; }
 
   int Open() override { return open_error; }
   void ServeMads(net::MadHandler& handler) override { handler_ = &handler; }
@@ -132,12 +140,9 @@ class FakeRnic final : public Rnic {
     if (questions_.size() == max_questions) return 0;
     const net::QuestionId id = ++last_question_;
     if (HasGid(query.remote) || !network_.IsSilent(query.remote)) {
-      net::Path path;
-      path.mtu = path_mtu;
-      waiter->OnPath(net::PathStatus::kFound, path);
+      waiter->OnPath(net::PathStatus::kFound, PathTo(query));
     } else {
-      questions_.push_back(
-          {id, query.remote, waiter, network_.now() + timeout});
+      questions_.push_back({id, query, waiter, network_.now() + timeout});
     }
     return id;
   }
@@ -179,7 +184,7 @@ class FakeRnic final : public Rnic {
     network_.SetSilent(gid, false);
     std::lock_guard lock(token_);
     Tell(net::PathStatus::kFound,
-         [&](const Question& q) { return q.remote == gid; });
+         [&](const Question& q) { return q.query.remote == gid; });
   }
   size_t questions() {
     std::lock_guard lock(token_);
@@ -197,7 +202,7 @@ class FakeRnic final : public Rnic {
     const Time now = network_.now();
     Tell(net::PathStatus::kNoAnswer,
          [&](const Question& q) { return q.deadline <= now; });
-    handler_->OnTimer(now);
+    if (handler_ != nullptr) handler_->OnTimer(now);
   }
 
   int open_error = 0;
@@ -208,23 +213,31 @@ class FakeRnic final : public Rnic {
  private:
   struct Question {
     net::QuestionId id;
-    wire::Gid remote;
+    net::PathQuery query;
     net::PathWaiter* waiter;
     Time deadline;
   };
+  net::Path PathTo(const net::PathQuery& query) const {
+    net::Path path;
+    path.local = query.local;
+    path.remote = query.remote;
+    path.mtu = path_mtu;
+    return path;
+  }
   template <typename F>
   void Tell(net::PathStatus status, const F& whom) {
     std::vector<Question> told;
     std::copy_if(questions_.begin(), questions_.end(), std::back_inserter(told),
                  whom);
     std::erase_if(questions_, whom);
-    for (const Question& q : told) q.waiter->OnPath(status, {});
+    for (const Question& q : told) q.waiter->OnPath(status, PathTo(q.query));
   }
 
   FakeNetwork& network_;
   RnicInfo info_;
   std::vector<RnicAddress> addresses_;
   net::MadHandler* handler_ = nullptr;
+  TcpConnections* tcp_ = nullptr;
   std::vector<Question> questions_;
   net::QuestionId last_question_ = 0;
   std::mutex token_;

@@ -1,6 +1,7 @@
 #pragma once
 
-// A program with one RNIC, for tests: the service, a channel, and its events.
+// A program with one RNIC, RoCE or iWARP, for tests: the service, a channel,
+// and its events.
 
 #include <arpa/inet.h>
 
@@ -12,6 +13,7 @@
 
 #include "verbs/rdmacm/service.h"
 #include "verbs/rdmacm/testing/fake_network.h"
+#include "verbs/rdmacm/testing/fake_tcp.h"
 
 namespace urnic::rdmacm {
 
@@ -44,9 +46,11 @@ struct FakeReadiness final : EventChannel::Readiness {
 
 class Host {
  public:
+  // `wire`: of iWARP devices; null: RoCE.
   Host(FakeNetwork& network, const std::string& name,
-       const std::vector<std::string>& addresses)
+       const std::vector<std::string>& addresses, FakeTcpWire* wire = nullptr)
       : network_(network), rnic(network, name, Gids(addresses)) {
+    if (wire != nullptr) rnic.MakeIwarp(&tcp.emplace(*wire, rnic));
     service = std::make_unique<Service>(std::vector<Rnic*>{&rnic},
                                         NumberKey{{17, 0}});
     channel = service->OpenChannel(readiness);
@@ -139,6 +143,7 @@ class Host {
 
  public:
   FakeRnic rnic;
+  std::optional<FakeTcp> tcp;
   FakeReadiness readiness;
   std::unique_ptr<Service> service;
   EventChannel* channel = nullptr;

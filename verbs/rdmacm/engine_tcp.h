@@ -1,0 +1,48 @@
+#pragma once
+
+// The connections of an iWARP device on its engine (ConnectionTable), for the
+// rdma_cm device.
+
+#include <cstdint>
+#include <span>
+
+#include "datapath/engine/connection_table.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
+#include "verbs/rdmacm/tcp_connections.h"
+
+namespace urnic::rdmacm {
+
+class EngineTcp final : public TcpConnections, private ConnectionEvents {
+ public:
+  // The device has been opened; both outlive this object. Before any other
+  // function. REQUIRES: the network serves iWARP.
+  void Open(Engine& engine, Network& network);
+
+  void Attach(TcpEvents& events) override { events_ = &events; }
+  int Listen(const wire::Gid& local, uint16_t port, uint32_t backlog,
+             const mpa::SetupOptions& setup, TcpListenerId& out) override;
+  void Unlisten(TcpListenerId listener) override;
+  int Connect(const net::Path& path, const TcpConnectRequest& request,
+              const mpa::SetupOptions& setup, TcpConnectionId& out) override;
+  void Adopt(TcpConnectionId connection, uint64_t user) override;
+  int Accept(TcpConnectionId connection, uint32_t qpn, const ReadDepths& depths,
+             std::span<const uint8_t> private_data) override;
+  int Reject(TcpConnectionId connection,
+             std::span<const uint8_t> private_data) override;
+  void Disconnect(TcpConnectionId connection) override;
+  void Forget(TcpConnectionId connection) override;
+  uint32_t size() const override { return table_->size(); }
+
+ private:
+  void OnConnectionEvent(IwarpConnection& connection,
+                         iwarp::Event event) override;
+  // Null: there is none.
+  IwarpQp* FindQp(uint32_t qpn) const;
+
+  ConnectionTable* table_ = nullptr;
+  Network* network_ = nullptr;
+  TcpEvents* events_ = nullptr;
+};
+
+}  // namespace urnic::rdmacm

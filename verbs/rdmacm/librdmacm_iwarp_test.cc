@@ -1,0 +1,120 @@
+// The distribution's librdmacm on a port with two devices, RoCE and iWARP: the
+// address decides which one it uses.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+
+#include "verbs/rdmacm/testing/librdmacm_fixture.h"
+
+namespace urnic::rdmacm {
+namespace {
+
+// provider_main.cc, --both.
+constexpr char kRoce[] = "10.9.0.1";
+constexpr char kIwarp[] = "10.9.0.2";
+
+rdma_conn_param Params(const char* data = "") {
+  rdma_conn_param param = {};
+  param.responder_resources = 2;
+  param.initiator_depth = 2;
+  param.retry_count = 7;
+  param.rnr_retry_count = 7;
+  param.private_data = data;
+  param.private_data_len = static_cast<uint8_t>(std::strlen(data));
+  return param;
+}
+
+class LibrdmacmIwarpTest : public LibrdmacmTest {
+ protected:
+  // A connection to a listener on all addresses. Both sides have queue pairs;
+  // the client's has a receive.
+  void Establish(const char* ip, uint16_t port) {
+    listener_ = Listener("0.0.0.0", port);
+    client_ = Routed(ip, port);
+    CreateQp(client_);
+    client_mr_ = rdma_reg_msgs(client_, client_data_, sizeof(client_data_));
+    ASSERT_EQ(rdma_post_recv(client_, nullptr, client_data_,
+                             sizeof(client_data_), client_mr_),
+              0);
+    rdma_conn_param param = Params();
+    ASSERT_EQ(rdma_connect(client_, &param), 0) << std::strerror(errno);
+    server_ = Expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+    CreateQp(server_);
+    server_mr_ = rdma_reg_msgs(server_, server_data_, sizeof(server_data_));
+    ASSERT_EQ(rdma_accept(server_, &param), 0) << std::strerror(errno);
+    Expect(RDMA_CM_EVENT_ESTABLISHED);
+    Expect(RDMA_CM_EVENT_ESTABLISHED);
+  }
+  void DestroyAll() {
+    rdma_dereg_mr(client_mr_);
+    rdma_dereg_mr(server_mr_);
+    for (rdma_cm_id* id : {client_, server_}) {
+      rdma_destroy_qp(id);
+      EXPECT_EQ(rdma_destroy_id(id), 0);
+    }
+    EXPECT_EQ(rdma_destroy_id(listener_), 0);
+  }
+
+  rdma_cm_id* listener_ = nullptr;
+  rdma_cm_id* client_ = nullptr;
+  rdma_cm_id* server_ = nullptr;
+  char client_data_[64] = {};
+  char server_data_[64] = {};
+  ibv_mr* client_mr_ = nullptr;
+  ibv_mr* server_mr_ = nullptr;
+};
+
+TEST_F(LibrdmacmIwarpTest, TheSideThatAcceptsMaySendFirst) {
+  Establish(kIwarp, 7180);
+  EXPECT_EQ(client_->verbs->device->transport_type, IBV_TRANSPORT_IWARP);
+  EXPECT_EQ(client_->route.num_paths, 0);
+  std::strcpy(server_data_, "over a connection");
+  ASSERT_EQ(rdma_post_send(server_, nullptr, server_data_, sizeof(server_data_),
+                           server_mr_, 0),
+            0);
+  ibv_wc wc = {};
+  ASSERT_EQ(rdma_get_recv_comp(client_, &wc), 1);
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_STREQ(client_data_, "over a connection");
+  ASSERT_EQ(rdma_disconnect(client_), 0) << std::strerror(errno);
+  Expect(RDMA_CM_EVENT_DISCONNECTED);
+  Expect(RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_EQ(rdma_disconnect(server_), 0) << std::strerror(errno);
+  DestroyAll();
+}
+
+TEST_F(LibrdmacmIwarpTest, OneListenerServesBothDevices) {
+  Establish(kRoce, 7181);
+  EXPECT_EQ(client_->verbs->device->transport_type, IBV_TRANSPORT_IB);
+  rdma_cm_id* const other = Routed(kIwarp, 7181);
+  EXPECT_EQ(other->verbs->device->transport_type, IBV_TRANSPORT_IWARP);
+  CreateQp(other);
+  rdma_conn_param param = Params("hello");
+  ASSERT_EQ(rdma_connect(other, &param), 0) << std::strerror(errno);
+  rdma_cm_id* const asked = Expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+  EXPECT_EQ(asked->verbs->device->transport_type, IBV_TRANSPORT_IWARP);
+  EXPECT_EQ(rdma_reject(asked, nullptr, 0), 0) << std::strerror(errno);
+  EXPECT_EQ(Expect(RDMA_CM_EVENT_REJECTED, -ECONNREFUSED), other);
+  rdma_destroy_qp(other);
+  EXPECT_EQ(rdma_destroy_id(other), 0);
+  EXPECT_EQ(rdma_destroy_id(asked), 0);
+  ASSERT_EQ(rdma_disconnect(client_), 0) << std::strerror(errno);
+  EXPECT_EQ(Expect(RDMA_CM_EVENT_DISCONNECTED), server_);
+  ASSERT_EQ(rdma_disconnect(server_), 0);
+  EXPECT_EQ(Expect(RDMA_CM_EVENT_DISCONNECTED), client_);
+  DestroyAll();
+}
+
+TEST_F(LibrdmacmIwarpTest, AConnectionWithoutAListenerIsRefused) {
+  rdma_cm_id* const id = Routed(kIwarp, 7182);
+  CreateQp(id);
+  ASSERT_EQ(rdma_connect(id, nullptr), 0) << std::strerror(errno);
+  EXPECT_EQ(Expect(RDMA_CM_EVENT_REJECTED, -ECONNREFUSED), id);
+  rdma_destroy_qp(id);
+  EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
+}  // namespace
+}  // namespace urnic::rdmacm
