@@ -87,6 +87,7 @@ void IwarpProgram::Greet() {
   const Target target = ChooseTarget(8, false);
   request.wr.rkey = target.key;
   request.wr.remote_addr = target.address;
+  request.grant = target.grant;
   Post(std::move(request));
 }
 
