@@ -170,7 +170,9 @@ class Lab(bed.Bed):
             "-device", "virtio-net-pci,netdev=n0,mac=52:54:00:00:00:02,"
             f"romfile=,host_mtu={self.mtu}," +
             ",".join(f"{name}=off" for name in OFFLOADS),
-            "-append", "console=ttyS0 quiet panic=-1 nokaslr mitigations=off "
+            # An oops may leave the driver half dead: a panic is noticed.
+            "-append", "console=ttyS0 quiet oops=panic panic=-1 nokaslr "
+            "mitigations=off "
             "tsc=reliable no_timer_check random.trust_cpu=on "
             f"vm.rdma={self.peer} vm.mtu={self.mtu} "
             f"vm.address={','.join(addresses)}"]
