@@ -30,6 +30,9 @@ PROGRAMS = {
                   "riostream -s ADDRESS -S 65536 -C 20 -I 1", 7471, True),
 }
 CORE = ("rping", "ucmatose", "rdma_client", "rstream")
+# Their servers send first. A responder of MPA must not do so before it has heard
+# from the initiator, and siw initiates without a word unless it is told to.
+SERVER_SENDS_FIRST = ("ucmatose", "ucmatose/many")
 RCOPY_PORT = 7427
 QPERF_PORT = 19765
 
@@ -74,8 +77,10 @@ def case(name, body, core, sides_of=ROLES, **words):
                   core and (OURS in sides or name == "rping/ipv4"))
 
 
-def run_programs(context, _lab, sides, program, family):
+def run_programs(context, lab, sides, program, family):
     client_side, server_side = sides
+    if program in SERVER_SENDS_FIRST:
+        lab.set_parameters(peer_to_peer="Y")
     server_argv, client_argv, port, ends = PROGRAMS[program]
     context.need(server_argv.split()[0])
     server, _ = run_both(
