@@ -192,15 +192,17 @@ absl::StatusOr<IwarpConnection*> ConnectionTable::Connect(
                                 .remote_port = config.remote_port};
   const bool to_itself =
       tuple.local == tuple.remote && tuple.local_port == tuple.remote_port;
-  if (to_itself || Find(tuple) != nullptr || time_wait_.Contains(tuple)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("TCP port ", config.local_port,
-                     " has, or had a minute ago, a connection to this port of "
-                     "the peer"));
-  }
   if (full()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("all ", limits_.max_connections, " connections exist"));
+  }
+  std::optional<SeqNum> after;  // of an earlier connection
+  if (to_itself || Find(tuple) != nullptr ||
+      !time_wait_.TakeForNewConnection(tuple, *parts_.now, after)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("TCP port ", config.local_port,
+                     " has, or had a moment ago, a connection to this port of "
+                     "the peer"));
   }
   mpa::SetupOptions setup = config.setup;
   setup.ird = static_cast<uint16_t>(config.ird);
@@ -218,8 +220,10 @@ absl::StatusOr<IwarpConnection*> ConnectionTable::Connect(
             .config = qp_config,
             .private_data = {private_data.begin(), private_data.end()}});
   }
+  const tcp::InitialNumbers& numbers = half_open_.numbers();
   Start(connection, setup, qp_config, private_data,
-        half_open_.numbers().Isn(tuple, *parts_.now));
+        after ? numbers.IsnAfter(tuple, *after, *parts_.now)
+              : numbers.Isn(tuple, *parts_.now));
   return &connection;
 }
 

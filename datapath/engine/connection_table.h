@@ -102,7 +102,8 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   // Begins a connection. INVALID_ARGUMENT: the private data are too long, the
   // queue pair is not in INIT or has a connection, or a depth is too large.
   // ALREADY_EXISTS: these addresses and ports have a connection, or had one a
-  // minute ago (EADDRNOTAVAIL). RESOURCE_EXHAUSTED: max_connections.
+  // moment ago (EADDRNOTAVAIL): a second, or a minute if the peer does not send
+  // timestamps. RESOURCE_EXHAUSTED: max_connections.
   //
   // The queue pair goes to RTS when the set-up is complete, and to ERR when the
   // connection ends. If the peer knows only revision 1 of MPA, the table

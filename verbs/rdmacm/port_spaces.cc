@@ -9,6 +9,7 @@ namespace urnic::rdmacm {
 
 namespace {
 
+constexpr uint64_t kMaxStep = 4;
 constexpr uint64_t kIpServiceMask = 0xffffffffffff0000;
 
 // The space of an AF_IB service id, from the bits that its mask selects.
@@ -109,16 +110,19 @@ std::optional<uint16_t> PortSpaces::FindFree(
   uint64_t count = 0;
   for (const NumberRange& range : ranges) count += range.count;
   if (count == 0) return std::nullopt;
-  const uint64_t start = SipHash(key_, drawn_++) % count;
+  // Ports grow by small random steps. So they are not predictable, and each is
+  // used again as late as possible: peers remember them for a while.
+  const uint64_t random = SipHash(key_, drawn_++);
+  last_place_ += drawn_ == 1 ? random % count : 1 + random % kMaxStep;
   for (uint64_t i = 0; i < count; ++i) {
-    uint64_t nth = (start + i) % count;
+    uint64_t nth = (last_place_ + i) % count;
     auto range = ranges.begin();
     for (; nth >= range->count; ++range) nth -= range->count;
     const auto port = static_cast<uint16_t>(range->first + nth);
-    // Not the last port again immediately: a peer may still remember it.
-    if (port == last_used_) continue;
     const auto it = holders_.find({space, port});
-    if (it == holders_.end() || IsUnique(it->second, id)) return port;
+    if (it != holders_.end() && !IsUnique(it->second, id)) continue;
+    last_place_ += i;
+    return port;
   }
   return std::nullopt;
 }
@@ -127,7 +131,6 @@ int PortSpaces::BindAny(Id& id, PortSpace space) {
   std::vector<NumberRange>& ranges = ephemeral_[space];
   for (;;) {
     if (const auto port = FindFree(id, space, ranges); port.has_value()) {
-      last_used_ = *port;
       Hold(id, space, *port);
       return 0;
     }

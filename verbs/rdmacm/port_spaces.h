@@ -28,7 +28,7 @@ class PortSpaces {
   static void OfferSystemRange(LocalLessor& lessor);
 
   // The lessor leases the ephemeral ports. It outlives this object. `key`
-  // determines where a search for a free port starts.
+  // determines the order of ports.
   PortSpaces(Lessor* lessor, const NumberKey& key)
       : lessor_(lessor), key_(key) {}
   ~PortSpaces();
@@ -74,7 +74,8 @@ class PortSpaces {
   Lessor* const lessor_;
   const NumberKey key_;
   uint64_t drawn_ = 0;
-  uint16_t last_used_ = 0;
+  // The place of the last port in the leased ones; counts on beyond their end.
+  uint64_t last_place_ = 0;
   std::map<Key, std::vector<Id*>> holders_;
   std::map<PortSpace, std::vector<NumberRange>> ephemeral_;
   std::set<Key> singles_;  // leased one by one

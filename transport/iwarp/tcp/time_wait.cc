@@ -113,6 +113,19 @@ TimeWaitTable::Answer TimeWaitTable::OnSegment(const FourTuple& tuple,
   return answer;
 }
 
+//= RFC 7323 5.4: the timestamp clock of a peer ticks at least once a second
+bool TimeWaitTable::TakeForNewConnection(const FourTuple& tuple, Time now,
+                                         std::optional<SeqNum>& after) {
+  const uint32_t index = Find(IdOf(tuple));
+  if (index == kNone) return true;
+  const Record& record = records_[index];
+  const Duration age = kLifetime - (record.expires - now);
+  if (!record.timestamps || age < kBeforeReuse) return false;
+  after = record.snd_nxt;
+  Remove(index);
+  return true;
+}
+
 void TimeWaitTable::OnTimer(Time now) {
   while (NextDeadline() <= now) Remove(oldest_);
 }

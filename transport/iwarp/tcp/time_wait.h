@@ -13,6 +13,7 @@
 // record makes room. Thread: the token's holder.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "transport/base/hash_index.h"
@@ -29,6 +30,10 @@ class TimeWaitTable {
   // Twice the time that a segment may live. The standard says four minutes for
   // the Internet of its time; this is what Linux uses.
   static constexpr Duration kLifetime = Duration::Seconds(60);
+  // Where timestamps are used, we may connect again after this time. The late
+  // segments of the old connection then have older timestamps than all of the
+  // new one, on both sides: a peer's clock has ticked.
+  static constexpr Duration kBeforeReuse = Duration::Seconds(1);
 
   TimeWaitTable(const NumberKey& key, uint32_t capacity);
   TimeWaitTable(const TimeWaitTable&) = delete;
@@ -47,6 +52,11 @@ class TimeWaitTable {
   bool Contains(const FourTuple& tuple) const {
     return Find(IdOf(tuple)) != kNone;
   }
+  // We want to connect with these addresses and ports again. False: that is not
+  // safe yet, or not before the record expires. Otherwise there is no record
+  // any more, and the new connection begins behind `after`, if that is set.
+  [[nodiscard]] bool TakeForNewConnection(const FourTuple& tuple, Time now,
+                                          std::optional<SeqNum>& after);
 
   enum class Reply : uint8_t {
     kNotFound,

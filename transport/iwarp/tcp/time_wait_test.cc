@@ -163,6 +163,24 @@ TEST_F(TimeWaitTest, EachPartOfTheNameCounts) {
 }
 
 // Beside a list of what must be there. Nothing is allocated.
+//= RFC 7323 5.4
+TEST_F(TimeWaitTest, WithTimestampsWeConnectAgainAfterASecond) {
+  std::optional<SeqNum> after;
+  EXPECT_TRUE(table_.TakeForNewConnection(TupleOf(1), now_, after));
+  EXPECT_FALSE(after.has_value()) << "there is no record";
+  Add(1);
+  Add(2, false);
+  now_ = now_ + TimeWaitTable::kBeforeReuse - Duration::Nanoseconds(1);
+  EXPECT_FALSE(table_.TakeForNewConnection(TupleOf(1), now_, after));
+  EXPECT_TRUE(table_.Contains(TupleOf(1)));
+  now_ = now_ + Duration::Nanoseconds(1);
+  EXPECT_FALSE(table_.TakeForNewConnection(TupleOf(2), now_, after));
+  EXPECT_TRUE(table_.TakeForNewConnection(TupleOf(1), now_, after));
+  EXPECT_EQ(after, SeqNum(777));
+  EXPECT_FALSE(table_.Contains(TupleOf(1)));
+  EXPECT_TRUE(table_.Contains(TupleOf(2))) << "it has no timestamps";
+}
+
 TEST(TimeWaitRandomTest, AgreesWithAList) {
   struct Entry {
     uint16_t port;
