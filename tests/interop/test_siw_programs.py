@@ -33,6 +33,9 @@ CORE = ("rping", "ucmatose", "rdma_client", "rstream")
 # Their servers send first. A responder of MPA must not do so before it has heard
 # from the initiator, and siw initiates without a word unless it is told to.
 SERVER_SENDS_FIRST = ("ucmatose", "ucmatose/many")
+# What perftest prints when its second connection is refused.
+REFUSED = r"RDMA_CM_EVENT_REJECTED; error: -111\b"
+ATTEMPTS = 10
 RCOPY_PORT = 7427
 QPERF_PORT = 19765
 
@@ -98,21 +101,30 @@ for _name in PROGRAMS:
 
 
 def run_perftest(context, lab, sides, program):
-    """-R: perftest's own connection is made by rdma_cm, too."""
+    """-R: perftest's own connection is made by rdma_cm, too. Its server listens
+    again between its two connections: a client that comes in between is refused,
+    and both are run again."""
     context.need(program)
-    port = lab.next_port()
-    argv = [program, "-R", "-F", "-n", "100", "-p", str(port)]
-    server, client = run_both(context, sides, argv,
-                              [*argv, ADDRESS["v4"][sides[1]]], port)
-    table = perftest.check_report(context, server.wait(30), client)
+
+    def once():
+        port = lab.next_port()
+        argv = [program, "-R", "-F", "-n", "100", "-p", str(port)]
+        server, client = run_both(context, sides, argv,
+                                  [*argv, ADDRESS["v4"][sides[1]]], port)
+        return perftest.check_report(context, server.wait(30), client)
+
+    table = context.try_again(ATTEMPTS, REFUSED, once)
     perftest.note_last(context, [program], table)
 
 
+# In the short set only as server: siw's end listens again too late for most
+# clients. "ib_write_bw/server-here" fails: see README.md, "Open".
 for _verb in ("send", "write", "read"):
     for _kind in ("bw", "lat"):
-        case(f"ib_{_verb}_{_kind}", run_perftest,
-             (_verb, _kind) in (("write", "bw"), ("send", "lat")),
-             program=f"ib_{_verb}_{_kind}")
+        for _role, _sides in ROLES.items():
+            case(f"ib_{_verb}_{_kind}", run_perftest,
+                 _verb == "send" and _role == "server-here",
+                 {_role: _sides}, program=f"ib_{_verb}_{_kind}")
 
 
 def run_rcopy(context, lab, sides):
