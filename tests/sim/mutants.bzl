@@ -91,8 +91,16 @@ _DEPS = [
     "//verbs/abi",
 ]
 
+_IWARP_HEADERS = [
+    "//transport/iwarp/ddp:sources",
+    "//transport/iwarp/mpa:sources",
+    "//transport/iwarp/qp:sources",
+    "//transport/iwarp/rdmap:sources",
+    "//transport/iwarp/tcp:sources",
+]
+
 # What the sources may include of what is inlined.
-_HEADERS = [
+_HEADERS = _IWARP_HEADERS + [
     "//datapath/engine:sources",
     "//datapath/memory:address_space.h",
     "//tests/sim:sources",
@@ -104,15 +112,6 @@ _HEADERS = [
     "//transport/uc:sources",
     "//transport/ud:sources",
     "//transport/work:sources",
-]
-
-_IWARP_HEADERS = [
-    "//tests/sim:sources",
-    "//transport/iwarp/ddp:sources",
-    "//transport/iwarp/mpa:sources",
-    "//transport/iwarp/qp:sources",
-    "//transport/iwarp/rdmap:sources",
-    "//transport/iwarp/tcp:sources",
 ]
 
 # The simulators: the sources that may be broken (including the simulator's own
@@ -181,7 +180,7 @@ def mutant(name, old, new, core = "rc"):
     native.genrule(
         name = name + "_source",
         testonly = True,
-        srcs = sources + (_IWARP_HEADERS if core == "iwarp" else _HEADERS),
+        srcs = sources + _HEADERS,
         outs = [name + ".cc"],
         cmd = "python3 $(location //tests/sim:amalgamate.py) %s '%s' '%s' %s > $@" %
               (
