@@ -221,8 +221,9 @@ TEST_F(IwarpProgramTest, ASharedReceiveQueueServesSeveralConnections) {
     return made;
   });
   Program& second = a.Create();
-  ASSERT_TRUE(pair_.Connect(from, b.Create(srq), 2000));
-  ASSERT_TRUE(pair_.Connect(second, b.Create(srq), 2001));
+  Program* receivers[] = {&b.Create(srq), &b.Create(srq)};
+  ASSERT_TRUE(pair_.Connect(from, *receivers[0], 2000));
+  ASSERT_TRUE(pair_.Connect(second, *receivers[1], 2001));
   for (uint64_t i = 0; i < 4; ++i) {
     rings.PostRecv({.wr_id = i, .sges = {b.Sge(i * 64, 64)}});
   }
@@ -233,7 +234,8 @@ TEST_F(IwarpProgramTest, ASharedReceiveQueueServesSeveralConnections) {
   EXPECT_EQ(b.done[0].wr_id, 0u);
   EXPECT_EQ(b.done[1].wr_id, 1u);
   EXPECT_EQ(events.limits, 1);
-  b.End();
+  for (Program* receiver : receivers) b.Destroy(*receiver);
+  b.Control([&](ConnectionTable&) { b.network().DestroySrq(srq); });
 }
 
 TEST_F(IwarpProgramTest, ASendWithoutAReceiveEndsTheConnection) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "transport/base/check.h"
@@ -27,7 +26,7 @@ std::span<const uint8_t> PrivateData(const rdma_ucm_conn_param& params) {
 // Programs get at most what the length in an event can say.
 void SetPrivateData(std::span<const uint8_t> data, rdma_ucm_conn_param& out) {
   const size_t bytes = std::min<size_t>(data.size(), UINT8_MAX);
-  std::memcpy(out.private_data, data.data(), bytes);
+  std::copy_n(data.begin(), bytes, out.private_data);
   out.private_data_len = static_cast<uint8_t>(bytes);
 }
 
@@ -89,7 +88,7 @@ mpa::SetupOptions DefaultSetup() {
   // use it if one of both wants it.
   setup.crc = true;
   // They are in each segment, and help only a receiver that places behind
-  // holes. uRNICs do that without them.
+  // holes, which a device does not do yet.
   setup.markers = false;
   // Until the first FPDU of the side that connects has arrived, the other side
   // must not send. Programs do not know this: with RoCE, either may send first.
@@ -271,9 +270,10 @@ int IwCmPort::Reject(CmHandle handle, uint8_t,
     return EINVAL;
   }
   const int error = tcp_.Reject(connection->tcp, private_data);
+  if (error != 0) return error;
   connection->state = State::kIdle;
   StopWaiting(*connection);
-  return error;
+  return 0;
 }
 
 // -------------------------------------------------------------------- ending
