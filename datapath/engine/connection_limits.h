@@ -13,7 +13,8 @@ struct ConnectionLimits {
   // Handshakes at a time; from half of it on, SYN cookies are used.
   uint32_t half_open = 4096;
   uint32_t time_wait = 1u << 14;
-  // Of 64 unacknowledged segments, 2 KB each. An idle connection has none.
+  // Blocks of 2 KB, each for 64 unacknowledged segments. An idle connection has
+  // none.
   uint32_t segment_blocks = 1u << 13;
   // Parts of the streams that have arrived behind a hole.
   uint32_t ranges = 1u << 14;

@@ -52,7 +52,7 @@ class QpTable {
   // `config.limits.qpn` is ignored: the network draws the number. The table
   // owns the queue pair. RESOURCE_EXHAUSTED: the network has max_qps queue
   // pairs, or the connection manager holds all numbers that are left.
-  // UNIMPLEMENTED: kIwarp is not built yet.
+  // UNIMPLEMENTED: kIwarp, and the network does not serve it.
   absl::StatusOr<EngineQp*> Create(EngineQpConfig config);
   // Deletes the queue pair.
   void Destroy(EngineQp* qp);

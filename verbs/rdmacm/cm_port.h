@@ -93,7 +93,8 @@ class CmPort {
   virtual int Connect(const ConnectRequest& request, uint64_t user,
                       CmHandle& out) = 0;
   virtual int Accept(CmHandle handle, const AcceptRequest& request) = 0;
-  // The program has seen CONNECT_RESPONSE, and its queue pair is ready.
+  // The program has seen CONNECT_RESPONSE, and its queue pair is ready. iWARP
+  // has no such event: EINVAL.
   virtual int Ready(CmHandle handle) = 0;
   virtual int Reject(CmHandle handle, uint8_t reason,
                      std::span<const uint8_t> private_data) = 0;
@@ -118,7 +119,7 @@ class CmPort {
   virtual uint32_t unanswered_farewells() const = 0;
 
   // --- Any thread, even before Open() --------------------------------------
-  // The same before there is a connection, and for datagrams.
+  // GetQpAttributes() before there is a connection, and for datagrams.
   virtual void GetInitialAttributes(bool is_datagram,
                                     ib_uverbs_qp_attr& out) const = 0;
   // Whether programs see the route to the peer as a path record.
