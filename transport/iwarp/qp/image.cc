@@ -89,8 +89,8 @@ void FieldsOf<iwarp::Endpoint>::CheckSetUp(ImageReader& f, const Endpoint& e,
   }
 }
 
-uint32_t FieldsOf<iwarp::Endpoint>::ChunkBytes(const Endpoint& e, SeqNum begin,
-                                               uint64_t source) {
+uint32_t FieldsOf<iwarp::Endpoint>::FpduBytes(const Endpoint& e, SeqNum begin,
+                                              uint64_t source) {
   uint32_t ulpdu_bytes = 0;
   if (source != Endpoint::kEmptyFpdu) {
     if (e.qp_ == nullptr) return 0;
@@ -98,6 +98,20 @@ uint32_t FieldsOf<iwarp::Endpoint>::ChunkBytes(const Endpoint& e, SeqNum begin,
     if (ulpdu_bytes == 0 || ulpdu_bytes == kImpossible) return ulpdu_bytes;
   }
   return e.ShapeAt(begin, ulpdu_bytes).wire_bytes();
+}
+
+uint32_t FieldsOf<iwarp::Endpoint>::KeptBytes(const Endpoint& e,
+                                              const iwarp::KeptFpdu& copy) {
+  uint32_t bytes = 0;
+  uint64_t source = copy.source;
+  while (true) {
+    const uint32_t fpdu = FpduBytes(e, copy.begin + bytes, source);
+    if (fpdu == 0 || fpdu == kImpossible) return fpdu;
+    bytes += fpdu;
+    if (bytes >= copy.bytes.size()) return bytes;
+    if (!FieldsOf<rdmap::Qp>::HasSmallAfter(*e.qp_, source)) return kImpossible;
+    source = e.qp_->SmallAfter(source);
+  }
 }
 
 void FieldsOf<iwarp::Endpoint>::CheckFrameChunk(ImageReader& f,
@@ -141,7 +155,9 @@ void FieldsOf<iwarp::Endpoint>::CheckChunks(ImageReader& f, const Endpoint& e) {
       f.Require(kind != ddp::SourceKind::kAnswer, "source", source,
                 "is an answer that is not kept");
     }
-    const uint32_t made = ChunkBytes(e, begin, source);
+    const uint32_t made = copy != nullptr && copy->begin == begin
+                              ? KeptBytes(e, *copy)
+                              : FpduBytes(e, begin, source);
     f.Require(made == bytes || made == 0, "source", source,
               "does not have the length of its chunk");
   };

@@ -148,6 +148,27 @@ TEST_F(ImageTest, AConnectionMovesWhileItWaitsForAWindow) {
   EXPECT_EQ(b().program.Read(64 * 1024, 3000), a().program.Read(1024, 3000));
 }
 
+// The same, of small messages that share a chunk, which has not been made.
+TEST_F(ImageTest, SmallMessagesMoveWhileTheyWaitForAWindow) {
+  constexpr uint32_t kCount = 12;
+  constexpr uint32_t kBytes = 20;
+  b().tcp_config.window_bytes = 300;
+  MoveAlways();
+  ASSERT_TRUE(link_->Connect());
+  a().program.Fill(1024, kCount * kBytes, 5);
+  for (uint32_t at = 0; at < kCount * kBytes; at += kBytes) {
+    ASSERT_TRUE(a().Post({.opcode = URNIC_WR_RDMA_WRITE,
+                          .sges = {a().program.Sge(1024 + at, kBytes)},
+                          .remote_addr = b().program.at(64 * 1024 + at),
+                          .rkey = b().program.key()}));
+  }
+  ASSERT_TRUE(
+      link_->RunUntil([this] { return a().program.sent.size() == kCount; }));
+  link_->Run();
+  EXPECT_EQ(b().program.Read(64 * 1024, kCount * kBytes),
+            a().program.Read(1024, kCount * kBytes));
+}
+
 TEST_F(ImageTest, ATerminateArrivesFromWhereverItsSenderIs) {
   MoveAlways();
   ASSERT_TRUE(link_->Connect());

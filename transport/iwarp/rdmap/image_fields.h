@@ -218,6 +218,8 @@ struct FieldsOf<rdmap::Qp> {
   // The length of the ULPDU that Build() makes of this source, now and later.
   // 0: none, Build() fails. UINT32_MAX: the source is impossible.
   static uint32_t UlpduBytes(const rdmap::Qp& qp, uint64_t source);
+  // Whether Qp::SmallAfter() may be called.
+  static bool HasSmallAfter(const rdmap::Qp& qp, uint64_t source);
   // Whether the payload of this segment can have been placed before its turn.
   static bool MayBeEarly(const ddp::ReceivedSegment& segment) {
     return rdmap::Qp::VersionOk(segment) && rdmap::Qp::IsPlaceable(segment) &&

@@ -154,6 +154,14 @@ ddp::Cut Qp::NextCut(uint32_t mulpdu, bool can_keep) {
                          terminate_bytes_};
 }
 
+ddp::Cut Qp::NextSmallCut(uint32_t mulpdu) {
+  if (state_ != QpState::kRts || responder_.HasWork() ||
+      !requester_.NextIsSmall(mulpdu)) {
+    return {};
+  }
+  return requester_.NextCut(mulpdu, /*can_keep=*/true);
+}
+
 ddp::Cut Qp::CutAnswer(uint32_t mulpdu) {
   answered_last_ = true;
   ddp::Cut cut;

@@ -120,6 +120,14 @@ class Qp {
   // The next segment, of at most `mulpdu` bytes. `can_keep`: a frame is free to
   // be kept; without one, no answer is cut.
   ddp::Cut NextCut(uint32_t mulpdu, bool can_keep);
+  // After a cut of Keep::kMay: another whole message that may be kept with it,
+  // in the same segment of TCP. Nothing: it is something else's turn.
+  // REQUIRES: mulpdu >= ddp::kMinMulpdu
+  ddp::Cut NextSmallCut(uint32_t mulpdu);
+  // The source of the cut that NextSmallCut() returned after this one.
+  uint64_t SmallAfter(uint64_t source) const {
+    return requester_.SmallAfter(ddp::Source::Unpack(source)).Pack();
+  }
   // slot.headers has room for ddp::kMaxUlpduHeaderBytes.
   [[nodiscard]] bool Build(uint64_t source, TxSlot& slot);
   // `kept`: its frame is kept until it is acknowledged. Segments of Keep::kMust
