@@ -364,7 +364,8 @@ void Endpoint::NoteMessage(const mpa::Ulpdu& ulpdu) {
   }
   // A uRNIC keeps small messages and completes them when it has sent them. So
   // an answer of our program may carry the acknowledgement.
-  if (whole && tcp_.peer_is_urnic() && ulpdu.bytes <= qp_config_.keep_bytes + sizeof(wire::DdpUntagged) &&
+  if (whole && tcp_.peer_is_urnic() &&
+      ulpdu.bytes <= qp_config_.keep_bytes + sizeof(wire::DdpUntagged) &&
       ++small_messages_ % kSmallPerAck != 0) {
     return;
   }
