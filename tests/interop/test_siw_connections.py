@@ -45,7 +45,8 @@ def private_data(context, lab, sides):
                 context.check(client.data == granted, f"{count}: {client}")
 
 
-@case("connections/answer-that-siw-would-die-of", roles=("server-here",))
+@case("connections/answer-that-siw-would-die-of", core=False,
+      roles=("server-here",))
 def answer_too_long(context, lab, sides):
     """Our device refuses it, and the guest's kernel lives."""
     too_long = data(LONGEST[OURS] + 1, 1)
