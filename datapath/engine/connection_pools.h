@@ -44,6 +44,8 @@ class ConnectionPools {
             .early = nullptr};
   }
 
+  tcp::ChallengeBudget* challenges() { return &challenges_; }
+
   // What is free.
   uint32_t free_blocks() const { return segments_.free_blocks(); }
   uint32_t free_ranges() const { return ranges_.free_count(); }

@@ -27,7 +27,7 @@ constexpr uint32_t kKeepBytes = 256;
 
 absl::Status TooLong(size_t bytes, size_t room) {
   return absl::InvalidArgumentError(absl::StrCat(
-      "private data of ", bytes, " bytes: at most ", room, " fit"));
+      "private data of ", bytes, " bytes: this peer takes at most ", room));
 }
 
 absl::Status CheckQp(const IwarpQp& qp, uint32_t ird, uint32_t ord) {
@@ -65,7 +65,7 @@ ConnectionTable::ConnectionTable(const Parts& parts, Network* network)
              network->host().mtu(), parts.frames),
       replies_(parts.tx),
       half_open_(network->connection_key().For(kHandshakeKey),
-                 limits_.half_open),
+                 limits_.half_open, pools_.challenges()),
       time_wait_(network->connection_key().For(kOldKey), limits_.time_wait),
       index_(limits_.max_connections) {
   URNIC_CHECK(std::has_single_bit(limits_.kept_per_connection));
@@ -116,9 +116,9 @@ void ConnectionTable::Unlisten(IwarpListener* listener) {
   ForEach([&](IwarpConnection& connection) {
     if (connection.listener_ != listener) return;
     connection.listener_ = nullptr;
-    if (!std::exchange(connection.unanswered_, false)) return;
+    if (!connection.unanswered_ || connection.owned_) return;
+    connection.unanswered_ = false;
     Refuse(connection);
-    connection.events_due_ |= kFailedBit;
     Update(connection);
   });
   std::erase_if(listeners_,
@@ -127,7 +127,7 @@ void ConnectionTable::Unlisten(IwarpListener* listener) {
 
 void ConnectionTable::Answered(IwarpConnection& connection) {
   if (!std::exchange(connection.unanswered_, false)) return;
-  --connection.listener_->unanswered_;
+  if (connection.listener_ != nullptr) --connection.listener_->unanswered_;
 }
 
 // --- Beginnings --------------------------------------------------------------
@@ -264,7 +264,7 @@ absl::Status ConnectionTable::Accept(IwarpConnection& connection, IwarpQp& qp,
   if (private_data.size() > connection.answer_room()) {
     return TooLong(private_data.size(), connection.answer_room());
   }
-  const uint32_t max_ird = connection.listener_->config().setup.max_ird;
+  const uint32_t max_ird = connection.set_up().responder().max_ird();
   qp.MakeRoomForReads(std::max(ird, max_ird));
   connection.Attach(&qp);
   const bool alive = connection.endpoint_->Accept(

@@ -95,8 +95,8 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   // ALREADY_EXISTS: another listener has the port, at this address or at every
   // address (EADDRINUSE). INVALID_ARGUMENT: port 0.
   absl::StatusOr<IwarpListener*> Listen(const ListenerConfig& config);
-  // Deletes the listener. Requests that are not answered are rejected, and
-  // their owners get the event kFailed; other connections live on.
+  // Deletes the listener. Connections that nobody has been told of are
+  // rejected; all others live on, with requests that are not answered.
   void Unlisten(IwarpListener* listener);
 
   // Begins a connection. INVALID_ARGUMENT: the private data are too long, the

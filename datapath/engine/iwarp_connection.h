@@ -60,6 +60,8 @@ class IwarpConnection final : public Flow {
   }
   // Null: none yet, or no longer.
   IwarpQp* qp() const { return qp_; }
+  // By an owner. What is left of it is its end.
+  bool is_forgotten() const { return !owned_ && !unanswered_; }
   // The longest private data of an answer, in bytes. REQUIRES: the request has
   // arrived, and is not answered.
   uint32_t answer_room() const { return set_up().responder().room(); }

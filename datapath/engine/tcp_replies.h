@@ -8,6 +8,7 @@
 #include <span>
 
 #include "datapath/engine/tcp_framer.h"
+#include "transport/iwarp/tcp/connection.h"
 #include "transport/net/frame_sink.h"
 #include "transport/net/path.h"
 #include "transport/wire/tcp.h"
@@ -28,21 +29,8 @@ class TcpReplies {
   }
 
   // Answers a segment by a RST, unless it is one.
-  //= RFC 9293 3.10.7.1: a segment for a connection that does not exist is
-  //= answered by a RST, which the sender of the segment will find acceptable
   void Reset(const net::Path& path, const wire::TcpSegment& segment) {
-    if (segment.Has(wire::kTcpRst)) return;
-    wire::TcpFields fields;
-    fields.src_port = segment.dst_port;
-    fields.dst_port = segment.src_port;
-    fields.flags = wire::kTcpRst;
-    if (segment.Has(wire::kTcpAck)) {
-      fields.seq = segment.ack;
-    } else {
-      fields.flags |= wire::kTcpAck;
-      fields.ack = segment.end();
-    }
-    Send(path, fields);
+    if (const auto reset = tcp::ResetFor(segment)) Send(path, *reset);
   }
 
  private:

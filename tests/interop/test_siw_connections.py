@@ -45,6 +45,34 @@ def private_data(context, lab, sides):
                 context.check(client.data == granted, f"{count}: {client}")
 
 
+@case("connections/answer-that-siw-would-die-of", core=False,
+      roles=("server-here",))
+def answer_too_long(context, lab, sides):
+    """Our device refuses it, and the guest's kernel lives."""
+    too_long = data(LONGEST[OURS] + 1, 1)
+    with Link(lab, sides) as link:
+        link.listen()
+        link.request()
+        link.server.ask("create", name="q", id="c")
+        for answer in ("accept", "reject"):
+            try:
+                link.server.ask(answer, id="c", data=too_long)
+            except suite.Failure as failure:
+                context.check("Invalid argument" in str(failure), failure)
+            else:
+                raise suite.Failure(f"{answer}: not refused")
+        link.server.ask("reject", id="c")
+        link.client.expect_event("REJECTED")
+        link.server.ask("destroy", name="q")
+        link.server.ask("destroy", id="c")
+        link.client.ask("destroy", name="q")
+        link.client.ask("destroy", id="c")
+        link.request()
+        link.accept()
+        link.begin()
+        transfer(link, (100,))
+
+
 @case("connections/depths")
 def depths(context, lab, sides):
     """What the client asks for is the server's to see, with the names changed

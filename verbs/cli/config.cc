@@ -79,6 +79,17 @@ absl::Status CheckTransport(const std::string& transport) {
       "unknown transport \"", transport, "\"; use roce, iwarp or both"));
 }
 
+// A value for all ports, which becomes a part of each. It must not add another
+// part, or a port.
+absl::Status CheckValue(const char* name, const std::string& value) {
+  const size_t at = value.find_first_of("|;");
+  if (at == std::string::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " \"", value, "\" contains ",
+                   value[at] == ';' ? "\";\", which separates ports"
+                                    : "\"|\", which only a port may contain"));
+}
+
 absl::Status CheckFault(int port, const urnic_device_identity& device) {
   if (device.fault[0] == '\0') return absl::OkStatus();
   const auto spec = impair::ParseFaultSpec(device.fault);
@@ -190,10 +201,6 @@ absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
   }
   source.pkeys = pkeys_;
   source.fault = fault_;
-  if (fault_ && fault_->find_first_of("|;") != std::string::npos)
-    return absl::InvalidArgumentError(
-        absl::StrCat("--fault \"", *fault_,
-                     "\" contains \"|\" or \";\", which only --port takes"));
   source.transport = transport_;
   source.mode = mode_;
   size_t port = 0;
@@ -283,6 +290,12 @@ absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources) {
   if (absl::Status s = CheckMode(config.mode); !s.ok()) return s;
   if (chosen.transport) {
     if (absl::Status s = CheckTransport(*chosen.transport); !s.ok()) return s;
+  }
+  if (chosen.fault) {
+    if (absl::Status s = CheckValue("fault", *chosen.fault); !s.ok()) return s;
+  }
+  for (const std::string& pkey : chosen.pkeys) {
+    if (absl::Status s = CheckValue("pkey", pkey); !s.ok()) return s;
   }
   for (std::string& port : chosen.ports) {
     if (chosen.mtu && !Says(port, "|mtu="))

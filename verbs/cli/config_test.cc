@@ -84,6 +84,14 @@ TEST_F(ConfigTest, FaultsApplyToPortsWithoutTheirOwn) {
   EXPECT_EQ(Resolve({"--config", file})->ports, "net_null0|fault=loss=2%");
   setenv("URNIC_FAULT", "loss=3%", 1);
   EXPECT_EQ(Resolve({"--config", file})->ports, "net_null0|fault=loss=3%");
+  setenv("URNIC_FAULT", "loss=3%;loop", 1);
+  EXPECT_THAT(Message(Resolve({"--config", file}).status()),
+              HasSubstr("fault \"loss=3%;loop\" contains \";\""));
+  unsetenv("URNIC_FAULT");
+  const std::string wrong =
+      WriteFile("ports = [\"net_null0\"]\nfault = \"loss=1%;loop\"\n");
+  EXPECT_THAT(Message(Resolve({"--config", wrong}).status()),
+              HasSubstr("fault \"loss=1%;loop\" contains \";\""));
 }
 
 TEST_F(ConfigTest, TransportAppliesToPortsWithoutTheirOwn) {
@@ -168,7 +176,11 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
       {{"--port", "loop", "--transport", "roce", "--addr", "10.0.0.1/24,iwarp"},
        "an address is marked iwarp, but transport=roce is given"},
       {{"--port", "net_null0", "--fault", "die=1s;net_null1"},
-       "--fault \"die=1s;net_null1\" contains \"|\" or \";\""},
+       "fault \"die=1s;net_null1\" contains \";\", which separates ports"},
+      {{"--port", "net_null0", "--fault", "die=1s|mtu=400"},
+       "fault \"die=1s|mtu=400\" contains \"|\", which only a port may"},
+      {{"--port", "loop", "--pkey", "0x8001;loop"},
+       "pkey \"0x8001;loop\" contains \";\", which separates ports"},
       {{"--mode", "service"}, "not built yet"},
       {{"--mode", "fast"}, "unknown mode \"fast\"; the only mode is embedded"},
       {{"--config", "/no/such/file"},

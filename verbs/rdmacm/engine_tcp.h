@@ -33,6 +33,7 @@ class EngineTcp final : public TcpConnections, private ConnectionEvents {
   void Disconnect(TcpConnectionId connection) override;
   void Forget(TcpConnectionId connection) override;
   uint32_t size() const override { return table_->size(); }
+  uint32_t farewells() const override;
 
  private:
   void OnConnectionEvent(IwarpConnection& connection,

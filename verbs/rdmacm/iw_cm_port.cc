@@ -140,12 +140,6 @@ std::vector<IwCmPort::Listener>::iterator IwCmPort::FindListener(
       });
 }
 
-std::vector<IwCmPort::Listener>::iterator IwCmPort::FindListener(
-    TcpListenerId id) {
-  return std::find_if(listeners_.begin(), listeners_.end(),
-                      [id](const Listener& l) { return l.tcp == id; });
-}
-
 // Two ids may listen at every IPv4 address and at every IPv6 address of a port.
 // They share a listener, and the device's events find the right id. (An id at
 // every IPv4 address excludes one at a single IPv6 address, unlike in Linux.)
@@ -156,35 +150,20 @@ int IwCmPort::AddListener(const Listening& place) {
     return 0;
   }
   Listener listener = {LocalOf(place), place.address.port(),
-                       TcpListenerId::kNone, 1, 0};
+                       TcpListenerId::kNone, 1};
   const int error = tcp_.Listen(listener.local, listener.port, kUnanswered,
                                 DefaultSetup(), listener.tcp);
   if (error == 0) listeners_.push_back(listener);
   return error;
 }
 
+// A request that the program knows does not end with its listener.
 void IwCmPort::RemoveListener(const Listening& place) {
   const auto it = FindListener(place);
   URNIC_CHECK(it != listeners_.end());
-  --it->uses;
-  CloseIfUnused(it);
-}
-
-// In Linux, a request that the program knows does not end with its listener.
-// The engine would end it. So the engine's listener waits for the answers, and
-// other requests that come meanwhile find no id.
-void IwCmPort::CloseIfUnused(std::vector<Listener>::iterator listener) {
-  if (listener->uses > 0 || listener->waiting > 0) return;
-  tcp_.Unlisten(listener->tcp);
-  listeners_.erase(listener);
-}
-
-void IwCmPort::StopWaiting(Connection& connection) {
-  const auto id = std::exchange(connection.listener, TcpListenerId::kNone);
-  const auto it = FindListener(id);
-  if (it == listeners_.end()) return;
-  --it->waiting;
-  CloseIfUnused(it);
+  if (--it->uses > 0) return;
+  tcp_.Unlisten(it->tcp);
+  listeners_.erase(it);
 }
 
 // ---------------------------------------------------------------- connecting
@@ -257,7 +236,6 @@ int IwCmPort::Accept(CmHandle handle, const AcceptRequest& request) {
                                 PrivateData(request.params));
   if (error != 0) return error;
   connection->state = State::kAccepted;
-  StopWaiting(*connection);
   return 0;
 }
 
@@ -272,7 +250,6 @@ int IwCmPort::Reject(CmHandle handle, uint8_t,
   const int error = tcp_.Reject(connection->tcp, private_data);
   if (error != 0) return error;
   connection->state = State::kIdle;
-  StopWaiting(*connection);
   return 0;
 }
 
@@ -312,7 +289,6 @@ void IwCmPort::Destroy(CmHandle handle) {
   if (connection == nullptr) return;
   if (connection->question != 0) rnic().CancelPath(connection->question);
   if (connection->tcp != TcpConnectionId::kNone) tcp_.Forget(connection->tcp);
-  StopWaiting(*connection);
   connections_.erase(handle.value);
 }
 
@@ -398,8 +374,6 @@ void IwCmPort::OnTcpEvent(const TcpEvent& event) {
 
 //= Linux iw_conn_req_handler(): the addresses are those of the TCP connection
 void IwCmPort::OnRequest(const TcpEvent& event) {
-  const auto listener = FindListener(event.listener);
-  if (listener == listeners_.end()) return tcp_.Forget(event.connection);
   const uint32_t scope = rnic().info().interface_index;
   const tcp::FourTuple& addresses = event.addresses;
   Connection& connection = Add(State::kRequested);
@@ -416,8 +390,6 @@ void IwCmPort::OnRequest(const TcpEvent& event) {
   connection.user = events().OnRequest(*this, request);
   if (connection.user == 0) return Destroy(request.handle);
   tcp_.Adopt(connection.tcp, connection.handle);
-  ++listener->waiting;
-  connection.listener = event.listener;
 }
 
 }  // namespace urnic::rdmacm

@@ -51,7 +51,6 @@ struct TcpEvent {
   TcpConnectionId connection = TcpConnectionId::kNone;
   uint64_t user = 0;         // of the connection; none in kRequest
   tcp::FourTuple addresses;  // in kRequest
-  TcpListenerId listener = TcpListenerId::kNone;  // in kRequest
   // kFailed, kDisconnected.
   iwarp::Failure failure = iwarp::Failure::kNone;
   // kConnected: what both sides have agreed on. kRequest: what the peer has
@@ -82,7 +81,7 @@ class TcpConnections {
   // are not answered; beyond that, peers have to wait.
   virtual int Listen(const wire::Gid& local, uint16_t port, uint32_t backlog,
                      const mpa::SetupOptions& setup, TcpListenerId& out) = 0;
-  // Requests that are not answered are rejected, and end (kFailed).
+  // Requests that are not answered live on.
   virtual void Unlisten(TcpListenerId listener) = 0;
 
   virtual int Connect(const net::Path& path, const TcpConnectRequest& request,
@@ -103,6 +102,8 @@ class TcpConnections {
   // The number of connections, with those that are ending, but without those in
   // TIME-WAIT.
   virtual uint32_t size() const = 0;
+  // Those of them that are forgotten: their ends are not complete.
+  virtual uint32_t farewells() const = 0;
 };
 
 }  // namespace urnic::rdmacm

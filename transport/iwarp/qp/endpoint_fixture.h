@@ -328,14 +328,10 @@ class Link {
   }
   // A segment for a port without a connection.
   void Refuse(const Packet& packet, Line& back) {
-    if ((packet.fields.flags & wire::kTcpRst) != 0) return;
-    Packet reset;
-    reset.fields.src_port = packet.fields.dst_port;
-    reset.fields.dst_port = packet.fields.src_port;
-    reset.fields.flags = wire::kTcpRst | wire::kTcpAck;
-    reset.fields.seq = packet.fields.ack;
-    reset.fields.ack = packet.fields.seq + 1;
-    Put(reset, back);
+    wire::TcpSegment segment;
+    static_cast<wire::TcpFields&>(segment) = packet.fields;
+    segment.payload = packet.payload;
+    if (const auto reset = tcp::ResetFor(segment)) Put({*reset, {}}, back);
   }
   void Listen(const Packet& packet, Line& back) {
     if (!listening) return Refuse(packet, back);
@@ -350,8 +346,7 @@ class Link {
           back);
       return;
     }
-    bool reset = false;
-    const auto accepted = listener_.OnSegment(tuple, segment, now, reset);
+    const auto accepted = listener_.OnSegment(tuple, segment, now).accepted;
     if (!accepted) return;
     b.Open(*accepted, now);
     ++verdicts[b.Deliver(packet, now)];
@@ -359,7 +354,8 @@ class Link {
 
   Line to_a_;
   Line to_b_;
-  tcp::HalfOpenTable listener_{kTestKey, 8};
+  tcp::ChallengeBudget challenges_{kTestKey, 1000};
+  tcp::HalfOpenTable listener_{kTestKey, 8, &challenges_};
 };
 
 }  // namespace urnic::iwarp

@@ -77,15 +77,7 @@ class FakeTcp final : public TcpConnections {
     listeners_[out] = {local, port, backlog};
     return 0;
   }
-  void Unlisten(TcpListenerId listener) override {
-    for (auto& [id, connection] : connections_) {
-      if (connection.phase != Phase::kRequested) continue;
-      if (connection.listener != listener) continue;
-      Send(Kind::kReject, connection);
-      End(id, iwarp::Event::kFailed, iwarp::Failure::kAborted);
-    }
-    listeners_.erase(listener);
-  }
+  void Unlisten(TcpListenerId listener) override { listeners_.erase(listener); }
   int Connect(const net::Path& path, const TcpConnectRequest& request,
               const mpa::SetupOptions& setup, TcpConnectionId& out) override {
     if (!queue_pairs.contains(request.qpn)) return EINVAL;
@@ -160,6 +152,9 @@ class FakeTcp final : public TcpConnections {
     return static_cast<uint32_t>(connections_.size());
   }
 
+  // A farewell of the model needs no answer.
+  uint32_t farewells() const override { return 0; }
+
   // --- FakeTcpWire
   bool HasGid(const wire::Gid& gid) const { return rnic_.HasGid(gid); }
   void Receive(const FakeTcpWire::Message& message) {
@@ -226,7 +221,6 @@ class FakeTcp final : public TcpConnections {
   struct Connection {
     tcp::FourTuple addresses;
     Phase phase = Phase::kConnecting;
-    TcpListenerId listener = TcpListenerId::kNone;
     uint64_t user = 0;
     bool peer_to_peer = false;
     ReadDepths depths;
@@ -279,7 +273,6 @@ class FakeTcp final : public TcpConnections {
       if (listener.port != addresses.local_port || !hears) continue;
       TcpConnectionId created = TcpConnectionId::kNone;
       Connection& connection = Add(addresses, Phase::kRequested, created);
-      connection.listener = id;
       connection.peer_to_peer = message.peer_to_peer;
       connection.depths = {message.depths.ord, message.depths.ird};
       connection.data = message.data;
@@ -309,7 +302,6 @@ class FakeTcp final : public TcpConnections {
     event.connection = due.connection;
     event.user = connection.user;
     event.addresses = connection.addresses;
-    event.listener = connection.listener;
     event.failure = due.failure;
     event.depths = connection.depths;
     event.private_data = connection.data;
