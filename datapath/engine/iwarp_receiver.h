@@ -68,7 +68,12 @@ class IwarpReceiver {
     wire::TcpSegment& segment = segment_;
     RxVerdict verdict =
         wire::ParseTcp(view, /*checksum_verified=*/false, segment);
-    if (verdict != RxVerdict::kAccept) return verdict;
+    if (verdict != RxVerdict::kAccept) {
+      if (verdict == RxVerdict::kTcpUnfinished) {
+        network_->TellOfUnfinishedChecksum(view.src);
+      }
+      return verdict;
+    }
     const tcp::FourTuple tuple = {.local = view.dst,
                                   .remote = view.src,
                                   .local_port = segment.dst_port,

@@ -68,6 +68,9 @@ struct NetworkConfig {
   // Called by the holder of the token for each destination in use whose path
   // MTU has shrunk (net/path_mtu.h). May be null.
   std::function<void(const net::PathMtuCache::Change&)> on_path_mtu = nullptr;
+  // Called by the holder of the token for each segment of TCP whose checksum
+  // the peer left to an offload. May be null.
+  std::function<void(const wire::Gid& peer)> on_unfinished_checksum = nullptr;
 };
 
 // The status of a path for a caller. INVALID_ARGUMENT: IPv4 and IPv6 mixed;
@@ -172,6 +175,8 @@ class Network {
   // not arrive. The paths of others do not change; those that are found from
   // now on do.
   void LearnPathMtu(const wire::Gid& remote, uint32_t mtu, Time now);
+  // A segment of TCP from `peer` had no checksum.
+  [[gnu::cold]] void TellOfUnfinishedChecksum(const wire::Gid& peer) const;
   // Reports of routers about TCP segments go to `reports`, inside OnFrame().
   // Null: they are ignored. REQUIRES: null before the end of `reports`.
   void ReportTcpTo(net::TcpReports* reports) { tcp_reports_ = reports; }
@@ -241,6 +246,7 @@ class Network {
   TransmitQueue* const tx_;
   EngineCounters* const counters_;
   const std::function<void(const net::PathMtuCache::Change&)> on_path_mtu_;
+  const std::function<void(const wire::Gid&)> on_unfinished_checksum_;
   const bool iwarp_;
   const ConnectionLimits connection_limits_;
   const NumberKey connection_key_;

@@ -27,7 +27,8 @@ NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
           .seed = Environment::Draw(),
           .iwarp = config.iwarp,
           .connections = config.connections,
-          .on_path_mtu = config.on_path_mtu};
+          .on_path_mtu = config.on_path_mtu,
+          .on_unfinished_checksum = config.on_unfinished_checksum};
 }
 
 // Waits outside of the token for an answer that arrives inside.

@@ -28,6 +28,7 @@ struct NicConfig {
   bool iwarp = false;
   ConnectionLimits connections;
   Lessor* lessor = nullptr;
+  std::function<void(const wire::Gid& peer)> on_unfinished_checksum = nullptr;
 };
 
 class Nic {

@@ -174,7 +174,10 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
       {{"--port", "loop", "--transport", "tcp"},
        "unknown transport \"tcp\"; use roce, iwarp or both"},
       {{"--port", "loop", "--transport", "roce", "--addr", "10.0.0.1/24,iwarp"},
-       "an address is marked iwarp, but transport=roce is given"},
+       "10.0.0.1 is marked iwarp, but with transport roce the port has no "
+       "iWARP device; use transport both, or leave out the mark"},
+      {{"--port", "loop|transport=roce", "--addr", "fd01::1/64,iwarp"},
+       "fd01::1 is marked iwarp, but with transport roce"},
       {{"--port", "net_null0", "--fault", "die=1s;net_null1"},
        "fault \"die=1s;net_null1\" contains \";\", which separates ports"},
       {{"--port", "net_null0", "--fault", "die=1s|mtu=400"},

@@ -154,6 +154,14 @@ NicConfig OpenNic::MakeNicConfig() const {
                           " bytes at most; queue pairs with a path_mtu above ",
                           urnic_ib_mtu(m.mtu), " do not reach it"));
   };
+  config.on_unfinished_checksum = [name = std::string(name()), told = false](
+                                      const wire::Gid& peer) mutable {
+    if (std::exchange(told, true)) return;
+    ComplainLoudly(absl::StrCat(
+        name, ": TCP segments from ", IpText(peer),
+        " arrive without their checksum and are dropped; on that host, or in "
+        "its network namespace: ethtool -K INTERFACE tx off"));
+  };
   return config;
 }
 

@@ -367,10 +367,15 @@ static int choose_kinds(struct parser* at, struct urnic_device_identity* d) {
   for (uint32_t i = 0; i < d->num_addresses; ++i) {
     if (!d->addresses[i].is_iwarp) continue;
     if (!is_given) d->kinds |= 1u << URNIC_DEVICE_IWARP;
-    if ((d->kinds & 1u << URNIC_DEVICE_IWARP) == 0)
+    if ((d->kinds & 1u << URNIC_DEVICE_IWARP) == 0) {
+      char text[INET6_ADDRSTRLEN];
+      inet_ntop(d->addresses[i].is_ipv6 ? AF_INET6 : AF_INET,
+                d->addresses[i].bytes, text, sizeof(text));
       return fail(at, EINVAL,
-                  "an address is marked iwarp, but transport=roce is given; "
-                  "use transport=both");
+                  "%s is marked iwarp, but with transport roce the port has no "
+                  "iWARP device; use transport both, or leave out the mark",
+                  text);
+    }
   }
   return 0;
 }

@@ -153,7 +153,7 @@ TEST(TransportTest, MistakesNameTheValue) {
       {"loop|transport=tcp", -EINVAL, "transport=tcp is not roce, iwarp or"},
       {"loop|transport=", -EINVAL, "transport= is not roce"},
       {"loop|transport=both|transport=roce", -EEXIST, "given twice"},
-      {"loop|transport=roce|10.0.0.1/24,iwarp", -EINVAL, "use transport=both"},
+      {"loop|transport=roce|10.0.0.1/24,iwarp", -EINVAL, "use transport both"},
       {"loop|10.0.0.1/24,roce", -EINVAL, "only \",iwarp\" may follow"},
       {"loop|10.0.0.1/24,", -EINVAL, "only \",iwarp\" may follow"},
       {"loop|10.0.0.1/24,iwarp,iwarp", -EINVAL, "only \",iwarp\" may follow"},
