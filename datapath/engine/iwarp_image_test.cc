@@ -125,11 +125,11 @@ class IwarpMoveTest : public ::testing::TestWithParam<Move> {
   // Another engine, at the end of the wire that the old one had.
   [[nodiscard]] absl::Status Insert(const std::string& image) {
     moves_.End();
-    next_.emplace(std::string("ring:iwi-") + GetParam().name +
-                      (GetParam().active ? ":a" : ":b"),
-                  GetParam().active ? 1 : 2,
-                  IwarpNodeOptions{.fault = GetParam().fault,
-                                   .number_key = kNumberKey});
+    next_.emplace(
+        std::string("ring:iwi-") + GetParam().name +
+            (GetParam().active ? ":a" : ":b"),
+        GetParam().active ? 1 : 2,
+        IwarpNodeOptions{.fault = GetParam().fault, .number_key = kNumberKey});
     return next_->Insert(moves_, moved_, qpn_, where_, image);
   }
   [[nodiscard]] bool RunUntil(const std::function<bool()>& condition) {
