@@ -1,6 +1,6 @@
 // Listeners and connections: the calls of the connection manager. Segments and
 // timers are in connection_arrivals.cc, events and the end of a connection's
-// life in connection_ends.cc.
+// life in connection_ends.cc, images in connection_images.cc.
 
 #include "datapath/engine/connection_table.h"
 
@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/frame_custody.h"
 #include "transport/base/check.h"
 
 namespace urnic {
@@ -156,6 +157,11 @@ tcp::ConnectionConfig ConnectionTable::ConfigFor(const tcp::FourTuple& tuple,
   return config;
 }
 
+absl::Status ConnectionTable::NoRoom() const {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("all ", limits_.max_connections, " connections exist"));
+}
+
 IwarpConnection& ConnectionTable::Add(const tcp::FourTuple& tuple,
                                       const net::Path& path) {
   uint32_t index = static_cast<uint32_t>(connections_.size());
@@ -186,16 +192,10 @@ absl::StatusOr<IwarpConnection*> ConnectionTable::Connect(
   if (!usable.ok()) return usable;
   const uint32_t room = mpa::MaxPrivateData(config.setup.revision, false);
   if (private_data.size() > room) return TooLong(private_data.size(), room);
-  const tcp::FourTuple tuple = {.local = config.path.local,
-                                .remote = config.path.remote,
-                                .local_port = config.local_port,
-                                .remote_port = config.remote_port};
+  const tcp::FourTuple tuple = config.tuple();
   const bool to_itself =
       tuple.local == tuple.remote && tuple.local_port == tuple.remote_port;
-  if (full()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("all ", limits_.max_connections, " connections exist"));
-  }
+  if (full()) return NoRoom();
   std::optional<SeqNum> after;  // of an earlier connection
   if (to_itself || Find(tuple) != nullptr ||
       !time_wait_.TakeForNewConnection(tuple, *parts_.now, after)) {

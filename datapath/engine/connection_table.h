@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,6 +44,8 @@ struct ListenerConfig {
   uint64_t user = 0;
 };
 
+class FrameCustody;
+
 class IwarpListener {
  public:
   explicit IwarpListener(const ListenerConfig& config) : config_(config) {}
@@ -70,6 +73,13 @@ struct ConnectConfig {
   uint32_t ord = 0;              // our own
   ConnectionEvents* events = nullptr;
   uint64_t user = 0;
+
+  tcp::FourTuple tuple() const {
+    return {.local = path.local,
+            .remote = path.remote,
+            .local_port = local_port,
+            .remote_port = remote_port};
+  }
 };
 
 class ConnectionTable final : private net::PathUsers, private net::TcpReports {
@@ -79,7 +89,7 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
     FlowScheduler* flows;
     FlowSink* sink;
     TransmitQueue* tx;
-    FrameKeeper* frames;
+    FrameCustody* frames;
     const Time* now;  // the current time of the engine
   };
   // The network outlives the table, and serves iWARP.
@@ -136,6 +146,26 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   // It is destroyed, or goes to RESET: the connection goes on without it.
   // `abort`: it gets a RST, not a FIN.
   void DetachQp(IwarpConnection& connection, bool abort);
+
+  // --- Images (connection_images.cc) -----------------------------------------
+
+  // As QpTable::AppendImages(), for connections without a queue pair. At the
+  // end come the counts, if there is anything.
+  std::optional<uint32_t> AppendImages(uint32_t place, size_t enough,
+                                       std::string& out) const;
+  // For QpTable, which moves a connection with its queue pair.
+  //
+  // Deletes the connection without a word to its peer, and returns its image.
+  // Its owner does not use the pointer any more. FAILED_PRECONDITION: it cannot
+  // be moved before the next DeliverEvents(), or before it connects again.
+  absl::StatusOr<std::string> Extract(IwarpConnection& connection);
+  // Of `config`, the path, the ports and the owner count. ALREADY_EXISTS: these
+  // addresses and ports have a connection. RESOURCE_EXHAUSTED: max_connections.
+  // INVALID_ARGUMENT: the image is refused, with the reason; the queue pair can
+  // only be destroyed.
+  absl::StatusOr<IwarpConnection*> Insert(IwarpQp& qp,
+                                          const ConnectConfig& config,
+                                          std::span<const uint8_t> image);
 
   // --- Segments --------------------------------------------------------------
 
@@ -205,6 +235,7 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
     return SipHash(hash_key_, tuple.words());
   }
   bool full() const { return count_ >= limits_.max_connections; }
+  absl::Status NoRoom() const;
   // REQUIRES: !full(), and there is none with these addresses and ports.
   IwarpConnection& Add(const tcp::FourTuple& tuple, const net::Path& path);
   // Begins to connect. REQUIRES: a queue pair is attached.
@@ -228,6 +259,10 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   void ConnectAgain(IwarpConnection& connection);
   void GiveUpRetry(IwarpConnection& connection);
   void Destroy(IwarpConnection& connection);
+  // It goes on elsewhere, or was not inserted: no more is said to its peer.
+  void Drop(IwarpConnection& connection);
+  // An image does not carry retry_, because it follows from the request.
+  void RestoreRetry(IwarpConnection& connection);
   void LetGoOfQp(IwarpConnection& connection);
 
   const Parts parts_;

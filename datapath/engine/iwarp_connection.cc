@@ -2,6 +2,7 @@
 
 #include "datapath/engine/connection_table.h"
 #include "transport/base/check.h"
+#include "transport/iwarp/qp/image.h"
 
 namespace urnic {
 
@@ -24,6 +25,12 @@ void IwarpConnection::Attach(IwarpQp* qp) {
   if (qp_ != nullptr) qp_->set_connection(nullptr);
   qp_ = qp;
   if (qp_ != nullptr) qp_->set_connection(this);
+}
+
+void IwarpConnection::AppendImage(Time now, std::string& out) const {
+  AppendImageTo(out, [&](std::span<uint8_t> to) {
+    return iwarp::ExtractImage(*endpoint_, tuple_, now, to);
+  });
 }
 
 // --- The packet path ---------------------------------------------------------

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "datapath/engine/flow.h"
@@ -77,6 +78,9 @@ class IwarpConnection final : public Flow {
                       const ReceivedFrame& frame, Time now, FlowSink& sink);
   // Executes the effects of the burst.
   FlowResult FinishBurst(FlowSink& sink);
+
+  // Appends its image, with its queue pair (transport/iwarp/qp/image.h).
+  void AppendImage(Time now, std::string& out) const;
 
   // Segments to send, up to slots.size(). WritePayload() comes next for each
   // one, in order, and then Settle(). false: the segment is not sent.

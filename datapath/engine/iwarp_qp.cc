@@ -5,6 +5,7 @@
 
 #include "datapath/engine/connection_table.h"
 #include "transport/base/check.h"
+#include "transport/iwarp/rdmap/image.h"
 
 namespace urnic {
 
@@ -64,8 +65,15 @@ void IwarpQp::MakeRoomForReads(uint32_t reads) {
   answer_count_ = count;
 }
 
-// Images of connections are made by transport/iwarp/qp/image.h, with the queue
-// pair; the engine does not move them yet.
-void IwarpQp::AppendImage(Time, std::string&) const {}
+void IwarpQp::AppendImage(Time now, std::string& out) const {
+  if (connection_ != nullptr) return connection_->AppendImage(now, out);
+  AppendImageTo(out, [&](std::span<uint8_t> to) {
+    return rdmap::ExtractImage(core_, now, to);
+  });
+}
+
+ImageRefusal IwarpQp::BecomeImage(std::span<const uint8_t> image, Time now) {
+  return rdmap::InsertImage(image, now, core_);
+}
 
 }  // namespace urnic

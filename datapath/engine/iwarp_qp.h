@@ -15,6 +15,7 @@
 #include "datapath/engine/flow_sink.h"
 #include "transport/iwarp/rdmap/qp.h"
 #include "transport/mem/mr_table.h"
+#include "transport/work/image.h"
 
 namespace urnic {
 
@@ -50,7 +51,10 @@ class IwarpQp final : public EngineQp {
   void Reconfigure(const QpConfig& config) override { config_ = config; }
   const QpConfig& config() const override { return config_; }
   RequesterCounters counters() const override { return {}; }
+  // With its connection, if it has one.
   void AppendImage(Time now, std::string& out) const override;
+  // Without a connection. REQUIRES: it is new.
+  ImageRefusal BecomeImage(std::span<const uint8_t> image, Time now);
 
   // Its state now; state() is that of the last FlowResult.
   QpState core_state() const { return core_.state(); }

@@ -23,7 +23,8 @@ NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
           .addresses = config.addresses,
           .pkeys = config.pkeys,
           .limits = config.limits,
-          .number_key = {{Environment::Draw(), Environment::Draw()}},
+          .number_key = config.number_key.value_or(
+              NumberKey{{Environment::Draw(), Environment::Draw()}}),
           .seed = Environment::Draw(),
           .iwarp = config.iwarp,
           .connections = config.connections,

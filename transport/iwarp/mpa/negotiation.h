@@ -117,6 +117,7 @@ class Initiator {
 
   State state() const { return state_; }
   bool promises() const { return options_.promise; }
+  const SetupOptions& options() const { return options_; }
   // Of kTerminate and kFailed. kNone: there was no answer in time.
   MpaError error() const { return error_; }
   // REQUIRES: kAgreed or kTerminate.

@@ -132,6 +132,8 @@ class Endpoint {
   // of the initiator, or kRejected was the last event.
   std::span<const uint8_t> private_data() const;
   const SetUp& set_up() const { return set_up_; }
+  // Of the Attachment.
+  const rdmap::Config& qp_config() const { return qp_config_; }
   const tcp::Connection& connection() const { return tcp_; }
   // The largest packet that is sent now, for the network's cache of path MTUs:
   // see tcp::Connection.

@@ -70,8 +70,9 @@ class TestEnd {
   }
   // REQUIRES: begun()
   Bytes Image(Time now) const {
-    Bytes image(ExtractImage(*endpoint, Local(now), {}));
-    URNIC_CHECK(ExtractImage(*endpoint, Local(now), image) == image.size());
+    Bytes image(ExtractImage(*endpoint, tuple(), Local(now), {}));
+    URNIC_CHECK(ExtractImage(*endpoint, tuple(), Local(now), image) ==
+                image.size());
     return image;
   }
   // Another endpoint and queue pair go on from the image, with a clock that is
@@ -84,10 +85,18 @@ class TestEnd {
     if (shape.has_value()) program.Renew();
     ahead_ = ahead;
     const Destination destination = {
+        .tuple = tuple(),
         .frames = &frames,
         .qp = shape.has_value() ? &program.qp() : nullptr,
         .answers = program.answers()};
     return InsertImage(image, Local(now), destination, *endpoint);
+  }
+
+  tcp::FourTuple tuple() const {
+    return {.local = wire::Gid::FromIpv4(0x0a000000u + tcp_config.local_port),
+            .remote = wire::Gid::FromIpv4(0x0a000000u + tcp_config.remote_port),
+            .local_port = tcp_config.local_port,
+            .remote_port = tcp_config.remote_port};
   }
 
   Attachment attachment() { return {&program.qp(), config}; }

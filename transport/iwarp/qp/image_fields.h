@@ -9,6 +9,30 @@
 
 namespace urnic {
 
+// The ports are in the configuration of TCP.
+template <>
+struct FieldsOf<tcp::FourTuple> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, local, remote, local_port, remote_port);
+    f.Bytes("local", std::span(local.bytes));
+    f.Bytes("remote", std::span(remote.bytes));
+    f.Elsewhere(local_port, remote_port);
+  }
+};
+
+template <>
+struct FieldsOf<iwarp::ConnectionCounts> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, listeners, connections, half_open, time_wait);
+    f("listeners", listeners);
+    f("connections", connections);
+    f("half_open", half_open);
+    f("time_wait", time_wait);
+  }
+};
+
 template <>
 struct FieldsOf<iwarp::SetUp> {
   template <typename F, typename S>
@@ -259,6 +283,9 @@ struct FieldsOf<iwarp::Endpoint> {
     return e.phase_ == Endpoint::Phase::kIdle;
   }
   static void Use(Endpoint& e, rdmap::Qp* qp) { e.qp_ = qp; }
+  static const tcp::ConnectionConfig& ConfigOf(const Endpoint& e) {
+    return e.tcp_.config_;
+  }
 
  private:
   template <typename F, typename S>

@@ -41,6 +41,10 @@ class Qp {
 
   QpState state() const { return state_; }
   const QpLimits& limits() const { return limits_; }
+  // For inspection. `recv_msn`: of the send that comes next.
+  const Requester& requester() const { return requester_; }
+  const Responder& responder() const { return responder_; }
+  uint32_t recv_msn() const { return queues_[wire::kSendQueue].msn(); }
 
   // The caller has checked that the transition is allowed: any state to RESET
   // or ERR; RESET to INIT to RTS. (iWARP has no state between, and no SQD.)

@@ -177,6 +177,10 @@ class Requester {
   }
   // All requests before this one are done.
   uint32_t una() const { return una_; }
+  // For inspection: requests that were sent and are not done, and how many of
+  // them wait for an answer.
+  uint32_t under_way() const { return next_ - una_; }
+  uint32_t reads_in_flight() const { return reads_in_flight_; }
   // A request could not be executed. Once all before it are done, it completes
   // with an error; then this is true, once: the queue pair ends.
   bool TakeFatal() { return std::exchange(fatal_, false); }
