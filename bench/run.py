@@ -24,7 +24,13 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests/e2e")]
+
+import bed as beds  # noqa: E402 (the path must come first)
+import impaired_rows  # noqa: E402
+
 URNIC = ROOT / "out/bin/urnic"
 VIRTIO = "net_virtio_user0,server=1,path={dir}/s,queue_size=1024"
 VHOST = "net_vhost0,client=1,iface={dir}/s"
@@ -279,6 +285,7 @@ def rows(bench):
         yield f"{bed} connections", None, lambda b=bed: bench.connections(b)
         yield f"{bed} cmtime", None, lambda b=bed: bench.cmtime(b)
         yield f"{bed} many QPs", None, lambda b=bed: bench.many_qps(b)
+    yield from impaired_rows.rows(beds.Tools(ROOT / "out", bench.bin / "tests/e2e"), o.seconds)
     yield "registration", None, bench.registration
     yield "same-core eventfd wake-up", "us", lambda: bench.baseline("wakeup", "1", "0")["median_us"]
     yield "TCP loopback, half round trip", "us", lambda: bench.baseline("tcp_latency", "1", "0", "1")["median_us"]
@@ -292,7 +299,8 @@ def rows(bench):
 
 def asked(bed):
     """(what, numerator, denominator, factor on the denominator, asked, better)
-    as the project's issues state it; no denominator: the number itself."""
+    as the project's issues state it; no denominator: the number itself; nothing
+    asked: for comparison."""
     yield "8-byte write / raw rate", f"{bed} ib_write_bw 8 B", f"{bed} raw {FRAME_8} B", 1, 0.25, ">="
     yield "8-byte write / UCX-TCP put rate", f"{bed} ib_write_bw 8 B", "UCX over TCP, put rate", 1, 10, ">="
     yield "send latency / raw half round trip", f"{bed} ib_send_lat 8 B", f"{bed} raw 64 B round trip", 0.5, 1.6, "<="
@@ -345,14 +353,19 @@ def print_rows(distance, units, values):
     return medians
 
 
-def print_ratios(distance, beds, medians):
+def print_ratios(distance, tables, medians):
+    """`tables`: {title: what asked() returns}."""
     ratios = []
-    for bed in beds:
+    for bed, lines in tables.items():
         print(f"\n{bed + ', CPUs ' + distance:44}{'ratio':>9} {'asked':>8}")
-        for what, top, bottom, factor, bound, sense in asked(bed):
+        for what, top, bottom, factor, bound, sense in lines:
             if top not in medians or (bottom is not None and bottom not in medians):
                 continue
             ratio = medians[top] / (medians[bottom] * factor if bottom is not None else 1)
+            if bound is None:
+                ratios.append({"bed": bed, "distance": distance, "what": what, "ratio": ratio})
+                print(f"  {what:42}{ratio:9.2f}")
+                continue
             met = ratio >= bound if sense == ">=" else ratio <= bound
             ratios.append({"bed": bed, "distance": distance, "what": what, "ratio": ratio,
                            "asked": f"{sense} {bound}", "met": met})
@@ -384,14 +397,16 @@ def main():
                 for (row, row_unit), number in numbers.items():
                     values[found[0]].setdefault(row, []).append(number)
                     units[row] = row_unit
-            except (RuntimeError, subprocess.SubprocessError, IndexError, ValueError, KeyError) as error:
+            except (RuntimeError, subprocess.SubprocessError, IndexError, ValueError, KeyError, beds.Timeout,
+                    beds.BedError) as error:
                 failures.setdefault(name, []).append(str(error)[-900:])
     print("\r" + " " * 76, file=sys.stderr)
     medians, ratios = {}, []
     for distance in DISTANCES:
         if values[distance]:
             medians[distance] = print_rows(distance, units, values[distance])
-            ratios += print_ratios(distance, options.beds, medians[distance])
+            tables = {bed: asked(bed) for bed in options.beds} | {"bad wires": impaired_rows.asked()}
+            ratios += print_ratios(distance, tables, medians[distance])
     facts = {} if options.only else checks(bench)
     for name, fact in facts.items():
         print(f"{name}: {fact}")
