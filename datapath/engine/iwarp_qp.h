@@ -49,7 +49,8 @@ class IwarpQp final : public EngineQp {
                     FlowSink& sink) override;
   void Reconfigure(const QpConfig& config) override { config_ = config; }
   const QpConfig& config() const override { return config_; }
-  RequesterCounters counters() const override { return {}; }
+  // Of the TCP segments of its connections.
+  RequesterCounters counters() const override;
   void AppendImage(Time now, std::string& out) const override;
 
   // Its state now; state() is that of the last FlowResult.
@@ -81,6 +82,7 @@ class IwarpQp final : public EngineQp {
   rdmap::Qp core_;
   QpConfig config_;
   IwarpConnection* connection_ = nullptr;
+  RequesterCounters past_;  // of connections that it has no longer
 };
 
 }  // namespace urnic

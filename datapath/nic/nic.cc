@@ -26,6 +26,7 @@ NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
           .number_key = {{Environment::Draw(), Environment::Draw()}},
           .seed = Environment::Draw(),
           .iwarp = config.iwarp,
+          .iwarp_options = config.iwarp_options,
           .connections = config.connections,
           .on_path_mtu = config.on_path_mtu};
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "datapath/port/port_driver.h"
 #include "transport/impair/fault_spec.h"
+#include "transport/iwarp/options/options.h"
 #include "verbs/identity/device_identity.h"
 
 namespace urnic {
@@ -79,13 +80,24 @@ absl::Status CheckTransport(const std::string& transport) {
       "unknown transport \"", transport, "\"; use roce, iwarp or both"));
 }
 
-absl::Status CheckFault(int port, const urnic_device_identity& device) {
-  if (device.fault[0] == '\0') return absl::OkStatus();
-  const auto spec = impair::ParseFaultSpec(device.fault);
-  if (spec.ok()) return absl::OkStatus();
+// What the identity leaves to others to parse.
+absl::Status CheckSpecs(const urnic_device_identity& device) {
+  absl::Status status;
+  if (device.fault[0] != '\0')
+    status = impair::ParseFaultSpec(device.fault).status();
+  if (status.ok()) status = iwarp::ParseOptions(device.iwarp).status();
+  if (status.ok()) return status;
   return absl::InvalidArgumentError(
-      absl::StrCat("port ", port, " (\"", device.dev,
-                   "\"): ", std::string(spec.status().message())));
+      absl::StrCat("port ", device.ordinal + 1, " (\"", device.dev,
+                   "\"): ", std::string(status.message())));
+}
+
+// `value` becomes a field of every port.
+absl::Status CheckField(const char* flag, const std::string& value) {
+  if (value.find_first_of("|;") == std::string::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, " \"", value,
+                   "\" contains \"|\" or \";\", which only --port takes"));
 }
 
 absl::Status CheckPorts(const std::string& ports) {
@@ -110,7 +122,7 @@ absl::Status CheckPorts(const std::string& ports) {
     if (d.port_kind == URNIC_PORT_VDEV) {
       if (auto text = ParseDriverText(d.dev); !text.ok()) return text.status();
     }
-    if (absl::Status s = CheckFault(d.ordinal + 1, d); !s.ok()) return s;
+    if (absl::Status s = CheckSpecs(d); !s.ok()) return s;
   }
   return absl::OkStatus();
 }
@@ -169,6 +181,12 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
                   "with an address marked iwarp (URNIC_TRANSPORT)")
       ->type_name("T");
   command
+      .add_option("--iwarp", iwarp_,
+                  "What the iWARP devices of all ports do differently: "
+                  "crc=off, markers=on, mpa=1, rtr=zero|write|read|none, "
+                  "ecn=classic|dctcp, joined by commas (URNIC_IWARP)")
+      ->type_name("SPEC");
+  command
       .add_option("--mode", mode_,
                   "embedded, the only mode: the RNIC runs inside the program "
                   "(URNIC_MODE)")
@@ -176,7 +194,7 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
   command
       .add_option("--config", file_,
                   "TOML file with the keys ports, mtu, pkeys, fault, "
-                  "transport, mode (URNIC_CONFIG)")
+                  "transport, iwarp, mode (URNIC_CONFIG)")
       ->type_name("FILE")
       ->envname("URNIC_CONFIG");
 }
@@ -190,11 +208,12 @@ absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
   }
   source.pkeys = pkeys_;
   source.fault = fault_;
-  if (fault_ && fault_->find_first_of("|;") != std::string::npos)
-    return absl::InvalidArgumentError(
-        absl::StrCat("--fault \"", *fault_,
-                     "\" contains \"|\" or \";\", which only --port takes"));
+  if (fault_)
+    if (absl::Status s = CheckField("--fault", *fault_); !s.ok()) return s;
   source.transport = transport_;
+  source.iwarp = iwarp_;
+  if (iwarp_)
+    if (absl::Status s = CheckField("--iwarp", *iwarp_); !s.ok()) return s;
   source.mode = mode_;
   size_t port = 0;
   size_t addr = 0;
@@ -261,6 +280,7 @@ absl::StatusOr<ConfigSource> ReadConfigEnvironment() {
   if (const char* fault = NonEmptyEnv("URNIC_FAULT")) source.fault = fault;
   if (const char* transport = NonEmptyEnv("URNIC_TRANSPORT"))
     source.transport = transport;
+  if (const char* iwarp = NonEmptyEnv("URNIC_IWARP")) source.iwarp = iwarp;
   if (const char* mode = NonEmptyEnv("URNIC_MODE")) source.mode = mode;
   if (const char* wish = NonEmptyEnv("URNIC_HUGEPAGES")) {
     if (absl::Status s = CheckHugePages(wish); !s.ok()) return s;
@@ -276,6 +296,7 @@ absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources) {
     if (chosen.pkeys.empty()) chosen.pkeys = source.pkeys;
     if (!chosen.fault) chosen.fault = source.fault;
     if (!chosen.transport) chosen.transport = source.transport;
+    if (!chosen.iwarp) chosen.iwarp = source.iwarp;
     if (!chosen.mode) chosen.mode = source.mode;
   }
   Config config;
@@ -291,6 +312,8 @@ absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources) {
       absl::StrAppend(&port, "|fault=", *chosen.fault);
     if (chosen.transport && !Says(port, "|transport="))
       absl::StrAppend(&port, "|transport=", *chosen.transport);
+    if (chosen.iwarp && !Says(port, "|iwarp="))
+      absl::StrAppend(&port, "|iwarp=", *chosen.iwarp);
     if (Says(port, "|pkey=")) continue;
     for (const std::string& pkey : chosen.pkeys)
       absl::StrAppend(&port, "|pkey=", pkey);

@@ -115,6 +115,7 @@ std::optional<HalfOpenTable::Accepted> HalfOpenTable::OnSegment(
   //= RFC 9293 3.10.7.2: in LISTEN, any acknowledgement is answered by a RST
   reset = !agreed.has_value();
   if (reset) return std::nullopt;
+  ++cookies_returned_;
   Accepted accepted;
   accepted.handshake.agreed = *agreed;
   accepted.handshake.irs = SeqNum(segment.seq.value() - 1);
