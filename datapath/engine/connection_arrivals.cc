@@ -88,6 +88,7 @@ IwarpConnection& ConnectionTable::Open(
   connection.listener_ = &listener;
   connection.unanswered_ = true;
   ++listener.unanswered_;
+  ++parts_.counters->iwarp.passive_opens;
   tcp::ConnectionConfig config = ConfigFor(tuple, connection.path_);
   config.iss = accepted.iss;
   config.timestamp_offset = accepted.timestamp_offset;

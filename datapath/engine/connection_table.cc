@@ -64,7 +64,7 @@ ConnectionTable::ConnectionTable(const Parts& parts, Network* network)
       hash_key_(network->connection_key().For(kHashKey)),
       pools_(limits_, network->connection_key().For(kChallengeKey),
              network->host().mtu(), parts.frames),
-      replies_(parts.tx),
+      replies_(parts.tx, &parts.counters->iwarp),
       half_open_(network->connection_key().For(kHandshakeKey),
                  limits_.half_open, pools_.challenges()),
       time_wait_(network->connection_key().For(kOldKey), limits_.time_wait),
@@ -137,11 +137,10 @@ tcp::Offer ConnectionTable::OfferFor(const wire::Gid& local) const {
   const bool ipv4 = local.is_ipv4();
   const uint32_t headers =
       (ipv4 ? sizeof(wire::Ipv4) : sizeof(wire::Ipv6)) + sizeof(wire::Tcp);
-  // ECN is not offered: a network that marks nothing gains nothing, and some
-  // devices drop SYNs that ask for it.
-  return {.mss = static_cast<uint16_t>(network_->host().mtu() - headers),
-          .default_mss =
-              ipv4 ? wire::kTcpDefaultMssIpv4 : wire::kTcpDefaultMssIpv6};
+  return {
+      .mss = static_cast<uint16_t>(network_->host().mtu() - headers),
+      .default_mss = ipv4 ? wire::kTcpDefaultMssIpv4 : wire::kTcpDefaultMssIpv6,
+      .ecn = network_->iwarp_options().ecn != iwarp::Ecn::kOff};
 }
 
 tcp::ConnectionConfig ConnectionTable::ConfigFor(const tcp::FourTuple& tuple,
@@ -154,6 +153,7 @@ tcp::ConnectionConfig ConnectionTable::ConfigFor(const tcp::FourTuple& tuple,
   config.ipv6 = !tuple.local.is_ipv4();
   config.path_mtu = path.mtu;
   config.window_bytes = limits_.window_bytes;
+  config.dctcp = network_->iwarp_options().ecn == iwarp::Ecn::kDctcp;
   return config;
 }
 
@@ -231,6 +231,7 @@ void ConnectionTable::Start(IwarpConnection& connection,
                             const mpa::SetupOptions& setup,
                             const rdmap::Config& config,
                             std::span<const uint8_t> private_data, SeqNum iss) {
+  ++parts_.counters->iwarp.active_opens;
   tcp::ConnectionConfig tcp = ConfigFor(connection.tuple_, connection.path_);
   tcp.iss = iss;
   connection.endpoint_->Connect(tcp, setup,
@@ -246,6 +247,7 @@ void ConnectionTable::ConnectAgain(IwarpConnection& connection) {
   const auto retry = std::move(connection.retry_);
   retry->setup.revision = 1;
   const SeqNum last = connection.endpoint_->connection().sender().nxt();
+  CountEndpoint(connection);
   connection.Begin(pools_.ForEndpoint());
   Start(connection, retry->setup, retry->config, retry->private_data,
         half_open_.numbers().IsnAfter(connection.tuple_, last, *parts_.now));

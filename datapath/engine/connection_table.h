@@ -25,6 +25,7 @@
 #include "datapath/engine/network.h"
 #include "datapath/engine/tcp_replies.h"
 #include "datapath/engine/transmit_queue.h"
+#include "ras/metrics/counters.h"
 #include "ras/metrics/rx_verdict.h"
 #include "transport/base/hash_index.h"
 #include "transport/iwarp/tcp/half_open.h"
@@ -90,6 +91,7 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
     FlowSink* sink;
     TransmitQueue* tx;
     FrameCustody* frames;
+    EngineCounters* counters;
     const Time* now;  // the current time of the engine
   };
   // The network outlives the table, and serves iWARP.
@@ -202,6 +204,10 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
     return static_cast<uint32_t>(listeners_.size());
   }
   const ConnectionPools& pools() const { return pools_; }
+  // Brings the engine's counters of iWARP up to date, except for what living
+  // connections have counted, which AddLiving() adds to a copy.
+  void CollectCounters();
+  void AddLiving(IwarpCounters& to) const;
   // Calls f(connection) for each.
   template <typename F>
   void ForEach(F&& f) const {
@@ -248,6 +254,11 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   void Refuse(IwarpConnection& connection);
   // It is the listener's no longer.
   void Answered(IwarpConnection& connection);
+
+  // The endpoint is about to end.
+  void CountEndpoint(const IwarpConnection& connection);
+  // `received`: by us.
+  void CountTerminate(const ddp::StreamError& error, bool received);
 
   // A call of the endpoint is over: collects its events.
   void NoteSettled(IwarpConnection& connection);

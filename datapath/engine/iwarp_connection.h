@@ -70,6 +70,8 @@ class IwarpConnection final : public Flow {
   // --- For the engine --------------------------------------------------------
 
   ConnectionTable& table() const { return *table_; }
+  // What it did for its queue pair: a request packet is a segment.
+  RequesterCounters counters() const;
   net::Path& mutable_path() { return path_; }
 
   // A segment of a burst, which FlowSink::Begin() has begun. Its frame outlives
@@ -130,6 +132,8 @@ class IwarpConnection final : public Flow {
   void WriteReceives(FlowSink& sink);
   FlowResult SettleWith(std::span<const RecvCompletion> receives,
                         FlowSink& sink);
+  // The queue pair is in ERR.
+  void CountTerminates();
 
   ConnectionTable* const table_;
   const tcp::FourTuple tuple_;
@@ -142,7 +146,9 @@ class IwarpConnection final : public Flow {
   IwarpListener* listener_ = nullptr;
   ConnectionEvents* events_ = nullptr;
   uint64_t user_ = 0;
-  bool in_burst_ = false;  // FinishBurst() will settle
+  bool in_burst_ = false;          // FinishBurst() will settle
+  bool sent_counted_ = false;      // our Terminate
+  bool received_counted_ = false;  // the peer's
 
   // Of the ConnectionTable.
   uint32_t index_ = 0;

@@ -49,7 +49,14 @@ FlowResult IwarpQp::Settle(FlowSink& sink) {
   return result;
 }
 
+RequesterCounters IwarpQp::counters() const {
+  RequesterCounters all = past_;
+  if (connection_ != nullptr) all.Add(connection_->counters());
+  return all;
+}
+
 void IwarpQp::set_connection(IwarpConnection* connection) {
+  if (connection_ != nullptr) past_.Add(connection_->counters());
   connection_ = connection;
   serving_flow_ = this;
   if (connection != nullptr) serving_flow_ = connection;

@@ -50,7 +50,8 @@ class IwarpQp final : public EngineQp {
                     FlowSink& sink) override;
   void Reconfigure(const QpConfig& config) override { config_ = config; }
   const QpConfig& config() const override { return config_; }
-  RequesterCounters counters() const override { return {}; }
+  // Of the TCP segments of its connections.
+  RequesterCounters counters() const override;
   // With its connection, if it has one.
   void AppendImage(Time now, std::string& out) const override;
   // Without a connection. REQUIRES: it is new.
@@ -85,6 +86,7 @@ class IwarpQp final : public EngineQp {
   rdmap::Qp core_;
   QpConfig config_;
   IwarpConnection* connection_ = nullptr;
+  RequesterCounters past_;  // of connections that it has no longer
 };
 
 }  // namespace urnic

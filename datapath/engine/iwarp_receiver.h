@@ -74,6 +74,8 @@ class IwarpReceiver {
       }
       return verdict;
     }
+    if (verdict != RxVerdict::kAccept) return verdict;
+    if (__builtin_expect(segment.congestion_experienced, 0)) sink_->CountMark();
     const tcp::FourTuple tuple = {.local = view.dst,
                                   .remote = view.src,
                                   .local_port = segment.dst_port,

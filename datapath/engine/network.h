@@ -31,6 +31,7 @@
 #include "transport/base/frame_keeper.h"
 #include "transport/base/lessor.h"
 #include "transport/base/permutation.h"
+#include "transport/iwarp/options/options.h"
 #include "transport/mem/mr_table.h"
 #include "transport/net/host.h"
 #include "transport/net/path_users.h"
@@ -64,6 +65,7 @@ struct NetworkConfig {
   // Whether the network has iWARP connections (connection_table.h). If not,
   // segments of TCP to our addresses are for others (kTcp).
   bool iwarp = false;
+  iwarp::Options iwarp_options = {};
   ConnectionLimits connections;
   // Called by the holder of the token for each destination in use whose path
   // MTU has shrunk (net/path_mtu.h). May be null.
@@ -102,6 +104,7 @@ class Network {
 
   // iWARP. The key is secret: initial sequence numbers depend on it.
   bool serves_iwarp() const { return iwarp_; }
+  const iwarp::Options& iwarp_options() const { return iwarp_options_; }
   const ConnectionLimits& connection_limits() const {
     return connection_limits_;
   }
@@ -248,6 +251,7 @@ class Network {
   const std::function<void(const net::PathMtuCache::Change&)> on_path_mtu_;
   const std::function<void(const wire::Gid&)> on_unfinished_checksum_;
   const bool iwarp_;
+  const iwarp::Options iwarp_options_;
   const ConnectionLimits connection_limits_;
   const NumberKey connection_key_;
   const uint32_t mr_entries_;

@@ -83,6 +83,7 @@ Qp* QpTable::Enlist(std::unique_ptr<Qp> qp, NumberTable<Qp>& numbers) {
   numbers.Add(qp->qpn(), qp.get());
   places_.Add(*qp);
   parts_.pending->Reserve(qp->place + 1);
+  ++(qp->is_roce_qp() ? parts_.counters->roce_qps : parts_.counters->iwarp_qps);
   return qp.release();
 }
 
@@ -237,11 +238,8 @@ std::optional<uint32_t> QpTable::AppendImages(uint32_t place, size_t enough,
   return std::nullopt;
 }
 
-EngineCounters QpTable::CountersOfAll() const {
-  EngineCounters all = *parts_.counters;
-  places_.ForEach(
-      [&](const EngineQp& qp) { all.requesters.Add(qp.counters()); });
-  return all;
+void QpTable::AddRequesters(RequesterCounters& to) const {
+  places_.ForEach([&to](const EngineQp& qp) { to.Add(qp.counters()); });
 }
 
 void QpTable::FailUsersOfFullQueues() {

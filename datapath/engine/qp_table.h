@@ -106,8 +106,8 @@ class QpTable {
   std::optional<uint32_t> AppendImages(uint32_t place, size_t enough,
                                        std::string& out) const;
 
-  // The engine's counters, plus the requesters of existing queue pairs.
-  EngineCounters CountersOfAll() const;
+  // Adds the counters of existing queue pairs.
+  void AddRequesters(RequesterCounters& to) const;
 
   //= IBTA 11.6.3.3: if a completion queue overflows, its queue pairs go to ERR,
   //= and peers can no longer use its XRC shared receive queues

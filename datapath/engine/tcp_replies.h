@@ -8,6 +8,7 @@
 #include <span>
 
 #include "datapath/engine/tcp_framer.h"
+#include "ras/metrics/counters.h"
 #include "transport/iwarp/tcp/connection.h"
 #include "transport/net/frame_sink.h"
 #include "transport/net/path.h"
@@ -17,12 +18,14 @@ namespace urnic {
 
 class TcpReplies {
  public:
-  // `tx` outlives this object.
-  explicit TcpReplies(net::FrameSink* tx) : tx_(tx) {}
+  // Both outlive this object.
+  TcpReplies(net::FrameSink* tx, IwarpCounters* counters)
+      : tx_(tx), counters_(counters) {}
 
   void Send(const net::Path& path, const wire::TcpFields& fields) {
     const std::span<uint8_t> frame = tx_->Frame();
     if (frame.size() < TcpFramer::kRoomForHeaders) return;
+    if ((fields.flags & wire::kTcpRst) != 0) ++counters_->out_rsts;
     tx_->Send(TcpFramer::Write(path, {.fields = fields}, frame.data(),
                                [](std::span<uint8_t>) { return true; }),
               path.loopback);
@@ -35,6 +38,7 @@ class TcpReplies {
 
  private:
   net::FrameSink* const tx_;
+  IwarpCounters* const counters_;
 };
 
 }  // namespace urnic

@@ -27,6 +27,7 @@ NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
               NumberKey{{Environment::Draw(), Environment::Draw()}}),
           .seed = Environment::Draw(),
           .iwarp = config.iwarp,
+          .iwarp_options = config.iwarp_options,
           .connections = config.connections,
           .on_path_mtu = config.on_path_mtu,
           .on_unfinished_checksum = config.on_unfinished_checksum};

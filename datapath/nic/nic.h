@@ -28,6 +28,7 @@ struct NicConfig {
   NetworkLimits limits;
   std::function<void(const net::PathMtuCache::Change&)> on_path_mtu = nullptr;
   bool iwarp = false;
+  iwarp::Options iwarp_options = {};
   ConnectionLimits connections;
   Lessor* lessor = nullptr;
   std::function<void(const wire::Gid& peer)> on_unfinished_checksum = nullptr;

@@ -23,6 +23,7 @@ wire::Gid GidOf(uint32_t number, bool ipv6) {
 NicConfig ConfigOf(const IwarpNodeOptions& options) {
   NicConfig config;
   config.iwarp = true;
+  config.iwarp_options = options.iwarp;
   config.connections = options.limits;
   config.number_key = options.number_key;
   return config;

@@ -19,6 +19,7 @@ namespace urnic::testing {
 struct IwarpNodeOptions {
   std::string fault = "";
   bool ipv6 = false;
+  iwarp::Options iwarp = {};
   ConnectionLimits limits = {.half_open = 64, .time_wait = 64};
   uint32_t cq_entries = 4096;
   std::optional<NumberKey> number_key = {};  // NicConfig

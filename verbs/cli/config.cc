@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "datapath/port/port_driver.h"
 #include "transport/impair/fault_spec.h"
+#include "transport/iwarp/options/options.h"
 #include "verbs/identity/device_identity.h"
 
 namespace urnic {
@@ -90,13 +91,16 @@ absl::Status CheckValue(const char* name, const std::string& value) {
                                     : "\"|\", which only a port may contain"));
 }
 
-absl::Status CheckFault(int port, const urnic_device_identity& device) {
-  if (device.fault[0] == '\0') return absl::OkStatus();
-  const auto spec = impair::ParseFaultSpec(device.fault);
-  if (spec.ok()) return absl::OkStatus();
+// What the identity leaves to others to parse.
+absl::Status CheckSpecs(const urnic_device_identity& device) {
+  absl::Status status;
+  if (device.fault[0] != '\0')
+    status = impair::ParseFaultSpec(device.fault).status();
+  if (status.ok()) status = iwarp::ParseOptions(device.iwarp).status();
+  if (status.ok()) return status;
   return absl::InvalidArgumentError(
-      absl::StrCat("port ", port, " (\"", device.dev,
-                   "\"): ", std::string(spec.status().message())));
+      absl::StrCat("port ", device.ordinal + 1, " (\"", device.dev,
+                   "\"): ", std::string(status.message())));
 }
 
 absl::Status CheckPorts(const std::string& ports) {
@@ -121,7 +125,7 @@ absl::Status CheckPorts(const std::string& ports) {
     if (d.port_kind == URNIC_PORT_VDEV) {
       if (auto text = ParseDriverText(d.dev); !text.ok()) return text.status();
     }
-    if (absl::Status s = CheckFault(d.ordinal + 1, d); !s.ok()) return s;
+    if (absl::Status s = CheckSpecs(d); !s.ok()) return s;
   }
   return absl::OkStatus();
 }
@@ -180,6 +184,12 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
                   "with an address marked iwarp (URNIC_TRANSPORT)")
       ->type_name("T");
   command
+      .add_option("--iwarp", iwarp_,
+                  "What the iWARP devices of all ports do differently: "
+                  "crc=off, markers=on, mpa=1, rtr=zero|write|read|none, "
+                  "ecn=classic|dctcp, joined by commas (URNIC_IWARP)")
+      ->type_name("SPEC");
+  command
       .add_option("--mode", mode_,
                   "embedded, the only mode: the RNIC runs inside the program "
                   "(URNIC_MODE)")
@@ -187,7 +197,7 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
   command
       .add_option("--config", file_,
                   "TOML file with the keys ports, mtu, pkeys, fault, "
-                  "transport, mode (URNIC_CONFIG)")
+                  "transport, iwarp, mode (URNIC_CONFIG)")
       ->type_name("FILE")
       ->envname("URNIC_CONFIG");
 }
@@ -202,6 +212,7 @@ absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
   source.pkeys = pkeys_;
   source.fault = fault_;
   source.transport = transport_;
+  source.iwarp = iwarp_;
   source.mode = mode_;
   size_t port = 0;
   size_t addr = 0;
@@ -268,6 +279,7 @@ absl::StatusOr<ConfigSource> ReadConfigEnvironment() {
   if (const char* fault = NonEmptyEnv("URNIC_FAULT")) source.fault = fault;
   if (const char* transport = NonEmptyEnv("URNIC_TRANSPORT"))
     source.transport = transport;
+  if (const char* iwarp = NonEmptyEnv("URNIC_IWARP")) source.iwarp = iwarp;
   if (const char* mode = NonEmptyEnv("URNIC_MODE")) source.mode = mode;
   if (const char* wish = NonEmptyEnv("URNIC_HUGEPAGES")) {
     if (absl::Status s = CheckHugePages(wish); !s.ok()) return s;
@@ -283,6 +295,7 @@ absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources) {
     if (chosen.pkeys.empty()) chosen.pkeys = source.pkeys;
     if (!chosen.fault) chosen.fault = source.fault;
     if (!chosen.transport) chosen.transport = source.transport;
+    if (!chosen.iwarp) chosen.iwarp = source.iwarp;
     if (!chosen.mode) chosen.mode = source.mode;
   }
   Config config;
@@ -294,6 +307,9 @@ absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources) {
   if (chosen.fault) {
     if (absl::Status s = CheckValue("fault", *chosen.fault); !s.ok()) return s;
   }
+  if (chosen.iwarp) {
+    if (absl::Status s = CheckValue("iwarp", *chosen.iwarp); !s.ok()) return s;
+  }
   for (const std::string& pkey : chosen.pkeys) {
     if (absl::Status s = CheckValue("pkey", pkey); !s.ok()) return s;
   }
@@ -304,6 +320,8 @@ absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources) {
       absl::StrAppend(&port, "|fault=", *chosen.fault);
     if (chosen.transport && !Says(port, "|transport="))
       absl::StrAppend(&port, "|transport=", *chosen.transport);
+    if (chosen.iwarp && !Says(port, "|iwarp="))
+      absl::StrAppend(&port, "|iwarp=", *chosen.iwarp);
     if (Says(port, "|pkey=")) continue;
     for (const std::string& pkey : chosen.pkeys)
       absl::StrAppend(&port, "|pkey=", pkey);

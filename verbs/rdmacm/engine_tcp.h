@@ -19,6 +19,9 @@ class EngineTcp final : public TcpConnections, private ConnectionEvents {
   // function. REQUIRES: the network serves iWARP.
   void Open(Engine& engine, Network& network);
 
+  const iwarp::Options& options() const override {
+    return network_->iwarp_options();
+  }
   void Attach(TcpEvents& events) override { events_ = &events; }
   int Listen(const wire::Gid& local, uint16_t port, uint32_t backlog,
              const mpa::SetupOptions& setup, TcpListenerId& out) override;

@@ -196,7 +196,7 @@ TEST_F(EngineTcpTest, APortHasOneListener) {
   other.Open(pair_.b.engine(), pair_.b.network());
   TcpListenerId id = TcpListenerId::kNone;
   Engine::ControlScope scope(pair_.b.engine());
-  EXPECT_EQ(other.Listen({}, kPort, 1, DefaultSetup(), id), EADDRINUSE);
+  EXPECT_EQ(other.Listen({}, kPort, 1, SetupFor({}), id), EADDRINUSE);
 }
 
 TEST_F(EngineTcpTest, AQueuePairMustBeReadyForAConnection) {

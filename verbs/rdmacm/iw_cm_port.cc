@@ -72,6 +72,19 @@ EventType FailureEvent(int error) {
   }
 }
 
+mpa::RtrKinds KindsOf(iwarp::Rtr rtr) {
+  switch (rtr) {
+    case iwarp::Rtr::kZero:
+      return mpa::kRtrZeroFpdu;
+    case iwarp::Rtr::kWrite:
+      return mpa::kRtrWrite;
+    case iwarp::Rtr::kRead:
+      return mpa::kRtrRead;
+    default:
+      return mpa::kRtrAll;
+  }
+}
+
 // Zero: every address.
 wire::Gid LocalOf(const Listening& place) {
   return place.address.is_any() ? wire::Gid() : place.address.gid();
@@ -79,24 +92,15 @@ wire::Gid LocalOf(const Listening& place) {
 
 }  // namespace
 
-mpa::SetupOptions DefaultSetup() {
+mpa::SetupOptions SetupFor(const iwarp::Options& options) {
   mpa::SetupOptions setup;
-  // The depths are a part of what programs say, and only revision 2 carries
-  // them. A peer that does not know it gets revision 1.
-  setup.revision = 2;
-  // Its cost is small (CRC32C), and TCP's checksum misses what it finds. Peers
-  // use it if one of both wants it.
-  setup.crc = true;
-  // They are in each segment, and help only a receiver that places behind
-  // holes, which a device does not do yet.
-  setup.markers = false;
-  // Until the first FPDU of the side that connects has arrived, the other side
-  // must not send. Programs do not know this: with RoCE, either may send first.
-  // So the side that connects sends an FPDU without effect. As the other side,
-  // that is for the peer to offer: siw does so if its module parameter
-  // peer_to_peer is set.
-  setup.peer_to_peer = true;
-  setup.rtr_kinds = mpa::kRtrAll;
+  setup.revision = options.mpa_revision;
+  setup.crc = options.crc;
+  setup.markers = options.markers;
+  // As the other side, that is for the peer to offer: siw does so if its module
+  // parameter peer_to_peer is set.
+  setup.peer_to_peer = options.rtr != iwarp::Rtr::kNone;
+  setup.rtr_kinds = KindsOf(options.rtr);
   // The program decides how many reads it allows. A peer that wants more gets
   // these.
   setup.max_ird = 0;
@@ -152,7 +156,7 @@ int IwCmPort::AddListener(const Listening& place) {
   Listener listener = {LocalOf(place), place.address.port(),
                        TcpListenerId::kNone, 1};
   const int error = tcp_.Listen(listener.local, listener.port, kUnanswered,
-                                DefaultSetup(), listener.tcp);
+                                SetupFor(tcp_.options()), listener.tcp);
   if (error == 0) listeners_.push_back(listener);
   return error;
 }
@@ -219,7 +223,7 @@ int IwCmPort::Start(Connection& connection, const net::Path& path) {
                     from->params.initiator_depth};
   request.private_data = PrivateData(from->params);
   request.user = connection.handle;
-  return tcp_.Connect(path, request, DefaultSetup(), connection.tcp);
+  return tcp_.Connect(path, request, SetupFor(tcp_.options()), connection.tcp);
 }
 
 // ------------------------------------------------------------------ answering

@@ -30,7 +30,7 @@
 namespace urnic::rdmacm {
 
 // How connections of rdma_cm are set up, apart from the depths.
-mpa::SetupOptions DefaultSetup();
+mpa::SetupOptions SetupFor(const iwarp::Options& options);
 
 class IwCmPort final : public CmPort, private TcpEvents {
  public:

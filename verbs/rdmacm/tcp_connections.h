@@ -20,6 +20,7 @@
 #include <span>
 
 #include "transport/iwarp/mpa/negotiation.h"
+#include "transport/iwarp/options/options.h"
 #include "transport/iwarp/qp/endpoint.h"
 #include "transport/iwarp/tcp/four_tuple.h"
 #include "transport/net/path.h"
@@ -73,6 +74,9 @@ class TcpEvents {
 class TcpConnections {
  public:
   virtual ~TcpConnections() = default;
+
+  // What the operator has chosen for the device.
+  virtual const iwarp::Options& options() const = 0;
 
   // `events` hears of everything, and lives as long as the process.
   virtual void Attach(TcpEvents& events) = 0;

@@ -179,10 +179,11 @@ struct FieldsOf<rdmap::Qp> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, limits, requester, responder, queues, state, event,
-                  answered_last, terminated, terminate_due, rtr_due, rtr,
-                  rtr_msn, terminate_bytes, terminate);
+                  answered_last, terminated, peers_error, terminate_due,
+                  rtr_due, rtr, rtr_msn, terminate_bytes, terminate);
     static constexpr const char* kRtrs[] = {"write", "read"};
-    f.Elsewhere(limits);  // in the shape
+    f.Elsewhere(limits);       // in the shape
+    f.Elsewhere(peers_error);  // counted when it arrived
     f("state", state, QpState::kErr, kQpStateNames);
     f("event", event, QpEvent::kLastWqeReached, kQpEventNames);
     f("answered_last", answered_last);

@@ -146,6 +146,15 @@ class Qp {
     return state_ == QpState::kErr && !terminate_due_;
   }
 
+  // The errors of the Terminates that have ended the stream: of ours, once it
+  // was cut, and of the peer's. kNoError: there was none.
+  ddp::StreamError sent_error() const {
+    if (terminate_bytes_ == 0 || terminate_due_) return ddp::kNoError;
+    return {static_cast<uint8_t>(terminate_[0] >> 4),
+            static_cast<uint8_t>(terminate_[0] & 0x0f), terminate_[1]};
+  }
+  ddp::StreamError peers_error() const { return peers_error_; }
+
   // --- Completions -----------------------------------------------------------
 
   // Completions of `receives`, and of the requests before them, in the middle
@@ -339,6 +348,7 @@ class Qp {
   QpEvent event_ = QpEvent::kNone;
   bool answered_last_ = false;  // the last message was an answer
   bool terminated_ = false;     // by the peer
+  ddp::StreamError peers_error_;
   bool terminate_due_ = false;
   bool rtr_due_ = false;
   Rtr rtr_ = Rtr::kWrite;

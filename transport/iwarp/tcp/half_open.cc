@@ -132,6 +132,7 @@ HalfOpenTable::Outcome HalfOpenTable::OnSegment(const FourTuple& tuple,
     //= but the SYN-ACK is answered by a RST
     return {.answer = ResetFor(segment), .verdict = RxVerdict::kTcp};
   }
+  ++cookies_returned_;
   Accepted accepted;
   accepted.handshake.agreed = *agreed;
   accepted.handshake.irs = SeqNum(segment.seq.value() - 1);

@@ -74,6 +74,7 @@ class HalfOpenTable {
   uint32_t size() const { return size_; }
   // Since the last call.
   uint64_t TakeCookiesSent() { return std::exchange(cookies_sent_, 0); }
+  uint64_t TakeCookiesReturned() { return std::exchange(cookies_returned_, 0); }
   uint64_t TakeGivenUp() { return std::exchange(given_up_, 0); }
 
  private:
@@ -121,6 +122,7 @@ class HalfOpenTable {
   uint32_t free_ = kNone;
   uint32_t size_ = 0;
   uint64_t cookies_sent_ = 0;
+  uint64_t cookies_returned_ = 0;  // valid ones
   uint64_t given_up_ = 0;
 };
 

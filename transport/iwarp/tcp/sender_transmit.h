@@ -296,6 +296,7 @@ bool Sender<Cc>::SendTailProbe(Time now, SegmentToSend& out, Upper& upper) {
 template <cc::StreamCongestionControl Cc>
 void Sender<Cc>::OnSent(uint32_t bytes, Time now) {
   State& s = state_;
+  ++counters_.segments;
   if (s.phase == Phase::kRecovery) s.reduction.OnSend(bytes);
   if (cc.pacer.active()) cc.pacer.OnSend(now, bytes);
   //= RFC 6298 5.1: sending data starts the retransmission timer if it does not

@@ -62,9 +62,11 @@ class FakeTcp final : public TcpConnections {
 
   // The queue pairs in INIT, without a connection.
   std::set<uint32_t> queue_pairs;
+  iwarp::Options chosen;
   size_t listeners() const { return listeners_.size(); }
 
   // --- TcpConnections
+  const iwarp::Options& options() const override { return chosen; }
   void Attach(TcpEvents& events) override { events_ = &events; }
   int Listen(const wire::Gid& local, uint16_t port, uint32_t backlog,
              const mpa::SetupOptions&, TcpListenerId& out) override {
