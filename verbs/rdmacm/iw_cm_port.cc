@@ -13,8 +13,10 @@ namespace urnic::rdmacm {
 namespace {
 
 // Of requests that the program has not answered. The backlog that the program
-// wants counts something else: the requests that it has not read.
-constexpr uint32_t kUnanswered = 1024;
+// wants counts something else: the requests that it has not read. As many as a
+// TCP listener of Linux may have (net.core.somaxconn): beyond that, SYNs are
+// dropped, and a peer repeats its SYN only after a second.
+constexpr uint32_t kUnanswered = 4096;
 // For the neighbour of a path that was resolved some time ago. TCP would wait
 // as long for the answer to its first SYNs.
 constexpr Duration kPathTimeout = Duration::Seconds(10);
