@@ -217,6 +217,9 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
     EXPECT_FALSE(config.ok()) << c.message;
     EXPECT_THAT(Message(config.status()), HasSubstr(c.message));
   }
+}
+
+TEST_F(ConfigTest, MistakesInTheEnvironmentNameTheVariable) {
   setenv("URNIC_MTU", "15OO", 1);
   EXPECT_THAT(Message(Resolve({}).status()), HasSubstr("URNIC_MTU \"15OO\""));
   unsetenv("URNIC_MTU");
