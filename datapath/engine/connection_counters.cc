@@ -60,7 +60,9 @@ void ConnectionTable::CollectCounters() {
 }
 
 void ConnectionTable::AddLiving(IwarpCounters& to) const {
-  ForEach([&to](const IwarpConnection& connection) { AddConnection(connection, to); });
+  ForEach([&to](const IwarpConnection& connection) {
+    AddConnection(connection, to);
+  });
 }
 
 }  // namespace urnic

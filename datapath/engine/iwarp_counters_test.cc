@@ -109,8 +109,7 @@ TEST(IwarpCountersTest, TerminatesCountByTheirError) {
   IwarpPair pair("iwt");
   Program& from = pair.a.Create();
   ASSERT_TRUE(pair.Connect(from, pair.b.Create()));
-  SendWr wr = {.opcode = URNIC_WR_RDMA_WRITE,
-               .remote_addr = pair.b.address(0)};
+  SendWr wr = {.opcode = URNIC_WR_RDMA_WRITE, .remote_addr = pair.b.address(0)};
   wr.rkey = pair.b.key() + 0x1000;  // of no memory
   wr.sges = {pair.a.Sge(0, 8)};
   ASSERT_TRUE(pair.a.PostSend(from, wr));

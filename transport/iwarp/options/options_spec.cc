@@ -1,4 +1,4 @@
-#include "transport/iwarp/options/options.h"
+#include "transport/iwarp/options/options_spec.h"
 
 #include <cstddef>
 #include <iterator>
@@ -45,10 +45,8 @@ constexpr Key kKeys[] = {
     {"crc", kSwitch, [](Options& o, uint8_t v) { o.crc = v != 0; }},
     {"markers", kSwitch, [](Options& o, uint8_t v) { o.markers = v != 0; }},
     {"mpa", kRevisions, [](Options& o, uint8_t v) { o.mpa_revision = v; }},
-    {"rtr", kRtrs,
-     [](Options& o, uint8_t v) { o.rtr = static_cast<Rtr>(v); }},
-    {"ecn", kEcns,
-     [](Options& o, uint8_t v) { o.ecn = static_cast<Ecn>(v); }},
+    {"rtr", kRtrs, [](Options& o, uint8_t v) { o.rtr = static_cast<Rtr>(v); }},
+    {"ecn", kEcns, [](Options& o, uint8_t v) { o.ecn = static_cast<Ecn>(v); }},
 };
 
 // "crc=on or off"

@@ -1,4 +1,4 @@
-#include "transport/iwarp/options/options.h"
+#include "transport/iwarp/options/options_spec.h"
 
 #include <gtest/gtest.h>
 
@@ -42,8 +42,9 @@ TEST(OptionsTest, MistakesNameTheItemAndTheChoices) {
     const char* text;
     const char* message;
   } cases[] = {
-      {"crc", "iwarp: \"crc\" is not an option; write crc=, markers=, mpa=, "
-              "rtr=, ecn="},
+      {"crc",
+       "iwarp: \"crc\" is not an option; write crc=, markers=, mpa=, "
+       "rtr=, ecn="},
       {"crc=off,", "iwarp: \"\" is not an option; write crc=,"},
       {"speed=1", "iwarp: \"speed=1\" is not an option; write crc=,"},
       {"crc=no", "iwarp: \"crc=no\" is not a choice; write crc=on or off"},
