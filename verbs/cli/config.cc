@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "datapath/port/port_driver.h"
 #include "transport/impair/fault_spec.h"
-#include "transport/iwarp/options/options.h"
+#include "transport/iwarp/options/options_spec.h"
 #include "verbs/identity/device_identity.h"
 
 namespace urnic {

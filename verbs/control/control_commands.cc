@@ -120,7 +120,7 @@ std::string IwarpLines(OpenNic& nic) {
   const IwarpCounters counters = nic.CountersOfAll().iwarp;
   std::string lines;
 #define URNIC_LINE(name) \
-  absl::StrAppend(&lines, #name, " ", counters.name, "\n");
+  absl::StrAppend(&lines, URNIC_SYSFS_HW_NAME(name), " ", counters.name, "\n");
   URNIC_SYSFS_HW_COUNTERS(URNIC_LINE)
 #undef URNIC_LINE
   return lines;

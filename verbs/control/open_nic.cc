@@ -13,6 +13,7 @@
 #include "datapath/port/fault_port.h"
 #include "datapath/port/port_factory.h"
 #include "transport/base/check.h"
+#include "transport/iwarp/options/options_spec.h"
 #include "verbs/control/control_commands.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/fork_guard.h"

@@ -146,7 +146,7 @@ TEST_F(OpenNicTest, TheChoicesForIwarpReachTheNetwork) {
 TEST_F(OpenNicTest, APortWithIwarpHasItsCounters) {
   Configure("loop|10.9.0.1/24|transport=both;loop|10.9.0.2/24", 3);
   const auto iwarp = Open(1);
-  EXPECT_THAT(Ask(*iwarp, "counters"), HasSubstr("\nretrans_segs 0\n"));
+  EXPECT_THAT(Ask(*iwarp, "counters"), HasSubstr("\niwarp_retrans_segs 0\n"));
   const auto roce = Open(2);
   EXPECT_THAT(Ask(*roce, "counters"), Not(HasSubstr("retrans_segs")));
 }

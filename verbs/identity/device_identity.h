@@ -35,8 +35,8 @@
 //
 // The SPEC of "fault=" describes deliberate faults of the port's wire, that of
 // "iwarp=" what the iWARP device does differently. Each is parsed where it is
-// used (transport/impair/fault_spec.h, transport/iwarp/options/options.h) and
-// contains no "|" or ";".
+// used (transport/impair/fault_spec.h, transport/iwarp/options/options_spec.h)
+// and contains no "|" or ";".
 //
 // Fields come in any order. Only a ROUTE contains white space. DPDK device
 // strings contain commas and equal signs but neither "|" nor ";", hence these

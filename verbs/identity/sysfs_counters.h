@@ -22,7 +22,9 @@
 
 // The files in ports/1/hw_counters of an iWARP device: all counters of
 // ras/metrics/iwarp_counters.def, which says what they count. They are those of
-// the port's connections.
+// the port's connections. By the prefix of their names, rdma_path.c of the
+// preload recognizes relative paths.
+#define URNIC_SYSFS_HW_NAME(name) "iwarp_" #name
 #define URNIC_SYSFS_HW_COUNTERS(X) \
   X(active_opens)                  \
   X(passive_opens)                 \

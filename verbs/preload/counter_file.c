@@ -25,8 +25,10 @@
 #define TEXT_BYTES 24
 
 #define NAME(name) #name,
+#define HW_NAME(name) URNIC_SYSFS_HW_NAME(name),
 static const char* const kNames[] = {URNIC_SYSFS_COUNTERS(NAME)
-                                         URNIC_SYSFS_HW_COUNTERS(NAME)};
+                                         URNIC_SYSFS_HW_COUNTERS(HW_NAME)};
+#undef HW_NAME
 #undef NAME
 #define NUM_NAMES ((int)(sizeof(kNames) / sizeof(kNames[0])))
 #define COUNT(name) +1

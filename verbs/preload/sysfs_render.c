@@ -132,7 +132,9 @@ static void put_counters(struct writer* w,
   URNIC_SYSFS_COUNTERS(PUT)
   if (d->device_kind == &urnic_device_kinds[URNIC_DEVICE_IWARP]) {
     enter(w, "sys/class/infiniband/%s/ports/1/hw_counters", d->name);
-    URNIC_SYSFS_HW_COUNTERS(PUT)
+#define PUT_HW(name) put(w, URNIC_SYSFS_HW_NAME(name), "%s", "");
+    URNIC_SYSFS_HW_COUNTERS(PUT_HW)
+#undef PUT_HW
   }
 #undef PUT
 }

@@ -46,7 +46,7 @@ TEST(SysfsRenderTest, AKindDeterminesNodeTypeGidsAndPkeys) {
   EXPECT_TRUE(std::filesystem::exists(all / "urnic0/ports/1/counters"));
   EXPECT_FALSE(std::filesystem::exists(all / "urnic0/ports/1/hw_counters"));
   EXPECT_TRUE(std::filesystem::exists(
-      all / "iwurnic0/ports/1/hw_counters/retrans_segs"));
+      all / "iwurnic0/ports/1/hw_counters/iwarp_retrans_segs"));
   for (const char* table : {"gids", "gid_attrs/types", "gid_attrs/ndevs"}) {
     const auto port = std::filesystem::path("ports/1") / table;
     EXPECT_TRUE(std::filesystem::exists(all / "urnic0" / port / "33"));

@@ -1,21 +1,9 @@
 #pragma once
 
-// What an operator may choose for the iWARP device of a port, and its text form
-// for `urnic run --iwarp`:
-//
-//   SPEC = ITEM *( "," ITEM )          each key once
-//   ITEM = "crc=" ( "on" | "off" )
-//        | "markers=" ( "on" | "off" )
-//        | "mpa=" ( "1" | "2" )
-//        | "rtr=" ( "any" | "zero" | "write" | "read" | "none" )
-//        | "ecn=" ( "off" | "classic" | "dctcp" )
-//
-// What is not given has its default.
+// What an operator may choose for the iWARP device of a port. Its text form:
+// options_spec.h.
 
 #include <cstdint>
-#include <string_view>
-
-#include "absl/status/statusor.h"
 
 namespace urnic::iwarp {
 
@@ -53,9 +41,5 @@ struct Options {
   Ecn ecn = Ecn::kOff;
   friend bool operator==(const Options&, const Options&) = default;
 };
-
-// Empty: all defaults. INVALID_ARGUMENT: names the item, what is wrong with it,
-// and what it may be.
-absl::StatusOr<Options> ParseOptions(std::string_view text);
 
 }  // namespace urnic::iwarp

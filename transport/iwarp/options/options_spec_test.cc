@@ -1,4 +1,4 @@
-#include "transport/iwarp/options/options.h"
+#include "transport/iwarp/options/options_spec.h"
 
 #include <gtest/gtest.h>
 
