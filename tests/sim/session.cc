@@ -86,7 +86,9 @@ void Session::Step(End& end) {
   End::Life& life = end.life;
   if (life.qp == nullptr) return;
   Handle(end);
-  if (life.connected && !life.ended && !struck_ && !parting_) {
+  // A failed request keeps its slot.
+  const bool failed = life.send_failed || life.receive_failed;
+  if (life.connected && !life.ended && !failed && !struck_ && !parting_) {
     PostReceives(end);
     PostRequests(end);
   }
