@@ -134,7 +134,7 @@ class Session {
   // The peer has got everything that the end has sent before this message.
   void ConfirmWrites(End& end, uint64_t before);
   bool IsDone(const End& end) const;
-  void CheckError(uint8_t status) const;
+  void CheckError(const End& end, uint8_t status) const;
 
   // Memory.
   size_t Offset(Area area, uint32_t slot) const {
