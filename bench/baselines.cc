@@ -5,6 +5,9 @@
 //   baselines wakeup SECONDS CPU
 //   baselines line MILLISECONDS CPU CPU
 //   baselines tcp_latency|tcp_stream SECONDS CPU CPU
+//   baselines tcp_connect COUNT CPU CPU
+//
+// `tcp_connect` connects one after another, and keeps all until the end.
 //
 // `line` measures how long a cache line takes from one core to the other and
 // back. Virtual CPUs move: two that share a core now may be far apart a second
@@ -143,33 +146,75 @@ void ReadAll(int fd, char* to, size_t bytes) {
   }
 }
 
-// A connected pair over 127.0.0.1; the child gets one end and runs `serve`.
-template <typename Serve>
-int ForkServer(int cpu, Serve&& serve) {
-  sockaddr_in address = {};
+// A listener on 127.0.0.1, and its address.
+int Listen(int backlog, sockaddr_in& address) {
+  address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof(address);
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   if (listener < 0 || bind(listener, generic, length) != 0 ||
-      listen(listener, 1) != 0 ||
+      listen(listener, backlog) != 0 ||
       getsockname(listener, generic, &length) != 0) {
     Die("listen");
   }
+  return listener;
+}
+
+int AcceptOne(int listener) {
+  const int fd = accept(listener, nullptr, nullptr);
+  if (fd < 0) Die("accept");
+  return fd;
+}
+
+int ConnectTo(const sockaddr_in& address) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address),
+              sizeof(address)) != 0) {
+    Die("connect");
+  }
+  return fd;
+}
+
+// A connected pair over 127.0.0.1; the child gets one end and runs `serve`.
+template <typename Serve>
+int ForkServer(int cpu, Serve&& serve) {
+  sockaddr_in address;
+  const int listener = Listen(1, address);
   const int one = 1;
   if (fork() == 0) {
     PinTo(cpu);
-    const int fd = accept(listener, nullptr, nullptr);
-    if (fd < 0) Die("accept");
+    const int fd = AcceptOne(listener);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     serve(fd);
     _exit(0);
   }
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  if (connect(fd, generic, length) != 0) Die("connect");
+  const int fd = ConnectTo(address);
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
   return fd;
+}
+
+void TcpConnect(int count, int client_cpu, int server_cpu) {
+  sockaddr_in address;
+  const int listener = Listen(count, address);
+  if (fork() == 0) {
+    PinTo(server_cpu);
+    int last = 0;
+    for (int i = 0; i < count; ++i) last = AcceptOne(listener);
+    // All are accepted.
+    if (write(last, "", 1) != 1) Die("tcp write");
+    _exit(0);
+  }
+  PinTo(client_cpu);
+  const int64_t start = NowNs();
+  int last = 0;
+  for (int i = 0; i < count; ++i) last = ConnectTo(address);
+  char byte = 0;
+  ReadAll(last, &byte, sizeof(byte));
+  const auto took = static_cast<double>(NowNs() - start);
+  std::printf("{\"test\": \"tcp_connect\", \"per_second\": %.0f}\n",
+              count * 1e9 / took);
 }
 
 void TcpLatency(int seconds, int client_cpu, int server_cpu) {
@@ -222,11 +267,14 @@ int main(int argc, char** argv) {
     TcpLatency(number(2), number(3), number(4));
   } else if (test == "tcp_stream" && argc == 5) {
     TcpStream(number(2), number(3), number(4));
+  } else if (test == "tcp_connect" && argc == 5) {
+    TcpConnect(number(2), number(3), number(4));
   } else {
     std::fprintf(stderr,
                  "usage: baselines wakeup SECONDS CPU\n"
                  "       baselines line MILLISECONDS CPU CPU\n"
-                 "       baselines tcp_latency|tcp_stream SECONDS CPU CPU\n");
+                 "       baselines tcp_latency|tcp_stream SECONDS CPU CPU\n"
+                 "       baselines tcp_connect COUNT CPU CPU\n");
     return 2;
   }
   return 0;

@@ -24,7 +24,13 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests/e2e")]
+
+import bed as beds  # noqa: E402 (the path must come first)
+import impaired_rows  # noqa: E402
+
 URNIC = ROOT / "out/bin/urnic"
 VIRTIO = "net_virtio_user0,server=1,path={dir}/s,queue_size=1024"
 VHOST = "net_vhost0,client=1,iface={dir}/s"
@@ -43,6 +49,9 @@ FRAME_4K = 42 + 12 + 4096 + 4
 START_SECONDS = 1.0
 CONNECTIONS = 10000  # one after another
 AT_ONCE = 2000
+HELD = 65532  # at the same time; with its listeners, all that librdmacm can have
+HELD_IDLE = 10  # seconds
+TCP_CONNECTIONS = 10000
 MANY = 20000
 # A cache line there and back: some 60 to 130 ns if both cores share a cache,
 # 400 and more if they do not.
@@ -148,16 +157,39 @@ class Bench:
             (f"{bed} descriptors kept by {CONNECTIONS}", ""): kept("fds"),
         }
 
-    def cmtime(self, bed):
+    def cmtime(self, bed, transport="roce", name="cmtime"):
         """2000 connections, each phase for all of them at once."""
         words = ["cmtime", "-c", str(AT_ONCE)]
-        _, client, _ = self.run_in(bed, words, (["-b", "10.1.0.1"], ["-s", "10.1.0.1"]), endless=True)
+        _, client, _ = self.run_in(bed, words, (["-b", "10.1.0.1"], ["-s", "10.1.0.1"]), transport=transport,
+                                   endless=True)
         total_ms = {m[1].strip(): float(m[2]) for m in re.finditer(r"^([a-z ]+?) *: +([\d.]+)", client, re.M)}
-        rows_ = {(f"{bed} cmtime {phase}, each of {AT_ONCE}", "us"): ms * 1000 / AT_ONCE
+        rows_ = {(f"{bed} {name} {phase}, each of {AT_ONCE}", "us"): ms * 1000 / AT_ONCE
                  for phase, ms in total_ms.items()}
-        rows_[f"{bed} cmtime connect, {AT_ONCE} at once", "1/s"] = AT_ONCE / total_ms["connect"] * 1000
-        rows_[f"{bed} cmtime all phases, {AT_ONCE} at once", "1/s"] = AT_ONCE / sum(total_ms.values()) * 1000
+        rows_[f"{bed} {name} connect, {AT_ONCE} at once", "1/s"] = AT_ONCE / total_ms["connect"] * 1000
+        rows_[f"{bed} {name} all phases, {AT_ONCE} at once", "1/s"] = AT_ONCE / sum(total_ms.values()) * 1000
         return rows_
+
+    def held(self, bed):
+        """HELD connections of iWARP at the same time: set up, idle, used once,
+        closed. The larger of both processes' figures, as each has an RNIC."""
+        words = [str(self.bin / "tests/e2e/cm_many")]
+        side = lambda role: [role, "10.1.0.1", "7000", str(HELD), str(HELD_IDLE)]
+        outputs = self.run_in(bed, words, (side("server"), side("client")), transport="iwarp", patience=100)
+        sides = [json.loads(out.strip().splitlines()[-1]) for out in outputs[:2]]
+        largest = lambda figure: max(figure(s) for s in sides)
+        before, established, _, used, _ = range(5)  # of rss_kb
+        return {
+            (f"{bed} iWARP set up, {HELD} held", "1/s"): HELD / sides[1]["setup_seconds"],
+            (f"{bed} iWARP close, {HELD} held", "1/s"): HELD / largest(lambda s: s["close_seconds"]),
+            (f"{bed} iWARP a message on each of {HELD}", "1/s"): HELD / sides[1]["used_seconds"],
+            (f"{bed} process with {HELD} connections", "MB"): largest(lambda s: s["rss_kb"][used]) / 1024,
+            (f"{bed} one of {HELD} connections, idle", "bytes"):
+                largest(lambda s: s["rss_kb"][established] - s["rss_kb"][before]) * 1024 / HELD,
+            (f"{bed} {HELD} idle connections", "% CPU"):
+                largest(lambda s: s["idle"]["cpu_ms"] / s["idle"]["seconds"]) / 10,
+            (f"{bed} {HELD} idle connections, wake-ups", "1/s"):
+                largest(lambda s: s["idle"]["wake_ups"] / s["idle"]["seconds"]),
+        }
 
     def many_qps(self, bed):
         """One queue pair, then MANY: rate and memory."""
@@ -278,10 +310,15 @@ def rows(bench):
                    lambda m=by_cm: float(m("ib_send_lat", "-s", "8", "-n", "100000")[4]))
         yield f"{bed} connections", None, lambda b=bed: bench.connections(b)
         yield f"{bed} cmtime", None, lambda b=bed: bench.cmtime(b)
+        yield f"{bed} iWARP cmtime", None, lambda b=bed: bench.cmtime(b, "iwarp", "iWARP cmtime")
+        yield f"{bed} iWARP connections held", None, lambda b=bed: bench.held(b)
         yield f"{bed} many QPs", None, lambda b=bed: bench.many_qps(b)
+    yield from impaired_rows.rows(beds.Tools(ROOT / "out", bench.bin / "tests/e2e"), o.seconds)
     yield "registration", None, bench.registration
     yield "same-core eventfd wake-up", "us", lambda: bench.baseline("wakeup", "1", "0")["median_us"]
     yield "TCP loopback, half round trip", "us", lambda: bench.baseline("tcp_latency", "1", "0", "1")["median_us"]
+    yield ("TCP loopback, connect and accept", "1/s",
+           lambda: bench.baseline("tcp_connect", str(TCP_CONNECTIONS), "0", "1")["per_second"])
     yield "TCP loopback, one stream", "Gb/s", lambda: bench.baseline("tcp_stream", "1", "0", "1")["gbps"]
     if shutil.which("ucx_perftest"):
         yield "UCX over TCP, put latency", "us", lambda: bench.ucx("ucp_put_lat", 8, 50000)[1]
@@ -292,7 +329,8 @@ def rows(bench):
 
 def asked(bed):
     """(what, numerator, denominator, factor on the denominator, asked, better)
-    as the project's issues state it; no denominator: the number itself."""
+    as the project's issues state it; no denominator: the number itself; nothing
+    asked: for comparison."""
     yield "8-byte write / raw rate", f"{bed} ib_write_bw 8 B", f"{bed} raw {FRAME_8} B", 1, 0.25, ">="
     yield "8-byte write / UCX-TCP put rate", f"{bed} ib_write_bw 8 B", "UCX over TCP, put rate", 1, 10, ">="
     yield "send latency / raw half round trip", f"{bed} ib_send_lat 8 B", f"{bed} raw 64 B round trip", 0.5, 1.6, "<="
@@ -304,6 +342,10 @@ def asked(bed):
     for what, bound, sense in (("write 8 B", 0.6, ">="), ("write 1 MB", 0.7, ">="), ("send latency 8 B", 1.3, "<=")):
         yield f"iWARP / RoCE, {what}", f"{bed} iWARP {what}", f"{bed} RoCE {what}", 1, bound, sense
     yield "connections/s, at once", f"{bed} cmtime connect, {AT_ONCE} at once", None, 1, 2000, ">="
+    yield "iWARP connections/s, at once", f"{bed} iWARP cmtime connect, {AT_ONCE} at once", None, 1, 5000, ">="
+    yield f"iWARP set-ups/s, {HELD} held", f"{bed} iWARP set up, {HELD} held", None, 1, 5000, ">="
+    yield f"MB of a process with {HELD}", f"{bed} process with {HELD} connections", None, 1, 8192, "<="
+    yield f"% of a CPU for {HELD} idle ones", f"{bed} {HELD} idle connections", None, 1, 1, "<="
     yield "us to established, in succession", f"{bed} rdma_connect to established", None, 1, 500, "<="
     yield "bytes kept by a connection", f"{bed} kept by a connection", None, 1, 64, "<="
     yield "descriptors kept by connections", f"{bed} descriptors kept by {CONNECTIONS}", None, 1, 0, "<="
@@ -345,14 +387,19 @@ def print_rows(distance, units, values):
     return medians
 
 
-def print_ratios(distance, beds, medians):
+def print_ratios(distance, tables, medians):
+    """`tables`: {title: what asked() returns}."""
     ratios = []
-    for bed in beds:
+    for bed, lines in tables.items():
         print(f"\n{bed + ', CPUs ' + distance:44}{'ratio':>9} {'asked':>8}")
-        for what, top, bottom, factor, bound, sense in asked(bed):
+        for what, top, bottom, factor, bound, sense in lines:
             if top not in medians or (bottom is not None and bottom not in medians):
                 continue
             ratio = medians[top] / (medians[bottom] * factor if bottom is not None else 1)
+            if bound is None:
+                ratios.append({"bed": bed, "distance": distance, "what": what, "ratio": ratio})
+                print(f"  {what:42}{ratio:9.2f}")
+                continue
             met = ratio >= bound if sense == ">=" else ratio <= bound
             ratios.append({"bed": bed, "distance": distance, "what": what, "ratio": ratio,
                            "asked": f"{sense} {bound}", "met": met})
@@ -384,14 +431,16 @@ def main():
                 for (row, row_unit), number in numbers.items():
                     values[found[0]].setdefault(row, []).append(number)
                     units[row] = row_unit
-            except (RuntimeError, subprocess.SubprocessError, IndexError, ValueError, KeyError) as error:
+            except (RuntimeError, subprocess.SubprocessError, IndexError, ValueError, KeyError, beds.Timeout,
+                    beds.BedError) as error:
                 failures.setdefault(name, []).append(str(error)[-900:])
     print("\r" + " " * 76, file=sys.stderr)
     medians, ratios = {}, []
     for distance in DISTANCES:
         if values[distance]:
             medians[distance] = print_rows(distance, units, values[distance])
-            ratios += print_ratios(distance, options.beds, medians[distance])
+            tables = {bed: asked(bed) for bed in options.beds} | {"bad wires": impaired_rows.asked()}
+            ratios += print_ratios(distance, tables, medians[distance])
     facts = {} if options.only else checks(bench)
     for name, fact in facts.items():
         print(f"{name}: {fact}")

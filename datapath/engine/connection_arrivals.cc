@@ -45,11 +45,14 @@ IwarpConnection* ConnectionTable::OnStray(const tcp::FourTuple& tuple,
     verdict = RxVerdict::kTcpHandshake;
     return nullptr;
   }
-  bool reset = false;
-  const auto accepted = half_open_.OnSegment(tuple, segment, now, reset);
-  if (accepted) return &Open(*listener, tuple, *accepted, view, now);
-  if (reset) replies_.Reset(network_->host().ReplyPath(view), segment);
-  verdict = reset ? RxVerdict::kTcp : RxVerdict::kTcpHandshake;
+  const auto outcome = half_open_.OnSegment(tuple, segment, now);
+  if (outcome.accepted) {
+    return &Open(*listener, tuple, *outcome.accepted, view, now);
+  }
+  if (outcome.answer) {
+    replies_.Send(network_->host().ReplyPath(view), *outcome.answer);
+  }
+  verdict = outcome.verdict;
   return nullptr;
 }
 
@@ -85,6 +88,7 @@ IwarpConnection& ConnectionTable::Open(
   connection.listener_ = &listener;
   connection.unanswered_ = true;
   ++listener.unanswered_;
+  ++parts_.counters->iwarp.passive_opens;
   tcp::ConnectionConfig config = ConfigFor(tuple, connection.path_);
   config.iss = accepted.iss;
   config.timestamp_offset = accepted.timestamp_offset;

@@ -124,6 +124,7 @@ void ConnectionTable::LetGoOfQp(IwarpConnection& connection) {
 }
 
 void ConnectionTable::Destroy(IwarpConnection& connection) {
+  CountEndpoint(connection);
   const uint32_t index = connection.index_;
   connections_[index].reset();
   free_.push_back(index);

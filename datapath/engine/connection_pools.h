@@ -44,6 +44,11 @@ class ConnectionPools {
             .early = nullptr};
   }
 
+  tcp::ChallengeBudget* challenges() { return &challenges_; }
+  // Sums since the start.
+  uint64_t challenges_sent() const { return challenges_.taken(); }
+  uint64_t pieces_held() const { return pieces_.held(); }
+
   // What is free.
   uint32_t free_blocks() const { return segments_.free_blocks(); }
   uint32_t free_ranges() const { return ranges_.free_count(); }

@@ -1,6 +1,6 @@
 // Listeners and connections: the calls of the connection manager. Segments and
 // timers are in connection_arrivals.cc, events and the end of a connection's
-// life in connection_ends.cc.
+// life in connection_ends.cc, images in connection_images.cc.
 
 #include "datapath/engine/connection_table.h"
 
@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/frame_custody.h"
 #include "transport/base/check.h"
 
 namespace urnic {
@@ -27,7 +28,7 @@ constexpr uint32_t kKeepBytes = 256;
 
 absl::Status TooLong(size_t bytes, size_t room) {
   return absl::InvalidArgumentError(absl::StrCat(
-      "private data of ", bytes, " bytes: at most ", room, " fit"));
+      "private data of ", bytes, " bytes: this peer takes at most ", room));
 }
 
 absl::Status CheckQp(const IwarpQp& qp, uint32_t ird, uint32_t ord) {
@@ -63,9 +64,9 @@ ConnectionTable::ConnectionTable(const Parts& parts, Network* network)
       hash_key_(network->connection_key().For(kHashKey)),
       pools_(limits_, network->connection_key().For(kChallengeKey),
              network->host().mtu(), parts.frames),
-      replies_(parts.tx),
+      replies_(parts.tx, &parts.counters->iwarp),
       half_open_(network->connection_key().For(kHandshakeKey),
-                 limits_.half_open),
+                 limits_.half_open, pools_.challenges()),
       time_wait_(network->connection_key().For(kOldKey), limits_.time_wait),
       index_(limits_.max_connections) {
   URNIC_CHECK(std::has_single_bit(limits_.kept_per_connection));
@@ -116,9 +117,9 @@ void ConnectionTable::Unlisten(IwarpListener* listener) {
   ForEach([&](IwarpConnection& connection) {
     if (connection.listener_ != listener) return;
     connection.listener_ = nullptr;
-    if (!std::exchange(connection.unanswered_, false)) return;
+    if (!connection.unanswered_ || connection.owned_) return;
+    connection.unanswered_ = false;
     Refuse(connection);
-    connection.events_due_ |= kFailedBit;
     Update(connection);
   });
   std::erase_if(listeners_,
@@ -127,7 +128,7 @@ void ConnectionTable::Unlisten(IwarpListener* listener) {
 
 void ConnectionTable::Answered(IwarpConnection& connection) {
   if (!std::exchange(connection.unanswered_, false)) return;
-  --connection.listener_->unanswered_;
+  if (connection.listener_ != nullptr) --connection.listener_->unanswered_;
 }
 
 // --- Beginnings --------------------------------------------------------------
@@ -136,11 +137,10 @@ tcp::Offer ConnectionTable::OfferFor(const wire::Gid& local) const {
   const bool ipv4 = local.is_ipv4();
   const uint32_t headers =
       (ipv4 ? sizeof(wire::Ipv4) : sizeof(wire::Ipv6)) + sizeof(wire::Tcp);
-  // ECN is not offered: a network that marks nothing gains nothing, and some
-  // devices drop SYNs that ask for it.
-  return {.mss = static_cast<uint16_t>(network_->host().mtu() - headers),
-          .default_mss =
-              ipv4 ? wire::kTcpDefaultMssIpv4 : wire::kTcpDefaultMssIpv6};
+  return {
+      .mss = static_cast<uint16_t>(network_->host().mtu() - headers),
+      .default_mss = ipv4 ? wire::kTcpDefaultMssIpv4 : wire::kTcpDefaultMssIpv6,
+      .ecn = network_->iwarp_options().ecn != iwarp::Ecn::kOff};
 }
 
 tcp::ConnectionConfig ConnectionTable::ConfigFor(const tcp::FourTuple& tuple,
@@ -153,7 +153,13 @@ tcp::ConnectionConfig ConnectionTable::ConfigFor(const tcp::FourTuple& tuple,
   config.ipv6 = !tuple.local.is_ipv4();
   config.path_mtu = path.mtu;
   config.window_bytes = limits_.window_bytes;
+  config.dctcp = network_->iwarp_options().ecn == iwarp::Ecn::kDctcp;
   return config;
+}
+
+absl::Status ConnectionTable::NoRoom() const {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("all ", limits_.max_connections, " connections exist"));
 }
 
 IwarpConnection& ConnectionTable::Add(const tcp::FourTuple& tuple,
@@ -186,16 +192,10 @@ absl::StatusOr<IwarpConnection*> ConnectionTable::Connect(
   if (!usable.ok()) return usable;
   const uint32_t room = mpa::MaxPrivateData(config.setup.revision, false);
   if (private_data.size() > room) return TooLong(private_data.size(), room);
-  const tcp::FourTuple tuple = {.local = config.path.local,
-                                .remote = config.path.remote,
-                                .local_port = config.local_port,
-                                .remote_port = config.remote_port};
+  const tcp::FourTuple tuple = config.tuple();
   const bool to_itself =
       tuple.local == tuple.remote && tuple.local_port == tuple.remote_port;
-  if (full()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("all ", limits_.max_connections, " connections exist"));
-  }
+  if (full()) return NoRoom();
   std::optional<SeqNum> after;  // of an earlier connection
   if (to_itself || Find(tuple) != nullptr ||
       !time_wait_.TakeForNewConnection(tuple, *parts_.now, after)) {
@@ -231,6 +231,7 @@ void ConnectionTable::Start(IwarpConnection& connection,
                             const mpa::SetupOptions& setup,
                             const rdmap::Config& config,
                             std::span<const uint8_t> private_data, SeqNum iss) {
+  ++parts_.counters->iwarp.active_opens;
   tcp::ConnectionConfig tcp = ConfigFor(connection.tuple_, connection.path_);
   tcp.iss = iss;
   connection.endpoint_->Connect(tcp, setup,
@@ -246,6 +247,7 @@ void ConnectionTable::ConnectAgain(IwarpConnection& connection) {
   const auto retry = std::move(connection.retry_);
   retry->setup.revision = 1;
   const SeqNum last = connection.endpoint_->connection().sender().nxt();
+  CountEndpoint(connection);
   connection.Begin(pools_.ForEndpoint());
   Start(connection, retry->setup, retry->config, retry->private_data,
         half_open_.numbers().IsnAfter(connection.tuple_, last, *parts_.now));
@@ -264,7 +266,7 @@ absl::Status ConnectionTable::Accept(IwarpConnection& connection, IwarpQp& qp,
   if (private_data.size() > connection.answer_room()) {
     return TooLong(private_data.size(), connection.answer_room());
   }
-  const uint32_t max_ird = connection.listener_->config().setup.max_ird;
+  const uint32_t max_ird = connection.set_up().responder().max_ird();
   qp.MakeRoomForReads(std::max(ird, max_ird));
   connection.Attach(&qp);
   const bool alive = connection.endpoint_->Accept(

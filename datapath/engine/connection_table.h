@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,6 +25,7 @@
 #include "datapath/engine/network.h"
 #include "datapath/engine/tcp_replies.h"
 #include "datapath/engine/transmit_queue.h"
+#include "ras/metrics/counters.h"
 #include "ras/metrics/rx_verdict.h"
 #include "transport/base/hash_index.h"
 #include "transport/iwarp/tcp/half_open.h"
@@ -42,6 +44,8 @@ struct ListenerConfig {
   ConnectionEvents* events = nullptr;  // of kRequest; required
   uint64_t user = 0;
 };
+
+class FrameCustody;
 
 class IwarpListener {
  public:
@@ -70,6 +74,13 @@ struct ConnectConfig {
   uint32_t ord = 0;              // our own
   ConnectionEvents* events = nullptr;
   uint64_t user = 0;
+
+  tcp::FourTuple tuple() const {
+    return {.local = path.local,
+            .remote = path.remote,
+            .local_port = local_port,
+            .remote_port = remote_port};
+  }
 };
 
 class ConnectionTable final : private net::PathUsers, private net::TcpReports {
@@ -79,7 +90,8 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
     FlowScheduler* flows;
     FlowSink* sink;
     TransmitQueue* tx;
-    FrameKeeper* frames;
+    FrameCustody* frames;
+    EngineCounters* counters;
     const Time* now;  // the current time of the engine
   };
   // The network outlives the table, and serves iWARP.
@@ -95,8 +107,8 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   // ALREADY_EXISTS: another listener has the port, at this address or at every
   // address (EADDRINUSE). INVALID_ARGUMENT: port 0.
   absl::StatusOr<IwarpListener*> Listen(const ListenerConfig& config);
-  // Deletes the listener. Requests that are not answered are rejected, and
-  // their owners get the event kFailed; other connections live on.
+  // Deletes the listener. Connections that nobody has been told of are
+  // rejected; all others live on, with requests that are not answered.
   void Unlisten(IwarpListener* listener);
 
   // Begins a connection. INVALID_ARGUMENT: the private data are too long, the
@@ -137,6 +149,26 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   // `abort`: it gets a RST, not a FIN.
   void DetachQp(IwarpConnection& connection, bool abort);
 
+  // --- Images (connection_images.cc) -----------------------------------------
+
+  // As QpTable::AppendImages(), for connections without a queue pair. At the
+  // end come the counts, if there is anything.
+  std::optional<uint32_t> AppendImages(uint32_t place, size_t enough,
+                                       std::string& out) const;
+  // For QpTable, which moves a connection with its queue pair.
+  //
+  // Deletes the connection without a word to its peer, and returns its image.
+  // Its owner does not use the pointer any more. FAILED_PRECONDITION: it cannot
+  // be moved before the next DeliverEvents(), or before it connects again.
+  absl::StatusOr<std::string> Extract(IwarpConnection& connection);
+  // Of `config`, the path, the ports and the owner count. ALREADY_EXISTS: these
+  // addresses and ports have a connection. RESOURCE_EXHAUSTED: max_connections.
+  // INVALID_ARGUMENT: the image is refused, with the reason; the queue pair can
+  // only be destroyed.
+  absl::StatusOr<IwarpConnection*> Insert(IwarpQp& qp,
+                                          const ConnectConfig& config,
+                                          std::span<const uint8_t> image);
+
   // --- Segments --------------------------------------------------------------
 
   // Null: there is no such connection.
@@ -172,6 +204,10 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
     return static_cast<uint32_t>(listeners_.size());
   }
   const ConnectionPools& pools() const { return pools_; }
+  // Brings the engine's counters of iWARP up to date, except for what living
+  // connections have counted, which AddLiving() adds to a copy.
+  void CollectCounters();
+  void AddLiving(IwarpCounters& to) const;
   // Calls f(connection) for each.
   template <typename F>
   void ForEach(F&& f) const {
@@ -205,6 +241,7 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
     return SipHash(hash_key_, tuple.words());
   }
   bool full() const { return count_ >= limits_.max_connections; }
+  absl::Status NoRoom() const;
   // REQUIRES: !full(), and there is none with these addresses and ports.
   IwarpConnection& Add(const tcp::FourTuple& tuple, const net::Path& path);
   // Begins to connect. REQUIRES: a queue pair is attached.
@@ -218,6 +255,11 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   // It is the listener's no longer.
   void Answered(IwarpConnection& connection);
 
+  // The endpoint is about to end.
+  void CountEndpoint(const IwarpConnection& connection);
+  // `received`: by us.
+  void CountTerminate(const ddp::StreamError& error, bool received);
+
   // A call of the endpoint is over: collects its events.
   void NoteSettled(IwarpConnection& connection);
   void MarkDue(IwarpConnection& connection);
@@ -228,6 +270,10 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   void ConnectAgain(IwarpConnection& connection);
   void GiveUpRetry(IwarpConnection& connection);
   void Destroy(IwarpConnection& connection);
+  // It goes on elsewhere, or was not inserted: no more is said to its peer.
+  void Drop(IwarpConnection& connection);
+  // An image does not carry retry_, because it follows from the request.
+  void RestoreRetry(IwarpConnection& connection);
   void LetGoOfQp(IwarpConnection& connection);
 
   const Parts parts_;

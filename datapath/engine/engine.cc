@@ -73,9 +73,18 @@ void Engine::Serve(Network* network) {
                                           .sink = sink_.get(),
                                           .tx = &tx_,
                                           .frames = &custody_,
+                                          .counters = &counters_,
                                           .now = &now_},
                                          network));
   receiver_->ServeTcp(network, connections_.get());
+}
+
+EngineCounters Engine::CountersOfAll() {
+  if (connections_ != nullptr) connections_->CollectCounters();
+  EngineCounters all = counters_;
+  qps_.AddRequesters(all.requesters);
+  if (connections_ != nullptr) connections_->AddLiving(all.iwarp);
+  return all;
 }
 
 void Engine::EndConnections() {

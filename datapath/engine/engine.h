@@ -136,6 +136,8 @@ class Engine {
     bool entered_ = false;
   };
 
+  // counters(), with those of what still exists.
+  EngineCounters CountersOfAll();
   // The engine's queue pairs.
   QpTable& qps() { return qps_; }
   // Its iWARP connections. REQUIRES: the network serves iWARP.
@@ -150,7 +152,8 @@ class Engine {
 
   // --- Control: outside a ControlScope -----------------------------------
 
-  // Sums since the start; of requesters, only those of destroyed queue pairs.
+  // Sums since the start; of requesters and iWARP, only those of destroyed
+  // queue pairs and connections.
   // The token holder writes them; without the token a value may be slightly
   // old.
   const EngineCounters& counters() const { return counters_; }

@@ -37,6 +37,7 @@ class FlowSink {
     placements_[placement_count_++] = placement;
   }
   void Complete(const RecvCompletion& done) { recvs_[recv_count_++] = done; }
+  void CountMark() { ++counters_->ce_received; }
   void Count(RxVerdict verdict) {
     ++counters_->verdicts[static_cast<size_t>(verdict)];
     witness_.OnVerdict(verdict);

@@ -2,12 +2,15 @@
 
 #include <rte_mempool.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "transport/base/check.h"
 
 namespace urnic {
 
 FrameCustody::FrameCustody(rte_mempool* pool, EngineCounters* counters)
-    : counters_(counters), frames_(pool->size / 4) {
+    : pool_(pool), counters_(counters), frames_(pool->size / 4) {
   for (uint32_t i = limit(); i != 0; --i) free_.push_back(i - 1);
 }
 
@@ -34,7 +37,17 @@ void FrameCustody::Release(uint32_t number, FrameHolder& holder) {
   --holder.kept;
 }
 
+ReceivedFrame FrameCustody::Make(std::span<const uint8_t> bytes) {
+  rte_pktmbuf_free(std::exchange(made_, rte_pktmbuf_alloc(pool_)));
+  if (made_ == nullptr || bytes.size() > rte_pktmbuf_tailroom(made_)) return {};
+  auto* const to = reinterpret_cast<uint8_t*>(
+      rte_pktmbuf_append(made_, static_cast<uint16_t>(bytes.size())));
+  std::ranges::copy(bytes, to);
+  return {.bytes = {to, bytes.size()}, .buffer = made_};
+}
+
 void FrameCustody::FreeAll() {
+  rte_pktmbuf_free(std::exchange(made_, nullptr));
   for (rte_mbuf* frame : frames_) rte_pktmbuf_free(frame);  // null: nothing
 }
 

@@ -12,6 +12,7 @@
 #include <rte_mbuf.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ras/metrics/counters.h"
@@ -19,7 +20,7 @@
 
 namespace urnic {
 
-class FrameCustody final : public FrameKeeper {
+class FrameCustody final : public FrameKeeper, public FrameMaker {
  public:
   // Both outlive this object. Counts frames_kept and frames_not_kept.
   FrameCustody(rte_mempool* pool, EngineCounters* counters);
@@ -28,6 +29,8 @@ class FrameCustody final : public FrameKeeper {
 
   uint32_t Keep(const ReceivedFrame& frame, FrameHolder& holder) override;
   void Release(uint32_t number, FrameHolder& holder) override;
+  // Of frames that were in custody in another engine.
+  ReceivedFrame Make(std::span<const uint8_t> bytes) override;
 
   // Frees all frames. Call nothing else afterwards.
   void FreeAll();
@@ -38,9 +41,11 @@ class FrameCustody final : public FrameKeeper {
   uint32_t limit() const { return static_cast<uint32_t>(frames_.size()); }
 
  private:
+  rte_mempool* const pool_;
   EngineCounters* const counters_;
   std::vector<rte_mbuf*> frames_;  // by number; null: the number is free
   std::vector<uint32_t> free_;
+  rte_mbuf* made_ = nullptr;  // by the last Make()
 };
 
 }  // namespace urnic

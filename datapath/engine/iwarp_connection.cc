@@ -1,7 +1,10 @@
 #include "datapath/engine/iwarp_connection.h"
 
+#include <utility>
+
 #include "datapath/engine/connection_table.h"
 #include "transport/base/check.h"
+#include "transport/iwarp/qp/image.h"
 
 namespace urnic {
 
@@ -24,6 +27,12 @@ void IwarpConnection::Attach(IwarpQp* qp) {
   if (qp_ != nullptr) qp_->set_connection(nullptr);
   qp_ = qp;
   if (qp_ != nullptr) qp_->set_connection(this);
+}
+
+void IwarpConnection::AppendImage(Time now, std::string& out) const {
+  AppendImageTo(out, [&](std::span<uint8_t> to) {
+    return iwarp::ExtractImage(*endpoint_, tuple_, now, to);
+  });
 }
 
 // --- The packet path ---------------------------------------------------------
@@ -70,9 +79,34 @@ FlowResult IwarpConnection::SettleWith(std::span<const RecvCompletion> receives,
   IwarpQp::Writer writer{qp_, sink};
   const FlowResult result = endpoint_->Settle(receives, writer);
   // For those who ask the queue pair for its state.
-  if (qp_ != nullptr) qp_->Note(result);
+  if (qp_ != nullptr) {
+    qp_->Note(result);
+    if (__builtin_expect(result.state == QpState::kErr, 0)) CountTerminates();
+  }
   table_->NoteSettled(*this);
   return result;
+}
+
+void IwarpConnection::CountTerminates() {
+  const ddp::StreamError sent = qp_->core().sent_error();
+  const ddp::StreamError received = qp_->core().peers_error();
+  if (sent && !std::exchange(sent_counted_, true)) {
+    table_->CountTerminate(sent, /*received=*/false);
+  }
+  if (received && !std::exchange(received_counted_, true)) {
+    table_->CountTerminate(received, /*received=*/true);
+  }
+}
+
+RequesterCounters IwarpConnection::counters() const {
+  const tcp::SenderCounters& sender =
+      endpoint_->connection().sender().counters();
+  RequesterCounters counters;
+  counters.requests_sent = sender.segments;
+  counters.requests_resent = sender.retransmissions;
+  counters.bytes_acked = sender.bytes_acked;
+  counters.timeouts = sender.timeouts;
+  return counters;
 }
 
 }  // namespace urnic

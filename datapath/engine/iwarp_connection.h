@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "datapath/engine/flow.h"
@@ -60,6 +61,8 @@ class IwarpConnection final : public Flow {
   }
   // Null: none yet, or no longer.
   IwarpQp* qp() const { return qp_; }
+  // By an owner. What is left of it is its end.
+  bool is_forgotten() const { return !owned_ && !unanswered_; }
   // The longest private data of an answer, in bytes. REQUIRES: the request has
   // arrived, and is not answered.
   uint32_t answer_room() const { return set_up().responder().room(); }
@@ -67,6 +70,8 @@ class IwarpConnection final : public Flow {
   // --- For the engine --------------------------------------------------------
 
   ConnectionTable& table() const { return *table_; }
+  // What it did for its queue pair: a request packet is a segment.
+  RequesterCounters counters() const;
   net::Path& mutable_path() { return path_; }
 
   // A segment of a burst, which FlowSink::Begin() has begun. Its frame outlives
@@ -75,6 +80,9 @@ class IwarpConnection final : public Flow {
                       const ReceivedFrame& frame, Time now, FlowSink& sink);
   // Executes the effects of the burst.
   FlowResult FinishBurst(FlowSink& sink);
+
+  // Appends its image, with its queue pair (transport/iwarp/qp/image.h).
+  void AppendImage(Time now, std::string& out) const;
 
   // Segments to send, up to slots.size(). WritePayload() comes next for each
   // one, in order, and then Settle(). false: the segment is not sent.
@@ -124,6 +132,8 @@ class IwarpConnection final : public Flow {
   void WriteReceives(FlowSink& sink);
   FlowResult SettleWith(std::span<const RecvCompletion> receives,
                         FlowSink& sink);
+  // The queue pair is in ERR.
+  void CountTerminates();
 
   ConnectionTable* const table_;
   const tcp::FourTuple tuple_;
@@ -136,7 +146,9 @@ class IwarpConnection final : public Flow {
   IwarpListener* listener_ = nullptr;
   ConnectionEvents* events_ = nullptr;
   uint64_t user_ = 0;
-  bool in_burst_ = false;  // FinishBurst() will settle
+  bool in_burst_ = false;          // FinishBurst() will settle
+  bool sent_counted_ = false;      // our Terminate
+  bool received_counted_ = false;  // the peer's
 
   // Of the ConnectionTable.
   uint32_t index_ = 0;

@@ -5,6 +5,7 @@
 
 #include "datapath/engine/connection_table.h"
 #include "transport/base/check.h"
+#include "transport/iwarp/rdmap/image.h"
 
 namespace urnic {
 
@@ -48,7 +49,14 @@ FlowResult IwarpQp::Settle(FlowSink& sink) {
   return result;
 }
 
+RequesterCounters IwarpQp::counters() const {
+  RequesterCounters all = past_;
+  if (connection_ != nullptr) all.Add(connection_->counters());
+  return all;
+}
+
 void IwarpQp::set_connection(IwarpConnection* connection) {
+  if (connection_ != nullptr) past_.Add(connection_->counters());
   connection_ = connection;
   serving_flow_ = this;
   if (connection != nullptr) serving_flow_ = connection;
@@ -64,8 +72,15 @@ void IwarpQp::MakeRoomForReads(uint32_t reads) {
   answer_count_ = count;
 }
 
-// Images of connections are made by transport/iwarp/qp/image.h, with the queue
-// pair; the engine does not move them yet.
-void IwarpQp::AppendImage(Time, std::string&) const {}
+void IwarpQp::AppendImage(Time now, std::string& out) const {
+  if (connection_ != nullptr) return connection_->AppendImage(now, out);
+  AppendImageTo(out, [&](std::span<uint8_t> to) {
+    return rdmap::ExtractImage(core_, now, to);
+  });
+}
+
+ImageRefusal IwarpQp::BecomeImage(std::span<const uint8_t> image, Time now) {
+  return rdmap::InsertImage(image, now, core_);
+}
 
 }  // namespace urnic

@@ -15,6 +15,7 @@
 #include "datapath/engine/flow_sink.h"
 #include "transport/iwarp/rdmap/qp.h"
 #include "transport/mem/mr_table.h"
+#include "transport/work/image.h"
 
 namespace urnic {
 
@@ -49,8 +50,12 @@ class IwarpQp final : public EngineQp {
                     FlowSink& sink) override;
   void Reconfigure(const QpConfig& config) override { config_ = config; }
   const QpConfig& config() const override { return config_; }
-  RequesterCounters counters() const override { return {}; }
+  // Of the TCP segments of its connections.
+  RequesterCounters counters() const override;
+  // With its connection, if it has one.
   void AppendImage(Time now, std::string& out) const override;
+  // Without a connection. REQUIRES: it is new.
+  ImageRefusal BecomeImage(std::span<const uint8_t> image, Time now);
 
   // Its state now; state() is that of the last FlowResult.
   QpState core_state() const { return core_.state(); }
@@ -81,6 +86,7 @@ class IwarpQp final : public EngineQp {
   rdmap::Qp core_;
   QpConfig config_;
   IwarpConnection* connection_ = nullptr;
+  RequesterCounters past_;  // of connections that it has no longer
 };
 
 }  // namespace urnic

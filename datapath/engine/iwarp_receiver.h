@@ -68,7 +68,14 @@ class IwarpReceiver {
     wire::TcpSegment& segment = segment_;
     RxVerdict verdict =
         wire::ParseTcp(view, /*checksum_verified=*/false, segment);
+    if (verdict != RxVerdict::kAccept) {
+      if (verdict == RxVerdict::kTcpUnfinished) {
+        network_->TellOfUnfinishedChecksum(view.src);
+      }
+      return verdict;
+    }
     if (verdict != RxVerdict::kAccept) return verdict;
+    if (__builtin_expect(segment.congestion_experienced, 0)) sink_->CountMark();
     const tcp::FourTuple tuple = {.local = view.dst,
                                   .remote = view.src,
                                   .local_port = segment.dst_port,

@@ -67,6 +67,10 @@ class IwarpSender {
       ++counters_->tx_source_gone;
       return;
     }
+    if (__builtin_expect(slot.fields.window == 0, 0)) {
+      const bool is_reset = slot.fields.Has(wire::kTcpRst);
+      ++(is_reset ? counters_->iwarp.out_rsts : counters_->iwarp.zero_windows);
+    }
     frame->data_len = static_cast<uint16_t>(bytes);
     frame->pkt_len = bytes;
     (void)tx_->TakeEmpty();

@@ -96,7 +96,9 @@ Network::Network(const NetworkConfig& config, TransmitQueue* tx,
     : tx_(tx),
       counters_(counters),
       on_path_mtu_(config.on_path_mtu),
+      on_unfinished_checksum_(config.on_unfinished_checksum),
       iwarp_(config.iwarp),
+      iwarp_options_(config.iwarp_options),
       connection_limits_(config.connections),
       connection_key_(config.number_key.For(kConnections)),
       mr_entries_(2 * config.limits.max_mrs),
@@ -173,6 +175,10 @@ void Network::TellOfMtus() {
     ++counters_->path_mtu_shrunk;
     if (on_path_mtu_ != nullptr) on_path_mtu_(change);
   }
+}
+
+void Network::TellOfUnfinishedChecksum(const wire::Gid& peer) const {
+  if (on_unfinished_checksum_ != nullptr) on_unfinished_checksum_(peer);
 }
 
 void Network::SetAddresses(std::vector<net::LocalAddress> addresses, Time now) {

@@ -31,6 +31,7 @@
 #include "transport/base/frame_keeper.h"
 #include "transport/base/lessor.h"
 #include "transport/base/permutation.h"
+#include "transport/iwarp/options/options.h"
 #include "transport/mem/mr_table.h"
 #include "transport/net/host.h"
 #include "transport/net/path_users.h"
@@ -64,10 +65,14 @@ struct NetworkConfig {
   // Whether the network has iWARP connections (connection_table.h). If not,
   // segments of TCP to our addresses are for others (kTcp).
   bool iwarp = false;
+  iwarp::Options iwarp_options = {};
   ConnectionLimits connections;
   // Called by the holder of the token for each destination in use whose path
   // MTU has shrunk (net/path_mtu.h). May be null.
   std::function<void(const net::PathMtuCache::Change&)> on_path_mtu = nullptr;
+  // Called by the holder of the token for each segment of TCP whose checksum
+  // the peer left to an offload. May be null.
+  std::function<void(const wire::Gid& peer)> on_unfinished_checksum = nullptr;
 };
 
 // The status of a path for a caller. INVALID_ARGUMENT: IPv4 and IPv6 mixed;
@@ -99,6 +104,7 @@ class Network {
 
   // iWARP. The key is secret: initial sequence numbers depend on it.
   bool serves_iwarp() const { return iwarp_; }
+  const iwarp::Options& iwarp_options() const { return iwarp_options_; }
   const ConnectionLimits& connection_limits() const {
     return connection_limits_;
   }
@@ -172,6 +178,8 @@ class Network {
   // not arrive. The paths of others do not change; those that are found from
   // now on do.
   void LearnPathMtu(const wire::Gid& remote, uint32_t mtu, Time now);
+  // A segment of TCP from `peer` had no checksum.
+  [[gnu::cold]] void TellOfUnfinishedChecksum(const wire::Gid& peer) const;
   // Reports of routers about TCP segments go to `reports`, inside OnFrame().
   // Null: they are ignored. REQUIRES: null before the end of `reports`.
   void ReportTcpTo(net::TcpReports* reports) { tcp_reports_ = reports; }
@@ -241,7 +249,9 @@ class Network {
   TransmitQueue* const tx_;
   EngineCounters* const counters_;
   const std::function<void(const net::PathMtuCache::Change&)> on_path_mtu_;
+  const std::function<void(const wire::Gid&)> on_unfinished_checksum_;
   const bool iwarp_;
+  const iwarp::Options iwarp_options_;
   const ConnectionLimits connection_limits_;
   const NumberKey connection_key_;
   const uint32_t mr_entries_;

@@ -146,11 +146,9 @@ class QpOf final : public RoceQp {
     }
   }
   void AppendImage(Time now, std::string& out) const override {
-    const size_t begin = out.size();
-    const size_t bytes = ExtractImage(core(), now, {});
-    out.resize(begin + bytes);
-    ExtractImage(core(), now,
-                 {reinterpret_cast<uint8_t*>(out.data()) + begin, bytes});
+    AppendImageTo(out, [&](std::span<uint8_t> to) {
+      return ExtractImage(core(), now, to);
+    });
   }
   ImageRefusal BecomeImage(std::span<const uint8_t> image, Time now) override {
     if constexpr (kIsRc) {

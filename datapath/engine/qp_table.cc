@@ -4,9 +4,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/connection_table.h"
 #include "datapath/engine/iwarp_qp.h"
 #include "datapath/engine/transmitter.h"
 #include "transport/base/check.h"
+#include "transport/iwarp/qp/image.h"
 
 namespace urnic {
 
@@ -14,6 +16,24 @@ namespace {
 
 bool Overflowed(const CompletionQueue* cq) {
   return cq != nullptr && cq->overflowed();
+}
+
+template <typename Qp>
+absl::Status MakeRoomFor(uint32_t qpn, NumberTable<Qp>& qps) {
+  if (qps.Find(qpn) != nullptr) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("queue pair number ", qpn, " is in use"));
+  }
+  if (!qps.MakeRoomFor(qpn)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "queue pair number ", qpn, " has no place in a table of ", qps.max()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Refused(uint32_t qpn, const ImageRefusal& refusal) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the image of queue pair ", qpn, " is refused: ", refusal.Text()));
 }
 
 }  // namespace
@@ -63,6 +83,7 @@ Qp* QpTable::Enlist(std::unique_ptr<Qp> qp, NumberTable<Qp>& numbers) {
   numbers.Add(qp->qpn(), qp.get());
   places_.Add(*qp);
   parts_.pending->Reserve(qp->place + 1);
+  ++(qp->is_roce_qp() ? parts_.counters->roce_qps : parts_.counters->iwarp_qps);
   return qp.release();
 }
 
@@ -125,14 +146,8 @@ absl::StatusOr<RoceQp*> QpTable::Insert(EngineQpConfig config,
                                         std::span<const uint8_t> image) {
   NumberTable<RoceQp>& qps = network_->qps();
   const uint32_t qpn = config.limits.qpn;
-  if (qps.Find(qpn) != nullptr) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("queue pair number ", qpn, " is in use"));
-  }
-  if (!qps.MakeRoomFor(qpn)) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "queue pair number ", qpn, " has no place in a table of ", qps.max()));
-  }
+  const absl::Status room = MakeRoomFor(qpn, qps);
+  if (!room.ok()) return room;
   SharedReceiveQueue* xrc_srq = nullptr;
   if (config.service == QpService::kXrcTarget) {
     xrc_srq = std::exchange(config.srq, nullptr);
@@ -141,8 +156,7 @@ absl::StatusOr<RoceQp*> QpTable::Insert(EngineQpConfig config,
   if (xrc_srq != nullptr) made->TakeFrom(xrc_srq->ring);
   const ImageRefusal refusal = made->BecomeImage(image, *parts_.now);
   if (!refusal.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the image of queue pair ", qpn, " is refused: ", refusal.Text()));
+    return Refused(qpn, refusal);
   }
   RoceQp* const qp = Enlist(std::move(made), qps);
   SetPath(*qp, path);
@@ -153,6 +167,64 @@ absl::StatusOr<RoceQp*> QpTable::Insert(EngineQpConfig config,
   result.has_work |= result.state < QpState::kSqe;
   parts_.flows->Apply(*qp, result);
   return qp;
+}
+
+absl::StatusOr<std::string> QpTable::Extract(IwarpQp* qp) {
+  std::string image;
+  if (IwarpConnection* const connection = qp->connection()) {
+    auto extracted = connection->table().Extract(*connection);
+    if (!extracted.ok()) return extracted.status();
+    image = *std::move(extracted);
+  } else {
+    qp->AppendImage(*parts_.now, image);
+  }
+  Remove(qp);
+  return image;
+}
+
+absl::StatusOr<IwarpQp*> QpTable::Insert(EngineQpConfig config,
+                                         ConnectionTable& connections,
+                                         const ConnectConfig& connection,
+                                         std::span<const uint8_t> image) {
+  NumberTable<EngineQp>& qps = network_->iwarp_qps();
+  const absl::Status room = MakeRoomFor(config.limits.qpn, qps);
+  if (!room.ok()) return room;
+  std::unique_ptr<EngineQp> made =
+      std::make_unique<IwarpQp>(config, &network_->mrs());
+  IwarpQp& qp = IwarpQp::Of(*Enlist(std::move(made), qps));
+  const absl::Status status = InsertIwarp(qp, connections, connection, image);
+  if (status.ok()) return &qp;
+  Remove(&qp);
+  return status;
+}
+
+absl::Status QpTable::InsertIwarp(IwarpQp& qp, ConnectionTable& connections,
+                                  const ConnectConfig& connection,
+                                  std::span<const uint8_t> image) {
+  ImageKind kind = ImageKind::kIwarp;
+  std::optional<ImageShape> shape;
+  ImageRefusal refusal = ReadImageKind(image, kind);
+  if (!refusal.ok()) return Refused(qp.qpn(), refusal);
+  if (kind == ImageKind::kIwarp) {
+    refusal = iwarp::ReadImageShape(image, shape);
+  } else {
+    refusal = ReadImageShape(image, shape.emplace());
+  }
+  if (!refusal.ok()) return Refused(qp.qpn(), refusal);
+  if (!shape.has_value()) {
+    return absl::InvalidArgumentError("the image has no queue pair");
+  }
+  qp.MakeRoomForReads(shape->replay_slots);
+  if (kind == ImageKind::kIwarp) {
+    return connections.Insert(qp, connection, image).status();
+  }
+  refusal = qp.BecomeImage(image, *parts_.now);
+  if (!refusal.ok()) return Refused(qp.qpn(), refusal);
+  const FlowResult result = qp.Settle(*parts_.sink);
+  // The owner was told of the failure before the move.
+  if (result.state == QpState::kErr) parts_.flows->WatchLatePosts(qp);
+  parts_.flows->Apply(qp, result);
+  return absl::OkStatus();
 }
 
 std::optional<uint32_t> QpTable::AppendImages(uint32_t place, size_t enough,
@@ -166,11 +238,8 @@ std::optional<uint32_t> QpTable::AppendImages(uint32_t place, size_t enough,
   return std::nullopt;
 }
 
-EngineCounters QpTable::CountersOfAll() const {
-  EngineCounters all = *parts_.counters;
-  places_.ForEach(
-      [&](const EngineQp& qp) { all.requesters.Add(qp.counters()); });
-  return all;
+void QpTable::AddRequesters(RequesterCounters& to) const {
+  places_.ForEach([&to](const EngineQp& qp) { to.Add(qp.counters()); });
 }
 
 void QpTable::FailUsersOfFullQueues() {

@@ -27,7 +27,10 @@
 
 namespace urnic {
 
+class ConnectionTable;
+class IwarpQp;
 class Transmitter;
+struct ConnectConfig;
 
 class QpTable {
  public:
@@ -84,6 +87,18 @@ class QpTable {
   absl::StatusOr<RoceQp*> Insert(EngineQpConfig config, const net::Path& path,
                                  std::span<const uint8_t> image);
 
+  // The same for a queue pair of iWARP and its connection, if it has one, which
+  // is deleted without a word to its peer. FAILED_PRECONDITION, and nothing has
+  // changed: see ConnectionTable::Extract().
+  absl::StatusOr<std::string> Extract(IwarpQp* qp);
+  // `connection` says where an image with a connection goes on: its path, ports
+  // and owner. Attributes for later connections are Reconfigure()'s. Also
+  // fails as ConnectionTable::Insert() does.
+  absl::StatusOr<IwarpQp*> Insert(EngineQpConfig config,
+                                  ConnectionTable& connections,
+                                  const ConnectConfig& connection,
+                                  std::span<const uint8_t> image);
+
   // Appends images of queue pairs (transport/work/image.h), from `place` on,
   // until there are `enough` bytes. Returns the place to continue from; none:
   // that was all. A queue pair that is created between two calls may be left
@@ -91,8 +106,8 @@ class QpTable {
   std::optional<uint32_t> AppendImages(uint32_t place, size_t enough,
                                        std::string& out) const;
 
-  // The engine's counters, plus the requesters of existing queue pairs.
-  EngineCounters CountersOfAll() const;
+  // Adds the counters of existing queue pairs.
+  void AddRequesters(RequesterCounters& to) const;
 
   //= IBTA 11.6.3.3: if a completion queue overflows, its queue pairs go to ERR,
   //= and peers can no longer use its XRC shared receive queues
@@ -103,6 +118,9 @@ class QpTable {
 
  private:
   absl::StatusOr<EngineQp*> CreateIwarp(EngineQpConfig config);
+  absl::Status InsertIwarp(IwarpQp& qp, ConnectionTable& connections,
+                           const ConnectConfig& connection,
+                           std::span<const uint8_t> image);
   // Adds a new queue pair to the tables. REQUIRES: its number has a place in
   // `numbers`.
   template <typename Qp>

@@ -23,11 +23,14 @@ NetworkConfig NetworkConfigOf(const NicConfig& config, const Port& port) {
           .addresses = config.addresses,
           .pkeys = config.pkeys,
           .limits = config.limits,
-          .number_key = {{Environment::Draw(), Environment::Draw()}},
+          .number_key = config.number_key.value_or(
+              NumberKey{{Environment::Draw(), Environment::Draw()}}),
           .seed = Environment::Draw(),
           .iwarp = config.iwarp,
+          .iwarp_options = config.iwarp_options,
           .connections = config.connections,
-          .on_path_mtu = config.on_path_mtu};
+          .on_path_mtu = config.on_path_mtu,
+          .on_unfinished_checksum = config.on_unfinished_checksum};
 }
 
 // Waits outside of the token for an answer that arrives inside.

@@ -9,12 +9,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "datapath/engine/engine.h"
 #include "datapath/engine/network.h"
 #include "datapath/port/port.h"
+#include "transport/base/permutation.h"
 
 namespace urnic {
 
@@ -26,8 +28,13 @@ struct NicConfig {
   NetworkLimits limits;
   std::function<void(const net::PathMtuCache::Change&)> on_path_mtu = nullptr;
   bool iwarp = false;
+  iwarp::Options iwarp_options = {};
   ConnectionLimits connections;
   Lessor* lessor = nullptr;
+  std::function<void(const wire::Gid& peer)> on_unfinished_checksum = nullptr;
+  // Drawn at random if there is none. With the same key, networks draw the same
+  // numbers, so that a queue pair finds its keys where it moves to.
+  std::optional<NumberKey> number_key = std::nullopt;
 };
 
 class Nic {

@@ -3,8 +3,10 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
+#include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "datapath/guest/eal.h"
 #include "datapath/guest/tsan_frames.h"
 #include "datapath/memory/packet_pool.h"
@@ -13,9 +15,12 @@ namespace urnic {
 
 DpdkPort::DpdkPort(PortClaim claim, const PortSpec& spec,
                    const wire::MacAddress& mac, rte_mempool* pool,
-                   unsigned lcore, std::shared_ptr<PortKeeper> keeper)
+                   unsigned lcore, std::shared_ptr<PortKeeper> keeper,
+                   PortWarning warn_of_long)
     : gate_(keeper->gate()),
       frame_bytes_max_(spec.frame_bytes_max),
+      interface_(spec.name),
+      warn_of_long_(std::move(warn_of_long)),
       keeper_(std::move(keeper)),
       claim_(std::move(claim)) {
   mtu_ = spec.mtu;
@@ -55,11 +60,26 @@ uint16_t DpdkPort::DropUnfit(rte_mbuf** frames, uint16_t count) {
     if (frames[i]->nb_segs == 1 && frames[i]->pkt_len <= frame_bytes_max_) {
       frames[kept++] = frames[i];
     } else {
+      if (warn_of_long_ != nullptr) WarnOfLong(*frames[i]);
       rte_pktmbuf_free(frames[i]);
     }
   }
   rx_truncated_.Add(count - kept);
   return kept;
+}
+
+void DpdkPort::WarnOfLong(const rte_mbuf& frame) {
+  if (frame.data_len < mac_.bytes.size() ||
+      std::memcmp(rte_pktmbuf_mtod(&frame, const uint8_t*), mac_.bytes.data(),
+                  mac_.bytes.size()) != 0) {
+    return;
+  }
+  std::exchange(warn_of_long_, nullptr)(absl::StrCat(
+      "frames longer than the MTU are dropped. If the kernel merges what it "
+      "receives: ethtool -K ",
+      interface_,
+      " gro off lro off. If the peer is a kernel, there: ethtool -K INTERFACE "
+      "tx off tso off gso off"));
 }
 
 uint16_t DpdkPort::Transmit(rte_mbuf** packets, uint16_t count) {

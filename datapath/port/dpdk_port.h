@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "datapath/port/port.h"
 #include "datapath/port/port_claim.h"
@@ -16,9 +17,11 @@ namespace urnic {
 // enough.
 class DpdkPort final : public Port {
  public:
+  // `warn_of_long`: called once, by Receive(), if it drops a frame for `mac`
+  // that is too long. May be null.
   DpdkPort(PortClaim claim, const PortSpec& spec, const wire::MacAddress& mac,
            rte_mempool* pool, unsigned lcore,
-           std::shared_ptr<PortKeeper> keeper);
+           std::shared_ptr<PortKeeper> keeper, PortWarning warn_of_long);
   ~DpdkPort() override;
 
   uint16_t Receive(rte_mbuf** out, uint16_t max) override;
@@ -35,9 +38,12 @@ class DpdkPort final : public Port {
 
  private:
   uint16_t DropUnfit(rte_mbuf** frames, uint16_t count);
+  void WarnOfLong(const rte_mbuf& frame);
 
   DeviceGate& gate_;  // of *keeper_
   const uint16_t frame_bytes_max_;
+  const std::string interface_;  // of the kernel, or empty
+  PortWarning warn_of_long_;
   HotCounter rx_truncated_;
   HotCounter tx_dropped_down_;
   std::shared_ptr<PortKeeper> keeper_;

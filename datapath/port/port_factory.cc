@@ -89,8 +89,12 @@ absl::StatusOr<std::unique_ptr<Port>> CreatePlainPort(
     FreeLcore(*lcore);
     return keeper.status();
   }
-  return std::make_unique<DpdkPort>(std::move(*claim), *spec, *mac, *pool,
-                                    *lcore, std::move(*keeper));
+  // With the interface's own MAC, long frames may be for the kernel.
+  const bool explains_long =
+      spec->kind == PortKind::kAfPacket && !config.mac_of_interface;
+  return std::make_unique<DpdkPort>(
+      std::move(*claim), *spec, *mac, *pool, *lcore, std::move(*keeper),
+      explains_long ? config.warn : PortWarning());
 }
 
 }  // namespace

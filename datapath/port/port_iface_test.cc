@@ -36,8 +36,10 @@ std::string Output(const std::string& command) {
   return text;
 }
 
-std::unique_ptr<Port> Create(const std::string& dev, uint16_t mtu = 0) {
+std::unique_ptr<Port> Create(const std::string& dev, uint16_t mtu = 0,
+                             PortWarning warn = nullptr) {
   PortConfig config;
+  config.warn = std::move(warn);
   config.dev = dev;
   config.mtu = mtu;
   auto port = CreatePort(config);
@@ -176,6 +178,35 @@ TEST_F(IfaceTest, AFrameLongerThanThePortsMtuIsCountedAsTruncated) {
   EXPECT_TRUE(Send(*a, 3, 1514));
   EXPECT_THAT(Receive(*b, 1), ElementsAre(3));
   EXPECT_EQ(b->counters().rx_truncated, 2u);
+}
+
+// Others' frames may be long; the kernel merges those for itself.
+TEST_F(IfaceTest, TheUserIsToldOnceThatFramesForThePortAreTooLong) {
+  ASSERT_TRUE(Ip("link set va mtu 9000") && Ip("link set vb mtu 9000"));
+  std::vector<std::string> warnings;
+  const auto a = Create("iface:va");
+  const auto b = Create("iface:vb", 1500, [&](const std::string& line) {
+    warnings.push_back(line);
+  });
+  ASSERT_TRUE(StateBecomes(*a, PortState::kUp));
+  ASSERT_TRUE(StateBecomes(*b, PortState::kUp));
+  EXPECT_TRUE(Send(*a, 1, 2000));
+  EXPECT_TRUE(Send(*a, 2));
+  EXPECT_THAT(Receive(*b, 1), ElementsAre(2));
+  EXPECT_TRUE(warnings.empty());
+  for (int i = 0; i < 2; ++i) {
+    rte_mbuf* m = TestFrame(*a, 3, 2000);
+    ASSERT_NE(m, nullptr);
+    std::memcpy(rte_pktmbuf_mtod(m, uint8_t*), b->mac().bytes.data(), 6);
+    TakeLcore(a->lcore());
+    EXPECT_EQ(a->Transmit(&m, 1), 1);
+    ReleaseLcore();
+  }
+  EXPECT_TRUE(Send(*a, 4));
+  EXPECT_THAT(Receive(*b, 1), ElementsAre(4));
+  EXPECT_EQ(b->counters().rx_truncated, 3u);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_THAT(warnings[0], HasSubstr("ethtool -K vb gro off lro off"));
 }
 
 TEST_F(IfaceTest, APortMayBeCreatedBeforeItsInterface) {

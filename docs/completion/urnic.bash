@@ -7,8 +7,8 @@ _urnic_options() {
   case $1 in
     "") echo "--help --version" ;;
     run | doctor)
-      echo "--port --addr --route --mtu --pkey --fault --transport --mode" \
-        "--config --help"
+      echo "--port --addr --route --mtu --pkey --fault --transport --iwarp" \
+        "--mode --config --help"
       ;;
     addr | route) echo "--process --help" ;;
     state) echo "--process --qp --help" ;;
@@ -47,6 +47,7 @@ _urnic_values() {
     --port) compgen -W "$(_urnic_ports)" -- "$2" ;;
     --mtu) compgen -W "1500 4200 9000" -- "$2" ;;
     --transport) compgen -W "roce iwarp both" -- "$2" ;;
+    --iwarp) compgen -W "crc= markers= mpa= rtr= ecn=" -- "$2" ;;
     --mode) compgen -W "embedded" -- "$2" ;;
     --config) compgen -f -- "$2" ;;
     --fault)

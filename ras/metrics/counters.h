@@ -3,6 +3,7 @@
 // Sums since an object was made, one list for each kind of object. Plain data:
 // their owner defines who writes them and when they may be read.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "ras/metrics/rx_verdict.h"
@@ -21,12 +22,42 @@ struct RequesterCounters {
   }
 };
 
+struct IwarpCounters {
+#define URNIC_IWARP_COUNTER(name, text) uint64_t name = 0;
+#include "ras/metrics/iwarp_counters.def"
+#undef URNIC_IWARP_COUNTER
+};
+
+// Terminates of iWARP by their errors: layer, type and code, as on the wire.
+struct TerminateCounts {
+  struct Entry {
+    uint16_t error = 0;
+    uint64_t count = 0;  // 0: this entry and those behind it are free
+  };
+  static constexpr size_t kErrors = 16;  // a peer can name many more
+  Entry entries[kErrors] = {};
+  uint64_t others = 0;  // there was no entry left
+
+  void Count(uint16_t error) {
+    for (Entry& entry : entries) {
+      if (entry.count != 0 && entry.error != error) continue;
+      entry.error = error;
+      ++entry.count;
+      return;
+    }
+    ++others;
+  }
+};
+
 struct EngineCounters {
 #define URNIC_ENGINE_COUNTER(name, text) uint64_t name = 0;
 #include "ras/metrics/engine_counters.def"
 #undef URNIC_ENGINE_COUNTER
   uint64_t verdicts[kRxVerdictCount] = {};
   RequesterCounters requesters;
+  IwarpCounters iwarp;
+  TerminateCounts terminates_sent;
+  TerminateCounts terminates_received;
 };
 
 struct PortCounters {
@@ -42,7 +73,13 @@ void ForEachCounter(const RequesterCounters& c, Show&& show) {
 #include "ras/metrics/requester_counters.def"
 #undef URNIC_REQUESTER_COUNTER
 }
-// Without the requesters' counters and the verdicts, which are separate lists.
+template <typename Show>
+void ForEachCounter(const IwarpCounters& c, Show&& show) {
+#define URNIC_IWARP_COUNTER(name, text) show(#name, c.name, text);
+#include "ras/metrics/iwarp_counters.def"
+#undef URNIC_IWARP_COUNTER
+}
+// Only the engine's own: the others are separate lists.
 template <typename Show>
 void ForEachCounter(const EngineCounters& c, Show&& show) {
 #define URNIC_ENGINE_COUNTER(name, text) show(#name, c.name, text);

@@ -70,6 +70,7 @@ class Tools:
     def __init__(self, out, built):
         self.out = pathlib.Path(out).resolve()
         self.echo_peer = str(pathlib.Path(built).resolve() / "echo_peer")
+        self.cm_many = str(pathlib.Path(built).resolve() / "cm_many")
         self.cm_reconnect = str(pathlib.Path(built).resolve() /
                                 "cm_reconnect")
         self.cm_survivor = str(pathlib.Path(built).resolve() / "cm_survivor")
@@ -86,9 +87,9 @@ class Tools:
     def missing(self):
         wanted = [self.urnic, self.preload,
                   str(self.out / "lib" / "liburnic-rdmav34.so"),
-                  self.echo_peer, self.cm_reconnect, self.cm_survivor,
-                  self.late_loader, self.impair_bridge, self.alloc_count,
-                  self.plain_sockets]
+                  self.echo_peer, self.cm_many, self.cm_reconnect,
+                  self.cm_survivor, self.late_loader, self.impair_bridge,
+                  self.alloc_count, self.plain_sockets]
         return [path for path in wanted if not os.path.exists(path)]
 
     def repair(self):

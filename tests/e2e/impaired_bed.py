@@ -16,6 +16,7 @@ class ImpairedBed(bed.VethBed):
         super().__init__(tools, mtu)
         self.name = "impaired"
         self.specs = [there, back]
+        self.bridge_wrap = []  # what the program runs behind (chrt, ..)
         self._wire = None  # the third namespace
         self._bridge = None
 
@@ -32,8 +33,8 @@ class ImpairedBed(bed.VethBed):
             self._add_cable(side.namespace, self._wire, end)
             self._bring_up(self._wire, end)
         self._bridge = bed.Process(
-            ["ip", "netns", "exec", self._wire, self.tools.impair_bridge,
-             *ends, *self.specs], self.directory)
+            ["ip", "netns", "exec", self._wire, *self.bridge_wrap,
+             self.tools.impair_bridge, *ends, *self.specs], self.directory)
         bed.await_true(self._bridge_says(1), 10, "the bridge")
 
     def _bridge_says(self, lines):

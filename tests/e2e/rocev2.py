@@ -26,6 +26,7 @@ ETHERTYPE_VLAN = 0x8100
 ETHERTYPE_ROCE_V1 = 0x8915
 GRH_NEXT_HEADER = 0x1B
 
+_SO_TIMESTAMPNS = 35
 _SO_RCVBUFFORCE = 33
 _SOL_PACKET = 263
 _PACKET_STATISTICS = 6
@@ -200,6 +201,16 @@ def _with_tag(frame, extra):
     return frame
 
 
+def _arrival(extra):
+    """When the kernel got the frame: the order in which Python reads several
+    sockets is not that of the wire."""
+    for level, kind, data in extra:
+        if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
+            seconds, nanoseconds = struct.unpack("qq", data[:16])
+            return seconds + nanoseconds / 1e9
+    return time.time()
+
+
 class Capture:
     """Records what arrives at interfaces while the block runs. Frames sent by
     a packet socket that bypasses queueing, as DPDK's do, are seen by other
@@ -222,6 +233,7 @@ class Capture:
             packet_socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE,
                                      buffer_bytes)
             packet_socket.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
+            packet_socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
             packet_socket.bind((interface, _ETH_P_ALL))
             packet_socket.setblocking(False)
             self._sockets.append(packet_socket)
@@ -257,10 +269,10 @@ class Capture:
         try:
             # Bounded: there are other sockets, and frames may keep arriving.
             for _ in range(1000):
-                frame, extra, _, address = packet_socket.recvmsg(65536, 64)
+                frame, extra, _, address = packet_socket.recvmsg(65536, 128)
                 frame = _with_tag(frame, extra)
                 if address[2] != _PACKET_OUTGOING and self._keep(frame):
-                    self.frames.append((time.time(), frame))
+                    self.frames.append((_arrival(extra), frame))
         except BlockingIOError:
             pass
         except OSError as error:

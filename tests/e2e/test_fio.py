@@ -10,6 +10,7 @@ import functools
 import json
 
 import bed
+import beds
 import suite
 
 BLOCKS = 128
@@ -17,9 +18,7 @@ BLOCKS = 128
 
 def run_fio(context, bed_name, verb, block, depth):
     context.need("fio")
-    place = bed.VethBed(context.tools) if bed_name == "veth9000" \
-        else bed.SocketBed(context.tools, bed_name)
-    with place:
+    with beds.make(context.tools, bed_name) as place:
         options = ["fio", "--ioengine=rdma", f"--port={place.next_port()}",
                    f"--bs={block}", f"--size={BLOCKS * block}", "--thread",
                    "--output-format=json"]
@@ -38,9 +37,9 @@ def run_fio(context, bed_name, verb, block, depth):
         context.note(f"{job['write']['bw'] / 1024:.0f} MiB/s")
 
 
-for _bed in ("vhost", "veth9000"):
+for _bed in ("vhost", "veth9000", "iwarp-vhost", "iwarp-veth9000"):
     for _verb in ("write", "read", "send"):
         for _block, _depth in ((512, 1), (4096, 32), (1 << 18, 8)):
             suite.add(f"{_bed}/fio/{_verb}/{_block}", functools.partial(
                 run_fio, bed_name=_bed, verb=_verb, block=_block,
-                depth=_depth), (_bed, _block) == ("vhost", 4096))
+                depth=_depth), _bed.endswith("vhost") and _block == 4096)

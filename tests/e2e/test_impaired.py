@@ -264,7 +264,7 @@ def wrong_words(context):
     with bed.LoopBed(context.tools) as place:
         for fault, complaint in (
                 ("loss=200%", "fault=loss=200%: this port has no wire"),
-                ("delay=1ms;loop", "which only --port takes")):
+                ("delay=1ms;loop", "which separates ports")):
             result = place.run(0, [context.tools.urnic, "run", "--port",
                                    "loop", "--fault", fault, "true"],
                                rnic=False)

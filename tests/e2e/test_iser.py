@@ -13,6 +13,7 @@ import os
 import re
 
 import bed
+import beds
 import suite
 
 NAME = "iqn.2026-01.org.example:disk"
@@ -77,9 +78,7 @@ class Target:
 
 def with_target(context, bed_name, body):
     context.need("tgtd", "tgtadm", "iscsi-inq", "qemu-img", "qemu-io")
-    place = bed.VethBed(context.tools) if bed_name == "veth9000" \
-        else bed.SocketBed(context.tools, bed_name)
-    with place:
+    with beds.make(context.tools, bed_name) as place:
         body(context, place, Target(place))
 
 
@@ -150,11 +149,13 @@ def conform(context, _place, target, tests):
     context.note(f"{line[3]} tests")
 
 
-for _bed in ("vhost", "veth9000"):
+for _bed in ("vhost", "veth9000", "iwarp-vhost", "iwarp-veth9000"):
     for _name, _body, _core in (
-            ("login", functools.partial(log_in, times=10), _bed == "vhost"),
+            ("login", functools.partial(log_in, times=10),
+             _bed.endswith("vhost")),
             ("login/100", functools.partial(log_in, times=100), False),
-            ("qemu-img", functools.partial(copy, times=1), _bed == "vhost"),
+            ("qemu-img", functools.partial(copy, times=1),
+             _bed.endswith("vhost")),
             ("qemu-img/10", functools.partial(copy, times=10), False)):
         suite.add(f"{_bed}/iser/{_name}", functools.partial(
             with_target, bed_name=_bed, body=_body), _core)

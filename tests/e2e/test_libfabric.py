@@ -17,17 +17,21 @@ LOST_END = "Work Request Flushed Error|still running after"
 PROVIDERS = {"msg": ("verbs", "msg"), "rdm": ("verbs;ofi_rxm", "rdm")}
 
 
-@suite.test("loop/fi_info")
-def lists_endpoints(context):
+def lists_endpoints(context, bed_name, device):
     """Connected endpoints, and reliable datagrams on top of them."""
     context.need("fi_info")
-    with bed.LoopBed(context.tools) as place:
+    with beds.make(context.tools, bed_name) as place:
         place.share_addresses()
         for provider, kind in PROVIDERS.values():
             result = place.run(0, ["fi_info", "-p", provider, "-t",
                                    f"FI_EP_{kind.upper()}"])
             context.check_ok(result)
-            context.check("domain: urnic0" in result.out, result)
+            context.check(f"domain: {device}\n" in result.out, result)
+
+
+for _bed, _device in (("loop", "urnic0"), ("iwarp-loop", "iwurnic0")):
+    suite.add(f"{_bed}/fi_info", functools.partial(
+        lists_endpoints, bed_name=_bed, device=_device))
 
 
 def run_pingpong(context, bed_name, name, family="v4", options=()):

@@ -261,6 +261,9 @@ for _bed, _status in (("vhost", 8), ("iwarp-vhost", -111)):
         nobody_listens, bed_name=_bed, status=_status))
 
 
+# What an RNIC with 65536 connections may need, in the process that has it, for
+# each connection: rings, completion queues, and librdmacm's memory as well.
+HELD_BYTES = 8 * 2**30 // 65536
 # The memory that a connection may leave behind; and the memory of connections
 # in TIMEWAIT, which lasts a second: 600 bytes for each connection of the last
 # second.
@@ -297,3 +300,30 @@ for _bed in BEDS:
         _bed.endswith("vhost"))
     suite.add(f"{_bed}/10000-connections-leave-nothing", functools.partial(
         connections_leave_nothing, bed_name=_bed, count=10000), False)
+
+
+def connections_at_a_time(context, bed_name, count):
+    """All exist at the same time; then each carries a message."""
+    with beds.make(context.tools, bed_name) as place:
+        words = [context.tools.cm_many]
+        arguments = [beds.SERVER_IP["v4"], "7000", str(count), "0.2"]
+        server = spawn_server(place, [*words, "server", *arguments],
+                              "listening")
+        client = place.run(1, [*words, "client", *arguments],
+                           seconds=30 + count // 500)
+        server = server.wait(20)
+        context.check_ok(client, server)
+        for result in (server, client):
+            report = json.loads(result.out.splitlines()[-1])
+            context.check(report["connections"] == count, report)
+            before, established = report["rss_kb"][:2]
+            each = (established - before) * 1024 // count
+            context.check(each <= HELD_BYTES, report)
+            context.note(f"{each} bytes each")
+        context.note(f"{count / report['setup_seconds']:.0f}/s")
+
+
+# librdmacm has 65536 ids for a process, with its four listeners.
+for _count, _core in ((2000, True), (65532, False)):
+    suite.add(f"iwarp-vhost/{_count}-connections-at-a-time", functools.partial(
+        connections_at_a_time, bed_name="iwarp-vhost", count=_count), _core)

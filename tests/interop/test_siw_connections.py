@@ -45,6 +45,35 @@ def private_data(context, lab, sides):
                 context.check(client.data == granted, f"{count}: {client}")
 
 
+@case("connections/answer-that-siw-would-die-of",
+      roles=("server-here",))
+def answer_too_long(context, lab, sides):
+    """Our device refuses it, and the guest's kernel lives. As in Linux, an
+    accept that fails is a reject."""
+    too_long = data(LONGEST[OURS] + 1, 1)
+    with Link(lab, sides) as link:
+        link.listen()
+        for answer in ("accept", "reject"):
+            link.request()
+            link.server.ask("create", name="q", id="c")
+            try:
+                link.server.ask(answer, id="c", data=too_long)
+            except suite.Failure as failure:
+                context.check("Invalid argument" in str(failure), failure)
+            else:
+                raise suite.Failure(f"{answer}: not refused")
+            if answer == "reject":
+                link.server.ask("reject", id="c")
+            link.client.expect_event("REJECTED")
+            for end in link.ends:
+                end.ask("destroy", name="q")
+                end.ask("destroy", id="c")
+        link.request()
+        link.accept()
+        link.begin()
+        transfer(link, (100,))
+
+
 @case("connections/depths")
 def depths(context, lab, sides):
     """What the client asks for is the server's to see, with the names changed

@@ -34,7 +34,7 @@ void Frames::Release(uint32_t, FrameHolder& holder) { --holder.kept; }
 
 Stack::Stack()
     : challenges_(kKey, 1000),
-      half_open_(kKey, 16),
+      half_open_(kKey, 16, &challenges_),
       time_wait_(kKey, 16),
       tuple_{{}, {}, kOurPort, kFirstPeerPort} {}
 
@@ -77,18 +77,7 @@ std::shared_ptr<Peer> Stack::Connect() {
 //= RFC 9293 3.10.7.3
 // A segment of no connection is answered by a RST.
 void Stack::Reset(const TcpSegment& segment) {
-  if (segment.Has(wire::kTcpRst)) return;
-  TcpFields fields;
-  fields.src_port = segment.dst_port;
-  fields.dst_port = segment.src_port;
-  fields.flags = wire::kTcpRst;
-  if (segment.Has(wire::kTcpAck)) {
-    fields.seq = segment.ack;
-  } else {
-    fields.flags |= wire::kTcpAck;
-    fields.ack = segment.end();
-  }
-  Emit(fields);
+  if (const auto reset = tcp::ResetFor(segment)) Emit(*reset);
 }
 
 bool Stack::OnTimeWait(const TcpSegment& segment,
@@ -124,9 +113,9 @@ bool Stack::OnListener(const TcpSegment& segment, std::optional<SeqNum> after) {
     Emit(answer);
     return false;
   }
-  bool reset = false;
-  const auto accepted = half_open_.OnSegment(tuple_, segment, now_, reset);
-  if (reset) Reset(segment);
+  const auto outcome = half_open_.OnSegment(tuple_, segment, now_);
+  if (outcome.answer) Emit(*outcome.answer);
+  const auto& accepted = outcome.accepted;
   if (!accepted) return false;
   peer_ = NewPeer();
   peer_->config.iss = accepted->iss;

@@ -197,11 +197,9 @@ EngineStats EngineRun::Run() {
   mail_.reset();
   for (const auto& place : places_) {
     place->host->cm().CheckInvariants();
-    Require(
-        !ordered_ ||
-            place->host->engine().qps().CountersOfAll().requesters.timeouts ==
-                0,
-        "a timer was needed where nothing is lost");
+    Require(!ordered_ ||
+                place->host->engine().CountersOfAll().requesters.timeouts == 0,
+            "a timer was needed where nothing is lost");
     stats_.lost += place->host->port().lost() +
                    place->uplink->count(LinkCount::k_lost) +
                    place->uplink->count(LinkCount::k_burst_lost);

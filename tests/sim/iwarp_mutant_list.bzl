@@ -43,7 +43,7 @@ _MUTANTS = [
     ("answers_with_other_offset", "answer.sink_offset + source.offset);", "answer.sink_offset);"),
 
     # The endpoint.
-    ("builds_kept_fpdu_again", "kept->written = true;", ""),
+    ("builds_kept_fpdu_again", "kept.written = true;", ""),
     ("ignores_end_of_peer", "if (tcp_.ended() == tcp::End::kNone && tcp_.peer_closed()) OnPeerClosed();", ""),
     ("never_closes", "if (std::exchange(close_due_, false)) tcp_.Close();", ""),
 ]

@@ -54,13 +54,10 @@ IwarpPlan::IwarpPlan(Random& random, uint16_t port, bool retry)
     ends[static_cast<size_t>(i)] = ChooseEnd(random, i == listener(), port);
   }
   ChooseSetUp(random, retry);
-  // Cookies know few sizes of segments: below 536 bytes, only one that is too
+  // Cookies know few sizes of segments: below 160 bytes, only one that is too
   // small for iWARP.
   const tcp::Offer& offer = ends[static_cast<size_t>(initiator)].tcp.offer;
-  cookies = offer.mss >= 536 && random.OneIn(4);
-  // A listener that knows nothing of a handshake refuses an acknowledgement
-  // that overtakes the first bytes.
-  may_fail_to_connect |= cookies;
+  cookies = offer.mss >= 160 && random.OneIn(4);
 }
 
 IwarpChoice IwarpPlan::ChooseEnd(Random& random, bool listens,

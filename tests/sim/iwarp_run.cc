@@ -16,7 +16,7 @@ constexpr Duration kEndRest = Duration::Seconds(200);
 
 }  // namespace
 
-IwarpRun::IwarpRun(uint64_t seed) : random_(seed) {
+IwarpRun::IwarpRun(uint64_t seed) : random_(seed), challenges_(kKey, 1000) {
   for (int i = 0; i < 2; ++i) MakeEnd(i);
 }
 
@@ -65,7 +65,7 @@ void IwarpRun::ConnectOnce() {
   end_events_ = {};
   rules_ = {};
   MakeLinks();
-  half_open_.emplace(kKey, plan_->cookies ? 1 : 8);
+  half_open_.emplace(kKey, plan_->cookies ? 1 : 8, &challenges_);
   for (int i = 0; i < 2; ++i) {
     flows_[static_cast<size_t>(i)].emplace(end(i), end(1 - i));
   }
@@ -160,13 +160,13 @@ bool IwarpRun::Listen(const wire::TcpSegment& segment) {
     ServeListener();
     return false;
   }
-  bool reset = false;
-  const auto accepted =
-      half_open_->OnSegment(tuple, segment, world_.now(), reset);
-  if (reset) Refuse(to, segment);
-  if (!accepted) return false;
-  rule(to).Start(accepted->iss);
-  end(to).Open(*accepted);
+  const auto outcome = half_open_->OnSegment(tuple, segment, world_.now());
+  if (outcome.answer) {
+    link(to).Send(iwarp_wire::Encode(to, *outcome.answer, {}, false));
+  }
+  if (!outcome.accepted) return false;
+  rule(to).Start(outcome.accepted->iss);
+  end(to).Open(*outcome.accepted);
   return true;
 }
 
@@ -183,14 +183,9 @@ void IwarpRun::ServeListener() {
 
 // A segment for which there is no connection.
 void IwarpRun::Refuse(int from, const wire::TcpSegment& segment) {
-  if (segment.Has(wire::kTcpRst)) return;
-  wire::TcpFields reset;
-  reset.src_port = segment.dst_port;
-  reset.dst_port = segment.src_port;
-  reset.flags = wire::kTcpRst | wire::kTcpAck;
-  reset.seq = segment.ack;
-  reset.ack = segment.end();
-  link(from).Send(iwarp_wire::Encode(from, reset, {}, false));
+  const auto reset = tcp::ResetFor(segment);
+  if (!reset) return;
+  link(from).Send(iwarp_wire::Encode(from, *reset, {}, false));
 }
 
 // --- Programs ----------------------------------------------------------------

@@ -78,6 +78,7 @@ class IwarpRun {
   std::array<std::optional<IwarpProgram>, 2> programs_;
   std::array<StreamRule, 2> rules_;
   std::deque<std::unique_ptr<Link>> links_;  // two for each connection
+  tcp::ChallengeBudget challenges_;
   std::optional<tcp::HalfOpenTable> half_open_;
   std::optional<IwarpPlan> plan_;
   uint64_t connection_ = 0;

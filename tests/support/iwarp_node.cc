@@ -23,7 +23,9 @@ wire::Gid GidOf(uint32_t number, bool ipv6) {
 NicConfig ConfigOf(const IwarpNodeOptions& options) {
   NicConfig config;
   config.iwarp = true;
+  config.iwarp_options = options.iwarp;
   config.connections = options.limits;
+  config.number_key = options.number_key;
   return config;
 }
 
@@ -56,17 +58,23 @@ void IwarpNode::End() {
   EndNic();
 }
 
-IwarpNode::Program& IwarpNode::Create(SharedReceiveQueue* srq) {
-  Program& program = programs_.emplace_back();
+EngineQpConfig IwarpNode::ConfigFor(Program& program) {
   EngineQpConfig config;
   config.service = QpService::kIwarp;
   config.limits = {
       .pd = kNodePd, .max_sge_send = 2, .max_sge_recv = 2, .max_inline = 64};
   config.sq = program.rings.sq().view();
-  if (srq == nullptr) config.rq = program.rings.rq().view();
-  config.srq = srq;
+  config.rq = program.rings.rq().view();
   config.send_cq = config.recv_cq = &cq();
   config.events = this;
+  return config;
+}
+
+IwarpNode::Program& IwarpNode::Create(SharedReceiveQueue* srq) {
+  Program& program = programs_.emplace_back();
+  EngineQpConfig config = ConfigFor(program);
+  if (srq != nullptr) config.rq = {};
+  config.srq = srq;
   Engine::ControlScope scope(engine());
   auto qp = engine().qps().Create(config);
   URNIC_CHECK(qp.ok());
@@ -83,6 +91,34 @@ void IwarpNode::Destroy(Program& program) {
 void IwarpNode::Modify(Program& program, QpState target) {
   Engine::ControlScope scope(engine());
   engine().qps().Modify(*program.qp, target, WithAccess());
+}
+
+std::string IwarpNode::Extract(Program& program) {
+  Engine::ControlScope scope(engine());
+  connections().DeliverEvents();
+  auto image = engine().qps().Extract(std::exchange(program.qp, nullptr));
+  URNIC_CHECK(image.ok());
+  return *std::move(image);
+}
+
+absl::Status IwarpNode::Insert(IwarpNode& from, Program& program, uint32_t qpn,
+                               const ConnectConfig& where,
+                               std::string_view image) {
+  URNIC_CHECK(key() == from.key());
+  EngineQpConfig config = ConfigFor(program);
+  config.limits.qpn = qpn;
+  ConnectConfig here = where;
+  here.events = this;
+  Engine::ControlScope scope(engine());
+  network().mrs().Change(MrKey{key()}, kNodePd, from.address(0),
+                         from.address(0), kMemoryBytes, kNodeRights);
+  auto qp = engine().qps().Insert(config, connections(), here, BytesOf(image));
+  if (!qp.ok()) return qp.status();
+  program.qp = *qp;
+  const auto at = std::ranges::find(from.programs_, &program,
+                                    [](Program& p) { return &p; });
+  programs_.splice(programs_.end(), from.programs_, at);
+  return absl::OkStatus();
 }
 
 IwarpListener* IwarpNode::Listen(uint16_t port, uint32_t backlog) {

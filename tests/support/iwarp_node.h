@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +19,10 @@ namespace urnic::testing {
 struct IwarpNodeOptions {
   std::string fault = "";
   bool ipv6 = false;
+  iwarp::Options iwarp = {};
   ConnectionLimits limits = {.half_open = 64, .time_wait = 64};
   uint32_t cq_entries = 4096;
+  std::optional<NumberKey> number_key = {};  // NicConfig
 };
 
 class IwarpNode : public NicNode, private ConnectionEvents, private QpEvents {
@@ -51,6 +54,15 @@ class IwarpNode : public NicNode, private ConnectionEvents, private QpEvents {
   Program& Create(SharedReceiveQueue* srq = nullptr);
   void Destroy(Program& program);
   void Modify(Program& program, QpState target);
+
+  // Takes the queue pair away, with its connection, and returns its image. Its
+  // rings stay.
+  std::string Extract(Program& program);
+  // The queue pair `qpn` of a program of `from`, with the memory of that, goes
+  // on here. `where`: see QpTable::Insert(). REQUIRES: `from` outlives this
+  // node, and has the same keys.
+  absl::Status Insert(IwarpNode& from, Program& program, uint32_t qpn,
+                      const ConnectConfig& where, std::string_view image);
 
   // Requests of `port` are accepted with the queue pairs of `acceptors`, in
   // turn. While there is none, they wait.
@@ -91,6 +103,7 @@ class IwarpNode : public NicNode, private ConnectionEvents, private QpEvents {
   void OnConnectionEvent(IwarpConnection& connection,
                          iwarp::Event event) override;
   void OnQpEvent(EngineQp& qp, QpEvent event) override;
+  EngineQpConfig ConfigFor(Program& program);
 
   std::list<Program> programs_;
 };

@@ -50,7 +50,7 @@ OurEnd::OurEnd(const Config& config, Time now)
       incoming_(config.seed),
       challenges_(kKey, kChallengesPerSecond),
       // With room for one, the table is half full from the beginning.
-      half_open_(kKey, config.cookies ? 1 : 16),
+      half_open_(kKey, config.cookies ? 1 : 16, &challenges_),
       connection_(&segments_, &ranges_, &keeper_, &challenges_),
       frame_(kFrameBytes),
       verdicts_(kRxVerdictCount) {
@@ -83,8 +83,9 @@ bool OurEnd::Listen(const wire::TcpSegment& segment, Time now) {
         half_open_.OnSyn(tuple, segment, tcp.offer, config_.window, now));
     return false;
   }
-  bool reset = false;
-  const auto accepted = half_open_.OnSegment(tuple, segment, now, reset);
+  const auto outcome = half_open_.OnSegment(tuple, segment, now);
+  if (outcome.answer) answers_.push_back(*outcome.answer);
+  const auto& accepted = outcome.accepted;
   if (!accepted) return false;
   tcp.iss = accepted->iss;
   tcp.timestamp_offset = accepted->timestamp_offset;

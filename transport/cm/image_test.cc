@@ -543,14 +543,14 @@ TEST_F(ImageTest, OtherVersionsAndKindsAreRefused) {
   Bytes image = Image(0);
   image[8] = kImageVersion + 1;
   ImageMap::Seal(image);
-  EXPECT_THAT(Insert(0, image), HasSubstr("version is 6"));
+  EXPECT_THAT(Insert(0, image), HasSubstr("version is 7"));
   image = Image(0);
   image[10] = static_cast<uint8_t>(ImageKind::kUd);
   ImageMap::Seal(image);
   EXPECT_EQ(Insert(0, image), "kind is 2: is not a connection's");
-  image[10] = 5;
+  image[10] = 7;
   ImageMap::Seal(image);
-  EXPECT_EQ(Insert(0, image), "kind is 5: is unknown");
+  EXPECT_EQ(Insert(0, image), "kind is 7: is unknown");
   // It is not the image of a queue pair.
   ImageShape shape;
   EXPECT_EQ(ReadImageShape(Image(0), shape).Text(),

@@ -300,7 +300,7 @@ TEST_F(ImageTest, OtherVersionsAndServicesAreRefused) {
   image[8] = kImageVersion + 1;
   ImageMap::Seal(image);
   EXPECT_THAT(a_.Become(image, now_, Duration()).Text(),
-              StartsWith("version is 6"));
+              StartsWith("version is 7"));
   image = a_.Image(now_);
   image[10] = static_cast<uint8_t>(QpService::kUd);
   ImageMap::Seal(image);

@@ -175,6 +175,21 @@ void AppendOptions(const TcpOptions& options, Appender& out) {
 
 }  // namespace
 
+namespace {
+
+// A kernel that leaves the checksum to an offload stores the sum of the pseudo
+// header in its place.
+bool IsUnfinished(const FrameView& view, const Tcp& tcp) {
+  const uint16_t checksum_of_pseudo_header =
+      Ipv6PseudoSum(view.src, view.dst, kIpProtocolTcp,
+                    view.payload_span().size())
+          .Finish();
+  return tcp.checksum.value() ==
+         static_cast<uint16_t>(~checksum_of_pseudo_header);
+}
+
+}  // namespace
+
 RxVerdict ParseTcp(const FrameView& view, bool checksum_verified,
                    TcpSegment& out) {
   const std::span<const uint8_t> segment = view.payload_span();
@@ -188,7 +203,8 @@ RxVerdict ParseTcp(const FrameView& view, bool checksum_verified,
   if (!checksum_verified &&
       TcpChecksum(view.src, view.dst, segment.first(header_bytes),
                   segment.subspan(header_bytes)) != 0) {
-    return RxVerdict::kBadTcpChecksum;
+    return IsUnfinished(view, *tcp) ? RxVerdict::kTcpUnfinished
+                                    : RxVerdict::kBadTcpChecksum;
   }
   out = TcpSegment();
   out.src_port = tcp->src_port.value();

@@ -128,7 +128,8 @@ struct TcpSegment : TcpFields {
 // has checked the TCP checksum and found it right.
 //
 // kAccept: `out` is set. kTruncated: no full header. kBadTcpHeader: the data
-// offset is below 5 or beyond the segment. kBadTcpChecksum.
+// offset is below 5 or beyond the segment. kBadTcpChecksum. kTcpUnfinished: it
+// is wrong because a kernel has left it to an offload that did not run.
 //= RFC 9293 3.2: options of unknown kind are skipped; an option with an
 //= impossible length ends the list
 // Such a list is not a reason to drop a segment: Linux does not either.

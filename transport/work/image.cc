@@ -129,7 +129,7 @@ ImageRefusal ImageReader::CheckEnvelope() const {
   if (version != kImageVersion) {
     return {"", "version", version, "is not supported"};
   }
-  if (image_[kKindAt] > static_cast<uint8_t>(ImageKind::kIwarp)) {
+  if (image_[kKindAt] > static_cast<uint8_t>(ImageKind::kIwarpCounts)) {
     return {"", "kind", image_[kKindAt], "is unknown"};
   }
   if (image_[kReservedAt] != 0)
@@ -146,13 +146,16 @@ ImageKind ImageReader::kind() const {
 }
 
 QpService ImageReader::service() {
-  Require(kind() <= ImageKind::kUd, "kind", static_cast<uint64_t>(kind()),
+  const bool is_qp = kind() <= ImageKind::kUd || kind() == ImageKind::kIwarpQp;
+  Require(is_qp, "kind", static_cast<uint64_t>(kind()),
           "is not a queue pair's");
   switch (kind()) {
     case ImageKind::kUc:
       return QpService::kUc;
     case ImageKind::kUd:
       return QpService::kUd;
+    case ImageKind::kIwarpQp:
+      return QpService::kIwarp;
     default:
       return QpService::kRc;
   }

@@ -3,8 +3,8 @@
 // Images of queue pairs and of connections of the connection manager: their
 // whole state as bytes that mean the same in any process, at any time and on
 // any storage (docs/design/0007-state-images.md). Extract and insert are in
-// rc/image.h, uc/image.h, ud/image.h, cm/image.h and iwarp/qp/image.h; this
-// file has what they share.
+// rc/image.h, uc/image.h, ud/image.h, cm/image.h, iwarp/rdmap/image.h and
+// iwarp/qp/image.h; this file has what they share.
 //
 // Layout, all numbers little-endian, without padding between them:
 //
@@ -34,7 +34,7 @@ namespace urnic {
 
 inline constexpr char kImageMagic[] = "uRNIC-IM";
 // Raised with each change of a list of members; older images cannot be read.
-inline constexpr uint16_t kImageVersion = 5;
+inline constexpr uint16_t kImageVersion = 6;
 inline constexpr size_t kImageHeaderBytes = 16;
 inline constexpr size_t kImageTrailerBytes = 4;
 
@@ -42,10 +42,13 @@ enum class ImageKind : uint8_t {
   kRc,  // and XRC
   kUc,
   kUd,
-  kConnection,  // or datagram resolution, of the connection manager
-  kIwarp,       // a connection of iWARP, with its queue pair
+  kConnection,   // or datagram resolution, of the connection manager
+  kIwarp,        // a connection of iWARP, with its queue pair
+  kIwarpQp,      // a queue pair of iWARP without a connection
+  kIwarpCounts,  // how many connections and listeners there are
 };
-// The kind of a queue pair's image.
+// The kind of a queue pair's image. A queue pair of iWARP that has a connection
+// is in the image of that.
 constexpr ImageKind KindOf(QpService service) {
   switch (service) {
     case QpService::kUc:
@@ -53,7 +56,7 @@ constexpr ImageKind KindOf(QpService service) {
     case QpService::kUd:
       return ImageKind::kUd;
     case QpService::kIwarp:
-      return ImageKind::kIwarp;
+      return ImageKind::kIwarpQp;
     default:
       return ImageKind::kRc;
   }
@@ -86,6 +89,16 @@ size_t ImageLength(std::span<const uint8_t> bytes);
 
 // The CRC-32 of ISO 3309, as in Ethernet. (The ICRC's code is for packets.)
 uint32_t ImageCrc(std::span<const uint8_t> bytes);
+
+// Appends the image that `extract` makes: size_t(std::span<uint8_t>) writes an
+// image and returns its size, and is called for that size first.
+template <typename Extract>
+void AppendImageTo(std::string& out, const Extract& extract) {
+  const size_t begin = out.size();
+  const size_t bytes = extract(std::span<uint8_t>());
+  out.resize(begin + bytes);
+  (void)extract(std::span(reinterpret_cast<uint8_t*>(&out[begin]), bytes));
+}
 
 // Reads the kind of a whole image. Checks magic, version, length and CRC.
 ImageRefusal ReadImageKind(std::span<const uint8_t> image, ImageKind& out);

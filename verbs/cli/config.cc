@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "datapath/port/port_driver.h"
 #include "transport/impair/fault_spec.h"
+#include "transport/iwarp/options/options_spec.h"
 #include "verbs/identity/device_identity.h"
 
 namespace urnic {
@@ -79,13 +80,27 @@ absl::Status CheckTransport(const std::string& transport) {
       "unknown transport \"", transport, "\"; use roce, iwarp or both"));
 }
 
-absl::Status CheckFault(int port, const urnic_device_identity& device) {
-  if (device.fault[0] == '\0') return absl::OkStatus();
-  const auto spec = impair::ParseFaultSpec(device.fault);
-  if (spec.ok()) return absl::OkStatus();
+// A value for all ports, which becomes a part of each. It must not add another
+// part, or a port.
+absl::Status CheckValue(const char* name, const std::string& value) {
+  const size_t at = value.find_first_of("|;");
+  if (at == std::string::npos) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("port ", port, " (\"", device.dev,
-                   "\"): ", std::string(spec.status().message())));
+      absl::StrCat(name, " \"", value, "\" contains ",
+                   value[at] == ';' ? "\";\", which separates ports"
+                                    : "\"|\", which only a port may contain"));
+}
+
+// What the identity leaves to others to parse.
+absl::Status CheckSpecs(const urnic_device_identity& device) {
+  absl::Status status;
+  if (device.fault[0] != '\0')
+    status = impair::ParseFaultSpec(device.fault).status();
+  if (status.ok()) status = iwarp::ParseOptions(device.iwarp).status();
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat("port ", device.ordinal + 1, " (\"", device.dev,
+                   "\"): ", std::string(status.message())));
 }
 
 absl::Status CheckPorts(const std::string& ports) {
@@ -110,7 +125,7 @@ absl::Status CheckPorts(const std::string& ports) {
     if (d.port_kind == URNIC_PORT_VDEV) {
       if (auto text = ParseDriverText(d.dev); !text.ok()) return text.status();
     }
-    if (absl::Status s = CheckFault(d.ordinal + 1, d); !s.ok()) return s;
+    if (absl::Status s = CheckSpecs(d); !s.ok()) return s;
   }
   return absl::OkStatus();
 }
@@ -169,6 +184,12 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
                   "with an address marked iwarp (URNIC_TRANSPORT)")
       ->type_name("T");
   command
+      .add_option("--iwarp", iwarp_,
+                  "What the iWARP devices of all ports do differently: "
+                  "crc=off, markers=on, mpa=1, rtr=zero|write|read|none, "
+                  "ecn=classic|dctcp, joined by commas (URNIC_IWARP)")
+      ->type_name("SPEC");
+  command
       .add_option("--mode", mode_,
                   "embedded, the only mode: the RNIC runs inside the program "
                   "(URNIC_MODE)")
@@ -176,7 +197,7 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
   command
       .add_option("--config", file_,
                   "TOML file with the keys ports, mtu, pkeys, fault, "
-                  "transport, mode (URNIC_CONFIG)")
+                  "transport, iwarp, mode (URNIC_CONFIG)")
       ->type_name("FILE")
       ->envname("URNIC_CONFIG");
 }
@@ -190,11 +211,8 @@ absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
   }
   source.pkeys = pkeys_;
   source.fault = fault_;
-  if (fault_ && fault_->find_first_of("|;") != std::string::npos)
-    return absl::InvalidArgumentError(
-        absl::StrCat("--fault \"", *fault_,
-                     "\" contains \"|\" or \";\", which only --port takes"));
   source.transport = transport_;
+  source.iwarp = iwarp_;
   source.mode = mode_;
   size_t port = 0;
   size_t addr = 0;
@@ -261,6 +279,7 @@ absl::StatusOr<ConfigSource> ReadConfigEnvironment() {
   if (const char* fault = NonEmptyEnv("URNIC_FAULT")) source.fault = fault;
   if (const char* transport = NonEmptyEnv("URNIC_TRANSPORT"))
     source.transport = transport;
+  if (const char* iwarp = NonEmptyEnv("URNIC_IWARP")) source.iwarp = iwarp;
   if (const char* mode = NonEmptyEnv("URNIC_MODE")) source.mode = mode;
   if (const char* wish = NonEmptyEnv("URNIC_HUGEPAGES")) {
     if (absl::Status s = CheckHugePages(wish); !s.ok()) return s;
@@ -276,6 +295,7 @@ absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources) {
     if (chosen.pkeys.empty()) chosen.pkeys = source.pkeys;
     if (!chosen.fault) chosen.fault = source.fault;
     if (!chosen.transport) chosen.transport = source.transport;
+    if (!chosen.iwarp) chosen.iwarp = source.iwarp;
     if (!chosen.mode) chosen.mode = source.mode;
   }
   Config config;
@@ -284,6 +304,15 @@ absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources) {
   if (chosen.transport) {
     if (absl::Status s = CheckTransport(*chosen.transport); !s.ok()) return s;
   }
+  if (chosen.fault) {
+    if (absl::Status s = CheckValue("fault", *chosen.fault); !s.ok()) return s;
+  }
+  if (chosen.iwarp) {
+    if (absl::Status s = CheckValue("iwarp", *chosen.iwarp); !s.ok()) return s;
+  }
+  for (const std::string& pkey : chosen.pkeys) {
+    if (absl::Status s = CheckValue("pkey", pkey); !s.ok()) return s;
+  }
   for (std::string& port : chosen.ports) {
     if (chosen.mtu && !Says(port, "|mtu="))
       absl::StrAppend(&port, "|mtu=", *chosen.mtu);
@@ -291,6 +320,8 @@ absl::StatusOr<Config> JoinConfig(const std::vector<ConfigSource>& sources) {
       absl::StrAppend(&port, "|fault=", *chosen.fault);
     if (chosen.transport && !Says(port, "|transport="))
       absl::StrAppend(&port, "|transport=", *chosen.transport);
+    if (chosen.iwarp && !Says(port, "|iwarp="))
+      absl::StrAppend(&port, "|iwarp=", *chosen.iwarp);
     if (Says(port, "|pkey=")) continue;
     for (const std::string& pkey : chosen.pkeys)
       absl::StrAppend(&port, "|pkey=", pkey);

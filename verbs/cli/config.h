@@ -10,12 +10,13 @@
 //   --pkey K...                 URNIC_PKEYS     pkeys = [K, ...]
 //   --fault SPEC                URNIC_FAULT     fault = "SPEC"
 //   --transport T               URNIC_TRANSPORT transport = "T"
+//   --iwarp SPEC                URNIC_IWARP     iwarp = "SPEC"
 //   --mode M                    URNIC_MODE      mode = "M"
 //   --config FILE               URNIC_CONFIG    (names the file, TOML)
 //
 // A port is an entry of URNIC_PORTS as verbs/identity/device_identity.h defines
-// it. mtu, pkeys, fault and transport apply to the ports without mtu=, pkey=,
-// fault= or transport=.
+// it. mtu, pkeys, fault, transport and iwarp apply to the ports without mtu=,
+// pkey=, fault=, transport= or iwarp=.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -35,6 +36,7 @@ struct ConfigSource {
   std::vector<std::string> pkeys;  // hexadecimal
   std::optional<std::string> fault;
   std::optional<std::string> transport;
+  std::optional<std::string> iwarp;
   std::optional<std::string> mode;
 };
 
@@ -66,6 +68,7 @@ class ConfigFlags {
   std::vector<std::string> pkeys_;
   std::optional<std::string> fault_;
   std::optional<std::string> transport_;
+  std::optional<std::string> iwarp_;
   std::optional<std::string> mode_;
   std::string file_;
 };
@@ -74,8 +77,9 @@ class ConfigFlags {
 // and the key: a misspelt key must not be ignored.
 absl::StatusOr<ConfigSource> ReadConfigFile(const std::string& path);
 
-// Reads URNIC_PORTS, URNIC_MTU, URNIC_PKEYS, URNIC_FAULT, URNIC_TRANSPORT and
-// URNIC_MODE. Also checks URNIC_HUGEPAGES, which the program will read.
+// Reads URNIC_PORTS, URNIC_MTU, URNIC_PKEYS, URNIC_FAULT, URNIC_TRANSPORT,
+// URNIC_IWARP and URNIC_MODE. Also checks URNIC_HUGEPAGES, which the program
+// will read.
 absl::StatusOr<ConfigSource> ReadConfigEnvironment();
 
 // Merges the sources, the one with the highest priority first, and checks the

@@ -136,16 +136,19 @@ absl::Status ReadKey(const std::string& path, std::string_view key,
   if (key == "transport")
     return ReadText(path, node, key, "a string: transport = \"both\"",
                     &source->transport);
+  if (key == "iwarp")
+    return ReadText(path, node, key, "a string: iwarp = \"crc=off\"",
+                    &source->iwarp);
   if (key == "mode")
     return ReadText(path, node, key, "a string: mode = \"embedded\"",
                     &source->mode);
-  const std::string advice =
-      DidYouMean(key, {"ports", "mtu", "pkeys", "fault", "transport", "mode"});
+  const std::string advice = DidYouMean(
+      key, {"ports", "mtu", "pkeys", "fault", "transport", "iwarp", "mode"});
   return At(
       path, node,
       absl::StrCat("unknown key \"", std::string(key), "\"",
                    advice.empty() ? "; expected ports, mtu, pkeys, fault, "
-                                    "transport or mode"
+                                    "transport, iwarp or mode"
                                   : advice));
 }
 

@@ -37,9 +37,9 @@ std::string WriteFile(const std::string& text) {
 class ConfigTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name :
-         {"URNIC_PORTS", "URNIC_MTU", "URNIC_PKEYS", "URNIC_FAULT",
-          "URNIC_TRANSPORT", "URNIC_MODE", "URNIC_CONFIG", "URNIC_HUGEPAGES"})
+    for (const char* name : {"URNIC_PORTS", "URNIC_MTU", "URNIC_PKEYS",
+                             "URNIC_FAULT", "URNIC_TRANSPORT", "URNIC_IWARP",
+                             "URNIC_MODE", "URNIC_CONFIG", "URNIC_HUGEPAGES"})
       unsetenv(name);
   }
 };
@@ -84,6 +84,14 @@ TEST_F(ConfigTest, FaultsApplyToPortsWithoutTheirOwn) {
   EXPECT_EQ(Resolve({"--config", file})->ports, "net_null0|fault=loss=2%");
   setenv("URNIC_FAULT", "loss=3%", 1);
   EXPECT_EQ(Resolve({"--config", file})->ports, "net_null0|fault=loss=3%");
+  setenv("URNIC_FAULT", "loss=3%;loop", 1);
+  EXPECT_THAT(Message(Resolve({"--config", file}).status()),
+              HasSubstr("fault \"loss=3%;loop\" contains \";\""));
+  unsetenv("URNIC_FAULT");
+  const std::string wrong =
+      WriteFile("ports = [\"net_null0\"]\nfault = \"loss=1%;loop\"\n");
+  EXPECT_THAT(Message(Resolve({"--config", wrong}).status()),
+              HasSubstr("fault \"loss=1%;loop\" contains \";\""));
 }
 
 TEST_F(ConfigTest, TransportAppliesToPortsWithoutTheirOwn) {
@@ -99,6 +107,21 @@ TEST_F(ConfigTest, TransportAppliesToPortsWithoutTheirOwn) {
   EXPECT_EQ(Resolve({"--config", file})->ports, "net_null0|transport=iwarp");
   setenv("URNIC_TRANSPORT", "roce", 1);
   EXPECT_EQ(Resolve({"--config", file})->ports, "net_null0|transport=roce");
+}
+
+TEST_F(ConfigTest, OptionsOfIwarpApplyToPortsWithoutTheirOwn) {
+  EXPECT_EQ(Resolve({"--port", "net_null0|iwarp=mpa=1", "--port", "net_null1",
+                     "--transport", "iwarp", "--iwarp", "crc=off,ecn=dctcp"})
+                ->ports,
+            "net_null0|iwarp=mpa=1|transport=iwarp;"
+            "net_null1|transport=iwarp|iwarp=crc=off,ecn=dctcp");
+  const std::string file = WriteFile(
+      "ports = [\"net_null0|transport=both\"]\niwarp = \"markers=on\"\n");
+  EXPECT_EQ(Resolve({"--config", file})->ports,
+            "net_null0|transport=both|iwarp=markers=on");
+  setenv("URNIC_IWARP", "rtr=read", 1);
+  EXPECT_EQ(Resolve({"--config", file})->ports,
+            "net_null0|transport=both|iwarp=rtr=read");
 }
 
 TEST_F(ConfigTest, FlagBeatsEnvironmentBeatsFile) {
@@ -166,9 +189,23 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
       {{"--port", "loop", "--transport", "tcp"},
        "unknown transport \"tcp\"; use roce, iwarp or both"},
       {{"--port", "loop", "--transport", "roce", "--addr", "10.0.0.1/24,iwarp"},
-       "an address is marked iwarp, but transport=roce is given"},
+       "10.0.0.1 is marked iwarp, but with transport roce the port has no "
+       "iWARP device; use transport both, or leave out the mark"},
+      {{"--port", "loop|transport=roce", "--addr", "fd01::1/64,iwarp"},
+       "fd01::1 is marked iwarp, but with transport roce"},
       {{"--port", "net_null0", "--fault", "die=1s;net_null1"},
-       "--fault \"die=1s;net_null1\" contains \"|\" or \";\""},
+       "fault \"die=1s;net_null1\" contains \";\", which separates ports"},
+      {{"--port", "net_null0", "--fault", "die=1s|mtu=400"},
+       "fault \"die=1s|mtu=400\" contains \"|\", which only a port may"},
+      {{"--port", "loop", "--pkey", "0x8001;loop"},
+       "pkey \"0x8001;loop\" contains \";\", which separates ports"},
+      {{"--port", "loop", "--iwarp", "crc=off"},
+       "iwarp=crc=off: this port has no iWARP device; use transport=iwarp"},
+      {{"--port", "loop", "--transport", "iwarp", "--iwarp", "crc=no"},
+       "port 1 (\"loop\"): iwarp: \"crc=no\" is not a choice; write crc=on or "
+       "off"},
+      {{"--port", "loop", "--transport", "both", "--iwarp", "mpa=1;loop"},
+       "iwarp \"mpa=1;loop\" contains \";\", which separates ports"},
       {{"--mode", "service"}, "not built yet"},
       {{"--mode", "fast"}, "unknown mode \"fast\"; the only mode is embedded"},
       {{"--config", "/no/such/file"},
@@ -180,6 +217,9 @@ TEST_F(ConfigTest, MistakesNameWhatIsWrong) {
     EXPECT_FALSE(config.ok()) << c.message;
     EXPECT_THAT(Message(config.status()), HasSubstr(c.message));
   }
+}
+
+TEST_F(ConfigTest, MistakesInTheEnvironmentNameTheVariable) {
   setenv("URNIC_MTU", "15OO", 1);
   EXPECT_THAT(Message(Resolve({}).status()), HasSubstr("URNIC_MTU \"15OO\""));
   unsetenv("URNIC_MTU");
@@ -197,7 +237,7 @@ TEST_F(ConfigTest, MistakesInTheFileNameTheLine) {
        "config.toml:2: unknown key \"prots\": did you mean \"ports\"?"},
       {"speed = 1\n",
        ":1: unknown key \"speed\"; expected ports, mtu, pkeys, fault, "
-       "transport or mode"},
+       "transport, iwarp or mode"},
       {"[ports]\nmtu = 1500\n",
        ":1: ports is a table; expected a list of strings"},
       {"mtu = \"1500\"\n",
@@ -210,6 +250,7 @@ TEST_F(ConfigTest, MistakesInTheFileNameTheLine) {
        ":3: an entry of ports is a number; expected a string: \"loop|"},
       {"ports = [\"loop;loop\"]\n", ":1: an entry of ports contains \";\""},
       {"mode = true\n", ":1: mode is true or false; expected a string: mode"},
+      {"iwarp = 3\n", ":1: iwarp is a number; expected a string: iwarp = "},
       {"fault = 3\n", ":1: fault is a number; expected a string: fault = "},
       {"pkeys = 3\n", ":1: pkeys is a number; expected a list of numbers"},
       {"pkeys = [\n\"0x8001\"]\n",

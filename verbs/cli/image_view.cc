@@ -5,114 +5,52 @@
 #include <bit>
 #include <cstdarg>
 #include <cstdio>
-#include <utility>
 #include <vector>
 
-#include "transport/base/lessor.h"
 #include "transport/cm/image.h"
 #include "transport/rc/image.h"
 #include "transport/uc/image.h"
 #include "transport/ud/image.h"
-#include "transport/work/image_fields.h"
+#include "verbs/cli/image_parts.h"
+#include "verbs/cli/iwarp_image_view.h"
 
 namespace urnic {
 namespace {
 
-// The objects that a queue pair refers to, without a program.
-struct Ground {
-  explicit Ground(const ImageShape& shape)
-      : lessor(LessorOfKeys()),
-        records(shape.sq_entries),
-        replay(shape.replay_slots == 0 ? 0 : std::bit_ceil(shape.replay_slots)),
-        sges(URNIC_MAX_SGE),
-        regions(2),
-        mrs(regions, &lessor, {}),
-        ring(WorkQueueView(), URNIC_MAX_SGE, shape.limits.pd),
-        queue(&ring, sges.data(), shape.shared_receives),
-        sends(nullptr, nullptr, shape.sq_entries, sizeof(urnic_sq_wqe)) {}
-
-  // No key is ever leased, but a table requires a lessor.
-  static LocalLessor LessorOfKeys() {
-    LocalLessor lessor;
-    lessor.Offer(NumberSpace::kKey, {0, 4});
-    return lessor;
-  }
-
-  LocalLessor lessor;
-  std::vector<rc::SendRecord> records;
-  std::vector<rc::ReplaySlot> replay;
-  std::vector<urnic_sge> sges;
-  std::vector<mem::MemoryRegion> regions;
-  mem::MrTable mrs;
-  RecvRing ring;
-  RecvQueue queue;
-  WorkQueueView sends;
-};
-
-[[gnu::format(printf, 1, 2)]] std::string Text(const char* format, ...) {
-  char text[256];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  return text;
-}
-
-template <typename Qp>
-std::string Start(const Qp& qp, const char* service) {
-  return Text("QP 0x%06x %-3s %-5s", qp.limits().qpn, service,
-              kQpStateNames[static_cast<size_t>(qp.state())]);
-}
-
 std::string Line(const rc::Qp& qp) {
   const rc::SendState& s = qp.send_state();
-  std::string line = Text(
+  std::string line = ImageText(
       "%s peer 0x%06x  out: PSN 0x%06x, %u requests and %d packets "
       "unacknowledged  in: PSN 0x%06x, MSN %u",
-      Start(qp, qp.limits().xrc ? "XRC" : "RC").c_str(), qp.config().dest_qpn,
+      QpText(qp, qp.limits().xrc ? "XRC" : "RC").c_str(), qp.config().dest_qpn,
       s.sent_psn.value(), s.assigned - s.una, s.sent_psn - s.una_psn,
       qp.recv_psn().value(), qp.responder().msn());
   if (s.rnr_waiting) line += "  receiver not ready";
-  const Time due = qp.NextDeadline();
-  if (!due.IsInfinite()) {
-    line += Text("  timer in %.3f ms", static_cast<double>(due.ns()) / 1e6);
-  }
-  return line;
+  return line + TimerText(qp.NextDeadline());
 }
 
 std::string Line(const uc::Qp& qp) {
-  return Text("%s peer 0x%06x  out: PSN 0x%06x  in: PSN 0x%06x",
-              Start(qp, "UC").c_str(), qp.config().dest_qpn,
-              qp.send_psn().value(), qp.recv_psn().value());
+  return ImageText("%s peer 0x%06x  out: PSN 0x%06x  in: PSN 0x%06x",
+                   QpText(qp, "UC").c_str(), qp.config().dest_qpn,
+                   qp.send_psn().value(), qp.recv_psn().value());
 }
 
 std::string Line(const ud::Qp& qp) {
-  return Text("%s Q_Key 0x%08x  out: PSN 0x%06x", Start(qp, "UD").c_str(),
-              qp.config().qkey, qp.send_psn().value());
-}
-
-std::string AddressText(const wire::Gid& gid) {
-  char text[INET6_ADDRSTRLEN] = "";
-  const bool v4 = gid.is_ipv4();
-  inet_ntop(v4 ? AF_INET : AF_INET6, &gid.bytes[v4 ? 12 : 0], text,
-            sizeof(text));
-  return text;
+  return ImageText("%s Q_Key 0x%08x  out: PSN 0x%06x", QpText(qp, "UD").c_str(),
+                   qp.config().qkey, qp.send_psn().value());
 }
 
 std::string Line(const cm::Connection& c) {
-  std::string line = Text(
+  std::string line = ImageText(
       "CM 0x%08x %-13s peer %s 0x%08x", c.local_comm_id, cm::NameOf(c.state),
       AddressText(c.mad_path.remote).c_str(), c.remote_comm_id);
-  if (c.has_local_qpn) line += Text("  QP 0x%06x", c.local_qpn.value);
-  line += Text("  service 0x%016llx",
-               static_cast<unsigned long long>(c.service_id));
+  if (c.has_local_qpn) line += ImageText("  QP 0x%06x", c.local_qpn.value);
+  line += ImageText("  service 0x%016llx",
+                    static_cast<unsigned long long>(c.service_id));
   if (c.orphan) line += "  closed here";
-  if (!c.deadline.IsInfinite()) {
-    line +=
-        Text("  timer in %.3f ms", static_cast<double>(c.deadline.ns()) / 1e6);
-    if (c.state != cm::State::kTimewait) {
-      line += Text(", %u retries left", c.retries_left);
-    }
+  line += TimerText(c.deadline);
+  if (!c.deadline.IsInfinite() && c.state != cm::State::kTimewait) {
+    line += ImageText(", %u retries left", c.retries_left);
   }
   return line;
 }
@@ -140,16 +78,48 @@ absl::StatusOr<ImageView> View(std::span<const uint8_t> image, Qp& qp) {
 
 }  // namespace
 
+std::string ImageText(const char* format, ...) {
+  char text[256];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  return text;
+}
+
+std::string AddressText(const wire::Gid& gid) {
+  char text[INET6_ADDRSTRLEN] = "";
+  const bool v4 = gid.is_ipv4();
+  inet_ntop(v4 ? AF_INET : AF_INET6, &gid.bytes[v4 ? 12 : 0], text,
+            sizeof(text));
+  return text;
+}
+
+std::string TimerText(Time due) {
+  if (due.IsInfinite()) return "";
+  return ImageText("  timer in %.3f ms", static_cast<double>(due.ns()) / 1e6);
+}
+
 absl::StatusOr<ImageView> ViewImage(std::span<const uint8_t> image) {
   ImageKind kind = ImageKind::kRc;
   ImageRefusal refusal = ReadImageKind(image, kind);
-  if (refusal.ok() && kind == ImageKind::kConnection) {
-    return ViewConnection(image);
+  if (!refusal.ok()) return absl::InvalidArgumentError(refusal.Text());
+  switch (kind) {
+    case ImageKind::kConnection:
+      return ViewConnection(image);
+    case ImageKind::kIwarp:
+      return ViewIwarpConnection(image);
+    case ImageKind::kIwarpQp:
+      return ViewIwarpQp(image);
+    case ImageKind::kIwarpCounts:
+      return ViewIwarpCounts(image);
+    default:
+      break;
   }
   ImageShape shape;
-  if (refusal.ok()) refusal = ReadImageShape(image, shape);
+  refusal = ReadImageShape(image, shape);
   if (!refusal.ok()) return absl::InvalidArgumentError(refusal.Text());
-  Ground g(shape);
+  ImageGround g(shape);
   switch (shape.service) {
     case QpService::kUc: {
       uc::Qp qp(shape.limits, g.sends, &g.queue, &g.mrs);
@@ -160,7 +130,10 @@ absl::StatusOr<ImageView> ViewImage(std::span<const uint8_t> image) {
       return View(image, qp);
     }
     default: {
-      rc::Qp qp(shape.limits, g.sends, g.records, g.replay, &g.queue, &g.mrs);
+      std::vector<rc::SendRecord> records(shape.sq_entries);
+      std::vector<rc::ReplaySlot> replay(
+          shape.replay_slots == 0 ? 0 : std::bit_ceil(shape.replay_slots));
+      rc::Qp qp(shape.limits, g.sends, records, replay, &g.queue, &g.mrs);
       return View(image, qp);
     }
   }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "tests/support/endpoint.h"
 #include "tests/support/unreliable_end.h"
 #include "transport/cm/image.h"
+#include "transport/iwarp/qp/endpoint_fixture.h"
+#include "transport/iwarp/rdmap/image.h"
 
 namespace urnic {
 namespace {
@@ -106,6 +109,70 @@ TEST_F(ImageViewTest, AConnectionThatWaitsForItsPeer) {
   ASSERT_EQ(manager.SetUser(handle, 9), 0);
   EXPECT_THAT(ViewImage(image(now_))->members,
               HasSubstr("connection.user 9\n"));
+}
+
+// --- iWARP -------------------------------------------------------------------
+
+TEST_F(ImageViewTest, AnIwarpConnectionInTheMiddleOfATransfer) {
+  const auto link = std::make_unique<iwarp::Link>();
+  ASSERT_TRUE(link->Connect());
+  link->tamper_to_a = [](iwarp::Packet&) { return false; };
+  ASSERT_TRUE(link->a.Post({.opcode = URNIC_WR_RDMA_WRITE,
+                            .sges = {link->a.program.Sge(0, 3000)},
+                            .remote_addr = link->b.program.at(0),
+                            .rkey = link->b.program.key()}));
+  (void)link->Step(link->now);
+  const auto view = ViewImage(link->a.Image(link->now));
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ(view->qpn, 0x11u);
+  EXPECT_THAT(view->line,
+              StartsWith("QP 0x000011 iWARP RTS   TCP ESTABLISHED port 1 peer "
+                         "10.0.0.2:2  MPA 2, CRC  out: 1 requests and "));
+  EXPECT_THAT(view->line, HasSubstr(" bytes unacknowledged, cwnd 10, MSS "));
+  EXPECT_THAT(view->line, HasSubstr("  in: MSN 1, 0 reads, window "));
+  EXPECT_THAT(view->line, HasSubstr("  timer in "));
+  EXPECT_THAT(view->members, HasSubstr("record.bytes 3000\n"));
+  EXPECT_THAT(view->members, HasSubstr("segment.bytes "));
+  EXPECT_THAT(view->members, HasSubstr("agreed.mss "));
+}
+
+TEST_F(ImageViewTest, IwarpConnectionsWithoutAQueuePair) {
+  const auto link = std::make_unique<iwarp::Link>();
+  link->b.accepts = false;
+  link->a.Connect(link->now);
+  const auto asks = ViewImage(link->a.Image(link->now));
+  ASSERT_TRUE(asks.ok()) << asks.status();
+  EXPECT_THAT(asks->line,
+              StartsWith("QP 0x000011 iWARP INIT  TCP SYN-SENT    port 1 peer "
+                         "10.0.0.2:2  waits for the MPA reply  timer in "));
+  ASSERT_TRUE(
+      link->RunUntil([&] { return link->b.has(iwarp::Event::kRequest); }));
+  const auto asked = ViewImage(link->b.Image(link->now));
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_EQ(asked->qpn, std::nullopt);
+  EXPECT_THAT(asked->line,
+              StartsWith("TCP ESTABLISHED port 2 peer 10.0.0.1:1  waits for "
+                         "the program's answer  out: 0 bytes unacknowledged"));
+  link->b.endpoint->Abort(link->b.Local(link->now));
+  link->b.Finish(link->now);
+  EXPECT_THAT(ViewImage(link->b.Image(link->now))->line,
+              HasSubstr("  end: aborted"));
+}
+
+TEST_F(ImageViewTest, WhatElseIwarpHas) {
+  rdmap::testing::RdmapEnd end({.started = false});
+  std::vector<uint8_t> image(rdmap::ExtractImage(end.qp(), now_, {}));
+  (void)rdmap::ExtractImage(end.qp(), now_, image);
+  const auto alone = ViewImage(image);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(alone->qpn, 0x11u);
+  EXPECT_EQ(alone->line, "QP 0x000011 iWARP INIT  no connection");
+  EXPECT_THAT(alone->members, HasSubstr("qp.state INIT\n"));
+  const iwarp::ConnectionCounts counts = {.listeners = 2, .time_wait = 5};
+  image.resize(iwarp::ExtractImage(counts, {}));
+  (void)iwarp::ExtractImage(counts, image);
+  EXPECT_EQ(ViewImage(image)->line,
+            "TCP 2 listeners, 0 connections, 0 half open, 5 in TIME-WAIT");
 }
 
 TEST_F(ImageViewTest, AnInvalidImageIsRefusedWithItsReason) {

@@ -105,8 +105,9 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
       "urnic run [--port DEV --addr IP/LEN [--addr ..] [--route R]..]...\n"
       "                 [--mtu N] [--pkey K]... [--fault SPEC] "
       "[--transport T]\n"
-      "                 [--mode embedded] [--config FILE] [--] PROGRAM "
-      "ARGS..."));
+      "                 [--iwarp SPEC] [--mode embedded] [--config FILE] [--] "
+      "PROGRAM\n"
+      "                 ARGS..."));
   command->footer(
       "The exit status is the program's. It is 2 if this command line has a "
       "mistake, 126 if the program cannot be executed, and 127 if there is no "
@@ -120,11 +121,12 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
       "  --pkey K              URNIC_PKEYS=\"K,...\"        pkeys = [K, ...]\n"
       "  --fault SPEC          URNIC_FAULT=SPEC           fault = \"SPEC\"\n"
       "  --transport T         URNIC_TRANSPORT=T          transport = \"T\"\n"
+      "  --iwarp SPEC          URNIC_IWARP=SPEC           iwarp = \"SPEC\"\n"
       "  --mode embedded       URNIC_MODE=embedded        mode = \"embedded\"\n"
       "  --config FILE         URNIC_CONFIG=FILE\n"
       "A is IP/LEN or IP/LEN,iwarp. More addresses follow as DEV|A|A, routes "
       "as DEV|A|route=R, and other settings of a port as vlan=7, mac=port, "
-      "mtu=N, transport=T or pkey=K.");
+      "mtu=N, transport=T, iwarp=SPEC or pkey=K.");
   auto flags = std::make_shared<ConfigFlags>(*command);
   command->callback(
       [flags, program, exit_status] { *exit_status = Run(*flags, *program); });

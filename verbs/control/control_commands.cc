@@ -109,6 +109,23 @@ SysfsCounters CountersOf(OpenNic& nic) {
                              nic.engine().counters().verdicts[kBadIcrc]};
 }
 
+// The names are those of IwarpCounters, all of them.
+#define URNIC_ONE(name) +1
+static_assert(0 URNIC_SYSFS_HW_COUNTERS(URNIC_ONE) ==
+              sizeof(IwarpCounters) / sizeof(uint64_t));
+#undef URNIC_ONE
+
+std::string IwarpLines(OpenNic& nic) {
+  if ((nic.identity().kinds & 1u << URNIC_DEVICE_IWARP) == 0) return "";
+  const IwarpCounters counters = nic.CountersOfAll().iwarp;
+  std::string lines;
+#define URNIC_LINE(name) \
+  absl::StrAppend(&lines, URNIC_SYSFS_HW_NAME(name), " ", counters.name, "\n");
+  URNIC_SYSFS_HW_COUNTERS(URNIC_LINE)
+#undef URNIC_LINE
+  return lines;
+}
+
 std::string ListCounters(OpenNic& nic) {
   struct stat net = {};
   (void)stat("/proc/thread-self/ns/net", &net);
@@ -119,7 +136,7 @@ std::string ListCounters(OpenNic& nic) {
   absl::StrAppend(&answer, #name, " ", counters.name, "\n");
   URNIC_SYSFS_COUNTERS(URNIC_LINE)
 #undef URNIC_LINE
-  return answer;
+  return answer + IwarpLines(nic);
 }
 
 // Sends one batch at a time: the engine runs in between, and a program with

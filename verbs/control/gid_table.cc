@@ -138,7 +138,8 @@ absl::Status GidTable::Add(const urnic_ip_address& address) {
       (identity_->kinds & 1u << URNIC_DEVICE_IWARP) == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(name(), ": ", AddressText(gid, bits),
-                     " is marked iwarp, but the port has no iWARP device"));
+                     " is marked iwarp, but the port has no iWARP device; "
+                     "start the program with --transport both"));
   }
   if (const uint32_t at = Find(gid); at < num_pairs()) {
     return absl::AlreadyExistsError(

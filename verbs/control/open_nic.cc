@@ -13,6 +13,7 @@
 #include "datapath/port/fault_port.h"
 #include "datapath/port/port_factory.h"
 #include "transport/base/check.h"
+#include "transport/iwarp/options/options_spec.h"
 #include "verbs/control/control_commands.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/fork_guard.h"
@@ -139,10 +140,11 @@ NetworkLimits LimitsOf(const urnic_device_identity& identity) {
 
 }  // namespace
 
-NicConfig OpenNic::MakeNicConfig() const {
+NicConfig OpenNic::MakeNicConfig(const iwarp::Options& options) const {
   NicConfig config;
   config.limits = LimitsOf(identity_);
   config.iwarp = Has(URNIC_DEVICE_IWARP);
+  config.iwarp_options = options;
   config.vlan = static_cast<uint16_t>(identity_.vlan);
   for (const GidPair& pair : gids_->Pairs()) {
     config.addresses.push_back({pair.gid, pair.prefix_bits});
@@ -153,6 +155,14 @@ NicConfig OpenNic::MakeNicConfig() const {
                           " takes ", m.mtu,
                           " bytes at most; queue pairs with a path_mtu above ",
                           urnic_ib_mtu(m.mtu), " do not reach it"));
+  };
+  config.on_unfinished_checksum = [name = std::string(name()), told = false](
+                                      const wire::Gid& peer) mutable {
+    if (std::exchange(told, true)) return;
+    ComplainLoudly(absl::StrCat(
+        name, ": TCP segments from ", IpText(peer),
+        " arrive without their checksum and are dropped; on that host, or in "
+        "its network namespace: ethtool -K INTERFACE tx off"));
   };
   return config;
 }
@@ -167,9 +177,11 @@ void OpenNic::OpenControlSocket() {
 }
 
 absl::Status OpenNic::Start() {
+  const auto options = iwarp::ParseOptions(identity_.iwarp);
+  if (!options.ok()) return options.status();
   auto port = MakePort();
   if (!port.ok()) return port.status();
-  nic_ = std::make_unique<Nic>(*std::move(port), MakeNicConfig());
+  nic_ = std::make_unique<Nic>(*std::move(port), MakeNicConfig(*options));
   // The connection management of iWARP does not use QP1.
   if (Has(URNIC_DEVICE_ROCE)) {
     no_listener_ = std::make_unique<NoListener>(identity_.sys_image_guid);
@@ -209,18 +221,26 @@ OpenNic::~OpenNic() {
   Report();
 }
 
+EngineCounters OpenNic::CountersOfAll() {
+  // exit() may have been called inside the engine, or while a thread that will
+  // not run again holds the token. Then what is alive is left out.
+  constexpr Duration kPatience = Duration::Milliseconds(100);
+  Engine::ControlScope scope(engine(), kPatience);
+  return scope.entered() ? engine().CountersOfAll() : engine().counters();
+}
+
 // Writes once: a port that is closed after exit() has already been reported.
 void OpenNic::Report() {
   if (reported_) return;
   reported_ = true;
   if (!StatsAreWanted()) return;
-  // exit() may have been called inside the engine, or while a thread that will
-  // not run again holds the token. Then the live queue pairs are left out.
-  constexpr Duration kPatience = Duration::Milliseconds(100);
-  Engine::ControlScope scope(engine(), kPatience);
-  const EngineCounters counters =
-      scope.entered() ? engine().qps().CountersOfAll() : engine().counters();
-  AppendStats(name(), counters, port().counters(), port().fault_counts());
+  const EngineCounters counters = CountersOfAll();
+  // Of two devices, the one that was used; if both were, the first.
+  char device[URNIC_DEVICE_NAME_SIZE];
+  urnic_device_name(URNIC_DEVICE_IWARP, identity_.ordinal, device);
+  const bool only_iwarp = counters.roce_qps == 0 && counters.iwarp_qps != 0;
+  AppendStats(only_iwarp ? device : name(), counters, port().counters(),
+              port().fault_counts());
 }
 
 void OpenNic::OnPortReport(const PortInfo& info) {

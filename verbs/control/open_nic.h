@@ -106,6 +106,9 @@ class OpenNic {
   Engine& engine() { return nic_->engine(); }
   Network& network() { return nic_->network(); }
   Port& port() { return nic_->port(); }
+  // Engine::CountersOfAll(), or Engine::counters() if a thread that will not
+  // run again holds the token.
+  EngineCounters CountersOfAll();
 
   // Changes the addresses. The engine starts or stops answering for the address
   // (Network::SetAddresses), the files in sysfs follow, and then watchers are
@@ -138,7 +141,7 @@ class OpenNic {
   OpenNic(const urnic_device_identity& identity, const ProgramHooks& hooks);
   absl::Status Start();
   absl::StatusOr<std::unique_ptr<Port>> MakePort();
-  NicConfig MakeNicConfig() const;
+  NicConfig MakeNicConfig(const iwarp::Options& options) const;
   void OpenControlSocket();
   void Report();
   // Passes reports of the port to watchers. The port's thread.

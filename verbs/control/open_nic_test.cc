@@ -30,6 +30,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Listener final : public EventSink {
  public:
@@ -124,6 +125,30 @@ TEST_F(OpenNicTest, TheDevicesOfAPortShareIt) {
   iwarp = Open(1);
   roce.reset();
   EXPECT_EQ(Ask(*iwarp, "addr").substr(0, 3), "ok\n");
+}
+
+// URNIC_PORTS may have been written without `urnic run`, which checks it.
+TEST_F(OpenNicTest, AWrongChoiceForIwarpIsRefused) {
+  Configure("loop|10.9.0.1/24|transport=iwarp|iwarp=crc=no", 1);
+  const auto device = Device::Open(identities_[0], hooks_);
+  EXPECT_EQ(device.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(device.status().message()),
+              HasSubstr("write crc=on or off"));
+}
+
+TEST_F(OpenNicTest, TheChoicesForIwarpReachTheNetwork) {
+  Configure("loop|10.9.0.1/24|transport=both|iwarp=markers=on,ecn=dctcp", 2);
+  const auto roce = Open(0);
+  EXPECT_EQ(roce->network().iwarp_options(),
+            (iwarp::Options{.markers = true, .ecn = iwarp::Ecn::kDctcp}));
+}
+
+TEST_F(OpenNicTest, APortWithIwarpHasItsCounters) {
+  Configure("loop|10.9.0.1/24|transport=both;loop|10.9.0.2/24", 3);
+  const auto iwarp = Open(1);
+  EXPECT_THAT(Ask(*iwarp, "counters"), HasSubstr("\niwarp_retrans_segs 0\n"));
+  const auto roce = Open(2);
+  EXPECT_THAT(Ask(*roce, "counters"), Not(HasSubstr("retrans_segs")));
 }
 
 TEST_F(OpenNicTest, EachDeviceCountsItsOwnObjects) {

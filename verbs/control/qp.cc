@@ -1,6 +1,7 @@
 #include "verbs/control/qp.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <utility>
 
@@ -410,6 +411,22 @@ void Qp::WarnOfPathMtu(const net::Path& path, const QpAttributes& next) const {
       " takes ", path.mtu, " bytes at most, as ", reaches, " needs"));
 }
 
+namespace {
+
+// Tells the user once why no queue pair of this device connects. The program
+// itself prints only that a modify has failed.
+void ExplainRdmaCm(const Device& device) {
+  static std::atomic_flag told;
+  if (told.test_and_set(std::memory_order_relaxed)) return;
+  ComplainLoudly(absl::StrCat(
+      device.identity().name,
+      ": rdma_cm connects the queue pairs of an iWARP device, so ibv_modify_qp "
+      "to RTS is refused; use a program that connects by rdma_cm (perftest: "
+      "-R)"));
+}
+
+}  // namespace
+
 absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   std::lock_guard lock(modify_mutex_);
   const QpState from = State();
@@ -421,6 +438,9 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   }
   if (absl::Status s = CheckQpTransition(service_, from, wanted, mask);
       !s.ok()) {
+    if (service_ == QpService::kIwarp && wanted == QpState::kRts) {
+      ExplainRdmaCm(device_);
+    }
     return Named(s);
   }
   const QpTransition transition = FindQpTransition(service_, from, wanted);

@@ -19,7 +19,7 @@ namespace urnic::control {
 namespace {
 
 // "name": value, of a JSON object under construction.
-void AddNumber(std::string& object, const char* name, uint64_t value) {
+void AddNumber(std::string& object, const std::string& name, uint64_t value) {
   absl::StrAppend(&object, object.empty() ? "" : ", ", "\"", name,
                   "\": ", value);
 }
@@ -51,6 +51,31 @@ std::string FaultMember(const FaultCounts& c) {
   }
   return absl::StrCat("\"fault\": {\"out\": {", CountsObject(c.out),
                       "}, \"in\": {", CountsObject(c.in), "}}, ");
+}
+
+std::string TerminateObject(const TerminateCounts& counts) {
+  std::string object;
+  for (const TerminateCounts::Entry& entry : counts.entries) {
+    if (entry.count == 0) break;
+    AddNumber(object,
+              absl::StrCat("0x", absl::Hex(entry.error, absl::kZeroPad4)),
+              entry.count);
+  }
+  if (counts.others != 0) AddNumber(object, "others", counts.others);
+  return object;
+}
+
+// Ends with a comma; empty if nothing was counted.
+std::string IwarpMember(const EngineCounters& c) {
+  uint64_t sum = 0;
+  ForEachCounter(c.iwarp, [&sum](const char*, uint64_t value, const char*) {
+    sum += value;
+  });
+  if (sum == 0) return "";
+  return absl::StrCat("\"iwarp\": {", ObjectOf(c.iwarp),
+                      ", \"terminates\": {\"sent\": {",
+                      TerminateObject(c.terminates_sent), "}, \"received\": {",
+                      TerminateObject(c.terminates_received), "}}}, ");
 }
 
 std::string VerdictObject(const EngineCounters& c) {
@@ -89,12 +114,12 @@ std::string Escaped(std::string_view text) {
 std::string StatsLine(const char* device, const EngineCounters& engine,
                       const PortCounters& port, const FaultCounts& faults) {
   const Owner& owner = ThisProcess();
-  return absl::StrCat("{\"device\": \"", device, "\", \"pid\": ", owner.pid,
-                      ", \"program\": \"", Escaped(owner.program),
-                      "\", \"port\": {", ObjectOf(port), "}, ",
-                      FaultMember(faults), "\"engine\": {",
-                      ObjectOf(engine, engine.requesters), "}, \"verdicts\": {",
-                      VerdictObject(engine), "}}");
+  return absl::StrCat(
+      "{\"device\": \"", device, "\", \"pid\": ", owner.pid,
+      ", \"program\": \"", Escaped(owner.program), "\", \"port\": {",
+      ObjectOf(port), "}, ", FaultMember(faults), "\"engine\": {",
+      ObjectOf(engine, engine.requesters), "}, ", IwarpMember(engine),
+      "\"verdicts\": {", VerdictObject(engine), "}}");
 }
 
 bool StatsAreWanted() {

@@ -4,11 +4,16 @@
 //
 // URNIC_STATS=FILE: each device that a process closes, or has open at its
 // exit(), appends one line to the file, a JSON object:
+// If a port has two devices, the line is that of both, and has the name of the
+// one that was used; if both were, or none, of the RoCE device.
 //   {"device": "urnic0", "pid": 1, "program": "ib_write_bw",
 //    "port": {"rx_packets": 1, ..},    ras/metrics/port_counters.def
 //    "fault": {"out": {"offered": 1, ..}, "in": {..}},  only if the port has
 //                                      faults; transport/impair/counts.h
 //    "engine": {"iterations": 1, ..},  engine_counters, requester_counters
+//    "iwarp": {"active_opens": 1, ..,  iwarp_counters, only if there was TCP
+//              "terminates": {"sent": {"0x1100": 1}, "received": {}}},
+//                                      by layer, type and code
 //    "verdicts": {"Accept": 1, ..}}    ras/metrics/rx_verdicts.def, those > 0
 // A process that is killed by a signal writes no line.
 

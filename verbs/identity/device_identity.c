@@ -145,8 +145,8 @@ static int parse_ip(const struct parser* at, struct slice field,
     if (inet_pton(AF_INET6, text, address.bytes) != 1)
       return fail(at, EINVAL,
                   at->entry > 0 ? "\"%.*s\" is not IP/LEN, mtu=N, vlan=N, "
-                                  "route=.., pkey=N, mac=port, transport=T or "
-                                  "fault=SPEC"
+                                  "route=.., pkey=N, mac=port, transport=T, "
+                                  "iwarp=SPEC or fault=SPEC"
                                 : "\"%.*s\" is not IP/LEN",
                   (int)field.len, field.p);
   }
@@ -245,6 +245,20 @@ static int parse_fault(struct parser* at, struct slice field,
   return 0;
 }
 
+static int parse_iwarp(struct parser* at, struct slice field,
+                       struct urnic_device_identity* d) {
+  const struct slice spec = {field.p + 6, field.len - 6};
+  if (d->iwarp[0] != '\0')
+    return fail(at, EEXIST, "iwarp=%.*s: the port has iwarp=%s already",
+                (int)spec.len, spec.p, d->iwarp);
+  if (spec.len == 0 || spec.len >= sizeof(d->iwarp))
+    return fail(at, spec.len == 0 ? EINVAL : E2BIG,
+                "iwarp= needs 1 to %zu characters, not %zu",
+                sizeof(d->iwarp) - 1, spec.len);
+  memcpy(d->iwarp, spec.p, spec.len);
+  return 0;
+}
+
 static int parse_vlan(struct parser* at, struct slice field,
                       struct urnic_device_identity* d) {
   const struct slice number = {field.p + 5, field.len - 5};
@@ -314,6 +328,7 @@ static int parse_field(struct parser* at, struct slice field,
   if (slice_starts_with(field, "route=")) return parse_route(at, field, d);
   if (slice_starts_with(field, "pkey=")) return parse_pkey(at, field, d);
   if (slice_starts_with(field, "fault=")) return parse_fault(at, field, d);
+  if (slice_starts_with(field, "iwarp=")) return parse_iwarp(at, field, d);
   if (slice_starts_with(field, "transport="))
     return parse_transport(at, field, d);
   return parse_address(at, field, d);
@@ -367,11 +382,21 @@ static int choose_kinds(struct parser* at, struct urnic_device_identity* d) {
   for (uint32_t i = 0; i < d->num_addresses; ++i) {
     if (!d->addresses[i].is_iwarp) continue;
     if (!is_given) d->kinds |= 1u << URNIC_DEVICE_IWARP;
-    if ((d->kinds & 1u << URNIC_DEVICE_IWARP) == 0)
+    if ((d->kinds & 1u << URNIC_DEVICE_IWARP) == 0) {
+      char text[INET6_ADDRSTRLEN];
+      inet_ntop(d->addresses[i].is_ipv6 ? AF_INET6 : AF_INET,
+                d->addresses[i].bytes, text, sizeof(text));
       return fail(at, EINVAL,
-                  "an address is marked iwarp, but transport=roce is given; "
-                  "use transport=both");
+                  "%s is marked iwarp, but with transport roce the port has no "
+                  "iWARP device; use transport both, or leave out the mark",
+                  text);
+    }
   }
+  if (d->iwarp[0] != '\0' && (d->kinds & 1u << URNIC_DEVICE_IWARP) == 0)
+    return fail(at, EINVAL,
+                "iwarp=%s: this port has no iWARP device; use transport=iwarp "
+                "or transport=both, or mark an address",
+                d->iwarp);
   return 0;
 }
 

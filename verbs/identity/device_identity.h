@@ -25,6 +25,7 @@
 //                                                at most URNIC_MAX_ROUTES
 //          | "pkey=" HEX                         at most URNIC_MAX_PKEYS - 1
 //          | "fault=" SPEC                       once; not on loop
+//          | "iwarp=" SPEC                       once; with an iWARP device
 //   ADDR   = IP "/" LEN [ ",iwarp" ]             marked: for iWARP
 //   DEV    = "loop"                              talks to itself only
 //          | "iface:" NAME | "xdp:" NAME         a kernel interface
@@ -32,8 +33,10 @@
 //          | "net_" DRIVER ["," ARGS]            a DPDK virtual device
 //          | "ring:" NAME (":a" | ":b")          an end of a local ring
 //
-// A SPEC describes deliberate faults of the port's wire. It is parsed where it
-// is used (transport/impair/fault_spec.h) and contains no "|" or ";".
+// The SPEC of "fault=" describes deliberate faults of the port's wire, that of
+// "iwarp=" what the iWARP device does differently. Each is parsed where it is
+// used (transport/impair/fault_spec.h, transport/iwarp/options/options_spec.h)
+// and contains no "|" or ";".
 //
 // Fields come in any order. Only a ROUTE contains white space. DPDK device
 // strings contain commas and equal signs but neither "|" nor ";", hence these
@@ -67,8 +70,9 @@ extern "C" {
 #define URNIC_MAX_VLAN 4094
 // In the configuration; `urnic route` can add more.
 #define URNIC_MAX_ROUTES 16
-// Size of a SPEC in bytes, with the terminator.
+// Sizes of a SPEC in bytes, with the terminator.
 #define URNIC_MAX_FAULT 256
+#define URNIC_MAX_IWARP 128
 // Size of the P_Key table: the default one and those of the fields.
 #define URNIC_MAX_PKEYS 16
 #define URNIC_PKEY_DEFAULT 0xffff
@@ -133,6 +137,7 @@ struct urnic_device_identity {
   char dev[512];                // DEV as given
   char ifname[16];              // kernel interface of IFACE and XDP, else ""
   char fault[URNIC_MAX_FAULT];  // SPEC as given, else ""
+  char iwarp[URNIC_MAX_IWARP];  // the same
   int port_kind;                // enum urnic_port_kind
   int ordinal;                  // of its port in URNIC_PORTS, 0 based
   int node;                     // its uverbs node: position among all devices
@@ -212,7 +217,7 @@ void urnic_device_identity_set_gid(struct urnic_device_identity* device,
 // On a mistake returns -errno, and `error` (of `error_size` bytes, always
 // terminated) names the entry, the value and the limit:
 //   EINVAL        not of the grammar, an unusable value, or an address
-//                 that is marked for iWARP on a port without it
+//                 that is marked for iWARP, or iwarp=, on a port without it
 //   E2BIG         more ports, addresses, routes or P_Keys than the limit, or
 //                 too long a text
 //   EEXIST        an address, a P_Key, a VLAN or a DEV given twice

@@ -49,6 +49,7 @@ void CheckDevice(const urnic_device_identity& d, int node) {
   URNIC_CHECK(Terminated(d.dev, sizeof(d.dev)));
   URNIC_CHECK(Terminated(d.ifname, sizeof(d.ifname)));
   URNIC_CHECK(Terminated(d.fault, sizeof(d.fault)));
+  URNIC_CHECK(Terminated(d.iwarp, sizeof(d.iwarp)));
   URNIC_CHECK(d.port_kind != URNIC_PORT_LOOP || d.fault[0] == '\0');
   URNIC_CHECK(Terminated(d.port_name, sizeof(d.port_name)));
   URNIC_CHECK(d.node == node && d.ordinal <= node);

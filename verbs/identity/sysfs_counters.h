@@ -19,3 +19,35 @@
   X(port_rcv_data)      /* as port_xmit_data */                             \
   X(port_rcv_packets)   /* */                                               \
   X(port_rcv_errors)    /* ICRC wrong, too long, or no room for it */
+
+// The files in ports/1/hw_counters of an iWARP device: all counters of
+// ras/metrics/iwarp_counters.def, which says what they count. They are those of
+// the port's connections. By the prefix of their names, rdma_path.c of the
+// preload recognizes relative paths.
+#define URNIC_SYSFS_HW_NAME(name) "iwarp_" #name
+#define URNIC_SYSFS_HW_COUNTERS(X) \
+  X(active_opens)                  \
+  X(passive_opens)                 \
+  X(in_rsts)                       \
+  X(out_rsts)                      \
+  X(challenge_acks)                \
+  X(syn_cookies_sent)              \
+  X(syn_cookies_recv)              \
+  X(time_wait_overflow)            \
+  X(retrans_segs)                  \
+  X(timeouts)                      \
+  X(loss_probes)                   \
+  X(window_probes)                 \
+  X(fast_recoveries)               \
+  X(undone_recoveries)             \
+  X(dsacks_recv)                   \
+  X(sack_discards)                 \
+  X(sack_reneging)                 \
+  X(ecn_reductions)                \
+  X(zero_windows)                  \
+  X(out_of_order_segs)             \
+  X(early_segs)                    \
+  X(fpdu_parts_held)               \
+  X(crc_errors)                    \
+  X(terminates_sent)               \
+  X(terminates_recv)

@@ -19,14 +19,21 @@
 #include "verbs/preload/run_dir.h"
 #include "verbs/preload/sysfs_tree.h"
 
-// More than the longest answer: the port has at most 511 characters.
-#define ANSWER_BYTES 1024
+// More than the longest answer: the port has at most 511 characters, and the
+// line of a counter about 40.
+#define ANSWER_BYTES 2560
 #define TEXT_BYTES 24
 
 #define NAME(name) #name,
-static const char* const kNames[] = {URNIC_SYSFS_COUNTERS(NAME)};
+#define HW_NAME(name) URNIC_SYSFS_HW_NAME(name),
+static const char* const kNames[] = {URNIC_SYSFS_COUNTERS(NAME)
+                                         URNIC_SYSFS_HW_COUNTERS(HW_NAME)};
+#undef HW_NAME
 #undef NAME
 #define NUM_NAMES ((int)(sizeof(kNames) / sizeof(kNames[0])))
+#define COUNT(name) +1
+// Those behind are in hw_counters.
+#define NUM_PORT_COUNTERS (0 URNIC_SYSFS_COUNTERS(COUNT))
 
 // Which counter of which device, and what has been found.
 struct search {
@@ -128,9 +135,17 @@ static int text_of(const struct urnic_device_identity* device, const char* name,
 static int parse(const char* path,
                  const struct urnic_device_identity** device) {
   static const char kBefore[] = "/sys/class/infiniband/";
-  static const char kBehind[] = "/ports/1/counters/";
+  static const char kCounters[] = "/ports/1/counters/";
+  static const char kHwCounters[] = "/ports/1/hw_counters/";
   const char* name = strstr(path, kBefore);
-  const char* end = strstr(path, kBehind);
+  const char* end = strstr(path, kCounters);
+  const char* counter = end != NULL ? end + sizeof(kCounters) - 1 : NULL;
+  int is_hw = 0;
+  if (end == NULL) {
+    end = strstr(path, kHwCounters);
+    counter = end != NULL ? end + sizeof(kHwCounters) - 1 : NULL;
+    is_hw = 1;
+  }
   if (name == NULL || end == NULL) return -1;
   name += sizeof(kBefore) - 1;
   char text[sizeof((*device)->name)];
@@ -139,8 +154,12 @@ static int parse(const char* path,
   text[end - name] = '\0';
   *device = urnic_tree_find(text);
   if (*device == NULL) return -1;
-  for (int i = 0; i < NUM_NAMES; ++i)
-    if (strcmp(end + sizeof(kBehind) - 1, kNames[i]) == 0) return i;
+  if (is_hw &&
+      (*device)->device_kind != &urnic_device_kinds[URNIC_DEVICE_IWARP])
+    return -1;
+  for (int i = is_hw ? NUM_PORT_COUNTERS : 0;
+       i < (is_hw ? NUM_NAMES : NUM_PORT_COUNTERS); ++i)
+    if (strcmp(counter, kNames[i]) == 0) return i;
   return -1;
 }
 

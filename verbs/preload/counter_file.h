@@ -1,7 +1,7 @@
 #pragma once
 
-// Emulates the files in ports/1/counters (verbs/identity/sysfs_counters.h),
-// whose values change while the files exist.
+// Emulates the files in ports/1/counters and ports/1/hw_counters
+// (verbs/identity/sysfs_counters.h), whose values change while the files exist.
 //
 // The process that has the device open is asked for the value through its
 // control socket: this process, or the one of the same user that has the same

@@ -14,7 +14,8 @@ int urnic_may_be_rdma(const char* path) {
   if (path == NULL) return 0;
   if (path[0] != '/')
     return strstr(path, "infiniband") != NULL ||
-           strstr(path, "rdma_cm") != NULL || strstr(path, "port_") != NULL;
+           strstr(path, "rdma_cm") != NULL || strstr(path, "port_") != NULL ||
+           strstr(path, "iwarp_") != NULL;
   if (path[1] == 's')
     return strncmp(path, "/sys/class/infiniband", 21) == 0 ||
            strncmp(path, "/sys/class/misc/rdma_cm", 23) == 0;

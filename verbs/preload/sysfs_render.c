@@ -125,10 +125,17 @@ static void put_port_state(struct writer* w, const char* device, int active) {
 }
 
 // For listings: counter_file.c answers for their content.
-static void put_counters(struct writer* w, const char* device) {
-  enter(w, "sys/class/infiniband/%s/ports/1/counters", device);
+static void put_counters(struct writer* w,
+                         const struct urnic_device_identity* d) {
 #define PUT(name) put(w, #name, "%s", "");
+  enter(w, "sys/class/infiniband/%s/ports/1/counters", d->name);
   URNIC_SYSFS_COUNTERS(PUT)
+  if (d->device_kind == &urnic_device_kinds[URNIC_DEVICE_IWARP]) {
+    enter(w, "sys/class/infiniband/%s/ports/1/hw_counters", d->name);
+#define PUT_HW(name) put(w, URNIC_SYSFS_HW_NAME(name), "%s", "");
+    URNIC_SYSFS_HW_COUNTERS(PUT_HW)
+#undef PUT_HW
+  }
 #undef PUT
 }
 
@@ -152,7 +159,7 @@ static void put_port(struct writer* w, const struct urnic_device_identity* d) {
   put(w, "sm_sl", "0\n");
   put(w, "cap_mask", "0x%08x\n", URNIC_PORT_CAP_FLAGS);
   put_gid_table(w, d->device_kind->gid_table_len, d);
-  put_counters(w, d->name);
+  put_counters(w, d);
 }
 
 static void put_device(struct writer* w,

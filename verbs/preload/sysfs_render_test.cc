@@ -43,6 +43,10 @@ TEST(SysfsRenderTest, AKindDeterminesNodeTypeGidsAndPkeys) {
             "iwurnic0\n");
   EXPECT_TRUE(std::filesystem::exists(all / "urnic0/ports/1/pkeys/0"));
   EXPECT_FALSE(std::filesystem::exists(all / "iwurnic0/ports/1/pkeys"));
+  EXPECT_TRUE(std::filesystem::exists(all / "urnic0/ports/1/counters"));
+  EXPECT_FALSE(std::filesystem::exists(all / "urnic0/ports/1/hw_counters"));
+  EXPECT_TRUE(std::filesystem::exists(
+      all / "iwurnic0/ports/1/hw_counters/iwarp_retrans_segs"));
   for (const char* table : {"gids", "gid_attrs/types", "gid_attrs/ndevs"}) {
     const auto port = std::filesystem::path("ports/1") / table;
     EXPECT_TRUE(std::filesystem::exists(all / "urnic0" / port / "33"));

@@ -1,17 +1,20 @@
 #include "verbs/rdmacm/engine_tcp.h"
 
 #include <cerrno>
+#include <string>
 
 #include "absl/status/status.h"
 #include "datapath/engine/iwarp_qp.h"
 #include "transport/base/check.h"
+#include "verbs/control/debug_log.h"
 
 namespace urnic::rdmacm {
 
 namespace {
 
-// `taken`: for a place that another one has.
+// `taken`: for a place that another one has. The log gets the reason.
 int ErrnoOf(const absl::Status& status, int taken) {
+  if (!status.ok()) control::DebugLog(std::string(status.message()));
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return 0;
@@ -120,6 +123,14 @@ void EngineTcp::Forget(TcpConnectionId connection) {
   table_->Forget(Of(connection));
 }
 
+uint32_t EngineTcp::farewells() const {
+  uint32_t count = 0;
+  table_->ForEach([&count](const IwarpConnection& connection) {
+    count += connection.is_forgotten() ? 1 : 0;
+  });
+  return count;
+}
+
 void EngineTcp::OnConnectionEvent(IwarpConnection& connection,
                                   iwarp::Event event) {
   const iwarp::Endpoint& endpoint = connection.endpoint();
@@ -132,7 +143,6 @@ void EngineTcp::OnConnectionEvent(IwarpConnection& connection,
   const iwarp::SetUp& set_up = endpoint.set_up();
   switch (event) {
     case iwarp::Event::kRequest:
-      out.listener = IdOf(connection.listener());
       out.depths = Asked(set_up.responder().request());
       out.private_data = endpoint.private_data();
       break;

@@ -19,6 +19,9 @@ class EngineTcp final : public TcpConnections, private ConnectionEvents {
   // function. REQUIRES: the network serves iWARP.
   void Open(Engine& engine, Network& network);
 
+  const iwarp::Options& options() const override {
+    return network_->iwarp_options();
+  }
   void Attach(TcpEvents& events) override { events_ = &events; }
   int Listen(const wire::Gid& local, uint16_t port, uint32_t backlog,
              const mpa::SetupOptions& setup, TcpListenerId& out) override;
@@ -33,6 +36,7 @@ class EngineTcp final : public TcpConnections, private ConnectionEvents {
   void Disconnect(TcpConnectionId connection) override;
   void Forget(TcpConnectionId connection) override;
   uint32_t size() const override { return table_->size(); }
+  uint32_t farewells() const override;
 
  private:
   void OnConnectionEvent(IwarpConnection& connection,

@@ -196,7 +196,7 @@ TEST_F(EngineTcpTest, APortHasOneListener) {
   other.Open(pair_.b.engine(), pair_.b.network());
   TcpListenerId id = TcpListenerId::kNone;
   Engine::ControlScope scope(pair_.b.engine());
-  EXPECT_EQ(other.Listen({}, kPort, 1, DefaultSetup(), id), EADDRINUSE);
+  EXPECT_EQ(other.Listen({}, kPort, 1, SetupFor({}), id), EADDRINUSE);
 }
 
 TEST_F(EngineTcpTest, AQueuePairMustBeReadyForAConnection) {
@@ -225,6 +225,22 @@ TEST_F(EngineTcpTest, ARequestOutlivesItsListener) {
   Expect(client_, EventType::kEstablished);
   Expect(server_, EventType::kEstablished);
   EXPECT_EQ(pair_.b.connections().listeners(), 0u);
+}
+
+// What the end of a process waits for.
+TEST_F(EngineTcpTest, AFarewellIsAConnectionThatIsForgottenAndNotOver) {
+  TcpConnections& tcp = *client_.rnic.tcp();
+  Listen(kPort);
+  Connect();
+  Accept(Expect(server_, EventType::kConnectRequest).id);
+  Expect(client_, EventType::kEstablished);
+  Expect(server_, EventType::kEstablished);
+  EXPECT_EQ(tcp.size(), 1u);
+  EXPECT_EQ(tcp.farewells(), 0u);
+  uint32_t events = 0;
+  EXPECT_EQ(client_.service.DestroyId(*client_.channel, id_, &events), 0);
+  EXPECT_EQ(tcp.farewells(), 1u);
+  EXPECT_TRUE(pair_.RunUntil([&] { return tcp.farewells() == 0; }));
 }
 
 TEST_F(EngineTcpTest, AnIdMayBeDestroyedAtEachStep) {

@@ -13,8 +13,10 @@ namespace urnic::rdmacm {
 namespace {
 
 // Of requests that the program has not answered. The backlog that the program
-// wants counts something else: the requests that it has not read.
-constexpr uint32_t kUnanswered = 1024;
+// wants counts something else: the requests that it has not read. As many as a
+// TCP listener of Linux may have (net.core.somaxconn): beyond that, SYNs are
+// dropped, and a peer repeats its SYN only after a second.
+constexpr uint32_t kUnanswered = 4096;
 // For the neighbour of a path that was resolved some time ago. TCP would wait
 // as long for the answer to its first SYNs.
 constexpr Duration kPathTimeout = Duration::Seconds(10);
@@ -72,6 +74,19 @@ EventType FailureEvent(int error) {
   }
 }
 
+mpa::RtrKinds KindsOf(iwarp::Rtr rtr) {
+  switch (rtr) {
+    case iwarp::Rtr::kZero:
+      return mpa::kRtrZeroFpdu;
+    case iwarp::Rtr::kWrite:
+      return mpa::kRtrWrite;
+    case iwarp::Rtr::kRead:
+      return mpa::kRtrRead;
+    default:
+      return mpa::kRtrAll;
+  }
+}
+
 // Zero: every address.
 wire::Gid LocalOf(const Listening& place) {
   return place.address.is_any() ? wire::Gid() : place.address.gid();
@@ -79,24 +94,15 @@ wire::Gid LocalOf(const Listening& place) {
 
 }  // namespace
 
-mpa::SetupOptions DefaultSetup() {
+mpa::SetupOptions SetupFor(const iwarp::Options& options) {
   mpa::SetupOptions setup;
-  // The depths are a part of what programs say, and only revision 2 carries
-  // them. A peer that does not know it gets revision 1.
-  setup.revision = 2;
-  // Its cost is small (CRC32C), and TCP's checksum misses what it finds. Peers
-  // use it if one of both wants it.
-  setup.crc = true;
-  // They are in each segment, and help only a receiver that places behind
-  // holes, which a device does not do yet.
-  setup.markers = false;
-  // Until the first FPDU of the side that connects has arrived, the other side
-  // must not send. Programs do not know this: with RoCE, either may send first.
-  // So the side that connects sends an FPDU without effect. As the other side,
-  // that is for the peer to offer: siw does so if its module parameter
-  // peer_to_peer is set.
-  setup.peer_to_peer = true;
-  setup.rtr_kinds = mpa::kRtrAll;
+  setup.revision = options.mpa_revision;
+  setup.crc = options.crc;
+  setup.markers = options.markers;
+  // As the other side, that is for the peer to offer: siw does so if its module
+  // parameter peer_to_peer is set.
+  setup.peer_to_peer = options.rtr != iwarp::Rtr::kNone;
+  setup.rtr_kinds = KindsOf(options.rtr);
   // The program decides how many reads it allows. A peer that wants more gets
   // these.
   setup.max_ird = 0;
@@ -140,12 +146,6 @@ std::vector<IwCmPort::Listener>::iterator IwCmPort::FindListener(
       });
 }
 
-std::vector<IwCmPort::Listener>::iterator IwCmPort::FindListener(
-    TcpListenerId id) {
-  return std::find_if(listeners_.begin(), listeners_.end(),
-                      [id](const Listener& l) { return l.tcp == id; });
-}
-
 // Two ids may listen at every IPv4 address and at every IPv6 address of a port.
 // They share a listener, and the device's events find the right id. (An id at
 // every IPv4 address excludes one at a single IPv6 address, unlike in Linux.)
@@ -156,35 +156,20 @@ int IwCmPort::AddListener(const Listening& place) {
     return 0;
   }
   Listener listener = {LocalOf(place), place.address.port(),
-                       TcpListenerId::kNone, 1, 0};
+                       TcpListenerId::kNone, 1};
   const int error = tcp_.Listen(listener.local, listener.port, kUnanswered,
-                                DefaultSetup(), listener.tcp);
+                                SetupFor(tcp_.options()), listener.tcp);
   if (error == 0) listeners_.push_back(listener);
   return error;
 }
 
+// A request that the program knows does not end with its listener.
 void IwCmPort::RemoveListener(const Listening& place) {
   const auto it = FindListener(place);
   URNIC_CHECK(it != listeners_.end());
-  --it->uses;
-  CloseIfUnused(it);
-}
-
-// In Linux, a request that the program knows does not end with its listener.
-// The engine would end it. So the engine's listener waits for the answers, and
-// other requests that come meanwhile find no id.
-void IwCmPort::CloseIfUnused(std::vector<Listener>::iterator listener) {
-  if (listener->uses > 0 || listener->waiting > 0) return;
-  tcp_.Unlisten(listener->tcp);
-  listeners_.erase(listener);
-}
-
-void IwCmPort::StopWaiting(Connection& connection) {
-  const auto id = std::exchange(connection.listener, TcpListenerId::kNone);
-  const auto it = FindListener(id);
-  if (it == listeners_.end()) return;
-  --it->waiting;
-  CloseIfUnused(it);
+  if (--it->uses > 0) return;
+  tcp_.Unlisten(it->tcp);
+  listeners_.erase(it);
 }
 
 // ---------------------------------------------------------------- connecting
@@ -240,7 +225,7 @@ int IwCmPort::Start(Connection& connection, const net::Path& path) {
                     from->params.initiator_depth};
   request.private_data = PrivateData(from->params);
   request.user = connection.handle;
-  return tcp_.Connect(path, request, DefaultSetup(), connection.tcp);
+  return tcp_.Connect(path, request, SetupFor(tcp_.options()), connection.tcp);
 }
 
 // ------------------------------------------------------------------ answering
@@ -257,7 +242,6 @@ int IwCmPort::Accept(CmHandle handle, const AcceptRequest& request) {
                                 PrivateData(request.params));
   if (error != 0) return error;
   connection->state = State::kAccepted;
-  StopWaiting(*connection);
   return 0;
 }
 
@@ -272,7 +256,6 @@ int IwCmPort::Reject(CmHandle handle, uint8_t,
   const int error = tcp_.Reject(connection->tcp, private_data);
   if (error != 0) return error;
   connection->state = State::kIdle;
-  StopWaiting(*connection);
   return 0;
 }
 
@@ -312,7 +295,6 @@ void IwCmPort::Destroy(CmHandle handle) {
   if (connection == nullptr) return;
   if (connection->question != 0) rnic().CancelPath(connection->question);
   if (connection->tcp != TcpConnectionId::kNone) tcp_.Forget(connection->tcp);
-  StopWaiting(*connection);
   connections_.erase(handle.value);
 }
 
@@ -398,8 +380,6 @@ void IwCmPort::OnTcpEvent(const TcpEvent& event) {
 
 //= Linux iw_conn_req_handler(): the addresses are those of the TCP connection
 void IwCmPort::OnRequest(const TcpEvent& event) {
-  const auto listener = FindListener(event.listener);
-  if (listener == listeners_.end()) return tcp_.Forget(event.connection);
   const uint32_t scope = rnic().info().interface_index;
   const tcp::FourTuple& addresses = event.addresses;
   Connection& connection = Add(State::kRequested);
@@ -416,8 +396,6 @@ void IwCmPort::OnRequest(const TcpEvent& event) {
   connection.user = events().OnRequest(*this, request);
   if (connection.user == 0) return Destroy(request.handle);
   tcp_.Adopt(connection.tcp, connection.handle);
-  ++listener->waiting;
-  connection.listener = event.listener;
 }
 
 }  // namespace urnic::rdmacm

@@ -30,7 +30,7 @@
 namespace urnic::rdmacm {
 
 // How connections of rdma_cm are set up, apart from the depths.
-mpa::SetupOptions DefaultSetup();
+mpa::SetupOptions SetupFor(const iwarp::Options& options);
 
 class IwCmPort final : public CmPort, private TcpEvents {
  public:
@@ -57,7 +57,7 @@ class IwCmPort final : public CmPort, private TcpEvents {
   uint32_t connections() const override;
   // TCP repeats a FIN by itself.
   void HurryFarewells(Duration, uint8_t) override {}
-  uint32_t unanswered_farewells() const override { return tcp_.size(); }
+  uint32_t unanswered_farewells() const override { return tcp_.farewells(); }
   void GetInitialAttributes(bool is_datagram,
                             ib_uverbs_qp_attr& out) const override;
   bool has_path_records() const override { return false; }
@@ -86,8 +86,6 @@ class IwCmPort final : public CmPort, private TcpEvents {
     uint64_t user = 0;
     State state = State::kConnecting;
     TcpConnectionId tcp = TcpConnectionId::kNone;
-    // Of a request that is not answered.
-    TcpListenerId listener = TcpListenerId::kNone;
     // While the path is not known.
     net::QuestionId question = 0;
     std::unique_ptr<const ConnectRequest> request;
@@ -96,8 +94,7 @@ class IwCmPort final : public CmPort, private TcpEvents {
     wire::Gid local;
     uint16_t port;
     TcpListenerId tcp;
-    uint32_t uses;     // ids
-    uint32_t waiting;  // requests that they have taken, and not answered
+    uint32_t uses;  // ids
   };
 
   // --- CmPort
@@ -110,10 +107,6 @@ class IwCmPort final : public CmPort, private TcpEvents {
   Connection& Add(State state);
   Connection* Find(uint64_t handle);
   std::vector<Listener>::iterator FindListener(const Listening& place);
-  std::vector<Listener>::iterator FindListener(TcpListenerId id);
-  void CloseIfUnused(std::vector<Listener>::iterator listener);
-  // The request is answered, or over.
-  void StopWaiting(Connection& connection);
   void OnRequest(const TcpEvent& event);
   void OnPath(Connection& connection, net::PathStatus status,
               const net::Path& path);

@@ -441,13 +441,26 @@ TEST_F(IwConnectTest, AProgramThatEndsTakesLeave) {
 }
 
 //= RFC 5044 7.1.2
-TEST(DefaultSetup, TheSideThatConnectsReleasesTheOther) {
-  const mpa::SetupOptions setup = DefaultSetup();
+TEST(SetupFor, TheSideThatConnectsReleasesTheOther) {
+  const mpa::SetupOptions setup = SetupFor({});
   EXPECT_TRUE(setup.peer_to_peer);
   EXPECT_EQ(setup.rtr_kinds, mpa::kRtrAll);
   EXPECT_EQ(setup.revision, 2);
   EXPECT_TRUE(setup.crc);
   EXPECT_FALSE(setup.markers);
+}
+
+TEST(SetupFor, TheOperatorsChoicesAreFollowed) {
+  EXPECT_FALSE(SetupFor({.crc = false}).crc);
+  EXPECT_TRUE(SetupFor({.markers = true}).markers);
+  EXPECT_EQ(SetupFor({.mpa_revision = 1}).revision, 1);
+  EXPECT_EQ(SetupFor({.rtr = iwarp::Rtr::kZero}).rtr_kinds, mpa::kRtrZeroFpdu);
+  EXPECT_EQ(SetupFor({.rtr = iwarp::Rtr::kWrite}).rtr_kinds, mpa::kRtrWrite);
+  EXPECT_EQ(SetupFor({.rtr = iwarp::Rtr::kRead}).rtr_kinds, mpa::kRtrRead);
+  // A peer may still ask for it.
+  const mpa::SetupOptions none = SetupFor({.rtr = iwarp::Rtr::kNone});
+  EXPECT_FALSE(none.peer_to_peer);
+  EXPECT_EQ(none.rtr_kinds, mpa::kRtrAll);
 }
 
 }  // namespace

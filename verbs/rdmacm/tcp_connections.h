@@ -20,6 +20,7 @@
 #include <span>
 
 #include "transport/iwarp/mpa/negotiation.h"
+#include "transport/iwarp/options/options.h"
 #include "transport/iwarp/qp/endpoint.h"
 #include "transport/iwarp/tcp/four_tuple.h"
 #include "transport/net/path.h"
@@ -51,7 +52,6 @@ struct TcpEvent {
   TcpConnectionId connection = TcpConnectionId::kNone;
   uint64_t user = 0;         // of the connection; none in kRequest
   tcp::FourTuple addresses;  // in kRequest
-  TcpListenerId listener = TcpListenerId::kNone;  // in kRequest
   // kFailed, kDisconnected.
   iwarp::Failure failure = iwarp::Failure::kNone;
   // kConnected: what both sides have agreed on. kRequest: what the peer has
@@ -75,6 +75,9 @@ class TcpConnections {
  public:
   virtual ~TcpConnections() = default;
 
+  // What the operator has chosen for the device.
+  virtual const iwarp::Options& options() const = 0;
+
   // `events` hears of everything, and lives as long as the process.
   virtual void Attach(TcpEvents& events) = 0;
 
@@ -82,7 +85,7 @@ class TcpConnections {
   // are not answered; beyond that, peers have to wait.
   virtual int Listen(const wire::Gid& local, uint16_t port, uint32_t backlog,
                      const mpa::SetupOptions& setup, TcpListenerId& out) = 0;
-  // Requests that are not answered are rejected, and end (kFailed).
+  // Requests that are not answered live on.
   virtual void Unlisten(TcpListenerId listener) = 0;
 
   virtual int Connect(const net::Path& path, const TcpConnectRequest& request,
@@ -103,6 +106,8 @@ class TcpConnections {
   // The number of connections, with those that are ending, but without those in
   // TIME-WAIT.
   virtual uint32_t size() const = 0;
+  // Those of them that are forgotten: their ends are not complete.
+  virtual uint32_t farewells() const = 0;
 };
 
 }  // namespace urnic::rdmacm

@@ -97,6 +97,7 @@ Delimiter::Step Delimiter::Hold(Piece part, const ReceivedFrame& frame) {
   HeldPieces::Node& node = held_->nodes_[at];
   held_->free_ = node.next;
   --held_->free_count_;
+  ++held_->held_;
   node = {.bytes = part, .frame = number};
   uint32_t& link = parts_.last == HeldPieces::kNone
                        ? parts_.first

@@ -70,6 +70,8 @@ class HeldPieces {
   HeldPieces& operator=(const HeldPieces&) = delete;
 
   uint32_t free() const { return free_count_; }
+  // How often a part was held, ever.
+  uint64_t held() const { return held_; }
 
  private:
   friend class Delimiter;
@@ -85,6 +87,7 @@ class HeldPieces {
   std::vector<Node> nodes_;
   uint32_t free_ = kNone;
   uint32_t free_count_ = 0;
+  uint64_t held_ = 0;
   // Of the ULPDU that is being handed up.
   std::vector<Piece> pieces_;
   std::array<uint8_t, kHeadBytes> head_;

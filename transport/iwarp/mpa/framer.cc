@@ -7,6 +7,15 @@
 
 namespace urnic::mpa {
 
+//= RFC 5044 4.1: the pad bytes are zero
+//= RFC 5044 4.4: the CRC of an FPDU covers all its bytes before the CRC
+void FinishFpdu(uint32_t ulpdu_bytes, bool crc, std::span<uint8_t> fpdu) {
+  const size_t end = kHeaderBytes + ulpdu_bytes;
+  const size_t crc_offset = fpdu.size() - wire::kFpduCrcBytes;
+  for (size_t i = end; i != fpdu.size(); ++i) fpdu[i] = 0;
+  if (crc) wire::Crc32c().Add(fpdu.first(crc_offset)).Store(&fpdu[crc_offset]);
+}
+
 FpduPen::FpduPen(const FpduShape& shape, bool crc, uint32_t from,
                  std::span<uint8_t> out)
     : shape_(shape),

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "transport/iwarp/mpa/fpdu.h"
@@ -58,9 +59,22 @@ class FpduPen {
   std::array<uint8_t, kScratchBytes> scratch_;
 };
 
+// The pad and the CRC of an FPDU without markers, behind its ULPDU.
+void FinishFpdu(uint32_t ulpdu_bytes, bool crc, std::span<uint8_t> fpdu);
+
 template <typename ReadUlpdu>
 void WriteFpdu(const FpduShape& shape, bool crc, uint32_t from,
                std::span<uint8_t> out, ReadUlpdu&& read) {
+  // Most are whole and have no markers: one run of bytes, and of the CRC.
+  if (!shape.markers && from == 0 && out.size() == shape.data_bytes()) {
+    const wire::Be<uint16_t> length(static_cast<uint16_t>(shape.ulpdu_bytes));
+    std::memcpy(out.data(), &length, sizeof(length));
+    if (shape.ulpdu_bytes != 0) {
+      read(0u, out.subspan(kHeaderBytes, shape.ulpdu_bytes));
+    }
+    FinishFpdu(shape.ulpdu_bytes, crc, out);
+    return;
+  }
   FpduPen pen(shape, crc, from, out);
   FpduPen::Request request;
   while (pen.Next(request)) read(request.ulpdu_offset, request.to);

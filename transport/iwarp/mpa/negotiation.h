@@ -117,6 +117,7 @@ class Initiator {
 
   State state() const { return state_; }
   bool promises() const { return options_.promise; }
+  const SetupOptions& options() const { return options_; }
   // Of kTerminate and kFailed. kNone: there was no answer in time.
   MpaError error() const { return error_; }
   // REQUIRES: kAgreed or kTerminate.
@@ -187,8 +188,12 @@ class Responder {
   uint32_t Reject(std::span<const uint8_t> private_data, std::span<uint8_t> to);
   // For the program's private data in the reply. REQUIRES: kRequested.
   uint32_t room() const {
-    return MaxPrivateData(request().revision, request().promise);
+    return options_.promise
+               ? MaxPrivateData(request().revision, request().promise)
+               : MaxReplyToOthers(request().revision);
   }
+  // The limit of the options.
+  uint16_t max_ird() const { return options_.max_ird; }
 
   State state() const { return state_; }
   MpaError error() const { return error_; }

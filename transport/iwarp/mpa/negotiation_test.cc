@@ -311,7 +311,6 @@ TEST(InitiatorTest, AReplyOfALaterRevisionIsRefused) {
 TEST(SetupTest, ARejectCarriesPrivateData) {
   Responder responder(Options(4, 4), kStart);
   (void)responder.OnBytes(Request(0x50, 2, {0, 4, 0, 4}));
-  EXPECT_EQ(responder.room(), 508u);
   const Bytes reply = Reject(responder, Text("no"));
   EXPECT_EQ(reply, Reply(0x70, 2, {0, 4, 0, 4, 'n', 'o'}));
   EXPECT_EQ(responder.state(), R::kRejected);
@@ -501,6 +500,16 @@ TEST(ResponderTest, AConnectionThatEndsDuringTheSetupHasFailed) {
   Reject(rejected);
   rejected.OnClosed();
   EXPECT_EQ(rejected.state(), R::kRejected);
+}
+
+//= Linux siw_recv_mpa_rr(): 256 bytes, with the four of revision 2
+TEST(ResponderTest, AnAnswerToALinuxHasAtMost256Bytes) {
+  Responder enhanced(Options(), kStart);
+  (void)enhanced.OnBytes(Request(0x50, 2, {0, 1, 0, 1}));
+  EXPECT_EQ(enhanced.room(), 252u);
+  Responder plain(Options(), kStart);
+  (void)plain.OnBytes(Request(0x40, 1, {}));
+  EXPECT_EQ(plain.room(), 256u);
 }
 
 TEST(PromiseTest, AlignmentIsPromisedBehindTheProgramsData) {

@@ -41,6 +41,14 @@ constexpr uint32_t MaxPrivateData(uint8_t revision, bool promise) {
          (promise ? uint32_t{sizeof(AlignmentPromise)} : 0);
 }
 
+// Those of a reply to a peer that is not a uRNIC.
+//= Linux siw_recv_mpa_rr(): a frame has at most 256 bytes of private data, with
+//= those of MpaEnhanced
+// A kernel dies of a reply with more.
+constexpr uint32_t MaxReplyToOthers(uint8_t revision) {
+  return 256 - (revision >= 2 ? uint32_t{sizeof(wire::MpaEnhanced)} : 0);
+}
+
 // A frame to send, or as it was received.
 struct SetupFrame {
   SetupKind kind = SetupKind::kRequest;

@@ -16,6 +16,10 @@ constexpr Duration kKeepRetry = Duration::Milliseconds(1);
 constexpr Duration kMinHold = Duration::Milliseconds(2);
 constexpr Duration kMaxHold = Duration::Milliseconds(10);
 
+// Of messages that a uRNIC keeps, every so many are acknowledged at once. So
+// the copies of those that are sent one by one do not fill all places.
+constexpr uint8_t kSmallPerAck = 16;
+
 Failure FailureOf(tcp::End end) {
   switch (end) {
     case tcp::End::kRefused:
@@ -299,9 +303,25 @@ tcp::Chunk Endpoint::CutFpdu(uint32_t max_bytes) {
     starved_ = !can_keep && kept_.empty() && qp_->HasWork();
     return {};
   }
-  const uint32_t bytes = ShapeAt(cut_, cut.ulpdu_bytes).wire_bytes();
+  uint32_t bytes = ShapeAt(cut_, cut.ulpdu_bytes).wire_bytes();
+  if (cut.keep == ddp::Keep::kMay) bytes += CutSmall(bytes, max_bytes);
   if (cut.keep != ddp::Keep::kNo) kept_.Add(cut_, cut.source, bytes);
   return {cut.source, bytes};
+}
+
+// The small messages that are posted behind one of `used` bytes, and fit with
+// it into a segment. Returns their bytes.
+uint32_t Endpoint::CutSmall(uint32_t used, uint32_t max_bytes) {
+  const bool markers = set_up_.agreement().send_markers;
+  uint32_t bytes = 0;
+  while (true) {
+    const uint32_t at = used + bytes;
+    const uint32_t mulpdu = mpa::Mulpdu(max_bytes - at, markers);
+    if (mulpdu < ddp::kMinMulpdu) return bytes;
+    const ddp::Cut cut = qp_->NextSmallCut(mulpdu);
+    if (cut.ulpdu_bytes == 0) return bytes;
+    bytes += ShapeAt(cut_ + at, cut.ulpdu_bytes).wire_bytes();
+  }
 }
 
 void Endpoint::OnChunkAcked(uint64_t source) {
@@ -325,21 +345,31 @@ bool Endpoint::LoseStream() {
 
 // --- Receiving ---------------------------------------------------------------
 
-bool Endpoint::EndsPlainMessage(mpa::Piece head) {
+void Endpoint::NoteMessage(const mpa::Ulpdu& ulpdu) {
   wire::DdpControl control;
-  if (head.size() < sizeof(control)) return false;
-  std::memcpy(&control, head.data(), sizeof(control));
-  if (!control.last()) return false;
+  if (ulpdu.head.size() < sizeof(control)) return;
+  std::memcpy(&control, ulpdu.head.data(), sizeof(control));
+  const bool whole = !in_message_ && control.last();
+  in_message_ = !control.last();
+  if (in_message_) return;
   using enum wire::RdmapOpcode;
   switch (static_cast<wire::RdmapOpcode>(control.opcode())) {
     case kReadRequest:
     case kReadResponse:
     case kAtomicRequest:
     case kAtomicResponse:
-      return false;
+      return;
     default:
-      return true;
+      break;
   }
+  // A uRNIC keeps small messages and completes them when it has sent them. So
+  // an answer of our program may carry the acknowledgement.
+  if (whole && tcp_.peer_is_urnic() &&
+      ulpdu.bytes <= qp_config_.keep_bytes + sizeof(wire::DdpUntagged) &&
+      ++small_messages_ % kSmallPerAck != 0) {
+    return;
+  }
+  tcp_.AckNow();
 }
 
 //= RFC 5044 8: errors of MPA are reported by a Terminate of layer LLP

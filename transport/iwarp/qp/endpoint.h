@@ -132,6 +132,8 @@ class Endpoint {
   // of the initiator, or kRejected was the last event.
   std::span<const uint8_t> private_data() const;
   const SetUp& set_up() const { return set_up_; }
+  // Of the Attachment.
+  const rdmap::Config& qp_config() const { return qp_config_; }
   const tcp::Connection& connection() const { return tcp_; }
   // The largest packet that is sent now, for the network's cache of path MTUs:
   // see tcp::Connection.
@@ -228,13 +230,12 @@ class Endpoint {
     const SeqNum begin = slot.fields.seq + (0u - slot.offset);
     KeptFpdu* kept = kept_.Find(begin);
     if (kept == nullptr) {
-      return Write(slot.source, begin, slot.offset, out, read);
+      // After a move: an image can say that less was sent of a message than
+      // there is of it now, or more.
+      return Write(slot.source, begin, slot.offset, out, read) == out.size() ||
+             LoseStream();
     }
-    if (!kept->written) {
-      if (!Write(slot.source, begin, 0, kept->bytes, read)) return false;
-      kept->written = true;
-      if (qp_ != nullptr) qp_->OnSent(slot.source, /*kept=*/true);
-    }
+    if (!kept->written && !WriteKept(*kept, read)) return false;
     std::memcpy(out.data(), kept->bytes.data() + slot.offset, out.size());
     return true;
   }
@@ -318,9 +319,13 @@ class Endpoint {
   void PlaceEarly(SeqNum end, const mpa::Ulpdu& ulpdu, Sink& sink);
   template <typename Sink>
   void TakeEarlier(SeqNum at, uint32_t bytes, Sink& sink);
+  // Writes the FPDU that begins at `begin`, from byte `offset` on, until it or
+  // `out` ends. Returns how many bytes; 0: the stream is lost.
   template <typename Memory>
-  bool Write(uint64_t source, SeqNum begin, uint32_t offset,
-             std::span<uint8_t> out, Memory& read);
+  uint32_t Write(uint64_t source, SeqNum begin, uint32_t offset,
+                 std::span<uint8_t> out, Memory& read);
+  template <typename Memory>
+  bool WriteKept(KeptFpdu& kept, Memory& read);
   uint8_t NextPosition() {
     const uint8_t position = position_;
     if (position_ != UINT8_MAX) ++position_;
@@ -338,6 +343,7 @@ class Endpoint {
   }
   tcp::Chunk NextChunk(uint32_t max_bytes);
   tcp::Chunk CutFpdu(uint32_t max_bytes);
+  uint32_t CutSmall(uint32_t used, uint32_t max_bytes);
   void OnChunkAcked(uint64_t source);
   mpa::FpduShape ShapeAt(SeqNum begin, uint32_t ulpdu_bytes) const;
   // The bytes of a chunk cannot be made any more. Returns false.
@@ -346,9 +352,8 @@ class Endpoint {
   // Receiving.
   uint32_t TakeSetUpBytes(SeqNum at, mpa::Piece bytes);
   void OnFirstFpdu();
-  // Whether the segment is the end of a message that TCP's acknowledgement
-  // completes: its peer waits for that.
-  static bool EndsPlainMessage(mpa::Piece head);
+  // Acknowledges the end of a message that this completes: its peer waits.
+  void NoteMessage(const mpa::Ulpdu& ulpdu);
   void TerminateFor(mpa::MpaError error);
 
   // Set-up.
@@ -408,7 +413,9 @@ class Endpoint {
   bool abort_due_ = false;
   // Transmit() has nothing to send until something happens.
   bool drained_ = true;
-  bool starved_ = false;  // an answer waits for a place to be kept in
+  bool starved_ = false;        // an answer waits for a place to be kept in
+  bool in_message_ = false;     // of the peer: its last segment was not the end
+  uint8_t small_messages_ = 0;  // of the peer, modulo 256
   Time retry_at_ = Time::Infinite();
   Time hold_until_ = Time::Infinite();  // no FPDU is cut before; infinite: now
   SeqNum answered_;                     // at the last Settle()

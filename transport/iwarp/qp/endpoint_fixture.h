@@ -70,8 +70,9 @@ class TestEnd {
   }
   // REQUIRES: begun()
   Bytes Image(Time now) const {
-    Bytes image(ExtractImage(*endpoint, Local(now), {}));
-    URNIC_CHECK(ExtractImage(*endpoint, Local(now), image) == image.size());
+    Bytes image(ExtractImage(*endpoint, tuple(), Local(now), {}));
+    URNIC_CHECK(ExtractImage(*endpoint, tuple(), Local(now), image) ==
+                image.size());
     return image;
   }
   // Another endpoint and queue pair go on from the image, with a clock that is
@@ -84,10 +85,18 @@ class TestEnd {
     if (shape.has_value()) program.Renew();
     ahead_ = ahead;
     const Destination destination = {
+        .tuple = tuple(),
         .frames = &frames,
         .qp = shape.has_value() ? &program.qp() : nullptr,
         .answers = program.answers()};
     return InsertImage(image, Local(now), destination, *endpoint);
+  }
+
+  tcp::FourTuple tuple() const {
+    return {.local = wire::Gid::FromIpv4(0x0a000000u + tcp_config.local_port),
+            .remote = wire::Gid::FromIpv4(0x0a000000u + tcp_config.remote_port),
+            .local_port = tcp_config.local_port,
+            .remote_port = tcp_config.remote_port};
   }
 
   Attachment attachment() { return {&program.qp(), config}; }
@@ -328,14 +337,10 @@ class Link {
   }
   // A segment for a port without a connection.
   void Refuse(const Packet& packet, Line& back) {
-    if ((packet.fields.flags & wire::kTcpRst) != 0) return;
-    Packet reset;
-    reset.fields.src_port = packet.fields.dst_port;
-    reset.fields.dst_port = packet.fields.src_port;
-    reset.fields.flags = wire::kTcpRst | wire::kTcpAck;
-    reset.fields.seq = packet.fields.ack;
-    reset.fields.ack = packet.fields.seq + 1;
-    Put(reset, back);
+    wire::TcpSegment segment;
+    static_cast<wire::TcpFields&>(segment) = packet.fields;
+    segment.payload = packet.payload;
+    if (const auto reset = tcp::ResetFor(segment)) Put({*reset, {}}, back);
   }
   void Listen(const Packet& packet, Line& back) {
     if (!listening) return Refuse(packet, back);
@@ -350,8 +355,7 @@ class Link {
           back);
       return;
     }
-    bool reset = false;
-    const auto accepted = listener_.OnSegment(tuple, segment, now, reset);
+    const auto accepted = listener_.OnSegment(tuple, segment, now).accepted;
     if (!accepted) return;
     b.Open(*accepted, now);
     ++verdicts[b.Deliver(packet, now)];
@@ -359,7 +363,8 @@ class Link {
 
   Line to_a_;
   Line to_b_;
-  tcp::HalfOpenTable listener_{kTestKey, 8};
+  tcp::ChallengeBudget challenges_{kTestKey, 1000};
+  tcp::HalfOpenTable listener_{kTestKey, 8, &challenges_};
 };
 
 }  // namespace urnic::iwarp

@@ -31,7 +31,7 @@ bool Endpoint::TakeUlpdu(const mpa::Ulpdu& ulpdu, Sink& sink) {
   if (!set_up_.may_send()) OnFirstFpdu();
   if (ulpdu.bytes == 0) return true;
   verdict_ = qp_->OnUlpdu(ulpdu.pieces, NextPosition(), sink);
-  if (EndsPlainMessage(ulpdu.head)) tcp_.AckNow();
+  NoteMessage(ulpdu);
   return verdict_ == RxVerdict::kAccept;
 }
 
@@ -60,27 +60,47 @@ void Endpoint::TakeEarlier(SeqNum at, uint32_t bytes, Sink& sink) {
 }
 
 template <typename Memory>
-bool Endpoint::Write(uint64_t source, SeqNum begin, uint32_t offset,
-                     std::span<uint8_t> out, Memory& read) {
+uint32_t Endpoint::Write(uint64_t source, SeqNum begin, uint32_t offset,
+                         std::span<uint8_t> out, Memory& read) {
   const bool crc = set_up_.agreement().crc;
   uint8_t headers[ddp::kMaxUlpduHeaderBytes];
   TxSlot parts;
   parts.headers = headers;
   if (source != kEmptyFpdu && (qp_ == nullptr || !qp_->Build(source, parts))) {
-    return LoseStream();
+    LoseStream();
+    return 0;
   }
   const mpa::FpduShape shape =
       ShapeAt(begin, parts.header_bytes + parts.payload_bytes);
-  // After a move: an image can say that less was sent of a message than there
-  // is of it now, or more.
-  if (offset + out.size() > shape.wire_bytes()) return LoseStream();
+  const uint32_t all = shape.wire_bytes();
+  out = out.first(std::min<size_t>(out.size(), all - std::min(offset, all)));
   UlpduReader reader(parts, read);
   mpa::WriteFpdu(
       shape, crc, offset, out,
       [&](uint32_t at, std::span<uint8_t> to) { reader.Read(at, to); });
-  if (reader.ok()) return true;
+  if (reader.ok()) return static_cast<uint32_t>(out.size());
   qp_->OnGatherFault(source);
-  return LoseStream();
+  LoseStream();
+  return 0;
+}
+
+// All FPDUs of a chunk, before the first of its bytes is sent.
+template <typename Memory>
+bool Endpoint::WriteKept(KeptFpdu& kept, Memory& read) {
+  std::span<uint8_t> left = kept.bytes;
+  SeqNum begin = kept.begin;
+  uint64_t source = kept.source;
+  while (true) {
+    const uint32_t bytes = Write(source, begin, 0, left, read);
+    if (bytes == 0) return LoseStream();
+    if (qp_ != nullptr) qp_->OnSent(source, /*kept=*/true);
+    left = left.subspan(bytes);
+    if (left.empty()) break;
+    begin = begin + bytes;
+    source = qp_->SmallAfter(source);
+  }
+  kept.written = true;
+  return true;
 }
 
 }  // namespace urnic::iwarp

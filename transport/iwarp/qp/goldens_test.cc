@@ -78,7 +78,8 @@ class SiwTest : public ::testing::TestWithParam<Capture> {
     seq_ = seq_ + 1;
   }
   void ConnectFromSiw() {
-    tcp::HalfOpenTable listener(kTestKey, 8);
+    tcp::ChallengeBudget challenges(kTestKey, 1000);
+    tcp::HalfOpenTable listener(kTestKey, 8, &challenges);
     const tcp::FourTuple tuple = {{}, {}, 1, 2};
     wire::TcpSegment segment;
     static_cast<wire::TcpFields&>(segment) = Fields(wire::kTcpSyn);
@@ -89,8 +90,7 @@ class SiwTest : public ::testing::TestWithParam<Capture> {
     seq_ = seq_ + 1;
     segment = {};
     static_cast<wire::TcpFields&>(segment) = Fields(wire::kTcpAck);
-    bool reset = false;
-    const auto accepted = listener.OnSegment(tuple, segment, now_, reset);
+    const auto accepted = listener.OnSegment(tuple, segment, now_).accepted;
     ASSERT_TRUE(accepted.has_value());
     end.Open(*accepted, now_);
     ASSERT_EQ(end.Deliver({Fields(wire::kTcpAck), {}}, now_),

@@ -89,8 +89,8 @@ void FieldsOf<iwarp::Endpoint>::CheckSetUp(ImageReader& f, const Endpoint& e,
   }
 }
 
-uint32_t FieldsOf<iwarp::Endpoint>::ChunkBytes(const Endpoint& e, SeqNum begin,
-                                               uint64_t source) {
+uint32_t FieldsOf<iwarp::Endpoint>::FpduBytes(const Endpoint& e, SeqNum begin,
+                                              uint64_t source) {
   uint32_t ulpdu_bytes = 0;
   if (source != Endpoint::kEmptyFpdu) {
     if (e.qp_ == nullptr) return 0;
@@ -98,6 +98,20 @@ uint32_t FieldsOf<iwarp::Endpoint>::ChunkBytes(const Endpoint& e, SeqNum begin,
     if (ulpdu_bytes == 0 || ulpdu_bytes == kImpossible) return ulpdu_bytes;
   }
   return e.ShapeAt(begin, ulpdu_bytes).wire_bytes();
+}
+
+uint32_t FieldsOf<iwarp::Endpoint>::KeptBytes(const Endpoint& e,
+                                              const iwarp::KeptFpdu& copy) {
+  uint32_t bytes = 0;
+  uint64_t source = copy.source;
+  while (true) {
+    const uint32_t fpdu = FpduBytes(e, copy.begin + bytes, source);
+    if (fpdu == 0 || fpdu == kImpossible) return fpdu;
+    bytes += fpdu;
+    if (bytes >= copy.bytes.size()) return bytes;
+    if (!FieldsOf<rdmap::Qp>::HasSmallAfter(*e.qp_, source)) return kImpossible;
+    source = e.qp_->SmallAfter(source);
+  }
 }
 
 void FieldsOf<iwarp::Endpoint>::CheckFrameChunk(ImageReader& f,
@@ -141,7 +155,9 @@ void FieldsOf<iwarp::Endpoint>::CheckChunks(ImageReader& f, const Endpoint& e) {
       f.Require(kind != ddp::SourceKind::kAnswer, "source", source,
                 "is an answer that is not kept");
     }
-    const uint32_t made = ChunkBytes(e, begin, source);
+    const uint32_t made = copy != nullptr && copy->begin == begin
+                              ? KeptBytes(e, *copy)
+                              : FpduBytes(e, begin, source);
     f.Require(made == bytes || made == 0, "source", source,
               "does not have the length of its chunk");
   };
@@ -205,19 +221,52 @@ namespace iwarp {
 
 namespace {
 
+using Fields = FieldsOf<Endpoint>;
+
 void RequireKind(ImageReader& reader) {
   reader.Require(reader.kind() == ImageKind::kIwarp, "kind",
                  static_cast<uint64_t>(reader.kind()),
                  "is not an iWARP connection's");
 }
 
+// Sets the addresses and ports that the image has.
+void Read(ImageReader& reader, const Destination& destination,
+          Endpoint& endpoint, tcp::FourTuple& tuple) {
+  URNIC_CHECK(Fields::IsNew(endpoint));
+  RequireKind(reader);
+  Fields::Use(endpoint, destination.qp);
+  reader.Element("endpoint", endpoint);
+  reader.Element("addresses", tuple);
+  reader.Finish();
+  if (!reader.ok()) return;
+  const tcp::ConnectionConfig& config = Fields::ConfigOf(endpoint);
+  tuple.local_port = config.local_port;
+  tuple.remote_port = config.remote_port;
+  Fields::Derive(endpoint, reader.now());
+  Fields::Check(reader, endpoint, destination.answers);
+}
+
+void RequireTuple(ImageReader& reader, const tcp::FourTuple& found,
+                  const tcp::FourTuple& wanted) {
+  constexpr const char* kRule = "belongs to another connection";
+  reader.Require(found.local_port == wanted.local_port, "local_port",
+                 found.local_port, kRule);
+  reader.Require(found.remote_port == wanted.remote_port, "remote_port",
+                 found.remote_port, kRule);
+  reader.Require(found.local == wanted.local, "local", found.local.word(1),
+                 kRule);
+  reader.Require(found.remote == wanted.remote, "remote", found.remote.word(1),
+                 kRule);
+}
+
 }  // namespace
 
-size_t ExtractImage(const Endpoint& endpoint, Time now,
-                    std::span<uint8_t> out) {
-  URNIC_CHECK(!FieldsOf<Endpoint>::IsNew(endpoint));
+size_t ExtractImage(const Endpoint& endpoint, const tcp::FourTuple& tuple,
+                    Time now, std::span<uint8_t> out) {
+  URNIC_CHECK(!Fields::IsNew(endpoint));
   ImageWriter writer(ImageKind::kIwarp, now, out);
   writer.Element("endpoint", endpoint);
+  writer.Element("addresses", tuple);
   return writer.Finish();
 }
 
@@ -228,30 +277,58 @@ ImageRefusal ReadImageShape(std::span<const uint8_t> image,
   bool has_qp = false;
   reader.Extra("has_qp", has_qp);
   out.reset();
-  if (has_qp) reader.Element("shape", out.emplace());
+  if (has_qp) {
+    ImageShape& shape = out.emplace();
+    shape.service = QpService::kIwarp;
+    reader.Element("shape", shape);
+  }
   return reader.refusal();
 }
 
 ImageRefusal InsertImage(std::span<const uint8_t> image, Time now,
                          const Destination& destination, Endpoint& endpoint) {
-  using Fields = FieldsOf<Endpoint>;
-  URNIC_CHECK(Fields::IsNew(endpoint));
   ImageReader reader(image, now, destination.frames);
-  RequireKind(reader);
-  Fields::Use(endpoint, destination.qp);
-  reader.Element("endpoint", endpoint);
-  reader.Finish();
-  if (!reader.ok()) return reader.refusal();
-  Fields::Derive(endpoint, now);
-  Fields::Check(reader, endpoint, destination.answers);
+  tcp::FourTuple tuple;
+  Read(reader, destination, endpoint, tuple);
+  if (reader.ok()) RequireTuple(reader, tuple, destination.tuple);
   if (reader.ok() && destination.qp != nullptr) {
     FieldsOf<rdmap::Qp>::Attach(reader, *destination.qp);
   }
   return reader.refusal();
 }
 
-void ShowState(const Endpoint& endpoint, Time now, std::string& out) {
-  ImagePrinter(now, out).Element("endpoint", endpoint);
+ImageRefusal ReadImage(std::span<const uint8_t> image, Time now,
+                       Destination& destination, Endpoint& endpoint) {
+  ImageReader reader(image, now, destination.frames);
+  Read(reader, destination, endpoint, destination.tuple);
+  return reader.refusal();
+}
+
+void ShowState(const Endpoint& endpoint, const tcp::FourTuple& tuple, Time now,
+               std::string& out) {
+  ImagePrinter printer(now, out);
+  printer.Element("endpoint", endpoint);
+  printer.Element("addresses", tuple);
+}
+
+size_t ExtractImage(const ConnectionCounts& counts, std::span<uint8_t> out) {
+  ImageWriter writer(ImageKind::kIwarpCounts, Time(), out);
+  writer.Element("iwarp", counts);
+  return writer.Finish();
+}
+
+ImageRefusal ReadImage(std::span<const uint8_t> image, ConnectionCounts& out) {
+  ImageReader reader(image, Time());
+  reader.Require(reader.kind() == ImageKind::kIwarpCounts, "kind",
+                 static_cast<uint64_t>(reader.kind()),
+                 "does not count connections");
+  reader.Element("iwarp", out);
+  reader.Finish();
+  return reader.refusal();
+}
+
+void ShowState(const ConnectionCounts& counts, std::string& out) {
+  ImagePrinter(Time(), out).Element("iwarp", counts);
 }
 
 }  // namespace iwarp

@@ -2,6 +2,7 @@
 
 // Images of iWARP connections (transport/work/image.h): TCP, the set-up and the
 // framing of MPA, and the queue pair, if it has been given to the connection.
+// The addresses are at the end, because only the caller knows them.
 //
 // An image can be made between any two calls, if the caller has done its duty
 // for the last one: WritePayload() for what Transmit() returned, and Settle()
@@ -25,13 +26,15 @@
 #include <string>
 
 #include "transport/iwarp/qp/endpoint.h"
+#include "transport/iwarp/tcp/four_tuple.h"
 #include "transport/work/image.h"
 
 namespace urnic::iwarp {
 
 // Returns the size of the image of `endpoint` in bytes. If `out` is smaller,
 // its contents are not an image. REQUIRES: Connect() or Open() has been called.
-size_t ExtractImage(const Endpoint& endpoint, Time now, std::span<uint8_t> out);
+size_t ExtractImage(const Endpoint& endpoint, const tcp::FourTuple& tuple,
+                    Time now, std::span<uint8_t> out);
 
 // Reads what the image's queue pair must be created with; none: the connection
 // has no queue pair yet, or no longer.
@@ -40,6 +43,8 @@ ImageRefusal ReadImageShape(std::span<const uint8_t> image,
 
 // What exists where a connection goes on.
 struct Destination {
+  // Those of the image.
+  tcp::FourTuple tuple = {};
   // For the frames in custody.
   FrameMaker* frames = nullptr;
   // For the image's queue pair; null if it has none. It is new, as is its
@@ -62,7 +67,26 @@ struct Destination {
 ImageRefusal InsertImage(std::span<const uint8_t> image, Time now,
                          const Destination& destination, Endpoint& endpoint);
 
+// The same without the program's rings, for inspection only: sets
+// `destination.tuple`.
+ImageRefusal ReadImage(std::span<const uint8_t> image, Time now,
+                       Destination& destination, Endpoint& endpoint);
+
 // Appends a line for each member that an image carries: "sender.una 12".
-void ShowState(const Endpoint& endpoint, Time now, std::string& out);
+void ShowState(const Endpoint& endpoint, const tcp::FourTuple& tuple, Time now,
+               std::string& out);
+
+// How much an engine has of what has no image of its own, for inspection only.
+struct ConnectionCounts {
+  uint32_t listeners = 0;
+  uint32_t connections = 0;  // which have one
+  uint32_t half_open = 0;    // without those that are in SYN cookies
+  uint32_t time_wait = 0;
+};
+
+// See above.
+size_t ExtractImage(const ConnectionCounts& counts, std::span<uint8_t> out);
+ImageRefusal ReadImage(std::span<const uint8_t> image, ConnectionCounts& out);
+void ShowState(const ConnectionCounts& counts, std::string& out);
 
 }  // namespace urnic::iwarp

@@ -9,6 +9,30 @@
 
 namespace urnic {
 
+// The ports are in the configuration of TCP.
+template <>
+struct FieldsOf<tcp::FourTuple> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, local, remote, local_port, remote_port);
+    f.Bytes("local", std::span(local.bytes));
+    f.Bytes("remote", std::span(remote.bytes));
+    f.Elsewhere(local_port, remote_port);
+  }
+};
+
+template <>
+struct FieldsOf<iwarp::ConnectionCounts> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, listeners, connections, half_open, time_wait);
+    f("listeners", listeners);
+    f("connections", connections);
+    f("half_open", half_open);
+    f("time_wait", time_wait);
+  }
+};
+
 template <>
 struct FieldsOf<iwarp::SetUp> {
   template <typename F, typename S>
@@ -199,9 +223,9 @@ struct FieldsOf<iwarp::Endpoint> {
     URNIC_MEMBERS(f, s, pools, tcp_connection, set_up, delimiter, early, kept,
                   qp, qp_config, phase, failure, verdict, position, events,
                   connected, request_reported, end_reported, empty_fpdu_due,
-                  close_due, abort_due, drained, starved, retry_at, hold_until,
-                  answered, timeouts, now, tcp_first, cut, send_start,
-                  peer_start);
+                  close_due, abort_due, drained, starved, in_message,
+                  small_messages, retry_at, hold_until, answered, timeouts, now,
+                  tcp_first, cut, send_start, peer_start);
     static constexpr const char* kPhases[] = {"idle", "set_up", "running",
                                               "closing", "closed"};
     static constexpr const char* kFailures[] = {
@@ -221,6 +245,8 @@ struct FieldsOf<iwarp::Endpoint> {
     f("end_reported", end_reported);
     f("empty_fpdu_due", empty_fpdu_due);
     f("drained", drained);
+    f("in_message", in_message);
+    f("small_messages", small_messages);
     f.Deadline("retry_at", retry_at);
     f.Deadline("hold_until", hold_until);
     f("answered", answered);
@@ -257,6 +283,9 @@ struct FieldsOf<iwarp::Endpoint> {
     return e.phase_ == Endpoint::Phase::kIdle;
   }
   static void Use(Endpoint& e, rdmap::Qp* qp) { e.qp_ = qp; }
+  static const tcp::ConnectionConfig& ConfigOf(const Endpoint& e) {
+    return e.tcp_.config_;
+  }
 
  private:
   template <typename F, typename S>
@@ -280,7 +309,10 @@ struct FieldsOf<iwarp::Endpoint> {
   static void CheckFrameChunk(ImageReader& f, const Endpoint& e, SeqNum begin,
                               uint64_t source, uint32_t bytes);
   // 0: it cannot be built. UINT32_MAX: it is impossible.
-  static uint32_t ChunkBytes(const Endpoint& e, SeqNum begin, uint64_t source);
+  static uint32_t FpduBytes(const Endpoint& e, SeqNum begin, uint64_t source);
+  // The same, of a chunk that is to be kept: up to the FPDU that reaches the
+  // end of the copy.
+  static uint32_t KeptBytes(const Endpoint& e, const iwarp::KeptFpdu& copy);
 };
 
 }  // namespace urnic

@@ -148,6 +148,27 @@ TEST_F(ImageTest, AConnectionMovesWhileItWaitsForAWindow) {
   EXPECT_EQ(b().program.Read(64 * 1024, 3000), a().program.Read(1024, 3000));
 }
 
+// The same, of small messages that share a chunk, which has not been made.
+TEST_F(ImageTest, SmallMessagesMoveWhileTheyWaitForAWindow) {
+  constexpr uint32_t kCount = 12;
+  constexpr uint32_t kBytes = 20;
+  b().tcp_config.window_bytes = 300;
+  MoveAlways();
+  ASSERT_TRUE(link_->Connect());
+  a().program.Fill(1024, kCount * kBytes, 5);
+  for (uint32_t at = 0; at < kCount * kBytes; at += kBytes) {
+    ASSERT_TRUE(a().Post({.opcode = URNIC_WR_RDMA_WRITE,
+                          .sges = {a().program.Sge(1024 + at, kBytes)},
+                          .remote_addr = b().program.at(64 * 1024 + at),
+                          .rkey = b().program.key()}));
+  }
+  ASSERT_TRUE(
+      link_->RunUntil([this] { return a().program.sent.size() == kCount; }));
+  link_->Run();
+  EXPECT_EQ(b().program.Read(64 * 1024, kCount * kBytes),
+            a().program.Read(1024, kCount * kBytes));
+}
+
 TEST_F(ImageTest, ATerminateArrivesFromWhereverItsSenderIs) {
   MoveAlways();
   ASSERT_TRUE(link_->Connect());
@@ -242,6 +263,41 @@ TEST_F(ImageTest, AnotherVersionOrKindIsRefused) {
               HasSubstr("kind is 0: is not an iWARP connection's"));
 }
 
+TEST_F(ImageTest, AnotherConnectionDoesNotTakeTheImage) {
+  Begin();
+  const Bytes image = a().Image(link_->now);
+  const tcp::FourTuple own = a().tuple();
+  const auto refusal = [&](const tcp::FourTuple& tuple) {
+    a().Renew();
+    a().program.Renew();
+    const Destination destination = {
+        .tuple = tuple, .frames = &a().frames, .qp = &a().program.qp()};
+    return InsertImage(image, link_->now, destination, *a().endpoint).Text();
+  };
+  for (wire::Gid tcp::FourTuple::*member :
+       {&tcp::FourTuple::local, &tcp::FourTuple::remote}) {
+    tcp::FourTuple other = own;
+    other.*member = wire::Gid::FromIpv4(0x0a000009);
+    EXPECT_THAT(refusal(other), HasSubstr("belongs to another connection"));
+  }
+  EXPECT_EQ(refusal(own), "");
+}
+
+TEST_F(ImageTest, CountsAreAnImageToo) {
+  const ConnectionCounts counts = {.listeners = 1, .half_open = 3};
+  Bytes image(ExtractImage(counts, {}));
+  EXPECT_EQ(ExtractImage(counts, image), image.size());
+  ConnectionCounts read;
+  EXPECT_TRUE(ReadImage(image, read).ok());
+  std::string text;
+  ShowState(read, text);
+  EXPECT_EQ(text,
+            "iwarp.listeners 1\niwarp.connections 0\niwarp.half_open 3\n"
+            "iwarp.time_wait 0\n");
+  Begin();
+  EXPECT_FALSE(ReadImage(a().Image(link_->now), read).ok());
+}
+
 // A member, a value that it cannot have, and the text of the refusal.
 struct Bad {
   const char* field;
@@ -282,6 +338,7 @@ TEST_F(RefusalTest, ARefusalNamesTheMemberOfTheSender) {
       {"record.opcode", 31, "opcode is 31: is not a request of iWARP"},
       {"record.bytes", 0xffffffff, "is more than a message can have"},
       {"tcp.state", 5, "finishing is 0: does not fit the state"},
+      {"config.local_port", 5, "local_port is 5: belongs to another"},
       {"config.keepalive_interval", uint64_t{1} << 59, "is too long"},
       {"offer.mss", 3, "mss is 3: is too small"},
       {"agreed.window_shift", 15, "window_shift is 15"},
@@ -374,7 +431,8 @@ TEST_F(RefusalTest, APromiseToAPeerThatIsNotAUrnic) {
 TEST_F(ImageTest, ShowsEachMember) {
   Begin();
   std::string text;
-  ShowState(*b().endpoint, link_->now, text);
+  ShowState(*b().endpoint, b().tuple(), link_->now, text);
+  EXPECT_THAT(text, HasSubstr("addresses.remote 0x0000ffff0a000001\n"));
   EXPECT_THAT(text, HasSubstr("tcp.state ESTABLISHED\n"));
   EXPECT_THAT(text, HasSubstr("endpoint.phase running\n"));
   EXPECT_THAT(text, HasSubstr("qp.state RTS\n"));

@@ -2,7 +2,8 @@
 
 // FPDUs of which a copy is kept until they are acknowledged: their memory may
 // change before (read responses), or belongs to the program again (small
-// messages that complete when they have been sent).
+// messages that complete when they have been sent). Small messages that are
+// posted together share a segment of TCP, and are kept together.
 
 #include <cstdint>
 #include <span>
@@ -29,10 +30,11 @@ class FpduKeeper {
   uint32_t free_ = 0;
 };
 
+// A chunk of TCP: one FPDU, or several small ones.
 struct KeptFpdu {
   SeqNum begin;  // its first byte in the stream
   uint32_t number = 0;
-  uint64_t source = 0;
+  uint64_t source = 0;  // of its first FPDU
   std::span<uint8_t> bytes = {};
   bool written = false;
 };
@@ -56,7 +58,7 @@ class KeptFpdus {
     return size() < records_.size() && keeper_->free() != 0;
   }
 
-  // The next FPDU of the stream is to be kept. REQUIRES: has_room()
+  // The next chunk of the stream is to be kept. REQUIRES: has_room()
   void Add(SeqNum begin, uint64_t source, uint32_t bytes) {
     URNIC_CHECK(has_room());
     KeptFpdu& fpdu = At(end_++);

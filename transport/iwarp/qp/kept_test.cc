@@ -111,11 +111,100 @@ TEST_F(KeptTest, WithoutPlacesSmallMessagesWaitForAcknowledgements) {
   for (uint64_t i = 0; i < 4; ++i) {
     ASSERT_TRUE(b.program.Recv(i, {b.program.Sge(0, 64)}));
     a.Post({.wr_id = i, .sges = {a.program.Sge(0, 8)}});
+    (void)link.Step(link.now);
   }
-  (void)link.Step(link.now);
   EXPECT_THAT(a.program.sent, SizeIs(2));
   link.Run();
   EXPECT_THAT(a.program.sent, SizeIs(4));
+}
+
+class SmallMessagesTest : public KeptTest {
+ protected:
+  static constexpr uint32_t kCount = 20;
+
+  // Writes of 8 bytes, posted at the same time.
+  void PostWrites() {
+    a.program.Fill(0, kCount * 8, 3);
+    for (uint64_t i = 0; i < kCount; ++i) {
+      a.Post({.opcode = URNIC_WR_RDMA_WRITE,
+              .wr_id = i,
+              .sges = {a.program.Sge(i * 8, 8)},
+              .remote_addr = b.program.at(i * 8),
+              .rkey = b.program.key()});
+    }
+  }
+  void ExpectWritten() {
+    ASSERT_THAT(a.program.sent, SizeIs(kCount));
+    for (uint64_t i = 0; i < kCount; ++i) {
+      EXPECT_EQ(a.program.sent[i].wr_id, i);
+      EXPECT_EQ(a.program.sent[i].status, URNIC_WC_SUCCESS);
+    }
+    EXPECT_EQ(b.program.Read(0, kCount * 8), a.program.Read(0, kCount * 8));
+  }
+};
+
+TEST_F(SmallMessagesTest, ThoseThatArePostedTogetherShareASegment) {
+  ASSERT_TRUE(link.Connect());
+  uint32_t segments = 0;
+  link.tamper_to_b = [&segments](Packet& packet) {
+    segments += !packet.payload.empty();
+    return true;
+  };
+  PostWrites();
+  (void)link.Step(link.now);
+  EXPECT_THAT(a.program.sent, SizeIs(kCount));
+  EXPECT_EQ(a.fpdus.kept(), 1u);
+  link.Run();
+  ExpectWritten();
+  EXPECT_EQ(segments, 1u);
+  EXPECT_EQ(a.fpdus.kept(), 0u);
+}
+
+TEST_F(SmallMessagesTest, AlsoWithMarkersOnABadWire) {
+  a.setup.markers = b.setup.markers = true;
+  ASSERT_TRUE(link.Connect());
+  link.faults = {
+      .loss_percent = 20, .duplicate_percent = 5, .reorder_percent = 10};
+  PostWrites();
+  link.Run();
+  ExpectWritten();
+}
+
+TEST_F(SmallMessagesTest, ALongerOneInBetweenKeepsItsPlace) {
+  ASSERT_TRUE(link.Connect());
+  a.program.Fill(0, 8, 1);
+  a.program.Fill(8, 65, 2);
+  for (const auto& [at, bytes] : {std::pair{8u, 65u}, {0u, 8u}, {8u, 65u}}) {
+    a.Post({.opcode = URNIC_WR_RDMA_WRITE,
+            .sges = {a.program.Sge(at, bytes)},
+            .remote_addr = b.program.at(0),
+            .rkey = b.program.key()});
+  }
+  link.Run();
+  EXPECT_THAT(a.program.sent, SizeIs(3));
+  EXPECT_EQ(b.program.Read(0, 65), a.program.Read(8, 65));
+}
+
+// Their sender does not wait for it.
+TEST_F(SmallMessagesTest, AnAcknowledgementMayTravelWithAnAnswer) {
+  link.faults.delay = Duration::Microseconds(10);
+  ASSERT_TRUE(link.Connect());
+  link.Run(Duration::Milliseconds(20));
+  uint32_t answers = 0;
+  link.tamper_to_a = [&answers](Packet&) { return ++answers != 0; };
+  const auto post_one = [this] {
+    a.Post({.opcode = URNIC_WR_RDMA_WRITE,
+            .sges = {a.program.Sge(0, 8)},
+            .remote_addr = b.program.at(0),
+            .rkey = b.program.key()});
+    link.Run(link.faults.delay * 2);
+  };
+  const Time start = link.now;
+  post_one();
+  EXPECT_EQ(answers, 0u);
+  for (uint32_t i = 1; i < 16; ++i) post_one();
+  EXPECT_LT(link.now, start + Duration::Milliseconds(1));
+  EXPECT_EQ(answers, 1u);
 }
 
 TEST_F(KeptTest, AnAnswerWaitsForAPlaceOfAnotherConnection) {

@@ -21,7 +21,8 @@ struct Config {
   uint32_t ird = 0;     // reads and atomics of the peer at a time
   uint32_t ord = 0;     // our own
   // Sends and writes up to this length complete when they have been sent, if
-  // their frame is kept.
+  // their frame is kept. The same in all uRNICs: the acknowledgement of such a
+  // message is not urgent.
   uint32_t keep_bytes = 0;
   ImmediateData immediate = ImmediateData::kNone;
 };

@@ -161,6 +161,14 @@ void FieldsOf<rdmap::Qp>::Check(ImageReader& f, const rdmap::Qp& qp) {
   if (f.ok()) FieldsOf<rdmap::Responder>::Check(f, qp.responder_, alive);
 }
 
+bool FieldsOf<rdmap::Qp>::HasSmallAfter(const rdmap::Qp& qp, uint64_t packed) {
+  const ddp::Source source = ddp::Source::Unpack(packed);
+  const rdmap::Requester& r = qp.requester_;
+  const uint32_t index = r.MessageAfter(source.IndexNear(r.head_));
+  return source.kind == ddp::SourceKind::kRequest && index != r.next_ &&
+         r.MayKeep(r.RecordOf(index));
+}
+
 uint32_t FieldsOf<rdmap::Qp>::UlpduBytes(const rdmap::Qp& qp, uint64_t packed) {
   const ddp::Source source = ddp::Source::Unpack(packed);
   if (source.kind == ddp::SourceKind::kRequest) {

@@ -179,10 +179,11 @@ struct FieldsOf<rdmap::Qp> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, limits, requester, responder, queues, state, event,
-                  answered_last, terminated, terminate_due, rtr_due, rtr,
-                  rtr_msn, terminate_bytes, terminate);
+                  answered_last, terminated, peers_error, terminate_due,
+                  rtr_due, rtr, rtr_msn, terminate_bytes, terminate);
     static constexpr const char* kRtrs[] = {"write", "read"};
-    f.Elsewhere(limits);  // in the shape
+    f.Elsewhere(limits);       // in the shape
+    f.Elsewhere(peers_error);  // counted when it arrived
     f("state", state, QpState::kErr, kQpStateNames);
     f("event", event, QpEvent::kLastWqeReached, kQpEventNames);
     f("answered_last", answered_last);
@@ -218,6 +219,8 @@ struct FieldsOf<rdmap::Qp> {
   // The length of the ULPDU that Build() makes of this source, now and later.
   // 0: none, Build() fails. UINT32_MAX: the source is impossible.
   static uint32_t UlpduBytes(const rdmap::Qp& qp, uint64_t source);
+  // Whether Qp::SmallAfter() may be called.
+  static bool HasSmallAfter(const rdmap::Qp& qp, uint64_t source);
   // Whether the payload of this segment can have been placed before its turn.
   static bool MayBeEarly(const ddp::ReceivedSegment& segment) {
     return rdmap::Qp::VersionOk(segment) && rdmap::Qp::IsPlaceable(segment) &&

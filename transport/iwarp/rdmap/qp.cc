@@ -47,6 +47,8 @@ void Qp::Modify(QpState target, const Config& config) {
     for (ddp::UntaggedQueue& queue : queues_) queue = ddp::UntaggedQueue();
     event_ = QpEvent::kNone;
     answered_last_ = terminated_ = terminate_due_ = rtr_due_ = false;
+    terminate_bytes_ = 0;
+    peers_error_ = ddp::kNoError;
   } else if (target == QpState::kRts) {
     requester_.Start(config);
     responder_.Start(config);
@@ -89,6 +91,7 @@ ddp::StreamError Qp::OnTerminate(const ddp::ReceivedSegment& segment) {
   }
   requester_.OnTerminate(terminate);
   terminated_ = true;
+  peers_error_ = terminate.error;
   EnterError();
   return ddp::kNoError;
 }
@@ -152,6 +155,14 @@ ddp::Cut Qp::NextCut(uint32_t mulpdu, bool can_keep) {
   return {.source = source.Pack(),
           .ulpdu_bytes = static_cast<uint32_t>(sizeof(wire::DdpUntagged)) +
                          terminate_bytes_};
+}
+
+ddp::Cut Qp::NextSmallCut(uint32_t mulpdu) {
+  if (state_ != QpState::kRts || responder_.HasWork() ||
+      !requester_.NextIsSmall(mulpdu)) {
+    return {};
+  }
+  return requester_.NextCut(mulpdu, /*can_keep=*/true);
 }
 
 ddp::Cut Qp::CutAnswer(uint32_t mulpdu) {

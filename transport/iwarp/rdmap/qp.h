@@ -41,6 +41,10 @@ class Qp {
 
   QpState state() const { return state_; }
   const QpLimits& limits() const { return limits_; }
+  // For inspection. `recv_msn`: of the send that comes next.
+  const Requester& requester() const { return requester_; }
+  const Responder& responder() const { return responder_; }
+  uint32_t recv_msn() const { return queues_[wire::kSendQueue].msn(); }
 
   // The caller has checked that the transition is allowed: any state to RESET
   // or ERR; RESET to INIT to RTS. (iWARP has no state between, and no SQD.)
@@ -120,6 +124,14 @@ class Qp {
   // The next segment, of at most `mulpdu` bytes. `can_keep`: a frame is free to
   // be kept; without one, no answer is cut.
   ddp::Cut NextCut(uint32_t mulpdu, bool can_keep);
+  // After a cut of Keep::kMay: another whole message that may be kept with it,
+  // in the same segment of TCP. Nothing: it is something else's turn.
+  // REQUIRES: mulpdu >= ddp::kMinMulpdu
+  ddp::Cut NextSmallCut(uint32_t mulpdu);
+  // The source of the cut that NextSmallCut() returned after this one.
+  uint64_t SmallAfter(uint64_t source) const {
+    return requester_.SmallAfter(ddp::Source::Unpack(source)).Pack();
+  }
   // slot.headers has room for ddp::kMaxUlpduHeaderBytes.
   [[nodiscard]] bool Build(uint64_t source, TxSlot& slot);
   // `kept`: its frame is kept until it is acknowledged. Segments of Keep::kMust
@@ -133,6 +145,15 @@ class Qp {
   bool ends_stream() const {
     return state_ == QpState::kErr && !terminate_due_;
   }
+
+  // The errors of the Terminates that have ended the stream: of ours, once it
+  // was cut, and of the peer's. kNoError: there was none.
+  ddp::StreamError sent_error() const {
+    if (terminate_bytes_ == 0 || terminate_due_) return ddp::kNoError;
+    return {static_cast<uint8_t>(terminate_[0] >> 4),
+            static_cast<uint8_t>(terminate_[0] & 0x0f), terminate_[1]};
+  }
+  ddp::StreamError peers_error() const { return peers_error_; }
 
   // --- Completions -----------------------------------------------------------
 
@@ -327,6 +348,7 @@ class Qp {
   QpEvent event_ = QpEvent::kNone;
   bool answered_last_ = false;  // the last message was an answer
   bool terminated_ = false;     // by the peer
+  ddp::StreamError peers_error_;
   bool terminate_due_ = false;
   bool rtr_due_ = false;
   Rtr rtr_ = Rtr::kWrite;

@@ -11,6 +11,12 @@ constexpr RequestSet kSends = RequestsOf(RequestFamily::kSend);
 
 bool IsAfter(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
 
+// Of a segment of a send or write.
+uint32_t HeaderBytes(const SendRecord& record) {
+  return Contains(kSends, record.opcode) ? sizeof(wire::DdpUntagged)
+                                         : sizeof(wire::DdpTagged);
+}
+
 }  // namespace
 
 Requester::Requester(const QpLimits& limits, WorkQueueView sq,
@@ -173,6 +179,34 @@ ddp::Cut Requester::NextCut(uint32_t mulpdu, bool can_keep) {
                                           : sizeof(wire::RdmapAtomicRequest)))};
 }
 
+bool Requester::NextIsSmall(uint32_t mulpdu) {
+  if (!Ready() || InMessage()) return false;
+  const SendRecord& record = RecordOf(next_);
+  return MayKeep(record) && HeaderBytes(record) + record.bytes <= mulpdu;
+}
+
+ddp::Source Requester::SmallAfter(const ddp::Source& source) const {
+  const uint32_t index = MessageAfter(source.IndexNear(head_));
+  URNIC_CHECK(index != next_);
+  return {.index = static_cast<uint16_t>(index),
+          .payload_bytes = RecordOf(index).bytes};
+}
+
+uint32_t Requester::MessageAfter(uint32_t index) const {
+  do {
+    ++index;
+  } while (IsAfter(next_, index) &&
+           Contains(kLocalRequests, RecordOf(index).opcode));
+  return IsAfter(next_, index) ? index : next_;
+}
+
+// Whether the message may complete when it has been sent, if it is one segment.
+bool Requester::MayKeep(const SendRecord& record) const {
+  return !Contains(kAnsweredRequests, record.opcode) &&
+         !Contains(kRequestsWithImm, record.opcode) &&
+         record.bytes <= config_.keep_bytes;
+}
+
 // A segment of a send or write, or the immediate data after it.
 ddp::Cut Requester::CutData(SendRecord& record, uint32_t mulpdu,
                             bool can_keep) {
@@ -192,14 +226,12 @@ ddp::Cut Requester::CutData(SendRecord& record, uint32_t mulpdu,
     record.msn = next_send_msn_;
     next_send_msn_ += uint32_t{send} + uint32_t{with_imm};
   }
-  const uint32_t header_bytes =
-      send ? sizeof(wire::DdpUntagged) : sizeof(wire::DdpTagged);
+  const uint32_t header_bytes = HeaderBytes(record);
   source.offset = offset_;
   source.payload_bytes =
       ddp::PayloadBytes(record.bytes - offset_, header_bytes, mulpdu);
   const bool whole = source.payload_bytes == record.bytes;
-  const bool keep =
-      can_keep && whole && !with_imm && record.bytes <= config_.keep_bytes;
+  const bool keep = can_keep && whole && MayKeep(record);
   offset_ += source.payload_bytes;
   if (offset_ == record.bytes) {
     if (with_imm) {

@@ -68,6 +68,12 @@ class Requester {
 
   // The next segment. `can_keep`: there is a free frame to keep it in.
   ddp::Cut NextCut(uint32_t mulpdu, bool can_keep);
+  // Whether the next segment is a whole message that may be kept, and has at
+  // most `mulpdu` bytes.
+  bool NextIsSmall(uint32_t mulpdu);
+  // The source of the small message that was cut after this one. REQUIRES: it
+  // was.
+  ddp::Source SmallAfter(const ddp::Source& source) const;
   // Names the bytes of a segment that was cut: slot.headers (room for
   // ddp::kMaxUlpduHeaderBytes) and segments. False: the memory, its keys or the
   // ring have changed so that the bytes cannot be built again. The stream is
@@ -171,6 +177,10 @@ class Requester {
   }
   // All requests before this one are done.
   uint32_t una() const { return una_; }
+  // For inspection: requests that were sent and are not done, and how many of
+  // them wait for an answer.
+  uint32_t under_way() const { return next_ - una_; }
+  uint32_t reads_in_flight() const { return reads_in_flight_; }
   // A request could not be executed. Once all before it are done, it completes
   // with an error; then this is true, once: the queue pair ends.
   bool TakeFatal() { return std::exchange(fatal_, false); }
@@ -199,6 +209,9 @@ class Requester {
   bool Blocked() const;
   bool ExecuteLocal();
   bool Fail(uint8_t status);
+  bool MayKeep(const SendRecord& record) const;
+  // The request behind this one, local requests aside; next_: none.
+  uint32_t MessageAfter(uint32_t index) const;
   ddp::Cut CutData(SendRecord& record, uint32_t mulpdu, bool can_keep);
   void FinishCut();
   void SkipDone();

@@ -164,6 +164,9 @@ class Responder {
   // --- Answers ---------------------------------------------------------------
 
   bool HasWork() const { return cut_ != end_; }
+  // For inspection: reads and atomics of the peer whose answers it has not
+  // acknowledged.
+  uint32_t answers_under_way() const { return end_ - first_; }
   bool InMessage() const { return offset_ != 0; }
   // The next segment of the oldest answer that is not yet cut to its end. An
   // error (then there is no segment): its memory is not the peer's any more.

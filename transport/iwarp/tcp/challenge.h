@@ -31,8 +31,10 @@ class ChallengeBudget {
     }
     if (left_ == 0) return false;
     --left_;
+    ++taken_;
     return true;
   }
+  uint64_t taken() const { return taken_; }
 
  private:
   NumberKey key_;
@@ -40,6 +42,7 @@ class ChallengeBudget {
   uint64_t second_ = 0;
   bool started_ = false;
   uint32_t left_ = 0;
+  uint64_t taken_ = 0;
 };
 
 // Of one connection.

@@ -46,6 +46,23 @@ TcpFields SynAck(const ConnectionConfig& config, const Agreed& agreed,
   return fields;
 }
 
+//= RFC 9293 3.10.7.1: a segment for a connection that does not exist is
+//= answered by a RST, which the sender of the segment will find acceptable
+std::optional<TcpFields> ResetFor(const TcpSegment& segment) {
+  if (segment.Has(kTcpRst)) return std::nullopt;
+  TcpFields fields;
+  fields.src_port = segment.dst_port;
+  fields.dst_port = segment.src_port;
+  fields.flags = kTcpRst;
+  if (segment.Has(kTcpAck)) {
+    fields.seq = segment.ack;
+  } else {
+    fields.flags |= kTcpAck;
+    fields.ack = segment.end();
+  }
+  return fields;
+}
+
 void Connection::Start(const ConnectionConfig& config, Time now) {
   URNIC_CHECK(state_ == State::kClosed && end_ == End::kNone);
   config_ = config;

@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "ras/metrics/rx_verdict.h"
@@ -117,6 +118,10 @@ struct Handshake {
 // agreed.
 wire::TcpFields SynAck(const ConnectionConfig& config, const Agreed& agreed,
                        SeqNum ack, uint32_t ts_recent, uint32_t timestamp);
+
+// The answer to a segment that belongs to no connection: a RST that the sender
+// of the segment will find acceptable. Nothing answers a RST.
+std::optional<wire::TcpFields> ResetFor(const wire::TcpSegment& segment);
 
 // A segment to be sent: its header, and where its payload comes from.
 struct TcpSlot {
@@ -241,6 +246,9 @@ class Connection {
   RxVerdict CheckFlags(const wire::TcpSegment& segment, Time now);
   RxVerdict OnSynAcked(const wire::TcpSegment& segment, uint32_t window,
                        Time now);
+  // What the peer's SYN has brought. The connection is now established.
+  template <typename Upper>
+  void TakeFirst(Time now, Upper& upper);
   // The payload and FIN of an acceptable segment.
   template <typename Upper>
   RxVerdict OnText(const wire::TcpSegment& segment, const ReceivedFrame& frame,
@@ -306,13 +314,18 @@ RxVerdict Connection::OnSegment(const wire::TcpSegment& segment,
   }
   if (state_ == State::kSynSent) {
     const RxVerdict verdict = OnSynSent(segment, now);
-    //= RFC 9293 3.10.7.3: a SYN-ACK may bring text, or a FIN
+    //= RFC 9293 3.10.7.3: a SYN may bring text, or a FIN; they are processed
+    //= when the connection is established
+    if (state_ == State::kSynReceived) receiver_.KeepFirst(segment, frame);
     return state_ == State::kEstablished ? OnText(segment, frame, now, upper)
                                          : verdict;
   }
   if (state_ == State::kSynReceived && segment.Has(wire::kTcpSyn) &&
       segment.seq + 1 == receiver_.next()) {
-    return OnSynAcked(segment, segment.window, now);
+    const RxVerdict verdict = OnSynAcked(segment, segment.window, now);
+    if (verdict != RxVerdict::kAccept) return verdict;
+    TakeFirst(now, upper);
+    return OnText(segment, frame, now, upper);
   }
 
   RxVerdict verdict = receiver_.Check(segment, now);
@@ -323,6 +336,7 @@ RxVerdict Connection::OnSegment(const wire::TcpSegment& segment,
     const uint32_t window = uint32_t{segment.window} << peer_shift();
     verdict = OnSynAcked(segment, window, now);
     if (verdict != RxVerdict::kAccept) return verdict;
+    TakeFirst(now, upper);
   }
   const uint32_t window = uint32_t{segment.window} << peer_shift();
   const AckResult result = sender_.OnAck(segment, window, now, upper);
@@ -341,6 +355,12 @@ RxVerdict Connection::OnSegment(const wire::TcpSegment& segment,
   if (sender_.fin_acked()) OnFinAcked(now);
   if (end_ != End::kNone) return RxVerdict::kAccept;
   return OnText(segment, frame, now, upper);
+}
+
+template <typename Upper>
+void Connection::TakeFirst(Time now, Upper& upper) {
+  receiver_.DeliverFirst(now, upper);
+  if (receiver_.fin_delivered()) OnFinDelivered();
 }
 
 template <typename Upper>

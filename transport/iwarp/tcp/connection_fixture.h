@@ -142,7 +142,8 @@ class Pair {
   void Establish(const ConnectionConfig& config_a = TestConfig(1, 2),
                  const ConnectionConfig& config_b = TestConfig(2, 1)) {
     a.connection.Connect(config_a, now);
-    HalfOpenTable half_open(kTestKey, 8);
+    ChallengeBudget challenges(kTestKey, 1000);
+    HalfOpenTable half_open(kTestKey, 8, &challenges);
     const FourTuple tuple = {{}, {}, 2, 1};
     for (int tries = 0; b.connection.state() == State::kClosed; ++tries) {
       ASSERT_LT(tries, 4);
@@ -156,8 +157,7 @@ class Pair {
           ASSERT_EQ(a.Deliver(answer, now), RxVerdict::kAccept);
           continue;
         }
-        bool reset = false;
-        const auto accepted = half_open.OnSegment(tuple, segment, now, reset);
+        const auto accepted = half_open.OnSegment(tuple, segment, now).accepted;
         ASSERT_TRUE(accepted.has_value());
         ConnectionConfig config = config_b;
         config.iss = accepted->iss;

@@ -176,27 +176,6 @@ TEST_F(PathTest, AClosedWindowIsNoBlackHole) {
   EXPECT_EQ(path_mtu(), 9000u);
 }
 
-//= RFC 4821 7.6.1
-TEST_F(PathTest, ThenProbesFindWhatThePathCarries) {
-  path = 5000;
-  Start();
-  Send(100'000);
-  EXPECT_LT(path_mtu(), 2000u);
-  const uint64_t recoveries = counters().recoveries;
-  const uint64_t timeouts = counters().timeouts;
-  for (int i = 0; i < 100; ++i) {
-    Wait(PathMtu::kProbeSpacing);
-    Send(200'000);
-  }
-  EXPECT_LE(path_mtu(), 5000u);
-  EXPECT_GT(path_mtu(), 5000u - PathMtu::kPrecision);
-  //= RFC 4821 7.6.2
-  EXPECT_EQ(counters().recoveries, recoveries) << "no congestion";
-  EXPECT_EQ(counters().timeouts, timeouts);
-  Send(200'000);
-  EXPECT_EQ(largest, path_mtu());
-}
-
 //= RFC 1191 6.3, RFC 8201 5.3
 TEST_F(PathTest, APathThatCarriesMoreAgainIsUsedAfterTenMinutes) {
   path = 1500;
@@ -251,8 +230,35 @@ TEST_F(PathTest, AProbeThatARouterRefusesIsDividedAtOnce) {
   EXPECT_LT(took, Ms(10));
 }
 
+// With SACK, and without.
+class ProbeTest : public PathTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  ProbeTest() { config_a.offer.sack = GetParam(); }
+};
+
+//= RFC 4821 7.6.1
+TEST_P(ProbeTest, AfterABlackHoleProbesFindWhatThePathCarries) {
+  path = 5000;
+  Start();
+  Send(100'000);
+  EXPECT_LT(path_mtu(), 2000u);
+  const uint64_t recoveries = counters().recoveries;
+  const uint64_t timeouts = counters().timeouts;
+  for (int i = 0; i < 100; ++i) {
+    Wait(PathMtu::kProbeSpacing);
+    Send(200'000);
+  }
+  EXPECT_LE(path_mtu(), 5000u);
+  EXPECT_GT(path_mtu(), 5000u - PathMtu::kPrecision);
+  //= RFC 4821 7.6.2
+  EXPECT_EQ(counters().recoveries, recoveries) << "no congestion";
+  EXPECT_EQ(counters().timeouts, timeouts);
+  Send(200'000);
+  EXPECT_EQ(largest, path_mtu());
+}
+
 // A single chunk: nothing follows the probe that could show its loss.
-TEST_F(PathTest, AProbeThatIsTheLastSegmentCostsNoReduction) {
+TEST_P(ProbeTest, AProbeThatIsTheLastSegmentCostsNoReduction) {
   config_a.path_mtu = 1500;
   path = 1500;
   Start();
@@ -271,6 +277,8 @@ TEST_F(PathTest, AProbeThatIsTheLastSegmentCostsNoReduction) {
   EXPECT_LE(refused, 3 * 10u) << "the search ends";
   EXPECT_EQ(counters().timeouts, 0u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Sack, ProbeTest, ::testing::Bool());
 
 // The path changes all the time, and loses.
 class RandomPathTest : public PathTest,

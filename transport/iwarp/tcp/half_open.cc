@@ -1,5 +1,7 @@
 #include "transport/iwarp/tcp/half_open.h"
 
+#include <algorithm>
+
 namespace urnic::tcp {
 namespace {
 
@@ -17,6 +19,12 @@ ConnectionConfig ConfigOf(const FourTuple& tuple, SeqNum iss, uint16_t mss,
   return config;
 }
 
+// The window of our SYN-ACK.
+int32_t OfferedWindow(uint16_t mss, uint32_t window_bytes) {
+  const ConnectionConfig config = ConfigOf({}, {}, mss, window_bytes);
+  return static_cast<int32_t>(std::min<uint32_t>(config.window(), UINT16_MAX));
+}
+
 uint32_t TimestampOf(const TcpSegment& segment) {
   const auto& timestamps = segment.options.timestamps;
   return timestamps ? timestamps->value : 0;
@@ -24,10 +32,12 @@ uint32_t TimestampOf(const TcpSegment& segment) {
 
 }  // namespace
 
-HalfOpenTable::HalfOpenTable(const NumberKey& key, uint32_t capacity)
+HalfOpenTable::HalfOpenTable(const NumberKey& key, uint32_t capacity,
+                             ChallengeBudget* challenges)
     : hash_key_(key.For(0)),
       numbers_(key.For(1)),
       cookies_(key.For(2)),
+      challenges_(challenges),
       records_(capacity),
       index_(capacity) {
   index_.Grow(capacity);
@@ -98,23 +108,31 @@ TcpFields HalfOpenTable::AnswerByCookie(const FourTuple& tuple,
                 cookie.agreed, syn.seq + 1, TimestampOf(syn), cookie.timestamp);
 }
 
-std::optional<HalfOpenTable::Accepted> HalfOpenTable::OnSegment(
-    const FourTuple& tuple, const TcpSegment& segment, Time now, bool& reset) {
-  reset = false;
+HalfOpenTable::Outcome HalfOpenTable::OnSegment(const FourTuple& tuple,
+                                                const TcpSegment& segment,
+                                                Time now) {
+  const bool is_reset = segment.Has(wire::kTcpRst);
+  const bool acks = segment.Has(wire::kTcpAck);
   const uint32_t index = Find(tuple);
   if (index != kNone) {
-    auto accepted = Complete(index, segment, now, reset);
-    if (accepted || !reset) return accepted;
+    if (is_reset) return OnReset(index, segment.seq, now);
+    if (acks && segment.ack == records_[index].iss + 1) {
+      return Complete(index, segment, now);
+    }
   }
   //= RFC 9293 3.10.7.2: a RST, and what has neither SYN nor ACK, is dropped
-  if (segment.Has(wire::kTcpRst) || !segment.Has(wire::kTcpAck)) {
-    reset = false;
-    return std::nullopt;
-  }
+  if (is_reset || !acks) return {};
   const std::optional<Agreed> agreed = cookies_.Check(tuple, segment, now);
-  //= RFC 9293 3.10.7.2: in LISTEN, any acknowledgement is answered by a RST
-  reset = !agreed.has_value();
-  if (reset) return std::nullopt;
+  if (!agreed) {
+    // It has overtaken the segment that completes the handshake. The peer sends
+    // it again.
+    if (cookies_.MayFollow(tuple, segment, now)) return {};
+    //= RFC 9293 3.10.7.2: in LISTEN, any acknowledgement is answered by a RST
+    //= RFC 9293 3.10.7.4: in SYN-RECEIVED, a segment that acknowledges anything
+    //= but the SYN-ACK is answered by a RST
+    return {.answer = ResetFor(segment), .verdict = RxVerdict::kTcp};
+  }
+  ++cookies_returned_;
   Accepted accepted;
   accepted.handshake.agreed = *agreed;
   accepted.handshake.irs = SeqNum(segment.seq.value() - 1);
@@ -122,28 +140,57 @@ std::optional<HalfOpenTable::Accepted> HalfOpenTable::OnSegment(
   accepted.handshake.window = segment.window;
   accepted.iss = SeqNum(segment.ack.value() - 1);
   accepted.timestamp_offset = numbers_.TimestampOffset(tuple);
-  return accepted;
+  return {.accepted = accepted};
 }
 
-std::optional<HalfOpenTable::Accepted> HalfOpenTable::Complete(
-    uint32_t index, const TcpSegment& segment, Time now, bool& reset) {
+bool HalfOpenTable::InWindow(const Record& record, SeqNum seq) {
+  const int32_t ahead = seq - (record.irs + 1);
+  return ahead >= 0 && ahead < OfferedWindow(record.mss, record.window_bytes);
+}
+
+HalfOpenTable::Outcome HalfOpenTable::OnReset(uint32_t index, SeqNum seq,
+                                              Time now) {
+  Record& record = records_[index];
+  //= RFC 9293 3.10.7.4: in SYN-RECEIVED after a passive open, a RST returns the
+  //= connection to LISTEN
+  if (seq == record.irs + 1) {
+    Remove(index);
+    return {};
+  }
+  if (!InWindow(record, seq)) return {};
+  //= RFC 5961 3.2: also in SYN-RECEIVED, a RST elsewhere in the window is
+  //= answered by a challenge ACK
+  Outcome outcome = {.verdict = RxVerdict::kTcpChallenged};
+  if (record.challenge_limit.Take(*challenges_, now)) {
+    outcome.answer = Challenge(record, now);
+  }
+  return outcome;
+}
+
+TcpFields HalfOpenTable::Challenge(const Record& record, Time now) const {
+  const ConnectionConfig config =
+      ConfigOf(record.tuple, record.iss, record.mss, record.window_bytes);
+  TcpFields fields;
+  fields.src_port = config.local_port;
+  fields.dst_port = config.remote_port;
+  fields.seq = record.iss + 1;
+  fields.ack = record.irs + 1;
+  fields.flags = wire::kTcpAck;
+  const int32_t window = OfferedWindow(record.mss, record.window_bytes);
+  fields.window = static_cast<uint16_t>(
+      window >> (record.agreed.window_shift ? config.window_shift() : 0));
+  if (record.agreed.timestamps) {
+    fields.options.timestamps = {numbers_.Timestamp(record.tuple, now),
+                                 record.ts_recent};
+  }
+  return fields;
+}
+
+HalfOpenTable::Outcome HalfOpenTable::Complete(uint32_t index,
+                                               const TcpSegment& segment,
+                                               Time now) {
   const Record record = records_[index];
-  if (segment.Has(wire::kTcpRst)) {
-    //= RFC 9293 3.10.7.4: in SYN-RECEIVED after a passive open, a RST returns
-    //= the connection to LISTEN
-    if (segment.seq == record.irs + 1) Remove(index);
-    return std::nullopt;
-  }
-  //= RFC 9293 3.10.7.4: in SYN-RECEIVED, a segment that acknowledges anything
-  //= but the SYN-ACK is answered by a RST
-  if (!segment.Has(wire::kTcpAck) || segment.ack != record.iss + 1) {
-    reset = true;
-    return std::nullopt;
-  }
-  const int32_t ahead = segment.seq - (record.irs + 1);
-  if (ahead < 0 || static_cast<uint32_t>(ahead) >= record.window_bytes) {
-    return std::nullopt;
-  }
+  if (!InWindow(record, segment.seq)) return {};
   Accepted accepted;
   accepted.handshake.agreed = record.agreed;
   accepted.handshake.irs = record.irs;
@@ -154,7 +201,7 @@ std::optional<HalfOpenTable::Accepted> HalfOpenTable::Complete(
   accepted.iss = record.iss;
   accepted.timestamp_offset = numbers_.TimestampOffset(record.tuple);
   Remove(index);
-  return accepted;
+  return {.accepted = accepted};
 }
 
 std::optional<HalfOpenTable::Repeat> HalfOpenTable::OnTimer(Time now) {

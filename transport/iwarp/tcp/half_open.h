@@ -13,10 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "ras/metrics/rx_verdict.h"
 #include "transport/base/deadline_heap.h"
 #include "transport/base/hash_index.h"
 #include "transport/base/permutation.h"
 #include "transport/base/time.h"
+#include "transport/iwarp/tcp/challenge.h"
 #include "transport/iwarp/tcp/connection.h"
 #include "transport/iwarp/tcp/four_tuple.h"
 #include "transport/iwarp/tcp/isn.h"
@@ -32,8 +34,9 @@ class HalfOpenTable {
   static constexpr Duration kInterval = Duration::Seconds(1);
   static constexpr uint8_t kMaxTimeouts = 5;  // then it is given up
 
-  // `key`: secret, drawn at random.
-  HalfOpenTable(const NumberKey& key, uint32_t capacity);
+  // `key`: secret, drawn at random. `challenges` outlives the table.
+  HalfOpenTable(const NumberKey& key, uint32_t capacity,
+                ChallengeBudget* challenges);
   HalfOpenTable(const HalfOpenTable&) = delete;
   HalfOpenTable& operator=(const HalfOpenTable&) = delete;
 
@@ -50,12 +53,15 @@ class HalfOpenTable {
     SeqNum iss;
     uint32_t timestamp_offset = 0;
   };
-  // A segment without SYN for a port that listens. If it completes a handshake,
-  // returns what the connection begins with; give it the segment next.
-  // Otherwise sets `reset` if the segment must be answered by a RST.
-  std::optional<Accepted> OnSegment(const FourTuple& tuple,
-                                    const wire::TcpSegment& segment, Time now,
-                                    bool& reset);
+  struct Outcome {
+    // A handshake is complete. Give the connection the segment next.
+    std::optional<Accepted> accepted = {};
+    std::optional<wire::TcpFields> answer = {};  // to send
+    RxVerdict verdict = RxVerdict::kTcpHandshake;
+  };
+  // A segment, other than a SYN, for a port that listens.
+  Outcome OnSegment(const FourTuple& tuple, const wire::TcpSegment& segment,
+                    Time now);
 
   // The SYN-ACKs that must be sent again: call this until it returns nothing.
   struct Repeat {
@@ -68,6 +74,7 @@ class HalfOpenTable {
   uint32_t size() const { return size_; }
   // Since the last call.
   uint64_t TakeCookiesSent() { return std::exchange(cookies_sent_, 0); }
+  uint64_t TakeCookiesReturned() { return std::exchange(cookies_returned_, 0); }
   uint64_t TakeGivenUp() { return std::exchange(given_up_, 0); }
 
  private:
@@ -83,7 +90,8 @@ class HalfOpenTable {
     uint16_t mss = 0;  // ours
     uint8_t timeouts = 0;
     bool answered_once = false;  // the round trip can be measured
-    Time sent_at;                // the last SYN-ACK
+    ChallengeLimit challenge_limit;
+    Time sent_at;  // the last SYN-ACK
     uint32_t next_free = kNone;
   };
 
@@ -96,20 +104,25 @@ class HalfOpenTable {
                                  const wire::TcpSegment& syn,
                                  const Offer& offer, uint32_t window_bytes,
                                  Time now);
-  std::optional<Accepted> Complete(uint32_t index,
-                                   const wire::TcpSegment& segment, Time now,
-                                   bool& reset);
+  // Whether the window of our SYN-ACK has room for a segment of this number.
+  static bool InWindow(const Record& record, SeqNum seq);
+  Outcome OnReset(uint32_t index, SeqNum seq, Time now);
+  wire::TcpFields Challenge(const Record& record, Time now) const;
+  // The segment acknowledges our SYN-ACK.
+  Outcome Complete(uint32_t index, const wire::TcpSegment& segment, Time now);
   void Remove(uint32_t index);
 
   const NumberKey hash_key_;
   const InitialNumbers numbers_;
   SynCookies cookies_;
+  ChallengeBudget* const challenges_;
   std::vector<Record> records_;
   HashIndex index_;
   DeadlineHeap timers_;
   uint32_t free_ = kNone;
   uint32_t size_ = 0;
   uint64_t cookies_sent_ = 0;
+  uint64_t cookies_returned_ = 0;  // valid ones
   uint64_t given_up_ = 0;
 };
 

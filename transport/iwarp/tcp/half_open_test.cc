@@ -42,9 +42,20 @@ class HalfOpenTest : public ::testing::Test {
   wire::TcpFields OnSyn(uint16_t port, SeqNum seq) {
     return table.OnSyn(Tuple(port), Syn(seq), Offer(), kWindow, now);
   }
-  HalfOpenTable table{kTestKey, 8};
+  // What the segment completes. Sets `outcome`.
+  std::optional<HalfOpenTable::Accepted> Give(uint16_t port,
+                                              const wire::TcpSegment& segment) {
+    outcome = table.OnSegment(Tuple(port), segment, now);
+    return outcome.accepted;
+  }
+  bool answered_by_reset() const {
+    return outcome.answer.has_value() && outcome.answer->Has(kTcpRst);
+  }
+
+  ChallengeBudget challenges{kTestKey, 1000};
+  HalfOpenTable table{kTestKey, 8, &challenges};
   Time now = Time::FromNs(5'000'000'000'000);
-  bool reset = false;
+  HalfOpenTable::Outcome outcome;
 };
 
 TEST_F(HalfOpenTest, TheAcknowledgementOfTheSynAckCompletesTheHandshake) {
@@ -54,10 +65,9 @@ TEST_F(HalfOpenTest, TheAcknowledgementOfTheSynAckCompletesTheHandshake) {
   EXPECT_EQ(answer.ack, irs + 1);
   EXPECT_EQ(answer.options.timestamps->echo, 99u);
   now = now + Duration::Milliseconds(3);
-  const auto accepted =
-      table.OnSegment(Tuple(7), AckOf(answer, irs + 1), now, reset);
+  const auto accepted = Give(7, AckOf(answer, irs + 1));
   ASSERT_TRUE(accepted.has_value());
-  EXPECT_FALSE(reset);
+  EXPECT_FALSE(outcome.answer.has_value());
   EXPECT_EQ(accepted->iss, answer.seq);
   EXPECT_EQ(accepted->handshake.irs, irs);
   EXPECT_EQ(accepted->handshake.agreed.window_shift, 7);
@@ -72,22 +82,19 @@ TEST_F(HalfOpenTest, OtherAcknowledgementsAreAnsweredByARst) {
   const wire::TcpFields answer = OnSyn(7, SeqNum(1000));
   wire::TcpSegment ack = AckOf(answer, SeqNum(1001));
   ack.ack = ack.ack + 1;
-  EXPECT_FALSE(table.OnSegment(Tuple(7), ack, now, reset).has_value());
-  EXPECT_TRUE(reset);
+  EXPECT_FALSE(Give(7, ack).has_value());
+  EXPECT_TRUE(answered_by_reset());
   EXPECT_EQ(table.size(), 1u) << "it may have been forged";
-  EXPECT_FALSE(
-      table.OnSegment(Tuple(8), AckOf(answer, SeqNum(1001)), now, reset)
-          .has_value());
-  EXPECT_TRUE(reset);
+  EXPECT_FALSE(Give(8, AckOf(answer, SeqNum(1001))).has_value());
+  EXPECT_TRUE(answered_by_reset());
 }
 
 //= RFC 9293 3.10.7.2
 TEST_F(HalfOpenTest, WhatHasNeitherSynNorAckIsDropped) {
   wire::TcpSegment fin;
   fin.flags = wire::kTcpFin;
-  reset = true;
-  EXPECT_FALSE(table.OnSegment(Tuple(7), fin, now, reset).has_value());
-  EXPECT_FALSE(reset);
+  EXPECT_FALSE(Give(7, fin).has_value());
+  EXPECT_FALSE(outcome.answer.has_value());
 }
 
 //= RFC 9293 3.10.7.4
@@ -95,13 +102,41 @@ TEST_F(HalfOpenTest, ARstWithTheRightNumberEndsTheHandshake) {
   (void)OnSyn(7, SeqNum(1000));
   wire::TcpSegment rst;
   rst.flags = kTcpRst;
-  rst.seq = SeqNum(1002);
-  EXPECT_FALSE(table.OnSegment(Tuple(7), rst, now, reset).has_value());
-  EXPECT_FALSE(reset);
-  EXPECT_EQ(table.size(), 1u);
   rst.seq = SeqNum(1001);
-  EXPECT_FALSE(table.OnSegment(Tuple(7), rst, now, reset).has_value());
+  EXPECT_FALSE(Give(7, rst).has_value());
   EXPECT_EQ(table.size(), 0u);
+}
+
+//= RFC 5961 3.2
+TEST_F(HalfOpenTest, ARstElsewhereInTheWindowIsChallenged) {
+  const SeqNum irs(1000);
+  const wire::TcpFields syn_ack = OnSyn(7, irs);
+  wire::TcpSegment rst;
+  rst.flags = kTcpRst;
+  for (const uint32_t ahead : {1u, 65534u}) {
+    rst.seq = irs + 1 + ahead;
+    EXPECT_FALSE(Give(7, rst).has_value());
+    EXPECT_EQ(outcome.verdict, RxVerdict::kTcpChallenged);
+    ASSERT_TRUE(outcome.answer.has_value()) << ahead;
+    const wire::TcpFields& answer = *outcome.answer;
+    EXPECT_EQ(answer.flags, kTcpAck);
+    EXPECT_EQ(answer.src_port, 80);
+    EXPECT_EQ(answer.dst_port, 7);
+    EXPECT_EQ(answer.seq, syn_ack.seq + 1);
+    EXPECT_EQ(answer.ack, irs + 1);
+    EXPECT_EQ(answer.window, 65535 >> *syn_ack.options.window_shift);
+    EXPECT_EQ(answer.options.timestamps->echo, 99u);
+    //= RFC 5961 7
+    EXPECT_FALSE(Give(7, rst).has_value());
+    EXPECT_FALSE(outcome.answer.has_value()) << "too soon";
+    now = now + ChallengeLimit::kSpacing;
+  }
+  for (const uint32_t ahead : {65535u, UINT32_MAX}) {
+    rst.seq = irs + 1 + ahead;
+    EXPECT_FALSE(Give(7, rst).has_value());
+    EXPECT_FALSE(outcome.answer.has_value()) << "outside of the window";
+  }
+  EXPECT_EQ(table.size(), 1u);
 }
 
 //= RFC 6298 2.1, 5.5
@@ -131,8 +166,7 @@ TEST_F(HalfOpenTest, ARepeatedSynGetsTheSameAnswerAndDoesNotDelayTheEnd) {
   EXPECT_EQ(table.NextDeadline(), deadline);
   EXPECT_EQ(table.size(), 1u);
   // Which of the two is acknowledged is unknown: no round trip.
-  const auto accepted =
-      table.OnSegment(Tuple(7), AckOf(second, SeqNum(1001)), now, reset);
+  const auto accepted = Give(7, AckOf(second, SeqNum(1001)));
   ASSERT_TRUE(accepted.has_value());
   EXPECT_EQ(accepted->handshake.round_trip, Duration());
 }
@@ -145,24 +179,30 @@ TEST_F(HalfOpenTest, AFloodOfSynsGetsCookiesAndAnHonestPeerStillConnects) {
   EXPECT_EQ(table.size(), 4u) << "half of the table";
   EXPECT_EQ(table.TakeCookiesSent(), 996u);
   const wire::TcpFields answer = OnSyn(5555, SeqNum(1000));
-  const auto accepted =
-      table.OnSegment(Tuple(5555), AckOf(answer, SeqNum(1001)), now, reset);
+  const auto accepted = Give(5555, AckOf(answer, SeqNum(1001)));
   ASSERT_TRUE(accepted.has_value());
   EXPECT_EQ(accepted->iss, answer.seq);
   EXPECT_EQ(accepted->handshake.irs, SeqNum(1000));
   EXPECT_EQ(accepted->handshake.agreed.window_shift, 7);
 }
 
+// What comes behind may come first. A RST would end the peer's connection.
+TEST_F(HalfOpenTest, WhatOvertakesTheAcknowledgementOfACookieIsDropped) {
+  for (uint16_t port = 1; port <= 8; ++port) (void)OnSyn(port, SeqNum(1));
+  const wire::TcpFields answer = OnSyn(5555, SeqNum(1000));
+  ASSERT_EQ(table.size(), 4u);
+  EXPECT_FALSE(Give(5555, AckOf(answer, SeqNum(2001))).has_value());
+  EXPECT_FALSE(outcome.answer.has_value());
+  EXPECT_TRUE(Give(5555, AckOf(answer, SeqNum(1001))).has_value());
+}
+
 TEST_F(HalfOpenTest, ASecondSynDoesNotPushTheFirstOut) {
   const wire::TcpFields first = OnSyn(7, SeqNum(1000));
   const wire::TcpFields second = OnSyn(7, SeqNum(500'000));
   EXPECT_NE(first.seq, second.seq);
-  EXPECT_TRUE(
-      table.OnSegment(Tuple(7), AckOf(second, SeqNum(500'001)), now, reset)
-          .has_value())
+  EXPECT_TRUE(Give(7, AckOf(second, SeqNum(500'001))).has_value())
       << "by its cookie";
-  EXPECT_TRUE(table.OnSegment(Tuple(7), AckOf(first, SeqNum(1001)), now, reset)
-                  .has_value());
+  EXPECT_TRUE(Give(7, AckOf(first, SeqNum(1001))).has_value());
 }
 
 //= RFC 9293 3.6.1

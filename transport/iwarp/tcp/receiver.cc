@@ -113,6 +113,21 @@ bool Receiver::MayAnswer(const wire::TcpSegment& segment, Time now) {
   return true;
 }
 
+void Receiver::KeepFirst(const wire::TcpSegment& segment,
+                         const ReceivedFrame& frame) {
+  if (segment.payload.empty() && !segment.Has(wire::kTcpFin)) return;
+  const Admitted first = Admit(segment);
+  if (first.verdict != RxVerdict::kAccept) return;
+  if (!first.data.empty()) {
+    const auto overlap = held_.Examine(first.begin, first.end());
+    if (!held_.HasRoom(overlap.new_parts) ||
+        !held_.Insert(overlap, first.begin, first.data, frame)) {
+      return;
+    }
+  }
+  if (first.fin) (void)LearnFin(first.end());
+}
+
 void Receiver::OnEcn(const wire::TcpSegment& segment) {
   const bool marked = segment.congestion_experienced;
   if (config_.ecn == EcnMode::kClassic) {

@@ -124,6 +124,13 @@ class Receiver {
   RxVerdict OnData(const wire::TcpSegment& segment, const ReceivedFrame& frame,
                    Time now, Upper& upper);
 
+  // The text and FIN of the peer's SYN, if our own SYN is not acknowledged yet:
+  // they wait in custody. Without room there, the peer sends them again.
+  void KeepFirst(const wire::TcpSegment& segment, const ReceivedFrame& frame);
+  // They go up.
+  template <typename Upper>
+  void DeliverFirst(Time now, Upper& upper);
+
   // The peer waits for an acknowledgement: a message is complete. PSH does not
   // ask for one: peers set it on most small segments, whoever waits.
   void AckNow() { ack_ = Ack::kNow; }
@@ -232,6 +239,15 @@ RxVerdict Receiver::OnData(const wire::TcpSegment& segment,
     return RxVerdict::kTcpNoRoom;
   }
   return possible ? RxVerdict::kAccept : RxVerdict::kTcpAfterFin;
+}
+
+template <typename Upper>
+void Receiver::DeliverFirst(Time now, Upper& upper) {
+  if (held_.empty() && !fin_known_) return;
+  Admitted nothing_more;
+  nothing_more.begin = next_;
+  (void)Deliver(nothing_more, {}, upper);
+  OnDelivered(/*closed=*/false, now);
 }
 
 template <typename Upper>

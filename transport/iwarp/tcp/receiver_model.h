@@ -1,13 +1,13 @@
 #pragma once
 
-// A receiver beside a model: a map from offsets to the bytes that arrived there
+// A receiver beside a model: for each offset, the byte that arrived there
 // first. After each segment, both must agree.
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "transport/base/check.h"
 #include "transport/iwarp/tcp/receiver_fixture.h"
@@ -48,8 +48,8 @@ class ModelledReceiver {
 
  private:
   struct Byte {
-    char value;
-    int segment;  // that brought it
+    char value = 0;
+    int segment = 0;  // that brought it; 0: none
   };
 
   int32_t Edge() const {
@@ -62,9 +62,14 @@ class ModelledReceiver {
     if (verdict == RxVerdict::kAccept || verdict == RxVerdict::kTcpKept ||
         verdict == RxVerdict::kTcpAfterFin) {
       const int32_t limit = std::min({end, edge, fin_at_.value_or(INT32_MAX)});
-      for (int32_t at = std::max(begin, next_); at < limit; ++at) {
-        known_.emplace(at,
-                       Byte{data[static_cast<size_t>(at - begin)], segments_});
+      const int32_t first = std::max(begin, next_);
+      if (first < limit && limit > end_of_known()) {
+        known_.resize(static_cast<size_t>(limit));
+      }
+      for (int32_t at = first; at < limit; ++at) {
+        if (Has(at)) continue;
+        known_[static_cast<size_t>(at)] = {
+            data[static_cast<size_t>(at - begin)], segments_};
       }
     }
     if (fin && !fin_at_.has_value() && end < edge && end >= next_ &&
@@ -72,7 +77,7 @@ class ModelledReceiver {
          verdict == RxVerdict::kTcpDuplicate)) {
       fin_at_ = end;
     }
-    while (known_.contains(next_)) ++next_;
+    while (Has(next_)) ++next_;
     if (fin_at_.has_value() && *fin_at_ == next_) next_ = *fin_at_ + 1;
   }
 
@@ -84,21 +89,22 @@ class ModelledReceiver {
     const std::string& stream = end_.upper.stream;
     URNIC_CHECK(static_cast<int32_t>(stream.size()) == next_ - whole);
     for (; checked_ < stream.size(); ++checked_) {
-      URNIC_CHECK(stream[checked_] ==
-                  known_.at(static_cast<int32_t>(checked_)).value);
+      URNIC_CHECK(stream[checked_] == known_.at(checked_).value);
     }
-    URNIC_CHECK(end_.receiver.has_hole() ==
-                (known_.lower_bound(next_) != known_.end()));
+    URNIC_CHECK(end_.receiver.has_hole() == (next_ < end_of_known()));
     URNIC_CHECK(end_.frames.kept() <= end_.receiver.range_count());
     URNIC_CHECK(end_.pool.free_count() + end_.receiver.range_count() == 512);
   }
 
+  int32_t end_of_known() const { return static_cast<int32_t>(known_.size()); }
+  bool Has(int32_t at) const {
+    return at >= 0 && at < end_of_known() &&
+           known_[static_cast<size_t>(at)].segment != 0;
+  }
   // Whether all these bytes had arrived with this segment.
   bool Knows(int32_t begin, int32_t end, int segment) const {
-    auto found = known_.lower_bound(begin);
-    for (int32_t at = begin; at < end; ++at, ++found) {
-      if (found == known_.end() || found->first != at ||
-          found->second.segment > segment) {
+    for (int32_t at = begin; at < end; ++at) {
+      if (!Has(at) || known_[static_cast<size_t>(at)].segment > segment) {
         return false;
       }
     }
@@ -124,7 +130,7 @@ class ModelledReceiver {
     }
     for (const auto& [b, e] : blocks) {
       URNIC_CHECK(b > next_ && Knows(b, e, segments_));
-      URNIC_CHECK(!known_.contains(b - 1) && !known_.contains(e));
+      URNIC_CHECK(!Has(b - 1) && !Has(e));
     }
     if (verdict == RxVerdict::kTcpKept) {
       const int32_t first = std::max(begin, next_);
@@ -134,7 +140,7 @@ class ModelledReceiver {
   }
 
   ReceiverEnd<> end_;
-  std::map<int32_t, Byte> known_;  // by offset
+  std::vector<Byte> known_;  // up to the last one that has arrived
   int segments_ = 0;
   std::optional<int32_t> fin_at_;
   int32_t next_ = 0;

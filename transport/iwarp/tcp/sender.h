@@ -75,13 +75,17 @@ enum class MtuProbeFate : uint8_t {
 };
 
 struct SenderCounters {
-  uint64_t retransmissions = 0;  // segments
+  uint64_t segments = 0;         // with data or FIN
+  uint64_t retransmissions = 0;  // of them
+  uint64_t bytes_acked = 0;
   uint64_t timeouts = 0;
   uint64_t recoveries = 0;  // fast
   uint64_t undone = 0;      // reductions that were a mistake
   uint64_t tail_probes = 0;
   uint64_t window_probes = 0;
+  uint64_t ecn_reductions = 0;
   uint64_t unsent_acks = 0;
+  uint64_t dsacks = 0;
   uint64_t bad_sacks = 0;  // blocks that no honest peer sends
   uint64_t reneged = 0;
   uint64_t no_records = 0;  // sending waited for memory

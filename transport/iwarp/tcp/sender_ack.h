@@ -53,6 +53,7 @@ AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
   }
   if (moved) board_.Acknowledge(segment.ack, delivery, upper);
   s.una = segment.ack;
+  counters_.bytes_acked += delivery.acked_bytes;
   const Dsack dsack = TakeSacks(segment, delivery);
   Measure(segment, delivery);
   if (delivery.known) {
@@ -105,6 +106,7 @@ typename Sender<Cc>::Dsack Sender<Cc>::TakeSacks(
          (sacks.size() > 1 && block.begin - sacks[1].begin >= 0 &&
           block.end - sacks[1].end <= 0))) {
       dsack = {true, block.begin, block.end};
+      ++counters_.dsacks;
       continue;
     }
     const auto begin = static_cast<uint32_t>(block.begin - state_.una);
@@ -318,7 +320,10 @@ void Sender<Cc>::Report(const wire::TcpSegment& segment,
   State& s = state_;
   const bool echo = config_.ecn && segment.Has(wire::kTcpEce);
   const bool marked = echo && s.una - s.ecn_point >= 0;
-  if (marked) OnReduced();
+  if (marked) {
+    ++counters_.ecn_reductions;
+    OnReduced();
+  }
   if (delivery.delivered_bytes == 0 && !marked) return;
   cc::AckSample sample;
   sample.now = delivery.now;

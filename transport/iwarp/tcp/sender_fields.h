@@ -304,9 +304,12 @@ template <>
 struct FieldsOf<tcp::SenderCounters> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, retransmissions, timeouts, recoveries, undone,
-                  tail_probes, window_probes, unsent_acks, bad_sacks, reneged,
+    URNIC_MEMBERS(f, s, segments, retransmissions, bytes_acked, timeouts,
+                  recoveries, undone, tail_probes, window_probes,
+                  ecn_reductions, unsent_acks, dsacks, bad_sacks, reneged,
                   no_records);
+    // They stay where they were counted.
+    f.Elsewhere(segments, bytes_acked, ecn_reductions, dsacks);
     f("retransmissions", retransmissions);
     f("timeouts", timeouts);
     f("recoveries", recoveries);

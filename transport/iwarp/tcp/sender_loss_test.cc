@@ -469,6 +469,61 @@ TEST_F(SenderLossTest, ALostProbeOfThePathIsResentInPartsAndReducesNothing) {
   EXPECT_TRUE(sender_.idle());
 }
 
+//= RFC 4821 7.4
+//= RFC 4821 7.6.2
+TEST_F(SenderLossTest, WithoutSackThreeDuplicatesShowTheLossOfAProbe) {
+  WithoutSack();
+  sender_.ProbeMtu(1500);
+  upper_.queue = {1500, 1000, 1000, 1000};
+  ASSERT_EQ(Send().size(), 4u);
+  Pass(Ms(10));
+  Ack(0);
+  Ack(0);
+  EXPECT_TRUE(sender_.mtu_probe_under_way());
+  Ack(0);
+  EXPECT_EQ(sender_.TakeMtuProbeFate(), MtuProbeFate::kLost);
+  EXPECT_EQ(sender_.cc.losses, 0u);
+  const auto sent = Send();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].bytes, 999u);
+  EXPECT_EQ(sent[1].bytes, 501u);
+  Pass(Ms(10));
+  Ack(4500);
+  EXPECT_TRUE(sender_.idle());
+}
+
+// Its loss must be shown by the segments behind it.
+//= RFC 4821 7.4
+TEST_F(SenderLossTest, WithoutSackAProbeNeedsRoomForThreeMore) {
+  WithoutSack();
+  window_ = 4499;
+  Ack(0);
+  sender_.ProbeMtu(1500);
+  upper_.queue = {1500};
+  (void)Send();
+  EXPECT_FALSE(sender_.mtu_probe_under_way());
+}
+
+TEST_F(SenderLossTest, WithoutSackAProbeWithLittleBehindItCostsNoReduction) {
+  for (const uint32_t behind : {0u, 2u}) {
+    WithoutSack();
+    sender_.ProbeMtu(1500);
+    upper_.queue = {1500};
+    for (uint32_t i = 0; i < behind; ++i) upper_.queue.push_back(1000);
+    ASSERT_EQ(Send().size(), 1u + behind);
+    Pass(Ms(10));
+    for (uint32_t i = 0; i < behind; ++i) Ack(0);
+    FireNext();
+    EXPECT_EQ(sender_.TakeMtuProbeFate(), MtuProbeFate::kLost) << behind;
+    EXPECT_EQ(sender_.counters().timeouts, 0u);
+    const auto sent = Send();
+    ASSERT_EQ(sent.size(), 2u) << behind;
+    EXPECT_EQ(At(sent[0]), 0u);
+    Ack(1500 + behind * 1000);
+    EXPECT_TRUE(sender_.idle());
+  }
+}
+
 //= RFC 4821 7.6.2
 TEST_F(SenderLossTest, AProbeOfThePathThatIsLostWithOthersSaysNothing) {
   sender_.ProbeMtu(1500);

@@ -21,7 +21,7 @@ void Sender<Cc>::OnTimer(Time now) {
   }
   if (now >= s.probe_at) {
     s.probe_at = Time::Infinite();
-    s.probe.due = !GiveUpLastMtuProbe();
+    s.probe.due = !GiveUpLastMtuProbe() && config_.sack;
     //= RFC 8985 7.3: the retransmission timer is restarted when a tail loss
     //= probe is sent
     s.timeout_at = now + s.round_trip.timeout();
@@ -30,17 +30,20 @@ void Sender<Cc>::OnTimer(Time now) {
   if (now >= s.timeout_at) OnTimeout(now);
 }
 
-// Nothing behind it can show that it is lost. A tail loss probe would repeat
-// only a part of it, which the peer cannot acknowledge. So the segment is
-// resent in parts, as if its loss were known.
+// With SACK, nothing behind it can show that it is lost; without SACK, too few
+// duplicate acknowledgements have come. A tail loss probe would repeat only a
+// part of it, which the peer cannot acknowledge. So the segment is resent in
+// parts, as if its loss were known.
 template <cc::StreamCongestionControl Cc>
 bool Sender<Cc>::GiveUpLastMtuProbe() {
   State& s = state_;
   const SegmentRing& ring = board_.ring();
-  if (!s.mtu_probe || s.mtu_probe_number + 1 != ring.end()) return false;
+  const uint32_t behind = ring.end() - s.mtu_probe_number - 1;
+  if (!s.mtu_probe || (config_.sack && behind != 0)) return false;
   s.mtu_probe = false;
-  s.mtu_probe_fate =
-      ring.size() == 1 ? MtuProbeFate::kLost : MtuProbeFate::kUnclear;
+  const bool alone =
+      s.mtu_probe_number == ring.first() && (behind == 0 || s.duplicates != 0);
+  s.mtu_probe_fate = alone ? MtuProbeFate::kLost : MtuProbeFate::kUnclear;
   board_.MarkLost(s.mtu_probe_number);
   return true;
 }
@@ -102,7 +105,8 @@ void Sender<Cc>::ScheduleProbe(Time now) {
   s.probe_at = Time::Infinite();
   //= RFC 8985 7.2: a tail loss probe is scheduled only with SACK, outside of
   //= recovery, and if no segment is SACKed
-  if (!config_.sack || recovering() || board_.empty() ||
+  // Without it, the timer is only that of a probe of the path.
+  if (!(config_.sack || s.mtu_probe) || recovering() || board_.empty() ||
       board_.sacked_segments() != 0 || board_.lost_segments() != 0) {
     return;
   }

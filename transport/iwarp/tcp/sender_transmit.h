@@ -138,12 +138,14 @@ bool Sender<Cc>::Resend(uint32_t number, bool force, Time now,
 template <cc::StreamCongestionControl Cc>
 bool Sender<Cc>::MayProbeMtu() const {
   //= RFC 4821 7.4: a probe is sent only if no loss is being repaired, and if
-  //= the windows are large enough for it and for a segment that shows its loss
-  if (state_.mtu_probe_bytes == 0 || !config_.sack || recovering() ||
+  //= the windows are large enough for it and for what shows its loss
+  // Without SACK, several duplicate acknowledgements show it.
+  if (state_.mtu_probe_bytes == 0 || recovering() || state_.duplicates != 0 ||
       board_.lost_segments() != 0 || board_.sacked_segments() != 0) {
     return false;
   }
-  const uint64_t bytes = uint64_t{state_.mtu_probe_bytes} + config_.mss;
+  const uint64_t behind = config_.sack ? 1 : Rack::kDupThresh;
+  const uint64_t bytes = state_.mtu_probe_bytes + behind * config_.mss;
   return bytes <= std::min<uint64_t>(state_.peer.bytes, window_bytes());
 }
 
@@ -294,6 +296,7 @@ bool Sender<Cc>::SendTailProbe(Time now, SegmentToSend& out, Upper& upper) {
 template <cc::StreamCongestionControl Cc>
 void Sender<Cc>::OnSent(uint32_t bytes, Time now) {
   State& s = state_;
+  ++counters_.segments;
   if (s.phase == Phase::kRecovery) s.reduction.OnSend(bytes);
   if (cc.pacer.active()) cc.pacer.OnSend(now, bytes);
   //= RFC 6298 5.1: sending data starts the retransmission timer if it does not

@@ -9,13 +9,16 @@ namespace {
 
 // Values of common links, ascending; the largest that the peer's MSS allows is
 // used. A peer with less than the first gets that: no path is so small.
-constexpr uint16_t kMss[] = {64, 536, 1220, 1440, 1460, 4036, 8940, 8960};
-static_assert(std::size(kMss) == 8);
+constexpr uint16_t kMss[] = {64,   160,  216,  256,  384,  472,  536,  984,
+                             1220, 1380, 1440, 1460, 4036, 4056, 8940, 8960};
+static_assert(std::size(kMss) == 16);
 
-constexpr uint32_t kPeriodMask = 31;
-constexpr uint32_t kPeriodShift = 27;
+constexpr uint32_t kPeriodMask = 15;
+constexpr uint32_t kPeriodShift = 28;
+constexpr uint32_t kMssMask = 15;
 constexpr uint32_t kMssShift = 24;
-constexpr uint32_t kHashMask = (1u << kMssShift) - 1;
+constexpr uint32_t kNameMask = 0x00ff0000;
+constexpr uint32_t kProofMask = 0x0000ffff;
 
 constexpr uint32_t kOptionMask = 0x7f;
 constexpr uint32_t kShiftMask = 0x0f;
@@ -61,16 +64,22 @@ uint64_t PeriodOf(Time now) {
 
 }  // namespace
 
-uint32_t SynCookies::Encode(const FourTuple& tuple, SeqNum irs, uint64_t period,
-                            uint32_t mss_index, uint32_t options) const {
-  const std::array<uint64_t, 5> name = tuple.words();
-  const std::array<uint64_t, 7> words = {
-      name[0], name[1], name[2],
-      name[3], name[4], uint64_t{irs.value()} << 32 | mss_index << 8 | options,
-      period};
-  return static_cast<uint32_t>(period & kPeriodMask) << kPeriodShift |
-         mss_index << kMssShift |
-         (static_cast<uint32_t>(SipHash(key_, words)) & kHashMask);
+uint32_t SynCookies::Encode(const FourTuple& tuple, SeqNum irs,
+                            const Content& content) const {
+  const std::array<uint64_t, 5> ends = tuple.words();
+  std::array<uint64_t, 7> words = {ends[0],
+                                   ends[1],
+                                   ends[2],
+                                   ends[3],
+                                   ends[4],
+                                   content.period,
+                                   content.mss_index << 8 | content.options};
+  const auto name = static_cast<uint32_t>(SipHash(key_, words));
+  words[6] |= uint64_t{irs.value()} << 32 | 1u << 31;
+  const auto proof = static_cast<uint32_t>(SipHash(key_, words));
+  return static_cast<uint32_t>(content.period & kPeriodMask) << kPeriodShift |
+         content.mss_index << kMssShift | (name & kNameMask) |
+         (proof & kProofMask);
 }
 
 //= RFC 4987 3.6, RFC 4987 A: a SYN cookie has a keyed hash, a coarse time and
@@ -78,13 +87,14 @@ uint32_t SynCookies::Encode(const FourTuple& tuple, SeqNum irs, uint64_t period,
 SynCookies::Cookie SynCookies::Make(const FourTuple& tuple, SeqNum irs,
                                     const Agreed& wanted, uint32_t timestamp,
                                     Time now) {
-  const uint32_t mss_index = MssIndex(wanted.mss);
-  const uint32_t options = OptionBits(wanted);
-  Cookie cookie;
   last_period_ = PeriodOf(now);
   made_ = true;
-  cookie.isn = SeqNum(Encode(tuple, irs, last_period_, mss_index, options));
-  cookie.agreed = Decode(mss_index, options);
+  const Content content = {last_period_, MssIndex(wanted.mss),
+                           OptionBits(wanted)};
+  const uint32_t options = content.options;
+  Cookie cookie;
+  cookie.isn = SeqNum(Encode(tuple, irs, content));
+  cookie.agreed = Decode(content.mss_index, options);
   // Not later than the clock: what the connection sends next must not look
   // older to the peer.
   cookie.timestamp = (timestamp & ~kOptionMask) | (options & kOptionMask);
@@ -94,23 +104,38 @@ SynCookies::Cookie SynCookies::Make(const FourTuple& tuple, SeqNum irs,
   return cookie;
 }
 
-std::optional<Agreed> SynCookies::Check(const FourTuple& tuple,
-                                        const wire::TcpSegment& ack,
-                                        Time now) const {
+std::optional<SynCookies::Content> SynCookies::ContentOf(
+    const wire::TcpSegment& ack, Time now) const {
   const uint64_t period = PeriodOf(now);
   if (!made_ || period - last_period_ > 1) return std::nullopt;
-  const SeqNum irs = ack.seq + UINT32_MAX;
   const uint32_t cookie = ack.ack.value() - 1;
   const uint64_t age = (period - (cookie >> kPeriodShift)) & kPeriodMask;
   if (age > 1) return std::nullopt;
-  const uint32_t mss_index = cookie >> kMssShift & 7;
-  const uint32_t options = ack.options.timestamps.has_value()
-                               ? ack.options.timestamps->echo & kOptionMask
-                               : kNoOptions;
-  if (Encode(tuple, irs, period - age, mss_index, options) != cookie) {
-    return std::nullopt;
-  }
-  return Decode(mss_index, options);
+  Content content;
+  content.period = period - age;
+  content.mss_index = cookie >> kMssShift & kMssMask;
+  content.options = ack.options.timestamps.has_value()
+                        ? ack.options.timestamps->echo & kOptionMask
+                        : kNoOptions;
+  return content;
+}
+
+std::optional<Agreed> SynCookies::Check(const FourTuple& tuple,
+                                        const wire::TcpSegment& ack,
+                                        Time now) const {
+  const std::optional<Content> content = ContentOf(ack, now);
+  if (!content) return std::nullopt;
+  const SeqNum irs = ack.seq + UINT32_MAX;
+  if (Encode(tuple, irs, *content) + 1 != ack.ack.value()) return std::nullopt;
+  return Decode(content->mss_index, content->options);
+}
+
+bool SynCookies::MayFollow(const FourTuple& tuple, const wire::TcpSegment& ack,
+                           Time now) const {
+  const std::optional<Content> content = ContentOf(ack, now);
+  if (!content) return false;
+  const uint32_t cookie = ack.ack.value() - 1;
+  return ((Encode(tuple, SeqNum(), *content) ^ cookie) & ~kProofMask) == 0;
 }
 
 }  // namespace urnic::tcp

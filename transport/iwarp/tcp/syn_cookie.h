@@ -4,14 +4,18 @@
 // must know later is in the sequence number and in the timestamp of its
 // SYN-ACK, and comes back with the peer's acknowledgement.
 //
-//   sequence number | period, 5 bits | MSS, 3 bits | hash, 24 bits |
+//   sequence number | period, 4 bits | MSS, 4 bits | name, 8 | proof, 16 |
 //   timestamp       | clock, without its lowest 7 bits | options, 7 bits |
 //   options         | uRNIC | ECN | SACK | window shift, 4 bits; 15: none |
 //
-// The hash covers the connection's addresses and ports, the peer's ISN, the
-// period, the MSS and the options. A forger needs 2^28 attempts on average. A
-// cookie is accepted in the period of 64 s in which it was made and in the next
-// one. Without timestamps, nothing but the MSS is remembered.
+// Name and proof are keyed hashes of the connection's addresses and ports, the
+// period, the MSS and the options; that of the proof also covers the peer's
+// ISN. A forger needs 2^27 attempts on average. A cookie is accepted in the
+// period of 64 s in which it was made and in the next one. Without timestamps,
+// nothing but the MSS is remembered.
+//
+// Only the first segment behind the handshake tells the peer's ISN. One that
+// overtakes it is known by the name.
 //
 // The timestamp of a cookie is up to 128 ms old, so the round trip of its
 // acknowledgement must not be measured with it.
@@ -49,11 +53,22 @@ class SynCookies {
   // ours, returns what was agreed.
   std::optional<Agreed> Check(const FourTuple& tuple,
                               const wire::TcpSegment& ack, Time now) const;
+  // Whether it may follow a segment with a cookie of ours, which has not
+  // arrived. One of 2048 segments without any cookie is taken for one, too.
+  bool MayFollow(const FourTuple& tuple, const wire::TcpSegment& ack,
+                 Time now) const;
 
  private:
-  // The hash with the period and the MSS above it: a sequence number.
-  uint32_t Encode(const FourTuple& tuple, SeqNum irs, uint64_t period,
-                  uint32_t mss_index, uint32_t options) const;
+  // What is not in the hashes alone.
+  struct Content {
+    uint64_t period = 0;
+    uint32_t mss_index = 0;
+    uint32_t options = 0;
+  };
+  uint32_t Encode(const FourTuple& tuple, SeqNum irs,
+                  const Content& content) const;
+  // Unset: there is no cookie, or an old one.
+  std::optional<Content> ContentOf(const wire::TcpSegment& ack, Time now) const;
 
   NumberKey key_;
   // Nothing is accepted if no cookie was made recently: then there is nothing

@@ -42,7 +42,7 @@ class SynCookieTest : public ::testing::Test {
 
 //= RFC 4987 3.6, RFC 4987 A
 TEST_F(SynCookieTest, EachCombinationOfOptionsSurvives) {
-  for (const uint16_t mss : {64, 536, 1220, 1440, 1460, 4036, 8940, 8960}) {
+  for (const uint16_t mss : {64, 160, 472, 536, 1220, 1440, 1460, 8960}) {
     for (int bits = 0; bits < 8; ++bits) {
       for (int shift = -1; shift <= 14; ++shift) {
         Agreed wanted = {.mss = mss,
@@ -157,7 +157,40 @@ TEST_F(SynCookieTest, EachBitOfACookieCounts) {
   EXPECT_TRUE(refused(good)) << "another key";
 }
 
-// One of 2^28 would succeed.
+// It follows what its peer sends with the first one.
+TEST_F(SynCookieTest, ASegmentThatOvertakesTheFirstIsKnown) {
+  const auto cookie = Make(Everything());
+  wire::TcpSegment later = AckOf(cookie);
+  EXPECT_TRUE(cookies_.MayFollow(kTuple, later, now_));
+  later.seq = later.seq + 1000;
+  EXPECT_FALSE(cookies_.Check(kTuple, later, now_).has_value());
+  EXPECT_TRUE(cookies_.MayFollow(kTuple, later, now_));
+  for (int bit = 16; bit < 32; ++bit) {
+    wire::TcpSegment other = later;
+    other.ack = SeqNum((cookie.isn.value() ^ 1u << bit) + 1);
+    EXPECT_FALSE(cookies_.MayFollow(kTuple, other, now_)) << bit;
+  }
+  FourTuple other = kTuple;
+  other.remote_port ^= 1;
+  EXPECT_FALSE(cookies_.MayFollow(other, later, now_));
+  EXPECT_FALSE(
+      cookies_.MayFollow(kTuple, later, now_ + SynCookies::kPeriod * 2));
+}
+
+TEST_F(SynCookieTest, FewOtherSegmentsAreTakenForLaterOnes) {
+  (void)Make(Everything());
+  testing::Random random(4);
+  int found = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    wire::TcpSegment ack;
+    ack.ack = SeqNum(static_cast<uint32_t>(random.Next()));
+    found += cookies_.MayFollow(kTuple, ack, now_) ? 1 : 0;
+  }
+  EXPECT_GT(found, 20);
+  EXPECT_LT(found, 90) << "one of 2048";
+}
+
+// One of 2^27 would succeed.
 TEST_F(SynCookieTest, AMillionGuessesFail) {
   (void)Make(Everything());
   testing::Random random(2);

@@ -77,6 +77,11 @@ bool TimeWaitTable::MayReplace(const Record& record,
   return later > 0 || (later == 0 && greater);
 }
 
+bool TimeWaitTable::InWindow(const Record& record, SeqNum seq) {
+  const int32_t ahead = seq - record.rcv_nxt;
+  return ahead == 0 || (ahead > 0 && ahead < int32_t{record.window});
+}
+
 TimeWaitTable::Answer TimeWaitTable::OnSegment(const FourTuple& tuple,
                                                const wire::TcpSegment& segment,
                                                Time now) {
@@ -99,6 +104,9 @@ TimeWaitTable::Answer TimeWaitTable::OnSegment(const FourTuple& tuple,
              (segment.seq == record.rcv_nxt || record.answered)) {
     // Acceptable, and says nothing; or perhaps itself the answer of another
     // TIME-WAIT that has other numbers. Neither is answered without end.
+    answer.reply = Reply::kDrop;
+  } else if (!segment.Has(wire::kTcpAck) && InWindow(record, segment.seq)) {
+    //= RFC 9293 3.10.7.4: an acceptable segment without the ACK flag is dropped
     answer.reply = Reply::kDrop;
   } else if (segment.Has(wire::kTcpFin) && segment.end() == record.rcv_nxt) {
     //= RFC 9293 3.10.7.4: in TIME-WAIT, a retransmitted FIN is acknowledged,

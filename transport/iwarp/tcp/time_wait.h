@@ -49,9 +49,6 @@ class TimeWaitTable {
   };
   // Replaces an older record of the same connection.
   void Add(const FourTuple& tuple, const Ended& ended, Time now);
-  bool Contains(const FourTuple& tuple) const {
-    return Find(IdOf(tuple)) != kNone;
-  }
   // We want to connect with these addresses and ports again. False: that is not
   // safe yet, or not before the record expires. Otherwise there is no record
   // any more, and the new connection begins behind `after`, if that is set.
@@ -106,6 +103,9 @@ class TimeWaitTable {
   void Append(uint32_t index, Time now);
   void Unlink(uint32_t index);
   void Remove(uint32_t index);
+  // Whether a segment begins within the window, as far as that is known: the
+  // window may have been larger by a factor.
+  static bool InWindow(const Record& record, SeqNum seq);
   // Whether a SYN may begin a new connection.
   static bool MayReplace(const Record& record, const wire::TcpSegment& syn);
 

@@ -62,9 +62,11 @@ class FakeTcp final : public TcpConnections {
 
   // The queue pairs in INIT, without a connection.
   std::set<uint32_t> queue_pairs;
+  iwarp::Options chosen;
   size_t listeners() const { return listeners_.size(); }
 
   // --- TcpConnections
+  const iwarp::Options& options() const override { return chosen; }
   void Attach(TcpEvents& events) override { events_ = &events; }
   int Listen(const wire::Gid& local, uint16_t port, uint32_t backlog,
              const mpa::SetupOptions&, TcpListenerId& out) override {
@@ -77,15 +79,7 @@ class FakeTcp final : public TcpConnections {
     listeners_[out] = {local, port, backlog};
     return 0;
   }
-  void Unlisten(TcpListenerId listener) override {
-    for (auto& [id, connection] : connections_) {
-      if (connection.phase != Phase::kRequested) continue;
-      if (connection.listener != listener) continue;
-      Send(Kind::kReject, connection);
-      End(id, iwarp::Event::kFailed, iwarp::Failure::kAborted);
-    }
-    listeners_.erase(listener);
-  }
+  void Unlisten(TcpListenerId listener) override { listeners_.erase(listener); }
   int Connect(const net::Path& path, const TcpConnectRequest& request,
               const mpa::SetupOptions& setup, TcpConnectionId& out) override {
     if (!queue_pairs.contains(request.qpn)) return EINVAL;
@@ -160,6 +154,9 @@ class FakeTcp final : public TcpConnections {
     return static_cast<uint32_t>(connections_.size());
   }
 
+  // A farewell of the model needs no answer.
+  uint32_t farewells() const override { return 0; }
+
   // --- FakeTcpWire
   bool HasGid(const wire::Gid& gid) const { return rnic_.HasGid(gid); }
   void Receive(const FakeTcpWire::Message& message) {
@@ -226,7 +223,6 @@ class FakeTcp final : public TcpConnections {
   struct Connection {
     tcp::FourTuple addresses;
     Phase phase = Phase::kConnecting;
-    TcpListenerId listener = TcpListenerId::kNone;
     uint64_t user = 0;
     bool peer_to_peer = false;
     ReadDepths depths;
@@ -279,7 +275,6 @@ class FakeTcp final : public TcpConnections {
       if (listener.port != addresses.local_port || !hears) continue;
       TcpConnectionId created = TcpConnectionId::kNone;
       Connection& connection = Add(addresses, Phase::kRequested, created);
-      connection.listener = id;
       connection.peer_to_peer = message.peer_to_peer;
       connection.depths = {message.depths.ord, message.depths.ird};
       connection.data = message.data;
@@ -309,7 +304,6 @@ class FakeTcp final : public TcpConnections {
     event.connection = due.connection;
     event.user = connection.user;
     event.addresses = connection.addresses;
-    event.listener = connection.listener;
     event.failure = due.failure;
     event.depths = connection.depths;
     event.private_data = connection.data;

@@ -1,0 +1,68 @@
+// What connections, and the segments without one, have counted.
+
+#include "datapath/engine/connection_table.h"
+
+namespace urnic {
+
+namespace {
+
+void AddSender(const tcp::SenderCounters& from, IwarpCounters& to) {
+  to.retrans_segs += from.retransmissions;
+  to.timeouts += from.timeouts;
+  to.loss_probes += from.tail_probes;
+  to.window_probes += from.window_probes;
+  to.fast_recoveries += from.recoveries;
+  to.undone_recoveries += from.undone;
+  to.dsacks_recv += from.dsacks;
+  to.sack_discards += from.bad_sacks;
+  to.sack_reneging += from.reneged;
+  to.ecn_reductions += from.ecn_reductions;
+}
+
+void AddConnection(const IwarpConnection& connection, IwarpCounters& to) {
+  const tcp::Connection& tcp = connection.endpoint().connection();
+  AddSender(tcp.sender().counters(), to);
+  const tcp::End end = tcp.ended();
+  if (end == tcp::End::kReset || end == tcp::End::kRefused) ++to.in_rsts;
+}
+
+}  // namespace
+
+void ConnectionTable::CountTerminate(const ddp::StreamError& error,
+                                     bool received) {
+  EngineCounters& counters = *parts_.counters;
+  ++(received ? counters.iwarp.terminates_recv
+              : counters.iwarp.terminates_sent);
+  (received ? counters.terminates_received : counters.terminates_sent)
+      .Count(static_cast<uint16_t>(error.layer << 12 | error.type << 8 |
+                                   error.code));
+}
+
+void ConnectionTable::CountEndpoint(const IwarpConnection& connection) {
+  AddConnection(connection, parts_.counters->iwarp);
+}
+
+void ConnectionTable::CollectCounters() {
+  EngineCounters& all = *parts_.counters;
+  IwarpCounters& iwarp = all.iwarp;
+  const auto count = [&all](RxVerdict verdict) {
+    return all.verdicts[static_cast<size_t>(verdict)];
+  };
+  iwarp.challenge_acks = pools_.challenges_sent();
+  iwarp.syn_cookies_sent += half_open_.TakeCookiesSent();
+  iwarp.syn_cookies_recv += half_open_.TakeCookiesReturned();
+  iwarp.time_wait_overflow += time_wait_.TakeEvicted();
+  iwarp.fpdu_parts_held = pools_.pieces_held();
+  iwarp.early_segs = count(RxVerdict::kTcpEarly);
+  iwarp.out_of_order_segs = count(RxVerdict::kTcpKept) + iwarp.early_segs +
+                            count(RxVerdict::kTcpNoRoom);
+  iwarp.crc_errors = count(RxVerdict::kMpaBadCrc);
+}
+
+void ConnectionTable::AddLiving(IwarpCounters& to) const {
+  ForEach([&to](const IwarpConnection& connection) {
+    AddConnection(connection, to);
+  });
+}
+
+}  // namespace urnic
