@@ -4,7 +4,8 @@ kernel's CUBIC.
 Each end is in a network namespace of its own, and tests/e2e/impair_bridge joins
 them. For the kernel (iperf3) and for an iwurnic0 (ib_write_bw -R) it is the
 same wire with the same MTU, so their segments have the same size. The offloads
-of the kernel's interfaces are off, and the windows have the same limit.
+of the kernel's interfaces are off. Its windows may reach 16 MB, and ours 1.5 MB
+with this MTU; the wire and its buffer hold less than that.
 
 No process is pinned: three or more share the CPUs with the kernel's softirqs.
 """

@@ -138,7 +138,7 @@ tcp::Offer ConnectionTable::OfferFor(const wire::Gid& local) const {
   const uint32_t headers =
       (ipv4 ? sizeof(wire::Ipv4) : sizeof(wire::Ipv6)) + sizeof(wire::Tcp);
   return {
-      .mss = static_cast<uint16_t>(network_->host().mtu() - headers),
+      .mss = static_cast<uint16_t>(parts_.tx->link_mtu() - headers),
       .default_mss = ipv4 ? wire::kTcpDefaultMssIpv4 : wire::kTcpDefaultMssIpv6,
       .ecn = network_->iwarp_options().ecn != iwarp::Ecn::kOff};
 }
@@ -151,7 +151,7 @@ tcp::ConnectionConfig ConnectionTable::ConfigFor(const tcp::FourTuple& tuple,
   config.timestamp_offset = half_open_.numbers().TimestampOffset(tuple);
   config.offer = OfferFor(tuple.local);
   config.ipv6 = !tuple.local.is_ipv4();
-  config.path_mtu = path.mtu;
+  config.path_mtu = MtuOf(path);
   config.window_bytes = limits_.window_bytes;
   config.dctcp = network_->iwarp_options().ecn == iwarp::Ecn::kDctcp;
   return config;
@@ -179,6 +179,7 @@ IwarpConnection& ConnectionTable::Add(const tcp::FourTuple& tuple,
       new IwarpConnection(this, tuple, path, limits_.kept_per_connection));
   IwarpConnection& connection = *connections_[index];
   connection.index_ = index;
+  connection.known_mtu_ = MtuOf(path);
   connection.Begin(pools_.ForEndpoint());
   index_.Insert(HashOf(tuple), index);
   network_->Adopt(connection.path_, *parts_.now);

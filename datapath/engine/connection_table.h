@@ -8,6 +8,7 @@
 // Thread: the holder of the engine's token; the calls of the connection manager
 // inside an Engine::ControlScope, or within OnConnectionEvent().
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -234,6 +235,10 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
                         const tcp::HalfOpenTable::Accepted& accepted,
                         const wire::FrameView& view, Time now);
 
+  // The largest IP packet that leaves on this path, as far as it is known.
+  uint32_t MtuOf(const net::Path& path) const {
+    return std::min<uint32_t>(path.mtu, parts_.tx->link_mtu());
+  }
   tcp::Offer OfferFor(const wire::Gid& local) const;
   tcp::ConnectionConfig ConfigFor(const tcp::FourTuple& tuple,
                                   const net::Path& path) const;

@@ -15,7 +15,6 @@ IwarpConnection::IwarpConnection(ConnectionTable* table,
       table_(table),
       tuple_(tuple),
       path_(path),
-      known_mtu_(path.mtu),
       kept_count_(kept_fpdus),
       kept_(new iwarp::KeptFpdu[kept_fpdus]) {}
 

@@ -61,6 +61,8 @@ class TransmitQueue final : public net::FrameSink {
   // Passes frames to the port. False: the port's ring is full and frames are
   // left.
   bool Flush() { return waiting_count_ == 0 || FlushWaiting(); }
+  // The largest IP packet that the port sends now, in bytes.
+  uint32_t link_mtu() const { return port_->link_mtu(); }
   // The port has not accepted all frames yet. A full ring is back-pressure, not
   // loss: no further frames are built.
   bool blocked() const { return waiting_count_ != 0; }

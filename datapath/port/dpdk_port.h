@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -31,6 +32,10 @@ class DpdkPort final : public Port {
   int wait_fd() const override { return keeper_->wait_fd(); }
   PortCounters counters() const override;
   PortInfo info() const override { return keeper_->info(); }
+  uint32_t link_mtu() const override {
+    const uint32_t now = keeper_->interface_mtu();
+    return now == 0 ? mtu() : std::min<uint32_t>(now, mtu());
+  }
 
   // For a benchmark that calls the driver itself: between Enter() and Leave()
   // the device does not change, whatever its peer does.

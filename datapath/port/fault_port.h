@@ -51,6 +51,7 @@ class FaultPort final : public Port {
   FaultCounts fault_counts() const override;
   PortCounters counters() const override { return port_->counters(); }
   PortInfo info() const override;
+  uint32_t link_mtu() const override { return port_->link_mtu(); }
 
   // The `text` of a port, followed by `note`; an empty one stays empty.
   static std::string WithNote(const std::string& text, const std::string& note);

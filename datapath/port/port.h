@@ -143,6 +143,9 @@ class Port {
 
   // The largest IP packet, in bytes; fixed at creation.
   uint16_t mtu() const { return mtu_; }
+  // The largest one that leaves now: a kernel interface below the port may take
+  // less than mtu(), and drops what is larger. It may change. Any thread.
+  virtual uint32_t link_mtu() const { return mtu_; }
   // The RNIC's own MAC, which differs from the kernel interface's unless that
   // one was requested. The port is promiscuous and filters nothing.
   const wire::MacAddress& mac() const { return mac_; }

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -328,6 +329,7 @@ TEST_F(IfaceTest, TheMtuOfTheInterfaceIsFollowed) {
   for (const uint32_t mtu : {1000u, 9000u}) {
     ASSERT_TRUE(Ip("link set va mtu " + std::to_string(mtu)));
     EXPECT_TRUE(Eventually([&] { return a->info().interface_mtu == mtu; }));
+    EXPECT_EQ(a->link_mtu(), std::min(mtu, 4200u));
     EXPECT_EQ(a->mtu(), 4200) << "room for every RDMA packet, at any time";
   }
 }

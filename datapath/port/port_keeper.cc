@@ -453,6 +453,7 @@ void PortKeeper::SayMtu(int mtu) {
   const auto now = static_cast<uint32_t>(std::max(mtu, 0));
   if (info_.interface_mtu == now) return;
   info_.interface_mtu = now;
+  interface_mtu_.store(now, std::memory_order_relaxed);
   // At first there is no text to report.
   if (report_ == nullptr || info_.text.empty()) return;
   const PortInfo info = info_;

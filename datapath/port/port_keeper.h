@@ -59,6 +59,10 @@ class PortKeeper {
   // Adds the counts of this device and its predecessors.
   void AddCounters(PortCounters& sum) const;
   PortInfo info() const;
+  // That of info(), without waiting. 0: there is none, or it is not known yet.
+  uint32_t interface_mtu() const {
+    return interface_mtu_.load(std::memory_order_relaxed);
+  }
 
  private:
   enum class Verdict : uint8_t { kKeep, kReplace };
@@ -124,6 +128,7 @@ class PortKeeper {
   bool had_carrier_ = false;
   int backoff_ms_ = 0;
   std::string warned_;
+  std::atomic<uint32_t> interface_mtu_ = 0;  // as in info_
 
   // Guards the members below. Never held while DPDK may wait for a link
   // callback.

@@ -284,11 +284,12 @@ class Capture:
         parsed = (Packet.parse(frame) for _, frame in self.frames)
         return [packet for packet in parsed if packet is not None]
 
-    def write_pcap(self, path):
+    def write_pcap(self, path, keep=lambda frame: True):
         with open(path, "wb") as file:
             file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144,
                                    1))
             for when, frame in self.frames:
-                file.write(struct.pack("<IIII", int(when),
-                                       int(when % 1 * 1000000), len(frame),
-                                       len(frame)) + frame)
+                if keep(frame):
+                    file.write(struct.pack("<IIII", int(when),
+                                           int(when % 1 * 1000000), len(frame),
+                                           len(frame)) + frame)

@@ -25,6 +25,7 @@ import test_impaired  # pylint: disable=unused-import
 import test_iser  # pylint: disable=unused-import
 import test_iwarp_device  # pylint: disable=unused-import
 import test_iwarp_options  # pylint: disable=unused-import
+import test_iwarp_tcp  # pylint: disable=unused-import
 import test_judges  # pylint: disable=unused-import
 import test_libfabric  # pylint: disable=unused-import
 import test_newer_verbs  # pylint: disable=unused-import
