@@ -1,10 +1,14 @@
 """What programs see of an iWARP device, alone and beside the RoCE device of its
-port. Nothing here connects."""
+port, and what `urnic state` shows of it."""
 
+import functools
 import re
+import time
 
 import bed
+import beds
 import suite
+import test_rdmacm
 
 MARKED = "10.1.0.2/24,iwarp"
 
@@ -159,3 +163,61 @@ def listed_once(context):
             result = urnic(*words)
             context.check(len(re.findall("^  ", result.out, re.MULTILINE)) == 1,
                           result)
+
+
+# A queue pair of ib_write_bw between two of its completions.
+MID_TRANSFER = re.compile(
+    r"^  QP (0x[0-9a-f]{6}) iWARP RTS +TCP ESTABLISHED port \d+ peer "
+    r"10\.1\.0\.1:\d+  MPA 2, CRC  out: [1-9]\d* requests and [1-9]\d* bytes "
+    r"unacknowledged, cwnd \d+, MSS \d+, RTT [\d.]+ ms  in: MSN \d+, ",
+    re.MULTILINE)
+CONNECTS_SECONDS = 15
+
+
+def state_in_mid_transfer(context, bed_name):
+    """A client that writes all the time, and its server."""
+    argv = ["ib_write_bw", "-R", "-F", "-D", "30"]
+    context.need(argv[0])
+    with beds.make(context.tools, bed_name) as place:
+        env = {"XDG_RUNTIME_DIR": place.directory}
+        server = place.spawn(0, argv, env=env)
+        bed.await_true(lambda: test_rdmacm.has_open_device(server), 20,
+                       "the server's device")
+
+        def state(side, process, *words):
+            return place.run(side, [context.tools.urnic, "state", "--process",
+                                    str(process.pid), *words], rnic=False,
+                             env=env)
+
+        def shown():
+            """The state of a client that transfers; None: it was rejected, the
+            server does not listen yet."""
+            client = place.spawn(1, [*argv, beds.SERVER_IP["v4"]], env=env)
+            while client.running():
+                result = state(1, client)
+                match = MID_TRANSFER.search(result.out)
+                if match:
+                    return client, result, match
+                time.sleep(0.05)
+            return None
+
+        end = time.monotonic() + CONNECTS_SECONDS
+        found = shown()
+        while not found and server.running() and time.monotonic() < end:
+            found = shown()
+        context.check(found, server.result())
+        client, result, match = found
+        context.check(result.status == 0, result)
+        result = state(1, client, "--qp", match.group(1))
+        context.check_ok(result)
+        for line in ("endpoint.phase running", "tcp.state ESTABLISHED",
+                     "qp.state RTS", "requester.failed no"):
+            context.check(line in result.out.split("\n"), result)
+        result = state(0, server)
+        context.check(re.search(r"iWARP RTS +TCP ESTABLISHED port \d+ peer "
+                                r"10\.1\.0\.2:", result.out), result)
+
+
+for _bed in ("iwarp-vhost", "iwarp-veth9000"):
+    suite.add(f"{_bed}/state-in-mid-transfer",
+              functools.partial(state_in_mid_transfer, bed_name=_bed), True)

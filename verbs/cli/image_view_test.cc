@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/cm_sink.h"
@@ -134,6 +135,27 @@ TEST_F(ImageViewTest, AnIwarpConnectionInTheMiddleOfATransfer) {
   EXPECT_THAT(view->members, HasSubstr("record.bytes 3000\n"));
   EXPECT_THAT(view->members, HasSubstr("segment.bytes "));
   EXPECT_THAT(view->members, HasSubstr("agreed.mss "));
+}
+
+// Of a send, the first segment is lost.
+TEST_F(ImageViewTest, AnIwarpConnectionWithFramesInCustody) {
+  const auto link = std::make_unique<iwarp::Link>();
+  link->b.place_early = false;
+  link->b.Renew();
+  ASSERT_TRUE(link->Connect());
+  bool lost = false;
+  link->tamper_to_b = [&lost](iwarp::Packet& packet) {
+    return packet.payload.empty() || std::exchange(lost, true);
+  };
+  auto& program = link->b.program;
+  ASSERT_TRUE(program.Recv(7, {program.Sge(0, 9000)}));
+  ASSERT_TRUE(link->a.Post(
+      {.opcode = URNIC_WR_SEND, .sges = {link->a.program.Sge(0, 6000)}}));
+  ASSERT_TRUE(link->RunUntil([&] { return link->b.frames.kept() == 4; }));
+  const auto view = ViewImage(link->b.Image(link->now));
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_THAT(view->line, HasSubstr(", 4 frames held"));
+  EXPECT_THAT(view->members, HasSubstr("range.bytes 14"));
 }
 
 TEST_F(ImageViewTest, IwarpConnectionsWithoutAQueuePair) {

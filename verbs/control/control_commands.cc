@@ -139,20 +139,38 @@ std::string ListCounters(OpenNic& nic) {
   return answer + IwarpLines(nic);
 }
 
-// Sends one batch at a time: the engine runs in between, and a program with
-// many queue pairs does not need memory for all of their images.
-void SendState(OpenNic& nic, const ControlSocket::Reply& reply) {
+// Sends what `append(place, enough, out)` appends (QpTable::AppendImages()),
+// one batch at a time: the engine runs in between, and a program with many
+// queue pairs does not need memory for all of their images.
+template <typename Append>
+bool SendBatches(OpenNic& nic, const ControlSocket::Reply& reply,
+                 const Append& append) {
   constexpr size_t kBatchBytes = 16 * 1024;
-  if (!reply("ok\n")) return;
   std::string images;
   std::optional<uint32_t> next = 0;
   while (next.has_value()) {
     images.clear();
     {
       Engine::ControlScope scope(nic.engine());
-      next = nic.engine().qps().AppendImages(*next, kBatchBytes, images);
+      next = append(*next, kBatchBytes, images);
     }
-    if (!reply(images)) return;
+    if (!reply(images)) return false;
+  }
+  return true;
+}
+
+void SendState(OpenNic& nic, const ControlSocket::Reply& reply) {
+  if (!reply("ok\n")) return;
+  const auto qps = [&](uint32_t place, size_t enough, std::string& out) {
+    return nic.engine().qps().AppendImages(place, enough, out);
+  };
+  if (!SendBatches(nic, reply, qps)) return;
+  const auto connections = [&](uint32_t place, size_t enough,
+                               std::string& out) {
+    return nic.engine().connections().AppendImages(place, enough, out);
+  };
+  if (nic.network().serves_iwarp() && !SendBatches(nic, reply, connections)) {
+    return;
   }
   const SendConnections send = g_send_connections.load();
   if (send == nullptr) return;

@@ -32,8 +32,9 @@
 //                     into one packet, a last line says how many are missing
 //   counters          "port DEV", "netns INODE" of its network namespace, and
 //                     "NAME VALUE" for each of verbs/identity/sysfs_counters.h
-//   state             the images of the queue pairs, then those of rdma_cm's
-//                     connections (transport/work/image.h)
+//   state             the images of the queue pairs, then those of connections
+//                     of iWARP without a queue pair, then those of rdma_cm's
+//                     connections of RoCE (transport/work/image.h)
 //
 // Or the first line is "error", and the second says why.
 

@@ -23,6 +23,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // A line for each queue pair, in order of creation, and for each connection.
 std::vector<std::string> Lines() {
@@ -68,12 +69,16 @@ TEST(StateTest, ShowsQueuePairsInAnyState) {
               ElementsAre(HasSubstr(" RC  RTS "), HasSubstr(" UC  ERR ")));
 }
 
-rdma_cm_id* EndPoint(int flags) {
+// provider_main.cc, --both.
+constexpr char kRoce[] = "10.9.0.1";
+constexpr char kIwarp[] = "10.9.0.2";
+
+rdma_cm_id* EndPoint(const char* address, int flags) {
   rdma_addrinfo hints = {};
   hints.ai_flags = flags;
   hints.ai_port_space = RDMA_PS_TCP;
   rdma_addrinfo* info = nullptr;
-  EXPECT_EQ(rdma_getaddrinfo("10.9.0.1", "7174", &hints, &info), 0);
+  EXPECT_EQ(rdma_getaddrinfo(address, "7174", &hints, &info), 0);
   ibv_qp_init_attr attributes = {};
   attributes.cap = {1, 1, 1, 1, 0};
   attributes.qp_type = IBV_QPT_RC;
@@ -84,9 +89,9 @@ rdma_cm_id* EndPoint(int flags) {
 }
 
 TEST(StateTest, ShowsConnections) {
-  rdma_cm_id* const listener = EndPoint(RAI_PASSIVE);
+  rdma_cm_id* const listener = EndPoint(kRoce, RAI_PASSIVE);
   ASSERT_EQ(rdma_listen(listener, 1), 0);
-  rdma_cm_id* const client = EndPoint(0);
+  rdma_cm_id* const client = EndPoint(kRoce, 0);
   ASSERT_NE(client, nullptr);
   std::thread connects([&] { EXPECT_EQ(rdma_connect(client, nullptr), 0); });
   rdma_cm_id* server = nullptr;
@@ -100,6 +105,32 @@ TEST(StateTest, ShowsConnections) {
   EXPECT_EQ(rdma_accept(server, nullptr), 0);
   connects.join();
   EXPECT_THAT(Lines(), Contains(HasSubstr(" ESTABLISHED ")).Times(2));
+  for (rdma_cm_id* id : {client, server, listener}) rdma_destroy_ep(id);
+}
+
+TEST(StateTest, ShowsConnectionsOfIwarp) {
+  rdma_cm_id* const listener = EndPoint(kIwarp, RAI_PASSIVE);
+  ASSERT_EQ(rdma_listen(listener, 1), 0);
+  EXPECT_THAT(Lines(), Contains(HasSubstr("TCP 1 listeners, 0 connections")));
+  rdma_cm_id* const client = EndPoint(kIwarp, 0);
+  ASSERT_NE(client, nullptr);
+  EXPECT_THAT(Lines(), Contains(HasSubstr(" iWARP INIT  no connection")));
+  std::thread connects([&] { EXPECT_EQ(rdma_connect(client, nullptr), 0); });
+  rdma_cm_id* server = nullptr;
+  EXPECT_EQ(rdma_get_request(listener, &server), 0);
+  const std::vector<std::string> asked = Lines();
+  EXPECT_THAT(asked,
+              Contains(AllOf(HasSubstr(" iWARP INIT  TCP ESTABLISHED port "),
+                             HasSubstr(" peer 10.9.0.2:7174  waits for the "
+                                       "MPA reply"))));
+  EXPECT_THAT(asked,
+              Contains(AllOf(StartsWith("TCP ESTABLISHED port 7174 peer 10."),
+                             HasSubstr("  waits for the program's answer"))));
+  ASSERT_NE(server, nullptr);
+  EXPECT_EQ(rdma_accept(server, nullptr), 0);
+  connects.join();
+  EXPECT_THAT(Lines(),
+              Contains(HasSubstr(" iWARP RTS   TCP ESTABLISHED ")).Times(2));
   for (rdma_cm_id* id : {client, server, listener}) rdma_destroy_ep(id);
 }
 
