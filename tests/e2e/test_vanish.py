@@ -77,6 +77,27 @@ def exit_without_a_word(context, bed_name, family="v4"):
                       server.output()[0])
 
 
+def next_program_resets(context, bed_name, victim):
+    """TCP of a killed program says nothing to its peer, which sends again for
+    100 s. The next program with its address answers by a RST."""
+    with beds.make(context.tools, bed_name) as place:
+        pair = [spawn_server(context, place), spawn(context, place, 1,
+                                                    "client")]
+        dying, other = pair[victim], pair[1 - victim]
+        bed.await_true(lambda: count(other, "up"), 30, "a connection")
+        dying.kill()
+        time.sleep(1)
+        context.check(count(other, "down") == 0, other.result())
+        begin = time.monotonic()
+        spawn(context, place, victim, ("server", "client")[victim])
+        bed.await_true(lambda: count(other, "down") or not other.running(),
+                       60, "the end is noticed")
+        context.note(f"noticed in {time.monotonic() - begin:.1f} s")
+        bed.await_true(lambda: count(other, "up") > 1 or not other.running(),
+                       30, "a connection with the next program")
+        context.check(other.running(), other.result())
+
+
 def killed_clients(context, bed_name, rounds):
     """Clients are killed at moments that nobody chose: before they ask, while
     they are answered, with the answer unread, established."""
@@ -151,3 +172,12 @@ for _bed in ("vhost", "veth9000"):
     suite.add(f"{_bed}/vanish/killed-clients",
               functools.partial(killed_clients, bed_name=_bed, rounds=12),
               False)
+for _bed in ("iwarp-vhost", "iwarp-veth9000"):
+    suite.add(f"{_bed}/vanish/exit-without-a-word",
+              functools.partial(exit_without_a_word, bed_name=_bed),
+              _bed == "iwarp-veth9000")
+    for _victim, _name in enumerate(("server", "client")):
+        suite.add(f"{_bed}/vanish/the-next-{_name}-resets",
+                  functools.partial(next_program_resets, bed_name=_bed,
+                                    victim=_victim),
+                  _bed == "iwarp-veth9000")
