@@ -84,10 +84,15 @@ def case(name, body, core, sides_of=ROLES, **words):
                   core and (OURS in sides or name == "rping/ipv4"))
 
 
-def run_programs(context, lab, sides, program, family):
-    client_side, server_side = sides
+def let_server_speak(lab, program):
+    """siw's client says something first if the server waits for that."""
     if program in SERVER_SENDS_FIRST:
         lab.set_parameters(peer_to_peer="Y")
+
+
+def run_programs(context, lab, sides, program, family):
+    client_side, server_side = sides
+    let_server_speak(lab, program)
     server_argv, client_argv, port, ends = PROGRAMS[program]
     context.need(server_argv.split()[0])
     server, _ = run_both(
@@ -109,8 +114,7 @@ def run_perftest(context, lab, sides, program):
     again between its two connections: a client that comes in between is refused,
     and both are run again."""
     context.need(program)
-    if program in SERVER_SENDS_FIRST:
-        lab.set_parameters(peer_to_peer="Y")
+    let_server_speak(lab, program)
     if sides[0] == THEIRS:
         lab.fault = FAR
 

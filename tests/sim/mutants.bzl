@@ -94,6 +94,7 @@ _DEPS = [
 _IWARP_HEADERS = [
     "//transport/iwarp/ddp:sources",
     "//transport/iwarp/mpa:sources",
+    "//transport/iwarp/options:sources",
     "//transport/iwarp/qp:sources",
     "//transport/iwarp/rdmap:sources",
     "//transport/iwarp/tcp:sources",

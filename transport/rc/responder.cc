@@ -2,22 +2,14 @@
 
 #include "transport/rc/responder.h"
 
+#include "transport/work/placement_fault.h"
+
 namespace urnic::rc {
 
 void Responder::OnPlacementFault(const Placement& placement,
                                  std::span<RecvCompletion> completions) {
-  uint8_t status =
-      placement.to_receive ? URNIC_WC_LOC_PROT_ERR : URNIC_WC_WR_FLUSH_ERR;
-  for (RecvCompletion& done : completions) {
-    if (done.packet < placement.packet) continue;
-    done = RecvCompletion{.packet = done.packet,
-                          .status = status,
-                          .cause = RxVerdict::kRemoteOperational,
-                          .sends_before = done.sends_before,
-                          .wr_id = done.wr_id};
-    status = URNIC_WC_WR_FLUSH_ERR;
-  }
-  recv_status_ = status;
+  recv_status_ =
+      FailReceives(placement, RxVerdict::kRemoteOperational, completions);
   const Psn psn(placement.origin);
   if (failed_ && psn - nak_psn_ >= 0) return;
   expected_ = psn;

@@ -1,5 +1,7 @@
 #include "transport/work/unreliable_qp.h"
 
+#include "transport/work/placement_fault.h"
+
 namespace urnic {
 
 void UnreliableQp::Modify(QpState target, const QpConfig& config) {
@@ -32,14 +34,7 @@ void UnreliableQp::Modify(QpState target, const QpConfig& config) {
 
 void UnreliableQp::FailPlacement(const Placement& placement,
                                  std::span<RecvCompletion> completions) {
-  uint8_t status = URNIC_WC_LOC_PROT_ERR;
-  for (RecvCompletion& done : completions) {
-    if (done.packet < placement.packet) continue;
-    done = RecvCompletion{
-        .packet = done.packet, .status = status, .wr_id = done.wr_id};
-    status = URNIC_WC_WR_FLUSH_ERR;
-  }
-  FailReceive(status);
+  FailReceive(FailReceives(placement, RxVerdict::kAccept, completions));
 }
 
 void UnreliableQp::FailReceive(uint8_t status) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "transport/base/check.h"
+#include "transport/work/placement_fault.h"
 
 namespace urnic::rdmap {
 
@@ -181,18 +182,7 @@ Placement Responder::PlacementOf(Answer& answer, uint64_t host,
 
 void Responder::OnPlacementFault(const Placement& placement,
                                  std::span<RecvCompletion> completions) {
-  uint8_t status =
-      placement.to_receive ? URNIC_WC_LOC_PROT_ERR : URNIC_WC_WR_FLUSH_ERR;
-  for (RecvCompletion& done : completions) {
-    if (done.packet < placement.packet) continue;
-    done = RecvCompletion{.packet = done.packet,
-                          .status = status,
-                          .cause = RxVerdict::kDdpMemory,
-                          .sends_before = done.sends_before,
-                          .wr_id = done.wr_id};
-    status = URNIC_WC_WR_FLUSH_ERR;
-  }
-  recv_status_ = status;
+  recv_status_ = FailReceives(placement, RxVerdict::kDdpMemory, completions);
 }
 
 // --- Answers -----------------------------------------------------------------
