@@ -19,11 +19,14 @@ cm::Config CmConfigOf(const EngineHostConfig& config, Random& random) {
 }
 
 NetworkConfig NetworkConfigOf(const EngineHostConfig& config,
-                              const wire::Gid& gid, Environment& environment) {
+                              const net::LocalAddress& address,
+                              Environment& environment) {
   NetworkConfig network;
   network.mac = config.port.frames.mac;
   network.mtu = config.port.frames.mtu;
-  network.addresses = {{gid, static_cast<uint8_t>(config.ipv6 ? 64 : 96 + 24)}};
+  network.addresses = {address};
+  network.iwarp = config.iwarp;
+  network.connections = config.connections;
   network.limits.max_qps = 1024;
   network.limits.max_mrs = 1024;
   network.number_key = {{environment.Draw(), environment.Draw()}};
@@ -53,6 +56,7 @@ EngineHost::EngineHost(World& world, const EngineHostConfig& config,
     : world_(world),
       random_(seed),
       gid_(testing::GidOf(config.number, config.ipv6)),
+      address_{gid_, static_cast<uint8_t>(config.ipv6 ? 64 : 96 + 24)},
       on_event_(std::move(on_event)),
       cm_(CmConfigOf(config, random_)),
       port_(world, config.port, random_.Next(), std::move(send),
@@ -60,8 +64,9 @@ EngineHost::EngineHost(World& world, const EngineHostConfig& config,
       environment_(world.clock(config.clock_ahead), random_.Next(),
                    Witness(config.observer)),
       engine_(&port_, environment_),
-      network_(NetworkConfigOf(config, gid_, environment_), engine_.frames(),
-               engine_.custody(), engine_.mutable_counters()) {
+      network_(NetworkConfigOf(config, address_, environment_),
+               engine_.frames(), engine_.custody(),
+               engine_.mutable_counters()) {
   engine_.Serve(&network_);
   auto runner = std::make_unique<VirtualRunner>(
       world, engine_, port_, random_.Next(), config.program_polls,
@@ -75,7 +80,16 @@ EngineHost::EngineHost(World& world, const EngineHostConfig& config,
   });
 }
 
-EngineHost::~EngineHost() { engine_.RunBy(nullptr); }
+EngineHost::~EngineHost() {
+  engine_.RunBy(nullptr);
+  engine_.EndConnections();
+}
+
+void EngineHost::SetAddress(bool present) {
+  std::vector<net::LocalAddress> addresses;
+  if (present) addresses.push_back(address_);
+  network_.SetAddresses(std::move(addresses), engine_.Now());
+}
 
 void EngineHost::Later(std::function<void()> what) {
   world_.After(

@@ -22,9 +22,11 @@ namespace urnic::sim {
 struct EngineHostConfig {
   uint8_t number = 1;
   bool ipv6 = false;
-  bool program_polls = false;  // no other thread runs the engine
-  uint64_t busy_one_in = 200;  // one turn in so many is late
-  Duration clock_ahead;        // of the world's
+  bool iwarp = false;
+  ConnectionLimits connections;  // of iWARP
+  bool program_polls = false;    // no other thread runs the engine
+  uint64_t busy_one_in = 200;    // one turn in so many is late
+  Duration clock_ahead;          // of the world's
   Observer* observer = nullptr;
   std::function<void()> after_turn = nullptr;
   SimPortConfig port;
@@ -45,6 +47,8 @@ class EngineHost final : private net::MadHandler, private cm::Sink {
   ~EngineHost();
 
   const wire::Gid& gid() const { return gid_; }
+  // Takes the host's address away, or gives it back. Under the token.
+  void SetAddress(bool present);
   Engine& engine() { return engine_; }
   Network& network() { return network_; }
   SimPort& port() { return port_; }
@@ -85,6 +89,7 @@ class EngineHost final : private net::MadHandler, private cm::Sink {
   World& world_;
   Random random_;
   const wire::Gid gid_;
+  const net::LocalAddress address_;
   const OnCmEvent on_event_;
   cm::ConnectionManager cm_;
   SimPort port_;

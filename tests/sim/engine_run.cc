@@ -11,47 +11,21 @@ namespace urnic::sim {
 namespace {
 
 constexpr Duration kRunPatience = Duration::Seconds(60);
-constexpr uint16_t kArp = 0x0806;
 
 Duration Micros(uint64_t n) {
   return Duration::Microseconds(static_cast<int64_t>(n));
 }
 
-// Where the MAC addresses are in a frame without a VLAN tag.
-constexpr size_t kDst = 0;
-constexpr size_t kSrc = 6;
-constexpr size_t kArpSender = 14 + 8;
-constexpr size_t kArpTarget = 14 + 18;
-
-bool IsArp(const Frame& frame) {
-  return frame.size() >= kArpTarget + 6 && frame[12] == kArp >> 8 &&
-         frame[13] == (kArp & 0xff);
-}
-wire::MacAddress MacAt(const Frame& frame, size_t at) {
-  wire::MacAddress mac;
-  std::memcpy(mac.bytes.data(), &frame[at], 6);
-  return mac;
-}
-void Replace(Frame& frame, size_t at, const wire::MacAddress& from,
-             const wire::MacAddress& to) {
-  if (MacAt(frame, at) == from) std::memcpy(&frame[at], to.bytes.data(), 6);
-}
-
 }  // namespace
 
-// The place of a host at the switch, with an uplink and a downlink. The switch
-// sees the host under a MAC that changes when it moves.
+// A host, and its place at the switch.
 struct EngineRun::Place {
   std::unique_ptr<EngineHost> host;
-  std::unique_ptr<Link> uplink;
-  std::unique_ptr<Link> downlink;
-  wire::MacAddress own;
-  wire::MacAddress seen;
-  uint8_t moves = 0;
+  Switch::Place* at = nullptr;
 };
 
 EngineRun::EngineRun(Buffers& buffers, uint64_t seed)
-    : buffers_(buffers), random_(seed) {
+    : buffers_(buffers), random_(seed), switch_(world_) {
   MakeWire();
   const uint64_t hosts =
       random_.OneIn(8) ? 2 + random_.Below(15) : 2 + random_.Below(3);
@@ -65,11 +39,13 @@ EngineRun::EngineRun(Buffers& buffers, uint64_t seed)
   mail_ = std::make_unique<Mail>(world_, all, ordered_, random_.Next());
   stranger_ = std::make_unique<Link>(
       world_, random_.Next(), link_,
-      [this](Frame frame) { AtSwitch(std::move(frame)); });
+      [this](Frame frame) { switch_.Arrive(std::move(frame)); });
   pings_ = std::make_unique<Pings>(ipv6_, random_.Next(), [this](Frame frame) {
     AppendFcs(frame);
     stranger_->Send(std::move(frame));
   });
+  switch_.AddStranger(Pings::kMac,
+                      [this](const Frame& frame) { pings_->OnFrame(frame); });
 }
 
 EngineRun::~EngineRun() = default;
@@ -115,20 +91,18 @@ void EngineRun::MakeWire() {
 void EngineRun::MakeHost(uint8_t number, const Buffers& buffers) {
   places_.push_back(std::make_unique<Place>());
   Place& place = *places_.back();
-  place.own = place.seen = testing::MacOf(number);
-  place.uplink = std::make_unique<Link>(
-      world_, random_.Next(), link_,
-      [this](Frame frame) { AtSwitch(std::move(frame)); });
   LinkConfig down;
   down.delay = link_.delay;
-  place.downlink = std::make_unique<Link>(
-      world_, random_.Next(), down,
-      [this, &place](Frame frame) { ToHost(place, std::move(frame)); });
+  const uint64_t up_seed = random_.Next();
+  const uint64_t down_seed = random_.Next();
+  place.at = &switch_.Add(
+      testing::MacOf(number), link_, up_seed, down, down_seed,
+      [&place](Frame frame) { place.host->port().OnFrame(std::move(frame)); });
   EngineHostConfig config;
   config.number = number;
   config.ipv6 = ipv6_;
   config.program_polls = random_.OneIn(2);
-  config.port.frames.mac = place.own;
+  config.port.frames.mac = testing::MacOf(number);
   config.port.frames.mtu = mtu_;
   config.port.frames.pool = buffers.pool();
   config.port.frames.lcore = buffers.lcore();
@@ -139,7 +113,9 @@ void EngineRun::MakeHost(uint8_t number, const Buffers& buffers) {
       Duration::Nanoseconds(static_cast<int64_t>(10 + random_.Below(1000)));
   place.host = std::make_unique<EngineHost>(
       world_, config, random_.Next(),
-      [this, &place](Frame frame) { FromHost(place, std::move(frame)); },
+      [this, &place](Frame frame) {
+        switch_.Send(*place.at, std::move(frame));
+      },
       [this](EngineHost& host, const cm::Event& event) {
         OnCmEvent(host, event);
       });
@@ -200,11 +176,10 @@ EngineStats EngineRun::Run() {
     Require(!ordered_ ||
                 place->host->engine().CountersOfAll().requesters.timeouts == 0,
             "a timer was needed where nothing is lost");
-    stats_.lost += place->host->port().lost() +
-                   place->uplink->count(LinkCount::k_lost) +
-                   place->uplink->count(LinkCount::k_burst_lost);
+    stats_.lost += place->host->port().lost();
     stats_.blocked += place->host->port().blocked();
   }
+  stats_.lost += switch_.lost();
   stats_.events = world_.events_run();
   places_.clear();
   Require(buffers_.AllThere(), "a buffer is lost");
@@ -225,38 +200,9 @@ void EngineRun::OnCmEvent(EngineHost& host, const cm::Event& event) {
 
 // --- The network -------------------------------------------------------------
 
-void EngineRun::FromHost(Place& place, Frame frame) {
-  if (!(place.seen == place.own)) {
-    Replace(frame, kSrc, place.own, place.seen);
-    if (IsArp(frame)) Replace(frame, kArpSender, place.own, place.seen);
-  }
-  AppendFcs(frame);
-  place.uplink->Send(std::move(frame));
-}
-
-void EngineRun::AtSwitch(Frame frame) {
-  if (!TakeFcs(frame)) return;
-  const wire::MacAddress to = MacAt(frame, kDst);
-  const wire::MacAddress from = MacAt(frame, kSrc);
-  if (to == Pings::kMac) return pings_->OnFrame(frame);
-  for (const auto& place : places_) {
-    if (place->seen == to || (to.is_group() && !(place->seen == from))) {
-      place->downlink->Send(frame);
-    }
-  }
-}
-
-void EngineRun::ToHost(Place& place, Frame frame) {
-  if (!(place.seen == place.own)) {
-    Replace(frame, kDst, place.seen, place.own);
-    if (IsArp(frame)) Replace(frame, kArpTarget, place.seen, place.own);
-  }
-  place.host->port().OnFrame(std::move(frame));
-}
-
 void EngineRun::PlanPing() {
   const Place& place = *places_[random_.Below(places_.size())];
-  pings_->Ping(place.seen, place.host->gid());
+  pings_->Ping(Switch::seen(*place.at), place.host->gid());
   world_.After(Micros(100 + random_.Below(20000)), [this] { PlanPing(); });
 }
 
@@ -267,16 +213,14 @@ void EngineRun::PlanMove() {
   });
 }
 
-// Moves a host to another MAC. Frames on their way to the old one are lost.
+// Moves a host, announced or not.
 void EngineRun::Move() {
   Place& place = *places_[random_.Below(places_.size())];
-  place.seen.bytes[4] = ++place.moves;
+  switch_.Move(*place.at);
   ++stats_.moves;
   if (random_.OneIn(2)) return;
-  Frame word =
-      testing::AnnounceFrame(testing::SelfOf(place.seen, place.host->gid()));
-  AppendFcs(word);
-  place.uplink->Send(std::move(word));
+  switch_.Send(*place.at, testing::AnnounceFrame(testing::SelfOf(
+                              Switch::seen(*place.at), place.host->gid())));
 }
 
 }  // namespace urnic::sim

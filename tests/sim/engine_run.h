@@ -16,6 +16,7 @@
 #include "tests/sim/link.h"
 #include "tests/sim/mail.h"
 #include "tests/sim/pings.h"
+#include "tests/sim/switch.h"
 #include "tests/sim/talk.h"
 #include "tests/sim/world.h"
 
@@ -50,9 +51,6 @@ class EngineRun {
   void MakeHost(uint8_t number, const Buffers& buffers);
   void MakeTalk(uint32_t number);
   void OnCmEvent(EngineHost& host, const cm::Event& event);
-  void FromHost(Place& place, Frame frame);
-  void AtSwitch(Frame frame);
-  void ToHost(Place& place, Frame frame);
   void PlanPing();
   void Move();
   void PlanMove();
@@ -60,6 +58,7 @@ class EngineRun {
   Buffers& buffers_;
   World world_;
   Random random_;
+  Switch switch_;
   LinkConfig link_;
   bool ipv6_ = false;
   bool mild_ = true;

@@ -32,7 +32,7 @@ _MUTANTS = [
 
     # RDMAP.
     ("completes_with_first_ack", "if (!last) return;", ""),
-    ("completes_long_messages_when_sent", "can_keep && whole && !with_imm && record.bytes <= config_.keep_bytes;", "can_keep && whole && !with_imm;"),
+    ("completes_long_messages_when_sent", "record.bytes <= config_.keep_bytes;", "true;"),
     ("ignores_rights", "segment.payload_bytes, mem::kRemoteWrite, host);", "segment.payload_bytes, 0, host);"),
     ("ignores_fences", "return reads_in_flight_ != 0 &&", "return false &&"),
     ("has_one_read_too_many", "reads >= config_.ord) {", "reads > config_.ord) {"),

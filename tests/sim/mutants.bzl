@@ -68,6 +68,15 @@ _ENGINE = [
     "//datapath/engine:transmit_queue.cc",
 ]
 
+# The same with what serves iWARP.
+_DEVICE = _ENGINE + [
+    "//datapath/engine:connection_arrivals.cc",
+    "//datapath/engine:connection_ends.cc",
+    "//datapath/engine:connection_table.cc",
+    "//datapath/engine:iwarp_connection.cc",
+    "//datapath/engine:iwarp_qp.cc",
+]
+
 # The parts of a connection, and what gives them their upper layers.
 _IWARP = [
     "//transport/iwarp/tcp:connection.cc",
@@ -131,6 +140,12 @@ _SIMULATORS = {
         ["--expect-violation"],
         ["//tests/sim:engine_main"],
     ),
+    "device": (
+        _DEVICE,
+        "engine",
+        ["--expect-violation"],
+        ["//tests/sim:device_main"],
+    ),
     "iwarp": (
         _IWARP,
         "iwarp",
@@ -160,6 +175,8 @@ _IN_GATE = [
     "mutant_engine_never_frees_kept_frames_test",
     "mutant_engine_forgets_timeouts_test",
     "mutant_moves_forget_timers_test",
+    "mutant_device_disconnect_aborts_test",
+    "mutant_device_tells_after_forget_test",
     "mutant_iwarp_forgets_retransmission_timer_test",
     "mutant_iwarp_ignores_crc_of_whole_fpdu_test",
     "mutant_iwarp_completes_with_first_ack_test",
@@ -175,7 +192,8 @@ def mutant(name, old, new, core = "rc"):
       old: text that occurs once in the core; no single quotes or newlines.
       new: what stands there instead.
       core: "rc", "unreliable" (UC or UD), "net" (the host's), "cm", "engine",
-        "moves" (the engine, judged by its queue pairs), or "iwarp".
+        "moves" (the engine, judged by its queue pairs), "iwarp", or "device"
+        (the engine, judged by its iWARP connections).
     """
     sources, inlined, args, deps = _SIMULATORS[core]
     native.genrule(

@@ -394,8 +394,9 @@ uint32_t Connection::Transmit(Time now, std::span<TcpSlot> slots,
     return count;
   }
   if (may_send()) {
-    // Time without anything to send is not time without progress.
-    if (sender_.idle()) progress_ = now;
+    // Time without anything to send is not time without progress. While a FIN
+    // waits for a window, only time-outs show it.
+    if (sender_.idle() && sender_.timeouts() == 0) progress_ = now;
     if (const uint32_t mtu = path_.ProbeBytes(now); mtu != 0) {
       sender_.ProbeMtu(PayloadBytes(mtu));
     }

@@ -298,6 +298,22 @@ TEST(ConnectionTest, APeerThatHasGoneEndsTheConnectionAfterTheUserTimeout) {
   EXPECT_EQ((pair.now - start).ns() / 1'000'000'000, 100);
 }
 
+//= RFC 9293 3.8.3
+TEST(ConnectionTest, AFinThatWaitsForAWindowIsGivenUp) {
+  Pair pair;
+  pair.a.connection.Connect(TestConfig(1, 2), pair.now);
+  const Packet syn = pair.a.Transmit(pair.now)[0];
+  Packet answer = Segment(SeqNum(9), syn.fields.seq + 1, kTcpSyn | kTcpAck);
+  answer.fields.window = 0;
+  ASSERT_EQ(pair.a.Deliver(answer, pair.now), RxVerdict::kAccept);
+  pair.faults.loss_percent = 100;
+  pair.a.connection.Close();
+  pair.Run(Duration::Seconds(99));
+  EXPECT_EQ(pair.a.connection.state(), State::kFinWait1);
+  pair.Run(Duration::Seconds(10));
+  EXPECT_EQ(pair.a.connection.ended(), End::kTimedOut);
+}
+
 //= RFC 9293 3.8.4
 TEST(ConnectionTest, KeepalivesFindThatThePeerHasGone) {
   Pair pair;

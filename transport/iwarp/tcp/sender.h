@@ -190,9 +190,13 @@ class Sender {
     }
     if (!HasRoom(1)) return false;
     if (board_.lost_segments() != 0) return true;
-    return (state_.pending.bytes != 0 ||
-            (state_.finishing && !state_.fin_sent)) &&
-           state_.peer.Usable(state_.una, state_.nxt) != 0;
+    if (state_.pending.bytes == 0 && (!state_.finishing || state_.fin_sent)) {
+      return false;
+    }
+    //= RFC 9293 3.8.6.1: a zero window is probed, also if only a FIN waits
+    // Transmit() starts the timer of the probes.
+    const bool unprobed = board_.empty() && !state_.persisting;
+    return unprobed || state_.peer.Usable(state_.una, state_.nxt) != 0;
   }
 
   //= RFC 9293 3.8.3: a connection whose data are retransmitted for longer than

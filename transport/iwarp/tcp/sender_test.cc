@@ -191,6 +191,28 @@ TEST_F(SenderTest, AClosedWindowIsProbedEverLessOftenUntilItOpens) {
       << "the back-off was that of the probes";
 }
 
+//= RFC 9293 3.8.6.1
+TEST_F(SenderTest, AClosedWindowIsProbedIfOnlyAFinWaits) {
+  SendChunks(1);
+  window_ = 0;
+  Ack(1000);
+  sender_.Finish();
+  ASSERT_TRUE(sender_.HasWork());
+  EXPECT_EQ(Send().size(), 0u);
+  EXPECT_FALSE(sender_.HasWork()) << "the timer runs";
+  FireNext();
+  const auto probe = Send();
+  ASSERT_EQ(probe.size(), 1u);
+  EXPECT_EQ(At(probe[0]), 999u);
+  EXPECT_FALSE(probe[0].fin);
+  EXPECT_EQ(sender_.timeouts(), 1u) << "not answered yet";
+  window_ = 1000;
+  Ack(1000);
+  const auto fin = Send();
+  ASSERT_EQ(fin.size(), 1u);
+  EXPECT_TRUE(fin[0].fin);
+}
+
 TEST_F(SenderTest, ProbesThatAreNotAnsweredAreReportedToTheConnection) {
   SendChunks(1);
   window_ = 0;

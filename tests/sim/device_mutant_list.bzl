@@ -1,0 +1,33 @@
+"""What is broken on purpose in the engine's code for iWARP, one place each."""
+
+load("//tests/sim:mutants.bzl", "mutant")
+
+# What is broken, the text that stands there once, and what replaces it.
+_MUTANTS = [
+    # Segments.
+    ("takes_segments_of_others", "if (connection != current_) {", "if (current_ == nullptr) {"),
+    ("settles_no_burst", "const FlowResult result = connection.FinishBurst(*sink_);", "const FlowResult result = connection.Settle(*sink_);"),
+    ("listens_at_every_port", "if (listener->port() != port) continue;", ""),
+
+    # Connections.
+    ("never_destroys", "if (!connection.owned_) Destroy(connection);", ""),
+    ("tells_after_forget", "  connection->events_ = nullptr;", ""),
+    ("does_not_settle_after_calls", "parts_.flows->Apply(connection, connection.Settle(*parts_.sink));", ""),
+    ("loses_events", "while (connection.events_due_ != 0) {", "if (connection.events_due_ != 0) {"),
+    ("disconnect_aborts", "connection.endpoint_->Disconnect(*parts_.now);", "connection.endpoint_->Abort(*parts_.now);"),
+
+    # Queue pairs.
+    ("doorbell_misses_connection", "if (connection != nullptr) serving_flow_ = connection;", ""),
+    ("err_leaves_connection", "if (target == QpState::kErr && connection_ != nullptr) {", "if (false) {"),
+    ("gives_no_rights", "return {.access = qp.config().access,", "return {.access = 0,"),
+]
+
+def device_mutants():
+    """Each is found by the simulator of iWARP devices."""
+    for name, old, new in _MUTANTS:
+        mutant(
+            name = "mutant_device_%s_test" % name,
+            core = "device",
+            new = new,
+            old = old,
+        )
