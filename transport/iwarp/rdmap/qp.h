@@ -182,11 +182,9 @@ class Qp {
     while (requester_.Poll(sent)) sink.Sent(sent);
     if (__builtin_expect(requester_.TakeFatal(), 0)) OnRequestFailed();
     while (state_ == QpState::kErr && requester_.Poll(sent)) sink.Sent(sent);
-    requester_.Publish();
     if (__builtin_expect(state_ == QpState::kErr, 0)) {
       RecvCompletion flushed;
       while (responder_.PollFlush(flushed)) sink.Flushed(flushed);
-      responder_.PublishConsumer();
     }
     return {.state = state_,
             .event = std::exchange(event_, QpEvent::kNone),

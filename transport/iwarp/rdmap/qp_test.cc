@@ -85,6 +85,28 @@ TEST_F(QpTest, ASmallRequestCompletesWhenItsFrameIsKept) {
                                   IsDone(4, 0)));
 }
 
+// A program that has seen a completion posts again at once, also while the RNIC
+// is in the middle of the others. rsockets fills its queues exactly.
+TEST_F(QpTest, AnEntryIsFreeBeforeItsCompletionIsTold) {
+  for (uint64_t i = 0; i < 5; ++i) {
+    a.Send(To(b, 0, Wr(URNIC_WR_RDMA_WRITE, i, {a.Sge(0, 100)})));
+  }
+  a.Transmit();
+  a.Ack();
+  EXPECT_THAT(a.freed, ElementsAre(1, 2, 3, 4, 5));
+}
+
+TEST_F(QpTest, AnEntryIsFreeBeforeItIsFlushed) {
+  for (uint64_t i = 0; i < 3; ++i) {
+    a.Send(To(b, 0, Wr(URNIC_WR_RDMA_WRITE, i, {a.Sge(0, 100)})));
+    a.Recv(70 + i, {});
+  }
+  a.qp().Modify(QpState::kErr, kDefaultConfig);
+  a.Settle({});
+  EXPECT_THAT(a.order, ElementsAre(0, 1, 2, 70, 71, 72));
+  EXPECT_THAT(a.freed, ElementsAre(1, 2, 3, 1, 2, 3));
+}
+
 TEST_F(QpTest, AcknowledgementsOfCompletedRequestsAreIgnored) {
   for (uint64_t i = 0; i < 100; ++i) {
     ASSERT_TRUE(a.Send({.wr_id = i,

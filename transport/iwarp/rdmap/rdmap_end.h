@@ -210,16 +210,20 @@ class RdmapEnd {
   void Sent(const SendCompletion& completion) {
     sent.push_back(completion);
     order.push_back(completion.wr_id);
+    freed.push_back(rings_.sq().indices().consumer);
   }
   void Received(const RecvCompletion& completion) {
     received.push_back(completion);
     order.push_back(completion.wr_id);
+    freed.push_back(rings_.rq().indices().consumer);
   }
   void Flushed(const RecvCompletion& completion) { Received(completion); }
 
   std::vector<SendCompletion> sent;
   std::vector<RecvCompletion> received;
   std::vector<uint64_t> order;  // of both
+  // The index of the ring up to which entries were free, at each of them.
+  std::vector<uint32_t> freed;
   std::vector<RxVerdict> verdicts;
   QpEvent event = QpEvent::kNone;
   uint64_t copied = 0;     // bytes, by placements

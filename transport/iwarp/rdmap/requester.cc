@@ -539,8 +539,10 @@ bool Requester::PollBefore(SendCompletion& out, uint32_t limit) {
     out = SendCompletion{.opcode = CompletionOpcode(record.opcode),
                          .byte_len = record.bytes,
                          .wr_id = sq_.Read<urnic_sq_wqe>(index).wr_id};
+    Publish();
     return true;
   }
+  Publish();
   return false;
 }
 
@@ -573,6 +575,7 @@ bool Requester::PollFlush(SendCompletion& out) {
     offset_ = 0;
     begun_ = immediate_due_ = false;
   }
+  Publish();
   return true;
 }
 

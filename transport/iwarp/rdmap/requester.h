@@ -165,16 +165,12 @@ class Requester {
 
   // --- Completions -----------------------------------------------------------
 
-  // The next completion in posting order; false: there is none.
+  // The next completion in posting order; false: there is none. The program may
+  // use its entry again, and knows it: on seeing the completion it may post at
+  // once.
   bool Poll(SendCompletion& out);
   // The same, but only of requests before `limit` that are done.
   bool PollBefore(SendCompletion& out, uint32_t limit);
-  // Tells the program which entries it may use again.
-  void Publish() {
-    if (published_ == head_) return;
-    published_ = head_;
-    sq_.PublishConsumer(head_);
-  }
   // All requests before this one are done.
   uint32_t una() const { return una_; }
   // For inspection: requests that were sent and are not done, and how many of
@@ -199,6 +195,13 @@ class Requester {
   SendRecord& RecordOf(uint32_t index) { return records_[sq_.PlaceOf(index)]; }
   const SendRecord& RecordOf(uint32_t index) const {
     return records_[sq_.PlaceOf(index)];
+  }
+
+  // Tells the program which entries it may use again.
+  void Publish() {
+    if (published_ == head_) return;
+    published_ = head_;
+    sq_.PublishConsumer(head_);
   }
 
   // Cutting.

@@ -270,6 +270,7 @@ bool Responder::PollFlush(RecvCompletion& out) {
   if (!rq_->TakeToFlush()) return false;
   out = RecvCompletion{.status = recv_status_, .wr_id = rq_->Consume()};
   recv_status_ = URNIC_WC_WR_FLUSH_ERR;
+  PublishConsumer();
   return true;
 }
 
