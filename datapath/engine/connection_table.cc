@@ -153,7 +153,16 @@ tcp::ConnectionConfig ConnectionTable::ConfigFor(const tcp::FourTuple& tuple,
   config.ipv6 = !tuple.local.is_ipv4();
   config.path_mtu = MtuOf(path);
   config.window_bytes = limits_.window_bytes;
-  config.dctcp = network_->iwarp_options().ecn == iwarp::Ecn::kDctcp;
+  const iwarp::Options& options = network_->iwarp_options();
+  config.dctcp = options.ecn == iwarp::Ecn::kDctcp;
+  if (options.timeout_seconds != 0) {
+    // An idle peer is asked in the second half of the time.
+    const int64_t seconds = options.timeout_seconds;
+    config.user_timeout = Duration::Seconds(seconds);
+    config.keepalive_idle = Duration::Milliseconds(seconds * 500);
+    config.keepalive_interval = Duration::Milliseconds(seconds * 100);
+    config.keepalive_probes = 5;
+  }
   return config;
 }
 

@@ -47,7 +47,7 @@ _urnic_values() {
     --port) compgen -W "$(_urnic_ports)" -- "$2" ;;
     --mtu) compgen -W "1500 4200 9000" -- "$2" ;;
     --transport) compgen -W "roce iwarp both" -- "$2" ;;
-    --iwarp) compgen -W "crc= markers= mpa= rtr= ecn=" -- "$2" ;;
+    --iwarp) compgen -W "crc= markers= mpa= rtr= ecn= timeout=" -- "$2" ;;
     --mode) compgen -W "embedded" -- "$2" ;;
     --config) compgen -f -- "$2" ;;
     --fault)

@@ -4,14 +4,15 @@
 //
 //   urnic run .. -- cm_survivor server ADDRESS PORT
 //   urnic run .. -- cm_survivor client ADDRESS PORT
-//   urnic run .. -- cm_survivor one-client ADDRESS PORT ask|stay|exit
+//   urnic run .. -- cm_survivor one-client ADDRESS PORT HOW
 //
 // The server accepts all connections; the client has one, and makes another
 // when it is lost. Both send writes of length 0 on each connection, destroy it
 // when these fail because the peer is gone, and print "up" and "down WHY". The
 // server also prints "request" for each connection. Both run until SIGTERM. The
-// third kind makes one connection and leaves its answer unread (ask), keeps it
-// established (stay), or calls exit() without disconnecting (exit).
+// third kind makes one connection. HOW: leave its answer unread (ask), keep it
+// established (stay), the same without writes (quiet), or call exit() without
+// disconnecting (exit).
 
 #include <poll.h>
 #include <rdma/rdma_cma.h>
@@ -111,8 +112,8 @@ class Peer {
   bool up() const { return connected() && connections_.front().up; }
 
   // Handles the events and writes of one tick. With `deaf`, events after the
-  // request has been sent stay unread.
-  void Tick(bool deaf = false) {
+  // request has been sent stay unread. With `quiet`, nothing is written.
+  void Tick(bool deaf = false, bool quiet = false) {
     pollfd readable = {channel_->fd, POLLIN, 0};
     if (deaf && asked_) {
       poll(nullptr, 0, kTickMs);
@@ -121,7 +122,9 @@ class Peer {
     }
     for (auto it = connections_.begin(); it != connections_.end();) {
       Connection& connection = *it++;
-      if (connection.up && !connection.Beat()) End(connection, "silent");
+      if (connection.up && !quiet && !connection.Beat()) {
+        End(connection, "silent");
+      }
     }
   }
 
@@ -210,7 +213,7 @@ void AskOnce(sockaddr* address, const std::string& how) {
   auto* const peer = new Peer;
   peer->Call(address);
   while (g_stop == 0) {
-    peer->Tick(how == "ask");
+    peer->Tick(how == "ask", how == "quiet");
     if (how == "exit" && peer->up()) std::exit(0);
   }
 }
@@ -222,7 +225,8 @@ int Run(int argc, char** argv) {
   if (!known) {
     std::fprintf(stderr,
                  "usage: cm_survivor server|client ADDRESS PORT\n"
-                 "       cm_survivor one-client ADDRESS PORT ask|stay|exit\n");
+                 "       cm_survivor one-client ADDRESS PORT "
+                 "ask|stay|quiet|exit\n");
     return 2;
   }
   addrinfo* const address = Resolve(argv[2], argv[3]);

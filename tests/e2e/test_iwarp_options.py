@@ -1,13 +1,16 @@
 """The choices of `--iwarp`, as tshark reads their effects on the wire, and what
 the iWARP device counts."""
 
+import functools
 import os
 import re
 import subprocess
+import time
 
 import bed
 import suite
 import test_rdmacm
+import test_vanish
 
 SERVER = "10.1.0.1"
 # Flags of the IRD and ORD fields, with which the private data of revision 2
@@ -185,6 +188,26 @@ def refused(context):
         result = place.run(0, ["true"])
         context.check(result.status == 2 and "write crc=on or off" in
                       result.err, result)
+
+
+def silence(context, how):
+    """A program is told that its peer was killed, also if it sends nothing."""
+    with OptionsBed(context.tools, ((), ("--iwarp", "timeout=2"))) as place:
+        server = test_vanish.spawn_server(context, place)
+        client = test_vanish.spawn(context, place, 1, "one-client", how)
+        bed.await_true(lambda: test_vanish.count(client, "up"), 30,
+                       "a connection")
+        time.sleep(3)
+        context.check(test_vanish.count(client, "down") == 0, client.result())
+        server.kill()
+        bed.await_true(lambda: test_vanish.count(client, "down") or
+                       not client.running(), 30, "the end is noticed")
+        context.check(client.running(), client.result())
+
+
+for _how in ("stay", "quiet"):
+    suite.add(f"iwarp-options/timeout-of-a-silent-peer/{_how}",
+              functools.partial(silence, how=_how))
 
 
 @suite.test("iwarp-options/counters")

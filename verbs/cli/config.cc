@@ -187,7 +187,8 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
       .add_option("--iwarp", iwarp_,
                   "What the iWARP devices of all ports do differently: "
                   "crc=off, markers=on, mpa=1, rtr=zero|write|read|none, "
-                  "ecn=classic|dctcp, joined by commas (URNIC_IWARP)")
+                  "ecn=classic|dctcp, timeout=SECONDS, joined by commas "
+                  "(URNIC_IWARP)")
       ->type_name("SPEC");
   command
       .add_option("--mode", mode_,

@@ -39,6 +39,13 @@ struct Options {
   // A network that marks nothing gains nothing, and some devices drop SYNs that
   // ask for it.
   Ecn ecn = Ecn::kOff;
+  // How long a peer may be silent before its connection is given up, in
+  // seconds; 0: for ever if we have nothing to send, else as long as TCP's
+  // default. With a number, a connection without traffic asks its peer from
+  // time to time, so that a program that only receives learns that its peer has
+  // vanished.
+  uint32_t timeout_seconds = 0;
+  static constexpr uint32_t kMaxTimeoutSeconds = 86400;
   friend bool operator==(const Options&, const Options&) = default;
 };
 

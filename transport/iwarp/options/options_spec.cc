@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace urnic::iwarp {
@@ -35,21 +36,29 @@ constexpr Word kEcns[] = {
     {"dctcp", static_cast<uint8_t>(Ecn::kDctcp)},
 };
 
+constexpr Word kTimeouts[] = {{"off", 0}};
+
 struct Key {
   std::string_view name;
   std::span<const Word> words;
-  void (*set)(Options& options, uint8_t value);
+  void (*set)(Options& options, uint32_t value);
+  // Where a number from 1 on is a choice, too: the largest one.
+  uint32_t max = 0;
 };
 
 constexpr Key kKeys[] = {
-    {"crc", kSwitch, [](Options& o, uint8_t v) { o.crc = v != 0; }},
-    {"markers", kSwitch, [](Options& o, uint8_t v) { o.markers = v != 0; }},
-    {"mpa", kRevisions, [](Options& o, uint8_t v) { o.mpa_revision = v; }},
-    {"rtr", kRtrs, [](Options& o, uint8_t v) { o.rtr = static_cast<Rtr>(v); }},
-    {"ecn", kEcns, [](Options& o, uint8_t v) { o.ecn = static_cast<Ecn>(v); }},
+    {"crc", kSwitch, [](Options& o, uint32_t v) { o.crc = v != 0; }},
+    {"markers", kSwitch, [](Options& o, uint32_t v) { o.markers = v != 0; }},
+    {"mpa", kRevisions,
+     [](Options& o, uint32_t v) { o.mpa_revision = static_cast<uint8_t>(v); }},
+    {"rtr", kRtrs, [](Options& o, uint32_t v) { o.rtr = static_cast<Rtr>(v); }},
+    {"ecn", kEcns, [](Options& o, uint32_t v) { o.ecn = static_cast<Ecn>(v); }},
+    {"timeout", kTimeouts,
+     [](Options& o, uint32_t v) { o.timeout_seconds = v; },
+     Options::kMaxTimeoutSeconds},
 };
 
-// "crc=on or off"
+// "crc=on or off", "timeout=off, or 1 to 86400 seconds"
 std::string Form(const Key& key) {
   std::string form = absl::StrCat(Abseil(key.name), "=");
   for (const Word& word : key.words) {
@@ -60,6 +69,7 @@ std::string Form(const Key& key) {
                                                 : ", ",
                     Abseil(word.text));
   }
+  if (key.max != 0) absl::StrAppend(&form, ", or 1 to ", key.max, " seconds");
   return form;
 }
 
@@ -80,6 +90,12 @@ absl::Status ReadItem(std::string_view item, uint32_t& seen, Options& options) {
     for (const Word& word : key.words) {
       if (item.substr(equals + 1) != word.text) continue;
       key.set(options, word.value);
+      return absl::OkStatus();
+    }
+    uint32_t number = 0;
+    if (absl::SimpleAtoi(Abseil(item.substr(equals + 1)), &number) &&
+        number >= 1 && number <= key.max) {
+      key.set(options, number);
       return absl::OkStatus();
     }
     return Wrong(item, "is not a choice", Form(key));

@@ -8,6 +8,7 @@
 //        | "mpa=" ( "1" | "2" )
 //        | "rtr=" ( "any" | "zero" | "write" | "read" | "none" )
 //        | "ecn=" ( "off" | "classic" | "dctcp" )
+//        | "timeout=" ( "off" | SECONDS )           SECONDS: 1 to 86400
 //
 // What is not given has its default.
 

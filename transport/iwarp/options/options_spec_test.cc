@@ -16,6 +16,7 @@ TEST(OptionsTest, NothingGivenMeansTheDefaults) {
   EXPECT_EQ(options->mpa_revision, 2);
   EXPECT_EQ(options->rtr, Rtr::kAny);
   EXPECT_EQ(options->ecn, Ecn::kOff);
+  EXPECT_EQ(options->timeout_seconds, 0u);
 }
 
 TEST(OptionsTest, EachKeySetsItsOwnMember) {
@@ -29,6 +30,10 @@ TEST(OptionsTest, EachKeySetsItsOwnMember) {
   EXPECT_EQ(*ParseOptions("rtr=none"), (Options{.rtr = Rtr::kNone}));
   EXPECT_EQ(*ParseOptions("ecn=classic"), (Options{.ecn = Ecn::kClassic}));
   EXPECT_EQ(*ParseOptions("ecn=dctcp"), (Options{.ecn = Ecn::kDctcp}));
+  EXPECT_EQ(*ParseOptions("timeout=off"), Options());
+  EXPECT_EQ(*ParseOptions("timeout=1"), (Options{.timeout_seconds = 1}));
+  EXPECT_EQ(*ParseOptions("timeout=86400"),
+            (Options{.timeout_seconds = 86400}));
   EXPECT_EQ(*ParseOptions("ecn=dctcp,mpa=1,rtr=none,markers=on,crc=off"),
             (Options{.crc = false,
                      .markers = true,
@@ -44,7 +49,7 @@ TEST(OptionsTest, MistakesNameTheItemAndTheChoices) {
   } cases[] = {
       {"crc",
        "iwarp: \"crc\" is not an option; write crc=, markers=, mpa=, "
-       "rtr=, ecn="},
+       "rtr=, ecn=, timeout="},
       {"crc=off,", "iwarp: \"\" is not an option; write crc=,"},
       {"speed=1", "iwarp: \"speed=1\" is not an option; write crc=,"},
       {"crc=no", "iwarp: \"crc=no\" is not a choice; write crc=on or off"},
@@ -52,6 +57,10 @@ TEST(OptionsTest, MistakesNameTheItemAndTheChoices) {
       {"mpa=3", "iwarp: \"mpa=3\" is not a choice; write mpa=1 or 2"},
       {"rtr=send", "write rtr=any, zero, write, read or none"},
       {"ecn=on", "write ecn=off, classic or dctcp"},
+      {"mpa=0", "\"mpa=0\" is not a choice"},
+      {"timeout=0", "write timeout=off, or 1 to 86400 seconds"},
+      {"timeout=86401", "\"timeout=86401\" is not a choice"},
+      {"timeout=5s", "\"timeout=5s\" is not a choice"},
       {"crc=on,mpa=2,crc=off", "iwarp: \"crc=off\" is given twice; write"},
       {"rtr=read,mpa=1", "revision 1 of MPA has no RTR; write mpa=2, or no"},
   };

@@ -26,9 +26,11 @@ class ImageTest : public ::testing::Test {
 
   bool Post(TestEnd& end, uint8_t opcode, uint32_t bytes, uint64_t wr_id = 0) {
     TestEnd& peer = &end == &a() ? b() : a();
+    // What a read brings must not change what is sent.
+    const size_t local = opcode == URNIC_WR_RDMA_READ ? 32 * 1024 : 1024;
     return end.Post({.opcode = opcode,
                      .wr_id = wr_id,
-                     .sges = {end.program.Sge(1024, bytes)},
+                     .sges = {end.program.Sge(local, bytes)},
                      .remote_addr = peer.program.at(64 * 1024),
                      .rkey = peer.program.key()});
   }
