@@ -229,11 +229,13 @@ def counters(context):
         result = place.run(0, read)
         value = {name: int(text) for name, text in re.findall(
             r"^iwarp_(\w+):(\d+)$", result.out, re.MULTILINE)}
-        context.check(value.get("passive_opens") == 1 and
-                      value.get("active_opens") == 0, result)
-        stats = place.read_stats(1)[-1]
-        context.check(stats["device"] == "iwurnic0" and
-                      stats["iwarp"]["active_opens"] == 1 and
+        # A client that comes before the server listens is run again.
+        clients = [line for line in place.read_stats(1)
+                   if line["device"] == "iwurnic0"]
+        context.check(1 <= value["passive_opens"] <= len(clients) and
+                      value["active_opens"] == 0, f"{result}, {clients}")
+        stats = clients[-1]
+        context.check(stats["iwarp"]["active_opens"] == 1 and
                       stats["engine"]["bytes_acked"] > 0, f"{stats}")
         context.check(set(value) == set(stats["iwarp"]) - {"terminates"},
                       f"{sorted(value)}, {sorted(stats['iwarp'])}")
