@@ -40,7 +40,7 @@ struct Options {
   // ask for it.
   Ecn ecn = Ecn::kOff;
   // How long a peer may be silent before its connection is given up, in
-  // seconds; 0: for ever if we have nothing to send, else as long as TCP's
+  // seconds; 0: forever if we have nothing to send, else as long as TCP's
   // default. With a number, a connection without traffic asks its peer from
   // time to time, so that a program that only receives learns that its peer has
   // vanished.
