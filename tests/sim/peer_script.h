@@ -184,8 +184,10 @@ class PeerScript {
         break;
       case 6:
         break;  // without a ULPDU
-      default:
-        ulpdu.assign(Garbage().begin(), Garbage().end());
+      default: {
+        const std::span<const uint8_t> garbage = Garbage();
+        ulpdu.assign(garbage.begin(), garbage.end());
+      }
     }
     peer_.SendFpdu(stream, ulpdu, (how & 16) == 0);
   }
