@@ -18,6 +18,8 @@ struct ConnectionLimits {
   uint32_t segment_blocks = 1u << 13;
   // Parts of the streams that have arrived behind a hole.
   uint32_t ranges = 1u << 14;
+  // FPDUs whose payload was placed behind a hole; 32 bytes each.
+  uint32_t early_fpdus = 1u << 14;
   // Parts of FPDUs that have not arrived completely.
   uint32_t held_pieces = 1u << 14;
   // Copies of FPDUs until they are acknowledged, of one packet each: of all

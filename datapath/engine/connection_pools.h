@@ -11,6 +11,7 @@
 #include "transport/base/frame_keeper.h"
 #include "transport/base/permutation.h"
 #include "transport/iwarp/mpa/delimiter.h"
+#include "transport/iwarp/qp/early_fpdus.h"
 #include "transport/iwarp/qp/endpoint.h"
 #include "transport/iwarp/tcp/challenge.h"
 #include "transport/iwarp/tcp/out_of_order.h"
@@ -28,12 +29,9 @@ class ConnectionPools {
         ranges_(limits.ranges),
         challenges_(key, limits.challenges_per_second),
         pieces_(limits.held_pieces),
+        early_(limits.early_fpdus),
         fpdus_(limits.kept_fpdus, mtu) {}
 
-  // Nothing is placed behind a hole: programs that were written for RC rely on
-  // the order of Writes, except in regions that they register for relaxed
-  // ordering. Placement that looks at this is not built yet
-  // (docs/design/0010-iwarp.md, point 3).
   iwarp::EndpointPools ForEndpoint() {
     return {.segments = &segments_,
             .ranges = &ranges_,
@@ -41,7 +39,7 @@ class ConnectionPools {
             .frames = frames_,
             .pieces = &pieces_,
             .fpdus = &fpdus_,
-            .early = nullptr};
+            .early = &early_};
   }
 
   tcp::ChallengeBudget* challenges() { return &challenges_; }
@@ -53,6 +51,7 @@ class ConnectionPools {
   uint32_t free_blocks() const { return segments_.free_blocks(); }
   uint32_t free_ranges() const { return ranges_.free_count(); }
   uint32_t free_pieces() const { return pieces_.free(); }
+  uint32_t free_early() const { return early_.free_count(); }
   uint32_t free_fpdus() const { return fpdus_.free(); }
 
  private:
@@ -61,6 +60,7 @@ class ConnectionPools {
   tcp::RangePool ranges_;
   tcp::ChallengeBudget challenges_;
   mpa::HeldPieces pieces_;
+  iwarp::EarlyPool early_;
   FpduSlab fpdus_;
 };
 

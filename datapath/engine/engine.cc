@@ -200,7 +200,7 @@ bool Engine::Progress() {
 }
 
 bool Engine::Iterate(bool inline_poll) {
-  const Time now = now_ = Now();
+  Time now = now_ = Now();
   if (__builtin_expect(completions_.lost(), 0)) {
     completions_.ClearLost();
     qps_.FailUsersOfFullQueues();
@@ -226,7 +226,7 @@ bool Engine::Iterate(bool inline_poll) {
     // A new connection may have the addresses and ports of one that is done.
     connections_->DeliverEvents();
   }
-  worked |= receiver_->Receive(now);
+  worked |= receiver_->Receive(now, [this] { return now_ = Now(); });
   if (__builtin_expect(now >= network_->next_deadline(), 0)) {
     network_->OnTimer(now);
   }

@@ -46,6 +46,7 @@ class IwarpConnectTest : public ::testing::Test {
     EXPECT_EQ(pools.free_blocks(), limits.segment_blocks);
     EXPECT_EQ(pools.free_ranges(), limits.ranges);
     EXPECT_EQ(pools.free_pieces(), limits.held_pieces);
+    EXPECT_EQ(pools.free_early(), limits.early_fpdus);
     EXPECT_EQ(pools.free_fpdus(), limits.kept_fpdus);
     EXPECT_EQ(node.engine().custody()->kept(), 0u);
   }

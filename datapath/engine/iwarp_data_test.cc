@@ -190,6 +190,50 @@ INSTANTIATE_TEST_SUITE_P(
                            "duplicate=5%:100us"}),
     [](const auto& info) { return info.param.name; });
 
+// Programs that were written for RC find the end of a Write by its last byte.
+TEST(IwarpEarlyTest, WritesArePlacedBehindAHoleIfTheirRegionAllowsIt) {
+  constexpr uint32_t kBytes = 256 << 10;
+  for (const bool relaxed : {false, true}) {
+    IwarpPair pair("iwe", {.fault = "delay=100us,reorder=10%:500us"});
+    IwarpNode& a = pair.a;
+    IwarpNode& b = pair.b;
+    b.Control([&](ConnectionTable&) {
+      b.network().mrs().Change(
+          MrKey{b.key()}, testing::kNodePd, b.address(0), b.address(0),
+          IwarpNode::kMemoryBytes,
+          testing::kNodeRights | (relaxed ? mem::kRelaxedOrdering : 0));
+    });
+    Program& from = a.Create();
+    Program& to = b.Create();
+    ASSERT_TRUE(pair.Connect(from, to));
+    for (size_t i = 0; i < kBytes; ++i) {
+      a.memory()[i] = static_cast<uint8_t>(i * 7 + (i >> 8));
+    }
+    const auto post = [&](uint8_t opcode, size_t count) {
+      for (size_t i = 0; i < count; ++i) {
+        SendWr wr = {.opcode = opcode, .remote_addr = b.address(kTarget)};
+        wr.rkey = b.key();
+        wr.sges = {a.Sge(kSource, kBytes)};
+        ASSERT_TRUE(a.PostSend(from, wr));
+      }
+      const size_t all = a.done.size() + count;
+      ASSERT_TRUE(pair.RunUntil([&] { return a.done.size() == all; }));
+    };
+    post(URNIC_WR_RDMA_WRITE, 20);
+    EXPECT_EQ(std::memcmp(b.memory() + kTarget, a.memory(), kBytes), 0);
+    EXPECT_EQ(b.count(RxVerdict::kTcpEarly) != 0, relaxed);
+    // A Send is seen by its completion.
+    const uint64_t before = b.count(RxVerdict::kTcpEarly);
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE(b.PostReceive(to, {.sges = {b.Sge(kTarget, kBytes)}}));
+    }
+    post(URNIC_WR_SEND, 20);
+    EXPECT_GT(b.count(RxVerdict::kTcpEarly), before);
+    for (const urnic_cqe& done : a.done) EXPECT_EQ(done.status, 0);
+    EXPECT_EQ(b.count(RxVerdict::kMpaBadCrc), 0u);
+  }
+}
+
 // --- A good wire is enough ---------------------------------------------------
 
 class IwarpProgramTest : public ::testing::Test {

@@ -74,7 +74,6 @@ class IwarpReceiver {
       }
       return verdict;
     }
-    if (verdict != RxVerdict::kAccept) return verdict;
     if (__builtin_expect(segment.congestion_experienced, 0)) sink_->CountMark();
     const tcp::FourTuple tuple = {.local = view.dst,
                                   .remote = view.src,

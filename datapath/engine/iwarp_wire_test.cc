@@ -18,6 +18,7 @@
 #include "tests/support/iwarp_node.h"
 #include "transport/iwarp/mpa/setup_frame.h"
 #include "transport/wire/frame.h"
+#include "transport/wire/neighbor.h"
 
 namespace urnic {
 namespace {
@@ -33,16 +34,20 @@ class Stranger {
  public:
   Stranger(const std::string& dev, testing::NicNode& node)
       : node_(node), port_(testing::OpenTestPort(dev)) {
+    MoveTo(wire::Gid::FromIpv4(0x0a010002));
     while (node.port().info().state != PortState::kUp) {
       std::this_thread::yield();
     }
+  }
+  // From now on it has this address.
+  void MoveTo(const wire::Gid& address) {
     wire::PathHeaders headers;
     headers.src_mac = port_->mac();
-    headers.dst_mac = node.port().mac();
-    headers.src = wire::Gid::FromIpv4(0x0a010002);
-    headers.dst = node.gid();
+    headers.dst_mac = node_.port().mac();
+    headers.src = address;
+    headers.dst = node_.gid();
     path_.headers = wire::HeaderTemplate(headers);
-    path_.remote = node.gid();
+    path_.remote = node_.gid();
   }
 
   // A segment from kPeerPort to kPort.
@@ -205,6 +210,40 @@ TEST_F(IwarpWireTest, BytesThatAreNoMpaRequestAreAnsweredByARst) {
   auto fin = Exchange(wire::kTcpFin | wire::kTcpAck, kIss + 1, next);
   EXPECT_FALSE(fin.empty());
   EXPECT_EQ(node_.connections().size(), 0u);
+}
+
+// The first segments go back to where they came from. Meanwhile the router is
+// asked for, so that the connection follows when another one takes over.
+TEST_F(IwarpWireTest, AConnectionFromAfarFollowsItsRouter) {
+  const wire::Gid router = wire::Gid::FromIpv4(0x0a010003);
+  const net::Route route = {.prefix = wire::Gid::FromIpv4(0x0a020000),
+                            .prefix_bits = 96 + 16,
+                            .gateway = router};
+  node_.Control([&](ConnectionTable&) {
+    node_.network().SetRoutes(std::span(&route, 1), node_.engine().Now());
+  });
+  stranger_.MoveTo(wire::Gid::FromIpv4(0x0a020007));
+  const SeqNum ours = Establish();
+  uint8_t request[mpa::kMaxSetupBytes];
+  const mpa::SetupFrame frame = {.revision = 1};
+  const uint32_t bytes = frame.Write(request);
+  Exchange(wire::kTcpAck, kIss + 1, ours, {request, bytes});
+  ASSERT_TRUE(node_.has_told(iwarp::Event::kRequest));
+  const net::Path& path = node_.told[0].connection->path();
+  EXPECT_EQ(path.headers.dst_mac(), stranger_.mac());
+  for (const uint8_t mac : {0x33, 0x44}) {
+    const auto self = testing::SelfOf({{0x02, 0, 0, 0, 0, mac}}, router);
+    std::vector<uint8_t> question(wire::kNeighborFrameBytes);
+    question.resize(wire::EmitSolicitation(self, node_.gid(), {}, question));
+    stranger_.Exchange(question);
+    const Time end = node_.engine().Now() + Duration::Milliseconds(200);
+    while (!(path.adjacency != nullptr && path.adjacency->mac() == self.mac) &&
+           node_.engine().Now() < end) {
+      stranger_.Received();
+    }
+    ASSERT_NE(path.adjacency, nullptr);
+    EXPECT_EQ(path.adjacency->mac(), self.mac);
+  }
 }
 
 //= RFC 5927 4.1

@@ -212,8 +212,8 @@ void Network::Adopt(net::Path& path, Time now) {
 }
 
 void Network::FollowRoute(const net::Path& path, Time now) {
-  if (path.adjacency == nullptr || path.source_gone ||
-      host_.IsLocal(path.remote) || host_.LeadsStill(path)) {
+  if (!path.HasNeighbor() || path.source_gone || host_.IsLocal(path.remote) ||
+      host_.LeadsStill(path)) {
     return;
   }
   const auto next_hop = host_.NextHop(path.remote);
@@ -239,7 +239,7 @@ void Network::EndDetour(const Detour& detour, net::PathStatus status,
   std::erase_if(detours_, [&](const auto& d) { return d.get() == &detour; });
   if (status != net::PathStatus::kFound) return;
   ForEachPath([&](net::Path& old) {
-    if (old.adjacency == nullptr || host_.LeadsStill(old) ||
+    if (!old.HasNeighbor() || host_.LeadsStill(old) ||
         host_.NextHop(old.remote) != next_hop) {
       return;
     }
@@ -274,9 +274,10 @@ net::Path Network::PathBack(const wire::FrameView& view, Time now) {
 }
 
 void Network::Suspect(const net::Path& path, Time now) {
-  if (path.adjacency == nullptr) return;
-  host_.Suspect(*path.adjacency, now, *tx_);
-  DeliverAnswers(now);
+  if (path.adjacency != nullptr) {
+    host_.Suspect(*path.adjacency, now, *tx_);
+    DeliverAnswers(now);
+  }
   FollowRoute(path, now);
 }
 

@@ -6,6 +6,8 @@ import socket
 
 import bed
 import suite
+import test_rdmacm
+from test_iwarp_options import SERVER, OptionsBed
 from test_wire import tshark
 
 # What tshark finds when a segment was sent again, or not in its turn. A tail
@@ -47,12 +49,10 @@ def resends_nothing(context, mtu):
         def once(argv):
             words = [*argv, "-R", "-F", "-p", str(place.next_port())]
             with place.capture() as capture:
-                server = place.spawn(0, words)
-                client = place.run(1, [*words, address])
-                while client.status != 0 and server.running():
-                    # The server has not called rdma_listen yet.
-                    client = place.run(1, [*words, address])
-                context.check_ok(client, server.wait(10))
+                server = test_rdmacm.spawn_server(place, words)
+                test_rdmacm.run_client(context, place, server,
+                                       [*words, address], 30)
+                context.check_ok(server.wait(10))
             return sum(judge(context, capture, path, side, mtu)
                        for side in place.sides)
 
@@ -67,3 +67,30 @@ def resends_nothing(context, mtu):
 for _mtu in (1500, 4000):
     suite.add(f"veth{_mtu}/iwarp-resends-nothing-without-loss",
               functools.partial(resends_nothing, mtu=_mtu), _mtu == 1500)
+
+
+def behind_holes(context, words, at_once):
+    """Segments that overtake others. perftest registers its memory for relaxed
+    ordering: it does not mind in which order bytes are written. Then they are
+    placed at once; otherwise their frames are held."""
+    late = ("--fault", "direction=in,reorder=3%:1ms")
+    with OptionsBed(context.tools, (late, ())) as place:
+        words = ["ib_write_bw", "-R", "-F", "-s", "65536", "-n", "500", *words,
+                 "-p", str(place.next_port())]
+        context.need(words[0])
+        stats = f"URNIC_STATS={place.stats_path(0)}"
+        server = test_rdmacm.spawn_server(place, ["env", stats, *words])
+        test_rdmacm.run_client(context, place, server, [*words, SERVER], 30)
+        context.check_ok(server.wait(10))
+        tcp = place.read_stats(0)[-1]["iwarp"]
+        context.note(f"{tcp['early_segs']} of {tcp['out_of_order_segs']} "
+                     "placed at once")
+        context.check(tcp["out_of_order_segs"] > 0 and
+                      (tcp["early_segs"] > 0) == at_once, tcp)
+
+
+for _name, _words, _at_once in (
+        ("relaxed-ordering", [], True),
+        ("strict-ordering", ["--disable_pcie_relaxed"], False)):
+    suite.add(f"veth1500/iwarp-places-behind-holes/{_name}",
+              functools.partial(behind_holes, words=_words, at_once=_at_once))

@@ -44,6 +44,7 @@ constexpr ConnectionLimits kLimits = {.max_connections = 16,
                                       .time_wait = 4,
                                       .segment_blocks = 16,
                                       .ranges = 16,
+                                      .early_fpdus = 16,
                                       .held_pieces = 16,
                                       .kept_fpdus = 8,
                                       .kept_per_connection = 4,
@@ -363,6 +364,7 @@ class Fuzzer final : ConnectionEvents, EngineEvents {
     URNIC_CHECK(pools.free_blocks() == kLimits.segment_blocks &&
                 pools.free_ranges() == kLimits.ranges &&
                 pools.free_pieces() == kLimits.held_pieces &&
+                pools.free_early() == kLimits.early_fpdus &&
                 pools.free_fpdus() == kLimits.kept_fpdus);
     for (size_t i = 0; i < memory_.size(); ++i) {
       const bool open = i >= kOpen && i < kOpen + kOpenBytes;

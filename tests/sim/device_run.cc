@@ -107,6 +107,7 @@ ConnectionLimits DeviceRun::MakeLimits() {
   limits.time_wait = few ? 4 : 256;
   limits.segment_blocks = few ? 16 : 256;
   limits.ranges = few ? 8 : 256;
+  limits.early_fpdus = few ? 8 : 256;
   limits.held_pieces = few ? 8 : 256;
   limits.kept_fpdus = few ? 4 : 256;
   limits.kept_per_connection = few ? 2 : 16;
@@ -249,6 +250,7 @@ void DeviceRun::CheckEnd() {
     Require(pools.free_blocks() == place->limits.segment_blocks &&
                 pools.free_ranges() == place->limits.ranges &&
                 pools.free_pieces() == place->limits.held_pieces &&
+                pools.free_early() == place->limits.early_fpdus &&
                 pools.free_fpdus() == place->limits.kept_fpdus,
             "the memory of connections is not free at the end");
   }

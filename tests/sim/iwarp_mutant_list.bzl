@@ -33,7 +33,7 @@ _MUTANTS = [
     # RDMAP.
     ("completes_with_first_ack", "if (!last) return;", ""),
     ("completes_long_messages_when_sent", "record.bytes <= config_.keep_bytes;", "true;"),
-    ("ignores_rights", "segment.payload_bytes, mem::kRemoteWrite, host);", "segment.payload_bytes, 0, host);"),
+    ("ignores_rights", "segment.payload_bytes, rights, host);", "segment.payload_bytes, 0, host);"),
     ("ignores_fences", "return reads_in_flight_ != 0 &&", "return false &&"),
     ("has_one_read_too_many", "reads >= config_.ord) {", "reads > config_.ord) {"),
     ("does_not_count_read_of_rtr", "reads_in_flight_ + uint32_t{rtr_read_};", "reads_in_flight_;"),

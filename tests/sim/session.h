@@ -74,7 +74,6 @@ class Session {
   std::string Where() const;
 
  private:
-  struct Cq;
   struct End;
   struct Message;
   struct Slot;

@@ -92,7 +92,7 @@ void Session::Begin() {
 void Session::MakeQp(End& end) {
   End::Life& life = end.life;
   life.rings = std::make_unique<testing::FakeRings>(32, 1, 0, 16, 1);
-  for (auto& cq : life.cqs) cq = std::make_unique<Cq>(&end, nullptr);
+  for (auto& cq : life.cqs) cq = std::make_unique<ProgramCq>(&end, nullptr);
   EngineQpConfig config;
   config.service = QpService::kIwarp;
   config.limits = {.pd = EngineHost::kPd, .max_sge_send = 1, .max_sge_recv = 1};

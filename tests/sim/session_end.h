@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "tests/sim/program_cq.h"
 #include "tests/sim/session.h"
 #include "tests/support/fake_rings.h"
 
@@ -23,20 +24,6 @@ inline constexpr uint32_t kSessionRights =
     mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead |
     mem::kRemoteAtomic;
 inline constexpr uint32_t kSessionReads = 4;  // at a time
-
-struct Session::Cq {
-  static constexpr uint32_t kEntries = 64;
-  Cq(EngineEvents* events, void* owner)
-      : ring(kEntries), queue(ring.data(), &indices, kEntries, events, owner) {}
-  bool Poll(urnic_cqe& out) {
-    if (indices.consumer == indices.producer) return false;
-    out = ring[indices.consumer++ % kEntries];
-    return true;
-  }
-  std::vector<urnic_cqe> ring;
-  urnic_queue_indices indices = {};
-  CompletionQueue queue;
-};
 
 // A request of one end.
 struct Session::Message {
@@ -93,7 +80,7 @@ struct Session::End final : EngineEvents, QpEvents, ConnectionEvents {
   struct Life {
     IwarpConnection* connection = nullptr;
     std::unique_ptr<testing::FakeRings> rings;
-    std::unique_ptr<Session::Cq> cqs[2];
+    std::unique_ptr<ProgramCq> cqs[2];
     IwarpQp* qp = nullptr;
     bool requested = false;  // the passive end: a request has come
     bool answered = false;   // and was accepted

@@ -67,7 +67,6 @@ class Talk {
   std::string Where() const;
 
  private:
-  struct Cq;
   struct End;
   struct Message;
 

@@ -56,7 +56,7 @@ void Talk::Begin() {
 void Talk::MakeQp(End& end, const net::Path& path) {
   end.rings = std::make_unique<testing::FakeRings>(16, 1, 0, 16, 1);
   const bool one_queue = config_.ordered || random_.OneIn(2);
-  for (auto& cq : end.cqs) cq = std::make_unique<Cq>(&end, nullptr);
+  for (auto& cq : end.cqs) cq = std::make_unique<ProgramCq>(&end, nullptr);
   EngineQpConfig config;
   config.limits = {.pd = EngineHost::kPd, .max_sge_send = 1, .max_sge_recv = 1};
   config.sq = end.rings->sq().view();

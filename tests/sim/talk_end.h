@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "tests/sim/program_cq.h"
 #include "tests/sim/talk.h"
 #include "tests/support/fake_rings.h"
 
@@ -22,20 +23,6 @@ inline constexpr uint32_t kTalkRights = mem::kLocalWrite | mem::kRemoteWrite |
                                         mem::kRemoteRead | mem::kRemoteAtomic;
 // The program's pause between two looks.
 inline constexpr Duration kTalkPause = Duration::Microseconds(20);
-
-struct Talk::Cq {
-  static constexpr uint32_t kEntries = 64;
-  Cq(EngineEvents* events, void* owner)
-      : ring(kEntries), queue(ring.data(), &indices, kEntries, events, owner) {}
-  bool Poll(urnic_cqe& out) {
-    if (indices.consumer == indices.producer) return false;
-    out = ring[indices.consumer++ % kEntries];
-    return true;
-  }
-  std::vector<urnic_cqe> ring;
-  urnic_queue_indices indices = {};
-  CompletionQueue queue;
-};
 
 // A request of one end.
 struct Talk::Message {
@@ -82,7 +69,7 @@ struct Talk::End final : EngineEvents, QpEvents {
   // Of one life.
   cm::Handle handle;
   std::unique_ptr<testing::FakeRings> rings;
-  std::unique_ptr<Talk::Cq> cqs[2];
+  std::unique_ptr<ProgramCq> cqs[2];
   RoceQp* qp = nullptr;
   bool established = false;
   bool failed = false;

@@ -17,11 +17,11 @@ struct FieldsOf<cc::Pacer> {
     URNIC_MEMBERS(f, s, cost, next_send);
     f("cost", cost);
     f.Require(cost <= uint64_t{1} << 56, "cost", cost, "is too large");
-    // A burst makes up for a delay of up to kCatchUp, and for no more.
-    Time spent = next_send + cc::Pacer::kCatchUp;
+    // A burst makes up for a delay of up to kCatchUpMax, and for no more.
+    Time spent = next_send + cc::Pacer::kCatchUpMax;
     f.Deadline("next_send", spent);
     f.Require(!spent.IsInfinite(), "next_send", UINT64_MAX, "is never");
-    if constexpr (F::kReads) next_send = spent - cc::Pacer::kCatchUp;
+    if constexpr (F::kReads) next_send = spent - cc::Pacer::kCatchUpMax;
   }
 };
 

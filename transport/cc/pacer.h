@@ -13,6 +13,8 @@ struct Pacer {
   // Timers fire late (the engine's by up to 16 us, those of a busy thread by
   // more). A burst makes up for a delay of up to this, and for no more.
   static constexpr Duration kCatchUp = Duration::Microseconds(20);
+  // The most that a transport may choose instead.
+  static constexpr Duration kCatchUpMax = Duration::Milliseconds(1);
 
   // 0: no limit.
   void SetRate(uint64_t bits_per_second) {
@@ -37,11 +39,15 @@ struct Pacer {
     return 1 + (static_cast<uint64_t>(behind.ns()) << kFraction) /
                    std::max<uint64_t>(cost * bytes, 1);
   }
-  // Records that so many packets have left.
-  void OnSend(Time now, uint64_t bytes) {
+  // Records that so many packets have left. `catch_up`: the delay that later
+  // ones may make up for.
+  void OnSend(Time now, uint64_t bytes, Duration catch_up = kCatchUp) {
     const auto ns = static_cast<int64_t>(bytes * cost >> kFraction);
-    next_send = std::max(next_send, now - kCatchUp) + Duration::Nanoseconds(ns);
+    next_send = std::max(next_send, now - catch_up) + Duration::Nanoseconds(ns);
   }
+
+  // Nothing is under way: the time since then was idle, not a delay.
+  void Restart(Time now) { next_send = std::max(next_send, now - kCatchUp); }
 
   static constexpr int kFraction = 20;
   uint64_t cost = 0;  // of a byte, in ns / 2^20; 0: not active

@@ -272,9 +272,9 @@ struct Config {
   uint32_t max_connections = 65536;
   // Limits of half-open connections, for one source address and for one
   // listener. Beyond the limit, the oldest is displaced (half_open.h). A
-  // well-behaved host that starts a thousand connections at a time stays below
+  // well-behaved host that starts 3000 connections at a time stays below
   // it. Beyond that its requests take longer, because it repeats a REQ.
-  uint32_t max_half_open_per_source = 1024;
+  uint32_t max_half_open_per_source = 3072;
   uint32_t max_half_open_per_listener = 4096;
   // The acknowledgement delay of this RNIC (local_ca_ack_delay).
   uint8_t ack_delay_code = 15;

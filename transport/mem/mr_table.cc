@@ -152,7 +152,8 @@ MemFault MrTable::Bind(const WindowBind& bind) {
   }
   Unbind(*window);
   window->key = bind.new_key;
-  window->access = bind.access;
+  window->access =
+      (bind.access & ~kRelaxedOrdering) | (region->access & kRelaxedOrdering);
   window->iova = (bind.access & kZeroBased) != 0 ? 0 : bind.address;
   window->length = bind.length;
   window->host = region->host + offset;

@@ -22,6 +22,10 @@ inline constexpr uint32_t kZeroBased = 32;
 inline constexpr uint32_t kFlushGlobal = 1u << 8;
 // A queue pair may have it. No region has: no memory here is persistent.
 inline constexpr uint32_t kFlushPersistent = 1u << 9;
+// Of a region, and of the windows in it: what arrives may be written in any
+// order. Programs that find the end of a Write by polling its last byte do not
+// give this right, which is optional in verbs.
+inline constexpr uint32_t kRelaxedOrdering = 1u << 20;
 // Not a verbs flag: a remote Send with Invalidate may retire the key. Bound
 // windows of type 2 can be retired without it.
 //= IBTA 10.6.5: a peer can invalidate a fast-registered region, but not a plain

@@ -366,7 +366,8 @@ void Host::CheckSource(Path& path) const {
 
 bool Host::LeadsStill(const Path& path) const {
   if (IsLocal(path.remote) != path.loopback) return false;
-  if (path.adjacency == nullptr) return true;
+  if (!path.HasNeighbor()) return true;
+  if (path.adjacency == nullptr) return false;
   const auto next_hop = NextHop(path.remote);
   if (!next_hop.has_value()) return false;
   //= IBTA A16: RoCE v1 has no IP header, so it is not routed

@@ -39,8 +39,9 @@ enum class PathStatus : uint8_t {
 // remains the neighbour's while any copy exists.
 struct Path {
   wire::HeaderTemplate headers;
-  // Null if there is no neighbour to follow: to ourselves, to a group, back
-  // along a received frame, and to a MAC that is part of the address.
+  // Null if no neighbour is followed: to ourselves, to a group, to a MAC that
+  // is part of the address; and back along a received frame, as long as the
+  // neighbour has not been found.
   AdjacencyPtr adjacency;
   // The adjacency's generation when `headers` were built from it.
   uint32_t generation = 0;
@@ -55,6 +56,11 @@ struct Path {
   // The source is no longer an address of ours: nothing is sent.
   bool source_gone = false;
 
+  // Whether the packets go to a neighbour, which may move.
+  bool HasNeighbor() const {
+    return adjacency != nullptr || (!loopback && !multicast &&
+                                    headers.framing() != wire::Framing::kGrh);
+  }
   // For the holder of the engine's token. False: the neighbour has moved since
   // the headers were built, and they still lead to its old place.
   bool IsCurrent() const {

@@ -12,8 +12,10 @@ namespace {
 
 constexpr uint32_t kRights = mem::kLocalWrite | mem::kRemoteWrite |
                              mem::kRemoteRead | mem::kRemoteAtomic |
-                             mem::kBindWindow | mem::kFlushGlobal;
+                             mem::kBindWindow | mem::kFlushGlobal |
+                             mem::kRelaxedOrdering;
 static_assert(mem::kBindWindow == kAccessMwBind &&
+              mem::kRelaxedOrdering >= kAccessOptionalFirst &&
               mem::kZeroBased == kAccessZeroBased &&
               mem::kFlushGlobal == kAccessFlushGlobal);
 constexpr uint32_t kNeedsWriting =

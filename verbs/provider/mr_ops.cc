@@ -21,6 +21,7 @@ static_assert(IBV_ACCESS_LOCAL_WRITE == mem::kLocalWrite &&
               IBV_ACCESS_ZERO_BASED == uint32_t{control::kAccessZeroBased} &&
               IBV_ACCESS_ON_DEMAND == uint32_t{control::kAccessOnDemand} &&
               IBV_ACCESS_HUGETLB == uint32_t{control::kAccessHugetlb} &&
+              IBV_ACCESS_RELAXED_ORDERING == mem::kRelaxedOrdering &&
               IBV_ACCESS_OPTIONAL_FIRST ==
                   uint32_t{control::kAccessOptionalFirst});
 static_assert(IBV_REREG_MR_CHANGE_TRANSLATION ==

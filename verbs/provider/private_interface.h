@@ -31,8 +31,12 @@ struct verbs_device {
   int refcount;
   void* list_links[2];
   verbs_sysfs_dev* sysfs;
-  uint64_t core_support;
+  uint64_t core_support;  // IB_UVERBS_CORE_SUPPORT_*
 };
+
+// The flags of IBV_ACCESS_OPTIONAL_RANGE reach the device. Without it,
+// libibverbs takes them away.
+inline constexpr uint64_t kCoreSupportOptionalMrAccess = 1;
 
 // How a provider says which devices are its own; the table ends with an entry
 // of kind 0.

@@ -17,7 +17,10 @@ namespace urnic::provider {
 namespace {
 
 verbs_device* AllocDevice(verbs_sysfs_dev*) {
-  return static_cast<verbs_device*>(std::calloc(1, sizeof(verbs_device)));
+  auto* const device =
+      static_cast<verbs_device*>(std::calloc(1, sizeof(verbs_device)));
+  if (device != nullptr) device->core_support = kCoreSupportOptionalMrAccess;
+  return device;
 }
 
 void FreeDevice(verbs_device* device) { std::free(device); }

@@ -151,6 +151,22 @@ TEST_F(EarlyTest, AWriteWithoutTheRightWaits) {
       Raw(RawTagged{.stag = end.key(), .offset = end.at(0), .payload = 1})));
 }
 
+// A program may poll the last byte of a Write.
+TEST_F(EarlyTest, AWriteIntoAnOrderedRegionWaits) {
+  const uint32_t ordered = end_.host().RegisterAt(
+      kPd, 0, 8192, kAllRights & ~mem::kRelaxedOrdering, end_.at(0));
+  const Bytes write =
+      Raw(RawTagged{.stag = ordered, .offset = end_.at(4096), .payload = 100});
+  EXPECT_FALSE(Early(write));
+  EXPECT_FALSE(Has(4096, 1));
+  end_.Receive(write);
+  EXPECT_TRUE(Has(4096, 100));
+  // The receive of a Send may be ordered: its completion tells of it.
+  ASSERT_TRUE(end_.Recv(1, {{end_.at(1000), 100, ordered}}));
+  EXPECT_TRUE(Early(Send(1, 50, 50)));
+  EXPECT_TRUE(Has(1050, 50));
+}
+
 TEST_F(EarlyTest, WhatTheStreamDoesNotReachIsForgotten) {
   EXPECT_TRUE(Early(Write(0, 10)));
   end_.Receive(Raw(RawUntagged{
@@ -166,7 +182,8 @@ TEST_F(EarlyTest, AKeyThatTheHoleInvalidatesIsValidUntilThen) {
   PostReceives(end_, 1);
   const uint32_t stag = end_.host().mrs().Register(
       kPd, end_.at(0), end_.at(0), 4096,
-      mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteInvalidate);
+      mem::kLocalWrite | mem::kRemoteWrite | mem::kRelaxedOrdering |
+          mem::kRemoteInvalidate);
   const Bytes write =
       Raw(RawTagged{.stag = stag, .offset = end_.at(0), .payload = 100});
   EXPECT_TRUE(Early(write));
@@ -290,6 +307,24 @@ TEST_F(EarlyReadTest, AResponseIsPlacedByItsSinkAndCompletesInOrder) {
   ASSERT_THAT(end_.sent, SizeIs(2));
   EXPECT_EQ(end_.sent[1].wr_id, 2u);
   EXPECT_EQ(end_.copied, 130u);
+}
+
+TEST_F(EarlyReadTest, AResponseIntoAnOrderedRegionWaits) {
+  const uint32_t ordered = end_.host().RegisterAt(
+      kPd, 0, 8192, kAllRights & ~mem::kRelaxedOrdering, end_.at(0));
+  Read(1, {{end_.at(0), 30, ordered}});
+  const auto response = [&](uint32_t at, uint32_t bytes) {
+    return Raw(RawTagged{.opcode = RdmapOpcode::kReadResponse,
+                         .last = at + bytes == 30,
+                         .stag = ordered,
+                         .offset = end_.at(at),
+                         .payload = bytes});
+  };
+  EXPECT_FALSE(Early(response(10, 20)));
+  EXPECT_FALSE(Has(10, 1));
+  end_.Receive(response(0, 10));
+  end_.Receive(response(10, 20));
+  EXPECT_THAT(end_.sent, SizeIs(1));
 }
 
 TEST_F(EarlyReadTest, TwoReadsIntoTheSamePlaceWait) {

@@ -31,7 +31,7 @@ using urnic::testing::SendWr;
 inline constexpr uint32_t kPd = 1;
 inline constexpr uint32_t kAllRights = mem::kLocalWrite | mem::kRemoteWrite |
                                        mem::kRemoteRead | mem::kRemoteAtomic |
-                                       mem::kBindWindow;
+                                       mem::kBindWindow | mem::kRelaxedOrdering;
 inline constexpr Config kDefaultConfig{.access = kAllRights,
                                        .ird = 8,
                                        .ord = 8,

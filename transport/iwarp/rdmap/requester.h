@@ -113,8 +113,8 @@ class Requester {
     }
     const bool ends = received_ + segment.payload_bytes == record.bytes;
     if (segment.last() != ends) return ddp::kStreamCatastrophic;
-    if (!segment.placed &&
-        !PlaceAnswer(segment, answer_, scattered_, received_, position, sink)) {
+    if (!segment.placed && !PlaceAnswer(segment, answer_, scattered_, received_,
+                                        mem::kLocalWrite, position, sink)) {
       return FailScatter();
     }
     received_ += segment.payload_bytes;
@@ -138,7 +138,8 @@ class Requester {
     record.original = answer.original.value();
     if (!Scatter(answer_, scattered_,
                  reinterpret_cast<const uint8_t*>(&record.original),
-                 sizeof(record.original), 0, position, sink)) {
+                 sizeof(record.original), 0, mem::kLocalWrite, position,
+                 sink)) {
       return FailScatter();
     }
     FinishAnswer();
@@ -146,15 +147,17 @@ class Requester {
   }
 
   // A read response behind a hole of the stream. False: it is not certain which
-  // read it answers, or its memory is not usable; it waits for its turn.
+  // read it answers, or its memory is not usable, or must be written in order;
+  // it waits for its turn.
   template <typename Sink>
   [[nodiscard]] bool PlaceEarlyAnswer(const ddp::ReceivedSegment& segment,
                                       uint8_t position, Sink& sink) {
     uint32_t index = 0;
     if (!FindRead(segment, index)) return false;
     SgeCursor cursor;
-    return PlaceAnswer(segment, index, cursor,
-                       segment.offset - SinkOf(index).addr, position, sink);
+    return PlaceAnswer(
+        segment, index, cursor, segment.offset - SinkOf(index).addr,
+        mem::kLocalWrite | mem::kRelaxedOrdering, position, sink);
   }
 
   // The peer has ended the stream. The request that it names, if any, completes
@@ -248,14 +251,14 @@ class Requester {
   // Places a read response at `offset` of its message.
   template <typename Sink>
   bool PlaceAnswer(const ddp::ReceivedSegment& segment, uint32_t index,
-                   SgeCursor& cursor, uint64_t offset, uint8_t position,
-                   Sink& sink) {
+                   SgeCursor& cursor, uint64_t offset, uint32_t rights,
+                   uint8_t position, Sink& sink) {
     bool ok = true;
     segment.ForPayloadParts(
         ddp::kMaxPayloadBytes,
         [&](const uint8_t* data, uint32_t bytes, uint32_t at) {
-          ok = ok &&
-               Scatter(index, cursor, data, bytes, offset + at, position, sink);
+          ok = ok && Scatter(index, cursor, data, bytes, offset + at, rights,
+                             position, sink);
         });
     return ok;
   }
@@ -263,13 +266,14 @@ class Requester {
   // Keys are checked again: the memory may have been deregistered.
   template <typename Sink>
   bool Scatter(uint32_t index, SgeCursor& cursor, const uint8_t* data,
-               uint32_t bytes, uint64_t offset, uint8_t position, Sink& sink) {
+               uint32_t bytes, uint64_t offset, uint32_t rights,
+               uint8_t position, Sink& sink) {
     return WalkSges(
                NumSge(index),
                [this, index](uint32_t i) {
                  return sq_.ReadSge<urnic_sq_wqe>(index, i);
                },
-               cursor, offset, bytes, *mrs_, limits_.pd, mem::kLocalWrite,
+               cursor, offset, bytes, *mrs_, limits_.pd, rights,
                [&](uint64_t address, uint32_t piece) {
                  sink.Place(Placement{.packet = position,
                                       .origin = index,

@@ -53,7 +53,8 @@ class Responder {
   [[nodiscard]] ddp::StreamError OnWrite(const ddp::ReceivedSegment& segment,
                                          uint8_t position, Sink& sink) {
     if (segment.payload_bytes != 0 && !segment.placed) {
-      const ddp::StreamError error = PlaceWrite(segment, position, sink);
+      const ddp::StreamError error =
+          PlaceWrite(segment, mem::kRemoteWrite, position, sink);
       if (error) return error;
     }
     //= RFC 7306 6.1: the receiver takes the length of a Write with immediate
@@ -125,11 +126,15 @@ class Responder {
   }
 
   // A segment behind a hole of the stream. False: nothing was placed, and the
-  // segment waits for its turn.
+  // segment waits for its turn. A Write needs a region that may be written in
+  // any order, because programs find its end by its last byte. What a Send
+  // writes is seen only with its completion.
   template <typename Sink>
   [[nodiscard]] bool PlaceEarlyWrite(const ddp::ReceivedSegment& segment,
                                      uint8_t position, Sink& sink) {
-    return segment.payload_bytes == 0 || !PlaceWrite(segment, position, sink);
+    return segment.payload_bytes == 0 ||
+           !PlaceWrite(segment, mem::kRemoteWrite | mem::kRelaxedOrdering,
+                       position, sink);
   }
   // `ahead`: how many messages of its queue are not complete before it.
   template <typename Sink>
@@ -188,28 +193,28 @@ class Responder {
 
   template <typename Sink>
   ddp::StreamError PlaceWrite(const ddp::ReceivedSegment& segment,
-                              uint8_t position, Sink& sink) {
+                              uint32_t rights, uint8_t position, Sink& sink) {
     if ((config_.access & mem::kRemoteWrite) == 0) return ddp::kAccessRights;
     // The whole segment is checked before its first byte is placed.
     uint64_t host = 0;
     ddp::StreamError error =
         ddp::Locate(*mrs_, stream_, segment.stag, segment.offset,
-                    segment.payload_bytes, mem::kRemoteWrite, host);
+                    segment.payload_bytes, rights, host);
     if (error) return error;
-    segment.ForPayloadParts(ddp::kMaxPayloadBytes, [&](const uint8_t* data,
-                                                       uint32_t bytes,
-                                                       uint32_t at) {
-      if (at != 0) {
-        error = ddp::Locate(*mrs_, stream_, segment.stag, segment.offset + at,
-                            bytes, mem::kRemoteWrite, host);
-      }
-      if (error) return;
-      sink.Place(Placement{.packet = position,
-                           .from_responder = true,
-                           .bytes = bytes,
-                           .target = host,
-                           .source = data});
-    });
+    segment.ForPayloadParts(
+        ddp::kMaxPayloadBytes,
+        [&](const uint8_t* data, uint32_t bytes, uint32_t at) {
+          if (at != 0) {
+            error = ddp::Locate(*mrs_, stream_, segment.stag,
+                                segment.offset + at, bytes, rights, host);
+          }
+          if (error) return;
+          sink.Place(Placement{.packet = position,
+                               .from_responder = true,
+                               .bytes = bytes,
+                               .target = host,
+                               .source = data});
+        });
     return error;
   }
 

@@ -88,6 +88,10 @@ bool PathMtu::OnTimeout(uint32_t packet_bytes, Time now) {
   // The packet may be smaller than the path MTU, and not arrive either.
   Shrink(timed_out_bytes_ > base_ ? base_ : timed_out_bytes_ / 2, now);
   high_ = failed;
+  // Until data of the new size arrive, the full stop goes on. The next time-out
+  // may be a minute away.
+  timeouts_ = kFullStop - 1;
+  timed_out_bytes_ = mtu_;
   // The peer may only have been away: then the old size is found at once.
   try_top_ = true;
   // When data flows again.

@@ -104,7 +104,7 @@ TEST_F(PathMtuTest, AfterTenMinutesALargerMtuIsTried) {
 TEST_F(PathMtuTest, RepeatedTimeoutsOfLargeSegmentsMeanABlackHole) {
   EXPECT_TRUE(TimeoutsShrink(9000));
   EXPECT_EQ(mtu_.mtu(), 1024u);
-  EXPECT_TRUE(TimeoutsShrink(1024));
+  EXPECT_TRUE(mtu_.OnTimeout(1024, now_)) << "the full stop goes on";
   EXPECT_EQ(mtu_.mtu(), 552u);
   EXPECT_FALSE(TimeoutsShrink(552));
   EXPECT_EQ(mtu_.mtu(), 552u);
@@ -112,6 +112,16 @@ TEST_F(PathMtuTest, RepeatedTimeoutsOfLargeSegmentsMeanABlackHole) {
   EXPECT_TRUE(TimeoutsShrink(9000));
   EXPECT_EQ(mtu_.mtu(), 1280u);
   EXPECT_FALSE(TimeoutsShrink(1280));
+}
+
+TEST_F(PathMtuTest, SegmentsOfTheNewSizeThatArriveEndAFullStop) {
+  EXPECT_TRUE(TimeoutsShrink(9000));
+  mtu_.OnAcked(1023);
+  EXPECT_TRUE(mtu_.OnTimeout(1024, now_)) << "a smaller one arrived";
+  Start(9000);
+  EXPECT_TRUE(TimeoutsShrink(9000));
+  mtu_.OnAcked(1024);
+  EXPECT_TRUE(TimeoutsShrink(1024));
 }
 
 TEST_F(PathMtuTest, SmallSegmentsSayNothingAboutABlackHole) {

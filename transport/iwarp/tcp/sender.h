@@ -272,6 +272,12 @@ class Sender {
   // How long sending waits for a record when no acknowledgement will come.
   static constexpr Duration kRecordRetry = Duration::Milliseconds(1);
 
+  // A thread that was away for longer than a timer is ever late resumes where
+  // its rate would have been: the window still limits what leaves at once.
+  // Without this, a sender on a busy CPU loses bandwidth to stacks that do not
+  // pace. Linux paces bursts of a millisecond, too.
+  static constexpr Duration kPacingCatchUp = cc::Pacer::kCatchUpMax;
+
   // Two bytes: then there is a place where a part may end (MayBeginSegment()).
   static constexpr uint32_t kLeastPart = 2;
 

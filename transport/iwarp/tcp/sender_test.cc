@@ -59,6 +59,22 @@ TEST_F(SenderTest, PacingSpacesSegments) {
   EXPECT_EQ(Send().size(), 1u);
 }
 
+TEST_F(SenderTest, PacingMakesUpForAThreadThatWasAway) {
+  sender_.cc.packets = 40;
+  sender_.cc.pacer.SetRate(uint64_t{8} * 1000 * 10000);  // 1000 bytes: 100 us
+  sender_.cc.pacer.next_send = now_;
+  EXPECT_EQ(SendChunks(30).size(), 1u);
+  Pass(Us(550));
+  EXPECT_EQ(Send().size(), 5u) << "those of 100, 200 .. 500 us";
+  EXPECT_EQ(sender_.deadline(), now_ + Us(50));
+  Pass(Ms(5));
+  EXPECT_EQ(Send().size(), 11u) << "of the last millisecond, not of all five";
+  EXPECT_EQ(sender_.deadline(), now_ + Us(100));
+  Ack(17000);
+  Pass(Ms(5));
+  EXPECT_EQ(Send().size(), 1u) << "an idle time is not made up for";
+}
+
 //= RFC 6298 5.1
 TEST_F(SenderTest, AnIdleConnectionHasNoRecordsAndNoTimer) {
   const uint32_t blocks = slab_.free_blocks();

@@ -219,7 +219,10 @@ template <cc::StreamCongestionControl Cc>
 void Sender<Cc>::AppendNew(uint32_t bytes, bool fin, Time now,
                            SegmentToSend& out) {
   State& s = state_;
-  if (board_.empty()) cc.OnRestart(now);
+  if (board_.empty()) {
+    cc.OnRestart(now);
+    cc.pacer.Restart(now);
+  }
   SegmentRecord record;
   record.source = s.pending.source;
   record.sent = now;
@@ -298,7 +301,7 @@ void Sender<Cc>::OnSent(uint32_t bytes, Time now) {
   State& s = state_;
   ++counters_.segments;
   if (s.phase == Phase::kRecovery) s.reduction.OnSend(bytes);
-  if (cc.pacer.active()) cc.pacer.OnSend(now, bytes);
+  if (cc.pacer.active()) cc.pacer.OnSend(now, bytes, kPacingCatchUp);
   //= RFC 6298 5.1: sending data starts the retransmission timer if it does not
   //= run
   if (s.timeout_at.IsInfinite()) s.timeout_at = now + s.round_trip.timeout();
