@@ -81,8 +81,8 @@ def ended_well(result):
         return True
     if "rping" not in result.argv or result.status != 255:
         return False
-    client = "-c" in result.argv
-    return bool((RPING_CLIENT_RACE if client else RPING_RACE).search(result.err))
+    race = RPING_CLIENT_RACE if "-c" in result.argv else RPING_RACE
+    return bool(race.search(result.err))
 
 
 # A server's main thread may say first that the client has gone.
