@@ -61,7 +61,10 @@ int Run(int argc, char** argv) {
   AddWireLoops(loops);
   AddMemoryLoops(loops);
   AddRcLoops(loops);
-  if (eal) AddEngineLoops(loops);
+  if (eal) {
+    AddEngineLoops(loops);
+    AddIwarpLoops(loops);
+  }
   for (const Loop& loop : loops) {
     auto* registered =
         benchmark::RegisterBenchmark(loop.name.c_str(), loop.run);

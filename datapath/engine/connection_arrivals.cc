@@ -7,11 +7,16 @@
 
 namespace urnic {
 
-IwarpConnection* ConnectionTable::Find(const tcp::FourTuple& tuple) const {
+IwarpConnection* ConnectionTable::Find(const tcp::FourTuple& tuple) {
+  if (last_found_ != nullptr && last_found_->tuple_ == tuple) {
+    return last_found_;
+  }
   const uint32_t index = index_.Find(HashOf(tuple), [&](uint32_t candidate) {
     return connections_[candidate]->tuple_ == tuple;
   });
-  return index == HashIndex::kNone ? nullptr : connections_[index].get();
+  if (index == HashIndex::kNone) return nullptr;
+  last_found_ = connections_[index].get();
+  return last_found_;
 }
 
 IwarpConnection* ConnectionTable::OnStray(const tcp::FourTuple& tuple,

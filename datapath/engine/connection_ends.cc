@@ -103,7 +103,7 @@ void ConnectionTable::Retire(IwarpConnection& connection) {
   Answered(connection);
   LetGoOfQp(connection);
   parts_.flows->Remove(connection);
-  index_.Remove(HashOf(connection.tuple_), connection.index_);
+  RemoveFromIndex(connection);
   const tcp::Connection& tcp = connection.endpoint_->connection();
   if (tcp.state() == tcp::State::kTimeWait) {
     const uint8_t shift =

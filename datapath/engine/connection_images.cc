@@ -109,7 +109,7 @@ void ConnectionTable::RestoreRetry(IwarpConnection& connection) {
 void ConnectionTable::Drop(IwarpConnection& connection) {
   URNIC_CHECK(!connection.due_ && !connection.unanswered_);
   parts_.flows->Remove(connection);
-  index_.Remove(HashOf(connection.tuple_), connection.index_);
+  RemoveFromIndex(connection);
   connection.Attach(nullptr);
   Destroy(connection);
 }

@@ -195,6 +195,11 @@ IwarpConnection& ConnectionTable::Add(const tcp::FourTuple& tuple,
   return connection;
 }
 
+void ConnectionTable::RemoveFromIndex(const IwarpConnection& connection) {
+  index_.Remove(HashOf(connection.tuple_), connection.index_);
+  if (last_found_ == &connection) last_found_ = nullptr;
+}
+
 absl::StatusOr<IwarpConnection*> ConnectionTable::Connect(
     IwarpQp& qp, const ConnectConfig& config,
     std::span<const uint8_t> private_data) {

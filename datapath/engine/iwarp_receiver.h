@@ -34,10 +34,11 @@ class IwarpReceiver {
   bool serves() const { return connections_ != nullptr; }
 
   // A frame that ParseFrame() has called kTcp. It lives until Finish().
+  // `checksum_verified`: see wire::ParseTcp().
   // REQUIRES: serves()
   void OnFrame(const wire::FrameView& view, const ReceivedFrame& frame,
-               Time now) {
-    sink_->Count(Take(view, frame, now));
+               bool checksum_verified, Time now) {
+    sink_->Count(Take(view, frame, checksum_verified, now));
   }
 
   // Executes the effects of the connection's segments so far. Call this before
@@ -57,7 +58,7 @@ class IwarpReceiver {
 
  private:
   RxVerdict Take(const wire::FrameView& view, const ReceivedFrame& frame,
-                 Time now) {
+                 bool checksum_verified, Time now) {
     const net::Host& host = network_->host();
     if (!host.IsOurVlan(view)) return RxVerdict::kForeignVlan;
     // A port may also bring us frames for the MAC of the kernel, which may have
@@ -66,8 +67,7 @@ class IwarpReceiver {
       return RxVerdict::kNotForUs;
     }
     wire::TcpSegment& segment = segment_;
-    RxVerdict verdict =
-        wire::ParseTcp(view, /*checksum_verified=*/false, segment);
+    RxVerdict verdict = wire::ParseTcp(view, checksum_verified, segment);
     if (verdict != RxVerdict::kAccept) {
       if (verdict == RxVerdict::kTcpUnfinished) {
         network_->TellOfUnfinishedChecksum(view.src);

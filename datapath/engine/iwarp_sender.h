@@ -13,7 +13,9 @@
 #include "datapath/engine/tcp_framer.h"
 #include "datapath/engine/transmit_queue.h"
 #include "datapath/memory/address_space.h"
+#include "datapath/port/tcp_checksum.h"
 #include "ras/metrics/counters.h"
+#include "transport/wire/mpa.h"
 
 namespace urnic {
 
@@ -41,25 +43,41 @@ class IwarpSender {
     if (path.loopback) room = std::min(room, tx_->loop_room());
     const uint32_t count =
         connection.Transmit(now, std::span(slots_).first(room));
+    const bool finishes =
+        !path.loopback && count != 0 && tx_->finishes_tcp_checksums();
     for (uint32_t i = 0; i < count; ++i) {
-      SendOne(connection, path, slots_[i]);
+      const bool asks = finishes && slots_[i].bytes >= kWorthAsking;
+      SendOne(connection, path, slots_[i], asks);
     }
     return count;
   }
 
  private:
+  // For shorter payloads, the sum is cheaper than what the drivers do instead.
+  static constexpr uint32_t kWorthAsking = 512;
+
+  // The program's memory, for IwarpConnection::WritePayload().
+  struct Memory {
+    bool operator()(uint64_t address, std::span<uint8_t> to) const {
+      return space->Copy(to.data(), reinterpret_cast<const void*>(address),
+                         to.size());
+    }
+    bool operator()(uint64_t address, std::span<uint8_t> to,
+                    wire::Crc32c& crc) const {
+      return space->CopyHashed(to.data(),
+                               reinterpret_cast<const void*>(address),
+                               to.size(), wire::kFoldingCrc32c, crc.running());
+    }
+    AddressSpace* space;
+  };
+
   void SendOne(IwarpConnection& connection, const net::Path& path,
-               const tcp::TcpSlot& slot) {
+               const tcp::TcpSlot& slot, bool asks_for_checksum) {
     rte_mbuf* const frame = tx_->PeekEmpty(0);
     const uint32_t bytes = TcpFramer::Write(
-        path, slot, rte_pktmbuf_mtod(frame, uint8_t*),
+        path, slot, rte_pktmbuf_mtod(frame, uint8_t*), asks_for_checksum,
         [&](std::span<uint8_t> payload) {
-          return connection.WritePayload(
-              slot, payload, [this](uint64_t address, std::span<uint8_t> to) {
-                return memory_->Copy(to.data(),
-                                     reinterpret_cast<const void*>(address),
-                                     to.size());
-              });
+          return connection.WritePayload(slot, payload, Memory{memory_});
         });
     // Its bytes cannot be made: the connection has been aborted.
     if (bytes == 0) return;
@@ -73,6 +91,12 @@ class IwarpSender {
     }
     frame->data_len = static_cast<uint16_t>(bytes);
     frame->pkt_len = bytes;
+    if (asks_for_checksum) {
+      AskForTcpChecksum(frame, static_cast<uint32_t>(path.headers.ip_offset()),
+                        static_cast<uint32_t>(path.headers.ip_end() -
+                                              path.headers.ip_offset()),
+                        path.headers.framing() == wire::Framing::kIpv6);
+    }
     (void)tx_->TakeEmpty();
     if (path.loopback) {
       tx_->PushToOurselves(frame);

@@ -72,11 +72,11 @@ class Stranger {
     std::vector<uint8_t> frame(2048);
     tcp::TcpSlot slot = {.fields = fields};
     slot.bytes = static_cast<uint32_t>(payload.size());
-    frame.resize(
-        TcpFramer::Write(path_, slot, frame.data(), [&](std::span<uint8_t> to) {
-          std::ranges::copy(payload, to.begin());
-          return true;
-        }));
+    frame.resize(TcpFramer::Write(path_, slot, frame.data(), false,
+                                  [&](std::span<uint8_t> to) {
+                                    std::ranges::copy(payload, to.begin());
+                                    return true;
+                                  }));
     frame.back() = static_cast<uint8_t>(frame.back() + damage);
     return Exchange(frame);
   }

@@ -21,6 +21,7 @@
 #include "datapath/engine/transmit_queue.h"
 #include "datapath/engine/witness.h"
 #include "datapath/port/port.h"
+#include "datapath/port/tcp_checksum.h"
 #include "ras/metrics/counters.h"
 #include "transport/net/pkeys.h"
 
@@ -106,7 +107,8 @@ class Receiver {
       const RxVerdict verdict = steering_.Steer(frames[i], now, steered);
       if (__builtin_expect(verdict != RxVerdict::kAccept, 0)) {
         if (verdict == RxVerdict::kTcp && iwarp_.serves()) {
-          iwarp_.OnFrame(steering_.view(), FrameOf(frames[i]), now);
+          iwarp_.OnFrame(steering_.view(), FrameOf(frames[i]),
+                         TcpChecksumIsVouchedFor(*frames[i]), now);
           continue;
         }
         ++counters_->verdicts[static_cast<size_t>(verdict)];

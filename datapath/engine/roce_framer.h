@@ -155,7 +155,9 @@ class RoceFramer {
     const uint32_t words = slot.payload_bytes & ~3u;
     const auto* source =
         reinterpret_cast<const uint8_t*>(slot.segments[0].address);
-    if (!memory.CopyHashed(at, source, words, &hash)) return false;
+    if (!memory.CopyHashed(at, source, words, wire::kFoldingIcrc, &hash)) {
+      return false;
+    }
     at += words;
     if (slot.pad_bytes != 0) {
       std::memset(at, 0, 16);

@@ -4,7 +4,7 @@
 // segment: the headers of its path, the header of TCP, and its payload, which
 // the connection writes directly to its place in the frame. Has no state.
 //
-// The checksum is computed here: no port has the offload.
+// The checksum is computed here, unless the port finishes it.
 
 #include <cstdint>
 #include <span>
@@ -24,9 +24,11 @@ class TcpFramer {
   // `write_payload(std::span<uint8_t> to)` writes the payload; false: it cannot
   // be made, and 0 is returned. `out` has room for the largest packet of the
   // path with its Ethernet header and tag, and at least kRoomForHeaders bytes.
+  // `finished_later`: the checksum becomes only the sum of the pseudo header.
   template <typename WritePayload>
   static uint32_t Write(const net::Path& path, const tcp::TcpSlot& slot,
-                        uint8_t* out, WritePayload&& write_payload) {
+                        uint8_t* out, bool finished_later,
+                        WritePayload&& write_payload) {
     const uint32_t header_bytes = wire::TcpHeaderBytes(slot.fields.options);
     path.headers.WriteIp(out, wire::kIpProtocolTcp,
                          slot.ect ? wire::kEcnCapable : uint8_t{0},
@@ -36,8 +38,12 @@ class TcpFramer {
     wire::WriteTcpHeader(slot.fields, tcp);
     const std::span<uint8_t> payload(tcp + header_bytes, slot.bytes);
     if (!write_payload(payload)) return 0;
-    const wire::Be<uint16_t> checksum(wire::TcpChecksum(
-        path.headers.src(), path.remote, {tcp, header_bytes}, payload));
+    const wire::Gid& src = path.headers.src();
+    const wire::Be<uint16_t> checksum(
+        finished_later
+            ? wire::TcpPseudoSum(src, path.remote, header_bytes + slot.bytes)
+            : wire::TcpChecksum(src, path.remote, {tcp, header_bytes},
+                                payload));
     reinterpret_cast<wire::Tcp*>(tcp)->checksum = checksum;
     return ip_bytes + header_bytes + slot.bytes;
   }

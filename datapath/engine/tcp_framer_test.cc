@@ -41,15 +41,16 @@ class TcpFramerTest : public ::testing::TestWithParam<Case> {
   }
 
   // Writes the frame of a segment with a payload of increasing bytes.
-  std::vector<uint8_t> Write(const tcp::TcpSlot& slot) {
+  std::vector<uint8_t> Write(const tcp::TcpSlot& slot,
+                             bool finished_later = false) {
     std::vector<uint8_t> frame(2048, 0xee);
-    frame.resize(
-        TcpFramer::Write(path_, slot, frame.data(), [](std::span<uint8_t> to) {
-          for (size_t i = 0; i < to.size(); ++i) {
-            to[i] = static_cast<uint8_t>(i);
-          }
-          return true;
-        }));
+    frame.resize(TcpFramer::Write(path_, slot, frame.data(), finished_later,
+                                  [](std::span<uint8_t> to) {
+                                    for (size_t i = 0; i < to.size(); ++i) {
+                                      to[i] = static_cast<uint8_t>(i);
+                                    }
+                                    return true;
+                                  }));
     return frame;
   }
 
@@ -113,9 +114,23 @@ TEST_P(TcpFramerTest, OnlyTheSlotDecidesAboutEcn) {
 
 TEST_P(TcpFramerTest, APayloadThatCannotBeMadeGivesNoFrame) {
   std::vector<uint8_t> frame(2048);
-  EXPECT_EQ(TcpFramer::Write(path_, Slot(8), frame.data(),
+  EXPECT_EQ(TcpFramer::Write(path_, Slot(8), frame.data(), false,
                              [](std::span<uint8_t>) { return false; }),
             0u);
+}
+
+// As a device does it: from the TCP header on, the field included.
+TEST_P(TcpFramerTest, APortCanFinishTheChecksum) {
+  for (const uint32_t bytes : {0u, 1u, 7u, 536u, 1448u}) {
+    const std::vector<uint8_t> whole = Write(Slot(bytes));
+    std::vector<uint8_t> frame = Write(Slot(bytes), /*finished_later=*/true);
+    ASSERT_EQ(frame.size(), whole.size());
+    const size_t tcp = static_cast<size_t>(path_.headers.ip_end());
+    const wire::Be<uint16_t> sum(
+        wire::ChecksumReference(std::span(frame).subspan(tcp)));
+    reinterpret_cast<wire::Tcp*>(&frame[tcp])->checksum = sum;
+    EXPECT_EQ(frame, whole);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

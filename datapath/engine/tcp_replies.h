@@ -26,7 +26,7 @@ class TcpReplies {
     const std::span<uint8_t> frame = tx_->Frame();
     if (frame.size() < TcpFramer::kRoomForHeaders) return;
     if ((fields.flags & wire::kTcpRst) != 0) ++counters_->out_rsts;
-    tx_->Send(TcpFramer::Write(path, {.fields = fields}, frame.data(),
+    tx_->Send(TcpFramer::Write(path, {.fields = fields}, frame.data(), false,
                                [](std::span<uint8_t>) { return true; }),
               path.loopback);
   }

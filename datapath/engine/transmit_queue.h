@@ -63,6 +63,9 @@ class TransmitQueue final : public net::FrameSink {
   bool Flush() { return waiting_count_ == 0 || FlushWaiting(); }
   // The largest IP packet that the port sends now, in bytes.
   uint32_t link_mtu() const { return port_->link_mtu(); }
+  bool finishes_tcp_checksums() const {
+    return port_->finishes_tcp_checksums();
+  }
   // The port has not accepted all frames yet. A full ring is back-pressure, not
   // loss: no further frames are built.
   bool blocked() const { return waiting_count_ != 0; }

@@ -28,8 +28,8 @@ class AddressSpace {
     return GuardedCopy(mode(), target, source, bytes);
   }
   bool CopyHashed(void* target, const void* source, size_t bytes,
-                  uint32_t* state) {
-    return GuardedCopyHashed(mode(), target, source, bytes, state);
+                  const wire::FoldingCrc& crc, uint32_t* state) {
+    return GuardedCopyHashed(mode(), target, source, bytes, crc, state);
   }
   // Executes a placement that a core has returned.
   bool Execute(const Placement& placement) {

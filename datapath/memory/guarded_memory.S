@@ -126,7 +126,7 @@ urnic_guarded_xadd:
 // int urnic_guarded_copy_fold_X(void* rdi, const void* rsi, size_t rdx,
 //                               uint8_t* rcx, uint32_t r8d, const void* r9)
 // Copies rdx bytes, a multiple of N and not 0, and leaves in rcx[0, N) the
-// accumulators that IcrcFold of transport/wire/icrc.h describes: N is 256 with
+// accumulators that transport/wire/crc_fold.h describes: N is 256 with
 // AVX-512 and 128 with SSE, r8d is the running state, r9 the multipliers.
         .macro  FOLD512 acc, at
         vmovdqu64 \at(%rsi), %zmm4

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "transport/wire/icrc.h"
+#include "transport/wire/crc_fold.h"
 
 namespace urnic {
 
@@ -35,16 +35,16 @@ namespace {
 struct CopyFold {
   decltype(&urnic_guarded_copy_fold_sse) copy;
   size_t bytes;
-  const wire::IcrcFold* multipliers;
+  const wire::CrcFold wire::FoldingCrc::*multipliers;
 };
 const CopyFold copy_fold = []() -> CopyFold {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") &&
       __builtin_cpu_supports("vpclmulqdq")) {
-    return {urnic_guarded_copy_fold_avx512, 256, &wire::kIcrcFold256};
+    return {urnic_guarded_copy_fold_avx512, 256, &wire::FoldingCrc::by256};
   }
   if (__builtin_cpu_supports("pclmul")) {
-    return {urnic_guarded_copy_fold_sse, 128, &wire::kIcrcFold128};
+    return {urnic_guarded_copy_fold_sse, 128, &wire::FoldingCrc::by128};
   }
   return {nullptr, 0, nullptr};
 }();
@@ -146,7 +146,8 @@ bool CopyThroughKernel(void* target, const void* source, size_t bytes) {
 }
 
 bool GuardedCopyHashed(CopyMode mode, void* target, const void* source,
-                       size_t bytes, uint32_t* state) {
+                       size_t bytes, const wire::FoldingCrc& crc,
+                       uint32_t* state) {
   auto* to = static_cast<uint8_t*>(target);
   auto* from = static_cast<const uint8_t*>(source);
   if (mode == CopyMode::kGuarded && copy_fold.bytes != 0 &&
@@ -154,17 +155,17 @@ bool GuardedCopyHashed(CopyMode mode, void* target, const void* source,
     const size_t folded = bytes & ~(copy_fold.bytes - 1);
     alignas(64) uint8_t accumulators[256];
     if (copy_fold.copy(to, from, folded, accumulators, *state,
-                       copy_fold.multipliers) != 0) {
+                       &(crc.*copy_fold.multipliers)) != 0) {
       return false;
     }
-    *state = wire::IcrcContinue(0, accumulators, copy_fold.bytes);
+    *state = crc.extend(0, accumulators, copy_fold.bytes);
     to += folded;
     from += folded;
     bytes -= folded;
   }
   if (bytes == 0) return true;
   if (!GuardedCopy(mode, to, from, bytes)) return false;
-  *state = wire::IcrcContinue(*state, to, bytes);
+  *state = crc.extend(*state, to, bytes);
   return true;
 }
 

@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/wire/crc_fold.h"
+
 namespace urnic {
 
 using SignalHandler = void (*)(int, siginfo_t*, void*);
@@ -35,14 +37,14 @@ CopyMode CopyModeOfThisThread();
 // target may have been written.
 inline bool GuardedCopy(CopyMode mode, void* target, const void* source,
                         size_t bytes);
-// The same, and extends `state`, a running ICRC (transport/wire/icrc.h), over
-// the bytes. The source is read once, and the copy is hashed in the registers.
-// Reading it back would wait for the stores, which on a port in shared memory
-// wait for another core (measured, 4 KB from core to core with distant caches:
-// 775 ns, hashed while copying 245). REQUIRES: bytes is a multiple of four; 16
-// readable bytes at `target`.
+// The same, and extends `state`, which is of `crc`, over the bytes. The source
+// is read once, and the copy is hashed in the registers. Reading it back would
+// wait for the stores, which on a port in shared memory wait for another core
+// (measured, 4 KB from core to core with distant caches: 775 ns, hashed while
+// copying 245). REQUIRES: what `crc.extend` does, of `target` and `bytes`.
 bool GuardedCopyHashed(CopyMode mode, void* target, const void* source,
-                       size_t bytes, uint32_t* state);
+                       size_t bytes, const wire::FoldingCrc& crc,
+                       uint32_t* state);
 // Aligned 8-byte atomics; *original gets the value before.
 bool GuardedCompareSwap(CopyMode mode, uint64_t target, uint64_t compare,
                         uint64_t swap, uint64_t* original);

@@ -10,9 +10,13 @@
 #include <vector>
 
 #include "transport/wire/icrc.h"
+#include "transport/wire/mpa.h"
 
 namespace urnic {
 namespace {
+
+constexpr const wire::FoldingCrc* kCrcs[] = {&wire::kFoldingIcrc,
+                                             &wire::kFoldingCrc32c};
 
 class GuardedMemoryTest : public ::testing::TestWithParam<CopyMode> {
  protected:
@@ -49,16 +53,17 @@ TEST_P(GuardedMemoryTest, HashesWhatItCopies) {
   std::vector<uint8_t> from(4200);
   for (size_t i = 0; i < from.size(); ++i)
     from[i] = static_cast<uint8_t>(i * i * 37 + i);
-  for (size_t bytes = 4; bytes <= 4100; bytes += bytes < 800 ? 4 : 260) {
-    for (const size_t shift : {0u, 1u, 70u}) {
-      std::vector<uint8_t> to(from.size() + 16);
-      uint32_t state = 0x12345678;
-      ASSERT_TRUE(
-          GuardedCopyHashed(GetParam(), &to[70], &from[shift], bytes, &state));
-      ASSERT_EQ(std::memcmp(&to[70], &from[shift], bytes), 0) << bytes;
-      ASSERT_EQ(to[70 + bytes], 0) << bytes;
-      ASSERT_EQ(state, wire::IcrcContinue(0x12345678, &from[shift], bytes))
-          << bytes;
+  for (const wire::FoldingCrc* crc : kCrcs) {
+    for (size_t bytes = 4; bytes <= 4100; bytes += bytes < 800 ? 4 : 260) {
+      for (const size_t shift : {0u, 1u, 70u}) {
+        std::vector<uint8_t> to(from.size() + 16);
+        uint32_t state = 0x12345678;
+        ASSERT_TRUE(GuardedCopyHashed(GetParam(), &to[70], &from[shift], bytes,
+                                      *crc, &state));
+        ASSERT_EQ(std::memcmp(&to[70], &from[shift], bytes), 0) << bytes;
+        ASSERT_EQ(to[70 + bytes], 0) << bytes;
+        ASSERT_EQ(state, crc->extend(0x12345678, &from[shift], bytes)) << bytes;
+      }
     }
   }
 }
@@ -74,25 +79,27 @@ TEST(GuardedMemoryFoldTest, AllHashImplementationsAgree) {
   std::vector<uint8_t> from(4096);
   for (size_t i = 0; i < from.size(); ++i)
     from[i] = static_cast<uint8_t>(i * i * 41 + 3);
-  for (size_t bytes = 256; bytes <= from.size(); bytes += 256) {
-    const uint32_t expected = wire::IcrcContinue(77, from.data(), bytes);
-    std::vector<uint8_t> to(bytes);
-    uint8_t left[256];
-    ASSERT_EQ(urnic_guarded_copy_fold_sse(to.data(), from.data(), bytes, left,
-                                          77, &wire::kIcrcFold128),
-              0);
-    ASSERT_EQ(wire::IcrcContinue(0, left, 128), expected) << bytes;
-    ASSERT_EQ(std::memcmp(to.data(), from.data(), bytes), 0);
-    if (!__builtin_cpu_supports("vpclmulqdq") ||
-        !__builtin_cpu_supports("avx512f")) {
-      continue;
+  for (const wire::FoldingCrc* crc : kCrcs) {
+    for (size_t bytes = 256; bytes <= from.size(); bytes += 256) {
+      const uint32_t expected = crc->extend(77, from.data(), bytes);
+      std::vector<uint8_t> to(bytes);
+      uint8_t left[256];
+      ASSERT_EQ(urnic_guarded_copy_fold_sse(to.data(), from.data(), bytes, left,
+                                            77, &crc->by128),
+                0);
+      ASSERT_EQ(crc->extend(0, left, 128), expected) << bytes;
+      ASSERT_EQ(std::memcmp(to.data(), from.data(), bytes), 0);
+      if (!__builtin_cpu_supports("vpclmulqdq") ||
+          !__builtin_cpu_supports("avx512f")) {
+        continue;
+      }
+      std::fill(to.begin(), to.end(), 0);
+      ASSERT_EQ(urnic_guarded_copy_fold_avx512(to.data(), from.data(), bytes,
+                                               left, 77, &crc->by256),
+                0);
+      ASSERT_EQ(crc->extend(0, left, 256), expected) << bytes;
+      ASSERT_EQ(std::memcmp(to.data(), from.data(), bytes), 0);
     }
-    std::fill(to.begin(), to.end(), 0);
-    ASSERT_EQ(urnic_guarded_copy_fold_avx512(to.data(), from.data(), bytes,
-                                             left, 77, &wire::kIcrcFold256),
-              0);
-    ASSERT_EQ(wire::IcrcContinue(0, left, 256), expected) << bytes;
-    ASSERT_EQ(std::memcmp(to.data(), from.data(), bytes), 0);
   }
 }
 
@@ -101,12 +108,12 @@ TEST_P(GuardedMemoryTest, AHashingCopyReportsMissingMemory) {
   uint32_t state = 0;
   for (const size_t bytes : {8u, 256u, 1024u, 1100u}) {
     uint8_t* edge = page_ + kPage - bytes;
-    EXPECT_TRUE(
-        GuardedCopyHashed(GetParam(), mine.data(), edge, bytes, &state));
-    EXPECT_FALSE(
-        GuardedCopyHashed(GetParam(), mine.data(), edge + 1, bytes, &state));
-    EXPECT_FALSE(
-        GuardedCopyHashed(GetParam(), edge + 1, mine.data(), bytes, &state));
+    EXPECT_TRUE(GuardedCopyHashed(GetParam(), mine.data(), edge, bytes,
+                                  wire::kFoldingIcrc, &state));
+    EXPECT_FALSE(GuardedCopyHashed(GetParam(), mine.data(), edge + 1, bytes,
+                                   wire::kFoldingIcrc, &state));
+    EXPECT_FALSE(GuardedCopyHashed(GetParam(), edge + 1, mine.data(), bytes,
+                                   wire::kFoldingIcrc, &state));
   }
 }
 

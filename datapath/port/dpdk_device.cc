@@ -265,6 +265,7 @@ absl::Status DpdkDevice::Configure(rte_mempool* pool, uint16_t rx_ring,
   conf->intr_conf.lsc = reports_link_;
   conf->intr_conf.rxq =
       spec_.kind == PortKind::kVhost || spec_.kind == PortKind::kVirtioUser;
+  ChooseOffloads(*conf);
   int rc = rte_eth_dev_configure(id_, 1, 1, conf.get());
   if (rc != 0) return Failed(spec_, "configure", rc);
   configured_ = true;
@@ -278,6 +279,21 @@ absl::Status DpdkDevice::Configure(rte_mempool* pool, uint16_t rx_ring,
   rc = rte_eth_tx_queue_setup(id_, 0, tx_ring, SOCKET_ID_ANY, nullptr);
   if (rc != 0) return Failed(spec_, "transmit queue", rc);
   return absl::OkStatus();
+}
+
+// Both directions or none. What the driver offers is what its peer can do, or,
+// with vhost, what the driver does itself for a peer that cannot.
+void DpdkDevice::ChooseOffloads(rte_eth_conf& conf) {
+  if (!spec_.may_leave_tcp_checksums) return;
+  rte_eth_dev_info info = {};
+  if (rte_eth_dev_info_get(id_, &info) != 0) return;
+  if ((info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_TCP_CKSUM) == 0 ||
+      (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_TCP_CKSUM) == 0) {
+    return;
+  }
+  conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
+  conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
+  finishes_tcp_checksums_ = true;
 }
 
 absl::Status DpdkDevice::Start() {

@@ -23,6 +23,7 @@
 #include "datapath/port/port_spec.h"
 
 struct rte_device;
+struct rte_eth_conf;
 
 namespace urnic {
 
@@ -57,6 +58,8 @@ class DpdkDevice {
   bool reports_link() const { return reports_link_; }
   void PollLink();
 
+  // Valid after Configure().
+  bool finishes_tcp_checksums() const { return finishes_tcp_checksums_; }
   // Valid after Start(), as long as the device exists.
   WakeKind wake_kind() const { return wake_kind_; }
   int wake_fd() const { return wake_fd_; }
@@ -83,6 +86,7 @@ class DpdkDevice {
  private:
   friend class DeviceProbe;
   DpdkDevice(const PortSpec& spec, uint16_t id);
+  void ChooseOffloads(rte_eth_conf& conf);
   absl::Status FindWakeup();
   bool QuietVirtioUser();
   void AwaitTransmitted();
@@ -100,6 +104,7 @@ class DpdkDevice {
   bool configured_ = false;
   bool started_ = false;
   bool serves_ring_ = false;
+  bool finishes_tcp_checksums_ = false;
   WakeKind wake_kind_ = WakeKind::kNone;
   int wake_fd_ = -1;
   int interface_index_ = 0;

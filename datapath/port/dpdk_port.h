@@ -27,6 +27,9 @@ class DpdkPort final : public Port {
 
   uint16_t Receive(rte_mbuf** out, uint16_t max) override;
   uint16_t Transmit(rte_mbuf** packets, uint16_t count) override;
+  bool finishes_tcp_checksums() const override {
+    return keeper_->finishes_tcp_checksums();
+  }
   bool ArmWakeup() override { return keeper_->Arm(); }
   void DisarmWakeup() override { keeper_->Disarm(); }
   int wait_fd() const override { return keeper_->wait_fd(); }

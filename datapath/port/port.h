@@ -115,6 +115,11 @@ class Port {
   // segment, with the usual headroom free before it.
   virtual uint16_t Transmit(rte_mbuf** packets, uint16_t count) = 0;
 
+  // Hot. True: Transmit() finishes the checksums of TCP for frames that ask for
+  // it, and Receive() says for which frames it vouches (tcp_checksum.h). May
+  // change when the state of the port does.
+  virtual bool finishes_tcp_checksums() const { return false; }
+
   // Hot. Makes wait_fd() readable when a frame waits or the state changes.
   // Returns false if this device cannot (ring, memif): then poll it with a
   // timer of at most 1 ms. After arming, the caller must call Receive() once

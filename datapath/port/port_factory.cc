@@ -82,6 +82,9 @@ absl::StatusOr<std::unique_ptr<Port>> CreatePlainPort(
     return std::make_unique<LoopPort>(std::move(*claim), spec->mtu, *mac, *pool,
                                       *lcore);
   }
+  spec->may_leave_tcp_checksums =
+      config.fault.empty() &&
+      (spec->kind == PortKind::kVhost || spec->kind == PortKind::kVirtioUser);
   absl::StatusOr<std::shared_ptr<PortKeeper>> keeper = PortKeeper::Start(
       *spec, *pool, config.rx_ring, config.tx_ring, config.report, config.warn);
   if (!keeper.ok()) {

@@ -229,6 +229,7 @@ bool PortKeeper::BringUp() {
   if (!configured_) {
     status = device_->Configure(pool_, rx_ring_, tx_ring_, &gate_, event_fd_);
     configured_ = status.ok();
+    finishes_tcp_checksums_ = device_->finishes_tcp_checksums();
   }
   if (status.ok()) status = device_->Start();
   if (!status.ok()) {

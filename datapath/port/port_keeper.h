@@ -52,6 +52,10 @@ class PortKeeper {
   DeviceGate& gate() { return gate_; }
   // An epoll descriptor; see Port::wait_fd().
   int wait_fd() const { return epoll_fd_; }
+  // Hot: of this device, or the last one.
+  bool finishes_tcp_checksums() const {
+    return finishes_tcp_checksums_.load(std::memory_order_relaxed);
+  }
   // Hot: Port::ArmWakeup() and DisarmWakeup().
   bool Arm();
   void Disarm();
@@ -129,6 +133,7 @@ class PortKeeper {
   int backoff_ms_ = 0;
   std::string warned_;
   std::atomic<uint32_t> interface_mtu_ = 0;  // as in info_
+  std::atomic<bool> finishes_tcp_checksums_ = false;
 
   // Guards the members below. Never held while DPDK may wait for a link
   // callback.

@@ -23,7 +23,10 @@
 
 #include "datapath/port/port_factory.h"
 #include "datapath/port/port_test_util.h"
+#include "datapath/port/tcp_checksum.h"
 #include "datapath/port/unix_socket.h"
+#include "transport/wire/ethernet.h"
+#include "transport/wire/ipv4.h"
 
 // DPDK 22.11 leaks four bytes with each virtio_user device that is closed, and
 // with each failed probe the whole device.
@@ -36,9 +39,11 @@ extern "C" const char* __lsan_default_suppressions() {
 namespace urnic {
 namespace {
 
-std::unique_ptr<Port> Create(const std::string& dev) {
+std::unique_ptr<Port> Create(const std::string& dev,
+                             const std::string& fault = "") {
   PortConfig config;
   config.dev = dev;
+  config.fault = fault;
   auto port = CreatePort(config);
   EXPECT_TRUE(port.ok()) << dev << ": " << port.status();
   return port.ok() ? std::move(*port) : nullptr;
@@ -231,6 +236,71 @@ TEST_F(PairTest, AConnectionThatIsNotAPeerDoesNotEndTheServer) {
   }
   const auto peer = Echo(VhostClient());
   EXPECT_TRUE(RoundTrip(*port)) << port->info().text;
+}
+
+// A TCP segment without a payload, whose checksum the port is to finish.
+rte_mbuf* SegmentToFinish(Port& port) {
+  constexpr uint16_t kBytes = sizeof(wire::Ethernet) + sizeof(wire::Ipv4) + 20;
+  rte_mbuf* frame = rte_pktmbuf_alloc(port.pool());
+  if (frame == nullptr) return nullptr;
+  auto* data = reinterpret_cast<uint8_t*>(rte_pktmbuf_append(frame, kBytes));
+  std::memset(data, 0, kBytes);
+  auto* eth = reinterpret_cast<wire::Ethernet*>(data);
+  eth->ether_type = wire::Be<uint16_t>(wire::kEtherTypeIpv4);
+  auto* ip = reinterpret_cast<wire::Ipv4*>(eth + 1);
+  ip->version_ihl = 0x45;
+  ip->total_length = wire::Be<uint16_t>(kBytes - sizeof(wire::Ethernet));
+  ip->protocol = wire::kIpProtocolTcp;
+  reinterpret_cast<uint8_t*>(ip + 1)[12] = 5 << 4;  // data offset
+  AskForTcpChecksum(frame, sizeof(wire::Ethernet), sizeof(wire::Ipv4), false);
+  return frame;
+}
+
+// Sends one until it has arrived; true if the receiver vouches for it.
+bool IsVouchedFor(Port& from, Port& to) {
+  bool vouched = false;
+  EXPECT_TRUE(Eventually([&] {
+    TakeLcore(from.lcore());
+    rte_mbuf* segment = SegmentToFinish(from);
+    if (segment != nullptr && from.Transmit(&segment, 1) == 0) {
+      rte_pktmbuf_free(segment);
+    }
+    ReleaseLcore();
+    TakeLcore(to.lcore());
+    rte_mbuf* got = nullptr;
+    const bool arrived = to.Receive(&got, 1) == 1;
+    if (arrived) vouched = TcpChecksumIsVouchedFor(*got);
+    rte_pktmbuf_free(got);
+    ReleaseLcore();
+    return arrived;
+  }));
+  return vouched;
+}
+
+TEST_F(PairTest, VhostAndVirtioUserLeaveChecksumsToEachOther) {
+  const auto server = Create(VirtioServer());
+  const auto client = Create(VhostClient());
+  ASSERT_TRUE(StateBecomes(*server, PortState::kUp));
+  ASSERT_TRUE(StateBecomes(*client, PortState::kUp));
+  EXPECT_TRUE(server->finishes_tcp_checksums());
+  EXPECT_TRUE(client->finishes_tcp_checksums());
+  EXPECT_TRUE(IsVouchedFor(*server, *client));
+  EXPECT_TRUE(IsVouchedFor(*client, *server));
+}
+
+// Otherwise what its faults corrupt would arrive with a right sum.
+TEST_F(PairTest, APortWithFaultsFinishesNoChecksums) {
+  for (const bool faulty_server : {true, false}) {
+    const auto server = Create(VirtioServer(), faulty_server ? "loss=1%" : "");
+    const auto client = Create(VhostClient(), faulty_server ? "" : "loss=1%");
+    ASSERT_TRUE(StateBecomes(*server, PortState::kUp));
+    ASSERT_TRUE(StateBecomes(*client, PortState::kUp));
+    Port& faulty = faulty_server ? *server : *client;
+    Port& other = faulty_server ? *client : *server;
+    EXPECT_FALSE(faulty.finishes_tcp_checksums());
+    EXPECT_TRUE(other.finishes_tcp_checksums());
+    EXPECT_FALSE(IsVouchedFor(other, faulty)) << faulty_server;
+  }
 }
 
 TEST_F(PairTest, AStaleSocketFileIsReplaced) {

@@ -49,6 +49,10 @@ struct PortSpec {
   // The probe returns only when a peer has connected (virtio_user server).
   bool probe_waits = false;
 
+  // The device may do the checksums of TCP, if it can. (net_tap computes them
+  // in software, too. Faults of the wire must not get a right sum.)
+  bool may_leave_tcp_checksums = false;
+
   // Slots of each ring if the arguments determine them; 0 if the peer does
   // (vhost), or if they are unknown (kOther).
   uint16_t ring_slots = 0;

@@ -90,7 +90,7 @@ RPING_RACE = re.compile(r"DISCONNECT EVENT\.\.\.\n"
                         r"(wait for RDMA_READ_ADV state 10\n)?"
                         r"rdma_get_cm_event: Bad file descriptor\n\Z")
 # A client may also have closed the channel before it was told of the end. It
-# says so of everything that fails earlier, so this line alone is no failure.
+# says so of everything that fails earlier, so this line alone is not a failure.
 RPING_CLIENT_RACE = re.compile(r"(\A|DISCONNECT EVENT\.\.\.\n)"
                                r"rdma_get_cm_event: Bad file descriptor\n\Z")
 

@@ -33,7 +33,7 @@ constexpr uint32_t kPolynomial = 0xedb88320;  // reflected, without x^32
 constexpr size_t kBthMaskedByte = 4;          // FECN, BECN, reserved
 
 constexpr uint32_t StepBit(uint32_t state) {
-  return state >> 1 ^ ((state & 1) != 0 ? kPolynomial : 0);
+  return CrcStepBit(kPolynomial, state);
 }
 
 constexpr uint32_t StepByte(uint32_t state, uint8_t byte) {
@@ -116,15 +116,6 @@ constexpr uint64_t InversePolynomial() {
 }
 alignas(16) constexpr uint64_t kReduce[2] = {InversePolynomial(),
                                              kFullPolynomial};
-
-// A multiplier that moves a word by `bits` bits. The product of a 64-bit word
-// and a 33-bit multiplier has powers of x that are 32 lower than its position
-// says.
-constexpr uint64_t FoldMultiplier(int bits) {
-  uint32_t power = 0x80000000;  // x^0
-  for (int bit = 0; bit < bits; ++bit) power = StepBit(power);
-  return static_cast<uint64_t>(power) << 1;
-}
 
 // Entry r moves the first r bytes of a block to its end and clears the rest.
 constexpr std::array<std::array<uint8_t, 16>, 17> AlignTable() {
@@ -247,10 +238,8 @@ uint32_t ExtendMasked(const uint8_t* l3, size_t bytes, const Mask& mask) {
 
 }  // namespace
 
-constexpr IcrcFold kIcrcFold128 = {FoldMultiplier(8 * 128 + 32),
-                                   FoldMultiplier(8 * 128 - 32)};
-constexpr IcrcFold kIcrcFold256 = {FoldMultiplier(8 * 256 + 32),
-                                   FoldMultiplier(8 * 256 - 32)};
+constexpr FoldingCrc kFoldingIcrc = {IcrcContinue, CrcFoldBy(kPolynomial, 128),
+                                     CrcFoldBy(kPolynomial, 256)};
 
 uint32_t IcrcPrefix(const uint8_t* l3, Framing framing) {
   return ExtendMasked(l3, BytesBeforeBth(framing), MaskOf(framing));

@@ -27,6 +27,7 @@
 #include <cstring>
 #include <span>
 
+#include "transport/wire/crc_fold.h"
 #include "transport/wire/framing.h"
 #include "transport/wire/roce_packet.h"
 
@@ -72,17 +73,8 @@ inline uint32_t IcrcFinish(uint32_t state) { return ~state; }
 // four, and 16 readable bytes at `p`.
 uint32_t IcrcContinue(uint32_t state, const uint8_t* p, size_t bytes);
 
-// For code that hashes while it copies. It keeps the message so far as a few
-// 16-byte accumulators. It multiplies each of them and adds it to the bytes
-// that many positions later. To start, add the running state to the first four
-// bytes. At the end, IcrcContinue(0, ..) of the accumulators, in memory order,
-// is the state.
-struct alignas(16) IcrcFold {
-  uint64_t first;   // for the first eight bytes of an accumulator
-  uint64_t second;  // for the others
-};
-extern const IcrcFold kIcrcFold128;
-extern const IcrcFold kIcrcFold256;
+// Extended by IcrcContinue().
+extern const FoldingCrc kFoldingIcrc;
 
 inline void StoreIcrc(uint8_t* field, uint32_t state) {
   const uint32_t value = IcrcFinish(state);

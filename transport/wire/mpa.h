@@ -9,6 +9,7 @@
 #include <span>
 
 #include "transport/wire/be.h"
+#include "transport/wire/crc_fold.h"
 
 namespace urnic::wire {
 
@@ -124,9 +125,12 @@ class Crc32c {
     const uint32_t crc = value();
     return std::memcmp(field, &crc, kFpduCrcBytes) == 0;
   }
+  // For code that extends it by kFoldingCrc32c.
+  uint32_t* running() { return &state_; }
 
  private:
   uint32_t state_ = 0xffffffff;
 };
+extern const FoldingCrc kFoldingCrc32c;
 
 }  // namespace urnic::wire

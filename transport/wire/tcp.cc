@@ -244,6 +244,11 @@ uint32_t WriteTcpHeader(const TcpFields& fields, uint8_t* out) {
   return bytes;
 }
 
+uint16_t TcpPseudoSum(const Gid& src, const Gid& dst, size_t segment_bytes) {
+  return static_cast<uint16_t>(
+      ~Ipv6PseudoSum(src, dst, kIpProtocolTcp, segment_bytes).Finish());
+}
+
 uint16_t TcpChecksum(const Gid& src, const Gid& dst,
                      std::span<const uint8_t> header,
                      std::span<const uint8_t> payload) {

@@ -151,5 +151,9 @@ uint32_t WriteTcpHeader(const TcpFields& fields, uint8_t* out);
 [[nodiscard]] uint16_t TcpChecksum(const Gid& src, const Gid& dst,
                                    std::span<const uint8_t> header,
                                    std::span<const uint8_t> payload);
+// What a port that finishes checksums expects in the field: the sum of the
+// pseudo header.
+[[nodiscard]] uint16_t TcpPseudoSum(const Gid& src, const Gid& dst,
+                                    size_t segment_bytes);
 
 }  // namespace urnic::wire

@@ -16,6 +16,14 @@ void FinishFpdu(uint32_t ulpdu_bytes, bool crc, std::span<uint8_t> fpdu) {
   if (crc) wire::Crc32c().Add(fpdu.first(crc_offset)).Store(&fpdu[crc_offset]);
 }
 
+void FinishFpdu(uint32_t ulpdu_bytes, wire::Crc32c crc,
+                std::span<uint8_t> fpdu) {
+  FinishFpdu(ulpdu_bytes, false, fpdu);
+  const size_t end = kHeaderBytes + ulpdu_bytes;
+  const size_t crc_offset = fpdu.size() - wire::kFpduCrcBytes;
+  crc.Add(fpdu.subspan(end, crc_offset - end)).Store(&fpdu[crc_offset]);
+}
+
 FpduPen::FpduPen(const FpduShape& shape, bool crc, uint32_t from,
                  std::span<uint8_t> out)
     : shape_(shape),

@@ -9,14 +9,17 @@
 //   WriteFpdu(shape, crc, from, frame, [&](uint32_t at, auto to) { ... });
 //
 // reads `to.size()` bytes of the ULPDU from offset `at`. They are read once,
-// in order, mostly straight into the frame. The CRC is computed over what was
-// read, so it fits the bytes sent even if the program changes its memory in
-// between. A range that contains a byte of the CRC reads the whole ULPDU.
+// in order, mostly straight into the frame. A caller who can also be called
+// with a wire::Crc32c& extends that over the bytes on the way. The CRC is
+// computed over what was read, so it fits the bytes sent even if the program
+// changes its memory in between. A range that contains a byte of the CRC reads
+// the whole ULPDU.
 
 #include <array>
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "transport/iwarp/mpa/fpdu.h"
 #include "transport/wire/mpa.h"
@@ -61,6 +64,12 @@ class FpduPen {
 
 // The pad and the CRC of an FPDU without markers, behind its ULPDU.
 void FinishFpdu(uint32_t ulpdu_bytes, bool crc, std::span<uint8_t> fpdu);
+// The same with a CRC that has been computed up to the pad.
+void FinishFpdu(uint32_t ulpdu_bytes, wire::Crc32c crc,
+                std::span<uint8_t> fpdu);
+
+// ULPDUs from this size on are hashed while they are copied, if the caller can.
+inline constexpr uint32_t kHashOnTheWay = 512;
 
 template <typename ReadUlpdu>
 void WriteFpdu(const FpduShape& shape, bool crc, uint32_t from,
@@ -69,6 +78,16 @@ void WriteFpdu(const FpduShape& shape, bool crc, uint32_t from,
   if (!shape.markers && from == 0 && out.size() == shape.data_bytes()) {
     const wire::Be<uint16_t> length(static_cast<uint16_t>(shape.ulpdu_bytes));
     std::memcpy(out.data(), &length, sizeof(length));
+    if constexpr (std::is_invocable_v<ReadUlpdu&, uint32_t, std::span<uint8_t>,
+                                      wire::Crc32c&>) {
+      if (crc && shape.ulpdu_bytes >= kHashOnTheWay) {
+        wire::Crc32c hash;
+        hash.Add(out.first(kHeaderBytes));
+        read(0u, out.subspan(kHeaderBytes, shape.ulpdu_bytes), hash);
+        FinishFpdu(shape.ulpdu_bytes, hash, out);
+        return;
+      }
+    }
     if (shape.ulpdu_bytes != 0) {
       read(0u, out.subspan(kHeaderBytes, shape.ulpdu_bytes));
     }

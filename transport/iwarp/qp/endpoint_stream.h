@@ -75,9 +75,7 @@ uint32_t Endpoint::Write(uint64_t source, SeqNum begin, uint32_t offset,
   const uint32_t all = shape.wire_bytes();
   out = out.first(std::min<size_t>(out.size(), all - std::min(offset, all)));
   UlpduReader reader(parts, read);
-  mpa::WriteFpdu(
-      shape, crc, offset, out,
-      [&](uint32_t at, std::span<uint8_t> to) { reader.Read(at, to); });
+  mpa::WriteFpdu(shape, crc, offset, out, reader);
   if (reader.ok()) return static_cast<uint32_t>(out.size());
   qp_->OnGatherFault(source);
   LoseStream();

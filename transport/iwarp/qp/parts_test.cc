@@ -46,7 +46,7 @@ TEST_F(ReaderTest, AnyDivisionGivesTheSameBytes) {
       Bytes got;
       for (size_t at = from; at < all.size(); at += step) {
         Bytes part(std::min(step, all.size() - at));
-        reader.Read(static_cast<uint32_t>(at), part);
+        reader(static_cast<uint32_t>(at), part);
         got.insert(got.end(), part.begin(), part.end());
       }
       EXPECT_EQ(got, Bytes(all.begin() + static_cast<long>(from), all.end()));
@@ -59,10 +59,42 @@ TEST_F(ReaderTest, MemoryThatIsNotMappedIsReported) {
   mapped_until_ = 22;
   UlpduReader reader(slot_, *this);
   Bytes part(9);
-  reader.Read(0, part);
+  reader(0, part);
   EXPECT_TRUE(reader.ok());
-  reader.Read(9, std::span(part).first(3));
+  reader(9, std::span(part).first(3));
   EXPECT_FALSE(reader.ok());
+}
+
+TEST_F(ReaderTest, TheCrcIsThatOfTheBytesWhoeverComputesIt) {
+  const Bytes all = {1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23, 24};
+  Bytes part(all.size());
+  wire::Crc32c crc;
+  UlpduReader reader(slot_, *this);
+  reader(0, part, crc);
+  EXPECT_EQ(part, all);
+  EXPECT_EQ(crc.value(), wire::Crc32c().Add(all).value());
+  // Memory that computes it itself.
+  int hashed = 0;
+  struct Hashing {
+    ReaderTest& test;
+    int& hashed;
+    bool operator()(uint64_t address, std::span<uint8_t> to) {
+      return test(address, to);
+    }
+    bool operator()(uint64_t address, std::span<uint8_t> to,
+                    wire::Crc32c& crc) {
+      ++hashed;
+      const bool ok = test(address, to);
+      crc.Add(to);
+      return ok;
+    }
+  } memory{*this, hashed};
+  UlpduReader hashing(slot_, memory);
+  wire::Crc32c same;
+  hashing(0, part, same);
+  EXPECT_EQ(part, all);
+  EXPECT_EQ(same.value(), crc.value());
+  EXPECT_EQ(hashed, 2);
 }
 
 class OnePlaceEach final : public FpduKeeper {

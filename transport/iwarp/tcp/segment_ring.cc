@@ -35,10 +35,14 @@ void SegmentSlab::Unlink(uint32_t block) {
   b.free_order = kNotFree;
 }
 
-uint32_t SegmentSlab::Take(uint8_t order) {
+uint32_t SegmentSlab::TakeJoined(uint8_t order) {
   uint8_t from = order;
   while (from <= kMaxOrder && free_[from] == kNone) ++from;
-  if (from > kMaxOrder) return kNone;
+  if (from > kMaxOrder) {
+    if (at_hand_count_ == 0) return kNone;
+    while (at_hand_count_ != 0) Join(at_hand_[--at_hand_count_], 0);
+    return TakeJoined(order);
+  }
   const uint32_t block = free_[from];
   Unlink(block);
   while (from > order) {
@@ -48,7 +52,7 @@ uint32_t SegmentSlab::Take(uint8_t order) {
   return block;
 }
 
-void SegmentSlab::Release(uint32_t block, uint8_t order) {
+void SegmentSlab::Join(uint32_t block, uint8_t order) {
   URNIC_CHECK(block < blocks_.size());
   for (; order < kMaxOrder; ++order) {
     const uint32_t buddy = block ^ (1u << order);

@@ -50,12 +50,21 @@ class SegmentSlab {
   SegmentSlab& operator=(const SegmentSlab&) = delete;
 
   // kNone: there is no room.
-  uint32_t Take(uint8_t order);
-  void Release(uint32_t block, uint8_t order);
+  uint32_t Take(uint8_t order) {
+    return order == 0 && at_hand_count_ != 0 ? at_hand_[--at_hand_count_]
+                                             : TakeJoined(order);
+  }
+  void Release(uint32_t block, uint8_t order) {
+    if (order == 0 && at_hand_count_ != at_hand_.size()) {
+      at_hand_[at_hand_count_++] = block;
+    } else {
+      Join(block, order);
+    }
+  }
   SegmentRecord* records(uint32_t block) {
     return &records_[uint64_t{block} * kBlockRecords];
   }
-  uint32_t free_blocks() const { return free_blocks_; }
+  uint32_t free_blocks() const { return free_blocks_ + at_hand_count_; }
 
  private:
   static constexpr uint8_t kNotFree = UINT8_MAX;
@@ -65,6 +74,8 @@ class SegmentSlab {
     uint8_t free_order = kNotFree;
   };
 
+  uint32_t TakeJoined(uint8_t order);
+  void Join(uint32_t block, uint8_t order);
   void Push(uint32_t block, uint8_t order);
   void Unlink(uint32_t block);
 
@@ -72,6 +83,11 @@ class SegmentSlab {
   std::vector<Block> blocks_;
   std::array<uint32_t, kMaxOrder + 1> free_;
   uint32_t free_blocks_ = 0;
+  // Small blocks that are free but not joined. A connection with one message
+  // under way at a time takes and returns one for each message; joining it took
+  // 900 of the 10 700 instructions of half a round trip.
+  std::array<uint32_t, 16> at_hand_;
+  uint32_t at_hand_count_ = 0;
 };
 
 // Records by number, oldest first. Numbers run freely modulo 2^32. An empty
