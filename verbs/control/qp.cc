@@ -234,6 +234,13 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
       return created.status();
     }
     engine_qp_ = *created;
+    // As Linux's siw and iw_cxgb4 create it: ready for receive requests.
+    if (service_ == QpService::kIwarp) {
+      attributes_.qp_state = QpState::kInit;
+      MoveInEngine(QpState::kReset, QpState::kInit, /*resets=*/false,
+                   MakeConfig(attributes_));
+      OpenForPosting(attributes_);
+    }
   }
   posting_.engine_qp = engine_qp_;
   ForEachPart([](auto& part) { part.Ref(); });
@@ -447,8 +454,9 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   const QpState to = transition.enters;
   mask &= ~transition.ignored;
   if (absl::Status s = CheckValues(change, mask); !s.ok()) return Named(s);
+  const bool resets = wanted == QpState::kReset;
   QpAttributes next =
-      to == QpState::kReset ? QpAttributes{} : Merge(attributes_, change, mask);
+      resets ? QpAttributes{} : Merge(attributes_, change, mask);
   next.qp_state = to;
   std::optional<net::Path> path;
   if ((mask & kQpAv) != 0) {
@@ -466,7 +474,7 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   const QpState now = StateOf(*engine_qp_);
   // ERR and RESET are valid from any state, also from one that the queue pair
   // entered by itself.
-  const bool ends = to == QpState::kErr || to == QpState::kReset;
+  const bool ends = to == QpState::kErr || resets;
   if (now != from && !ends) {
     return Named(absl::InvalidArgumentError(
         absl::StrCat("went to ", QpStateName(now), " by itself meanwhile")));
@@ -478,16 +486,25 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   }
   if (path.has_value()) engine.qps().SetPath(RoceQp::Of(*engine_qp_), *path);
   notify_sqd_ = to == QpState::kSqd && next.en_sqd_async_notify != 0;
-  const QpConfig config = MakeConfig(next);
-  if (now == to) {
-    engine_qp_->Reconfigure(config);
-  } else {
-    engine.qps().Modify(*engine_qp_, to, config);
-  }
-  if (to == QpState::kReset) ForgetCompletions(qpn());
+  MoveInEngine(now, to, resets, MakeConfig(next));
   attributes_ = next;
   OpenForPosting(next);
   return absl::OkStatus();
+}
+
+void Qp::MoveInEngine(QpState now, QpState to, bool resets,
+                      const QpConfig& config) {
+  QpTable& qps = device_.engine().qps();
+  if (resets && now != QpState::kReset) {
+    qps.Modify(*engine_qp_, QpState::kReset, config);
+    now = QpState::kReset;
+  }
+  if (now == to) {
+    engine_qp_->Reconfigure(config);
+  } else {
+    qps.Modify(*engine_qp_, to, config);
+  }
+  if (resets) ForgetCompletions(qpn());
 }
 
 void Qp::OpenForPosting(const QpAttributes& attributes) {
