@@ -1,7 +1,8 @@
 """Runs the tests of one module of rdma-core's own suite, in the process that
 `urnic run` has prepared, and prints one JSON object per line for each test:
 {"event": "begin", "test": ID} and {"event": "end", "test": ID, "outcome":
-"passed" | "failed" | "skipped", "text": WHY}.
+"passed" | "failed" | "skipped", "text": WHY, "raised": EXCEPTION}. EXCEPTION is
+the text of the one that ended a failed test.
 
 usage: pyverbs_child.py TESTS_FOLDER MODULE DEVICE GID_INDEX NAMES [NOT_NAMES..]
 
@@ -33,22 +34,24 @@ class Report(unittest.TestResult):
 
     def __init__(self):
         super().__init__()
-        self.outcome = None
+        self.outcome = self.raised = None
 
     def startTest(self, test):
         super().startTest(test)
-        self.outcome = ("passed", "")
+        self.outcome, self.raised = ("passed", ""), ""
         say(event="begin", test=test.id())
 
     def stopTest(self, test):
         super().stopTest(test)
         say(event="end", test=test.id(), outcome=self.outcome[0],
-            text=self.outcome[1])
+            text=self.outcome[1], raised=self.raised)
 
     def addSkip(self, test, reason):
         self.outcome = ("skipped", reason)
 
     def addFailure(self, test, err):
+        # A test that fails twice, as in its clean-up, has no one exception.
+        self.raised = "" if self.outcome[0] == "failed" else str(err[1])
         self.outcome = ("failed", self._exc_info_to_string(err, test))
 
     addError = addFailure
