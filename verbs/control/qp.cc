@@ -31,6 +31,10 @@ constexpr uint8_t kMaxMtuCode = 5;
 
 uint32_t MtuBytes(uint8_t code) { return 128u << code; }
 
+uint8_t Narrow(uint32_t depth) {
+  return static_cast<uint8_t>(std::min<uint32_t>(depth, UINT8_MAX));
+}
+
 absl::Status CheckCaps(const QpCaps& caps) {
   const struct {
     const char* name;
@@ -536,6 +540,11 @@ QpAttributes Qp::Query() {
     const RoceQp& roce = RoceQp::Of(*engine_qp_);
     if (now.qp_state >= QpState::kRtr) now.rq_psn = roce.recv_psn().value();
     if (now.qp_state >= QpState::kRts) now.sq_psn = roce.send_psn().value();
+  } else if (now.qp_state >= QpState::kRts) {
+    // The program has not set them: the two sides have agreed on them.
+    const rdmap::Qp& core = IwarpQp::Of(*engine_qp_).core();
+    now.max_rd_atomic = Narrow(core.requester().ord());
+    now.max_dest_rd_atomic = Narrow(core.responder().ird());
   }
   now.sq_draining = now.qp_state == QpState::kSqd && IsDraining();
   return now;

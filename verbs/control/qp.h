@@ -85,7 +85,8 @@ class Qp final : private QpEvents {
   // Whether it is attached to any group.
   bool IsInGroup();
 
-  // The attributes as last set, with the current state.
+  // The attributes as last set, with the current state. Of a queue pair of
+  // iWARP that is or was connected, the depths of reads are the connection's.
   QpAttributes Query();
 
   // The granted sizes: at least those requested.
