@@ -4,9 +4,11 @@
 "passed" | "failed" | "skipped", "text": WHY, "raised": EXCEPTION}. EXCEPTION is
 the text of the one that ended a failed test.
 
-usage: pyverbs_child.py TESTS_FOLDER MODULE DEVICE GID_INDEX NAMES [NOT_NAMES..]
+usage: pyverbs_child.py TESTS_FOLDER MODULE DEVICE GID_INDEX CM_ADDRESS NAMES
+                        [NOT_NAMES..]
 
-NAMES is a pattern of the tests to run, without "tests.", and each of NOT_NAMES
+With CM_ADDRESS, an address of the device, rdma_cm connects the queue pairs
+(connect_by_cm.py); it may be empty. NAMES is a pattern of the tests to run, without "tests.", and each of NOT_NAMES
 one of those not to.
 
 The suite's own runner loads all of its modules, also those for other vendors'
@@ -20,6 +22,8 @@ import os
 import sys
 import types
 import unittest
+
+import connect_by_cm
 
 OUT = os.fdopen(os.dup(1), "w")
 
@@ -71,7 +75,7 @@ def each(tests):
 
 
 def main():
-    folder, module, device, gid, names, *not_names = sys.argv[1:]
+    folder, module, device, gid, cm_address, names, *not_names = sys.argv[1:]
     sys.argv[1:] = ["--dev", device, "--gid", gid]
     sys.path.insert(0, folder)
     # Replaces the package's own code, which would load every module.
@@ -79,6 +83,8 @@ def main():
     package.__path__ = [folder]
     sys.modules["tests"] = package
     importlib.import_module("args_parser").parser.parse_args()
+    if cm_address:
+        connect_by_cm.replace_to_rts(importlib.import_module("tests.base"), cm_address)
     loaded = unittest.defaultTestLoader.loadTestsFromModule(
         importlib.import_module("tests." + module))
     wanted = unittest.TestSuite()

@@ -34,7 +34,8 @@ PACKAGE = "rdma-core"  # the package that ships them
 MODULES = ["addr", "atomic", "cq", "cq_events", "cqex", "device", "fork", "mr",
            "odp", "parent_domain", "pd", "qp", "qpex", "rdmacm",
            "relaxed_ordering", "shared_pd"]
-PORT = ["--port", "loop", "--addr", "10.77.0.1/24"]
+ADDRESS = "10.77.0.1"
+PORT = ["--port", "loop", "--addr", f"{ADDRESS}/24"]
 PYTHON = "/usr/bin/python3"  # the distribution's, for which its pyverbs is built
 MODULE_SECONDS = 120
 
@@ -43,17 +44,17 @@ class Device:
     """What the tests run on, and the files that say which of them may be
     skipped."""
 
-    def __init__(self, name, transport, gid_index, *tables):
+    def __init__(self, name, transport, gid_index, cm_address, *tables):
         self.name = name
         self.options = ["--transport", transport, *PORT]
-        self.gid_index = gid_index
+        self.for_child = [name, gid_index, cm_address]
         self.tables = tables
 
 
 DEVICES = {
     # The GID is RoCE v2 of the first IPv4 address.
-    "roce": Device("urnic0", "roce", "3", "pyverbs.md"),
-    "iwarp": Device("iwurnic0", "iwarp", "0", "pyverbs.md", "pyverbs_iwarp.md"),
+    "roce": Device("urnic0", "roce", "3", "", "pyverbs.md"),
+    "iwarp": Device("iwurnic0", "iwarp", "0", ADDRESS, "pyverbs.md", "pyverbs_iwarp.md"),
 }
 
 NOT_RUN = "not run"
@@ -281,7 +282,7 @@ def main():
                 left_out = run.reasons.not_run(module)
                 run.module(module, left_out,
                            [urnic, "run", *device.options, "--", *python, HERE / "pyverbs_child.py",
-                            folder, f"test_{module}", device.name, device.gid_index,
+                            folder, f"test_{module}", *device.for_child,
                             f"*{options.only or ''}*", *(row.glob for row in left_out)])
             if options.module == MODULES and not options.only:
                 run.judge_rows()
