@@ -1,11 +1,14 @@
 """Runs the tests of one module of rdma-core's own suite, in the process that
 `urnic run` has prepared, and prints one JSON object per line for each test:
 {"event": "begin", "test": ID} and {"event": "end", "test": ID, "outcome":
-"passed" | "failed" | "skipped", "text": WHY}.
+"passed" | "failed" | "skipped", "text": WHY, "raised": EXCEPTION}. EXCEPTION is
+the text of the one that ended a failed test.
 
-usage: pyverbs_child.py TESTS_FOLDER MODULE DEVICE GID_INDEX NAMES [NOT_NAMES..]
+usage: pyverbs_child.py TESTS_FOLDER MODULE DEVICE GID_INDEX CM_ADDRESS NAMES
+                        [NOT_NAMES..]
 
-NAMES is a pattern of the tests to run, without "tests.", and each of NOT_NAMES
+With CM_ADDRESS, an address of the device, rdma_cm connects the queue pairs
+(connect_by_cm.py); it may be empty. NAMES is a pattern of the tests to run, without "tests.", and each of NOT_NAMES
 one of those not to.
 
 The suite's own runner loads all of its modules, also those for other vendors'
@@ -20,6 +23,8 @@ import sys
 import types
 import unittest
 
+import connect_by_cm
+
 OUT = os.fdopen(os.dup(1), "w")
 
 
@@ -33,22 +38,24 @@ class Report(unittest.TestResult):
 
     def __init__(self):
         super().__init__()
-        self.outcome = None
+        self.outcome = self.raised = None
 
     def startTest(self, test):
         super().startTest(test)
-        self.outcome = ("passed", "")
+        self.outcome, self.raised = ("passed", ""), ""
         say(event="begin", test=test.id())
 
     def stopTest(self, test):
         super().stopTest(test)
         say(event="end", test=test.id(), outcome=self.outcome[0],
-            text=self.outcome[1])
+            text=self.outcome[1], raised=self.raised)
 
     def addSkip(self, test, reason):
         self.outcome = ("skipped", reason)
 
     def addFailure(self, test, err):
+        # A test that fails twice, as in its clean-up, has no one exception.
+        self.raised = "" if self.outcome[0] == "failed" else str(err[1])
         self.outcome = ("failed", self._exc_info_to_string(err, test))
 
     addError = addFailure
@@ -68,7 +75,7 @@ def each(tests):
 
 
 def main():
-    folder, module, device, gid, names, *not_names = sys.argv[1:]
+    folder, module, device, gid, cm_address, names, *not_names = sys.argv[1:]
     sys.argv[1:] = ["--dev", device, "--gid", gid]
     sys.path.insert(0, folder)
     # Replaces the package's own code, which would load every module.
@@ -76,6 +83,8 @@ def main():
     package.__path__ = [folder]
     sys.modules["tests"] = package
     importlib.import_module("args_parser").parser.parse_args()
+    if cm_address:
+        connect_by_cm.replace_to_rts(importlib.import_module("tests.base"), cm_address)
     loaded = unittest.defaultTestLoader.loadTestsFromModule(
         importlib.import_module("tests." + module))
     wanted = unittest.TestSuite()

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """rdma-core's own tests, as the distribution ships them, on our RNIC.
 
-Prints a line for each test and ends with "N passed, N failed, N skipped". A
-test may be skipped for the reasons listed in pyverbs.md and for no other. Both
-ends are queue pairs of one device that talks to itself. Needs no root.
+They run on the RoCE device, and then on the iWARP device. Prints a line for
+each test and ends with "N passed, N failed, N skipped". A test may be skipped
+for the reasons listed in pyverbs.md, and on the iWARP device also for those in
+pyverbs_iwarp.md, and for no other. Both ends are queue pairs of one device that
+talks to itself. Needs no root.
 """
 
 import argparse
@@ -32,21 +34,39 @@ PACKAGE = "rdma-core"  # the package that ships them
 MODULES = ["addr", "atomic", "cq", "cq_events", "cqex", "device", "fork", "mr",
            "odp", "parent_domain", "pd", "qp", "qpex", "rdmacm",
            "relaxed_ordering", "shared_pd"]
-PORT = ["--port", "loop", "--addr", "10.77.0.1/24"]
+ADDRESS = "10.77.0.1"
+PORT = ["--port", "loop", "--addr", f"{ADDRESS}/24"]
 PYTHON = "/usr/bin/python3"  # the distribution's, for which its pyverbs is built
-DEVICE = "urnic0"
-GID_INDEX = "3"  # RoCE v2 of the first IPv4 address
 MODULE_SECONDS = 120
 
 
+class Device:
+    """What the tests run on, and the files that say which of them may be
+    skipped."""
+
+    def __init__(self, name, transport, gid_index, cm_address, *tables):
+        self.name = name
+        self.options = ["--transport", transport, *PORT]
+        self.for_child = [name, gid_index, cm_address]
+        self.tables = tables
+
+
+DEVICES = {
+    # The GID is RoCE v2 of the first IPv4 address.
+    "roce": Device("urnic0", "roce", "3", "", "pyverbs.md"),
+    "iwarp": Device("iwurnic0", "iwarp", "0", ADDRESS, "pyverbs.md", "pyverbs_iwarp.md"),
+}
+
 NOT_RUN = "not run"
+FAILS = "fails: "  # then the text of the exception that ends the test
 
 
 class Reasons:
-    """The tables of pyverbs.md: which test may be skipped for what reason."""
+    """The tables of a device: which test may be skipped for what reason."""
 
     class Row:
-        def __init__(self, glob, says, why, depends):
+        def __init__(self, table, glob, says, why, depends):
+            self.table = table
             self.glob = glob
             self.says = says
             self.why = why
@@ -56,10 +76,13 @@ class Reasons:
         def matches(self, test):
             return fnmatch.fnmatchcase(test, self.glob)
 
-    def __init__(self, path):
+    def __init__(self, device):
         row = re.compile(r"\| `([^`]+)` \| `([^`]+)` \| ([^|]*) \| ?([^|]*)\|$")
-        found = map(row.match, path.read_text(encoding="utf8").splitlines())
-        self.rows = [self.Row(*match.groups()) for match in found if match]
+        self.rows = []
+        for table in device.tables:
+            text = (HERE / table).read_text(encoding="utf8").replace("DEVICE", device.name)
+            found = map(row.match, text.splitlines())
+            self.rows += [self.Row(table, *match.groups()) for match in found if match]
 
     def allow(self, test, reason):
         """`reason` need only begin as the table says."""
@@ -136,21 +159,25 @@ def lines_of(process, end):
 class Run:
     """Counts outcomes, one line each, as tests/e2e does."""
 
-    def __init__(self, reasons):
-        self.reasons = reasons
+    def __init__(self, device):
+        self.device = device
+        self.reasons = Reasons(device)
         self.count = {"passed": 0, "FAILED": 0, "skipped": 0}
         self.failed = []
         self.table = []
 
-    def report(self, test, outcome, text, seconds):
+    def report(self, test, outcome, text, seconds, raised=""):
+        """`raised`: the text of the exception that ended the test."""
         if outcome == "skipped" and not self.reasons.allow(test, text):
-            outcome, text = "failed", f"skipped for a reason that pyverbs.md does not list: {text}"
+            outcome, text = "failed", f"skipped for a reason that is not listed: {text}"
+        elif outcome == "failed" and raised and self.reasons.allow(test, FAILS + raised):
+            outcome, text = "skipped", FAILS + raised
         outcome = {"failed": "FAILED"}.get(outcome, outcome)
         self.count[outcome] += 1
         if outcome == "FAILED":
             self.failed.append(test)
         separator = ":\n" if "\n" in text else ": " if text else ""
-        print(f"{outcome:8}{test} ({seconds:.1f} s){separator}{text}", flush=True)
+        print(f"{outcome:8}{self.device.name}/{test} ({seconds:.1f} s){separator}{text}", flush=True)
 
     def module(self, name, left_out, command):
         """One module in a process of its own, which is killed when it takes
@@ -176,7 +203,7 @@ class Run:
                     running, since = event["test"], time.monotonic()
                 elif event["event"] == "end":
                     self.report(event["test"].removeprefix("tests."), event["outcome"],
-                                event["text"], time.monotonic() - since)
+                                event["text"], time.monotonic() - since, event["raised"])
                     running = None
                 else:
                     done = True
@@ -192,30 +219,38 @@ class Run:
 
     def leave_out(self, row):
         self.count["skipped"] += 1
-        print(f"skipped {row.glob}: {NOT_RUN}: {row.why}", flush=True)
+        print(f"skipped {self.device.name}/{row.glob}: {NOT_RUN}: {row.why}", flush=True)
 
     def judge_rows(self):
         """A reason that no test gives any more has no place in the list."""
         for row in self.reasons.unused():
             self.count["FAILED"] += 1
             self.failed.append(row.glob)
-            print(f"FAILED  {row.glob}: pyverbs.md has a reason that no test gives: {row.says}")
+            print(f"FAILED  {self.device.name}/{row.glob}: {row.table} has a reason that no test "
+                  f"gives: {row.says}")
 
-    def close(self):
-        print(f"\n{'module':18}{'passed':>8}{'failed':>8}{'skipped':>8}")
-        for name, *counts in self.table:
+    def print_table(self):
+        print(f"\n{'on ' + self.device.name:18}{'passed':>8}{'failed':>8}{'skipped':>8}")
+        for name, *counts in [*self.table, ("all", *self.count.values())]:
             print(f"{name:18}" + "".join(f"{n:8}" for n in counts))
-        if self.failed:
-            print("failed: " + " ".join(self.failed))
-        print(f"{self.count['passed']} passed, {self.count['FAILED']} failed, "
-              f"{self.count['skipped']} skipped")
-        return 1 if self.failed else 0
+        print()
+
+
+def close(runs):
+    """The last lines, about all devices."""
+    failed = [f"{run.device.name}/{test}" for run in runs for test in run.failed]
+    if failed:
+        print("failed: " + " ".join(failed))
+    print(", ".join(f"{sum(run.count[key] for run in runs)} {key.lower()}" for key in runs[0].count))
+    return 1 if failed else 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--out", default=HERE.parents[1] / "out", type=pathlib.Path,
                         help="the tree under test (default: out/)")
+    parser.add_argument("--transport", choices=DEVICES, action="append",
+                        help="on the device of this transport only")
     parser.add_argument("--only", help="a part of the tests' names")
     parser.add_argument("--suite", help="with libibverbs, pyverbs and tests of this Debian suite")
     parser.add_argument("module", nargs="*", default=MODULES, help=f"of {' '.join(MODULES)}")
@@ -240,16 +275,19 @@ def main():
             return 1
         if options.suite:
             python = [*without_rdma_link(folder), *python]
-        run = Run(Reasons(HERE / "pyverbs.md"))
-        for module in options.module:
-            left_out = run.reasons.not_run(module)
-            run.module(module, left_out,
-                       [urnic, "run", *PORT, "--", *python, HERE / "pyverbs_child.py", folder,
-                        f"test_{module}", DEVICE, GID_INDEX, f"*{options.only or ''}*",
-                        *(row.glob for row in left_out)])
-        if options.module == MODULES and not options.only:
-            run.judge_rows()
-        return run.close()
+        runs = [Run(DEVICES[transport]) for transport in options.transport or DEVICES]
+        for run in runs:
+            device = run.device
+            for module in options.module:
+                left_out = run.reasons.not_run(module)
+                run.module(module, left_out,
+                           [urnic, "run", *device.options, "--", *python, HERE / "pyverbs_child.py",
+                            folder, f"test_{module}", *device.for_child,
+                            f"*{options.only or ''}*", *(row.glob for row in left_out)])
+            if options.module == MODULES and not options.only:
+                run.judge_rows()
+            run.print_table()
+        return close(runs)
 
 
 if __name__ == "__main__":

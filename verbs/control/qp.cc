@@ -31,6 +31,10 @@ constexpr uint8_t kMaxMtuCode = 5;
 
 uint32_t MtuBytes(uint8_t code) { return 128u << code; }
 
+uint8_t Narrow(uint32_t depth) {
+  return static_cast<uint8_t>(std::min<uint32_t>(depth, UINT8_MAX));
+}
+
 absl::Status CheckCaps(const QpCaps& caps) {
   const struct {
     const char* name;
@@ -234,6 +238,13 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
       return created.status();
     }
     engine_qp_ = *created;
+    // As Linux's siw and iw_cxgb4 create it: ready for receive requests.
+    if (service_ == QpService::kIwarp) {
+      attributes_.qp_state = QpState::kInit;
+      MoveInEngine(QpState::kReset, QpState::kInit, /*resets=*/false,
+                   MakeConfig(attributes_));
+      OpenForPosting(attributes_);
+    }
   }
   posting_.engine_qp = engine_qp_;
   ForEachPart([](auto& part) { part.Ref(); });
@@ -447,8 +458,9 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   const QpState to = transition.enters;
   mask &= ~transition.ignored;
   if (absl::Status s = CheckValues(change, mask); !s.ok()) return Named(s);
+  const bool resets = wanted == QpState::kReset;
   QpAttributes next =
-      to == QpState::kReset ? QpAttributes{} : Merge(attributes_, change, mask);
+      resets ? QpAttributes{} : Merge(attributes_, change, mask);
   next.qp_state = to;
   std::optional<net::Path> path;
   if ((mask & kQpAv) != 0) {
@@ -466,7 +478,7 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   const QpState now = StateOf(*engine_qp_);
   // ERR and RESET are valid from any state, also from one that the queue pair
   // entered by itself.
-  const bool ends = to == QpState::kErr || to == QpState::kReset;
+  const bool ends = to == QpState::kErr || resets;
   if (now != from && !ends) {
     return Named(absl::InvalidArgumentError(
         absl::StrCat("went to ", QpStateName(now), " by itself meanwhile")));
@@ -478,16 +490,25 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   }
   if (path.has_value()) engine.qps().SetPath(RoceQp::Of(*engine_qp_), *path);
   notify_sqd_ = to == QpState::kSqd && next.en_sqd_async_notify != 0;
-  const QpConfig config = MakeConfig(next);
-  if (now == to) {
-    engine_qp_->Reconfigure(config);
-  } else {
-    engine.qps().Modify(*engine_qp_, to, config);
-  }
-  if (to == QpState::kReset) ForgetCompletions(qpn());
+  MoveInEngine(now, to, resets, MakeConfig(next));
   attributes_ = next;
   OpenForPosting(next);
   return absl::OkStatus();
+}
+
+void Qp::MoveInEngine(QpState now, QpState to, bool resets,
+                      const QpConfig& config) {
+  QpTable& qps = device_.engine().qps();
+  if (resets && now != QpState::kReset) {
+    qps.Modify(*engine_qp_, QpState::kReset, config);
+    now = QpState::kReset;
+  }
+  if (now == to) {
+    engine_qp_->Reconfigure(config);
+  } else {
+    qps.Modify(*engine_qp_, to, config);
+  }
+  if (resets) ForgetCompletions(qpn());
 }
 
 void Qp::OpenForPosting(const QpAttributes& attributes) {
@@ -519,6 +540,11 @@ QpAttributes Qp::Query() {
     const RoceQp& roce = RoceQp::Of(*engine_qp_);
     if (now.qp_state >= QpState::kRtr) now.rq_psn = roce.recv_psn().value();
     if (now.qp_state >= QpState::kRts) now.sq_psn = roce.send_psn().value();
+  } else if (now.qp_state >= QpState::kRts) {
+    // The program has not set them: the two sides have agreed on them.
+    const rdmap::Qp& core = IwarpQp::Of(*engine_qp_).core();
+    now.max_rd_atomic = Narrow(core.requester().ord());
+    now.max_dest_rd_atomic = Narrow(core.responder().ird());
   }
   now.sq_draining = now.qp_state == QpState::kSqd && IsDraining();
   return now;

@@ -72,6 +72,8 @@ class Qp final : private QpEvents {
   // RTS before the send queue has drained.
   // UNIMPLEMENTED: alternate paths. UNAVAILABLE: the destination is not on the
   // link. DEADLINE_EXCEEDED: it does not answer.
+  // RESET empties the queues and forgets the attributes; a queue pair of iWARP
+  // is in INIT after it.
   absl::Status Modify(const QpAttributes& attributes, uint32_t mask);
 
   // Multicast, for UD queue pairs. INVALID_ARGUMENT: another service, or not a
@@ -83,7 +85,8 @@ class Qp final : private QpEvents {
   // Whether it is attached to any group.
   bool IsInGroup();
 
-  // The attributes as last set, with the current state.
+  // The attributes as last set, with the current state. Of a queue pair of
+  // iWARP that is or was connected, the depths of reads are the connection's.
   QpAttributes Query();
 
   // The granted sizes: at least those requested.
@@ -138,6 +141,10 @@ class Qp final : private QpEvents {
   absl::Status CheckValues(const QpAttributes& attributes, uint32_t mask) const;
   QpConfig MakeConfig(const QpAttributes& attributes) const;
   void OpenForPosting(const QpAttributes& attributes);
+  // Moves the engine's queue pair from `now` to `to`. `resets`: through RESET.
+  // REQUIRES: inside a ControlScope.
+  void MoveInEngine(QpState now, QpState to, bool resets,
+                    const QpConfig& config);
   // Removes this queue pair's completions. REQUIRES: inside a ControlScope.
   void ForgetCompletions(uint32_t number);
   absl::Status Named(const absl::Status& status) const;

@@ -130,7 +130,7 @@ const char* QpStateName(QpState state) {
 namespace {
 
 // What Linux's siw does (siw_verbs_modify_qp). It looks at the state and the
-// access flags only.
+// access flags only. `from` is never RESET.
 QpTransition FindIwarpTransition(QpState from, QpState to) {
   constexpr uint32_t kTaken = kQpState | kQpCurState | kQpAccessFlags;
   constexpr uint32_t kStandard = (kQpDestQpn << 1) - 1;
@@ -140,20 +140,18 @@ QpTransition FindIwarpTransition(QpState from, QpState to) {
                              .ignored = kStandard & ~kTaken};
   switch (to) {
     case QpState::kReset:
+      transition.enters = QpState::kInit;
+      break;
     case QpState::kErr:
       transition.enters = to;
       break;
     case QpState::kInit:
-      if (from == QpState::kReset) transition.enters = to;
-      break;
     case QpState::kRtr:
-      transition.valid = from != QpState::kReset;
       break;
     case QpState::kRts:
       transition.valid = from == to;
       break;
     case QpState::kSqd:  // librdmacm's way to disconnect
-      transition.valid = from != QpState::kReset;
       if (from == QpState::kRts) transition.enters = QpState::kErr;
       break;
     case QpState::kSqe:

@@ -2,9 +2,11 @@
 
 // Which state may follow which, and with which attributes. RoCE: as Linux
 // checks it for every device (ib_modify_qp_is_ok). iWARP: as Linux's siw does
-// it. There a program only moves a queue pair to INIT, RESET or ERR; rdma_cm
-// moves it to RTS. librdmacm makes the same calls for both kinds of device, so
-// some calls succeed without an effect. Pure.
+// it. There a program only moves a queue pair to ERR, and back by RESET;
+// rdma_cm moves it to RTS. No queue pair of iWARP stays in RESET: a new one is
+// in INIT, which is the Idle state of the RDMA verbs specification. librdmacm
+// makes the same calls for both kinds of device, so some calls succeed without
+// an effect. Pure.
 
 #include <cstdint>
 

@@ -207,22 +207,21 @@ TEST(QpStateTableTest, DatagramsAndUnreliableConnectionsHaveTheirOwnColumns) {
 // which leads to ERR.
 constexpr const char* kOfIwarp[] = {
     //     R I T S D E X (RESET INIT RTR RTS SQD SQE ERR)
-    /* R */ "RI----X",
-    /* I */ "RII-I-X",
-    /* T */ "RTT-T-X",
-    /* S */ "RSSSX-X",
-    /* D */ "RDD-D-X",
-    /* E */ "REE-E-X",
-    /* X */ "RXX-X-X",
+    /* I */ "III-I-X",
+    /* T */ "ITT-T-X",
+    /* S */ "ISSSX-X",
+    /* D */ "IDD-D-X",
+    /* E */ "IEE-E-X",
+    /* X */ "IXX-X-X",
 };
 
 TEST(QpStateTableTest, ProgramsDoNotConnectQueuePairsOfIwarp) {
   constexpr char kLetters[] = "RITSDEX";
-  for (size_t from = 0; from < std::size(kStates); ++from) {
+  for (size_t from = 1; from < std::size(kStates); ++from) {
     for (size_t to = 0; to < std::size(kStates); ++to) {
       const QpTransition transition =
           FindQpTransition(QpService::kIwarp, kStates[from], kStates[to]);
-      const char expected = kOfIwarp[from][to];
+      const char expected = kOfIwarp[from - 1][to];
       EXPECT_EQ(transition.valid, expected != '-')
           << QpStateName(kStates[from]) << " to " << QpStateName(kStates[to]);
       if (!transition.valid) continue;

@@ -85,6 +85,26 @@ TEST_F(LibrdmacmIwarpTest, TheSideThatAcceptsMaySendFirst) {
   DestroyAll();
 }
 
+TEST_F(LibrdmacmIwarpTest, AQueuePairTellsTheDepthsOfItsConnection) {
+  Establish(kIwarp, 7183);
+  for (const rdma_cm_id* id : {client_, server_}) {
+    ibv_qp_attr attr = {};
+    ibv_qp_init_attr init;
+    ASSERT_EQ(ibv_query_qp(id->qp, &attr,
+                           IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC |
+                               IBV_QP_MAX_DEST_RD_ATOMIC,
+                           &init),
+              0);
+    EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
+    EXPECT_EQ(attr.max_rd_atomic, Params().initiator_depth);
+    EXPECT_EQ(attr.max_dest_rd_atomic, Params().responder_resources);
+  }
+  ASSERT_EQ(rdma_disconnect(client_), 0) << std::strerror(errno);
+  Expect(RDMA_CM_EVENT_DISCONNECTED);
+  Expect(RDMA_CM_EVENT_DISCONNECTED);
+  DestroyAll();
+}
+
 TEST_F(LibrdmacmIwarpTest, OneListenerServesBothDevices) {
   Establish(kRoce, 7181);
   EXPECT_EQ(client_->verbs->device->transport_type, IBV_TRANSPORT_IB);

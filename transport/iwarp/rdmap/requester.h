@@ -180,6 +180,7 @@ class Requester {
   // them wait for an answer.
   uint32_t under_way() const { return next_ - una_; }
   uint32_t reads_in_flight() const { return reads_in_flight_; }
+  uint32_t ord() const { return config_.ord; }  // as last started
   // A request could not be executed. Once all before it are done, it completes
   // with an error; then this is true, once: the queue pair ends.
   bool TakeFatal() { return std::exchange(fatal_, false); }

@@ -172,6 +172,7 @@ class Responder {
   // For inspection: reads and atomics of the peer whose answers it has not
   // acknowledged.
   uint32_t answers_under_way() const { return end_ - first_; }
+  uint32_t ird() const { return config_.ird; }  // as last started
   bool InMessage() const { return offset_ != 0; }
   // The next segment of the oldest answer that is not yet cut to its end. An
   // error (then there is no segment): its memory is not the peer's any more.
