@@ -39,7 +39,9 @@ IwarpConnection* ConnectionTable::OnStray(const tcp::FourTuple& tuple,
   const bool opens = segment.Has(wire::kTcpSyn) &&
                      !segment.Has(wire::kTcpAck) && !segment.Has(wire::kTcpRst);
   // What is dropped here, the peer repeats: a SYN, or the MPA request.
-  if (!segment.Has(wire::kTcpRst) && (listener->full() || full())) {
+  const bool no_room =
+      full() || (listener->full() && listener->silent_.empty());
+  if (!segment.Has(wire::kTcpRst) && no_room) {
     verdict = RxVerdict::kTcpBacklog;
     return nullptr;
   }
@@ -52,6 +54,8 @@ IwarpConnection* ConnectionTable::OnStray(const tcp::FourTuple& tuple,
   }
   const auto outcome = half_open_.OnSegment(tuple, segment, now);
   if (outcome.accepted) {
+    // Whoever connects and then says nothing must not keep others out.
+    if (listener->full()) EvictSilent(*listener);
     return &Open(*listener, tuple, *outcome.accepted, view, now);
   }
   if (outcome.answer) {
@@ -93,6 +97,9 @@ IwarpConnection& ConnectionTable::Open(
   connection.listener_ = &listener;
   connection.unanswered_ = true;
   ++listener.unanswered_;
+  connection.silent_ = true;
+  connection.silent_at_ =
+      listener.silent_.insert(listener.silent_.end(), &connection);
   ++parts_.counters->iwarp.passive_opens;
   tcp::ConnectionConfig config = ConfigFor(tuple, connection.path_);
   config.iss = accepted.iss;
@@ -117,15 +124,26 @@ void ConnectionTable::OnTooBig(const net::TcpTooBig& report, Time now) {
   Update(*connection);
 }
 
+void ConnectionTable::SendTo(const tcp::FourTuple& tuple,
+                             const wire::TcpFields& fields, Time now) {
+  net::Path path;
+  if (network_->FindPath({.local = tuple.local, .remote = tuple.remote}, now,
+                         path) == net::PathStatus::kFound) {
+    replies_.Send(path, fields);
+  }
+}
+
 void ConnectionTable::OnTimer(Time now) {
   while (const auto repeat = half_open_.OnTimer(now)) {
     const tcp::FourTuple& tuple = repeat->tuple;
-    net::Path path;
-    // If its neighbour is not known, the peer repeats its SYN.
-    if (FindListener(tuple.local, tuple.local_port) != nullptr &&
-        network_->FindPath({.local = tuple.local, .remote = tuple.remote}, now,
-                           path) == net::PathStatus::kFound) {
-      replies_.Send(path, repeat->fields);
+    if (FindListener(tuple.local, tuple.local_port) != nullptr) {
+      SendTo(tuple, repeat->fields, now);
+    }
+  }
+  while (const auto repeat = last_resets_.OnTimer(now)) {
+    // The ports may have a new connection.
+    if (Find(repeat->tuple) == nullptr) {
+      SendTo(repeat->tuple, repeat->fields, now);
     }
   }
   time_wait_.OnTimer(now);

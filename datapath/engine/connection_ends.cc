@@ -78,6 +78,7 @@ void ConnectionTable::Deliver(IwarpConnection& connection) {
 void ConnectionTable::DeliverOne(IwarpConnection& connection,
                                  iwarp::Event event) {
   if (event == iwarp::Event::kRequest) {
+    LeaveSilent(connection);
     if (connection.listener_ == nullptr) return;  // it was aborted
     connection.owned_ = true;
     const ListenerConfig& config = connection.listener_->config();
@@ -111,6 +112,9 @@ void ConnectionTable::Retire(IwarpConnection& connection) {
             ? ConfigFor(connection.tuple_, connection.path_).window_shift()
             : uint8_t{0};
     time_wait_.Add(connection.tuple_, EndedOf(tcp, shift), *parts_.now);
+  }
+  if (const auto reset = tcp.sent_reset(*parts_.now)) {
+    last_resets_.Add({connection.tuple_, *reset}, *parts_.now);
   }
 }
 

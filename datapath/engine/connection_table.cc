@@ -68,6 +68,7 @@ ConnectionTable::ConnectionTable(const Parts& parts, Network* network)
       half_open_(network->connection_key().For(kHandshakeKey),
                  limits_.half_open, pools_.challenges()),
       time_wait_(network->connection_key().For(kOldKey), limits_.time_wait),
+      last_resets_(kLastResets),
       index_(limits_.max_connections) {
   URNIC_CHECK(std::has_single_bit(limits_.kept_per_connection));
   network_->AddPathUsers(this);
@@ -116,6 +117,7 @@ absl::StatusOr<IwarpListener*> ConnectionTable::Listen(
 void ConnectionTable::Unlisten(IwarpListener* listener) {
   ForEach([&](IwarpConnection& connection) {
     if (connection.listener_ != listener) return;
+    LeaveSilent(connection);
     connection.listener_ = nullptr;
     if (!connection.unanswered_ || connection.owned_) return;
     connection.unanswered_ = false;
@@ -126,7 +128,21 @@ void ConnectionTable::Unlisten(IwarpListener* listener) {
                 [&](const auto& other) { return other.get() == listener; });
 }
 
+void ConnectionTable::LeaveSilent(IwarpConnection& connection) {
+  if (!std::exchange(connection.silent_, false)) return;
+  connection.listener_->silent_.erase(connection.silent_at_);
+}
+
+void ConnectionTable::EvictSilent(IwarpListener& listener) {
+  IwarpConnection& oldest = *listener.silent_.front();
+  ++parts_.counters->iwarp.silent_evicted;
+  Answered(oldest);
+  oldest.endpoint_->Abort(*parts_.now);
+  Update(oldest);
+}
+
 void ConnectionTable::Answered(IwarpConnection& connection) {
+  LeaveSilent(connection);
   if (!std::exchange(connection.unanswered_, false)) return;
   if (connection.listener_ != nullptr) --connection.listener_->unanswered_;
 }

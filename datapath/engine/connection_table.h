@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,7 @@
 #include "ras/metrics/rx_verdict.h"
 #include "transport/base/hash_index.h"
 #include "transport/iwarp/tcp/half_open.h"
+#include "transport/iwarp/tcp/last_resets.h"
 #include "transport/iwarp/tcp/time_wait.h"
 
 namespace urnic {
@@ -64,6 +66,8 @@ class IwarpListener {
 
   const ListenerConfig config_;
   uint32_t unanswered_ = 0;
+  // Those of them that have not sent a request, oldest first.
+  std::list<IwarpConnection*> silent_;
 };
 
 struct ConnectConfig {
@@ -189,7 +193,8 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   // --- Time ------------------------------------------------------------------
 
   Time NextDeadline() const {
-    return std::min(half_open_.NextDeadline(), time_wait_.NextDeadline());
+    return std::min({half_open_.NextDeadline(), time_wait_.NextDeadline(),
+                     last_resets_.NextDeadline()});
   }
   void OnTimer(Time now);
 
@@ -261,6 +266,11 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   void Refuse(IwarpConnection& connection);
   // It is the listener's no longer.
   void Answered(IwarpConnection& connection);
+  // It has sent a request, or ends.
+  void LeaveSilent(IwarpConnection& connection);
+  // Ends the oldest connection that has not sent a request. REQUIRES: there is
+  // one.
+  void EvictSilent(IwarpListener& listener);
 
   // The endpoint is about to end.
   void CountEndpoint(const IwarpConnection& connection);
@@ -283,6 +293,13 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   void RestoreRetry(IwarpConnection& connection);
   void LetGoOfQp(IwarpConnection& connection);
 
+  // Sends a segment that no connection sends. It is lost if the neighbour is
+  // not known.
+  void SendTo(const tcp::FourTuple& tuple, const wire::TcpFields& fields,
+              Time now);
+
+  static constexpr uint32_t kLastResets = 256;  // at a time
+
   const Parts parts_;
   Network* const network_;
   const ConnectionLimits limits_;
@@ -291,6 +308,7 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   TcpReplies replies_;
   tcp::HalfOpenTable half_open_;
   tcp::TimeWaitTable time_wait_;
+  tcp::LastResets last_resets_;
   std::vector<std::unique_ptr<IwarpListener>> listeners_;
   std::vector<std::unique_ptr<IwarpConnection>> connections_;  // by index
   std::vector<uint32_t> free_;  // indices below connections_.size()

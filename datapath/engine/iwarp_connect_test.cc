@@ -281,6 +281,16 @@ TEST_F(IwarpConnectTest, ResetAbortsTheConnection) {
 }
 
 //= RFC 9293 3.6.1
+// The peer may have lost it, and has no reason to ask.
+TEST_F(IwarpConnectTest, AResetIsSentAgain) {
+  Program& from = a.Create();
+  ASSERT_TRUE(pair_.Connect(from, b.Create(), kLocal));
+  a.Modify(from, QpState::kReset);
+  ASSERT_TRUE(RunUntilTold(b, Event::kDisconnected));
+  EXPECT_TRUE(pair_.RunUntil(
+      [this] { return a.engine().counters().iwarp.out_rsts >= 3; }));
+}
+
 TEST_F(IwarpConnectTest, OnlyThePeerMayReuseThePortsInTimeWait) {
   for (const bool passive : {false, true}) {
     Program& from = a.Create();

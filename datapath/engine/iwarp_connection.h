@@ -6,6 +6,7 @@
 // it (our FIN is not acknowledged). ConnectionTable makes and destroys it.
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -157,7 +158,9 @@ class IwarpConnection final : public Flow {
   uint8_t events_due_ = 0;   // bits of iwarp::Event
   bool owned_ = false;       // someone has the pointer, and will forget it
   bool unanswered_ = false;  // counts for the listener's backlog
-  bool retired_ = false;     // its addresses and ports are free again
+  bool silent_ = false;      // is in the listener's list, at:
+  std::list<IwarpConnection*>::iterator silent_at_;
+  bool retired_ = false;  // its addresses and ports are free again
 
   // What is needed to connect again with revision 1 of MPA.
   struct Retry {

@@ -212,6 +212,33 @@ TEST_F(IwarpWireTest, BytesThatAreNoMpaRequestAreAnsweredByARst) {
   EXPECT_EQ(node_.connections().size(), 0u);
 }
 
+// Otherwise a few who never send a request would keep all others out.
+TEST_F(IwarpWireTest, WhoeverSaysNothingMakesRoomForOthers) {
+  node_.Listen(kPort, /*backlog=*/2);
+  SeqNum first_next;
+  for (uint16_t i = 0; i < 3; ++i) {
+    wire::TcpFields syn = Stranger::Segment(wire::kTcpSyn, kIss);
+    syn.src_port = static_cast<uint16_t>(kPeerPort + i);
+    const auto answers = stranger_.Exchange(syn);
+    ASSERT_EQ(answers.size(), 1u) << i;
+    const SeqNum next = answers[0].seq + 1;
+    if (i == 0) first_next = next;
+    wire::TcpFields ack = Stranger::Segment(wire::kTcpAck, kIss + 1, next);
+    ack.src_port = syn.src_port;
+    const auto resets = stranger_.Exchange(ack);
+    if (i < 2) {
+      EXPECT_TRUE(resets.empty()) << i;
+      continue;
+    }
+    ASSERT_EQ(resets.size(), 1u);
+    EXPECT_EQ(resets[0].flags, wire::kTcpRst | wire::kTcpAck);
+    EXPECT_EQ(resets[0].dst_port, kPeerPort) << "the oldest";
+    EXPECT_EQ(resets[0].seq, first_next);
+  }
+  EXPECT_EQ(node_.connections().size(), 2u);
+  EXPECT_EQ(node_.engine().counters().iwarp.silent_evicted, 1u);
+}
+
 // The first segments go back to where they came from. Meanwhile the router is
 // asked for, so that the connection follows when another one takes over.
 TEST_F(IwarpWireTest, AConnectionFromAfarFollowsItsRouter) {

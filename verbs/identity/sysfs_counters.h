@@ -28,6 +28,7 @@
 #define URNIC_SYSFS_HW_COUNTERS(X) \
   X(active_opens)                  \
   X(passive_opens)                 \
+  X(silent_evicted)                \
   X(in_rsts)                       \
   X(out_rsts)                      \
   X(challenge_acks)                \

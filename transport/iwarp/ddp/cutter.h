@@ -28,8 +28,9 @@ inline constexpr uint32_t kMinMulpdu = 128;
 
 // What the caller does with the frame in which a segment is sent first.
 // kMay: if the frame is kept until acknowledged, the request completes now.
-// kMust: the segment cannot be built a second time.
-enum class Keep : uint8_t { kNo, kMay, kMust };
+// kShared: the same, but only if other messages share the frame. kMust: the
+// segment cannot be built a second time.
+enum class Keep : uint8_t { kNo, kMay, kShared, kMust };
 
 // A segment that was cut. ulpdu_bytes 0: there is nothing to send.
 struct Cut {

@@ -304,8 +304,13 @@ tcp::Chunk Endpoint::CutFpdu(uint32_t max_bytes) {
     return {};
   }
   uint32_t bytes = ShapeAt(cut_, cut.ulpdu_bytes).wire_bytes();
-  if (cut.keep == ddp::Keep::kMay) bytes += CutSmall(bytes, max_bytes);
-  if (cut.keep != ddp::Keep::kNo) kept_.Add(cut_, cut.source, bytes);
+  const bool shares =
+      cut.keep == ddp::Keep::kMay || cut.keep == ddp::Keep::kShared;
+  const uint32_t others = shares ? CutSmall(bytes, max_bytes) : 0;
+  bytes += others;
+  const bool keeps =
+      cut.keep == ddp::Keep::kShared ? others != 0 : cut.keep != ddp::Keep::kNo;
+  if (keeps) kept_.Add(cut_, cut.source, bytes);
   return {cut.source, bytes};
 }
 
@@ -362,9 +367,10 @@ void Endpoint::NoteMessage(const mpa::Ulpdu& ulpdu) {
     default:
       break;
   }
-  // A uRNIC keeps small messages and completes them when it has sent them. So
-  // an answer of our program may carry the acknowledgement.
-  if (whole && tcp_.peer_is_urnic() &&
+  // A uRNIC keeps small sends and completes them when it has sent them. So an
+  // answer of our program may carry the acknowledgement.
+  const bool send = static_cast<wire::RdmapOpcode>(control.opcode()) != kWrite;
+  if (send && whole && tcp_.peer_is_urnic() &&
       ulpdu.bytes <= qp_config_.keep_bytes + sizeof(wire::DdpUntagged) &&
       ++small_messages_ % kSmallPerAck != 0) {
     return;

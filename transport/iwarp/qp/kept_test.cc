@@ -193,10 +193,8 @@ TEST_F(SmallMessagesTest, AnAcknowledgementMayTravelWithAnAnswer) {
   uint32_t answers = 0;
   link.tamper_to_a = [&answers](Packet&) { return ++answers != 0; };
   const auto post_one = [this] {
-    a.Post({.opcode = URNIC_WR_RDMA_WRITE,
-            .sges = {a.program.Sge(0, 8)},
-            .remote_addr = b.program.at(0),
-            .rkey = b.program.key()});
+    EXPECT_TRUE(b.program.Recv(1, {b.program.Sge(0, 8)}));
+    a.Post({.sges = {a.program.Sge(0, 8)}});
     link.Run(link.faults.delay * 2);
   };
   const Time start = link.now;
@@ -205,6 +203,24 @@ TEST_F(SmallMessagesTest, AnAcknowledgementMayTravelWithAnAnswer) {
   for (uint32_t i = 1; i < 16; ++i) post_one();
   EXPECT_LT(link.now, start + Duration::Milliseconds(1));
   EXPECT_EQ(answers, 1u);
+}
+
+// Its program waits for the completion in a verb, which receives the answer,
+// too. Then it looks into its memory.
+TEST_F(SmallMessagesTest, ALoneWriteCompletesWithItsAcknowledgement) {
+  link.faults.delay = Duration::Microseconds(10);
+  ASSERT_TRUE(link.Connect());
+  link.Run(Duration::Milliseconds(20));
+  const Time start = link.now;
+  a.Post({.opcode = URNIC_WR_RDMA_WRITE,
+          .sges = {a.program.Sge(0, 8)},
+          .remote_addr = b.program.at(0),
+          .rkey = b.program.key()});
+  (void)link.Step(link.now);
+  EXPECT_THAT(a.program.sent, IsEmpty());
+  EXPECT_EQ(a.fpdus.kept(), 0u);
+  ASSERT_TRUE(link.RunUntil([this] { return !a.program.sent.empty(); }));
+  EXPECT_EQ(link.now, start + link.faults.delay * 2);
 }
 
 TEST_F(KeptTest, AnAnswerWaitsForAPlaceOfAnotherConnection) {

@@ -22,9 +22,13 @@ struct Config {
   uint32_t ord = 0;     // our own
   // Sends and writes up to this length complete when they have been sent, if
   // their frame is kept. The same in all uRNICs: the acknowledgement of such a
-  // message is not urgent.
+  // send is not urgent. A lone write to a uRNIC completes with its
+  // acknowledgement, which comes at once: its program may then wait in memory
+  // for an answer, without a call that would receive it.
   uint32_t keep_bytes = 0;
   ImmediateData immediate = ImmediateData::kNone;
+
+  bool peer_is_urnic() const { return immediate == ImmediateData::kMerged; }
 };
 
 // The first message of the initiator, if both ends agreed on one.

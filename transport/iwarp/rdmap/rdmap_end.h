@@ -121,7 +121,7 @@ class RdmapEnd {
       }
       URNIC_CHECK(ulpdu.size() == cut.ulpdu_bytes);
       const bool kept = cut.keep == ddp::Keep::kMust ||
-                        (cut.keep == ddp::Keep::kMay && keep_small);
+                        (cut.keep != ddp::Keep::kNo && keep_small);
       qp_->OnSent(cut.source, kept);
       unacked_.push_back({cut.source, kept, ulpdu});
       sent.push_back(std::move(ulpdu));

@@ -242,7 +242,9 @@ ddp::Cut Requester::CutData(SendRecord& record, uint32_t mulpdu,
   }
   return {.source = source.Pack(),
           .ulpdu_bytes = header_bytes + source.payload_bytes,
-          .keep = keep ? ddp::Keep::kMay : ddp::Keep::kNo};
+          .keep = !keep                              ? ddp::Keep::kNo
+                  : !send && config_.peer_is_urnic() ? ddp::Keep::kShared
+                                                     : ddp::Keep::kMay};
 }
 
 void Requester::FinishCut() {

@@ -203,8 +203,10 @@ void Connection::Abort() {
   //= RFC 9293 3.10.5: ABORT sends a RST, but not in SYN-SENT and TIME-WAIT
   reset_due_ = state_ != State::kSynSent && state_ != State::kClosed &&
                state_ != State::kTimeWait;
-  reset_seq_ = is_synchronized() ? sender_.nxt() : config_.iss + 1;
-  reset_ack_ = receiver_.next();
+  if (reset_due_) {
+    reset_seq_ = is_synchronized() ? sender_.nxt() : config_.iss + 1;
+    reset_ack_ = receiver_.next();
+  }
   Finish(End::kAborted);
 }
 

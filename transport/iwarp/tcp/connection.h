@@ -203,6 +203,12 @@ class Connection {
   void Close();
   // Ends the connection immediately: a RST is sent, if the peer may know us.
   void Abort();
+  // The RST that Abort() has sent, for LastResets. None: it has not sent one.
+  std::optional<wire::TcpFields> sent_reset(Time now) const {
+    const bool sent =
+        end_ == End::kAborted && !reset_due_ && reset_seq_ != SeqNum();
+    return sent ? std::optional(Reset(now)) : std::nullopt;
+  }
   // The peer waits for an acknowledgement of a complete message.
   void AckNow() { receiver_.AckNow(); }
   // A router (or our own link) has refused the segment with the sequence number
