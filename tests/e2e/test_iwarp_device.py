@@ -124,7 +124,10 @@ def doctor(context):
     for extra, expected in (
             ((), None),
             (("--addr", MARKED), "takes iwurnic0 for addresses marked iwarp "
-             "(10.1.0.2) and urnic0 for all others"),
+             "(10.1.0.2) and urnic0 for all others; listeners at 0.0.0.0 or "
+             ":: serve both"),
+            (("--transport", "both"), "-> to connect by iwurnic0, mark the "
+             "local address: --addr IP/LEN,iwarp"),
             (("--transport", "iwarp"), "takes iwurnic0 for all addresses: the "
              "port has no RoCE device")):
         with TransportBed(context.tools, *extra) as place:
