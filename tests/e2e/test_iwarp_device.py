@@ -124,7 +124,10 @@ def doctor(context):
     for extra, expected in (
             ((), None),
             (("--addr", MARKED), "takes iwurnic0 for addresses marked iwarp "
-             "(10.1.0.2) and urnic0 for all others"),
+             "(10.1.0.2) and urnic0 for all others; listeners at 0.0.0.0 or "
+             ":: serve both"),
+            (("--transport", "both"), "-> to connect by iwurnic0, mark the "
+             "local address: --addr IP/LEN,iwarp"),
             (("--transport", "iwarp"), "takes iwurnic0 for all addresses: the "
              "port has no RoCE device")):
         with TransportBed(context.tools, *extra) as place:
@@ -134,6 +137,32 @@ def doctor(context):
                 context.check("rdma_cm " not in result.out, result)
             else:
                 context.check(expected in result.out, result)
+
+
+def clients_of_both_kinds(context, bed_name, family):
+    """A server whose port has both devices, and no mark, listens at all
+    addresses. A RoCE client and then an iWARP client call one of them."""
+    context.need("rping")
+    everywhere = {"v4": "0.0.0.0", "v6": "::"}[family]
+    with beds.make(context.tools, bed_name) as place:
+        place.transport = "both"
+        server = test_rdmacm.spawn_server(
+            place, ["rping", "-s", "-P", "-a", everywhere, "-V"])
+        for transport, device in (("roce", "urnic0"), ("iwarp", "iwurnic0")):
+            place.transport = transport
+            test_rdmacm.run_client(
+                context, place, server,
+                ["env", f"URNIC_STATS={place.stats_path(1)}", "rping", "-c",
+                 "-a", beds.SERVER_IP[family], "-C", "10", "-V"], 30)
+            used = place.read_stats(1)[-1]["device"]
+            context.check(used == device, f"{used}, not {device}")
+        context.check(server.running(), f"{server.result()}")
+
+
+for _bed, _family in (("vhost", "v4"), ("veth1500", "v6")):
+    suite.add(f"{_bed}/one-listener-serves-roce-and-iwarp/{_family}",
+              functools.partial(clients_of_both_kinds, bed_name=_bed,
+                                family=_family))
 
 
 @suite.test("iwarp/a-port-with-two-devices-is-listed-once")

@@ -42,8 +42,9 @@ void AddAddrCommand(CLI::App& app, int* exit_status) {
        .help = "Show and change the addresses of running programs' RNICs",
        .one = "an address",
        .value = "IP/LEN",
+       .add_option = "[,iwarp]",
        .value_help = "10.1.0.1/24 or fd01::1/64; 10.1.0.1/24,iwarp: rdma_cm "
-                     "uses iWARP for it",
+                     "takes the iWARP device for it",
        .value_is_words = false,
        .check = CheckAddress,
        .print = PrintAddress},

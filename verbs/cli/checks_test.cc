@@ -156,9 +156,14 @@ TEST(TransportCheckTest, SaysWhichDeviceRdmaCmTakes) {
   EXPECT_EQ(marked[0].what, "urnic0 rdma_cm");
   EXPECT_EQ(marked[0].found,
             "takes iwurnic0 for addresses marked iwarp (10.9.0.2) and urnic0 "
-            "for all others");
-  EXPECT_THAT(check("loop|10.9.0.1/24|transport=both")[0].found,
-              HasSubstr("marked iwarp (none)"));
+            "for all others; listeners at 0.0.0.0 or :: serve both");
+  EXPECT_EQ(marked[0].remedy, "");
+  const auto unmarked = check("loop|10.9.0.1/24|transport=both");
+  ASSERT_THAT(unmarked, SizeIs(1));
+  EXPECT_EQ(unmarked[0].found,
+            "takes urnic0 for all addresses: none is marked iwarp; listeners "
+            "at 0.0.0.0 or :: serve both");
+  EXPECT_THAT(unmarked[0].remedy, HasSubstr("--addr IP/LEN,iwarp"));
   EXPECT_THAT(check("loop|10.9.0.1/24|transport=iwarp")[0].found,
               HasSubstr("takes iwurnic0 for all addresses"));
 }

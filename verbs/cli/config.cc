@@ -149,7 +149,7 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
           .add_option("--addr", addrs_,
                       "An address of the RNIC on the port before it. No "
                       "host may have it, not even this one; repeatable. "
-                      "IP/LEN,iwarp: rdma_cm uses iWARP for it")
+                      "IP/LEN,iwarp: rdma_cm takes the iWARP device for it")
           ->type_name("IP/LEN")
           ->allow_extra_args(false);
   route_option_ =

@@ -86,9 +86,9 @@ void AddChange(CLI::App& parent, const char* verb, const std::string& help,
 void AddRnicCommand(CLI::App& app, const RnicCommand& what, int* exit_status) {
   CLI::App* command = app.add_subcommand(what.name, what.help);
   const std::string usage = absl::StrCat("urnic ", what.name, " [--process P]");
-  command->formatter(std::make_shared<HelpFormatter>(
-      absl::StrCat(usage, "\n       ", usage, " add DEVICE ", what.value,
-                   "\n       ", usage, " del DEVICE ", what.value)));
+  command->formatter(std::make_shared<HelpFormatter>(absl::StrCat(
+      usage, "\n       ", usage, " add DEVICE ", what.value, what.add_option,
+      "\n       ", usage, " del DEVICE ", what.value)));
   command->footer(
       "A change lasts until the program ends. You can change programs of the "
       "same user; root can change all.");

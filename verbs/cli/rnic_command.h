@@ -16,6 +16,7 @@ struct RnicCommand {
   const char* help;        // of the subcommand
   const char* one;         // "an address"
   const char* value;       // the arguments after DEVICE
+  const char* add_option;  // what may follow it in `add`: "[,..]"
   const char* value_help;  // an example
   bool value_is_words;     // all words up to the end
   // INVALID_ARGUMENT: the value is invalid for every program.

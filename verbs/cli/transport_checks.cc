@@ -42,13 +42,22 @@ std::vector<Check> CheckTransports(const urnic_device_identity& d) {
                           " for all addresses: the port has no RoCE device"),
              ""}};
   }
+  const std::string roce = NameOf(d, URNIC_DEVICE_ROCE);
+  constexpr char kListeners[] = "; listeners at 0.0.0.0 or :: serve both";
   const std::vector<std::string> marked = AddressesOf(d, URNIC_DEVICE_IWARP);
-  return {
-      {Finding::kOk, what,
-       absl::StrCat("takes ", iwarp, " for addresses marked iwarp (",
-                    marked.empty() ? "none" : absl::StrJoin(marked, ", "),
-                    ") and ", NameOf(d, URNIC_DEVICE_ROCE), " for all others"),
-       ""}};
+  if (marked.empty()) {
+    return {
+        {Finding::kOk, what,
+         absl::StrCat("takes ", roce,
+                      " for all addresses: none is marked iwarp", kListeners),
+         absl::StrCat("to connect by ", iwarp,
+                      ", mark the local address: --addr IP/LEN,iwarp")}};
+  }
+  return {{Finding::kOk, what,
+           absl::StrCat("takes ", iwarp, " for addresses marked iwarp (",
+                        absl::StrJoin(marked, ", "), ") and ", roce,
+                        " for all others", kListeners),
+           ""}};
 }
 
 }  // namespace urnic

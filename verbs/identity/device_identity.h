@@ -44,7 +44,8 @@
 //
 // Without "transport=", a port has a RoCE device, and an iWARP device too if an
 // address is marked. Both devices have all addresses of the port. The mark only
-// says which of them rdma_cm takes (urnic_rdma_cm_kind()).
+// says which of them rdma_cm takes (urnic_rdma_cm_kind()) to connect, or to
+// listen at this address alone.
 //
 // Thread: every function is safe from any thread and keeps no state. Nothing
 // allocates. struct urnic_device_identity is about 3 KB: an array of them

@@ -53,13 +53,13 @@ EngineRnic::EngineRnic(const urnic_device_identity& identity,
 std::vector<RnicAddress> EngineRnic::Addresses() const {
   std::vector<RnicAddress> addresses;
   for (const control::GidPair& pair : gids_->Pairs()) {
-    // Another device of the port has the others.
     const int kind = urnic_rdma_cm_kind(identity_.kinds, pair.is_iwarp);
-    if (identity_.device_kind != &urnic_device_kinds[kind]) continue;
-    addresses.push_back({.gid = pair.gid,
-                         .gid_index = static_cast<uint8_t>(pair.index + 1),
-                         .prefix_bits = pair.prefix_bits,
-                         .gid_index_v1 = static_cast<uint8_t>(pair.index)});
+    addresses.push_back(
+        {.gid = pair.gid,
+         .gid_index = static_cast<uint8_t>(pair.index + 1),
+         .prefix_bits = pair.prefix_bits,
+         .gid_index_v1 = static_cast<uint8_t>(pair.index),
+         .is_chosen = identity_.device_kind == &urnic_device_kinds[kind]});
   }
   return addresses;
 }

@@ -29,10 +29,11 @@ rdma_conn_param Params(const char* data = "") {
 class LibrdmacmIwarpTest : public LibrdmacmTest {
  protected:
   // A connection to a listener on all addresses. Both sides have queue pairs;
-  // the client's has a receive.
-  void Establish(const char* ip, uint16_t port) {
+  // the client's has a receive. `from`: see Routed().
+  void Establish(const char* ip, uint16_t port, const char* from = nullptr) {
     listener_ = Listener("0.0.0.0", port);
-    client_ = Routed(ip, port);
+    EXPECT_EQ(listener_->verbs, nullptr) << "it has no device";
+    client_ = Routed(ip, port, RDMA_PS_TCP, from);
     CreateQp(client_);
     client_mr_ = rdma_reg_msgs(client_, client_data_, sizeof(client_data_));
     ASSERT_EQ(rdma_post_recv(client_, nullptr, client_data_,
@@ -125,6 +126,35 @@ TEST_F(LibrdmacmIwarpTest, OneListenerServesBothDevices) {
   ASSERT_EQ(rdma_disconnect(server_), 0);
   EXPECT_EQ(Expect(RDMA_CM_EVENT_DISCONNECTED), client_);
   DestroyAll();
+}
+
+// As a peer without marks calls it.
+TEST_F(LibrdmacmIwarpTest, AListenerServesEachAddressByBothDevices) {
+  const struct {
+    const char* from;
+    const char* to;
+    ibv_transport_type transport;
+  } kCases[] = {{kIwarp, kRoce, IBV_TRANSPORT_IWARP},
+                {kRoce, kIwarp, IBV_TRANSPORT_IB}};
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.to);
+    Establish(c.to, 7184, c.from);
+    EXPECT_EQ(client_->verbs->device->transport_type, c.transport);
+    EXPECT_EQ(server_->verbs->device->transport_type, c.transport);
+    std::strcpy(server_data_, c.to);
+    ASSERT_EQ(rdma_post_send(server_, nullptr, server_data_,
+                             sizeof(server_data_), server_mr_, 0),
+              0);
+    ibv_wc wc = {};
+    ASSERT_EQ(rdma_get_recv_comp(client_, &wc), 1);
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_STREQ(client_data_, c.to);
+    ASSERT_EQ(rdma_disconnect(client_), 0) << std::strerror(errno);
+    Expect(RDMA_CM_EVENT_DISCONNECTED);
+    ASSERT_EQ(rdma_disconnect(server_), 0) << std::strerror(errno);
+    Expect(RDMA_CM_EVENT_DISCONNECTED);
+    DestroyAll();
+  }
 }
 
 TEST_F(LibrdmacmIwarpTest, AConnectionWithoutAListenerIsRefused) {

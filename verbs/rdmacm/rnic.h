@@ -44,6 +44,10 @@ struct RnicAddress {
   // How many of the GID's 128 bits name the link (IPv4: 96 and more).
   uint8_t prefix_bits = 0;
   uint8_t gid_index_v1 = 0;
+  // rdma_cm takes this device for the address (urnic_rdma_cm_kind()). If not,
+  // it takes another device of the port, and this one has the address only for
+  // peers that call it.
+  bool is_chosen = true;
 };
 
 class TcpConnections;
@@ -54,7 +58,7 @@ class Rnic {
 
   // --- Any thread, also while the device is not open ----------------------
   virtual const RnicInfo& info() const = 0;
-  // The GID table as it is now.
+  // The addresses of its port as they are now.
   virtual std::vector<RnicAddress> Addresses() const = 0;
   // The route of packets to a `remote` that is on no link of these addresses.
   struct Route {

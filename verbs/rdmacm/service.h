@@ -125,7 +125,13 @@ class Service final : public CmEvents, public ResolutionEvents {
                      const SocketAddress& source,
                      const SocketAddress& destination, uint32_t timeout_ms);
   int ResolveRoute(EventChannel& channel, uint32_t number, uint32_t timeout_ms);
-  // An id that is bound to no device listens on all devices that can be opened.
+  // An id that is bound to no device listens on all devices that can be opened
+  // and that have its port space: also on both devices of a port. A request
+  // makes an id on the device that it came to.
+  // EADDRINUSE: on an iWARP device, another id listens on that TCP port at one
+  // address (of the other family: see PortSpaces::Bind() for the rest).
+  // EOPNOTSUPP: no device has the port space. ENODEV; or the errno of opening
+  // the only device, or of a full table. Then it listens nowhere.
   int Listen(EventChannel& channel, uint32_t number, uint32_t backlog);
 
   // --- Connections (service_connect.cc) ------------------------------------
@@ -219,7 +225,9 @@ class Service final : public CmEvents, public ResolutionEvents {
 
   // Outside of the mutex and of every token.
   void Finish(const std::vector<Teardown>& work);
-  static int ListenOn(CmPort& port, const Listening& place);
+  // `heard_on`: where it listens now, also if the call fails.
+  static int ListenOn(const std::vector<CmPort*>& ports, const Listening& place,
+                      std::vector<CmPort*>& heard_on);
   // Calls `f(port, handle)` for the connection of `id`; EINVAL if there is
   // none.
   template <typename F>

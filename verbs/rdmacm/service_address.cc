@@ -24,6 +24,13 @@ uint32_t ScopeOf(const RnicInfo& info, uint32_t scope) {
   return info.interface_index != 0 ? info.interface_index : scope;
 }
 
+// Those for which rdma_cm takes this device.
+std::vector<RnicAddress> ChosenAddresses(const CmPort& port) {
+  std::vector<RnicAddress> addresses = port.rnic().Addresses();
+  std::erase_if(addresses, [](const RnicAddress& a) { return !a.is_chosen; });
+  return addresses;
+}
+
 }  // namespace
 
 CmPort* Service::FindLocal(const SocketAddress& address) const {
@@ -34,7 +41,7 @@ CmPort* Service::FindLocal(const SocketAddress& address) const {
         !InScope(port->rnic().info(), address.scope())) {
       continue;
     }
-    for (const RnicAddress& local : port->rnic().Addresses()) {
+    for (const RnicAddress& local : ChosenAddresses(*port)) {
       if (local.gid == gid && SameFamily(gid, address.family())) {
         return port.get();
       }
@@ -89,7 +96,7 @@ int Service::FindUnicastWay(const Id& id, Way& out) const {
       continue;
     }
     const auto route = port->rnic().RouteTo(remote);
-    for (const RnicAddress& local : port->rnic().Addresses()) {
+    for (const RnicAddress& local : ChosenAddresses(*port)) {
       if (!SameFamily(local.gid, destination.family())) continue;
       // A bound id uses its own address only, wherever it leads.
       const bool bound = id.port != nullptr && !id.source.is_any();
@@ -119,7 +126,7 @@ int Service::FindWay(const Id& id, const SocketAddress& destination,
   // To ourselves: the first address of the family, or the bound one.
   for (const auto& port : ports_) {
     if (id.port != nullptr && id.port != port.get()) continue;
-    for (const RnicAddress& local : port->rnic().Addresses()) {
+    for (const RnicAddress& local : ChosenAddresses(*port)) {
       if (!SameFamily(local.gid, destination.family()) ||
           local.gid.is_link_local()) {
         continue;
@@ -246,10 +253,24 @@ int Service::ResolveRoute(EventChannel& channel, uint32_t number,
 
 // ----------------------------------------------------------------- listening
 
-int Service::ListenOn(CmPort& port, const Listening& place) {
-  const int error = port.Open();
-  if (error != 0) return error;
-  return port.Call([&] { return port.AddListener(place); });
+//= Linux cma_listen_on_all(): an id at all addresses listens on all devices, or
+//= on none if one of them fails
+int Service::ListenOn(const std::vector<CmPort*>& ports, const Listening& place,
+                      std::vector<CmPort*>& heard_on) {
+  int skipped = ENODEV;
+  for (CmPort* port : ports) {
+    int error = port->Open();
+    const bool is_open = error == 0;
+    if (is_open) error = port->Call([&] { return port->AddListener(place); });
+    if (error == 0) {
+      heard_on.push_back(port);
+    } else if (is_open && error != EOPNOTSUPP) {
+      return error;
+    } else {
+      skipped = error;
+    }
+  }
+  return heard_on.empty() ? skipped : 0;
 }
 
 int Service::Listen(EventChannel& channel, uint32_t number, uint32_t backlog) {
@@ -278,32 +299,24 @@ int Service::Listen(EventChannel& channel, uint32_t number, uint32_t backlog) {
       }
     }
   }
-  int error = ENODEV;
   std::vector<CmPort*> heard_on;
-  for (CmPort* port : targets) {
-    const int result = ListenOn(*port, place);
-    if (result == 0) {
-      heard_on.push_back(port);
-    } else {
-      error = result;
-    }
-  }
+  const int error = ListenOn(targets, place, heard_on);
   std::vector<Teardown> work;
   {
     std::lock_guard lock(mutex_);
-    if (id->state == IdState::kDestroying) {
-      // Another thread has destroyed the id in the meantime.
+    // Another thread has destroyed the id in the meantime.
+    const bool is_destroyed = id->state == IdState::kDestroying;
+    if (is_destroyed || error != 0) {
       Teardown& teardown = work.emplace_back();
       teardown.place = place;
-      teardown.heard_on = heard_on;
-    } else if (heard_on.empty()) {
-      id->state = IdState::kAddrBound;
+      teardown.heard_on = std::move(heard_on);
+      if (!is_destroyed) id->state = IdState::kAddrBound;
     } else {
-      id->heard_on = heard_on;
+      id->heard_on = std::move(heard_on);
     }
   }
   Finish(work);
-  return heard_on.empty() ? error : 0;
+  return error;
 }
 
 }  // namespace urnic::rdmacm

@@ -1,7 +1,7 @@
 #pragma once
 
-// A program with one RNIC, RoCE or iWARP, for tests: the service, a channel,
-// and its events.
+// A program for tests: the service, a channel, and its events. It has one RNIC,
+// RoCE or iWARP, or both on one port.
 
 #include <arpa/inet.h>
 
@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "verbs/rdmacm/service.h"
@@ -46,13 +47,17 @@ struct FakeReadiness final : EventChannel::Readiness {
 
 class Host {
  public:
-  // `wire`: of iWARP devices; null: RoCE.
+  // `wire`: of iWARP devices; null: RoCE. `both`: a RoCE device for which
+  // rdma_cm resolves all addresses, and an iWARP device beside it.
   Host(FakeNetwork& network, const std::string& name,
-       const std::vector<std::string>& addresses, FakeTcpWire* wire = nullptr)
+       const std::vector<std::string>& addresses, FakeTcpWire* wire = nullptr,
+       bool both = false)
       : network_(network), rnic(network, name, Gids(addresses)) {
-    if (wire != nullptr) rnic.MakeIwarp(&tcp.emplace(*wire, rnic));
-    service = std::make_unique<Service>(std::vector<Rnic*>{&rnic},
-                                        NumberKey{{17, 0}});
+    std::vector<Rnic*> rnics = {&rnic};
+    if (both) rnics.push_back(&AddSecond());
+    FakeRnic& iwarp = both ? *second : rnic;
+    if (wire != nullptr) iwarp.MakeIwarp(&tcp.emplace(*wire, iwarp));
+    service = std::make_unique<Service>(rnics, NumberKey{{17, 0}});
     channel = service->OpenChannel(readiness);
   }
   ~Host() { service->CloseChannel(channel); }
@@ -138,11 +143,21 @@ class Host {
     return gids;
   }
 
+  // A device on the port of the first one.
+  FakeRnic& AddSecond() {
+    RnicInfo info = rnic.info();
+    std::swap(info.node_guid[5], info.node_guid[7]);
+    std::vector<RnicAddress> addresses = rnic.Addresses();
+    for (RnicAddress& address : addresses) address.is_chosen = false;
+    return second.emplace(network_, info, addresses);
+  }
+
   FakeNetwork& network_;
   uint64_t last_uid_ = 1000;
 
  public:
   FakeRnic rnic;
+  std::optional<FakeRnic> second;
   std::optional<FakeTcp> tcp;
   FakeReadiness readiness;
   std::unique_ptr<Service> service;

@@ -71,12 +71,19 @@ class LibrdmacmTest : public ::testing::Test {
     EXPECT_EQ(rdma_listen(id, 3), 0) << std::strerror(errno);
     return id;
   }
+  // `from`: our address; null: any.
   rdma_cm_id* Routed(const char* ip, uint16_t port,
-                     rdma_port_space space = RDMA_PS_TCP) {
+                     rdma_port_space space = RDMA_PS_TCP,
+                     const char* from = nullptr) {
     rdma_cm_id* id = Create(space);
     sockaddr_storage to = Address(ip, port);
+    sockaddr_storage source = {};
+    if (from != nullptr) source = Address(from, 0);
     EXPECT_EQ(
-        rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&to), 2000),
+        rdma_resolve_addr(
+            id,
+            from != nullptr ? reinterpret_cast<sockaddr*>(&source) : nullptr,
+            reinterpret_cast<sockaddr*>(&to), 2000),
         0)
         << std::strerror(errno);
     EXPECT_EQ(Expect(RDMA_CM_EVENT_ADDR_RESOLVED), id);
