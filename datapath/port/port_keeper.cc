@@ -456,6 +456,7 @@ void PortKeeper::SayMtu(int mtu) {
   if (info_.interface_mtu == now) return;
   info_.interface_mtu = now;
   interface_mtu_.store(now, std::memory_order_relaxed);
+  WakeEngine();
   // At first there is no text to report.
   if (report_ == nullptr || info_.text.empty()) return;
   const PortInfo info = info_;
