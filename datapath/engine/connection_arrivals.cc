@@ -1,6 +1,7 @@
 // Segments that belong to no connection: handshakes, TIME-WAIT, everything
 // else. And what routers report about segments.
 
+#include <algorithm>
 #include <utility>
 
 #include "datapath/engine/connection_table.h"
@@ -131,6 +132,19 @@ void ConnectionTable::SendTo(const tcp::FourTuple& tuple,
                          path) == net::PathStatus::kFound) {
     replies_.Send(path, fields);
   }
+}
+
+void ConnectionTable::OnLinkMtu() {
+  const uint32_t before = std::exchange(link_mtu_, parts_.tx->link_mtu());
+  ForEach([&](IwarpConnection& connection) {
+    if (connection.retired_) return;
+    // That says nothing about the path: the network's cache is not told.
+    uint32_t& known = connection.known_mtu_;
+    known =
+        known == before ? MtuOf(connection.path_) : std::min(known, link_mtu_);
+    connection.endpoint_->OnLinkMtu(link_mtu_, *parts_.now);
+    Update(connection);
+  });
 }
 
 void ConnectionTable::OnTimer(Time now) {

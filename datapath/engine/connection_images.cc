@@ -76,6 +76,8 @@ absl::StatusOr<IwarpConnection*> ConnectionTable::Insert(
                      " is refused: ", refusal.Text()));
   }
   RestoreRetry(connection);
+  // The link that it had may have taken more.
+  connection.endpoint_->OnLinkMtu(link_mtu_, *parts_.now);
   FlowResult result = connection.Settle(*parts_.sink);
   // The owner was told of the failure before the move.
   if (result.state == QpState::kErr) parts_.flows->WatchLatePosts(connection);

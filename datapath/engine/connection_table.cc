@@ -62,6 +62,7 @@ ConnectionTable::ConnectionTable(const Parts& parts, Network* network)
       network_(network),
       limits_(network->connection_limits()),
       hash_key_(network->connection_key().For(kHashKey)),
+      link_mtu_(parts.tx->link_mtu()),
       pools_(limits_, network->connection_key().For(kChallengeKey),
              network->host().mtu(), parts.frames),
       replies_(parts.tx, &parts.counters->iwarp),

@@ -198,6 +198,11 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   }
   void OnTimer(Time now);
 
+  // For the engine, in each iteration: connections obey the MTU of the link.
+  void FollowLink() {
+    if (__builtin_expect(parts_.tx->link_mtu() != link_mtu_, 0)) OnLinkMtu();
+  }
+
   // Ends all connections by a RST. Their queue pairs go to ERR.
   void AbortAll();
 
@@ -228,6 +233,8 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   // For the network.
   void ForEachPath(const std::function<void(net::Path&)>& visit) override;
   void OnTooBig(const net::TcpTooBig& report, Time now) override;
+
+  void OnLinkMtu();
 
   // Null: there is none for this address and port.
   IwarpListener* FindListener(const wire::Gid& local, uint16_t port) const;
@@ -304,6 +311,7 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   Network* const network_;
   const ConnectionLimits limits_;
   const NumberKey hash_key_;
+  uint32_t link_mtu_;  // that connections obey
   ConnectionPools pools_;
   TcpReplies replies_;
   tcp::HalfOpenTable half_open_;

@@ -216,6 +216,7 @@ bool Engine::Iterate(bool inline_poll) {
     });
   }
   if (__builtin_expect(flows_.any_late_look(), 0)) flows_.LookForLatePosts(now);
+  if (__builtin_expect(connections_ != nullptr, 0)) connections_->FollowLink();
   bool worked = false;
   if (!flows_.ready().empty() || tx_.blocked() || network_->gsi().waiting()) {
     const uint64_t before = counters_.tx_packets;

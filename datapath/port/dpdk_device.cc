@@ -32,6 +32,7 @@
 #include "datapath/port/memif_regions.h"
 #include "datapath/port/packet_fanout.h"
 #include "datapath/port/ring_pair.h"
+#include "datapath/port/transmit_ring.h"
 #include "datapath/port/unix_socket.h"
 #include "transport/base/check.h"
 
@@ -173,6 +174,7 @@ DpdkDevice::~DpdkDevice() {
     ForgetMemifGate(gate_);
     return;
   }
+  ring_ = nullptr;
   if (started_) rte_eth_dev_stop(id_);
   if (configured_ && spec_.kind == PortKind::kVirtioUser) {
     // With interrupts on, the driver closes the queue's eventfd twice (DPDK
@@ -329,6 +331,7 @@ absl::Status DpdkDevice::FindWakeup() {
       wake_kind_ = WakeKind::kSocket;
       const int rc = PreparePacketSocket(wake_fd_, interface_index_);
       if (rc != 0) return Failed(spec_, "promiscuous mode", rc);
+      ring_ = TransmitRing::Follow(wake_fd_, ring_geometry_, event_fd_);
       return absl::OkStatus();
     }
     default:
@@ -411,6 +414,7 @@ void DpdkDevice::AddCounters(PortCounters& sum) {
   sum.tx_packets += stats.opackets;
   sum.tx_bytes += stats.obytes;
   sum.tx_errors += stats.oerrors;
+  if (ring_ != nullptr) sum.tx_errors += ring_->refused();
 }
 
 // --- DeviceProbe ------------------------------------------------------------
@@ -422,6 +426,7 @@ struct DeviceProbe::Job {
   int event_fd = -1;
   int result = 0;
   std::string message;
+  tpacket_req ring_geometry = {};
   std::atomic<bool> done = false;
 };
 
@@ -450,6 +455,7 @@ void DeviceProbe::Run() {
   TakeLastEalError();
   job_->result = rte_dev_probe(job_->devargs.c_str());
   job_->message = TakeLastEalError();
+  job_->ring_geometry = WithoutFanout::transmit_ring();
   if (spec_.socket_is_private && spec_.listens) {
     chmod(spec_.socket_path.c_str(), 0600);
   }
@@ -510,7 +516,9 @@ absl::StatusOr<std::unique_ptr<DpdkDevice>> DeviceProbe::Take() {
   if (spec_.kind == PortKind::kMemif && spec_.listens) {
     MemifServers().insert(spec_.socket);
   }
-  return std::unique_ptr<DpdkDevice>(new DpdkDevice(spec_, id));
+  std::unique_ptr<DpdkDevice> device(new DpdkDevice(spec_, id));
+  device->ring_geometry_ = job_->ring_geometry;
+  return device;
 }
 
 bool DeviceProbe::Abandon() {

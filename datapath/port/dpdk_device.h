@@ -21,6 +21,7 @@
 #include "datapath/guest/device_gate.h"
 #include "datapath/port/port.h"
 #include "datapath/port/port_spec.h"
+#include "datapath/port/transmit_ring.h"
 
 struct rte_device;
 struct rte_eth_conf;
@@ -65,6 +66,11 @@ class DpdkDevice {
   int wake_fd() const { return wake_fd_; }
   // kAfPacket: the interface's index; otherwise 0.
   int interface_index() const { return interface_index_; }
+  // The length of the first frame that the interface has refused, while it sent
+  // others; 0: none. Known after a write to `event_fd`.
+  uint32_t refused_bytes() const {
+    return ring_ == nullptr ? 0 : ring_->refused_bytes();
+  }
 
   // Sets close-on-exec on the descriptors that a vhost has received from its
   // peer.
@@ -108,6 +114,8 @@ class DpdkDevice {
   WakeKind wake_kind_ = WakeKind::kNone;
   int wake_fd_ = -1;
   int interface_index_ = 0;
+  tpacket_req ring_geometry_ = {};      // kAfPacket
+  std::unique_ptr<TransmitRing> ring_;  // kAfPacket; null: not followed
   uint64_t socket_drops_ = 0;  // the kernel resets them when they are read
 };
 

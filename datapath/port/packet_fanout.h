@@ -9,17 +9,23 @@
 // all other fragments (RxVerdict::kIpFragment). A port has one queue, so it
 // needs no group.
 
+#include <linux/if_packet.h>
+
 namespace urnic {
 
 // While it exists, requests of this thread for a fanout group succeed without
 // creating one. The linker redirects setsockopt(2) here (--wrap, BUILD.bazel).
-// Other options, and calls by other threads, are passed on.
+// Other options, and calls by other threads, are passed on. One at a time in a
+// thread.
 class WithoutFanout {
  public:
   WithoutFanout();
   ~WithoutFanout();
   WithoutFanout(const WithoutFanout&) = delete;
   WithoutFanout& operator=(const WithoutFanout&) = delete;
+
+  // Of the transmit ring that this thread has asked for since; zero: none.
+  static tpacket_req transmit_ring();
 };
 
 }  // namespace urnic

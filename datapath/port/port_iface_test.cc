@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -332,6 +333,55 @@ TEST_F(IfaceTest, TheMtuOfTheInterfaceIsFollowed) {
     EXPECT_EQ(a->link_mtu(), std::min(mtu, 4200u));
     EXPECT_EQ(a->mtu(), 4200) << "room for every RDMA packet, at any time";
   }
+}
+
+// A veth drops what is longer than its other end's MTU, and the kernel leaves
+// the frame in the ring.
+TEST_F(IfaceTest, AFrameThatTheInterfaceRefusesDoesNotHoldUpOthers) {
+  ASSERT_TRUE(Ip("link set va mtu 9000") && Ip("link set vb mtu 9000"));
+  std::mutex mutex;
+  std::vector<std::string> warnings;
+  const auto a = Create("iface:va", 9000, [&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    warnings.push_back(line);
+  });
+  const auto b = Create("iface:vb");
+  ASSERT_TRUE(StateBecomes(*a, PortState::kUp));
+  ASSERT_TRUE(StateBecomes(*b, PortState::kUp));
+  ASSERT_TRUE(Ip("link set vb mtu 1500"));
+  const auto arrives = [&](uint64_t number) {
+    return Eventually([&] {
+      for (uint64_t got : ReceiveNumbers(*b)) {
+        if (got == number) return true;
+      }
+      // A frame is tried again when another is sent.
+      Send(*a, 1);
+      return false;
+    });
+  };
+  EXPECT_TRUE(Send(*a, 2, 9014));
+  EXPECT_TRUE(Send(*a, 3, 1514));
+  EXPECT_TRUE(arrives(3));
+  EXPECT_EQ(a->counters().tx_errors, 1u);
+  // A ring full of them.
+  for (int i = 0; i < 2 * a->info().tx_ring; ++i) {
+    Send(*a, 4, 5000);
+    ReceiveNumbers(*b);  // for each of them a short one has come
+  }
+  EXPECT_TRUE(Eventually([&] { return Send(*a, 5, 1514); }));
+  EXPECT_TRUE(arrives(5));
+  EXPECT_GE(a->counters().tx_errors, 1u + a->info().tx_ring);
+  EXPECT_TRUE(Eventually([&] {
+    const std::lock_guard lock(mutex);
+    return warnings.size() == 1;
+  }));
+  EXPECT_THAT(warnings[0],
+              HasSubstr("interface va refuses frames of 9014 bytes"));
+  // All go on when the other end takes them.
+  ASSERT_TRUE(Ip("link set vb mtu 9000"));
+  EXPECT_TRUE(Send(*a, 6, 4200));
+  EXPECT_TRUE(arrives(6));
+  EXPECT_EQ(a->counters().incarnations, 1u);
 }
 
 TEST_F(IfaceTest, AnMtuAboveTheInterfacesIsRefused) {

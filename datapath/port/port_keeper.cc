@@ -279,6 +279,7 @@ PortKeeper::Verdict PortKeeper::LookAfterDevice() {
     const InterfaceState state = interface_->Read();
     if (state.index != device_->interface_index()) return Verdict::kReplace;
     SayMtu(state.mtu);
+    WarnOfRefused();
     if (state.running) ForgetPacketSocketError(device_->wake_fd());
     if (state.running != gate_.Peek().carrier()) {
       gate_.SetCarrier(state.running);
@@ -455,6 +456,7 @@ void PortKeeper::SayMtu(int mtu) {
   if (info_.interface_mtu == now) return;
   info_.interface_mtu = now;
   interface_mtu_.store(now, std::memory_order_relaxed);
+  WakeEngine();
   // At first there is no text to report.
   if (report_ == nullptr || info_.text.empty()) return;
   const PortInfo info = info_;
@@ -468,6 +470,18 @@ void PortKeeper::WarnOfOthers() {
   if (line.empty() || line == warned_ || warn_ == nullptr) return;
   warned_ = line;
   warn_(line);
+}
+
+// Once.
+void PortKeeper::WarnOfRefused() {
+  const uint32_t bytes = device_->refused_bytes();
+  if (bytes == 0 || warned_of_refused_ || warn_ == nullptr) return;
+  warned_of_refused_ = true;
+  warn_(absl::StrCat(
+      "interface ", spec_.name, " refuses frames of ", bytes,
+      " bytes: they are lost (tx_errors counts them). Probably the MTU is "
+      "smaller at the other end of its link. Set the same MTU at both ends, or "
+      "start with a smaller --mtu"));
 }
 
 void PortKeeper::AddCounters(PortCounters& sum) const {

@@ -100,6 +100,7 @@ class PortKeeper {
   void SayLink(bool up);
   void SayMtu(int mtu);
   void WarnOfOthers();
+  void WarnOfRefused();
   void WakeEngine();
   void AddWakeup();
   void RemoveWakeup();
@@ -132,6 +133,7 @@ class PortKeeper {
   bool had_carrier_ = false;
   int backoff_ms_ = 0;
   std::string warned_;
+  bool warned_of_refused_ = false;
   std::atomic<uint32_t> interface_mtu_ = 0;  // as in info_
   std::atomic<bool> finishes_tcp_checksums_ = false;
 

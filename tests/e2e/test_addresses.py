@@ -1,9 +1,11 @@
 """What changes while programs run: addresses (`urnic addr`), the MTU."""
 
+import functools
 import os
 
 import bed
 import suite
+import test_rdmacm
 
 ADDED = "10.1.0.9"
 
@@ -147,6 +149,84 @@ def mtu_changes(context):
             # The server learns of the new MTU a moment later.
             bed.await_true(lambda: largest_packet() == path_mtu, 20,
                            f"packets of {path_mtu} bytes")
+
+
+# Before the MTU changes, so much has been sent.
+BUSY_BYTES = 10 << 20
+# Time-outs in a row after which TCP guesses that its packets are too large.
+FULL_STOP = 3
+
+
+def spawn_writer(context, place, *options):
+    """ib_write_bw for some seconds: (server, client), in the middle of it. The
+    client, of side 1, will leave its counters."""
+    context.need("ib_write_bw")
+    argv = ["ib_write_bw", "-F", "-D", "8", "-p", str(place.next_port()),
+            *options]
+    server = test_rdmacm.spawn_server(place, argv)
+    stats = f"URNIC_STATS={place.stats_path(1)}"
+    peer = "10.1.0.1" if "-R" in options else place.sides[0].host_address
+    client = place.spawn(1, ["env", stats, *argv, peer])
+
+    def sent():
+        path = f"/sys/class/net/{place.interface}/statistics/tx_bytes"
+        return int(place.run(1, ["cat", path], rnic=False).out)
+
+    bed.await_true(lambda: sent() > BUSY_BYTES or not client.running(), 30,
+                   "traffic")
+    context.check(client.running(), client.result())
+    return server, client
+
+
+def one_side_shrinks(context, transport):
+    """What the other side's interface does not take, a veth refuses. That is
+    lost, and nothing else: the kernel's questions are answered all the time.
+    TCP finds out what arrives. RoCE does not: its retries run out (-u: in four
+    seconds, so that it is there to answer)."""
+    context.need("ping")
+    with bed.VethBed(context.tools) as place:
+        place.transport = transport
+        place.add_host_address(0, "10.1.0.101/24")
+        iwarp = transport == "iwarp"
+        server, client = spawn_writer(
+            context, place,
+            *(["-R"] if iwarp else ["-x", "3", "-m", "4096", "-u", "17"]))
+        place.set_mtu(0, 1500)
+        ping = place.run(0, ["ping", "-c", "10", "-i", "0.1", "-W", "5",
+                             "10.1.0.2"], rnic=False)
+        context.check_ok(ping)
+        context.check(" 0% packet loss" in ping.out, ping)
+        result = client.wait(60)
+        if iwarp:
+            context.check_ok(result, server.wait(20))
+        else:
+            context.check("status 12" in result.out + result.err, result)
+        context.check(result.err.count("interface u0 refuses frames of ") == 1,
+                      result)
+        refused = place.read_stats(1)[-1]["port"]["tx_errors"]
+        context.check(refused > 0, "not counted")
+        context.note(f"{refused} frames refused")
+
+
+for _transport in ("roce", "iwarp"):
+    suite.add(f"veth9000/the-mtu-of-one-side-shrinks/{_transport}",
+              functools.partial(one_side_shrinks, transport=_transport))
+
+
+@suite.test("veth9000/live-iwarp-connections-follow-the-mtu")
+def live_connections(context):
+    """A device knows the MTU of its own interface: it need not find out by
+    time-outs that larger packets are lost."""
+    with bed.VethBed(context.tools) as place:
+        place.transport = "iwarp"
+        server, client = spawn_writer(context, place, "-R")
+        for side in (1, 0):
+            place.set_mtu(side, 1500)
+        context.check_ok(client.wait(60), server.wait(20))
+        stats = place.read_stats(1)[-1]
+        context.check(stats["iwarp"]["timeouts"] < FULL_STOP, stats)
+        # It is not the path: later connections may have more.
+        context.check(stats["engine"]["path_mtu_shrunk"] == 0, stats)
 
 
 @suite.test("loop/addr-says-which-process-is-meant")

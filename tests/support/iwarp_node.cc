@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "tests/support/narrow_port.h"
 #include "transport/base/check.h"
 
 namespace urnic::testing {
@@ -18,6 +19,13 @@ wire::Gid GidOf(uint32_t number, bool ipv6) {
   gid.bytes = {0xfd, 0x01};
   gid.bytes[15] = static_cast<uint8_t>(number);
   return gid;
+}
+
+std::unique_ptr<Port> OpenPort(const std::string& dev,
+                               const IwarpNodeOptions& options) {
+  std::unique_ptr<Port> port = OpenTestPort(dev, options.fault);
+  if (options.link_mtu == nullptr) return port;
+  return std::make_unique<NarrowPort>(std::move(port), options.link_mtu);
 }
 
 NicConfig ConfigOf(const IwarpNodeOptions& options) {
@@ -43,7 +51,7 @@ std::span<const uint8_t> BytesOf(std::string_view text) {
 
 IwarpNode::IwarpNode(const std::string& dev, uint32_t number,
                      const IwarpNodeOptions& options)
-    : NicNode(OpenTestPort(dev, options.fault), GidOf(number, options.ipv6),
+    : NicNode(OpenPort(dev, options), GidOf(number, options.ipv6),
               ConfigOf(options), options.cq_entries) {
   setup.max_ird = kDepth;
 }

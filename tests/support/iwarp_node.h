@@ -18,6 +18,9 @@ namespace urnic::testing {
 
 struct IwarpNodeOptions {
   std::string fault = "";
+  // The MTU of the link of both ends, which the test may change; null: the
+  // port's.
+  const uint32_t* link_mtu = nullptr;
   bool ipv6 = false;
   iwarp::Options iwarp = {};
   ConnectionLimits limits = {.half_open = 64, .time_wait = 64};

@@ -91,10 +91,8 @@ URNIC_UNCANCELLED(ssize_t, send,
                   (fd, from, bytes, flags))
 URNIC_UNCANCELLED(ssize_t, sendmsg, (int fd, const msghdr* message, int flags),
                   (fd, message, flags))
-URNIC_UNCANCELLED(ssize_t, sendto,
-                  (int fd, const void* from, size_t bytes, int flags,
-                   const sockaddr* to, socklen_t to_bytes),
-                  (fd, from, bytes, flags, to, to_bytes))
+// sendto() goes to datapath/port/transmit_ring.cc, which uses syscall(2): that
+// is no cancellation point.
 URNIC_UNCANCELLED(unsigned, sleep, (unsigned seconds), (seconds))
 URNIC_UNCANCELLED(int, usleep, (useconds_t us), (us))
 URNIC_UNCANCELLED(ssize_t, write, (int fd, const void* from, size_t bytes),

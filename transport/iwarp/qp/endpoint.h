@@ -249,6 +249,12 @@ class Endpoint {
     tcp_.OnTooBig(mtu, quoted, now);
   }
 
+  // Our own link carries packets up to this size from now on.
+  void OnLinkMtu(uint32_t mtu, Time now) {
+    Wake(now);
+    tcp_.OnLinkMtu(mtu, now);
+  }
+
   Time deadline() const;
   void OnTimer(Time now);
 

@@ -109,11 +109,9 @@ void Connection::Agree(const Agreed& agreed, SeqNum irs, uint32_t ts_recent,
 //= the path MTU leaves, less the bytes of the TCP options, which the MSS does
 //= not include
 void Connection::StartPath(Time now) {
-  path_.Start({.ipv6 = config_.ipv6,
-               .max_mtu = std::min(config_.offer.mss, agreed_.mss) +
-                          PathMtu::HeaderBytes(config_.ipv6),
-               .path_mtu = config_.path_mtu},
-              now);
+  path_.Start(
+      {.ipv6 = config_.ipv6, .max_mtu = MaxMtu(), .path_mtu = config_.path_mtu},
+      now);
 }
 
 void Connection::Establish(SeqNum peer_seq, uint32_t window, Time now) {
@@ -144,6 +142,15 @@ void Connection::OnTooBig(uint32_t mtu, SeqNum quoted, Time now) {
   if (path_.OnTooBig(mtu, quoted, sender_.una(), sender_.nxt(), now)) {
     FollowPath();
   }
+}
+
+void Connection::OnLinkMtu(uint32_t mtu, Time now) {
+  if (!is_synchronized()) {
+    config_.path_mtu =
+        config_.path_mtu == 0 ? mtu : std::min(config_.path_mtu, mtu);
+    return;
+  }
+  if (path_.OnLimit(std::min(mtu, MaxMtu()), now)) FollowPath();
 }
 
 void Connection::JudgeMtuProbe(Time now) {

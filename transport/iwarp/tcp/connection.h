@@ -217,6 +217,10 @@ class Connection {
   // states one. Ignored unless that segment is under way. What is too large is
   // lost, and is sent again at once.
   void OnTooBig(uint32_t mtu, SeqNum quoted, Time now);
+  // The largest packet of our own link is now this one. As above, what is under
+  // way and too large is sent again at once. An MTU that grows is followed up
+  // to what was offered to the peer.
+  void OnLinkMtu(uint32_t mtu, Time now);
 
  private:
   template <typename T>
@@ -246,6 +250,11 @@ class Connection {
   void Finish(End end);
   // Nothing is known of the path but what the configuration says.
   void StartPath(Time now);
+  // What both ends have offered to receive.
+  uint32_t MaxMtu() const {
+    return std::min(config_.offer.mss, agreed_.mss) +
+           PathMtu::HeaderBytes(config_.ipv6);
+  }
 
   // The steps of the arrival of a segment. kAccept: go on.
   RxVerdict OnSynSent(const wire::TcpSegment& segment, Time now);

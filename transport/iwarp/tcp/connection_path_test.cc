@@ -121,6 +121,33 @@ TEST_F(PathTest, AReportAboutNothingUnderWayIsIgnored) {
       << "no part begins at a multiple of four";
 }
 
+//= RFC 9293 3.7.1
+TEST_F(PathTest, TheMtuOfTheLinkCountsAlsoIfNothingIsUnderWay) {
+  Start();
+  pair.a.connection.OnLinkMtu(1500, pair.now);
+  EXPECT_EQ(path_mtu(), 1500u);
+  Send(100'000);
+  EXPECT_EQ(largest, 1500u);
+  pair.a.to_send += 20'000;
+  ASSERT_FALSE(pair.a.Transmit(pair.now).empty());
+  path = 1000;
+  pair.a.connection.OnLinkMtu(1000, pair.now);
+  Send(0);
+  EXPECT_LE(largest, 1000u);
+  EXPECT_EQ(refused, 0u);
+  EXPECT_EQ(counters().timeouts, 0u) << "what is too large is resent at once";
+  path = 9000;
+  pair.a.connection.OnLinkMtu(UINT16_MAX, pair.now);
+  Send(100'000);
+  EXPECT_EQ(path_mtu(), 9000u) << "what both ends have offered";
+}
+
+TEST_F(PathTest, TheLinkMayShrinkDuringTheHandshake) {
+  pair.a.connection.Connect(config_a, pair.now);
+  pair.a.connection.OnLinkMtu(1500, pair.now);
+  EXPECT_EQ(path_mtu(), 0u);
+}
+
 TEST_F(PathTest, BeforeTheHandshakeAReportSaysNothing) {
   pair.a.connection.OnTooBig(600, SeqNum(), pair.now);
   pair.a.connection.Connect(config_a, pair.now);

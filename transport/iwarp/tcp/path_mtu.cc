@@ -1,6 +1,7 @@
 #include "transport/iwarp/tcp/path_mtu.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "transport/base/check.h"
 
@@ -73,6 +74,21 @@ bool PathMtu::OnTooBig(uint32_t reported, SeqNum quoted, SeqNum snd_una,
   if (std::max(reported, least_) >= mtu_) return false;
   Shrink(reported, now);
   high_ = mtu_;
+  return true;
+}
+
+bool PathMtu::OnLimit(uint32_t max_mtu, Time now) {
+  max_mtu = std::max(max_mtu, least_);
+  const uint32_t before = std::exchange(max_mtu_, max_mtu);
+  // It was the limit that kept the packets small.
+  if (max_mtu > before && mtu_ + kPrecision > before) next_probe_ = now;
+  if (high_ <= max_mtu) return false;
+  //= RFC 9293 3.7.1: a segment is never larger than what our own link takes
+  if (mtu_ > max_mtu) Shrink(max_mtu, now);
+  ForgetProbe();
+  try_top_ = true;
+  high_ = max_mtu;
+  SearchOn(next_probe_, now);
   return true;
 }
 

@@ -57,6 +57,11 @@ class PathMtu {
   bool OnTooBig(uint32_t reported, SeqNum quoted, SeqNum snd_una,
                 SeqNum snd_nxt, Time now);
 
+  // The largest packet that our own link and the peer take has changed. If that
+  // limit has kept the packets small, more is tried soon.
+  // True: as above.
+  bool OnLimit(uint32_t max_mtu, Time now);
+
   // The retransmission timer has expired for a segment of this packet size.
   // True: the MTU has shrunk.
   bool OnTimeout(uint32_t packet_bytes, Time now);

@@ -90,6 +90,38 @@ TEST_F(PathMtuTest, InIpv6AMessageOfLessThanTheLeastIsDiscarded) {
   EXPECT_EQ(mtu_.mtu(), 1280u);
 }
 
+//= RFC 9293 3.7.1
+TEST_F(PathMtuTest, TheLimitOfTheLinkIsObeyedAtOnce) {
+  EXPECT_TRUE(mtu_.OnLimit(1500, now_));
+  EXPECT_EQ(mtu_.mtu(), 1500u);
+  EXPECT_FALSE(mtu_.OnLimit(1500, now_));
+  EXPECT_EQ(Search(9000, Duration::Seconds(3600)), 0) << "the link is full";
+  EXPECT_FALSE(mtu_.OnLimit(4000, now_)) << "nothing is lost";
+  EXPECT_EQ(Search(9000, Duration::Seconds(1)), 1) << "tried at once";
+  EXPECT_EQ(mtu_.mtu(), 4000u);
+  EXPECT_TRUE(mtu_.OnLimit(100, now_));
+  EXPECT_EQ(mtu_.mtu(), 552u) << "not below what a router may say";
+}
+
+TEST_F(PathMtuTest, ALinkThatGrowsSaysNothingAboutASmallerPath) {
+  EXPECT_TRUE(TooBig(1400));
+  EXPECT_FALSE(mtu_.OnLimit(1500, now_));
+  EXPECT_FALSE(mtu_.OnLimit(9000, now_));
+  EXPECT_EQ(mtu_.ProbeBytes(now_), 0u) << "ten minutes have not passed";
+  EXPECT_EQ(mtu_.mtu(), 1400u);
+}
+
+TEST_F(PathMtuTest, AProbeThatTheLinkTakesNoLongerIsForgotten) {
+  EXPECT_TRUE(TooBig(1400));
+  now_ = now_ + PathMtu::kRaiseInterval;
+  mtu_.OnProbeSent(mtu_.ProbeBytes(now_));
+  EXPECT_TRUE(mtu_.OnLimit(1500, now_));
+  mtu_.OnProbeAcked(now_);
+  EXPECT_EQ(mtu_.mtu(), 1400u);
+  EXPECT_EQ(Search(9000, Duration::Seconds(10)), 1);
+  EXPECT_EQ(mtu_.mtu(), 1500u);
+}
+
 //= RFC 1191 6.3, RFC 8201 5.3
 TEST_F(PathMtuTest, AfterTenMinutesALargerMtuIsTried) {
   EXPECT_TRUE(TooBig(1400));

@@ -1,0 +1,57 @@
+#pragma once
+
+// A port whose link takes smaller packets than its buffers hold, like a kernel
+// interface whose MTU changes.
+
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "datapath/port/port.h"
+
+namespace urnic::testing {
+
+class NarrowPort final : public Port {
+ public:
+  // `link_mtu` may change at any time, in the thread of the hot functions. What
+  // is larger is lost.
+  NarrowPort(std::unique_ptr<Port> port, const uint32_t* link_mtu)
+      : port_(std::move(port)), link_mtu_(link_mtu) {
+    mtu_ = port_->mtu();
+    mac_ = port_->mac();
+    pool_ = port_->pool();
+    lcore_ = port_->lcore();
+    ordinal_ = port_->ordinal();
+  }
+
+  uint16_t Receive(rte_mbuf** out, uint16_t max) override {
+    return port_->Receive(out, max);
+  }
+  uint16_t Transmit(rte_mbuf** packets, uint16_t count) override {
+    for (uint16_t i = 0; i < count; ++i) {
+      if (packets[i]->pkt_len > link_mtu() + kL2HeaderBytesMax) {
+        rte_pktmbuf_free(packets[i]);
+      } else if (port_->Transmit(&packets[i], 1) == 0) {
+        return i;
+      }
+    }
+    return count;
+  }
+  bool ArmWakeup() override { return port_->ArmWakeup(); }
+  void DisarmWakeup() override { port_->DisarmWakeup(); }
+  int wait_fd() const override { return port_->wait_fd(); }
+  PortCounters counters() const override { return port_->counters(); }
+  PortInfo info() const override { return port_->info(); }
+  uint32_t link_mtu() const override {
+    return std::min<uint32_t>(*link_mtu_, mtu());
+  }
+
+ private:
+  const std::unique_ptr<Port> port_;
+  const uint32_t* const link_mtu_;
+};
+
+}  // namespace urnic::testing
