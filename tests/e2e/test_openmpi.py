@@ -1,9 +1,11 @@
 """Open MPI, the distribution's, unmodified: two ranks with a port each, which
-find each other by PMIx and talk by UCX through the RNICs alone."""
+find each other by PMIx and talk through the RNICs alone: by UCX on RoCE, and by
+libfabric on iWARP, which UCX leaves out."""
 
 import pathlib
 
 import bed
+import beds
 import suite
 
 # The distribution's Python, which has mpi4py.
@@ -11,15 +13,23 @@ PYTHON = "/usr/bin/python3"
 PROGRAM = str(pathlib.Path(__file__).with_name("mpi_exchange.py"))
 
 
-def run_ranks(context, place):
+UCX = ["--mca", "pml", "ucx", "--mca", "osc", "ucx"]
+# With the one-sided operations of Open MPI itself, which refuse a program that
+# asks for MPI_THREAD_MULTIPLE, as mpi4py does by default (MPI4PY_RC_THREADS).
+LIBFABRIC = ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca",
+             "mtl_ofi_provider_include", "verbs;ofi_rxm", "--mca", "osc",
+             "pt2pt"]
+
+
+def run_ranks(context, place, options=UCX, threads="1"):
     environment = {
+        "MPI4PY_RC_THREADS": threads,
         "UCX_TLS": "rc_verbs,ud_verbs,self",
         "UCX_NET_DEVICES": "urnic0:1",
         "UCX_IB_GID_INDEX": str(place.gid_v4),
     }
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe",
-               "--bind-to", "none", "--mca", "plm", "isolated",
-               "--mca", "pml", "ucx", "--mca", "osc", "ucx"]
+               "--bind-to", "none", "--mca", "plm", "isolated", *options]
     for side in (0, 1):
         command += [":"] if side == 1 else []
         command += ["-np", "1", context.tools.urnic, "run",
@@ -45,3 +55,11 @@ def on_one_host(context):
     context.need("mpirun")
     with bed.OneHostBed(context.tools) as place:
         run_ranks(context, place)
+
+
+@suite.test("iwarp-vhost/openmpi")
+def over_iwarp(context):
+    context.need("mpirun")
+    with beds.make(context.tools, "iwarp-vhost") as place:
+        place.share_addresses()
+        run_ranks(context, place, LIBFABRIC, threads="0")

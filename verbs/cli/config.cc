@@ -185,7 +185,7 @@ ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
       ->type_name("T");
   command
       .add_option("--iwarp", iwarp_,
-                  "What the iWARP devices of all ports do differently: "
+                  "Choices for the iWARP devices of all ports: "
                   "crc=off, markers=on, mpa=1, rtr=zero|write|read|none, "
                   "ecn=classic|dctcp, timeout=SECONDS, joined by commas "
                   "(URNIC_IWARP)")

@@ -99,8 +99,8 @@ mpa::SetupOptions SetupFor(const iwarp::Options& options) {
   setup.revision = options.mpa_revision;
   setup.crc = options.crc;
   setup.markers = options.markers;
-  // As the other side, that is for the peer to offer: siw does so if its module
-  // parameter peer_to_peer is set.
+  // As the other side, that is for the peer to offer: siw does so only if its
+  // constant peer_to_peer is set.
   setup.peer_to_peer = options.rtr != iwarp::Rtr::kNone;
   setup.rtr_kinds = KindsOf(options.rtr);
   // The program decides how many reads it allows. A peer that wants more gets
