@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "tests/support/narrow_port.h"
+#include "datapath/port/narrow_port.h"
 #include "transport/base/check.h"
 
 namespace urnic::testing {

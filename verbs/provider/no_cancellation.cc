@@ -92,7 +92,7 @@ URNIC_UNCANCELLED(ssize_t, send,
 URNIC_UNCANCELLED(ssize_t, sendmsg, (int fd, const msghdr* message, int flags),
                   (fd, message, flags))
 // sendto() goes to datapath/port/transmit_ring.cc, which uses syscall(2): that
-// is no cancellation point.
+// never cancels.
 URNIC_UNCANCELLED(unsigned, sleep, (unsigned seconds), (seconds))
 URNIC_UNCANCELLED(int, usleep, (useconds_t us), (us))
 URNIC_UNCANCELLED(ssize_t, write, (int fd, const void* from, size_t bytes),

@@ -1,7 +1,7 @@
 #pragma once
 
-// A port whose link takes smaller packets than its buffers hold, like a kernel
-// interface whose MTU changes.
+// For tests: a port whose link takes smaller packets than its buffers hold,
+// like a kernel interface whose MTU changes.
 
 #include <rte_mbuf.h>
 
@@ -12,7 +12,7 @@
 
 #include "datapath/port/port.h"
 
-namespace urnic::testing {
+namespace urnic {
 
 class NarrowPort final : public Port {
  public:
@@ -54,4 +54,4 @@ class NarrowPort final : public Port {
   const uint32_t* const link_mtu_;
 };
 
-}  // namespace urnic::testing
+}  // namespace urnic
