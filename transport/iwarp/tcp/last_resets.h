@@ -2,7 +2,7 @@
 
 // The RSTs of connections that we have aborted, sent again a few times. Nobody
 // acknowledges a RST. If the only one were lost, a peer that has nothing to
-// send, and no keep-alive, would wait for ever. A peer that has got it ignores
+// send, and no keep-alive, would wait forever. A peer that has got it ignores
 // the others.
 //
 //= RFC 9293 3.10.5: ABORT sends a RST
