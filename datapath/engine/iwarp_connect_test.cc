@@ -280,7 +280,6 @@ TEST_F(IwarpConnectTest, ResetAbortsTheConnection) {
   EXPECT_EQ(b.told.back().connection->endpoint().failure(), Failure::kReset);
 }
 
-//= RFC 9293 3.6.1
 // The peer may have lost it, and has no reason to ask.
 TEST_F(IwarpConnectTest, AResetIsSentAgain) {
   Program& from = a.Create();
@@ -291,6 +290,7 @@ TEST_F(IwarpConnectTest, AResetIsSentAgain) {
       [this] { return a.engine().counters().iwarp.out_rsts >= 3; }));
 }
 
+//= RFC 9293 3.6.1
 TEST_F(IwarpConnectTest, OnlyThePeerMayReuseThePortsInTimeWait) {
   for (const bool passive : {false, true}) {
     Program& from = a.Create();

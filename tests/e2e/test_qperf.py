@@ -15,6 +15,11 @@ qperf's own 83bc16e, after the release, fixes it). The kernel would answer the
 client's DREQ, or its FIN, for the dead; here the RNIC has died with its
 process, and the client would wait for a minute. So somebody else takes the RNIC
 over then: who is asked to disconnect what he does not know says that it is.
+
+In rc_bi_bw both ends send until their own time is over. The end that stops
+first posts no more receives. On RoCE the other one waits and tries again; iWARP
+has no such answer, and a send without a receive ends the connection (RFC 5041,
+7.1). So the test fails by chance there, with any device.
 """
 
 import functools
@@ -80,6 +85,8 @@ def run_client(context, bed_name, name):
 
 for _bed in ("vhost", "veth9000", "iwarp-vhost", "iwarp-veth9000"):
     for _name in TESTS:
+        if _name == "rc_bi_bw" and _bed.startswith("iwarp"):
+            continue
         suite.add(f"{_bed}/qperf/{_name}",
                   functools.partial(run_qperf, bed_name=_bed, name=_name),
                   _bed.endswith("vhost") and _name == "rc_rdma_read_bw")

@@ -2,14 +2,18 @@
 // in a network namespace of this process, and check every byte.
 //
 //   against_kernel [role=client|server|cookies] [up=BYTES] [down=BYTES]
-//                  [fault=SPEC] [mtu=BYTES] [window=BYTES] [seed=N]
+//                  [fault=SPEC] [flip=N] [mtu=BYTES]
+//                  [narrow=BYTES|silent=BYTES] [window=BYTES] [seed=N]
 //                  [seconds=N] [pcap=FILE] [sysctl=NAME=VALUE]..
 //
 // role: ours; "cookies" is a server that answers with SYN cookies. up: from us
 // to the kernel; down: the other way; both at the same time.
-// fault: as for `urnic run --fault`, on the way in both directions. pcap: what
-// was on the wire, as we saw it. Needs root. Status 0: all bytes were right,
-// and both ends have closed the connection.
+// fault: as for `urnic run --fault`, on the way in both directions. flip: a bit
+// of one packet in N is wrong, which a checksum always finds. narrow: after a
+// quarter of the bytes, this is the MTU; a router says so of each packet of
+// ours that is larger, or, with silent, says nothing. pcap: what was on the
+// wire, as we saw it. Needs root. Status 0: all bytes were right, and both ends
+// have closed the connection.
 
 #include <poll.h>
 #include <time.h>
@@ -54,7 +58,10 @@ struct Options {
   uint64_t up = 1 << 20;
   uint64_t down = 1 << 20;
   std::string fault;
+  uint64_t flip = 0;  // 0: none
   uint32_t mtu = 1500;
+  uint32_t narrow = 0;  // 0: it does not change
+  bool silent = false;
   uint64_t seed = 1;
   uint32_t window = 1 << 20;
   int seconds = 60;
@@ -81,6 +88,11 @@ bool Parse(int argc, char** argv, Options& options) {
       options.fault = value;
     } else if (key == "mtu") {
       options.mtu = static_cast<uint32_t>(number);
+    } else if (key == "flip") {
+      options.flip = number;
+    } else if (key == "narrow" || key == "silent") {
+      options.narrow = static_cast<uint32_t>(number);
+      options.silent = key == "silent";
     } else if (key == "seed") {
       options.seed = number;
     } else if (key == "window") {
@@ -132,7 +144,9 @@ class Exchange {
  public:
   // `tun` outlives this object.
   Exchange(const Options& options, const impair::Config& faults, TunPort* tun)
-      : tun_(tun),
+      : options_(options),
+        random_(options.seed),
+        tun_(tun),
         start_(Now()),
         end_(start_ + Duration::Seconds(options.seconds)),
         out_(faults, options.seed, start_, kUnderWay, kFrameBytes),
@@ -153,12 +167,18 @@ class Exchange {
   // Until our end is done, or the time is over.
   void Run() {
     while (!ours_.done() && Now() < end_) {
+      MayNarrow();
       Receive();
       Send();
       Wait();
     }
   }
   const OurEnd& ours() const { return ours_; }
+  // Whether the wire has done what it was asked to.
+  bool was_bad() const {
+    return (options_.flip == 0 || flipped_ != 0) &&
+           (options_.narrow == 0 || too_big_ != 0);
+  }
   double seconds() const {
     return static_cast<double>((Now() - start_).ns()) / 1e9;
   }
@@ -167,6 +187,32 @@ class Exchange {
   // At most so many packets before our end may answer.
   static constexpr int kBurst = 64;
 
+  void MayNarrow() {
+    if (options_.narrow == 0 || narrowed_ ||
+        ours_.moved() < (options_.up + options_.down) / 4) {
+      return;
+    }
+    narrowed_ = true;
+    URNIC_CHECK(tun_->SetMtu(options_.narrow));
+  }
+  // A router between our end and the wire. False: the packet goes no further.
+  bool Routes(std::span<const uint8_t> packet, Time now) {
+    if (!narrowed_ || packet.size() <= options_.narrow) return true;
+    ++too_big_;
+    if (options_.silent) return false;
+    wire::Be<uint32_t> seq;
+    std::memcpy(&seq, &packet[sizeof(wire::Ipv4) + offsetof(wire::Tcp, seq)],
+                sizeof(seq));
+    ours_.OnTooBig(options_.narrow, SeqNum(seq.value()), now);
+    return false;
+  }
+  void MayFlip(std::span<uint8_t> packet) {
+    if (options_.flip == 0 || random_.Below(options_.flip) != 0) return;
+    ++flipped_;
+    packet[random_.Below(packet.size())] ^=
+        static_cast<uint8_t>(1 << random_.Below(8));
+  }
+
   void Receive() {
     const Time now = Now();
     for (int i = 0; i < kBurst; ++i) {
@@ -174,6 +220,7 @@ class Exchange {
       if (bytes == 0) break;
       const auto frame = std::span(buffer_).first(kLinkBytes + bytes);
       WriteLink(frame);
+      MayFlip(frame.subspan(kLinkBytes));
       if (in_.Enter(now, frame)) Deliver(frame, now);
     }
     for (auto due = in_.Due(now); !due.empty(); due = in_.Due(now)) {
@@ -194,6 +241,8 @@ class Exchange {
     };
     ours_.OnTimer(now);
     ours_.Transmit(now, [&](std::span<uint8_t> frame) {
+      if (!Routes(frame.subspan(kLinkBytes), now)) return;
+      MayFlip(frame.subspan(kLinkBytes));
       pcap_.Write(now, frame.subspan(kLinkBytes));
       if (out_.Enter(now, frame)) pass(frame);
     });
@@ -206,7 +255,7 @@ class Exchange {
     const Time next =
         std::min({ours_.deadline(), in_.NextDue(), out_.NextDue(), end_});
     const Time now = Now();
-    if (ours_.has_work() || next <= now) return;
+    if (ours_.has_work() || ours_.done() || next <= now) return;
     const Duration wait = next - now;
     const timespec timeout = {wait.ns() / 1'000'000'000,
                               wait.ns() % 1'000'000'000};
@@ -214,7 +263,12 @@ class Exchange {
     ppoll(&ready, 1, &timeout, nullptr);
   }
 
+  const Options& options_;
+  Random random_;
   TunPort* const tun_;
+  bool narrowed_ = false;
+  uint64_t too_big_ = 0;
+  uint64_t flipped_ = 0;
   const Time start_;
   const Time end_;
   impair::Line out_;
@@ -260,7 +314,8 @@ int Run(const Options& options) {
               ours.done() ? "ended" : "NOT ENDED in time",
               kernel.Report().c_str(), ours.Report().c_str(), seconds,
               static_cast<double>(options.up + options.down) / seconds / 1e6);
-  return kernel.ok() && ours.ok() ? 0 : 1;
+  if (!exchange.was_bad()) std::printf("the wire was better than asked\n");
+  return kernel.ok() && ours.ok() && exchange.was_bad() ? 0 : 1;
 }
 
 }  // namespace

@@ -72,6 +72,13 @@ class OurEnd {
   }
   bool has_work() const { return connection_.has_work() || !answers_.empty(); }
 
+  // A router says that a packet, from this sequence number on, is too big.
+  void OnTooBig(uint32_t mtu, SeqNum seq, Time now) {
+    connection_.OnTooBig(mtu, seq, now);
+  }
+  // Bytes in both directions so far.
+  uint64_t moved() const { return acked_ + received_; }
+
   bool done() const;
   bool ok() const;
   std::string Report() const;

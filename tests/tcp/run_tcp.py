@@ -86,6 +86,24 @@ def add_exchanges():
 add_exchanges()
 
 
+def add_changes():
+    """Wires that --fault does not have."""
+    for name, megabytes, options, core in (
+            ("damage", 10, ["flip=200"], True),
+            ("narrows", 10, ["narrow=800"], True),
+            ("narrows-silently", 10, ["silent=800"], False),
+            ("gigabytes", 2000, [], False)):
+        for role in ("client", "server"):
+            words = [f"role={role}", f"up={megabytes * MB}",
+                     f"down={megabytes * MB}", *options]
+            suite.add(f"tcp/{name}/{role}",
+                      lambda context, words=words: run(context, *words),
+                      core and role == "client")
+
+
+add_changes()
+
+
 @suite.test("tcp/jumbo-frames")
 def jumbo(context):
     run(context, "mtu=9000", f"up={50 * MB}", f"down={50 * MB}")

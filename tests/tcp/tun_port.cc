@@ -30,28 +30,35 @@ void SetAddress(ifreq& request, const char* address) {
   std::memcpy(&request.ifr_addr, &in, sizeof(in));
 }
 
+bool Set(unsigned long what, ifreq request) {
+  const int control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (control < 0) return false;
+  const bool ok = ioctl(control, what, &request) == 0;
+  const int error = errno;
+  close(control);
+  errno = error;
+  return ok;
+}
+
+ifreq Size(uint32_t mtu) {
+  ifreq size = Request();
+  size.ifr_mtu = static_cast<int>(mtu);
+  return size;
+}
+
 // Returns what failed, or null.
 const char* BringUp(const std::string& address, uint32_t mtu) {
-  const int control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (control < 0) return "socket";
-  const auto set = [&](unsigned long what, ifreq request) {
-    return ioctl(control, what, &request) == 0;
-  };
   ifreq own = Request();
   ifreq mask = Request();
-  ifreq size = Request();
   ifreq up = Request();
   SetAddress(own, address.c_str());
   SetAddress(mask, "255.255.255.0");
-  size.ifr_mtu = static_cast<int>(mtu);
   up.ifr_flags = IFF_UP | IFF_RUNNING;
-  const char* failed = nullptr;
-  if (!set(SIOCSIFADDR, own)) failed = "SIOCSIFADDR";
-  if (!set(SIOCSIFNETMASK, mask)) failed = "SIOCSIFNETMASK";
-  if (!set(SIOCSIFMTU, size)) failed = "SIOCSIFMTU";
-  if (!set(SIOCSIFFLAGS, up)) failed = "SIOCSIFFLAGS";
-  close(control);
-  return failed;
+  if (!Set(SIOCSIFADDR, own)) return "SIOCSIFADDR";
+  if (!Set(SIOCSIFNETMASK, mask)) return "SIOCSIFNETMASK";
+  if (!Set(SIOCSIFMTU, Size(mtu))) return "SIOCSIFMTU";
+  if (!Set(SIOCSIFFLAGS, up)) return "SIOCSIFFLAGS";
+  return nullptr;
 }
 
 }  // namespace
@@ -75,6 +82,8 @@ const char* TunPort::Open(const std::string& kernel_address, uint32_t mtu) {
 TunPort::~TunPort() {
   if (fd_ >= 0) close(fd_);
 }
+
+bool TunPort::SetMtu(uint32_t mtu) { return Set(SIOCSIFMTU, Size(mtu)); }
 
 size_t TunPort::Read(std::span<uint8_t> packet) {
   const ssize_t bytes = read(fd_, packet.data(), packet.size());

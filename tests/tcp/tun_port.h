@@ -21,6 +21,8 @@ class TunPort {
   TunPort& operator=(const TunPort&) = delete;
 
   const std::string& error() const { return error_; }
+  // From now on; false: errno says why.
+  bool SetMtu(uint32_t mtu);
   int fd() const { return fd_; }
   // The next packet; its length, or 0 if there is none now.
   size_t Read(std::span<uint8_t> packet);
