@@ -24,7 +24,10 @@ PROGRAMS = {
     ("ib_write_bw", "-n", "20", "-s", "10001"): {0x06, 0x07, 0x08, 0x11},
     ("ib_write_lat", "-n", "20", "-s", "3"): {0x0A, 0x11},
     ("ib_read_bw", "-n", "20", "-s", "10001"): {0x0C, 0x0D, 0x0E, 0x0F},
-    ("ib_read_lat", "-n", "20", "-s", "1"): {0x0C, 0x10},
+    # With three bytes of padding. tshark takes a payload whose third and fourth
+    # byte are zero for an Ethernet frame, and a random first byte of 0x81 for a
+    # VLAN: so not of one byte.
+    ("ib_read_lat", "-n", "20", "-s", "5"): {0x0C, 0x10},
     ("ib_atomic_lat", "-n", "20"): {0x14, 0x12},
     ("ib_atomic_bw", "-n", "20", "-A", "CMP_AND_SWAP"): {0x13, 0x12},
 }
