@@ -22,7 +22,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HISTORY = ROOT / "bench" / "history.jsonl"
 GOODPUT = ROOT / "tests" / "sim" / "goldens" / "goodput.txt"
 LOOPS = ("wire/parse", "rc/requester_write8", "rc/responder_write8",
-         "engine/write/8/list_of_32", "engine/half_trip")
+         "engine/write/8/list_of_32", "engine/half_trip",
+         "engine/iwarp/write/8/list_of_32", "engine/iwarp/half_trip")
 TOLERANCE = 0.02
 # Instructions per packet, per write, and per half trip on the cheapest port.
 CEILINGS = {
@@ -31,6 +32,8 @@ CEILINGS = {
     "instructions, rc/responder_write8": 190,
     "instructions, engine/write/8/list_of_32": 1400,
     "instructions, engine/half_trip": 5500,
+    "instructions, engine/iwarp/write/8/list_of_32": 2800,
+    "instructions, engine/iwarp/half_trip": 10000,
     "bytes, RcQp": 1024,
 }
 

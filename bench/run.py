@@ -104,11 +104,11 @@ class Bench:
         server, client, _ = self.pair(bed, command(server_mode, 0.3), command(client_mode, 0))
         return [json.loads(out.strip().splitlines()[-1]) for out in (server, client)]
 
-    def run_in(self, bed, program, peer, transport="roce", **how):
-        """`program` on both sides under urnic run, each with its end of `peer`;
-        the server's address is 10.1.0.1."""
+    def run_in(self, bed, program, peer, transport="roce", options=(), **how):
+        """`program` on both sides under urnic run with these options, each with
+        its end of `peer`; the server's address is 10.1.0.1."""
         side = lambda last, more: lambda dev, directory: [
-            str(URNIC), "run", "--port", dev, "--addr", f"10.1.0.{last}/24", "--transport", transport, "--",
+            str(URNIC), "run", "--port", dev, "--addr", f"10.1.0.{last}/24", "--transport", transport, *options, "--",
             *[w.format(dir=directory) for w in program + more]]
         return self.pair(bed, side(1, peer[0]), side(2, peer[1]), **how)
 
@@ -123,11 +123,11 @@ class Bench:
         client, stats = self.perftest_text(bed, tool, *arguments)
         return self.last_row(tool, client), stats
 
-    def perftest_by_cm(self, bed, transport, tool, *arguments):
+    def perftest_by_cm(self, bed, transport, tool, *arguments, options=()):
         """perftest -R: both transports connect in the same way."""
         self.port += 1
         words = [tool, "-R", "-F", "-p", str(self.port), *arguments]
-        _, client, _ = self.run_in(bed, words, ([], ["10.1.0.1"]), transport=transport)
+        _, client, _ = self.run_in(bed, words, ([], ["10.1.0.1"]), transport=transport, options=options)
         return self.last_row(tool, client)
 
     @staticmethod
@@ -302,10 +302,16 @@ def rows(bench):
             yield (f"{bed} {tool} 8 B", "us",
                    lambda b=bed, t=tool, n=n: float(bench.perftest(b, t, "-s", "8", "-n", n)[0][4]))
         for transport, name in TRANSPORTS.items():
-            by_cm = lambda *words, b=bed, t=transport: bench.perftest_by_cm(b, t, *words)
+            by_cm = lambda *words, b=bed, t=transport, **how: bench.perftest_by_cm(b, t, *words, **how)
+            mb = lambda m=by_cm, **how: float(
+                m("ib_write_bw", "-s", "1048576", "-D", str(o.seconds), **how)[3]) * 8 * 1048576 / 1e9
             yield f"{bed} {name} write 8 B", "Mpps", lambda m=by_cm: float(m("ib_write_bw", *small)[4])
-            yield (f"{bed} {name} write 1 MB", "Gb/s",
-                   lambda m=by_cm: float(m("ib_write_bw", "-s", "1048576", "-D", str(o.seconds))[3]) * 8 * 1048576 / 1e9)
+            yield f"{bed} {name} write 1 MB", "Gb/s", mb
+            if transport == "iwarp":
+                yield (f"{bed} {name} write 1 MB, no CRC", "Gb/s",
+                       lambda mb=mb: mb(options=("--iwarp", "crc=off")))
+            yield (f"{bed} {name} write latency 8 B", "us",
+                   lambda m=by_cm: float(m("ib_write_lat", "-s", "8", "-n", "100000")[4]))
             yield (f"{bed} {name} send latency 8 B", "us",
                    lambda m=by_cm: float(m("ib_send_lat", "-s", "8", "-n", "100000")[4]))
         yield f"{bed} connections", None, lambda b=bed: bench.connections(b)
@@ -339,8 +345,10 @@ def asked(bed):
     yield "write latency / same-core wake-up", f"{bed} ib_write_lat 8 B", "same-core eventfd wake-up", 1, 2, "<="
     yield "1 MB write / raw Gb/s", f"{bed} ib_write_bw 1 MB", f"{bed} raw {FRAME_4K} B", 1, 0.5, ">="
     yield "1 MB write / one TCP stream", f"{bed} ib_write_bw 1 MB", "TCP loopback, one stream", 1, 2, ">="
-    for what, bound, sense in (("write 8 B", 0.6, ">="), ("write 1 MB", 0.7, ">="), ("send latency 8 B", 1.3, "<=")):
+    for what, bound, sense in (("write 8 B", 0.6, ">="), ("write 1 MB", 0.7, ">="), ("send latency 8 B", 1.3, "<="),
+                               ("write latency 8 B", None, "")):
         yield f"iWARP / RoCE, {what}", f"{bed} iWARP {what}", f"{bed} RoCE {what}", 1, bound, sense
+    yield "iWARP / RoCE, write 1 MB, no CRC", f"{bed} iWARP write 1 MB, no CRC", f"{bed} RoCE write 1 MB", 1, 0.85, ">="
     yield "connections/s, at once", f"{bed} cmtime connect, {AT_ONCE} at once", None, 1, 2000, ">="
     yield "iWARP connections/s, at once", f"{bed} iWARP cmtime connect, {AT_ONCE} at once", None, 1, 5000, ">="
     yield f"iWARP set-ups/s, {HELD} held", f"{bed} iWARP set up, {HELD} held", None, 1, 5000, ">="
