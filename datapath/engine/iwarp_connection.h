@@ -87,6 +87,7 @@ class IwarpConnection final : public Flow {
 
   // Segments to send, up to slots.size(). WritePayload() comes next for each
   // one, in order, and then Settle(). false: the segment is not sent.
+  bool only_ack_waits() { return endpoint_->only_ack_waits(); }
   uint32_t Transmit(Time now, std::span<tcp::TcpSlot> slots) {
     return endpoint_->Transmit(now, slots);
   }

@@ -52,8 +52,11 @@ class Transmitter {
     // Without an empty frame a queue pair stays in the ready list.
     while (!ready.empty() && room != 0 && tx_->HasEmptyFrame()) {
       Flow& flow = ready.Pop();
+      // An acknowledgement waits for an answer that the program may be about to
+      // post, to be sent together.
+      const bool acks_wait = may_defer_acks && completions_->wrote();
       if (__builtin_expect(!flow.is_roce_qp(), 0)) {
-        if (iwarp_.IsBlocked(flow)) {
+        if ((acks_wait && OnlyAckWaits(flow)) || iwarp_.IsBlocked(flow)) {
           ready.PassOver(flow, passed_over);
         } else {
           room -= TransmitTcp(flow, now, std::min(room, tx_->empty_frames()));
@@ -61,11 +64,8 @@ class Transmitter {
         continue;
       }
       RoceQp& qp = RoceQp::Of(flow);
-      // An acknowledgement waits for an answer that the program may be about to
-      // post, to be sent together. A packet to ourselves waits until the next
-      // iteration has made room.
-      if ((may_defer_acks && completions_->wrote() && qp.only_ack_waits()) ||
-          roce_.IsBlocked(qp)) {
+      // A packet to ourselves waits until the next iteration has made room.
+      if ((acks_wait && qp.only_ack_waits()) || roce_.IsBlocked(qp)) {
         ready.PassOver(qp, passed_over);
         continue;
       }
@@ -107,6 +107,11 @@ class Transmitter {
   }
 
   // The same for a connection. A queue pair of iWARP sends nothing itself.
+  static bool OnlyAckWaits(Flow& flow) {
+    return flow.kind() == Flow::Kind::kConnection &&
+           static_cast<IwarpConnection&>(flow).only_ack_waits();
+  }
+
   [[gnu::noinline]] uint32_t TransmitTcp(Flow& flow, Time now, uint32_t room) {
     if (flow.kind() != Flow::Kind::kConnection) return 0;
     auto& connection = static_cast<IwarpConnection&>(flow);

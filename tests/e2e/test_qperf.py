@@ -18,8 +18,8 @@ over then: who is asked to disconnect what he does not know says that it is.
 
 In rc_bi_bw both ends send until their own time is over. The end that stops
 first posts no more receives. On RoCE the other one waits and tries again; iWARP
-has no such answer, and a send without a receive ends the connection (RFC 5041,
-7.1). So the test fails by chance there, with any device.
+has no such answer, and a send without a receive ends the connection. So the
+test fails by chance there, with any device.
 """
 
 import functools

@@ -206,6 +206,7 @@ class Endpoint {
   // Whether Transmit() may have something to send. What was posted since its
   // last call does not count.
   bool has_work() { return !drained_ && (tcp_.has_work() || HasChunk()); }
+  bool only_ack_waits() { return tcp_.only_ack_waits() && !HasChunk(); }
 
   // Fills up to slots.size() segments; returns how many.
   uint32_t Transmit(Time now, std::span<tcp::TcpSlot> slots);

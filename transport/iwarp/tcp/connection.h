@@ -196,6 +196,12 @@ class Connection {
            (may_send() && sender_.HasWork());
   }
 
+  // Only an acknowledgement is due, which may travel with data that come now.
+  bool only_ack_waits() const {
+    return end_ == End::kNone && is_synchronized() && receiver_.ack_now() &&
+           !syn_due_ && !probe_due_ && !sender_.HasWork();
+  }
+
   Time deadline() const;
   void OnTimer(Time now);
 
