@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "verbs/rdmacm/testing/expect_event.h"
 #include "verbs/rdmacm/testing/host.h"
 
 namespace urnic::rdmacm {
@@ -28,14 +29,6 @@ class BothDevicesTest : public ::testing::Test {
   void Deliver() {
     network_.Deliver();
     wire_.Deliver();
-  }
-  rdma_ucm_event_resp Expect(Host& host, EventType type, int status = 0) {
-    const auto event = host.Next();
-    EXPECT_TRUE(event.has_value());
-    if (!event.has_value()) return {};
-    EXPECT_EQ(static_cast<EventType>(event->event), type);
-    EXPECT_EQ(static_cast<int>(event->status), status);
-    return *event;
   }
   uint32_t Connect(Host& client, uint16_t port = kPort,
                    const std::string& to = "10.0.0.3") {

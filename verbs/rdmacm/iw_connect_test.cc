@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "verbs/rdmacm/iw_cm_port.h"
+#include "verbs/rdmacm/testing/expect_event.h"
 #include "verbs/rdmacm/testing/host.h"
 
 namespace urnic::rdmacm {
@@ -23,14 +24,6 @@ class IwConnectTest : public ::testing::Test {
       client_.tcp->queue_pairs.insert(kClientQpn + i);
       server_.tcp->queue_pairs.insert(kServerQpn + i);
     }
-  }
-  rdma_ucm_event_resp Expect(Host& host, EventType type, int status = 0) {
-    const auto event = host.Next();
-    EXPECT_TRUE(event.has_value());
-    if (!event.has_value()) return {};
-    EXPECT_EQ(static_cast<EventType>(event->event), type);
-    EXPECT_EQ(static_cast<int>(event->status), status);
-    return *event;
   }
   void ExpectNone(Host& host) { EXPECT_FALSE(host.Next().has_value()); }
 

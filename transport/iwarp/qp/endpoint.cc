@@ -358,7 +358,8 @@ void Endpoint::NoteMessage(const mpa::Ulpdu& ulpdu) {
   in_message_ = !control.last();
   if (in_message_) return;
   using enum wire::RdmapOpcode;
-  switch (static_cast<wire::RdmapOpcode>(control.opcode())) {
+  const auto opcode = static_cast<wire::RdmapOpcode>(control.opcode());
+  switch (opcode) {
     case kReadRequest:
     case kReadResponse:
     case kAtomicRequest:
@@ -369,8 +370,7 @@ void Endpoint::NoteMessage(const mpa::Ulpdu& ulpdu) {
   }
   // A uRNIC keeps small sends and completes them when it has sent them. So an
   // answer of our program may carry the acknowledgement.
-  const bool send = static_cast<wire::RdmapOpcode>(control.opcode()) != kWrite;
-  if (send && whole && tcp_.peer_is_urnic() &&
+  if (opcode != kWrite && whole && tcp_.peer_is_urnic() &&
       ulpdu.bytes <= qp_config_.keep_bytes + sizeof(wire::DdpUntagged) &&
       ++small_messages_ % kSmallPerAck != 0) {
     return;
