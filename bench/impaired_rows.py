@@ -13,7 +13,6 @@ No process is pinned: three or more share the CPUs with the kernel's softirqs.
 import collections
 import json
 import pathlib
-import re
 import statistics
 import sys
 import time
@@ -111,9 +110,10 @@ def finish(pair, seconds):
         received = json.loads(result.out)["end"]["sum_received"]
         return received["bits_per_second"] / 1e9
     # The rate of messages has more digits than that of bits.
-    row = re.findall(rf"^ {MESSAGE} +\d+ +\S+ +\S+ +(\S+)", result.out,
-                     re.MULTILINE)
-    return float(row[-1]) * 1e6 * MESSAGE * 8 / 1e9
+    rows = [line.split() for line in result.out.splitlines()]
+    rate = [float(words[4]) for words in rows
+            if len(words) == 5 and words[0] == str(MESSAGE)]
+    return rate[-1] * 1e6 * MESSAGE * 8 / 1e9
 
 
 def busy_seconds():
