@@ -61,7 +61,8 @@ struct Side {
             records,
             replay,
             &recv_queue.queue(),
-            &host.mrs()};
+            &host.mrs(),
+            nullptr};
   uint32_t key = 0;
   TxSlot slots[kBurst];
   uint8_t headers[kBurst][kMaxHeaderBytes];

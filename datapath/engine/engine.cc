@@ -12,6 +12,7 @@
 #include "datapath/engine/transmitter.h"
 #include "datapath/guest/eal.h"
 #include "datapath/guest/give_way.h"
+#include "transport/rc/recovery.h"
 
 namespace urnic {
 
@@ -33,6 +34,7 @@ Engine::Engine(Port* port, const Environment& environment)
       now_(Now()),
       tx_(port, &counters_),
       custody_(port->pool(), &counters_),
+      recovery_(new rc::RecoveryPool({}, &custody_)),
       sink_(new FlowSink(&completions_, &memory_, &counters_, &now_,
                          environment.witness())),
       flows_(&now_, sink_.get()),
@@ -45,6 +47,7 @@ Engine::Engine(Port* port, const Environment& environment)
             .sink = sink_.get(),
             .transmitter = transmitter_.get(),
             .pending = &pending_,
+            .recovery = recovery_.get(),
             .counters = &counters_,
             .now = &now_}) {}
 

@@ -38,6 +38,9 @@ namespace urnic {
 class FlowSink;
 class Receiver;
 class Transmitter;
+namespace rc {
+class RecoveryPool;
+}
 
 class Engine {
  public:
@@ -203,6 +206,7 @@ class Engine {
   EngineCounters counters_;
   TransmitQueue tx_;
   FrameCustody custody_;
+  std::unique_ptr<rc::RecoveryPool> recovery_;
   std::unique_ptr<FlowSink> sink_;
   FlowScheduler flows_;
   std::unique_ptr<Transmitter> transmitter_;

@@ -51,6 +51,14 @@ class FlowSink {
     recv_count_ = 0;
     faulted_[0] = faulted_[1] = false;
   }
+  // Packets that a flow held until now are a burst of their own. It writes up
+  // to kRunMax of them to due(), and then calls BeginDue().
+  std::span<RxPacket> due() { return due_; }
+  [[gnu::cold]] void BeginDue(const EngineQp& qp, uint32_t count) {
+    witness_.OnBurstDone();
+    Begin();
+    witness_.OnBurst(qp, {due_, count});
+  }
   // Executes the collected placements, and tells the core of faults. After a
   // fault, the half that it concerns (responder or requester) places nothing
   // more.
@@ -138,6 +146,7 @@ class FlowSink {
   Placement faults_[2];
   Placement placements_[kPlacementMax];
   RecvCompletion recvs_[kRunMax];
+  RxPacket due_[kRunMax];
 };
 
 }  // namespace urnic

@@ -27,7 +27,7 @@ namespace urnic {
 template <typename Core>
 struct CoreAndMemory {
   CoreAndMemory(const EngineQpConfig& config, RecvQueue* recv_queue,
-                mem::MrTable* mrs)
+                mem::MrTable* mrs, rc::RecoveryPool*)
       : core(config.limits, config.sq, recv_queue, mrs) {}
 
   Core core;
@@ -36,11 +36,11 @@ struct CoreAndMemory {
 template <>
 struct CoreAndMemory<rc::Qp> {
   CoreAndMemory(const EngineQpConfig& config, RecvQueue* recv_queue,
-                mem::MrTable* mrs)
+                mem::MrTable* mrs, rc::RecoveryPool* pool)
       : records(new rc::SendRecord[config.sq.entries()]),
         core(config.limits, config.sq,
              std::span(records.get(), config.sq.entries()),
-             std::span<rc::ReplaySlot>(), recv_queue, mrs) {}
+             std::span<rc::ReplaySlot>(), recv_queue, mrs, pool) {}
 
   // Memory for reads and atomics of the peer is allocated when a program asks
   // for it: at most 7 KB. Most programs ask for little, and some for none.
@@ -63,19 +63,25 @@ class QpOf final : public RoceQp {
   // RC and the ends of XRC, which are RC with another header.
   static constexpr bool kIsRc = std::is_same_v<Core, rc::Qp>;
 
-  QpOf(const EngineQpConfig& config, mem::MrTable* mrs)
+  QpOf(const EngineQpConfig& config, mem::MrTable* mrs, rc::RecoveryPool* pool)
       : RoceQp(kIsRc ? Kind::kRcQp : Kind::kOtherRoceQp, config),
-        transport_(config, &receives_.queue, mrs) {
+        transport_(config, &receives_.queue, mrs, pool) {
     static_assert(sizeof(QpOf) <= kPrefetchBytes);
   }
 
   FlowResult OnBurst(std::span<const RxPacket> packets, Time now,
                      FlowSink& sink) override {
     const Psn answered = AnsweredUpTo();
-    core().OnBurst(packets, now, sink);
-    sink.Execute(core());
-    Writer writer{*this, sink, packets};
-    FlowResult result = core().Settle(sink.receives(), writer);
+    FlowResult result = OneBurst(packets, now, sink);
+    if constexpr (kIsRc) {
+      // What was held, and is due now.
+      while (const uint32_t due = core().TakeDue(sink.due())) {
+        const QpEvent event = result.event;
+        sink.BeginDue(*this, due);
+        result = OneBurst(sink.due().first(due), now, sink);
+        if (result.event == QpEvent::kNone) result.event = event;
+      }
+    }
     result.answered = AnsweredUpTo() != answered;
     return result;
   }
@@ -183,6 +189,14 @@ class QpOf final : public RoceQp {
   };
 
   Core& core() { return transport_.core; }
+
+  FlowResult OneBurst(std::span<const RxPacket> packets, Time now,
+                      FlowSink& sink) {
+    core().OnBurst(packets, now, sink);
+    sink.Execute(core());
+    Writer writer{*this, sink, packets};
+    return core().Settle(sink.receives(), writer);
+  }
 
   // The progress of acknowledgements; constant if nothing is answered.
   Psn AnsweredUpTo() const {

@@ -58,7 +58,7 @@ absl::StatusOr<EngineQp*> QpTable::Create(EngineQpConfig config) {
         "network are in use, or have connections in TIMEWAIT");
   }
   config.limits.qpn = *qpn;
-  return Enlist(RoceQp::Create(config, &network_->mrs()), qps);
+  return Enlist(RoceQp::Create(config, &network_->mrs(), parts_.recovery), qps);
 }
 
 absl::StatusOr<EngineQp*> QpTable::CreateIwarp(EngineQpConfig config) {
@@ -152,7 +152,8 @@ absl::StatusOr<RoceQp*> QpTable::Insert(EngineQpConfig config,
   if (config.service == QpService::kXrcTarget) {
     xrc_srq = std::exchange(config.srq, nullptr);
   }
-  std::unique_ptr<RoceQp> made = RoceQp::Create(config, &network_->mrs());
+  std::unique_ptr<RoceQp> made =
+      RoceQp::Create(config, &network_->mrs(), parts_.recovery);
   if (xrc_srq != nullptr) made->TakeFrom(xrc_srq->ring);
   const ImageRefusal refusal = made->BecomeImage(image, *parts_.now);
   if (!refusal.ok()) {

@@ -40,6 +40,7 @@ class QpTable {
     FlowSink* sink;
     Transmitter* transmitter;
     PendingSet<std::atomic>* pending;
+    rc::RecoveryPool* recovery;
     EngineCounters* counters;
     const Time* now;  // the current time of the engine
   };

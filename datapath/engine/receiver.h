@@ -117,12 +117,7 @@ class Receiver {
       }
       if (steered.qp != run_.qp) FinishRun(now);
       AddToRun(*steered.qp, steered.packet);
-      // The values of an atomic have only one place until they are placed.
-      const wire::PacketKind kind = steered.packet.info->kind;
-      if (kind == wire::PacketKind::kAtomic ||
-          kind == wire::PacketKind::kAtomicAck) {
-        FinishRun(now);
-      }
+      if (EndsRun(steered.packet)) FinishRun(now);
     }
     FinishRun(now);
   }

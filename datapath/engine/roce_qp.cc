@@ -30,14 +30,15 @@ RoceQp::RoceQp(Kind kind, const EngineQpConfig& config)
 }
 
 std::unique_ptr<RoceQp> RoceQp::Create(const EngineQpConfig& config,
-                                       mem::MrTable* mrs) {
+                                       mem::MrTable* mrs,
+                                       rc::RecoveryPool* pool) {
   switch (config.service) {
     case QpService::kUc:
-      return std::make_unique<UcQp>(config, mrs);
+      return std::make_unique<UcQp>(config, mrs, pool);
     case QpService::kUd:
-      return std::make_unique<UdQp>(config, mrs);
+      return std::make_unique<UdQp>(config, mrs, pool);
     default:
-      return std::make_unique<RcQp>(config, mrs);
+      return std::make_unique<RcQp>(config, mrs, pool);
   }
 }
 

@@ -17,13 +17,18 @@
 
 namespace urnic {
 
+namespace rc {
+class RecoveryPool;
+}
+
 // Created and destroyed through QpTable. Thread: the token holder.
 class RoceQp : public EngineQp {
  public:
   // Creates a queue pair of the service that `config` names. REQUIRES: a
-  // service of RoCE.
+  // service of RoCE. `pool` is for RC and XRC.
   static std::unique_ptr<RoceQp> Create(const EngineQpConfig& config,
-                                        mem::MrTable* mrs);
+                                        mem::MrTable* mrs,
+                                        rc::RecoveryPool* pool);
 
   // REQUIRES: is_roce_qp().
   static RoceQp& Of(Flow& flow) { return static_cast<RoceQp&>(flow); }

@@ -75,6 +75,7 @@ class Steering {
     const std::span<const uint8_t> frame(rte_pktmbuf_mtod(mbuf, const uint8_t*),
                                          mbuf->data_len);
     out.packet.xrc_ring = nullptr;
+    out.packet.buffer = mbuf;
     if (frame.size() >= kShortest) {
       const auto& bth = *reinterpret_cast<const wire::Bth*>(
           frame.data() + sizeof(wire::PlainHeaders));

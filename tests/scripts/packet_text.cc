@@ -1,5 +1,6 @@
 #include "tests/scripts/packet_text.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace urnic::scripts {
@@ -87,14 +88,16 @@ void SetNumber(const std::string& key, uint64_t n, PacketText& out) {
   if (key == "pkey") f.pkey = static_cast<uint16_t>(n);
   if (key == "qp") f.dest_qp = Qpn{n32};
   if (key == "migreq") f.mig_req = n != 0;
+  if (key == "repair") f.repair = static_cast<uint8_t>(n);
+  if (key == "held") out.held = n32;
   if (key == "imm") std::memcpy(f.imm.data, &n32, 4);
 }
 
 bool IsNumberKey(const std::string& key) {
   static const std::set<std::string> kKeys = {
-      "psn",      "len",      "data", "dmalen", "rkey",    "msn",
-      "syndrome", "original", "swap", "add",    "compare", "pkey",
-      "qp",       "migreq",   "imm",  "flush",  "srq"};
+      "psn",      "len",   "data", "dmalen",  "rkey", "msn", "syndrome",
+      "original", "swap",  "add",  "compare", "pkey", "qp",  "migreq",
+      "imm",      "flush", "srq",  "repair",  "held"};
   return kKeys.count(key) != 0;
 }
 
@@ -145,6 +148,10 @@ testing::Packet BuildPacket(const PacketText& text) {
   for (size_t i = 0; i < payload.size(); ++i) {
     payload[i] = PatternByte(text.data, i);
   }
+  if (text.said.count("held") != 0) {
+    payload.resize(sizeof(text.held));
+    std::memcpy(payload.data(), &text.held, sizeof(text.held));
+  }
   PacketFields fields = text.fields;
   fields.payload = payload;
   return testing::MakePacket(fields);
@@ -194,6 +201,13 @@ std::string ExtendedMismatch(const PacketText& want, const PacketFields& g) {
 
 std::string PayloadMismatch(const PacketText& want,
                             const wire::RocePacket& got) {
+  if (got.info->kind == wire::PacketKind::kAck) {
+    std::vector<uint8_t> bitmap(want.said.count("held") != 0 ? 4 : 0);
+    if (!bitmap.empty()) std::memcpy(bitmap.data(), &want.held, 4);
+    const bool same = std::equal(bitmap.begin(), bitmap.end(), got.payload,
+                                 got.payload + got.payload_bytes);
+    return same ? "" : "what is held differs";
+  }
   if (want.said.count("len") != 0 && got.payload_bytes != want.len) {
     return Differ("len", want.len, got.payload_bytes);
   }
@@ -228,6 +242,7 @@ std::string Mismatch(const PacketText& want, const testing::Packet& got) {
   if (g.solicited != w.solicited) return "solicited differs";
   if (g.mig_req != w.mig_req) return "MigReq differs";
   if (g.becn != w.becn) return "BECN differs";
+  if (g.repair != w.repair) return Differ("repair", w.repair, g.repair);
   if (g.pkey != w.pkey) return Differ("pkey", w.pkey, g.pkey);
   if (want.said.count("qp") == 0 ? g.dest_qp != Qpn{0x22}
                                  : g.dest_qp != w.dest_qp) {

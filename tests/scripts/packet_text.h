@@ -27,7 +27,8 @@ struct PacketText {
   std::set<std::string> said;  // the words that were given
   uint32_t len = 0;            // payload
   uint8_t data = 0;            // its first byte; each next one is larger by 1
-  bool marked = false;         // arrived with "congestion experienced"
+  uint32_t held = 0;    // the bitmap behind an AETH, its first byte first
+  bool marked = false;  // arrived with "congestion experienced"
 };
 
 // Byte `i` of a message whose data is `first`.

@@ -96,6 +96,7 @@ bool Runner::SetConfig(const std::string& key, uint64_t n) {
   if (key == "sge") return options_.max_sge = n32, true;
   if (key == "inline") return options_.max_inline = n32, true;
   if (key == "sq") return options_.sq_entries = n32, true;
+  if (key == "hold") return options_.held_max = n32, true;
   if (key == "rq") return options_.rq_entries = n32, true;
   if (key == "xrc") return options_.xrc = true, options_.srqn = n32, true;
   return false;

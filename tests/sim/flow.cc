@@ -529,7 +529,7 @@ void Flow::CheckAtEnd() {
   Require(error || !failed_, "an error without state ERR");
   Require(pending_.empty(), "a request that never completed");
   const rc::SendState& s = from_.end->core().send_state();
-  Require(s.deadline.IsInfinite(), "a timer runs with nothing to wait for");
+  Require(s.deadline().IsInfinite(), "a timer runs with nothing to wait for");
   Require(!from_.end->HasWork(), "work that nobody does");
   const urnic_queue_indices& sq = from_.end->rings().sq().indices();
   Require(sq.consumer == sq.producer, "send credits are lost");

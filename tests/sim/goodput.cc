@@ -46,7 +46,11 @@ class Driver {
  public:
   Driver(World& world, Endpoint& end, const QpConfig& config,
          std::function<void(Packet)> send)
-      : world_(world), end_(end), rules_(config), send_(std::move(send)) {}
+      : world_(world), end_(end), rules_(config), send_(std::move(send)) {
+    end.on_packet = [this](const RxPacket& packet, RxVerdict verdict) {
+      rules_.OnReceived(packet, verdict);
+    };
+  }
 
   void OnPacket(Packet packet) {
     arrived_.push_back(std::move(packet));
@@ -75,10 +79,7 @@ class Driver {
         static_cast<std::ptrdiff_t>(std::min<size_t>(arrived_.size(), kRunMax));
     const std::vector<Packet> burst(arrived_.begin(), arrived_.begin() + count);
     arrived_.erase(arrived_.begin(), arrived_.begin() + count);
-    const std::vector<RxVerdict> verdicts = end_.Deliver(burst, world_.now());
-    for (size_t i = 0; i < burst.size(); ++i) {
-      rules_.OnReceived(Parse(burst[i]), verdicts[i]);
-    }
+    (void)end_.Deliver(burst, world_.now());
   }
 
   void Transmit() {

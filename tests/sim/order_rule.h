@@ -31,6 +31,9 @@ class OrderRule {
     Psn end = {};           // after its last packet
   };
 
+  // `first`: the first PSN of the send queue.
+  explicit OrderRule(Psn first = {}) : acked_(first) {}
+
   void OnPosted(const Posted& request) { pending_.push_back(request); }
   // Completes without a packet.
   void OnPostedLocal(uint64_t id) { local_.insert(id); }
@@ -86,16 +89,23 @@ class OrderRule {
     const uint8_t syndrome = data ? uint8_t{0} : packet.aeth().syndrome();
     const uint8_t type = syndrome & wire::kAethTypeMask;
     const Psn limit = !data && type == wire::kAethAck ? psn.Next() : psn;
-    while (!pending_.empty() && !pending_.front().answered &&
-           limit - pending_.front().end >= 0) {
-      CompleteOldest();
-    }
+    if (limit - acked_ > 0) acked_ = limit;
+    CompleteAcked();
     if (data && verdict == RxVerdict::kAccept && !pending_.empty() &&
         pending_.front().end == psn.Next()) {
       CompleteOldest();
+      CompleteAcked();
     }
     ended_ |= type == wire::kAethNak && verdict == RxVerdict::kNakReceived &&
               syndrome != wire::kNakPsnSequenceError;
+  }
+
+  // Behind a request that still waits for its responses, nothing is complete.
+  void CompleteAcked() {
+    while (!pending_.empty() && !pending_.front().answered &&
+           acked_ - pending_.front().end >= 0) {
+      CompleteOldest();
+    }
   }
 
   void CompleteOldest() {
@@ -104,6 +114,7 @@ class OrderRule {
   }
 
   std::deque<Posted> pending_;
+  Psn acked_;  // everything before
   std::set<uint64_t> local_;
   std::vector<uint64_t> due_;  // what this burst completes, in order
   bool ended_ = false;

@@ -16,7 +16,9 @@ constexpr uint32_t kCqEntries = 1024;
 // Two steps of the engine's timer wheel: how late a timer may be.
 constexpr Duration kTimerGrain = Duration::Nanoseconds(2 << 13);
 
+// Of one that was held, this is not known any more.
 bool IsMarked(const RxPacket& packet) {
+  if (packet.ip == nullptr) return false;
   const uint8_t tos = packet.framing == wire::Framing::kIpv6
                           ? static_cast<uint8_t>(packet.ip[1] >> 4)
                           : packet.ip[1];
@@ -111,7 +113,7 @@ bool RcEnd::HasWork() const { return const_cast<rc::Qp&>(core()).HasWork(); }
 
 void RcEnd::Connect(const QpConfig& config) {
   rules_ = WireRules(config);
-  order_ = OrderRule();
+  order_ = OrderRule(config.sq_psn);
   qp_->path = RocePath(machine_.path(at_));
   for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
     Modify(state, config);
@@ -182,6 +184,12 @@ void RcEnd::OnTransmit(std::span<const TxSlot> slots) {
   testing::FakeRing& ring = rings_.sq();
   for (const TxSlot& slot : slots) {
     JudgeNotification(slot);
+    // A bitmap behind an acknowledgement is the core's.
+    if (slot.from_responder &&
+        reinterpret_cast<const wire::Bth*>(slot.headers)->opcode ==
+            static_cast<uint8_t>(wire::Opcode::kRcAcknowledge)) {
+      continue;
+    }
     const uint32_t rights =
         slot.from_responder ? mem::kRemoteRead : mem::kLocalRead;
     for (uint32_t i = 0; i < slot.segment_count; ++i) {

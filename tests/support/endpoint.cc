@@ -25,12 +25,6 @@ QpLimits LimitsOf(const EndpointOptions& o) {
                   .xrc = o.xrc};
 }
 
-// A run of packets ends after one of these: there is one place for its value.
-bool EndsRun(const RxPacket& packet) {
-  return packet.info->kind == wire::PacketKind::kAtomic ||
-         packet.info->kind == wire::PacketKind::kAtomicAck;
-}
-
 }  // namespace
 
 void SealPacket(Packet& packet) {
@@ -76,16 +70,69 @@ struct Endpoint::Sink {
   std::vector<RxVerdict>& verdicts;
 };
 
+// Received packets. Their bytes are wrong when they are neither being delivered
+// nor kept.
+class Endpoint::Frames final : public FrameKeeper {
+ public:
+  explicit Frames(uint32_t limit) : limit_(limit) {}
+
+  // The packet as a frame, until Forget().
+  std::shared_ptr<Packet> Receive(const Packet& packet) {
+    at_hand_.push_back(std::make_shared<Packet>(packet));
+    return at_hand_.back();
+  }
+  void Forget() {
+    for (const auto& frame : std::exchange(at_hand_, {})) Spoil(frame);
+  }
+
+  uint32_t Keep(const ReceivedFrame& frame, FrameHolder& holder) override {
+    if (kept_.size() >= limit_ || holder.kept >= holder.limit) return kRefused;
+    std::shared_ptr<Packet> found;
+    for (const auto& other : at_hand_) {
+      if (other.get() == frame.buffer) found = other;
+    }
+    for (const auto& [number, other] : kept_) {  // a frame may be kept twice
+      if (other.get() == frame.buffer) found = other;
+    }
+    URNIC_CHECK(found != nullptr);
+    kept_[++last_] = std::move(found);
+    ++holder.kept;
+    return last_;
+  }
+  void Release(uint32_t number, FrameHolder& holder) override {
+    const auto found = kept_.find(number);
+    URNIC_CHECK(found != kept_.end());
+    Spoil(found->second);
+    kept_.erase(found);
+    --holder.kept;
+  }
+
+ private:
+  static void Spoil(const std::shared_ptr<Packet>& frame) {
+    if (frame.use_count() == 1) std::ranges::fill(*frame, uint8_t{0xdd});
+  }
+
+  const size_t limit_;
+  std::vector<std::shared_ptr<Packet>> at_hand_;
+  std::map<uint32_t, std::shared_ptr<Packet>> kept_;
+  uint32_t last_ = 0;
+};
+
 Endpoint::Endpoint(FakeHost& host, const EndpointOptions& options)
     : host_(host),
       options_(options),
       rings_(options.sq_entries, options.max_sge, options.max_inline,
              options.rq_entries, options.max_sge),
       xrc_ring_(rings_.rq().view(), options.max_sge, options.pd),
+      frames_(std::make_unique<Frames>(options.held_max)),
+      pool_(std::make_unique<rc::RecoveryPool>(rc::RecoveryLimits{},
+                                               frames_.get())),
       core_(std::make_unique<Core>(*this, nullptr)),
       counts_(kRxVerdictCount) {
   if (options.xrc) AddSharedRing(options.srqn, xrc_ring_);
 }
+
+Endpoint::~Endpoint() = default;
 
 Endpoint::Core::Core(Endpoint& end, RecvRing* ring)
     : records(end.options_.sq_entries),
@@ -95,7 +142,7 @@ Endpoint::Core::Core(Endpoint& end, RecvRing* ring)
       receives(end.options_.xrc ? ring : &own_ring, sges.data(),
                end.options_.xrc),
       qp(LimitsOf(end.options_), end.rings_.sq().view(), records, replay,
-         &receives, &end.host_.mrs()) {}
+         &receives, &end.host_.mrs(), end.pool_.get()) {}
 
 std::vector<uint8_t> Endpoint::Image(Time now) {
   now = now + clock_shift_;
@@ -138,9 +185,11 @@ std::vector<RxVerdict> Endpoint::Deliver(std::span<const Packet> packets,
   for (const Packet& packet : packets) {
     const bool mark = (marked & 1) != 0;
     marked >>= 1;
+    const std::shared_ptr<Packet> frame = frames_->Receive(packet);
     RxPacket p;
     const RxVerdict verdict =
-        wire::ParseRoce(packet.data(), static_cast<uint32_t>(packet.size()), p);
+        wire::ParseRoce(frame->data(), static_cast<uint32_t>(frame->size()), p);
+    p.buffer = frame.get();
     const auto service =
         options_.xrc ? wire::Service::kXrc : wire::Service::kRc;
     if (verdict != RxVerdict::kAccept) continue;
@@ -158,6 +207,7 @@ std::vector<RxVerdict> Endpoint::Deliver(std::span<const Packet> packets,
     parsed.push_back(p);
   }
   DeliverRuns(parsed, now, verdicts);
+  frames_->Forget();
   for (const RxVerdict v : verdicts) ++counts_[static_cast<size_t>(v)];
   return verdicts;
 }
@@ -175,13 +225,28 @@ size_t Endpoint::DeliverRun(std::span<const RxPacket> rest, Time now,
   while (length < rest.size() && length < kRunMax) {
     if (EndsRun(rest[length++])) break;
   }
-  Sink sink{.placements = {}, .completions = {}, .verdicts = verdicts};
   MaybeMove(now);
-  qp().OnBurst(rest.first(length), now + clock_shift_, sink);
+  Process(rest.first(length), now, verdicts);
+  RxPacket due[kRunMax];
+  while (const uint32_t count = qp().TakeDue(due)) {
+    std::vector<RxVerdict> later;
+    Process({due, count}, now, later);
+    for (const RxVerdict v : later) ++counts_[static_cast<size_t>(v)];
+  }
+  return length;
+}
+
+void Endpoint::Process(std::span<const RxPacket> run, Time now,
+                       std::vector<RxVerdict>& verdicts) {
+  Sink sink{.placements = {}, .completions = {}, .verdicts = verdicts};
+  const size_t first = verdicts.size();
+  qp().OnBurst(run, now + clock_shift_, sink);
   ExecutePlacements(sink.placements, sink.completions);
   MaybeMove(now);
   OnResult(qp().Settle(sink.completions, *this));
-  return length;
+  for (size_t i = 0; on_packet && i < run.size(); ++i) {
+    on_packet(run[i], verdicts[first + i]);
+  }
 }
 
 void Endpoint::ExecutePlacements(std::span<const Placement> placements,
@@ -260,9 +325,14 @@ bool Endpoint::Gather(const TxSlot& slot, Packet& packet) const {
     const uint32_t rights =
         slot.from_responder ? mem::kRemoteRead : mem::kLocalRead;
     URNIC_CHECK(s.bytes != 0);
-    URNIC_CHECK(in_ring ||
+    // The bitmap of an acknowledgement is the core's.
+    const bool bitmap =
+        reinterpret_cast<const wire::Bth*>(slot.headers)->opcode ==
+        static_cast<uint8_t>(wire::Opcode::kRcAcknowledge);
+    URNIC_CHECK(in_ring || bitmap ||
                 host_.Allowed(s.address, s.bytes, options_.pd, rights));
-    if (!in_ring && !host_.Readable(s.address, s.bytes)) return false;
+    if (!in_ring && !bitmap && !host_.Readable(s.address, s.bytes))
+      return false;
     const auto* data = reinterpret_cast<const uint8_t*>(s.address);
     packet.insert(packet.end(), data, data + s.bytes);
   }

@@ -54,6 +54,8 @@ struct EndpointOptions {
   uint32_t max_sge = 4;
   uint32_t max_inline = 64;
   bool sq_sig_all = false;
+  // How many packets that arrive behind a gap it can hold.
+  uint32_t held_max = 4096;
   // Both ends of an XRC connection in one: its requests name `srqn` of the
   // other end, whose receive queue has that number.
   bool xrc = false;
@@ -64,6 +66,7 @@ class Endpoint {
  public:
   // `host` outlives the endpoint.
   Endpoint(FakeHost& host, const EndpointOptions& options);
+  ~Endpoint();
 
   // True if a receive request has been taken from the ring and is not complete.
   bool receiving() { return core_->receives.taken(); }
@@ -137,11 +140,15 @@ class Endpoint {
 
   // Called before a placement is executed, with the bytes it will write.
   std::function<void(const Placement&)> on_place;
+  // Called for each packet after its burst; for one that is held, again when it
+  // has been due.
+  std::function<void(const RxPacket&, RxVerdict)> on_packet;
   // Called after a burst, for each completion.
   std::function<void(const Completion&)> on_completion;
 
  private:
   struct Sink;
+  class Frames;
 
   // What a move replaces. `ring`: null for its own.
   struct Core {
@@ -157,8 +164,12 @@ class Endpoint {
 
   void MaybeMove(Time now);
 
+  // A run and, as runs of their own, what was held and is due after it. The
+  // verdicts on these are counted, and on_packet() gets them.
   size_t DeliverRun(std::span<const RxPacket> run, Time now,
                     std::vector<RxVerdict>& verdicts);
+  void Process(std::span<const RxPacket> run, Time now,
+               std::vector<RxVerdict>& verdicts);
   // Delivers all of them, and clears `packets`.
   void DeliverRuns(std::vector<RxPacket>& packets, Time now,
                    std::vector<RxVerdict>& verdicts);
@@ -175,6 +186,8 @@ class Endpoint {
   FakeRings rings_;
   RecvRing xrc_ring_;
   std::map<uint32_t, RecvRing*> shared_;  // by number, for XRC
+  std::unique_ptr<Frames> frames_;
+  std::unique_ptr<rc::RecoveryPool> pool_;
   std::unique_ptr<Core> core_;
   Duration clock_shift_;
   std::optional<Random> mover_;

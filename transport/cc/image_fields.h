@@ -5,6 +5,7 @@
 #include "transport/cc/flow_sampler.h"
 #include "transport/cc/halving_window.h"
 #include "transport/cc/notification_point.h"
+#include "transport/cc/round_trip_estimate.h"
 #include "transport/cc/tcp_congestion.h"
 #include "transport/work/image_codec.h"
 
@@ -188,6 +189,22 @@ struct FieldsOf<cc::TcpCongestion> {
                              cc::FixedPackets limit) {
     if (threshold == cc::TcpCongestion::kUnknown) return;
     CheckWindow(f, name, threshold, limit);
+  }
+};
+
+template <>
+struct FieldsOf<cc::RoundTripEstimate> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, smoothed_ns, variation_ns);
+    const auto check = [&](const char* name, uint32_t ns) {
+      f.Require(ns <= cc::RoundTripEstimate::kMax.ns(), name, ns,
+                "is more than a round trip can be");
+    };
+    f("smoothed_ns", smoothed_ns);
+    f("variation_ns", variation_ns);
+    check("smoothed_ns", smoothed_ns);
+    check("variation_ns", variation_ns);
   }
 };
 

@@ -104,7 +104,8 @@ class End {
          records_,
          replay_,
          &recv_queue_.queue(),
-         &host_.mrs()};
+         &host_.mrs(),
+         nullptr};
   FixedSink sink_;
   uint8_t frames_[kRunMax][kFrameBytes];
   TxSlot slots_[kRunMax];

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/rc/repairer.h"
 #include "transport/rc/send_state.h"
 #include "transport/work/timers.h"
 
@@ -30,7 +31,7 @@ class Completer {
     if (unsent > 0 || (unsent == 0 && !IsSequenceNak(packet))) {
       return RxVerdict::kUnsentAck;
     }
-    if (psn - s_.una_psn < 0) return OnStale(psn);
+    if (psn - s_.una_psn < 0) return OnStale(packet, now);
     switch (packet.info->kind) {
       case wire::PacketKind::kReadResponse:
         return OnReadResponse(packet, position, now, sink);
@@ -39,6 +40,16 @@ class Completer {
       default:
         return OnAck(packet, now);
     }
+  }
+
+  // Takes responses that were held and are due now; see Qp::TakeDue().
+  uint32_t TakeDue(std::span<RxPacket> out) {
+    if (s_.recovery == nullptr) return 0;
+    HeldPackets& held = s_.recovery->responses;
+    held.ReleaseTaken();
+    const uint32_t count = held.Take(s_.una_psn, out);
+    if (count == 0) s_.ReturnRecovery();
+    return count;
   }
 
   //= IBTA A17.9.3: a CNP makes the requester reduce its window
@@ -84,19 +95,19 @@ class Completer {
   // REQUIRES: now >= NextDeadline(). True if no acknowledgement came in time.
   bool OnTimer(Time now) {
     if (now >= s_.cc.pacer.next_send) s_.pace_waiting = false;
-    if (now < s_.deadline) return false;
-    s_.deadline = Time::Infinite();
-    if (!s_.running) return false;
-    if (s_.rnr_waiting) {
+    if (now < s_.deadline()) return false;
+    const bool timed_out = now >= s_.retry_at;
+    if (!s_.running || !s_.Outstanding() || s_.rnr_waiting) {
+      s_.StopTimer();
+      if (s_.rnr_waiting && s_.Outstanding()) s_.ArmTimer(now);
       s_.rnr_waiting = false;
-      if (s_.Outstanding()) s_.ArmTimer(now);
       return false;
     }
-    if (!s_.Outstanding()) return false;
-    if (s_.repair == Repair::kNakWaits) {
-      GoBackForNak(now);
+    if (!timed_out) {
+      ActEarly(now);
       return false;
     }
+    s_.StopTimer();
     ++s_.counters.timeouts;
     s_.lost_response_seen = false;
     Retry(now, Why::kTimeout);
@@ -113,7 +124,9 @@ class Completer {
     s_.flushing = true;
     s_.running = false;
     s_.rnr_waiting = s_.pace_waiting = false;
-    s_.deadline = Time::Infinite();
+    s_.StopTimer();
+    s_.EndRecovery();
+    s_.probe = Probe::kNone;
     s_.next = s_.assigned = s_.posted = s_.una;
     s_.any_executed = false;
     s_.reads_in_flight = 0;
@@ -176,6 +189,11 @@ class Completer {
     return clear;
   }
 
+  // A response has come: what had been acknowledged behind it is complete, too.
+  void AckWhatWaited(Time now) {
+    if (s_.acked_end - s_.una_psn > 0) (void)AckBefore(s_.acked_end, now);
+  }
+
   // The acknowledged bytes of the oldest request.
   uint32_t AckedOfOldest() const {
     if (s_.una == s_.assigned) return 0;
@@ -194,8 +212,13 @@ class Completer {
     if (s_.Outstanding()) {
       s_.ArmTimer(now);
     } else {
-      s_.deadline = Time::Infinite();
+      s_.StopTimer();
     }
+    if (__builtin_expect(s_.probe != Probe::kNone, 0)) {
+      const bool all = s_.una_psn - s_.probe_end >= 0;
+      s_.probe = all ? Probe::kNone : Probe::kAnswered;
+    }
+    if (__builtin_expect(s_.recovery != nullptr, 0)) repairer().OnAcked(now);
   }
 
   // Reports progress to congestion control.
@@ -205,6 +228,9 @@ class Completer {
     cc::AckSample sample;
     sample.now = now;
     sample.round_trip = s_.sampler.TakeRoundTrip(s_.una_psn, now);
+    if (sample.round_trip.ns() != 0) {
+      s_.round_trip.OnSample(sample.round_trip);
+    }
     sample.packets = packets;
     sample.bytes = bytes;
     sample.marked = std::exchange(s_.marked, false);
@@ -215,24 +241,49 @@ class Completer {
 
   enum class Why : uint8_t { kLoss, kTimeout };
 
-  // Go-back-N; if no retry is left, the oldest request fails.
+  // Go-back-N. After a time-out, if no retry is left, the oldest request fails.
+  // A NAK uses up no retry, which the standard asks for, and does not prolong
+  // the time-out: on a path that loses packets it comes from a peer that is
+  // alive.
   void Retry(Time now, Why why) {
     if (s_.rnr_waiting) return;  // everything will be resent anyway
-    //= IBTA 9.9.2.4.2: each time-out and each sequence NAK uses up one retry
-    if (s_.retries_left == 0) {
-      s_.FailAt(s_.una, URNIC_WC_RETRY_EXC_ERR, RxVerdict::kAccept);
-      return;
-    }
-    --s_.retries_left;
     if (why == Why::kLoss) {
       s_.cc.OnLoss(now);
+      s_.RewindToUna();
+      s_.ArmProbe(now);
     } else {
+      //= IBTA 9.9.2.4.2: each time-out uses up one retry
+      if (s_.retries_left == 0) {
+        s_.FailAt(s_.una, URNIC_WC_RETRY_EXC_ERR, RxVerdict::kAccept);
+        return;
+      }
+      --s_.retries_left;
       s_.cc.OnRto(now);
+      s_.RewindToUna();
+      s_.repair = Repair::kTimeout;
+      s_.ArmTimer(now);
     }
-    s_.RewindToUna();
-    if (why == Why::kTimeout) s_.repair = Repair::kTimeout;
     s_.sent_since = now;
-    s_.ArmTimer(now);
+  }
+
+  // What is due before the time-out.
+  [[gnu::cold, gnu::noinline]] void ActEarly(Time now) {
+    s_.act_at = Time::Infinite();
+    if (s_.repair == Repair::kNakWaits) return GoBackForNak(now);
+    if (s_.recovery != nullptr) {
+      if (now < s_.recovery->repair_until) return repairer().UpdateGaps(now);
+      GoBackForNak(now);
+    } else if (s_.probe != Probe::kAnswered) {
+      s_.probe = Probe::kDue;
+      if (s_.probes != UINT8_MAX) ++s_.probes;
+      s_.ArmProbe(now);
+    } else {
+      // What was sent before the probe, and is not acknowledged with it, is
+      // lost.
+      s_.probe = Probe::kNone;
+      if (s_.Recover() == nullptr) return GoBackForNak(now);
+      repairer().OnReport({.first = s_.una_psn, .end = s_.probe_end}, now);
+    }
   }
 
   // A forged packet with a future PSN makes the responder report a gap that
@@ -254,7 +305,7 @@ class Completer {
     const Time early =
         too_soon ? s_.sent_since + s_.sampler.shortest * kEarlyRoundTrips
                  : now + s_.cc.round_trip;
-    s_.deadline = std::min(s_.deadline, early);
+    s_.act_at = std::min(s_.act_at, early);
     s_.repair = Repair::kNakWaits;
   }
 
@@ -291,7 +342,15 @@ class Completer {
   // A response to something already acknowledged. If it repeats the newest
   // acknowledgement, the resent packets were duplicates: the responder had not
   // missed any, or it would have dropped everything after the missing one.
-  [[gnu::cold, gnu::noinline]] RxVerdict OnStale(Psn psn) {
+  [[gnu::cold, gnu::noinline]] RxVerdict OnStale(const RxPacket& packet,
+                                                 Time now) {
+    const Psn psn = packet.psn();
+    // It may say what is missing after it.
+    if (packet.info->kind == wire::PacketKind::kAck &&
+        packet.bth->repair() != 0 && psn.Next() == s_.una_psn) {
+      (void)repairer().OnMissing(packet, s_.una_psn, now);
+      return RxVerdict::kStaleAck;
+    }
     if (s_.repair == Repair::kNak && psn.Next() == s_.una_psn) {
       s_.nak_doubt = kNakDoubt;
       s_.repair = Repair::kNone;
@@ -299,9 +358,21 @@ class Completer {
     return RxVerdict::kStaleAck;
   }
 
-  // A response beyond an unanswered read: that read's response was lost. Only
-  // the first such response of a flight starts a retry.
-  RxVerdict OnLostResponse(Time now) {
+  // A response beyond an unanswered read, or an acknowledgement of what follows
+  // the read. The read's responses are late or lost: those before `end`.
+  [[gnu::cold, gnu::noinline]] RxVerdict OnLostResponse(const RxPacket& packet,
+                                                        Psn end, Time now) {
+    if (end - s_.acked_end > 0) s_.acked_end = end;
+    if (s_.rnr_waiting) return RxVerdict::kLostResponse;
+    RxVerdict verdict = RxVerdict::kLostResponse;
+    return repairer().OnLostResponse(packet, end, now, verdict)
+               ? verdict
+               : RepeatReads(now);
+  }
+
+  // Without selective repair. Only the first such response of a flight starts
+  // a retry.
+  RxVerdict RepeatReads(Time now) {
     if (!s_.lost_response_seen) {
       Retry(now, Why::kLoss);
       s_.lost_response_seen = true;
@@ -314,16 +385,22 @@ class Completer {
     const Psn psn = packet.psn();
     switch (syndrome & wire::kAethTypeMask) {
       case wire::kAethAck:
-        return AckBefore(psn.Next(), now) ? RxVerdict::kAccept
-                                          : OnLostResponse(now);
+        if (!AckBefore(psn.Next(), now)) {
+          return OnLostResponse(packet, psn.Next(), now);
+        }
+        if (__builtin_expect(packet.bth->repair() != 0, 0)) {
+          (void)repairer().OnMissing(packet, psn.Next(), now);
+        }
+        return RxVerdict::kAccept;
       case wire::kAethRnrNak:
         return AckBefore(psn, now) ? OnRnr(syndrome & wire::kAethValueMask, now)
-                                   : OnLostResponse(now);
+                                   : OnLostResponse(packet, psn, now);
       case wire::kAethNak:
         if (syndrome > wire::kNakRemoteOperationalError) {
           return RxVerdict::kBadSyndrome;
         }
-        return AckBefore(psn, now) ? OnNak(syndrome, now) : OnLostResponse(now);
+        return AckBefore(psn, now) ? OnNak(packet, syndrome, now)
+                                   : OnLostResponse(packet, psn, now);
       default:
         return RxVerdict::kBadSyndrome;
     }
@@ -344,15 +421,17 @@ class Completer {
     s_.retries_left = s_.config.retry_count;
     s_.RewindToUna();
     s_.rnr_waiting = true;
-    s_.deadline = now + RnrTimer(timer_code);
+    s_.retry_at = Time::Infinite();
+    s_.act_at = now + RnrTimer(timer_code);
     return RxVerdict::kRnrReceived;
   }
 
-  RxVerdict OnNak(uint8_t syndrome, Time now) {
+  RxVerdict OnNak(const RxPacket& packet, uint8_t syndrome, Time now) {
     switch (syndrome) {
       case wire::kNakPsnSequenceError:
         ++s_.counters.sequence_naks;
-        OnSequenceNak(now);
+        if (!repairer().OnMissing(packet, packet.psn(), now))
+          OnSequenceNak(now);
         return RxVerdict::kNakReceived;
       case wire::kNakInvalidRequest:
         return OnFatalNak(URNIC_WC_REM_INV_REQ_ERR);
@@ -370,8 +449,10 @@ class Completer {
 
   // Common to read and atomic responses: acknowledges what precedes `psn` and
   // checks that the oldest request waits for a response of this kind.
-  RxVerdict Expect(Psn psn, wire::PacketKind kind, Time now) {
-    if (!AckBefore(psn, now)) return OnLostResponse(now);
+  RxVerdict Expect(const RxPacket& packet, wire::PacketKind kind, Time now) {
+    if (!AckBefore(packet.psn(), now)) {
+      return OnLostResponse(packet, packet.psn(), now);
+    }
     if (s_.una == s_.assigned) return RxVerdict::kUnexpectedResponse;
     const SendRecord& record = s_.RecordOf(s_.una);
     if (!Contains(kAnsweredRequests, record.opcode) ||
@@ -393,7 +474,7 @@ class Completer {
   RxVerdict OnReadResponse(const RxPacket& packet, uint8_t position, Time now,
                            Sink& sink) {
     const RxVerdict expected =
-        Expect(packet.psn(), wire::PacketKind::kReadResponse, now);
+        Expect(packet, wire::PacketKind::kReadResponse, now);
     if (expected != RxVerdict::kAccept) return expected;
     SendRecord& record = s_.RecordOf(s_.una);
     const auto index = static_cast<uint32_t>(s_.una_psn - record.first_psn);
@@ -404,7 +485,13 @@ class Completer {
     const uint32_t left = length - static_cast<uint32_t>(offset);
     const uint32_t want = std::min(left, s_.config.mtu);
     const bool ends_part = index + 1 == s_.EndOfReadPart(record, index);
-    if (packet.payload_bytes != want || packet.info->last != ends_part) {
+    // A response may also end where the request for the missing part ended.
+    if (__builtin_expect(packet.bth->repair() != 0, 0)) {
+      s_.peer_repeats_parts = true;
+    }
+    const bool may_end = ends_part || s_.peer_repeats_parts;
+    if (packet.payload_bytes != want ||
+        (packet.info->last ? !may_end : ends_part)) {
       s_.FailAt(s_.una, URNIC_WC_BAD_RESP_ERR, RxVerdict::kBadResponse);
       return RxVerdict::kBadResponse;
     }
@@ -419,6 +506,7 @@ class Completer {
       s_.SkipExecuted();
     }
     OnProgress(1, want, now);
+    AckWhatWaited(now);
     return RxVerdict::kAccept;
   }
 
@@ -426,7 +514,7 @@ class Completer {
   RxVerdict OnAtomicResponse(const RxPacket& packet, uint8_t position, Time now,
                              Sink& sink) {
     const RxVerdict expected =
-        Expect(packet.psn(), wire::PacketKind::kAtomicAck, now);
+        Expect(packet, wire::PacketKind::kAtomicAck, now);
     if (expected != RxVerdict::kAccept) return expected;
     // The value arrives in network order; memory holds it in the host's.
     s_.atomic_value = packet.atomic_ack_eth().original_value.value();
@@ -440,6 +528,7 @@ class Completer {
     s_.una_psn = s_.una_psn.Next();
     s_.SkipExecuted();
     OnProgress(1, sizeof(s_.atomic_value), now);
+    AckWhatWaited(now);
     return RxVerdict::kAccept;
   }
 
@@ -468,6 +557,8 @@ class Completer {
                  data += piece;
                }) == WalkResult::kOk;
   }
+
+  Repairer repairer() { return Repairer(s_); }
 
   SendState& s_;
 };

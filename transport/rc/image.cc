@@ -111,11 +111,10 @@ void CheckFlags(ImageReader& f, const SendState& s, QpState state) {
             "failed_index", s.failed_index, "is not after the last request");
   f.Require(IsCompletionStatus(s.failed_status), "failed_status",
             s.failed_status, "is unknown");
-  f.Require(!s.rnr_waiting || (s.running && !s.deadline.IsInfinite()),
+  f.Require(!s.rnr_waiting || (s.running && !s.deadline().IsInfinite()),
             "rnr_waiting", s.rnr_waiting, "would never end");
-  f.Require(s.running || s.deadline.IsInfinite(), "deadline", 0,
+  f.Require(s.running || s.deadline().IsInfinite(), "deadline", 0,
             "is set in a state without deadlines");
-  f.Require(s.read_packets != 0, "read_packets", 0, "must not be 0");
   f.Require(!s.running || s.cc.window() != 0, "packets", 0, "must not be 0");
   f.Require(!s.pace_waiting || (s.running && s.config.bits_per_second != 0),
             "pace_waiting", s.pace_waiting, "would never end");

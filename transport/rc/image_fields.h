@@ -41,15 +41,17 @@ template <>
 struct FieldsOf<rc::SendState> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, sq, records, mrs, limits, config, deadline, head, una,
-                  next, assigned, posted, next_offset, una_psn, tx_psn,
-                  sent_psn, next_psn, reads_in_flight, read_packets,
-                  unacked_since_request, published, drain_limit, failed_index,
-                  retries_left, rnr_retries_left, rnr_waiting, pace_waiting,
-                  lost_response_seen, any_executed, running, draining, failed,
-                  flushing, repair, nak_doubt, marked, current_index_valid,
-                  failed_status, failed_cause, sent_since, sampler, cc,
-                  counters, current, scattered, atomic_value);
+    URNIC_MEMBERS(f, s, sq, records, mrs, limits, config, retry_at, act_at,
+                  head, una, next, assigned, posted, next_offset, una_psn,
+                  tx_psn, sent_psn, next_psn, acked_end, reads_in_flight,
+                  unacked_since_request, not_under_way, published, drain_limit,
+                  failed_index, retries_left, rnr_retries_left, rnr_waiting,
+                  pace_waiting, lost_response_seen, any_executed, running,
+                  draining, failed, flushing, repair, probe, probes, nak_doubt,
+                  marked, peer_repeats_parts, current_index_valid,
+                  failed_status, failed_cause, sent_since, recovery, pool,
+                  reordering_ns, probe_end, sampler, round_trip, cc, counters,
+                  current, scattered, atomic_value);
     f.Group("config", config);
     f("head", head);
     f("una", una);
@@ -61,8 +63,8 @@ struct FieldsOf<rc::SendState> {
     f("tx_psn", tx_psn);
     f("sent_psn", sent_psn);
     f("next_psn", next_psn);
+    f("acked_end", acked_end);
     f("reads_in_flight", reads_in_flight);
-    f("read_packets", read_packets);
     f("unacked_since_request", unacked_since_request);
     f("retries_left", retries_left);
     f("rnr_retries_left", rnr_retries_left);
@@ -76,31 +78,51 @@ struct FieldsOf<rc::SendState> {
     static constexpr const char* kRepairs[] = {"none", "timeout", "nak",
                                                "nak_waits"};
     f("repair", repair, rc::Repair::kNakWaits, kRepairs);
+    static constexpr const char* kProbes[] = {"none", "due", "sent",
+                                              "answered"};
+    f("probe", probe, rc::Probe::kAnswered, kProbes);
+    f("probe_end", probe_end);
+    f("probes", probes);
     f("nak_doubt", nak_doubt);
     f("marked", marked);
+    f("peer_repeats_parts", peer_repeats_parts);
     f("failed_status", failed_status, uint8_t{UINT8_MAX},
       kCompletionStatusNames);
     f("failed_cause", failed_cause, RxVerdict{kRxVerdictCount - 1},
       kRxVerdictNames);
     f("failed_index", failed_index);
-    f.Deadline("deadline", deadline);
+    f.Deadline("retry_at", retry_at);
+    f.Deadline("act_at", act_at);
+    f("reordering_ns", reordering_ns);
     f.Since("sent_since", sent_since, sent_psn != una_psn);
     f.Group("cc", cc);
     f.Group("sampler", sampler);
+    f.Group("round_trip", round_trip);
     f.Group("counters", counters);
     // Set at creation, derived, read or found again, or valid only during a
     // burst.
     f.Elsewhere(limits, sq, records, mrs, posted, published, any_executed,
-                current_index_valid, current, scattered, atomic_value);
+                current_index_valid, current, scattered, atomic_value, recovery,
+                pool, not_under_way);
+    VisitRecords(f, s);
+  }
+  template <typename F, typename S>
+  static void VisitRecords(F& f, S& s) {
     // Otherwise the number of records would be unknown.
-    const uint32_t all = assigned - head;
-    f.Require(all <= sq.entries(), "assigned", assigned,
+    const uint32_t all = s.assigned - s.head;
+    f.Require(all <= s.sq.entries(), "assigned", s.assigned,
               "is farther from head than the ring's length");
-    f.Require(una - head <= all, "una", una, "is not in head..assigned");
-    f.Require(next - una <= assigned - una, "next", next,
+    f.Require(s.una - s.head <= all, "una", s.una, "is not in head..assigned");
+    f.Require(s.next - s.una <= s.assigned - s.una, "next", s.next,
               "is not in una..assigned");
-    for (uint32_t i = head; f.ok() && i != assigned; ++i) {
+    for (uint32_t i = s.head; f.ok() && i != s.assigned; ++i) {
       f.Element("record", s.RecordOf(i));
+    }
+    // What is missing is not carried: the queue pair goes back, elsewhere.
+    bool recovering = s.recovery != nullptr;
+    f.Extra("recovering", recovering);
+    if constexpr (F::kReads) {
+      if (f.ok() && recovering) s.RewindToUna();
     }
   }
   static bool Check(ImageReader& f, const rc::SendState& s, QpState state);
@@ -110,13 +132,14 @@ template <>
 struct FieldsOf<rc::ReplaySlot> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, kind, pending, answered, msn, first_psn, packets,
-                  address, rkey, pd, length, answer_begin, answer_next,
+    URNIC_MEMBERS(f, s, kind, pending, answered, marked, msn, first_psn,
+                  packets, address, rkey, pd, length, answer_begin, answer_next,
                   answer_end, original);
     static constexpr const char* kKinds[] = {"free", "read", "atomic", "empty"};
     f("kind", kind, rc::ReplaySlot::Kind::kEmpty, kKinds);
     f("pending", pending);
     f("answered", answered);
+    f("marked", marked);
     f("msn", msn);
     f("first_psn", first_psn);
     f("packets", packets);
@@ -163,10 +186,11 @@ template <>
 struct FieldsOf<rc::Responder> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, replay, notifier, write, nak_psn, dropped_psn, mrs, rq,
-                  qpn, pd, dest_qpn, mtu, access, pkey, min_rnr_timer, xrc,
-                  message, receiving, established, gap_reported, ack_due,
-                  failed, nak_due, recv_status, event, expected, msn, offset);
+    URNIC_MEMBERS(f, s, replay, notifier, write, nak_psn, dropped_psn, held,
+                  pool, mrs, rq, qpn, pd, dest_qpn, mtu, access, pkey,
+                  min_rnr_timer, xrc, message, receiving, established, reported,
+                  peer_marks, ack_due, failed, nak_due, recv_status, event,
+                  expected, msn, offset);
     f("pd", pd);
     f("expected", expected);
     f("msn", msn);
@@ -174,7 +198,9 @@ struct FieldsOf<rc::Responder> {
     f("message", message, rc::Responder::Message::kWrite, kMessages);
     f("receiving", receiving);
     f("established", established);
-    f("gap_reported", gap_reported);
+    static constexpr const char* kReports[] = {"nothing", "gap", "not_ready"};
+    f("reported", reported, rc::Responder::Reported::kNotReady, kReports);
+    f("peer_marks", peer_marks);
     f("ack_due", ack_due);
     f("failed", failed);
     f("nak_due", nak_due);
@@ -187,8 +213,10 @@ struct FieldsOf<rc::Responder> {
     f.Group("replay", replay);
     f.Group("notifier", notifier);
     f.Group("receive_queue", *rq);
-    // Copied from limits and configuration, and a pointer.
-    f.Elsewhere(mrs, qpn, dest_qpn, mtu, access, pkey, min_rnr_timer, xrc);
+    // Copied from limits and configuration, and pointers. What is held is not
+    // carried: the peer sends it again.
+    f.Elsewhere(held, pool, mrs, qpn, dest_qpn, mtu, access, pkey,
+                min_rnr_timer, xrc);
     f.Require(msn <= 0xffffff, "msn", msn, "is not an MSN");
   }
   // `send`: the other half, which has limits and configuration.

@@ -22,7 +22,9 @@ void Qp::Modify(QpState target, const QpConfig& config) {
       send_.any_executed = false;
       send_.una_psn = send_.tx_psn = send_.sent_psn = send_.next_psn = Psn();
       send_.reads_in_flight = send_.unacked_since_request = 0;
-      send_.deadline = Time::Infinite();
+      send_.StopTimer();
+      send_.EndRecovery();
+      send_.probe = Probe::kNone;
       event_ = QpEvent::kNone;
       break;
     }
@@ -33,20 +35,21 @@ void Qp::Modify(QpState target, const QpConfig& config) {
       break;
     case QpState::kRts:
       if (state_ == QpState::kRtr) {
-        send_.una_psn = send_.tx_psn = config.sq_psn;
+        send_.una_psn = send_.tx_psn = send_.acked_end = config.sq_psn;
         send_.sent_psn = send_.next_psn = config.sq_psn;
         const uint32_t window_max =
             std::min(std::max(config.window_bytes / config.mtu, 2u),
                      std::max(config.window_packets, 1u));
         send_.cc.Start(window_max, config.bits_per_second);
         send_.sampler.Start(config.sq_psn);
-        send_.read_packets = std::max(1u, window_max / 2);
         send_.retries_left = config.retry_count;
         send_.rnr_retries_left = config.rnr_retry;
         send_.lost_response_seen = false;
         send_.repair = Repair::kNone;
+        send_.reordering_ns = 0;
+        send_.round_trip = cc::RoundTripEstimate();
         send_.nak_doubt = 0;
-        send_.marked = false;
+        send_.marked = send_.peer_repeats_parts = false;
       }
       send_.draining = false;
       send_.running = true;

@@ -17,7 +17,8 @@
 //   3. Settle() with those completions: it hands out all completions in the
 //      order of the packets that caused them, and returns what is next
 //      (FlowResult).
-//   4. Transmit() while there is work, now or soon, and Settle() after it.
+//   4. TakeDue(), and again from 1 with what it returns, until that is nothing.
+//   5. Transmit() while there is work, now or soon, and Settle() after it.
 
 #include <span>
 
@@ -32,11 +33,14 @@ namespace urnic::rc {
 class Qp {
  public:
   // `records` has as many entries as the send queue; `replay` has a power of
-  // two, or none yet. They, `recv_queue` and `mrs` outlive the queue pair.
+  // two, or none yet. They, `recv_queue`, `mrs` and `pool` outlive the queue
+  // pair. Without a pool, nothing is held, and a loss is repaired by going
+  // back.
   Qp(const QpLimits& limits, WorkQueueView sq, std::span<SendRecord> records,
-     std::span<ReplaySlot> replay, RecvQueue* recv_queue, mem::MrTable* mrs)
-      : send_(limits, sq, records, *mrs),
-        responder_(limits, recv_queue, replay, mrs) {}
+     std::span<ReplaySlot> replay, RecvQueue* recv_queue, mem::MrTable* mrs,
+     RecoveryPool* pool)
+      : send_(limits, sq, records, *mrs, pool),
+        responder_(limits, recv_queue, replay, mrs, pool) {}
   Qp(const Qp&) = delete;
   Qp& operator=(const Qp&) = delete;
 
@@ -81,7 +85,19 @@ class Qp {
         if (__builtin_expect(send_.failed, 0)) EndIfFailed();
       }
     }
+    responder_.EndBurst(packets);
     responder_.recv_queue().PublishConsumer();
+  }
+
+  // After a burst whose effects are complete: packets that were held behind a
+  // gap which it has closed. They are the next burst. Returns how many;
+  // out.size() is at least 1. Their frames are kept until the next call.
+  uint32_t TakeDue(std::span<RxPacket> out) {
+    if (__builtin_expect(send_.recovery == nullptr && !responder_.holds(), 1)) {
+      return 0;
+    }
+    const uint32_t count = responder_.TakeDue(out);
+    return count != 0 ? count : completer().TakeDue(out);
   }
 
   // `packet` was marked "congestion experienced". Called before OnBurst() gets

@@ -27,6 +27,7 @@ struct ReplaySlot {
   Kind kind = Kind::kFree;
   bool pending = false;   // a response is owed
   bool answered = false;  // in full, at least once
+  bool marked = false;    // the request was: the responses are, too
   uint32_t msn = 0;
   Psn first_psn;
   uint32_t packets = 0;

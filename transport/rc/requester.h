@@ -7,6 +7,8 @@
 #include <cstring>
 #include <span>
 
+#include "transport/rc/packet_writer.h"
+#include "transport/rc/repeater.h"
 #include "transport/rc/send_state.h"
 
 namespace urnic::rc {
@@ -28,10 +30,9 @@ class Requester {
   // Whether Transmit() has something to do now. It may miss only a request that
   // the program is posting at this moment.
   bool HasWork() const {
-    if (!s_.running || s_.rnr_waiting || s_.pace_waiting || AtFailure()) {
-      return false;
-    }
-    if (s_.WindowClosed()) return false;
+    if (!s_.running || s_.rnr_waiting || s_.pace_waiting) return false;
+    if (__builtin_expect(Repeater(s_).HasWork(), 0)) return true;
+    if (AtFailure() || s_.WindowClosed()) return false;
     if (s_.next != s_.assigned) {
       return !s_.current_index_valid || !Blocked();
     }
@@ -40,7 +41,9 @@ class Requester {
   }
 
   // The payload of work request `index` could not be read.
-  void OnGatherFault(uint32_t index) { Fail(index, URNIC_WC_LOC_PROT_ERR); }
+  void OnGatherFault(uint32_t index) {
+    (void)writer().Fail(index, URNIC_WC_LOC_PROT_ERR);
+  }
 
  private:
   //= IBTA 9.11: a queue pair sends no faster than its static rate
@@ -62,6 +65,14 @@ class Requester {
   }
 
   uint32_t TransmitNow(Time now, std::span<TxSlot> slots) {
+    if (__builtin_expect(!Repeater(s_).HasWork(), 1))
+      return TransmitNext(now, slots);
+    const uint32_t count = Repeater(s_).Repeat(now, slots);
+    return count + TransmitNext(now, slots.subspan(count));
+  }
+
+  uint32_t TransmitNext(Time now, std::span<TxSlot> slots) {
+    if (slots.empty()) return 0;
     const bool was_idle = !s_.Outstanding();
     const Psn fresh = s_.sent_psn;
     const bool resends = s_.tx_psn != fresh;
@@ -70,7 +81,7 @@ class Requester {
     if (count == 0 && s_.failed) count = Fill(slots);
     if (count == 0) return 0;
     RequestAckOfBurst(slots[count - 1]);
-    if (was_idle || s_.deadline.IsInfinite()) s_.ArmTimer(now);
+    if (was_idle || s_.deadline().IsInfinite()) s_.ArmTimer(now);
     if (was_idle) s_.sent_since = now;
     if (s_.unacked_since_request == 0 && !resends && s_.tx_psn - fresh > 0) {
       // For a read, the round trip ends with its first response.
@@ -226,7 +237,7 @@ class Requester {
       reth.virtual_address = wire::Be<uint64_t>(r.remote_addr);
       reth.rkey = wire::Be<uint32_t>(r.rkey);
       reth.dma_length = wire::Be<uint32_t>(r.length);
-      Append(slot, reth);
+      PacketWriter::Append(slot, reth);
     }
     s_.RecordOf(index) = SendRecord{
         .first_psn = psn,
@@ -258,7 +269,7 @@ class Requester {
       if (s_.next == s_.posted && !RefreshPosted()) return false;
       if (s_.draining && s_.next == s_.drain_limit) return false;
       if (!StartNew()) return false;
-    } else if (!s_.current_index_valid && !Reload()) {
+    } else if (!s_.current_index_valid && !writer().Reload()) {
       return false;
     }
     return !Blocked();
@@ -284,7 +295,7 @@ class Requester {
     SendRecord& record = s_.RecordOf(s_.next);
     if (!record.executed &&
         s_.current.ExecuteLocal(*s_.mrs, s_.limits) != mem::MemFault::kNone) {
-      return Fail(s_.next, s_.current.LocalFailure());
+      return writer().Fail(s_.next, s_.current.LocalFailure());
     }
     record.executed = s_.any_executed = true;
     ++s_.next;
@@ -296,36 +307,19 @@ class Requester {
   bool RefreshPosted() {
     const uint32_t ready = s_.sq.Posted(s_.next);
     if (ready == UINT32_MAX || ready + (s_.next - s_.head) > s_.sq.entries()) {
-      return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);
+      return writer().Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);
     }
     s_.posted = s_.next + ready;
     return ready != 0;
   }
 
-  // Ends work request `index` with a local error; returns false. Earlier ones
-  // that are not acknowledged are resent: the packet that was to ask for their
-  // acknowledgement may be one that is no longer sent.
-  [[gnu::cold, gnu::noinline]] bool Fail(uint32_t index, uint8_t status) {
-    s_.FailAt(index, status, RxVerdict::kAccept);
-    if (s_.una != s_.assigned) s_.RewindToUna();
-    return false;
-  }
-
-  // Copies the work request out of the ring and finds its length.
-  bool Load(uint64_t& length) {
-    s_.current_index_valid = true;
-    return s_.current.Load(s_.sq, s_.next, s_.limits, length) &&
-           (!s_.current.is_inline() ||
-            !Contains(kAnsweredRequests, s_.current.wqe.opcode) ||
-            Contains(kGatheringRequests, s_.current.wqe.opcode));
-  }
-
   bool StartNew() {
     uint64_t length = 0;
-    if (!Load(length)) return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);
+    if (!writer().Load(length))
+      return writer().Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);
     const urnic_sq_wqe& wqe = s_.current.wqe;
     if (length > URNIC_MAX_MESSAGE_BYTES) {
-      return Fail(s_.next, URNIC_WC_LOC_LEN_ERR);
+      return writer().Fail(s_.next, URNIC_WC_LOC_LEN_ERR);
     }
     // A division costs as much as the rest of a short request's bookkeeping.
     uint32_t packets = 1;
@@ -337,14 +331,15 @@ class Requester {
             wqe.opcode > 31 || !Contains(kRequestsOfAnyLength, wqe.opcode),
             0)) {
       const uint8_t status = CheckFixedLength(wqe.opcode, length, packets);
-      if (status != URNIC_WC_SUCCESS) return Fail(s_.next, status);
+      if (status != URNIC_WC_SUCCESS) return writer().Fail(s_.next, status);
     }
     if (Contains(kAnsweredRequests, wqe.opcode) &&
         s_.config.max_rd_atomic == 0) {
-      return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);  // it could never be sent
+      return writer().Fail(s_.next,
+                           URNIC_WC_LOC_QP_OP_ERR);  // it could never be sent
     }
     if (!CheckKeys(length, packets)) {
-      return Fail(s_.next, URNIC_WC_LOC_PROT_ERR);
+      return writer().Fail(s_.next, URNIC_WC_LOC_PROT_ERR);
     }
     s_.RecordOf(s_.next) =
         SendRecord{.first_psn = s_.next_psn,
@@ -381,174 +376,19 @@ class Requester {
                             response ? mem::kLocalWrite : mem::kLocalRead);
   }
 
-  // Reads a work request again for retransmission. It fails if the program has
-  // changed its length or opcode since: the packets would not fit their PSNs.
-  // Other changes are the program's own fault.
-  [[gnu::cold, gnu::noinline]] bool Reload() {
-    uint64_t length = 0;
-    const SendRecord& record = s_.RecordOf(s_.next);
-    if (!Load(length) || length != record.length ||
-        s_.current.wqe.opcode != record.opcode) {
-      return Fail(s_.next, URNIC_WC_LOC_QP_OP_ERR);
-    }
-    return true;
-  }
-
   bool BuildPacket(TxSlot& slot) {
     SendRecord& record = s_.RecordOf(s_.next);
-    slot.from_responder = false;
-    slot.origin = s_.next;
-    slot.payload_bytes = 0;
-    slot.pad_bytes = 0;
-    slot.segment_count = 0;
-    uint32_t psns = 1;
-    uint32_t bytes = 0;
-    bool message_done = true;
-    if (record.opcode == URNIC_WR_RDMA_READ) {
-      const uint32_t index = s_.next_offset / s_.config.mtu;
-      const uint32_t end = s_.EndOfReadPart(record, index);
-      psns = end - index;
-      bytes = psns * s_.config.mtu;
-      message_done = end == record.packets;
-      if (message_done) bytes = record.length - s_.next_offset;
-      WriteReadRequest(slot, bytes);
-    } else if (!Contains(kGatheringRequests, record.opcode)) {
-      if (record.opcode == URNIC_WR_FLUSH) {
-        WriteFlush(slot);
-      } else {
-        WriteAtomic(slot, record);
-      }
-    } else if (!WriteData(slot, record, message_done)) {
-      return false;
-    }
+    const Psn first = s_.tx_psn;
+    if (!writer().Compose(slot)) return false;
     if (Contains(kAnsweredRequests, record.opcode)) {
       ++record.reads_in_flight;
       ++s_.reads_in_flight;
     }
     ++s_.counters.requests_sent;
-    if (s_.sent_psn - s_.tx_psn > 0) ++s_.counters.requests_resent;
-    s_.tx_psn = s_.tx_psn + static_cast<int32_t>(psns);
+    if (s_.sent_psn - first > 0) ++s_.counters.requests_resent;
     if (s_.tx_psn - s_.sent_psn > 0) s_.sent_psn = s_.tx_psn;
     ++s_.unacked_since_request;
-    if (message_done) {
-      ++s_.next;
-      s_.next_offset = 0;
-      s_.current_index_valid = false;
-    } else {
-      s_.next_offset += bytes + slot.payload_bytes;
-    }
     return true;
-  }
-
-  void WriteBth(TxSlot& slot, wire::Opcode opcode, bool solicited) {
-    auto* bth = reinterpret_cast<wire::Bth*>(slot.headers);
-    bth->opcode = static_cast<uint8_t>(opcode);
-    bth->flags = wire::Bth::MakeFlags(solicited, true, slot.pad_bytes);
-    bth->pkey = wire::Be<uint16_t>(s_.config.pkey);
-    bth->fecn_becn_qpn = wire::Be<uint32_t>(s_.config.dest_qpn);
-    bth->ack_psn = wire::Bth::MakeAckPsn(false, s_.tx_psn);
-    slot.header_bytes = sizeof(wire::Bth);
-    if (__builtin_expect(s_.limits.xrc, 0)) {
-      bth->opcode |= static_cast<uint8_t>(wire::Opcode::kXrcBase);
-      Append(slot, wire::XrcEth{wire::Be<uint32_t>(s_.current.wqe.xrc_srqn &
-                                                   0x00ffffff)});
-    }
-  }
-
-  template <typename Header>
-  static void Append(TxSlot& slot, const Header& header) {
-    std::memcpy(slot.headers + slot.header_bytes, &header, sizeof(header));
-    slot.header_bytes += sizeof(header);
-  }
-
-  wire::Reth MakeReth(uint32_t offset, uint32_t length) const {
-    wire::Reth reth;
-    reth.virtual_address =
-        wire::Be<uint64_t>(s_.current.wqe.remote_addr + offset);
-    reth.rkey = wire::Be<uint32_t>(s_.current.wqe.rkey);
-    reth.dma_length = wire::Be<uint32_t>(length);
-    return reth;
-  }
-
-  //= IBTA 9.7.5.1.9: a repeated read request asks only for the data that has
-  //= not arrived
-  void WriteReadRequest(TxSlot& slot, uint32_t bytes) {
-    WriteBth(slot, wire::Opcode::kRcReadRequest, false);
-    Append(slot, MakeReth(s_.next_offset, bytes));
-  }
-
-  //= IBTA A19.4.1: a flush request names the memory that must become visible
-  void WriteFlush(TxSlot& slot) {
-    WriteBth(slot, wire::Opcode::kRcFlush, false);
-    Append(slot, wire::Feth{wire::Be<uint32_t>(
-                     static_cast<uint32_t>(s_.current.wqe.compare_add))});
-    Append(slot, MakeReth(0, static_cast<uint32_t>(s_.current.wqe.swap)));
-  }
-
-  void WriteAtomic(TxSlot& slot, const SendRecord& record) {
-    const bool swap = record.opcode == URNIC_WR_ATOMIC_CMP_AND_SWP;
-    WriteBth(slot,
-             swap ? wire::Opcode::kRcCompareSwap : wire::Opcode::kRcFetchAdd,
-             false);
-    wire::AtomicEth eth;
-    eth.virtual_address = wire::Be<uint64_t>(s_.current.wqe.remote_addr);
-    eth.rkey = wire::Be<uint32_t>(s_.current.wqe.rkey);
-    eth.swap_or_add = wire::Be<uint64_t>(swap ? s_.current.wqe.swap
-                                              : s_.current.wqe.compare_add);
-    eth.compare = wire::Be<uint64_t>(swap ? s_.current.wqe.compare_add : 0);
-    Append(slot, eth);
-  }
-
-  // Writes a packet of a send or write.
-  bool WriteData(TxSlot& slot, const SendRecord& record, bool& last) {
-    const uint32_t left = record.length - s_.next_offset;
-    const uint32_t chunk = std::min(left, s_.config.mtu);
-    const bool first = s_.next_offset == 0;
-    last = chunk == left;
-    if (!s_.current.Gather(s_.sq, s_.next, *s_.mrs, s_.limits.pd,
-                           s_.next_offset, chunk, slot)) {
-      return Fail(s_.next, URNIC_WC_LOC_PROT_ERR);
-    }
-    slot.payload_bytes = chunk;
-    slot.pad_bytes = static_cast<uint8_t>(-chunk & 3);
-    constexpr RequestSet kSends = RequestsOf(RequestFamily::kSend);
-    const bool write = !Contains(kSends, record.opcode);
-    const bool imm = last && Contains(kRequestsWithImm, record.opcode);
-    const bool inv = last && record.opcode == URNIC_WR_SEND_WITH_INV;
-    const bool solicited = last && (!write || imm) &&
-                           (s_.current.wqe.flags & URNIC_SEND_SOLICITED) != 0;
-    //= IBTA A19.4.2: an atomic write is a single packet with eight bytes of
-    //= payload
-    const wire::Opcode opcode = record.opcode == URNIC_WR_ATOMIC_WRITE
-                                    ? wire::Opcode::kRcAtomicWrite
-                                    : DataOpcode(write, first, last, imm, inv);
-    WriteBth(slot, opcode, solicited);
-    if (write && first) Append(slot, MakeReth(0, record.length));
-    if (imm) {
-      wire::ImmDt data;
-      std::memcpy(data.data, &s_.current.wqe.imm_or_key, sizeof(data.data));
-      Append(slot, data);
-    }
-    if (inv)
-      Append(slot, wire::Ieth{wire::Be<uint32_t>(s_.current.wqe.imm_or_key)});
-    return true;
-  }
-
-  static wire::Opcode DataOpcode(bool write, bool first, bool last, bool imm,
-                                 bool inv) {
-    using enum wire::Opcode;
-    if (write) {
-      if (first && last) return imm ? kRcWriteOnlyImm : kRcWriteOnly;
-      if (first) return kRcWriteFirst;
-      if (last) return imm ? kRcWriteLastImm : kRcWriteLast;
-      return kRcWriteMiddle;
-    }
-    if (first && last) {
-      return inv ? kRcSendOnlyInvalidate : imm ? kRcSendOnlyImm : kRcSendOnly;
-    }
-    if (first) return kRcSendFirst;
-    if (!last) return kRcSendMiddle;
-    return inv ? kRcSendLastInvalidate : imm ? kRcSendLastImm : kRcSendLast;
   }
 
   // Sets AckReq on the last packet of a burst if it ends a message or closes
@@ -566,6 +406,8 @@ class Requester {
     bth->ack_psn = wire::Bth::MakeAckPsn(true, bth->psn());
     s_.unacked_since_request = 0;
   }
+
+  PacketWriter writer() { return PacketWriter(s_); }
 
   SendState& s_;
 };

@@ -31,7 +31,8 @@ void Responder::Start(const QpConfig& config) {
   replay_.Reset(config.max_dest_rd_atomic);
   message_ = Message::kNone;
   msn_ = 0;
-  ack_due_ = gap_reported_ = failed_ = established_ = false;
+  ack_due_ = failed_ = established_ = peer_marks_ = false;
+  reported_ = Reported::kNothing;
   nak_due_ = 0;
   receiving_ = true;
   event_ = QpEvent::kNone;
@@ -42,6 +43,7 @@ void Responder::Start(const QpConfig& config) {
 void Responder::Stop() {
   receiving_ = established_ = failed_ = ack_due_ = false;
   nak_due_ = 0;
+  DropHeld();
   notifier_.due = false;
   replay_.Reset(0);
 }
@@ -53,18 +55,104 @@ bool Responder::PollFlush(RecvCompletion& out) {
   return true;
 }
 
-RxVerdict Responder::OnGap(Psn psn) {
-  //= IBTA 9.7.5.2.8: a responder sends one sequence NAK per gap, and none while
-  //= it waits for the PSN of an RNR NAK
-  if (gap_reported_) {
+RxVerdict Responder::OnGap(const RxPacket& packet) {
+  const Psn psn = packet.psn();
+  //= IBTA 9.7.5.2.8: while a responder waits for the PSN of an RNR NAK, it
+  //= sends no other NAK
+  if (reported_ == Reported::kNotReady) {
     if (psn - dropped_psn_ > 0) dropped_psn_ = psn;
     return RxVerdict::kAfterGap;
   }
-  gap_reported_ = true;
-  dropped_psn_ = psn;
+  const bool first = reported_ == Reported::kNothing;
+  // Another gap has appeared, behind what is held.
+  const bool another =
+      held_ != nullptr && !held_->empty() && psn - held_->end() > 0;
+  const RxVerdict verdict = Hold(packet);
+  const bool held =
+      verdict == RxVerdict::kHeld || verdict == RxVerdict::kHeldTwice;
+  if (!held && (first || psn - dropped_psn_ > 0)) dropped_psn_ = psn;
+  if (first) {
+    // What is expected may be held already, and due after this burst.
+    if (held && held_->begin() == expected_) return verdict;
+    if (held) dropped_psn_ = expected_ + -1;  // nothing was dropped
+    ReportGap();
+    return verdict == RxVerdict::kAfterGap ? RxVerdict::kSequenceGap : verdict;
+  }
+  //= IBTA 9.7.5.2.8: a responder sends one sequence NAK per gap
+  // But a peer that marks what it repeats wants to know what else is missing.
+  if (peer_marks_ && held && (another || packet.bth->ack_requested())) {
+    ReportGap();
+  }
+  return verdict;
+}
+
+void Responder::ReportGap() {
+  reported_ = Reported::kGap;
   nak_psn_ = expected_;
   nak_due_ = wire::kNakPsnSequenceError;
-  return RxVerdict::kSequenceGap;
+}
+
+uint32_t Responder::PsnsOf(const RxPacket& packet) const {
+  if (packet.info->kind != wire::PacketKind::kReadRequest) return 1;
+  const uint64_t bytes = packet.reth().dma_length.value();
+  const uint64_t packets = std::max<uint64_t>(1, (bytes + mtu_ - 1) / mtu_);
+  return packets <= kHoldSpan ? static_cast<uint32_t>(packets) : 0;
+}
+
+RxVerdict Responder::Hold(const RxPacket& packet) {
+  const uint32_t psns = PsnsOf(packet);
+  // The shared queue that a packet of XRC names may be gone later.
+  if (pool_ == nullptr || xrc_ || psns == 0) return RxVerdict::kAfterGap;
+  if (held_ == nullptr) held_ = pool_->TakeList();
+  if (held_ == nullptr) return RxVerdict::kAfterGap;
+  const RxVerdict verdict =
+      VerdictOf(held_->Insert(expected_, packet, psns), RxVerdict::kAfterGap);
+  if (held_->idle()) pool_->Return(std::exchange(held_, nullptr));
+  return verdict;
+}
+
+void Responder::LookBehindGap(std::span<const RxPacket> packets) {
+  for (const RxPacket& packet : packets) {
+    if (packet.info->request() && packet.bth->repair() != 0) {
+      peer_marks_ = true;
+    }
+  }
+  held_->DropBefore(expected_);
+  // The next gap; but what is expected may be held, and due.
+  if (!held_->empty() && reported_ == Reported::kNothing &&
+      held_->begin() != expected_) {
+    dropped_psn_ = expected_ + -1;
+    ReportGap();
+  }
+}
+
+uint32_t Responder::TakeHeld(std::span<RxPacket> out) {
+  held_->ReleaseTaken();
+  const uint32_t count = held_->Take(expected_, out);
+  if (held_->idle()) pool_->Return(std::exchange(held_, nullptr));
+  return count;
+}
+
+void Responder::DropHeld() {
+  if (held_ == nullptr) return;
+  held_->Drop();
+  if (held_->idle()) pool_->Return(std::exchange(held_, nullptr));
+}
+
+void Responder::AppendHeld(TxSlot& slot) {
+  const bool nak = nak_due_ != 0;
+  if ((nak && nak_due_ != wire::kNakPsnSequenceError) || held_->empty()) return;
+  const int32_t missing = held_->begin() - expected_;
+  if (missing <= 0 || (nak && nak_psn_ != expected_)) return;
+  auto* const bth = reinterpret_cast<wire::Bth*>(slot.headers);
+  bth->SetRepair(
+      std::min(static_cast<uint32_t>(missing), wire::Bth::kRepairMax));
+  if (!peer_marks_) return;
+  const std::span<uint8_t> bitmap = pool_->bitmap();
+  const uint32_t bytes = held_->WriteBitmap(expected_, bitmap);
+  slot.segments[0] = {reinterpret_cast<uint64_t>(bitmap.data()), bytes};
+  slot.segment_count = 1;
+  slot.payload_bytes = bytes;
 }
 
 RxVerdict Responder::OnFlush(const RxPacket& packet) {
@@ -137,10 +225,66 @@ RxVerdict Responder::OnDuplicateRead(const RxPacket& packet) {
     nak_psn_ = packet.psn();
     return verdict;
   }
-  slot->answer_begin = slot->answer_next = static_cast<uint32_t>(offset);
-  slot->answer_end = static_cast<uint32_t>(offset) + length;
+  auto begin = static_cast<uint32_t>(offset);
+  uint32_t end = begin + length;
+  slot->marked = packet.bth->repair() != 0;
+  if (slot->marked && slot->pending) {
+    // A peer that asks for several parts of a read wants all of them.
+    begin = std::min(begin, slot->answer_next);
+    end = std::max(end, slot->answer_end);
+  }
+  slot->answer_begin = slot->answer_next = begin;
+  slot->answer_end = end;
   replay_.MarkPending(*slot);
   return RxVerdict::kDuplicate;
+}
+
+void Responder::WriteAtomicAck(TxSlot& out, ReplaySlot& slot) {
+  WriteBth(out, wire::Opcode::kRcAtomicAcknowledge, slot.first_psn);
+  AppendAeth(out, wire::kAethAck | wire::kAethCreditsInvalid, slot.msn);
+  const wire::AtomicAckEth eth{wire::Be<uint64_t>(slot.original)};
+  std::memcpy(out.headers + out.header_bytes, &eth, sizeof(eth));
+  out.header_bytes += sizeof(eth);
+  replay_.MarkAnswered(slot);
+}
+
+bool Responder::WriteReadResponse(TxSlot& out, ReplaySlot& slot) {
+  const uint32_t left = slot.answer_end - slot.answer_next;
+  const uint32_t chunk = std::min(left, mtu_);
+  const bool first = slot.answer_next == slot.answer_begin;
+  const bool last = chunk == left;
+  const Psn psn =
+      slot.first_psn + static_cast<int32_t>(slot.answer_next / mtu_);
+  mem::Translation at;
+  if (chunk != 0) {
+    at = Check(MrKey{slot.rkey}, slot.pd, slot.address + slot.answer_next,
+               chunk, mem::kRemoteRead);
+    if (!at.ok()) {
+      (void)FailRead(psn, wire::kNakRemoteAccessError, QpEvent::kAccessError);
+      return false;
+    }
+  }
+  using enum wire::Opcode;
+  WriteBth(out,
+           first ? (last ? kRcReadResponseOnly : kRcReadResponseFirst)
+                 : (last ? kRcReadResponseLast : kRcReadResponseMiddle),
+           psn);
+  if (first || last) {
+    AppendAeth(out, wire::kAethAck | wire::kAethCreditsInvalid, slot.msn);
+  }
+  out.payload_bytes = chunk;
+  out.pad_bytes = static_cast<uint8_t>(-chunk & 3);
+  auto* bth = reinterpret_cast<wire::Bth*>(out.headers);
+  bth->flags = wire::Bth::MakeFlags(false, true, out.pad_bytes);
+  if (__builtin_expect(slot.marked, 0)) bth->SetRepair(1);
+  out.origin = psn.value();
+  if (chunk != 0) {
+    out.segments[0] = {at.host, chunk};
+    out.segment_count = 1;
+  }
+  slot.answer_next += chunk;
+  if (last) replay_.MarkAnswered(slot);
+  return true;
 }
 
 RxVerdict Responder::FailRead(Psn psn, uint8_t syndrome, QpEvent event) {

@@ -12,6 +12,7 @@
 #include "transport/base/fields.h"
 #include "transport/cc/notification_point.h"
 #include "transport/mem/mr_table.h"
+#include "transport/rc/recovery.h"
 #include "transport/rc/replay.h"
 #include "transport/rc/response_headers.h"
 #include "transport/work/cnp.h"
@@ -23,14 +24,19 @@ namespace urnic::rc {
 class Responder {
  public:
   // `replay` is as ReplayRing requires; all three outlive the responder.
+  // `pool` too; null: this responder holds nothing.
   Responder(const QpLimits& limits, RecvQueue* recv_queue,
-            std::span<ReplaySlot> replay, mem::MrTable* mrs)
+            std::span<ReplaySlot> replay, mem::MrTable* mrs, RecoveryPool* pool)
       : replay_(replay),
+        pool_(pool),
         mrs_(mrs),
         rq_(recv_queue),
         qpn_(limits.qpn),
         pd_(limits.pd),
         xrc_(limits.xrc) {}
+  ~Responder() {
+    if (held_ != nullptr) pool_->Return(held_);
+  }
 
   // RESET to RTR. `config.rq_psn` is the first PSN expected.
   void Start(const QpConfig& config);
@@ -57,7 +63,7 @@ class Responder {
       event_ = QpEvent::kCommEstablished;
     }
     const int32_t distance = packet.psn() - expected_;
-    if (distance > 0) return OnGap(packet.psn());
+    if (distance > 0) return OnGap(packet);
     if (distance < 0) return OnDuplicate(packet);
     if (__builtin_expect(xrc_, 0)) {
       const RxVerdict domain = EnterDomain(packet);
@@ -81,6 +87,16 @@ class Responder {
         return OnAtomic(packet, position, sink);
     }
   }
+
+  // After a burst: reports the next gap.
+  void EndBurst(std::span<const RxPacket> packets) {
+    if (__builtin_expect(held_ != nullptr, 0)) LookBehindGap(packets);
+  }
+  // Takes requests that were held and are due now; see Qp::TakeDue().
+  uint32_t TakeDue(std::span<RxPacket> out) {
+    return held_ == nullptr ? 0 : TakeHeld(out);
+  }
+  bool holds() const { return held_ != nullptr; }
 
   // A request, valid or not, was marked "congestion experienced".
   void OnMarked(Time now) {
@@ -142,6 +158,8 @@ class Responder {
   friend struct urnic::FieldsOf;
 
   enum class Message : uint8_t { kNone, kSend, kWrite };
+  // The NAK that is outstanding for the expected PSN.
+  enum class Reported : uint8_t { kNothing, kGap, kNotReady };
 
   // The memory that a RETH names.
   struct RemoteRange {
@@ -167,10 +185,21 @@ class Responder {
     return RxVerdict::kAccept;
   }
 
-  RxVerdict OnGap(Psn psn);
+  RxVerdict OnGap(const RxPacket& packet);
+  // The verdict on a packet behind a gap; kAfterGap: it cannot be held.
+  RxVerdict Hold(const RxPacket& packet);
+  void ReportGap();
+  [[gnu::cold, gnu::noinline]] void LookBehindGap(
+      std::span<const RxPacket> packets);
+  [[gnu::cold, gnu::noinline]] uint32_t TakeHeld(std::span<RxPacket> out);
+  // Forgets what is held; the peer sends it again.
+  void DropHeld();
+  // How many PSNs a request stands for; 0: more than can be held.
+  uint32_t PsnsOf(const RxPacket& packet) const;
 
   // Ends the connection with a NAK for the expected PSN.
   RxVerdict Refuse(uint8_t syndrome, QpEvent event) {
+    DropHeld();
     nak_due_ = syndrome;
     nak_psn_ = expected_;
     failed_ = true;
@@ -209,7 +238,7 @@ class Responder {
 
   void Advance(const RxPacket& packet, uint32_t psns) {
     expected_ = expected_ + static_cast<int32_t>(psns);
-    gap_reported_ = false;
+    reported_ = Reported::kNothing;
     if (nak_due_ != 0) MoveNak();
     if (packet.info->last) msn_ = (msn_ + 1) & 0x00ffffff;
     if (packet.bth->ack_requested()) ack_due_ = true;
@@ -218,14 +247,16 @@ class Responder {
   // The packet that a NAK asks for has arrived before the NAK was sent. What
   // was dropped after it is still missing.
   void MoveNak() {
-    gap_reported_ = dropped_psn_ - expected_ >= 0;
+    const bool gap = dropped_psn_ - expected_ >= 0;
+    reported_ = gap ? Reported::kGap : Reported::kNothing;
     nak_psn_ = expected_;
-    nak_due_ = gap_reported_ ? wire::kNakPsnSequenceError : uint8_t{0};
+    nak_due_ = gap ? wire::kNakPsnSequenceError : uint8_t{0};
   }
 
   RxVerdict OnNoReceive() {
     //= IBTA 9.7.5.2.8: after an RNR NAK, only the PSN that it names is accepted
-    gap_reported_ = true;
+    DropHeld();
+    reported_ = Reported::kNotReady;
     dropped_psn_ = expected_;
     nak_psn_ = expected_;
     nak_due_ = wire::kAethRnrNak | (min_rnr_timer_ & 0x1f);
@@ -513,62 +544,25 @@ class Responder {
     AppendAeth(slot,
                nak ? nak_due_ : wire::kAethAck | wire::kAethCreditsInvalid,
                msn_);
+    if (__builtin_expect(held_ != nullptr, 0)) AppendHeld(slot);
     ack_due_ = false;
     nak_due_ = 0;
   }
+  // What is missing before what is held; with a bitmap, if the peer marks what
+  // it sends again.
+  [[gnu::cold, gnu::noinline]] void AppendHeld(TxSlot& slot);
 
-  void WriteAtomicAck(TxSlot& out, ReplaySlot& slot) {
-    WriteBth(out, wire::Opcode::kRcAtomicAcknowledge, slot.first_psn);
-    AppendAeth(out, wire::kAethAck | wire::kAethCreditsInvalid, slot.msn);
-    const wire::AtomicAckEth eth{wire::Be<uint64_t>(slot.original)};
-    std::memcpy(out.headers + out.header_bytes, &eth, sizeof(eth));
-    out.header_bytes += sizeof(eth);
-    replay_.MarkAnswered(slot);
-  }
-
-  bool WriteReadResponse(TxSlot& out, ReplaySlot& slot) {
-    const uint32_t left = slot.answer_end - slot.answer_next;
-    const uint32_t chunk = std::min(left, mtu_);
-    const bool first = slot.answer_next == slot.answer_begin;
-    const bool last = chunk == left;
-    const Psn psn =
-        slot.first_psn + static_cast<int32_t>(slot.answer_next / mtu_);
-    mem::Translation at;
-    if (chunk != 0) {
-      at = Check(MrKey{slot.rkey}, slot.pd, slot.address + slot.answer_next,
-                 chunk, mem::kRemoteRead);
-      if (!at.ok()) {
-        (void)FailRead(psn, wire::kNakRemoteAccessError, QpEvent::kAccessError);
-        return false;
-      }
-    }
-    using enum wire::Opcode;
-    WriteBth(out,
-             first ? (last ? kRcReadResponseOnly : kRcReadResponseFirst)
-                   : (last ? kRcReadResponseLast : kRcReadResponseMiddle),
-             psn);
-    if (first || last) {
-      AppendAeth(out, wire::kAethAck | wire::kAethCreditsInvalid, slot.msn);
-    }
-    out.payload_bytes = chunk;
-    out.pad_bytes = static_cast<uint8_t>(-chunk & 3);
-    auto* bth = reinterpret_cast<wire::Bth*>(out.headers);
-    bth->flags = wire::Bth::MakeFlags(false, true, out.pad_bytes);
-    out.origin = psn.value();
-    if (chunk != 0) {
-      out.segments[0] = {at.host, chunk};
-      out.segment_count = 1;
-    }
-    slot.answer_next += chunk;
-    if (last) replay_.MarkAnswered(slot);
-    return true;
-  }
+  void WriteAtomicAck(TxSlot& out, ReplaySlot& slot);
+  // False: it cannot be read; the NAK is due.
+  bool WriteReadResponse(TxSlot& out, ReplaySlot& slot);
 
   ReplayRing replay_;
   cc::NotificationPoint notifier_;
   RemoteRange write_;  // of the current write of several packets
   Psn nak_psn_;
-  Psn dropped_psn_;  // the newest PSN dropped in this gap
+  Psn dropped_psn_;              // the newest PSN dropped in this gap
+  HeldPackets* held_ = nullptr;  // null: nothing
+  RecoveryPool* pool_;
 
   // What a packet touches is kept together. What it needs of limits and
   // configuration, which are in SendState, is copied.
@@ -585,8 +579,9 @@ class Responder {
 
   Message message_ = Message::kNone;
   bool receiving_ = false;
-  bool established_ = false;   // a request has arrived while receiving_
-  bool gap_reported_ = false;  // a sequence or RNR NAK is outstanding
+  bool established_ = false;  // a request has arrived while receiving_
+  Reported reported_ = Reported::kNothing;
+  bool peer_marks_ = false;  // what it sends again
   bool ack_due_ = false;
   bool failed_ = false;
   uint8_t nak_due_ = 0;                          // the syndrome; 0: none

@@ -17,7 +17,9 @@
 #include "transport/base/check.h"
 #include "transport/cc/flow_sampler.h"
 #include "transport/cc/halving_window.h"
+#include "transport/cc/round_trip_estimate.h"
 #include "transport/mem/mr_table.h"
+#include "transport/rc/recovery.h"
 #include "transport/work/request.h"
 #include "transport/work/send_request.h"
 #include "transport/work/types.h"
@@ -46,24 +48,45 @@ enum class Repair : uint8_t {
   kNakWaits,  // a sequence NAK is doubted: resends at the deadline
 };
 
+// The probe for a peer that has been silent for some round trips.
+enum class Probe : uint8_t {
+  kNone,
+  kDue,       // the oldest packet is about to be sent again
+  kSent,      // nothing was acknowledged since
+  kAnswered,  // something was, but not all that was sent before the probe
+};
+
 struct SendState {
   SendState(const QpLimits& limits, WorkQueueView queue,
-            std::span<SendRecord> records, mem::MrTable& mrs)
-      : sq(queue), records(records.data()), mrs(&mrs), limits(limits) {
+            std::span<SendRecord> records, mem::MrTable& mrs,
+            RecoveryPool* pool)
+      : sq(queue),
+        records(records.data()),
+        mrs(&mrs),
+        limits(limits),
+        pool(pool) {
     URNIC_CHECK(records.size() == queue.entries());
+  }
+  ~SendState() {
+    if (recovery != nullptr) pool->Return(recovery);
   }
 
   SendRecord& RecordOf(uint32_t index) const {
     return records[sq.PlaceOf(index)];
   }
-  // A long read is requested in parts of `read_packets`, so that the responses
-  // stay near the window. Returns the index of the first packet after the part
+  // A long read is requested in parts of so many packets, so that the responses
+  // stay near the window.
+  uint32_t read_packets() const { return std::max(1u, cc.packets_max / 2); }
+  // Returns the index of the first packet after the part
   // that contains packet `index` of the read.
   uint32_t EndOfReadPart(const SendRecord& record, uint32_t index) const {
-    if (record.packets <= read_packets) return record.packets;
-    return std::min(record.packets, (index / read_packets + 1) * read_packets);
+    const uint32_t part = read_packets();
+    if (record.packets <= part) return record.packets;
+    return std::min(record.packets, (index / part + 1) * part);
   }
-  uint32_t InFlight() const { return static_cast<uint32_t>(tx_psn - una_psn); }
+  uint32_t InFlight() const {
+    return static_cast<uint32_t>(tx_psn - una_psn) - not_under_way;
+  }
   bool Outstanding() const { return una_psn != sent_psn; }
   // After a cut, the window may be full of packets without AckReq. Then one
   // more packet is sent, with AckReq.
@@ -72,13 +95,33 @@ struct SendState {
     return in_flight >= cc.window() && unacked_since_request < in_flight;
   }
 
+  // Something was sent into silence, or acknowledged: the time-out begins.
   void ArmTimer(Time now) {
-    deadline =
+    retry_at =
         config.timeout.ns() == 0 ? Time::Infinite() : now + config.timeout;
+    probes = 0;
+    act_at = round_trip.known() ? now + ProbeAfter() : Time::Infinite();
+  }
+  // Silence: each probe waits twice as long as the one before.
+  void ArmProbe(Time now) {
+    constexpr uint8_t kDoublings = 10;
+    act_at =
+        round_trip.known()
+            ? now + ProbeAfter() * (int64_t{1} << std::min(probes, kDoublings))
+            : Time::Infinite();
+  }
+  void StopTimer() { retry_at = act_at = Time::Infinite(); }
+  // The time-out, or what is due before it.
+  Time deadline() const { return std::min(retry_at, act_at); }
+  Duration ProbeAfter() const {
+    // The engine's timers are not exact, and a peer may be doing something
+    // else.
+    constexpr Duration kSlack = Duration::Microseconds(100);
+    return round_trip.smoothed() + round_trip.longest() + kSlack;
   }
   Time NextDeadline() const {
-    if (__builtin_expect(!pace_waiting, 1)) return deadline;
-    return std::min(deadline, cc.pacer.next_send);
+    if (__builtin_expect(!pace_waiting, 1)) return deadline();
+    return std::min(deadline(), cc.pacer.next_send);
   }
 
   // Back to the oldest unacknowledged packet (go-back-N). Work requests in
@@ -88,7 +131,36 @@ struct SendState {
     reads_in_flight = 0;
     sampler.OnResend(sent_psn);
     repair = Repair::kNone;
+    probe = Probe::kNone;
+    EndRecovery();
     SeekTransmit();
+  }
+
+  // The state of a selective repair; begins one if there is none. Null: the
+  // queue pair cannot have one now.
+  [[gnu::cold, gnu::noinline]] Recovery* Recover() {
+    if (recovery != nullptr || pool == nullptr) return recovery;
+    recovery = pool->TakeRecovery();
+    if (recovery == nullptr) return nullptr;
+    recovery->gaps.Start(una_psn);
+    recovery->loss_end = una_psn;
+    return recovery;
+  }
+  // Forgets what is known to be missing, and what is held.
+  void EndRecovery() {
+    if (__builtin_expect(recovery == nullptr, 1)) return;
+    recovery->gaps.Start(una_psn);
+    recovery->responses.Drop();
+    ReturnRecovery();
+  }
+  // If there is nothing left in it. Frames of responses that are being executed
+  // are needed until then.
+  void ReturnRecovery() {
+    not_under_way = recovery->gaps.NotUnderWay(una_psn);
+    if (!recovery->gaps.empty() || !recovery->responses.idle()) return;
+    pool->Return(recovery);
+    recovery = nullptr;
+    not_under_way = 0;
   }
 
   // Local operations complete when everything before them has. They own no
@@ -131,6 +203,8 @@ struct SendState {
     }
     if (static_cast<int32_t>(next - index) > 0) next = index;
     if (static_cast<int32_t>(una - index) > 0) una = index;
+    EndRecovery();  // it may name packets that are no longer sent
+    probe = Probe::kNone;
   }
 
   // Ordered by how often they are touched: a packet of a short request needs
@@ -141,7 +215,10 @@ struct SendState {
   QpLimits limits;
 
   QpConfig config;
-  Time deadline = Time::Infinite();
+  Time retry_at = Time::Infinite();  // the time-out
+  // When a doubted NAK is believed, a gap becomes due, a repair has taken too
+  // long, or a probe is due.
+  Time act_at = Time::Infinite();
 
   uint32_t head = 0;
   uint32_t una = 0;
@@ -151,12 +228,16 @@ struct SendState {
   uint32_t next_offset = 0;  // bytes of `next` already transmitted
   Psn una_psn;
   Psn tx_psn;
-  Psn sent_psn;                  // one past the highest PSN ever transmitted
-  Psn next_psn;                  // the first PSN of the next new work request
+  Psn sent_psn;  // one past the highest PSN ever transmitted
+  Psn next_psn;  // the first PSN of the next new work request
+  // If it is beyond una_psn: everything before it is acknowledged, but for
+  // reads and atomics whose responses are missing.
+  Psn acked_end;
   uint32_t reads_in_flight = 0;  // reads and atomics, limited by max_rd_atomic
-  uint32_t read_packets = 1;
   uint32_t unacked_since_request = 0;  // packets since the last AckReq
-  uint32_t published = 0;              // head, as the program knows it
+  // Of una_psn..tx_psn: known to be missing or held (Gaps::NotUnderWay).
+  uint32_t not_under_way = 0;
+  uint32_t published = 0;    // head, as the program knows it
   uint32_t drain_limit = 0;  // with `draining`: start nothing from here on
   uint32_t failed_index = 0;
 
@@ -171,8 +252,12 @@ struct SendState {
   bool failed = false;
   bool flushing = false;  // state ERR: everything posted is flushed
   Repair repair = Repair::kNone;
+  Probe probe = Probe::kNone;
+  uint8_t probes = 0;     // since something was acknowledged
   uint8_t nak_doubt = 0;  // losses until sequence NAKs are trusted again
   bool marked = false;    // "congestion experienced" on data that we read
+  // The peer marks responses to marked requests: it answers any part of a read.
+  bool peer_repeats_parts = false;
   bool current_index_valid = false;
   uint8_t failed_status = 0;
   RxVerdict failed_cause = RxVerdict::kAccept;
@@ -181,9 +266,18 @@ struct SendState {
   // first packet after an idle period, or of the latest rewind.
   Time sent_since;
 
+  // Null: nothing is known to be missing. The pool is null if this queue pair
+  // never holds packets.
+  Recovery* recovery = nullptr;
+  RecoveryPool* pool;
+  // How long a gap waits before it is sent again: the path reorders so much.
+  uint32_t reordering_ns = 0;
+  Psn probe_end;  // with a probe: what was sent before it
+
   // Congestion control: the algorithm's input, and the algorithm, which is
   // chosen here.
   cc::FlowSampler<Psn> sampler;
+  cc::RoundTripEstimate round_trip;
   cc::HalvingWindow cc;
   RequesterCounters counters;  // never reset
 

@@ -14,6 +14,10 @@ namespace urnic::wire {
 //  | opcode |S|M|P|V |     P_Key       |  S solicited event, M MigReq,
 //  |F|B| resv6 |      dest QP (24)     |  P pad count (2), V version (4),
 //  |A| resv7   |        PSN (24)       |  F FECN, B BECN, A ack request
+//
+// The six reserved bits are outside the ICRC, and other stacks send 0 and
+// ignore them. Reliable queue pairs of ours repair losses with them: `repair()`
+// (docs/design/0012-roce-on-lossy-networks.md).
 struct Bth {
   uint8_t opcode = 0;
   uint8_t flags = 0;
@@ -27,6 +31,14 @@ struct Bth {
   uint32_t version() const { return flags & 0x0f; }
   bool fecn() const { return (fecn_becn_qpn.value() >> 31) != 0; }
   bool becn() const { return (fecn_becn_qpn.value() >> 30 & 1) != 0; }
+  // NAK or ACK: the missing PSNs before the first that is held, kRepairMax for
+  // as many or more, 0 if nothing is held. A repeated request: 1.
+  uint32_t repair() const { return fecn_becn_qpn.value() >> 24 & kRepairMax; }
+  void SetRepair(uint32_t bits) {
+    fecn_becn_qpn = Be<uint32_t>((fecn_becn_qpn.value() & ~(kRepairMax << 24)) |
+                                 bits << 24);
+  }
+  static constexpr uint32_t kRepairMax = 63;
   Qpn dest_qp() const { return Qpn{fecn_becn_qpn.value() & 0x00ffffff}; }
   bool ack_requested() const { return ack_psn.top_bit(); }
   Psn psn() const { return Psn(ack_psn.value()); }

@@ -14,6 +14,7 @@ Bth MakeBth(const PacketFields& f, uint32_t pad) {
   bth.flags = Bth::MakeFlags(f.solicited, f.mig_req, pad);
   bth.pkey = Be<uint16_t>(f.pkey);
   bth.fecn_becn_qpn = Bth::MakeQpn(f.fecn, f.becn, f.dest_qp);
+  bth.SetRepair(f.repair);
   bth.ack_psn = Bth::MakeAckPsn(f.ack_requested, f.psn);
   return bth;
 }
@@ -52,6 +53,7 @@ PacketFields FieldsOf(const RocePacket& packet) {
   f.mig_req = bth.mig_req();
   f.fecn = bth.fecn();
   f.becn = bth.becn();
+  f.repair = static_cast<uint8_t>(bth.repair());
   f.ack_requested = bth.ack_requested();
   f.pkey = bth.pkey.value();
   f.dest_qp = bth.dest_qp();
@@ -91,7 +93,9 @@ PacketFields FieldsOf(const RocePacket& packet) {
 size_t EmitRoce(const PacketFields& fields, std::span<uint8_t> out) {
   const OpcodeInfo& info = InfoOf(fields.opcode);
   if (!info.valid()) return 0;
-  const size_t payload_bytes = info.has_payload ? fields.payload.size() : 0;
+  const bool bitmap = info.kind == PacketKind::kAck && fields.repair != 0;
+  const size_t payload_bytes =
+      info.has_payload || bitmap ? fields.payload.size() : 0;
   const uint32_t pad = PadOf(static_cast<uint32_t>(payload_bytes));
   const size_t bytes = info.header_bytes + payload_bytes + pad;
   if (out.size() < bytes + kIcrcBytes) return 0;

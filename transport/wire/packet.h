@@ -23,6 +23,7 @@ struct PacketFields {
   bool mig_req = true;  // always sent as 1, ignored on receipt
   bool fecn = false;
   bool becn = false;
+  uint8_t repair = 0;  // Bth::repair()
   bool ack_requested = false;
   uint16_t pkey = 0xffff;
   Qpn dest_qp;
@@ -46,13 +47,14 @@ struct PacketFields {
   std::span<const uint8_t> payload;
 };
 
-// The fields of a packet that ParseRoce() accepted. Reserved bits are lost.
+// The fields of a packet that ParseRoce() accepted. Other reserved bits
+// are lost.
 PacketFields FieldsOf(const RocePacket& packet);
 
 // Writes BTH, extended headers, payload and padding to `out` and returns their
 // size in bytes (a multiple of four). The ICRC is not written, but its four
 // bytes must fit. 0: `out` is too small, or uRNIC does not support the opcode.
-// Reserved bits and padding are zero.
+// Other reserved bits and padding are zero.
 [[nodiscard]] size_t EmitRoce(const PacketFields& fields,
                               std::span<uint8_t> out);
 

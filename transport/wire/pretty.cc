@@ -47,6 +47,9 @@ void AddBth(std::string& line, const Bth& bth) {
   if (!bth.mig_req()) line += " nomig";
   if (bth.fecn()) line += " fecn";
   if (bth.becn()) line += " becn";
+  if (bth.repair() != 0) {
+    line += " repair " + std::to_string(bth.repair());
+  }
   if (bth.pkey.value() != 0xffff) AddField(line, "pkey", Hex(bth.pkey.value()));
 }
 

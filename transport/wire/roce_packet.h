@@ -79,7 +79,11 @@ struct RocePacket {
   out.payload_bytes = padded - pad;
   //= IBTA 9.2.3: payload and padding together are a multiple of four bytes
   if ((padded & 3) != 0) return RxVerdict::kBadPadding;
-  if (!info.has_payload && padded != 0) return RxVerdict::kBadPayloadLength;
+  if (!info.has_payload && padded != 0) {
+    // Behind the AETH: a bitmap of what is held.
+    const bool bitmap = info.kind == PacketKind::kAck && bth.repair() != 0;
+    if (!bitmap) return RxVerdict::kBadPayloadLength;
+  }
   return RxVerdict::kAccept;
 }
 

@@ -27,7 +27,16 @@ struct RxPacket : wire::RocePacket {
   // For XRC requests: the shared queue that the packet names, if it exists and
   // is in the queue pair's XRC domain.
   RecvRing* xrc_ring = nullptr;
+  // Identifies the frame to a FrameKeeper.
+  void* buffer = nullptr;
 };
+
+// A run of packets of one queue pair ends with an atomic request or response:
+// its values have only one place until they are used.
+inline bool EndsRun(const RxPacket& packet) {
+  return packet.info->kind == wire::PacketKind::kAtomic ||
+         packet.info->kind == wire::PacketKind::kAtomicAck;
+}
 
 // A burst never holds more packets of one queue pair than this.
 inline constexpr uint32_t kRunMax = 32;

@@ -133,7 +133,8 @@ absl::StatusOr<ImageView> ViewImage(std::span<const uint8_t> image) {
       std::vector<rc::SendRecord> records(shape.sq_entries);
       std::vector<rc::ReplaySlot> replay(
           shape.replay_slots == 0 ? 0 : std::bit_ceil(shape.replay_slots));
-      rc::Qp qp(shape.limits, g.sends, records, replay, &g.queue, &g.mrs);
+      rc::Qp qp(shape.limits, g.sends, records, replay, &g.queue, &g.mrs,
+                nullptr);
       return View(image, qp);
     }
   }

@@ -1,0 +1,188 @@
+#include "transport/rc/gaps.h"
+
+#include <algorithm>
+
+#include "transport/base/check.h"
+
+namespace urnic::rc {
+namespace {
+
+bool IsSet(std::span<const uint8_t> bits, uint32_t bit) {
+  return bit / 8 < bits.size() && (bits[bit / 8] >> bit % 8 & 1) != 0;
+}
+
+Psn Earlier(Psn a, Psn b) { return a - b < 0 ? a : b; }
+
+}  // namespace
+
+const Gap& Gaps::FirstDue() const {
+  const auto* const found = std::find_if(
+      gaps_.begin(), gaps_.begin() + count_,
+      [](const Gap& gap) { return gap.state == Gap::State::kDue; });
+  URNIC_CHECK(found != gaps_.begin() + count_);
+  return *found;
+}
+
+ClosedGaps Gaps::OnReport(const GapReport& report, Psn sent, Time now,
+                          Duration round_trip, Duration shortest) {
+  const std::array<Gap, kMax> old = gaps_;
+  const uint32_t old_count = count_;
+  uint32_t at = 0;  // the first old gap that is not dealt with
+  ClosedGaps closed;
+  const auto close_before = [&](Psn psn) {
+    while (at != old_count && psn - old[at].end() >= 0) {
+      NoteClosed(old[at++], now, shortest, closed);
+    }
+  };
+  const Psn end = Earlier(report.end, sent);
+  const auto arrived = [&](Psn psn) {
+    return psn != report.first &&
+           IsSet(report.held, static_cast<uint32_t>(psn - report.first) - 1);
+  };
+
+  count_ = 0;
+  bool room = true;
+  Psn psn = report.first;
+  while (room && end - psn > 0) {
+    // The next run of missing packets.
+    if (arrived(psn)) {
+      psn = psn.Next();
+      continue;
+    }
+    Psn run_end = psn.Next();
+    while (end - run_end > 0 && !arrived(run_end)) run_end = run_end.Next();
+    close_before(psn);
+    while (room && run_end - psn > 0) {
+      Gap part{.begin = psn, .since = now};
+      Psn part_end = run_end;
+      const bool known = at != old_count && psn - old[at].begin >= 0;
+      if (known) {
+        part.state = old[at].state;
+        part.since = old[at].since;
+        part_end = Earlier(run_end, old[at].end());
+        if (part.state == Gap::State::kResent &&
+            now - part.since > round_trip) {
+          part.state = Gap::State::kDue;  // it was lost again
+        }
+      } else if (at != old_count) {
+        part_end = Earlier(run_end, old[at].begin);
+      }
+      part.packets = static_cast<uint32_t>(part_end - psn);
+      room = Append(part);
+      if (!room) break;
+      psn = part_end;
+      if (known && psn == old[at].end()) ++at;
+    }
+  }
+  close_before(psn);
+  // What lies behind the report is as it was.
+  for (; room && at != old_count; ++at) {
+    Gap rest = old[at];
+    if (psn - rest.begin > 0) {
+      rest.packets = static_cast<uint32_t>(rest.end() - psn);
+      rest.begin = psn;
+    }
+    room = Append(rest);
+  }
+  if (!room) {
+    known_end_ = gaps_[count_ - 1].end();
+  } else if (psn - known_end_ > 0) {
+    known_end_ = psn;
+  }
+  Recount();
+  return closed;
+}
+
+ClosedGaps Gaps::OnAcked(Psn una, Time now, Duration shortest) {
+  ClosedGaps closed;
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i != count_; ++i) {
+    Gap gap = gaps_[i];
+    const int32_t acked = una - gap.begin;
+    if (acked > 0) {
+      NoteClosed(gap, now, shortest, closed);
+      if (acked >= static_cast<int32_t>(gap.packets)) continue;
+      gap.begin = una;
+      gap.packets -= static_cast<uint32_t>(acked);
+    }
+    gaps_[kept++] = gap;
+  }
+  count_ = kept;
+  Recount();
+  return closed;
+}
+
+Time Gaps::MakeDue(Time now, Duration wait) {
+  Time next = Time::Infinite();
+  for (uint32_t i = 0; i != count_; ++i) {
+    Gap& gap = gaps_[i];
+    if (gap.state != Gap::State::kWaits) continue;
+    if (gap.since + wait <= now) {
+      gap.state = Gap::State::kDue;
+    } else {
+      next = std::min(next, gap.since + wait);
+    }
+  }
+  Recount();
+  return next;
+}
+
+void Gaps::OnResent(Psn end, Time now) {
+  const Psn begin = FirstDue().begin;
+  for (uint32_t i = 0; i != count_; ++i) {
+    Gap& gap = gaps_[i];
+    if (gap.begin - begin < 0) continue;
+    if (end - gap.begin <= 0) break;
+    const auto sent = static_cast<uint32_t>(end - gap.begin);
+    if (sent < gap.packets) {
+      // Its rest is still to be sent. Without room for another gap, this one
+      // is sent again as a whole.
+      if (count_ == kMax) break;
+      std::copy_backward(gaps_.begin() + i, gaps_.begin() + count_,
+                         gaps_.begin() + count_ + 1);
+      ++count_;
+      gaps_[i + 1].begin = end;
+      gaps_[i + 1].packets -= sent;
+      gap.packets = sent;
+    }
+    gap.state = Gap::State::kResent;
+    gap.since = now;
+  }
+  Recount();
+}
+
+bool Gaps::Append(const Gap& gap) {
+  if (count_ != 0) {
+    Gap& last = gaps_[count_ - 1];
+    if (last.end() == gap.begin && last.state == gap.state &&
+        last.since == gap.since) {
+      last.packets += gap.packets;
+      return true;
+    }
+  }
+  if (count_ == kMax) return false;
+  gaps_[count_++] = gap;
+  return true;
+}
+
+void Gaps::NoteClosed(const Gap& gap, Time now, Duration shortest,
+                      ClosedGaps& closed) const {
+  const Duration stood = now - gap.since;
+  if (gap.state != Gap::State::kResent) {
+    closed.reordered = std::max(closed.reordered, stood);
+  } else {
+    closed.repaired = true;
+    closed.repair_time = stood;
+    if (stood < shortest) closed.needless = true;
+  }
+}
+
+void Gaps::Recount() {
+  due_ = resent_ = 0;
+  for (uint32_t i = 0; i != count_; ++i) {
+    if (gaps_[i].state == Gap::State::kDue) ++due_;
+    if (gaps_[i].state == Gap::State::kResent) resent_ += gaps_[i].packets;
+  }
+}
+
+}  // namespace urnic::rc

@@ -1,0 +1,112 @@
+#pragma once
+
+// What a requester knows of its packets under way, once the peer, or a response
+// behind a hole, has said that some are missing: runs of missing PSNs ("gaps"),
+// in order. Between them lie packets that the peer holds.
+//
+//   kWaits ─(the time of reordering)─► kDue ─(sent again)─► kResent
+//     ▲ closes by itself: reordering                          │
+//     └───────── reported again, more than a round trip later ┘
+//
+// Pure values; thread: the holder of the engine's token.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "transport/base/psn.h"
+#include "transport/base/time.h"
+
+namespace urnic::rc {
+
+struct Gap {
+  enum class State : uint8_t { kWaits, kDue, kResent };
+
+  Psn end() const { return begin + static_cast<int32_t>(packets); }
+
+  Psn begin;
+  uint32_t packets = 0;  // PSNs
+  State state = State::kWaits;
+  Time since;  // kWaits: first reported; kResent: sent again
+};
+
+// What a peer says, or what follows from the responses that have come: of the
+// PSNs from `first` up to `end`, the first has not arrived, and PSN
+// first + 1 + i has if bit i of `held` is set. Bits beyond its end are 0.
+struct GapReport {
+  Psn first;
+  Psn end;
+  std::span<const uint8_t> held = {};
+};
+
+// Gaps that are gone.
+struct ClosedGaps {
+  // The longest time for which one waited that closed by itself.
+  Duration reordered;
+  // One was sent again, and something of it has arrived since then: the time
+  // from the one to the other.
+  bool repaired = false;
+  Duration repair_time;
+  // ... sooner than an answer to that can come.
+  bool needless = false;
+};
+
+class Gaps {
+ public:
+  // More are not remembered: the peer will report them again.
+  static constexpr uint32_t kMax = 64;
+
+  // Forgets all. Nothing is known of the PSNs from `una` on.
+  void Start(Psn una) {
+    count_ = due_ = resent_ = 0;
+    known_end_ = una;
+  }
+
+  bool empty() const { return count_ == 0; }
+  uint32_t count() const { return count_; }
+  const Gap& at(uint32_t i) const { return gaps_[i]; }
+  // Whether one is to be sent now.
+  bool any_due() const { return due_ != 0; }
+  // REQUIRES: any_due()
+  const Gap& FirstDue() const;
+
+  // Of the PSNs from `una` on, so many are not under way: they are missing and
+  // were not sent again, or the peer holds them.
+  uint32_t NotUnderWay(Psn una) const {
+    const int32_t known = known_end_ - una;
+    return known <= 0 ? 0
+                      : static_cast<uint32_t>(known) -
+                            std::min(resent_, static_cast<uint32_t>(known));
+  }
+
+  // `una`: everything before is acknowledged. `sent`: nothing from there on was
+  // sent. `round_trip`: a gap that was sent again is missing again only if it
+  // is reported after that time. `shortest`: see ClosedGaps::needless.
+  ClosedGaps OnReport(const GapReport& report, Psn sent, Time now,
+                      Duration round_trip, Duration shortest);
+  ClosedGaps OnAcked(Psn una, Time now, Duration shortest);
+
+  // Gaps that have waited for `wait` become due. Returns when to call this
+  // again: never, if no gap waits.
+  Time MakeDue(Time now, Duration wait);
+
+  // The missing PSNs before `end`, from the first gap that is due on, were sent
+  // again.
+  void OnResent(Psn end, Time now);
+
+ private:
+  // Appends to the list that is being made; false: there is no room.
+  bool Append(const Gap& gap);
+  void NoteClosed(const Gap& gap, Time now, Duration shortest,
+                  ClosedGaps& closed) const;
+  void Recount();
+
+  std::array<Gap, kMax> gaps_;
+  uint32_t count_ = 0;
+  uint32_t due_ = 0;     // gaps
+  uint32_t resent_ = 0;  // PSNs
+  Psn known_end_;        // beyond it, nothing is known
+};
+
+}  // namespace urnic::rc

@@ -1,0 +1,131 @@
+#pragma once
+
+// Selective repair at the requester: keeps the list of gaps, decides when they
+// are sent again (Repeater does it), and learns how far the path reorders. The
+// rules are in docs/design/0012-roce-on-lossy-networks.md.
+
+#include <algorithm>
+
+#include "transport/rc/send_state.h"
+
+namespace urnic::rc {
+
+// Has no state of its own: one is made for each call.
+class Repairer {
+ public:
+  explicit Repairer(SendState& state) : s_(state) {}
+
+  // The peer reports what it holds. False: it holds nothing, or there can be no
+  // selective repair.
+  [[gnu::cold, gnu::noinline]] bool OnMissing(const RxPacket& packet, Psn first,
+                                              Time now) {
+    const uint32_t missing = packet.bth->repair();
+    if (missing == 0 || s_.rnr_waiting || s_.tx_psn - first <= 0 ||
+        s_.Recover() == nullptr) {
+      return false;
+    }
+    GapReport report{
+        .first = first,
+        .end = first + static_cast<int32_t>(missing),
+        .held = {packet.payload, std::min(packet.payload_bytes, kBitmapMax)}};
+    for (uint32_t bit = static_cast<uint32_t>(report.held.size()) * 8; bit != 0;
+         --bit) {
+      if ((report.held[(bit - 1) / 8] >> (bit - 1) % 8 & 1) == 0) continue;
+      report.end = first + static_cast<int32_t>(bit + 1);
+      break;
+    }
+    OnReport(report, now);
+    return true;
+  }
+
+  // Responses before `end` are missing, except those that are held; so is
+  // `packet` from now on, if it is one. False: no selective repair is possible.
+  [[gnu::cold, gnu::noinline]] bool OnLostResponse(const RxPacket& packet,
+                                                   Psn end, Time now,
+                                                   RxVerdict& verdict) {
+    if (static_cast<uint32_t>(end - s_.una_psn) >= kHoldSpan ||
+        s_.Recover() == nullptr) {
+      return false;
+    }
+    HeldPackets& held = s_.recovery->responses;
+    if (packet.info->kind != wire::PacketKind::kAck) {
+      verdict = VerdictOf(held.Insert(s_.una_psn, packet, 1),
+                          RxVerdict::kLostResponse);
+    }
+    // Only responses are missing: not what follows the last unanswered read.
+    Psn last = s_.una_psn;
+    for (uint32_t i = s_.una; i != s_.assigned; ++i) {
+      const SendRecord& record = s_.RecordOf(i);
+      if (end - record.first_psn <= 0) break;
+      if (!Contains(kAnsweredRequests, record.opcode)) continue;
+      last = record.first_psn + static_cast<int32_t>(record.packets);
+    }
+    if (end - last > 0) end = last;
+    uint8_t bitmap[kBitmapMax];
+    GapReport report{.first = s_.una_psn, .end = end};
+    if (!held.empty()) {
+      report.held = {bitmap, held.WriteBitmap(s_.una_psn, bitmap)};
+    }
+    OnReport(report, now);
+    return true;
+  }
+
+  // The peer, or a response, says what is missing. REQUIRES: s_.Recover() was
+  // successful.
+  [[gnu::cold, gnu::noinline]] void OnReport(const GapReport& report,
+                                             Time now) {
+    Recovery& recovery = *s_.recovery;
+    Learn(recovery.gaps.OnReport(report, s_.tx_psn, now,
+                                 s_.round_trip.longest(), s_.sampler.shortest),
+          now);
+    UpdateGaps(now);
+  }
+  [[gnu::cold, gnu::noinline]] void OnAcked(Time now) {
+    Recovery& recovery = *s_.recovery;
+    Learn(recovery.gaps.OnAcked(s_.una_psn, now, s_.sampler.shortest), now);
+    recovery.responses.DropBefore(s_.una_psn);
+    UpdateGaps(now);
+    s_.ReturnRecovery();
+  }
+
+  // Gaps may be due, or the first of them is due at another time.
+  void UpdateGaps(Time now) {
+    Recovery& recovery = *s_.recovery;
+    const Time next =
+        recovery.gaps.MakeDue(now, Duration::Nanoseconds(s_.reordering_ns));
+    s_.not_under_way = recovery.gaps.NotUnderWay(s_.una_psn);
+    if (!recovery.gaps.empty()) {
+      s_.act_at = std::min(next, recovery.repair_until);
+    }
+  }
+
+ private:
+  // A gap that closes by itself shows how far the path reorders. One that was
+  // filled by what was sent again was a loss: the wait was needless.
+  void Learn(const ClosedGaps& closed, Time now) {
+    const int64_t most =
+        std::min<int64_t>(s_.round_trip.longest().ns() * 2, UINT32_MAX);
+    int64_t wait = s_.reordering_ns;
+    if (closed.reordered.ns() != 0) {
+      wait = std::max(wait, closed.reordered.ns() * 5 / 4 + 1);
+    } else if (closed.needless) {
+      wait = wait * 2 + s_.sampler.shortest.ns() / 4 + 1;
+      s_.cc.OnUndo();
+    } else if (closed.repaired) {
+      wait -= (wait + 7) / 8;
+    }
+    s_.reordering_ns = static_cast<uint32_t>(std::min(wait, most));
+    // Where nearly every flight has a loss, nothing else is measured.
+    if (closed.repaired && !s_.round_trip.known()) {
+      s_.round_trip.OnSample(closed.repair_time);
+    }
+    if (closed.repaired || closed.reordered.ns() != 0) {
+      s_.recovery->repair_until =
+          now + s_.round_trip.longest() * 2 + s_.ProbeAfter();
+    }
+  }
+
+  SendState& s_;
+};
+
+}  // namespace urnic::rc

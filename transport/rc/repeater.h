@@ -1,0 +1,136 @@
+#pragma once
+
+// Sends packets again, out of turn: gaps that are due, and probes. The transmit
+// position is afterwards where it was.
+
+#include <algorithm>
+#include <span>
+
+#include "transport/rc/packet_writer.h"
+#include "transport/rc/send_state.h"
+
+namespace urnic::rc {
+
+// Has no state of its own: one is made for each call.
+class Repeater {
+ public:
+  explicit Repeater(SendState& state) : s_(state) {}
+
+  // Whether there is anything to do.
+  bool HasWork() const {
+    return (s_.recovery != nullptr && s_.recovery->gaps.any_due()) ||
+           s_.probe == Probe::kDue;
+  }
+
+  // Sends the gaps that are due, and a probe, as far as there is room. Returns
+  // how many packets.
+  [[gnu::cold, gnu::noinline]] uint32_t Repeat(Time now,
+                                               std::span<TxSlot> slots) {
+    const Position position = SavePosition();
+    uint32_t count = 0;
+    if (s_.probe == Probe::kDue && !slots.empty()) {
+      s_.probe = Probe::kSent;
+      s_.probe_end = position.tx_psn;
+      Seek(s_.una_psn);
+      count = RepeatUpTo(s_.una_psn.Next(), slots);
+      if (count == 0) return 0;  // the request has failed
+    }
+    while (s_.recovery != nullptr && s_.recovery->gaps.any_due() &&
+           count != slots.size()) {
+      Recovery& recovery = *s_.recovery;
+      const Gap& gap = recovery.gaps.FirstDue();
+      if (gap.begin - recovery.loss_end >= 0) {
+        recovery.loss_end = s_.sent_psn;
+        s_.cc.OnLoss(now);
+      }
+      Seek(gap.begin);
+      const uint32_t repeated = RepeatUpTo(gap.end(), slots.subspan(count));
+      if (repeated == 0) return count;
+      count += repeated;
+      recovery.gaps.OnResent(s_.tx_psn, now);
+      s_.not_under_way = recovery.gaps.NotUnderWay(s_.una_psn);
+      GiveTimeToRepair(now);
+    }
+    s_.sampler.timing = false;  // Karn's rule
+    RestorePosition(position);
+    return count;
+  }
+
+ private:
+  // Repeats the packets from the transmit position up to `end`, and asks for an
+  // acknowledgement of the last. 0: a request has failed, and everything is
+  // different.
+  uint32_t RepeatUpTo(Psn end, std::span<TxSlot> slots) {
+    uint32_t count = 0;
+    while (count != slots.size() && end - s_.tx_psn > 0) {
+      if (s_.RecordOf(s_.next).executed) {
+        ++s_.next;
+        continue;
+      }
+      if (!s_.current_index_valid && !writer().Reload()) return 0;
+      TxSlot& slot = slots[count];
+      const auto wanted = static_cast<uint32_t>(end - s_.tx_psn);
+      if (!writer().Compose(slot, MayAskForPart() ? wanted : UINT32_MAX))
+        return 0;
+      reinterpret_cast<wire::Bth*>(slot.headers)->SetRepair(1);
+      ++count;
+    }
+    s_.counters.requests_sent += count;
+    s_.counters.requests_resent += count;
+    auto* last = reinterpret_cast<wire::Bth*>(slots[count - 1].headers);
+    last->ack_psn = wire::Bth::MakeAckPsn(true, last->psn());
+    return count;
+  }
+
+  // Whether only the missing responses of the read at the transmit position can
+  // be asked for. Some responders always answer to the end. And the read must
+  // have been executed, or it would become a shorter one.
+  bool MayAskForPart() const {
+    if (!s_.peer_repeats_parts || s_.recovery == nullptr) return false;
+    const bool answered =
+        s_.next_offset / s_.config.mtu % s_.read_packets() != 0;
+    const HeldPackets& held = s_.recovery->responses;
+    return answered || (!held.empty() && held.end() - s_.tx_psn > 0);
+  }
+
+  // If nothing that is missing arrives meanwhile, the queue pair goes back.
+  void GiveTimeToRepair(Time now) {
+    s_.recovery->repair_until =
+        now + s_.round_trip.longest() * 2 + s_.ProbeAfter();
+    s_.act_at = std::min(s_.act_at, s_.recovery->repair_until);
+  }
+
+  struct Position {
+    uint32_t next;
+    uint32_t next_offset;
+    Psn tx_psn;
+  };
+  Position SavePosition() const { return {s_.next, s_.next_offset, s_.tx_psn}; }
+  void RestorePosition(const Position& position) {
+    s_.next = position.next;
+    s_.next_offset = position.next_offset;
+    s_.tx_psn = position.tx_psn;
+    s_.current_index_valid = false;
+  }
+  // Moves the transmit position to an unacknowledged packet that was sent.
+  void Seek(Psn psn) {
+    uint32_t index = s_.una;
+    while (psn - (s_.RecordOf(index).first_psn +
+                  static_cast<int32_t>(s_.RecordOf(index).packets)) >=
+           0) {
+      ++index;
+      URNIC_CHECK(index != s_.assigned);
+    }
+    s_.next = index;
+    s_.next_offset = static_cast<uint32_t>(psn - s_.RecordOf(index).first_psn) *
+                     s_.config.mtu;
+    s_.tx_psn = psn;
+    s_.current_index_valid = false;
+  }
+
+  PacketWriter writer() { return PacketWriter(s_); }
+
+  SendState& s_;
+};
+
+}  // namespace urnic::rc
