@@ -127,34 +127,47 @@ class Driver {
   Time watched_ = Time::Infinite();
 };
 
-// One queue pair with `posted` requests of `bytes` at any time.
+// What a stream is, and the path that it takes.
+struct StreamConfig {
+  uint32_t loss_ppm = 0;
+  uint32_t window = 128;
+  bool longer_windows = false;
+  uint8_t opcode = URNIC_WR_RDMA_WRITE;
+  uint32_t queue_packets = kDeepQueue;
+  Duration delay = Duration::Microseconds(5);
+  uint32_t bytes = kMessageBytes;  // of a request
+  uint32_t posted = kMessagesPosted;
+  Duration time = kRunTime;
+  uint8_t timeout = 8;  // local_ack_timeout
+};
+
+// One queue pair with so many requests posted at any time.
 class Stream {
  public:
-  Stream(uint32_t loss_ppm, uint32_t window, uint8_t opcode,
-         uint32_t queue_packets, uint32_t bytes = kMessageBytes,
-         uint32_t posted = kMessagesPosted)
-      : posted_(posted) {
+  explicit Stream(const StreamConfig& stream)
+      : posted_(stream.posted), time_(stream.time) {
     const uint32_t rights =
         mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
     const uint32_t key = hosts_[0].Register(1, 0, kMessageBytes, rights);
-    wr_.opcode = opcode;
-    wr_.sges = {{hosts_[0].address(0), bytes, key}};
+    wr_.opcode = stream.opcode;
+    wr_.sges = {{hosts_[0].address(0), stream.bytes, key}};
     wr_.remote_addr = hosts_[1].address(0);
     wr_.rkey = hosts_[1].Register(1, 0, kMessageBytes, rights);
     QpConfig config;
     config.dest_qpn = 0x11;
     config.mtu = kMtu;
     config.access = rights;
-    config.timeout = AckTimeout(8);
+    config.timeout = AckTimeout(stream.timeout);
     config.max_rd_atomic = config.max_dest_rd_atomic = 4;
-    config.window_packets = window;
-    config.window_bytes = window * kMtu;
+    config.window_packets = stream.window;
+    config.window_bytes = stream.window * kMtu;
+    config.longer_windows = stream.longer_windows;
     LinkConfig link;
-    link.delay = Duration::Microseconds(5);
-    link.loss_ppm = loss_ppm;
+    link.delay = stream.delay;
+    link.loss_ppm = stream.loss_ppm;
     link.bits_per_second = kBitsPerSecond;
     // The packets that wait, and the one that arrives.
-    link.buffer_bytes = uint64_t{queue_packets + 1} * kPacketBytes;
+    link.buffer_bytes = uint64_t{stream.queue_packets + 1} * kPacketBytes;
     for (int i = 0; i < 2; ++i) {
       links_[i] = std::make_unique<Link>(
           world_, 1 + i, link,
@@ -187,11 +200,11 @@ class Stream {
     const Time begin = world_.now();
     for (uint32_t i = 0; i < posted_; ++i) Post();
     drivers_[0]->Kick();
-    world_.RunUntil(begin + kRunTime);
+    world_.RunUntil(begin + time_);
     const rc::SendState& s = ends_[0]->qp().send_state();
     const auto acked = static_cast<double>(s.una_psn - Psn());
     const double link_bytes = static_cast<double>(kBitsPerSecond) / 8 *
-                              static_cast<double>(kRunTime.ns()) / 1e9;
+                              static_cast<double>(time_.ns()) / 1e9;
     Outcome outcome;
     outcome.goodput_percent = 100 * acked * kMtu / link_bytes;
     const RequesterCounters& counted = s.counters;
@@ -215,6 +228,7 @@ class Stream {
   std::unique_ptr<Driver> drivers_[2];
   testing::SendWr wr_;
   const uint32_t posted_;
+  const Duration time_;
   uint64_t requests_ = 0;
 };
 
@@ -235,7 +249,29 @@ void AppendTable(const char* title, uint8_t opcode, std::string& table) {
   for (const uint32_t loss : {0u, 100u, 1000u, 10000u, 50000u}) {
     table += Format("%5.2f %% ", loss / 1e4, 0, 0);
     for (const uint32_t window : {8u, 32u, 128u}) {
-      table += Show(Stream(loss, window, opcode, kDeepQueue).Run());
+      table += Show(
+          Stream({.loss_ppm = loss, .window = window, .opcode = opcode}).Run());
+    }
+    table += "\n";
+  }
+}
+
+// A path of a millisecond, where the window follows the round trip.
+void AppendLongTable(std::string& table) {
+  table +=
+      "\n1 ms each way, 400 ms, local_ack_timeout 14\n  loss      write        "
+      "      read\n";
+  for (const uint32_t loss : {0u, 100u, 1000u, 10000u, 50000u}) {
+    table += Format("%5.2f %% ", loss / 1e4, 0, 0);
+    for (const uint8_t opcode : {URNIC_WR_RDMA_WRITE, URNIC_WR_RDMA_READ}) {
+      table += Show(Stream({.loss_ppm = loss,
+                            .window = 64,
+                            .longer_windows = true,
+                            .opcode = opcode,
+                            .delay = Duration::Milliseconds(1),
+                            .time = Duration::Milliseconds(400),
+                            .timeout = 14})
+                        .Run());
     }
     table += "\n";
   }
@@ -247,7 +283,7 @@ void AppendQueueTable(std::string& table) {
   table += "\n  window 32           window 64           window 128";
   table += "          window 512\n";
   for (const uint32_t window : {32u, 64u, 128u, 512u}) {
-    table += Show(Stream(0, window, URNIC_WR_RDMA_WRITE, 64).Run());
+    table += Show(Stream({.window = window, .queue_packets = 64}).Run());
   }
   table += "\n";
 }
@@ -260,7 +296,7 @@ void AppendForgeryTable(const char* title, uint8_t opcode, std::string& table) {
   for (const uint32_t loss : {0u, 1000u, 10000u}) {
     table += Format("%5.2f %% ", loss / 1e4, 0, 0);
     for (const uint32_t window : {8u, 32u, 128u}) {
-      Stream stream(loss, window, opcode, kDeepQueue);
+      Stream stream({.loss_ppm = loss, .window = window, .opcode = opcode});
       stream.ForgeFuturePsns();
       table += Show(stream.Run());
     }
@@ -271,7 +307,7 @@ void AppendForgeryTable(const char* title, uint8_t opcode, std::string& table) {
 void AppendShortForgeryTable(std::string& table) {
   table += "\nWrites of 8 bytes that complete in 20 ms, one at a time\n";
   for (const bool forged : {false, true}) {
-    Stream stream(0, 128, URNIC_WR_RDMA_WRITE, kDeepQueue, 8, 1);
+    Stream stream({.bytes = 8, .posted = 1});
     if (forged) stream.ForgeFuturePsns();
     table += forged ? "  with forged requests " : "  undisturbed ";
     table += std::to_string(stream.Run().requests) + "\n";
@@ -287,6 +323,7 @@ std::string GoodputTable() {
       "\nresent as % of packets sent / timeouts.\n\n";
   AppendTable("RDMA write", URNIC_WR_RDMA_WRITE, table);
   AppendTable("\nRDMA read (resent: read requests)", URNIC_WR_RDMA_READ, table);
+  AppendLongTable(table);
   AppendQueueTable(table);
   AppendForgeryTable("\nRDMA write", URNIC_WR_RDMA_WRITE, table);
   AppendForgeryTable("\nRDMA read", URNIC_WR_RDMA_READ, table);

@@ -19,7 +19,7 @@ def mutants():
 
     mutant(
         name = "mutant_ignores_gaps_test",
-        old = "if (distance > 0) return OnGap(packet.psn());",
+        old = "if (distance > 0) return OnGap(packet);",
         new = "",
     )
 
@@ -43,14 +43,14 @@ def mutants():
 
     mutant(
         name = "mutant_forgets_timer_test",
-        old = "if (was_idle || s_.deadline.IsInfinite()) s_.ArmTimer(now);",
+        old = "if (was_idle || s_.deadline().IsInfinite()) s_.ArmTimer(now);",
         new = "",
     )
 
     mutant(
         name = "mutant_window_has_no_floor_test",
-        old = "packets = std::max(std::min(kFloor, packets_max), packets / 2);",
-        new = "packets = packets / 2;",
+        old = "packets = std::max(std::min(kFloor, limit), less);",
+        new = "packets = less;",
     )
 
     mutant(
@@ -185,8 +185,8 @@ def mutants():
 
     mutant(
         name = "mutant_images_forget_timers_test",
-        new = "f.Elsewhere(deadline);",
-        old = "f.Deadline(\"deadline\", deadline);",
+        new = "f.Elsewhere(retry_at);",
+        old = "f.Deadline(\"retry_at\", retry_at);",
     )
 
     mutant(
@@ -371,6 +371,48 @@ def mutants():
     )
 
     # Moves between engines.
+    mutant(
+        name = "mutant_executes_what_is_held_out_of_order_test",
+        old = "while (count < out.size() && head_ != kNone && At(head_).psn == next) {",
+        new = "while (count < out.size() && head_ != kNone) {",
+    )
+
+    mutant(
+        name = "mutant_frees_held_frames_before_they_are_placed_test",
+        old = "held_->ReleaseTaken();",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_holds_behind_a_missing_receive_test",
+        old = "if (reported_ == Reported::kNotReady) {",
+        new = "if (false) {",
+    )
+
+    mutant(
+        name = "mutant_repeats_from_the_wrong_packet_test",
+        old = "s_.next_offset = static_cast<uint32_t>(psn - s_.RecordOf(index).first_psn) *",
+        new = "s_.next_offset = 0 *",
+    )
+
+    mutant(
+        name = "mutant_repair_moves_the_transmit_position_test",
+        old = "s_.tx_psn = position.tx_psn;",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_never_goes_back_from_a_repair_test",
+        old = "if (!repairer().TryAgain(now)) GoBackForNak(now);",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_asks_for_a_part_of_a_read_that_was_not_executed_test",
+        old = "return answered || (!held.empty() && held.end() - s_.tx_psn > 0);",
+        new = "return true;",
+    )
+
     mutant(
         name = "mutant_moves_forget_timers_test",
         core = "moves",

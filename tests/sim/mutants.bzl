@@ -4,6 +4,8 @@
 _RC = [
     "//datapath/engine:engine.cc",
     "//datapath/engine:roce_qp.cc",
+    "//transport/rc:gaps.cc",
+    "//transport/rc:held_packets.cc",
     "//transport/rc:image.cc",
     "//transport/rc:qp.cc",
     "//transport/rc:responder.cc",
@@ -14,6 +16,8 @@ _CORE = [
     "//tests/support:endpoint.cc",
     "//tests/support:fake_host.cc",
     "//tests/support:fake_rings.cc",
+    "//transport/rc:gaps.cc",
+    "//transport/rc:held_packets.cc",
     "//transport/rc:image.cc",
     "//transport/rc:qp.cc",
     "//transport/rc:responder.cc",

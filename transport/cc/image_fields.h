@@ -2,8 +2,8 @@
 
 // The lists of members of congestion control (transport/work/image_codec.h).
 
+#include "transport/cc/delay_window.h"
 #include "transport/cc/flow_sampler.h"
-#include "transport/cc/halving_window.h"
 #include "transport/cc/notification_point.h"
 #include "transport/cc/round_trip_estimate.h"
 #include "transport/cc/tcp_congestion.h"
@@ -27,22 +27,38 @@ struct FieldsOf<cc::Pacer> {
 };
 
 template <>
-struct FieldsOf<cc::HalvingWindow> {
+struct FieldsOf<cc::DelayWindow> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, pacer, packets, packets_max, acked, before_cut, cut,
-                  last_cut, round_trip);
+    URNIC_MEMBERS(f, s, pacer, packets, quiet, limit, most, acked, before_cut,
+                  starting, cut, above, below, competes, last_cut, round_trip,
+                  slowed_from, slowed_ns, shortest_ns, shortest_at,
+                  before_drain, drain);
     f("packets", packets);
-    f("packets_max", packets_max);
+    f("quiet", quiet);
+    f("limit", limit);
+    f("most", most);
     f("acked", acked);
     f("before_cut", before_cut);
+    f("starting", starting);
     f("cut", cut);
+    f("above", above);
+    f("below", below);
+    f("competes", competes);
     f.Since("last_cut", last_cut, cut);
     f("round_trip", round_trip);
-    f.Require(packets <= packets_max, "packets", packets,
-              "is more than packets_max");
-    f.Require(before_cut <= packets_max, "before_cut", before_cut,
-              "is more than packets_max");
+    f("slowed_from", slowed_from);
+    f("slowed_ns", slowed_ns);
+    f("shortest_ns", shortest_ns);
+    f.Since("shortest_at", shortest_at, shortest_ns != 0);
+    f("before_drain", before_drain);
+    f("drain", drain);
+    f.Require(most <= cc::kWindowMax, "most", most, "is too large");
+    f.Require(quiet <= limit && limit <= most, "limit", limit,
+              "is not between quiet and most");
+    f.Require(packets <= most, "packets", packets, "is more than most");
+    f.Require(before_cut <= most, "before_cut", before_cut,
+              "is more than most");
     f.Group("pacer", pacer);
   }
 };

@@ -272,7 +272,7 @@ class Completer {
     if (s_.repair == Repair::kNakWaits) return GoBackForNak(now);
     if (s_.recovery != nullptr) {
       if (now < s_.recovery->repair_until) return repairer().UpdateGaps(now);
-      GoBackForNak(now);
+      if (!repairer().TryAgain(now)) GoBackForNak(now);
     } else if (s_.probe != Probe::kAnswered) {
       s_.probe = Probe::kDue;
       if (s_.probes != UINT8_MAX) ++s_.probes;

@@ -23,6 +23,14 @@ const Gap& Gaps::FirstDue() const {
   return *found;
 }
 
+uint32_t Gaps::due_packets() const {
+  uint32_t packets = 0;
+  for (uint32_t i = 0; i != count_; ++i) {
+    if (gaps_[i].state == Gap::State::kDue) packets += gaps_[i].packets;
+  }
+  return packets;
+}
+
 ClosedGaps Gaps::OnReport(const GapReport& report, Psn sent, Time now,
                           Duration round_trip, Duration shortest) {
   const std::array<Gap, kMax> old = gaps_;
@@ -59,10 +67,12 @@ ClosedGaps Gaps::OnReport(const GapReport& report, Psn sent, Time now,
       if (known) {
         part.state = old[at].state;
         part.since = old[at].since;
+        part.twice = old[at].twice;
         part_end = Earlier(run_end, old[at].end());
         if (part.state == Gap::State::kResent &&
             now - part.since > round_trip) {
           part.state = Gap::State::kDue;  // it was lost again
+          part.twice = true;
         }
       } else if (at != old_count) {
         part_end = Earlier(run_end, old[at].begin);
@@ -76,14 +86,7 @@ ClosedGaps Gaps::OnReport(const GapReport& report, Psn sent, Time now,
   }
   close_before(psn);
   // What lies behind the report is as it was.
-  for (; room && at != old_count; ++at) {
-    Gap rest = old[at];
-    if (psn - rest.begin > 0) {
-      rest.packets = static_cast<uint32_t>(rest.end() - psn);
-      rest.begin = psn;
-    }
-    room = Append(rest);
-  }
+  for (; room && at != old_count; ++at) room = AppendFrom(psn, old[at]);
   if (!room) {
     known_end_ = gaps_[count_ - 1].end();
   } else if (psn - known_end_ > 0) {
@@ -151,11 +154,19 @@ void Gaps::OnResent(Psn end, Time now) {
   Recount();
 }
 
+bool Gaps::AppendFrom(Psn begin, Gap gap) {
+  if (begin - gap.begin > 0) {
+    gap.packets = static_cast<uint32_t>(gap.end() - begin);
+    gap.begin = begin;
+  }
+  return Append(gap);
+}
+
 bool Gaps::Append(const Gap& gap) {
   if (count_ != 0) {
     Gap& last = gaps_[count_ - 1];
     if (last.end() == gap.begin && last.state == gap.state &&
-        last.since == gap.since) {
+        last.since == gap.since && last.twice == gap.twice) {
       last.packets += gap.packets;
       return true;
     }
@@ -172,8 +183,10 @@ void Gaps::NoteClosed(const Gap& gap, Time now, Duration shortest,
     closed.reordered = std::max(closed.reordered, stood);
   } else {
     closed.repaired = true;
-    closed.repair_time = stood;
-    if (stood < shortest) closed.needless = true;
+    if (!gap.twice) {
+      closed.repair_time = stood;
+      closed.needless |= stood.ns() < shortest.ns() / 8 * 7;
+    }
   }
 }
 

@@ -28,7 +28,8 @@ struct Gap {
   Psn begin;
   uint32_t packets = 0;  // PSNs
   State state = State::kWaits;
-  Time since;  // kWaits: first reported; kResent: sent again
+  bool twice = false;  // it was sent again more than once
+  Time since;          // kWaits: first reported; kResent: sent again
 };
 
 // What a peer says, or what follows from the responses that have come: of the
@@ -44,11 +45,12 @@ struct GapReport {
 struct ClosedGaps {
   // The longest time for which one waited that closed by itself.
   Duration reordered;
-  // One was sent again, and something of it has arrived since then: the time
-  // from the one to the other.
+  // One was sent again, and something of it has arrived since then.
   bool repaired = false;
+  // ... the time from the one to the other, if it was sent again once. Zero:
+  // not known.
   Duration repair_time;
-  // ... sooner than an answer to that can come.
+  // ... which is clearly shorter than an answer takes.
   bool needless = false;
 };
 
@@ -70,6 +72,7 @@ class Gaps {
   bool any_due() const { return due_ != 0; }
   // REQUIRES: any_due()
   const Gap& FirstDue() const;
+  uint32_t due_packets() const;
 
   // Of the PSNs from `una` on, so many are not under way: they are missing and
   // were not sent again, or the peer holds them.
@@ -91,6 +94,13 @@ class Gaps {
   // again: never, if no gap waits.
   Time MakeDue(Time now, Duration wait);
 
+  // REQUIRES: not empty
+  void MakeFirstDue() {
+    gaps_[0].twice |= gaps_[0].state == Gap::State::kResent;
+    gaps_[0].state = Gap::State::kDue;
+    Recount();
+  }
+
   // The missing PSNs before `end`, from the first gap that is due on, were sent
   // again.
   void OnResent(Psn end, Time now);
@@ -98,6 +108,8 @@ class Gaps {
  private:
   // Appends to the list that is being made; false: there is no room.
   bool Append(const Gap& gap);
+  // The part of it from `begin` on.
+  bool AppendFrom(Psn begin, Gap gap);
   void NoteClosed(const Gap& gap, Time now, Duration shortest,
                   ClosedGaps& closed) const;
   void Recount();

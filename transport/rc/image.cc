@@ -38,8 +38,10 @@ bool CheckRecords(ImageReader& f, const SendState& s) {
                   Contains(kAnsweredRequests, record.opcode),
               "reads_in_flight", record.reads_in_flight,
               "belongs to a request without an answer");
-    f.Require(!record.executed || Contains(kLocalRequests, record.opcode),
-              "executed", record.executed, "is for local operations");
+    f.Require(record.part_shift < 24 || record.executed(), "part_shift",
+              record.part_shift, "is larger than any window");
+    f.Require(!record.executed() || Contains(kLocalRequests, record.opcode),
+              "part_shift", record.part_shift, "is for local operations");
     const uint32_t psn = record.first_psn.value();
     if (i == s.una) {
       f.Require((s.una_psn - record.first_psn) >= 0 &&
@@ -216,7 +218,7 @@ void FieldsOf<rc::Qp>::Derive(rc::Qp& qp) {
   s.posted = s.assigned;
   s.any_executed = false;
   for (uint32_t i = s.una; i != s.assigned; ++i) {
-    s.any_executed |= s.RecordOf(i).executed;
+    s.any_executed |= s.RecordOf(i).executed();
   }
   s.cc.pacer.SetRate(s.config.bits_per_second);
   s.published = s.head;

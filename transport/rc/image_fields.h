@@ -15,14 +15,14 @@ struct FieldsOf<rc::SendRecord> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, first_psn, packets, length, opcode, signaled,
-                  reads_in_flight, executed);
+                  reads_in_flight, part_shift);
     f("first_psn", first_psn);
     f("packets", packets);
     f("length", length);
     f("opcode", opcode);
     f("signaled", signaled);
     f("reads_in_flight", reads_in_flight);
-    f("executed", executed);
+    f("part_shift", part_shift);
   }
 };
 

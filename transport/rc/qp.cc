@@ -5,6 +5,12 @@
 #include "transport/base/check.h"
 
 namespace urnic::rc {
+namespace {
+
+// What the peer can hold behind a gap.
+constexpr uint32_t kWindowMost = kHoldSpan - 1;
+
+}  // namespace
 
 void Qp::Modify(QpState target, const QpConfig& config) {
   switch (target) {
@@ -37,10 +43,11 @@ void Qp::Modify(QpState target, const QpConfig& config) {
       if (state_ == QpState::kRtr) {
         send_.una_psn = send_.tx_psn = send_.acked_end = config.sq_psn;
         send_.sent_psn = send_.next_psn = config.sq_psn;
-        const uint32_t window_max =
-            std::min(std::max(config.window_bytes / config.mtu, 2u),
-                     std::max(config.window_packets, 1u));
-        send_.cc.Start(window_max, config.bits_per_second);
+        const uint32_t quiet =
+            std::min({std::max(config.window_bytes / config.mtu, 2u),
+                      std::max(config.window_packets, 1u), kWindowMost});
+        send_.cc.Start(quiet, config.longer_windows ? kWindowMost : quiet,
+                       config.bits_per_second);
         send_.sampler.Start(config.sq_psn);
         send_.retries_left = config.retry_count;
         send_.rnr_retries_left = config.rnr_retry;
@@ -121,7 +128,7 @@ void Qp::CheckInvariants() const {
     URNIC_CHECK(s.tx_psn == s.next_psn && s.sent_psn == s.next_psn);
   }
   URNIC_CHECK(s.reads_in_flight <= s.config.max_rd_atomic);
-  URNIC_CHECK(s.cc.window() <= s.cc.packets_max);
+  URNIC_CHECK(s.cc.window() <= s.cc.most);
   uint32_t reads = 0;
   for (uint32_t i = s.una; i != s.assigned; ++i) {
     reads += s.RecordOf(i).reads_in_flight;

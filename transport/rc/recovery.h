@@ -28,8 +28,10 @@ struct Recovery {
   // What is missing before this is part of the latest loss that congestion
   // control was told of.
   Psn loss_end;
-  // Unless something that is missing arrives before, the queue pair goes back.
+  // If nothing that is missing arrives before, the first gap is sent again,
+  // once; then the queue pair goes back.
   Time repair_until = Time::Infinite();
+  bool tried_again = false;
 };
 
 // Places for objects of one type, in memory that is resident only where it was

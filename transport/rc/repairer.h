@@ -75,17 +75,30 @@ class Repairer {
   [[gnu::cold, gnu::noinline]] void OnReport(const GapReport& report,
                                              Time now) {
     Recovery& recovery = *s_.recovery;
-    Learn(recovery.gaps.OnReport(report, s_.tx_psn, now,
-                                 s_.round_trip.longest(), s_.sampler.shortest),
+    Learn(recovery.gaps.OnReport(report, s_.tx_psn, now, LostAgainAfter(),
+                                 s_.cc.Shortest()),
           now);
     UpdateGaps(now);
   }
   [[gnu::cold, gnu::noinline]] void OnAcked(Time now) {
     Recovery& recovery = *s_.recovery;
-    Learn(recovery.gaps.OnAcked(s_.una_psn, now, s_.sampler.shortest), now);
+    Learn(recovery.gaps.OnAcked(s_.una_psn, now, s_.cc.Shortest()), now);
     recovery.responses.DropBefore(s_.una_psn);
     UpdateGaps(now);
     s_.ReturnRecovery();
+  }
+
+  // Nothing that is missing has arrived in time: the last repair or its answer
+  // was lost, or the peer has forgotten what it held. False: the queue pair
+  // goes back.
+  bool TryAgain(Time now) {
+    Recovery& recovery = *s_.recovery;
+    if (recovery.tried_again || recovery.gaps.empty()) return false;
+    recovery.tried_again = true;
+    recovery.repair_until = s_.RepairUntil(now);
+    recovery.gaps.MakeFirstDue();
+    UpdateGaps(now);
+    return true;
   }
 
   // Gaps may be due, or the first of them is due at another time.
@@ -100,6 +113,12 @@ class Repairer {
   }
 
  private:
+  // What was sent again, and is still missing after this, is lost.
+  Duration LostAgainAfter() const {
+    const int64_t quarter = s_.round_trip.smoothed().ns() / 4;
+    return s_.round_trip.longest() + Duration::Nanoseconds(quarter) +
+           SendState::kSlack;
+  }
   // A gap that closes by itself shows how far the path reorders. One that was
   // filled by what was sent again was a loss: the wait was needless.
   void Learn(const ClosedGaps& closed, Time now) {
@@ -109,19 +128,21 @@ class Repairer {
     if (closed.reordered.ns() != 0) {
       wait = std::max(wait, closed.reordered.ns() * 5 / 4 + 1);
     } else if (closed.needless) {
-      wait = wait * 2 + s_.sampler.shortest.ns() / 4 + 1;
+      // It was late by what it had waited for, and by this.
+      wait = (wait + closed.repair_time.ns()) * 5 / 4 + 1;
       s_.cc.OnUndo();
     } else if (closed.repaired) {
       wait -= (wait + 7) / 8;
     }
     s_.reordering_ns = static_cast<uint32_t>(std::min(wait, most));
     // Where nearly every flight has a loss, nothing else is measured.
-    if (closed.repaired && !s_.round_trip.known()) {
+    if (closed.repair_time.ns() != 0 && !closed.needless) {
+      s_.cc.OnRoundTrip(now, std::max(closed.repair_time, s_.cc.Shortest()));
       s_.round_trip.OnSample(closed.repair_time);
     }
     if (closed.repaired || closed.reordered.ns() != 0) {
-      s_.recovery->repair_until =
-          now + s_.round_trip.longest() * 2 + s_.ProbeAfter();
+      s_.recovery->repair_until = s_.RepairUntil(now);
+      s_.recovery->tried_again = false;
     }
   }
 

@@ -41,7 +41,7 @@ class Repeater {
       const Gap& gap = recovery.gaps.FirstDue();
       if (gap.begin - recovery.loss_end >= 0) {
         recovery.loss_end = s_.sent_psn;
-        s_.cc.OnLoss(now);
+        s_.cc.OnLoss(now, recovery.gaps.due_packets());
       }
       Seek(gap.begin);
       const uint32_t repeated = RepeatUpTo(gap.end(), slots.subspan(count));
@@ -63,7 +63,7 @@ class Repeater {
   uint32_t RepeatUpTo(Psn end, std::span<TxSlot> slots) {
     uint32_t count = 0;
     while (count != slots.size() && end - s_.tx_psn > 0) {
-      if (s_.RecordOf(s_.next).executed) {
+      if (s_.RecordOf(s_.next).executed()) {
         ++s_.next;
         continue;
       }
@@ -88,15 +88,13 @@ class Repeater {
   bool MayAskForPart() const {
     if (!s_.peer_repeats_parts || s_.recovery == nullptr) return false;
     const bool answered =
-        s_.next_offset / s_.config.mtu % s_.read_packets() != 0;
+        s_.next_offset / s_.config.mtu % s_.RecordOf(s_.next).part() != 0;
     const HeldPackets& held = s_.recovery->responses;
     return answered || (!held.empty() && held.end() - s_.tx_psn > 0);
   }
 
-  // If nothing that is missing arrives meanwhile, the queue pair goes back.
   void GiveTimeToRepair(Time now) {
-    s_.recovery->repair_until =
-        now + s_.round_trip.longest() * 2 + s_.ProbeAfter();
+    s_.recovery->repair_until = s_.RepairUntil(now);
     s_.act_at = std::min(s_.act_at, s_.recovery->repair_until);
   }
 

@@ -4,6 +4,7 @@
 // the caller owns the slots and the time.
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <span>
 
@@ -99,12 +100,18 @@ class Requester {
       if (count == slots.size() || !Ready() || !BuildPacket(slots[count])) {
         return count;
       }
-      if (s_.unacked_since_request >= HalfWindow()) SetAckReq(slots[count]);
+      if (s_.unacked_since_request >= AckEvery()) SetAckReq(slots[count]);
       ++count;
     }
   }
 
-  uint32_t HalfWindow() const { return std::max(1u, s_.cc.window() / 2); }
+  // An acknowledgement is asked for at least after so many packets. Half a
+  // window, so that a long message keeps moving; but in a long window more
+  // often, so that it does not let a long burst go.
+  uint32_t AckEvery() const {
+    constexpr uint32_t kMost = 32;
+    return std::clamp(s_.cc.window() / 2, 1u, kMost);
+  }
 
   // Builds the packets of consecutive short requests (ReadShort), sent for the
   // first time, all with inline data or all without. Most requests are short. A
@@ -130,13 +137,13 @@ class Requester {
     const uint32_t limit =
         std::min({static_cast<uint32_t>(slots.size()), s_.posted - s_.next,
                   s_.cc.window() - s_.InFlight()});
-    const uint32_t half_window = HalfWindow();
+    const uint32_t ack_every = AckEvery();
     uint32_t unacked = s_.unacked_since_request;
     uint32_t count = 0;
     ShortRequest request;
     for (; count < limit && ReadShort<kInline>(s_.next + count, request);
          ++count) {
-      const bool ack = ++unacked >= half_window;
+      const bool ack = ++unacked >= ack_every;
       if (ack) unacked = 0;
       WriteShort(slots[count], s_.next + count,
                  s_.next_psn + static_cast<int32_t>(count), ack, request);
@@ -293,11 +300,12 @@ class Requester {
   // and atomics.
   [[gnu::cold, gnu::noinline]] bool ExecuteLocal() {
     SendRecord& record = s_.RecordOf(s_.next);
-    if (!record.executed &&
+    if (!record.executed() &&
         s_.current.ExecuteLocal(*s_.mrs, s_.limits) != mem::MemFault::kNone) {
       return writer().Fail(s_.next, s_.current.LocalFailure());
     }
-    record.executed = s_.any_executed = true;
+    record.part_shift = SendRecord::kExecuted;
+    s_.any_executed = true;
     ++s_.next;
     s_.current_index_valid = false;
     s_.SkipExecuted();
@@ -347,11 +355,19 @@ class Requester {
                    .length = static_cast<uint32_t>(length),
                    .opcode = wqe.opcode,
                    .signaled = s_.limits.sq_sig_all ||
-                               (wqe.flags & URNIC_SEND_SIGNALED) != 0};
+                               (wqe.flags & URNIC_SEND_SIGNALED) != 0,
+                   .part_shift = PartShift(wqe.opcode)};
     s_.next_psn = s_.next_psn + static_cast<int32_t>(packets);
     s_.assigned = s_.next + 1;
     s_.next_offset = 0;
     return true;
+  }
+
+  // Of a read: half the window of now.
+  uint8_t PartShift(uint8_t opcode) const {
+    if (opcode != URNIC_WR_RDMA_READ) return 0;
+    const uint32_t half = std::max(1u, s_.cc.window() / 2);
+    return static_cast<uint8_t>(std::bit_width(half) - 1);
   }
 
   // Checks a request whose opcode fixes its length. Local ones take no packet.
@@ -392,8 +408,7 @@ class Requester {
   }
 
   // Sets AckReq on the last packet of a burst if it ends a message or closes
-  // the window. Fill() sets it every half window, so that a long message keeps
-  // moving.
+  // the window. Fill() sets it within a long message.
   void RequestAckOfBurst(TxSlot& last) {
     const auto* bth = reinterpret_cast<const wire::Bth*>(last.headers);
     const bool full = s_.InFlight() >= s_.cc.window();

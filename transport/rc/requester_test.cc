@@ -166,9 +166,14 @@ TEST_F(RequesterTest, UsesTheWholeRingAndGivesCreditsBack) {
       ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, i, 8, 0));
     }
     ASSERT_FALSE(Post(URNIC_WR_RDMA_WRITE, 99, 8));
-    const auto sent = Transmit();
-    ASSERT_EQ(sent.size(), 64u);
-    (void)Deliver(Ack(testing::FieldsOfPacket(sent.back()).psn));
+    size_t sent = 0;
+    while (sent < 64) {  // as much as the window allows
+      const auto burst = Transmit();
+      ASSERT_FALSE(burst.empty());
+      sent += burst.size();
+      (void)Deliver(Ack(testing::FieldsOfPacket(burst.back()).psn));
+    }
+    ASSERT_EQ(sent, 64u);
     EXPECT_TRUE(end_.completions().empty());  // all unsignaled
     EXPECT_EQ(end_.rings().sq().indices().consumer, 64 * (round + 1));
   }
@@ -186,9 +191,9 @@ TEST_F(RequesterTest, TwoGigabytesAtTheSmallestMtuFitThePsnCircle) {
                              .remote_addr = kPeer,
                              .rkey = kPeerKey}));
   const auto sent = Transmit();
-  ASSERT_EQ(sent.size(), 2u);
-  EXPECT_THAT(sent[0], ReadsFrom(kPeer, 64 * 256));
-  EXPECT_THAT(sent[1], ReadsFrom(kPeer + 64 * 256, 64 * 256));
+  ASSERT_EQ(sent.size(), 2u);  // of half the first window each
+  EXPECT_THAT(sent[0], ReadsFrom(kPeer, 8 * 256));
+  EXPECT_THAT(sent[1], ReadsFrom(kPeer + 8 * 256, 8 * 256));
   EXPECT_FALSE(end_.qp().HasWork());
 }
 

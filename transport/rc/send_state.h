@@ -15,8 +15,8 @@
 
 #include "ras/metrics/counters.h"
 #include "transport/base/check.h"
+#include "transport/cc/delay_window.h"
 #include "transport/cc/flow_sampler.h"
-#include "transport/cc/halving_window.h"
 #include "transport/cc/round_trip_estimate.h"
 #include "transport/mem/mr_table.h"
 #include "transport/rc/recovery.h"
@@ -36,7 +36,15 @@ struct SendRecord {
   uint8_t opcode = 0;  // enum urnic_wr_opcode
   bool signaled = false;
   uint8_t reads_in_flight = 0;  // its share of SendState::reads_in_flight
-  bool executed = false;        // a local operation, which has no packets
+  // A long read is requested in parts of 2^part_shift packets, so that the
+  // responses stay near the window. A local operation, which has no packets:
+  // kExecuted, when it is.
+  uint8_t part_shift = 0;
+
+  static constexpr uint8_t kExecuted = UINT8_MAX;
+  bool executed() const { return part_shift == kExecuted; }
+  // REQUIRES: a read
+  uint32_t part() const { return 1u << part_shift; }
 };
 static_assert(sizeof(SendRecord) == 16);
 
@@ -71,17 +79,16 @@ struct SendState {
     if (recovery != nullptr) pool->Return(recovery);
   }
 
+  // The engine's timers are not exact, and a peer may be doing something else.
+  static constexpr Duration kSlack = Duration::Microseconds(100);
+
   SendRecord& RecordOf(uint32_t index) const {
     return records[sq.PlaceOf(index)];
   }
-  // A long read is requested in parts of so many packets, so that the responses
-  // stay near the window.
-  uint32_t read_packets() const { return std::max(1u, cc.packets_max / 2); }
-  // Returns the index of the first packet after the part
-  // that contains packet `index` of the read.
-  uint32_t EndOfReadPart(const SendRecord& record, uint32_t index) const {
-    const uint32_t part = read_packets();
-    if (record.packets <= part) return record.packets;
+  // The index of the first packet after the part that contains packet `index`
+  // of the read.
+  static uint32_t EndOfReadPart(const SendRecord& record, uint32_t index) {
+    const uint32_t part = record.part();
     return std::min(record.packets, (index / part + 1) * part);
   }
   uint32_t InFlight() const {
@@ -114,10 +121,11 @@ struct SendState {
   // The time-out, or what is due before it.
   Time deadline() const { return std::min(retry_at, act_at); }
   Duration ProbeAfter() const {
-    // The engine's timers are not exact, and a peer may be doing something
-    // else.
-    constexpr Duration kSlack = Duration::Microseconds(100);
     return round_trip.smoothed() + round_trip.longest() + kSlack;
+  }
+  // What is sent again has been answered by then.
+  Time RepairUntil(Time now) const {
+    return now + round_trip.longest() + kSlack;
   }
   Time NextDeadline() const {
     if (__builtin_expect(!pace_waiting, 1)) return deadline();
@@ -168,7 +176,7 @@ struct SendState {
   // pass tx_psn.
   void SkipExecuted() {
     if (__builtin_expect(!any_executed, 1)) return;
-    while (una != assigned && RecordOf(una).executed) ++una;
+    while (una != assigned && RecordOf(una).executed()) ++una;
     any_executed = una != assigned;
     if (static_cast<int32_t>(una - next) > 0) SeekTransmit();
   }
@@ -278,7 +286,7 @@ struct SendState {
   // chosen here.
   cc::FlowSampler<Psn> sampler;
   cc::RoundTripEstimate round_trip;
-  cc::HalvingWindow cc;
+  cc::DelayWindow cc;
   RequesterCounters counters;  // never reset
 
   // With current_index_valid: the work request under transmission, read once

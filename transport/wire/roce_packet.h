@@ -56,6 +56,11 @@ struct RocePacket {
   }
 };
 
+// Behind the AETH of an acknowledgement: a bitmap of what is held.
+[[gnu::cold, gnu::noinline]] inline bool MayHaveBitmap(const Bth& bth) {
+  return InfoOf(bth.opcode).kind == PacketKind::kAck && bth.repair() != 0;
+}
+
 // Parses `bytes` .. `bytes + length`, from the BTH up to and including the ICRC
 // field (transport/wire/icrc.h verifies it). `length` comes from the IP or UDP
 // header, never from the frame (padding of short frames). Checks the version,
@@ -79,10 +84,9 @@ struct RocePacket {
   out.payload_bytes = padded - pad;
   //= IBTA 9.2.3: payload and padding together are a multiple of four bytes
   if ((padded & 3) != 0) return RxVerdict::kBadPadding;
-  if (!info.has_payload && padded != 0) {
-    // Behind the AETH: a bitmap of what is held.
-    const bool bitmap = info.kind == PacketKind::kAck && bth.repair() != 0;
-    if (!bitmap) return RxVerdict::kBadPayloadLength;
+  if (__builtin_expect(!info.has_payload && padded != 0, 0)) {
+    return MayHaveBitmap(bth) ? RxVerdict::kAccept
+                              : RxVerdict::kBadPayloadLength;
   }
   return RxVerdict::kAccept;
 }

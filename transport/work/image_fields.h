@@ -95,8 +95,8 @@ struct FieldsOf<QpConfig> {
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, dest_qpn, qkey, mtu, rq_psn, sq_psn, access, timeout,
                   pkey, retry_count, rnr_retry, min_rnr_timer, max_rd_atomic,
-                  max_dest_rd_atomic, window_packets, window_bytes,
-                  bits_per_second);
+                  max_dest_rd_atomic, longer_windows, window_packets,
+                  window_bytes, bits_per_second);
     f.Hex("dest_qpn", dest_qpn, 6);
     f.Hex("pkey", pkey);
     f.Hex("qkey", qkey);
@@ -112,6 +112,7 @@ struct FieldsOf<QpConfig> {
     f("max_dest_rd_atomic", max_dest_rd_atomic);
     f("window_packets", window_packets);
     f("window_bytes", window_bytes);
+    f("longer_windows", longer_windows);
     f("bits_per_second", bits_per_second);
     f.Require(dest_qpn <= 0xffffff, "dest_qpn", dest_qpn, "is not a QPN");
     f.Require(mtu >= 256 && mtu <= 4096 && (mtu & (mtu - 1)) == 0, "mtu", mtu,

@@ -191,6 +191,8 @@ struct QpConfig {
   uint8_t min_rnr_timer = 0;
   uint8_t max_rd_atomic = 1;
   uint8_t max_dest_rd_atomic = 1;
+  // Whether more than the window may be under way where the round trip is long.
+  bool longer_windows = true;
   uint32_t window_packets = 128;
   uint32_t window_bytes = 256 * 1024;
   // RC: the path's static rate, which limits requests; 0: no limit.
