@@ -18,8 +18,9 @@ uint32_t LengthAt(const uint8_t* field) {
 
 }  // namespace
 
-HeldPieces::HeldPieces(uint32_t limit) : nodes_(limit), free_count_(limit) {
-  for (uint32_t i = 0; i < limit; ++i) {
+HeldPieces::HeldPieces(uint32_t limit)
+    : nodes_(limit + kReserve), free_count_(limit + kReserve) {
+  for (uint32_t i = 0; i < nodes_.size(); ++i) {
     nodes_[i].next = std::exchange(free_, i);
   }
   pieces_.reserve(kMaxPieces);
@@ -41,6 +42,21 @@ void Delimiter::Release(List& list) {
     ++held_->free_count_;
   }
   list.last = HeldPieces::kNone;
+  LetGoOfReserve();
+}
+
+void Delimiter::LetGoOfReserve() const {
+  if (held_->reserve_user_ == this && parts_.first == HeldPieces::kNone &&
+      executed_.first == HeldPieces::kNone) {
+    held_->reserve_user_ = nullptr;
+  }
+}
+
+bool Delimiter::MayHold() const {
+  if (holder_.kept >= holder_.limit) return false;
+  if (held_->free_count_ > HeldPieces::kReserve) return true;
+  if (held_->reserve_user_ == nullptr) held_->reserve_user_ = this;
+  return held_->reserve_user_ == this && held_->free_count_ != 0;
 }
 
 Delimiter::Step Delimiter::Take(Piece rest, const ReceivedFrame& frame) {
@@ -85,10 +101,9 @@ void Delimiter::LearnLength(Piece rest) {
 
 Delimiter::Step Delimiter::Hold(Piece part, const ReceivedFrame& frame) {
   const uint32_t number =
-      holder_.kept >= holder_.limit || held_->free_ == HeldPieces::kNone
-          ? FrameKeeper::kRefused
-          : keeper_->Keep(frame, holder_);
+      MayHold() ? keeper_->Keep(frame, holder_) : FrameKeeper::kRefused;
   if (number == FrameKeeper::kRefused) {
+    LetGoOfReserve();
     // The bytes come again, so nothing has been learnt from them.
     if (arrived_ < shape_.header_offset() + kHeaderBytes) total_ = 0;
     return {.verdict = RxVerdict::kMpaNoRoom};

@@ -25,6 +25,7 @@
 //
 // Nothing is allocated after construction.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -60,16 +61,25 @@ struct Ulpdu {
   std::span<const Piece> pieces = {};
 };
 
+class Delimiter;
+
 // What the delimiters of an engine share: room for the parts of unfinished
 // FPDUs, and scratch space.
+//
+// Connections that each hold a part of an FPDU, and each need room for another
+// part, would wait for each other for ever. So there is a reserve for one FPDU,
+// which one of them may use at a time, until its FPDU is complete.
 class HeldPieces {
  public:
-  // `limit`: on the parts of all connections together.
+  // `limit`: on the parts of all connections together, without the reserve.
   explicit HeldPieces(uint32_t limit);
   HeldPieces(const HeldPieces&) = delete;
   HeldPieces& operator=(const HeldPieces&) = delete;
 
-  uint32_t free() const { return free_count_; }
+  // Without the reserve.
+  uint32_t free() const {
+    return free_count_ - std::min(free_count_, kReserve);
+  }
   // How often a part was held, ever.
   uint64_t held() const { return held_; }
 
@@ -78,6 +88,7 @@ class HeldPieces {
   template <typename T>
   friend struct urnic::FieldsOf;
   static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint32_t kReserve = 256;
   struct Node {
     Piece bytes = {};
     uint32_t frame = 0;     // its number in custody
@@ -87,6 +98,7 @@ class HeldPieces {
   std::vector<Node> nodes_;
   uint32_t free_ = kNone;
   uint32_t free_count_ = 0;
+  const Delimiter* reserve_user_ = nullptr;
   uint64_t held_ = 0;
   // Of the ULPDU that is being handed up.
   std::vector<Piece> pieces_;
@@ -112,7 +124,7 @@ struct DelimiterConfig {
 
 class Delimiter {
  public:
-  static constexpr uint32_t kMaxHeldSegments = 256;
+  static constexpr uint32_t kMaxHeldSegments = HeldPieces::kReserve;
 
   // Both outlive this object.
   Delimiter(const DelimiterConfig& config, HeldPieces* held,
@@ -209,6 +221,10 @@ class Delimiter {
   Step TakeWhole(Piece rest, uint32_t ulpdu_bytes);
   // Learns the length of the FPDU, if `rest` has the end of its length field.
   void LearnLength(Piece rest);
+  // Whether there is room for another part; takes the reserve if it must.
+  bool MayHold() const;
+  // Unless it is in use.
+  void LetGoOfReserve() const;
   Step Hold(Piece part, const ReceivedFrame& frame);
   Step Finish(Piece part);
   Step Fail(MpaError error);

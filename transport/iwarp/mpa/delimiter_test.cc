@@ -132,6 +132,45 @@ class DelimiterTest : public ::testing::TestWithParam<std::tuple<bool, bool>> {
   bool markers() const { return std::get<1>(GetParam()); }
 };
 
+// Two connections, and together they hold all that there is room for: each
+// waits for a part of its FPDU that cannot be held. The reserve lets one of
+// them go on until its FPDU is complete, and then the other.
+TEST(DelimiterReserveTest, ConnectionsDoNotWaitForEachOther) {
+  const Stream stream({100}, /*crc=*/false, /*markers=*/false);
+  constexpr size_t kPart = 10;
+  HostFrames frames;
+  HeldPieces held(4);
+  Delimiter a({.crc = false}, &held, &frames);
+  Delimiter b({.crc = false}, &held, &frames);
+  Recorder recorder;
+  size_t given[2] = {};
+  // The next part of the stream; false: it was refused.
+  const auto give = [&](Delimiter& to, size_t& at) {
+    const auto part =
+        stream.Part(at, std::min(kPart, stream.bytes().size() - at));
+    const bool taken = frames.Give(
+        Bytes(part.begin(), part.end()), [&](const ReceivedFrame& frame) {
+          const bool done = to.OnBytes(frame.bytes, frame, recorder).bytes != 0;
+          recorder.Execute();
+          to.ReleaseExecuted();
+          return done;
+        });
+    if (taken) at += part.size();
+    return taken;
+  };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(give(a, given[0]));
+    EXPECT_TRUE(give(b, given[1]));
+  }
+  EXPECT_EQ(held.free(), 0u);
+  EXPECT_TRUE(give(a, given[0]));
+  EXPECT_FALSE(give(b, given[1]));
+  while (given[0] != stream.bytes().size()) ASSERT_TRUE(give(a, given[0]));
+  while (given[1] != stream.bytes().size()) ASSERT_TRUE(give(b, given[1]));
+  EXPECT_EQ(recorder.executed().size(), 2u);
+  EXPECT_EQ(held.free(), 4u);
+}
+
 //= RFC 5044 4.3
 TEST_P(DelimiterTest, AStreamCutAnywhereGivesTheSameUlpdus) {
   const Stream stream({20, 0, 1, 495, 510, 3, 1030, 18}, crc(), markers());
@@ -374,6 +413,8 @@ TEST(DelimiterBoundTest, ConnectionsShareTheRoomOfTheEngine) {
   HeldPieces held(1);
   Recorder recorder;
   Delimiter one({.crc = false}, &held, &frames);
+  auto lucky = std::make_unique<Delimiter>(DelimiterConfig{.crc = false}, &held,
+                                           &frames);
   auto two = std::make_unique<Delimiter>(DelimiterConfig{.crc = false}, &held,
                                          &frames);
   const auto give = [&](Delimiter& to) {
@@ -384,8 +425,11 @@ TEST(DelimiterBoundTest, ConnectionsShareTheRoomOfTheEngine) {
         });
   };
   EXPECT_EQ(give(*two), V::kAccept);
+  EXPECT_EQ(give(*lucky), V::kAccept);  // has the reserve
   EXPECT_EQ(give(one), V::kMpaNoRoom);
   two.reset();
+  EXPECT_EQ(give(one), V::kMpaNoRoom);  // the reserve is filled up first
+  lucky.reset();
   EXPECT_EQ(frames.kept(), 0u);
   EXPECT_EQ(give(one), V::kAccept);
 }
