@@ -136,6 +136,7 @@ class RcEnd final : private EngineEvents, private QpEvents {
   uint64_t move_every_ = 0;
   bool move_planned_ = false;
   uint64_t moves_ = 0;
+  Time came_at_;  // with the last move, on the clock of the RNIC
 
   WireRules rules_;
   OrderRule order_;
