@@ -185,7 +185,7 @@ struct DelayWindow {
       more = sample.packets;
     } else if (acked != 0) {
       return;  // not a whole window yet
-    } else if (!competes && round_trip <= Halfway()) {
+    } else if (!competes && (round_trip <= Halfway() || packets < quiet / 4)) {
       more = std::max({1u, quiet / kGrowthSteps, packets / kGrowthSteps});
     }
     packets = std::min(limit, packets + more);

@@ -15,12 +15,20 @@ Psn Earlier(Psn a, Psn b) { return a - b < 0 ? a : b; }
 
 }  // namespace
 
-const Gap& Gaps::FirstDue() const {
-  const auto* const found = std::find_if(
-      gaps_.begin(), gaps_.begin() + count_,
-      [](const Gap& gap) { return gap.state == Gap::State::kDue; });
-  URNIC_CHECK(found != gaps_.begin() + count_);
-  return *found;
+uint32_t Gaps::FirstDueIndex() const {
+  uint32_t index = 0;
+  while (gaps_[index].state != Gap::State::kDue) {
+    ++index;
+    URNIC_CHECK(index < count_);
+  }
+  return index;
+}
+
+void Gaps::PostponeFirstDue(Time now) {
+  Gap& gap = gaps_[FirstDueIndex()];
+  gap.state = Gap::State::kWaits;
+  gap.since = now;
+  Recount();
 }
 
 uint32_t Gaps::due_packets() const {

@@ -71,7 +71,7 @@ class Gaps {
   // Whether one is to be sent now.
   bool any_due() const { return due_ != 0; }
   // REQUIRES: any_due()
-  const Gap& FirstDue() const;
+  const Gap& FirstDue() const { return gaps_[FirstDueIndex()]; }
   uint32_t due_packets() const;
 
   // Of the PSNs from `una` on, so many are not under way: they are missing and
@@ -101,11 +101,15 @@ class Gaps {
     Recount();
   }
 
+  // The first gap that is due waits again.
+  void PostponeFirstDue(Time now);
+
   // The missing PSNs before `end`, from the first gap that is due on, were sent
   // again.
   void OnResent(Psn end, Time now);
 
  private:
+  uint32_t FirstDueIndex() const;
   // Appends to the list that is being made; false: there is no room.
   bool Append(const Gap& gap);
   // The part of it from `begin` on.

@@ -114,7 +114,7 @@ class HeldPackets {
 
  private:
   static constexpr uint32_t kNone = HeldPool::kNone;
-  static constexpr uint32_t kFramesMax = 512;
+  static constexpr uint32_t kFramesMax = 1024;
   using Packet = HeldPool::Packet;
 
   Packet& At(uint32_t index) const { return pool_->packets_[index]; }

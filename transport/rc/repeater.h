@@ -39,6 +39,10 @@ class Repeater {
            count != slots.size()) {
       Recovery& recovery = *s_.recovery;
       const Gap& gap = recovery.gaps.FirstDue();
+      if (!MayRepeat(gap)) {
+        recovery.gaps.PostponeFirstDue(now);
+        continue;
+      }
       if (gap.begin - recovery.loss_end >= 0) {
         recovery.loss_end = s_.sent_psn;
         s_.cc.OnLoss(now, recovery.gaps.due_packets());
@@ -82,6 +86,15 @@ class Repeater {
     return count;
   }
 
+  // A responder may answer a repeated read request only if it does not begin
+  // before the last repeated one (Linux rxe does). Of such a peer, only the
+  // oldest missing response is asked for, and all that follow it in the
+  // request.
+  bool MayRepeat(const Gap& gap) const {
+    return s_.peer_repeats_parts || gap.begin == s_.una_psn ||
+           s_.RecordOf(IndexOf(gap.begin)).opcode != URNIC_WR_RDMA_READ;
+  }
+
   // Whether only the missing responses of the read at the transmit position can
   // be asked for. Some responders always answer to the end. And the read must
   // have been executed, or it would become a shorter one.
@@ -112,6 +125,15 @@ class Repeater {
   }
   // Moves the transmit position to an unacknowledged packet that was sent.
   void Seek(Psn psn) {
+    const uint32_t index = IndexOf(psn);
+    s_.next = index;
+    s_.next_offset = static_cast<uint32_t>(psn - s_.RecordOf(index).first_psn) *
+                     s_.config.mtu;
+    s_.tx_psn = psn;
+    s_.current_index_valid = false;
+  }
+  // Of the request that an unacknowledged packet belongs to.
+  uint32_t IndexOf(Psn psn) const {
     uint32_t index = s_.una;
     while (psn - (s_.RecordOf(index).first_psn +
                   static_cast<int32_t>(s_.RecordOf(index).packets)) >=
@@ -119,11 +141,7 @@ class Repeater {
       ++index;
       URNIC_CHECK(index != s_.assigned);
     }
-    s_.next = index;
-    s_.next_offset = static_cast<uint32_t>(psn - s_.RecordOf(index).first_psn) *
-                     s_.config.mtu;
-    s_.tx_psn = psn;
-    s_.current_index_valid = false;
+    return index;
   }
 
   PacketWriter writer() { return PacketWriter(s_); }

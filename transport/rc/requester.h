@@ -363,10 +363,10 @@ class Requester {
     return true;
   }
 
-  // Of a read: half the window of now.
+  // Of a read: half the window of now, but at least four packets.
   uint8_t PartShift(uint8_t opcode) const {
     if (opcode != URNIC_WR_RDMA_READ) return 0;
-    const uint32_t half = std::max(1u, s_.cc.window() / 2);
+    const uint32_t half = std::max(4u, s_.cc.window() / 2);
     return static_cast<uint8_t>(std::bit_width(half) - 1);
   }
 
