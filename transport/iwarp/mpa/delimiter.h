@@ -67,7 +67,7 @@ class Delimiter;
 // FPDUs, and scratch space.
 //
 // Connections that each hold a part of an FPDU, and each need room for another
-// part, would wait for each other for ever. So there is a reserve for one FPDU,
+// part, would wait for each other forever. So there is a reserve for one FPDU,
 // which one of them may use at a time, until its FPDU is complete.
 class HeldPieces {
  public:
