@@ -79,6 +79,7 @@ class Repeater {
       reinterpret_cast<wire::Bth*>(slot.headers)->SetRepair(1);
       ++count;
     }
+    URNIC_CHECK(count != 0);
     s_.counters.requests_sent += count;
     s_.counters.requests_resent += count;
     auto* last = reinterpret_cast<wire::Bth*>(slots[count - 1].headers);
