@@ -316,6 +316,9 @@ std::vector<Packet> Endpoint::Transmit(Time now, uint32_t max) {
 }
 
 bool Endpoint::Gather(const TxSlot& slot, Packet& packet) const {
+  // The bitmap of an acknowledgement is the core's.
+  const bool bitmap =
+      packet[0] == static_cast<uint8_t>(wire::Opcode::kRcAcknowledge);
   packet.resize(slot.header_bytes);
   for (uint32_t i = 0; i < slot.segment_count; ++i) {
     const Segment& s = slot.segments[i];
@@ -325,10 +328,6 @@ bool Endpoint::Gather(const TxSlot& slot, Packet& packet) const {
     const uint32_t rights =
         slot.from_responder ? mem::kRemoteRead : mem::kLocalRead;
     URNIC_CHECK(s.bytes != 0);
-    // The bitmap of an acknowledgement is the core's.
-    const bool bitmap =
-        reinterpret_cast<const wire::Bth*>(slot.headers)->opcode ==
-        static_cast<uint8_t>(wire::Opcode::kRcAcknowledge);
     URNIC_CHECK(in_ring || bitmap ||
                 host_.Allowed(s.address, s.bytes, options_.pd, rights));
     if (!in_ring && !bitmap && !host_.Readable(s.address, s.bytes))
