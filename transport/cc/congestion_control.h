@@ -69,8 +69,8 @@ concept CongestionControl = requires(T& cc, const T& view,
   { (cc.pacer) } -> std::same_as<Pacer&>;
 };
 
-// What a transport with selective repair and idle times needs besides (TCP).
-// RC goes back to the first gap and has neither, so it does not pay for this.
+// What a transport with phases of recovery and idle times needs besides (TCP).
+// RC has neither, so it does not pay for this.
 //
 //   OnLoss ─► SetWindow, with each acknowledgement ─► OnRecovered
 //   OnRto  ─► (slow start)                         ─► OnRecovered

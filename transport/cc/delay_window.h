@@ -6,18 +6,19 @@
 //
 //   short round trip   twice the window in a round trip at first, later a
 //                      sixteenth more; one packet more as the queue builds
-//   long, twice        less, by up to a half
+//   long, in a row     less, by up to a half
 //   a loss             nothing, if round trips are short and little was lost
 //   a time-out, a rewind, much lost; a mark, a CNP     half
 //   long, and slowing down does not help               as if the queue belonged
 //                      to others: one packet more, and half at a loss
 //
-// Round trips are long as well when the peer's CPU was busy, so a single long
-// sample means nothing but the end of doubling. A round trip of an empty path
-// below kShort needs only `quiet` packets; the limit grows with it, up to
-// `most`. A flow that has not seen an empty path for kRemember lets the queue
-// drain and measures again (as BBR does): routes change, and a flow that begins
-// behind the queues of others would take them for the path.
+// Round trips are long as well when the peer's CPU was busy, so fewer
+// than kLongInARow long samples mean nothing but the end of doubling. A round
+// trip of an empty path below kShort needs only `quiet` packets; the limit
+// grows with it, up to `most`. A flow that has not seen an empty path for
+// kRemember lets the queue drain and measures again (as BBR does): routes
+// change, and a flow that begins behind the queues of others would take them
+// for the path.
 
 #include <algorithm>
 #include <cstdint>

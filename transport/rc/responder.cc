@@ -107,7 +107,7 @@ RxVerdict Responder::Hold(const RxPacket& packet) {
   if (held_ == nullptr) return RxVerdict::kAfterGap;
   const RxVerdict verdict =
       VerdictOf(held_->Insert(expected_, packet, psns), RxVerdict::kAfterGap);
-  if (held_->idle()) pool_->Return(std::exchange(held_, nullptr));
+  ReturnIdleList();
   return verdict;
 }
 
@@ -129,13 +129,17 @@ void Responder::LookBehindGap(std::span<const RxPacket> packets) {
 uint32_t Responder::TakeHeld(std::span<RxPacket> out) {
   held_->ReleaseTaken();
   const uint32_t count = held_->Take(expected_, out);
-  if (held_->idle()) pool_->Return(std::exchange(held_, nullptr));
+  ReturnIdleList();
   return count;
 }
 
 void Responder::DropHeld() {
   if (held_ == nullptr) return;
   held_->Drop();
+  ReturnIdleList();
+}
+
+void Responder::ReturnIdleList() {
   if (held_->idle()) pool_->Return(std::exchange(held_, nullptr));
 }
 

@@ -194,6 +194,8 @@ class Responder {
   [[gnu::cold, gnu::noinline]] uint32_t TakeHeld(std::span<RxPacket> out);
   // Forgets what is held; the peer sends it again.
   void DropHeld();
+  // The list goes back to the pool once it holds nothing.
+  void ReturnIdleList();
   // How many PSNs a request stands for; 0: more than can be held.
   uint32_t PsnsOf(const RxPacket& packet) const;
 
