@@ -12,14 +12,13 @@ namespace urnic::sim {
 
 namespace {
 
-constexpr uint32_t kBuffers = 8191;
 constexpr uint16_t kRoom = 128 + kL2HeaderBytesMax + 4200;
 
 }  // namespace
 
-Buffers::Buffers() {
-  URNIC_CHECK(StartEal({.memory_mb = 96}).ok());
-  auto pool = TakePool(kRoom, kBuffers);
+Buffers::Buffers(uint32_t count) {
+  URNIC_CHECK(StartEal({.memory_mb = 160}).ok());
+  auto pool = TakePool(kRoom, count);
   auto lcore = AllocateLcore();
   URNIC_CHECK(pool.ok() && lcore.ok());
   pool_ = *pool;

@@ -27,7 +27,7 @@ NetworkConfig NetworkConfigOf(const EngineHostConfig& config,
   network.addresses = {address};
   network.iwarp = config.iwarp;
   network.connections = config.connections;
-  network.limits.max_qps = 1024;
+  network.limits.max_qps = config.max_qps;
   network.limits.max_mrs = 1024;
   network.number_key = {{environment.Draw(), environment.Draw()}};
   network.seed = environment.Draw();

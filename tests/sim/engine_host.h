@@ -24,9 +24,10 @@ struct EngineHostConfig {
   bool ipv6 = false;
   bool iwarp = false;
   ConnectionLimits connections;  // of iWARP
-  bool program_polls = false;    // no other thread runs the engine
-  uint64_t busy_one_in = 200;    // one turn in so many is late
-  Duration clock_ahead;          // of the world's
+  uint32_t max_qps = 1024;
+  bool program_polls = false;  // no other thread runs the engine
+  uint64_t busy_one_in = 200;  // one turn in so many is late
+  Duration clock_ahead;        // of the world's
   Observer* observer = nullptr;
   std::function<void()> after_turn = nullptr;
   SimPortConfig port;

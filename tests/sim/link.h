@@ -19,6 +19,9 @@ class Link {
  public:
   // Any bytes: packets from the BTH on, or whole frames.
   using Packet = std::vector<uint8_t>;
+  // The headers before a packet: Ethernet, IPv4, UDP. Their time on the wire is
+  // counted for whole frames, too.
+  static constexpr size_t kHeadBytes = 14 + 20 + 8;
 
   Link(World& world, uint64_t seed, const LinkConfig& config,
        std::function<void(Packet)> deliver)
@@ -33,6 +36,7 @@ class Link {
     if (!fate.copy_leaves.IsInfinite()) Deliver(packet, fate.copy_leaves);
     if (fate.leaves.IsInfinite()) return;
     if (fate.corrupt) impairer_.Corrupt(packet);
+    under_way_ = under_way_ + (fate.leaves - world_.now());
     Deliver(std::move(packet), fate.leaves);
   }
 
@@ -48,11 +52,10 @@ class Link {
   uint64_t count(LinkCount which) const {
     return impairer_.counts().Read().of(which);
   }
+  // The sum of the times that packets were, or will be, under way.
+  Duration under_way() const { return under_way_; }
 
  private:
-  // The headers before a packet: Ethernet, IPv4, UDP.
-  static constexpr size_t kHeadBytes = 14 + 20 + 8;
-
   // Derives how late packets may be from the delay.
   static LinkConfig WithHolds(LinkConfig config) {
     config.jitter_reorders = true;
@@ -70,6 +73,7 @@ class Link {
   World& world_;
   LinkConfig config_;
   impair::Impairer impairer_;
+  Duration under_way_;
   std::function<void(Packet)> deliver_;
 };
 

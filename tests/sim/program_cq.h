@@ -10,12 +10,12 @@
 namespace urnic::sim {
 
 struct ProgramCq {
-  static constexpr uint32_t kEntries = 64;
-  ProgramCq(EngineEvents* events, void* owner)
-      : ring(kEntries), queue(ring.data(), &indices, kEntries, events, owner) {}
+  // REQUIRES: `entries` is a power of two.
+  ProgramCq(EngineEvents* events, void* owner, uint32_t entries = 64)
+      : ring(entries), queue(ring.data(), &indices, entries, events, owner) {}
   bool Poll(urnic_cqe& out) {
     if (indices.consumer == indices.producer) return false;
-    out = ring[indices.consumer++ % kEntries];
+    out = ring[indices.consumer++ % ring.size()];
     return true;
   }
   std::vector<urnic_cqe> ring;

@@ -6,6 +6,7 @@
 // full are lost.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -15,6 +16,7 @@
 
 #include "datapath/port/frame_port.h"
 #include "tests/sim/world.h"
+#include "transport/impair/impairer.h"
 
 namespace urnic::sim {
 
@@ -23,7 +25,10 @@ using Frame = std::vector<uint8_t>;
 struct SimPortConfig {
   FramePortConfig frames;
   uint32_t tx_ring = 256;
-  Duration frame_time;  // how long the wire takes for one
+  // How long the wire takes for a frame: this, and what its length costs at
+  // that rate (0: nothing).
+  Duration frame_time;
+  uint64_t bits_per_second = 0;
 };
 
 class SimPort final : public FramePort {
@@ -84,13 +89,21 @@ class SimPort final : public FramePort {
       return false;
     }
     ++in_tx_ring_;
-    wire_free_ = std::max(wire_free_, world_.now()) + config_.frame_time;
+    wire_free_ = std::max(wire_free_, world_.now()) + WireTime(frame.size());
     world_.At(wire_free_,
               [this, bytes = Frame(frame.begin(), frame.end())]() mutable {
                 --in_tx_ring_;
                 send_(std::move(bytes));
               });
     return true;
+  }
+
+  Duration WireTime(size_t bytes) const {
+    if (config_.bits_per_second == 0) return config_.frame_time;
+    const uint64_t bits = 8 * (bytes + impair::kWireOverheadBytes);
+    return config_.frame_time +
+           Duration::Nanoseconds(static_cast<int64_t>(bits * 1'000'000'000 /
+                                                      config_.bits_per_second));
   }
 
   World& world_;

@@ -105,6 +105,8 @@ void Switch::Move(Place& place) { place.seen.bytes[4] = ++place.moves; }
 
 const wire::MacAddress& Switch::seen(const Place& place) { return place.seen; }
 
+const Link& Switch::downlink(const Place& place) { return *place.downlink; }
+
 void Switch::Narrow(uint32_t mtu, std::function<void(const Frame&)> report) {
   narrow_mtu_ = mtu;
   report_ = std::move(report);

@@ -39,6 +39,7 @@ class Switch {
   // Moves a host to another MAC. Frames on their way to the old one are lost.
   void Move(Place& place);
   static const wire::MacAddress& seen(const Place& place);
+  static const Link& downlink(const Place& place);
 
   // Packets of more than `mtu` bytes are dropped from now on. `report` is
   // called for each; null: nobody is told. 0: every packet passes.

@@ -1,0 +1,287 @@
+#include "tests/sim/crowd.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "tests/sim/program_cq.h"
+#include "tests/support/fake_rings.h"
+#include "tests/support/host_wire.h"
+#include "transport/work/timers.h"
+
+namespace urnic::sim {
+
+namespace {
+
+constexpr uint8_t kReceiver = 1;  // the number of the host
+constexpr uint64_t kIova = 0x40000000;
+constexpr uint32_t kRights = mem::kLocalWrite | mem::kRemoteWrite;
+constexpr Duration kPatience = Duration::Seconds(1);
+constexpr Duration kStep = Duration::Milliseconds(1);
+
+// What perftest asks for: 67 ms.
+constexpr uint8_t kAckTimeoutCode = 14;
+constexpr uint8_t kRetries = 7;
+
+// One turn in so many is up to 300 us late. More often (engine_run.h), hosts
+// with 10 Gb/s would sleep for a third of the time.
+constexpr uint64_t kBusyOneIn = 10000;
+
+// Rings as ports have by default.
+constexpr uint16_t kPortRing = 1024;
+
+}  // namespace
+
+// A host with its program.
+struct Crowd::Node {
+  Node(EngineEvents* events, uint32_t entries)
+      : memory(kCrowdBytes), cq(events, nullptr, entries) {}
+
+  std::unique_ptr<EngineHost> host;
+  Switch::Place* at = nullptr;
+  std::vector<uint8_t> memory;
+  uint32_t key = 0;
+  ProgramCq cq;
+  // Of a sender.
+  net::Path there;
+  net::Path back;
+};
+
+// A queue pair of a sender, and its peer.
+struct Crowd::Flow {
+  Flow(Node& from, const FlowConfig& config)
+      : from(from),
+        config(config),
+        rings(std::bit_ceil(config.posted), 1, 0, 1, 1),
+        peer_rings(1, 1, 0, std::bit_ceil(config.posted), 1) {}
+
+  Node& from;
+  const FlowConfig config;
+  testing::FakeRings rings;
+  testing::FakeRings peer_rings;
+  RoceQp* qp = nullptr;
+  RoceQp* peer = nullptr;
+  testing::SendWr request;
+  testing::RecvWr receive;
+  bool failed = false;
+  Time posted_at;
+  std::vector<Duration> times;
+};
+
+Crowd::Crowd(const CrowdBuffers& buffers, const CrowdConfig& config,
+             uint64_t seed)
+    : config_(config), random_(seed), switch_(world_), end_(world_.now()) {
+  receiver_ = MakeNode(kReceiver, buffers.receiver);
+  for (uint32_t i = 1; i <= config.senders; ++i) {
+    senders_.push_back(
+        MakeNode(static_cast<uint8_t>(kReceiver + i), buffers.senders));
+  }
+  FindPaths();
+}
+
+Crowd::~Crowd() {
+  for (const auto& flow : flows_) {
+    flow->from.host->WithToken(
+        [&] { flow->from.host->engine().qps().Destroy(flow->qp); });
+    receiver_->host->WithToken(
+        [&] { receiver_->host->engine().qps().Destroy(flow->peer); });
+  }
+}
+
+std::unique_ptr<Crowd::Node> Crowd::MakeNode(uint8_t number,
+                                             const Buffers& buffers) {
+  auto made = std::make_unique<Node>(static_cast<EngineEvents*>(this),
+                                     std::bit_ceil(config_.requests));
+  Node& node = *made;
+  LinkConfig up;
+  up.delay = config_.hop_delay;
+  LinkConfig down = up;
+  if (number == kReceiver) {
+    down.bits_per_second = config_.bits_per_second;
+    down.buffer_bytes = config_.buffer_bytes;
+  }
+  const uint64_t up_seed = random_.Next();
+  const uint64_t down_seed = random_.Next();
+  node.at = &switch_.Add(
+      testing::MacOf(number), up, up_seed, down, down_seed,
+      [&node](Frame frame) { node.host->port().OnFrame(std::move(frame)); });
+  EngineHostConfig config;
+  config.number = number;
+  config.max_qps = config_.qps + 1;
+  config.busy_one_in = kBusyOneIn;
+  config.after_turn = [this, &node] { Poll(node); };
+  config.port.frames.mac = testing::MacOf(number);
+  config.port.frames.pool = buffers.pool();
+  config.port.frames.lcore = buffers.lcore();
+  config.port.frames.rx_ring = kPortRing;
+  config.port.tx_ring = kPortRing;
+  config.port.bits_per_second = config_.port_bits_per_second;
+  node.host = std::make_unique<EngineHost>(
+      world_, config, random_.Next(),
+      [this, &node](Frame frame) { switch_.Send(*node.at, std::move(frame)); },
+      [](EngineHost&, const cm::Event&) {});
+  node.key = node.host->WithToken([&] {
+    return node.host->network().mrs().Register(
+        EngineHost::kPd, reinterpret_cast<uint64_t>(node.memory.data()), kIova,
+        node.memory.size(), kRights);
+  });
+  return made;
+}
+
+void Crowd::FindPaths() {
+  for (const auto& node : senders_) {
+    Ask(*node, *receiver_, node->there);
+    Ask(*receiver_, *node, node->back);
+  }
+  const Time limit = end_ + kPatience;
+  while (paths_ != 2 * senders_.size()) {
+    Require(end_ < limit, "not all hosts were found");
+    RunFor(kStep);
+  }
+}
+
+void Crowd::Ask(Node& from, Node& to, net::Path& path) {
+  from.host->WithToken([&] {
+    from.host->Ask(to.host->gid(), kPatience,
+                   [this, &path](net::PathStatus status, const net::Path& p) {
+                     Require(status == net::PathStatus::kFound, "no path");
+                     path = p;
+                     ++paths_;
+                   });
+  });
+}
+
+// --- Flows -------------------------------------------------------------------
+
+void Crowd::Add(const FlowConfig& config) {
+  Node& from = *senders_[config.sender];
+  flows_.push_back(std::make_unique<Flow>(from, config));
+  Flow& flow = *flows_.back();
+  flow.qp = MakeQp(from, flow, from.there);
+  flow.peer = MakeQp(*receiver_, flow, from.back);
+  BringUp(*receiver_, *flow.peer, *flow.qp);
+  BringUp(from, *flow.qp, *flow.peer);
+  if (config.dead) {
+    receiver_->host->WithToken([&] {
+      receiver_->host->engine().qps().Modify(*flow.peer, QpState::kReset, {});
+    });
+  }
+  flow.request.opcode = config.opcode;
+  flow.request.wr_id = flows_.size() - 1;
+  flow.request.sges = {{kIova, config.bytes, from.key}};
+  flow.request.remote_addr = kIova;
+  flow.request.rkey = receiver_->key;
+  flow.receive.sges = {{kIova, config.bytes, receiver_->key}};
+  world_.At(end_ + config.start, [this, &flow] { Start(flow); });
+}
+
+RoceQp* Crowd::MakeQp(Node& node, Flow& flow, const net::Path& path) {
+  const bool sends = &node == &flow.from;
+  testing::FakeRings& rings = sends ? flow.rings : flow.peer_rings;
+  EngineQpConfig config;
+  config.limits = {.pd = EngineHost::kPd, .max_sge_send = 1, .max_sge_recv = 1};
+  config.sq = rings.sq().view();
+  config.rq = rings.rq().view();
+  config.send_cq = config.recv_cq = &node.cq.queue;
+  return node.host->WithToken([&] {
+    auto qp = node.host->engine().qps().Create(config);
+    Require(qp.ok(), "no queue pair");
+    RoceQp& made = RoceQp::Of(**qp);
+    made.path = RocePath(path);
+    return &made;
+  });
+}
+
+void Crowd::BringUp(Node& node, RoceQp& qp, const RoceQp& peer) {
+  QpConfig config;
+  config.access = kRights;
+  config.mtu = kCrowdMtu;
+  config.dest_qpn = peer.qpn();
+  config.timeout = AckTimeout(kAckTimeoutCode);
+  config.retry_count = kRetries;
+  node.host->WithToken([&] {
+    for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+      node.host->engine().qps().Modify(qp, state, config);
+    }
+  });
+}
+
+// --- Programs ----------------------------------------------------------------
+
+void Crowd::Poll(Node& node) {
+  urnic_cqe cqe;
+  while (node.cq.Poll(cqe)) {
+    // The receiver's are of sends, which their senders follow.
+    if (&node != receiver_.get()) OnDone(*flows_[cqe.wr_id], cqe);
+  }
+}
+
+void Crowd::OnDone(Flow& flow, const urnic_cqe& cqe) {
+  if (cqe.status != URNIC_WC_SUCCESS) {
+    if (std::exchange(flow.failed, true)) return;
+    Require(cqe.status == URNIC_WC_RETRY_EXC_ERR, "a request has failed");
+    ++failed_;
+    return;
+  }
+  if (flow.config.posted == 1) {
+    flow.times.push_back(world_.now() - flow.posted_at);
+  }
+  Post(flow);
+  flow.from.host->engine().Doorbell(*flow.qp);
+}
+
+void Crowd::Start(Flow& flow) {
+  for (uint32_t i = 0; i < flow.config.posted; ++i) Post(flow);
+  flow.from.host->engine().Doorbell(*flow.qp);
+}
+
+void Crowd::Post(Flow& flow) {
+  if (flow.config.opcode == URNIC_WR_SEND) {
+    Require(flow.peer_rings.PostRecv(flow.receive), "no room for a receive");
+  }
+  Require(flow.rings.PostSend(flow.request), "no room for a request");
+  flow.posted_at = world_.now();
+}
+
+void Crowd::RunFor(Duration time) {
+  end_ = end_ + time;
+  world_.RunUntil(end_);
+}
+
+// --- Results -----------------------------------------------------------------
+
+CrowdReading Crowd::Read() const {
+  CrowdReading reading;
+  RequesterCounters sum;
+  for (const auto& flow : flows_) {
+    const RequesterCounters counters = flow->qp->counters();
+    reading.bytes.push_back(counters.bytes_acked);
+    sum.Add(counters);
+  }
+  reading.sent = sum.requests_sent;
+  reading.resent = sum.requests_resent;
+  reading.timeouts = sum.timeouts;
+  reading.failed = failed_;
+  const Link& slow = Switch::downlink(*receiver_->at);
+  reading.offered = slow.count(LinkCount::k_offered);
+  reading.dropped = slow.count(LinkCount::k_overflowed);
+  reading.queued =
+      slow.under_way() -
+      config_.hop_delay * static_cast<int64_t>(reading.offered -
+                                               reading.dropped);
+  return reading;
+}
+
+const std::vector<Duration>& Crowd::times(size_t flow) const {
+  return flows_[flow]->times;
+}
+
+double Crowd::PayloadShare() {
+  // Ethernet, IPv4, UDP, BTH and ICRC, and what the link adds (link.h,
+  // impairer.h).
+  constexpr double kPacket = kCrowdMtu + 14 + 20 + 8 + 12 + 4 +
+                             Link::kHeadBytes + impair::kWireOverheadBytes;
+  return kCrowdMtu / kPacket;
+}
+
+}  // namespace urnic::sim
