@@ -20,10 +20,13 @@ constexpr uint64_t kStartNs = 1'000'000;
 struct Outcome {
   double goodput_percent = 0;
   double resent_percent = 0;
-  double dropped_percent = 0;  // at the slow link
+  double dropped_percent = 0;    // at the slow link
+  double duplicate_percent = 0;  // of what the receiver gets
+  double not_held_percent = 0;
   uint64_t timeouts = 0;
   uint64_t failed = 0;
   double jain = 1;
+  uint64_t windows = 0;
   double window_jain = 1;  // mean and minimum of the windows
   double window_jain_min = 1;
   Duration stall;        // the longest time without progress of a flow
@@ -87,18 +90,22 @@ class Meter {
         Percent(last_.resent - first_.resent, last_.sent - first_.sent);
     out.dropped_percent =
         Percent(last_.dropped - first_.dropped, last_.offered - first_.offered);
+    const uint64_t arrived = last_.arrived - first_.arrived;
+    out.duplicate_percent =
+        Percent(last_.duplicates - first_.duplicates, arrived);
+    out.not_held_percent = Percent(last_.not_held - first_.not_held, arrived);
     out.timeouts = last_.timeouts - first_.timeouts;
     out.failed = last_.failed - first_.failed;
     out.jain = Jain(first_, last_, flows_);
+    out.windows = windows_;
     if (windows_ != 0) {
       out.window_jain = jain_sum_ / static_cast<double>(windows_);
       out.window_jain_min = jain_min_;
     }
     out.stall = stall_;
     out.starved = starved_;
-    const auto passed =
-        static_cast<int64_t>(last_.offered - last_.dropped -
-                             (first_.offered - first_.dropped));
+    const auto passed = static_cast<int64_t>(last_.offered - last_.dropped -
+                                             (first_.offered - first_.dropped));
     out.queue = Duration::Nanoseconds((last_.queued - first_.queued).ns() /
                                       std::max<int64_t>(passed, 1));
     return out;
@@ -109,7 +116,8 @@ class Meter {
   Duration Window() const {
     const double packet_bytes = kCrowdMtu / Crowd::PayloadShare();
     const double bits =
-        8 * packet_bytes * static_cast<double>(kWindowPackets * flows_);
+        8 * packet_bytes *
+        static_cast<double>(kWindowPackets * std::max<size_t>(flows_, 1));
     return Duration::Nanoseconds(static_cast<int64_t>(
         bits * 1e9 / static_cast<double>(config_.bits_per_second)));
   }
@@ -159,14 +167,20 @@ class Meter {
 // --- The table ---------------------------------------------------------------
 
 std::string Line(const std::string& name, const Outcome& o) {
+  char windows[16] = "    -     -";  // the run is shorter than one
+  if (o.windows != 0) {
+    std::snprintf(windows, sizeof(windows), "%.3f %.3f", o.window_jain,
+                  o.window_jain_min);
+  }
   char text[160];
   std::snprintf(text, sizeof(text),
-                "%-30s %5.1f %6.2f %7.2f %8" PRIu64 " %6" PRIu64
-                "  %.3f  %.3f %.3f %8.1f %7" PRIu64 " %6.0f",
+                "%-26s %6.1f %5.1f %4.1f %4.1f %4.1f %6" PRIu64 " %5" PRIu64
+                " %.3f %s %6.1f %7" PRIu64 " %5.0f",
                 name.c_str(), o.goodput_percent, o.resent_percent,
-                o.dropped_percent, o.timeouts, o.failed, o.jain, o.window_jain,
-                o.window_jain_min, static_cast<double>(o.stall.ns()) / 1e6,
-                o.starved, static_cast<double>(o.queue.ns()) / 1e3);
+                o.dropped_percent, o.duplicate_percent, o.not_held_percent,
+                o.timeouts, o.failed, o.jain, windows,
+                static_cast<double>(o.stall.ns()) / 1e6, o.starved,
+                static_cast<double>(o.queue.ns()) / 1e3);
   return text;
 }
 
@@ -216,20 +230,55 @@ std::string RunBusy(const CrowdBuffers& buffers, const Busy& busy,
 }
 
 CongestionRow BusyRow(bool quick, Busy busy) {
-  return {busy.name, quick,
-          [busy](const CrowdBuffers& buffers, uint64_t seed) {
+  return {busy.name, quick, [busy](const CrowdBuffers& buffers, uint64_t seed) {
             return RunBusy(buffers, busy, seed);
           }};
 }
 
 CongestionRow IncastRow(bool quick, uint32_t senders, uint32_t qps) {
   Busy busy;
-  busy.name = "incast " + std::to_string(senders) + ":1, QPs each: " +
-              std::to_string(qps);
+  busy.name = "incast " + std::to_string(senders) +
+              ":1, QPs each: " + std::to_string(qps);
   busy.path.senders = senders;
   busy.qps = qps;
   if (senders >= 100) busy.time = Duration::Seconds(2);
   return BusyRow(quick, std::move(busy));
+}
+
+// A flow is alone for a while.
+std::string RunLater(const CrowdBuffers& buffers, uint64_t seed) {
+  const CrowdConfig path{.senders = 16, .qps = 16};
+  Random random(seed);
+  return WithCrowd(buffers, path, random.Next(), [&](Crowd& crowd) {
+    crowd.Add({});
+    for (uint32_t i = 1; i < path.senders; ++i) {
+      crowd.Add({.sender = i,
+                 .start = Duration::Milliseconds(100) + StartOf(random)});
+    }
+    crowd.RunFor(Duration::Milliseconds(500));
+    Meter meter(crowd, path, crowd.flows());
+    meter.Run(Duration::Milliseconds(500));
+    return Line("later, flows: 1 + 15", meter.Result());
+  });
+}
+
+CongestionRow DeadPeerRow(bool dead) {
+  const std::string name =
+      std::string("dead peer, QPs: 3") + (dead ? " + 1" : "");
+  return {name, true, [=](const CrowdBuffers& buffers, uint64_t seed) {
+            constexpr uint32_t kAlive = 3;
+            const CrowdConfig path{.qps = kAlive + 1};
+            Random random(seed);
+            return WithCrowd(buffers, path, random.Next(), [&](Crowd& crowd) {
+              for (uint32_t i = 0; i < kAlive; ++i) {
+                crowd.Add({.start = StartOf(random)});
+              }
+              if (dead) crowd.Add({.start = StartOf(random), .dead = true});
+              Meter meter(crowd, path, kAlive);
+              meter.Run(Duration::Seconds(1));
+              return Line(name, meter.Result());
+            });
+          }};
 }
 
 CrowdConfig SharedPath() {
@@ -248,29 +297,75 @@ CongestionRow SharingRow(bool quick, uint32_t qps, Duration time) {
   return BusyRow(quick, std::move(busy));
 }
 
+// The times of single sends beside so many flows with long writes.
+std::string RunSmall(const CrowdBuffers& buffers, const std::string& name,
+                     uint32_t bulk, uint64_t seed) {
+  CrowdConfig path = SharedPath();
+  path.qps = bulk + 1;
+  path.requests = 4 * path.qps;
+  Random random(seed);
+  return WithCrowd(buffers, path, random.Next(), [&](Crowd& crowd) {
+    for (uint32_t i = 0; i < bulk; ++i) {
+      crowd.Add({.bytes = kCrowdBytes, .start = StartOf(random)});
+    }
+    crowd.RunFor(Duration::Milliseconds(20));
+    crowd.Add({.opcode = URNIC_WR_SEND, .bytes = 64, .posted = 1});
+    Meter meter(crowd, path, bulk);
+    meter.Run(Duration::Milliseconds(180));
+    std::vector<Duration> times = crowd.times(bulk);
+    std::ranges::sort(times);
+    const auto us = [&](size_t percent) {
+      return static_cast<double>(times[times.size() * percent / 100].ns()) /
+             1e3;
+    };
+    char text[160];
+    std::snprintf(text, sizeof(text),
+                  "%-26s %6.1f  64 B: %zu sends, median %.1f us, p99 %.1f us",
+                  name.c_str(), meter.Result().goodput_percent, times.size(),
+                  us(50), us(99));
+    return std::string(text);
+  });
+}
+
+CongestionRow SmallRow(uint32_t bulk) {
+  const std::string name =
+      "small, QPs: 1" + (bulk == 0 ? "" : " + " + std::to_string(bulk));
+  return {name, true, [=](const CrowdBuffers& buffers, uint64_t seed) {
+            return RunSmall(buffers, name, bulk, seed);
+          }};
+}
+
 }  // namespace
 
 std::string CongestionHead() {
-  return R"(Real engines, MTU 1024, 5 us each way and link, 256 KB drop-tail buffer,
-local_ack_timeout 14 (67 ms), retry_cnt 7.
+  return R"(Real engines, MTU 1024, 5 us each way and link, 256 KB of drop-tail
+buffer, local_ack_timeout 14 (67 ms), retry_cnt 7.
 incast: hosts with 10 Gb/s send to one with 1 Gb/s, 4 writes of 64 KB posted on
-  each QP; 1 s, with 100 hosts 2 s.
+  each QP; 1 s, with 100 hosts 2 s
 sharing: a host with 100 Gb/s sends to one with 10 Gb/s, 32 writes of 4 KB
-  posted on each QP; 200 ms, 1000 QPs 1 s, 20 000 QPs 4 s.
+  posted on each QP; 200 ms, 1000 QPs 1 s, 20 000 QPs 4 s
+later: as incast 16:1, but 15 of the 16 flows begin after 100 ms; from 500 ms to
+  1 s
+dead peer: as incast 1:1, QPs: 3, but there may be one more QP, whose peer is in
+  RESET; goodput, Jain and stall are those of the three
+small: the path of sharing, a QP sends 64 bytes at a time, and there may be
+  others with 4 writes of 1 MB; 200 ms, without the first 20 ms
 
 goodput: payload acknowledged, % of what the slow link carries of it in full
   packets (1024 bytes in 1148: link.h counts 42 too many)
-resent: % of request packets. dropped: % of packets at the slow link
-timeouts: expired acknowledgement timers. failed: QPs, by "retry exceeded"
+again: sent again, % of request packets. drop: % of packets at the slow link
+dup, gap: % of packets that the receiver got before, and that it could not hold
+  behind a gap
+timer: expired acknowledgement timers. fail: QPs, by "retry exceeded"
 Jain: of the bytes of each QP; mean and minimum over windows of 100 packets of
-  each QP (1.000 if the run is shorter)
+  each QP
 stall: the longest time in which a QP got nothing acknowledged, ms. starved:
   whole seconds of that, of all QPs
 queue: mean time at the slow link, us
 
 )"
-         "                             goodput resent dropped timeouts failed"
-         "   Jain   mean   min    stall starved  queue\n";
+         "row                       goodput again drop  dup  gap  timer  fail"
+         "  Jain  mean   min   stall starved queue\n";
 }
 
 std::vector<CongestionRow> CongestionRows() {
@@ -286,6 +381,12 @@ std::vector<CongestionRow> CongestionRows() {
       SharingRow(true, 16, ms(200)),
       SharingRow(true, 1000, ms(1000)),
       SharingRow(false, 20000, ms(4000)),
+      {"later, flows: 1 + 15", true, RunLater},
+      DeadPeerRow(false),
+      DeadPeerRow(true),
+      SmallRow(0),
+      SmallRow(1),
+      SmallRow(16),
   };
 }
 

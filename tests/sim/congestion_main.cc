@@ -77,8 +77,8 @@ int Compare(const std::string& table, const std::string& path) {
 int Main(int argc, char** argv) {
   Arguments arguments;
   if (!Parse(argc, argv, arguments)) {
-    std::fputs(
-        "usage: congestion [--all] [--only=REGEX] [--seed=N] [FILE]\n", stderr);
+    std::fputs("usage: congestion [--all] [--only=REGEX] [--seed=N] [FILE]\n",
+               stderr);
     return 2;
   }
   try {

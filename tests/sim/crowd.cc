@@ -265,10 +265,15 @@ CrowdReading Crowd::Read() const {
   const Link& slow = Switch::downlink(*receiver_->at);
   reading.offered = slow.count(LinkCount::k_offered);
   reading.dropped = slow.count(LinkCount::k_overflowed);
-  reading.queued =
-      slow.under_way() -
-      config_.hop_delay * static_cast<int64_t>(reading.offered -
-                                               reading.dropped);
+  reading.queued = slow.under_way() -
+                   config_.hop_delay *
+                       static_cast<int64_t>(reading.offered - reading.dropped);
+  EngineHost& host = *receiver_->host;
+  reading.arrived = host.engine().counters().rx_packets;
+  reading.duplicates =
+      host.count(RxVerdict::kDuplicate) + host.count(RxVerdict::kHeldTwice);
+  reading.not_held =
+      host.count(RxVerdict::kSequenceGap) + host.count(RxVerdict::kAfterGap);
   return reading;
 }
 

@@ -27,8 +27,8 @@ struct CrowdConfig {
   uint64_t bits_per_second = 1'000'000'000;
   uint64_t buffer_bytes = 256 * 1024;
   Duration hop_delay = Duration::Microseconds(5);  // of each link, one way
-  uint32_t qps = 1;                // of all hosts
-  uint32_t requests = 64;          // of a sender, outstanding
+  uint32_t qps = 1;                                // of all hosts
+  uint32_t requests = 64;                          // of a sender, outstanding
 };
 
 struct FlowConfig {
@@ -36,7 +36,7 @@ struct FlowConfig {
   uint8_t opcode = URNIC_WR_RDMA_WRITE;  // or URNIC_WR_SEND
   uint32_t bytes = 65536;                // of a request, at most kCrowdBytes
   uint32_t posted = 4;                   // requests outstanding
-  Duration start;                        // from now
+  Duration start = {};                   // from now
   bool dead = false;                     // its peer is in RESET
 };
 
@@ -47,7 +47,7 @@ inline constexpr uint32_t kCrowdMtu = 1024;
 struct CrowdReading {
   // Payload that was acknowledged, so it has been placed, in order. By flow.
   std::vector<uint64_t> bytes;
-  uint64_t sent = 0;    // request packets, including resent ones
+  uint64_t sent = 0;  // request packets, including resent ones
   uint64_t resent = 0;
   uint64_t timeouts = 0;
   uint64_t failed = 0;  // flows that have ended with "retry exceeded"
@@ -56,6 +56,11 @@ struct CrowdReading {
   uint64_t offered = 0;
   uint64_t dropped = 0;
   Duration queued;
+  // At the receiver: packets, those that it had executed or held before, and
+  // those behind a gap that it could not hold.
+  uint64_t arrived = 0;
+  uint64_t duplicates = 0;
+  uint64_t not_held = 0;
 };
 
 // Of all runs of a program. The receiver's engine has as many buffers as a port
