@@ -37,7 +37,7 @@ Engine::Engine(Port* port, const Environment& environment)
       recovery_(new rc::RecoveryPool({}, &custody_)),
       sink_(new FlowSink(&completions_, &memory_, &counters_, &now_,
                          environment.witness())),
-      flows_(&now_, sink_.get()),
+      flows_(&now_, sink_.get(), &environment_),
       transmitter_(new Transmitter(&tx_, &flows_, sink_.get(), &completions_,
                                    &memory_, &counters_,
                                    environment.witness())),

@@ -47,6 +47,7 @@ class Environment {
       : now_(now), random_(seed), witness_(witness) {}
 
   Time Now() const { return *now_; }
+  int64_t WallClockNs(Time then) const { return then.ns(); }
   uint64_t Draw() { return random_.Next(); }
   // Does nothing: time passes only between calls of the engine.
   static void Sleep(Duration) {}

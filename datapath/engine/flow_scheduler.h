@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <vector>
 
+#include "datapath/engine/environment.h"
 #include "datapath/engine/flow.h"
+#include "datapath/engine/path_table.h"
 #include "datapath/engine/ready_list.h"
 #include "datapath/engine/timer_wheel.h"
 #include "transport/base/time.h"
@@ -18,9 +20,9 @@ namespace urnic {
 
 class FlowScheduler {
  public:
-  // Both outlive the scheduler. `*now` is the current time of the engine.
-  FlowScheduler(const Time* now, FlowSink* sink)
-      : now_(now), sink_(sink), wheel_(*now) {}
+  // All outlive the scheduler. `*now` is the current time of the engine.
+  FlowScheduler(const Time* now, FlowSink* sink, const Environment* environment)
+      : now_(now), sink_(sink), environment_(environment), wheel_(*now) {}
   FlowScheduler(const FlowScheduler&) = delete;
   FlowScheduler& operator=(const FlowScheduler&) = delete;
 
@@ -49,6 +51,7 @@ class FlowScheduler {
       flow.OnEvent(result.event);
     }
     if (result.has_work) ready_.Push(flow);
+    if (result.waits || result.lets_go) FollowPath(RoceQp::Of(flow), result);
     wheel_.Schedule(flow, result.deadline);
   }
   // Something may have been posted to the flow.
@@ -61,6 +64,19 @@ class FlowScheduler {
     // Transmit() finds out whether there is anything.
     flow.OnDoorbell();
     ready_.Push(flow);
+  }
+
+  // Queue pairs of RC share a window with others to the same destination.
+  // JoinPath() again when its path leads elsewhere.
+  void JoinPath(RoceQp& qp) {
+    if (PathTable::Follows(qp)) return;
+    LeavePath(qp);
+    paths_.Join(qp);
+    CompareClocks(*qp.destination);
+  }
+  void LeavePath(RoceQp& qp) {
+    Destination* const left = paths_.Leave(qp);
+    if (left != nullptr) PathTable::LetGo(*left, ready_);
   }
 
   // The flows that have something to send, in turn.
@@ -122,13 +138,27 @@ class FlowScheduler {
     Time until;
   };
 
+  [[gnu::noinline]] void FollowPath(RoceQp& qp, const FlowResult& result) {
+    if (result.waits) PathTable::Wait(qp);
+    if (result.lets_go) PathTable::LetGo(*qp.destination, ready_);
+    if (*now_ >= qp.destination->compare_at) CompareClocks(*qp.destination);
+  }
+  // Hosts drain their queues at the same time, by the wall clock (DelayWindow).
+  // It is set, and ours is not exact.
+  [[gnu::cold]] void CompareClocks(Destination& destination) {
+    destination.path.cc.to_wall =
+        Duration::Nanoseconds(environment_->WallClockNs(*now_) - now_->ns());
+    destination.compare_at = *now_ + Duration::Seconds(10);
+  }
   [[gnu::cold]] void OnError(Flow& flow) {
     if (WatchLatePosts(flow)) flow.OnFailed();
   }
 
   const Time* const now_;
   FlowSink* const sink_;
+  const Environment* const environment_;
   ReadyList<Flow> ready_;
+  PathTable paths_;
   std::vector<LateLook> late_looks_;
   TimerWheel<Flow> wheel_;
 };

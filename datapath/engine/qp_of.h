@@ -129,6 +129,12 @@ class QpOf final : public RoceQp {
   uint32_t TransmitResponses(std::span<TxSlot> slots) override {
     return core().TransmitResponses(slots);
   }
+  void JoinPath(cc::SharedPath* shared) override {
+    if constexpr (kIsRc) core().Join(shared);
+  }
+  void Grant(uint32_t packets) override {
+    if constexpr (kIsRc) core().Grant(packets);
+  }
   void OnNoPath(const TxSlot& slot) override {
     if constexpr (std::is_same_v<Core, ud::Qp>) {
       core().OnNoPath(slot);

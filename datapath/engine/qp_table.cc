@@ -18,6 +18,8 @@ bool Overflowed(const CompletionQueue* cq) {
   return cq != nullptr && cq->overflowed();
 }
 
+bool IsRc(const EngineQp& qp) { return qp.kind() == Flow::Kind::kRcQp; }
+
 template <typename Qp>
 absl::Status MakeRoomFor(uint32_t qpn, NumberTable<Qp>& qps) {
   if (qps.Find(qpn) != nullptr) {
@@ -95,6 +97,7 @@ void QpTable::Destroy(EngineQp* qp) {
 
 void QpTable::Remove(EngineQp* qp) {
   parts_.flows->Remove(*qp);
+  if (IsRc(*qp)) parts_.flows->LeavePath(RoceQp::Of(*qp));
   if (qp->service() == QpService::kUd) {
     network_->LeaveAllGroups(RoceQp::Of(*qp), *parts_.now);
   }
@@ -118,6 +121,9 @@ void QpTable::Modify(EngineQp& qp, QpState target, const QpConfig& config) {
   }
   const FlowResult result = qp.Modify(target, config, *parts_.sink);
   parts_.flows->Apply(qp, result);
+  if (target == QpState::kReset && IsRc(qp)) {
+    parts_.flows->LeavePath(RoceQp::Of(qp));
+  }
   if (target == QpState::kRtr && qp.is_roce_qp()) AdoptPath(RoceQp::Of(qp));
 }
 
@@ -128,9 +134,9 @@ void QpTable::SetPath(RoceQp& qp, const net::Path& path) {
 
 // Only the paths of connected queue pairs follow a route.
 void QpTable::AdoptPath(RoceQp& qp) {
-  if (qp.state() >= QpState::kRtr && qp.service() != QpService::kUd) {
-    network_->Adopt(qp.path, *parts_.now);
-  }
+  if (qp.state() < QpState::kRtr || qp.service() == QpService::kUd) return;
+  network_->Adopt(qp.path, *parts_.now);
+  if (IsRc(qp)) parts_.flows->JoinPath(qp);
 }
 
 // Its counters are in the image.
@@ -155,12 +161,15 @@ absl::StatusOr<RoceQp*> QpTable::Insert(EngineQpConfig config,
   std::unique_ptr<RoceQp> made =
       RoceQp::Create(config, &network_->mrs(), parts_.recovery);
   if (xrc_srq != nullptr) made->TakeFrom(xrc_srq->ring);
+  made->path = RocePath(path);
+  if (IsRc(*made)) parts_.flows->JoinPath(*made);
   const ImageRefusal refusal = made->BecomeImage(image, *parts_.now);
   if (!refusal.ok()) {
+    if (IsRc(*made)) parts_.flows->LeavePath(*made);
     return Refused(qpn, refusal);
   }
   RoceQp* const qp = Enlist(std::move(made), qps);
-  SetPath(*qp, path);
+  AdoptPath(*qp);
   FlowResult result = qp->Settle(*parts_.sink);
   // The owner was told of the failure before the move.
   if (result.state == QpState::kErr) parts_.flows->WatchLatePosts(*qp);

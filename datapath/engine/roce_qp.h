@@ -17,9 +17,21 @@
 
 namespace urnic {
 
+namespace cc {
+struct SharedPath;
+}
 namespace rc {
 class RecoveryPool;
 }
+class RoceQp;
+struct Destination;  // datapath/engine/path_table.h
+
+// The place of a queue pair among those that wait for their path.
+struct PathWaiter {
+  RoceQp* const qp;
+  PathWaiter* ready_next = nullptr;
+  bool ready = false;
+};
 
 // Created and destroyed through QpTable. Thread: the token holder.
 class RoceQp : public EngineQp {
@@ -56,6 +68,9 @@ class RoceQp : public EngineQp {
   virtual void OnGatherFault(const TxSlot& slot) = 0;
   virtual bool OwesResponses() const = 0;
   virtual uint32_t TransmitResponses(std::span<TxSlot> slots) = 0;
+  // RC: see rc::Qp::Join() and Grant(). Others have no window.
+  virtual void JoinPath(cc::SharedPath* shared) = 0;
+  virtual void Grant(uint32_t packets) = 0;
   // The address handle of a datagram from Transmit() does not exist.
   virtual void OnNoPath(const TxSlot& slot) = 0;
 
@@ -94,6 +109,9 @@ class RoceQp : public EngineQp {
 
  public:
   RocePath path;  // begins a cache line
+  // PathTable: whose window the queue pair shares; null: none.
+  Destination* destination = nullptr;
+  PathWaiter path_waiter = {.qp = this};
 
  protected:
   QpReceives receives_;

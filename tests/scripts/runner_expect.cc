@@ -203,7 +203,7 @@ bool Runner::ExpectCounter(Words& words) {
       {"timeouts", s.counters.timeouts},
       {"sequence-naks", s.counters.sequence_naks},
       {"rnr-naks", s.counters.rnr_naks},
-      {"window", s.cc.window()},
+      {"window", s.path->cc.window()},
       {"sq-consumer", end_->rings().sq().indices().consumer},
       {"rq-consumer", end_->rings().rq().indices().consumer},
       {"expected-psn", end_->qp().responder().expected_psn().value()}};

@@ -48,9 +48,15 @@ def mutants():
     )
 
     mutant(
-        name = "mutant_window_has_no_floor_test",
-        old = "packets = std::max(std::min(kFloor, limit), less);",
-        new = "packets = less;",
+        name = "mutant_keeps_its_part_of_the_path_test",
+        old = "path->Account(charged, 0);",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_keeps_grants_test",
+        old = "s_.granted = more ? s_.granted - std::min(s_.granted, count) : 0;",
+        new = "",
     )
 
     mutant(
@@ -61,7 +67,7 @@ def mutants():
 
     mutant(
         name = "mutant_paces_for_ever_test",
-        old = "if (now >= s_.cc.pacer.next_send) s_.pace_waiting = false;",
+        old = "if (now >= s_.paced_until) s_.pace_waiting = false;",
         new = "",
     )
 

@@ -142,7 +142,9 @@ Endpoint::Core::Core(Endpoint& end, RecvRing* ring)
       receives(end.options_.xrc ? ring : &own_ring, sges.data(),
                end.options_.xrc),
       qp(LimitsOf(end.options_), end.rings_.sq().view(), records, replay,
-         &receives, &end.host_.mrs(), end.pool_.get()) {}
+         &receives, &end.host_.mrs(), end.pool_.get()) {
+  qp.Join(&path);
+}
 
 std::vector<uint8_t> Endpoint::Image(Time now) {
   now = now + clock_shift_;

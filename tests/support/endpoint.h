@@ -159,6 +159,7 @@ class Endpoint {
     std::vector<urnic_sge> sges;
     RecvRing own_ring;
     RecvQueue receives;
+    cc::SharedPath path;
     rc::Qp qp;
   };
 

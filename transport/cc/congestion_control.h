@@ -52,12 +52,10 @@ template <typename T>
 concept CongestionControl = requires(T& cc, const T& view,
                                      const AckSample& sample, Time now) {
   cc.OnAck(sample);
-  // The peer reports packets as missing; they will be resent.
-  cc.OnLoss(now);
   // Nothing was acknowledged before the time-out; everything is resent.
   cc.OnRto(now);
-  // The last OnLoss() or OnRto() was a mistake: packets that were thought lost
-  // have been acknowledged before they were resent.
+  // The last reduction for a loss or a time-out was a mistake: packets that
+  // were thought lost have been acknowledged before they were resent.
   cc.OnUndo();
   // The peer, or the path, reports that our packets were marked (a CNP).
   cc.OnCnp(now);

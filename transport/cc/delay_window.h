@@ -1,26 +1,38 @@
 #pragma once
 
-// Congestion control of a flow by its round trips, in the manner of Swift. The
+// Congestion control of a path by its round trips, in the manner of Swift. The
 // shortest round trip is that of an empty path; what exceeds it is queues. The
-// flow leaves a small queue (kQueue) and slows down when it becomes longer.
+// flow leaves a small queue and slows down when it becomes longer.
 //
 //   short round trip   twice the window in a round trip at first, later a
 //                      sixteenth more; one packet more as the queue builds
 //   long, in a row     less, by up to a half
 //   a loss             nothing, if round trips are short and little was lost
-//   a time-out, a rewind, much lost; a mark, a CNP     half
+//   a time-out, a rewind, much lost     half
 //   long, and slowing down does not help               as if the queue belonged
 //                      to others: one packet more, and half at a loss
+//   marks, CNPs        less, in proportion to how many round trips have marks;
+//                      then soon back to the middle (DCQCN)
+//
+// The window may fall below one packet: then it is one, and a pacer keeps
+// packets apart. The smaller the window, the longer the queue that the flow
+// leaves: so among many flows at a bottleneck the small ones grow and the large
+// ones shrink, and the queue has room for one packet of each.
 //
 // Round trips are long as well when the peer's CPU was busy, so fewer
 // than kLongInARow long samples mean nothing but the end of doubling. A round
 // trip of an empty path below kShort needs only `quiet` packets; the limit
-// grows with it, up to `most`. A flow that has not seen an empty path for
-// kRemember lets the queue drain and measures again (as BBR does): routes
-// change, and a flow that begins behind the queues of others would take them
-// for the path.
+// grows with it, up to `most`.
+//
+// A flow that begins behind the queues of others takes them for the path, and
+// routes change. So a flow that has seen queues lets them drain now and then,
+// and measures the path again (as BBR does). That works only if all flows of a
+// queue do it at the same time: they do when a second begins, and often in
+// their own first second. Hosts whose clocks differ by less than a few round
+// trips are fair to each other; for others it takes longer.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "transport/cc/congestion_control.h"
@@ -28,46 +40,76 @@
 namespace urnic::cc {
 
 struct DelayWindow {
-  // A responder may delay the acknowledgement of a single packet.
-  static constexpr uint32_t kFloor = 2;
-  static constexpr uint32_t kInitial = 16;
-  static constexpr uint32_t kDrained = 4;
+  static constexpr uint32_t kPacket = 4096;  // the unit of windows inside
+  static constexpr uint32_t kMostPackets = 1u << 16;
+  // A packet in 16 round trips.
+  static constexpr uint32_t kFloor = kPacket / 16;
+  // Marks and CNPs can be forged: they leave a packet in a round trip.
+  static constexpr uint32_t kMarkedFloor = kPacket;
+  static constexpr uint32_t kInitial = 16 * kPacket;
+  static constexpr uint32_t kDrained = kPacket;
   static constexpr uint32_t kGrowthSteps = 16;
   static constexpr uint32_t kFewLost = 8;  // up to an eighth of a window
   static constexpr uint8_t kLongInARow = 3;
-  static constexpr Duration kQueue = Duration::Microseconds(100);
+  static constexpr Duration kQueue = Duration::Microseconds(60);
+  // A window of W packets leaves a longer queue, by kSmall / sqrt(W) - kLarge.
+  static constexpr Duration kSmall = Duration::Microseconds(1000);
+  static constexpr Duration kLarge = Duration::Microseconds(100);
   static constexpr Duration kShort = Duration::Microseconds(50);
-  static constexpr Duration kRemember = Duration::Seconds(10);
+  // Queues are drained at the multiples of 2^this ns: about a second, and an
+  // eighth of it at first.
+  static constexpr int kFirstDrains = 27;
+  static constexpr int kLaterDrains = 30;
+  // Marks are averaged over periods of a round trip, or of this.
+  static constexpr Duration kMarkPeriod = Duration::Microseconds(50);
+  static constexpr uint32_t kAllMarked = 1u << 16;
 
-  // Restarts the flow. `bits_per_second`: the highest rate that the flow may
-  // ever use; 0: no limit. REQUIRES: 1 <= quiet_packets <= most_packets
+  // Restarts the flow. `packet_bytes`: of a full packet, for the pacer.
+  // REQUIRES: 1 <= quiet_packets <= most_packets <= kMostPackets
   void Start(uint32_t quiet_packets, uint32_t most_packets,
-             uint64_t bits_per_second) {
+             uint32_t packet_bytes) {
+    const Duration wall = to_wall;
     *this = DelayWindow();
-    pacer.SetRate(bits_per_second);
-    quiet = limit = quiet_packets;
-    most = most_packets;
-    packets = before_cut = std::min(quiet, kInitial);
+    to_wall = wall;
+    quiet = limit = quiet_packets * kPacket;
+    most = most_packets * kPacket;
+    full_packet = packet_bytes;
+    cwnd = before_cut = std::min(quiet, kInitial);
   }
 
-  uint32_t window() const { return packets; }
+  uint32_t window() const { return std::max(cwnd / kPacket, 1u); }
+  // The window, but for the short time in which the queue is drained.
+  uint32_t usual_window() const {
+    return draining ? std::max(after_drain / kPacket, 1u) : window();
+  }
   // The round trip of an empty path; zero: not known yet.
   Duration Shortest() const { return Duration::Nanoseconds(shortest_ns); }
 
   void OnAck(const AckSample& sample) {
     if (sample.round_trip.ns() != 0) OnRoundTrip(sample.now, sample.round_trip);
-    acked += sample.packets;
-    if ((acked >= packets || starting) && drain == 0) Grow(sample);
+    if (__builtin_expect(draining, 0)) {
+      // Without a sample, what was known must do.
+      const Duration patience = round_trip * (2 * kDrainedFor);
+      if (sample.now - drained_at >= patience) EndDrain();
+    } else if (!starting && DrainIsDue(sample.now)) {
+      BeginDrain(sample.now);
+    } else {
+      Grow(sample);
+    }
     if (__builtin_expect(sample.marked, 0)) OnCnp(sample.now);
+    if (__builtin_expect(cwnd < kPacket || pacer.active(), 0)) UpdatePacer();
   }
 
   // A round trip that is not part of an acknowledgement: of a packet that was
   // sent again.
   void OnRoundTrip(Time now, Duration sample) {
+    if (__builtin_expect(draining, 0)) return Drain(now, sample);
     round_trip = sample;
-    LearnShortest(now, sample);
-    if (drain != 0) return;
-    if (sample <= Target()) {
+    const uint32_t ns = Narrow(sample);
+    if (shortest_ns == 0) born_at = now;
+    if (shortest_ns == 0 || ns < shortest_ns) LearnShortest(ns);
+    const Duration target = Target();
+    if (sample <= target) {
       above = 0;
       if (++below >= 2) competes = false;
       slowed_from = 0;
@@ -75,62 +117,114 @@ struct DelayWindow {
     }
     below = 0;
     if (above < kLongInARow && ++above < kLongInARow) return;
-    if (competes || (cut && now - last_cut < sample)) return;
-    NoteSlowing(Narrow(sample));
-    const int64_t excess = (sample - Target()).ns();
-    const auto less = static_cast<uint32_t>(
-        std::min<int64_t>(packets / 2, packets * excess * 4 / 5 / sample.ns()));
-    CutTo(packets - std::max(less, 1u), now);
+    starting = false;
+    if (competes || JustCut(now)) return;
+    NoteSlowing(ns, now);
+    const int64_t excess = (sample - target).ns();
+    CutTo(cwnd - static_cast<uint32_t>(std::min<int64_t>(
+                     cwnd / 2, cwnd * excess * 4 / 5 / sample.ns())),
+          now);
   }
 
-  // So many packets were lost; without a number, as many as were under way,
-  // because all of them are sent again.
-  void OnLoss(Time now, uint32_t lost = UINT32_MAX) {
-    const bool few = lost <= packets / kFewLost || lost == 1;
-    if (few && !competes && above < kLongInARow) return;
-    CutTo(packets / 2, now);
+  // So many packets were lost. Losses within a round trip count together, and
+  // reduce the window once.
+  void OnLoss(Time now, uint32_t packets) {
+    if (now - lost_since > round_trip) {
+      lost = 0;
+      lost_since = now;
+    }
+    lost += std::min(packets, most);
+    if (draining || JustCut(now)) return;
+    // A queue that fills a buffer makes round trips longer by more than a
+    // quarter.
+    const bool few = lost <= std::max(cwnd / kFewLost / kPacket, 3u);
+    const bool quick =
+        shortest_ns == 0 || Narrow(round_trip) <= shortest_ns + shortest_ns / 4;
+    if (few && quick && !competes) return;
+    const uint32_t before = cwnd;
+    CutTo(cwnd / 2, now);
+    if (quick) resume = before / 4 * 3;
   }
-  void OnRto(Time now) { CutTo(packets / 2, now); }
+  void OnRto(Time now) {
+    if (!JustCut(now)) CutTo(cwnd / 2, now);
+  }
 
-  void OnUndo() { packets = std::max(packets, before_cut); }
+  void OnUndo() { cwnd = std::max(cwnd, before_cut); }
 
+  // The reaction point of DCQCN, in windows: `alpha` is the average part of the
+  // periods that had a mark.
   void OnCnp(Time now) {
-    if (cut && now - last_cut < round_trip) return;
-    CutTo(packets / 2, now);
-    before_cut = packets;  // this cut is never undone
+    const Duration period = std::max(round_trip, kMarkPeriod);
+    if (marked) {
+      const int64_t periods = (now - marked_at).ns() / period.ns();
+      if (periods == 0) return;
+      for (int64_t i = 1; i < std::min<int64_t>(periods, 256); ++i) {
+        alpha -= alpha / kGrowthSteps;
+      }
+    }
+    alpha += (kAllMarked - alpha) / kGrowthSteps;
+    marked = true;
+    marked_at = now;
+    const uint32_t before = cwnd;
+    const auto less = static_cast<uint32_t>(uint64_t{cwnd} * alpha /
+                                            (2 * uint64_t{kAllMarked}));
+    CutTo(std::max(cwnd - less, std::min(cwnd, kMarkedFloor)), now);
+    before_cut = cwnd;  // this cut is never undone
+    resume = before;
   }
 
-  Pacer pacer;
-  uint32_t packets = 0;
+  Pacer pacer;  // of windows below one packet
+  uint32_t cwnd = 0;
   uint32_t quiet = 0;  // enough for a short path
   uint32_t limit = 0;  // enough for this path
   uint32_t most = 0;
-  uint32_t acked = 0;       // toward the next growth step
-  uint32_t before_cut = 0;  // OnUndo() restores this
-  bool starting = true;     // twice the window in a round trip
-  bool cut = false;         // last_cut is known
-  uint8_t above = 0;        // long round trips in a row, up to kLongInARow
-  uint8_t below = 0;        // short ones
-  bool competes = false;    // the queue belongs to others
+  uint32_t full_packet = 0;  // bytes
+  uint32_t before_cut = 0;   // OnUndo() restores this
+  bool starting = true;      // twice the window in a round trip
+  bool cut = false;          // last_cut is known
+  uint8_t above = 0;         // long round trips in a row, up to kLongInARow
+  uint8_t below = 0;         // short ones
+  bool competes = false;     // the queue belongs to others
+  bool marked = false;       // marked_at is known
+  bool draining = false;     // the next window is `after_drain`
   Time last_cut;
   Duration round_trip;  // the latest; zero: not known yet
-  // Since we began to slow down: the window and the round trip of then. 0: we
-  // do not.
+  // When we began to slow down: the window and the round trip of then. 0: we do
+  // not.
   uint32_t slowed_from = 0;
   uint32_t slowed_ns = 0;
-  uint32_t shortest_ns = 0;   // of an empty path; 0: not known
-  Time shortest_at;           // when it was last seen
-  uint32_t before_drain = 0;  // the window
-  uint8_t drain = 0;          // samples until the drained path is measured
+  Time slowed_at;
+  uint32_t shortest_ns = 0;  // of an empty path; 0: not known
+  uint32_t after_drain = 0;
+  uint32_t shortest_drained = 0;         // ns; 0: not measured yet
+  uint32_t drained_before = UINT32_MAX;  // the drain before
+  uint32_t lost = 0;                     // packets, within a round trip
+  Time born_at;                          // the first sample
+  Time drained_at;                       // when draining began
+  Time lost_since;
+  // After a cut that no long round trip justified, the window soon grows to
+  // this: by half the distance in a round trip. 0: no such cut.
+  uint32_t resume = 0;
+  uint32_t alpha = kAllMarked;  // the first mark halves the window
+  Time marked_at;
+  Duration to_wall;  // add this to the time of our clock
 
  private:
-  // A quarter of the window does not make the queue a quarter shorter: it
-  // belongs to others.
-  void NoteSlowing(uint32_t ns) {
+  static constexpr int kDrainedFor = 2;  // round trips
+  static constexpr int kPatience = 32;   // round trips
+
+  bool JustCut(Time now) const { return cut && now - last_cut < round_trip; }
+
+  // An eighth of the window does not make the queue a quarter shorter: it
+  // belongs to others. That takes time: others of our kind slow down, too, and
+  // learn by that what the path is.
+  void NoteSlowing(uint32_t ns, Time now) {
     if (slowed_from == 0 || ns < slowed_ns / 4 * 3) {
-      slowed_from = packets;
+      slowed_from = cwnd;
       slowed_ns = ns;
-    } else if (packets <= std::max(slowed_from / 4, kFloor)) {
+      slowed_at = now;
+    } else if (cwnd <= std::max(slowed_from / 8, kFloor) &&
+               (now - slowed_at).ns() >= kPatience * int64_t{ns}) {
       competes = true;
     }
   }
@@ -140,68 +234,124 @@ struct DelayWindow {
         std::clamp<int64_t>(round_trip.ns(), 1, UINT32_MAX));
   }
   Duration Target() const {
+    // sqrt(W) is sqrt(cwnd) / sqrt(kPacket).
+    const auto small =
+        static_cast<int64_t>(static_cast<float>(kSmall.ns()) * 64 /
+                             std::sqrt(static_cast<float>(cwnd))) -
+        kLarge.ns();
     const Duration base = Shortest();
-    return base + std::max(kQueue, Duration::Nanoseconds(base.ns() / 8));
+    return base + std::max(kQueue, Duration::Nanoseconds(base.ns() / 16)) +
+           Duration::Nanoseconds(std::max<int64_t>(small, 0));
   }
 
-  void LearnShortest(Time now, Duration sample) {
-    const uint32_t ns = Narrow(sample);
-    if (drain != 0 && --drain == 0) {
-      shortest_ns = 0;  // this sample is of the drained path
-      packets = std::min(before_drain, most);
-    }
-    if (shortest_ns == 0 || ns <= shortest_ns + shortest_ns / 8) {
-      shortest_ns = shortest_ns == 0 ? ns : std::min(shortest_ns, ns);
-      shortest_at = now;
-      SetLimit();
-    } else if (drain == 0 && now - shortest_at >= kRemember) {
-      // The first sample is of a packet that was sent before.
-      drain = 2;
-      before_drain = packets;
-      packets = std::min(packets, kDrained);
-    }
-  }
-  void SetLimit() {
-    const uint32_t ns = shortest_ns;
+  void LearnShortest(uint32_t ns) {
+    shortest_ns = ns;
     limit = ns <= kShort.ns()
                 ? quiet
                 : static_cast<uint32_t>(std::clamp<uint64_t>(
                       uint64_t{quiet} * ns / static_cast<uint64_t>(kShort.ns()),
                       quiet, most));
-    packets = std::min(packets, limit);
+    cwnd = std::min(cwnd, limit);
+  }
+
+  // A multiple of the interval has passed since the last drain. Long paths wait
+  // for 32 round trips at least.
+  bool Young(Time now) const {
+    return (now - born_at).ns() < int64_t{1} << kLaterDrains;
+  }
+  bool DrainIsDue(Time now) const {
+    int bits = Young(now) ? kFirstDrains : kLaterDrains;
+    while (int64_t{1} << bits < 32 * int64_t{shortest_ns}) ++bits;
+    auto number = [&](Time t) { return (t + to_wall).ns() >> bits; };
+    return number(now) != number(drained_at);
+  }
+  // Nothing is sent for a round trip, then a packet in each.
+  void BeginDrain(Time now) {
+    draining = true;
+    drained_at = now;
+    after_drain = cwnd;
+    shortest_drained = 0;
+    cwnd = std::min(cwnd, kDrained);
+    pacer.SetRate(full_packet, std::min(round_trip, Duration::Seconds(1)));
+    pacer.next_send = now + round_trip;
+  }
+  // A sample while the queue drains. It counts if its packet was sent when
+  // those that had been sent before were gone.
+  void Drain(Time now, Duration sample) {
+    if (now - sample < drained_at + round_trip) return;
+    const uint32_t ns = Narrow(sample);
+    shortest_drained =
+        shortest_drained == 0 ? ns : std::min(shortest_drained, ns);
+    if (now - drained_at < round_trip * kDrainedFor) return;
+    round_trip = sample;
+    EndDrain();
+  }
+  void EndDrain() {
+    draining = false;
+    above = 0;
+    competes = false;
+    slowed_from = 0;
+    cwnd = std::max(cwnd, std::min(after_drain, most));
+    pacer.next_send = Time();
+    UpdatePacer();
+    if (shortest_drained == 0) return;
+    // Not everybody may have drained the queue this time.
+    const uint32_t before = Young(drained_at) ? shortest_ns : drained_before;
+    LearnShortest(std::min(shortest_drained, before));
+    drained_before = shortest_drained;
   }
 
   void Grow(const AckSample& sample) {
-    if (acked >= packets) acked = 0;
-    if (packets >= limit) {
-      packets = limit;
+    if (cwnd >= limit) {
+      cwnd = limit;
       return;
     }
     // An unused window says nothing about the path. Up to `quiet`, it may grow
     // nevertheless: programs that ask for the answer of each message would
     // otherwise begin their bulk transfers slowly.
-    if (sample.app_limited && packets >= quiet) return;
-    uint32_t more = 1;
+    if (sample.app_limited && cwnd >= quiet) return;
+    if (above != 0 && !competes) return;
     if (starting && above == 0) {
-      more = sample.packets;
-    } else if (acked != 0) {
-      return;  // not a whole window yet
-    } else if (!competes && (round_trip <= Halfway() || packets < quiet / 4)) {
-      more = std::max({1u, quiet / kGrowthSteps, packets / kGrowthSteps});
+      cwnd = std::min(limit, cwnd + sample.packets * kPacket);
+      return;
     }
-    packets = std::min(limit, packets + more);
+    // In a round trip:
+    uint32_t more = kPacket;
+    if (cwnd < resume) {
+      more = std::max(more, (resume - cwnd) / 2);
+    } else if (!competes && round_trip <= Halfway()) {
+      more = std::max(more, cwnd / kGrowthSteps);
+    }
+    // The part of the window that was acknowledged, in rounds of whole packets.
+    const uint64_t acked = uint64_t{sample.packets} * kPacket;
+    cwnd = std::min<uint64_t>(
+        limit,
+        cwnd + std::max<uint64_t>(acked * more / std::max(cwnd, kPacket), 1));
   }
   Duration Halfway() const {
     return Shortest() + Duration::Nanoseconds((Target() - Shortest()).ns() / 2);
   }
 
   void CutTo(uint32_t less, Time now) {
-    before_cut = packets;
-    packets = std::max(std::min(kFloor, limit), less);
-    acked = 0;
+    before_cut = cwnd;
+    cwnd = std::max(std::min(kFloor, limit), less);
     starting = false;
     cut = true;
     last_cut = now;
+    resume = 0;
+    if (cwnd < kPacket) UpdatePacer();
+  }
+
+  // Below one packet: a window in a round trip.
+  void UpdatePacer() {
+    if (draining) return;
+    if (cwnd >= kPacket) {
+      pacer.SetRate(0);
+      return;
+    }
+    const uint64_t bytes = uint64_t{full_packet} * cwnd / kPacket;
+    pacer.SetRate(std::max<uint64_t>(bytes, 1),
+                  std::min(round_trip, Duration::Seconds(1)));
   }
 };
 static_assert(CongestionControl<DelayWindow>);

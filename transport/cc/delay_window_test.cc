@@ -11,7 +11,7 @@ constexpr Duration kBase = Duration::Microseconds(20);
 
 class DelayWindowTest : public ::testing::Test {
  protected:
-  DelayWindowTest() { cc_.Start(64, 2000, 0); }
+  DelayWindowTest() { cc_.Start(64, 2000, 4096); }
 
   void Ack(uint32_t packets, Duration round_trip = {}, bool limited = false) {
     AckSample sample;
@@ -45,7 +45,7 @@ TEST_F(DelayWindowTest, DoublesAtFirstUpToWhatAShortPathNeeds) {
 TEST_F(DelayWindowTest, ALongPathNeedsMore) {
   Rounds(8, Duration::Milliseconds(1));
   EXPECT_EQ(cc_.window(), 64u * 20);
-  cc_.Start(64, 2000, 0);
+  cc_.Start(64, 2000, 4096);
   Rounds(9, Duration::Milliseconds(2));
   EXPECT_EQ(cc_.window(), 2000u);
 }
@@ -61,18 +61,51 @@ TEST_F(DelayWindowTest, OneLongRoundTripMeansNothing) {
 
 TEST_F(DelayWindowTest, AQueueMakesItSmaller) {
   Rounds(4, kBase);
-  Rounds(3, Duration::Microseconds(240));  // twice the target
-  EXPECT_EQ(cc_.window(), 40u);            // less by 0.8 of a half, rounded
+  Rounds(3, Duration::Microseconds(210));  // twice the target
+  EXPECT_EQ(cc_.window(), 38u);            // less by 0.8 of a half
   EXPECT_FALSE(cc_.starting);
 }
 
 TEST_F(DelayWindowTest, GrowsAgainSlowlyNearTheTarget) {
   Rounds(4, kBase);
-  Rounds(3, Duration::Microseconds(240));
-  Round(Duration::Microseconds(110));
-  EXPECT_EQ(cc_.window(), 41u);
+  Rounds(3, Duration::Microseconds(210));
+  Round(Duration::Microseconds(130));
+  EXPECT_EQ(cc_.window(), 39u);
   Round(Duration::Microseconds(30));
-  EXPECT_EQ(cc_.window(), 45u);
+  EXPECT_EQ(cc_.window(), 41u);
+}
+
+// The queue that a flow leaves is longer if its window is small: among flows at
+// one bottleneck, the small ones then grow, and the large ones shrink.
+TEST_F(DelayWindowTest, ASmallWindowLeavesALongerQueue) {
+  constexpr Duration kLong = Duration::Microseconds(500);
+  Rounds(4, kBase);
+  cc_.cwnd = DelayWindow::kPacket;
+  Rounds(3, kLong);
+  EXPECT_GE(cc_.window(), 2u);
+  cc_.cwnd = 8 * DelayWindow::kPacket;
+  Rounds(3, kLong);
+  EXPECT_LT(cc_.window(), 8u);
+}
+
+// Below one packet, the window is one packet, and the pacer keeps packets
+// apart.
+TEST_F(DelayWindowTest, FallsBelowOnePacket) {
+  constexpr Duration kLong = Duration::Milliseconds(4);
+  cc_.Start(64, 2000, 1000);
+  Rounds(4, kBase);
+  cc_.cwnd = DelayWindow::kPacket / 2;
+  cc_.competes = false;
+  Rounds(3, kLong);
+  EXPECT_EQ(cc_.window(), 1u);
+  EXPECT_LT(cc_.cwnd, DelayWindow::kPacket / 2);
+  ASSERT_TRUE(cc_.pacer.active());
+  cc_.pacer.OnSend(now_, 1000);
+  EXPECT_GT(cc_.pacer.next_send - now_, kLong * 2);
+  EXPECT_LE(cc_.pacer.next_send - now_, kLong * 16);
+  Rounds(40, kBase);
+  EXPECT_FALSE(cc_.pacer.active());
+  EXPECT_GT(cc_.window(), 1u);
 }
 
 // Flows at one bottleneck: the window that each has is what it gets, so the
@@ -81,7 +114,7 @@ TEST_F(DelayWindowTest, FlowsShareABottleneckFairly) {
   constexpr int kFlows = 4;
   constexpr int64_t kPerPacketNs = 3300;  // 10 Gb/s
   DelayWindow flows[kFlows];
-  for (int i = 0; i < kFlows; ++i) flows[i].Start(64, 2000, 0);
+  for (int i = 0; i < kFlows; ++i) flows[i].Start(64, 2000, 4096);
   Time now = now_;
   uint64_t delivered[kFlows] = {};
   int64_t longest = 0;
@@ -115,31 +148,44 @@ TEST_F(DelayWindowTest, FewLossesWithoutAQueueAreNotCongestion) {
   Rounds(4, kBase);
   cc_.OnLoss(now_, 8);
   EXPECT_EQ(cc_.window(), 64u);
-  cc_.OnLoss(now_, 9);
+  now_ = now_ + Duration::Milliseconds(1);
+  cc_.OnLoss(now_, 8);
+  EXPECT_EQ(cc_.window(), 64u);
+  // Those of several queue pairs count together.
+  cc_.OnLoss(now_, 1);
+  EXPECT_EQ(cc_.window(), 32u);
+  // And a round trip is cut once.
+  cc_.OnLoss(now_, 30);
   EXPECT_EQ(cc_.window(), 32u);
 }
 
 TEST_F(DelayWindowTest, ALossBehindAQueueHalves) {
   Rounds(4, kBase);
-  Rounds(3, Duration::Microseconds(240));
-  EXPECT_EQ(cc_.window(), 40u);
+  Rounds(3, Duration::Microseconds(210));
+  EXPECT_EQ(cc_.window(), 38u);
+  now_ = now_ + Duration::Milliseconds(1);
   cc_.OnLoss(now_, 1);
-  EXPECT_EQ(cc_.window(), 20u);
+  EXPECT_EQ(cc_.window(), 19u);
+  EXPECT_EQ(cc_.resume, 0u);
 }
 
-TEST_F(DelayWindowTest, RewindsAndTimeoutsHalveDownToTwoPackets) {
+TEST_F(DelayWindowTest, RewindsAndTimeoutsHalveDownToTheFloor) {
   Rounds(4, kBase);
-  cc_.OnLoss(now_);
+  cc_.OnLoss(now_, 64);
   EXPECT_EQ(cc_.window(), 32u);
+  now_ = now_ + Duration::Milliseconds(1);
   cc_.OnRto(now_);
   EXPECT_EQ(cc_.window(), 16u);
-  for (int i = 0; i < 9; ++i) cc_.OnLoss(now_);
-  EXPECT_EQ(cc_.window(), 2u);
+  for (int i = 0; i < 20; ++i) {
+    now_ = now_ + Duration::Milliseconds(1);
+    cc_.OnRto(now_);
+  }
+  EXPECT_EQ(cc_.cwnd, DelayWindow::kFloor);
 }
 
 TEST_F(DelayWindowTest, AWindowOfOnePacketStaysAtOne) {
-  cc_.Start(1, 1, 0);
-  cc_.OnLoss(now_);
+  cc_.Start(1, 1, 4096);
+  cc_.OnLoss(now_, 2);
   EXPECT_EQ(cc_.window(), 1u);
   Rounds(4, kBase);
   EXPECT_EQ(cc_.window(), 1u);
@@ -147,7 +193,7 @@ TEST_F(DelayWindowTest, AWindowOfOnePacketStaysAtOne) {
 
 TEST_F(DelayWindowTest, AMistakenCutIsUndone) {
   Rounds(4, kBase);
-  cc_.OnLoss(now_);
+  cc_.OnLoss(now_, 64);
   cc_.OnUndo();
   EXPECT_EQ(cc_.window(), 64u);
 }
@@ -155,11 +201,14 @@ TEST_F(DelayWindowTest, AMistakenCutIsUndone) {
 // Beside flows that fill the buffer, slowing down changes nothing.
 TEST_F(DelayWindowTest, CompetesIfTheQueueBelongsToOthers) {
   Rounds(4, kBase);
-  Rounds(12, Duration::Milliseconds(2));
+  for (int i = 0; i < 60 && !cc_.competes; ++i) {
+    Round(Duration::Milliseconds(2));
+    cc_.drained_at = now_;  // not now
+  }
+  EXPECT_TRUE(cc_.competes);
   const uint32_t before = cc_.window();
-  EXPECT_GE(before, 2u);
   Rounds(20, Duration::Milliseconds(2));
-  EXPECT_EQ(cc_.window(), std::min(64u, before + 20));
+  EXPECT_EQ(cc_.window(), before + 20);
   cc_.OnLoss(now_, 1);
   EXPECT_EQ(cc_.window(), (before + 20) / 2);
   // Until the queue is gone.
@@ -176,35 +225,90 @@ TEST_F(DelayWindowTest, AnUnusedWindowDoesNotGrowBeyondTheQuietOne) {
   EXPECT_EQ(cc_.window(), 64u);
 }
 
+// The queue is drained when a second of the wall clock begins, and the path is
+// measured again: nothing is sent for a round trip, then a packet.
 TEST_F(DelayWindowTest, ThePathMayBecomeLonger) {
+  constexpr Duration kLonger = Duration::Milliseconds(1);
   Rounds(4, kBase);
-  now_ = now_ + DelayWindow::kRemember;
-  Ack(1, Duration::Milliseconds(1));
-  EXPECT_EQ(cc_.window(), 4u);
-  Ack(1, Duration::Milliseconds(1));
-  EXPECT_EQ(cc_.window(), 4u);
-  Ack(1, Duration::Milliseconds(1));
-  EXPECT_EQ(cc_.limit, 64u * 20);
-  EXPECT_GE(cc_.window(), 64u);
+  now_ = now_ + Duration::Seconds(2);
+  Rounds(3, kLonger);
+  ASSERT_TRUE(cc_.draining);
+  EXPECT_EQ(cc_.window(), 1u);
+  EXPECT_EQ(cc_.usual_window(), 32u);
+  EXPECT_EQ(cc_.pacer.next_send, now_ + kLonger);
+  // A packet that was sent before measures the old queue.
+  now_ = now_ + Duration::Microseconds(500);
+  Ack(1, kLonger);
+  EXPECT_TRUE(cc_.draining);
+  now_ = now_ + Duration::Microseconds(1600);
+  Ack(1, kLonger);
+  EXPECT_FALSE(cc_.draining);
+  EXPECT_FALSE(cc_.pacer.active());
+  EXPECT_EQ(cc_.limit, 64u * 20 * DelayWindow::kPacket);
+  EXPECT_EQ(cc_.window(), 32u);
+  // Once a second.
+  Rounds(20, kLonger * 2);
+  EXPECT_FALSE(cc_.draining);
 }
 
-TEST_F(DelayWindowTest, NotificationsCountOncePerRoundTrip) {
+TEST_F(DelayWindowTest, ADrainWithoutAMeasurementEnds) {
+  Rounds(4, kBase);
+  now_ = now_ + Duration::Seconds(2);
+  Rounds(3, Duration::Milliseconds(1));
+  ASSERT_TRUE(cc_.draining);
+  now_ = now_ + Duration::Milliseconds(4);
+  Ack(1);
+  EXPECT_FALSE(cc_.draining);
+  EXPECT_EQ(cc_.Shortest(), kBase);
+}
+
+TEST_F(DelayWindowTest, HostsDrainAtTheSameTimeOfTheWallClock) {
+  DelayWindow other;
+  other.to_wall = Duration::Milliseconds(700);
+  other.Start(64, 2000, 4096);
+  const auto drains = [](DelayWindow& cc, Time now) {
+    AckSample sample;
+    sample.now = now;
+    sample.packets = 1;
+    sample.round_trip = cc.shortest_ns == 0 ? kBase : kBase * 50;
+    cc.OnAck(sample);
+    return cc.draining;
+  };
+  // The second of them has a clock that is 700 ms behind.
+  Time at[2];
+  for (int64_t us = 2'100'000; us < 4'000'000; us += 100) {
+    const Time wall = Time::FromNs(us * 1000);
+    if (drains(cc_, wall) && at[0] == Time()) at[0] = wall;
+    if (drains(other, wall - other.to_wall) && at[1] == Time()) at[1] = wall;
+  }
+  EXPECT_NE(at[0], Time());
+  EXPECT_EQ(at[0], at[1]);
+}
+
+// DCQCN: the first notification halves the window; rare ones cost little.
+TEST_F(DelayWindowTest, NotificationsCountByHowOftenTheyCome) {
   Rounds(4, kBase);
   cc_.OnCnp(now_);
   EXPECT_EQ(cc_.window(), 32u);
   now_ = now_ + Duration::Microseconds(10);
   cc_.OnCnp(now_);
-  EXPECT_EQ(cc_.window(), 32u);
-  now_ = now_ + Duration::Microseconds(10);
-  cc_.OnCnp(now_);
-  EXPECT_EQ(cc_.window(), 16u);
+  EXPECT_EQ(cc_.window(), 32u) << "within a period";
   cc_.OnUndo();
-  EXPECT_EQ(cc_.window(), 16u);
-  for (int i = 0; i < 100; ++i) {
-    now_ = now_ + Duration::Microseconds(20);
+  EXPECT_EQ(cc_.window(), 32u) << "not a mistake";
+  // Then back to the middle in a round trip.
+  Round(kBase);
+  EXPECT_EQ(cc_.window(), 48u);
+  now_ = now_ + Duration::Seconds(1);
+  Rounds(20, kBase);
+  EXPECT_EQ(cc_.window(), 64u);
+  cc_.OnCnp(now_);
+  EXPECT_GE(cc_.window(), 61u);
+  for (int i = 0; i < 200; ++i) {
+    now_ = now_ + DelayWindow::kMarkPeriod;
     cc_.OnCnp(now_);
   }
-  EXPECT_EQ(cc_.window(), 2u);
+  EXPECT_EQ(cc_.window(), 1u);
+  EXPECT_FALSE(cc_.pacer.active()) << "a forger leaves a packet in each trip";
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 // The lists of members of congestion control (transport/work/image_codec.h).
 
 #include "transport/cc/delay_window.h"
-#include "transport/cc/flow_sampler.h"
+#include "transport/cc/flow_rounds.h"
 #include "transport/cc/notification_point.h"
 #include "transport/cc/round_trip_estimate.h"
+#include "transport/cc/round_trip_timer.h"
+#include "transport/cc/shared_path.h"
 #include "transport/cc/tcp_congestion.h"
 #include "transport/work/image_codec.h"
 
@@ -30,36 +32,62 @@ template <>
 struct FieldsOf<cc::DelayWindow> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, pacer, packets, quiet, limit, most, acked, before_cut,
-                  starting, cut, above, below, competes, last_cut, round_trip,
-                  slowed_from, slowed_ns, shortest_ns, shortest_at,
-                  before_drain, drain);
-    f("packets", packets);
+    URNIC_MEMBERS(f, s, pacer, cwnd, quiet, limit, most, full_packet,
+                  before_cut, starting, cut, above, below, competes, marked,
+                  draining, last_cut, round_trip, slowed_from, slowed_ns,
+                  slowed_at, shortest_ns, after_drain, shortest_drained,
+                  drained_before, lost, born_at, drained_at, lost_since, resume,
+                  alpha, marked_at, to_wall);
+    f("cwnd", cwnd);
     f("quiet", quiet);
     f("limit", limit);
     f("most", most);
-    f("acked", acked);
+    f("full_packet", full_packet);
     f("before_cut", before_cut);
     f("starting", starting);
     f("cut", cut);
     f("above", above);
     f("below", below);
     f("competes", competes);
+    f("marked", marked);
+    f("draining", draining);
     f.Since("last_cut", last_cut, cut);
     f("round_trip", round_trip);
     f("slowed_from", slowed_from);
     f("slowed_ns", slowed_ns);
+    f.Since("slowed_at", slowed_at, slowed_from != 0);
     f("shortest_ns", shortest_ns);
-    f.Since("shortest_at", shortest_at, shortest_ns != 0);
-    f("before_drain", before_drain);
-    f("drain", drain);
-    f.Require(most <= cc::kWindowMax, "most", most, "is too large");
-    f.Require(quiet <= limit && limit <= most, "limit", limit,
-              "is not between quiet and most");
-    f.Require(packets <= most, "packets", packets, "is more than most");
-    f.Require(before_cut <= most, "before_cut", before_cut,
-              "is more than most");
+    f("after_drain", after_drain);
+    f("shortest_drained", shortest_drained);
+    f("drained_before", drained_before);
+    f("lost", lost);
+    f.Since("born_at", born_at, shortest_ns != 0);
+    f.Since("drained_at", drained_at, shortest_ns != 0);
+    f.Since("lost_since", lost_since, lost != 0);
+    f("resume", resume);
+    f("alpha", alpha);
+    f.Since("marked_at", marked_at, marked);
+    f.Elsewhere(to_wall);  // of the engine
+    VisitRules(f, s);
     f.Group("pacer", pacer);
+  }
+  template <typename F, typename S>
+  static void VisitRules(F& f, S& s) {
+    constexpr uint32_t kMost =
+        cc::DelayWindow::kMostPackets * cc::DelayWindow::kPacket;
+    f.Require(s.most <= kMost, "most", s.most, "is too large");
+    f.Require(s.quiet <= s.limit && s.limit <= s.most, "limit", s.limit,
+              "is not between quiet and most");
+    f.Require(s.cwnd <= s.most, "cwnd", s.cwnd, "is more than most");
+    f.Require(s.before_cut <= s.most, "before_cut", s.before_cut,
+              "is more than most");
+    f.Require(s.resume <= s.most, "resume", s.resume, "is more than most");
+    f.Require(s.alpha <= cc::DelayWindow::kAllMarked, "alpha", s.alpha,
+              "is too large");
+    f.Require(s.full_packet <= UINT16_MAX, "full_packet", s.full_packet,
+              "is not a size");
+    f.Require(s.most == 0 || (s.cwnd != 0 && s.full_packet != 0), "cwnd",
+              s.cwnd, "must not be 0");
   }
 };
 
@@ -225,20 +253,41 @@ struct FieldsOf<cc::RoundTripEstimate> {
 };
 
 template <typename Seq>
-struct FieldsOf<cc::FlowSampler<Seq>> {
+struct FieldsOf<cc::FlowRounds<Seq>> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, timed_end, round_end, resent_end, timing, timed_alone,
-                  filled, filled_before, timed_since, shortest);
-    f("timed_end", timed_end);
-    f("round_end", round_end);
-    f("resent_end", resent_end);
-    f("timing", timing);
-    f("timed_alone", timed_alone);
+    URNIC_MEMBERS(f, s, end, filled, filled_before);
+    f("end", end);
     f("filled", filled);
     f("filled_before", filled_before);
+  }
+};
+
+template <typename Seq>
+struct FieldsOf<cc::RoundTripTimer<Seq>> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, timed_end, resent_end, timing, timed_since);
+    f("timed_end", timed_end);
+    f("resent_end", resent_end);
+    f("timing", timing);
     f.Since("timed_since", timed_since, timing);
-    f("shortest", shortest);
+  }
+};
+
+template <>
+struct FieldsOf<cc::SharedPath> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, cc, round_trip, reordering_ns, under_way, users,
+                  waiting, full_at, answered_at);
+    f.Group("cc", cc);
+    f.Group("round_trip", round_trip);
+    f("reordering_ns", reordering_ns);
+    f.Since("full_at", full_at, full_at.ns() != 0);
+    f.Since("answered_at", answered_at, answered_at.ns() != 0);
+    // Each flow has its part.
+    f.Elsewhere(under_way, users, waiting);
   }
 };
 

@@ -543,7 +543,7 @@ TEST_F(ImageTest, OtherVersionsAndKindsAreRefused) {
   Bytes image = Image(0);
   image[8] = kImageVersion + 1;
   ImageMap::Seal(image);
-  EXPECT_THAT(Insert(0, image), HasSubstr("version is 8"));
+  EXPECT_THAT(Insert(0, image), HasSubstr("version is 9"));
   image = Image(0);
   image[10] = static_cast<uint8_t>(ImageKind::kUd);
   ImageMap::Seal(image);

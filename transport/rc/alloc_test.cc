@@ -94,6 +94,7 @@ class End {
   std::vector<SendRecord> records_;
   ReplaySlot replay_[kReplaySlots];
   OwnRecvQueue recv_queue_{rings_.rq().view(), 4};
+  cc::SharedPath path_;
   Qp qp_{QpLimits{.qpn = 1,
                   .pd = 1,
                   .max_sge_send = 4,
@@ -129,6 +130,7 @@ TEST(AllocTest, NothingIsAllocatedOnThePacketPath) {
   config.timeout = AckTimeout(8);
   config.max_rd_atomic = config.max_dest_rd_atomic = 4;
   for (End* end : {a.get(), b.get()}) {
+    end->qp_.Join(&end->path_);
     for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       end->qp_.Modify(state, config);
     }

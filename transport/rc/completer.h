@@ -55,7 +55,7 @@ class Completer {
   //= IBTA A17.9.3: a CNP makes the requester reduce its window
   RxVerdict OnCnp(Time now) {
     if (!s_.running) return RxVerdict::kQpNotReady;
-    s_.cc.OnCnp(now);
+    s_.path->cc.OnCnp(now);
     return RxVerdict::kCnp;
   }
 
@@ -94,7 +94,7 @@ class Completer {
 
   // REQUIRES: now >= NextDeadline(). True if no acknowledgement came in time.
   bool OnTimer(Time now) {
-    if (now >= s_.cc.pacer.next_send) s_.pace_waiting = false;
+    if (now >= s_.paced_until) s_.pace_waiting = false;
     if (now < s_.deadline()) return false;
     const bool timed_out = now >= s_.retry_at;
     if (!s_.running || !s_.Outstanding() || s_.rnr_waiting) {
@@ -123,7 +123,8 @@ class Completer {
   void EnterError() {
     s_.flushing = true;
     s_.running = false;
-    s_.rnr_waiting = s_.pace_waiting = false;
+    s_.rnr_waiting = s_.pace_waiting = s_.silent = false;
+    s_.granted = 0;
     s_.StopTimer();
     s_.EndRecovery();
     s_.probe = Probe::kNone;
@@ -206,6 +207,7 @@ class Completer {
     s_.retries_left = s_.config.retry_count;
     s_.rnr_retries_left = s_.config.rnr_retry;
     s_.lost_response_seen = false;
+    s_.silent = false;
     TellOfProgress(static_cast<uint32_t>(packets), bytes, now);
     if (s_.una_psn - s_.tx_psn > 0) s_.SeekTransmit();
     s_.rnr_waiting = false;  // the message was accepted after all
@@ -227,16 +229,17 @@ class Completer {
     s_.counters.bytes_acked += bytes;
     cc::AckSample sample;
     sample.now = now;
-    sample.round_trip = s_.sampler.TakeRoundTrip(s_.una_psn, now);
+    cc::SharedPath& path = *s_.path;
+    sample.round_trip = s_.timer.Take(s_.una_psn, now);
     if (sample.round_trip.ns() != 0) {
-      s_.round_trip.OnSample(sample.round_trip);
+      path.round_trip.OnSample(sample.round_trip);
     }
     sample.packets = packets;
     sample.bytes = bytes;
     sample.marked = std::exchange(s_.marked, false);
-    sample.ends_round = s_.sampler.TakeRound(s_.una_psn, s_.sent_psn);
-    sample.app_limited = s_.sampler.app_limited();
-    s_.cc.OnAck(sample);
+    sample.app_limited = path.AppLimited(now);
+    path.cc.OnAck(sample);
+    path.answered_at = now;
   }
 
   enum class Why : uint8_t { kLoss, kTimeout };
@@ -248,7 +251,7 @@ class Completer {
   void Retry(Time now, Why why) {
     if (s_.rnr_waiting) return;  // everything will be resent anyway
     if (why == Why::kLoss) {
-      s_.cc.OnLoss(now);
+      s_.path->cc.OnLoss(now, s_.InFlight());
       s_.RewindToUna();
       s_.ArmProbe(now);
     } else {
@@ -258,7 +261,10 @@ class Completer {
         return;
       }
       --s_.retries_left;
-      s_.cc.OnRto(now);
+      // If others are answered, it is the peer that is silent, not the path.
+      if (now - s_.path->answered_at >= s_.config.timeout) {
+        s_.path->cc.OnRto(now);
+      }
       s_.RewindToUna();
       s_.repair = Repair::kTimeout;
       s_.ArmTimer(now);
@@ -274,6 +280,7 @@ class Completer {
       if (now < s_.recovery->repair_until) return repairer().UpdateGaps(now);
       if (!repairer().TryAgain(now)) GoBackForNak(now);
     } else if (s_.probe != Probe::kAnswered) {
+      s_.silent = s_.probe != Probe::kNone;
       s_.probe = Probe::kDue;
       if (s_.probes != UINT8_MAX) ++s_.probes;
       s_.ArmProbe(now);
@@ -299,12 +306,13 @@ class Completer {
   void OnSequenceNak(Time now) {
     constexpr int64_t kEarlyRoundTrips = 4;
     if (s_.tx_psn == s_.una_psn || s_.rnr_waiting) return;
-    const bool too_soon = now - s_.sent_since < s_.sampler.shortest;
+    const cc::DelayWindow& path = s_.path->cc;
+    const bool too_soon = now - s_.sent_since < path.Shortest();
     if (!too_soon && s_.nak_doubt == 0) return GoBackForNak(now);
-    if (s_.retries_left == 0 || s_.cc.round_trip.ns() == 0) return;
-    const Time early =
-        too_soon ? s_.sent_since + s_.sampler.shortest * kEarlyRoundTrips
-                 : now + s_.cc.round_trip;
+    if (s_.retries_left == 0 || path.round_trip.ns() == 0) return;
+    const Time early = too_soon
+                           ? s_.sent_since + path.Shortest() * kEarlyRoundTrips
+                           : now + path.round_trip;
     s_.act_at = std::min(s_.act_at, early);
     s_.repair = Repair::kNakWaits;
   }
@@ -321,13 +329,13 @@ class Completer {
     switch (s_.repair) {
       case Repair::kTimeout:
         if (!needless) return;
-        s_.cc.OnUndo();
+        s_.path->cc.OnUndo();
         break;
       case Repair::kNak:
         // No undo: the gap may have been real, and filled by a late packet.
         if (needless) {
           s_.nak_doubt = kNakDoubt;
-        } else if (s_.una_psn - s_.sampler.resent_end <= 0) {
+        } else if (s_.una_psn - s_.timer.resent_end <= 0) {
           return;
         } else if (s_.nak_doubt != 0) {
           --s_.nak_doubt;

@@ -126,15 +126,15 @@ TEST_F(CompleterTest, ABusyConnectionMeasuresItsRoundTripToo) {
   (void)Transmit();
   now_ = now_ + kSlow;
   EXPECT_EQ(Deliver(Ack(Psn(100))), RxVerdict::kAccept);
-  EXPECT_EQ(s.sampler.shortest, kSlow);
-  EXPECT_EQ(s.cc.round_trip, kSlow);
+  EXPECT_EQ(s.path->cc.Shortest(), kSlow);
+  EXPECT_EQ(s.path->cc.round_trip, kSlow);
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 2, 8));
   (void)end_.Transmit(now_, 2);
   (void)end_.Transmit(now_, 2);
   now_ = now_ + kFast;
   EXPECT_EQ(Deliver(Ack(Psn(102))), RxVerdict::kAccept);
-  EXPECT_EQ(s.sampler.shortest, kFast);
-  EXPECT_EQ(s.cc.round_trip, kFast);
+  EXPECT_EQ(s.path->cc.Shortest(), kFast);
+  EXPECT_EQ(s.path->cc.round_trip, kFast);
   // A NAK that comes sooner than the first round trip is now trusted.
   EXPECT_EQ(Deliver(Nak(Psn(103), wire::kNakPsnSequenceError)),
             RxVerdict::kNakReceived);
@@ -152,8 +152,8 @@ TEST_F(CompleterTest, AResentPacketMeasuresNoRoundTrip) {
   (void)Transmit();
   now_ = now_ + Duration::Microseconds(1);
   EXPECT_EQ(Deliver(Ack(Psn(100))), RxVerdict::kAccept);
-  EXPECT_EQ(end_.qp().send_state().cc.round_trip, Duration());
-  EXPECT_EQ(end_.qp().send_state().sampler.shortest, Duration());
+  EXPECT_EQ(end_.qp().send_state().path->cc.round_trip, Duration());
+  EXPECT_EQ(end_.qp().send_state().path->cc.Shortest(), Duration());
 }
 
 TEST_F(CompleterTest, RealLossesMakeSequenceNaksCredibleAgain) {
@@ -175,6 +175,7 @@ TEST_F(CompleterTest, RealLossesMakeSequenceNaksCredibleAgain) {
   acknowledge();
   // A needless rewind.
   post_two();
+  now_ = now_ + kRoundTrip;
   (void)Deliver(Nak(psn, wire::kNakPsnSequenceError));
   EXPECT_EQ(Transmit().size(), 2u);
   acknowledge();
@@ -182,6 +183,7 @@ TEST_F(CompleterTest, RealLossesMakeSequenceNaksCredibleAgain) {
   EXPECT_EQ(s.nak_doubt, 4);
   for (int left = 4; left != 0; --left) {
     post_two();
+    now_ = now_ + kRoundTrip;
     (void)Deliver(Nak(psn, wire::kNakPsnSequenceError));
     EXPECT_THAT(Transmit(), IsEmpty());
     end_.AdvanceTo(now_ = now_ + kRoundTrip);
@@ -192,6 +194,7 @@ TEST_F(CompleterTest, RealLossesMakeSequenceNaksCredibleAgain) {
     EXPECT_EQ(s.nak_doubt, left - 1);
   }
   post_two();
+  now_ = now_ + kRoundTrip;
   (void)Deliver(Nak(psn, wire::kNakPsnSequenceError));
   EXPECT_EQ(Transmit().size(), 2u);
   EXPECT_EQ(s.counters.timeouts, 0u);

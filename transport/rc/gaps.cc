@@ -31,14 +31,6 @@ void Gaps::PostponeFirstDue(Time now) {
   Recount();
 }
 
-uint32_t Gaps::due_packets() const {
-  uint32_t packets = 0;
-  for (uint32_t i = 0; i != count_; ++i) {
-    if (gaps_[i].state == Gap::State::kDue) packets += gaps_[i].packets;
-  }
-  return packets;
-}
-
 ClosedGaps Gaps::OnReport(const GapReport& report, Psn sent, Time now,
                           Duration round_trip, Duration shortest) {
   const std::array<Gap, kMax> old = gaps_;
@@ -76,11 +68,13 @@ ClosedGaps Gaps::OnReport(const GapReport& report, Psn sent, Time now,
         part.state = old[at].state;
         part.since = old[at].since;
         part.twice = old[at].twice;
+        part.counted = old[at].counted;
         part_end = Earlier(run_end, old[at].end());
         if (part.state == Gap::State::kResent &&
             now - part.since > round_trip) {
           part.state = Gap::State::kDue;  // it was lost again
           part.twice = true;
+          part.counted = false;
         }
       } else if (at != old_count) {
         part_end = Earlier(run_end, old[at].begin);
@@ -127,9 +121,11 @@ Time Gaps::MakeDue(Time now, Duration wait) {
   Time next = Time::Infinite();
   for (uint32_t i = 0; i != count_; ++i) {
     Gap& gap = gaps_[i];
+    if (gap.state == Gap::State::kDue) CountLost(gap);
     if (gap.state != Gap::State::kWaits) continue;
     if (gap.since + wait <= now) {
       gap.state = Gap::State::kDue;
+      CountLost(gap);
     } else {
       next = std::min(next, gap.since + wait);
     }
@@ -174,7 +170,8 @@ bool Gaps::Append(const Gap& gap) {
   if (count_ != 0) {
     Gap& last = gaps_[count_ - 1];
     if (last.end() == gap.begin && last.state == gap.state &&
-        last.since == gap.since && last.twice == gap.twice) {
+        last.since == gap.since && last.twice == gap.twice &&
+        last.counted == gap.counted) {
       last.packets += gap.packets;
       return true;
     }

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "transport/base/psn.h"
 #include "transport/base/time.h"
@@ -28,8 +29,9 @@ struct Gap {
   Psn begin;
   uint32_t packets = 0;  // PSNs
   State state = State::kWaits;
-  bool twice = false;  // it was sent again more than once
-  Time since;          // kWaits: first reported; kResent: sent again
+  bool twice = false;    // it was sent again more than once
+  bool counted = false;  // as lost (TakeLost())
+  Time since;            // kWaits: first reported; kResent: sent again
 };
 
 // What a peer says, or what follows from the responses that have come: of the
@@ -61,7 +63,7 @@ class Gaps {
 
   // Forgets all. Nothing is known of the PSNs from `una` on.
   void Start(Psn una) {
-    count_ = due_ = resent_ = 0;
+    count_ = due_ = resent_ = lost_ = 0;
     known_end_ = una;
   }
 
@@ -72,7 +74,8 @@ class Gaps {
   bool any_due() const { return due_ != 0; }
   // REQUIRES: any_due()
   const Gap& FirstDue() const { return gaps_[FirstDueIndex()]; }
-  uint32_t due_packets() const;
+  // The PSNs that were found to be lost since the last call, perhaps again.
+  uint32_t TakeLost() { return std::exchange(lost_, 0); }
 
   // Of the PSNs from `una` on, so many are not under way: they are missing and
   // were not sent again, or the peer holds them.
@@ -110,6 +113,9 @@ class Gaps {
 
  private:
   uint32_t FirstDueIndex() const;
+  void CountLost(Gap& gap) {
+    if (!std::exchange(gap.counted, true)) lost_ += gap.packets;
+  }
   // Appends to the list that is being made; false: there is no room.
   bool Append(const Gap& gap);
   // The part of it from `begin` on.
@@ -122,6 +128,7 @@ class Gaps {
   uint32_t count_ = 0;
   uint32_t due_ = 0;     // gaps
   uint32_t resent_ = 0;  // PSNs
+  uint32_t lost_ = 0;    // PSNs
   Psn known_end_;        // beyond it, nothing is known
 };
 

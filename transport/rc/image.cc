@@ -117,9 +117,7 @@ void CheckFlags(ImageReader& f, const SendState& s, QpState state) {
             "rnr_waiting", s.rnr_waiting, "would never end");
   f.Require(s.running || s.deadline().IsInfinite(), "deadline", 0,
             "is set in a state without deadlines");
-  f.Require(!s.running || s.cc.window() != 0, "packets", 0, "must not be 0");
-  f.Require(!s.pace_waiting || (s.running && s.config.bits_per_second != 0),
-            "pace_waiting", s.pace_waiting, "would never end");
+  f.Require(!s.running || s.path->started(), "path", 0, "was never started");
 }
 
 void CheckSlot(ImageReader& f, const ReplaySlot& slot, const QpConfig& config) {
@@ -220,7 +218,7 @@ void FieldsOf<rc::Qp>::Derive(rc::Qp& qp) {
   for (uint32_t i = s.una; i != s.assigned; ++i) {
     s.any_executed |= s.RecordOf(i).executed();
   }
-  s.cc.pacer.SetRate(s.config.bits_per_second);
+  s.pacer.SetRate(s.config.bits_per_second);
   s.published = s.head;
   rc::Responder& r = qp.responder_;
   r.Use(s.config);

@@ -23,8 +23,10 @@ size_t ExtractImage(const Qp& qp, Time now, std::span<uint8_t> out);
 
 // Restores `qp` from the image, on the clock that shows `now`, and tells the
 // program's rings how far they have been read. REQUIRES: `qp` and its receive
-// queue are new; the receive queue of an XRC target is on the same ring as
-// before. A queue pair that has refused an image can only be destroyed.
+// queue are new, and it has joined a path, which learns what the path of the
+// image knew if it knows nothing yet; the receive queue of an XRC target is on
+// the same ring as before. A queue pair that has refused an image can only be
+// destroyed.
 //
 // The image is not trusted: it is refused, or yields a queue pair in a state
 // that it could have reached by itself. Keys and addresses are checked when

@@ -48,10 +48,10 @@ struct FieldsOf<rc::SendState> {
                   failed_index, retries_left, rnr_retries_left, rnr_waiting,
                   pace_waiting, lost_response_seen, any_executed, running,
                   draining, failed, flushing, repair, probe, probes, nak_doubt,
-                  marked, peer_repeats_parts, current_index_valid,
+                  silent, marked, peer_repeats_parts, current_index_valid,
                   failed_status, failed_cause, sent_since, recovery, pool,
-                  reordering_ns, probe_end, sampler, round_trip, cc, counters,
-                  current, scattered, atomic_value);
+                  probe_end, path, charged, granted, timer, pacer, paced_until,
+                  counters, current, scattered, atomic_value);
     f.Group("config", config);
     f("head", head);
     f("una", una);
@@ -69,7 +69,6 @@ struct FieldsOf<rc::SendState> {
     f("retries_left", retries_left);
     f("rnr_retries_left", rnr_retries_left);
     f("rnr_waiting", rnr_waiting);
-    f("pace_waiting", pace_waiting);
     f("lost_response_seen", lost_response_seen);
     f("running", running);
     f("draining", draining);
@@ -84,6 +83,7 @@ struct FieldsOf<rc::SendState> {
     f("probe_end", probe_end);
     f("probes", probes);
     f("nak_doubt", nak_doubt);
+    f("silent", silent);
     f("marked", marked);
     f("peer_repeats_parts", peer_repeats_parts);
     f("failed_status", failed_status, uint8_t{UINT8_MAX},
@@ -93,18 +93,30 @@ struct FieldsOf<rc::SendState> {
     f("failed_index", failed_index);
     f.Deadline("retry_at", retry_at);
     f.Deadline("act_at", act_at);
-    f("reordering_ns", reordering_ns);
     f.Since("sent_since", sent_since, sent_psn != una_psn);
-    f.Group("cc", cc);
-    f.Group("sampler", sampler);
-    f.Group("round_trip", round_trip);
+    VisitPath(f, s);
+    f.Group("timer", timer);
+    f.Group("pacer", pacer);
     f.Group("counters", counters);
     // Set at creation, derived, read or found again, or valid only during a
     // burst.
     f.Elsewhere(limits, sq, records, mrs, posted, published, any_executed,
                 current_index_valid, current, scattered, atomic_value, recovery,
-                pool, not_under_way);
+                pool, not_under_way, pace_waiting, paced_until, charged,
+                granted);
     VisitRecords(f, s);
+  }
+  // A path that others use knows more than the image.
+  template <typename F, typename S>
+  static void VisitPath(F& f, S& s) {
+    cc::SharedPath shown;
+    if constexpr (!F::kReads) {
+      if (s.path != nullptr) shown = *s.path;
+    }
+    f.Group("path", shown);
+    if constexpr (F::kReads) {
+      if (f.ok()) s.path->Adopt(shown);
+    }
   }
   template <typename F, typename S>
   static void VisitRecords(F& f, S& s) {

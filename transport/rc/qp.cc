@@ -23,7 +23,8 @@ void Qp::Modify(QpState target, const QpConfig& config) {
       send_.sq.PublishConsumer(send_.published = send_.head);
       send_.una = send_.next = send_.assigned = send_.posted = send_.head;
       send_.running = send_.draining = send_.failed = send_.flushing = false;
-      send_.rnr_waiting = send_.pace_waiting = false;
+      send_.rnr_waiting = send_.pace_waiting = send_.silent = false;
+      send_.granted = 0;
       send_.current_index_valid = false;
       send_.any_executed = false;
       send_.una_psn = send_.tx_psn = send_.sent_psn = send_.next_psn = Psn();
@@ -43,18 +44,15 @@ void Qp::Modify(QpState target, const QpConfig& config) {
       if (state_ == QpState::kRtr) {
         send_.una_psn = send_.tx_psn = send_.acked_end = config.sq_psn;
         send_.sent_psn = send_.next_psn = config.sq_psn;
-        const uint32_t quiet =
-            std::min({std::max(config.window_bytes / config.mtu, 2u),
-                      std::max(config.window_packets, 1u), kWindowMost});
-        send_.cc.Start(quiet, config.longer_windows ? kWindowMost : quiet,
-                       config.bits_per_second);
-        send_.sampler.Start(config.sq_psn);
+        StartPath(config);
+        send_.pacer = cc::Pacer();
+        send_.pacer.SetRate(config.bits_per_second);
+        send_.timer = cc::RoundTripTimer<Psn>();
+        send_.timer.resent_end = config.sq_psn;
         send_.retries_left = config.retry_count;
         send_.rnr_retries_left = config.rnr_retry;
         send_.lost_response_seen = false;
         send_.repair = Repair::kNone;
-        send_.reordering_ns = 0;
-        send_.round_trip = cc::RoundTripEstimate();
         send_.nak_doubt = 0;
         send_.marked = send_.peer_repeats_parts = false;
       }
@@ -77,6 +75,17 @@ void Qp::Modify(QpState target, const QpConfig& config) {
   send_.config = config;
   responder_.Reconfigure(config);
   state_ = target;
+}
+
+// The first queue pair of a path starts it.
+void Qp::StartPath(const QpConfig& config) {
+  URNIC_CHECK(send_.path != nullptr);
+  if (send_.path->started()) return;
+  const uint32_t quiet =
+      std::min({std::max(config.window_bytes / config.mtu, 2u),
+                std::max(config.window_packets, 1u), kWindowMost});
+  send_.path->cc.Start(quiet, config.longer_windows ? kWindowMost : quiet,
+                       kMaxHeaderBytes + config.mtu);
 }
 
 void Qp::Reconfigure(const QpConfig& config) {
@@ -128,7 +137,7 @@ void Qp::CheckInvariants() const {
     URNIC_CHECK(s.tx_psn == s.next_psn && s.sent_psn == s.next_psn);
   }
   URNIC_CHECK(s.reads_in_flight <= s.config.max_rd_atomic);
-  URNIC_CHECK(s.cc.window() <= s.cc.most);
+  URNIC_CHECK(s.charged == 0 || s.path != nullptr);
   uint32_t reads = 0;
   for (uint32_t i = s.una; i != s.assigned; ++i) {
     reads += s.RecordOf(i).reads_in_flight;

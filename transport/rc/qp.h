@@ -44,6 +44,19 @@ class Qp {
   Qp(const Qp&) = delete;
   Qp& operator=(const Qp&) = delete;
 
+  // From now on the queue pair shares this path with others; it has left the
+  // one before. Null: none. REQUIRES: a path before RTS, and until RESET or the
+  // end.
+  void Join(cc::SharedPath* path) {
+    send_.Join(path);
+    if (path != nullptr && state_ >= QpState::kRts) StartPath(send_.config);
+  }
+  // After FlowResult::waits: the path lets the queue pair send so many packets.
+  void Grant(uint32_t packets) {
+    send_.granted += packets;
+    send_.Account();
+  }
+
   QpState state() const { return state_; }
   const QpConfig& config() const { return send_.config; }
   // The next PSN to send, and the next one expected.
@@ -172,11 +185,16 @@ class Qp {
       RecvCompletion flushed;
       while (PollRecvFlush(flushed)) sink.Flushed(flushed);
     }
+    send_.Account();
+    const Requester::Wish wish = requester().Wants();
+    const bool sends = wish == Requester::Wish::kSend;
     return {.deadline = NextDeadline(),
             .state = state_,
             .event = TakeEvent(),
-            .has_work = HasWork(),
-            .only_ack_waits = OnlyAckWaits()};
+            .has_work = responder_.HasWork() || sends,
+            .only_ack_waits = responder_.OnlyAckWaits() && !sends,
+            .waits = wish == Requester::Wish::kWait,
+            .lets_go = send_.path != nullptr && send_.path->LetsGo()};
   }
 
   Time NextDeadline() const { return send_.NextDeadline(); }
@@ -249,6 +267,7 @@ class Qp {
     return responder_.TakeEvent();
   }
 
+  void StartPath(const QpConfig& config);
   void EnterError();
   // The current packet may have ended the connection. Later ones, even in the
   // same burst, are then not accepted.

@@ -25,9 +25,6 @@ struct Recovery {
 
   Gaps gaps;
   HeldPackets responses;  // behind a missing one
-  // What is missing before this is part of the latest loss that congestion
-  // control was told of.
-  Psn loss_end;
   // If nothing that is missing arrives before, the first gap is sent again,
   // once; then the queue pair goes back.
   Time repair_until = Time::Infinite();

@@ -75,14 +75,15 @@ class Repairer {
   [[gnu::cold, gnu::noinline]] void OnReport(const GapReport& report,
                                              Time now) {
     Recovery& recovery = *s_.recovery;
+    s_.silent = false;
     Learn(recovery.gaps.OnReport(report, s_.tx_psn, now, LostAgainAfter(),
-                                 s_.cc.Shortest()),
+                                 s_.path->cc.Shortest()),
           now);
     UpdateGaps(now);
   }
   [[gnu::cold, gnu::noinline]] void OnAcked(Time now) {
     Recovery& recovery = *s_.recovery;
-    Learn(recovery.gaps.OnAcked(s_.una_psn, now, s_.cc.Shortest()), now);
+    Learn(recovery.gaps.OnAcked(s_.una_psn, now, s_.path->cc.Shortest()), now);
     recovery.responses.DropBefore(s_.una_psn);
     UpdateGaps(now);
     s_.ReturnRecovery();
@@ -104,9 +105,11 @@ class Repairer {
   // Gaps may be due, or the first of them is due at another time.
   void UpdateGaps(Time now) {
     Recovery& recovery = *s_.recovery;
-    const Time next =
-        recovery.gaps.MakeDue(now, Duration::Nanoseconds(s_.reordering_ns));
+    const Time next = recovery.gaps.MakeDue(
+        now, Duration::Nanoseconds(s_.path->reordering_ns));
     s_.not_under_way = recovery.gaps.NotUnderWay(s_.una_psn);
+    const uint32_t lost = recovery.gaps.TakeLost();
+    if (lost != 0) s_.path->cc.OnLoss(now, lost);
     if (!recovery.gaps.empty()) {
       s_.act_at = std::min(next, recovery.repair_until);
     }
@@ -115,30 +118,31 @@ class Repairer {
  private:
   // What was sent again, and is still missing after this, is lost.
   Duration LostAgainAfter() const {
-    const int64_t quarter = s_.round_trip.smoothed().ns() / 4;
-    return s_.round_trip.longest() + Duration::Nanoseconds(quarter) +
+    const int64_t quarter = s_.path->round_trip.smoothed().ns() / 4;
+    return s_.path->round_trip.longest() + Duration::Nanoseconds(quarter) +
            SendState::kSlack;
   }
   // A gap that closes by itself shows how far the path reorders. One that was
   // filled by what was sent again was a loss: the wait was needless.
   void Learn(const ClosedGaps& closed, Time now) {
     const int64_t most =
-        std::min<int64_t>(s_.round_trip.longest().ns() * 2, UINT32_MAX);
-    int64_t wait = s_.reordering_ns;
+        std::min<int64_t>(s_.path->round_trip.longest().ns() * 2, UINT32_MAX);
+    int64_t wait = s_.path->reordering_ns;
     if (closed.reordered.ns() != 0) {
       wait = std::max(wait, closed.reordered.ns() * 5 / 4 + 1);
     } else if (closed.needless) {
       // It was late by what it had waited for, and by this.
       wait = (wait + closed.repair_time.ns()) * 5 / 4 + 1;
-      s_.cc.OnUndo();
+      s_.path->cc.OnUndo();
     } else if (closed.repaired) {
       wait -= (wait + 7) / 8;
     }
-    s_.reordering_ns = static_cast<uint32_t>(std::min(wait, most));
+    s_.path->reordering_ns = static_cast<uint32_t>(std::min(wait, most));
     // Where nearly every flight has a loss, nothing else is measured.
     if (closed.repair_time.ns() != 0 && !closed.needless) {
-      s_.cc.OnRoundTrip(now, std::max(closed.repair_time, s_.cc.Shortest()));
-      s_.round_trip.OnSample(closed.repair_time);
+      s_.path->cc.OnRoundTrip(
+          now, std::max(closed.repair_time, s_.path->cc.Shortest()));
+      s_.path->round_trip.OnSample(closed.repair_time);
     }
     if (closed.repaired || closed.reordered.ns() != 0) {
       s_.recovery->repair_until = s_.RepairUntil(now);

@@ -16,15 +16,23 @@ class Repeater {
  public:
   explicit Repeater(SendState& state) : s_(state) {}
 
+  bool AnyGapDue() const {
+    return s_.recovery != nullptr && s_.recovery->gaps.any_due();
+  }
   // Whether there is anything to do.
-  bool HasWork() const {
-    return (s_.recovery != nullptr && s_.recovery->gaps.any_due()) ||
-           s_.probe == Probe::kDue;
+  bool HasWork() const { return AnyGapDue() || s_.probe == Probe::kDue; }
+  // Whether there is now, if `limit` packets may be under way. The oldest gap
+  // need not wait: nothing else may open the window.
+  bool MayGo(uint32_t limit) const {
+    return s_.probe == Probe::kDue ||
+           (AnyGapDue() && (s_.InFlight() < limit ||
+                            s_.recovery->gaps.FirstDue().begin == s_.una_psn));
   }
 
-  // Sends the gaps that are due, and a probe, as far as there is room. Returns
+  // Sends a probe, and the gaps that are due, as far as there is room: what is
+  // sent again is under way again, and up to `limit` packets may be. Returns
   // how many packets.
-  [[gnu::cold, gnu::noinline]] uint32_t Repeat(Time now,
+  [[gnu::cold, gnu::noinline]] uint32_t Repeat(Time now, uint32_t limit,
                                                std::span<TxSlot> slots) {
     const Position position = SavePosition();
     uint32_t count = 0;
@@ -35,27 +43,29 @@ class Repeater {
       count = RepeatUpTo(s_.una_psn.Next(), slots);
       if (count == 0) return 0;  // the request has failed
     }
-    while (s_.recovery != nullptr && s_.recovery->gaps.any_due() &&
-           count != slots.size()) {
+    // The transmit position is that of the packet that is sent again.
+    uint32_t in_flight = position.in_flight;
+    if (MayGo(limit)) limit = std::max(limit, in_flight + 1);
+    while (AnyGapDue() && count != slots.size() && in_flight < limit) {
       Recovery& recovery = *s_.recovery;
       const Gap& gap = recovery.gaps.FirstDue();
       if (!MayRepeat(gap)) {
         recovery.gaps.PostponeFirstDue(now);
         continue;
       }
-      if (gap.begin - recovery.loss_end >= 0) {
-        recovery.loss_end = s_.sent_psn;
-        s_.cc.OnLoss(now, recovery.gaps.due_packets());
-      }
       Seek(gap.begin);
-      const uint32_t repeated = RepeatUpTo(gap.end(), slots.subspan(count));
+      const Psn end = std::min(
+          gap.end(), gap.begin + static_cast<int32_t>(limit - in_flight),
+          [](Psn a, Psn b) { return b - a > 0; });
+      const uint32_t repeated = RepeatUpTo(end, slots.subspan(count));
       if (repeated == 0) return count;
       count += repeated;
+      in_flight += static_cast<uint32_t>(s_.tx_psn - gap.begin);
       recovery.gaps.OnResent(s_.tx_psn, now);
       s_.not_under_way = recovery.gaps.NotUnderWay(s_.una_psn);
       GiveTimeToRepair(now);
     }
-    s_.sampler.timing = false;  // Karn's rule
+    s_.timer.timing = false;  // Karn's rule
     RestorePosition(position);
     return count;
   }
@@ -116,8 +126,11 @@ class Repeater {
     uint32_t next;
     uint32_t next_offset;
     Psn tx_psn;
+    uint32_t in_flight;
   };
-  Position SavePosition() const { return {s_.next, s_.next_offset, s_.tx_psn}; }
+  Position SavePosition() const {
+    return {s_.next, s_.next_offset, s_.tx_psn, s_.InFlight()};
+  }
   void RestorePosition(const Position& position) {
     s_.next = position.next;
     s_.next_offset = position.next_offset;

@@ -14,7 +14,7 @@
 
 namespace urnic::rc {
 
-// Has no state of its own: one is made for each call.
+// Keeps no state: one is made for each call.
 class Requester {
  public:
   explicit Requester(SendState& state) : s_(state) {}
@@ -23,23 +23,35 @@ class Requester {
   // max_rd_atomic, at a fence, during an RNR wait, at the pacing rate, and when
   // nothing more is posted.
   uint32_t Transmit(Time now, std::span<TxSlot> slots) {
-    if (!s_.running || s_.rnr_waiting || s_.pace_waiting) return 0;
-    if (__builtin_expect(s_.cc.pacer.active(), 0)) return Pace(now, slots);
-    return TransmitNow(now, slots);
+    uint32_t count = 0;
+    if (s_.running && !s_.rnr_waiting && !s_.pace_waiting) {
+      limit_ = s_.FlightLimit();
+      const bool paced = s_.pacer.active() || s_.path->cc.pacer.active();
+      count = __builtin_expect(paced, 0) ? Pace(now, slots)
+                                         : TransmitNow(now, slots);
+    }
+    if (__builtin_expect(s_.granted != 0, 0)) UseGrant(count, slots.size());
+    return count;
   }
 
-  // Whether Transmit() has something to do now. It may miss only a request that
-  // the program is posting at this moment.
-  bool HasWork() const {
-    if (!s_.running || s_.rnr_waiting || s_.pace_waiting) return false;
-    if (__builtin_expect(Repeater(s_).HasWork(), 0)) return true;
-    if (AtFailure() || s_.WindowClosed()) return false;
-    if (s_.next != s_.assigned) {
-      return !s_.current_index_valid || !Blocked();
+  // What Transmit() would do now. It may miss only a request that the program
+  // is posting at this moment.
+  enum class Wish : uint8_t {
+    kNothing,  // it would send nothing
+    kSend,
+    kWait,  // there is something to send, but the path's window is full
+  };
+  Wish Wants() const {
+    if (!s_.running || s_.rnr_waiting || s_.pace_waiting) return Wish::kNothing;
+    const bool repeats = Repeater(s_).HasWork();
+    if (!repeats && (AtFailure() || !AnyUnsent())) return Wish::kNothing;
+    const uint32_t limit = s_.FlightLimit();
+    if (repeats ? Repeater(s_).MayGo(limit) : !s_.WindowClosed(limit)) {
+      return Wish::kSend;
     }
-    const uint32_t ready = s_.sq.Posted(s_.next);
-    return ready != 0 && !(s_.draining && s_.next == s_.drain_limit);
+    return s_.silent ? Wish::kNothing : Wish::kWait;
   }
+  bool HasWork() const { return Wants() == Wish::kSend; }
 
   // The payload of work request `index` could not be read.
   void OnGatherFault(uint32_t index) {
@@ -47,28 +59,50 @@ class Requester {
   }
 
  private:
+  // Whether there are requests that were not sent, and need not wait for
+  // responses.
+  bool AnyUnsent() const {
+    if (s_.next != s_.assigned) return !s_.current_index_valid || !Blocked();
+    const uint32_t ready = s_.sq.Posted(s_.next);
+    return ready != 0 && !(s_.draining && s_.next == s_.drain_limit);
+  }
+
+  // Packets were sent that had been granted. A grant for more than was to be
+  // sent is given back.
+  [[gnu::cold, gnu::noinline]] void UseGrant(uint32_t count, size_t room) {
+    const bool more = count == room || s_.pace_waiting;
+    s_.granted = more ? s_.granted - std::min(s_.granted, count) : 0;
+  }
+
   //= IBTA 9.11: a queue pair sends no faster than its static rate
-  // Sends what the rate allows now, then waits until the next packet may go.
+  // Sends what the rates allow now, ours and the path's, then waits until the
+  // next packet may go.
   [[gnu::cold, gnu::noinline]] uint32_t Pace(Time now,
                                              std::span<TxSlot> slots) {
-    cc::Pacer& pacer = s_.cc.pacer;
     const uint32_t packet = kMaxHeaderBytes + s_.config.mtu;
-    const size_t allowed =
-        std::min<uint64_t>(slots.size(), pacer.Allowed(now, packet));
+    size_t allowed = slots.size();
+    cc::Pacer* const pacers[] = {&s_.pacer, &s_.path->cc.pacer};
+    for (const cc::Pacer* pacer : pacers) {
+      if (!pacer->active()) continue;
+      allowed = std::min<uint64_t>(allowed, pacer->Allowed(now, packet));
+    }
     const uint32_t count = TransmitNow(now, slots.first(allowed));
     uint64_t bytes = 0;
     for (const TxSlot& slot : slots.first(count)) {
       bytes += slot.header_bytes + slot.payload_bytes + slot.pad_bytes;
     }
-    if (count != 0) pacer.OnSend(now, bytes);
-    s_.pace_waiting = pacer.next_send > now;
+    for (cc::Pacer* pacer : pacers) {
+      if (count != 0 && pacer->active()) pacer->OnSend(now, bytes);
+    }
+    s_.paced_until = std::max(s_.pacer.next_send, s_.path->cc.pacer.next_send);
+    s_.pace_waiting = s_.paced_until > now;
     return count;
   }
 
   uint32_t TransmitNow(Time now, std::span<TxSlot> slots) {
     if (__builtin_expect(!Repeater(s_).HasWork(), 1))
       return TransmitNext(now, slots);
-    const uint32_t count = Repeater(s_).Repeat(now, slots);
+    const uint32_t count = Repeater(s_).Repeat(now, limit_, slots);
     return count + TransmitNext(now, slots.subspan(count));
   }
 
@@ -81,14 +115,14 @@ class Requester {
     // If a request failed in Fill(), earlier ones may now be due for resending.
     if (count == 0 && s_.failed) count = Fill(slots);
     if (count == 0) return 0;
-    RequestAckOfBurst(slots[count - 1]);
+    RequestAckOfBurst(slots[count - 1], now);
     if (was_idle || s_.deadline().IsInfinite()) s_.ArmTimer(now);
     if (was_idle) s_.sent_since = now;
     if (s_.unacked_since_request == 0 && !resends && s_.tx_psn - fresh > 0) {
       // For a read, the round trip ends with its first response.
       const auto* last =
           reinterpret_cast<const wire::Bth*>(slots[count - 1].headers);
-      s_.sampler.OnSend(last->psn().Next(), was_idle && count == 1, now);
+      s_.timer.OnSend(last->psn().Next(), now);
     }
     return count;
   }
@@ -110,7 +144,7 @@ class Requester {
   // often, so that it does not let a long burst go.
   uint32_t AckEvery() const {
     constexpr uint32_t kMost = 32;
-    return std::clamp(s_.cc.window() / 2, 1u, kMost);
+    return std::clamp(s_.path->cc.window() / 2, 1u, kMost);
   }
 
   // Builds the packets of consecutive short requests (ReadShort), sent for the
@@ -119,7 +153,7 @@ class Requester {
   // 530 the general way.
   uint32_t FillShort(std::span<TxSlot> slots) {
     if (s_.next != s_.assigned || s_.failed || s_.draining || s_.limits.xrc ||
-        s_.limits.max_sge_send == 0 || s_.InFlight() >= s_.cc.window()) {
+        s_.limits.max_sge_send == 0 || s_.InFlight() >= limit_) {
       return 0;
     }
     // The program may still be writing entries that it has not posted.
@@ -136,7 +170,7 @@ class Requester {
   uint32_t FillShort(std::span<TxSlot> slots) {
     const uint32_t limit =
         std::min({static_cast<uint32_t>(slots.size()), s_.posted - s_.next,
-                  s_.cc.window() - s_.InFlight()});
+                  limit_ - s_.InFlight()});
     const uint32_t ack_every = AckEvery();
     uint32_t unacked = s_.unacked_since_request;
     uint32_t count = 0;
@@ -271,7 +305,7 @@ class Requester {
   }
 
   [[gnu::always_inline]] bool ReadyToGo() {
-    if (AtFailure() || s_.WindowClosed()) return false;
+    if (AtFailure() || s_.WindowClosed(limit_)) return false;
     if (s_.next == s_.assigned) {
       if (s_.next == s_.posted && !RefreshPosted()) return false;
       if (s_.draining && s_.next == s_.drain_limit) return false;
@@ -363,10 +397,12 @@ class Requester {
     return true;
   }
 
-  // Of a read: half the window of now, but at least four packets.
+  // Of a read: half the window of now, but at least four packets, and not more
+  // than a grant if others wait.
   uint8_t PartShift(uint8_t opcode) const {
     if (opcode != URNIC_WR_RDMA_READ) return 0;
-    const uint32_t half = std::max(4u, s_.cc.window() / 2);
+    uint32_t half = std::max(4u, s_.path->cc.usual_window() / 2);
+    if (s_.path->waiting != 0) half = std::min(half, cc::SharedPath::kGrant);
     return static_cast<uint8_t>(std::bit_width(half) - 1);
   }
 
@@ -409,10 +445,10 @@ class Requester {
 
   // Sets AckReq on the last packet of a burst if it ends a message or closes
   // the window. Fill() sets it within a long message.
-  void RequestAckOfBurst(TxSlot& last) {
+  void RequestAckOfBurst(TxSlot& last, Time now) {
     const auto* bth = reinterpret_cast<const wire::Bth*>(last.headers);
-    const bool full = s_.InFlight() >= s_.cc.window();
-    if (full) s_.sampler.OnWindowFull();
+    const bool full = s_.InFlight() >= limit_;
+    if (full) s_.path->OnFull(now);
     if (full || wire::InfoOf(bth->opcode).last) SetAckReq(last);
   }
 
@@ -425,6 +461,7 @@ class Requester {
   PacketWriter writer() { return PacketWriter(s_); }
 
   SendState& s_;
+  uint32_t limit_ = 0;  // how many packets may be in flight
 };
 
 }  // namespace urnic::rc

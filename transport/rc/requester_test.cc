@@ -64,10 +64,10 @@ TEST_F(RequesterTest, AFullWindowIsNotAppLimited) {
   const SendState& s = end_.qp().send_state();
   ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 256));
   EXPECT_EQ(Transmit().size(), 1u);
-  EXPECT_TRUE(s.sampler.app_limited());
+  EXPECT_TRUE(s.path->AppLimited(now_));
   ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 2, 1024));
   EXPECT_EQ(Transmit().size(), 3u);
-  EXPECT_FALSE(s.sampler.app_limited());
+  EXPECT_FALSE(s.path->AppLimited(now_));
 }
 
 TEST_F(RequesterTest, APacedFlowIsNotReadyBeforeItsTime) {

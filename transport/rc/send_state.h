@@ -15,9 +15,9 @@
 
 #include "ras/metrics/counters.h"
 #include "transport/base/check.h"
-#include "transport/cc/delay_window.h"
-#include "transport/cc/flow_sampler.h"
-#include "transport/cc/round_trip_estimate.h"
+#include "transport/cc/pacer.h"
+#include "transport/cc/round_trip_timer.h"
+#include "transport/cc/shared_path.h"
 #include "transport/mem/mr_table.h"
 #include "transport/rc/recovery.h"
 #include "transport/work/request.h"
@@ -76,11 +76,14 @@ struct SendState {
     URNIC_CHECK(records.size() == queue.entries());
   }
   ~SendState() {
+    Join(nullptr);
     if (recovery != nullptr) pool->Return(recovery);
   }
 
   // The engine's timers are not exact, and a peer may be doing something else.
   static constexpr Duration kSlack = Duration::Microseconds(100);
+  // When the first probe is sent on a shared path that nothing is known of.
+  static constexpr Duration kFirstProbe = Duration::Milliseconds(20);
 
   SendRecord& RecordOf(uint32_t index) const {
     return records[sq.PlaceOf(index)];
@@ -95,11 +98,37 @@ struct SendState {
     return static_cast<uint32_t>(tx_psn - una_psn) - not_under_way;
   }
   bool Outstanding() const { return una_psn != sent_psn; }
-  // After a cut, the window may be full of packets without AckReq. Then one
-  // more packet is sent, with AckReq.
-  bool WindowClosed() const {
+
+  // Leaves the path, and joins this one. Null: none.
+  void Join(cc::SharedPath* other) {
+    if (path != nullptr) {
+      path->Account(charged, 0);
+      path->CountUser(-1);
+    }
+    path = other;
+    charged = granted = 0;
+    if (path != nullptr) path->CountUser(1);
+  }
+  // Tells the path how many packets are under way. If the peer is silent, they
+  // are lost or late: others need not wait for that.
+  void Account() {
+    const uint32_t now_charged = (silent ? 0 : InFlight()) + granted;
+    if (now_charged == charged) return;
+    path->Account(charged, now_charged);
+    charged = now_charged;
+  }
+  // How many packets may be in flight. Those who wait for the path go first,
+  // unless this queue pair has waited, and was granted some.
+  uint32_t FlightLimit() const {
+    if (silent) return InFlight();
+    return InFlight() + granted + (path->waiting == 0 ? path->Room() : 0);
+  }
+  // If those in flight are all without AckReq, nothing would open the window.
+  // Then one more packet is sent, with AckReq.
+  bool WindowClosed(uint32_t limit) const {
     const uint32_t in_flight = InFlight();
-    return in_flight >= cc.window() && unacked_since_request < in_flight;
+    return in_flight >= limit &&
+           (in_flight == 0 || unacked_since_request < in_flight);
   }
 
   // Something was sent into silence, or acknowledged: the time-out begins.
@@ -107,29 +136,33 @@ struct SendState {
     retry_at =
         config.timeout.ns() == 0 ? Time::Infinite() : now + config.timeout;
     probes = 0;
-    act_at = round_trip.known() ? now + ProbeAfter() : Time::Infinite();
+    ArmProbe(now);
   }
   // Silence: each probe waits twice as long as the one before.
   void ArmProbe(Time now) {
     constexpr uint8_t kDoublings = 10;
-    act_at =
-        round_trip.known()
-            ? now + ProbeAfter() * (int64_t{1} << std::min(probes, kDoublings))
-            : Time::Infinite();
+    // Alone on a path that nothing is known of, it delays nobody.
+    if (!path->round_trip.known() && path->users == 1) {
+      act_at = Time::Infinite();
+    } else {
+      act_at = now + ProbeAfter() * (1 << std::min(probes, kDoublings));
+    }
   }
   void StopTimer() { retry_at = act_at = Time::Infinite(); }
   // The time-out, or what is due before it.
   Time deadline() const { return std::min(retry_at, act_at); }
   Duration ProbeAfter() const {
+    const cc::RoundTripEstimate& round_trip = path->round_trip;
+    if (!round_trip.known()) return kFirstProbe;
     return round_trip.smoothed() + round_trip.longest() + kSlack;
   }
   // What is sent again has been answered by then.
   Time RepairUntil(Time now) const {
-    return now + round_trip.longest() + kSlack;
+    return now + path->round_trip.longest() + kSlack;
   }
   Time NextDeadline() const {
     if (__builtin_expect(!pace_waiting, 1)) return deadline();
-    return std::min(deadline(), cc.pacer.next_send);
+    return std::min(deadline(), paced_until);
   }
 
   // Back to the oldest unacknowledged packet (go-back-N). Work requests in
@@ -137,7 +170,8 @@ struct SendState {
   [[gnu::cold, gnu::noinline]] void RewindToUna() {
     for (uint32_t i = una; i != assigned; ++i) RecordOf(i).reads_in_flight = 0;
     reads_in_flight = 0;
-    sampler.OnResend(sent_psn);
+    timer.OnResend(sent_psn);
+    silent = false;
     repair = Repair::kNone;
     probe = Probe::kNone;
     EndRecovery();
@@ -151,7 +185,6 @@ struct SendState {
     recovery = pool->TakeRecovery();
     if (recovery == nullptr) return nullptr;
     recovery->gaps.Start(una_psn);
-    recovery->loss_end = una_psn;
     return recovery;
   }
   // Forgets what is known to be missing, and what is held.
@@ -252,7 +285,7 @@ struct SendState {
   uint8_t retries_left = 0;
   uint8_t rnr_retries_left = 0;
   bool rnr_waiting = false;
-  bool pace_waiting = false;        // until cc.pacer.next_send
+  bool pace_waiting = false;        // until paced_until
   bool lost_response_seen = false;  // until the next progress or timeout
   bool any_executed = false;  // a request in una..assigned may be `executed`
   bool running = false;       // RTS, or SQD with work to finish
@@ -263,6 +296,7 @@ struct SendState {
   Probe probe = Probe::kNone;
   uint8_t probes = 0;     // since something was acknowledged
   uint8_t nak_doubt = 0;  // losses until sequence NAKs are trusted again
+  bool silent = false;    // a probe was not answered
   bool marked = false;    // "congestion experienced" on data that we read
   // The peer marks responses to marked requests: it answers any part of a read.
   bool peer_repeats_parts = false;
@@ -278,15 +312,17 @@ struct SendState {
   // never holds packets.
   Recovery* recovery = nullptr;
   RecoveryPool* pool;
-  // How long a gap waits before it is sent again: the path reorders so much.
-  uint32_t reordering_ns = 0;
   Psn probe_end;  // with a probe: what was sent before it
 
-  // Congestion control: the algorithm's input, and the algorithm, which is
-  // chosen here.
-  cc::FlowSampler<Psn> sampler;
-  cc::RoundTripEstimate round_trip;
-  cc::DelayWindow cc;
+  // Congestion control is the path's. The pacer keeps to our own static rate.
+  // `path` is null until the queue pair joins one, which it does before RTS.
+  cc::SharedPath* path = nullptr;
+  uint32_t charged = 0;  // our part of path->under_way
+  uint32_t granted = 0;  // packets that we may send, because we have waited
+  cc::RoundTripTimer<Psn> timer;
+  cc::Pacer pacer;
+  // With pace_waiting. (Others may move the path's time meanwhile.)
+  Time paced_until;
   RequesterCounters counters;  // never reset
 
   // With current_index_valid: the work request under transmission, read once

@@ -159,6 +159,8 @@ struct FlowResult {
   bool only_ack_waits = false;     // only an acknowledgement, which may wait
   bool answered = false;           // sent packets were acknowledged
   bool timed_out = false;          // sent packets were not answered in time
+  bool waits = false;              // it could send if its path had room
+  bool lets_go = false;            // its path has room for those that wait
 };
 static_assert(sizeof(FlowResult) == 16);
 

@@ -133,8 +133,10 @@ absl::StatusOr<ImageView> ViewImage(std::span<const uint8_t> image) {
       std::vector<rc::SendRecord> records(shape.sq_entries);
       std::vector<rc::ReplaySlot> replay(
           shape.replay_slots == 0 ? 0 : std::bit_ceil(shape.replay_slots));
+      cc::SharedPath path;
       rc::Qp qp(shape.limits, g.sends, records, replay, &g.queue, &g.mrs,
                 nullptr);
+      qp.Join(&path);
       return View(image, qp);
     }
   }

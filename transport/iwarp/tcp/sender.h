@@ -30,7 +30,7 @@
 #include "transport/base/check.h"
 #include "transport/base/fields.h"
 #include "transport/cc/congestion_control.h"
-#include "transport/cc/flow_sampler.h"
+#include "transport/cc/flow_rounds.h"
 #include "transport/iwarp/tcp/chunk.h"
 #include "transport/iwarp/tcp/peer_window.h"
 #include "transport/iwarp/tcp/rate_reduction.h"
@@ -110,7 +110,7 @@ class Sender {
     state_ = State();
     state_.una = state_.nxt = state_.ecn_point = first;
     state_.recover = SeqNum(first.value() - 1);
-    state_.sampler.Start(first);
+    state_.rounds.Start(first);
     state_.peer.Start(peer_seq, first, window);
     state_.round_trip.initial = config.initial_timeout;
     counters_ = Counters();
@@ -234,7 +234,7 @@ class Sender {
     SeqNum nxt;
     PeerWindow peer;
     RoundTrip round_trip;
-    cc::FlowSampler<SeqNum> sampler;
+    cc::FlowRounds<SeqNum> rounds;
     Phase phase = Phase::kOpen;
     SeqNum recover;  // the end of the loss episode
     RateReduction reduction;

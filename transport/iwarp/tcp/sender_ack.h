@@ -35,7 +35,7 @@ AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
   if (!moved && result != AckResult::kDuplicate) return result;
   // Nothing was under way when this round began: it lasts until what is under
   // way now has arrived. Otherwise the first acknowledgement would be a round.
-  if (s.sampler.round_end == s.una) s.sampler.round_end = s.nxt;
+  if (s.rounds.end == s.una) s.rounds.end = s.nxt;
   const uint64_t flight_before = Flight();
   const bool window_changed = s.peer.OnAck(segment.seq, segment.ack, window);
   //= RFC 5681 2: a duplicate acknowledgement has no data, the number and window
@@ -337,8 +337,8 @@ void Sender<Cc>::Report(const wire::TcpSegment& segment,
   //= RFC 8257 3.3: all bytes that an acknowledgement with ECE acknowledges
   //= count as marked
   if (echo) sample.marked_bytes = delivery.delivered_bytes;
-  sample.ends_round = s.sampler.TakeRound(s.una, s.nxt);
-  sample.app_limited = s.sampler.app_limited();
+  sample.ends_round = s.rounds.Take(s.una, s.nxt);
+  sample.app_limited = s.rounds.app_limited();
   cc.OnAck(sample);
 }
 

@@ -328,7 +328,7 @@ struct FieldsOf<tcp::Sender<cc::TcpCongestion>::State> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     using Phase = tcp::Sender<cc::TcpCongestion>::Phase;
-    URNIC_MEMBERS(f, s, una, nxt, peer, round_trip, sampler, phase, recover,
+    URNIC_MEMBERS(f, s, una, nxt, peer, round_trip, rounds, phase, recover,
                   reduction, episode, forward, timeout_una, probe, pending,
                   pending_offset, in_pieces, pieces_of, pieces_end, duplicates,
                   timeouts, finishing, fin_sent, force_head, persisting,
@@ -371,7 +371,7 @@ struct FieldsOf<tcp::Sender<cc::TcpCongestion>::State> {
     f.Group("pending", pending);
     f.Group("peer", peer);
     f.Group("round_trip", round_trip);
-    f.Group("sampler", sampler);
+    f.Group("rounds", rounds);
     f.Group("reduction", reduction);
     f.Group("episode", episode);
     f.Group("forward", forward);

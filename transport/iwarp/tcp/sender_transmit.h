@@ -157,7 +157,7 @@ bool Sender<Cc>::SendNew(bool force, Time now, SegmentToSend& out,
   const uint32_t usable = s.peer.Usable(s.una, s.nxt);
   if (usable == 0 && !board_.empty()) return false;
   if (!force && !HasRoom(1)) {
-    s.sampler.OnWindowFull();
+    s.rounds.OnWindowFull();
     return false;
   }
   if (s.pending.bytes == 0) {
@@ -177,13 +177,13 @@ bool Sender<Cc>::SendNew(bool force, Time now, SegmentToSend& out,
   }
   if (bytes != left && !MayBeginSegment(s.pending_offset + bytes)) --bytes;
   if (!force && !HasRoom(bytes + fin)) {
-    s.sampler.OnWindowFull();
+    s.rounds.OnWindowFull();
     return false;
   }
   if (!force && Paced(now)) {
     // The pacer spreads a whole window over a round trip. What waits for it
     // fills the window, even if the round trip has become shorter meanwhile.
-    s.sampler.OnWindowFull();
+    s.rounds.OnWindowFull();
     return false;
   }
   if (!board_.MakeRoom()) {

@@ -1,0 +1,65 @@
+#include "datapath/engine/path_table.h"
+
+#include <algorithm>
+
+#include "transport/base/check.h"
+
+namespace urnic {
+
+namespace {
+
+Destination::Key KeyOf(const net::Path& path) {
+  Destination::Key key;
+  std::ranges::copy(path.local.bytes, key.begin());
+  std::ranges::copy(path.remote.bytes, key.begin() + 16);
+  return key;
+}
+
+}  // namespace
+
+PathTable::~PathTable() { URNIC_CHECK(destinations_.empty()); }
+
+void PathTable::Join(RoceQp& qp) {
+  URNIC_CHECK(qp.destination == nullptr);
+  const Destination::Key key = KeyOf(qp.path);
+  Destination& destination =
+      destinations_.try_emplace(key, key).first->second;
+  qp.destination = &destination;
+  qp.JoinPath(&destination.path);
+}
+
+Destination* PathTable::Leave(RoceQp& qp) {
+  Destination* const left = qp.destination;
+  if (left == nullptr) return nullptr;
+  qp.JoinPath(nullptr);
+  qp.destination = nullptr;
+  if (qp.path_waiter.ready) {
+    left->waiting.Remove(qp.path_waiter);
+    --left->path.waiting;
+  }
+  if (left->path.users != 0) return left;
+  destinations_.erase(Destination::Key(left->key));
+  return nullptr;
+}
+
+bool PathTable::Follows(const RoceQp& qp) {
+  return qp.destination != nullptr && qp.destination->key == KeyOf(qp.path);
+}
+
+void PathTable::Wait(RoceQp& qp) {
+  if (qp.path_waiter.ready) return;
+  qp.destination->waiting.Push(qp.path_waiter);
+  ++qp.destination->path.waiting;
+}
+
+void PathTable::LetGo(Destination& destination, ReadyList<Flow>& ready) {
+  cc::SharedPath& path = destination.path;
+  while (path.LetsGo()) {
+    RoceQp& qp = *destination.waiting.Pop().qp;
+    --path.waiting;
+    qp.Grant(path.NextGrant());
+    ready.Push(qp);
+  }
+}
+
+}  // namespace urnic

@@ -1,0 +1,59 @@
+#pragma once
+
+// The destinations of an engine's queue pairs. All queue pairs of RC to one
+// address share a window (cc::SharedPath), and wait here when it is full. They
+// are let go in turn, so that each gets as much as the others, and a small
+// message waits for at most a grant of each.
+//
+// Thread: the holder of the engine's token. Joining and leaving are control
+// calls, and allocate; waiting and letting go do not.
+
+#include <array>
+#include <cstdint>
+#include <map>
+
+#include "datapath/engine/flow.h"
+#include "datapath/engine/ready_list.h"
+#include "datapath/engine/roce_qp.h"
+#include "transport/cc/shared_path.h"
+
+namespace urnic {
+
+// A destination, as long as a queue pair uses it.
+struct Destination {
+  using Key = std::array<uint8_t, 32>;  // our address, and the other
+  explicit Destination(const Key& key) : key(key) {}
+
+  const Key key;
+  cc::SharedPath path;
+  ReadyList<PathWaiter> waiting;  // path.waiting counts them
+  Time compare_at;  // when our clock is compared with the wall clock again
+};
+
+class PathTable {
+ public:
+  PathTable() = default;
+  // REQUIRES: no queue pair has joined.
+  ~PathTable();
+  PathTable(const PathTable&) = delete;
+  PathTable& operator=(const PathTable&) = delete;
+
+  // The queue pair shares the window to where its path leads now. REQUIRES: it
+  // has left other destinations.
+  void Join(RoceQp& qp);
+  // Returns the destination, where others may be let go; null: nobody uses it
+  // any more, or the queue pair had not joined.
+  Destination* Leave(RoceQp& qp);
+  // Whether the queue pair has joined the destination of its path.
+  static bool Follows(const RoceQp& qp);
+
+  // FlowResult::waits. A queue pair that waits already keeps its place.
+  static void Wait(RoceQp& qp);
+  // FlowResult::lets_go: moves those that may send now to `ready`.
+  static void LetGo(Destination& destination, ReadyList<Flow>& ready);
+
+ private:
+  std::map<Destination::Key, Destination> destinations_;
+};
+
+}  // namespace urnic

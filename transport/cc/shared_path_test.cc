@@ -1,0 +1,73 @@
+#include "transport/cc/shared_path.h"
+
+#include <gtest/gtest.h>
+
+namespace urnic::cc {
+namespace {
+
+class SharedPathTest : public ::testing::Test {
+ protected:
+  SharedPathTest() { path_.cc.Start(64, 2000, 4096); }
+
+  SharedPath path_;  // with a window of 16 packets at first
+};
+
+TEST_F(SharedPathTest, AllFlowsTogetherHaveOneWindow) {
+  EXPECT_EQ(path_.Room(), 16u);
+  path_.Account(0, 10);
+  path_.Account(0, 4);
+  EXPECT_EQ(path_.Room(), 2u);
+  path_.Account(10, 30);  // what is sent again counts, too
+  EXPECT_EQ(path_.Room(), 0u);
+  path_.Account(30, 0);
+  EXPECT_EQ(path_.Room(), 12u);
+}
+
+TEST_F(SharedPathTest, LetsGoWhenAQuarterOfTheWindowIsFree) {
+  path_.Account(0, 13);
+  EXPECT_FALSE(path_.LetsGo()) << "nobody waits";
+  path_.waiting = 2;
+  EXPECT_FALSE(path_.LetsGo());
+  path_.Account(13, 12);
+  EXPECT_TRUE(path_.LetsGo());
+  EXPECT_EQ(path_.NextGrant(), 4u);
+  path_.Account(0, path_.NextGrant());
+  EXPECT_FALSE(path_.LetsGo());
+}
+
+TEST_F(SharedPathTest, AGrantIsABurstAtMost) {
+  path_.cc.cwnd = 1000 * DelayWindow::kPacket;
+  path_.waiting = 1;
+  EXPECT_TRUE(path_.LetsGo());
+  EXPECT_EQ(path_.NextGrant(), SharedPath::kGrant);
+}
+
+TEST_F(SharedPathTest, AWindowOfOnePacketLetsOneGo) {
+  path_.cc.cwnd = DelayWindow::kFloor;
+  path_.waiting = 1;
+  EXPECT_TRUE(path_.LetsGo());
+  EXPECT_EQ(path_.NextGrant(), 1u);
+}
+
+TEST_F(SharedPathTest, IsLimitedByProgramsUnlessItWasFullLately) {
+  const Time now = Time::FromNs(1'000'000'000);
+  EXPECT_TRUE(path_.AppLimited(now));
+  path_.OnFull(now);
+  EXPECT_FALSE(path_.AppLimited(now + Duration::Milliseconds(1)));
+  EXPECT_TRUE(path_.AppLimited(now + Duration::Milliseconds(3)));
+}
+
+TEST_F(SharedPathTest, OnlyANewPathLearnsFromAnother) {
+  SharedPath other;
+  other.cc.Start(8, 8, 4096);
+  path_.Adopt(other);
+  EXPECT_EQ(path_.cc.window(), 16u);
+  SharedPath fresh;
+  fresh.Account(0, 3);
+  fresh.Adopt(path_);
+  EXPECT_EQ(fresh.cc.window(), 16u);
+  EXPECT_EQ(fresh.Room(), 13u);
+}
+
+}  // namespace
+}  // namespace urnic::cc
