@@ -51,7 +51,9 @@ class FlowScheduler {
       flow.OnEvent(result.event);
     }
     if (result.has_work) ready_.Push(flow);
-    if (result.waits || result.lets_go) FollowPath(RoceQp::Of(flow), result);
+    if (result.waits != PathWait::kNo || result.lets_go) {
+      FollowPath(RoceQp::Of(flow), result);
+    }
     wheel_.Schedule(flow, result.deadline);
   }
   // Something may have been posted to the flow.
@@ -139,7 +141,7 @@ class FlowScheduler {
   };
 
   [[gnu::noinline]] void FollowPath(RoceQp& qp, const FlowResult& result) {
-    if (result.waits) PathTable::Wait(qp);
+    if (result.waits != PathWait::kNo) PathTable::Wait(qp, result.waits);
     if (result.lets_go) PathTable::LetGo(*qp.destination, ready_);
     if (*now_ >= qp.destination->compare_at) CompareClocks(*qp.destination);
   }

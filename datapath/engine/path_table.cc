@@ -15,6 +15,11 @@ Destination::Key KeyOf(const net::Path& path) {
   return key;
 }
 
+ReadyList<PathWaiter>& ListOf(RoceQp& qp) {
+  Destination& destination = *qp.destination;
+  return qp.path_waiter.first ? destination.first : destination.in_turn;
+}
+
 }  // namespace
 
 PathTable::~PathTable() { URNIC_CHECK(destinations_.empty()); }
@@ -22,8 +27,7 @@ PathTable::~PathTable() { URNIC_CHECK(destinations_.empty()); }
 void PathTable::Join(RoceQp& qp) {
   URNIC_CHECK(qp.destination == nullptr);
   const Destination::Key key = KeyOf(qp.path);
-  Destination& destination =
-      destinations_.try_emplace(key, key).first->second;
+  Destination& destination = destinations_.try_emplace(key, key).first->second;
   qp.destination = &destination;
   qp.JoinPath(&destination.path);
 }
@@ -31,12 +35,12 @@ void PathTable::Join(RoceQp& qp) {
 Destination* PathTable::Leave(RoceQp& qp) {
   Destination* const left = qp.destination;
   if (left == nullptr) return nullptr;
-  qp.JoinPath(nullptr);
-  qp.destination = nullptr;
   if (qp.path_waiter.ready) {
-    left->waiting.Remove(qp.path_waiter);
+    ListOf(qp).Remove(qp.path_waiter);
     --left->path.waiting;
   }
+  qp.JoinPath(nullptr);
+  qp.destination = nullptr;
   if (left->path.users != 0) return left;
   destinations_.erase(Destination::Key(left->key));
   return nullptr;
@@ -46,16 +50,23 @@ bool PathTable::Follows(const RoceQp& qp) {
   return qp.destination != nullptr && qp.destination->key == KeyOf(qp.path);
 }
 
-void PathTable::Wait(RoceQp& qp) {
+void PathTable::Wait(RoceQp& qp, PathWait how) {
   if (qp.path_waiter.ready) return;
-  qp.destination->waiting.Push(qp.path_waiter);
-  ++qp.destination->path.waiting;
+  Destination& destination = *qp.destination;
+  qp.path_waiter.first = how == PathWait::kFirst;
+  ListOf(qp).Push(qp.path_waiter);
+  ++destination.path.waiting;
 }
 
 void PathTable::LetGo(Destination& destination, ReadyList<Flow>& ready) {
   cc::SharedPath& path = destination.path;
   while (path.LetsGo()) {
-    RoceQp& qp = *destination.waiting.Pop().qp;
+    ReadyList<PathWaiter>& first = destination.first;
+    ReadyList<PathWaiter>& in_turn = destination.in_turn;
+    const bool from_first =
+        in_turn.empty() || (destination.first_next && !first.empty());
+    destination.first_next = !from_first;
+    RoceQp& qp = *(from_first ? first : in_turn).Pop().qp;
     --path.waiting;
     qp.Grant(path.NextGrant());
     ready.Push(qp);

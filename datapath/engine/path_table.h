@@ -2,8 +2,10 @@
 
 // The destinations of an engine's queue pairs. All queue pairs of RC to one
 // address share a window (cc::SharedPath), and wait here when it is full. They
-// are let go in turn, so that each gets as much as the others, and a small
-// message waits for at most a grant of each.
+// are let go in turn, so that each gets as much as the others. Of two that are
+// let go, one had a single request and nothing under way when it began to wait,
+// if there is such a one: so a small message waits for a burst of another queue
+// pair, and not for one of each.
 //
 // Thread: the holder of the engine's token. Joining and leaving are control
 // calls, and allocate; waiting and letting go do not.
@@ -26,7 +28,10 @@ struct Destination {
 
   const Key key;
   cc::SharedPath path;
-  ReadyList<PathWaiter> waiting;  // path.waiting counts them
+  // path.waiting counts the queue pairs in both lists.
+  ReadyList<PathWaiter> first;  // PathWait::kFirst
+  ReadyList<PathWaiter> in_turn;
+  bool first_next = true;  // one of `first` goes next
   Time compare_at;  // when our clock is compared with the wall clock again
 };
 
@@ -48,7 +53,7 @@ class PathTable {
   static bool Follows(const RoceQp& qp);
 
   // FlowResult::waits. A queue pair that waits already keeps its place.
-  static void Wait(RoceQp& qp);
+  static void Wait(RoceQp& qp, PathWait how);
   // FlowResult::lets_go: moves those that may send now to `ready`.
   static void LetGo(Destination& destination, ReadyList<Flow>& ready);
 

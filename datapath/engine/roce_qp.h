@@ -31,6 +31,7 @@ struct PathWaiter {
   RoceQp* const qp;
   PathWaiter* ready_next = nullptr;
   bool ready = false;
+  bool first = false;  // in which of the lists
 };
 
 // Created and destroyed through QpTable. Thread: the token holder.

@@ -38,8 +38,7 @@ struct SharedPath {
   // Whether a flow that waits may send now. With a large window, not for less
   // than a quarter of it or a grant: turns would become ever shorter.
   bool LetsGo() const {
-    return waiting != 0 &&
-           Room() >= std::clamp(cc.window() / 4, 1u, kGrant);
+    return waiting != 0 && Room() >= std::clamp(cc.window() / 4, 1u, kGrant);
   }
   // How many packets it may send. REQUIRES: LetsGo()
   uint32_t NextGrant() const { return std::min(Room(), kGrant); }
@@ -47,9 +46,7 @@ struct SharedPath {
   // A flow joins or leaves: 1 or -1. It leaves without packets under way.
   void CountUser(int32_t change) { users += static_cast<uint32_t>(change); }
   // The part of a flow in `under_way` has changed.
-  void Account(uint32_t before, uint32_t after) {
-    under_way += after - before;
-  }
+  void Account(uint32_t before, uint32_t after) { under_way += after - before; }
 
   // A flow could not send because of the window.
   void OnFull(Time now) { full_at = now; }
@@ -78,7 +75,7 @@ struct SharedPath {
   uint32_t reordering_ns = 0;
   uint32_t under_way = 0;  // packets, and grants that were not used yet
   uint32_t users = 0;      // flows that have joined
-  uint32_t waiting = 0;    // those in the caller's list
+  uint32_t waiting = 0;    // those in the caller's lists
   Time full_at;            // zero: never
   Time answered_at;        // the last acknowledgement of something new
 };

@@ -193,7 +193,8 @@ class Qp {
             .event = TakeEvent(),
             .has_work = responder_.HasWork() || sends,
             .only_ack_waits = responder_.OnlyAckWaits() && !sends,
-            .waits = wish == Requester::Wish::kWait,
+            .waits = wish == Requester::Wish::kWait ? requester().Waits()
+                                                    : PathWait::kNo,
             .lets_go = send_.path != nullptr && send_.path->LetsGo()};
   }
 

@@ -52,6 +52,12 @@ class Requester {
     return s_.silent ? Wish::kNothing : Wish::kWait;
   }
   bool HasWork() const { return Wants() == Wish::kSend; }
+  // REQUIRES: Wants() is kWait
+  PathWait Waits() const {
+    const bool little = s_.InFlight() == 0 && s_.next == s_.assigned &&
+                        s_.sq.Posted(s_.next) == 1;
+    return little ? PathWait::kFirst : PathWait::kInTurn;
+  }
 
   // The payload of work request `index` could not be read.
   void OnGatherFault(uint32_t index) {

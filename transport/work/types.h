@@ -151,6 +151,13 @@ enum class QpService : uint8_t {
 // The result of a call that handles a burst or a timer, builds packets, or
 // changes the queue pair: everything that the engine must know afterwards. It
 // fits into two registers.
+// How a flow waits for room on its path.
+enum class PathWait : uint8_t {
+  kNo,     // it does not
+  kFirst,  // it has one request and nothing under way: perhaps little to send
+  kInTurn,
+};
+
 struct FlowResult {
   Time deadline = Time::Infinite();  // when OnTimer() is due
   QpState state = QpState::kReset;
@@ -159,7 +166,7 @@ struct FlowResult {
   bool only_ack_waits = false;     // only an acknowledgement, which may wait
   bool answered = false;           // sent packets were acknowledged
   bool timed_out = false;          // sent packets were not answered in time
-  bool waits = false;              // it could send if its path had room
+  PathWait waits = PathWait::kNo;  // it could send if its path had room
   bool lets_go = false;            // its path has room for those that wait
 };
 static_assert(sizeof(FlowResult) == 16);
