@@ -1,6 +1,7 @@
 """Hosts joined by an impaired cable."""
 
 import json
+import pathlib
 import signal
 import string
 
@@ -82,6 +83,15 @@ class ImpairedBed(bed.VethBed):
             self._bridge.kill()
             self._bridge = None
         super().__exit__(*unused)
+
+    def bytes_to_hosts(self):
+        """What the switch at the far end has passed to each of its hosts.
+        With more pairs than one."""
+        text = pathlib.Path(f"/proc/{self._bridge.pid}/net/dev").read_text(
+            encoding="ascii")
+        sent = {line.split(":")[0].strip(): int(line.split()[9])
+                for line in text.splitlines() if ":" in line}
+        return [sent[f"wire1-{number}"] for number in range(self.pairs)]
 
     def wire_counts(self):
         """What became of the frames: a dictionary for the way there, and one
