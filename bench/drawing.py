@@ -204,7 +204,8 @@ def note(document, names, distances):
     """The line below: where the figures are from."""
     machine = document["machine"]
     where = " and ".join({"near": "near each other",
-                          "far": "far from each other"}[distance]
+                          "far": "far from each other",
+                         "any": "processes not pinned"}[distance]
                          for distance in dict.fromkeys(distances))
     return (f"{document['date']}, commit {document['commit'][:9]}"
             f"{document['commit'][40:]}. {machine['cpus']} CPUs "

@@ -2,8 +2,8 @@
 kernel's CUBIC and BBR. wires.py says what the wires are."""
 
 import wires
-from wires import Wire
 
+PREFIX = "impaired "  # of their names
 CLEAN = wires.name_of("0", 0)
 RNICS = tuple(wires.TRANSPORTS)
 KERNELS = tuple(wires.KERNELS)
@@ -17,7 +17,8 @@ IWARP_FAULT = ("reordered", 1)  # the only one with a target for iWARP
 COUNTS = (1, 16)  # queue pairs, or TCP connections, of each host of an incast
 # Here the CPU does not limit the goodput, so it is compared.
 ASLEEP_GBPS = 0.9
-NEVER = "times"  # as in run.py
+# The unit of what must never happen.
+NEVER = "times"
 
 
 def start(end, seconds):
@@ -100,8 +101,8 @@ def asked():
     for name in wires.wires():
         row = f"impaired {name}"
         for end in ours_on(name):
-            must = name.startswith("loss") and (end != "iWARP" or
-                                                "5 %" not in name)
+            must = name.startswith("loss") and (
+                end != "iWARP" or not name.startswith("loss 5 %"))
             yield (f"{end} / CUBIC, {name}", f"{row}: {end}", f"{row}: CUBIC", 1,
                    1 if must else None, ">=")
             yield "... / BBR", f"{row}: {end}", f"{row}: BBR", 1, None, ""

@@ -12,8 +12,8 @@ what is in it); without one it is bench/pictures/run.json. The pictures go
 beside it. The same document gives the same bytes, with the same matplotlib.
 
 A point is the median of the rounds in which the CPUs had the same distance,
-near or far, whichever has more points; a bar reaches from the least value to
-the greatest.
+near or far, whichever has more points, or of all, where processes were not
+pinned; a bar reaches from the least value to the greatest.
 """
 import argparse
 import json
@@ -31,7 +31,7 @@ FORMAT = 1
 PERCENTILES = ("average", "50 %", "90 %", "99 %", "99.9 %", "99.99 %")
 BESIDE = ("beside CUBIC", "beside BBR")
 NAMES = {"latency": PERCENTILES, "share": BESIDE}  # x of the other panels: numbers
-DISTANCES = ("near", "far")
+DISTANCES = ("near", "far", "any")
 
 
 class Broken(Exception):

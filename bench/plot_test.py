@@ -58,7 +58,7 @@ class DocumentTest(unittest.TestCase):
         self.refused("panels.rate[1].points[0].near[2]: 'fast'")
 
     def test_a_point_without_a_value_is_refused(self):
-        del self.document["panels"]["loss"][0]["points"][0]["near"]
+        del self.document["panels"]["loss"][0]["points"][0]["any"]
         self.refused("panels.loss[0].points[0]")
 
     def test_a_baseline_of_another_run_is_refused(self):
@@ -130,7 +130,7 @@ class DrawingTest(unittest.TestCase):
         document = plot.load(FIXTURE)
         for name in ("share", "incast"):
             for point in document["panels"][name][0]["points"]:
-                point["far"] = point.pop("near")
+                point["far"] = point.pop("any")
         plot.check(document)
         with tempfile.TemporaryDirectory() as folder:
             paths = drawing.draw(document, pathlib.Path(folder))

@@ -111,7 +111,7 @@ class Wire(impaired_bed.ImpairedBed):
         if end in KERNELS:
             # The first quarter of the time is not counted; perftest counts
             # the middle half.
-            start = seconds // 4
+            start = max(seconds // 4, 1)
             return self._start_iperf3(
                 end, ["-O", str(start), "-t", str(seconds - start)], count)
         return self._start_perftest(
@@ -229,6 +229,8 @@ def one_flow(tools, faults, start, seconds):
         time.sleep(seconds / 2)
         used = (busy_seconds() - busy) / (time.monotonic() - begin)
         gbps, _ = finish(pair, seconds)
+        if gbps == 0:
+            raise RuntimeError("nothing arrived")
         return Flow(gbps, used / (gbps / 8))
 
 
@@ -272,8 +274,11 @@ def judge_arrivals(found):
     begin = max(first for first, _ in spans)
     end = min(last for _, last in spans)
     common = [bytes_ for at, bytes_ in found if begin <= at <= end]
-    shares = [last - first for first, last in zip(common[0], common[-1])]
-    jain = sum(shares) ** 2 / (SENDERS * sum(one * one for one in shares))
+    shares = [last - first for first, last in zip(common[0], common[-1])] \
+        if common else []
+    squares = sum(one * one for one in shares)
+    # Where they do not overlap, one has the link at a time.
+    jain = sum(shares) ** 2 / (SENDERS * squares) if squares else 1 / SENDERS
     return (max(last for _, last in spans) - min(first for first, _ in spans),
             jain, starved)
 
