@@ -30,7 +30,8 @@ STORED = FOLDER / "pictures" / "run.json"
 FORMAT = 1
 PERCENTILES = ("average", "50 %", "90 %", "99 %", "99.9 %", "99.99 %")
 BESIDE = ("beside CUBIC", "beside BBR")
-NAMES = {"latency": PERCENTILES, "share": BESIDE}  # x of the other panels: numbers
+# The values of x; those of the other panels are numbers.
+NAMES = {"latency": PERCENTILES, "share": BESIDE}
 DISTANCES = ("near", "far", "any")
 
 

@@ -265,11 +265,12 @@ def judge_arrivals(found):
     for host in range(SENDERS):
         counts = [(at, bytes_[host]) for at, bytes_ in found]
         # Neither the exchange before the data nor that behind it.
-        rises = [at for (before, old), (at, new) in zip(counts, counts[1:])
+        rises = [(before, at)
+                 for (before, old), (at, new) in zip(counts, counts[1:])
                  if new - old > least * (at - before)]
-        spans.append((rises[0], rises[-1]))
-        starved += sum(int(later - at)
-                       for at, later in zip(rises, rises[1:]))
+        spans.append((rises[0][0], rises[-1][1]))
+        starved += sum(int(before - at)
+                       for (_, at), (before, _) in zip(rises, rises[1:]))
     # While all send.
     begin = max(first for first, _ in spans)
     end = min(last for _, last in spans)
@@ -287,7 +288,8 @@ def incast(tools, end, count):
     """The Incast of SENDERS hosts with `count` queue pairs or connections
     each. They send the same number of bytes."""
     with Wire(tools, INCAST, SENDERS) as wire:
-        messages = int(INCAST_SECONDS * LINK_GBPS * 1e9 / 8 / MESSAGE) // SENDERS
+        link_bytes = INCAST_SECONDS * LINK_GBPS * 1e9 / 8
+        messages = int(link_bytes / MESSAGE / SENDERS)
         pairs = wire.send(end, messages, count, range(SENDERS))
         seconds, jain, starved = judge_arrivals(arrivals(wire, pairs))
         payload, failures = 0, 0
