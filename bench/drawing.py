@@ -30,12 +30,15 @@ STYLES = {
     "raw port": ("#000000", "", "--"),
     "wire": ("#000000", "", "--"),
     "uRNIC send": ("#56b4e9", "s", "-"),
+    "uRNIC iWARP": ("#56b4e9", "s", "-"),
     "uRNIC": ("#0072b2", "o", "-"),
     "UCX": ("#d55e00", "^", "-"),
+    "kernel TCP BBR": ("#e69f00", "v", "-"),
     "kernel TCP": ("#009e73", "D", "-"),
     "libfabric": ("#cc79a7", "v", "-"),
 }
 OTHER_STYLE = ("#777777", "x", "-")
+PER_HOST = "queue pairs, or TCP connections, of each host"
 # panel: (title, x label, y label, both axes' scale)
 PANELS = {
     "rate": ("Message rate, by message size", "message size",
@@ -46,15 +49,33 @@ PANELS = {
     "queue_pairs": ("Rate of 8-byte messages, over many connections",
                     "queue pairs, or TCP connections",
                     "million messages a second", ("log", "log")),
-    "loss": ("Goodput over a 1 Gb/s link, by loss",
+    # The stored run may have 0.1 ms.
+    "loss": ("Goodput over a 1 Gb/s link, by loss, at most 0.1 ms each way",
              "frames lost, each way (%)", "Gb/s", ("names", "linear")),
+    "loss_1ms": ("Goodput over a 1 Gb/s link, by loss, 1 ms each way",
+                 "frames lost, each way (%)", "Gb/s", ("names", "linear")),
     "delay": ("Goodput over a 1 Gb/s link, by delay",
               "delay, each way (ms)", "Gb/s", ("names", "linear")),
+    "share": ("One flow beside two of the kernel's, over 200 Mb/s",
+              "", "goodput / mean of the two", ("bars", "linear")),
+    "incast": ("Four hosts send to one, over 1 Gb/s with a buffer of 256 KB",
+               PER_HOST, "goodput (% of the link)", ("bars", "linear")),
+    "incast_resent": ("Four hosts send to one: packets sent again",
+                      PER_HOST, "% of the packets sent", ("bars", "linear")),
+    "incast_jain": ("Four hosts send to one: fairness of the hosts",
+                    PER_HOST, "Jain's index", ("bars", "linear")),
 }
+# What is asked of RoCE.
+ASKED = {"share": (0.5, 1.5), "incast": (90, 100), "incast_resent": (0, 5),
+         "incast_jain": (0.9, 1)}
 PICTURES = {"rate.svg": ["rate"], "latency.svg": ["latency"],
             "queue_pairs.svg": ["queue_pairs"],
-            "impaired.svg": ["loss", "delay"]}
+            "impaired.svg": ["loss", "loss_1ms", "delay"],
+            "fairness.svg": ["share", "incast", "incast_resent",
+                             "incast_jain"]}
 WIDTH, HEIGHT = 8, 4.8  # inches, of one panel
+BARS_HEIGHT = 3.2
+BARS_WIDTH = 0.8  # of all bars at one x
 
 
 def size_text(size):
@@ -89,7 +110,8 @@ def set_axes(axes, name, xs):
         axes.set_xticks(range(len(xs)))
         axes.set_xticklabels([x if isinstance(x, str) else number_text(x)
                               for x in xs])
-        axes.set_xlim(-0.3, len(xs) - 0.7)
+        beside = 0.5 if x_scale == "bars" else 0.3
+        axes.set_xlim(-beside, len(xs) - 1 + beside)
     axes.set_yscale(y_scale)
     if name == "queue_pairs":  # few decades
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -101,9 +123,45 @@ def draw_panel(axes, name, panel):
     distance = plot.distance_of(panel)
     lines = [(series, plot.points_of(series, distance)) for series in panel]
     found = {x for _, points in lines for x, *_ in points}
-    xs = sorted(found, key=plot.PERCENTILES.index if name == "latency"
-                else float)
+    xs = sorted(found, key=plot.order_of)
     set_axes(axes, name, xs)
+    if PANELS[name][3][0] == "bars":
+        draw_bars(axes, name, lines, xs)
+    else:
+        draw_lines(axes, name, lines, xs)
+    return distance
+
+
+def draw_bars(axes, name, lines, xs):
+    """A group of bars at each x, with their values above."""
+    width = BARS_WIDTH / len(lines)
+    for number, (series, points) in enumerate(lines):
+        if not points:
+            continue
+        middle = [y for _, y, *_ in points]
+        bars = axes.bar(
+            [xs.index(x) + (number + 0.5) * width - BARS_WIDTH / 2
+             for x, *_ in points], middle, 0.92 * width,
+            yerr=[[y - low for _, y, low, _ in points],
+                  [high - y for _, y, _, high in points]],
+            color=style_of(series["name"])[0], ecolor="#444444", capsize=3,
+            label=series["name"])
+        axes.bar_label(bars, [f"{y:.2g}" if y < 10 else f"{y:.0f}"
+                              for y in middle], padding=2, fontsize=9)
+    least, most = ASKED[name]
+    band = axes.axhspan(least, most, color="#eeeeee", zorder=0)
+    band.set_label("asked of RoCE")
+    axes.grid(visible=False, axis="x")
+    axes.margins(y=0.15)
+    show_legend(axes)
+
+
+def show_legend(axes):
+    axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=10,
+                loc="upper left", bbox_to_anchor=(1.01, 1.0))
+
+
+def draw_lines(axes, name, lines, xs):
     place = {x: i for i, x in enumerate(xs)} if PANELS[name][3][0] == "names" \
         else {x: x for x in xs}
     for series, points in lines:
@@ -125,9 +183,7 @@ def draw_panel(axes, name, panel):
                   linewidth=2, label=series["name"])
     if PANELS[name][3][1] == "linear":
         axes.set_ylim(bottom=0)
-    axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=10,
-                loc="upper left", bbox_to_anchor=(1.01, 1.0))
-    return distance
+    show_legend(axes)
 
 
 def rounds_text(document, names, distances):
@@ -141,14 +197,15 @@ def rounds_text(document, names, distances):
     if most <= 1:
         return f"Values of {most} round{'s' * (most != 1)}."
     span = f"{most}" if least == most else f"{least} to {most}"
-    return f"Medians of {span} rounds; bars: minimum and maximum."
+    return f"Medians of {span} rounds; whiskers: minimum and maximum."
 
 
 def note(document, names, distances):
     """The line below: where the figures are from."""
     machine = document["machine"]
     where = " and ".join({"near": "near each other",
-                          "far": "far from each other"}[distance]
+                          "far": "far from each other",
+                         "any": "processes not pinned"}[distance]
                          for distance in dict.fromkeys(distances))
     return (f"{document['date']}, commit {document['commit'][:9]}"
             f"{document['commit'][40:]}. {machine['cpus']} CPUs "
@@ -157,7 +214,9 @@ def note(document, names, distances):
 
 
 def draw_picture(document, names):
-    figure = Figure(figsize=(WIDTH, HEIGHT * len(names)), facecolor="white",
+    heights = [BARS_HEIGHT if PANELS[name][3][0] == "bars" else HEIGHT
+               for name in names]
+    figure = Figure(figsize=(WIDTH, sum(heights)), facecolor="white",
                     layout="constrained")
     backend_svg.FigureCanvasSVG(figure)
     places = figure.subplots(len(names), 1, squeeze=False)

@@ -1,201 +1,157 @@
-"""The rows "impaired ..." of run.py: an iwurnic0 over bad wires, beside the
-kernel's CUBIC.
+"""The rows "impaired ..." of run.py: RoCE and iWARP over bad wires, beside the
+kernel's CUBIC and BBR. wires.py says what the wires are."""
 
-Each end is in a network namespace of its own, and tests/e2e/impair_bridge joins
-them. For the kernel (iperf3) and for an iwurnic0 (ib_write_bw -R) it is the
-same wire with the same MTU, so their segments have the same size. The offloads
-of the kernel's interfaces are off. Its windows may reach 16 MB, and ours 1.5 MB
-with this MTU; the wire and its buffer hold less than that.
+import wires
 
-No process is pinned: three or more share the CPUs with the kernel's softirqs.
-"""
-
-import collections
-import json
-import pathlib
-import statistics
-import sys
-import time
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(ROOT / "tests/e2e"))
-
-import bed  # noqa: E402 (the path must come first)
-import impaired_bed  # noqa: E402
-
-# Less than the bridge can carry, also when both ends use its CPUs.
-RATE = "rate=500Mbit,buffer=1MB"
-MTU = 1500
-LOSSES = ("0", "0.01", "0.1", "1")  # percent of the frames, either way
-DELAYS_MS = (0, 1)  # either way
-CLEAN = "loss 0 %, 0 ms"
-# Beside the same wire without the reordering.
-UNORDERED = "delay=1ms,reorder=5%:500us"
-# A bottleneck that flows share; its buffer holds what one round trip carries.
-SHARED = "rate=200Mbit,buffer=256KB,delay=5ms"
-OTHERS = 2  # flows of the kernel there
-SHARED_SECONDS = 12
-WINDOW = 16 << 20
-MESSAGE = 65536
-
-# One flow: its goodput, and what the machine spends on it: processes, kernel
-# and bridge.
-Flow = collections.namedtuple("Flow", "gbps cpu_s_per_gb")
+PREFIX = "impaired "  # of their names
+CLEAN = wires.name_of("0", 0)
+RNICS = tuple(wires.TRANSPORTS)
+KERNELS = tuple(wires.KERNELS)
+ENDS = RNICS + KERNELS
+LARGE = "RoCE 1 MB"  # RoCE with messages of this size; else 64 KB
+# What a loss must leave of the goodput without one, and a fault of that of a
+# clean wire.
+LEFT = {"0.01": 0.95, "0.1": 0.9, "1": 0.7, "5": 0.3}
+LEFT_BY_FAULT = 0.9
+IWARP_FAULT = ("reordered", 1)  # the only one with a target for iWARP
+COUNTS = (1, 16)  # queue pairs, or TCP connections, of each host of an incast
+# Here the CPU does not limit the goodput, so it is compared.
+ASLEEP_GBPS = 0.9
+# The unit of what must never happen.
+NEVER = "times"
 
 
-class Wire(impaired_bed.ImpairedBed):
-    """Two hosts with iWARP devices, and the same faults either way."""
-
-    def __init__(self, tools, faults):
-        super().__init__(tools, faults, f"{faults},seed=2", mtu=MTU)
-        self.transport = "iwarp"
-        # A wire does not become slower when the machine is busy. Otherwise it
-        # would wait for its turn while programs poll, which the kernel's do
-        # not, and delay their frames by milliseconds.
-        self.bridge_wrap = ["chrt", "-r", "1"]
-
-    def _make(self):
-        super()._make()
-        for side in self.sides:
-            bed.command("ip", "netns", "exec", side.namespace, "sysctl", "-qw",
-                        f"net.ipv4.tcp_rmem=4096 131072 {WINDOW}",
-                        f"net.ipv4.tcp_wmem=4096 131072 {WINDOW}")
-
-    def start_ours(self, seconds):
-        """(server, client) of perftest, which counts the middle half of the
-        time. Both poll, so each uses a whole CPU."""
-        return self._start_perftest(["ib_write_bw", "-D", str(seconds)])
-
-    def start_ours_asleep(self, seconds, gbps):
-        """The same, but both sleep until there is something to do, as the
-        kernel's programs do. That excludes -D, so the number of messages
-        comes from `gbps`, what is expected."""
-        count = max(int(seconds * gbps * 1e9 / 8 / MESSAGE), 20)
-        return self._start_perftest(["ib_send_bw", "-e", "-n", str(count)])
-
-    def _start_perftest(self, test):
-        words = [*test, "-R", "-F", "-p", str(self.next_port()),
-                 "-s", str(MESSAGE), "--report_gbits"]
-        server = self.spawn(1, words)
-        time.sleep(1.5)  # it does not say when it listens
-        address = self.sides[1].addresses[0].split("/")[0]
-        return server, self.spawn(0, [*words, address])
-
-    def start_kernel(self, seconds):
-        """(server, client) of iperf3, which does not count the first
-        quarter."""
-        port = self.next_port()
-        server = self.spawn(1, ["iperf3", "-s", "-1", "-p", str(port)],
-                            rnic=False)
-        bed.await_true(lambda: server.listens(port), 10, "iperf3")
-        start = seconds // 4
-        return server, self.spawn(
-            0, ["iperf3", "-C", "cubic", "-c", self.sides[1].host_address,
-                "-p", str(port), "-O", str(start), "-t", str(seconds - start), "-l",
-                str(MESSAGE), "-J"], rnic=False)
-
-    def delivered(self):
-        return self.wire_counts()[0]["delivered"]
+def start(end, seconds):
+    """For wires.one_flow()."""
+    if end == LARGE:
+        return lambda wire: wire.start("RoCE", seconds, size=wires.LARGE)
+    return lambda wire: wire.start(end, seconds)
 
 
-def finish(pair, seconds):
-    """Gb/s of a pair, when it has ended."""
-    server, client = pair
-    result = client.wait(seconds + 15)
-    server.wait(5)
-    if result.status != 0:
-        raise RuntimeError(f"{result}\n{server.result()}")
-    if result.argv[-1] == "-J":
-        received = json.loads(result.out)["end"]["sum_received"]
-        return received["bits_per_second"] / 1e9
-    # The rate of messages has more digits than that of bits.
-    rows = [line.split() for line in result.out.splitlines()]
-    rate = [float(words[4]) for words in rows
-            if len(words) == 5 and words[0] == str(MESSAGE)]
-    return rate[-1] * 1e6 * MESSAGE * 8 / 1e9
+def start_asleep(end, seconds):
+    messages = int(seconds * ASLEEP_GBPS * 1e9 / 8 / wires.MESSAGE)
+    return lambda wire: wire.send(end, messages)
 
 
-def busy_seconds():
-    """Of all CPUs, since they were started."""
-    line = pathlib.Path("/proc/stat").read_text(encoding="ascii").split("\n")[0]
-    ticks = [int(word) for word in line.split()[1:]]
-    idle, iowait = ticks[3:5]
-    return (sum(ticks[:8]) - idle - iowait) / 100
-
-
-def one_flow(tools, faults, start, seconds):
-    """The Flow that `start` (a method of Wire) begins."""
-    with Wire(tools, faults) as wire:
-        pair = start(wire, seconds)
-        bed.await_true(lambda: wire.delivered() > 100, 10, "data")
-        time.sleep(seconds / 4)
-        begin, busy = time.monotonic(), busy_seconds()
-        time.sleep(seconds / 2)
-        used = (busy_seconds() - busy) / (time.monotonic() - begin)
-        gbps = finish(pair, seconds)
-        return Flow(gbps, used / (gbps / 8))
-
-
-def share(tools, start):
-    """The goodput of a flow, relative to that of kernel flows beside it."""
-    with Wire(tools, SHARED) as wire:
-        pairs = [start(wire, SHARED_SECONDS)] + [
-            wire.start_kernel(SHARED_SECONDS) for _ in range(OTHERS)]
-        one, *others = [finish(pair, SHARED_SECONDS) for pair in pairs]
-        return one / statistics.mean(others)
-
-
-
-def wires():
-    """name: faults."""
-    found = {f"loss {loss} %, {delay} ms":
-             ",".join([RATE] + [f"delay={delay}ms"] * (delay != 0) +
-                      [f"loss={loss}%"] * (loss != "0"))
-             for delay in DELAYS_MS for loss in LOSSES}
-    found["reordered"] = f"{RATE},{UNORDERED}"
+def ends_on(wire):
+    """Who is measured there."""
+    found = [*KERNELS, *RNICS]
+    if wire.startswith("corrupted"):
+        # One damaged segment of a hundred passes TCP's checksum, and MPA's CRC
+        # ends the connection (docs/faults.md).
+        found.remove("iWARP")
+    if wire.startswith("loss") or wire == wires.LONG:
+        found.append(LARGE)
     return found
+
+
+def ours_on(wire):
+    return [end for end in ends_on(wire) if end not in KERNELS]
 
 
 def rows(tools, seconds):
     """As the function of this name in run.py."""
 
-    kernels = {}  # goodput by wire, in this round
+    def flow(name, begin):
+        found = wires.one_flow(tools, wires.wires()[name], begin, seconds)
+        return found.gbps
 
-    def start_asleep(name):
-        # The wire's kernel row may have been left out or have failed.
-        gbps = kernels.get(name, 0.1)
-        return lambda wire, seconds: wire.start_ours_asleep(seconds, gbps)
+    def asleep(row, end):
+        found = wires.one_flow(tools, wires.wires()[CLEAN],
+                               start_asleep(end, seconds), seconds)
+        return {(row, "Gb/s"): found.gbps,
+                (f"{row}, CPU", "s/GB"): found.cpu_s_per_gb}
 
-    def measure(name, end, start):
-        flow = one_flow(tools, wires()[name], start, seconds)
-        if end == "kernel":
-            kernels[name] = flow.gbps
-        return {(f"impaired {name}: {end}", "Gb/s"): flow.gbps,
-                (f"impaired {name}: {end}, CPU", "s/GB"): flow.cpu_s_per_gb}
+    def incast(row, end, count):
+        found = wires.incast(tools, end, count)
+        return {(f"{row}: {end}", "%"): found.link_percent,
+                (f"{row}, resent: {end}", "%"): found.resent_percent,
+                (f"{row}, Jain: {end}", ""): found.jain,
+                (f"{row}, starved: {end}", NEVER): found.starved,
+                (f"{row}, failed: {end}", NEVER): found.failures}
 
-    for name in wires():
-        yield (f"impaired {name}: kernel", None,
-               lambda n=name: measure(n, "kernel", Wire.start_kernel))
-        yield (f"impaired {name}: iWARP", None,
-               lambda n=name: measure(n, "iWARP", start_asleep(n)))
-    yield (f"impaired {CLEAN}: iWARP polls", None,
-           lambda: measure(CLEAN, "iWARP polls", Wire.start_ours))
-    for end, start in (("iWARP", Wire.start_ours),
-                       ("kernel", Wire.start_kernel)):
-        yield (f"impaired share: {end}", "", lambda s=start: share(tools, s))
+    for name in wires.wires():
+        for end in ends_on(name):
+            yield (f"impaired {name}: {end}", "Gb/s",
+                   lambda n=name, e=end: flow(n, start(e, seconds)))
+    for end in ENDS:
+        row = f"impaired {CLEAN}, asleep: {end}"
+        yield row, None, lambda r=row, e=end: asleep(r, e)
+    for count in COUNTS:
+        row = incast_row(count)
+        for end in ENDS:
+            yield (f"{row}: {end}", None,
+                   lambda r=row, e=end, c=count: incast(r, e, c))
+    for others in KERNELS:
+        for end in (*RNICS, others):
+            yield (share_row(end, others), "",
+                   lambda e=end, o=others: wires.share(tools, e, o))
+
+
+def incast_row(count):
+    return f"impaired incast, {count} QP{'s' * (count > 1)}"
+
+
+def share_row(end, others):
+    return f"impaired share beside {others}: {end}"
 
 
 def asked():
     """As the function of this name in run.py."""
-    for name in wires():
-        ours, kernel = (f"impaired {name}: {end}" for end in ("iWARP", "kernel"))
-        yield (f"iWARP / kernel, {name}", ours, kernel, 1,
-               None if name == "reordered" else 1, ">=")
-        yield "... CPU", f"{ours}, CPU", f"{kernel}, CPU", 1, None, ""
-    yield ("iWARP polls / kernel, nothing lost", f"impaired {CLEAN}: iWARP polls",
-           f"impaired {CLEAN}: kernel", 1, None, "")
-    yield ("5 % reordered / in order", "impaired reordered: iWARP",
-           "impaired loss 0 %, 1 ms: iWARP", 1, 0.9, ">=")
-    yield "share of a bottleneck", "impaired share: iWARP", None, 1, 0.7, ">="
-    yield "share of a bottleneck", "impaired share: iWARP", None, 1, 1.4, "<="
+    for name in wires.wires():
+        row = f"impaired {name}"
+        for end in ours_on(name):
+            must = name.startswith("loss") and (
+                end != "iWARP" or not name.startswith("loss 5 %"))
+            yield (f"{end} / CUBIC, {name}", f"{row}: {end}", f"{row}: CUBIC", 1,
+                   1 if must else None, ">=")
+            yield "... / BBR", f"{row}: {end}", f"{row}: BBR", 1, None, ""
+    yield from asked_beside_clean()
+    for end in ("RoCE", LARGE):
+        yield (f"Gb/s of {end}, {wires.LONG}", f"impaired {wires.LONG}: {end}",
+               None, 1, 0.95 * wires.LINK_GBPS, ">=")
+    row = f"impaired {CLEAN}, asleep"
+    for end in RNICS:
+        yield (f"{end} / CUBIC, asleep", f"{row}: {end}", f"{row}: CUBIC", 1,
+               None, "")
+        yield ("... CPU", f"{row}: {end}, CPU", f"{row}: CUBIC, CPU", 1, None,
+               "")
+    yield from asked_of_incast()
+    for others in KERNELS:
+        for end in RNICS:
+            least, most = (0.7, 1.4) if end == "iWARP" else (0.5, 1.5)
+            for bound, sense in ((least, ">="), (most, "<=")):
+                yield (f"{end}'s share beside {others}", share_row(end, others),
+                       None, 1, bound, sense)
+
+
+def asked_beside_clean():
+    """Each wire relative to the same wire without its fault."""
+
+    def lines(name, delay, bound_of):
+        clean = f"impaired {wires.name_of('0', delay)}"
+        for end in ours_on(name):
+            yield (f"{end}, {name} / clean", f"impaired {name}: {end}",
+                   f"{clean}: {end}", 1, bound_of(end), ">=")
+
+    for delay in wires.DELAYS_MS:
+        for loss, bound in LEFT.items():
+            yield from lines(wires.name_of(loss, delay), delay,
+                             lambda end, b=bound: b if end != "iWARP" else None)
+    for fault, delay in wires.FAULTS:
+        must = (fault, delay) == IWARP_FAULT
+        yield from lines(
+            f"{fault}, {delay} ms", delay,
+            lambda end, m=must: LEFT_BY_FAULT if m or end != "iWARP" else None)
+
+
+def asked_of_incast():
+    for count in COUNTS:
+        row = incast_row(count)
+        short = row.removeprefix("impaired ")
+        for what, bound, sense in (("", 90, ">="), (", resent", 5, "<="),
+                                   (", Jain", 0.9, ">="), (", starved", 0, "<="),
+                                   (", failed", 0, "<=")):
+            for end in RNICS:
+                yield (f"{short}{what}: {end}", f"{row}{what}: {end}", None, 1,
+                       bound if end == "RoCE" else None, sense)

@@ -5,7 +5,7 @@
 All series of all pictures, beside their rivals, in one run: the points are
 interleaved, so that one round measures each once. As in run.py, a process has
 one CPU with all its threads, and a value is kept with the distance that the
-CPUs had. The document that comes out is all that plot.py needs; its form is
+CPUs had; those of impaired wires are not pinned. The document that comes out is all that plot.py needs; its form is
 described there.
 """
 import argparse
@@ -27,20 +27,21 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests/e2e")]
 
 import bed  # noqa: E402 (the path must come first)
-import impaired_bed  # noqa: E402
+import impaired_rows  # noqa: E402
 import plot  # noqa: E402
 import run  # noqa: E402
+import wires  # noqa: E402
 
 SIZES = (8, 64, 512, 4096, 65536, 1048576)
 QUEUE_PAIRS = (1, 4, 16, 64, 256, 1024)
 TCP_STREAMS = (1, 4, 16, 64, 128)  # the maximum of iperf3
-LOSSES = (0, 0.01, 0.1, 0.5, 1, 2, 5)  # percent of the frames, either way
-DELAYS_MS = (0.1, 0.5, 1, 2, 5, 10)  # either way
-# The bridge is a wire of 1 Gb/s, so that the bridge's own speed does not limit
-# either side. The MTU makes frames of TCP as long as ours.
-WIRE = "rate=1Gbit,buffer=1MB"
-WIRE_GBPS = 1
-WIRE_MTU = 4200
+DELAYS_MS = (0, 0.1, 0.5, 1, 5, 10)  # either way
+OVER_WIRES = {  # of wires.py: (name of the series, kind, command)
+    "RoCE": ("uRNIC RoCE", "urnic", "ib_write_bw -s 65536"),
+    "iWARP": ("uRNIC iWARP", "urnic", "ib_write_bw -s 65536 -R"),
+    "CUBIC": ("kernel TCP CUBIC", "rival", "iperf3 -C cubic -l 65536"),
+    "BBR": ("kernel TCP BBR", "rival", "iperf3 -C bbr -l 65536"),
+}
 SAMPLES = 100000
 SHARES = {"50 %": 0.5, "90 %": 0.9, "99 %": 0.99, "99.9 %": 0.999,
           "99.99 %": 0.9999}
@@ -48,9 +49,12 @@ SAMPLES_BEHIND = 10  # a percentile needs this many samples that are worse
 PACKAGES = ("perftest", "ucx-utils", "libfabric-bin", "iperf3", "sockperf",
             "dpdk-dev", "libibverbs1")
 
-# `measures`: functions that return {x: value}, each called once a round.
+# `measures`: functions that return {x: value}, each called once a round; or, for
+# a series of several panels (a tuple), {x: a value for each}. `unpinned`: its
+# processes run on whatever CPU.
 Series = collections.namedtuple(
-    "Series", "panel name kind baseline command measures")
+    "Series", "panel name kind baseline command measures unpinned",
+    defaults=(False,))
 
 
 def distribution(samples):
@@ -216,49 +220,49 @@ def queue_pairs(bench, rivals, place):
 
 def impaired(bench, tools, panel, specs):
     """Goodput over the bridge, by {x: SPEC of either direction}."""
-    seconds = str(bench.options.seconds)
+    seconds = bench.options.seconds
 
-    def ours(x, spec):
-        with impaired_bed.ImpairedBed(tools, spec, f"{spec},seed=2",
-                                      mtu=WIRE_MTU) as place:
-            words = ["ib_write_bw", "-x", "3", "-F", "-s", "65536", "-m",
-                     "4096", "-D", seconds, "--report_gbits"]
-            _, client = place.run_pair(words, server_side=1, seconds=60,
-                                       server_options={"wrap": cpu(1)},
-                                       client_options={"wrap": cpu(0)})
-            row = re.findall(r"^ 65536 +\d+ +\S+ +(\S+)", client.out,
-                             re.MULTILINE)
-            if client.status != 0 or not row:
-                raise RuntimeError(str(client))
-            return {x: float(row[-1])}
+    def flow(end, x, spec):
+        found = wires.one_flow(tools, spec,
+                               lambda wire: wire.start(end, seconds), seconds)
+        return {x: found.gbps}
 
-    def tcp(x, spec):
-        with impaired_bed.ImpairedBed(tools, spec, f"{spec},seed=2",
-                                      mtu=WIRE_MTU) as place:
-            port = place.next_port()
-            server = place.spawn(1, ["iperf3", "-s", "-1", "-p", str(port)],
-                                 rnic=False, wrap=cpu(1))
-            bed.await_true(lambda: server.listens(port), 10, "iperf3")
-            client = place.run(
-                0, ["iperf3", "-c", place.sides[1].host_address, "-p",
-                    str(port), "-t", seconds, "-O", "1", "-J"], rnic=False,
-                seconds=60, wrap=cpu(0))
-            return {x: received_gbps(client.out)}
-
-    at = lambda function: [lambda x=x, s=spec: function(x, s)
-                           for x, spec in specs.items()]
     yield Series(panel, "wire", "baseline", None,
-                 f"what impair_bridge lets through: {WIRE}",
-                 [lambda: {x: WIRE_GBPS for x in specs}])
-    yield Series(panel, "uRNIC, one queue pair", "urnic", "wire",
-                 "ib_write_bw -s 65536 -m 4096 through impair_bridge",
-                 at(ours))
-    yield Series(panel, "kernel TCP, one stream", "rival", None,
-                 "iperf3 -O 1 through impair_bridge", at(tcp))
+                 f"what impair_bridge lets through: {wires.LINK}",
+                 [lambda: {x: wires.LINK_GBPS for x in specs}], True)
+    for end, (name, kind, command) in OVER_WIRES.items():
+        yield Series(panel, name, kind, "wire" if kind == "urnic" else None,
+                     f"{command} through impair_bridge",
+                     [lambda e=end, x=x, s=spec: flow(e, x, s)
+                      for x, spec in specs.items()], True)
 
 
-def cpu(number):
-    return ["taskset", "-c", str(number)]
+def fairness(tools):
+    """One flow beside others, and hosts that send to one."""
+    beside = {f"beside {control}": control for control in wires.KERNELS}
+    for end in wires.TRANSPORTS:
+        name, kind, command = OVER_WIRES[end]
+        yield Series("share", name, kind, None,
+                     f"{command} through impair_bridge: {wires.SHARED}",
+                     [lambda e=end, x=x, o=control: {
+                         x: wires.share(tools, e, o)}
+                      for x, control in beside.items()], True)
+    yield Series("share", "kernel TCP, the same", "rival", None,
+                 f"iperf3 through impair_bridge: {wires.SHARED}",
+                 [lambda x=x, o=control: {x: wires.share(tools, o, o)}
+                  for x, control in beside.items()], True)
+
+    def incast(end, count):
+        found = wires.incast(tools, end, count)
+        return {count: (found.link_percent, found.resent_percent, found.jain)}
+
+    for end, (name, kind, command) in OVER_WIRES.items():
+        if kind == "urnic":
+            command = command.replace("write_bw", "send_bw -e")
+        yield Series(("incast", "incast_resent", "incast_jain"), name, kind,
+                     None, f"{command} through impair_bridge: {wires.INCAST}",
+                     [lambda e=end, n=count: incast(e, n)
+                      for count in impaired_rows.COUNTS], True)
 
 
 def all_series(bench, place):
@@ -267,10 +271,13 @@ def all_series(bench, place):
     yield from rates(bench, rivals, place)
     yield from latencies(bench, rivals, place)
     yield from queue_pairs(bench, rivals, place)
-    yield from impaired(bench, tools, "loss", {
-        loss: f"{WIRE},delay=100us,loss={loss}%" for loss in LOSSES})
+    for panel, delay in (("loss", 0), ("loss_1ms", 1)):
+        yield from impaired(bench, tools, panel, {
+            float(loss): wires.faults_of(loss, delay)
+            for loss in wires.LOSSES})
     yield from impaired(bench, tools, "delay", {
-        ms: f"{WIRE},delay={ms * 1000:.0f}us" for ms in DELAYS_MS})
+        ms: wires.faults_of(delay_ms=ms) for ms in DELAYS_MS})
+    yield from fairness(tools)
 
 
 def machine():
@@ -300,28 +307,40 @@ def commit():
     return git("rev-parse", "HEAD") + ("+" if git("status", "-s") else "")
 
 
-def store(into, x, distance, value):
-    point = into.setdefault(x, {"x": x})
-    point.setdefault(distance, []).append(float(f"{value:.4g}"))
+def panels_of(series):
+    return series.panel if isinstance(series.panel, tuple) else (series.panel,)
+
+
+def label(series):
+    return f"{' '.join(panels_of(series))}: {series.name}"
+
+
+def store(into, x, distance, values):
+    """`into`: {x: point} of each panel of the series."""
+    if not isinstance(values, tuple):
+        values = (values,)
+    for points, value in zip(into, values):
+        point = points.setdefault(x, {"x": x})
+        point.setdefault(distance, []).append(float(f"{value:.4g}"))
 
 
 def measure(bench, series, rounds):
-    """The points of each series: {index: {x: point}}; and what failed."""
-    points = [{} for _ in series]
+    """The points of each series, [{x: point} of each panel]; and what
+    failed."""
+    points = [[{} for _ in panels_of(one)] for one in series]
     failures = []
     jobs = [(i, call) for i, one in enumerate(series)
             for call in one.measures]
     for number in range(rounds):
         for done, (i, call) in enumerate(jobs):
-            name = f"{series[i].panel}: {series[i].name}"
+            name = label(series[i])
             print(f"\rround {number + 1}/{rounds}  {done + 1}/{len(jobs)}  "
                   f"{name:50}", end="", file=sys.stderr)
             try:
-                found = bench.at_one_distance(call)
-                if found is None:
-                    raise RuntimeError("the CPUs moved during each attempt")
-                for x, value in found[1].items():
-                    store(points[i], x, found[0], value)
+                distance, found = ("any", call()) if series[i].unpinned else \
+                    bench.at_one_distance(call)
+                for x, value in found.items():
+                    store(points[i], x, distance, value)
             except (RuntimeError, OSError, subprocess.SubprocessError,
                     LookupError, TypeError, ValueError, bed.Died,
                     bed.Timeout, bed.BedError) as error:
@@ -332,11 +351,13 @@ def measure(bench, series, rounds):
 
 def document(options, series, points, failures):
     panels = {}
-    for one, found in zip(series, points):
-        if found:
-            panels.setdefault(one.panel, []).append({
-                "name": one.name, "kind": one.kind, "baseline": one.baseline,
-                "command": one.command, "points": list(found.values())})
+    for one, parts in zip(series, points):
+        for panel, found in zip(panels_of(one), parts):
+            if found:
+                panels.setdefault(panel, []).append({
+                    "name": one.name, "kind": one.kind,
+                    "baseline": one.baseline, "command": one.command,
+                    "points": list(found.values())})
     return {
         "format": plot.FORMAT,
         "date": datetime.datetime.now(datetime.timezone.utc).strftime(
@@ -367,7 +388,7 @@ def main():
     bed.sweep()
     bench = run.Bench(options)
     series = [one for one in all_series(bench, options.bed)
-              if re.search(options.only, f"{one.panel}: {one.name}")]
+              if re.search(options.only, label(one))]
     points, failures = measure(bench, series, options.runs)
     for line in failures:
         print(f"FAILED {line}")

@@ -5,14 +5,15 @@
     latency.svg      how half round trips are distributed
     queue_pairs.svg  the rate over many connections
     impaired.svg     goodput over a wire that loses, and over a long one
+    fairness.svg     flows and hosts that share a wire
 
 FILE is what `./dev bench --pictures` stores (bench/pictures.schema.json says
 what is in it); without one it is bench/pictures/run.json. The pictures go
 beside it. The same document gives the same bytes, with the same matplotlib.
 
 A point is the median of the rounds in which the CPUs had the same distance,
-near or far, whichever has more points; a bar reaches from the least value to
-the greatest.
+near or far, whichever has more points, or of all, where processes were not
+pinned; a bar reaches from the least value to the greatest.
 """
 import argparse
 import json
@@ -28,7 +29,10 @@ SCHEMA = FOLDER / "pictures.schema.json"
 STORED = FOLDER / "pictures" / "run.json"
 FORMAT = 1
 PERCENTILES = ("average", "50 %", "90 %", "99 %", "99.9 %", "99.99 %")
-DISTANCES = ("near", "far")
+BESIDE = ("beside CUBIC", "beside BBR")
+# The values of x; those of the other panels are numbers.
+NAMES = {"latency": PERCENTILES, "share": BESIDE}
+DISTANCES = ("near", "far", "any")
 
 
 class Broken(Exception):
@@ -60,9 +64,10 @@ def check(document):
                 raise Broken(f"{where} has the baseline '{baseline}', which "
                              "this run did not measure")
             for point in series["points"]:
-                if isinstance(point["x"], str) != (name == "latency"):
-                    raise Broken(f"{where} has no place for x = "
-                                 f"{point['x']!r}")
+                x = point["x"]
+                if x not in NAMES[name] if name in NAMES else \
+                        isinstance(x, str):
+                    raise Broken(f"{where} has no place for x = {x!r}")
 
 
 def load(path):
@@ -84,14 +89,17 @@ def distance_of(panel):
     return max(DISTANCES, key=lambda d: counts[d])
 
 
+def order_of(x):
+    """A key to sort the values of x of one panel."""
+    return (PERCENTILES + BESIDE).index(x) if isinstance(x, str) else x
+
+
 def points_of(series, distance):
     """[(x, median, least, greatest)] of those measured at that distance, in
     the order of x."""
     found = [(p["x"], statistics.median(p[distance]), min(p[distance]),
               max(p[distance])) for p in series["points"] if distance in p]
-    order = PERCENTILES.index if found and isinstance(found[0][0], str) \
-        else float
-    return sorted(found, key=lambda point: order(point[0]))
+    return sorted(found, key=lambda point: order_of(point[0]))
 
 
 def ratios(document):

@@ -58,7 +58,7 @@ class DocumentTest(unittest.TestCase):
         self.refused("panels.rate[1].points[0].near[2]: 'fast'")
 
     def test_a_point_without_a_value_is_refused(self):
-        del self.document["panels"]["loss"][0]["points"][0]["near"]
+        del self.document["panels"]["loss"][0]["points"][0]["any"]
         self.refused("panels.loss[0].points[0]")
 
     def test_a_baseline_of_another_run_is_refused(self):
@@ -69,11 +69,19 @@ class DocumentTest(unittest.TestCase):
     def test_two_series_of_one_name_are_refused(self):
         panel = self.document["panels"]["delay"]
         panel.append(copy.deepcopy(panel[2]))
-        self.refused("series 'kernel TCP, one stream' is there twice")
+        self.refused("series 'uRNIC iWARP' is there twice")
 
     def test_an_x_of_another_panel_is_refused(self):
         self.document["panels"]["latency"][0]["points"][0]["x"] = 8
         self.refused("series 'raw port' has no place for x = 8")
+
+    def test_a_name_of_another_panel_is_refused(self):
+        self.document["panels"]["share"][0]["points"][0]["x"] = "50 %"
+        self.refused("series 'uRNIC RoCE' has no place for x = '50 %'")
+
+    def test_a_number_is_expected_where_x_has_no_names(self):
+        self.document["panels"]["incast"][0]["points"][0]["x"] = "beside BBR"
+        self.refused("series 'uRNIC RoCE' has no place for x = 'beside BBR'")
 
     def test_text_that_is_no_document_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -105,6 +113,7 @@ class DrawingTest(unittest.TestCase):
     def setUpClass(cls):
         import drawing  # pylint: disable=import-outside-toplevel
         with tempfile.TemporaryDirectory() as folder:
+            cls.asked = drawing.ASKED
             draw = lambda: [(path.name, path.read_bytes()) for path in
                             drawing.draw(plot.load(FIXTURE),
                                          pathlib.Path(folder))]
@@ -112,12 +121,26 @@ class DrawingTest(unittest.TestCase):
 
     def test_two_drawings_are_identical(self):
         self.assertEqual([name for name, _ in self.first], [
-            "rate.svg", "latency.svg", "queue_pairs.svg", "impaired.svg"])
+            "rate.svg", "latency.svg", "queue_pairs.svg", "impaired.svg",
+            "fairness.svg"])
         self.assertTrue(self.first == self.second)
 
+    def test_a_panel_without_a_series_at_its_distance_is_drawn(self):
+        import drawing  # pylint: disable=import-outside-toplevel
+        document = plot.load(FIXTURE)
+        for name in ("share", "incast"):
+            for point in document["panels"][name][0]["points"]:
+                point["far"] = point.pop("any")
+        plot.check(document)
+        with tempfile.TemporaryDirectory() as folder:
+            paths = drawing.draw(document, pathlib.Path(folder))
+        self.assertEqual(len(paths), len(drawing.PICTURES))
+
     def test_words_are_text_and_every_series_has_its_own(self):
-        panels = [["rate"], ["latency"], ["queue_pairs"], ["loss", "delay"]]
-        rounds = ["3", "3", "3", "1 to 3"]
+        panels = [["rate"], ["latency"], ["queue_pairs"],
+                  ["loss", "loss_1ms", "delay"],
+                  ["share", "incast", "incast_resent", "incast_jain"]]
+        rounds = ["3", "3", "3", "1 to 3", "3"]
         document = plot.load(FIXTURE)
         for (_, picture), names, of in zip(self.first, panels, rounds):
             texts = {text.text for text in
@@ -126,7 +149,7 @@ class DrawingTest(unittest.TestCase):
             for name in names:
                 for series in document["panels"][name]:
                     self.assertIn(series["name"], texts)
-            self.assertIn(f"Medians of {of} rounds; bars: minimum and "
+            self.assertIn(f"Medians of {of} rounds; whiskers: minimum and "
                           "maximum.", texts)
             self.assertNotIn(b"<dc:date>", picture)
 

@@ -329,6 +329,9 @@ class Bed:
         self._port += 1
         return self._port
 
+    def peer(self, side):
+        return 1 - side
+
     def in_namespace(self, side, argv):
         name = self.sides[side].namespace
         return ["ip", "netns", "exec", name, *argv] if name else list(argv)
@@ -374,7 +377,7 @@ class Bed:
         if not server.running():
             raise Died(f"the server ended: {server.result()}")
         address = self.sides[server_side].host_address
-        client = self.spawn(1 - server_side, [*options, address],
+        client = self.spawn(self.peer(server_side), [*options, address],
                             **(client_options or {}))
         return server, client
 
@@ -451,6 +454,7 @@ class VethBed(Bed):
     addresses on the same wire carry the programs' TCP connections."""
 
     interface = "u0"
+    hosts = "ab"  # the last letters of their namespaces
 
     def __init__(self, tools, mtu=9000):
         super().__init__(tools)
@@ -458,7 +462,7 @@ class VethBed(Bed):
         self.mtu = mtu
 
     def _make(self):
-        names = [self._add_namespace(suffix) for suffix in "ab"]
+        names = [self._add_namespace(suffix) for suffix in self.hosts]
         self.sides = [
             Side(f"iface:{self.interface}",
                  [f"10.1.0.{n}/24", f"fd01::{n}/64"], name, f"10.77.0.{n}")

@@ -2,7 +2,9 @@
 RNICs alike (impaired_bed.py), and inside of an RNIC (`urnic run --fault`)."""
 
 import functools
+import json
 import re
+import time
 
 import bed
 import beds
@@ -150,6 +152,45 @@ def marks(context):
         context.check(0 < told <= heard, sender)
         context.check(0 < heard <= marked, stats)
         context.check("BadIcrc" not in stats["verdicts"], stats)
+
+
+@suite.test("impaired/several-hosts-share-the-rate-and-buffer-of-one-wire")
+def bottleneck(context):
+    """Three kernels send to three others. The judges are iperf3, and the time
+    that one wire needs for what it has carried."""
+    context.need("iperf3", "ib_write_bw")
+    pairs, mega_bits = 3, 200
+    spec = f"rate={mega_bits}Mbit,buffer=64KB"
+    with ImpairedBed(context.tools, spec, spec, 1500, pairs) as place:
+        ports = [place.next_port() for _ in range(pairs)]
+        servers = [place.spawn(place.peer(side), [
+            "iperf3", "-s", "-1", "-p", str(port)], rnic=False)
+            for side, port in enumerate(ports)]
+        for server, port in zip(servers, ports):
+            bed.await_true(functools.partial(server.listens, port), 10,
+                           "iperf3 listening")
+        begin = time.monotonic()
+        clients = [place.spawn(side, [
+            "iperf3", "-c", place.sides[place.peer(side)].host_address, "-p",
+            str(port), "-n", "4M", "-J"], rnic=False)
+            for side, port in enumerate(ports)]
+        results = [client.wait(60) for client in clients]
+        seconds = time.monotonic() - begin
+        context.check_ok(*results, *(server.wait(20) for server in servers))
+        arrived = sum(json.loads(result.out)["end"]["sum_received"]["bytes"]
+                      for result in results)
+        there, back = place.wire_counts()
+        context.note(f"{arrived * 8e-6 / seconds:.0f} of {mega_bits} Mb/s, "
+                     f"{there['overflowed']} frames found the buffer full")
+        context.check(arrived > 0 and arrived * 8e-6 / seconds < mega_bits,
+                      results)
+        context.check(there["overflowed"] > 0, there)
+        check_sum(context, there)
+        check_sum(context, back)
+        # RNICs behind the same two switches.
+        context.check_ok(*place.run_pair(
+            ["ib_write_bw", "-x", "3", "-F", "-s", "4096", "-n", "100"],
+            server_side=pairs))
 
 
 def lossy_port(context, bed_name):
