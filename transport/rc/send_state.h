@@ -147,7 +147,7 @@ struct SendState {
   // The state of a selective repair; begins one if there is none. Null: the
   // queue pair cannot have one now.
   [[gnu::cold, gnu::noinline]] Recovery* Recover() {
-    if (recovery != nullptr || pool == nullptr) return recovery;
+    if (recovery != nullptr) return recovery;
     recovery = pool->TakeRecovery();
     if (recovery == nullptr) return nullptr;
     recovery->gaps.Start(una_psn);
@@ -274,8 +274,7 @@ struct SendState {
   // first packet after an idle period, or of the latest rewind.
   Time sent_since;
 
-  // Null: nothing is known to be missing. The pool is null if this queue pair
-  // never holds packets.
+  // Null: nothing is known to be missing.
   Recovery* recovery = nullptr;
   RecoveryPool* pool;
   // How long a gap waits before it is sent again: the path reorders so much.
