@@ -95,7 +95,8 @@ TEST_F(RcCountersTest, AResponseBehindAMissingOneIsAnImpliedNak) {
   Connect();
   ASSERT_TRUE(Post(URNIC_WR_RDMA_READ, 1, 600));
   (void)Transmit();
-  (void)Deliver(ReadResponse(Opcode::kRcReadResponseMiddle, Psn(101)).Data(256));
+  (void)Deliver(
+      ReadResponse(Opcode::kRcReadResponseMiddle, Psn(101)).Data(256));
   EXPECT_EQ(Counted().implied_nak_seq_err, 1u);
   EXPECT_EQ(Counted().out_of_sequence, 0u) << "of requests";
 }
