@@ -23,8 +23,8 @@
 
 // The files in ports/1/hw_counters of a RoCE device: all counters of
 // ras/metrics/roce_counters.def, which says what they count. They are those of
-// the device's queue pairs, living and destroyed. Linux has these names for
-// mlx5 and reads them there.
+// the device's queue pairs, living and destroyed. The names are those of
+// mlx5 in Linux.
 #define URNIC_SYSFS_ROCE_COUNTERS(X) \
   X(out_of_sequence)                 \
   X(duplicate_request)               \
