@@ -56,13 +56,15 @@ struct Side {
   rc::SendRecord records[128];
   rc::ReplaySlot replay[rc::kReplaySlots];
   OwnRecvQueue recv_queue{rings.rq().view(), 1};
+  RoceCounters counters;
+  rc::RecoveryPool pool{rc::kNoRecovery, nullptr, &counters};
   rc::Qp qp{{.qpn = 2, .pd = kPd, .max_inline = 16},
             rings.sq().view(),
             records,
             replay,
             &recv_queue.queue(),
             &host.mrs(),
-            nullptr};
+            &pool};
   uint32_t key = 0;
   TxSlot slots[kBurst];
   uint8_t headers[kBurst][kMaxHeaderBytes];

@@ -34,7 +34,7 @@ Engine::Engine(Port* port, const Environment& environment)
       now_(Now()),
       tx_(port, &counters_),
       custody_(port->pool(), &counters_),
-      recovery_(new rc::RecoveryPool({}, &custody_)),
+      recovery_(new rc::RecoveryPool({}, &custody_, &counters_.roce)),
       sink_(new FlowSink(&completions_, &memory_, &counters_, &now_,
                          environment.witness())),
       flows_(&now_, sink_.get(), &environment_),
@@ -86,6 +86,7 @@ EngineCounters Engine::CountersOfAll() {
   if (connections_ != nullptr) connections_->CollectCounters();
   EngineCounters all = counters_;
   qps_.AddRequesters(all.requesters);
+  all.roce.AddVerdicts(all.verdicts);
   if (connections_ != nullptr) connections_->AddLiving(all.iwarp);
   return all;
 }

@@ -150,7 +150,8 @@ TEST_F(EngineWireTest, AManagementDatagramOfAnotherPartitionIsRefused) {
   fields.pkey = 0x7fff;
   Transmit(Frame(Headers(), fields));
   Run();
-  EXPECT_EQ(CountOf(RxVerdict::kNoReceive), 1u) << "nobody serves QP1";
+  EXPECT_EQ(CountOf(RxVerdict::kUnknownMadAttribute), 1u)
+      << "nobody serves QP1";
 }
 
 constexpr uint32_t kGroupIp = 0xe1020304;
@@ -300,6 +301,9 @@ TEST_F(EngineWireTest, ThePeerIsNotifiedOfAMarkAndThePacketIsExecuted) {
   Run();
   EXPECT_TRUE(Written());
   EXPECT_EQ(node_.engine().counters().ce_received, 1u);
+  const RoceCounters& roce = node_.engine().counters().roce;
+  EXPECT_EQ(roce.np_ecn_marked_roce_packets, 1u);
+  EXPECT_EQ(roce.np_cnp_sent, 1u) << "while the queue pair lives";
   const std::vector<Bytes> answers = Received();
   ASSERT_EQ(answers.size(), 2u);
   wire::FrameView view;
@@ -323,6 +327,9 @@ TEST_F(EngineWireTest, ThePeerIsNotNotifiedOfAMarkOnADamagedPacket) {
   Bytes damaged = Frame(headers, Write(0));
   damaged.back() ^= 1;
   ExpectRefused(damaged, RxVerdict::kBadIcrc);
+  EXPECT_EQ(node_.engine().counters().roce.np_ecn_marked_roce_packets, 0u);
+  Engine::ControlScope scope(node_.engine());
+  EXPECT_EQ(node_.engine().CountersOfAll().roce.rx_icrc_encapsulated, 1u);
 }
 
 TEST_F(EngineWireTest, AnotherTransportServiceIsRefused) {

@@ -31,7 +31,6 @@ RxVerdict GsiPort::OnPacket(const wire::FrameView& view, const RxPacket& packet,
   const auto pkey = net::FindPkey(pkeys_, packet.bth->pkey.value());
   if (!pkey.has_value()) return RxVerdict::kBadPkey;
   if (packet.payload_bytes != wire::kMadBytes) return RxVerdict::kBadMad;
-  if (served_.empty()) return RxVerdict::kNoReceive;
   const uint8_t management_class =
       packet.payload[offsetof(wire::MadHeader, management_class)];
   const auto served = std::find_if(

@@ -27,8 +27,8 @@ namespace urnic {
 template <typename Core>
 struct CoreAndMemory {
   CoreAndMemory(const EngineQpConfig& config, RecvQueue* recv_queue,
-                mem::MrTable* mrs, rc::RecoveryPool*)
-      : core(config.limits, config.sq, recv_queue, mrs) {}
+                mem::MrTable* mrs, rc::RecoveryPool* pool)
+      : core(config.limits, config.sq, recv_queue, mrs, &pool->counters()) {}
 
   Core core;
 };
@@ -97,7 +97,7 @@ class QpOf final : public RoceQp {
       return core().OnCnp(now);
     } else {
       // Without acknowledgements there is no window to reduce.
-      return RxVerdict::kCnp;
+      return RxVerdict::kCnpIgnored;
     }
   }
   FlowResult OnTimer(Time now, FlowSink& sink) override {

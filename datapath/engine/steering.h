@@ -169,7 +169,10 @@ class Steering {
       return RxVerdict::kBadPkey;
     }
     if (__builtin_expect(cnp, 0)) return qp.OnCnp(now);
-    if (__builtin_expect(marked, 0)) qp.OnMarked(packet, now);
+    if (__builtin_expect(marked, 0)) {
+      ++counters_->roce.np_ecn_marked_roce_packets;
+      qp.OnMarked(packet, now);
+    }
     out.qp = &qp;
     return RxVerdict::kAccept;
   }

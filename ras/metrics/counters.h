@@ -22,6 +22,30 @@ struct RequesterCounters {
   }
 };
 
+// Those that a verdict tells are zero until AddVerdicts().
+struct RoceCounters {
+#define URNIC_ROCE_COUNTER(name, text) uint64_t name = 0;
+#include "ras/metrics/roce_counters.def"
+#undef URNIC_ROCE_COUNTER
+
+  // REQUIRES: called once.
+  void AddVerdicts(const uint64_t (&verdicts)[kRxVerdictCount]) {
+    const auto count = [&verdicts](RxVerdict verdict) {
+      return verdicts[static_cast<size_t>(verdict)];
+    };
+    duplicate_request +=
+        count(RxVerdict::kDuplicate) + count(RxVerdict::kDuplicateGone);
+    out_of_buffer += count(RxVerdict::kRnrNak) + count(RxVerdict::kNoReceive);
+    // Of RC, the responder counts these two: not every one has a verdict of its
+    // own.
+    resp_local_length_error += count(RxVerdict::kTooLong);
+    resp_remote_access_errors += count(RxVerdict::kRefusedWrite);
+    rp_cnp_handled += count(RxVerdict::kCnp);
+    rp_cnp_ignored += count(RxVerdict::kCnpIgnored);
+    rx_icrc_encapsulated += count(RxVerdict::kBadIcrc);
+  }
+};
+
 struct IwarpCounters {
 #define URNIC_IWARP_COUNTER(name, text) uint64_t name = 0;
 #include "ras/metrics/iwarp_counters.def"
@@ -55,6 +79,7 @@ struct EngineCounters {
 #undef URNIC_ENGINE_COUNTER
   uint64_t verdicts[kRxVerdictCount] = {};
   RequesterCounters requesters;
+  RoceCounters roce;
   IwarpCounters iwarp;
   TerminateCounts terminates_sent;
   TerminateCounts terminates_received;
@@ -72,6 +97,12 @@ void ForEachCounter(const RequesterCounters& c, Show&& show) {
 #define URNIC_REQUESTER_COUNTER(name, text) show(#name, c.name, text);
 #include "ras/metrics/requester_counters.def"
 #undef URNIC_REQUESTER_COUNTER
+}
+template <typename Show>
+void ForEachCounter(const RoceCounters& c, Show&& show) {
+#define URNIC_ROCE_COUNTER(name, text) show(#name, c.name, text);
+#include "ras/metrics/roce_counters.def"
+#undef URNIC_ROCE_COUNTER
 }
 template <typename Show>
 void ForEachCounter(const IwarpCounters& c, Show&& show) {

@@ -1,9 +1,10 @@
-"""The port's counters in sysfs, as the distribution's programs read them."""
+"""The counters in sysfs, as the distribution's programs read them."""
 
 import re
 
 import bed
 import suite
+from impaired_bed import ImpairedBed
 
 FOLDER = "/sys/class/infiniband/urnic0/ports/1/counters"
 NAMES = ["port_rcv_data", "port_rcv_errors", "port_rcv_packets",
@@ -76,3 +77,50 @@ def other_process(context):
         nothing = place.run(0, ["cat", path])
         context.check(nothing.status == 1 and "No such device" in nothing.err,
                       nothing)
+
+
+HW_FOLDER = "/sys/class/infiniband/urnic0/ports/1/hw_counters"
+# What the two ends of a one-way transfer count on a wire that loses and marks.
+AT_RESPONDER = ("out_of_sequence", "np_ecn_marked_roce_packets", "np_cnp_sent")
+AT_REQUESTER = ("packet_seq_err", "rp_cnp_handled")
+
+
+def read_hw(place, side):
+    """All hw_counters of a side, by a program that opens no device."""
+    result = place.run(side, ["sh", "-c", f"cd {HW_FOLDER} && grep . *"])
+    return {name: int(text) for name, text in re.findall(
+        r"^(\w+):(\d+)$", result.out, re.MULTILINE)}
+
+
+@suite.test("impaired/counters-of-roce-while-queue-pairs-live")
+def hw_counters(context):
+    """A shell reads what each side has counted while perftest runs. The line
+    of URNIC_STATS at the end has the same names."""
+    context.need("ib_write_bw")
+    wire = "loss=1%,rate=200Mbit,buffer=1MB,red=8KB:32KB"
+    with ImpairedBed(context.tools, wire, mtu=1500) as place:
+        server, client = place.spawn_pair(
+            ["ib_write_bw", "-x", str(place.gid_v4), "-F", "-s", "65536", "-D",
+             "8", "-u", "14", "--tclass", "2"], server_side=1,
+            server_options={"env": {"URNIC_STATS": place.stats_path(1)}},
+            client_options={"env": {"URNIC_STATS": place.stats_path(0)}})
+        live = [{}, {}]
+
+        def all_counted():
+            live[:] = [read_hw(place, side) for side in (0, 1)]
+            return not client.running() or all(
+                live[side].get(name, 0) > 0
+                for side, names in ((0, AT_REQUESTER), (1, AT_RESPONDER))
+                for name in names)
+
+        bed.await_true(all_counted, 20, "counters that grow")
+        context.check(client.running(), f"still 0 at the end: {live}")
+        context.check_ok(client.wait(30), server.wait(30))
+        for side in (0, 1):
+            line, = place.read_stats(side)
+            final = line["roce"]
+            context.check(set(final) == set(live[side]), (final, live[side]))
+            context.check(all(live[side][name] <= final[name]
+                              for name in final), (live[side], final))
+        context.note(f"{live[1]['out_of_sequence']} out of sequence, "
+                     f"{live[1]['np_cnp_sent']} CNPs")

@@ -81,7 +81,8 @@ class OrderRule {
 
   void OnResponse(const wire::RocePacket& packet, RxVerdict verdict) {
     if (verdict == RxVerdict::kQpNotReady || verdict == RxVerdict::kUnsentAck ||
-        verdict == RxVerdict::kBadSyndrome || verdict == RxVerdict::kCnp) {
+        verdict == RxVerdict::kBadSyndrome || verdict == RxVerdict::kCnp ||
+        verdict == RxVerdict::kCnpIgnored) {
       return;
     }
     const Psn psn = packet.psn();

@@ -126,7 +126,7 @@ Endpoint::Endpoint(FakeHost& host, const EndpointOptions& options)
       xrc_ring_(rings_.rq().view(), options.max_sge, options.pd),
       frames_(std::make_unique<Frames>(options.held_max)),
       pool_(std::make_unique<rc::RecoveryPool>(rc::RecoveryLimits{},
-                                               frames_.get())),
+                                               frames_.get(), &counters_)),
       core_(std::make_unique<Core>(*this, nullptr)),
       counts_(kRxVerdictCount) {
   if (options.xrc) AddSharedRing(options.srqn, xrc_ring_);

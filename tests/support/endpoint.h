@@ -138,6 +138,8 @@ class Endpoint {
     return counts_[static_cast<size_t>(verdict)];
   }
 
+  const RoceCounters& counters() const { return counters_; }
+
   // Called before a placement is executed, with the bytes it will write.
   std::function<void(const Placement&)> on_place;
   // Called for each packet after its burst; for one that is held, again when it
@@ -188,6 +190,7 @@ class Endpoint {
   RecvRing xrc_ring_;
   std::map<uint32_t, RecvRing*> shared_;  // by number, for XRC
   std::unique_ptr<Frames> frames_;
+  RoceCounters counters_;
   std::unique_ptr<rc::RecoveryPool> pool_;
   std::unique_ptr<Core> core_;
   Duration clock_shift_;

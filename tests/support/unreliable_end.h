@@ -133,6 +133,7 @@ class UnreliableEnd {
   std::vector<SendCompletion> completed;
   std::vector<RecvCompletion> received;
   std::vector<RxVerdict> verdicts;
+  const RoceCounters& counters() const { return counters_; }
   const std::vector<uint32_t>& address_handles() const { return handles_; }
 
  private:
@@ -145,7 +146,8 @@ class UnreliableEnd {
                       .max_sge_send = 4,
                       .max_sge_recv = 4,
                       .max_inline = 64},
-             end.rings_.sq().view(), &receives.queue(), &end.host_.mrs()) {}
+             end.rings_.sq().view(), &receives.queue(), &end.host_.mrs(),
+             &end.counters_) {}
 
     OwnRecvQueue receives;
     Qp qp;
@@ -176,6 +178,7 @@ class UnreliableEnd {
   FakeHost host_{16384};
   FakeRings rings_{16, 4, 64, 16, 4};
   const uint32_t qpn_;
+  RoceCounters counters_;
   std::unique_ptr<Core> core_;
   uint32_t key_ = 0;
   std::vector<Placement> placements_;

@@ -95,6 +95,8 @@ class End {
   ReplaySlot replay_[kReplaySlots];
   OwnRecvQueue recv_queue_{rings_.rq().view(), 4};
   cc::SharedPath path_;
+  RoceCounters counters_;
+  RecoveryPool pool_{kNoRecovery, nullptr, &counters_};
   Qp qp_{QpLimits{.qpn = 1,
                   .pd = 1,
                   .max_sge_send = 4,
@@ -106,7 +108,7 @@ class End {
          replay_,
          &recv_queue_.queue(),
          &host_.mrs(),
-         nullptr};
+         &pool_};
   FixedSink sink_;
   uint8_t frames_[kRunMax][kFrameBytes];
   TxSlot slots_[kRunMax];

@@ -9,6 +9,7 @@
 
 #include "transport/rc/repairer.h"
 #include "transport/rc/send_state.h"
+#include "transport/work/error_counters.h"
 #include "transport/work/timers.h"
 
 namespace urnic::rc {
@@ -54,7 +55,7 @@ class Completer {
 
   //= IBTA A17.9.3: a CNP makes the requester reduce its window
   RxVerdict OnCnp(Time now) {
-    if (!s_.running) return RxVerdict::kQpNotReady;
+    if (!s_.running) return RxVerdict::kCnpIgnored;
     s_.path->cc.OnCnp(now);
     return RxVerdict::kCnp;
   }
@@ -84,6 +85,7 @@ class Completer {
                            .opcode = OpcodeInRing(s_.head),
                            .cause = s_.failed_cause,
                            .wr_id = s_.sq.Read<urnic_sq_wqe>(s_.head).wr_id};
+      CountSendError(out.status, counters());
       s_.failed = false;
       s_.una = ++s_.head;
       EnterError();
@@ -159,6 +161,7 @@ class Completer {
     out = SendCompletion{.status = URNIC_WC_WR_FLUSH_ERR,
                          .opcode = OpcodeInRing(s_.head),
                          .wr_id = s_.sq.Read<urnic_sq_wqe>(s_.head).wr_id};
+    CountSendError(out.status, counters());
     s_.una = s_.next = s_.assigned = s_.posted = ++s_.head;
     return true;
   }
@@ -257,10 +260,12 @@ class Completer {
     } else {
       //= IBTA 9.9.2.4.2: each time-out uses up one retry
       if (s_.retries_left == 0) {
+        ++counters().req_transport_retries_exceeded;
         s_.FailAt(s_.una, URNIC_WC_RETRY_EXC_ERR, RxVerdict::kAccept);
         return;
       }
       --s_.retries_left;
+      ++counters().local_ack_timeout_err;
       // If others are answered, it is the peer that is silent, not the path.
       if (now - s_.path->answered_at >= s_.config.timeout) {
         s_.path->cc.OnRto(now);
@@ -370,6 +375,7 @@ class Completer {
   // the read. The read's responses are late or lost: those before `end`.
   [[gnu::cold, gnu::noinline]] RxVerdict OnLostResponse(const RxPacket& packet,
                                                         Psn end, Time now) {
+    ++counters().implied_nak_seq_err;
     if (end - s_.acked_end > 0) s_.acked_end = end;
     if (s_.rnr_waiting) return RxVerdict::kLostResponse;
     RxVerdict verdict = RxVerdict::kLostResponse;
@@ -419,9 +425,11 @@ class Completer {
     if (s_.rnr_waiting) return RxVerdict::kStaleAck;
     ++s_.counters.rnr_naks;
     if (s_.rnr_retries_left == 0) {
+      ++counters().req_rnr_retries_exceeded;
       s_.FailAt(s_.una, URNIC_WC_RNR_RETRY_EXC_ERR, RxVerdict::kRnrReceived);
       return RxVerdict::kRnrReceived;
     }
+    ++counters().rnr_nak_retry_err;
     if (s_.config.rnr_retry != 7) --s_.rnr_retries_left;
     // The packet that it names has arrived, so none was lost before it. A
     // sequence NAK for the packets after it may come after the wait, and would
@@ -438,12 +446,15 @@ class Completer {
     switch (syndrome) {
       case wire::kNakPsnSequenceError:
         ++s_.counters.sequence_naks;
+        ++counters().packet_seq_err;
         if (!repairer().OnMissing(packet, packet.psn(), now))
           OnSequenceNak(now);
         return RxVerdict::kNakReceived;
       case wire::kNakInvalidRequest:
+        ++counters().req_remote_invalid_request;
         return OnFatalNak(URNIC_WC_REM_INV_REQ_ERR);
       case wire::kNakRemoteAccessError:
+        ++counters().req_remote_access_errors;
         return OnFatalNak(URNIC_WC_REM_ACCESS_ERR);
       default:
         return OnFatalNak(URNIC_WC_REM_OP_ERR);
@@ -567,6 +578,7 @@ class Completer {
   }
 
   Repairer repairer() { return Repairer(s_); }
+  RoceCounters& counters() { return s_.pool->counters(); }
 
   SendState& s_;
 };

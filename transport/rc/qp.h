@@ -34,8 +34,8 @@ class Qp {
  public:
   // `records` has as many entries as the send queue; `replay` has a power of
   // two, or none yet. They, `recv_queue`, `mrs` and `pool` outlive the queue
-  // pair. Without a pool, nothing is held, and a loss is repaired by going
-  // back.
+  // pair. If the pool has no room, nothing is held, and a loss is repaired by
+  // going back.
   Qp(const QpLimits& limits, WorkQueueView sq, std::span<SendRecord> records,
      std::span<ReplaySlot> replay, RecvQueue* recv_queue, mem::MrTable* mrs,
      RecoveryPool* pool)

@@ -3,6 +3,7 @@
 // What a queue pair needs only while packets are missing: a requester its list
 // of gaps, and each half the packets that it holds. All of it belongs to the
 // engine and is lent, so a queue pair without losses has three null pointers.
+// The queue pairs of an engine count there what happens seldom, together.
 //
 // Thread: the holder of the engine's token.
 
@@ -11,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "ras/metrics/counters.h"
 #include "transport/base/check.h"
 #include "transport/base/psn.h"
 #include "transport/base/time.h"
@@ -83,12 +85,19 @@ struct RecoveryLimits {
   uint32_t requesters = 4096;   // with gaps
 };
 
-// Of an engine.
+// Nothing is held or lent.
+inline constexpr RecoveryLimits kNoRecovery = {
+    .held_packets = 0, .responders = 0, .requesters = 0};
+
+// Of an engine: what its RC queue pairs share.
 class RecoveryPool {
  public:
-  // `frames` outlives the pool.
-  RecoveryPool(const RecoveryLimits& limits, FrameKeeper* frames)
-      : packets_(limits.held_packets, frames),
+  // `frames` and `counters` outlive the pool. `frames` may be null if
+  // `limits.held_packets` is 0.
+  RecoveryPool(const RecoveryLimits& limits, FrameKeeper* frames,
+               RoceCounters* counters)
+      : counters_(*counters),
+        packets_(limits.held_packets, frames),
         lists_(limits.responders),
         recoveries_(limits.requesters) {}
 
@@ -99,10 +108,15 @@ class RecoveryPool {
   Recovery* TakeRecovery() { return recoveries_.Take(&packets_); }
   void Return(Recovery* recovery) { recoveries_.Return(recovery); }
 
+  // Of the engine, not of a queue pair: counters of what happens seldom would
+  // make each queue pair two cache lines longer.
+  RoceCounters& counters() { return counters_; }
+
   // For the bitmap of an acknowledgement, until its frame is built.
   std::span<uint8_t> bitmap() { return bitmap_; }
 
  private:
+  RoceCounters& counters_;
   HeldPool packets_;
   Places<HeldPackets> lists_;
   Places<Recovery> recoveries_;

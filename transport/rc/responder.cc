@@ -10,6 +10,7 @@ void Responder::OnPlacementFault(const Placement& placement,
                                  std::span<RecvCompletion> completions) {
   recv_status_ =
       FailReceives(placement, RxVerdict::kRemoteOperational, completions);
+  CountFailedReceives(completions, pool_->counters());
   const Psn psn(placement.origin);
   if (failed_ && psn - nak_psn_ >= 0) return;
   expected_ = psn;
@@ -51,6 +52,7 @@ void Responder::Stop() {
 bool Responder::PollFlush(RecvCompletion& out) {
   if (!rq_->TakeToFlush()) return false;
   out = RecvCompletion{.status = recv_status_, .wr_id = rq_->Consume()};
+  CountReceiveError(out.status, pool_->counters());
   recv_status_ = URNIC_WC_WR_FLUSH_ERR;
   return true;
 }
@@ -63,6 +65,7 @@ RxVerdict Responder::OnGap(const RxPacket& packet) {
     if (psn - dropped_psn_ > 0) dropped_psn_ = psn;
     return RxVerdict::kAfterGap;
   }
+  ++pool_->counters().out_of_sequence;
   const bool first = reported_ == Reported::kNothing;
   // Another gap has appeared, behind what is held.
   const bool another =
@@ -102,7 +105,7 @@ uint32_t Responder::PsnsOf(const RxPacket& packet) const {
 RxVerdict Responder::Hold(const RxPacket& packet) {
   const uint32_t psns = PsnsOf(packet);
   // The shared queue that a packet of XRC names may be gone later.
-  if (pool_ == nullptr || xrc_ || psns == 0) return RxVerdict::kAfterGap;
+  if (xrc_ || psns == 0) return RxVerdict::kAfterGap;
   if (held_ == nullptr) held_ = pool_->TakeList();
   if (held_ == nullptr) return RxVerdict::kAfterGap;
   const RxVerdict verdict =

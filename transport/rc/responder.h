@@ -23,8 +23,7 @@ namespace urnic::rc {
 
 class Responder {
  public:
-  // `replay` is as ReplayRing requires; all three outlive the responder.
-  // `pool` too; null: this responder holds nothing.
+  // `replay` is as ReplayRing requires; they all outlive the responder.
   Responder(const QpLimits& limits, RecvQueue* recv_queue,
             std::span<ReplaySlot> replay, mem::MrTable* mrs, RecoveryPool* pool)
       : replay_(replay),
@@ -110,6 +109,7 @@ class Responder {
     if (__builtin_expect(notifier_.due, 0) && !slots.empty()) {
       WriteCnp(slots[count++], dest_qpn_, pkey_);
       notifier_.due = false;
+      ++pool_->counters().np_cnp_sent;
     }
     while (count < slots.size() && replay_.AnyPending()) {
       ReplaySlot& slot = replay_.OldestPending();
@@ -211,6 +211,7 @@ class Responder {
       case wire::kNakInvalidRequest:
         return RxVerdict::kInvalidRequest;
       case wire::kNakRemoteAccessError:
+        ++pool_->counters().resp_remote_access_errors;
         return RxVerdict::kRemoteAccess;
       default:
         return RxVerdict::kRemoteOperational;
@@ -322,6 +323,7 @@ class Responder {
       //= IBTA 9.7.4.1.6, 9.9.3.1.3: a message longer than its receive request
       //= is answered with NAK 0x61, invalid request (0x63 by Linux rxe)
       recv_status_ = URNIC_WC_LOC_LEN_ERR;
+      ++pool_->counters().resp_local_length_error;
       return RefuseRequest();
     }
     recv_status_ = URNIC_WC_LOC_PROT_ERR;

@@ -181,7 +181,7 @@ struct SendState {
   // The state of a selective repair; begins one if there is none. Null: the
   // queue pair cannot have one now.
   [[gnu::cold, gnu::noinline]] Recovery* Recover() {
-    if (recovery != nullptr || pool == nullptr) return recovery;
+    if (recovery != nullptr) return recovery;
     recovery = pool->TakeRecovery();
     if (recovery == nullptr) return nullptr;
     recovery->gaps.Start(una_psn);
@@ -308,8 +308,7 @@ struct SendState {
   // first packet after an idle period, or of the latest rewind.
   Time sent_since;
 
-  // Null: nothing is known to be missing. The pool is null if this queue pair
-  // never holds packets.
+  // Null: nothing is known to be missing.
   Recovery* recovery = nullptr;
   RecoveryPool* pool;
   Psn probe_end;  // with a probe: what was sent before it

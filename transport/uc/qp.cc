@@ -1,5 +1,7 @@
 #include "transport/uc/qp.h"
 
+#include "transport/work/placement_fault.h"
+
 namespace urnic::uc {
 
 namespace {
@@ -50,6 +52,7 @@ void Qp::OnPlacementFault(const Placement& placement,
                           .wr_id = done.wr_id};
     untrue = true;
   }
+  CountFailedReceives(completions, *counters_);
   if (untrue) FailReceive(URNIC_WC_WR_FLUSH_ERR);
 }
 

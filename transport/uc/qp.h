@@ -17,10 +17,11 @@ namespace urnic::uc {
 
 class Qp final : public UnreliableQp {
  public:
-  // `recv_queue` and `mrs` outlive the queue pair.
+  // `recv_queue`, `mrs` and `counters` outlive the queue pair.
   Qp(const QpLimits& limits, WorkQueueView sq, RecvQueue* recv_queue,
-     mem::MrTable* mrs)
-      : UnreliableQp(limits, sq, recv_queue, mrs, RequestsOf(QpService::kUc)) {}
+     mem::MrTable* mrs, RoceCounters* counters)
+      : UnreliableQp(limits, sq, recv_queue, mrs, counters,
+                     RequestsOf(QpService::kUc)) {}
 
   // The caller has checked that the transition is allowed.
   void Modify(QpState target, const QpConfig& config);
@@ -58,6 +59,7 @@ class Qp final : public UnreliableQp {
     if (__builtin_expect(CnpDue(), 0) && !slots.empty()) {
       WriteCnp(slots[count++], config_.dest_qpn, config_.pkey);
       in_.notifier.due = false;
+      ++counters_->np_cnp_sent;
     }
     return count +
            sender_.Transmit(

@@ -86,6 +86,7 @@ TEST_F(UcTest, ThePeerIsNotifiedOfMarksAtALimitedRate) {
   EXPECT_TRUE(b_.qp().Settle({}, nothing).has_work);
   const std::vector<Bytes> packets = b_.Transmit();
   ASSERT_EQ(packets.size(), 1u);
+  EXPECT_EQ(b_.counters().np_cnp_sent, 1u);
   wire::RocePacket packet;
   ASSERT_EQ(wire::ParseRoce(packets[0].data(),
                             static_cast<uint32_t>(packets[0].size()), packet),

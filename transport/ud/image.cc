@@ -9,9 +9,10 @@ template <>
 struct FieldsOf<ud::Qp> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, limits, config, sender, rq, mrs, state, recv_status,
-                  event);
-    f.Elsewhere(limits, config, sender, rq, mrs, state, recv_status, event);
+    URNIC_MEMBERS(f, s, limits, config, sender, rq, mrs, counters, state,
+                  recv_status, event);
+    f.Elsewhere(limits, config, sender, rq, mrs, counters, state, recv_status,
+                event);
     f.Element("", AsUnreliable(s));
   }
 };

@@ -22,10 +22,11 @@ inline constexpr uint32_t kGrhBytes = 40;
 
 class Qp final : public UnreliableQp {
  public:
-  // `recv_queue` and `mrs` outlive the queue pair.
+  // `recv_queue`, `mrs` and `counters` outlive the queue pair.
   Qp(const QpLimits& limits, WorkQueueView sq, RecvQueue* recv_queue,
-     mem::MrTable* mrs)
-      : UnreliableQp(limits, sq, recv_queue, mrs, RequestsOf(QpService::kUd)) {}
+     mem::MrTable* mrs, RoceCounters* counters)
+      : UnreliableQp(limits, sq, recv_queue, mrs, counters,
+                     RequestsOf(QpService::kUd)) {}
 
   // Datagrams have no expected PSN; this is the configured one.
   Psn recv_psn() const { return config().rq_psn; }

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <span>
 
+#include "ras/metrics/counters.h"
 #include "ras/metrics/rx_verdict.h"
+#include "transport/work/error_counters.h"
 #include "transport/work/types.h"
 #include "verbs/abi/rnic_abi.h"
 
@@ -29,6 +31,17 @@ inline uint8_t FailReceives(const Placement& placement, RxVerdict cause,
     status = URNIC_WC_WR_FLUSH_ERR;
   }
   return status;
+}
+
+// Counts those that FailReceives() has changed: nothing else makes errors of a
+// burst's completions.
+inline void CountFailedReceives(std::span<const RecvCompletion> completions,
+                                RoceCounters& counters) {
+  for (const RecvCompletion& done : completions) {
+    if (done.status != URNIC_WC_SUCCESS) {
+      CountReceiveError(done.status, counters);
+    }
+  }
 }
 
 }  // namespace urnic

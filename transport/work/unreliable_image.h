@@ -13,8 +13,8 @@ template <>
 struct FieldsOf<UnreliableSender> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, limits, config, sq, requests, mrs, head, next, stale,
-                  posted, published, drain_limit, psn, running, draining,
+    URNIC_MEMBERS(f, s, limits, config, sq, requests, mrs, counters, head, next,
+                  stale, posted, published, drain_limit, psn, running, draining,
                   drain_reported, failed, flushing, failed_status, loaded,
                   length, offset, current);
     f("head", head);
@@ -32,8 +32,8 @@ struct FieldsOf<UnreliableSender> {
     f("length", length);
     f("offset", offset);
     // Set at creation, derived, or read again.
-    f.Elsewhere(limits, config, sq, requests, mrs, posted, published, loaded,
-                current);
+    f.Elsewhere(limits, config, sq, requests, mrs, counters, posted, published,
+                loaded, current);
   }
   static void Check(ImageReader& f, const UnreliableSender& s, QpState state,
                     uint32_t mtu);
@@ -46,15 +46,15 @@ template <>
 struct FieldsOf<UnreliableQp> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, limits, config, sender, rq, mrs, state, recv_status,
-                  event);
+    URNIC_MEMBERS(f, s, limits, config, sender, rq, mrs, counters, state,
+                  recv_status, event);
     f("state", state, QpState::kErr, kQpStateNames);
     f.Group("config", config);
     f("recv_status", recv_status, uint8_t{UINT8_MAX}, kCompletionStatusNames);
     f("event", event, QpEvent::kLastWqeReached, kQpEventNames);
     f.Group("send", sender);
     f.Group("receive_queue", *rq);
-    f.Elsewhere(limits, mrs);
+    f.Elsewhere(limits, mrs, counters);
   }
   static void Check(ImageReader& f, const UnreliableQp& qp);
   static void Derive(UnreliableQp& qp);

@@ -35,6 +35,7 @@ void UnreliableQp::Modify(QpState target, const QpConfig& config) {
 void UnreliableQp::FailPlacement(const Placement& placement,
                                  std::span<RecvCompletion> completions) {
   FailReceive(FailReceives(placement, RxVerdict::kAccept, completions));
+  CountFailedReceives(completions, *counters_);
 }
 
 void UnreliableQp::FailReceive(uint8_t status) {

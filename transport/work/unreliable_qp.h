@@ -9,7 +9,9 @@
 #include <span>
 #include <utility>
 
+#include "ras/metrics/counters.h"
 #include "transport/base/fields.h"
+#include "transport/work/error_counters.h"
 #include "transport/work/recv_queue.h"
 #include "transport/work/types.h"
 #include "transport/work/unreliable_sender.h"
@@ -74,13 +76,15 @@ class UnreliableQp {
   template <typename T>
   friend struct urnic::FieldsOf;
 
-  // `requests`: as UnreliableSender's. `recv_queue` and `mrs` outlive it.
+  // `requests`: as UnreliableSender's. `recv_queue`, `mrs` and `counters`
+  // outlive it.
   UnreliableQp(const QpLimits& limits, WorkQueueView sq, RecvQueue* recv_queue,
-               mem::MrTable* mrs, RequestSet requests)
+               mem::MrTable* mrs, RoceCounters* counters, RequestSet requests)
       : limits_(limits),
-        sender_(limits, sq, requests, *mrs),
+        sender_(limits, sq, requests, *mrs, *counters),
         rq_(recv_queue),
-        mrs_(mrs) {}
+        mrs_(mrs),
+        counters_(counters) {}
   ~UnreliableQp() = default;
 
   bool PollSend(SendCompletion& out) {
@@ -98,6 +102,7 @@ class UnreliableQp {
   bool PollRecvFlush(RecvCompletion& out) {
     if (!rq_->TakeToFlush()) return false;
     out = RecvCompletion{.status = recv_status_, .wr_id = rq_->Consume()};
+    CountReceiveError(out.status, *counters_);
     recv_status_ = URNIC_WC_WR_FLUSH_ERR;
     rq_->PublishConsumer();
     return true;
@@ -148,6 +153,7 @@ class UnreliableQp {
   UnreliableSender sender_;
   RecvQueue* const rq_;
   mem::MrTable* const mrs_;
+  RoceCounters* const counters_;  // of the engine
   QpState state_ = QpState::kReset;
   uint8_t recv_status_ = URNIC_WC_WR_FLUSH_ERR;  // of the next flushed receive
   QpEvent event_ = QpEvent::kNone;

@@ -14,8 +14,10 @@
 #include <span>
 #include <utility>
 
+#include "ras/metrics/counters.h"
 #include "transport/base/check.h"
 #include "transport/base/fields.h"
+#include "transport/work/error_counters.h"
 #include "transport/work/request.h"
 #include "transport/work/send_request.h"
 #include "transport/work/types.h"
@@ -34,10 +36,16 @@ class UnreliableSender {
     Psn psn;
   };
 
-  // `requests`: those that the service supports.
+  // `requests`: those that the service supports. `mrs` and `counters` outlive
+  // it.
   UnreliableSender(const QpLimits& limits, WorkQueueView sq,
-                   RequestSet requests, mem::MrTable& mrs)
-      : limits_(limits), sq_(sq), requests_(requests), mrs_(&mrs) {}
+                   RequestSet requests, mem::MrTable& mrs,
+                   RoceCounters& counters)
+      : limits_(limits),
+        sq_(sq),
+        requests_(requests),
+        mrs_(&mrs),
+        counters_(&counters) {}
 
   // --- States: RTS, SQD and back, RESET, ERR ------------------------------
 
@@ -146,6 +154,7 @@ class UnreliableSender {
       if (stale_ != 0) {
         --stale_;
         out = EndOf(wqe, URNIC_WC_WR_FLUSH_ERR);
+        CountSendError(out.status, *counters_);
         return true;
       }
       if (!limits_.sq_sig_all && (wqe.flags & URNIC_SEND_SIGNALED) == 0) {
@@ -167,6 +176,7 @@ class UnreliableSender {
 
   bool Fail(SendCompletion& out, uint8_t status) {
     out = EndOf(sq_.Read<urnic_sq_wqe>(head_), status);
+    CountSendError(status, *counters_);
     posted_ = next_ = ++head_;
     return true;
   }
@@ -274,6 +284,7 @@ class UnreliableSender {
   WorkQueueView sq_;
   RequestSet requests_;
   mem::MrTable* mrs_;
+  RoceCounters* counters_;  // of the engine
 
   uint32_t head_ = 0;
   uint32_t next_ = 0;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ras/metrics/counters.h"
 #include "transport/base/lessor.h"
 #include "transport/mem/mr_table.h"
 #include "transport/wire/address.h"
@@ -40,6 +41,7 @@ struct ImageGround {
   RecvRing ring;
   RecvQueue queue;
   WorkQueueView sends;
+  RoceCounters counters;
 };
 
 // As printf(). At most 255 characters.

@@ -122,11 +122,11 @@ absl::StatusOr<ImageView> ViewImage(std::span<const uint8_t> image) {
   ImageGround g(shape);
   switch (shape.service) {
     case QpService::kUc: {
-      uc::Qp qp(shape.limits, g.sends, &g.queue, &g.mrs);
+      uc::Qp qp(shape.limits, g.sends, &g.queue, &g.mrs, &g.counters);
       return View(image, qp);
     }
     case QpService::kUd: {
-      ud::Qp qp(shape.limits, g.sends, &g.queue, &g.mrs);
+      ud::Qp qp(shape.limits, g.sends, &g.queue, &g.mrs, &g.counters);
       return View(image, qp);
     }
     default: {
@@ -134,8 +134,9 @@ absl::StatusOr<ImageView> ViewImage(std::span<const uint8_t> image) {
       std::vector<rc::ReplaySlot> replay(
           shape.replay_slots == 0 ? 0 : std::bit_ceil(shape.replay_slots));
       cc::SharedPath path;
+      rc::RecoveryPool pool(rc::kNoRecovery, nullptr, &g.counters);
       rc::Qp qp(shape.limits, g.sends, records, replay, &g.queue, &g.mrs,
-                nullptr);
+                &pool);
       qp.Join(&path);
       return View(image, qp);
     }

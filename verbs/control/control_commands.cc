@@ -109,19 +109,29 @@ SysfsCounters CountersOf(OpenNic& nic) {
                              nic.engine().counters().verdicts[kBadIcrc]};
 }
 
-// The names are those of IwarpCounters, all of them.
+// Each list has all names of a kind of counters.
 #define URNIC_ONE(name) +1
-static_assert(0 URNIC_SYSFS_HW_COUNTERS(URNIC_ONE) ==
+static_assert(0 URNIC_SYSFS_IWARP_COUNTERS(URNIC_ONE) ==
               sizeof(IwarpCounters) / sizeof(uint64_t));
+static_assert(0 URNIC_SYSFS_ROCE_COUNTERS(URNIC_ONE) ==
+              sizeof(RoceCounters) / sizeof(uint64_t));
 #undef URNIC_ONE
 
-std::string IwarpLines(OpenNic& nic) {
-  if ((nic.identity().kinds & 1u << URNIC_DEVICE_IWARP) == 0) return "";
-  const IwarpCounters counters = nic.CountersOfAll().iwarp;
+std::string HwLines(OpenNic& nic) {
+  const EngineCounters all = nic.CountersOfAll();
   std::string lines;
 #define URNIC_LINE(name) \
-  absl::StrAppend(&lines, URNIC_SYSFS_HW_NAME(name), " ", counters.name, "\n");
-  URNIC_SYSFS_HW_COUNTERS(URNIC_LINE)
+  absl::StrAppend(&lines, #name, " ", all.roce.name, "\n");
+  if ((nic.identity().kinds & 1u << URNIC_DEVICE_ROCE) != 0) {
+    URNIC_SYSFS_ROCE_COUNTERS(URNIC_LINE)
+  }
+#undef URNIC_LINE
+#define URNIC_LINE(name)                                                     \
+  absl::StrAppend(&lines, URNIC_SYSFS_IWARP_NAME(name), " ", all.iwarp.name, \
+                  "\n");
+  if ((nic.identity().kinds & 1u << URNIC_DEVICE_IWARP) != 0) {
+    URNIC_SYSFS_IWARP_COUNTERS(URNIC_LINE)
+  }
 #undef URNIC_LINE
   return lines;
 }
@@ -136,7 +146,7 @@ std::string ListCounters(OpenNic& nic) {
   absl::StrAppend(&answer, #name, " ", counters.name, "\n");
   URNIC_SYSFS_COUNTERS(URNIC_LINE)
 #undef URNIC_LINE
-  return answer + IwarpLines(nic);
+  return answer + HwLines(nic);
 }
 
 // Sends what `append(place, enough, out)` appends (QpTable::AppendImages()),

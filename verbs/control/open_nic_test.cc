@@ -149,6 +149,9 @@ TEST_F(OpenNicTest, APortWithIwarpHasItsCounters) {
   EXPECT_THAT(Ask(*iwarp, "counters"), HasSubstr("\niwarp_retrans_segs 0\n"));
   const auto roce = Open(2);
   EXPECT_THAT(Ask(*roce, "counters"), Not(HasSubstr("retrans_segs")));
+  EXPECT_THAT(Ask(*roce, "counters"), HasSubstr("\nnp_cnp_sent 0\n"));
+  EXPECT_THAT(Ask(*iwarp, "counters"), HasSubstr("\nnp_cnp_sent 0\n"))
+      << "the port has both devices";
 }
 
 TEST_F(OpenNicTest, EachDeviceCountsItsOwnObjects) {

@@ -78,6 +78,12 @@ std::string IwarpMember(const EngineCounters& c) {
                       TerminateObject(c.terminates_received), "}}}, ");
 }
 
+// Ends with a comma; empty if the port has had no queue pair of RoCE.
+std::string RoceMember(const EngineCounters& c) {
+  if (c.roce_qps == 0) return "";
+  return absl::StrCat("\"roce\": {", ObjectOf(c.roce), "}, ");
+}
+
 std::string VerdictObject(const EngineCounters& c) {
   std::string object;
   for (size_t i = 0; i < kRxVerdictCount; ++i) {
@@ -118,8 +124,8 @@ std::string StatsLine(const char* device, const EngineCounters& engine,
       "{\"device\": \"", device, "\", \"pid\": ", owner.pid,
       ", \"program\": \"", Escaped(owner.program), "\", \"port\": {",
       ObjectOf(port), "}, ", FaultMember(faults), "\"engine\": {",
-      ObjectOf(engine, engine.requesters), "}, ", IwarpMember(engine),
-      "\"verdicts\": {", VerdictObject(engine), "}}");
+      ObjectOf(engine, engine.requesters), "}, ", RoceMember(engine),
+      IwarpMember(engine), "\"verdicts\": {", VerdictObject(engine), "}}");
 }
 
 bool StatsAreWanted() {

@@ -11,6 +11,8 @@
 //    "fault": {"out": {"offered": 1, ..}, "in": {..}},  only if the port has
 //                                      faults; transport/impair/counts.h
 //    "engine": {"iterations": 1, ..},  engine_counters, requester_counters
+//    "roce": {"out_of_sequence": 0, ..},  roce_counters, only if there was a
+//                                      queue pair of RoCE
 //    "iwarp": {"active_opens": 1, ..,  iwarp_counters, only if there was TCP
 //              "terminates": {"sent": {"0x1100": 1}, "received": {}}},
 //                                      by layer, type and code

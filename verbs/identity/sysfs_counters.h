@@ -11,7 +11,8 @@
 // The preload creates the files; the process that has the device open knows the
 // values (verbs/control/control_protocol.h, "counters").
 
-// X(name) for each.
+// The names also tell rdma_path.c of the preload which relative paths may be
+// counters. X(name) for each.
 #define URNIC_SYSFS_COUNTERS(X)                                             \
   X(port_xmit_data)     /* in units of 4 bytes, with the Ethernet header */ \
   X(port_xmit_packets)  /* */                                               \
@@ -20,35 +21,62 @@
   X(port_rcv_packets)   /* */                                               \
   X(port_rcv_errors)    /* ICRC wrong, too long, or no room for it */
 
+// The files in ports/1/hw_counters of a RoCE device: all counters of
+// ras/metrics/roce_counters.def, which says what they count. They are those of
+// the device's queue pairs, living and destroyed. The names are those of
+// mlx5 in Linux.
+#define URNIC_SYSFS_ROCE_COUNTERS(X) \
+  X(out_of_sequence)                 \
+  X(duplicate_request)               \
+  X(out_of_buffer)                   \
+  X(resp_local_length_error)         \
+  X(resp_remote_access_errors)       \
+  X(resp_cqe_error)                  \
+  X(resp_cqe_flush_error)            \
+  X(packet_seq_err)                  \
+  X(implied_nak_seq_err)             \
+  X(local_ack_timeout_err)           \
+  X(rnr_nak_retry_err)               \
+  X(req_remote_invalid_request)      \
+  X(req_remote_access_errors)        \
+  X(req_transport_retries_exceeded)  \
+  X(req_rnr_retries_exceeded)        \
+  X(req_cqe_error)                   \
+  X(req_cqe_flush_error)             \
+  X(np_ecn_marked_roce_packets)      \
+  X(np_cnp_sent)                     \
+  X(rp_cnp_handled)                  \
+  X(rp_cnp_ignored)                  \
+  X(rx_icrc_encapsulated)
+
 // The files in ports/1/hw_counters of an iWARP device: all counters of
 // ras/metrics/iwarp_counters.def, which says what they count. They are those of
-// the port's connections. By the prefix of their names, rdma_path.c of the
-// preload recognizes relative paths.
-#define URNIC_SYSFS_HW_NAME(name) "iwarp_" #name
-#define URNIC_SYSFS_HW_COUNTERS(X) \
-  X(active_opens)                  \
-  X(passive_opens)                 \
-  X(silent_evicted)                \
-  X(in_rsts)                       \
-  X(out_rsts)                      \
-  X(challenge_acks)                \
-  X(syn_cookies_sent)              \
-  X(syn_cookies_recv)              \
-  X(time_wait_overflow)            \
-  X(retrans_segs)                  \
-  X(timeouts)                      \
-  X(loss_probes)                   \
-  X(window_probes)                 \
-  X(fast_recoveries)               \
-  X(undone_recoveries)             \
-  X(dsacks_recv)                   \
-  X(sack_discards)                 \
-  X(sack_reneging)                 \
-  X(ecn_reductions)                \
-  X(zero_windows)                  \
-  X(out_of_order_segs)             \
-  X(early_segs)                    \
-  X(fpdu_parts_held)               \
-  X(crc_errors)                    \
-  X(terminates_sent)               \
+// the port's connections.
+#define URNIC_SYSFS_IWARP_NAME(name) "iwarp_" #name
+#define URNIC_SYSFS_IWARP_COUNTERS(X) \
+  X(active_opens)                     \
+  X(passive_opens)                    \
+  X(silent_evicted)                   \
+  X(in_rsts)                          \
+  X(out_rsts)                         \
+  X(challenge_acks)                   \
+  X(syn_cookies_sent)                 \
+  X(syn_cookies_recv)                 \
+  X(time_wait_overflow)               \
+  X(retrans_segs)                     \
+  X(timeouts)                         \
+  X(loss_probes)                      \
+  X(window_probes)                    \
+  X(fast_recoveries)                  \
+  X(undone_recoveries)                \
+  X(dsacks_recv)                      \
+  X(sack_discards)                    \
+  X(sack_reneging)                    \
+  X(ecn_reductions)                   \
+  X(zero_windows)                     \
+  X(out_of_order_segs)                \
+  X(early_segs)                       \
+  X(fpdu_parts_held)                  \
+  X(crc_errors)                       \
+  X(terminates_sent)                  \
   X(terminates_recv)

@@ -20,20 +20,25 @@
 #include "verbs/preload/sysfs_tree.h"
 
 // More than the longest answer: the port has at most 511 characters, and the
-// line of a counter about 40.
-#define ANSWER_BYTES 2560
+// line of a counter about 45.
+#define ANSWER_BYTES 4096
 #define TEXT_BYTES 24
 
 #define NAME(name) #name,
-#define HW_NAME(name) URNIC_SYSFS_HW_NAME(name),
-static const char* const kNames[] = {URNIC_SYSFS_COUNTERS(NAME)
-                                         URNIC_SYSFS_HW_COUNTERS(HW_NAME)};
-#undef HW_NAME
+#define IWARP_NAME(name) URNIC_SYSFS_IWARP_NAME(name),
+static const char* const kNames[] = {
+    URNIC_SYSFS_COUNTERS(NAME) URNIC_SYSFS_ROCE_COUNTERS(NAME)
+        URNIC_SYSFS_IWARP_COUNTERS(IWARP_NAME)};
+#undef IWARP_NAME
 #undef NAME
-#define NUM_NAMES ((int)(sizeof(kNames) / sizeof(kNames[0])))
 #define COUNT(name) +1
-// Those behind are in hw_counters.
-#define NUM_PORT_COUNTERS (0 URNIC_SYSFS_COUNTERS(COUNT))
+enum {
+  // Those behind are in hw_counters, of a RoCE and of an iWARP device.
+  NUM_PORT_COUNTERS = 0 URNIC_SYSFS_COUNTERS(COUNT),
+  NUM_ROCE_COUNTERS = 0 URNIC_SYSFS_ROCE_COUNTERS(COUNT),
+  NUM_NAMES = sizeof(kNames) / sizeof(kNames[0]),
+};
+#undef COUNT
 
 // Which counter of which device, and what has been found.
 struct search {
@@ -131,6 +136,13 @@ static int text_of(const struct urnic_device_identity* device, const char* name,
 
 // ------------------------------------------------------------------- files
 
+// The index in kNames of a counter between `begin` and `end`, or -1.
+static int index_of(const char* name, int begin, int end) {
+  for (int i = begin; i < end; ++i)
+    if (strcmp(name, kNames[i]) == 0) return i;
+  return -1;
+}
+
 // The counter's index in kNames, or -1; sets the device.
 static int parse(const char* path,
                  const struct urnic_device_identity** device) {
@@ -154,13 +166,11 @@ static int parse(const char* path,
   text[end - name] = '\0';
   *device = urnic_tree_find(text);
   if (*device == NULL) return -1;
-  if (is_hw &&
-      (*device)->device_kind != &urnic_device_kinds[URNIC_DEVICE_IWARP])
-    return -1;
-  for (int i = is_hw ? NUM_PORT_COUNTERS : 0;
-       i < (is_hw ? NUM_NAMES : NUM_PORT_COUNTERS); ++i)
-    if (strcmp(counter, kNames[i]) == 0) return i;
-  return -1;
+  const int iwarp_begin = NUM_PORT_COUNTERS + NUM_ROCE_COUNTERS;
+  if (!is_hw) return index_of(counter, 0, NUM_PORT_COUNTERS);
+  return (*device)->device_kind == &urnic_device_kinds[URNIC_DEVICE_IWARP]
+             ? index_of(counter, iwarp_begin, NUM_NAMES)
+             : index_of(counter, NUM_PORT_COUNTERS, iwarp_begin);
 }
 
 static int put_text(int fd, const char* text, int len) {

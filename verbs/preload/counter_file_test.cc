@@ -61,7 +61,7 @@ class Answerer {
       EXPECT_STREQ(request, "counters");
       const std::string answer = "ok\nport loop\nnetns 1\nport_xmit_data " +
                                  std::to_string(number) +
-                                 "\nport_rcv_data 77\n";
+                                 "\nport_rcv_data 77\nout_of_sequence 5\n";
       EXPECT_GT(send(fd, answer.data(), answer.size(), MSG_NOSIGNAL), 0);
       close(fd);
     }
@@ -151,6 +151,18 @@ TEST(CounterFileTest, PathsFromTheFolderWork) {
   EXPECT_EQ(Read(also), "4\n");
   close(also);
   close(folder);
+  ASSERT_EQ(chdir(before.c_str()), 0);
+}
+
+TEST(CounterFileTest, HwCountersAreFoundByTheirNames) {
+  Answerer answerer;
+  const auto before = std::filesystem::current_path();
+  ASSERT_EQ(chdir("/sys/class/infiniband/urnic0/ports/1/hw_counters"), 0);
+  const int fd = open("out_of_sequence", O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  EXPECT_EQ(Read(fd), "5\n");
+  close(fd);
+  EXPECT_EQ(open("iwarp_timeouts", O_RDONLY), -1) << "of another kind";
   ASSERT_EQ(chdir(before.c_str()), 0);
 }
 

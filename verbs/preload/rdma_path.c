@@ -7,15 +7,33 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "verbs/identity/sysfs_counters.h"
 #include "verbs/preload/device_node.h"
 #include "verbs/preload/sysfs_tree.h"
+
+// Whether the last name of a relative path is that of a counter.
+static int may_be_counter(const char* path) {
+#define NAME(name) #name,
+#define IWARP_NAME(name) URNIC_SYSFS_IWARP_NAME(name),
+  static const char* const kNames[] = {
+      URNIC_SYSFS_COUNTERS(NAME) URNIC_SYSFS_ROCE_COUNTERS(NAME)
+          URNIC_SYSFS_IWARP_COUNTERS(IWARP_NAME)};
+#undef IWARP_NAME
+#undef NAME
+  // All of them have one. Few other files do.
+  if (strchr(path, '_') == NULL) return 0;
+  const char* slash = strrchr(path, '/');
+  const char* name = slash != NULL ? slash + 1 : path;
+  for (size_t i = 0; i < sizeof(kNames) / sizeof(kNames[0]); ++i)
+    if (strcmp(name, kNames[i]) == 0) return 1;
+  return 0;
+}
 
 int urnic_may_be_rdma(const char* path) {
   if (path == NULL) return 0;
   if (path[0] != '/')
     return strstr(path, "infiniband") != NULL ||
-           strstr(path, "rdma_cm") != NULL || strstr(path, "port_") != NULL ||
-           strstr(path, "iwarp_") != NULL;
+           strstr(path, "rdma_cm") != NULL || may_be_counter(path);
   if (path[1] == 's')
     return strncmp(path, "/sys/class/infiniband", 21) == 0 ||
            strncmp(path, "/sys/class/misc/rdma_cm", 23) == 0;

@@ -128,14 +128,16 @@ static void put_port_state(struct writer* w, const char* device, int active) {
 static void put_counters(struct writer* w,
                          const struct urnic_device_identity* d) {
 #define PUT(name) put(w, #name, "%s", "");
+#define PUT_IWARP(name) put(w, URNIC_SYSFS_IWARP_NAME(name), "%s", "");
   enter(w, "sys/class/infiniband/%s/ports/1/counters", d->name);
   URNIC_SYSFS_COUNTERS(PUT)
+  enter(w, "sys/class/infiniband/%s/ports/1/hw_counters", d->name);
   if (d->device_kind == &urnic_device_kinds[URNIC_DEVICE_IWARP]) {
-    enter(w, "sys/class/infiniband/%s/ports/1/hw_counters", d->name);
-#define PUT_HW(name) put(w, URNIC_SYSFS_HW_NAME(name), "%s", "");
-    URNIC_SYSFS_HW_COUNTERS(PUT_HW)
-#undef PUT_HW
+    URNIC_SYSFS_IWARP_COUNTERS(PUT_IWARP)
+  } else {
+    URNIC_SYSFS_ROCE_COUNTERS(PUT)
   }
+#undef PUT_IWARP
 #undef PUT
 }
 

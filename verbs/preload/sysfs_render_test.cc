@@ -44,7 +44,11 @@ TEST(SysfsRenderTest, AKindDeterminesNodeTypeGidsAndPkeys) {
   EXPECT_TRUE(std::filesystem::exists(all / "urnic0/ports/1/pkeys/0"));
   EXPECT_FALSE(std::filesystem::exists(all / "iwurnic0/ports/1/pkeys"));
   EXPECT_TRUE(std::filesystem::exists(all / "urnic0/ports/1/counters"));
-  EXPECT_FALSE(std::filesystem::exists(all / "urnic0/ports/1/hw_counters"));
+  const std::filesystem::path roce = all / "urnic0/ports/1/hw_counters";
+  EXPECT_TRUE(std::filesystem::exists(roce / "out_of_sequence"));
+  EXPECT_FALSE(std::filesystem::exists(roce / "iwarp_retrans_segs"));
+  EXPECT_FALSE(std::filesystem::exists(
+      all / "iwurnic0/ports/1/hw_counters/out_of_sequence"));
   EXPECT_TRUE(std::filesystem::exists(
       all / "iwurnic0/ports/1/hw_counters/iwarp_retrans_segs"));
   for (const char* table : {"gids", "gid_attrs/types", "gid_attrs/ndevs"}) {
