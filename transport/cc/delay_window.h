@@ -106,7 +106,7 @@ struct DelayWindow {
     if (__builtin_expect(draining, 0)) return Drain(now, sample);
     round_trip = sample;
     const uint32_t ns = Narrow(sample);
-    if (shortest_ns == 0) born_at = now;
+    if (shortest_ns == 0) born_at = drained_at = now;
     if (shortest_ns == 0 || ns < shortest_ns) LearnShortest(ns);
     const Duration target = Target();
     if (sample <= target) {
@@ -135,11 +135,12 @@ struct DelayWindow {
     }
     lost += std::min(packets, most);
     if (draining || JustCut(now)) return;
-    // A queue that fills a buffer makes round trips longer by more than a
-    // quarter.
     const bool few = lost <= std::max(cwnd / kFewLost / kPacket, 3u);
     const bool quick =
-        shortest_ns == 0 || Narrow(round_trip) <= shortest_ns + shortest_ns / 4;
+        shortest_ns == 0 ||
+        round_trip <=
+            Shortest() +
+                std::max(kQueue, Duration::Nanoseconds(shortest_ns / 4));
     if (few && quick && !competes) return;
     const uint32_t before = cwnd;
     CutTo(cwnd / 2, now);
