@@ -44,6 +44,7 @@ struct Side {
     config.dest_qpn = 2;
     config.access = kAll;
     config.timeout = Duration::Milliseconds(67);
+    qp.Join(&path);
     for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       qp.Modify(state, config);
     }
@@ -58,6 +59,7 @@ struct Side {
   OwnRecvQueue recv_queue{rings.rq().view(), 1};
   RoceCounters counters;
   rc::RecoveryPool pool{rc::kNoRecovery, nullptr, &counters};
+  cc::SharedPath path;
   rc::Qp qp{{.qpn = 2, .pd = kPd, .max_inline = 16},
             rings.sq().view(),
             records,

@@ -108,7 +108,9 @@ struct DelayWindow {
     const uint32_t ns = Narrow(sample);
     if (shortest_ns == 0) born_at = drained_at = now;
     if (shortest_ns == 0 || ns < shortest_ns) LearnShortest(ns);
-    const Duration target = Target();
+    // In the quiet case the target need not be computed.
+    const bool quick = ns <= shortest_ns + kQueue.ns();
+    const Duration target = quick ? sample : Target();
     if (sample <= target) {
       above = 0;
       if (++below >= 2) competes = false;
@@ -125,6 +127,9 @@ struct DelayWindow {
                      cwnd / 2, cwnd * excess * 4 / 5 / sample.ns())),
           now);
   }
+
+  // The window is full: more would be sent.
+  void OnFull(Time now) { full_at = now; }
 
   // So many packets were lost. Losses within a round trip count together, and
   // reduce the window once.
@@ -200,6 +205,7 @@ struct DelayWindow {
   uint32_t shortest_drained = 0;         // ns; 0: not measured yet
   uint32_t drained_before = UINT32_MAX;  // the drain before
   uint32_t lost = 0;                     // packets, within a round trip
+  Time full_at;                          // the last time; zero: never
   Time born_at;                          // the first sample
   Time drained_at;                       // when draining began
   Time lost_since;
@@ -307,10 +313,10 @@ struct DelayWindow {
       cwnd = limit;
       return;
     }
-    // An unused window says nothing about the path. Up to `quiet`, it may grow
-    // nevertheless: programs that ask for the answer of each message would
-    // otherwise begin their bulk transfers slowly.
-    if (sample.app_limited && cwnd >= quiet) return;
+    // A window that was not full in the last round trips says nothing about the
+    // path. Up to `quiet`, it may grow nevertheless: programs that ask for the
+    // answer of each message would otherwise begin their bulk transfers slowly.
+    if (cwnd >= quiet && sample.now - full_at > round_trip * 2) return;
     if (above != 0 && !competes) return;
     if (starting && above == 0) {
       cwnd = std::min(limit, cwnd + sample.packets * kPacket);

@@ -14,11 +14,11 @@ class DelayWindowTest : public ::testing::Test {
   DelayWindowTest() { cc_.Start(64, 2000, 4096); }
 
   void Ack(uint32_t packets, Duration round_trip = {}, bool limited = false) {
+    if (!limited) cc_.OnFull(now_);
     AckSample sample;
     sample.now = now_;
     sample.packets = packets;
     sample.round_trip = round_trip;
-    sample.app_limited = limited;
     cc_.OnAck(sample);
   }
   // One round: the window is acknowledged, after `round_trip`.
@@ -128,6 +128,7 @@ TEST_F(DelayWindowTest, FlowsShareABottleneckFairly) {
       AckSample sample;
       sample.now = now;
       sample.packets = flows[i].window();
+      flows[i].OnFull(now);
       sample.round_trip = Duration::Nanoseconds(ns);
       if (round >= 10000) delivered[i] += sample.packets;
       flows[i].OnAck(sample);

@@ -36,8 +36,8 @@ struct FieldsOf<cc::DelayWindow> {
                   before_cut, starting, cut, above, below, competes, marked,
                   draining, last_cut, round_trip, slowed_from, slowed_ns,
                   slowed_at, shortest_ns, after_drain, shortest_drained,
-                  drained_before, lost, born_at, drained_at, lost_since, resume,
-                  alpha, marked_at, to_wall);
+                  drained_before, lost, full_at, born_at, drained_at,
+                  lost_since, resume, alpha, marked_at, to_wall);
     f("cwnd", cwnd);
     f("quiet", quiet);
     f("limit", limit);
@@ -61,6 +61,7 @@ struct FieldsOf<cc::DelayWindow> {
     f("shortest_drained", shortest_drained);
     f("drained_before", drained_before);
     f("lost", lost);
+    f.Since("full_at", full_at, full_at.ns() != 0);
     f.Since("born_at", born_at, shortest_ns != 0);
     f.Since("drained_at", drained_at, shortest_ns != 0);
     f.Since("lost_since", lost_since, lost != 0);
@@ -280,11 +281,10 @@ struct FieldsOf<cc::SharedPath> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, cc, round_trip, reordering_ns, under_way, users,
-                  waiting, full_at, answered_at);
+                  waiting, answered_at);
     f.Group("cc", cc);
     f.Group("round_trip", round_trip);
     f("reordering_ns", reordering_ns);
-    f.Since("full_at", full_at, full_at.ns() != 0);
     f.Since("answered_at", answered_at, answered_at.ns() != 0);
     // Each flow has its part.
     f.Elsewhere(under_way, users, waiting);

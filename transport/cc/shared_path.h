@@ -48,14 +48,6 @@ struct SharedPath {
   // The part of a flow in `under_way` has changed.
   void Account(uint32_t before, uint32_t after) { under_way += after - before; }
 
-  // A flow could not send because of the window.
-  void OnFull(Time now) { full_at = now; }
-  // The window was not full in the last round trips, so it says nothing about
-  // the path.
-  bool AppLimited(Time now) const {
-    return full_at.ns() == 0 || now - full_at > round_trip.smoothed() * 2;
-  }
-
   // A path that nobody has used yet takes over what another knew of the same
   // destination.
   void Adopt(const SharedPath& other) {
@@ -65,7 +57,6 @@ struct SharedPath {
     cc.to_wall = wall;
     round_trip = other.round_trip;
     reordering_ns = other.reordering_ns;
-    full_at = other.full_at;
     answered_at = other.answered_at;
   }
 
@@ -76,7 +67,6 @@ struct SharedPath {
   uint32_t under_way = 0;  // packets, and grants that were not used yet
   uint32_t users = 0;      // flows that have joined
   uint32_t waiting = 0;    // those in the caller's lists
-  Time full_at;            // zero: never
   Time answered_at;        // the last acknowledgement of something new
 };
 

@@ -49,14 +49,6 @@ TEST_F(SharedPathTest, AWindowOfOnePacketLetsOneGo) {
   EXPECT_EQ(path_.NextGrant(), 1u);
 }
 
-TEST_F(SharedPathTest, IsLimitedByProgramsUnlessItWasFullLately) {
-  const Time now = Time::FromNs(1'000'000'000);
-  EXPECT_TRUE(path_.AppLimited(now));
-  path_.OnFull(now);
-  EXPECT_FALSE(path_.AppLimited(now + Duration::Milliseconds(1)));
-  EXPECT_TRUE(path_.AppLimited(now + Duration::Milliseconds(3)));
-}
-
 TEST_F(SharedPathTest, OnlyANewPathLearnsFromAnother) {
   SharedPath other;
   other.cc.Start(8, 8, 4096);

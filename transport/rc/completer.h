@@ -80,18 +80,7 @@ class Completer {
   // The next completion for the program: a success, an error or a flush.
   bool PollCompletion(SendCompletion& out) {
     if (PollDone(out, s_.una)) return true;
-    if (s_.failed && s_.head == s_.failed_index) {
-      out = SendCompletion{.status = s_.failed_status,
-                           .opcode = OpcodeInRing(s_.head),
-                           .cause = s_.failed_cause,
-                           .wr_id = s_.sq.Read<urnic_sq_wqe>(s_.head).wr_id};
-      CountSendError(out.status, counters());
-      s_.failed = false;
-      s_.una = ++s_.head;
-      EnterError();
-      return true;
-    }
-    return s_.flushing && PollFlush(out);
+    return __builtin_expect(s_.failed || s_.flushing, 0) && PollError(out);
   }
 
   // REQUIRES: now >= NextDeadline(). True if no acknowledgement came in time.
@@ -151,6 +140,22 @@ class Completer {
 
   uint8_t OpcodeInRing(uint32_t index) const {
     return CompletionOpcode(s_.sq.Read<urnic_sq_wqe>(index).opcode);
+  }
+
+  // The error of the request that has failed, or a flush.
+  [[gnu::cold, gnu::noinline]] bool PollError(SendCompletion& out) {
+    if (s_.failed && s_.head == s_.failed_index) {
+      out = SendCompletion{.status = s_.failed_status,
+                           .opcode = OpcodeInRing(s_.head),
+                           .cause = s_.failed_cause,
+                           .wr_id = s_.sq.Read<urnic_sq_wqe>(s_.head).wr_id};
+      CountSendError(out.status, counters());
+      s_.failed = false;
+      s_.una = ++s_.head;
+      EnterError();
+      return true;
+    }
+    return s_.flushing && PollFlush(out);
   }
 
   //= IBTA 10.7.3.1: after an error, every request completes, whether it is
@@ -240,7 +245,6 @@ class Completer {
     sample.packets = packets;
     sample.bytes = bytes;
     sample.marked = std::exchange(s_.marked, false);
-    sample.app_limited = path.AppLimited(now);
     path.cc.OnAck(sample);
     path.answered_at = now;
   }

@@ -195,7 +195,7 @@ class Qp {
             .only_ack_waits = responder_.OnlyAckWaits() && !sends,
             .waits = wish == Requester::Wish::kWait ? requester().Waits()
                                                     : PathWait::kNo,
-            .lets_go = send_.path != nullptr && send_.path->LetsGo()};
+            .lets_go = send_.LetsOthersGo()};
   }
 
   Time NextDeadline() const { return send_.NextDeadline(); }

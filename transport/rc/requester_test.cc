@@ -58,16 +58,16 @@ TEST_F(RequesterTest, StopsAtTheWindowAndAsksForAnAckThere) {
   EXPECT_EQ(Transmit().size(), 2u);
 }
 
-TEST_F(RequesterTest, AFullWindowIsNotAppLimited) {
+TEST_F(RequesterTest, AFullWindowIsReported) {
   config_.window_packets = 4;
   Connect();
   const SendState& s = end_.qp().send_state();
   ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 256));
   EXPECT_EQ(Transmit().size(), 1u);
-  EXPECT_TRUE(s.path->AppLimited(now_));
+  EXPECT_EQ(s.path->cc.full_at, Time());
   ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 2, 1024));
   EXPECT_EQ(Transmit().size(), 3u);
-  EXPECT_FALSE(s.path->AppLimited(now_));
+  EXPECT_EQ(s.path->cc.full_at, now_);
 }
 
 TEST_F(RequesterTest, APacedFlowIsNotReadyBeforeItsTime) {

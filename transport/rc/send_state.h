@@ -123,6 +123,11 @@ struct SendState {
     if (silent) return InFlight();
     return InFlight() + granted + (path->waiting == 0 ? path->Room() : 0);
   }
+  // Whether those who wait for the path may go now.
+  bool LetsOthersGo() const {
+    return path != nullptr && __builtin_expect(path->waiting != 0, 0) &&
+           path->LetsGo();
+  }
   // If those in flight are all without AckReq, nothing would open the window.
   // Then one more packet is sent, with AckReq.
   bool WindowClosed(uint32_t limit) const {
