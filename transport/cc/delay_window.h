@@ -60,6 +60,8 @@ struct DelayWindow {
   // eighth of it at first.
   static constexpr int kFirstDrains = 27;
   static constexpr int kLaterDrains = 30;
+  // What a drain takes into account: most buffers are shorter.
+  static constexpr Duration kLongestQueue = Duration::Milliseconds(10);
   // Marks are averaged over periods of a round trip, or of this.
   static constexpr Duration kMarkPeriod = Duration::Microseconds(50);
   static constexpr uint32_t kAllMarked = 1u << 16;
@@ -272,10 +274,12 @@ struct DelayWindow {
     auto number = [&](Time t) { return (t + to_wall).ns() >> bits; };
     return number(now) != number(drained_at);
   }
-  // Nothing is sent for a round trip, then a packet in each.
+  // Nothing is sent for a round trip, then a packet in each. A round trip may
+  // have been long because the peer slept: that is no reason to be silent.
   void BeginDrain(Time now) {
     draining = true;
     drained_at = now;
+    round_trip = std::min(round_trip, Shortest() * 2 + kLongestQueue);
     after_drain = cwnd;
     shortest_drained = 0;
     cwnd = std::min(cwnd, kDrained);

@@ -252,6 +252,14 @@ TEST_F(DelayWindowTest, ThePathMayBecomeLonger) {
   EXPECT_FALSE(cc_.draining);
 }
 
+TEST_F(DelayWindowTest, ADrainIsShortAlsoIfThePeerHasSlept) {
+  Rounds(4, kBase);
+  now_ = now_ + Duration::Seconds(2);
+  Rounds(3, Duration::Seconds(1));
+  ASSERT_TRUE(cc_.draining);
+  EXPECT_EQ(cc_.pacer.next_send, now_ + kBase * 2 + DelayWindow::kLongestQueue);
+}
+
 TEST_F(DelayWindowTest, ADrainWithoutAMeasurementEnds) {
   Rounds(4, kBase);
   now_ = now_ + Duration::Seconds(2);
