@@ -51,6 +51,10 @@ struct DelayWindow {
   static constexpr uint32_t kGrowthSteps = 16;
   static constexpr uint32_t kFewLost = 8;  // up to an eighth of a window
   static constexpr uint8_t kLongInARow = 3;
+  // A busy host is late by milliseconds: on a path that is so long that this
+  // says less about its queue, it takes more.
+  static constexpr uint8_t kLongOfFar = 8;
+  static constexpr Duration kFar = Duration::Milliseconds(1);
   static constexpr Duration kQueue = Duration::Microseconds(60);
   // A window of W packets leaves a longer queue, by kSmall / sqrt(W) - kLarge.
   static constexpr Duration kSmall = Duration::Microseconds(1000);
@@ -120,7 +124,8 @@ struct DelayWindow {
       return;
     }
     below = 0;
-    if (above < kLongInARow && ++above < kLongInARow) return;
+    const uint8_t in_a_row = IsFar() ? kLongOfFar : kLongInARow;
+    if (above < in_a_row && ++above < in_a_row) return;
     starting = false;
     if (competes || JustCut(now)) return;
     NoteSlowing(ns, now);
@@ -190,7 +195,7 @@ struct DelayWindow {
   uint32_t before_cut = 0;   // OnUndo() restores this
   bool starting = true;      // twice the window in a round trip
   bool cut = false;          // last_cut is known
-  uint8_t above = 0;         // long round trips in a row, up to kLongInARow
+  uint8_t above = 0;         // long round trips in a row
   uint8_t below = 0;         // short ones
   bool competes = false;     // the queue belongs to others
   bool marked = false;       // marked_at is known
@@ -222,6 +227,10 @@ struct DelayWindow {
   static constexpr int kDrainedFor = 2;  // round trips
   static constexpr int kPatience = 32;   // round trips
 
+  // Measured behind a drained queue: before, a long queue looks the same.
+  bool IsFar() const {
+    return shortest_ns >= kFar.ns() && drained_before != UINT32_MAX;
+  }
   bool JustCut(Time now) const { return cut && now - last_cut < round_trip; }
 
   // An eighth of the window does not make the queue a quarter shorter: it
@@ -249,7 +258,8 @@ struct DelayWindow {
                              std::sqrt(static_cast<float>(cwnd))) -
         kLarge.ns();
     const Duration base = Shortest();
-    return base + std::max(kQueue, Duration::Nanoseconds(base.ns() / 16)) +
+    const int64_t part = base.ns() / (IsFar() ? 4 : 16);
+    return base + std::max(kQueue, Duration::Nanoseconds(part)) +
            Duration::Nanoseconds(std::max<int64_t>(small, 0));
   }
 
@@ -275,7 +285,7 @@ struct DelayWindow {
     return number(now) != number(drained_at);
   }
   // Nothing is sent for a round trip, then a packet in each. A round trip may
-  // have been long because the peer slept: that is no reason to be silent.
+  // have been long because the peer slept: then this flow need not be silent.
   void BeginDrain(Time now) {
     draining = true;
     drained_at = now;
