@@ -148,11 +148,7 @@ struct DelayWindow {
     lost += std::min(packets, most);
     if (draining || JustCut(now)) return;
     const bool few = lost <= std::max(cwnd / kFewLost / kPacket, 3u);
-    const bool quick =
-        shortest_ns == 0 ||
-        round_trip <=
-            Shortest() +
-                std::max(kQueue, Duration::Nanoseconds(shortest_ns / 4));
+    const bool quick = shortest_ns == 0 || round_trip <= Longer(4);
     if (few && quick && !competes) return;
     const uint32_t before = cwnd;
     CutTo(cwnd / 2, now);
@@ -257,10 +253,13 @@ struct DelayWindow {
         static_cast<int64_t>(static_cast<float>(kSmall.ns()) * 64 /
                              std::sqrt(static_cast<float>(cwnd))) -
         kLarge.ns();
-    const Duration base = Shortest();
-    const int64_t part = base.ns() / (IsFar() ? 4 : 16);
-    return base + std::max(kQueue, Duration::Nanoseconds(part)) +
+    return Longer(IsFar() ? 4 : 16) +
            Duration::Nanoseconds(std::max<int64_t>(small, 0));
+  }
+  // The round trip of an empty path, and a `part` of it longer, or kQueue.
+  Duration Longer(uint32_t part) const {
+    return Shortest() +
+           std::max(kQueue, Duration::Nanoseconds(shortest_ns / part));
   }
 
   void LearnShortest(uint32_t ns) {
@@ -273,11 +272,11 @@ struct DelayWindow {
     cwnd = std::min(cwnd, limit);
   }
 
-  // A multiple of the interval has passed since the last drain. Long paths wait
-  // for 32 round trips at least.
   bool Young(Time now) const {
     return (now - born_at).ns() < int64_t{1} << kLaterDrains;
   }
+  // A multiple of the interval has passed since the last drain. Long paths wait
+  // for 32 round trips at least.
   bool DrainIsDue(Time now) const {
     int bits = Young(now) ? kFirstDrains : kLaterDrains;
     while (int64_t{1} << bits < 32 * int64_t{shortest_ns}) ++bits;

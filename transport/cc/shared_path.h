@@ -43,8 +43,6 @@ struct SharedPath {
   // How many packets it may send. REQUIRES: LetsGo()
   uint32_t NextGrant() const { return std::min(Room(), kGrant); }
 
-  // A flow joins or leaves: 1 or -1. It leaves without packets under way.
-  void CountUser(int32_t change) { users += static_cast<uint32_t>(change); }
   // The part of a flow in `under_way` has changed.
   void Account(uint32_t before, uint32_t after) { under_way += after - before; }
 

@@ -103,11 +103,11 @@ struct SendState {
   void Join(cc::SharedPath* other) {
     if (path != nullptr) {
       path->Account(charged, 0);
-      path->CountUser(-1);
+      --path->users;
     }
     path = other;
     charged = granted = 0;
-    if (path != nullptr) path->CountUser(1);
+    if (path != nullptr) ++path->users;
   }
   // Tells the path how many packets are under way. If the peer is silent, they
   // are lost or late: others need not wait for that.

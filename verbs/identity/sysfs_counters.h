@@ -80,3 +80,11 @@
   X(crc_errors)                       \
   X(terminates_sent)                  \
   X(terminates_recv)
+// The names of all files, as an initializer: of ports, then of hw_counters of a
+// RoCE and of an iWARP device.
+#define URNIC_SYSFS_QUOTED(name) #name,
+#define URNIC_SYSFS_IWARP_QUOTED(name) URNIC_SYSFS_IWARP_NAME(name),
+#define URNIC_SYSFS_NAMES                       \
+  URNIC_SYSFS_COUNTERS(URNIC_SYSFS_QUOTED)      \
+  URNIC_SYSFS_ROCE_COUNTERS(URNIC_SYSFS_QUOTED) \
+  URNIC_SYSFS_IWARP_COUNTERS(URNIC_SYSFS_IWARP_QUOTED)

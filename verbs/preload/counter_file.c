@@ -24,13 +24,7 @@
 #define ANSWER_BYTES 4096
 #define TEXT_BYTES 24
 
-#define NAME(name) #name,
-#define IWARP_NAME(name) URNIC_SYSFS_IWARP_NAME(name),
-static const char* const kNames[] = {
-    URNIC_SYSFS_COUNTERS(NAME) URNIC_SYSFS_ROCE_COUNTERS(NAME)
-        URNIC_SYSFS_IWARP_COUNTERS(IWARP_NAME)};
-#undef IWARP_NAME
-#undef NAME
+static const char* const kNames[] = {URNIC_SYSFS_NAMES};
 #define COUNT(name) +1
 enum {
   // Those behind are in hw_counters, of a RoCE and of an iWARP device.

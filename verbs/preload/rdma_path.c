@@ -13,13 +13,7 @@
 
 // Whether the last name of a relative path is that of a counter.
 static int may_be_counter(const char* path) {
-#define NAME(name) #name,
-#define IWARP_NAME(name) URNIC_SYSFS_IWARP_NAME(name),
-  static const char* const kNames[] = {
-      URNIC_SYSFS_COUNTERS(NAME) URNIC_SYSFS_ROCE_COUNTERS(NAME)
-          URNIC_SYSFS_IWARP_COUNTERS(IWARP_NAME)};
-#undef IWARP_NAME
-#undef NAME
+  static const char* const kNames[] = {URNIC_SYSFS_NAMES};
   // All of them have one. Few other files do.
   if (strchr(path, '_') == NULL) return 0;
   const char* slash = strrchr(path, '/');
