@@ -60,12 +60,16 @@ void* urnic_rdma_cm_file(int fd) {
   return object != NULL ? object->file : NULL;
 }
 
-// Begins a command. False if the program has closed the descriptor.
-static int begin_use(struct urnic_fd_object* object, int fd) {
+// Begins a command, and says whether the program wants to wait. False if the
+// program has closed the descriptor. (Whether it waits must be known before the
+// command: then the program may close the descriptor, and another file get the
+// number.)
+static int begin_use(struct urnic_fd_object* object, int fd, int* waits) {
   pthread_mutex_lock(&object->lock);
   int open = object->kind == URNIC_FD_RDMA_CM && object->fd == fd &&
              !object->closed && urnic_fd_is_same(object, fd);
   if (open) ++object->users;
+  *waits = (fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
   pthread_mutex_unlock(&object->lock);
   return open;
 }
@@ -152,7 +156,6 @@ static void abandon_wait(void* arg) {
 // meantime, and the number may soon mean another file.
 static struct wait begin_wait(struct urnic_fd_object* node, int fd) {
   struct wait wait = {node, -1, 0};
-  if ((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) return wait;
   wait.pipe = urnic_fd_open_both_ends(node->own_fd, 0);
   wait.ours = wait.pipe >= 0;
   // If no descriptor is free, no other file can get the program's number soon.
@@ -186,7 +189,8 @@ ssize_t urnic_rdma_cm_write(struct urnic_fd_object* node, const void* command,
   int fd = node->fd;
   int saved_errno = errno;
   for (;;) {
-    if (!begin_use(node, fd)) {
+    int waits;
+    if (!begin_use(node, fd, &waits)) {
       errno = EBADF;
       return -1;
     }
@@ -194,7 +198,7 @@ ssize_t urnic_rdma_cm_write(struct urnic_fd_object* node, const void* command,
     int before = urnic_cancellation_off();
     int rc = device->write(node->file, command, size);
     struct wait wait = {node, -1, 0};
-    if (rc == -EAGAIN) wait = begin_wait(node, fd);
+    if (rc == -EAGAIN && waits) wait = begin_wait(node, fd);
     end_use(node);
     urnic_cancellation_back(before);
     errno = rc == 0 ? saved_errno : -rc;

@@ -27,7 +27,7 @@ constexpr char kPath[] = "/dev/infiniband/rdma_cm";
 
 // A provider whose command "take" takes an event, and "refuse" fails. "lose"
 // replaces the program's descriptor by a directory with a raw system call, just
-// before the command waits for an event.
+// before the command waits for an event. "part" closes it in the same place.
 struct File {
   void* node = nullptr;
   int program_fd = -1;
@@ -62,6 +62,10 @@ int Write(void* pointer, const void* command, size_t size) {
     syscall(SYS_dup3, directory, file->program_fd, O_CLOEXEC);
     close(directory);
     PreloadApi().rdma_cm_set_ready(file->node, 1);
+    return -EAGAIN;
+  }
+  if (text == "part") {
+    close(file->program_fd);
     return -EAGAIN;
   }
   if (text != "take") return 0;
@@ -137,6 +141,21 @@ TEST_F(OpenNodeTest, DoesNotWaitForAnotherFileOfTheSameNumber) {
   syscall(SYS_close, fd_);
   // The next node with this number releases the lost one.
   EXPECT_EQ(open(kPath, O_RDWR | O_CLOEXEC), fd_);
+}
+
+// As at the end of rping: the kernel lets the thread wait on.
+TEST_F(OpenNodeTest, WaitsOnIfTheProgramClosesTheChannelInTheMeantime) {
+  file_->program_fd = fd_;
+  std::atomic<bool> returned{false};
+  std::thread waiter([&] {
+    Say(fd_, "part");
+    returned = true;
+  });
+  while (open_files != 0) std::this_thread::yield();
+  pthread_cancel(waiter.native_handle());
+  waiter.join();
+  EXPECT_FALSE(returned);
+  fd_ = -1;
 }
 
 TEST_F(OpenNodeTest, LooksAsLibrdmacmExpects) {
