@@ -19,10 +19,12 @@
 // leaves: so among many flows at a bottleneck the small ones grow and the large
 // ones shrink, and the queue has room for one packet of each.
 //
-// Round trips are long as well when the peer's CPU was busy, so fewer
-// than kLongInARow long samples mean nothing but the end of doubling. A round
-// trip of an empty path below kShort needs only `quiet` packets; the limit
-// grows with it, up to `most`.
+// Round trips are long as well when a host's CPU was busy. So only a row of
+// long samples means a queue, of kLongInARow at least, and all that came within
+// a round trip; and the queue is as long as the shortest of them says. A single
+// long one means nothing but the end of doubling. A round trip of an empty path
+// below kShort needs only `quiet` packets; the limit grows with it, up to
+// `most`.
 //
 // A flow that begins behind the queues of others takes them for the path, and
 // routes change. So a flow that has seen queues lets them drain now and then,
@@ -51,10 +53,6 @@ struct DelayWindow {
   static constexpr uint32_t kGrowthSteps = 16;
   static constexpr uint32_t kFewLost = 8;  // up to an eighth of a window
   static constexpr uint8_t kLongInARow = 3;
-  // A busy host is late by milliseconds: on a path that is so long that this
-  // says less about its queue, it takes more.
-  static constexpr uint8_t kLongOfFar = 8;
-  static constexpr Duration kFar = Duration::Milliseconds(1);
   static constexpr Duration kQueue = Duration::Microseconds(60);
   // A window of W packets leaves a longer queue, by kSmall / sqrt(W) - kLarge.
   static constexpr Duration kSmall = Duration::Microseconds(1000);
@@ -124,15 +122,19 @@ struct DelayWindow {
       return;
     }
     below = 0;
-    const uint8_t in_a_row = IsFar() ? kLongOfFar : kLongInARow;
-    if (above < in_a_row && ++above < in_a_row) return;
+    if (above == 0) BeginRow(now);
+    row_least = std::min(row_least, ns);
+    if (above < kLongInARow) ++above;
+    if (above < kLongInARow || (now - row_since).ns() < row_least) return;
     starting = false;
     if (competes || JustCut(now)) return;
-    NoteSlowing(ns, now);
-    const int64_t excess = (sample - target).ns();
+    NoteSlowing(row_least, now);
+    // A loss may have made the window smaller, and the target longer.
+    const int64_t excess = std::max<int64_t>(row_least - target.ns(), 0);
     CutTo(cwnd - static_cast<uint32_t>(std::min<int64_t>(
-                     cwnd / 2, cwnd * excess * 4 / 5 / sample.ns())),
+                     cwnd / 2, cwnd * excess * 4 / 5 / row_least)),
           now);
+    BeginRow(now);
   }
 
   // The window is full: more would be sent.
@@ -191,13 +193,15 @@ struct DelayWindow {
   uint32_t before_cut = 0;   // OnUndo() restores this
   bool starting = true;      // twice the window in a round trip
   bool cut = false;          // last_cut is known
-  uint8_t above = 0;         // long round trips in a row
+  uint8_t above = 0;         // long round trips in a row, up to kLongInARow
   uint8_t below = 0;         // short ones
   bool competes = false;     // the queue belongs to others
   bool marked = false;       // marked_at is known
   bool draining = false;     // the next window is `after_drain`
   Time last_cut;
-  Duration round_trip;  // the latest; zero: not known yet
+  Duration round_trip;     // the latest; zero: not known yet
+  uint32_t row_least = 0;  // with `above`: ns, the shortest of the row
+  Time row_since;          // with `above`: the row, or the latest cut
   // When we began to slow down: the window and the round trip of then. 0: we do
   // not.
   uint32_t slowed_from = 0;
@@ -223,9 +227,9 @@ struct DelayWindow {
   static constexpr int kDrainedFor = 2;  // round trips
   static constexpr int kPatience = 32;   // round trips
 
-  // Measured behind a drained queue: before, a long queue looks the same.
-  bool IsFar() const {
-    return shortest_ns >= kFar.ns() && drained_before != UINT32_MAX;
+  void BeginRow(Time now) {
+    row_since = now;
+    row_least = UINT32_MAX;
   }
   bool JustCut(Time now) const { return cut && now - last_cut < round_trip; }
 
@@ -253,7 +257,7 @@ struct DelayWindow {
         static_cast<int64_t>(static_cast<float>(kSmall.ns()) * 64 /
                              std::sqrt(static_cast<float>(cwnd))) -
         kLarge.ns();
-    return Longer(IsFar() ? 4 : 16) +
+    return Longer(16) +
            Duration::Nanoseconds(std::max<int64_t>(small, 0));
   }
   // The round trip of an empty path, and a `part` of it longer, or kQueue.

@@ -34,8 +34,8 @@ struct FieldsOf<cc::DelayWindow> {
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, pacer, cwnd, quiet, limit, most, full_packet,
                   before_cut, starting, cut, above, below, competes, marked,
-                  draining, last_cut, round_trip, slowed_from, slowed_ns,
-                  slowed_at, shortest_ns, after_drain, shortest_drained,
+                  draining, last_cut, round_trip, row_least, row_since,
+                  slowed_from, slowed_ns, slowed_at, shortest_ns, after_drain, shortest_drained,
                   drained_before, lost, full_at, born_at, drained_at,
                   lost_since, resume, alpha, marked_at, to_wall);
     f("cwnd", cwnd);
@@ -46,7 +46,6 @@ struct FieldsOf<cc::DelayWindow> {
     f("before_cut", before_cut);
     f("starting", starting);
     f("cut", cut);
-    f("above", above);
     f("below", below);
     f("competes", competes);
     f("marked", marked);
@@ -68,7 +67,8 @@ struct FieldsOf<cc::DelayWindow> {
     f("resume", resume);
     f("alpha", alpha);
     f.Since("marked_at", marked_at, marked);
-    f.Elsewhere(to_wall);  // of the engine
+    // The engine's; and a row that a move interrupts.
+    f.Elsewhere(to_wall, above, row_least, row_since);
     VisitRules(f, s);
     f.Group("pacer", pacer);
   }
@@ -268,11 +268,10 @@ template <typename Seq>
 struct FieldsOf<cc::RoundTripTimer<Seq>> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, timed_end, resent_end, timing, timed_since);
-    f("timed_end", timed_end);
+    URNIC_MEMBERS(f, s, timed, count, resent_end);
     f("resent_end", resent_end);
-    f("timing", timing);
-    f.Since("timed_since", timed_since, timing);
+    // A move is not part of a round trip.
+    f.Elsewhere(timed, count);
   }
 };
 

@@ -22,12 +22,21 @@ TEST_F(RoundTripTimerTest, MeasuresFromAPacketToItsAcknowledgement) {
   EXPECT_EQ(timer_.Take(Psn(0xfffff4), now_ + Us(9)), Duration());
 }
 
-TEST_F(RoundTripTimerTest, TimesOnePacketAtATime) {
+TEST_F(RoundTripTimerTest, TimesSeveralPackets) {
   timer_.OnSend(Psn(0xfffff4), now_);
   timer_.OnSend(Psn(2), now_ + Us(3));
-  EXPECT_EQ(timer_.Take(Psn(2), now_ + Us(10)), Us(10));
-  timer_.OnSend(Psn(4), now_ + Us(11));
-  EXPECT_EQ(timer_.Take(Psn(4), now_ + Us(15)), Us(4));
+  timer_.OnSend(Psn(4), now_ + Us(4));
+  timer_.OnSend(Psn(6), now_ + Us(5));
+  EXPECT_EQ(timer_.Take(Psn(0xfffff4), now_ + Us(10)), Us(10));
+  EXPECT_EQ(timer_.Take(Psn(5), now_ + Us(11)), Us(7)) << "the latest of two";
+  EXPECT_EQ(timer_.Take(Psn(5), now_ + Us(12)), Duration());
+  EXPECT_EQ(timer_.Take(Psn(6), now_ + Us(13)), Us(8));
+}
+
+TEST_F(RoundTripTimerTest, TimesNoMoreThanItHasRoomFor) {
+  for (int i = 1; i <= 9; ++i) timer_.OnSend(Psn(i), now_ + Us(i));
+  EXPECT_EQ(timer_.Take(Psn(7), now_ + Us(20)), Us(13));
+  EXPECT_EQ(timer_.Take(Psn(9), now_ + Us(21)), Us(13)) << "the eighth";
 }
 
 TEST_F(RoundTripTimerTest, AResentPacketMeasuresNothing) {

@@ -65,7 +65,7 @@ class Repeater {
       s_.not_under_way = recovery.gaps.NotUnderWay(s_.una_psn);
       GiveTimeToRepair(now);
     }
-    s_.timer.timing = false;  // Karn's rule
+    s_.timer.count = 0;  // Karn's rule
     RestorePosition(position);
     return count;
   }
