@@ -105,7 +105,7 @@ class EngineQp : public Flow {
 
  protected:
   // The largest size that a queue pair may have.
-  static constexpr size_t kPrefetchBytes = 1088;
+  static constexpr size_t kPrefetchBytes = 1152;
 
   EngineQp(Kind kind, const EngineQpConfig& config);
 

@@ -15,7 +15,7 @@ FrameCustody::FrameCustody(rte_mempool* pool, EngineCounters* counters)
 }
 
 uint32_t FrameCustody::Keep(const ReceivedFrame& frame, FrameHolder& holder) {
-  if (free_.empty() || holder.kept >= holder.limit) {
+  if (holder.kept >= std::min<size_t>(holder.limit, kGreed * free_.size())) {
     ++counters_->frames_not_kept;
     return kRefused;
   }

@@ -7,7 +7,8 @@
 //
 // A frame costs one buffer, whatever its length, so the limits count frames:
 // per holder (FrameHolder::limit), and in total a quarter of the engine's pool.
-// Custody must never stop reception.
+// Custody must never stop reception. And no holder may have more than kGreed
+// times what is left: a peer that never fills its gap leaves room for others.
 
 #include <rte_mbuf.h>
 
@@ -22,6 +23,8 @@ namespace urnic {
 
 class FrameCustody final : public FrameKeeper, public FrameMaker {
  public:
+  static constexpr uint32_t kGreed = 4;
+
   // Both outlive this object. Counts frames_kept and frames_not_kept.
   FrameCustody(rte_mempool* pool, EngineCounters* counters);
   FrameCustody(const FrameCustody&) = delete;

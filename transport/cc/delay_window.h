@@ -34,6 +34,7 @@
 // trips are fair to each other; for others it takes longer.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -52,6 +53,7 @@ struct DelayWindow {
   static constexpr uint32_t kDrained = kPacket;
   static constexpr uint32_t kGrowthSteps = 16;
   static constexpr uint32_t kFewLost = 8;  // up to an eighth of a window
+  static constexpr uint32_t kLossPeriod = 32;
   static constexpr uint8_t kLongInARow = 3;
   static constexpr Duration kQueue = Duration::Microseconds(60);
   // A window of W packets leaves a longer queue, by kSmall / sqrt(W) - kLarge.
@@ -60,8 +62,11 @@ struct DelayWindow {
   static constexpr Duration kShort = Duration::Microseconds(50);
   // Queues are drained at the multiples of 2^this ns: about a second, and an
   // eighth of it at first.
-  static constexpr int kFirstDrains = 27;
+  static constexpr int kFirstDrains = 25;
   static constexpr int kLaterDrains = 30;
+  static constexpr uint32_t kAckEveryMost = 32;
+  static constexpr uint32_t kBurst = 32'768;  // ns, about
+  static constexpr int kAckShiftMax = 5;
   // What a drain takes into account: most buffers are shorter.
   static constexpr Duration kLongestQueue = Duration::Milliseconds(10);
   // Marks are averaged over periods of a round trip, or of this.
@@ -86,16 +91,23 @@ struct DelayWindow {
   uint32_t usual_window() const {
     return draining ? std::max(after_drain / kPacket, 1u) : window();
   }
+  // An acknowledgement is asked for at least after so many packets. It lets as
+  // many go, which are a queue of their own for a while: on a long path they
+  // are a smaller part of the window.
+  uint32_t AckEvery() const {
+    return std::clamp(window() >> ack_shift, 1u, kAckEveryMost);
+  }
   // The round trip of an empty path; zero: not known yet.
   Duration Shortest() const { return Duration::Nanoseconds(shortest_ns); }
 
   void OnAck(const AckSample& sample) {
+    heard += sample.packets;
     if (sample.round_trip.ns() != 0) OnRoundTrip(sample.now, sample.round_trip);
     if (__builtin_expect(draining, 0)) {
       // Without a sample, what was known must do.
       const Duration patience = round_trip * (2 * kDrainedFor);
       if (sample.now - drained_at >= patience) EndDrain();
-    } else if (!starting && DrainIsDue(sample.now)) {
+    } else if (!starting && DrainIsDue(sample.now) && Fills(sample.now)) {
       BeginDrain(sample.now);
     } else {
       Grow(sample);
@@ -138,22 +150,28 @@ struct DelayWindow {
   }
 
   // The window is full: more would be sent.
-  void OnFull(Time now) { full_at = now; }
+  void OnFull(Time now) {
+    if (!Fills(now)) drained_at = now;  // there was nothing to drain
+    full_at = now;
+  }
 
-  // So many packets were lost. Losses within a round trip count together, and
-  // reduce the window once.
+  // So many packets were lost. Losses within a round trip, and within
+  // kLossPeriod packets, count together, and reduce the window once.
   void OnLoss(Time now, uint32_t packets) {
-    if (now - lost_since > round_trip) {
-      lost = 0;
+    if (now - lost_since > round_trip && heard >= kLossPeriod) {
+      lost = heard = 0;
       lost_since = now;
     }
     lost += std::min(packets, most);
     if (draining || JustCut(now)) return;
-    const bool few = lost <= std::max(cwnd / kFewLost / kPacket, 3u);
-    const bool quick = shortest_ns == 0 || round_trip <= Longer(4);
+    const uint32_t all = std::max(heard, cwnd / kPacket);
+    const bool few = lost <= std::max(all / kFewLost, 3u);
+    const bool quick = above < kLongInARow ||
+                       row_least <= static_cast<uint64_t>(Longer(4).ns());
     if (few && quick && !competes) return;
     const uint32_t before = cwnd;
     CutTo(cwnd / 2, now);
+    doubted = !few && before < quiet;
     if (quick) resume = before / 4 * 3;
   }
   void OnRto(Time now) {
@@ -195,9 +213,11 @@ struct DelayWindow {
   bool cut = false;          // last_cut is known
   uint8_t above = 0;         // long round trips in a row, up to kLongInARow
   uint8_t below = 0;         // short ones
+  uint8_t ack_shift = 1;     // AckEvery(): the window, shifted right by this
   bool competes = false;     // the queue belongs to others
   bool marked = false;       // marked_at is known
-  bool draining = false;     // the next window is `after_drain`
+  bool doubted = false;
+  bool draining = false;  // the next window is `after_drain`
   Time last_cut;
   Duration round_trip;     // the latest; zero: not known yet
   uint32_t row_least = 0;  // with `above`: ns, the shortest of the row
@@ -211,7 +231,8 @@ struct DelayWindow {
   uint32_t after_drain = 0;
   uint32_t shortest_drained = 0;         // ns; 0: not measured yet
   uint32_t drained_before = UINT32_MAX;  // the drain before
-  uint32_t lost = 0;                     // packets, within a round trip
+  uint32_t lost = 0;                     // packets, within a period
+  uint32_t heard = 0;                    // those acknowledged in it
   Time full_at;                          // the last time; zero: never
   Time born_at;                          // the first sample
   Time drained_at;                       // when draining began
@@ -257,8 +278,7 @@ struct DelayWindow {
         static_cast<int64_t>(static_cast<float>(kSmall.ns()) * 64 /
                              std::sqrt(static_cast<float>(cwnd))) -
         kLarge.ns();
-    return Longer(16) +
-           Duration::Nanoseconds(std::max<int64_t>(small, 0));
+    return Longer(16) + Duration::Nanoseconds(std::max<int64_t>(small, 0));
   }
   // The round trip of an empty path, and a `part` of it longer, or kQueue.
   Duration Longer(uint32_t part) const {
@@ -268,6 +288,8 @@ struct DelayWindow {
 
   void LearnShortest(uint32_t ns) {
     shortest_ns = ns;
+    ack_shift = static_cast<uint8_t>(
+        std::clamp<int>(std::bit_width(ns / kBurst), 1, kAckShiftMax));
     limit = ns <= kShort.ns()
                 ? quiet
                 : static_cast<uint32_t>(std::clamp<uint64_t>(
@@ -282,10 +304,18 @@ struct DelayWindow {
   // A multiple of the interval has passed since the last drain. Long paths wait
   // for 32 round trips at least.
   bool DrainIsDue(Time now) const {
-    int bits = Young(now) ? kFirstDrains : kLaterDrains;
-    while (int64_t{1} << bits < 32 * int64_t{shortest_ns}) ++bits;
+    const auto age = static_cast<uint64_t>((now - born_at).ns());
+    int bits =
+        std::clamp<int>(std::bit_width(age) - 3, kFirstDrains, kLaterDrains);
+    while (!doubted && int64_t{1} << bits < 40 * int64_t{shortest_ns}) ++bits;
     auto number = [&](Time t) { return (t + to_wall).ns() >> bits; };
     return number(now) != number(drained_at);
+  }
+  // Whether the window was full in the last round trips, or is small. If not,
+  // no queue is ours.
+  bool Fills(Time now) const {
+    constexpr auto kRecent = Duration::Nanoseconds(int64_t{1} << kFirstDrains);
+    return cwnd < kPacket || now - full_at <= std::max(round_trip * 2, kRecent);
   }
   // Nothing is sent for a round trip, then a packet in each. A round trip may
   // have been long because the peer slept: then this flow need not be silent.
@@ -319,6 +349,7 @@ struct DelayWindow {
     pacer.next_send = Time();
     UpdatePacer();
     if (shortest_drained == 0) return;
+    doubted = false;
     // Not everybody may have drained the queue this time.
     const uint32_t before = Young(drained_at) ? shortest_ns : drained_before;
     LearnShortest(std::min(shortest_drained, before));

@@ -30,6 +30,12 @@ class DelayWindowTest : public ::testing::Test {
     for (int i = 0; i < count; ++i) Round(round_trip);
   }
 
+  // The window is full all the time.
+  void BusyFor(Duration time) {
+    now_ = now_ + time;
+    cc_.full_at = now_;
+  }
+
   Time now_ = Time::FromNs(1000000);
   DelayWindow cc_;
 };
@@ -149,7 +155,7 @@ TEST_F(DelayWindowTest, FewLossesWithoutAQueueAreNotCongestion) {
   Rounds(4, kBase);
   cc_.OnLoss(now_, 8);
   EXPECT_EQ(cc_.window(), 64u);
-  now_ = now_ + Duration::Milliseconds(1);
+  Rounds(2, kBase);
   cc_.OnLoss(now_, 8);
   EXPECT_EQ(cc_.window(), 64u);
   // Those of several queue pairs count together.
@@ -158,6 +164,80 @@ TEST_F(DelayWindowTest, FewLossesWithoutAQueueAreNotCongestion) {
   // And a round trip is cut once.
   cc_.OnLoss(now_, 30);
   EXPECT_EQ(cc_.window(), 32u);
+}
+
+// An eighth of a small window is less than a packet: then it is an eighth of
+// the last packets. (Ten hosts with such windows kept a buffer full.)
+TEST_F(DelayWindowTest, ManyLossesOfSmallWindowsAreCongestion) {
+  Rounds(4, kBase);
+  cc_.cwnd = 4 * DelayWindow::kPacket;
+  cc_.limit = cc_.quiet = 4 * DelayWindow::kPacket;
+  for (int i = 0; i < 40; ++i) {  // one of twelve
+    if (i % 3 == 0) cc_.OnLoss(now_, 1);
+    Round(kBase);
+    ASSERT_EQ(cc_.window(), 4u);
+  }
+  EXPECT_FALSE(cc_.doubted);
+  for (int i = 0; i < 10 && cc_.window() == 4; ++i) {  // one of four
+    cc_.OnLoss(now_, 1);
+    Round(kBase);
+  }
+  EXPECT_LT(cc_.window(), 4u);
+}
+
+// So much is lost although round trips are short: it may be the buffer of
+// others, which was full when the path was measured.
+TEST_F(DelayWindowTest, ManyLossesMakeItMeasureThePathSoon) {
+  constexpr Duration kLong = Duration::Milliseconds(3);
+  Rounds(4, kLong);
+  cc_.starting = false;
+  const auto drains_within = [&](Duration time) {
+    for (const Time end = now_ + time; now_ < end && !cc_.draining;) {
+      Round(kLong);
+    }
+    return cc_.draining;
+  };
+  ASSERT_TRUE(drains_within(Duration::Milliseconds(140)));
+  while (cc_.draining) Round(kLong);
+  EXPECT_FALSE(drains_within(Duration::Milliseconds(60)));
+  cc_.cwnd = 16 * DelayWindow::kPacket;
+  cc_.OnLoss(now_, 8);
+  EXPECT_TRUE(cc_.doubted);
+  EXPECT_TRUE(drains_within(Duration::Milliseconds(36)));
+  while (cc_.draining) Round(kLong);
+  EXPECT_FALSE(cc_.doubted);
+}
+
+// The same over a whole round trip, by the shortest of many samples.
+TEST_F(DelayWindowTest, OneShortSampleOfARoundTripIsEnough) {
+  constexpr Duration kLong = Duration::Milliseconds(2);
+  constexpr Duration kStep = Duration::Microseconds(250);
+  Rounds(4, kBase);
+  for (int i = 0; i < 100; ++i) {
+    now_ = now_ + kStep;
+    Ack(8, i % 8 == 0 ? kBase : kLong);
+    ASSERT_EQ(cc_.window(), 64u);
+  }
+  for (int i = 0; i < 9; ++i) {
+    now_ = now_ + kStep;
+    Ack(8, kLong);
+  }
+  EXPECT_LT(cc_.window(), 64u);
+}
+
+TEST_F(DelayWindowTest, ALongPathIsAcknowledgedMoreOften) {
+  Rounds(4, kBase);
+  EXPECT_EQ(cc_.AckEvery(), 32u);
+  cc_.Start(64, 2000, 4096);
+  Rounds(9, Duration::Microseconds(200));
+  EXPECT_EQ(cc_.window(), 256u);
+  EXPECT_EQ(cc_.AckEvery(), 32u);
+  cc_.cwnd = 64 * DelayWindow::kPacket;
+  EXPECT_EQ(cc_.AckEvery(), 8u);
+  cc_.Start(64, 2000, 4096);
+  Rounds(3, Duration::Milliseconds(2));
+  EXPECT_EQ(cc_.window(), 128u);
+  EXPECT_EQ(cc_.AckEvery(), 4u);
 }
 
 TEST_F(DelayWindowTest, ALossBehindAQueueHalves) {
@@ -202,6 +282,8 @@ TEST_F(DelayWindowTest, AMistakenCutIsUndone) {
 // Beside flows that fill the buffer, slowing down changes nothing.
 TEST_F(DelayWindowTest, CompetesIfTheQueueBelongsToOthers) {
   Rounds(4, kBase);
+  now_ = now_ + Duration::Seconds(10);  // drains are rare
+  cc_.drained_at = now_;
   for (int i = 0; i < 60 && !cc_.competes; ++i) {
     Round(Duration::Milliseconds(2));
     cc_.drained_at = now_;  // not now
@@ -231,7 +313,7 @@ TEST_F(DelayWindowTest, AnUnusedWindowDoesNotGrowBeyondTheQuietOne) {
 TEST_F(DelayWindowTest, ThePathMayBecomeLonger) {
   constexpr Duration kLonger = Duration::Milliseconds(1);
   Rounds(4, kBase);
-  now_ = now_ + Duration::Seconds(2);
+  BusyFor(Duration::Seconds(2));
   Rounds(3, kLonger);
   ASSERT_TRUE(cc_.draining);
   EXPECT_EQ(cc_.window(), 1u);
@@ -252,9 +334,24 @@ TEST_F(DelayWindowTest, ThePathMayBecomeLonger) {
   EXPECT_FALSE(cc_.draining);
 }
 
+// A program that sends a message now and then has no queue of its own.
+TEST_F(DelayWindowTest, AFlowThatDoesNotFillItsWindowDrainsNothing) {
+  Rounds(4, kBase);
+  cc_.starting = false;
+  now_ = now_ + Duration::Milliseconds(50);
+  for (int i = 0; i < 4000; ++i) {
+    now_ = now_ + Duration::Milliseconds(1);
+    Ack(1, kBase, /*limited=*/true);
+    ASSERT_FALSE(cc_.draining);
+  }
+  // Nor is it made up for when it begins to.
+  Rounds(100, kBase);
+  EXPECT_FALSE(cc_.draining);
+}
+
 TEST_F(DelayWindowTest, ADrainIsShortAlsoIfThePeerHasSlept) {
   Rounds(4, kBase);
-  now_ = now_ + Duration::Seconds(2);
+  BusyFor(Duration::Seconds(2));
   Rounds(3, Duration::Seconds(1));
   ASSERT_TRUE(cc_.draining);
   EXPECT_EQ(cc_.pacer.next_send, now_ + kBase * 2 + DelayWindow::kLongestQueue);
@@ -262,7 +359,7 @@ TEST_F(DelayWindowTest, ADrainIsShortAlsoIfThePeerHasSlept) {
 
 TEST_F(DelayWindowTest, ADrainWithoutAMeasurementEnds) {
   Rounds(4, kBase);
-  now_ = now_ + Duration::Seconds(2);
+  BusyFor(Duration::Seconds(2));
   Rounds(3, Duration::Milliseconds(1));
   ASSERT_TRUE(cc_.draining);
   now_ = now_ + Duration::Milliseconds(4);

@@ -33,11 +33,12 @@ struct FieldsOf<cc::DelayWindow> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, pacer, cwnd, quiet, limit, most, full_packet,
-                  before_cut, starting, cut, above, below, competes, marked,
-                  draining, last_cut, round_trip, row_least, row_since,
-                  slowed_from, slowed_ns, slowed_at, shortest_ns, after_drain, shortest_drained,
-                  drained_before, lost, full_at, born_at, drained_at,
-                  lost_since, resume, alpha, marked_at, to_wall);
+                  before_cut, starting, cut, above, below, ack_shift, competes,
+                  marked, doubted, draining, last_cut, round_trip, row_least,
+                  row_since, slowed_from, slowed_ns, slowed_at, shortest_ns,
+                  after_drain, shortest_drained, drained_before, lost, heard,
+                  full_at, born_at, drained_at, lost_since, resume, alpha,
+                  marked_at, to_wall);
     f("cwnd", cwnd);
     f("quiet", quiet);
     f("limit", limit);
@@ -47,8 +48,10 @@ struct FieldsOf<cc::DelayWindow> {
     f("starting", starting);
     f("cut", cut);
     f("below", below);
+    f("ack_shift", ack_shift);
     f("competes", competes);
     f("marked", marked);
+    f("doubted", doubted);
     f("draining", draining);
     f.Since("last_cut", last_cut, cut);
     f("round_trip", round_trip);
@@ -60,6 +63,7 @@ struct FieldsOf<cc::DelayWindow> {
     f("shortest_drained", shortest_drained);
     f("drained_before", drained_before);
     f("lost", lost);
+    f("heard", heard);
     f.Since("full_at", full_at, full_at.ns() != 0);
     f.Since("born_at", born_at, shortest_ns != 0);
     f.Since("drained_at", drained_at, shortest_ns != 0);
@@ -280,13 +284,13 @@ struct FieldsOf<cc::SharedPath> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, cc, round_trip, reordering_ns, under_way, users,
-                  waiting, answered_at);
+                  waiting, estimated_at, answered_at);
     f.Group("cc", cc);
     f.Group("round_trip", round_trip);
     f("reordering_ns", reordering_ns);
     f.Since("answered_at", answered_at, answered_at.ns() != 0);
     // Each flow has its part.
-    f.Elsewhere(under_way, users, waiting);
+    f.Elsewhere(under_way, users, waiting, estimated_at);
   }
 };
 

@@ -20,13 +20,13 @@ struct RoundTripTimer {
 
   struct Timed {
     Seq end;
-    Time since;
+    uint32_t since;  // ns, modulo 2^32: a round trip is shorter than 4 s
   };
 
   // New packets, up to `end`, were sent at `now`, and the peer will acknowledge
   // `end` immediately.
   void OnSend(Seq end, Time now) {
-    if (count != kAtATime) timed[count++] = {end, now};
+    if (count != kAtATime) timed[count++] = {end, Low(now)};
   }
 
   // Packets up to `end` are resent.
@@ -41,15 +41,18 @@ struct RoundTripTimer {
     uint32_t done = 0;
     while (done != count && una - timed[done].end >= 0) ++done;
     if (done == 0) return Duration();
-    const Duration round_trip = now - timed[done - 1].since;
+    const uint32_t ns = Low(now) - timed[done - 1].since;
     std::copy(timed + done, timed + count, timed);
     count -= done;
-    return round_trip;
+    return Duration::Nanoseconds(ns);
   }
 
   Timed timed[kAtATime];  // the oldest first
   uint32_t count = 0;
   Seq resent_end;
+
+ private:
+  static uint32_t Low(Time time) { return static_cast<uint32_t>(time.ns()); }
 };
 
 }  // namespace urnic::cc

@@ -46,6 +46,18 @@ struct SharedPath {
   // The part of a flow in `under_way` has changed.
   void Account(uint32_t before, uint32_t after) { under_way += after - before; }
 
+  // A round trip was measured. Of several in the time of one, only those count
+  // that took longer than was expected: the others would make the estimate
+  // forget in one round trip that some are long (RFC 7323, appendix G).
+  void OnRoundTrip(Time now, Duration sample) {
+    if (now - estimated_at < round_trip.smoothed() &&
+        sample <= round_trip.longest() && round_trip.known()) {
+      return;
+    }
+    estimated_at = now;
+    round_trip.OnSample(sample);
+  }
+
   // A path that nobody has used yet takes over what another knew of the same
   // destination.
   void Adopt(const SharedPath& other) {
@@ -65,6 +77,7 @@ struct SharedPath {
   uint32_t under_way = 0;  // packets, and grants that were not used yet
   uint32_t users = 0;      // flows that have joined
   uint32_t waiting = 0;    // those in the caller's lists
+  Time estimated_at;       // the last sample in `round_trip`
   Time answered_at;        // the last acknowledgement of something new
 };
 

@@ -240,7 +240,7 @@ class Completer {
     cc::SharedPath& path = *s_.path;
     sample.round_trip = s_.timer.Take(s_.una_psn, now);
     if (sample.round_trip.ns() != 0) {
-      path.round_trip.OnSample(sample.round_trip);
+      path.OnRoundTrip(now, sample.round_trip);
     }
     sample.packets = packets;
     sample.bytes = bytes;

@@ -189,8 +189,10 @@ TEST_F(CompleterTest, RealLossesMakeSequenceNaksCredibleAgain) {
     end_.AdvanceTo(now_ = now_ + kRoundTrip);
     EXPECT_EQ(Transmit().size(), 2u);
     acknowledge();
-    post_two();
-    acknowledge();
+    for (int i = 0; i < 16; ++i) {  // few losses
+      post_two();
+      acknowledge();
+    }
     EXPECT_EQ(s.nak_doubt, left - 1);
   }
   post_two();

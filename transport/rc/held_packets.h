@@ -114,7 +114,6 @@ class HeldPackets {
 
  private:
   static constexpr uint32_t kNone = HeldPool::kNone;
-  static constexpr uint32_t kFramesMax = 1024;
   using Packet = HeldPool::Packet;
 
   Packet& At(uint32_t index) const { return pool_->packets_[index]; }
@@ -126,7 +125,7 @@ class HeldPackets {
   void Release(uint32_t index);
 
   HeldPool* const pool_;
-  FrameHolder holder_{.limit = kFramesMax};
+  FrameHolder holder_{.limit = kHoldSpan};
   uint32_t head_ = kNone;
   uint32_t tail_ = kNone;
   uint32_t taken_ = kNone;

@@ -142,7 +142,7 @@ class Repairer {
     if (closed.repair_time.ns() != 0 && !closed.needless) {
       s_.path->cc.OnRoundTrip(
           now, std::max(closed.repair_time, s_.path->cc.Shortest()));
-      s_.path->round_trip.OnSample(closed.repair_time);
+      s_.path->OnRoundTrip(now, closed.repair_time);
     }
     if (closed.repaired || closed.reordered.ns() != 0) {
       s_.recovery->repair_until = s_.RepairUntil(now);

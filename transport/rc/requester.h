@@ -140,17 +140,10 @@ class Requester {
       if (count == slots.size() || !Ready() || !BuildPacket(slots[count])) {
         return count;
       }
-      if (s_.unacked_since_request >= AckEvery()) SetAckReq(slots[count]);
+      if (s_.unacked_since_request >= s_.path->cc.AckEvery())
+        SetAckReq(slots[count]);
       ++count;
     }
-  }
-
-  // An acknowledgement is asked for at least after so many packets. Half a
-  // window, so that a long message keeps moving; but in a long window more
-  // often, so that it does not let a long burst go.
-  uint32_t AckEvery() const {
-    constexpr uint32_t kMost = 32;
-    return std::clamp(s_.path->cc.window() / 2, 1u, kMost);
   }
 
   // Builds the packets of consecutive short requests (ReadShort), sent for the
@@ -177,7 +170,7 @@ class Requester {
     const uint32_t limit =
         std::min({static_cast<uint32_t>(slots.size()), s_.posted - s_.next,
                   limit_ - s_.InFlight()});
-    const uint32_t ack_every = AckEvery();
+    const uint32_t ack_every = s_.path->cc.AckEvery();
     uint32_t unacked = s_.unacked_since_request;
     uint32_t count = 0;
     ShortRequest request;

@@ -67,17 +67,19 @@ RxVerdict Responder::OnGap(const RxPacket& packet) {
   }
   ++pool_->counters().out_of_sequence;
   const bool first = reported_ == Reported::kNothing;
+  if (first && (held_ == nullptr || dropped_psn_ - expected_ < 0)) {
+    dropped_psn_ = expected_ + -1;  // nothing was dropped
+  }
   // Another gap has appeared, behind what is held.
   const bool another =
       held_ != nullptr && !held_->empty() && psn - held_->end() > 0;
   const RxVerdict verdict = Hold(packet);
   const bool held =
       verdict == RxVerdict::kHeld || verdict == RxVerdict::kHeldTwice;
-  if (!held && (first || psn - dropped_psn_ > 0)) dropped_psn_ = psn;
+  if (!held && psn - dropped_psn_ > 0) dropped_psn_ = psn;
   if (first) {
     // What is expected may be held already, and due after this burst.
     if (held && held_->begin() == expected_) return verdict;
-    if (held) dropped_psn_ = expected_ + -1;  // nothing was dropped
     ReportGap();
     return verdict == RxVerdict::kAfterGap ? RxVerdict::kSequenceGap : verdict;
   }
@@ -121,12 +123,12 @@ void Responder::LookBehindGap(std::span<const RxPacket> packets) {
     }
   }
   held_->DropBefore(expected_);
-  // The next gap; but what is expected may be held, and due.
-  if (!held_->empty() && reported_ == Reported::kNothing &&
-      held_->begin() != expected_) {
-    dropped_psn_ = expected_ + -1;
-    ReportGap();
-  }
+  if (reported_ != Reported::kNothing) return;
+  // The next gap; but what is expected may be held, and due. Behind what was
+  // held, there may be what could not be: the peer has to go back for it.
+  const bool missing = held_->empty() ? dropped_psn_ - expected_ >= 0
+                                      : held_->begin() != expected_;
+  if (missing) ReportGap();
 }
 
 uint32_t Responder::TakeHeld(std::span<RxPacket> out) {

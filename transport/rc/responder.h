@@ -564,7 +564,9 @@ class Responder {
   cc::NotificationPoint notifier_;
   RemoteRange write_;  // of the current write of several packets
   Psn nak_psn_;
-  Psn dropped_psn_;              // the newest PSN dropped in this gap
+  // The newest PSN that was dropped behind a gap, if it is not before
+  // `expected_`. With a gap or a list.
+  Psn dropped_psn_;
   HeldPackets* held_ = nullptr;  // null: nothing
   RecoveryPool* pool_;
 
