@@ -53,8 +53,8 @@ class Receiver {
   }
 
   // Receives one burst from ourselves and one from the port. True if there was
-  // anything. Advances `now` to what `clock()` says when the frames of the port
-  // may contain TCP.
+  // anything. Advances `now` to what `clock()` says if there are frames of the
+  // port.
   template <typename Clock>
   bool Receive(Time& now, Clock&& clock) {
     bool worked = false;
@@ -70,7 +70,7 @@ class Receiver {
     if (count == 0) return worked;
     // What this thread has sent, or what else ran on its CPU, took time. Round
     // trips would look shorter than they are, and the shortest is remembered.
-    if (iwarp_.serves()) now = clock();
+    now = clock();
     ProcessFrames(count, now);
     return true;
   }

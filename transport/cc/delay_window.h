@@ -56,17 +56,20 @@ struct DelayWindow {
   static constexpr uint32_t kLossPeriod = 32;
   static constexpr uint8_t kLongInARow = 3;
   static constexpr Duration kQueue = Duration::Microseconds(60);
+  static constexpr Duration kLongQueue = Duration::Microseconds(500);
   // A window of W packets leaves a longer queue, by kSmall / sqrt(W) - kLarge.
   static constexpr Duration kSmall = Duration::Microseconds(1000);
   static constexpr Duration kLarge = Duration::Microseconds(100);
   static constexpr Duration kShort = Duration::Microseconds(50);
-  // Queues are drained at the multiples of 2^this ns: about a second, and an
-  // eighth of it at first.
+  // Queues are drained at the multiples of 2^this ns: about a second, and as
+  // many times as often as the flow is younger than eight; but not more often
+  // than in kDrainApart round trips.
   static constexpr int kFirstDrains = 25;
   static constexpr int kLaterDrains = 30;
   static constexpr uint32_t kAckEveryMost = 32;
   static constexpr uint32_t kBurst = 32'768;  // ns, about
   static constexpr int kAckShiftMax = 5;
+  static constexpr int64_t kDrainApart = 128;
   // What a drain takes into account: most buffers are shorter.
   static constexpr Duration kLongestQueue = Duration::Milliseconds(10);
   // Marks are averaged over periods of a round trip, or of this.
@@ -167,10 +170,12 @@ struct DelayWindow {
     const uint32_t all = std::max(heard, cwnd / kPacket);
     const bool few = lost <= std::max(all / kFewLost, 3u);
     const bool quick = above < kLongInARow ||
-                       row_least <= static_cast<uint64_t>(Longer(4).ns());
+                       row_least <= static_cast<uint64_t>(Longer().ns());
     if (few && quick && !competes) return;
     const uint32_t before = cwnd;
     CutTo(cwnd / 2, now);
+    // So much although a short path would need more: a buffer may have been
+    // full of others' packets when the path was measured.
     doubted = !few && before < quiet;
     if (quick) resume = before / 4 * 3;
   }
@@ -216,7 +221,8 @@ struct DelayWindow {
   uint8_t ack_shift = 1;     // AckEvery(): the window, shifted right by this
   bool competes = false;     // the queue belongs to others
   bool marked = false;       // marked_at is known
-  bool doubted = false;
+  bool doubted =
+      false;  // much was lost: shortest_ns may be the queue of others
   bool draining = false;  // the next window is `after_drain`
   Time last_cut;
   Duration round_trip;     // the latest; zero: not known yet
@@ -278,12 +284,12 @@ struct DelayWindow {
         static_cast<int64_t>(static_cast<float>(kSmall.ns()) * 64 /
                              std::sqrt(static_cast<float>(cwnd))) -
         kLarge.ns();
-    return Longer(16) + Duration::Nanoseconds(std::max<int64_t>(small, 0));
+    return Longer() + Duration::Nanoseconds(std::max<int64_t>(small, 0));
   }
-  // The round trip of an empty path, and a `part` of it longer, or kQueue.
-  Duration Longer(uint32_t part) const {
-    return Shortest() +
-           std::max(kQueue, Duration::Nanoseconds(shortest_ns / part));
+  // The round trip with a queue that means nothing yet: a quarter of the path.
+  Duration Longer() const {
+    return Shortest() + std::clamp(Duration::Nanoseconds(shortest_ns / 4),
+                                   kQueue, kLongQueue);
   }
 
   void LearnShortest(uint32_t ns) {
@@ -301,13 +307,13 @@ struct DelayWindow {
   bool Young(Time now) const {
     return (now - born_at).ns() < int64_t{1} << kLaterDrains;
   }
-  // A multiple of the interval has passed since the last drain. Long paths wait
-  // for 32 round trips at least.
+  // A multiple of the interval has passed since the last drain.
   bool DrainIsDue(Time now) const {
     const auto age = static_cast<uint64_t>((now - born_at).ns());
     int bits =
         std::clamp<int>(std::bit_width(age) - 3, kFirstDrains, kLaterDrains);
-    while (!doubted && int64_t{1} << bits < 40 * int64_t{shortest_ns}) ++bits;
+    while (!doubted && int64_t{1} << bits < kDrainApart * int64_t{shortest_ns})
+      ++bits;
     auto number = [&](Time t) { return (t + to_wall).ns() >> bits; };
     return number(now) != number(drained_at);
   }

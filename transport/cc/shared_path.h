@@ -35,10 +35,10 @@ struct SharedPath {
     const uint32_t window = cc.window();
     return under_way < window ? window - under_way : 0;
   }
-  // Whether a flow that waits may send now. With a large window, not for less
-  // than a quarter of it or a grant: turns would become ever shorter.
+  // Whether a flow that waits may send now. Not for less than half of what an
+  // acknowledgement is asked for, or a grant: turns would become ever shorter.
   bool LetsGo() const {
-    return waiting != 0 && Room() >= std::clamp(cc.window() / 4, 1u, kGrant);
+    return waiting != 0 && Room() >= std::clamp(cc.AckEvery() / 2, 1u, kGrant);
   }
   // How many packets it may send. REQUIRES: LetsGo()
   uint32_t NextGrant() const { return std::min(Room(), kGrant); }
