@@ -68,6 +68,10 @@ class FlowScheduler {
     ready_.Push(flow);
   }
 
+  // What the port holds; 0: unknown.
+  void SetPortRoom(uint32_t packets) {
+    if (packets != 0) paths_.SetPortRoom(packets);
+  }
   // Queue pairs of RC share a window with others to the same destination.
   // JoinPath() again when its path leads elsewhere.
   void JoinPath(RoceQp& qp) {

@@ -28,6 +28,7 @@ void PathTable::Join(RoceQp& qp) {
   URNIC_CHECK(qp.destination == nullptr);
   const Destination::Key key = KeyOf(qp.path);
   Destination& destination = destinations_.try_emplace(key, key).first->second;
+  destination.path.Use(&room_);
   qp.destination = &destination;
   qp.JoinPath(&destination.path);
 }
@@ -42,6 +43,7 @@ Destination* PathTable::Leave(RoceQp& qp) {
   qp.JoinPath(nullptr);
   qp.destination = nullptr;
   if (left->path.users != 0) return left;
+  left->path.Use(nullptr);
   destinations_.erase(Destination::Key(left->key));
   return nullptr;
 }

@@ -43,6 +43,9 @@ class PathTable {
   PathTable(const PathTable&) = delete;
   PathTable& operator=(const PathTable&) = delete;
 
+  // What the port holds.
+  void SetPortRoom(uint32_t packets) { room_.packets = packets; }
+
   // The queue pair shares the window to where its path leads now. REQUIRES: it
   // has left other destinations.
   void Join(RoceQp& qp);
@@ -58,6 +61,7 @@ class PathTable {
   static void LetGo(Destination& destination, ReadyList<Flow>& ready);
 
  private:
+  cc::PortRoom room_;
   std::map<Destination::Key, Destination> destinations_;
 };
 

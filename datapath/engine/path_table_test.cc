@@ -124,5 +124,19 @@ TEST_F(PathTableTest, WhoLeavesGivesBackItsGrantAndItsPlace) {
   EXPECT_EQ(table_.Leave(*qps_[3]), nullptr) << "it had left";
 }
 
+TEST_F(PathTableTest, DestinationsShareThePort) {
+  table_.SetPortRoom(12);
+  qps_[1]->path.remote = wire::Gid::FromIpv4(0x0a000003);
+  JoinAll();
+  cc::SharedPath& other = qps_[1]->destination->path;
+  other.cc.Start(16, 16, 4096);
+  path().Account(0, 6);
+  EXPECT_EQ(path().Room(), 0u);
+  EXPECT_EQ(other.Room(), 3u);
+  (void)table_.Leave(*qps_[1]);
+  path().Account(6, 0);
+  EXPECT_EQ(path().Room(), 6u);
+}
+
 }  // namespace
 }  // namespace urnic

@@ -136,7 +136,10 @@ void QpTable::SetPath(RoceQp& qp, const net::Path& path) {
 void QpTable::AdoptPath(RoceQp& qp) {
   if (qp.state() < QpState::kRtr || qp.service() == QpService::kUd) return;
   network_->Adopt(qp.path, *parts_.now);
-  if (IsRc(qp)) parts_.flows->JoinPath(qp);
+  if (!IsRc(qp)) return;
+  // It is known once the device works, which it does now.
+  parts_.flows->SetPortRoom(parts_.port->info().rx_ring);
+  parts_.flows->JoinPath(qp);
 }
 
 // Its counters are in the image.

@@ -36,6 +36,7 @@ class QpTable {
  public:
   // The parts of the engine that the table uses. All outlive it.
   struct Parts {
+    const Port* port;
     FlowScheduler* flows;
     FlowSink* sink;
     Transmitter* transmitter;

@@ -259,7 +259,7 @@ void AppendTable(const char* title, uint8_t opcode, std::string& table) {
 // A path of a millisecond, where the window follows the round trip.
 void AppendLongTable(std::string& table) {
   table +=
-      "\n1 ms each way, 400 ms, local_ack_timeout 14\n  loss      write        "
+      "\n1 ms each way, 1 s, local_ack_timeout 14\n  loss      write        "
       "      read\n";
   for (const uint32_t loss : {0u, 100u, 1000u, 10000u, 50000u}) {
     table += Format("%5.2f %% ", loss / 1e4, 0, 0);
@@ -269,7 +269,7 @@ void AppendLongTable(std::string& table) {
                             .longer_windows = true,
                             .opcode = opcode,
                             .delay = Duration::Milliseconds(1),
-                            .time = Duration::Milliseconds(400),
+                            .time = Duration::Seconds(1),
                             .timeout = 14})
                         .Run());
     }

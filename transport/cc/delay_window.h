@@ -69,6 +69,7 @@ struct DelayWindow {
   static constexpr uint32_t kAckEveryMost = 32;
   static constexpr uint32_t kBurst = 32'768;  // ns, about
   static constexpr int kAckShiftMax = 5;
+  static constexpr int kWireShiftMax = 15;
   static constexpr int64_t kDrainApart = 128;
   // What a drain takes into account: most buffers are shorter.
   static constexpr Duration kLongestQueue = Duration::Milliseconds(10);
@@ -99,6 +100,14 @@ struct DelayWindow {
   // are a smaller part of the window.
   uint32_t AckEvery() const {
     return std::clamp(window() >> ack_shift, 1u, kAckEveryMost);
+  }
+  // `shortest_ns` has changed.
+  void ScaleToPath() {
+    constexpr auto kShortNs = static_cast<uint32_t>(kShort.ns());
+    ack_shift = static_cast<uint8_t>(
+        std::clamp<int>(std::bit_width(shortest_ns / kBurst), 1, kAckShiftMax));
+    wire_shift = static_cast<uint8_t>(std::clamp<int>(
+        std::bit_width(shortest_ns / kShortNs) - 1, 0, kWireShiftMax));
   }
   // The round trip of an empty path; zero: not known yet.
   Duration Shortest() const { return Duration::Nanoseconds(shortest_ns); }
@@ -218,9 +227,11 @@ struct DelayWindow {
   bool cut = false;          // last_cut is known
   uint8_t above = 0;         // long round trips in a row, up to kLongInARow
   uint8_t below = 0;         // short ones
-  uint8_t ack_shift = 1;     // AckEvery(): the window, shifted right by this
-  bool competes = false;     // the queue belongs to others
-  bool marked = false;       // marked_at is known
+  // Of so many packets (a power of 2), all but one are on a long wire.
+  uint8_t wire_shift = 0;
+  uint8_t ack_shift = 1;  // AckEvery(): the window, shifted right by this
+  bool competes = false;  // the queue belongs to others
+  bool marked = false;    // marked_at is known
   bool doubted =
       false;  // much was lost: shortest_ns may be the queue of others
   bool draining = false;  // the next window is `after_drain`
@@ -294,8 +305,7 @@ struct DelayWindow {
 
   void LearnShortest(uint32_t ns) {
     shortest_ns = ns;
-    ack_shift = static_cast<uint8_t>(
-        std::clamp<int>(std::bit_width(ns / kBurst), 1, kAckShiftMax));
+    ScaleToPath();
     limit = ns <= kShort.ns()
                 ? quiet
                 : static_cast<uint32_t>(std::clamp<uint64_t>(

@@ -33,12 +33,12 @@ struct FieldsOf<cc::DelayWindow> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, pacer, cwnd, quiet, limit, most, full_packet,
-                  before_cut, starting, cut, above, below, ack_shift, competes,
-                  marked, doubted, draining, last_cut, round_trip, row_least,
-                  row_since, slowed_from, slowed_ns, slowed_at, shortest_ns,
-                  after_drain, shortest_drained, drained_before, lost, heard,
-                  full_at, born_at, drained_at, lost_since, resume, alpha,
-                  marked_at, to_wall);
+                  before_cut, starting, cut, above, below, wire_shift,
+                  ack_shift, competes, marked, doubted, draining, last_cut,
+                  round_trip, row_least, row_since, slowed_from, slowed_ns,
+                  slowed_at, shortest_ns, after_drain, shortest_drained,
+                  drained_before, lost, heard, full_at, born_at, drained_at,
+                  lost_since, resume, alpha, marked_at, to_wall);
     f("cwnd", cwnd);
     f("quiet", quiet);
     f("limit", limit);
@@ -48,7 +48,6 @@ struct FieldsOf<cc::DelayWindow> {
     f("starting", starting);
     f("cut", cut);
     f("below", below);
-    f("ack_shift", ack_shift);
     f("competes", competes);
     f("marked", marked);
     f("doubted", doubted);
@@ -71,8 +70,10 @@ struct FieldsOf<cc::DelayWindow> {
     f("resume", resume);
     f("alpha", alpha);
     f.Since("marked_at", marked_at, marked);
-    // The engine's; and a row that a move interrupts.
-    f.Elsewhere(to_wall, above, row_least, row_since);
+    // The engine's; what follows from `shortest_ns`; and a row, which a move
+    // interrupts.
+    f.Elsewhere(to_wall, wire_shift, ack_shift, above, row_least, row_since);
+    if constexpr (F::kReads) s.ScaleToPath();
     VisitRules(f, s);
     f.Group("pacer", pacer);
   }
@@ -283,14 +284,14 @@ template <>
 struct FieldsOf<cc::SharedPath> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, cc, round_trip, reordering_ns, under_way, users,
-                  waiting, estimated_at, answered_at);
+    URNIC_MEMBERS(f, s, cc, round_trip, reordering_ns, under_way, port, in_port,
+                  users, waiting, estimated_at, answered_at);
     f.Group("cc", cc);
     f.Group("round_trip", round_trip);
     f("reordering_ns", reordering_ns);
     f.Since("answered_at", answered_at, answered_at.ns() != 0);
     // Each flow has its part.
-    f.Elsewhere(under_way, users, waiting, estimated_at);
+    f.Elsewhere(under_way, port, in_port, users, waiting, estimated_at);
   }
 };
 

@@ -12,6 +12,8 @@
 // The caller keeps the list (datapath/engine/path_table.h): a flow that may
 // send is a flow that the engine must run.
 //
+// All paths of a port share its ring, or what stands for it, too (PortRoom).
+//
 // Plain values. Thread: one at a time (the holder of the engine's token).
 
 #include <algorithm>
@@ -23,6 +25,22 @@
 
 namespace urnic::cc {
 
+// What a port and its peer hold: more frames in flight at a time would be lost
+// where nothing holds them back. Each path may use as much as it leaves for the
+// others. So one path gets half, two a third each.
+struct PortRoom {
+  uint32_t packets = 1024;
+  uint32_t under_way = 0;
+
+  // How many more a path may send that has `mine` of them under way. If it has
+  // none, one: nothing would tell it that there is room again.
+  uint32_t RoomFor(uint32_t mine) const {
+    const uint32_t left = packets > under_way ? packets - under_way : 0;
+    if (left > mine) return (left - mine + 1) / 2;
+    return mine == 0 ? 1 : 0;
+  }
+};
+
 struct SharedPath {
   // A flow that had to wait may send so many packets at a time: more would let
   // a small message wait longer, fewer would need more acknowledgements.
@@ -33,22 +51,36 @@ struct SharedPath {
   // How many more packets may be under way.
   uint32_t Room() const {
     const uint32_t window = cc.window();
-    return under_way < window ? window - under_way : 0;
+    const uint32_t room = under_way < window ? window - under_way : 0;
+    if (port == nullptr) return room;
+    return std::min(room, port->RoomFor(in_port) << cc.wire_shift);
   }
   // Whether a flow that waits may send now. Not for less than half of what an
   // acknowledgement is asked for, or a grant: turns would become ever shorter.
   bool LetsGo() const {
-    return waiting != 0 && Room() >= std::clamp(cc.AckEvery() / 2, 1u, kGrant);
+    if (waiting == 0) return false;
+    const uint32_t room = Room();
+    return room >= std::clamp(cc.AckEvery() / 2, 1u, kGrant) ||
+           (under_way == 0 && room != 0);
   }
   // How many packets it may send. REQUIRES: LetsGo()
   uint32_t NextGrant() const { return std::min(Room(), kGrant); }
 
   // The part of a flow in `under_way` has changed.
-  void Account(uint32_t before, uint32_t after) { under_way += after - before; }
+  void Account(uint32_t before, uint32_t after) {
+    under_way += after - before;
+    if (port != nullptr) CountInPort(under_way >> cc.wire_shift);
+  }
+  // From now on the path is one of this port; null: of none.
+  void Use(PortRoom* other) {
+    if (port != nullptr) CountInPort(0);
+    port = other;
+    if (port != nullptr) CountInPort(under_way >> cc.wire_shift);
+  }
 
   // A round trip was measured. Of several in the time of one, only those count
   // that took longer than was expected: the others would make the estimate
-  // forget in one round trip that some are long (RFC 7323, appendix G).
+  // forget within a round trip that some are long.
   void OnRoundTrip(Time now, Duration sample) {
     if (now - estimated_at < round_trip.smoothed() &&
         sample <= round_trip.longest() && round_trip.known()) {
@@ -70,15 +102,23 @@ struct SharedPath {
     answered_at = other.answered_at;
   }
 
+  // Of those under way, so many may be in the port and in its peer.
+  void CountInPort(uint32_t now_in_port) {
+    port->under_way += now_in_port - in_port;
+    in_port = now_in_port;
+  }
+
   DelayWindow cc;
   RoundTripEstimate round_trip;
   // How long a gap waits before it is sent again: the path reorders so much.
   uint32_t reordering_ns = 0;
   uint32_t under_way = 0;  // packets, and grants that were not used yet
-  uint32_t users = 0;      // flows that have joined
-  uint32_t waiting = 0;    // those in the caller's lists
-  Time estimated_at;       // the last sample in `round_trip`
-  Time answered_at;        // the last acknowledgement of something new
+  PortRoom* port = nullptr;
+  uint32_t in_port = 0;  // our part of port->under_way
+  uint32_t users = 0;    // flows that have joined
+  uint32_t waiting = 0;  // those in the caller's lists
+  Time estimated_at;     // the last sample in `round_trip`
+  Time answered_at;      // the last acknowledgement of something new
 };
 
 }  // namespace urnic::cc

@@ -23,6 +23,54 @@ TEST_F(SharedPathTest, AllFlowsTogetherHaveOneWindow) {
   EXPECT_EQ(path_.Room(), 12u);
 }
 
+// Each may use as much of the port as it leaves for the others.
+TEST_F(SharedPathTest, PathsShareThePort) {
+  PortRoom port{.packets = 24};
+  SharedPath other;
+  other.cc.Start(64, 2000, 4096);
+  path_.Use(&port);
+  other.Use(&port);
+  EXPECT_EQ(path_.Room(), 12u);
+  path_.Account(0, 12);
+  EXPECT_EQ(path_.Room(), 0u);
+  EXPECT_EQ(other.Room(), 6u);
+  other.Account(0, 6);
+  EXPECT_EQ(other.Room(), 0u);
+  EXPECT_EQ(port.under_way, 18u);
+  path_.Account(12, 4);
+  EXPECT_EQ(path_.Room(), 5u);
+  // What leaves takes its part along.
+  path_.Use(nullptr);
+  EXPECT_EQ(port.under_way, 6u);
+  EXPECT_EQ(path_.Room(), 12u) << "of the window";
+  other.Account(6, 0);
+  EXPECT_EQ(port.under_way, 0u);
+}
+
+// Nothing would tell it that the port has room again.
+TEST_F(SharedPathTest, APathWithNothingUnderWayMaySendAPacket) {
+  PortRoom port{.packets = 24, .under_way = 24};
+  path_.Use(&port);
+  EXPECT_EQ(path_.Room(), 1u);
+  path_.waiting = 1;
+  EXPECT_TRUE(path_.LetsGo());
+  path_.Account(0, 1);
+  EXPECT_EQ(path_.Room(), 0u);
+  EXPECT_FALSE(path_.LetsGo());
+}
+
+// Most of what is under way on a long path is on the wire.
+TEST_F(SharedPathTest, ALongPathUsesLittleOfThePort) {
+  PortRoom port{.packets = 24};
+  path_.Use(&port);
+  path_.cc.OnRoundTrip(Time::FromNs(1), Duration::Milliseconds(1));
+  path_.cc.cwnd = 1000 * DelayWindow::kPacket;
+  EXPECT_EQ(path_.Room(), 12u * 16);
+  path_.Account(0, 100);
+  EXPECT_EQ(port.under_way, 6u);
+  EXPECT_EQ(path_.Room(), 6u * 16);
+}
+
 TEST_F(SharedPathTest, LetsGoWhenAQuarterOfTheWindowIsFree) {
   path_.Account(0, 13);
   EXPECT_FALSE(path_.LetsGo()) << "nobody waits";

@@ -564,8 +564,8 @@ class Responder {
   cc::NotificationPoint notifier_;
   RemoteRange write_;  // of the current write of several packets
   Psn nak_psn_;
-  // The newest PSN that was dropped behind a gap, if it is not before
-  // `expected_`. With a gap or a list.
+  // Of a gap, or with held_: the newest PSN that was dropped, if after
+  // expected_
   Psn dropped_psn_;
   HeldPackets* held_ = nullptr;  // null: nothing
   RecoveryPool* pool_;
