@@ -564,8 +564,7 @@ class Responder {
   cc::NotificationPoint notifier_;
   RemoteRange write_;  // of the current write of several packets
   Psn nak_psn_;
-  // Of a gap, or with held_: the newest PSN that was dropped, if after
-  // expected_
+  // With a gap or held_: the newest that was dropped, if not before expected_.
   Psn dropped_psn_;
   HeldPackets* held_ = nullptr;  // null: nothing
   RecoveryPool* pool_;
