@@ -145,7 +145,10 @@ class FlowScheduler {
   };
 
   [[gnu::noinline]] void FollowPath(RoceQp& qp, const FlowResult& result) {
-    if (result.waits != PathWait::kNo) PathTable::Wait(qp, result.waits);
+    if (result.waits != PathWait::kNo) {
+      qp.destination->path.OnFull(*now_);
+      PathTable::Wait(qp, result.waits);
+    }
     if (result.lets_go) PathTable::LetGo(*qp.destination, ready_);
     if (*now_ >= qp.destination->compare_at) CompareClocks(*qp.destination);
   }

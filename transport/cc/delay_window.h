@@ -90,6 +90,15 @@ struct DelayWindow {
     cwnd = before_cut = std::min(quiet, kInitial);
   }
 
+  // A flow that has joined may need more than the others.
+  void Widen(uint32_t quiet_packets, uint32_t most_packets,
+             uint32_t packet_bytes) {
+    quiet = std::max(quiet, quiet_packets * kPacket);
+    most = std::max({most, quiet, most_packets * kPacket});
+    limit = std::max(limit, quiet);
+    full_packet = std::max(full_packet, packet_bytes);
+  }
+
   uint32_t window() const { return std::max(cwnd / kPacket, 1u); }
   // The window, but for the short time in which the queue is drained.
   uint32_t usual_window() const {
@@ -108,6 +117,13 @@ struct DelayWindow {
         std::clamp<int>(std::bit_width(shortest_ns / kBurst), 1, kAckShiftMax));
     wire_shift = static_cast<uint8_t>(std::clamp<int>(
         std::bit_width(shortest_ns / kShortNs) - 1, 0, kWireShiftMax));
+  }
+  // An image has become this (image_fields.h). A move ends a drain.
+  void AfterMove() {
+    ScaleToPath();
+    pacer = Pacer();
+    if (most != 0 && draining) EndDrain();
+    if (most != 0) UpdatePacer();
   }
   // The round trip of an empty path; zero: not known yet.
   Duration Shortest() const { return Duration::Nanoseconds(shortest_ns); }
@@ -158,6 +174,7 @@ struct DelayWindow {
     CutTo(cwnd - static_cast<uint32_t>(std::min<int64_t>(
                      cwnd / 2, cwnd * excess * 4 / 5 / row_least)),
           now);
+    before_cut = 0;  // nor is this one undone
     BeginRow(now);
   }
 
@@ -174,7 +191,7 @@ struct DelayWindow {
       lost = heard = 0;
       lost_since = now;
     }
-    lost += std::min(packets, most);
+    lost += std::min(packets, kMostPackets);
     if (draining || JustCut(now)) return;
     const uint32_t all = std::max(heard, cwnd / kPacket);
     const bool few = lost <= std::max(all / kFewLost, 3u);
@@ -185,14 +202,18 @@ struct DelayWindow {
     CutTo(cwnd / 2, now);
     // So much although a short path would need more: a buffer may have been
     // full of others' packets when the path was measured.
-    doubted = !few && before < quiet;
+    doubted |= !few && before < quiet;
     if (quick) resume = before / 4 * 3;
   }
   void OnRto(Time now) {
-    if (!JustCut(now)) CutTo(cwnd / 2, now);
+    if (!JustCut(now)) CutTo(usual() / 2, now);
   }
 
-  void OnUndo() { cwnd = std::max(cwnd, before_cut); }
+  // The latest loss or time-out was none: undoes its cut, once.
+  void OnUndo() {
+    usual() = std::max(usual(), before_cut);
+    before_cut = 0;
+  }
 
   // The reaction point of DCQCN, in windows: `alpha` is the average part of the
   // periods that had a mark.
@@ -208,11 +229,11 @@ struct DelayWindow {
     alpha += (kAllMarked - alpha) / kGrowthSteps;
     marked = true;
     marked_at = now;
-    const uint32_t before = cwnd;
-    const auto less = static_cast<uint32_t>(uint64_t{cwnd} * alpha /
+    const uint32_t before = usual();
+    const auto less = static_cast<uint32_t>(uint64_t{before} * alpha /
                                             (2 * uint64_t{kAllMarked}));
-    CutTo(std::max(cwnd - less, std::min(cwnd, kMarkedFloor)), now);
-    before_cut = cwnd;  // this cut is never undone
+    CutTo(std::max(before - less, std::min(before, kMarkedFloor)), now);
+    before_cut = 0;  // this cut is never undone
     resume = before;
   }
 
@@ -222,7 +243,7 @@ struct DelayWindow {
   uint32_t limit = 0;  // enough for this path
   uint32_t most = 0;
   uint32_t full_packet = 0;  // bytes
-  uint32_t before_cut = 0;   // OnUndo() restores this
+  uint32_t before_cut = 0;   // OnUndo() restores this; 0: nothing
   bool starting = true;      // twice the window in a round trip
   bool cut = false;          // last_cut is known
   uint8_t above = 0;         // long round trips in a row, up to kLongInARow
@@ -269,6 +290,8 @@ struct DelayWindow {
     row_since = now;
     row_least = UINT32_MAX;
   }
+  // The window when the queue is not being drained.
+  uint32_t& usual() { return draining ? after_drain : cwnd; }
   bool JustCut(Time now) const { return cut && now - last_cut < round_trip; }
 
   // An eighth of the window does not make the queue a quarter shorter: it
@@ -404,13 +427,13 @@ struct DelayWindow {
   }
 
   void CutTo(uint32_t less, Time now) {
-    before_cut = cwnd;
-    cwnd = std::max(std::min(kFloor, limit), less);
+    before_cut = usual();
+    usual() = std::max(std::min(kFloor, limit), less);
     starting = false;
     cut = true;
     last_cut = now;
     resume = 0;
-    if (cwnd < kPacket) UpdatePacer();
+    if (usual() < kPacket) UpdatePacer();
   }
 
   // Below one packet: a window in a round trip.

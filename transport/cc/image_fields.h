@@ -70,12 +70,14 @@ struct FieldsOf<cc::DelayWindow> {
     f("resume", resume);
     f("alpha", alpha);
     f.Since("marked_at", marked_at, marked);
-    // The engine's; what follows from `shortest_ns`; and a row, which a move
+    // The engine's; what follows from the others; and a row, which a move
     // interrupts.
-    f.Elsewhere(to_wall, wire_shift, ack_shift, above, row_least, row_since);
-    if constexpr (F::kReads) s.ScaleToPath();
+    f.Elsewhere(to_wall, wire_shift, ack_shift, pacer, above, row_least,
+                row_since);
     VisitRules(f, s);
-    f.Group("pacer", pacer);
+    if constexpr (F::kReads) {
+      if (f.ok()) s.AfterMove();
+    }
   }
   template <typename F, typename S>
   static void VisitRules(F& f, S& s) {
@@ -92,8 +94,17 @@ struct FieldsOf<cc::DelayWindow> {
               "is too large");
     f.Require(s.full_packet <= UINT16_MAX, "full_packet", s.full_packet,
               "is not a size");
-    f.Require(s.most == 0 || (s.cwnd != 0 && s.full_packet != 0), "cwnd",
-              s.cwnd, "must not be 0");
+    // Narrower than in the struct, and never reached.
+    constexpr Duration kLongest = Duration::Nanoseconds(UINT32_MAX);
+    f.Require(s.round_trip <= kLongest, "round_trip",
+              static_cast<uint64_t>(s.round_trip.ns()), "is too long");
+    if (s.most == 0) return;
+    f.Require(s.quiet >= cc::DelayWindow::kPacket, "quiet", s.quiet,
+              "is less than a packet");
+    f.Require(s.cwnd >= cc::DelayWindow::kFloor, "cwnd", s.cwnd,
+              "is less than the floor");
+    f.Require(s.full_packet != 0, "full_packet", s.full_packet,
+              "must not be 0");
   }
 };
 

@@ -49,11 +49,10 @@ struct SharedPath {
   bool started() const { return cc.most != 0; }
 
   // How many more packets may be under way.
-  uint32_t Room() const {
-    const uint32_t window = cc.window();
-    const uint32_t room = under_way < window ? window - under_way : 0;
-    if (port == nullptr) return room;
-    return std::min(room, port->RoomFor(in_port) << cc.wire_shift);
+  uint32_t Room() const { return std::min(RoomInWindow(), RoomInPort()); }
+  // A flow has more to send than there is room for.
+  void OnFull(Time now) {
+    if (RoomInPort() >= RoomInWindow()) cc.OnFull(now);
   }
   // Whether a flow that waits may send now. Not for less than half of what an
   // acknowledgement is asked for, or a grant: turns would become ever shorter.
@@ -102,6 +101,14 @@ struct SharedPath {
     answered_at = other.answered_at;
   }
 
+  uint32_t RoomInWindow() const {
+    const uint32_t window = cc.window();
+    return under_way < window ? window - under_way : 0;
+  }
+  uint32_t RoomInPort() const {
+    return port == nullptr ? UINT32_MAX
+                           : port->RoomFor(in_port) << cc.wire_shift;
+  }
   // Of those under way, so many may be in the port and in its peer.
   void CountInPort(uint32_t now_in_port) {
     port->under_way += now_in_port - in_port;

@@ -318,7 +318,7 @@ class Completer {
     const cc::DelayWindow& path = s_.path->cc;
     const bool too_soon = now - s_.sent_since < path.Shortest();
     if (!too_soon && s_.nak_doubt == 0) return GoBackForNak(now);
-    if (s_.retries_left == 0 || path.round_trip.ns() == 0) return;
+    if (path.round_trip.ns() == 0) return;
     const Time early = too_soon
                            ? s_.sent_since + path.Shortest() * kEarlyRoundTrips
                            : now + path.round_trip;
@@ -435,9 +435,7 @@ class Completer {
     }
     ++counters().rnr_nak_retry_err;
     if (s_.config.rnr_retry != 7) --s_.rnr_retries_left;
-    // The packet that it names has arrived, so none was lost before it. A
-    // sequence NAK for the packets after it may come after the wait, and would
-    // otherwise use up a retry each time.
+    // The packet that it names has arrived, so none was lost before it.
     s_.retries_left = s_.config.retry_count;
     s_.RewindToUna();
     s_.rnr_waiting = true;

@@ -77,15 +77,19 @@ void Qp::Modify(QpState target, const QpConfig& config) {
   state_ = target;
 }
 
-// The first queue pair of a path starts it.
+// The first queue pair of a path starts it. Others may need more.
 void Qp::StartPath(const QpConfig& config) {
   URNIC_CHECK(send_.path != nullptr);
-  if (send_.path->started()) return;
   const uint32_t quiet =
       std::min({std::max(config.window_bytes / config.mtu, 2u),
                 std::max(config.window_packets, 1u), kWindowMost});
-  send_.path->cc.Start(quiet, config.longer_windows ? kWindowMost : quiet,
-                       kMaxHeaderBytes + config.mtu);
+  const uint32_t most = config.longer_windows ? kWindowMost : quiet;
+  const uint32_t packet_bytes = kMaxHeaderBytes + config.mtu;
+  if (send_.path->started()) {
+    send_.path->cc.Widen(quiet, most, packet_bytes);
+  } else {
+    send_.path->cc.Start(quiet, most, packet_bytes);
+  }
 }
 
 void Qp::Reconfigure(const QpConfig& config) {

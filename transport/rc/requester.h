@@ -447,7 +447,7 @@ class Requester {
   void RequestAckOfBurst(TxSlot& last, Time now) {
     const auto* bth = reinterpret_cast<const wire::Bth*>(last.headers);
     const bool full = s_.InFlight() >= limit_;
-    if (full) s_.path->cc.OnFull(now);
+    if (full) s_.path->OnFull(now);
     if (full || wire::InfoOf(bth->opcode).last) SetAckReq(last);
   }
 

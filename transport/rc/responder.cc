@@ -76,7 +76,9 @@ RxVerdict Responder::OnGap(const RxPacket& packet) {
   const RxVerdict verdict = Hold(packet);
   const bool held =
       verdict == RxVerdict::kHeld || verdict == RxVerdict::kHeldTwice;
-  if (!held && psn - dropped_psn_ > 0) dropped_psn_ = psn;
+  // Nobody sends so far ahead, but for forgers.
+  const bool near = psn - expected_ < static_cast<int32_t>(kHoldSpan);
+  if (!held && near && psn - dropped_psn_ > 0) dropped_psn_ = psn;
   if (first) {
     // What is expected may be held already, and due after this burst.
     if (held && held_->begin() == expected_) return verdict;
@@ -123,7 +125,8 @@ void Responder::LookBehindGap(std::span<const RxPacket> packets) {
     }
   }
   held_->DropBefore(expected_);
-  if (reported_ != Reported::kNothing) return;
+  // A NAK that ends the connection is not replaced.
+  if (failed_ || reported_ != Reported::kNothing) return;
   // The next gap; but what is expected may be held, and due. Behind what was
   // held, there may be what could not be: the peer has to go back for it.
   const bool missing = held_->empty() ? dropped_psn_ - expected_ >= 0
