@@ -425,3 +425,100 @@ def mutants():
         new = "",
         old = "parts_.flows->Apply(*qp, result);",
     )
+
+    # The shared window.
+    mutant(
+        name = "mutant_never_drains_the_queue_test",
+        core = "congestion",
+        only = "later",
+        old = "return number(now) != number(drained_at);",
+        new = "return false;",
+    )
+
+    mutant(
+        name = "mutant_cuts_no_small_window_at_losses_test",
+        core = "congestion",
+        only = "incast 16:1, QPs each: 16",
+        old = "const bool few = lost <= std::max(all / kFewLost, 3u);",
+        new = "const bool few = true;",
+    )
+
+    mutant(
+        name = "mutant_trusts_a_round_trip_behind_others_test",
+        core = "congestion",
+        only = "incast 16:1, QPs each: 1",
+        old = "doubted = !few && before < quiet;",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_ignores_long_round_trips_test",
+        core = "congestion",
+        only = "later",
+        old = "if (competes || JustCut(now)) return;",
+        new = "return;",
+    )
+
+    mutant(
+        name = "mutant_leaves_small_windows_no_longer_queue_test",
+        core = "congestion",
+        only = "later",
+        old = "std::max<int64_t>(small, 0)",
+        new = "0",
+    )
+
+    mutant(
+        name = "mutant_fills_the_path_each_for_itself_test",
+        core = "congestion",
+        only = "incast 4:1, QPs each: 1",
+        old = "return under_way < window ? window - under_way : 0;",
+        new = "return window;",
+    )
+
+    mutant(
+        name = "mutant_counts_no_grants_test",
+        core = "congestion",
+        only = "sharing, QPs: 16",
+        old = "(silent ? 0 : InFlight()) + granted",
+        new = "(silent ? 0 : InFlight())",
+    )
+
+    mutant(
+        name = "mutant_lets_turns_become_short_test",
+        core = "congestion",
+        only = "small, QPs: 1 + 16",
+        old = "return waiting != 0 && Room() >= std::clamp(cc.AckEvery() / 2, 1u, kGrant);",
+        new = "return waiting != 0 && Room() != 0;",
+    )
+
+    mutant(
+        name = "mutant_passes_those_who_wait_test",
+        core = "congestion",
+        only = "small, QPs: 1 + 16",
+        old = "(path->waiting == 0 ? path->Room() : 0)",
+        new = "path->Room()",
+    )
+
+    mutant(
+        name = "mutant_lets_nobody_go_first_test",
+        core = "congestion",
+        only = "small, QPs: 1 + 1",
+        old = "(destination.first_next && !first.empty());",
+        new = "false;",
+    )
+
+    mutant(
+        name = "mutant_counts_silent_queue_pairs_test",
+        core = "congestion",
+        only = "dead peer, QPs: 3 + 1",
+        old = "(silent ? 0 : InFlight()) + granted",
+        new = "InFlight() + granted",
+    )
+
+    mutant(
+        name = "mutant_sends_into_silence_test",
+        core = "congestion",
+        only = "incast 100:1, QPs each: 1",
+        old = "if (silent) return InFlight();",
+        new = "",
+    )
