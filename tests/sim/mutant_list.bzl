@@ -522,3 +522,91 @@ def mutants():
         old = "if (silent) return InFlight();",
         new = "",
     )
+
+    mutant(
+        name = "mutant_learns_nothing_from_a_drained_queue_test",
+        core = "congestion",
+        only = "incast 4:1, QPs each: 1",
+        old = "LearnShortest(std::min(shortest_drained, before));",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_young_flows_drain_as_rarely_as_others_test",
+        core = "congestion",
+        only = "later",
+        old = "std::clamp<int>(std::bit_width(age) - 3, kFirstDrains, kLaterDrains);",
+        new = "kLaterDrains;",
+    )
+
+    mutant(
+        name = "mutant_begins_with_a_whole_window_test",
+        core = "congestion",
+        only = "incast 16:1, QPs each: 16",
+        old = "cwnd = before_cut = std::min(quiet, kInitial);",
+        new = "cwnd = before_cut = quiet;",
+    )
+
+    mutant(
+        name = "mutant_knows_no_little_requests_test",
+        core = "congestion",
+        only = "small, QPs: 1 + 16",
+        old = "return little ? PathWait::kFirst : PathWait::kInTurn;",
+        new = "return PathWait::kInTurn;",
+    )
+
+    mutant(
+        name = "mutant_the_oldest_gap_waits_for_room_test",
+        core = "congestion",
+        only = "incast 100:1, QPs each: 1",
+        old = "s_.recovery->gaps.FirstDue().begin == s_.una_psn));",
+        new = "false));",
+    )
+
+    mutant(
+        name = "mutant_repeats_without_room_test",
+        core = "congestion",
+        only = "incast 100:1, QPs each: 1",
+        old = "if (MayGo(limit)) limit = std::max(limit, in_flight + 1);",
+        new = "limit = in_flight + 4096;",
+    )
+
+    mutant(
+        name = "mutant_keeps_losses_to_itself_test",
+        core = "congestion",
+        only = "incast 16:1, QPs each: 16",
+        old = "if (lost != 0) s_.path->cc.OnLoss(now, lost);",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_believes_the_latest_of_long_round_trips_test",
+        core = "congestion",
+        only = "small, QPs: 1 + 16",
+        old = "row_least = std::min(row_least, ns);",
+        new = "row_least = ns;",
+    )
+
+    mutant(
+        name = "mutant_forgets_losses_too_soon_test",
+        core = "congestion",
+        only = "incast 100:1, QPs each: 1",
+        old = "if (now - lost_since > round_trip && heard >= kLossPeriod) {",
+        new = "if (now - lost_since > round_trip) {",
+    )
+
+    mutant(
+        name = "mutant_grows_while_round_trips_are_long_test",
+        core = "congestion",
+        only = "incast 100:1, QPs each: 1",
+        old = "if (above != 0 && !competes) return;",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_asks_once_in_a_window_test",
+        core = "congestion",
+        only = "dead peer, QPs: 3",
+        old = "window() >> ack_shift",
+        new = "window()",
+    )
