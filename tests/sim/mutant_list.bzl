@@ -420,13 +420,67 @@ def mutants():
     )
 
     mutant(
+        name = "mutant_never_drops_what_is_held_test",
+        old = "void Responder::DropHeld() {",
+        new = "void Responder::DropHeld() { return;",
+    )
+
+    mutant(
+        name = "mutant_gaps_outlive_going_back_test",
+        old = "timer.OnResend(sent_psn);",
+        new = "timer.OnResend(sent_psn); silent = false; repair = Repair::kNone; probe = Probe::kNone; return SeekTransmit();",
+    )
+
+    mutant(
+        name = "mutant_keeps_gaps_that_are_closed_test",
+        old = "if (acked >= static_cast<int32_t>(gap.packets)) continue;",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_believes_reports_of_what_was_not_sent_test",
+        old = "const Psn end = Earlier(report.end, sent);",
+        new = "const Psn end = report.end;",
+    )
+
+    mutant(
+        name = "mutant_forgets_what_was_acknowledged_behind_a_read_test",
+        old = "if (s_.acked_end - s_.una_psn > 0) (void)AckBefore(s_.acked_end, now);",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_holds_what_names_a_queue_test",
+        old = "if (xrc_ || psns == 0) return RxVerdict::kAfterGap;",
+        new = "if (psns == 0) return RxVerdict::kAfterGap;",
+    )
+
+    mutant(
+        name = "mutant_takes_what_follows_an_atomic_test",
+        old = "if (EndsRun(view)) break;",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_repeats_local_requests_test",
+        old = "if (s_.RecordOf(s_.next).executed()) {",
+        new = "if (false) {",
+    )
+
+    mutant(
+        name = "mutant_refuses_the_end_of_a_missing_part_test",
+        old = "const bool may_end = ends_part || s_.peer_repeats_parts;",
+        new = "const bool may_end = ends_part;",
+    )
+
+    mutant(
         name = "mutant_moves_forget_timers_test",
         core = "moves",
         new = "",
         old = "parts_.flows->Apply(*qp, result);",
     )
 
-    # The shared window.
+    # The shared window, congestion control by delay, and repairs under congestion.
     mutant(
         name = "mutant_never_drains_the_queue_test",
         core = "congestion",
@@ -609,4 +663,28 @@ def mutants():
         only = "dead peer, QPs: 3",
         old = "window() >> ack_shift",
         new = "window()",
+    )
+
+    mutant(
+        name = "mutant_never_sends_a_probe_test",
+        core = "congestion",
+        only = "dead peer, QPs: 3 + 1",
+        old = "s_.probe = Probe::kDue;",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_never_finds_its_window_full_test",
+        core = "congestion",
+        only = "incast 4:1, QPs each: 1",
+        old = "if (full) s_.path->cc.OnFull(now);",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_keeps_the_next_gap_to_itself_test",
+        core = "congestion",
+        only = "incast 100:1, QPs each: 1",
+        old = "if (missing) ReportGap();",
+        new = "",
     )
