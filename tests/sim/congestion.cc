@@ -53,12 +53,14 @@ constexpr Bounds kIncastBounds = {.goodput_percent = 90,
                                   .starved = 0};
 constexpr Bounds kSharingBounds = {
     .goodput_percent = 90, .jain = 0.9, .window_jain = 0.9, .failed = 0};
-constexpr Bounds kLaterBounds = {.jain = 0.9};
+// Jain's index is 1 if nobody gets anything, too.
+constexpr Bounds kLaterBounds = {.goodput_percent = 90, .jain = 0.9};
 constexpr Bounds kNoDeadPeerBounds = {.goodput_percent = 90, .failed = 0};
 constexpr Bounds kDeadPeerBounds = {.goodput_percent = 90, .failed = 1};
 // A small message beside others: the 99th percentile, in times of that of a
-// small message alone.
+// small message alone; and the goodput of the others, in percent.
 constexpr double kSmallBound = 5;
+constexpr double kBesideSmallBound = 90;
 
 double Percent(uint64_t part, uint64_t whole) {
   return whole == 0
@@ -407,6 +409,7 @@ CongestionResult JudgeSmall(const CrowdBuffers& buffers,
                 small.Us(50), small.Us(99));
   Judge judge(text);
   if (bulk != 0) {
+    judge.AtLeast("goodput", small.goodput_percent, kBesideSmallBound);
     const SmallOutcome alone = RunSmall(buffers, 0, seed);
     judge.AtMost("p99", small.Us(99), kSmallBound * alone.Us(99));
   }
