@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <span>
+#include <optional>
 #include <utility>
 
 namespace urnic::sim {
@@ -33,6 +33,34 @@ struct Outcome {
   uint64_t starved = 0;  // seconds without progress, of all flows
   Duration queue;        // mean time in the buffer and on the wire
 };
+
+// What is asked of a row. Other figures are only shown.
+struct Bounds {
+  // At least.
+  std::optional<double> goodput_percent = {};
+  std::optional<double> jain = {};
+  std::optional<double> window_jain = {};
+  // At most.
+  std::optional<double> resent_percent = {};
+  std::optional<uint64_t> failed = {};
+  std::optional<uint64_t> starved = {};
+};
+
+constexpr Bounds kIncastBounds = {.goodput_percent = 90,
+                                  .jain = 0.9,
+                                  .resent_percent = 5,
+                                  .failed = 0,
+                                  .starved = 0};
+constexpr Bounds kSharingBounds = {
+    .goodput_percent = 90, .jain = 0.9, .window_jain = 0.9, .failed = 0};
+// Jain's index is 1 if nobody gets anything, too.
+constexpr Bounds kLaterBounds = {.goodput_percent = 90, .jain = 0.9};
+constexpr Bounds kNoDeadPeerBounds = {.goodput_percent = 90, .failed = 0};
+constexpr Bounds kDeadPeerBounds = {.goodput_percent = 90, .failed = 1};
+// A small message beside others: the 99th percentile, in times of that of a
+// small message alone; and the goodput of the others, in percent.
+constexpr double kSmallBound = 5;
+constexpr double kBesideSmallBound = 90;
 
 double Percent(uint64_t part, uint64_t whole) {
   return whole == 0
@@ -184,18 +212,55 @@ std::string Line(const std::string& name, const Outcome& o) {
   return text;
 }
 
+// Compares figures with bounds, and notes in the line those that miss them.
+class Judge {
+ public:
+  explicit Judge(std::string line) : result_{.line = std::move(line)} {}
+
+  void AtLeast(const char* what, double value, std::optional<double> bound) {
+    if (bound && value < *bound) Miss(what, value, '<', *bound);
+  }
+  void AtMost(const char* what, double value, std::optional<double> bound) {
+    if (bound && value > *bound) Miss(what, value, '>', *bound);
+  }
+  CongestionResult Result() const { return result_; }
+
+ private:
+  void Miss(const char* what, double value, char sign, double bound) {
+    char text[80];
+    std::snprintf(text, sizeof(text), "%s %s %.4g %c %.4g",
+                  result_.missed ? "," : "  MISSED:", what, value, sign, bound);
+    result_.line += text;
+    result_.missed = true;
+  }
+
+  CongestionResult result_;
+};
+
+CongestionResult Judged(const std::string& name, const Outcome& o,
+                        const Bounds& bounds) {
+  Judge judge(Line(name, o));
+  judge.AtLeast("goodput", o.goodput_percent, bounds.goodput_percent);
+  judge.AtLeast("Jain", o.jain, bounds.jain);
+  judge.AtLeast("mean", o.window_jain, bounds.window_jain);
+  judge.AtMost("again", o.resent_percent, bounds.resent_percent);
+  judge.AtMost("fail", static_cast<double>(o.failed), bounds.failed);
+  judge.AtMost("starved", static_cast<double>(o.starved), bounds.starved);
+  return judge.Result();
+}
+
 Duration StartOf(Random& random) {
   return Duration::Nanoseconds(static_cast<int64_t>(random.Below(kStartNs)));
 }
 
 // A Violation leaves the crowd as it is.
 template <typename F>
-std::string WithCrowd(const CrowdBuffers& buffers, const CrowdConfig& path,
-                      uint64_t seed, F&& run) {
+auto WithCrowd(const CrowdBuffers& buffers, const CrowdConfig& path,
+               uint64_t seed, F&& run) {
   auto* crowd = new Crowd(buffers, path, seed);
-  std::string line = run(*crowd);
+  auto result = run(*crowd);
   delete crowd;
-  return line;
+  return result;
 }
 
 // --- Rows --------------------------------------------------------------------
@@ -207,11 +272,12 @@ struct Busy {
   uint32_t bytes = 65536;
   uint32_t posted = 4;
   Duration time = Duration::Seconds(1);
+  Bounds bounds;
 };
 
 // All flows are busy from the beginning.
-std::string RunBusy(const CrowdBuffers& buffers, const Busy& busy,
-                    uint64_t seed) {
+CongestionResult RunBusy(const CrowdBuffers& buffers, const Busy& busy,
+                         uint64_t seed) {
   CrowdConfig path = busy.path;
   path.qps = path.senders * busy.qps;
   path.requests = busy.qps * busy.posted;
@@ -225,7 +291,7 @@ std::string RunBusy(const CrowdBuffers& buffers, const Busy& busy,
     }
     Meter meter(crowd, path, crowd.flows());
     meter.Run(busy.time);
-    return Line(busy.name, meter.Result());
+    return Judged(busy.name, meter.Result(), busy.bounds);
   });
 }
 
@@ -242,11 +308,12 @@ CongestionRow IncastRow(bool quick, uint32_t senders, uint32_t qps) {
   busy.path.senders = senders;
   busy.qps = qps;
   if (senders >= 100) busy.time = Duration::Seconds(2);
+  busy.bounds = kIncastBounds;
   return BusyRow(quick, std::move(busy));
 }
 
 // A flow is alone for a while.
-std::string RunLater(const CrowdBuffers& buffers, uint64_t seed) {
+CongestionResult RunLater(const CrowdBuffers& buffers, uint64_t seed) {
   const CrowdConfig path{.senders = 16, .qps = 16};
   Random random(seed);
   return WithCrowd(buffers, path, random.Next(), [&](Crowd& crowd) {
@@ -258,7 +325,7 @@ std::string RunLater(const CrowdBuffers& buffers, uint64_t seed) {
     crowd.RunFor(Duration::Milliseconds(500));
     Meter meter(crowd, path, crowd.flows());
     meter.Run(Duration::Milliseconds(500));
-    return Line("later, flows: 1 + 15", meter.Result());
+    return Judged("later, flows: 1 + 15", meter.Result(), kLaterBounds);
   });
 }
 
@@ -276,7 +343,8 @@ CongestionRow DeadPeerRow(bool dead) {
               if (dead) crowd.Add({.start = StartOf(random), .dead = true});
               Meter meter(crowd, path, kAlive);
               meter.Run(Duration::Seconds(1));
-              return Line(name, meter.Result());
+              return Judged(name, meter.Result(),
+                            dead ? kDeadPeerBounds : kNoDeadPeerBounds);
             });
           }};
 }
@@ -294,12 +362,22 @@ CongestionRow SharingRow(bool quick, uint32_t qps, Duration time) {
   busy.bytes = 4096;
   busy.posted = 32;
   busy.time = time;
+  busy.bounds = kSharingBounds;
   return BusyRow(quick, std::move(busy));
 }
 
-// The times of single sends beside so many flows with long writes.
-std::string RunSmall(const CrowdBuffers& buffers, const std::string& name,
-                     uint32_t bulk, uint64_t seed) {
+struct SmallOutcome {
+  double goodput_percent = 0;   // of the long writes
+  std::vector<Duration> times;  // of the single sends, sorted
+
+  double Us(size_t percent) const {
+    return static_cast<double>(times[times.size() * percent / 100].ns()) / 1e3;
+  }
+};
+
+// Single sends beside so many flows with long writes.
+SmallOutcome RunSmall(const CrowdBuffers& buffers, uint32_t bulk,
+                      uint64_t seed) {
   CrowdConfig path = SharedPath();
   path.qps = bulk + 1;
   path.requests = 4 * path.qps;
@@ -312,26 +390,37 @@ std::string RunSmall(const CrowdBuffers& buffers, const std::string& name,
     crowd.Add({.opcode = URNIC_WR_SEND, .bytes = 64, .posted = 1});
     Meter meter(crowd, path, bulk);
     meter.Run(Duration::Milliseconds(180));
-    std::vector<Duration> times = crowd.times(bulk);
-    std::ranges::sort(times);
-    const auto us = [&](size_t percent) {
-      return static_cast<double>(times[times.size() * percent / 100].ns()) /
-             1e3;
-    };
-    char text[160];
-    std::snprintf(text, sizeof(text),
-                  "%-26s %6.1f  64 B: %zu sends, median %.1f us, p99 %.1f us",
-                  name.c_str(), meter.Result().goodput_percent, times.size(),
-                  us(50), us(99));
-    return std::string(text);
+    SmallOutcome out{.goodput_percent = meter.Result().goodput_percent,
+                     .times = crowd.times(bulk)};
+    Require(!out.times.empty(), "no small message was sent");
+    std::ranges::sort(out.times);
+    return out;
   });
+}
+
+CongestionResult JudgeSmall(const CrowdBuffers& buffers,
+                            const std::string& name, uint32_t bulk,
+                            uint64_t seed) {
+  const SmallOutcome small = RunSmall(buffers, bulk, seed);
+  char text[160];
+  std::snprintf(text, sizeof(text),
+                "%-26s %6.1f  64 B: %zu sends, median %.1f us, p99 %.1f us",
+                name.c_str(), small.goodput_percent, small.times.size(),
+                small.Us(50), small.Us(99));
+  Judge judge(text);
+  if (bulk != 0) {
+    judge.AtLeast("goodput", small.goodput_percent, kBesideSmallBound);
+    const SmallOutcome alone = RunSmall(buffers, 0, seed);
+    judge.AtMost("p99", small.Us(99), kSmallBound * alone.Us(99));
+  }
+  return judge.Result();
 }
 
 CongestionRow SmallRow(uint32_t bulk) {
   const std::string name =
       "small, QPs: 1" + (bulk == 0 ? "" : " + " + std::to_string(bulk));
   return {name, true, [=](const CrowdBuffers& buffers, uint64_t seed) {
-            return RunSmall(buffers, name, bulk, seed);
+            return JudgeSmall(buffers, name, bulk, seed);
           }};
 }
 

@@ -1,6 +1,9 @@
-// congestion [--all] [--only=TEXT] [--seed=N] [FILE]: prints the table of
-// congestion (congestion.h). Without --all, only the quick rows. --only: the
-// rows whose names contain the text. FILE: compares the table with it instead.
+// congestion [--all] [--only=TEXT] [--seed=N] [--expect-miss] [FILE]: prints
+// the table of congestion (congestion.h), and fails if a row misses its bounds.
+// Without --all, only the quick rows. --only: the rows whose names contain the
+// text. FILE: compares the table with it, too. For code that was broken on
+// purpose (mutants.bzl), --expect-miss succeeds with the first row that misses
+// its bounds; a Violation or a failed check counts as well.
 
 #include <unistd.h>
 
@@ -12,6 +15,7 @@
 #include <string>
 
 #include "tests/sim/congestion.h"
+#include "tests/sim/seeds.h"
 
 namespace urnic::sim {
 namespace {
@@ -20,7 +24,13 @@ struct Arguments {
   bool all = false;
   std::string only;
   uint64_t seed = 1;
+  bool expect_miss = false;
   std::string file;
+};
+
+struct Table {
+  std::string text;
+  bool missed = false;  // by a row
 };
 
 bool Parse(int argc, char** argv, Arguments& out) {
@@ -31,6 +41,8 @@ bool Parse(int argc, char** argv, Arguments& out) {
     } else if (text.starts_with("--only=")) {
       out.only = text.substr(std::strlen("--only="));
       out.all = true;
+    } else if (text == "--expect-miss") {
+      out.expect_miss = true;
     } else if (std::sscanf(argv[i], "--seed=%" SCNu64, &out.seed) == 1) {
       continue;
     } else if (text.starts_with("-") || !out.file.empty()) {
@@ -42,20 +54,25 @@ bool Parse(int argc, char** argv, Arguments& out) {
   return true;
 }
 
-std::string Table(const Arguments& arguments) {
+// Up to the first row that misses its bounds, if that is expected.
+Table Run(const Arguments& arguments) {
   const CrowdBuffers buffers;
-  std::string table;
-  const auto show = [&](const std::string& text) {
-    table += text;
+  Table table;
+  const auto add = [&](const std::string& text, bool show) {
+    table.text += text;
     // A row may take minutes.
-    if (arguments.file.empty()) std::fputs(text.c_str(), stdout);
+    if (show) std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   };
-  show(CongestionHead());
+  const bool show = arguments.file.empty();
+  add(CongestionHead(), show);
   for (const CongestionRow& row : CongestionRows()) {
     if (!row.quick && !arguments.all) continue;
     if (row.name.find(arguments.only) == std::string::npos) continue;
-    show(row.run(buffers, arguments.seed) + "\n");
+    const CongestionResult result = row.run(buffers, arguments.seed);
+    add(result.line + "\n", show || result.missed);
+    table.missed |= result.missed;
+    if (table.missed && arguments.expect_miss) break;
   }
   return table;
 }
@@ -75,18 +92,24 @@ int Compare(const std::string& table, const std::string& path) {
 int Main(int argc, char** argv) {
   Arguments arguments;
   if (!Parse(argc, argv, arguments)) {
-    std::fputs("usage: congestion [--all] [--only=TEXT] [--seed=N] [FILE]\n",
-               stderr);
+    std::fputs(
+        "usage: congestion [--all] [--only=TEXT] [--seed=N] [--expect-miss]"
+        " [FILE]\n",
+        stderr);
     return 2;
   }
+  if (arguments.expect_miss) PassOnAbort();
   try {
-    const std::string table = Table(arguments);
-    return arguments.file.empty() ? 0 : Compare(table, arguments.file);
+    const Table table = Run(arguments);
+    if (arguments.expect_miss) return table.missed ? 0 : 1;
+    const int status =
+        arguments.file.empty() ? 0 : Compare(table.text, arguments.file);
+    return table.missed ? 1 : status;
   } catch (const Violation& violation) {
     std::printf("%s\n", violation.what.c_str());
     std::fflush(stdout);
     // The rest of a failed run cannot be destroyed.
-    _exit(1);
+    _exit(arguments.expect_miss ? 0 : 1);
   }
 }
 

@@ -12,6 +12,9 @@ _RC = [
     "//transport/work:image.cc",
 ]
 
+# The same, with the window that they share.
+_CONGESTION = _RC + ["//datapath/engine:path_table.cc"]
+
 _CORE = [
     "//tests/support:endpoint.cc",
     "//tests/support:fake_host.cc",
@@ -134,6 +137,12 @@ _HEADERS = _IWARP_HEADERS + [
 # dependencies.
 _SIMULATORS = {
     "rc": (_RC, "engine_and_core", [], ["//tests/sim:mutation_main"]),
+    "congestion": (
+        _CONGESTION,
+        "engine_and_core",
+        ["--expect-miss"],
+        ["//tests/sim:congestion_main"],
+    ),
     "unreliable": (_UNRELIABLE, "core", ["--expect-violation"], _DEPS),
     "net": (_NET, "core", ["--expect-violation"], _DEPS),
     "cm": (_CM, "core", ["--expect-violation"], _DEPS),
@@ -186,20 +195,25 @@ _IN_GATE = [
     "mutant_iwarp_completes_with_first_ack_test",
     "mutant_iwarp_ignores_rights_test",
     "mutant_iwarp_builds_kept_fpdu_again_test",
+    "mutant_never_drains_the_queue_test",
 ]
 
-def mutant(name, old, new, core = "rc"):
+def mutant(name, old, new, core = "rc", only = None):
     """One changed place in the core, and the test that it is found.
 
     Args:
       name: what is broken.
       old: text that occurs once in the core; no single quotes or newlines.
       new: what stands there instead.
-      core: "rc", "unreliable" (UC or UD), "net" (the host's), "cm", "engine",
+      core: "rc", "congestion" (the same, judged by how queue pairs share a
+        link), "unreliable" (UC or UD), "net" (the host's), "cm", "engine",
         "moves" (the engine, judged by its queue pairs), "iwarp", or "device"
         (the engine, judged by its iWARP connections).
+      only: "congestion": the row that misses its bounds.
     """
     sources, inlined, args, deps = _SIMULATORS[core]
+    if only != None:
+        args = args + ["'--only=%s'" % only]
     native.genrule(
         name = name + "_source",
         testonly = True,
