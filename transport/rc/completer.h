@@ -98,6 +98,12 @@ class Completer {
       ActEarly(now);
       return false;
     }
+    // Nothing is under way: it is the path that has no room for this queue
+    // pair, and not the peer that is silent.
+    if (s_.tx_psn == s_.una_psn && s_.path->waiting != 0) {
+      s_.ArmTimer(now);
+      return false;
+    }
     s_.StopTimer();
     ++s_.counters.timeouts;
     s_.lost_response_seen = false;

@@ -202,6 +202,27 @@ TEST_F(CompleterTest, RealLossesMakeSequenceNaksCredibleAgain) {
   EXPECT_EQ(s.counters.timeouts, 0u);
 }
 
+// The peer is not silent: nothing is under way that it could answer. (./dev sim
+// --seed 7229 ended a queue pair.)
+TEST_F(CompleterTest, WhoWaitsForThePathSpendsNoRetry) {
+  config_.timeout = Duration::Milliseconds(1);
+  Connect();
+  const SendState& s = end_.qp().send_state();
+  ASSERT_TRUE(Post(URNIC_WR_SEND, 1, 8));
+  (void)Transmit();
+  (void)Deliver(Nak(Psn(100), wire::kAethRnrNak | 1));
+  s.path->Account(0, 1000);
+  s.path->waiting = 1;
+  for (int i = 0; i < 20; ++i) {
+    end_.AdvanceTo(now_ = now_ + Duration::Milliseconds(2));
+    EXPECT_THAT(Transmit(), IsEmpty());
+  }
+  EXPECT_EQ(s.counters.timeouts, 0u);
+  s.path->Account(1000, 0);
+  s.path->waiting = 0;
+  EXPECT_EQ(Transmit().size(), 1u);
+}
+
 TEST_F(CompleterTest, BytesAreCountedAsTheyAreAcknowledged) {
   const uint64_t& bytes = end_.qp().send_state().counters.bytes_acked;
   Connect();

@@ -158,7 +158,10 @@ struct SendState {
   Time deadline() const { return std::min(retry_at, act_at); }
   Duration ProbeAfter() const {
     const cc::RoundTripEstimate& round_trip = path->round_trip;
-    if (!round_trip.known()) return kFirstProbe;
+    if (!round_trip.known()) {
+      const Duration half = Duration::Nanoseconds(config.timeout.ns() / 2);
+      return half.ns() == 0 ? kFirstProbe : std::min(kFirstProbe, half);
+    }
     return round_trip.smoothed() + round_trip.longest() + kSlack;
   }
   // What is sent again has been answered by then.
