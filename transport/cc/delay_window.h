@@ -8,7 +8,7 @@
 //                      sixteenth more; one packet more as the queue builds
 //   long, in a row     less, by up to a half
 //   a loss             nothing, if round trips are short and little was lost
-//   a time-out, a rewind, much lost     half
+//   a time-out, much lost (also by a rewind)           half
 //   long, and slowing down does not help               as if the queue belonged
 //                      to others: one packet more, and half at a loss
 //   marks, CNPs        less, in proportion to how many round trips have marks;
@@ -29,9 +29,11 @@
 // A flow that begins behind the queues of others takes them for the path, and
 // routes change. So a flow that has seen queues lets them drain now and then,
 // and measures the path again (as BBR does). That works only if all flows of a
-// queue do it at the same time: they do when a second begins, and often in
-// their own first second. Hosts whose clocks differ by less than a few round
+// queue do it at the same time: they do when a second begins, and more often
+// while they are young. Hosts whose clocks differ by less than a few round
 // trips are fair to each other; for others it takes longer.
+//
+// A plain value. Thread: one at a time (the holder of the engine's token).
 
 #include <algorithm>
 #include <bit>
@@ -43,7 +45,8 @@
 namespace urnic::cc {
 
 struct DelayWindow {
-  static constexpr uint32_t kPacket = 4096;  // the unit of windows inside
+  // Windows are in 1/4096 packet, here and in all members without another unit.
+  static constexpr uint32_t kPacket = 4096;
   static constexpr uint32_t kMostPackets = 1u << 16;
   // A packet in 16 round trips.
   static constexpr uint32_t kFloor = kPacket / 16;
@@ -52,25 +55,26 @@ struct DelayWindow {
   static constexpr uint32_t kInitial = 16 * kPacket;
   static constexpr uint32_t kDrained = kPacket;
   static constexpr uint32_t kGrowthSteps = 16;
-  static constexpr uint32_t kFewLost = 8;  // up to an eighth of a window
-  static constexpr uint32_t kLossPeriod = 32;
+  static constexpr uint32_t kFewLost = 8;      // up to an eighth of a window
+  static constexpr uint32_t kLossPeriod = 32;  // packets
   static constexpr uint8_t kLongInARow = 3;
+  // The queue that is left alone: a quarter of the path between these two.
   static constexpr Duration kQueue = Duration::Microseconds(60);
   static constexpr Duration kLongQueue = Duration::Microseconds(500);
-  // A window of W packets leaves a longer queue, by kSmall / sqrt(W) - kLarge.
+  // With a window of W packets, it is longer by kSmall / sqrt(W) - kLarge.
   static constexpr Duration kSmall = Duration::Microseconds(1000);
   static constexpr Duration kLarge = Duration::Microseconds(100);
   static constexpr Duration kShort = Duration::Microseconds(50);
-  // Queues are drained at the multiples of 2^this ns: about a second, and as
-  // many times as often as the flow is younger than eight; but not more often
-  // than in kDrainApart round trips.
+  // Queues are drained at the multiples of 2^this ns, which is a second. A flow
+  // younger than 8 s does it after an eighth of its age, but not within 34 ms
+  // (the first), nor within kDrainApart round trips.
   static constexpr int kFirstDrains = 25;
   static constexpr int kLaterDrains = 30;
+  static constexpr int64_t kDrainApart = 128;
   static constexpr uint32_t kAckEveryMost = 32;
   static constexpr uint32_t kBurst = 32'768;  // ns, about
   static constexpr int kAckShiftMax = 5;
   static constexpr int kWireShiftMax = 15;
-  static constexpr int64_t kDrainApart = 128;
   // What a drain takes into account: most buffers are shorter.
   static constexpr Duration kLongestQueue = Duration::Milliseconds(10);
   // Marks are averaged over periods of a round trip, or of this.
@@ -248,7 +252,8 @@ struct DelayWindow {
   bool cut = false;          // last_cut is known
   uint8_t above = 0;         // long round trips in a row, up to kLongInARow
   uint8_t below = 0;         // short ones
-  // Of so many packets (a power of 2), all but one are on a long wire.
+  // What is under way, shifted right by this, may be in ports; the rest is on
+  // a long wire (PortRoom).
   uint8_t wire_shift = 0;
   uint8_t ack_shift = 1;  // AckEvery(): the window, shifted right by this
   bool competes = false;  // the queue belongs to others
