@@ -26,7 +26,7 @@ def congestion_mutants():
         name = "mutant_trusts_a_round_trip_behind_others_test",
         core = "congestion",
         only = "incast 16:1, QPs each: 1",
-        old = "doubted = !few && before < quiet;",
+        old = "doubted |= !few && before < quiet;",
         new = "",
     )
 
@@ -50,8 +50,8 @@ def congestion_mutants():
         name = "mutant_fills_the_path_each_for_itself_test",
         core = "congestion",
         only = "incast 4:1, QPs each: 1",
-        old = "const uint32_t room = under_way < window ? window - under_way : 0;",
-        new = "const uint32_t room = window;",
+        old = "return under_way < window ? window - under_way : 0;",
+        new = "return window;",
     )
 
     mutant(
@@ -202,7 +202,7 @@ def congestion_mutants():
         name = "mutant_never_finds_its_window_full_test",
         core = "congestion",
         only = "incast 4:1, QPs each: 1",
-        old = "if (full) s_.path->cc.OnFull(now);",
+        old = "if (RoomInPort() >= RoomInWindow()) cc.OnFull(now);",
         new = "",
     )
 
