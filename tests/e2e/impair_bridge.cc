@@ -50,6 +50,7 @@ constexpr size_t kMacBytes = 12;
 constexpr int kSocketBuffer = 16 << 20;
 // The most frames of one side before the other side's turn.
 constexpr int kBurst = 64;
+constexpr Duration kRest = Duration::Microseconds(30);
 // When a side that accepted nothing is tried again.
 constexpr Duration kTryAgain = Duration::Microseconds(100);
 
@@ -259,6 +260,12 @@ void Wait(const Side& a, const Side& b, Time until, const sigset_t& mask) {
   ppoll(fds, 2, until.IsInfinite() ? nullptr : &timeout, &mask);
 }
 
+void Rest(Time until) {
+  const timespec time = {until.ns() / 1'000'000'000,
+                         until.ns() % 1'000'000'000};
+  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -272,7 +279,9 @@ int main(int argc, char** argv) {
   std::puts("ready");
   std::fflush(stdout);
   while (g_end == 0) {
-    Wait(a, b, std::min(ab.Pump(), ba.Pump()), mask);
+    const Time due = std::min(ab.Pump(), ba.Pump());
+    Rest(Now() + kRest);
+    Wait(a, b, due, mask);
     ab.Receive();
     ba.Receive();
     if (g_report == 0) continue;

@@ -51,6 +51,16 @@ constexpr Bounds kIncastBounds = {.goodput_percent = 90,
                                   .resent_percent = 5,
                                   .failed = 0,
                                   .starved = 0};
+constexpr Bounds kLongBounds = {.goodput_percent = 80,
+                                .jain = 0.9,
+                                .resent_percent = 5,
+                                .failed = 0,
+                                .starved = 0};
+constexpr Bounds kMarksBounds = {.goodput_percent = 90,
+                                 .jain = 0.9,
+                                 .resent_percent = 0.1,
+                                 .failed = 0,
+                                 .starved = 0};
 constexpr Bounds kSharingBounds = {
     .goodput_percent = 90, .jain = 0.9, .window_jain = 0.9, .failed = 0};
 // Jain's index is 1 if nobody gets anything, too.
@@ -354,6 +364,38 @@ CrowdConfig SharedPath() {
           .bits_per_second = 10 * kGigabit};
 }
 
+// A path of 2 ms whose buffer is a quarter of what the path holds.
+CongestionRow LongRow(uint32_t senders) {
+  Busy busy;
+  busy.name = "long, hosts: " + std::to_string(senders);
+  busy.path.senders = senders;
+  busy.path.bits_per_second = 4 * kGigabit;
+  busy.path.hop_delay = Duration::Microseconds(500);
+  busy.bytes = kCrowdBytes;
+  busy.bounds = kLongBounds;
+  return BusyRow(true, std::move(busy));
+}
+
+// The slow link marks packets before it drops them.
+CongestionRow MarksRow(uint32_t senders) {
+  Busy busy;
+  busy.name = "marks, hosts: " + std::to_string(senders);
+  busy.path.senders = senders;
+  busy.path.red = {.min_bytes = 20'000, .max_bytes = 80'000};
+  busy.bounds = kMarksBounds;
+  return BusyRow(true, std::move(busy));
+}
+
+// One packet of twenty takes a longer way.
+CongestionRow ReorderedRow(uint32_t senders) {
+  Busy busy;
+  busy.name = "reordered, hosts: " + std::to_string(senders);
+  busy.path.senders = senders;
+  busy.path.reorder_ppm = 50'000;
+  busy.bounds = kIncastBounds;
+  return BusyRow(true, std::move(busy));
+}
+
 CongestionRow SharingRow(bool quick, uint32_t qps, Duration time) {
   Busy busy;
   busy.name = "sharing, QPs: " + std::to_string(qps);
@@ -435,6 +477,11 @@ sharing: a host with 100 Gb/s sends to one with 10 Gb/s, 32 writes of 4 KB
   posted on each QP; 200 ms, 1000 QPs 1 s, 20 000 QPs 4 s
 later: as incast 16:1, but 15 of the 16 flows begin after 100 ms; from 500 ms to
   1 s
+long: 2 ms round trip, 4 Gb/s, 4 writes of 1 MB: the buffer is a quarter of what
+  the path holds
+marks: as incast with 1 QP each, but packets support ECN, and the slow link marks
+  some from 20 KB on, all from 80 KB
+reordered: as incast with 1 QP each, but 5 % of the packets are up to 100 us late
 dead peer: as incast 1:1, QPs: 3, but there may be one more QP, whose peer is in
   RESET; goodput, Jain and stall are those of the three
 small: the path of sharing, a QP sends 64 bytes at a time, and there may be
@@ -471,6 +518,12 @@ std::vector<CongestionRow> CongestionRows() {
       SharingRow(true, 1000, ms(1000)),
       SharingRow(false, 20000, ms(4000)),
       {"later, flows: 1 + 15", true, RunLater},
+      LongRow(1),
+      LongRow(4),
+      MarksRow(4),
+      MarksRow(16),
+      ReorderedRow(1),
+      ReorderedRow(4),
       DeadPeerRow(false),
       DeadPeerRow(true),
       SmallRow(0),

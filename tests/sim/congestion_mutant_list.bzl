@@ -151,11 +151,51 @@ def congestion_mutants():
     )
 
     mutant(
+        name = "mutant_sends_more_than_the_peer_can_hold_test",
+        core = "congestion",
+        only = "long, hosts: 1",
+        old = "if (missing == 0) s_.path->OnNotHeld();",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_repeats_part_of_a_gap_for_ever_test",
+        core = "congestion",
+        only = "long, hosts: 4",
+        old = "if (repeated < gap.packets) SplitAfter(i, repeated);",
+        new = "if (repeated < gap.packets) { if (count_ == kMax) break; SplitAfter(i, repeated); }",
+    )
+
+    mutant(
+        name = "mutant_paces_no_long_path_test",
+        core = "congestion",
+        only = "long, hosts",
+        old = "} else if (Paces()) {",
+        new = "} else if (false) {",
+    )
+
+    mutant(
+        name = "mutant_believes_that_unreported_packets_are_under_way_test",
+        core = "congestion",
+        only = "long, hosts",
+        old = "if (end - known_end_ > 0) known_end_ = end;",
+        new = "if (end - known_end_ > 0) known_end_ = gaps_[count_ - 1].end();",
+    )
+
+    mutant(
+        name = "mutant_ignores_what_a_repair_overtook_test",
+        core = "congestion",
+        only = "long, hosts",
+        old = "if (mark_sent_ - end > 0) end = mark_sent_;",
+        new = "",
+    )
+
+    mutant(
         name = "mutant_keeps_losses_to_itself_test",
         core = "congestion",
         only = "incast 16:1, QPs each: 16",
-        old = "if (lost != 0) s_.path->cc.OnLoss(now, lost);",
-        new = "",
+        old = "if (lost != 0 && s_.path->cc.OnLoss(now, lost) && many)",
+        new = "if (false)",
     )
 
     mutant(

@@ -27,6 +27,9 @@ constexpr uint8_t kRetries = 7;
 // with 10 Gb/s would sleep for a third of the time.
 constexpr uint64_t kBusyOneIn = 10000;
 
+// Of the traffic class: the packets support ECN.
+constexpr uint8_t kEct = 2;
+
 // Rings as ports have by default.
 constexpr uint16_t kPortRing = 1024;
 
@@ -99,6 +102,8 @@ std::unique_ptr<Crowd::Node> Crowd::MakeNode(uint8_t number,
   if (number == kReceiver) {
     down.bits_per_second = config_.bits_per_second;
     down.buffer_bytes = config_.buffer_bytes;
+    down.red = config_.red;
+    down.reorder_ppm = config_.reorder_ppm;
   }
   const uint64_t up_seed = random_.Next();
   const uint64_t down_seed = random_.Next();
@@ -142,12 +147,14 @@ void Crowd::FindPaths() {
 
 void Crowd::Ask(Node& from, Node& to, net::Path& path) {
   from.host->WithToken([&] {
-    from.host->Ask(to.host->gid(), kPatience,
-                   [this, &path](net::PathStatus status, const net::Path& p) {
-                     Require(status == net::PathStatus::kFound, "no path");
-                     path = p;
-                     ++paths_;
-                   });
+    from.host->Ask(
+        to.host->gid(), kPatience,
+        [this, &path](net::PathStatus status, const net::Path& p) {
+          Require(status == net::PathStatus::kFound, "no path");
+          path = p;
+          ++paths_;
+        },
+        config_.red.max_bytes != 0 ? kEct : 0);
   });
 }
 
@@ -265,6 +272,7 @@ CrowdReading Crowd::Read() const {
   const Link& slow = Switch::downlink(*receiver_->at);
   reading.offered = slow.count(LinkCount::k_offered);
   reading.dropped = slow.count(LinkCount::k_overflowed);
+  reading.marked = slow.count(LinkCount::k_marked);
   reading.queued = slow.under_way() -
                    config_.hop_delay *
                        static_cast<int64_t>(reading.offered - reading.dropped);

@@ -26,6 +26,10 @@ struct CrowdConfig {
   // Of the link to the receiver, and the drop-tail buffer in front of it.
   uint64_t bits_per_second = 1'000'000'000;
   uint64_t buffer_bytes = 256 * 1024;
+  // Of that link, too: it marks packets, and the crowd's support that; or so
+  // many are late by up to 20 hop delays, as if there were several paths.
+  impair::Red red = {};
+  uint32_t reorder_ppm = 0;
   Duration hop_delay = Duration::Microseconds(5);  // of each link, one way
   uint32_t qps = 1;                                // of all hosts
   uint32_t requests = 64;                          // of a sender, outstanding
@@ -55,6 +59,7 @@ struct CrowdReading {
   // buffer and on the wire that were not dropped, and the dropped ones.
   uint64_t offered = 0;
   uint64_t dropped = 0;
+  uint64_t marked = 0;
   Duration queued;
   // At the receiver: packets, those that it had executed or held before, and
   // those behind a gap that it could not hold.

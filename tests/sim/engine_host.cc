@@ -97,12 +97,15 @@ void EngineHost::Later(std::function<void()> what) {
       [this, what = std::move(what)] { WithToken(what); });
 }
 
-void EngineHost::Ask(const wire::Gid& remote, Duration timeout, OnPath then) {
+void EngineHost::Ask(const wire::Gid& remote, Duration timeout, OnPath then,
+                     uint8_t traffic_class) {
   auto question = std::make_unique<Question>(*this, std::move(then));
   Question* const asked = question.get();
   questions_[asked] = std::move(question);
-  const net::PathQuery query{
-      .local = gid_, .remote = remote, .udp_src_port = kUdpSourcePort};
+  const net::PathQuery query{.local = gid_,
+                             .remote = remote,
+                             .traffic_class = traffic_class,
+                             .udp_src_port = kUdpSourcePort};
   Require(network_.Ask(query, asked, engine_.Now(), timeout) != 0,
           "nothing was asked");
 }

@@ -68,7 +68,8 @@ class EngineHost final : private net::MadHandler, private cm::Sink {
   }
 
   // Call it under the token. `then` is called later, also under the token.
-  void Ask(const wire::Gid& remote, Duration timeout, OnPath then);
+  void Ask(const wire::Gid& remote, Duration timeout, OnPath then,
+           uint8_t traffic_class = 0);
 
   // The sink for the manager's calls, under the token.
   cm::Sink& sink() { return *this; }

@@ -277,6 +277,23 @@ void AppendLongTable(std::string& table) {
   }
 }
 
+// The same path without losses, but with a buffer that is a small part of what
+// the path holds.
+void AppendShallowTable(std::string& table) {
+  table += "\nThe same, no loss but what overflows a queue\n  packets\n";
+  for (const uint32_t packets : {16u, 64u, 256u}) {
+    table += Format("  %3.0f", packets, 0, 0);
+    table += Show(Stream({.window = 64,
+                          .longer_windows = true,
+                          .queue_packets = packets,
+                          .delay = Duration::Milliseconds(1),
+                          .time = Duration::Seconds(1),
+                          .timeout = 14})
+                      .Run());
+    table += "\n";
+  }
+}
+
 // A window that the queue before the slow link cannot hold.
 void AppendQueueTable(std::string& table) {
   table += "\nRDMA write, no loss but what overflows a queue of 64 packets";
@@ -324,6 +341,7 @@ std::string GoodputTable() {
   AppendTable("RDMA write", URNIC_WR_RDMA_WRITE, table);
   AppendTable("\nRDMA read (resent: read requests)", URNIC_WR_RDMA_READ, table);
   AppendLongTable(table);
+  AppendShallowTable(table);
   AppendQueueTable(table);
   AppendForgeryTable("\nRDMA write", URNIC_WR_RDMA_WRITE, table);
   AppendForgeryTable("\nRDMA read", URNIC_WR_RDMA_READ, table);

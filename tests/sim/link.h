@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/sim/world.h"
+#include "transport/impair/ecn.h"
 #include "transport/impair/impairer.h"
 
 namespace urnic::sim {
@@ -31,8 +32,11 @@ class Link {
         deliver_(std::move(deliver)) {}
 
   void Send(Packet packet) {
+    // Marks are of whole frames only.
+    const bool ect = config_.red.max_bytes != 0 && impair::IsEct(packet);
     const impair::Fate fate =
-        impairer_.Offer(world_.now(), packet.size() + kHeadBytes, false);
+        impairer_.Offer(world_.now(), packet.size() + kHeadBytes, ect);
+    if (fate.mark) impair::MarkCe(packet);
     if (!fate.copy_leaves.IsInfinite()) Deliver(packet, fate.copy_leaves);
     if (fate.leaves.IsInfinite()) return;
     if (fate.corrupt) impairer_.Corrupt(packet);

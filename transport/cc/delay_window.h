@@ -60,11 +60,13 @@ struct DelayWindow {
   static constexpr uint8_t kLongInARow = 3;
   // The queue that is left alone: a quarter of the path between these two.
   static constexpr Duration kQueue = Duration::Microseconds(60);
-  static constexpr Duration kLongQueue = Duration::Microseconds(500);
+  static constexpr Duration kLongQueue = Duration::Milliseconds(2);
   // With a window of W packets, it is longer by kSmall / sqrt(W) - kLarge.
   static constexpr Duration kSmall = Duration::Microseconds(1000);
   static constexpr Duration kLarge = Duration::Microseconds(100);
   static constexpr Duration kShort = Duration::Microseconds(50);
+  // From here on, a window is spread over its round trip.
+  static constexpr Duration kPaceFrom = Duration::Microseconds(500);
   // Queues are drained at the multiples of 2^this ns, which is a second. A flow
   // younger than 8 s does it after an eighth of its age, but not within 34 ms
   // (the first), nor within kDrainApart round trips.
@@ -103,6 +105,13 @@ struct DelayWindow {
     full_packet = std::max(full_packet, packet_bytes);
   }
 
+  // Packets behind a gap are of no use if the peer cannot hold so many.
+  void Tighten(uint32_t packets) {
+    most = std::max(quiet, std::min(most, packets * kPacket));
+    limit = std::min(limit, most);
+    usual() = std::min(usual(), limit);
+  }
+
   uint32_t window() const { return std::max(cwnd / kPacket, 1u); }
   // The window, but for the short time in which the queue is drained.
   uint32_t usual_window() const {
@@ -113,6 +122,12 @@ struct DelayWindow {
   // are a smaller part of the window.
   uint32_t AckEvery() const {
     return std::clamp(window() >> ack_shift, 1u, kAckEveryMost);
+  }
+  bool Paces() const { return shortest_ns >= kPaceFrom.ns(); }
+  // The pacer makes up for a delay of up to this.
+  Duration CatchUp() const {
+    return std::clamp(Duration::Nanoseconds(shortest_ns >> kAckShiftMax),
+                      Pacer::kCatchUp, Pacer::kCatchUpMax);
   }
   // `shortest_ns` has changed.
   void ScaleToPath() {
@@ -145,7 +160,8 @@ struct DelayWindow {
       Grow(sample);
     }
     if (__builtin_expect(sample.marked, 0)) OnCnp(sample.now);
-    if (__builtin_expect(cwnd < kPacket || pacer.active(), 0)) UpdatePacer();
+    if (__builtin_expect(cwnd < kPacket || pacer.active() || Paces(), 0))
+      UpdatePacer();
   }
 
   // A round trip that is not part of an acknowledgement: of a packet that was
@@ -189,25 +205,28 @@ struct DelayWindow {
   }
 
   // So many packets were lost. Losses within a round trip, and within
-  // kLossPeriod packets, count together, and reduce the window once.
-  void OnLoss(Time now, uint32_t packets) {
+  // kLossPeriod packets, count together, and reduce the window once. True: that
+  // was done, now or within the last round trip.
+  bool OnLoss(Time now, uint32_t packets) {
     if (now - lost_since > round_trip && heard >= kLossPeriod) {
       lost = heard = 0;
       lost_since = now;
     }
     lost += std::min(packets, kMostPackets);
-    if (draining || JustCut(now)) return;
+    if (JustCut(now)) return true;
+    if (draining) return false;
     const uint32_t all = std::max(heard, cwnd / kPacket);
     const bool few = lost <= std::max(all / kFewLost, 3u);
     const bool quick = above < kLongInARow ||
                        row_least <= static_cast<uint64_t>(Longer().ns());
-    if (few && quick && !competes) return;
+    if (few && quick && !competes) return false;
     const uint32_t before = cwnd;
     CutTo(cwnd / 2, now);
     // So much although a short path would need more: a buffer may have been
     // full of others' packets when the path was measured.
     doubted |= !few && before < quiet;
     if (quick) resume = before / 4 * 3;
+    return true;
   }
   void OnRto(Time now) {
     if (!JustCut(now)) CutTo(usual() / 2, now);
@@ -325,10 +344,13 @@ struct DelayWindow {
         kLarge.ns();
     return Longer() + Duration::Nanoseconds(std::max<int64_t>(small, 0));
   }
-  // The round trip with a queue that means nothing yet: a quarter of the path.
+  // The round trip with a queue that means nothing yet: half of the path. While
+  // the window doubles, a round trip that is longer by an eighth is the last
+  // warning.
   Duration Longer() const {
-    return Shortest() + std::clamp(Duration::Nanoseconds(shortest_ns / 4),
-                                   kQueue, kLongQueue);
+    const uint32_t part = starting ? shortest_ns / 8 : shortest_ns / 2;
+    return Shortest() +
+           std::clamp(Duration::Nanoseconds(part), kQueue, kLongQueue);
   }
 
   void LearnShortest(uint32_t ns) {
@@ -441,16 +463,20 @@ struct DelayWindow {
     if (usual() < kPacket) UpdatePacer();
   }
 
-  // Below one packet: a window in a round trip.
+  // Below one packet: a window in a round trip. On a long path a little more,
+  // so that what is under way is not a burst.
   void UpdatePacer() {
     if (draining) return;
-    if (cwnd >= kPacket) {
+    uint64_t bytes = uint64_t{full_packet} * cwnd / kPacket;
+    if (cwnd < kPacket) {
+      pacer.SetRate(std::max<uint64_t>(bytes, 1),
+                    std::min(round_trip, Duration::Seconds(1)));
+    } else if (Paces()) {
+      bytes += starting ? bytes : bytes / 4;
+      pacer.SetRate(bytes, std::min(Shortest(), Duration::Seconds(1)));
+    } else {
       pacer.SetRate(0);
-      return;
     }
-    const uint64_t bytes = uint64_t{full_packet} * cwnd / kPacket;
-    pacer.SetRate(std::max<uint64_t>(bytes, 1),
-                  std::min(round_trip, Duration::Seconds(1)));
   }
 };
 static_assert(CongestionControl<DelayWindow>);

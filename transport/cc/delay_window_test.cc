@@ -56,6 +56,50 @@ TEST_F(DelayWindowTest, ALongPathNeedsMore) {
   EXPECT_EQ(cc_.window(), 2000u);
 }
 
+// Otherwise what an acknowledgement lets go would be a queue of its own.
+TEST_F(DelayWindowTest, ALongPathIsPaced) {
+  constexpr Duration kLonger = Duration::Milliseconds(1);
+  Rounds(8, Duration::Microseconds(400));
+  EXPECT_FALSE(cc_.pacer.active());
+  cc_.Start(64, 2000, 4096);
+  Rounds(2, kLonger);
+  const auto windows_sent_in = [&](Duration time) {
+    const uint32_t window = cc_.window() * 4096;
+    cc_.pacer.next_send = now_;
+    cc_.pacer.OnSend(now_, window);
+    return static_cast<double>(time.ns()) /
+           static_cast<double>((cc_.pacer.next_send - now_).ns());
+  };
+  EXPECT_NEAR(windows_sent_in(kLonger), 2, 0.01);  // it doubles
+  cc_.starting = false;
+  Ack(1, kLonger);
+  EXPECT_NEAR(windows_sent_in(kLonger), 1.25, 0.01);
+  EXPECT_EQ(cc_.CatchUp(), Duration::Nanoseconds(31250));
+}
+
+TEST_F(DelayWindowTest, DoublingEndsAtTheFirstSignOfAQueue) {
+  constexpr Duration kLonger = Duration::Milliseconds(2);
+  Rounds(3, kLonger);
+  ASSERT_EQ(cc_.window(), 128u);
+  Rounds(3, kLonger + Duration::Microseconds(300));
+  EXPECT_FALSE(cc_.starting);
+  const uint32_t before = cc_.window();
+  EXPECT_LE(before, 128u);
+  EXPECT_GT(before, 120u);
+  // Later, it is none.
+  Rounds(2, kLonger + Duration::Microseconds(300));
+  EXPECT_GT(cc_.window(), before);
+}
+
+TEST_F(DelayWindowTest, SaysWhichLossesItHasAnswered) {
+  Rounds(4, kBase);
+  EXPECT_FALSE(cc_.OnLoss(now_, 3));  // few
+  EXPECT_TRUE(cc_.OnLoss(now_, 20));
+  EXPECT_EQ(cc_.window(), 32u);
+  EXPECT_TRUE(cc_.OnLoss(now_, 20));  // of the same round trip
+  EXPECT_EQ(cc_.window(), 32u);
+}
+
 TEST_F(DelayWindowTest, OneLongRoundTripMeansNothing) {
   Rounds(4, kBase);
   Round(Duration::Milliseconds(5));
@@ -326,7 +370,8 @@ TEST_F(DelayWindowTest, ThePathMayBecomeLonger) {
   now_ = now_ + Duration::Microseconds(1600);
   Ack(1, kLonger);
   EXPECT_FALSE(cc_.draining);
-  EXPECT_FALSE(cc_.pacer.active());
+  EXPECT_TRUE(cc_.pacer.active());  // a long path
+  EXPECT_EQ(cc_.pacer.next_send, Time());
   EXPECT_EQ(cc_.limit, 64u * 20 * DelayWindow::kPacket);
   EXPECT_EQ(cc_.window(), 32u);
   // Once a second.

@@ -33,9 +33,10 @@ struct Pacer {
 
   // How many packets of up to `bytes` may leave now; 0 before next_send.
   // REQUIRES: active()
-  uint64_t Allowed(Time now, uint32_t bytes) const {
+  uint64_t Allowed(Time now, uint32_t bytes,
+                   Duration catch_up = kCatchUp) const {
     if (now < next_send) return 0;
-    const Duration behind = std::min(now - next_send, kCatchUp);
+    const Duration behind = std::min(now - next_send, catch_up);
     return 1 + (static_cast<uint64_t>(behind.ns()) << kFraction) /
                    std::max<uint64_t>(cost * bytes, 1);
   }

@@ -89,6 +89,15 @@ struct SharedPath {
     round_trip.OnSample(sample);
   }
 
+  // A peer has told that it holds so many packets of a flow, behind gaps.
+  void OnHeld(uint32_t packets) { most_held = std::max(most_held, packets); }
+  // It could not hold all that came. Where several flows share what it has, the
+  // window may be more than one of them can tell.
+  void OnNotHeld() {
+    if (most_held * DelayWindow::kPacket > cc.quiet) cc.Tighten(most_held);
+    most_held = 0;
+  }
+
   // A path that nobody has used yet takes over what another knew of the same
   // destination.
   void Adopt(const SharedPath& other) {
@@ -119,6 +128,7 @@ struct SharedPath {
   RoundTripEstimate round_trip;
   // How long a gap waits before it is sent again: the path reorders so much.
   uint32_t reordering_ns = 0;
+  uint32_t most_held = 0;  // of one flow, since the last OnNotHeld()
   uint32_t under_way = 0;  // packets, and grants that were not used yet
   PortRoom* port = nullptr;
   uint32_t in_port = 0;  // our part of port->under_way

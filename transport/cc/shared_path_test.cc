@@ -109,5 +109,24 @@ TEST_F(SharedPathTest, OnlyANewPathLearnsFromAnother) {
   EXPECT_EQ(fresh.Room(), 13u);
 }
 
+TEST_F(SharedPathTest, APeerThatCannotHoldTheWindowMakesItSmaller) {
+  path_.cc.Start(/*quiet_packets=*/64, /*most_packets=*/2000, 4096);
+  path_.cc.cwnd = path_.cc.limit = 2000 * DelayWindow::kPacket;
+  // Of a flow of many, so it says nothing.
+  path_.OnHeld(30);
+  path_.OnNotHeld();
+  EXPECT_EQ(path_.cc.window(), 2000u);
+  path_.OnHeld(800);
+  path_.OnHeld(500);
+  path_.OnNotHeld();
+  EXPECT_EQ(path_.cc.window(), 800u);
+  EXPECT_EQ(path_.cc.most, 800 * DelayWindow::kPacket);
+  // A later one counts by itself.
+  path_.OnNotHeld();
+  path_.OnHeld(100);
+  path_.OnNotHeld();
+  EXPECT_EQ(path_.cc.window(), 100u);
+}
+
 }  // namespace
 }  // namespace urnic::cc

@@ -42,11 +42,17 @@ ClosedGaps Gaps::OnReport(const GapReport& report, Psn sent, Time now,
       NoteClosed(old[at++], now, shortest, closed);
     }
   };
-  const Psn end = Earlier(report.end, sent);
   const auto arrived = [&](Psn psn) {
     return psn != report.first &&
            IsSet(report.held, static_cast<uint32_t>(psn - report.first) - 1);
   };
+  Psn end = report.end;
+  if (marked_ && !report.held.empty() && !report.responses &&
+      (report.first - mark_ > 0 || arrived(mark_))) {
+    marked_ = false;
+    if (mark_sent_ - end > 0) end = mark_sent_;
+  }
+  end = Earlier(end, sent);
 
   count_ = 0;
   bool room = true;
@@ -89,11 +95,7 @@ ClosedGaps Gaps::OnReport(const GapReport& report, Psn sent, Time now,
   close_before(psn);
   // What lies behind the report is as it was.
   for (; room && at != old_count; ++at) room = AppendFrom(psn, old[at]);
-  if (!room) {
-    known_end_ = gaps_[count_ - 1].end();
-  } else if (psn - known_end_ > 0) {
-    known_end_ = psn;
-  }
+  if (end - known_end_ > 0) known_end_ = end;
   Recount();
   return closed;
 }
@@ -113,6 +115,8 @@ ClosedGaps Gaps::OnAcked(Psn una, Time now, Duration shortest) {
     gaps_[kept++] = gap;
   }
   count_ = kept;
+  if (una - forgiven_end_ > 0) forgiven_end_ = una;
+  if (una - mark_sent_ >= 0) marked_ = false;
   Recount();
   return closed;
 }
@@ -134,28 +138,37 @@ Time Gaps::MakeDue(Time now, Duration wait) {
   return next;
 }
 
-void Gaps::OnResent(Psn end, Time now) {
+void Gaps::OnResent(Psn end, Psn sent, Time now) {
   const Psn begin = FirstDue().begin;
+  // (Sent again twice: it is unknown which of the two arrives.)
+  if (!marked_ && !FirstDue().twice) {
+    marked_ = true;
+    mark_ = begin;
+    mark_sent_ = sent;
+  }
   for (uint32_t i = 0; i != count_; ++i) {
     Gap& gap = gaps_[i];
     if (gap.begin - begin < 0) continue;
     if (end - gap.begin <= 0) break;
-    const auto sent = static_cast<uint32_t>(end - gap.begin);
-    if (sent < gap.packets) {
-      // Its rest is still to be sent. Without room for another gap, this one
-      // is sent again as a whole.
-      if (count_ == kMax) break;
-      std::copy_backward(gaps_.begin() + i, gaps_.begin() + count_,
-                         gaps_.begin() + count_ + 1);
-      ++count_;
-      gaps_[i + 1].begin = end;
-      gaps_[i + 1].packets -= sent;
-      gap.packets = sent;
-    }
+    const auto repeated = static_cast<uint32_t>(end - gap.begin);
+    if (repeated < gap.packets) SplitAfter(i, repeated);
     gap.state = Gap::State::kResent;
     gap.since = now;
   }
   Recount();
+}
+
+// Without room for another gap, the last one is forgotten.
+void Gaps::SplitAfter(uint32_t index, uint32_t packets) {
+  const uint32_t kept = std::min(count_, kMax - 1);
+  if (index < kept) {
+    std::copy_backward(gaps_.begin() + index, gaps_.begin() + kept,
+                       gaps_.begin() + kept + 1);
+    count_ = kept + 1;
+    gaps_[index + 1].begin = gaps_[index].begin + static_cast<int32_t>(packets);
+    gaps_[index + 1].packets -= packets;
+  }
+  gaps_[index].packets = packets;
 }
 
 bool Gaps::AppendFrom(Psn begin, Gap gap) {

@@ -41,6 +41,8 @@ struct GapReport {
   Psn first;
   Psn end;
   std::span<const uint8_t> held = {};
+  // Of a read: they come one after the other, long after it was asked for.
+  bool responses = false;
 };
 
 // Gaps that are gone.
@@ -64,7 +66,8 @@ class Gaps {
   // Forgets all. Nothing is known of the PSNs from `una` on.
   void Start(Psn una) {
     count_ = due_ = resent_ = lost_ = 0;
-    known_end_ = una;
+    known_end_ = forgiven_end_ = una;
+    marked_ = false;
   }
 
   bool empty() const { return count_ == 0; }
@@ -76,6 +79,10 @@ class Gaps {
   const Gap& FirstDue() const { return gaps_[FirstDueIndex()]; }
   // The PSNs that were found to be lost since the last call, perhaps again.
   uint32_t TakeLost() { return std::exchange(lost_, 0); }
+  // The sender has slowed down for what was lost. Losses of what was sent
+  // before, up to `sent`, belong to these and do not count: where a queue
+  // overflowed, reports of several round trips tell of them.
+  void Forgive(Psn sent) { forgiven_end_ = sent; }
 
   // Of the PSNs from `una` on, so many are not under way: they are missing and
   // were not sent again, or the peer holds them.
@@ -108,13 +115,16 @@ class Gaps {
   void PostponeFirstDue(Time now);
 
   // The missing PSNs before `end`, from the first gap that is due on, were sent
-  // again.
-  void OnResent(Psn end, Time now);
+  // again. `sent`: nothing from there on was sent.
+  void OnResent(Psn end, Psn sent, Time now);
 
  private:
   uint32_t FirstDueIndex() const;
+  // The gap with this index becomes two, the first of so many packets.
+  void SplitAfter(uint32_t index, uint32_t packets);
   void CountLost(Gap& gap) {
-    if (!std::exchange(gap.counted, true)) lost_ += gap.packets;
+    if (std::exchange(gap.counted, true)) return;
+    if (gap.twice || gap.begin - forgiven_end_ >= 0) lost_ += gap.packets;
   }
   // Appends to the list that is being made; false: there is no room.
   bool Append(const Gap& gap);
@@ -129,7 +139,13 @@ class Gaps {
   uint32_t due_ = 0;     // gaps
   uint32_t resent_ = 0;  // PSNs
   uint32_t lost_ = 0;    // PSNs
-  Psn known_end_;        // beyond it, nothing is known
+  Psn known_end_;        // of what was reported
+  Psn forgiven_end_;
+  // A packet that was sent again after all others before mark_sent_: what has
+  // not arrived when it has is missing, although no report may tell of it.
+  bool marked_ = false;
+  Psn mark_;
+  Psn mark_sent_;
 };
 
 }  // namespace urnic::rc

@@ -31,6 +31,9 @@ class GapsTest : public ::testing::Test {
     return gaps_.OnReport({Psn(first), Psn(end), bitmap}, Psn(sent), now,
                           kRoundTrip, kShortest);
   }
+  void Resend(uint32_t end, Time now, uint32_t sent = 0) {
+    gaps_.OnResent(Psn(end), Psn(sent), now);
+  }
   // "begin+packets" of each gap, and a letter for its state.
   std::string Show() const {
     std::string text;
@@ -68,18 +71,18 @@ TEST_F(GapsTest, WaitsForReordering) {
 TEST_F(GapsTest, WhatWasSentAgainIsUnderWay) {
   (void)Report(100, 110, {103}, At(0));
   (void)gaps_.MakeDue(At(0), Duration());
-  gaps_.OnResent(Psn(103), At(1));
+  Resend(103, At(1));
   EXPECT_EQ(Show(), "100+3r 104+6d");
   EXPECT_EQ(gaps_.NotUnderWay(Psn(100)), 7u);
   // As far as there was room.
-  gaps_.OnResent(Psn(106), At(1));
+  Resend(106, At(1));
   EXPECT_EQ(Show(), "100+3r 104+2r 106+4d");
 }
 
 TEST_F(GapsTest, AReportSoonAfterTheRepairIsAboutTheFirstLoss) {
   (void)Report(100, 102, {}, At(0));
   (void)gaps_.MakeDue(At(0), Duration());
-  gaps_.OnResent(Psn(102), At(0));
+  Resend(102, At(0));
   (void)Report(100, 102, {}, At(100));
   EXPECT_EQ(Show(), "100+2r");
   (void)Report(100, 102, {}, At(101));
@@ -99,7 +102,7 @@ TEST_F(GapsTest, AnAnswerThatComesTooSoonShowsANeedlessRepair) {
     gaps_.Start(Psn(100));
     (void)Report(100, 102, {}, At(0));
     (void)gaps_.MakeDue(At(0), Duration());
-    gaps_.OnResent(Psn(102), At(0));
+    Resend(102, At(0));
     const ClosedGaps closed = gaps_.OnAcked(Psn(102), At(answer), kShortest);
     EXPECT_TRUE(closed.repaired);
     EXPECT_EQ(closed.needless, answer < 50);
@@ -112,11 +115,66 @@ TEST_F(GapsTest, MoreGapsThanThereIsRoomForAreReportedAgain) {
   for (uint32_t psn = 101; psn < 400; psn += 2) held.push_back(psn);
   (void)Report(100, 400, held, At(0));
   EXPECT_EQ(gaps_.count(), Gaps::kMax);
-  EXPECT_EQ(gaps_.NotUnderWay(Psn(100)), 127u);
+  EXPECT_EQ(gaps_.NotUnderWay(Psn(100)), 300u);
   (void)gaps_.OnAcked(Psn(200), At(10), kShortest);
   std::erase_if(held, [](uint32_t psn) { return psn <= 200; });
   (void)Report(200, 400, held, At(10));
   EXPECT_EQ(gaps_.at(gaps_.count() - 1).begin, Psn(326));
+}
+
+TEST_F(GapsTest, PartOfAGapIsSentAgainAlthoughThereIsNoRoomForAnother) {
+  std::vector<uint32_t> held;
+  for (uint32_t psn = 102; psn < 400; psn += 3) held.push_back(psn);
+  (void)Report(100, 400, held, At(0));
+  ASSERT_EQ(gaps_.count(), Gaps::kMax);
+  (void)gaps_.MakeDue(At(0), Duration());
+  Resend(101, At(1));
+  EXPECT_EQ(Show().substr(0, 20), "100+1r 101+1d 103+2d");
+  // And of the last.
+  Resend(287, At(1));
+  EXPECT_EQ(gaps_.count(), Gaps::kMax);
+  EXPECT_EQ(gaps_.at(Gaps::kMax - 1).end(), Psn(287));
+  EXPECT_FALSE(gaps_.any_due());
+}
+
+TEST_F(GapsTest, WhatWasSentBeforeARepairThatArrivedIsMissingToo) {
+  (void)Report(100, 101, {}, At(0));
+  (void)gaps_.MakeDue(At(0), Duration());
+  Resend(101, At(1), /*sent=*/110);
+  // It has arrived: of the others, only 105 have.
+  (void)Report(104, 106, {105}, At(60));
+  EXPECT_EQ(Show(), "104+1w 106+4w");
+  EXPECT_EQ(gaps_.NotUnderWay(Psn(104)), 6u);
+}
+
+TEST_F(GapsTest, WhatWasSentTwiceDoesNotTellWhichArrived) {
+  (void)Report(100, 101, {}, At(0));
+  for (const int64_t time : {0, 200}) {
+    (void)gaps_.MakeDue(At(time), Duration());
+    if (time != 0) (void)Report(100, 101, {}, At(time));
+    Resend(101, At(time), /*sent=*/110 + static_cast<uint32_t>(time));
+  }
+  (void)Report(104, 106, {105}, At(260));
+  EXPECT_EQ(Show(), "104+1w 106+4w");
+}
+
+TEST_F(GapsTest, LossesOfOneOverflowCountOnce) {
+  (void)Report(100, 103, {}, At(0));
+  (void)gaps_.MakeDue(At(0), Duration());
+  EXPECT_EQ(gaps_.TakeLost(), 3u);
+  gaps_.Forgive(Psn(200));
+  Resend(103, At(0));
+  // More of what was sent before, and something that was sent later.
+  (void)Report(100, 202, {150}, At(10));
+  (void)gaps_.MakeDue(At(10), Duration());
+  EXPECT_EQ(gaps_.TakeLost(), 0u);
+  (void)Report(100, 210, {150, 201}, At(20));
+  (void)gaps_.MakeDue(At(20), Duration());
+  EXPECT_EQ(gaps_.TakeLost(), 8u);
+  // What is lost again was sent later, too.
+  (void)Report(100, 210, {150, 201}, At(200));
+  (void)gaps_.MakeDue(At(200), Duration());
+  EXPECT_EQ(gaps_.TakeLost(), 3u);
 }
 
 // The same as a map of PSNs.
@@ -220,7 +278,7 @@ TEST_F(GapsTest, AgreesWithAModel) {
         const Gap due = gaps_.FirstDue();
         ASSERT_EQ(due.begin.value(), model.FirstDue());
         const uint32_t end = due.begin.value() + 1 + below(due.packets);
-        gaps_.OnResent(Psn(end), now);
+        Resend(end, now);
         model.OnResent(due.begin.value(), end, now);
       }
       model.ExpectSame(gaps_);

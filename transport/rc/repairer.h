@@ -5,6 +5,7 @@
 // rules are in docs/design/0012-roce-on-lossy-networks.md.
 
 #include <algorithm>
+#include <bit>
 
 #include "transport/rc/send_state.h"
 
@@ -20,6 +21,7 @@ class Repairer {
   [[gnu::cold, gnu::noinline]] bool OnMissing(const RxPacket& packet, Psn first,
                                               Time now) {
     const uint32_t missing = packet.bth->repair();
+    if (missing == 0) s_.path->OnNotHeld();
     if (missing == 0 || s_.rnr_waiting || s_.tx_psn - first <= 0 ||
         s_.Recover() == nullptr) {
       return false;
@@ -28,12 +30,15 @@ class Repairer {
         .first = first,
         .end = first + static_cast<int32_t>(missing),
         .held = {packet.payload, std::min(packet.payload_bytes, kBitmapMax)}};
-    for (uint32_t bit = static_cast<uint32_t>(report.held.size()) * 8; bit != 0;
-         --bit) {
-      if ((report.held[(bit - 1) / 8] >> (bit - 1) % 8 & 1) == 0) continue;
-      report.end = first + static_cast<int32_t>(bit + 1);
-      break;
+    uint32_t held = 0;
+    for (uint32_t i = 0; i != report.held.size(); ++i) {
+      const uint8_t bits = report.held[i];
+      if (bits == 0) continue;
+      held += static_cast<uint32_t>(std::popcount(bits));
+      report.end = first + static_cast<int32_t>(8 * i + 1) +
+                   static_cast<int32_t>(std::bit_width(bits));
     }
+    s_.path->OnHeld(held);
     OnReport(report, now);
     return true;
   }
@@ -62,7 +67,7 @@ class Repairer {
     }
     if (end - last > 0) end = last;
     uint8_t bitmap[kBitmapMax];
-    GapReport report{.first = s_.una_psn, .end = end};
+    GapReport report{.first = s_.una_psn, .end = end, .responses = true};
     if (!held.empty()) {
       report.held = {bitmap, held.WriteBitmap(s_.una_psn, bitmap)};
     }
@@ -109,7 +114,9 @@ class Repairer {
         now, Duration::Nanoseconds(s_.path->reordering_ns));
     s_.not_under_way = recovery.gaps.NotUnderWay(s_.una_psn);
     const uint32_t lost = recovery.gaps.TakeLost();
-    if (lost != 0) s_.path->cc.OnLoss(now, lost);
+    const bool many = s_.tx_psn - s_.una_psn > int32_t{Gaps::kMax};
+    if (lost != 0 && s_.path->cc.OnLoss(now, lost) && many)
+      recovery.gaps.Forgive(s_.tx_psn);
     if (!recovery.gaps.empty()) {
       s_.act_at = std::min(next, recovery.repair_until);
     }

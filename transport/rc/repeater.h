@@ -61,7 +61,7 @@ class Repeater {
       if (repeated == 0) return count;
       count += repeated;
       in_flight += static_cast<uint32_t>(s_.tx_psn - gap.begin);
-      recovery.gaps.OnResent(s_.tx_psn, now);
+      recovery.gaps.OnResent(s_.tx_psn, position.tx_psn, now);
       s_.not_under_way = recovery.gaps.NotUnderWay(s_.una_psn);
       GiveTimeToRepair(now);
     }

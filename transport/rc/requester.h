@@ -46,10 +46,12 @@ class Requester {
     const bool repeats = Repeater(s_).HasWork();
     if (!repeats && (AtFailure() || !AnyUnsent())) return Wish::kNothing;
     const uint32_t limit = s_.FlightLimit();
-    if (repeats ? Repeater(s_).MayGo(limit) : !s_.WindowClosed(limit)) {
+    const uint32_t of_new = s_.LimitOfNew(limit);
+    if (repeats ? Repeater(s_).MayGo(limit) : !s_.WindowClosed(of_new)) {
       return Wish::kSend;
     }
-    return s_.silent ? Wish::kNothing : Wish::kWait;
+    const bool peer_is_full = !repeats && of_new < limit;
+    return s_.silent || peer_is_full ? Wish::kNothing : Wish::kWait;
   }
   bool HasWork() const { return Wants() == Wish::kSend; }
   // REQUIRES: Wants() is kWait
@@ -88,9 +90,11 @@ class Requester {
     const uint32_t packet = kMaxHeaderBytes + s_.config.mtu;
     size_t allowed = slots.size();
     cc::Pacer* const pacers[] = {&s_.pacer, &s_.path->cc.pacer};
+    const Duration catch_up = s_.path->cc.CatchUp();
     for (const cc::Pacer* pacer : pacers) {
       if (!pacer->active()) continue;
-      allowed = std::min<uint64_t>(allowed, pacer->Allowed(now, packet));
+      allowed =
+          std::min<uint64_t>(allowed, pacer->Allowed(now, packet, catch_up));
     }
     const uint32_t count = TransmitNow(now, slots.first(allowed));
     uint64_t bytes = 0;
@@ -98,7 +102,7 @@ class Requester {
       bytes += slot.header_bytes + slot.payload_bytes + slot.pad_bytes;
     }
     for (cc::Pacer* pacer : pacers) {
-      if (count != 0 && pacer->active()) pacer->OnSend(now, bytes);
+      if (count != 0 && pacer->active()) pacer->OnSend(now, bytes, catch_up);
     }
     s_.paced_until = std::max(s_.pacer.next_send, s_.path->cc.pacer.next_send);
     s_.pace_waiting = s_.paced_until > now;
@@ -106,9 +110,12 @@ class Requester {
   }
 
   uint32_t TransmitNow(Time now, std::span<TxSlot> slots) {
-    if (__builtin_expect(!Repeater(s_).HasWork(), 1))
+    if (__builtin_expect(!Repeater(s_).HasWork(), 1)) {
+      limit_ = s_.LimitOfNew(limit_);
       return TransmitNext(now, slots);
+    }
     const uint32_t count = Repeater(s_).Repeat(now, limit_, slots);
+    limit_ = s_.LimitOfNew(limit_);
     return count + TransmitNext(now, slots.subspan(count));
   }
 

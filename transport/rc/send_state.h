@@ -123,6 +123,12 @@ struct SendState {
     if (silent) return InFlight();
     return InFlight() + granted + (path->waiting == 0 ? path->Room() : 0);
   }
+  // ... if the next is a new one: while packets are missing, the peer must be
+  // able to hold it.
+  uint32_t LimitOfNew(uint32_t limit) const {
+    if (__builtin_expect(not_under_way == 0, 1)) return limit;
+    return std::min(limit, kHoldSpan - std::min(not_under_way, kHoldSpan));
+  }
   // Whether those who wait for the path may go now.
   bool LetsOthersGo() const {
     return path != nullptr && __builtin_expect(path->waiting != 0, 0) &&
