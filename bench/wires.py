@@ -184,7 +184,11 @@ class Wire(impaired_bed.ImpairedBed):
                 sent += tcp["OutSegs"] + tcp["RetransSegs"]
                 resent += tcp["RetransSegs"]
                 continue
-            for stats in self.read_stats(side):
+            try:
+                programs = self.read_stats(side)
+            except FileNotFoundError:  # it was killed
+                continue
+            for stats in programs:
                 sent += stats["engine"]["requests_sent"]
                 resent += stats["engine"]["requests_resent"]
         return 100 * resent / max(sent, 1)

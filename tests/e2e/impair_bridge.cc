@@ -50,6 +50,9 @@ constexpr size_t kMacBytes = 12;
 constexpr int kSocketBuffer = 16 << 20;
 // The most frames of one side before the other side's turn.
 constexpr int kBurst = 64;
+// Between two looks, as a NIC moderates its interrupts. Frames are late by up
+// to this, but half of the time of a fast wire would be spent on going to
+// sleep, and the ends need the CPUs.
 constexpr Duration kRest = Duration::Microseconds(30);
 // When a side that accepted nothing is tried again.
 constexpr Duration kTryAgain = Duration::Microseconds(100);

@@ -106,6 +106,7 @@ class Packet:
         self.pad = flags >> 4 & 3
         self.migrated = bool(flags & 0x40)
         self.version = flags & 15
+        self.reserved = qpn >> 24 & 63  # beside FECN and BECN
         self.qpn = qpn & 0xFFFFFF
         self.psn = ack_psn & 0xFFFFFF
         self.ack_requested = bool(ack_psn >> 31)

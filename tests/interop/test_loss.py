@@ -107,6 +107,33 @@ def sequence_nak(context, lab, side):
     context.check(len(naks) == 1, f"{len(naks)} sequence NAKs")
 
 
+@case("loss/the-peer-ignores-the-reserved-bits")
+def reserved_bits(context, lab, side):
+    """A repeated packet of ours is marked in the six bits beside FECN and BECN,
+    and a sequence NAK of ours counts there what is missing. The peer, which
+    sends 0, takes both as if they were 0."""
+    #= IBTA A17.3.3
+    places = [(lab.open_socket(OURS, socket.AF_PACKET, socket.SOCK_RAW), name)
+              for name in ("u1", "t0")]
+    opcode = 0x08 if side == OURS else 0x07  # the end of a write, or within it
+
+    def lose(number):
+        # The first two tell us the round trip: only then is there a probe.
+        if number == 2:
+            lab.drop(1 - side, f"{BTH_OPCODE} {opcode} "
+                     "numgen inc mod 100000 == 0")
+
+    # A time-out would take 17 s.
+    with Pair(lab, side, bytes=SIZE, timeout=22) as pair, \
+            rocev2.Capture(places) as capture:
+        transfer(pair, "write", 5000, 4, lose)
+        lab.deliver_all()
+    marked = [packet for packet in capture.packets() if packet.reserved]
+    wanted = opcode if side == OURS else rocev2.ACKNOWLEDGE
+    context.check([(p.opcode, p.reserved) for p in marked] == [(wanted, 1)],
+                  f"marked: {[(p.opcode, p.reserved) for p in marked]}")
+
+
 def share_lost(context, lab, side, percent, towards):
     """Of everything, one way or both, while operations of all kinds run."""
     with Pair(lab, side, bytes=SIZE, timeout=14, mtu=1024) as pair:

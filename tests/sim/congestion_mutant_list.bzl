@@ -191,6 +191,14 @@ def congestion_mutants():
     )
 
     mutant(
+        name = "mutant_ignores_notifications_of_congestion_test",
+        core = "congestion",
+        only = "marks, hosts: 16",
+        old = "s_.path->cc.OnCnp(now);",
+        new = "(void)now;",
+    )
+
+    mutant(
         name = "mutant_keeps_losses_to_itself_test",
         core = "congestion",
         only = "incast 16:1, QPs each: 16",

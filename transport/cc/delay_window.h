@@ -19,6 +19,10 @@
 // leaves: so among many flows at a bottleneck the small ones grow and the large
 // ones shrink, and the queue has room for one packet of each.
 //
+// On a long path the pacer spreads the window over the round trip. Otherwise
+// what was acknowledged at once would be sent at once, for ever, and the time
+// that it takes on the wire would look like a queue.
+//
 // Round trips are long as well when a host's CPU was busy. So only a row of
 // long samples means a queue, of kLongInARow at least, and all that came within
 // a round trip; and the queue is as long as the shortest of them says. A single
@@ -58,7 +62,7 @@ struct DelayWindow {
   static constexpr uint32_t kFewLost = 8;      // up to an eighth of a window
   static constexpr uint32_t kLossPeriod = 32;  // packets
   static constexpr uint8_t kLongInARow = 3;
-  // The queue that is left alone: a quarter of the path between these two.
+  // The queue that is left alone: half of the path, between these two.
   static constexpr Duration kQueue = Duration::Microseconds(60);
   static constexpr Duration kLongQueue = Duration::Milliseconds(2);
   // With a window of W packets, it is longer by kSmall / sqrt(W) - kLarge.
@@ -260,7 +264,7 @@ struct DelayWindow {
     resume = before;
   }
 
-  Pacer pacer;  // of windows below one packet
+  Pacer pacer;  // of windows below one packet, and of long paths
   uint32_t cwnd = 0;
   uint32_t quiet = 0;  // enough for a short path
   uint32_t limit = 0;  // enough for this path
