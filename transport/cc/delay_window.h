@@ -181,11 +181,13 @@ struct DelayWindow {
     const Duration target = quick ? sample : Target();
     if (sample <= target) {
       above = 0;
-      if (++below >= 2) competes = false;
+      // Others leave the queue short now and then, too.
+      if (competes && now - slowed_at < round_trip * kPatience) return;
+      competes = false;
       slowed_from = 0;
       return;
     }
-    below = 0;
+    if (competes) slowed_at = now;
     if (above == 0) BeginRow(now);
     row_least = std::min(row_least, ns);
     if (above < kLongInARow) ++above;
@@ -193,6 +195,7 @@ struct DelayWindow {
     starting = false;
     if (competes || JustCut(now)) return;
     NoteSlowing(row_least, now);
+    if (competes) return;
     // A loss may have made the window smaller, and the target longer.
     const int64_t excess = std::max<int64_t>(row_least - target.ns(), 0);
     CutTo(cwnd - static_cast<uint32_t>(std::min<int64_t>(
@@ -274,7 +277,6 @@ struct DelayWindow {
   bool starting = true;      // twice the window in a round trip
   bool cut = false;          // last_cut is known
   uint8_t above = 0;         // long round trips in a row, up to kLongInARow
-  uint8_t below = 0;         // short ones
   // What is under way, shifted right by this, may be in ports; the rest is on
   // a long wire (PortRoom).
   uint8_t wire_shift = 0;
@@ -289,7 +291,7 @@ struct DelayWindow {
   uint32_t row_least = 0;  // with `above`: ns, the shortest of the row
   Time row_since;          // with `above`: the row, or the latest cut
   // When we began to slow down: the window and the round trip of then. 0: we do
-  // not.
+  // not. With `competes`, slowed_at is the time of the latest long round trip.
   uint32_t slowed_from = 0;
   uint32_t slowed_ns = 0;
   Time slowed_at;
@@ -322,7 +324,7 @@ struct DelayWindow {
   uint32_t& usual() { return draining ? after_drain : cwnd; }
   bool JustCut(Time now) const { return cut && now - last_cut < round_trip; }
 
-  // An eighth of the window does not make the queue a quarter shorter: it
+  // Half of the window does not make the queue a quarter shorter: it
   // belongs to others. That takes time: others of our kind slow down, too, and
   // learn by that what the path is.
   void NoteSlowing(uint32_t ns, Time now) {
@@ -330,9 +332,10 @@ struct DelayWindow {
       slowed_from = cwnd;
       slowed_ns = ns;
       slowed_at = now;
-    } else if (cwnd <= std::max(slowed_from / 8, kFloor) &&
+    } else if (cwnd <= std::max(slowed_from / 2, kFloor) &&
                (now - slowed_at).ns() >= kPatience * int64_t{ns}) {
       competes = true;
+      resume = slowed_from / 2;  // slowing down was a mistake
     }
   }
 
@@ -413,8 +416,12 @@ struct DelayWindow {
   void EndDrain() {
     draining = false;
     above = 0;
-    competes = false;
-    slowed_from = 0;
+    // Others have kept the queue, or not.
+    const auto empty =
+        shortest_ns +
+        std::max(static_cast<uint32_t>(kQueue.ns()), shortest_ns / 8);
+    competes &= shortest_drained == 0 || shortest_drained > empty;
+    if (!competes) slowed_from = 0;
     cwnd = std::max(cwnd, std::min(after_drain, most));
     pacer.next_send = Time();
     UpdatePacer();

@@ -333,15 +333,40 @@ TEST_F(DelayWindowTest, CompetesIfTheQueueBelongsToOthers) {
     cc_.drained_at = now_;  // not now
   }
   EXPECT_TRUE(cc_.competes);
+  // Half of what it had, soon; then one packet more in a round trip.
+  Rounds(10, Duration::Milliseconds(2));
   const uint32_t before = cc_.window();
+  EXPECT_GE(before, 32u);
+  EXPECT_LE(before, 42u);
   Rounds(20, Duration::Milliseconds(2));
   EXPECT_EQ(cc_.window(), before + 20);
   cc_.OnLoss(now_, 1);
   EXPECT_EQ(cc_.window(), (before + 20) / 2);
-  // Until the queue is gone.
-  Rounds(2, kBase);
-  cc_.OnLoss(now_, 1);
-  EXPECT_GE(cc_.window(), (before + 20) / 2);
+  // Others leave the queue short now and then.
+  Rounds(20, kBase);
+  EXPECT_TRUE(cc_.competes);
+  Round(Duration::Milliseconds(2));
+  Rounds(20, kBase);
+  EXPECT_TRUE(cc_.competes);
+  Rounds(20, kBase);
+  EXPECT_FALSE(cc_.competes);
+}
+
+// Where others do not drain it, the queue is not ours.
+TEST_F(DelayWindowTest, ADrainTellsWhoseTheQueueIs) {
+  for (const bool emptied : {true, false}) {
+    cc_.Start(64, 2000, 4096);
+    Rounds(4, kBase);
+    cc_.starting = false;
+    cc_.competes = true;
+    BusyFor(Duration::Seconds(2));
+    const Duration round_trip = emptied ? kBase : Duration::Milliseconds(1);
+    Round(round_trip);
+    ASSERT_TRUE(cc_.draining);
+    Rounds(5, round_trip);
+    EXPECT_FALSE(cc_.draining);
+    EXPECT_EQ(cc_.competes, !emptied);
+  }
 }
 
 TEST_F(DelayWindowTest, AnUnusedWindowDoesNotGrowBeyondTheQuietOne) {

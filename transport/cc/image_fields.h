@@ -33,12 +33,12 @@ struct FieldsOf<cc::DelayWindow> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, pacer, cwnd, quiet, limit, most, full_packet,
-                  before_cut, starting, cut, above, below, wire_shift,
-                  ack_shift, competes, marked, doubted, draining, last_cut,
-                  round_trip, row_least, row_since, slowed_from, slowed_ns,
-                  slowed_at, shortest_ns, after_drain, shortest_drained,
-                  drained_before, lost, heard, full_at, born_at, drained_at,
-                  lost_since, resume, alpha, marked_at, to_wall);
+                  before_cut, starting, cut, above, wire_shift, ack_shift,
+                  competes, marked, doubted, draining, last_cut, round_trip,
+                  row_least, row_since, slowed_from, slowed_ns, slowed_at,
+                  shortest_ns, after_drain, shortest_drained, drained_before,
+                  lost, heard, full_at, born_at, drained_at, lost_since, resume,
+                  alpha, marked_at, to_wall);
     f("cwnd", cwnd);
     f("quiet", quiet);
     f("limit", limit);
@@ -47,7 +47,6 @@ struct FieldsOf<cc::DelayWindow> {
     f("before_cut", before_cut);
     f("starting", starting);
     f("cut", cut);
-    f("below", below);
     f("competes", competes);
     f("marked", marked);
     f("doubted", doubted);
