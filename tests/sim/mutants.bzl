@@ -100,6 +100,7 @@ _IWARP = [
 _DEPS = [
     "//ras/metrics",
     "//tests/support:random",
+    "//transport/impair",
     "//transport/impair:impairer",
     "//transport/mem",
     "//transport/wire",
