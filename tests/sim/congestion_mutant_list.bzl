@@ -9,7 +9,7 @@ def congestion_mutants():
     mutant(
         name = "mutant_never_drains_the_queue_test",
         core = "congestion",
-        only = "later",
+        only = "incast 16:1, QPs each: 16",
         old = "return number(now) != number(drained_at);",
         new = "return false;",
     )
