@@ -112,7 +112,6 @@ def reserved_bits(context, lab, side):
     """A repeated packet of ours is marked in the six bits beside FECN and BECN,
     and a sequence NAK of ours counts there what is missing. The peer, which
     sends 0, takes both as if they were 0."""
-    #= IBTA A17.3.3
     places = [(lab.open_socket(OURS, socket.AF_PACKET, socket.SOCK_RAW), name)
               for name in ("u1", "t0")]
     opcode = 0x08 if side == OURS else 0x07  # the end of a write, or within it

@@ -479,9 +479,9 @@ later: as incast 16:1, but 15 of the 16 flows begin after 100 ms; from 500 ms to
   1 s
 long: 2 ms round trip, 4 Gb/s, 4 writes of 1 MB: the buffer is a quarter of what
   the path holds
-marks: as incast with 1 QP each, but packets support ECN, and the slow link marks
+marks: as incast with 1 QP each, but packets support ECN, and the link marks
   some from 20 KB on, all from 80 KB
-reordered: as incast with 1 QP each, but 5 % of the packets are up to 100 us late
+reordered: as incast with 1 QP each, but 5 % of packets are up to 100 us late
 dead peer: as incast 1:1, QPs: 3, but there may be one more QP, whose peer is in
   RESET; goodput, Jain and stall are those of the three
 small: the path of sharing, a QP sends 64 bytes at a time, and there may be

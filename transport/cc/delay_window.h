@@ -20,7 +20,7 @@
 // ones shrink, and the queue has room for one packet of each.
 //
 // On a long path the pacer spreads the window over the round trip. Otherwise
-// what was acknowledged at once would be sent at once, for ever, and the time
+// what was acknowledged at once would be sent at once, forever, and the time
 // that it takes on the wire would look like a queue.
 //
 // Round trips are long as well when a host's CPU was busy. So only a row of
