@@ -263,10 +263,9 @@ void Wait(const Side& a, const Side& b, Time until, const sigset_t& mask) {
   ppoll(fds, 2, until.IsInfinite() ? nullptr : &timeout, &mask);
 }
 
-void Rest(Time until) {
-  const timespec time = {until.ns() / 1'000'000'000,
-                         until.ns() % 1'000'000'000};
-  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr);
+void Rest() {
+  const timespec time = {0, kRest.ns()};
+  nanosleep(&time, nullptr);
 }
 
 }  // namespace
@@ -283,7 +282,7 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
   while (g_end == 0) {
     const Time due = std::min(ab.Pump(), ba.Pump());
-    Rest(Now() + kRest);
+    Rest();
     Wait(a, b, due, mask);
     ab.Receive();
     ba.Receive();

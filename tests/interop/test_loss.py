@@ -86,16 +86,20 @@ def one_of_each(context, lab, side):
             lab.deliver_all()
 
 
+def both_ways(lab):
+    """Places for a rocev2.Capture: where packets of either side are seen."""
+    return [(lab.open_socket(OURS, socket.AF_PACKET, socket.SOCK_RAW), name)
+            for name in ("u1", "t0")]
+
+
 @case("loss/a-gap-is-answered-with-a-sequence-nak")
 def sequence_nak(context, lab, side):
     """One NAK for the gap, whatever comes behind it, and what was lost is sent
     again without a time-out."""
     #= IBTA 9.7.5.2.8
-    places = [(lab.open_socket(OURS, socket.AF_PACKET, socket.SOCK_RAW), name)
-              for name in ("u1", "t0")]
     # A time-out would take 17 s.
     with Pair(lab, side, bytes=SIZE, timeout=22) as pair, \
-            rocev2.Capture(places) as capture:
+            rocev2.Capture(both_ways(lab)) as capture:
         lab.drop(1 - side, f"{BTH_OPCODE} 0x07 numgen inc mod 100000 == 3")
         pair.active.ask("fill", memory="m", bytes=30000, seed=1)
         pair.post("write", 30000)
@@ -112,8 +116,6 @@ def reserved_bits(context, lab, side):
     """A repeated packet of ours is marked in the six bits beside FECN and BECN,
     and a sequence NAK of ours counts there what is missing. The peer, which
     sends 0, takes both as if they were 0."""
-    places = [(lab.open_socket(OURS, socket.AF_PACKET, socket.SOCK_RAW), name)
-              for name in ("u1", "t0")]
     opcode = 0x08 if side == OURS else 0x07  # the end of a write, or within it
 
     def lose(number):
@@ -124,7 +126,7 @@ def reserved_bits(context, lab, side):
 
     # A time-out would take 17 s.
     with Pair(lab, side, bytes=SIZE, timeout=22) as pair, \
-            rocev2.Capture(places) as capture:
+            rocev2.Capture(both_ways(lab)) as capture:
         transfer(pair, "write", 5000, 4, lose)
         lab.deliver_all()
     marked = [packet for packet in capture.packets() if packet.reserved]

@@ -322,6 +322,37 @@ CongestionRow IncastRow(bool quick, uint32_t senders, uint32_t qps) {
   return BusyRow(quick, std::move(busy));
 }
 
+// So many hosts with one busy queue pair each, on another path.
+CongestionRow HostsRow(uint32_t senders, Busy busy) {
+  busy.name += ", hosts: " + std::to_string(senders);
+  busy.path.senders = senders;
+  return BusyRow(true, std::move(busy));
+}
+
+// A path of 2 ms whose buffer is a quarter of what the path holds.
+CongestionRow LongRow(uint32_t senders) {
+  return HostsRow(senders, {.name = "long",
+                            .path = {.bits_per_second = 4 * kGigabit,
+                                     .hop_delay = Duration::Microseconds(500)},
+                            .bytes = kCrowdBytes,
+                            .bounds = kLongBounds});
+}
+
+// The slow link marks packets before it drops them.
+CongestionRow MarksRow(uint32_t senders) {
+  return HostsRow(senders,
+                  {.name = "marks",
+                   .path = {.red = {.min_bytes = 20'000, .max_bytes = 80'000}},
+                   .bounds = kMarksBounds});
+}
+
+// One packet of twenty takes a longer way.
+CongestionRow ReorderedRow(uint32_t senders) {
+  return HostsRow(senders, {.name = "reordered",
+                            .path = {.reorder_ppm = 50'000},
+                            .bounds = kIncastBounds});
+}
+
 // A flow is alone for a while.
 CongestionResult RunLater(const CrowdBuffers& buffers, uint64_t seed) {
   const CrowdConfig path{.senders = 16, .qps = 16};
@@ -362,38 +393,6 @@ CongestionRow DeadPeerRow(bool dead) {
 CrowdConfig SharedPath() {
   return {.port_bits_per_second = 100 * kGigabit,
           .bits_per_second = 10 * kGigabit};
-}
-
-// A path of 2 ms whose buffer is a quarter of what the path holds.
-CongestionRow LongRow(uint32_t senders) {
-  Busy busy;
-  busy.name = "long, hosts: " + std::to_string(senders);
-  busy.path.senders = senders;
-  busy.path.bits_per_second = 4 * kGigabit;
-  busy.path.hop_delay = Duration::Microseconds(500);
-  busy.bytes = kCrowdBytes;
-  busy.bounds = kLongBounds;
-  return BusyRow(true, std::move(busy));
-}
-
-// The slow link marks packets before it drops them.
-CongestionRow MarksRow(uint32_t senders) {
-  Busy busy;
-  busy.name = "marks, hosts: " + std::to_string(senders);
-  busy.path.senders = senders;
-  busy.path.red = {.min_bytes = 20'000, .max_bytes = 80'000};
-  busy.bounds = kMarksBounds;
-  return BusyRow(true, std::move(busy));
-}
-
-// One packet of twenty takes a longer way.
-CongestionRow ReorderedRow(uint32_t senders) {
-  Busy busy;
-  busy.name = "reordered, hosts: " + std::to_string(senders);
-  busy.path.senders = senders;
-  busy.path.reorder_ppm = 50'000;
-  busy.bounds = kIncastBounds;
-  return BusyRow(true, std::move(busy));
 }
 
 CongestionRow SharingRow(bool quick, uint32_t qps, Duration time) {

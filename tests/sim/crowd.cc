@@ -272,7 +272,6 @@ CrowdReading Crowd::Read() const {
   const Link& slow = Switch::downlink(*receiver_->at);
   reading.offered = slow.count(LinkCount::k_offered);
   reading.dropped = slow.count(LinkCount::k_overflowed);
-  reading.marked = slow.count(LinkCount::k_marked);
   reading.queued = slow.under_way() -
                    config_.hop_delay *
                        static_cast<int64_t>(reading.offered - reading.dropped);

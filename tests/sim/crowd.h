@@ -59,7 +59,6 @@ struct CrowdReading {
   // buffer and on the wire that were not dropped, and the dropped ones.
   uint64_t offered = 0;
   uint64_t dropped = 0;
-  uint64_t marked = 0;
   Duration queued;
   // At the receiver: packets, those that it had executed or held before, and
   // those behind a gap that it could not hold.

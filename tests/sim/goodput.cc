@@ -257,6 +257,12 @@ void AppendTable(const char* title, uint8_t opcode, std::string& table) {
 }
 
 // A path of a millisecond, where the window follows the round trip.
+constexpr StreamConfig kLongPath = {.window = 64,
+                                    .longer_windows = true,
+                                    .delay = Duration::Milliseconds(1),
+                                    .time = Duration::Seconds(1),
+                                    .timeout = 14};
+
 void AppendLongTable(std::string& table) {
   table +=
       "\n1 ms each way, 1 s, local_ack_timeout 14\n  loss      write        "
@@ -264,14 +270,10 @@ void AppendLongTable(std::string& table) {
   for (const uint32_t loss : {0u, 100u, 1000u, 10000u, 50000u}) {
     table += Format("%5.2f %% ", loss / 1e4, 0, 0);
     for (const uint8_t opcode : {URNIC_WR_RDMA_WRITE, URNIC_WR_RDMA_READ}) {
-      table += Show(Stream({.loss_ppm = loss,
-                            .window = 64,
-                            .longer_windows = true,
-                            .opcode = opcode,
-                            .delay = Duration::Milliseconds(1),
-                            .time = Duration::Seconds(1),
-                            .timeout = 14})
-                        .Run());
+      StreamConfig stream = kLongPath;
+      stream.loss_ppm = loss;
+      stream.opcode = opcode;
+      table += Show(Stream(stream).Run());
     }
     table += "\n";
   }
@@ -283,13 +285,9 @@ void AppendShallowTable(std::string& table) {
   table += "\nThe same, no loss but what overflows a queue\n  packets\n";
   for (const uint32_t packets : {16u, 64u, 256u}) {
     table += Format("  %3.0f", packets, 0, 0);
-    table += Show(Stream({.window = 64,
-                          .longer_windows = true,
-                          .queue_packets = packets,
-                          .delay = Duration::Milliseconds(1),
-                          .time = Duration::Seconds(1),
-                          .timeout = 14})
-                      .Run());
+    StreamConfig stream = kLongPath;
+    stream.queue_packets = packets;
+    table += Show(Stream(stream).Run());
     table += "\n";
   }
 }

@@ -114,6 +114,7 @@ class Repairer {
         now, Duration::Nanoseconds(s_.path->reordering_ns));
     s_.not_under_way = recovery.gaps.NotUnderWay(s_.una_psn);
     const uint32_t lost = recovery.gaps.TakeLost();
+    // A few are all in the reports of one round trip.
     const bool many = s_.tx_psn - s_.una_psn > int32_t{Gaps::kMax};
     if (lost != 0 && s_.path->cc.OnLoss(now, lost) && many)
       recovery.gaps.Forgive(s_.tx_psn);

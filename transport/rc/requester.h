@@ -89,20 +89,24 @@ class Requester {
                                              std::span<TxSlot> slots) {
     const uint32_t packet = kMaxHeaderBytes + s_.config.mtu;
     size_t allowed = slots.size();
-    cc::Pacer* const pacers[] = {&s_.pacer, &s_.path->cc.pacer};
-    const Duration catch_up = s_.path->cc.CatchUp();
-    for (const cc::Pacer* pacer : pacers) {
-      if (!pacer->active()) continue;
+    struct Rate {
+      cc::Pacer& pacer;
+      Duration catch_up;
+    };
+    const Rate rates[] = {{s_.pacer, cc::Pacer::kCatchUp},
+                          {s_.path->cc.pacer, s_.path->cc.CatchUp()}};
+    for (const auto& [pacer, catch_up] : rates) {
+      if (!pacer.active()) continue;
       allowed =
-          std::min<uint64_t>(allowed, pacer->Allowed(now, packet, catch_up));
+          std::min<uint64_t>(allowed, pacer.Allowed(now, packet, catch_up));
     }
     const uint32_t count = TransmitNow(now, slots.first(allowed));
     uint64_t bytes = 0;
     for (const TxSlot& slot : slots.first(count)) {
       bytes += slot.header_bytes + slot.payload_bytes + slot.pad_bytes;
     }
-    for (cc::Pacer* pacer : pacers) {
-      if (count != 0 && pacer->active()) pacer->OnSend(now, bytes, catch_up);
+    for (const auto& [pacer, catch_up] : rates) {
+      if (count != 0 && pacer.active()) pacer.OnSend(now, bytes, catch_up);
     }
     s_.paced_until = std::max(s_.pacer.next_send, s_.path->cc.pacer.next_send);
     s_.pace_waiting = s_.paced_until > now;
@@ -110,11 +114,9 @@ class Requester {
   }
 
   uint32_t TransmitNow(Time now, std::span<TxSlot> slots) {
-    if (__builtin_expect(!Repeater(s_).HasWork(), 1)) {
-      limit_ = s_.LimitOfNew(limit_);
-      return TransmitNext(now, slots);
-    }
-    const uint32_t count = Repeater(s_).Repeat(now, limit_, slots);
+    uint32_t count = 0;
+    if (__builtin_expect(Repeater(s_).HasWork(), 0))
+      count = Repeater(s_).Repeat(now, limit_, slots);
     limit_ = s_.LimitOfNew(limit_);
     return count + TransmitNext(now, slots.subspan(count));
   }
