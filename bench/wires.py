@@ -124,9 +124,12 @@ class Wire(impaired_bed.ImpairedBed):
         if end in KERNELS:
             return self._start_iperf3(
                 end, ["-n", str(messages * MESSAGE)], count, senders)
-        return self._start_perftest(
-            end, ["ib_send_bw", "-e", "-n", str(messages // count)], count,
-            MESSAGE, senders)
+        test = ["ib_send_bw", "-e", "-n", str(messages // count)]
+        if end == "iWARP":
+            # There perftest has credits for the receives, which arrive without
+            # an event. Only completions wake it, so each send has one.
+            test += ["-Q", "1"]
+        return self._start_perftest(end, test, count, MESSAGE, senders)
 
     def _start_perftest(self, end, test, count, size, senders=(0,)):
         self.transport = TRANSPORTS[end]
