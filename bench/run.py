@@ -194,6 +194,18 @@ class Bench:
                 largest(lambda s: s["idle"]["wake_ups"] / s["idle"]["seconds"]),
         }
 
+    def send_beside_bulk(self, bed):
+        """64-byte sends, alone and while the same thread keeps writes of 1 MB
+        under way over another queue pair of the same port."""
+        found = {}
+        for name, more in (("64 B send", []), ("64 B send beside 1 MB writes", ["--bulk", "1048576"])):
+            one = self.verbs(bed, "send_lat", "--size", "64", *more)
+            found[f"{bed} {name}", "us"] = one["median_us"]
+            found[f"{bed} {name}, p99", "us"] = one["p99_us"]
+            if more:
+                found[f"{bed} {name}, of these", "Gb/s"] = one["bulk_gbps"]
+        return found
+
     def many_qps(self, bed):
         """One queue pair, then MANY: rate and memory."""
         found = self.verbs(bed, "many_qps", "--size", "8", "--qps", str(MANY), "--depth", "1024")
@@ -300,6 +312,7 @@ def rows(bench):
                lambda b=bed: bench.raw(b, "echo", "ping", 64)[1]["rtt_us"]["p50"])
         yield (f"{bed} raw 66 B round trip of two frames", "us",
                lambda b=bed: bench.raw(b, "echo", "ping", 66, "turn=2")[1]["rtt_us"]["p50"])
+        yield f"{bed} 64 B send", None, lambda b=bed: bench.send_beside_bulk(b)
         for tool in ("ib_send_lat", "ib_read_lat", "ib_write_lat"):
             n = "20000" if tool == "ib_write_lat" else "100000"
             yield (f"{bed} {tool} 8 B", "us",
@@ -344,6 +357,8 @@ def asked(bed):
     yield "8-byte write / UCX-TCP put rate", f"{bed} ib_write_bw 8 B", "UCX over TCP, put rate", 1, 10, ">="
     yield "send latency / raw half round trip", f"{bed} ib_send_lat 8 B", f"{bed} raw 64 B round trip", 0.5, 1.6, "<="
     yield "read latency / raw round trip", f"{bed} ib_read_lat 8 B", f"{bed} raw 64 B round trip", 1, 1.6, "<="
+    yield ("64 B send beside bulk / alone, p99", f"{bed} 64 B send beside 1 MB writes, p99", f"{bed} 64 B send, p99", 1,
+           5, "<=")
     yield "UCX-TCP put latency / send latency", "UCX over TCP, put latency", f"{bed} ib_send_lat 8 B", 1, 5, ">="
     yield "write latency / same-core wake-up", f"{bed} ib_write_lat 8 B", "same-core eventfd wake-up", 1, 2, "<="
     yield "1 MB write / raw Gb/s", f"{bed} ib_write_bw 1 MB", f"{bed} raw {FRAME_4K} B", 1, 0.5, ">="

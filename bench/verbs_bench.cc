@@ -31,7 +31,8 @@ namespace {
                "  --server SOCKET | --client SOCKET   (neither: one process)\n"
                "  --device NAME  --gid-index N  --mtu BYTES  --size BYTES\n"
                "  --seconds S  --depth N  --post-list N  --cq-mod N\n"
-               "  --thread-domain  --server-polls  --qps N  --qp-depth N\n",
+               "  --thread-domain  --server-polls  --qps N  --qp-depth N\n"
+               "  --bulk BYTES\n",
                problem);
   std::exit(2);
 }
@@ -59,6 +60,7 @@ BenchOptions Parse(int argc, char** argv) {
       {"--depth", {&o.depth, 16384}},
       {"--post-list", {&o.post_list, 1024}},
       {"--cq-mod", {&o.cq_mod, 1024}},
+      {"--bulk", {&o.bulk, 1u << 30}},
       {"--qps", {&o.qps, 1u << 16}},
       {"--qp-depth", {&o.qp_depth, 16384}}};
   const std::map<std::string, std::string*> words = {{"--server", &o.server},

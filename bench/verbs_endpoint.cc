@@ -260,17 +260,21 @@ void Endpoint::PostRecv(uint32_t bytes, size_t to) {
   if (errno != 0) Die("ibv_post_recv");
 }
 
+bool Endpoint::Poll(ibv_wc* wc) {
+  const int found = ibv_poll_cq(cq_, 1, wc);
+  if (found < 0) Die("ibv_poll_cq");
+  if (found == 0) return false;
+  if (wc->status != IBV_WC_SUCCESS) {
+    errno = 0;
+    Die(std::string("completion: ") + ibv_wc_status_str(wc->status));
+  }
+  return true;
+}
+
 ibv_wc Endpoint::Await(int count) {
   ibv_wc wc;
   while (count > 0) {
-    const int found = ibv_poll_cq(cq_, 1, &wc);
-    if (found < 0) Die("ibv_poll_cq");
-    if (found == 0) continue;
-    if (wc.status != IBV_WC_SUCCESS) {
-      errno = 0;
-      Die(std::string("completion: ") + ibv_wc_status_str(wc.status));
-    }
-    --count;
+    if (Poll(&wc)) --count;
   }
   return wc;
 }

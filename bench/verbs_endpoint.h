@@ -26,6 +26,7 @@ struct BenchOptions {
   uint32_t cq_mod = 32;
   bool thread_domain = false;  // no locks: this program has one thread
   bool server_polls = false;   // otherwise it sleeps at its socket
+  uint32_t bulk = 0;           // send_lat: bytes of a write; 0: no writes
   uint32_t qps = 20000;        // many_qps: of each side
   uint32_t qp_depth = 128;     // many_qps: of each queue pair
 };
@@ -61,6 +62,7 @@ class Endpoint {
   // Brings another queue pair from INIT to RTS, connected to `qpn` of the peer.
   void ConnectMore(ibv_qp* qp, uint32_t qpn) const;
 
+  ibv_context* context() const { return context_; }
   ibv_pd* pd() const { return pd_; }
   ibv_qp* qp() const { return qp_; }
   ibv_cq* cq() const { return cq_; }
@@ -76,8 +78,9 @@ class Endpoint {
   void PostFetchAdd(uint64_t add, size_t result, size_t target);
   void PostSend(uint32_t bytes, size_t from);
   void PostRecv(uint32_t bytes, size_t to);
-  // Spins until `count` requests have completed, all without error; returns the
-  // last completion.
+  // The next completion, if there is one; it must be without error.
+  bool Poll(ibv_wc* wc);
+  // Spins until `count` requests have completed; returns the last completion.
   ibv_wc Await(int count = 1);
 
  private:

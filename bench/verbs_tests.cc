@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "bench/write_stream.h"
@@ -21,15 +23,15 @@ double Percentile(std::vector<int64_t>& sorted, double share) {
 // `samples`: nanoseconds of whole round trips; `divisor` 2 where the test
 // reports half of them.
 void PrintLatency(const BenchOptions& o, std::vector<int64_t>& samples,
-                  int divisor) {
+                  int divisor, double bulk_gbps = 0) {
   std::sort(samples.begin(), samples.end());
   std::printf(
       "{\"test\": \"%s\", \"size\": %u, \"samples\": %zu, \"min_us\": %.3f, "
-      "\"median_us\": %.3f, \"p99_us\": %.3f}\n",
+      "\"median_us\": %.3f, \"p99_us\": %.3f, \"bulk_gbps\": %.3f}\n",
       o.test.c_str(), o.size, samples.size(),
       static_cast<double>(samples[0]) / divisor / 1e3,
       Percentile(samples, 0.5) / divisor / 1e3,
-      Percentile(samples, 0.99) / divisor / 1e3);
+      Percentile(samples, 0.99) / divisor / 1e3, bulk_gbps);
 }
 
 // Calls `round` until the time has passed; every call is one sample.
@@ -123,8 +125,47 @@ void ReadLat(Pair& pair, const BenchOptions& o) {
   pair.Barrier(pair.is_server());
 }
 
+// Writes that the client of send_lat keeps under way meanwhile, over a second
+// queue pair of the same port. Both sides make one.
+class Bulk {
+ public:
+  Bulk(Pair& pair, const BenchOptions& o)
+      : options_(Options(o)), here_(pair.here().context(), options_) {
+    const Address mine = here_.address();
+    Address theirs;
+    pair.Exchange(&mine, &theirs, sizeof(mine));
+    here_.Connect(theirs);
+    stream_.emplace(here_, std::span(&qp_, 1), options_);
+  }
+
+  void Advance() { stream_->Advance(); }
+  void Finish() { stream_->Finish(); }
+  double bits() const {
+    return static_cast<double>(stream_->done()) * options_.size * 8;
+  }
+
+ private:
+  static constexpr uint32_t kDepth = 4;
+
+  static BenchOptions Options(BenchOptions o) {
+    o.size = o.bulk;
+    o.depth = kDepth;
+    o.post_list = o.cq_mod = 1;
+    return o;
+  }
+
+  BenchOptions options_;
+  Endpoint here_;
+  ibv_qp* qp_ = here_.qp();
+  std::optional<WriteStream> stream_;
+};
+
 void SendLat(Pair& pair, const BenchOptions& o) {
+  errno = 0;
+  if (o.bulk != 0 && pair.in_one_process()) Die("--bulk needs two processes");
   Endpoint& here = pair.here();
+  std::optional<Bulk> bulk;
+  if (o.bulk != 0) bulk.emplace(pair, o);
   here.PostRecv(static_cast<uint32_t>(here.half()), here.half());
   if (pair.in_one_process()) {
     pair.other().PostRecv(static_cast<uint32_t>(here.half()), here.half());
@@ -134,7 +175,9 @@ void SendLat(Pair& pair, const BenchOptions& o) {
   // Waits for a receive; send completions may arrive in between.
   const auto await_receive = [&](Endpoint& at) {
     for (;;) {
-      const ibv_wc wc = at.Await();
+      if (bulk && !pair.is_server()) bulk->Advance();
+      ibv_wc wc;
+      if (!at.Poll(&wc)) continue;
       if (wc.opcode == IBV_WC_RECV) return at.memory()[at.half()];
       --sends_open;
     }
@@ -149,6 +192,7 @@ void SendLat(Pair& pair, const BenchOptions& o) {
     while (await_receive(here) != kStop) answer(here, 0);
   } else {
     Endpoint& far = pair.in_one_process() ? pair.other() : here;
+    const int64_t start = NowNs();
     std::vector<int64_t> samples = Sample(o.seconds, [&] {
       here.memory()[0] = 0;
       here.PostSend(std::max(o.size, 1u), 0);
@@ -160,7 +204,9 @@ void SendLat(Pair& pair, const BenchOptions& o) {
       await_receive(here);
       here.PostRecv(static_cast<uint32_t>(here.half()), here.half());
     });
-    PrintLatency(o, samples, 2);
+    const auto ns = static_cast<double>(NowNs() - start);
+    PrintLatency(o, samples, 2, bulk ? bulk->bits() / ns : 0);
+    if (bulk) bulk->Finish();
     here.memory()[0] = kStop;
     here.PostSend(std::max(o.size, 1u), 0);
   }

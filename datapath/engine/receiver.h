@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "datapath/engine/burst_limit.h"
 #include "datapath/engine/flow_scheduler.h"
 #include "datapath/engine/flow_sink.h"
 #include "datapath/engine/iwarp_receiver.h"
@@ -52,9 +53,9 @@ class Receiver {
     steering_.LeaveTcp(connections != nullptr);
   }
 
-  // Receives one burst from ourselves and one from the port. True if there was
-  // anything. Advances `now` to what `clock()` says if there are frames of the
-  // port.
+  // Receives one burst from ourselves and one from the port (BurstLimit). True
+  // if there was anything. Advances `now` to what `clock()` says if there are
+  // frames of the port.
   template <typename Clock>
   bool Receive(Time& now, Clock&& clock) {
     bool worked = false;
@@ -66,7 +67,7 @@ class Receiver {
       FreeReceived();
       worked = true;
     }
-    const uint32_t count = port_->Receive(frames_, kBurstMax);
+    const uint32_t count = port_->Receive(frames_, limit_.frames());
     if (count == 0) return worked;
     // What this thread has sent, or what else ran on its CPU, took time. Round
     // trips would look shorter than they are, and the shortest is remembered.
@@ -101,6 +102,7 @@ class Receiver {
       __builtin_prefetch(data);
       __builtin_prefetch(data + 64);
     }
+    limit_.Learn(frames[0]->data_len, frames[count - 1]->data_len);
     steering_.Prefetch({frames, count});
     SteeredPacket steered;  // construction takes time
     for (uint32_t i = 0; i < count; ++i) {
@@ -184,6 +186,7 @@ class Receiver {
   [[no_unique_address]] const Witness witness_;
   Steering steering_;
   IwarpReceiver iwarp_;
+  BurstLimit limit_;
   Run run_;
   rte_mbuf* frames_[kBurstMax];
   uint32_t count_ = 0;  // of frames_: processed, not freed yet

@@ -44,8 +44,10 @@ void TransmitQueue::Recycle(rte_mbuf** frames, uint32_t count) {
 }
 
 bool TransmitQueue::FlushWaiting() {
-  const uint32_t sent = port_->Transmit(waiting_ + waiting_first_,
-                                        static_cast<uint16_t>(waiting_count_));
+  rte_mbuf** const waiting = waiting_ + waiting_first_;
+  limit_.Learn(waiting[0]->data_len, waiting[waiting_count_ - 1]->data_len);
+  const uint32_t sent =
+      port_->Transmit(waiting, static_cast<uint16_t>(waiting_count_));
   counters_->tx_packets += sent;
   waiting_first_ += sent;
   waiting_count_ -= sent;

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <span>
 
+#include "datapath/engine/burst_limit.h"
 #include "datapath/port/port.h"
 #include "ras/metrics/counters.h"
 #include "transport/net/frame_sink.h"
@@ -55,6 +56,8 @@ class TransmitQueue final : public net::FrameSink {
     return static_cast<uint32_t>(std::size(waiting_)) - waiting_first_ -
            waiting_count_;
   }
+  // How many to push at a time.
+  uint32_t burst() const { return limit_.frames(); }
   void Push(rte_mbuf* frame) {
     waiting_[waiting_first_ + waiting_count_++] = frame;
   }
@@ -98,6 +101,7 @@ class TransmitQueue final : public net::FrameSink {
   uint32_t waiting_first_ = 0;
   uint32_t waiting_count_ = 0;
   uint32_t looped_count_ = 0;
+  BurstLimit limit_;
   rte_mbuf* empty_[kBurstMax];
   rte_mbuf* waiting_[2 * kBurstMax];
   rte_mbuf* looped_[4 * kBurstMax];

@@ -48,7 +48,7 @@ class Transmitter {
     if (!tx_->Flush()) return TransmitToOurselves(now);
     ReadyList<Flow>& ready = flows_->ready();
     ReadyList<Flow> passed_over;
-    uint32_t room = kBurstMax;
+    uint32_t room = tx_->burst();
     // Without an empty frame a queue pair stays in the ready list.
     while (!ready.empty() && room != 0 && tx_->HasEmptyFrame()) {
       Flow& flow = ready.Pop();

@@ -24,7 +24,7 @@ class Requester {
   // nothing more is posted.
   uint32_t Transmit(Time now, std::span<TxSlot> slots) {
     uint32_t count = 0;
-    if (s_.running && !s_.rnr_waiting && !s_.pace_waiting) {
+    if (!IsIdle() && s_.running && !s_.rnr_waiting && !s_.pace_waiting) {
       limit_ = s_.FlightLimit();
       const bool paced = s_.pacer.active() || s_.path->cc.pacer.active();
       count = __builtin_expect(paced, 0) ? Pace(now, slots)
@@ -41,18 +41,7 @@ class Requester {
     kSend,
     kWait,  // there is something to send, but the path's window is full
   };
-  Wish Wants() const {
-    if (!s_.running || s_.rnr_waiting || s_.pace_waiting) return Wish::kNothing;
-    const bool repeats = Repeater(s_).HasWork();
-    if (!repeats && (AtFailure() || !AnyUnsent())) return Wish::kNothing;
-    const uint32_t limit = s_.FlightLimit();
-    const uint32_t of_new = s_.LimitOfNew(limit);
-    if (repeats ? Repeater(s_).MayGo(limit) : !s_.WindowClosed(of_new)) {
-      return Wish::kSend;
-    }
-    const bool peer_is_full = !repeats && of_new < limit;
-    return s_.silent || peer_is_full ? Wish::kNothing : Wish::kWait;
-  }
+  Wish Wants() const { return IsIdle() ? Wish::kNothing : WantsToSend(); }
   bool HasWork() const { return Wants() == Wish::kSend; }
   // REQUIRES: Wants() is kWait
   PathWait Waits() const {
@@ -67,6 +56,23 @@ class Requester {
   }
 
  private:
+  // All that was posted has been sent, and nothing is to be sent again.
+  bool IsIdle() const {
+    return s_.next == s_.assigned && s_.sq.Posted(s_.next) == 0 &&
+           !Repeater(s_).HasWork();
+  }
+  [[gnu::noinline]] Wish WantsToSend() const {
+    if (!s_.running || s_.rnr_waiting || s_.pace_waiting) return Wish::kNothing;
+    const bool repeats = Repeater(s_).HasWork();
+    if (!repeats && (AtFailure() || !AnyUnsent())) return Wish::kNothing;
+    const uint32_t limit = s_.FlightLimit();
+    const uint32_t of_new = s_.LimitOfNew(limit);
+    if (repeats ? Repeater(s_).MayGo(limit) : !s_.WindowClosed(of_new)) {
+      return Wish::kSend;
+    }
+    const bool peer_is_full = !repeats && of_new < limit;
+    return s_.silent || peer_is_full ? Wish::kNothing : Wish::kWait;
+  }
   // Whether there are requests that were not sent, and need not wait for
   // responses.
   bool AnyUnsent() const {
