@@ -83,7 +83,7 @@ def rows(tools, seconds):
             yield (f"{row}: {end}", None,
                    lambda r=row, e=end, c=count: incast(r, e, c))
     for others in KERNELS:
-        for end in (*RNICS, others):
+        for end in (*RNICS, *KERNELS):
             yield (share_row(end, others), "",
                    lambda e=end, o=others: wires.share(tools, e, o))
 
@@ -123,6 +123,9 @@ def asked():
             for bound, sense in ((least, ">="), (most, "<=")):
                 yield (f"{end}'s share beside {others}", share_row(end, others),
                        None, 1, bound, sense)
+            if others != "CUBIC":
+                yield ("... / CUBIC's", share_row(end, others),
+                       share_row("CUBIC", others), 1, None, "")
 
 
 def asked_beside_clean():

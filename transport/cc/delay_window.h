@@ -105,13 +105,15 @@ struct DelayWindow {
              uint32_t packet_bytes) {
     quiet = std::max(quiet, quiet_packets * kPacket);
     most = std::max({most, quiet, most_packets * kPacket});
+    if (can_hold != 0) most = std::max(quiet, std::min(most, can_hold));
     limit = std::max(limit, quiet);
     full_packet = std::max(full_packet, packet_bytes);
   }
 
   // Packets behind a gap are of no use if the peer cannot hold so many.
   void Tighten(uint32_t packets) {
-    most = std::max(quiet, std::min(most, packets * kPacket));
+    can_hold = packets * kPacket;
+    most = std::max(quiet, std::min(most, can_hold));
     limit = std::min(limit, most);
     usual() = std::min(usual(), limit);
   }
@@ -272,6 +274,7 @@ struct DelayWindow {
   uint32_t quiet = 0;  // enough for a short path
   uint32_t limit = 0;  // enough for this path
   uint32_t most = 0;
+  uint32_t can_hold = 0;     // the peer; 0: all that was sent, until now
   uint32_t full_packet = 0;  // bytes
   uint32_t before_cut = 0;   // OnUndo() restores this; 0: nothing
   bool starting = true;      // twice the window in a round trip

@@ -32,7 +32,7 @@ template <>
 struct FieldsOf<cc::DelayWindow> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, pacer, cwnd, quiet, limit, most, full_packet,
+    URNIC_MEMBERS(f, s, pacer, cwnd, quiet, limit, most, can_hold, full_packet,
                   before_cut, starting, cut, above, wire_shift, ack_shift,
                   competes, marked, doubted, draining, last_cut, round_trip,
                   row_least, row_since, slowed_from, slowed_ns, slowed_at,
@@ -43,6 +43,7 @@ struct FieldsOf<cc::DelayWindow> {
     f("quiet", quiet);
     f("limit", limit);
     f("most", most);
+    f("can_hold", can_hold);
     f("full_packet", full_packet);
     f("before_cut", before_cut);
     f("starting", starting);
@@ -83,6 +84,7 @@ struct FieldsOf<cc::DelayWindow> {
     constexpr uint32_t kMost =
         cc::DelayWindow::kMostPackets * cc::DelayWindow::kPacket;
     f.Require(s.most <= kMost, "most", s.most, "is too large");
+    f.Require(s.can_hold <= kMost, "can_hold", s.can_hold, "is too large");
     f.Require(s.quiet <= s.limit && s.limit <= s.most, "limit", s.limit,
               "is not between quiet and most");
     f.Require(s.cwnd <= s.most, "cwnd", s.cwnd, "is more than most");

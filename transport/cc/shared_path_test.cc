@@ -121,6 +121,9 @@ TEST_F(SharedPathTest, APeerThatCannotHoldTheWindowMakesItSmaller) {
   path_.OnNotHeld();
   EXPECT_EQ(path_.cc.window(), 800u);
   EXPECT_EQ(path_.cc.most, 800 * DelayWindow::kPacket);
+  // A queue pair that joins does not know better.
+  path_.cc.Widen(64, 2000, 4096);
+  EXPECT_EQ(path_.cc.most, 800 * DelayWindow::kPacket);
   // A later one counts by itself.
   path_.OnNotHeld();
   path_.OnHeld(100);

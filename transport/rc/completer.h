@@ -85,6 +85,7 @@ class Completer {
 
   // REQUIRES: now >= NextDeadline(). True if no acknowledgement came in time.
   bool OnTimer(Time now) {
+    const bool paced = s_.pace_waiting;
     if (now >= s_.paced_until) s_.pace_waiting = false;
     if (now < s_.deadline()) return false;
     const bool timed_out = now >= s_.retry_at;
@@ -98,9 +99,9 @@ class Completer {
       ActEarly(now);
       return false;
     }
-    // Nothing is under way: it is the path that has no room for this queue
-    // pair, and not the peer that is silent.
-    if (s_.tx_psn == s_.una_psn && s_.path->waiting != 0) {
+    // Nothing is under way: it is the path that lets this queue pair wait, and
+    // not the peer that is silent.
+    if (s_.tx_psn == s_.una_psn && (paced || s_.path->waiting != 0)) {
       s_.ArmTimer(now);
       return false;
     }

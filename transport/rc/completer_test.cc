@@ -223,6 +223,27 @@ TEST_F(CompleterTest, WhoWaitsForThePathSpendsNoRetry) {
   EXPECT_EQ(Transmit().size(), 1u);
 }
 
+TEST_F(CompleterTest, WhoWaitsForThePacerSpendsNoRetry) {
+  config_.timeout = Duration::Milliseconds(1);
+  Connect();
+  const SendState& s = end_.qp().send_state();
+  ASSERT_TRUE(Post(URNIC_WR_SEND, 1, 8));
+  (void)Transmit();
+  (void)Deliver(Nak(Psn(100), wire::kAethRnrNak | 1));
+  cc::Pacer& pacer = s.path->cc.pacer;
+  pacer.SetRate(1, Duration::Seconds(1));
+  for (int i = 0; i < 20; ++i) {
+    // Another queue pair of the path takes each turn.
+    pacer.next_send = now_ + Duration::Milliseconds(4);
+    end_.AdvanceTo(now_ = now_ + Duration::Milliseconds(2));
+    EXPECT_THAT(Transmit(), IsEmpty());
+  }
+  EXPECT_EQ(s.counters.timeouts, 0u);
+  pacer = cc::Pacer();
+  end_.AdvanceTo(now_ = now_ + Duration::Milliseconds(4));
+  EXPECT_EQ(Transmit().size(), 1u);
+}
+
 TEST_F(CompleterTest, BytesAreCountedAsTheyAreAcknowledged) {
   const uint64_t& bytes = end_.qp().send_state().counters.bytes_acked;
   Connect();

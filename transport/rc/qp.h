@@ -85,6 +85,7 @@ class Qp {
   template <typename Sink>
   void OnBurst(std::span<const RxPacket> packets, Time now, Sink& sink) {
     Ordered<Sink> ordered{sink, send_.una};
+    const Psn expected = responder_.expected_psn();
     for (size_t i = 0; i < packets.size(); ++i) {
       const RxPacket& packet = packets[i];
       const uint8_t position = static_cast<uint8_t>(i);
@@ -98,7 +99,7 @@ class Qp {
         if (__builtin_expect(send_.failed, 0)) EndIfFailed();
       }
     }
-    responder_.EndBurst(packets);
+    responder_.EndBurst(packets, expected);
     responder_.recv_queue().PublishConsumer();
   }
 

@@ -46,7 +46,7 @@ class Requester {
   // REQUIRES: Wants() is kWait
   PathWait Waits() const {
     const bool little = s_.InFlight() == 0 && s_.next == s_.assigned &&
-                        s_.sq.Posted(s_.next) == 1;
+                        s_.sq.Posted(s_.next) == 1 && NextIsShort();
     return little ? PathWait::kFirst : PathWait::kInTurn;
   }
 
@@ -173,6 +173,17 @@ class Requester {
     // The program may still be writing entries that it has not posted.
     if (s_.next == s_.posted && !RefreshPosted()) return 0;
     return NextIsInline() ? FillShort<true>(slots) : FillShort<false>(slots);
+  }
+
+  // One packet, as far as the next request tells before it is checked.
+  [[gnu::cold]] bool NextIsShort() const {
+    if (NextIsInline()) return true;
+    const auto pieces = static_cast<uint16_t>(
+        s_.sq.ReadWord(s_.next, 0) >> 8 * offsetof(urnic_sq_wqe, num_sge));
+    if (pieces != 1) return pieces == 0;
+    const auto length = static_cast<uint32_t>(s_.sq.ReadWord(
+        s_.next, sizeof(urnic_sq_wqe) + offsetof(urnic_sge, length)));
+    return length <= s_.config.mtu;
   }
 
   bool NextIsInline() const {

@@ -21,7 +21,20 @@ using testing::ReadsFrom;
 using testing::RnrNak;
 using wire::Opcode;
 
-class RequesterTest : public testing::RcFixture {};
+class RequesterTest : public testing::RcFixture {
+ protected:
+  // How what is posted waits if the path is full.
+  PathWait Waits() {
+    // A requester only looks.
+    auto& state = const_cast<SendState&>(end_.qp().send_state());
+    state.path->Account(0, 1000);
+    const Requester requester(state);
+    const bool waits = requester.Wants() == Requester::Wish::kWait;
+    const PathWait how = waits ? requester.Waits() : PathWait::kNo;
+    state.path->Account(1000, 0);
+    return how;
+  }
+};
 
 TEST_F(RequesterTest, CutsMessagesAtTheMtu) {
   Connect();
@@ -68,6 +81,24 @@ TEST_F(RequesterTest, AFullWindowIsReported) {
   ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 2, 1024));
   EXPECT_EQ(Transmit().size(), 3u);
   EXPECT_EQ(s.path->cc.full_at, now_);
+}
+
+TEST_F(RequesterTest, OneRequestOfOnePacketIsAmongTheFirst) {
+  Connect();
+  EXPECT_EQ(Waits(), PathWait::kNo);
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 256));
+  EXPECT_EQ(Waits(), PathWait::kFirst);
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 2, 256));
+  EXPECT_EQ(Waits(), PathWait::kInTurn);
+  (void)Transmit();
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 3, 256));
+  EXPECT_EQ(Waits(), PathWait::kInTurn) << "others are under way";
+}
+
+TEST_F(RequesterTest, ALongRequestWaitsInTurn) {
+  Connect();
+  ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 257));
+  EXPECT_EQ(Waits(), PathWait::kInTurn);
 }
 
 TEST_F(RequesterTest, APacedFlowIsNotReadyBeforeItsTime) {

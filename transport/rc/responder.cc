@@ -118,9 +118,14 @@ RxVerdict Responder::Hold(const RxPacket& packet) {
   return verdict;
 }
 
-void Responder::LookBehindGap(std::span<const RxPacket> packets) {
+void Responder::LookBehindGap(std::span<const RxPacket> packets,
+                              Psn was_expected) {
   for (const RxPacket& packet : packets) {
-    if (packet.info->request() && packet.bth->repair() != 0) {
+    // Only what was executed is known to be the peer's: not even that is, if
+    // somebody guesses the PSN (docs/trust.md), but it does no more harm then.
+    const bool executed =
+        packet.psn() - was_expected >= 0 && packet.psn() - expected_ < 0;
+    if (packet.info->request() && packet.bth->repair() != 0 && executed) {
       peer_marks_ = true;
     }
   }

@@ -87,9 +87,10 @@ class Responder {
     }
   }
 
-  // After a burst: reports the next gap.
-  void EndBurst(std::span<const RxPacket> packets) {
-    if (__builtin_expect(held_ != nullptr, 0)) LookBehindGap(packets);
+  // After a burst, before which this PSN was expected: reports the next gap.
+  void EndBurst(std::span<const RxPacket> packets, Psn was_expected) {
+    if (__builtin_expect(held_ != nullptr, 0))
+      LookBehindGap(packets, was_expected);
   }
   // Takes requests that were held and are due now; see Qp::TakeDue().
   uint32_t TakeDue(std::span<RxPacket> out) {
@@ -190,7 +191,7 @@ class Responder {
   RxVerdict Hold(const RxPacket& packet);
   void ReportGap();
   [[gnu::cold, gnu::noinline]] void LookBehindGap(
-      std::span<const RxPacket> packets);
+      std::span<const RxPacket> packets, Psn was_expected);
   [[gnu::cold, gnu::noinline]] uint32_t TakeHeld(std::span<RxPacket> out);
   // Forgets what is held; the peer sends it again.
   void DropHeld();

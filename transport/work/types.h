@@ -148,16 +148,16 @@ enum class QpService : uint8_t {
   kIwarp,
 };
 
-// The result of a call that handles a burst or a timer, builds packets, or
-// changes the queue pair: everything that the engine must know afterwards. It
-// fits into two registers.
 // How a flow waits for room on its path.
 enum class PathWait : uint8_t {
   kNo,     // it does not
-  kFirst,  // it has one request and nothing under way: perhaps little to send
+  kFirst,  // it has one short request, and nothing under way
   kInTurn,
 };
 
+// The result of a call that handles a burst or a timer, builds packets, or
+// changes the queue pair: everything that the engine must know afterwards. It
+// fits into two registers.
 struct FlowResult {
   Time deadline = Time::Infinite();  // when OnTimer() is due
   QpState state = QpState::kReset;
