@@ -88,9 +88,8 @@ class Responder {
   }
 
   // After a burst, before which this PSN was expected: reports the next gap.
-  void EndBurst(std::span<const RxPacket> packets, Psn was_expected) {
-    if (__builtin_expect(held_ != nullptr, 0))
-      LookBehindGap(packets, was_expected);
+  void EndBurst(std::span<const RxPacket> packets, Psn before) {
+    if (__builtin_expect(held_ != nullptr, 0)) LookBehindGap(packets, before);
   }
   // Takes requests that were held and are due now; see Qp::TakeDue().
   uint32_t TakeDue(std::span<RxPacket> out) {
