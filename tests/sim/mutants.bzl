@@ -37,6 +37,15 @@ _UNRELIABLE = _CORE + [
     "//transport/work:unreliable_qp.cc",
 ]
 
+_SCRIPTS = _CORE + [
+    "//tests/scripts:mutation_main.cc",
+    "//tests/scripts:packet_text.cc",
+    "//tests/scripts:runner.cc",
+    "//tests/scripts:runner_expect.cc",
+    "//tests/scripts:runner_setup.cc",
+    "//tests/scripts:words.cc",
+]
+
 _NET = [
     "//tests/sim:net_main.cc",
     "//transport/net:host.cc",
@@ -121,6 +130,7 @@ _IWARP_HEADERS = [
 _HEADERS = _IWARP_HEADERS + [
     "//datapath/engine:sources",
     "//datapath/memory:address_space.h",
+    "//tests/scripts:sources",
     "//tests/sim:sources",
     "//tests/support:sources",
     "//transport/cc:sources",
@@ -144,6 +154,7 @@ _SIMULATORS = {
         ["--expect-miss"],
         ["//tests/sim:congestion_main"],
     ),
+    "scripts": (_SCRIPTS, "core", [], _DEPS),
     "unreliable": (_UNRELIABLE, "core", ["--expect-violation"], _DEPS),
     "net": (_NET, "core", ["--expect-violation"], _DEPS),
     "cm": (_CM, "core", ["--expect-violation"], _DEPS),
@@ -197,6 +208,7 @@ _IN_GATE = [
     "mutant_iwarp_ignores_rights_test",
     "mutant_iwarp_builds_kept_fpdu_again_test",
     "mutant_never_drains_the_queue_test",
+    "mutant_believes_any_mark_test",
 ]
 
 def mutant(name, old, new, core = "rc", only = None):
@@ -207,13 +219,18 @@ def mutant(name, old, new, core = "rc", only = None):
       old: text that occurs once in the core; no single quotes or newlines.
       new: what stands there instead.
       core: "rc", "congestion" (the same, judged by how queue pairs share a
-        link), "unreliable" (UC or UD), "net" (the host's), "cm", "engine",
+        link), "scripts" (judged by a packet script), "unreliable" (UC or UD), "net" (the host's), "cm", "engine",
         "moves" (the engine, judged by its queue pairs), "iwarp", or "device"
         (the engine, judged by its iWARP connections).
-      only: "congestion": the row that misses its bounds.
+      only: "congestion": the row that misses its bounds. "scripts": the script
+        that fails.
     """
     sources, inlined, args, deps = _SIMULATORS[core]
-    if only != None:
+    data = []
+    if core == "scripts":
+        data = ["//tests/scripts:rc/%s.pkt" % only]
+        args = ["$(location %s)" % data[0]]
+    elif only != None:
         args = args + ["'--only=%s'" % only]
     native.genrule(
         name = name + "_source",
@@ -234,6 +251,7 @@ def mutant(name, old, new, core = "rc", only = None):
         srcs = [name + ".cc"],
         args = args,
         copts = ["-Wno-error"] + _COPTS.get(core, []),
+        data = data,
         tags = ["mutant"] + ([] if name in _IN_GATE else ["full"]),
         deps = deps,
     )
