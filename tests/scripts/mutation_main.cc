@@ -1,6 +1,6 @@
-// Built together with a core that was broken on purpose (tests/sim/mutants.bzl):
-// passes if the packet script that the command line names finds the fault, or a
-// check of the core does.
+// Built together with a core that was broken on purpose
+// (tests/sim/mutants.bzl): passes if the packet script that the command line
+// names finds the fault, or a check of the core does.
 
 #include <unistd.h>
 
