@@ -1,9 +1,10 @@
-// congestion [--all] [--only=TEXT] [--seed=N] [--expect-miss] [FILE]: prints
-// the table of congestion (congestion.h), and fails if a row misses its bounds.
-// Without --all, only the quick rows. --only: the rows whose names contain the
-// text. FILE: compares the table with it, too. For code that was broken on
-// purpose (mutants.bzl), --expect-miss succeeds with the first row that misses
-// its bounds; a Violation or a failed check counts as well.
+// congestion [--all] [--only=TEXT] [--seeds=A..B] [--expect-miss] [FILE]:
+// prints the table of congestion (congestion.h), once for each seed, and fails
+// if a row misses its bounds. Without --all, only the quick rows. --only: the
+// rows whose names contain the text. FILE: compares the table with it, too. For
+// code that was broken on purpose (mutants.bzl), --expect-miss succeeds with
+// the first row that misses its bounds; a Violation or a failed check counts as
+// well.
 
 #include <unistd.h>
 
@@ -23,7 +24,8 @@ namespace {
 struct Arguments {
   bool all = false;
   std::string only;
-  uint64_t seed = 1;
+  uint64_t first_seed = 1;
+  uint64_t last_seed = 1;
   bool expect_miss = false;
   std::string file;
 };
@@ -43,7 +45,8 @@ bool Parse(int argc, char** argv, Arguments& out) {
       out.all = true;
     } else if (text == "--expect-miss") {
       out.expect_miss = true;
-    } else if (std::sscanf(argv[i], "--seed=%" SCNu64, &out.seed) == 1) {
+    } else if (std::sscanf(argv[i], "--seeds=%" SCNu64 "..%" SCNu64,
+                           &out.first_seed, &out.last_seed) == 2) {
       continue;
     } else if (text.starts_with("-") || !out.file.empty()) {
       return false;
@@ -66,13 +69,17 @@ Table Run(const Arguments& arguments) {
   };
   const bool show = arguments.file.empty();
   add(CongestionHead(), show);
-  for (const CongestionRow& row : CongestionRows()) {
-    if (!row.quick && !arguments.all) continue;
-    if (row.name.find(arguments.only) == std::string::npos) continue;
-    const CongestionResult result = row.run(buffers, arguments.seed);
-    add(result.line + "\n", show || result.missed);
-    table.missed |= result.missed;
-    if (table.missed && arguments.expect_miss) break;
+  for (uint64_t seed = arguments.first_seed; seed <= arguments.last_seed;
+       ++seed) {
+    if (seed != 1) add("seed " + std::to_string(seed) + "\n", show);
+    for (const CongestionRow& row : CongestionRows()) {
+      if (!row.quick && !arguments.all) continue;
+      if (row.name.find(arguments.only) == std::string::npos) continue;
+      const CongestionResult result = row.run(buffers, seed);
+      add(result.line + "\n", show || result.missed);
+      table.missed |= result.missed;
+      if (table.missed && arguments.expect_miss) return table;
+    }
   }
   return table;
 }
@@ -93,8 +100,8 @@ int Main(int argc, char** argv) {
   Arguments arguments;
   if (!Parse(argc, argv, arguments)) {
     std::fputs(
-        "usage: congestion [--all] [--only=TEXT] [--seed=N] [--expect-miss]"
-        " [FILE]\n",
+        "usage: congestion [--all] [--only=TEXT] [--seeds=A..B]"
+        " [--expect-miss] [FILE]\n",
         stderr);
     return 2;
   }

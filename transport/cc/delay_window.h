@@ -62,7 +62,7 @@ struct DelayWindow {
   static constexpr uint32_t kFewLost = 8;      // up to an eighth of a window
   static constexpr uint32_t kLossPeriod = 32;  // packets
   static constexpr uint8_t kLongInARow = 3;
-  // The queue that is left alone: half of the path, between these two.
+  // The queue that is left alone: a quarter of the path, between these two.
   static constexpr Duration kQueue = Duration::Microseconds(60);
   static constexpr Duration kLongQueue = Duration::Milliseconds(2);
   // With a window of W packets, it is longer by kSmall / sqrt(W) - kLarge.
@@ -354,11 +354,12 @@ struct DelayWindow {
         kLarge.ns();
     return Longer() + Duration::Nanoseconds(std::max<int64_t>(small, 0));
   }
-  // The round trip with a queue that means nothing yet: half of the path. While
-  // the window doubles, a round trip that is longer by an eighth is the last
-  // warning.
+  // The round trip with a queue that means nothing yet: a quarter of the path.
+  // (A half let those of a hundred hosts keep too much that had taken the
+  // queues of others for the path.) While the window doubles, a round trip that
+  // is longer by an eighth is the last warning.
   Duration Longer() const {
-    const uint32_t part = starting ? shortest_ns / 8 : shortest_ns / 2;
+    const uint32_t part = starting ? shortest_ns / 8 : shortest_ns / 4;
     return Shortest() +
            std::clamp(Duration::Nanoseconds(part), kQueue, kLongQueue);
   }
