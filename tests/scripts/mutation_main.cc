@@ -2,25 +2,13 @@
 // (tests/sim/mutants.bzl): passes if the packet script that the command line
 // names finds the fault, or a check of the core does.
 
-#include <unistd.h>
-
-#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
 #include <string>
 
 #include "tests/scripts/runner.h"
-
-namespace {
-
-void OnSignal(int) {
-  static constexpr char kText[] = "caught: a check of the core failed\n";
-  if (write(STDOUT_FILENO, kText, sizeof(kText) - 1) < 0) _exit(1);
-  _exit(0);
-}
-
-}  // namespace
+#include "tests/sim/seeds.h"
 
 int main(int argc, char** argv) {
   std::ifstream file(argc == 2 ? argv[1] : "");
@@ -30,7 +18,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "mutation_main: not one script to be read\n");
     return 1;
   }
-  std::signal(SIGABRT, OnSignal);
+  urnic::sim::PassOnAbort();
   const std::string problem = urnic::scripts::Runner().Run(text.str());
   std::printf("%s: %s\n", problem.empty() ? "NOT CAUGHT" : "caught",
               problem.c_str());

@@ -288,10 +288,15 @@ std::string Judge(double percent, double least) {
   return percent >= least ? ""
                           : Format(" MISSED: %.1f < %.1f", percent, least, 0);
 }
-std::string Judge(const StreamConfig& stream, const Loss& loss, double clean,
-                  const Outcome& outcome) {
-  if (stream.opcode != URNIC_WR_RDMA_WRITE) return "";
-  return Judge(outcome.goodput_percent, clean * loss.percent_left / 100);
+// Runs the stream on a path with this loss. `clean`: its goodput on the path
+// without one, which comes first.
+std::string ShowWith(const Loss& loss, StreamConfig stream, double& clean) {
+  stream.loss_ppm = loss.ppm;
+  const Outcome outcome = Stream(stream).Run();
+  if (loss.ppm == 0) clean = outcome.goodput_percent;
+  if (stream.opcode != URNIC_WR_RDMA_WRITE) return Show(outcome);
+  return Show(outcome) +
+         Judge(outcome.goodput_percent, clean * loss.percent_left / 100);
 }
 
 // `common`: of all streams, but for loss and window.
@@ -305,12 +310,8 @@ void AppendTable(const char* title, const StreamConfig& common,
     size_t column = 0;
     for (const uint32_t window : {8u, 32u, 128u}) {
       StreamConfig stream = common;
-      stream.loss_ppm = loss.ppm;
       stream.window = window;
-      const Outcome outcome = Stream(stream).Run();
-      table += Show(outcome);
-      if (loss.ppm == 0) clean[column] = outcome.goodput_percent;
-      table += Judge(stream, loss, clean[column++], outcome);
+      table += ShowWith(loss, stream, clean[column++]);
     }
     table += "\n";
   }
@@ -333,12 +334,8 @@ void AppendLongTable(std::string& table) {
     size_t column = 0;
     for (const uint8_t opcode : {URNIC_WR_RDMA_WRITE, URNIC_WR_RDMA_READ}) {
       StreamConfig stream = kLongPath;
-      stream.loss_ppm = loss.ppm;
       stream.opcode = opcode;
-      const Outcome outcome = Stream(stream).Run();
-      table += Show(outcome);
-      if (loss.ppm == 0) clean[column] = outcome.goodput_percent;
-      table += Judge(stream, loss, clean[column++], outcome);
+      table += ShowWith(loss, stream, clean[column++]);
     }
     table += "\n";
   }
@@ -417,8 +414,7 @@ void AppendShortForgeryTable(std::string& table) {
 
 std::string GoodputTable() {
   std::string table =
-      "One queue pair, 1 MB messages, MTU 4096, 10 Gb/s, 5 us each way, "
-      "20 ms,"
+      "One queue pair, 1 MB messages, MTU 4096, 10 Gb/s, 5 us each way, 20 ms,"
       "\nlocal_ack_timeout 8 (1 ms). Payload as % of the link's rate / packets"
       "\nresent as % of packets sent / timeouts.\n\n";
   AppendTable("RDMA write", {}, table);

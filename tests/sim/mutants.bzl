@@ -219,9 +219,10 @@ def mutant(name, old, new, core = "rc", only = None):
       old: text that occurs once in the core; no single quotes or newlines.
       new: what stands there instead.
       core: "rc", "congestion" (the same, judged by how queue pairs share a
-        link), "scripts" (judged by a packet script), "unreliable" (UC or UD), "net" (the host's), "cm", "engine",
-        "moves" (the engine, judged by its queue pairs), "iwarp", or "device"
-        (the engine, judged by its iWARP connections).
+        link), "scripts" (judged by a packet script), "unreliable" (UC or UD),
+        "net" (the host's), "cm", "engine", "moves" (the engine, judged by its
+        queue pairs), "iwarp", or "device" (the engine, judged by its iWARP
+        connections).
       only: "congestion": the row that misses its bounds. "scripts": the script
         that fails.
     """

@@ -4,25 +4,19 @@
 #include <unistd.h>
 
 #include <cinttypes>
-#include <csignal>
 #include <cstdio>
 
+#include "tests/sim/seeds.h"
 #include "tests/sim/simulation.h"
 
 namespace {
 
 constexpr uint64_t kSeeds = 2000;
 
-void OnSignal(int) {
-  static constexpr char kText[] = "caught: a check of the core failed\n";
-  if (write(STDOUT_FILENO, kText, sizeof(kText) - 1) < 0) _exit(1);
-  _exit(0);
-}
-
 }  // namespace
 
 int main() {
-  std::signal(SIGABRT, OnSignal);
+  urnic::sim::PassOnAbort();
   const urnic::sim::Buffers buffers;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     // The rest of a failed run cannot be destroyed.

@@ -72,14 +72,6 @@ def script_mutants():
     )
 
     mutant(
-        name = "mutant_repairs_while_the_peer_is_not_ready_test",
-        core = "scripts",
-        only = "held_is_dropped_by_rnr",
-        old = "if (reported_ == Reported::kNotReady) {",
-        new = "if (false) {",
-    )
-
-    mutant(
         name = "mutant_believes_answers_to_what_was_not_sent_test",
         core = "scripts",
         only = "nak_of_the_first_unsent_psn",

@@ -25,7 +25,18 @@ using testing::ReadResponse;
 using testing::ReadsFrom;
 using wire::Opcode;
 
-class CompleterTest : public testing::RcFixture {};
+class CompleterTest : public testing::RcFixture {
+ protected:
+  // A request is to be sent again, and its time-out is shorter than what
+  // follows.
+  void RewindBeforeTimeout() {
+    config_.timeout = Duration::Milliseconds(1);
+    Connect();
+    ASSERT_TRUE(Post(URNIC_WR_SEND, 1, 8));
+    (void)Transmit();
+    (void)Deliver(Nak(Psn(100), wire::kAethRnrNak | 1));
+  }
+};
 
 TEST_F(CompleterTest, OneAckCompletesAllBeforeIt) {
   Connect();
@@ -205,12 +216,8 @@ TEST_F(CompleterTest, RealLossesMakeSequenceNaksCredibleAgain) {
 // The peer is not silent: nothing is under way that it could answer. (./dev sim
 // --seed 7229 ended a queue pair.)
 TEST_F(CompleterTest, WhoWaitsForThePathSpendsNoRetry) {
-  config_.timeout = Duration::Milliseconds(1);
-  Connect();
+  ASSERT_NO_FATAL_FAILURE(RewindBeforeTimeout());
   const SendState& s = end_.qp().send_state();
-  ASSERT_TRUE(Post(URNIC_WR_SEND, 1, 8));
-  (void)Transmit();
-  (void)Deliver(Nak(Psn(100), wire::kAethRnrNak | 1));
   s.path->Account(0, 1000);
   s.path->waiting = 1;
   for (int i = 0; i < 20; ++i) {
@@ -224,12 +231,8 @@ TEST_F(CompleterTest, WhoWaitsForThePathSpendsNoRetry) {
 }
 
 TEST_F(CompleterTest, WhoWaitsForThePacerSpendsNoRetry) {
-  config_.timeout = Duration::Milliseconds(1);
-  Connect();
+  ASSERT_NO_FATAL_FAILURE(RewindBeforeTimeout());
   const SendState& s = end_.qp().send_state();
-  ASSERT_TRUE(Post(URNIC_WR_SEND, 1, 8));
-  (void)Transmit();
-  (void)Deliver(Nak(Psn(100), wire::kAethRnrNak | 1));
   cc::Pacer& pacer = s.path->cc.pacer;
   pacer.SetRate(1, Duration::Seconds(1));
   for (int i = 0; i < 20; ++i) {

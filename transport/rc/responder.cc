@@ -121,8 +121,8 @@ RxVerdict Responder::Hold(const RxPacket& packet) {
 void Responder::LookBehindGap(std::span<const RxPacket> packets,
                               Psn was_expected) {
   for (const RxPacket& packet : packets) {
-    // Only what was executed is known to be the peer's: not even that is, if
-    // somebody guesses the PSN (docs/trust.md), but it does no more harm then.
+    // Anybody can send a marked packet. Only who knows the PSN that is due gets
+    // it executed, and can do worse (docs/trust.md).
     const bool executed =
         packet.psn() - was_expected >= 0 && packet.psn() - expected_ < 0;
     if (packet.info->request() && packet.bth->repair() != 0 && executed) {
