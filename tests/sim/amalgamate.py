@@ -10,7 +10,7 @@ import sys
 
 CORES = ("transport/cc/", "transport/rc/", "transport/uc/", "transport/ud/",
          "transport/work/", "transport/net/", "transport/cm/", "tests/sim/",
-         "tests/scripts/",
+         "tests/scripts/", "datapath/engine/burst_limit",
          "tests/support/cm_sink", "tests/support/endpoint",
          "tests/support/fragments", "tests/support/host_wire",
          "tests/support/unreliable_end",

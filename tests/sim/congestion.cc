@@ -3,36 +3,19 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <numeric>
 #include <optional>
 #include <utility>
+
+#include "tests/sim/crowd_meter.h"
 
 namespace urnic::sim {
 
 namespace {
 
 constexpr uint64_t kGigabit = 1'000'000'000;
-constexpr int64_t kWindowPackets = 100;  // of a queue pair, on average
-// How often queue pairs are looked at.
-constexpr Duration kTick = Duration::Milliseconds(1);
 // Within this time all flows start that start together.
 constexpr uint64_t kStartNs = 1'000'000;
-
-struct Outcome {
-  double goodput_percent = 0;
-  double resent_percent = 0;
-  double dropped_percent = 0;    // at the slow link
-  double duplicate_percent = 0;  // of what the receiver gets
-  double not_held_percent = 0;
-  uint64_t timeouts = 0;
-  uint64_t failed = 0;
-  double jain = 1;
-  uint64_t windows = 0;
-  double window_jain = 1;  // mean and minimum of the windows
-  double window_jain_min = 1;
-  Duration stall;        // the longest time without progress of a flow
-  uint64_t starved = 0;  // seconds without progress, of all flows
-  Duration queue;        // mean time in the buffer and on the wire
-};
 
 // What is asked of a row. Other figures are only shown.
 struct Bounds {
@@ -51,16 +34,21 @@ constexpr Bounds kIncastBounds = {.goodput_percent = 90,
                                   .resent_percent = 5,
                                   .failed = 0,
                                   .starved = 0};
-constexpr Bounds kLongBounds = {.goodput_percent = 80,
-                                .jain = 0.9,
-                                .resent_percent = 5,
-                                .failed = 0,
-                                .starved = 0};
-constexpr Bounds kMarksBounds = {.goodput_percent = 90,
-                                 .jain = 0.9,
-                                 .resent_percent = 0.1,
-                                 .failed = 0,
-                                 .starved = 0};
+// Windows of TCP follow losses: more is lost, and shares are less even. A
+// buffer with fewer packets than connections leaves them time-outs.
+constexpr Bounds kIwarpBounds = {
+    .goodput_percent = 90, .jain = 0.8, .failed = 0, .starved = 0};
+constexpr Bounds kManyIwarpBounds = {.goodput_percent = 90, .failed = 0};
+constexpr Bounds kLongBounds = [] {
+  Bounds bounds = kIncastBounds;
+  bounds.goodput_percent = 80;
+  return bounds;
+}();
+constexpr Bounds kMarksBounds = [] {
+  Bounds bounds = kIncastBounds;
+  bounds.resent_percent = 0.1;
+  return bounds;
+}();
 constexpr Bounds kSharingBounds = {
     .goodput_percent = 90, .jain = 0.9, .window_jain = 0.9, .failed = 0};
 // Jain's index is 1 if nobody gets anything, too.
@@ -71,140 +59,15 @@ constexpr Bounds kDeadPeerBounds = {.goodput_percent = 90, .failed = 1};
 // small message alone; and the goodput of the others, in percent.
 constexpr double kSmallBound = 5;
 constexpr double kBesideSmallBound = 90;
-
-double Percent(uint64_t part, uint64_t whole) {
-  return whole == 0
-             ? 0
-             : 100 * static_cast<double>(part) / static_cast<double>(whole);
-}
-
-// Jain's index of what each of the first `flows` got; 1 if nobody got anything.
-double Jain(const CrowdReading& from, const CrowdReading& to, size_t flows) {
-  double sum = 0;
-  double squares = 0;
-  for (size_t i = 0; i < flows; ++i) {
-    const auto got = static_cast<double>(to.bytes[i] - from.bytes[i]);
-    sum += got;
-    squares += got * got;
-  }
-  return squares == 0 ? 1 : sum * sum / (static_cast<double>(flows) * squares);
-}
-
-// Measures the first `flows` flows of a crowd while it runs.
-class Meter {
- public:
-  Meter(Crowd& crowd, const CrowdConfig& config, size_t flows)
-      : crowd_(crowd),
-        config_(config),
-        flows_(flows),
-        first_(crowd.Read()),
-        last_(first_),
-        window_begin_(first_),
-        silent_(flows) {}
-
-  void Run(Duration time) {
-    const Duration window = Window();
-    const int64_t ticks = (window.ns() + kTick.ns() - 1) / kTick.ns();
-    const Duration tick = Duration::Nanoseconds(window.ns() / ticks);
-    for (int64_t i = 1; i <= time.ns() / tick.ns(); ++i) {
-      crowd_.RunFor(tick);
-      OnTick(tick);
-      if (i % ticks == 0) OnWindow();
-    }
-  }
-
-  Outcome Result() {
-    for (Duration& silent : silent_) EndSilence(silent);
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < flows_; ++i) {
-      bytes += last_.bytes[i] - first_.bytes[i];
-    }
-    const double link_bytes = static_cast<double>(config_.bits_per_second) / 8 *
-                              static_cast<double>(time_.ns()) / 1e9 *
-                              Crowd::PayloadShare();
-    Outcome out;
-    out.goodput_percent = 100 * static_cast<double>(bytes) / link_bytes;
-    out.resent_percent =
-        Percent(last_.resent - first_.resent, last_.sent - first_.sent);
-    out.dropped_percent =
-        Percent(last_.dropped - first_.dropped, last_.offered - first_.offered);
-    const uint64_t arrived = last_.arrived - first_.arrived;
-    out.duplicate_percent =
-        Percent(last_.duplicates - first_.duplicates, arrived);
-    out.not_held_percent = Percent(last_.not_held - first_.not_held, arrived);
-    out.timeouts = last_.timeouts - first_.timeouts;
-    out.failed = last_.failed - first_.failed;
-    out.jain = Jain(first_, last_, flows_);
-    out.windows = windows_;
-    if (windows_ != 0) {
-      out.window_jain = jain_sum_ / static_cast<double>(windows_);
-      out.window_jain_min = jain_min_;
-    }
-    out.stall = stall_;
-    out.starved = starved_;
-    const auto passed = static_cast<int64_t>(last_.offered - last_.dropped -
-                                             (first_.offered - first_.dropped));
-    out.queue = Duration::Nanoseconds((last_.queued - first_.queued).ns() /
-                                      std::max<int64_t>(passed, 1));
-    return out;
-  }
-
- private:
-  // The time that the slow link takes for kWindowPackets of each flow.
-  Duration Window() const {
-    const double packet_bytes = kCrowdMtu / Crowd::PayloadShare();
-    const double bits =
-        8 * packet_bytes *
-        static_cast<double>(kWindowPackets * std::max<size_t>(flows_, 1));
-    return Duration::Nanoseconds(static_cast<int64_t>(
-        bits * 1e9 / static_cast<double>(config_.bits_per_second)));
-  }
-
-  void OnTick(Duration tick) {
-    CrowdReading now = crowd_.Read();
-    for (size_t i = 0; i < flows_; ++i) {
-      if (now.bytes[i] == last_.bytes[i]) {
-        silent_[i] = silent_[i] + tick;
-      } else {
-        EndSilence(silent_[i]);
-      }
-    }
-    last_ = std::move(now);
-    time_ = time_ + tick;
-  }
-
-  void EndSilence(Duration& silent) {
-    stall_ = std::max(stall_, silent);
-    starved_ += static_cast<uint64_t>(silent.ns() / 1'000'000'000);
-    silent = Duration();
-  }
-
-  void OnWindow() {
-    const double jain = Jain(window_begin_, last_, flows_);
-    jain_sum_ += jain;
-    jain_min_ = windows_ == 0 ? jain : std::min(jain_min_, jain);
-    ++windows_;
-    window_begin_ = last_;
-  }
-
-  Crowd& crowd_;
-  const CrowdConfig config_;
-  const size_t flows_;
-  const CrowdReading first_;
-  CrowdReading last_;
-  CrowdReading window_begin_;
-  Duration time_;
-  std::vector<Duration> silent_;  // since when each flow makes no progress
-  Duration stall_;
-  uint64_t starved_ = 0;
-  uint64_t windows_ = 0;
-  double jain_sum_ = 0;
-  double jain_min_ = 1;
-};
+// Beside TCP: what a queue pair of RC gets, in times of what one of iWARP gets;
+// and the goodput of both, in percent.
+constexpr double kShareLeast = 0.5;
+constexpr double kShareMost = 1.5;
+constexpr double kBesideTcpBound = 90;
 
 // --- The table ---------------------------------------------------------------
 
-std::string Line(const std::string& name, const Outcome& o) {
+std::string Line(const std::string& name, const CrowdOutcome& o) {
   char windows[16] = "    -     -";  // the run is shorter than one
   if (o.windows != 0) {
     std::snprintf(windows, sizeof(windows), "%.3f %.3f", o.window_jain,
@@ -247,7 +110,7 @@ class Judge {
   CongestionResult result_;
 };
 
-CongestionResult Judged(const std::string& name, const Outcome& o,
+CongestionResult Judged(const std::string& name, const CrowdOutcome& o,
                         const Bounds& bounds) {
   Judge judge(Line(name, o));
   judge.AtLeast("goodput", o.goodput_percent, bounds.goodput_percent);
@@ -278,6 +141,7 @@ auto WithCrowd(const CrowdBuffers& buffers, const CrowdConfig& path,
 struct Busy {
   std::string name;
   CrowdConfig path;
+  bool iwarp = false;
   uint32_t qps = 1;  // of each sender
   uint32_t bytes = 65536;
   uint32_t posted = 4;
@@ -289,17 +153,19 @@ struct Busy {
 CongestionResult RunBusy(const CrowdBuffers& buffers, const Busy& busy,
                          uint64_t seed) {
   CrowdConfig path = busy.path;
+  path.iwarp = busy.iwarp;
   path.qps = path.senders * busy.qps;
   path.requests = busy.qps * busy.posted;
   Random random(seed);
   return WithCrowd(buffers, path, random.Next(), [&](Crowd& crowd) {
     for (uint32_t i = 0; i < path.qps; ++i) {
       crowd.Add({.sender = i % path.senders,
+                 .iwarp = busy.iwarp,
                  .bytes = busy.bytes,
                  .posted = busy.posted,
                  .start = StartOf(random)});
     }
-    Meter meter(crowd, path, crowd.flows());
+    CrowdMeter meter(crowd, path, crowd.flows());
     meter.Run(busy.time);
     return Judged(busy.name, meter.Result(), busy.bounds);
   });
@@ -311,15 +177,23 @@ CongestionRow BusyRow(bool quick, Busy busy) {
           }};
 }
 
-CongestionRow IncastRow(bool quick, uint32_t senders, uint32_t qps) {
+CongestionRow IncastRow(bool quick, uint32_t senders, uint32_t qps,
+                        bool iwarp = false) {
   Busy busy;
-  busy.name = "incast " + std::to_string(senders) +
+  busy.name = (iwarp ? "iWARP " : "incast ") + std::to_string(senders) +
               ":1, QPs each: " + std::to_string(qps);
   busy.path.senders = senders;
+  busy.iwarp = iwarp;
   busy.qps = qps;
   if (senders >= 100) busy.time = Duration::Seconds(2);
-  busy.bounds = kIncastBounds;
+  busy.bounds = !iwarp                ? kIncastBounds
+                : senders * qps < 100 ? kIwarpBounds
+                                      : kManyIwarpBounds;
   return BusyRow(quick, std::move(busy));
+}
+
+CongestionRow IwarpRow(bool quick, uint32_t senders, uint32_t qps) {
+  return IncastRow(quick, senders, qps, true);
 }
 
 // So many hosts with one busy queue pair each, on another path.
@@ -364,7 +238,7 @@ CongestionResult RunLater(const CrowdBuffers& buffers, uint64_t seed) {
                  .start = Duration::Milliseconds(100) + StartOf(random)});
     }
     crowd.RunFor(Duration::Milliseconds(500));
-    Meter meter(crowd, path, crowd.flows());
+    CrowdMeter meter(crowd, path, crowd.flows());
     meter.Run(Duration::Milliseconds(500));
     return Judged("later, flows: 1 + 15", meter.Result(), kLaterBounds);
   });
@@ -382,7 +256,7 @@ CongestionRow DeadPeerRow(bool dead) {
                 crowd.Add({.start = StartOf(random)});
               }
               if (dead) crowd.Add({.start = StartOf(random), .dead = true});
-              Meter meter(crowd, path, kAlive);
+              CrowdMeter meter(crowd, path, kAlive);
               meter.Run(Duration::Seconds(1));
               return Judged(name, meter.Result(),
                             dead ? kDeadPeerBounds : kNoDeadPeerBounds);
@@ -429,7 +303,7 @@ SmallOutcome RunSmall(const CrowdBuffers& buffers, uint32_t bulk,
     }
     crowd.RunFor(Duration::Milliseconds(20));
     crowd.Add({.opcode = URNIC_WR_SEND, .bytes = 64, .posted = 1});
-    Meter meter(crowd, path, bulk);
+    CrowdMeter meter(crowd, path, bulk);
     meter.Run(Duration::Milliseconds(180));
     SmallOutcome out{.goodput_percent = meter.Result().goodput_percent,
                      .times = crowd.times(bulk)};
@@ -465,6 +339,68 @@ CongestionRow SmallRow(uint32_t bulk) {
           }};
 }
 
+struct BesideTcp {
+  std::string name;
+  CrowdConfig path = {};
+  uint32_t tcp = 1;      // hosts with a queue pair of iWARP, beside one of RC
+  Duration before = {};  // the measurement
+  Duration time = {};
+};
+
+CongestionResult RunBesideTcp(const CrowdBuffers& buffers,
+                              const BesideTcp& beside, uint64_t seed) {
+  CrowdConfig path = beside.path;
+  path.senders = path.qps = 1 + beside.tcp;
+  path.iwarp = true;
+  Random random(seed);
+  return WithCrowd(buffers, path, random.Next(), [&](Crowd& crowd) {
+    for (uint32_t i = 0; i < path.qps; ++i) {
+      crowd.Add({.sender = i, .iwarp = i != 0, .start = StartOf(random)});
+    }
+    crowd.RunFor(beside.before);
+    CrowdMeter meter(crowd, path, path.qps);
+    meter.Run(beside.time);
+    const CrowdOutcome outcome = meter.Result();
+    const uint64_t of_tcp = std::accumulate(outcome.bytes.begin() + 1,
+                                            outcome.bytes.end(), uint64_t{0}) /
+                            beside.tcp;
+    const double share =
+        static_cast<double>(outcome.bytes[0]) / static_cast<double>(of_tcp);
+    char text[24];
+    std::snprintf(text, sizeof(text), "  share %.2f", share);
+    Judge judge(Line(beside.name, outcome) + text);
+    judge.AtLeast("goodput", outcome.goodput_percent, kBesideTcpBound);
+    judge.AtLeast("share", share, kShareLeast);
+    judge.AtMost("share", share, kShareMost);
+    judge.AtMost("fail", static_cast<double>(outcome.failed), 0);
+    return judge.Result();
+  });
+}
+
+CongestionRow BesideTcpRow(BesideTcp beside) {
+  beside.name += ", QPs: 1 + " + std::to_string(beside.tcp);
+  return {beside.name, true,
+          [beside](const CrowdBuffers& buffers, uint64_t seed) {
+            return RunBesideTcp(buffers, beside, seed);
+          }};
+}
+
+CongestionRow BesideTcpRow(uint32_t tcp) {
+  return BesideTcpRow({.name = "beside TCP",
+                       .tcp = tcp,
+                       .before = Duration::Seconds(3),
+                       .time = Duration::Seconds(3)});
+}
+
+// The path of the bench (bench/wires.py).
+CongestionRow BesideTcpFarRow(uint32_t tcp) {
+  return BesideTcpRow({.name = "beside TCP far",
+                       .path = {.bits_per_second = kGigabit / 5,
+                                .hop_delay = Duration::Microseconds(2500)},
+                       .tcp = tcp,
+                       .time = Duration::Seconds(12)});
+}
+
 }  // namespace
 
 std::string CongestionHead() {
@@ -485,9 +421,14 @@ dead peer: as incast 1:1, QPs: 3, but there may be one more QP, whose peer is in
   RESET; goodput, Jain and stall are those of the three
 small: the path of sharing, a QP sends 64 bytes at a time, and there may be
   others with 4 writes of 1 MB; 200 ms, without the first 20 ms
+iWARP: as incast, with CUBIC
+beside TCP: a host with a QP of RC, and others with one of iWARP each, on the
+  path of incast, from 3 s to 6 s; far: 10 ms round trip, 200 Mb/s, the first
+  12 s; share: what the one of RC gets, in times of the mean of the others
 
 goodput: payload acknowledged, % of what the slow link carries of it in full
-  packets (1024 bytes in 1148: link.h counts 42 too many)
+  packets (of RC 1024 bytes in 1148, of iWARP 1032 in 1164: link.h counts 42 too
+  many)
 again: sent again, % of request packets. drop: % of packets at the slow link
 dup, gap: % of packets that the receiver got before, and that it could not hold
   behind a gap
@@ -528,6 +469,13 @@ std::vector<CongestionRow> CongestionRows() {
       SmallRow(0),
       SmallRow(1),
       SmallRow(16),
+      IwarpRow(true, 4, 1),
+      IwarpRow(true, 16, 1),
+      IwarpRow(false, 16, 16),
+      IwarpRow(false, 100, 1),
+      BesideTcpRow(1),
+      BesideTcpRow(4),
+      BesideTcpFarRow(2),
   };
 }
 

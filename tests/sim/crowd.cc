@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "tests/sim/program_cq.h"
@@ -33,6 +34,22 @@ constexpr uint8_t kEct = 2;
 // Rings as ports have by default.
 constexpr uint16_t kPortRing = 1024;
 
+constexpr uint16_t kListenPort = 7000;
+constexpr uint16_t kFirstPort = 10000;  // of connections; the flow is added
+// The longest packets of RC fit: IPv4, UDP, BTH, RETH and ICRC. So segments
+// carry a little more.
+constexpr uint16_t kHostMtu = kCrowdMtu + 20 + 8 + 12 + 16 + 4;
+// Of a segment: IPv4, and TCP with timestamps.
+constexpr uint32_t kTcpHeaders = 20 + 20 + 12;
+
+// Less than the default of each host: there are a hundred.
+constexpr ConnectionLimits kConnections = {.max_connections = 4096,
+                                           .segment_blocks = 256,
+                                           .ranges = 4096,
+                                           .early_fpdus = 4096,
+                                           .held_pieces = 4096,
+                                           .kept_fpdus = 1024};
+
 }  // namespace
 
 // A host with its program.
@@ -62,8 +79,10 @@ struct Crowd::Flow {
   const FlowConfig config;
   testing::FakeRings rings;
   testing::FakeRings peer_rings;
-  RoceQp* qp = nullptr;
-  RoceQp* peer = nullptr;
+  EngineQp* qp = nullptr;
+  EngineQp* peer = nullptr;
+  IwarpConnection* connection = nullptr;       // of iWARP, once it is begun
+  IwarpConnection* peer_connection = nullptr;  // once it is accepted
   testing::SendWr request;
   testing::RecvWr receive;
   bool failed = false;
@@ -80,14 +99,20 @@ Crowd::Crowd(const CrowdBuffers& buffers, const CrowdConfig& config,
         MakeNode(static_cast<uint8_t>(kReceiver + i), buffers.senders));
   }
   FindPaths();
+  if (config.iwarp) Listen();
 }
 
 Crowd::~Crowd() {
+  const auto end = [](Node& node, EngineQp* qp, IwarpConnection* connection) {
+    node.host->WithToken([&] {
+      Engine& engine = node.host->engine();
+      if (connection != nullptr) engine.connections().Forget(connection);
+      engine.qps().Destroy(qp);
+    });
+  };
   for (const auto& flow : flows_) {
-    flow->from.host->WithToken(
-        [&] { flow->from.host->engine().qps().Destroy(flow->qp); });
-    receiver_->host->WithToken(
-        [&] { receiver_->host->engine().qps().Destroy(flow->peer); });
+    end(flow->from, flow->qp, flow->connection);
+    end(*receiver_, flow->peer, flow->peer_connection);
   }
 }
 
@@ -112,10 +137,13 @@ std::unique_ptr<Crowd::Node> Crowd::MakeNode(uint8_t number,
       [&node](Frame frame) { node.host->port().OnFrame(std::move(frame)); });
   EngineHostConfig config;
   config.number = number;
+  config.iwarp = config_.iwarp;
+  config.connections = kConnections;
   config.max_qps = config_.qps + 1;
   config.busy_one_in = kBusyOneIn;
   config.after_turn = [this, &node] { Poll(node); };
   config.port.frames.mac = testing::MacOf(number);
+  config.port.frames.mtu = kHostMtu;
   config.port.frames.pool = buffers.pool();
   config.port.frames.lcore = buffers.lcore();
   config.port.frames.rx_ring = kPortRing;
@@ -164,10 +192,12 @@ void Crowd::Add(const FlowConfig& config) {
   Node& from = *senders_[config.sender];
   flows_.push_back(std::make_unique<Flow>(from, config));
   Flow& flow = *flows_.back();
-  flow.qp = MakeQp(from, flow, from.there);
-  flow.peer = MakeQp(*receiver_, flow, from.back);
-  BringUp(*receiver_, *flow.peer, *flow.qp);
-  BringUp(from, *flow.qp, *flow.peer);
+  flow.qp = MakeQp(from, flow);
+  flow.peer = MakeQp(*receiver_, flow);
+  if (!config.iwarp) {
+    BringUp(*receiver_, *flow.peer, from.back, *flow.qp);
+    BringUp(from, *flow.qp, from.there, *flow.peer);
+  }
   if (config.dead) {
     receiver_->host->WithToken([&] {
       receiver_->host->engine().qps().Modify(*flow.peer, QpState::kReset, {});
@@ -179,38 +209,106 @@ void Crowd::Add(const FlowConfig& config) {
   flow.request.remote_addr = kIova;
   flow.request.rkey = receiver_->key;
   flow.receive.sges = {{kIova, config.bytes, receiver_->key}};
-  world_.At(end_ + config.start, [this, &flow] { Start(flow); });
+  world_.At(end_ + config.start,
+            [this, &flow] { flow.config.iwarp ? Connect(flow) : Start(flow); });
 }
 
-RoceQp* Crowd::MakeQp(Node& node, Flow& flow, const net::Path& path) {
-  const bool sends = &node == &flow.from;
-  testing::FakeRings& rings = sends ? flow.rings : flow.peer_rings;
+EngineQp* Crowd::MakeQp(Node& node, Flow& flow) {
+  testing::FakeRings& rings =
+      &node == &flow.from ? flow.rings : flow.peer_rings;
   EngineQpConfig config;
+  if (flow.config.iwarp) config.service = QpService::kIwarp;
   config.limits = {.pd = EngineHost::kPd, .max_sge_send = 1, .max_sge_recv = 1};
   config.sq = rings.sq().view();
   config.rq = rings.rq().view();
   config.send_cq = config.recv_cq = &node.cq.queue;
   return node.host->WithToken([&] {
-    auto qp = node.host->engine().qps().Create(config);
+    const auto qp = node.host->engine().qps().Create(config);
     Require(qp.ok(), "no queue pair");
-    RoceQp& made = RoceQp::Of(**qp);
-    made.path = RocePath(path);
-    return &made;
+    return *qp;
   });
 }
 
-void Crowd::BringUp(Node& node, RoceQp& qp, const RoceQp& peer) {
+// A queue pair of RC.
+void Crowd::BringUp(Node& node, EngineQp& qp, const net::Path& path,
+                    const EngineQp& peer) {
   QpConfig config;
   config.access = kRights;
   config.mtu = kCrowdMtu;
   config.dest_qpn = peer.qpn();
   config.timeout = AckTimeout(kAckTimeoutCode);
   config.retry_count = kRetries;
+  RoceQp::Of(qp).path = RocePath(path);
   node.host->WithToken([&] {
     for (auto state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       node.host->engine().qps().Modify(qp, state, config);
     }
   });
+}
+
+// --- Connections -------------------------------------------------------------
+
+void Crowd::Listen() {
+  receiver_->host->WithToken([&] {
+    ListenerConfig config;
+    config.port = kListenPort;
+    config.backlog = kConnections.max_connections;
+    config.events = this;
+    const bool listens =
+        receiver_->host->engine().connections().Listen(config).ok();
+    Require(listens, "no listener");
+  });
+}
+
+void Crowd::Connect(Flow& flow) {
+  const auto number = static_cast<uint32_t>(flow.request.wr_id);
+  uint8_t data[sizeof(number)];
+  std::memcpy(data, &number, sizeof(number));
+  QpConfig access;
+  access.access = kRights;
+  receiver_->host->WithToken([&] {
+    receiver_->host->engine().qps().Modify(*flow.peer, QpState::kInit, access);
+  });
+  flow.from.host->WithToken([&] {
+    Engine& engine = flow.from.host->engine();
+    engine.qps().Modify(*flow.qp, QpState::kInit, access);
+    ConnectConfig config;
+    config.path = flow.from.there;
+    config.local_port = static_cast<uint16_t>(kFirstPort + number);
+    config.remote_port = kListenPort;
+    config.events = this;
+    config.user = number;
+    const auto connection =
+        engine.connections().Connect(IwarpQp::Of(*flow.qp), config, data);
+    Require(connection.ok(), "a connection is refused");
+    flow.connection = *connection;
+  });
+}
+
+// Of both ends. Programs post a moment later, outside of the engine.
+void Crowd::OnConnectionEvent(IwarpConnection& connection, iwarp::Event event) {
+  if (event == iwarp::Event::kRequest) {
+    uint32_t number = UINT32_MAX;
+    const auto data = connection.endpoint().private_data();
+    if (data.size() == sizeof(number)) {
+      std::memcpy(&number, data.data(), sizeof(number));
+    }
+    Require(number < flows_.size(), "a request of nobody");
+    Flow& flow = *flows_[number];
+    flow.peer_connection = &connection;
+    connection.set_owner(this, number);
+    const bool accepted =
+        receiver_->host->engine()
+            .connections()
+            .Accept(connection, IwarpQp::Of(*flow.peer), 0, 0, {})
+            .ok();
+    Require(accepted, "a request cannot be accepted");
+    return;
+  }
+  Flow& flow = *flows_[connection.user()];
+  if (event != iwarp::Event::kConnected) return Fail(flow);
+  if (&connection != flow.connection) return;
+  world_.After(Duration::Nanoseconds(1), [this, &flow] { Start(flow); });
 }
 
 // --- Programs ----------------------------------------------------------------
@@ -225,16 +323,20 @@ void Crowd::Poll(Node& node) {
 
 void Crowd::OnDone(Flow& flow, const urnic_cqe& cqe) {
   if (cqe.status != URNIC_WC_SUCCESS) {
-    if (std::exchange(flow.failed, true)) return;
-    Require(cqe.status == URNIC_WC_RETRY_EXC_ERR, "a request has failed");
-    ++failed_;
-    return;
+    Require(flow.failed || flow.config.iwarp ||
+                cqe.status == URNIC_WC_RETRY_EXC_ERR,
+            "a request has failed");
+    return Fail(flow);
   }
   if (flow.config.posted == 1) {
     flow.times.push_back(world_.now() - flow.posted_at);
   }
   Post(flow);
   flow.from.host->engine().Doorbell(*flow.qp);
+}
+
+void Crowd::Fail(Flow& flow) {
+  if (!std::exchange(flow.failed, true)) ++failed_;
 }
 
 void Crowd::Start(Flow& flow) {
@@ -288,12 +390,18 @@ const std::vector<Duration>& Crowd::times(size_t flow) const {
   return flows_[flow]->times;
 }
 
-double Crowd::PayloadShare() {
-  // Ethernet, IPv4, UDP, BTH and ICRC, and what the link adds (link.h,
-  // impairer.h).
-  constexpr double kPacket = kCrowdMtu + 14 + 20 + 8 + 12 + 4 +
-                             Link::kHeadBytes + impair::kWireOverheadBytes;
-  return kCrowdMtu / kPacket;
+FullPacket Crowd::full_packet(size_t flow) const {
+  // IPv4, UDP, BTH and ICRC.
+  constexpr uint32_t kRoceHeaders = 20 + 8 + 12 + 4;
+  // Ethernet, and what the link adds (link.h, impairer.h).
+  constexpr uint32_t kAdded =
+      14 + Link::kHeadBytes + impair::kWireOverheadBytes;
+  const uint32_t headers =
+      flows_[flow]->config.iwarp ? kTcpHeaders : kRoceHeaders;
+  const uint32_t payload =
+      flows_[flow]->config.iwarp ? kHostMtu - kTcpHeaders : kCrowdMtu;
+  return {.payload_bytes = payload,
+          .on_link_bytes = payload + headers + kAdded};
 }
 
 }  // namespace urnic::sim

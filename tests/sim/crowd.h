@@ -3,8 +3,8 @@
 // Queue pairs of many hosts with real engines (engine_host.h) that keep sending
 // to one host, behind a slow link with a small buffer; and what each of them
 // achieves. Their programs post a request as soon as one is complete. Queue
-// pairs are set up directly, without the connection manager, so thousands are
-// cheap. Everything follows from the seed.
+// pairs of RC are set up directly, without the connection manager, so thousands
+// are cheap; those of iWARP connect. Everything follows from the seed.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "datapath/engine/completion_queue.h"
+#include "datapath/engine/iwarp_connection.h"
 #include "tests/sim/buffers.h"
 #include "tests/sim/engine_host.h"
 #include "tests/sim/switch.h"
@@ -31,17 +32,19 @@ struct CrowdConfig {
   impair::Red red = {};
   uint32_t reorder_ppm = 0;
   Duration hop_delay = Duration::Microseconds(5);  // of each link, one way
+  bool iwarp = false;                              // there are such flows
   uint32_t qps = 1;                                // of all hosts
   uint32_t requests = 64;                          // of a sender, outstanding
 };
 
 struct FlowConfig {
   uint32_t sender = 0;
+  bool iwarp = false;
   uint8_t opcode = URNIC_WR_RDMA_WRITE;  // or URNIC_WR_SEND
   uint32_t bytes = 65536;                // of a request, at most kCrowdBytes
   uint32_t posted = 4;                   // requests outstanding
-  Duration start = {};                   // from now
-  bool dead = false;                     // its peer is in RESET
+  Duration start = {};                   // from now; iWARP: connects then
+  bool dead = false;                     // of RC: its peer is in RESET
 };
 
 inline constexpr uint32_t kCrowdBytes = 1 << 20;
@@ -49,22 +52,30 @@ inline constexpr uint32_t kCrowdMtu = 1024;
 
 // Sums since the beginning.
 struct CrowdReading {
-  // Payload that was acknowledged, so it has been placed, in order. By flow.
+  // Payload that was acknowledged, so it has been placed, in order; of iWARP
+  // that of TCP, which has arrived. By flow.
   std::vector<uint64_t> bytes;
-  uint64_t sent = 0;  // request packets, including resent ones
+  uint64_t sent = 0;  // request packets or segments, including resent ones
   uint64_t resent = 0;
   uint64_t timeouts = 0;
-  uint64_t failed = 0;  // flows that have ended with "retry exceeded"
+  // Flows that have ended: with "retry exceeded", or with their connection.
+  uint64_t failed = 0;
   // At the link to the receiver: packets, the time that those spent in the
   // buffer and on the wire that were not dropped, and the dropped ones.
   uint64_t offered = 0;
   uint64_t dropped = 0;
   Duration queued;
-  // At the receiver: packets, those that it had executed or held before, and
-  // those behind a gap that it could not hold.
+  // At the receiver: packets, those of RC that it had executed or held before,
+  // and those behind a gap that it could not hold.
   uint64_t arrived = 0;
   uint64_t duplicates = 0;
   uint64_t not_held = 0;
+};
+
+// Of a flow, in bytes.
+struct FullPacket {
+  uint32_t payload_bytes = 0;
+  uint32_t on_link_bytes = 0;  // whose time the slow link takes
 };
 
 // Of all runs of a program. The receiver's engine has as many buffers as a port
@@ -75,7 +86,7 @@ struct CrowdBuffers {
 };
 
 // After a Violation, a crowd must not be destroyed (engine_run.h).
-class Crowd final : private EngineEvents {
+class Crowd final : private EngineEvents, private ConnectionEvents {
  public:
   // `buffers` outlives the crowd. Runs until all hosts know each other.
   Crowd(const CrowdBuffers& buffers, const CrowdConfig& config, uint64_t seed);
@@ -91,9 +102,7 @@ class Crowd final : private EngineEvents {
   // Of a flow with one request outstanding: how long each request took, from
   // its post to its completion.
   const std::vector<Duration>& times(size_t flow) const;
-
-  // The share of payload in the time of a full packet on the slow link.
-  static double PayloadShare();
+  FullPacket full_packet(size_t flow) const;
 
  private:
   struct Node;
@@ -103,14 +112,20 @@ class Crowd final : private EngineEvents {
   void OnCqOverflow(CompletionQueue&) override {
     Violate("a completion queue has overflowed");
   }
+  void OnConnectionEvent(IwarpConnection& connection,
+                         iwarp::Event event) override;
 
   std::unique_ptr<Node> MakeNode(uint8_t number, const Buffers& buffers);
   void FindPaths();
   void Ask(Node& from, Node& to, net::Path& path);
-  RoceQp* MakeQp(Node& node, Flow& flow, const net::Path& path);
-  void BringUp(Node& node, RoceQp& qp, const RoceQp& peer);
+  void Listen();
+  EngineQp* MakeQp(Node& node, Flow& flow);
+  void BringUp(Node& node, EngineQp& qp, const net::Path& path,
+               const EngineQp& peer);
+  void Connect(Flow& flow);
   void Poll(Node& node);
   void OnDone(Flow& flow, const urnic_cqe& cqe);
+  void Fail(Flow& flow);
   void Start(Flow& flow);
   void Post(Flow& flow);
 

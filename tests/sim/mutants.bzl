@@ -155,6 +155,12 @@ _SIMULATORS = {
         ["//tests/sim:congestion_main"],
     ),
     "scripts": (_SCRIPTS, "core", [], _DEPS),
+    "unit": (
+        ["//transport/rc:gaps.cc"],
+        "core",
+        [],
+        ["//datapath/port", "//tests/sim:unit_mutation_main"] + _DEPS,
+    ),
     "unreliable": (_UNRELIABLE, "core", ["--expect-violation"], _DEPS),
     "net": (_NET, "core", ["--expect-violation"], _DEPS),
     "cm": (_CM, "core", ["--expect-violation"], _DEPS),
@@ -219,18 +225,21 @@ def mutant(name, old, new, core = "rc", only = None):
       old: text that occurs once in the core; no single quotes or newlines.
       new: what stands there instead.
       core: "rc", "congestion" (the same, judged by how queue pairs share a
-        link), "scripts" (judged by a packet script), "unreliable" (UC or UD),
+        link), "scripts" (judged by a packet script), "unit" (a part, judged by
+        its unit test), "unreliable" (UC or UD),
         "net" (the host's), "cm", "engine", "moves" (the engine, judged by its
         queue pairs), "iwarp", or "device" (the engine, judged by its iWARP
         connections).
       only: "congestion": the row that misses its bounds. "scripts": the script
-        that fails.
+        that fails. "unit": the source of the test.
     """
     sources, inlined, args, deps = _SIMULATORS[core]
     data = []
     if core == "scripts":
         data = ["//tests/scripts:rc/%s.pkt" % only]
         args = ["$(location %s)" % data[0]]
+    elif core == "unit":
+        sources = sources + [only]
     elif only != None:
         args = args + ["'--only=%s'" % only]
     native.genrule(

@@ -110,3 +110,11 @@ def script_mutants():
         old = "begin - (empty() ? missing : this->end()) > kGapMax ||",
         new = "",
     )
+
+    mutant(
+        name = "mutant_sends_in_an_rnr_wait_test",
+        core = "scripts",
+        only = "nothing_is_sent_in_an_rnr_wait",
+        old = "s_.running && !s_.rnr_waiting && !s_.pace_waiting) {",
+        new = "s_.running && !s_.pace_waiting) {",
+    )

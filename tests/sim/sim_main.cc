@@ -74,6 +74,7 @@ bool RunSeed(const Buffers& buffers, uint64_t seed, bool verbose,
     total.resent += stats.resent;
     total.lost += stats.lost;
     total.corrupted += stats.corrupted;
+    total.forged += stats.forged;
     total.moves += stats.moves;
     total.blocked += stats.blocked;
     total.connections += stats.connections;
@@ -121,18 +122,18 @@ int Main(int argc, char** argv) {
         std::chrono::steady_clock::now() - begin;
     if (arguments.seconds > 0 && spent.count() > arguments.seconds) break;
   }
-  std::printf("%" PRIu64
-              " seeds%s; %u connections (%u ended in error), %" PRIu64
-              " requests, %" PRIu64 " packets, %" PRIu64 " lost, %" PRIu64
-              " corrupted, %" PRIu64 " resent, %" PRIu64 " moves, %" PRIu64
-              " times blocked\n",
-              runs, good ? "" : ", the last one failed", total.connections,
-              total.in_error, total.requests, total.packets, total.lost,
-              total.corrupted, total.resent, total.moves, total.blocked);
+  std::printf(
+      "%" PRIu64 " seeds%s; %u connections (%u ended in error), %" PRIu64
+      " requests, %" PRIu64 " packets, %" PRIu64 " lost, %" PRIu64
+      " corrupted, %" PRIu64 " forged, %" PRIu64 " resent, %" PRIu64
+      " moves, %" PRIu64 " times blocked\n",
+      runs, good ? "" : ", the last one failed", total.connections,
+      total.in_error, total.requests, total.packets, total.lost,
+      total.corrupted, total.forged, total.resent, total.moves, total.blocked);
   std::fflush(stdout);
-  // One run may have no moves. Many without moves test too little.
-  const bool moved = total.moves != 0 || runs < 10;
-  _exit(good && moved ? 0 : 1);
+  // One run may have none of these. Many without them test too little.
+  const bool enough = (total.moves != 0 && total.forged != 0) || runs < 10;
+  _exit(good && enough ? 0 : 1);
 }
 
 }  // namespace

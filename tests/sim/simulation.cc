@@ -20,6 +20,8 @@ constexpr Duration kPatience = Duration::Seconds(120);
 constexpr Duration kIntroduction = Duration::Milliseconds(2);
 // By then the links have delivered all that they hold.
 constexpr Duration kQuiet = Duration::Milliseconds(5);
+// Of random numbers that are separate from those of the connections.
+constexpr uint64_t kForgerSeed = 63;
 
 }  // namespace
 
@@ -36,6 +38,7 @@ struct Simulation::Connection {
   uint32_t trouble_side = 0;
   bool trouble_made = false;
   uint32_t lives_left = 0;
+  bool resting = false;  // nothing is to arrive before the next life
   bool over = false;
   bool draining[2] = {false, false};
   bool moving = false;
@@ -53,6 +56,7 @@ Simulation::Simulation(const Buffers& buffers, uint64_t seed)
   BuildHosts(buffers);
   BuildMemories();
   for (uint32_t i = 0; i < connection_count_; ++i) BuildConnection(i);
+  MakeForger();
 }
 
 Simulation::~Simulation() = default;
@@ -130,6 +134,15 @@ void Simulation::BuildMemories() {
         machines_[i]->rnic(1).network().mrs());
     images_[i] = std::make_unique<Image>(*memories_[i], random_);
   }
+}
+
+// There is a stranger in every second run.
+void Simulation::MakeForger() {
+  Random random(seed_ * 64 + kForgerSeed);
+  if (!random.OneIn(2)) return;
+  forged_every_ =
+      Duration::Microseconds(static_cast<int64_t>(5 + random.Below(200)));
+  forger_.emplace(random.Next());
 }
 
 // Packets of queue pairs go over the link of their connection, and everything
@@ -360,6 +373,7 @@ RunStats Simulation::Run() {
   world_.After(
       Duration::Microseconds(2000 + static_cast<int64_t>(random_.Below(90000))),
       [this] { StopFaults(); });
+  if (forger_.has_value()) PlanForgery();
   const Time limit = world_.now() + kPatience;
   while (!over()) {
     Require(world_.now() < limit, "not idle long after the faults stopped");
@@ -391,6 +405,7 @@ void Simulation::ProgramStep(Connection& c) {
 }
 
 void Simulation::EndLife(Connection& c) {
+  c.resting = true;
   world_.After(kQuiet, [this, &c] {
     CheckConnection(c);
     c.over = c.lives_left == 0;
@@ -400,7 +415,7 @@ void Simulation::EndLife(Connection& c) {
 
 void Simulation::BeginNextLife(Connection& c) {
   --c.lives_left;
-  c.trouble_made = false;
+  c.resting = c.trouble_made = false;
   for (FlowConfig& flow : c.flow_config) {
     flow.bad_request.reset();
     flow.small_receive.reset();
@@ -469,6 +484,21 @@ void Simulation::Drain(Connection& c, uint32_t i) {
   end.Modify(QpState::kRts, c.config[i]);
 }
 
+// To one end after the other.
+void Simulation::PlanForgery() {
+  world_.After(forged_every_, [this] {
+    if (!faults_on_) return;
+    const uint64_t which = stats_.forged++ / 2 % connections_.size();
+    const auto to = static_cast<int>(stats_.forged % 2);
+    const Connection& c = *connections_[which];
+    const RcEnd& end = *c.ends[to];
+    if (end.state() == QpState::kRts && !c.resting) {
+      machines_[to]->OnFrame(forger_->Forge(end, machines_[1 - to]->path(0)));
+    }
+    PlanForgery();
+  });
+}
+
 void Simulation::StopFaults() {
   faults_on_ = false;
   for (auto& c : connections_) {
@@ -532,7 +562,8 @@ std::string Simulation::Describe() const {
       "none",       "drain",         "bad request",    "small receive",
       "deregister", "broken memory", "modify to error"};
   std::string text = std::to_string(connection_count_) + " connections, loss " +
-                     std::to_string(link_config_.loss_ppm) + " ppm";
+                     std::to_string(link_config_.loss_ppm) + " ppm" +
+                     (forger_.has_value() ? ", forged packets" : "");
   for (const auto& c : connections_) {
     text += std::string(", mtu ") + std::to_string(c->config[0].mtu) +
             (c->options[0].xrc ? " xrc" : "") + (c->moving ? " moving" : "") +

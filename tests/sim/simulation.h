@@ -12,6 +12,7 @@
 
 #include "tests/sim/buffers.h"
 #include "tests/sim/flow.h"
+#include "tests/sim/forger.h"
 #include "tests/sim/image.h"
 #include "tests/sim/link.h"
 #include "tests/sim/machine.h"
@@ -37,6 +38,7 @@ struct RunStats {
   uint64_t resent = 0;
   uint64_t lost = 0;
   uint64_t corrupted = 0;
+  uint64_t forged = 0;
   uint64_t moves = 0;    // of queue pairs, from engine to engine
   uint64_t blocked = 0;  // times that a port was full
   uint32_t connections = 0;
@@ -62,6 +64,7 @@ class Simulation {
 
   void BuildHosts(const Buffers& buffers);
   void BuildMemories();
+  void MakeForger();
   void BuildConnection(uint32_t number);
   void BuildSide(Connection& c, uint32_t which, uint32_t number);
   void ConfigureEnds(Connection& c);
@@ -85,6 +88,7 @@ class Simulation {
   void ProgramStep(Connection& c);
   void MakeTrouble(Connection& c);
   void Drain(Connection& c, uint32_t which);
+  void PlanForgery();
   void StopFaults();
   void CheckErrors(const Connection& c) const;
   void CheckAtEnd();
@@ -107,6 +111,9 @@ class Simulation {
   std::unique_ptr<ProgramMemory> memories_[2];
   std::unique_ptr<Image> images_[2];
   std::vector<std::unique_ptr<Connection>> connections_;
+
+  std::optional<Forger> forger_;
+  Duration forged_every_;
 };
 
 }  // namespace urnic::sim

@@ -43,8 +43,10 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 #include "transport/cc/congestion_control.h"
+#include "transport/cc/reaction_point.h"
 
 namespace urnic::cc {
 
@@ -85,7 +87,6 @@ struct DelayWindow {
   static constexpr Duration kLongestQueue = Duration::Milliseconds(10);
   // Marks are averaged over periods of a round trip, or of this.
   static constexpr Duration kMarkPeriod = Duration::Microseconds(50);
-  static constexpr uint32_t kAllMarked = 1u << 16;
 
   // Restarts the flow. `packet_bytes`: of a full packet, for the pacer.
   // REQUIRES: 1 <= quiet_packets <= most_packets <= kMostPackets
@@ -105,7 +106,7 @@ struct DelayWindow {
              uint32_t packet_bytes) {
     quiet = std::max(quiet, quiet_packets * kPacket);
     most = std::max({most, quiet, most_packets * kPacket});
-    if (can_hold != 0) most = std::max(quiet, std::min(most, can_hold));
+    ObeyPeer();
     limit = std::max(limit, quiet);
     full_packet = std::max(full_packet, packet_bytes);
   }
@@ -113,7 +114,7 @@ struct DelayWindow {
   // Packets behind a gap are of no use if the peer cannot hold so many.
   void Tighten(uint32_t packets) {
     can_hold = packets * kPacket;
-    most = std::max(quiet, std::min(most, can_hold));
+    ObeyPeer();
     limit = std::min(limit, most);
     usual() = std::min(usual(), limit);
   }
@@ -247,24 +248,12 @@ struct DelayWindow {
     before_cut = 0;
   }
 
-  // The reaction point of DCQCN, in windows: `alpha` is the average part of the
-  // periods that had a mark.
   void OnCnp(Time now) {
-    const Duration period = std::max(round_trip, kMarkPeriod);
-    if (marked) {
-      const int64_t periods = (now - marked_at).ns() / period.ns();
-      if (periods == 0) return;
-      for (int64_t i = 1; i < std::min<int64_t>(periods, 256); ++i) {
-        alpha -= alpha / kGrowthSteps;
-      }
-    }
-    alpha += (kAllMarked - alpha) / kGrowthSteps;
-    marked = true;
-    marked_at = now;
     const uint32_t before = usual();
-    const auto less = static_cast<uint32_t>(uint64_t{before} * alpha /
-                                            (2 * uint64_t{kAllMarked}));
-    CutTo(std::max(before - less, std::min(before, kMarkedFloor)), now);
+    const uint32_t left =
+        reaction.OnNotification(now, std::max(round_trip, kMarkPeriod), before);
+    if (left == before) return;
+    CutTo(std::max(left, std::min(before, kMarkedFloor)), now);
     before_cut = 0;  // this cut is never undone
     resume = before;
   }
@@ -285,10 +274,10 @@ struct DelayWindow {
   uint8_t wire_shift = 0;
   uint8_t ack_shift = 1;  // AckEvery(): the window, shifted right by this
   bool competes = false;  // the queue belongs to others
-  bool marked = false;    // marked_at is known
-  bool doubted =
-      false;  // much was lost: shortest_ns may be the queue of others
+  // Much was lost: shortest_ns may be the queue of others.
+  bool doubted = false;
   bool draining = false;  // the next window is `after_drain`
+  bool competed = false;  // before the last drain, which found no queue
   Time last_cut;
   Duration round_trip;     // the latest; zero: not known yet
   uint32_t row_least = 0;  // with `above`: ns, the shortest of the row
@@ -311,11 +300,14 @@ struct DelayWindow {
   // After a cut that no long round trip justified, the window soon grows to
   // this: by half the distance in a round trip. 0: no such cut.
   uint32_t resume = 0;
-  uint32_t alpha = kAllMarked;  // the first mark halves the window
-  Time marked_at;
+  ReactionPoint reaction;
   Duration to_wall;  // add this to the time of our clock
 
  private:
+  void ObeyPeer() {
+    if (can_hold != 0) most = std::max(quiet, std::min(most, can_hold));
+  }
+
   static constexpr int kDrainedFor = 2;  // round trips
   static constexpr int kPatience = 32;   // round trips
 
@@ -329,16 +321,18 @@ struct DelayWindow {
 
   // Half of the window does not make the queue a quarter shorter: it
   // belongs to others. That takes time: others of our kind slow down, too, and
-  // learn by that what the path is.
+  // learn by that what the path is. It takes less if that was so a moment ago:
+  // without our part of the queue, a drain may find none.
   void NoteSlowing(uint32_t ns, Time now) {
     if (slowed_from == 0 || ns < slowed_ns / 4 * 3) {
       slowed_from = cwnd;
       slowed_ns = ns;
       slowed_at = now;
     } else if (cwnd <= std::max(slowed_from / 2, kFloor) &&
-               (now - slowed_at).ns() >= kPatience * int64_t{ns}) {
+               (now - slowed_at).ns() >=
+                   (competed ? kPatience / 4 : kPatience) * int64_t{ns}) {
       competes = true;
-      resume = slowed_from / 2;  // slowing down was a mistake
+      resume = slowed_from / 4 * (competed ? 3 : 2);  // it was a mistake
     }
   }
 
@@ -421,10 +415,12 @@ struct DelayWindow {
     draining = false;
     above = 0;
     // Others have kept the queue, or not.
-    const auto empty =
+    const uint32_t empty =
         shortest_ns +
         std::max(static_cast<uint32_t>(kQueue.ns()), shortest_ns / 8);
-    competes &= shortest_drained == 0 || shortest_drained > empty;
+    if (shortest_drained != 0 && shortest_drained <= empty) {
+      competed = std::exchange(competes, false);
+    }
     if (!competes) slowed_from = 0;
     cwnd = std::max(cwnd, std::min(after_drain, most));
     pacer.next_send = Time();

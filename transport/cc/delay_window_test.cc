@@ -353,6 +353,34 @@ TEST_F(DelayWindowTest, CompetesIfTheQueueBelongsToOthers) {
 }
 
 // Where others do not drain it, the queue is not ours.
+// Without its part of it, a drain may find no queue.
+TEST_F(DelayWindowTest, CompetesAgainSooner) {
+  constexpr Duration kLong = kBase * 50;
+  for (const bool before : {false, true}) {
+    cc_.Start(64, 2000, 4096);
+    Rounds(4, kBase);
+    cc_.starting = false;
+    cc_.competes = before;
+    BusyFor(Duration::Seconds(2));
+    cc_.slowed_at = now_;
+    Rounds(3, kBase);  // a drain
+    ASSERT_FALSE(cc_.draining);
+    EXPECT_FALSE(cc_.competes);
+    EXPECT_EQ(cc_.competed, before);
+    const uint32_t window = cc_.cwnd;
+    int rounds = 0;
+    while (!cc_.competes && ++rounds < 100) Round(kLong);
+    if (before) {
+      EXPECT_LT(rounds, 15);
+      EXPECT_EQ(cc_.resume, window / 4 * 3);
+    } else {
+      EXPECT_GT(rounds, 32);
+      EXPECT_LT(rounds, 100);
+      EXPECT_EQ(cc_.resume, window / 2);
+    }
+  }
+}
+
 TEST_F(DelayWindowTest, ADrainTellsWhoseTheQueueIs) {
   for (const bool emptied : {true, false}) {
     cc_.Start(64, 2000, 4096);
@@ -360,6 +388,7 @@ TEST_F(DelayWindowTest, ADrainTellsWhoseTheQueueIs) {
     cc_.starting = false;
     cc_.competes = true;
     BusyFor(Duration::Seconds(2));
+    cc_.slowed_at = now_;
     const Duration round_trip = emptied ? kBase : Duration::Milliseconds(1);
     Round(round_trip);
     ASSERT_TRUE(cc_.draining);

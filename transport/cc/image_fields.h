@@ -29,16 +29,28 @@ struct FieldsOf<cc::Pacer> {
 };
 
 template <>
+struct FieldsOf<cc::ReactionPoint> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, alpha, notified, notified_at);
+    f("alpha", alpha);
+    f.Require(alpha <= cc::ReactionPoint::kAll, "alpha", alpha, "is too large");
+    f("notified", notified);
+    f.Since("notified_at", notified_at, notified);
+  }
+};
+
+template <>
 struct FieldsOf<cc::DelayWindow> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, pacer, cwnd, quiet, limit, most, can_hold, full_packet,
                   before_cut, starting, cut, above, wire_shift, ack_shift,
-                  competes, marked, doubted, draining, last_cut, round_trip,
+                  competes, doubted, draining, competed, last_cut, round_trip,
                   row_least, row_since, slowed_from, slowed_ns, slowed_at,
                   shortest_ns, after_drain, shortest_drained, drained_before,
                   lost, heard, full_at, born_at, drained_at, lost_since, resume,
-                  alpha, marked_at, to_wall);
+                  reaction, to_wall);
     f("cwnd", cwnd);
     f("quiet", quiet);
     f("limit", limit);
@@ -49,9 +61,9 @@ struct FieldsOf<cc::DelayWindow> {
     f("starting", starting);
     f("cut", cut);
     f("competes", competes);
-    f("marked", marked);
     f("doubted", doubted);
     f("draining", draining);
+    f("competed", competed);
     f.Since("last_cut", last_cut, cut);
     f("round_trip", round_trip);
     f("slowed_from", slowed_from);
@@ -68,8 +80,7 @@ struct FieldsOf<cc::DelayWindow> {
     f.Since("drained_at", drained_at, shortest_ns != 0);
     f.Since("lost_since", lost_since, lost != 0);
     f("resume", resume);
-    f("alpha", alpha);
-    f.Since("marked_at", marked_at, marked);
+    f.Group("reaction", reaction);
     // The engine's; what follows from the others; and a row, which a move
     // interrupts.
     f.Elsewhere(to_wall, wire_shift, ack_shift, pacer, above, row_least,
@@ -91,8 +102,6 @@ struct FieldsOf<cc::DelayWindow> {
     f.Require(s.before_cut <= s.most, "before_cut", s.before_cut,
               "is more than most");
     f.Require(s.resume <= s.most, "resume", s.resume, "is more than most");
-    f.Require(s.alpha <= cc::DelayWindow::kAllMarked, "alpha", s.alpha,
-              "is too large");
     f.Require(s.full_packet <= UINT16_MAX, "full_packet", s.full_packet,
               "is not a size");
     // Narrower than in the struct, and never reached.

@@ -295,6 +295,10 @@ class Completer {
     if (s_.recovery != nullptr) {
       if (now < s_.recovery->repair_until) return repairer().UpdateGaps(now);
       if (!repairer().TryAgain(now)) GoBackForNak(now);
+    } else if (s_.tx_psn == s_.una_psn) {
+      // There is nothing that could be answered: it waits for the path. (Probes
+      // would go in the place of what waits, and the time-out would not come.)
+      s_.ArmProbe(now);
     } else if (s_.probe != Probe::kAnswered) {
       s_.silent = s_.probe != Probe::kNone;
       s_.probe = Probe::kDue;
@@ -321,7 +325,8 @@ class Completer {
   // nothing else will say so: the deadline is brought forward.
   void OnSequenceNak(Time now) {
     constexpr int64_t kEarlyRoundTrips = 4;
-    if (s_.tx_psn == s_.una_psn || s_.rnr_waiting) return;
+    // Nothing is under way in an RNR wait either.
+    if (s_.tx_psn == s_.una_psn) return;
     const cc::DelayWindow& path = s_.path->cc;
     const bool too_soon = now - s_.sent_since < path.Shortest();
     if (!too_soon && s_.nak_doubt == 0) return GoBackForNak(now);

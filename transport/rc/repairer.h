@@ -22,8 +22,7 @@ class Repairer {
                                               Time now) {
     const uint32_t missing = packet.bth->repair();
     if (missing == 0) s_.path->OnNotHeld();
-    if (missing == 0 || s_.rnr_waiting || s_.tx_psn - first <= 0 ||
-        s_.Recover() == nullptr) {
+    if (missing == 0 || s_.tx_psn - first <= 0 || s_.Recover() == nullptr) {
       return false;
     }
     GapReport report{

@@ -1,0 +1,79 @@
+"""What is broken on purpose in parts whose rule no whole network shows: it
+arranges itself with the fault. The part's unit test has to find it."""
+
+load("//tests/sim:mutants.bzl", "mutant")
+
+def unit_mutants():
+    """Each fails a test of its part."""
+
+    mutant(
+        name = "mutant_fills_the_port_with_one_path_test",
+        core = "unit",
+        only = "//transport/cc:shared_path_test.cc",
+        old = "if (left > mine) return (left - mine + 1) / 2;",
+        new = "if (left > mine) return left;",
+    )
+
+    mutant(
+        name = "mutant_counts_nothing_in_the_port_test",
+        core = "unit",
+        only = "//transport/cc:shared_path_test.cc",
+        old = "port->under_way += now_in_port - in_port;",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_forgers_stop_a_path_test",
+        core = "unit",
+        only = "//transport/cc:delay_window_test.cc",
+        old = "std::min(before, kMarkedFloor)",
+        new = "kFloor",
+    )
+
+    mutant(
+        name = "mutant_undoes_what_marks_have_cut_test",
+        core = "unit",
+        only = "//transport/cc:delay_window_test.cc",
+        old = "before_cut = 0;  // this cut is never undone",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_takes_losses_for_congestion_test",
+        core = "unit",
+        only = "//transport/cc:delay_window_test.cc",
+        old = "if (few && quick && !competes) return false;",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_never_competes_test",
+        core = "unit",
+        only = "//transport/cc:delay_window_test.cc",
+        old = "(competed ? kPatience / 4 : kPatience) * int64_t{ns}) {",
+        new = "INT64_MAX) {",
+    )
+
+    mutant(
+        name = "mutant_competes_again_as_late_test",
+        core = "unit",
+        only = "//transport/cc:delay_window_test.cc",
+        old = "competed = std::exchange(competes, false);",
+        new = "competes = false;",
+    )
+
+    mutant(
+        name = "mutant_counts_losses_of_one_overflow_again_test",
+        core = "unit",
+        only = "//transport/rc:gaps_test.cc",
+        old = "forgiven_end_ = sent;",
+        new = "",
+    )
+
+    mutant(
+        name = "mutant_keeps_bursts_long_test",
+        core = "unit",
+        only = "//datapath/engine:burst_limit_test.cc",
+        old = "large_ != 0 && small_ != 0 ? kFew : kBurstMax;",
+        new = "kBurstMax;",
+    )
