@@ -34,11 +34,13 @@ constexpr Bounds kIncastBounds = {.goodput_percent = 90,
                                   .resent_percent = 5,
                                   .failed = 0,
                                   .starved = 0};
-// Windows of TCP follow losses: more is lost, and shares are less even. A
-// buffer with fewer packets than connections leaves them time-outs.
+// Windows of TCP follow losses: more is lost, and shares are less even. Where
+// the buffer has two packets for each connection, or fewer, they end in
+// time-outs.
 constexpr Bounds kIwarpBounds = {
     .goodput_percent = 90, .jain = 0.8, .failed = 0, .starved = 0};
 constexpr Bounds kManyIwarpBounds = {.goodput_percent = 90, .failed = 0};
+constexpr uint32_t kMany = 100;
 constexpr Bounds kLongBounds = [] {
   Bounds bounds = kIncastBounds;
   bounds.goodput_percent = 80;
@@ -59,8 +61,8 @@ constexpr Bounds kDeadPeerBounds = {.goodput_percent = 90, .failed = 1};
 // small message alone; and the goodput of the others, in percent.
 constexpr double kSmallBound = 5;
 constexpr double kBesideSmallBound = 90;
-// Beside TCP: what a queue pair of RC gets, in times of what one of iWARP gets;
-// and the goodput of both, in percent.
+// Beside TCP: what the queue pair of RC gets, in times of the mean of those of
+// iWARP; and the goodput of all, in percent.
 constexpr double kShareLeast = 0.5;
 constexpr double kShareMost = 1.5;
 constexpr double kBesideTcpBound = 90;
@@ -186,9 +188,9 @@ CongestionRow IncastRow(bool quick, uint32_t senders, uint32_t qps,
   busy.iwarp = iwarp;
   busy.qps = qps;
   if (senders >= 100) busy.time = Duration::Seconds(2);
-  busy.bounds = !iwarp                ? kIncastBounds
-                : senders * qps < 100 ? kIwarpBounds
-                                      : kManyIwarpBounds;
+  busy.bounds = !iwarp                  ? kIncastBounds
+                : senders * qps < kMany ? kIwarpBounds
+                                        : kManyIwarpBounds;
   return BusyRow(quick, std::move(busy));
 }
 
@@ -424,7 +426,8 @@ small: the path of sharing, a QP sends 64 bytes at a time, and there may be
 iWARP: as incast, with CUBIC
 beside TCP: a host with a QP of RC, and others with one of iWARP each, on the
   path of incast, from 3 s to 6 s; far: 10 ms round trip, 200 Mb/s, the first
-  12 s; share: what the one of RC gets, in times of the mean of the others
+  12 s; share: goodput of the QP of RC, in times of the mean of the others (of
+  iWARP: what TCP carries, with the headers of MPA and DDP)
 
 goodput: payload acknowledged, % of what the slow link carries of it in full
   packets (of RC 1024 bytes in 1148, of iWARP 1032 in 1164: link.h counts 42 too

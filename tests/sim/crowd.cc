@@ -36,11 +36,12 @@ constexpr uint16_t kPortRing = 1024;
 
 constexpr uint16_t kListenPort = 7000;
 constexpr uint16_t kFirstPort = 10000;  // of connections; the flow is added
-// The longest packets of RC fit: IPv4, UDP, BTH, RETH and ICRC. So segments
-// carry a little more.
-constexpr uint16_t kHostMtu = kCrowdMtu + 20 + 8 + 12 + 16 + 4;
+// Of most packets of RC: IPv4, UDP, BTH and ICRC.
+constexpr uint16_t kRoceHeaders = 20 + 8 + 12 + 4;
+// The longest packets of RC fit, with an RETH. So segments carry a little more.
+constexpr uint16_t kHostMtu = kCrowdMtu + kRoceHeaders + 16;
 // Of a segment: IPv4, and TCP with timestamps.
-constexpr uint32_t kTcpHeaders = 20 + 20 + 12;
+constexpr uint16_t kTcpHeaders = 20 + 20 + 12;
 
 // Less than the default of each host: there are a hundred.
 constexpr ConnectionLimits kConnections = {.max_connections = 4096,
@@ -391,17 +392,15 @@ const std::vector<Duration>& Crowd::times(size_t flow) const {
 }
 
 FullPacket Crowd::full_packet(size_t flow) const {
-  // IPv4, UDP, BTH and ICRC.
-  constexpr uint32_t kRoceHeaders = 20 + 8 + 12 + 4;
   // Ethernet, and what the link adds (link.h, impairer.h).
   constexpr uint32_t kAdded =
       14 + Link::kHeadBytes + impair::kWireOverheadBytes;
-  const uint32_t headers =
-      flows_[flow]->config.iwarp ? kTcpHeaders : kRoceHeaders;
-  const uint32_t payload =
-      flows_[flow]->config.iwarp ? kHostMtu - kTcpHeaders : kCrowdMtu;
-  return {.payload_bytes = payload,
-          .on_link_bytes = payload + headers + kAdded};
+  if (flows_[flow]->config.iwarp) {
+    return {.payload_bytes = kHostMtu - kTcpHeaders,
+            .on_link_bytes = kHostMtu + kAdded};
+  }
+  return {.payload_bytes = kCrowdMtu,
+          .on_link_bytes = kCrowdMtu + kRoceHeaders + kAdded};
 }
 
 }  // namespace urnic::sim

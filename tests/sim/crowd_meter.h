@@ -49,7 +49,7 @@ class CrowdMeter {
   CrowdReading last_;
   CrowdReading window_begin_;
   Duration time_;
-  std::vector<Duration> silent_;  // since when each flow makes no progress
+  std::vector<Duration> silent_;  // for how long each flow has made no progress
   Duration stall_;
   uint64_t starved_ = 0;
   uint64_t windows_ = 0;

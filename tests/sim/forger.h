@@ -1,12 +1,14 @@
 #pragma once
 
-// A stranger in the network of two machines, who knows their addresses and the
-// numbers of their queue pairs, but not the PSNs under way: frames with a valid
-// ICRC that neither end has sent. None of them may change a byte of memory,
-// complete or fail a request, or stop a connection. (Whoever guesses a PSN can
-// do what its owner could, in every implementation of RoCE.)
+// A stranger on the network of two machines. He knows their addresses and the
+// numbers of their queue pairs, but not the PSNs under way. He sends frames
+// with a valid ICRC. None of them may change a byte of memory, complete or fail
+// a request, or stop a connection. (Whoever guesses a PSN can do what its owner
+// could, in every implementation of RoCE.)
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "tests/sim/world.h"
 #include "transport/net/path.h"
 #include "transport/rc/qp.h"
+#include "transport/rc/send_state.h"
 #include "transport/wire/packet.h"
 
 namespace urnic::sim {
@@ -23,7 +26,7 @@ class Forger {
   explicit Forger(uint64_t seed) : random_(seed) {}
 
   // A frame to the queue pair `to`, along the path by which its peer sends.
-  // REQUIRES: it is in RTS.
+  // REQUIRES: it is in RTS, and not of XRC.
   Frame Forge(const RcEnd& to, const net::Path& path) {
     wire::PacketFields fields;
     fields.dest_qp = Qpn{to.qpn()};
@@ -67,7 +70,7 @@ class Forger {
     fields.virtual_address = random_.Next();
     fields.dma_length = kPayloadBytes;
     fields.ack_requested = random_.OneIn(2);
-    // "This was sent again": what follows may be told more.
+    // The mark of a repair: the responder may then report more.
     if (random_.OneIn(2))
       fields.repair = static_cast<uint8_t>(random_.Below(64));
   }
@@ -79,14 +82,16 @@ class Forger {
     Choose(kOpcodes, fields);
     fields.psn = qp.recv_psn() + Distance(kFar, kRange);
   }
-  // An old read would be answered, if its key is still right.
+  // Not a read or an atomic: who names an old one with its key gets its answer
+  // again, and the peer may take that for the answer that it waits for.
   void OldRequest(const rc::Qp& qp, wire::PacketFields& fields) {
     static constexpr Opcode kOpcodes[] = {
         Opcode::kRcSendOnly, Opcode::kRcWriteOnly, Opcode::kRcWriteMiddle};
     Choose(kOpcodes, fields);
     fields.psn = qp.recv_psn() + -Distance(1, random_.OneIn(2) ? 64 : kRange);
   }
-  // To what was never sent, or to what was acknowledged long ago.
+  // To what was never sent, or to what was acknowledged. (The last of that may
+  // be acknowledged again, with a report of what is missing behind it.)
   void Answer(const rc::Qp& qp, wire::PacketFields& fields) {
     static constexpr Opcode kOpcodes[] = {
         Opcode::kRcAcknowledge,        Opcode::kRcAcknowledge,

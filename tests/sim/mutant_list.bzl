@@ -66,6 +66,18 @@ def mutants():
     )
 
     mutant(
+        name = "mutant_probes_with_nothing_under_way_test",
+        old = "} else if (s_.tx_psn == s_.una_psn) {",
+        new = "} else if (false) {",
+    )
+
+    mutant(
+        name = "mutant_believes_forged_answers_test",
+        old = "if (unsent > 0 || (unsent == 0 && !IsSequenceNak(packet))) {",
+        new = "if (false) {",
+    )
+
+    mutant(
         name = "mutant_paces_for_ever_test",
         old = "if (now >= s_.paced_until) s_.pace_waiting = false;",
         new = "",

@@ -215,6 +215,7 @@ _IN_GATE = [
     "mutant_iwarp_builds_kept_fpdu_again_test",
     "mutant_never_drains_the_queue_test",
     "mutant_believes_any_mark_test",
+    "mutant_competes_again_as_late_test",
 ]
 
 def mutant(name, old, new, core = "rc", only = None):

@@ -488,11 +488,13 @@ void Simulation::Drain(Connection& c, uint32_t i) {
 void Simulation::PlanForgery() {
   world_.After(forged_every_, [this] {
     if (!faults_on_) return;
-    const uint64_t which = stats_.forged++ / 2 % connections_.size();
-    const auto to = static_cast<int>(stats_.forged % 2);
+    const uint64_t turn = forged_turn_++;
+    const uint64_t which = turn / 2 % connections_.size();
+    const auto to = static_cast<int>(turn % 2);
     const Connection& c = *connections_[which];
     const RcEnd& end = *c.ends[to];
-    if (end.state() == QpState::kRts && !c.resting) {
+    if (end.state() == QpState::kRts && !c.resting && !end.options().xrc) {
+      ++stats_.forged;
       machines_[to]->OnFrame(forger_->Forge(end, machines_[1 - to]->path(0)));
     }
     PlanForgery();

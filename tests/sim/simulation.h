@@ -114,6 +114,7 @@ class Simulation {
 
   std::optional<Forger> forger_;
   Duration forged_every_;
+  uint64_t forged_turn_ = 0;
 };
 
 }  // namespace urnic::sim

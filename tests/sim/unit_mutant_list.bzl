@@ -1,5 +1,5 @@
-"""What is broken on purpose in parts whose rule no whole network shows: it
-arranges itself with the fault. The part's unit test has to find it."""
+"""Faults that no simulated network reveals, because its flows adapt to them.
+The unit test of the broken part has to find each."""
 
 load("//tests/sim:mutants.bzl", "mutant")
 

@@ -35,7 +35,8 @@
 // and measures the path again (as BBR does). That works only if all flows of a
 // queue do it at the same time: they do when a second begins, and more often
 // while they are young. Hosts whose clocks differ by less than a few round
-// trips are fair to each other; for others it takes longer.
+// trips are fair to each other; others drain at different times, which is of
+// no use.
 //
 // A plain value. Thread: one at a time (the holder of the engine's token).
 
@@ -252,7 +253,7 @@ struct DelayWindow {
     const uint32_t before = usual();
     const uint32_t left =
         reaction.OnNotification(now, std::max(round_trip, kMarkPeriod), before);
-    if (left == before) return;
+    if (left == before) return;  // this period has had one
     CutTo(std::max(left, std::min(before, kMarkedFloor)), now);
     before_cut = 0;  // this cut is never undone
     resume = before;
@@ -277,7 +278,8 @@ struct DelayWindow {
   // Much was lost: shortest_ns may be the queue of others.
   bool doubted = false;
   bool draining = false;  // the next window is `after_drain`
-  bool competed = false;  // before the last drain, which found no queue
+  // Until the last drain that found no queue, and not since.
+  bool competed = false;
   Time last_cut;
   Duration round_trip;     // the latest; zero: not known yet
   uint32_t row_least = 0;  // with `above`: ns, the shortest of the row
@@ -333,6 +335,7 @@ struct DelayWindow {
                    (competed ? kPatience / 4 : kPatience) * int64_t{ns}) {
       competes = true;
       resume = slowed_from / 4 * (competed ? 3 : 2);  // it was a mistake
+      competed = false;
     }
   }
 

@@ -352,8 +352,7 @@ TEST_F(DelayWindowTest, CompetesIfTheQueueBelongsToOthers) {
   EXPECT_FALSE(cc_.competes);
 }
 
-// Where others do not drain it, the queue is not ours.
-// Without its part of it, a drain may find no queue.
+// Without the flow's own part of the queue, a drain may find none.
 TEST_F(DelayWindowTest, CompetesAgainSooner) {
   constexpr Duration kLong = kBase * 50;
   for (const bool before : {false, true}) {
@@ -381,6 +380,7 @@ TEST_F(DelayWindowTest, CompetesAgainSooner) {
   }
 }
 
+// Where others do not drain it, the queue is not ours.
 TEST_F(DelayWindowTest, ADrainTellsWhoseTheQueueIs) {
   for (const bool emptied : {true, false}) {
     cc_.Start(64, 2000, 4096);

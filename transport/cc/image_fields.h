@@ -5,6 +5,7 @@
 #include "transport/cc/delay_window.h"
 #include "transport/cc/flow_rounds.h"
 #include "transport/cc/notification_point.h"
+#include "transport/cc/reaction_point.h"
 #include "transport/cc/round_trip_estimate.h"
 #include "transport/cc/round_trip_timer.h"
 #include "transport/cc/shared_path.h"

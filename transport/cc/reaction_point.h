@@ -1,8 +1,9 @@
 #pragma once
 
 // The reaction point of DCQCN (Zhu et al., SIGCOMM 2015, 3.1): by how much the
-// sender of marked packets slows down when it is notified. It is for windows,
-// in periods that the caller chooses: a round trip.
+// sender of marked packets slows down when it is notified. DCQCN changes a
+// rate; here it is a window. Time is counted in periods that the caller
+// chooses, usually a round trip.
 //
 // A plain value. Thread: one at a time.
 
@@ -14,13 +15,13 @@
 namespace urnic::cc {
 
 struct ReactionPoint {
-  static constexpr uint32_t kAll = 1u << 16;
-  static constexpr uint32_t kGain = 16;
+  static constexpr uint32_t kAll = 1u << 16;  // alpha = 1
+  static constexpr uint32_t kGain = 16;       // alpha moves by a part of this
   // What is older has no weight left.
   static constexpr int64_t kPeriods = 256;
 
-  // A notification has come. Returns `window` with what the marks leave of it;
-  // the same if this period has had a notification. REQUIRES: window < 2^31
+  // A notification has come. Returns the reduced window, or `window` itself if
+  // this period has had a notification. REQUIRES: period > 0
   uint32_t OnNotification(Time now, Duration period, uint32_t window) {
     if (notified) {
       const int64_t periods = (now - notified_at).ns() / period.ns();
@@ -36,8 +37,8 @@ struct ReactionPoint {
                                           (2 * uint64_t{kAll}));
   }
 
-  // The average part of the periods that had a notification. The first one
-  // halves the window.
+  // The moving average of the part of the periods that had a notification. The
+  // first one halves the window.
   uint32_t alpha = kAll;
   bool notified = false;  // notified_at is known
   Time notified_at;

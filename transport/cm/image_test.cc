@@ -543,7 +543,8 @@ TEST_F(ImageTest, OtherVersionsAndKindsAreRefused) {
   Bytes image = Image(0);
   image[8] = kImageVersion + 1;
   ImageMap::Seal(image);
-  EXPECT_THAT(Insert(0, image), HasSubstr("version is 9"));
+  EXPECT_THAT(Insert(0, image),
+              HasSubstr("version is " + std::to_string(kImageVersion + 1)));
   image = Image(0);
   image[10] = static_cast<uint8_t>(ImageKind::kUd);
   ImageMap::Seal(image);

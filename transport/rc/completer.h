@@ -263,7 +263,6 @@ class Completer {
   // the time-out: on a path that loses packets it comes from a peer that is
   // alive.
   void Retry(Time now, Why why) {
-    if (s_.rnr_waiting) return;  // everything will be resent anyway
     if (why == Why::kLoss) {
       s_.path->cc.OnLoss(now, s_.InFlight());
       s_.RewindToUna();
@@ -296,8 +295,9 @@ class Completer {
       if (now < s_.recovery->repair_until) return repairer().UpdateGaps(now);
       if (!repairer().TryAgain(now)) GoBackForNak(now);
     } else if (s_.tx_psn == s_.una_psn) {
-      // There is nothing that could be answered: it waits for the path. (Probes
-      // would go in the place of what waits, and the time-out would not come.)
+      // Nothing is under way that could be answered: the path lets this queue
+      // pair wait. (A probe would go in the place of what waits, and put off
+      // the time-out.)
       s_.ArmProbe(now);
     } else if (s_.probe != Probe::kAnswered) {
       s_.silent = s_.probe != Probe::kNone;

@@ -115,6 +115,8 @@ void CheckFlags(ImageReader& f, const SendState& s, QpState state) {
             s.failed_status, "is unknown");
   f.Require(!s.rnr_waiting || (s.running && !s.deadline().IsInfinite()),
             "rnr_waiting", s.rnr_waiting, "would never end");
+  f.Require(!s.rnr_waiting || s.tx_psn == s.una_psn, "rnr_waiting",
+            s.rnr_waiting, "has packets under way");
   f.Require(s.running || s.deadline().IsInfinite(), "deadline", 0,
             "is set in a state without deadlines");
   f.Require(!s.running || s.path->started(), "path", 0, "was never started");

@@ -298,7 +298,7 @@ TEST_F(ImageTest, OtherVersionsAndServicesAreRefused) {
   image[8] = kImageVersion + 1;
   ImageMap::Seal(image);
   EXPECT_THAT(a_.Become(image, now_, Duration()).Text(),
-              StartsWith("version is 9"));
+              StartsWith("version is " + std::to_string(kImageVersion + 1)));
   image = a_.Image(now_);
   image[10] = static_cast<uint8_t>(QpService::kUd);
   ImageMap::Seal(image);

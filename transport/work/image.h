@@ -34,7 +34,7 @@ namespace urnic {
 
 inline constexpr char kImageMagic[] = "uRNIC-IM";
 // Raised with each change of a list of members; older images cannot be read.
-inline constexpr uint16_t kImageVersion = 8;
+inline constexpr uint16_t kImageVersion = 9;
 inline constexpr size_t kImageHeaderBytes = 16;
 inline constexpr size_t kImageTrailerBytes = 4;
 
