@@ -20,6 +20,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -55,6 +56,13 @@ PACKAGES = ("perftest", "ucx-utils", "libfabric-bin", "iperf3", "sockperf",
 Series = collections.namedtuple(
     "Series", "panel name kind baseline command measures unpinned",
     defaults=(False,))
+
+
+def reason(error):
+    """Why a measurement failed, without the paths of this machine."""
+    text = str(error).replace(f"{ROOT}/", "")
+    made = re.escape(tempfile.gettempdir()) + r"/urnic-bench-\w+/?"
+    return re.sub(made, "", text)[-300:]
 
 
 def distribution(samples):
@@ -344,7 +352,7 @@ def measure(bench, series, rounds):
             except (RuntimeError, OSError, subprocess.SubprocessError,
                     LookupError, TypeError, ValueError, bed.Died,
                     bed.Timeout, bed.BedError) as error:
-                failures.append(f"{name}: {str(error)[-300:]}")
+                failures.append(f"{name}: {reason(error)}")
     print("\r" + " " * 78 + "\r", end="", file=sys.stderr)
     return points, failures
 

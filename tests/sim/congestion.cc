@@ -143,7 +143,6 @@ auto WithCrowd(const CrowdBuffers& buffers, const CrowdConfig& path,
 struct Busy {
   std::string name;
   CrowdConfig path;
-  bool iwarp = false;
   uint32_t qps = 1;  // of each sender
   uint32_t bytes = 65536;
   uint32_t posted = 4;
@@ -155,14 +154,13 @@ struct Busy {
 CongestionResult RunBusy(const CrowdBuffers& buffers, const Busy& busy,
                          uint64_t seed) {
   CrowdConfig path = busy.path;
-  path.iwarp = busy.iwarp;
   path.qps = path.senders * busy.qps;
   path.requests = busy.qps * busy.posted;
   Random random(seed);
   return WithCrowd(buffers, path, random.Next(), [&](Crowd& crowd) {
     for (uint32_t i = 0; i < path.qps; ++i) {
       crowd.Add({.sender = i % path.senders,
-                 .iwarp = busy.iwarp,
+                 .iwarp = path.iwarp,
                  .bytes = busy.bytes,
                  .posted = busy.posted,
                  .start = StartOf(random)});
@@ -179,23 +177,28 @@ CongestionRow BusyRow(bool quick, Busy busy) {
           }};
 }
 
-CongestionRow IncastRow(bool quick, uint32_t senders, uint32_t qps,
-                        bool iwarp = false) {
-  Busy busy;
-  busy.name = (iwarp ? "iWARP " : "incast ") + std::to_string(senders) +
-              ":1, QPs each: " + std::to_string(qps);
+// So many hosts with so many busy queue pairs each send to one.
+CongestionRow ManyToOneRow(bool quick, uint32_t senders, uint32_t qps,
+                           Busy busy) {
+  busy.name +=
+      " " + std::to_string(senders) + ":1, QPs each: " + std::to_string(qps);
   busy.path.senders = senders;
-  busy.iwarp = iwarp;
   busy.qps = qps;
   if (senders >= 100) busy.time = Duration::Seconds(2);
-  busy.bounds = !iwarp                  ? kIncastBounds
-                : senders * qps < kMany ? kIwarpBounds
-                                        : kManyIwarpBounds;
   return BusyRow(quick, std::move(busy));
 }
 
+CongestionRow IncastRow(bool quick, uint32_t senders, uint32_t qps) {
+  return ManyToOneRow(quick, senders, qps,
+                      {.name = "incast", .path = {}, .bounds = kIncastBounds});
+}
+
 CongestionRow IwarpRow(bool quick, uint32_t senders, uint32_t qps) {
-  return IncastRow(quick, senders, qps, true);
+  const bool many = senders * qps >= kMany;
+  return ManyToOneRow(quick, senders, qps,
+                      {.name = "iWARP",
+                       .path = {.iwarp = true},
+                       .bounds = many ? kManyIwarpBounds : kIwarpBounds});
 }
 
 // So many hosts with one busy queue pair each, on another path.

@@ -224,8 +224,14 @@ EngineQp* Crowd::MakeQp(Node& node, Flow& flow) {
   config.rq = rings.rq().view();
   config.send_cq = config.recv_cq = &node.cq.queue;
   return node.host->WithToken([&] {
-    const auto qp = node.host->engine().qps().Create(config);
+    QpTable& qps = node.host->engine().qps();
+    const auto qp = qps.Create(config);
     Require(qp.ok(), "no queue pair");
+    if (flow.config.iwarp) {
+      QpConfig access;
+      access.access = kRights;
+      qps.Modify(**qp, QpState::kInit, access);
+    }
     return *qp;
   });
 }
@@ -265,22 +271,15 @@ void Crowd::Connect(Flow& flow) {
   const auto number = static_cast<uint32_t>(flow.request.wr_id);
   uint8_t data[sizeof(number)];
   std::memcpy(data, &number, sizeof(number));
-  QpConfig access;
-  access.access = kRights;
-  receiver_->host->WithToken([&] {
-    receiver_->host->engine().qps().Modify(*flow.peer, QpState::kInit, access);
-  });
   flow.from.host->WithToken([&] {
-    Engine& engine = flow.from.host->engine();
-    engine.qps().Modify(*flow.qp, QpState::kInit, access);
     ConnectConfig config;
     config.path = flow.from.there;
     config.local_port = static_cast<uint16_t>(kFirstPort + number);
     config.remote_port = kListenPort;
     config.events = this;
     config.user = number;
-    const auto connection =
-        engine.connections().Connect(IwarpQp::Of(*flow.qp), config, data);
+    const auto connection = flow.from.host->engine().connections().Connect(
+        IwarpQp::Of(*flow.qp), config, data);
     Require(connection.ok(), "a connection is refused");
     flow.connection = *connection;
   });

@@ -119,6 +119,7 @@ class Crowd final : private EngineEvents, private ConnectionEvents {
   void FindPaths();
   void Ask(Node& from, Node& to, net::Path& path);
   void Listen();
+  // Of iWARP: in INIT.
   EngineQp* MakeQp(Node& node, Flow& flow);
   void BringUp(Node& node, EngineQp& qp, const net::Path& path,
                const EngineQp& peer);

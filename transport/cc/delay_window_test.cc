@@ -36,6 +36,16 @@ class DelayWindowTest : public ::testing::Test {
     cc_.full_at = now_;
   }
 
+  // A flow that competes, or not, and is about to drain the queue.
+  void BeginBeforeDrain(bool competes) {
+    cc_.Start(64, 2000, 4096);
+    Rounds(4, kBase);
+    cc_.starting = false;
+    cc_.competes = competes;
+    BusyFor(Duration::Seconds(2));
+    cc_.slowed_at = now_;
+  }
+
   Time now_ = Time::FromNs(1000000);
   DelayWindow cc_;
 };
@@ -356,12 +366,7 @@ TEST_F(DelayWindowTest, CompetesIfTheQueueBelongsToOthers) {
 TEST_F(DelayWindowTest, CompetesAgainSooner) {
   constexpr Duration kLong = kBase * 50;
   for (const bool before : {false, true}) {
-    cc_.Start(64, 2000, 4096);
-    Rounds(4, kBase);
-    cc_.starting = false;
-    cc_.competes = before;
-    BusyFor(Duration::Seconds(2));
-    cc_.slowed_at = now_;
+    BeginBeforeDrain(before);
     Rounds(3, kBase);  // a drain
     ASSERT_FALSE(cc_.draining);
     EXPECT_FALSE(cc_.competes);
@@ -383,12 +388,7 @@ TEST_F(DelayWindowTest, CompetesAgainSooner) {
 // Where others do not drain it, the queue is not ours.
 TEST_F(DelayWindowTest, ADrainTellsWhoseTheQueueIs) {
   for (const bool emptied : {true, false}) {
-    cc_.Start(64, 2000, 4096);
-    Rounds(4, kBase);
-    cc_.starting = false;
-    cc_.competes = true;
-    BusyFor(Duration::Seconds(2));
-    cc_.slowed_at = now_;
+    BeginBeforeDrain(/*competes=*/true);
     const Duration round_trip = emptied ? kBase : Duration::Milliseconds(1);
     Round(round_trip);
     ASSERT_TRUE(cc_.draining);
