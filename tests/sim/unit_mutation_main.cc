@@ -8,6 +8,9 @@
 #include "tests/sim/seeds.h"
 
 int main(int argc, char** argv) {
+  // The report of the unit test would list its failures, which are what is
+  // wanted here, as this test's own.
+  GTEST_FLAG_SET(output, "");
   ::testing::InitGoogleTest(&argc, argv);
   urnic::sim::PassOnAbort();
   const bool caught = RUN_ALL_TESTS() != 0;
