@@ -53,6 +53,7 @@ constexpr uint16_t kHeaderBytes = 64;
 constexpr uint16_t kSequenceOffset = 16;
 constexpr size_t kSamplesMax = 8'000'000;
 constexpr double kLostAfterSeconds = 0.01;
+constexpr int kSettledMs = 100;
 
 volatile std::sig_atomic_t g_stop = 0;
 
@@ -409,6 +410,17 @@ Result RunDevice(DpdkPort& port, const Options& o) {
   return result;
 }
 
+// The driver's threads go on with the handshake when the link is up, and could
+// not if RunDevice() closed the gate then.
+void AwaitLink(const Port& port, double seconds) {
+  for (int up = 0, ms = 0; up < kSettledMs && g_stop == 0; ++ms) {
+    up = port.info().state == PortState::kUp ? up + 1 : 0;
+    if (ms > kSettledMs + seconds * 1000)
+      Die("the port did not come up: " + port.info().text);
+    usleep(1000);
+  }
+}
+
 int Main(int argc, char** argv) {
   const Options o = ParseOptions(argc, argv);
   for (const char* known : {"tx", "rx", "duplex", "echo", "ping", ""}) {
@@ -428,11 +440,7 @@ int Main(int argc, char** argv) {
   if (port == nullptr) Die("loop has no wire to measure");
   if (o.size > port->mtu() + kL2HeaderBytesMax)
     Die("size: larger than the MTU");
-  for (int i = 0; port->info().state != PortState::kUp && g_stop == 0; ++i) {
-    if (i > o.wait * 1000)
-      Die("the port did not come up: " + port->info().text);
-    usleep(1000);
-  }
+  AwaitLink(*port, o.wait);
   TakeLcore(port->lcore());
   Result result =
       o.through_port ? Run(PortIo{*port}, *port, o) : RunDevice(*port, o);

@@ -105,7 +105,10 @@ class Bench:
         command = lambda mode, longer: lambda dev, _: [
             str(tool), mode, dev, f"size={size}", f"seconds={seconds + longer}", "wait=10", *more]
         server, client, _ = self.pair(bed, command(server_mode, 0.3), command(client_mode, 0))
-        return [json.loads(out.strip().splitlines()[-1]) for out in (server, client)]
+        results = [json.loads(out.strip().splitlines()[-1]) for out in (server, client)]
+        if all(r["tx_mpps"] + r["rx_mpps"] == 0 for r in results):
+            raise RuntimeError(f"raw_port: no frame passed between {client_mode} and {server_mode}")
+        return results
 
     def run_in(self, bed, program, peer, transport="roce", options=(), **how):
         """`program` on both sides under urnic run with these options, each with
