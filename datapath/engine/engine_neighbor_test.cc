@@ -106,6 +106,41 @@ TEST_F(EngineNeighborTest, ASpoofedAnnouncementMovesNoConnection) {
   EXPECT_EQ(node_.qp().path.headers.dst_mac(), peer_->mac());
 }
 
+// Its packets are not answered: it may have moved without a word.
+TEST_F(EngineNeighborTest, ASilentNeighborIsProbed) {
+  Connect();
+  {
+    Engine::ControlScope scope(node_.engine());
+    QpConfig config = node_.qp().config();
+    config.timeout = Duration::Milliseconds(5);
+    node_.qp().Reconfigure(config);
+  }
+  ASSERT_EQ(SentOf(1), 1u);
+  const auto probes = [&] {
+    int count = 0;
+    for (const Bytes& frame : Received()) {
+      wire::FrameView view;
+      count += wire::ParseFrame(frame.data(), frame.size(), view) ==
+                   RxVerdict::kArp &&
+               std::memcmp(frame.data(), peer_->mac().bytes.data(), 6) == 0;
+    }
+    return count;
+  };
+  int before = 0;
+  while (node_.qp().counters().timeouts == 0) {
+    before += probes();
+    Run();
+  }
+  EXPECT_EQ(before, 0) << "asked before the time-out";
+  int after = probes();
+  const Time end = Environment::Now() + Duration::Seconds(1);
+  while (after == 0 && Environment::Now() < end) {
+    Run();
+    after += probes();
+  }
+  EXPECT_GT(after, 0);
+}
+
 // A neighbour in doubt is probed, and no new path uses it. An acknowledgement
 // of our packets confirms it as well as an answer to a probe.
 TEST_F(EngineNeighborTest, AnAcknowledgementConfirmsTheNeighbor) {

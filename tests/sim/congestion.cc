@@ -44,6 +44,7 @@ constexpr uint32_t kMany = 100;
 constexpr Bounds kLongBounds = [] {
   Bounds bounds = kIncastBounds;
   bounds.goodput_percent = 80;
+  bounds.resent_percent = 2;
   return bounds;
 }();
 constexpr Bounds kMarksBounds = [] {

@@ -23,14 +23,6 @@ def congestion_mutants():
     )
 
     mutant(
-        name = "mutant_trusts_a_round_trip_behind_others_test",
-        core = "congestion",
-        only = "incast 16:1, QPs each: 1",
-        old = "doubted |= !few && before < quiet;",
-        new = "",
-    )
-
-    mutant(
         name = "mutant_ignores_long_round_trips_test",
         core = "congestion",
         only = "later",
@@ -119,14 +111,6 @@ def congestion_mutants():
     )
 
     mutant(
-        name = "mutant_begins_with_a_whole_window_test",
-        core = "congestion",
-        only = "incast 16:1, QPs each: 16",
-        old = "cwnd = before_cut = std::min(quiet, kInitial);",
-        new = "cwnd = before_cut = quiet;",
-    )
-
-    mutant(
         name = "mutant_knows_no_little_requests_test",
         core = "congestion",
         only = "small, QPs: 1 + 16",
@@ -156,14 +140,6 @@ def congestion_mutants():
         only = "long, hosts: 1",
         old = "if (missing == 0) s_.path->OnNotHeld();",
         new = "",
-    )
-
-    mutant(
-        name = "mutant_repeats_part_of_a_gap_for_ever_test",
-        core = "congestion",
-        only = "long, hosts: 4",
-        old = "if (repeated < gap.packets) SplitAfter(i, repeated);",
-        new = "if (repeated < gap.packets) { if (count_ == kMax) break; SplitAfter(i, repeated); }",
     )
 
     mutant(

@@ -368,13 +368,6 @@ def mutants():
     )
 
     mutant(
-        name = "mutant_engine_suspects_nobody_test",
-        core = "engine",
-        new = "",
-        old = "if (result.timed_out) on_silence(flow);",
-    )
-
-    mutant(
         name = "mutant_engine_follows_nobody_test",
         core = "engine",
         new = "",
@@ -390,21 +383,9 @@ def mutants():
 
     # Moves between engines.
     mutant(
-        name = "mutant_executes_what_is_held_out_of_order_test",
-        old = "while (count < out.size() && head_ != kNone && At(head_).psn == next) {",
-        new = "while (count < out.size() && head_ != kNone) {",
-    )
-
-    mutant(
-        name = "mutant_frees_held_frames_before_they_are_placed_test",
+        name = "mutant_never_frees_what_was_held_test",
         old = "held_->ReleaseTaken();",
         new = "",
-    )
-
-    mutant(
-        name = "mutant_holds_behind_a_missing_receive_test",
-        old = "if (reported_ == Reported::kNotReady) {",
-        new = "if (false) {",
     )
 
     mutant(

@@ -156,10 +156,17 @@ _SIMULATORS = {
     ),
     "scripts": (_SCRIPTS, "core", [], _DEPS),
     "unit": (
-        ["//transport/rc:gaps.cc"],
+        [
+            "//transport/rc:gaps.cc",
+            "//transport/rc:held_packets.cc",
+        ],
         "core",
         [],
-        ["//datapath/port", "//tests/sim:unit_mutation_main"] + _DEPS,
+        [
+            "//datapath/port",
+            "//tests/sim:unit_mutation_main",
+            "//tests/support:endpoint",
+        ] + _DEPS,
     ),
     "unreliable": (_UNRELIABLE, "core", ["--expect-violation"], _DEPS),
     "net": (_NET, "core", ["--expect-violation"], _DEPS),

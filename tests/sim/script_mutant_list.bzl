@@ -8,6 +8,14 @@ def script_mutants():
     """Each fails its script."""
 
     mutant(
+        name = "mutant_holds_behind_a_missing_receive_test",
+        core = "scripts",
+        only = "rnr_drops_what_follows",
+        old = "if (reported_ == Reported::kNotReady) {",
+        new = "if (false) {",
+    )
+
+    mutant(
         name = "mutant_holds_one_of_two_that_differ_test",
         core = "scripts",
         only = "held_twice_and_held_conflict",

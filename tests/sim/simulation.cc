@@ -548,6 +548,7 @@ void Simulation::CheckAtEnd() {
       stats_.moves += c->ends[i]->moves();
       stats_.resent += c->ends[i]->core().send_state().counters.requests_resent;
     }
+    CheckNothingHeld(*c);
   }
   for (const auto& machine : machines_) {
     stats_.corrupted += machine->count(RxVerdict::kBadIcrc);
@@ -557,6 +558,20 @@ void Simulation::CheckAtEnd() {
   }
   for (auto& image : images_) image->CheckAll("the memory at the end");
   stats_.virtual_time = world_.now() - Time::FromNs(1000000000);
+}
+
+// Everything has arrived, so nothing waits for something else. (A stranger's
+// packet may be held forever, and so may what a failed peer has sent.)
+void Simulation::CheckNothingHeld(const Connection& c) const {
+  if (forger_.has_value()) return;
+  for (const auto& end : c.ends) {
+    if (end->state() != QpState::kRts) return;
+  }
+  for (const auto& end : c.ends) {
+    Require(!end->core().responder().holds(), "a request is held forever");
+    Require(end->core().send_state().recovery == nullptr,
+            "a repair that does not end");
+  }
 }
 
 std::string Simulation::Describe() const {

@@ -92,6 +92,7 @@ class Simulation {
   void StopFaults();
   void CheckErrors(const Connection& c) const;
   void CheckAtEnd();
+  void CheckNothingHeld(const Connection& c) const;
 
   uint64_t seed_;
   Random random_;

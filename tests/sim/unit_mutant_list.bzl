@@ -31,6 +31,22 @@ def unit_mutants():
     )
 
     mutant(
+        name = "mutant_begins_with_a_whole_window_test",
+        core = "unit",
+        only = "//transport/cc:delay_window_test.cc",
+        old = "cwnd = before_cut = std::min(quiet, kInitial);",
+        new = "cwnd = before_cut = quiet;",
+    )
+
+    mutant(
+        name = "mutant_trusts_a_round_trip_behind_others_test",
+        core = "unit",
+        only = "//transport/cc:delay_window_test.cc",
+        old = "doubted |= !few && before < quiet;",
+        new = "",
+    )
+
+    mutant(
         name = "mutant_undoes_what_marks_have_cut_test",
         core = "unit",
         only = "//transport/cc:delay_window_test.cc",
@@ -68,6 +84,22 @@ def unit_mutants():
         only = "//transport/rc:gaps_test.cc",
         old = "forgiven_end_ = sent;",
         new = "",
+    )
+
+    mutant(
+        name = "mutant_repeats_part_of_a_gap_for_ever_test",
+        core = "unit",
+        only = "//transport/rc:gaps_test.cc",
+        old = "if (repeated < gap.packets) SplitAfter(i, repeated);",
+        new = "if (repeated < gap.packets) { if (count_ == kMax) break; SplitAfter(i, repeated); }",
+    )
+
+    mutant(
+        name = "mutant_executes_what_is_held_out_of_order_test",
+        core = "unit",
+        only = "//transport/rc:held_packets_test.cc",
+        old = "while (count < out.size() && head_ != kNone && At(head_).psn == next) {",
+        new = "while (count < out.size() && head_ != kNone) {",
     )
 
     mutant(
