@@ -101,6 +101,9 @@ class CompletionQueue {
 
   void* owner() const { return owner_; }
   bool overflowed() const { return overflowed_; }
+  // Completions that the program has not read.
+  uint32_t unread() const { return producer_ - LoadConsumer(); }
+  Arm armed() const { return armed_; }
 
  private:
   // An error counts as solicited.

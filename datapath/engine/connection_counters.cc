@@ -28,14 +28,19 @@ void AddConnection(const IwarpConnection& connection, IwarpCounters& to) {
 
 }  // namespace
 
-void ConnectionTable::CountTerminate(const ddp::StreamError& error,
+void ConnectionTable::CountTerminate(const IwarpQp& qp,
+                                     const ddp::StreamError& error,
                                      bool received) {
+  const auto number =
+      static_cast<uint16_t>(error.layer << 12 | error.type << 8 | error.code);
+  parts_.history->Add(received ? HistoryEvent::kTerminateReceived
+                               : HistoryEvent::kTerminateSent,
+                      qp.qpn(), number, 0, /*iwarp=*/true);
   EngineCounters& counters = *parts_.counters;
   ++(received ? counters.iwarp.terminates_recv
               : counters.iwarp.terminates_sent);
   (received ? counters.terminates_received : counters.terminates_sent)
-      .Count(static_cast<uint16_t>(error.layer << 12 | error.type << 8 |
-                                   error.code));
+      .Count(number);
 }
 
 void ConnectionTable::CountEndpoint(const IwarpConnection& connection) {

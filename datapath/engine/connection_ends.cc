@@ -121,6 +121,12 @@ void ConnectionTable::Retire(IwarpConnection& connection) {
 void ConnectionTable::LetGoOfQp(IwarpConnection& connection) {
   IwarpQp* const qp = connection.qp_;
   if (qp == nullptr) return;
+  const tcp::Connection& tcp = connection.endpoint_->connection();
+  parts_.history->Add(
+      HistoryEvent::kConnectionEnded, qp->qpn(),
+      static_cast<uint32_t>(tcp.ended()),
+      static_cast<uint32_t>(tcp.sender().counters().retransmissions),
+      /*iwarp=*/true);
   connection.Attach(nullptr);
   // From now on the queue pair flushes itself.
   parts_.flows->PassLateLooks(connection, *qp);

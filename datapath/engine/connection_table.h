@@ -27,6 +27,7 @@
 #include "datapath/engine/network.h"
 #include "datapath/engine/tcp_replies.h"
 #include "datapath/engine/transmit_queue.h"
+#include "ras/history/history.h"
 #include "ras/metrics/counters.h"
 #include "ras/metrics/rx_verdict.h"
 #include "transport/base/hash_index.h"
@@ -97,6 +98,7 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
     TransmitQueue* tx;
     FrameCustody* frames;
     EngineCounters* counters;
+    History* history;
     const Time* now;  // the current time of the engine
   };
   // The network outlives the table, and serves iWARP.
@@ -282,7 +284,8 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   // The endpoint is about to end.
   void CountEndpoint(const IwarpConnection& connection);
   // `received`: by us.
-  void CountTerminate(const ddp::StreamError& error, bool received);
+  void CountTerminate(const IwarpQp& qp, const ddp::StreamError& error,
+                      bool received);
 
   // A call of the endpoint is over: collects its events.
   void NoteSettled(IwarpConnection& connection);

@@ -33,8 +33,10 @@ Engine::Engine(Port* port, const Environment& environment)
       environment_(environment),
       now_(Now()),
       tx_(port, &counters_),
+      history_(&now_),
       custody_(port->pool(), &counters_),
-      recovery_(new rc::RecoveryPool({}, &custody_, &counters_.roce)),
+      recovery_(
+          new rc::RecoveryPool({}, &custody_, &counters_.roce, &history_)),
       sink_(new FlowSink(&completions_, &memory_, &counters_, &now_,
                          environment.witness())),
       flows_(&now_, sink_.get(), &environment_),
@@ -50,6 +52,7 @@ Engine::Engine(Port* port, const Environment& environment)
             .pending = &pending_,
             .recovery = recovery_.get(),
             .counters = &counters_,
+            .history = &history_,
             .now = &now_}) {}
 
 Engine::~Engine() {
@@ -78,6 +81,7 @@ void Engine::Serve(Network* network) {
                                           .tx = &tx_,
                                           .frames = &custody_,
                                           .counters = &counters_,
+                                          .history = &history_,
                                           .now = &now_},
                                          network));
   receiver_->ServeTcp(network, connections_.get());

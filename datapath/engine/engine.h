@@ -141,6 +141,8 @@ class Engine {
 
   // counters(), with those of what still exists.
   EngineCounters CountersOfAll();
+  // What happened rarely, to any of its queue pairs.
+  const History& history() const { return history_; }
   // The engine's queue pairs.
   QpTable& qps() { return qps_; }
   // Its iWARP connections. REQUIRES: the network serves iWARP.
@@ -205,6 +207,7 @@ class Engine {
   CompletionWriter completions_;
   EngineCounters counters_;
   TransmitQueue tx_;
+  History history_;
   FrameCustody custody_;
   std::unique_ptr<rc::RecoveryPool> recovery_;
   std::unique_ptr<FlowSink> sink_;

@@ -14,6 +14,7 @@
 #include "datapath/engine/completion_queue.h"
 #include "datapath/engine/flow.h"
 #include "datapath/engine/shared_receive_queue.h"
+#include "ras/facts/facts.h"
 #include "ras/metrics/counters.h"
 #include "transport/work/recv_queue.h"
 #include "transport/work/types.h"
@@ -90,6 +91,8 @@ class EngineQp : public Flow {
   virtual const QpConfig& config() const = 0;
   // The requester's counters; zero for services that do not count.
   virtual RequesterCounters counters() const = 0;
+  // What it has sent and received, for people.
+  virtual void DescribeWork(Time now, FactWriter& facts) const = 0;
   // Appends its image (transport/work/image.h) to `out`.
   virtual void AppendImage(Time now, std::string& out) const = 0;
 

@@ -90,10 +90,10 @@ void IwarpConnection::CountTerminates() {
   const ddp::StreamError sent = qp_->core().sent_error();
   const ddp::StreamError received = qp_->core().peers_error();
   if (sent && !std::exchange(sent_counted_, true)) {
-    table_->CountTerminate(sent, /*received=*/false);
+    table_->CountTerminate(*qp_, sent, /*received=*/false);
   }
   if (received && !std::exchange(received_counted_, true)) {
-    table_->CountTerminate(received, /*received=*/true);
+    table_->CountTerminate(*qp_, received, /*received=*/true);
   }
 }
 

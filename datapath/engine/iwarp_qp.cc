@@ -4,6 +4,7 @@
 #include <span>
 
 #include "datapath/engine/connection_table.h"
+#include "datapath/engine/qp_facts.h"
 #include "transport/base/check.h"
 #include "transport/iwarp/rdmap/image.h"
 
@@ -70,6 +71,14 @@ void IwarpQp::MakeRoomForReads(uint32_t reads) {
   core_.UseAnswers({larger.get(), count});
   answers_ = std::move(larger);
   answer_count_ = count;
+}
+
+void IwarpQp::DescribeWork(Time now, FactWriter& facts) const {
+  facts.Add("unacked-requests", core_.requester().under_way());
+  facts.Add("msn", core_.recv_msn());
+  facts.Add("reads-of-peer", core_.responder().answers_under_way());
+  AddCounters(counters(), facts);
+  if (connection_ != nullptr) urnic::DescribeWork(*connection_, now, facts);
 }
 
 void IwarpQp::AppendImage(Time now, std::string& out) const {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "datapath/engine/flow_sink.h"
+#include "datapath/engine/qp_facts.h"
 #include "datapath/engine/roce_qp.h"
 #include "transport/base/check.h"
 #include "transport/rc/image.h"
@@ -156,6 +157,9 @@ class QpOf final : public RoceQp {
     } else {
       return {};
     }
+  }
+  void DescribeWork(Time now, FactWriter& facts) const override {
+    urnic::DescribeWork(core(), now, facts);
   }
   void AppendImage(Time now, std::string& out) const override {
     AppendImageTo(out, [&](std::span<uint8_t> to) {

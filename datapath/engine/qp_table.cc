@@ -115,6 +115,9 @@ void QpTable::SendOwed(EngineQp& qp) {
 }
 
 void QpTable::Modify(EngineQp& qp, QpState target, const QpConfig& config) {
+  parts_.history->Add(HistoryEvent::kState, qp.qpn(),
+                      static_cast<uint32_t>(qp.state()),
+                      static_cast<uint32_t>(target), !qp.is_roce_qp());
   if (target == QpState::kReset || target == QpState::kErr) {
     SendOwed(qp);
     parts_.flows->Remove(qp);

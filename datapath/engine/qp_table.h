@@ -22,6 +22,7 @@
 #include "datapath/engine/pending_set.h"
 #include "datapath/engine/qp_places.h"
 #include "datapath/engine/roce_qp.h"
+#include "ras/history/history.h"
 #include "ras/metrics/counters.h"
 #include "transport/base/time.h"
 
@@ -43,6 +44,7 @@ class QpTable {
     PendingSet<std::atomic>* pending;
     rc::RecoveryPool* recovery;
     EngineCounters* counters;
+    History* history;
     const Time* now;  // the current time of the engine
   };
   explicit QpTable(const Parts& parts) : parts_(parts) {}

@@ -42,6 +42,7 @@ class FakeQp final : public EngineQp {
   void Reconfigure(const QpConfig&) override {}
   const QpConfig& config() const override { return config_; }
   RequesterCounters counters() const override { return {}; }
+  void DescribeWork(Time, FactWriter&) const override {}
   void AppendImage(Time, std::string&) const override {}
 
  private:

@@ -11,6 +11,7 @@ _urnic_options() {
         "--mode --config --help"
       ;;
     addr | route) echo "--process --help" ;;
+    show) echo "--process --details --json --pretty --help" ;;
     state) echo "--process --qp --help" ;;
     demo) echo "--help" ;;
   esac
@@ -111,7 +112,7 @@ _urnic() {
   elif [[ $cur == -* ]]; then
     found=$(compgen -W "$(_urnic_options "$command")" -- "$cur")
   elif [[ -z $command || $command == help ]]; then
-    found=$(compgen -W "run addr route state demo doctor help" -- "$cur")
+    found=$(compgen -W "run addr route show state demo doctor help" -- "$cur")
   elif [[ $command == @(addr|route) && -z $verb ]]; then
     found=$(compgen -W "add del" -- "$cur")
   elif [[ $command == run ]]; then

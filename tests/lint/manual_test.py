@@ -143,8 +143,9 @@ class Completion(unittest.TestCase):
     def test_bash_offers_the_options(self):
         for name, text in all_commands().items():
             with self.subTest(name):
-                self.assertEqual(options_of(text) - {"-h"},
-                                 completed(f"urnic {name} --".replace("  ", " ")))
+                long = {o for o in options_of(text) if o.startswith("--")}
+                self.assertEqual(
+                    long, completed(f"urnic {name} --".replace("  ", " ")))
 
     def test_bash_offers_interfaces_behind_the_colon(self):
         self.assertIn("lo", completed("urnic run --port iface:"))
@@ -161,10 +162,12 @@ class Completion(unittest.TestCase):
     def test_zsh_has_the_same_words(self):
         text = read("completion", "_urnic")
         options = set(re.findall(r"'(?:\*|\(- \*\))?(--\w+)\[", text))
+        for both in re.findall(r"\{(-\w,--\w+)\}'\[", text):
+            options |= set(both.split(","))
         expected = set()
         for help_text in all_commands().values():
             expected |= options_of(help_text)
-        self.assertEqual(expected - {"-h", "--help"}, options)
+        self.assertEqual(expected, options)
         names = re.search(r"subcommand:\(([\w ]+) help\)", text).group(1)
         self.assertEqual(subcommands_of(help_of()), set(names.split()))
         if shutil.which("zsh"):
@@ -197,6 +200,20 @@ class Troubleshooting(unittest.TestCase):
                         # Not assertIn, which would print the whole program.
                         self.assertTrue(piece.strip().encode() in binary,
                                         "no program has: " + piece)
+
+
+class Operate(unittest.TestCase):
+    def test_the_page_has_the_events(self):
+        with open(os.path.join(ROOT, "ras", "history", "history_events.def"),
+                  encoding="utf-8") as handle:
+            names = re.findall(r'^URNIC_HISTORY_EVENT\(\w+, "([^"]+)"',
+                               handle.read(), re.MULTILINE)
+        page = read("operate", "objects-and-events.md")
+        table = page[page.index("| event "):]
+        self.assertGreater(len(names), 5)
+        cells = re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE)
+        self.assertEqual(set(names),
+                         set(re.findall(r"`([\w-]+)`", " ".join(cells))))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 _RC = [
     "//datapath/engine:engine.cc",
     "//datapath/engine:roce_qp.cc",
+    "//transport/rc:completer.cc",
     "//transport/rc:gaps.cc",
     "//transport/rc:held_packets.cc",
     "//transport/rc:image.cc",
@@ -19,6 +20,7 @@ _CORE = [
     "//tests/support:endpoint.cc",
     "//tests/support:fake_host.cc",
     "//tests/support:fake_rings.cc",
+    "//transport/rc:completer.cc",
     "//transport/rc:gaps.cc",
     "//transport/rc:held_packets.cc",
     "//transport/rc:image.cc",
@@ -107,6 +109,7 @@ _IWARP = [
 ]
 
 _DEPS = [
+    "//ras/history",
     "//ras/metrics",
     "//tests/support:random",
     "//transport/impair",

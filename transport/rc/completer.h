@@ -149,35 +149,6 @@ class Completer {
     return CompletionOpcode(s_.sq.Read<urnic_sq_wqe>(index).opcode);
   }
 
-  // The error of the request that has failed, or a flush.
-  [[gnu::cold, gnu::noinline]] bool PollError(SendCompletion& out) {
-    if (s_.failed && s_.head == s_.failed_index) {
-      out = SendCompletion{.status = s_.failed_status,
-                           .opcode = OpcodeInRing(s_.head),
-                           .cause = s_.failed_cause,
-                           .wr_id = s_.sq.Read<urnic_sq_wqe>(s_.head).wr_id};
-      CountSendError(out.status, counters());
-      s_.failed = false;
-      s_.una = ++s_.head;
-      EnterError();
-      return true;
-    }
-    return s_.flushing && PollFlush(out);
-  }
-
-  //= IBTA 10.7.3.1: after an error, every request completes, whether it is
-  //= signaled or not
-  bool PollFlush(SendCompletion& out) {
-    const uint32_t posted = s_.sq.Posted(s_.head);
-    if (posted == 0 || posted == UINT32_MAX) return false;
-    out = SendCompletion{.status = URNIC_WC_WR_FLUSH_ERR,
-                         .opcode = OpcodeInRing(s_.head),
-                         .wr_id = s_.sq.Read<urnic_sq_wqe>(s_.head).wr_id};
-    CountSendError(out.status, counters());
-    s_.una = s_.next = s_.assigned = s_.posted = ++s_.head;
-    return true;
-  }
-
   // Acknowledges every packet before `limit`. False if it stops at a read or
   // atomic that has no response yet.
   bool AckBefore(Psn limit, Time now) {
@@ -258,156 +229,25 @@ class Completer {
 
   enum class Why : uint8_t { kLoss, kTimeout };
 
-  // Go-back-N. After a time-out, if no retry is left, the oldest request fails.
-  // A NAK uses up no retry, which the standard asks for, and does not prolong
-  // the time-out: on a path that loses packets it comes from a peer that is
-  // alive.
-  void Retry(Time now, Why why) {
-    if (why == Why::kLoss) {
-      s_.path->cc.OnLoss(now, s_.InFlight());
-      s_.RewindToUna();
-      s_.ArmProbe(now);
-    } else {
-      //= IBTA 9.9.2.4.2: each time-out uses up one retry
-      if (s_.retries_left == 0) {
-        ++counters().req_transport_retries_exceeded;
-        s_.FailAt(s_.una, URNIC_WC_RETRY_EXC_ERR, RxVerdict::kAccept);
-        return;
-      }
-      --s_.retries_left;
-      ++counters().local_ack_timeout_err;
-      // If others are answered, it is the peer that is silent, not the path.
-      if (now - s_.path->answered_at >= s_.config.timeout) {
-        s_.path->cc.OnRto(now);
-      }
-      s_.RewindToUna();
-      s_.repair = Repair::kTimeout;
-      s_.ArmTimer(now);
-    }
-    s_.sent_since = now;
-  }
-
-  // What is due before the time-out.
-  [[gnu::cold, gnu::noinline]] void ActEarly(Time now) {
-    s_.act_at = Time::Infinite();
-    if (s_.repair == Repair::kNakWaits) return GoBackForNak(now);
-    if (s_.recovery != nullptr) {
-      if (now < s_.recovery->repair_until) return repairer().UpdateGaps(now);
-      if (!repairer().TryAgain(now)) GoBackForNak(now);
-    } else if (s_.tx_psn == s_.una_psn) {
-      // Nothing is under way that could be answered: the path lets this queue
-      // pair wait. (A probe would go in the place of what waits, and put off
-      // the time-out.)
-      s_.ArmProbe(now);
-    } else if (s_.probe != Probe::kAnswered) {
-      s_.silent = s_.probe != Probe::kNone;
-      s_.probe = Probe::kDue;
-      if (s_.probes != UINT8_MAX) ++s_.probes;
-      s_.ArmProbe(now);
-    } else {
-      // What was sent before the probe, and is not acknowledged with it, is
-      // lost.
-      s_.probe = Probe::kNone;
-      if (s_.Recover() == nullptr) return GoBackForNak(now);
-      repairer().OnReport({.first = s_.una_psn, .end = s_.probe_end}, now);
-    }
-  }
-
-  // A forged packet with a future PSN makes the responder report a gap that
-  // does not exist. (40 000 of them a second cost 80 % of the rate of a
-  // connection that went back for each.) There are two signs of such a NAK. If
-  // it comes sooner than a round trip after the packet that it names was sent,
-  // it cannot be about that transmission. And after a needless rewind, the next
-  // NAKs are doubted for a round trip: either the packet is acknowledged by
-  // then, or only that time is lost.
-  //
-  // The responder reports a gap only once. If the packet was lost after all,
-  // nothing else will say so: the deadline is brought forward.
-  void OnSequenceNak(Time now) {
-    constexpr int64_t kEarlyRoundTrips = 4;
-    // Nothing is under way in an RNR wait either.
-    if (s_.tx_psn == s_.una_psn) return;
-    const cc::DelayWindow& path = s_.path->cc;
-    const bool too_soon = now - s_.sent_since < path.Shortest();
-    if (!too_soon && s_.nak_doubt == 0) return GoBackForNak(now);
-    if (path.round_trip.ns() == 0) return;
-    const Time early = too_soon
-                           ? s_.sent_since + path.Shortest() * kEarlyRoundTrips
-                           : now + path.round_trip;
-    s_.act_at = std::min(s_.act_at, early);
-    s_.repair = Repair::kNakWaits;
-  }
-
-  void GoBackForNak(Time now) {
-    Retry(now, Why::kLoss);
-    s_.repair = Repair::kNak;
-  }
-
-  // Something was acknowledged: decides whether the repair was needless.
-  [[gnu::cold, gnu::noinline]] void OnRepaired() {
-    // Acknowledged before it was resent: it was not lost.
-    const bool needless = s_.una_psn - s_.tx_psn > 0;
-    switch (s_.repair) {
-      case Repair::kTimeout:
-        if (!needless) return;
-        s_.path->cc.OnUndo();
-        break;
-      case Repair::kNak:
-        // No undo: the gap may have been real, and filled by a late packet.
-        if (needless) {
-          s_.nak_doubt = kNakDoubt;
-        } else if (s_.una_psn - s_.timer.resent_end <= 0) {
-          return;
-        } else if (s_.nak_doubt != 0) {
-          --s_.nak_doubt;
-        }
-        break;
-      default:
-        if (s_.nak_doubt != 0) s_.nak_doubt = kNakDoubt;
-    }
-    s_.repair = Repair::kNone;
-  }
-
-  // A response to something already acknowledged. If it repeats the newest
-  // acknowledgement, the resent packets were duplicates: the responder had not
-  // missed any, or it would have dropped everything after the missing one.
-  [[gnu::cold, gnu::noinline]] RxVerdict OnStale(const RxPacket& packet,
-                                                 Time now) {
-    const Psn psn = packet.psn();
-    // It may say what is missing after it.
-    if (packet.info->kind == wire::PacketKind::kAck &&
-        packet.bth->repair() != 0 && psn.Next() == s_.una_psn) {
-      (void)repairer().OnMissing(packet, s_.una_psn, now);
-      return RxVerdict::kStaleAck;
-    }
-    if (s_.repair == Repair::kNak && psn.Next() == s_.una_psn) {
-      s_.nak_doubt = kNakDoubt;
-      s_.repair = Repair::kNone;
-    }
-    return RxVerdict::kStaleAck;
-  }
-
-  // A response beyond an unanswered read, or an acknowledgement of what follows
-  // the read. The read's responses are late or lost: those before `end`.
-  [[gnu::cold, gnu::noinline]] RxVerdict OnLostResponse(const RxPacket& packet,
-                                                        Psn end, Time now) {
-    ++counters().implied_nak_seq_err;
-    if (end - s_.acked_end > 0) s_.acked_end = end;
-    if (s_.rnr_waiting) return RxVerdict::kLostResponse;
-    RxVerdict verdict = RxVerdict::kLostResponse;
-    return repairer().OnLostResponse(packet, end, now, verdict)
-               ? verdict
-               : RepeatReads(now);
-  }
-
-  // Without selective repair. Only the first such response of a flight starts
-  // a retry.
-  RxVerdict RepeatReads(Time now) {
-    if (!s_.lost_response_seen) {
-      Retry(now, Why::kLoss);
-      s_.lost_response_seen = true;
-    }
-    return RxVerdict::kLostResponse;
+  // What is rare: completer.cc.
+  [[gnu::cold]] bool PollError(SendCompletion& out);
+  [[gnu::cold]] bool PollFlush(SendCompletion& out);
+  [[gnu::cold]] void Retry(Time now, Why why);
+  [[gnu::cold]] void ActEarly(Time now);
+  [[gnu::cold]] void OnSequenceNak(Time now);
+  [[gnu::cold]] void GoBackForNak(Time now);
+  [[gnu::cold]] void OnRepaired();
+  [[gnu::cold]] RxVerdict OnStale(const RxPacket& packet, Time now);
+  [[gnu::cold]] RxVerdict OnLostResponse(const RxPacket& packet, Psn end,
+                                         Time now);
+  [[gnu::cold]] RxVerdict RepeatReads(Time now);
+  [[gnu::cold]] RxVerdict OnRnr(uint8_t timer_code, Time now);
+  [[gnu::cold]] RxVerdict OnNak(const RxPacket& packet, uint8_t syndrome,
+                                Time now);
+  [[gnu::cold]] RxVerdict OnFatalNak(uint8_t status);
+  // For people: what happened to the oldest packet that is not acknowledged.
+  void Note(HistoryEvent event, uint32_t detail) {
+    s_.pool->Note(event, s_.limits.qpn, s_.una_psn.value(), detail);
   }
 
   RxVerdict OnAck(const RxPacket& packet, Time now) {
@@ -434,50 +274,6 @@ class Completer {
       default:
         return RxVerdict::kBadSyndrome;
     }
-  }
-
-  //= IBTA 9.7.5.2.8: RNR NAKs have their own retry counter
-  RxVerdict OnRnr(uint8_t timer_code, Time now) {
-    if (s_.rnr_waiting) return RxVerdict::kStaleAck;
-    ++s_.counters.rnr_naks;
-    if (s_.rnr_retries_left == 0) {
-      ++counters().req_rnr_retries_exceeded;
-      s_.FailAt(s_.una, URNIC_WC_RNR_RETRY_EXC_ERR, RxVerdict::kRnrReceived);
-      return RxVerdict::kRnrReceived;
-    }
-    ++counters().rnr_nak_retry_err;
-    if (s_.config.rnr_retry != 7) --s_.rnr_retries_left;
-    // The packet that it names has arrived, so none was lost before it.
-    s_.retries_left = s_.config.retry_count;
-    s_.RewindToUna();
-    s_.rnr_waiting = true;
-    s_.retry_at = Time::Infinite();
-    s_.act_at = now + RnrTimer(timer_code);
-    return RxVerdict::kRnrReceived;
-  }
-
-  RxVerdict OnNak(const RxPacket& packet, uint8_t syndrome, Time now) {
-    switch (syndrome) {
-      case wire::kNakPsnSequenceError:
-        ++s_.counters.sequence_naks;
-        ++counters().packet_seq_err;
-        if (!repairer().OnMissing(packet, packet.psn(), now))
-          OnSequenceNak(now);
-        return RxVerdict::kNakReceived;
-      case wire::kNakInvalidRequest:
-        ++counters().req_remote_invalid_request;
-        return OnFatalNak(URNIC_WC_REM_INV_REQ_ERR);
-      case wire::kNakRemoteAccessError:
-        ++counters().req_remote_access_errors;
-        return OnFatalNak(URNIC_WC_REM_ACCESS_ERR);
-      default:
-        return OnFatalNak(URNIC_WC_REM_OP_ERR);
-    }
-  }
-
-  RxVerdict OnFatalNak(uint8_t status) {
-    s_.FailAt(s_.una, status, RxVerdict::kNakReceived);
-    return RxVerdict::kNakReceived;
   }
 
   // Common to read and atomic responses: acknowledges what precedes `psn` and

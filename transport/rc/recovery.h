@@ -12,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "ras/history/history.h"
 #include "ras/metrics/counters.h"
 #include "transport/base/check.h"
 #include "transport/base/psn.h"
@@ -92,11 +93,12 @@ inline constexpr RecoveryLimits kNoRecovery = {
 // Of an engine: what its RC queue pairs share.
 class RecoveryPool {
  public:
-  // `frames` and `counters` outlive the pool. `frames` may be null if
-  // `limits.held_packets` is 0.
+  // `frames`, `counters` and `history` outlive the pool. `frames` may be null
+  // if `limits.held_packets` is 0, and so may `history`.
   RecoveryPool(const RecoveryLimits& limits, FrameKeeper* frames,
-               RoceCounters* counters)
+               RoceCounters* counters, History* history = nullptr)
       : counters_(*counters),
+        history_(history),
         packets_(limits.held_packets, frames),
         lists_(limits.responders),
         recoveries_(limits.requesters) {}
@@ -112,11 +114,17 @@ class RecoveryPool {
   // make each queue pair two cache lines longer.
   RoceCounters& counters() { return counters_; }
 
+  // For people: something rare happened to this queue pair.
+  void Note(HistoryEvent event, uint32_t qpn, uint32_t a, uint32_t b) {
+    if (history_ != nullptr) history_->Add(event, qpn, a, b);
+  }
+
   // For the bitmap of an acknowledgement, until its frame is built.
   std::span<uint8_t> bitmap() { return bitmap_; }
 
  private:
   RoceCounters& counters_;
+  History* const history_;
   HeldPool packets_;
   Places<HeldPackets> lists_;
   Places<Recovery> recoveries_;

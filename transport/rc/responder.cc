@@ -18,6 +18,20 @@ void Responder::OnPlacementFault(const Placement& placement,
   (void)Refuse(wire::kNakRemoteOperationalError, QpEvent::kFatal);
 }
 
+void Responder::OnGatherFault(Psn psn) {
+  if (failed_ && psn - nak_psn_ >= 0) return;
+  (void)FailRead(psn, wire::kNakRemoteOperationalError, QpEvent::kFatal);
+}
+
+void Responder::NoteNak() const {
+  const auto event = (nak_due_ & wire::kAethTypeMask) == wire::kAethRnrNak
+                         ? HistoryEvent::kRnrReported
+                     : nak_due_ == wire::kNakPsnSequenceError
+                         ? HistoryEvent::kGapReported
+                         : HistoryEvent::kRefused;
+  pool_->Note(event, qpn_, nak_psn_.value(), nak_due_);
+}
+
 void Responder::Use(const QpConfig& config) {
   dest_qpn_ = config.dest_qpn;
   mtu_ = config.mtu;

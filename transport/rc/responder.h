@@ -137,10 +137,7 @@ class Responder {
                         std::span<RecvCompletion> completions);
 
   // The memory of the read response with PSN `psn` could not be read.
-  void OnGatherFault(Psn psn) {
-    if (failed_ && psn - nak_psn_ >= 0) return;
-    (void)FailRead(psn, wire::kNakRemoteOperationalError, QpEvent::kFatal);
-  }
+  void OnGatherFault(Psn psn);
 
   // The next receive request to flush in state ERR.
   bool PollFlush(RecvCompletion& out);
@@ -543,6 +540,7 @@ class Responder {
 
   void WriteAck(TxSlot& slot) {
     const bool nak = nak_due_ != 0;
+    if (__builtin_expect(nak, 0)) NoteNak();
     WriteBth(slot, wire::Opcode::kRcAcknowledge,
              nak ? nak_psn_ : expected_ + -1);
     AppendAeth(slot,
@@ -552,6 +550,7 @@ class Responder {
     ack_due_ = false;
     nak_due_ = 0;
   }
+  [[gnu::cold, gnu::noinline]] void NoteNak() const;
   // What is missing before what is held; with a bitmap, if the peer marks what
   // it sends again.
   [[gnu::cold, gnu::noinline]] void AppendHeld(TxSlot& slot);

@@ -20,23 +20,24 @@ absl::StatusOr<std::unique_ptr<AddressHandle>> AddressHandle::Create(
         path.status().code(),
         absl::StrCat("create_ah: ", std::string(path.status().message())));
   }
-  if (absl::Status added = device.AddAh(); !added.ok()) return added;
+  if (absl::Status s = device.ahs().Reserve(device.name()); !s.ok()) return s;
   uint32_t number = 0;
   {
     Engine::ControlScope scope(device.engine());
     number = device.network().CreateAh(*path, pd.id(), device.engine().Now());
   }
   pd.Ref();
-  return std::unique_ptr<AddressHandle>(new AddressHandle(pd, number));
+  return std::unique_ptr<AddressHandle>(
+      new AddressHandle(pd, number, vector.dgid));
 }
 
 AddressHandle::~AddressHandle() {
   Device& device = pd_.device();
+  device.ahs().Leave(serial_);
   {
     Engine::ControlScope scope(device.engine());
     device.network().DestroyAh(number_);
   }
-  device.RemoveAh();
   pd_.Unref();
 }
 

@@ -26,15 +26,23 @@ class AddressHandle {
 
   // For urnic_sq_wqe.to.
   uint32_t number() const { return number_; }
+  const wire::Gid& destination() const { return destination_; }
+  Pd& pd() const { return pd_; }
   const Owner& owner() const { return owner_; }
 
  private:
-  AddressHandle(Pd& pd, uint32_t number)
-      : pd_(pd), number_(number), owner_(ThisProcess()) {}
+  AddressHandle(Pd& pd, uint32_t number, const wire::Gid& destination)
+      : pd_(pd),
+        number_(number),
+        destination_(destination),
+        owner_(ThisProcess()),
+        serial_(pd.device().ahs().Enter(*this)) {}
 
   Pd& pd_;
   const uint32_t number_;
+  const wire::Gid destination_;
   const Owner owner_;
+  const uint64_t serial_;  // last: the object is whole by then
 };
 
 }  // namespace urnic::control

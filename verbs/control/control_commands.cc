@@ -13,6 +13,7 @@
 #include "verbs/control/control_protocol.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/gid_table.h"
+#include "verbs/control/object_facts.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/identity/device_identity.h"
 #include "verbs/identity/sysfs_counters.h"
@@ -189,6 +190,26 @@ void SendState(OpenNic& nic, const ControlSocket::Reply& reply) {
   }
 }
 
+// The lines of facts of all objects of that kind, a few at a time.
+void SendFacts(OpenNic& nic, std::string_view kind,
+               const ControlSocket::Reply& reply) {
+  const auto what = ObjectKindOf(kind);
+  if (!what) {
+    reply(Refuse(
+        absl::StrCat("no objects are called \"", std::string(kind), "\"")));
+    return;
+  }
+  std::string lines = "ok\n";
+  for (const std::string& device : nic.DeviceNames()) {
+    std::optional<uint64_t> next = 0;
+    while (next.has_value()) {
+      next = nic.Describe(device, *what, *next, lines);
+      if (!reply(lines)) return;
+      lines.clear();
+    }
+  }
+}
+
 std::string Answer(OpenNic& nic, std::string_view request) {
   const auto is = [&](std::string_view words) {
     return request.starts_with(words);
@@ -207,7 +228,7 @@ std::string Answer(OpenNic& nic, std::string_view request) {
   }
   return Refuse(
       "unknown request; the requests are addr and route (alone, with add, with "
-      "del), counters and state");
+      "del), counters, show KIND and state");
 }
 
 }  // namespace
@@ -218,7 +239,11 @@ void SetSendConnections(SendConnections send) {
 
 void AnswerControl(OpenNic& nic, std::string_view request,
                    const ControlSocket::Reply& reply) {
+  constexpr std::string_view kShow = "show ";
   if (request == "state") return SendState(nic, reply);
+  if (request.starts_with(kShow)) {
+    return SendFacts(nic, request.substr(kShow.size()), reply);
+  }
   reply(Answer(nic, request));
 }
 

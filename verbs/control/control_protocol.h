@@ -19,6 +19,9 @@
 //   route del ROUTE   removes one of its own, by prefix, router and metric
 //   counters          lists the counters of the port
 //   state             the state of all queue pairs and connections
+//   show KIND         what is known of all objects of a kind: dev, link, qp,
+//   cq,
+//                     mr, mw, pd, srq, ah, and event: what happened
 //
 // The answer is one packet or more, and ends when the server hangs up. Its
 // first line is "ok", followed by:
@@ -35,6 +38,7 @@
 //   state             the images of the queue pairs, then those of connections
 //                     of iWARP without a queue pair, then those of rdma_cm's
 //                     connections of RoCE (transport/work/image.h)
+//   show              a line of facts (ras/facts/facts.h) for each object
 //
 // Or the first line is "error", and the second says why.
 

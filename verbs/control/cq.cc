@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Cq>> Cq::Create(Device& device,
   if (!indices.ok()) return indices.status();
   auto ring = MakeRing(entries, request.allocator);
   if (!ring.ok()) return ring.status();
-  if (absl::Status added = device.AddCq(); !added.ok()) return added;
+  if (absl::Status s = device.cqs().Reserve(device.name()); !s.ok()) return s;
   return std::unique_ptr<Cq>(
       new Cq(device, request, *std::move(indices), *std::move(ring), entries));
 }
@@ -59,11 +59,12 @@ Cq::Cq(Device& device, const CqRequest& request, QueueMemory indices,
       CompletionRing(RingOf(ring_), indices_.indices_at(0), entries);
   if (!request.single_threaded) polling_.lock = &polling_.lock_storage;
   if (request.ignore_overrun) engine_end_.IgnoreOverrun();
+  serial_ = device.cqs().Enter(*this);
 }
 
 Cq::~Cq() {
+  device_.cqs().Leave(serial_);
   StopEvents();
-  device_.RemoveCq();
 }
 
 void Cq::StopEvents() {

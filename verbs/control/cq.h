@@ -84,6 +84,9 @@ class Cq final : private EngineEvents {
   void Ref() { ++users_; }
   void Unref() { --users_; }
   bool in_use() const { return users_ != 0; }
+  int users() const { return users_; }
+  // For people: peers and programs do not know it.
+  uint64_t number() const { return serial_; }
 
   Device& device() const { return device_; }
   CompletionQueue* engine_end() { return &engine_end_; }
@@ -109,6 +112,7 @@ class Cq final : private EngineEvents {
   const Owner owner_;
   std::atomic<int> users_{0};
   CompletionQueue engine_end_;
+  uint64_t serial_ = 0;
 };
 
 }  // namespace urnic::control

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 #include "verbs/control/fork_guard.h"
+#include "verbs/control/object_facts.h"
 #include "verbs/control/shared_places.h"
 
 namespace urnic::control {
@@ -48,12 +49,21 @@ absl::StatusOr<std::shared_ptr<Device>> Device::Open(
 
 Device::Device(const urnic_device_identity& identity,
                std::shared_ptr<OpenNic> open_nic)
-    : identity_(identity), open_nic_(std::move(open_nic)) {
+    : identity_(identity),
+      open_nic_(std::move(open_nic)),
+      pds_("protection domains", kind().limits.max_pds),
+      // Their limit is that of the network's keys.
+      mrs_("memory regions", UINT32_MAX),
+      mws_("memory windows", UINT32_MAX),
+      cqs_("completion queues", kind().limits.max_cqs),
+      qps_("queue pairs", kind().limits.max_qps),
+      srqs_("shared receive queues", kind().limits.max_srqs),
+      ahs_("address handles", kind().limits.max_ahs) {
   open_nic_->Watch(this);
 }
 
 Device::~Device() {
-  URNIC_CHECK(counts().none());
+  URNIC_CHECK(is_empty());
   open_nic_->Unwatch(this);
 }
 
@@ -109,12 +119,9 @@ void Device::ReturnPdId(uint32_t id) {
   ids.returned.push_back(id);
 }
 
-absl::Status Device::Add(std::atomic<int>& count, uint32_t limit,
-                         const char* what) {
-  if (static_cast<uint32_t>(++count) <= limit) return absl::OkStatus();
-  --count;
-  return absl::ResourceExhaustedError(
-      absl::StrCat(identity_.name, ": all ", limit, " ", what, " in use"));
+std::optional<uint64_t> Device::Describe(ObjectKind what, uint64_t serial,
+                                         std::string& out) {
+  return DescribeObjects(*this, what, serial, out);
 }
 
 }  // namespace urnic::control

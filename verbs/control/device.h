@@ -1,6 +1,6 @@
 #pragma once
 
-// A device as verbs programs see it: its kind, how many objects it has, and who
+// A device as verbs programs see it: its kind, the objects on it, and who
 // listens to its events. All contexts that a program opens on the same device
 // share one Device. What belongs to the port, which the devices of a port
 // share, is in open_nic.h.
@@ -11,21 +11,31 @@
 //
 // Threads: every function may be called by any thread.
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "verbs/control/event_sink.h"
 #include "verbs/control/limits.h"
+#include "verbs/control/object_table.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/control/owner.h"
 #include "verbs/identity/device_identity.h"
 
 namespace urnic::control {
+
+class AddressHandle;
+class Cq;
+class Mr;
+class Mw;
+class Pd;
+class Qp;
+class Srq;
 
 class Device final : private OpenNic::Watcher {
  public:
@@ -42,6 +52,7 @@ class Device final : private OpenNic::Watcher {
   // The configuration of the device.
   const urnic_device_identity& identity() const { return identity_; }
   const urnic_device_kind& kind() const { return *identity_.device_kind; }
+  const char* name() const override { return identity_.name; }
 
   // Of its port.
   OpenNic& open_nic() { return *open_nic_; }
@@ -60,37 +71,24 @@ class Device final : private OpenNic::Watcher {
   void Listen(EventSink* sink);
   void Unlisten(EventSink* sink);
 
-  // Reserves a place for one more object, or gives it back. RESOURCE_EXHAUSTED:
-  // names the kind and the limit.
-  absl::Status AddPd() {
-    return Add(pds_, kind().limits.max_pds, "protection domains");
-  }
-  absl::Status AddCq() {
-    return Add(cqs_, kind().limits.max_cqs, "completion queues");
-  }
-  absl::Status AddSrq() {
-    return Add(srqs_, kind().limits.max_srqs, "shared receive queues");
-  }
-  absl::Status AddAh() {
-    return Add(ahs_, kind().limits.max_ahs, "address handles");
-  }
-  absl::Status AddQp() {
-    return Add(qps_, kind().limits.max_qps, "queue pairs");
-  }
-  void RemoveQp() { --qps_; }
-  void RemoveSrq() { --srqs_; }
-  void RemoveAh() { --ahs_; }
-  void RemovePd() { --pds_; }
-  void RemoveCq() { --cqs_; }
-  void CountMr(int change) { mrs_ += change; }
+  // Its objects.
+  ObjectTable<Pd>& pds() { return pds_; }
+  ObjectTable<Mr>& mrs() { return mrs_; }
+  ObjectTable<Mw>& mws() { return mws_; }
+  ObjectTable<Cq>& cqs() { return cqs_; }
+  ObjectTable<Qp>& qps() { return qps_; }
+  ObjectTable<Srq>& srqs() { return srqs_; }
+  ObjectTable<AddressHandle>& ahs() { return ahs_; }
   // A number for a domain, unique in this process: a domain that is given to
   // another device by mistake means nothing there. A number is reused after
   // 65536 others at the earliest, so the numbers do not run out (kMaxPdId).
   static uint32_t TakePdId();
   static void ReturnPdId(uint32_t id);
 
-  ObjectCounts counts() const {
-    return {.pds = pds_, .mrs = mrs_, .cqs = cqs_, .qps = qps_};
+  // Whether no object is left.
+  bool is_empty() const {
+    return (pds_.size() | mrs_.size() | mws_.size() | cqs_.size() |
+            qps_.size() | srqs_.size() | ahs_.size()) == 0;
   }
 
  private:
@@ -98,19 +96,21 @@ class Device final : private OpenNic::Watcher {
          std::shared_ptr<OpenNic> open_nic);
   void OnPortState(bool active) override;
   void OnAddressesChanged() override;
-  absl::Status Add(std::atomic<int>& count, uint32_t limit, const char* what);
+  std::optional<uint64_t> Describe(ObjectKind what, uint64_t serial,
+                                   std::string& out) override;
 
   const urnic_device_identity identity_;
   const std::shared_ptr<OpenNic> open_nic_;
   std::mutex listeners_mutex_;
   std::vector<EventSink*> listeners_;  // under listeners_mutex_
 
-  std::atomic<int> pds_{0};
-  std::atomic<int> mrs_{0};
-  std::atomic<int> cqs_{0};
-  std::atomic<int> qps_{0};
-  std::atomic<int> srqs_{0};
-  std::atomic<int> ahs_{0};
+  ObjectTable<Pd> pds_;
+  ObjectTable<Mr> mrs_;
+  ObjectTable<Mw> mws_;
+  ObjectTable<Cq> cqs_;
+  ObjectTable<Qp> qps_;
+  ObjectTable<Srq> srqs_;
+  ObjectTable<AddressHandle> ahs_;
 };
 
 }  // namespace urnic::control

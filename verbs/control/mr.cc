@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Mr>> Mr::Register(Pd& pd,
                                           request.access & kRights);
   }
   if (key == 0) return NoRoom(device);
-  device.CountMr(1);
+  URNIC_CHECK(device.mrs().Reserve(device.name()).ok());  // it had a key
   pd.Ref();
   return std::unique_ptr<Mr>(new Mr(pd, key, request));
 }
@@ -114,7 +114,7 @@ absl::StatusOr<std::unique_ptr<Mr>> Mr::RegisterNull(Pd& pd) {
     key = device.network().mrs().RegisterNull(pd.id());
   }
   if (key == 0) return NoRoom(device);
-  device.CountMr(1);
+  URNIC_CHECK(device.mrs().Reserve(device.name()).ok());  // it had a key
   pd.Ref();
   return std::unique_ptr<Mr>(new Mr(pd, key, MrRequest{}));
 }
@@ -145,11 +145,11 @@ absl::Status Mr::Reregister(uint32_t what, Pd& pd, const MrRequest& request) {
     }
     mrs.Change(MrKey{key_}, domain.id(), next.address, IovaOf(next), next.bytes,
                next.access & kRights);
+    domain.Ref();
+    pd_->Unref();
+    pd_ = &domain;
+    request_ = next;
   }
-  domain.Ref();
-  pd_->Unref();
-  pd_ = &domain;
-  request_ = next;
   return absl::OkStatus();
 }
 
@@ -165,8 +165,8 @@ absl::Status Mr::Deregister() {
 }
 
 Mr::~Mr() {
+  pd_->device().mrs().Leave(serial_);
   if (registered_) URNIC_CHECK(Deregister().ok());
-  pd_->device().CountMr(-1);
   pd_->Unref();
 }
 

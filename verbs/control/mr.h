@@ -82,17 +82,24 @@ class Mr {
   // lkey and rkey are the same number.
   uint32_t key() const { return key_; }
   Pd& pd() const { return *pd_; }
+  const MrRequest& request() const { return request_; }
   const Owner& owner() const { return owner_; }
 
  private:
   Mr(Pd& pd, uint32_t key, const MrRequest& request)
-      : pd_(&pd), key_(key), request_(request), owner_(ThisProcess()) {}
+      : pd_(&pd),
+        request_(request),
+        key_(key),
+        owner_(ThisProcess()),
+        serial_(pd.device().mrs().Enter(*this)) {}
 
+  // Both change under the engine's token.
   Pd* pd_;
-  const uint32_t key_;
   MrRequest request_;  // as registered last; no bytes: a null region
+  const uint32_t key_;
   bool registered_ = true;
   const Owner owner_;
+  const uint64_t serial_;  // last: the object is whole by then
 };
 
 }  // namespace urnic::control

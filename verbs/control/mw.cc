@@ -17,18 +17,18 @@ absl::StatusOr<std::unique_ptr<Mw>> Mw::Create(Pd& pd, Type type) {
         device.identity().name, ": all ", device.kind().limits.max_mrs,
         " memory regions and windows in use"));
   }
-  device.CountMr(1);
+  URNIC_CHECK(device.mws().Reserve(device.name()).ok());  // it had a key
   pd.Ref();
-  return std::unique_ptr<Mw>(new Mw(pd, key));
+  return std::unique_ptr<Mw>(new Mw(pd, key, type));
 }
 
 Mw::~Mw() {
   Device& device = pd_.device();
+  device.mws().Leave(serial_);
   {
     Engine::ControlScope scope(device.engine());
     URNIC_CHECK(device.network().mrs().FreeWindow(key_));
   }
-  device.CountMr(-1);
   pd_.Unref();
 }
 

@@ -25,12 +25,23 @@ class Mw {
 
   // The first one: binding changes the lower eight bits.
   uint32_t key() const { return key_; }
+  Type type() const { return type_; }
+  Pd& pd() const { return pd_; }
+  const Owner& owner() const { return owner_; }
 
  private:
-  Mw(Pd& pd, uint32_t key) : pd_(pd), key_(key) {}
+  Mw(Pd& pd, uint32_t key, Type type)
+      : pd_(pd),
+        key_(key),
+        type_(type),
+        owner_(ThisProcess()),
+        serial_(pd.device().mws().Enter(*this)) {}
 
   Pd& pd_;
   const uint32_t key_;
+  const Type type_;
+  const Owner owner_;
+  const uint64_t serial_;  // last: the object is whole by then
 };
 
 }  // namespace urnic::control

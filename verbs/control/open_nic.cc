@@ -355,6 +355,16 @@ void OpenNic::Unwatch(Watcher* watcher) {
   std::erase(watchers_, watcher);
 }
 
+std::optional<uint64_t> OpenNic::Describe(const std::string& device,
+                                          ObjectKind what, uint64_t serial,
+                                          std::string& out) {
+  std::lock_guard lock(watchers_mutex_);
+  for (Watcher* watcher : watchers_) {
+    if (device == watcher->name()) return watcher->Describe(what, serial, out);
+  }
+  return std::nullopt;
+}
+
 PortAttributes OpenNic::QueryPort() const {
   const auto count = [this](RxVerdict verdict) {
     return static_cast<uint32_t>(

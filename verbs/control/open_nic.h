@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@
 #include "verbs/control/device_routes.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/no_listener.h"
+#include "verbs/control/object_facts.h"
 #include "verbs/identity/device_identity.h"
 
 namespace urnic::control {
@@ -63,6 +65,12 @@ class OpenNic {
     // An address was added or removed. gids() and sysfs already show it. Called
     // by the thread that made the change.
     virtual void OnAddressesChanged() = 0;
+    // Appends the lines of facts of some of its objects (object_facts.h), from
+    // that number on. Returns the number to continue from; none: that was all.
+    // Any thread.
+    virtual std::optional<uint64_t> Describe(ObjectKind what, uint64_t serial,
+                                             std::string& out) = 0;
+    virtual const char* name() const = 0;
 
    protected:
     ~Watcher() = default;
@@ -128,6 +136,9 @@ class OpenNic {
   // Until Unwatch() returns, `watcher` is told of changes.
   void Watch(Watcher* watcher);
   void Unwatch(Watcher* watcher);
+  // Describe() of the open device with this name; none, if there is none.
+  std::optional<uint64_t> Describe(const std::string& device, ObjectKind what,
+                                   uint64_t serial, std::string& out);
   // The most payload bytes per packet that the port can carry: 256 to 4096.
   // Follows the MTU of the kernel's interface, up to "mtu=".
   uint32_t mtu_max() const;

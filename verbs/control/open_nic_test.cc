@@ -160,9 +160,9 @@ TEST_F(OpenNicTest, EachDeviceCountsItsOwnObjects) {
   const auto iwarp = Open(1);
   const auto pd = *Pd::Create(*roce);
   const auto cq = *Cq::Create(*iwarp, {.entries = 10});
-  EXPECT_EQ(roce->counts().pds, 1);
-  EXPECT_EQ(iwarp->counts().pds, 0);
-  EXPECT_EQ(iwarp->counts().cqs, 1);
+  EXPECT_EQ(roce->pds().size(), 1u);
+  EXPECT_EQ(iwarp->pds().size(), 0u);
+  EXPECT_EQ(iwarp->cqs().size(), 1u);
   // A domain of one device is of no use on the other.
   EXPECT_EQ(QpCode(*pd, *cq, QpService::kRc),
             absl::StatusCode::kInvalidArgument);

@@ -15,13 +15,4 @@ struct Owner {
 // This process. Cheap after the first call; any thread.
 const Owner& ThisProcess();
 
-// The objects that exist on a device.
-struct ObjectCounts {
-  int pds = 0;
-  int mrs = 0;
-  int cqs = 0;
-  int qps = 0;
-  bool none() const { return (pds | mrs | cqs | qps) == 0; }
-};
-
 }  // namespace urnic::control

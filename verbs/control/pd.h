@@ -16,13 +16,13 @@ class Pd {
  public:
   // RESOURCE_EXHAUSTED: the device's limit.
   static absl::StatusOr<std::unique_ptr<Pd>> Create(Device& device) {
-    if (absl::Status added = device.AddPd(); !added.ok()) return added;
+    if (absl::Status s = device.pds().Reserve(device.name()); !s.ok()) return s;
     return std::unique_ptr<Pd>(new Pd(device));
   }
   // REQUIRES: !in_use()
   ~Pd() {
+    device_.pds().Leave(serial_);
     device_.ReturnPdId(id_);
-    device_.RemovePd();
   }
   Pd(const Pd&) = delete;
   Pd& operator=(const Pd&) = delete;
@@ -35,15 +35,20 @@ class Pd {
   void Ref() { ++users_; }
   void Unref() { --users_; }
   bool in_use() const { return users_ != 0; }
+  int users() const { return users_; }
 
  private:
   explicit Pd(Device& device)
-      : device_(device), id_(device.TakePdId()), owner_(ThisProcess()) {}
+      : device_(device),
+        id_(device.TakePdId()),
+        owner_(ThisProcess()),
+        serial_(device.pds().Enter(*this)) {}
 
   Device& device_;
   const uint32_t id_;
   const Owner owner_;
   std::atomic<int> users_{0};
+  const uint64_t serial_;  // last: the object is whole by then
 };
 
 }  // namespace urnic::control

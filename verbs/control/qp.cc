@@ -69,15 +69,13 @@ QpCaps Granted(const QpRequest& request, const QpLayout& layout) {
           .max_inline_data = std::min(kMaxInline, send_data)};
 }
 
-// Under the token. The connection of an iWARP queue pair moves the core, and
-// the flow does not notice.
+}  // namespace
+
 QpState StateOf(const EngineQp& qp) {
   return qp.kind() == Flow::Kind::kIwarpQp
              ? static_cast<const IwarpQp&>(qp).core_state()
              : qp.state();
 }
-
-}  // namespace
 
 namespace {
 
@@ -228,26 +226,30 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
   if (send_cq_ != nullptr) config.send_cq = send_cq_->engine_end();
   if (recv_cq_ != nullptr) config.recv_cq = recv_cq_->engine_end();
   config.events = this;
-  if (absl::Status added = device_.AddQp(); !added.ok()) return added;
-  Engine& engine = device_.engine();
-  {
-    Engine::ControlScope scope(engine);
-    absl::StatusOr<EngineQp*> created = engine.qps().Create(config);
-    if (!created.ok()) {
-      device_.RemoveQp();
-      return created.status();
-    }
-    engine_qp_ = *created;
-    // As Linux's siw and iw_cxgb4 create it: ready for receive requests.
-    if (service_ == QpService::kIwarp) {
-      attributes_.qp_state = QpState::kInit;
-      MoveInEngine(QpState::kReset, QpState::kInit, /*resets=*/false,
-                   MakeConfig(attributes_));
-      OpenForPosting(attributes_);
-    }
+  if (absl::Status s = device_.qps().Reserve(device_.name()); !s.ok()) return s;
+  if (absl::Status s = Enlist(config); !s.ok()) {
+    device_.qps().Release();
+    return s;
   }
   posting_.engine_qp = engine_qp_;
   ForEachPart([](auto& part) { part.Ref(); });
+  serial_ = device_.qps().Enter(*this);
+  return absl::OkStatus();
+}
+
+absl::Status Qp::Enlist(const EngineQpConfig& config) {
+  Engine& engine = device_.engine();
+  Engine::ControlScope scope(engine);
+  absl::StatusOr<EngineQp*> created = engine.qps().Create(config);
+  if (!created.ok()) return created.status();
+  engine_qp_ = *created;
+  // As Linux's siw and iw_cxgb4 create it: ready for receive requests.
+  if (service_ == QpService::kIwarp) {
+    attributes_.qp_state = QpState::kInit;
+    MoveInEngine(QpState::kReset, QpState::kInit, /*resets=*/false,
+                 MakeConfig(attributes_));
+    OpenForPosting(attributes_);
+  }
   return absl::OkStatus();
 }
 
@@ -267,6 +269,7 @@ void Qp::Close(const void* user) {
 
 Qp::~Qp() {
   if (engine_qp_ == nullptr) return;  // Create() failed
+  device_.qps().Leave(serial_);
   if (service_ == QpService::kXrcTarget) xrcd_->RemoveTarget(qpn());
   Engine& engine = device_.engine();
   {
@@ -275,7 +278,6 @@ Qp::~Qp() {
     engine.qps().Destroy(engine_qp_);
     ForgetCompletions(number);
   }
-  device_.RemoveQp();
   ForEachPart([](auto& part) { part.Unref(); });
 }
 

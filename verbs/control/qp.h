@@ -123,6 +123,14 @@ class Qp final : private QpEvents {
   static bool FindConnected(Posting& posting);
 
   QpService service() const { return service_; }
+  // Its parts; null: it has none.
+  const Pd* pd() const { return pd_; }
+  const Xrcd* xrcd() const { return xrcd_; }
+  const Cq* send_cq() const { return send_cq_; }
+  const Cq* recv_cq() const { return recv_cq_; }
+  const Srq* srq() const { return srq_; }
+  // The queue pair itself. Thread: the holder of the token.
+  const EngineQp& engine_qp() const { return *engine_qp_; }
   Device& device() const { return device_; }
   const Owner& owner() const { return owner_; }
 
@@ -130,6 +138,7 @@ class Qp final : private QpEvents {
   Qp(Device& device, const QpRequest& request, const QpLayout& layout,
      QueueMemory memory);
   absl::Status CreateInEngine(const QpRequest& request, const QpLayout& layout);
+  absl::Status Enlist(const EngineQpConfig& config);
   // Its parts, and the objects that it keeps in use.
   template <typename F>
   void ForEachPart(F&& f);
@@ -168,10 +177,15 @@ class Qp final : private QpEvents {
   std::vector<Listener> listeners_;  // under the engine's token
   const Owner owner_;
   EngineQp* engine_qp_ = nullptr;
+  uint64_t serial_ = 0;
 
   std::mutex modify_mutex_;  // one Modify() or Query() at a time
   QpAttributes attributes_;  // under modify_mutex_
   bool notify_sqd_ = false;  // under the engine's token
 };
+
+// The state of an engine's queue pair now: the connection of one of iWARP moves
+// it, and the flow does not notice. Thread: the holder of the token.
+QpState StateOf(const EngineQp& qp);
 
 }  // namespace urnic::control

@@ -51,7 +51,8 @@ absl::StatusOr<std::unique_ptr<Srq>> Srq::Create(Pd& pd,
   auto memory = QueueMemory::Make(layout.bytes(), request.allocator,
                                   QueueAllocator::Use::kSrq);
   if (!memory.ok()) return memory.status();
-  if (absl::Status added = pd.device().AddSrq(); !added.ok()) return added;
+  Device& device = pd.device();
+  if (absl::Status s = device.srqs().Reserve(device.name()); !s.ok()) return s;
   std::unique_ptr<Srq> srq(new Srq(pd, request, layout, *std::move(memory)));
   if (srq->engine_end_ == nullptr) {
     return absl::ResourceExhaustedError(
@@ -73,24 +74,29 @@ Srq::Srq(Pd& pd, const SrqRequest& request, const QpLayout& layout,
   posting_.max_sge = std::max(request.max_sge, 1u);
   if (!request.single_threaded) posting_.lock = &posting_.lock_storage;
   pd_.Ref();
+  if (cq_ != nullptr) cq_->Ref();
+  CreateInEngine(request.xrc_domain, layout);
+  serial_ = pd_.device().srqs().Enter(*this);
+}
+
+void Srq::CreateInEngine(uint32_t xrc_domain, const QpLayout& layout) {
   Engine::ControlScope scope(pd_.device().engine());
   urnic::SharedReceiveQueue config;
   config.ring = RecvRing(ViewOf(memory_, layout), posting_.max_sge, pd_.id());
   if (cq_ != nullptr) config.cq = cq_->engine_end();
-  config.xrc_domain = request.xrc_domain;
+  config.xrc_domain = xrc_domain;
   config.events = this;
   config.owner = this;
   engine_end_ = pd_.device().network().CreateSrq(config);
-  if (cq_ != nullptr) cq_->Ref();
 }
 
 Srq::~Srq() {
+  pd_.device().srqs().Leave(serial_);
   if (engine_end_ != nullptr) {
     Engine::ControlScope scope(pd_.device().engine());
     pd_.device().network().DestroySrq(engine_end_);
   }
   if (cq_ != nullptr) cq_->Unref();
-  pd_.device().RemoveSrq();
   pd_.Unref();
 }
 

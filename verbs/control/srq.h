@@ -77,6 +77,8 @@ class Srq final : private SrqEvents {
   void Ref() { ++users_; }
   void Unref() { --users_; }
   bool in_use() const { return users_ != 0; }
+  int users() const { return users_; }
+  Cq* cq() const { return cq_; }
 
   Pd& pd() const { return pd_; }
   SharedReceiveQueue* engine_end() const { return engine_end_; }
@@ -86,6 +88,7 @@ class Srq final : private SrqEvents {
  private:
   Srq(Pd& pd, const SrqRequest& request, const QpLayout& layout,
       QueueMemory memory);
+  void CreateInEngine(uint32_t xrc_domain, const QpLayout& layout);
   absl::Status Resize(uint32_t max_wr, std::optional<uint32_t> limit);
   void OnSrqLimit(SharedReceiveQueue& srq) override;
   void OnSrqError(SharedReceiveQueue& srq) override;
@@ -99,7 +102,8 @@ class Srq final : private SrqEvents {
   void* const user_;
   const Owner owner_;
   std::atomic<int> users_{0};
-  SharedReceiveQueue* engine_end_ = nullptr;
+  SharedReceiveQueue* engine_end_ = nullptr;  // null: Create() failed
+  uint64_t serial_ = 0;
 };
 
 }  // namespace urnic::control

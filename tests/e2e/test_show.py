@@ -1,0 +1,105 @@
+"""What `urnic show` tells of programs of the distribution while they run."""
+
+import functools
+import json
+import signal
+
+import bed
+import beds
+import suite
+
+
+def shown(context, place, side, *words):
+    result = place.run(side, [context.tools.urnic, "show", *words, "-j", "-d"],
+                       rnic=False, env={"XDG_RUNTIME_DIR": place.directory})
+    context.check_ok(result)
+    return json.loads(result.out)
+
+
+def one(objects, context):
+    context.check(len(objects) == 1, objects)
+    return objects[0]
+
+
+def show_in_mid_transfer(context, bed_name):
+    """Both ends of a transfer name each other, and what they use."""
+    argv = ["ib_write_bw", "-x", "3", "-F", "-D", "20", "-q", "2"]
+    context.need(argv[0])
+    with beds.make(context.tools, bed_name) as place:
+        env = {"XDG_RUNTIME_DIR": place.directory}
+        ends = place.spawn_pair(argv, {"env": env}, {"env": env})
+
+        def connected():
+            # The side that only receives stays in RTR.
+            qps = shown(context, place, 1, "qp", "type", "RC", "state",
+                        "RTR,RTS")
+            return len(qps) >= 4 and sum(q["bytes-acked"] > 0
+                                         for q in qps) >= 2
+
+        bed.await_true(connected, 20, "two connections")
+        qps = shown(context, place, 1, "qp")
+        sides = [[q for q in qps if q["pid"] == end.pid] for end in ends]
+        context.check([len(side) for side in sides] == [2, 2], qps)
+        context.check(sorted(q["rqpn"] for q in sides[0]) ==
+                      sorted(q["lqpn"] for q in sides[1]), qps)
+        for end, side in zip(ends, sides):
+            pid = str(end.pid)
+            domain = one(shown(context, place, 1, "pd", "pid", pid), context)
+            queues = shown(context, place, 1, "cq", "pid", pid)
+            for qp in side:
+                context.check(qp["comm"] == "ib_write_bw", qp)
+                context.check(qp["pdn"] == domain["pdn"], (qp, domain))
+                context.check(qp["scqn"] in [q["cqn"] for q in queues],
+                              (qp, queues))
+                picked = shown(context, place, 1, "qp", "pid", pid, "lqpn",
+                               hex(qp["lqpn"]))
+                context.check(one(picked, context)["lqpn"] == qp["lqpn"], picked)
+            regions = shown(context, place, 1, "mr", "pid", pid)
+            context.check(regions and all("remote-write" in r["access"]
+                                          for r in regions), regions)
+            device = one(shown(context, place, 1, "dev", "pid", pid), context)
+            context.check(device["qps"] == 2 and device["pds"] == 1, device)
+
+
+@suite.test("vhost/events-of-a-silent-peer")
+def events_of_a_silent_peer(context):
+    """With whom, since when and how often: while retries go on. The peer is
+    stopped, and is not asked."""
+    seconds = 2 ** 18 * 4.096e-6  # of -u 18
+    argv = ["ib_write_bw", "-x", "3", "-F", "-D", "30", "-u", "18"]
+    context.need(argv[0])
+    with beds.make(context.tools, "vhost") as place:
+        env = {"XDG_RUNTIME_DIR": place.directory}
+        server, client = place.spawn_pair(argv, {"env": env}, {"env": env})
+        pid = str(client.pid)
+
+        def sends():
+            qps = shown(context, place, 1, "qp", "pid", pid)
+            return qps and qps[0].get("bytes-acked")
+
+        bed.await_true(sends, 20, "a transfer")
+        server.signal(signal.SIGSTOP)
+        events = []
+
+        def silence():
+            events[:] = shown(context, place, 1, "event", "pid", pid, "event",
+                              "timeout")
+            return len(events) >= 2
+
+        bed.await_true(silence, 6 * seconds, "two time-outs")
+        qp = one(shown(context, place, 1, "qp", "pid", pid), context)
+        context.check(qp["dst-addr"] == beds.SERVER_IP["v4"], qp)
+        context.check(qp["timeouts"] >= 2 and qp["unacked-packets"] > 0, qp)
+        first, second = events[:2]
+        context.check(first["lqpn"] == qp["lqpn"], (events, qp))
+        context.check(first["psn"] == second["psn"], events)
+        context.check([first["retries-left"], second["retries-left"]] == [6, 5],
+                      events)
+        apart = (first["age-us"] - second["age-us"]) / 1e6
+        context.check(0.9 * seconds < apart < 2 * seconds, events)
+        server.signal(signal.SIGCONT)
+
+
+for _bed in ("vhost", "veth9000"):
+    suite.add(f"{_bed}/show-in-mid-transfer",
+              functools.partial(show_in_mid_transfer, bed_name=_bed), True)

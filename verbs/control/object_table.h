@@ -1,0 +1,87 @@
+#pragma once
+
+// The objects of one kind on a device: how many there may be, and which there
+// are, in the order in which they were made.
+//
+// Threads: any. Lock order: the table's mutex before the engine's token.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
+
+namespace urnic::control {
+
+template <typename T>
+class ObjectTable {
+ public:
+  // `plural`: for the message, as in "queue pairs".
+  ObjectTable(const char* plural, uint32_t limit)
+      : plural_(plural), limit_(limit) {}
+  ObjectTable(const ObjectTable&) = delete;
+  ObjectTable& operator=(const ObjectTable&) = delete;
+
+  // Reserves a place for one more object, or gives it back. RESOURCE_EXHAUSTED:
+  // names the device, the kind and the limit.
+  absl::Status Reserve(const char* device) {
+    std::lock_guard lock(mutex_);
+    if (places_ < limit_) {
+      ++places_;
+      return absl::OkStatus();
+    }
+    return absl::ResourceExhaustedError(
+        absl::StrCat(device, ": all ", limit_, " ", plural_, " in use"));
+  }
+  void Release() {
+    std::lock_guard lock(mutex_);
+    --places_;
+  }
+
+  // From now on Visit() sees the object, in a place that was reserved. Returns
+  // its serial number, which no other object of the table ever has. REQUIRES:
+  // the token is not held.
+  uint64_t Enter(T& object) {
+    std::lock_guard lock(mutex_);
+    objects_.emplace_hint(objects_.end(), ++last_, &object);
+    return last_;
+  }
+  // Before the object ends: waits until nobody looks at it, and gives the place
+  // back. REQUIRES: the token is not held.
+  void Leave(uint64_t serial) {
+    std::lock_guard lock(mutex_);
+    URNIC_CHECK(objects_.erase(serial) == 1);
+    --places_;
+  }
+
+  uint32_t size() const {
+    std::lock_guard lock(mutex_);
+    return places_;
+  }
+
+  // Calls visit(object) for at most `most` objects, from `serial` on. Returns
+  // the serial number to continue from; none: that was all. No object enters or
+  // leaves meanwhile, so `most` is small.
+  template <typename F>
+  std::optional<uint64_t> Visit(uint64_t serial, size_t most, F&& visit) const {
+    std::lock_guard lock(mutex_);
+    auto at = objects_.lower_bound(serial);
+    for (; at != objects_.end() && most != 0; ++at, --most) visit(*at->second);
+    if (at == objects_.end()) return std::nullopt;
+    return at->first;
+  }
+
+ private:
+  const char* const plural_;
+  const uint32_t limit_;
+  mutable std::mutex mutex_;
+  std::map<uint64_t, T*> objects_;  // by serial number
+  uint32_t places_ = 0;  // taken: also by objects that are being made
+  uint64_t last_ = 0;
+};
+
+}  // namespace urnic::control
