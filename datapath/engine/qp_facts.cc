@@ -1,12 +1,9 @@
 #include "datapath/engine/qp_facts.h"
 
 #include <algorithm>
-#include <string>
 
 #include "datapath/engine/iwarp_connection.h"
 #include "transport/rc/qp.h"
-#include "transport/uc/qp.h"
-#include "transport/ud/qp.h"
 
 namespace urnic {
 namespace {
@@ -28,13 +25,6 @@ void AddPath(const cc::SharedPath& path, FactWriter& facts) {
 
 }  // namespace
 
-void AddCounters(const RequesterCounters& counters, FactWriter& facts) {
-  ForEachCounter(counters, [&](std::string name, uint64_t value, const char*) {
-    std::ranges::replace(name, '_', '-');
-    facts.Add(name, value);
-  });
-}
-
 void DescribeWork(const rc::Qp& qp, Time now, FactWriter& facts) {
   const rc::SendState& s = qp.send_state();
   facts.Add("unacked-requests", s.assigned - s.una);
@@ -49,10 +39,6 @@ void DescribeWork(const rc::Qp& qp, Time now, FactWriter& facts) {
   AddCounters(s.counters, facts);
   if (s.path != nullptr) AddPath(*s.path, facts);
 }
-
-// Nothing is acknowledged: the facts of every service say it all.
-void DescribeWork(const uc::Qp&, Time, FactWriter&) {}
-void DescribeWork(const ud::Qp&, Time, FactWriter&) {}
 
 void DescribeWork(const IwarpConnection& connection, Time now,
                   FactWriter& facts) {

@@ -1,7 +1,11 @@
 #pragma once
 
-// What the queue pairs of each service have sent and received, as facts for
-// people (ras/facts). Thread: the holder of the engine's token.
+// What queue pairs have sent and received, as facts for people (ras/facts).
+// Thread: the holder of the engine's token.
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
 
 #include "ras/facts/facts.h"
 #include "ras/metrics/counters.h"
@@ -12,21 +16,20 @@ namespace urnic {
 namespace rc {
 class Qp;
 }
-namespace uc {
-class Qp;
-}
-namespace ud {
-class Qp;
-}
 class IwarpConnection;
 
 void DescribeWork(const rc::Qp& qp, Time now, FactWriter& facts);
-void DescribeWork(const uc::Qp& qp, Time now, FactWriter& facts);
-void DescribeWork(const ud::Qp& qp, Time now, FactWriter& facts);
 // Of a TCP connection, without those of its queue pair.
 void DescribeWork(const IwarpConnection& connection, Time now,
                   FactWriter& facts);
 
-void AddCounters(const RequesterCounters& counters, FactWriter& facts);
+// All counters of a list, as "rx-packets" for rx_packets.
+template <typename Counters>
+void AddCounters(const Counters& counters, FactWriter& facts) {
+  ForEachCounter(counters, [&](std::string name, uint64_t value, const char*) {
+    std::ranges::replace(name, '_', '-');
+    facts.Add(name, value);
+  });
+}
 
 }  // namespace urnic

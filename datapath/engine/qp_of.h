@@ -159,7 +159,8 @@ class QpOf final : public RoceQp {
     }
   }
   void DescribeWork(Time now, FactWriter& facts) const override {
-    urnic::DescribeWork(core(), now, facts);
+    // Others acknowledge nothing: the facts of every service say it all.
+    if constexpr (kIsRc) urnic::DescribeWork(core(), now, facts);
   }
   void AppendImage(Time now, std::string& out) const override {
     AppendImageTo(out, [&](std::span<uint8_t> to) {

@@ -83,6 +83,15 @@ void AddChange(CLI::App& parent, const char* verb, const std::string& help,
 
 }  // namespace
 
+void AddProcessOption(CLI::App& command, std::string* process) {
+  command
+      .add_option("--process", *process,
+                  "Only this program: its pid, or its run directory, which "
+                  "urnic addr prints")
+      ->type_name("PID|DIR")
+      ->configurable(false);
+}
+
 void AddRnicCommand(CLI::App& app, const RnicCommand& what, int* exit_status) {
   CLI::App* command = app.add_subcommand(what.name, what.help);
   const std::string usage = absl::StrCat("urnic ", what.name, " [--process P]");
@@ -94,12 +103,7 @@ void AddRnicCommand(CLI::App& app, const RnicCommand& what, int* exit_status) {
       "same user; root can change all.");
   auto arguments = std::make_shared<Arguments>();
   arguments->what = what;
-  command
-      ->add_option("--process", arguments->process,
-                   "Only this program: its pid, or its run directory, which "
-                   "urnic addr prints")
-      ->type_name("PID|DIR")
-      ->configurable(false);
+  AddProcessOption(*command, &arguments->process);
   command->require_subcommand(0, 1);
   AddChange(*command, "add", absl::StrCat("Add ", what.one), arguments,
             exit_status);

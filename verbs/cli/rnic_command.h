@@ -1,7 +1,8 @@
 #pragma once
 
 // Shared by the subcommands that list and change a property of RNICs in running
-// programs: `urnic WHAT`, `urnic WHAT add DEVICE VALUE`, and del.
+// programs: `urnic WHAT`, `urnic WHAT add DEVICE VALUE`, and del; and by those
+// that only ask.
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -23,6 +24,9 @@ struct RnicCommand {
   absl::Status (*check)(const std::string& value);
   void (*print)(const std::string& line);  // a line of an answer
 };
+
+// The option --process of every subcommand that asks running programs.
+void AddProcessOption(CLI::App& command, std::string* process);
 
 void AddRnicCommand(CLI::App& app, const RnicCommand& what, int* exit_status);
 

@@ -177,6 +177,13 @@ absl::StatusOr<RnicProcess> FindOneRnic(const std::string& device,
   return absl::FailedPreconditionError(text);
 }
 
+absl::Status Unreadable(const RnicProcess& rnic, const absl::Status& why) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(rnic.device, " of ", rnic.Describe(),
+                   ": cannot read its answer: ", std::string(why.message()),
+                   "; the program may use another version of uRNIC"));
+}
+
 absl::StatusOr<std::string> AskRnic(const RnicProcess& rnic,
                                     const std::string& request) {
   Socket socket;

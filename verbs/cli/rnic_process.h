@@ -41,4 +41,7 @@ absl::StatusOr<RnicProcess> FindOneRnic(const std::string& device,
 absl::StatusOr<std::string> AskRnic(const RnicProcess& rnic,
                                     const std::string& request);
 
+// FAILED_PRECONDITION: for an answer that the command cannot read.
+absl::Status Unreadable(const RnicProcess& rnic, const absl::Status& why);
+
 }  // namespace urnic

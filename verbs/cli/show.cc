@@ -13,6 +13,7 @@
 #include "verbs/cli/command.h"
 #include "verbs/cli/did_you_mean.h"
 #include "verbs/cli/fact_list.h"
+#include "verbs/cli/rnic_command.h"
 #include "verbs/cli/rnic_process.h"
 
 namespace urnic {
@@ -39,10 +40,7 @@ absl::StatusOr<std::vector<Facts>> ObjectsOf(const RnicProcess& rnic,
   if (!answer.ok()) return answer.status();
   auto objects = ParseFactList(*answer);
   if (objects.ok()) return objects;
-  return absl::FailedPreconditionError(absl::StrCat(
-      rnic.device, " of ", rnic.Describe(),
-      ": cannot read its answer: ", std::string(objects.status().message()),
-      "; the program may use another version of uRNIC"));
+  return Unreadable(rnic, objects.status());
 }
 
 void Print(const std::vector<Facts>& objects, const ShowArguments& arguments) {
@@ -117,12 +115,7 @@ void AddShowCommand(CLI::App& app, int* exit_status) {
       ->add_option("FILTER", arguments->filters,
                    "Only objects with this value: lqpn 17")
       ->configurable(false);
-  command
-      ->add_option("--process", arguments->process,
-                   "Only this program: its pid, or its run directory, which "
-                   "urnic addr prints")
-      ->type_name("PID|DIR")
-      ->configurable(false);
+  AddProcessOption(*command, &arguments->process);
   command->add_flag("-d,--details", arguments->details,
                     "Everything that is known of each object");
   command->add_flag("-j,--json", arguments->json, "Print JSON");

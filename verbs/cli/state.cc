@@ -10,6 +10,7 @@
 #include "transport/work/image.h"
 #include "verbs/cli/command.h"
 #include "verbs/cli/image_view.h"
+#include "verbs/cli/rnic_command.h"
 #include "verbs/cli/rnic_process.h"
 
 namespace urnic {
@@ -87,10 +88,7 @@ int Show(StateArguments arguments) {
     }
     std::string shown;
     if (absl::Status s = ShowImages(*answer, arguments, shown); !s.ok())
-      exit_status = Complain(
-          absl::StrCat(rnic.device, " of ", rnic.Describe(),
-                       ": cannot read its answer: ", std::string(s.message()),
-                       "; the program may use another version of uRNIC"));
+      exit_status = Complain(std::string(Unreadable(rnic, s).message()));
     if (arguments.qpn && shown.empty()) continue;
     any = true;
     std::printf("%s, %s\n%s", rnic.device.c_str(), rnic.Describe().c_str(),
@@ -119,12 +117,7 @@ void AddStateCommand(CLI::App& app, int* exit_status) {
       ->add_option("DEVICE", arguments->device,
                    "Only this device, for example urnic0")
       ->configurable(false);
-  command
-      ->add_option("--process", arguments->process,
-                   "Only this program: its pid, or its run directory, which "
-                   "urnic addr prints")
-      ->type_name("PID|DIR")
-      ->configurable(false);
+  AddProcessOption(*command, &arguments->process);
   command
       ->add_option("--qp", arguments->qp,
                    "All fields of the queue pair with this number")

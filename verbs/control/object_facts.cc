@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/iwarp_connection.h"
 #include "datapath/engine/iwarp_qp.h"
+#include "datapath/engine/qp_facts.h"
 #include "datapath/engine/roce_qp.h"
 #include "ras/facts/facts.h"
 #include "ras/history/history.h"
@@ -17,6 +18,7 @@
 #include "verbs/control/address_handle.h"
 #include "verbs/control/cq.h"
 #include "verbs/control/device.h"
+#include "verbs/control/device_kind.h"
 #include "verbs/control/mr.h"
 #include "verbs/control/mw.h"
 #include "verbs/control/qp.h"
@@ -45,7 +47,7 @@ std::string LinkName(const Device& device) {
 }
 
 bool IsIwarp(const Device& device) {
-  return device.kind().services == URNIC_SERVICE_IWARP;
+  return HasService(device.kind(), QpService::kIwarp);
 }
 
 void AddOwner(const Owner& owner, FactWriter& facts) {
@@ -97,12 +99,7 @@ void DescribeLink(Device& device, std::string& out) {
   facts.BeginDetails();
   facts.Add("rx-ring", info.rx_ring);
   facts.Add("tx-ring", info.tx_ring);
-  ForEachCounter(device.port().counters(),
-                 [&](const char* name, uint64_t value, const char*) {
-                   std::string dashed = name;
-                   std::ranges::replace(dashed, '_', '-');
-                   facts.Add(dashed, value);
-                 });
+  AddCounters(device.port().counters(), facts);
 }
 
 void Describe(Pd& pd, std::string& out) {
@@ -317,13 +314,6 @@ std::optional<uint64_t> DescribeHistory(Device& device, uint64_t number,
       });
 }
 
-// One object of that kind exists for each device.
-template <typename F>
-std::optional<uint64_t> DescribeOne(F&& describe) {
-  describe();
-  return std::nullopt;
-}
-
 template <typename T>
 std::optional<uint64_t> DescribeSome(Device& device,
                                      const ObjectTable<T>& objects,
@@ -346,9 +336,11 @@ std::optional<uint64_t> DescribeObjects(Device& device, ObjectKind what,
                                         uint64_t serial, std::string& out) {
   switch (what) {
     case ObjectKind::kDev:
-      return DescribeOne([&] { Describe(device, out); });
+      Describe(device, out);
+      return std::nullopt;
     case ObjectKind::kLink:
-      return DescribeOne([&] { DescribeLink(device, out); });
+      DescribeLink(device, out);
+      return std::nullopt;
     case ObjectKind::kQp:
       return DescribeSome(device, device.qps(), serial, out);
     case ObjectKind::kCq:

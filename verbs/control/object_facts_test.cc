@@ -46,6 +46,16 @@ class ObjectFactsTest : public ::testing::Test {
     return *Qp::Create(*device_, request);
   }
 
+  // Returns the attributes that it was given.
+  static QpAttributes MoveToInit(Qp& qp) {
+    QpAttributes a;
+    a.qp_state = QpState::kInit;
+    a.port_num = 1;
+    EXPECT_TRUE(
+        qp.Modify(a, kQpState | kQpPkeyIndex | kQpPort | kQpAccessFlags).ok());
+    return a;
+  }
+
   std::vector<Facts> All(ObjectKind what) {
     std::string lines;
     std::optional<uint64_t> next = 0;
@@ -110,11 +120,7 @@ TEST_F(ObjectFactsTest, AQueuePairNamesWhatItUses) {
 
 TEST_F(ObjectFactsTest, AConnectedQueuePairNamesItsPeer) {
   const auto qp = MakeQp(QpService::kRc);
-  QpAttributes a;
-  a.qp_state = QpState::kInit;
-  a.port_num = 1;
-  ASSERT_TRUE(
-      qp->Modify(a, kQpState | kQpPkeyIndex | kQpPort | kQpAccessFlags).ok());
+  QpAttributes a = MoveToInit(*qp);
   a.qp_state = QpState::kRtr;
   a.path_mtu = 3;
   a.dest_qp_num = 77;
@@ -168,11 +174,7 @@ TEST_F(ObjectFactsTest, QueuesAndHandlesOfDatagrams) {
 
 TEST_F(ObjectFactsTest, EventsNameTheirQueuePair) {
   const auto qp = MakeQp(QpService::kRc);
-  QpAttributes a;
-  a.qp_state = QpState::kInit;
-  a.port_num = 1;
-  ASSERT_TRUE(
-      qp->Modify(a, kQpState | kQpPkeyIndex | kQpPort | kQpAccessFlags).ok());
+  (void)MoveToInit(*qp);
   EXPECT_EQ(Of(ObjectKind::kEvent, "lqpn"), std::to_string(qp->qpn()));
   EXPECT_EQ(Of(ObjectKind::kEvent, "event"), "state");
   EXPECT_EQ(Of(ObjectKind::kEvent, "from"), "RESET");
