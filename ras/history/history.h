@@ -62,8 +62,7 @@ class History {
   std::optional<uint64_t> Visit(uint64_t number, size_t most, F&& visit) const {
     if (added_ > kEntries && number < added_ - kEntries)
       number = added_ - kEntries;
-    for (; number < added_ && most != 0; ++number, --most)
-      visit(At(number));
+    for (; number < added_ && most != 0; ++number, --most) visit(At(number));
     if (number >= added_) return std::nullopt;
     return number;
   }

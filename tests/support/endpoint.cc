@@ -13,6 +13,11 @@
 namespace urnic::testing {
 namespace {
 
+// Enough for one queue pair. The tables of an engine are megabytes, and some
+// tests make 100 000 endpoints.
+constexpr rc::RecoveryLimits kRecoveryLimits = {
+    .held_packets = rc::kHoldSpan, .responders = 4, .requesters = 4};
+
 constexpr uint32_t kIcrcSeed = 0x52494e43;
 
 QpLimits LimitsOf(const EndpointOptions& o) {
@@ -125,8 +130,8 @@ Endpoint::Endpoint(FakeHost& host, const EndpointOptions& options)
              options.rq_entries, options.max_sge),
       xrc_ring_(rings_.rq().view(), options.max_sge, options.pd),
       frames_(std::make_unique<Frames>(options.held_max)),
-      pool_(std::make_unique<rc::RecoveryPool>(rc::RecoveryLimits{},
-                                               frames_.get(), &counters_)),
+      pool_(std::make_unique<rc::RecoveryPool>(kRecoveryLimits, frames_.get(),
+                                               &counters_)),
       core_(std::make_unique<Core>(*this, nullptr)),
       counts_(kRxVerdictCount) {
   if (options.xrc) AddSharedRing(options.srqn, xrc_ring_);
